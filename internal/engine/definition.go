@@ -48,7 +48,10 @@ func (d *Definition) Prepare() {
 			return
 		}
 		// As json.Marshal writes it: the hash of a definition stays what it was.
-		if slices.ContainsFunc([]string{"<", ">", "&", "\u2028", "\u2029"}, func(c string) bool { return bytes.Contains(d.raw, []byte(c)) }) {
+		if slices.ContainsFunc(
+			[]string{"<", ">", "&", "\u2028", "\u2029"},
+			func(c string) bool { return bytes.Contains(d.raw, []byte(c)) },
+		) {
 			var b bytes.Buffer
 			json.HTMLEscape(&b, d.raw)
 			d.raw, exact = b.Bytes(), false

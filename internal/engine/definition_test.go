@@ -13,14 +13,18 @@ import (
 
 // Runs are pinned to the hash of these bytes, also those of earlier versions.
 func TestADefinitionIsWrittenAsEver(t *testing.T) {
-	when, problems := expr.Parse(expr.AgentFlow, `state.a < 3 and state.b == "<&>"`, source.Span{File: "f.md", Start: 3, End: 9})
+	when, problems := expr.Parse(
+		expr.AgentFlow, `state.a < 3 and state.b == "<&>"`, source.Span{File: "f.md", Start: 3, End: 9},
+	)
 	if problems.Errors() {
 		t.Fatal(problems)
 	}
 	for _, d := range []*engine.Definition{
 		{
 			Program: &ir.Program{Name: "a <b> & \u2028", Format: "x", Blocks: []ir.Block{{Steps: []ir.Step{
-				{ID: "s", Type: "task", When: when, Action: ir.Task{Kind: "k"}, Next: []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: ir.ExitBlock}}}},
+				{ID: "s", Type: "task", When: when, Action: ir.Task{Kind: "k"}, Next: []ir.Edge{{
+					On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: ir.ExitBlock},
+				}}},
 			}}}},
 			Path: "f.md", Sources: []ir.File{{}},
 		},
@@ -46,7 +50,9 @@ func TestADefinitionThatCannotBeRead(t *testing.T) {
 		if !problems.Errors() {
 			t.Fatalf("%q is an expression", text)
 		}
-		d := &engine.Definition{Program: &ir.Program{Blocks: []ir.Block{{Steps: []ir.Step{{ID: "s", When: broken, Action: ir.Route{}}}}}}}
+		d := &engine.Definition{Program: &ir.Program{Blocks: []ir.Block{{
+			Steps: []ir.Step{{ID: "s", When: broken, Action: ir.Route{}}},
+		}}}}
 		if raw, _, err := d.Encode(); err == nil {
 			t.Errorf("%s was written", raw)
 		}
@@ -68,7 +74,10 @@ func TestAPlainDefinitionIsWrittenAsEver(t *testing.T) {
 					{ID: "c", Timeout: 7, Action: ir.Call{}},
 					{ID: "e", Action: ir.End{}},
 				}},
-				{Steps: []ir.Step{{ID: "x", Retry: &ir.Retry{}, Next: []ir.Edge{{}}, Reads: []ir.Ref{{}}, Writes: []ir.Write{{}}, Action: ir.Route{}}}},
+				{Steps: []ir.Step{{
+					ID: "x", Retry: &ir.Retry{}, Next: []ir.Edge{{}}, Reads: []ir.Ref{{}}, Writes: []ir.Write{{}},
+					Action: ir.Route{},
+				}}},
 			},
 			Children: []ir.Program{{Name: "c", Blocks: []ir.Block{{Steps: []ir.Step{{ID: "e", Action: ir.End{}}}}}}},
 		},

@@ -32,7 +32,9 @@ var rawType = reflect.TypeFor[json.RawMessage]()
 // tested without anybody thinking of it.
 func fill(t *rapid.T, v reflect.Value) {
 	if v.Type() == rawType {
-		v.SetBytes([]byte(rapid.SampledFrom([]string{"", `null`, `{"a":[1,2,{"b":"c d"}]}`, `"x\" y\u2028"`, `-1.5e3`, `[]`}).Draw(t, "raw")))
+		v.SetBytes([]byte(rapid.SampledFrom([]string{
+			"", `null`, `{"a":[1,2,{"b":"c d"}]}`, `"x\" y\u2028"`, `-1.5e3`, `[]`,
+		}).Draw(t, "raw")))
 		if v.Len() == 0 {
 			v.SetZero()
 		}
@@ -40,7 +42,9 @@ func fill(t *rapid.T, v reflect.Value) {
 	}
 	switch v.Kind() {
 	case reflect.String:
-		v.SetString(rapid.OneOf(rapid.Just(""), rapid.String(), rapid.SampledFrom([]string{"a\nb", "<&>", "\u2028\u2029", `\"`, "\x00\x1f\x7f", "é𝄞"})).Draw(t, "text"))
+		v.SetString(rapid.OneOf(rapid.Just(""), rapid.String(), rapid.SampledFrom([]string{
+			"a\nb", "<&>", "\u2028\u2029", `\"`, "\x00\x1f\x7f", "é𝄞",
+		})).Draw(t, "text"))
 	case reflect.Int, reflect.Int64:
 		v.SetInt(rapid.OneOf(rapid.Just(int64(0)), rapid.Int64()).Draw(t, "number"))
 	case reflect.Bool:
@@ -243,7 +247,9 @@ func TestRawJSONIsCompactedOrRefused(t *testing.T) {
 		if _, err := Encode(nil, note(raw)); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%q: %v", raw, err)
 		}
-		if _, err := Encode(nil, []Event{{Seq: 1, Fact: RunStarted{Options: json.RawMessage(raw)}}}); !errors.Is(err, ErrInvalid) {
+		if _, err := Encode(
+			nil, []Event{{Seq: 1, Fact: RunStarted{Options: json.RawMessage(raw)}}},
+		); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%q: %v", raw, err)
 		}
 	}
@@ -334,8 +340,9 @@ func FuzzDecode(f *testing.F) {
 var chainStep = []Event{
 	{Seq: 41, At: 1763170000000, Fact: TaskEnded{
 		Work: Work{Place: Place{Step: "summarise"}}, Outcome: "ok",
-		Value: Value{JSON: json.RawMessage(`{"summary":"short","score":0.93}`)}, Writes: []Write{{Path: "state.summary"}},
-		Usage: Usage{Steps: 1, ModelCalls: 1, InputTokens: 812, OutputTokens: 95}, Final: true,
+		Value:  Value{JSON: json.RawMessage(`{"summary":"short","score":0.93}`)},
+		Writes: []Write{{Path: "state.summary"}},
+		Usage:  Usage{Steps: 1, ModelCalls: 1, InputTokens: 812, OutputTokens: 95}, Final: true,
 	}},
 	{Seq: 42, At: 1763170000000, Fact: TaskStarted{Work: Work{Place: Place{Step: "review"}}, Kind: "agent"}},
 }

@@ -73,5 +73,7 @@ type NewerError struct {
 }
 
 func (e *NewerError) Error() string {
-	return fmt.Sprintf("%s was written by a newer Espalier (journal version %d; this one knows %d)", e.Path, e.Have, e.Expect)
+	return fmt.Sprintf(
+		"%s was written by a newer Espalier (journal version %d; this one knows %d)", e.Path, e.Have, e.Expect,
+	)
 }

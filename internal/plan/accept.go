@@ -176,7 +176,9 @@ func (s *State) gateFor(p *Program, x *Decision) (*Frame, error) {
 	}
 	if f.Gate.Kind != journal.GateInDoubt {
 		if _, digest := s.Shown(p, f); digest != x.Digest {
-			return nil, refusal(Changed, "what step %q asks is not what the decision was about; look at it again", f.Step)
+			return nil, refusal(
+				Changed, "what step %q asks is not what the decision was about; look at it again", f.Step,
+			)
 		}
 	}
 	return f, nil
@@ -198,7 +200,10 @@ func (s *State) checkSignal(p *Program, x *Signal) error {
 	}
 	if !slices.Contains(known, x.Event) {
 		slices.Sort(known)
-		return refusal(Unknown, "nothing in this workflow waits for the event %q; it waits for %s", x.Event, strings.Join(slices.Compact(known), ", "))
+		return refusal(
+			Unknown, "nothing in this workflow waits for the event %q; it waits for %s", x.Event,
+			strings.Join(slices.Compact(known), ", "),
+		)
 	}
 	if len(x.Data) > 0 && !json.Valid(x.Data) {
 		return refusal(Unknown, "the data of the event is not JSON")
@@ -206,7 +211,10 @@ func (s *State) checkSignal(p *Program, x *Signal) error {
 	for _, f := range s.OpenGates() {
 		if f.Gate.Event == x.Event && f.Gate.Kind == journal.GatePerson {
 			if _, ok := verdict(x.Data); !ok {
-				return refusal(WrongKind, `step %q is an approval: the event must say {"approved": true} or {"approved": false}`, f.Step)
+				return refusal(
+					WrongKind, `step %q is an approval: the event must say {"approved": true} or {"approved": false}`,
+					f.Step,
+				)
 			}
 		}
 	}
@@ -247,7 +255,9 @@ func (d *decider) accept(in Input) {
 		d.endTask(d.s.Frames[x.Work.Frame], &x)
 	case Note:
 		if f := d.s.Frames[x.Work.Frame]; x.N > f.Notes { // a note may arrive twice
-			d.fact(f, journal.TaskNoted{Work: x.Work, N: x.N, Kind: x.Kind, Data: x.Data, Settles: x.Settles, Usage: x.Usage})
+			d.fact(f, journal.TaskNoted{
+				Work: x.Work, N: x.N, Kind: x.Kind, Data: x.Data, Settles: x.Settles, Usage: x.Usage,
+			})
 		}
 	case Reserve:
 		d.reserve(&x)
@@ -298,7 +308,10 @@ func (d *decider) writes(f *Frame, step *ir.Step) []journal.Write {
 		if reducer == ir.Set {
 			reducer = ""
 		}
-		out = append(out, journal.Write{Path: w.Path, Part: w.Part, Reducer: string(reducer), Under: w.Under, AsList: w.AsList, Bare: w.NonObjectKey})
+		out = append(out, journal.Write{
+			Path: w.Path, Part: w.Part, Reducer: string(reducer), Under: w.Under, AsList: w.AsList,
+			Bare: w.NonObjectKey,
+		})
 	}
 	return out
 }
@@ -366,7 +379,9 @@ func (d *decider) endTask(f *Frame, r *Result) {
 	retries := ended.Outcome == journal.OutcomeFailed && !f.Cancelled && retryable(step, f.Attempt, ended.Class, r.Exit)
 	ended.Final = !retries
 	if (ended.Outcome == journal.OutcomeFailed || ended.Outcome == journal.OutcomeCancelled) && ended.Final {
-		value, writes := d.failureValue(f, step, ended.Outcome, failing{Error: ended.Error, Class: ended.Class, Exit: r.Exit})
+		value, writes := d.failureValue(f, step, ended.Outcome, failing{
+			Error: ended.Error, Class: ended.Class, Exit: r.Exit,
+		})
 		if ended.Writes = writes; writes != nil && r.Value.IsZero() {
 			ended.Value = value
 		}
@@ -432,7 +447,9 @@ func evidence(raw json.RawMessage) string {
 
 // gateValue returns what a gate writes. The actor is the operating-system user;
 // the claimed identity is separate.
-func gateValue(result, method string, by journal.Actor, evidence string, at journal.Millis, review json.RawMessage) journal.Value {
+func gateValue(
+	result, method string, by journal.Actor, evidence string, at journal.Millis, review json.RawMessage,
+) journal.Value {
 	return journal.Value{JSON: mustJSON(struct {
 		Result    string          `json:"gate_result"`
 		Actor     string          `json:"actor,omitempty"`
@@ -447,7 +464,8 @@ func gateValue(result, method string, by journal.Actor, evidence string, at jour
 // notRetried are the classes of errors that a retry does not help. A step that
 // lists one of them explicitly is retried, except for budgets.
 var notRetried = []journal.Class{
-	journal.ClassBudget, journal.ClassDenied, journal.ClassMissing, journal.ClassInput, journal.ClassBadRequest, journal.ClassNoQuota,
+	journal.ClassBudget, journal.ClassDenied, journal.ClassMissing, journal.ClassInput, journal.ClassBadRequest,
+	journal.ClassNoQuota,
 }
 
 func retryable(step *ir.Step, attempt int, class journal.Class, exit int) bool {
@@ -498,7 +516,8 @@ func delay(r *ir.Retry, run journal.RunID, next journal.Work) journal.Millis {
 
 func (d *decider) reserve(x *Reserve) {
 	f := d.s.Frames[x.Work.Frame]
-	if _, has := f.Reserved[x.N]; has || slices.ContainsFunc(d.s.BudgetWaiters, func(one BudgetWaiter) bool { return one.N == x.N && one.Work == x.Work }) {
+	waits := func(one BudgetWaiter) bool { return one.N == x.N && one.Work == x.Work }
+	if _, has := f.Reserved[x.N]; has || slices.ContainsFunc(d.s.BudgetWaiters, waits) {
 		return // a repeated request; it has been or will be answered
 	}
 	granted, budget, at, later := d.s.grant(f, x.Amount, x.Least)
@@ -537,21 +556,27 @@ func (d *decider) decideGate(f *Frame, x *Decision) {
 	switch x.Answer {
 	case Approve:
 		decided.Outcome = journal.OutcomeOK
-		decided.Value, decided.Writes = gateValue("approved", MethodPerson, x.By, x.Note, d.now, x.Value), d.writes(f, step)
+		decided.Value = gateValue("approved", MethodPerson, x.By, x.Note, d.now, x.Value)
+		decided.Writes = d.writes(f, step)
 	case Reject:
 		decided.Outcome = journal.OutcomeRejected
-		decided.Value, decided.Writes = gateValue("rejected", MethodPerson, x.By, x.Note, d.now, x.Value), d.writes(f, step)
+		decided.Value = gateValue("rejected", MethodPerson, x.By, x.Note, d.now, x.Value)
+		decided.Writes = d.writes(f, step)
 	case AnswerRerun:
 		decided.Outcome = journal.OutcomeRerun
 	case AnswerSkip:
 		decided.Outcome = journal.OutcomeSkipped
 		decided.Value, decided.Writes = d.failureValue(f, step, journal.OutcomeSkipped, failing{})
 		if last := &f.Last; step.InheritOutcome && last.failing() {
-			decided.Outcome, decided.Class, decided.Error, decided.Value = journal.OutcomeFailed, last.Class, last.Error, last.Value
+			decided.Outcome, decided.Class = journal.OutcomeFailed, last.Class
+			decided.Error, decided.Value = last.Error, last.Value
 		}
 	case AnswerFail:
-		decided.Outcome, decided.Class, decided.Error = journal.OutcomeFailed, journal.ClassInDoubt, "a person said that it failed"
-		decided.Value, decided.Writes = d.failureValue(f, step, journal.OutcomeFailed, failing{Error: decided.Error, Class: journal.ClassInDoubt, Exit: 1})
+		decided.Outcome, decided.Class = journal.OutcomeFailed, journal.ClassInDoubt
+		decided.Error = "a person said that it failed"
+		decided.Value, decided.Writes = d.failureValue(f, step, journal.OutcomeFailed, failing{
+			Error: decided.Error, Class: journal.ClassInDoubt, Exit: 1,
+		})
 	case AnswerResult:
 		decided.Outcome = journal.OutcomeOK
 		if f.Part == PartVerdict {
@@ -602,7 +627,9 @@ func (d *decider) signal(x *Signal) {
 // signalGate decides a gate by a signal.
 func (d *decider) signalGate(f *Frame, x *Signal) {
 	step := d.step(f)
-	decided := journal.GateDecided{Place: f.Place(), Outcome: journal.OutcomeOK, Method: MethodEvent, Event: x.Event, By: x.By}
+	decided := journal.GateDecided{
+		Place: f.Place(), Outcome: journal.OutcomeOK, Method: MethodEvent, Event: x.Event, By: x.By,
+	}
 	if f.Gate.Kind == journal.GatePerson {
 		approved, _ := verdict(x.Data)
 		result := "approved"

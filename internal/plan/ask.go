@@ -44,7 +44,8 @@ func (d *decider) answerCall(f *Frame, answer journal.ToolAnswer, method string)
 	}
 	work := f.Work()
 	d.fact(f, journal.GateDecided{
-		Place: f.Place(), Outcome: journal.OutcomeRerun, Method: method, Reason: reason, By: answer.By, Note: answer.Note, Digest: answer.Digest,
+		Place: f.Place(), Outcome: journal.OutcomeRerun, Method: method, Reason: reason, By: answer.By,
+		Note: answer.Note, Digest: answer.Digest,
 	})
 	d.fact(f, journal.TaskNoted{Work: work, N: f.Notes + 1, Kind: journal.NoteToolAnswer, Data: mustJSON(answer)})
 }

@@ -41,7 +41,9 @@ func TestCleanupWhenTimeIsUp(t *testing.T) {
 	child := program(chain(task("one"), task("two"))...)
 	child.Blocks[0].Steps = append(child.Blocks[0].Steps, task("tidy"))
 	child.OnCancel = "tidy"
-	p := program(ir.Step{ID: "call", Timeout: 500, Action: ir.Call{}, Next: []ir.Edge{on("late", ir.Failed)}}, task("late"))
+	p := program(ir.Step{ID: "call", Timeout: 500, Action: ir.Call{}, Next: []ir.Edge{on("late", ir.Failed)}}, task(
+		"late",
+	))
 	p.Children = []ir.Program{*child}
 	w := start(t, p, "")
 	w.now = wakes(t, w)
@@ -70,8 +72,10 @@ func TestCancelledStepsLeaveSomething(t *testing.T) {
 		until func(w *world) // up to what is then cancelled
 		want  string         // of states.x and of states.g
 	}{
-		"at work": {func(*ir.Program) ir.Step { return leaving(t, task("x")) }, func(*world) {}, "cancelled cancelled|"},
-		"asks":    {func(*ir.Program) ir.Step { return asks }, func(*world) {}, "cancelled cancelled|"},
+		"at work": {
+			func(*ir.Program) ir.Step { return leaving(t, task("x")) }, func(*world) {}, "cancelled cancelled|",
+		},
+		"asks": {func(*ir.Program) ir.Step { return asks }, func(*world) {}, "cancelled cancelled|"},
 		"in doubt": {func(*ir.Program) ir.Step { return leaving(t, task("x")) }, func(w *world) {
 			lost := w.tasks[0]
 			w.tasks = nil
@@ -81,31 +85,43 @@ func TestCancelledStepsLeaveSomething(t *testing.T) {
 			w.end("x", plan.Result{Outcome: journal.OutcomeFailed, Error: "no luck"})
 		}, "cancelled cancelled|"},
 		"a loop": {func(p *ir.Program) ir.Step {
-			return leaving(t, ir.Step{ID: "g", Action: ir.Loop{Each: once, Block: inner(p, leaving(t, task("x")), leaving(t, task("y")))}})
+			return leaving(t, ir.Step{ID: "g", Action: ir.Loop{
+				Each: once, Block: inner(p, leaving(t, task("x")), leaving(t, task("y"))),
+			}})
 		}, func(w *world) { w.end("x", value(`"done"`)) }, "done|cancelled cancelled"},
 		"branches": {func(p *ir.Program) ir.Step {
 			return leaving(t, ir.Step{ID: "g", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{
-				{Name: "a", Block: inner(p, leaving(t, task("x")))}, {Name: "b", Block: inner(p, leaving(t, task("y")))},
+				{Name: "a", Block: inner(p, leaving(t, task("x")))},
+				{Name: "b", Block: inner(p, leaving(t, task("y")))},
 			}}})
 		}, func(w *world) { w.end("x", value(`"done"`)) }, "done|cancelled cancelled"},
 		"a loop in a branch": {func(p *ir.Program) ir.Step {
-			loop := ir.Step{ID: "loop", Action: ir.Loop{Each: once, Block: inner(p, leaving(t, task("x")), leaving(t, task("y")))}}
-			return leaving(t, ir.Step{ID: "g", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "a", Block: inner(p, loop)}}}})
+			loop := ir.Step{ID: "loop", Action: ir.Loop{
+				Each: once, Block: inner(p, leaving(t, task("x")), leaving(t, task("y"))),
+			}}
+			return leaving(t, ir.Step{ID: "g", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{
+				Name: "a", Block: inner(p, loop),
+			}}}})
 		}, func(w *world) { w.end("x", value(`"done"`)) }, "done|cancelled cancelled"},
 		"a call": {func(p *ir.Program) ir.Step {
 			p.Children = []ir.Program{*program(leaving(t, task("x")))}
 			return leaving(t, ir.Step{ID: "g", Action: ir.Call{}})
 		}, func(*world) {}, "|cancelled cancelled"},
 		"branches that are put together": {func(p *ir.Program) ir.Step {
-			return leaving(t, ir.Step{ID: "g", Action: ir.Parallel{Join: ir.JoinSettle, Combine: &ir.Task{Kind: "combine"}, Branches: []ir.Branch{
-				{Name: "a", Block: inner(p, leaving(t, task("x")))}, {Name: "b", Block: inner(p, leaving(t, task("y")))},
+			return leaving(t, ir.Step{ID: "g", Action: ir.Parallel{Join: ir.JoinSettle, Combine: &ir.Task{
+				Kind: "combine",
+			}, Branches: []ir.Branch{
+				{Name: "a", Block: inner(p, leaving(t, task("x")))},
+				{Name: "b", Block: inner(p, leaving(t, task("y")))},
 			}}})
 		}, func(w *world) { w.end("x", value(`"done"`)) }, "|cancelled cancelled"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := program()
 			before := task("before")
-			p.Blocks[0].Steps = append(chain(before, c.step(p)), ir.Step{ID: "tidy", Action: ir.Gate{Decider: ir.Person}})
+			p.Blocks[0].Steps = append(chain(before, c.step(p)), ir.Step{ID: "tidy", Action: ir.Gate{
+				Decider: ir.Person,
+			}})
 			p.OnCancel = "tidy"
 			w := start(t, p, `{"list": [1, 2]}`)
 			w.end("before", value(`"kept"`))
@@ -114,7 +130,8 @@ func TestCancelledStepsLeaveSomething(t *testing.T) {
 			w.do = stopped
 			w.run(first)
 			text := func(path string) string { return strings.Trim(w.seen(path), `"`) }
-			if got := text("states.x") + "|" + text("states.g"); got != c.want || text("state.before") != "kept" || w.s.Root().Step != "tidy" {
+			if got := text("states.x") + "|" + text("states.g"); got != c.want || text("state.before") != "kept" ||
+				w.s.Root().Step != "tidy" {
 				t.Errorf("got %s, want %s\n%s", got, c.want, describe(w.log))
 			}
 		})
@@ -153,7 +170,9 @@ func TestResultsOfPeopleAreChecked(t *testing.T) {
 		w.tell(plan.Gone{Work: gone, Why: "crash", Policy: journal.RecoveryAsk})
 		return w
 	}
-	critic := ir.Step{ID: "g", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}, Writes: []ir.Write{{Path: "state.g"}}}
+	critic := ir.Step{ID: "g", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}, Writes: []ir.Write{{
+		Path: "state.g",
+	}}}
 	parts := task("g")
 	parts.Writes = []ir.Write{{Path: "state.n", Part: "n"}}
 	for name, c := range map[string]struct {
@@ -182,7 +201,8 @@ func TestResultsOfPeopleAreChecked(t *testing.T) {
 	}
 	w := lost(task("g"))
 	w.tell(plan.Decision{Answer: plan.AnswerFail})
-	if f := w.s.Finished; f == nil || f.Outcome != journal.OutcomeFailed || f.Reason != string(journal.ClassInDoubt) || f.Error != "a person said that it failed" {
+	if f := w.s.Finished; f == nil || f.Outcome != journal.OutcomeFailed || f.Reason != string(journal.ClassInDoubt) ||
+		f.Error != "a person said that it failed" {
 		t.Errorf("%+v", f)
 	}
 }

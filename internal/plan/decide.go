@@ -17,7 +17,9 @@ import (
 const visitCap = 1000
 
 // Start starts a run. With hold, no task starts.
-func Start(p *Program, run journal.RunID, start journal.RunStarted, now journal.Millis, hold bool) (*State, []journal.Event) {
+func Start(
+	p *Program, run journal.RunID, start journal.RunStarted, now journal.Millis, hold bool,
+) (*State, []journal.Event) {
 	s := &State{Run: run, Hold: hold}
 	d := &decider{s: s, p: p, now: now}
 	d.fact(nil, start)
@@ -167,29 +169,39 @@ func (d *decider) enter(f *Frame, id string, via *int, standIn string) {
 	step := u.step(f.Block, id)
 	at := journal.Place{Frame: f.Path, Step: id}
 	if step == nil {
-		d.close(f, Ending{Outcome: journal.OutcomeFailed, Error: fmt.Sprintf("there is no step %q to go to", id), Step: f.Step})
+		d.close(f, noSuchStep(f.Step, id))
 		return
 	}
 	if u.again[f.Block][id] || f.Rewound {
 		at.Visit = f.Visits[id] + 1
 		if at.Visit > visitCap && !d.s.stepsBound(f) {
-			over := fmt.Sprintf("step %q has been reached %d times, which is the most where no budget bounds the steps", id, visitCap)
+			over := fmt.Sprintf(
+				"step %q has been reached %d times, which is the most where no budget bounds the steps", id, visitCap,
+			)
 			if at.Visit > visitCap+1 { // the edge for failures leads back here
 				d.close(f, Ending{Outcome: journal.OutcomeFailed, Class: journal.ClassBudget, Error: over, Step: id})
 				return
 			}
-			d.leave(f, journal.StepLeft{Place: at, Outcome: journal.OutcomeFailed, Class: journal.ClassBudget, Via: via, For: standIn, Error: over})
+			d.leave(f, journal.StepLeft{
+				Place: at, Outcome: journal.OutcomeFailed, Class: journal.ClassBudget, Via: via, For: standIn,
+				Error: over,
+			})
 			return
 		}
 	}
 	if step.When != nil {
 		ok, err := d.evalBool(step.When, d.scope(f))
 		if err != nil {
-			d.leave(f, journal.StepLeft{Place: at, Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, Error: err.Error(), Via: via, For: standIn})
+			d.leave(f, journal.StepLeft{
+				Place: at, Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, Error: err.Error(), Via: via,
+				For: standIn,
+			})
 			return
 		}
 		if !ok {
-			d.leave(f, journal.StepLeft{Place: at, Outcome: journal.OutcomeSkipped, Reason: ReasonCondition, Via: via, For: standIn})
+			d.leave(f, journal.StepLeft{
+				Place: at, Outcome: journal.OutcomeSkipped, Reason: ReasonCondition, Via: via, For: standIn,
+			})
 			return
 		}
 	}
@@ -356,7 +368,9 @@ func (d *decider) startTask(f *Frame, w journal.Work, rerun int, via *int, stand
 		}
 	}
 	missing := d.s.missing(d.p, f, step)
-	d.fact(f, journal.TaskStarted{Work: w, Kind: step.Task().Kind, Rerun: rerun, Via: via, For: standIn, MissingReads: missing})
+	d.fact(f, journal.TaskStarted{
+		Work: w, Kind: step.Task().Kind, Rerun: rerun, Via: via, For: standIn, MissingReads: missing,
+	})
 }
 
 // noBudget fails a step because the budget of its branch or child is exhausted.
@@ -406,7 +420,9 @@ func (d *decider) limit(f *Frame, step *ir.Step) (journal.Millis, error) {
 
 // notEntered fails a step of frames that cannot start.
 func (d *decider) notEntered(f *Frame, x journal.StepEntered, class journal.Class, err error) {
-	d.leave(f, journal.StepLeft{Place: x.Place, Outcome: journal.OutcomeFailed, Class: class, Error: err.Error(), Via: x.Via, For: x.For})
+	d.leave(f, journal.StepLeft{
+		Place: x.Place, Outcome: journal.OutcomeFailed, Class: class, Error: err.Error(), Via: x.Via, For: x.For,
+	})
 }
 
 func (d *decider) enterParallel(f *Frame, entered journal.StepEntered, a *ir.Parallel) {
@@ -502,7 +518,7 @@ func (d *decider) chooseNext(f *Frame) {
 		if step.StopWhen != nil {
 			stop, err := d.evalBool(step.StopWhen, d.scope(f))
 			if err != nil {
-				d.close(f, Ending{Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, Error: err.Error(), Step: f.Step})
+				d.close(f, conditionFailed(f.Step, err))
 				return
 			}
 			if stop {
@@ -514,7 +530,7 @@ func (d *decider) chooseNext(f *Frame) {
 	edge, via, err := d.choose(f, step, outcome)
 	switch {
 	case err != nil:
-		d.close(f, Ending{Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, Error: err.Error(), Step: f.Step})
+		d.close(f, conditionFailed(f.Step, err))
 	case edge == nil:
 		if outcome == ir.OK || outcome == ir.Skipped { // the reason of a step is not that of its block
 			end.Outcome, end.Reason, end.Class, end.Error = journal.OutcomeOK, "", "", ""
@@ -610,6 +626,18 @@ func (d *decider) jump(f *Frame, step string, via *int) {
 	d.close(f, end)
 }
 
+// conditionFailed is the ending at a step whose expression could not be evaluated.
+func conditionFailed(step string, err error) Ending {
+	return Ending{
+		Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, Error: err.Error(), Step: step,
+	}
+}
+
+// noSuchStep is the ending at a step that leads to a step which does not exist.
+func noSuchStep(step, to string) Ending {
+	return Ending{Outcome: journal.OutcomeFailed, Error: fmt.Sprintf("there is no step %q to go to", to), Step: step}
+}
+
 // ending returns the ending of a program at an end step.
 func (d *decider) ending(f *Frame, step *ir.Step, a *ir.End) Ending {
 	end := Ending{Outcome: journal.OutcomeEnd, Status: a.Status, Step: step.ID}
@@ -645,7 +673,7 @@ func (d *decider) close(f *Frame, end Ending) {
 	parent := d.s.Frames[f.Parent]
 	mode := parent.Group.Mode
 	if end.Outcome == journal.OutcomeJump && mode != ModeLoop {
-		end = Ending{Outcome: journal.OutcomeFailed, Error: fmt.Sprintf("there is no step %q to go to", end.To), Step: end.Step}
+		end = noSuchStep(end.Step, end.To)
 	}
 	if mode != ModeLoop {
 		end = d.finalEnding(f, end)
@@ -657,7 +685,7 @@ func (d *decider) close(f *Frame, end Ending) {
 			case err != nil && loop.BreakWhen.Dialect.ErrorIsFalse(): // the loop continues; the records have the error
 				end.Reason, end.Error = ReasonUndecided, err.Error()
 			case err != nil:
-				end = Ending{Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, Error: err.Error(), Step: end.Step}
+				end = conditionFailed(end.Step, err)
 			case stop:
 				end.Outcome = journal.OutcomeBreak
 			}
@@ -668,7 +696,7 @@ func (d *decider) close(f *Frame, end Ending) {
 		if call := d.step(parent).Action.(ir.Call); len(call.Outputs) > 0 {
 			v, err := d.outputs(f, call.Outputs)
 			if err != nil {
-				end = Ending{Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, Error: err.Error(), Step: end.Step}
+				end = conditionFailed(end.Step, err)
 			}
 			end.Value = v
 		}
@@ -727,10 +755,12 @@ func (d *decider) written(top *Frame) (journal.Value, bool) {
 
 func (d *decider) finish(root *Frame, end Ending) {
 	if end.Outcome == journal.OutcomeJump {
-		end = Ending{Outcome: journal.OutcomeFailed, Error: fmt.Sprintf("there is no step %q to go to", end.To), Step: end.Step}
+		end = noSuchStep(end.Step, end.To)
 	}
 	end = d.finalEnding(root, end)
-	done := journal.RunFinished{Outcome: end.Outcome, Reason: end.Reason, Error: end.Error, Status: end.Status, Last: end.Step}
+	done := journal.RunFinished{
+		Outcome: end.Outcome, Reason: end.Reason, Error: end.Error, Status: end.Status, Last: end.Step,
+	}
 	if done.Reason == "" {
 		done.Reason = string(end.Class)
 	}
@@ -751,7 +781,9 @@ func (d *decider) closeCancelled(f *Frame) {
 		if f.Group.Live > 0 {
 			return
 		}
-		d.leave(f, journal.StepLeft{Place: f.Place(), Outcome: journal.OutcomeCancelled, For: f.For, Merge: d.merges(f)})
+		d.leave(f, journal.StepLeft{
+			Place: f.Place(), Outcome: journal.OutcomeCancelled, For: f.For, Merge: d.merges(f),
+		})
 	case Resting, Ready, Asking, Overdue, Lost, AwaitingBudget:
 		d.leave(f, journal.StepLeft{Place: f.Place(), Outcome: journal.OutcomeCancelled, For: f.For})
 	}
@@ -761,7 +793,10 @@ func (d *decider) closeCancelled(f *Frame) {
 	}
 	end := Ending{Outcome: journal.OutcomeCancelled, Step: f.Step}
 	if f.FailedBy != "" {
-		end = Ending{Outcome: journal.OutcomeFailed, Class: journal.Class(f.FailedBy), Reason: f.FailedBy, Step: f.Step, Error: "it had no time left"}
+		end = Ending{
+			Outcome: journal.OutcomeFailed, Class: journal.Class(f.FailedBy), Reason: f.FailedBy, Step: f.Step,
+			Error: "it had no time left",
+		}
 	}
 	d.close(f, end)
 }
@@ -793,7 +828,10 @@ func (d *decider) timeOutGate(f *Frame) {
 	}
 	step := d.step(f)
 	g, _ := step.Action.(ir.Gate)
-	decided := journal.GateDecided{Place: f.Place(), Outcome: journal.OutcomeFailed, Method: MethodTimeout, Class: journal.ClassTimeout, Reason: string(journal.ClassTimeout)}
+	decided := journal.GateDecided{
+		Place: f.Place(), Outcome: journal.OutcomeFailed, Method: MethodTimeout, Class: journal.ClassTimeout,
+		Reason: string(journal.ClassTimeout),
+	}
 	decided.Error = fmt.Sprintf("nobody decided within %s", g.Timeout.Words())
 	if f.Gate != nil && f.Gate.Kind == journal.GateEvent {
 		decided.Error = fmt.Sprintf("the event %q did not come within %s", g.Event, g.Timeout.Words())

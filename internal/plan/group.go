@@ -73,7 +73,9 @@ func (d *decider) openBranch(f *Frame, a *ir.Parallel, i int) {
 	d.fact(f, opened)
 	switch {
 	case err != nil:
-		d.fact(f, journal.FrameClosed{Frame: opened.Frame, Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, Error: err.Error()})
+		d.fact(f, journal.FrameClosed{
+			Frame: opened.Frame, Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, Error: err.Error(),
+		})
 	case !runs:
 		d.fact(f, journal.FrameClosed{Frame: opened.Frame, Outcome: journal.OutcomeSkipped, Reason: ReasonCondition})
 	}
@@ -152,7 +154,9 @@ func (s *State) BranchValues(p *Program, f *Frame) ([]BranchValue, error) {
 				first = err
 			}
 		}
-		out = append(out, BranchValue{Branch: r.Name, Outcome: r.Outcome, Error: r.Error, Value: raw, Used: r.Used, Child: r.Child})
+		out = append(out, BranchValue{
+			Branch: r.Name, Outcome: r.Outcome, Error: r.Error, Value: raw, Used: r.Used, Child: r.Child,
+		})
 	}
 	return out, first
 }
@@ -215,7 +219,8 @@ func (d *decider) loop(f *Frame, a *ir.Loop) {
 		return
 	}
 	d.fact(f, journal.FrameOpened{
-		Frame: framePath(f, strconv.Itoa(i)), Parent: f.Path, Step: f.Step, Program: f.Program, Block: int(a.Block), Index: i, Vars: vars,
+		Frame: framePath(f, strconv.Itoa(i)), Parent: f.Path, Step: f.Step, Program: f.Program, Block: int(a.Block),
+		Index: i, Vars: vars,
 	})
 }
 
@@ -318,7 +323,10 @@ func (d *decider) openChild(f *Frame, a *ir.Call) {
 	if d.p.FillInput != nil {
 		filled, err := d.p.FillInput(child, given, !a.PassReads)
 		if err != nil {
-			d.leave(f, journal.StepLeft{Place: f.Place(), Outcome: journal.OutcomeFailed, Class: journal.ClassInput, Error: err.Error(), For: f.For})
+			d.leave(f, journal.StepLeft{
+				Place: f.Place(), Outcome: journal.OutcomeFailed, Class: journal.ClassInput, Error: err.Error(),
+				For: f.For,
+			})
 			return
 		}
 		given = filled

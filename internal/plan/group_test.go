@@ -19,7 +19,9 @@ import (
 // What a branch or an iteration is given ends with it; what it writes does not.
 func TestVariablesOfAnItemEndWithIt(t *testing.T) {
 	p := program()
-	each := &ir.Each{Items: items(t, "input.list"), Var: "item", Block: p.AddBlock(ir.Block{Steps: []ir.Step{task("in")}})}
+	each := &ir.Each{Items: items(t, "input.list"), Var: "item", Block: p.AddBlock(ir.Block{Steps: []ir.Step{
+		task("in"),
+	}})}
 	fan := ir.Step{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Each: each}}
 	after := task("after")
 	after.When = cond(t, `loop.index == 0 and loop.length == 1 and item == "outer"`)
@@ -58,13 +60,21 @@ func TestValuesThatCannotBeRead(t *testing.T) {
 			return s
 		},
 		"the items of a loop": func(p *ir.Program) ir.Step {
-			return ir.Step{ID: "x", Action: ir.Loop{Block: p.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}), Each: &ir.Each{Items: items(t, "state.a"), Var: "item"}}}
+			return ir.Step{ID: "x", Action: ir.Loop{
+				Block: p.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}),
+				Each:  &ir.Each{Items: items(t, "state.a"), Var: "item"},
+			}}
 		},
 		"the limit of a loop": func(p *ir.Program) ir.Step {
-			return ir.Step{ID: "x", Action: ir.Loop{Block: p.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}), MaxExpr: items(t, "state.a")}}
+			return ir.Step{ID: "x", Action: ir.Loop{
+				Block: p.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}), MaxExpr: items(t, "state.a"),
+			}}
 		},
 		"the end of a loop": func(p *ir.Program) ir.Step {
-			return ir.Step{ID: "x", Action: ir.Loop{Block: p.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}), While: cond(t, "loop.index < 1"), BreakWhen: cond(t, "state.a == 1")}}
+			return ir.Step{ID: "x", Action: ir.Loop{
+				Block: p.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}), While: cond(t, "loop.index < 1"),
+				BreakWhen: cond(t, "state.a == 1"),
+			}}
 		},
 		"the time of a step": func(p *ir.Program) ir.Step {
 			s := branches(p, "x", ir.JoinAll, 0, "in")
@@ -90,7 +100,9 @@ func TestValuesThatCannotBeRead(t *testing.T) {
 			return s
 		},
 		"a choice": func(*ir.Program) ir.Step {
-			return ir.Step{ID: "x", Action: ir.Route{}, Next: []ir.Edge{{On: []ir.Outcome{ir.OK}, When: cond(t, "state.a == 1"), To: ir.Target{Exit: ir.ExitBlock}}}}
+			return ir.Step{ID: "x", Action: ir.Route{}, Next: []ir.Edge{{
+				On: []ir.Outcome{ir.OK}, When: cond(t, "state.a == 1"), To: ir.Target{Exit: ir.ExitBlock},
+			}}}
 		},
 		"a condition to stop": func(*ir.Program) ir.Step {
 			s := task("x")
@@ -155,7 +167,10 @@ func TestBranchValues(t *testing.T) {
 	w := start(t, p, "")
 	w.p.Blobs = func(hash string) (json.RawMessage, error) { return nil, errors.New("lost: " + hash) }
 	for _, name := range []string{"y", "x"} {
-		w.end(name, plan.Result{Outcome: journal.OutcomeOK, Value: journal.Value{Hash: name, Size: 1 << 20}, Usage: journal.Usage{OutputTokens: 5}})
+		w.end(name, plan.Result{
+			Outcome: journal.OutcomeOK, Value: journal.Value{Hash: name, Size: 1 << 20},
+			Usage: journal.Usage{OutputTokens: 5},
+		})
 	}
 	w.end("z", no("no luck"))
 	got, err := w.s.BranchValues(w.p, w.s.Root())
@@ -180,7 +195,10 @@ func TestBranchValues(t *testing.T) {
 	w = start(t, p, "")
 	w.end("in", value("1"))
 	got, err = w.s.BranchValues(w.p, w.s.Root())
-	want = []plan.BranchValue{{Branch: "child", Outcome: "ok", Value: json.RawMessage("1"), Used: journal.Usage{Steps: 1}, Child: plan.ChildID("run-1", "call/call")}}
+	want = []plan.BranchValue{{
+		Branch: "child", Outcome: "ok", Value: json.RawMessage("1"), Used: journal.Usage{Steps: 1},
+		Child: plan.ChildID("run-1", "call/call"),
+	}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(err, diff)
 	}

@@ -277,7 +277,9 @@ func (s *State) short(f *Frame, amount journal.Usage) (budget string, at *Frame,
 // grant returns the part of an amount that can be reserved now: all of it or, if
 // least output tokens suffice and waiting brings no more, the tokens that are
 // left. The other results are those of short.
-func (s *State) grant(f *Frame, amount journal.Usage, least int64) (granted journal.Usage, budget string, at *Frame, later bool) {
+func (s *State) grant(f *Frame, amount journal.Usage, least int64) (
+	granted journal.Usage, budget string, at *Frame, later bool,
+) {
 	budget, at, later = s.short(f, amount)
 	if budget != BudgetTokens || later || least == 0 {
 		return amount, budget, at, later

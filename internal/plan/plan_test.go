@@ -50,7 +50,8 @@ func start(t reporter, program *ir.Program, input string) *world {
 		input = "{}"
 	}
 	s, events := plan.Start(w.p, "run-1", journal.RunStarted{
-		Name: program.Name, Input: journal.Value{JSON: json.RawMessage(input)}, Vars: plan.InitialVars(program), Budget: plan.LimitsOf(program),
+		Name: program.Name, Input: journal.Value{JSON: json.RawMessage(input)}, Vars: plan.InitialVars(program),
+		Budget: plan.LimitsOf(program),
 	}, w.now, false)
 	w.s = s
 	w.took(events)
@@ -176,7 +177,9 @@ func line(e journal.Event) string {
 	case journal.TaskEnded:
 		return strings.TrimSpace(fmt.Sprintf("end %s %s %s", x.Key(), x.Outcome, x.Class))
 	case journal.StepLeft:
-		return withFor(strings.TrimSpace(fmt.Sprintf("left %s %s %s%s", x.Place.Key(), x.Outcome, x.Class, x.To)), x.For)
+		return withFor(
+			strings.TrimSpace(fmt.Sprintf("left %s %s %s%s", x.Place.Key(), x.Outcome, x.Class, x.To)), x.For,
+		)
 	case journal.StepEntered:
 		return fmt.Sprintf("enter %s %s", x.Place.Key(), x.Mode)
 	case journal.FrameOpened:
@@ -305,7 +308,9 @@ func TestPaths(t *testing.T) {
 		{
 			name: "a false condition skips",
 			program: func() *ir.Program {
-				return program(chain(task("a"), edit(task("b"), func(s *ir.Step) { s.When = cond(t, `state.a == "x"`) }), task("c"))...)
+				return program(chain(task("a"), edit(task("b"), func(s *ir.Step) {
+					s.When = cond(t, `state.a == "x"`)
+				}), task("c"))...)
 			},
 			want: "start a#0; end a#0 ok; left b skipped; start c#0; end c#0 ok; finished ok",
 		},
@@ -378,7 +383,9 @@ func TestPaths(t *testing.T) {
 		{
 			name: "no branch fits",
 			program: func() *ir.Program {
-				return program(ir.Step{ID: "pick", Action: ir.Route{}, Next: []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}}}})
+				return program(ir.Step{ID: "pick", Action: ir.Route{}, Next: []ir.Edge{{
+					On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"},
+				}}})
 			},
 			want: "left pick failed NO_BRANCH; finished failed NO_BRANCH",
 		},
@@ -416,7 +423,11 @@ func TestPaths(t *testing.T) {
 		{
 			name: "what trying again does not help is not tried again",
 			program: func() *ir.Program {
-				return program(edit(task("a"), func(s *ir.Step) { s.Retry = &ir.Retry{MaxAttempts: 3, Backoff: ir.Constant} }))
+				return program(edit(task("a"), func(s *ir.Step) {
+					s.Retry = &ir.Retry{
+						MaxAttempts: 3, Backoff: ir.Constant,
+					}
+				}))
 			},
 			do: func(journal.Work) plan.Result {
 				return plan.Result{Outcome: journal.OutcomeFailed, Class: "NOT_READY"}
@@ -436,7 +447,9 @@ func TestPaths(t *testing.T) {
 		{
 			name: "a critic lets pass",
 			program: func() *ir.Program {
-				return program(chain(ir.Step{ID: "g", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}}, task("b"))...)
+				return program(chain(ir.Step{ID: "g", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{
+					Kind: "agent",
+				}}}, task("b"))...)
 			},
 			do:   func(w journal.Work) plan.Result { return value(`{"approved": true}`) },
 			want: "start g:verdict#0; end g:verdict#0 ok; start b#0; end b#0 ok; finished ok",
@@ -444,7 +457,9 @@ func TestPaths(t *testing.T) {
 		{
 			name: "a critic says no: not an error, but the end",
 			program: func() *ir.Program {
-				return program(chain(ir.Step{ID: "g", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}}, task("b"))...)
+				return program(chain(ir.Step{ID: "g", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{
+					Kind: "agent",
+				}}}, task("b"))...)
 			},
 			do:   func(w journal.Work) plan.Result { return value(`{"approved": false}`) },
 			want: "start g:verdict#0; end g:verdict#0 rejected; finished rejected GATE_REJECTED",
@@ -467,7 +482,9 @@ func TestPaths(t *testing.T) {
 		{
 			name: "a stop condition",
 			program: func() *ir.Program {
-				return program(chain(edit(task("a"), func(s *ir.Step) { s.StopWhen = cond(t, `state.a == "a#0"`) }), task("b"))...)
+				return program(
+					chain(edit(task("a"), func(s *ir.Step) { s.StopWhen = cond(t, `state.a == "a#0"`) }), task("b"))...,
+				)
 			},
 			want: "start a#0; end a#0 ok; finished ok",
 		},
@@ -477,7 +494,9 @@ func TestPaths(t *testing.T) {
 			w.do = c.do
 			w.run(first)
 			got := strings.ReplaceAll(strings.TrimSpace(describe(w.log[1:])), "\n", "; ")
-			if diff := cmp.Diff(strings.ReplaceAll(c.want, "; ", "\n"), strings.ReplaceAll(got, "; ", "\n")); diff != "" {
+			if diff := cmp.Diff(strings.ReplaceAll(c.want, "; ", "\n"), strings.ReplaceAll(
+				got, "; ", "\n",
+			)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
@@ -578,7 +597,10 @@ func TestLoopWithEarlyExit(t *testing.T) {
 		ID: "body", Action: ir.Task{Kind: "test"}, Writes: []ir.Write{{Path: "state.seen", Reducer: ir.Append}},
 		Next: []ir.Edge{{On: []ir.Outcome{ir.OK}, When: cond(t, `item == "c"`), To: ir.Target{Step: "found"}}},
 	}}})
-	loop := ir.Step{ID: "each", Action: ir.Loop{Block: body, Each: &ir.Each{Items: items(t, "input.list"), Var: "item"}}, Next: []ir.Edge{on("none", ir.OK)}}
+	loop := ir.Step{
+		ID: "each", Action: ir.Loop{Block: body, Each: &ir.Each{Items: items(t, "input.list"), Var: "item"}},
+		Next: []ir.Edge{on("none", ir.OK)},
+	}
 	p.Blocks[0].Steps = []ir.Step{loop, task("found"), task("none")}
 	w := start(t, p, `{"list": ["a", "b", "c", "d"]}`)
 	w.run(first)
@@ -609,13 +631,26 @@ func TestLoopLimits(t *testing.T) {
 	}{
 		{"while", ir.Loop{While: cond(t, "loop.index < 3")}, "finished ok", 3},
 		{"while reaches its limit and ends well", ir.Loop{While: cond(t, "loop.index < 30"), Max: 2}, "finished ok", 2},
-		{"or fails", ir.Loop{While: cond(t, "loop.index < 30"), Max: 2, FailAtMax: true}, "finished failed LOOP_LIMIT", 2},
+		{
+			"or fails", ir.Loop{While: cond(t, "loop.index < 30"), Max: 2, FailAtMax: true},
+			"finished failed LOOP_LIMIT", 2,
+		},
 		{"a list is never cut short in silence", ir.Loop{Each: each, Max: 2}, "finished failed LOOP_LIMIT", 2},
 		{"a list that just fits", ir.Loop{Each: each, Max: 3}, "finished ok", 3},
 		{"break", ir.Loop{Each: each, BreakWhen: cond(t, "item == 2")}, "finished ok", 2},
-		{"a condition to stop that has no value", ir.Loop{Each: each, BreakWhen: lenient(t, "item > 'x'")}, "finished ok", 3},
-		{"a computed limit", ir.Loop{While: cond(t, "loop.index < 30"), MaxExpr: items(t, "input.most")}, "finished ok", 1},
-		{"a computed limit beyond what there can be", ir.Loop{While: cond(t, "loop.index < 30"), Max: 10, MaxExpr: items(t, "input.many")}, "finished failed CONDITION", 0},
+		{
+			"a condition to stop that has no value", ir.Loop{Each: each, BreakWhen: lenient(t, "item > 'x'")},
+			"finished ok", 3,
+		},
+		{
+			"a computed limit", ir.Loop{While: cond(t, "loop.index < 30"), MaxExpr: items(t, "input.most")},
+			"finished ok", 1,
+		},
+		{
+			"a computed limit beyond what there can be",
+			ir.Loop{While: cond(t, "loop.index < 30"), Max: 10, MaxExpr: items(t, "input.many")},
+			"finished failed CONDITION", 0,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := start(t, loop(c.loop), `{"list": [1, 2, 3], "most": 1, "many": 11}`)
@@ -677,17 +712,25 @@ func TestCirclesEnd(t *testing.T) {
 	}
 	pick := ir.Step{ID: "pick", Action: ir.Route{}}
 	for name, steps := range map[string][]ir.Step{
-		"a step that fails":                       {caught(task("a"), on("a", ir.Failed))},
-		"a step that leads back however it ends":  {caught(task("a"), on("a", ir.OK, ir.Failed))},
-		"two steps that fail":                     {caught(task("a"), on("b", ir.Failed)), caught(task("b"), on("a", ir.Failed))},
-		"nothing but choices":                     {caught(pick, on("pick", ir.OK, ir.Failed))},
-		"a failure that has a way out of its own": {caught(task("a"), on("a", ir.OK), on("out", ir.Failed)), task("out")},
+		"a step that fails":                      {caught(task("a"), on("a", ir.Failed))},
+		"a step that leads back however it ends": {caught(task("a"), on("a", ir.OK, ir.Failed))},
+		"two steps that fail": {
+			caught(task("a"), on("b", ir.Failed)), caught(task("b"), on("a", ir.Failed)),
+		},
+		"nothing but choices": {caught(pick, on("pick", ir.OK, ir.Failed))},
+		"a failure that has a way out of its own": {
+			caught(task("a"), on("a", ir.OK), on("out", ir.Failed)), task("out"),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := start(t, program(steps...), "")
 			w.quick = true
 			if strings.Contains(name, "that fail") {
-				w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: journal.OutcomeFailed, Error: "no"} }
+				w.do = func(journal.Work) plan.Result {
+					return plan.Result{
+						Outcome: journal.OutcomeFailed, Error: "no",
+					}
+				}
 			}
 			w.run(first)
 			w.laws()
@@ -695,7 +738,8 @@ func TestCirclesEnd(t *testing.T) {
 				t.Fatalf("%d events, finished: %v", len(w.log), w.s.Finished)
 			}
 			ok := w.done["out#0"] == 1
-			if over := strings.Contains(w.s.Finished.Error, "has been reached 1000 times"); over == ok || ok != (w.s.Finished.Outcome == journal.OutcomeOK) {
+			if over := strings.Contains(w.s.Finished.Error, "has been reached 1000 times"); over == ok ||
+				ok != (w.s.Finished.Outcome == journal.OutcomeOK) {
 				t.Errorf("%+v", w.s.Finished)
 			}
 		})
@@ -707,7 +751,10 @@ func TestChildRun(t *testing.T) {
 	child.Blocks[0].Steps[1].Writes = []ir.Write{{Path: "output", Reducer: ir.Merge, Under: "result"}}
 	p := program(chain(
 		task("before"),
-		ir.Step{ID: "call", Action: ir.Call{PassReads: true}, Reads: []ir.Ref{{Path: "state.before"}}, Writes: []ir.Write{{Path: "state.got"}}},
+		ir.Step{
+			ID: "call", Action: ir.Call{PassReads: true}, Reads: []ir.Ref{{Path: "state.before"}},
+			Writes: []ir.Write{{Path: "state.got"}},
+		},
 		task("after"))...)
 	p.Children = []ir.Program{*child}
 	w := start(t, p, "")
@@ -735,7 +782,9 @@ func TestChildRun(t *testing.T) {
 
 func TestGate(t *testing.T) {
 	gate := func(g ir.Gate) *ir.Program {
-		return program(chain(task("a"), ir.Step{ID: "g", Action: g, Reads: []ir.Ref{{Path: "state.a"}}, Writes: []ir.Write{{Path: "state.g"}}}, task("b"))...)
+		return program(chain(task("a"), ir.Step{ID: "g", Action: g, Reads: []ir.Ref{{
+			Path: "state.a",
+		}}, Writes: []ir.Write{{Path: "state.g"}}}, task("b"))...)
 	}
 	digest := func(w *world) string {
 		_, d := w.s.Shown(w.p, w.s.OpenGates()[0])
@@ -751,7 +800,8 @@ func TestGate(t *testing.T) {
 		yes := plan.Decision{Step: "g", Answer: plan.Approve, Digest: d, By: journal.Actor{User: "eva"}}
 		w.tell(yes, yes)
 		w.run(first)
-		if got := describe(w.log); !strings.Contains(got, "decided g ok human_review") || !strings.Contains(got, "no: nothing is waiting") {
+		if got := describe(w.log); !strings.Contains(got, "decided g ok human_review") ||
+			!strings.Contains(got, "no: nothing is waiting") {
 			t.Error(got)
 		}
 	})
@@ -760,7 +810,8 @@ func TestGate(t *testing.T) {
 		w.run(first)
 		w.tell(plan.Decision{Answer: plan.Approve, Digest: digest(w), By: journal.Actor{User: "eva", As: "boss"}})
 		var got struct{ Actor, Claimed string }
-		if err := json.Unmarshal(w.s.Root().Scope["state.g"].JSON, &got); err != nil || got.Actor != "eva" || got.Claimed != "boss" {
+		if err := json.Unmarshal(w.s.Root().Scope["state.g"].JSON, &got); err != nil || got.Actor != "eva" ||
+			got.Claimed != "boss" {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})
@@ -794,8 +845,15 @@ func TestGate(t *testing.T) {
 			shows       map[string]journal.Value
 			want, value string
 		}{
-			{opened.Digest, opened.Shows, `{"gate":"g#0","kind":"person","reads":{"state.a":"a#0"},"run":"run-1"}`, `"a#0"`},
-			{decided.Digest, decided.Shows, `{"gate":"g#0","kind":"person","reads":{"state.a":{"n":1,"text":"<b>"}},"run":"run-1"}`, `{"n":1,"text":"\u003cb\u003e"}`},
+			{
+				opened.Digest, opened.Shows, `{"gate":"g#0","kind":"person","reads":{"state.a":"a#0"},"run":"run-1"}`,
+				`"a#0"`,
+			},
+			{
+				decided.Digest, decided.Shows,
+				`{"gate":"g#0","kind":"person","reads":{"state.a":{"n":1,"text":"<b>"}},"run":"run-1"}`,
+				`{"n":1,"text":"\u003cb\u003e"}`,
+			},
 		} {
 			sum := sha256.Sum256([]byte(c.want))
 			if c.got != hex.EncodeToString(sum[:]) || string(c.shows["state.a"].JSON) != c.value {
@@ -950,7 +1008,9 @@ func TestBudgets(t *testing.T) {
 		// Each granted call uses 30: then others may go on, in order, until 300 are gone.
 		granted := 0
 		for {
-			f := slices.IndexFunc(w.tasks, func(task journal.Work) bool { return w.s.Frames[task.Frame].Reserved != nil })
+			f := slices.IndexFunc(w.tasks, func(task journal.Work) bool {
+				return w.s.Frames[task.Frame].Reserved != nil
+			})
 			if f < 0 {
 				break
 			}
@@ -1061,7 +1121,10 @@ func TestTimeOfSteps(t *testing.T) {
 	inside.Retry = &ir.Retry{MaxAttempts: 3, Backoff: ir.Constant, Delays: []ir.Millis{200}}
 	p := program()
 	body := p.AddBlock(ir.Block{Steps: []ir.Step{inside}})
-	loop := ir.Step{ID: "loop", Timeout: 500, Action: ir.Loop{Block: body, While: cond(t, "loop.index < 3")}, Next: []ir.Edge{on("late", ir.Failed), on("fine", ir.OK)}}
+	loop := ir.Step{
+		ID: "loop", Timeout: 500, Action: ir.Loop{Block: body, While: cond(t, "loop.index < 3")},
+		Next: []ir.Edge{on("late", ir.Failed), on("fine", ir.OK)},
+	}
 	p.Blocks[0].Steps = []ir.Step{loop, task("late"), task("fine")}
 	last := func(w *world) string { return line(w.log[len(w.log)-1]) }
 
@@ -1113,9 +1176,13 @@ func TestComputedTimeOfSteps(t *testing.T) {
 		}
 		switch kind {
 		case "parallel":
-			s.Action = ir.Parallel{Branches: []ir.Branch{{Name: "b", Block: p.AddBlock(ir.Block{Steps: chain(task("body"), task("more"))})}}, Join: ir.JoinAll}
+			s.Action = ir.Parallel{Branches: []ir.Branch{{Name: "b", Block: p.AddBlock(ir.Block{
+				Steps: chain(task("body"), task("more")),
+			})}}, Join: ir.JoinAll}
 		case "loop":
-			s.Action = ir.Loop{Block: p.AddBlock(ir.Block{Steps: chain(task("body"), task("more"))}), While: cond(t, "loop.index < 1")}
+			s.Action = ir.Loop{
+				Block: p.AddBlock(ir.Block{Steps: chain(task("body"), task("more"))}), While: cond(t, "loop.index < 1"),
+			}
 		case "call":
 			p.Children = []ir.Program{*program(chain(task("body"), task("more"))...)}
 			s.Action = ir.Call{}
@@ -1142,7 +1209,8 @@ func TestComputedTimeOfSteps(t *testing.T) {
 	for _, kind := range []string{"parallel", "loop", "call"} {
 		p := holding(kind, filled("{{.inputs.limit}}"))
 		for limit, want := range map[string]journal.Millis{
-			`"500ms"`: 500, `"2"`: 2000, `2`: 2000, `" 1m30s\n"`: 90_000, `"1.5"`: 1500, `"0.0001"`: 1, `"3us"`: 1, `0.25`: 250, `"1e3"`: 1_000_000,
+			`"500ms"`: 500, `"2"`: 2000, `2`: 2000, `" 1m30s\n"`: 90_000, `"1.5"`: 1500, `"0.0001"`: 1, `"3us"`: 1,
+			`0.25`: 250, `"1e3"`: 1_000_000,
 		} {
 			w := start(t, p, `{"limit": `+limit+`}`)
 			if got := entered(w); len(got) != 1 || got[0] != want || wakes(t, w) != w.now+want {
@@ -1160,12 +1228,15 @@ func TestComputedTimeOfSteps(t *testing.T) {
 		} {
 			w := start(t, p, `{"limit": `+limit+`}`)
 			x, ok := w.log[len(w.log)-2].Fact.(journal.StepLeft)
-			if !ok || x.Class != journal.ClassInput || !strings.Contains(x.Error, says) || !strings.HasPrefix(x.Error, `step "hold" has an invalid timeout `) || last(w) != "start late#0" || len(entered(w)) > 0 {
+			if !ok || x.Class != journal.ClassInput || !strings.Contains(x.Error, says) ||
+				!strings.HasPrefix(x.Error, `step "hold" has an invalid timeout `) || last(w) != "start late#0" ||
+				len(entered(w)) > 0 {
 				t.Errorf("%s, %s: %+v\n%s", kind, limit, x, describe(w.log))
 			}
 		}
 		w := start(t, p, "") // there is nothing to fill in
-		if x, ok := w.log[len(w.log)-2].Fact.(journal.StepLeft); !ok || x.Class != journal.ClassInput || !strings.HasPrefix(x.Error, `the timeout of step "hold": `) || last(w) != "start late#0" {
+		if x, ok := w.log[len(w.log)-2].Fact.(journal.StepLeft); !ok || x.Class != journal.ClassInput ||
+			!strings.HasPrefix(x.Error, `the timeout of step "hold": `) || last(w) != "start late#0" {
 			t.Error(kind, describe(w.log))
 		}
 
@@ -1222,7 +1293,8 @@ func TestCleanup(t *testing.T) {
 		return plan.Result{Outcome: journal.OutcomeFailed} // which changes nothing
 	}
 	w.run(first)
-	if w.done["call/call/tidy#0"] != 1 || w.done["tell#0"] != 1 || len(w.done) != 3 || w.s.Finished.Outcome != "cancelled" {
+	if w.done["call/call/tidy#0"] != 1 || w.done["tell#0"] != 1 || len(w.done) != 3 ||
+		w.s.Finished.Outcome != "cancelled" {
 		t.Error(describe(w.log))
 	}
 
@@ -1254,8 +1326,12 @@ func TestAnyOrderOfTheSameResultsEndsTheSame(t *testing.T) {
 	retried := task("retried")
 	retried.Retry = &ir.Retry{MaxAttempts: 3, Backoff: ir.Exponential, Delays: []ir.Millis{100}, Jitter: 0.5}
 	body := p.AddBlock(ir.Block{Steps: chain(task("in1"), retried)})
-	loop := p.AddBlock(ir.Block{Steps: []ir.Step{{ID: "loop", Action: ir.Loop{Block: body, Each: &ir.Each{Items: items(t, "[1, 2, 3]"), Var: "item"}}}}})
-	p.Blocks[0].Steps = chain(task("begin"), ir.Step{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{
+	loop := p.AddBlock(ir.Block{Steps: []ir.Step{{ID: "loop", Action: ir.Loop{Block: body, Each: &ir.Each{
+		Items: items(t, "[1, 2, 3]"), Var: "item",
+	}}}}})
+	p.Blocks[0].Steps = chain(task(
+		"begin",
+	), ir.Step{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{
 		{Name: "a", Block: outer}, {Name: "b", Block: loop},
 	}}}, task("end"))
 	do := func(w journal.Work) plan.Result {
@@ -1307,7 +1383,9 @@ func TestLongChainsStayLinear(t *testing.T) {
 func TestMuchIsDecidedInPieces(t *testing.T) {
 	p := program()
 	route := p.AddBlock(ir.Block{Steps: []ir.Step{{ID: "on", Action: ir.Route{}}}})
-	inner := p.AddBlock(ir.Block{Steps: []ir.Step{{ID: "inner", Action: ir.Loop{Block: route, Max: 200, While: cond(t, "true")}}}})
+	inner := p.AddBlock(ir.Block{Steps: []ir.Step{{ID: "inner", Action: ir.Loop{
+		Block: route, Max: 200, While: cond(t, "true"),
+	}}}})
 	p.Blocks[0].Steps = []ir.Step{{ID: "outer", Action: ir.Loop{Block: inner, Max: 200, While: cond(t, "true")}}}
 	w := start(t, p, "")
 	w.quick = true

@@ -49,7 +49,9 @@ func (s *State) OpenGates() []*Frame {
 // has ended, the task is in doubt as soon as another process claims the run.
 func (s *State) MayBeInDoubt(in Input) bool {
 	x, ok := in.(Decision)
-	return ok && slices.ContainsFunc(s.OpenTasks(), func(t OpenTask) bool { return x.Step == t.Frame.Step || x.Step == t.Place.Key() })
+	return ok && slices.ContainsFunc(s.OpenTasks(), func(t OpenTask) bool {
+		return x.Step == t.Frame.Step || x.Step == t.Place.Key()
+	})
 }
 
 // Resumable reports whether a task can continue from its notes: it is running or
@@ -110,7 +112,9 @@ func (s *State) Shown(p *Program, f *Frame) (map[string]json.RawMessage, string)
 	return shows, journal.GateDigest(s.Run, f.Gate.Call, journal.GateToolCall, shows)
 }
 
-func (s *State) shown(p *Program, f *Frame, step *ir.Step, gate string, kind journal.GateKind) (map[string]json.RawMessage, string) {
+func (s *State) shown(p *Program, f *Frame, step *ir.Step, gate string, kind journal.GateKind) (
+	map[string]json.RawMessage, string,
+) {
 	reads := s.Reads(p, f, step)
 	return reads, journal.GateDigest(s.Run, gate, kind, reads)
 }
@@ -243,7 +247,8 @@ func (s *State) waitingFor() (status journal.Status, what string) {
 	for _, path := range s.paths() {
 		f := s.Frames[path]
 		switch {
-		case f.Phase == Beginning || f.Phase == Sent || f.Phase == Ready || f.Phase == Overdue || f.Phase == Lost || f.Phase == Ended:
+		case f.Phase == Beginning || f.Phase == Sent || f.Phase == Ready || f.Phase == Overdue || f.Phase == Lost ||
+			f.Phase == Ended:
 			return journal.Running, "" // it was held, and can continue at once
 		case f.Phase == Asking && (f.Gate.Kind == journal.GatePerson || f.Gate.Kind == journal.GateToolCall):
 			asked = append(asked, "approval: "+f.Place().Key())

@@ -17,7 +17,9 @@ type failing struct {
 }
 
 // result returns the result of a step that has no result of its own.
-func (d *decider) result(f *Frame, step *ir.Step, outcome journal.Outcome, gathered journal.Value, how failing) (journal.Value, error) {
+func (d *decider) result(f *Frame, step *ir.Step, outcome journal.Outcome, gathered journal.Value, how failing) (
+	journal.Value, error,
+) {
 	if step.Result == nil {
 		if outcome == journal.OutcomeOK {
 			return gathered, nil
@@ -53,7 +55,9 @@ func (d *decider) outputWrites(f *Frame, step *ir.Step) []journal.Write {
 
 // failureValue returns the value and the writes of a step that was skipped or
 // failed.
-func (d *decider) failureValue(f *Frame, step *ir.Step, outcome journal.Outcome, how failing) (journal.Value, []journal.Write) {
+func (d *decider) failureValue(f *Frame, step *ir.Step, outcome journal.Outcome, how failing) (
+	journal.Value, []journal.Write,
+) {
 	writes := d.outputWrites(f, step)
 	if writes == nil {
 		return journal.Value{}, nil
@@ -97,7 +101,8 @@ func (d *decider) retryGroup(f *Frame, step *ir.Step) bool {
 	default:
 		return false
 	}
-	if f.Part != "" || f.Last.Outcome != journal.OutcomeFailed || !retryable(step, f.Attempt, f.Last.Class, f.Last.Status) {
+	if f.Part != "" || f.Last.Outcome != journal.OutcomeFailed ||
+		!retryable(step, f.Attempt, f.Last.Class, f.Last.Status) {
 		return false
 	}
 	next := journal.Work{Place: f.Place(), Attempt: f.Attempt + 1}

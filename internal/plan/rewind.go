@@ -21,7 +21,11 @@ func (p *Program) CheckReturn(step string) error {
 	for _, u := range p.units {
 		for _, index := range u.index {
 			if _, inside := index[step]; inside {
-				return refusal(NotAllowed, "step %q lies in a branch, a loop or another workflow: a run can go back only to a step of its own main line", step)
+				return refusal(
+					NotAllowed,
+					"step %q lies in a branch, a loop or another workflow: a run can go back only to a step of its own main line",
+					step,
+				)
 			}
 		}
 	}
@@ -45,7 +49,8 @@ func (s *State) Reaches(e *journal.Event, step string) (Checkpoint, bool) {
 		at = x.Place
 	}
 	root := s.Root()
-	if root == nil || at.Frame != "" || at.Step != step || root.Phase != Beginning && root.Phase != Ended && root.Phase != Sent {
+	if root == nil || at.Frame != "" || at.Step != step || root.Phase != Beginning && root.Phase != Ended &&
+		root.Phase != Sent {
 		return Checkpoint{}, false
 	}
 	was := Checkpoint{Vars: maps.Clone(root.Scope), Taken: maps.Clone(root.Taken)}

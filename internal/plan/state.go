@@ -46,7 +46,8 @@ type Frame struct {
 	Name    string                   `json:"name,omitempty"`
 	Child   journal.RunID            `json:"child,omitempty"` // the frame is the body of this child run
 	Scope   map[string]journal.Value `json:"scope,omitempty"`
-	Own     []string                 `json:"own,omitempty"` // variables of an iteration or a branch; they end with the frame
+	// variables of an iteration or a branch; they end with the frame
+	Own []string `json:"own,omitempty"`
 
 	// The current step.
 	Phase   Phase          `json:"phase"`

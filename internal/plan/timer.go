@@ -47,7 +47,8 @@ func (s *State) nextTimer() (timer, *Frame, bool) {
 		case t.limit && f.Ledger != nil && f.Ledger.deadline() == t.due && !f.Cancelled && !(s.Expired && t.path == ""):
 			return t, f, true
 		case t.group:
-			if g := f.Group; g != nil && f.Phase == Grouped && g.Clock.due(g.Limit) == t.due && !g.TimedOut && !f.Cancelled {
+			if g := f.Group; g != nil && f.Phase == Grouped && g.Clock.due(g.Limit) == t.due && !g.TimedOut &&
+				!f.Cancelled {
 				return t, f, true
 			}
 		case !t.limit && f.Due == t.due && !f.Cancelled:

@@ -33,7 +33,10 @@ func newAsker() *asker {
 		if err := job.Log.Note(ctx, step.Note{Kind: "reply", Data: "paid for"}); err != nil {
 			return err
 		}
-		return &step.ApprovalRequired{Call: job.Key + "/call:1", Shows: map[string]json.RawMessage{"arguments": json.RawMessage(`{"to":"eva"}`)}, Within: a.within}
+		return &step.ApprovalRequired{
+			Call: job.Key + "/call:1", Shows: map[string]json.RawMessage{"arguments": json.RawMessage(`{"to":"eva"}`)},
+			Within: a.within,
+		}
 	}
 	return a
 }
@@ -66,7 +69,9 @@ func asked(t *testing.T, e *embedded.Engine) (shows map[string]json.RawMessage, 
 		t.Fatalf("%d gates", len(gates))
 	}
 	shows, digest := state.Shown(p, gates[0])
-	return shows, plan.Decision{Step: gates[0].Step, Answer: plan.Approve, Digest: digest, By: journal.Actor{User: "eva"}, Note: "fine"}
+	return shows, plan.Decision{
+		Step: gates[0].Step, Answer: plan.Approve, Digest: digest, By: journal.Actor{User: "eva"}, Note: "fine",
+	}
 }
 
 func TestATaskThatAsks(t *testing.T) {
@@ -76,7 +81,8 @@ func TestATaskThatAsks(t *testing.T) {
 				kind, disk := newAsker(), memory.New()
 				e := open(t, disk, kind, "one")
 				begin(t, e, program([]ir.Step{task("a")}))
-				if entry := rest(t, e); entry.Status != journal.Waiting || entry.Waiting != "approval: a" || e.Owns(id) {
+				if entry := rest(t, e); entry.Status != journal.Waiting || entry.Waiting != "approval: a" ||
+					e.Owns(id) {
 					t.Fatalf("%+v", entry)
 				}
 				shows, decision := asked(t, e)
@@ -96,7 +102,8 @@ func TestATaskThatAsks(t *testing.T) {
 				}
 				answers := kind.answers(t)
 				want := []journal.ToolAnswer{{
-					Call: "a#0/call:1", Digest: decision.Digest, Approved: verdict == plan.Approve, By: journal.Actor{User: "eva"}, Note: "fine",
+					Call: "a#0/call:1", Digest: decision.Digest, Approved: verdict == plan.Approve,
+					By: journal.Actor{User: "eva"}, Note: "fine",
 				}}
 				if len(kind.lives) != 2 || !slices.Equal(answers, want) || kind.lives[1][0].Kind != "reply" {
 					t.Errorf("%d lives, told %+v, with %+v", len(kind.lives), answers, kind.lives)
@@ -117,10 +124,12 @@ func TestAnAnswerToSomethingElse(t *testing.T) {
 	rest(t, e)
 	_, good := asked(t, e)
 	for name, change := range map[string]func(*plan.Decision){
-		"no digest":      func(d *plan.Decision) { d.Digest = "" },
-		"another digest": func(d *plan.Decision) { d.Digest = journal.GateDigest(id, "a#0/call:2", journal.GateToolCall, nil) },
-		"a doubt's":      func(d *plan.Decision) { d.Answer = plan.AnswerSkip },
-		"another step":   func(d *plan.Decision) { d.Step = "b" },
+		"no digest": func(d *plan.Decision) { d.Digest = "" },
+		"another digest": func(d *plan.Decision) {
+			d.Digest = journal.GateDigest(id, "a#0/call:2", journal.GateToolCall, nil)
+		},
+		"a doubt's":    func(d *plan.Decision) { d.Answer = plan.AnswerSkip },
+		"another step": func(d *plan.Decision) { d.Step = "b" },
 	} {
 		d := good
 		change(&d)

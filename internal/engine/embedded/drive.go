@@ -107,7 +107,8 @@ func (e *Engine) wake(id journal.RunID) {
 // process drives the run, or that nothing is left to drive.
 func isHandledElsewhere(err error) bool {
 	var owned *journal.OwnedError
-	return errors.As(err, &owned) || errors.Is(err, journal.ErrConflict) || errors.Is(err, engine.ErrClosed) || errors.Is(err, journal.ErrFinished)
+	return errors.As(err, &owned) || errors.Is(err, journal.ErrConflict) || errors.Is(err, engine.ErrClosed) ||
+		errors.Is(err, journal.ErrFinished)
 }
 
 // driveDue claims every run of the store whose time has come.

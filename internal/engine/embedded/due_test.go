@@ -50,7 +50,9 @@ func until(t *testing.T, store journal.Store, holds func(journal.Entry) bool) {
 }
 
 func gateUntil(id string, timeout time.Duration, then ir.OnTimeout) ir.Step {
-	return ir.Step{ID: id, Type: "gate", Action: ir.Gate{Decider: ir.Person, Timeout: ir.Millis(timeout.Milliseconds()), OnTimeout: then}}
+	return ir.Step{ID: id, Type: "gate", Action: ir.Gate{
+		Decider: ir.Person, Timeout: ir.Millis(timeout.Milliseconds()), OnTimeout: then,
+	}}
 }
 
 // Whoever looks at a run whose gate ran out an hour ago is told so; but
@@ -98,7 +100,9 @@ func TestLookingFiresTimersAndBeginsNothing(t *testing.T) {
 		{
 			"not due yet",
 			[]ir.Step{gateUntil("g", 2*time.Hour, "")},
-			journal.Index{Status: journal.Waiting, Waiting: "approval: g", Wake: journal.MillisOf(began.Add(2 * time.Hour))},
+			journal.Index{
+				Status: journal.Waiting, Waiting: "approval: g", Wake: journal.MillisOf(began.Add(2 * time.Hour)),
+			},
 			"ok",
 			map[string]int{},
 		},
@@ -153,7 +157,9 @@ func TestACrashDoesNotUseUpTheDeadline(t *testing.T) {
 		return ctx.Err()
 	}
 	p := program(
-		[]ir.Step{{ID: "fan", Type: "parallel", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "x", Block: 1}, {Name: "y", Block: 2}}}}},
+		[]ir.Step{{ID: "fan", Type: "parallel", Action: ir.Parallel{
+			Join: ir.JoinAll, Branches: []ir.Branch{{Name: "x", Block: 1}, {Name: "y", Block: 2}},
+		}}},
 		[]ir.Step{task("a")}, []ir.Step{task("b")})
 	p.Budget.ActiveSeconds = &ir.Limit{Max: 60}
 	disk := memory.New()
@@ -281,7 +287,10 @@ func TestWorkTakesOver(t *testing.T) {
 			return ctx.Err()
 		}
 		e = make(dying, &stopping{Store: store, left: 2})
-		if err := e.Start(t.Context(), other, &engine.Definition{Program: program([]ir.Step{task("b")})}, json.RawMessage("{}"), nil, journal.Actor{}); err != nil {
+		if err := e.Start(
+			t.Context(), other, &engine.Definition{Program: program([]ir.Step{task("b")})}, json.RawMessage("{}"), nil,
+			journal.Actor{},
+		); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -349,8 +358,13 @@ func TestWorkLeavesRunsAlone(t *testing.T) {
 		const timed journal.RunID = "00000000-0000-4000-8000-000000000003"
 		left := make("left")
 		left.Hold()
-		for run, steps := range map[journal.RunID][]ir.Step{id: {task("a")}, other: {task("b")}, timed: {gateUntil("g", time.Minute, ir.TimeoutSkip), task("c")}} {
-			if err := left.Start(t.Context(), run, &engine.Definition{Program: program(steps)}, json.RawMessage("{}"), nil, journal.Actor{}); err != nil {
+		for run, steps := range map[journal.RunID][]ir.Step{id: {task("a")}, other: {task("b")}, timed: {gateUntil(
+			"g", time.Minute, ir.TimeoutSkip,
+		), task("c")}} {
+			if err := left.Start(
+				t.Context(), run, &engine.Definition{Program: program(steps)}, json.RawMessage("{}"), nil,
+				journal.Actor{},
+			); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -430,7 +444,9 @@ func TestWaitingRunsHaveNoGoroutines(t *testing.T) {
 		all.Go(func() {
 			run := journal.RunID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i+100))
 			p := program([]ir.Step{task("a"), gateUntil("g", time.Hour, "")})
-			if err := e.Start(t.Context(), run, &engine.Definition{Program: p}, json.RawMessage("{}"), nil, journal.Actor{}); err != nil {
+			if err := e.Start(
+				t.Context(), run, &engine.Definition{Program: p}, json.RawMessage("{}"), nil, journal.Actor{},
+			); err != nil {
 				t.Error(err)
 				return
 			}

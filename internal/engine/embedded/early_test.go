@@ -66,7 +66,9 @@ func TestNothingIsDoneBeforeItIsNoted(t *testing.T) {
 					disk := memory.New()
 					store := &stopping{Store: disk, left: n, after: after}
 					e := open(t, store, asCareful(kind), "one")
-					if e.Start(t.Context(), id, &engine.Definition{Program: p}, json.RawMessage("{}"), nil, journal.Actor{}) == nil {
+					if e.Start(
+						t.Context(), id, &engine.Definition{Program: p}, json.RawMessage("{}"), nil, journal.Actor{},
+					) == nil {
 						finish(t, e)
 					}
 					stop(e)
@@ -102,7 +104,10 @@ func TestWhatIsDoneAgainDoesNotBeginEarly(t *testing.T) {
 		disk := memory.New()
 		store := &stopping{Store: disk, left: n}
 		e := open(t, store, asCareful(kind), "one")
-		if e.Start(t.Context(), id, &engine.Definition{Program: program([]ir.Step{task("a"), task("b")})}, json.RawMessage("{}"), nil, journal.Actor{}) == nil {
+		if e.Start(
+			t.Context(), id, &engine.Definition{Program: program([]ir.Step{task("a"), task("b")})},
+			json.RawMessage("{}"), nil, journal.Actor{},
+		) == nil {
 			finish(t, e)
 		}
 		stop(e)

@@ -80,8 +80,9 @@ var _ engine.Engine = (*Engine)(nil)
 // New returns an engine.
 func New(c Config) *Engine {
 	e := &Engine{
-		Core: engine.NewCore(c.Config, c.Store), store: c.Store, process: c.Process, clock: newClock(c.Now, c.Monotonic),
-		runs: map[journal.RunID]*run{}, loading: map[journal.RunID]chan struct{}{},
+		Core: engine.NewCore(c.Config, c.Store), store: c.Store, process: c.Process,
+		clock: newClock(c.Now, c.Monotonic),
+		runs:  map[journal.RunID]*run{}, loading: map[journal.RunID]chan struct{}{},
 		waiting: map[journal.RunID]*waiter{}, emptied: make(chan struct{}, 1),
 		failed: map[journal.RunID]error{}, sleeping: map[journal.RunID]journal.Millis{},
 		rerun: map[journal.RunID]bool{}, ahead: map[journal.RunID]journal.Millis{}, writeAhead: map[string]bool{},
@@ -205,7 +206,9 @@ func (e *Engine) acquire(ctx context.Context, id journal.RunID, visit bool, requ
 // loadRun claims and loads a run that e.loading reserves for the caller, and
 // begins it. Whatever comes of it, the reservation ends and everyone who waits
 // for the run looks at it again.
-func (e *Engine) loadRun(ctx context.Context, id journal.RunID, visit bool, loading chan struct{}, requests []request) error {
+func (e *Engine) loadRun(
+	ctx context.Context, id journal.RunID, visit bool, loading chan struct{}, requests []request,
+) error {
 	r, err := e.load(ctx, id)
 	if err == nil {
 		r.visit = visit
@@ -275,7 +278,9 @@ func (e *Engine) load(ctx context.Context, id journal.RunID) (_ *run, err error)
 		return nil, err
 	}
 	if r.state.Seq != claim.Seq {
-		return nil, fmt.Errorf("%w: run %s: its stream ends at event %d, not %d", journal.ErrCorrupt, id, r.state.Seq, claim.Seq)
+		return nil, fmt.Errorf(
+			"%w: run %s: its stream ends at event %d, not %d", journal.ErrCorrupt, id, r.state.Seq, claim.Seq,
+		)
 	}
 	r.fence = claim.Fence
 	r.setClock()
@@ -310,7 +315,9 @@ func (e *Engine) load(ctx context.Context, id journal.RunID) (_ *run, err error)
 // became of the process's own message: while say waits for an answer, this
 // engine may have claimed the run and accepted the message of another process.
 // Drive returns the run as Wait does, and the error of say, if any.
-func (e *Engine) Drive(ctx context.Context, id journal.RunID, say func(ctx context.Context) error) (journal.Entry, error) {
+func (e *Engine) Drive(
+	ctx context.Context, id journal.RunID, say func(ctx context.Context) error,
+) (journal.Entry, error) {
 	said := say(ctx)
 	if said != nil && !e.Owns(id) {
 		return journal.Entry{}, said

@@ -148,7 +148,9 @@ const id journal.RunID = "00000000-0000-4000-8000-000000000001"
 
 func begin(t *testing.T, e *embedded.Engine, p *ir.Program) {
 	t.Helper()
-	if err := e.Start(t.Context(), id, &engine.Definition{Program: p}, json.RawMessage("{}"), nil, journal.Actor{User: "eva"}); err != nil {
+	if err := e.Start(
+		t.Context(), id, &engine.Definition{Program: p}, json.RawMessage("{}"), nil, journal.Actor{User: "eva"},
+	); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -172,7 +174,9 @@ func shapes(t *testing.T) map[string]*ir.Program {
 	withChild := program([]ir.Step{task("a"), {ID: "call", Type: "call", Action: ir.Call{PassReads: true}}, task("b")})
 	withChild.Children = []ir.Program{*child}
 	loop := program(
-		[]ir.Step{{ID: "each", Type: "loop", Action: ir.Loop{Block: 1, Each: &ir.Each{Items: list(t, "[1, 2, 3]"), Var: "item"}}}, task("after")},
+		[]ir.Step{{ID: "each", Type: "loop", Action: ir.Loop{
+			Block: 1, Each: &ir.Each{Items: list(t, "[1, 2, 3]"), Var: "item"},
+		}}, task("after")},
 		[]ir.Step{task("body"), gate("ask")})
 	fan := func(join ir.Join) *ir.Program {
 		return program(
@@ -191,7 +195,9 @@ func shapes(t *testing.T) map[string]*ir.Program {
 		"pause in a loop":  loop,
 		"asks inside":      program([]ir.Step{task("a"), task("asks"), task("b")}),
 		"asks in branches": program(
-			[]ir.Step{{ID: "fan", Type: "parallel", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "x", Block: 1}, {Name: "y", Block: 2}}}}, task("b")},
+			[]ir.Step{{ID: "fan", Type: "parallel", Action: ir.Parallel{
+				Join: ir.JoinAll, Branches: []ir.Branch{{Name: "x", Block: 1}, {Name: "y", Block: 2}},
+			}}, task("b")},
 			[]ir.Step{task("asks1")}, []ir.Step{task("asks2")}),
 		"retries": program([]ir.Step{task("a"), retried, task("b")}),
 	}
@@ -209,7 +215,10 @@ func answer(t *testing.T, e *embedded.Engine) bool {
 		return false
 	}
 	_, digest := state.Shown(p, gates[0])
-	err = e.Send(t.Context(), id, plan.Decision{Frame: gates[0].Path, Step: gates[0].Step, Answer: plan.Approve, Digest: digest}, "ref")
+	err = e.Send(
+		t.Context(), id, plan.Decision{Frame: gates[0].Path, Step: gates[0].Step, Answer: plan.Approve, Digest: digest},
+		"ref",
+	)
 	if err != nil && !errors.Is(err, errStop) {
 		t.Fatalf("approve %s: %v", gates[0].Step, err)
 	}
@@ -305,7 +314,10 @@ func TestCrashAtEveryAppendInAFile(t *testing.T) {
 // plain is a kind as it is.
 func plain(k *testKind) step.Runner { return k }
 
-func crashAtEveryAppend(t *testing.T, name string, p *ir.Program, again int, as func(*testKind) step.Runner, disk func(*testing.T) journal.Store) {
+func crashAtEveryAppend(
+	t *testing.T, name string, p *ir.Program, again int, as func(*testKind) step.Runner,
+	disk func(*testing.T) journal.Store,
+) {
 	calm := newKind()
 	calm.fail["flaky"] = 2
 	store := disk(t)
@@ -328,7 +340,9 @@ func crashAtEveryAppend(t *testing.T, name string, p *ir.Program, again int, as 
 				kind.fail["flaky"] = 2
 				disk := disk(t)
 				e := open(t, &stopping{Store: disk, left: first, after: after}, as(kind), "one")
-				err := e.Start(t.Context(), id, &engine.Definition{Program: p}, json.RawMessage("{}"), nil, journal.Actor{})
+				err := e.Start(
+					t.Context(), id, &engine.Definition{Program: p}, json.RawMessage("{}"), nil, journal.Actor{},
+				)
 				if err == nil {
 					finish(t, e)
 				}
@@ -452,7 +466,9 @@ func TestInDoubt(t *testing.T) {
 	if kind.done["a#0"] != 0 {
 		t.Error("done again without asking")
 	}
-	if err := e.Send(t.Context(), id, plan.Decision{Step: "a", Answer: plan.AnswerResult, Value: json.RawMessage(`"told"`)}, "r"); err != nil {
+	if err := e.Send(
+		t.Context(), id, plan.Decision{Step: "a", Answer: plan.AnswerResult, Value: json.RawMessage(`"told"`)}, "r",
+	); err != nil {
 		t.Fatal(err)
 	}
 	if entry := rest(t, e); entry.Outcome != "ok" {
@@ -468,7 +484,10 @@ func TestInDoubt(t *testing.T) {
 func TestDecidedBeforeItIsAsked(t *testing.T) {
 	e, disk, kind := beingDone(t)
 	told := func(step string) error {
-		return e.Send(t.Context(), id, plan.Decision{Step: step, Answer: plan.AnswerResult, Value: json.RawMessage(`"told"`)}, "r")
+		return e.Send(
+			t.Context(), id, plan.Decision{Step: step, Answer: plan.AnswerResult, Value: json.RawMessage(`"told"`)},
+			"r",
+		)
 	}
 	refused := func(err error) {
 		t.Helper()
@@ -497,7 +516,9 @@ func reserving(used int64) func(ctx context.Context, job *step.Job) error {
 			if err != nil {
 				return err
 			}
-			if err := job.Log.Note(ctx, step.Note{Kind: "reply", Data: turn, Settles: n, Usage: journal.Usage{OutputTokens: used}}); err != nil {
+			if err := job.Log.Note(
+				ctx, step.Note{Kind: "reply", Data: turn, Settles: n, Usage: journal.Usage{OutputTokens: used}},
+			); err != nil {
 				return err
 			}
 		}

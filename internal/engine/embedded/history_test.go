@@ -107,7 +107,9 @@ func TestLostCallIsChargedWhatItReported(t *testing.T) {
 		if len(job.History) > 0 {
 			return nil
 		}
-		if _, err := job.Log.Reserve(ctx, journal.Usage{ModelCalls: 20, InputTokens: 64_000, OutputTokens: 33_200}); err != nil {
+		if _, err := job.Log.Reserve(
+			ctx, journal.Usage{ModelCalls: 20, InputTokens: 64_000, OutputTokens: 33_200},
+		); err != nil {
 			return err
 		}
 		if err := job.Log.Note(ctx, step.Note{Kind: journal.NoteUsage, Data: reported}); err != nil {

@@ -157,7 +157,9 @@ func (j *job) Reserve(ctx context.Context, amount journal.Usage, notes ...step.N
 }
 
 // ReserveUpTo sets an amount aside, or as much of it as is left.
-func (j *job) ReserveUpTo(ctx context.Context, most journal.Usage, least int64, notes ...step.Note) (step.Reservation, journal.Usage, error) {
+func (j *job) ReserveUpTo(
+	ctx context.Context, most journal.Usage, least int64, notes ...step.Note,
+) (step.Reservation, journal.Usage, error) {
 	requests, err := j.requests(notes)
 	if err != nil {
 		return 0, most, err

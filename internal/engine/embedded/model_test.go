@@ -202,7 +202,9 @@ func (s *scheduled) Append(b journal.Batch, done func(error)) {
 	})
 }
 
-func (s *scheduled) Claim(ctx context.Context, run journal.RunID, me journal.Owner, dead func(journal.Owner) bool) (journal.Claim, error) {
+func (s *scheduled) Claim(
+	ctx context.Context, run journal.RunID, me journal.Owner, dead func(journal.Owner) bool,
+) (journal.Claim, error) {
 	if !s.p.pass("claim") {
 		return journal.Claim{}, errKilled
 	}
@@ -435,7 +437,9 @@ func (w *world) schedule(choose func(n int) int) {
 var situations = map[string]func(t *testing.T, w *world){
 	"gate": func(t *testing.T, w *world) { w.prepare(t, nil) },
 	"event": func(t *testing.T, w *world) {
-		w.prepare(t, func(e *embedded.Engine) error { return e.Send(t.Context(), id, decision(t, e, plan.Approve), "") })
+		w.prepare(t, func(e *embedded.Engine) error {
+			return e.Send(t.Context(), id, decision(t, e, plan.Approve), "")
+		})
 	},
 	"paused": func(t *testing.T, w *world) {
 		w.prepare(t, func(e *embedded.Engine) error { return e.Send(t.Context(), id, plan.Pause{}, "") })
@@ -618,7 +622,9 @@ func (w *world) checkAnswer(p *proc, did []string, removed bool) {
 	case p.err == nil:
 	case refused && refusal.Why == "":
 		w.violate("%s was refused without a reason", p.name)
-	case refused, errors.Is(p.err, journal.ErrFinished), errors.Is(p.err, journal.ErrUnknownRun), errors.Is(p.err, journal.ErrUnfinished), errors.As(p.err, &owned) && p.is("resume"):
+	case refused, errors.Is(p.err, journal.ErrFinished), errors.Is(p.err, journal.ErrUnknownRun), errors.Is(
+		p.err, journal.ErrUnfinished,
+	), errors.As(p.err, &owned) && p.is("resume"):
 		if says && len(did) > 0 {
 			w.violate("%s was refused (%v) and took effect as %v", p.name, p.err, did)
 		}
@@ -653,14 +659,21 @@ func follow(choices []int) func(n int) int {
 }
 
 var (
-	protocolDepth = flag.Int("protocol.depth", defaultDepth, "try every order of this many choices of the protocol test")
-	protocolPairs = flag.Bool("protocol.pairs", false, "try every pair of commands in every situation, not only those that meet most often")
+	protocolDepth = flag.Int(
+		"protocol.depth", defaultDepth, "try every order of this many choices of the protocol test",
+	)
+	protocolPairs = flag.Bool(
+		"protocol.pairs", false, "try every pair of commands in every situation, not only those that meet most often",
+	)
 )
 
 // TestEveryInterleaving tries all orders of the first calls of two commands.
 func TestEveryInterleaving(t *testing.T) {
 	pairs := map[string][][]string{
-		"gate":          {{"approve", "approve"}, {"approve", "reject"}, {"approve", "cancel"}, {"approve", "edit"}, {"resume", "approve"}},
+		"gate": {
+			{"approve", "approve"}, {"approve", "reject"}, {"approve", "cancel"}, {"approve", "edit"},
+			{"resume", "approve"},
+		},
 		"running":       {{"pause", "cancel"}, {"signal", "interrupt"}},
 		"running again": {{"signal", "interrupt"}},
 		"doubt":         {{"decide", "decide"}, {"resume", "decide"}},

@@ -30,7 +30,9 @@ func back(t *testing.T, e *embedded.Engine, step string) error {
 func TestGoingBack(t *testing.T) {
 	gate := func(id string) ir.Step { return ir.Step{ID: id, Type: "gate", Action: ir.Gate{Decider: ir.Person}} }
 	p := program(
-		[]ir.Step{task("a"), task("b"), {ID: "fan", Type: "parallel", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{
+		[]ir.Step{task("a"), task(
+			"b",
+		), {ID: "fan", Type: "parallel", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{
 			{Name: "x", Block: 1}, {Name: "y", Block: 2},
 		}}}, task("never")},
 		[]ir.Step{task("x1"), gate("xg")}, []ir.Step{task("y1"), gate("yg")})
@@ -47,7 +49,8 @@ func TestGoingBack(t *testing.T) {
 		if step != "never" {
 			err = e.Send(t.Context(), id, plan.Rewind{Step: step}, "back")
 		}
-		if err == nil || !strings.Contains(err.Error(), want) || step == "never" && !errors.Is(err, engine.ErrNotReached) {
+		if err == nil || !strings.Contains(err.Error(), want) || step == "never" &&
+			!errors.Is(err, engine.ErrNotReached) {
 			t.Errorf("back to %s: %v", step, err)
 		}
 	}
@@ -77,7 +80,8 @@ func TestGoingBack(t *testing.T) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	want := []string{
-		"a#0", "b#0", "b~1#0", "b~2#0", "fan/x/x1#0", "fan/y/y1#0", "fan~1/x/x1#0", "fan~1/y/y1#0", "fan~2/x/x1#0", "fan~2/y/y1#0", "never~1#0",
+		"a#0", "b#0", "b~1#0", "b~2#0", "fan/x/x1#0", "fan/y/y1#0", "fan~1/x/x1#0", "fan~1/y/y1#0", "fan~2/x/x1#0",
+		"fan~2/y/y1#0", "never~1#0",
 	}
 	var done []string
 	for key, n := range kind.done {
@@ -144,7 +148,8 @@ func TestGoingOnFromARunThatIsOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		started, ok := event.Fact.(journal.RunStarted)
-		if !ok || started.From == nil || *started.From != (journal.Origin{Run: id, Step: "c"}) || string(started.Vars["state.b"].JSON) != `"b#0"` {
+		if !ok || started.From == nil || *started.From != (journal.Origin{Run: id, Step: "c"}) ||
+			string(started.Vars["state.b"].JSON) != `"b#0"` {
 			t.Errorf("%+v", event.Fact)
 		}
 		break
@@ -163,7 +168,10 @@ func TestGoingFurtherBackThanARunThatGoesOn(t *testing.T) {
 	e := open(t, store, kind, "one")
 	begin(t, e, program([]ir.Step{task("a"), task("b"), task("c"), task("d")}))
 	rest(t, e)
-	runs := []journal.RunID{id, "00000000-0000-4000-8000-000000000002", "00000000-0000-4000-8000-000000000003", "00000000-0000-4000-8000-000000000004"}
+	runs := []journal.RunID{
+		id, "00000000-0000-4000-8000-000000000002", "00000000-0000-4000-8000-000000000003",
+		"00000000-0000-4000-8000-000000000004",
+	}
 	from := func(old, next journal.RunID, step string) error {
 		t.Helper()
 		if err := e.StartFrom(t.Context(), next, old, step, journal.Actor{User: "eva"}); err != nil {
@@ -193,7 +201,8 @@ func TestGoingFurtherBackThanARunThatGoesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		started, ok := event.Fact.(journal.RunStarted)
-		if !ok || *started.From != (journal.Origin{Run: runs[2], Step: "b"}) || string(started.Vars["state.a"].JSON) != `"a#0"` || started.Vars["state.b"].JSON != nil {
+		if !ok || *started.From != (journal.Origin{Run: runs[2], Step: "b"}) ||
+			string(started.Vars["state.a"].JSON) != `"a#0"` || started.Vars["state.b"].JSON != nil {
 			t.Errorf("%+v", event.Fact)
 		}
 		break

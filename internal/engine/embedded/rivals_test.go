@@ -24,7 +24,9 @@ type hooked struct {
 	append func(b journal.Batch, forward func())
 }
 
-func (h *hooked) Claim(ctx context.Context, run journal.RunID, me journal.Owner, dead func(journal.Owner) bool) (journal.Claim, error) {
+func (h *hooked) Claim(
+	ctx context.Context, run journal.RunID, me journal.Owner, dead func(journal.Owner) bool,
+) (journal.Claim, error) {
 	if h.beforeClaim != nil {
 		h.beforeClaim()
 	}
@@ -180,7 +182,8 @@ func TestRefusedDecisionStillDrivesTheRun(t *testing.T) {
 		if r, ok := plan.IsRefusal(<-refused); !ok || r.Code != plan.NoGate {
 			t.Errorf("the refused decision: %v", r)
 		}
-		if entry, err := all.store.Entry(ctx, id); err != nil || entry.Outcome != journal.OutcomeOK || all.kind.done["a#0"] != 1 {
+		if entry, err := all.store.Entry(ctx, id); err != nil || entry.Outcome != journal.OutcomeOK ||
+			all.kind.done["a#0"] != 1 {
 			t.Errorf("%+v, %v, done %v", entry, err, all.kind.done)
 		}
 		cancel()

@@ -332,13 +332,17 @@ func (r *run) resting() bool {
 	if r.state.Finished != nil {
 		return true
 	}
-	return r.state.Open == r.state.Stuck() && (r.state.Hold || !r.state.Moving() && r.state.Summary().Status != journal.Running)
+	return r.state.Open == r.state.Stuck() &&
+		(r.state.Hold || !r.state.Moving() && r.state.Summary().Status != journal.Running)
 }
 
 // append makes a decision durable and then lets it have its effect. r.mu is held.
 func (r *run) append(p *pending) {
 	events := p.events
-	b := journal.Batch{Run: r.id, Fence: r.fence, After: r.state.Seq - journal.Seq(len(events)), Events: events, Taken: p.taken, Blobs: p.blobs}
+	b := journal.Batch{
+		Run: r.id, Fence: r.fence, After: r.state.Seq - journal.Seq(len(events)), Events: events, Taken: p.taken,
+		Blobs: p.blobs,
+	}
 	if b.After == 0 {
 		b.Owner = r.e.process.ID()
 	}
@@ -438,7 +442,9 @@ func (r *run) effect(e *journal.Event) {
 			return
 		}
 		if r.state.Hold { // it was intended and never begun
-			r.queue = append(r.queue, request{in: plan.Gone{Work: x.Work, Why: engine.ErrParked.Error(), Policy: journal.RecoveryRerun}})
+			r.queue = append(r.queue, request{in: plan.Gone{
+				Work: x.Work, Why: engine.ErrParked.Error(), Policy: journal.RecoveryRerun,
+			}})
 			return
 		}
 		r.launch(plan.OpenTask{Work: x.Work, Rerun: x.Rerun, Frame: f})

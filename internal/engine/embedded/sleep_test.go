@@ -35,7 +35,8 @@ func TestSleepingTaskContinuesFromItsNotes(t *testing.T) {
 		synctest.Wait()
 		stop(first)
 		entry, err := store.Entry(t.Context(), id)
-		if err != nil || entry.Status != journal.Sleeping || entry.Waiting != "retry: a" || entry.Wake.Time().Before(time.Now().Add(59*time.Minute)) {
+		if err != nil || entry.Status != journal.Sleeping || entry.Waiting != "retry: a" ||
+			entry.Wake.Time().Before(time.Now().Add(59*time.Minute)) {
 			t.Fatalf("%+v, %v", entry, err)
 		}
 		second := open("second")

@@ -31,13 +31,17 @@ func (c *counting) Append(b journal.Batch, done func(error)) {
 func TestLongRunsAreResumedFromSnapshots(t *testing.T) {
 	const turns = 5000
 	for name, p := range map[string]*ir.Program{
-		"loop":  program([]ir.Step{{ID: "loop", Type: "loop", Action: ir.Loop{Block: 1, Max: turns}}, {ID: "g", Action: ir.Gate{Decider: ir.Person}}}, []ir.Step{task("turn")}),
+		"loop": program([]ir.Step{{
+			ID: "loop", Type: "loop", Action: ir.Loop{Block: 1, Max: turns},
+		}, {ID: "g", Action: ir.Gate{Decider: ir.Person}}}, []ir.Step{task("turn")}),
 		"chain": chain(1500),
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := &counting{Store: memory.New()}
 			e := open(t, store, newKind(), "one")
-			if err := e.Start(t.Context(), id, &engine.Definition{Program: p}, json.RawMessage("{}"), nil, journal.Actor{}); err != nil {
+			if err := e.Start(
+				t.Context(), id, &engine.Definition{Program: p}, json.RawMessage("{}"), nil, journal.Actor{},
+			); err != nil {
 				t.Fatal(err)
 			}
 			entry := rest(t, e)

@@ -26,7 +26,8 @@ func TestCancelledWhileItWaitsForBudget(t *testing.T) {
 			t.Fatalf("%+v", entry)
 		}
 		for _, in := range []plan.Input{plan.Edit{Path: "state.x", Value: []byte("1")}, plan.Rewind{Step: "a"}} {
-			if r, ok := plan.IsRefusal(e.Send(t.Context(), id, in, "r")); !ok || r.Why != "a step waits for budget: raise it first, or cancel the run" {
+			if r, ok := plan.IsRefusal(e.Send(t.Context(), id, in, "r")); !ok ||
+				r.Why != "a step waits for budget: raise it first, or cancel the run" {
 				t.Errorf("%T: %v", in, r)
 			}
 		}
@@ -82,7 +83,9 @@ func TestABranchThatWaitsForBudgetLoses(t *testing.T) {
 			quick = []ir.Step{{ID: "g", Type: "gate", Action: ir.Gate{Decider: ir.Person}}}
 		}
 		p := program(
-			[]ir.Step{{ID: "fan", Type: "parallel", Action: ir.Parallel{Join: ir.JoinAny, Branches: []ir.Branch{{Name: "x", Block: 1}, {Name: "y", Block: 2}}}}, task("b")},
+			[]ir.Step{{ID: "fan", Type: "parallel", Action: ir.Parallel{
+				Join: ir.JoinAny, Branches: []ir.Branch{{Name: "x", Block: 1}, {Name: "y", Block: 2}},
+			}}, task("b")},
 			[]ir.Step{task("slow")}, quick)
 		p.Budget.Tokens = &ir.Limit{Max: 50}
 		e := open(t, memory.New(), kind, "one")

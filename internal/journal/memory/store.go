@@ -228,7 +228,9 @@ func (s *Store) Events(ctx context.Context, id journal.RunID, after journal.Seq)
 		r, err := s.root(id)
 		var rows []*row
 		if err == nil {
-			first, _ := slices.BinarySearchFunc(r.rows, after, func(x *row, after journal.Seq) int { return int(x.last - after - 1) })
+			first, _ := slices.BinarySearchFunc(
+				r.rows, after, func(x *row, after journal.Seq) int { return int(x.last - after - 1) },
+			)
 			rows = slices.Clone(r.rows[first:])
 		}
 		s.mu.Unlock()
@@ -267,7 +269,9 @@ func (s *Store) Tail(ctx context.Context, after journal.Pos) iter.Seq2[journal.A
 	return func(yield func(journal.Appended, error) bool) {
 		for {
 			s.mu.Lock()
-			first, _ := slices.BinarySearchFunc(s.log, after+1, func(x *row, pos journal.Pos) int { return int(x.pos - pos) })
+			first, _ := slices.BinarySearchFunc(
+				s.log, after+1, func(x *row, pos journal.Pos) int { return int(x.pos - pos) },
+			)
 			rows := slices.Clone(s.log[first:min(first+tailPage, len(s.log))])
 			closed := s.closed
 			s.mu.Unlock()
@@ -313,7 +317,9 @@ func (s *Store) open() error {
 func (s *Store) Changed() <-chan struct{} { return s.changes.Wait() }
 
 // Claim implements journal.Store.
-func (s *Store) Claim(_ context.Context, id journal.RunID, me journal.Owner, dead func(journal.Owner) bool) (journal.Claim, error) {
+func (s *Store) Claim(
+	_ context.Context, id journal.RunID, me journal.Owner, dead func(journal.Owner) bool,
+) (journal.Claim, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, err := s.root(id)

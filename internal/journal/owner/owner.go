@@ -73,7 +73,9 @@ func (p *Process) announce() (err error) {
 		return err
 	}
 	host, _ := os.Hostname() // only for people to read
-	info, err := json.Marshal(Info{PID: os.Getpid(), Host: host, Command: filepath.Base(os.Args[0]), Since: time.Now().UTC().Truncate(time.Second)})
+	info, err := json.Marshal(Info{
+		PID: os.Getpid(), Host: host, Command: filepath.Base(os.Args[0]), Since: time.Now().UTC().Truncate(time.Second),
+	})
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,9 @@ import (
 const mostBehind = 64
 
 // newestWhere finds the appends of a run that its row does not know of.
-var newestWhere = fmt.Sprintf("a.pos > %%[1]s AND a.pos <= %%[1]s + %d AND a.run = %%[2]s ORDER BY a.pos DESC LIMIT 1", mostBehind)
+var newestWhere = fmt.Sprintf(
+	"a.pos > %%[1]s AND a.pos <= %%[1]s + %d AND a.run = %%[2]s ORDER BY a.pos DESC LIMIT 1", mostBehind,
+)
 
 // newestQuery is given the append that the row names, and the run's number.
 var newestQuery = "SELECT a.pos, a.seq FROM appends a WHERE " + fmt.Sprintf(newestWhere, "?1", "?2")

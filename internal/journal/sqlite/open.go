@@ -148,7 +148,9 @@ func (s *Store) prepareFile(o Options) error {
 		level = "NORMAL"
 	}
 	if err := s.retryBusy(func() error {
-		return s.writer.script("PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 250; PRAGMA synchronous = " + level)
+		return s.writer.script(
+			"PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 250; PRAGMA synchronous = " + level,
+		)
 	}); err != nil {
 		return s.explain(err)
 	}
@@ -160,7 +162,10 @@ func (s *Store) prepareFile(o Options) error {
 
 // version is how many migrations the file has seen.
 func (s *Store) version() (int, error) {
-	row, err := s.writer.row(3, "SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_schema)")
+	row, err := s.writer.row(
+		3,
+		"SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_schema)",
+	)
 	if err != nil {
 		return 0, err
 	}
@@ -199,7 +204,9 @@ func (s *Store) upgrade(steps []string) error {
 			return fmt.Errorf("%s: %w", strings.TrimPrefix(steps[i], "migrations/"), err)
 		}
 	}
-	return s.writer.script(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, len(steps)))
+	return s.writer.script(fmt.Sprintf(
+		"PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, len(steps),
+	))
 }
 
 // retryBusy repeats what fails because another program holds a lock.

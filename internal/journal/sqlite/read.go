@@ -65,7 +65,9 @@ func (s *Store) Events(ctx context.Context, id journal.RunID, after journal.Seq)
 			return
 		}
 		damaged := func(pos int64, format string, args ...any) {
-			yield(journal.Event{}, &journal.CorruptError{Run: id, Pos: journal.Pos(pos), Why: fmt.Errorf(format, args...)})
+			yield(journal.Event{}, &journal.CorruptError{
+				Run: id, Pos: journal.Pos(pos), Why: fmt.Errorf(format, args...),
+			})
 		}
 		next := after + 1
 		for i := range rows {
@@ -146,7 +148,9 @@ func (s *Store) chain(ctx context.Context, id journal.RunID, after journal.Seq) 
 			return nil, 0, s.failed(ctx, err)
 		}
 		if a.run != n {
-			return nil, 0, &journal.CorruptError{Run: id, Pos: journal.Pos(a.pos), Why: errors.New("the append is another run's")}
+			return nil, 0, &journal.CorruptError{
+				Run: id, Pos: journal.Pos(a.pos), Why: errors.New("the append is another run's"),
+			}
 		}
 		chain = append(chain, a)
 	}
@@ -207,7 +211,9 @@ func (s *Store) tailPage(ctx context.Context, after journal.Pos) ([]stored, []jo
 			return nil, nil, s.failed(ctx, err)
 		}
 		if !id.Valid {
-			return nil, nil, &journal.CorruptError{Pos: journal.Pos(a.pos), Why: errors.New("the append is of a run that is not there")}
+			return nil, nil, &journal.CorruptError{
+				Pos: journal.Pos(a.pos), Why: errors.New("the append is of a run that is not there"),
+			}
 		}
 		found, ids = append(found, a), append(ids, journal.RunID(id.String))
 	}
@@ -306,7 +312,9 @@ func (s *Store) Due(ctx context.Context, now journal.Millis) ([]journal.RunID, j
 	return due, 0, s.failed(ctx, rows.Err())
 }
 
-var entryColumns = "id, root, parent, name, format, definition, started, " + orNewer("updated", "at") + ", " + orNewer("seq", "seq") +
+var entryColumns = "id, root, parent, name, format, definition, started, " + orNewer("updated", "at") + ", " + orNewer(
+	"seq", "seq",
+) +
 	", owner, status, outcome, wake, waiting"
 
 func scanEntry(scan func(...any) error, more ...any) (journal.Entry, error) {
@@ -389,7 +397,9 @@ func listing(f *journal.Filter) (string, []any) {
 		number = "+n" // few have the prefix: find them by id, then sort
 	}
 	add(number + " < ?")
-	return "SELECT " + entryColumns + ", n FROM runs WHERE " + strings.Join(where, " AND ") + " ORDER BY " + number + " DESC LIMIT ?", args
+	return "SELECT " + entryColumns + ", n FROM runs WHERE " + strings.Join(
+		where, " AND ",
+	) + " ORDER BY " + number + " DESC LIMIT ?", args
 }
 
 // afterPrefix is the first text after all those that begin with prefix; empty

@@ -33,7 +33,9 @@ func TestStore(t *testing.T) {
 
 func TestRelaxedStore(t *testing.T) {
 	journaltest.Run(t, journaltest.Subject{
-		Open:    func(t testing.TB, dir string) journal.Store { return openWith(t, dir, sqlite.Options{Relaxed: true}) },
+		Open: func(t testing.TB, dir string) journal.Store {
+			return openWith(t, dir, sqlite.Options{Relaxed: true})
+		},
 		Durable: true,
 		Small:   true,
 	})
@@ -161,7 +163,9 @@ func TestRecallLeavesNoGap(t *testing.T) {
 		t.Errorf("after all was forgotten: %v", got)
 	}
 	// What changes the index alone is no append.
-	journaltest.Append(t, ours, journal.Batch{Run: "a", Fence: journal.FirstFence, After: 8, Index: &journal.Index{Status: journal.Waiting}})
+	journaltest.Append(t, ours, journal.Batch{
+		Run: "a", Fence: journal.FirstFence, After: 8, Index: &journal.Index{Status: journal.Waiting},
+	})
 	if got := recalled(5); !slices.Equal(got, []journal.Pos{6}) {
 		t.Errorf("after a change of the index: %v", got)
 	}
@@ -310,7 +314,9 @@ func TestARowIsBroughtUpToDate(t *testing.T) {
 	b := journaltest.Steps("a", journal.FirstFence, 1, 3)
 	b.Events[2].At = 77_000
 	journaltest.Append(t, s, b)
-	journaltest.Append(t, s, journal.Batch{Run: "a", Fence: journal.FirstFence, After: 4, Release: true, Index: &journal.Index{Status: journal.Waiting}})
+	journaltest.Append(t, s, journal.Batch{
+		Run: "a", Fence: journal.FirstFence, After: 4, Release: true, Index: &journal.Index{Status: journal.Waiting},
+	})
 	entry, err := s.Entry(t.Context(), "a")
 	if err != nil || entry.Seq != 4 || entry.Updated != 77_000 || entry.Owner != "" || entry.Status != journal.Waiting {
 		t.Errorf("%+v, %v", entry, err)

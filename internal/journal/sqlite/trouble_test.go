@@ -43,7 +43,9 @@ func edit(t testing.TB, path string, statements ...string) {
 func TestSettings(t *testing.T) {
 	s := openWith(t, t.TempDir(), sqlite.Options{})
 	defer s.Close()
-	for name, want := range map[string]any{"synchronous": int64(2), "journal_mode": "wal", "wal_autocheckpoint": int64(250), "busy_timeout": int64(0)} {
+	for name, want := range map[string]any{"synchronous": int64(2), "journal_mode": "wal", "wal_autocheckpoint": int64(
+		250,
+	), "busy_timeout": int64(0)} {
 		if got, err := s.Pragma(name); err != nil || got != want {
 			t.Errorf("%s is %v, %v; expected %v", name, got, err, want)
 		}
@@ -218,9 +220,16 @@ func TestDamageIsFoundAndNamed(t *testing.T) {
 	}{
 		{"a body that is no JSON", "UPDATE appends SET body = CAST('{' AS BLOB) WHERE pos = 3", 3, true},
 		{"an empty body", "UPDATE appends SET body = x'' WHERE pos = 3", 3, true},
-		{"an unknown fact", `UPDATE appends SET body = CAST(replace(CAST(body AS TEXT), 'TaskStarted', 'TaskSneezed') AS BLOB) WHERE pos = 3`, 3, true},
+		{
+			"an unknown fact",
+			`UPDATE appends SET body = CAST(replace(CAST(body AS TEXT), 'TaskStarted', 'TaskSneezed') AS BLOB) WHERE pos = 3`,
+			3, true,
+		},
 		{"a body of other events", "UPDATE appends SET body = CAST('" + line(7) + "' AS BLOB) WHERE pos = 3", 3, true},
-		{"a gap inside a body", "UPDATE appends SET body = CAST('" + line(2) + line(4) + "' AS BLOB), seq = 4 WHERE pos = 3", 3, true},
+		{
+			"a gap inside a body",
+			"UPDATE appends SET body = CAST('" + line(2) + line(4) + "' AS BLOB), seq = 4 WHERE pos = 3", 3, true,
+		},
 		{"a row that is gone", "DELETE FROM appends WHERE pos = 3", 4, false},
 		{"the first row gone", "DELETE FROM appends WHERE pos = 1", 3, false},
 		{"the last row gone", "DELETE FROM appends WHERE pos = 5", 0, false},
@@ -354,7 +363,8 @@ func TestNoQueryReadsWhatItNeedNot(t *testing.T) {
 			t.Errorf("%s\n%s", query, strings.Join(plan, "\n"))
 		}
 		for _, step := range plan[1:] {
-			if strings.HasPrefix(step, "SCAN") && !strings.Contains(step, "inbox") || strings.Contains(step, "TEMP B-TREE") && !strings.Contains(query, "+n") {
+			if strings.HasPrefix(step, "SCAN") && !strings.Contains(step, "inbox") ||
+				strings.Contains(step, "TEMP B-TREE") && !strings.Contains(query, "+n") {
 				t.Errorf("%s\n%s", query, strings.Join(plan, "\n"))
 			}
 		}

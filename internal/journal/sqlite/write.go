@@ -174,7 +174,10 @@ func appendEvents(c *conn, b *journal.Batch, body []byte) (at head, err error) {
 	if at, err = c.find(b); err != nil {
 		return at, err
 	}
-	result, err := c.exec("INSERT INTO appends (run, prev, seq, body, at) VALUES (?, ?, ?, ?, ?)", at.n, at.pos, int64(b.LastSeq()), body, int64(b.At()))
+	result, err := c.exec(
+		"INSERT INTO appends (run, prev, seq, body, at) VALUES (?, ?, ?, ?, ?)", at.n, at.pos, int64(b.LastSeq()), body,
+		int64(b.At()),
+	)
 	if err != nil {
 		return at, err
 	}
@@ -205,7 +208,9 @@ func touch(c *conn, b *journal.Batch) (n int64, err error) {
 // update brings a run's row up to date. Columns of indexes are only named when
 // they change: naming is writing.
 func (c *conn) update(b *journal.Batch, at head, updated int64) error {
-	query, args := "UPDATE runs SET seq = ?, head = ?, updated = max(updated, ?)", append(make([]any, 0, 8), at.seq, at.pos, updated)
+	query, args := "UPDATE runs SET seq = ?, head = ?, updated = max(updated, ?)", append(
+		make([]any, 0, 8), at.seq, at.pos, updated,
+	)
 	if b.Index != nil {
 		query += ", status = ?, outcome = ?, wake = ?, waiting = ?"
 		args = append(args, string(b.Index.Status), string(b.Index.Outcome), int64(b.Index.Wake), b.Index.Waiting)
@@ -239,7 +244,9 @@ func appendRest(c *conn, b *journal.Batch, n int64) error {
 		}
 	}
 	if b.Snapshot != nil {
-		if _, err := c.exec("INSERT OR REPLACE INTO snapshots (run, seq, state) VALUES (?, ?, ?)", n, int64(b.LastSeq()), b.Snapshot); err != nil {
+		if _, err := c.exec(
+			"INSERT OR REPLACE INTO snapshots (run, seq, state) VALUES (?, ?, ?)", n, int64(b.LastSeq()), b.Snapshot,
+		); err != nil {
 			return err
 		}
 	}
@@ -283,7 +290,8 @@ func putChild(c *conn, e *journal.Entry) error {
 			definition = excluded.definition, started = excluded.started, updated = excluded.updated, seq = excluded.seq,
 			status = excluded.status, outcome = excluded.outcome, wake = excluded.wake, waiting = excluded.waiting
 		WHERE runs.root = excluded.root`,
-		string(e.ID), string(e.Root), string(e.Parent), e.Name, e.Format, e.Definition, int64(e.Started), int64(e.Updated), int64(e.Seq),
+		string(e.ID), string(e.Root), string(e.Parent), e.Name, e.Format, e.Definition, int64(e.Started),
+		int64(e.Updated), int64(e.Seq),
 		string(e.Status), string(e.Outcome), int64(e.Wake), e.Waiting)
 	if err == nil && put == 0 {
 		return refusef("%w: %s", journal.ErrExists, e.ID)
@@ -301,7 +309,9 @@ type root struct {
 
 // findRoot looks a run up that has a stream of its own.
 func findRoot(c *conn, id journal.RunID) (r root, err error) {
-	row, err := c.row(8, "SELECT n, seq, head, fence, owner, definition, status, root FROM runs WHERE id = ?", string(id))
+	row, err := c.row(
+		8, "SELECT n, seq, head, fence, owner, definition, status, root FROM runs WHERE id = ?", string(id),
+	)
 	if errors.Is(err, errNoRow) {
 		return r, refusef("%w: %s", journal.ErrUnknownRun, id)
 	}
@@ -311,14 +321,18 @@ func findRoot(c *conn, id journal.RunID) (r root, err error) {
 	if of := row[7].(string); of != "" {
 		return r, refuse(&journal.ChildError{Root: journal.RunID(of)})
 	}
-	r = root{owner: journal.Owner(row[4].(string)), definition: row[5].(string), status: journal.Status(row[6].(string))}
+	r = root{
+		owner: journal.Owner(row[4].(string)), definition: row[5].(string), status: journal.Status(row[6].(string)),
+	}
 	r.n, r.row, r.fence, r.running = row[0].(int64), row[2].(int64), row[3].(int64), r.status == journal.Running
 	r.pos, r.seq, err = c.newest(r.n, r.row, row[1].(int64))
 	return r, err
 }
 
 // Claim implements journal.Store.
-func (s *Store) Claim(ctx context.Context, id journal.RunID, me journal.Owner, dead func(journal.Owner) bool) (journal.Claim, error) {
+func (s *Store) Claim(
+	ctx context.Context, id journal.RunID, me journal.Owner, dead func(journal.Owner) bool,
+) (journal.Claim, error) {
 	var claim journal.Claim
 	err := s.write(ctx, func(c *conn) error {
 		r, err := findRoot(c, id)
@@ -330,7 +344,9 @@ func (s *Store) Claim(ctx context.Context, id journal.RunID, me journal.Owner, d
 				return refuse(&journal.OwnedError{Owner: r.owner})
 			}
 			r.fence++
-			if _, err := c.exec("UPDATE runs SET owner = ?, fence = ? WHERE n = ?", string(me), r.fence, r.n); err != nil {
+			if _, err := c.exec(
+				"UPDATE runs SET owner = ?, fence = ? WHERE n = ?", string(me), r.fence, r.n,
+			); err != nil {
 				return err
 			}
 			delete(c.heads, id)
@@ -356,7 +372,9 @@ func (s *Store) Enqueue(ctx context.Context, id journal.RunID, m journal.Message
 			return refusef("%w: %s", journal.ErrFinished, id)
 		}
 		owner = r.owner
-		_, err = c.exec("INSERT INTO inbox (run, kind, data, at) VALUES (?, ?, ?, ?)", r.n, m.Kind, filled(m.Data), int64(m.At))
+		_, err = c.exec(
+			"INSERT INTO inbox (run, kind, data, at) VALUES (?, ?, ?, ?)", r.n, m.Kind, filled(m.Data), int64(m.At),
+		)
 		return err
 	})
 	return owner, err
@@ -393,7 +411,9 @@ func deleteRun(c *conn, id journal.RunID) error {
 		return err
 	}
 	if newest[0] == r.pos {
-		if _, err := c.exec("INSERT INTO appends (pos, run, prev, seq, body) VALUES (?, 0, 0, 0, x'')", r.pos); err != nil {
+		if _, err := c.exec(
+			"INSERT INTO appends (pos, run, prev, seq, body) VALUES (?, 0, 0, 0, x'')", r.pos,
+		); err != nil {
 			return err
 		}
 	}
