@@ -10,8 +10,13 @@ import (
 // it next counts on a list.
 func TestAppendingNothingLeavesAList(t *testing.T) {
 	for _, c := range []struct{ before, more, want string }{
-		{"", "[]", "[]"}, {"[]", "[]", "[]"}, {"null", "[]", "[]"}, {"[1]", "[]", "[1]"}, {"[1]", "[2]", "[1,2]"},
-		{"[]", "null", "[]"}, {`"a"`, `"b"`, `["a","b"]`},
+		{"", "[]", "[]"},
+		{"[]", "[]", "[]"},
+		{"null", "[]", "[]"},
+		{"[1]", "[]", "[1]"},
+		{"[1]", "[2]", "[1,2]"},
+		{"[]", "null", "[]"},
+		{`"a"`, `"b"`, `["a","b"]`},
 	} {
 		got := appended(journal.Value{JSON: []byte(c.before)}, journal.Value{JSON: []byte(c.more)})
 		if string(got.JSON) != c.want {

@@ -632,18 +632,21 @@ func TestLoopLimits(t *testing.T) {
 		{"while", ir.Loop{While: cond(t, "loop.index < 3")}, "finished ok", 3},
 		{"while reaches its limit and ends well", ir.Loop{While: cond(t, "loop.index < 30"), Max: 2}, "finished ok", 2},
 		{
-			"or fails", ir.Loop{While: cond(t, "loop.index < 30"), Max: 2, FailAtMax: true},
+			"or fails",
+			ir.Loop{While: cond(t, "loop.index < 30"), Max: 2, FailAtMax: true},
 			"finished failed LOOP_LIMIT", 2,
 		},
 		{"a list is never cut short in silence", ir.Loop{Each: each, Max: 2}, "finished failed LOOP_LIMIT", 2},
 		{"a list that just fits", ir.Loop{Each: each, Max: 3}, "finished ok", 3},
 		{"break", ir.Loop{Each: each, BreakWhen: cond(t, "item == 2")}, "finished ok", 2},
 		{
-			"a condition to stop that has no value", ir.Loop{Each: each, BreakWhen: lenient(t, "item > 'x'")},
+			"a condition to stop that has no value",
+			ir.Loop{Each: each, BreakWhen: lenient(t, "item > 'x'")},
 			"finished ok", 3,
 		},
 		{
-			"a computed limit", ir.Loop{While: cond(t, "loop.index < 30"), MaxExpr: items(t, "input.most")},
+			"a computed limit",
+			ir.Loop{While: cond(t, "loop.index < 30"), MaxExpr: items(t, "input.most")},
 			"finished ok", 1,
 		},
 		{

@@ -75,22 +75,26 @@ func TestResults(t *testing.T) {
 		want   string
 	}{
 		"loop": {
-			ir.Loop{Block: 1, Each: &ir.Each{Items: items(t, "input.list"), Var: "loop.item"}}, false,
+			ir.Loop{Block: 1, Each: &ir.Each{Items: items(t, "input.list"), Var: "loop.item"}},
+			false,
 			`{"Output":{"iterations":2},"ok":true}`,
 		},
 		"loop that fails": {
-			ir.Loop{Block: 1, Each: &ir.Each{Items: items(t, "input.list"), Var: "loop.item"}}, true,
+			ir.Loop{Block: 1, Each: &ir.Each{Items: items(t, "input.list"), Var: "loop.item"}},
+			true,
 			`{"Output":"no luck","ok":false}`,
 		},
 		"parallel": {
 			ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "x", Block: 1}}}, false, `"branch\":\"x\"`,
 		},
 		"parallel, failed": {
-			ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "x", Block: 1}}}, true,
+			ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "x", Block: 1}}},
+			true,
 			`{"Output":"x: no luck","ok":false}`,
 		},
 		"call": {
-			ir.Call{Outputs: []ir.Binding{{Name: "got", Value: computed(t, "state.inner")}}}, false,
+			ir.Call{Outputs: []ir.Binding{{Name: "got", Value: computed(t, "state.inner")}}},
+			false,
 			`{"Output":{"got":"g/call/inner#0"},"ok":true}`,
 		},
 		"call, failed": {ir.Call{}, true, `{"Output":"no luck","ok":false}`},

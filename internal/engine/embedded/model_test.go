@@ -671,7 +671,10 @@ var (
 func TestEveryInterleaving(t *testing.T) {
 	pairs := map[string][][]string{
 		"gate": {
-			{"approve", "approve"}, {"approve", "reject"}, {"approve", "cancel"}, {"approve", "edit"},
+			{"approve", "approve"},
+			{"approve", "reject"},
+			{"approve", "cancel"},
+			{"approve", "edit"},
 			{"resume", "approve"},
 		},
 		"running":       {{"pause", "cancel"}, {"signal", "interrupt"}},
