@@ -1,6 +1,6 @@
 package journal
 
-// everyFact has one of each: what can be stored and read.
+// everyFact returns one fact of each type.
 func everyFact() []Fact {
 	return []Fact{
 		RunStarted{},
