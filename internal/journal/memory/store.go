@@ -21,8 +21,8 @@ type Store struct {
 	mu      sync.Mutex
 	closed  bool
 	runs    map[journal.RunID]*run
-	order   []*run // as they began
-	log     []*row // as they were committed
+	order   []*run // in the order of their starts
+	log     []*row // in commit order
 	lastPos journal.Pos
 	lastMsg journal.InboxID
 	blobs   map[string]*blob
@@ -34,7 +34,7 @@ type run struct {
 	rows     []*row
 	inbox    []journal.InboxMessage
 	snapshot []byte
-	folded   journal.Seq // what the snapshot covers
+	folded   journal.Seq // last event of the snapshot
 	blobs    map[string]bool
 }
 
@@ -53,13 +53,13 @@ type blob struct {
 type job struct {
 	batch journal.Batch
 	body  []byte
-	err   error // known before it was queued
+	err   error // found before it was queued
 	done  func(error)
 }
 
 var _ journal.Store = (*Store)(nil)
 
-// New makes an empty store.
+// New returns an empty store.
 func New() *Store {
 	s := &Store{
 		appends: queue.New[job](),
@@ -122,7 +122,7 @@ func (s *Store) add(b *journal.Batch, body []byte) error {
 		return err
 	}
 
-	// From here on nothing is refused.
+	// Nothing is refused after this point.
 	if b.After == 0 {
 		s.runs[r.ID] = r
 		s.order = append(s.order, r)
@@ -159,7 +159,8 @@ func (s *Store) add(b *journal.Batch, body []byte) error {
 	return nil
 }
 
-// writable is the run that a batch may be appended to: a new one for its first batch.
+// writable returns the run that a batch can be appended to: a new one for its
+// first batch. s.mu is held.
 func (s *Store) writable(b *journal.Batch) (*run, error) {
 	if started, ok := b.Started(); ok {
 		if s.runs[b.Run] != nil {
@@ -207,7 +208,7 @@ func (s *Store) keepBlobs(r *run, b *journal.Batch) error {
 	return nil
 }
 
-// root finds a root run. The caller holds the lock.
+// root returns a root run. s.mu is held.
 func (s *Store) root(id journal.RunID) (*run, error) {
 	r := s.runs[id]
 	switch {
@@ -336,7 +337,7 @@ func (s *Store) Claim(
 	return journal.Claim{Fence: r.fence, Seq: r.Seq, Definition: r.Definition}, nil
 }
 
-// Post implements journal.Store.
+// Enqueue implements journal.Store.
 func (s *Store) Enqueue(_ context.Context, id journal.RunID, m journal.Message) (journal.Owner, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -365,7 +366,7 @@ func (s *Store) Inbox(_ context.Context, id journal.RunID) ([]journal.InboxMessa
 	return slices.Clone(r.inbox), nil
 }
 
-// Mail implements journal.Store.
+// PendingInboxes implements journal.Store.
 func (s *Store) PendingInboxes(context.Context) ([]journal.PendingInbox, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
