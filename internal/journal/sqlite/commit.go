@@ -14,7 +14,7 @@ import (
 type job struct {
 	batch journal.Batch
 	body  []byte
-	exact bool // the body decodes to exactly the batch's events
+	exact bool  // the body decodes to exactly the batch's events
 	pos   int64 // of the row, after it is written
 	// write makes a change that is not the append of a batch.
 	write func(*conn) error

@@ -21,7 +21,7 @@ type conn struct {
 	prepared map[string]driver.Stmt
 	args     []driver.NamedValue
 	heads    map[journal.RunID]head // of the runs with recent appends
-	version  uint32 // of the file, when heads were valid
+	version  uint32                 // of the file, when heads were valid
 }
 
 func connect(dsn string) (*conn, error) {

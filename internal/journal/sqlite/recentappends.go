@@ -19,7 +19,7 @@ type remembered struct {
 	stored // without a body if there are events
 	id     journal.RunID
 	events []journal.Event // as appended; nil if the stored form differs
-	size   int // of the stored form
+	size   int             // of the stored form
 }
 
 // Bounds. A reader that is further behind reads the file.
