@@ -8,6 +8,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/engine/embedded"
+	"github.com/espalier-run/espalier/internal/engine/enginetest"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/memory"
@@ -45,9 +46,9 @@ func openWithClocks(store journal.Store, kind step.Runner, name string, c *clock
 }
 
 // working is a kind whose tasks take some time.
-func working(takes time.Duration) *testKind {
-	kind := newKind()
-	kind.hold = func(ctx context.Context, _ *step.Job) error {
+func working(takes time.Duration) *enginetest.Kind {
+	kind := enginetest.NewKind()
+	kind.Hold = func(ctx context.Context, _ *step.Job) error {
 		select {
 		case <-time.After(takes):
 			return nil
@@ -61,13 +62,13 @@ func working(takes time.Duration) *testKind {
 // limits are programs with 60 seconds of active time: of the run, of a child's
 // own budget, and of a loop.
 func limits(t *testing.T) map[string]*ir.Program {
-	run := program([]ir.Step{task("a"), task("b")})
+	run := enginetest.Program([]ir.Step{enginetest.Task("a"), enginetest.Task("b")})
 	run.Budget.ActiveSeconds = &ir.Limit{Max: 60}
-	child := program([]ir.Step{{ID: "call", Type: "call", Action: ir.Call{}}})
-	child.Children = []ir.Program{*program([]ir.Step{task("a"), task("b")})}
+	child := enginetest.Program([]ir.Step{{ID: "call", Type: "call", Action: ir.Call{}}})
+	child.Children = []ir.Program{*enginetest.Program([]ir.Step{enginetest.Task("a"), enginetest.Task("b")})}
 	child.Children[0].Budget.ActiveSeconds = &ir.Limit{Max: 60}
-	each := ir.Loop{Block: 1, Each: &ir.Each{Items: list(t, "[1, 2]"), Var: "item"}}
-	loop := program([]ir.Step{{ID: "each", Type: "loop", Timeout: 60_000, Action: each}}, []ir.Step{task("body")})
+	each := ir.Loop{Block: 1, Each: &ir.Each{Items: enginetest.List(t, "[1, 2]"), Var: "item"}}
+	loop := enginetest.Program([]ir.Step{{ID: "each", Type: "loop", Timeout: 60_000, Action: each}}, []ir.Step{enginetest.Task("body")})
 	return map[string]*ir.Program{"run": run, "child": child, "loop": loop}
 }
 
@@ -80,11 +81,11 @@ func TestJumpsOfTheWallClockAreNotActiveTime(t *testing.T) {
 					c, store := newClocks(), memory.New()
 					defer store.Close()
 					e := openWithClocks(store, working(20*time.Second), "one", c)
-					defer stop(e)
-					begin(t, e, p)
+					defer enginetest.Stop(e)
+					enginetest.Begin(t, e, p)
 					time.Sleep(10 * time.Second)
 					c.jump(jump)
-					if got := rest(t, e); got.Outcome != journal.OutcomeOK {
+					if got := enginetest.Rest(t, e); got.Outcome != journal.OutcomeOK {
 						t.Errorf("%+v", got)
 					}
 					if took := c.mono(); took != 40*time.Second {
@@ -105,11 +106,11 @@ func TestDeadlinesHoldAfterAJump(t *testing.T) {
 					c, store := newClocks(), memory.New()
 					defer store.Close()
 					e := openWithClocks(store, working(50*time.Second), "one", c)
-					defer stop(e)
-					begin(t, e, p)
+					defer enginetest.Stop(e)
+					enginetest.Begin(t, e, p)
 					time.Sleep(10 * time.Second)
 					c.jump(jump)
-					if got := rest(t, e); got.Outcome == journal.OutcomeOK {
+					if got := enginetest.Rest(t, e); got.Outcome == journal.OutcomeOK {
 						t.Errorf("%+v", got)
 					}
 					if took := c.mono(); took != 60*time.Second {
@@ -128,21 +129,21 @@ func TestAClockThatIsSetBackDoesNotStallTimers(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c, store := newClocks(), memory.New()
 			defer store.Close()
-			kind := newKind()
-			kind.fail["flaky"] = 1
-			flaky := task("flaky")
+			kind := enginetest.NewKind()
+			kind.Fail["flaky"] = 1
+			flaky := enginetest.Task("flaky")
 			flaky.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{30_000}}
 			e := openWithClocks(store, kind, "one", c)
-			begin(t, e, program([]ir.Step{flaky}))
+			enginetest.Begin(t, e, enginetest.Program([]ir.Step{flaky}))
 			synctest.Wait()
 			c.jump(-2 * time.Hour)
 			if restarted {
-				stop(e)
+				enginetest.Stop(e)
 				c = &clocks{start: time.Now(), set: c.set}
 				e = openWithClocks(store, kind, "two", c)
 			}
-			defer stop(e)
-			if got := rest(t, e); got.Outcome != journal.OutcomeOK {
+			defer enginetest.Stop(e)
+			if got := enginetest.Rest(t, e); got.Outcome != journal.OutcomeOK {
 				t.Errorf("restarted %t: %+v", restarted, got)
 			}
 			if took := c.mono(); took > 31*time.Second {
@@ -158,9 +159,9 @@ func TestGatesFollowTheWallClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, store := newClocks(), memory.New()
 		defer store.Close()
-		e := openWithClocks(store, newKind(), "one", c)
-		defer stop(e)
-		begin(t, e, program([]ir.Step{gateUntil("g", 2*time.Hour, ir.TimeoutSkip), task("a")}))
+		e := openWithClocks(store, enginetest.NewKind(), "one", c)
+		defer enginetest.Stop(e)
+		enginetest.Begin(t, e, enginetest.Program([]ir.Step{gateUntil("g", 2*time.Hour, ir.TimeoutSkip), enginetest.Task("a")}))
 		time.Sleep(time.Minute)
 		c.jump(2 * time.Hour)
 		until(t, store, func(entry journal.Entry) bool { return entry.Status == journal.Finished })
@@ -175,26 +176,26 @@ func TestAClockThatIsCorrectedCatchesUpWithARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, store := newClocks(), memory.New()
 		defer store.Close()
-		e := openWithClocks(store, newKind(), "one", c)
-		begin(t, e, program([]ir.Step{gateUntil("g", 3*time.Hour, ir.TimeoutSkip), task("a")}))
-		rest(t, e)
-		stop(e)
+		e := openWithClocks(store, enginetest.NewKind(), "one", c)
+		enginetest.Begin(t, e, enginetest.Program([]ir.Step{gateUntil("g", 3*time.Hour, ir.TimeoutSkip), enginetest.Task("a")}))
+		enginetest.Rest(t, e)
+		enginetest.Stop(e)
 		c.jump(-2 * time.Hour) // the machine starts with a wrong clock,
 		c = &clocks{start: time.Now(), set: c.set}
-		e = openWithClocks(store, newKind(), "two", c)
-		defer stop(e)
-		if err := e.Resume(t.Context(), id); err != nil {
+		e = openWithClocks(store, enginetest.NewKind(), "two", c)
+		defer enginetest.Stop(e)
+		if err := e.Resume(t.Context(), enginetest.ID); err != nil {
 			t.Fatal(err)
 		}
-		rest(t, e)
+		enginetest.Rest(t, e)
 		time.Sleep(time.Minute)
 		c.jump(2 * time.Hour) // which is corrected soon
 		time.Sleep(150 * time.Minute)
-		if entry, err := store.Entry(t.Context(), id); err != nil || entry.Status == journal.Finished {
+		if entry, err := store.Entry(t.Context(), enginetest.ID); err != nil || entry.Status == journal.Finished {
 			t.Errorf("after %s: %+v, %v", c.mono(), entry, err)
 		}
 		time.Sleep(35 * time.Minute)
-		if entry, err := store.Entry(t.Context(), id); err != nil || entry.Status != journal.Finished {
+		if entry, err := store.Entry(t.Context(), enginetest.ID); err != nil || entry.Status != journal.Finished {
 			t.Errorf("after %s: %+v, %v", c.mono(), entry, err)
 		}
 	})
@@ -207,19 +208,19 @@ func TestDeadlinesHoldWhileAClockIsCorrected(t *testing.T) {
 		defer store.Close()
 		kind := working(50 * time.Second)
 		e := openWithClocks(store, kind, "one", c)
-		begin(t, e, limits(t)["run"])
+		enginetest.Begin(t, e, limits(t)["run"])
 		synctest.Wait()
-		stop(e)
+		enginetest.Stop(e)
 		c.jump(-2 * time.Hour)
 		c = &clocks{start: time.Now(), set: c.set}
 		e = openWithClocks(store, kind, "two", c)
-		defer stop(e)
-		if err := e.Resume(t.Context(), id); err != nil {
+		defer enginetest.Stop(e)
+		if err := e.Resume(t.Context(), enginetest.ID); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Second)
 		c.jump(2 * time.Hour)
-		if got := rest(t, e); got.Status != journal.Exceeded || c.mono() != 60*time.Second {
+		if got := enginetest.Rest(t, e); got.Status != journal.Exceeded || c.mono() != 60*time.Second {
 			t.Errorf("after %s: %+v", c.mono(), got)
 		}
 	})

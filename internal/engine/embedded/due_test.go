@@ -14,6 +14,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/engine/embedded"
+	"github.com/espalier-run/espalier/internal/engine/enginetest"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/memory"
@@ -29,7 +30,7 @@ func openAt(t *testing.T, store journal.Store, kind step.Runner, name string, at
 		Store:  store, Process: &solo{id: journal.Owner(name), wakes: make(chan struct{}, 1)},
 		Now: func() time.Time { return at },
 	})
-	t.Cleanup(func() { stop(e) })
+	t.Cleanup(func() { enginetest.Stop(e) })
 	return e
 }
 
@@ -38,7 +39,7 @@ func until(t *testing.T, store journal.Store, holds func(journal.Entry) bool) {
 	t.Helper()
 	for {
 		changed := store.Changed()
-		entry, err := store.Entry(t.Context(), id)
+		entry, err := store.Entry(t.Context(), enginetest.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +61,7 @@ func gateUntil(id string, timeout time.Duration, then ir.OnTimeout) ir.Step {
 func TestLookingFiresTimersAndBeginsNothing(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	later := began.Add(time.Hour)
-	retried := task("flaky")
+	retried := enginetest.Task("flaky")
 	retried.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{60_000}}
 	for _, c := range []struct {
 		name    string
@@ -78,7 +79,7 @@ func TestLookingFiresTimersAndBeginsNothing(t *testing.T) {
 		},
 		{
 			"a task follows",
-			[]ir.Step{gateUntil("g", time.Minute, ir.TimeoutSkip), task("a")},
+			[]ir.Step{gateUntil("g", time.Minute, ir.TimeoutSkip), enginetest.Task("a")},
 			journal.Index{Status: journal.Running},
 			"ok",
 			map[string]int{"a#0": 1},
@@ -108,14 +109,14 @@ func TestLookingFiresTimersAndBeginsNothing(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			kind := newKind()
-			kind.fail["flaky"] = 1
+			kind := enginetest.NewKind()
+			kind.Fail["flaky"] = 1
 			store := memory.New()
 			e := openAt(t, store, kind, "one", began)
-			begin(t, e, program(c.steps))
+			enginetest.Begin(t, e, enginetest.Program(c.steps))
 			until(t, store, func(e journal.Entry) bool { return e.Status != journal.Running })
-			stop(e)
-			before := len(kind.done)
+			enginetest.Stop(e)
+			before := len(kind.Done)
 
 			e = openAt(t, store, kind, "two", later)
 			for range 2 { // the second time there is nothing left to fire
@@ -123,24 +124,24 @@ func TestLookingFiresTimersAndBeginsNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			entry, err := store.Entry(t.Context(), id)
+			entry, err := store.Entry(t.Context(), enginetest.ID)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if entry.Index != c.looked || entry.Owner != "" {
 				t.Errorf("looked at: %+v", entry)
 			}
-			if len(kind.done) != before {
-				t.Errorf("looking did something: %v", kind.done)
+			if len(kind.Done) != before {
+				t.Errorf("looking did something: %v", kind.Done)
 			}
-			if e.Owns(id) {
+			if e.Owns(enginetest.ID) {
 				t.Error("who only looks has kept the run")
 			}
-			if got, err := finish(t, e); err != nil || got.Outcome != c.outcome {
+			if got, err := enginetest.Finish(t, e); err != nil || got.Outcome != c.outcome {
 				t.Errorf("carried on: %+v, %v", got, err)
 			}
-			if fmt.Sprint(kind.done) != fmt.Sprint(c.done) {
-				t.Errorf("done: %v", kind.done)
+			if fmt.Sprint(kind.Done) != fmt.Sprint(c.done) {
+				t.Errorf("done: %v", kind.Done)
 			}
 		})
 	}
@@ -149,29 +150,29 @@ func TestLookingFiresTimersAndBeginsNothing(t *testing.T) {
 // The time between a crash and the next process is nobody's active time.
 func TestACrashDoesNotUseUpTheDeadline(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	kind := newKind()
+	kind := enginetest.NewKind()
 	started := make(chan struct{}, 2)
-	kind.hold = func(ctx context.Context, job *step.Job) error {
+	kind.Hold = func(ctx context.Context, job *step.Job) error {
 		started <- struct{}{}
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	p := program(
+	p := enginetest.Program(
 		[]ir.Step{{ID: "fan", Type: "parallel", Action: ir.Parallel{
 			Join: ir.JoinAll, Branches: []ir.Branch{{Name: "x", Block: 1}, {Name: "y", Block: 2}},
 		}}},
-		[]ir.Step{task("a")}, []ir.Step{task("b")})
+		[]ir.Step{enginetest.Task("a")}, []ir.Step{enginetest.Task("b")})
 	p.Budget.ActiveSeconds = &ir.Limit{Max: 60}
 	disk := memory.New()
 	dead := &stopping{Store: disk, left: 2} // everything after the beginning is lost
 	e := openAt(t, dead, kind, "one", began)
-	begin(t, e, p)
+	enginetest.Begin(t, e, p)
 	<-started
 	<-started
-	stop(e)
-	kind.hold = nil
+	enginetest.Stop(e)
+	kind.Hold = nil
 	e = openAt(t, disk, kind, "two", began.Add(time.Hour))
-	if got, err := finish(t, e); err != nil || got.Outcome != "ok" {
+	if got, err := enginetest.Finish(t, e); err != nil || got.Outcome != "ok" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -247,7 +248,7 @@ func TestWorkTakesOver(t *testing.T) {
 		store := memory.New()
 		defer store.Close()
 		all := &peers{}
-		kind := newKind()
+		kind := enginetest.NewKind()
 		make := func(p *peer, s journal.Store) *embedded.Engine {
 			return newEngine(s, p, kind)
 		}
@@ -265,20 +266,20 @@ func TestWorkTakesOver(t *testing.T) {
 		left := all.join("left")
 		e := make(left, store)
 		e.Hold()
-		begin(t, e, program([]ir.Step{task("a")}))
-		stop(e)
+		enginetest.Begin(t, e, enginetest.Program([]ir.Step{enginetest.Task("a")}))
+		enginetest.Stop(e)
 		before := time.Now()
 		left.Wake("")
 		synctest.Wait()
-		if kind.done["a#0"] != 1 || time.Since(before) > 0 {
-			t.Errorf("a run that was begun and left: %v after %s", kind.done, time.Since(before))
+		if kind.Done["a#0"] != 1 || time.Since(before) > 0 {
+			t.Errorf("a run that was begun and left: %v after %s", kind.Done, time.Since(before))
 		}
 
 		// A process dies in the middle of its task.
 		const other journal.RunID = "00000000-0000-4000-8000-000000000002"
 		dying := all.join("dying")
 		var deaf atomic.Bool
-		kind.hold = func(ctx context.Context, job *step.Job) error {
+		kind.Hold = func(ctx context.Context, job *step.Job) error {
 			if deaf.Load() {
 				return nil
 			}
@@ -288,7 +289,7 @@ func TestWorkTakesOver(t *testing.T) {
 		}
 		e = make(dying, &stopping{Store: store, left: 2})
 		if err := e.Start(
-			t.Context(), other, &engine.Definition{Program: program([]ir.Step{task("b")})}, json.RawMessage("{}"), nil,
+			t.Context(), other, &engine.Definition{Program: enginetest.Program([]ir.Step{enginetest.Task("b")})}, json.RawMessage("{}"), nil,
 			journal.Actor{},
 		); err != nil {
 			t.Fatal(err)
@@ -304,13 +305,13 @@ func TestWorkTakesOver(t *testing.T) {
 		if entry, err := store.Entry(t.Context(), other); err != nil || entry.Outcome != "ok" {
 			t.Errorf("after its owner died: %+v, %v", entry, err)
 		}
-		stop(e)
+		enginetest.Stop(e)
 		cancel()
 		synctest.Wait()
 		if !worked {
 			t.Error("the worker works on")
 		}
-		stop(worker)
+		enginetest.Stop(worker)
 	})
 }
 
@@ -321,25 +322,25 @@ func TestWorkFiresTimersThatOthersSet(t *testing.T) {
 		store := memory.New()
 		defer store.Close()
 		all := &peers{}
-		worker := newEngine(store, all.join("worker"), newKind())
+		worker := newEngine(store, all.join("worker"), enginetest.NewKind())
 		ctx, cancel := context.WithCancel(t.Context())
 		go worker.Work(ctx, nil)
 		synctest.Wait()
-		e := newEngine(store, all.join("other"), newKind())
-		begin(t, e, program([]ir.Step{gateUntil("g", time.Minute, ir.TimeoutSkip), task("a")}))
-		rest(t, e)
-		stop(e)
+		e := newEngine(store, all.join("other"), enginetest.NewKind())
+		enginetest.Begin(t, e, enginetest.Program([]ir.Step{gateUntil("g", time.Minute, ir.TimeoutSkip), enginetest.Task("a")}))
+		enginetest.Rest(t, e)
+		enginetest.Stop(e)
 		time.Sleep(59 * time.Second)
-		if entry, err := store.Entry(t.Context(), id); err != nil || entry.Status != journal.Waiting {
+		if entry, err := store.Entry(t.Context(), enginetest.ID); err != nil || entry.Status != journal.Waiting {
 			t.Errorf("too early: %+v, %v", entry, err)
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if entry, err := store.Entry(t.Context(), id); err != nil || entry.Outcome != "ok" {
+		if entry, err := store.Entry(t.Context(), enginetest.ID); err != nil || entry.Outcome != "ok" {
 			t.Errorf("%+v, %v", entry, err)
 		}
 		cancel()
-		stop(worker)
+		enginetest.Stop(worker)
 	})
 }
 
@@ -350,7 +351,7 @@ func TestWorkLeavesRunsAlone(t *testing.T) {
 		store := memory.New()
 		defer store.Close()
 		all := &peers{}
-		kind := newKind()
+		kind := enginetest.NewKind()
 		make := func(name journal.Owner) *embedded.Engine {
 			return newEngine(store, all.join(name), kind)
 		}
@@ -358,27 +359,27 @@ func TestWorkLeavesRunsAlone(t *testing.T) {
 		const timed journal.RunID = "00000000-0000-4000-8000-000000000003"
 		left := make("left")
 		left.Hold()
-		for run, steps := range map[journal.RunID][]ir.Step{id: {task("a")}, other: {task("b")}, timed: {gateUntil(
+		for run, steps := range map[journal.RunID][]ir.Step{enginetest.ID: {enginetest.Task("a")}, other: {enginetest.Task("b")}, timed: {gateUntil(
 			"g", time.Minute, ir.TimeoutSkip,
-		), task("c")}} {
+		), enginetest.Task("c")}} {
 			if err := left.Start(
-				t.Context(), run, &engine.Definition{Program: program(steps)}, json.RawMessage("{}"), nil,
+				t.Context(), run, &engine.Definition{Program: enginetest.Program(steps)}, json.RawMessage("{}"), nil,
 				journal.Actor{},
 			); err != nil {
 				t.Fatal(err)
 			}
 		}
-		stop(left)
+		enginetest.Stop(left)
 		worker := make("worker")
 		ctx, cancel := context.WithCancel(t.Context())
 		go worker.Work(ctx, func(run journal.RunID) bool { return run != other })
 		time.Sleep(2 * time.Minute) // of the bubble
 		synctest.Wait()
-		if len(kind.done) != 1 || kind.done["b#0"] != 1 {
-			t.Errorf("done: %v", kind.done)
+		if len(kind.Done) != 1 || kind.Done["b#0"] != 1 {
+			t.Errorf("done: %v", kind.Done)
 		}
 		cancel()
-		stop(worker)
+		enginetest.Stop(worker)
 	})
 }
 
@@ -390,8 +391,8 @@ func TestARunThatIsCarriedOnElsewhere(t *testing.T) {
 			store := memory.New()
 			defer store.Close()
 			all := &peers{}
-			kind := newKind()
-			kind.fail["flaky"] = 1
+			kind := enginetest.NewKind()
+			kind.Fail["flaky"] = 1
 			early := all.join("early")
 			var disk journal.Store = store
 			if dies {
@@ -401,15 +402,15 @@ func TestARunThatIsCarriedOnElsewhere(t *testing.T) {
 				Config: engine.Config{Kinds: map[string]step.Runner{"test": kind}}, Store: disk, Process: early,
 				Now: func() time.Time { return time.Now().Add(time.Second) },
 			})
-			retried := task("flaky")
+			retried := enginetest.Task("flaky")
 			retried.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{10_000}}
 			e := newEngine(store, all.join("front"), kind)
-			begin(t, e, program([]ir.Step{retried}))
+			enginetest.Begin(t, e, enginetest.Program([]ir.Step{retried}))
 			ctx, cancel := context.WithCancel(t.Context())
 			go worker.Work(ctx, nil)
 			synctest.Wait()
 
-			kind.hold = func(ctx context.Context, job *step.Job) error {
+			kind.Hold = func(ctx context.Context, job *step.Job) error {
 				time.Sleep(5 * time.Second)
 				if dies {
 					early.die()
@@ -417,19 +418,19 @@ func TestARunThatIsCarriedOnElsewhere(t *testing.T) {
 				return nil
 			}
 			began := time.Now()
-			entry := rest(t, e)
+			entry := enginetest.Rest(t, e)
 			if entry.Outcome != "ok" {
 				t.Errorf("%+v", entry)
 			}
 			if late := time.Since(began); !dies && late > 15*time.Second {
 				t.Errorf("heard of after %s", late)
 			}
-			if n := kind.done["flaky#1"]; n != 1 && !dies {
+			if n := kind.Done["flaky#1"]; n != 1 && !dies {
 				t.Errorf("done %d times", n)
 			}
 			cancel()
-			stop(worker)
-			stop(e)
+			enginetest.Stop(worker)
+			enginetest.Stop(e)
 		})
 	}
 }
@@ -437,13 +438,13 @@ func TestARunThatIsCarriedOnElsewhere(t *testing.T) {
 // A thousand runs that wait for people cost no goroutine each.
 func TestWaitingRunsHaveNoGoroutines(t *testing.T) {
 	store := memory.New()
-	e := open(t, store, newKind(), "one")
+	e := open(t, store, enginetest.NewKind(), "one")
 	before := runtime.NumGoroutine()
 	var all sync.WaitGroup
 	for i := range 1000 {
 		all.Go(func() {
 			run := journal.RunID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i+100))
-			p := program([]ir.Step{task("a"), gateUntil("g", time.Hour, "")})
+			p := enginetest.Program([]ir.Step{enginetest.Task("a"), gateUntil("g", time.Hour, "")})
 			if err := e.Start(
 				t.Context(), run, &engine.Definition{Program: p}, json.RawMessage("{}"), nil, journal.Actor{},
 			); err != nil {
@@ -473,18 +474,18 @@ func TestSaidToARunThatIsEnding(t *testing.T) {
 		store := memory.New()
 		defer store.Close()
 		all := &peers{}
-		kind := newKind()
+		kind := enginetest.NewKind()
 		end := make(chan struct{})
-		kind.hold = func(context.Context, *step.Job) error {
+		kind.Hold = func(context.Context, *step.Job) error {
 			<-end
 			return nil
 		}
 		owner := newEngine(store, all.join("owner"), kind) // it does not listen
-		begin(t, owner, program([]ir.Step{task("a")}))
+		enginetest.Begin(t, owner, enginetest.Program([]ir.Step{enginetest.Task("a")}))
 		synctest.Wait()
 		other := newEngine(store, all.join("other"), kind)
 		said := make(chan error, 1)
-		go func() { said <- other.Send(t.Context(), id, plan.Pause{}, "ref") }()
+		go func() { said <- other.Send(t.Context(), enginetest.ID, plan.Pause{}, "ref") }()
 		synctest.Wait()
 		close(end)
 		select {
@@ -495,8 +496,8 @@ func TestSaidToARunThatIsEnding(t *testing.T) {
 		case <-time.After(time.Minute): // of the bubble
 			t.Error("nobody answers")
 		}
-		stop(owner)
-		stop(other)
+		enginetest.Stop(owner)
+		enginetest.Stop(other)
 	})
 }
 
@@ -505,31 +506,31 @@ func TestSaidToARunThatIsEnding(t *testing.T) {
 // due, and the first would take that for left behind and do it again.
 func TestARunThatWasJustLoadedIsNotMoved(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	kind := newKind()
+	kind := enginetest.NewKind()
 	store := memory.New()
 	e := openAt(t, store, kind, "one", began)
-	begin(t, e, program([]ir.Step{gateUntil("g", time.Minute, ir.TimeoutSkip), task("a")}))
+	enginetest.Begin(t, e, enginetest.Program([]ir.Step{gateUntil("g", time.Minute, ir.TimeoutSkip), enginetest.Task("a")}))
 	until(t, store, func(e journal.Entry) bool { return e.Status != journal.Running })
-	stop(e)
+	enginetest.Stop(e)
 
 	e = openAt(t, store, kind, "two", began.Add(time.Hour))
-	movable, begin, err := e.Admit(t.Context(), id)
+	movable, begin, err := e.Admit(t.Context(), enginetest.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !e.Owns(id) || movable() {
+	if !e.Owns(enginetest.ID) || movable() {
 		t.Fatal("others can move it before it has begun")
 	}
 	woken := make(chan error)
-	go func() { woken <- e.Resume(t.Context(), id) }()
+	go func() { woken <- e.Resume(t.Context(), enginetest.ID) }()
 	begin()
 	if err := <-woken; err != nil && !errors.Is(err, journal.ErrFinished) {
 		t.Error(err)
 	}
-	if entry, err := finish(t, e); err != nil || entry.Outcome != "ok" {
+	if entry, err := enginetest.Finish(t, e); err != nil || entry.Outcome != "ok" {
 		t.Errorf("%+v, %v", entry, err)
 	}
-	if kind.done["a#0"] != 1 {
-		t.Errorf("done: %v", kind.done)
+	if kind.Done["a#0"] != 1 {
+		t.Errorf("done: %v", kind.Done)
 	}
 }

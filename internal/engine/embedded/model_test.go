@@ -19,6 +19,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/engine/embedded"
+	"github.com/espalier-run/espalier/internal/engine/enginetest"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/memory"
@@ -85,7 +86,7 @@ func (w *world) violate(format string, args ...any) {
 func (w *world) start(name string, hold bool) *proc {
 	p := &proc{w: w, name: name, peer: w.peers.join(journal.Owner(name))}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
-	p.e = newEngine(&scheduled{w.store, p}, p.peer, &modelKind{&testKind{recovery: w.recovery}, p})
+	p.e = newEngine(&scheduled{w.store, p}, p.peer, &modelKind{&enginetest.Kind{Policy: w.recovery}, p})
 	if hold {
 		p.e.Hold()
 	}
@@ -104,7 +105,7 @@ func (w *world) execute(name, command string) *proc {
 	go func() {
 		p.err = c.do(p)
 		if c.records || command == "work" {
-			stop(p.e)
+			enginetest.Stop(p.e)
 		} else {
 			p.e.Drain()
 		}
@@ -130,7 +131,7 @@ func (w *world) others(p *proc) bool {
 
 // moving reports whether the run could go on.
 func (w *world) moving() bool {
-	entry, err := w.store.Entry(context.Background(), id)
+	entry, err := w.store.Entry(context.Background(), enginetest.ID)
 	return err == nil && entry.Status == journal.Running
 }
 
@@ -234,7 +235,7 @@ func (s *scheduled) Entry(ctx context.Context, run journal.RunID) (journal.Entry
 
 // modelKind is leaf work that acts when the scheduler lets it.
 type modelKind struct {
-	*testKind
+	*enginetest.Kind
 	p *proc
 }
 
@@ -289,7 +290,7 @@ var commands = map[string]struct {
 		if !p.pass("delete") {
 			return errKilled
 		}
-		return p.w.store.Delete(p.ctx, id)
+		return p.w.store.Delete(p.ctx, enginetest.ID)
 	}},
 	"work": {do: func(p *proc) error {
 		ctx, cancel := context.WithCancel(p.ctx)
@@ -310,7 +311,7 @@ var commands = map[string]struct {
 	}},
 	"interrupt": {do: func(p *proc) error {
 		if victim := p.w.victim(p); p.pass("interrupt") && victim.stopped() {
-			stop(victim.e)
+			enginetest.Stop(victim.e)
 		}
 		return nil
 	}},
@@ -320,7 +321,7 @@ func (p *proc) actor() journal.Actor { return journal.Actor{User: p.name} }
 
 // drive is a command that drives the run. If it leaves the run to another process, that process must drive it.
 func (p *proc) drive(say func(context.Context) error) (err error) {
-	p.entry, err = p.e.Drive(p.ctx, id, say)
+	p.entry, err = p.e.Drive(p.ctx, enginetest.ID, say)
 	p.w.mu.Lock()
 	killed := p.killed
 	p.w.mu.Unlock()
@@ -333,23 +334,23 @@ func (p *proc) drive(say func(context.Context) error) (err error) {
 func (p *proc) record(in plan.Input) error { return p.send(in)(p.ctx) }
 
 func (p *proc) send(in plan.Input) func(context.Context) error {
-	return func(ctx context.Context) error { return p.e.Send(ctx, id, in, p.name) }
+	return func(ctx context.Context) error { return p.e.Send(ctx, enginetest.ID, in, p.name) }
 }
 
 func (p *proc) resume(ctx context.Context) error {
-	state, _, _, err := p.e.Load(ctx, id)
+	state, _, _, err := p.e.Load(ctx, enginetest.ID)
 	if err == nil && state.Paused {
-		err = p.e.Send(ctx, id, plan.Continue{By: p.actor()}, p.name)
+		err = p.e.Send(ctx, enginetest.ID, plan.Continue{By: p.actor()}, p.name)
 	}
 	if err != nil {
 		return err
 	}
-	return p.e.Resume(ctx, id)
+	return p.e.Resume(ctx, enginetest.ID)
 }
 
 func (p *proc) decide(answer string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		state, program, _, err := p.e.Load(ctx, id)
+		state, program, _, err := p.e.Load(ctx, enginetest.ID)
 		if err != nil {
 			return err
 		}
@@ -358,7 +359,7 @@ func (p *proc) decide(answer string) func(context.Context) error {
 			d.Step = f.Step
 			_, d.Digest = state.Shown(program, f)
 		}
-		return p.e.Send(ctx, id, d, p.name)
+		return p.e.Send(ctx, enginetest.ID, d, p.name)
 	}
 }
 
@@ -438,11 +439,11 @@ var situations = map[string]func(t *testing.T, w *world){
 	"gate": func(t *testing.T, w *world) { w.prepare(t, nil) },
 	"event": func(t *testing.T, w *world) {
 		w.prepare(t, func(e *embedded.Engine) error {
-			return e.Send(t.Context(), id, decision(t, e, plan.Approve), "")
+			return e.Send(t.Context(), enginetest.ID, decision(t, e, plan.Approve), "")
 		})
 	},
 	"paused": func(t *testing.T, w *world) {
-		w.prepare(t, func(e *embedded.Engine) error { return e.Send(t.Context(), id, plan.Pause{}, "") })
+		w.prepare(t, func(e *embedded.Engine) error { return e.Send(t.Context(), enginetest.ID, plan.Pause{}, "") })
 	},
 	"running": func(t *testing.T, w *world) { w.run() },
 	"running again": func(t *testing.T, w *world) {
@@ -451,11 +452,11 @@ var situations = map[string]func(t *testing.T, w *world){
 	},
 	"doubt": func(t *testing.T, w *world) {
 		setup := w.peers.join("setup")
-		e := newEngine(&stopping{Store: w.store, left: 2}, setup, newKind())
-		begin(t, e, program(append([]ir.Step{task("first")}, modelSteps()...)))
+		e := newEngine(&stopping{Store: w.store, left: 2}, setup, enginetest.NewKind())
+		enginetest.Begin(t, e, enginetest.Program(append([]ir.Step{enginetest.Task("first")}, modelSteps()...)))
 		synctest.Wait() // The task has acted, and its process dies before that is durable.
 		w.done["first#0"]++
-		stop(e)
+		enginetest.Stop(e)
 		setup.die()
 	},
 }
@@ -463,7 +464,7 @@ var situations = map[string]func(t *testing.T, w *world){
 // modelSteps ask for a decision and an event, with a task after each.
 func modelSteps() []ir.Step {
 	event := ir.Step{ID: "wait", Type: "gate", Action: ir.Gate{Decider: ir.Event, Event: "go"}}
-	return []ir.Step{gate("ask"), task("a"), event, task("b")}
+	return []ir.Step{gate("ask"), enginetest.Task("a"), event, enginetest.Task("b")}
 }
 
 // run starts the run in a process that drives it, up to its first task.
@@ -471,8 +472,8 @@ func (w *world) run() {
 	p := w.start("run", false)
 	go func() {
 		p.err = p.drive(func(ctx context.Context) error {
-			def := &engine.Definition{Program: program(append([]ir.Step{task("first")}, modelSteps()...))}
-			return p.e.Start(ctx, id, def, json.RawMessage("{}"), nil, journal.Actor{})
+			def := &engine.Definition{Program: enginetest.Program(append([]ir.Step{enginetest.Task("first")}, modelSteps()...))}
+			return p.e.Start(ctx, enginetest.ID, def, json.RawMessage("{}"), nil, journal.Actor{})
 		})
 		p.e.Drain()
 		p.exit()
@@ -482,16 +483,16 @@ func (w *world) run() {
 
 // prepare brings the run to rest before the commands begin.
 func (w *world) prepare(t *testing.T, then func(*embedded.Engine) error) {
-	e := newEngine(w.store, w.peers.join("setup"), &testKind{effects: &effects{done: w.done}, recovery: step.Ask})
-	begin(t, e, program(modelSteps()))
-	rest(t, e)
+	e := newEngine(w.store, w.peers.join("setup"), &enginetest.Kind{Effects: &enginetest.Effects{Done: w.done}, Policy: step.Ask})
+	enginetest.Begin(t, e, enginetest.Program(modelSteps()))
+	enginetest.Rest(t, e)
 	if then != nil {
 		if err := then(e); err != nil {
 			t.Error(err)
 		}
-		rest(t, e)
+		enginetest.Rest(t, e)
 	}
-	stop(e)
+	enginetest.Stop(e)
 }
 
 // until lets calls go on, oldest first, until one with this name waits.
@@ -518,7 +519,7 @@ func play(t *testing.T, situation string, names []string, choose func(n int) int
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{store: memory.New(), recovery: step.Ask, active: map[string]string{}, done: map[string]int{}}
 		situations[situation](t, w)
-		before, err := w.store.Entry(t.Context(), id)
+		before, err := w.store.Entry(t.Context(), enginetest.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -529,7 +530,7 @@ func play(t *testing.T, situation string, names []string, choose func(n int) int
 		w.check(before)
 		for _, p := range w.all { // so that the goroutines of what hangs or was killed end
 			p.halt()
-			stop(p.e)
+			enginetest.Stop(p.e)
 		}
 		w.store.Close()
 		violations = w.violations
@@ -551,7 +552,7 @@ func (w *world) check(before journal.Entry) {
 	}
 	facts, reruns, losses := map[string][]string{}, 0, 0
 	if !removed {
-		for event, err := range w.store.Events(ctx, id, 0) {
+		for event, err := range w.store.Events(ctx, enginetest.ID, 0) {
 			if err != nil {
 				w.violate("reading: %v", err)
 				return
@@ -593,7 +594,7 @@ func (w *world) check(before journal.Entry) {
 			w.violate("task %s acted %d times", key, n)
 		}
 	}
-	entry, err := w.store.Entry(ctx, id)
+	entry, err := w.store.Entry(ctx, enginetest.ID)
 	switch untouched := entry.Seq == before.Seq; {
 	case removed && errors.Is(err, journal.ErrUnknownRun):
 	case err != nil:

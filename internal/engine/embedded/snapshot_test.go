@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/engine/enginetest"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/memory"
@@ -31,25 +32,25 @@ func (c *counting) Append(b journal.Batch, done func(error)) {
 func TestLongRunsAreResumedFromSnapshots(t *testing.T) {
 	const turns = 5000
 	for name, p := range map[string]*ir.Program{
-		"loop": program([]ir.Step{{
+		"loop": enginetest.Program([]ir.Step{{
 			ID: "loop", Type: "loop", Action: ir.Loop{Block: 1, Max: turns},
-		}, {ID: "g", Action: ir.Gate{Decider: ir.Person}}}, []ir.Step{task("turn")}),
+		}, {ID: "g", Action: ir.Gate{Decider: ir.Person}}}, []ir.Step{enginetest.Task("turn")}),
 		"chain": chain(1500),
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := &counting{Store: memory.New()}
-			e := open(t, store, newKind(), "one")
+			e := open(t, store, enginetest.NewKind(), "one")
 			if err := e.Start(
-				t.Context(), id, &engine.Definition{Program: p}, json.RawMessage("{}"), nil, journal.Actor{},
+				t.Context(), enginetest.ID, &engine.Definition{Program: p}, json.RawMessage("{}"), nil, journal.Actor{},
 			); err != nil {
 				t.Fatal(err)
 			}
-			entry := rest(t, e)
+			entry := enginetest.Rest(t, e)
 			if entry.Status != journal.Waiting {
 				t.Fatalf("%+v", entry)
 			}
-			stop(e)
-			seq, _, err := store.Snapshot(t.Context(), id)
+			enginetest.Stop(e)
+			seq, _, err := store.Snapshot(t.Context(), enginetest.ID)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -60,11 +61,11 @@ func TestLongRunsAreResumedFromSnapshots(t *testing.T) {
 			if store.snapshots > store.events/2 {
 				t.Errorf("snapshots of %d bytes for events of %d bytes", store.snapshots, store.events)
 			}
-			e = open(t, store, newKind(), "two")
-			if !answer(t, e) {
+			e = open(t, store, enginetest.NewKind(), "two")
+			if !enginetest.Answer(t, e) {
 				t.Fatal("nothing is asked")
 			}
-			if entry := rest(t, e); entry.Outcome != "ok" {
+			if entry := enginetest.Rest(t, e); entry.Outcome != "ok" {
 				t.Errorf("%+v", entry)
 			}
 		})
@@ -74,7 +75,7 @@ func TestLongRunsAreResumedFromSnapshots(t *testing.T) {
 func chain(n int) *ir.Program {
 	steps := make([]ir.Step, n, n+1)
 	for i := range steps {
-		steps[i] = task(fmt.Sprintf("s%d", i))
+		steps[i] = enginetest.Task(fmt.Sprintf("s%d", i))
 	}
-	return program(append(steps, ir.Step{ID: "g", Action: ir.Gate{Decider: ir.Person}}))
+	return enginetest.Program(append(steps, ir.Step{ID: "g", Action: ir.Gate{Decider: ir.Person}}))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/engine/enginetest"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/memory"
@@ -16,47 +17,47 @@ import (
 // cancelled, also when nobody does the task any more.
 func TestCancelledWhileItWaitsForBudget(t *testing.T) {
 	for _, where := range []string{"here", "in another process", "and its process dies then"} {
-		kind, disk := newKind(), memory.New()
-		kind.hold = reserving(40)
-		p := program([]ir.Step{task("a"), task("b")})
+		kind, disk := enginetest.NewKind(), memory.New()
+		kind.Hold = enginetest.Reserving(40)
+		p := enginetest.Program([]ir.Step{enginetest.Task("a"), enginetest.Task("b")})
 		p.Budget.Tokens = &ir.Limit{Max: 150}
 		e := open(t, disk, kind, "one")
-		begin(t, e, p)
-		if entry := rest(t, e); entry.Status != journal.Exceeded {
+		enginetest.Begin(t, e, p)
+		if entry := enginetest.Rest(t, e); entry.Status != journal.Exceeded {
 			t.Fatalf("%+v", entry)
 		}
 		for _, in := range []plan.Input{plan.Edit{Path: "state.x", Value: []byte("1")}, plan.Rewind{Step: "a"}} {
-			if r, ok := plan.IsRefusal(e.Send(t.Context(), id, in, "r")); !ok ||
+			if r, ok := plan.IsRefusal(e.Send(t.Context(), enginetest.ID, in, "r")); !ok ||
 				r.Why != "a step waits for budget: raise it first, or cancel the run" {
 				t.Errorf("%T: %v", in, r)
 			}
 		}
 		switch where {
 		case "in another process":
-			stop(e)
+			enginetest.Stop(e)
 			e = open(t, disk, kind, "two")
 		case "and its process dies then":
-			stop(e)
+			enginetest.Stop(e)
 			dying := open(t, &stopping{Store: disk, left: 1, after: true}, kind, "two")
-			if err := dying.Send(t.Context(), id, plan.Cancel{}, "r"); !errors.Is(err, errStop) {
+			if err := dying.Send(t.Context(), enginetest.ID, plan.Cancel{}, "r"); !errors.Is(err, enginetest.ErrStopped) {
 				t.Fatal(err)
 			}
-			stop(dying)
+			enginetest.Stop(dying)
 			e = open(t, disk, kind, "three")
-			if err := e.Resume(t.Context(), id); err != nil {
+			if err := e.Resume(t.Context(), enginetest.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if where != "and its process dies then" {
-			if err := e.Send(t.Context(), id, plan.Cancel{}, "r"); err != nil {
+			if err := e.Send(t.Context(), enginetest.ID, plan.Cancel{}, "r"); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if entry := rest(t, e); entry.Status != journal.Finished || entry.Outcome != "cancelled" {
+		if entry := enginetest.Rest(t, e); entry.Status != journal.Finished || entry.Outcome != "cancelled" {
 			t.Errorf("%s: %+v", where, entry)
 		}
-		if len(kind.done) != 0 {
-			t.Errorf("done: %v", kind.done)
+		if len(kind.Done) != 0 {
+			t.Errorf("done: %v", kind.Done)
 		}
 	}
 }
@@ -65,10 +66,10 @@ func TestCancelledWhileItWaitsForBudget(t *testing.T) {
 // given up like all the others, and the run goes on.
 func TestABranchThatWaitsForBudgetLoses(t *testing.T) {
 	for _, gated := range []bool{false, true} {
-		kind := newKind()
-		starve := reserving(40)
+		kind := enginetest.NewKind()
+		starve := enginetest.Reserving(40)
 		starved := make(chan struct{})
-		kind.hold = func(ctx context.Context, job *step.Job) error {
+		kind.Hold = func(ctx context.Context, job *step.Job) error {
 			switch job.Step.ID {
 			case "slow":
 				close(starved)
@@ -78,28 +79,28 @@ func TestABranchThatWaitsForBudgetLoses(t *testing.T) {
 			}
 			return nil
 		}
-		quick := []ir.Step{task("quick")}
+		quick := []ir.Step{enginetest.Task("quick")}
 		if gated {
 			quick = []ir.Step{{ID: "g", Type: "gate", Action: ir.Gate{Decider: ir.Person}}}
 		}
-		p := program(
+		p := enginetest.Program(
 			[]ir.Step{{ID: "fan", Type: "parallel", Action: ir.Parallel{
 				Join: ir.JoinAny, Branches: []ir.Branch{{Name: "x", Block: 1}, {Name: "y", Block: 2}},
-			}}, task("b")},
-			[]ir.Step{task("slow")}, quick)
+			}}, enginetest.Task("b")},
+			[]ir.Step{enginetest.Task("slow")}, quick)
 		p.Budget.Tokens = &ir.Limit{Max: 50}
 		e := open(t, memory.New(), kind, "one")
-		begin(t, e, p)
-		entry := rest(t, e)
+		enginetest.Begin(t, e, p)
+		entry := enginetest.Rest(t, e)
 		if gated {
 			if entry.Status != journal.Exceeded {
 				t.Fatalf("%+v", entry)
 			}
-			answer(t, e)
-			entry = rest(t, e)
+			enginetest.Answer(t, e)
+			entry = enginetest.Rest(t, e)
 		}
-		if entry.Outcome != "ok" || kind.done["b#0"] != 1 {
-			t.Errorf("gated %t: %+v, %v", gated, entry, kind.done)
+		if entry.Outcome != "ok" || kind.Done["b#0"] != 1 {
+			t.Errorf("gated %t: %+v, %v", gated, entry, kind.Done)
 		}
 	}
 }
