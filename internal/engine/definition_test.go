@@ -12,7 +12,7 @@ import (
 )
 
 // Runs are pinned to the hash of these bytes, also those of earlier versions.
-func TestADefinitionIsWrittenAsEver(t *testing.T) {
+func TestDefinitionIsEncodedLikeEncodingJSON(t *testing.T) {
 	when, problems := expr.Parse(
 		expr.AgentFlow, `state.a < 3 and state.b == "<&>"`, source.Span{File: "f.md", Start: 3, End: 9},
 	)
@@ -44,7 +44,7 @@ func TestADefinitionIsWrittenAsEver(t *testing.T) {
 }
 
 // What could not be read again when a run is resumed does not begin.
-func TestADefinitionThatCannotBeRead(t *testing.T) {
+func TestInvalidDefinitionIsNotEncoded(t *testing.T) {
 	for _, text := range []string{`state.a ==`, `state.a <`} { // the way with escapes, and that without
 		broken, problems := expr.Parse(expr.AgentFlow, text, source.Span{})
 		if !problems.Errors() {
@@ -61,7 +61,7 @@ func TestADefinitionThatCannotBeRead(t *testing.T) {
 
 // What a step does not have is not written, so that a field more changes nothing
 // for programs of before.
-func TestAPlainDefinitionIsWrittenAsEver(t *testing.T) {
+func TestDefinitionOmitsUnsetFields(t *testing.T) {
 	d := &engine.Definition{
 		Program: &ir.Program{
 			Name: "n", Format: "x", Blocks: []ir.Block{

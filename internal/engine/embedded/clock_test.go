@@ -68,7 +68,9 @@ func limits(t *testing.T) map[string]*ir.Program {
 	child.Children = []ir.Program{*enginetest.Program([]ir.Step{enginetest.Task("a"), enginetest.Task("b")})}
 	child.Children[0].Budget.ActiveSeconds = &ir.Limit{Max: 60}
 	each := ir.Loop{Block: 1, Each: &ir.Each{Items: enginetest.List(t, "[1, 2]"), Var: "item"}}
-	loop := enginetest.Program([]ir.Step{{ID: "each", Type: "loop", Timeout: 60_000, Action: each}}, []ir.Step{enginetest.Task("body")})
+	loop := enginetest.Program(
+		[]ir.Step{{ID: "each", Type: "loop", Timeout: 60_000, Action: each}}, []ir.Step{enginetest.Task("body")},
+	)
 	return map[string]*ir.Program{"run": run, "child": child, "loop": loop}
 }
 
@@ -122,9 +124,9 @@ func TestDeadlinesHoldAfterAJump(t *testing.T) {
 	}
 }
 
-// A retry is due after its delay, however the wall clock is set meanwhile, and
-// whether or not the process that waits for it is the one that set it.
-func TestAClockThatIsSetBackDoesNotStallTimers(t *testing.T) {
+// A retry is due after its delay, whether or not the wall clock is set back, in
+// the same process or before the next one starts.
+func TestTimersDoNotStallWhenTheClockIsSetBack(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			c, store := newClocks(), memory.New()
@@ -161,7 +163,9 @@ func TestGatesFollowTheWallClock(t *testing.T) {
 		defer store.Close()
 		e := openWithClocks(store, enginetest.NewKind(), "one", c)
 		defer enginetest.Stop(e)
-		enginetest.Begin(t, e, enginetest.Program([]ir.Step{gateUntil("g", 2*time.Hour, ir.TimeoutSkip), enginetest.Task("a")}))
+		enginetest.Begin(t, e, enginetest.Program([]ir.Step{
+			gateUntil("g", 2*time.Hour, ir.TimeoutSkip), enginetest.Task("a"),
+		}))
 		time.Sleep(time.Minute)
 		c.jump(2 * time.Hour)
 		until(t, store, func(entry journal.Entry) bool { return entry.Status == journal.Finished })
@@ -172,12 +176,14 @@ func TestGatesFollowTheWallClock(t *testing.T) {
 }
 
 // A clock that was behind and is corrected does not make a run's clock run ahead.
-func TestAClockThatIsCorrectedCatchesUpWithARun(t *testing.T) {
+func TestCorrectedClockCatchesUpWithTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, store := newClocks(), memory.New()
 		defer store.Close()
 		e := openWithClocks(store, enginetest.NewKind(), "one", c)
-		enginetest.Begin(t, e, enginetest.Program([]ir.Step{gateUntil("g", 3*time.Hour, ir.TimeoutSkip), enginetest.Task("a")}))
+		enginetest.Begin(t, e, enginetest.Program([]ir.Step{
+			gateUntil("g", 3*time.Hour, ir.TimeoutSkip), enginetest.Task("a"),
+		}))
 		enginetest.Rest(t, e)
 		enginetest.Stop(e)
 		c.jump(-2 * time.Hour) // the machine starts with a wrong clock,
@@ -202,7 +208,7 @@ func TestAClockThatIsCorrectedCatchesUpWithARun(t *testing.T) {
 }
 
 // The active time of a run stays right while the clock catches up with it.
-func TestDeadlinesHoldWhileAClockIsCorrected(t *testing.T) {
+func TestDeadlinesHoldWhileTheClockIsCorrected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, store := newClocks(), memory.New()
 		defer store.Close()

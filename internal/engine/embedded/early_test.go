@@ -19,10 +19,10 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// careful notes what it does before it does it.
+// careful is a write-ahead kind.
 type careful struct {
 	*enginetest.Kind
-	before func(*step.Job) error // it notes
+	before func(*step.Job) error // called before the note
 }
 
 const begun = "begun"
@@ -47,7 +47,7 @@ func (k careful) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 
 func asCareful(k *enginetest.Kind) step.Runner { return careful{Kind: k} }
 
-func TestCrashAtEveryAppendOfCarefulTasks(t *testing.T) {
+func TestCrashAtEveryAppendOfWriteAheadTasks(t *testing.T) {
 	for name, p := range enginetest.Shapes(t) {
 		t.Run(name, func(t *testing.T) {
 			crashAtEveryAppend(t, name, p, 3, asCareful, func(*testing.T) journal.Store { return memory.New() })
@@ -55,9 +55,9 @@ func TestCrashAtEveryAppendOfCarefulTasks(t *testing.T) {
 	}
 }
 
-// However early a task begins, and whenever the machine stops: what was done
-// was noted before.
-func TestNothingIsDoneBeforeItIsNoted(t *testing.T) {
+// However early a task starts, and whenever the process dies: what was done was
+// noted before.
+func TestWriteAheadTasksActAfterTheirNote(t *testing.T) {
 	for name, p := range enginetest.Shapes(t) {
 		t.Run(name, func(t *testing.T) {
 			for n := 1; ; n++ {
@@ -68,7 +68,8 @@ func TestNothingIsDoneBeforeItIsNoted(t *testing.T) {
 					store := &stopping{Store: disk, left: n, after: after}
 					e := open(t, store, asCareful(kind), "one")
 					if e.Start(
-						t.Context(), enginetest.ID, &engine.Definition{Program: p}, json.RawMessage("{}"), nil, journal.Actor{},
+						t.Context(), enginetest.ID, &engine.Definition{Program: p}, json.RawMessage("{}"), nil,
+						journal.Actor{},
 					) == nil {
 						enginetest.Finish(t, e)
 					}
@@ -90,30 +91,31 @@ func TestNothingIsDoneBeforeItIsNoted(t *testing.T) {
 					left = store.left
 				}
 				if left > 0 {
-					return // it was not reached any more
+					return // never reached
 				}
 			}
 		})
 	}
 }
 
-// What is done again has noted it in its first life and notes nothing more: it
-// does not begin before it is durable that it is done again.
-func TestWhatIsDoneAgainDoesNotBeginEarly(t *testing.T) {
+// A rerun task has written its note before, and writes none: it does not start
+// before its start is durable.
+func TestRerunTasksDoNotStartEarly(t *testing.T) {
 	for n := 1; ; n++ {
 		kind := enginetest.NewKind()
 		disk := memory.New()
 		store := &stopping{Store: disk, left: n}
 		e := open(t, store, asCareful(kind), "one")
 		if e.Start(
-			t.Context(), enginetest.ID, &engine.Definition{Program: enginetest.Program([]ir.Step{enginetest.Task("a"), enginetest.Task("b")})},
+			t.Context(), enginetest.ID,
+			&engine.Definition{Program: enginetest.Program([]ir.Step{enginetest.Task("a"), enginetest.Task("b")})},
 			json.RawMessage("{}"), nil, journal.Actor{},
 		) == nil {
 			enginetest.Finish(t, e)
 		}
 		enginetest.Stop(e)
 		if store.left > 0 {
-			return // it was not reached any more
+			return // never reached
 		}
 		before := maps.Clone(kind.Done)
 		e = open(t, &stopping{Store: disk, left: 1}, asCareful(kind), "two")
@@ -126,7 +128,7 @@ func TestWhatIsDoneAgainDoesNotBeginEarly(t *testing.T) {
 }
 
 // The end of one task, the start of the next and its note are one write.
-func TestOneAppendForEachCarefulTask(t *testing.T) {
+func TestOneAppendPerWriteAheadTask(t *testing.T) {
 	const tasks = 10
 	var steps []ir.Step
 	for n := range tasks {
@@ -142,14 +144,14 @@ func TestOneAppendForEachCarefulTask(t *testing.T) {
 	for range store.Tail(t.Context(), 0) {
 		appends++
 	}
-	if appends != tasks+2 { // with those of the run's start, which nothing is before, and of its end
+	if appends != tasks+2 { // and those of the run's start and end
 		t.Errorf("%d appends", appends)
 	}
 }
 
-// A task that takes its time before it notes anything does not keep what came
-// before it from being durable, nor is it done twice.
-func TestACarefulTaskThatIsSlow(t *testing.T) {
+// A write-ahead task that takes long to write its note delays neither the
+// decision before it nor runs twice.
+func TestSlowWriteAheadTaskDelaysNothing(t *testing.T) {
 	for name, fails := range map[string]bool{"and goes on": false, "and fails": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// solo is a process that is alone; every other owner is dead.
+// solo is the only living process: every other owner is dead.
 type solo struct {
 	id    journal.Owner
 	wakes chan struct{}
@@ -58,8 +58,8 @@ func TestEngineKeepsItsPromises(t *testing.T) {
 	}})
 }
 
-// stopping is a store whose process dies at its n-th append: before it, or
-// after it without anybody hearing of it.
+// stopping is a store that fails from its n-th append on, as if its process had
+// died before that append or right after it.
 type stopping struct {
 	journal.Store
 	mu    sync.Mutex
@@ -93,8 +93,7 @@ func TestCrashAtEveryAppend(t *testing.T) {
 	}
 }
 
-// The same in a file, where the second engine finds what the first one left in
-// another connection's cache, if anything.
+// The same in a file: the second engine has its own connection and cache.
 func TestCrashAtEveryAppendInAFile(t *testing.T) {
 	for name, p := range enginetest.Shapes(t) {
 		t.Run(name, func(t *testing.T) {
@@ -110,7 +109,7 @@ func TestCrashAtEveryAppendInAFile(t *testing.T) {
 	}
 }
 
-// plain is a kind as it is.
+// plain returns the kind itself.
 func plain(k *enginetest.Kind) step.Runner { return k }
 
 func crashAtEveryAppend(
@@ -140,7 +139,8 @@ func crashAtEveryAppend(
 				disk := disk(t)
 				e := open(t, &stopping{Store: disk, left: first, after: after}, as(kind), "one")
 				err := e.Start(
-					t.Context(), enginetest.ID, &engine.Definition{Program: p}, json.RawMessage("{}"), nil, journal.Actor{},
+					t.Context(), enginetest.ID, &engine.Definition{Program: p}, json.RawMessage("{}"), nil,
+					journal.Actor{},
 				)
 				if err == nil {
 					enginetest.Finish(t, e)
@@ -148,7 +148,7 @@ func crashAtEveryAppend(
 				enginetest.Stop(e)
 				if _, err := disk.Entry(t.Context(), enginetest.ID); errors.Is(err, journal.ErrUnknownRun) {
 					disk.Close()
-					continue // it never began
+					continue // it never started
 				}
 				e = open(t, &stopping{Store: disk, left: second, after: !after}, as(kind), "two")
 				enginetest.Finish(t, e)
@@ -162,9 +162,8 @@ func crashAtEveryAppend(
 				if got.Status != want.Status || got.Outcome != want.Outcome {
 					t.Fatalf("%s: %+v, not %+v", label, got, want)
 				}
-				// A model call may be repeated when nobody knows whether it was
-				// made; but nothing may be left out, and nothing that returned
-				// may be done again.
+				// A task may be repeated if its outcome is unknown. But none may
+				// be missing, and none that has returned may run again.
 				for key := range calm.Done {
 					if kind.Done[key] == 0 {
 						t.Fatalf("%s: %s was never done", label, key)

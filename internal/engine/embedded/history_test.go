@@ -13,8 +13,8 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// noting is a kind whose recovery depends on what it has noted, and whose last
-// note comes with its result.
+// noting is a kind whose recovery depends on its notes. Its last note comes with
+// its result.
 type noting struct {
 	*enginetest.Kind
 	seen chan string
@@ -49,9 +49,9 @@ func kinds(notes []journal.TaskNoted) string {
 	return out
 }
 
-// A task that a person has done again, in another process and long after,
-// still knows what it had noted, and its new notes come after the old ones.
-func TestNotesOutliveADoubt(t *testing.T) {
+// A task that a person reruns in another process has its earlier notes, and its
+// new notes come after them.
+func TestRerunTaskHasItsNotes(t *testing.T) {
 	disk := memory.New()
 	begun := make(chan struct{})
 	kind := &noting{Kind: enginetest.NewKind(), seen: make(chan string, 2)}
@@ -123,7 +123,7 @@ func TestLostCallIsChargedWhatItReported(t *testing.T) {
 	first := open(t, disk, kind, "one")
 	enginetest.Begin(t, first, enginetest.Program([]ir.Step{enginetest.Task("a")}))
 	<-begun
-	second := open(t, disk, kind, "two") // to which the first is dead
+	second := open(t, disk, kind, "two") // for which the first one is dead
 	if err := second.Resume(t.Context(), enginetest.ID); err != nil {
 		t.Fatal(err)
 	}

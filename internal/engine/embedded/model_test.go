@@ -36,7 +36,7 @@ import (
 type world struct {
 	store *memory.Store
 	peers peers
-	// recovery is what becomes of a task whose process ends.
+	// recovery is the recovery of a task of a dead process.
 	recovery step.Recovery
 
 	mu         sync.Mutex
@@ -82,7 +82,7 @@ func (w *world) violate(format string, args ...any) {
 	w.violations = append(w.violations, fmt.Sprintf(format, args...))
 }
 
-// start begins a process. With hold it only records.
+// start starts a process. With hold, it only records messages.
 func (w *world) start(name string, hold bool) *proc {
 	p := &proc{w: w, name: name, peer: w.peers.join(journal.Owner(name))}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
@@ -97,8 +97,9 @@ func (w *world) start(name string, hold bool) *proc {
 	return p
 }
 
-// execute runs a command in a process of its own, which ends as the command line does: a process that drives gives up
-// runs only at rest, a process that records at once.
+// execute runs a command in a process of its own, which ends as the command line
+// does: a process that drives releases runs only at rest, a process that records
+// does so at once.
 func (w *world) execute(name, command string) *proc {
 	c := commands[command]
 	p := w.start(name, c.records)
@@ -129,7 +130,7 @@ func (w *world) others(p *proc) bool {
 	return slices.ContainsFunc(w.all, func(o *proc) bool { return o != p && !o.ended && !o.is("work") })
 }
 
-// moving reports whether the run could go on.
+// moving reports whether the run is runnable.
 func (w *world) moving() bool {
 	entry, err := w.store.Entry(context.Background(), enginetest.ID)
 	return err == nil && entry.Status == journal.Running
@@ -273,7 +274,7 @@ func (k *modelKind) Run(ctx context.Context, job *step.Job) (step.Result, error)
 
 // commands are what people and machines do to a run at once.
 var commands = map[string]struct {
-	records bool // it begins no task
+	records bool // it starts no task
 	do      func(p *proc) error
 }{
 	"resume":  {do: func(p *proc) error { return p.drive(p.resume) }},
@@ -295,7 +296,7 @@ var commands = map[string]struct {
 	"work": {do: func(p *proc) error {
 		ctx, cancel := context.WithCancel(p.ctx)
 		defer cancel()
-		go func() { // until the others are done and nothing moves any more
+		go func() { // until the others have ended and the run rests
 			for p.w.others(p) || p.w.moving() {
 				time.Sleep(time.Second)
 			}
@@ -434,7 +435,7 @@ func (w *world) schedule(choose func(n int) int) {
 	}
 }
 
-// situations are what a run is like when the commands begin.
+// situations are the states of the run before the commands start.
 var situations = map[string]func(t *testing.T, w *world){
 	"gate": func(t *testing.T, w *world) { w.prepare(t, nil) },
 	"event": func(t *testing.T, w *world) {
@@ -472,7 +473,9 @@ func (w *world) run() {
 	p := w.start("run", false)
 	go func() {
 		p.err = p.drive(func(ctx context.Context) error {
-			def := &engine.Definition{Program: enginetest.Program(append([]ir.Step{enginetest.Task("first")}, modelSteps()...))}
+			def := &engine.Definition{
+				Program: enginetest.Program(append([]ir.Step{enginetest.Task("first")}, modelSteps()...)),
+			}
 			return p.e.Start(ctx, enginetest.ID, def, json.RawMessage("{}"), nil, journal.Actor{})
 		})
 		p.e.Drain()
@@ -483,7 +486,9 @@ func (w *world) run() {
 
 // prepare brings the run to rest before the commands begin.
 func (w *world) prepare(t *testing.T, then func(*embedded.Engine) error) {
-	e := newEngine(w.store, w.peers.join("setup"), &enginetest.Kind{Effects: &enginetest.Effects{Done: w.done}, Policy: step.Ask})
+	e := newEngine(w.store, w.peers.join("setup"), &enginetest.Kind{
+		Effects: &enginetest.Effects{Done: w.done}, Policy: step.Ask,
+	})
 	enginetest.Begin(t, e, enginetest.Program(modelSteps()))
 	enginetest.Rest(t, e)
 	if then != nil {
@@ -495,7 +500,7 @@ func (w *world) prepare(t *testing.T, then func(*embedded.Engine) error) {
 	enginetest.Stop(e)
 }
 
-// until lets calls go on, oldest first, until one with this name waits.
+// until lets calls proceed, oldest first, until one with this name waits.
 func (w *world) until(name string) {
 	reached := false
 	for !reached {
@@ -528,7 +533,7 @@ func play(t *testing.T, situation string, names []string, choose func(n int) int
 		}
 		w.schedule(choose)
 		w.check(before)
-		for _, p := range w.all { // so that the goroutines of what hangs or was killed end
+		for _, p := range w.all { // so that the goroutines of killed or stuck processes end
 			p.halt()
 			enginetest.Stop(p.e)
 		}
@@ -541,7 +546,7 @@ func play(t *testing.T, situation string, names []string, choose func(n int) int
 	return violations
 }
 
-// check holds the outcome against what the protocol promises.
+// check compares the outcome with the promises of the protocol.
 func (w *world) check(before journal.Entry) {
 	ctx := context.Background()
 	removed, killed, worked := false, false, false
@@ -577,7 +582,7 @@ func (w *world) check(before journal.Entry) {
 			case journal.CancelRequested:
 				by, what = x.By.User, "canceled"
 			}
-			if by != "" && !slices.Contains(facts[by], "signaled") { // an event that came early decides later
+			if by != "" && !slices.Contains(facts[by], "signaled") { // an early signal decides later
 				facts[by] = append(facts[by], what)
 			}
 		}
@@ -585,7 +590,7 @@ func (w *world) check(before journal.Entry) {
 	for _, p := range w.all {
 		w.checkAnswer(p, facts[p.name], removed)
 	}
-	// The first owner of a run in doubt has died before the commands began.
+	// The first owner of a lost task has died before the commands started.
 	if died := before.Owner == "setup"; losses > 0 && !killed && !died {
 		w.violate("a process has given a run up while it did a task")
 	}
@@ -606,8 +611,9 @@ func (w *world) check(before journal.Entry) {
 	}
 }
 
-// checkAnswer holds what a command returned against what it has done: an accepted message takes effect exactly once, a
-// refused one never, and says why.
+// checkAnswer compares what a command returned with its effect: an accepted
+// message takes effect exactly once, a refused one never, and its error has the
+// reason.
 func (w *world) checkAnswer(p *proc, did []string, removed bool) {
 	says := !p.is("run") && !p.is("rm") && !p.is("work") && !p.is("kill") && !p.is("interrupt") && !p.is("resume")
 	var owned *journal.OwnedError
@@ -647,7 +653,7 @@ func TestProtocol(t *testing.T) {
 	})
 }
 
-// follow chooses as a list says, and after its end always the oldest call.
+// follow returns the choices of a list, and then always the oldest call.
 func follow(choices []int) func(n int) int {
 	return func(n int) int {
 		if len(choices) == 0 {
@@ -711,8 +717,8 @@ func TestEveryInterleaving(t *testing.T) {
 	}
 }
 
-// enumerate plays once, with choices that begin as a list says and go on with 0. It returns the list to begin with next
-// time, up to a depth; nil after the last.
+// enumerate plays once, with choices that start with a list and continue with 0.
+// It returns the list for the next call, up to a depth; nil after the last.
 func enumerate(begin []int, depth int, play func(choose func(n int) int)) []int {
 	var taken, widths []int
 	play(func(n int) int {

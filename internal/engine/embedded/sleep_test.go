@@ -14,8 +14,8 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// A task that has to wait sleeps without a process, wakes in another one, and
-// goes on from its notes in the same attempt.
+// A task that waits sleeps without a process, wakes in another one, and continues
+// from its notes in the same attempt.
 func TestSleepingTaskContinuesFromItsNotes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()

@@ -12,11 +12,11 @@ import (
 	"github.com/espalier-run/espalier/internal/journal/memory"
 )
 
-// counting counts the events that are read, and what snapshots weigh.
+// counting counts the bytes of snapshots and of events that are read.
 type counting struct {
 	journal.Store
-	snapshots int // bytes of all
-	events    int // bytes of all
+	snapshots int
+	events    int
 }
 
 func (c *counting) Append(b journal.Batch, done func(error)) {
@@ -27,8 +27,8 @@ func (c *counting) Append(b journal.Batch, done func(error)) {
 	c.Store.Append(b, done)
 }
 
-// A long run is carried on from its newest snapshot: what has to be read does
-// not grow with its history, and snapshots are a share of what it writes.
+// A long run is resumed from its newest snapshot: what has to be read does not
+// grow with its history, and snapshots are a constant share of what it writes.
 func TestLongRunsAreResumedFromSnapshots(t *testing.T) {
 	const turns = 5000
 	for name, p := range map[string]*ir.Program{
@@ -54,7 +54,8 @@ func TestLongRunsAreResumedFromSnapshots(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// A state that grows with the run has snapshots ever further apart.
+			// If the state grows with the run, the distance of snapshots grows,
+			// too.
 			if behind := entry.Seq - seq; behind > entry.Seq*2/3 || name == "loop" && behind > 1000 {
 				t.Errorf("%d of %d events have to be read again", behind, entry.Seq)
 			}

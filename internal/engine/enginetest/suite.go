@@ -210,8 +210,8 @@ func runsTasksOnce(t *testing.T, s Subject) {
 	}
 }
 
-// Who knows what has become of a task need not wait until somebody asks. While
-// it is being done nobody does.
+// A person who knows what became of a lost task can decide before the run is
+// resumed. While the task runs, the decision is refused.
 func acceptsEarlyDecisions(t *testing.T, s Subject) {
 	w := s.New(t)
 	e, kind := runningTask(t, w)
@@ -240,7 +240,7 @@ func acceptsEarlyDecisions(t *testing.T, s Subject) {
 	}
 }
 
-// How a run ended can be told without folding it, and is what folding tells.
+// Ending does not fold the run, and returns what the folded state has.
 func returnsEndings(t *testing.T, s Subject) {
 	for name, p := range Shapes(t) {
 		t.Run(name, func(t *testing.T) {
@@ -295,7 +295,8 @@ func runningTask(t *testing.T, w World) (engine.Engine, *Kind) {
 	return e, k
 }
 
-// reserving asks for budget before each of three calls and notes each one.
+// Reserving returns a function that reserves budget for three calls and notes
+// each one.
 func Reserving(used int64) func(ctx context.Context, job *step.Job) error {
 	return func(ctx context.Context, job *step.Job) error {
 		for turn := len(job.History); turn < 3; turn++ {
@@ -313,11 +314,11 @@ func Reserving(used int64) func(ctx context.Context, job *step.Job) error {
 	}
 }
 
-// asker is work that asks once before it does anything.
+// asker is a kind that needs one approval before it acts.
 type asker struct {
 	*Kind
 	within time.Duration
-	lives  [][]journal.TaskNoted // what each life of the task found noted
+	lives  [][]journal.TaskNoted // the notes that each execution of the task found
 }
 
 func newAsker() *asker {
@@ -338,7 +339,7 @@ func newAsker() *asker {
 	return a
 }
 
-// answers are what the last life of the task was told.
+// answers returns the answers that the last execution found.
 func (a *asker) answers(t *testing.T) []journal.ToolAnswer {
 	t.Helper()
 	var out []journal.ToolAnswer
@@ -354,7 +355,7 @@ func (a *asker) answers(t *testing.T) []journal.ToolAnswer {
 	return out
 }
 
-// asked is the gate that a run waits at.
+// asked returns what the open gate shows, and an approval of it.
 func asked(t *testing.T, e engine.Engine) (shows map[string]json.RawMessage, decision plan.Decision) {
 	t.Helper()
 	state, p, _, err := e.Load(t.Context(), ID)
@@ -414,7 +415,7 @@ func continuesAfterApproval(t *testing.T, s Subject) {
 	}
 }
 
-// Nothing but exactly what is asked can be decided.
+// Only a decision about exactly what is shown is accepted.
 func bindsApprovals(t *testing.T, s Subject) {
 	w := s.New(t)
 	kind := newAsker()
@@ -448,7 +449,7 @@ func timesOutApprovals(t *testing.T, s Subject) {
 	kind.within = time.Millisecond
 	e := w.open(t, kind)
 	Begin(t, e, Program([]ir.Step{Task("a")}))
-	for { // the clock goes on by itself
+	for { // the gate times out
 		if entry := Rest(t, e); entry.Status == journal.Finished {
 			break
 		}
@@ -458,7 +459,7 @@ func timesOutApprovals(t *testing.T, s Subject) {
 	}
 }
 
-// An answer that is only recorded loses nothing of what the task had noted.
+// An approval that a held engine records loses none of the task's notes.
 func recordsWhileHeld(t *testing.T, s Subject) {
 	w := s.New(t)
 	kind := newAsker()
@@ -499,7 +500,7 @@ func cancelsWaitingTasks(t *testing.T, s Subject) {
 	}
 }
 
-// back takes the run back to a step.
+// back rewinds the run to a step.
 func back(t *testing.T, e engine.Engine, step string) error {
 	t.Helper()
 	was, err := e.Checkpoint(t.Context(), ID, step)
@@ -509,9 +510,9 @@ func back(t *testing.T, e engine.Engine, step string) error {
 	return e.Send(t.Context(), ID, plan.Rewind{Step: step, Was: was, By: journal.Actor{User: "eva"}}, "back")
 }
 
-// A run that waits, deep inside a parallel step, goes back to a step before
-// it: what earlier steps wrote is kept, what came later is done again, and no
-// task has the key of an earlier one.
+// A run that waits inside a parallel step is rewound to an earlier step: the
+// values of earlier steps are kept, later steps run again, and no task has the
+// key of an earlier one.
 func rewinds(t *testing.T, s Subject) {
 	w := s.New(t)
 	gate := func(id string) ir.Step { return ir.Step{ID: id, Type: "gate", Action: ir.Gate{Decider: ir.Person}} }
@@ -579,7 +580,7 @@ func rewinds(t *testing.T, s Subject) {
 	if !slices.Equal(done, want) {
 		t.Errorf("done: %q", done)
 	}
-	// Every step that was begun has ended, as the records need it.
+	// Every step that has started has ended, as the records require.
 	open := map[string]bool{}
 	for event, err := range w.Journal.Events(t.Context(), ID, 0) {
 		if err != nil {
@@ -599,7 +600,7 @@ func rewinds(t *testing.T, s Subject) {
 	}
 }
 
-// A run that is over stays as it is; another one goes on from its step.
+// A finished run stays as it is; another run continues from one of its steps.
 func continuesFinishedRuns(t *testing.T, s Subject) {
 	w := s.New(t)
 	kind := NewKind()
@@ -644,8 +645,8 @@ func continuesFinishedRuns(t *testing.T, s Subject) {
 	}
 }
 
-// What came before in the run that another one goes on from is a part of its
-// past, what came after in it is not.
+// A continued run can go back to steps of the run that it continues, up to the
+// step from which it continues.
 func continuesContinuedRuns(t *testing.T, s Subject) {
 	w := s.New(t)
 	kind := NewKind()

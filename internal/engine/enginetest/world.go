@@ -74,8 +74,8 @@ func (k *Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	return step.Result{Value: json.RawMessage(fmt.Sprintf("%q", job.Key))}, nil
 }
 
-// asking is what a task leaves that stops before a call: it says so once for
-// each answer that it has.
+// asking returns the result of a task that needs approval: one note for each
+// approval.
 func asking(job *step.Job) step.Result {
 	if job.Noted("stopped") > job.Noted(journal.NoteToolAnswer) {
 		return step.Result{}
@@ -83,7 +83,7 @@ func asking(job *step.Job) step.Result {
 	return step.Result{Notes: []step.Note{{Kind: "stopped"}}}
 }
 
-// stop ends an engine without waiting for anything.
+// Stop closes an engine without waiting for tasks.
 func Stop(e engine.Engine) {
 	now := make(chan struct{})
 	close(now)
@@ -134,8 +134,7 @@ func Rest(t *testing.T, e engine.Engine) journal.Entry {
 	return entry
 }
 
-// shapes are programs of every kind that has ever been hard to resume, with
-// what people say to them whenever they are at rest.
+// Shapes returns programs that cover what is hard to resume.
 func Shapes(t *testing.T) map[string]*ir.Program {
 	gate := func(id string) ir.Step { return ir.Step{ID: id, Type: "gate", Action: ir.Gate{Decider: ir.Person}} }
 	retried := Task("flaky")
@@ -173,7 +172,7 @@ func Shapes(t *testing.T) map[string]*ir.Program {
 	}
 }
 
-// answer approves whatever a run waits for; false when it waits for nothing.
+// Answer approves the first open gate, and reports whether there is one.
 func Answer(t *testing.T, e engine.Engine) bool {
 	t.Helper()
 	state, p, _, err := e.Load(t.Context(), ID)
@@ -195,7 +194,7 @@ func Answer(t *testing.T, e engine.Engine) bool {
 	return true
 }
 
-// finish brings a run to its end, answering everything.
+// Finish resumes a run and approves its gates until it has finished.
 func Finish(t *testing.T, e engine.Engine) (journal.Entry, error) {
 	t.Helper()
 	for range 1000 {

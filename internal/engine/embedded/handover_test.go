@@ -75,8 +75,9 @@ func (r *rivals) open(ctx context.Context, name journal.Owner, hooks *hooked) *e
 	return e
 }
 
-// A run that is paused and cancelled while its process waits for it: the process claims the run again for the second
-// message, but the sender of that message is faster and finishes the run. The wait must end all the same.
+// A run is paused and cancelled while its process waits for it: the process
+// claims the run again for the second message, but the sender of that message is
+// faster and finishes the run. The wait must end.
 func TestWaitEndsWhenAnotherProcessFinishesTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newRivals(t)
@@ -144,8 +145,9 @@ func TestWaitEndsWhenAnotherProcessFinishesTheRun(t *testing.T) {
 	})
 }
 
-// The process whose decision is refused has claimed the run and finds the decision of another process in the inbox. It
-// accepts that decision, so it drives the run to its end. The other process is told that its decision counts.
+// The process whose decision is refused has claimed the run and finds the
+// decision of another process in the inbox. It accepts that decision, so it
+// drives the run to its end. The other process learns that its decision counts.
 func TestRefusedDecisionStillDrivesTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newRivals(t)
@@ -196,8 +198,9 @@ func TestRefusedDecisionStillDrivesTheRun(t *testing.T) {
 	})
 }
 
-// A process that only records accepts the message of another process and begins nothing: the sender drives the run.
-func TestSenderDrivesWhatARecordingProcessAccepts(t *testing.T) {
+// A process that only records accepts the message of another process and starts
+// nothing: the sender drives the run.
+func TestSenderDrivesARunThatAHeldEngineAccepts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newRivals(t)
 		defer all.store.Close()
@@ -238,7 +241,7 @@ func gate(id string) ir.Step {
 	return ir.Step{ID: id, Type: "gate", Action: ir.Gate{Decider: ir.Person}}
 }
 
-// decision decides about what the open gate shows.
+// decision returns a decision about what the open gate shows.
 func decision(t *testing.T, e *embedded.Engine, answer string) plan.Decision {
 	state, program, _, err := e.Load(t.Context(), enginetest.ID)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// A run in which nothing but decisions is made can be stopped between them, and
-// goes on from there.
-func TestARunOfDecisionsAloneIsStopped(t *testing.T) {
+// A run that only makes decisions can be stopped between them, and continues from
+// there.
+func TestRunWithoutTasksCanBeStopped(t *testing.T) {
 	always, problems := expr.Parse(expr.AgentFlow, "true", source.Span{})
 	if problems.Errors() {
 		t.Fatal(problems)

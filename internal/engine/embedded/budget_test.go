@@ -13,9 +13,9 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// A task that waits for budget inside of itself does not keep a run from being
-// cancelled, also when nobody does the task any more.
-func TestCancelledWhileItWaitsForBudget(t *testing.T) {
+// A run can be cancelled while a task waits for budget, also if no process runs
+// the task.
+func TestRunCanBeCancelledWhileATaskWaitsForBudget(t *testing.T) {
 	for _, where := range []string{"here", "in another process", "and its process dies then"} {
 		kind, disk := enginetest.NewKind(), memory.New()
 		kind.Hold = enginetest.Reserving(40)
@@ -39,7 +39,9 @@ func TestCancelledWhileItWaitsForBudget(t *testing.T) {
 		case "and its process dies then":
 			enginetest.Stop(e)
 			dying := open(t, &stopping{Store: disk, left: 1, after: true}, kind, "two")
-			if err := dying.Send(t.Context(), enginetest.ID, plan.Cancel{}, "r"); !errors.Is(err, enginetest.ErrStopped) {
+			if err := dying.Send(
+				t.Context(), enginetest.ID, plan.Cancel{}, "r",
+			); !errors.Is(err, enginetest.ErrStopped) {
 				t.Fatal(err)
 			}
 			enginetest.Stop(dying)
@@ -63,8 +65,8 @@ func TestCancelledWhileItWaitsForBudget(t *testing.T) {
 }
 
 // When the winner of several branches is known, one that waits for budget is
-// given up like all the others, and the run goes on.
-func TestABranchThatWaitsForBudgetLoses(t *testing.T) {
+// cancelled like the others, and the run continues.
+func TestBranchThatWaitsForBudgetIsCancelled(t *testing.T) {
 	for _, gated := range []bool{false, true} {
 		kind := enginetest.NewKind()
 		starve := enginetest.Reserving(40)

@@ -22,7 +22,7 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// openAt opens an engine whose clock stands at a moment.
+// openAt opens an engine with a clock that does not advance.
 func openAt(t *testing.T, store journal.Store, kind step.Runner, name string, at time.Time) *embedded.Engine {
 	t.Helper()
 	e := embedded.New(embedded.Config{
@@ -34,7 +34,7 @@ func openAt(t *testing.T, store journal.Store, kind step.Runner, name string, at
 	return e
 }
 
-// until waits until the store says something of the run.
+// until waits until the run's entry has a property.
 func until(t *testing.T, store journal.Store, holds func(journal.Entry) bool) {
 	t.Helper()
 	for {
@@ -56,9 +56,8 @@ func gateUntil(id string, timeout time.Duration, then ir.OnTimeout) ir.Step {
 	}}
 }
 
-// Whoever looks at a run whose gate ran out an hour ago is told so; but
-// looking begins nothing.
-func TestLookingFiresTimersAndBeginsNothing(t *testing.T) {
+// Looking at a run decides a gate that timed out an hour ago, and starts no task.
+func TestCatchUpFiresTimersAndStartsNoTask(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	later := began.Add(time.Hour)
 	retried := enginetest.Task("flaky")
@@ -66,8 +65,8 @@ func TestLookingFiresTimersAndBeginsNothing(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		steps   []ir.Step
-		looked  journal.Index   // when somebody has looked
-		outcome journal.Outcome // when somebody has carried it on
+		looked  journal.Index   // after CatchUp
+		outcome journal.Outcome // after the run is continued
 		done    map[string]int
 	}{
 		{
@@ -119,7 +118,7 @@ func TestLookingFiresTimersAndBeginsNothing(t *testing.T) {
 			before := len(kind.Done)
 
 			e = openAt(t, store, kind, "two", later)
-			for range 2 { // the second time there is nothing left to fire
+			for range 2 { // the second call has nothing to decide
 				if err := e.CatchUp(t.Context()); err != nil {
 					t.Fatal(err)
 				}
@@ -147,8 +146,8 @@ func TestLookingFiresTimersAndBeginsNothing(t *testing.T) {
 	}
 }
 
-// The time between a crash and the next process is nobody's active time.
-func TestACrashDoesNotUseUpTheDeadline(t *testing.T) {
+// The time between a crash and the next process is not active time.
+func TestTimeAfterACrashIsNotActiveTime(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	kind := enginetest.NewKind()
 	started := make(chan struct{}, 2)
@@ -164,7 +163,7 @@ func TestACrashDoesNotUseUpTheDeadline(t *testing.T) {
 		[]ir.Step{enginetest.Task("a")}, []ir.Step{enginetest.Task("b")})
 	p.Budget.ActiveSeconds = &ir.Limit{Max: 60}
 	disk := memory.New()
-	dead := &stopping{Store: disk, left: 2} // everything after the beginning is lost
+	dead := &stopping{Store: disk, left: 2} // everything after the start is lost
 	e := openAt(t, dead, kind, "one", began)
 	enginetest.Begin(t, e, p)
 	<-started
@@ -241,9 +240,9 @@ func (p *peer) die() {
 	delete(p.all.here, p.id)
 }
 
-// Who drives the whole store takes over what others leave: runs that are begun
-// and left at once, runs of a process that dies later.
-func TestWorkTakesOver(t *testing.T) {
+// A process that drives the whole store takes over the runs that others leave:
+// runs without a driver, and runs of a process that dies later.
+func TestWorkTakesOverAbandonedRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()
 		defer store.Close()
@@ -289,13 +288,14 @@ func TestWorkTakesOver(t *testing.T) {
 		}
 		e = make(dying, &stopping{Store: store, left: 2})
 		if err := e.Start(
-			t.Context(), other, &engine.Definition{Program: enginetest.Program([]ir.Step{enginetest.Task("b")})}, json.RawMessage("{}"), nil,
+			t.Context(), other, &engine.Definition{Program: enginetest.Program([]ir.Step{enginetest.Task("b")})},
+			json.RawMessage("{}"), nil,
 			journal.Actor{},
 		); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		time.Sleep(5 * time.Second) // of the bubble: the worker looks, and the owner lives
+		time.Sleep(5 * time.Second) // the worker looks; the owner lives
 		if entry, err := store.Entry(t.Context(), other); err != nil || entry.Owner != "dying" {
 			t.Errorf("while its owner lives: %+v, %v", entry, err)
 		}
@@ -315,8 +315,8 @@ func TestWorkTakesOver(t *testing.T) {
 	})
 }
 
-// A gate that a run waits at may run out while nobody but the worker is there,
-// also when another process has brought the run to it.
+// A worker decides a gate that times out, also if another process brought the run
+// there.
 func TestWorkFiresTimersThatOthersSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()
@@ -327,7 +327,9 @@ func TestWorkFiresTimersThatOthersSet(t *testing.T) {
 		go worker.Work(ctx, nil)
 		synctest.Wait()
 		e := newEngine(store, all.join("other"), enginetest.NewKind())
-		enginetest.Begin(t, e, enginetest.Program([]ir.Step{gateUntil("g", time.Minute, ir.TimeoutSkip), enginetest.Task("a")}))
+		enginetest.Begin(t, e, enginetest.Program([]ir.Step{
+			gateUntil("g", time.Minute, ir.TimeoutSkip), enginetest.Task("a"),
+		}))
 		enginetest.Rest(t, e)
 		enginetest.Stop(e)
 		time.Sleep(59 * time.Second)
@@ -344,9 +346,9 @@ func TestWorkFiresTimersThatOthersSet(t *testing.T) {
 	})
 }
 
-// A run that a worker is to leave alone is not touched, whatever comes for it:
-// neither when nobody has it, nor when its time comes. Others are driven.
-func TestWorkLeavesRunsAlone(t *testing.T) {
+// A worker does not touch a run that it has to skip, neither one without an owner
+// nor one that is due. It drives the others.
+func TestWorkSkipsRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()
 		defer store.Close()
@@ -359,7 +361,9 @@ func TestWorkLeavesRunsAlone(t *testing.T) {
 		const timed journal.RunID = "00000000-0000-4000-8000-000000000003"
 		left := make("left")
 		left.Hold()
-		for run, steps := range map[journal.RunID][]ir.Step{enginetest.ID: {enginetest.Task("a")}, other: {enginetest.Task("b")}, timed: {gateUntil(
+		for run, steps := range map[journal.RunID][]ir.Step{enginetest.ID: {enginetest.Task(
+			"a",
+		)}, other: {enginetest.Task("b")}, timed: {gateUntil(
 			"g", time.Minute, ir.TimeoutSkip,
 		), enginetest.Task("c")}} {
 			if err := left.Start(
@@ -373,7 +377,7 @@ func TestWorkLeavesRunsAlone(t *testing.T) {
 		worker := make("worker")
 		ctx, cancel := context.WithCancel(t.Context())
 		go worker.Work(ctx, func(run journal.RunID) bool { return run != other })
-		time.Sleep(2 * time.Minute) // of the bubble
+		time.Sleep(2 * time.Minute) // time of the bubble
 		synctest.Wait()
 		if len(kind.Done) != 1 || kind.Done["b#0"] != 1 {
 			t.Errorf("done: %v", kind.Done)
@@ -383,9 +387,9 @@ func TestWorkLeavesRunsAlone(t *testing.T) {
 	})
 }
 
-// Whoever waits for a run that sleeps hears of its end also when another process
-// wakes up first and carries it on; if that one dies, whoever waits goes on.
-func TestARunThatIsCarriedOnElsewhere(t *testing.T) {
+// Waiting for a sleeping run ends also if another process wakes it first; if that
+// process dies, the waiting one continues the run.
+func TestWaitEndsWhenAnotherProcessWakesTheRun(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			store := memory.New()
@@ -458,7 +462,7 @@ func TestWaitingRunsHaveNoGoroutines(t *testing.T) {
 		})
 	}
 	all.Wait()
-	for range 1_000_000 { // those that did the last tasks are just ending
+	for range 1_000_000 { // the goroutines of the last tasks are ending
 		if runtime.NumGoroutine() <= before+10 {
 			return
 		}
@@ -467,9 +471,8 @@ func TestWaitingRunsHaveNoGoroutines(t *testing.T) {
 	t.Errorf("%d goroutines before, %d after", before, runtime.NumGoroutine())
 }
 
-// Something is said to a run whose owner ends it before hearing of it: whoever
-// said it is told that it came too late.
-func TestSaidToARunThatIsEnding(t *testing.T) {
+// A message that arrives while its run is ending is refused as too late.
+func TestMessageToAnEndingRunIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()
 		defer store.Close()
@@ -480,7 +483,7 @@ func TestSaidToARunThatIsEnding(t *testing.T) {
 			<-end
 			return nil
 		}
-		owner := newEngine(store, all.join("owner"), kind) // it does not listen
+		owner := newEngine(store, all.join("owner"), kind) // without a listener
 		enginetest.Begin(t, owner, enginetest.Program([]ir.Step{enginetest.Task("a")}))
 		synctest.Wait()
 		other := newEngine(store, all.join("other"), kind)
@@ -493,7 +496,7 @@ func TestSaidToARunThatIsEnding(t *testing.T) {
 			if r, ok := plan.IsRefusal(err); !ok || r.Code != plan.TooLate {
 				t.Errorf("%v", err)
 			}
-		case <-time.After(time.Minute): // of the bubble
+		case <-time.After(time.Minute): // time of the bubble
 			t.Error("nobody answers")
 		}
 		enginetest.Stop(owner)
@@ -501,15 +504,17 @@ func TestSaidToARunThatIsEnding(t *testing.T) {
 	})
 }
 
-// Two wake-ups at once: while one of them has loaded the run and not begun it,
-// the other finds it in memory and must leave it alone. It would begin what is
-// due, and the first would take that for left behind and do it again.
-func TestARunThatWasJustLoadedIsNotMoved(t *testing.T) {
+// While one goroutine has loaded a run and not continued it, another one finds it
+// in memory and must not advance it: a task that it started would look like one
+// that the previous owner lost.
+func TestLoadedRunIsNotAdvancedBeforeItContinues(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	kind := enginetest.NewKind()
 	store := memory.New()
 	e := openAt(t, store, kind, "one", began)
-	enginetest.Begin(t, e, enginetest.Program([]ir.Step{gateUntil("g", time.Minute, ir.TimeoutSkip), enginetest.Task("a")}))
+	enginetest.Begin(t, e, enginetest.Program([]ir.Step{
+		gateUntil("g", time.Minute, ir.TimeoutSkip), enginetest.Task("a"),
+	}))
 	until(t, store, func(e journal.Entry) bool { return e.Status != journal.Running })
 	enginetest.Stop(e)
 
