@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// Runs are pinned to the hash of these bytes, also those of earlier versions.
+// Runs are pinned to the hash of these bytes, including runs of earlier versions.
 func TestDefinitionIsEncodedLikeEncodingJSON(t *testing.T) {
 	when, problems := expr.Parse(
 		expr.AgentFlow, `state.a < 3 and state.b == "<&>"`, source.Span{File: "f.md", Start: 3, End: 9},
@@ -43,9 +43,9 @@ func TestDefinitionIsEncodedLikeEncodingJSON(t *testing.T) {
 	}
 }
 
-// What could not be read again when a run is resumed does not begin.
+// A definition that could not be decoded at a resume cannot start a run.
 func TestInvalidDefinitionIsNotEncoded(t *testing.T) {
-	for _, text := range []string{`state.a ==`, `state.a <`} { // the way with escapes, and that without
+	for _, text := range []string{`state.a ==`, `state.a <`} { // with and without escapes
 		broken, problems := expr.Parse(expr.AgentFlow, text, source.Span{})
 		if !problems.Errors() {
 			t.Fatalf("%q is an expression", text)
@@ -59,8 +59,8 @@ func TestInvalidDefinitionIsNotEncoded(t *testing.T) {
 	}
 }
 
-// What a step does not have is not written, so that a field more changes nothing
-// for programs of before.
+// Unset fields are omitted, so that a new field does not change the hash of
+// existing definitions.
 func TestDefinitionOmitsUnsetFields(t *testing.T) {
 	d := &engine.Definition{
 		Program: &ir.Program{

@@ -6,9 +6,8 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// A list that nothing was added to is an empty list, never null: whoever reads
-// it next counts on a list.
-func TestAppendingNothingLeavesAList(t *testing.T) {
+// A list that nothing was appended to is an empty list, never null.
+func TestAppendToNothingIsAList(t *testing.T) {
 	for _, c := range []struct{ before, more, want string }{
 		{"", "[]", "[]"},
 		{"[]", "[]", "[]"},

@@ -10,10 +10,10 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
-// stopped ends a task as one that was cancelled.
+// stopped ends a task as cancelled.
 func stopped(journal.Work) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
 
-// end ends the open task of a step.
+// end ends the running task of a step.
 func (w *world) end(step string, r plan.Result) {
 	w.t.Helper()
 	for i, task := range w.tasks {
@@ -28,16 +28,16 @@ func (w *world) end(step string, r plan.Result) {
 	w.t.Fatalf("step %q is not at work\n%s", step, describe(w.log))
 }
 
-// leaving makes a step leave something however it ends.
+// leaving makes a step write a value whatever its outcome.
 func leaving(t reporter, s ir.Step) ir.Step {
 	s.Writes = always(s.ID)
 	s.Result = computed(t, `outcome + " " + failure.error`)
 	return s
 }
 
-// A program that is stopped because there is no time left for the step that
-// calls it ends with its last step all the same: it has to tidy up.
-func TestCleanupWhenTimeIsUp(t *testing.T) {
+// A child that is cancelled because the calling step has no time left still runs
+// its cleanup step.
+func TestCleanupRunsAfterATimeout(t *testing.T) {
 	child := program(chain(task("one"), task("two"))...)
 	child.Blocks[0].Steps = append(child.Blocks[0].Steps, task("tidy"))
 	child.OnCancel = "tidy"
@@ -52,16 +52,16 @@ func TestCleanupWhenTimeIsUp(t *testing.T) {
 	if len(w.tasks) != 1 || w.tasks[0].Key() != "call/call/tidy#0" {
 		t.Fatal(describe(w.log))
 	}
-	w.now += 1000 // and takes the time that it takes
+	w.now += 1000 // cleanup may take its time
 	w.run(first)
 	if w.done["call/call/tidy#0"] != 1 || w.done["late#0"] != 1 || w.done["call/call/two#0"] != 0 {
 		t.Error(describe(w.log))
 	}
 }
 
-// Whatever a step is at when it is cancelled, it leaves what it always writes,
-// and what was written before is still there.
-func TestCancelledStepsLeaveSomething(t *testing.T) {
+// Whatever phase a step is in when it is cancelled, it makes the writes that it
+// always makes, and earlier writes stay.
+func TestCancelledStepsMakeTheirWrites(t *testing.T) {
 	inner := func(p *ir.Program, s ...ir.Step) ir.BlockID { return p.AddBlock(ir.Block{Steps: chain(s...)}) }
 	retried := leaving(t, task("x"))
 	retried.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{1000}}
@@ -69,8 +69,8 @@ func TestCancelledStepsLeaveSomething(t *testing.T) {
 	once := &ir.Each{Items: items(t, "input.list"), Var: "item"}
 	for name, c := range map[string]struct {
 		step  func(p *ir.Program) ir.Step
-		until func(w *world) // up to what is then cancelled
-		want  string         // of states.x and of states.g
+		until func(w *world) // brings the step to its phase
+		want  string         // states.x and states.g
 	}{
 		"at work": {
 			func(*ir.Program) ir.Step { return leaving(t, task("x")) }, func(*world) {}, "cancelled cancelled|",
@@ -138,8 +138,8 @@ func TestCancelledStepsLeaveSomething(t *testing.T) {
 	}
 }
 
-// What a branch that lost left does not lie over what the one that won wrote.
-func TestTheWinnerOfARaceIsNotCovered(t *testing.T) {
+// The writes of a cancelled branch do not replace those of the branch that won.
+func TestCancelledBranchesDoNotOverwriteTheWinner(t *testing.T) {
 	p := program()
 	var fan ir.Parallel
 	fan.Join = ir.JoinAny
@@ -160,9 +160,9 @@ func TestTheWinnerOfARaceIsNotCovered(t *testing.T) {
 	}
 }
 
-// What a person says about a task whose end nobody knows is held to what the
-// task would have to give.
-func TestResultsOfPeopleAreChecked(t *testing.T) {
+// A result that a person gives for a lost task is validated like that of the
+// task.
+func TestResultsFromPeopleAreValidated(t *testing.T) {
 	lost := func(s ir.Step) *world {
 		w := start(t, program(s), "")
 		gone := w.tasks[0]

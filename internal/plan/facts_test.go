@@ -22,8 +22,8 @@ import (
 
 var update = flag.Bool("update", false, "write the facts of testdata/facts anew")
 
-// facts writes down everything that was decided, word for word: a later process,
-// the records and the people who look at them have nothing else.
+// facts formats events with everything that was decided: a later process and the
+// records have nothing else.
 func facts(events []journal.Event) string {
 	var b strings.Builder
 	at := journal.Millis(1000)
@@ -44,15 +44,15 @@ func facts(events []journal.Event) string {
 	return b.String()
 }
 
-// story is a program, and what happens while it runs.
+// story is a program and the inputs of its run.
 type story struct {
 	program *ir.Program
 	input   string
-	begin   func(w *world) // before anything is decided
+	begin   func(w *world) // before the run starts
 	tell    func(w *world)
 }
 
-// TestFacts holds stories to the facts in testdata/facts.
+// TestFacts compares the facts of stories with testdata/facts.
 func TestFacts(t *testing.T) {
 	told := map[string]bool{}
 	for name, s := range stories(t) {
@@ -128,8 +128,8 @@ func yes() plan.Result       { return value(`{"approved": true}`) }
 func rejected() plan.Result  { return value(`{"approved": false, "reason": "not now"}`) }
 func cancelled() plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
 
-// critics are branches of one check each, in a branch of their own beside
-// another one that goes on whatever comes of them.
+// critics returns branches of one check each, inside a branch. Another branch
+// beside it is independent of them.
 func critics(join ir.Join, most int) *ir.Program {
 	p := program()
 	fan := ir.Parallel{Join: join, MaxConcurrent: most}
@@ -148,7 +148,7 @@ func critics(join ir.Join, most int) *ir.Program {
 	return p
 }
 
-// ends ends the open tasks of steps, in order.
+// ends ends the running tasks of steps, in order.
 func ends(results ...any) func(w *world) {
 	return func(w *world) {
 		w.t.Helper()
@@ -276,7 +276,7 @@ func stories(t *testing.T) map[string]story {
 		return []ir.Step{a}
 	})
 
-	// Loops: how they end.
+	// How loops end.
 	loop := func(l ir.Loop, inner ...ir.Step) func(p *ir.Program) []ir.Step {
 		return func(p *ir.Program) []ir.Step {
 			l.Block = block(p, inner...)
@@ -401,7 +401,7 @@ func stories(t *testing.T) map[string]story {
 		},
 	}
 
-	// Whatever stands in for a step, or is reached by an edge that can be taken only so often, says so.
+	// Facts name the step that is replaced, and the limited edge that was taken.
 	for kind, build := range map[string]func(p *ir.Program) ir.Step{
 		"task": func(*ir.Program) ir.Step { return task("spare") },
 		"loop": func(p *ir.Program) ir.Step {
@@ -477,7 +477,7 @@ func stories(t *testing.T) map[string]story {
 	return out
 }
 
-// people are stories of gates, and of what is said from outside.
+// people returns stories about gates and messages.
 func people(t *testing.T) map[string]story {
 	out := map[string]story{}
 	eva := journal.Actor{User: "eva", As: "boss"}
@@ -515,7 +515,7 @@ func people(t *testing.T) map[string]story {
 	out["an event at the gate of a person"] = story{program: gate(ir.Gate{Decider: ir.Person, Event: "go"}), tell: func(
 		w *world,
 	) {
-		// before anybody waits
+		// before a gate waits for it
 		w.tell(plan.Signal{Event: "go", Data: json.RawMessage(`{"approved": false, "why": 1}`), By: eva})
 		w.result(0)
 		w.tell(plan.Signal{Event: "go", Data: json.RawMessage(`{"approved": true}`), By: eva})
@@ -538,7 +538,7 @@ func people(t *testing.T) map[string]story {
 		w.tell(plan.Signal{Event: "go", Data: json.RawMessage(`1`), By: eva}, plan.Signal{Event: "go"})
 	}}
 
-	// What does not fit is refused, with the reason and who said it.
+	// A refusal has the reason and the sender.
 	out["what is refused"] = story{program: func() *ir.Program {
 		p := gate(ir.Gate{Decider: ir.Event, Event: "go"})
 		p.Budget = ir.Budget{Steps: limit(50), MicroDollars: limit(2_500_000)}
@@ -550,7 +550,7 @@ func people(t *testing.T) map[string]story {
 			plan.Raise{Budget: "patience", To: 1}, plan.Raise{Budget: plan.BudgetTokens, To: 1},
 			plan.Raise{Budget: plan.BudgetSteps, To: 50}, plan.Raise{Budget: plan.BudgetMoney, To: 2_500_000},
 			plan.Raise{Budget: plan.BudgetSteps, To: 51, By: eva},
-			plan.Edit{Path: "state.a", Value: json.RawMessage("1"), By: eva}, // a step is being done
+			plan.Edit{Path: "state.a", Value: json.RawMessage("1"), By: eva}, // a task is running
 			plan.Rewind{Step: "a"},
 			plan.Signal{Event: "gone", By: eva}, plan.Signal{Event: "go", Data: json.RawMessage("{"), By: eva},
 			plan.TakenOver{Owner: "me"},
@@ -595,7 +595,7 @@ func people(t *testing.T) map[string]story {
 		)
 	}}
 
-	// A task that asks before a call, and one whose end nobody knows.
+	// A task that needs approval, and one whose outcome is unknown.
 	asks := func(within journal.Millis, then func(w *world)) story {
 		return story{program: program(task("a")), tell: func(w *world) {
 			work := w.tasks[0]
@@ -666,7 +666,7 @@ func people(t *testing.T) map[string]story {
 	return out
 }
 
-// endings are stories of how a run comes to its end, or to a stop.
+// endings returns stories about the end of a run.
 func endings(t *testing.T) map[string]story {
 	out := map[string]story{}
 	after := func(s ir.Step, edges ...ir.Edge) ir.Step { s.Next = edges; return s }
@@ -764,7 +764,7 @@ func endings(t *testing.T) map[string]story {
 		program: program(primary, task("b"), next, second), tell: ends("a", no("no luck"), "first", no("nor there")),
 	}
 
-	// Budgets and time that run out.
+	// Exhausted budgets and time limits.
 	short := func(limit *int64, s ir.Step) *ir.Program {
 		p := program(chain(task("a"), s, task("after"))...)
 		p.Children = []ir.Program{*program(task("in"))}
@@ -842,7 +842,7 @@ func endings(t *testing.T) map[string]story {
 		slow(w)
 	}}
 
-	// Cancelled in the middle of things.
+	// Cancelled in every phase.
 	tidy := program(chain(task("a"), task("b"))...)
 	tidy.Blocks[0].Steps = append(tidy.Blocks[0].Steps, task("tidy"))
 	tidy.OnCancel, tidy.Budget.Steps = "tidy", limit(1)
@@ -902,8 +902,8 @@ func endings(t *testing.T) map[string]story {
 			w.do = func(journal.Work) plan.Result { return no("no luck") }
 		}}
 	}
-	// What stands in, or is reached by an edge that can be taken only so often, says so where there
-	// is nothing left for it, too.
+	// Facts name the replaced step and the limited edge also if the budget is
+	// exhausted.
 	for kind, action := range map[string]ir.Action{"task": ir.Task{Kind: "test"}, "loop": ir.Loop{Block: 1, While: cond(
 		t, "loop.index < 1",
 	)}} {
@@ -1032,13 +1032,13 @@ func endings(t *testing.T) map[string]story {
 	return out
 }
 
-// bounds are stories of what is refused, checked and taken back.
+// bounds returns stories about refusals, checks and rewinds.
 func bounds(t *testing.T) map[string]story {
 	out := map[string]story{}
 	eva := journal.Actor{User: "eva"}
 
-	// A gate that said no is the end, unless work was done since; what lies
-	// inside of a program does not decide that.
+	// A rejection ends the program as rejected, unless later work succeeds.
+	// Rejections inside a child or a branch do not.
 	check := ir.Step{ID: "check", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}}
 	check.Next = []ir.Edge{{On: []ir.Outcome{ir.Rejected}, To: ir.Target{Exit: ir.ExitBlock}}}
 	out["a no that leads out"] = story{program: program(check), tell: ends("check", rejected())}
@@ -1051,7 +1051,7 @@ func bounds(t *testing.T) map[string]story {
 	}}}}, task("after"))
 	out["a no that leads out of a branch"] = story{program: branch, tell: ends("check", rejected())}
 
-	// Outputs are those of programs that ended well.
+	// Only outputs of successful programs are checked.
 	checks := func(say error) func(w *world) {
 		return func(w *world) { w.p.CheckOutput = func(*ir.Program, json.RawMessage) error { return say } }
 	}
@@ -1063,7 +1063,7 @@ func bounds(t *testing.T) map[string]story {
 		program: program(task("a")), begin: checks(errors.New("it does not fit")), tell: ends("a", no("no luck")),
 	}
 
-	// Tidying up takes time, too.
+	// Cleanup takes time, too.
 	tidy := program(append(chain(task("a"), task("b")), task("tidy"))...)
 	tidy.OnCancel, tidy.Budget.ActiveSeconds = "tidy", limit(1)
 	out["cancelled when the time is up"] = story{program: tidy, tell: func(w *world) {
@@ -1116,17 +1116,17 @@ func bounds(t *testing.T) map[string]story {
 			})
 		}
 		ask(x, 1, 80, 0)
-		ask(x, 1, 80, 0) // has it
-		ask(y, 1, 60, 0) // more than its branch has
-		ask(y, 2, 40, 0) // has to wait for x
-		ask(y, 2, 40, 0) // waits already
-		ask(x, 2, 10, 0) // would fit, but y was first
+		ask(x, 1, 80, 0) // granted
+		ask(y, 1, 60, 0) // exceeds the branch's budget
+		ask(y, 2, 40, 0) // waits for x
+		ask(y, 2, 40, 0) // the same request again
+		ask(x, 2, 10, 0) // would fit, but y waits in front
 		w.tell(plan.Edit{Path: "state.n", Value: json.RawMessage("1")})
 		w.tell(plan.Note{Work: x, N: 1, Kind: "reply", Settles: 1, Usage: journal.Usage{OutputTokens: 70}})
 		w.tell(plan.Edit{Path: "state.n", Value: json.RawMessage("1")})
 		w.tell(plan.Raise{Budget: plan.BudgetTokens, To: 120})
 		w.tell(plan.Note{Work: y, N: 1, Kind: "reply", Settles: 2, Usage: journal.Usage{OutputTokens: 30}})
-		ask(y, 3, 40, 10) // fewer would do
+		ask(y, 3, 40, 10) // fewer tokens suffice
 	}}
 	waits := program(
 		ir.Step{ID: "z", Action: ir.Gate{Decider: ir.Event, Event: "z"}, Next: []ir.Edge{on("a", ir.OK)}},
@@ -1150,7 +1150,8 @@ func bounds(t *testing.T) map[string]story {
 		tell:    ends("check", value(`{"approved": true, "evidence": "", "reason": "because"}`)),
 	}
 
-	// Taken back, whatever is open: with what there was then, and what was used since.
+	// A rewind restores the values of the step, whatever is open, and keeps the
+	// usage.
 	back := program()
 	loop := ir.Step{ID: "loop", Writes: always("loop"), Action: ir.Loop{
 		Each: &ir.Each{Items: items(t, "[1, 2]"), Var: "n"},
@@ -1178,7 +1179,7 @@ func bounds(t *testing.T) map[string]story {
 			w.tell(plan.Edit{Path: "state.edited", Value: json.RawMessage("1")})
 			takeBack(w, step, eva)
 			if step == "fan" {
-				return // to see what there is then
+				return // to see the state then
 			}
 			for len(w.tasks) > 0 {
 				w.result(0)
@@ -1214,7 +1215,7 @@ func bounds(t *testing.T) map[string]story {
 	return out
 }
 
-// takeBack takes a run back to a step that it had reached.
+// takeBack rewinds a run to a step that it had reached.
 func takeBack(w *world, step string, by journal.Actor) {
 	w.t.Helper()
 	var was plan.Checkpoint

@@ -16,8 +16,8 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// What a branch or an iteration is given ends with it; what it writes does not.
-func TestVariablesOfAnItemEndWithIt(t *testing.T) {
+// The variables of a branch or an iteration end with it; its writes stay.
+func TestVariablesOfAnIterationEndWithIt(t *testing.T) {
 	p := program()
 	each := &ir.Each{Items: items(t, "input.list"), Var: "item", Block: p.AddBlock(ir.Block{Steps: []ir.Step{
 		task("in"),
@@ -40,9 +40,8 @@ func TestVariablesOfAnItemEndWithIt(t *testing.T) {
 	}
 }
 
-// A value that is kept elsewhere and cannot be read is a failure wherever it is
-// wanted, never nothing.
-func TestValuesThatCannotBeRead(t *testing.T) {
+// A value that is stored by hash and cannot be read is a failure, never null.
+func TestUnreadableValuesFail(t *testing.T) {
 	lost := value(``)
 	lost.Value = journal.Value{Hash: "abc", Size: 3}
 	template := func(text string) *expr.Expr {
@@ -127,9 +126,9 @@ func TestValuesThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A value that is kept elsewhere is fetched where a variable gathers what is
-// written to it, whoever says that it does: the step or the variable.
-func TestLargeValuesAreGathered(t *testing.T) {
+// A value that is stored by hash is read if the step or the variable has a
+// reducer.
+func TestReducersReadLargeValues(t *testing.T) {
 	for _, reducer := range []ir.Reducer{ir.Append, ir.Merge} {
 		for _, declared := range []bool{true, false} {
 			a, b := task("a"), task("b")
@@ -155,9 +154,9 @@ func TestLargeValuesAreGathered(t *testing.T) {
 	}
 }
 
-// Whoever puts branches together sees how each of them ended, what it used, and
-// null, with the reason, for what cannot be read.
-func TestBranchValues(t *testing.T) {
+// A combine task sees the outcome, the usage and the value of each branch; null
+// and the error if the value cannot be read.
+func TestCombineTasksSeeAllBranches(t *testing.T) {
 	p := program()
 	fan := branches(p, "fan", ir.JoinBest, 0, "x", "y", "z")
 	par := fan.Action.(ir.Parallel)
@@ -188,7 +187,7 @@ func TestBranchValues(t *testing.T) {
 		t.Error(diff)
 	}
 
-	// Of a call there is one: the child, by its run.
+	// A call has one result: that of the child, with its run ID.
 	p = program(ir.Step{ID: "call", Action: ir.Call{Finish: &ir.Task{Kind: "files"}}})
 	p.Children = []ir.Program{*program(task("in"))}
 	p.Children[0].Name = "child"

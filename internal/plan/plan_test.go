@@ -21,26 +21,26 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// reporter is what tests and property tests have in common.
+// reporter is the common part of testing.T and rapid.T.
 type reporter interface {
 	Helper()
 	Fatal(args ...any)
 	Fatalf(format string, args ...any)
 }
 
-// world plays everybody but the plan: it does tasks, tells the time, and
-// checks the plan's three laws after every batch.
+// world provides tasks, time and people for a plan, and checks the plan's three
+// laws after every batch.
 type world struct {
 	t     reporter
 	p     *plan.Program
 	s     *plan.State
 	log   []journal.Event
 	now   journal.Millis
-	tasks []journal.Work // open, in the order in which they were started
-	done  map[string]int // how often each task key was done
-	// do says how a task ends; nil ends every task well with its key as value.
+	tasks []journal.Work // running, in the order of their starts
+	done  map[string]int // executions by task key
+	// do returns the result of a task; nil ends every task with its key as value.
 	do    func(w journal.Work) plan.Result
-	quick bool // leave the laws out
+	quick bool // do not check the laws
 }
 
 func start(t reporter, program *ir.Program, input string) *world {
@@ -81,8 +81,9 @@ func (w *world) took(events []journal.Event) {
 	}
 }
 
-// laws: the fold equals the live state, deciding again yields nothing unless
-// there was too much for once, and a snapshot round trip changes nothing.
+// laws checks that the fold equals the live state, that deciding again yields
+// nothing unless the decision was cut, and that a snapshot round trip changes
+// nothing.
 func (w *world) laws() {
 	w.t.Helper()
 	live := string(w.s.Snapshot())
@@ -123,7 +124,7 @@ func (w *world) laws() {
 	}
 }
 
-// result ends the n-th open task as the world's do says.
+// result ends the n-th running task.
 func (w *world) result(n int) {
 	w.t.Helper()
 	task := w.tasks[n]
@@ -140,7 +141,8 @@ func (w *world) result(n int) {
 	w.tell(r)
 }
 
-// run ends tasks and lets time pass until nothing moves; pick chooses among open tasks.
+// run ends tasks and advances the time until the run rests. pick chooses among
+// running tasks.
 func (w *world) run(pick func(n int) int) {
 	w.t.Helper()
 	for range 100_000 {
@@ -223,13 +225,13 @@ func withFor(text, standIn string) string {
 	return text
 }
 
-// Programs are built with a few words.
+// Builders of programs.
 
 func program(steps ...ir.Step) *ir.Program {
 	return &ir.Program{Name: "test", MayIntervene: true, Blocks: []ir.Block{{Steps: steps}}}
 }
 
-// chain links steps in order, unless they have edges already.
+// chain links steps in order, unless they have edges.
 func chain(steps ...ir.Step) []ir.Step {
 	for i := range steps[:len(steps)-1] {
 		if steps[i].Next == nil {
@@ -290,8 +292,8 @@ func value(text string) plan.Result {
 
 func limit(n int64) *ir.Limit { return &ir.Limit{Max: n} }
 
-// TestPaths holds programs to the events that they lead to.
-func TestPaths(t *testing.T) {
+// TestProgramsTakeTheirPaths compares programs with the events that they lead to.
+func TestProgramsTakeTheirPaths(t *testing.T) {
 	edit := func(s ir.Step, change func(*ir.Step)) ir.Step { change(&s); return s }
 	for _, c := range []struct {
 		name    string
@@ -503,7 +505,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// branches makes a parallel step of one-task branches.
+// branches returns a parallel step with branches of one task each.
 func branches(p *ir.Program, id string, join ir.Join, most int, names ...string) ir.Step {
 	par := ir.Parallel{Join: join, MaxConcurrent: most}
 	for _, n := range names {
@@ -512,7 +514,7 @@ func branches(p *ir.Program, id string, join ir.Join, most int, names ...string)
 	return ir.Step{ID: id, Action: par}
 }
 
-func TestParallel(t *testing.T) {
+func TestParallelJoins(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		join ir.Join
@@ -562,7 +564,7 @@ func TestParallel(t *testing.T) {
 	}
 }
 
-func TestBranchesAreMergedInTheirOrderWhateverFinishesFirst(t *testing.T) {
+func TestBranchesMergeInBranchOrder(t *testing.T) {
 	p := program()
 	fan := branches(p, "fan", ir.JoinAll, 0, "x", "y")
 	for b := 1; b <= 2; b++ {
@@ -591,7 +593,7 @@ func TestBranchesDoNotSeeEachOther(t *testing.T) {
 	}
 }
 
-func TestLoopWithEarlyExit(t *testing.T) {
+func TestLoopsExitEarly(t *testing.T) {
 	p := program()
 	body := p.AddBlock(ir.Block{Steps: []ir.Step{{
 		ID: "body", Action: ir.Task{Kind: "test"}, Writes: []ir.Write{{Path: "state.seen", Reducer: ir.Append}},
@@ -615,7 +617,7 @@ func TestLoopWithEarlyExit(t *testing.T) {
 	}
 }
 
-func TestLoopLimits(t *testing.T) {
+func TestLoopsStopAtTheirLimits(t *testing.T) {
 	loop := func(l ir.Loop) *ir.Program {
 		p := program()
 		l.Block = p.AddBlock(ir.Block{Steps: []ir.Step{task("body")}})
@@ -665,9 +667,9 @@ func TestLoopLimits(t *testing.T) {
 	}
 }
 
-// Delays with jitter differ from attempt to attempt and from run to run, within
-// their share, and are the same when the same run is decided again.
-func TestJitter(t *testing.T) {
+// Delays with jitter differ between attempts and between runs, stay within their
+// share, and are the same when the same run is decided again.
+func TestJitterIsDeterministic(t *testing.T) {
 	retried := task("send")
 	retried.Retry = &ir.Retry{MaxAttempts: 6, Backoff: ir.Constant, Delays: []ir.Millis{10_000}, Jitter: 0.2}
 	p := plan.Compile(program(retried))
@@ -706,9 +708,9 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// F11: a circle ends some time, whatever the steps in it do and whichever way
-// leads back to them: also when that is the way for failures.
-func TestCirclesEnd(t *testing.T) {
+// A cycle ends, whatever its steps do and whichever edges lead back, including
+// edges for failures (F11).
+func TestCyclesEnd(t *testing.T) {
 	caught := func(s ir.Step, next ...ir.Edge) ir.Step {
 		s.Next = next
 		return s
@@ -749,7 +751,7 @@ func TestCirclesEnd(t *testing.T) {
 	}
 }
 
-func TestChildRun(t *testing.T) {
+func TestChildRunsReturnTheirOutput(t *testing.T) {
 	child := program(chain(task("one"), task("two"))...)
 	child.Blocks[0].Steps[1].Writes = []ir.Write{{Path: "output", Reducer: ir.Merge, Under: "result"}}
 	p := program(chain(
@@ -783,7 +785,7 @@ func TestChildRun(t *testing.T) {
 	}
 }
 
-func TestGate(t *testing.T) {
+func TestGatesTakeOneDecision(t *testing.T) {
 	gate := func(g ir.Gate) *ir.Program {
 		return program(chain(task("a"), ir.Step{ID: "g", Action: g, Reads: []ir.Ref{{
 			Path: "state.a",
@@ -872,7 +874,7 @@ func TestGate(t *testing.T) {
 		}
 		w = start(t, gate(ir.Gate{Decider: ir.Person, Timeout: 100}), "")
 		w.result(0)
-		w.now += 500 // late, but the person was heard before the clock
+		w.now += 500 // after the deadline, but the decision arrives before the timer
 		w.tell(plan.Decision{Answer: plan.Approve, Digest: digest(w)})
 		w.run(first)
 		if w.s.Finished.Outcome != "ok" {
@@ -916,7 +918,7 @@ func TestGate(t *testing.T) {
 	})
 }
 
-func TestDoubt(t *testing.T) {
+func TestLostTasksFollowTheirRecovery(t *testing.T) {
 	lost := func(policy journal.Recovery) *world {
 		w := start(t, program(chain(task("a"), task("b"))...), "")
 		task := w.tasks[0]
@@ -951,9 +953,9 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// The attempt after one that was lost is a new task: what it notes is kept
-// from its first note on, and it counts as a step.
-func TestTheAttemptAfterOneThatWasLost(t *testing.T) {
+// The attempt after a lost one is a new task: its notes count from the first one,
+// and it counts as a step.
+func TestAttemptAfterALostOneIsANewTask(t *testing.T) {
 	step := task("a")
 	step.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{5}}
 	w := start(t, program(chain(step)...), "")
@@ -977,7 +979,7 @@ func TestTheAttemptAfterOneThatWasLost(t *testing.T) {
 	}
 }
 
-func TestBudgets(t *testing.T) {
+func TestBudgetsAreReservations(t *testing.T) {
 	t.Run("steps park the run until they are raised", func(t *testing.T) {
 		p := program(chain(task("a"), task("b"), task("c"))...)
 		p.Budget.Steps = limit(2)
@@ -1008,7 +1010,8 @@ func TestBudgets(t *testing.T) {
 				t.Fatal("overshot")
 			}
 		}
-		// Each granted call uses 30: then others may go on, in order, until 300 are gone.
+		// Each granted call uses 30: others can continue, in order, until 300 are
+		// used.
 		granted := 0
 		for {
 			f := slices.IndexFunc(w.tasks, func(task journal.Work) bool {
@@ -1068,7 +1071,7 @@ func TestBudgets(t *testing.T) {
 		w := start(t, p, "")
 		w.now += 4000
 		w.result(0)
-		w.now += 3_600_000 // waiting is free
+		w.now += 3_600_000 // waiting does not count
 		w.tell(plan.Signal{Event: "e"})
 		wake, ok := w.s.Wake()
 		if !ok || wake != w.now+6000 {
@@ -1090,7 +1093,7 @@ func TestBudgets(t *testing.T) {
 	})
 }
 
-func TestCancelAndPause(t *testing.T) {
+func TestCancelWaitsForTasksAndPauseHoldsThem(t *testing.T) {
 	p := program()
 	p.Blocks[0].Steps = chain(branches(p, "fan", ir.JoinAll, 0, "x", "y"), task("after"))
 	w := start(t, p, "")
@@ -1117,9 +1120,9 @@ func TestCancelAndPause(t *testing.T) {
 	}
 }
 
-// A step that holds others may take so long, to the millisecond. What counts is
-// the time at work and between attempts, not that in which no process was there.
-func TestTimeOfSteps(t *testing.T) {
+// A step of frames has a time limit, exact to the millisecond. Running tasks and
+// waiting for retries count; time without a process does not.
+func TestStepTimeLimitsCountActiveTime(t *testing.T) {
 	inside := task("body")
 	inside.Retry = &ir.Retry{MaxAttempts: 3, Backoff: ir.Constant, Delays: []ir.Millis{200}}
 	p := program()
@@ -1136,7 +1139,7 @@ func TestTimeOfSteps(t *testing.T) {
 	w.result(0)
 	w.now += 100
 	until := w.now
-	w.now += 3_600_000 // nobody was there
+	w.now += 3_600_000 // without a process
 	gone := w.tasks[0]
 	w.tasks = w.tasks[1:]
 	w.tell(plan.Gone{Work: gone, Why: "killed", Policy: journal.RecoveryRerun, Until: until})
@@ -1152,7 +1155,7 @@ func TestTimeOfSteps(t *testing.T) {
 		t.Error(describe(w.log))
 	}
 
-	// Waiting to try again counts, and nothing begins when no time is left.
+	// Waiting for a retry counts, and no task starts without time left.
 	w = start(t, p, "")
 	w.do = failing("body")
 	w.now += 100
@@ -1168,9 +1171,9 @@ func TestTimeOfSteps(t *testing.T) {
 	}
 }
 
-// The time of a step that holds others may be computed. It is when the step begins,
-// and what comes later does not move it; what is no time is a failure.
-func TestComputedTimeOfSteps(t *testing.T) {
+// The time limit of a step of frames can be an expression. It is evaluated when
+// the step starts; later changes have no effect. An invalid value fails the step.
+func TestStepTimeLimitsCanBeExpressions(t *testing.T) {
 	holding := func(kind string, limit *expr.Expr) *ir.Program {
 		p := program()
 		s := ir.Step{
@@ -1237,14 +1240,14 @@ func TestComputedTimeOfSteps(t *testing.T) {
 				t.Errorf("%s, %s: %+v\n%s", kind, limit, x, describe(w.log))
 			}
 		}
-		w := start(t, p, "") // there is nothing to fill in
+		w := start(t, p, "") // the value is missing
 		if x, ok := w.log[len(w.log)-2].Fact.(journal.StepLeft); !ok || x.Class != journal.ClassInput ||
 			!strings.HasPrefix(x.Error, `the timeout of step "hold": `) || last(w) != "start late#0" {
 			t.Error(kind, describe(w.log))
 		}
 
-		// It is that of the moment at which an attempt begins, also for those who
-		// find the run in the journal; the next attempt sees what has changed.
+		// Each attempt evaluates it when it starts, and stores the value for
+		// later processes.
 		p = holding(kind, filled("{{.states.limit}}"))
 		p.Vars = []ir.Var{{Path: "states.limit", Init: json.RawMessage(`"500ms"`)}}
 		w = start(t, p, "")
@@ -1277,9 +1280,9 @@ func wakes(t *testing.T, w *world) journal.Millis {
 	return at
 }
 
-// A program that is cancelled ends with the step that it names for that, also a
-// child; one that is cancelled once more does not.
-func TestCleanup(t *testing.T) {
+// A cancelled program, also a child, ends with its cleanup step. Cancelling again
+// does not run it twice.
+func TestCancelledProgramsCleanUp(t *testing.T) {
 	child := program(chain(task("one"), task("two"))...)
 	child.Blocks[0].Steps = append(child.Blocks[0].Steps, task("tidy"))
 	child.OnCancel = "tidy"
@@ -1293,7 +1296,7 @@ func TestCleanup(t *testing.T) {
 		if task.Step == "one" {
 			return plan.Result{Outcome: journal.OutcomeCancelled}
 		}
-		return plan.Result{Outcome: journal.OutcomeFailed} // which changes nothing
+		return plan.Result{Outcome: journal.OutcomeFailed} // the outcome does not matter
 	}
 	w.run(first)
 	if w.done["call/call/tidy#0"] != 1 || w.done["tell#0"] != 1 || len(w.done) != 3 ||
@@ -1313,14 +1316,14 @@ func TestCleanup(t *testing.T) {
 		t.Error(describe(w.log))
 	}
 
-	w = start(t, p, "") // one that nobody cancels knows nothing of it
+	w = start(t, p, "") // without a cancellation it does not run
 	w.run(first)
 	if w.done["tell#0"] != 0 || w.done["call/call/tidy#0"] != 0 || w.s.Finished.Outcome != "ok" {
 		t.Error(describe(w.log))
 	}
 }
 
-// TestAnyOrderOfTheSameResultsEndsTheSame is the law that makes crashes,
+// TestAnyOrderOfTheSameResultsEndsTheSame checks the law that makes crashes,
 // races and slow machines harmless.
 func TestAnyOrderOfTheSameResultsEndsTheSame(t *testing.T) {
 	p := program()
@@ -1381,9 +1384,9 @@ func TestLongChainsStayLinear(t *testing.T) {
 	}
 }
 
-// What goes on for long without any task is decided on in pieces: all of it at
-// once would have to fit into memory, and nobody could stop it.
-func TestMuchIsDecidedInPieces(t *testing.T) {
+// Decisions without tasks are cut: otherwise they would have to fit into memory,
+// and could not be stopped.
+func TestLongDecisionsAreCut(t *testing.T) {
 	p := program()
 	route := p.AddBlock(ir.Block{Steps: []ir.Step{{ID: "on", Action: ir.Route{}}}})
 	inner := p.AddBlock(ir.Block{Steps: []ir.Step{{ID: "inner", Action: ir.Loop{
@@ -1401,7 +1404,7 @@ func TestMuchIsDecidedInPieces(t *testing.T) {
 			folded := &plan.State{Run: w.s.Run}
 			folded.Fold(w.log)
 			folded.MarkAll()
-			w.s = folded // another process goes on
+			w.s = folded // another process continues
 		}
 	}
 	if w.s.Finished == nil || w.s.Finished.Outcome != journal.OutcomeOK || pieces < 10 {

@@ -14,11 +14,11 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
-// generator makes programs of every kind of control flow, nested at random.
+// generator generates programs with all kinds of control flow, nested at random.
 type generator struct {
 	t *rapid.T
 	p *ir.Program
-	n int // of steps so far, for unique names
+	n int // number of steps, for unique names
 }
 
 func pick[T any](g *generator, label string, from ...T) T {
@@ -149,7 +149,7 @@ func (g *generator) step(depth int) ir.Step {
 	return s
 }
 
-// program fills blocks so that the body is block 0.
+// program generates the blocks; block 0 is the body.
 func (g *generator) program(depth int) {
 	g.p.Blocks = []ir.Block{{}}
 	body := g.block(depth)
@@ -168,10 +168,9 @@ func (g *generator) program(depth int) {
 	}
 }
 
-// TestRandomPrograms drives random programs through random events and holds
-// the plan to its laws after every batch; whatever happens, the run can be
-// brought to its end.
-func TestRandomPrograms(t *testing.T) {
+// TestLawsHoldForRandomPrograms applies random inputs to random programs and checks the
+// plan's laws after every batch. Every run can be brought to its end.
+func TestLawsHoldForRandomPrograms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := &generator{t: t, p: &ir.Program{Name: "random", MayIntervene: true}}
 		g.program(2)
@@ -212,9 +211,9 @@ func (g *generator) result(w journal.Work) plan.Result {
 	return r
 }
 
-// happen lets one random thing happen.
+// happen applies one random input.
 func (g *generator) happen(w *world) {
-	// Tasks of cancelled frames and of runs that are over may still report.
+	// Tasks of cancelled frames and of finished runs may still report.
 	if len(w.tasks) > 0 && g.chance("work", 75) {
 		i := rapid.IntRange(0, len(w.tasks)-1).Draw(g.t, "task")
 		task := w.tasks[i]
@@ -287,7 +286,7 @@ func (g *generator) happen(w *world) {
 	}
 }
 
-// goBack takes the run back to a step of its body, if it had come to it.
+// goBack rewinds the run to a step of its body, if it has reached it.
 func (g *generator) goBack(w *world) {
 	body := w.p.Root().Blocks[ir.Body].Steps
 	step := body[rapid.IntRange(0, len(body)-1).Draw(g.t, "to")].ID
@@ -304,7 +303,7 @@ func (g *generator) goBack(w *world) {
 	}
 }
 
-// bringToAnEnd answers everything until the run is over.
+// bringToAnEnd answers everything until the run has finished.
 func (g *generator) bringToAnEnd(w *world) {
 	for range 2000 {
 		if w.s.Finished != nil {
@@ -354,8 +353,8 @@ func (g *generator) bringToAnEnd(w *world) {
 	w.t.Fatalf("the run does not come to an end\n%s", w.s.Snapshot())
 }
 
-// invariants hold in every state: nothing is counted twice or forgotten, and
-// no budget is overshot.
+// invariants checks every state: nothing is counted twice or missing, and no
+// budget is exceeded.
 func (w *world) invariants() {
 	if w.s.Finished != nil {
 		return

@@ -24,7 +24,7 @@ func computed(t reporter, text string) *expr.Expr {
 
 func always(id string) []ir.Write { return []ir.Write{{Path: "states." + id, Always: true}} }
 
-// seen is a variable of the run's body.
+// seen returns a variable of the run's body.
 func (w *world) seen(path string) string {
 	if w.s.Root() == nil {
 		return ""
@@ -32,8 +32,8 @@ func (w *world) seen(path string) string {
 	return string(w.s.Root().Scope[path].JSON)
 }
 
-// What a failed step left is there for the steps that its failure leads to.
-func TestFailuresLeaveSomething(t *testing.T) {
+// The steps after a failure can read what the failed step wrote.
+func TestFailedStepsMakeTheirWrites(t *testing.T) {
 	run := task("a")
 	run.Writes = append(always("a"), ir.Write{Path: "state.only_if_well"})
 	run.Next = []ir.Edge{{On: []ir.Outcome{ir.Failed}, When: computed(t, "states.a.ExitCode == 7"), To: ir.Target{
@@ -52,7 +52,7 @@ func TestFailuresLeaveSomething(t *testing.T) {
 	if len(w.s.OpenGates()) != 1 || w.seen("states.a") != `{"ExitCode":7}` || w.seen("state.only_if_well") != "" {
 		t.Fatalf("%v\n%s", w.s.Root().Scope, describe(w.log))
 	}
-	// Without a value of its own, it says what went wrong.
+	// Without a value, the variable has the error.
 	w = start(t, p, "")
 	w.do = failing("a")
 	w.run(first)
@@ -64,7 +64,7 @@ func TestFailuresLeaveSomething(t *testing.T) {
 	}
 }
 
-func TestResults(t *testing.T) {
+func TestStepsComputeTheirResults(t *testing.T) {
 	shape := `outcome == "ok" ? {"Output": result, "ok": true} : {"Output": failure.error, "ok": false}`
 	step := func(id string, a ir.Action) ir.Step {
 		return ir.Step{ID: id, Action: a, Writes: always(id), Result: computed(t, shape)}
@@ -120,9 +120,9 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// An end makes the last result of what came before, and its message of what
-// there is.
-func TestEndsSpeak(t *testing.T) {
+// An end step computes the run's result from the previous step, and its message
+// from variables.
+func TestEndStepsComputeResultAndMessage(t *testing.T) {
 	done := ir.Step{ID: "done", Action: ir.End{}, Result: computed(t, "result.Output"), Writes: []ir.Write{{
 		Path: "output",
 	}}}
@@ -146,9 +146,8 @@ func TestEndsSpeak(t *testing.T) {
 	}
 }
 
-// Steps that are made of frames are tried again as a whole, each time under
-// keys of their own.
-func TestGroupsAreRetried(t *testing.T) {
+// Steps of frames are retried as a whole, with new keys.
+func TestStepsOfFramesAreRetried(t *testing.T) {
 	for name, action := range map[string]ir.Action{
 		"loop":     ir.Loop{Block: 1, Each: &ir.Each{Items: items(t, "input.list"), Var: "x"}},
 		"parallel": ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "x", Block: 1}, {Name: "y", Block: 2}}},
@@ -181,7 +180,7 @@ func TestGroupsAreRetried(t *testing.T) {
 					t.Errorf("%s was done %d times", key, n)
 				}
 			}
-			// And if it never works, it fails once.
+			// The last attempt fails the step once.
 			w = start(t, p, `{"list":[1]}`)
 			w.do = failing("inner")
 			w.run(first)
@@ -192,8 +191,8 @@ func TestGroupsAreRetried(t *testing.T) {
 	}
 }
 
-// A call is tried again only after the exit codes that its step names; the
-// child's own code does not become that of the run.
+// A call is retried only after the exit codes that its step names. The child's
+// exit code does not become that of the run.
 func TestCallsAreRetriedByExitCode(t *testing.T) {
 	for status, want := range map[int]int{75: 3, 3: 1} {
 		p := program(ir.Step{ID: "g", Action: ir.Call{}, Retry: &ir.Retry{
@@ -210,8 +209,8 @@ func TestCallsAreRetriedByExitCode(t *testing.T) {
 	}
 }
 
-// A loop that cannot even begin is not tried for ever.
-func TestGroupsThatCannotBegin(t *testing.T) {
+// A loop that cannot start is not retried forever.
+func TestLoopsThatCannotStartFail(t *testing.T) {
 	g := ir.Step{
 		ID: "g", Action: ir.Loop{Block: 1, Each: &ir.Each{Items: items(t, "input"), Var: "x"}},
 		Retry: &ir.Retry{MaxAttempts: 2},
@@ -225,7 +224,7 @@ func TestGroupsThatCannotBegin(t *testing.T) {
 	}
 }
 
-func TestLoopsKnowTheirParents(t *testing.T) {
+func TestLoopVariablesHaveTheirParents(t *testing.T) {
 	inner := ir.Step{ID: "in", Action: ir.Loop{Block: 2, Each: &ir.Each{Items: items(t, "input.b"), Var: "loop.item"}}}
 	work := task("work")
 	work.Next = []ir.Edge{{
@@ -245,8 +244,8 @@ func TestLoopsKnowTheirParents(t *testing.T) {
 	}
 }
 
-// A failed parallel step still has what its branches wrote.
-func TestBranchesOfAFailureAreMerged(t *testing.T) {
+// The writes of branches stay if their parallel step fails.
+func TestBranchesMergeAfterAFailure(t *testing.T) {
 	par := ir.Step{
 		ID:     "par",
 		Action: ir.Parallel{Join: ir.JoinSettle, Branches: []ir.Branch{{Name: "x", Block: 1}, {Name: "y", Block: 2}}},
@@ -265,7 +264,7 @@ func TestBranchesOfAFailureAreMerged(t *testing.T) {
 	}
 }
 
-func TestChildInputs(t *testing.T) {
+func TestChildInputsAreFilledIn(t *testing.T) {
 	p := program(ir.Step{ID: "g", Action: ir.Call{Inputs: []ir.Binding{{Name: "n", Value: computed(t, "inputs.n")}}}})
 	child := program(task("inner"))
 	child.Vars = []ir.Var{{Path: "env.HOME", From: "env:HOME"}, {Path: "env.X", From: "env:X"}}

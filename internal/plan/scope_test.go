@@ -9,8 +9,8 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// What a step reads looks the same whether it had to be decoded or not.
-func TestReadingPlainTextIsNoDifferent(t *testing.T) {
+// A read returns the same JSON with and without decoding.
+func TestReadsOfPlainTextNeedNoDecoding(t *testing.T) {
 	p := Compile(&ir.Program{Blocks: []ir.Block{{}}})
 	for _, raw := range []string{
 		`"plain text, it is"`, `""`, `"a \"quote\""`, `"<b>&"`, `"\u00e9"`, `"é"`, `"\t"`, `1`, `1.50`, `null`,
@@ -31,8 +31,8 @@ func TestReadingPlainTextIsNoDifferent(t *testing.T) {
 	}
 }
 
-// A namespace that was written as a whole nearby hides its parts farther away.
-func TestReadingPlainTextLooksAtTheNearestScope(t *testing.T) {
+// A namespace in a nearer scope hides its parts in outer scopes.
+func TestReadsOfPlainTextUseTheNearestScope(t *testing.T) {
 	p := Compile(&ir.Program{Blocks: []ir.Block{{}}})
 	root := &Frame{Scope: map[string]journal.Value{"state.a": {JSON: json.RawMessage(`"far"`)}}}
 	inner := &Frame{Path: "0", Scope: map[string]journal.Value{"state": {JSON: json.RawMessage(`{"a":"near"}`)}}}
