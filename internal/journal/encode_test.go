@@ -28,8 +28,8 @@ func TestEveryFactIsListed(t *testing.T) {
 
 var rawType = reflect.TypeFor[json.RawMessage]()
 
-// fill gives every field of v a value, so that a field added to a fact is
-// tested without anybody thinking of it.
+// fill sets every field of v, so that a new field of a fact is tested
+// automatically.
 func fill(t *rapid.T, v reflect.Value) {
 	if v.Type() == rawType {
 		v.SetBytes([]byte(rapid.SampledFrom([]string{
@@ -142,7 +142,7 @@ func TestEveryEventSurvivesTheJournal(t *testing.T) {
 }
 
 // Random facts have few fields set at once; here every field has a value.
-func TestNoFieldOfAFactIsForgotten(t *testing.T) {
+func TestEveryFieldOfAFactIsEncoded(t *testing.T) {
 	for _, zero := range everyFact() {
 		v := reflect.New(reflect.TypeOf(zero)).Elem()
 		occupy(v)
@@ -195,7 +195,7 @@ func occupy(v reflect.Value) {
 
 // A nil json.RawMessage without omitempty would go out as null and come back
 // as something.
-func TestRawFieldsAreLeftOutWhenEmpty(t *testing.T) {
+func TestEmptyRawFieldsAreOmitted(t *testing.T) {
 	var visit func(path string, typ reflect.Type)
 	visit = func(path string, typ reflect.Type) {
 		switch typ.Kind() {
@@ -218,7 +218,7 @@ func TestRawFieldsAreLeftOutWhenEmpty(t *testing.T) {
 	}
 }
 
-func TestStringsThatAreNotUTF8(t *testing.T) {
+func TestInvalidUTF8IsReplaced(t *testing.T) {
 	for _, s := range []string{"\xff", "a\xc3", "\xed\xa0\x80", "\xf0\x9d\x84"} {
 		events := []Event{{Seq: 1, Fact: TaskStarted{Work: Work{Place: Place{Step: s}}}}}
 		body, exact, err := EncodeExact(nil, events)
@@ -255,7 +255,7 @@ func TestRawJSONIsCompactedOrRefused(t *testing.T) {
 	}
 }
 
-func TestFactsThatCannotBeStored(t *testing.T) {
+func TestUnknownFactsAreRefused(t *testing.T) {
 	for _, f := range []Fact{nil, &TaskStarted{}} {
 		if _, err := Encode(nil, []Event{{Seq: 1, Fact: f}}); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%T: %v", f, err)
@@ -263,7 +263,7 @@ func TestFactsThatCannotBeStored(t *testing.T) {
 	}
 }
 
-func TestDamageIsNamed(t *testing.T) {
+func TestDecodeErrorsNameTheDamage(t *testing.T) {
 	good, err := Encode(nil, []Event{{Seq: 1, At: 2, Run: "r", Fact: Claimed{Owner: "o"}}})
 	if err != nil {
 		t.Fatal(err)
@@ -349,7 +349,7 @@ var chainStep = []Event{
 
 // What Encode writes is read the short way: otherwise it would be slow, and
 // no other test would tell.
-func TestWhatIsWrittenIsReadTheShortWay(t *testing.T) {
+func TestEncodedFactsAreDecodedByTheFastCodec(t *testing.T) {
 	for _, zero := range everyFact() {
 		full := reflect.New(reflect.TypeOf(zero)).Elem()
 		occupy(full)

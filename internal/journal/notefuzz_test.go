@@ -10,8 +10,8 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// FuzzReadNote holds that a note is read as encoding/json reads it, whoever has
-// written it: another version, another program, or nobody.
+// FuzzReadNote checks that ReadNote accepts exactly what encoding/json accepts,
+// whatever wrote the note.
 func FuzzReadNote(f *testing.F) {
 	for _, seed := range []string{
 		`{"name":"a","call_id":"b","input":{"a":1},"output":[1,2],"error":"x"}`,

@@ -34,9 +34,9 @@ func Run(t *testing.T, subject Subject) {
 		test func(*testing.T, journal.Store)
 	}
 	tests := []promise{
-		{"a run begins and goes on", beginsAndGoesOn},
+		{"a run starts and continues", beginsAndGoesOn},
 		{"every kind of value comes back", valuesComeBack},
-		{"a run begins once", beginsOnce},
+		{"a run starts once", beginsOnce},
 		{"malformed batches are refused", malformed},
 		{"a batch follows the last event", followsLastEvent},
 		{"an old fence is refused", oldFence},
@@ -44,15 +44,15 @@ func Run(t *testing.T, subject Subject) {
 		{"releasing", releasing},
 		{"the inbox is taken with the append", inboxTaken},
 		{"a refused batch leaves nothing", refusedLeavesNothing},
-		{"mail", mail},
-		{"finished runs take no messages", finishedTakesNoMessages},
+		{"pending inboxes", pendingInboxes},
+		{"finished runs accept no messages", finishedTakesNoMessages},
 		{"due runs and the next wake time", due},
 		{"the index", index},
 		{"children", children},
 		{"snapshots", snapshots},
 		{"blobs", blobs},
 		{"deleting", deleting},
-		{"positions are never used again", positionsNeverReused},
+		{"positions are never reused", positionsNeverReused},
 		{"the tail is in commit order", tailOrder},
 		{"reading after an event in the middle of an append", readingFromTheMiddle},
 		{"changed", changed},
@@ -332,7 +332,7 @@ func inboxTaken(t *testing.T, s journal.Store) {
 	if kinds, _ := inbox(t, s, "a"); !slices.Equal(kinds, []string{"three"}) {
 		t.Fatalf("inbox %q", kinds)
 	}
-	// Nothing is taken twice, nor from somebody else's inbox.
+	// No message is taken twice, or from another run's inbox.
 	for _, taken := range [][]journal.InboxID{{ids[2], ids[0]}, {ids[2], others[0]}} {
 		b = Steps("a", 1, 2, 1)
 		b.Taken = taken
@@ -426,7 +426,7 @@ func refusedLeavesNothing(t *testing.T, s journal.Store) {
 	}
 }
 
-func mail(t *testing.T, s journal.Store) {
+func pendingInboxes(t *testing.T, s journal.Store) {
 	for _, id := range []journal.RunID{"a", "b", "c"} {
 		Append(t, s, Start(id, "me-"+journal.Owner(id)))
 	}

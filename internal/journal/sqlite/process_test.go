@@ -207,8 +207,8 @@ func verify(t *testing.T, dir string, acknowledged map[journal.RunID]journal.Seq
 	}
 }
 
-// ownAndAnswer keeps the store busy with its own runs without pause, and
-// carries on a run that another process posts to.
+// ownAndAnswer keeps the store busy with its own runs without pause, and answers
+// the messages of another process to one run.
 func ownAndAnswer(dir string) error {
 	ctx := context.Background()
 	s, err := sqlite.Open(filepath.Join(dir, "espalier.db"), sqlite.Options{})
@@ -304,7 +304,7 @@ func TestTwoProcessesOnOneStore(t *testing.T) {
 }
 
 // A reader sees what another process commits when it looks again.
-func TestFollowingAnotherProcess(t *testing.T) {
+func TestFollowSeesAnotherProcess(t *testing.T) {
 	dir := t.TempDir()
 	reader, writer := open(t, dir), open(t, dir)
 	defer reader.Close()
