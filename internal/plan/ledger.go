@@ -60,33 +60,70 @@ const (
 // Budgets lists the names of all budgets.
 var Budgets = []string{BudgetSteps, BudgetTools, BudgetTokens, BudgetMoney, BudgetDeadline}
 
+// limit returns the field of a named budget; nil if there is no such budget.
+func (l *Ledger) limit(budget string) **int64 {
+	switch budget {
+	case BudgetSteps:
+		return &l.Limits.Steps
+	case BudgetTools:
+		return &l.Limits.ToolCalls
+	case BudgetTokens:
+		return &l.Limits.Tokens
+	case BudgetMoney:
+		return &l.Limits.MicroDollars
+	case BudgetDeadline:
+		return &l.Limits.ActiveSeconds
+	}
+	return nil
+}
+
+// countedBy returns the part of a usage that a named budget counts. Active time
+// is not part of a usage: clocks measure it.
+func countedBy(budget string, u journal.Usage) int64 {
+	switch budget {
+	case BudgetSteps:
+		return u.Steps
+	case BudgetTools:
+		return u.ToolCalls
+	case BudgetTokens:
+		return tokens(u)
+	case BudgetMoney:
+		return u.MicroDollars
+	}
+	return 0
+}
+
+func tokens(u journal.Usage) int64 { return u.InputTokens + u.OutputTokens }
+
+// Limit returns the limit of a named budget; nil if there is none.
+func (l *Ledger) Limit(budget string) *int64 {
+	if limit := l.limit(budget); limit != nil {
+		return *limit
+	}
+	return nil
+}
+
+// raise sets the limit of a named budget.
+func (l *Ledger) raise(budget string, to int64) {
+	if limit := l.limit(budget); limit != nil {
+		*limit = &to
+	}
+}
+
 // short returns the first budget that an amount exceeds, or "". later reports
 // whether it may fit after reservations are settled.
 func (l *Ledger) short(amount journal.Usage) (budget string, later bool) {
-	over := func(limit *int64, used, held, more int64) (short, wait bool) {
-		if limit == nil || more == 0 || used+held+more <= *limit {
-			return false, false
+	for _, name := range Budgets {
+		limit, more := l.Limit(name), countedBy(name, amount)
+		if limit == nil || more == 0 {
+			continue
 		}
-		return true, used+more <= *limit
-	}
-	for _, b := range []struct {
-		name             string
-		limit            *int64
-		used, held, more int64
-	}{
-		{BudgetSteps, l.Limits.Steps, l.Used.Steps, l.Held.Steps, amount.Steps},
-		{BudgetTools, l.Limits.ToolCalls, l.Used.ToolCalls, l.Held.ToolCalls, amount.ToolCalls},
-		{BudgetTokens, l.Limits.Tokens, tokens(l.Used), tokens(l.Held), tokens(amount)},
-		{BudgetMoney, l.Limits.MicroDollars, l.Used.MicroDollars, l.Held.MicroDollars, amount.MicroDollars},
-	} {
-		if short, wait := over(b.limit, b.used, b.held, b.more); short {
-			return b.name, wait
+		if used := countedBy(name, l.Used) + more; used+countedBy(name, l.Held) > *limit {
+			return name, used <= *limit
 		}
 	}
 	return "", false
 }
-
-func tokens(u journal.Usage) int64 { return u.InputTokens + u.OutputTokens }
 
 // ActiveAt returns the active time at a moment.
 func (l *Ledger) ActiveAt(now journal.Millis) time.Duration {
@@ -104,42 +141,6 @@ func (l *Ledger) deadline() journal.Millis {
 		return 0
 	}
 	return l.due(journal.Millis(*l.Limits.ActiveSeconds * 1000))
-}
-
-// raise sets a limit and reports whether there is such a budget.
-func (l *Ledger) raise(budget string, to int64) bool {
-	switch budget {
-	case BudgetSteps:
-		l.Limits.Steps = &to
-	case BudgetTools:
-		l.Limits.ToolCalls = &to
-	case BudgetTokens:
-		l.Limits.Tokens = &to
-	case BudgetMoney:
-		l.Limits.MicroDollars = &to
-	case BudgetDeadline:
-		l.Limits.ActiveSeconds = &to
-	default:
-		return false
-	}
-	return true
-}
-
-// Limit returns the limit of a named budget; nil if there is none.
-func (l *Ledger) Limit(budget string) *int64 {
-	switch budget {
-	case BudgetSteps:
-		return l.Limits.Steps
-	case BudgetTools:
-		return l.Limits.ToolCalls
-	case BudgetTokens:
-		return l.Limits.Tokens
-	case BudgetMoney:
-		return l.Limits.MicroDollars
-	case BudgetDeadline:
-		return l.Limits.ActiveSeconds
-	}
-	return nil
 }
 
 // ledgers calls do for every ledger that work in a frame counts in.
