@@ -48,18 +48,8 @@ func (s *State) Check(p *Program, in Input) error {
 		return refusal(TooLate, "the run is over: %s", s.Finished.Outcome)
 	}
 	switch x := in.(type) {
-	case Result:
-		return s.checkOpen(x.Work)
-	case Note:
-		return s.checkOpen(x.Work)
-	case Reserve:
-		return s.checkOpen(x.Work)
-	case Gone:
-		return s.checkOpen(x.Work)
-	case Ask:
-		return s.checkOpen(x.Work)
-	case Sleep:
-		return s.checkOpen(x.Work)
+	case taskInput:
+		return s.checkRunning(x.task())
 	case Decision:
 		_, err := s.gateFor(p, &x)
 		return err
@@ -87,9 +77,10 @@ func (s *State) Check(p *Program, in Input) error {
 	return nil
 }
 
-func (s *State) checkOpen(w journal.Work) error {
+// checkRunning refuses the inputs of tasks that do not run, or run again by now.
+func (s *State) checkRunning(w journal.Work, rerun int) error {
 	f := s.Frames[w.Frame]
-	if f == nil || f.Phase != Working || f.Work() != w {
+	if f == nil || f.Phase != Working || f.Work() != w || f.Rerun != rerun {
 		return refusal(TooLate, "task %s is not being done", w.Key())
 	}
 	return nil

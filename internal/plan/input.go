@@ -10,6 +10,21 @@ import (
 // InputRefused with the reason.
 type Input interface{ inputName() string }
 
+// taskInput is an input from a running task, or about one. It names the task and
+// its rerun, so that what a lost execution still sends is not taken for that of
+// its rerun.
+type taskInput interface {
+	Input
+	task() (w journal.Work, rerun int)
+}
+
+func (x Result) task() (journal.Work, int)  { return x.Work, x.Rerun }
+func (x Note) task() (journal.Work, int)    { return x.Work, x.Rerun }
+func (x Reserve) task() (journal.Work, int) { return x.Work, x.Rerun }
+func (x Gone) task() (journal.Work, int)    { return x.Work, x.Rerun }
+func (x Ask) task() (journal.Work, int)     { return x.Work, x.Rerun }
+func (x Sleep) task() (journal.Work, int)   { return x.Work, x.Rerun }
+
 // The modes of a step that consists of frames.
 const (
 	ModeParallel = "parallel"
@@ -28,6 +43,7 @@ const (
 // Result is the end of a task.
 type Result struct {
 	Work    journal.Work
+	Rerun   int
 	Outcome journal.Outcome // ok, failed, cancelled
 	Class   journal.Class
 	Error   string
@@ -41,6 +57,7 @@ type Result struct {
 // it ends.
 type Note struct {
 	Work    journal.Work
+	Rerun   int
 	N       int
 	Kind    string
 	Data    json.RawMessage
@@ -51,6 +68,7 @@ type Note struct {
 // Reserve requests budget before a call inside a task.
 type Reserve struct {
 	Work   journal.Work
+	Rerun  int
 	N      int
 	Amount journal.Usage
 	// Least is the number of output tokens that suffices if fewer than Amount are
@@ -61,6 +79,7 @@ type Reserve struct {
 // Gone reports that a task has lost its process, so that its outcome is unknown.
 type Gone struct {
 	Work   journal.Work
+	Rerun  int
 	Why    string
 	Policy journal.Recovery
 	Until  journal.Millis // when the task was last known to run; 0 is now
@@ -73,6 +92,7 @@ type Gone struct {
 // approval. After the answer it continues from its notes.
 type Ask struct {
 	Work  journal.Work
+	Rerun int
 	Call  string // key of the call
 	Shows map[string]json.RawMessage
 	// Within is the time for an answer; 0 is unlimited.
@@ -82,9 +102,10 @@ type Ask struct {
 // Sleep reports that a task has stopped because something that it needs is not
 // available for some time. Then it continues from its notes.
 type Sleep struct {
-	Work journal.Work
-	For  journal.Millis
-	Why  string
+	Work  journal.Work
+	Rerun int
+	For   journal.Millis
+	Why   string
 }
 
 // Decision answers an open gate.

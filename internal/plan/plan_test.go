@@ -60,9 +60,30 @@ func start(t reporter, program *ir.Program, input string) *world {
 
 func (w *world) tell(in ...plan.Input) []journal.Event {
 	w.t.Helper()
-	events := w.s.Decide(w.p, w.now, in...)
+	events := w.s.Decide(w.p, w.now, current(w.s, in)...)
 	w.took(events)
 	return events
+}
+
+// current sets the rerun of inputs of tasks to that of the running execution,
+// unless a test has set it; -1 stands for the first execution.
+func current(s *plan.State, in []plan.Input) []plan.Input {
+	out := slices.Clone(in)
+	for i, one := range in {
+		v := reflect.New(reflect.TypeOf(one)).Elem()
+		v.Set(reflect.ValueOf(one))
+		rerun := v.FieldByName("Rerun")
+		if !rerun.IsValid() {
+			continue
+		}
+		work := v.FieldByName("Work").Interface().(journal.Work)
+		if f := s.Frames[work.Frame]; f != nil && rerun.Int() == 0 {
+			rerun.SetInt(int64(f.Rerun))
+		}
+		rerun.SetInt(max(rerun.Int(), 0))
+		out[i] = v.Interface().(plan.Input)
+	}
+	return out
 }
 
 func (w *world) took(events []journal.Event) {
@@ -950,6 +971,36 @@ func TestLostTasksFollowTheirRecovery(t *testing.T) {
 		if w.s.Finished.Outcome != want {
 			t.Errorf("%s: %+v", answer, w.s.Finished)
 		}
+	}
+}
+
+// What a lost execution of a task still sends is not taken for that of its rerun.
+func TestInputsOfALostExecutionAreRefused(t *testing.T) {
+	w := start(t, program(task("a")), "")
+	work := w.tasks[0]
+	w.tell(plan.Gone{Work: work, Why: "crash", Policy: journal.RecoveryRerun})
+	const lost, rerun = -1, 1
+	late := []plan.Input{
+		plan.Note{Work: work, Rerun: lost, N: 1, Kind: "reply"},
+		plan.Reserve{Work: work, Rerun: lost, N: 1, Amount: journal.Usage{OutputTokens: 1}},
+		plan.Ask{Work: work, Rerun: lost, Call: "a#0/call:1"},
+		plan.Sleep{Work: work, Rerun: lost, For: 1},
+		plan.Gone{Work: work, Rerun: lost, Policy: journal.RecoveryRerun},
+		plan.Result{Work: work, Rerun: lost, Outcome: journal.OutcomeOK},
+	}
+	for _, in := range late {
+		events := w.tell(in)
+		if len(events) != 1 {
+			t.Fatalf("%+v: %s", in, describe(events))
+		}
+		if x, ok := events[0].Fact.(journal.InputRefused); !ok || x.Code != string(plan.TooLate) {
+			t.Errorf("%+v: %+v", in, events[0].Fact)
+		}
+	}
+	w.tell(plan.Note{Work: work, Rerun: rerun, N: 1, Kind: "reply"})
+	w.tell(plan.Result{Work: work, Rerun: rerun, Outcome: journal.OutcomeOK})
+	if w.s.Finished == nil || w.s.Finished.Outcome != journal.OutcomeOK {
+		t.Error(describe(w.log))
 	}
 }
 

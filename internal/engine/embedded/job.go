@@ -123,7 +123,7 @@ func (j *job) requests(notes []step.Note) ([]request, error) {
 		}
 		j.last++
 		note := plan.Note{
-			Work: j.Work, N: j.last, Kind: n.Kind, Data: data, Settles: int(n.Settles), Usage: n.Usage,
+			Work: j.Work, Rerun: j.Job.Rerun, N: j.last, Kind: n.Kind, Data: data, Settles: int(n.Settles), Usage: n.Usage,
 		}
 		out = append(out, request{in: note})
 		j.history = append(j.history, journal.TaskNoted{
@@ -172,7 +172,7 @@ func (j *job) ReserveUpTo(
 	j.r.mu.Unlock()
 	refused := make(chan error, 1)
 	requests = append(requests, request{
-		in: plan.Reserve{Work: j.Work, N: n, Amount: most, Least: least},
+		in: plan.Reserve{Work: j.Work, Rerun: j.Job.Rerun, N: n, Amount: most, Least: least},
 		done: func(err error) {
 			if err != nil {
 				refused <- err

@@ -129,7 +129,7 @@ func (r *run) continueFrom(more []request) {
 		if starved[t.Key()] {
 			continue // it waited for budget before a call: it can continue there
 		}
-		gone := r.e.Lost(t.Work, r.state.TaskOf(r.program, t.Frame), r.history[t.Key()], "its process is gone")
+		gone := r.e.Lost(t.Work, t.Rerun, r.state.TaskOf(r.program, t.Frame), r.history[t.Key()], "its process is gone")
 		gone.Until = r.state.At
 		if gone.Policy == journal.RecoveryAsk && r.e.reruns(r.id) {
 			gone.Policy, gone.Why = journal.RecoveryRerun, gone.Why+"; somebody has it done again"
@@ -151,7 +151,9 @@ func (r *run) continueFrom(more []request) {
 		switch {
 		case !starved[t.Key()] || r.gone:
 		case t.Frame.Cancelled: // no goroutine runs it that could end it
-			r.queue = append(r.queue, request{in: plan.Result{Work: t.Work, Outcome: journal.OutcomeCancelled}})
+			r.queue = append(r.queue, request{in: plan.Result{
+				Work: t.Work, Rerun: t.Rerun, Outcome: journal.OutcomeCancelled,
+			}})
 		case r.jobs[t.Key()] == nil && r.state.Summary().Status != journal.Exceeded:
 			r.launch(t)
 		}
@@ -452,7 +454,7 @@ func (r *run) effect(e *journal.Event) {
 		}
 		if r.state.Hold { // the task has not started
 			r.queue = append(r.queue, request{in: plan.Gone{
-				Work: x.Work, Why: engine.ErrParked.Error(), Policy: journal.RecoveryRerun,
+				Work: x.Work, Rerun: x.Rerun, Why: engine.ErrParked.Error(), Policy: journal.RecoveryRerun,
 			}})
 			return
 		}
