@@ -112,5 +112,5 @@ var (
 	ErrClosed = errors.New("the engine is shutting down")
 	// ErrNotReached means that a run cannot continue from a step that it has
 	// never reached.
-	ErrNotReached = errors.New("the run has never come to that step")
+	ErrNotReached = errors.New("the run has never reached that step")
 )

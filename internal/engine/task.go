@@ -17,7 +17,7 @@ var (
 	ErrCancelled = errors.New("cancelled")
 	ErrDeadline  = errors.New("the deadline has passed")
 	ErrParked    = errors.New("the run is parked")
-	ErrTimedOut  = errors.New("the step's time is up")
+	ErrTimedOut  = errors.New("the step timed out")
 )
 
 // Recovery returns what happens to a task whose outcome is unknown. If the task
@@ -170,5 +170,5 @@ func (c *Core) Ended(
 
 // BudgetError is the error of a reservation that the plan has refused.
 func BudgetError(budget string) error {
-	return step.Errorf(step.ClassBudget, "the budget of %s is used up", budget)
+	return step.Errorf(step.ClassBudget, "the budget of %s is exhausted", budget)
 }

@@ -9,7 +9,7 @@ import (
 var (
 	// ErrConflict means that another writer has appended to the run or owns it
 	// now.
-	ErrConflict = errors.New("the run has moved on under another writer")
+	ErrConflict = errors.New("another process has written to the run")
 	// ErrUnknownRun means that there is no such run.
 	ErrUnknownRun = errors.New("there is no such run")
 	// ErrExists means that a run with that ID exists.

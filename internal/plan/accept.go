@@ -45,7 +45,7 @@ func refusal(code RefusalCode, format string, args ...any) *Refusal {
 // be accepted. It does not change the state.
 func (s *State) Check(p *Program, in Input) error {
 	if s.Finished != nil {
-		return refusal(TooLate, "the run is over: %s", s.Finished.Outcome)
+		return refusal(TooLate, "the run has finished: %s", s.Finished.Outcome)
 	}
 	switch x := in.(type) {
 	case taskInput:
@@ -81,7 +81,7 @@ func (s *State) Check(p *Program, in Input) error {
 func (s *State) checkRunning(w journal.Work, rerun int) error {
 	f := s.Frames[w.Frame]
 	if f == nil || f.Phase != Working || f.Work() != w || f.Rerun != rerun {
-		return refusal(TooLate, "task %s is not being done", w.Key())
+		return refusal(TooLate, "task %s is not running", w.Key())
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func (s *State) checkRaise(x *Raise) error {
 func (s *State) checkEdit(p *Program, x *Edit) error {
 	switch {
 	case !p.unit("").ir.MayIntervene:
-		return refusal(NotAllowed, "this workflow does not let anybody change its state while it runs")
+		return refusal(NotAllowed, "this workflow does not allow changes to its state while it runs")
 	case s.Open > 0:
 		return s.busy()
 	case x.Path == "input" || strings.HasPrefix(x.Path, "input."):
@@ -122,7 +122,7 @@ func (s *State) busy() error {
 	if s.Open == s.Stuck() {
 		return refusal(NotAllowed, "a step waits for budget: raise it first, or cancel the run")
 	}
-	return refusal(NotAllowed, "a step is being done; pause the run first")
+	return refusal(NotAllowed, "a step is running; pause the run first")
 }
 
 // gateFor returns the gate that a decision is about.
@@ -564,7 +564,7 @@ func (d *decider) decideGate(f *Frame, x *Decision) {
 		}
 	case AnswerFail:
 		decided.Outcome, decided.Class = journal.OutcomeFailed, journal.ClassInDoubt
-		decided.Error = "a person said that it failed"
+		decided.Error = "a person decided that it failed"
 		decided.Value, decided.Writes = d.failureValue(f, step, journal.OutcomeFailed, failing{
 			Error: decided.Error, Class: journal.ClassInDoubt, Exit: 1,
 		})

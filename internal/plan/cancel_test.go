@@ -202,7 +202,7 @@ func TestResultsFromPeopleAreValidated(t *testing.T) {
 	w := lost(task("g"))
 	w.tell(plan.Decision{Answer: plan.AnswerFail})
 	if f := w.s.Finished; f == nil || f.Outcome != journal.OutcomeFailed || f.Reason != string(journal.ClassInDoubt) ||
-		f.Error != "a person said that it failed" {
+		f.Error != "a person decided that it failed" {
 		t.Errorf("%+v", f)
 	}
 }

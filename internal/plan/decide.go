@@ -240,7 +240,7 @@ func (d *decider) startStep(f *Frame, step *ir.Step, w journal.Work, via *int, s
 			left.Outcome, left.Class, left.Error = journal.OutcomeFailed, journal.ClassCondition, err.Error()
 		} else if class != "" {
 			left.Outcome, left.Class, left.Reason = journal.OutcomeFailed, class, string(class)
-			left.Error = fmt.Sprintf("none of the ways on from step %q fits", step.ID)
+			left.Error = fmt.Sprintf("no edge of step %q matches", step.ID)
 		}
 		d.leave(f, left)
 	case ir.Gate:
@@ -345,7 +345,7 @@ func (d *decider) startTask(f *Frame, w journal.Work, rerun int, via *int, stand
 		if spent.Path != "" {
 			d.leave(f, journal.StepLeft{
 				Place: w.Place, Outcome: journal.OutcomeFailed, Class: journal.ClassTimeout, Via: via, For: standIn,
-				Error: "there is no time left to do it in",
+				Error: "no time is left to run it",
 			})
 			return
 		}
@@ -377,7 +377,7 @@ func (d *decider) startTask(f *Frame, w journal.Work, rerun int, via *int, stand
 func (d *decider) noBudget(f *Frame, at journal.Place, budget string, via *int, standIn string) {
 	d.leave(f, journal.StepLeft{
 		Place: at, Outcome: journal.OutcomeFailed, Class: journal.ClassBudget, Via: via, For: standIn,
-		Error: fmt.Sprintf("the budget of %s is used up", budget),
+		Error: fmt.Sprintf("the budget of %s is exhausted", budget),
 	})
 }
 
@@ -635,7 +635,7 @@ func conditionFailed(step string, err error) Ending {
 
 // noSuchStep is the ending at a step that leads to a step which does not exist.
 func noSuchStep(step, to string) Ending {
-	return Ending{Outcome: journal.OutcomeFailed, Error: fmt.Sprintf("there is no step %q to go to", to), Step: step}
+	return Ending{Outcome: journal.OutcomeFailed, Error: fmt.Sprintf("step %q does not exist", to), Step: step}
 }
 
 // ending returns the ending of a program at an end step.
@@ -795,7 +795,7 @@ func (d *decider) closeCancelled(f *Frame) {
 	if f.FailedBy != "" {
 		end = Ending{
 			Outcome: journal.OutcomeFailed, Class: journal.Class(f.FailedBy), Reason: f.FailedBy, Step: f.Step,
-			Error: "it had no time left",
+			Error: "the time limit was reached",
 		}
 	}
 	d.close(f, end)
@@ -832,9 +832,9 @@ func (d *decider) timeOutGate(f *Frame) {
 		Place: f.Place(), Outcome: journal.OutcomeFailed, Method: MethodTimeout, Class: journal.ClassTimeout,
 		Reason: string(journal.ClassTimeout),
 	}
-	decided.Error = fmt.Sprintf("nobody decided within %s", g.Timeout.Words())
+	decided.Error = fmt.Sprintf("no decision within %s", g.Timeout.Words())
 	if f.Gate != nil && f.Gate.Kind == journal.GateEvent {
-		decided.Error = fmt.Sprintf("the event %q did not come within %s", g.Event, g.Timeout.Words())
+		decided.Error = fmt.Sprintf("the event %q did not arrive within %s", g.Event, g.Timeout.Words())
 	}
 	if g.OnTimeout == ir.TimeoutSkip {
 		decided.Outcome, decided.Class, decided.Error = journal.OutcomeSkipped, "", ""

@@ -101,7 +101,7 @@ func (d *decider) join(f *Frame, a *ir.Parallel) {
 			}
 		}
 		if left.Error == "" {
-			left.Error = "no branch ended well"
+			left.Error = "no branch succeeded"
 		}
 	}
 	left.Merge = d.merges(f)

@@ -23,7 +23,7 @@ func (p *Program) CheckReturn(step string) error {
 			if _, inside := index[step]; inside {
 				return refusal(
 					NotAllowed,
-					"step %q lies in a branch, a loop or another workflow: a run can go back only to a step of its own main line",
+					"step %q is inside a branch, a loop or another workflow; a run can only go back to a step of its main line",
 					step,
 				)
 			}

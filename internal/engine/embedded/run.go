@@ -129,10 +129,10 @@ func (r *run) continueFrom(more []request) {
 		if starved[t.Key()] {
 			continue // it waited for budget before a call: it can continue there
 		}
-		gone := r.e.Lost(t.Work, t.Rerun, r.state.TaskOf(r.program, t.Frame), r.history[t.Key()], "its process is gone")
+		gone := r.e.Lost(t.Work, t.Rerun, r.state.TaskOf(r.program, t.Frame), r.history[t.Key()], "its process has ended")
 		gone.Until = r.state.At
 		if gone.Policy == journal.RecoveryAsk && r.e.reruns(r.id) {
-			gone.Policy, gone.Why = journal.RecoveryRerun, gone.Why+"; somebody has it done again"
+			gone.Policy, gone.Why = journal.RecoveryRerun, gone.Why+"; it is rerun on request"
 		}
 		lost = append(lost, gone)
 	}
@@ -211,7 +211,7 @@ func (r *run) push(j *job, requests ...request) {
 }
 
 // errNotHeld means that this process does not hold the run anymore.
-var errNotHeld = errors.New("the run has been given up by this process")
+var errNotHeld = errors.New("this process does not hold the run anymore")
 
 // pending is a decision that is not durable yet.
 type pending struct {
