@@ -12,7 +12,7 @@ import (
 )
 
 // Fold applies the events of one or more whole appends. Nothing is left to
-// decideGate at the end of an append, so no frame stays marked.
+// decide at the end of an append, so no frame stays marked.
 func (s *State) Fold(events []journal.Event) {
 	for i := range events {
 		s.Apply(&events[i])
