@@ -219,9 +219,27 @@ func (e *Engine) Work(ctx context.Context, skip func(journal.RunID) bool) error 
 	}
 }
 
-// claimOrphans claims the runnable runs that have no living owner.
+// taskEnded counts a task that has ended after its run was dropped.
+func (e *Engine) taskEnded(id journal.RunID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ending[id]--; e.ending[id] <= 0 {
+		delete(e.ending, id)
+	}
+}
+
+// abandoned reports whether this process owns a run only in the store: it has
+// dropped the run after a failed append, and no task of it runs anymore.
+func (e *Engine) abandoned(id journal.RunID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.runs[id] == nil && e.loading[id] == nil && e.ending[id] == 0
+}
+
+// claimOrphans claims the runnable runs that have no living owner, and those that
+// this process has abandoned.
 func (e *Engine) claimOrphans(ctx context.Context) error {
-	dead := map[journal.Owner]bool{"": true, e.process.ID(): false}
+	dead := map[journal.Owner]bool{"": true}
 	for entry, err := range e.store.Runs(ctx, journal.Filter{Status: journal.Running}) {
 		if err != nil {
 			if ctx.Err() != nil {
@@ -230,6 +248,9 @@ func (e *Engine) claimOrphans(ctx context.Context) error {
 			return err
 		}
 		gone, known := dead[entry.Owner]
+		if entry.Owner == e.process.ID() {
+			gone, known = e.abandoned(entry.ID), true
+		}
 		if !known {
 			gone = e.process.Dead(entry.Owner)
 			dead[entry.Owner] = gone

@@ -65,6 +65,7 @@ type Engine struct {
 	sleeping map[journal.RunID]journal.Millis // runs of this process that wait for a time
 	rerun    map[journal.RunID]bool           // runs whose lost tasks run again
 	ahead    map[journal.RunID]journal.Millis // runs whose last event is ahead of the clock: see run.setClock
+	ending   map[journal.RunID]int            // tasks that still run although their run was dropped
 	waiting  map[journal.RunID]*waiter
 	closed   bool
 	held     bool                     // messages are recorded, and no task starts
@@ -84,7 +85,7 @@ func New(c Config) *Engine {
 		runs:  map[journal.RunID]*run{}, loading: map[journal.RunID]chan struct{}{},
 		waiting: map[journal.RunID]*waiter{}, emptied: make(chan struct{}, 1),
 		failed: map[journal.RunID]error{}, sleeping: map[journal.RunID]journal.Millis{},
-		rerun: map[journal.RunID]bool{}, ahead: map[journal.RunID]journal.Millis{}, writeAhead: map[string]bool{},
+		rerun: map[journal.RunID]bool{}, ending: map[journal.RunID]int{}, ahead: map[journal.RunID]journal.Millis{}, writeAhead: map[string]bool{},
 	}
 	for kind, runner := range c.Kinds {
 		_, e.writeAhead[kind] = runner.(step.WriteAhead)
@@ -225,13 +226,13 @@ func (e *Engine) loadRun(
 	if err != nil {
 		return err
 	}
-	r.continueFrom(requests)
+	r.continueLoaded(requests)
 	r.mu.Unlock()
 	return nil
 }
 
 // admit adds a run that was just loaded to those in memory, and returns with r.mu
-// locked: until the caller has called continueFrom, no other goroutine may advance the
+// locked: until the caller has called continueLoaded, no other goroutine may advance the
 // run. A task that it started would look like one that the previous owner lost.
 func (e *Engine) admit(r *run) error {
 	r.mu.Lock()
@@ -459,6 +460,9 @@ func (e *Engine) drop(r *run, reload chan struct{}) {
 	}
 	if r.err != nil {
 		e.failed[r.id] = r.err
+	}
+	if len(r.jobs) > 0 {
+		e.ending[r.id] += len(r.jobs)
 	}
 	delete(e.sleeping, r.id)
 	if r.err == nil && r.state != nil && !e.closed && !r.visit {

@@ -21,7 +21,7 @@ func (e *Engine) Admit(ctx context.Context, id journal.RunID) (movable func() bo
 		return free
 	}
 	begin = func() {
-		r.continueFrom(nil)
+		r.continueLoaded(nil)
 		r.mu.Unlock()
 	}
 	return movable, begin, e.admit(r)

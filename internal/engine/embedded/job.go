@@ -86,6 +86,9 @@ func (r *run) conclude(j *job, notes []request, last request) {
 	defer r.mu.Unlock()
 	if r.jobs[j.Job.Key] == j {
 		delete(r.jobs, j.Job.Key)
+		if r.gone {
+			r.e.taskEnded(r.id)
+		}
 	}
 	if r.gone {
 		return

@@ -114,9 +114,9 @@ func (r *run) wake() (journal.Millis, bool) {
 	return wake - r.ahead(), ok
 }
 
-// continueFrom continues a run that was just loaded: it handles the tasks that the
+// continueLoaded continues a run that was just loaded: it handles the tasks that the
 // previous owner lost, the messages, and the due timers. r.mu is held.
-func (r *run) continueFrom(more []request) {
+func (r *run) continueLoaded(more []request) {
 	r.index = r.state.Summary()
 	var lost []plan.Input
 	starved := map[string]bool{}

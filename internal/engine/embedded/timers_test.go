@@ -539,3 +539,65 @@ func TestLoadedRunIsNotAdvancedBeforeItContinues(t *testing.T) {
 		t.Errorf("done: %v", kind.Done)
 	}
 }
+
+// failing is a store that fails one append and works again afterwards.
+type failing struct {
+	journal.Store
+	mu   sync.Mutex
+	left int // appends before the failure
+}
+
+func (f *failing) Append(b journal.Batch, done func(error)) {
+	f.mu.Lock()
+	f.left--
+	fail := f.left == 0
+	f.mu.Unlock()
+	if fail {
+		go done(journal.ErrBusy)
+		return
+	}
+	f.Store.Append(b, done)
+}
+
+// A process that drives the whole store continues its own runs after an append
+// has failed. It waits for their tasks: none runs twice at the same time.
+func TestWorkContinuesRunsAfterAFailedAppend(t *testing.T) {
+	p := enginetest.Program(
+		[]ir.Step{{ID: "fan", Type: "parallel", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{
+			{Name: "x", Block: 1}, {Name: "y", Block: 2},
+		}}}, enginetest.Task("last")},
+		[]ir.Step{enginetest.Task("short")}, []ir.Step{enginetest.Task("long")})
+	for appends := 2; appends <= 4; appends++ {
+		synctest.Test(t, func(t *testing.T) {
+			store := memory.New()
+			defer store.Close()
+			kind := enginetest.NewKind()
+			var running sync.Map
+			kind.Hold = func(_ context.Context, job *step.Job) error {
+				if _, twice := running.LoadOrStore(job.Step.ID, true); twice {
+					t.Errorf("append %d fails: %s runs twice at the same time", appends, job.Step.ID)
+				}
+				takes := time.Second
+				if job.Step.ID == "long" {
+					takes = 5 * time.Second // longer than the worker needs to look again
+				}
+				time.Sleep(takes)
+				running.Delete(job.Step.ID)
+				return nil
+			}
+			e := newEngine(&failing{Store: store, left: appends}, (&peers{}).join("worker"), kind)
+			ctx, cancel := context.WithCancel(t.Context())
+			worked := make(chan error, 1)
+			go func() { worked <- e.Work(ctx, nil) }()
+			enginetest.Begin(t, e, p)
+			time.Sleep(time.Minute)
+			entry, err := store.Entry(t.Context(), enginetest.ID)
+			if err != nil || entry.Outcome != journal.OutcomeOK {
+				t.Errorf("append %d fails: %+v, %v", appends, entry, err)
+			}
+			cancel()
+			<-worked
+			enginetest.Stop(e)
+		})
+	}
+}
