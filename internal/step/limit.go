@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-var errTimeUp = errors.New("the step's time is up")
+var errTimeUp = errors.New("the step timed out")
 
 // Within does work for no longer than a template says, in seconds or as a
 // duration; an empty one sets no limit. What is written in the workflow as it is

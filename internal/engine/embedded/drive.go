@@ -11,10 +11,9 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
-// schedule makes sure that a run in memory is looked at when its time comes.
-// The run's mutex is held.
+// schedule sets the timer for a run in memory. r.mu is held.
 func (e *Engine) schedule(r *run) {
-	wake, ok := r.state.Wake()
+	wake, ok := r.wake()
 	if !ok {
 		return
 	}
@@ -24,12 +23,13 @@ func (e *Engine) schedule(r *run) {
 	e.mu.Unlock()
 }
 
-// setTimer keeps the engine's one timer at the earliest moment. e.mu is held.
+// setTimer makes the engine's only timer fire at this time, or earlier if it is
+// set so. e.mu is held.
 func (e *Engine) setTimer(at journal.Millis) {
 	if e.closed {
 		return
 	}
-	in := max(at.Time().Sub(e.clock()), 0)
+	in := min(max(at.Time().Sub(e.now().Time()), 0), maxTimer)
 	if e.timer == nil {
 		e.timerAt = at
 		e.timer = time.AfterFunc(in, e.onTimer)
@@ -41,7 +41,11 @@ func (e *Engine) setTimer(at journal.Millis) {
 	}
 }
 
-// onTimer wakes the runs whose time has come and sets the timer again.
+// maxTimer is the longest interval of the engine's timer. Go's timers do not
+// advance while the machine is suspended, but the wall clock does.
+const maxTimer = time.Minute
+
+// onTimer wakes the runs that are due and sets the timer again.
 func (e *Engine) onTimer() {
 	now := e.now()
 	var due []journal.RunID
@@ -69,7 +73,7 @@ func (e *Engine) onTimer() {
 	}
 }
 
-// wake makes a run decide on what is due by now, in memory or not.
+// wake makes a run decide on what is due, and loads it if it is not in memory.
 func (e *Engine) wake(id journal.RunID) {
 	e.mu.Lock()
 	r, skip := e.runs[id], e.skip
@@ -103,10 +107,11 @@ func (e *Engine) wake(id journal.RunID) {
 // process drives the run, or that nothing is left to drive.
 func isHandledElsewhere(err error) bool {
 	var owned *journal.OwnedError
-	return errors.As(err, &owned) || errors.Is(err, journal.ErrConflict) || errors.Is(err, engine.ErrClosed) || errors.Is(err, journal.ErrFinished)
+	return errors.As(err, &owned) || errors.Is(err, journal.ErrConflict) || errors.Is(err, engine.ErrClosed) ||
+		errors.Is(err, journal.ErrFinished)
 }
 
-// driveDue claims every run of the store whose time has come.
+// driveDue claims every run of the store that is due.
 func (e *Engine) driveDue() {
 	ids, next, err := e.store.Due(context.Background(), e.now())
 	if err != nil {
@@ -123,8 +128,8 @@ func (e *Engine) driveDue() {
 	}
 }
 
-// readInboxes accepts messages of other processes: for runs in memory, and for
-// all others when this process drives the whole store.
+// readInboxes delivers messages of other processes: to runs in memory and, if
+// this process drives the whole store, to all others.
 func (e *Engine) readInboxes(ctx context.Context) {
 	boxes, err := e.store.PendingInboxes(ctx)
 	if err != nil {
@@ -150,8 +155,8 @@ func (e *Engine) readInboxes(ctx context.Context) {
 	}
 }
 
-// deliver hands messages to the run, each once: they stay visible in the inbox
-// until the append that takes them is durable.
+// deliver passes messages to the run, each once. They stay in the inbox until the
+// append that answers them is durable.
 func (r *run) deliver(posted []journal.InboxMessage) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -160,8 +165,8 @@ func (r *run) deliver(posted []journal.InboxMessage) {
 	}
 	fresh := posted[:0]
 	for _, m := range posted {
-		if m.ID > r.heard {
-			r.heard = m.ID
+		if m.ID > r.delivered {
+			r.delivered = m.ID
 			fresh = append(fresh, m)
 		}
 	}
@@ -171,9 +176,8 @@ func (r *run) deliver(posted []journal.InboxMessage) {
 	}
 }
 
-// Listen reads messages of other processes until the context ends: when one of
-// them wakes this process, and at regular intervals in case a wake-up is lost.
-// Every engine that runs tasks needs one listener.
+// Listen implements engine.Driver. It reads the inboxes when another process
+// wakes this one, and at regular intervals in case a wake-up is lost.
 func (e *Engine) Listen(ctx context.Context) {
 	poll := time.NewTicker(pollOwn)
 	defer poll.Stop()
@@ -188,19 +192,17 @@ func (e *Engine) Listen(ctx context.Context) {
 	}
 }
 
-// lookEvery is how often a process that drives the whole store looks for runs
-// whose owner has died, which causes no wake-up.
-const lookEvery = time.Second
+// orphanInterval is how often a process that drives the whole store looks for runs of
+// dead owners: a death causes no wake-up.
+const orphanInterval = time.Second
 
-// Work drives every run of the store until the context ends: runs whose owner
-// has ended, timers, messages, runs that were started and left. It claims no run
-// for which skip returns true; skip may be called repeatedly and concurrently.
-// Nil skips none.
+// Work implements engine.Driver. It drives runs of dead owners, due timers,
+// messages, and runs that were started without a driver.
 func (e *Engine) Work(ctx context.Context, skip func(journal.RunID) bool) error {
 	e.mu.Lock()
 	e.all, e.skip = true, skip
 	e.mu.Unlock()
-	look := time.NewTicker(lookEvery)
+	look := time.NewTicker(orphanInterval)
 	defer look.Stop()
 	for {
 		if err := e.claimOrphans(ctx); err != nil {
@@ -217,9 +219,27 @@ func (e *Engine) Work(ctx context.Context, skip func(journal.RunID) bool) error 
 	}
 }
 
-// claimOrphans claims the runs that could go on and have no living owner.
+// taskEnded counts a task that has ended after its run was dropped.
+func (e *Engine) taskEnded(id journal.RunID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ending[id]--; e.ending[id] <= 0 {
+		delete(e.ending, id)
+	}
+}
+
+// abandoned reports whether this process owns a run only in the store: it has
+// dropped the run after a failed append, and no task of it runs anymore.
+func (e *Engine) abandoned(id journal.RunID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.runs[id] == nil && e.loading[id] == nil && e.ending[id] == 0
+}
+
+// claimOrphans claims the runnable runs that have no living owner, and those that
+// this process has abandoned.
 func (e *Engine) claimOrphans(ctx context.Context) error {
-	dead := map[journal.Owner]bool{"": true, e.process.ID(): false}
+	dead := map[journal.Owner]bool{"": true}
 	for entry, err := range e.store.Runs(ctx, journal.Filter{Status: journal.Running}) {
 		if err != nil {
 			if ctx.Err() != nil {
@@ -228,6 +248,9 @@ func (e *Engine) claimOrphans(ctx context.Context) error {
 			return err
 		}
 		gone, known := dead[entry.Owner]
+		if entry.Owner == e.process.ID() {
+			gone, known = e.abandoned(entry.ID), true
+		}
 		if !known {
 			gone = e.process.Dead(entry.Owner)
 			dead[entry.Owner] = gone
@@ -239,9 +262,8 @@ func (e *Engine) claimOrphans(ctx context.Context) error {
 	return nil
 }
 
-// CatchUp brings runs without an owner up to the present, without beginning a
-// task: a gate whose time is up is decided, and the run is ready for the next
-// process that drives it. Commands that only read call it first.
+// CatchUp implements engine.Driver. A gate that has timed out is decided, and the
+// next process that drives the run continues from there.
 func (e *Engine) CatchUp(ctx context.Context) error {
 	ids, _, err := e.store.Due(ctx, e.now())
 	if err != nil {
@@ -253,7 +275,7 @@ func (e *Engine) CatchUp(ctx context.Context) error {
 			err = e.waitReleased(ctx, id)
 		}
 		if err != nil && !isHandledElsewhere(err) {
-			// A failure of one run does not concern the others.
+			// A failure of one run does not affect the others.
 			e.Log.Warn("run not brought up to date", "run", id, "error", err)
 		}
 		if ctx.Err() != nil {
@@ -263,7 +285,7 @@ func (e *Engine) CatchUp(ctx context.Context) error {
 	return nil
 }
 
-// waitReleased waits until a run is no longer in memory.
+// waitReleased waits until a run is not in memory anymore.
 func (e *Engine) waitReleased(ctx context.Context, id journal.RunID) error {
 	for {
 		e.mu.Lock()
@@ -286,9 +308,8 @@ func (e *Engine) waitReleased(ctx context.Context, id journal.RunID) error {
 	}
 }
 
-// post puts an input in a run's inbox and waits until the owner, or the next
-// one, has answered.
-func (e *Engine) post(ctx context.Context, id journal.RunID, in plan.Input, ref string) error {
+// enqueue enqueues an input for the owner of a run and waits for the answer.
+func (e *Engine) enqueue(ctx context.Context, id journal.RunID, in plan.Input, ref string) error {
 	m, err := engine.EncodeMessage(in, ref, e.now())
 	if err != nil {
 		return err
@@ -304,13 +325,15 @@ func (e *Engine) post(ctx context.Context, id journal.RunID, in plan.Input, ref 
 	if owner != "" {
 		e.process.Wake(owner)
 	}
-	return e.answered(ctx, id, in, ref, entry.Seq)
+	return e.awaitAnswer(ctx, id, in, ref, entry.Seq)
 }
 
-// answered polls the store until the message has left the inbox, and returns
-// the answer. If the owner dies or releases the run, this process claims it. A
-// message in the inbox of a finished run came too late.
-func (e *Engine) answered(ctx context.Context, id journal.RunID, in plan.Input, ref string, after journal.Seq) error {
+// awaitAnswer polls the store until the message has left the inbox, and returns the
+// answer. If the owner dies or releases the run, this process claims it. A
+// message that stays in the inbox of a finished run was too late.
+func (e *Engine) awaitAnswer(
+	ctx context.Context, id journal.RunID, in plan.Input, ref string, after journal.Seq,
+) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -346,7 +369,7 @@ func (e *Engine) answered(ctx context.Context, id journal.RunID, in plan.Input, 
 			}
 			return state.Check(program, in)
 		}
-		// A closed engine cannot take the run over, so the answer may never come.
+		// A closed engine cannot claim the run, so the answer may never come.
 		err = e.acquire(ctx, id, false)
 		if errors.Is(err, engine.ErrClosed) || err != nil && !isHandledElsewhere(err) {
 			return err
@@ -359,10 +382,10 @@ func (e *Engine) answered(ctx context.Context, id journal.RunID, in plan.Input, 
 	}
 }
 
-// reacquire hands requests to a run that was released while they arrived, and
-// that drop has reserved for loading.
+// reacquire passes requests to a run that was released while they arrived. drop
+// has reserved the run for loading.
 func (e *Engine) reacquire(id journal.RunID, loading chan struct{}, requests []request) {
-	requests = slices.DeleteFunc(requests, func(q request) bool { return q.inbox != 0 }) // load reads them again
+	requests = slices.DeleteFunc(requests, func(q request) bool { return q.inbox != 0 }) // load reads messages again
 	go func() {
 		err := e.loadRun(context.Background(), id, false, loading, requests)
 		if err == nil {

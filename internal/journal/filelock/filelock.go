@@ -5,7 +5,8 @@ import "os"
 // File is an open file that can be locked.
 type File struct{ f *os.File }
 
-// Open opens the file, or makes it for its owner alone. It does not lock it.
+// Open opens a file, or creates it with access for its owner only. It does not
+// lock it.
 func Open(path string) (*File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -14,7 +15,7 @@ func Open(path string) (*File, error) {
 	return &File{f}, nil
 }
 
-// OpenExisting opens a file that is there already.
+// OpenExisting opens a file that exists.
 func OpenExisting(path string) (*File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -23,16 +24,17 @@ func OpenExisting(path string) (*File, error) {
 	return &File{f}, nil
 }
 
-// Exclusive waits until nobody else has a lock, and takes it.
+// Exclusive waits for an exclusive lock.
 func (l *File) Exclusive() error { return l.lock(true, true) }
 
-// Shared waits until nobody has an exclusive lock, and takes a shared one.
+// Shared waits for a shared lock.
 func (l *File) Shared() error { return l.lock(false, true) }
 
-// TryExclusive takes the lock if nobody has one.
+// TryExclusive acquires an exclusive lock and reports whether it was free.
 func (l *File) TryExclusive() (bool, error) { return taken(l.lock(true, false)) }
 
-// TryShared takes a shared lock if nobody has an exclusive one.
+// TryShared acquires a shared lock and reports whether there was no exclusive
+// one.
 func (l *File) TryShared() (bool, error) { return taken(l.lock(false, false)) }
 
 func taken(err error) (bool, error) {
@@ -42,8 +44,8 @@ func taken(err error) (bool, error) {
 	return err == nil, err
 }
 
-// Write writes to the file, at its end.
+// Write appends to the file.
 func (l *File) Write(p []byte) (int, error) { return l.f.Write(p) }
 
-// Close closes the file and so gives its lock up.
+// Close closes the file and releases its lock.
 func (l *File) Close() error { return l.f.Close() }

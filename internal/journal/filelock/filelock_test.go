@@ -17,7 +17,7 @@ func open(t *testing.T, path string) *filelock.File {
 	return l
 }
 
-func TestWhoMayLockBesideWhom(t *testing.T) {
+func TestSharedAndExclusiveLocks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	a, b, c := open(t, path), open(t, path), open(t, path)
 	try := func(what string, f func() (bool, error), want bool) {
@@ -41,7 +41,7 @@ func TestWhoMayLockBesideWhom(t *testing.T) {
 	try("a exclusive when all are gone", a.TryExclusive, true)
 }
 
-func TestWaiting(t *testing.T) {
+func TestLockWaitsForItsHolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	a, b := open(t, path), open(t, path)
 	if err := a.Exclusive(); err != nil {

@@ -18,7 +18,7 @@ func (l *File) lock(exclusive, wait bool) error {
 	return l.flock(how)
 }
 
-// Unlock gives the lock up.
+// Unlock releases the lock.
 func (l *File) Unlock() error { return l.flock(syscall.LOCK_UN) }
 
 func (l *File) flock(how int) error {

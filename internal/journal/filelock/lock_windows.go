@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// The locked byte lies far behind the end of the file, because Windows keeps
+// The locked byte is far behind the end of the file, because Windows prevents
 // others from reading what is locked.
 const lockedByte = 1 << 30
 
@@ -21,7 +21,7 @@ func (l *File) lock(exclusive, wait bool) error {
 	return windows.LockFileEx(windows.Handle(l.f.Fd()), flags, 0, 1, 0, &windows.Overlapped{Offset: lockedByte})
 }
 
-// Unlock gives the lock up.
+// Unlock releases the lock.
 func (l *File) Unlock() error {
 	return windows.UnlockFileEx(windows.Handle(l.f.Fd()), 0, 1, 0, &windows.Overlapped{Offset: lockedByte})
 }

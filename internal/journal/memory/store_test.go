@@ -8,7 +8,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal/memory"
 )
 
-func TestStore(t *testing.T) {
+func TestStoreKeepsItsPromises(t *testing.T) {
 	journaltest.Run(t, journaltest.Subject{
 		Open: func(testing.TB, string) journal.Store { return memory.New() },
 	})

@@ -61,7 +61,7 @@ func TestSpansInsideATask(t *testing.T) {
 	call("node#0/call:2", "clerk")
 	reserve(3)
 	add(60_000, journal.Claimed{Owner: "another"})
-	add(0, journal.TaskLost{Work: work, Why: "its process is gone", Policy: "rerun", Charged: journal.Usage{ModelCalls: 1, InputTokens: 50, MicroDollars: 900}, Until: at - 59_000})
+	add(0, journal.TaskLost{Work: work, Why: "its process has ended", Policy: "rerun", Charged: journal.Usage{ModelCalls: 1, InputTokens: 50, MicroDollars: 900}, Until: at - 59_000})
 	add(0, journal.TaskStarted{Work: work, Kind: "node", Rerun: 1})
 	reserve(4)
 	reply(300, 4, "claude-1", "")

@@ -247,7 +247,7 @@ func TestBudgetInsideANode(t *testing.T) {
     return {'list': out}
 `
 	play := steptest.Play{Settings: function(body, nil), With: with("list")}
-	log := &steptest.Log{Refuse: step.Errorf(step.ClassBudget, "the budget of tokens is used up"), RefuseAfter: 1}
+	log := &steptest.Log{Refuse: step.Errorf(step.ClassBudget, "the budget of tokens is exhausted"), RefuseAfter: 1}
 	world := &steptest.World{Replies: []steptest.Reply{{Text: reply}, {Text: reply}}}
 	_, err := play.Done(t, node.Kind{}, log, world)
 	var f *step.Error

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/engine/embedded"
+	"github.com/espalier-run/espalier/internal/engine/enginetest"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/memory"
@@ -24,7 +25,9 @@ type hooked struct {
 	append func(b journal.Batch, forward func())
 }
 
-func (h *hooked) Claim(ctx context.Context, run journal.RunID, me journal.Owner, dead func(journal.Owner) bool) (journal.Claim, error) {
+func (h *hooked) Claim(
+	ctx context.Context, run journal.RunID, me journal.Owner, dead func(journal.Owner) bool,
+) (journal.Claim, error) {
 	if h.beforeClaim != nil {
 		h.beforeClaim()
 	}
@@ -57,10 +60,12 @@ type rivals struct {
 	t     *testing.T
 	store *memory.Store
 	peers peers
-	kind  *testKind
+	kind  *enginetest.Kind
 }
 
-func newRivals(t *testing.T) *rivals { return &rivals{t: t, store: memory.New(), kind: newKind()} }
+func newRivals(t *testing.T) *rivals {
+	return &rivals{t: t, store: memory.New(), kind: enginetest.NewKind()}
+}
 
 // open returns an engine that listens for messages until the context ends.
 func (r *rivals) open(ctx context.Context, name journal.Owner, hooks *hooked) *embedded.Engine {
@@ -70,8 +75,9 @@ func (r *rivals) open(ctx context.Context, name journal.Owner, hooks *hooked) *e
 	return e
 }
 
-// A run that is paused and cancelled while its process waits for it: the process claims the run again for the second
-// message, but the sender of that message is faster and finishes the run. The wait must end all the same.
+// A run is paused and cancelled while its process waits for it: the process
+// claims the run again for the second message, but the sender of that message is
+// faster and finishes the run. The wait must end.
 func TestWaitEndsWhenAnotherProcessFinishesTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newRivals(t)
@@ -79,7 +85,7 @@ func TestWaitEndsWhenAnotherProcessFinishesTheRun(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		end, released, refused := make(chan struct{}), make(chan func(), 1), make(chan struct{})
-		all.kind.hold = func(context.Context, *step.Job) error {
+		all.kind.Hold = func(context.Context, *step.Job) error {
 			<-end
 			return nil
 		}
@@ -92,10 +98,10 @@ func TestWaitEndsWhenAnotherProcessFinishesTheRun(t *testing.T) {
 			forward()
 		}}
 		e := all.open(ctx, "runner", runner)
-		begin(t, e, program([]ir.Step{task("a"), task("b")}))
+		enginetest.Begin(t, e, enginetest.Program([]ir.Step{enginetest.Task("a"), enginetest.Task("b")}))
 		rested := make(chan journal.Entry, 1)
 		go func() {
-			if entry, err := e.Wait(ctx, id); err == nil {
+			if entry, err := e.Wait(ctx, enginetest.ID); err == nil {
 				rested <- entry
 			}
 		}()
@@ -104,14 +110,14 @@ func TestWaitEndsWhenAnotherProcessFinishesTheRun(t *testing.T) {
 		canceller := &hooked{}
 		other := all.open(ctx, "canceller", canceller)
 		other.Hold()
-		if err := other.Send(ctx, id, plan.Pause{}, "pause"); err != nil {
+		if err := other.Send(ctx, enginetest.ID, plan.Pause{}, "pause"); err != nil {
 			t.Fatal(err)
 		}
 		close(end) // The runner releases the paused run …
 		forward := <-released
 		runner.append = nil
 		cancelled := make(chan error, 1)
-		go func() { cancelled <- other.Send(ctx, id, plan.Cancel{}, "cancel") }()
+		go func() { cancelled <- other.Send(ctx, enginetest.ID, plan.Cancel{}, "cancel") }()
 		synctest.Wait() // … and receives the second message before the release is durable.
 		runner.beforeClaim = func() { <-claimed }
 		runner.afterClaim = func(error) { close(refused) }
@@ -134,26 +140,27 @@ func TestWaitEndsWhenAnotherProcessFinishesTheRun(t *testing.T) {
 			t.Error("the process waits for a run that is over")
 		}
 		cancel()
-		stop(e)
-		stop(other)
+		enginetest.Stop(e)
+		enginetest.Stop(other)
 	})
 }
 
-// The process whose decision is refused has claimed the run and finds the decision of another process in the inbox. It
-// accepts that decision, so it drives the run to its end. The other process is told that its decision counts.
+// The process whose decision is refused has claimed the run and finds the
+// decision of another process in the inbox. It accepts that decision, so it
+// drives the run to its end. The other process learns that its decision counts.
 func TestRefusedDecisionStillDrivesTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newRivals(t)
 		defer all.store.Close()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		all.kind.hold = func(context.Context, *step.Job) error {
+		all.kind.Hold = func(context.Context, *step.Job) error {
 			time.Sleep(time.Hour)
 			return nil
 		}
 		first := all.open(ctx, "first", &hooked{})
-		begin(t, first, program([]ir.Step{gate("g"), task("a")}))
-		rest(t, first)
+		enginetest.Begin(t, first, enginetest.Program([]ir.Step{gate("g"), enginetest.Task("a")}))
+		enginetest.Rest(t, first)
 
 		claimed, posted := make(chan struct{}), make(chan struct{})
 		loser := all.open(ctx, "loser", &hooked{afterClaim: func(error) {
@@ -162,44 +169,46 @@ func TestRefusedDecisionStillDrivesTheRun(t *testing.T) {
 		}})
 		winner := all.open(ctx, "winner", &hooked{afterPost: func() { close(posted) }})
 		decide := func(e *embedded.Engine, outcome, ref string) func(context.Context) error {
-			return func(ctx context.Context) error { return e.Send(ctx, id, decision(t, e, outcome), ref) }
+			return func(ctx context.Context) error { return e.Send(ctx, enginetest.ID, decision(t, e, outcome), ref) }
 		}
 		refused := make(chan error, 1)
 		go func() {
-			entry, err := loser.Drive(ctx, id, decide(loser, plan.Reject, "loser"))
+			entry, err := loser.Drive(ctx, enginetest.ID, decide(loser, plan.Reject, "loser"))
 			if entry.Status != journal.Finished {
 				t.Errorf("the process that holds the run gives it up as %+v", entry)
 			}
 			refused <- err
 		}()
 		<-claimed
-		entry, err := winner.Drive(ctx, id, decide(winner, plan.Approve, "winner"))
+		entry, err := winner.Drive(ctx, enginetest.ID, decide(winner, plan.Approve, "winner"))
 		if err != nil || entry.Status != journal.Running || entry.Owner != "loser" {
 			t.Errorf("the accepted decision: %+v, %v", entry, err)
 		}
 		if r, ok := plan.IsRefusal(<-refused); !ok || r.Code != plan.NoGate {
 			t.Errorf("the refused decision: %v", r)
 		}
-		if entry, err := all.store.Entry(ctx, id); err != nil || entry.Outcome != journal.OutcomeOK || all.kind.done["a#0"] != 1 {
-			t.Errorf("%+v, %v, done %v", entry, err, all.kind.done)
+		if entry, err := all.store.Entry(ctx, enginetest.ID); err != nil || entry.Outcome != journal.OutcomeOK ||
+			all.kind.Done["a#0"] != 1 {
+			t.Errorf("%+v, %v, done %v", entry, err, all.kind.Done)
 		}
 		cancel()
-		stop(first)
-		stop(loser)
-		stop(winner)
+		enginetest.Stop(first)
+		enginetest.Stop(loser)
+		enginetest.Stop(winner)
 	})
 }
 
-// A process that only records accepts the message of another process and begins nothing: the sender drives the run.
-func TestSenderDrivesWhatARecordingProcessAccepts(t *testing.T) {
+// A process that only records accepts the message of another process and starts
+// nothing: the sender drives the run.
+func TestSenderDrivesARunThatAHeldEngineAccepts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newRivals(t)
 		defer all.store.Close()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		first := all.open(ctx, "first", &hooked{})
-		begin(t, first, program([]ir.Step{gate("g"), task("a")}))
-		rest(t, first)
+		enginetest.Begin(t, first, enginetest.Program([]ir.Step{gate("g"), enginetest.Task("a")}))
+		enginetest.Rest(t, first)
 
 		claimed, posted := make(chan struct{}), make(chan struct{})
 		recorder := all.open(ctx, "recorder", &hooked{afterClaim: func(error) {
@@ -210,10 +219,10 @@ func TestSenderDrivesWhatARecordingProcessAccepts(t *testing.T) {
 		approver := all.open(ctx, "approver", &hooked{afterPost: func() { close(posted) }})
 		edited := make(chan error, 1)
 		edit := plan.Edit{Path: "state.x", Value: []byte("1")}
-		go func() { edited <- recorder.Send(ctx, id, edit, "edit") }()
+		go func() { edited <- recorder.Send(ctx, enginetest.ID, edit, "edit") }()
 		<-claimed
-		entry, err := approver.Drive(ctx, id, func(ctx context.Context) error {
-			return approver.Send(ctx, id, decision(t, approver, plan.Approve), "approve")
+		entry, err := approver.Drive(ctx, enginetest.ID, func(ctx context.Context) error {
+			return approver.Send(ctx, enginetest.ID, decision(t, approver, plan.Approve), "approve")
 		})
 		if err != nil || entry.Status != journal.Finished {
 			t.Errorf("the approved run is left as %+v, %v", entry, err)
@@ -222,9 +231,9 @@ func TestSenderDrivesWhatARecordingProcessAccepts(t *testing.T) {
 			t.Error(err)
 		}
 		cancel()
-		stop(first)
-		stop(recorder)
-		stop(approver)
+		enginetest.Stop(first)
+		enginetest.Stop(recorder)
+		enginetest.Stop(approver)
 	})
 }
 
@@ -232,9 +241,9 @@ func gate(id string) ir.Step {
 	return ir.Step{ID: id, Type: "gate", Action: ir.Gate{Decider: ir.Person}}
 }
 
-// decision decides about what the open gate shows.
+// decision returns a decision about what the open gate shows.
 func decision(t *testing.T, e *embedded.Engine, answer string) plan.Decision {
-	state, program, _, err := e.Load(t.Context(), id)
+	state, program, _, err := e.Load(t.Context(), enginetest.ID)
 	if err != nil {
 		t.Fatal(err)
 	}

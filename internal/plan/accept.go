@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// Refusal is why an input does not fit.
+// Refusal is the error of an input that a run does not accept.
 type Refusal struct {
 	Code RefusalCode
 	Why  string
@@ -23,16 +23,16 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.Why }
 
-// RefusalCode tells refusals apart.
+// RefusalCode classifies refusals.
 type RefusalCode string
 
-// The refusals.
+// The codes of refusals.
 const (
-	TooLate    RefusalCode = "too-late"   // it is over already
-	NoGate     RefusalCode = "no-gate"    // nothing is asked, or not that
+	TooLate    RefusalCode = "too-late"   // the run, task or gate has ended
+	NoGate     RefusalCode = "no-gate"    // no gate is open, or not that one
 	Ambiguous  RefusalCode = "ambiguous"  // several gates are open
-	Changed    RefusalCode = "changed"    // what was decided on is not what is asked now
-	WrongKind  RefusalCode = "wrong-kind" // the gate takes other answers
+	Changed    RefusalCode = "changed"    // the gate no longer shows what the decision is about
+	WrongKind  RefusalCode = "wrong-kind" // the gate expects other answers
 	NotAllowed RefusalCode = "not-allowed"
 	Unknown    RefusalCode = "unknown"
 )
@@ -41,24 +41,15 @@ func refusal(code RefusalCode, format string, args ...any) *Refusal {
 	return &Refusal{Code: code, Why: fmt.Sprintf(format, args...)}
 }
 
-// Check tells whether an input would be refused, and why, without taking it.
+// Check returns the *Refusal of an input that would be refused; nil if it would
+// be accepted. It does not change the state.
 func (s *State) Check(p *Program, in Input) error {
 	if s.Finished != nil {
-		return refusal(TooLate, "the run is over: %s", s.Finished.Outcome)
+		return refusal(TooLate, "the run has finished: %s", s.Finished.Outcome)
 	}
 	switch x := in.(type) {
-	case Result:
-		return s.checkOpen(x.Work)
-	case Note:
-		return s.checkOpen(x.Work)
-	case Reserve:
-		return s.checkOpen(x.Work)
-	case Gone:
-		return s.checkOpen(x.Work)
-	case Ask:
-		return s.checkOpen(x.Work)
-	case Sleep:
-		return s.checkOpen(x.Work)
+	case taskInput:
+		return s.checkRunning(x.task())
 	case Decision:
 		_, err := s.gateFor(p, &x)
 		return err
@@ -86,10 +77,11 @@ func (s *State) Check(p *Program, in Input) error {
 	return nil
 }
 
-func (s *State) checkOpen(w journal.Work) error {
+// checkRunning refuses the inputs of tasks that do not run, or run again by now.
+func (s *State) checkRunning(w journal.Work, rerun int) error {
 	f := s.Frames[w.Frame]
-	if f == nil || f.Phase != Working || f.Work() != w {
-		return refusal(TooLate, "task %s is not being done", w.Key())
+	if f == nil || f.Phase != Working || f.Work() != w || f.Rerun != rerun {
+		return refusal(TooLate, "task %s is not running", w.Key())
 	}
 	return nil
 }
@@ -112,7 +104,7 @@ func (s *State) checkRaise(x *Raise) error {
 func (s *State) checkEdit(p *Program, x *Edit) error {
 	switch {
 	case !p.unit("").ir.MayIntervene:
-		return refusal(NotAllowed, "this workflow does not let anybody change its state while it runs")
+		return refusal(NotAllowed, "this workflow does not allow changes to its state while it runs")
 	case s.Open > 0:
 		return s.busy()
 	case x.Path == "input" || strings.HasPrefix(x.Path, "input."):
@@ -125,15 +117,15 @@ func (s *State) checkEdit(p *Program, x *Edit) error {
 	return nil
 }
 
-// busy refuses what may only be done while no task is open.
+// busy returns the refusal of something that must not happen while a task runs.
 func (s *State) busy() error {
 	if s.Open == s.Stuck() {
 		return refusal(NotAllowed, "a step waits for budget: raise it first, or cancel the run")
 	}
-	return refusal(NotAllowed, "a step is being done; pause the run first")
+	return refusal(NotAllowed, "a step is running; pause the run first")
 }
 
-// gateFor finds the gate that a decision is about.
+// gateFor returns the gate that a decision is about.
 func (s *State) gateFor(p *Program, x *Decision) (*Frame, error) {
 	var found []*Frame
 	for _, f := range s.OpenGates() {
@@ -175,7 +167,9 @@ func (s *State) gateFor(p *Program, x *Decision) (*Frame, error) {
 	}
 	if f.Gate.Kind != journal.GateInDoubt {
 		if _, digest := s.Shown(p, f); digest != x.Digest {
-			return nil, refusal(Changed, "what step %q asks is not what the decision was about; look at it again", f.Step)
+			return nil, refusal(
+				Changed, "what step %q asks is not what the decision was about; look at it again", f.Step,
+			)
 		}
 	}
 	return f, nil
@@ -197,7 +191,10 @@ func (s *State) checkSignal(p *Program, x *Signal) error {
 	}
 	if !slices.Contains(known, x.Event) {
 		slices.Sort(known)
-		return refusal(Unknown, "nothing in this workflow waits for the event %q; it waits for %s", x.Event, strings.Join(slices.Compact(known), ", "))
+		return refusal(
+			Unknown, "nothing in this workflow waits for the event %q; it waits for %s", x.Event,
+			strings.Join(slices.Compact(known), ", "),
+		)
 	}
 	if len(x.Data) > 0 && !json.Valid(x.Data) {
 		return refusal(Unknown, "the data of the event is not JSON")
@@ -205,14 +202,17 @@ func (s *State) checkSignal(p *Program, x *Signal) error {
 	for _, f := range s.OpenGates() {
 		if f.Gate.Event == x.Event && f.Gate.Kind == journal.GatePerson {
 			if _, ok := verdict(x.Data); !ok {
-				return refusal(WrongKind, `step %q is an approval: the event must say {"approved": true} or {"approved": false}`, f.Step)
+				return refusal(
+					WrongKind, `step %q is an approval: the event must say {"approved": true} or {"approved": false}`,
+					f.Step,
+				)
 			}
 		}
 	}
 	return nil
 }
 
-// verdict reads {"approved": true|false}; anything else is none.
+// verdict decodes {"approved": true|false}. ok is false for anything else.
 func verdict(raw json.RawMessage) (approved, ok bool) {
 	var v struct {
 		Approved *bool `json:"approved"`
@@ -239,19 +239,21 @@ func (d *decider) refuse(in Input, err error) {
 	d.fact(nil, refused)
 }
 
-// accept turns an input that fits into facts.
+// accept turns an input that Check accepts into facts.
 func (d *decider) accept(in Input) {
 	switch x := in.(type) {
 	case Result:
 		d.endTask(d.s.Frames[x.Work.Frame], &x)
 	case Note:
-		if f := d.s.Frames[x.Work.Frame]; x.N > f.Notes { // the same note may be sent again
-			d.fact(f, journal.TaskNoted{Work: x.Work, N: x.N, Kind: x.Kind, Data: x.Data, Settles: x.Settles, Usage: x.Usage})
+		if f := d.s.Frames[x.Work.Frame]; x.N > f.Notes { // a note may arrive twice
+			d.fact(f, journal.TaskNoted{
+				Work: x.Work, N: x.N, Kind: x.Kind, Data: x.Data, Settles: x.Settles, Usage: x.Usage,
+			})
 		}
 	case Reserve:
 		d.reserve(&x)
 	case Gone:
-		d.gone(&x)
+		d.loseTask(&x)
 	case Ask:
 		d.ask(&x)
 	case Sleep:
@@ -261,7 +263,7 @@ func (d *decider) accept(in Input) {
 		if f, _ := d.s.gateFor(d.p, &x); f.Gate.Kind == journal.GateToolCall {
 			d.answerCall(f, journal.ToolAnswer{Approved: x.Answer == Approve, By: x.By, Note: x.Note}, MethodPerson)
 		} else {
-			d.decide(f, &x)
+			d.decideGate(f, &x)
 		}
 	case Signal:
 		d.signal(&x)
@@ -279,10 +281,14 @@ func (d *decider) accept(in Input) {
 		d.rewind(&x)
 	case TakenOver:
 		d.fact(nil, journal.Claimed{Owner: x.Owner})
+	case ClockJump:
+		if d.s.clocksRun() {
+			d.fact(nil, journal.ClockJumped{By: x.By})
+		}
 	}
 }
 
-// writes are what a step's result goes into, with how it meets what is there.
+// writes returns the writes of a step's result, each with its reducer.
 func (d *decider) writes(f *Frame, step *ir.Step) []journal.Write {
 	if len(step.Writes) == 0 {
 		return nil
@@ -293,12 +299,15 @@ func (d *decider) writes(f *Frame, step *ir.Step) []journal.Write {
 		if reducer == ir.Set {
 			reducer = ""
 		}
-		out = append(out, journal.Write{Path: w.Path, Part: w.Part, Reducer: string(reducer), Under: w.Under, AsList: w.AsList, Bare: w.NonObjectKey})
+		out = append(out, journal.Write{
+			Path: w.Path, Part: w.Part, Reducer: string(reducer), Under: w.Under, AsList: w.AsList,
+			Bare: w.NonObjectKey,
+		})
 	}
 	return out
 }
 
-// declared is how a variable wants to meet what is written to it, if it says so.
+// declared returns the reducer that a variable declares; "" for none.
 func (d *decider) declared(f *Frame, path string) ir.Reducer {
 	for _, v := range d.unit(f).ir.Vars {
 		if v.Path == path {
@@ -308,9 +317,9 @@ func (d *decider) declared(f *Frame, path string) ir.Reducer {
 	return ""
 }
 
-// checked tells whether a result has all the parts that a step writes. A value
-// that is taken apart, or that others are put together with, now or later, has
-// to be at hand, not behind its hash.
+// checked returns a result in the form in which it is written, or an error if it
+// lacks a part that the step writes. A value that is split into parts, or merged
+// with others now or later, must be inline, not a hash.
 func (d *decider) checked(f *Frame, step *ir.Step, v journal.Value) (journal.Value, error) {
 	gathers := func(r ir.Reducer) bool { return r != "" && r != ir.Set }
 	whole := true
@@ -361,7 +370,9 @@ func (d *decider) endTask(f *Frame, r *Result) {
 	retries := ended.Outcome == journal.OutcomeFailed && !f.Cancelled && retryable(step, f.Attempt, ended.Class, r.Exit)
 	ended.Final = !retries
 	if (ended.Outcome == journal.OutcomeFailed || ended.Outcome == journal.OutcomeCancelled) && ended.Final {
-		value, writes := d.failureValue(f, step, ended.Outcome, failing{Error: ended.Error, Class: ended.Class, Exit: r.Exit})
+		value, writes := d.failureValue(f, step, ended.Outcome, failing{
+			Error: ended.Error, Class: ended.Class, Exit: r.Exit,
+		})
 		if ended.Writes = writes; writes != nil && r.Value.IsZero() {
 			ended.Value = value
 		}
@@ -374,8 +385,8 @@ func (d *decider) endTask(f *Frame, r *Result) {
 	}
 }
 
-// judge turns a verdict into an outcome. Whatever is not clearly a verdict is
-// a failure: a gate never passes by accident.
+// judge turns a verdict into an outcome. Anything that is not clearly a verdict
+// is a failure: a gate never passes by accident.
 func (d *decider) judge(f *Frame, step *ir.Step, ended *journal.TaskEnded) {
 	raw, err := d.p.raw(ended.Value)
 	approved, ok := verdict(raw)
@@ -392,13 +403,13 @@ func (d *decider) judge(f *Frame, step *ir.Step, ended *journal.TaskEnded) {
 	if !approved {
 		ended.Outcome, result = journal.OutcomeRejected, "rejected"
 	}
-	ended.Value = gateValue(result, method, journal.Actor{User: performer(step.Task())}, evidence(raw), d.now, raw)
+	ended.Value = gateValue(result, method, journal.Actor{User: reviewer(step.Task())}, evidence(raw), d.now, raw)
 	ended.Writes = d.writes(f, step)
 }
 
-// performer is who gives a verdict that no person gives: the agent, the tool,
-// or the kind of work.
-func performer(t *ir.Task) string {
+// reviewer returns the author of a verdict that no person gives: the agent, the
+// tool, or the kind of work.
+func reviewer(t *ir.Task) string {
 	for _, setting := range []string{"agent", "tool"} {
 		var name string
 		if json.Unmarshal(t.Settings.Get(setting), &name) == nil && name != "" {
@@ -408,7 +419,7 @@ func performer(t *ir.Task) string {
 	return t.Kind
 }
 
-// evidence is what a verdict gives as its grounds, if it does so in words.
+// evidence returns the evidence or the reason of a verdict, if it is text.
 func evidence(raw json.RawMessage) string {
 	var said struct {
 		Evidence any `json:"evidence"`
@@ -425,9 +436,11 @@ func evidence(raw json.RawMessage) string {
 	return ""
 }
 
-// gateValue is what a gate writes: who let it pass, or did not, how and why.
-// The actor is the user of the machine; whom they claim to be stands beside it.
-func gateValue(result, method string, by journal.Actor, evidence string, at journal.Millis, review json.RawMessage) journal.Value {
+// gateValue returns what a gate writes. The actor is the operating-system user;
+// the claimed identity is separate.
+func gateValue(
+	result, method string, by journal.Actor, evidence string, at journal.Millis, review json.RawMessage,
+) journal.Value {
 	return journal.Value{JSON: mustJSON(struct {
 		Result    string          `json:"gate_result"`
 		Actor     string          `json:"actor,omitempty"`
@@ -439,10 +452,11 @@ func gateValue(result, method string, by journal.Actor, evidence string, at jour
 	}{result, by.User, by.As, method, evidence, at.Time().Format("2006-01-02T15:04:05.000Z07:00"), review})}
 }
 
-// notRetried are the classes of errors that trying again does not help; a step
-// that lists one of them all the same is taken at its word, but for budgets.
+// notRetried are the classes of errors that a retry does not help. A step that
+// lists one of them explicitly is retried, except for budgets.
 var notRetried = []journal.Class{
-	journal.ClassBudget, journal.ClassDenied, journal.ClassMissing, journal.ClassInput, journal.ClassBadRequest, journal.ClassNoQuota,
+	journal.ClassBudget, journal.ClassDenied, journal.ClassMissing, journal.ClassInput, journal.ClassBadRequest,
+	journal.ClassNoQuota,
 }
 
 func retryable(step *ir.Step, attempt int, class journal.Class, exit int) bool {
@@ -459,8 +473,8 @@ func retryable(step *ir.Step, attempt int, class journal.Class, exit int) bool {
 	return true
 }
 
-// delay is how long to wait before an attempt. Jitter comes from the task's
-// key, so that it is spread between tasks and the same for everybody who asks.
+// delay returns the time to wait before an attempt. Jitter is derived from the
+// run and the task's key, so that deciding stays pure.
 func delay(r *ir.Retry, run journal.RunID, next journal.Work) journal.Millis {
 	if len(r.Delays) == 0 {
 		return 0
@@ -483,9 +497,8 @@ func delay(r *ir.Retry, run journal.RunID, next journal.Work) journal.Millis {
 		base = min(base, float64(r.MaxDelay))
 	}
 	if r.Jitter > 0 {
-		// Chance that is the same whenever it is asked for. All bits have to depend
-		// on the attempt and on the run: runs that failed together must not come
-		// back together.
+		// All bits depend on the attempt and on the run: runs that fail together
+		// must not retry together.
 		h := sha256.Sum256([]byte(string(run) + " " + next.Key()))
 		base *= 1 + r.Jitter*(float64(binary.BigEndian.Uint64(h[:])>>11)/float64(1<<52)-1)
 	}
@@ -494,8 +507,9 @@ func delay(r *ir.Retry, run journal.RunID, next journal.Work) journal.Millis {
 
 func (d *decider) reserve(x *Reserve) {
 	f := d.s.Frames[x.Work.Frame]
-	if _, has := f.Reserved[x.N]; has || slices.ContainsFunc(d.s.BudgetWaiters, func(one BudgetWaiter) bool { return one.N == x.N && one.Work == x.Work }) {
-		return // asked before: the answer is on its way
+	waits := func(one BudgetWaiter) bool { return one.N == x.N && one.Work == x.Work }
+	if _, has := f.Reserved[x.N]; has || slices.ContainsFunc(d.s.BudgetWaiters, waits) {
+		return // a repeated request; it has been or will be answered
 	}
 	granted, budget, at, later := d.s.grant(f, x.Amount, x.Least)
 	switch {
@@ -504,16 +518,16 @@ func (d *decider) reserve(x *Reserve) {
 	case budget != "" && at.Path != "" && !later:
 		d.fact(f, journal.BudgetRefused{Work: x.Work, N: x.N, Amount: x.Amount, Budget: budget})
 	default:
-		if budget == "" { // it would fit, but others came first
+		if budget == "" { // it would fit, but others wait in front of it
 			budget = d.s.BudgetWaiters[0].Budget
 		}
 		d.fact(f, journal.BudgetWait{Work: x.Work, N: x.N, Amount: x.Amount, Least: x.Least, Budget: budget})
 	}
 }
 
-// gone records that nobody knows how a task ended. What it had reserved may
+// loseTask records that the outcome of a task is unknown. What it had reserved may
 // have been spent, so it is charged.
-func (d *decider) gone(x *Gone) {
+func (d *decider) loseTask(x *Gone) {
 	f := d.s.Frames[x.Work.Frame]
 	var charged journal.Usage
 	for _, amount := range f.Reserved {
@@ -526,28 +540,34 @@ func (d *decider) gone(x *Gone) {
 	d.fact(f, journal.TaskLost{Work: x.Work, Why: x.Why, Policy: x.Policy, Charged: charged, Until: x.Until})
 }
 
-func (d *decider) decide(f *Frame, x *Decision) {
+func (d *decider) decideGate(f *Frame, x *Decision) {
 	step := d.step(f)
 	decided := journal.GateDecided{Place: f.Place(), Method: MethodPerson, By: x.By, Note: x.Note}
-	d.seen(f, &decided)
+	d.recordShown(f, &decided)
 	switch x.Answer {
 	case Approve:
 		decided.Outcome = journal.OutcomeOK
-		decided.Value, decided.Writes = gateValue("approved", MethodPerson, x.By, x.Note, d.now, x.Value), d.writes(f, step)
+		decided.Value = gateValue("approved", MethodPerson, x.By, x.Note, d.now, x.Value)
+		decided.Writes = d.writes(f, step)
 	case Reject:
 		decided.Outcome = journal.OutcomeRejected
-		decided.Value, decided.Writes = gateValue("rejected", MethodPerson, x.By, x.Note, d.now, x.Value), d.writes(f, step)
+		decided.Value = gateValue("rejected", MethodPerson, x.By, x.Note, d.now, x.Value)
+		decided.Writes = d.writes(f, step)
 	case AnswerRerun:
 		decided.Outcome = journal.OutcomeRerun
 	case AnswerSkip:
 		decided.Outcome = journal.OutcomeSkipped
 		decided.Value, decided.Writes = d.failureValue(f, step, journal.OutcomeSkipped, failing{})
 		if last := &f.Last; step.InheritOutcome && last.failing() {
-			decided.Outcome, decided.Class, decided.Error, decided.Value = journal.OutcomeFailed, last.Class, last.Error, last.Value
+			decided.Outcome, decided.Class = journal.OutcomeFailed, last.Class
+			decided.Error, decided.Value = last.Error, last.Value
 		}
 	case AnswerFail:
-		decided.Outcome, decided.Class, decided.Error = journal.OutcomeFailed, journal.ClassInDoubt, "a person said that it failed"
-		decided.Value, decided.Writes = d.failureValue(f, step, journal.OutcomeFailed, failing{Error: decided.Error, Class: journal.ClassInDoubt, Exit: 1})
+		decided.Outcome, decided.Class = journal.OutcomeFailed, journal.ClassInDoubt
+		decided.Error = "a person decided that it failed"
+		decided.Value, decided.Writes = d.failureValue(f, step, journal.OutcomeFailed, failing{
+			Error: decided.Error, Class: journal.ClassInDoubt, Exit: 1,
+		})
 	case AnswerResult:
 		decided.Outcome = journal.OutcomeOK
 		if f.Part == PartVerdict {
@@ -570,8 +590,8 @@ func (d *decider) decide(f *Frame, x *Decision) {
 	d.fact(f, decided)
 }
 
-// seen notes what a person's gate shows as it is decided.
-func (d *decider) seen(f *Frame, decided *journal.GateDecided) {
+// recordShown records what a gate for a person shows at the moment of the decision.
+func (d *decider) recordShown(f *Frame, decided *journal.GateDecided) {
 	if f.Gate.Kind != journal.GatePerson {
 		return
 	}
@@ -586,7 +606,7 @@ func (d *decider) signal(x *Signal) {
 	passed := false
 	for _, f := range d.s.OpenGates() {
 		if f.Gate.Event == x.Event {
-			d.pass(f, x)
+			d.signalGate(f, x)
 			passed = true
 		}
 	}
@@ -595,17 +615,19 @@ func (d *decider) signal(x *Signal) {
 	}
 }
 
-// pass lets an event settle a gate.
-func (d *decider) pass(f *Frame, x *Signal) {
+// signalGate decides a gate by a signal.
+func (d *decider) signalGate(f *Frame, x *Signal) {
 	step := d.step(f)
-	decided := journal.GateDecided{Place: f.Place(), Outcome: journal.OutcomeOK, Method: MethodEvent, Event: x.Event, By: x.By}
+	decided := journal.GateDecided{
+		Place: f.Place(), Outcome: journal.OutcomeOK, Method: MethodEvent, Event: x.Event, By: x.By,
+	}
 	if f.Gate.Kind == journal.GatePerson {
 		approved, _ := verdict(x.Data)
 		result := "approved"
 		if !approved {
 			decided.Outcome, result = journal.OutcomeRejected, "rejected"
 		}
-		d.seen(f, &decided)
+		d.recordShown(f, &decided)
 		decided.Value = gateValue(result, MethodEvent, x.By, "", d.now, x.Data)
 	} else {
 		raw := x.Data
@@ -618,7 +640,7 @@ func (d *decider) pass(f *Frame, x *Signal) {
 	d.fact(f, decided)
 }
 
-// IsRefusal unwraps a refusal.
+// IsRefusal returns the *Refusal in an error's chain.
 func IsRefusal(err error) (*Refusal, bool) {
 	var r *Refusal
 	return r, errors.As(err, &r)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/engine/embedded"
+	"github.com/espalier-run/espalier/internal/engine/enginetest"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/memory"
@@ -21,7 +22,7 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// openAt opens an engine whose clock stands at a moment.
+// openAt opens an engine with a clock that does not advance.
 func openAt(t *testing.T, store journal.Store, kind step.Runner, name string, at time.Time) *embedded.Engine {
 	t.Helper()
 	e := embedded.New(embedded.Config{
@@ -29,16 +30,16 @@ func openAt(t *testing.T, store journal.Store, kind step.Runner, name string, at
 		Store:  store, Process: &solo{id: journal.Owner(name), wakes: make(chan struct{}, 1)},
 		Now: func() time.Time { return at },
 	})
-	t.Cleanup(func() { stop(e) })
+	t.Cleanup(func() { enginetest.Stop(e) })
 	return e
 }
 
-// until waits until the store says something of the run.
+// until waits until the run's entry has a property.
 func until(t *testing.T, store journal.Store, holds func(journal.Entry) bool) {
 	t.Helper()
 	for {
 		changed := store.Changed()
-		entry, err := store.Entry(t.Context(), id)
+		entry, err := store.Entry(t.Context(), enginetest.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,21 +51,22 @@ func until(t *testing.T, store journal.Store, holds func(journal.Entry) bool) {
 }
 
 func gateUntil(id string, timeout time.Duration, then ir.OnTimeout) ir.Step {
-	return ir.Step{ID: id, Type: "gate", Action: ir.Gate{Decider: ir.Person, Timeout: ir.Millis(timeout.Milliseconds()), OnTimeout: then}}
+	return ir.Step{ID: id, Type: "gate", Action: ir.Gate{
+		Decider: ir.Person, Timeout: ir.Millis(timeout.Milliseconds()), OnTimeout: then,
+	}}
 }
 
-// Whoever looks at a run whose gate ran out an hour ago is told so; but
-// looking begins nothing.
-func TestLookingFiresTimersAndBeginsNothing(t *testing.T) {
+// Looking at a run decides a gate that timed out an hour ago, and starts no task.
+func TestCatchUpFiresTimersAndStartsNoTask(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	later := began.Add(time.Hour)
-	retried := task("flaky")
+	retried := enginetest.Task("flaky")
 	retried.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{60_000}}
 	for _, c := range []struct {
 		name    string
 		steps   []ir.Step
-		looked  journal.Index   // when somebody has looked
-		outcome journal.Outcome // when somebody has carried it on
+		looked  journal.Index   // after CatchUp
+		outcome journal.Outcome // after the run is continued
 		done    map[string]int
 	}{
 		{
@@ -76,7 +78,7 @@ func TestLookingFiresTimersAndBeginsNothing(t *testing.T) {
 		},
 		{
 			"a task follows",
-			[]ir.Step{gateUntil("g", time.Minute, ir.TimeoutSkip), task("a")},
+			[]ir.Step{gateUntil("g", time.Minute, ir.TimeoutSkip), enginetest.Task("a")},
 			journal.Index{Status: journal.Running},
 			"ok",
 			map[string]int{"a#0": 1},
@@ -98,74 +100,78 @@ func TestLookingFiresTimersAndBeginsNothing(t *testing.T) {
 		{
 			"not due yet",
 			[]ir.Step{gateUntil("g", 2*time.Hour, "")},
-			journal.Index{Status: journal.Waiting, Waiting: "approval: g", Wake: journal.MillisOf(began.Add(2 * time.Hour))},
+			journal.Index{
+				Status: journal.Waiting, Waiting: "approval: g", Wake: journal.MillisOf(began.Add(2 * time.Hour)),
+			},
 			"ok",
 			map[string]int{},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			kind := newKind()
-			kind.fail["flaky"] = 1
+			kind := enginetest.NewKind()
+			kind.Fail["flaky"] = 1
 			store := memory.New()
 			e := openAt(t, store, kind, "one", began)
-			begin(t, e, program(c.steps))
+			enginetest.Begin(t, e, enginetest.Program(c.steps))
 			until(t, store, func(e journal.Entry) bool { return e.Status != journal.Running })
-			stop(e)
-			before := len(kind.done)
+			enginetest.Stop(e)
+			before := len(kind.Done)
 
 			e = openAt(t, store, kind, "two", later)
-			for range 2 { // the second time there is nothing left to fire
+			for range 2 { // the second call has nothing to decide
 				if err := e.CatchUp(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
-			entry, err := store.Entry(t.Context(), id)
+			entry, err := store.Entry(t.Context(), enginetest.ID)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if entry.Index != c.looked || entry.Owner != "" {
 				t.Errorf("looked at: %+v", entry)
 			}
-			if len(kind.done) != before {
-				t.Errorf("looking did something: %v", kind.done)
+			if len(kind.Done) != before {
+				t.Errorf("looking did something: %v", kind.Done)
 			}
-			if e.Owns(id) {
+			if e.Owns(enginetest.ID) {
 				t.Error("who only looks has kept the run")
 			}
-			if got, err := finish(t, e); err != nil || got.Outcome != c.outcome {
+			if got, err := enginetest.Finish(t, e); err != nil || got.Outcome != c.outcome {
 				t.Errorf("carried on: %+v, %v", got, err)
 			}
-			if fmt.Sprint(kind.done) != fmt.Sprint(c.done) {
-				t.Errorf("done: %v", kind.done)
+			if fmt.Sprint(kind.Done) != fmt.Sprint(c.done) {
+				t.Errorf("done: %v", kind.Done)
 			}
 		})
 	}
 }
 
-// The time between a crash and the next process is nobody's active time.
-func TestACrashDoesNotUseUpTheDeadline(t *testing.T) {
+// The time between a crash and the next process is not active time.
+func TestTimeAfterACrashIsNotActiveTime(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	kind := newKind()
+	kind := enginetest.NewKind()
 	started := make(chan struct{}, 2)
-	kind.hold = func(ctx context.Context, job *step.Job) error {
+	kind.Hold = func(ctx context.Context, job *step.Job) error {
 		started <- struct{}{}
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	p := program(
-		[]ir.Step{{ID: "fan", Type: "parallel", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "x", Block: 1}, {Name: "y", Block: 2}}}}},
-		[]ir.Step{task("a")}, []ir.Step{task("b")})
+	p := enginetest.Program(
+		[]ir.Step{{ID: "fan", Type: "parallel", Action: ir.Parallel{
+			Join: ir.JoinAll, Branches: []ir.Branch{{Name: "x", Block: 1}, {Name: "y", Block: 2}},
+		}}},
+		[]ir.Step{enginetest.Task("a")}, []ir.Step{enginetest.Task("b")})
 	p.Budget.ActiveSeconds = &ir.Limit{Max: 60}
 	disk := memory.New()
-	dead := &stopping{Store: disk, left: 2} // everything after the beginning is lost
+	dead := &stopping{Store: disk, left: 2} // everything after the start is lost
 	e := openAt(t, dead, kind, "one", began)
-	begin(t, e, p)
+	enginetest.Begin(t, e, p)
 	<-started
 	<-started
-	stop(e)
-	kind.hold = nil
+	enginetest.Stop(e)
+	kind.Hold = nil
 	e = openAt(t, disk, kind, "two", began.Add(time.Hour))
-	if got, err := finish(t, e); err != nil || got.Outcome != "ok" {
+	if got, err := enginetest.Finish(t, e); err != nil || got.Outcome != "ok" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -234,14 +240,14 @@ func (p *peer) die() {
 	delete(p.all.here, p.id)
 }
 
-// Who drives the whole store takes over what others leave: runs that are begun
-// and left at once, runs of a process that dies later.
-func TestWorkTakesOver(t *testing.T) {
+// A process that drives the whole store takes over the runs that others leave:
+// runs without a driver, and runs of a process that dies later.
+func TestWorkTakesOverAbandonedRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()
 		defer store.Close()
 		all := &peers{}
-		kind := newKind()
+		kind := enginetest.NewKind()
 		make := func(p *peer, s journal.Store) *embedded.Engine {
 			return newEngine(s, p, kind)
 		}
@@ -259,20 +265,20 @@ func TestWorkTakesOver(t *testing.T) {
 		left := all.join("left")
 		e := make(left, store)
 		e.Hold()
-		begin(t, e, program([]ir.Step{task("a")}))
-		stop(e)
+		enginetest.Begin(t, e, enginetest.Program([]ir.Step{enginetest.Task("a")}))
+		enginetest.Stop(e)
 		before := time.Now()
 		left.Wake("")
 		synctest.Wait()
-		if kind.done["a#0"] != 1 || time.Since(before) > 0 {
-			t.Errorf("a run that was begun and left: %v after %s", kind.done, time.Since(before))
+		if kind.Done["a#0"] != 1 || time.Since(before) > 0 {
+			t.Errorf("a run that was begun and left: %v after %s", kind.Done, time.Since(before))
 		}
 
 		// A process dies in the middle of its task.
 		const other journal.RunID = "00000000-0000-4000-8000-000000000002"
 		dying := all.join("dying")
 		var deaf atomic.Bool
-		kind.hold = func(ctx context.Context, job *step.Job) error {
+		kind.Hold = func(ctx context.Context, job *step.Job) error {
 			if deaf.Load() {
 				return nil
 			}
@@ -281,11 +287,15 @@ func TestWorkTakesOver(t *testing.T) {
 			return ctx.Err()
 		}
 		e = make(dying, &stopping{Store: store, left: 2})
-		if err := e.Start(t.Context(), other, &engine.Definition{Program: program([]ir.Step{task("b")})}, json.RawMessage("{}"), nil, journal.Actor{}); err != nil {
+		if err := e.Start(
+			t.Context(), other, &engine.Definition{Program: enginetest.Program([]ir.Step{enginetest.Task("b")})},
+			json.RawMessage("{}"), nil,
+			journal.Actor{},
+		); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		time.Sleep(5 * time.Second) // of the bubble: the worker looks, and the owner lives
+		time.Sleep(5 * time.Second) // the worker looks; the owner lives
 		if entry, err := store.Entry(t.Context(), other); err != nil || entry.Owner != "dying" {
 			t.Errorf("while its owner lives: %+v, %v", entry, err)
 		}
@@ -295,53 +305,55 @@ func TestWorkTakesOver(t *testing.T) {
 		if entry, err := store.Entry(t.Context(), other); err != nil || entry.Outcome != "ok" {
 			t.Errorf("after its owner died: %+v, %v", entry, err)
 		}
-		stop(e)
+		enginetest.Stop(e)
 		cancel()
 		synctest.Wait()
 		if !worked {
 			t.Error("the worker works on")
 		}
-		stop(worker)
+		enginetest.Stop(worker)
 	})
 }
 
-// A gate that a run waits at may run out while nobody but the worker is there,
-// also when another process has brought the run to it.
+// A worker decides a gate that times out, also if another process brought the run
+// there.
 func TestWorkFiresTimersThatOthersSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()
 		defer store.Close()
 		all := &peers{}
-		worker := newEngine(store, all.join("worker"), newKind())
+		worker := newEngine(store, all.join("worker"), enginetest.NewKind())
 		ctx, cancel := context.WithCancel(t.Context())
 		go worker.Work(ctx, nil)
 		synctest.Wait()
-		e := newEngine(store, all.join("other"), newKind())
-		begin(t, e, program([]ir.Step{gateUntil("g", time.Minute, ir.TimeoutSkip), task("a")}))
-		rest(t, e)
-		stop(e)
+		e := newEngine(store, all.join("other"), enginetest.NewKind())
+		enginetest.Begin(t, e, enginetest.Program([]ir.Step{
+			gateUntil("g", time.Minute, ir.TimeoutSkip), enginetest.Task("a"),
+		}))
+		enginetest.Rest(t, e)
+		enginetest.Stop(e)
 		time.Sleep(59 * time.Second)
-		if entry, err := store.Entry(t.Context(), id); err != nil || entry.Status != journal.Waiting {
+		if entry, err := store.Entry(t.Context(), enginetest.ID); err != nil || entry.Status != journal.Waiting {
 			t.Errorf("too early: %+v, %v", entry, err)
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if entry, err := store.Entry(t.Context(), id); err != nil || entry.Outcome != "ok" {
+		if entry, err := store.Entry(t.Context(), enginetest.ID); err != nil || entry.Outcome != "ok" {
 			t.Errorf("%+v, %v", entry, err)
 		}
 		cancel()
-		stop(worker)
+		enginetest.Stop(worker)
 	})
 }
 
-// A run that a worker is to leave alone is not touched, whatever comes for it:
-// neither when nobody has it, nor when its time comes. Others are driven.
-func TestWorkLeavesRunsAlone(t *testing.T) {
+// A worker does not touch a run that it has to skip, neither one without an owner
+// nor one that is due. It drives the others.
+func TestWorkSkipsRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()
 		defer store.Close()
 		all := &peers{}
-		kind := newKind()
+		kind := enginetest.NewKind()
 		make := func(name journal.Owner) *embedded.Engine {
 			return newEngine(store, all.join(name), kind)
 		}
@@ -349,35 +361,42 @@ func TestWorkLeavesRunsAlone(t *testing.T) {
 		const timed journal.RunID = "00000000-0000-4000-8000-000000000003"
 		left := make("left")
 		left.Hold()
-		for run, steps := range map[journal.RunID][]ir.Step{id: {task("a")}, other: {task("b")}, timed: {gateUntil("g", time.Minute, ir.TimeoutSkip), task("c")}} {
-			if err := left.Start(t.Context(), run, &engine.Definition{Program: program(steps)}, json.RawMessage("{}"), nil, journal.Actor{}); err != nil {
+		for run, steps := range map[journal.RunID][]ir.Step{enginetest.ID: {enginetest.Task(
+			"a",
+		)}, other: {enginetest.Task("b")}, timed: {gateUntil(
+			"g", time.Minute, ir.TimeoutSkip,
+		), enginetest.Task("c")}} {
+			if err := left.Start(
+				t.Context(), run, &engine.Definition{Program: enginetest.Program(steps)}, json.RawMessage("{}"), nil,
+				journal.Actor{},
+			); err != nil {
 				t.Fatal(err)
 			}
 		}
-		stop(left)
+		enginetest.Stop(left)
 		worker := make("worker")
 		ctx, cancel := context.WithCancel(t.Context())
 		go worker.Work(ctx, func(run journal.RunID) bool { return run != other })
-		time.Sleep(2 * time.Minute) // of the bubble
+		time.Sleep(2 * time.Minute) // time of the bubble
 		synctest.Wait()
-		if len(kind.done) != 1 || kind.done["b#0"] != 1 {
-			t.Errorf("done: %v", kind.done)
+		if len(kind.Done) != 1 || kind.Done["b#0"] != 1 {
+			t.Errorf("done: %v", kind.Done)
 		}
 		cancel()
-		stop(worker)
+		enginetest.Stop(worker)
 	})
 }
 
-// Whoever waits for a run that sleeps hears of its end also when another process
-// wakes up first and carries it on; if that one dies, whoever waits goes on.
-func TestARunThatIsCarriedOnElsewhere(t *testing.T) {
+// Waiting for a sleeping run ends also if another process wakes it first; if that
+// process dies, the waiting one continues the run.
+func TestWaitEndsWhenAnotherProcessWakesTheRun(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			store := memory.New()
 			defer store.Close()
 			all := &peers{}
-			kind := newKind()
-			kind.fail["flaky"] = 1
+			kind := enginetest.NewKind()
+			kind.Fail["flaky"] = 1
 			early := all.join("early")
 			var disk journal.Store = store
 			if dies {
@@ -387,15 +406,15 @@ func TestARunThatIsCarriedOnElsewhere(t *testing.T) {
 				Config: engine.Config{Kinds: map[string]step.Runner{"test": kind}}, Store: disk, Process: early,
 				Now: func() time.Time { return time.Now().Add(time.Second) },
 			})
-			retried := task("flaky")
+			retried := enginetest.Task("flaky")
 			retried.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{10_000}}
 			e := newEngine(store, all.join("front"), kind)
-			begin(t, e, program([]ir.Step{retried}))
+			enginetest.Begin(t, e, enginetest.Program([]ir.Step{retried}))
 			ctx, cancel := context.WithCancel(t.Context())
 			go worker.Work(ctx, nil)
 			synctest.Wait()
 
-			kind.hold = func(ctx context.Context, job *step.Job) error {
+			kind.Hold = func(ctx context.Context, job *step.Job) error {
 				time.Sleep(5 * time.Second)
 				if dies {
 					early.die()
@@ -403,19 +422,19 @@ func TestARunThatIsCarriedOnElsewhere(t *testing.T) {
 				return nil
 			}
 			began := time.Now()
-			entry := rest(t, e)
+			entry := enginetest.Rest(t, e)
 			if entry.Outcome != "ok" {
 				t.Errorf("%+v", entry)
 			}
 			if late := time.Since(began); !dies && late > 15*time.Second {
 				t.Errorf("heard of after %s", late)
 			}
-			if n := kind.done["flaky#1"]; n != 1 && !dies {
+			if n := kind.Done["flaky#1"]; n != 1 && !dies {
 				t.Errorf("done %d times", n)
 			}
 			cancel()
-			stop(worker)
-			stop(e)
+			enginetest.Stop(worker)
+			enginetest.Stop(e)
 		})
 	}
 }
@@ -423,14 +442,16 @@ func TestARunThatIsCarriedOnElsewhere(t *testing.T) {
 // A thousand runs that wait for people cost no goroutine each.
 func TestWaitingRunsHaveNoGoroutines(t *testing.T) {
 	store := memory.New()
-	e := open(t, store, newKind(), "one")
+	e := open(t, store, enginetest.NewKind(), "one")
 	before := runtime.NumGoroutine()
 	var all sync.WaitGroup
 	for i := range 1000 {
 		all.Go(func() {
 			run := journal.RunID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i+100))
-			p := program([]ir.Step{task("a"), gateUntil("g", time.Hour, "")})
-			if err := e.Start(t.Context(), run, &engine.Definition{Program: p}, json.RawMessage("{}"), nil, journal.Actor{}); err != nil {
+			p := enginetest.Program([]ir.Step{enginetest.Task("a"), gateUntil("g", time.Hour, "")})
+			if err := e.Start(
+				t.Context(), run, &engine.Definition{Program: p}, json.RawMessage("{}"), nil, journal.Actor{},
+			); err != nil {
 				t.Error(err)
 				return
 			}
@@ -441,7 +462,7 @@ func TestWaitingRunsHaveNoGoroutines(t *testing.T) {
 		})
 	}
 	all.Wait()
-	for range 1_000_000 { // those that did the last tasks are just ending
+	for range 1_000_000 { // the goroutines of the last tasks are ending
 		if runtime.NumGoroutine() <= before+10 {
 			return
 		}
@@ -450,25 +471,24 @@ func TestWaitingRunsHaveNoGoroutines(t *testing.T) {
 	t.Errorf("%d goroutines before, %d after", before, runtime.NumGoroutine())
 }
 
-// Something is said to a run whose owner ends it before hearing of it: whoever
-// said it is told that it came too late.
-func TestSaidToARunThatIsEnding(t *testing.T) {
+// A message that arrives while its run is ending is refused as too late.
+func TestMessageToAnEndingRunIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()
 		defer store.Close()
 		all := &peers{}
-		kind := newKind()
+		kind := enginetest.NewKind()
 		end := make(chan struct{})
-		kind.hold = func(context.Context, *step.Job) error {
+		kind.Hold = func(context.Context, *step.Job) error {
 			<-end
 			return nil
 		}
-		owner := newEngine(store, all.join("owner"), kind) // it does not listen
-		begin(t, owner, program([]ir.Step{task("a")}))
+		owner := newEngine(store, all.join("owner"), kind) // without a listener
+		enginetest.Begin(t, owner, enginetest.Program([]ir.Step{enginetest.Task("a")}))
 		synctest.Wait()
 		other := newEngine(store, all.join("other"), kind)
 		said := make(chan error, 1)
-		go func() { said <- other.Send(t.Context(), id, plan.Pause{}, "ref") }()
+		go func() { said <- other.Send(t.Context(), enginetest.ID, plan.Pause{}, "ref") }()
 		synctest.Wait()
 		close(end)
 		select {
@@ -476,44 +496,108 @@ func TestSaidToARunThatIsEnding(t *testing.T) {
 			if r, ok := plan.IsRefusal(err); !ok || r.Code != plan.TooLate {
 				t.Errorf("%v", err)
 			}
-		case <-time.After(time.Minute): // of the bubble
+		case <-time.After(time.Minute): // time of the bubble
 			t.Error("nobody answers")
 		}
-		stop(owner)
-		stop(other)
+		enginetest.Stop(owner)
+		enginetest.Stop(other)
 	})
 }
 
-// Two wake-ups at once: while one of them has loaded the run and not begun it,
-// the other finds it in memory and must leave it alone. It would begin what is
-// due, and the first would take that for left behind and do it again.
-func TestARunThatWasJustLoadedIsNotMoved(t *testing.T) {
+// While one goroutine has loaded a run and not continued it, another one finds it
+// in memory and must not advance it: a task that it started would look like one
+// that the previous owner lost.
+func TestLoadedRunIsNotAdvancedBeforeItContinues(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	kind := newKind()
+	kind := enginetest.NewKind()
 	store := memory.New()
 	e := openAt(t, store, kind, "one", began)
-	begin(t, e, program([]ir.Step{gateUntil("g", time.Minute, ir.TimeoutSkip), task("a")}))
+	enginetest.Begin(t, e, enginetest.Program([]ir.Step{
+		gateUntil("g", time.Minute, ir.TimeoutSkip), enginetest.Task("a"),
+	}))
 	until(t, store, func(e journal.Entry) bool { return e.Status != journal.Running })
-	stop(e)
+	enginetest.Stop(e)
 
 	e = openAt(t, store, kind, "two", began.Add(time.Hour))
-	movable, begin, err := e.Admit(t.Context(), id)
+	movable, begin, err := e.Admit(t.Context(), enginetest.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !e.Owns(id) || movable() {
+	if !e.Owns(enginetest.ID) || movable() {
 		t.Fatal("others can move it before it has begun")
 	}
 	woken := make(chan error)
-	go func() { woken <- e.Resume(t.Context(), id) }()
+	go func() { woken <- e.Resume(t.Context(), enginetest.ID) }()
 	begin()
 	if err := <-woken; err != nil && !errors.Is(err, journal.ErrFinished) {
 		t.Error(err)
 	}
-	if entry, err := finish(t, e); err != nil || entry.Outcome != "ok" {
+	if entry, err := enginetest.Finish(t, e); err != nil || entry.Outcome != "ok" {
 		t.Errorf("%+v, %v", entry, err)
 	}
-	if kind.done["a#0"] != 1 {
-		t.Errorf("done: %v", kind.done)
+	if kind.Done["a#0"] != 1 {
+		t.Errorf("done: %v", kind.Done)
+	}
+}
+
+// failing is a store that fails one append and works again afterwards.
+type failing struct {
+	journal.Store
+	mu   sync.Mutex
+	left int // appends before the failure
+}
+
+func (f *failing) Append(b journal.Batch, done func(error)) {
+	f.mu.Lock()
+	f.left--
+	fail := f.left == 0
+	f.mu.Unlock()
+	if fail {
+		go done(journal.ErrBusy)
+		return
+	}
+	f.Store.Append(b, done)
+}
+
+// A process that drives the whole store continues its own runs after an append
+// has failed. It waits for their tasks: none runs twice at the same time.
+func TestWorkContinuesRunsAfterAFailedAppend(t *testing.T) {
+	p := enginetest.Program(
+		[]ir.Step{{ID: "fan", Type: "parallel", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{
+			{Name: "x", Block: 1}, {Name: "y", Block: 2},
+		}}}, enginetest.Task("last")},
+		[]ir.Step{enginetest.Task("short")}, []ir.Step{enginetest.Task("long")})
+	for appends := 2; appends <= 4; appends++ {
+		synctest.Test(t, func(t *testing.T) {
+			store := memory.New()
+			defer store.Close()
+			kind := enginetest.NewKind()
+			var running sync.Map
+			kind.Hold = func(_ context.Context, job *step.Job) error {
+				if _, twice := running.LoadOrStore(job.Step.ID, true); twice {
+					t.Errorf("append %d fails: %s runs twice at the same time", appends, job.Step.ID)
+				}
+				takes := time.Second
+				if job.Step.ID == "long" {
+					takes = 5 * time.Second // longer than the worker needs to look again
+				}
+				time.Sleep(takes)
+				running.Delete(job.Step.ID)
+				return nil
+			}
+			e := newEngine(&failing{Store: store, left: appends}, (&peers{}).join("worker"), kind)
+			ctx, cancel := context.WithCancel(t.Context())
+			worked := make(chan error, 1)
+			go func() { worked <- e.Work(ctx, nil) }()
+			enginetest.Begin(t, e, p)
+			time.Sleep(time.Minute)
+			entry, err := store.Entry(t.Context(), enginetest.ID)
+			if err != nil || entry.Outcome != journal.OutcomeOK {
+				t.Errorf("append %d fails: %+v, %v", appends, entry, err)
+			}
+			cancel()
+			<-worked
+			enginetest.Stop(e)
+		})
 	}
 }
