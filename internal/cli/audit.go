@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
@@ -22,7 +22,7 @@ from the journal: one that was deleted is written again.`,
 		Args:              takesRun(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.withRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
+			return a.withRun(args[0], func(ctx context.Context, r *registry.Runtime, entry journal.Entry) error {
 				to := a.painted()
 				if a.json {
 					to = terminal.JSON(a.stdout)
@@ -47,7 +47,7 @@ fault.`,
 		Args:              takesRun(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.withRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
+			return a.withRun(args[0], func(ctx context.Context, r *registry.Runtime, entry journal.Entry) error {
 				reports, err := r.VerifyAudit(ctx, entry)
 				if err != nil {
 					return err
@@ -59,7 +59,7 @@ fault.`,
 	return a.jsonFlag(cmd)
 }
 
-func (a *app) verified(reports []builtin.AuditReport) error {
+func (a *app) verified(reports []registry.AuditReport) error {
 	faults := 0
 	for _, one := range reports {
 		faults += len(one.Faults)
@@ -82,7 +82,7 @@ func (a *app) verified(reports []builtin.AuditReport) error {
 	}
 }
 
-func (a *app) printVerified(r *builtin.AuditReport) {
+func (a *app) printVerified(r *registry.AuditReport) {
 	w := a.stdout
 	if r.OK {
 		fmt.Fprintf(w, "%s  %d records hold, head %s\n", r.Run, r.Records, r.Head)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
@@ -100,7 +100,7 @@ type app struct {
 	colorOut, colorErr bool
 	json               bool
 	opened             *project.Workspace
-	reading            builtin.Reading
+	reading            registry.Reading
 	secrets            *secret.Registry // of the project, once it is known
 	ignored            []string         // permissions of the configuration that are not approved
 }

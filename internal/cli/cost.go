@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/price"
@@ -67,9 +67,9 @@ answer: as the workflow names them, --model or the configuration.`,
 			if err != nil {
 				return err
 			}
-			builtin.ApplyDefaults(an.program, settings)
-			report := costReport{Name: an.name(), Path: an.file.Path, Report: check.Estimate(an.program, builtin.Kinds()), Quote: an.program.Quote}
-			report.Money = money(an.program, report.Report, builtin.NewModels(project.Root, settings, a.Getenv), model)
+			registry.ApplyDefaults(an.program, settings)
+			report := costReport{Name: an.name(), Path: an.file.Path, Report: check.Estimate(an.program, registry.Kinds()), Quote: an.program.Quote}
+			report.Money = money(an.program, report.Report, registry.NewModels(project.Root, settings, a.Getenv), model)
 			if a.json {
 				return a.writeJSON(report)
 			}
@@ -82,7 +82,7 @@ answer: as the workflow names them, --model or the configuration.`,
 
 // money is what the models of a workflow come to at worst. The shares of agents
 // add up to no less than any run can cost.
-func money(p *ir.Program, r check.Report, models *builtin.Models, model string) moneyReport {
+func money(p *ir.Program, r check.Report, models *registry.Models, model string) moneyReport {
 	out := moneyReport{Agents: map[string]int64{}, Prices: price.Date()}
 	unknown := func(because string) moneyReport { return moneyReport{Because: because} }
 	rest := step.Cost{PromptTokens: r.PromptTokens.Worst, ReplyTokens: r.ReplyTokens.Worst}

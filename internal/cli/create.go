@@ -16,7 +16,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/engine"
@@ -82,7 +82,7 @@ once more. --simulate needs no model: the words themselves decide on the steps.`
 type generation struct {
 	name, request string
 	script        string // file of replies
-	options       builtin.RunOptions
+	options       registry.RunOptions
 
 	project *project.Project
 	run     string // as the format has it
@@ -103,19 +103,19 @@ func (a *app) create(g *generation) error {
 	if err != nil {
 		return err
 	}
-	models := builtin.NewModels(root, settings, a.Getenv)
+	models := registry.NewModels(root, settings, a.Getenv)
 	g.options.Pin(settings, models)
 	compiled, err := a.generator(g.project, creatorName)
 	if err != nil {
 		return err
 	}
-	builtin.ApplyDefaults(compiled.program, settings)
+	registry.ApplyDefaults(compiled.program, settings)
 	if g.script != "" {
 		if err := a.readScript(&g.options, g.script, compiled.program); err != nil {
 			return err
 		}
 	}
-	tools := builtin.NewTools(root, settings, a.Getenv, models.Secrets)
+	tools := registry.NewTools(root, settings, a.Getenv, models.Secrets)
 	tools.Confinable = a.Confinable
 	defer tools.Close()
 	again, err := g.find(root)
@@ -128,7 +128,7 @@ func (a *app) create(g *generation) error {
 			return err
 		}
 	}
-	r, err := a.runtime(root, builtin.RuntimeOptions{Config: settings, Models: models, Tools: tools})
+	r, err := a.runtime(root, registry.RuntimeOptions{Config: settings, Models: models, Tools: tools})
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (a *app) create(g *generation) error {
 // carryOn is what goes on with a generation: the run that it began with; or
 // the fresh one, from where that has failed. There is nothing to go on with if
 // that has never begun.
-func (g *generation) carryOn(r *builtin.Runtime, fresh journal.RunID) (id journal.RunID, goOn func(context.Context) error, err error) {
+func (g *generation) carryOn(r *registry.Runtime, fresh journal.RunID) (id journal.RunID, goOn func(context.Context) error, err error) {
 	ctx := context.Background()
 	if err := r.Flush(ctx); err != nil { // somebody may have been stopped before the manifest was written
 		return "", nil, err
@@ -216,7 +216,7 @@ func (g *generation) find(root string) (bool, error) {
 
 // begin makes the folder in which the workflow is staged.
 func (g *generation) begin(root, run string, now clock) error {
-	stamp, ok := builtin.Stamp(root, "artifacts/"+g.name, now())
+	stamp, ok := registry.Stamp(root, "artifacts/"+g.name, now())
 	if !ok {
 		return &failure{code: exitNotReady, message: fmt.Sprintf("artifacts/%s cannot be written to", g.name)}
 	}
@@ -263,9 +263,9 @@ func shipped(files fs.FS, name, root string) (*analysis, error) {
 		return nil, err
 	}
 	f := source.NewFile(name, string(text))
-	r := builtin.Formats().Compile(f, folder{files, root})
+	r := registry.Formats().Compile(f, folder{files, root})
 	if r.Program != nil {
-		r.Diagnostics = append(r.Diagnostics, check.Program(r.Program, builtin.Kinds())...)
+		r.Diagnostics = append(r.Diagnostics, check.Program(r.Program, registry.Kinds())...)
 	}
 	if r.Diagnostics.Errors() {
 		return nil, fmt.Errorf("%s: %s", name, r.Diagnostics[0].Message) // a programming mistake
@@ -325,16 +325,16 @@ func (g *generation) checkGenerated() (diag.List, source.Set, error) {
 		return nil, nil, err
 	}
 	f := source.NewFile(name, string(text))
-	r := builtin.Formats().Compile(f, folder{files, g.project.Root})
+	r := registry.Formats().Compile(f, folder{files, g.project.Root})
 	if r.Program != nil {
-		r.Diagnostics = append(r.Diagnostics, check.Program(r.Program, builtin.Kinds())...)
+		r.Diagnostics = append(r.Diagnostics, check.Program(r.Program, registry.Kinds())...)
 	}
 	return r.Diagnostics.Sorted(), r.Files, nil
 }
 
 // validateGenerated checks what was generated, and has it mended if need be. A
 // repair stands in the manifest before it begins: interrupted, it is carried on.
-func (a *app) validateGenerated(r *builtin.Runtime, g *generation) error {
+func (a *app) validateGenerated(r *registry.Runtime, g *generation) error {
 	m, err := manifest.Read(g.dir)
 	if err != nil {
 		return err
@@ -393,7 +393,7 @@ func (a *app) validateGenerated(r *builtin.Runtime, g *generation) error {
 
 // carryOnRepair brings the last repair to its end: it begins it, or goes on
 // where it was interrupted.
-func (a *app) carryOnRepair(r *builtin.Runtime, g *generation) error {
+func (a *app) carryOnRepair(r *registry.Runtime, g *generation) error {
 	if len(g.entry.Repairs) == 0 {
 		return nil
 	}
@@ -411,7 +411,7 @@ func (a *app) carryOnRepair(r *builtin.Runtime, g *generation) error {
 }
 
 // repair gives a model what the check has found, with the files.
-func (a *app) repair(r *builtin.Runtime, g *generation, id journal.RunID) error {
+func (a *app) repair(r *registry.Runtime, g *generation, id journal.RunID) error {
 	compiled, err := a.generator(g.project, repairName)
 	if err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/diag"
 )
@@ -15,7 +15,7 @@ import (
 type doctorReport struct {
 	Outcome  string            `json:"outcome"` // ready, or not ready
 	Config   string            `json:"config,omitempty"`
-	Findings []builtin.Finding `json:"findings"`
+	Findings []registry.Finding `json:"findings"`
 }
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -43,13 +43,13 @@ Ends with 0 when a workflow can ask a model, and with 6 otherwise.`,
 			if err != nil {
 				return err
 			}
-			report := doctorReport{Outcome: "ready", Findings: []builtin.Finding{}}
-			file := builtin.Finding{What: "configuration", Name: config.FileName, State: builtin.Unset, About: "there is none, which is fine"}
+			report := doctorReport{Outcome: "ready", Findings: []registry.Finding{}}
+			file := registry.Finding{What: "configuration", Name: config.FileName, State: registry.Unset, About: "there is none, which is fine"}
 			if settings.File != nil {
 				report.Config = settings.File.Path
-				file.State, file.About = builtin.Fine, settings.File.Path
+				file.State, file.About = registry.Fine, settings.File.Path
 				if list.Errors() {
-					file.State, file.About = builtin.Broken, diag.Summary(list)
+					file.State, file.About = registry.Broken, diag.Summary(list)
 					file.Fix = fmt.Sprintf("\"espalier validate %s\" shows them.", settings.File.Path)
 				}
 			}
@@ -57,11 +57,11 @@ Ends with 0 when a workflow can ask a model, and with 6 otherwise.`,
 			if f := mcpFinding(&settings.MCPFile); f != nil {
 				report.Findings = append(report.Findings, *f)
 			}
-			models := builtin.NewModels(here.Root, settings, a.Getenv)
+			models := registry.NewModels(here.Root, settings, a.Getenv)
 			report.Findings = append(report.Findings, models.Examine(context.Background(), !offline)...)
-			report.Findings = append(report.Findings, builtin.ExamineCommands(settings)...)
-			telemetry := builtin.ExamineTelemetry(context.Background(), a.Getenv, !offline)
-			if slices.ContainsFunc(report.Findings, func(f builtin.Finding) bool { return f.State == builtin.Missing || f.State == builtin.Broken }) {
+			report.Findings = append(report.Findings, registry.ExamineCommands(settings)...)
+			telemetry := registry.ExamineTelemetry(context.Background(), a.Getenv, !offline)
+			if slices.ContainsFunc(report.Findings, func(f registry.Finding) bool { return f.State == registry.Missing || f.State == registry.Broken }) {
 				report.Outcome = "not ready"
 			}
 			report.Findings = append(report.Findings, telemetry...) // runs do without it
@@ -81,15 +81,15 @@ Ends with 0 when a workflow can ask a model, and with 6 otherwise.`,
 }
 
 // mcpFinding is what there is to say about .mcp.json; nil without one.
-func mcpFinding(file *config.MCPFile) *builtin.Finding {
-	f := &builtin.Finding{What: "MCP servers", Name: config.MCPFileName, State: builtin.Fine}
+func mcpFinding(file *config.MCPFile) *registry.Finding {
+	f := &registry.Finding{What: "MCP servers", Name: config.MCPFileName, State: registry.Fine}
 	switch {
 	case file.Err != nil:
-		f.State, f.About, f.Fix = builtin.Broken, file.Err.Error(), "Make it a file that can be read, or remove it."
+		f.State, f.About, f.Fix = registry.Broken, file.Err.Error(), "Make it a file that can be read, or remove it."
 	case file.File == nil:
 		return nil
 	case file.Problems.Errors():
-		f.State, f.About = builtin.Broken, diag.Summary(file.Problems)
+		f.State, f.About = registry.Broken, diag.Summary(file.Problems)
 		f.Fix = fmt.Sprintf("\"espalier validate %s\" shows them.", file.File.Path)
 	default:
 		f.About = file.File.Path
@@ -100,13 +100,13 @@ func mcpFinding(file *config.MCPFile) *builtin.Finding {
 func (a *app) printDoctor(r doctorReport) error {
 	t := table{header: []string{"", "WHAT", "NAME", "STATE"}}
 	for _, f := range r.Findings {
-		t.add(map[string]string{builtin.Fine: "+", builtin.Unset: "-", builtin.Missing: "!", builtin.Broken: "!"}[f.State], f.What, f.Name, f.State+": "+f.About)
+		t.add(map[string]string{registry.Fine: "+", registry.Unset: "-", registry.Missing: "!", registry.Broken: "!"}[f.State], f.What, f.Name, f.State+": "+f.About)
 	}
 	if err := t.write(a.stdout, a.columns(), ""); err != nil {
 		return err
 	}
 	for _, f := range r.Findings {
-		if f.Fix != "" && f.State != builtin.Unset {
+		if f.Fix != "" && f.State != registry.Unset {
 			fmt.Fprintf(a.stdout, "\n%s %s: %s\n", f.What, f.Name, f.Fix)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format"
 )
@@ -26,7 +26,7 @@ and its rules) and say where they disagree. The exit code is 1 when they do.
 			if err != nil {
 				return err
 			}
-			drifter, ok := builtin.Formats().Find(an.format).(format.Drifter)
+			drifter, ok := registry.Formats().Find(an.format).(format.Drifter)
 			if !ok {
 				return usage("NOF files have prose, a diagram and code that say the same thing.", "%s says everything once, so nothing in it can disagree", an.file.Path)
 			}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/graph"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -105,7 +105,7 @@ func (a *app) maybeRun(arg string) bool {
 }
 
 // drawnRun draws the program of a run, or of a child run, and what happened in it.
-func drawnRun(ctx context.Context, r *builtin.Runtime, entry journal.Entry, o graph.Options) (*graph.Graph, error) {
+func drawnRun(ctx context.Context, r *registry.Runtime, entry journal.Entry, o graph.Options) (*graph.Graph, error) {
 	root := entry.ID
 	if entry.Root != "" {
 		root = entry.Root

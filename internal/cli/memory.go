@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/registry"
 )
 
 func (a *app) memoryCommand() *cobra.Command {
@@ -25,16 +25,16 @@ the project's .espalier folder; simulated runs leave none.`,
 			if err != nil {
 				return err
 			}
-			books, err := builtin.Notebooks(root)
+			books, err := registry.Notebooks(root)
 			if err != nil {
 				return err
 			}
-			books = slices.DeleteFunc(books, func(b builtin.Notebook) bool {
+			books = slices.DeleteFunc(books, func(b registry.Notebook) bool {
 				return len(args) > 0 && b.Workflow != args[0] || len(args) > 1 && b.Agent != args[1]
 			})
 			if a.json {
 				if books == nil {
-					books = []builtin.Notebook{}
+					books = []registry.Notebook{}
 				}
 				return a.writeJSON(books)
 			}
@@ -68,7 +68,7 @@ the project's .espalier folder; simulated runs leave none.`,
 			if len(args) > 1 {
 				agent = args[1]
 			}
-			found, err := builtin.Forget(root, args[0], agent)
+			found, err := registry.Forget(root, args[0], agent)
 			if err == nil && !found {
 				return usage("\"espalier memory\" lists what there is.", "there is nothing to forget")
 			}

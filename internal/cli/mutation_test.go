@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/project"
 )
@@ -30,7 +30,7 @@ func broken(t *testing.T, space *project.Workspace, path, text string) analysis 
 	if err != nil {
 		t.Fatal(err)
 	}
-	an := analyse(builtin.Reading{}, p, f)
+	an := analyse(registry.Reading{}, p, f)
 	checkSpans(t, an.diagnostics, an.files)
 	return an
 }

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/explain"
 	"github.com/espalier-run/espalier/internal/project"
@@ -146,7 +146,7 @@ func validateExample(t *testing.T, files []explain.File) (diag.List, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	an := analyse(builtin.Reading{}, p, f)
+	an := analyse(registry.Reading{}, p, f)
 	switch {
 	case isConfig(f.Path):
 		an = analyseConfig(f)
@@ -165,7 +165,7 @@ func validateExample(t *testing.T, files []explain.File) (diag.List, string) {
 // that it is for.
 func analyseScript(t *testing.T, space *project.Workspace, f *source.File, beside []explain.File) analysis {
 	t.Helper()
-	script, list := builtin.Script(f)
+	script, list := registry.Script(f)
 	an := analysis{file: f, diagnostics: list, files: source.Set{}}
 	an.files.Add(f)
 	if len(beside) > 0 {
@@ -173,7 +173,7 @@ func analyseScript(t *testing.T, space *project.Workspace, f *source.File, besid
 		if err != nil {
 			t.Fatal(err)
 		}
-		an.diagnostics = append(an.diagnostics, script.Check(analyse(builtin.Reading{}, p, flow).program)...)
+		an.diagnostics = append(an.diagnostics, script.Check(analyse(registry.Reading{}, p, flow).program)...)
 	}
 	return an
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/manifest"
 )
@@ -102,7 +102,7 @@ func stagedRun(root, name, prefix string) (string, error) {
 
 // dryRun names the scripts that a run would run, and starts nothing.
 func (a *app) dryRun(an *analysis) error {
-	commands := builtin.Commands(an.program)
+	commands := registry.Commands(an.program)
 	a.note("%s is ready to run. Nothing was started.", an.name())
 	if a.json {
 		return a.writeJSON(map[string]any{"ready": true, "commands": orEmpty(commands)})
@@ -115,7 +115,7 @@ func (a *app) dryRun(an *analysis) error {
 
 // consentedTo refuses a run that would run commands to which no person has
 // consented, before it begins or goes on.
-func consentedTo(p *ir.Program, tools *builtin.Tools, o builtin.RunOptions, can remedies) error {
+func consentedTo(p *ir.Program, tools *registry.Tools, o registry.RunOptions, can remedies) error {
 	commands := tools.Unapproved(p, o)
 	if len(commands) == 0 {
 		return nil

@@ -21,7 +21,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -55,7 +55,7 @@ that is over stays as it is; another one begins at that step with its values.`,
 			if err != nil {
 				return err
 			}
-			return a.onRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
+			return a.onRun(args[0], func(ctx context.Context, r *registry.Runtime, entry journal.Entry) error {
 				r.DeliverTelemetry() // of a run that was killed at its very end, too
 				state, program, def, err := r.Engine.Load(ctx, entry.ID)
 				if err != nil {
@@ -128,8 +128,8 @@ that is over stays as it is; another one begins at that step with its values.`,
 }
 
 // readyAgain finds what a run lacks that is to go on.
-func readyAgain(r *builtin.Runtime, state *plan.State, def *engine.Definition) error {
-	var asked builtin.RunOptions
+func readyAgain(r *registry.Runtime, state *plan.State, def *engine.Definition) error {
+	var asked registry.RunOptions
 	if len(state.Options) > 0 {
 		if err := json.Unmarshal(state.Options, &asked); err != nil {
 			return nil // whoever goes on with it says so
@@ -148,7 +148,7 @@ const (
 // anchor finds the step that "current" or "previous" stands for. Where a run
 // stands in doubt, to go on from there is to do again what is in doubt, in
 // whatever loop or branch that is.
-func anchor(ctx context.Context, r *builtin.Runtime, entry journal.Entry, state *plan.State, program *plan.Program, from string) (string, []plan.Input, error) {
+func anchor(ctx context.Context, r *registry.Runtime, entry journal.Entry, state *plan.State, program *plan.Program, from string) (string, []plan.Input, error) {
 	if from != fromCurrent && from != fromPrevious || program.Root().Step(ir.Body, from) != nil {
 		return from, nil, nil
 	}
@@ -217,7 +217,7 @@ func holds(p *ir.Program, s *ir.Step, name string) bool {
 // mainLine is the steps of the body that a run has come to, without those that
 // only end it or that nobody wrote, and the place of the last one that failed.
 // What came before a run that goes on from another one is a part of it.
-func mainLine(ctx context.Context, r *builtin.Runtime, id journal.RunID, p *ir.Program) (way []string, failed int, err error) {
+func mainLine(ctx context.Context, r *registry.Runtime, id journal.RunID, p *ir.Program) (way []string, failed int, err error) {
 	failed = -1
 	note := func(at journal.Place, outcome string) {
 		step := p.Step(ir.Body, at.Step)
@@ -269,7 +269,7 @@ func mainLine(ctx context.Context, r *builtin.Runtime, id journal.RunID, p *ir.P
 }
 
 // resumeOver goes on from a step of a run that is over, in another run.
-func (a *app) resumeOver(r *builtin.Runtime, entry journal.Entry, step string) error {
+func (a *app) resumeOver(r *registry.Runtime, entry journal.Entry, step string) error {
 	id := journal.RunID(uuid.NewString())
 	return a.drive(r, id, func(ctx context.Context) error {
 		if err := r.Engine.StartFrom(ctx, id, entry.ID, step, actor("")); err != nil {
@@ -361,16 +361,16 @@ func (a *app) tellChanges(def *engine.Definition) {
 }
 
 // onRun opens the storage, finds a run and does something with it.
-func (a *app) onRun(prefix string, do func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error) error {
+func (a *app) onRun(prefix string, do func(ctx context.Context, r *registry.Runtime, entry journal.Entry) error) error {
 	return a.find(a.existing, prefix, do)
 }
 
 // lookAt is onRun for those who start nothing.
-func (a *app) lookAt(prefix string, do func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error) error {
+func (a *app) lookAt(prefix string, do func(ctx context.Context, r *registry.Runtime, entry journal.Entry) error) error {
 	return a.find(a.looking, prefix, do)
 }
 
-func (a *app) find(open func() (*builtin.Runtime, error), prefix string, do func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error) error {
+func (a *app) find(open func() (*registry.Runtime, error), prefix string, do func(ctx context.Context, r *registry.Runtime, entry journal.Entry) error) error {
 	r, err := open()
 	if err != nil {
 		return err
@@ -412,7 +412,7 @@ is recorded with the user of this machine; --as adds whom they claim to be.`,
 		Args:              takesRun(1, 2, "a run, and a step when several wait"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.onRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
+			return a.onRun(args[0], func(ctx context.Context, r *registry.Runtime, entry journal.Entry) error {
 				d := plan.Decision{Answer: answer, Note: note, By: actor(as)}
 				if len(args) > 1 {
 					d.Step = args[1]
@@ -433,7 +433,7 @@ is recorded with the user of this machine; --as adds whom they claim to be.`,
 
 // decide sends a decision about what the gate shows now, or about what had the
 // digest if there is one.
-func (a *app) decide(ctx context.Context, r *builtin.Runtime, id journal.RunID, d plan.Decision, digest string) error {
+func (a *app) decide(ctx context.Context, r *registry.Runtime, id journal.RunID, d plan.Decision, digest string) error {
 	state, program, _, err := r.Engine.Load(ctx, id)
 	if err != nil {
 		return err
@@ -462,7 +462,7 @@ func (a *app) decide(ctx context.Context, r *builtin.Runtime, id journal.RunID, 
 
 // decidedBefore says who was faster, when a decision was refused because there
 // is nothing left to decide.
-func decidedBefore(ctx context.Context, r *builtin.Runtime, id journal.RunID, step string, err error) error {
+func decidedBefore(ctx context.Context, r *registry.Runtime, id journal.RunID, step string, err error) error {
 	refused, ok := plan.IsRefusal(err)
 	if !errors.Is(err, journal.ErrFinished) && (!ok || refused.Code != plan.NoGate && refused.Code != plan.TooLate) {
 		return err
@@ -494,7 +494,7 @@ func decidedBefore(ctx context.Context, r *builtin.Runtime, id journal.RunID, st
 
 // say sends a message to a run and, unless the run is to be left to others,
 // drives it to its next resting point.
-func (a *app) say(r *builtin.Runtime, id journal.RunID, leave bool, send func(context.Context) error) error {
+func (a *app) say(r *registry.Runtime, id journal.RunID, leave bool, send func(context.Context) error) error {
 	if !leave {
 		ctx := context.Background()
 		entry, err := r.Store.Entry(ctx, id)
@@ -524,7 +524,7 @@ func (a *app) say(r *builtin.Runtime, id journal.RunID, leave bool, send func(co
 }
 
 // tellEntry says how a run stands that was told something and left.
-func (a *app) tellEntry(r *builtin.Runtime, id journal.RunID) error {
+func (a *app) tellEntry(r *registry.Runtime, id journal.RunID) error {
 	after, err := r.Store.Entry(context.Background(), id)
 	if err != nil {
 		return err
@@ -552,7 +552,7 @@ carries becomes the result of the step.`,
 			if data != "" && !json.Valid([]byte(data)) {
 				return usage(`Write it as JSON, as in --data '{"n": 1}'.`, "--data is not JSON")
 			}
-			return a.onRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
+			return a.onRun(args[0], func(ctx context.Context, r *registry.Runtime, entry journal.Entry) error {
 				signal := plan.Signal{Event: args[1], Data: json.RawMessage(data), By: actor("")}
 				return a.say(r, entry.ID, leave, func(ctx context.Context) error {
 					return r.Engine.Send(ctx, entry.ID, signal, uuid.NewString())
@@ -575,7 +575,7 @@ func (a *app) interveneCommand(verb, about, more string, in func() plan.Input) *
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var left journal.Entry
-			err := a.lookAt(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) (err error) {
+			err := a.lookAt(args[0], func(ctx context.Context, r *registry.Runtime, entry journal.Entry) (err error) {
 				if err := a.say(r, entry.ID, true, func(ctx context.Context) error {
 					return r.Engine.Send(ctx, entry.ID, in(), uuid.NewString())
 				}); err != nil {
@@ -596,7 +596,7 @@ func (a *app) interveneCommand(verb, about, more string, in func() plan.Input) *
 // cleanUp does what a run that was cancelled has still to do, unless another
 // process works on it.
 func (a *app) cleanUp(entry journal.Entry) error {
-	return a.onRun(string(entry.ID), func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
+	return a.onRun(string(entry.ID), func(ctx context.Context, r *registry.Runtime, entry journal.Entry) error {
 		if entry.Status == journal.Finished || entry.Owner != "" && !r.Process.Dead(entry.Owner) {
 			return nil
 		}
@@ -639,7 +639,7 @@ workflow has to allow it (human_in_the_loop), and the change is recorded.`,
 				}
 				edits = append(edits, plan.Edit{Path: name, Value: value, By: actor("")})
 			}
-			return a.onRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
+			return a.onRun(args[0], func(ctx context.Context, r *registry.Runtime, entry journal.Entry) error {
 				r.Engine.Hold()
 				for _, edit := range edits {
 					if err := r.Engine.Send(ctx, entry.ID, edit, uuid.NewString()); err != nil {
@@ -692,7 +692,7 @@ SIGHUP reloads the configuration.`,
 // begin again with the configuration as it is now: after SIGHUP, if that can be
 // used.
 func (a *app) work(root string) (reload bool, err error) {
-	r, err := a.runtime(root, builtin.RuntimeOptions{})
+	r, err := a.runtime(root, registry.RuntimeOptions{})
 	if err != nil {
 		return false, err
 	}
@@ -732,7 +732,7 @@ func (a *app) work(root string) (reload bool, err error) {
 // something that will not come while it works, and says so of each once.
 type lacking struct {
 	*app
-	runtime *builtin.Runtime
+	runtime *registry.Runtime
 	mu      sync.Mutex
 	asked   map[journal.RunID]bool
 }
@@ -782,7 +782,7 @@ func gateNamed(state *plan.State, step string) string {
 
 // takeEdits makes what somebody has changed in the files that a gate shows part
 // of the run, before it is approved: what counts is what is in the journal.
-func (a *app) takeEdits(ctx context.Context, r *builtin.Runtime, id journal.RunID, state *plan.State, program *plan.Program, d plan.Decision) (bool, error) {
+func (a *app) takeEdits(ctx context.Context, r *registry.Runtime, id journal.RunID, state *plan.State, program *plan.Program, d plan.Decision) (bool, error) {
 	if d.Answer != plan.Approve {
 		return false, nil
 	}

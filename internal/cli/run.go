@@ -17,7 +17,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/engine"
@@ -85,8 +85,8 @@ is not there fails, and the workflow goes on as it says for that.`,
 			if offDemand(an.program) && !force {
 				return usage("Use --force to run it all the same.", "the workflow says \"manual: false\": it is not meant to be run by hand")
 			}
-			options := builtin.RunOptions{
-				Simulate: simulate, Seed: seed, NoTranscript: noRecord, RecordStream: recordStream, NoAWFAudit: builtin.NoAWFAudit(a.Getenv),
+			options := registry.RunOptions{
+				Simulate: simulate, Seed: seed, NoTranscript: noRecord, RecordStream: recordStream, NoAWFAudit: registry.NoAWFAudit(a.Getenv),
 				Model: model, AllowShell: allowShell, Unready: unready,
 			}
 			if script != "" {
@@ -106,21 +106,21 @@ is not there fails, and the workflow goes on as it says for that.`,
 			if err != nil {
 				return err
 			}
-			builtin.ApplyDefaults(an.program, settings)
-			models := builtin.NewModels(project.Root, settings, a.Getenv)
+			registry.ApplyDefaults(an.program, settings)
+			models := registry.NewModels(project.Root, settings, a.Getenv)
 			a.secrets = models.Secrets
 			options.Pin(settings, models)
-			options.Named = builtin.NamedConsent(an.program)
-			if !options.AllowShell && !builtin.Simulates(options) {
+			options.Named = registry.NamedConsent(an.program)
+			if !options.AllowShell && !registry.Simulates(options) {
 				options.AllowShell = a.approvedCommands(project.Root, &an)
 			}
-			if builtin.TelemetryAsked(a.Getenv) {
+			if registry.TelemetryAsked(a.Getenv) {
 				options.TraceParent = a.Getenv("TRACEPARENT")
 			}
 			if cmd.Flags().Changed("sandbox") {
 				options.Sandbox = sandbox
 			}
-			tools := builtin.NewTools(project.Root, settings, a.Getenv, models.Secrets)
+			tools := registry.NewTools(project.Root, settings, a.Getenv, models.Secrets)
 			tools.Confinable = a.Confinable
 			defer tools.Close()
 			if allowUndeclared {
@@ -139,7 +139,7 @@ is not there fails, and the workflow goes on as it says for that.`,
 			if err := ready(an.program, models, tools, options, newRun); err != nil {
 				return err
 			}
-			if a.reading.Python != "" && builtin.Simulates(options) {
+			if a.reading.Python != "" && registry.Simulates(options) {
 				return usage("Leave out --python: the built-in evaluator runs the code without starting a program.", "--python runs python3, and a simulated run starts no programs")
 			}
 			if !options.Simulate && options.ScriptName == "" {
@@ -166,7 +166,7 @@ is not there fails, and the workflow goes on as it says for that.`,
 			}
 			def := definition(&an, project.Root)
 			go def.Prepare() // while the store is being opened
-			r, err := a.runtime(project.Root, builtin.RuntimeOptions{Relaxed: durability == "relaxed", Config: settings, Models: models, Tools: tools})
+			r, err := a.runtime(project.Root, registry.RuntimeOptions{Relaxed: durability == "relaxed", Config: settings, Models: models, Tools: tools})
 			if err != nil {
 				return err
 			}
@@ -219,7 +219,7 @@ is not there fails, and the workflow goes on as it says for that.`,
 	flags.BoolVar(&a.reading.Execution, "execution", false, "of a NOF file, run the Execution block and print what it prints")
 	flags.BoolVar(&a.reading.HonorRules, "honor-rules", false, "of a NOF file, look at the routing rules in every routing mode")
 	flags.StringVar(&a.reading.Python, "python", "", "run Python code of the workflow in a real python3, in a sandbox; with `HOW` =unconfined it may do all that you may")
-	flags.Lookup("python").NoOptDefVal = builtin.PythonConfined
+	flags.Lookup("python").NoOptDefVal = registry.PythonConfined
 	cmd.RegisterFlagCompletionFunc("python", cobra.FixedCompletions(pythons, cobra.ShellCompDirectiveNoFileComp))
 	a.compatFlag(cmd)
 	a.envFlag(cmd)
@@ -285,11 +285,11 @@ func (a *app) fitsFormat(cmd *cobra.Command, format string) error {
 var layouts = []string{"spec", "cli"}
 
 // pythons are the ways to run a real python3.
-var pythons = []string{builtin.PythonConfined, builtin.PythonUnconfined}
+var pythons = []string{registry.PythonConfined, registry.PythonUnconfined}
 
 // mayRunPython refuses to give code to a python3 that nothing would hold.
 func (a *app) mayRunPython() error {
-	if a.reading.Python != builtin.PythonConfined {
+	if a.reading.Python != registry.PythonConfined {
 		return nil
 	}
 	err := a.Confinable()
@@ -303,7 +303,7 @@ func (a *app) mayRunPython() error {
 }
 
 // detach begins a run and leaves it where the next process finds it.
-func (a *app) detach(r *builtin.Runtime, id journal.RunID, begin func(context.Context) error) error {
+func (a *app) detach(r *registry.Runtime, id journal.RunID, begin func(context.Context) error) error {
 	r.Engine.Hold()
 	if err := begin(context.Background()); err != nil {
 		return a.runTrouble(r, id, err)
@@ -348,8 +348,8 @@ var (
 
 // ready finds out before anything starts what a run would lack: all of it, and
 // then whether its commands may run.
-func ready(p *ir.Program, models *builtin.Models, tools *builtin.Tools, o builtin.RunOptions, can remedies) error {
-	var lacks []builtin.Lack
+func ready(p *ir.Program, models *registry.Models, tools *registry.Tools, o registry.RunOptions, can remedies) error {
+	var lacks []registry.Lack
 	what := "the tools are not ready:"
 	if o.ScriptName == "" && !o.Simulate {
 		if lacks = models.Lacks(p, o); len(lacks) > 0 {
@@ -367,7 +367,7 @@ func ready(p *ir.Program, models *builtin.Models, tools *builtin.Tools, o builti
 		return consentedTo(p, tools, o, can)
 	}
 	sure := inevitable(p)
-	needed := func(l builtin.Lack) bool {
+	needed := func(l registry.Lack) bool {
 		return slices.ContainsFunc(l.Steps, func(step string) bool { return slices.Contains(sure, step) })
 	}
 	if o.Unready = true; len(more) > 0 || len(models.Lacks(p, o)) > 0 || slices.ContainsFunc(lacks, needed) {
@@ -587,13 +587,13 @@ func (a *app) readInput(path string) ([]byte, error) {
 	return raw, nil
 }
 
-func (a *app) readScript(o *builtin.RunOptions, path string, p *ir.Program) error {
+func (a *app) readScript(o *registry.RunOptions, path string, p *ir.Program) error {
 	raw, err := a.readInput(path)
 	if err != nil {
 		return err
 	}
 	f := source.NewFile(path, string(raw))
-	script, problems := builtin.Script(f)
+	script, problems := registry.Script(f)
 	if script != nil {
 		problems = append(problems, script.Check(p)...)
 	}
@@ -612,7 +612,7 @@ func (a *app) readScript(o *builtin.RunOptions, path string, p *ir.Program) erro
 }
 
 // writeTrace writes an AIFLOW run as the format's viewer reads it.
-func (a *app) writeTrace(r *builtin.Runtime, id journal.RunID, name string) error {
+func (a *app) writeTrace(r *registry.Runtime, id journal.RunID, name string) error {
 	ctx := context.Background()
 	entry, err := r.Store.Entry(ctx, id)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
@@ -115,12 +115,12 @@ type listed struct {
 }
 
 // idle tells that a run could go on, and that no process is at work on it.
-func idle(r *builtin.Runtime, e *journal.Entry) bool {
+func idle(r *registry.Runtime, e *journal.Entry) bool {
 	return e.Status == journal.Running && (e.Owner == "" || r.Process.Dead(e.Owner))
 }
 
 // lookUpEnd finds out how a run ended.
-func (l *listed) lookUpEnd(ctx context.Context, r *builtin.Runtime) error {
+func (l *listed) lookUpEnd(ctx context.Context, r *registry.Runtime) error {
 	if l.Status != journal.Finished || l.Root != "" {
 		return nil
 	}
@@ -201,7 +201,7 @@ decided, and the state of the run behind it.`,
 		Args:              takesRun(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.lookAt(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
+			return a.lookAt(args[0], func(ctx context.Context, r *registry.Runtime, entry journal.Entry) error {
 				if step != "" {
 					return a.stepStatus(ctx, r, entry, step)
 				}
@@ -225,7 +225,7 @@ decided, and the state of the run behind it.`,
 
 func statusOf(state *plan.State, program *plan.Program, entry journal.Entry) status {
 	s := status{Entry: entry, Paused: state.Paused}
-	var o builtin.RunOptions
+	var o registry.RunOptions
 	if json.Unmarshal(state.Options, &o) == nil {
 		switch {
 		case o.ScriptName != "":
@@ -370,7 +370,7 @@ well and has given nothing.`,
 		Args:              takesRun(1, 2, "a run, and a key"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.lookAt(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
+			return a.lookAt(args[0], func(ctx context.Context, r *registry.Runtime, entry journal.Entry) error {
 				state, program, _, err := r.Engine.Load(ctx, entry.ID)
 				if err != nil {
 					return err
@@ -425,7 +425,7 @@ writes it for people.`,
 			if info, err := os.Stat(args[0]); err == nil && info.Mode().IsRegular() {
 				return a.transcriptFile(args[0], pretty, follow || trace)
 			}
-			return a.withRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
+			return a.withRun(args[0], func(ctx context.Context, r *registry.Runtime, entry journal.Entry) error {
 				if trace {
 					if entry.Format != "aiflow" {
 						return usage("Leave --trace out.", "--trace is for runs of AIFLOW files, and this one is of %s", entry.Format)
@@ -443,7 +443,7 @@ writes it for people.`,
 				if pretty {
 					to = a.painted()
 				}
-				err := r.Transcript(ctx, entry, builtin.TranscriptOptions{
+				err := r.Transcript(ctx, entry, registry.TranscriptOptions{
 					Follow: follow, Pretty: pretty, Colour: a.colorOut, Stop: signals,
 				}, to)
 				if errors.Is(err, os.ErrNotExist) {
@@ -473,7 +473,7 @@ func (a *app) transcriptFile(path string, pretty, ofRuns bool) error {
 	}
 	defer f.Close()
 	if pretty {
-		return builtin.TranscriptFile(a.painted(), f, a.colorOut)
+		return registry.TranscriptFile(a.painted(), f, a.colorOut)
 	}
 	_, err = io.Copy(terminal.JSON(a.stdout), f)
 	return err

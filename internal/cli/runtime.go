@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -37,7 +37,7 @@ import (
 const storage = ".espalier"
 
 // runtime opens the storage of a project, and makes it if need be.
-func (a *app) runtime(root string, o builtin.RuntimeOptions) (*builtin.Runtime, error) {
+func (a *app) runtime(root string, o registry.RuntimeOptions) (*registry.Runtime, error) {
 	if o.Config == nil {
 		c, err := a.config(root, approvedOnly)
 		if err != nil {
@@ -51,7 +51,7 @@ func (a *app) runtime(root string, o builtin.RuntimeOptions) (*builtin.Runtime, 
 	o.Version = func() string { return readVersion().Version }
 	approvals := trust.Open(a.Getenv)
 	o.Trust = &approvals
-	r, err := builtin.OpenRuntime(filepath.Join(root, storage), o)
+	r, err := registry.OpenRuntime(filepath.Join(root, storage), o)
 	if err != nil {
 		return nil, &failure{
 			code: exitNotReady, message: fmt.Sprintf("the storage in %s cannot be opened: %v", a.display(filepath.Join(root, storage)), err),
@@ -102,15 +102,15 @@ func damaged(err error) bool {
 
 // existing opens the storage of the project around the working folder. It is
 // an error if there is none: no run can be there.
-func (a *app) existing() (*builtin.Runtime, error) { return a.openExisting(builtin.RuntimeOptions{}) }
+func (a *app) existing() (*registry.Runtime, error) { return a.openExisting(registry.RuntimeOptions{}) }
 
 // looking is existing for those who look and start nothing: a configuration
 // that cannot be used is no reason to hide what has happened.
-func (a *app) looking() (*builtin.Runtime, error) {
-	return a.openExisting(builtin.RuntimeOptions{Config: &config.Config{}})
+func (a *app) looking() (*registry.Runtime, error) {
+	return a.openExisting(registry.RuntimeOptions{Config: &config.Config{}})
 }
 
-func (a *app) openExisting(o builtin.RuntimeOptions) (*builtin.Runtime, error) {
+func (a *app) openExisting(o registry.RuntimeOptions) (*registry.Runtime, error) {
 	space, err := a.workspace()
 	if err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func (a *app) folder(path string) string {
 }
 
 // withRun looks at one run of the project.
-func (a *app) withRun(name string, look func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error) error {
+func (a *app) withRun(name string, look func(ctx context.Context, r *registry.Runtime, entry journal.Entry) error) error {
 	r, err := a.looking()
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func (a *app) withRun(name string, look func(ctx context.Context, r *builtin.Run
 
 // findRun finds a run by its id, a unique beginning of it, or the time that its
 // folder is called after.
-func (a *app) findRun(ctx context.Context, r *builtin.Runtime, prefix string) (journal.Entry, error) {
+func (a *app) findRun(ctx context.Context, r *registry.Runtime, prefix string) (journal.Entry, error) {
 	root := filepath.Dir(r.Dir())
 	ids := byStamp(root, prefix)
 	if len(ids) == 0 {
@@ -228,7 +228,7 @@ func actor(as string) journal.Actor {
 // drive shows a run's progress until it has come to rest, and reports its
 // state. begin starts the run, or sends it a message; if the message is refused
 // and this process holds the run, the run is driven all the same.
-func (a *app) drive(r *builtin.Runtime, id journal.RunID, begin func(ctx context.Context) error) error {
+func (a *app) drive(r *registry.Runtime, id journal.RunID, begin func(ctx context.Context) error) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	done, err := r.Console(id, a.consoleForm(), a.consoleWriter(), a.colorErr && !a.json, func() (int, int) {
@@ -278,7 +278,7 @@ func readerGone(err error) bool { return errors.Is(err, syscall.EPIPE) || errors
 // canceled at once. Others are waited for: after an interrupt from the keyboard
 // until the next signal, after another signal for the grace period at most. It
 // returns when the engine holds no run.
-func (a *app) park(r *builtin.Runtime, first os.Signal, signals <-chan os.Signal) {
+func (a *app) park(r *registry.Runtime, first os.Signal, signals <-chan os.Signal) {
 	var grace <-chan time.Time
 	if first == os.Interrupt {
 		a.note("\nStopping when the running steps have finished. Interrupt again to stop now.")
@@ -304,7 +304,7 @@ func (a *app) park(r *builtin.Runtime, first os.Signal, signals <-chan os.Signal
 
 // interrupted reports the state of a run after a signal, as the store has it:
 // the run may have come to rest, or another process may drive it.
-func (a *app) interrupted(r *builtin.Runtime, id journal.RunID, err error) error {
+func (a *app) interrupted(r *registry.Runtime, id journal.RunID, err error) error {
 	entry, unknown := r.Store.Entry(context.Background(), id)
 	if unknown != nil {
 		return a.runTrouble(r, id, cmp.Or(err, unknown))
@@ -326,7 +326,7 @@ func (a *app) interrupted(r *builtin.Runtime, id journal.RunID, err error) error
 
 // restsAnyway reports whether a run has come to rest, and not only because it
 // was interrupted: a task that was cut off is in doubt.
-func restsAnyway(r *builtin.Runtime, entry journal.Entry) (bool, error) {
+func restsAnyway(r *registry.Runtime, entry journal.Entry) (bool, error) {
 	if entry.Status != journal.Waiting {
 		return entry.Status != journal.Running && entry.Status != journal.Sleeping, nil
 	}
@@ -340,7 +340,7 @@ func restsAnyway(r *builtin.Runtime, entry journal.Entry) (bool, error) {
 
 // parkedHelp says how to go on with a run that was interrupted: what was cut off
 // may have to be decided on first.
-func parkedHelp(r *builtin.Runtime, id journal.RunID) string {
+func parkedHelp(r *registry.Runtime, id journal.RunID) string {
 	ctx := context.Background()
 	if entry, err := r.Store.Entry(ctx, id); err == nil && entry.Status == journal.Waiting {
 		if state, _, _, err := r.Engine.Load(ctx, id); err == nil {
@@ -350,14 +350,14 @@ func parkedHelp(r *builtin.Runtime, id journal.RunID) string {
 	return "To go on: espalier resume " + short(id)
 }
 
-func (a *app) consoleForm() builtin.ConsoleForm {
+func (a *app) consoleForm() registry.ConsoleForm {
 	switch {
 	case a.json:
-		return builtin.ConsoleJSON
+		return registry.ConsoleJSON
 	case a.IsTerminal(a.Stderr):
-		return builtin.ConsoleLive
+		return registry.ConsoleLive
 	}
-	return builtin.ConsoleLines
+	return registry.ConsoleLines
 }
 
 func (a *app) consoleWriter() io.Writer {
@@ -368,7 +368,7 @@ func (a *app) consoleWriter() io.Writer {
 }
 
 // letGo gives the runs up at once: nothing of them is being done here.
-func letGo(r *builtin.Runtime) {
+func letGo(r *registry.Runtime) {
 	now := make(chan struct{})
 	close(now)
 	r.Engine.Close(now)
@@ -379,7 +379,7 @@ func letGo(r *builtin.Runtime) {
 func short(id journal.RunID) string { return string(id)[:8] }
 
 // told prints what came of a run, and turns it into an exit code.
-func (a *app) told(r *builtin.Runtime, entry journal.Entry) error {
+func (a *app) told(r *registry.Runtime, entry journal.Entry) error {
 	ctx := context.Background()
 	if entry.Status == journal.Finished {
 		return a.toldEnd(ctx, r, entry)
@@ -408,7 +408,7 @@ func (a *app) told(r *builtin.Runtime, entry journal.Entry) error {
 }
 
 // toldEnd prints how a run ended.
-func (a *app) toldEnd(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
+func (a *app) toldEnd(ctx context.Context, r *registry.Runtime, entry journal.Entry) error {
 	end, err := r.Engine.Ending(ctx, entry)
 	if err != nil {
 		return err
@@ -453,7 +453,7 @@ func (a *app) toldEnd(ctx context.Context, r *builtin.Runtime, entry journal.Ent
 // goOnFrom is the step by which somebody goes on with a run that failed: the one
 // that came last, or the one that led there when that only ends the run or
 // nobody wrote it. It is empty when there is none.
-func goOnFrom(ctx context.Context, r *builtin.Runtime, entry journal.Entry, state *plan.State, program *plan.Program) (string, error) {
+func goOnFrom(ctx context.Context, r *registry.Runtime, entry journal.Entry, state *plan.State, program *plan.Program) (string, error) {
 	last := state.Finished.Last
 	step := program.Root().Step(ir.Body, last)
 	if step == nil {
@@ -562,7 +562,7 @@ func (a *app) printValue(raw json.RawMessage) error {
 }
 
 // runTrouble turns what engines and stores say into what a person can act on.
-func (a *app) runTrouble(r *builtin.Runtime, id journal.RunID, err error) error {
+func (a *app) runTrouble(r *registry.Runtime, id journal.RunID, err error) error {
 	var (
 		owned  *journal.OwnedError
 		said   *failure
@@ -594,7 +594,7 @@ func (a *app) runTrouble(r *builtin.Runtime, id journal.RunID, err error) error 
 }
 
 // whose says which process it is that owns a run, as far as it can be told.
-func whose(r *builtin.Runtime, o journal.Owner) string {
+func whose(r *registry.Runtime, o journal.Owner) string {
 	info, err := r.Process.Describe(o)
 	if err != nil {
 		return ""

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format"
@@ -36,7 +36,7 @@ is written. Without a format, list what there is.`,
 				}
 				out = append(out, configSchema)
 			case 1:
-				if f := builtin.Formats().Find(args[0]); f != nil {
+				if f := registry.Formats().Find(args[0]); f != nil {
 					out = blocks(f)
 				}
 			}
@@ -66,7 +66,7 @@ is written. Without a format, list what there is.`,
 
 func withSchemas() format.Set {
 	var out format.Set
-	for _, f := range builtin.Formats() {
+	for _, f := range registry.Formats() {
 		if len(f.Schemas()) > 0 {
 			out = append(out, f)
 		}
@@ -89,7 +89,7 @@ func findSchema(args []string) (format.Schema, error) {
 	if args[0] == configSchema && len(args) == 1 {
 		return format.Schema{Schema: config.Schema()}, nil
 	}
-	f := builtin.Formats().Find(args[0])
+	f := registry.Formats().Find(args[0])
 	if f == nil {
 		return format.Schema{}, usage(diag.DidYouMean(args[0], append(withSchemas().Names(), configSchema)), "there is no format %q", args[0])
 	}

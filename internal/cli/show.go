@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -88,7 +88,7 @@ type summary struct {
 	Tools       ir.Tools     `json:"tools"`
 	Steps       []stepRow    `json:"steps"`
 	// Commands are what a run starts on this machine.
-	Commands []builtin.Command `json:"commands"`
+	Commands []registry.Command `json:"commands"`
 	Agents   []ir.Agent        `json:"agents"`
 	Bundles  []bundle          `json:"bundles"`
 	Files    []ir.File         `json:"files"`
@@ -145,8 +145,8 @@ func summarise(an analysis, now time.Time) summary {
 	s := summary{
 		Name: an.name(), Version: p.Version, Description: p.Description, Format: p.Format, Dialect: p.Dialect, Level: p.Level, Path: an.file.Path,
 		Facts: []fact{}, Triggers: orEmpty(p.Triggers), Next: upcoming(p.Triggers, now), Inputs: fields(p.Input), Outputs: fields(p.Output),
-		Budget: p.Budget, Tools: p.Tools, Steps: []stepRow{}, Commands: orEmpty(builtin.Commands(p)), Agents: orEmpty(p.Agents), Bundles: []bundle{}, Files: orEmpty(p.Files),
-		Cost: check.Estimate(p, builtin.Kinds()), Problems: counts(an.diagnostics),
+		Budget: p.Budget, Tools: p.Tools, Steps: []stepRow{}, Commands: orEmpty(registry.Commands(p)), Agents: orEmpty(p.Agents), Bundles: []bundle{}, Files: orEmpty(p.Files),
+		Cost: check.Estimate(p, registry.Kinds()), Problems: counts(an.diagnostics),
 	}
 	for _, m := range p.Meta {
 		switch {
@@ -156,7 +156,7 @@ func summarise(an analysis, now time.Time) summary {
 		s.Facts = append(s.Facts, fact{m.Name, m.Value})
 	}
 	if len(p.Blocks) > 0 {
-		s.block(p, builtin.Kinds(), ir.Body, nil)
+		s.block(p, registry.Kinds(), ir.Body, nil)
 	}
 	return s
 }
@@ -460,7 +460,7 @@ func (a *app) printSummary(s summary) error {
 	return p.print()
 }
 
-func commandsTable(commands []builtin.Command) table {
+func commandsTable(commands []registry.Command) table {
 	t := table{}
 	for _, c := range commands {
 		_, text, _ := strings.Cut(c.String(), ": ")

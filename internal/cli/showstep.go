@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -74,7 +74,7 @@ func contractOf(p *ir.Program, s *ir.Step) (contract.Contract, bool) {
 	if task == nil {
 		return contract.Contract{}, false
 	}
-	asker, ok := builtin.Kinds()[task.Kind].(step.Asker)
+	asker, ok := registry.Kinds()[task.Kind].(step.Asker)
 	if !ok {
 		return contract.Contract{}, false
 	}
@@ -94,9 +94,9 @@ func (a *app) preview(ctx context.Context, an *analysis, s *ir.Step) (*provider.
 	if err != nil {
 		return nil, err
 	}
-	builtin.ApplyDefaults(an.program, settings)
-	models := builtin.NewModels(project.Root, settings, a.Getenv)
-	tools := builtin.NewTools(project.Root, settings, a.Getenv, models.Secrets)
+	registry.ApplyDefaults(an.program, settings)
+	models := registry.NewModels(project.Root, settings, a.Getenv)
+	tools := registry.NewTools(project.Root, settings, a.Getenv, models.Secrets)
 	defer tools.Close()
 	return tools.Preview(ctx, an.program, s)
 }

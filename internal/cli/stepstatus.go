@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
@@ -49,7 +49,7 @@ type decided struct {
 
 // executions goes through the journal of a run once more, and notes what there
 // is to know about each execution of the steps that a name fits.
-func executions(ctx context.Context, r *builtin.Runtime, id journal.RunID, name string) (found []*stepRecord, names []string, err error) {
+func executions(ctx context.Context, r *registry.Runtime, id journal.RunID, name string) (found []*stepRecord, names []string, err error) {
 	_, program, _, err := r.Engine.Load(ctx, id)
 	if err != nil {
 		return nil, nil, err
@@ -184,7 +184,7 @@ func (h *historian) current(at journal.Place) *stepRecord {
 }
 
 // stepStatus shows what a step did.
-func (a *app) stepStatus(ctx context.Context, r *builtin.Runtime, entry journal.Entry, name string) error {
+func (a *app) stepStatus(ctx context.Context, r *registry.Runtime, entry journal.Entry, name string) error {
 	found, names, err := executions(ctx, r, entry.ID, name)
 	if err != nil {
 		return err

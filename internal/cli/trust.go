@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/project"
@@ -118,7 +118,7 @@ func (a *app) approve(p *project.Project, yes bool) error {
 		}
 	}
 	if r.State {
-		if err := builtin.AdoptStorage(filepath.Join(p.Root, storage), store); err != nil {
+		if err := registry.AdoptStorage(filepath.Join(p.Root, storage), store); err != nil {
 			return err
 		}
 	}
@@ -157,7 +157,7 @@ func (a *app) review(p *project.Project) (review, error) {
 		if home.Root != p.Root || an.program == nil || an.diagnostics.Errors() {
 			return
 		}
-		needs := slices.DeleteFunc(builtin.Commands(an.program), func(c builtin.Command) bool { return c.Covered })
+		needs := slices.DeleteFunc(registry.Commands(an.program), func(c registry.Command) bool { return c.Covered })
 		for _, c := range needs {
 			r.Commands = append(r.Commands, workflowCommand{an.file.Path, c})
 		}
@@ -167,7 +167,7 @@ func (a *app) review(p *project.Project) (review, error) {
 			}
 		}
 	})
-	r.State = builtin.ForeignStorage(filepath.Join(p.Root, storage), trust.Open(a.Getenv))
+	r.State = registry.ForeignStorage(filepath.Join(p.Root, storage), trust.Open(a.Getenv))
 	return r, err
 }
 
@@ -195,7 +195,7 @@ func (a *app) printReview(r review) {
 // approvedCommands reports whether a person has approved all files that the
 // commands of a workflow come from.
 func (a *app) approvedCommands(root string, an *analysis) bool {
-	if len(builtin.Commands(an.program)) == 0 {
+	if len(registry.Commands(an.program)) == 0 {
 		return false
 	}
 	var sums []string
@@ -233,7 +233,7 @@ func commandSources(root string, an *analysis) []trust.File {
 		return out
 	}
 	defer folder.Close()
-	for _, c := range builtin.Commands(an.program) {
+	for _, c := range registry.Commands(an.program) {
 		for word := range strings.FieldsSeq(c.Text) {
 			word = strings.Trim(word, `"'();`)
 			if !filepath.IsLocal(word) {
@@ -255,9 +255,9 @@ func commandSources(root string, an *analysis) []trust.File {
 const maxCommandFile = 16 << 20
 
 // consentOf is how far a run may use the configuration.
-func consentOf(o builtin.RunOptions) consent {
+func consentOf(o registry.RunOptions) consent {
 	switch {
-	case builtin.Simulates(o):
+	case registry.Simulates(o):
 		return simulating
 	case o.AllowShell:
 		return consented

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/explain"
@@ -197,7 +197,7 @@ func (v *validation) take(an analysis) {
 		v.files.Add(f)
 	}
 	if an.program != nil {
-		for _, c := range builtin.Commands(an.program) {
+		for _, c := range registry.Commands(an.program) {
 			v.commands = append(v.commands, workflowCommand{an.file.Path, c})
 		}
 	}
@@ -287,7 +287,7 @@ type validationReport struct {
 
 type workflowCommand struct {
 	Workflow string `json:"workflow"`
-	builtin.Command
+	registry.Command
 }
 
 func newReport(workflows []string, files source.Set, list diag.List, skipped []project.Skipped) validationReport {

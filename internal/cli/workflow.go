@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -26,11 +26,11 @@ type analysis struct {
 
 // analyse compiles and checks a file. A program with mistakes is checked too,
 // so that one run shows them all.
-func analyse(as builtin.Reading, p *project.Project, f *source.File) analysis {
-	r := builtin.FormatsFor(as).Compile(f, p)
+func analyse(as registry.Reading, p *project.Project, f *source.File) analysis {
+	r := registry.FormatsFor(as).Compile(f, p)
 	list := r.Diagnostics
 	if r.Program != nil {
-		list = append(list, check.Program(r.Program, builtin.Kinds())...)
+		list = append(list, check.Program(r.Program, registry.Kinds())...)
 	}
 	list = append(list, p.Shadowing(f)...)
 	return analysis{file: f, format: r.Format, program: r.Program, diagnostics: list.Sorted().Capped(), files: r.Files}
@@ -133,7 +133,7 @@ func (a *app) discoverOutside(found *discovered, space *project.Workspace) {
 			found.skip(one.Path, err)
 			continue
 		}
-		if known[f.Abs] || len(builtin.Formats().Certain(f)) == 0 {
+		if known[f.Abs] || len(registry.Formats().Certain(f)) == 0 {
 			continue
 		}
 		known[f.Abs] = true
@@ -164,7 +164,7 @@ func (a *app) discoverBelow(found *discovered, p *project.Project, dir string, v
 	if err != nil {
 		return err
 	}
-	formats := builtin.Formats()
+	formats := registry.Formats()
 	paths, skipped := p.Candidates(dir)
 	found.skipped = append(found.skipped, skipped...)
 	for _, candidate := range paths {
