@@ -27,8 +27,8 @@ type host struct {
 	models *Models
 	tools  *Tools
 
-	mu      sync.Mutex
-	outfits map[string]*outfit // by the run's options
+	mu   sync.Mutex
+	envs map[string]*runEnv // by the run's options
 }
 
 func newHost(dir string, o RuntimeOptions) *host {
@@ -49,8 +49,8 @@ func tools(root string, o RuntimeOptions) *Tools {
 	return NewTools(root, o.Config, o.Getenv, o.Models.Secrets)
 }
 
-// outfit is what all tasks of runs with the same options use.
-type outfit struct {
+// runEnv is what all tasks of runs with the same options use.
+type runEnv struct {
 	model   provider.Model
 	price   func(model string) (price.Price, bool)
 	tools   toolbox // for any program
@@ -59,9 +59,9 @@ type outfit struct {
 	stream  bool             // replies are recorded as they come
 }
 
-// Equip fills in what a job needs.
-func (h *host) Equip(job *step.Job, options json.RawMessage) error {
-	o, err := h.outfit(options)
+// Provision fills in what a job needs.
+func (h *host) Provision(job *step.Job, options json.RawMessage) error {
+	o, err := h.runEnv(options)
 	if err != nil {
 		return err
 	}
@@ -82,10 +82,10 @@ func (h *host) Equip(job *step.Job, options json.RawMessage) error {
 	return nil
 }
 
-func (h *host) outfit(options json.RawMessage) (*outfit, error) {
+func (h *host) runEnv(options json.RawMessage) (*runEnv, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if o := h.outfits[string(options)]; o != nil {
+	if o := h.envs[string(options)]; o != nil {
 		return o, nil
 	}
 	var asked RunOptions
@@ -102,7 +102,7 @@ func (h *host) outfit(options json.RawMessage) (*outfit, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &outfit{options: asked, script: script, stream: asked.RecordStream, tools: h.tools.box(asked, script)}
+	o := &runEnv{options: asked, script: script, stream: asked.RecordStream, tools: h.tools.box(asked, script)}
 	// Offline models cost what the real ones would, so that budgets of money
 	// can be tried out; their replies say what they are.
 	answers := router{models: h.models, instead: asked.Model, otherwise: asked.DefaultModel, sandbox: asked.Sandbox}
@@ -113,10 +113,10 @@ func (h *host) outfit(options json.RawMessage) (*outfit, error) {
 	if script != nil {
 		o.model = provider.Deadline{Model: script.Model(played(asked)), After: step.ModelCallSeconds * time.Second}
 	}
-	if h.outfits == nil {
-		h.outfits = map[string]*outfit{}
+	if h.envs == nil {
+		h.envs = map[string]*runEnv{}
 	}
-	h.outfits[string(options)] = o
+	h.envs[string(options)] = o
 	return o, nil
 }
 

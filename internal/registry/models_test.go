@@ -181,24 +181,24 @@ func program(models ...string) *ir.Program {
 }
 
 // Everything that is missing is found at once, for all steps.
-func TestLacks(t *testing.T) {
+func TestMissing(t *testing.T) {
 	m := models(t, "prices: {my-model: {input: 1, output: 2}}", map[string]string{"OPENAI_API_KEY": "k"})
 	p := program("claude-a", "claude-b", "gpt-5", "mistral", "")
 	p.Children = []ir.Program{*program("claude-c")}
 	p.Children[0].Name = "child"
-	lacks := m.Lacks(p, RunOptions{})
+	lacks := m.Missing(p, RunOptions{})
 	if len(lacks) != 2 || strings.Join(lacks[0].Steps, " ") != "sclaude-a sclaude-b child.sclaude-c" || strings.Join(lacks[1].Steps, " ") != "smistral" {
 		t.Errorf("%+v", lacks)
 	}
-	if lacks := m.Lacks(p, RunOptions{Model: "gpt-5"}); len(lacks) > 0 {
+	if lacks := m.Missing(p, RunOptions{Model: "gpt-5"}); len(lacks) > 0 {
 		t.Errorf("with another model: %+v", lacks)
 	}
 	p.Budget.MicroDollars = &ir.Limit{Max: 1}
-	if lacks := m.Lacks(p, RunOptions{Model: "openai/gpt-unheard-of"}); len(lacks) != 1 || !strings.Contains(lacks[0].Message, "nobody knows what openai/gpt-unheard-of costs") {
+	if lacks := m.Missing(p, RunOptions{Model: "openai/gpt-unheard-of"}); len(lacks) != 1 || !strings.Contains(lacks[0].Message, "nobody knows what openai/gpt-unheard-of costs") {
 		t.Errorf("without a price: %+v", lacks)
 	}
 	for _, name := range []string{"openai/my-model", "gpt-5", "ollama/x"} {
-		if lacks := m.Lacks(p, RunOptions{Model: name}); len(lacks) > 0 {
+		if lacks := m.Missing(p, RunOptions{Model: name}); len(lacks) > 0 {
 			t.Errorf("%s: %+v", name, lacks)
 		}
 	}

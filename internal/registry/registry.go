@@ -1,12 +1,15 @@
 package registry
 
 import (
+	"encoding/json"
+
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/format/agentfile"
 	"github.com/espalier-run/espalier/internal/format/agentflow"
 	"github.com/espalier-run/espalier/internal/format/aiflow"
 	"github.com/espalier-run/espalier/internal/format/awf"
 	"github.com/espalier-run/espalier/internal/format/nof"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/agent"
 	"github.com/espalier-run/espalier/internal/step/artifact"
@@ -80,4 +83,11 @@ func Kinds() step.Set {
 		transform.Kind{},
 		worker.Kind{},
 	)
+}
+
+// EditedArtifact returns what the file of a variable holds now, and whether that differs from the variable's value.
+func EditedArtifact(
+	p *ir.Program, root, variable string, was json.RawMessage, read func(path string) string,
+) (json.RawMessage, bool, error) {
+	return artifact.Edited(p, root, variable, was, read)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/user"
@@ -107,8 +108,8 @@ func (o RuntimeOptions) complete() RuntimeOptions {
 	return o
 }
 
-// defaultGrace is the grace period of projects that set none.
-const defaultGrace = 10 * time.Second
+// DefaultGrace is the grace period of projects that set none.
+const DefaultGrace = 10 * time.Second
 
 // OpenRuntime opens the storage folder of a project, and makes it if need be.
 func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
@@ -117,7 +118,7 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 		o.Models = NewModels(filepath.Dir(dir), o.Config, o.Getenv)
 	}
 	secrets := o.Models.Secrets
-	r := &Runtime{GracePeriod: cmp.Or(o.Config.GracePeriod, defaultGrace), Secrets: secrets, dir: dir, log: o.Log, getenv: o.Getenv, notice: o.Notice}
+	r := &Runtime{GracePeriod: cmp.Or(o.Config.GracePeriod, DefaultGrace), Secrets: secrets, dir: dir, log: o.Log, getenv: o.Getenv, notice: o.Notice}
 	defer func() {
 		if err != nil {
 			r.Close()
@@ -163,14 +164,14 @@ func (r *Runtime) record() error {
 		return err
 	}
 	r.Transcripts = transcript.New(transcript.Options{
-		Dir: transcripts, Source: r.Store, Lock: lock, Log: r.log, Skip: withoutTranscript, Program: r.program,
+		Dir: transcripts, Source: r.Store, Lock: lock, Log: r.log, Skip: withoutTranscript, Program: r.Program,
 	})
 	audits, lock, err := r.folder("audit")
 	if err != nil {
 		return err
 	}
 	r.Audits = audit.New(audit.Options{
-		Dir: audits, Source: r.Store, Lock: lock, Log: r.log, Program: r.program,
+		Dir: audits, Source: r.Store, Lock: lock, Log: r.log, Program: r.Program,
 		Files: func(ctx context.Context, definition string) ([]ir.File, error) {
 			def, err := r.Engine.Definition(ctx, definition)
 			if err != nil {
@@ -246,7 +247,8 @@ func (r *Runtime) folder(name string) (string, *filelock.File, error) {
 	return dir, lock, nil
 }
 
-func (r *Runtime) program(ctx context.Context, definition string) (*ir.Program, error) {
+// Program returns the program of a definition, by the definition's hash.
+func (r *Runtime) Program(ctx context.Context, definition string) (*ir.Program, error) {
 	def, err := r.Engine.Definition(ctx, definition)
 	if err != nil {
 		return nil, err
@@ -254,14 +256,36 @@ func (r *Runtime) program(ctx context.Context, definition string) (*ir.Program, 
 	return def.Program, nil
 }
 
-// Equipment finds models and tools for runs, and what they lack.
-func (r *Runtime) Equipment() (*Models, *Tools) { return r.models, r.tools }
+// Models returns the models that runs use.
+func (r *Runtime) Models() *Models { return r.models }
+
+// Tools returns the tools that runs use.
+func (r *Runtime) Tools() *Tools { return r.tools }
 
 // Dir is the storage folder.
 func (r *Runtime) Dir() string { return r.dir }
 
 // RunDir is the folder of a run's files.
 func (r *Runtime) RunDir(id journal.RunID) string { return filepath.Join(r.dir, "runs", string(id)) }
+
+// RemoveFiles removes the records and files of runs that have been deleted.
+func (r *Runtime) RemoveFiles(ids ...journal.RunID) error {
+	var errs []error
+	for _, id := range ids {
+		for _, path := range []func(journal.RunID) (string, error){r.Transcripts.Path, r.Audits.Path} {
+			name, err := path(id)
+			if err == nil {
+				if err = os.Remove(name); errors.Is(err, fs.ErrNotExist) {
+					err = nil
+				}
+			}
+			errs = append(errs, err)
+		}
+		otel.Forget(r.telemetryDir(), id)
+		errs = append(errs, os.RemoveAll(r.RunDir(id)))
+	}
+	return errors.Join(errs...)
+}
 
 // Flush waits until the records have everything that was appended so far.
 func (r *Runtime) Flush(ctx context.Context) error { return r.follow.Flush(ctx) }

@@ -123,7 +123,7 @@ mcp: {crm: {command: [sh, -c, "echo started > started"], env: {TOKEN: secret://c
 	add("two", "tool", "tool", "look")
 	add("three", "agent", "agent", "a")
 	var got []string
-	for _, l := range tools.Lacks(program, RunOptions{}, nil) {
+	for _, l := range tools.Missing(program, RunOptions{}, nil) {
 		if l.Help == "" {
 			t.Errorf("no help for %s", l.Message)
 		}

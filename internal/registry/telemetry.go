@@ -45,7 +45,7 @@ func (r *Runtime) observed(store journal.Store, o RuntimeOptions) journal.Store 
 		return store
 	}
 	r.telemetry = otel.New(otel.Options{
-		Settings: otel.FromEnvironment(o.Getenv), Dir: r.telemetryDir(), Source: store, Program: r.program,
+		Settings: otel.FromEnvironment(o.Getenv), Dir: r.telemetryDir(), Source: store, Program: r.Program,
 		Process: r.Process.ID(), Gone: r.Process.Dead, Version: o.Version,
 		Lock: func() (otel.Lock, error) { return filelock.Open(filepath.Join(r.telemetryDir(), ".lock")) },
 		Origin: func(s journal.RunStarted) (otel.Link, bool) {

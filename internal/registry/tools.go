@@ -377,19 +377,19 @@ func both(a, b json.RawMessage) json.RawMessage {
 // preparing is how long servers may take to say which tools they have.
 const preparing = 60 * time.Second
 
-// Lacks is every tool that a program's steps call and nothing is bound to,
+// Missing returns every tool that a program's steps call and nothing is bound to,
 // with entries to be pasted; and what else keeps tools from being called.
 // Agents whose models are programs have tools of their own, and need none.
-func (t *Tools) Lacks(p *ir.Program, o RunOptions, models *Models) []Lack {
+func (t *Tools) Missing(p *ir.Program, o RunOptions, models *Models) []MissingDependency {
 	script, err := scriptOf(o)
 	if err != nil {
 		return nil // it has been reported
 	}
-	var out, unbound []Lack
+	var out, unbound []MissingDependency
 	if o.Sandbox && !Simulates(o) {
 		if steps := commandSteps(p); len(steps) > 0 {
 			if _, err := t.sandbox(); err != nil {
-				out = []Lack{{Trouble: unconfined(err), Steps: steps}}
+				out = []MissingDependency{{Trouble: unconfined(err), Steps: steps}}
 			}
 		}
 	}
@@ -413,16 +413,16 @@ func (t *Tools) Lacks(p *ir.Program, o RunOptions, models *Models) []Lack {
 		}
 		lacks := t.lacksValues(name)
 		for _, trouble := range lacks {
-			out = lacking(out, use.where, trouble)
+			out = addMissing(out, use.where, trouble)
 		}
 		if len(lacks) > 0 || use.pattern || box.Tool(name) != nil {
 			continue // a pattern is content with what there is
 		}
 		if trouble := t.missing(name, o.Sandbox); trouble != nil {
-			out = lacking(out, use.where, *trouble)
+			out = addMissing(out, use.where, *trouble)
 			continue
 		}
-		unbound = lacking(unbound, use.where, Trouble{Message: fmt.Sprintf("nothing is bound to the tool %q", name)})
+		unbound = addMissing(unbound, use.where, Trouble{Message: fmt.Sprintf("nothing is bound to the tool %q", name)})
 		if len(unbound) > len(names) {
 			names = append(names, name)
 		}
@@ -443,11 +443,11 @@ func (t *Tools) Lacks(p *ir.Program, o RunOptions, models *Models) []Lack {
 	return append(out, unbound...)
 }
 
-// lacking adds what a step lacks to a list that has each thing once.
-func lacking(list []Lack, step string, trouble Trouble) []Lack {
-	i := slices.IndexFunc(list, func(l Lack) bool { return l.Message == trouble.Message })
+// addMissing adds what a step lacks to a list that has each thing once.
+func addMissing(list []MissingDependency, step string, trouble Trouble) []MissingDependency {
+	i := slices.IndexFunc(list, func(l MissingDependency) bool { return l.Message == trouble.Message })
 	if i < 0 {
-		return append(list, Lack{Trouble: trouble, Steps: []string{step}})
+		return append(list, MissingDependency{Trouble: trouble, Steps: []string{step}})
 	}
 	if !slices.Contains(list[i].Steps, step) {
 		list[i].Steps = append(list[i].Steps, step)

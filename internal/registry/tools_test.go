@@ -148,7 +148,7 @@ tools:
 		var settings ir.Settings
 		settings.Put("tool", name, source.Span{})
 		program := &ir.Program{Tools: ir.Tools{AllowAll: true}, Blocks: []ir.Block{{Steps: []ir.Step{{ID: "s", Action: ir.Task{Kind: "tool", Settings: settings}}}}}}
-		lacks := tools.Lacks(program, RunOptions{Sandbox: true}, nil)
+		lacks := tools.Missing(program, RunOptions{Sandbox: true}, nil)
 		if len(lacks) != 1 || !strings.Contains(lacks[0].Message+" | "+lacks[0].Help, want) {
 			t.Errorf("%s: %+v", name, lacks)
 		}
@@ -292,7 +292,7 @@ func TestToolsOfServers(t *testing.T) {
 		program.Blocks[0].Steps = append(program.Blocks[0].Steps, ir.Step{ID: "step " + name, Action: ir.Task{Kind: "tool", Settings: settings}})
 	}
 	var got []string
-	for _, l := range tools.Lacks(program, RunOptions{}, nil) {
+	for _, l := range tools.Missing(program, RunOptions{}, nil) {
 		got = append(got, fmt.Sprint(l.Steps, " ", l.Message, " ", l.Help))
 	}
 	for i, want := range []string{`has no tool "everything.ecko" Did you mean "everything.echo"? It has everything.`, `switched off Take "enabled: false" out of its entry`, "NOT_SET is not set", `nothing is bound to the tool "nobody.x"`} {
@@ -300,7 +300,7 @@ func TestToolsOfServers(t *testing.T) {
 			t.Errorf("%d: %q", i, got)
 		}
 	}
-	if tools.Lacks(program, RunOptions{Simulate: true}, nil) != nil {
+	if tools.Missing(program, RunOptions{Simulate: true}, nil) != nil {
 		t.Error("a simulated run lacks something")
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// Lack is what some steps need and do not have.
-type Lack struct {
+// MissingDependency is what some steps need and do not have.
+type MissingDependency struct {
 	Trouble
 	Steps []string `json:"steps"`
 }
@@ -83,11 +83,11 @@ func branchMoney(p *ir.Program) bool {
 	return false
 }
 
-// Lacks is everything that a program's steps need of models and do not have,
+// Missing returns everything that a program's steps need of models and do not have,
 // each thing once with all its steps.
-func (m *Models) Lacks(p *ir.Program, o RunOptions) []Lack {
+func (m *Models) Missing(p *ir.Program, o RunOptions) []MissingDependency {
 	r := router{models: m, instead: o.Model, otherwise: o.DefaultModel, sandbox: o.Sandbox}
-	var out []Lack
+	var out []MissingDependency
 	add := func(step string, t *Trouble) {
 		for i := range out {
 			if out[i].Message == t.Message {
@@ -97,7 +97,7 @@ func (m *Models) Lacks(p *ir.Program, o RunOptions) []Lack {
 				return
 			}
 		}
-		out = append(out, Lack{Trouble: *t, Steps: []string{step}})
+		out = append(out, MissingDependency{Trouble: *t, Steps: []string{step}})
 	}
 	for _, a := range askings(p, "", false) {
 		if a.late && o.Model == "" {
@@ -189,6 +189,6 @@ func ApplyDefaults(p *ir.Program, c *config.Config) {
 }
 
 // Text says what is lacking, for people.
-func (l Lack) Text() string {
+func (l MissingDependency) Text() string {
 	return fmt.Sprintf("%s (%s)", l.Message, strings.Join(l.Steps, ", "))
 }

@@ -156,5 +156,5 @@ func (t *Tools) Unconfined(p *ir.Program) []string {
 // executions keeps the records that other programs look for beside what runs
 // have produced.
 func (r *Runtime) executions() *execution.Writer {
-	return execution.New(execution.Options{Root: filepath.Dir(r.dir), Source: r.Store, Program: r.program})
+	return execution.New(execution.Options{Root: filepath.Dir(r.dir), Source: r.Store, Program: r.Program})
 }
