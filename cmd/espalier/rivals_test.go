@@ -17,10 +17,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/trust"
 )
 

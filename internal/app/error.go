@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -121,7 +122,9 @@ func (rt *environment) runError(id journal.RunID, err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &own):
-		return err
+		about := *own // which other operations may share
+		about.Run = cmp.Or(own.Run, id)
+		return &about
 	case errors.As(err, &owned):
 		out.Kind, out.Reason = Conflict, RunOwned
 		out.Message = "another process is working on this run" + rt.describeOwner(owned.Owner)
