@@ -185,7 +185,7 @@ func TestFullDisk(t *testing.T) {
 }
 
 // TestADiskThatFails: every write in turn is the one after which nobody knows
-// what the disk has. It is said, and whatever it has, the run goes on from there.
+// what the disk has. It is said, and whatever it has, the run continues from there.
 func TestADiskThatFails(t *testing.T) {
 	for _, written := range []bool{false, true} {
 		diskFails(t, failing{why: journal.ErrNotKept, written: written}, "the disk did not keep what was written", "Look at the disk first")
