@@ -150,7 +150,7 @@ func TestStorageThatCannotBeMade(t *testing.T) {
 	put(t, filepath.Join(f.dir, "espalier.yaml"), "")
 	put(t, filepath.Join(f.dir, ".espalier"), "a file in the place of the folder")
 	for _, args := range [][]string{{"run", "gated.md", "--allow-shell"}, {"work"}} {
-		f.exits(6, []string{".espalier", "cannot be opened", "Nothing was started", "a folder that may be written to"}, args...)
+		f.exits(6, []string{".espalier", "cannot be opened", "Nothing was started", "Check that it is a writable folder"}, args...)
 	}
 	f.once()
 }
