@@ -184,18 +184,12 @@ func (a *App) environmentOf(an *Analysis, how consent) (*environment, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := a.settings(space, project.Root, how)
+	env, err := a.configured(space, project.Root, how, a.o.Notify)
 	if err != nil {
 		return nil, err
 	}
-	if s.err != nil {
-		return nil, s.err
-	}
-	if len(s.problems) > 0 {
-		a.o.Notify(Notice{Diagnostics: s.problems, Files: s.files()})
-	}
-	registry.ApplyDefaults(an.Program, s.Config)
-	return a.environment(project.Root, s)
+	registry.ApplyDefaults(an.Program, env.settings.Config)
+	return env, nil
 }
 
 // fileName returns what a workflow is called that has no name: its folder if the file stands for that, else its file.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -116,18 +115,27 @@ func (a *App) space() (*project.Workspace, error) {
 	return w, nil
 }
 
-// Root returns the root folder of the project around the working folder.
-func (a *App) Root() (string, error) {
+// here opens the files around the working folder, and returns the root of the project around it.
+func (a *App) here() (*project.Workspace, string, error) {
 	space, err := a.space()
 	if err != nil {
-		return "", err
+		return nil, "", err
 	}
-	defer space.Close()
 	here, err := space.Here()
+	if err != nil {
+		space.Close()
+		return nil, "", err
+	}
+	return space, here.Root, nil
+}
+
+// Root returns the root folder of the project around the working folder.
+func (a *App) Root() (string, error) {
+	space, root, err := a.here()
 	if err != nil {
 		return "", err
 	}
-	return here.Root, nil
+	return root, space.Close()
 }
 
 // Display returns a path as people read it: relative to the working folder where that is shorter.
@@ -223,21 +231,17 @@ func (rt *environment) open(ctx context.Context) error {
 // runs opens the storage of the project around the working folder for reading and for messages. It is an error if
 // there is none. A configuration with errors does not hide what has happened: the runs can be read without it.
 func (a *App) runs(ctx context.Context) (*environment, error) {
-	space, err := a.space()
+	space, root, err := a.here()
 	if err != nil {
 		return nil, err
 	}
 	defer space.Close()
-	here, err := space.Here()
-	if err != nil {
-		return nil, err
-	}
-	if _, err := os.Stat(filepath.Join(here.Root, storageFolder, storageFile)); err != nil {
-		e := fail(NotFound, NoRuns, "there are no runs in %s", folderName(space, here.Root))
-		e.Names = a.otherRuns(here.Root)
+	if !exists(filepath.Join(root, storageFolder, storageFile)) {
+		e := fail(NotFound, NoRuns, "there are no runs in %s", folderName(space, root))
+		e.Names = a.otherRuns(root)
 		return nil, e
 	}
-	return a.opened(ctx, space, here.Root)
+	return a.opened(ctx, space, root)
 }
 
 // opened opens the storage of a project with the configuration that a person has approved.
@@ -351,7 +355,7 @@ func (rt *environment) describeOwner(o journal.Owner) string {
 	if err != nil {
 		return ""
 	}
-	return fmt.Sprintf(": %s, process %d on %s, since %s",
+	return fmt.Sprintf("%s, process %d on %s, since %s",
 		info.Command, info.PID, info.Host, info.Since.Local().Format(time.TimeOnly))
 }
 

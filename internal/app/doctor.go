@@ -33,16 +33,12 @@ func (d *Diagnosis) Ready() bool { return d.Outcome == "ready" }
 // Diagnose examines the project around the working folder. With reach, it asks servers whether they are there and
 // accept the key, which costs nothing.
 func (a *App) Diagnose(ctx context.Context, reach bool) (*Diagnosis, error) {
-	space, err := a.space()
+	space, root, err := a.here()
 	if err != nil {
 		return nil, err
 	}
 	defer space.Close()
-	here, err := space.Here()
-	if err != nil {
-		return nil, err
-	}
-	s, err := a.settings(space, here.Root, approvedOnly)
+	s, err := a.settings(space, root, approvedOnly)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +57,7 @@ func (a *App) Diagnose(ctx context.Context, reach bool) (*Diagnosis, error) {
 	if f := mcpComponent(&s.MCPFile); f != nil {
 		d.Findings = append(d.Findings, *f)
 	}
-	env, err := a.environment(here.Root, s)
+	env, err := a.environment(root, s)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"syscall"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -127,7 +126,10 @@ func (rt *environment) runError(id journal.RunID, err error) error {
 		return &about
 	case errors.As(err, &owned):
 		out.Kind, out.Reason = Conflict, RunOwned
-		out.Message = "another process is driving this run" + rt.describeOwner(owned.Owner)
+		out.Message = "another process is driving this run"
+		if driver := rt.describeOwner(owned.Owner); driver != "" {
+			out.Message += ": " + driver
+		}
 	case errors.As(err, &reason):
 		out.Kind, out.Message = Refused, reason.Why
 	case errors.Is(err, engine.ErrNotReached):
@@ -188,9 +190,6 @@ func storeAdvice(err error) string {
 	}
 	return "Check that it is a writable folder and that the disk has free space."
 }
-
-// isMissing reports whether a file does not exist.
-func isMissing(err error) bool { return errors.Is(err, os.ErrNotExist) }
 
 // MissingDependency is a model, a tool, a program or a secret that some steps need and that is not available.
 type MissingDependency = registry.MissingDependency

@@ -121,22 +121,12 @@ func (g *Generation) configure(p *Prepared) error {
 		return err
 	}
 	defer space.Close()
-	s, err := g.app.settings(space, p.Root, consentOf(p.Options))
-	if err != nil {
-		return err
-	}
-	if s.err != nil {
-		return s.err
-	}
-	if len(s.problems) > 0 {
-		p.Findings = append(p.Findings, Finding{Notice: Notice{Diagnostics: s.problems, Files: s.files()}})
-	}
-	if g.env, err = g.app.environment(p.Root, s); err != nil {
+	if g.env, err = g.app.configured(space, p.Root, consentOf(p.Options), p.warn); err != nil {
 		return err
 	}
 	g.options = p.Options
-	g.options.Pin(s.Config, g.env.models)
-	registry.ApplyDefaults(p.Workflow.Program, s.Config)
+	g.options.Pin(g.env.settings.Config, g.env.models)
+	registry.ApplyDefaults(p.Workflow.Program, g.env.settings.Config)
 	return nil
 }
 

@@ -78,8 +78,10 @@ func (p *Prepared) Err() error {
 	return nil
 }
 
+func (p *Prepared) warn(n Notice) { p.Findings = append(p.Findings, Finding{Notice: n}) }
+
 func (p *Prepared) note(format string, args ...any) {
-	p.Findings = append(p.Findings, Finding{Notice: Notice{Text: fmt.Sprintf(format, args...)}})
+	p.warn(Notice{Text: fmt.Sprintf(format, args...)})
 }
 
 // problem records an error; it returns the error if that is none of a kind that callers can act on.
@@ -136,7 +138,7 @@ func (p *Prepared) script(f *source.File) {
 	if len(problems) > 0 {
 		files := source.Set{}
 		files.Add(f)
-		p.Findings = append(p.Findings, Finding{Notice: Notice{Diagnostics: problems.Sorted(), Files: files}})
+		p.warn(Notice{Diagnostics: problems.Sorted(), Files: files})
 	}
 	if problems.Errors() {
 		_ = p.problem(fail(InvalidRequest, InvalidScript, "the script %q cannot be used", f.Path))
@@ -157,20 +159,10 @@ func (p *Prepared) configure(a *App, req *PrepareRequest) error {
 		return err
 	}
 	p.Root = project.Root
-	s, err := a.settings(space, p.Root, consentOf(p.Options))
-	if err != nil {
-		return err
+	if p.env, err = a.configured(space, p.Root, consentOf(p.Options), p.warn); err != nil {
+		return p.problem(err)
 	}
-	if s.err != nil {
-		return p.problem(s.err)
-	}
-	if len(s.problems) > 0 {
-		p.Findings = append(p.Findings, Finding{Notice: Notice{Diagnostics: s.problems, Files: s.files()}})
-	}
-	if p.env, err = a.environment(p.Root, s); err != nil {
-		return err
-	}
-	program, o := p.Workflow.Program, &p.Options
+	s, program, o := p.env.settings, p.Workflow.Program, &p.Options
 	registry.ApplyDefaults(program, s.Config)
 	o.NoAWFAudit = o.NoAWFAudit || registry.NoAWFAudit(a.o.Getenv)
 	o.Pin(s.Config, p.env.models)

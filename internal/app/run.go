@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,6 +23,8 @@ type Run struct {
 	Reason string `json:"reason,omitempty"` // why it ended as it did
 	Error  string `json:"error,omitempty"`
 	Idle   bool   `json:"idle,omitempty"` // it could continue, and no process drives it
+	// Driver describes the living process that drives the run; empty if none does.
+	Driver string `json:"-"`
 }
 
 // Filter selects runs.
@@ -103,7 +106,12 @@ func (a *App) keeper(ctx context.Context, id journal.RunID) (*environment, error
 
 func (rt *environment) run(entry journal.Entry) *Run {
 	r := &Run{Entry: entry}
-	r.Idle = entry.Status == journal.Running && (entry.Owner == "" || rt.Process.Dead(entry.Owner))
+	if entry.Status == journal.Running {
+		r.Idle = entry.Owner == "" || rt.Process.Dead(entry.Owner)
+		if entry.Owner != "" && rt.Process.Drives(entry.Owner) {
+			r.Driver = cmp.Or(rt.describeOwner(entry.Owner), "another process")
+		}
+	}
 	return r
 }
 
@@ -118,21 +126,6 @@ func (a *App) Get(ctx context.Context, id journal.RunID) (*Run, error) {
 		return nil, rt.runError(id, err)
 	}
 	return rt.run(entry), nil
-}
-
-// Driven reports whether a living process drives a run that is not at rest.
-func (a *App) Driven(ctx context.Context, r *Run) bool {
-	rt, err := a.reader(ctx, r.ID)
-	return err == nil && r.Status == journal.Running && r.Owner != "" && rt.Process.Drives(r.Owner)
-}
-
-// DescribeOwner describes the process that owns a run, as far as that is known.
-func (a *App) DescribeOwner(ctx context.Context, r *Run) string {
-	rt, err := a.reader(ctx, r.ID)
-	if err != nil {
-		return ""
-	}
-	return rt.describeOwner(r.Owner)
 }
 
 // Runs lists the runs of the project, the newest first.
@@ -360,21 +353,20 @@ func (a *App) Exhausted(ctx context.Context, id journal.RunID) (Budget, error) {
 // Work drives every run of the project until the context ends: runs whose process has ended, timers, messages, and
 // runs that were recorded only. A run that lacks something is left alone, and skipped is called with the reason, once.
 func (a *App) Work(ctx context.Context, ready func(root string), skipped func(*Run, *Error)) error {
-	space, err := a.space()
+	space, root, err := a.here()
 	if err != nil {
 		return err
 	}
-	here, err := space.Here()
+	rt, err := a.configured(space, root, approvedOnly, a.o.Notify)
 	space.Close()
 	if err != nil {
 		return err
 	}
-	rt, err := a.worker(ctx, here.Root)
-	if err != nil {
+	if err := rt.open(ctx); err != nil {
 		return err
 	}
 	rt.DeliverTelemetry()
-	ready(here.Root)
+	ready(root)
 	var mu sync.Mutex
 	lacks := map[journal.RunID]bool{}
 	return rt.Engine.Work(ctx, func(id journal.RunID) bool {
@@ -395,44 +387,13 @@ func (a *App) Work(ctx context.Context, ready func(root string), skipped func(*R
 	})
 }
 
-// worker opens the storage of a project, and creates it if needed, for driving its runs.
-func (a *App) worker(ctx context.Context, root string) (*environment, error) {
-	space, err := a.space()
-	if err != nil {
-		return nil, err
-	}
-	defer space.Close()
-	s, err := a.settings(space, root, approvedOnly)
-	if err != nil {
-		return nil, err
-	}
-	if s.err != nil {
-		return nil, s.err
-	}
-	if len(s.problems) > 0 {
-		a.o.Notify(Notice{Diagnostics: s.problems, Files: s.files()})
-	}
-	rt, err := a.environment(root, s)
-	if err != nil {
-		return nil, err
-	}
-	return rt, rt.open(ctx)
-}
-
 // CheckConfig returns an error if the configuration of the project around the working folder cannot be used.
 func (a *App) CheckConfig() error {
-	space, err := a.space()
+	space, root, err := a.here()
 	if err != nil {
 		return err
 	}
 	defer space.Close()
-	here, err := space.Here()
-	if err != nil {
-		return err
-	}
-	s, err := a.settings(space, here.Root, approvedOnly)
-	if err != nil {
-		return err
-	}
-	return s.err
+	_, err = a.configured(space, root, approvedOnly, a.o.Notify)
+	return err
 }

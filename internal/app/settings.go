@@ -95,6 +95,24 @@ func (a *App) settings(space *project.Workspace, root string, how consent) (*set
 	return s, nil
 }
 
+// configured returns the environment of a project, with as much of its configuration as a run may use. Warnings about
+// the configuration are passed to warn.
+func (a *App) configured(
+	space *project.Workspace, root string, how consent, warn func(Notice),
+) (*environment, error) {
+	s, err := a.settings(space, root, how)
+	if err != nil {
+		return nil, err
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	if len(s.problems) > 0 {
+		warn(Notice{Diagnostics: s.problems, Files: s.files()})
+	}
+	return a.environment(root, s)
+}
+
 // settingsOrNone returns the approved settings; those of a project without a configuration if that has errors.
 func (a *App) settingsOrNone(space *project.Workspace, root string) *settings {
 	s, err := a.settings(space, root, approvedOnly)

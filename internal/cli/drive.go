@@ -140,7 +140,7 @@ func (a *invocation) interrupted(id journal.RunID, err error) error {
 		}
 		help, atRest = waitingHelp(status), !status.InDoubt() // a task that was cut off is in doubt
 	}
-	if atRest || a.app().Driven(ctx, run) {
+	if atRest || run.Driver != "" {
 		return a.reportRun(run)
 	}
 	if a.json {
@@ -183,7 +183,11 @@ func (a *invocation) reportRun(run *app.Run) error {
 			help: waitingHelp(status),
 		}
 	}
-	a.note("Recorded. Another process is driving run %s%s.", short(run.ID), a.app().DescribeOwner(ctx, run))
+	driver := ""
+	if run.Driver != "" {
+		driver = ": " + run.Driver
+	}
+	a.note("Recorded. Another process is driving run %s%s.", short(run.ID), driver)
 	return nil
 }
 
