@@ -192,7 +192,7 @@ func (a *App) environmentOf(an *Analysis, how consent) (*environment, error) {
 	return env, nil
 }
 
-// fileName returns what a workflow is called that has no name: its folder if the file stands for that, else its file.
+// fileName returns what a workflow is called that has no name: its folder if the file represents that, else its file.
 func fileName(p string) string {
 	base := path.Base(p)
 	if base == "SKILL.md" || base == "workflow.yaml" {
@@ -504,7 +504,7 @@ type ValidateRequest struct {
 	StdinName string
 }
 
-// Validate checks workflows and configurations. A folder stands for every workflow in it. With several paths, one that
+// Validate checks workflows and configurations. A folder means every workflow in it. With several paths, one that
 // cannot be read is in Validation.Skipped.
 func (a *App) Validate(_ context.Context, req ValidateRequest) (*Validation, error) {
 	space, err := a.space()

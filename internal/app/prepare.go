@@ -24,7 +24,7 @@ import (
 // RunOptions are how a run was asked for; they are pinned with the run.
 type RunOptions = registry.RunOptions
 
-// PrepareRequest is a run that somebody wants to start.
+// PrepareRequest describes a run to start.
 type PrepareRequest struct {
 	Workflow *Analysis
 	// Options may leave out what the project's configuration decides.
@@ -124,7 +124,7 @@ func (a *App) Prepare(_ context.Context, req PrepareRequest) (*Prepared, error) 
 	if p.Input = input; !req.InputOnly {
 		p.readiness(a)
 		p.def = an.definition(p.Root)
-		go p.def.Prepare() // while the caller goes on
+		go p.def.Prepare() // while the caller continues
 	}
 	return p, nil
 }
@@ -277,7 +277,7 @@ func (rt *environment) readyAgain(id journal.RunID, state *plan.State, def *engi
 	return err
 }
 
-// inevitable returns the steps that every successful run comes to, and whose failure nothing in the workflow handles.
+// inevitable returns the steps that every successful run reaches and whose failure the workflow does not handle.
 func inevitable(p *ir.Program) []string {
 	var way, out []string
 	var at *ir.Step

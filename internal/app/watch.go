@@ -16,7 +16,7 @@ const followPoll = 50 * time.Millisecond
 type Event struct {
 	// Pos is the position of the append that has the event. Watching from there yields what follows that append.
 	Pos journal.Pos
-	// Event is valid until the next one is asked for; its Run and Step stay valid, and change as the run goes on.
+	// Event is valid until the next one is asked for; its Run and Step stay valid, and change with the run.
 	*report.Event
 }
 

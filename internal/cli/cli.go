@@ -67,8 +67,7 @@ func Main(w World, args []string) int {
 	return a.exit(cmp.Or(err, out.failed))
 }
 
-// results is where the result of a command goes. It remembers that some of it
-// could not be written: nobody has to look at each line.
+// results writes the result of a command. It keeps the first error, so that callers need not check each line.
 type results struct {
 	to     io.Writer
 	mu     sync.Mutex

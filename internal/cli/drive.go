@@ -41,7 +41,7 @@ func (a *invocation) folder(path string) string {
 	return "this folder"
 }
 
-// rootRun finds a run by its name; a child run stands for the run that it is a part of.
+// rootRun finds a run by its name; for a child run, it returns the run that it is a part of.
 func (a *invocation) rootRun(name string) (*app.Run, error) {
 	ctx := context.Background()
 	found, err := a.app().Find(ctx, name)

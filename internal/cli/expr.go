@@ -135,7 +135,7 @@ func (a *invocation) printExpr(e *expr.Expr, env expr.Values) error {
 			return err
 		}
 	}
-	if failed != nil { // the reason stands in the report
+	if failed != nil { // the report has the reason
 		return usage("", "the expression has no value")
 	}
 	return nil

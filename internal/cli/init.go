@@ -79,7 +79,7 @@ agentfile.yaml, and a workflow runs without any.`,
 	})
 }
 
-// hasAgentfiles tells whether the working folder is a project of the Agentfile
+// hasAgentfiles reports whether the working folder is a project of the Agentfile
 // format.
 func (a *invocation) hasAgentfiles() bool {
 	if _, err := os.Stat(a.inDir("agentfile.yaml")); err == nil {

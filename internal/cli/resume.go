@@ -228,10 +228,13 @@ func (a *invocation) record(name string, by journal.Actor, messages ...app.Messa
 		return nil, err
 	}
 	project.Release()
-	a.note("Recorded.")
 	if run, err = project.Get(ctx, run.ID); err != nil {
 		return nil, err
 	}
+	if _, pause := messages[0].(app.Pause); pause && run.Status == journal.Running && !a.json {
+		return run, a.reportPausing(run)
+	}
+	a.note("Recorded.")
 	return run, a.reportState(run)
 }
 
@@ -242,6 +245,20 @@ func (a *invocation) noteEdited(sent *app.Sent) {
 	for _, variable := range sent.Edited {
 		a.note("The file of %s was edited; what it holds now is what is approved.", variable)
 	}
+}
+
+// reportPausing reports which steps finish before a run pauses.
+func (a *invocation) reportPausing(run *app.Run) error {
+	status, err := a.app().Status(context.Background(), run.ID)
+	if err != nil {
+		return err
+	}
+	if len(status.Step) == 0 {
+		a.note("Pausing run %s before its next step.", short(run.ID))
+		return nil
+	}
+	a.note("Pausing run %s after %s finishes.", short(run.ID), strings.Join(status.Step, ", "))
+	return nil
 }
 
 // reportState prints the state of a run that is left to other processes.

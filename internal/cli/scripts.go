@@ -103,7 +103,7 @@ func (a *invocation) runCLIScript(p *app.Prepared, dry bool) error {
 	return nil
 }
 
-var errInterrupted = errors.New("somebody has interrupted it")
+var errInterrupted = errors.New("interrupted")
 
 // mostVariable is how long a variable may be: systems allow as little as 128 KiB.
 const mostVariable = 96 << 10

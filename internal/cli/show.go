@@ -125,7 +125,7 @@ type stepRow struct {
 	Implied     bool     `json:"implied,omitempty"`
 }
 
-// way is a jump that somebody wrote down.
+// way is a jump that the file defines.
 type way struct {
 	Label string `json:"label"`
 	To    string `json:"to"`

@@ -73,7 +73,7 @@ var usualEnv = []string{
 // cli is a program that works as a model in this project.
 type cli struct {
 	name     string
-	asked    string // the name that somebody has used
+	asked    string // the name in the workflow
 	known    knownCLI
 	settings config.CLI
 	declared bool
@@ -131,8 +131,7 @@ func (c *cli) find(root string) (path string, first []string, err error) {
 	return path, first, err
 }
 
-// lacksProgram says what is missing before a program can be used; nil is
-// nothing.
+// lacksProgram returns what is missing before a program can be used; nil if nothing is.
 func (m *Models) lacksProgram(c *cli) *Trouble {
 	if c.known.speaks == config.PlainText && !c.declared {
 		return &Trouble{
@@ -312,8 +311,7 @@ func (m *Models) examineCLIs(ctx context.Context) []Finding {
 	return out
 }
 
-// examineCLI asks a program for its version; nil when it is not there and
-// nobody has asked for it.
+// examineCLI asks a program for its version. It returns nil if the program is neither installed nor declared.
 func (m *Models) examineCLI(ctx context.Context, c *cli) *Finding {
 	f := &Finding{What: "cli", Name: c.name, State: Fine}
 	t := (&server{name: c.name, cli: c}).withheld()
@@ -333,7 +331,7 @@ func (m *Models) examineCLI(ctx context.Context, c *cli) *Finding {
 	}
 	f.About = path
 	if c.known.speaks == config.PlainText {
-		return f // what it would make of a question for its version, nobody knows
+		return f // it may not have a flag for its version
 	}
 	limited, stop := context.WithTimeout(ctx, versionSeconds*time.Second)
 	defer stop()

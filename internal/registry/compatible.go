@@ -54,8 +54,8 @@ func (m *Models) ChooseWith(name string, options json.RawMessage) (Choice, *Trou
 	return Choice{Provider: compatible, Model: model, server: s}, nil
 }
 
-// lacksGiven looks for a key that an agent's options give. The usual keys are not
-// for a server that a workflow names: it may be anybody's.
+// lacksGiven checks the key in an agent's options. Usual keys are not sent to a server that a workflow names, because it
+// is not trusted.
 func (m *Models) lacksGiven(s server) *Trouble {
 	for _, usual := range usualKeys {
 		if strings.Contains(s.given, "${"+usual) {

@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/secret"
 )
 
-// Finding is what is known about one thing that runs may need.
+// Finding is the state of something that runs may need.
 type Finding struct {
 	What  string `json:"what"`  // "provider", "secret", "model"
 	Name  string `json:"name"`  // "anthropic"
@@ -35,8 +35,8 @@ const (
 // reachSeconds is how long a server may take to be there.
 const reachSeconds = 10
 
-// Examine looks at everything that is configured. With reach it also asks the
-// servers whether they are there and take the key, which costs nothing.
+// Examine returns the state of everything that is configured. With reach, it asks the servers whether they are there and
+// accept the key, which costs nothing.
 func (m *Models) Examine(ctx context.Context, reach bool) []Finding {
 	var out []Finding
 	for _, s := range m.config.Secrets {
@@ -90,7 +90,7 @@ func (m *Models) examineProvider(ctx context.Context, name string, reach bool) F
 		return f
 	}
 	if !declared && s.keyless && m.getenv("OLLAMA_HOST") == "" {
-		// Nobody has asked for it: a look whether it happens to be there.
+		// It is neither declared nor in the environment.
 		f.State, f.About, f.Fix = Unset, "not checked (set OLLAMA_HOST to check)", ""
 		return f
 	}

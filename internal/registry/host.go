@@ -18,7 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// host gives tasks their model, their tools and their folder.
+// host provides the models, tools and folders of tasks.
 type host struct {
 	runs   string // folder of the runs' folders, with the separator behind it
 	root   string // of the project
@@ -41,7 +41,7 @@ func newHost(dir string, o RuntimeOptions) *host {
 	}
 }
 
-// tools are those that were given, or else the project's.
+// tools returns the given tools, or else the project's.
 func tools(root string, o RuntimeOptions) *Tools {
 	if o.Tools != nil {
 		return o.Tools
@@ -49,7 +49,7 @@ func tools(root string, o RuntimeOptions) *Tools {
 	return NewTools(root, o.Config, o.Getenv, o.Models.Secrets)
 }
 
-// runEnv is what all tasks of runs with the same options use.
+// runEnv is shared by all tasks of runs with the same options.
 type runEnv struct {
 	model   provider.Model
 	price   func(model string) (price.Price, bool)
@@ -59,7 +59,7 @@ type runEnv struct {
 	stream  bool             // replies are recorded as they come
 }
 
-// Provision fills in what a job needs.
+// Provision fills in a job's model, tools, machine and folder.
 func (h *host) Provision(job *step.Job, options json.RawMessage) error {
 	o, err := h.runEnv(options)
 	if err != nil {

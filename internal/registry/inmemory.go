@@ -10,9 +10,8 @@ import (
 	"github.com/espalier-run/espalier/internal/journal/memory"
 )
 
-// InMemory returns an engine that does the work as any other does, over a store
-// that no other process shares: for trying workflows out, with a clock that is
-// not the machine's if need be. Files that steps make go to the disk, below dir.
+// InMemory returns an engine over a store that no other process shares, for tests of workflows. Files of steps are
+// written below dir.
 func InMemory(dir string, store journal.Store, o RuntimeOptions) *engine.Engine {
 	o = o.complete()
 	if o.Models == nil {
@@ -25,10 +24,10 @@ func InMemory(dir string, store journal.Store, o RuntimeOptions) *engine.Engine 
 	})
 }
 
-// MemoryStore returns a store that is gone when the program ends.
+// MemoryStore returns a store in memory.
 func MemoryStore() journal.Store { return memory.New() }
 
-// alone is a process that shares its store with nobody who lives.
+// alone is a process that shares its store with no living process.
 type alone struct{ id journal.Owner }
 
 func (a alone) ID() journal.Owner         { return a.id }

@@ -12,8 +12,7 @@ type Notebook = notebook.Book
 // Notebooks lists the notebooks of a project.
 func Notebooks(root string) ([]Notebook, error) { return notebook.Books(memoryDir(root)) }
 
-// Forget removes the notebooks of a workflow, or of one of its agents; false
-// when there are none.
+// Forget removes the notebooks of a workflow, or of one of its agents. It reports whether there were any.
 func Forget(root, workflow, agent string) (bool, error) {
 	return notebook.Forget(memoryDir(root), workflow, agent)
 }

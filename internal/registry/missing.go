@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// MissingDependency is what some steps need and do not have.
+// MissingDependency is something that steps need and that is not available.
 type MissingDependency struct {
 	Trouble
 	Steps []string `json:"steps"`
@@ -66,8 +66,7 @@ func askings(p *ir.Program, prefix string, money bool) []asking {
 	return out
 }
 
-// branchMoney tells whether any branch has a budget of money; prices have to be
-// known then, whichever branch it is.
+// branchMoney reports whether any branch has a budget of money: all prices have to be known then.
 func branchMoney(p *ir.Program) bool {
 	for b := range p.Blocks {
 		for i := range p.Blocks[b].Steps {
@@ -83,8 +82,7 @@ func branchMoney(p *ir.Program) bool {
 	return false
 }
 
-// Missing returns everything that a program's steps need of models and do not have,
-// each thing once with all its steps.
+// Missing returns the models, keys and prices that a program's steps need and that are not available, without duplicates.
 func (m *Models) Missing(p *ir.Program, o RunOptions) []MissingDependency {
 	r := router{models: m, instead: o.Model, otherwise: o.DefaultModel, sandbox: o.Sandbox}
 	var out []MissingDependency
@@ -101,7 +99,7 @@ func (m *Models) Missing(p *ir.Program, o RunOptions) []MissingDependency {
 	}
 	for _, a := range askings(p, "", false) {
 		if a.late && o.Model == "" {
-			continue // nobody can tell yet
+			continue // not known yet
 		}
 		choice, trouble := m.ChooseWith(r.name(a.model), a.options)
 		if trouble != nil {
@@ -128,8 +126,7 @@ func (m *Models) Missing(p *ir.Program, o RunOptions) []MissingDependency {
 	return out
 }
 
-// Ignored are the options of agents that their models do not have: a sentence
-// for each agent, told before anything starts.
+// Ignored returns a sentence for each agent that sets options which its model does not have.
 func (m *Models) Ignored(p *ir.Program, o RunOptions) []string {
 	if len(p.Agents) == 0 && len(p.Children) == 0 {
 		return nil
@@ -168,9 +165,8 @@ func optionNames(options json.RawMessage) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// ApplyDefaults fills in what the project's configuration says about agents
-// that say nothing themselves. It is done before a program is checked, priced
-// and pinned, so that all of these agree.
+// ApplyDefaults fills in the configured defaults of agents. It is done before a program is checked, priced and pinned, so
+// that all of these agree.
 func ApplyDefaults(p *ir.Program, c *config.Config) {
 	for i := range p.Agents {
 		a := &p.Agents[i]
@@ -188,7 +184,7 @@ func ApplyDefaults(p *ir.Program, c *config.Config) {
 	}
 }
 
-// Text says what is lacking, for people.
+// Text returns the dependency with its steps, for people.
 func (l MissingDependency) Text() string {
 	return fmt.Sprintf("%s (%s)", l.Message, strings.Join(l.Steps, ", "))
 }

@@ -59,7 +59,7 @@ type server struct {
 	given     string
 }
 
-// What a model is when nobody says, and what people call models for short.
+// The default models of providers, and short names of models.
 var (
 	usual = map[string]string{config.Anthropic: "claude-sonnet-5-5", config.OpenAI: "gpt-6.1-sol", config.Gemini: "gemini-3.8-flash"}
 	short = map[string]string{
@@ -114,8 +114,8 @@ func (m *Models) server(name string) (server, bool) {
 		s.api = s.settings.API
 	}
 	if s.settings.BaseURL.Value != "" {
-		// A file that came with the project says so: what the environment
-		// holds is not for that server.
+		// The address comes from a file of the project, so keys in the
+		// environment are not sent there.
 		s.base, s.ambient, s.keyless = s.settings.BaseURL.Value, nil, true
 	}
 	if name == config.OpenAI && s.settings.API == "" && s.base == "" {
@@ -190,7 +190,7 @@ func (c Choice) String() string {
 	return c.Provider + "/" + c.Model
 }
 
-// Trouble is why something cannot be used, and what to do about it.
+// Trouble is the reason why something cannot be used, and what to do about it.
 type Trouble struct {
 	Message string `json:"message"`
 	Help    string `json:"help"`
@@ -198,9 +198,8 @@ type Trouble struct {
 
 func (t *Trouble) Error() string { return t.Message }
 
-// Choose finds the model of a name: PROVIDER/MODEL, a model whose provider is
-// known by its name, an alias, or a provider. The empty name is whatever the
-// configuration or the environment lead to.
+// Choose returns the model of a name: PROVIDER/MODEL, a model name that implies its provider, an alias, or a provider.
+// The empty name is the default model.
 func (m *Models) Choose(name string) (Choice, *Trouble) {
 	if name == "" || name == "inherit" {
 		name = m.Default()
@@ -226,7 +225,7 @@ func (m *Models) Choose(name string) (Choice, *Trouble) {
 				return Choice{}, withoutModel(before)
 			}
 			if s.cli != nil && strings.HasPrefix(after, "-") {
-				return Choice{}, &Trouble{Message: fmt.Sprintf("%q is no model of %s", after, s.name), Help: fmt.Sprintf("Write %s/MODEL; what else it is told stands in %s, as args.", s.name, config.FileName)}
+				return Choice{}, &Trouble{Message: fmt.Sprintf("%q is no model of %s", after, s.name), Help: fmt.Sprintf("Write %s/MODEL; other arguments go into %s, as args.", s.name, config.FileName)}
 			}
 			if by, full, ok := strings.Cut(short[after], "/"); ok && by == s.name {
 				after = full
@@ -278,8 +277,8 @@ func matches(pattern, name string) bool {
 	return ok && err == nil
 }
 
-// Default is the model when nobody names one: the configured one, or the usual
-// one of the first provider that has a key; "" when there is neither.
+// Default returns the model of steps that name none: the configured one, or that of the first provider that has a key;
+// "" if there is neither.
 func (m *Models) Default() string {
 	if d := m.config.Models.Default.Value; d != "" {
 		return d
@@ -297,10 +296,10 @@ func (m *Models) Default() string {
 	return ""
 }
 
-// names are everybody who may run models, programs included.
+// names returns all providers and programs.
 func (m *Models) names() []string { return slices.Concat(m.Providers(), m.cliNames()) }
 
-// Providers names everybody who may run models over the network.
+// Providers returns the names of the providers that are reached over the network.
 func (m *Models) Providers() []string {
 	out := config.BuiltIn()
 	for _, p := range m.config.Models.Providers {
@@ -311,8 +310,7 @@ func (m *Models) Providers() []string {
 	return out
 }
 
-// withheld says that the entry of a provider or program is not approved; nil when
-// it is, or needs no approval.
+// withheld returns an error if the entry of a provider or program is not approved; nil if it is, or needs no approval.
 func (s *server) withheld() *Trouble {
 	if s.settings.Withheld || s.cli != nil && s.cli.settings.Withheld {
 		return &Trouble{Message: config.NotApproved(fmt.Sprintf("the entry of %q under models in %s", s.name, config.FileName)), Help: config.Approval}
@@ -320,8 +318,7 @@ func (s *server) withheld() *Trouble {
 	return nil
 }
 
-// lacksKey says what is missing before a provider can be asked; nil is
-// nothing.
+// lacksKey returns what is missing before a provider can be used; nil if nothing is.
 func (m *Models) lacksKey(s server) *Trouble {
 	if t := s.withheld(); t != nil {
 		return t
@@ -390,8 +387,8 @@ func (m *Models) lacksVariable(s server) *Trouble {
 // usualKeys are the variables whose keys belong to the providers themselves.
 var usualKeys = []string{"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"}
 
-// ownKey refuses to send a provider's usual key to an address that a file
-// names: the file may have come with somebody else's project.
+// ownKey refuses to send a provider's usual key to an address that a file of the project names, because the file may not
+// be the user's own.
 func (m *Models) ownKey(s server, env string) *Trouble {
 	if s.settings.BaseURL.Value == "" || !slices.Contains(usualKeys, env) {
 		return nil
@@ -555,7 +552,7 @@ func (m *Models) bare(s server) reachable {
 	return openai.NewChat(o)
 }
 
-// Price is what a choice costs; false when nobody knows.
+// Price returns the price of a model; false if it is not known.
 func (m *Models) Price(c Choice) (price.Price, bool) {
 	for _, name := range []string{c.String(), c.Model} {
 		for _, p := range m.config.Prices {

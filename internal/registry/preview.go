@@ -66,7 +66,7 @@ func claim(merge *ir.Task, worker string) json.RawMessage {
 	return step.JSON(out)
 }
 
-// unknown stands for a value that is known when the step runs.
+// unknown returns a placeholder for a value that is known only when the step runs.
 func unknown(p *ir.Program, path string) json.RawMessage {
 	named := func(name string) string { return "(" + name + ")" }
 	fields := map[string]string{}

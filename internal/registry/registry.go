@@ -25,10 +25,10 @@ import (
 	"github.com/espalier-run/espalier/internal/step/worker"
 )
 
-// Formats returns every file format that is recognised.
+// Formats returns all file formats.
 func Formats() format.Set { return FormatsFor(Reading{}) }
 
-// Reading is how files are read that can be read in several ways.
+// Reading selects how files are read that can be read in several ways.
 type Reading struct {
 	// Execution reads the Execution block of a NOF file instead of its graph.
 	Execution bool
@@ -52,7 +52,7 @@ const (
 	PythonUnconfined = "unconfined"
 )
 
-// FormatsFor returns the formats, reading files in a certain way.
+// FormatsFor returns all file formats, which read files in the selected way.
 func FormatsFor(r Reading) format.Set {
 	return format.Set{
 		agentflow.Format{},

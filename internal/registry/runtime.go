@@ -43,10 +43,9 @@ type Runtime struct {
 	// themselves.
 	Transcripts *transcript.Writer
 	Audits      *audit.Writer
-	// Secrets is what none of these ever holds.
+	// Secrets has the values that are kept out of all of these.
 	Secrets *secret.Registry
-	// GracePeriod is how long a process that is told to stop waits for
-	// commands that run.
+	// GracePeriod is how long running commands may take to finish when the process is asked to stop.
 	GracePeriod time.Duration
 
 	dir    string
@@ -58,7 +57,7 @@ type Runtime struct {
 	tools  *Tools
 	follow *report.Follower
 	locks  []*filelock.File
-	// telemetry is nil when nobody has asked for it.
+	// telemetry is nil unless it is configured.
 	telemetry *otel.Exporter
 	notice    func(string)
 }
@@ -72,15 +71,13 @@ type RuntimeOptions struct {
 	Kinds []step.Runner
 	// Config is the project's; nil is that of a project without any.
 	Config *config.Config
-	// Tools are the project's if somebody has made them already; the runtime
-	// closes them.
+	// Tools are the project's; nil creates them. The runtime closes them.
 	Tools *Tools
 	// Models are the project's, with their secrets; nil makes them.
 	Models *Models
 	// Getenv reads the environment; nil reads the process's own.
 	Getenv func(string) string
-	// Notice is told once, at the end, what a person should know about
-	// telemetry; nil is nobody.
+	// Notice receives messages about telemetry for people, when the runtime closes; nil discards them.
 	Notice func(text string)
 	// Version is of the program; nil is unknown.
 	Version func() string
@@ -91,7 +88,7 @@ type RuntimeOptions struct {
 	Trust *trust.Store
 }
 
-// complete fills in what was left to choose.
+// complete fills in the defaults.
 func (o RuntimeOptions) complete() RuntimeOptions {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -111,7 +108,7 @@ func (o RuntimeOptions) complete() RuntimeOptions {
 // DefaultGrace is the grace period of projects that set none.
 const DefaultGrace = 10 * time.Second
 
-// OpenRuntime opens the storage folder of a project, and makes it if need be.
+// OpenRuntime opens the storage folder of a project, and creates it if needed.
 func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 	o = o.complete()
 	if o.Models == nil {
@@ -157,7 +154,7 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 	return r, nil
 }
 
-// record begins to write what happens in runs.
+// record starts to write records.
 func (r *Runtime) record() error {
 	transcripts, lock, err := r.folder("transcripts")
 	if err != nil {
@@ -188,8 +185,7 @@ func (r *Runtime) record() error {
 	if err != nil {
 		return err
 	}
-	// What keeps no position of its own comes first: where the others say that
-	// they have been, it has been, too.
+	// Sinks without a position of their own come first, so that they have had everything up to the others' positions.
 	r.states = r.executions()
 	sinks, after := report.Sinks{r.states, r.Transcripts, r.Audits}, min(told, audited)
 	trail, err := r.awfTrail()
@@ -211,7 +207,7 @@ func (r *Runtime) record() error {
 // awfAuditLog is the variable that says where AWF's audit trail is.
 const awfAuditLog = "AWF_AUDIT_LOG"
 
-// NoAWFAudit tells whether the environment switches AWF's audit trail off.
+// NoAWFAudit reports whether the environment switches AWF's audit trail off.
 func NoAWFAudit(getenv func(string) string) bool { return getenv(awfAuditLog) == "off" }
 
 // awfTrail writes AWF's own audit trail, where AWF's environment says; nil
@@ -233,7 +229,7 @@ func (r *Runtime) awfTrail() (*awfaudit.Writer, error) {
 	return awfaudit.New(awfaudit.Options{Path: path, Position: filepath.Join(dir, ".awf-audit.position"), Source: r.Store, Lock: lock, Skip: withoutAWFAudit})
 }
 
-// folder makes a folder of records, with the lock that its writers take.
+// folder creates a folder of records, with the lock of its writers.
 func (r *Runtime) folder(name string) (string, *filelock.File, error) {
 	dir := filepath.Join(r.dir, "storage", name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -329,42 +325,40 @@ func (r *Runtime) Close() error {
 	return errors.Join(errs...)
 }
 
-// RunOptions is how somebody asked to run a workflow; it is pinned with the run.
+// RunOptions are the options of a run; they are pinned with the run.
 type RunOptions struct {
-	// Simulate answers for models, and for tools that nothing else answers for.
+	// Simulate simulates models, and tools that nothing is bound to.
 	Simulate bool   `json:"simulate,omitempty"`
 	Seed     uint64 `json:"seed,omitempty"`
 	// Script is the text of a file of replies, under its name.
 	Script       string `json:"script,omitempty"`
 	ScriptName   string `json:"script_name,omitempty"`
 	NoTranscript bool   `json:"no_transcript,omitempty"`
-	// RecordStream keeps the pieces of replies as they come.
+	// RecordStream records the chunks of replies as they arrive.
 	RecordStream bool `json:"record_stream,omitempty"`
 	// NoAWFAudit leaves a run out of AWF's audit trail.
 	NoAWFAudit bool `json:"no_awf_audit,omitempty"`
 	// Sandbox confines commands: of tools, and of the workflow itself.
 	Sandbox bool `json:"sandbox,omitempty"`
-	// Confinement is how the sandbox was made when the run began, and what it
-	// does not confine.
+	// Confinement describes the sandbox when the run started, and what it does not confine.
 	Confinement string `json:"confinement,omitempty"`
-	// Model answers instead of whatever steps name; DefaultModel answers for
-	// those that name none, and is what it was when the run began.
+	// Model replaces the models that steps name; DefaultModel is used by steps that name none, as configured when the run
+	// started.
 	Model        string `json:"model,omitempty"`
 	DefaultModel string `json:"default_model,omitempty"`
 	// AllowShell is a person's consent to all commands of the workflow.
 	AllowShell bool `json:"allow_shell,omitempty"`
-	// Named says that a person has named a file whose format makes that the
-	// consent to its commands, and to those of the files that it calls.
+	// Named reports that a person has named the file, which is consent to its commands in formats that are lists of
+	// commands, and to those of the files that it calls.
 	Named bool `json:"named,omitempty"`
-	// Unready begins without models that are not there: what needs them fails.
+	// Unready starts although models are missing: steps that need them fail.
 	Unready bool `json:"unready,omitempty"`
-	// TraceParent is the span from which somebody began the run, as the W3C
-	// writes it.
+	// TraceParent is the span that the run is linked to, in the W3C format.
 	TraceParent string `json:"trace_parent,omitempty"`
 }
 
-// Pin adds what the project decides and nobody has said otherwise: it stays so
-// for the run, whatever becomes of the configuration.
+// Pin completes the options with what the configuration decides. They stay the same for the run if the configuration
+// changes later.
 func (o *RunOptions) Pin(c *config.Config, m *Models) {
 	o.DefaultModel = m.Default()
 	o.Sandbox = o.Sandbox || c.Sandbox
@@ -405,7 +399,7 @@ func Runners() map[string]step.Runner {
 	return out
 }
 
-// CheckOutput holds a program's output against its contract.
+// CheckOutput checks a program's output against its schema.
 func CheckOutput(p *ir.Program, output json.RawMessage) error {
 	if p.Output == nil || len(p.Output.Schema) == 0 {
 		return nil
@@ -424,7 +418,7 @@ func CheckOutput(p *ir.Program, output json.RawMessage) error {
 	return fmt.Errorf("the output does not match its schema: %s", joined(problems))
 }
 
-// FillInput puts defaults into the input of a child.
+// FillInput fills defaults into the input of a child; if strict, it also checks the input against its schema.
 func FillInput(p *ir.Program, input json.RawMessage, strict bool) (json.RawMessage, error) {
 	if p.Input == nil || len(p.Input.Schema) == 0 {
 		return input, nil
@@ -444,7 +438,7 @@ func FillInput(p *ir.Program, input json.RawMessage, strict bool) (json.RawMessa
 	return nil, fmt.Errorf("the input of %q does not fit: %s", p.Name, joined(problems))
 }
 
-// machine tells what of this machine a variable begins with, for a project.
+// machine returns the initial values of variables that come from this machine, for a project.
 func machine(root string) func(from string) (string, bool) {
 	return func(from string) (string, bool) { return lookUp(root, from) }
 }

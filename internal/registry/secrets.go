@@ -19,8 +19,8 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// Secrets are those that the configuration declares, the keys of models that
-// the environment holds, and the variables that servers and tools are given.
+// Secrets returns the secrets that the configuration declares, the keys of models in the environment, and the variables
+// that are passed to servers and tools.
 func Secrets(root string, c *config.Config, getenv func(string) string) *secret.Registry {
 	var out []secret.Source
 	var declared []string // variables
@@ -64,8 +64,8 @@ func Secrets(root string, c *config.Config, getenv func(string) string) *secret.
 		}
 		variable(env, func(ctx context.Context) (string, error) {
 			found, err := value(env)(ctx)
-			if err == nil && telling(found) {
-				return "", fmt.Errorf("%s says nothing that has to be hidden", env)
+			if err == nil && isOrdinary(found) {
+				return "", fmt.Errorf("%s has nothing that has to be hidden", env)
 			}
 			return found, err
 		})
@@ -73,10 +73,9 @@ func Secrets(root string, c *config.Config, getenv func(string) string) *secret.
 	return secret.New(out...)
 }
 
-// telling tells whether the value of a variable is an ordinary word, a path that
-// is there, or the address of a server. Nobody has called it a secret, records
-// without such texts are hard to read, and conditions could not compare them.
-func telling(value string) bool {
+// isOrdinary reports whether the value of a variable is an ordinary word, an existing path, or the address of a server.
+// Such a value is not declared a secret; hiding it would make records hard to read and conditions unable to compare it.
+func isOrdinary(value string) bool {
 	if filepath.IsAbs(value) {
 		_, missing := os.Stat(value)
 		return missing == nil
@@ -89,8 +88,8 @@ func telling(value string) bool {
 	return len(value) <= longest && (rest == "" || len(value)-len(rest) <= 1 && strings.TrimLeftFunc(rest, unicode.IsLower) == "")
 }
 
-// lacksSecret says why a secret that somebody is sent is not available; nil when
-// it can. A command that prints one is not run for that: it may ask a person.
+// lacksSecret returns why a secret is not available; nil if it is. A command that prints one is not run for that,
+// because it may ask a person.
 func lacksSecret(c *config.Config, root string, getenv func(string) string, what, name string) *Trouble {
 	declared := c.Secret(name)
 	switch {
@@ -110,8 +109,7 @@ func lacksSecret(c *config.Config, root string, getenv func(string) string, what
 	return nil
 }
 
-// lacksValues is everything that is not available of what a tool or its server is
-// sent, by the name of the tool.
+// lacksValues returns the values that a tool or its server needs and that are not available.
 func (t *Tools) lacksValues(name string) []Trouble {
 	what, values := "", []config.Header(nil)
 	set := t.config.Tool(name)
@@ -176,14 +174,13 @@ func hidden(s *secret.Registry, err error) error {
 	return fmt.Errorf("%s", s.HideText(err.Error()))
 }
 
-// hiding is a tool that keeps what it is given: it is given no secrets, and
-// what it gives back has them again.
-type hiding struct {
+// redacted wraps a tool that stores its input: secrets are hidden in the input and revealed in the output.
+type redacted struct {
 	tool.Tool
 	secrets *secret.Registry
 }
 
-func (h hiding) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
+func (h redacted) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
 	call.Input = h.secrets.Hide(call.Input)
 	result, err := h.Tool.Call(ctx, call)
 	if err != nil {

@@ -96,7 +96,7 @@ func TestTelling(t *testing.T) {
 		"https://hooks.example/T0/B0/x": false, "https://me:pass@api.example": false, "https://api.example/?key=x": false, there + "/not-there": false,
 		"abcdefghijklmnop": false, "ABCDEFGHIJKLMNOP": false, "//x9f3+kQ": false, // the last is base64, and no server
 	} {
-		if got := telling(value); got != want {
+		if got := isOrdinary(value); got != want {
 			t.Errorf("%s: %t", value, got)
 		}
 	}

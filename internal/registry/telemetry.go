@@ -14,16 +14,16 @@ import (
 	"github.com/espalier-run/espalier/internal/report/otel"
 )
 
-// flushSeconds is how long the end of the program waits for a collector.
+// flushSeconds is how long closing waits for a collector.
 const flushSeconds = 5
 
-// overheard is a store that tells of appends.
-type overheard struct {
+// observedStore reports appends to telemetry.
+type observedStore struct {
 	journal.Store
 	by *otel.Exporter
 }
 
-func (s overheard) Append(b journal.Batch, done func(error)) {
+func (s observedStore) Append(b journal.Batch, done func(error)) {
 	run, last := b.Run, b.LastSeq()
 	s.by.Appending(run)
 	s.Store.Append(b, func(err error) {
@@ -35,11 +35,10 @@ func (s overheard) Append(b journal.Batch, done func(error)) {
 	})
 }
 
-// telemetryDir is where it is kept how much of each run has been exported.
+// telemetryDir has the progress of the export of each run.
 func (r *Runtime) telemetryDir() string { return filepath.Join(r.dir, "storage", "telemetry") }
 
-// observed is the store that the engine writes to: it makes what this process
-// does known to telemetry, when somebody has asked for that.
+// observed returns the store that the engine writes to. It reports appends to telemetry, if that is configured.
 func (r *Runtime) observed(store journal.Store, o RuntimeOptions) journal.Store {
 	if !otel.Asked(o.Getenv) {
 		return store
@@ -56,19 +55,18 @@ func (r *Runtime) observed(store journal.Store, o RuntimeOptions) journal.Store 
 			return otel.ParseTraceParent(options.TraceParent)
 		},
 	})
-	return overheard{store, r.telemetry}
+	return observedStore{store, r.telemetry}
 }
 
-// DeliverTelemetry begins to deliver what processes that were killed have left.
-// Whoever drives runs does that with the first thing that happens in one; this
-// is for when nothing may.
+// DeliverTelemetry starts to deliver what processes that were killed have left. A process that drives runs does that
+// with its first append anyway.
 func (r *Runtime) DeliverTelemetry() {
 	if r.telemetry != nil {
 		r.telemetry.Start()
 	}
 }
 
-// endTelemetry delivers what there is, and says once what could not be.
+// endTelemetry delivers what is left, and reports once what could not be delivered.
 func (r *Runtime) endTelemetry() {
 	if r.telemetry == nil {
 		return
@@ -103,11 +101,10 @@ func spans(n int) string {
 	return fmt.Sprintf("%d spans", n)
 }
 
-// TelemetryAsked tells whether telemetry may be wanted.
+// TelemetryAsked reports whether telemetry is configured.
 func TelemetryAsked(getenv func(string) string) bool { return otel.Asked(getenv) }
 
-// ExamineTelemetry looks at where traces and metrics go. With reach it sends
-// each collector an empty request.
+// ExamineTelemetry returns where traces and metrics go. With reach, it sends each collector an empty request.
 func ExamineTelemetry(ctx context.Context, getenv func(string) string, reach bool) []Finding {
 	if !otel.Asked(getenv) {
 		return []Finding{{What: "telemetry", Name: "OpenTelemetry", State: Unset, About: "nothing is exported; " + otel.VariableEndpoint + " is not set"}}
@@ -130,7 +127,7 @@ func ExamineTelemetry(ctx context.Context, getenv func(string) string, reach boo
 	return append(out, found...)
 }
 
-// portHint helps who has named the port that collectors have for gRPC.
+// portHint returns advice if the port is the usual one for gRPC.
 func portHint(to *otel.Endpoint) string {
 	if u, err := url.Parse(to.URL); err == nil && u.Port() == "4317" {
 		return "Port 4317 mostly is for gRPC; try 4318, which is for HTTP. "

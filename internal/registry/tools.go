@@ -39,8 +39,8 @@ const notebookFolder = "memory"
 // their own.
 const calculator = "calculator"
 
-// Tools is what the names of tools mean in a project: the built-in ones, what
-// the configuration binds, and the tools of MCP servers.
+// Tools resolves the names of tools in a project: built-in tools, those that the configuration binds, and the tools of
+// MCP servers.
 type Tools struct {
 	root    string
 	config  *config.Config
@@ -57,7 +57,7 @@ type Tools struct {
 	servers servers
 }
 
-// NewTools makes them. Nothing is started.
+// NewTools returns the tools of a project. Nothing is started.
 func NewTools(root string, c *config.Config, getenv func(string) string, secrets *secret.Registry) *Tools {
 	t := &Tools{root: root, config: c, getenv: getenv, secrets: secrets, limits: c.Commands.Or(process.DefaultLimits)}
 	for _, host := range c.Allow.Hosts {
@@ -72,7 +72,7 @@ func NewTools(root string, c *config.Config, getenv func(string) string, secrets
 			out[one.Spec().Name] = one
 		}
 		for _, one := range notebook.Tools(memoryDir(root)) {
-			one = hiding{one, secrets}
+			one = redacted{one, secrets}
 			out[one.Spec().Name] = one
 		}
 		return out
@@ -114,7 +114,7 @@ func foldersOf(root string, list []text.Text) []string {
 	return out
 }
 
-// Close ends everything that was started.
+// Close stops all servers.
 func (t *Tools) Close() { t.servers.close() }
 
 // toolbox is the tools of one program in a run.
@@ -329,17 +329,16 @@ func (t *Tools) value(ctx context.Context, text string) (string, error) {
 	return before + expanded, err
 }
 
-// simulatedTool answers for a tool in runs that are simulated. It says so.
+// simulatedTool replaces a tool in simulated runs. Its results are labeled as simulated.
 type simulatedTool struct {
 	name string
 	like tool.Tool // what is bound to the name; nil when nothing is
 	seed uint64
-	// returns is the schema of its answer, as far as anybody says.
+	// returns is the schema of its result; nil if unknown.
 	returns json.RawMessage
 }
 
-// Spec is that of the real tool, so that arguments are checked as they would
-// be; what is made up needs nobody's approval.
+// Spec returns the spec of the real tool, so that arguments are checked as usual. Simulated calls need no approval.
 func (t simulatedTool) Spec() tool.Spec {
 	if t.like == nil {
 		return tool.Spec{Name: t.name}
@@ -348,8 +347,7 @@ func (t simulatedTool) Spec() tool.Spec {
 	return tool.Spec{Name: t.name, Description: spec.Description, Schema: spec.Schema}
 }
 
-// Call makes the answer up: from what is known about its form, else of what it
-// was given.
+// Call simulates a result: one that fits the schema if there is any, or else one that repeats the input.
 func (t simulatedTool) Call(_ context.Context, call tool.Call) (tool.Result, error) {
 	wants, model := call.For.Wants, simulated.Model{Seed: t.seed}
 	purpose := provider.Purpose{
@@ -377,9 +375,8 @@ func both(a, b json.RawMessage) json.RawMessage {
 // preparing is how long servers may take to say which tools they have.
 const preparing = 60 * time.Second
 
-// Missing returns every tool that a program's steps call and nothing is bound to,
-// with entries to be pasted; and what else keeps tools from being called.
-// Agents whose models are programs have tools of their own, and need none.
+// Missing returns the tools that a program's steps call and nothing is bound to, with configuration entries to paste,
+// and what else keeps tools from being called. Agents whose models are programs have their own tools.
 func (t *Tools) Missing(p *ir.Program, o RunOptions, models *Models) []MissingDependency {
 	script, err := scriptOf(o)
 	if err != nil {
@@ -443,7 +440,7 @@ func (t *Tools) Missing(p *ir.Program, o RunOptions, models *Models) []MissingDe
 	return append(out, unbound...)
 }
 
-// addMissing adds what a step lacks to a list that has each thing once.
+// addMissing adds what a step lacks to a list without duplicates.
 func addMissing(list []MissingDependency, step string, trouble Trouble) []MissingDependency {
 	i := slices.IndexFunc(list, func(l MissingDependency) bool { return l.Message == trouble.Message })
 	if i < 0 {
@@ -455,8 +452,7 @@ func addMissing(list []MissingDependency, step string, trouble Trouble) []Missin
 	return list
 }
 
-// missing says why there is no tool of a name; nil when simply nothing is bound
-// to it.
+// missing returns why there is no tool of a name; nil if nothing is bound to it.
 func (t *Tools) missing(name string, sandbox bool) *Trouble {
 	set, target := t.config.Tool(name), name
 	if set != nil && set.Use.Value != "" {
@@ -509,7 +505,7 @@ type toolUse struct {
 	program     *ir.Program
 	step        *ir.Step
 	agent       *ir.Agent // nil when the step itself calls
-	pattern     bool      // the name stands for several
+	pattern     bool      // the name is a pattern
 }
 
 func toolUses(p *ir.Program, prefix string) []toolUse {
