@@ -379,9 +379,11 @@ func (r *resolver) resolve(arg string) (*Analysis, error) {
 	case r.space.Exists(arg) || looksLikePath(arg):
 		an, err := r.read(arg)
 		missing, ok := errors.AsType[*source.RefError](err)
-		if ok && missing.Problem == source.RefMissing && len(missing.Near) == 0 && r.space.IsDir(".awf") && inPack(arg) {
+		if ok && missing.Problem == source.RefMissing && len(missing.Near) == 0 && r.space.IsDir(".awf") &&
+			inPack(arg) {
 			return an, fail(NotFound, "", "%v", err).
-				advise("Workflows of AWF's packs are not read here: copy this one into .awf/workflows, and call it by its own name.")
+				advise("Workflows of AWF's packs are not read here: copy this one into .awf/workflows, and call it " +
+					"by its own name.")
 		}
 		return an, err
 	}

@@ -98,7 +98,8 @@ func TestConcurrentStartsShareOneApp(t *testing.T) {
 		all.Go(func() {
 			run := start(t, a, "shell", o)
 			end, err := a.Ending(t.Context(), run)
-			if err != nil || end.Outcome != report.OutcomeOK || o.AllowShell && string(end.Output) != `{"result":"Hello"}` {
+			if err != nil || end.Outcome != report.OutcomeOK || o.AllowShell &&
+				string(end.Output) != `{"result":"Hello"}` {
 				t.Errorf("%+v, %v", end, err)
 			}
 			mu.Lock()

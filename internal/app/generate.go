@@ -93,7 +93,8 @@ func (a *App) Generate(ctx context.Context, req GenerateRequest) (*Generation, [
 		return nil, p.Findings, err
 	}
 	g.start = func(ctx context.Context) error {
-		return g.env.Engine.Start(ctx, g.id, generatorDefinition(compiled), g.input(g.request), g.options.Encode(), g.by)
+		return g.env.Engine.Start(ctx, g.id, generatorDefinition(compiled), g.input(g.request), g.options.Encode(),
+			g.by)
 	}
 	if !again {
 		if err := g.env.ready(compiled.Program, g.options); err != nil {
@@ -135,7 +136,10 @@ func (g *Generation) configure(p *Prepared) error {
 func (g *Generation) Next(ctx context.Context) (*GenerationRun, error) {
 	if start := g.start; start != nil && (g.entry.Status == manifest.Generating || g.entry.Status == manifest.Failed) {
 		g.start = nil
-		return &GenerationRun{ID: g.id, Start: func(ctx context.Context) error { return g.env.runError(g.id, start(ctx)) }}, nil
+		return &GenerationRun{
+			ID:    g.id,
+			Start: func(ctx context.Context) error { return g.env.runError(g.id, start(ctx)) },
+		}, nil
 	}
 	if !g.checks {
 		if err := g.beginChecks(ctx); err != nil {
@@ -359,7 +363,10 @@ func (s staged) Open(name string) (fs.File, error) {
 	if path.Base(name) == "workflow.yaml" {
 		return s.FS.Open("03-workflow.yaml")
 	}
-	for from, to := range map[string]string{"agents/": "04-agents/", "skills/": "05-skills/", "scripts/": "06-scripts/"} {
+	for from, to := range map[string]string{
+		"agents/": "04-agents/", "skills/": "05-skills/",
+		"scripts/": "06-scripts/",
+	} {
 		if i := strings.Index(name, "/"+from); i >= 0 {
 			return s.FS.Open(to + name[i+1+len(from):])
 		}

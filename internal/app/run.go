@@ -239,7 +239,8 @@ func byStamp(root, stamp string) []string {
 	}
 	var ids []string
 	const state = "execution-state.json"
-	states, _ := filepath.Glob(filepath.Join(root, "outputs", "*", stamp, "execution", state)) // both patterns are valid
+	states, _ := filepath.Glob(filepath.Join(root, "outputs", "*", stamp, "execution",
+		state)) // both patterns are valid
 	more, _ := filepath.Glob(filepath.Join(root, "workflows", "*", "outputs", stamp, state))
 	for _, name := range append(states, more...) {
 		raw, err := os.ReadFile(name)

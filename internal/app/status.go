@@ -91,7 +91,8 @@ func statusOf(state *plan.State, program *plan.Program, entry journal.Entry) *St
 	}
 	for _, f := range state.OpenGates() {
 		g := Gate{
-			Step: f.Place().Key(), Kind: f.Gate.Kind, Event: f.Gate.Event, Description: state.StepOf(program, f).Description,
+			Step: f.Place().Key(), Kind: f.Gate.Kind, Event: f.Gate.Event, Description: state.StepOf(program,
+				f).Description,
 		}
 		switch f.Gate.Kind {
 		case plan.GatePerson, plan.GateCall:

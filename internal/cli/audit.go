@@ -87,7 +87,8 @@ func (a *invocation) verified(reports []app.AuditReport) error {
 	}
 	return &failure{
 		code: exitFailed, message: "the audit log is not valid",
-		help: "Take a copy of the file: it shows what was changed. \"espalier audit RUN\" then makes the log as the journal has it.",
+		help: "Take a copy of the file: it shows what was changed. \"espalier audit RUN\" then makes the log as the " +
+			"journal has it.",
 	}
 }
 

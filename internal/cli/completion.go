@@ -43,7 +43,9 @@ in your shell.`,
 }
 
 // completeWorkflow offers the names of discovered workflows, and files.
-func (a *invocation) completeWorkflow(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (a *invocation) completeWorkflow(cmd *cobra.Command, args []string, _ string) ([]string,
+	cobra.ShellCompDirective,
+) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -72,7 +72,8 @@ func (a *invocation) printCost(r costReport) error {
 	}
 	p.section("Budgets")
 	if len(r.Budgets) == 0 {
-		p.text(fmt.Sprintf("No budget is declared: only the steps themselves bound a run, and the default cap of %s step executions.", step.N(check.DefaultStepCap)))
+		p.text(fmt.Sprintf("No budget is declared: only the steps themselves bound a run, and the default cap of %s "+
+			"step executions.", step.N(check.DefaultStepCap)))
 	} else {
 		p.table(budgetTable(r.Budgets))
 		for _, b := range r.Budgets {
@@ -91,9 +92,11 @@ func (a *invocation) printCost(r costReport) error {
 	case len(m.Models) == 0:
 		p.text("At most $0.00: no model is asked.")
 	default:
-		text := fmt.Sprintf("At most %s, with the prices of %s as of %s.", price.Dollars(m.AtMost), strings.Join(m.Models, ", "), m.Prices)
+		text := fmt.Sprintf("At most %s, with the prices of %s as of %s.", price.Dollars(m.AtMost),
+			strings.Join(m.Models, ", "), m.Prices)
 		if m.Limit > 0 {
-			text += fmt.Sprintf(" The budget of %s %s.", price.Dollars(m.Limit), map[check.Verdict]string{check.Fits: "is enough", check.MayExceed: "may stop a run"}[m.Verdict])
+			text += fmt.Sprintf(" The budget of %s %s.", price.Dollars(m.Limit),
+				map[check.Verdict]string{check.Fits: "is enough", check.MayExceed: "may stop a run"}[m.Verdict])
 		}
 		p.text(text)
 	}
@@ -102,9 +105,13 @@ func (a *invocation) printCost(r costReport) error {
 
 // quoteTable is the price of each agent, and of all.
 func quoteTable(q *ir.Quote) table {
-	t := table{header: []string{"AGENT", "TIER", "A CALL", "CALLS", "BASE", "AT MOST", "WORST"}, right: []int{2, 3, 4, 5, 6}}
+	t := table{
+		header: []string{"AGENT", "TIER", "A CALL", "CALLS", "BASE", "AT MOST", "WORST"},
+		right:  []int{2, 3, 4, 5, 6},
+	}
 	for _, line := range q.Lines {
-		t.add(line.Agent, line.Tier, dollars(line.Price), step.N(line.Calls).String(), dollars(line.Price*line.Calls), step.N(line.Worst).String(), dollars(line.Price*line.Worst))
+		t.add(line.Agent, line.Tier, dollars(line.Price), step.N(line.Calls).String(), dollars(line.Price*line.Calls),
+			step.N(line.Worst).String(), dollars(line.Price*line.Worst))
 	}
 	t.add("in all", "", "", "", dollars(q.Base), "", dollars(q.Worst))
 	return t
@@ -172,7 +179,8 @@ func perStepTable(steps []check.StepCost) table {
 		right:  []int{1, 2, 3, 4, 5, 6},
 	}
 	for _, s := range steps {
-		t.add(cmp.Or(s.Label, s.Step), s.Visits.Times(int64(s.Attempts)).String(), some(s.Worst.ModelCalls), some(s.Worst.ToolCalls),
+		t.add(cmp.Or(s.Label, s.Step), s.Visits.Times(int64(s.Attempts)).String(), some(s.Worst.ModelCalls),
+			some(s.Worst.ToolCalls),
 			some(s.Worst.PromptTokens), some(s.Worst.ReplyTokens), amountOfTime(s.Worst.ActiveSeconds))
 	}
 	return t
@@ -184,7 +192,8 @@ func perAgentTable(agents []check.AgentCost, m app.Money) table {
 		right:  []int{2, 3, 4, 5, 6, 7},
 	}
 	for _, c := range agents {
-		t.add(c.Agent, c.Model, some(c.ModelCalls), some(c.ToolCalls), some(c.PromptTokens), some(c.ReplyTokens), some(c.Tokens), moneyOf(m, c.Agent))
+		t.add(c.Agent, c.Model, some(c.ModelCalls), some(c.ToolCalls), some(c.PromptTokens), some(c.ReplyTokens),
+			some(c.Tokens), moneyOf(m, c.Agent))
 	}
 	return t
 }

@@ -47,7 +47,8 @@ model: the description itself determines the steps.`,
 	flags.StringVar(&script, "script", "", "play replies from this `FILE`")
 	exclusive(cmd, "simulate", "script")
 	flags.StringVar(&req.Options.Model, "model", "", "the `MODEL` of all steps")
-	flags.BoolVar(&req.Options.AllowShell, "allow-shell", false, "let scripts of the project's own workflow-creator run")
+	flags.BoolVar(&req.Options.AllowShell, "allow-shell", false,
+		"let scripts of the project's own workflow-creator run")
 	return cmd
 }
 

@@ -54,7 +54,10 @@ The exit code is 0 if a workflow can ask a model, and 6 otherwise.`,
 func (a *invocation) printDoctor(r *app.Diagnosis) error {
 	t := table{header: []string{"", "WHAT", "NAME", "STATE"}}
 	for _, f := range r.Findings {
-		t.add(map[string]string{app.ComponentOK: "+", app.ComponentUnset: "-", app.ComponentMissing: "!", app.ComponentBroken: "!"}[f.State], f.What, f.Name, f.State+": "+f.About)
+		t.add(map[string]string{
+			app.ComponentOK: "+", app.ComponentUnset: "-", app.ComponentMissing: "!",
+			app.ComponentBroken: "!",
+		}[f.State], f.What, f.Name, f.State+": "+f.About)
 	}
 	if err := t.write(a.stdout, a.columns(), ""); err != nil {
 		return err

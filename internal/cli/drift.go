@@ -28,7 +28,8 @@ and its rules) and say where they disagree. The exit code is 1 when they do.
 			}
 			drifter, ok := app.Formats().Find(an.Format).(format.Drifter)
 			if !ok {
-				return usage("NOF files have prose, a diagram and code that say the same thing.", "%s says everything once, so nothing in it can disagree", an.File.Path)
+				return usage("NOF files have prose, a diagram and code that say the same thing.",
+					"%s says everything once, so nothing in it can disagree", an.File.Path)
 			}
 			if fix {
 				if an, err = a.fixTopology(an); err != nil {
@@ -59,7 +60,8 @@ func (a *invocation) fixTopology(an *app.Analysis) (*app.Analysis, error) {
 	changed, err := a.app().FixTopology(an)
 	switch {
 	case err != nil:
-		return nil, &failure{code: exitNotReady, message: fmt.Sprintf("%s cannot be written: %v", an.File.Path, bareReason(err)), help: "Check the permissions of the file."}
+		return nil, &failure{code: exitNotReady, message: fmt.Sprintf("%s cannot be written: %v", an.File.Path,
+			bareReason(err)), help: "Check the permissions of the file."}
 	case !changed:
 		a.note("%s: the diagram is as it should be.", an.File.Path)
 		return an, nil

@@ -251,15 +251,20 @@ func waitingHelp(s *app.Status) string {
 	for _, g := range s.Gates {
 		switch g.Kind {
 		case app.GatePerson, app.GateCall:
-			lines = append(lines, fmt.Sprintf("To decide: espalier approve %s %s   (or reject; espalier status %s shows what is asked)", id, g.Step, id))
+			lines = append(lines,
+				fmt.Sprintf("To decide: espalier approve %s %s   (or reject; espalier status %s shows what is asked)",
+					id, g.Step, id))
 		case app.GateEvent:
 			lines = append(lines, fmt.Sprintf("To send the event: espalier signal %s %s", id, g.Event))
 		case app.GateDoubt:
-			lines = append(lines, fmt.Sprintf("It is unknown whether %s was done. To decide: espalier resume %s --decide %s=rerun|skip|fail|result=JSON", g.Step, id, g.Step))
+			lines = append(lines,
+				fmt.Sprintf("It is unknown whether %s was done. To decide: espalier resume %s --decide "+
+					"%s=rerun|skip|fail|result=JSON", g.Step, id, g.Step))
 		}
 	}
 	if s.InDoubt() {
-		lines = append(lines, fmt.Sprintf("To repeat every step with an unknown outcome: espalier resume %s --from %s", id, app.FromCurrent))
+		lines = append(lines, fmt.Sprintf("To repeat every step with an unknown outcome: espalier resume %s --from %s",
+			id, app.FromCurrent))
 	}
 	return strings.Join(lines, "\n")
 }

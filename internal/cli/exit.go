@@ -100,21 +100,24 @@ var exitCodes = map[app.Kind]int{
 
 // advice is what to type next, by the reason of an error; {run}, {name} and {dir} stand for what the error is about.
 var advice = map[app.Reason]string{
-	app.NoRunName:        `"espalier runs" lists them.`,
-	app.NoRun:            `"espalier runs" lists them.`,
-	app.NoRuns:           `"espalier run WORKFLOW" starts one. A run is kept in the project of its workflow: change to that folder to see it.`,
-	app.NotOnDemand:      "Use --force to run it anyway.",
-	app.UnnamedInput:     "Write --input NAME=VALUE.",
-	app.InvalidInput:     "Pass inputs with --input NAME=VALUE; \"espalier show\" lists them.",
-	app.UndeclaredInput:  "Pass inputs with --input NAME=VALUE; \"espalier show\" lists them.\nUse --allow-undeclared to pass other inputs.",
-	app.InvalidConfig:    "Nothing was started. Fix the problems above; \"espalier validate {name}\" checks it again.",
-	app.PythonSimulated:  "Leave out --python: the built-in evaluator runs the code without starting a program.",
-	app.NoSandbox:        "Nothing was started. Leave out --python, which most workflows do not need; or look at the code, and use --python=unconfined if you trust it.",
-	app.NotResumable:     "The run can still be read.",
-	app.InnerStep:        "Go back to the step that contains it: espalier resume {run} --from {name}",
-	app.AlreadyDecided:   "\"espalier status {run} --step {name}\" shows it.",
-	app.NotReached:       "\"espalier transcript {run} --pretty\" shows which steps it has reached.",
-	app.RunFinished:      "\"espalier output {run}\" prints its result; \"espalier resume {run} --from STEP\" repeats a part of it in a new run.",
+	app.NoRunName:    `"espalier runs" lists them.`,
+	app.NoRun:        `"espalier runs" lists them.`,
+	app.NoRuns:       `"espalier run WORKFLOW" starts one. A run is kept in the project of its workflow: change to that folder to see it.`,
+	app.NotOnDemand:  "Use --force to run it anyway.",
+	app.UnnamedInput: "Write --input NAME=VALUE.",
+	app.InvalidInput: "Pass inputs with --input NAME=VALUE; \"espalier show\" lists them.",
+	app.UndeclaredInput: "Pass inputs with --input NAME=VALUE; \"espalier show\" lists them.\nUse " +
+		"--allow-undeclared to pass other inputs.",
+	app.InvalidConfig:   "Nothing was started. Fix the problems above; \"espalier validate {name}\" checks it again.",
+	app.PythonSimulated: "Leave out --python: the built-in evaluator runs the code without starting a program.",
+	app.NoSandbox: "Nothing was started. Leave out --python, which most workflows do not need; or look at the " +
+		"code, and use --python=unconfined if you trust it.",
+	app.NotResumable:   "The run can still be read.",
+	app.InnerStep:      "Go back to the step that contains it: espalier resume {run} --from {name}",
+	app.AlreadyDecided: "\"espalier status {run} --step {name}\" shows it.",
+	app.NotReached:     "\"espalier transcript {run} --pretty\" shows which steps it has reached.",
+	app.RunFinished: "\"espalier output {run}\" prints its result; \"espalier resume {run} --from STEP\" " +
+		"repeats a part of it in a new run.",
 	app.RunUnfinished:    "Cancel it first: espalier cancel {run}",
 	app.RunExists:        "Leave out --run-id to use a new one; \"espalier status {run}\" shows the existing run.",
 	app.RunOwned:         "It continues by itself; \"espalier status {run}\" shows its status.",
@@ -127,10 +130,12 @@ var advice = map[app.Reason]string{
 
 // kindAdvice is the advice for errors about a run without a reason of their own.
 var kindAdvice = map[app.Kind]string{
-	app.Refused:   "\"espalier status {run}\" shows the status of the run and its open gates.",
-	app.StoreLost: "Check the disk first: its last writes may be lost. Then \"espalier resume {run}\" continues from what was kept.",
-	app.StoreFull: "What was done so far is kept. Free space on the disk; \"espalier resume {run}\" continues from there.",
-	app.Internal:  "What was done so far is kept; \"espalier resume {run}\" continues from there.",
+	app.Refused: "\"espalier status {run}\" shows the status of the run and its open gates.",
+	app.StoreLost: "Check the disk first: its last writes may be lost. Then \"espalier resume {run}\" continues from " +
+		"what was kept.",
+	app.StoreFull: "What was done so far is kept. Free space on the disk; \"espalier resume {run}\" continues from " +
+		"there.",
+	app.Internal: "What was done so far is kept; \"espalier resume {run}\" continues from there.",
 }
 
 // failure turns an error of the application into an exit code and advice in terms of the command line. It prints the
@@ -210,7 +215,8 @@ type remedies struct{ still, instead, allow, unready string }
 
 var (
 	newGeneration = remedies{
-		still: "Nothing was started.", instead: " Use --simulate to simulate the replies, or --script FILE to play them from a file.",
+		still: "Nothing was started.", instead: " Use --simulate to simulate the replies, or --script FILE to play " +
+			"them from a file.",
 		allow: "use --allow-shell, or run \"espalier trust\".",
 	}
 	newRun = remedies{
@@ -234,7 +240,8 @@ func (a *invocation) remediesFor(e *app.Error) string {
 	}
 	var lines []string
 	for _, l := range e.Missing {
-		lines = append(lines, fmt.Sprintf("  %s\n    needed by: %s", sentence(upper(l.Message)), strings.Join(l.Steps, ", ")))
+		lines = append(lines, fmt.Sprintf("  %s\n    needed by: %s", sentence(upper(l.Message)),
+			strings.Join(l.Steps, ", ")))
 		if l.Help != "" {
 			// What is to be pasted follows an empty line, as it is.
 			say, paste, pastes := strings.Cut(strings.TrimRight(l.Help, "\n"), "\n\n")
@@ -297,7 +304,8 @@ func flagError(cmd *cobra.Command, err error) error {
 		}
 		cmd.Flags().VisitAll(add)
 		cmd.InheritedFlags().VisitAll(add)
-		if near := diag.Nearest(unknown.GetSpecifiedName(), names); near != "" && unknown.GetSpecifiedShortnames() == "" {
+		if near := diag.Nearest(unknown.GetSpecifiedName(), names); near != "" &&
+			unknown.GetSpecifiedShortnames() == "" {
 			help = fmt.Sprintf("Did you mean \"--%s\"? %s", near, help)
 		}
 	}

@@ -55,7 +55,8 @@ come, and the way that was taken.`,
 	}
 	flags := a.jsonFlag(cmd).Flags()
 	flags.StringVarP(&output, "output", "o", "", "write to this `FILE`")
-	flags.StringVar(&format, "format", "", "one of "+strings.Join(pictureFormats, ", ")+" (default: by the file's extension, else mmd)")
+	flags.StringVar(&format, "format", "", "one of "+strings.Join(pictureFormats,
+		", ")+" (default: by the file's extension, else mmd)")
 	flags.BoolVar(&data, "data", false, "show which step reads what another one wrote")
 	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(pictureFormats, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -88,7 +89,8 @@ func pictureFormat(format, output string, json bool) (string, error) {
 			return "", usage(diag.DidYouMean(format, pictureFormats), "there is no picture format %q", format)
 		}
 		if ext := pictureExtension(output); ext != format && slices.Contains(pictureFormats, ext) {
-			return "", usage("Leave out --format, or give the file another extension.", "--format %s and the name %q exclude each other", format, output)
+			return "", usage("Leave out --format, or give the file another extension.",
+				"--format %s and the name %q exclude each other", format, output)
 		}
 		return format, nil
 	case output == "" || output == "-":
@@ -96,7 +98,8 @@ func pictureFormat(format, output string, json bool) (string, error) {
 	}
 	ext := pictureExtension(output)
 	if !slices.Contains(pictureFormats, ext) {
-		return "", usage(fmt.Sprintf("Give it one of the extensions .%s, or say --format.", strings.Join(pictureFormats, ", .")),
+		return "", usage(fmt.Sprintf("Give it one of the extensions .%s, or say --format.",
+			strings.Join(pictureFormats, ", .")),
 			"the name %q does not say which kind of picture it is to be", output)
 	}
 	return ext, nil

@@ -186,7 +186,8 @@ func (a *invocation) addHelp(root *cobra.Command) {
 			}
 			cmd, rest, err := root.Find(args)
 			if err == nil && len(rest) > 0 && cmd != root {
-				return usage("Usage: espalier help [COMMAND]", "espalier help takes one command, and %q is too much", rest[0])
+				return usage("Usage: espalier help [COMMAND]", "espalier help takes one command, and %q is too much",
+					rest[0])
 			}
 			if err != nil || cmd == root {
 				help := `"espalier help" lists the commands and topics.`

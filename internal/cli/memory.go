@@ -42,7 +42,8 @@ the project's .espalier folder; simulated runs leave none.`,
 					return err
 				}
 				for _, n := range b.Notes {
-					if _, err := fmt.Fprintf(a.stdout, "  %s  %s\n", n.At.Local().Format("2006-01-02 15:04"), n.Text); err != nil {
+					if _, err := fmt.Fprintf(a.stdout, "  %s  %s\n", n.At.Local().Format("2006-01-02 15:04"),
+						n.Text); err != nil {
 						return err
 					}
 				}

@@ -44,7 +44,10 @@ func TestAnyLineMayBreak(t *testing.T) {
 	}
 	defer space.Close()
 	// Between them, these two use every kind of block.
-	for _, path := range []string{"../../examples/agent-flow/contract-review.md", "../../examples/agent-flow/vendor-onboarding.md"} {
+	for _, path := range []string{
+		"../../examples/agent-flow/contract-review.md",
+		"../../examples/agent-flow/vendor-onboarding.md",
+	} {
 		raw, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

@@ -110,7 +110,8 @@ func suggestName(name string) string {
 func (a *invocation) createFile(path, text string) error {
 	made, err := newFile(a.inDir(path), path, text)
 	if err == nil && !made {
-		return usage("Choose another name, or another folder with -o.", "there is a file %q already", filepath.ToSlash(path))
+		return usage("Choose another name, or another folder with -o.", "there is a file %q already",
+			filepath.ToSlash(path))
 	}
 	return err
 }

@@ -29,7 +29,8 @@ type resumeFlags struct {
 func (a *invocation) resumeCommand() *cobra.Command {
 	var f resumeFlags
 	cmd := &cobra.Command{
-		Use:   "resume RUN [--raise BUDGET=N]… [--decide STEP=rerun|skip|fail|result=JSON]… [--from STEP|current|previous]",
+		Use: "resume RUN [--raise BUDGET=N]… [--decide STEP=rerun|skip|fail|result=JSON]… [--from " +
+			"STEP|current|previous]",
 		Short: "Resume a run",
 		Long: `Resume a run where it stopped: after a crash, an interruption or a pause, with a
 higher budget, or after you resolve a step whose outcome is unknown. The run
@@ -45,8 +46,10 @@ as it is; a new run starts at that step with its values.`,
 		RunE:              func(_ *cobra.Command, args []string) error { return a.resume(args[0], &f) },
 	}
 	flags := a.jsonFlag(cmd).Flags()
-	flags.StringArrayVar(&f.raise, "raise", nil, "raise a budget: `BUDGET=N`, with one of "+strings.Join(raisable(), ", ")+", or by its name in the workflow, such as max_tokens")
-	flags.StringVar(&f.from, "from", "", "go back to this `STEP`, with the values that the run had when it reached the step")
+	flags.StringArrayVar(&f.raise, "raise", nil, "raise a budget: `BUDGET=N`, with one of "+strings.Join(raisable(),
+		", ")+", or by its name in the workflow, such as max_tokens")
+	flags.StringVar(&f.from, "from", "",
+		"go back to this `STEP`, with the values that the run had when it reached the step")
 	flags.StringArrayVar(&f.decide, "decide", nil, "resolve a step whose outcome is unknown: `STEP=ANSWER`")
 	return cmd
 }
@@ -61,7 +64,10 @@ func (a *invocation) resume(name string, f *resumeFlags) error {
 		return err
 	}
 	ctx, project := context.Background(), a.app()
-	r, err := project.PrepareResume(ctx, app.ResumeRequest{Run: run.ID, Messages: messages, From: f.from, By: actor("")})
+	r, err := project.PrepareResume(ctx, app.ResumeRequest{
+		Run: run.ID, Messages: messages, From: f.from,
+		By: actor(""),
+	})
 	if err != nil {
 		return err
 	}
@@ -69,7 +75,8 @@ func (a *invocation) resume(name string, f *resumeFlags) error {
 		if file.Gone {
 			a.note("%s no longer exists; the run continues with the version that it started with.", file.Path)
 		} else {
-			a.note("%s has changed since the run started; the run continues with the version that it started with.", file.Path)
+			a.note("%s has changed since the run started; the run continues with the version that it started with.",
+				file.Path)
 		}
 	}
 	j, err := project.Journal(ctx, run.ID)
@@ -79,7 +86,8 @@ func (a *invocation) resume(name string, f *resumeFlags) error {
 	return a.drive(j, r.Run, func(ctx context.Context) error {
 		err := project.Resume(ctx, r)
 		if err == nil && r.Step != "" {
-			a.note("Run %s has finished and stays as it is; run %s continues from %s.", short(r.Of), short(r.Run), r.Step)
+			a.note("Run %s has finished and stays as it is; run %s continues from %s.", short(r.Of), short(r.Run),
+				r.Step)
 		}
 		return err
 	})
@@ -137,7 +145,8 @@ func parseDecide(text string) (app.Message, error) {
 	case answer == app.AnswerResult && json.Valid([]byte(value)):
 		m.Value = json.RawMessage(value)
 	case answer == app.AnswerResult:
-		return nil, usage(`Write the result as JSON, as in --decide send='result={"sent": true}'.`, "the result in --decide %q is not JSON", text)
+		return nil, usage(`Write the result as JSON, as in --decide send='result={"sent": true}'.`,
+			"the result in --decide %q is not JSON", text)
 	case answer != app.AnswerRerun && answer != app.AnswerSkip && answer != app.AnswerFail:
 		return nil, usage("Write rerun, skip, fail, or result=JSON.", "%q is no answer", answer)
 	}
@@ -168,7 +177,8 @@ func (a *invocation) decisionCommand(
 The decision is about exactly what the gate shows; "espalier status RUN" prints
 that, with its digest. With --digest, the decision is refused if that has changed
 since. The record has the user of this machine, and the name given with --as.`,
-		Example:           "  espalier " + verb + " 5ff07bf3\n  espalier " + verb + ` 5ff07bf3 sign_off --note "read with the team"`,
+		Example: "  espalier " + verb + " 5ff07bf3\n  espalier " + verb +
+			` 5ff07bf3 sign_off --note "read with the team"`,
 		Args:              takesRun(1, 2, "a run, and a step when several wait"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -182,7 +192,8 @@ since. The record has the user of this machine, and the name given with --as.`,
 	flags := a.jsonFlag(cmd).Flags()
 	flags.StringVar(&note, "note", "", "why, in a few words, `TEXT`: it is recorded as evidence")
 	flags.StringVar(&as, "as", "", "the `NAME` of the person you act for; recorded as a claim")
-	flags.StringVar(&digest, "digest", "", "decide only if the gate still shows what had this `DIGEST` in \"espalier status\"")
+	flags.StringVar(&digest, "digest", "",
+		"decide only if the gate still shows what had this `DIGEST` in \"espalier status\"")
 	flags.BoolVar(&leave, "no-continue", false, "record the decision and leave the run to another process")
 	return cmd
 }
@@ -410,7 +421,10 @@ func (a *invocation) work() (reload bool, err error) {
 			if sig == syscall.SIGHUP {
 				return true, nil
 			}
-			return false, &failure{code: exitInterrupted, message: "stopped; the runs continue with the next \"espalier work\""}
+			return false, &failure{
+				code:    exitInterrupted,
+				message: "stopped; the runs continue with the next \"espalier work\"",
+			}
 		}
 	}
 }
@@ -426,7 +440,8 @@ func (a *invocation) notifyError(err error) {
 // skipped reports a run that a worker leaves alone.
 func (a *invocation) skipped(run *app.Run, missing *app.Error) {
 	f, redact := a.failure(missing), a.app().Redact
-	fmt.Fprintf(a.stderr, "Run %s is left alone: %s\n%s\nThe next \"espalier work\" looks again; \"espalier cancel %s\" ends the run.\n",
+	fmt.Fprintf(a.stderr,
+		"Run %s is left alone: %s\n%s\nThe next \"espalier work\" looks again; \"espalier cancel %s\" ends the run.\n",
 		short(run.ID), redact(f.message), redact(f.help), short(run.ID))
 }
 

@@ -76,33 +76,47 @@ func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
 	complete := func(flag string, values []string) {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
-	flags.StringArrayVarP(&f.inputs, "input", "i", nil, "`NAME=VALUE`, or NAME=@FILE to read the value from a file; may be repeated")
+	flags.StringArrayVarP(&f.inputs, "input", "i", nil,
+		"`NAME=VALUE`, or NAME=@FILE to read the value from a file; may be repeated")
 	flags.StringVar(&f.inputFile, "input-file", "", "read the whole input from this JSON `FILE`")
 	flags.BoolVar(&f.allowUndeclared, "allow-undeclared", false, "take inputs that the workflow does not declare")
-	flags.BoolVar(&f.options.AllowShell, "allow-shell", false, "consent to the commands of the workflow and of the configuration, for this run")
-	flags.BoolVar(&f.scripts, "scripts", false, "of an Agentfile workflow, run scripts/cli/run.sh as the agentfile CLI does, and nothing else")
-	flags.StringVar(&f.layout, "layout", layouts[0], "where the files of an Agentfile run go: spec is outputs/NAME/RUN/execution, cli is workflows/NAME/outputs/RUN")
+	flags.BoolVar(&f.options.AllowShell, "allow-shell", false,
+		"consent to the commands of the workflow and of the configuration, for this run")
+	flags.BoolVar(&f.scripts, "scripts", false,
+		"of an Agentfile workflow, run scripts/cli/run.sh as the agentfile CLI does, and nothing else")
+	flags.StringVar(&f.layout, "layout", layouts[0],
+		"where the files of an Agentfile run go: spec is outputs/NAME/RUN/execution, cli is workflows/NAME/outputs/RUN")
 	complete("layout", layouts)
 	flags.BoolVar(&f.options.Simulate, "simulate", false, "simulate the replies of models and tools")
 	flags.Uint64Var(&f.options.Seed, "seed", 0, "seed of the simulated replies")
-	flags.StringVar(&f.options.Model, "model", "", "the `MODEL` of all steps: a name, PROVIDER/NAME, or a program such as claude-code")
+	flags.StringVar(&f.options.Model, "model", "",
+		"the `MODEL` of all steps: a name, PROVIDER/NAME, or a program such as claude-code")
 	flags.StringVar(&f.script, "script", "", "play replies from this `FILE`")
-	flags.BoolVar(&f.options.Unready, "unready", false, "start although models are not ready: a step that needs one of them fails")
+	flags.BoolVar(&f.options.Unready, "unready", false,
+		"start although models are not ready: a step that needs one of them fails")
 	flags.BoolVar(&f.detach, "detach", false, "start the run and leave it to \"espalier work\"")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "check that everything is ready, list the commands that would run, and start nothing")
+	flags.BoolVar(&f.dryRun, "dry-run", false,
+		"check that everything is ready, list the commands that would run, and start nothing")
 	flags.BoolVar(&f.options.NoTranscript, "no-transcript", false, "write no transcript")
-	flags.BoolVar(&f.options.RecordStream, "record-stream", false, "also keep the pieces of replies in the transcript, as they come")
-	flags.BoolVar(&f.sandbox, "sandbox", false, "confine commands: they see the project, change only the run's folder, and reach no network")
+	flags.BoolVar(&f.options.RecordStream, "record-stream", false,
+		"also keep the pieces of replies in the transcript, as they come")
+	flags.BoolVar(&f.sandbox, "sandbox", false,
+		"confine commands: they see the project, change only the run's folder, and reach no network")
 	flags.StringVar(&f.trace, "trace", "", "write the trace of an AIFLOW run to this `FILE`, as its viewer reads it")
 	flags.BoolVar(&f.force, "force", false, "run a workflow that is not meant to be run by hand")
-	flags.BoolVar(&a.reading.Execution, "execution", false, "of a NOF file, run the Execution block and print what it prints")
-	flags.BoolVar(&a.reading.HonorRules, "honor-rules", false, "of a NOF file, look at the routing rules in every routing mode")
-	flags.StringVar(&a.reading.Python, "python", "", "run Python code of the workflow in a real python3, in a sandbox; with `HOW` =unconfined it may do all that you may")
+	flags.BoolVar(&a.reading.Execution, "execution", false,
+		"of a NOF file, run the Execution block and print what it prints")
+	flags.BoolVar(&a.reading.HonorRules, "honor-rules", false,
+		"of a NOF file, look at the routing rules in every routing mode")
+	flags.StringVar(&a.reading.Python, "python", "",
+		"run Python code of the workflow in a real python3, in a sandbox; with `HOW` =unconfined it may do all that "+
+			"you may")
 	flags.Lookup("python").NoOptDefVal = app.PythonConfined
 	complete("python", pythons)
 	a.compatFlag(cmd)
 	a.envFlag(cmd)
-	flags.StringVar(&f.durability, "durability", durabilities[0], "full: every step survives a power cut; relaxed: the last moments may not")
+	flags.StringVar(&f.durability, "durability", durabilities[0],
+		"full: every step survives a power cut; relaxed: the last moments may not")
 	complete("durability", durabilities)
 	flags.StringVar(&f.runID, "run-id", "", "the id of the new run: a UUID")
 	exclusive(cmd, "simulate", "script")
@@ -119,7 +133,8 @@ var (
 func (a *invocation) validateRun(f *runFlags) error {
 	for _, other := range []string{"simulate", "script", "detach", "run-id", "json", "layout"} {
 		if f.scripts && f.changed(other) {
-			return usage("Leave out one of them.", "--scripts runs the workflow's own script, which knows nothing of --%s", other)
+			return usage("Leave out one of them.",
+				"--scripts runs the workflow's own script, which knows nothing of --%s", other)
 		}
 	}
 	if !slices.Contains(layouts, f.layout) {
@@ -133,7 +148,8 @@ func (a *invocation) validateRun(f *runFlags) error {
 		return usage(diag.DidYouMean(python, pythons), "python3 cannot be run %q", python)
 	}
 	if f.changed("seed") && !f.options.Simulate && f.script == "" {
-		return usage("Add --simulate. Set the seed of a real model in the agent's options.", "--seed selects simulated replies, and this run asks models")
+		return usage("Add --simulate. Set the seed of a real model in the agent's options.",
+			"--seed selects simulated replies, and this run asks models")
 	}
 	if !slices.Contains(durabilities, f.durability) {
 		return usage(diag.DidYouMean(f.durability, durabilities), "there is no durability %q", f.durability)
@@ -252,10 +268,12 @@ func (a *invocation) start(p *app.Prepared, f *runFlags) error {
 		return err
 	}
 	if project.Elsewhere(p) {
-		a.note("The run is kept in the workflow's own project, %[1]s: \"espalier runs\", \"resume\" and the others find it there (cd %[1]s).", a.display(p.Root))
+		a.note("The run is kept in the workflow's own project, %[1]s: \"espalier runs\", \"resume\" and the others "+
+			"find it there (cd %[1]s).", a.display(p.Root))
 	}
 	if len(p.Unconfined) > 0 {
-		a.note("The sandbox confines commands. MCP servers can do what you can unless their entry says \"sandbox: true\": %s.", strings.Join(p.Unconfined, ", "))
+		a.note("The sandbox confines commands. MCP servers can do what you can unless their entry says \"sandbox: "+
+			"true\": %s.", strings.Join(p.Unconfined, ", "))
 	}
 	begin := func(ctx context.Context) error {
 		_, err := project.Start(ctx, p, id, actor(""))
@@ -360,18 +378,22 @@ var compats = map[string]string{"reference": "aiflow", "sdk": "nof"}
 
 // compatFlag adds --compat: read files as the program does that they were written for.
 func (a *invocation) compatFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&a.reading.Compat, "compat", "", "imitate another `PROGRAM` where it differs: reference for AIFLOW, sdk for NOF")
-	cmd.RegisterFlagCompletionFunc("compat", cobra.FixedCompletions(slices.Sorted(maps.Keys(compats)), cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().StringVar(&a.reading.Compat, "compat", "",
+		"imitate another `PROGRAM` where it differs: reference for AIFLOW, sdk for NOF")
+	cmd.RegisterFlagCompletionFunc("compat", cobra.FixedCompletions(slices.Sorted(maps.Keys(compats)),
+		cobra.ShellCompDirectiveNoFileComp))
 }
 
 // envFlag adds --env: let Agentfile workflows read variables of the environment.
 func (a *invocation) envFlag(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&a.reading.Env, "env", nil, "let Agentfile workflows read the variable `NAME` of the environment; may be repeated")
+	cmd.Flags().StringArrayVar(&a.reading.Env, "env", nil,
+		"let Agentfile workflows read the variable `NAME` of the environment; may be repeated")
 }
 
 func (a *invocation) checkCompat() error {
 	if compat := a.reading.Compat; compat != "" && compats[compat] == "" {
-		return usage(diag.DidYouMean(compat, slices.Sorted(maps.Keys(compats))), "there is no program %q to imitate", compat)
+		return usage(diag.DidYouMean(compat, slices.Sorted(maps.Keys(compats))), "there is no program %q to imitate",
+			compat)
 	}
 	return nil
 }

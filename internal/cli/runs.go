@@ -71,7 +71,8 @@ and status. The short ID is enough for all other commands.`,
 				if why := cmp.Or(e.Error, e.Reason); why != "" { // words before their code
 					how += " (" + fit(diag.Printable(why), whyColumns) + ")"
 				}
-				fmt.Fprintf(a.stdout, "%s  %s  %-24s  %s\n", short(e.ID), e.Started.Time().Local().Format(time.DateTime), e.Name, how)
+				fmt.Fprintf(a.stdout, "%s  %s  %-24s  %s\n", short(e.ID),
+					e.Started.Time().Local().Format(time.DateTime), e.Name, how)
 			}
 			return nil
 		},
@@ -142,7 +143,8 @@ the state of the run after it.`,
 			return nil
 		},
 	}
-	a.jsonFlag(cmd).Flags().StringVar(&step, "step", "", "show this `STEP`: its id, or with its frame as transcripts have it")
+	a.jsonFlag(cmd).Flags().StringVar(&step, "step", "",
+		"show this `STEP`: its id, or with its frame as transcripts have it")
 	return cmd
 }
 
@@ -166,7 +168,8 @@ func (a *invocation) printStatus(s *app.Status) {
 		if s.Idle {
 			then = "may have been spent, and are charged when the run continues"
 		}
-		fmt.Fprintf(w, "  under way: %s, for which up to %s %s\n", plural(int(calls), "model call"), report.TokensAndMoney(s.Held.InputTokens+s.Held.OutputTokens, s.Held.MicroDollars), then)
+		fmt.Fprintf(w, "  under way: %s, for which up to %s %s\n", plural(int(calls), "model call"),
+			report.TokensAndMoney(s.Held.InputTokens+s.Held.OutputTokens, s.Held.MicroDollars), then)
 	}
 	if s.Idle {
 		fmt.Fprintf(w, "  no process is driving it; to continue: espalier resume %s\n", short(s.ID))
@@ -190,11 +193,15 @@ func (a *invocation) printStatus(s *app.Status) {
 			if g.Until != "" {
 				fmt.Fprintf(w, "  until %s\n", g.Until)
 			}
-			fmt.Fprintf(w, "  espalier approve %s %s    espalier reject %s %s\n", short(s.ID), g.Step, short(s.ID), g.Step)
+			fmt.Fprintf(w, "  espalier approve %s %s    espalier reject %s %s\n", short(s.ID), g.Step, short(s.ID),
+				g.Step)
 		case app.GateEvent:
-			fmt.Fprintf(w, "%s waits for the event %s: %s\n  espalier signal %s %s\n", g.Step, g.Event, g.Description, short(s.ID), g.Event)
+			fmt.Fprintf(w, "%s waits for the event %s: %s\n  espalier signal %s %s\n", g.Step, g.Event, g.Description,
+				short(s.ID), g.Event)
 		case app.GateDoubt:
-			fmt.Fprintf(w, "%s has an unknown outcome: it was started, and no result was recorded\n  key %s\n  espalier resume %s --decide %s=rerun|skip|fail|result=JSON\n", g.Step, g.Key, short(s.ID), g.Step)
+			fmt.Fprintf(w,
+				"%s has an unknown outcome: it was started, and no result was recorded\n  key %s\n  espalier resume "+
+					"%s --decide %s=rerun|skip|fail|result=JSON\n", g.Step, g.Key, short(s.ID), g.Step)
 		}
 	}
 }
@@ -210,7 +217,8 @@ func usedWords(u journal.Usage, l journal.Limits) string {
 		return report.Number(n) + " " + one + "s"
 	}
 	parts := []string{
-		of(u.Steps, l.Steps, "step"), of(u.InputTokens+u.OutputTokens, l.Tokens, "token"), of(u.ToolCalls, l.ToolCalls, "tool call"),
+		of(u.Steps, l.Steps, "step"), of(u.InputTokens+u.OutputTokens, l.Tokens, "token"), of(u.ToolCalls, l.ToolCalls,
+			"tool call"),
 	}
 	switch {
 	case l.MicroDollars != nil:

@@ -91,11 +91,13 @@ func findSchema(args []string) (format.Schema, error) {
 	}
 	f := app.Formats().Find(args[0])
 	if f == nil {
-		return format.Schema{}, usage(diag.DidYouMean(args[0], append(withSchemas().Names(), configSchema)), "there is no format %q", args[0])
+		return format.Schema{}, usage(diag.DidYouMean(args[0], append(withSchemas().Names(), configSchema)),
+			"there is no format %q", args[0])
 	}
 	schemas := f.Schemas()
 	if len(schemas) == 0 {
-		return format.Schema{}, usage(diag.DidYouMean("", withSchemas().Names()), "the format %q has no schemas yet", args[0])
+		return format.Schema{}, usage(diag.DidYouMean("", withSchemas().Names()), "the format %q has no schemas yet",
+			args[0])
 	}
 	if len(args) == 1 {
 		return schemas[0], nil

@@ -27,17 +27,24 @@ func (a *invocation) runCLIScript(p *app.Prepared, dry bool) error {
 	path := filepath.Join(folder, cliScript)
 	shown := a.display(path)
 	if _, err := os.Stat(path); err != nil {
-		return &failure{code: exitNotReady, message: fmt.Sprintf("there is no script %s to run", shown), help: "Nothing was started. Leave out --scripts: the workflow runs without."}
+		return &failure{
+			code: exitNotReady, message: fmt.Sprintf("there is no script %s to run", shown),
+			help: "Nothing was started. Leave out --scripts: the workflow runs without.",
+		}
 	}
 	if !p.ShellAllowed {
 		return &failure{
-			code: exitNotReady, message: fmt.Sprintf("--scripts runs %s on this machine, which needs your consent", shown),
+			code: exitNotReady, message: fmt.Sprintf("--scripts runs %s on this machine, which needs your consent",
+				shown),
 			help: "Nothing was started. Review it; then use --allow-shell.",
 		}
 	}
 	bash, err := exec.LookPath("bash")
 	if err != nil {
-		return &failure{code: exitNotReady, message: "bash, which runs " + shown + ", is not installed here", help: "Nothing was started. Leave out --scripts: the workflow runs without."}
+		return &failure{
+			code: exitNotReady, message: "bash, which runs " + shown + ", is not installed here",
+			help: "Nothing was started. Leave out --scripts: the workflow runs without.",
+		}
 	}
 	if dry {
 		a.note("%s is ready to run. Nothing was started.", an.Name())
@@ -60,7 +67,8 @@ func (a *invocation) runCLIScript(p *app.Prepared, dry bool) error {
 	}
 	for name, text := range fields {
 		if len(text) > mostVariable || strings.ContainsRune(text, 0) {
-			return usage("Put it into a file, and give the script its name.", "the input %q cannot be handed to a script: the environment holds texts of at most %d KiB, without NUL", name, mostVariable>>10)
+			return usage("Put it into a file, and give the script its name.",
+				"the input %q cannot be handed to a script: the environment holds texts of at most %d KiB, without NUL", name, mostVariable>>10)
 		}
 		more = append(more, name+"="+text)
 		if _, there := fields["AGENT_INPUT"]; !there && name == app.OnlyText(an.Program) {
@@ -80,7 +88,8 @@ func (a *invocation) runCLIScript(p *app.Prepared, dry bool) error {
 		}
 	}()
 	script, err := process.Start(ctx, process.Command{
-		Path: bash, Args: []string{cliScript}, Dir: folder, Env: process.Environment(os.Environ(), more...), Stderr: a.stderr,
+		Path: bash, Args: []string{cliScript}, Dir: folder, Env: process.Environment(os.Environ(),
+			more...), Stderr: a.stderr,
 	})
 	if err != nil {
 		return err
@@ -96,7 +105,10 @@ func (a *invocation) runCLIScript(p *app.Prepared, dry bool) error {
 	case err != nil:
 		return err
 	case outcome.Signal != "":
-		return &failure{code: exitFailed, message: fmt.Sprintf("%s was ended by a signal (%s)", shown, outcome.Signal), help: help}
+		return &failure{
+			code: exitFailed, message: fmt.Sprintf("%s was ended by a signal (%s)", shown, outcome.Signal),
+			help: help,
+		}
 	case outcome.Exit != 0:
 		return &failure{code: exitFailed, message: fmt.Sprintf("%s: exit status %d", shown, outcome.Exit), help: help}
 	}

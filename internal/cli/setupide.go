@@ -27,20 +27,26 @@ var editors = []struct{ name, path, note string }{
 var slashCommands = []struct{ name, about, text string }{
 	{
 		"run", "Run a workflow of this project",
-		"The first word of the arguments is the name of a workflow, the rest is what it works on; @FILE means what the file holds.\n\n" +
-			"Run `espalier run NAME --input \"TEXT\"` and show its output. If it waits for an approval, show what it asks (`espalier status RUN`) and ask the user; " +
-			"never approve anything yourself.\n\nWithout espalier, read workflows/NAME/workflow.yaml and do its steps in their order: the agent file is who you are, " +
-			"the skill how you work, the goal what you do. Write each result to its path, and stop at gates. Run no scripts but those in scripts/ide.",
+		"The first word of the arguments is the name of a workflow, the rest is what it works on; @FILE means what " +
+			"the file holds.\n\n" +
+			"Run `espalier run NAME --input \"TEXT\"` and show its output. If it waits for an approval, show what it " +
+			"asks (`espalier status RUN`) and ask the user; " +
+			"never approve anything yourself.\n\nWithout espalier, read workflows/NAME/workflow.yaml and do its " +
+			"steps in their order: the agent file is who you are, " +
+			"the skill how you work, the goal what you do. Write each result to its path, and stop at gates. Run no " +
+			"scripts but those in scripts/ide.",
 	},
 	{
 		"create", "Have a workflow made",
-		"The first word of the arguments is the name of the new workflow, the rest is what it should do.\n\nRun `espalier create NAME \"TEXT\"`, show the review that it prints, " +
+		"The first word of the arguments is the name of the new workflow, the rest is what it should do.\n\nRun " +
+			"`espalier create NAME \"TEXT\"`, show the review that it prints, " +
 			"and ask the user whether to promote it. Only then run `espalier promote NAME`.",
 	},
 	{"list", "List the workflows of this project", "Run `espalier list` and show what it prints."},
 	{
 		"continue", "Carry on what was interrupted",
-		"With a name: run `espalier create NAME` if artifacts/NAME is there. Otherwise run `espalier runs`, and `espalier resume RUN` for the newest run that is not over. " +
+		"With a name: run `espalier create NAME` if artifacts/NAME is there. Otherwise run `espalier runs`, and " +
+			"`espalier resume RUN` for the newest run that is not over. " +
 			"If it waits for an approval, ask the user.",
 	},
 }

@@ -60,7 +60,8 @@ when the step runs are shown as their names in parentheses.`,
 				if n == 1 {
 					them = "it"
 				}
-				a.note("\n%s; \"espalier validate %s\" shows %s.", diag.Summary(an.Diagnostics), shellWord(an.File.Path), them)
+				a.note("\n%s; \"espalier validate %s\" shows %s.", diag.Summary(an.Diagnostics),
+					shellWord(an.File.Path), them)
 			}
 			return nil
 		},
@@ -144,7 +145,8 @@ func summarise(an *app.Analysis, now time.Time) summary {
 	p := an.Program
 	s := summary{
 		Name: an.Name(), Version: p.Version, Description: p.Description, Format: p.Format, Dialect: p.Dialect, Level: p.Level, Path: an.File.Path,
-		Facts: []fact{}, Triggers: orEmpty(p.Triggers), Next: upcoming(p.Triggers, now), Inputs: fields(p.Input), Outputs: fields(p.Output),
+		Facts: []fact{}, Triggers: orEmpty(p.Triggers), Next: upcoming(p.Triggers,
+			now), Inputs: fields(p.Input), Outputs: fields(p.Output),
 		Budget: p.Budget, Tools: p.Tools, Steps: []stepRow{}, Commands: orEmpty(an.Commands()), Agents: orEmpty(p.Agents), Bundles: []bundle{}, Files: orEmpty(p.Files),
 		Cost: an.Cost(), Problems: an.Counts(),
 	}
@@ -172,7 +174,8 @@ func (s *summary) block(p *ir.Program, kinds step.Set, id ir.BlockID, inside []s
 	for i := range p.Blocks[id].Steps {
 		one := &p.Blocks[id].Steps[i]
 		row := stepRow{
-			ID: one.ID, Label: one.Label, Inside: inside, Type: one.Type, By: doneBy(p, kinds, one), Description: one.Description,
+			ID: one.ID, Label: one.Label, Inside: inside, Type: one.Type, By: doneBy(p, kinds,
+				one), Description: one.Description,
 			Reads: []string{}, Writes: []string{}, Ways: ways(one), Implied: one.Implied,
 		}
 		for _, r := range one.Reads {
@@ -188,7 +191,10 @@ func (s *summary) block(p *ir.Program, kinds step.Set, id ir.BlockID, inside []s
 		within := append(slices.Clip(inside), one.ID)
 		switch action := one.Action.(type) {
 		case ir.Parallel:
-			b := bundle{Name: action.Name, Step: one.ID, Workers: []string{}, Join: action.Join, Combine: settingsText(action.Combine)}
+			b := bundle{
+				Name: action.Name, Step: one.ID, Workers: []string{}, Join: action.Join,
+				Combine: settingsText(action.Combine),
+			}
 			for _, branch := range action.Branches {
 				b.Workers = append(b.Workers, branch.Name)
 				first := len(s.Steps)
@@ -413,7 +419,9 @@ func typeText(t any, enum []any, items map[string]any) string {
 
 func (a *invocation) printSummary(s summary) error {
 	p := a.page()
-	p.title(strings.TrimSpace(s.Name+" "+s.Version), strings.Join(slices.DeleteFunc([]string{s.Format, s.Dialect, s.Level}, func(s string) bool { return s == "" }), " · "))
+	p.title(strings.TrimSpace(s.Name+" "+s.Version),
+		strings.Join(slices.DeleteFunc([]string{s.Format, s.Dialect, s.Level}, func(s string) bool { return s == "" }),
+			" · "))
 	p.paragraph(s.Description)
 	p.out.WriteString("\n")
 	p.table(factsTable(s))

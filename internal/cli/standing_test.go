@@ -12,7 +12,10 @@ import (
 // A run that sleeps says until when.
 func TestSleepingRunsSayUntilWhen(t *testing.T) {
 	wake := time.Date(2026, 3, 1, 12, 0, 0, 0, time.Local)
-	entry := app.Run{Entry: journal.Entry{Index: journal.Index{Status: journal.Sleeping, Waiting: "retry: a", Wake: journal.Millis(wake.UnixMilli())}}}
+	entry := app.Run{Entry: journal.Entry{Index: journal.Index{
+		Status: journal.Sleeping, Waiting: "retry: a",
+		Wake: journal.Millis(wake.UnixMilli()),
+	}}}
 	if got := standing(&entry); !strings.Contains(got, "sleeping until 2026-03-01 12:00:00 (retry: a)") {
 		t.Error(got)
 	}

@@ -60,7 +60,10 @@ func (a *invocation) printStep(rec *app.Execution, last bool) {
 		fmt.Fprintf(w, "  decided by %s\n", app.DescribeActor(d.By, d.Method, d.Note))
 	}
 	if n := rec.Used; n.ModelCalls > 0 || n.ToolCalls > 0 {
-		parts := []string{plural(int(n.ModelCalls), "model call"), plural(int(n.ToolCalls), "tool call"), report.Number(n.InputTokens+n.OutputTokens) + " tokens"}
+		parts := []string{
+			plural(int(n.ModelCalls), "model call"), plural(int(n.ToolCalls), "tool call"),
+			report.Number(n.InputTokens+n.OutputTokens) + " tokens",
+		}
 		if n.MicroDollars > 0 {
 			parts = append(parts, price.Dollars(n.MicroDollars))
 		}

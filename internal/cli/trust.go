@@ -79,7 +79,8 @@ func (a *invocation) approve(dir string, yes bool) error {
 	}
 	if !yes {
 		if !a.IsTerminal(a.Stderr) {
-			return usage("Review the list, then use --yes.", "an approval has to be confirmed, and there is no terminal to ask on")
+			return usage("Review the list, then use --yes.",
+				"an approval has to be confirmed, and there is no terminal to ask on")
 		}
 		fmt.Fprint(a.stderr, "Approve all of this? [y/N] ")
 		answer, _ := bufio.NewReader(a.Stdin).ReadString('\n') // without an answer nothing is approved
@@ -114,7 +115,8 @@ func (a *invocation) printReview(r *app.Review) {
 		fmt.Fprintf(a.stdout, "  %s: %s\n", c.Workflow, c)
 	}
 	if r.State {
-		fmt.Fprintf(a.stdout, "  %s: a state folder that was not made by you on this machine, with the runs in it\n", ".espalier")
+		fmt.Fprintf(a.stdout, "  %s: a state folder that was not made by you on this machine, with the runs in it\n",
+			".espalier")
 	}
 }
 
@@ -133,7 +135,8 @@ func (a *invocation) listTrust() error {
 		fmt.Fprintf(a.stdout, "%s  (%s)\n", a.display(r.Root), r.At.Local().Format("2006-01-02 15:04"))
 		for _, f := range r.Files {
 			state := ""
-			if raw, err := os.ReadFile(filepath.Join(r.Root, filepath.FromSlash(f.Path))); errors.Is(err, fs.ErrNotExist) {
+			if raw, err := os.ReadFile(filepath.Join(r.Root, filepath.FromSlash(f.Path))); errors.Is(err,
+				fs.ErrNotExist) {
 				state = "  (gone)"
 			} else if err == nil && trust.Sum(raw) != f.SHA256 {
 				state = "  (changed: no longer approved)"

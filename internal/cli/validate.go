@@ -34,7 +34,8 @@ it.`,
   espalier validate . --strict
   espalier validate . --sarif -o espalier.sarif
   cat draft.md | espalier validate - --stdin-name flows/draft.md`,
-		Args:              takes(1, -1, `at least one file or folder; "espalier validate ." checks every workflow here`),
+		Args: takes(1, -1,
+			`at least one file or folder; "espalier validate ." checks every workflow here`),
 		ValidArgsFunction: a.completeWorkflows,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := a.checkCompat(); err != nil {
@@ -57,7 +58,10 @@ it.`,
 					report.Commands = v.Commands
 					return encode(w, report)
 				case sarif:
-					return diag.SARIF{Files: v.Files, Root: v.Repository(), Version: readVersion().Version, Describe: title}.Write(w, list)
+					return diag.SARIF{
+						Files: v.Files, Root: v.Repository(), Version: readVersion().Version,
+						Describe: title,
+					}.Write(w, list)
 				}
 				return a.printDiagnostics(w, v.Files, list, output == "")
 			}); err != nil {
@@ -153,7 +157,10 @@ type validationReport struct {
 }
 
 func newReport(workflows []string, files source.Set, list diag.List, skipped []project.Skipped) validationReport {
-	r := validationReport{Outcome: "valid", Workflows: append([]string{}, workflows...), Report: diag.NewReport(files, list), Skipped: skipped}
+	r := validationReport{
+		Outcome: "valid", Workflows: append([]string{}, workflows...),
+		Report: diag.NewReport(files, list), Skipped: skipped,
+	}
 	switch {
 	case list.Errors():
 		r.Outcome = "invalid"

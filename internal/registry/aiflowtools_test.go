@@ -19,7 +19,10 @@ import (
 func TestToolsOfAnAIFLOWFile(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		json.NewEncoder(w).Encode(map[string]string{"request": r.Method + " " + r.URL.RequestURI(), "key": r.Header.Get("X-Token") + r.Header.Get("Authorization")})
+		json.NewEncoder(w).Encode(map[string]string{
+			"request": r.Method + " " + r.URL.RequestURI(),
+			"key":     r.Header.Get("X-Token") + r.Header.Get("Authorization"),
+		})
 	}))
 	defer web.Close()
 	file := fmt.Sprintf(`{"metadata":{"name":"f","version":"1.0.0"},"flow":{"start":"a"},

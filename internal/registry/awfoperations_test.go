@@ -27,7 +27,8 @@ func TestOperationsOfAWFAreTheTools(t *testing.T) {
 		for _, name := range slices.Sorted(maps.Keys(inputs)) {
 			fmt.Fprintf(&b, "      %s: %q\n", name, inputs[name])
 		}
-		text := "name: w\nstates:\n  initial: a\n  a:\n    type: operation\n    operation: " + operation + "\n    inputs:\n" + b.String() +
+		text := "name: w\nstates:\n  initial: a\n  a:\n    type: operation\n    operation: " + operation +
+			"\n    inputs:\n" + b.String() +
 			"    on_success: done\n  done: {type: terminal}\n"
 		if err := os.WriteFile(filepath.Join(folder, "w.yaml"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -37,7 +37,10 @@ var knownCLIs = map[string]knownCLI{
 	config.ClaudeCode: {
 		speaks: config.ClaudeCode, program: "claude", install: "npm install -g @anthropic-ai/claude-code", prices: config.Anthropic,
 		keys: []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"},
-		env:  []string{"ANTHROPIC_BASE_URL", "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "DISABLE_TELEMETRY"},
+		env: []string{
+			"ANTHROPIC_BASE_URL", "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX",
+			"DISABLE_TELEMETRY",
+		},
 	},
 	config.Codex: {
 		speaks: config.Codex, program: "codex", install: "npm install -g @openai/codex", prices: config.OpenAI,
@@ -46,22 +49,34 @@ var knownCLIs = map[string]knownCLI{
 	config.GeminiCLI: {
 		speaks: config.GeminiCLI, program: "gemini", install: "npm install -g @google/gemini-cli", prices: config.Gemini,
 		keys: []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"},
-		env:  []string{"GOOGLE_GEMINI_BASE_URL", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_APPLICATION_CREDENTIALS", "GEMINI_CLI_HOME"},
+		env: []string{
+			"GOOGLE_GEMINI_BASE_URL", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION",
+			"GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_APPLICATION_CREDENTIALS", "GEMINI_CLI_HOME",
+		},
 	},
 	config.Copilot: {
 		speaks: config.Copilot, program: "copilot", install: "npm install -g @github/copilot",
 		keys: []string{"COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY"},
-		env:  []string{"GH_HOST", "COPILOT_HOME", "COPILOT_MODEL", "COPILOT_PROVIDER_BASE_URL", "COPILOT_PROVIDER_TYPE", "COPILOT_PROVIDER_WIRE_API"},
+		env: []string{
+			"GH_HOST", "COPILOT_HOME", "COPILOT_MODEL", "COPILOT_PROVIDER_BASE_URL",
+			"COPILOT_PROVIDER_TYPE", "COPILOT_PROVIDER_WIRE_API",
+		},
 	},
 	config.OpenCode: {
 		speaks: config.PlainText, program: "opencode", install: "npm install -g opencode-ai", args: []string{"run"}, modelArgs: []string{"--model", cliagent.ModelPlace},
 	},
-	config.Vibe: {speaks: config.PlainText, program: "vibe", install: "pip install mistral-vibe", args: []string{"--prompt", cliagent.PromptPlace}},
+	config.Vibe: {
+		speaks: config.PlainText, program: "vibe", install: "pip install mistral-vibe",
+		args: []string{"--prompt", cliagent.PromptPlace},
+	},
 }
 
 // otherNames are what AWF workflows call programs that have another name here.
 // "gemini" is not among them: that is a provider, which needs no program.
-var otherNames = map[string]string{"claude": config.ClaudeCode, "github_copilot": config.Copilot, "mistral_vibe": config.Vibe}
+var otherNames = map[string]string{
+	"claude": config.ClaudeCode, "github_copilot": config.Copilot,
+	"mistral_vibe": config.Vibe,
+}
 
 // usualEnv is what every program may need to reach its server.
 var usualEnv = []string{
@@ -135,8 +150,10 @@ func (c *cli) find(root string) (path string, first []string, err error) {
 func (m *Models) lacksProgram(c *cli) *Trouble {
 	if c.known.speaks == config.PlainText && !c.declared {
 		return &Trouble{
-			Message: fmt.Sprintf("the program %s cannot be held to what a step allows, so it is used only if the configuration declares it", c.name),
-			Help:    fmt.Sprintf("Write models: {clis: {%s: {}}} into %s to let it do what its own settings allow.", c.name, config.FileName),
+			Message: fmt.Sprintf("the program %s cannot be held to what a step allows, so it is used only if the "+
+				"configuration declares it", c.name),
+			Help: fmt.Sprintf("Write models: {clis: {%s: {}}} into %s to let it do what its own settings allow.",
+				c.name, config.FileName),
 		}
 	}
 	program, _, err := c.find(m.root)
@@ -149,11 +166,15 @@ func (m *Models) lacksProgram(c *cli) *Trouble {
 			Help:    fmt.Sprintf("Install it, or change the command of %s in %s.", c.name, config.FileName),
 		}
 	}
-	help := fmt.Sprintf("Install it (%s), or say where it is in %s: models: {clis: {%s: {command: …}}}.", c.known.install, config.FileName, c.name)
+	help := fmt.Sprintf("Install it (%s), or say where it is in %s: models: {clis: {%s: {command: …}}}.",
+		c.known.install, config.FileName, c.name)
 	if instead := asked[c.asked]; instead != "" {
 		help += fmt.Sprintf(" With %s set, the model is asked directly.", c.known.keys[0])
 	}
-	return &Trouble{Message: fmt.Sprintf("the program %q, which %s needs, is not on the PATH", program, c.name), Help: help}
+	return &Trouble{
+		Message: fmt.Sprintf("the program %q, which %s needs, is not on the PATH", program, c.name),
+		Help:    help,
+	}
 }
 
 // cliMinutes is how long a program may work on one step unless its entry says
@@ -306,7 +327,8 @@ func (m *Models) examineCLIs(ctx context.Context) []Finding {
 		out = append(out, *f)
 	}
 	if len(out) == 0 {
-		out = append(out, Finding{What: "cli", Name: "none", State: Unset, About: "looked for " + strings.Join(missing, ", ")})
+		out = append(out, Finding{What: "cli", Name: "none", State: Unset, About: "looked for " +
+			strings.Join(missing, ", ")})
 	}
 	return out
 }
@@ -340,7 +362,10 @@ func (m *Models) examineCLI(ctx context.Context, c *cli) *Finding {
 		f.State, f.About, f.Fix = Missing, err.Error(), "Check the env of "+c.name+" in "+config.FileName+"."
 		return f
 	}
-	outcome, err := process.Run(limited, process.Command{Path: path, Args: append(slices.Clone(first), "--version"), Dir: m.root, Env: env, MaxOutput: 64 << 10})
+	outcome, err := process.Run(limited, process.Command{
+		Path: path, Args: append(slices.Clone(first), "--version"),
+		Dir: m.root, Env: env, MaxOutput: 64 << 10,
+	})
 	switch version := versionIn().FindString(string(outcome.Stdout)); {
 	case limited.Err() != nil:
 		f.About = path + ", which takes its time to say its version"

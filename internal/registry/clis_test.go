@@ -32,14 +32,17 @@ secrets: {s: {env: S}}
 			t.Errorf("it sees %s", name)
 		}
 	}
-	if _, err := models(t, "models: {clis: {mine: {speaks: text, command: x, env: {A: secret://s}}}}\nsecrets: {s: {env: S}}", nil).cliEnv(t.Context(), m.cli("mine")); err == nil {
+	if _, err := models(t,
+		"models: {clis: {mine: {speaks: text, command: x, env: {A: secret://s}}}}\nsecrets: {s: {env: S}}", nil).cliEnv(t.Context(), m.cli("mine")); err == nil {
 		t.Error("a secret that is not there is passed over")
 	}
 }
 
 // Tools about which the project has decided something are not a program's.
 func TestWithheld(t *testing.T) {
-	m := models(t, "tools: {Bash: {requires_approval: true}, Read: {enabled: false}, Grep: {url: 'http://x/'}, Glob: {use: Read}, Edit: {timeout: 5s}}", nil)
+	m := models(t,
+		"tools: {Bash: {requires_approval: true}, Read: {enabled: false}, Grep: {url: 'http://x/'}, Glob: {use: "+
+			"Read}, Edit: {timeout: 5s}}", nil)
 	info := m.agentInfo(m.cli("claude"), false)
 	for _, name := range []string{"Bash", "Read", "Grep", "Glob"} {
 		if slices.Contains(info.Tools, name) || info.Withheld[name] == "" {
@@ -60,7 +63,10 @@ func TestWithheld(t *testing.T) {
 // A program's models cost what their provider takes, as far as one knows.
 func TestProgramPrices(t *testing.T) {
 	m := models(t, "prices: {copilot: {input: 1, output: 2}}", nil)
-	for name, known := range map[string]bool{"claude-code/opus": true, "claude-code": false, "copilot": true, "copilot/gpt-5": false, "codex/gpt-5": true} {
+	for name, known := range map[string]bool{
+		"claude-code/opus": true, "claude-code": false, "copilot": true,
+		"copilot/gpt-5": false, "codex/gpt-5": true,
+	} {
 		choice, trouble := m.Choose(name)
 		if trouble != nil {
 			t.Fatal(trouble)
@@ -73,14 +79,18 @@ func TestProgramPrices(t *testing.T) {
 
 // The router knows which models are programs, whatever they are called.
 func TestRouterKnowsAgents(t *testing.T) {
-	m := models(t, "models: {aliases: {coder: codex/gpt-5}, providers: {codex: {api: openai, base_url: 'http://x'}}}", nil)
+	m := models(t, "models: {aliases: {coder: codex/gpt-5}, providers: {codex: {api: openai, base_url: 'http://x'}}}",
+		nil)
 	var agents provider.Agents = router{models: m, otherwise: "claude"}
 	for model, name := range map[string]string{"": "claude-code", "gemini-cli/x": "gemini-cli"} {
 		if info := agents.Agent(model); info == nil || info.Name != name {
 			t.Errorf("%q: %+v", model, info)
 		}
 	}
-	for _, model := range []string{"coder", "codex/x", "gpt-5", "gemini/x", "nobody/knows"} { // a declared provider comes first
+	for _, model := range []string{
+		"coder", "codex/x", "gpt-5", "gemini/x",
+		"nobody/knows",
+	} { // a declared provider comes first
 		if info := agents.Agent(model); info != nil {
 			t.Errorf("%q: %+v", model, info)
 		}
@@ -92,7 +102,8 @@ func TestProgramsHaveNoOptions(t *testing.T) {
 	m := models(t, "", nil)
 	p := program("codex")
 	p.Agents[0].Options = json.RawMessage(`{"temperature":1,"seed":2}`)
-	if told := m.Ignored(p, RunOptions{}); len(told) != 1 || !strings.Contains(told[0], "seed, temperature, which codex does not have") {
+	if told := m.Ignored(p, RunOptions{}); len(told) != 1 ||
+		!strings.Contains(told[0], "seed, temperature, which codex does not have") {
 		t.Errorf("%q", told)
 	}
 }

@@ -83,7 +83,8 @@ func shellCommands(p *ir.Program, s *ir.Step, uses *step.Uses, prefix string) []
 		}
 		listed := func(n ir.Name) bool { return tool.Plain(n.Name) == shellTool }
 		out = append(out, Command{
-			Step: prefix + s.ID, Text: fmt.Sprintf("commands that agent %q chooses, by the tool %s", agent.ID, shellTool),
+			Step: prefix + s.ID, Text: fmt.Sprintf("commands that agent %q chooses, by the tool %s", agent.ID,
+				shellTool),
 			Optional: !slices.ContainsFunc(agent.Tools, listed),
 		})
 	}

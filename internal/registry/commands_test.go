@@ -34,7 +34,10 @@ func TestEveryCommandIsGuarded(t *testing.T) {
 			return map[string]any{"agent": "a", "command": []string{"sh", "-c", "echo x > " + made + "; echo '{}'"}}
 		},
 		"shell": func(made string) map[string]any {
-			return map[string]any{"scripts": []artifact.Script{{Shell: "sh", Path: "x.sh", Text: "echo x > " + made}}, "workflow": "w", "folder": "."}
+			return map[string]any{
+				"scripts":  []artifact.Script{{Shell: "sh", Path: "x.sh", Text: "echo x > " + made}},
+				"workflow": "w", "folder": ".",
+			}
 		},
 	}
 	for name, settings := range guarded {
@@ -45,7 +48,12 @@ func TestEveryCommandIsGuarded(t *testing.T) {
 			"named":      {func(j *step.Job) {}, ""},
 			"no consent": {func(j *step.Job) { j.MayRunCommands = false }, step.ClassDenied},
 			"simulated":  {func(j *step.Job) { j.Machine = simulatedMachine{} }, "-"},
-			"unconfined": {func(j *step.Job) { j.Sandbox = func() (*process.Sandbox, error) { return nil, process.ErrNoSandbox } }, step.ClassMissing},
+			"unconfined": {func(j *step.Job) {
+				j.Sandbox = func() (*process.Sandbox, error) {
+					return nil,
+						process.ErrNoSandbox
+				}
+			}, step.ClassMissing},
 		} {
 			t.Run(name+" "+how, func(t *testing.T) {
 				root := t.TempDir()

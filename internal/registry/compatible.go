@@ -26,7 +26,8 @@ type address struct {
 // there is no key for it, its program answers if that is there.
 func (m *Models) ChooseWith(name string, options json.RawMessage) (Choice, *Trouble) {
 	before, model, _ := strings.Cut(name, "/")
-	declared := slices.ContainsFunc(m.config.Models.Providers, func(p config.Named[config.Provider]) bool { return p.Name.Value == before })
+	declared := slices.ContainsFunc(m.config.Models.Providers,
+		func(p config.Named[config.Provider]) bool { return p.Name.Value == before })
 	if s, ok := m.server(before); ok && before == config.Gemini && !declared && s.cli == nil && m.lacksKey(s) != nil {
 		if c := m.cli(config.GeminiCLI); m.lacksProgram(c) == nil {
 			return m.Choose(strings.TrimSuffix(config.GeminiCLI+"/"+model, "/"))
@@ -43,11 +44,20 @@ func (m *Models) ChooseWith(name string, options json.RawMessage) (Choice, *Trou
 		return m.Choose(config.OpenAI + "/" + model)
 	}
 	if model == "" {
-		return Choice{}, &Trouble{Message: "the provider \"openai_compatible\" is named without a model", Help: "Write \"model: …\" below the options of the step."}
+		return Choice{}, &Trouble{
+			Message: "the provider \"openai_compatible\" is named without a model",
+			Help:    "Write \"model: …\" below the options of the step.",
+		}
 	}
-	s := server{name: compatible, api: config.OpenAI, base: strings.TrimSuffix(at.BaseURL, "/"), keyless: true, given: at.Key, named: true}
+	s := server{
+		name: compatible, api: config.OpenAI, base: strings.TrimSuffix(at.BaseURL, "/"), keyless: true,
+		given: at.Key, named: true,
+	}
 	if u, err := url.Parse(at.BaseURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return Choice{}, &Trouble{Message: fmt.Sprintf("%q is no address of a server", at.BaseURL), Help: "Write base_url: as in https://models.example/v1."}
+		return Choice{}, &Trouble{
+			Message: fmt.Sprintf("%q is no address of a server", at.BaseURL),
+			Help:    "Write base_url: as in https://models.example/v1.",
+		}
 	} else if u.Scheme == "https" && u.Hostname() == "api.openai.com" && at.Key == "" {
 		s.ambient, s.keyless = []string{"OPENAI_API_KEY"}, false
 	}
@@ -61,7 +71,8 @@ func (m *Models) lacksGiven(s server) *Trouble {
 		if strings.Contains(s.given, "${"+usual) {
 			return &Trouble{
 				Message: fmt.Sprintf("the key in %s is not sent to %s, which the workflow names", usual, s.base),
-				Help:    fmt.Sprintf("Declare the server in %s: models: {providers: {%s: {base_url: …, key_env: …}}}.", config.FileName, compatible),
+				Help: fmt.Sprintf("Declare the server in %s: models: {providers: {%s: {base_url: …, key_env: …}}}.",
+					config.FileName, compatible),
 			}
 		}
 	}
@@ -69,7 +80,10 @@ func (m *Models) lacksGiven(s server) *Trouble {
 		return m.lacksSecret(s, "the key", name)
 	}
 	if _, err := config.Expand(s.given, m.getenv); err != nil {
-		return &Trouble{Message: fmt.Sprintf("the api_key of %s is not available: %v", s.base, err), Help: "Set the variable."}
+		return &Trouble{
+			Message: fmt.Sprintf("the api_key of %s is not available: %v", s.base, err),
+			Help:    "Set the variable.",
+		}
 	}
 	return nil
 }

@@ -17,7 +17,8 @@ import (
 // The names that AWF has for agents mean its programs where those are there, and
 // the models themselves where there is a key.
 func TestAgentsOfAWF(t *testing.T) {
-	const declared = "models:\n  providers:\n    openai_compatible: {api: openai, base_url: 'http://mine.example', model: own}\n  clis:\n    opencode: {}\n"
+	const declared = "models:\n  providers:\n    openai_compatible: {api: openai, base_url: 'http://mine.example', " +
+		"model: own}\n  clis:\n    opencode: {}\n"
 	for _, c := range []struct {
 		ask, options    string
 		programs, keys  string
@@ -39,15 +40,39 @@ func TestAgentsOfAWF(t *testing.T) {
 		{ask: "github_copilot", keys: "OPENAI_API_KEY", want: "copilot", lacks: "not on the PATH"},
 		{ask: "mistral_vibe", programs: "vibe", want: "vibe", lacks: "cannot be held"},
 		{ask: "opencode", programs: "opencode", config: declared, want: "opencode"},
-		{ask: "openai_compatible/m", options: `{"base_url":"http://127.0.0.1:9/v1/","api_key":"k"}`, want: "openai_compatible/m", at: "http://127.0.0.1:9/v1 k"},
-		{ask: "openai_compatible/m", options: `{"base_url":"http://there.example"}`, keys: "OPENAI_API_KEY", want: "openai_compatible/m", at: "http://there.example "},
-		{ask: "openai_compatible/m", options: `{"base_url":"https://api.openai.com/v1"}`, keys: "OPENAI_API_KEY", want: "openai_compatible/m", at: "https://api.openai.com/v1 OPENAI_API_KEY-value"},
-		{ask: "openai_compatible/m", options: `{"base_url":"https://api.openai.com/v1"}`, want: "openai_compatible/m", lacks: "OPENAI_API_KEY is not set"},
-		{ask: "openai_compatible/m", options: `{"base_url":"http://there.example","api_key":"${MINE}"}`, keys: "MINE", want: "openai_compatible/m", at: "http://there.example MINE-value"},
-		{ask: "openai_compatible/m", options: `{"base_url":"http://there.example","api_key":"${MINE}"}`, want: "openai_compatible/m", lacks: "MINE"},
-		{ask: "openai_compatible/m", options: `{"base_url":"http://there.example","api_key":"${OPENAI_API_KEY}"}`, keys: "OPENAI_API_KEY", want: "openai_compatible/m", lacks: "is not sent to"},
+		{
+			ask: "openai_compatible/m", options: `{"base_url":"http://127.0.0.1:9/v1/","api_key":"k"}`,
+			want: "openai_compatible/m", at: "http://127.0.0.1:9/v1 k",
+		},
+		{
+			ask: "openai_compatible/m", options: `{"base_url":"http://there.example"}`, keys: "OPENAI_API_KEY",
+			want: "openai_compatible/m", at: "http://there.example ",
+		},
+		{
+			ask: "openai_compatible/m", options: `{"base_url":"https://api.openai.com/v1"}`, keys: "OPENAI_API_KEY",
+			want: "openai_compatible/m", at: "https://api.openai.com/v1 OPENAI_API_KEY-value",
+		},
+		{
+			ask: "openai_compatible/m", options: `{"base_url":"https://api.openai.com/v1"}`, want: "openai_compatible/m",
+			lacks: "OPENAI_API_KEY is not set",
+		},
+		{
+			ask: "openai_compatible/m", options: `{"base_url":"http://there.example","api_key":"${MINE}"}`, keys: "MINE",
+			want: "openai_compatible/m", at: "http://there.example MINE-value",
+		},
+		{
+			ask: "openai_compatible/m", options: `{"base_url":"http://there.example","api_key":"${MINE}"}`,
+			want: "openai_compatible/m", lacks: "MINE",
+		},
+		{
+			ask: "openai_compatible/m", options: `{"base_url":"http://there.example","api_key":"${OPENAI_API_KEY}"}`,
+			keys: "OPENAI_API_KEY", want: "openai_compatible/m", lacks: "is not sent to",
+		},
 		{ask: "openai_compatible/m", options: `{}`, keys: "OPENAI_API_KEY", want: "openai/m"},
-		{ask: "openai_compatible/m", options: `{"base_url":"http://there.example"}`, config: declared, want: "openai_compatible/m", at: "http://mine.example "},
+		{
+			ask: "openai_compatible/m", options: `{"base_url":"http://there.example"}`, config: declared,
+			want: "openai_compatible/m", at: "http://mine.example ",
+		},
 		{ask: "openai_compatible", options: `{"base_url":"http://there.example"}`, want: "", lacks: "without a model"},
 		{ask: "openai_compatible/m", options: `{"base_url":"there"}`, want: "", lacks: "no address"},
 	} {
@@ -85,7 +110,8 @@ func TestAgentsOfAWF(t *testing.T) {
 				}
 			}
 		}
-		if got != c.want || (c.lacks == "") != (lacks == "") || !strings.Contains(lacks, c.lacks) || c.at != "" && at != c.at {
+		if got != c.want || (c.lacks == "") != (lacks == "") || !strings.Contains(lacks, c.lacks) || c.at != "" &&
+			at != c.at {
 			t.Errorf("%+v:\n%q lacks %q at %q", c, got, lacks, at)
 		}
 	}

@@ -69,7 +69,8 @@ func (m *Models) examineSecret(ctx context.Context, name string, s config.Secret
 	case err != nil:
 		f.State, f.About, f.Fix = Missing, err.Error(), "Put the secret into "+s.Place()+"."
 	case !secret.Hideable(value):
-		f.State, f.About = Broken, fmt.Sprintf("fewer than %d characters, so it cannot be kept out of records", secret.Least)
+		f.State, f.About = Broken, fmt.Sprintf("fewer than %d characters, so it cannot be kept out of records",
+			secret.Least)
 		f.Fix = "Use a longer secret."
 	}
 	return f
@@ -77,7 +78,8 @@ func (m *Models) examineSecret(ctx context.Context, name string, s config.Secret
 
 func (m *Models) examineProvider(ctx context.Context, name string, reach bool) Finding {
 	s, _ := m.server(name)
-	declared := slices.ContainsFunc(m.config.Models.Providers, func(p config.Named[config.Provider]) bool { return p.Name.Value == name })
+	declared := slices.ContainsFunc(m.config.Models.Providers,
+		func(p config.Named[config.Provider]) bool { return p.Name.Value == name })
 	f := Finding{What: "provider", Name: name, State: Fine, About: "ready"}
 	if s.base != "" {
 		f.About = "at " + s.base
@@ -145,7 +147,8 @@ func ExamineCommands(c *config.Config) []Finding {
 	} else {
 		sandbox.State, sandbox.About = Unset, err.Error()
 		if c.Sandbox {
-			sandbox.State, sandbox.Fix = Missing, "Install bubblewrap, or remove \"sandbox: true\" from the configuration."
+			sandbox.State, sandbox.Fix = Missing, "Install bubblewrap, or remove \"sandbox: true\" from the "+
+				"configuration."
 		}
 	}
 	l := c.Commands.Or(process.DefaultLimits)

@@ -37,7 +37,8 @@ func newHost(dir string, o RuntimeOptions) *host {
 		o.Models = NewModels(root, o.Config, o.Getenv)
 	}
 	return &host{
-		runs: filepath.Join(dir, "runs") + string(filepath.Separator), root: root, config: o.Config, getenv: o.Getenv, models: o.Models, tools: tools(root, o),
+		runs: filepath.Join(dir, "runs") +
+			string(filepath.Separator), root: root, config: o.Config, getenv: o.Getenv, models: o.Models, tools: tools(root, o),
 	}
 }
 
@@ -75,7 +76,8 @@ func (h *host) Provision(job *step.Job, options json.RawMessage) error {
 		job.Machine, job.MayRunCommands = simulatedMachine{seed: o.options.Seed, script: o.script}, true
 		return nil
 	}
-	job.Machine, job.MayRunCommands = step.Real{}, h.tools.Consented(o.options) || coveredByName(job.Workflow, job.Run == job.Root || o.options.Named)
+	job.Machine, job.MayRunCommands = step.Real{}, h.tools.Consented(o.options) ||
+		coveredByName(job.Workflow, job.Run == job.Root || o.options.Named)
 	if o.tools.confined {
 		job.Sandbox = h.tools.sandbox
 	}

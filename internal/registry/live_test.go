@@ -32,7 +32,8 @@ func TestLive(t *testing.T) {
 				t.Skipf("%s is not set: nothing was proven about %s", c.key, c.api)
 			}
 			proven++
-			m := models(t, "models: {providers: {live: {api: "+c.api+", base_url: '"+c.base+"', key_env: K}}}", map[string]string{"K": key})
+			m := models(t, "models: {providers: {live: {api: "+c.api+", base_url: '"+c.base+"', key_env: K}}}",
+				map[string]string{"K": key})
 			model := router{models: m, instead: "live/" + cmp.Or(os.Getenv(c.model), c.usual)}
 			providertest.Run(t, providertest.Subject{Model: model})
 			t.Run("built-in tools", func(t *testing.T) {
@@ -40,7 +41,10 @@ func TestLive(t *testing.T) {
 				box := toolbox{Tools: projectTools(t, "tools: {}\n", "")}
 				for _, name := range box.Names("*") {
 					if found := box.Tool(name); found != nil {
-						req.Tools = append(req.Tools, provider.Tool{Name: name, Description: found.Spec().Description, Schema: found.Spec().Schema})
+						req.Tools = append(req.Tools, provider.Tool{
+							Name: name, Description: found.Spec().Description,
+							Schema: found.Spec().Schema,
+						})
 					}
 				}
 				if _, err := providertest.Collect(t, model.Generate(t.Context(), req)); err != nil {

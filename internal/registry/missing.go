@@ -48,7 +48,10 @@ func askings(p *ir.Program, prefix string, money bool) []asking {
 			limited := money || branchMoney(p)
 			names := kinds[t.Kind].Uses(t).Agents
 			if len(names) == 0 {
-				out = append(out, asking{step: prefix + s.ID, model: bound.Model, money: limited, who: tool.Caller{Program: p, Step: s}})
+				out = append(out, asking{
+					step: prefix + s.ID, model: bound.Model, money: limited,
+					who: tool.Caller{Program: p, Step: s},
+				})
 			}
 			for _, name := range names {
 				a := asking{step: prefix + s.ID, money: limited, who: tool.Caller{Program: p, Step: s}}
@@ -113,13 +116,18 @@ func (m *Models) Missing(p *ir.Program, o RunOptions) []MissingDependency {
 		}
 		if c := choice.server.cli; c != nil {
 			if _, problem := step.Grants(m.agentInfo(c, o.Sandbox), a.who); problem != "" {
-				add(a.step, &Trouble{Message: problem, Help: "Give the agent other tools, or the step a model that is not a program: its tools are called through Espalier."})
+				add(a.step, &Trouble{
+					Message: problem,
+					Help: "Give the agent other tools, or the step a model that is not a program: its tools are " +
+						"called through Espalier.",
+				})
 			}
 		}
 		if _, known := m.Price(choice); a.money && !known {
 			add(a.step, &Trouble{
 				Message: fmt.Sprintf("the price of %s is not known, and there is a budget of money", choice),
-				Help:    fmt.Sprintf("Write its price into %s: prices: {%s: {input: …, output: …}}.", config.FileName, choice),
+				Help: fmt.Sprintf("Write its price into %s: prices: {%s: {input: …, output: …}}.", config.FileName,
+					choice),
 			})
 		}
 	}
@@ -149,7 +157,8 @@ func (m *Models) Ignored(p *ir.Program, o RunOptions) []string {
 		if len(names) == 0 {
 			continue
 		}
-		text := fmt.Sprintf("The agent %q sets %s, which %s does not have: it is left out.", a.who.Agent.ID, strings.Join(names, ", "), choice)
+		text := fmt.Sprintf("The agent %q sets %s, which %s does not have: it is left out.", a.who.Agent.ID,
+			strings.Join(names, ", "), choice)
 		if !slices.Contains(out, text) {
 			out = append(out, text)
 		}

@@ -43,7 +43,10 @@ func NewModels(root string, c *config.Config, getenv func(string) string) *Model
 	if c == nil {
 		c = &config.Config{}
 	}
-	return &Models{root: root, config: c, getenv: getenv, Secrets: Secrets(root, c, getenv), open: map[string]provider.Model{}}
+	return &Models{
+		root: root, config: c, getenv: getenv, Secrets: Secrets(root, c, getenv),
+		open: map[string]provider.Model{},
+	}
 }
 
 // server is one provider, as far as it is known without asking it.
@@ -61,7 +64,10 @@ type server struct {
 
 // The default models of providers, and short names of models.
 var (
-	usual = map[string]string{config.Anthropic: "claude-sonnet-5-5", config.OpenAI: "gpt-6.1-sol", config.Gemini: "gemini-3.8-flash"}
+	usual = map[string]string{
+		config.Anthropic: "claude-sonnet-5-5", config.OpenAI: "gpt-6.1-sol",
+		config.Gemini: "gemini-3.8-flash",
+	}
 	short = map[string]string{
 		"opus": "anthropic/claude-opus-5-5", "sonnet": "anthropic/claude-sonnet-5-5", "haiku": "anthropic/claude-haiku-5-5",
 	}
@@ -102,7 +108,10 @@ func (m *Models) server(name string) (server, bool) {
 	case config.OpenAI:
 		s.api, s.ambient, s.base = config.OpenAI, []string{"OPENAI_API_KEY"}, m.getenv("OPENAI_BASE_URL")
 	case config.Gemini:
-		s.api, s.ambient, s.base = config.Gemini, []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}, m.getenv("GOOGLE_GEMINI_BASE_URL")
+		s.api, s.ambient, s.base = config.Gemini, []string{
+			"GEMINI_API_KEY",
+			"GOOGLE_API_KEY",
+		}, m.getenv("GOOGLE_GEMINI_BASE_URL")
 	case "ollama":
 		s.api, s.keyless, s.base = config.OpenAI, true, ollama(m.getenv("OLLAMA_HOST"))
 	default:
@@ -206,7 +215,8 @@ func (m *Models) Choose(name string) (Choice, *Trouble) {
 		if name == "" {
 			return Choice{}, &Trouble{
 				Message: "no model is named, and none is configured",
-				Help:    "Set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, use --model, or write models: {default: …} into " + config.FileName + ".",
+				Help: "Set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, use --model, or write models: " +
+					"{default: …} into " + config.FileName + ".",
 			}
 		}
 	}
@@ -225,7 +235,10 @@ func (m *Models) Choose(name string) (Choice, *Trouble) {
 				return Choice{}, withoutModel(before)
 			}
 			if s.cli != nil && strings.HasPrefix(after, "-") {
-				return Choice{}, &Trouble{Message: fmt.Sprintf("%q is no model of %s", after, s.name), Help: fmt.Sprintf("Write %s/MODEL; other arguments go into %s, as args.", s.name, config.FileName)}
+				return Choice{}, &Trouble{
+					Message: fmt.Sprintf("%q is no model of %s", after, s.name),
+					Help:    fmt.Sprintf("Write %s/MODEL; other arguments go into %s, as args.", s.name, config.FileName),
+				}
 			}
 			if by, full, ok := strings.Cut(short[after], "/"); ok && by == s.name {
 				after = full
@@ -254,7 +267,8 @@ func (m *Models) Choose(name string) (Choice, *Trouble) {
 	if provider, _, ok := strings.Cut(name, "/"); ok {
 		return Choice{}, &Trouble{
 			Message: fmt.Sprintf("there is no provider %q to run the model %q", provider, name),
-			Help:    fmt.Sprintf("Declare it in %s, under models: providers:, or use --model with one of: %s.", config.FileName, strings.Join(m.names(), ", ")),
+			Help: fmt.Sprintf("Declare it in %s, under models: providers:, or use --model with one of: %s.",
+				config.FileName, strings.Join(m.names(), ", ")),
 		}
 	}
 	return Choice{}, &Trouble{
@@ -313,7 +327,8 @@ func (m *Models) Providers() []string {
 // withheld returns an error if the entry of a provider or program is not approved; nil if it is, or needs no approval.
 func (s *server) withheld() *Trouble {
 	if s.settings.Withheld || s.cli != nil && s.cli.settings.Withheld {
-		return &Trouble{Message: config.NotApproved(fmt.Sprintf("the entry of %q under models in %s", s.name, config.FileName)), Help: config.Approval}
+		return &Trouble{Message: config.NotApproved(fmt.Sprintf("the entry of %q under models in %s", s.name,
+			config.FileName)), Help: config.Approval}
 	}
 	return nil
 }
@@ -368,7 +383,10 @@ func (m *Models) lacksVariable(s server) *Trouble {
 			return t
 		}
 		if m.getenv(env) == "" {
-			return &Trouble{Message: fmt.Sprintf("there is no key for %s: %s is not set", s.name, env), Help: fmt.Sprintf("Set %s.", env)}
+			return &Trouble{
+				Message: fmt.Sprintf("there is no key for %s: %s is not set", s.name, env),
+				Help:    fmt.Sprintf("Set %s.", env),
+			}
 		}
 		return nil
 	}
@@ -376,7 +394,10 @@ func (m *Models) lacksVariable(s server) *Trouble {
 	case s.keyless || slices.ContainsFunc(s.ambient, func(env string) bool { return m.getenv(env) != "" }):
 		return nil
 	case len(s.ambient) == 0: // of a configuration with mistakes
-		return &Trouble{Message: fmt.Sprintf("there is no address for %s", s.name), Help: fmt.Sprintf("Give it a base_url in %s.", config.FileName)}
+		return &Trouble{
+			Message: fmt.Sprintf("there is no address for %s", s.name),
+			Help:    fmt.Sprintf("Give it a base_url in %s.", config.FileName),
+		}
 	}
 	return &Trouble{
 		Message: fmt.Sprintf("there is no key for %s: %s is not set", s.name, s.ambient[0]),
@@ -605,7 +626,8 @@ func (r router) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 	return func(yield func(provider.Chunk, error) bool) {
 		choice, trouble := r.models.ChooseWith(r.name(req.Model), req.Options)
 		if trouble != nil {
-			yield(provider.Chunk{}, &provider.Error{Class: provider.NotReady, Message: trouble.Message + ". " + trouble.Help})
+			yield(provider.Chunk{}, &provider.Error{Class: provider.NotReady, Message: trouble.Message + ". " +
+				trouble.Help})
 			return
 		}
 		m, err := r.models.provider(choice.server)

@@ -108,7 +108,10 @@ func unknown(p *ir.Program, path string) json.RawMessage {
 		said := func(role provider.Role, text string) provider.Message {
 			return provider.Message{Role: role, Blocks: []provider.Block{{Type: provider.Text, Text: named(text)}}}
 		}
-		return step.JSON([]provider.Message{said(provider.User, "the earlier prompt"), said(provider.Assistant, "the earlier reply")})
+		return step.JSON([]provider.Message{
+			said(provider.User, "the earlier prompt"),
+			said(provider.Assistant, "the earlier reply"),
+		})
 	}
 	return step.JSON(named(path))
 }
@@ -138,6 +141,8 @@ func (noLog) Reserve(context.Context, journal.Usage, ...step.Note) (step.Reserva
 }
 
 // ReserveUpTo grants the amount.
-func (noLog) ReserveUpTo(_ context.Context, most journal.Usage, _ int64, _ ...step.Note) (step.Reservation, journal.Usage, error) {
+func (noLog) ReserveUpTo(_ context.Context, most journal.Usage, _ int64, _ ...step.Note) (step.Reservation,
+	journal.Usage, error,
+) {
 	return 1, most, nil
 }

@@ -57,7 +57,10 @@ func FormatsFor(r Reading) format.Set {
 	return format.Set{
 		agentflow.Format{},
 		awf.Format{},
-		nof.Format{Execution: r.Execution, HonorRules: r.HonorRules, Python: r.Python != "", Unconfined: r.Python == PythonUnconfined, SDK: r.Compat == "sdk"},
+		nof.Format{
+			Execution: r.Execution, HonorRules: r.HonorRules, Python: r.Python != "",
+			Unconfined: r.Python == PythonUnconfined, SDK: r.Compat == "sdk",
+		},
 		agentfile.Format{CLILayout: r.CLILayout, Env: r.Env},
 		aiflow.Format{Reference: r.Compat == "reference"},
 	}

@@ -115,7 +115,10 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 		o.Models = NewModels(filepath.Dir(dir), o.Config, o.Getenv)
 	}
 	secrets := o.Models.Secrets
-	r := &Runtime{GracePeriod: cmp.Or(o.Config.GracePeriod, DefaultGrace), Secrets: secrets, dir: dir, log: o.Log, getenv: o.Getenv, notice: o.Notice}
+	r := &Runtime{
+		GracePeriod: cmp.Or(o.Config.GracePeriod, DefaultGrace), Secrets: secrets, dir: dir, log: o.Log,
+		getenv: o.Getenv, notice: o.Notice,
+	}
 	defer func() {
 		if err != nil {
 			r.Close()
@@ -226,7 +229,10 @@ func (r *Runtime) awfTrail() (*awfaudit.Writer, error) {
 		return nil, err
 	}
 	r.locks = append(r.locks, lock)
-	return awfaudit.New(awfaudit.Options{Path: path, Position: filepath.Join(dir, ".awf-audit.position"), Source: r.Store, Lock: lock, Skip: withoutAWFAudit})
+	return awfaudit.New(awfaudit.Options{
+		Path: path, Position: filepath.Join(dir, ".awf-audit.position"),
+		Source: r.Store, Lock: lock, Skip: withoutAWFAudit,
+	})
 }
 
 // folder creates a folder of records, with the lock of its writers.

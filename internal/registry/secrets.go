@@ -85,7 +85,8 @@ func isOrdinary(value string) bool {
 	}
 	const longest = 12 // passwords that machines make of letters have 16
 	rest := strings.TrimLeftFunc(value, unicode.IsUpper)
-	return len(value) <= longest && (rest == "" || len(value)-len(rest) <= 1 && strings.TrimLeftFunc(rest, unicode.IsLower) == "")
+	return len(value) <= longest && (rest == "" || len(value)-len(rest) <= 1 &&
+		strings.TrimLeftFunc(rest, unicode.IsLower) == "")
 }
 
 // lacksSecret returns why a secret is not available; nil if it is. A command that prints one is not run for that,
@@ -94,17 +95,27 @@ func lacksSecret(c *config.Config, root string, getenv func(string) string, what
 	declared := c.Secret(name)
 	switch {
 	case declared == nil:
-		return &Trouble{Message: fmt.Sprintf("%s is the secret %q, which is not declared", what, name), Help: "Declare it in " + config.FileName + "."}
+		return &Trouble{
+			Message: fmt.Sprintf("%s is the secret %q, which is not declared", what, name),
+			Help:    "Declare it in " + config.FileName + ".",
+		}
 	case declared.Withheld:
-		return &Trouble{Message: config.NotApproved(fmt.Sprintf("%s comes from %s, which", what, declared.Place())), Help: config.Approval}
+		return &Trouble{
+			Message: config.NotApproved(fmt.Sprintf("%s comes from %s, which", what, declared.Place())),
+			Help:    config.Approval,
+		}
 	case len(declared.Command) > 0:
 		if _, err := exec.LookPath(declared.Command[0]); err != nil {
-			return &Trouble{Message: fmt.Sprintf("%s comes from the command %q, which is not there", what, declared.Command[0]), Help: "Install it, or change the secret in " + config.FileName + "."}
+			return &Trouble{Message: fmt.Sprintf("%s comes from the command %q, which is not there", what,
+				declared.Command[0]), Help: "Install it, or change the secret in " + config.FileName + "."}
 		}
 		return nil
 	}
 	if _, err := declared.Value(context.Background(), root, getenv); err != nil {
-		return &Trouble{Message: fmt.Sprintf("%s is not available: %v", what, err), Help: fmt.Sprintf("Put the secret into %s.", declared.Place())}
+		return &Trouble{
+			Message: fmt.Sprintf("%s is not available: %v", what, err),
+			Help:    fmt.Sprintf("Put the secret into %s.", declared.Place()),
+		}
 	}
 	return nil
 }
@@ -134,7 +145,10 @@ func (t *Tools) lacksValues(name string) []Trouble {
 				out = append(out, *trouble)
 			}
 		} else if _, err := config.Expand(v.Value.Value, t.getenv); err != nil {
-			out = append(out, Trouble{Message: fmt.Sprintf("%s is not available: %v", what, err), Help: "Set the variable, or give it a value to fall back on: ${NAME:-VALUE}."})
+			out = append(out, Trouble{
+				Message: fmt.Sprintf("%s is not available: %v", what, err),
+				Help:    "Set the variable, or give it a value to fall back on: ${NAME:-VALUE}.",
+			})
 		}
 	}
 	return out

@@ -23,7 +23,10 @@ func TestNotebooksHoldNoSecrets(t *testing.T) {
 	tools := NewTools(root, c, getenv, Secrets(root, c, getenv))
 	defer tools.Close()
 	call := func(name, input string) string {
-		result, err := tools.plain[name].Call(t.Context(), tool.Call{Key: "k", Input: json.RawMessage(input), For: tool.Purpose{Workflow: "w", Agent: "a"}})
+		result, err := tools.plain[name].Call(t.Context(), tool.Call{
+			Key: "k", Input: json.RawMessage(input),
+			For: tool.Purpose{Workflow: "w", Agent: "a"},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +37,8 @@ func TestNotebooksHoldNoSecrets(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	raw, err := os.ReadFile(filepath.Join(memoryDir(root), "w", "a.jsonl"))
-	if err != nil || !strings.Contains(string(raw), "it is [secret vault]") || strings.Contains(string(raw), "hush-hush") {
+	if err != nil || !strings.Contains(string(raw), "it is [secret vault]") ||
+		strings.Contains(string(raw), "hush-hush") {
 		t.Errorf("it holds %s (%v)", raw, err)
 	}
 }
@@ -68,7 +72,8 @@ tools: {look: {url: "https://a.example", headers: {Authorization: "Bearer ${LOOK
 	if problems.Errors() {
 		t.Fatal(problems)
 	}
-	c.MCPFile = config.ParseMCP(source.NewFile(config.MCPFileName, `{"mcpServers":{"web":{"url":"https://b.example/?key=${WEB_KEY}","headers":{"X":"${MAYBE:-a default value}"}}}}`))
+	c.MCPFile = config.ParseMCP(source.NewFile(config.MCPFileName,
+		`{"mcpServers":{"web":{"url":"https://b.example/?key=${WEB_KEY}","headers":{"X":"${MAYBE:-a default value}"}}}}`))
 	env := map[string]string{"FOLDER": root, "HOME": "/home/somebody"}
 	for _, name := range []string{"CRM_TOKEN", "LOOK_TOKEN", "WEB_KEY", "UNUSED", "taken"} {
 		env[name] = "value of " + name
@@ -113,7 +118,10 @@ tools:
   idle: {url: "https://a.example/", bearer: secret://a}
 mcp: {crm: {command: [sh, -c, "echo started > started"], env: {TOKEN: secret://c, OTHER: "${NOT_W:-w}"}}}
 `, "")
-	program := &ir.Program{Tools: ir.Tools{AllowAll: true}, Agents: []ir.Agent{{ID: "a", Tools: []ir.Name{{Name: "crm.*"}}}}, Blocks: []ir.Block{{}}}
+	program := &ir.Program{
+		Tools:  ir.Tools{AllowAll: true},
+		Agents: []ir.Agent{{ID: "a", Tools: []ir.Name{{Name: "crm.*"}}}}, Blocks: []ir.Block{{}},
+	}
 	add := func(id, kind, key, value string) {
 		task := ir.Task{Kind: kind}
 		task.Settings.Put(key, value, source.Span{})

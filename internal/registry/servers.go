@@ -44,15 +44,22 @@ func (t *Tools) load() {
 				continue // the configuration comes first
 			}
 			if one.Is.Off {
-				s.wrong[name] = &Trouble{Message: fmt.Sprintf("the MCP server %q is switched off", name), Help: "Take \"enabled: false\" out of its entry in " + config.FileName + "."}
+				s.wrong[name] = &Trouble{
+					Message: fmt.Sprintf("the MCP server %q is switched off", name),
+					Help:    "Take \"enabled: false\" out of its entry in " + config.FileName + ".",
+				}
 				continue
 			}
 			if one.Is.Withheld {
-				s.wrong[name] = &Trouble{Message: config.NotApproved(fmt.Sprintf("the MCP server %q", name)), Help: config.Approval}
+				s.wrong[name] = &Trouble{
+					Message: config.NotApproved(fmt.Sprintf("the MCP server %q", name)),
+					Help:    config.Approval,
+				}
 				continue
 			}
 			if len(one.Is.Wrong) > 0 {
-				s.wrong[name] = fmt.Errorf("the MCP server %q cannot be used:%w", name, errors.New(t.told(one.Is.Wrong)))
+				s.wrong[name] = fmt.Errorf("the MCP server %q cannot be used:%w", name,
+					errors.New(t.told(one.Is.Wrong)))
 				continue
 			}
 			made, err := t.server(name, one.Is)

@@ -38,7 +38,8 @@ func asOrdinaryUser(t *testing.T) {
 		}
 		program := filepath.Join(dir, "test")
 		const nobody = 65534
-		if err := errors.Join(os.WriteFile(program, self, 0o755), os.Chmod(dir, 0o755), os.Chown(dir, nobody, nobody)); err != nil {
+		if err := errors.Join(os.WriteFile(program, self, 0o755), os.Chmod(dir, 0o755),
+			os.Chown(dir, nobody, nobody)); err != nil {
 			t.Fatal(err)
 		}
 		name, _, _ := strings.Cut(t.Name(), "/")
@@ -67,7 +68,10 @@ func TestStorageIsPrivate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, signatureFile): 0o600, by.Dir(): 0o700} {
+	for path, want := range map[string]os.FileMode{
+		dir: 0o700, filepath.Join(dir, signatureFile): 0o600,
+		by.Dir(): 0o700,
+	} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s: %v, %v", path, info.Mode(), err)
 		}
@@ -77,7 +81,8 @@ func TestStorageIsPrivate(t *testing.T) {
 	}
 	// A clone may carry an empty folder.
 	kept := filepath.Join(t.TempDir(), ".espalier")
-	if err := errors.Join(os.Mkdir(kept, 0o755), os.WriteFile(filepath.Join(kept, ".keep"), nil, 0o644), makeStorage(kept, by), makeStorage(kept, by)); err != nil {
+	if err := errors.Join(os.Mkdir(kept, 0o755), os.WriteFile(filepath.Join(kept, ".keep"), nil, 0o644),
+		makeStorage(kept, by), makeStorage(kept, by)); err != nil {
 		t.Error(err)
 	}
 	if info, err := os.Stat(kept); err != nil || info.Mode().Perm() != 0o700 {
@@ -91,23 +96,31 @@ func TestStorageOfOthersIsRefused(t *testing.T) {
 	asOrdinaryUser(t)
 	by := approvalsIn(t.TempDir())
 	for name, spoil := range map[string]func(dir string) error{
-		"a link":           func(dir string) error { return errors.Join(os.Rename(dir, dir+"2"), os.Symlink(dir+"2", dir)) },
-		"group writable":   func(dir string) error { return os.Chmod(dir, 0o770) },
-		"world writable":   func(dir string) error { return os.Chmod(dir, 0o707) },
-		"a linked journal": func(dir string) error { return os.Symlink("elsewhere", filepath.Join(dir, "espalier.db")) },
-		"linked runs":      func(dir string) error { return os.Symlink("/tmp", filepath.Join(dir, "runs")) },
+		"a link": func(dir string) error {
+			return errors.Join(os.Rename(dir, dir+"2"),
+				os.Symlink(dir+"2", dir))
+		},
+		"group writable": func(dir string) error { return os.Chmod(dir, 0o770) },
+		"world writable": func(dir string) error { return os.Chmod(dir, 0o707) },
+		"a linked journal": func(dir string) error {
+			return os.Symlink("elsewhere",
+				filepath.Join(dir, "espalier.db"))
+		},
+		"linked runs": func(dir string) error { return os.Symlink("/tmp", filepath.Join(dir, "runs")) },
 		"an open journal": func(dir string) error {
 			name := filepath.Join(dir, "espalier.db")
 			return errors.Join(os.WriteFile(name, []byte("x"), 0o600), os.Chmod(name, 0o666))
 		},
 		"linked transcripts": func(dir string) error {
-			return errors.Join(os.Mkdir(filepath.Join(dir, "storage"), 0o700), os.Symlink("/tmp", filepath.Join(dir, "storage", "transcripts")))
+			return errors.Join(os.Mkdir(filepath.Join(dir, "storage"), 0o700),
+				os.Symlink("/tmp", filepath.Join(dir, "storage", "transcripts")))
 		},
 		"not signed": func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, signatureFile), []byte("made up\n"), 0o600)
 		},
 		"without a signature": func(dir string) error {
-			return errors.Join(os.Remove(filepath.Join(dir, signatureFile)), os.Mkdir(filepath.Join(dir, "runs"), 0o700))
+			return errors.Join(os.Remove(filepath.Join(dir, signatureFile)),
+				os.Mkdir(filepath.Join(dir, "runs"), 0o700))
 		},
 		"a file": func(dir string) error { return errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)) },
 	} {
@@ -117,7 +130,8 @@ func TestStorageOfOthersIsRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			err := makeStorage(dir, by)
-			if told, ok := errors.AsType[*private.Error](err); name != "a file" && (!ok || told.Help == "") || err == nil {
+			if told, ok := errors.AsType[*private.Error](err); name != "a file" && (!ok || told.Help == "") ||
+				err == nil {
 				t.Errorf("it is used: %v", err)
 			}
 		})

@@ -84,13 +84,16 @@ func (r *Runtime) endTelemetry() {
 	}
 	switch {
 	case s.Waiting > 0:
-		r.notice(fmt.Sprintf("Telemetry: %s could not be delivered%s. They are kept, and delivered with the next run here.", spans(s.Waiting), at))
+		r.notice(fmt.Sprintf("Telemetry: %s could not be delivered%s. They are kept, and delivered with the next run "+
+			"here.", spans(s.Waiting), at))
 	case s.Refused > 0:
 		r.notice(fmt.Sprintf("Telemetry: the collector refused %s%s.", spans(s.Refused), at))
 	case s.Unmeasured:
-		r.notice(fmt.Sprintf("Telemetry: the collector does not take metrics%s. OTEL_METRICS_EXPORTER=none leaves them out.", at))
+		r.notice(fmt.Sprintf("Telemetry: the collector does not take metrics%s. OTEL_METRICS_EXPORTER=none leaves "+
+			"them out.", at))
 	case s.Measured:
-		r.notice(fmt.Sprintf("Telemetry: metrics could not be delivered%s. They are kept, and delivered with the next run here.", at))
+		r.notice(fmt.Sprintf("Telemetry: metrics could not be delivered%s. They are kept, and delivered with the "+
+			"next run here.", at))
 	}
 }
 
@@ -107,7 +110,8 @@ func TelemetryAsked(getenv func(string) string) bool { return otel.Asked(getenv)
 // ExamineTelemetry returns where traces and metrics go. With reach, it sends each collector an empty request.
 func ExamineTelemetry(ctx context.Context, getenv func(string) string, reach bool) []Finding {
 	if !otel.Asked(getenv) {
-		return []Finding{{What: "telemetry", Name: "OpenTelemetry", State: Unset, About: "nothing is exported; " + otel.VariableEndpoint + " is not set"}}
+		return []Finding{{What: "telemetry", Name: "OpenTelemetry", State: Unset, About: "nothing is exported; " +
+			otel.VariableEndpoint + " is not set"}}
 	}
 	s := otel.FromEnvironment(getenv)
 	var out []Finding
@@ -146,7 +150,9 @@ func examineSignal(ctx context.Context, name string, to *otel.Endpoint, content,
 		defer stop()
 		if err := to.Reach(limited); err != nil {
 			f.State, f.About = Broken, f.About+", but "+err.Error()
-			f.Fix = portHint(to) + "Check that a collector listens there for OTLP over HTTP, and what it wants in OTEL_EXPORTER_OTLP_HEADERS. Runs go on without it."
+			f.Fix = portHint(to) +
+				"Check that a collector listens there for OTLP over HTTP, and what it wants in " +
+				"OTEL_EXPORTER_OTLP_HEADERS. Runs go on without it."
 			return f
 		}
 		f.About += ", reachable"

@@ -67,7 +67,10 @@ func NewTools(root string, c *config.Config, getenv func(string) string, secrets
 	builtins := func(box *process.Sandbox) map[string]tool.Tool {
 		out := map[string]tool.Tool{}
 		for _, one := range builtin.Tools(builtin.Options{
-			Root: root, Readable: paths, Shell: builtin.Shell{Sandbox: box, Limits: t.limits}, Network: builtin.Network{Guard: t.guard},
+			Root: root, Readable: paths, Shell: builtin.Shell{
+				Sandbox: box,
+				Limits:  t.limits,
+			}, Network: builtin.Network{Guard: t.guard},
 		}) {
 			out[one.Spec().Name] = one
 		}
@@ -298,7 +301,10 @@ func declared(name string, set *config.Tool) http.Declared {
 const bearer = "Bearer "
 
 func defined(def *ir.ToolDef) http.Declared {
-	d := http.Declared{Name: def.Name, Description: def.Description, Schema: def.Schema, URL: def.URL, Method: def.Method}
+	d := http.Declared{
+		Name: def.Name, Description: def.Description, Schema: def.Schema, URL: def.URL,
+		Method: def.Method,
+	}
 	for _, h := range def.Headers {
 		d.Headers = append(d.Headers, http.Header{Name: h.Name, Value: h.Value})
 	}
@@ -461,11 +467,15 @@ func (t *Tools) missing(name string, sandbox bool) *Trouble {
 	if set != nil && set.Off {
 		return &Trouble{
 			Message: fmt.Sprintf("the tool %q is switched off", name),
-			Help:    fmt.Sprintf("Remove \"enabled: false\" from its entry in %s, or the tool from the workflow.", config.FileName),
+			Help: fmt.Sprintf("Remove \"enabled: false\" from its entry in %s, or the tool from the workflow.",
+				config.FileName),
 		}
 	}
 	if set != nil && set.Withheld {
-		return &Trouble{Message: config.NotApproved(fmt.Sprintf("the tool %q in %s", name, config.FileName)), Help: config.Approval}
+		return &Trouble{
+			Message: config.NotApproved(fmt.Sprintf("the tool %q in %s", name, config.FileName)),
+			Help:    config.Approval,
+		}
 	}
 	if sandbox && t.plain[target] != nil {
 		if _, err := t.boxed(); err != nil {
@@ -483,7 +493,8 @@ func (t *Tools) missing(name string, sandbox bool) *Trouble {
 		return &Trouble{Message: err.Error(), Help: lacks.instead()}
 	}
 	if err != nil {
-		return &Trouble{Message: err.Error(), Help: "Check the server's entry under \"mcp\" in " + config.FileName + " or in " + config.MCPFileName + "; \"espalier validate\" checks both files."}
+		return &Trouble{Message: err.Error(), Help: "Check the server's entry under \"mcp\" in " + config.FileName +
+			" or in " + config.MCPFileName + "; \"espalier validate\" checks both files."}
 	}
 	if target != name {
 		return &Trouble{
@@ -496,7 +507,10 @@ func (t *Tools) missing(name string, sandbox bool) *Trouble {
 
 // unconfined says that commands cannot be confined.
 func unconfined(err error) Trouble {
-	return Trouble{Message: err.Error(), Help: "Nothing else keeps commands from what you can do yourself; --sandbox=false runs them all the same."}
+	return Trouble{
+		Message: err.Error(),
+		Help:    "Nothing else keeps commands from what you can do yourself; --sandbox=false runs them all the same.",
+	}
 }
 
 // toolUse is a step that calls a tool, or whose agent may.
@@ -528,7 +542,10 @@ func toolUses(p *ir.Program, prefix string) []toolUse {
 					continue
 				}
 				for _, one := range agent.Tools {
-					out = append(out, toolUse{prefix + s.ID, one.Name, p, s, agent, len(tool.Needed([]ir.Name{one})) == 0})
+					out = append(out, toolUse{
+						prefix + s.ID, one.Name, p, s, agent,
+						len(tool.Needed([]ir.Name{one})) == 0,
+					})
 				}
 			}
 		}

@@ -80,20 +80,25 @@ secrets:
   crm: {env: CRM_TOKEN}
 `, "")
 	program := &ir.Program{ToolDefs: []ir.ToolDef{
-		{Name: "theirs", URL: web.URL, Method: "GET", Headers: []ir.HeaderDef{{Name: "Authorization", Value: "secret://crm"}}},
+		{
+			Name: "theirs", URL: web.URL, Method: "GET",
+			Headers: []ir.HeaderDef{{Name: "Authorization", Value: "secret://crm"}},
+		},
 		{Name: "crm.read", URL: "https://evil.example"},
 	}}
 	box := toolbox{Tools: tools, program: program}
 	if got, class := use(t, box, "crm.read", `{}`); got != `"Bearer hush"` || class != "" {
 		t.Errorf("what the configuration names is reached: %s %s", class, got)
 	}
-	if spec := box.Tool("crm.read").Spec(); !spec.RequiresApproval || spec.Timeout.Seconds() != 5 || !strings.HasPrefix(spec.Target, "GET "+web.URL) {
+	if spec := box.Tool("crm.read").Spec(); !spec.RequiresApproval || spec.Timeout.Seconds() != 5 ||
+		!strings.HasPrefix(spec.Target, "GET "+web.URL) {
 		t.Errorf("%+v", spec)
 	}
 	if got, class := use(t, box, "theirs", `{}`); class != tool.ClassDenied {
 		t.Errorf("what a file names is not, on this machine: %s %s", class, got)
 	}
-	if got, class := use(t, box, "look", `{"path":"none"}`); class != tool.ClassTool || box.Tool("look").Spec().Name != "look" {
+	if got, class := use(t, box, "look", `{"path":"none"}`); class != tool.ClassTool ||
+		box.Tool("look").Spec().Name != "look" {
 		t.Errorf("another name: %s %s", class, got)
 	}
 	if box.Tool("Bash") != nil || box.Tool("unknown") != nil {
@@ -103,7 +108,8 @@ secrets:
 		t.Errorf("%v", got)
 	}
 	box.simulate = true
-	if got, class := use(t, box, "crm.read", `{"a":1}`); class != "" || !strings.HasSuffix(got, "simulated") || strings.Contains(got, "hush") {
+	if got, class := use(t, box, "crm.read", `{"a":1}`); class != "" || !strings.HasSuffix(got, "simulated") ||
+		strings.Contains(got, "hush") {
 		t.Errorf("simulated: %s %s", class, got)
 	}
 	if box.Tool("crm.read").Spec().RequiresApproval {
@@ -122,7 +128,8 @@ func TestAllowedPathsAreTheProjects(t *testing.T) {
 	if err := os.WriteFile(path, []byte("hello"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, class := use(t, toolbox{Tools: tools}, "Read", fmt.Sprintf(`{"path":%q}`, path)); class != "" || !strings.Contains(got, "hello") {
+	if got, class := use(t, toolbox{Tools: tools}, "Read", fmt.Sprintf(`{"path":%q}`, path)); class != "" ||
+		!strings.Contains(got, "hello") {
 		t.Errorf("%s %s", class, got)
 	}
 }
@@ -147,7 +154,10 @@ tools:
 	} {
 		var settings ir.Settings
 		settings.Put("tool", name, source.Span{})
-		program := &ir.Program{Tools: ir.Tools{AllowAll: true}, Blocks: []ir.Block{{Steps: []ir.Step{{ID: "s", Action: ir.Task{Kind: "tool", Settings: settings}}}}}}
+		program := &ir.Program{
+			Tools:  ir.Tools{AllowAll: true},
+			Blocks: []ir.Block{{Steps: []ir.Step{{ID: "s", Action: ir.Task{Kind: "tool", Settings: settings}}}}},
+		}
 		lacks := tools.Missing(program, RunOptions{Sandbox: true}, nil)
 		if len(lacks) != 1 || !strings.Contains(lacks[0].Message+" | "+lacks[0].Help, want) {
 			t.Errorf("%s: %+v", name, lacks)
@@ -158,7 +168,11 @@ tools:
 // Every command that starts runs takes the same from the project.
 func TestPinned(t *testing.T) {
 	models := NewModels(t.TempDir(), &config.Config{}, func(string) string { return "" })
-	for _, c := range []struct{ asked, project, want bool }{{false, false, false}, {false, true, true}, {true, false, true}} {
+	for _, c := range []struct{ asked, project, want bool }{
+		{false, false, false},
+		{false, true, true},
+		{true, false, true},
+	} {
 		o := RunOptions{Sandbox: c.asked}
 		if o.Pin(&config.Config{Sandbox: c.project}, models); o.Sandbox != c.want || (o.Confinement != "") != c.want {
 			t.Errorf("%+v: %t", c, o.Sandbox)
@@ -172,10 +186,12 @@ func TestSimulatedRunsStartNothing(t *testing.T) {
 	started := filepath.Join(t.TempDir(), "started")
 	tools := projectTools(t, fmt.Sprintf("mcp: {crm: {command: [sh, -c, %q]}}\n", "echo x > "+started), "")
 	box := toolbox{Tools: tools, simulate: true}
-	if got, class := use(t, box, "crm.read", `{"a":1}`); class != "" || got != `{"input":{"a":1},"simulated":true,"tool":"crm.read"}simulated` {
+	if got, class := use(t, box, "crm.read", `{"a":1}`); class != "" ||
+		got != `{"input":{"a":1},"simulated":true,"tool":"crm.read"}simulated` {
 		t.Errorf("%s %s", class, got)
 	}
-	if got, class := use(t, box, "Bash", `{"command":"touch x"}`); class != "" || !strings.HasPrefix(got, `{"exit":0,`) || !strings.HasSuffix(got, "simulated") {
+	if got, class := use(t, box, "Bash", `{"command":"touch x"}`); class != "" ||
+		!strings.HasPrefix(got, `{"exit":0,`) || !strings.HasSuffix(got, "simulated") {
 		t.Errorf("%s %s", class, got)
 	}
 	if got := box.Names("crm.*"); len(got) != 0 {
@@ -201,7 +217,8 @@ tools:
   crm.odd: {returns: {allOf: [{type: string}, {type: integer}]}}
 `, "")
 	answer := func(seed uint64, name string, purpose tool.Purpose) string {
-		result, err := toolbox{Tools: tools, simulate: true, seed: seed}.Tool(name).Call(t.Context(), tool.Call{Input: json.RawMessage(`{}`), For: purpose})
+		result, err := toolbox{Tools: tools, simulate: true, seed: seed}.Tool(name).Call(t.Context(),
+			tool.Call{Input: json.RawMessage(`{}`), For: purpose})
 		if err != nil || result.Offline != "simulated" {
 			t.Fatal(err, result)
 		}
@@ -212,9 +229,13 @@ tools:
 		Tier string `json:"tier"`
 		Next string `json:"next"`
 	}
-	step := tool.Purpose{Workflow: "w", Step: "s", Wants: contract.Contract{Schema: json.RawMessage(`{"required":["next"],"properties":{"next":{"type":"string"},"tier":{"const":"silver"}}}`)}}
+	step := tool.Purpose{
+		Workflow: "w", Step: "s",
+		Wants: contract.Contract{Schema: json.RawMessage(`{"required":["next"],"properties":{"next":{"type":"string"},"tier":{"const":"silver"}}}`)},
+	}
 	got := answer(1, "crm.read", step)
-	if err := json.Unmarshal([]byte(got), &record); err != nil || record.ID == nil || record.Tier != "silver" || record.Next == "" {
+	if err := json.Unmarshal([]byte(got), &record); err != nil || record.ID == nil || record.Tier != "silver" ||
+		record.Next == "" {
 		t.Errorf("%s %v", got, err)
 	}
 	if again := answer(1, "crm.read", step); again != got {
@@ -238,23 +259,28 @@ func TestServersInTheSandbox(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux can confine commands")
 	}
-	t.Setenv("TEST_SERVER", npmtest.Program(t, "@modelcontextprotocol/server-filesystem@2026.8.31", "mcp-server-filesystem"))
+	t.Setenv("TEST_SERVER", npmtest.Program(t, "@modelcontextprotocol/server-filesystem@2026.8.31",
+		"mcp-server-filesystem"))
 	outside := t.TempDir()
 	if err := os.WriteFile(filepath.Join(outside, "secret"), []byte("secret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	// The program itself lies in the user's cache, outside of the project.
 	cache := filepath.Dir(filepath.Dir(filepath.Dir(os.Getenv("TEST_SERVER"))))
-	tools := projectTools(t, fmt.Sprintf("allow: {paths: [%q]}\nmcp:\n  open: {command: [\"${SERVER}\", /]}\n  boxed: {command: [\"${SERVER}\", /], sandbox: true}\n", cache), "")
+	tools := projectTools(t,
+		fmt.Sprintf("allow: {paths: [%q]}\nmcp:\n  open: {command: [\"${SERVER}\", /]}\n  boxed: {command: "+
+			"[\"${SERVER}\", /], sandbox: true}\n", cache), "")
 	if err := os.WriteFile(filepath.Join(tools.root, "notes"), []byte("roses\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	box := toolbox{Tools: tools}
 	for name, sees := range map[string]bool{"open": true, "boxed": false} {
-		if got, _ := use(t, box, name+".read_text_file", fmt.Sprintf(`{"path":%q}`, filepath.Join(tools.root, "notes"))); !strings.Contains(got, "roses") {
+		if got, _ := use(t, box, name+".read_text_file", fmt.Sprintf(`{"path":%q}`,
+			filepath.Join(tools.root, "notes"))); !strings.Contains(got, "roses") {
 			t.Errorf("%s does not see the project: %s", name, got)
 		}
-		if got, _ := use(t, box, name+".read_text_file", fmt.Sprintf(`{"path":%q}`, filepath.Join(outside, "secret"))); strings.Contains(got, "secret\\n") != sees {
+		if got, _ := use(t, box, name+".read_text_file", fmt.Sprintf(`{"path":%q}`,
+			filepath.Join(outside, "secret"))); strings.Contains(got, "secret\\n") != sees {
 			t.Errorf("%s, outside: %s", name, got)
 		}
 	}
@@ -262,7 +288,8 @@ func TestServersInTheSandbox(t *testing.T) {
 	for _, server := range []string{"open", "boxed"} {
 		var settings ir.Settings
 		settings.Put("tool", server+".read_text_file", source.Span{})
-		program.Blocks[0].Steps = append(program.Blocks[0].Steps, ir.Step{ID: server, Action: ir.Task{Kind: "tool", Settings: settings}})
+		program.Blocks[0].Steps = append(program.Blocks[0].Steps,
+			ir.Step{ID: server, Action: ir.Task{Kind: "tool", Settings: settings}})
 	}
 	if got := tools.Unconfined(program); !slices.Equal(got, []string{"open"}) {
 		t.Errorf("unconfined: %v", got)
@@ -272,11 +299,13 @@ func TestServersInTheSandbox(t *testing.T) {
 // A server that other programs know, too: found, started when it is needed,
 // checked before a run.
 func TestToolsOfServers(t *testing.T) {
-	t.Setenv("TEST_SERVER", npmtest.Program(t, "@modelcontextprotocol/server-everything@2026.8.31", "mcp-server-everything"))
+	t.Setenv("TEST_SERVER", npmtest.Program(t, "@modelcontextprotocol/server-everything@2026.8.31",
+		"mcp-server-everything"))
 	tools := projectTools(t, "tools: {sum: {use: everything.get-sum}}\nmcp: {off: {enabled: false}}\n", `{"mcpServers":{
 		"everything":{"command":"${SERVER}","args":["${MODE:-stdio}"]},"off":{"command":"false"},"lost":{"command":"${NOT_SET}"}}}`)
 	box := toolbox{Tools: tools}
-	if got, class := use(t, box, "everything.echo", `{"message":"roses"}`); class != "" || !strings.Contains(got, "roses") {
+	if got, class := use(t, box, "everything.echo", `{"message":"roses"}`); class != "" ||
+		!strings.Contains(got, "roses") {
 		t.Errorf("%s %s", class, got)
 	}
 	if got, class := use(t, box, "sum", `{"a":1,"b":2}`); class != "" || !strings.Contains(got, "3") {
@@ -289,13 +318,17 @@ func TestToolsOfServers(t *testing.T) {
 	for _, name := range []string{"everything.echo", "everything.ecko", "off.x", "lost.x", "nobody.x", "denied"} {
 		var settings ir.Settings
 		settings.Put("tool", name, source.Span{})
-		program.Blocks[0].Steps = append(program.Blocks[0].Steps, ir.Step{ID: "step " + name, Action: ir.Task{Kind: "tool", Settings: settings}})
+		program.Blocks[0].Steps = append(program.Blocks[0].Steps,
+			ir.Step{ID: "step " + name, Action: ir.Task{Kind: "tool", Settings: settings}})
 	}
 	var got []string
 	for _, l := range tools.Missing(program, RunOptions{}, nil) {
 		got = append(got, fmt.Sprint(l.Steps, " ", l.Message, " ", l.Help))
 	}
-	for i, want := range []string{`has no tool "everything.ecko" Did you mean "everything.echo"? It has everything.`, `switched off Take "enabled: false" out of its entry`, "NOT_SET is not set", `nothing is bound to the tool "nobody.x"`} {
+	for i, want := range []string{
+		`has no tool "everything.ecko" Did you mean "everything.echo"? It has everything.`,
+		`switched off Take "enabled: false" out of its entry`, "NOT_SET is not set", `nothing is bound to the tool "nobody.x"`,
+	} {
 		if len(got) != 4 || !strings.Contains(got[i], want) {
 			t.Errorf("%d: %q", i, got)
 		}
