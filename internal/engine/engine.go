@@ -86,8 +86,8 @@ type Inspector interface {
 
 // Host supplies tasks with what they need from outside of the engine.
 type Host interface {
-	// Equip fills in a job's model, tools and folder, as the run's options ask.
-	Equip(job *step.Job, options json.RawMessage) error
+	// Provision fills in a job's model, tools and folder, as the run's options ask.
+	Provision(job *step.Job, options json.RawMessage) error
 }
 
 // Config is the part of an engine's configuration that all engines share.

@@ -104,7 +104,7 @@ func (c *Core) Run(
 		return result, context.Cause(ctx), err
 	}
 	if c.Host != nil {
-		err = c.Host.Equip(t.Job, t.options)
+		err = c.Host.Provision(t.Job, t.options)
 	}
 	if err == nil {
 		hiding := step.Hiding{Runner: t.Runner, Secrets: c.Secrets, Defined: t.hasSecrets}
