@@ -114,19 +114,19 @@ func drawnRun(ctx context.Context, r *builtin.Runtime, entry journal.Entry, o gr
 	if err != nil {
 		return nil, err
 	}
-	drawn, frame := program.Root(), ""
-	var events []journal.Event
+	g := graph.Build(program.Root(), o)
+	tracker := g.Track(program.Root(), "")
 	for e, err := range r.Store.Events(ctx, root, 0) {
 		if err != nil {
 			return nil, err
 		}
 		if opened, ok := e.Fact.(journal.FrameOpened); ok && opened.Child == entry.ID {
-			drawn, frame = program.At(opened.Program), opened.Frame
+			child := program.At(opened.Program)
+			g = graph.Build(child, o)
+			tracker = g.Track(child, opened.Frame)
 		}
-		events = append(events, e)
+		tracker.Apply(e)
 	}
-	g := graph.Build(drawn, o)
-	g.Follow(drawn, frame, events)
 	return g, nil
 }
 

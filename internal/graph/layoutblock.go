@@ -137,17 +137,29 @@ func (b *block) rank() {
 	}
 }
 
-// placeFallbacks places a fallback next to its step if nothing else leads to it.
+// placeFallbacks places a fallback next to its step if only that step leads to it, after a
+// failure or a skip.
 func (b *block) placeFallbacks() {
 	n := len(b.items)
 	b.side, b.fallbacks = slices.Repeat([]int{-1}, n), make([][]int, n)
-	entered := make([]int, n)
+	entered, fromPrimary := make([]int, n), make([]int, n)
 	for _, l := range b.links {
 		entered[l.to]++
 	}
+	primary := slices.Repeat([]int{-1}, n)
+	for _, l := range b.links {
+		if l.kind == EdgeFallback {
+			primary[l.to] = l.from
+		}
+	}
+	for _, l := range b.links {
+		if (l.kind == EdgeFallback || l.kind == EdgeSkipped) && l.from == primary[l.to] {
+			fromPrimary[l.to]++
+		}
+	}
 	for i := range b.links {
 		l := &b.links[i]
-		if l.kind == EdgeFallback && entered[l.to] == 1 && l.to != b.root(l.from) {
+		if primary[l.to] == l.from && fromPrimary[l.to] == entered[l.to] && l.to != b.root(l.from) {
 			b.side[l.to] = l.from
 			l.beside = true
 		}
@@ -161,7 +173,7 @@ func (b *block) placeFallbacks() {
 		}
 	}
 	for i := range b.links {
-		if l := &b.links[i]; l.beside {
+		if l := &b.links[i]; l.beside && l.kind == EdgeFallback {
 			b.fallbacks[l.from] = append(b.fallbacks[l.from], l.to)
 		}
 	}

@@ -385,6 +385,9 @@ func (t *lines) labelRow(r int) bool {
 	return true
 }
 
+// besideStep is the distance between the lines from a step to its fallback.
+const besideStep = 20.0
+
 func (t *lines) draw(tops []float64) *drawing {
 	d := &drawing{boxes: map[string]rect{}}
 	for i, id := range t.items {
@@ -394,6 +397,12 @@ func (t *lines) draw(tops []float64) *drawing {
 		t.drawArtifacts(d, id, box, b.left > b.right+1)
 	}
 	trackY := func(gap int, r *run) float64 { return tops[gap] + float64(r.track)*trackGap }
+	besides, drawn := map[int]int{}, map[int]int{} // lines to each fallback
+	for i := range t.links {
+		if t.links[i].beside {
+			besides[t.links[i].to]++
+		}
+	}
 	for i := range t.links {
 		l := &t.links[i]
 		switch {
@@ -401,6 +410,10 @@ func (t *lines) draw(tops []float64) *drawing {
 		case l.beside:
 			from, to := d.boxes[t.items[l.from]], d.boxes[t.items[l.to]]
 			y := to.center().y
+			if n := besides[l.to]; n > 1 {
+				y += (float64(drawn[l.to]) - float64(n-1)/2) * besideStep
+				drawn[l.to]++
+			}
 			r := route{edge: l.edge, points: []point{{from.x, y}, {to.right(), y}}, text: l.text}
 			middle := (from.x + to.right() + 8) / 2
 			r.label = rect{middle - l.width/2, y - labelHeight/2, l.width, labelHeight}

@@ -498,12 +498,13 @@ func (b *block) gap(left, right int) float64 {
 	l, r := &b.boxes[left], &b.boxes[right]
 	switch {
 	case b.isSide(left):
+		gap := besideGap
 		for i := range b.links {
 			if k := &b.links[i]; k.beside && k.to == left {
-				return max(besideGap, k.width+34)
+				gap = max(gap, k.width+34)
 			}
 		}
-		return besideGap
+		return gap
 	case l.bend && r.bend:
 		return bendGap
 	case l.bend || r.bend:

@@ -75,7 +75,10 @@ func (h *happened) record(t *testing.T, show string) string {
 // picture returns the states and taken edges of the run's picture.
 func (h *happened) picture() []string {
 	g := graph.Build(h.program, graph.Options{})
-	g.Follow(h.program, "", h.events)
+	tracker := g.Track(h.program, "")
+	for _, e := range h.events {
+		tracker.Apply(e)
+	}
 	var out []string
 	for _, n := range g.Nodes {
 		if n.State != "" {
