@@ -44,7 +44,7 @@ func BenchmarkLayout(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			g := Build(sized(n), Options{})
 			for b.Loop() {
-				if _, err := arrange(g); err != nil {
+				if _, err := arrange(g, &large); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -129,7 +129,7 @@ func (g *Graph) columns(d *drawing, seams []seam) *drawing {
 		left, right := d.between(top, bottom)
 		c := column{top: top, dx: x - left, dy: -top, left: x, lowest: d.lowest(top, bottom)}
 		if i > 0 {
-			c.dy += columnHead - rowGap/2
+			c.dy += columnHead - large.rowGap/2
 		}
 		all = append(all, c)
 		x += right - left + columnGap
@@ -163,7 +163,7 @@ func (g *Graph) columns(d *drawing, seams []seam) *drawing {
 			// Down, over to the gap between the columns, up, and in from above.
 			lane := b.left - columnGap/2
 			start, end := point{from.x + a.dx, from.y + a.dy}, point{to.x + b.dx, to.y + b.dy}
-			under, over := a.lowest+a.dy+rowGap/2, b.top+b.dy
+			under, over := a.lowest+a.dy+large.rowGap/2, b.top+b.dy
 			moved.points = []point{start, {start.x, under}, {lane, under}, {lane, over}, {end.x, over}, end}
 		}
 		out.routes = append(out.routes, moved)

@@ -64,7 +64,7 @@ func TestPictureOfAnyProgramIsBounded(t *testing.T) {
 			if out.Len() > megabyte {
 				t.Errorf("the picture has %d bytes", out.Len())
 			}
-			picture, err := arrange(g)
+			picture, err := arrange(g, &large)
 			if err != nil {
 				t.Fatal(err)
 			}

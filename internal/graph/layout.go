@@ -41,32 +41,51 @@ type laneName struct {
 	tone  Tone
 }
 
-// The distances in a picture.
+// The distances in every picture.
 const (
-	pageMargin    = 28.0
-	besideGap     = 36.0 // between boxes in a row
 	bendGap       = 18.0 // around a line that passes between boxes
-	rowGap        = 34.0 // between rows of boxes
-	labelRowGap   = 13.0 // between a row of boxes and the labels under it
 	trackGap      = 12.0 // between horizontal lines
 	laneGap       = 18.0 // between vertical lines beside the boxes
 	artifactGap   = 30.0
 	artifactStack = 8.0
 	framePad      = 18.0
-	labelHeight   = 18.0
 	edgeLabelSize = 11.0
-	widestFrame   = 1000.0 // beyond this, branches of a bundle continue in a second row
-	mostArtifacts = 8      // of one step
+	mostArtifacts = 8 // of one step
 )
 
+// style is how large a picture is drawn.
+type style struct {
+	margin      float64 // around the page
+	besideGap   float64 // between boxes in a row
+	rowGap      float64 // between rows of boxes
+	firstTrack  float64 // between a row and the first horizontal line below it
+	labelRowGap float64 // between a row of boxes and the labels under it
+	trackLabel  float64 // between the last horizontal line and the labels under it
+	belowLabel  float64 // between a label and the box under it
+	labelHeight float64
+	labelWidth  float64 // at most
+	widestFrame float64 // beyond this, branches of a bundle continue in a second row
+	columns     bool    // long pictures continue in columns
+	bareBeside  bool    // the lines from a step to its fallback have no labels
+	card        func(r *ruler, n *Node, textLines int) *card
+	frameHead   func(r *ruler, g *Group, room float64) *card
+}
+
+// large is the style of the pictures that people download.
+var large = style{
+	margin: 28, besideGap: 36, rowGap: 34, firstTrack: 13, labelRowGap: 13, trackLabel: 10, belowLabel: 22,
+	labelHeight: 18, labelWidth: 170, widestFrame: 1000, columns: true,
+	card: (*ruler).card, frameHead: (*ruler).frameHead,
+}
+
 // arrange returns the positions of all elements of a graph.
-func arrange(g *Graph) (*picture, error) {
+func arrange(g *Graph, st *style) (*picture, error) {
 	r, err := newRuler()
 	if err != nil {
 		return nil, err
 	}
 	a := &arranger{
-		outline: g.outline(), graph: g, ruler: r,
+		outline: g.outline(), graph: g, ruler: r, style: st,
 		picture:   &picture{cards: map[string]*card{}, boxes: map[string]rect{}},
 		artifacts: map[string][]int{}, leaving: map[string][]int{}, insets: map[string][]inset{},
 	}
@@ -84,10 +103,10 @@ func arrange(g *Graph) (*picture, error) {
 		textLines = 2
 	}
 	for i := range g.Nodes {
-		a.picture.cards[g.Nodes[i].ID] = r.card(&g.Nodes[i], textLines)
+		a.picture.cards[g.Nodes[i].ID] = st.card(r, &g.Nodes[i], textLines)
 	}
 	body := a.block(a.items("", 0))
-	if !slices.ContainsFunc(g.Edges, func(e Edge) bool { return e.Kind == EdgeData }) {
+	if st.columns && !slices.ContainsFunc(g.Edges, func(e Edge) bool { return e.Kind == EdgeData }) {
 		body = g.fold(body)
 	}
 	a.put(body, 0, 0)
@@ -98,6 +117,7 @@ func arrange(g *Graph) (*picture, error) {
 
 type arranger struct {
 	outline
+	*style
 	graph     *Graph
 	ruler     *ruler
 	picture   *picture
@@ -196,8 +216,8 @@ func (a *arranger) frame(g *Group) (w, h float64) {
 		total += d.w + between
 	}
 	perRow := len(lanes)
-	if total > widestFrame && perRow > 1 {
-		rows := int(math.Ceil(total / widestFrame))
+	if total > a.widestFrame && perRow > 1 {
+		rows := int(math.Ceil(total / a.widestFrame))
 		perRow = (len(lanes) + rows - 1) / rows
 	}
 	inner := 0.0
@@ -211,7 +231,7 @@ func (a *arranger) frame(g *Group) (w, h float64) {
 	if between > 22 {
 		inner += 12
 	}
-	head := a.ruler.frameHead(g, inner+2*framePad)
+	head := a.frameHead(a.ruler, g, inner+2*framePad)
 	a.picture.cards[g.ID] = head
 	w = max(inner+2*framePad, head.w)
 	if g.Footer != "" {
@@ -347,7 +367,7 @@ func (a *arranger) crop() {
 	if len(p.boxes) == 0 {
 		left, top, right, bottom = 0, 0, 120, 40
 	}
-	dx, dy := math.Round(pageMargin-left), math.Round(pageMargin-top)
+	dx, dy := math.Round(a.margin-left), math.Round(a.margin-top)
 	for id, b := range p.boxes {
 		b.x += dx
 		b.y += dy
@@ -368,5 +388,5 @@ func (a *arranger) crop() {
 		p.lanes[i].frame.x += dx
 		p.lanes[i].frame.y += dy
 	}
-	p.w, p.h = math.Ceil(right-left+2*pageMargin), math.Ceil(bottom-top+2*pageMargin)
+	p.w, p.h = math.Ceil(right-left+2*a.margin), math.Ceil(bottom-top+2*a.margin)
 }

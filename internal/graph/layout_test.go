@@ -147,7 +147,7 @@ func TestLayoutOfSamplesIsValid(t *testing.T) {
 		for _, data := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/data=%v", name, data), func(t *testing.T) {
 				g := Build(program, Options{Data: data})
-				p, err := arrange(g)
+				p, err := arrange(g, &large)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -245,7 +245,7 @@ func anyProgram(t *rapid.T) *ir.Program {
 func TestLayoutOfAnyProgramIsValid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := Build(anyProgram(t), Options{Data: rapid.Bool().Draw(t, "data")})
-		p, err := arrange(g)
+		p, err := arrange(g, &large)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -274,7 +274,7 @@ func TestLayoutIsDeterministic(t *testing.T) {
 
 func TestChainIsOneColumn(t *testing.T) {
 	g := Build(fiveSteps(), Options{})
-	p, err := arrange(g)
+	p, err := arrange(g, &large)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -300,7 +300,7 @@ func TestChainIsOneColumn(t *testing.T) {
 
 func TestFallbackIsNextToItsStep(t *testing.T) {
 	g := Build(twelveSteps(), Options{})
-	p, err := arrange(g)
+	p, err := arrange(g, &large)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -320,7 +320,7 @@ func TestFallbackIsNextToItsStep(t *testing.T) {
 }
 
 func TestLongChainsContinueInColumns(t *testing.T) {
-	p, err := arrange(Build(sixtySteps(), Options{}))
+	p, err := arrange(Build(sixtySteps(), Options{}), &large)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,7 +336,7 @@ func TestTextFitsItsCard(t *testing.T) {
 	}
 	for name, program := range samples() {
 		g := Build(program, Options{})
-		p, err := arrange(g)
+		p, err := arrange(g, &large)
 		if err != nil {
 			t.Fatal(err)
 		}

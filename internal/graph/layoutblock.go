@@ -97,7 +97,7 @@ func (a *arranger) block(items []string) *drawing {
 			}
 			l := link{edge: e, from: i, to: to, kind: edge.Kind}
 			if edge.Label != "" {
-				l.text = a.ruler.fit(regular, edgeLabelSize, edge.Label, 170)
+				l.text = a.ruler.fit(regular, edgeLabelSize, edge.Label, a.labelWidth)
 				l.width = a.ruler.width(regular, edgeLabelSize, l.text) + 14
 			}
 			b.links = append(b.links, l)
@@ -162,6 +162,9 @@ func (b *block) placeFallbacks() {
 		if primary[l.to] == l.from && fromPrimary[l.to] == entered[l.to] && l.to != b.root(l.from) {
 			b.side[l.to] = l.from
 			l.beside = true
+			if b.bareBeside {
+				l.text, l.width = "", 0
+			}
 		}
 	}
 	for i := range b.links {
@@ -284,7 +287,7 @@ func (b *block) fill() {
 		l.path = []int{l.from}
 		for row := from + 1; row < to; row++ {
 			if row == from+1 && l.text != "" {
-				b.boxes = append(b.boxes, box{link: i, left: l.width / 2, right: l.width / 2, h: labelHeight, row: row})
+				b.boxes = append(b.boxes, box{link: i, left: l.width / 2, right: l.width / 2, h: b.labelHeight, row: row})
 				l.path = append(l.path, len(b.boxes)-1)
 				continue
 			}

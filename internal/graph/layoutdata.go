@@ -87,7 +87,7 @@ func (a *arranger) dataLanes() {
 				} else if l.beside {
 					x -= besideLane
 				}
-				r.label = rect{x - labelHeight/2, l.middle - l.length/2, labelHeight, l.length}
+				r.label = rect{x - a.labelHeight/2, l.middle - l.length/2, a.labelHeight, l.length}
 			}
 			a.picture.routes = append(a.picture.routes, r)
 		}

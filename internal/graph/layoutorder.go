@@ -498,9 +498,9 @@ func (b *block) gap(left, right int) float64 {
 	l, r := &b.boxes[left], &b.boxes[right]
 	switch {
 	case b.isSide(left):
-		gap := besideGap
+		gap := b.besideGap
 		for i := range b.links {
-			if k := &b.links[i]; k.beside && k.to == left {
+			if k := &b.links[i]; k.beside && k.to == left && k.text != "" {
 				gap = max(gap, k.width+34)
 			}
 		}
@@ -512,6 +512,6 @@ func (b *block) gap(left, right int) float64 {
 	case l.link >= 0 || r.link >= 0:
 		return 12
 	default:
-		return besideGap
+		return b.besideGap
 	}
 }

@@ -161,7 +161,7 @@ type Edge struct {
 	To    string   `json:"to"`
 	Label string   `json:"label,omitempty"`
 	// Taken marks the path of a run, which pictures draw bold.
-	Taken bool `json:"taken,omitempty"`
+	Taken bool     `json:"taken,omitempty"`
 	on    outcomes // of the source; 0 if the edge is not tied to any
 }
 

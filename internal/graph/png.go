@@ -22,7 +22,7 @@ const (
 
 // PNG writes the picture in the light theme, on an opaque page.
 func (g *Graph) PNG(w io.Writer) error {
-	p, err := arrange(g)
+	p, err := arrange(g, &large)
 	if err != nil {
 		return err
 	}

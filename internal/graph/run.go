@@ -27,8 +27,8 @@ type Tracker struct {
 	steps   map[string]string        // IDs by step path
 	nodes   map[string]*Node
 	shown   map[string]*Progress // of nodes and groups
-	leaving map[string][]int // edges by source
-	changed map[string]bool  // IDs of nodes, groups and edges since the last call of takeChanges
+	leaving map[string][]int     // edges by source
+	changed map[string]bool      // IDs of nodes, groups and edges since the last call of takeChanges
 }
 
 // trackedFrame is a frame with its current step.

@@ -115,7 +115,8 @@ func TestTakenEdgeBelongsToOutcome(t *testing.T) {
 	decided := func(outcome string) []journal.Fact {
 		at := journal.Place{Step: "gate"}
 		return []journal.Fact{
-			journal.GateOpened{Place: at}, journal.GateDecided{Place: at, Outcome: outcome},
+			journal.GateOpened{Place: at},
+			journal.GateDecided{Place: at, Outcome: outcome},
 			started("next", ""), ended("next", plan.OutcomeFailed), started("last", ""),
 		}
 	}
