@@ -637,10 +637,10 @@ func edgeLabel(e ir.Edge) string {
 func (b *builder) detail(st *ir.Step) string {
 	switch a := st.Action.(type) {
 	case ir.Task:
-		return taskDetail(a)
+		return b.taskDetail(a)
 	case ir.Gate:
 		if a.Verdict != nil {
-			return taskDetail(*a.Verdict)
+			return b.taskDetail(*a.Verdict)
 		}
 		if a.Decider == ir.Person {
 			return "a person decides"
@@ -651,19 +651,24 @@ func (b *builder) detail(st *ir.Step) string {
 		}
 	case ir.End:
 		if a.Work != nil {
-			return taskDetail(*a.Work)
+			return b.taskDetail(*a.Work)
 		}
 	}
 	return ""
 }
 
-// taskDetail returns the only setting of a task that a picture shows.
-func taskDetail(t ir.Task) string {
+// taskDetail returns the only setting of a task that a picture shows. The name of an agent that
+// is not in the file says nothing to its author.
+func (b *builder) taskDetail(t ir.Task) string {
 	for _, name := range []string{"agent", "tool", "language"} {
 		var text string
-		if json.Unmarshal(t.Settings.Get(name), &text) == nil && text != "" {
-			return clean(text)
+		if json.Unmarshal(t.Settings.Get(name), &text) != nil || text == "" {
+			continue
 		}
+		if agent := b.program.Agent(text); name == "agent" && agent != nil && agent.Implied {
+			continue
+		}
+		return clean(text)
 	}
 	return ""
 }

@@ -133,7 +133,8 @@ func runOfTwelve() []journal.Fact {
 		w := journal.Work{Place: journal.Place{Frame: frame, Step: name}}
 		return []journal.Fact{
 			journal.FrameOpened{Frame: frame, Step: "research", Block: i + 1, Index: i},
-			journal.TaskStarted{Work: w}, journal.TaskEnded{Work: w, Outcome: plan.OutcomeOK, Final: true},
+			journal.TaskStarted{Work: w},
+			journal.TaskEnded{Work: w, Outcome: plan.OutcomeOK, Final: true},
 			journal.FrameClosed{Frame: frame, Outcome: plan.OutcomeOK},
 		}
 	}

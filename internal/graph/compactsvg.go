@@ -41,14 +41,18 @@ func compactCard(r *ruler, n *Node, _ int) *card {
 }
 
 // compactHead returns the head of a frame: as wide as a step, unless the frame is wider.
-func compactHead(_ *ruler, _ *Group, _ float64) *card { return &card{w: compactWidth + 2*framePad, h: 40} }
+func compactHead(_ *ruler, _ *Group, _ float64) *card {
+	return &card{w: compactWidth + 2*framePad, h: 40}
+}
 
 // pageFonts is how much wider than the Go fonts the fonts of a page may be.
 const pageFonts = 1.12
 
 // pageWidth returns the width of a text in the fonts of a page, which may be wider than the Go
 // fonts.
-func (r *ruler) pageWidth(c cut, size float64, s string) float64 { return pageFonts * r.width(c, size, s) }
+func (r *ruler) pageWidth(c cut, size float64, s string) float64 {
+	return pageFonts * r.width(c, size, s)
+}
 
 // pageFit shortens a text to a width in the fonts of a page.
 func (r *ruler) pageFit(c cut, size float64, s string, width float64) string {

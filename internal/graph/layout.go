@@ -15,6 +15,11 @@ func (r rect) bottom() float64     { return r.y + r.h }
 func (r rect) center() point       { return point{r.x + r.w/2, r.y + r.h/2} }
 func (r rect) grow(d float64) rect { return rect{r.x - d, r.y - d, r.w + 2*d, r.h + 2*d} }
 
+// meets reports whether two rectangles share a point.
+func (r rect) meets(o rect) bool {
+	return r.x <= o.right() && o.x <= r.right() && r.y <= o.bottom() && o.y <= r.bottom()
+}
+
 // picture is a graph with the positions of all its elements.
 type picture struct {
 	w, h   float64
@@ -89,6 +94,7 @@ func arrange(g *Graph, st *style) (*picture, error) {
 		picture:   &picture{cards: map[string]*card{}, boxes: map[string]rect{}},
 		artifacts: map[string][]int{}, leaving: map[string][]int{}, insets: map[string][]inset{},
 	}
+	a.hasData = slices.ContainsFunc(g.Edges, func(e Edge) bool { return e.Kind == EdgeData })
 	for i := range g.Edges {
 		e := &g.Edges[i]
 		switch {
@@ -106,7 +112,7 @@ func arrange(g *Graph, st *style) (*picture, error) {
 		a.picture.cards[g.Nodes[i].ID] = st.card(r, &g.Nodes[i], textLines)
 	}
 	body := a.block(a.items("", 0))
-	if st.columns && !slices.ContainsFunc(g.Edges, func(e Edge) bool { return e.Kind == EdgeData }) {
+	if st.columns && !a.hasData {
 		body = g.fold(body)
 	}
 	a.put(body, 0, 0)
@@ -124,6 +130,7 @@ type arranger struct {
 	artifacts map[string][]int // edges from a step to its files
 	leaving   map[string][]int // control edges from a node
 	insets    map[string][]inset
+	hasData   bool // there are data edges
 }
 
 // drawing is the layout of one block, starting at (0, 0).
@@ -144,7 +151,8 @@ type seam struct {
 type inset struct {
 	*drawing
 	x, y float64
-	name string // shown if not empty
+	head float64 // space above it for the name
+	name string  // shown if not empty
 }
 
 // items returns the elements of a lane of a frame, without artifacts, which are placed with
@@ -238,7 +246,11 @@ func (a *arranger) frame(g *Group) (w, h float64) {
 		w = max(w, a.ruler.width(regular, labelSize, a.ruler.fit(regular, labelSize, g.Footer, 420))+2*cardPad)
 	}
 	w = math.Ceil(w)
-	y := head.h + 14
+	data := 0.0 // space above the boxes for the lines of data
+	if a.hasData {
+		data = 12
+	}
+	y := head.h + 14 + data
 	for at := 0; at < len(lanes); at += perRow {
 		row := lanes[at:min(at+perRow, len(lanes))]
 		rowWidth, rowHeight, named := -between, 0.0, 0.0
@@ -246,7 +258,7 @@ func (a *arranger) frame(g *Group) (w, h float64) {
 			rowWidth += d.w + between
 			rowHeight = max(rowHeight, d.h)
 			if a.laneName(g, at+i) != "" {
-				named = 24
+				named = 24 + data
 			}
 		}
 		x := (w - rowWidth) / 2
@@ -255,7 +267,7 @@ func (a *arranger) frame(g *Group) (w, h float64) {
 			if named == 0 {
 				top += (rowHeight - d.h) / 2
 			}
-			a.insets[g.ID] = append(a.insets[g.ID], inset{d, x, top, a.laneName(g, at+i)})
+			a.insets[g.ID] = append(a.insets[g.ID], inset{d, x, top, named, a.laneName(g, at+i)})
 			x += d.w + between
 		}
 		y += named + rowHeight + 14
@@ -325,7 +337,7 @@ func (a *arranger) put(d *drawing, x, y float64) {
 		for _, in := range a.insets[id] {
 			if in.name != "" {
 				a.picture.lanes = append(a.picture.lanes, laneName{
-					frame: rect{box.x + in.x - 10, box.y + in.y - 24, in.w + 20, in.h + 34}, text: in.name,
+					frame: rect{box.x + in.x - 10, box.y + in.y - in.head, in.w + 20, in.h + in.head + 10}, text: in.name,
 					tone: g.Tone,
 				})
 			}
