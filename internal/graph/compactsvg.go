@@ -27,7 +27,8 @@ func compactCard(r *ruler, n *Node, _ int) *card {
 	c := &card{w: compactWidth, h: compactHeight}
 	switch n.Kind {
 	case NodeTrigger:
-		c.w = max(triggerWidth, min(compactWidth, r.pageWidth(bold, 13, n.Title)+54))
+		text := max(r.pageWidth(bold, 13, n.Title), r.pageWidth(regular, labelSize, joinDot(n.Label, n.Text)))
+		c.w = max(triggerWidth, min(compactWidth, text+54))
 	case NodeFolded:
 		c.h = foldedHeight
 	case NodeStart, NodeFail, NodeExit:
@@ -269,8 +270,8 @@ func (w *compactWriter) node(n *Node, box rect) {
 	id := w.begin(n.ID, "node", kind, step, box, &n.Progress)
 	switch {
 	case n.Kind == NodeFolded:
-		w.rect("stack-2", 8, 8, box.w, box.h, 8)
-		w.rect("stack-1", 4, 4, box.w, box.h, 8)
+		w.rect("stack-2", 8, 8, box.w-16, box.h, 8)
+		w.rect("stack-1", 4, 4, box.w-8, box.h, 8)
 		w.rect("halo", -4, -4, box.w+8, box.h+8, 12)
 		w.rect("box", 0, 0, box.w, box.h, 8)
 		w.icon(10, 9, kind)
