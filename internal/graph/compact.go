@@ -24,7 +24,8 @@ import (
 type Compact struct {
 	program *ir.Program
 	graph   *Graph
-	tracker *Tracker // nil without a run
+	tracker *Tracker          // nil without a run
+	names   map[string]string // the part of element IDs that names a node, by its ID
 	closed  map[string]bool
 	moved   bool // a group was folded since the last call of Patches
 }
@@ -56,6 +57,31 @@ func NewCompactRun(p *ir.Program, frame string) *Compact {
 func (c *Compact) build() {
 	c.graph = Build(c.program, Options{closed: c.closed})
 	c.graph.keepSteps()
+	c.nameElements()
+}
+
+// nameElements names steps by their path, and other nodes so that they differ from all steps.
+func (c *Compact) nameElements() {
+	c.names = map[string]string{}
+	used := map[string]bool{}
+	add := func(id, name string) {
+		for used[name] {
+			name += "~"
+		}
+		c.names[id], used[name] = name, true
+	}
+	for _, steps := range []bool{true, false} {
+		for i := range c.graph.Groups {
+			if id := c.graph.Groups[i].ID; steps {
+				add(id, strings.TrimPrefix(id, "step-"))
+			}
+		}
+		for i := range c.graph.Nodes {
+			if n := &c.graph.Nodes[i]; (n.Step != "") == steps {
+				add(n.ID, strings.TrimPrefix(n.ID, "step-"))
+			}
+		}
+	}
 }
 
 // Apply applies one event of the run.
@@ -167,7 +193,7 @@ func (c *Compact) Patches() (patches []Patch, redraw bool) {
 			patches = append(patches, c.nodePatches(id, p)...)
 		}
 	}
-	names := edgeNames(c.graph)
+	names := c.edgeNames()
 	for i := range c.graph.Edges {
 		e := &c.graph.Edges[i]
 		if changed[e.ID] && e.Taken {
@@ -181,7 +207,7 @@ func (c *Compact) Patches() (patches []Patch, redraw bool) {
 }
 
 func (c *Compact) nodePatches(id string, p *Progress) []Patch {
-	name, state := elementName(id), dataState(p.State)
+	name, state := c.names[id], dataState(p.State)
 	n := c.tracker.nodes[id]
 	patches := []Patch{
 		{ID: "node-" + name, Attr: "data-state", Value: state},
@@ -215,14 +241,11 @@ func (c *Compact) active() map[int]bool {
 	return all
 }
 
-// elementName returns the part of an element's ID that names a node.
-func elementName(id string) string { return strings.TrimPrefix(id, "step-") }
-
 // edgeNames returns the element IDs of the edges.
-func edgeNames(g *Graph) []string {
-	names, used := make([]string, len(g.Edges)), map[string]int{}
-	for i := range g.Edges {
-		name := "edge-" + elementName(g.Edges[i].From) + "-" + elementName(g.Edges[i].To)
+func (c *Compact) edgeNames() []string {
+	names, used := make([]string, len(c.graph.Edges)), map[string]int{}
+	for i := range c.graph.Edges {
+		name := "edge-" + c.names[c.graph.Edges[i].From] + "-" + c.names[c.graph.Edges[i].To]
 		used[name]++
 		if n := used[name]; n > 1 {
 			name += fmt.Sprint("~", n)

@@ -126,6 +126,25 @@ func TestCompactNodesAreLinksWithTitles(t *testing.T) {
 	}
 }
 
+func TestCompactIDsAreUnique(t *testing.T) {
+	f := newFlow("same", "")
+	f.program.Triggers = []ir.Trigger{{Kind: ir.OnDemand}}
+	for _, id := range []string{"trigger-1", "end", "fail-end", "a", "a-b", "b-c", "c"} {
+		f.add(step(id, "tool", "", work("tool", "x")))
+	}
+	f.add(step("choose", "decision", "", ir.Route{})).Next = []ir.Edge{
+		branch("x", "end"), {On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: ir.ExitFail, Reason: "NONE"}},
+	}
+	f.program.Step(ir.Body, "a").Next = []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "b-c"}}}
+	f.program.Step(ir.Body, "a-b").Next = []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "c"}}}
+	page := readPage(t, compactSVG(t, NewCompact(f.done())))
+	for _, id := range []string{"node-trigger-1", "node-end", "node-trigger-1~", "edge-a-b-c", "edge-a-b-c~2"} {
+		if page[id] == nil {
+			t.Errorf("%s is missing", id)
+		}
+	}
+}
+
 // runOfTwelve returns the facts of a run of twelveSteps that skips a step and waits at a gate.
 func runOfTwelve() []journal.Fact {
 	worker := func(i int, name string) []journal.Fact {

@@ -93,7 +93,7 @@ func (c *Compact) SVG(o CompactOptions) ([]byte, error) {
 			number(l.frame.y+15), "class", "sub")
 		w.out.WriteString("</g>\n")
 	}
-	names, active := edgeNames(c.graph), c.active()
+	names, active := c.edgeNames(), c.active()
 	for _, taken := range []bool{false, true} { // taken edges cover the others where lines are shared
 		for _, route := range p.routes {
 			if c.graph.Edges[route.edge].Taken == taken {
@@ -190,7 +190,7 @@ func compactTip(tip, before point) path {
 
 // begin writes the start of a node, up to its halo.
 func (w *compactWriter) begin(id, class, kind, step string, box rect, progress *Progress) (name string) {
-	name = elementName(id)
+	name = w.names[id]
 	state := ""
 	if w.tracker != nil && step != "" {
 		state = dataState(progress.State)

@@ -7,7 +7,7 @@ package graph
 // DOT and JSON are written from the Graph alone and leave the layout to the program that reads
 // them. Compact writes small pictures for web pages, with the same layout in another style.
 //
-// Build folds what exceeds the limits in foldsteps.go, and a Tracker marks the progress of a run
+// Build folds what exceeds the limits in fold.go, and a Tracker marks the progress of a run
 // in the Graph. Neither grows with the number of iterations.
 //
 // The layout is specific to workflows: one vertical chain, branches side by side, fallbacks to

@@ -113,7 +113,7 @@ func arrange(g *Graph, st *style) (*picture, error) {
 	}
 	body := a.block(a.items("", 0))
 	if st.columns && !a.hasData {
-		body = g.fold(body)
+		body = g.inColumns(body)
 	}
 	a.put(body, 0, 0)
 	a.dataLanes()

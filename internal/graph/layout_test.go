@@ -289,10 +289,10 @@ func TestChainIsOneColumn(t *testing.T) {
 		}
 		box := p.boxes[n.ID]
 		if c := box.center(); c.x != p.boxes["trigger-1"].center().x {
-			t.Errorf("%s stands beside the chain", n.ID)
+			t.Errorf("%s is beside the chain", n.ID)
 		}
 		if box.y <= above {
-			t.Errorf("%s stands too high", n.ID)
+			t.Errorf("%s is too high", n.ID)
 		}
 		above = box.bottom()
 	}
@@ -304,9 +304,9 @@ func TestFallbackIsNextToItsStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	step, standIn := p.boxes["step-check_style"], p.boxes["step-check_simple"]
-	if standIn.right() >= step.x || standIn.center().y != step.center().y {
-		t.Errorf("stand-in at %v, its step at %v", standIn, step)
+	step, fallback := p.boxes["step-check_style"], p.boxes["step-check_simple"]
+	if fallback.right() >= step.x || fallback.center().y != step.center().y {
+		t.Errorf("the fallback is at %v, its step at %v", fallback, step)
 	}
 	chain := p.boxes["step-validate_input"].center().x
 	for _, id := range []string{
@@ -314,7 +314,7 @@ func TestFallbackIsNextToItsStep(t *testing.T) {
 		"step-finish",
 	} {
 		if x := p.boxes[id].center().x; x != chain {
-			t.Errorf("%s stands at %v, not under the first step at %v", id, x, chain)
+			t.Errorf("%s is at %v, not under the first step at %v", id, x, chain)
 		}
 	}
 }

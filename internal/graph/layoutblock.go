@@ -10,7 +10,7 @@ import "slices"
 //	fill     split lines over several rows at bends, and give labels their own rows
 //	sort     order the boxes inside their rows so that few lines cross
 //	align    group boxes that belong below each other into columns
-//	settle   move columns as close to their neighbors as space allows
+//	place    move columns as close to their neighbors as space allows
 //	trace    set the height of rows and the path of lines
 type block struct {
 	*arranger
@@ -107,7 +107,7 @@ func (a *arranger) block(items []string) *drawing {
 	b.fill()
 	b.sort()
 	b.align()
-	b.settle()
+	b.placeColumns()
 	return b.trace()
 }
 

@@ -295,9 +295,9 @@ func dominators(order []int, in [][]int) []int {
 	return dom
 }
 
-// settle sets the x of each column. Each column is pulled toward the mean of its neighbors,
+// placeColumns sets the x of each column. Each column is pulled toward the mean of its neighbors,
 // while rows keep their order and distances. That is a quadratic program.
-func (b *block) settle() {
+func (b *block) placeColumns() {
 	c := &columns{block: b, x: make([]float64, len(b.boxes))}
 	c.addLimits()
 	c.addPulls()
@@ -310,7 +310,7 @@ func (b *block) settle() {
 	}
 }
 
-// columns is the quadratic program of settle. Columns are numbered by their first box.
+// columns is the quadratic program of placeColumns. Columns are numbered by their first box.
 type columns struct {
 	*block
 	x      []float64
