@@ -284,3 +284,24 @@ func TestShortDuration(t *testing.T) {
 		}
 	}
 }
+
+func TestLoopsOfOneStepLeaveItApart(t *testing.T) {
+	c := NewCompact(loops())
+	p, err := arrange(c.graph, &compact)
+	if err != nil {
+		t.Fatal(err)
+	}
+	starts := map[point]string{}
+	for _, r := range p.routes {
+		e := &c.graph.Edges[r.edge]
+		if first := r.points[0]; first.x == p.boxes[e.From].right() {
+			if other := starts[first]; other != "" {
+				t.Errorf("%s and %s leave at the same point", other, e.ID)
+			}
+			starts[first] = e.ID
+		}
+	}
+	if len(starts) < 2 {
+		t.Errorf("%d loops", len(starts))
+	}
+}

@@ -349,10 +349,14 @@ func (a *arranger) put(d *drawing, x, y float64) {
 // spread returns where the n-th line meets the side of a box: next to its center, with growing
 // distance.
 func spread(box rect, n int, step float64) float64 {
-	room := math.Floor((box.h/2 - 10) / math.Abs(step))
-	if room < 1 {
+	half := box.h/2 - 10
+	if half < 1 {
 		return box.center().y
 	}
+	if half < 2*math.Abs(step) { // a low box: closer together
+		step = math.Copysign(half/3, step)
+	}
+	room := math.Floor(half / math.Abs(step))
 	return box.center().y + step*float64(1+n%int(room))
 }
 

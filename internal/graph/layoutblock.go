@@ -302,7 +302,10 @@ func (b *block) fill() {
 		}
 		l.path = append(l.path, l.to)
 		weight := 3.0
-		if style != lineNormal {
+		switch {
+		case b.minor(l.to):
+			weight = 0.05 // steps stay symmetric, and the small node moves
+		case style != lineNormal:
 			weight = 1
 		}
 		for j := 1; j < len(l.path); j++ {
