@@ -16,17 +16,15 @@ import (
 	"golang.org/x/text/unicode/bidi"
 )
 
-// fallbackFonts finds the glyphs that the Go fonts lack in the fonts of the system. A font that
+// fallbackFonts has the glyphs that the Go fonts lack, from the fonts of the system. A font that
 // contained every script would be several times as large as the program.
 type fallbackFonts struct {
-	files  []string // not opened yet, most suitable first
-	opened []*os.File
-	fonts  []*sfnt.Font
 	glyphs map[rune]fallbackGlyph
+	opened []*os.File
 	buffer sfnt.Buffer
 }
 
-// fallbackGlyph is a glyph of a fallback font. Without a font, no font has one.
+// fallbackGlyph is a glyph of a fallback font. font is nil if no font has the character.
 type fallbackGlyph struct {
 	font    *sfnt.Font
 	index   sfnt.GlyphIndex
@@ -36,28 +34,72 @@ type fallbackGlyph struct {
 // mostFonts is the number of font files that are searched.
 const mostFonts = 2000
 
-// newFallbackFonts returns the fonts below some folders.
-func newFallbackFonts(dirs []string) *fallbackFonts {
+// findGlyphs looks for characters in the fonts below some folders. It opens each font once, and
+// keeps only those open that are of use.
+func findGlyphs(wanted []rune, dirs []string) *fallbackFonts {
 	f := &fallbackFonts{glyphs: map[rune]fallbackGlyph{}}
+	for _, path := range fontFiles(dirs) {
+		if len(wanted) == 0 {
+			break
+		}
+		file, first := openFont(path)
+		if file == nil {
+			continue
+		}
+		before := len(wanted)
+		wanted = slices.DeleteFunc(wanted, func(ch rune) bool {
+			g := f.glyphIn(first, ch)
+			if g.font != nil {
+				f.glyphs[ch] = g
+			}
+			return g.font != nil
+		})
+		if len(wanted) == before {
+			file.Close()
+		} else {
+			f.opened = append(f.opened, file)
+		}
+	}
+	return f
+}
+
+// fontFiles returns the font files below some folders, most suitable first.
+func fontFiles(dirs []string) []string {
+	var files []string
 	for _, dir := range dirs {
 		// A folder that cannot be read has no fonts.
 		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || len(f.files) >= mostFonts {
+			if err != nil || d.IsDir() || len(files) >= mostFonts {
 				return nil
 			}
 			switch strings.ToLower(filepath.Ext(path)) {
 			case ".ttf", ".otf", ".ttc", ".otc":
-				if !d.IsDir() {
-					f.files = append(f.files, path)
-				}
+				files = append(files, path)
 			}
 			return nil
 		})
 	}
-	slices.SortStableFunc(f.files, func(a, b string) int {
+	slices.SortStableFunc(files, func(a, b string) int {
 		return cmp.Or(cmp.Compare(fontRank(a), fontRank(b)), cmp.Compare(a, b))
 	})
-	return f
+	return files
+}
+
+// openFont opens a font file, or the first font of a collection. The file is nil if it is not a
+// font.
+func openFont(path string) (*os.File, *sfnt.Font) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, nil
+	}
+	collection, err := sfnt.ParseCollectionReaderAt(file)
+	if err == nil && collection.NumFonts() > 0 {
+		if first, err := collection.Font(0); err == nil {
+			return file, first
+		}
+	}
+	file.Close()
+	return nil, nil
 }
 
 // fontRank orders font files by name: upright sans serif fonts of normal weight first.
@@ -104,21 +146,6 @@ func (f *fallbackFonts) close() {
 	}
 }
 
-// glyph returns the glyph of a character, which has no font if none of the fonts has one.
-func (f *fallbackFonts) glyph(ch rune) fallbackGlyph {
-	if g, known := f.glyphs[ch]; known {
-		return g
-	}
-	g := fallbackGlyph{}
-	for i := 0; g.font == nil && (i < len(f.fonts) || f.openNext()); i++ {
-		if i < len(f.fonts) {
-			g = f.glyphIn(f.fonts[i], ch)
-		}
-	}
-	f.glyphs[ch] = g
-	return g
-}
-
 func (f *fallbackFonts) glyphIn(in *sfnt.Font, ch rune) fallbackGlyph {
 	index, err := in.GlyphIndex(&f.buffer, ch)
 	if err != nil || index == 0 {
@@ -133,32 +160,6 @@ func (f *fallbackFonts) glyphIn(in *sfnt.Font, ch rune) fallbackGlyph {
 		return fallbackGlyph{} // a bitmap, as in fonts of emoji
 	}
 	return fallbackGlyph{font: in, index: index, advance: float64(width) / 64 / em}
-}
-
-// openNext opens the next file that is a font, and reports whether there is one.
-func (f *fallbackFonts) openNext() bool {
-	for len(f.files) > 0 {
-		path := f.files[0]
-		f.files = f.files[1:]
-		file, err := os.Open(path)
-		if err != nil {
-			continue
-		}
-		collection, err := sfnt.ParseCollectionReaderAt(file)
-		if err != nil || collection.NumFonts() == 0 {
-			file.Close()
-			continue
-		}
-		first, err := collection.Font(0)
-		if err != nil {
-			file.Close()
-			continue
-		}
-		f.opened = append(f.opened, file)
-		f.fonts = append(f.fonts, first)
-		return true
-	}
-	return false
 }
 
 // visualOrder returns the characters of a text from left to right.

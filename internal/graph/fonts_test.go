@@ -63,6 +63,11 @@ func TestPNGUsesSystemFontsAndReportsGaps(t *testing.T) {
 	if bytes.Equal(with.Bytes(), without.Bytes()) {
 		t.Error("the font makes no difference")
 	}
+	used := findGlyphs([]rune{0xFB13, 0x4E00}, []string{dir})
+	defer used.close()
+	if len(used.opened) != 1 || len(used.glyphs) != 1 {
+		t.Errorf("%d fonts are open for %d glyphs", len(used.opened), len(used.glyphs))
+	}
 }
 
 func TestSuitableFontsComeFirst(t *testing.T) {
@@ -77,7 +82,7 @@ func TestSuitableFontsComeFirst(t *testing.T) {
 		}
 	}
 	var names []string
-	for _, path := range newFallbackFonts([]string{dir}).files {
+	for _, path := range fontFiles([]string{dir}) {
 		names = append(names, filepath.Base(path))
 	}
 	if len(names) != 3 || names[0] != "NotoSans-Regular.ttf" || names[2] != "NotoSans-Bold.ttf" {

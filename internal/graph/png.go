@@ -6,7 +6,9 @@ import (
 	"image/draw"
 	"image/png"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -38,7 +40,8 @@ func (g *Graph) png(w io.Writer, fontDirs []string) (Gaps, error) {
 		return Gaps{}, err
 	}
 	c := newCanvas(compose(g, p), r, palette(false))
-	c.fontDirs = fontDirs
+	c.fallback = findGlyphs(c.missing(), fontDirs)
+	defer c.fallback.close()
 	c.paint()
 	e := png.Encoder{CompressionLevel: png.BestSpeed}
 	return c.gaps, e.Encode(w, c.img)
@@ -79,9 +82,27 @@ func (c *canvas) paint() {
 			c.shape(&c.scene.parts[i].shapes[j])
 		}
 	}
-	if c.fallback != nil {
-		c.fallback.close()
+}
+
+// missing returns the characters of the picture that the Go fonts lack.
+func (c *canvas) missing() []rune {
+	seen := map[rune]bool{}
+	for i := range c.scene.parts {
+		for _, s := range c.scene.parts[i].shapes {
+			if s.text == nil {
+				continue
+			}
+			for _, ch := range s.text.text {
+				if seen[ch] || unicode.IsSpace(ch) || c.ruler.advance(s.text.cut, ch) == 0 {
+					continue
+				}
+				if g, err := c.ruler.fonts[s.text.cut].GlyphIndex(&c.ruler.buffer, ch); err != nil || g == 0 {
+					seen[ch] = true
+				}
+			}
+		}
 	}
+	return slices.Sorted(maps.Keys(seen))
 }
 
 type canvas struct {
@@ -91,8 +112,7 @@ type canvas struct {
 	theme    theme
 	img      *image.RGBA
 	raster   vector.Rasterizer
-	fontDirs []string
-	fallback *fallbackFonts // nil until a character needs it
+	fallback *fallbackFonts
 	gaps     Gaps
 }
 
@@ -317,10 +337,7 @@ func (c *canvas) glyphs(t *sceneText) [][]point {
 
 // findGlyph returns the glyph of a character that the Go fonts lack, and notes what is missing.
 func (c *canvas) findGlyph(ch rune) fallbackGlyph {
-	if c.fallback == nil {
-		c.fallback = newFallbackFonts(c.fontDirs)
-	}
-	g := c.fallback.glyph(ch)
+	g := c.fallback.glyphs[ch]
 	switch {
 	case g.font == nil && !strings.ContainsRune(c.gaps.Missing, ch):
 		c.gaps.Missing += string(ch)
