@@ -124,19 +124,19 @@ func (a *App) Graph(ctx context.Context, r *Run, o graph.Options) (*graph.Graph,
 	if err != nil {
 		return nil, err
 	}
-	drawn, frame := program.Root(), ""
-	var events []journal.Event
+	g := graph.Build(program.Root(), o)
+	tracker := g.Track(program.Root(), "")
 	for e, err := range rt.Store.Events(ctx, root, 0) {
 		if err != nil {
 			return nil, err
 		}
 		if opened, ok := e.Fact.(journal.FrameOpened); ok && opened.Child == r.ID {
-			drawn, frame = program.At(opened.Program), opened.Frame
+			child := program.At(opened.Program)
+			g = graph.Build(child, o)
+			tracker = g.Track(child, opened.Frame)
 		}
-		events = append(events, e)
+		tracker.Apply(e)
 	}
-	g := graph.Build(drawn, o)
-	g.Follow(drawn, frame, events)
 	return g, nil
 }
 

@@ -47,10 +47,21 @@ come, and the way that was taken.`,
 			if err != nil {
 				return err
 			}
+			var gaps graph.Gaps
+			png := func(w io.Writer) (err error) {
+				gaps, err = g.PNG(w)
+				return err
+			}
 			write := map[string]func(io.Writer) error{
-				"mmd": g.Mermaid, "svg": g.SVG, "png": g.PNG, "dot": g.DOT, "json": g.JSON,
+				"mmd": g.Mermaid, "svg": g.SVG, "png": png, "dot": g.DOT, "json": g.JSON,
 			}[chosen]
-			return a.deliver(output, write)
+			if err := a.deliver(output, write); err != nil {
+				return err
+			}
+			for _, note := range gaps.Notes() {
+				fmt.Fprintln(a.stderr, note)
+			}
+			return nil
 		},
 	}
 	flags := a.jsonFlag(cmd).Flags()
