@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/secret"
 	"github.com/espalier-run/espalier/internal/text"
 )
 
@@ -119,7 +120,7 @@ func NotApproved(what string) string {
 func (c *Config) Simulate() {
 	for i := range c.Secrets {
 		if s := &c.Secrets[i]; len(s.Is.Command) > 0 {
-			s.Is.simulated = "simulated-secret-" + s.Name.Value
+			s.Is.simulated = secret.StandIn(s.Name.Value)
 		}
 	}
 }
