@@ -47,23 +47,45 @@ func (e *Expr) FillShell(env Env, o ShellOptions) (ShellText, error) {
 	if err != nil {
 		return ShellText{}, err
 	}
-	var parts []shell.Part
-	for rest := text; ; {
-		before, way, value, after, found := cutValue(rest)
-		parts = append(parts, shell.Part{Text: before})
-		if !found {
-			break
-		}
-		parts = append(parts, shell.Part{Value: &shell.Value{
-			Text: value, OneWord: way == asWord, Escaped: way == asQuoted,
-		}})
-		rest = after
-	}
-	command, err := shell.Insert(o.Shell, parts)
+	command, err := shell.Insert(o.Shell, parts(text))
 	if err != nil {
 		return ShellText{}, err
 	}
 	return ShellText{Command: command, Read: readable(text)}, nil
+}
+
+// FillPath renders a template as the path of a program or a script. untrusted are the untrusted values in it.
+func (e *Expr) FillPath(env Env, o ShellOptions) (path string, untrusted []string, err error) {
+	t, ok := e.other.(*template)
+	if !ok || e.broken {
+		return "", nil, e.unusable()
+	}
+	text, err := t.render(env, o.TemplateOptions, &o)
+	if err != nil {
+		return "", nil, err
+	}
+	for _, p := range parts(text) {
+		if p.Value != nil {
+			untrusted = append(untrusted, p.Value.Text)
+		}
+	}
+	return readable(text), untrusted, nil
+}
+
+// parts splits a marked text.
+func parts(text string) []shell.Part {
+	var out []shell.Part
+	for {
+		before, way, value, after, found := cutValue(text)
+		out = append(out, shell.Part{Text: before})
+		if !found {
+			return out
+		}
+		out = append(out, shell.Part{Value: &shell.Value{
+			Text: value, OneWord: way == asWord, Escaped: way == asQuoted,
+		}})
+		text = after
+	}
 }
 
 var (

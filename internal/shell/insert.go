@@ -546,6 +546,9 @@ func Quote(s string) string {
 	return b.String()
 }
 
+// IsFileName reports whether a text is the name of a file that leads to no other folder and is no option.
+func IsFileName(s string) bool { return fileForm().MatchString(s) && s[0] != '-' }
+
 // IsShell reports whether a program is a shell with the syntax of sh.
 func IsShell(name string) bool {
 	switch name {

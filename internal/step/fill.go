@@ -70,6 +70,41 @@ func (j *Job) template(text string) (*expr.Expr, error) {
 	return e, nil
 }
 
+// FillPath renders a template as the path of a program or a script. Untrusted values may only be parts of file names
+// in it, and only if parts is set.
+func (j *Job) FillPath(template string, values expr.Values, doubts []string, parts bool) (string, error) {
+	if !strings.Contains(template, "{{") {
+		return template, nil
+	}
+	e, err := j.template(template)
+	if err != nil {
+		return "", err
+	}
+	path, untrusted, err := e.FillPath(values, j.shellOptions(doubts))
+	if err != nil {
+		return "", Errorf(ClassInput, "step %q: %v", j.Step.ID, err)
+	}
+	for _, v := range untrusted {
+		if !parts || !shell.IsFileName(v) {
+			return "", Errorf(ClassInput, "step %q: a value chooses what is executed: %s. Use {{raw …}} if you trust it",
+				j.Step.ID, template)
+		}
+	}
+	return path, nil
+}
+
+// shellOptions returns which values of the job are not trusted.
+func (j *Job) shellOptions(doubts []string) expr.ShellOptions {
+	o := expr.ShellOptions{
+		TemplateOptions: expr.TemplateOptions{ReadFile: j.readFile},
+		Doubts:          append([]string{"states", "error"}, doubts...),
+	}
+	if j.Untrusted {
+		o.Doubts, o.OneWord = append(o.Doubts, "loop", "inputs"), []string{"inputs"}
+	}
+	return o
+}
+
 // FillShell renders a template as a command for a shell, which is named by its path. The output of steps is data
 // there; so are the values under the roots in doubts, and the input of a run that is not trusted.
 func (j *Job) FillShell(template, path string, values expr.Values, doubts []string) (expr.ShellText, error) {
@@ -80,14 +115,8 @@ func (j *Job) FillShell(template, path string, values expr.Values, doubts []stri
 	if err != nil {
 		return expr.ShellText{}, err
 	}
-	o := expr.ShellOptions{
-		TemplateOptions: expr.TemplateOptions{ReadFile: j.readFile},
-		Doubts:          append([]string{"states", "error"}, doubts...),
-		Shell:           filepath.Base(path),
-	}
-	if j.Untrusted {
-		o.Doubts, o.OneWord = append(o.Doubts, "loop", "inputs"), []string{"inputs"}
-	}
+	o := j.shellOptions(doubts)
+	o.Shell = filepath.Base(path)
 	text, err := e.FillShell(values, o)
 	if err != nil {
 		return expr.ShellText{}, Errorf(ClassInput, "step %q: %v", j.Step.ID, err)

@@ -61,6 +61,10 @@ func (l *lowering) command(s *state, out *ir.Step) {
 	}
 	out.Reads = l.reads(body, s.dir, s.shell, s.timeoutText)
 	l.checkCode(body, s.shell.Value, s.scriptFile.Value != "")
+	if at := stepForm().FindString(s.shell.Value); at != "" && !rawForm().MatchString(at) {
+		l.report(CodeAsCode, diag.Error, s.shell.Span, "Step output chooses the program that runs this command.",
+			"Use {{raw …}} if you trust the value.")
+	}
 	l.commandReads(out)
 	out.Action, out.Result = t, l.internalExpr(failedState)
 }

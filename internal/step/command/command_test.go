@@ -828,3 +828,38 @@ func TestTheProjectIsGone(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// The output of a step does not choose the program that runs a command, or a script in another folder.
+func TestStepOutputChoosesNoProgram(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"evil.sh", "sub/good.sh"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("echo "+name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for value, set := range map[string]steptest.Settings{
+		"/bin/cat":            {"command": "/etc/hostname", "shell": "{{.states.a.Output}}"},
+		"../evil":             {"script_file": "sub/{{.states.a.Output}}.sh", "folder": dir},
+		dir + "/evil":         {"script_file": "{{.states.a.Output}}.sh", "folder": dir},
+		"..":                  {"script_file": "sub/{{.states.a.Output}}/evil.sh", "folder": dir},
+		"good.sh/../../evil":  {"script_file": "sub/{{trimSpace .states.a.Output}}.sh", "folder": dir},
+		"/bin/sh\x00/bin/cat": {"command": "true", "shell": "{{index .states.a \"Output\"}}"},
+	} {
+		left, err := run(t, dir, set, reads(dir, map[string]string{"states.a.Output": string(step.JSON(value))}))
+		if failed, ok := errors.AsType[*step.Error](err); !ok || failed.Class != step.ClassInput {
+			t.Errorf("%q: %+v, %v", value, left, err)
+		}
+	}
+	for value, set := range map[string]steptest.Settings{
+		"good":    {"script_file": "sub/{{.states.a.Output}}.sh", "folder": dir, "shell": "/bin/sh"},
+		"/bin/sh": {"command": "echo sub/good.sh", "shell": "{{raw .states.a.Output}}"},
+	} {
+		left, err := run(t, dir, set, reads(dir, map[string]string{"states.a.Output": string(step.JSON(value))}))
+		if err != nil || left.Output != "sub/good.sh\n" {
+			t.Errorf("%q: %+v, %v", value, left, err)
+		}
+	}
+}

@@ -154,7 +154,14 @@ func (r *runner) prepare(set Settings) (text string, c process.Command, err erro
 		}
 		return filled
 	}
-	dir, program, file := fill(set.Dir), cmp.Or(fill(set.Shell), userShell()), fill(set.ScriptFile)
+	path := func(template string, parts bool) string {
+		var filled string
+		if err == nil {
+			filled, err = job.FillPath(template, r.values, r.doubts, parts)
+		}
+		return filled
+	}
+	dir, program, file := fill(set.Dir), cmp.Or(path(set.Shell, false), userShell()), path(set.ScriptFile, true)
 	if err != nil {
 		return "", c, err
 	}
