@@ -25,6 +25,9 @@ func (s set) sorted() []int {
 // positional is the name under which the positional parameters are followed.
 const positional = "@"
 
+// firstPositional is the name under which the first positional parameter is followed, which "$@" executes.
+const firstPositional = "@1"
+
 // stdin is the name under which the input of a function is followed.
 func stdin(function string) string { return "<" + function }
 
@@ -77,6 +80,8 @@ func (c *insertion) declarations(file *syntax.File) {
 	}
 	syntax.Walk(file, func(n syntax.Node) bool {
 		switch n := n.(type) {
+		case *syntax.CallExpr:
+			c.shifts = c.shifts || len(n.Args) > 0 && (n.Args[0].Lit() == "shift" || n.Args[0].Lit() == "set")
 		case *syntax.FuncDecl:
 			if n.Name != nil {
 				c.funcs[n.Name.Value] = true
@@ -246,6 +251,13 @@ func (c *insertion) visit(node syntax.Node, in set) {
 				c.visit(n.Body, c.vars[stdin(n.Name.Value)])
 				return false
 			}
+		case *syntax.ProcSubst:
+			if n.Op == syntax.CmdOut { // it reads what the command around it prints
+				for _, s := range n.Stmts {
+					c.visit(s, union(in, c.output))
+				}
+				return false
+			}
 		case *syntax.WordIter:
 			for _, w := range n.Items {
 				c.assigned(n.Name.Value, c.values(w))
@@ -274,6 +286,9 @@ func (c *insertion) visit(node syntax.Node, in set) {
 // statement visits a command with its redirections.
 func (c *insertion) statement(s *syntax.Stmt, in set) {
 	var here *syntax.Word
+	outer := c.output
+	c.output = c.values(s)
+	defer func() { c.output = outer }()
 	for _, r := range s.Redirs {
 		c.visit(r, in)
 		switch r.Op {
@@ -526,6 +541,21 @@ func (c *insertion) expanded(parts []syntax.WordPart) set {
 		}
 	}
 	return out
+}
+
+// isAllArguments reports whether a word is "$@".
+func isAllArguments(w *syntax.Word) bool {
+	parts := w.Parts
+	if len(parts) == 1 {
+		if quoted, ok := parts[0].(*syntax.DblQuoted); ok {
+			parts = quoted.Parts
+		}
+	}
+	if len(parts) != 1 {
+		return false
+	}
+	p, ok := parts[0].(*syntax.ParamExp)
+	return ok && p.Param != nil && p.Param.Value == "@" && p.Exp == nil && p.Slice == nil && p.Repl == nil && p.Index == nil
 }
 
 // unquoted reports whether a word contains values without quotes around them, and which.

@@ -127,6 +127,8 @@ type insertion struct {
 	oneWord map[int]bool // values that must not be split here
 	checks  bool         // report errors
 	changed bool         // vars changed
+	shifts  bool         // the command changes its positional parameters
+	output  set          // values in the command that is being visited
 }
 
 func newInsertion(name string, parts []Part) *insertion {

@@ -84,7 +84,10 @@ func TestInsertRejectsCode(t *testing.T) {
 		`echo "@" | while read -r l; do eval "$l"; done`: "eval", `read -r x <<< "@"; eval "$x"`: "eval",
 		`f() { eval "$1"; }; f "@"`: "eval", `f() { sh; }; echo "@" | f`: "sh", `set -- "@"; eval "$*"`: "eval",
 		`printf -v x %s "@"; eval "$x"`: "eval", `eval "${x:=@}"`: "eval", `echo "@" | { read -r x; eval "$x"; }`: "eval",
-		`mapfile -t l <<< "@"; eval "${l[0]}"`: "eval",
+		`mapfile -t l <<< "@"; eval "${l[0]}"`: "eval", `echo "@" > >(sh)`: "sh", `echo "@" | tee >(bash)`: "bash",
+		"f() { \"$\a\"; }; f \"@\"": "command", "f() { shift; \"$\a\"; }; f x \"@\"": "command",
+		`f() { $1 x; }; f "@"`: "command", "f() { \"$\a\"; }; f sh -c \"@\"": "sh",
+		`while read -r l; do sh -c "$l"; done <<< "@"`: "sh",
 		// Second evaluations by the shell itself.
 		`echo "@" | xargs sh -c`: "sh", `echo "@" | xargs -I{} sh -c 'echo {}'`: "sh", `env -S "@"`: "env",
 		`env --split-string=@ x`: "env", `BASH_ENV=@ bash x.sh`: "BASH_ENV", `ENV="@" sh`: "ENV",
@@ -123,6 +126,7 @@ func TestInsertAcceptsData(t *testing.T) {
 		`ssh host "ls ^"`, "sh <<E\necho ^\nE\n", `x=@; y=1; eval "$y"`, `sudo -u "@" id`, `env X="@" run`,
 		`out="@"; eval "$(ssh-agent)"; echo "$out"`, `x=$(echo "@" | wc -l); echo $((x + 1))`, `read -p "@" x`,
 		`echo "@" | xargs -n 1 echo`, `echo "@" | xargs sh -c 'echo "$1"' sh`, `OUT_DIR=@; SRC="@"; export GOAL=@`,
+		"retry() { for i in 1 2; do \"$\a\" && return; done; }; retry curl -d \"@\" x", `f() { echo "$1"; }; f "@"`,
 		`./run-@.sh`, `bin/@ x`, `case "@" in x) ;; esac`, `[[ "@" == x ]]`, `TEXT="@" awk 'BEGIN { print 1 }'`,
 	} {
 		if _, err := shell.Insert("bash", split(command, shell.Value{Unknown: true})); err != nil {

@@ -241,8 +241,11 @@ func (c *insertion) call(call *syntax.CallExpr, in set, here *syntax.Word) {
 	first, piped := c.commandName(call.Args, args)
 	if first < len(args) {
 		if c.funcs[args[first]] {
-			for _, w := range call.Args[first+1:] {
+			for i, w := range call.Args[first+1:] {
 				c.assigned(positional, c.values(w))
+				if i == 0 {
+					c.assigned(firstPositional, c.values(w))
+				}
 			}
 			c.assigned(stdin(args[first]), in)
 		}
@@ -319,7 +322,9 @@ func (c *insertion) executed(w *syntax.Word, text string) {
 		return
 	}
 	at := c.form.FindStringIndex(text)
-	if through := c.expanded(w.Parts); len(through) > 0 {
+	if isAllArguments(w) && !c.shifts {
+		c.mustNotExecute(c.vars[firstPositional], "command", "a value is used as a command")
+	} else if through := c.expanded(w.Parts); len(through) > 0 {
 		c.mustNotExecute(through, "command", "a value is used as a command")
 	} else if at != nil && at[0] == 0 {
 		c.mustNotExecute(values, "command", "a value is used as a command")
