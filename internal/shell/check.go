@@ -296,7 +296,9 @@ func (c *insertion) statement(s *syntax.Stmt, in set) {
 			if here = r.Hdoc; r.Op == syntax.WordHdoc {
 				here = r.Word
 			}
-			in = c.values(here)
+			if in = nil; here != nil { // it is nil if the document is empty
+				in = c.values(here)
+			}
 		case syntax.RdrIn, syntax.RdrInOut:
 			in, here = c.substituted(r.Word), nil
 		case syntax.DplIn, syntax.DplOut:

@@ -127,7 +127,7 @@ func TestInsertAcceptsData(t *testing.T) {
 		`out="@"; eval "$(ssh-agent)"; echo "$out"`, `x=$(echo "@" | wc -l); echo $((x + 1))`, `read -p "@" x`,
 		`echo "@" | xargs -n 1 echo`, `echo "@" | xargs sh -c 'echo "$1"' sh`, `OUT_DIR=@; SRC="@"; export GOAL=@`,
 		"retry() { for i in 1 2; do \"$\a\" && return; done; }; retry curl -d \"@\" x", `f() { echo "$1"; }; f "@"`,
-		`./run-@.sh`, `bin/@ x`, `case "@" in x) ;; esac`, `[[ "@" == x ]]`, `TEXT="@" awk 'BEGIN { print 1 }'`,
+		"sh <<E\nE\necho @", "cat <<''\n\necho @\n", `./run-@.sh`, `bin/@ x`, `case "@" in x) ;; esac`, `[[ "@" == x ]]`, `TEXT="@" awk 'BEGIN { print 1 }'`,
 	} {
 		if _, err := shell.Insert("bash", split(command, shell.Value{Unknown: true})); err != nil {
 			t.Errorf("%s: %v", command, err)
@@ -221,7 +221,7 @@ func TestGuardedVariables(t *testing.T) {
 // FuzzInsert checks that the text of a value never becomes part of a command.
 func FuzzInsert(f *testing.F) {
 	for _, one := range []string{
-		`"@"`, `'@'`, "<<E\n@\nE\n", "<<'E'\n@\nE\n", "$((@))", "`@`", "# @", `\@`, `$'@'`, "${x:-@}", "[[ @ -gt 1 ]]",
+		"<<''\n\n@\nF\n", `"@"`, `'@'`, "<<E\n@\nE\n", "<<'E'\n@\nE\n", "$((@))", "`@`", "# @", `\@`, `$'@'`, "${x:-@}", "[[ @ -gt 1 ]]",
 		"x <<-'E' <<F\n@\n\tE\n@\nF\n", "$(case @ in a) '@';; esac)", "echo \"`echo \\\"@\\\" \\`echo '@'\\``\"",
 		"a[@]=1; a=([@]=@ '@')", "declare -A m; m[@]='@'", "echo ${x:@} ${x#'@'} \"${x/'@'/@}\" ${x[@]}", "((@))",
 		"echo $'\\@ @\\'' $\"@\" $@", "f() { x '@'; }; function g { x \"@\"; }", "sh -c \"echo ^\" @", "echo {1..@}",
