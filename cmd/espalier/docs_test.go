@@ -9,6 +9,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -693,5 +694,44 @@ func TestDemo(t *testing.T) {
 	}
 	if picture, err := os.ReadFile(filepath.Join(dir, "bin", "contract-review.svg")); err != nil || !strings.Contains(string(picture), "<svg") {
 		t.Errorf("%v\n%s", err, picture)
+	}
+}
+
+// Every claim of the security page names tests and scripts that exist.
+func TestDocsSecurityNamesTests(t *testing.T) {
+	page, err := os.ReadFile("../../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	err = filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(string(raw), -1) {
+			known[m[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(string(page), -1)
+	for _, m := range named {
+		if !known[m[1]] {
+			t.Errorf("there is no test %s", m[1])
+		}
+	}
+	scripts := regexp.MustCompile("scripts? `(\\w+)`(?: and `(\\w+)`)?").FindAllStringSubmatch(string(page), -1)
+	for _, m := range scripts {
+		for _, name := range m[1:] {
+			if _, err := os.Stat("../../testdata/script/" + name + ".txtar"); name != "" && err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if len(named) < 30 || len(scripts) < 5 {
+		t.Errorf("the page names %d tests and %d scripts", len(named), len(scripts))
 	}
 }

@@ -28,7 +28,8 @@ var layers = map[string][]string{
 	// When cron expressions fire: shown now, acted upon by the server.
 	"internal/schedule": {},
 	"internal/diag":     {"internal/source"},
-	"internal/expr":     {"internal/diag"},
+	"internal/expr":     {"internal/diag", "internal/shell"},
+	"internal/shell":    {},
 	// Programs and facts are written and read in one way.
 	"internal/jsonfast": {},
 	"internal/ir":       {"internal/expr", "internal/jsonfast"},

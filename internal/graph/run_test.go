@@ -6,6 +6,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
 )
 
 // After a person rewinds the run to its first step, the back edge of the workflow is not marked

@@ -193,6 +193,7 @@ func (m *Models) agent(c *cli) (*cliagent.Agent, error) {
 	a := &cliagent.Agent{
 		Name: c.name, Dialect: c.dialect(first), Program: path, Dir: m.root,
 		Env: func(ctx context.Context) ([]string, error) { return m.cliEnv(ctx, c) }, Timeout: cliMinutes * time.Minute,
+		Limits: m.config.Commands.Or(process.DefaultLimits),
 	}
 	if c.known.speaks != config.PlainText {
 		a.First = first

@@ -79,7 +79,8 @@ const serversFolder = "servers"
 
 // server makes one of what is written about it.
 func (t *Tools) server(name string, is config.Server) (*mcp.Server, error) {
-	c := mcp.Config{Name: name, Dir: t.root, Guard: t.guard, Timeout: is.Timeout}
+	c := mcp.Config{Name: name, Dir: t.root, Guard: t.guard, Timeout: is.Timeout, Limits: t.limits}
+	c.Limits.CPU = 0 // it serves many calls
 	for _, word := range is.Command {
 		expanded, err := config.Expand(word.Value, t.getenv)
 		if err != nil {

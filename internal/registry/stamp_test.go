@@ -26,3 +26,26 @@ func TestG14StampsAreUnique(t *testing.T) {
 		t.Error("a folder outside of the project")
 	}
 }
+
+// A link in the project does not lead the folder of a run's outputs out of it, or into configuration.
+func TestStampStaysInTheProject(t *testing.T) {
+	root, outside := t.TempDir(), t.TempDir()
+	for link, target := range map[string]string{"outputs": outside, "hidden": ".git"} {
+		if err := os.Symlink(target, filepath.Join(root, link)); err != nil {
+			t.Skip(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(root, ".git"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"outputs/w", "hidden/w", ".git/w", "outputs"} {
+		if got, ok := builtin.Stamp(root, dir, time.Now()); ok {
+			t.Errorf("%s: %s", dir, got)
+		}
+	}
+	for _, dir := range []string{outside, filepath.Join(root, ".git")} {
+		if made, err := os.ReadDir(dir); err != nil || len(made) > 0 {
+			t.Errorf("%s has %v, %v", dir, made, err)
+		}
+	}
+}

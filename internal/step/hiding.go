@@ -25,6 +25,9 @@ type Hiding struct {
 
 // Run does the task with the values of secrets put back.
 func (h Hiding) Run(ctx context.Context, job *Job) (Result, error) {
+	if job.Simulated {
+		ctx = secret.WithoutAsking(ctx)
+	}
 	inner, err := h.revealed(ctx, job)
 	if err != nil {
 		return Result{}, Errorf(ClassMissing, "%s", h.Secrets.HideText(err.Error()))

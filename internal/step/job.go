@@ -81,6 +81,8 @@ type Job struct {
 	Project string
 	// Sandbox is what confines commands; nil leaves them what the user may do.
 	Sandbox func() (*process.Sandbox, error)
+	// Simulated reports whether nothing real is started.
+	Simulated bool
 	// Limits bounds what the commands of the workflow use of the machine.
 	Limits process.Limits
 	// Sources are the files that the run's workflow was read from.

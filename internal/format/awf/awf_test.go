@@ -440,6 +440,7 @@ func TestReportsIneffectiveAndMisleadingKeys(t *testing.T) {
 		`type: step, command: "{{.workflow.Nmae}}"`:                                                    "AWF011 workflow.Nmae",
 		`type: step, command: x, transitions: [{when: "error.Stat == 1", goto: z}, {goto: z}]`:         "AWF011 error.Stat",
 		`type: step, command: x, retry: {max_attempts: 2, initial_delay: 3}`:                           "AWF015 3",
+		`type: step, command: x, shell: "{{.states.x.Output}}"`:                                        "AWF020 {{.states.x.Output}}",
 		`type: step, command: "eval {{.states.x.Output}}"`:                                             "AWF020 eval {{.states.x.Output}}",
 		`type: step, command: "bash -ec 'echo {{.states.x.Output}}'"`:                                  "AWF020 bash -ec 'echo {{.states.x.Output}}'",
 		`type: step, command: "ssh host ls '{{.states.x.Output}}'"`:                                    "AWF020 ssh host ls '{{.states.x.Output}}'",

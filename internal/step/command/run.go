@@ -18,6 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/jsonfast"
 	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/shell"
 	"github.com/espalier-run/espalier/internal/step"
 )
 
@@ -153,7 +154,14 @@ func (r *runner) prepare(set Settings) (text string, c process.Command, err erro
 		}
 		return filled
 	}
-	dir, shell, file := fill(set.Dir), cmp.Or(fill(set.Shell), userShell()), fill(set.ScriptFile)
+	path := func(template string, parts bool) string {
+		var filled string
+		if err == nil {
+			filled, err = job.FillPath(template, r.values, r.doubts, parts)
+		}
+		return filled
+	}
+	dir, program, file := fill(set.Dir), cmp.Or(path(set.Shell, false), userShell()), path(set.ScriptFile, true)
 	if err != nil {
 		return "", c, err
 	}
@@ -163,12 +171,12 @@ func (r *runner) prepare(set Settings) (text string, c process.Command, err erro
 			return "", c, step.Errorf(step.ClassMissing, "the script of step %q cannot be read: %v", job.Step.ID, err)
 		}
 	}
-	filled, err := r.fill(cmp.Or(set.Command, script), shell, set.Command == "")
+	filled, err := r.fill(cmp.Or(set.Command, script), program, set.Command == "")
 	if err != nil {
 		return "", c, err
 	}
 	text = filled.Read
-	c, err = r.command(filled.Run, shell, set.Command == "")
+	c, err = r.command(filled.Command, program, set.Command == "")
 	if err != nil {
 		return "", c, err
 	}
@@ -199,20 +207,19 @@ func noFolder(job *step.Job, dir string) error {
 	return step.Errorf(step.ClassMissing, "step %q is to run in %s, and there is no such folder", job.Step.ID, dir)
 }
 
-// fill writes a command, or a script for the program that its first line names.
-// What other programs than shells do with a value cannot be known: it stands
-// there as it is, unless it came from outside.
-func (r *runner) fill(template, shell string, script bool) (expr.ShellText, error) {
-	by := expr.Interpreter(template)
-	if !script || by == "" || expr.IsShell(by) {
-		return r.job.FillShell(template, cmp.Or(by, shell), r.values, r.doubts)
+// fill renders a command, or a script for the program in its first line. How programs other than shells read a value
+// is not known: it is inserted as it is if the run is trusted.
+func (r *runner) fill(template, path string, script bool) (expr.ShellText, error) {
+	by := shell.Interpreter(template)
+	if !script || by == "" || shell.IsShell(by) {
+		return r.job.FillShell(template, cmp.Or(by, path), r.values, r.doubts)
 	}
 	if r.job.Untrusted && strings.Contains(template, "{{") {
-		return expr.ShellText{}, step.Errorf(step.ClassInput, "step %q puts values into a script for %s, and nobody vouches for the input of this run; let the script read the variables AWF_INPUT_… instead",
-			r.job.Step.ID, by)
+		return expr.ShellText{}, step.Errorf(step.ClassInput, "step %q inserts values into a script for %s, and the input "+
+			"of this run is not trusted. Read the variables AWF_INPUT_… in the script instead", r.job.Step.ID, by)
 	}
 	text, err := r.job.Fill(template, r.values)
-	return expr.ShellText{Run: text, Read: text}, err
+	return expr.ShellText{Command: shell.Command{Text: text}, Read: text}, err
 }
 
 // mostArgument is how long a command may be to be an argument: systems allow
@@ -223,27 +230,28 @@ const mostArgument = 96 << 10
 // it, with the arguments, may be as little as 1 MiB.
 const mostInputs = 512 << 10
 
-// command hands a text to a shell, or runs it as the script that it is.
-func (r *runner) command(text, shell string, script bool) (process.Command, error) {
+// command passes a text to a shell, or runs it as a script.
+func (r *runner) command(filled shell.Command, path string, script bool) (process.Command, error) {
 	inputs, err := r.inputs()
 	if err != nil {
 		return process.Command{}, err
 	}
 	job := r.job
-	c := process.Command{Dir: r.folder(), Env: environment(job, inputs), Path: shell}
+	text, values := filled.Pass(mostArgument, mostInputs)
+	c := process.Command{Dir: r.folder(), Env: append(environment(job, inputs), values...), Path: path}
 	switch {
 	case script && strings.HasPrefix(text, "#!"):
-		path, err := r.file("script", text)
+		file, err := r.file("script", text)
 		if err != nil {
 			return c, err
 		}
-		c.Path, c.Args = interpreted(text, path, shell)
+		c.Path, c.Args = interpreted(text, file, path)
 	case len(text) > mostArgument:
-		path, err := r.file("command", text)
+		file, err := r.file("command", text)
 		if err != nil {
 			return c, err
 		}
-		c.Args = []string{path}
+		c.Args = []string{file}
 	default:
 		c.Args = []string{"-c", text}
 	}
@@ -288,7 +296,8 @@ func environment(job *step.Job, inputs []string) []string {
 	ours := os.Environ()
 	env := make([]string, 0, len(ours)+4+len(inputs))
 	for _, one := range ours {
-		if !strings.HasPrefix(one, "AWF_INPUT_") && !strings.HasPrefix(one, "TRACEPARENT=") {
+		if !strings.HasPrefix(one, "AWF_INPUT_") && !strings.HasPrefix(one, "__espalier_") &&
+			!strings.HasPrefix(one, "TRACEPARENT=") {
 			env = append(env, one)
 		}
 	}
@@ -341,26 +350,10 @@ func printed(v any) string {
 	return string(step.JSON(v))
 }
 
-// ownName tells whether an input may be an environment variable of its own
-// name: not one by which other programs are found or changed. Names of
-// variables in small letters are others', but for those that stand there, too.
-func ownName(name string) bool {
-	changes := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
-	return variable().MatchString(name) && !slices.ContainsFunc(guardedPrefixes, changes) && !slices.Contains(guarded, name)
-}
+// ownName reports whether an input may be an environment variable under its own name.
+func ownName(name string) bool { return variable().MatchString(name) && !shell.Guarded(name) }
 
 var variable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
-
-// guarded are variables by which programs are found, or made to do other things.
-var (
-	guardedPrefixes = []string{"LD_", "DYLD_", "BASH_FUNC", "ESPALIER_", "AWF_", "GIT_", "NODE_", "PYTHON", "PERL", "RUBY"}
-	guarded         = []string{
-		"PATH", "HOME", "SHELL", "IFS", "ENV", "BASH_ENV", "CDPATH", "PS4", "PWD", "OLDPWD", "TMPDIR", "TERM", "EDITOR", "VISUAL", "PAGER", "PROMPT_COMMAND",
-		"SHELLOPTS", "BASHOPTS", "ZDOTDIR", "FPATH", "CLASSPATH", "LESSOPEN", "SSH_ASKPASS", "MAKEFLAGS", "GCONV_PATH",
-		"JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
-		"http_proxy", "https_proxy", "all_proxy", "no_proxy", "path", "cdpath", "fpath", // the last three are zsh's
-	}
-)
 
 // userShell is the user's shell if it is one that can be started.
 func userShell() string {

@@ -31,6 +31,8 @@ type Config struct {
 	URL     string
 	// Sandbox confines the program; nil leaves it what the user may do.
 	Sandbox *process.Sandbox
+	// Limits bounds what the program uses of the machine.
+	Limits process.Limits
 	// Secrets finds what the program gets to see of the environment, and the
 	// headers of requests, when the server is started; nil is none.
 	Secrets func(ctx context.Context) (env []string, headers http.Header, err error)
@@ -243,6 +245,7 @@ func (s *Server) asProgram(now *session, env []string) (mcp.Transport, error) {
 	// Not bound to a call: it serves many. Close ends it, and so does our end.
 	now.proc, err = process.Start(context.Background(), process.Command{
 		Path: path, Args: s.Command[1:], Dir: s.Dir, Env: process.Environment(os.Environ(), env...), Sandbox: s.Sandbox,
+		Limits: s.Limits,
 	})
 	if err != nil {
 		return nil, err
