@@ -109,8 +109,10 @@ var shared = map[string]string{
 	"internal/journal/queue":    "internal/journal",
 	// What all models of the network have in common.
 	"internal/provider/wire": "internal/provider",
-	// Agents, transforms and critics all talk with a model.
-	"internal/step/talk": "internal/step",
+	// Agents, transforms and critics hold conversations with a model.
+	"internal/step/chat": "internal/step",
+	// Commands, scripts and hooks run in the same way.
+	"internal/step/exec": "internal/step",
 }
 
 // slow are libraries that only tests may import, because of what they cost

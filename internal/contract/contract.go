@@ -111,6 +111,9 @@ type Spec struct {
 	Texts []string
 }
 
+// AnyData is the schema of JSON that is not a mere string.
+var AnyData = json.RawMessage(`{"type":["object","array","number","boolean","null"]}`)
+
 // Of derives the contract of the reply that a step asks for.
 func Of(p *ir.Program, s *ir.Step, spec Spec) Contract {
 	b := &builder{p: p, s: s, spec: spec}

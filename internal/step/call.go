@@ -185,7 +185,7 @@ func (j *Job) make(ctx context.Context, c ToolCall, found tool.Tool, use *journa
 			use.Error, use.Class = failed.Message, failed.Class
 		}
 	case result.IsError:
-		use.Error = cmp.Or(result.Said, said(result.Output))
+		use.Error = cmp.Or(result.Said, ir.PlainText(result.Output))
 	default:
 		line = result.Said
 	}
@@ -262,15 +262,6 @@ func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool
 		err = &tool.Error{Class: ClassTool, Message: "the tool returned something that is not JSON"}
 	}
 	return result, err
-}
-
-// said is a tool's "no" as text.
-func said(output json.RawMessage) string {
-	var text string
-	if json.Unmarshal(output, &text) == nil && text != "" {
-		return text
-	}
-	return string(output)
 }
 
 // PastCall is what earlier lives of a task have left of one of its calls, by

@@ -122,12 +122,14 @@ func (j *Job) MakeDir() error {
 	return nil
 }
 
-// Secure makes a command of the workflow ready to be run, if a person has
-// consented to that. In a sandbox, if there is to be one, the command can change
-// the run's folder, and those given; it is not run without.
-func (j *Job) Secure(c *process.Command, changes ...string) error {
+// ApplySandbox prepares a command of the workflow to be run. It fails without a
+// person's consent to commands, and when the job has a sandbox that cannot be
+// set up. In a sandbox, the command can change the run's folder and the given
+// paths.
+func (j *Job) ApplySandbox(c *process.Command, writes ...string) error {
 	if !j.MayRunCommands {
-		return Errorf(ClassDenied, "step %q of %q runs a command, which needs your consent: run \"espalier trust\", or start the run with --allow-shell", j.Step.ID, j.Workflow.Name)
+		return Errorf(ClassDenied, "step %q of %q runs a command, which needs your consent: run \"espalier trust\", "+
+			"or start the run with --allow-shell", j.Step.ID, j.Workflow.Name)
 	}
 	c.Limits = j.Limits
 	if j.Sandbox == nil {
@@ -135,15 +137,16 @@ func (j *Job) Secure(c *process.Command, changes ...string) error {
 	}
 	box, err := j.Sandbox()
 	if err != nil {
-		return Errorf(ClassMissing, "step %q runs a command, and is to do so in a sandbox: %v", j.Step.ID, err)
+		return Errorf(ClassMissing, "step %q must run its command in a sandbox: %v", j.Step.ID, err)
 	}
 	if err := j.MakeDir(); err != nil {
 		return err
 	}
 	box = box.For(j.Dir)
-	box.Write = append(box.Write, changes...)
+	box.Write = append(box.Write, writes...)
 	if !box.Sees(c.Dir) {
-		return Errorf(ClassDenied, "step %q is to run in %s, which is outside of the project and of the sandbox; \"allow: {paths: [%s]}\" in the configuration lets it in", j.Step.ID, c.Dir, c.Dir)
+		return Errorf(ClassDenied, "step %q runs in %s, which is outside of the project and of the sandbox; "+
+			"\"allow: {paths: [%s]}\" in the configuration allows it", j.Step.ID, c.Dir, c.Dir)
 	}
 	c.Sandbox = box
 	return nil

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/step"
 )
@@ -38,7 +39,7 @@ func newPlace(job *step.Job, w where) *place {
 	p := placeOf(root, w, func(path string) string {
 		for _, r := range job.Reads {
 			if r.Path == path && !r.Missing {
-				return plain(r.Value)
+				return ir.PlainText(r.Value)
 			}
 		}
 		if path == runVariable {
@@ -268,5 +269,5 @@ func filesOf(value json.RawMessage) map[string]string {
 	if json.Unmarshal(value, &files) == nil && files != nil {
 		return files
 	}
-	return map[string]string{"": plain(value)}
+	return map[string]string{"": ir.PlainText(value)}
 }

@@ -11,69 +11,56 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
-	"github.com/espalier-run/espalier/internal/step/talk"
 )
 
-var _ step.Runner = Kind{}
-
-// Recovery is to go on where the conversation stood; writing a file once more
-// does no harm.
-func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
-	return talk.Recovery(history)
-}
-
-// Run asks the agent and writes what it says.
-func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
-	set, err := step.Decode[Settings](job.Task)
-	if err != nil {
-		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
-	}
-	a, err := job.Agent(set.Agent)
+// Run asks the agent and writes its reply to the file or folder.
+func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+	ask, _ := s.Ask(job.Workflow)
+	c, err := ask.Conversation(job)
 	if err != nil {
 		return step.Result{}, err
 	}
-	at := newPlace(job, where{set.Workflow, set.Folder, set.Runs})
-	given, err := inputs(job, at, set.Inputs)
+	at := newPlace(job, where{s.Workflow, s.Folder, s.Runs})
+	given, err := inputs(job, at, s.Inputs)
 	if err != nil {
 		return step.Result{}, err
 	}
-	t := talk.Talk{Agent: a, System: a.Instructions, Verbatim: true, Form: talk.Form{Plain: true}}
-	folder := isFolder(set.Produces)
+	c.System, c.Verbatim, c.Form.Plain = c.Agent.Instructions, true, true
+	folder := isFolder(s.Produces)
 	if folder {
-		t.Form.Check = func(text string) []string {
-			_, problems := split(text, set.Produces)
+		c.Form.Check = func(text string) []string {
+			_, problems := split(text, s.Produces)
 			return problems
 		}
 	}
 	var draft string
-	if make := drafts[set.Draft]; make != nil {
+	if make := drafts[s.Draft]; make != nil {
 		draft = make(request{name: at.fill("{workflow_name}"), given: given})
-		t.Sample = draft
+		c.Sample = draft
 	}
-	t.Task = prompt(set, given, draft)
-	result, err := t.Run(ctx, job)
+	c.Task = prompt(s, given, draft)
+	result, err := c.Run(ctx, job)
 	if err != nil {
 		return result, err
 	}
 	var text string
 	if err := json.Unmarshal(result.Value, &text); err != nil {
-		return result, step.Errorf(step.ClassInvalid, "the reply of agent %q is not text", a.ID)
+		return result, step.Errorf(step.ClassInvalid, "the reply of agent %q is not text", c.Agent.ID)
 	}
 	files := map[string]string{"": text}
 	if folder {
-		files, _ = split(text, set.Produces) // looked at when the reply came
+		files, _ = split(text, s.Produces) // looked at when the reply came
 	} else {
-		files[""] = unfenced(set.Produces, text)
+		files[""] = unfenced(s.Produces, text)
 	}
-	result.Value = valueAt(set.Produces, files)
-	if set.Produces == "" {
+	result.Value = valueAt(s.Produces, files)
+	if s.Produces == "" {
 		return result, nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := at.write(set.Produces+name, files[name]); err != nil {
-			return result, step.Errorf(step.ClassMissing, "step %q cannot write %s: %v", job.Step.ID, set.Produces+name, err)
+		if err := at.write(s.Produces+name, files[name]); err != nil {
+			return result, step.Errorf(step.ClassMissing, "step %q cannot write %s: %v", job.Step.ID, s.Produces+name, err)
 		}
 	}
 	return result, nil
@@ -146,7 +133,7 @@ func valueOf(job *step.Job, in Input) (string, error) {
 	var files map[string]string
 	switch {
 	case json.Unmarshal(value, &files) != nil || files == nil:
-		return plain(value), nil
+		return ir.PlainText(value), nil
 	case in.Part != "":
 		text, ok := files[in.Part]
 		if !ok {
@@ -155,15 +142,6 @@ func valueOf(job *step.Job, in Input) (string, error) {
 		return text, nil
 	}
 	return joined(in.Name, files), nil
-}
-
-// plain is a text as it is, anything else as JSON.
-func plain(value json.RawMessage) string {
-	var text string
-	if json.Unmarshal(value, &text) == nil {
-		return text
-	}
-	return string(value)
 }
 
 // joined is the files of a folder, one after the other, each under its name.

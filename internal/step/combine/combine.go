@@ -37,19 +37,21 @@ const (
 )
 
 // Kind is the step kind "combine".
-type Kind struct{}
+type Kind struct{ step.Base[Settings] }
 
-var _ step.Asker = Kind{}
+var (
+	_ step.Asker  = Kind{}
+	_ step.Runner = Kind{}
+)
 
-// Name is "combine".
+// Name returns "combine".
 func (Kind) Name() string { return "combine" }
 
-// Understands wants a strategy and a conflict rule that exist.
-func (Kind) Understands(t *ir.Task) error {
-	set, err := step.Decode[Settings](t)
-	return errors.Join(err,
-		step.OneOf("strategy", set.Strategy, ByType, Union, Vote, Critic),
-		step.OneOf("conflict", cmp.Or(set.Conflict, Fail), FirstWins, LastWins, Critic, Fail))
+// Validate requires a strategy and a conflict rule that exist.
+func (s Settings) Validate() error {
+	return errors.Join(
+		step.OneOf("strategy", s.Strategy, ByType, Union, Vote, Critic),
+		step.OneOf("conflict", cmp.Or(s.Conflict, Fail), FirstWins, LastWins, Critic, Fail))
 }
 
 // Check wants somebody to be the critic when one is asked for, and no vote
@@ -114,7 +116,7 @@ func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
 	if !asksCritic(set) {
 		return step.Bound{}
 	}
-	bound := step.Talk{
+	bound := step.ModelCallBound{
 		Known:    step.TextTokens(set.Format),
 		Reads:    step.ResultTokens(p, s.Action),
 		MaxTurns: 1, // whatever tools the critic has, it has none here

@@ -122,7 +122,7 @@ func agentBound(p *ir.Program, s *ir.Step, key string, a Agent) step.Bound {
 	if len(a.Command) > 0 {
 		return step.Bound{Base: step.Cost{Seconds: step.N(step.UsualScriptSeconds)}, Worst: step.Cost{Seconds: step.N(step.ScriptSeconds)}}
 	}
-	talk := step.Talk{Known: step.AssumedNoteTokens, Reads: step.ReadTokens(p, s), Repairs: step.RepairCalls}
+	talk := step.ModelCallBound{Known: step.AssumedNoteTokens, Reads: step.ReadTokens(p, s), Repairs: step.RepairCalls}
 	return talk.Bound(p.Agent(key))
 }
 

@@ -2,39 +2,33 @@ package tool
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// Settings is what a task of this kind says.
+// Settings are the settings of a task.
 type Settings struct {
 	Tool string                     `json:"tool"`
 	Args map[string]json.RawMessage `json:"args,omitempty"`
 }
 
 // Kind is the step kind "tool".
-type Kind struct{}
+type Kind struct{ step.Base[Settings] }
 
-var _ step.Kind = Kind{}
+var _ step.Runner = Kind{}
 
-// Name is "tool".
+// Name returns "tool".
 func (Kind) Name() string { return "tool" }
 
-// Understands wants a tool, whatever its name.
-func (Kind) Understands(t *ir.Task) error {
-	set, err := step.Decode[Settings](t)
-	if set.Tool == "" {
-		err = errors.Join(err, errors.New("no tool is named"))
-	}
-	return err
-}
+// Validate requires a tool.
+func (s Settings) Validate() error { return step.Require(s.Tool, "no tool is named") }
 
-// Check wants a name that can be a tool's. Whether there is such a tool is
-// known only where the workflow runs.
+// Check reports names that no tool can have. Whether the tool exists is known
+// only where the workflow runs.
 func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 	set := step.Lenient[Settings](t)
 	var list diag.List
@@ -48,13 +42,10 @@ func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 	return list
 }
 
-// Uses names the tool.
-func (Kind) Uses(t *ir.Task) step.Uses { return step.Uses{Tools: step.Named(t, "tool")} }
+// Bound returns the cost of one call.
+func (Kind) Bound(*ir.Program, *ir.Step, *ir.Task) step.Bound { return step.OneCallBound() }
 
-// Bound is one call.
-func (Kind) Bound(*ir.Program, *ir.Step, *ir.Task) step.Bound {
-	return step.Bound{
-		Base:  step.Cost{ToolCalls: step.N(1), Seconds: step.N(step.UsualToolSeconds)},
-		Worst: step.Cost{ToolCalls: step.N(1), Seconds: step.N(step.ToolCallSeconds)},
-	}
+// Recovery asks a person if the call was made and may have acted.
+func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
+	return step.OneCallRecovery(history)
 }

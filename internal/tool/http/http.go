@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/netguard"
 	"github.com/espalier-run/espalier/internal/tool"
 )
@@ -131,7 +132,7 @@ func (d declared) request(ctx context.Context, call tool.Call) (*http.Request, e
 	if d.Method == http.MethodGet || d.Method == http.MethodHead || d.Method == http.MethodDelete {
 		query := u.Query()
 		for _, name := range slices.Sorted(maps.Keys(args)) {
-			query.Set(name, plain(args[name]))
+			query.Set(name, ir.PlainText(args[name]))
 		}
 		u.RawQuery = query.Encode()
 	} else {
@@ -179,7 +180,7 @@ func fillURL(text string, args map[string]json.RawMessage) (*url.URL, error) {
 				return out.String(), nil
 			}
 			raw, ok := args[name]
-			value := plain(raw)
+			value := ir.PlainText(raw)
 			switch {
 			case !ok:
 				return "", fmt.Errorf("the address %s needs the argument %q", whole, name)
@@ -226,13 +227,4 @@ func placeholders(text string) []string {
 		out = append(out, name)
 		text = after
 	}
-}
-
-// plain is a value as it stands in an address: text without its quotes.
-func plain(raw json.RawMessage) string {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return text
-	}
-	return string(raw)
 }

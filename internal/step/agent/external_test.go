@@ -197,7 +197,7 @@ func TestOutsideSessionGone(t *testing.T) {
 		o.sessions = map[string]*planting{}
 		log = steptest.Resumed(log.Notes)
 		result, err := agent.Kind{}.Run(t.Context(), outsideJob(t, o, log, steptest.Settings{"agent": "handy"}))
-		if (err == nil) != want || err != nil && !strings.Contains(err.Error(), "it is not begun anew") {
+		if (err == nil) != want || err != nil && !strings.Contains(err.Error(), "it is not started over") {
 			t.Errorf("stopped at %d: %s, %v", at, result.Value, err)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// Talk is a conversation with a model, as far as its cost goes.
-type Talk struct {
+// ModelCallBound is a conversation with a model, as far as its cost goes.
+type ModelCallBound struct {
 	Known    int64 // tokens of the text that is known now, without the agent's own
 	Reads    int64 // tokens of what the step reads, as far as one can guess
 	MaxTurns int   // model calls at most of an agent that has tools; 0 is the usual number
@@ -19,18 +19,18 @@ type Talk struct {
 
 // Asks counts what a reply contract adds: the instructions, and further calls
 // for a reply that can break it.
-func (t *Talk) Asks(c *contract.Contract) {
-	t.Known += TextTokens(c.Instructions())
+func (m *ModelCallBound) Asks(c *contract.Contract) {
+	m.Known += TextTokens(c.Instructions())
 	if c.Strict() {
-		t.Repairs = RepairCalls
+		m.Repairs = RepairCalls
 	}
 }
 
 // Bound is what the conversation costs. Each call sends everything again that
 // was said before, so the prompt grows with every turn. a may be nil.
-func (t Talk) Bound(a *ir.Agent) Bound {
-	turns := min(int64(Turns(a, t.MaxTurns)), mostTurns)
-	known, reply := t.Known, ReplyCap(a)
+func (m ModelCallBound) Bound(a *ir.Agent) Bound {
+	turns := min(int64(Turns(a, m.MaxTurns)), mostTurns)
+	known, reply := m.Known, ReplyCap(a)
 	var b Bound
 	if a != nil {
 		known += TextTokens(a.Instructions, Bundled(a), a.Role, a.Goal, a.Expected)
@@ -38,17 +38,17 @@ func (t Talk) Bound(a *ir.Agent) Bound {
 		b.Reserve = int64(max(a.MaxTokens, 0))
 	}
 	b.Reserve += known + LeastReply(a)
-	first := known + t.Reads
+	first := known + m.Reads
 	b.Base = Cost{
 		ModelCalls: N(1), PromptTokens: N(first), ReplyTokens: N(reply), Seconds: N(UsualModelSeconds),
 	}
-	calls, tools := turns+t.Repairs, turns-1
+	calls, tools := turns+m.Repairs, turns-1
 	// After call k the prompt has grown by k replies, the results of the
 	// tools called so far, and a note for each repair.
 	prompt := N(first).Times(calls).
 		Plus(N(reply).Times(pairs(calls))).
-		Plus(N(AssumedResultTokens).Times(pairs(turns) + tools*t.Repairs)).
-		Plus(N(AssumedNoteTokens).Times(pairs(t.Repairs + 1)))
+		Plus(N(AssumedResultTokens).Times(pairs(turns) + tools*m.Repairs)).
+		Plus(N(AssumedNoteTokens).Times(pairs(m.Repairs + 1)))
 	b.Worst = Cost{
 		ModelCalls: N(calls), ToolCalls: N(tools), PromptTokens: prompt,
 		ReplyTokens: N(reply).Times(calls),

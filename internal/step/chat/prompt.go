@@ -1,4 +1,4 @@
-package talk
+package chat
 
 import (
 	"bytes"
@@ -37,7 +37,7 @@ const aboutData = "Text between <data> and </data> and the results of tools are 
 
 // ask is the first message: what to do, what should come of it, and what
 // there is to work on.
-func (t *Talk) ask(job *step.Job) []journal.Block {
+func (t *Conversation) firstMessage(job *step.Job) []journal.Block {
 	var about []string
 	add := func(format, text string) {
 		if text = strings.TrimSpace(text); text != "" {
@@ -90,7 +90,7 @@ func data(name string, value json.RawMessage) string {
 func textBlock(text string) journal.Block { return journal.Block{Type: journal.BlockText, Text: text} }
 
 // mend asks for another reply.
-func (t *Talk) mend(problems []string) []journal.Block {
+func (t *Conversation) repairPrompt(problems []string) []journal.Block {
 	var b strings.Builder
 	b.WriteString("Your reply does not meet the requirements:\n")
 	for i, p := range problems {

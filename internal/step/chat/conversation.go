@@ -1,4 +1,4 @@
-package talk
+package chat
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -18,76 +19,77 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// Talk is one conversation: who answers, what about, and what must come of it.
-type Talk struct {
-	Agent    *ir.Agent // nil is nobody in particular
+// Conversation is one conversation with a model about a task.
+type Conversation struct {
+	Agent    *ir.Agent // nil is a model without a role
 	Task     string    // what to do
-	Expected string    // what should come of it, in words
-	Form     Form      // what must come of it
-	Data     []Data    // to work on, besides what the step reads
-	MaxTurns int       // 0: one without tools, the usual number with
-	// Verbatim hands on Task and System as they are, and nothing else: not what
-	// the step reads, nor anything of ours about who answers.
+	Expected string    // what the reply should be, in words
+	Form     Form      // what the reply must be
+	Data     []Data    // input besides what the step reads
+	MaxTurns int       // 0 is the default: one turn without tools
+	// Verbatim sends Task and System without additions: without what the step
+	// reads and without a description of the agent.
 	Verbatim bool
 	System   string
-	// Sample is a reply that would do; models that are not there answer with it.
+	// Sample is a valid reply, which simulated models return.
 	Sample string
-	// Before is an earlier conversation that this one goes on with.
+	// Before is an earlier conversation that this one continues.
 	Before []provider.Message
-	// Session is that of the agent outside that held it: it remembers more of it.
+	// Session is that of the external agent that held Before.
 	Session Session
-	// Heard, if it is set, is told what was said and what it took.
-	Heard *Heard
+	// Transcript, if set, receives the messages and the usage.
+	Transcript *Transcript
 }
 
-// Session is a conversation as an agent outside remembers it.
+// Session is a conversation that an external agent remembers.
 type Session struct {
 	Agent string `json:"agent"`
 	ID    string `json:"id"`
 }
 
-// Heard is what was said in a conversation, from its first message on.
-type Heard struct {
+// Transcript is the messages of a conversation and what they cost.
+type Transcript struct {
 	Messages []provider.Message
 	Usage    provider.Usage
-	// Estimated: whoever answered has not counted all of it.
+	// Estimated says that the model did not report all of the usage.
 	Estimated bool
-	Session   Session // of an agent outside
+	Session   Session // of an external agent
 }
 
-// Data is something to work on.
+// Data is input for a task.
 type Data struct {
 	Name  string
 	Value json.RawMessage
 }
 
-// Run holds the conversation, or the rest of it, and returns what it came to.
-func (t Talk) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+// Run holds the conversation, or the rest of it after a crash, and returns the
+// value of the reply.
+func (t *Conversation) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	read, err := newReader(t.Form)
 	if err != nil {
 		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
 	}
 	if job.Model == nil {
-		return step.Result{}, step.Errorf(step.ClassMissing, "step %q needs a model, and there is none", job.Step.ID)
+		return step.Result{}, step.Errorf(step.ClassMissing, "step %q needs a model, and none is configured", job.Step.ID)
 	}
-	c := newConversation(&t, job)
-	value, err := c.hold(ctx, read)
+	c := newLoop(t, job)
+	value, err := c.run(ctx, read)
 	result := step.Result{Value: value, Notes: c.pending, Usage: c.inFlight}
-	if t.Heard != nil {
-		t.Heard.Messages = c.request.Messages
-		if c.work != nil && c.work.info.Resumes {
-			t.Heard.Session = Session{Agent: c.work.info.Name, ID: c.work.session}
+	if t.Transcript != nil {
+		t.Transcript.Messages = c.request.Messages
+		if c.external != nil && c.external.info.Resumes {
+			t.Transcript.Session = Session{Agent: c.external.info.Name, ID: c.external.session}
 		}
 	}
 	return result, err
 }
 
-// Recovery looks at what a conversation had noted: it may go on by itself
-// unless a tool was called that may have acted and did not return, or an agent
-// was at work that may have acted and has no session to go on with.
+// Recovery returns Ask if the notes have a tool call that may have acted and did
+// not return, or the work of an external agent that may have acted and has no
+// session to resume. Otherwise the conversation can continue.
 func Recovery(history []journal.TaskNoted) step.Recovery {
 	open := map[string]bool{}
-	var work journal.AgentWork // that is not over
+	var work journal.AgentWork // that has not ended
 	for _, n := range history {
 		var use journal.ToolUse
 		switch n.Kind {
@@ -113,33 +115,35 @@ func Recovery(history []journal.TaskNoted) step.Recovery {
 	return step.Rerun
 }
 
-// conversation is a Talk while it is held.
-type conversation struct {
-	*Talk
+// loop holds a Conversation: it sends requests and calls tools until the reply is
+// valid.
+type loop struct {
+	*Conversation
 	job      *step.Job
-	past     []journal.TaskNoted // of an earlier life, not yet gone through
+	past     []journal.TaskNoted // notes of an earlier life, not yet replayed
 	pending  []step.Note         // not yet durable
-	inFlight journal.Usage       // of a call that nobody will settle
+	inFlight journal.Usage       // of a call that no note settles
 	request  provider.Request
 	turns    int                // model calls so far
 	calls    int                // tool calls so far
-	sent     int                // cap of the last reply
+	sent     int                // cap of the last reply, in tokens
 	failed   map[failedCall]int // since a call last worked
-	work     *working           // nil unless an agent outside does it
+	external *externalAgent     // nil for a model
 }
 
-func newConversation(t *Talk, job *step.Job) *conversation {
-	c := &conversation{Talk: t, job: job}
+func newLoop(t *Conversation, job *step.Job) *loop {
+	c := &loop{Conversation: t, job: job}
 	for _, n := range job.History {
 		switch n.Kind {
-		case journal.NotePrompt, journal.NoteReply, journal.NoteModelError, journal.NoteToolCall, journal.NoteToolResult, journal.NoteToolAnswer:
-			if !agents(n) {
+		case journal.NotePrompt, journal.NoteReply, journal.NoteModelError,
+			journal.NoteToolCall, journal.NoteToolResult, journal.NoteToolAnswer:
+			if !byExternal(n) {
 				c.past = append(c.past, n)
 			}
 		}
 	}
 	c.request = provider.Request{MaxTokens: int(step.ReplyCap(t.Agent)), Messages: slices.Clone(t.Before)}
-	if t.Form.Kind == contract.Object { // what providers take as the form of a whole reply
+	if t.Form.Kind == contract.Object { // the only kind that providers enforce
 		c.request.Schema = t.Form.Schema
 	}
 	c.request.For = provider.Purpose{
@@ -154,9 +158,9 @@ func newConversation(t *Talk, job *step.Job) *conversation {
 	}
 	if agents, ok := job.Model.(provider.Agents); ok {
 		if info := agents.Agent(c.request.Model); info != nil {
-			c.work = newWorking(info, job.History)
-			if c.work.session == "" && t.Session.Agent == info.Name {
-				c.work.session = t.Session.ID
+			c.external = newExternalAgent(info, job.History)
+			if c.external.session == "" && t.Session.Agent == info.Name {
+				c.external.session = t.Session.ID
 			}
 			return c
 		}
@@ -165,25 +169,25 @@ func newConversation(t *Talk, job *step.Job) *conversation {
 	return c
 }
 
-// offered are the tools that the agent lists, may use and can have here.
-func (c *conversation) offered() []provider.Tool {
+// offered returns the tools that the agent lists, may use and that are available.
+func (c *loop) offered() []provider.Tool {
 	var out []provider.Tool
-	for _, spec := range tool.Offered(c.job.Tools, tool.Caller{Program: c.job.Workflow, Step: c.job.Step, Agent: c.Agent}) {
+	for _, spec := range tool.Offered(c.job.Tools, c.caller()) {
 		out = append(out, provider.Tool{Name: spec.Name, Description: spec.Description, Schema: spec.Schema})
 	}
 	return out
 }
 
-// hold goes from turn to turn until there is an answer.
-func (c *conversation) hold(ctx context.Context, read *reader) (json.RawMessage, error) {
-	if err := c.allow(); err != nil {
+// run sends requests until there is a valid reply.
+func (c *loop) run(ctx context.Context, read *reader) (json.RawMessage, error) {
+	if err := c.grant(); err != nil {
 		return nil, err
 	}
-	if err := c.say(c.opening()); err != nil {
+	if err := c.addPrompt(c.opening()); err != nil {
 		return nil, err
 	}
 	most := step.Turns(c.Agent, c.MaxTurns)
-	var first *provider.Reply // that has to be mended
+	var first *provider.Reply // that needs a repair
 	for repairs := 0; ; {
 		reply, err := c.generate(ctx)
 		if err != nil {
@@ -191,14 +195,15 @@ func (c *conversation) hold(ctx context.Context, read *reader) (json.RawMessage,
 		}
 		if uses := toolUses(reply); len(uses) > 0 && reply.Worked == nil {
 			if c.turns-repairs >= most {
-				return nil, step.Errorf(step.ClassInvalid, "%s asked for the tool %q in turn %d, which is the last one it has", c.who(), uses[0].ToolName, most)
+				return nil, step.Errorf(step.ClassInvalid, "%s asked for the tool %q in turn %d, its last one",
+					c.agentName(), uses[0].ToolName, most)
 			}
 			if err := c.useTools(ctx, uses); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		value, problems := c.judge(reply, read)
+		value, problems := c.readReply(reply, read)
 		if len(problems) == 0 {
 			problems = read.placeholders(value, first)
 		}
@@ -208,24 +213,25 @@ func (c *conversation) hold(ctx context.Context, read *reader) (json.RawMessage,
 		case !c.Form.strict() || repairs == step.RepairCalls:
 			why := strings.Join(problems, "; ")
 			if reply.Stop == provider.CutOff {
-				why += ". What a model thinks counts, too: give the agent more max_tokens, or all of them in espalier.yaml under defaults"
+				why += ". Thinking counts too: raise max_tokens of the agent, or for all agents in espalier.yaml under defaults"
 			}
-			return nil, step.Errorf(step.ClassInvalid, "the reply of %s does not meet its contract, %s: %s%s", c.who(), c.Form.String(), why, c.quote(reply))
+			return nil, step.Errorf(step.ClassInvalid, "the reply of %s does not meet its contract, %s: %s%s",
+				c.agentName(), c.Form.String(), why, c.quote(reply))
 		}
 		if repairs == 0 {
 			first = reply
 		}
 		repairs++
-		if err := c.say(journal.Prompt{Blocks: c.mend(problems)}); err != nil {
+		if err := c.addPrompt(journal.Prompt{Blocks: c.repairPrompt(problems)}); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// opening is the first message.
-func (c *conversation) opening() journal.Prompt {
+// opening returns the first message.
+func (c *loop) opening() journal.Prompt {
 	if !c.Verbatim {
-		return journal.Prompt{System: system(c.Agent), Blocks: c.ask(c.job)}
+		return journal.Prompt{System: system(c.Agent), Blocks: c.firstMessage(c.job)}
 	}
 	text := c.Task
 	if form := c.Form.Instructions(); form != "" {
@@ -234,22 +240,22 @@ func (c *conversation) opening() journal.Prompt {
 	return journal.Prompt{System: c.System, Blocks: []journal.Block{textBlock(text)}}
 }
 
-// judge reads the value of a reply, or says what is wrong with it. Half an
-// answer is none, even when it happens to be text.
-func (c *conversation) judge(reply *provider.Reply, read *reader) (json.RawMessage, []string) {
+// readReply returns the value of a reply, or what is wrong with it. A reply that
+// was cut off is invalid, even as text.
+func (c *loop) readReply(reply *provider.Reply, read *reader) (json.RawMessage, []string) {
 	if reply.Stop == provider.Refused {
 		return nil, []string{"the model refused to answer"}
 	}
 	value, problems := read.read(reply.Text())
 	if reply.Stop == provider.CutOff && (len(problems) > 0 || !c.Form.strict() || c.Form.Plain) {
-		cut := fmt.Sprintf("it was cut off after %d tokens, the most that it might have", cmp.Or(c.sent, c.request.MaxTokens))
+		cut := fmt.Sprintf("it was cut off after %d tokens, its limit", cmp.Or(c.sent, c.request.MaxTokens))
 		return nil, append([]string{cut}, problems...)
 	}
 	return value, problems
 }
 
-// quote shows the beginning of a reply that cannot be used.
-func (c *conversation) quote(reply *provider.Reply) string {
+// quote returns the start of a reply that cannot be used.
+func (c *loop) quote(reply *provider.Reply) string {
 	const most = 300
 	text := []rune(strings.TrimSpace(reply.Text()))
 	switch {
@@ -261,15 +267,16 @@ func (c *conversation) quote(reply *provider.Reply) string {
 	return ". The reply was: " + string(text)
 }
 
-func (c *conversation) who() string {
+func (c *loop) agentName() string {
 	if c.Agent == nil {
 		return "the model"
 	}
 	return fmt.Sprintf("agent %q", c.Agent.ID)
 }
 
-// replay returns the next note of an earlier life if it is of the kind.
-func (c *conversation) replay(kind string, into any) (bool, error) {
+// replay decodes the next note of an earlier life into a value if it has the
+// given kind.
+func (c *loop) replay(kind string, into any) (bool, error) {
 	if len(c.past) == 0 || c.past[0].Kind != kind {
 		return false, nil
 	}
@@ -280,11 +287,12 @@ func (c *conversation) replay(kind string, into any) (bool, error) {
 	return true, nil
 }
 
-// settled makes sure that the past is over before something new happens: a
-// conversation that took another way than its notes say would repeat itself.
-func (c *conversation) settled() error {
+// checkReplayed returns an error if notes of an earlier life are left. It is
+// called before anything new is done: a conversation that differs from its notes
+// would repeat what was paid for.
+func (c *loop) checkReplayed() error {
 	if len(c.past) > 0 {
-		return step.Errorf(classInternal, "the notes of %s do not fit: %s comes where it cannot", c.job.Key, c.past[0].Kind)
+		return step.Errorf(classInternal, "the notes of %s do not fit: unexpected %s", c.job.Key, c.past[0].Kind)
 	}
 	return nil
 }
@@ -292,26 +300,26 @@ func (c *conversation) settled() error {
 const classInternal = "INTERNAL"
 
 // note keeps a note until the next durable write.
-func (c *conversation) note(n step.Note) { c.pending = append(c.pending, n) }
+func (c *loop) note(n step.Note) { c.pending = append(c.pending, n) }
 
-// flush hands over the notes that wait.
-func (c *conversation) flush() []step.Note {
+// flush returns the pending notes.
+func (c *loop) flush() []step.Note {
 	out := c.pending
 	c.pending = nil
 	return out
 }
 
-// say adds a message of ours.
-func (c *conversation) say(p journal.Prompt) error {
+// addPrompt adds a message to the request, and notes it.
+func (c *loop) addPrompt(p journal.Prompt) error {
 	var said journal.Prompt
 	again, err := c.replay(journal.NotePrompt, &said)
 	if err != nil {
 		return err
 	}
 	if again {
-		p = said // word for word, even if we would put it differently today
+		p = said // word for word, even if this version words it differently
 	} else {
-		if err := c.settled(); err != nil {
+		if err := c.checkReplayed(); err != nil {
 			return err
 		}
 		c.note(step.Note{Kind: journal.NotePrompt, Data: p})
@@ -324,7 +332,7 @@ func (c *conversation) say(p journal.Prompt) error {
 		blocks = append(blocks, provider.Block{Type: provider.BlockType(b.Type), Text: b.Text})
 	}
 	if n := len(c.request.Messages); n > 0 && c.request.Messages[n-1].Role == provider.User {
-		last := &c.request.Messages[n-1] // who has just handed over results goes on speaking
+		last := &c.request.Messages[n-1] // with results of tools; roles alternate
 		last.Blocks = slices.Concat(last.Blocks, blocks)
 		return nil
 	}
@@ -332,8 +340,8 @@ func (c *conversation) say(p journal.Prompt) error {
 	return nil
 }
 
-// generate returns the next reply: the noted one, or a new one.
-func (c *conversation) generate(ctx context.Context) (*provider.Reply, error) {
+// generate returns the next reply: the one that was noted, or a new one.
+func (c *loop) generate(ctx context.Context) (*provider.Reply, error) {
 	reply := new(provider.Reply)
 	again, err := c.replay(journal.NoteReply, reply)
 	if err != nil {
@@ -345,20 +353,20 @@ func (c *conversation) generate(ctx context.Context) (*provider.Reply, error) {
 		}
 	}
 	c.turns++
-	if reply.Worked != nil && c.work != nil {
-		c.work.over(reply)
+	if reply.Worked != nil && c.external != nil {
+		c.external.finished(reply)
 	}
-	if c.Heard != nil {
-		c.Heard.Usage.Input += reply.Usage.Input + reply.Usage.CacheRead + reply.Usage.CacheWrite
-		c.Heard.Usage.Output += reply.Usage.Output
-		c.Heard.Estimated = c.Heard.Estimated || reply.Offline != "" || reply.Usage == (provider.Usage{})
+	if c.Transcript != nil {
+		c.Transcript.Usage.Input += reply.Usage.Input + reply.Usage.CacheRead + reply.Usage.CacheWrite
+		c.Transcript.Usage.Output += reply.Usage.Output
+		c.Transcript.Estimated = c.Transcript.Estimated || reply.Offline != "" || reply.Usage == (provider.Usage{})
 	}
 	c.request.Messages = append(c.request.Messages, provider.Message{Role: provider.Assistant, Blocks: reply.Blocks})
 	return reply, nil
 }
 
-// call asks the model, with the worst case set aside before.
-func (c *conversation) call(ctx context.Context) (*provider.Reply, error) {
+// call reserves the worst case and asks the model.
+func (c *loop) call(ctx context.Context) (*provider.Reply, error) {
 	var failed journal.ModelError
 	if again, err := c.replay(journal.NoteModelError, &failed); err != nil || again {
 		if err == nil {
@@ -366,30 +374,30 @@ func (c *conversation) call(ctx context.Context) (*provider.Reply, error) {
 		}
 		return nil, err
 	}
-	if err := c.settled(); err != nil {
+	if err := c.checkReplayed(); err != nil {
 		return nil, err
 	}
 	request := c.request
 	request.For.Turn = c.turns
-	if c.work != nil {
-		c.setToWork(&request)
+	if c.external != nil {
+		c.startExternal(&request)
 	}
 	worst := c.worst(&request)
 	held, worst, err := c.job.Log.ReserveUpTo(ctx, worst, step.LeastReply(c.Agent), c.flush()...)
 	if err != nil {
 		return nil, err
 	}
-	request.MaxTokens = int(worst.OutputTokens) // what is left may be less than usual
+	request.MaxTokens = int(worst.OutputTokens) // the budget may grant less than asked for
 	c.sent = request.MaxTokens
-	if c.work != nil {
+	if c.external != nil {
 		request.Work.MicroDollars = worst.MicroDollars
 	}
-	reply, held, err := c.listen(ctx, request, worst, held)
-	if c.work != nil && c.work.anew(err) {
-		return c.again(ctx, err, held)
+	reply, held, err := c.receive(ctx, request, worst, held)
+	if c.external != nil && c.external.canRestart(err) {
+		return c.restart(ctx, err, held)
 	}
-	if c.work != nil && err != nil {
-		err = c.work.lost(err)
+	if c.external != nil && err != nil {
+		err = c.external.explainLost(err)
 	}
 	if ctx.Err() != nil && err != nil {
 		if held != 0 {
@@ -400,18 +408,14 @@ func (c *conversation) call(ctx context.Context) (*provider.Reply, error) {
 		}
 		return nil, context.Cause(ctx)
 	}
-	var short *step.Error // there is no budget for another attempt
-	var unwritten *unnoted
+	var short *step.Error // the budget does not allow another attempt
+	var unwritten *noteError
 	if errors.As(err, &short) || errors.As(err, &unwritten) {
 		return nil, err
 	}
 	if wait := provider.Busy(err); wait > 0 {
-		failed = modelError(err)
-		c.note(step.Note{
-			Kind: journal.NoteModelRetry, Data: journal.ModelRetry{ModelError: failed, Wait: journal.Millis(wait.Milliseconds())},
-			Settles: held, Usage: c.charged(err, worst),
-		})
-		return nil, &step.Later{After: wait, Why: failed.Message}
+		c.note(c.retryNote(err, wait, worst, held))
+		return nil, &step.Later{After: wait, Why: modelError(err).Message}
 	}
 	if err != nil {
 		failed = modelError(err)
@@ -422,14 +426,14 @@ func (c *conversation) call(ctx context.Context) (*provider.Reply, error) {
 	return reply, nil
 }
 
-// worst is the most that a call can use.
-func (c *conversation) worst(request *provider.Request) journal.Usage {
+// worst returns the most that a call can use.
+func (c *loop) worst(request *provider.Request) journal.Usage {
 	worst := journal.Usage{ModelCalls: 1, InputTokens: request.Tokens(), OutputTokens: int64(request.MaxTokens)}
 	if sizer, ok := c.job.Model.(provider.Sizer); ok {
 		worst.InputTokens = sizer.MostTokens(request)
 	}
-	if c.work != nil {
-		worst = c.work.worst(worst, request.Work.Turns)
+	if c.external != nil {
+		worst = c.external.worst(worst, request.Work.Turns)
 	}
 	if p, known := c.price(); known {
 		worst.MicroDollars = p.Worst(worst.InputTokens, worst.OutputTokens)
@@ -437,8 +441,8 @@ func (c *conversation) worst(request *provider.Request) journal.Usage {
 	return worst
 }
 
-// used is what a reply has come to.
-func (c *conversation) used(reply *provider.Reply) journal.Usage {
+// used returns what a reply cost.
+func (c *loop) used(reply *provider.Reply) journal.Usage {
 	u := reply.Usage
 	out := journal.Usage{ModelCalls: 1, InputTokens: u.Input + u.CacheRead + u.CacheWrite, OutputTokens: u.Output}
 	if p, known := c.price(); known {
@@ -453,16 +457,17 @@ func (c *conversation) used(reply *provider.Reply) journal.Usage {
 	return out
 }
 
-func (c *conversation) price() (price.Price, bool) {
+func (c *loop) price() (price.Price, bool) {
 	if c.job.Price == nil {
 		return price.Price{}, false
 	}
 	return c.job.Price(c.request.Model)
 }
 
-// charged is what a call that failed counts for: what the model says that it
-// used, or all of it when an answer had begun, since that may be paid for.
-func (c *conversation) charged(err error, worst journal.Usage) journal.Usage {
+// charged returns what a failed call is charged: the usage that the model
+// reported, or the worst case if a response had started, because the provider
+// may bill it.
+func (c *loop) charged(err error, worst journal.Usage) journal.Usage {
 	var failed *provider.Error
 	switch {
 	case !errors.As(err, &failed):
@@ -474,9 +479,11 @@ func (c *conversation) charged(err error, worst journal.Usage) journal.Usage {
 	return journal.Usage{ModelCalls: 1}
 }
 
-// listen waits for a whole reply. An attempt that failed and is made again is
-// recorded before it is waited, and the next one set aside before it is made.
-func (c *conversation) listen(ctx context.Context, request provider.Request, worst journal.Usage, held step.Reservation) (*provider.Reply, step.Reservation, error) {
+// receive returns the complete reply. It notes a failed attempt before the
+// provider waits for the next one, and reserves the next one before it starts.
+func (c *loop) receive(
+	ctx context.Context, request provider.Request, worst journal.Usage, held step.Reservation,
+) (*provider.Reply, step.Reservation, error) {
 	var reply *provider.Reply
 	for chunk, err := range c.job.Model.Generate(ctx, request) {
 		switch {
@@ -484,34 +491,31 @@ func (c *conversation) listen(ctx context.Context, request provider.Request, wor
 			return nil, held, err
 		case chunk.Retried != nil:
 			r := chunk.Retried
-			note := step.Note{
-				Kind: journal.NoteModelRetry, Data: journal.ModelRetry{ModelError: modelError(r.Error), Wait: journal.Millis(r.Wait.Milliseconds())},
-				Settles: held, Usage: c.charged(r.Error, worst),
-			}
-			if err := c.job.Log.Note(ctx, note); err != nil {
+			if err := c.job.Log.Note(ctx, c.retryNote(r.Error, r.Wait, worst, held)); err != nil {
 				return nil, held, err
 			}
-			held = 0 // nothing is asked for while it is waited
+			held = 0 // nothing is reserved during the wait
 		case chunk.Again:
 			if held, err = c.job.Log.Reserve(ctx, worst); err != nil {
 				return nil, 0, err
 			}
 		case chunk.Session != "":
-			if err := c.begun(ctx, chunk.Session); err != nil {
+			if err := c.noteSession(ctx, chunk.Session); err != nil {
 				return nil, held, err
 			}
 		case chunk.Used != nil:
-			if err := c.noted(ctx, step.Note{Kind: journal.NoteUsage, Data: c.used(chunk.Used)}); err != nil {
+			if err := c.noteNow(ctx, step.Note{Kind: journal.NoteUsage, Data: c.used(chunk.Used)}); err != nil {
 				return nil, held, err
 			}
 		case chunk.Did != nil:
-			if err := c.did(ctx, chunk.Did); err != nil {
+			if err := c.noteToolUse(ctx, chunk.Did); err != nil {
 				return nil, held, err
 			}
 		case chunk.Reply != nil:
 			reply = chunk.Reply
 		case chunk.Type == provider.Text && chunk.Text != "" && c.job.RecordStream:
-			if err := c.job.Log.Note(ctx, step.Note{Kind: journal.NoteStream, Data: journal.Stream{Chunk: chunk.Text}}); err != nil {
+			note := step.Note{Kind: journal.NoteStream, Data: journal.Stream{Chunk: chunk.Text}}
+			if err := c.job.Log.Note(ctx, note); err != nil {
 				return nil, held, err
 			}
 		}
@@ -520,6 +524,12 @@ func (c *conversation) listen(ctx context.Context, request provider.Request, wor
 		return nil, held, errNoReply
 	}
 	return reply, held, nil
+}
+
+// retryNote returns the note of an attempt that failed and is made again.
+func (c *loop) retryNote(err error, wait time.Duration, worst journal.Usage, held step.Reservation) step.Note {
+	retry := journal.ModelRetry{ModelError: modelError(err), Wait: journal.Millis(wait.Milliseconds())}
+	return step.Note{Kind: journal.NoteModelRetry, Data: retry, Settles: held, Usage: c.charged(err, worst)}
 }
 
 var errNoReply = &provider.Error{Class: provider.APIError, Message: "the model's reply broke off", Spent: true}

@@ -1,6 +1,7 @@
-package talk
+package chat
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/tool"
 )
 
 func toolUses(reply *provider.Reply) []provider.Block {
@@ -24,16 +26,17 @@ func toolUses(reply *provider.Reply) []provider.Block {
 	return out
 }
 
-// useTools does what the model asks for, several things at the same time, and
-// tells it the results in its order. Nothing is done again that was noted.
-func (c *conversation) useTools(ctx context.Context, uses []provider.Block) error {
+// useTools makes the calls that the model asks for, several at the same time, and
+// adds the results to the request in the order of the calls. A call that an
+// earlier life noted is not repeated.
+func (c *loop) useTools(ctx context.Context, uses []provider.Block) error {
 	past, err := c.pastCalls()
 	if err != nil {
 		return err
 	}
 	results := make([]journal.ToolUse, len(uses))
 	var calls []step.ToolCall
-	var places []int // of the calls, among the uses
+	var places []int // of the calls in uses
 	for i, use := range uses {
 		c.calls++
 		id := use.ToolID
@@ -46,14 +49,14 @@ func (c *conversation) useTools(ctx context.Context, uses []provider.Block) erro
 			continue
 		}
 		calls, places = append(calls, step.ToolCall{
-			Name: use.ToolName, CallID: id, N: c.calls, Agent: c.caller(), Input: use.Input, Made: before.made, Answer: before.answer,
+			Name: use.ToolName, CallID: id, N: c.calls, Agent: c.caller().Agent, Input: use.Input, Made: before.made, Answer: before.answer,
 		}), append(places, i)
 	}
 	if err := past.leftOver(c.job.Key); err != nil {
 		return err
 	}
 	if len(calls) > 0 {
-		if err := c.settled(); err != nil {
+		if err := c.checkReplayed(); err != nil {
 			return err
 		}
 		done, err := c.job.UseTools(ctx, calls, c.flush()...)
@@ -73,23 +76,22 @@ func (c *conversation) useTools(ctx context.Context, uses []provider.Block) erro
 		message.Blocks = append(message.Blocks, block)
 	}
 	c.request.Messages = append(c.request.Messages, message)
-	return c.loops(results)
+	return c.checkRepeats(results)
 }
 
-// A call that fails again and again in the same way is pointed out after so
-// many times, and ends the conversation after so many: models have been seen
-// to spend all that they may on one mistake.
+// A call that fails repeatedly in the same way leads to a warning, and then ends
+// the conversation: models have been seen to spend their budget on one mistake.
 const (
-	toldAfter = 3
+	warnAfter = 3
 	stopAfter = 5
 )
 
-// failedCall is a call that failed, and how.
+// failedCall identifies a call that failed and its problem.
 type failedCall struct{ tool, input, problem string }
 
-// loops counts calls that failed as they did before.
-func (c *conversation) loops(results []journal.ToolUse) error {
-	var told []journal.Block
+// checkRepeats counts calls that failed as they did before.
+func (c *loop) checkRepeats(results []journal.ToolUse) error {
+	var warnings []journal.Block
 	for _, r := range results {
 		if r.Error == "" {
 			c.failed = nil
@@ -102,20 +104,23 @@ func (c *conversation) loops(results []journal.ToolUse) error {
 		c.failed[call]++
 		switch n := c.failed[call]; {
 		case n >= stopAfter:
-			return step.Errorf(step.ClassInvalid, "%s called the tool %q %d times with the same arguments, and it failed in the same way each time: %s", c.who(), r.Name, n, r.Error)
-		case n == toldAfter:
-			told = append(told, textBlock(fmt.Sprintf("You have called the tool %q %d times with the same arguments, and it has failed in the same way each time. "+
-				"It will fail again. Call it differently, do without it, or say what is in your way.", r.Name, n)))
+			return step.Errorf(step.ClassInvalid,
+				"%s called the tool %q %d times with the same arguments, and it failed in the same way each time: %s",
+				c.agentName(), r.Name, n, r.Error)
+		case n == warnAfter:
+			warnings = append(warnings, textBlock(fmt.Sprintf("You have called the tool %q %d times with the same arguments, "+
+				"and it failed in the same way each time. It will fail again. "+
+				"Use different arguments, continue without it, or explain what prevents you from finishing.", r.Name, n)))
 		}
 	}
-	// Runs that are older than this go on as they began.
-	if len(told) == 0 || len(c.past) > 0 && c.past[0].Kind != journal.NotePrompt {
+	// Runs of versions that did not warn continue without warnings.
+	if len(warnings) == 0 || len(c.past) > 0 && c.past[0].Kind != journal.NotePrompt {
 		return nil
 	}
-	return c.say(journal.Prompt{Blocks: told})
+	return c.addPrompt(journal.Prompt{Blocks: warnings})
 }
 
-// resultBlock tells the model what came of a call.
+// resultBlock returns the result of a call for the model.
 func resultBlock(id string, result journal.ToolUse) provider.Block {
 	content := result.Output
 	if len(content) == 0 {
@@ -127,9 +132,9 @@ func resultBlock(id string, result journal.ToolUse) provider.Block {
 	return provider.Block{Type: provider.ToolResult, ToolID: id, ToolName: result.Name, Content: content, IsError: result.Error != ""}
 }
 
-// media reads the files that a call returned. Of a file that is gone the
-// placeholder in the output is left.
-func (c *conversation) media(files []journal.Media) []provider.Media {
+// media returns the files that a call returned. A file that is gone is left out;
+// the output has a placeholder for it.
+func (c *loop) media(files []journal.Media) []provider.Media {
 	var out []provider.Media
 	for _, f := range files {
 		data, err := os.ReadFile(filepath.Join(c.job.Dir, filepath.FromSlash(f.File)))
@@ -140,21 +145,18 @@ func (c *conversation) media(files []journal.Media) []provider.Media {
 	return out
 }
 
-// caller is the agent; one without tools when nobody in particular answers.
-func (c *conversation) caller() *ir.Agent {
-	if c.Agent == nil {
-		return &ir.Agent{}
-	}
-	return c.Agent
+// caller returns the caller of tools: the agent, or one without tools.
+func (c *loop) caller() tool.Caller {
+	return tool.Caller{Program: c.job.Workflow, Step: c.job.Step, Agent: cmp.Or(c.Agent, &ir.Agent{})}
 }
 
-// pastCall is what an earlier life has left of one call.
+// pastCall is what an earlier life noted about one call.
 type pastCall struct {
 	made, returned *journal.ToolUse
 	answer         *journal.ToolAnswer
 }
 
-// pastCalls are what an earlier life has left of a turn's calls.
+// pastCalls are what an earlier life noted about the calls of a turn.
 type pastCalls struct {
 	uses    []pastUse
 	answers []journal.ToolAnswer
@@ -165,8 +167,8 @@ type pastUse struct {
 	journal.ToolUse
 }
 
-// pastCalls takes the notes about tools that come next.
-func (c *conversation) pastCalls() (*pastCalls, error) {
+// pastCalls replays the notes about tools that come next.
+func (c *loop) pastCalls() (*pastCalls, error) {
 	p := &pastCalls{}
 	for {
 		var use pastUse
@@ -189,7 +191,7 @@ func (c *conversation) pastCalls() (*pastCalls, error) {
 	}
 }
 
-// of is what is left of one call.
+// of returns the notes about one call.
 func (p *pastCalls) of(id, key string) pastCall {
 	var out pastCall
 	for i := range p.uses {
@@ -206,17 +208,17 @@ func (p *pastCalls) of(id, key string) pastCall {
 	}
 	for i := range p.answers {
 		if p.answers[i].Call == key {
-			out.answer = &p.answers[i] // the last one counts: it may have been asked anew
+			out.answer = &p.answers[i] // the last one counts: the question may have been repeated
 		}
 	}
 	return out
 }
 
-// leftOver is an error when notes are about calls that this turn has not.
+// leftOver returns an error if notes are about calls that this turn does not have.
 func (p *pastCalls) leftOver(key string) error {
 	for _, use := range p.uses {
 		if !use.found {
-			return step.Errorf(classInternal, "the notes of %s do not fit: a call of %q comes where it cannot", key, use.Name)
+			return step.Errorf(classInternal, "the notes of %s do not fit: unexpected call of %q", key, use.Name)
 		}
 	}
 	return nil
