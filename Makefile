@@ -88,7 +88,7 @@ fix: ## mend what a machine can mend
 SOAK ?= 8m
 
 soak: ## act on runs from many processes at once, with kills and signals
-	$(GO) test ./internal/engine -run 'TestProtocol|TestEveryInterleaving' -count=1 -timeout 1h -rapid.checks=50000 -rapid.nofailfile -protocol.pairs -protocol.depth=6
+	$(GO) test ./internal/engine/embedded -run 'TestProtocol|TestEveryInterleaving' -count=1 -timeout 1h -rapid.checks=50000 -rapid.nofailfile -protocol.pairs -protocol.depth=6
 	$(GO) run ./internal/soak -for $(SOAK)
 
 bench: ## measure validation, start-up, layout and the durable core

@@ -191,8 +191,8 @@ func (s *interleaved) Claim(ctx context.Context, run journal.RunID, me journal.O
 	return claim, err
 }
 
-func (s *interleaved) Post(ctx context.Context, run journal.RunID, m journal.Message) (journal.Owner, error) {
-	owner, err := s.Store.Post(ctx, run, m)
+func (s *interleaved) Enqueue(ctx context.Context, run journal.RunID, m journal.Message) (journal.Owner, error) {
+	owner, err := s.Store.Enqueue(ctx, run, m)
 	s.posted()
 	return owner, err
 }

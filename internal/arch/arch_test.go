@@ -2,6 +2,7 @@ package arch
 
 import (
 	"fmt"
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -61,9 +62,9 @@ var layers = map[string][]string{
 	"internal/format": {"internal/ir", "internal/text", "internal/python"},
 	// What replies must be is a question to the program: models, steps and checks all ask it.
 	"internal/contract": {"internal/ir", "internal/schema"},
-	"internal/tool":     {"internal/protected", "internal/contract", "internal/ir", "internal/schema", "internal/process", "internal/netguard", "internal/canonical"},
+	"internal/tool":     {"internal/protected", "internal/contract", "internal/ir", "internal/journal", "internal/schema", "internal/process", "internal/netguard", "internal/canonical"},
 	// The scripted model reads a file with positions, which speaks for tools too.
-	"internal/provider": {"internal/contract", "internal/ir", "internal/text", "internal/tool", "internal/schema", "internal/process"},
+	"internal/provider": {"internal/contract", "internal/ir", "internal/journal", "internal/text", "internal/tool", "internal/schema", "internal/process"},
 	"internal/step":     {"internal/protected", "internal/contract", "internal/ir", "internal/secret", "internal/provider", "internal/price", "internal/tool", "internal/journal", "internal/schema", "internal/process", "internal/netguard", "internal/python"},
 	"internal/check":    {"internal/ir", "internal/step", "internal/schedule"},
 
@@ -97,6 +98,7 @@ var layers = map[string][]string{
 // builtin imports leaves.
 var seams = []string{
 	"internal/format", "internal/step", "internal/provider", "internal/tool", "internal/journal", "internal/report",
+	"internal/engine",
 }
 
 // shared are folders below a seam that are no implementations of it but what
@@ -278,6 +280,10 @@ func TestObjection(t *testing.T) {
 		{"internal/project", "internal/format", false},
 		{"cmd/espalier", "internal/cli", true},
 		{"internal/plan", "internal/engine", false},
+		{"internal/builtin", "internal/engine/embedded", true},
+		{"internal/engine/embedded", "internal/engine", true},
+		{"internal/engine", "internal/engine/embedded", false},
+		{"internal/cli", "internal/engine/embedded", false},
 		{"internal/journal/sqlite", "internal/journal/queue", true},
 		{"internal/journal/sqlite", "internal/journal/memory", false},
 		{"internal/journal", "internal/journal/queue", false},
@@ -313,6 +319,95 @@ func TestTourNamesEveryPackageOnce(t *testing.T) {
 	}
 	for name := range lines {
 		t.Errorf("docs/architecture.md tells of %s, which is not there", name)
+	}
+}
+
+// formatWords match the names of formats in identifiers and strings.
+var formatWords = regexp.MustCompile(`(?i:awf|agent_?flow|agent_?file|aiflow)|\bnof\b|NOF`)
+
+// agnostic are the packages that work on programs and facts of every format.
+// What a format needs is a property of the program, named for what it does.
+var agnostic = []string{"internal/plan", "internal/engine", "internal/journal", "internal/report", "internal/check"}
+
+// exporters may name a format: they write the records of the reference program
+// of one format. The names of span attributes are those of a specification.
+var exporters = []string{
+	"internal/report/awfaudit", "internal/report/flowtrace", "internal/report/execution",
+	"internal/report/otel/names.go",
+}
+
+// TestNoFormatNamesRightOfTheProgram parses the agnostic packages and rejects
+// identifiers, imports and string literals that name a format. Comments may
+// refer to a specification.
+func TestNoFormatNamesRightOfTheProgram(t *testing.T) {
+	root := moduleRoot(t)
+	for _, pkg := range agnostic {
+		dir := filepath.Join(root, filepath.FromSlash(pkg))
+		err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
+				return err
+			}
+			rel, err := filepath.Rel(root, name)
+			if err != nil {
+				return err
+			}
+			rel = filepath.ToSlash(rel)
+			if slices.Contains(exporters, path.Dir(rel)) || slices.Contains(exporters, rel) {
+				return nil
+			}
+			fset := token.NewFileSet()
+			file, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			for _, found := range formatNames(file) {
+				at := fset.Position(found.Pos())
+				t.Errorf("%s:%d: a format is named here; make it a property of the program", rel, at.Line)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// formatNames returns the identifiers and literals of a file that name a format.
+func formatNames(file *ast.File) (found []ast.Node) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch x := n.(type) {
+		case *ast.Ident:
+			if formatWords.MatchString(x.Name) {
+				found = append(found, x)
+			}
+		case *ast.BasicLit:
+			if x.Kind == token.STRING && formatWords.MatchString(x.Value) {
+				found = append(found, x)
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// The rule itself is tested: a pattern that matches nothing passes, too.
+func TestFormatNamesAreFound(t *testing.T) {
+	for code, want := range map[string]int{
+		`package p; var x = expr.AWFLenient`:           1,
+		`package p; import "a/internal/format/nof"`:    1,
+		`package p; const f = "agentfile"`:             1,
+		`package p; func agentFlowReason() {}`:         1,
+		`package p; var isAIFLOW, isNOF bool`:          2,
+		`package p; var enoFile, reportOffset = 1, 2`:  0,
+		"package p\n// the Agent Flow specification\n": 0,
+	} {
+		file, err := parser.ParseFile(token.NewFileSet(), "p.go", code, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(formatNames(file)); got != want {
+			t.Errorf("%s: found %d names, want %d", code, got, want)
+		}
 	}
 }
 

@@ -40,7 +40,7 @@ func TestEveryCommandIsGuarded(t *testing.T) {
 	for name, settings := range guarded {
 		for how, c := range map[string]struct {
 			change func(*step.Job)
-			class  string // "" lets it run, "-" does well without
+			class  step.Class // "" lets it run, "-" does well without
 		}{
 			"named":      {func(j *step.Job) {}, ""},
 			"no consent": {func(j *step.Job) { j.MayRunCommands = false }, step.ClassDenied},

@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/engine/embedded"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/memory"
 )
@@ -13,15 +14,17 @@ import (
 // InMemory returns an engine that does the work as any other does, over a store
 // that no other process shares: for trying workflows out, with a clock that is
 // not the machine's if need be. Files that steps make go to the disk, below dir.
-func InMemory(dir string, store journal.Store, o RuntimeOptions) *engine.Engine {
+func InMemory(dir string, store journal.Store, o RuntimeOptions) engine.Engine {
 	o = o.complete()
 	if o.Models == nil {
 		o.Models = NewModels(filepath.Dir(dir), o.Config, o.Getenv)
 	}
-	return engine.New(engine.Config{
-		Store: store, Process: alone{journal.Owner(uuid.NewString())}, Kinds: Runners(), CheckOutput: CheckOutput,
-		FillInput: FillInput, Machine: machine(filepath.Dir(dir)),
-		Log: o.Log, Host: newHost(dir, o),
+	return embedded.New(embedded.Config{
+		Store: store, Process: alone{journal.Owner(uuid.NewString())},
+		Config: engine.Config{
+			Kinds: Runners(), CheckOutput: CheckOutput, FillInput: FillInput, Machine: machine(filepath.Dir(dir)),
+			Log: o.Log, Host: newHost(dir, o),
+		},
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/engine/embedded"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/filelock"
@@ -37,7 +38,7 @@ import (
 type Runtime struct {
 	Store   journal.Store
 	Process *owner.Process
-	Engine  *engine.Engine
+	Engine  engine.Engine
 	// Transcripts and Audits write what happened; they follow the journal by
 	// themselves.
 	Transcripts *transcript.Writer
@@ -145,10 +146,12 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 	host := newHost(dir, o)
 	r.models = host.models
 	r.tools = host.tools
-	r.Engine = engine.New(engine.Config{
-		Store: r.observed(store, o), Process: r.Process, Kinds: kinds, Log: o.Log, Machine: machine(filepath.Dir(dir)),
-		CheckOutput: checkOutput(secrets), FillInput: fillInput(secrets), Secrets: secrets,
-		Host: host,
+	r.Engine = embedded.New(embedded.Config{
+		Store: r.observed(store, o), Process: r.Process,
+		Config: engine.Config{
+			Kinds: kinds, Log: o.Log, Machine: machine(filepath.Dir(dir)), Secrets: secrets, Host: host,
+			CheckOutput: checkOutput(secrets), FillInput: fillInput(secrets),
+		},
 	})
 	if err := r.record(); err != nil {
 		return nil, err

@@ -49,7 +49,7 @@ func projectTools(t *testing.T, settings, servers string) *Tools {
 	return tools
 }
 
-func use(t *testing.T, box toolbox, name, input string) (said, class string) {
+func use(t *testing.T, box toolbox, name, input string) (said string, class tool.Class) {
 	t.Helper()
 	found := box.Tool(name)
 	if found == nil {

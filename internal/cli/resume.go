@@ -155,7 +155,7 @@ func anchor(ctx context.Context, r *builtin.Runtime, entry journal.Entry, state 
 	if from == fromCurrent && state.Finished == nil {
 		var answers []plan.Input
 		for _, f := range state.OpenGates() {
-			if f.Gate.Kind == plan.GateDoubt {
+			if f.Gate.Kind == journal.GateInDoubt {
 				answers = append(answers, plan.Decision{Frame: f.Path, Step: f.Step, Answer: plan.AnswerRerun, By: actor("")})
 			}
 		}
@@ -219,7 +219,7 @@ func holds(p *ir.Program, s *ir.Step, name string) bool {
 // What came before a run that goes on from another one is a part of it.
 func mainLine(ctx context.Context, r *builtin.Runtime, id journal.RunID, p *ir.Program) (way []string, failed int, err error) {
 	failed = -1
-	note := func(at journal.Place, outcome string) {
+	note := func(at journal.Place, outcome journal.Outcome) {
 		step := p.Step(ir.Body, at.Step)
 		if at.Frame != "" || step == nil || step.Implied {
 			return
@@ -230,7 +230,7 @@ func mainLine(ctx context.Context, r *builtin.Runtime, id journal.RunID, p *ir.P
 		if len(way) == 0 || way[len(way)-1] != at.Step {
 			way = append(way, at.Step)
 		}
-		if outcome == plan.OutcomeFailed {
+		if outcome == journal.OutcomeFailed {
 			failed = len(way) - 1
 		}
 	}
@@ -480,7 +480,7 @@ func decidedBefore(ctx context.Context, r *builtin.Runtime, id journal.RunID, st
 	if last == nil {
 		return err
 	}
-	answer := map[string]string{plan.OutcomeOK: "approved", plan.OutcomeRejected: "rejected"}[last.Outcome]
+	answer := map[journal.Outcome]string{journal.OutcomeOK: "approved", journal.OutcomeRejected: "rejected"}[last.Outcome]
 	if answer == "" {
 		answer = "settled"
 	}
@@ -761,7 +761,7 @@ func (l *lacking) leave(id journal.RunID) bool {
 func standing(e journal.Entry) string {
 	switch {
 	case e.Status == journal.Finished:
-		return e.Outcome
+		return string(e.Outcome)
 	case e.Status == journal.Sleeping && e.Wake != 0:
 		return fmt.Sprintf("%s until %s (%s)", e.Status, e.Wake.Time().Local().Format(time.DateTime), e.Waiting)
 	case e.Waiting != "" && e.Status != journal.PausedAt:
@@ -788,7 +788,7 @@ func (a *app) takeEdits(ctx context.Context, r *builtin.Runtime, id journal.RunI
 	}
 	edited := false
 	for _, f := range state.OpenGates() {
-		if d.Step != "" && d.Step != f.Step && d.Step != f.Place().Key() || f.Gate.Kind != plan.GatePerson {
+		if d.Step != "" && d.Step != f.Step && d.Step != f.Place().Key() || f.Gate.Kind != journal.GatePerson {
 			continue
 		}
 		shows, _ := state.Shown(program, f)

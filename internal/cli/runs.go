@@ -181,7 +181,7 @@ type status struct {
 // gate is a question that is open, with exactly what it shows.
 type gate struct {
 	Step        string                     `json:"step"`
-	Kind        string                     `json:"kind"`
+	Kind        journal.GateKind           `json:"kind"`
 	Description string                     `json:"description,omitempty"`
 	Event       string                     `json:"event,omitempty"`
 	Key         string                     `json:"key,omitempty"` // of the task in doubt, as the outside world saw it
@@ -246,9 +246,9 @@ func statusOf(state *plan.State, program *plan.Program, entry journal.Entry) sta
 	for _, f := range state.OpenGates() {
 		g := gate{Step: f.Place().Key(), Kind: f.Gate.Kind, Event: f.Gate.Event, Description: state.StepOf(program, f).Description}
 		switch f.Gate.Kind {
-		case plan.GatePerson, plan.GateCall:
+		case journal.GatePerson, journal.GateToolCall:
 			g.Shows, g.Digest = state.Shown(program, f)
-		case plan.GateDoubt:
+		case journal.GateInDoubt:
 			g.Key = string(cmp.Or(entry.Root, entry.ID)) + "/" + f.Work().Key() // as the world outside got it
 		}
 		if f.Due != 0 {
@@ -263,7 +263,7 @@ func (a *app) printStatus(s status) {
 	w := a.stdout
 	fmt.Fprintf(w, "%s  %s\n", a.paint(a.colorOut, a.screen, bold, string(s.ID)), s.Name)
 	fmt.Fprintf(w, "  %s", standing(s.Entry))
-	if s.Reason != "" && s.Outcome == plan.OutcomeOK {
+	if s.Reason != "" && s.Outcome == journal.OutcomeOK {
 		fmt.Fprintf(w, " (%s)", s.Reason) // that of others is in the error
 	}
 	if s.Offline != "" {
@@ -290,8 +290,8 @@ func (a *app) printStatus(s status) {
 	for _, g := range s.Gates {
 		fmt.Fprintln(w)
 		switch g.Kind {
-		case plan.GatePerson, plan.GateCall:
-			if g.Kind == plan.GateCall {
+		case journal.GatePerson, journal.GateToolCall:
+			if g.Kind == journal.GateToolCall {
 				fmt.Fprintf(w, "%s asks for approval of one call of a tool, with exactly these arguments\n", g.Step)
 			} else {
 				fmt.Fprintf(w, "%s asks for approval: %s\n", g.Step, g.Description)
@@ -304,9 +304,9 @@ func (a *app) printStatus(s status) {
 				fmt.Fprintf(w, "  until %s\n", g.Until)
 			}
 			fmt.Fprintf(w, "  espalier approve %s %s    espalier reject %s %s\n", short(s.ID), g.Step, short(s.ID), g.Step)
-		case plan.GateEvent:
+		case journal.GateEvent:
 			fmt.Fprintf(w, "%s waits for the event %s: %s\n  espalier signal %s %s\n", g.Step, g.Event, g.Description, short(s.ID), g.Event)
-		case plan.GateDoubt:
+		case journal.GateInDoubt:
 			fmt.Fprintf(w, "%s is in doubt: it was begun and nobody knows how it ended\n  key %s\n  espalier resume %s --decide %s=rerun|skip|fail|result=JSON\n", g.Step, g.Key, short(s.ID), g.Step)
 		}
 	}
@@ -382,7 +382,7 @@ well and has given nothing.`,
 				if err != nil {
 					return err
 				}
-				if end := state.Finished; end.Outcome != plan.OutcomeOK && string(raw) == "null" {
+				if end := state.Finished; end.Outcome != journal.OutcomeOK && string(raw) == "null" {
 					return &failure{
 						code: exitFailed, message: runSentence(entry, end.Outcome, cmp.Or(end.Error, end.Reason)),
 						help: fmt.Sprintf("It has given nothing. To see what happened: espalier transcript %s --pretty", short(entry.ID)),

@@ -334,7 +334,7 @@ func restsAnyway(r *builtin.Runtime, entry journal.Entry) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	doubt := func(f *plan.Frame) bool { return f.Gate.Kind == plan.GateDoubt }
+	doubt := func(f *plan.Frame) bool { return f.Gate.Kind == journal.GateInDoubt }
 	return !slices.ContainsFunc(state.OpenGates(), doubt), nil
 }
 
@@ -389,7 +389,7 @@ func (a *app) told(r *builtin.Runtime, entry journal.Entry) error {
 		return err
 	}
 	if a.json {
-		if err := a.finalJSON(result{Run: entry.ID, Workflow: entry.Name, Outcome: string(entry.Status), Waiting: entry.Waiting}); err != nil {
+		if err := a.finalJSON(result{Run: entry.ID, Workflow: entry.Name, Outcome: journal.Outcome(entry.Status), Waiting: entry.Waiting}); err != nil {
 			return err
 		}
 	}
@@ -419,10 +419,10 @@ func (a *app) toldEnd(ctx context.Context, r *builtin.Runtime, entry journal.Ent
 	}
 	if a.json {
 		err = a.finalJSON(result{Run: entry.ID, Workflow: entry.Name, Outcome: end.Outcome, Reason: end.Reason, Error: end.Error, Output: output})
-	} else if end.Outcome == plan.OutcomeOK {
+	} else if end.Outcome == journal.OutcomeOK {
 		err = a.printValue(output)
 	}
-	if err != nil || end.Outcome == plan.OutcomeOK {
+	if err != nil || end.Outcome == journal.OutcomeOK {
 		return err
 	}
 	code := exitFailed
@@ -434,7 +434,7 @@ func (a *app) toldEnd(ctx context.Context, r *builtin.Runtime, entry journal.Ent
 		why = end.Reason
 	}
 	help := fmt.Sprintf("To see what happened: espalier transcript %s --pretty", short(entry.ID))
-	if end.Outcome == plan.OutcomeFailed && end.Last != "" {
+	if end.Outcome == journal.OutcomeFailed && end.Last != "" {
 		state, program, _, err := r.Engine.Load(ctx, entry.ID)
 		if err != nil {
 			return err
@@ -472,9 +472,9 @@ func goOnFrom(ctx context.Context, r *builtin.Runtime, entry journal.Entry, stat
 	return way[len(way)-1], nil
 }
 
-func runSentence(entry journal.Entry, outcome, why string) string {
-	text := fmt.Sprintf("run %s of %s %s", short(entry.ID), entry.Name, map[string]string{
-		plan.OutcomeFailed: "failed", plan.OutcomeRejected: "was rejected", plan.OutcomeCancelled: "was cancelled",
+func runSentence(entry journal.Entry, outcome journal.Outcome, why string) string {
+	text := fmt.Sprintf("run %s of %s %s", short(entry.ID), entry.Name, map[journal.Outcome]string{
+		journal.OutcomeFailed: "failed", journal.OutcomeRejected: "was rejected", journal.OutcomeCancelled: "was cancelled",
 	}[outcome])
 	if why = strings.TrimSpace(why); why != "" { // what commands say ends with a new line
 		text += ": " + why
@@ -486,8 +486,8 @@ func runSentence(entry journal.Entry, outcome, why string) string {
 func raiseHint(s *plan.State) string {
 	root := s.Root()
 	budget := plan.BudgetDeadline
-	if len(s.Starved) > 0 {
-		budget = s.Starved[0].Budget
+	if len(s.BudgetWaiters) > 0 {
+		budget = s.BudgetWaiters[0].Budget
 	}
 	name := report.BudgetName(budget)
 	if root == nil || root.Ledger.Limit(budget) == nil {
@@ -510,11 +510,11 @@ func waitingHelp(entry journal.Entry, s *plan.State) string {
 	doubts := false
 	for _, f := range s.OpenGates() {
 		switch f.Gate.Kind {
-		case plan.GatePerson, plan.GateCall:
+		case journal.GatePerson, journal.GateToolCall:
 			lines = append(lines, fmt.Sprintf("To decide: espalier approve %s %s   (or reject; espalier status %s shows what is asked)", id, f.Place().Key(), id))
-		case plan.GateEvent:
+		case journal.GateEvent:
 			lines = append(lines, fmt.Sprintf("To send the event: espalier signal %s %s", id, f.Gate.Event))
-		case plan.GateDoubt:
+		case journal.GateInDoubt:
 			lines = append(lines, fmt.Sprintf("Nobody knows whether %s was done. To decide: espalier resume %s --decide %s=rerun|skip|fail|result=JSON", f.Place().Key(), id, f.Place().Key()))
 			doubts = true
 		}
@@ -530,7 +530,7 @@ func waitingHelp(entry journal.Entry, s *plan.State) string {
 type result struct {
 	Run      journal.RunID   `json:"run_id"`
 	Workflow string          `json:"workflow"`
-	Outcome  string          `json:"outcome"`
+	Outcome  journal.Outcome `json:"outcome"`
 	Reason   string          `json:"reason"`
 	Error    string          `json:"error"`
 	Output   json.RawMessage `json:"output"`

@@ -26,7 +26,7 @@ type stepRecord struct {
 	For         string                     `json:"stands_in_for,omitempty"`
 	Began       string                     `json:"began,omitempty"`
 	Ended       string                     `json:"ended,omitempty"`
-	Outcome     string                     `json:"outcome,omitempty"` // empty: it is not over
+	Outcome     journal.Outcome            `json:"outcome,omitempty"` // empty: it is not over
 	Reason      string                     `json:"reason,omitempty"`
 	Error       string                     `json:"error,omitempty"`
 	Attempts    int                        `json:"attempts,omitempty"`
@@ -82,7 +82,7 @@ func (h *historian) take(e journal.Event) {
 			rec.Attempts, rec.Missing = x.Attempt+1, x.MissingReads
 		}
 	case journal.GateOpened:
-		if x.Kind != plan.GateDoubt {
+		if x.Kind != journal.GateInDoubt {
 			rec = h.begin(e, x.Place, x.For)
 		}
 	case journal.StepEntered:
@@ -99,14 +99,14 @@ func (h *historian) take(e journal.Event) {
 		h.charge(x.Place, x.Usage)
 		if rec = h.current(x.Place); rec != nil {
 			if ended = x.Final; ended {
-				rec.Outcome, rec.Reason, rec.Error = x.Outcome, x.Class, x.Error
+				rec.Outcome, rec.Reason, rec.Error = x.Outcome, string(x.Class), x.Error
 				h.result(rec, x.Value, x.Writes)
 			}
 		}
 	case journal.TaskLost:
 		h.charge(x.Place, x.Charged)
 	case journal.GateDecided:
-		if rec = h.current(x.Place); rec != nil && x.Outcome != plan.OutcomeRerun {
+		if rec = h.current(x.Place); rec != nil && x.Outcome != journal.OutcomeRerun {
 			ended = true
 			rec.Outcome, rec.Reason, rec.Error = x.Outcome, x.Reason, x.Error
 			rec.Decided = &decided{By: x.By, Method: x.Method, Note: x.Note, Digest: x.Digest}
@@ -211,7 +211,7 @@ func (a *app) printStep(rec *stepRecord, last bool) {
 	if rec.Description != "" {
 		fmt.Fprintf(w, "  %s\n", rec.Description)
 	}
-	outcome := rec.Outcome
+	outcome := string(rec.Outcome)
 	if outcome == "" {
 		outcome = "not over"
 	}

@@ -22,11 +22,11 @@ type Definition struct {
 	// Sources are the files that went into it, the workflow's own first.
 	Sources []ir.File `json:"sources"`
 
-	once sync.Once
-	raw  []byte
-	hash string
-	pin  *compiledDef
-	err  error
+	once     sync.Once
+	raw      []byte
+	hash     string
+	compiled *Compiled
+	err      error
 }
 
 var definitions = sync.OnceValue(jsonfast.New[Definition])
@@ -57,9 +57,9 @@ func (d *Definition) Prepare() {
 		// What runs is what was written, as for those who resume it: reading it
 		// again is for when that might be something else.
 		if exact {
-			d.pin = compileDef(d, d.raw)
+			d.compiled = compile(d, d.raw)
 		} else {
-			d.pin, d.err = decodeCompiled(d.raw)
+			d.compiled, d.err = decodeCompiled(d.raw)
 		}
 	})
 }

@@ -49,6 +49,10 @@ func (d Dialect) foreign() bool {
 // than an error.
 func (d Dialect) MissingIsFalse() bool { return d == AWF || d == AWFLenient }
 
+// ErrorIsFalse reports whether a condition that cannot be evaluated counts as
+// false. Eval and Bool return the error nevertheless, for the records.
+func (d Dialect) ErrorIsFalse() bool { return d == AWFLenient }
+
 // ParseWithin is like Parse and ParseValue, which are the same for the dialects of
 // AWF, for a text that the file contains with quotes, escapes or folding. within
 // returns the span of a part of the text.

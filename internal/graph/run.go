@@ -6,7 +6,6 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/plan"
 )
 
 // States of steps in the picture of a run, in addition to the outcomes.
@@ -70,7 +69,7 @@ func (f *follower) apply(fact journal.Fact) {
 	case journal.StepEntered:
 		f.enter(x.Place, x.For, stateRunning)
 	case journal.StepLeft:
-		f.enter(x.Place, x.For, x.Outcome)
+		f.enter(x.Place, x.For, string(x.Outcome))
 	case journal.Routed:
 		f.routed(&x)
 	case journal.Rewound:
@@ -81,7 +80,7 @@ func (f *follower) apply(fact journal.Fact) {
 		f.enter(x.Place, x.For, stateRunning)
 	case journal.TaskEnded:
 		if x.Final {
-			f.state(x.Frame, x.Outcome)
+			f.state(x.Frame, string(x.Outcome))
 		}
 	case journal.TaskLost:
 		f.state(x.Frame, stateDoubt)
@@ -97,15 +96,15 @@ func (f *follower) apply(fact journal.Fact) {
 		f.state(x.Frame, stateRunning)
 	case journal.GateOpened:
 		state := stateWaiting
-		if x.Kind == plan.GateDoubt {
+		if x.Kind == journal.GateInDoubt {
 			state = stateDoubt
 		}
 		f.enter(x.Place, x.For, state)
 	case journal.GateDecided:
-		if x.Outcome == plan.OutcomeRerun {
+		if x.Outcome == journal.OutcomeRerun {
 			f.state(x.Frame, stateRunning)
 		} else {
-			f.state(x.Frame, x.Outcome)
+			f.state(x.Frame, string(x.Outcome))
 		}
 	}
 }
@@ -147,9 +146,9 @@ func (f *follower) enter(at journal.Place, fallbackFor, state string) {
 		switch {
 		case fallbackFor != "" && in.at.Step != "":
 			kinds = append([]EdgeKind{EdgeFallback}, kinds...)
-		case in.outcome == plan.OutcomeRejected:
+		case journal.Outcome(in.outcome) == journal.OutcomeRejected:
 			kinds = append([]EdgeKind{EdgeRejected}, kinds...)
-		case in.outcome == plan.OutcomeSkipped:
+		case journal.Outcome(in.outcome) == journal.OutcomeSkipped:
 			kinds = append([]EdgeKind{EdgeSkipped}, kinds...)
 		}
 		if in.node == "" {
@@ -229,7 +228,7 @@ func (f *follower) show(id, state string) {
 }
 
 // close marks the edge out of a block.
-func (f *follower) close(frame, outcome string) {
+func (f *follower) close(frame string, outcome journal.Outcome) {
 	in := f.frames[frame]
 	if in == nil {
 		return
@@ -237,17 +236,17 @@ func (f *follower) close(frame, outcome string) {
 	delete(f.frames, frame)
 	if in.node == "" { // it never started: its condition was false or failed
 		if steps := f.program.Blocks[in.block].Steps; frame != f.frame && len(steps) > 0 {
-			f.show(f.nodes[in.prefix+steps[0].ID], outcome)
+			f.show(f.nodes[in.prefix+steps[0].ID], string(outcome))
 		}
 		return
 	}
-	good := outcome == plan.OutcomeOK || outcome == plan.OutcomeEnd || outcome == plan.OutcomeBreak ||
-		outcome == plan.OutcomeJump
+	good := outcome == journal.OutcomeOK || outcome == journal.OutcomeEnd || outcome == journal.OutcomeBreak ||
+		outcome == journal.OutcomeJump
 	kinds := []EdgeKind{EdgeFlow, EdgeBranch, EdgeJump, EdgeSkipped, EdgeRejected}
-	if outcome == plan.OutcomeFailed {
+	if outcome == journal.OutcomeFailed {
 		kinds = []EdgeKind{EdgeFailed}
 	}
-	if !good && outcome != plan.OutcomeFailed {
+	if !good && outcome != journal.OutcomeFailed {
 		return
 	}
 	f.markTaken(in.node, kinds, func(id string) bool {

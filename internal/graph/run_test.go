@@ -5,7 +5,6 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/plan"
 )
 
 // After a person rewinds the run to its first step, the back edge of the workflow is not marked
@@ -19,9 +18,9 @@ func TestRewindDoesNotMarkBackEdge(t *testing.T) {
 	at := func(step string, visit int) journal.Place { return journal.Place{Step: step, Visit: visit} }
 	events := []journal.Event{
 		{Fact: journal.TaskStarted{Work: journal.Work{Place: at("draft", 0)}}},
-		{Fact: journal.TaskEnded{Work: journal.Work{Place: at("draft", 0)}, Outcome: plan.OutcomeOK, Final: true}},
+		{Fact: journal.TaskEnded{Work: journal.Work{Place: at("draft", 0)}, Outcome: journal.OutcomeOK, Final: true}},
 		{Fact: journal.GateOpened{Place: at("review", 0)}},
-		{Fact: journal.StepLeft{Place: at("review", 0), Outcome: plan.OutcomeCancelled}},
+		{Fact: journal.StepLeft{Place: at("review", 0), Outcome: journal.OutcomeCancelled}},
 		{Fact: journal.Rewound{Step: "draft"}},
 		{Fact: journal.TaskStarted{Work: journal.Work{Place: at("draft", 1)}}},
 	}

@@ -11,10 +11,10 @@ import (
 // GateDigest binds what a gate shows to the gate and the run: the SHA-256 of
 // the canonical JSON of {gate, kind, reads, run}. Whoever has those can
 // compute it with a program of their own.
-func GateDigest(run RunID, gate, kind string, reads map[string]json.RawMessage) string {
+func GateDigest(run RunID, gate string, kind GateKind, reads map[string]json.RawMessage) string {
 	raw, err := json.Marshal(struct {
 		Gate  string                     `json:"gate"`
-		Kind  string                     `json:"kind"`
+		Kind  GateKind                   `json:"kind"`
 		Reads map[string]json.RawMessage `json:"reads"`
 		Run   RunID                      `json:"run"`
 	}{gate, kind, reads, run})

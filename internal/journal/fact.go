@@ -110,12 +110,12 @@ type Origin struct {
 
 // RunFinished ends a stream; nothing follows it.
 type RunFinished struct {
-	Outcome string `json:"outcome"` // ok, failed, rejected, cancelled
-	Reason  string `json:"reason,omitempty"`
-	Error   string `json:"error,omitempty"`
-	Status  int    `json:"status,omitempty"` // exit code of the author's choice
-	Output  Value  `json:"output,omitzero"`
-	Last    string `json:"last,omitempty"` // step that ended it
+	Outcome Outcome `json:"outcome"` // ok, failed, rejected, cancelled
+	Reason  string  `json:"reason,omitempty"`
+	Error   string  `json:"error,omitempty"`
+	Status  int     `json:"status,omitempty"` // exit code of the author's choice
+	Output  Value   `json:"output,omitzero"`
+	Last    string  `json:"last,omitempty"` // step that ended it
 }
 
 // FrameOpened activates a block.
@@ -143,15 +143,15 @@ type Limits struct {
 
 // FrameClosed ends the activation of a block.
 type FrameClosed struct {
-	Frame   string `json:"f"`
-	Outcome string `json:"outcome"` // ok, failed, rejected, cancelled, break, jump, end
-	To      string `json:"to,omitempty"`
-	Class   string `json:"class,omitempty"`
-	Reason  string `json:"reason,omitempty"`
-	Error   string `json:"error,omitempty"`
-	Value   Value  `json:"value,omitzero"`   // what it gives back
-	Status  int    `json:"status,omitempty"` // exit code of the author's choice
-	Step    string `json:"s,omitempty"`      // that ended it
+	Frame   string  `json:"f"`
+	Outcome Outcome `json:"outcome"` // ok, failed, rejected, cancelled, break, jump, end
+	To      string  `json:"to,omitempty"`
+	Class   Class   `json:"class,omitempty"`
+	Reason  string  `json:"reason,omitempty"`
+	Error   string  `json:"error,omitempty"`
+	Value   Value   `json:"value,omitzero"`   // what it gives back
+	Status  int     `json:"status,omitempty"` // exit code of the author's choice
+	Step    string  `json:"s,omitempty"`      // that ended it
 }
 
 // StepEntered begins a step that is made of frames.
@@ -169,8 +169,8 @@ type StepEntered struct {
 // StepLeft ends a step that is not a task: made of frames, a mere choice, or skipped.
 type StepLeft struct {
 	Place
-	Outcome string  `json:"outcome"`
-	Class   string  `json:"class,omitempty"`
+	Outcome Outcome `json:"outcome"`
+	Class   Class   `json:"class,omitempty"`
 	Reason  string  `json:"reason,omitempty"`
 	Error   string  `json:"error,omitempty"`
 	Value   Value   `json:"value,omitzero"`
@@ -210,8 +210,8 @@ type TaskStarted struct {
 // TaskEnded is the result of a task: durable before anybody sees it.
 type TaskEnded struct {
 	Work
-	Outcome string  `json:"outcome"`         // ok, failed, rejected, cancelled, skipped
-	Class   string  `json:"class,omitempty"` // of the error: TIMEOUT, API_ERROR, …
+	Outcome Outcome `json:"outcome"`         // ok, failed, rejected, cancelled, skipped
+	Class   Class   `json:"class,omitempty"` // of the error: TIMEOUT, API_ERROR, …
 	Error   string  `json:"error,omitempty"`
 	Value   Value   `json:"value,omitzero"`
 	Writes  []Write `json:"writes,omitempty"`
@@ -223,10 +223,10 @@ type TaskEnded struct {
 // TaskLost is a task whose outcome nobody knows: its process is gone.
 type TaskLost struct {
 	Work
-	Why     string `json:"why"`
-	Policy  string `json:"policy"`           // rerun, ask
-	Charged Usage  `json:"charged,omitzero"` // reservations that may have been spent
-	Until   Millis `json:"until,omitempty"`  // when it was last known to be at work; 0 is now
+	Why     string   `json:"why"`
+	Policy  Recovery `json:"policy"`           // rerun, ask
+	Charged Usage    `json:"charged,omitzero"` // reservations that may have been spent
+	Until   Millis   `json:"until,omitempty"`  // when it was last known to be at work; 0 is now
 }
 
 // TaskNoted is something that happened inside a running task: a message, a
@@ -296,7 +296,7 @@ type TimerFired struct {
 // GateOpened asks somebody, or waits for something.
 type GateOpened struct {
 	Place
-	Kind string `json:"kind"` // person, event, doubt, call
+	Kind GateKind `json:"kind"` // person, event, doubt, call
 	// Shows is exactly what a person is asked about, by the paths of the
 	// variables; Digest binds it to the run and the gate.
 	Shows  map[string]Value `json:"shows,omitempty"`
@@ -314,16 +314,16 @@ type GateOpened struct {
 // GateDecided is the answer.
 type GateDecided struct {
 	Place
-	Outcome string `json:"outcome"` // ok, rejected, failed, skipped; of a doubt also rerun; of a call always
-	Method  string `json:"method"`
-	Event   string `json:"event,omitempty"` // the signal that did it
-	By      Actor  `json:"by,omitzero"`
-	Note    string `json:"note,omitempty"`
-	Digest  string `json:"digest,omitempty"`
+	Outcome Outcome `json:"outcome"` // ok, rejected, failed, skipped; of a doubt also rerun; of a call always
+	Method  string  `json:"method"`
+	Event   string  `json:"event,omitempty"` // the signal that did it
+	By      Actor   `json:"by,omitzero"`
+	Note    string  `json:"note,omitempty"`
+	Digest  string  `json:"digest,omitempty"`
 	// Shows is what was decided on when it is no longer what the gate showed
 	// when it opened: somebody has edited the state in between.
 	Shows  map[string]Value `json:"shows,omitempty"`
-	Class  string           `json:"class,omitempty"`
+	Class  Class            `json:"class,omitempty"`
 	Reason string           `json:"reason,omitempty"`
 	Error  string           `json:"error,omitempty"` // in words, when it failed
 	Value  Value            `json:"value,omitzero"`

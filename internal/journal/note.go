@@ -124,7 +124,7 @@ type ToolUse struct {
 	Input    json.RawMessage `json:"input,omitempty"`
 	Output   json.RawMessage `json:"output,omitempty"`
 	Error    string          `json:"error,omitempty"`
-	Class    string          `json:"class,omitempty"`    // of the error, when the call itself did not work
+	Class    Class           `json:"class,omitempty"`    // of the error, when the call itself did not work
 	Fidelity string          `json:"fidelity,omitempty"` // empty is ByRouter
 	// Repeatable calls do no harm when they are made again: the tool changes
 	// nothing, or takes the call's key.
@@ -176,7 +176,7 @@ type Stream struct {
 
 // ModelError is a call of a model that failed.
 type ModelError struct {
-	Class   string `json:"class"`
+	Class   Class  `json:"class"`
 	Message string `json:"message"`
 	Status  int    `json:"status,omitempty"`
 }
@@ -234,7 +234,7 @@ type Call struct {
 type CallEnd struct {
 	Key    string          `json:"key"`
 	Value  json.RawMessage `json:"value,omitempty"`
-	Class  string          `json:"class,omitempty"` // of the failure
+	Class  Class           `json:"class,omitempty"` // of the failure
 	Error  string          `json:"error,omitempty"`
 	Exit   int             `json:"exit,omitempty"`
 	Millis int64           `json:"ms,omitempty"`

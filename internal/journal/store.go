@@ -6,69 +6,108 @@ import (
 	"time"
 )
 
-// Store keeps the streams of all runs of a project, their inboxes and an
-// index of them. Every implementation passes journaltest. Its methods may be
-// called by many goroutines at once.
+// Store keeps the streams of all runs of a project, their inboxes and an index
+// of them. Every implementation passes journaltest. All methods are safe for
+// concurrent use.
 //
-// Streams, inboxes and claims belong to root runs; asked for those of a child
-// run, a store answers with a *ChildError that names the root.
+// Streams, inboxes and claims belong to root runs. For a child run, a store
+// returns a *ChildError that names the root.
+//
+// Consumers ask for the smallest part that they need: records and listings for
+// a Reader, commands that remove runs for an Admin; only an engine needs a
+// Writer and an Ownership.
 type Store interface {
-	// Append adds a batch, all or nothing, and then calls done exactly once:
-	// with nil when all of it is durable, else when nothing of it remains.
-	// Append itself never blocks and never calls done; done must not wait
-	// for the store. Batches of one caller are appended, and reported, in order.
-	//
-	// A batch that does not follow the run's last event, has an old fence, or
-	// takes a message that is not in the inbox is refused with ErrConflict; one
-	// that begins a run which is there already, with ErrExists.
-	Append(b Batch, done func(error))
-	// Events reads a run's stream after a Seq, in order.
-	Events(ctx context.Context, run RunID, after Seq) iter.Seq2[Event, error]
-	// Tail reads the appends of all runs in commit order after a Pos, and
-	// ends where nothing more has been committed.
-	Tail(ctx context.Context, after Pos) iter.Seq2[Appended, error]
-	// Last is the place of the newest append.
-	Last(ctx context.Context) (Pos, error)
-	// Changed gives a channel that is closed when this Store has committed
-	// something after the call. It does not see other processes: see Follow.
-	Changed() <-chan struct{}
-	// Claim makes me the one writer of a run. dead tells whether another
-	// owner is gone; a living one gives an *OwnedError. Claiming what is mine
-	// already changes nothing. Read the inbox after claiming, never before.
-	Claim(ctx context.Context, run RunID, me Owner, dead func(Owner) bool) (Claim, error)
-	// Post puts a message in a run's inbox and says whom to wake. A finished
-	// run takes none: ErrFinished.
-	Post(ctx context.Context, run RunID, m Message) (Owner, error)
-	// Inbox reads a run's messages in the order in which they came.
-	Inbox(ctx context.Context, run RunID) ([]Posted, error)
-	// Mail lists the unfinished runs that have messages, whoever owns them.
-	Mail(ctx context.Context) ([]Mailbox, error)
-	// Due lists the unfinished runs whose wake time has come, whoever owns
-	// them, and the next wake time after now (zero when there is none).
-	Due(ctx context.Context, now Millis) ([]RunID, Millis, error)
-	// Runs lists the index, newest first.
-	Runs(ctx context.Context, f Filter) iter.Seq2[Entry, error]
-	// Entry is one run's index row; ErrUnknownRun when there is none.
-	Entry(ctx context.Context, run RunID) (Entry, error)
-	// Blob reads a value by its hash; ErrUnknownBlob when there is none.
-	Blob(ctx context.Context, hash string) ([]byte, error)
-	// Snapshot returns the newest snapshot of a run; 0 and nil when it has none.
-	Snapshot(ctx context.Context, run RunID) (Seq, []byte, error)
-	// Delete removes finished root runs, their children and everything that
-	// only they need. Each run goes whole; the first one that may not go
-	// (ErrUnfinished) ends it.
-	Delete(ctx context.Context, runs ...RunID) error
-	// Close waits for what has been handed to Append. Later appends fail with ErrClosed.
-	Close() error
+	Reader
+	Writer
+	Ownership
+	Admin
 }
 
-// Recaller is a Store that remembers what it has just committed, so that those
-// who follow at its heels need not read it again.
-type Recaller interface {
-	// Recall gives appends that follow a Pos without a gap, or none when it
-	// would have to read them. There may be more, of this Store or another
-	// process: Tail finds them.
-	Recall(after Pos) ([]Appended, error)
+// Reader reads runs. It needs no claim and changes nothing.
+type Reader interface {
+	EventReader
+	Tailer
+	// Runs lists the index, newest first.
+	Runs(ctx context.Context, f Filter) iter.Seq2[Entry, error]
+	// Entry returns one run's index row, or ErrUnknownRun.
+	Entry(ctx context.Context, run RunID) (Entry, error)
+	// Blob returns a value by its hash, or ErrUnknownBlob.
+	Blob(ctx context.Context, hash string) ([]byte, error)
+	// Snapshot returns the newest snapshot of a run, or 0 and nil if it has none.
+	Snapshot(ctx context.Context, run RunID) (Seq, []byte, error)
+}
+
+// EventReader reads the stream of one run.
+type EventReader interface {
+	// Events reads a run's stream after a Seq, in order.
+	Events(ctx context.Context, run RunID, after Seq) iter.Seq2[Event, error]
+}
+
+// Tailer reads the appends of all runs.
+type Tailer interface {
+	// Tail reads the appends of all runs in commit order after a Pos. It ends
+	// at the newest append.
+	Tail(ctx context.Context, after Pos) iter.Seq2[Appended, error]
+	// Last returns the position of the newest append.
+	Last(ctx context.Context) (Pos, error)
+	// Changed returns a channel that is closed after the next commit of this
+	// Store. Commits of other processes do not close it: see Follow.
+	Changed() <-chan struct{}
+}
+
+// TailCache is a Tailer that keeps recent appends in memory, so that a reader
+// which follows closely does not read them from the disk.
+type TailCache interface {
+	// CachedTail returns appends that follow a Pos without a gap, or none if
+	// they are not in memory. Later appends, of this Store or of another
+	// process, may be missing: Tail returns them.
+	CachedTail(after Pos) ([]Appended, error)
+}
+
+// Writer appends to runs.
+type Writer interface {
+	// Append adds a batch, all or nothing, and then calls done exactly once:
+	// with nil when the batch is durable, otherwise when nothing of it remains.
+	// Append does not block and does not call done itself. done runs on the
+	// store's goroutine and must not wait for the store. Batches of one caller
+	// are appended, and their done functions called, in order.
+	//
+	// Append refuses with ErrConflict a batch that does not follow the run's
+	// last event, has an old fence, or takes a message that is not in the
+	// inbox; with ErrExists a batch that starts a run that exists.
+	Append(b Batch, done func(error))
+}
+
+// Ownership decides which process writes a run and carries messages to it.
+type Ownership interface {
+	// Claim makes me the only writer of a run. dead reports whether another
+	// owner has ended; if it has not, Claim returns an *OwnedError. Claiming
+	// a run again changes nothing. The owner reads the inbox after the claim:
+	// then no message is lost between two owners.
+	Claim(ctx context.Context, run RunID, me Owner, dead func(Owner) bool) (Claim, error)
+	// Enqueue puts a message into a run's inbox and returns the owner to wake.
+	// A finished run accepts none: ErrFinished.
+	Enqueue(ctx context.Context, run RunID, m Message) (Owner, error)
+	// Inbox returns a run's messages in the order of their IDs, which is the
+	// order in which they were enqueued.
+	Inbox(ctx context.Context, run RunID) ([]InboxMessage, error)
+	// PendingInboxes lists the unfinished runs that have messages, with or
+	// without an owner.
+	PendingInboxes(ctx context.Context) ([]PendingInbox, error)
+	// Due lists the unfinished runs whose wake time is not after now, with or
+	// without an owner, and the next wake time after now (zero if there is none).
+	Due(ctx context.Context, now Millis) ([]RunID, Millis, error)
+}
+
+// Admin maintains a store.
+type Admin interface {
+	// Delete removes finished root runs, their children and everything that
+	// only they need. Each run is removed completely or not at all. Delete
+	// stops at the first run that it must not remove (ErrUnfinished).
+	Delete(ctx context.Context, runs ...RunID) error
+	// Close waits for the batches that were passed to Append. Later appends
+	// fail with ErrClosed.
+	Close() error
 }
 
 // Batch is one append.
@@ -76,59 +115,59 @@ type Batch struct {
 	Run   RunID
 	Fence int64 // from the Claim; FirstFence for the run that this batch begins
 	After Seq   // the last event before this batch; 0 begins the run
-	// Owner is who begins the run; it counts only when After is 0.
+	// Owner is the first owner of the run. It counts only if After is 0.
 	Owner Owner
-	// Events are numbered After+1, After+2, … The first batch of a run begins
-	// with RunStarted; later ones may have none. The store may keep them: nobody
-	// changes them, or what they hold, from now on.
+	// Events are numbered After+1, After+2, … The first batch of a run starts
+	// with RunStarted; later batches may have no events. The store may retain
+	// them: the caller must not change them, or what they refer to, anymore.
 	Events []Event
-	// Taken are the messages that these events answer.
+	// Taken are the messages that these events answer. They leave the inbox.
 	Taken []InboxID
-	// Index is the run's new index; nil when it has not changed, which is cheaper.
+	// Index is the run's new index; nil if it has not changed, which is cheaper.
 	Index *Index
-	// Children are index rows of child runs that are new or have changed.
+	// Children are the index rows of child runs that are new or have changed.
 	Children []Entry
 	// Blobs are the values that the events name by hash for the first time in
-	// this run. One that is there already is kept, not written again.
+	// this run. The store does not write those that it has.
 	Blobs []Blob
-	// Snapshot is a cache of the fold up to the last of these events; it
-	// takes the place of an older one. Nil keeps that.
+	// Snapshot is a cache of the fold up to the last of these events. It
+	// replaces the previous one; nil keeps it.
 	Snapshot []byte
-	// Release gives the run up, so that anybody may claim it without asking.
+	// Release ends the claim: any process can claim the run.
 	Release bool
 }
 
 // FirstFence is the fence of a run's first owner.
 const FirstFence = 1
 
-// Blob is a value that is kept once and named by its hash.
+// Blob is a value that is stored once under its hash.
 type Blob struct {
 	Hash string // SHA-256 of Data, hex
 	Data []byte
 }
 
-// Index is what the run list and the clock need to know about a run.
+// Index is the part of a run's state that listings and timers need.
 type Index struct {
-	Status  Status `json:"status"`
-	Outcome string `json:"outcome,omitempty"`
-	Wake    Millis `json:"wake,omitempty"`    // 0: nothing to wake for
-	Waiting string `json:"waiting,omitempty"` // for whom or what, in a few words
+	Status  Status  `json:"status"`
+	Outcome Outcome `json:"outcome,omitempty"`
+	Wake    Millis  `json:"wake,omitempty"`    // 0: nothing to wake for
+	Waiting string  `json:"waiting,omitempty"` // for whom or what, in a few words
 }
 
-// Status is what a run is doing.
+// Status is the status of a run.
 type Status string
 
 // The statuses.
 const (
 	Running  Status = "running"
 	Waiting  Status = "waiting"  // for a person or an event
-	Sleeping Status = "sleeping" // until a time comes
+	Sleeping Status = "sleeping" // until its wake time
 	PausedAt Status = "paused"   // by a person
-	Exceeded Status = "exceeded" // a budget or the deadline holds it
+	Exceeded Status = "exceeded" // a budget or the deadline is exhausted
 	Finished Status = "finished"
 )
 
-// Entry is a run in the list.
+// Entry is the index row of a run.
 type Entry struct {
 	ID         RunID  `json:"id"`
 	Root       RunID  `json:"root,omitempty"` // of a child run
@@ -143,10 +182,10 @@ type Entry struct {
 	Index
 }
 
-// Filter narrows a listing; zero fields narrow nothing.
+// Filter selects runs; zero fields select all.
 type Filter struct {
 	Status     Status
-	Unfinished bool // every status but Finished
+	Unfinished bool // every status except Finished
 	Name       string
 	Prefix     string // of the id
 	Children   bool   // child runs too
@@ -154,7 +193,7 @@ type Filter struct {
 	Limit      int
 }
 
-// Owner names a process that may write runs.
+// Owner is the ID of a process that can own runs.
 type Owner string
 
 // Claim is the right to append to a run.
@@ -164,30 +203,30 @@ type Claim struct {
 	Definition string
 }
 
-// InboxID names a message in an inbox.
+// InboxID is the ID of a message. IDs of one inbox grow in the order of Enqueue.
 type InboxID int64
 
-// Message is something that another process wants the run's owner to hear.
+// Message is a request of another process to the owner of a run.
 type Message struct {
 	Kind string
 	Data []byte
 	At   Millis
 }
 
-// Posted is a message in an inbox.
-type Posted struct {
+// InboxMessage is a message with its ID.
+type InboxMessage struct {
 	ID InboxID
 	Message
 }
 
-// Mailbox is an inbox that is not empty.
-type Mailbox struct {
+// PendingInbox is a run that has messages.
+type PendingInbox struct {
 	Run   RunID
-	Owner Owner // empty: nobody's
+	Owner Owner // empty if the run has none
 }
 
-// Appended is one committed append, as Tail sees it. Others may see the same
-// events: whoever reads them changes nothing in them.
+// Appended is one committed append. Several readers share its events and must
+// not change them.
 type Appended struct {
 	Pos    Pos
 	Run    RunID

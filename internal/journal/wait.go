@@ -9,7 +9,7 @@ import (
 // Append appends a batch and waits. A context that is done already keeps the
 // batch from being handed over; after that its outcome is always waited for,
 // so that nobody is left not knowing.
-func Append(ctx context.Context, s Store, b Batch) error {
+func Append(ctx context.Context, s Writer, b Batch) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -21,7 +21,7 @@ func Append(ctx context.Context, s Store, b Batch) error {
 // Follow is a Tail without end: it goes on with what is committed later, until
 // ctx is done. Appends of this Store are seen at once, those of other
 // processes when it looks again after poll.
-func Follow(ctx context.Context, s Store, after Pos, poll time.Duration) iter.Seq2[Appended, error] {
+func Follow(ctx context.Context, s Tailer, after Pos, poll time.Duration) iter.Seq2[Appended, error] {
 	return func(yield func(Appended, error) bool) {
 		look := time.NewTicker(poll)
 		defer look.Stop()

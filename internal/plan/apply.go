@@ -63,7 +63,7 @@ func (s *State) applyRest(e *journal.Event) {
 	case journal.RunFinished:
 		s.Finished, s.Spent = &x, s.Root().Ledger
 		clear(s.Frames)
-		s.Starved, s.timers, s.moved = nil, nil, nil
+		s.BudgetWaiters, s.timers, s.moved = nil, nil, nil
 	case journal.FrameOpened:
 		s.openFrame(&x)
 	case journal.FrameClosed:
@@ -71,13 +71,13 @@ func (s *State) applyRest(e *journal.Event) {
 	case journal.StepEntered:
 		f := s.enterStep(x.Place, x.Via, x.For)
 		s.countStep(f)
-		s.dropStarved(f.Path)
+		s.dropWaiters(f.Path)
 		f.Phase, f.Part = Grouped, ""
 		f.Group = &Group{Mode: x.Mode, Total: x.Total, Max: x.Max, Items: x.Items, Limit: x.Limit}
 		s.mark(f)
 	case journal.StepLeft:
 		f := s.enterStep(x.Place, x.Via, x.For)
-		if f.Phase != Grouped && x.Outcome == OutcomeOK { // a choice or an end: it begins and is over at once
+		if f.Phase != Grouped && x.Outcome == journal.OutcomeOK { // a choice or an end: it begins and is over at once
 			s.countStep(f)
 		}
 		if x.Merge && f.Group != nil {
@@ -112,7 +112,7 @@ func (s *State) applyRest(e *journal.Event) {
 		})
 	case journal.Reserved:
 		f := s.frame(x.Frame)
-		s.unstarve(x.Work, x.N)
+		s.dequeueWaiter(x.Work, x.N)
 		if f.Reserved == nil {
 			f.Reserved = map[int]journal.Usage{}
 		}
@@ -121,11 +121,11 @@ func (s *State) applyRest(e *journal.Event) {
 	case journal.BudgetWait:
 		if x.N == 0 {
 			f := s.enterStep(x.Place, x.Via, x.For)
-			f.Phase, f.Part, f.Attempt, f.Due = Starving, x.Part, x.Attempt, 0
+			f.Phase, f.Part, f.Attempt, f.Due = AwaitingBudget, x.Part, x.Attempt, 0
 		}
-		s.Starved = append(s.Starved, Starved{Work: x.Work, N: x.N, Amount: x.Amount, Least: x.Least, Budget: x.Budget})
+		s.BudgetWaiters = append(s.BudgetWaiters, BudgetWaiter{Work: x.Work, N: x.N, Amount: x.Amount, Least: x.Least, Budget: x.Budget})
 	case journal.BudgetRefused:
-		s.unstarve(x.Work, x.N)
+		s.dequeueWaiter(x.Work, x.N)
 	case journal.Signalled:
 		if s.Signals == nil {
 			s.Signals = map[string][]Signalled{}
@@ -161,15 +161,15 @@ func (s *State) applyRest(e *journal.Event) {
 		s.fireTimer(&x)
 	case journal.GateOpened:
 		f := s.enterStep(x.Place, x.Via, x.For)
-		if x.Kind == GatePerson || x.Kind == GateEvent { // the others are about a step that has begun
+		if x.Kind == journal.GatePerson || x.Kind == journal.GateEvent { // the others are about a step that has begun
 			s.countStep(f)
 		}
-		if x.Kind != GateDoubt {
-			s.dropStarved(f.Path)
+		if x.Kind != journal.GateInDoubt {
+			s.dropWaiters(f.Path)
 		}
 		f.Phase = Asking
 		f.Gate = &Gate{Kind: x.Kind, Event: x.Event, Digest: x.Digest, Opened: e.At}
-		if x.Kind == GateCall { // the task has stopped, and holds nothing
+		if x.Kind == journal.GateToolCall { // the task has stopped, and holds nothing
 			s.stopClock(f, e.At)
 			s.release(f, journal.Usage{})
 			f.Gate.Call, f.Gate.Shows = x.Call, x.Shows
@@ -179,13 +179,13 @@ func (s *State) applyRest(e *journal.Event) {
 		f := s.frame(x.Frame)
 		// What waits is taken by a gate that opens for it. An event that decides
 		// in a person's place came later.
-		if waiting := s.Signals[x.Event]; len(waiting) > 0 && f.Gate.Kind == GateEvent {
+		if waiting := s.Signals[x.Event]; len(waiting) > 0 && f.Gate.Kind == journal.GateEvent {
 			if s.Signals[x.Event] = waiting[1:]; len(waiting) == 1 {
 				delete(s.Signals, x.Event)
 			}
 		}
 		f.Gate, f.Due = nil, 0
-		if x.Outcome == OutcomeRerun {
+		if x.Outcome == journal.OutcomeRerun {
 			f.Phase, f.Rerun = Ready, f.Rerun+1
 			s.mark(f)
 			return
@@ -223,7 +223,7 @@ func (s *State) startTask(x *journal.TaskStarted, e *journal.Event) {
 		f.Notes, f.Begun = 0, e.Seq
 	}
 	f.Phase, f.Part, f.Attempt, f.Rerun, f.Due = Working, x.Part, x.Attempt, x.Rerun, 0
-	s.unstarve(x.Work, 0)
+	s.dequeueWaiter(x.Work, 0)
 	s.Open++
 	if counts(x.Work, x.Rerun) {
 		s.countStep(f)
@@ -283,7 +283,7 @@ func (s *State) enterStep(at journal.Place, via *int, standIn string) *Frame {
 
 // jumpedFrom is how the step failed from which a loop is left; nil if none did.
 func (f *Frame) jumpedFrom(x journal.StepLeft) *Ending {
-	if x.Outcome != OutcomeJump || f.Group == nil || f.Group.Results[0] == nil || !f.Group.Results[0].failing() {
+	if x.Outcome != journal.OutcomeJump || f.Group == nil || f.Group.Results[0] == nil || !f.Group.Results[0].failing() {
 		return nil
 	}
 	return &f.Group.Results[0].Ending
@@ -296,11 +296,11 @@ func (s *State) endStep(f *Frame, end Ending) {
 		s.rested(f)
 	}
 	f.Phase, f.Group, f.Gate, f.Due = Ended, nil, nil, 0
-	s.dropStarved(f.Path)
-	if f.Part == "" && end.Outcome == OutcomeOK {
+	s.dropWaiters(f.Path)
+	if f.Part == "" && end.Outcome == journal.OutcomeOK {
 		s.top(f).Refused = ""
 	}
-	if end.Outcome == OutcomeRejected {
+	if end.Outcome == journal.OutcomeRejected {
 		s.top(f).Refused = f.Step
 	}
 	end.Step = f.Step
@@ -346,11 +346,11 @@ func (s *State) closeFrame(x *journal.FrameClosed) {
 		result.Used = f.Ledger.Used
 	}
 	switch x.Outcome {
-	case OutcomeFailed:
+	case journal.OutcomeFailed:
 		g.Failed++
-	case OutcomeRejected:
+	case journal.OutcomeRejected:
 		g.Rejected++
-	case OutcomeCancelled, OutcomeSkipped:
+	case journal.OutcomeCancelled, journal.OutcomeSkipped:
 	default:
 		g.OK++
 	}
@@ -374,7 +374,7 @@ func (s *State) closeFrame(x *journal.FrameClosed) {
 	}
 	g.Results[at] = result
 	delete(s.Frames, x.Frame)
-	s.dropStarved(x.Frame)
+	s.dropWaiters(x.Frame)
 	s.mark(parent)
 }
 
@@ -383,7 +383,7 @@ func (s *State) closeFrame(x *journal.FrameClosed) {
 func (s *State) merge(f *Frame) {
 	for _, cancelled := range []bool{true, false} {
 		for i := range f.Group.Next {
-			if r := f.Group.Results[i]; r != nil && (r.Outcome == OutcomeCancelled) == cancelled {
+			if r := f.Group.Results[i]; r != nil && (r.Outcome == journal.OutcomeCancelled) == cancelled {
 				s.setAll(f, r.Scope, nil)
 			}
 		}
@@ -414,28 +414,28 @@ func (s *State) release(f *Frame, used journal.Usage) {
 		l.Held = l.Held.Minus(held)
 		l.Used = l.Used.Plus(used)
 	})
-	s.dropStarved(f.Path)
+	s.dropWaiters(f.Path)
 }
 
-func (s *State) unstarve(w journal.Work, n int) {
-	for i := range s.Starved {
-		if s.Starved[i].N == n && s.Starved[i].Work == w {
-			s.Starved = append(s.Starved[:i], s.Starved[i+1:]...)
+func (s *State) dequeueWaiter(w journal.Work, n int) {
+	for i := range s.BudgetWaiters {
+		if s.BudgetWaiters[i].N == n && s.BudgetWaiters[i].Work == w {
+			s.BudgetWaiters = append(s.BudgetWaiters[:i], s.BudgetWaiters[i+1:]...)
 			return
 		}
 	}
 }
 
-func (s *State) dropStarved(frame string) {
-	kept := s.Starved[:0]
-	for _, one := range s.Starved {
+func (s *State) dropWaiters(frame string) {
+	kept := s.BudgetWaiters[:0]
+	for _, one := range s.BudgetWaiters {
 		if one.Work.Frame != frame {
 			kept = append(kept, one)
 		}
 	}
-	s.Starved = kept
-	if len(s.Starved) == 0 {
-		s.Starved = nil
+	s.BudgetWaiters = kept
+	if len(s.BudgetWaiters) == 0 {
+		s.BudgetWaiters = nil
 	}
 }
 

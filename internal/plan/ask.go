@@ -10,9 +10,9 @@ func (d *decider) ask(x *Ask) {
 	f := d.s.Frames[x.Work.Frame]
 	work := x.Work
 	opened := journal.GateOpened{
-		Place: work.Place, Kind: GateCall, Task: &work, Call: x.Call, For: f.For,
+		Place: work.Place, Kind: journal.GateToolCall, Task: &work, Call: x.Call, For: f.For,
 		Shows:  make(map[string]journal.Value, len(x.Shows)),
-		Digest: journal.GateDigest(d.s.Run, x.Call, GateCall, x.Shows),
+		Digest: journal.GateDigest(d.s.Run, x.Call, journal.GateToolCall, x.Shows),
 	}
 	for name, raw := range x.Shows {
 		opened.Shows[name] = journal.Value{JSON: raw}
@@ -45,7 +45,7 @@ func (d *decider) answerCall(f *Frame, answer journal.ToolAnswer, method string)
 	}
 	work := f.Work()
 	d.fact(f, journal.GateDecided{
-		Place: f.Place(), Outcome: OutcomeRerun, Method: method, Reason: reason, By: answer.By, Note: answer.Note, Digest: answer.Digest,
+		Place: f.Place(), Outcome: journal.OutcomeRerun, Method: method, Reason: reason, By: answer.By, Note: answer.Note, Digest: answer.Digest,
 	})
 	d.fact(f, journal.TaskNoted{Work: work, N: f.Notes + 1, Kind: journal.NoteToolAnswer, Data: mustJSON(answer)})
 }

@@ -15,8 +15,8 @@ func TestAQuestionIsNoStep(t *testing.T) {
 	for i, f := range []journal.Fact{
 		journal.RunStarted{},
 		journal.TaskStarted{Work: work, Kind: "agent"},
-		journal.GateOpened{Place: work.Place, Kind: plan.GateCall, Task: &work, Call: "send#0/call:1"},
-		journal.GateDecided{Place: work.Place, Outcome: plan.OutcomeRerun},
+		journal.GateOpened{Place: work.Place, Kind: journal.GateToolCall, Task: &work, Call: "send#0/call:1"},
+		journal.GateDecided{Place: work.Place, Outcome: journal.OutcomeRerun},
 		journal.TaskStarted{Work: work, Kind: "agent", Rerun: 1},
 	} {
 		s.Fold([]journal.Event{{Seq: journal.Seq(i + 1), Fact: f}})

@@ -11,7 +11,7 @@ import (
 )
 
 // stopped ends a task as one that was cancelled.
-func stopped(journal.Work) plan.Result { return plan.Result{Outcome: plan.OutcomeCancelled} }
+func stopped(journal.Work) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
 
 // end ends the open task of a step.
 func (w *world) end(step string, r plan.Result) {
@@ -46,7 +46,7 @@ func TestCleanupWhenTimeIsUp(t *testing.T) {
 	w := start(t, p, "")
 	w.now = wakes(t, w)
 	w.tell()
-	w.end("one", plan.Result{Outcome: plan.OutcomeCancelled})
+	w.end("one", plan.Result{Outcome: journal.OutcomeCancelled})
 	if len(w.tasks) != 1 || w.tasks[0].Key() != "call/call/tidy#0" {
 		t.Fatal(describe(w.log))
 	}
@@ -75,10 +75,10 @@ func TestCancelledStepsLeaveSomething(t *testing.T) {
 		"in doubt": {func(*ir.Program) ir.Step { return leaving(t, task("x")) }, func(w *world) {
 			lost := w.tasks[0]
 			w.tasks = nil
-			w.tell(plan.Gone{Work: lost, Why: "crash", Policy: plan.PolicyAsk})
+			w.tell(plan.Gone{Work: lost, Why: "crash", Policy: journal.RecoveryAsk})
 		}, "cancelled cancelled|"},
 		"waits to be tried again": {func(*ir.Program) ir.Step { return retried }, func(w *world) {
-			w.end("x", plan.Result{Outcome: plan.OutcomeFailed, Error: "no luck"})
+			w.end("x", plan.Result{Outcome: journal.OutcomeFailed, Error: "no luck"})
 		}, "cancelled cancelled|"},
 		"a loop": {func(p *ir.Program) ir.Step {
 			return leaving(t, ir.Step{ID: "g", Action: ir.Loop{Each: once, Block: inner(p, leaving(t, task("x")), leaving(t, task("y")))}})
@@ -150,7 +150,7 @@ func TestResultsOfPeopleAreChecked(t *testing.T) {
 		w := start(t, program(s), "")
 		gone := w.tasks[0]
 		w.tasks = nil
-		w.tell(plan.Gone{Work: gone, Why: "crash", Policy: plan.PolicyAsk})
+		w.tell(plan.Gone{Work: gone, Why: "crash", Policy: journal.RecoveryAsk})
 		return w
 	}
 	critic := ir.Step{ID: "g", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}, Writes: []ir.Write{{Path: "state.g"}}}
@@ -159,7 +159,7 @@ func TestResultsOfPeopleAreChecked(t *testing.T) {
 	for name, c := range map[string]struct {
 		step      ir.Step
 		bad, good string
-		outcome   string
+		outcome   journal.Outcome
 	}{
 		"a verdict":   {critic, `{"approved": "yes"}`, `{"approved": true}`, "ok"},
 		"a rejection": {critic, `1`, `{"approved": false}`, "rejected"},
@@ -182,7 +182,7 @@ func TestResultsOfPeopleAreChecked(t *testing.T) {
 	}
 	w := lost(task("g"))
 	w.tell(plan.Decision{Answer: plan.AnswerFail})
-	if f := w.s.Finished; f == nil || f.Outcome != plan.OutcomeFailed || f.Reason != plan.ClassInDoubt || f.Error != "a person said that it failed" {
+	if f := w.s.Finished; f == nil || f.Outcome != journal.OutcomeFailed || f.Reason != string(journal.ClassInDoubt) || f.Error != "a person said that it failed" {
 		t.Errorf("%+v", f)
 	}
 }

@@ -42,7 +42,7 @@ func (s *State) Decide(p *Program, now journal.Millis, in ...Input) []journal.Ev
 			d.refuse(one, err)
 			continue
 		}
-		d.take(one)
+		d.accept(one)
 		if _, gone := one.(Gone); gone && i+1 < len(in) {
 			// What one process left is lost together: a task that begins again
 			// before the others are given up would keep the clock running.
@@ -104,7 +104,7 @@ func (d *decider) settleAll() {
 				}
 			}
 		}
-		if d.s.Finished != nil || !d.feed() {
+		if d.s.Finished != nil || !d.grantPending() {
 			return
 		}
 	}
@@ -168,7 +168,7 @@ func (d *decider) enter(f *Frame, id string, via *int, standIn string) {
 	step := u.step(f.Block, id)
 	at := journal.Place{Frame: f.Path, Step: id}
 	if step == nil {
-		d.close(f, Ending{Outcome: OutcomeFailed, Error: fmt.Sprintf("there is no step %q to go to", id), Step: f.Step})
+		d.close(f, Ending{Outcome: journal.OutcomeFailed, Error: fmt.Sprintf("there is no step %q to go to", id), Step: f.Step})
 		return
 	}
 	if u.again[f.Block][id] || f.Rewound {
@@ -176,21 +176,21 @@ func (d *decider) enter(f *Frame, id string, via *int, standIn string) {
 		if at.Visit > visitCap && !d.s.stepsBound(f) {
 			over := fmt.Sprintf("step %q has been reached %d times, which is the most where no budget bounds the steps", id, visitCap)
 			if at.Visit > visitCap+1 { // the way that failures take leads back here
-				d.close(f, Ending{Outcome: OutcomeFailed, Class: ClassBudget, Error: over, Step: id})
+				d.close(f, Ending{Outcome: journal.OutcomeFailed, Class: journal.ClassBudget, Error: over, Step: id})
 				return
 			}
-			d.left(f, journal.StepLeft{Place: at, Outcome: OutcomeFailed, Class: ClassBudget, Via: via, For: standIn, Error: over})
+			d.left(f, journal.StepLeft{Place: at, Outcome: journal.OutcomeFailed, Class: journal.ClassBudget, Via: via, For: standIn, Error: over})
 			return
 		}
 	}
 	if step.When != nil {
 		ok, err := d.holds(step.When, d.scope(f))
 		if err != nil {
-			d.left(f, journal.StepLeft{Place: at, Outcome: OutcomeFailed, Class: ClassCondition, Error: err.Error(), Via: via, For: standIn})
+			d.left(f, journal.StepLeft{Place: at, Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, Error: err.Error(), Via: via, For: standIn})
 			return
 		}
 		if !ok {
-			d.left(f, journal.StepLeft{Place: at, Outcome: OutcomeSkipped, Reason: ReasonCondition, Via: via, For: standIn})
+			d.left(f, journal.StepLeft{Place: at, Outcome: journal.OutcomeSkipped, Reason: ReasonCondition, Via: via, For: standIn})
 			return
 		}
 	}
@@ -219,16 +219,16 @@ func (d *decider) begin(f *Frame, step *ir.Step, w journal.Work, via *int, stand
 	limit, err := d.limit(f, step)
 	entered := journal.StepEntered{Place: at, Limit: limit, Via: via, For: standIn}
 	if err != nil {
-		d.notEntered(f, entered, ClassInput, err)
+		d.notEntered(f, entered, journal.ClassInput, err)
 		return
 	}
 	switch a := step.Action.(type) {
 	case ir.Route:
-		left := journal.StepLeft{Place: at, Outcome: OutcomeOK, Via: via, For: standIn}
+		left := journal.StepLeft{Place: at, Outcome: journal.OutcomeOK, Via: via, For: standIn}
 		if class, err := d.deadEnd(f, step); err != nil {
-			left.Outcome, left.Class, left.Error = OutcomeFailed, ClassCondition, err.Error()
+			left.Outcome, left.Class, left.Error = journal.OutcomeFailed, journal.ClassCondition, err.Error()
 		} else if class != "" {
-			left.Outcome, left.Class, left.Reason = OutcomeFailed, class, class
+			left.Outcome, left.Class, left.Reason = journal.OutcomeFailed, class, string(class)
 			left.Error = fmt.Sprintf("none of the ways on from step %q fits", step.ID)
 		}
 		d.left(f, left)
@@ -262,7 +262,7 @@ func opensWith(step *ir.Step) (task bool, part string) {
 
 // deadEnd finds out whether a choice leads nowhere, and what its author calls
 // that: then it is the choosing that failed.
-func (d *decider) deadEnd(f *Frame, step *ir.Step) (class string, err error) {
+func (d *decider) deadEnd(f *Frame, step *ir.Step) (class journal.Class, err error) {
 	sc := d.scope(f)
 	for i := range step.Next {
 		e := &step.Next[i]
@@ -279,7 +279,7 @@ func (d *decider) deadEnd(f *Frame, step *ir.Step) (class string, err error) {
 			}
 		}
 		if e.To.Exit == ir.ExitFail {
-			return e.To.Reason, nil
+			return journal.Class(e.To.Reason), nil
 		}
 		return "", nil
 	}
@@ -289,11 +289,11 @@ func (d *decider) deadEnd(f *Frame, step *ir.Step) (class string, err error) {
 // enterEnd ends a program; of one that ends well the last result may be made
 // out of what the step before gave.
 func (d *decider) enterEnd(f *Frame, at journal.Place, step *ir.Step, a *ir.End, via *int, standIn string) {
-	left := journal.StepLeft{Place: at, Outcome: OutcomeOK, Via: via, For: standIn}
+	left := journal.StepLeft{Place: at, Outcome: journal.OutcomeOK, Via: via, For: standIn}
 	if step.Result != nil && !a.Failed {
-		v, err := d.result(f, step, OutcomeOK, f.Last.Value, failing{})
+		v, err := d.result(f, step, journal.OutcomeOK, f.Last.Value, failing{})
 		if err != nil {
-			left.Outcome, left.Class, left.Error = OutcomeFailed, ClassCondition, err.Error()
+			left.Outcome, left.Class, left.Error = journal.OutcomeFailed, journal.ClassCondition, err.Error()
 		} else {
 			left.Value, left.Writes = v, d.writes(f, step)
 		}
@@ -333,7 +333,7 @@ func (d *decider) startTask(f *Frame, w journal.Work, rerun int, via *int, stand
 	if spent := d.s.outOfTime(f); spent != nil {
 		if spent.Path != "" {
 			d.left(f, journal.StepLeft{
-				Place: w.Place, Outcome: OutcomeFailed, Class: ClassTimeout, Via: via, For: standIn,
+				Place: w.Place, Outcome: journal.OutcomeFailed, Class: journal.ClassTimeout, Via: via, For: standIn,
 				Error: "there is no time left to do it in",
 			})
 			return
@@ -363,26 +363,26 @@ func (d *decider) startTask(f *Frame, w journal.Work, rerun int, via *int, stand
 // noBudget fails a step that a branch's own budget has nothing left for.
 func (d *decider) noBudget(f *Frame, at journal.Place, budget string, via *int, standIn string) {
 	d.left(f, journal.StepLeft{
-		Place: at, Outcome: OutcomeFailed, Class: ClassBudget, Via: via, For: standIn,
+		Place: at, Outcome: journal.OutcomeFailed, Class: journal.ClassBudget, Via: via, For: standIn,
 		Error: fmt.Sprintf("the budget of %s is used up", budget),
 	})
 }
 
 func (d *decider) enterGate(f *Frame, at journal.Place, g *ir.Gate, via *int, standIn string) {
-	kind := GatePerson
+	kind := journal.GatePerson
 	if g.Decider == ir.Event {
-		kind = GateEvent
+		kind = journal.GateEvent
 	}
 	opened := journal.GateOpened{Place: at, Kind: kind, Event: g.Event, Via: via, For: standIn}
 	if g.Timeout > 0 {
 		opened.Due = d.now + journal.Millis(g.Timeout)
 	}
-	if kind == GatePerson {
+	if kind == journal.GatePerson {
 		reads, digest := d.s.shown(d.p, f, d.unit(f).step(f.Block, at.Step), journal.Work{Place: at}.Key(), kind)
 		opened.Shows, opened.Digest = d.s.shows(f, reads), digest
 	}
 	d.fact(f, opened)
-	if waiting := d.s.Signals[g.Event]; kind == GateEvent && len(waiting) > 0 {
+	if waiting := d.s.Signals[g.Event]; kind == journal.GateEvent && len(waiting) > 0 {
 		d.pass(f, &Signal{Event: g.Event, Data: waiting[0].Data, By: waiting[0].By})
 	}
 }
@@ -406,8 +406,8 @@ func (d *decider) limit(f *Frame, step *ir.Step) (journal.Millis, error) {
 }
 
 // notEntered fails a step that is made of frames and cannot begin.
-func (d *decider) notEntered(f *Frame, x journal.StepEntered, class string, err error) {
-	d.left(f, journal.StepLeft{Place: x.Place, Outcome: OutcomeFailed, Class: class, Error: err.Error(), Via: x.Via, For: x.For})
+func (d *decider) notEntered(f *Frame, x journal.StepEntered, class journal.Class, err error) {
+	d.left(f, journal.StepLeft{Place: x.Place, Outcome: journal.OutcomeFailed, Class: class, Error: err.Error(), Via: x.Via, For: x.For})
 }
 
 func (d *decider) enterParallel(f *Frame, entered journal.StepEntered, a *ir.Parallel) {
@@ -415,7 +415,7 @@ func (d *decider) enterParallel(f *Frame, entered journal.StepEntered, a *ir.Par
 	if a.Each != nil {
 		items, err := d.items(f, a.Each)
 		if err != nil {
-			d.notEntered(f, entered, ClassCondition, err)
+			d.notEntered(f, entered, journal.ClassCondition, err)
 			return
 		}
 		entered.Total, entered.Items = len(items), journal.Value{JSON: mustJSON(items)}
@@ -428,7 +428,7 @@ func (d *decider) enterLoop(f *Frame, entered journal.StepEntered, a *ir.Loop) {
 	if a.Each != nil {
 		items, err := d.items(f, a.Each)
 		if err != nil {
-			d.notEntered(f, entered, ClassCondition, err)
+			d.notEntered(f, entered, journal.ClassCondition, err)
 			return
 		}
 		entered.Total, entered.Items = len(items), journal.Value{JSON: mustJSON(items)}
@@ -443,7 +443,7 @@ func (d *decider) enterLoop(f *Frame, entered journal.StepEntered, a *ir.Loop) {
 			err = fmt.Errorf("the limit of the loop is %d, and %d is the most that it can be", int(n), entered.Max)
 		}
 		if err != nil {
-			d.notEntered(f, entered, ClassCondition, err)
+			d.notEntered(f, entered, journal.ClassCondition, err)
 			return
 		}
 		entered.Max = int(n)
@@ -468,10 +468,10 @@ func (d *decider) after(f *Frame) {
 	step, end := d.step(f), f.Last
 	end.Step = f.Step
 	switch end.Outcome {
-	case OutcomeEnd, OutcomeCancelled:
+	case journal.OutcomeEnd, journal.OutcomeCancelled:
 		d.close(f, end)
 		return
-	case OutcomeJump:
+	case journal.OutcomeJump:
 		d.goTo(f, end.To, nil)
 		return
 	}
@@ -503,11 +503,11 @@ func (d *decider) after(f *Frame) {
 		if step.StopWhen != nil {
 			stop, err := d.holds(step.StopWhen, d.scope(f))
 			if err != nil {
-				d.close(f, Ending{Outcome: OutcomeFailed, Class: ClassCondition, Error: err.Error(), Step: f.Step})
+				d.close(f, Ending{Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, Error: err.Error(), Step: f.Step})
 				return
 			}
 			if stop {
-				d.close(f, Ending{Outcome: OutcomeEnd, Step: f.Step})
+				d.close(f, Ending{Outcome: journal.OutcomeEnd, Step: f.Step})
 				return
 			}
 		}
@@ -515,23 +515,23 @@ func (d *decider) after(f *Frame) {
 	edge, via, err := d.choose(f, step, outcome)
 	switch {
 	case err != nil:
-		d.close(f, Ending{Outcome: OutcomeFailed, Class: ClassCondition, Error: err.Error(), Step: f.Step})
+		d.close(f, Ending{Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, Error: err.Error(), Step: f.Step})
 	case edge == nil:
 		if outcome == ir.OK || outcome == ir.Skipped { // a step's reason is not the block's
-			end.Outcome, end.Reason, end.Class, end.Error = OutcomeOK, "", "", ""
+			end.Outcome, end.Reason, end.Class, end.Error = journal.OutcomeOK, "", "", ""
 		}
 		d.close(f, end)
 	case edge.To.Step != "":
 		d.goTo(f, edge.To.Step, via)
 	case edge.To.Exit == ir.ExitLoop:
-		d.close(f, Ending{Outcome: OutcomeBreak, Value: end.Value, Step: f.Step})
+		d.close(f, Ending{Outcome: journal.OutcomeBreak, Value: end.Value, Step: f.Step})
 	case edge.To.Exit == ir.ExitFail:
 		d.close(f, Ending{
-			Outcome: OutcomeFailed, Class: edge.To.Reason, Reason: edge.To.Reason, Step: f.Step,
+			Outcome: journal.OutcomeFailed, Class: journal.Class(edge.To.Reason), Reason: edge.To.Reason, Step: f.Step,
 			Error: fmt.Sprintf("step %q has no matching transition", f.Step),
 		})
 	default:
-		d.close(f, Ending{Outcome: OutcomeOK, Reason: edge.To.Reason, Value: end.Value, Step: f.Step})
+		d.close(f, Ending{Outcome: journal.OutcomeOK, Reason: edge.To.Reason, Value: end.Value, Step: f.Step})
 	}
 }
 
@@ -604,7 +604,7 @@ func (d *decider) goTo(f *Frame, step string, via *int) {
 		d.enter(f, step, via, "")
 		return
 	}
-	end := Ending{Outcome: OutcomeJump, To: step, Step: f.Step}
+	end := Ending{Outcome: journal.OutcomeJump, To: step, Step: f.Step}
 	if f.Last.failing() { // where it leads may want to know of what
 		end.Class, end.Error, end.Value, end.Step = f.Last.Class, f.Last.Error, f.Last.Value, f.Last.Step
 	}
@@ -613,11 +613,11 @@ func (d *decider) goTo(f *Frame, step string, via *int) {
 
 // ending is how an end step ends its program.
 func (d *decider) ending(f *Frame, step *ir.Step, a *ir.End) Ending {
-	end := Ending{Outcome: OutcomeEnd, Status: a.Status, Step: step.ID}
+	end := Ending{Outcome: journal.OutcomeEnd, Status: a.Status, Step: step.ID}
 	if !a.Failed {
 		end.Reason = a.Message
 	} else {
-		end.Class, end.Error = ClassEnded, cmp.Or(f.Last.Error, a.Message)
+		end.Class, end.Error = journal.ClassEnded, cmp.Or(f.Last.Error, a.Message)
 		if end.Error == "" {
 			end.Error = fmt.Sprintf("the workflow ended at %q", step.ID)
 		}
@@ -630,16 +630,13 @@ func (d *decider) ending(f *Frame, step *ir.Step, a *ir.End) Ending {
 	return end
 }
 
-// ClassEnded is the class of a failure that the author of a workflow chose.
-const ClassEnded = "ENDED"
-
 // ReasonStopNotMet is noted when a run ended although its condition for that did not hold.
 const ReasonStopNotMet = "STOP_CONDITION_NOT_MET"
 
 // close ends a frame; of the body, the run.
 func (d *decider) close(f *Frame, end Ending) {
 	if f.Cleaning {
-		end = Ending{Outcome: OutcomeCancelled, Step: end.Step}
+		end = Ending{Outcome: journal.OutcomeCancelled, Step: end.Step}
 	}
 	if f.Path == "" {
 		d.finish(f, end)
@@ -647,31 +644,31 @@ func (d *decider) close(f *Frame, end Ending) {
 	}
 	parent := d.s.Frames[f.Parent]
 	mode := parent.Group.Mode
-	if end.Outcome == OutcomeJump && mode != ModeLoop {
-		end = Ending{Outcome: OutcomeFailed, Error: fmt.Sprintf("there is no step %q to go to", end.To), Step: end.Step}
+	if end.Outcome == journal.OutcomeJump && mode != ModeLoop {
+		end = Ending{Outcome: journal.OutcomeFailed, Error: fmt.Sprintf("there is no step %q to go to", end.To), Step: end.Step}
 	}
 	if mode != ModeLoop {
 		end = d.concluded(f, end)
-	} else if end.Outcome == OutcomeOK {
+	} else if end.Outcome == journal.OutcomeOK {
 		loop := d.step(parent).Action.(ir.Loop)
 		if loop.BreakWhen != nil {
 			stop, err := d.holds(loop.BreakWhen, d.scope(f))
 			switch {
-			case err != nil && loop.BreakWhen.Dialect == expr.AWFLenient: // it goes on, and people are told
+			case err != nil && loop.BreakWhen.Dialect.ErrorIsFalse(): // the loop continues; the records have the error
 				end.Reason, end.Error = ReasonUndecided, err.Error()
 			case err != nil:
-				end = Ending{Outcome: OutcomeFailed, Class: ClassCondition, Error: err.Error(), Step: end.Step}
+				end = Ending{Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, Error: err.Error(), Step: end.Step}
 			case stop:
-				end.Outcome = OutcomeBreak
+				end.Outcome = journal.OutcomeBreak
 			}
 		}
 	}
-	if mode == ModeCall && end.Outcome == OutcomeOK {
+	if mode == ModeCall && end.Outcome == journal.OutcomeOK {
 		end.Value = d.output(f)
 		if call := d.step(parent).Action.(ir.Call); len(call.Outputs) > 0 {
 			v, err := d.outputs(f, call.Outputs)
 			if err != nil {
-				end = Ending{Outcome: OutcomeFailed, Class: ClassCondition, Error: err.Error(), Step: end.Step}
+				end = Ending{Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, Error: err.Error(), Step: end.Step}
 			}
 			end.Value = v
 		}
@@ -685,26 +682,26 @@ func (d *decider) close(f *Frame, end Ending) {
 // concluded turns a wish to end, to break or to be over into a final outcome.
 func (d *decider) concluded(f *Frame, end Ending) Ending {
 	switch end.Outcome {
-	case OutcomeEnd, OutcomeBreak:
+	case journal.OutcomeEnd, journal.OutcomeBreak:
 		if end.Class != "" {
-			end.Outcome = OutcomeFailed
+			end.Outcome = journal.OutcomeFailed
 		} else {
-			end.Outcome = OutcomeOK
+			end.Outcome = journal.OutcomeOK
 		}
 	}
-	if end.Outcome == OutcomeOK && f.Refused != "" && (f.Path == "" || f.Child != "") {
-		end.Outcome, end.Step = OutcomeRejected, f.Refused
+	if end.Outcome == journal.OutcomeOK && f.Refused != "" && (f.Path == "" || f.Child != "") {
+		end.Outcome, end.Step = journal.OutcomeRejected, f.Refused
 	}
-	if end.Outcome == OutcomeRejected && end.Reason == "" {
+	if end.Outcome == journal.OutcomeRejected && end.Reason == "" {
 		end.Reason = ReasonRejected
 	}
-	if end.Outcome == OutcomeOK && (f.Path == "" || f.Child != "") && d.p.CheckOutput != nil {
+	if end.Outcome == journal.OutcomeOK && (f.Path == "" || f.Child != "") && d.p.CheckOutput != nil {
 		raw, err := d.p.raw(d.output(f))
 		if err == nil {
 			err = d.p.CheckOutput(d.unit(f).ir, raw)
 		}
 		if err != nil {
-			end.Outcome, end.Class, end.Error = OutcomeFailed, ClassInvalid, err.Error()
+			end.Outcome, end.Class, end.Error = journal.OutcomeFailed, journal.ClassInvalid, err.Error()
 		}
 	}
 	return end
@@ -730,17 +727,17 @@ func (d *decider) written(top *Frame) (journal.Value, bool) {
 }
 
 func (d *decider) finish(root *Frame, end Ending) {
-	if end.Outcome == OutcomeJump {
-		end = Ending{Outcome: OutcomeFailed, Error: fmt.Sprintf("there is no step %q to go to", end.To), Step: end.Step}
+	if end.Outcome == journal.OutcomeJump {
+		end = Ending{Outcome: journal.OutcomeFailed, Error: fmt.Sprintf("there is no step %q to go to", end.To), Step: end.Step}
 	}
 	end = d.concluded(root, end)
 	done := journal.RunFinished{Outcome: end.Outcome, Reason: end.Reason, Error: end.Error, Status: end.Status, Last: end.Step}
 	if done.Reason == "" {
-		done.Reason = end.Class
+		done.Reason = string(end.Class)
 	}
 	if v, ok := d.written(root); ok {
 		done.Output = v
-	} else if end.Outcome == OutcomeOK {
+	} else if end.Outcome == journal.OutcomeOK {
 		done.Output = root.Last.Value
 	}
 	d.fact(nil, done)
@@ -755,17 +752,17 @@ func (d *decider) settleCancelled(f *Frame) {
 		if f.Group.Live > 0 {
 			return
 		}
-		d.left(f, journal.StepLeft{Place: f.Place(), Outcome: OutcomeCancelled, For: f.For, Merge: d.merges(f)})
-	case Resting, Ready, Asking, Overdue, Lost, Starving:
-		d.left(f, journal.StepLeft{Place: f.Place(), Outcome: OutcomeCancelled, For: f.For})
+		d.left(f, journal.StepLeft{Place: f.Place(), Outcome: journal.OutcomeCancelled, For: f.For, Merge: d.merges(f)})
+	case Resting, Ready, Asking, Overdue, Lost, AwaitingBudget:
+		d.left(f, journal.StepLeft{Place: f.Place(), Outcome: journal.OutcomeCancelled, For: f.For})
 	}
 	if d.mayCleanUp(f) {
 		d.fact(f, journal.CleanupBegun{Frame: f.Path, Step: d.unit(f).ir.OnCancel})
 		return
 	}
-	end := Ending{Outcome: OutcomeCancelled, Step: f.Step}
+	end := Ending{Outcome: journal.OutcomeCancelled, Step: f.Step}
 	if f.FailedBy != "" {
-		end = Ending{Outcome: OutcomeFailed, Class: f.FailedBy, Reason: f.FailedBy, Step: f.Step, Error: "it had no time left"}
+		end = Ending{Outcome: journal.OutcomeFailed, Class: journal.Class(f.FailedBy), Reason: f.FailedBy, Step: f.Step, Error: "it had no time left"}
 	}
 	d.close(f, end)
 }
@@ -782,28 +779,28 @@ func (d *decider) mayCleanUp(f *Frame) bool {
 
 // recover deals with a task that nobody knows the end of.
 func (d *decider) recover(f *Frame) {
-	if f.Policy == PolicyRerun {
+	if f.Policy == journal.RecoveryRerun {
 		d.startTask(f, f.Work(), f.Rerun+1, nil, f.For)
 		return
 	}
-	d.fact(f, journal.GateOpened{Place: f.Place(), Kind: GateDoubt, For: f.For})
+	d.fact(f, journal.GateOpened{Place: f.Place(), Kind: journal.GateInDoubt, For: f.For})
 }
 
 // timeOut deals with a gate that nobody came to.
 func (d *decider) timeOut(f *Frame) {
-	if f.Gate != nil && f.Gate.Kind == GateCall {
+	if f.Gate != nil && f.Gate.Kind == journal.GateToolCall {
 		d.answerCall(f, journal.ToolAnswer{TimedOut: true}, MethodTimeout)
 		return
 	}
 	step := d.step(f)
 	g, _ := step.Action.(ir.Gate)
-	decided := journal.GateDecided{Place: f.Place(), Outcome: OutcomeFailed, Method: MethodTimeout, Class: ClassTimeout, Reason: ClassTimeout}
+	decided := journal.GateDecided{Place: f.Place(), Outcome: journal.OutcomeFailed, Method: MethodTimeout, Class: journal.ClassTimeout, Reason: string(journal.ClassTimeout)}
 	decided.Error = fmt.Sprintf("nobody decided within %s", g.Timeout.Words())
-	if f.Gate != nil && f.Gate.Kind == GateEvent {
+	if f.Gate != nil && f.Gate.Kind == journal.GateEvent {
 		decided.Error = fmt.Sprintf("the event %q did not come within %s", g.Event, g.Timeout.Words())
 	}
 	if g.OnTimeout == ir.TimeoutSkip {
-		decided.Outcome, decided.Class, decided.Error = OutcomeSkipped, "", ""
+		decided.Outcome, decided.Class, decided.Error = journal.OutcomeSkipped, "", ""
 		decided.Value = journal.Value{JSON: json.RawMessage("null")}
 		decided.Writes = d.writes(f, step)
 	}
@@ -833,7 +830,7 @@ func (d *decider) fireTimers() (fired bool) {
 		case t.limit:
 			d.fact(f, journal.TimerFired{Place: f.Place(), What: TimerDeadline, Run: f.Path == ""})
 			if f.Path != "" {
-				d.fact(f, journal.CancelRequested{Frame: f.Path, Failed: true, Reason: ClassTimeout})
+				d.fact(f, journal.CancelRequested{Frame: f.Path, Failed: true, Reason: string(journal.ClassTimeout)})
 			}
 		case f.Phase == Resting:
 			d.fact(f, journal.TimerFired{Place: f.Place(), What: TimerRetry})
@@ -847,16 +844,16 @@ func (d *decider) fireTimers() (fired bool) {
 // timeUp ends a step that is made of frames because it has no time left.
 func (d *decider) timeUp(f *Frame) {
 	d.fact(f, journal.TimerFired{Place: f.Place(), What: TimerLimit})
-	d.fact(f, journal.CancelRequested{Frame: f.Path, Below: true, Reason: ClassTimeout})
+	d.fact(f, journal.CancelRequested{Frame: f.Path, Below: true, Reason: string(journal.ClassTimeout)})
 }
 
-// feed grants what waits for budget, first come, first served, and reports
+// grantPending grants what waits for budget, first come, first served, and reports
 // whether it did anything.
-func (d *decider) feed() bool {
-	if d.s.Expired || len(d.s.Starved) == 0 {
+func (d *decider) grantPending() bool {
+	if d.s.Expired || len(d.s.BudgetWaiters) == 0 {
 		return false
 	}
-	head := d.s.Starved[0]
+	head := d.s.BudgetWaiters[0]
 	f := d.s.Frames[head.Work.Frame]
 	if head.N == 0 && (d.s.Paused || d.s.Hold) {
 		return false

@@ -113,12 +113,12 @@ func TestFacts(t *testing.T) {
 }
 
 func no(text string) plan.Result {
-	return plan.Result{Outcome: plan.OutcomeFailed, Class: "API_ERROR", Error: text, Exit: 3}
+	return plan.Result{Outcome: journal.OutcomeFailed, Class: "API_ERROR", Error: text, Exit: 3}
 }
 
 func yes() plan.Result       { return value(`{"approved": true}`) }
 func rejected() plan.Result  { return value(`{"approved": false, "reason": "not now"}`) }
-func cancelled() plan.Result { return plan.Result{Outcome: plan.OutcomeCancelled} }
+func cancelled() plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
 
 // critics are branches of one check each, in a branch of their own beside
 // another one that goes on whatever comes of them.
@@ -195,7 +195,7 @@ func stories(t *testing.T) map[string]story {
 		return []ir.Step{fan}
 	})
 	add("branches that are put together again", "", func(w *world) {
-		ends("x", plan.Result{Outcome: plan.OutcomeOK}, "y", plan.Result{Outcome: plan.OutcomeOK}, "fan", no("no luck"))(w)
+		ends("x", plan.Result{Outcome: journal.OutcomeOK}, "y", plan.Result{Outcome: journal.OutcomeOK}, "fan", no("no luck"))(w)
 	}, func(p *ir.Program) []ir.Step {
 		fan := branches(p, "fan", ir.JoinAll, 0, "x", "y")
 		par := fan.Action.(ir.Parallel)
@@ -209,7 +209,7 @@ func stories(t *testing.T) map[string]story {
 		return []ir.Step{fan, task("after")}
 	})
 
-	add("branches that are put together badly", "", ends("x", plan.Result{Outcome: plan.OutcomeOK}, "fan", no("no luck")), func(p *ir.Program) []ir.Step {
+	add("branches that are put together badly", "", ends("x", plan.Result{Outcome: journal.OutcomeOK}, "fan", no("no luck")), func(p *ir.Program) []ir.Step {
 		fan := branches(p, "fan", ir.JoinAll, 0, "x")
 		par := fan.Action.(ir.Parallel)
 		par.Combine = &ir.Task{Kind: "combine"}
@@ -279,8 +279,8 @@ func stories(t *testing.T) map[string]story {
 	}}, nil)
 	called("a call that lacks a part", program(task("one")), ir.Step{Action: ir.Call{Child: 1}, Writes: []ir.Write{{Path: "state.n", Part: "n"}}}, nil)
 	called("a call that is finished", program(task("one")), ir.Step{Action: ir.Call{Child: 1, Finish: &ir.Task{Kind: "files"}}, Writes: []ir.Write{{Path: "state.n"}}}, nil)
-	called("a call that fails", program(task("one")), ir.Step{Action: ir.Call{Child: 1, Finish: &ir.Task{Kind: "files"}}, Writes: always("call")}, ends("before", plan.Result{Outcome: plan.OutcomeOK}, "one", no("no luck")))
-	called("a call that is rejected", program(critic), ir.Step{Action: ir.Call{Child: 1}}, ends("before", plan.Result{Outcome: plan.OutcomeOK}, "check", rejected()))
+	called("a call that fails", program(task("one")), ir.Step{Action: ir.Call{Child: 1, Finish: &ir.Task{Kind: "files"}}, Writes: always("call")}, ends("before", plan.Result{Outcome: journal.OutcomeOK}, "one", no("no luck")))
+	called("a call that is rejected", program(critic), ir.Step{Action: ir.Call{Child: 1}}, ends("before", plan.Result{Outcome: journal.OutcomeOK}, "check", rejected()))
 	called("a call that ends badly", program(chain(task("one"), ir.Step{ID: "end", Action: ir.End{Failed: true, Message: "enough", Status: 9}})...), ir.Step{Action: ir.Call{Child: 1}, Writes: always("call")}, nil)
 	deep := program()
 	deep.Blocks[0].Steps = chain(
@@ -352,7 +352,7 @@ func stories(t *testing.T) map[string]story {
 				if task.Part == "verdict" {
 					return yes()
 				}
-				return plan.Result{Outcome: plan.OutcomeOK}
+				return plan.Result{Outcome: journal.OutcomeOK}
 			}
 		}
 		add("stands in as "+kind, list, do, func(p *ir.Program) []ir.Step {
@@ -492,7 +492,7 @@ func people(t *testing.T) map[string]story {
 		lost := w.tasks[0]
 		w.tasks = nil
 		w.tell(plan.Reserve{Work: lost, N: 1, Amount: journal.Usage{InputTokens: 64_000, OutputTokens: 33_200, ModelCalls: 1}})
-		w.tell(plan.Gone{Work: lost, Why: "stopped", Policy: plan.PolicyRerun, Used: &journal.Usage{InputTokens: 200, OutputTokens: 40, ModelCalls: 1}})
+		w.tell(plan.Gone{Work: lost, Why: "stopped", Policy: journal.RecoveryRerun, Used: &journal.Usage{InputTokens: 200, OutputTokens: 40, ModelCalls: 1}})
 	}}
 	out["a call that is agreed to"] = asks(0, func(w *world) { answer(w, plan.Decision{Answer: plan.Approve, Note: "go on"}) })
 	out["a call that is not agreed to"] = asks(0, func(w *world) { answer(w, plan.Decision{Answer: plan.Reject}) })
@@ -506,7 +506,7 @@ func people(t *testing.T) map[string]story {
 			lost := w.tasks[0]
 			w.tasks = nil
 			w.tell(plan.Reserve{Work: lost, N: 1, Amount: journal.Usage{OutputTokens: 20, ModelCalls: 1}})
-			w.tell(plan.Gone{Work: lost, Why: "killed", Policy: plan.PolicyAsk, Until: 900})
+			w.tell(plan.Gone{Work: lost, Why: "killed", Policy: journal.RecoveryAsk, Until: 900})
 			answer(w, plan.Decision{Answer: plan.AnswerResult, Value: json.RawMessage("{")})
 			answer(w, plan.Decision{Answer: said, Note: "looked", Value: json.RawMessage(`{"n":1}`)})
 		}}
@@ -637,12 +637,12 @@ func endings(t *testing.T) map[string]story {
 		{Name: "y", Block: late.AddBlock(ir.Block{Steps: []ir.Step{task("c")}})},
 	}}}}
 	out["a branch without time"] = story{program: late, tell: func(w *world) { slow(w); w.end("a", cancelled()); w.do = nil }}
-	out["a branch that has used its time"] = story{program: late, tell: func(w *world) { w.now += 1000; w.end("a", plan.Result{Outcome: plan.OutcomeOK}) }}
+	out["a branch that has used its time"] = story{program: late, tell: func(w *world) { w.now += 1000; w.end("a", plan.Result{Outcome: journal.OutcomeOK}) }}
 	all := program(chain(task("a"), task("b"))...)
 	all.Budget.ActiveSeconds = limit(1)
 	out["a run that has used its time"] = story{program: all, tell: func(w *world) {
 		w.now += 1000
-		w.end("a", plan.Result{Outcome: plan.OutcomeOK})
+		w.end("a", plan.Result{Outcome: journal.OutcomeOK})
 		w.tell(plan.Raise{Budget: plan.BudgetDeadline, To: 2})
 	}}
 	timed := program()
@@ -651,8 +651,8 @@ func endings(t *testing.T) map[string]story {
 	}}}, task("after"))
 	timed.Blocks[0].Steps = append(timed.Blocks[0].Steps, ir.Step{ID: "spare", Timeout: 400, Action: ir.Loop{Block: timed.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}), While: cond(t, "loop.index < 2")}})
 	out["steps that take too long"] = story{program: timed, tell: func(w *world) {
-		w.end("a", plan.Result{Outcome: plan.OutcomeOK})
-		w.end("c", plan.Result{Outcome: plan.OutcomeOK})
+		w.end("a", plan.Result{Outcome: journal.OutcomeOK})
+		w.end("c", plan.Result{Outcome: journal.OutcomeOK})
 		slow(w)
 		w.end("b", cancelled())
 		slow(w)
@@ -684,7 +684,7 @@ func endings(t *testing.T) map[string]story {
 		w.end("a", no("no luck"))
 		gone := w.tasks[0]
 		w.tasks = nil
-		w.tell(plan.Gone{Work: gone, Why: "killed", Policy: plan.PolicyAsk})
+		w.tell(plan.Gone{Work: gone, Why: "killed", Policy: journal.RecoveryAsk})
 		w.tell(plan.Decision{Answer: plan.AnswerRerun})
 	}}
 	many := program()
@@ -694,7 +694,7 @@ func endings(t *testing.T) map[string]story {
 		var in []plan.Input
 		for i, work := range w.tasks {
 			w.tell(plan.Reserve{Work: work, N: 1, Amount: journal.Usage{OutputTokens: 60, ModelCalls: 1}, Least: int64(10 * i)})
-			in = append(in, plan.Gone{Work: work, Why: "killed", Policy: plan.PolicyRerun, Until: 1500})
+			in = append(in, plan.Gone{Work: work, Why: "killed", Policy: journal.RecoveryRerun, Until: 1500})
 		}
 		w.tasks, w.now = nil, 9000
 		w.tell(in...)
@@ -744,11 +744,11 @@ func endings(t *testing.T) map[string]story {
 	out["done again without a step left"] = story{program: bounded, tell: func(w *world) {
 		gone := w.tasks[0]
 		w.tasks = nil
-		w.tell(plan.Gone{Work: gone, Why: "killed", Policy: plan.PolicyRerun})
+		w.tell(plan.Gone{Work: gone, Why: "killed", Policy: journal.RecoveryRerun})
 	}}
 	used := program()
 	used.Blocks[0].Steps = []ir.Step{{ID: "loop", TimeoutExpr: computed(t, "0.5"), Action: ir.Loop{Block: used.AddBlock(ir.Block{Steps: chain(task("a"), task("b"))}), While: cond(t, "true")}}}
-	out["a step that has used its time"] = story{program: used, tell: func(w *world) { w.now += 500; w.end("a", plan.Result{Outcome: plan.OutcomeOK}) }}
+	out["a step that has used its time"] = story{program: used, tell: func(w *world) { w.now += 500; w.end("a", plan.Result{Outcome: journal.OutcomeOK}) }}
 	listless := program()
 	listless.Blocks[0].Steps = []ir.Step{{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Each: &ir.Each{Items: items(t, "input.n"), Var: "x", Block: listless.AddBlock(ir.Block{Steps: []ir.Step{task("in")}})}}}}
 	out["branches for what is no list"] = story{program: listless, input: `{"n": 1}`}

@@ -35,7 +35,7 @@ func (d *decider) tooLate(f *Frame) {
 		return
 	}
 	d.left(f, journal.StepLeft{
-		Place: f.Place(), Outcome: OutcomeFailed, Class: ClassTimeout, For: f.For, Merge: d.merges(f),
+		Place: f.Place(), Outcome: journal.OutcomeFailed, Class: journal.ClassTimeout, For: f.For, Merge: d.merges(f),
 		Error: fmt.Sprintf("it did not end within %s", ir.Millis(f.Group.Limit).Words()),
 	})
 }
@@ -73,27 +73,27 @@ func (d *decider) openBranch(f *Frame, a *ir.Parallel, i int) {
 	d.fact(f, opened)
 	switch {
 	case err != nil:
-		d.fact(f, journal.FrameClosed{Frame: opened.Frame, Outcome: OutcomeFailed, Class: ClassCondition, Error: err.Error()})
+		d.fact(f, journal.FrameClosed{Frame: opened.Frame, Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, Error: err.Error()})
 	case !runs:
-		d.fact(f, journal.FrameClosed{Frame: opened.Frame, Outcome: OutcomeSkipped, Reason: ReasonCondition})
+		d.fact(f, journal.FrameClosed{Frame: opened.Frame, Outcome: journal.OutcomeSkipped, Reason: ReasonCondition})
 	}
 }
 
 // join ends a parallel step, or begins to combine what its branches made.
 func (d *decider) join(f *Frame, a *ir.Parallel) {
 	g := f.Group
-	left := journal.StepLeft{Place: f.Place(), Outcome: OutcomeOK, For: f.For}
+	left := journal.StepLeft{Place: f.Place(), Outcome: journal.OutcomeOK, For: f.For}
 	switch {
 	case a.Join == ir.JoinBest:
 	case a.Join == ir.JoinAny && g.OK > 0:
 	case a.Join == ir.JoinAny, g.Failed > 0:
-		left.Outcome = OutcomeFailed
+		left.Outcome = journal.OutcomeFailed
 	case g.Rejected > 0:
-		left.Outcome = OutcomeRejected
+		left.Outcome = journal.OutcomeRejected
 	}
-	if left.Outcome == OutcomeFailed {
+	if left.Outcome == journal.OutcomeFailed {
 		for _, r := range d.s.Branches(f) {
-			if r.Outcome == OutcomeFailed {
+			if r.Outcome == journal.OutcomeFailed {
 				left.Class, left.Reason, left.Error = r.Class, r.Reason, fmt.Sprintf("%s: %s", r.Name, r.Error)
 				break
 			}
@@ -103,7 +103,7 @@ func (d *decider) join(f *Frame, a *ir.Parallel) {
 		}
 	}
 	left.Merge = d.merges(f)
-	if left.Outcome != OutcomeOK {
+	if left.Outcome != journal.OutcomeOK {
 		d.left(f, left)
 		return
 	}
@@ -128,7 +128,7 @@ func (d *decider) merges(f *Frame) bool {
 // BranchValue is a branch's result as a combine task or a write sees it.
 type BranchValue struct {
 	Branch  string          `json:"branch"`
-	Outcome string          `json:"outcome"`
+	Outcome journal.Outcome `json:"outcome"`
 	Error   string          `json:"error,omitempty"`
 	Value   json.RawMessage `json:"value"`
 	Used    journal.Usage   `json:"-"`
@@ -162,15 +162,15 @@ func (d *decider) loop(f *Frame, a *ir.Loop) {
 	if g.Live > 0 {
 		return
 	}
-	left := journal.StepLeft{Place: f.Place(), Outcome: OutcomeOK, For: f.For}
+	left := journal.StepLeft{Place: f.Place(), Outcome: journal.OutcomeOK, For: f.For}
 	if last := g.Results[0]; last != nil {
 		switch last.Outcome {
-		case OutcomeOK:
-		case OutcomeBreak:
+		case journal.OutcomeOK:
+		case journal.OutcomeBreak:
 			d.leaveLoop(f, left)
 			return
-		case OutcomeJump:
-			left.Outcome, left.To = OutcomeJump, last.To
+		case journal.OutcomeJump:
+			left.Outcome, left.To = journal.OutcomeJump, last.To
 			d.leaveLoop(f, left) // what comes next may want to know how far it has come
 			return
 		default: // failed, rejected, cancelled, end
@@ -191,7 +191,7 @@ func (d *decider) loop(f *Frame, a *ir.Loop) {
 		sc.extra = vars
 		goOn, err := d.holds(a.While, sc)
 		if err != nil {
-			left.Outcome, left.Class, left.Error = OutcomeFailed, ClassCondition, err.Error()
+			left.Outcome, left.Class, left.Error = journal.OutcomeFailed, journal.ClassCondition, err.Error()
 			d.left(f, left)
 			return
 		}
@@ -202,7 +202,7 @@ func (d *decider) loop(f *Frame, a *ir.Loop) {
 	}
 	if g.Max > 0 && i >= g.Max {
 		if a.FailAtMax || a.Each != nil {
-			left.Outcome, left.Class = OutcomeFailed, ClassLoopLimit
+			left.Outcome, left.Class = journal.OutcomeFailed, journal.ClassLoopLimit
 			left.Error = fmt.Sprintf("the loop has reached its limit of %d iterations", g.Max)
 			if a.Each != nil {
 				left.Error += fmt.Sprintf(", and there are %d items", g.Total)
@@ -210,7 +210,7 @@ func (d *decider) loop(f *Frame, a *ir.Loop) {
 			d.left(f, left)
 			return
 		}
-		left.Reason = ClassLoopLimit
+		left.Reason = string(journal.ClassLoopLimit)
 		d.leaveLoop(f, left)
 		return
 	}
@@ -275,14 +275,14 @@ func (d *decider) call(f *Frame, a *ir.Call) {
 	left := journal.StepLeft{
 		Place: f.Place(), Outcome: last.Outcome, Class: last.Class, Reason: last.Reason, Error: last.Error, For: f.For,
 	}
-	if last.Outcome == OutcomeOK && a.Finish != nil {
+	if last.Outcome == journal.OutcomeOK && a.Finish != nil {
 		d.startTask(f, journal.Work{Place: f.Place(), Part: PartCombine}, 0, nil, f.For)
 		return
 	}
-	if last.Outcome == OutcomeOK {
+	if last.Outcome == journal.OutcomeOK {
 		value, err := d.checked(f, step, last.Value)
 		if err != nil {
-			left.Outcome, left.Class, left.Error = OutcomeFailed, ClassInvalid, err.Error()
+			left.Outcome, left.Class, left.Error = journal.OutcomeFailed, journal.ClassInvalid, err.Error()
 		} else {
 			d.gives(f, left, value)
 			return
@@ -306,7 +306,7 @@ func (d *decider) openChild(f *Frame, a *ir.Call) {
 		v, err := d.eval(b.Value, d.scope(f))
 		if err != nil {
 			d.left(f, journal.StepLeft{
-				Place: f.Place(), Outcome: OutcomeFailed, Class: ClassCondition, For: f.For,
+				Place: f.Place(), Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, For: f.For,
 				Error: fmt.Sprintf("input %q: %v", b.Name, err),
 			})
 			return
@@ -317,7 +317,7 @@ func (d *decider) openChild(f *Frame, a *ir.Call) {
 	if d.p.FillInput != nil {
 		filled, err := d.p.FillInput(child, given, !a.PassReads)
 		if err != nil {
-			d.left(f, journal.StepLeft{Place: f.Place(), Outcome: OutcomeFailed, Class: ClassInput, Error: err.Error(), For: f.For})
+			d.left(f, journal.StepLeft{Place: f.Place(), Outcome: journal.OutcomeFailed, Class: journal.ClassInput, Error: err.Error(), For: f.For})
 			return
 		}
 		given = filled

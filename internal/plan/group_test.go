@@ -108,7 +108,7 @@ func TestValuesThatCannotBeRead(t *testing.T) {
 				w.end("big", lost)
 			}
 			w.run(first)
-			if f := w.s.Finished; f == nil || f.Outcome != plan.OutcomeFailed || !strings.Contains(f.Error, why) {
+			if f := w.s.Finished; f == nil || f.Outcome != journal.OutcomeFailed || !strings.Contains(f.Error, why) {
 				t.Errorf("%+v\n%s", f, describe(w.log))
 			}
 		})
@@ -155,7 +155,7 @@ func TestBranchValues(t *testing.T) {
 	w := start(t, p, "")
 	w.p.Blobs = func(hash string) (json.RawMessage, error) { return nil, errors.New("lost: " + hash) }
 	for _, name := range []string{"y", "x"} {
-		w.end(name, plan.Result{Outcome: plan.OutcomeOK, Value: journal.Value{Hash: name, Size: 1 << 20}, Usage: journal.Usage{OutputTokens: 5}})
+		w.end(name, plan.Result{Outcome: journal.OutcomeOK, Value: journal.Value{Hash: name, Size: 1 << 20}, Usage: journal.Usage{OutputTokens: 5}})
 	}
 	w.end("z", no("no luck"))
 	got, err := w.s.BranchValues(w.p, w.s.Root())

@@ -10,19 +10,6 @@ import (
 // into InputRefused with the reason.
 type Input interface{ inputName() string }
 
-// The outcomes that facts carry. The first four are also ir's.
-const (
-	OutcomeOK        = "ok"
-	OutcomeFailed    = "failed"
-	OutcomeSkipped   = "skipped"
-	OutcomeRejected  = "rejected"
-	OutcomeCancelled = "cancelled"
-	OutcomeBreak     = "break" // of a frame: leave the loop
-	OutcomeJump      = "jump"  // of a frame: go on at a step of an enclosing block
-	OutcomeEnd       = "end"   // of a frame: the whole program is over
-	OutcomeRerun     = "rerun" // of a doubt: do the task again
-)
-
 // The ways in which a step can be made of frames.
 const (
 	ModeParallel = "parallel"
@@ -38,36 +25,11 @@ const (
 	TimerLimit    = "limit" // of a step that is made of frames
 )
 
-// The kinds of gates.
-const (
-	GatePerson = "person"
-	GateEvent  = "event"
-	GateDoubt  = "doubt"
-	GateCall   = "call" // of a tool, that a task may not make without an answer
-)
-
-// The classes of errors that the plan itself gives. Step kinds have more.
-const (
-	ClassTimeout   = "TIMEOUT"
-	ClassBudget    = "BUDGET"
-	ClassInvalid   = "INVALID_OUTPUT"
-	ClassCondition = "CONDITION"
-	ClassNoBranch  = "NO_BRANCH"
-	ClassLoopLimit = "LOOP_LIMIT"
-	ClassInput     = "INVALID_INPUT"
-)
-
-// What to do with a task that nobody knows the end of.
-const (
-	PolicyRerun = "rerun"
-	PolicyAsk   = "ask"
-)
-
 // Result is how a task ended.
 type Result struct {
 	Work    journal.Work
-	Outcome string // ok, failed, cancelled
-	Class   string
+	Outcome journal.Outcome // ok, failed, cancelled
+	Class   journal.Class
 	Error   string
 	// Exit is a command's exit code, for retries that look at it.
 	Exit  int
@@ -99,7 +61,7 @@ type Reserve struct {
 type Gone struct {
 	Work   journal.Work
 	Why    string
-	Policy string
+	Policy journal.Recovery
 	Until  journal.Millis // when it was last known to be at work; 0 is now
 	// Used is what it is known to have used besides its notes; nil charges all
 	// that it had reserved.

@@ -128,12 +128,12 @@ func (w *world) result(n int) {
 	task := w.tasks[n]
 	w.tasks = slices.Delete(w.tasks, n, n+1)
 	w.done[task.Key()]++
-	r := plan.Result{Outcome: plan.OutcomeOK}
+	r := plan.Result{Outcome: journal.OutcomeOK}
 	if w.do != nil {
 		r = w.do(task)
 	}
 	r.Work = task
-	if r.Outcome == plan.OutcomeOK && r.Value.IsZero() {
+	if r.Outcome == journal.OutcomeOK && r.Value.IsZero() {
 		r.Value = journal.Value{JSON: fmt.Appendf(nil, "%q", task.Key())}
 	}
 	w.tell(r)
@@ -275,14 +275,14 @@ func items(t reporter, text string) *expr.Expr {
 func failing(ids ...string) func(journal.Work) plan.Result {
 	return func(w journal.Work) plan.Result {
 		if slices.Contains(ids, w.Step) || slices.Contains(ids, w.Key()) {
-			return plan.Result{Outcome: plan.OutcomeFailed, Class: "API_ERROR", Error: "no luck"}
+			return plan.Result{Outcome: journal.OutcomeFailed, Class: "API_ERROR", Error: "no luck"}
 		}
-		return plan.Result{Outcome: plan.OutcomeOK}
+		return plan.Result{Outcome: journal.OutcomeOK}
 	}
 }
 
 func value(text string) plan.Result {
-	return plan.Result{Outcome: plan.OutcomeOK, Value: journal.Value{JSON: json.RawMessage(text)}}
+	return plan.Result{Outcome: journal.OutcomeOK, Value: journal.Value{JSON: json.RawMessage(text)}}
 }
 
 func limit(n int64) *ir.Limit { return &ir.Limit{Max: n} }
@@ -419,7 +419,7 @@ func TestPaths(t *testing.T) {
 				return program(edit(task("a"), func(s *ir.Step) { s.Retry = &ir.Retry{MaxAttempts: 3, Backoff: ir.Constant} }))
 			},
 			do: func(journal.Work) plan.Result {
-				return plan.Result{Outcome: plan.OutcomeFailed, Class: "NOT_READY"}
+				return plan.Result{Outcome: journal.OutcomeFailed, Class: "NOT_READY"}
 			},
 			want: "start a#0; end a#0 failed NOT_READY; finished failed NOT_READY",
 		},
@@ -516,10 +516,10 @@ func TestParallel(t *testing.T) {
 			w := start(t, p, "")
 			w.do = func(task journal.Work) plan.Result {
 				if f := w.s.Frames[task.Frame]; f != nil && f.Cancelled {
-					return plan.Result{Outcome: plan.OutcomeCancelled}
+					return plan.Result{Outcome: journal.OutcomeCancelled}
 				}
 				if c.do == nil {
-					return plan.Result{Outcome: plan.OutcomeOK}
+					return plan.Result{Outcome: journal.OutcomeOK}
 				}
 				return c.do(task)
 			}
@@ -639,7 +639,7 @@ func TestJitter(t *testing.T) {
 			for _, e := range events {
 				switch x := e.Fact.(type) {
 				case journal.TaskStarted:
-					events = s.Decide(p, s.At, plan.Result{Work: x.Work, Outcome: plan.OutcomeFailed, Error: "no"})
+					events = s.Decide(p, s.At, plan.Result{Work: x.Work, Outcome: journal.OutcomeFailed, Error: "no"})
 				case journal.RetrySet:
 					out = append(out, x.Due-e.At)
 					events = s.Decide(p, x.Due)
@@ -687,7 +687,7 @@ func TestCirclesEnd(t *testing.T) {
 			w := start(t, program(steps...), "")
 			w.quick = true
 			if strings.Contains(name, "that fail") {
-				w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: plan.OutcomeFailed, Error: "no"} }
+				w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: journal.OutcomeFailed, Error: "no"} }
 			}
 			w.run(first)
 			w.laws()
@@ -695,7 +695,7 @@ func TestCirclesEnd(t *testing.T) {
 				t.Fatalf("%d events, finished: %v", len(w.log), w.s.Finished)
 			}
 			ok := w.done["out#0"] == 1
-			if over := strings.Contains(w.s.Finished.Error, "has been reached 1000 times"); over == ok || ok != (w.s.Finished.Outcome == plan.OutcomeOK) {
+			if over := strings.Contains(w.s.Finished.Error, "has been reached 1000 times"); over == ok || ok != (w.s.Finished.Outcome == journal.OutcomeOK) {
 				t.Errorf("%+v", w.s.Finished)
 			}
 		})
@@ -856,14 +856,14 @@ func TestGate(t *testing.T) {
 }
 
 func TestDoubt(t *testing.T) {
-	lost := func(policy string) *world {
+	lost := func(policy journal.Recovery) *world {
 		w := start(t, program(chain(task("a"), task("b"))...), "")
 		task := w.tasks[0]
 		w.tasks = nil
 		w.tell(plan.Gone{Work: task, Why: "crash", Policy: policy})
 		return w
 	}
-	w := lost(plan.PolicyRerun)
+	w := lost(journal.RecoveryRerun)
 	if len(w.tasks) != 1 || w.tasks[0].Key() != "a#0" {
 		t.Fatalf("the same task again, with the same key: %v", w.tasks)
 	}
@@ -871,10 +871,10 @@ func TestDoubt(t *testing.T) {
 	if w.s.Spent.Used.Steps != 2 {
 		t.Errorf("a rerun does not count as a step: %d", w.s.Spent.Used.Steps)
 	}
-	for answer, want := range map[string]string{
+	for answer, want := range map[string]journal.Outcome{
 		plan.AnswerRerun: "ok", plan.AnswerSkip: "ok", plan.AnswerResult: "ok", plan.AnswerFail: "failed",
 	} {
-		w := lost(plan.PolicyAsk)
+		w := lost(journal.RecoveryAsk)
 		if w.s.Summary().Waiting != "doubt: a" {
 			t.Errorf("%+v", w.s.Summary())
 		}
@@ -899,8 +899,8 @@ func TestTheAttemptAfterOneThatWasLost(t *testing.T) {
 	w.tell(plan.Note{Work: w.tasks[0], N: 1, Kind: "command"})
 	lost := w.tasks[0]
 	w.tasks = nil
-	w.tell(plan.Gone{Work: lost, Why: "crash", Policy: plan.PolicyRerun})
-	w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: plan.OutcomeFailed, Class: "TOOL"} }
+	w.tell(plan.Gone{Work: lost, Why: "crash", Policy: journal.RecoveryRerun})
+	w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: journal.OutcomeFailed, Class: "TOOL"} }
 	w.result(0)
 	w.now, _ = w.s.Wake()
 	w.tell()
@@ -958,7 +958,7 @@ func TestBudgets(t *testing.T) {
 			task := w.tasks[f]
 			w.tasks = slices.Delete(w.tasks, f, f+1)
 			w.tell(plan.Note{Work: task, N: 1, Kind: "reply", Settles: 1, Usage: journal.Usage{OutputTokens: 30}},
-				plan.Result{Work: task, Outcome: plan.OutcomeOK, Value: journal.Value{JSON: json.RawMessage("1")}})
+				plan.Result{Work: task, Outcome: journal.OutcomeOK, Value: journal.Value{JSON: json.RawMessage("1")}})
 		}
 		used := w.s.Root().Ledger.Used
 		if granted != 7 || used.OutputTokens != 210 || w.s.Summary().Status != journal.Exceeded {
@@ -994,7 +994,7 @@ func TestBudgets(t *testing.T) {
 		w := start(t, p, "")
 		task := w.tasks[0]
 		w.tell(plan.Reserve{Work: task, N: 1, Amount: journal.Usage{OutputTokens: 70}})
-		w.tell(plan.Gone{Work: task, Policy: plan.PolicyRerun})
+		w.tell(plan.Gone{Work: task, Policy: journal.RecoveryRerun})
 		if l := w.s.Root().Ledger; l.Used.OutputTokens != 70 || l.Held.OutputTokens != 0 {
 			t.Errorf("%+v", l)
 		}
@@ -1018,7 +1018,7 @@ func TestBudgets(t *testing.T) {
 		}
 		task := w.tasks[0]
 		w.tasks = nil
-		w.tell(plan.Gone{Work: task, Why: "deadline", Policy: plan.PolicyRerun})
+		w.tell(plan.Gone{Work: task, Why: "deadline", Policy: journal.RecoveryRerun})
 		w.tell(plan.Raise{Budget: plan.BudgetDeadline, To: 20})
 		w.run(first)
 		if w.s.Finished == nil || w.s.Finished.Outcome != "ok" {
@@ -1035,7 +1035,7 @@ func TestCancelAndPause(t *testing.T) {
 	if w.s.Finished != nil {
 		t.Fatal("a run is over only when its tasks are")
 	}
-	w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: plan.OutcomeCancelled} }
+	w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
 	w.run(first)
 	if w.s.Finished == nil || w.s.Finished.Outcome != "cancelled" {
 		t.Error(describe(w.log))
@@ -1073,14 +1073,14 @@ func TestTimeOfSteps(t *testing.T) {
 	w.now += 3_600_000 // nobody was there
 	gone := w.tasks[0]
 	w.tasks = w.tasks[1:]
-	w.tell(plan.Gone{Work: gone, Why: "killed", Policy: plan.PolicyRerun, Until: until})
+	w.tell(plan.Gone{Work: gone, Why: "killed", Policy: journal.RecoveryRerun, Until: until})
 	wake, ok := w.s.Wake()
 	if at := w.log[len(w.log)-1].At; !ok || wake != at+100 {
 		t.Fatalf("wakes at %d, begun at %d\n%s", wake, at, describe(w.log))
 	}
 	w.now = wake
 	w.tell()
-	w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: plan.OutcomeCancelled} }
+	w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
 	w.result(0)
 	if got := last(w); got != "start late#0" {
 		t.Error(describe(w.log))
@@ -1160,12 +1160,12 @@ func TestComputedTimeOfSteps(t *testing.T) {
 		} {
 			w := start(t, p, `{"limit": `+limit+`}`)
 			x, ok := w.log[len(w.log)-2].Fact.(journal.StepLeft)
-			if !ok || x.Class != plan.ClassInput || !strings.Contains(x.Error, says) || !strings.HasPrefix(x.Error, `step "hold" has an invalid timeout `) || last(w) != "start late#0" || len(entered(w)) > 0 {
+			if !ok || x.Class != journal.ClassInput || !strings.Contains(x.Error, says) || !strings.HasPrefix(x.Error, `step "hold" has an invalid timeout `) || last(w) != "start late#0" || len(entered(w)) > 0 {
 				t.Errorf("%s, %s: %+v\n%s", kind, limit, x, describe(w.log))
 			}
 		}
 		w := start(t, p, "") // there is nothing to fill in
-		if x, ok := w.log[len(w.log)-2].Fact.(journal.StepLeft); !ok || x.Class != plan.ClassInput || !strings.HasPrefix(x.Error, `the timeout of step "hold": `) || last(w) != "start late#0" {
+		if x, ok := w.log[len(w.log)-2].Fact.(journal.StepLeft); !ok || x.Class != journal.ClassInput || !strings.HasPrefix(x.Error, `the timeout of step "hold": `) || last(w) != "start late#0" {
 			t.Error(kind, describe(w.log))
 		}
 
@@ -1184,7 +1184,7 @@ func TestComputedTimeOfSteps(t *testing.T) {
 		}
 		w.now += 400
 		w.tell()
-		w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: plan.OutcomeCancelled} }
+		w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
 		w.result(0)
 		w.now = wakes(t, w)
 		w.tell()
@@ -1217,9 +1217,9 @@ func TestCleanup(t *testing.T) {
 	w.tell(plan.Cancel{Reason: "enough"})
 	w.do = func(task journal.Work) plan.Result {
 		if task.Step == "one" {
-			return plan.Result{Outcome: plan.OutcomeCancelled}
+			return plan.Result{Outcome: journal.OutcomeCancelled}
 		}
-		return plan.Result{Outcome: plan.OutcomeFailed} // which changes nothing
+		return plan.Result{Outcome: journal.OutcomeFailed} // which changes nothing
 	}
 	w.run(first)
 	if w.done["call/call/tidy#0"] != 1 || w.done["tell#0"] != 1 || len(w.done) != 3 || w.s.Finished.Outcome != "cancelled" {
@@ -1229,7 +1229,7 @@ func TestCleanup(t *testing.T) {
 	w = start(t, p, "")
 	w.tell(plan.Pause{})
 	w.tell(plan.Cancel{})
-	w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: plan.OutcomeCancelled} }
+	w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
 	w.result(0)
 	w.tell(plan.Cancel{})
 	w.result(0)
@@ -1260,9 +1260,9 @@ func TestAnyOrderOfTheSameResultsEndsTheSame(t *testing.T) {
 	}}}, task("end"))
 	do := func(w journal.Work) plan.Result {
 		if w.Step == "retried" && w.Attempt < 2 {
-			return plan.Result{Outcome: plan.OutcomeFailed, Class: "TIMEOUT"}
+			return plan.Result{Outcome: journal.OutcomeFailed, Class: "TIMEOUT"}
 		}
-		return plan.Result{Outcome: plan.OutcomeOK}
+		return plan.Result{Outcome: journal.OutcomeOK}
 	}
 	final := ""
 	for seed := range uint64(200) {
@@ -1323,7 +1323,7 @@ func TestMuchIsDecidedInPieces(t *testing.T) {
 			w.s = folded // another process goes on
 		}
 	}
-	if w.s.Finished == nil || w.s.Finished.Outcome != plan.OutcomeOK || pieces < 10 {
+	if w.s.Finished == nil || w.s.Finished.Outcome != journal.OutcomeOK || pieces < 10 {
 		t.Errorf("%d pieces, %+v", pieces, w.s.Finished)
 	}
 	iterations := 0

@@ -21,7 +21,7 @@ type generator struct {
 	n int // of steps so far, for unique names
 }
 
-func (g *generator) pick(label string, from ...string) string {
+func pick[T any](g *generator, label string, from ...T) T {
 	return rapid.SampledFrom(from).Draw(g.t, label)
 }
 
@@ -62,9 +62,9 @@ func (g *generator) step(depth int) ir.Step {
 	}
 	s := task(g.id("s"))
 	if g.chance("when", 15) {
-		s.When = cond(g.t, g.pick("condition", "input.yes == true", "input.no == true", "state.s1 != null"))
+		s.When = cond(g.t, pick(g, "condition", "input.yes == true", "input.no == true", "state.s1 != null"))
 	}
-	switch g.pick("kind", kinds...) {
+	switch pick(g, "kind", kinds...) {
 	case "task":
 		if g.chance("retry", 20) {
 			s.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{50}}
@@ -75,12 +75,12 @@ func (g *generator) step(depth int) ir.Step {
 	case "person":
 		s.Action = ir.Gate{Decider: ir.Person, Timeout: ir.Millis(rapid.SampledFrom([]int{0, 1000}).Draw(g.t, "timeout"))}
 	case "event":
-		s.Action = ir.Gate{Decider: ir.Event, Event: g.pick("event", "e1", "e2"), OnTimeout: ir.TimeoutSkip, Timeout: 5000}
+		s.Action = ir.Gate{Decider: ir.Event, Event: pick(g, "event", "e1", "e2"), OnTimeout: ir.TimeoutSkip, Timeout: 5000}
 	case "critic":
 		s.Action = ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}
 	case "parallel":
 		par := ir.Parallel{
-			Join:          ir.Join(g.pick("join", "all", "any", "settle", "best")),
+			Join:          ir.Join(pick(g, "join", "all", "any", "settle", "best")),
 			MaxConcurrent: rapid.IntRange(0, 2).Draw(g.t, "most"),
 		}
 		for range rapid.IntRange(1, 3).Draw(g.t, "branches") {
@@ -105,7 +105,7 @@ func (g *generator) step(depth int) ir.Step {
 	case "loop":
 		s.Action = ir.Loop{Block: g.block(depth - 1), Each: &ir.Each{Items: items(g.t, "input.list"), Var: "x"}, Max: rapid.IntRange(0, 3).Draw(g.t, "max")}
 	case "while":
-		s.Action = ir.Loop{Block: g.block(depth - 1), While: cond(g.t, "loop.index < 2"), BreakWhen: cond(g.t, g.pick("break", "input.yes == true", "input.no == true"))}
+		s.Action = ir.Loop{Block: g.block(depth - 1), While: cond(g.t, "loop.index < 2"), BreakWhen: cond(g.t, pick(g, "break", "input.yes == true", "input.no == true"))}
 	case "call":
 		child := &generator{t: g.t, p: &ir.Program{Name: g.id("child")}}
 		child.n = g.n
@@ -125,7 +125,7 @@ func (g *generator) step(depth int) ir.Step {
 	if s.Task() == nil && g.chance("limit", 25) {
 		s.Timeout = ir.Millis(rapid.SampledFrom([]int{1, 100, 1500}).Draw(g.t, "time"))
 		if g.chance("computed", 30) {
-			s.Timeout, s.TimeoutExpr = 0, computed(g.t, g.pick("limit", `"1ms"`, `"0.1"`, `1.5`, `"soon"`, `inputs.none`))
+			s.Timeout, s.TimeoutExpr = 0, computed(g.t, pick(g, "limit", `"1ms"`, `"0.1"`, `1.5`, `"soon"`, `inputs.none`))
 		}
 	}
 	if s.Retry == nil && g.chance("group retry", 10) {
@@ -183,10 +183,10 @@ func TestRandomPrograms(t *testing.T) {
 }
 
 func (g *generator) result(w journal.Work) plan.Result {
-	r := plan.Result{Work: w, Outcome: g.pick("outcome", plan.OutcomeOK, plan.OutcomeOK, plan.OutcomeOK, plan.OutcomeFailed), Class: "API_ERROR"}
-	if r.Outcome == plan.OutcomeOK {
+	r := plan.Result{Work: w, Outcome: pick(g, "outcome", journal.OutcomeOK, journal.OutcomeOK, journal.OutcomeOK, journal.OutcomeFailed), Class: "API_ERROR"}
+	if r.Outcome == journal.OutcomeOK {
 		r.Class = ""
-		r.Value = journal.Value{JSON: json.RawMessage(g.pick("value", `{"approved": true}`, `{"approved": false}`, `1`))}
+		r.Value = journal.Value{JSON: json.RawMessage(pick(g, "value", `{"approved": true}`, `{"approved": false}`, `1`))}
 	}
 	return r
 }
@@ -198,7 +198,7 @@ func (g *generator) happen(w *world) {
 		i := rapid.IntRange(0, len(w.tasks)-1).Draw(g.t, "task")
 		task := w.tasks[i]
 		gone := func() { w.tasks = slices.Delete(w.tasks, i, i+1) }
-		switch g.pick("what", "result", "result", "result", "reserve", "note", "gone") {
+		switch pick(g, "what", "result", "result", "result", "reserve", "note", "gone") {
 		case "result":
 			gone()
 			w.tell(g.result(task))
@@ -208,20 +208,20 @@ func (g *generator) happen(w *world) {
 			w.tell(plan.Note{Work: task, N: rapid.IntRange(1, 3).Draw(g.t, "n"), Kind: "reply", Settles: 1, Usage: journal.Usage{OutputTokens: 7}})
 		case "gone":
 			gone()
-			w.tell(plan.Gone{Work: task, Why: "crash", Policy: g.pick("policy", plan.PolicyRerun, plan.PolicyAsk)})
+			w.tell(plan.Gone{Work: task, Why: "crash", Policy: pick(g, "policy", journal.RecoveryRerun, journal.RecoveryAsk)})
 		}
 		return
 	}
-	switch g.pick("else", "decide", "decide", "signal", "time", "pause", "continue", "cancel", "edit", "raise", "late", "back") {
+	switch pick(g, "else", "decide", "decide", "signal", "time", "pause", "continue", "cancel", "edit", "raise", "late", "back") {
 	case "decide":
 		for _, f := range w.s.OpenGates() {
-			answer := g.pick("answer", plan.Approve, plan.Reject, plan.AnswerRerun, plan.AnswerSkip, plan.AnswerFail, plan.AnswerResult)
+			answer := pick(g, "answer", plan.Approve, plan.Reject, plan.AnswerRerun, plan.AnswerSkip, plan.AnswerFail, plan.AnswerResult)
 			_, digest := w.s.Shown(w.p, f)
 			w.tell(plan.Decision{Frame: f.Path, Step: f.Step, Answer: answer, Digest: digest, Value: json.RawMessage(`{"approved": true}`)})
 			return
 		}
 	case "signal":
-		w.tell(plan.Signal{Event: g.pick("event", "e1", "e2")})
+		w.tell(plan.Signal{Event: pick(g, "event", "e1", "e2")})
 	case "time":
 		if wake, ok := w.s.Wake(); ok {
 			w.now = max(w.now, wake)
@@ -238,11 +238,11 @@ func (g *generator) happen(w *world) {
 	case "edit":
 		w.tell(plan.Edit{Path: "state.s1", Value: json.RawMessage("5")})
 	case "raise":
-		w.tell(plan.Raise{Budget: g.pick("budget", plan.Budgets...), To: 1 << 20})
+		w.tell(plan.Raise{Budget: pick(g, "budget", plan.Budgets...), To: 1 << 20})
 	case "back":
 		g.goBack(w)
 	case "late":
-		w.tell(plan.Result{Work: journal.Work{Place: journal.Place{Step: "s1"}, Attempt: 7}, Outcome: plan.OutcomeOK})
+		w.tell(plan.Result{Work: journal.Work{Place: journal.Place{Step: "s1"}, Attempt: 7}, Outcome: journal.OutcomeOK})
 	}
 }
 
@@ -277,23 +277,23 @@ func (g *generator) bringToAnEnd(w *world) {
 				w.tell(plan.Raise{Budget: budget, To: 1 << 40})
 			}
 			if w.s.Finished == nil && w.s.Summary().Status == journal.Exceeded {
-				w.t.Fatalf("still short of budget: %+v", w.s.Starved)
+				w.t.Fatalf("still short of budget: %+v", w.s.BudgetWaiters)
 			}
 		case len(w.tasks) > 0:
 			task := w.tasks[0]
 			w.tasks = w.tasks[1:]
-			r := plan.Result{Work: task, Outcome: plan.OutcomeOK, Value: journal.Value{JSON: json.RawMessage(`{"approved": true}`)}}
+			r := plan.Result{Work: task, Outcome: journal.OutcomeOK, Value: journal.Value{JSON: json.RawMessage(`{"approved": true}`)}}
 			if f := w.s.Frames[task.Frame]; f != nil && f.Cancelled {
-				r = plan.Result{Work: task, Outcome: plan.OutcomeCancelled}
+				r = plan.Result{Work: task, Outcome: journal.OutcomeCancelled}
 			}
 			w.tell(r)
 		case len(w.s.OpenGates()) > 0:
 			f := w.s.OpenGates()[0]
 			_, digest := w.s.Shown(w.p, f)
 			switch f.Gate.Kind {
-			case plan.GatePerson:
+			case journal.GatePerson:
 				w.tell(plan.Decision{Frame: f.Path, Step: f.Step, Answer: plan.Approve, Digest: digest})
-			case plan.GateDoubt:
+			case journal.GateInDoubt:
 				w.tell(plan.Decision{Frame: f.Path, Step: f.Step, Answer: plan.AnswerRerun})
 			default:
 				w.tell(plan.Signal{Event: f.Gate.Event})

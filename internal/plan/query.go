@@ -57,7 +57,7 @@ func (s *State) MayBeInDoubt(in Input) bool {
 // stand behind the event since.
 func (s *State) Resumable() (since journal.Seq, ok bool) {
 	for _, f := range s.Frames {
-		asked := f.Gate != nil && (f.Gate.Kind == GateDoubt || f.Gate.Kind == GateCall)
+		asked := f.Gate != nil && (f.Gate.Kind == journal.GateInDoubt || f.Gate.Kind == journal.GateToolCall)
 		again := (f.Phase == Ready || f.Phase == Resting) && f.Rerun > 0
 		if f.Phase != Working && f.Phase != Lost && !asked && !again {
 			continue
@@ -95,7 +95,7 @@ func (s *State) Iteration(f *Frame) int {
 // Shown is exactly what a gate shows: the values of its step's reads, or the
 // call that a task wants to make; and their digest, which a decision has to name.
 func (s *State) Shown(p *Program, f *Frame) (map[string]json.RawMessage, string) {
-	if f.Gate.Kind != GateCall {
+	if f.Gate.Kind != journal.GateToolCall {
 		return s.shown(p, f, s.StepOf(p, f), f.Work().Key(), f.Gate.Kind)
 	}
 	shows := make(map[string]json.RawMessage, len(f.Gate.Shows))
@@ -106,10 +106,10 @@ func (s *State) Shown(p *Program, f *Frame) (map[string]json.RawMessage, string)
 		}
 		shows[name] = raw
 	}
-	return shows, journal.GateDigest(s.Run, f.Gate.Call, GateCall, shows)
+	return shows, journal.GateDigest(s.Run, f.Gate.Call, journal.GateToolCall, shows)
 }
 
-func (s *State) shown(p *Program, f *Frame, step *ir.Step, gate, kind string) (map[string]json.RawMessage, string) {
+func (s *State) shown(p *Program, f *Frame, step *ir.Step, gate string, kind journal.GateKind) (map[string]json.RawMessage, string) {
 	reads := s.Reads(p, f, step)
 	return reads, journal.GateDigest(s.Run, gate, kind, reads)
 }
@@ -213,8 +213,8 @@ func (s *State) Summary() journal.Index {
 		out.Status, out.Waiting = journal.Exceeded, "budget: "+BudgetDeadline
 	case s.Open > s.Stuck():
 		out.Status = journal.Running
-	case len(s.Starved) > 0:
-		out.Status, out.Waiting = journal.Exceeded, "budget: "+s.Starved[0].Budget
+	case len(s.BudgetWaiters) > 0:
+		out.Status, out.Waiting = journal.Exceeded, "budget: "+s.BudgetWaiters[0].Budget
 	case s.Paused:
 		out.Status, out.Waiting = journal.PausedAt, "paused"
 	default:
@@ -227,7 +227,7 @@ func (s *State) Summary() journal.Index {
 // cancelled does not wait any more: it ends.
 func (s *State) Stuck() int {
 	n := 0
-	for _, one := range s.Starved {
+	for _, one := range s.BudgetWaiters {
 		if one.N > 0 && !s.Frames[one.Work.Frame].Cancelled {
 			n++
 		}
@@ -244,11 +244,11 @@ func (s *State) waitingFor() (status journal.Status, what string) {
 		switch {
 		case f.Phase == Beginning || f.Phase == Sent || f.Phase == Ready || f.Phase == Overdue || f.Phase == Lost || f.Phase == Ended:
 			return journal.Running, "" // it was held back, and can go on at once
-		case f.Phase == Asking && (f.Gate.Kind == GatePerson || f.Gate.Kind == GateCall):
+		case f.Phase == Asking && (f.Gate.Kind == journal.GatePerson || f.Gate.Kind == journal.GateToolCall):
 			asked = append(asked, "approval: "+f.Place().Key())
-		case f.Phase == Asking && f.Gate.Kind == GateEvent:
+		case f.Phase == Asking && f.Gate.Kind == journal.GateEvent:
 			asked = append(asked, "event: "+f.Gate.Event)
-		case f.Phase == Asking && f.Gate.Kind == GateDoubt:
+		case f.Phase == Asking && f.Gate.Kind == journal.GateInDoubt:
 			asked = append(asked, "doubt: "+f.Place().Key())
 		case f.Phase == Resting:
 			slept = append(slept, "retry: "+f.Place().Key())

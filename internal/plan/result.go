@@ -11,15 +11,15 @@ import (
 
 // failing is what a step's Result sees of a failure.
 type failing struct {
-	Error string `json:"error"`
-	Class string `json:"class,omitempty"`
-	Exit  int    `json:"exit,omitempty"`
+	Error string        `json:"error"`
+	Class journal.Class `json:"class,omitempty"`
+	Exit  int           `json:"exit,omitempty"`
 }
 
 // result is what a step gives whose work gave nothing by itself.
-func (d *decider) result(f *Frame, step *ir.Step, outcome string, gathered journal.Value, how failing) (journal.Value, error) {
+func (d *decider) result(f *Frame, step *ir.Step, outcome journal.Outcome, gathered journal.Value, how failing) (journal.Value, error) {
 	if step.Result == nil {
-		if outcome == OutcomeOK {
+		if outcome == journal.OutcomeOK {
 			return gathered, nil
 		}
 		return journal.Value{JSON: mustJSON(how)}, nil
@@ -39,8 +39,8 @@ func (d *decider) result(f *Frame, step *ir.Step, outcome string, gathered journ
 	return journal.Value{JSON: mustJSON(v)}, nil
 }
 
-// lasting are the writes that a failed step makes, too.
-func (d *decider) lasting(f *Frame, step *ir.Step) []journal.Write {
+// outputWrites are the writes that a failed step makes, too.
+func (d *decider) outputWrites(f *Frame, step *ir.Step) []journal.Write {
 	all := d.writes(f, step)
 	var out []journal.Write
 	for i, w := range step.Writes {
@@ -51,14 +51,14 @@ func (d *decider) lasting(f *Frame, step *ir.Step) []journal.Write {
 	return out
 }
 
-// remains fills in what a step leaves that was skipped or did not end well.
-func (d *decider) remains(f *Frame, step *ir.Step, outcome string, how failing) (journal.Value, []journal.Write) {
-	writes := d.lasting(f, step)
+// failureValue fills in what a step leaves that was skipped or did not end well.
+func (d *decider) failureValue(f *Frame, step *ir.Step, outcome journal.Outcome, how failing) (journal.Value, []journal.Write) {
+	writes := d.outputWrites(f, step)
 	if writes == nil {
 		return journal.Value{}, nil
 	}
-	if outcome == OutcomeCancelled {
-		how.Error = cmp.Or(how.Error, outcome)
+	if outcome == journal.OutcomeCancelled {
+		how.Error = cmp.Or(how.Error, string(outcome))
 	}
 	v, err := d.result(f, step, outcome, journal.Value{}, how)
 	if err != nil { // it has failed already; this is only about what to show of it
@@ -70,9 +70,9 @@ func (d *decider) remains(f *Frame, step *ir.Step, outcome string, how failing) 
 // gives ends a step well that gathered something from its frames.
 func (d *decider) gives(f *Frame, left journal.StepLeft, gathered journal.Value) {
 	step := d.step(f)
-	v, err := d.result(f, step, OutcomeOK, gathered, failing{})
+	v, err := d.result(f, step, journal.OutcomeOK, gathered, failing{})
 	if err != nil {
-		left.Outcome, left.Class, left.Error = OutcomeFailed, ClassCondition, err.Error()
+		left.Outcome, left.Class, left.Error = journal.OutcomeFailed, journal.ClassCondition, err.Error()
 	} else {
 		left.Value, left.Writes = v, d.writes(f, step)
 	}
@@ -82,9 +82,9 @@ func (d *decider) gives(f *Frame, left journal.StepLeft, gathered journal.Value)
 // left ends a step that is not a task.
 func (d *decider) left(f *Frame, x journal.StepLeft) {
 	switch x.Outcome {
-	case OutcomeFailed, OutcomeSkipped, OutcomeCancelled:
+	case journal.OutcomeFailed, journal.OutcomeSkipped, journal.OutcomeCancelled:
 		step := d.unit(f).step(f.Block, x.Step)
-		x.Value, x.Writes = d.remains(f, step, x.Outcome, failing{Error: x.Error, Class: x.Class, Exit: x.Status})
+		x.Value, x.Writes = d.failureValue(f, step, x.Outcome, failing{Error: x.Error, Class: x.Class, Exit: x.Status})
 	}
 	d.fact(f, x)
 }
@@ -96,7 +96,7 @@ func (d *decider) retryGroup(f *Frame, step *ir.Step) bool {
 	default:
 		return false
 	}
-	if f.Part != "" || f.Last.Outcome != OutcomeFailed || !retryable(step, f.Attempt, f.Last.Class, f.Last.Status) {
+	if f.Part != "" || f.Last.Outcome != journal.OutcomeFailed || !retryable(step, f.Attempt, f.Last.Class, f.Last.Status) {
 		return false
 	}
 	next := journal.Work{Place: f.Place(), Attempt: f.Attempt + 1}

@@ -41,7 +41,7 @@ func TestFailuresLeaveSomething(t *testing.T) {
 	p := program(run, gate)
 	w := start(t, p, "")
 	w.do = func(journal.Work) plan.Result {
-		return plan.Result{Outcome: plan.OutcomeFailed, Class: "COMMAND_FAILED", Error: "no", Exit: 7, Value: journal.Value{JSON: json.RawMessage(`{"ExitCode":7}`)}}
+		return plan.Result{Outcome: journal.OutcomeFailed, Class: "COMMAND_FAILED", Error: "no", Exit: 7, Value: journal.Value{JSON: json.RawMessage(`{"ExitCode":7}`)}}
 	}
 	w.run(first)
 	if len(w.s.OpenGates()) != 1 || w.seen("states.a") != `{"ExitCode":7}` || w.seen("state.only_if_well") != "" {
@@ -136,10 +136,10 @@ func TestGroupsAreRetried(t *testing.T) {
 			w.do = func(task journal.Work) plan.Result {
 				if task.Step == "inner" {
 					if tries++; tries < 3 {
-						return plan.Result{Outcome: plan.OutcomeFailed, Class: "API_ERROR", Error: "no luck"}
+						return plan.Result{Outcome: journal.OutcomeFailed, Class: "API_ERROR", Error: "no luck"}
 					}
 				}
-				return plan.Result{Outcome: plan.OutcomeOK}
+				return plan.Result{Outcome: journal.OutcomeOK}
 			}
 			w.run(first)
 			if w.s.Finished == nil || w.s.Finished.Outcome != "ok" || tries != 3 || w.now != 1300 {
@@ -169,7 +169,7 @@ func TestCallsAreRetriedByExitCode(t *testing.T) {
 		p.Children = []ir.Program{*program(chain(task("inner"), ir.Step{ID: "end", Action: ir.End{Failed: true, Status: status}})...)}
 		w := start(t, p, "")
 		w.run(first)
-		if len(w.done) != want || w.s.Finished.Outcome != plan.OutcomeFailed || w.s.Finished.Status != 0 {
+		if len(w.done) != want || w.s.Finished.Outcome != journal.OutcomeFailed || w.s.Finished.Status != 0 {
 			t.Errorf("status %d: %v, %+v", status, w.done, w.s.Finished)
 		}
 	}
@@ -235,7 +235,7 @@ func TestChildInputs(t *testing.T) {
 		w.took(events)
 	}
 	begin(`{"n":1}`)
-	if w.s.Finished == nil || w.s.Finished.Reason != plan.ClassInput {
+	if w.s.Finished == nil || w.s.Finished.Reason != string(journal.ClassInput) {
 		t.Error(describe(w.log))
 	}
 	begin(`{"n":2}`)

@@ -73,10 +73,10 @@ func (d *decider) rewind(x *Rewind) {
 		switch f.Phase {
 		case Beginning, Ended, Sent:
 		default:
-			d.left(f, journal.StepLeft{Place: f.Place(), Outcome: OutcomeCancelled, For: f.For})
+			d.left(f, journal.StepLeft{Place: f.Place(), Outcome: journal.OutcomeCancelled, For: f.For})
 		}
 		if path != "" {
-			d.fact(f, journal.FrameClosed{Frame: path, Outcome: OutcomeCancelled, Step: f.Step})
+			d.fact(f, journal.FrameClosed{Frame: path, Outcome: journal.OutcomeCancelled, Step: f.Step})
 		}
 	}
 	d.fact(nil, journal.Rewound{Step: x.Step, Vars: x.Was.Vars, Taken: x.Was.Taken, By: x.By})

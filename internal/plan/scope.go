@@ -189,7 +189,7 @@ func (sc *scope) before() map[string]any {
 	last := f.Last
 	out := map[string]any{"step": last.Step, "outcome": last.Outcome, "error": last.Error, "class": last.Class}
 	if last.failing() {
-		out["outcome"] = OutcomeFailed
+		out["outcome"] = journal.OutcomeFailed
 	}
 	if value, err := sc.p.decode(last.Value); err == nil {
 		out["value"] = value

@@ -9,22 +9,22 @@ import (
 
 // State is where a run stands: the fold of its events, as plain data.
 type State struct {
-	Run        journal.RunID          `json:"run"`
-	Seq        journal.Seq            `json:"seq"`
-	Name       string                 `json:"name"`
-	Format     string                 `json:"format"`
-	Definition string                 `json:"definition"`
-	Options    json.RawMessage        `json:"options,omitempty"`
-	Started    journal.Millis         `json:"started"`
-	At         journal.Millis         `json:"at"` // of the last event
-	Frames     map[string]*Frame      `json:"frames"`
-	Open       int                    `json:"open,omitempty"` // tasks that are being done
-	Paused     bool                   `json:"paused,omitempty"`
-	Expired    bool                   `json:"expired,omitempty"` // the run's deadline has passed
-	Starved    []Starved              `json:"starved,omitempty"` // first come, first served
-	Signals    map[string][]Signalled `json:"signals,omitempty"` // events that came before anything waited for them
-	Spent      *Ledger                `json:"spent,omitempty"`   // of a run that is over
-	Finished   *journal.RunFinished   `json:"finished,omitempty"`
+	Run           journal.RunID          `json:"run"`
+	Seq           journal.Seq            `json:"seq"`
+	Name          string                 `json:"name"`
+	Format        string                 `json:"format"`
+	Definition    string                 `json:"definition"`
+	Options       json.RawMessage        `json:"options,omitempty"`
+	Started       journal.Millis         `json:"started"`
+	At            journal.Millis         `json:"at"` // of the last event
+	Frames        map[string]*Frame      `json:"frames"`
+	Open          int                    `json:"open,omitempty"` // tasks that are being done
+	Paused        bool                   `json:"paused,omitempty"`
+	Expired       bool                   `json:"expired,omitempty"` // the run's deadline has passed
+	BudgetWaiters []BudgetWaiter         `json:"starved,omitempty"` // first come, first served
+	Signals       map[string][]Signalled `json:"signals,omitempty"` // events that came before anything waited for them
+	Spent         *Ledger                `json:"spent,omitempty"`   // of a run that is over
+	Finished      *journal.RunFinished   `json:"finished,omitempty"`
 
 	// Hold keeps every task from beginning: this process is ending, or only
 	// looks. Everything else goes on. It is not part of the state; whoever
@@ -71,7 +71,7 @@ type Frame struct {
 	// Tried is how the last attempt at the current step ended, when another follows.
 	Tried Ending `json:"tried,omitzero"`
 	// Policy says what to do about a task that nobody knows the end of.
-	Policy string `json:"policy,omitempty"`
+	Policy journal.Recovery `json:"policy,omitempty"`
 
 	Visits    map[string]int `json:"visits,omitempty"`    // of steps on cycles, and of all once it was taken back
 	Rewound   bool           `json:"rewound,omitempty"`   // it was taken back to a step: any may be visited again
@@ -92,25 +92,25 @@ type Phase string
 
 // The phases.
 const (
-	Beginning Phase = "begin"    // nothing yet
-	Working   Phase = "task"     // a task is being done
-	Resting   Phase = "retry"    // waits for the time of the next attempt
-	Ready     Phase = "ready"    // the task may start again
-	Asking    Phase = "gate"     // a gate is open
-	Overdue   Phase = "overdue"  // a gate's time is up
-	Grouped   Phase = "group"    // frames below are at work
-	Starving  Phase = "starving" // the task may not start before there is budget
-	Lost      Phase = "lost"     // nobody knows how the task ended
-	Ended     Phase = "ended"    // the step is over; where to next?
-	Sent      Phase = "sent"     // to a step, by a person
+	Beginning      Phase = "begin"    // nothing yet
+	Working        Phase = "task"     // a task is being done
+	Resting        Phase = "retry"    // waits for the time of the next attempt
+	Ready          Phase = "ready"    // the task may start again
+	Asking         Phase = "gate"     // a gate is open
+	Overdue        Phase = "overdue"  // a gate's time is up
+	Grouped        Phase = "group"    // frames below are at work
+	AwaitingBudget Phase = "starving" // the task may not start before there is budget
+	Lost           Phase = "lost"     // nobody knows how the task ended
+	Ended          Phase = "ended"    // the step is over; where to next?
+	Sent           Phase = "sent"     // to a step, by a person
 )
 
 // Gate is a question that is open.
 type Gate struct {
-	Kind   string         `json:"kind"` // person, event, doubt, call
-	Event  string         `json:"event,omitempty"`
-	Digest string         `json:"digest,omitempty"`
-	Opened journal.Millis `json:"opened"`
+	Kind   journal.GateKind `json:"kind"` // person, event, doubt, call
+	Event  string           `json:"event,omitempty"`
+	Digest string           `json:"digest,omitempty"`
+	Opened journal.Millis   `json:"opened"`
 	// Of a call: its key, and what a person has to agree to.
 	Call  string                   `json:"call,omitempty"`
 	Shows map[string]journal.Value `json:"shows,omitempty"`
@@ -118,19 +118,19 @@ type Gate struct {
 
 // Ending is how a step or a frame ended.
 type Ending struct {
-	Outcome string        `json:"outcome,omitempty"`
-	Class   string        `json:"class,omitempty"` // of an error
-	Reason  string        `json:"reason,omitempty"`
-	Error   string        `json:"error,omitempty"`
-	Value   journal.Value `json:"value,omitzero"`
-	To      string        `json:"to,omitempty"`     // outcome jump: a step of an enclosing block
-	Status  int           `json:"status,omitempty"` // exit code of the author's choice
-	Step    string        `json:"step,omitempty"`   // that said so
+	Outcome journal.Outcome `json:"outcome,omitempty"`
+	Class   journal.Class   `json:"class,omitempty"` // of an error
+	Reason  string          `json:"reason,omitempty"`
+	Error   string          `json:"error,omitempty"`
+	Value   journal.Value   `json:"value,omitzero"`
+	To      string          `json:"to,omitempty"`     // outcome jump: a step of an enclosing block
+	Status  int             `json:"status,omitempty"` // exit code of the author's choice
+	Step    string          `json:"step,omitempty"`   // that said so
 }
 
 // failing tells whether a step failed, also one that led out of loops since.
 func (e *Ending) failing() bool {
-	return e.Outcome == OutcomeFailed || e.Outcome == OutcomeJump && (e.Class != "" || e.Error != "")
+	return e.Outcome == journal.OutcomeFailed || e.Outcome == journal.OutcomeJump && (e.Class != "" || e.Error != "")
 }
 
 // Group is a step that is made of frames.
@@ -170,8 +170,8 @@ type Signalled struct {
 	By   journal.Actor   `json:"by,omitzero"`
 }
 
-// Starved is a task that waits for budget: to start (N is 0) or to go on.
-type Starved struct {
+// BudgetWaiter is a task that waits for budget: to start (N is 0) or to go on.
+type BudgetWaiter struct {
 	Work   journal.Work  `json:"work"`
 	N      int           `json:"n,omitempty"`
 	Amount journal.Usage `json:"amount"`

@@ -160,9 +160,9 @@ func (s *State) gateFor(p *Program, x *Decision) (*Frame, error) {
 	f := found[0]
 	var takes []string
 	switch f.Gate.Kind {
-	case GateDoubt:
+	case journal.GateInDoubt:
 		takes = []string{AnswerRerun, AnswerSkip, AnswerResult, AnswerFail}
-	case GatePerson, GateCall:
+	case journal.GatePerson, journal.GateToolCall:
 		takes = []string{Approve, Reject}
 	default:
 		return nil, refusal(WrongKind, "step %q waits for the event %q, not for a decision", f.Step, f.Gate.Event)
@@ -173,7 +173,7 @@ func (s *State) gateFor(p *Program, x *Decision) (*Frame, error) {
 	if x.Answer == AnswerResult && !json.Valid(x.Value) {
 		return nil, refusal(Unknown, "the result is not JSON")
 	}
-	if f.Gate.Kind != GateDoubt {
+	if f.Gate.Kind != journal.GateInDoubt {
 		if _, digest := s.Shown(p, f); digest != x.Digest {
 			return nil, refusal(Changed, "what step %q asks is not what the decision was about; look at it again", f.Step)
 		}
@@ -203,7 +203,7 @@ func (s *State) checkSignal(p *Program, x *Signal) error {
 		return refusal(Unknown, "the data of the event is not JSON")
 	}
 	for _, f := range s.OpenGates() {
-		if f.Gate.Event == x.Event && f.Gate.Kind == GatePerson {
+		if f.Gate.Event == x.Event && f.Gate.Kind == journal.GatePerson {
 			if _, ok := verdict(x.Data); !ok {
 				return refusal(WrongKind, `step %q is an approval: the event must say {"approved": true} or {"approved": false}`, f.Step)
 			}
@@ -239,8 +239,8 @@ func (d *decider) refuse(in Input, err error) {
 	d.fact(nil, refused)
 }
 
-// take turns an input that fits into facts.
-func (d *decider) take(in Input) {
+// accept turns an input that fits into facts.
+func (d *decider) accept(in Input) {
 	switch x := in.(type) {
 	case Result:
 		d.endTask(d.s.Frames[x.Work.Frame], &x)
@@ -258,7 +258,7 @@ func (d *decider) take(in Input) {
 		f := d.s.Frames[x.Work.Frame]
 		d.fact(f, journal.RetrySet{Work: x.Work, Due: d.now + x.For, Continues: true, Why: x.Why})
 	case Decision:
-		if f, _ := d.s.gateFor(d.p, &x); f.Gate.Kind == GateCall {
+		if f, _ := d.s.gateFor(d.p, &x); f.Gate.Kind == journal.GateToolCall {
 			d.answerCall(f, journal.ToolAnswer{Approved: x.Answer == Approve, By: x.By, Note: x.Note}, MethodPerson)
 		} else {
 			d.decide(f, &x)
@@ -345,23 +345,23 @@ func (d *decider) endTask(f *Frame, r *Result) {
 	ended := journal.TaskEnded{
 		Work: r.Work, Outcome: r.Outcome, Class: r.Class, Error: r.Error, Value: r.Value, Usage: r.Usage,
 	}
-	if r.Outcome == OutcomeOK {
+	if r.Outcome == journal.OutcomeOK {
 		switch {
 		case f.Part == PartVerdict:
 			d.judge(f, step, &ended)
 		default:
 			value, err := d.checked(f, step, r.Value)
 			if err != nil {
-				ended.Outcome, ended.Class, ended.Error = OutcomeFailed, ClassInvalid, err.Error()
+				ended.Outcome, ended.Class, ended.Error = journal.OutcomeFailed, journal.ClassInvalid, err.Error()
 			} else {
 				ended.Value, ended.Writes = value, d.writes(f, step)
 			}
 		}
 	}
-	retries := ended.Outcome == OutcomeFailed && !f.Cancelled && retryable(step, f.Attempt, ended.Class, r.Exit)
+	retries := ended.Outcome == journal.OutcomeFailed && !f.Cancelled && retryable(step, f.Attempt, ended.Class, r.Exit)
 	ended.Final = !retries
-	if (ended.Outcome == OutcomeFailed || ended.Outcome == OutcomeCancelled) && ended.Final {
-		value, writes := d.remains(f, step, ended.Outcome, failing{Error: ended.Error, Class: ended.Class, Exit: r.Exit})
+	if (ended.Outcome == journal.OutcomeFailed || ended.Outcome == journal.OutcomeCancelled) && ended.Final {
+		value, writes := d.failureValue(f, step, ended.Outcome, failing{Error: ended.Error, Class: ended.Class, Exit: r.Exit})
 		if ended.Writes = writes; writes != nil && r.Value.IsZero() {
 			ended.Value = value
 		}
@@ -380,7 +380,7 @@ func (d *decider) judge(f *Frame, step *ir.Step, ended *journal.TaskEnded) {
 	raw, err := d.p.raw(ended.Value)
 	approved, ok := verdict(raw)
 	if err != nil || !ok {
-		ended.Outcome, ended.Class = OutcomeFailed, ClassInvalid
+		ended.Outcome, ended.Class = journal.OutcomeFailed, journal.ClassInvalid
 		ended.Error = `the verdict has no "approved" that is true or false`
 		return
 	}
@@ -390,7 +390,7 @@ func (d *decider) judge(f *Frame, step *ir.Step, ended *journal.TaskEnded) {
 	}
 	result := "approved"
 	if !approved {
-		ended.Outcome, result = OutcomeRejected, "rejected"
+		ended.Outcome, result = journal.OutcomeRejected, "rejected"
 	}
 	ended.Value = gateValue(result, method, journal.Actor{User: performer(step.Task())}, evidence(raw), d.now, raw)
 	ended.Writes = d.writes(f, step)
@@ -439,16 +439,18 @@ func gateValue(result, method string, by journal.Actor, evidence string, at jour
 	}{result, by.User, by.As, method, evidence, at.Time().Format("2006-01-02T15:04:05.000Z07:00"), review})}
 }
 
-// hopeless are the classes of errors that trying again does not help; a step
+// notRetried are the classes of errors that trying again does not help; a step
 // that lists one of them all the same is taken at its word, but for budgets.
-var hopeless = []string{ClassBudget, "NOT_ALLOWED", "NOT_READY", "INVALID_INPUT", "BAD_REQUEST", "NO_QUOTA"}
+var notRetried = []journal.Class{
+	journal.ClassBudget, journal.ClassDenied, journal.ClassMissing, journal.ClassInput, journal.ClassBadRequest, journal.ClassNoQuota,
+}
 
-func retryable(step *ir.Step, attempt int, class string, exit int) bool {
-	if attempt+1 >= step.Attempts() || class == ClassBudget {
+func retryable(step *ir.Step, attempt int, class journal.Class, exit int) bool {
+	if attempt+1 >= step.Attempts() || class == journal.ClassBudget {
 		return false
 	}
 	on := step.Retry.On
-	if len(on) > 0 && !slices.Contains(on, class) || len(on) == 0 && slices.Contains(hopeless, class) {
+	if len(on) > 0 && !slices.Contains(on, string(class)) || len(on) == 0 && slices.Contains(notRetried, class) {
 		return false
 	}
 	if codes := step.Retry.ExitCodes; len(codes) > 0 && exit != 0 && !slices.Contains(codes, exit) {
@@ -492,18 +494,18 @@ func delay(r *ir.Retry, run journal.RunID, next journal.Work) journal.Millis {
 
 func (d *decider) reserve(x *Reserve) {
 	f := d.s.Frames[x.Work.Frame]
-	if _, has := f.Reserved[x.N]; has || slices.ContainsFunc(d.s.Starved, func(one Starved) bool { return one.N == x.N && one.Work == x.Work }) {
+	if _, has := f.Reserved[x.N]; has || slices.ContainsFunc(d.s.BudgetWaiters, func(one BudgetWaiter) bool { return one.N == x.N && one.Work == x.Work }) {
 		return // asked before: the answer is on its way
 	}
 	granted, budget, at, later := d.s.grant(f, x.Amount, x.Least)
 	switch {
-	case budget == "" && len(d.s.Starved) == 0:
+	case budget == "" && len(d.s.BudgetWaiters) == 0:
 		d.fact(f, journal.Reserved{Work: x.Work, N: x.N, Amount: granted})
 	case budget != "" && at.Path != "" && !later:
 		d.fact(f, journal.BudgetRefused{Work: x.Work, N: x.N, Amount: x.Amount, Budget: budget})
 	default:
 		if budget == "" { // it would fit, but others came first
-			budget = d.s.Starved[0].Budget
+			budget = d.s.BudgetWaiters[0].Budget
 		}
 		d.fact(f, journal.BudgetWait{Work: x.Work, N: x.N, Amount: x.Amount, Least: x.Least, Budget: budget})
 	}
@@ -530,28 +532,28 @@ func (d *decider) decide(f *Frame, x *Decision) {
 	d.seen(f, &decided)
 	switch x.Answer {
 	case Approve:
-		decided.Outcome = OutcomeOK
+		decided.Outcome = journal.OutcomeOK
 		decided.Value, decided.Writes = gateValue("approved", MethodPerson, x.By, x.Note, d.now, x.Value), d.writes(f, step)
 	case Reject:
-		decided.Outcome = OutcomeRejected
+		decided.Outcome = journal.OutcomeRejected
 		decided.Value, decided.Writes = gateValue("rejected", MethodPerson, x.By, x.Note, d.now, x.Value), d.writes(f, step)
 	case AnswerRerun:
-		decided.Outcome = OutcomeRerun
+		decided.Outcome = journal.OutcomeRerun
 	case AnswerSkip:
-		decided.Outcome = OutcomeSkipped
-		decided.Value, decided.Writes = d.remains(f, step, OutcomeSkipped, failing{})
+		decided.Outcome = journal.OutcomeSkipped
+		decided.Value, decided.Writes = d.failureValue(f, step, journal.OutcomeSkipped, failing{})
 		if last := &f.Last; step.InheritOutcome && last.failing() {
-			decided.Outcome, decided.Class, decided.Error, decided.Value = OutcomeFailed, last.Class, last.Error, last.Value
+			decided.Outcome, decided.Class, decided.Error, decided.Value = journal.OutcomeFailed, last.Class, last.Error, last.Value
 		}
 	case AnswerFail:
-		decided.Outcome, decided.Class, decided.Error = OutcomeFailed, ClassInDoubt, "a person said that it failed"
-		decided.Value, decided.Writes = d.remains(f, step, OutcomeFailed, failing{Error: decided.Error, Class: ClassInDoubt, Exit: 1})
+		decided.Outcome, decided.Class, decided.Error = journal.OutcomeFailed, journal.ClassInDoubt, "a person said that it failed"
+		decided.Value, decided.Writes = d.failureValue(f, step, journal.OutcomeFailed, failing{Error: decided.Error, Class: journal.ClassInDoubt, Exit: 1})
 	case AnswerResult:
-		decided.Outcome = OutcomeOK
+		decided.Outcome = journal.OutcomeOK
 		if f.Part == PartVerdict {
 			var ended journal.TaskEnded
-			ended.Value, ended.Outcome = journal.Value{JSON: x.Value}, OutcomeOK
-			if d.judge(f, step, &ended); ended.Outcome == OutcomeFailed {
+			ended.Value, ended.Outcome = journal.Value{JSON: x.Value}, journal.OutcomeOK
+			if d.judge(f, step, &ended); ended.Outcome == journal.OutcomeFailed {
 				d.refuse(*x, errors.New(ended.Error))
 				return
 			}
@@ -570,7 +572,7 @@ func (d *decider) decide(f *Frame, x *Decision) {
 
 // seen notes what a person's gate shows as it is decided.
 func (d *decider) seen(f *Frame, decided *journal.GateDecided) {
-	if f.Gate.Kind != GatePerson {
+	if f.Gate.Kind != journal.GatePerson {
 		return
 	}
 	reads, digest := d.s.Shown(d.p, f)
@@ -579,9 +581,6 @@ func (d *decider) seen(f *Frame, decided *journal.GateDecided) {
 		decided.Shows = d.s.shows(f, reads)
 	}
 }
-
-// ClassInDoubt is the class of a task that a person said has failed.
-const ClassInDoubt = "IN_DOUBT"
 
 func (d *decider) signal(x *Signal) {
 	passed := false
@@ -599,12 +598,12 @@ func (d *decider) signal(x *Signal) {
 // pass lets an event settle a gate.
 func (d *decider) pass(f *Frame, x *Signal) {
 	step := d.step(f)
-	decided := journal.GateDecided{Place: f.Place(), Outcome: OutcomeOK, Method: MethodEvent, Event: x.Event, By: x.By}
-	if f.Gate.Kind == GatePerson {
+	decided := journal.GateDecided{Place: f.Place(), Outcome: journal.OutcomeOK, Method: MethodEvent, Event: x.Event, By: x.By}
+	if f.Gate.Kind == journal.GatePerson {
 		approved, _ := verdict(x.Data)
 		result := "approved"
 		if !approved {
-			decided.Outcome, result = OutcomeRejected, "rejected"
+			decided.Outcome, result = journal.OutcomeRejected, "rejected"
 		}
 		d.seen(f, &decided)
 		decided.Value = gateValue(result, MethodEvent, x.By, "", d.now, x.Data)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/contract"
+	"github.com/espalier-run/espalier/internal/journal"
 )
 
 // Model answers requests.
@@ -205,17 +206,17 @@ type Usage struct {
 	CacheWrite int64 `json:"cache_write,omitempty"`
 }
 
-// Class is what kind of failure it was, in the words that workflows retry on.
-type Class string
+// Class is the class of a failure: what workflows retry on.
+type Class = journal.Class
 
-// The classes.
+// The classes that models return.
 const (
-	Timeout    Class = "TIMEOUT"
-	RateLimit  Class = "RATE_LIMIT"
-	APIError   Class = "API_ERROR"
-	BadRequest Class = "BAD_REQUEST" // and anything else that trying again does not help
-	NoQuota    Class = "NO_QUOTA"
-	NotReady   Class = "NOT_READY" // a key is missing
+	Timeout    = journal.ClassTimeout
+	RateLimit  = journal.ClassRateLimit
+	APIError   = journal.ClassAPI
+	BadRequest = journal.ClassBadRequest // and anything else that a retry does not help
+	NoQuota    = journal.ClassNoQuota
+	NotReady   = journal.ClassMissing // a key is missing
 )
 
 // Classes lists them all.

@@ -165,7 +165,7 @@ func (t *tracker) rest(in *Interpreter) {
 // the next one at once, as most do. It keeps a fan-out over thousands linear.
 func (t *tracker) proceeds(f journal.Fact) bool {
 	s := &t.state
-	if s.Expired || s.Paused || len(s.Starved) > 0 {
+	if s.Expired || s.Paused || len(s.BudgetWaiters) > 0 {
 		return false
 	}
 	at, ok := journal.PlaceOf(f)
@@ -176,7 +176,7 @@ func (t *tracker) proceeds(f journal.Fact) bool {
 // resting reports whether nothing is being done, and what the run waits for.
 func (t *tracker) resting(in *Interpreter) (journal.Index, bool) {
 	s := &t.state
-	if s.Finished != nil || s.Root() == nil || s.Open > 0 && len(s.Starved) == 0 && !s.Expired {
+	if s.Finished != nil || s.Root() == nil || s.Open > 0 && len(s.BudgetWaiters) == 0 && !s.Expired {
 		return journal.Index{}, false
 	}
 	index := s.Summary()

@@ -94,10 +94,10 @@ type Event struct {
 
 // Ending describes how a run, a step, a task or a branch ended.
 type Ending struct {
-	Outcome string `json:"outcome,omitempty"`
-	Class   string `json:"class,omitempty"` // of the error
-	Reason  string `json:"reason,omitempty"`
-	Error   string `json:"error,omitempty"` // as the fact has it
+	Outcome journal.Outcome `json:"outcome,omitempty"`
+	Class   journal.Class   `json:"class,omitempty"` // of the error
+	Reason  string          `json:"reason,omitempty"`
+	Error   string          `json:"error,omitempty"` // as the fact has it
 	// Problem explains in one sentence or word why the outcome is not a success.
 	Problem string          `json:"problem,omitempty"`
 	Status  int             `json:"status,omitempty"` // exit code that the author chose

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"iter"
 	"log/slog"
 	"sync"
 	"time"
@@ -79,13 +78,6 @@ func (s Sinks) Idle(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Journal is what following needs of a journal.Store.
-type Journal interface {
-	Tail(ctx context.Context, after journal.Pos) iter.Seq2[journal.Appended, error]
-	Last(ctx context.Context) (journal.Pos, error)
-	Changed() <-chan struct{}
-}
-
 // FollowOptions are where and how to follow.
 type FollowOptions struct {
 	After journal.Pos
@@ -98,7 +90,7 @@ type FollowOptions struct {
 
 // Follower feeds one sink in a goroutine of its own.
 type Follower struct {
-	journal Journal
+	journal journal.Tailer
 	sink    Sink
 	log     *slog.Logger
 	now     func() time.Time
@@ -117,7 +109,7 @@ type Follower struct {
 }
 
 // Follow begins to feed a sink.
-func Follow(j Journal, sink Sink, o FollowOptions) *Follower {
+func Follow(j journal.Tailer, sink Sink, o FollowOptions) *Follower {
 	ctx, stop := context.WithCancel(context.Background())
 	f := &Follower{
 		journal: j, sink: sink, log: o.Log, now: o.Now, stop: stop, done: make(chan struct{}),
@@ -200,13 +192,13 @@ func pause(handed, busy int) time.Duration {
 // recall hands over what the journal has just committed, as far as it has it
 // at hand, and tells whether that was anything.
 func (f *Follower) recall(ctx context.Context) bool {
-	recaller, ok := f.journal.(journal.Recaller)
+	cache, ok := f.journal.(journal.TailCache)
 	if !ok {
 		return false
 	}
 	found := false
 	for {
-		appended, err := recaller.Recall(f.Pos())
+		appended, err := cache.CachedTail(f.Pos())
 		if err != nil || len(appended) == 0 {
 			return found // reading says what is wrong
 		}

@@ -225,7 +225,7 @@ func (r *remembering) after(pos journal.Pos) []journal.Appended {
 	return slices.Clone(r.appended[min(int(pos), len(r.appended)):])
 }
 
-func (r *remembering) Recall(pos journal.Pos) ([]journal.Appended, error) {
+func (r *remembering) CachedTail(pos journal.Pos) ([]journal.Appended, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if int(pos) < len(r.appended)-r.kept {

@@ -347,7 +347,7 @@ func (in *Interpreter) leaveStep(x *journal.StepLeft) error {
 	if err != nil {
 		return err
 	}
-	if f.step == nil && x.Outcome == OutcomeSkipped && x.Reason == ReasonCondition {
+	if f.step == nil && x.Outcome == journal.OutcomeSkipped && x.Reason == ReasonCondition {
 		in.add(StepSkipped, f.run, in.newStep(f, x.Step, "")).Outcome = x.Outcome
 		return nil
 	}
@@ -362,7 +362,7 @@ func (in *Interpreter) endTask(x *journal.TaskEnded) error {
 	if step := in.open(x.Place); step != nil {
 		step.failed = Ending{Outcome: x.Outcome, Class: x.Class, Error: x.Error}
 		in.addStep(TaskFinished, x.Work).Ending = end
-		if x.Final && x.Part == plan.PartVerdict && (x.Outcome == OutcomeOK || x.Outcome == OutcomeRejected) {
+		if x.Final && x.Part == plan.PartVerdict && (x.Outcome == journal.OutcomeOK || x.Outcome == journal.OutcomeRejected) {
 			judged := in.add(GateJudged, step.Run, step)
 			judged.Work, judged.Ending = x.Work, end
 		}
@@ -379,7 +379,7 @@ func (in *Interpreter) decideGate(x *journal.GateDecided) error {
 	}
 	decided := in.addStep(GateDecided, journal.Work{Place: x.Place})
 	decided.Ending, decided.By = end, x.By
-	if x.Outcome != OutcomeRerun {
+	if x.Outcome != journal.OutcomeRerun {
 		return in.end(journal.Work{Place: x.Place}, "", end)
 	}
 	return nil
@@ -429,7 +429,7 @@ func (in *Interpreter) end(w journal.Work, fallbackFor string, end Ending) error
 	in.announce(f)
 	step := f.step
 	f.step, f.each = nil, false
-	if end.Outcome != OutcomeRejected || end.Value.IsZero() { // otherwise the value tells who rejected it, and why
+	if end.Outcome != journal.OutcomeRejected || end.Value.IsZero() { // otherwise the value tells who rejected it, and why
 		end.Problem = problem(&end)
 	}
 	finished := in.add(StepFinished, f.run, step)
@@ -448,14 +448,14 @@ func problem(e *Ending) string {
 	switch {
 	case e.Error != "":
 		return e.Error
-	case e.Outcome != OutcomeFailed && e.Outcome != OutcomeRejected && e.Outcome != OutcomeCancelled:
+	case e.Outcome != journal.OutcomeFailed && e.Outcome != journal.OutcomeRejected && e.Outcome != journal.OutcomeCancelled:
 		return ""
 	case e.Reason != "":
-		return e.Outcome + ": " + e.Reason
+		return string(e.Outcome) + ": " + e.Reason
 	case e.Class != "":
-		return e.Outcome + ": " + e.Class
+		return string(e.Outcome) + ": " + string(e.Class)
 	}
-	return e.Outcome
+	return string(e.Outcome)
 }
 
 // noteTypes maps the kinds of notes to event types and the form of their data.

@@ -24,7 +24,7 @@ type generator struct {
 	n int
 }
 
-func (g *generator) pick(label string, from ...string) string {
+func pick[T any](g *generator, label string, from ...T) T {
 	return rapid.SampledFrom(from).Draw(g.t, label)
 }
 
@@ -58,14 +58,14 @@ func (g *generator) steps(depth int) []ir.Step {
 func (g *generator) step(depth int) ir.Step {
 	s := task(g.id(), "", "test")
 	if g.chance("when", 15) {
-		s.When = cond(g.t, g.pick("condition", "input.yes == true", "input.no == true", `input.yes < "x"`))
+		s.When = cond(g.t, pick(g, "condition", "input.yes == true", "input.no == true", `input.yes < "x"`))
 	}
 	kinds := []string{"task", "task", "task", "route", "end", "person", "event", "critic"}
 	if depth > 0 {
 		kinds = append(kinds, "parallel", "fan", "loop", "while", "call")
 	}
 	block := func() ir.BlockID { return g.p.AddBlock(ir.Block{Steps: g.steps(depth - 1)}) }
-	switch g.pick("kind", kinds...) {
+	switch pick(g, "kind", kinds...) {
 	case "task":
 		if g.chance("retry", 30) {
 			s.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{50}}
@@ -82,7 +82,7 @@ func (g *generator) step(depth int) ir.Step {
 	case "critic":
 		s.Action = ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}
 	case "parallel":
-		par := ir.Parallel{Join: ir.Join(g.pick("join", "all", "any", "settle", "best")), MaxConcurrent: rapid.IntRange(0, 2).Draw(g.t, "most")}
+		par := ir.Parallel{Join: ir.Join(pick(g, "join", "all", "any", "settle", "best")), MaxConcurrent: rapid.IntRange(0, 2).Draw(g.t, "most")}
 		for range rapid.IntRange(1, 3).Draw(g.t, "branches") {
 			b := ir.Branch{Name: g.id(), Block: block()}
 			if g.chance("branch when", 15) {
@@ -100,7 +100,7 @@ func (g *generator) step(depth int) ir.Step {
 	case "fan":
 		s.Action = ir.Parallel{Join: ir.JoinAll, Each: &ir.Each{Items: items(g.t, "input.list"), Var: "x", Block: block()}}
 	case "loop":
-		s.Action = ir.Loop{Block: block(), Each: &ir.Each{Items: items(g.t, g.pick("items", "input.list", "input.yes")), Var: "x"}}
+		s.Action = ir.Loop{Block: block(), Each: &ir.Each{Items: items(g.t, pick(g, "items", "input.list", "input.yes")), Var: "x"}}
 	case "while":
 		s.Action = ir.Loop{Block: block(), While: cond(g.t, "loop.index < 2")}
 	case "call":
@@ -123,29 +123,29 @@ func (g *generator) happen(w *world) {
 		i := rapid.IntRange(0, len(w.tasks)-1).Draw(g.t, "task")
 		task := w.tasks[i]
 		take := func() { w.tasks = append(w.tasks[:i:i], w.tasks[i+1:]...) }
-		switch g.pick("what", "ok", "ok", "no", "failed", "note", "gone") {
+		switch pick(g, "what", "ok", "ok", "no", "failed", "note", "gone") {
 		case "ok":
 			take()
-			w.tell(plan.Result{Work: task, Outcome: plan.OutcomeOK, Value: journal.Value{JSON: json.RawMessage(`{"approved": true}`)}})
+			w.tell(plan.Result{Work: task, Outcome: journal.OutcomeOK, Value: journal.Value{JSON: json.RawMessage(`{"approved": true}`)}})
 		case "no":
 			take()
-			w.tell(plan.Result{Work: task, Outcome: plan.OutcomeOK, Value: journal.Value{JSON: json.RawMessage(`{"approved": false}`)}})
+			w.tell(plan.Result{Work: task, Outcome: journal.OutcomeOK, Value: journal.Value{JSON: json.RawMessage(`{"approved": false}`)}})
 		case "failed":
 			take()
-			w.tell(plan.Result{Work: task, Outcome: plan.OutcomeFailed, Class: "API_ERROR"})
+			w.tell(plan.Result{Work: task, Outcome: journal.OutcomeFailed, Class: "API_ERROR"})
 		case "note":
 			w.tell(plan.Note{Work: task, N: rapid.IntRange(1, 3).Draw(g.t, "n"), Kind: journal.NoteReply, Data: json.RawMessage(`{"blocks":[]}`)})
 		case "gone":
 			take()
-			w.tell(plan.Gone{Work: task, Why: "crash", Policy: g.pick("policy", plan.PolicyRerun, plan.PolicyAsk)})
+			w.tell(plan.Gone{Work: task, Why: "crash", Policy: pick(g, "policy", journal.RecoveryRerun, journal.RecoveryAsk)})
 		}
 		return
 	}
-	switch g.pick("else", "decide", "signal", "time", "pause", "continue", "cancel", "raise") {
+	switch pick(g, "else", "decide", "signal", "time", "pause", "continue", "cancel", "raise") {
 	case "decide":
 		for _, f := range w.s.OpenGates() {
 			_, digest := w.s.Shown(w.p, f)
-			answer := g.pick("answer", plan.Approve, plan.Reject, plan.AnswerRerun, plan.AnswerSkip, plan.AnswerFail, plan.AnswerResult)
+			answer := pick(g, "answer", plan.Approve, plan.Reject, plan.AnswerRerun, plan.AnswerSkip, plan.AnswerFail, plan.AnswerResult)
 			w.tell(plan.Decision{Frame: f.Path, Step: f.Step, Answer: answer, Digest: digest, Value: json.RawMessage(`{"approved": true}`)})
 			return
 		}
@@ -332,10 +332,10 @@ func loopRun(t *testing.T, mode string, n int) int {
 		take(journal.TaskStarted{Work: work, Kind: "agent"})
 		take(journal.TaskNoted{Work: work, N: 1, Kind: journal.NoteReply, Data: json.RawMessage(`{"blocks":[]}`)})
 		take(journal.TaskEnded{
-			Work: work, Outcome: plan.OutcomeOK, Final: true, Value: item,
+			Work: work, Outcome: journal.OutcomeOK, Final: true, Value: item,
 			Writes: []journal.Write{{Path: "state.all", Reducer: "append"}},
 		})
-		take(journal.FrameClosed{Frame: path, Outcome: plan.OutcomeOK, Value: item})
+		take(journal.FrameClosed{Frame: path, Outcome: journal.OutcomeOK, Value: item})
 	}
 	return in.Size()
 }

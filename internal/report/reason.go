@@ -4,25 +4,12 @@ import (
 	"cmp"
 
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
-// Outcomes, gate kinds and the reason of a false condition, as facts have them.
-const (
-	OutcomeOK        = plan.OutcomeOK
-	OutcomeFailed    = plan.OutcomeFailed
-	OutcomeSkipped   = plan.OutcomeSkipped
-	OutcomeRejected  = plan.OutcomeRejected
-	OutcomeCancelled = plan.OutcomeCancelled
-	OutcomeRerun     = plan.OutcomeRerun // the task runs again
-
-	GatePerson = plan.GatePerson
-	GateEvent  = plan.GateEvent
-	GateDoubt  = plan.GateDoubt // the outcome of a lost task is unknown
-	GateCall   = plan.GateCall  // a tool call needs approval
-
-	ReasonCondition = plan.ReasonCondition
-)
+// ReasonCondition is the reason of a step that was skipped because its condition is false.
+const ReasonCondition = plan.ReasonCondition
 
 // Reason codes of the Agent Flow specification; ReasonCondition is one of them.
 const (
@@ -47,17 +34,17 @@ const (
 // another has FALLBACK_USED, and the author's code as declared (F45).
 func (e *Event) ReasonCode() (code, declared string) {
 	if e.Step == nil {
-		if e.Outcome == OutcomeOK {
+		if e.Outcome == journal.OutcomeOK {
 			return ReasonCompleted, ""
 		}
-		return failCode(e.Outcome, cmp.Or(e.Reason, e.Class)), ""
+		return failCode(e.Outcome, cmp.Or(e.Reason, string(e.Class))), ""
 	}
 	var ok, fail string
 	if e.Step.Info != nil {
 		ok, fail = e.Step.Info.Step.ReasonOK, e.Step.Info.Step.ReasonFail
 	}
 	switch e.Outcome {
-	case OutcomeOK:
+	case journal.OutcomeOK:
 		switch {
 		case e.Step.FallbackFor != "":
 			return ReasonFallback, ok
@@ -67,26 +54,26 @@ func (e *Event) ReasonCode() (code, declared string) {
 			return ReasonApproved, ""
 		}
 		return ReasonCompleted, ""
-	case OutcomeSkipped:
+	case journal.OutcomeSkipped:
 		return cmp.Or(e.Reason, ReasonSkipped), ""
 	}
-	if fail != "" && e.Outcome != OutcomeCancelled {
+	if fail != "" && e.Outcome != journal.OutcomeCancelled {
 		return fail, ""
 	}
-	return failCode(e.Outcome, cmp.Or(e.Reason, e.Class)), ""
+	return failCode(e.Outcome, cmp.Or(e.Reason, string(e.Class))), ""
 }
 
 // failCode returns the specification's code for a failure, or the engine's
 // error class if the specification has none.
-func failCode(outcome, class string) string {
+func failCode(outcome journal.Outcome, class string) string {
 	switch {
-	case outcome == OutcomeRejected:
+	case outcome == journal.OutcomeRejected:
 		return ReasonRejected
-	case outcome == OutcomeCancelled:
+	case outcome == journal.OutcomeCancelled:
 		return ReasonCancelled
-	case class == plan.ClassBudget:
+	case journal.Class(class) == journal.ClassBudget:
 		return ReasonBudget
-	case class == plan.ClassInvalid, class == plan.ClassInput:
+	case journal.Class(class) == journal.ClassInvalid, journal.Class(class) == journal.ClassInput:
 		return ReasonValidation
 	}
 	return cmp.Or(class, ReasonFailed)

@@ -28,7 +28,7 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 			if task.Step == "greet" {
 				return value(`{"text": "Hello & welcome"}`)
 			}
-			return plan.Result{Outcome: plan.OutcomeOK}
+			return plan.Result{Outcome: journal.OutcomeOK}
 		}
 		return p, w.run()
 	},
@@ -44,7 +44,7 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 					return failed("API_ERROR", "no luck")
 				}
 			}
-			return plan.Result{Outcome: plan.OutcomeOK}
+			return plan.Result{Outcome: journal.OutcomeOK}
 		}
 		return p, w.run()
 	},
@@ -70,7 +70,7 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 			if task.Step == "draft" {
 				return failed("RATE_LIMIT", "RATE_LIMIT (429): slow down")
 			}
-			return plan.Result{Outcome: plan.OutcomeOK}
+			return plan.Result{Outcome: journal.OutcomeOK}
 		}
 		return p, w.run()
 	},
@@ -144,7 +144,7 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 				w.note(task, 2, journal.NoteReply, journal.Reply{Blocks: []journal.Block{{Type: "text", Text: task.Step}}, Offline: "simulated"},
 					journal.Usage{ModelCalls: 1, InputTokens: 900, OutputTokens: 100})
 			}
-			return plan.Result{Outcome: plan.OutcomeOK}
+			return plan.Result{Outcome: journal.OutcomeOK}
 		}
 		return p, w.run()
 	},
@@ -166,7 +166,7 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 		w := start(t, p, `{"list":["x","y"]}`)
 		w.do = func(w *world, task journal.Work) plan.Result {
 			w.note(task, 1, journal.NoteCommand, journal.Command{Command: "echo \"" + task.Step + "\" > out\n"}, journal.Usage{})
-			return plan.Result{Outcome: plan.OutcomeOK}
+			return plan.Result{Outcome: journal.OutcomeOK}
 		}
 		return p, w.run()
 	},
@@ -202,7 +202,7 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 			if task.Frame != "each/0/ask/call" {
 				return failed("API_ERROR", "the second one broke")
 			}
-			return plan.Result{Outcome: plan.OutcomeOK}
+			return plan.Result{Outcome: journal.OutcomeOK}
 		}
 		return p, w.run()
 	},
@@ -218,7 +218,7 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 			{Name: "x", Block: resting}, {Name: "y", Block: asking}, {Name: "z", Block: busy},
 		}}}, task("never", "transform", "transform"))
 		w := start(t, p, "{}")
-		w.tell(plan.Result{Work: w.tasks[0], Outcome: plan.OutcomeFailed, Class: "API_ERROR", Error: "no luck"})
+		w.tell(plan.Result{Work: w.tasks[0], Outcome: journal.OutcomeFailed, Class: "API_ERROR", Error: "no luck"})
 		w.tasks = w.tasks[1:]
 		w.now += 1000
 		w.tell(plan.Cancel{Reason: "enough", By: journal.Actor{User: "eva"}})
@@ -253,17 +253,17 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 		p := program("careful", chain(task("send", "command", "command"), agent("thank", "writer"))...)
 		w := start(t, p, "{}")
 		w.now += 500
-		w.tell(plan.Gone{Work: w.tasks[0], Why: "its process is gone", Policy: plan.PolicyAsk})
+		w.tell(plan.Gone{Work: w.tasks[0], Why: "its process is gone", Policy: journal.RecoveryAsk})
 		w.tasks = nil
 		w.now += 5000
 		w.tell(plan.TakenOver{Owner: "another process"})
 		w.decide(plan.AnswerRerun, "")
 		w.now += 500
-		w.tell(plan.Gone{Work: w.tasks[0], Why: "its process is gone", Policy: plan.PolicyAsk})
+		w.tell(plan.Gone{Work: w.tasks[0], Why: "its process is gone", Policy: journal.RecoveryAsk})
 		w.tasks = nil
 		w.decide(plan.AnswerSkip, "it was sent by hand")
 		w.now += 500
-		w.tell(plan.Gone{Work: w.tasks[0], Why: "its process is gone", Policy: plan.PolicyRerun})
+		w.tell(plan.Gone{Work: w.tasks[0], Why: "its process is gone", Policy: journal.RecoveryRerun})
 		w.tasks = w.tasks[1:]
 		return p, w.run()
 	},
@@ -350,7 +350,7 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 				w.note(task, 3, journal.NoteModelError, journal.ModelError{Class: "RATE_LIMIT", Message: "slow down", Status: 429}, journal.Usage{})
 				return value(`{"mail":"ida@example.org"}`)
 			}
-			return plan.Result{Outcome: plan.OutcomeOK}
+			return plan.Result{Outcome: journal.OutcomeOK}
 		}
 		w.runUntilGate()
 		w.now += 500

@@ -77,14 +77,14 @@ func (w *world) run() *world {
 			task := w.tasks[0]
 			w.tasks = w.tasks[1:]
 			w.now += 250
-			r := plan.Result{Outcome: plan.OutcomeOK}
+			r := plan.Result{Outcome: journal.OutcomeOK}
 			if f := w.s.Frames[task.Frame]; f != nil && f.Cancelled {
-				r.Outcome = plan.OutcomeCancelled
+				r.Outcome = journal.OutcomeCancelled
 			} else if w.do != nil {
 				r = w.do(w, task)
 			}
 			r.Work = task
-			if r.Outcome == plan.OutcomeOK && r.Value.IsZero() {
+			if r.Outcome == journal.OutcomeOK && r.Value.IsZero() {
 				r.Value = journal.Value{JSON: fmt.Appendf(nil, `{"by":%q}`, task.Key())}
 			}
 			w.tell(r)
@@ -191,11 +191,11 @@ func items(t reporter, text string) *expr.Expr {
 }
 
 func value(text string) plan.Result {
-	return plan.Result{Outcome: plan.OutcomeOK, Value: journal.Value{JSON: json.RawMessage(text)}}
+	return plan.Result{Outcome: journal.OutcomeOK, Value: journal.Value{JSON: json.RawMessage(text)}}
 }
 
-func failed(class, text string) plan.Result {
-	return plan.Result{Outcome: plan.OutcomeFailed, Class: class, Error: text}
+func failed(class journal.Class, text string) plan.Result {
+	return plan.Result{Outcome: journal.OutcomeFailed, Class: class, Error: text}
 }
 
 // bundle returns a parallel step of agents, each in a block of its own.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"maps"
 	"os"
@@ -20,13 +19,6 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// Source is the part of a journal.Store that a Writer reads.
-type Source interface {
-	Events(ctx context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error]
-	Blob(ctx context.Context, hash string) ([]byte, error)
-	Last(ctx context.Context) (journal.Pos, error)
-}
-
 // Lock excludes other processes while lines are written.
 type Lock interface {
 	Exclusive() error
@@ -36,7 +28,7 @@ type Lock interface {
 // RecordOptions are the options of a Writer that do not depend on the kind of record.
 type RecordOptions struct {
 	Dir    string
-	Source Source
+	Source journal.Reader
 	// Program returns the program of a pinned definition.
 	Program func(ctx context.Context, definition string) (*ir.Program, error)
 	// Lock is held for each group of lines; nil when no other process writes here.
@@ -85,7 +77,7 @@ type Stream struct {
 	Run     journal.RunID
 	ctx     context.Context // of the current call
 	outline func(ctx context.Context, definition string) (*Outline, error)
-	source  Source
+	source  journal.Reader
 }
 
 // Context returns the context of the current call.

@@ -54,7 +54,7 @@ const maxToolOutput = 8 << 20
 // made durable on the way, or are among the notes of the result.
 //
 // A call that is refused, and a tool that does not work, are no errors here
-// but what came of it. An error means that the task has to end: a *Question if
+// but what came of it. An error means that the task has to end: a *ApprovalRequired if
 // a person has to agree first.
 func (j *Job) UseTool(ctx context.Context, c ToolCall, notes ...Note) (ToolDone, error) {
 	found, denial := j.admit(&c)
@@ -78,7 +78,7 @@ func (j *Job) UseTool(ctx context.Context, c ToolCall, notes ...Note) (ToolDone,
 
 // question is what a person has to agree to: what is called with which
 // arguments, and what that really reaches.
-func (j *Job) question(c ToolCall, spec tool.Spec) *Question {
+func (j *Job) question(c ToolCall, spec tool.Spec) *ApprovalRequired {
 	shows := map[string]json.RawMessage{"tool": JSON(c.Name), "arguments": c.Input}
 	if spec.Target != "" {
 		shows["target"] = JSON(spec.Target)
@@ -89,10 +89,10 @@ func (j *Job) question(c ToolCall, spec tool.Spec) *Question {
 	for name, value := range shows {
 		shows[name] = j.Secrets.Hide(value)
 	}
-	return &Question{Call: j.CallKey(c.N), Shows: shows, Within: spec.ApprovalTimeout}
+	return &ApprovalRequired{Call: j.CallKey(c.N), Shows: shows, Within: spec.ApprovalTimeout}
 }
 
-func (q *Question) digest(run journal.RunID) string {
+func (q *ApprovalRequired) digest(run journal.RunID) string {
 	return journal.GateDigest(run, q.Call, "call", q.Shows)
 }
 

@@ -142,7 +142,7 @@ func callHistory(history []journal.TaskNoted, key string) (begun *journal.Call, 
 		case n.Kind == journal.NoteCall && begun == nil:
 			var c journal.Call
 			if err := json.Unmarshal(n.Data, &c); err != nil {
-				return nil, nil, nil, Errorf("INTERNAL", "note %d cannot be read: %v", n.N, err)
+				return nil, nil, nil, Errorf(journal.ClassInternal, "note %d cannot be read: %v", n.N, err)
 			}
 			if c.Key == key {
 				begun = &c
@@ -151,7 +151,7 @@ func callHistory(history []journal.TaskNoted, key string) (begun *journal.Call, 
 		case n.Kind == journal.NoteCallEnd && begun != nil:
 			var e callEnd
 			if err := json.Unmarshal(n.Data, &e); err != nil {
-				return nil, nil, nil, Errorf("INTERNAL", "note %d cannot be read: %v", n.N, err)
+				return nil, nil, nil, Errorf(journal.ClassInternal, "note %d cannot be read: %v", n.N, err)
 			}
 			if e.Key == key {
 				return begun, inner, &e, nil

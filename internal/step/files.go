@@ -204,7 +204,7 @@ func (j *Job) audit(history []journal.TaskNoted, r Result, failed error) []byte 
 		Reads    []read            `json:"reads"`
 		Result   json.RawMessage   `json:"result,omitempty"`
 		Error    string            `json:"error,omitempty"`
-		Class    string            `json:"class,omitempty"`
+		Class    journal.Class     `json:"class,omitempty"`
 		Reason   string            `json:"reason,omitempty"`
 		Workers  []branch          `json:"workers,omitempty"`
 		Merges   []json.RawMessage `json:"merge_decisions,omitempty"`

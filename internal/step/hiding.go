@@ -82,7 +82,7 @@ func (h Hiding) hideError(err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := errors.AsType[*Question](err); ok { // it is hidden where it is made
+	if _, ok := errors.AsType[*ApprovalRequired](err); ok { // it is hidden where it is made
 		return err
 	}
 	if later, ok := errors.AsType[*Later](err); ok {

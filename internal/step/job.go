@@ -28,22 +28,22 @@ type Runner interface {
 	Run(ctx context.Context, job *Job) (Result, error)
 }
 
-// NotesFirst is a Runner that does nothing to the world before its first note
+// WriteAhead is a Runner that does nothing to the world before its first note
 // is durable, and gets there at once. It may begin before its own start is
 // durable: one write is enough for the end of the task before it, its start
 // and its note.
-type NotesFirst interface {
+type WriteAhead interface {
 	Runner
-	NotesFirst()
+	WriteAhead()
 }
 
 // Recovery is what happens to a task that may or may not have acted.
-type Recovery string
+type Recovery = journal.Recovery
 
 // The recoveries.
 const (
-	Rerun Recovery = "rerun" // doing it again does no harm
-	Ask   Recovery = "ask"   // a person decides
+	Rerun = journal.RecoveryRerun // running it again is harmless
+	Ask   = journal.RecoveryAsk   // a person decides
 )
 
 // Job is one attempt at a task, and everything it may use.
@@ -230,7 +230,7 @@ type Result struct {
 
 // Error is a failure of a task, with the class that retries look at.
 type Error struct {
-	Class   string
+	Class   journal.Class
 	Message string
 	Exit    int // of a command
 	// Value is what it left all the same, for steps that keep that.
@@ -248,34 +248,37 @@ type Later struct {
 
 func (l *Later) Error() string { return l.Why }
 
-// Question is the error of a task that cannot go on without a person's answer.
+// ApprovalRequired is the error of a task that cannot go on without a person's answer.
 // Its notes are kept; when it is done again, the answer is among them. What it
 // shows is what people get to see: without the values of secrets.
-type Question struct {
+type ApprovalRequired struct {
 	Call   string // key of the call that it is about
 	Shows  map[string]json.RawMessage
 	Within time.Duration // 0 is for ever
 }
 
-func (q *Question) Error() string { return "a person has to agree to " + q.Call }
+func (q *ApprovalRequired) Error() string { return "a person has to agree to " + q.Call }
 
 // Errorf makes an Error.
-func Errorf(class, format string, args ...any) *Error {
+func Errorf(class journal.Class, format string, args ...any) *Error {
 	return &Error{Class: class, Message: fmt.Sprintf(format, args...)}
 }
 
-// The classes of failures that step kinds give.
+// Class is the class of an error: what workflows retry on.
+type Class = journal.Class
+
+// The classes of failures that step kinds return.
 const (
-	ClassTimeout = "TIMEOUT"
-	ClassTool    = "TOOL_ERROR"
-	ClassInvalid = "INVALID_OUTPUT"
-	ClassInput   = "INVALID_INPUT"
-	ClassBudget  = "BUDGET"
-	ClassCommand = "COMMAND_FAILED"
-	ClassAPI     = "API_ERROR" // a model's side is to blame
-	ClassDenied  = "NOT_ALLOWED"
-	ClassMerge   = "MERGE_CONFLICT" // branches contradict each other
-	ClassMissing = "NOT_READY"      // something that the step needs is not there
+	ClassTimeout = journal.ClassTimeout
+	ClassTool    = journal.ClassTool
+	ClassInvalid = journal.ClassInvalid
+	ClassInput   = journal.ClassInput
+	ClassBudget  = journal.ClassBudget
+	ClassCommand = journal.ClassCommand
+	ClassAPI     = journal.ClassAPI
+	ClassDenied  = journal.ClassDenied
+	ClassMerge   = journal.ClassMerge
+	ClassMissing = journal.ClassMissing
 )
 
 // Noted counts the notes of a kind that earlier lives of the attempt have left.

@@ -20,7 +20,7 @@ func TestWithin(t *testing.T) {
 	}
 	own := errors.New("its own")
 	fails := func(context.Context) (step.Result, error) { return step.Result{}, own }
-	class := func(err error) string {
+	class := func(err error) step.Class {
 		var failed *step.Error
 		switch {
 		case err == nil:
@@ -30,12 +30,12 @@ func TestWithin(t *testing.T) {
 		case errors.As(err, &failed):
 			return failed.Class
 		}
-		return err.Error()
+		return step.Class(err.Error())
 	}
 	for _, c := range []struct {
 		template string
 		work     func(context.Context) (step.Result, error)
-		want     string
+		want     step.Class
 	}{
 		{"{{.inputs.short}}", waits, step.ClassTimeout},
 		{" {{.inputs.seconds}} ", waits, step.ClassTimeout},

@@ -163,7 +163,10 @@ func (stub) Call(context.Context, tool.Call) (r tool.Result, e error) { return }
 func TestAdmit(t *testing.T) {
 	p := &ir.Program{Tools: ir.Tools{AllowAll: true, Deny: named("never")}}
 	has := box{"a": {Schema: json.RawMessage(`{"required":["q"]}`)}, "never": {}, "broken": {Schema: json.RawMessage(`{"type":7}`)}, "s.t": {}}
-	for _, c := range []struct{ name, input, class string }{
+	for _, c := range []struct {
+		name, input string
+		class       tool.Class
+	}{
 		{"a", `{"q":1}`, ""},
 		{"a", `{}`, tool.ClassInput},
 		{"a", ``, tool.ClassInput},

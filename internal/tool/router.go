@@ -8,6 +8,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/canonical"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/schema"
 )
 
@@ -21,7 +22,7 @@ type Box interface {
 
 // Denial is why a call is not made.
 type Denial struct {
-	Class string
+	Class journal.Class
 	Why   string
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/contract"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/protected"
 )
 
@@ -117,17 +118,20 @@ type Result struct {
 
 // Error is a call that did not work, with the class that retries look at.
 type Error struct {
-	Class   string
+	Class   journal.Class
 	Message string
 }
 
-func (e *Error) Error() string { return e.Class + ": " + e.Message }
+func (e *Error) Error() string { return string(e.Class) + ": " + e.Message }
 
-// The classes of errors that tools give. Retries look at them.
+// Class is the class of an error: what workflows retry on.
+type Class = journal.Class
+
+// The classes of errors that tools return.
 const (
-	ClassTool    = "TOOL_ERROR"
-	ClassTimeout = "TIMEOUT"
-	ClassInput   = "INVALID_INPUT"
-	ClassDenied  = "NOT_ALLOWED"
-	ClassMissing = "NOT_READY"
+	ClassTool    = journal.ClassTool
+	ClassTimeout = journal.ClassTimeout
+	ClassInput   = journal.ClassInput
+	ClassDenied  = journal.ClassDenied
+	ClassMissing = journal.ClassMissing
 )

@@ -112,7 +112,7 @@ func (h *happened) took(into map[string]bool) {
 		case journal.TaskStarted:
 			into[x.Work.Step+" runs"] = true
 		case journal.TaskEnded:
-			into[x.Work.Step+map[string]string{"ok": " approves", "rejected": " rejects"}[x.Outcome]] = true
+			into[x.Work.Step+map[journal.Outcome]string{"ok": " approves", "rejected": " rejects"}[x.Outcome]] = true
 		case journal.StepLeft:
 			if x.Outcome == "skipped" {
 				into[x.Step+" is skipped"] = true

@@ -172,7 +172,7 @@ func parseExpectation(t *testing.T, text string) expectation {
 
 func (h *happened) ending() (outcome string, output json.RawMessage) {
 	if done := h.state.Finished; done != nil {
-		return done.Outcome, done.Output.JSON
+		return string(done.Outcome), done.Output.JSON
 	}
 	if h.entry.Status == journal.Exceeded {
 		return "budget", nil
@@ -185,7 +185,7 @@ func (h *happened) ending() (outcome string, output json.RawMessage) {
 func (h *happened) trail() []string {
 	failed := map[string]bool{}
 	for _, e := range h.events {
-		if x, ok := e.Fact.(journal.TaskEnded); ok && x.Outcome == string(ir.Failed) {
+		if x, ok := e.Fact.(journal.TaskEnded); ok && x.Outcome == ir.Failed {
 			failed[x.Work.Key()] = true
 		}
 	}

@@ -99,13 +99,13 @@ func (h *happened) picture() []string {
 func line(fact journal.Fact) string {
 	switch x := fact.(type) {
 	case journal.RunFinished:
-		return join("run", x.Outcome, x.Reason, quote(x.Error), "last="+x.Last, value(x.Output))
+		return join("run", string(x.Outcome), x.Reason, quote(x.Error), "last="+x.Last, value(x.Output))
 	case journal.FrameOpened:
 		if x.Child != "" {
 			return join(x.Frame, "opens child run of", x.Name)
 		}
 	case journal.FrameClosed:
-		return join(x.Frame, "closes", x.Outcome, cmp.Or(x.Reason, x.Class), quote(x.Error))
+		return join(x.Frame, "closes", string(x.Outcome), cmp.Or(x.Reason, string(x.Class)), quote(x.Error))
 	case journal.StepEntered:
 		within := ""
 		if x.Limit > 0 {
@@ -113,7 +113,7 @@ func line(fact journal.Fact) string {
 		}
 		return join(x.Key(), "enters", x.Mode, fallbackOf(x.For), within)
 	case journal.StepLeft:
-		return join(x.Key(), x.Outcome, x.Class, x.Reason, quote(x.Error), fallbackOf(x.For), value(x.Value),
+		return join(x.Key(), string(x.Outcome), string(x.Class), x.Reason, quote(x.Error), fallbackOf(x.For), value(x.Value),
 			writes(x.Writes))
 	case journal.TaskStarted:
 		missing := ""
@@ -126,7 +126,7 @@ func line(fact journal.Fact) string {
 		if !x.Final {
 			again = "not the last attempt"
 		}
-		return join(x.Work.Key(), x.Outcome, x.Class, quote(x.Error), again, value(x.Value), writes(x.Writes))
+		return join(x.Work.Key(), string(x.Outcome), string(x.Class), quote(x.Error), again, value(x.Value), writes(x.Writes))
 	case journal.TaskNoted:
 		if slices.Contains([]string{journal.NoteMerge, journal.NoteDone, journal.NoteMissingFile}, x.Kind) {
 			return join(x.Work.Key(), "notes", x.Kind, string(x.Data))
@@ -145,7 +145,7 @@ func line(fact journal.Fact) string {
 		}
 		return join(x.Key(), "ways on", strings.Join(tried, " "))
 	case journal.TaskLost:
-		return join(x.Work.Key(), "is lost", x.Policy)
+		return join(x.Work.Key(), "is lost", string(x.Policy))
 	case journal.Reserved:
 		return join(x.Work.Key(), "reserves", amount(x.Amount))
 	case journal.BudgetWait:
@@ -159,9 +159,9 @@ func line(fact journal.Fact) string {
 	case journal.TimerFired:
 		return join(x.Key(), "timer", x.What)
 	case journal.GateOpened:
-		return join(x.Key(), "asks", x.Kind, x.Event, fallbackOf(x.For))
+		return join(x.Key(), "asks", string(x.Kind), x.Event, fallbackOf(x.For))
 	case journal.GateDecided:
-		return join(x.Key(), "decided", x.Outcome, x.Method, cmp.Or(x.Reason, x.Class), by(x.By), quote(x.Note),
+		return join(x.Key(), "decided", string(x.Outcome), x.Method, cmp.Or(x.Reason, string(x.Class)), by(x.By), quote(x.Note),
 			quote(x.Error), value(x.Value), writes(x.Writes))
 	case journal.Signalled:
 		return join("signalled", x.Event, by(x.By))

@@ -191,7 +191,7 @@ func (tr *trial) playStopped(t *testing.T, h *happened, dir string) {
 
 // resolveDoubt reruns work with an unknown outcome; the tests' commands have no harmful side
 // effects.
-func resolveDoubt(ctx context.Context, e *engine.Engine, entry journal.Entry) bool {
+func resolveDoubt(ctx context.Context, e engine.Engine, entry journal.Entry) bool {
 	if entry.Status == journal.Finished {
 		return false
 	}
@@ -200,7 +200,7 @@ func resolveDoubt(ctx context.Context, e *engine.Engine, entry journal.Entry) bo
 		return false
 	}
 	for _, f := range state.OpenGates() {
-		if f.Gate.Kind == plan.GateDoubt {
+		if f.Gate.Kind == journal.GateInDoubt {
 			return e.Send(ctx, theRun, plan.Decision{Frame: f.Path, Step: f.Step, Answer: plan.AnswerRerun},
 				"doubt") == nil
 		}
@@ -208,7 +208,7 @@ func resolveDoubt(ctx context.Context, e *engine.Engine, entry journal.Entry) bo
 	return false
 }
 
-func end(e *engine.Engine) {
+func end(e engine.Engine) {
 	now := make(chan struct{})
 	close(now)
 	e.Close(now)

@@ -228,7 +228,7 @@ func (tr *trial) play(t *testing.T, h *happened, dir string) {
 }
 
 // start starts the run.
-func (tr *trial) start(ctx context.Context, e *engine.Engine, h *happened) error {
+func (tr *trial) start(ctx context.Context, e engine.Engine, h *happened) error {
 	options := builtin.RunOptions{
 		Simulate: tr.script == "", Seed: tr.seed, Script: tr.script,
 		AllowShell: h.program.Format != "agentfile" || len(h.program.Children) > 0,
@@ -245,7 +245,7 @@ func (tr *trial) start(ctx context.Context, e *engine.Engine, h *happened) error
 }
 
 // agree approves the first open gate; false if there is none.
-func agree(t *testing.T, e *engine.Engine) bool {
+func agree(t *testing.T, e engine.Engine) bool {
 	t.Helper()
 	rest(t, e)
 	state, _, _, err := e.Load(t.Context(), theRun)
@@ -257,7 +257,7 @@ func agree(t *testing.T, e *engine.Engine) bool {
 		return false
 	}
 	words := []string{"approve", gates[0].Place().Key()}
-	if gates[0].Gate.Kind == plan.GateEvent {
+	if gates[0].Gate.Kind == journal.GateEvent {
 		words = []string{"signal", gates[0].Gate.Event, "{}"}
 	}
 	if err := act(t.Context(), e, words); err != nil {
@@ -280,7 +280,7 @@ func (tr *trial) seen(t *testing.T, store journal.Store, h *happened) int {
 	return len(h.events)
 }
 
-func rest(t *testing.T, e *engine.Engine) journal.Entry {
+func rest(t *testing.T, e engine.Engine) journal.Entry {
 	t.Helper()
 	entry, err := e.Wait(t.Context(), theRun)
 	if err != nil {
@@ -293,7 +293,7 @@ func rest(t *testing.T, e *engine.Engine) journal.Entry {
 var errWords = errors.New("there is no such thing to do")
 
 // act performs the action of one line.
-func act(ctx context.Context, e *engine.Engine, words []string) error {
+func act(ctx context.Context, e engine.Engine, words []string) error {
 	word := func(i int) string {
 		if i < len(words) {
 			return words[i]
@@ -345,7 +345,7 @@ func act(ctx context.Context, e *engine.Engine, words []string) error {
 }
 
 // digest returns the digest of what the gate of a step shows.
-func digest(ctx context.Context, e *engine.Engine, step string) string {
+func digest(ctx context.Context, e engine.Engine, step string) string {
 	state, program, _, err := e.Load(ctx, theRun)
 	if err != nil {
 		return ""

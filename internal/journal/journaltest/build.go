@@ -22,7 +22,7 @@ func Start(run journal.RunID, owner journal.Owner) journal.Batch {
 	return journal.Batch{
 		Run: run, Fence: journal.FirstFence, Owner: owner,
 		Events: []journal.Event{{Seq: 1, At: 1000, Fact: journal.RunStarted{
-			Name: "demo", Format: "agentflow", Input: journal.Value{JSON: json.RawMessage(`{"n":1}`)},
+			Name: "demo", Format: "demo-format", Input: journal.Value{JSON: json.RawMessage(`{"n":1}`)},
 		}}},
 	}
 }

@@ -262,7 +262,7 @@ func releasing(t *testing.T, s journal.Store) {
 
 func post(t testing.TB, s journal.Store, run journal.RunID, kind string) {
 	t.Helper()
-	if _, err := s.Post(context.Background(), run, journal.Message{Kind: kind, Data: []byte(`"` + kind + `"`), At: 5}); err != nil {
+	if _, err := s.Enqueue(context.Background(), run, journal.Message{Kind: kind, Data: []byte(`"` + kind + `"`), At: 5}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -285,7 +285,7 @@ func inbox(t testing.TB, s journal.Store, run journal.RunID) (kinds []string, id
 func inboxTaken(t *testing.T, s journal.Store) {
 	Append(t, s, Start("a", "me"))
 	Append(t, s, Start("b", "me"))
-	owner, err := s.Post(t.Context(), "a", journal.Message{Kind: "one", Data: []byte(`"one"`), At: 5})
+	owner, err := s.Enqueue(t.Context(), "a", journal.Message{Kind: "one", Data: []byte(`"one"`), At: 5})
 	if err != nil || owner != "me" {
 		t.Fatalf("owner %q, %v", owner, err)
 	}
@@ -326,7 +326,7 @@ func inboxTaken(t *testing.T, s journal.Store) {
 	if got := Events(t, s, "a", 0); len(got) != 2 {
 		t.Errorf("%d events", len(got))
 	}
-	_, err = s.Post(t.Context(), "nobody", journal.Message{Kind: "x"})
+	_, err = s.Enqueue(t.Context(), "nobody", journal.Message{Kind: "x"})
 	wantError(t, err, journal.ErrUnknownRun)
 	_, err = s.Inbox(t.Context(), "nobody")
 	wantError(t, err, journal.ErrUnknownRun)
@@ -413,12 +413,12 @@ func mail(t *testing.T, s journal.Store) {
 	post(t, s, "a", "x")
 	post(t, s, "c", "y")
 	Append(t, s, journal.Batch{Run: "a", Fence: 1, After: 1, Release: true})
-	boxes, err := s.Mail(t.Context())
+	boxes, err := s.PendingInboxes(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	slices.SortFunc(boxes, func(x, y journal.Mailbox) int { return cmpString(x.Run, y.Run) })
-	if diff := cmp.Diff([]journal.Mailbox{{Run: "a"}, {Run: "c", Owner: "me-c"}}, boxes); diff != "" {
+	slices.SortFunc(boxes, func(x, y journal.PendingInbox) int { return cmpString(x.Run, y.Run) })
+	if diff := cmp.Diff([]journal.PendingInbox{{Run: "a"}, {Run: "c", Owner: "me-c"}}, boxes); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -437,9 +437,9 @@ func finishedTakesNoMessages(t *testing.T, s journal.Store) {
 	Append(t, s, Start("a", "me"))
 	post(t, s, "a", "late")
 	Append(t, s, Finish("a", 1, 1))
-	_, err := s.Post(t.Context(), "a", journal.Message{Kind: "later"})
+	_, err := s.Enqueue(t.Context(), "a", journal.Message{Kind: "later"})
 	wantError(t, err, journal.ErrFinished)
-	if boxes, err := s.Mail(t.Context()); err != nil || len(boxes) != 0 {
+	if boxes, err := s.PendingInboxes(t.Context()); err != nil || len(boxes) != 0 {
 		t.Errorf("%v, %v", boxes, err)
 	}
 }
@@ -489,11 +489,11 @@ func due(t *testing.T, s journal.Store) {
 func index(t *testing.T, s journal.Store) {
 	def := Definition("a program")
 	b := Start("run-1", "me")
-	b.Events[0].Fact = journal.RunStarted{Name: "demo", Format: "agentflow", Definition: def.Hash}
+	b.Events[0].Fact = journal.RunStarted{Name: "demo", Format: "demo-format", Definition: def.Hash}
 	b.Blobs = []journal.Blob{def}
 	Append(t, s, b)
 	want := journal.Entry{
-		ID: "run-1", Name: "demo", Format: "agentflow", Definition: def.Hash, Started: 1000, Updated: 1000, Seq: 1, Owner: "me",
+		ID: "run-1", Name: "demo", Format: "demo-format", Definition: def.Hash, Started: 1000, Updated: 1000, Seq: 1, Owner: "me",
 		Index: journal.Index{Status: journal.Running},
 	}
 	entry := func() journal.Entry {
@@ -564,7 +564,7 @@ func index(t *testing.T, s journal.Store) {
 func children(t *testing.T, s journal.Store) {
 	Append(t, s, Start("root", "me"))
 	child := journal.Entry{
-		ID: "child", Root: "root", Parent: "root", Name: "sub", Format: "agentflow", Definition: "d", Started: 5, Updated: 6, Seq: 2,
+		ID: "child", Root: "root", Parent: "root", Name: "sub", Format: "demo-format", Definition: "d", Started: 5, Updated: 6, Seq: 2,
 		Index: journal.Index{Status: journal.Running},
 	}
 	b := Steps("root", 1, 1, 1)
@@ -613,7 +613,7 @@ func children(t *testing.T, s journal.Store) {
 	}
 	_, err := s.Claim(t.Context(), "grandchild", "me", dead)
 	wantChild(err)
-	_, err = s.Post(t.Context(), "child", journal.Message{Kind: "x"})
+	_, err = s.Enqueue(t.Context(), "child", journal.Message{Kind: "x"})
 	wantChild(err)
 	_, err = s.Inbox(t.Context(), "child")
 	wantChild(err)
@@ -1098,7 +1098,7 @@ func closing(t *testing.T, s journal.Store) {
 	wantError(t, err, journal.ErrClosed)
 	_, err = s.Claim(t.Context(), "run-0", "me", dead)
 	wantError(t, err, journal.ErrClosed)
-	_, err = s.Post(t.Context(), "run-0", journal.Message{})
+	_, err = s.Enqueue(t.Context(), "run-0", journal.Message{})
 	wantError(t, err, journal.ErrClosed)
 	for _, err := range s.Tail(t.Context(), 0) {
 		wantError(t, err, journal.ErrClosed)

@@ -16,7 +16,7 @@ import (
 type Store struct {
 	appends *queue.Queue[job]
 	stopped chan struct{}
-	bell    queue.Bell
+	changes queue.Notifier
 
 	mu      sync.Mutex
 	closed  bool
@@ -32,7 +32,7 @@ type run struct {
 	journal.Entry
 	fence    int64
 	rows     []*row
-	inbox    []journal.Posted
+	inbox    []journal.InboxMessage
 	snapshot []byte
 	folded   journal.Seq // what the snapshot covers
 	blobs    map[string]bool
@@ -94,7 +94,7 @@ func (s *Store) commit() {
 				j.err = s.add(&j.batch, j.body)
 			}
 			if j.err == nil {
-				s.bell.Ring()
+				s.changes.Broadcast()
 			}
 			j.done(j.err)
 		}
@@ -114,7 +114,7 @@ func (s *Store) add(b *journal.Batch, body []byte) error {
 		}
 	}
 	for _, id := range b.Taken {
-		if !slices.ContainsFunc(r.inbox, func(p journal.Posted) bool { return p.ID == id }) {
+		if !slices.ContainsFunc(r.inbox, func(p journal.InboxMessage) bool { return p.ID == id }) {
 			return journal.ErrConflict
 		}
 	}
@@ -127,7 +127,7 @@ func (s *Store) add(b *journal.Batch, body []byte) error {
 		s.runs[r.ID] = r
 		s.order = append(s.order, r)
 	}
-	r.inbox = slices.DeleteFunc(r.inbox, func(p journal.Posted) bool { return slices.Contains(b.Taken, p.ID) })
+	r.inbox = slices.DeleteFunc(r.inbox, func(p journal.InboxMessage) bool { return slices.Contains(b.Taken, p.ID) })
 	r.Seq = b.LastSeq()
 	if len(b.Events) > 0 {
 		r.Updated = b.At()
@@ -310,7 +310,7 @@ func (s *Store) open() error {
 }
 
 // Changed implements journal.Store.
-func (s *Store) Changed() <-chan struct{} { return s.bell.Next() }
+func (s *Store) Changed() <-chan struct{} { return s.changes.Wait() }
 
 // Claim implements journal.Store.
 func (s *Store) Claim(_ context.Context, id journal.RunID, me journal.Owner, dead func(journal.Owner) bool) (journal.Claim, error) {
@@ -331,7 +331,7 @@ func (s *Store) Claim(_ context.Context, id journal.RunID, me journal.Owner, dea
 }
 
 // Post implements journal.Store.
-func (s *Store) Post(_ context.Context, id journal.RunID, m journal.Message) (journal.Owner, error) {
+func (s *Store) Enqueue(_ context.Context, id journal.RunID, m journal.Message) (journal.Owner, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, err := s.root(id)
@@ -343,13 +343,13 @@ func (s *Store) Post(_ context.Context, id journal.RunID, m journal.Message) (jo
 	}
 	s.lastMsg++
 	m.Data = slices.Clone(m.Data)
-	r.inbox = append(r.inbox, journal.Posted{ID: s.lastMsg, Message: m})
-	s.bell.Ring()
+	r.inbox = append(r.inbox, journal.InboxMessage{ID: s.lastMsg, Message: m})
+	s.changes.Broadcast()
 	return r.Owner, nil
 }
 
 // Inbox implements journal.Store.
-func (s *Store) Inbox(_ context.Context, id journal.RunID) ([]journal.Posted, error) {
+func (s *Store) Inbox(_ context.Context, id journal.RunID) ([]journal.InboxMessage, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, err := s.root(id)
@@ -360,13 +360,13 @@ func (s *Store) Inbox(_ context.Context, id journal.RunID) ([]journal.Posted, er
 }
 
 // Mail implements journal.Store.
-func (s *Store) Mail(context.Context) ([]journal.Mailbox, error) {
+func (s *Store) PendingInboxes(context.Context) ([]journal.PendingInbox, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var found []journal.Mailbox
+	var found []journal.PendingInbox
 	for _, r := range s.order {
 		if len(r.inbox) > 0 && r.Status != journal.Finished {
-			found = append(found, journal.Mailbox{Run: r.ID, Owner: r.Owner})
+			found = append(found, journal.PendingInbox{Run: r.ID, Owner: r.Owner})
 		}
 	}
 	return found, s.open()

@@ -23,7 +23,7 @@ type Process struct {
 	id    journal.Owner
 	lock  *filelock.File
 	wakes chan struct{}
-	ear   *ear
+	pipe  *wakePipe
 	close sync.Once
 }
 
@@ -80,7 +80,7 @@ func (p *Process) announce() (err error) {
 	if _, err := p.lock.Write(info); err != nil {
 		return err
 	}
-	p.ear, err = listen(p.path(p.id), p.ring)
+	p.pipe, err = listen(p.path(p.id), p.onWake)
 	return err
 }
 
@@ -144,7 +144,7 @@ func (p *Process) Wake(o journal.Owner) {
 			call(p.path(journal.Owner(name)))
 		}
 	} else if o == p.id {
-		p.ring()
+		p.onWake()
 	} else if isName(string(o)) {
 		call(p.path(o))
 	}
@@ -154,7 +154,7 @@ func (p *Process) Wake(o journal.Owner) {
 // wake-ups that came together.
 func (p *Process) Wakes() <-chan struct{} { return p.wakes }
 
-func (p *Process) ring() {
+func (p *Process) onWake() {
 	select {
 	case p.wakes <- struct{}{}:
 	default:
@@ -179,7 +179,7 @@ func (p *Process) Describe(o journal.Owner) (Info, error) {
 func (p *Process) Close() error {
 	var err error
 	p.close.Do(func() {
-		p.ear.close()
+		p.pipe.close()
 		err = p.lock.Close()
 		os.Remove(p.path(p.id) + lockSuffix)
 		os.Remove(p.path(p.id) + leavingSuffix)
@@ -213,7 +213,7 @@ func (p *Process) sweep() {
 		}
 		path := filepath.Join(p.dir, name)
 		if gone(path + lockSuffix) {
-			removeEar(path)
+			removeWakePipe(path)
 			os.Remove(path + leavingSuffix)
 			os.Remove(path + lockSuffix)
 		}

@@ -70,7 +70,7 @@ func (s *Store) commitGroup(group []job) {
 	}
 	if slices.ContainsFunc(group, well) {
 		s.remember(group)
-		s.bell.Ring()
+		s.changes.Broadcast()
 	}
 	s.callbacks.dispatch(group)
 }

@@ -33,7 +33,7 @@ type Store struct {
 	path     string
 	patience time.Duration
 	jobs     *queue.Queue[job]
-	bell     queue.Bell
+	changes  queue.Notifier
 	closed   atomic.Bool
 	stopped  chan struct{}
 	reader   *sql.DB

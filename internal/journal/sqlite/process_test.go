@@ -104,7 +104,7 @@ func work(ctx context.Context, s journal.Store, id journal.RunID, n int) error {
 		c.Seq = b.LastSeq()
 		fmt.Println("appended", id, c.Seq)
 		if round%3 == 0 {
-			if _, err := s.Post(ctx, id, journal.Message{Kind: "note", Data: fmt.Append(nil, id, "/", c.Seq)}); err != nil {
+			if _, err := s.Enqueue(ctx, id, journal.Message{Kind: "note", Data: fmt.Append(nil, id, "/", c.Seq)}); err != nil {
 				return err
 			}
 			fmt.Println("posted", id, c.Seq)
@@ -251,7 +251,7 @@ func TestTwoProcessesOnOneStore(t *testing.T) {
 	}
 	// Messages, runs of our own, and listings go on beside it.
 	for n := range 30 {
-		if owner, err := s.Post(t.Context(), "shared", journal.Message{Kind: fmt.Sprint(n)}); err != nil || owner != "busy" {
+		if owner, err := s.Enqueue(t.Context(), "shared", journal.Message{Kind: fmt.Sprint(n)}); err != nil || owner != "busy" {
 			t.Fatalf("%q, %v", owner, err)
 		}
 	}

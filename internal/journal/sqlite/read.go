@@ -222,7 +222,7 @@ func (s *Store) Last(ctx context.Context) (journal.Pos, error) {
 }
 
 // Changed implements journal.Store.
-func (s *Store) Changed() <-chan struct{} { return s.bell.Next() }
+func (s *Store) Changed() <-chan struct{} { return s.changes.Wait() }
 
 // rootNumber looks a run up that has a stream of its own.
 func (s *Store) rootNumber(ctx context.Context, id journal.RunID) (int64, error) {
@@ -240,7 +240,7 @@ func (s *Store) rootNumber(ctx context.Context, id journal.RunID) (int64, error)
 }
 
 // Inbox implements journal.Store.
-func (s *Store) Inbox(ctx context.Context, id journal.RunID) ([]journal.Posted, error) {
+func (s *Store) Inbox(ctx context.Context, id journal.RunID) ([]journal.InboxMessage, error) {
 	n, err := s.rootNumber(ctx, id)
 	if err != nil {
 		return nil, err
@@ -250,9 +250,9 @@ func (s *Store) Inbox(ctx context.Context, id journal.RunID) ([]journal.Posted, 
 		return nil, s.failed(ctx, err)
 	}
 	defer rows.Close()
-	var posted []journal.Posted
+	var posted []journal.InboxMessage
 	for rows.Next() {
-		var p journal.Posted
+		var p journal.InboxMessage
 		if err := rows.Scan(&p.ID, &p.Kind, &p.Data, &p.At); err != nil {
 			return nil, s.failed(ctx, err)
 		}
@@ -264,15 +264,15 @@ func (s *Store) Inbox(ctx context.Context, id journal.RunID) ([]journal.Posted, 
 const mailQuery = "SELECT id, owner FROM runs WHERE n IN (SELECT DISTINCT run FROM inbox) AND status <> 'finished'"
 
 // Mail implements journal.Store.
-func (s *Store) Mail(ctx context.Context) ([]journal.Mailbox, error) {
+func (s *Store) PendingInboxes(ctx context.Context) ([]journal.PendingInbox, error) {
 	rows, err := s.query(ctx, mailQuery)
 	if err != nil {
 		return nil, s.failed(ctx, err)
 	}
 	defer rows.Close()
-	var boxes []journal.Mailbox
+	var boxes []journal.PendingInbox
 	for rows.Next() {
-		var m journal.Mailbox
+		var m journal.PendingInbox
 		if err := rows.Scan(&m.Run, &m.Owner); err != nil {
 			return nil, s.failed(ctx, err)
 		}

@@ -84,10 +84,10 @@ func (m *recentAppends) after(pos int64) []remembered {
 	return append([]remembered(nil), m.rows[from:min(from+maxRecalled, len(m.rows))]...)
 }
 
-var _ journal.Recaller = (*Store)(nil)
+var _ journal.TailCache = (*Store)(nil)
 
-// Recall implements journal.Recaller.
-func (s *Store) Recall(after journal.Pos) ([]journal.Appended, error) {
+// Recall implements journal.TailCache.
+func (s *Store) CachedTail(after journal.Pos) ([]journal.Appended, error) {
 	rows := s.recent.after(int64(after))
 	out := make([]journal.Appended, len(rows))
 	for i := range rows {

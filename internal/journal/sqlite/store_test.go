@@ -110,7 +110,7 @@ func TestRecallLeavesNoGap(t *testing.T) {
 	defer theirs.Close()
 	recalled := func(after journal.Pos) (out []journal.Pos) {
 		t.Helper()
-		appended, err := ours.Recall(after)
+		appended, err := ours.CachedTail(after)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -167,7 +167,7 @@ func TestAJournalThatMayNotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantError(t, journal.Append(t.Context(), s, journaltest.Steps("a", 1, 1, 1)), journal.ErrReadOnly)
-	_, err := s.Post(t.Context(), "a", journal.Message{Kind: "x"})
+	_, err := s.Enqueue(t.Context(), "a", journal.Message{Kind: "x"})
 	wantError(t, err, journal.ErrReadOnly)
 	if len(journaltest.Events(t, s, "a", 0)) != 1 {
 		t.Error("something was written")

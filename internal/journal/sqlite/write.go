@@ -208,7 +208,7 @@ func (c *conn) update(b *journal.Batch, at head, updated int64) error {
 	query, args := "UPDATE runs SET seq = ?, head = ?, updated = max(updated, ?)", append(make([]any, 0, 8), at.seq, at.pos, updated)
 	if b.Index != nil {
 		query += ", status = ?, outcome = ?, wake = ?, waiting = ?"
-		args = append(args, string(b.Index.Status), b.Index.Outcome, int64(b.Index.Wake), b.Index.Waiting)
+		args = append(args, string(b.Index.Status), string(b.Index.Outcome), int64(b.Index.Wake), b.Index.Waiting)
 		at.running = b.Index.Status == journal.Running
 	}
 	if b.Release {
@@ -284,7 +284,7 @@ func putChild(c *conn, e *journal.Entry) error {
 			status = excluded.status, outcome = excluded.outcome, wake = excluded.wake, waiting = excluded.waiting
 		WHERE runs.root = excluded.root`,
 		string(e.ID), string(e.Root), string(e.Parent), e.Name, e.Format, e.Definition, int64(e.Started), int64(e.Updated), int64(e.Seq),
-		string(e.Status), e.Outcome, int64(e.Wake), e.Waiting)
+		string(e.Status), string(e.Outcome), int64(e.Wake), e.Waiting)
 	if err == nil && put == 0 {
 		return refusef("%w: %s", journal.ErrExists, e.ID)
 	}
@@ -345,7 +345,7 @@ func (s *Store) Claim(ctx context.Context, id journal.RunID, me journal.Owner, d
 }
 
 // Post implements journal.Store.
-func (s *Store) Post(ctx context.Context, id journal.RunID, m journal.Message) (journal.Owner, error) {
+func (s *Store) Enqueue(ctx context.Context, id journal.RunID, m journal.Message) (journal.Owner, error) {
 	var owner journal.Owner
 	err := s.write(ctx, func(c *conn) error {
 		r, err := findRoot(c, id)

@@ -294,7 +294,7 @@ func (p *parser) answer(n *text.Node) *entry {
 }
 
 // toolClasses are the ways in which a tool fails to work.
-var toolClasses = []string{"TOOL_ERROR", string(provider.Timeout), string(provider.RateLimit), string(provider.APIError), string(provider.NotReady)}
+var toolClasses = []string{string(tool.ClassTool), string(provider.Timeout), string(provider.RateLimit), string(provider.APIError), string(provider.NotReady)}
 
 // neverAnswers warns of entries that an earlier one always comes before.
 func (p *parser) neverAnswers(entries []*entry) {

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
@@ -42,7 +43,7 @@ func (t scriptedTool) Call(ctx context.Context, c tool.Call) (tool.Result, error
 	}
 	e := choose(t.answers, from, func(e *entry) bool { return holds(c.Input, e.input) })
 	if e == nil {
-		return tool.Result{}, &tool.Error{Class: "TOOL_ERROR", Message: fmt.Sprintf("%s has no answer of the tool %q for %s, which was given %s.%s",
+		return tool.Result{}, &tool.Error{Class: tool.ClassTool, Message: fmt.Sprintf("%s has no answer of the tool %q for %s, which was given %s.%s",
 			t.script.path, t.spec.Name, from, shortened(string(c.Input)), t.script.near(t.answers, from))}
 	}
 	if e.delay > 0 {
@@ -51,7 +52,7 @@ func (t scriptedTool) Call(ctx context.Context, c tool.Call) (tool.Result, error
 		}
 	}
 	if e.fail != nil {
-		return tool.Result{}, &tool.Error{Class: e.fail.class, Message: e.fail.message}
+		return tool.Result{}, &tool.Error{Class: journal.Class(e.fail.class), Message: e.fail.message}
 	}
 	return tool.Result{Output: e.output, IsError: e.isError, Offline: Name}, nil
 }

@@ -18,9 +18,9 @@ const (
 )
 
 // gateOpenedNames are the records of the kinds of gates.
-var gateOpenedNames = map[string]string{
-	report.GatePerson: GateOpened, report.GateCall: GateOpened,
-	report.GateEvent: WaitpointOpened, report.GateDoubt: DoubtOpened,
+var gateOpenedNames = map[journal.GateKind]string{
+	journal.GatePerson: GateOpened, journal.GateToolCall: GateOpened,
+	journal.GateEvent: WaitpointOpened, journal.GateInDoubt: DoubtOpened,
 }
 
 func gateOpenedName(ev *report.Event) string { return gateOpenedNames[ev.Step.Gate.Kind] }
@@ -28,7 +28,7 @@ func gateOpenedName(ev *report.Event) string { return gateOpenedNames[ev.Step.Ga
 // gateOpened records a question, and exactly what the person who decides is shown.
 func (p *projector) gateOpened(ev *report.Event, f *fields) error {
 	x := &ev.Step.Gate.GateOpened
-	if g, ok := gateOf(ev.Step); ok && x.Kind != report.GateDoubt {
+	if g, ok := gateOf(ev.Step); ok && x.Kind != journal.GateInDoubt {
 		f.text("waitpoint", g.Name)
 		f.text("on_timeout", string(g.OnTimeout))
 	}
@@ -37,10 +37,10 @@ func (p *projector) gateOpened(ev *report.Event, f *fields) error {
 		f.text("due", x.Due.Time().Format(report.TimeFormat))
 	}
 	switch x.Kind {
-	case report.GatePerson:
+	case journal.GatePerson:
 		f.text("method", plan.MethodPerson)
 		question(f, ev.Step)
-	case report.GateCall:
+	case journal.GateToolCall:
 		f.text("method", plan.MethodPerson)
 		f.text("question", callQuestion)
 		f.text("call", x.Call)
@@ -88,12 +88,12 @@ func (p *projector) shown(f *fields, x *journal.GateOpened) error {
 		reads[path] = raw
 	}
 	inner := fields{rules: f.rules}
-	if x.Kind == report.GateCall { // a step may ask about several calls
+	if x.Kind == journal.GateToolCall { // a step may ask about several calls
 		inner.text("gate", x.Call)
 	} else {
 		inner.text("gate", journal.Work{Place: x.Place}.Key())
 	}
-	inner.text("kind", x.Kind)
+	inner.text("kind", string(x.Kind))
 	inner.contents("reads", reads, shownBytes)
 	inner.text("run", string(p.stream.Run))
 	f.object("shown", &inner)
@@ -107,9 +107,9 @@ const callQuestion = "May this call of a tool be made?"
 // has a record of its own.
 func gateDecidedName(ev *report.Event) string {
 	switch gate := ev.Step.Gate; {
-	case gate == nil && ev.Outcome == report.OutcomeRerun, gate != nil && gate.Kind == report.GateDoubt:
+	case gate == nil && ev.Outcome == journal.OutcomeRerun, gate != nil && gate.Kind == journal.GateInDoubt:
 		return DoubtDecided
-	case gate != nil && gate.Kind == report.GateEvent:
+	case gate != nil && gate.Kind == journal.GateEvent:
 		if ev.Fact.(journal.GateDecided).Method == plan.MethodTimeout {
 			return ""
 		}
@@ -124,7 +124,7 @@ func (p *projector) gateDecided(ev *report.Event, f *fields) error {
 	x := ev.Fact.(journal.GateDecided)
 	switch gateDecidedName(ev) {
 	case DoubtDecided:
-		f.text("result", x.Outcome)
+		f.text("result", string(x.Outcome))
 		f.text("method", x.Method)
 		f.says("evidence", x.Note)
 		return nil
@@ -138,11 +138,11 @@ func (p *projector) gateDecided(ev *report.Event, f *fields) error {
 	}
 	answered(f, &x)
 	gate := ev.Step.Gate
-	if gate != nil && gate.Kind == report.GateCall && x.Outcome == report.OutcomeRerun {
+	if gate != nil && gate.Kind == journal.GateToolCall && x.Outcome == journal.OutcomeRerun {
 		f.text("question", callQuestion)
-		answer := report.OutcomeRejected
+		answer := journal.OutcomeRejected
 		if x.Reason == plan.ReasonApproved {
-			answer = report.OutcomeOK
+			answer = journal.OutcomeOK
 		}
 		f.text("result", result(answer, x.Method))
 		f.text("call", gate.Call)
@@ -187,14 +187,14 @@ func answered(f *fields, x *journal.GateDecided) {
 }
 
 // result returns the answer in the specification's words.
-func result(outcome, method string) string {
+func result(outcome journal.Outcome, method string) string {
 	switch {
 	case method == plan.MethodTimeout:
 		return "timeout"
-	case outcome == report.OutcomeOK:
+	case outcome == journal.OutcomeOK:
 		return "approved"
 	}
-	return outcome
+	return string(outcome)
 }
 
 // review adds what came with a verdict: the data of an event, or a critic's review.

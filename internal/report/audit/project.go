@@ -64,7 +64,7 @@ func always(name string) func(*report.Event) string {
 // ofOutcome names a record by whether the event is a success.
 func ofOutcome(ok, failed string) func(*report.Event) string {
 	return func(ev *report.Event) string {
-		if ev.Outcome == report.OutcomeOK {
+		if ev.Outcome == journal.OutcomeOK {
 			return ok
 		}
 		return failed
@@ -82,7 +82,7 @@ func when(name string, holds func(*report.Event) bool) func(*report.Event) strin
 }
 
 func hasStep(ev *report.Event) bool   { return ev.Step != nil }
-func isSkipped(ev *report.Event) bool { return ev.Outcome == report.OutcomeSkipped }
+func isSkipped(ev *report.Event) bool { return ev.Outcome == journal.OutcomeSkipped }
 func hasOutput(ev *report.Event) bool { return !ev.Value.IsZero() || len(visitOf(ev.Step).missing) > 0 }
 
 // of fills a record from the fact of its event.
@@ -182,10 +182,10 @@ func (p *projector) runEnd(ev *report.Event, f *fields) error {
 	f.text("last_step", ev.Last)
 	code, _ := ev.ReasonCode()
 	switch {
-	case ev.Outcome != report.OutcomeOK:
+	case ev.Outcome != journal.OutcomeOK:
 		f.says("error", ev.Problem)
 		f.text("reason_code", code)
-	case cmp.Or(ev.Reason, ev.Class) == plan.ReasonStopNotMet:
+	case cmp.Or(ev.Reason, string(ev.Class)) == plan.ReasonStopNotMet:
 		f.raw("stop_condition_met", "false")
 	default:
 		f.text("reason_code", code)
@@ -308,7 +308,7 @@ func (p *projector) stepComplete(ev *report.Event, f *fields) error {
 	f.text("done_by", visitOf(ev.Step).doneBy)
 	f.number("duration_ms", int64(ev.At-ev.Step.Started))
 	f.says("error", ev.Problem)
-	f.text("error_class", ev.Class)
+	f.text("error_class", string(ev.Class))
 	f.text("fallback_for", ev.Step.FallbackFor)
 	f.usage("", ev.Step.Used)
 	f.text("reason_code", code)
@@ -320,12 +320,12 @@ func (p *projector) stepComplete(ev *report.Event, f *fields) error {
 // and of F16.
 func status(ev *report.Event) string {
 	switch {
-	case ev.Outcome == report.OutcomeOK:
+	case ev.Outcome == journal.OutcomeOK:
 		return "completed"
-	case ev.Outcome == report.OutcomeFailed && ev.Step != nil && ev.Step.Info != nil && ev.Step.Info.Step.SkipOnError:
+	case ev.Outcome == journal.OutcomeFailed && ev.Step != nil && ev.Step.Info != nil && ev.Step.Info.Step.SkipOnError:
 		return "skipped_on_error"
 	}
-	return ev.Outcome
+	return string(ev.Outcome)
 }
 
 // budgetCheck writes what the run has used and has left, and the same of the
@@ -376,14 +376,14 @@ func stepRetry(_ *projector, ev *report.Event, f *fields) error {
 	x := ev.Fact.(journal.RetrySet)
 	f.number("attempt", int64(x.Attempt)+1)
 	f.text("due", x.Due.Time().Format(report.TimeFormat))
-	f.text("error_class", ev.Class)
+	f.text("error_class", string(ev.Class))
 	f.says("error", ev.Error)
 	return nil
 }
 
 func stepLost(f *fields, x journal.TaskLost) {
 	f.says("why", x.Why)
-	f.text("policy", x.Policy)
+	f.text("policy", string(x.Policy))
 	f.usage("charged_", x.Charged)
 }
 
@@ -417,7 +417,7 @@ func modelCall(f *fields, ev *report.Event, r *journal.Reply) {
 }
 
 func modelError(f *fields, ev *report.Event, x *journal.ModelRetry) {
-	f.text("error_class", x.Class)
+	f.text("error_class", string(x.Class))
 	f.says("error", x.Message)
 	f.some("http_status", int64(x.Status))
 	if ev.Type == report.ModelRetried {
@@ -432,7 +432,7 @@ func toolCall(f *fields, ev *report.Event, t *journal.ToolUse) {
 	f.text("offline", t.Offline)
 	f.text("reported_by", t.Fidelity)
 	f.says("error", t.Error)
-	f.text("error_class", t.Class)
+	f.text("error_class", string(t.Class))
 	f.value("input_summary", t.Input, someBytes)
 	f.value("output_summary", t.Output, someBytes)
 	f.number("cost_micro_dollars", ev.Usage.MicroDollars)

@@ -15,7 +15,7 @@ import (
 // Options configure a Writer.
 type Options struct {
 	Dir    string // storage/audit
-	Source report.Source
+	Source journal.Reader
 	// Program returns the program of a pinned definition.
 	Program func(ctx context.Context, definition string) (*ir.Program, error)
 	// Files returns the files that a definition was made of; nil if they are unknown.

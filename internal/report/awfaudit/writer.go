@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,18 +24,11 @@ import (
 // Format is the format of the workflows whose runs are recorded.
 const Format = "awf"
 
-// Source is the part of a journal.Store that the Writer reads.
-type Source interface {
-	Events(ctx context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error]
-	Blob(ctx context.Context, hash string) ([]byte, error)
-	Entry(ctx context.Context, run journal.RunID) (journal.Entry, error)
-}
-
 // Options configure a Writer.
 type Options struct {
 	Path     string // of the file
 	Position string // of the file that holds the position in the journal
-	Source   Source
+	Source   journal.Reader
 	Lock     report.Lock // nil when no other process writes here
 	// Skip reports whether a run is left out; nil leaves out none.
 	Skip func(journal.RunStarted) bool
@@ -322,13 +314,13 @@ func (w *Writer) end(ev *report.Event) record {
 	line := newRecord(completed, ev)
 	code, took := 0, int64(ev.At-ev.Run.Started)
 	line.Status, line.ExitCode, line.Duration = "success", &code, &took
-	if ev.Outcome != report.OutcomeOK {
+	if ev.Outcome != journal.OutcomeOK {
 		line.Status, code = "failure", 1
 		if ev.Status > 0 && ev.Status < 256 {
 			code = ev.Status
 		}
 		masked, _ := w.rules.Text(ev.Run.Data.(*secret.Registry).Show(ev.Error))
-		line.Error = shortened(cmp.Or(masked, ev.Outcome), maxError)
+		line.Error = shortened(cmp.Or(masked, string(ev.Outcome)), maxError)
 	}
 	return line
 }

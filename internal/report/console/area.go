@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/report"
 )
@@ -199,11 +198,11 @@ func (p *Progress) doneLine(n *Notice, width int, s *Style) string {
 	switch {
 	case n.Event == StepSaid || n.Event == ScriptRuns:
 		mark = "·"
-	case n.Event == StepSkipped || n.Outcome == report.OutcomeSkipped || n.Outcome == report.OutcomeCancelled:
+	case n.Event == StepSkipped || n.Outcome == journal.OutcomeSkipped || n.Outcome == journal.OutcomeCancelled:
 		mark = "–"
-	case n.Outcome == report.OutcomeFailed || n.Outcome == report.OutcomeRejected || n.fails():
+	case n.Outcome == journal.OutcomeFailed || n.Outcome == journal.OutcomeRejected || n.fails():
 		mark = "✗"
-	case n.Outcome == plan.OutcomeJump || n.Outcome == plan.OutcomeEnd:
+	case n.Outcome == journal.OutcomeJump || n.Outcome == journal.OutcomeEnd:
 		mark = "·"
 	}
 	return fit(s, "  ", mark, n.place, text, report.KindColour(n.Kind), colour, width)

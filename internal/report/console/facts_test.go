@@ -123,7 +123,7 @@ func TestTotalsEqualThePlan(t *testing.T) {
 
 func TestToolCallWaitsForApproval(t *testing.T) {
 	opened := journal.GateOpened{
-		Place: work.Place, Kind: plan.GateCall, Task: &work, Call: "send#0/call:1",
+		Place: work.Place, Kind: journal.GateToolCall, Task: &work, Call: "send#0/call:1",
 		Shows: map[string]journal.Value{"tool": {JSON: []byte(`"mail.send"`)}, "arguments": {JSON: []byte(`{}`)}},
 	}
 	for _, c := range []struct {
@@ -139,7 +139,7 @@ func TestToolCallWaitsForApproval(t *testing.T) {
 		s.expectLines("send  waiting for approval to call mail.send: espalier approve 11111111 send")
 		s.expectArea("? send  waiting for approval to call mail.send")
 		s.expectArea("1 step")
-		c.decided.Place, c.decided.Outcome = work.Place, plan.OutcomeRerun
+		c.decided.Place, c.decided.Outcome = work.Place, journal.OutcomeRerun
 		s.take(c.decided)
 		s.expectLines(c.want)
 		s.take(journal.TaskStarted{Work: work, Kind: "agent", Rerun: 1}, journal.TaskEnded{Work: work, Outcome: "ok", Final: true})
@@ -172,7 +172,7 @@ func TestHookDoesNotRepeatFailure(t *testing.T) {
 // A loop that reaches its limit succeeds, and its line says so.
 func TestLoopAtItsLimit(t *testing.T) {
 	loop := journal.Place{Step: "wait"}
-	for reason, want := range map[string]string{"": "wait  done", plan.ClassLoopLimit: "wait  stopped after 0 ms: iteration limit (2) reached"} {
+	for reason, want := range map[string]string{"": "wait  done", string(journal.ClassLoopLimit): "wait  stopped after 0 ms: iteration limit (2) reached"} {
 		s := play(t, journal.RunStarted{Name: "flow"}, journal.StepEntered{Place: loop, Mode: "loop", Max: 2})
 		s.take(journal.StepLeft{Place: loop, Outcome: "ok", Reason: reason})
 		s.expectLines(want)

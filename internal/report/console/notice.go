@@ -72,7 +72,7 @@ type Notice struct {
 	Kind      string          `json:"kind,omitempty"` // of the step
 	Agent     string          `json:"agent,omitempty"`
 	Child     journal.RunID   `json:"child,omitempty"` // that the step calls
-	Outcome   string          `json:"outcome,omitempty"`
+	Outcome   journal.Outcome `json:"outcome,omitempty"`
 	Reason    string          `json:"reason,omitempty"`
 	Error     string          `json:"error,omitempty"`
 	Status    int             `json:"status,omitempty"` // exit code that the author chose
@@ -281,7 +281,7 @@ func (n *Notice) stepRetrying() string {
 }
 
 func (n *Notice) stepLost() string {
-	if n.Reason != plan.PolicyRerun {
+	if n.Reason != string(journal.RecoveryRerun) {
 		return "interrupted; outcome unknown"
 	}
 	if n.Tokens == 0 {
@@ -377,22 +377,22 @@ func plural(n int64, what string) string {
 }
 
 // endings are the texts and colors of steps that did not simply succeed.
-var endings = map[string]struct {
+var endings = map[journal.Outcome]struct {
 	text   string
 	colour report.Colour
 }{
-	report.OutcomeFailed:    {"failed after ", report.Red},
-	report.OutcomeCancelled: {"cancelled after ", report.Dim},
-	report.OutcomeRejected:  {"rejected after ", report.Red},
-	report.OutcomeSkipped:   {"skipped after ", report.Dim},
-	plan.OutcomeJump:        {"left after ", report.Plain},
-	plan.OutcomeEnd:         {"ended with the run after ", report.Plain},
+	journal.OutcomeFailed:    {"failed after ", report.Red},
+	journal.OutcomeCancelled: {"cancelled after ", report.Dim},
+	journal.OutcomeRejected:  {"rejected after ", report.Red},
+	journal.OutcomeSkipped:   {"skipped after ", report.Dim},
+	journal.OutcomeJump:      {"left after ", report.Plain},
+	journal.OutcomeEnd:       {"ended with the run after ", report.Plain},
 }
 
 func (n *Notice) stepFinished() (string, report.Colour) {
 	end, special := endings[n.Outcome]
 	switch {
-	case n.Outcome == report.OutcomeFailed:
+	case n.Outcome == journal.OutcomeFailed:
 		return end.text + n.sums() + because(why(n.Error)), end.colour
 	case special:
 		return end.text + n.sums(), end.colour
@@ -400,7 +400,7 @@ func (n *Notice) stepFinished() (string, report.Colour) {
 		return "ended the run as failed" + because(n.Error), report.Red
 	case n.Kind == kindHook:
 		return "", report.Plain // its messages have lines of their own
-	case n.Reason == plan.ClassLoopLimit: // the work may not be done
+	case n.Reason == string(journal.ClassLoopLimit): // the work may not be done
 		return "stopped after " + n.sums() + because(n.Note), report.Amber
 	case n.Millis == 0 && n.Tokens == 0 && n.MicroDollars == 0 && n.printed == "":
 		return "done", report.Green
@@ -426,7 +426,7 @@ func printed(result json.RawMessage) string {
 const maxPrinted = 100
 
 // fails reports whether the step is an end that its author marked as a failure.
-func (n *Notice) fails() bool { return n.badly && n.Outcome == report.OutcomeOK }
+func (n *Notice) fails() bool { return n.badly && n.Outcome == journal.OutcomeOK }
 
 func (n *Notice) finished() (string, report.Colour) {
 	if n.Parent != "" {
@@ -435,18 +435,20 @@ func (n *Notice) finished() (string, report.Colour) {
 	parts := []string{report.Duration(time.Duration(n.Millis) * time.Millisecond), plural(n.Steps, "step")}
 	sums := strings.Join(spent(parts, n.Tokens, n.MicroDollars, n.Offline), ", ") + report.LostWords(n.Lost)
 	switch n.Outcome {
-	case report.OutcomeOK:
+	case journal.OutcomeOK:
 		return "finished in " + sums, report.Green
-	case report.OutcomeRejected:
+	case journal.OutcomeRejected:
 		return "rejected after " + sums, report.Red
-	case report.OutcomeCancelled:
+	case journal.OutcomeCancelled:
 		return "cancelled after " + sums, report.Amber
 	}
 	return "failed after " + sums + because(why(n.Error)), report.Red
 }
 
 // why returns an error without the outcome, which the line has already.
-func why(problem string) string { return strings.TrimPrefix(problem, report.OutcomeFailed+": ") }
+func why(problem string) string {
+	return strings.TrimPrefix(problem, string(journal.OutcomeFailed)+": ")
+}
 
 // budgetNames are the words for budgets.
 var budgetNames = map[string]string{
@@ -495,17 +497,17 @@ func (n *Notice) waits(s *Style) string {
 }
 
 func (n *Notice) decided() (string, report.Colour) {
-	text, colour, before := n.Outcome, report.Green, " by "
+	text, colour, before := string(n.Outcome), report.Green, " by "
 	switch {
 	case n.Reason == plan.MethodTimeout:
 		text, colour = "timed out", report.Red
 	case n.For == ForEvent:
 		text, before = "event "+n.Signal+" received", " from "
 	case n.For == ForDecision:
-		text = "decided: " + n.Outcome
-	case n.Outcome == report.OutcomeOK:
+		text = "decided: " + string(n.Outcome)
+	case n.Outcome == journal.OutcomeOK:
 		text = "approved"
-	case n.Outcome == report.OutcomeRejected:
+	case n.Outcome == journal.OutcomeRejected:
 		text, colour = "rejected", report.Red
 	}
 	if n.Tool != "" {

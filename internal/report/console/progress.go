@@ -218,10 +218,10 @@ func (p *Progress) stepFinished(ev *report.Event, a *active) {
 		n.printed = printed(n.Result)
 	}
 	_, decided := ev.Fact.(journal.GateDecided)
-	n.quiet = decided || n.Outcome == report.OutcomeFailed && repeats(ev.Step)
+	n.quiet = decided || n.Outcome == journal.OutcomeFailed && repeats(ev.Step)
 	if a != nil {
 		n.Tokens, n.MicroDollars, n.Offline = a.tokens, a.cost, a.offline
-		if ev.Reason == plan.ClassLoopLimit && ev.Outcome == report.OutcomeOK {
+		if ev.Reason == string(journal.ClassLoopLimit) && ev.Outcome == journal.OutcomeOK {
 			n.Reason, n.Note = ev.Reason, fmt.Sprintf("iteration limit (%d) reached", ev.Step.MaxRounds)
 		}
 		p.active = slices.DeleteFunc(p.active, func(one *active) bool { return one == a })
@@ -246,7 +246,7 @@ func (n *Notice) result(v journal.Value) {
 // keep remembers the end of an outermost step for the summary.
 func (p *Progress) keep(n *Notice, s *report.Step) {
 	outermost := s.Depth == 0 && s.Run.Caller == nil
-	if outermost && (s.Kind != kindHook || !n.quiet && n.Outcome != report.OutcomeOK) {
+	if outermost && (s.Kind != kindHook || !n.quiet && n.Outcome != journal.OutcomeOK) {
 		p.remember(n)
 	}
 }
@@ -277,7 +277,7 @@ func (p *Progress) taskStarted(_ *report.Event, a *active) {
 }
 
 func taskLost(n *Notice, x journal.TaskLost) {
-	n.Reason, n.Error = x.Policy, x.Why
+	n.Reason, n.Error = string(x.Policy), x.Why
 	n.Tokens, n.MicroDollars = total(x.Charged), x.Charged.MicroDollars
 }
 
@@ -288,7 +288,7 @@ func (p *Progress) stepRetrying(ev *report.Event, a *active) {
 	x := ev.Fact.(journal.RetrySet)
 	a.retry = x.Due
 	n := p.tell(ev, StepRetrying)
-	n.Due, n.Error = Time{x.Due.Time()}, cmp.Or(ev.Error, ev.Class)
+	n.Due, n.Error = Time{x.Due.Time()}, cmp.Or(ev.Error, string(ev.Class))
 	if x.Continues {
 		return
 	}
@@ -326,7 +326,7 @@ func (p *Progress) modelRetried(ev *report.Event, a *active) {
 	r := report.Body[journal.ModelRetry](ev.Note)
 	n := p.tell(ev, ModelRetried)
 	a.again = ev.At + r.Wait
-	n.Error, n.Reason, n.Due = r.Message, r.Class, Time{a.again.Time()}
+	n.Error, n.Reason, n.Due = r.Message, string(r.Class), Time{a.again.Time()}
 }
 
 func (p *Progress) messagePrinted(ev *report.Event, _ *active) {
@@ -362,7 +362,7 @@ func (p *Progress) toolReturned(ev *report.Event, a *active) {
 		a.tools = slices.Delete(a.tools, i, i+1)
 	}
 	n := p.tell(ev, ToolFinished)
-	n.Tool, n.Error, n.Reason, n.Offline = t.Name, t.Error, t.Class, t.Offline
+	n.Tool, n.Error, n.Reason, n.Offline = t.Name, t.Error, string(t.Class), t.Offline
 	p.answeredOffline(a, t.Offline)
 }
 
@@ -377,11 +377,11 @@ func (p *Progress) gateOpened(ev *report.Event, a *active) {
 		n.Due = Time{x.Due.Time()}
 	}
 	switch x.Kind {
-	case report.GatePerson:
+	case journal.GatePerson:
 		n.For = ForApproval
-	case report.GateCall:
+	case journal.GateToolCall:
 		n.For, n.Tool = ForApproval, cmp.Or(asked(x.Shows["tool"]), "a tool")
-	case report.GateDoubt:
+	case journal.GateInDoubt:
 		n.For = ForDecision
 	default:
 		n.For = ForEvent
@@ -401,9 +401,9 @@ func (p *Progress) gateDecided(ev *report.Event, a *active) {
 		n.For, n.Tool = a.wait.For, a.wait.Tool
 	}
 	if n.Tool != "" { // the task runs on in any case; the reason holds the answer
-		n.Outcome = report.OutcomeRejected
+		n.Outcome = journal.OutcomeRejected
 		if x.Reason == plan.ReasonApproved {
-			n.Outcome = report.OutcomeOK
+			n.Outcome = journal.OutcomeOK
 		}
 	}
 	a.wait = nil

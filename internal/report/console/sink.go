@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"iter"
 	"sync"
 	"time"
 
@@ -13,15 +12,10 @@ import (
 	"github.com/espalier-run/espalier/internal/report"
 )
 
-// Source is the part of a journal.Store that a console reads.
-type Source interface {
-	Events(ctx context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error]
-}
-
 // Options configure a console.
 type Options struct {
 	Run    journal.RunID
-	Source Source
+	Source journal.EventReader
 	// Outline returns the steps of the pinned definition; nil if they are unknown.
 	Outline func(definition string) (*report.Outline, error)
 	Style   Style

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"os"
 	"path"
 	"path/filepath"
@@ -28,14 +27,8 @@ const FileName = "execution-state.json"
 // Options configure a Writer.
 type Options struct {
 	Root    string // of the project
-	Source  Source
+	Source  journal.Reader
 	Program func(ctx context.Context, definition string) (*ir.Program, error)
-}
-
-// Source is the part of a journal.Store that a Writer reads.
-type Source interface {
-	Events(ctx context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error]
-	Entry(ctx context.Context, run journal.RunID) (journal.Entry, error)
 }
 
 // Writer writes the records. It is a report.Sink.
@@ -377,7 +370,7 @@ var handlers = map[report.EventType]func(r *record, ev *report.Event, s *Step){
 	},
 	report.TaskFinished: func(r *record, ev *report.Event, s *Step) {
 		switch {
-		case ev.Outcome == report.OutcomeOK:
+		case ev.Outcome == journal.OutcomeOK:
 			s.Status, s.CompletedAt = manifest.Completed, r.UpdatedAt
 		case ev.Fact.(journal.TaskEnded).Final:
 			s.Status, s.CompletedAt, s.Error = manifest.StepFailed, r.UpdatedAt, ev.Error
@@ -397,9 +390,9 @@ func (r *record) gateDecided(ev *report.Event, s *Step) {
 	x := ev.Fact.(journal.GateDecided)
 	r.Status = "running"
 	switch x.Outcome {
-	case report.OutcomeOK:
+	case journal.OutcomeOK:
 		s.Status, s.ApprovedAt, s.ApprovedBy = manifest.Completed, r.UpdatedAt, cmp.Or(x.By.As, x.By.User)
-	case report.OutcomeRejected:
+	case journal.OutcomeRejected:
 		s.Status, s.Error = manifest.StepFailed, "rejected"
 		why := strings.TrimSuffix("rejected: "+x.Note, ": ")
 		r.Errors = append(r.Errors, Error{Step: s.ID, Error: why, At: r.UpdatedAt})
@@ -411,12 +404,12 @@ func (r *record) runFinished(ev *report.Event, _ *Step) {
 		return
 	}
 	r.over, r.Current, r.Status = true, "", manifest.Completed
-	if ev.Outcome != report.OutcomeOK {
+	if ev.Outcome != journal.OutcomeOK {
 		r.Status = "failed"
 	}
 	for i := range r.Steps {
 		if s := &r.Steps[i]; s.Status == manifest.InProgress || s.Status == manifest.Awaiting {
-			s.Status, s.CompletedAt, s.Error = manifest.StepFailed, r.UpdatedAt, ev.Outcome
+			s.Status, s.CompletedAt, s.Error = manifest.StepFailed, r.UpdatedAt, string(ev.Outcome)
 		}
 	}
 }

@@ -286,9 +286,9 @@ func (t *tracer) taskFinished(ev *report.Event) error {
 	attempt := t.attempt(entry, ev.Work.Attempt)
 	entry.AttemptCount = len(entry.Attempts)
 	t.ended = ev.At
-	if ev.Outcome != string(ir.OK) {
-		attempt.Status, attempt.Error, attempt.ErrorCode, attempt.ErrorClass = "error", ev.Error, ev.Class, "hard"
-		if step != nil && step.Retry != nil && slices.Contains(step.Retry.On, ev.Class) {
+	if ev.Outcome != ir.OK {
+		attempt.Status, attempt.Error, attempt.ErrorCode, attempt.ErrorClass = "error", ev.Error, string(ev.Class), "hard"
+		if step != nil && step.Retry != nil && slices.Contains(step.Retry.On, string(ev.Class)) {
 			attempt.ErrorClass = "transient"
 		}
 		if attempt.ShouldRetry = !ev.Fact.(journal.TaskEnded).Final; attempt.ShouldRetry {
@@ -382,7 +382,7 @@ func (t *tracer) decided(ev *report.Event) error {
 		return nil
 	}
 	entry := t.entries[len(t.entries)-1]
-	if ev.Outcome == string(ir.OK) {
+	if ev.Outcome == ir.OK {
 		entry.NextAgent = s.Next[0].To.Step
 		return nil
 	}

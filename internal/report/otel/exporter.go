@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -15,16 +14,11 @@ import (
 	"github.com/espalier-run/espalier/internal/report"
 )
 
-// Source is the part of a journal.Store that an Exporter reads.
-type Source interface {
-	Events(ctx context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error]
-}
-
 // Options configure an Exporter.
 type Options struct {
 	Settings *Settings
 	Dir      string // of cursors
-	Source   Source
+	Source   journal.EventReader
 	// Program returns the program of a pinned definition.
 	Program func(ctx context.Context, definition string) (*ir.Program, error)
 	// Origin returns the span from which a run was started; nil if there is none.

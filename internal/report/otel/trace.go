@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -169,13 +170,13 @@ var happenings = map[report.EventType]struct {
 	}},
 	report.StepRetrying: {"espalier.retry", func(t *Tracer, ev *report.Event) []Attr {
 		delay := float64(ev.Fact.(journal.RetrySet).Due-ev.At) / 1000
-		return t.attrs(attempt, int64(ev.Work.Attempt)+1, retryDelay, delay, errorType, ev.Class)
+		return t.attrs(attempt, int64(ev.Work.Attempt)+1, retryDelay, delay, errorType, string(ev.Class))
 	}},
 	report.GateOpened: {"espalier.gate_opened", func(t *Tracer, ev *report.Event) []Attr {
 		return t.attrs(gateKind, ev.Step.Gate.Kind)
 	}},
 	report.GateDecided: {"espalier.gate_decided", func(t *Tracer, ev *report.Event) []Attr {
-		return t.attrs(outcome, cmp.Or(ev.Reason, ev.Outcome), gateMethod, ev.Fact.(journal.GateDecided).Method)
+		return t.attrs(outcome, cmp.Or(ev.Reason, string(ev.Outcome)), gateMethod, ev.Fact.(journal.GateDecided).Method)
 	}},
 	report.BudgetWaiting: {"espalier.budget_wait", func(t *Tracer, ev *report.Event) []Attr {
 		return t.attrs(budgetName, ev.Fact.(journal.BudgetWait).Budget)
@@ -227,7 +228,7 @@ func (t *Tracer) runFinished(ev *report.Event, _ *openStep) {
 		span.Links = t.links(run)
 		t.measure(runCount, 1, t.attrs(workflowName, run.Name, outcome, ev.Outcome))
 	}
-	if ev.Outcome == report.OutcomeFailed {
+	if ev.Outcome == journal.OutcomeFailed {
 		t.fail(&span, code, ev.Problem, open.rules)
 		duration = t.and(duration, errorType, code)
 	}
@@ -312,13 +313,13 @@ func (t *Tracer) stepFinished(ev *report.Event, open *openStep) {
 	if open.attempts > 1 {
 		span.Attrs = t.and(span.Attrs, attempts, int64(open.attempts))
 	}
-	if g := step.Gate; g != nil && (g.Kind == report.GatePerson || g.Kind == report.GateEvent) {
+	if g := step.Gate; g != nil && (g.Kind == journal.GatePerson || g.Kind == journal.GateEvent) {
 		span.Attrs = t.and(span.Attrs, gateKind, g.Kind, gateMethod, open.method)
 	}
 	measured := t.attrs(workflowName, step.Run.Name, stepID, step.Path, stepType, typeOf(step), outcome, ev.Outcome)
-	if ev.Outcome == report.OutcomeFailed {
-		t.fail(&span, cmp.Or(ev.Class, code), ev.Problem, t.rules(ev.Run))
-		measured = t.and(measured, errorType, cmp.Or(ev.Class, code))
+	if ev.Outcome == journal.OutcomeFailed {
+		t.fail(&span, cmp.Or(string(ev.Class), code), ev.Problem, t.rules(ev.Run))
+		measured = t.and(measured, errorType, cmp.Or(string(ev.Class), code))
 	}
 	t.emit(span)
 	t.measure(stepCount, 1, measured)
@@ -393,21 +394,21 @@ func (t *Tracer) endTask(open *openStep, ev *report.Event, text string) {
 		return
 	}
 	open.task = nil
-	t.abandon(task, ev.At, ev.Outcome, cmp.Or(ev.Class, ev.Outcome))
+	t.abandon(task, ev.At, ev.Outcome, cmp.Or(ev.Class, journal.Class(ev.Outcome)))
 	for _, one := range slices.Backward(task.who) {
 		t.agentEnded(task, one, ev.At, ev.Outcome, ev.Class, text)
 	}
 }
 
 // abandon ends calls without a result. The reservation of a lost one is charged.
-func (t *Tracer) abandon(task *openTask, at journal.Millis, result, class string) {
+func (t *Tracer) abandon(task *openTask, at journal.Millis, result journal.Outcome, class journal.Class) {
 	for _, n := range sorted(task.held) {
 		if h := task.held[n]; h.amount.ModelCalls > 0 {
 			var charged journal.Usage
 			if result == lost {
 				charged = h.amount
 			}
-			failed := result != report.OutcomeCancelled && result != report.OutcomeOK
+			failed := result != journal.OutcomeCancelled && result != journal.OutcomeOK
 			t.called(task, n, h, at, call{used: charged, class: class, failed: failed})
 		}
 	}
@@ -418,7 +419,7 @@ func (t *Tracer) abandon(task *openTask, at journal.Millis, result, class string
 	for _, id := range sorted(task.tools) {
 		open := task.tools[id]
 		why := class
-		if result == report.OutcomeOK {
+		if result == journal.OutcomeOK {
 			why = "" // the task did not need the result
 		}
 		t.toolEnded(task, open, at, &open.use, why, "")
@@ -441,7 +442,7 @@ func (t *Tracer) taskLost(ev *report.Event, open *openStep) {
 	task.last = ev.At
 }
 
-func (t *Tracer) agentEnded(task *openTask, who *actor, at journal.Millis, result, class, text string) {
+func (t *Tracer) agentEnded(task *openTask, who *actor, at journal.Millis, result journal.Outcome, class journal.Class, text string) {
 	if !who.talks {
 		return
 	}
@@ -460,9 +461,9 @@ func (t *Tracer) agentEnded(task *openTask, who *actor, at journal.Millis, resul
 		), t.usage(who.used)...),
 	}
 	measured := t.attrs(genAIAgent, label)
-	if result == report.OutcomeFailed {
-		t.fail(&span, cmp.Or(class, report.ReasonFailed), text, t.rules(task.step.Run))
-		measured = t.and(measured, errorType, cmp.Or(class, report.ReasonFailed))
+	if result == journal.OutcomeFailed {
+		t.fail(&span, cmp.Or(string(class), report.ReasonFailed), text, t.rules(task.step.Run))
+		measured = t.and(measured, errorType, cmp.Or(string(class), report.ReasonFailed))
 	}
 	t.emit(span)
 	t.measure(agentDuration, seconds(who.at, at), measured)
@@ -538,7 +539,7 @@ type call struct {
 	reply  *journal.Reply
 	used   journal.Usage
 	failed bool
-	class  string
+	class  journal.Class
 	text   string
 }
 
@@ -600,8 +601,8 @@ func (t *Tracer) called(task *openTask, n int, h hold, at journal.Millis, c call
 	}
 	measured := model
 	if c.failed {
-		t.fail(&span, cmp.Or(c.class, report.ReasonFailed), c.text, t.rules(step.Run))
-		measured = t.and(slices.Clone(model), errorType, cmp.Or(c.class, report.ReasonFailed))
+		t.fail(&span, cmp.Or(string(c.class), report.ReasonFailed), c.text, t.rules(step.Run))
+		measured = t.and(slices.Clone(model), errorType, cmp.Or(string(c.class), report.ReasonFailed))
 	}
 	t.emit(span)
 	t.measure(callDuration, seconds(begun, at), measured)
@@ -645,7 +646,7 @@ func (t *Tracer) toolReturned(ev *report.Event, task *openTask) {
 	}
 }
 
-func (t *Tracer) toolEnded(task *openTask, open openTool, at journal.Millis, use *journal.ToolUse, class, text string) {
+func (t *Tracer) toolEnded(task *openTask, open openTool, at journal.Millis, use *journal.ToolUse, class journal.Class, text string) {
 	step := task.step
 	parent := open.who.id
 	if !open.who.talks {
@@ -672,7 +673,7 @@ func (t *Tracer) toolEnded(task *openTask, open openTool, at journal.Millis, use
 		measured = t.attrs(toolName, otherTool)
 	}
 	if class != "" {
-		t.fail(&span, class, text, t.rules(step.Run))
+		t.fail(&span, string(class), text, t.rules(step.Run))
 		measured = t.and(measured, errorType, class)
 	}
 	t.emit(span)
@@ -682,8 +683,8 @@ func (t *Tracer) toolEnded(task *openTask, open openTool, at journal.Millis, use
 // Classes of calls that were not made. A model may invent any number of names,
 // and each is a series of a metric: these share one.
 const (
-	classDenied  = "NOT_ALLOWED"
-	classMissing = "NOT_READY"
+	classDenied  = journal.ClassDenied
+	classMissing = journal.ClassMissing
 	otherTool    = "_OTHER"
 )
 
@@ -711,9 +712,9 @@ func (t *Tracer) callFinished(ev *report.Event, task *openTask) {
 		return
 	}
 	c := report.Body[journal.CallEnd](ev.Note)
-	result := report.OutcomeOK
+	result := journal.OutcomeOK
 	if c.Class != "" || c.Error != "" {
-		result = report.OutcomeFailed
+		result = journal.OutcomeFailed
 	}
 	t.agentEnded(task, task.now(), ev.At, result, c.Class, c.Error)
 	task.who = task.who[:len(task.who)-1]
@@ -738,10 +739,14 @@ func (t *Tracer) attrs(pairs ...any) []Attr { return t.and(nil, pairs...) }
 func (t *Tracer) and(attrs []Attr, pairs ...any) []Attr {
 	for i := 0; i < len(pairs); i += 2 {
 		key := t.o.Names.of(pairs[i].(name))
-		if text, ok := pairs[i+1].(string); key == "" || ok && text == "" {
+		value := pairs[i+1]
+		if v := reflect.ValueOf(value); v.Kind() == reflect.String {
+			value = v.String() // outcomes, classes and gate kinds are named string types
+		}
+		if key == "" || value == "" {
 			continue
 		}
-		attrs = append(attrs, Attr{key, pairs[i+1]})
+		attrs = append(attrs, Attr{key, value})
 	}
 	return attrs
 }

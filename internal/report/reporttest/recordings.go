@@ -64,8 +64,9 @@ func Recorded(t testing.TB, name string) *Recording {
 	return r
 }
 
-// Shelf is a journal that holds recordings.
+// Shelf is a journal.Reader that holds recordings. Methods that it does not define panic.
 type Shelf struct {
+	journal.Reader
 	Appends []journal.Appended
 	Blobs   map[string][]byte
 	Pinned  *ir.Program

@@ -27,10 +27,10 @@ func TestCallsThatNeedApproval(t *testing.T) {
 		With: func(j *step.Job) { j.Root = "root" },
 	}
 	log, world := &steptest.Log{}, &steptest.World{Replies: p.Replies, Tools: p.Tools}
-	answer := func(approved bool) *step.Question {
+	answer := func(approved bool) *step.ApprovalRequired {
 		t.Helper()
 		_, err := p.Done(t, agent.Kind{}, log, world)
-		var q *step.Question
+		var q *step.ApprovalRequired
 		if !errors.As(err, &q) {
 			t.Fatalf("%v", err)
 		}

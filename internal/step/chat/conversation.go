@@ -297,7 +297,7 @@ func (c *loop) checkReplayed() error {
 	return nil
 }
 
-const classInternal = "INTERNAL"
+const classInternal = journal.ClassInternal
 
 // note keeps a note until the next durable write.
 func (c *loop) note(n step.Note) { c.pending = append(c.pending, n) }
@@ -537,7 +537,7 @@ var errNoReply = &provider.Error{Class: provider.APIError, Message: "the model's
 func modelError(err error) journal.ModelError {
 	var failed *provider.Error
 	if errors.As(err, &failed) {
-		return journal.ModelError{Class: string(failed.Class), Message: failed.Message, Status: failed.Status}
+		return journal.ModelError{Class: failed.Class, Message: failed.Message, Status: failed.Status}
 	}
 	return journal.ModelError{Class: step.ClassAPI, Message: err.Error()}
 }

@@ -28,7 +28,7 @@ type Settings struct {
 // Kind is the step kind "command".
 type Kind struct{ step.Base[Settings] }
 
-var _ step.NotesFirst = Kind{}
+var _ step.WriteAhead = Kind{}
 
 // Name returns "command".
 func (Kind) Name() string { return "command" }
@@ -53,9 +53,9 @@ func (Kind) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task) step.Bound { return exe
 
 var unlimited = step.Amount{Unbounded: "a command has no time limit of its own"}
 
-// NotesFirst marks the kind: it notes the command before it starts, and
+// WriteAhead marks the kind: it notes the command before it starts, and
 // preparing the command takes no time.
-func (Kind) NotesFirst() {}
+func (Kind) WriteAhead() {}
 
 // Recovery asks a person if the command may have run.
 func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {

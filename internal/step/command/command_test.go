@@ -465,7 +465,7 @@ func TestScriptFiles(t *testing.T) {
 			t.Errorf("%s: %+v, %v", file, left, err)
 		}
 	}
-	for file, class := range map[string]string{"y.sh": step.ClassMissing, "long.sh": step.ClassMissing, ".": step.ClassMissing, "{{.inputs.none}}.sh": step.ClassInput} {
+	for file, class := range map[string]step.Class{"y.sh": step.ClassMissing, "long.sh": step.ClassMissing, ".": step.ClassMissing, "{{.inputs.none}}.sh": step.ClassInput} {
 		_, err := run(t, dir, steptest.Settings{"script_file": file, "folder": folder}, with)
 		if failed, ok := errors.AsType[*step.Error](err); !ok || failed.Class != class {
 			t.Errorf("%s: %v", file, err)
@@ -581,7 +581,7 @@ func TestCommandsThatAreNotRun(t *testing.T) {
 	for name, c := range map[string]struct {
 		set   steptest.Settings
 		with  func(*step.Job)
-		class string
+		class step.Class
 	}{
 		"called":          {cmd("touch pwned"), func(j *step.Job) { j.MayRunCommands = false }, step.ClassDenied},
 		"long command":    {cmd("touch pwned #" + strings.Repeat("x", 100<<10)), func(j *step.Job) { j.Dir = blocked }, step.ClassMissing},

@@ -80,9 +80,6 @@ func (Hook) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
 	return exec.Recovery(history)
 }
 
-// classEnded is the class of a failure that the workflow itself decides on.
-const classEnded = "ENDED"
-
 // Run runs the hooks in order.
 func (s HookSettings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	values := job.Values()
@@ -97,7 +94,7 @@ func (s HookSettings) Run(ctx context.Context, job *step.Job) (step.Result, erro
 			message = s.Failure.Message // the step that ends the run reports the error
 		}
 		values["last"] = map[string]any{
-			"outcome": string(ir.Failed), "step": s.Failure.State, "error": message, "class": classEnded,
+			"outcome": string(ir.Failed), "step": s.Failure.State, "error": message, "class": string(journal.ClassEnded),
 		}
 	}
 	setCurrentState(values, s.State)
@@ -147,7 +144,7 @@ func again(job *step.Job, notes []step.Note) (step.Result, error) {
 	var last struct {
 		Outcome string          `json:"outcome"`
 		Error   string          `json:"error"`
-		Class   string          `json:"class"`
+		Class   journal.Class   `json:"class"`
 		Step    string          `json:"step"`
 		Value   json.RawMessage `json:"value"`
 	}

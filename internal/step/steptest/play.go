@@ -23,7 +23,7 @@ type Play struct {
 	With func(*step.Job)
 	// Value is the result, as JSON; Class the failure, when it has to fail.
 	Value string
-	Class string
+	Class journal.Class
 	// Notes are the kinds of its notes, in order, if they matter.
 	Notes []string
 	// Repeats: being done again from the middle does everything once more, as

@@ -25,10 +25,10 @@ func gated(spec seam.Spec) steptest.Play {
 }
 
 // ask runs the play until it asks.
-func ask(t *testing.T, p steptest.Play, log *steptest.Log, world *steptest.World) *step.Question {
+func ask(t *testing.T, p steptest.Play, log *steptest.Log, world *steptest.World) *step.ApprovalRequired {
 	t.Helper()
 	_, err := p.Done(t, tool.Kind{}, log, world)
-	var q *step.Question
+	var q *step.ApprovalRequired
 	if !errors.As(err, &q) || len(world.Calls) > 0 {
 		t.Fatalf("%v, calls %v", err, world.Calls)
 	}

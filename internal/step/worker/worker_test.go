@@ -57,7 +57,11 @@ func TestN29Commands(t *testing.T) {
 	if want := `{"recommendations":[],"rules_applied":["one"],"meta_insight":"","analysis_data":{"x":1}}`; err != nil || string(result.Value) != want {
 		t.Errorf("got %s, %v", result.Value, err)
 	}
-	for name, c := range map[string]struct{ body, class, says string }{
+	for name, c := range map[string]struct {
+		body  string
+		class step.Class
+		says  string
+	}{
 		"fails":    {"echo why >&2; exit 4", step.ClassCommand, "exit code 4: why"},
 		"text":     {"echo hello", step.ClassInvalid, "not JSON"},
 		"contract": {`echo '{"meta_insight": 1}'`, step.ClassInvalid, "recommendations"},

@@ -31,8 +31,9 @@ func TestBash(t *testing.T) {
 	w.options.Shell.Env = []string{"GIVEN=1"}
 	t.Setenv("SOME_API_KEY", "secret")
 	for name, c := range map[string]struct {
-		input       in
-		want, class string
+		input in
+		want  string
+		class tool.Class
 	}{
 		"output":           {in{"command": "echo out; echo err >&2"}, `{"exit":0,"stdout":"out\n","stderr":"err\n"}`, ""},
 		"an exit code":     {in{"command": "echo half; exit 3"}, `{"exit":3,"stdout":"half\n"}`, "no"},
@@ -118,7 +119,7 @@ func TestBashInASandbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.options.Shell.Sandbox = box
-	for command, class := range map[string]string{
+	for command, class := range map[string]tool.Class{
 		`echo x > made; cat made "$ESPALIER_PROJECT/readme.md"`: "",
 		`echo x > "$ESPALIER_PROJECT/readme.md"`:                "no",
 		`cat ../../espalier.db`:                                 "no",
@@ -159,8 +160,9 @@ func TestRequest(t *testing.T) {
 	defer s.Close()
 	w.options.Network = builtin.Network{Guard: netguard.Options{Allow: []string{s.Listener.Addr().String()}}, MaxBytes: 1 << 20}
 	for name, c := range map[string]struct {
-		input       in
-		want, class string
+		input in
+		want  string
+		class tool.Class
 	}{
 		"text":                   {in{"url": s.URL + "/text"}, `"body":"hello"`, ""},
 		"JSON":                   {in{"url": s.URL + "/json", "method": "POST", "body": in{"a": 1}, "headers": in{"X-Key": "k"}}, `"json":{"method":"POST","body":"{\"a\":1}","type":"application/json","key":"k"}`, ""},
@@ -238,8 +240,9 @@ func TestNotify(t *testing.T) {
 	}
 	w.options.Network.Guard.Allow = []string{strings.TrimPrefix(s.URL, "http://")}
 	for name, c := range map[string]struct {
-		input       in
-		want, class string
+		input in
+		want  string
+		class tool.Class
 	}{
 		"log":            {in{"message": "hi"}, `{"backend":"log","status":"sent"}`, ""},
 		"webhook":        {hook, `{"backend":"webhook","status":"sent","status_code":200}`, ""},

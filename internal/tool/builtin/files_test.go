@@ -67,7 +67,7 @@ func (w *world) link(t *testing.T, to, at string) {
 }
 
 // call calls a tool; said is what it gives, or why it does not.
-func (w *world) call(t *testing.T, name string, input any) (said string, class string) {
+func (w *world) call(t *testing.T, name string, input any) (said string, class tool.Class) {
 	t.Helper()
 	for _, one := range builtin.Tools(w.options) {
 		if one.Spec().Name != name {
@@ -290,8 +290,9 @@ func TestEdit(t *testing.T) {
 	w := newWorld(t)
 	w.put(t, filepath.Join(w.root, "e.txt"), "a b a\n")
 	for _, c := range []struct {
-		input      in
-		class, now string
+		input in
+		class tool.Class
+		now   string
 	}{
 		{in{"path": "e.txt", "old_string": "a", "new_string": "c"}, "no", "a b a\n"},
 		{in{"path": "e.txt", "old_string": "z", "new_string": "c"}, "no", "a b a\n"},

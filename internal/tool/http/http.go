@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/netguard"
 	"github.com/espalier-run/espalier/internal/tool"
 )
@@ -99,7 +100,7 @@ func (d declared) Call(ctx context.Context, call tool.Call) (tool.Result, error)
 	case answer.Status == http.StatusTooManyRequests:
 		return tool.Result{}, &tool.Error{Class: "RATE_LIMIT", Message: status(answer, body)}
 	case answer.Status >= http.StatusInternalServerError:
-		return tool.Result{}, &tool.Error{Class: "API_ERROR", Message: status(answer, body)}
+		return tool.Result{}, &tool.Error{Class: journal.ClassAPI, Message: status(answer, body)}
 	case answer.Status >= http.StatusBadRequest:
 		said, err := json.Marshal(status(answer, body))
 		return tool.Result{Output: said, IsError: true}, err

@@ -66,9 +66,10 @@ func TestCalls(t *testing.T) {
 	s := echo(t)
 	open := netguard.Options{Allow: []string{s.Listener.Addr().String()}}
 	for name, c := range map[string]struct {
-		d           tools.Declared
-		input       string
-		want, class string
+		d     tools.Declared
+		input string
+		want  string
+		class tool.Class
 	}{
 		"a body": {
 			tools.Declared{URL: s.URL + "/records"},
@@ -115,7 +116,7 @@ func TestCalls(t *testing.T) {
 				return before + "[" + name + "]", nil
 			}})
 			result, err := one.Call(t.Context(), tool.Call{Key: "k1", Input: json.RawMessage(c.input)})
-			got, class := string(result.Output), ""
+			got, class := string(result.Output), tool.Class("")
 			var failed *tool.Error
 			switch {
 			case errors.As(err, &failed):

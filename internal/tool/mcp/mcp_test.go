@@ -172,7 +172,7 @@ func find(t *testing.T, s *mcp.Server, name string) tool.Tool {
 	return tools[i]
 }
 
-func call(t *testing.T, s *mcp.Server, name, input string) (said, class string) {
+func call(t *testing.T, s *mcp.Server, name, input string) (said string, class tool.Class) {
 	t.Helper()
 	result, err := find(t, s, name).Call(t.Context(), tool.Call{Key: "k1", Input: json.RawMessage(input)})
 	var failed *tool.Error
@@ -190,7 +190,10 @@ func call(t *testing.T, s *mcp.Server, name, input string) (said, class string) 
 func TestCalls(t *testing.T) {
 	t.Setenv("SOME_API_KEY", "secret")
 	s := start(t, "well", nil)
-	for _, c := range []struct{ tool, input, want, class string }{
+	for _, c := range []struct {
+		tool, input, want string
+		class             tool.Class
+	}{
 		{"fake.echo", `{"say":"hello"}`, `"hello"`, ""},
 		{"fake.echo", `{"say":"{\"a\":1}"}`, `{"a":1}`, ""},
 		{"fake.echo", `{"say":"{broken"}`, `"{broken"`, ""},
@@ -302,7 +305,7 @@ func TestItHangs(t *testing.T) {
 	for name, c := range map[string]struct {
 		timeout time.Duration
 		cancel  bool
-		class   string
+		class   tool.Class
 	}{
 		"cancelled":     {timeout: time.Minute, cancel: true},
 		"too long":      {timeout: 100 * time.Millisecond, class: tool.ClassTimeout},
@@ -386,7 +389,10 @@ func TestOverHTTP(t *testing.T) {
 		return nil, http.Header{"Authorization": {"Bearer x"}}, nil
 	}})
 	defer s.Close()
-	for _, c := range []struct{ tool, input, want, class string }{
+	for _, c := range []struct {
+		tool, input, want string
+		class             tool.Class
+	}{
 		{"web.echo", `{"say":"hello"}`, `"hello"`, ""},
 		{"web.no", `{"say":""}`, "it says no", "no"},
 		{"web.big", `{"say":""}`, "", tool.ClassTool},

@@ -44,7 +44,7 @@ func calls(t *testing.T, s *mcp.Server) {
 		{"everything.get-structured-content", `{"location":"Chicago"}`, `"temperature":`, ""},
 		{"everything.get-tiny-image", `{}`, "image/png", ""},
 	} {
-		if got, class := call(t, s, c.tool, c.input); !strings.Contains(got, c.want) || class != c.class {
+		if got, class := call(t, s, c.tool, c.input); !strings.Contains(got, c.want) || string(class) != c.class {
 			t.Errorf("%s %s: %s %.300s", c.tool, c.input, class, got)
 		}
 	}
@@ -168,7 +168,7 @@ func TestServerFilesystem(t *testing.T) {
 		{"fs.write_file", `{"path":"` + filepath.Join(dir, "new.txt") + `","content":"tulips"}`, "", ""},
 		{"fs.list_directory", `{"path":"` + dir + `"}`, "new.txt", ""},
 	} {
-		if got, class := call(t, s, c.tool, c.input); !strings.Contains(got, c.want) || class != c.class {
+		if got, class := call(t, s, c.tool, c.input); !strings.Contains(got, c.want) || string(class) != c.class {
 			t.Errorf("%s %s: %s %.300s", c.tool, c.input, class, got)
 		}
 	}

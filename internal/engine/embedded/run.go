@@ -1,4 +1,4 @@
-package engine
+package embedded
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 )
@@ -18,7 +19,7 @@ type run struct {
 	e       *Engine
 	id      journal.RunID
 	program *plan.Program
-	pin     *compiledDef
+	def     *engine.Compiled
 
 	mu        sync.Mutex
 	state     *plan.State
@@ -34,10 +35,10 @@ type run struct {
 	err       error           // why it failed
 	jobs      map[string]*job
 	index     journal.Index // as last written
-	children  map[journal.RunID]journal.Entry
+	children  engine.Children
 
 	// What came with loading.
-	inbox   []journal.Posted
+	inbox   []journal.InboxMessage
 	heard   journal.InboxID // the newest message that was handed over
 	history map[string][]journal.TaskNoted
 
@@ -57,9 +58,9 @@ type request struct {
 	done  func(error) // called once the answer is durable; may be nil
 }
 
-func newRun(e *Engine, id journal.RunID, pin *compiledDef) *run {
-	r := &run{e: e, id: id, pin: pin, jobs: map[string]*job{}, children: map[journal.RunID]journal.Entry{}}
-	r.program = e.bind(pin)
+func newRun(e *Engine, id journal.RunID, def *engine.Compiled) *run {
+	r := &run{e: e, id: id, def: def, jobs: map[string]*job{}, children: engine.Children{}}
+	r.program = e.Program(def)
 	stored := r.program.Blobs
 	r.program.Blobs = func(hash string) (json.RawMessage, error) {
 		if raw, ok := r.fresh[hash]; ok { // only called while r.mu is held
@@ -76,7 +77,7 @@ func (r *run) begin(more []request) {
 	r.index = r.state.Summary()
 	var lost []plan.Input
 	starved := map[string]bool{}
-	for _, one := range r.state.Starved {
+	for _, one := range r.state.BudgetWaiters {
 		if one.N > 0 {
 			starved[one.Work.Key()] = true
 		}
@@ -85,18 +86,16 @@ func (r *run) begin(more []request) {
 		if starved[t.Key()] {
 			continue // it stood still before a call: it may go on where it was
 		}
-		task := r.state.TaskOf(r.program, t.Frame)
-		policy := r.e.recovery(task, r.history[t.Key()])
-		why := "its process is gone"
-		if policy == plan.PolicyAsk && r.e.redoing(r.id) {
-			policy, why = plan.PolicyRerun, why+"; somebody has it done again"
+		gone := r.e.Lost(t.Work, r.state.TaskOf(r.program, t.Frame), r.history[t.Key()], "its process is gone")
+		gone.Until = r.state.At
+		if gone.Policy == journal.RecoveryAsk && r.e.reruns(r.id) {
+			gone.Policy, gone.Why = journal.RecoveryRerun, gone.Why+"; somebody has it done again"
 		}
-		used := journal.Reported(r.history[t.Key()])
-		lost = append(lost, plan.Gone{Work: t.Work, Why: why, Policy: policy, Until: r.state.At, Used: used})
+		lost = append(lost, gone)
 	}
 	var requests []request
 	if len(lost) > 0 {
-		requests = append(requests, request{in: plan.TakenOver{Owner: string(r.e.Process.ID())}, with: lost})
+		requests = append(requests, request{in: plan.TakenOver{Owner: string(r.e.process.ID())}, with: lost})
 	}
 	r.state.MarkAll() // its last owner may have held something back
 	r.state.Hold = r.visit || r.e.holding()
@@ -109,7 +108,7 @@ func (r *run) begin(more []request) {
 		switch {
 		case !starved[t.Key()] || r.gone:
 		case t.Frame.Cancelled: // nobody does it who could say so
-			r.queue = append(r.queue, request{in: plan.Result{Work: t.Work, Outcome: plan.OutcomeCancelled}})
+			r.queue = append(r.queue, request{in: plan.Result{Work: t.Work, Outcome: journal.OutcomeCancelled}})
 		case r.jobs[t.Key()] == nil && r.state.Summary().Status != journal.Exceeded:
 			r.launch(t)
 		}
@@ -120,11 +119,11 @@ func (r *run) begin(more []request) {
 }
 
 // messages makes requests of inbox messages. r.mu is held.
-func (r *run) messages(posted []journal.Posted) []request {
+func (r *run) messages(posted []journal.InboxMessage) []request {
 	var out []request
 	for _, m := range posted {
 		r.heard = max(r.heard, m.ID)
-		in, ref, err := decodeMessage(m.Message)
+		in, ref, err := engine.DecodeMessage(m.Message)
 		if err != nil {
 			r.e.Log.Error("message ignored", "run", r.id, "error", err)
 			continue
@@ -143,7 +142,7 @@ func (r *run) checkOwner(owner journal.Owner) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.gone && !r.inFlight && owner != r.e.Process.ID() {
+	if !r.gone && !r.inFlight && owner != r.e.process.ID() {
 		r.fail(journal.ErrConflict)
 	}
 }
@@ -295,13 +294,13 @@ func (r *run) append(p *pending) {
 	events := p.events
 	b := journal.Batch{Run: r.id, Fence: r.fence, After: r.state.Seq - journal.Seq(len(events)), Events: events, Taken: p.taken, Blobs: p.blobs}
 	if b.After == 0 {
-		b.Owner = r.e.Process.ID()
+		b.Owner = r.e.process.ID()
 	}
 	if index := r.state.Summary(); index != r.index || b.After == 0 {
 		r.index = index
 		b.Index = new(index)
 	}
-	b.Children = r.childRows(events)
+	b.Children = r.children.Update(r.state, events)
 	b.Release = r.resting() && len(r.queue) == 0
 	for i := range events {
 		r.written += cost(&events[i])
@@ -315,7 +314,7 @@ func (r *run) append(p *pending) {
 		}
 	}
 	r.inFlight = true
-	r.e.Store.Append(b, func(err error) { r.appended(&b, err, p) })
+	r.e.store.Append(b, func(err error) { r.appended(&b, err, p) })
 }
 
 // snapshotShare is how many times its size has to be written before a snapshot
@@ -393,7 +392,7 @@ func (r *run) effect(e *journal.Event) {
 			return
 		}
 		if r.state.Hold { // it was intended and never begun
-			r.queue = append(r.queue, request{in: plan.Gone{Work: x.Work, Why: errParked.Error(), Policy: plan.PolicyRerun}})
+			r.queue = append(r.queue, request{in: plan.Gone{Work: x.Work, Why: engine.ErrParked.Error(), Policy: journal.RecoveryRerun}})
 			return
 		}
 		r.launch(plan.OpenTask{Work: x.Work, Rerun: x.Rerun, Frame: f})
@@ -407,18 +406,18 @@ func (r *run) effect(e *journal.Event) {
 	case journal.Reserved:
 		r.answer(x.Work, x.N, x.Amount, nil)
 	case journal.BudgetRefused:
-		r.answer(x.Work, x.N, journal.Usage{}, budgetError(x.Budget))
+		r.answer(x.Work, x.N, journal.Usage{}, engine.BudgetError(x.Budget))
 	case journal.CancelRequested:
 		for key, j := range r.jobs {
-			if !r.early[key] && (x.Frame == "" || strings.HasPrefix(j.frame+"/", x.Frame+"/")) {
-				j.cancel(errCancelled)
+			if !r.early[key] && (x.Frame == "" || strings.HasPrefix(j.Work.Frame+"/", x.Frame+"/")) {
+				j.cancel(engine.ErrCancelled)
 			}
 		}
 	case journal.TimerFired:
 		if x.What == plan.TimerDeadline && x.Run {
 			for key, j := range r.jobs {
 				if !r.early[key] {
-					j.cancel(errDeadline)
+					j.cancel(engine.ErrDeadline)
 				}
 			}
 		}
@@ -439,7 +438,7 @@ func (r *run) giveUp(reload chan struct{}) {
 	}
 	r.gone = true
 	for _, j := range r.jobs {
-		j.cancel(errParked)
+		j.cancel(engine.ErrParked)
 	}
 	queue := r.queue
 	r.queue = nil
@@ -465,45 +464,11 @@ func (r *run) park(all bool) {
 	}
 	r.state.Hold = true
 	for _, j := range r.jobs {
-		if all || j.recovery() == plan.PolicyRerun {
-			j.cancel(errParked)
+		if all || j.recovery() == journal.RecoveryRerun {
+			j.cancel(engine.ErrParked)
 		}
 	}
 	r.advance()
-}
-
-// childRows are the index rows of child runs that events begin or end.
-func (r *run) childRows(events []journal.Event) []journal.Entry {
-	var out []journal.Entry
-	for i := range events {
-		at := events[i].At
-		switch x := events[i].Fact.(type) {
-		case journal.FrameOpened:
-			if x.Child == "" {
-				continue
-			}
-			parent := events[i].Run
-			if parent == "" {
-				parent = r.id
-			}
-			entry := journal.Entry{
-				ID: x.Child, Root: r.id, Parent: parent, Name: x.Name, Format: r.state.Format, Started: at, Updated: at,
-				Index: journal.Index{Status: journal.Running},
-			}
-			r.children[x.Child] = entry
-			out = append(out, entry)
-		case journal.FrameClosed:
-			if events[i].Run == "" || plan.ChildID(r.id, x.Frame) != events[i].Run {
-				continue
-			}
-			entry := r.children[events[i].Run]
-			entry.ID, entry.Root, entry.Updated = events[i].Run, r.id, at
-			entry.Index = journal.Index{Status: journal.Finished, Outcome: x.Outcome}
-			delete(r.children, entry.ID)
-			out = append(out, entry)
-		}
-	}
-	return out
 }
 
 // Send says something to a run, wherever it is: to this process if it has the
@@ -512,7 +477,7 @@ func (r *run) childRows(events []journal.Event) []journal.Entry {
 // call Send through Drive unless the engine only records.
 // A refusal is a *plan.Refusal. When it returns, the answer is durable.
 func (e *Engine) Send(ctx context.Context, id journal.RunID, in plan.Input, ref string) error {
-	in, err := e.hide(in)
+	in, err := e.Hide(in)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package engine_test
+package embedded_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/engine/embedded"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/memory"
@@ -21,11 +22,12 @@ import (
 )
 
 // openAt opens an engine whose clock stands at a moment.
-func openAt(t *testing.T, store journal.Store, kind step.Runner, name string, at time.Time) *engine.Engine {
+func openAt(t *testing.T, store journal.Store, kind step.Runner, name string, at time.Time) *embedded.Engine {
 	t.Helper()
-	e := engine.New(engine.Config{
-		Store: store, Process: &solo{id: journal.Owner(name), wakes: make(chan struct{}, 1)},
-		Kinds: map[string]step.Runner{"test": kind}, Now: func() time.Time { return at },
+	e := embedded.New(embedded.Config{
+		Config: engine.Config{Kinds: map[string]step.Runner{"test": kind}},
+		Store:  store, Process: &solo{id: journal.Owner(name), wakes: make(chan struct{}, 1)},
+		Now: func() time.Time { return at },
 	})
 	t.Cleanup(func() { stop(e) })
 	return e
@@ -61,8 +63,8 @@ func TestLookingFiresTimersAndBeginsNothing(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		steps   []ir.Step
-		looked  journal.Index // when somebody has looked
-		outcome string        // when somebody has carried it on
+		looked  journal.Index   // when somebody has looked
+		outcome journal.Outcome // when somebody has carried it on
 		done    map[string]int
 	}{
 		{
@@ -240,8 +242,8 @@ func TestWorkTakesOver(t *testing.T) {
 		defer store.Close()
 		all := &peers{}
 		kind := newKind()
-		make := func(p *peer, s journal.Store) *engine.Engine {
-			return engine.New(engine.Config{Store: s, Process: p, Kinds: map[string]step.Runner{"test": kind}})
+		make := func(p *peer, s journal.Store) *embedded.Engine {
+			return newEngine(s, p, kind)
 		}
 		worker := make(all.join("worker"), store)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -310,11 +312,11 @@ func TestWorkFiresTimersThatOthersSet(t *testing.T) {
 		store := memory.New()
 		defer store.Close()
 		all := &peers{}
-		worker := engine.New(engine.Config{Store: store, Process: all.join("worker"), Kinds: map[string]step.Runner{"test": newKind()}})
+		worker := newEngine(store, all.join("worker"), newKind())
 		ctx, cancel := context.WithCancel(t.Context())
 		go worker.Work(ctx, nil)
 		synctest.Wait()
-		e := engine.New(engine.Config{Store: store, Process: all.join("other"), Kinds: map[string]step.Runner{"test": newKind()}})
+		e := newEngine(store, all.join("other"), newKind())
 		begin(t, e, program([]ir.Step{gateUntil("g", time.Minute, ir.TimeoutSkip), task("a")}))
 		rest(t, e)
 		stop(e)
@@ -340,8 +342,8 @@ func TestWorkLeavesRunsAlone(t *testing.T) {
 		defer store.Close()
 		all := &peers{}
 		kind := newKind()
-		make := func(name journal.Owner) *engine.Engine {
-			return engine.New(engine.Config{Store: store, Process: all.join(name), Kinds: map[string]step.Runner{"test": kind}})
+		make := func(name journal.Owner) *embedded.Engine {
+			return newEngine(store, all.join(name), kind)
 		}
 		const other journal.RunID = "00000000-0000-4000-8000-000000000002"
 		const timed journal.RunID = "00000000-0000-4000-8000-000000000003"
@@ -376,17 +378,18 @@ func TestARunThatIsCarriedOnElsewhere(t *testing.T) {
 			all := &peers{}
 			kind := newKind()
 			kind.fail["flaky"] = 1
-			kinds := map[string]step.Runner{"test": kind}
 			early := all.join("early")
-			worker := engine.New(engine.Config{
-				Store: store, Process: early, Kinds: kinds, Now: func() time.Time { return time.Now().Add(time.Second) },
-			})
+			var disk journal.Store = store
 			if dies {
-				worker.Store = &stopping{Store: store, left: 2}
+				disk = &stopping{Store: store, left: 2}
 			}
+			worker := embedded.New(embedded.Config{
+				Config: engine.Config{Kinds: map[string]step.Runner{"test": kind}}, Store: disk, Process: early,
+				Now: func() time.Time { return time.Now().Add(time.Second) },
+			})
 			retried := task("flaky")
 			retried.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{10_000}}
-			e := engine.New(engine.Config{Store: store, Process: all.join("front"), Kinds: kinds})
+			e := newEngine(store, all.join("front"), kind)
 			begin(t, e, program([]ir.Step{retried}))
 			ctx, cancel := context.WithCancel(t.Context())
 			go worker.Work(ctx, nil)
@@ -460,11 +463,10 @@ func TestSaidToARunThatIsEnding(t *testing.T) {
 			<-end
 			return nil
 		}
-		kinds := map[string]step.Runner{"test": kind}
-		owner := engine.New(engine.Config{Store: store, Process: all.join("owner"), Kinds: kinds}) // it does not listen
+		owner := newEngine(store, all.join("owner"), kind) // it does not listen
 		begin(t, owner, program([]ir.Step{task("a")}))
 		synctest.Wait()
-		other := engine.New(engine.Config{Store: store, Process: all.join("other"), Kinds: kinds})
+		other := newEngine(store, all.join("other"), kind)
 		said := make(chan error, 1)
 		go func() { said <- other.Send(t.Context(), id, plan.Pause{}, "ref") }()
 		synctest.Wait()

@@ -1,6 +1,6 @@
 //go:build race
 
-package engine_test
+package embedded_test
 
 // defaultDepth is smaller with the race detector, which makes each order some ten times slower.
 const defaultDepth = 5

@@ -9,7 +9,7 @@ import (
 )
 
 // ear is a named pipe that its process reads and others write to.
-type ear struct {
+type wakePipe struct {
 	path    string
 	pipe    *os.File
 	stopped chan struct{}
@@ -18,8 +18,8 @@ type ear struct {
 const pipeSuffix = ".pipe"
 
 // listen calls wake whenever somebody calls.
-func listen(path string, wake func()) (*ear, error) {
-	e := &ear{path: path + pipeSuffix, stopped: make(chan struct{})}
+func listen(path string, wake func()) (*wakePipe, error) {
+	e := &wakePipe{path: path + pipeSuffix, stopped: make(chan struct{})}
 	if err := syscall.Mkfifo(e.path, 0o600); err != nil {
 		return nil, &os.PathError{Op: "mkfifo", Path: e.path, Err: err}
 	}
@@ -53,7 +53,7 @@ const (
 	hangUp = 'q' // to oneself: a blocked read does not end by closing everywhere
 )
 
-func (e *ear) close() {
+func (e *wakePipe) close() {
 	os.Remove(e.path)
 	e.pipe.Write([]byte{hangUp})
 	<-e.stopped
@@ -72,4 +72,4 @@ func call(path string) {
 	syscall.Write(pipe, []byte{ring})
 }
 
-func removeEar(path string) { os.Remove(path + pipeSuffix) }
+func removeWakePipe(path string) { os.Remove(path + pipeSuffix) }

@@ -1,4 +1,4 @@
-package engine
+package embedded
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 )
@@ -28,7 +29,7 @@ func (e *Engine) setTimer(at journal.Millis) {
 	if e.closed {
 		return
 	}
-	in := max(at.Time().Sub(e.Now()), 0)
+	in := max(at.Time().Sub(e.clock()), 0)
 	if e.timer == nil {
 		e.timerAt = at
 		e.timer = time.AfterFunc(in, e.onTimer)
@@ -102,12 +103,12 @@ func (e *Engine) wake(id journal.RunID) {
 // process drives the run, or that nothing is left to drive.
 func isHandledElsewhere(err error) bool {
 	var owned *journal.OwnedError
-	return errors.As(err, &owned) || errors.Is(err, journal.ErrConflict) || errors.Is(err, ErrClosed) || errors.Is(err, journal.ErrFinished)
+	return errors.As(err, &owned) || errors.Is(err, journal.ErrConflict) || errors.Is(err, engine.ErrClosed) || errors.Is(err, journal.ErrFinished)
 }
 
 // driveDue claims every run of the store whose time has come.
 func (e *Engine) driveDue() {
-	ids, next, err := e.Store.Due(context.Background(), e.now())
+	ids, next, err := e.store.Due(context.Background(), e.now())
 	if err != nil {
 		e.Log.Error("due runs not found", "error", err)
 		return
@@ -125,7 +126,7 @@ func (e *Engine) driveDue() {
 // readInboxes accepts messages of other processes: for runs in memory, and for
 // all others when this process drives the whole store.
 func (e *Engine) readInboxes(ctx context.Context) {
-	boxes, err := e.Store.Mail(ctx)
+	boxes, err := e.store.PendingInboxes(ctx)
 	if err != nil {
 		e.Log.Error("mail not read", "error", err)
 		return
@@ -140,7 +141,7 @@ func (e *Engine) readInboxes(ctx context.Context) {
 			}
 			continue
 		}
-		posted, err := e.Store.Inbox(ctx, box.Run)
+		posted, err := e.store.Inbox(ctx, box.Run)
 		if err != nil {
 			e.Log.Error("inbox not read", "run", box.Run, "error", err)
 			continue
@@ -151,7 +152,7 @@ func (e *Engine) readInboxes(ctx context.Context) {
 
 // deliver hands messages to the run, each once: they stay visible in the inbox
 // until the append that takes them is durable.
-func (r *run) deliver(posted []journal.Posted) {
+func (r *run) deliver(posted []journal.InboxMessage) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.gone {
@@ -180,7 +181,7 @@ func (e *Engine) Listen(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-e.Process.Wakes():
+		case <-e.process.Wakes():
 		case <-poll.C:
 		}
 		e.readInboxes(ctx)
@@ -210,7 +211,7 @@ func (e *Engine) Work(ctx context.Context, skip func(journal.RunID) bool) error 
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-e.Process.Wakes():
+		case <-e.process.Wakes():
 		case <-look.C:
 		}
 	}
@@ -218,8 +219,8 @@ func (e *Engine) Work(ctx context.Context, skip func(journal.RunID) bool) error 
 
 // claimOrphans claims the runs that could go on and have no living owner.
 func (e *Engine) claimOrphans(ctx context.Context) error {
-	dead := map[journal.Owner]bool{"": true, e.Process.ID(): false}
-	for entry, err := range e.Store.Runs(ctx, journal.Filter{Status: journal.Running}) {
+	dead := map[journal.Owner]bool{"": true, e.process.ID(): false}
+	for entry, err := range e.store.Runs(ctx, journal.Filter{Status: journal.Running}) {
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil
@@ -228,7 +229,7 @@ func (e *Engine) claimOrphans(ctx context.Context) error {
 		}
 		gone, known := dead[entry.Owner]
 		if !known {
-			gone = e.Process.Dead(entry.Owner)
+			gone = e.process.Dead(entry.Owner)
 			dead[entry.Owner] = gone
 		}
 		if gone {
@@ -242,7 +243,7 @@ func (e *Engine) claimOrphans(ctx context.Context) error {
 // task: a gate whose time is up is decided, and the run is ready for the next
 // process that drives it. Commands that only read call it first.
 func (e *Engine) CatchUp(ctx context.Context) error {
-	ids, _, err := e.Store.Due(ctx, e.now())
+	ids, _, err := e.store.Due(ctx, e.now())
 	if err != nil {
 		return err
 	}
@@ -288,20 +289,20 @@ func (e *Engine) waitReleased(ctx context.Context, id journal.RunID) error {
 // post puts an input in a run's inbox and waits until the owner, or the next
 // one, has answered.
 func (e *Engine) post(ctx context.Context, id journal.RunID, in plan.Input, ref string) error {
-	m, err := encodeMessage(in, ref, e.now())
+	m, err := engine.EncodeMessage(in, ref, e.now())
 	if err != nil {
 		return err
 	}
-	entry, err := e.Store.Entry(ctx, id)
+	entry, err := e.store.Entry(ctx, id)
 	if err != nil {
 		return err
 	}
-	owner, err := e.Store.Post(ctx, id, m)
+	owner, err := e.store.Enqueue(ctx, id, m)
 	if err != nil {
 		return err
 	}
 	if owner != "" {
-		e.Process.Wake(owner)
+		e.process.Wake(owner)
 	}
 	return e.answered(ctx, id, in, ref, entry.Seq)
 }
@@ -313,22 +314,22 @@ func (e *Engine) answered(ctx context.Context, id journal.RunID, in plan.Input, 
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		entry, err := e.Store.Entry(ctx, id)
+		entry, err := e.store.Entry(ctx, id)
 		if err != nil {
 			return err
 		}
-		posted, err := e.Store.Inbox(ctx, id)
+		posted, err := e.store.Inbox(ctx, id)
 		if err != nil {
 			return err
 		}
 		waiting := false
 		for _, m := range posted {
-			if _, r, err := decodeMessage(m.Message); err == nil && r == ref {
+			if _, r, err := engine.DecodeMessage(m.Message); err == nil && r == ref {
 				waiting = true
 			}
 		}
 		if !waiting {
-			for event, err := range e.Store.Events(ctx, id, after) {
+			for event, err := range e.store.Events(ctx, id, after) {
 				if err != nil {
 					return err
 				}
@@ -347,7 +348,7 @@ func (e *Engine) answered(ctx context.Context, id journal.RunID, in plan.Input, 
 		}
 		// A closed engine cannot take the run over, so the answer may never come.
 		err = e.acquire(ctx, id, false)
-		if errors.Is(err, ErrClosed) || err != nil && !isHandledElsewhere(err) {
+		if errors.Is(err, engine.ErrClosed) || err != nil && !isHandledElsewhere(err) {
 			return err
 		}
 		select {

@@ -1,4 +1,4 @@
-package engine_test
+package embedded_test
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/engine/embedded"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/memory"
@@ -35,8 +35,8 @@ func (h *hooked) Claim(ctx context.Context, run journal.RunID, me journal.Owner,
 	return claim, err
 }
 
-func (h *hooked) Post(ctx context.Context, run journal.RunID, m journal.Message) (journal.Owner, error) {
-	owner, err := h.Store.Post(ctx, run, m)
+func (h *hooked) Enqueue(ctx context.Context, run journal.RunID, m journal.Message) (journal.Owner, error) {
+	owner, err := h.Store.Enqueue(ctx, run, m)
 	if h.afterPost != nil {
 		h.afterPost()
 	}
@@ -63,9 +63,9 @@ type rivals struct {
 func newRivals(t *testing.T) *rivals { return &rivals{t: t, store: memory.New(), kind: newKind()} }
 
 // open returns an engine that listens for messages until the context ends.
-func (r *rivals) open(ctx context.Context, name journal.Owner, hooks *hooked) *engine.Engine {
+func (r *rivals) open(ctx context.Context, name journal.Owner, hooks *hooked) *embedded.Engine {
 	hooks.Store = r.store
-	e := engine.New(engine.Config{Store: hooks, Process: r.peers.join(name), Kinds: map[string]step.Runner{"test": r.kind}})
+	e := newEngine(hooks, r.peers.join(name), r.kind)
 	go e.Listen(ctx)
 	return e
 }
@@ -161,7 +161,7 @@ func TestRefusedDecisionStillDrivesTheRun(t *testing.T) {
 			<-posted
 		}})
 		winner := all.open(ctx, "winner", &hooked{afterPost: func() { close(posted) }})
-		decide := func(e *engine.Engine, outcome, ref string) func(context.Context) error {
+		decide := func(e *embedded.Engine, outcome, ref string) func(context.Context) error {
 			return func(ctx context.Context) error { return e.Send(ctx, id, decision(t, e, outcome), ref) }
 		}
 		refused := make(chan error, 1)
@@ -180,7 +180,7 @@ func TestRefusedDecisionStillDrivesTheRun(t *testing.T) {
 		if r, ok := plan.IsRefusal(<-refused); !ok || r.Code != plan.NoGate {
 			t.Errorf("the refused decision: %v", r)
 		}
-		if entry, err := all.store.Entry(ctx, id); err != nil || entry.Outcome != plan.OutcomeOK || all.kind.done["a#0"] != 1 {
+		if entry, err := all.store.Entry(ctx, id); err != nil || entry.Outcome != journal.OutcomeOK || all.kind.done["a#0"] != 1 {
 			t.Errorf("%+v, %v, done %v", entry, err, all.kind.done)
 		}
 		cancel()
@@ -233,7 +233,7 @@ func gate(id string) ir.Step {
 }
 
 // decision decides about what the open gate shows.
-func decision(t *testing.T, e *engine.Engine, answer string) plan.Decision {
+func decision(t *testing.T, e *embedded.Engine, answer string) plan.Decision {
 	state, program, _, err := e.Load(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)

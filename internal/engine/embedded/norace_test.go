@@ -1,6 +1,6 @@
 //go:build !race
 
-package engine_test
+package embedded_test
 
 // defaultDepth is the smallest at which the orders include two decisions that strand a run.
 const defaultDepth = 8

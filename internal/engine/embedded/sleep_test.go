@@ -1,4 +1,4 @@
-package engine_test
+package embedded_test
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/engine/embedded"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/memory"
@@ -27,8 +27,8 @@ func TestSleepingTaskContinuesFromItsNotes(t *testing.T) {
 			}
 			return &step.Later{After: time.Hour, Why: "rate limit"}
 		}
-		open := func(name journal.Owner) *engine.Engine {
-			return engine.New(engine.Config{Store: store, Process: all.join(name), Kinds: map[string]step.Runner{"test": kind}})
+		open := func(name journal.Owner) *embedded.Engine {
+			return newEngine(store, all.join(name), kind)
 		}
 		first := open("first")
 		begin(t, first, program([]ir.Step{task("a")}))

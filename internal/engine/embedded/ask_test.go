@@ -1,4 +1,4 @@
-package engine_test
+package embedded_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/engine/embedded"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/memory"
@@ -33,7 +33,7 @@ func newAsker() *asker {
 		if err := job.Log.Note(ctx, step.Note{Kind: "reply", Data: "paid for"}); err != nil {
 			return err
 		}
-		return &step.Question{Call: job.Key + "/call:1", Shows: map[string]json.RawMessage{"arguments": json.RawMessage(`{"to":"eva"}`)}, Within: a.within}
+		return &step.ApprovalRequired{Call: job.Key + "/call:1", Shows: map[string]json.RawMessage{"arguments": json.RawMessage(`{"to":"eva"}`)}, Within: a.within}
 	}
 	return a
 }
@@ -55,14 +55,14 @@ func (a *asker) answers(t *testing.T) []journal.ToolAnswer {
 }
 
 // asked is the gate that a run waits at.
-func asked(t *testing.T, e *engine.Engine) (shows map[string]json.RawMessage, decision plan.Decision) {
+func asked(t *testing.T, e *embedded.Engine) (shows map[string]json.RawMessage, decision plan.Decision) {
 	t.Helper()
 	state, p, _, err := e.Load(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
 	gates := state.OpenGates()
-	if len(gates) != 1 || gates[0].Gate.Kind != plan.GateCall {
+	if len(gates) != 1 || gates[0].Gate.Kind != journal.GateToolCall {
 		t.Fatalf("%d gates", len(gates))
 	}
 	shows, digest := state.Shown(p, gates[0])
@@ -118,7 +118,7 @@ func TestAnAnswerToSomethingElse(t *testing.T) {
 	_, good := asked(t, e)
 	for name, change := range map[string]func(*plan.Decision){
 		"no digest":      func(d *plan.Decision) { d.Digest = "" },
-		"another digest": func(d *plan.Decision) { d.Digest = journal.GateDigest(id, "a#0/call:2", plan.GateCall, nil) },
+		"another digest": func(d *plan.Decision) { d.Digest = journal.GateDigest(id, "a#0/call:2", journal.GateToolCall, nil) },
 		"a doubt's":      func(d *plan.Decision) { d.Answer = plan.AnswerSkip },
 		"another step":   func(d *plan.Decision) { d.Step = "b" },
 	} {

@@ -1,4 +1,4 @@
-package engine
+package embedded
 
 import (
 	"time"
@@ -25,7 +25,7 @@ func (r *run) beginEarly(p *pending) bool {
 	}
 	for i := range p.events {
 		x, ok := p.events[i].Fact.(journal.TaskStarted)
-		if !ok || x.Rerun > 0 || !r.e.notesFirst[x.Kind] { // a task that is done again has written its note before
+		if !ok || x.Rerun > 0 || !r.e.writeAhead[x.Kind] { // a task that is done again has written its note before
 			continue
 		}
 		f := r.state.Frames[x.Frame]
@@ -36,7 +36,7 @@ func (r *run) beginEarly(p *pending) bool {
 			r.early = map[string]bool{}
 		}
 		j := r.launch(plan.OpenTask{Work: x.Work, Rerun: x.Rerun, Frame: f})
-		r.early[j.key] = true
+		r.early[j.Job.Key] = true
 		j.holds = p
 		p.waits++
 	}

@@ -7,19 +7,19 @@ import (
 
 // ear is a file that callers lengthen and its process looks at: Windows has no
 // named pipes in folders.
-type ear struct {
+type wakePipe struct {
 	path string
 	stop chan struct{}
 	done chan struct{}
 }
 
 const (
-	earSuffix = ".calls"
-	lookEvery = 50 * time.Millisecond
+	wakeSuffix = ".calls"
+	lookEvery  = 50 * time.Millisecond
 )
 
-func listen(path string, wake func()) (*ear, error) {
-	e := &ear{path: path + earSuffix, stop: make(chan struct{}), done: make(chan struct{})}
+func listen(path string, wake func()) (*wakePipe, error) {
+	e := &wakePipe{path: path + wakeSuffix, stop: make(chan struct{}), done: make(chan struct{})}
 	if err := os.WriteFile(e.path, nil, 0o600); err != nil {
 		return nil, err
 	}
@@ -43,14 +43,14 @@ func listen(path string, wake func()) (*ear, error) {
 	return e, nil
 }
 
-func (e *ear) close() {
+func (e *wakePipe) close() {
 	close(e.stop)
 	<-e.done
 	os.Remove(e.path)
 }
 
 func call(path string) {
-	f, err := os.OpenFile(path+earSuffix, os.O_WRONLY|os.O_APPEND, 0)
+	f, err := os.OpenFile(path+wakeSuffix, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return
 	}
@@ -58,4 +58,4 @@ func call(path string) {
 	f.Close()
 }
 
-func removeEar(path string) { os.Remove(path + earSuffix) }
+func removeWakePipe(path string) { os.Remove(path + wakeSuffix) }

@@ -1,4 +1,4 @@
-package engine_test
+package embedded_test
 
 import (
 	"encoding/json"

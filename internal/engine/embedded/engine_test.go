@@ -1,4 +1,4 @@
-package engine_test
+package embedded_test
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/engine/embedded"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -56,7 +57,7 @@ func (k *testKind) Run(ctx context.Context, job *step.Job) (step.Result, error) 
 		}
 	}
 	if strings.HasPrefix(job.Step.ID, "asks") && job.Noted(journal.NoteToolAnswer) < 2 {
-		return asking(job), &step.Question{
+		return asking(job), &step.ApprovalRequired{
 			Call:  fmt.Sprintf("%s/call:%d", job.Key, job.Noted(journal.NoteToolAnswer)+1),
 			Shows: map[string]json.RawMessage{"arguments": json.RawMessage(`{"n":1}`)},
 		}
@@ -92,18 +93,22 @@ func (s *solo) StopDriving()              {}
 func (s *solo) Wake(journal.Owner)        {}
 func (s *solo) Wakes() <-chan struct{}    { return s.wakes }
 
-func open(t *testing.T, store journal.Store, kind step.Runner, name string) *engine.Engine {
-	t.Helper()
-	e := engine.New(engine.Config{
-		Store: store, Process: &solo{id: journal.Owner(name), wakes: make(chan struct{}, 1)},
-		Kinds: map[string]step.Runner{"test": kind},
+// newEngine returns an engine whose tasks all have one kind.
+func newEngine(store journal.Store, p embedded.Process, kind step.Runner) *embedded.Engine {
+	return embedded.New(embedded.Config{
+		Config: engine.Config{Kinds: map[string]step.Runner{"test": kind}}, Store: store, Process: p,
 	})
+}
+
+func open(t *testing.T, store journal.Store, kind step.Runner, name string) *embedded.Engine {
+	t.Helper()
+	e := newEngine(store, &solo{id: journal.Owner(name), wakes: make(chan struct{}, 1)}, kind)
 	t.Cleanup(func() { stop(e) })
 	return e
 }
 
 // stop ends an engine without waiting for anything.
-func stop(e *engine.Engine) {
+func stop(e *embedded.Engine) {
 	now := make(chan struct{})
 	close(now)
 	e.Close(now)
@@ -141,14 +146,14 @@ func list(t *testing.T, text string) *expr.Expr {
 
 const id journal.RunID = "00000000-0000-4000-8000-000000000001"
 
-func begin(t *testing.T, e *engine.Engine, p *ir.Program) {
+func begin(t *testing.T, e *embedded.Engine, p *ir.Program) {
 	t.Helper()
 	if err := e.Start(t.Context(), id, &engine.Definition{Program: p}, json.RawMessage("{}"), nil, journal.Actor{User: "eva"}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func rest(t *testing.T, e *engine.Engine) journal.Entry {
+func rest(t *testing.T, e *embedded.Engine) journal.Entry {
 	t.Helper()
 	entry, err := e.Wait(t.Context(), id)
 	if err != nil {
@@ -193,7 +198,7 @@ func shapes(t *testing.T) map[string]*ir.Program {
 }
 
 // answer approves whatever a run waits for; false when it waits for nothing.
-func answer(t *testing.T, e *engine.Engine) bool {
+func answer(t *testing.T, e *embedded.Engine) bool {
 	t.Helper()
 	state, p, _, err := e.Load(t.Context(), id)
 	if err != nil {
@@ -212,7 +217,7 @@ func answer(t *testing.T, e *engine.Engine) bool {
 }
 
 // finish brings a run to its end, answering everything.
-func finish(t *testing.T, e *engine.Engine) (journal.Entry, error) {
+func finish(t *testing.T, e *embedded.Engine) (journal.Entry, error) {
 	t.Helper()
 	for range 1000 {
 		if err := e.Resume(t.Context(), id); err != nil && !errors.Is(err, journal.ErrFinished) {
@@ -418,7 +423,7 @@ func TestWaitingRunsAreForgotten(t *testing.T) {
 
 // beingDone is an engine in which task a is being done, which nobody may do again
 // without being asked, and b comes next.
-func beingDone(t *testing.T) (*engine.Engine, *memory.Store, *testKind) {
+func beingDone(t *testing.T) (*embedded.Engine, *memory.Store, *testKind) {
 	t.Helper()
 	k, disk, started := newKind(), memory.New(), make(chan struct{})
 	k.recovery = step.Ask

@@ -1,4 +1,4 @@
-package engine_test
+package embedded_test
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/memory"
-	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/step"
 )
 
@@ -27,9 +26,9 @@ type careful struct {
 
 const begun = "begun"
 
-var _ step.NotesFirst = careful{}
+var _ step.WriteAhead = careful{}
 
-func (careful) NotesFirst() {}
+func (careful) WriteAhead() {}
 
 func (k careful) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if k.before != nil {
@@ -172,9 +171,9 @@ func TestACarefulTaskThatIsSlow(t *testing.T) {
 					t.Errorf("the decision was held back for ever: %v", got)
 				}
 				close(goOn)
-				want := plan.OutcomeOK
+				want := journal.OutcomeOK
 				if fails {
-					want = plan.OutcomeFailed
+					want = journal.OutcomeFailed
 				}
 				if got := rest(t, e); string(got.Outcome) != string(want) {
 					t.Errorf("%+v", got)

@@ -1,4 +1,4 @@
-package engine_test
+package embedded_test
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/engine/embedded"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/memory"
@@ -14,7 +15,7 @@ import (
 )
 
 // back takes the run back to a step.
-func back(t *testing.T, e *engine.Engine, step string) error {
+func back(t *testing.T, e *embedded.Engine, step string) error {
 	t.Helper()
 	was, err := e.Checkpoint(t.Context(), id, step)
 	if err != nil {

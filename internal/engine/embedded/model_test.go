@@ -1,4 +1,4 @@
-package engine_test
+package embedded_test
 
 import (
 	"cmp"
@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/engine/embedded"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/memory"
@@ -60,7 +61,7 @@ type proc struct {
 	*peer
 	w      *world
 	name   string
-	e      *engine.Engine
+	e      *embedded.Engine
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -84,9 +85,7 @@ func (w *world) violate(format string, args ...any) {
 func (w *world) start(name string, hold bool) *proc {
 	p := &proc{w: w, name: name, peer: w.peers.join(journal.Owner(name))}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
-	p.e = engine.New(engine.Config{
-		Store: &scheduled{w.store, p}, Process: p.peer, Kinds: map[string]step.Runner{"test": &modelKind{&testKind{recovery: w.recovery}, p}},
-	})
+	p.e = newEngine(&scheduled{w.store, p}, p.peer, &modelKind{&testKind{recovery: w.recovery}, p})
 	if hold {
 		p.e.Hold()
 	}
@@ -210,14 +209,14 @@ func (s *scheduled) Claim(ctx context.Context, run journal.RunID, me journal.Own
 	return s.Store.Claim(ctx, run, me, dead)
 }
 
-func (s *scheduled) Post(ctx context.Context, run journal.RunID, m journal.Message) (journal.Owner, error) {
+func (s *scheduled) Enqueue(ctx context.Context, run journal.RunID, m journal.Message) (journal.Owner, error) {
 	if !s.p.pass("post") {
 		return "", errKilled
 	}
-	return s.Store.Post(ctx, run, m)
+	return s.Store.Enqueue(ctx, run, m)
 }
 
-func (s *scheduled) Inbox(ctx context.Context, run journal.RunID) ([]journal.Posted, error) {
+func (s *scheduled) Inbox(ctx context.Context, run journal.RunID) ([]journal.InboxMessage, error) {
 	if !s.p.pass("inbox") {
 		return nil, errKilled
 	}
@@ -436,10 +435,10 @@ func (w *world) schedule(choose func(n int) int) {
 var situations = map[string]func(t *testing.T, w *world){
 	"gate": func(t *testing.T, w *world) { w.prepare(t, nil) },
 	"event": func(t *testing.T, w *world) {
-		w.prepare(t, func(e *engine.Engine) error { return e.Send(t.Context(), id, decision(t, e, plan.Approve), "") })
+		w.prepare(t, func(e *embedded.Engine) error { return e.Send(t.Context(), id, decision(t, e, plan.Approve), "") })
 	},
 	"paused": func(t *testing.T, w *world) {
-		w.prepare(t, func(e *engine.Engine) error { return e.Send(t.Context(), id, plan.Pause{}, "") })
+		w.prepare(t, func(e *embedded.Engine) error { return e.Send(t.Context(), id, plan.Pause{}, "") })
 	},
 	"running": func(t *testing.T, w *world) { w.run() },
 	"running again": func(t *testing.T, w *world) {
@@ -448,10 +447,7 @@ var situations = map[string]func(t *testing.T, w *world){
 	},
 	"doubt": func(t *testing.T, w *world) {
 		setup := w.peers.join("setup")
-		e := engine.New(engine.Config{
-			Store: &stopping{Store: w.store, left: 2}, Process: setup,
-			Kinds: map[string]step.Runner{"test": newKind()},
-		})
+		e := newEngine(&stopping{Store: w.store, left: 2}, setup, newKind())
 		begin(t, e, program(append([]ir.Step{task("first")}, modelSteps()...)))
 		synctest.Wait() // The task has acted, and its process dies before that is durable.
 		w.done["first#0"]++
@@ -481,10 +477,8 @@ func (w *world) run() {
 }
 
 // prepare brings the run to rest before the commands begin.
-func (w *world) prepare(t *testing.T, then func(*engine.Engine) error) {
-	e := engine.New(engine.Config{
-		Store: w.store, Process: w.peers.join("setup"), Kinds: map[string]step.Runner{"test": &testKind{effects: &effects{done: w.done}, recovery: step.Ask}},
-	})
+func (w *world) prepare(t *testing.T, then func(*embedded.Engine) error) {
+	e := newEngine(w.store, w.peers.join("setup"), &testKind{effects: &effects{done: w.done}, recovery: step.Ask})
 	begin(t, e, program(modelSteps()))
 	rest(t, e)
 	if then != nil {
@@ -561,7 +555,7 @@ func (w *world) check(before journal.Entry) {
 			by, what := "", ""
 			switch x := event.Fact.(type) {
 			case journal.GateDecided:
-				by, what = x.By.User, "decided "+x.Outcome
+				by, what = x.By.User, "decided "+string(x.Outcome)
 				if x.Outcome == plan.AnswerRerun {
 					reruns++
 				}

@@ -1,0 +1,232 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/secret"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+// Core is what engines share. It is safe for concurrent use.
+type Core struct {
+	Config
+	reader journal.Reader
+
+	mu       sync.Mutex
+	compiled map[string]*loadOnce // by the definition's hash; guarded by mu
+}
+
+// NewCore returns the core of an engine whose runs are in a journal.
+func NewCore(c Config, reader journal.Reader) *Core {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Core{Config: c, reader: reader, compiled: map[string]*loadOnce{}}
+}
+
+// Kind returns the runner of a step kind; nil if there is none.
+func (c *Core) Kind(kind string) step.Runner { return c.Kinds[kind] }
+
+// Compiled is a definition that has been decoded and compiled.
+type Compiled struct {
+	Definition *Definition
+	program    *plan.Program
+	hasSecrets bool // its text contains marks of secrets
+}
+
+func compile(def *Definition, raw []byte) *Compiled {
+	return &Compiled{Definition: def, program: plan.Compile(def.Program), hasSecrets: secret.Hides(raw)}
+}
+
+func decodeCompiled(raw []byte) (*Compiled, error) {
+	def, err := decodeDefinition(raw)
+	if err != nil {
+		return nil, err
+	}
+	return compile(def, raw), nil
+}
+
+// loadOnce is a definition that is compiled at most once.
+type loadOnce struct {
+	once sync.Once
+	*Compiled
+	err error
+}
+
+// once returns a compiled definition. Concurrent callers share one call of
+// load. An error is not kept: the next caller tries again.
+func (c *Core) once(hash string, load func() (*Compiled, error)) (*Compiled, error) {
+	c.mu.Lock()
+	p := c.compiled[hash]
+	if p == nil {
+		p = &loadOnce{}
+		c.compiled[hash] = p
+	}
+	c.mu.Unlock()
+	p.once.Do(func() { p.Compiled, p.err = load() })
+	if p.err == nil {
+		return p.Compiled, nil
+	}
+	c.mu.Lock()
+	if c.compiled[hash] == p {
+		delete(c.compiled, hash)
+	}
+	c.mu.Unlock()
+	return nil, p.err
+}
+
+// Compiled returns a definition that the journal has, by its hash.
+func (c *Core) Compiled(ctx context.Context, hash string) (*Compiled, error) {
+	return c.once(hash, func() (*Compiled, error) {
+		raw, err := c.reader.Blob(ctx, hash)
+		if err != nil {
+			return nil, err
+		}
+		return decodeCompiled(raw)
+	})
+}
+
+// Program returns the program of a definition with access to large values. The
+// compiled form is shared.
+func (c *Core) Program(def *Compiled) *plan.Program {
+	p := *def.program
+	p.CheckOutput, p.FillInput = c.CheckOutput, c.FillInput
+	p.Blobs = c.blob
+	return &p
+}
+
+// Beginning is how a run starts: its definition, its first fact, and the blobs
+// that the fact refers to.
+type Beginning struct {
+	Definition *Compiled
+	Started    journal.RunStarted
+	Blobs      []journal.Blob
+}
+
+// Begin returns the beginning of a run of a definition, with all secrets masked.
+func (c *Core) Begin(def *Definition, input, options json.RawMessage, by journal.Actor) (*Beginning, error) {
+	raw, hash, err := def.Encode()
+	if err != nil {
+		return nil, err
+	}
+	load := func() (*Compiled, error) { return def.compiled, nil }
+	if hidden := c.Secrets.Hide(raw); !bytes.Equal(hidden, raw) {
+		raw, hash = hidden, hashOf(hidden)
+		load = func() (*Compiled, error) { return decodeCompiled(hidden) }
+	}
+	compiled, err := c.once(hash, load)
+	if err != nil {
+		return nil, err
+	}
+	b := &Beginning{Definition: compiled, Blobs: []journal.Blob{{Hash: hash, Data: raw}}}
+	value, blob := KeepValue(c.Secrets.Hide(input))
+	if blob != nil {
+		b.Blobs = append(b.Blobs, *blob)
+	}
+	p := compiled.Definition.Program
+	b.Started = journal.RunStarted{
+		Name: p.Name, Format: p.Format, Definition: hash, Input: value, Options: c.Secrets.Hide(options), By: by,
+		Vars: c.initialVars(p), Budget: plan.LimitsOf(p),
+	}
+	return b, nil
+}
+
+// BeginFrom returns the beginning of a run that continues from a step of
+// another one, with the same definition and options and the values of that time.
+func (c *Core) BeginFrom(ctx context.Context, old journal.RunID, step string, by journal.Actor) (*Beginning, error) {
+	_, program, def, err := c.Load(ctx, old)
+	if err != nil {
+		return nil, err
+	}
+	if err := program.CheckReturn(step); err != nil {
+		return nil, err
+	}
+	was, err := c.inherited(ctx, old, step)
+	if err != nil {
+		return nil, err
+	}
+	raw, hash, err := def.Encode()
+	if err != nil {
+		return nil, err
+	}
+	compiled, err := c.once(hash, func() (*Compiled, error) { return def.compiled, nil })
+	if err != nil {
+		return nil, err
+	}
+	b := &Beginning{Definition: compiled, Blobs: []journal.Blob{{Hash: hash, Data: raw}}}
+	for event, err := range c.reader.Events(ctx, old, 0) {
+		if err != nil {
+			return nil, err
+		}
+		b.Started, _ = event.Fact.(journal.RunStarted)
+		break
+	}
+	b.Started.Definition, b.Started.Vars, b.Started.By = hash, was.Vars, by
+	b.Started.Budget = plan.LimitsOf(def.Program)
+	b.Started.From = &journal.Origin{Run: old, Step: step}
+	values := []journal.Value{b.Started.Input}
+	for _, v := range was.Vars {
+		values = append(values, v)
+	}
+	for _, v := range values {
+		known := func(blob journal.Blob) bool { return blob.Hash == v.Hash }
+		if v.Hash == "" || slices.ContainsFunc(b.Blobs, known) {
+			continue
+		}
+		data, err := c.reader.Blob(ctx, v.Hash)
+		if err != nil {
+			return nil, err
+		}
+		b.Blobs = append(b.Blobs, journal.Blob{Hash: v.Hash, Data: data})
+	}
+	return b, nil
+}
+
+// initialVars returns the variables that a run starts with. Those that its
+// children take from the machine are included: a child may start much later,
+// on another machine.
+func (c *Core) initialVars(p *ir.Program) map[string]journal.Value {
+	vars := plan.InitialVars(p)
+	if c.Machine == nil {
+		return vars
+	}
+	var add func(p *ir.Program)
+	add = func(p *ir.Program) {
+		for _, v := range p.Vars {
+			if v.From == "" {
+				continue
+			}
+			if text, ok := c.Machine(v.From); ok {
+				raw, err := step.Encode(text)
+				if err == nil { // a string always encodes
+					vars[v.Path] = journal.Value{JSON: c.Secrets.Hide(raw)}
+				}
+			}
+		}
+		for i := range p.Children {
+			add(&p.Children[i])
+		}
+	}
+	add(p)
+	return vars
+}
+
+// largeValue is the size in bytes above which a value is stored as a blob.
+const largeValue = 256 << 10
+
+// KeepValue returns the value for JSON, and its blob if it is large.
+func KeepValue(raw json.RawMessage) (journal.Value, *journal.Blob) {
+	if len(raw) <= largeValue {
+		return journal.Value{JSON: raw}, nil
+	}
+	hash := hashOf(raw)
+	return journal.Value{Hash: hash, Size: len(raw)}, &journal.Blob{Hash: hash, Data: raw}
+}

@@ -1,0 +1,206 @@
+package embedded
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+// job is a task that is running: the only thing that has a goroutine.
+type job struct {
+	*engine.Task
+	r      *run
+	cancel context.CancelCauseFunc
+
+	// r.mu guards everything below.
+	history  []journal.TaskNoted // every note of the task so far
+	last     int                 // number of the last note
+	calls    int                 // number of the last reservation
+	waiting  int                 // number of the reservation that the task waits for; 0 for none
+	answered chan grant          // of that reservation
+	holds    *pending            // the decision that is held back until the task writes a note
+}
+
+// recovery returns what happens to the task if its outcome stays unknown. r.mu is held.
+func (j *job) recovery() journal.Recovery { return j.r.e.Recovery(j.Job.Task, j.history) }
+
+// notes returns the notes of the task so far.
+func (j *job) notes() []journal.TaskNoted {
+	j.r.mu.Lock()
+	defer j.r.mu.Unlock()
+	return j.history
+}
+
+// launch runs a task in a goroutine of its own. r.mu is held.
+func (r *run) launch(t plan.OpenTask) *job {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	key := t.Key()
+	j := &job{r: r, cancel: cancel, history: r.history[key]}
+	delete(r.history, key)
+	for _, n := range j.history {
+		j.last, j.calls = max(j.last, n.N), max(j.calls, n.Settles)
+	}
+	j.Task = r.e.NewTask(r.state, r.program, r.def, t, j.history)
+	j.Job.Log = j
+	r.jobs[key] = j
+	r.e.tasks.Go(func() {
+		defer cancel(nil)
+		result, cause, err := r.e.Run(ctx, j.Task, j.notes)
+		r.ended(j, result, cause, err)
+	})
+	return j
+}
+
+// ended passes the end of a task to the run.
+func (r *run) ended(j *job, result step.Result, cause, err error) {
+	notes, unwritten := j.requests(result.Notes)
+	if err == nil {
+		err = unwritten
+	}
+	in, blob := r.e.Ended(j.Task, j.notes(), result, cause, err)
+	switch in.(type) {
+	case plan.Gone, plan.Ask, plan.Sleep: // the task continues from its notes later
+		r.keepHistory(j)
+	}
+	r.conclude(j, notes, request{in: in, blob: blob})
+}
+
+// keepHistory stores a task's notes for the next attempt to continue it.
+func (r *run) keepHistory(j *job) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.history == nil {
+		r.history = map[string][]journal.TaskNoted{}
+	}
+	r.history[j.Job.Key] = j.history
+}
+
+// conclude forgets a task and hands its last requests to the run.
+func (r *run) conclude(j *job, notes []request, last request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.jobs[j.Job.Key] == j {
+		delete(r.jobs, j.Job.Key)
+	}
+	if r.gone {
+		return
+	}
+	r.queue = append(append(r.queue, notes...), last)
+	r.noteArrived(j)
+	r.advance()
+}
+
+// Note makes notes durable.
+func (j *job) Note(ctx context.Context, notes ...step.Note) error {
+	requests, err := j.requests(notes)
+	if err != nil || len(requests) == 0 {
+		return err
+	}
+	done := make(chan error, 1)
+	requests[len(requests)-1].done = func(err error) { done <- err }
+	j.r.push(j, requests...)
+	select {
+	case err := <-done:
+		return j.abortTask(err)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (j *job) requests(notes []step.Note) ([]request, error) {
+	var out []request
+	j.r.mu.Lock()
+	defer j.r.mu.Unlock()
+	for _, n := range notes {
+		data, err := encode(n.Data)
+		if err != nil {
+			return nil, err
+		}
+		j.last++
+		note := plan.Note{
+			Work: j.Work, N: j.last, Kind: n.Kind, Data: data, Settles: int(n.Settles), Usage: n.Usage,
+		}
+		out = append(out, request{in: note})
+		j.history = append(j.history, journal.TaskNoted{
+			Work: note.Work, N: note.N, Kind: note.Kind, Data: note.Data, Settles: note.Settles, Usage: note.Usage,
+		})
+	}
+	return out, nil
+}
+
+func encode(v any) (json.RawMessage, error) {
+	if v == nil {
+		return nil, nil
+	}
+	raw, err := step.Encode(v)
+	if err != nil {
+		return nil, fmt.Errorf("a note cannot be written: %w", err)
+	}
+	return raw, nil
+}
+
+// grant is the answer to a reservation.
+type grant struct {
+	amount journal.Usage
+	err    error
+}
+
+// Reserve sets an amount aside, and makes notes durable in the same append.
+func (j *job) Reserve(ctx context.Context, amount journal.Usage, notes ...step.Note) (step.Reservation, error) {
+	n, _, err := j.ReserveUpTo(ctx, amount, 0, notes...)
+	return n, err
+}
+
+// ReserveUpTo sets an amount aside, or as much of it as is left.
+func (j *job) ReserveUpTo(ctx context.Context, most journal.Usage, least int64, notes ...step.Note) (step.Reservation, journal.Usage, error) {
+	requests, err := j.requests(notes)
+	if err != nil {
+		return 0, most, err
+	}
+	j.r.mu.Lock()
+	j.calls++
+	n := j.calls
+	j.waiting, j.answered = n, make(chan grant, 1)
+	answered := j.answered
+	j.r.mu.Unlock()
+	refused := make(chan error, 1)
+	requests = append(requests, request{
+		in: plan.Reserve{Work: j.Work, N: n, Amount: most, Least: least},
+		done: func(err error) {
+			if err != nil {
+				refused <- err
+			}
+		},
+	})
+	j.r.push(j, requests...)
+	select {
+	case got := <-answered:
+		return step.Reservation(n), got.amount, got.err
+	case err := <-refused:
+		return 0, most, j.abortTask(err)
+	case <-ctx.Done():
+		return 0, most, context.Cause(ctx)
+	}
+}
+
+// abortTask ends a task whose note or reservation the run has refused.
+func (j *job) abortTask(err error) error {
+	if err == nil {
+		return nil
+	}
+	j.cancel(engine.ErrParked)
+	return err
+}
+
+// answer tells a task what came of its reservation. r.mu is held.
+func (r *run) answer(w journal.Work, n int, amount journal.Usage, err error) {
+	if j := r.jobs[w.Key()]; j != nil && j.waiting == n {
+		j.waiting = 0
+		j.answered <- grant{amount, err}
+	}
+}

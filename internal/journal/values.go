@@ -1,0 +1,71 @@
+package journal
+
+import "github.com/espalier-run/espalier/internal/ir"
+
+// Outcome is how a step, a frame or a run ended. Edges of a program match on the first four.
+type Outcome = ir.Outcome
+
+// The outcomes.
+const (
+	OutcomeOK        = ir.OK
+	OutcomeFailed    = ir.Failed
+	OutcomeSkipped   = ir.Skipped
+	OutcomeRejected  = ir.Rejected
+	OutcomeCancelled = Outcome("cancelled")
+	OutcomeBreak     = Outcome("break") // of a frame: leave the loop
+	OutcomeJump      = Outcome("jump")  // of a frame: continue at a step of an enclosing block
+	OutcomeEnd       = Outcome("end")   // of a frame: end the whole program
+	OutcomeRerun     = Outcome("rerun") // of a gate about a lost task: run the task again
+)
+
+// Class is the class of an error. Retries select on it and records show it. The set is open: a
+// workflow can end with a class of its own.
+type Class string
+
+// The classes of errors of tasks. Steps, tools and models share them.
+const (
+	ClassTimeout    Class = "TIMEOUT"
+	ClassBudget     Class = "BUDGET"
+	ClassInvalid    Class = "INVALID_OUTPUT"
+	ClassInput      Class = "INVALID_INPUT"
+	ClassCommand    Class = "COMMAND_FAILED"
+	ClassTool       Class = "TOOL_ERROR"
+	ClassAPI        Class = "API_ERROR" // the model's provider failed
+	ClassRateLimit  Class = "RATE_LIMIT"
+	ClassBadRequest Class = "BAD_REQUEST" // the provider rejects the request; a retry does not help
+	ClassNoQuota    Class = "NO_QUOTA"
+	ClassDenied     Class = "NOT_ALLOWED"
+	ClassMissing    Class = "NOT_READY"      // a dependency of the step is missing
+	ClassMerge      Class = "MERGE_CONFLICT" // branches contradict each other
+	ClassInternal   Class = "INTERNAL"       // a defect in Espalier
+	ClassOther      Class = "ERROR"          // an error without a class
+)
+
+// The classes of errors of control flow.
+const (
+	ClassCondition Class = "CONDITION" // an expression could not be evaluated
+	ClassNoBranch  Class = "NO_BRANCH" // no edge matches
+	ClassLoopLimit Class = "LOOP_LIMIT"
+	ClassEnded     Class = "ENDED"    // the workflow ended at a step that its author marked as a failure
+	ClassInDoubt   Class = "IN_DOUBT" // a person decided that a lost task failed
+)
+
+// GateKind is what an open gate waits for.
+type GateKind string
+
+// The kinds of gates.
+const (
+	GatePerson   GateKind = "person"
+	GateEvent    GateKind = "event"
+	GateInDoubt  GateKind = "doubt" // a person decides about a task whose outcome is unknown
+	GateToolCall GateKind = "call"  // a person approves a tool call
+)
+
+// Recovery is what happens to a task whose outcome is unknown because its process ended.
+type Recovery string
+
+// The recoveries.
+const (
+	RecoveryRerun Recovery = "rerun" // the task runs again
+	RecoveryAsk   Recovery = "ask"   // a person decides
+)
