@@ -25,7 +25,7 @@ import (
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/explain"
 	"github.com/espalier-run/espalier/internal/report/reporttest"
-	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // The documentation is run. In a ```console block, a line that begins with
@@ -577,20 +577,20 @@ func TestDocsTourIsComplete(t *testing.T) {
 func TestDocsAssumptions(t *testing.T) {
 	page := strings.Join(readPage(t, "docs/cost.md"), "\n")
 	for what, figures := range map[string][]int64{
-		"tokens of one reply":                             {step.DefaultReplyTokens, step.DefaultReplyTokens},
-		"model calls of an agent that has tools":          {step.DefaultMaxTurns, 1},
-		"further calls for a reply":                       {step.RepairCalls, 0},
-		"seconds of a model call":                         {step.ModelCallSeconds, step.UsualModelSeconds},
-		"seconds of a tool call":                          {step.ToolCallSeconds, step.UsualToolSeconds},
-		"seconds of a script":                             {step.ScriptSeconds, step.UsualScriptSeconds},
+		"tokens of one reply":                             {stepkind.DefaultReplyTokens, stepkind.DefaultReplyTokens},
+		"model calls of an agent that has tools":          {stepkind.DefaultMaxTurns, 1},
+		"further calls for a reply":                       {stepkind.RepairCalls, 0},
+		"seconds of a model call":                         {stepkind.ModelCallSeconds, stepkind.UsualModelSeconds},
+		"seconds of a tool call":                          {stepkind.ToolCallSeconds, stepkind.UsualToolSeconds},
+		"seconds of a script":                             {stepkind.ScriptSeconds, stepkind.UsualScriptSeconds},
 		"executions of steps in a run":                    {check.DefaultStepCap},
-		"tokens of one thing that is read from the input": {step.AssumedInputTokens, step.AssumedInputTokens},
-		"tokens of a result of":                           {step.AssumedResultTokens, step.AssumedResultTokens},
-		"tokens of a gate's note":                         {step.AssumedNoteTokens, step.AssumedNoteTokens},
+		"tokens of one thing that is read from the input": {stepkind.AssumedInputTokens, stepkind.AssumedInputTokens},
+		"tokens of a result of":                           {stepkind.AssumedResultTokens, stepkind.AssumedResultTokens},
+		"tokens of a gate's note":                         {stepkind.AssumedNoteTokens, stepkind.AssumedNoteTokens},
 	} {
 		row := `\n\| ` + regexp.QuoteMeta(what) + `[^|]*`
 		for _, n := range figures {
-			row += `\| ` + step.N(n).String() + ` `
+			row += `\| ` + stepkind.N(n).String() + ` `
 		}
 		if !regexp.MustCompile(row + `\|`).MatchString(page) {
 			t.Errorf("docs/cost.md does not say %v for %q", figures, what)

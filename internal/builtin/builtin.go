@@ -7,7 +7,6 @@ import (
 	"github.com/espalier-run/espalier/internal/format/aiflow"
 	"github.com/espalier-run/espalier/internal/format/awf"
 	"github.com/espalier-run/espalier/internal/format/nof"
-	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/agent"
 	"github.com/espalier-run/espalier/internal/step/artifact"
 	"github.com/espalier-run/espalier/internal/step/combine"
@@ -20,6 +19,7 @@ import (
 	"github.com/espalier-run/espalier/internal/step/tool"
 	"github.com/espalier-run/espalier/internal/step/transform"
 	"github.com/espalier-run/espalier/internal/step/worker"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Formats returns every file format that is recognised.
@@ -61,8 +61,8 @@ func FormatsFor(r Reading) format.Set {
 }
 
 // Kinds returns every kind of leaf work.
-func Kinds() step.Set {
-	return step.NewSet(
+func Kinds() stepkind.Set {
+	return stepkind.NewSet(
 		agent.Kind{},
 		artifact.Kind{},
 		artifact.Collect{},

@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // host gives tasks their model, their tools and their folder.
@@ -111,7 +112,7 @@ func (h *host) outfit(options json.RawMessage) (*outfit, error) {
 		o.model = Simulated(asked.Seed)
 	}
 	if script != nil {
-		o.model = provider.Deadline{Model: script.Model(played(asked)), After: step.ModelCallSeconds * time.Second}
+		o.model = provider.Deadline{Model: script.Model(played(asked)), After: stepkind.ModelCallSeconds * time.Second}
 	}
 	if h.outfits == nil {
 		h.outfits = map[string]*outfit{}

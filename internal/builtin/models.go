@@ -22,7 +22,7 @@ import (
 	"github.com/espalier-run/espalier/internal/provider/openai"
 	"github.com/espalier-run/espalier/internal/provider/wire"
 	"github.com/espalier-run/espalier/internal/secret"
-	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 	"github.com/espalier-run/espalier/internal/text"
 )
 
@@ -481,7 +481,7 @@ func (m *Models) provider(s server) (provider.Model, error) {
 	}
 	patience := m.config.Defaults.ModelTimeout
 	if patience == 0 {
-		patience = step.ModelCallSeconds * time.Second
+		patience = stepkind.ModelCallSeconds * time.Second
 	}
 	// A place is held while a call is made, not while it is waited for
 	// another attempt; each attempt has its own time.

@@ -10,6 +10,7 @@ import (
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
@@ -42,7 +43,7 @@ func askings(p *ir.Program, prefix string, money bool) []asking {
 				continue
 			}
 			bound := kinds[t.Kind].Bound(p, s, t)
-			if bound.Worst.ModelCalls == (step.Amount{}) {
+			if bound.Worst.ModelCalls == (stepkind.Amount{}) {
 				continue
 			}
 			limited := money || branchMoney(p)

@@ -8,8 +8,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
-	"github.com/espalier-run/espalier/internal/step"
-	"github.com/espalier-run/espalier/internal/tool"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // agents reports agents that do not exist and agents that nobody asks.
@@ -108,8 +107,8 @@ func (c *checker) toolNames() {
 			if before, _, ok := strings.Cut(name, "("); ok && strings.HasSuffix(name, ")") {
 				name = before
 			}
-			if name = strings.ReplaceAll(name, "*", "x"); !step.IsToolName(name) {
-				c.add(step.CodeToolName, diag.Error, list[i].Span, fmt.Sprintf("%q cannot be the name of a tool.", list[i].Name), step.ToolNameHelp+".")
+			if name = strings.ReplaceAll(name, "*", "x"); !stepkind.IsToolName(name) {
+				c.add(stepkind.CodeToolName, diag.Error, list[i].Span, fmt.Sprintf("%q cannot be the name of a tool.", list[i].Name), stepkind.ToolNameHelp+".")
 			}
 		}
 	}
@@ -164,11 +163,11 @@ func relatedAt(at source.Span) []diag.Related {
 func (c *checker) refused(name string) (why string, at source.Span) {
 	t := &c.p.Tools
 	for i := range t.Deny {
-		if tool.Names(t.Deny[i].Name, name) {
+		if ir.MatchesTool(t.Deny[i].Name, name) {
 			return "it is on the denylist", t.Deny[i].Span
 		}
 	}
-	if !t.AllowAll && !slices.ContainsFunc(t.Allow, func(n ir.Name) bool { return tool.Names(n.Name, name) }) {
+	if !t.AllowAll && !slices.ContainsFunc(t.Allow, func(n ir.Name) bool { return ir.MatchesTool(n.Name, name) }) {
 		return "it is not on the allowlist", source.Span{}
 	}
 	return "", source.Span{}

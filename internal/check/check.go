@@ -6,13 +6,13 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
-	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Program checks what must hold for any program that is Sound; of one that is
 // not it checks what it can. Children are only looked at where they are
 // called: they were checked when they were compiled.
-func Program(p *ir.Program, kinds step.Set) diag.List {
+func Program(p *ir.Program, kinds stepkind.Set) diag.List {
 	c := &checker{p: p, kinds: kinds, flow: newFlow(p), domains: newDomains(p)}
 	c.tasks()
 	c.fallbackCycles()
@@ -32,7 +32,7 @@ func Program(p *ir.Program, kinds step.Set) diag.List {
 
 type checker struct {
 	p       *ir.Program
-	kinds   step.Set
+	kinds   stepkind.Set
 	flow    *flow
 	domains *domains
 	found   []usedTask // every task of the program
@@ -45,7 +45,7 @@ type usedTask struct {
 	block ir.BlockID
 	step  *ir.Step
 	task  *ir.Task
-	uses  step.Uses
+	uses  stepkind.Uses
 }
 
 func (c *checker) add(code diag.Code, severity diag.Severity, at source.Span, message, help string, related ...diag.Related) {

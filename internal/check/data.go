@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
-	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // The variables that every program has: what it was given and what its file
@@ -160,7 +160,7 @@ func (c *checker) written() *writers {
 func (w *writers) of(path string) []*ir.Step {
 	var list []*ir.Step
 	for i := range w.by {
-		if step.Overlap(w.by[i].path, path) && (len(list) == 0 || list[len(list)-1] != w.by[i].step) {
+		if stepkind.Overlap(w.by[i].path, path) && (len(list) == 0 || list[len(list)-1] != w.by[i].step) {
 			list = append(list, w.by[i].step)
 		}
 	}
@@ -168,7 +168,7 @@ func (w *writers) of(path string) []*ir.Step {
 }
 
 func (w *writers) declared(path string) bool {
-	return slices.ContainsFunc(w.vars, func(v string) bool { return step.Overlap(v, path) })
+	return slices.ContainsFunc(w.vars, func(v string) bool { return stepkind.Overlap(v, path) })
 }
 
 // keys are all names that a read or a condition could have meant.
@@ -315,7 +315,7 @@ func (c *checker) writtenLater(s *ir.Step, steps []*ir.Step, path string, severi
 func (c *checker) misses(s *ir.Step, path string, steps []*ir.Step) string {
 	if s.When != nil {
 		for _, p := range s.When.Paths() {
-			if step.Overlap(strings.Join(p.Segments, "."), path) {
+			if stepkind.Overlap(strings.Join(p.Segments, "."), path) {
 				return ""
 			}
 		}
@@ -457,7 +457,7 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path) 
 // undeclaredOutput reports a look at a part of the output that its schema does
 // not have, when the output is only ever written as a whole.
 func (c *checker) undeclaredOutput(w *writers, path string, at source.Span) bool {
-	if rootOf(path) != outputRoot || slices.ContainsFunc(w.by, func(by writer) bool { return by.path != outputRoot && step.Overlap(by.path, path) }) {
+	if rootOf(path) != outputRoot || slices.ContainsFunc(w.by, func(by writer) bool { return by.path != outputRoot && stepkind.Overlap(by.path, path) }) {
 		return false
 	}
 	declared := shapeOf(c.domains.output)

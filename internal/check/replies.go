@@ -6,7 +6,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
-	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // replies reports uses of a model's reply that contradict each other, and
@@ -17,7 +17,7 @@ func (c *checker) replies() {
 	found := map[place]contract.Comparison{}
 	var order []place
 	for _, used := range c.found {
-		asker, ok := c.kinds[used.task.Kind].(step.Asker)
+		asker, ok := c.kinds[used.task.Kind].(stepkind.Asker)
 		if !ok {
 			continue
 		}

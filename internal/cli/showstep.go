@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
-	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // shownStep is a step as show --step prints it.
@@ -74,7 +74,7 @@ func contractOf(p *ir.Program, s *ir.Step) (contract.Contract, bool) {
 	if task == nil {
 		return contract.Contract{}, false
 	}
-	asker, ok := builtin.Kinds()[task.Kind].(step.Asker)
+	asker, ok := builtin.Kinds()[task.Kind].(stepkind.Asker)
 	if !ok {
 		return contract.Contract{}, false
 	}

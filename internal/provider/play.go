@@ -5,19 +5,9 @@ import (
 	"iter"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/espalier-run/espalier/internal/price"
 )
-
-// bytesPerToken is the usual rule of thumb for the text of European languages.
-const bytesPerToken = 4
-
-// Tokens estimates how many tokens the texts have, rounded up.
-func Tokens(texts ...string) int64 {
-	n := 0
-	for _, t := range texts {
-		n += len(t)
-	}
-	return int64((n + bytesPerToken - 1) / bytesPerToken)
-}
 
 // Tokens estimates what the request costs to read.
 func (r *Request) Tokens() int64 {
@@ -28,7 +18,7 @@ func (r *Request) Tokens() int64 {
 	for _, t := range r.Tools {
 		n += len(t.Name) + len(t.Description) + len(t.Schema)
 	}
-	return int64((n+bytesPerToken-1)/bytesPerToken) + r.mediaTokens()
+	return int64((n+price.BytesPerToken-1)/price.BytesPerToken) + r.mediaTokens()
 }
 
 // mediaTokens estimates what images and sounds cost to read, from above.
@@ -133,7 +123,7 @@ func (r *Reply) FillUsage(req *Request) {
 
 // tokensOf is never 0: there is no reply for nothing.
 func tokensOf(blocks []Block) int64 {
-	return max(1, int64((size(blocks)+bytesPerToken-1)/bytesPerToken))
+	return max(1, int64((size(blocks)+price.BytesPerToken-1)/price.BytesPerToken))
 }
 
 // fit returns the reply, at most so many tokens long. Of a text the beginning
@@ -142,7 +132,7 @@ func (r Reply) fit(tokens int) Reply {
 	if tokens <= 0 || tokensOf(r.Blocks) <= int64(tokens) {
 		return r
 	}
-	room := tokens * bytesPerToken
+	room := tokens * price.BytesPerToken
 	var kept []Block
 	for _, b := range r.Blocks {
 		if b.size() <= room {

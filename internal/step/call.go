@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/protected"
+	"github.com/espalier-run/espalier/internal/stepkind"
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
@@ -219,7 +220,7 @@ func (j *Job) keepMedia(media []tool.Media) ([]journal.Media, error) {
 func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool.Result, error) {
 	limit := found.Spec().Timeout
 	if limit == 0 {
-		limit = ToolCallSeconds * time.Second
+		limit = stepkind.ToolCallSeconds * time.Second
 	}
 	slow := &tool.Error{Class: ClassTimeout, Message: fmt.Sprintf("the tool did not return within %g seconds", limit.Seconds())}
 	ctx, stop := context.WithTimeoutCause(ctx, limit, slow)

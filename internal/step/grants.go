@@ -3,6 +3,7 @@ package step
 import (
 	"fmt"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/tool"
 )
@@ -23,7 +24,7 @@ func Grants(info *provider.AgentInfo, who tool.Caller) (grants []provider.Grant,
 	}
 	var denied []string
 	for _, n := range who.Program.Tools.Deny {
-		denied = append(denied, tool.Plain(n.Name))
+		denied = append(denied, ir.ToolName(n.Name))
 	}
 	if info.Problem != nil {
 		problem = info.Problem(grants, denied)

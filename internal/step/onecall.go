@@ -33,14 +33,6 @@ func OneCallRecovery(history []journal.TaskNoted) Recovery {
 	return Rerun
 }
 
-// OneCallBound returns the cost of one call of a tool.
-func OneCallBound() Bound {
-	return Bound{
-		Base:  Cost{ToolCalls: N(1), Seconds: N(UsualToolSeconds)},
-		Worst: Cost{ToolCalls: N(1), Seconds: N(ToolCallSeconds)},
-	}
-}
-
 // OneCall makes the call of a tool, of whose answer the workflow wants
 // something, or takes what an earlier life of the task has noted of it. input
 // is asked for what goes in, result for what comes of it.

@@ -38,7 +38,7 @@ func Granted(who Caller, own []string) []Grant {
 			}
 		}
 		for _, n := range who.Program.Tools.Deny {
-			if Names(n.Name, name) {
+			if ir.MatchesTool(n.Name, name) {
 				g.Never = append(g.Never, entry(name, n.Name)) // one without brackets refuses the tool
 			}
 		}
@@ -67,7 +67,7 @@ func Foreign(who Caller, own []string) []string {
 func narrowed(list []ir.Name, name string) []string {
 	var out []string
 	for _, n := range list {
-		if !Names(n.Name, name) {
+		if !ir.MatchesTool(n.Name, name) {
 			continue
 		}
 		if narrow(n.Name).all {

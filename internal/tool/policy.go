@@ -12,38 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// Plain is the name of a tool as everybody calls it: without the brackets that
-// narrow its arguments down, and with a dot between an MCP server and its
-// tool, however an entry spells it.
-func Plain(entry string) string {
-	name, _, _ := strings.Cut(entry, "(")
-	name = strings.TrimSpace(name)
-	if rest, ok := strings.CutPrefix(name, "mcp__"); ok {
-		if server, tool, ok := strings.Cut(rest, "__"); ok {
-			return server + "." + tool
-		}
-		return rest + ".*" // a whole server
-	}
-	return name
-}
-
-// Names reports whether an entry of a list means a tool. An entry may have a
-// pattern ("github.*"), and both may narrow a tool down in brackets
-// ("Bash(git status)"), which concerns its arguments and not its name.
-func Names(entry, name string) bool {
-	entry, name = slashless.Replace(Plain(entry)), slashless.Replace(Plain(name))
-	if entry == name {
-		return true
-	}
-	ok, err := path.Match(entry, name)
-	return ok && err == nil
-}
-
-// slashless lets a star mean all names: servers may put slashes into theirs,
-// where path.Match sees the end of something.
-var slashless = strings.NewReplacer("/", "\x00")
-
-// Caller is who wants to call a tool.
+// Caller is the agent or step that calls a tool.
 type Caller struct {
 	Program *ir.Program
 	Step    *ir.Step
@@ -60,7 +29,7 @@ func (c Caller) Refusal(name string, input json.RawMessage) string {
 	switch {
 	case c.Agent != nil && c.Agent.ID == "":
 		return fmt.Sprintf("there are no tools here, so no %q either", name)
-	case c.Agent != nil && !slices.ContainsFunc(c.Agent.Tools, func(n ir.Name) bool { return Names(n.Name, name) }):
+	case c.Agent != nil && !slices.ContainsFunc(c.Agent.Tools, func(n ir.Name) bool { return ir.MatchesTool(n.Name, name) }):
 		return fmt.Sprintf("agent %q has no tool %q", c.Agent.ID, name)
 	case c.Agent != nil && !grants(c.Agent.Tools, name, input):
 		return fmt.Sprintf("agent %q may call the tool %q only as in %s", c.Agent.ID, name, entries(c.Agent.Tools, name))
@@ -91,7 +60,7 @@ func (c Caller) MayTouch(name, path string, linked bool) bool {
 // grants tells whether an entry of a list lets a call be made.
 func grants(list []ir.Name, name string, input json.RawMessage) bool {
 	return slices.ContainsFunc(list, func(n ir.Name) bool {
-		return Names(n.Name, name) && (input == nil || narrow(n.Name).admits(Plain(name), input))
+		return ir.MatchesTool(n.Name, name) && (input == nil || narrow(n.Name).admits(ir.ToolName(name), input))
 	})
 }
 
@@ -99,11 +68,11 @@ func grants(list []ir.Name, name string, input json.RawMessage) bool {
 // that is not understood keeps all of them.
 func denies(list []ir.Name, name string, input json.RawMessage) bool {
 	return slices.ContainsFunc(list, func(n ir.Name) bool {
-		if !Names(n.Name, name) {
+		if !ir.MatchesTool(n.Name, name) {
 			return false
 		}
 		in := narrow(n.Name)
-		return in.all || input != nil && in.concerns(Plain(name), input)
+		return in.all || input != nil && in.concerns(ir.ToolName(name), input)
 	})
 }
 
@@ -111,7 +80,7 @@ func denies(list []ir.Name, name string, input json.RawMessage) bool {
 func entries(list []ir.Name, name string) string {
 	var out []string
 	for _, n := range list {
-		if Names(n.Name, name) {
+		if ir.MatchesTool(n.Name, name) {
 			out = append(out, n.Name)
 		}
 	}

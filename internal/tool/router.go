@@ -38,7 +38,7 @@ func Admit(box Box, who Caller, name string, input json.RawMessage) (Tool, *Deni
 	}
 	var found Tool
 	if box != nil {
-		found = box.Tool(Plain(name))
+		found = box.Tool(ir.ToolName(name))
 	}
 	if found == nil {
 		return nil, &Denial{ClassMissing, fmt.Sprintf("there is no tool %q here", name)}
@@ -68,7 +68,7 @@ func Offered(box Box, who Caller) []Spec {
 		}
 	}
 	for _, entry := range who.Agent.Tools {
-		name := Plain(entry.Name)
+		name := ir.ToolName(entry.Name)
 		if !strings.ContainsAny(name, "*?[") {
 			add(name)
 			continue
@@ -85,7 +85,7 @@ func Offered(box Box, who Caller) []Spec {
 func Needed(list []ir.Name) []ir.Name {
 	var out []ir.Name
 	for _, entry := range list {
-		if name := Plain(entry.Name); !strings.ContainsAny(name, "*?[") {
+		if name := ir.ToolName(entry.Name); !strings.ContainsAny(name, "*?[") {
 			out = append(out, ir.Name{Name: name, Span: entry.Span})
 		}
 	}

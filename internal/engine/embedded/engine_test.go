@@ -26,6 +26,7 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // effects counts what was done in the world, outside of any engine.
@@ -42,11 +43,11 @@ type testKind struct {
 	hold     func(ctx context.Context, job *step.Job) error
 }
 
-func (*testKind) Name() string                                         { return "test" }
-func (*testKind) Understands(*ir.Task) error                           { return nil }
-func (*testKind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List      { return nil }
-func (*testKind) Uses(*ir.Task) step.Uses                              { return step.Uses{} }
-func (*testKind) Bound(*ir.Program, *ir.Step, *ir.Task) (b step.Bound) { return b }
+func (*testKind) Name() string                                             { return "test" }
+func (*testKind) Understands(*ir.Task) error                               { return nil }
+func (*testKind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List          { return nil }
+func (*testKind) Uses(*ir.Task) stepkind.Uses                              { return stepkind.Uses{} }
+func (*testKind) Bound(*ir.Program, *ir.Step, *ir.Task) (b stepkind.Bound) { return b }
 
 func (k *testKind) Recovery(*ir.Task, []journal.TaskNoted) step.Recovery { return k.recovery }
 

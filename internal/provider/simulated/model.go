@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/contract"
+	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/schema"
 )
@@ -167,7 +168,7 @@ func (m Model) text(d dice, req provider.Request) (string, error) {
 			if s, plain := v.(string); plain && len(req.Schema) == 0 {
 				text = s
 			}
-			if lean || req.MaxTokens <= 0 || provider.Tokens(text) <= int64(req.MaxTokens) {
+			if lean || req.MaxTokens <= 0 || price.EstimateTokens(text) <= int64(req.MaxTokens) {
 				return text, nil
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/chat"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Settings are the settings of a task.
@@ -27,8 +28,8 @@ type Settings struct {
 type Kind struct{ chat.Base[Settings] }
 
 var (
-	_ step.Asker  = Kind{}
-	_ step.Runner = Kind{}
+	_ stepkind.Asker = Kind{}
+	_ step.Runner    = Kind{}
 )
 
 // Name returns "agent".
@@ -36,7 +37,7 @@ func (Kind) Name() string { return "agent" }
 
 // Validate requires an agent and no negative number of turns.
 func (s Settings) Validate() error {
-	err := step.Require(s.Agent, "no agent is named")
+	err := stepkind.Require(s.Agent, "no agent is named")
 	if s.MaxTurns < 0 {
 		err = errors.Join(err, fmt.Errorf("max_turns is %d", s.MaxTurns))
 	}
@@ -44,8 +45,8 @@ func (s Settings) Validate() error {
 }
 
 // Uses returns the agent, and the schema of its reply.
-func (Kind) Uses(t *ir.Task) step.Uses {
-	u := step.Uses{Agents: step.Named(t, "agent")}
+func (Kind) Uses(t *ir.Task) stepkind.Uses {
+	u := stepkind.Uses{Agents: stepkind.Named(t, "agent")}
 	if raw := t.Settings.Get("schema"); raw != nil {
 		u.Schemas = append(u.Schemas, ir.Contract{Schema: raw, Span: t.Settings.At("schema")})
 	}

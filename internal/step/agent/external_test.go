@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/agent"
 	"github.com/espalier-run/espalier/internal/step/steptest"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // outside is an agent that works by itself: it plants a tree with a tool of its
@@ -130,11 +131,11 @@ func TestOutside(t *testing.T) {
 	if log.Used != (journal.Usage{ModelCalls: 3, InputTokens: 10, OutputTokens: 5, MicroDollars: 1500}) || len(log.Open) > 0 {
 		t.Errorf("used %+v, open %v", log.Used, log.Open)
 	}
-	if log.Most.ModelCalls != step.DefaultMaxTurns || log.Most.OutputTokens != step.DefaultMaxTurns*step.DefaultReplyTokens {
+	if log.Most.ModelCalls != stepkind.DefaultMaxTurns || log.Most.OutputTokens != stepkind.DefaultMaxTurns*stepkind.DefaultReplyTokens {
 		t.Errorf("set aside %+v", log.Most)
 	}
 	w := o.requests[0].Work
-	if len(w.Grants) != 1 || w.Grants[0].Tool != "Plant" || w.Turns != step.DefaultMaxTurns || len(o.requests[0].Tools) > 0 {
+	if len(w.Grants) != 1 || w.Grants[0].Tool != "Plant" || w.Turns != stepkind.DefaultMaxTurns || len(o.requests[0].Tools) > 0 {
 		t.Errorf("%+v", w)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/chat"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Settings is what a task of the kind "artifact" says.
@@ -36,24 +37,24 @@ type Input struct {
 type Kind struct{ chat.Base[Settings] }
 
 var (
-	_ step.Asker  = Kind{}
-	_ step.Runner = Kind{}
+	_ stepkind.Asker = Kind{}
+	_ step.Runner    = Kind{}
 )
 
 // Name returns "artifact".
 func (Kind) Name() string { return "artifact" }
 
 // Validate requires an agent.
-func (s Settings) Validate() error { return step.Require(s.Agent, "no agent is named") }
+func (s Settings) Validate() error { return stepkind.Require(s.Agent, "no agent is named") }
 
 // Check reports a draft that does not exist.
 func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
-	set := step.Lenient[Settings](t)
+	set := stepkind.Lenient[Settings](t)
 	if set.Draft == "" || drafts[set.Draft] != nil {
 		return nil
 	}
 	return diag.List{{
-		Code: CodeNoDraft, Severity: diag.Error, Span: step.At(s, t, "draft"),
+		Code: CodeNoDraft, Severity: diag.Error, Span: stepkind.At(s, t, "draft"),
 		Message: fmt.Sprintf("There is no draft %q.", set.Draft),
 		Help:    diag.DidYouMean(set.Draft, draftNames()),
 	}}

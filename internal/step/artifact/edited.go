@@ -12,6 +12,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Edited looks whether somebody has changed the files of a variable that a step
@@ -24,7 +25,7 @@ func Edited(p *ir.Program, root, variable string, was json.RawMessage, read func
 		if t == nil || t.Kind != (Kind{}).Name() || len(s.Writes) == 0 || s.Writes[0].Path != variable {
 			continue
 		}
-		set, err := step.Decode[Settings](t)
+		set, err := stepkind.Decode[Settings](t)
 		if err != nil || set.Produces == "" {
 			return nil, false, err
 		}

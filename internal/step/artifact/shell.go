@@ -12,6 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/exec"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // ShellSettings are the settings of a task of kind "shell".
@@ -48,17 +49,17 @@ func (s ShellSettings) Validate() error {
 }
 
 // Uses returns the scripts.
-func (Shell) Uses(t *ir.Task) step.Uses {
-	var u step.Uses
-	for _, s := range step.Lenient[ShellSettings](t).Scripts {
-		u.Commands = append(u.Commands, step.CommandUse{Text: s.Shell + " " + s.Path})
+func (Shell) Uses(t *ir.Task) stepkind.Uses {
+	var u stepkind.Uses
+	for _, s := range stepkind.Lenient[ShellSettings](t).Scripts {
+		u.Commands = append(u.Commands, stepkind.CommandUse{Text: s.Shell + " " + s.Path})
 	}
 	return u
 }
 
 // Bound returns the time that a script may take.
-func (Shell) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task) step.Bound {
-	return exec.Bound(s, step.Amount{Unbounded: "a script has no time limit of its own"})
+func (Shell) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task) stepkind.Bound {
+	return exec.Bound(s, stepkind.Amount{Unbounded: "a script has no time limit of its own"})
 }
 
 // Recovery asks a person if the script may have run.

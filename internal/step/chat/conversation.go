@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
@@ -142,7 +143,7 @@ func newLoop(t *Conversation, job *step.Job) *loop {
 			}
 		}
 	}
-	c.request = provider.Request{MaxTokens: int(step.ReplyCap(t.Agent)), Messages: slices.Clone(t.Before)}
+	c.request = provider.Request{MaxTokens: int(stepkind.ReplyCap(t.Agent)), Messages: slices.Clone(t.Before)}
 	if t.Form.Kind == contract.Object { // the only kind that providers enforce
 		c.request.Schema = t.Form.Schema
 	}
@@ -186,7 +187,7 @@ func (c *loop) run(ctx context.Context, read *reader) (json.RawMessage, error) {
 	if err := c.addPrompt(c.opening()); err != nil {
 		return nil, err
 	}
-	most := step.Turns(c.Agent, c.MaxTurns)
+	most := stepkind.Turns(c.Agent, c.MaxTurns)
 	var first *provider.Reply // that needs a repair
 	for repairs := 0; ; {
 		reply, err := c.generate(ctx)
@@ -210,7 +211,7 @@ func (c *loop) run(ctx context.Context, read *reader) (json.RawMessage, error) {
 		switch {
 		case len(problems) == 0:
 			return value, nil
-		case !c.Form.strict() || repairs == step.RepairCalls:
+		case !c.Form.strict() || repairs == stepkind.RepairCalls:
 			why := strings.Join(problems, "; ")
 			if reply.Stop == provider.CutOff {
 				why += ". Thinking counts too: raise max_tokens of the agent, or for all agents in espalier.yaml under defaults"
@@ -383,7 +384,7 @@ func (c *loop) call(ctx context.Context) (*provider.Reply, error) {
 		c.startExternal(&request)
 	}
 	worst := c.worst(&request)
-	held, worst, err := c.job.Log.ReserveUpTo(ctx, worst, step.LeastReply(c.Agent), c.flush()...)
+	held, worst, err := c.job.Log.ReserveUpTo(ctx, worst, stepkind.LeastReply(c.Agent), c.flush()...)
 	if err != nil {
 		return nil, err
 	}

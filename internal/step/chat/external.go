@@ -12,6 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // externalAgent is a program that does the work of a conversation: it takes its
@@ -77,7 +78,7 @@ const resumePrompt = "You were interrupted while you worked on this task. Contin
 // startExternal adds the work of an external agent to a request, and notes it.
 func (c *loop) startExternal(request *provider.Request) {
 	w := c.external
-	work := &provider.Work{Grants: w.grants, Turns: step.Turns(c.Agent, c.MaxTurns)}
+	work := &provider.Work{Grants: w.grants, Turns: stepkind.Turns(c.Agent, c.MaxTurns)}
 	noted := journal.AgentWork{Agent: w.info.Name, Acts: w.info.Acts(w.grants)}
 	switch {
 	case w.session != "" && w.info.Resumes:

@@ -7,6 +7,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Ask is what a task asks a model, as far as it is known before a run.
@@ -26,12 +27,12 @@ func (a *Ask) Contract(p *ir.Program, s *ir.Step) contract.Contract {
 
 // Bound returns the cost of the conversation: one model call at best; at worst
 // all turns of an agent with tools, and all repairs of a reply that can be wrong.
-func (a *Ask) Bound(p *ir.Program, s *ir.Step) step.Bound {
-	m := step.ModelCallBound{Known: step.TextTokens(a.Texts...), Reads: step.ReadTokens(p, s), MaxTurns: a.MaxTurns}
+func (a *Ask) Bound(p *ir.Program, s *ir.Step) stepkind.Bound {
+	m := stepkind.ModelCallBound{Known: stepkind.TextTokens(a.Texts...), Reads: stepkind.ReadTokens(p, s), MaxTurns: a.MaxTurns}
 	c := a.Contract(p, s)
 	m.Asks(&c)
 	if a.Checked {
-		m.Repairs = step.RepairCalls
+		m.Repairs = stepkind.RepairCalls
 	}
 	return m.Bound(p.Agent(a.Agent))
 }
@@ -69,7 +70,7 @@ type Base[S Settings] struct{ step.Base[S] }
 
 // Contract returns the contract of the reply.
 func (Base[S]) Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, bool) {
-	ask, ok := step.Lenient[S](t).Ask(p)
+	ask, ok := stepkind.Lenient[S](t).Ask(p)
 	if !ok {
 		return contract.Contract{}, false
 	}
@@ -77,10 +78,10 @@ func (Base[S]) Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contrac
 }
 
 // Bound returns the cost of the conversation.
-func (Base[S]) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
-	ask, ok := step.Lenient[S](t).Ask(p)
+func (Base[S]) Bound(p *ir.Program, s *ir.Step, t *ir.Task) stepkind.Bound {
+	ask, ok := stepkind.Lenient[S](t).Ask(p)
 	if !ok {
-		return step.Bound{}
+		return stepkind.Bound{}
 	}
 	return ask.Bound(p, s)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // system is what the model is told about itself.
@@ -23,7 +24,7 @@ func system(a *ir.Agent) string {
 		add("%s", "You carry out one step of a workflow. Do exactly what the task says and nothing else.")
 	} else {
 		add("%s", a.Instructions)
-		add("%s", step.Bundled(a))
+		add("%s", stepkind.Bundled(a))
 		add("Role: %s", a.Role)
 		add("Goal: %s", a.Goal)
 		add("Expected output: %s", a.Expected)

@@ -9,6 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Settings is what a task of this kind says.
@@ -40,8 +41,8 @@ const (
 type Kind struct{ step.Base[Settings] }
 
 var (
-	_ step.Asker  = Kind{}
-	_ step.Runner = Kind{}
+	_ stepkind.Asker = Kind{}
+	_ step.Runner    = Kind{}
 )
 
 // Name returns "combine".
@@ -50,14 +51,14 @@ func (Kind) Name() string { return "combine" }
 // Validate requires a strategy and a conflict rule that exist.
 func (s Settings) Validate() error {
 	return errors.Join(
-		step.OneOf("strategy", s.Strategy, ByType, Union, Vote, Critic),
-		step.OneOf("conflict", cmp.Or(s.Conflict, Fail), FirstWins, LastWins, Critic, Fail))
+		stepkind.OneOf("strategy", s.Strategy, ByType, Union, Vote, Critic),
+		stepkind.OneOf("conflict", cmp.Or(s.Conflict, Fail), FirstWins, LastWins, Critic, Fail))
 }
 
 // Check wants somebody to be the critic when one is asked for, and no vote
 // that can end in a tie.
 func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
-	set := step.Lenient[Settings](t)
+	set := stepkind.Lenient[Settings](t)
 	var list diag.List
 	if asksCritic(set) && set.Critic == "" {
 		at := "conflict"
@@ -65,7 +66,7 @@ func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 			at = "strategy"
 		}
 		list.Add(diag.Diagnostic{
-			Code: step.CodeNoCritic, Severity: diag.Error, Span: step.At(s, t, at),
+			Code: stepkind.CodeNoCritic, Severity: diag.Error, Span: stepkind.At(s, t, at),
 			Message: fmt.Sprintf("Conflicts in step %q go to a critic, but no agent is the critic.", s.ID),
 			Help:    "Name one with \"critic: AGENT\" in the merge, or call an agent \"critic\".",
 		})
@@ -76,7 +77,7 @@ func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 			severity = diag.Warning
 		}
 		list.Add(diag.Diagnostic{
-			Code: step.CodeEvenVoters, Severity: severity, Span: step.At(s, t, "strategy"),
+			Code: stepkind.CodeEvenVoters, Severity: severity, Span: stepkind.At(s, t, "strategy"),
 			Message: fmt.Sprintf("%d workers vote in step %q, so a vote can end in a tie.", n, s.ID),
 			Help:    fmt.Sprintf("Let an odd number of workers vote; a tie is settled as a conflict (%s).", cmp.Or(set.Conflict, Fail)),
 		})
@@ -94,12 +95,12 @@ func voters(s *ir.Step) int {
 }
 
 // Uses names the critic.
-func (Kind) Uses(t *ir.Task) step.Uses { return step.Uses{Agents: step.Named(t, "critic")} }
+func (Kind) Uses(t *ir.Task) stepkind.Uses { return stepkind.Uses{Agents: stepkind.Named(t, "critic")} }
 
 // Contract is the ballot of the critic, shown for one conflict of two claims:
 // how many there are is known when the workers have ended.
 func (Kind) Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, bool) {
-	return replies(p, s, 2), asksCritic(step.Lenient[Settings](t))
+	return replies(p, s, 2), asksCritic(stepkind.Lenient[Settings](t))
 }
 
 func replies(p *ir.Program, s *ir.Step, claims ...int) contract.Contract {
@@ -111,17 +112,17 @@ func replies(p *ir.Program, s *ir.Step, claims ...int) contract.Contract {
 // Bound is nothing when nobody disagrees. At worst the critic sees every
 // branch's result in one call, with repairs, because its reply must have the
 // form of a result.
-func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
-	set := step.Lenient[Settings](t)
+func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) stepkind.Bound {
+	set := stepkind.Lenient[Settings](t)
 	if !asksCritic(set) {
-		return step.Bound{}
+		return stepkind.Bound{}
 	}
-	bound := step.ModelCallBound{
-		Known:    step.TextTokens(set.Format),
-		Reads:    step.ResultTokens(p, s.Action),
+	bound := stepkind.ModelCallBound{
+		Known:    stepkind.TextTokens(set.Format),
+		Reads:    stepkind.ResultTokens(p, s.Action),
 		MaxTurns: 1, // whatever tools the critic has, it has none here
-		Repairs:  step.RepairCalls,
+		Repairs:  stepkind.RepairCalls,
 	}.Bound(p.Agent(set.Critic))
-	bound.Base, bound.Reserve = step.Cost{}, 0 // nobody may disagree
+	bound.Base, bound.Reserve = stepkind.Cost{}, 0 // nobody may disagree
 	return bound
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/exec"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Settings are the settings of a task of kind "command": one of Command, Script
@@ -35,23 +36,25 @@ func (Kind) Name() string { return "command" }
 
 // Validate requires something to run.
 func (s Settings) Validate() error {
-	return step.Require(s.Command+s.Script+s.ScriptFile, "there is nothing to run")
+	return stepkind.Require(s.Command+s.Script+s.ScriptFile, "there is nothing to run")
 }
 
 // Uses returns the command.
-func (Kind) Uses(t *ir.Task) step.Uses {
-	set := step.Lenient[Settings](t)
+func (Kind) Uses(t *ir.Task) stepkind.Uses {
+	set := stepkind.Lenient[Settings](t)
 	text := cmp.Or(set.Command, set.Script)
 	if set.ScriptFile != "" {
 		text = "script " + set.ScriptFile
 	}
-	return step.Uses{Commands: []step.CommandUse{{Text: text}}}
+	return stepkind.Uses{Commands: []stepkind.CommandUse{{Text: text}}}
 }
 
 // Bound returns the time that a command may take.
-func (Kind) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task) step.Bound { return exec.Bound(s, unlimited) }
+func (Kind) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task) stepkind.Bound {
+	return exec.Bound(s, unlimited)
+}
 
-var unlimited = step.Amount{Unbounded: "a command has no time limit of its own"}
+var unlimited = stepkind.Amount{Unbounded: "a command has no time limit of its own"}
 
 // WriteAhead marks the kind: it notes the command before it starts, and
 // preparing the command takes no time.

@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/exec"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // HookSettings are the settings of a task of kind "hook".
@@ -62,18 +63,20 @@ func (Hook) Name() string { return "hook" }
 func (HookSettings) Validate() error { return nil }
 
 // Uses returns the hooks that are commands.
-func (Hook) Uses(t *ir.Task) step.Uses {
-	var u step.Uses
-	for _, h := range step.Lenient[HookSettings](t).Hooks {
+func (Hook) Uses(t *ir.Task) stepkind.Uses {
+	var u stepkind.Uses
+	for _, h := range stepkind.Lenient[HookSettings](t).Hooks {
 		if h.Command != "" {
-			u.Commands = append(u.Commands, step.CommandUse{Text: h.Command})
+			u.Commands = append(u.Commands, stepkind.CommandUse{Text: h.Command})
 		}
 	}
 	return u
 }
 
 // Bound returns the time that commands may take.
-func (Hook) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task) step.Bound { return exec.Bound(s, unlimited) }
+func (Hook) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task) stepkind.Bound {
+	return exec.Bound(s, unlimited)
+}
 
 // Recovery asks a person if a command may have run.
 func (Hook) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {

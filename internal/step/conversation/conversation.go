@@ -7,6 +7,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/chat"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Settings are the settings of a task. Prompt and Provider are templates.
@@ -35,8 +36,8 @@ type Skill struct {
 type Kind struct{ chat.Base[Settings] }
 
 var (
-	_ step.Asker  = Kind{}
-	_ step.Runner = Kind{}
+	_ stepkind.Asker = Kind{}
+	_ step.Runner    = Kind{}
 )
 
 // Name returns "conversation".
@@ -44,12 +45,12 @@ func (Kind) Name() string { return "conversation" }
 
 // Validate requires an agent and a format that exists.
 func (s Settings) Validate() error {
-	return errors.Join(step.Require(s.Agent, "no agent is named"), step.OneOf("format", s.Format, "", "json", "text"))
+	return errors.Join(stepkind.Require(s.Agent, "no agent is named"), stepkind.OneOf("format", s.Format, "", "json", "text"))
 }
 
 // Uses returns the agent.
-func (Kind) Uses(t *ir.Task) step.Uses {
-	return step.Uses{Agents: step.Named(t, "agent"), Verbatim: true}
+func (Kind) Uses(t *ir.Task) stepkind.Uses {
+	return stepkind.Uses{Agents: stepkind.Named(t, "agent"), Verbatim: true}
 }
 
 // Ask returns the prompt and the contract of the reply.

@@ -12,6 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Recovery asks a person if a command was noted, because it may have run.
@@ -24,15 +25,15 @@ func Recovery(history []journal.TaskNoted) step.Recovery {
 
 // Bound returns the time that a command takes: at most the step's timeout, or
 // limit if the step has none.
-func Bound(s *ir.Step, limit step.Amount) step.Bound {
+func Bound(s *ir.Step, limit stepkind.Amount) stepkind.Bound {
 	if s.Timeout > 0 {
-		limit = step.N(int64((s.Timeout + 999) / 1000))
+		limit = stepkind.N(int64((s.Timeout + 999) / 1000))
 	}
-	base := step.N(step.UsualScriptSeconds)
+	base := stepkind.N(stepkind.UsualScriptSeconds)
 	if !limit.Exceeds(base.N) {
 		base = limit
 	}
-	return step.Bound{Base: step.Cost{Seconds: base}, Worst: step.Cost{Seconds: limit}}
+	return stepkind.Bound{Base: stepkind.Cost{Seconds: base}, Worst: stepkind.Cost{Seconds: limit}}
 }
 
 // Program is a command that a task runs.

@@ -7,6 +7,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Settings are the settings of a task. Strings in the inputs are templates.
@@ -26,7 +27,7 @@ func (Kind) Name() string { return "operation" }
 
 // Validate requires the name of a tool, and inputs that are an object.
 func (s Settings) Validate() error {
-	err := step.Require(s.Operation, "no operation is named")
+	err := stepkind.Require(s.Operation, "no operation is named")
 	var object map[string]any
 	if len(s.Inputs) > 0 && json.Unmarshal(s.Inputs, &object) != nil {
 		err = errors.Join(err, errors.New("the inputs are not an object"))
@@ -35,10 +36,12 @@ func (s Settings) Validate() error {
 }
 
 // Uses returns the tool.
-func (Kind) Uses(t *ir.Task) step.Uses { return step.Uses{Tools: step.Named(t, "operation")} }
+func (Kind) Uses(t *ir.Task) stepkind.Uses {
+	return stepkind.Uses{Tools: stepkind.Named(t, "operation")}
+}
 
 // Bound returns the cost of one call.
-func (Kind) Bound(*ir.Program, *ir.Step, *ir.Task) step.Bound { return step.OneCallBound() }
+func (Kind) Bound(*ir.Program, *ir.Step, *ir.Task) stepkind.Bound { return stepkind.OneCallBound() }
 
 // Recovery asks a person if the call was made and may have acted.
 func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {

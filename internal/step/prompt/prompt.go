@@ -7,6 +7,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/chat"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Settings are the settings of a task: an agent with its prompt, or a tool that
@@ -24,8 +25,8 @@ type Settings struct {
 type Kind struct{ chat.Base[Settings] }
 
 var (
-	_ step.Asker  = Kind{}
-	_ step.Runner = Kind{}
+	_ stepkind.Asker = Kind{}
+	_ step.Runner    = Kind{}
 )
 
 // Name returns "prompt".
@@ -33,7 +34,7 @@ func (Kind) Name() string { return "prompt" }
 
 // Validate requires either an agent or a tool, and a format that exists.
 func (s Settings) Validate() error {
-	err := step.OneOf("format", s.Format, "", "json", "text", "markdown")
+	err := stepkind.OneOf("format", s.Format, "", "json", "text", "markdown")
 	if (s.Agent == "") == (s.Tool == "") {
 		err = errors.Join(err, errors.New("one of agent and tool must be named"))
 	}
@@ -41,9 +42,9 @@ func (s Settings) Validate() error {
 }
 
 // Uses returns the agent or the tool, and the tools of the notebook.
-func (k Kind) Uses(t *ir.Task) step.Uses {
+func (k Kind) Uses(t *ir.Task) stepkind.Uses {
 	u := k.Base.Uses(t)
-	if at := t.Settings.At("memory"); step.Lenient[Settings](t).Memory {
+	if at := t.Settings.At("memory"); stepkind.Lenient[Settings](t).Memory {
 		u.Tools = append(u.Tools, ir.Name{Name: readNotes, Span: at}, ir.Name{Name: addNote, Span: at})
 	}
 	return u
@@ -63,10 +64,10 @@ func (s Settings) Ask(*ir.Program) (chat.Ask, bool) {
 
 // Bound returns the cost of one tool call, or of the conversation and of the
 // tools that are called before and after it.
-func (k Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
-	set := step.Lenient[Settings](t)
+func (k Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) stepkind.Bound {
+	set := stepkind.Lenient[Settings](t)
 	if set.Tool != "" {
-		return step.OneCallBound()
+		return stepkind.OneCallBound()
 	}
 	calls := int64(0) // that the reply asks for
 	if a := p.Agent(set.Agent); a != nil {
@@ -76,8 +77,8 @@ func (k Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
 		calls += 2 // notes are read before, and one is added after
 	}
 	b := k.Base.Bound(p, s, t)
-	b.Worst.ToolCalls = b.Worst.ToolCalls.Plus(step.N(calls))
-	b.Worst.Seconds = b.Worst.Seconds.Plus(step.N(step.ToolCallSeconds).Times(calls))
+	b.Worst.ToolCalls = b.Worst.ToolCalls.Plus(stepkind.N(calls))
+	b.Worst.Seconds = b.Worst.Seconds.Plus(stepkind.N(stepkind.ToolCallSeconds).Times(calls))
 	return b
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/exec"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Run runs the script in the run's folder. The script gets what the step reads
@@ -22,8 +23,8 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if job.Step.Timeout > 0 {
 		return s.run(ctx, job)
 	}
-	message := fmt.Sprintf("the script did not end within %d seconds", step.ScriptSeconds)
-	return step.Limit(ctx, step.ScriptSeconds*time.Second, message, func(ctx context.Context) (step.Result, error) {
+	message := fmt.Sprintf("the script did not end within %d seconds", stepkind.ScriptSeconds)
+	return step.Limit(ctx, stepkind.ScriptSeconds*time.Second, message, func(ctx context.Context) (step.Result, error) {
 		return s.run(ctx, job)
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/exec"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Settings are the settings of a task.
@@ -53,18 +54,18 @@ func (s Settings) Validate() error {
 
 // Check reports languages that cannot be run, and scripts without code.
 func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
-	set := step.Lenient[Settings](t)
+	set := stepkind.Lenient[Settings](t)
 	var list diag.List
 	if set.Language != "" && !slices.Contains(Languages(), set.Language) {
 		list.Add(diag.Diagnostic{
-			Code: step.CodeLanguage, Severity: diag.Error, Span: step.At(s, t, "language"),
+			Code: stepkind.CodeLanguage, Severity: diag.Error, Span: stepkind.At(s, t, "language"),
 			Message: fmt.Sprintf("Scripts in %q cannot be run.", set.Language),
 			Help:    suggest(set.Language),
 		})
 	}
 	if set.Script != "" && empty(set.Script) {
 		list.Add(diag.Diagnostic{
-			Code: step.CodeEmptyScript, Severity: diag.Error, Span: step.At(s, t, "script"),
+			Code: stepkind.CodeEmptyScript, Severity: diag.Error, Span: stepkind.At(s, t, "script"),
 			Message: fmt.Sprintf("The script of step %q has nothing to run.", s.ID),
 			Help:    "Write the code under \"script: |\", or remove the code from the step.",
 		})
@@ -91,14 +92,14 @@ func empty(script string) bool {
 }
 
 // Uses returns the script.
-func (Kind) Uses(t *ir.Task) step.Uses {
-	set := step.Lenient[Settings](t)
-	return step.Uses{Commands: []step.CommandUse{{Text: set.Language + ": " + set.Script, Optional: set.OnLeave}}}
+func (Kind) Uses(t *ir.Task) stepkind.Uses {
+	set := stepkind.Lenient[Settings](t)
+	return stepkind.Uses{Commands: []stepkind.CommandUse{{Text: set.Language + ": " + set.Script, Optional: set.OnLeave}}}
 }
 
 // Bound returns the time that a script may take.
-func (Kind) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task) step.Bound {
-	return exec.Bound(s, step.N(step.ScriptSeconds))
+func (Kind) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task) stepkind.Bound {
+	return exec.Bound(s, stepkind.N(stepkind.ScriptSeconds))
 }
 
 // Recovery asks a person if the script may have run.

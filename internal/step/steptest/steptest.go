@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
-	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Case is a task of the kind, as a format would write it.
@@ -65,8 +65,8 @@ func (c Case) Task(kind string) (*ir.Step, *ir.Task) {
 
 func place(i int) source.Span { return source.Span{File: "f", Start: 100 + 10*i, End: 105 + 10*i} }
 
-// Run holds a kind to what step.Kind promises.
-func Run(t *testing.T, k step.Kind, cases ...Case) {
+// Run holds a kind to what stepkind.Kind promises.
+func Run(t *testing.T, k stepkind.Kind, cases ...Case) {
 	t.Run("name", func(t *testing.T) {
 		if !regexp.MustCompile(`^[a-z]+$`).MatchString(k.Name()) {
 			t.Errorf("%q is not one word in small letters", k.Name())
@@ -126,10 +126,10 @@ func (c Case) at(setting string) source.Span {
 	return place(slices.Index(c.Settings.names(), setting))
 }
 
-func bounded(t interface{ Errorf(string, ...any) }, b step.Bound) {
+func bounded(t interface{ Errorf(string, ...any) }, b stepkind.Bound) {
 	for _, d := range []struct {
 		name        string
-		base, worst step.Amount
+		base, worst stepkind.Amount
 	}{
 		{"model calls", b.Base.ModelCalls, b.Worst.ModelCalls},
 		{"tool calls", b.Base.ToolCalls, b.Worst.ToolCalls},
@@ -147,7 +147,7 @@ func bounded(t interface{ Errorf(string, ...any) }, b step.Bound) {
 }
 
 // anything gives the kind settings of its own names with any values.
-func anything(t *testing.T, k step.Kind, cases []Case) {
+func anything(t *testing.T, k stepkind.Kind, cases []Case) {
 	names := []string{"no_such_setting"}
 	for _, c := range cases {
 		names = append(names, c.Settings.names()...)

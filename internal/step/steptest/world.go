@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/step"
@@ -209,7 +210,7 @@ func (w *World) Tool(name string) tool.Tool {
 func (w *World) Names(pattern string) []string {
 	var out []string
 	for name := range w.Tools {
-		if tool.Names(pattern, name) {
+		if ir.MatchesTool(pattern, name) {
 			out = append(out, name)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
-	"github.com/espalier-run/espalier/internal/tool"
 )
 
 // Run makes the call.
@@ -40,7 +39,7 @@ func input(job *step.Job, set Settings) (json.RawMessage, error) {
 	}
 	var schema json.RawMessage
 	if job.Tools != nil {
-		if found := job.Tools.Tool(tool.Plain(set.Tool)); found != nil {
+		if found := job.Tools.Tool(ir.ToolName(set.Tool)); found != nil {
 			schema = found.Spec().Schema
 		}
 	}

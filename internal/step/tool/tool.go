@@ -8,6 +8,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Settings are the settings of a task.
@@ -25,25 +26,25 @@ var _ step.Runner = Kind{}
 func (Kind) Name() string { return "tool" }
 
 // Validate requires a tool.
-func (s Settings) Validate() error { return step.Require(s.Tool, "no tool is named") }
+func (s Settings) Validate() error { return stepkind.Require(s.Tool, "no tool is named") }
 
 // Check reports names that no tool can have. Whether the tool exists is known
 // only where the workflow runs.
 func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
-	set := step.Lenient[Settings](t)
+	set := stepkind.Lenient[Settings](t)
 	var list diag.List
-	if set.Tool != "" && !step.IsToolName(set.Tool) {
+	if set.Tool != "" && !stepkind.IsToolName(set.Tool) {
 		list.Add(diag.Diagnostic{
-			Code: step.CodeToolName, Severity: diag.Error, Span: step.At(s, t, "tool"),
+			Code: stepkind.CodeToolName, Severity: diag.Error, Span: stepkind.At(s, t, "tool"),
 			Message: fmt.Sprintf("%q cannot be the name of a tool.", set.Tool),
-			Help:    step.ToolNameHelp + "; arguments go under args.",
+			Help:    stepkind.ToolNameHelp + "; arguments go under args.",
 		})
 	}
 	return list
 }
 
 // Bound returns the cost of one call.
-func (Kind) Bound(*ir.Program, *ir.Step, *ir.Task) step.Bound { return step.OneCallBound() }
+func (Kind) Bound(*ir.Program, *ir.Step, *ir.Task) stepkind.Bound { return stepkind.OneCallBound() }
 
 // Recovery asks a person if the call was made and may have acted.
 func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {

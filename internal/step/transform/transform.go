@@ -5,6 +5,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/chat"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Mode is what a transform does with its input.
@@ -31,8 +32,8 @@ type Settings struct {
 type Kind struct{ chat.Base[Settings] }
 
 var (
-	_ step.Asker  = Kind{}
-	_ step.Runner = Kind{}
+	_ stepkind.Asker = Kind{}
+	_ step.Runner    = Kind{}
 )
 
 // Name returns "transform".
@@ -40,7 +41,7 @@ func (Kind) Name() string { return "transform" }
 
 // Validate requires a mode that exists.
 func (s Settings) Validate() error {
-	return step.OneOf("mode", string(s.Mode),
+	return stepkind.OneOf("mode", string(s.Mode),
 		string(Validate), string(Model), string(Text), string(Present), string(HandOver))
 }
 

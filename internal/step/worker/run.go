@@ -14,14 +14,15 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/chat"
 	"github.com/espalier-run/espalier/internal/step/exec"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Run has the agent work on the workload, which is what the task reads.
 func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	ask, isModel := s.Ask(job.Workflow)
 	if !isModel {
-		message := fmt.Sprintf("the command did not end within %d seconds", step.ScriptSeconds)
-		return step.Limit(ctx, step.ScriptSeconds*time.Second, message, func(ctx context.Context) (step.Result, error) {
+		message := fmt.Sprintf("the command did not end within %d seconds", stepkind.ScriptSeconds)
+		return step.Limit(ctx, stepkind.ScriptSeconds*time.Second, message, func(ctx context.Context) (step.Result, error) {
 			return s.runCommand(ctx, job, ask)
 		})
 	}

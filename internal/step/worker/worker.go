@@ -10,6 +10,7 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/chat"
 	"github.com/espalier-run/espalier/internal/step/exec"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Settings are the settings of a task.
@@ -28,21 +29,21 @@ const Contract = `{"type":"object","required":["recommendations","rules_applied"
 type Kind struct{ chat.Base[Settings] }
 
 var (
-	_ step.Asker  = Kind{}
-	_ step.Runner = Kind{}
+	_ stepkind.Asker = Kind{}
+	_ step.Runner    = Kind{}
 )
 
 // Name returns "worker".
 func (Kind) Name() string { return "worker" }
 
 // Validate requires an agent.
-func (s Settings) Validate() error { return step.Require(s.Agent, "no agent is named") }
+func (s Settings) Validate() error { return stepkind.Require(s.Agent, "no agent is named") }
 
 // Uses returns the agent, and its command if it has one.
-func (Kind) Uses(t *ir.Task) step.Uses {
-	u := step.Uses{Agents: step.Named(t, "agent")}
-	if command := step.Lenient[Settings](t).Command; len(command) > 0 {
-		u.Commands = []step.CommandUse{{Text: strings.Join(command, " ")}}
+func (Kind) Uses(t *ir.Task) stepkind.Uses {
+	u := stepkind.Uses{Agents: stepkind.Named(t, "agent")}
+	if command := stepkind.Lenient[Settings](t).Command; len(command) > 0 {
+		u.Commands = []stepkind.CommandUse{{Text: strings.Join(command, " ")}}
 	}
 	return u
 }
@@ -56,9 +57,9 @@ func (s Settings) Ask(*ir.Program) (chat.Ask, bool) {
 }
 
 // Bound returns the cost of the conversation, or the time of the command.
-func (k Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
-	if len(step.Lenient[Settings](t).Command) > 0 {
-		return exec.Bound(s, step.N(step.ScriptSeconds))
+func (k Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) stepkind.Bound {
+	if len(stepkind.Lenient[Settings](t).Command) > 0 {
+		return exec.Bound(s, stepkind.N(stepkind.ScriptSeconds))
 	}
 	return k.Base.Bound(p, s, t)
 }

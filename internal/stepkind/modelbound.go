@@ -1,4 +1,4 @@
-package step
+package stepkind
 
 import (
 	"fmt"
@@ -9,16 +9,16 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// ModelCallBound is a conversation with a model, as far as its cost goes.
+// ModelCallBound computes the cost of a conversation with a model.
 type ModelCallBound struct {
-	Known    int64 // tokens of the text that is known now, without the agent's own
-	Reads    int64 // tokens of what the step reads, as far as one can guess
-	MaxTurns int   // model calls at most of an agent that has tools; 0 is the usual number
-	Repairs  int64 // further calls when a reply must have a form and has not
+	Known    int64 // tokens of the prompt that are known, without the agent's own text
+	Reads    int64 // estimated tokens of what the step reads
+	MaxTurns int   // model calls of an agent with tools; 0 is the default
+	Repairs  int64 // further calls for a reply that breaks its contract
 }
 
-// Asks counts what a reply contract adds: the instructions, and further calls
-// for a reply that can break it.
+// Asks adds the cost of a reply contract: its instructions, and repairs if a reply
+// can break it.
 func (m *ModelCallBound) Asks(c *contract.Contract) {
 	m.Known += TextTokens(c.Instructions())
 	if c.Strict() {
@@ -26,8 +26,8 @@ func (m *ModelCallBound) Asks(c *contract.Contract) {
 	}
 }
 
-// Bound is what the conversation costs. Each call sends everything again that
-// was said before, so the prompt grows with every turn. a may be nil.
+// Bound returns the cost of the conversation. Each call sends all earlier
+// messages, so the prompt grows with every turn. a may be nil.
 func (m ModelCallBound) Bound(a *ir.Agent) Bound {
 	turns := min(int64(Turns(a, m.MaxTurns)), mostTurns)
 	known, reply := m.Known, ReplyCap(a)
@@ -57,22 +57,31 @@ func (m ModelCallBound) Bound(a *ir.Agent) Bound {
 	return b
 }
 
-// Bundled tells an agent which files come with its instructions; "" when there
-// are none. The names are such as its tools take.
+// Bundled returns the part of an agent's prompt that lists the files of its
+// instructions, by the names that its tools take; "" if there are none.
 func Bundled(a *ir.Agent) string {
 	if a == nil || a.Bundle == nil {
 		return ""
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "These files come with your instructions, which name them as seen from the folder %s. Read one when you need it:", filepath.ToSlash(a.Bundle.Dir))
+	fmt.Fprintf(&b, "These files come with your instructions, which name them relative to the folder %s. "+
+		"Read one when you need it:", filepath.ToSlash(a.Bundle.Dir))
 	for _, name := range a.Bundle.Files {
 		fmt.Fprintf(&b, "\n- %s", filepath.ToSlash(filepath.Join(a.Bundle.Dir, name)))
 	}
 	return b.String()
 }
 
-// mostTurns keeps a silly number of turns from overflowing.
+// mostTurns keeps products from overflowing.
 const mostTurns = 1 << 20
 
-// pairs is 0+1+…+(n-1).
+// pairs returns 0+1+…+(n-1).
 func pairs(n int64) int64 { return n * (n - 1) / 2 }
+
+// OneCallBound returns the cost of one call of a tool.
+func OneCallBound() Bound {
+	return Bound{
+		Base:  Cost{ToolCalls: N(1), Seconds: N(UsualToolSeconds)},
+		Worst: Cost{ToolCalls: N(1), Seconds: N(ToolCallSeconds)},
+	}
+}

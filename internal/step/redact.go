@@ -13,23 +13,23 @@ import (
 	"github.com/espalier-run/espalier/internal/secret"
 )
 
-// Hiding is a Runner inside of which secrets have their values. Outside there
-// are only marks in their place: in what it is given, in its notes, its result
-// and its errors. It is the one border between what is used and what is kept.
-type Hiding struct {
+// RedactingRunner is a Runner that gives the task the values of secrets. Outside
+// of it, the job, its notes, its result and its errors have marks in their place.
+// It is the only border between values that are used and values that are kept.
+type RedactingRunner struct {
 	Runner
 	Secrets *secret.Registry
-	// Defined says that the workflow's own text has marks in it.
-	Defined bool
+	// InWorkflow says that the text of the workflow has marks too.
+	InWorkflow bool
 }
 
-// Run does the task with the values of secrets put back.
-func (h Hiding) Run(ctx context.Context, job *Job) (Result, error) {
+// Run runs the task with the values of secrets.
+func (h RedactingRunner) Run(ctx context.Context, job *Job) (Result, error) {
 	inner, err := h.revealed(ctx, job)
 	if err != nil {
 		return Result{}, Errorf(ClassMissing, "%s", h.Secrets.HideText(err.Error()))
 	}
-	log := &hidingLog{Log: job.Log, secrets: h.Secrets, stream: secret.Stream{Registry: h.Secrets}}
+	log := &redactingLog{Log: job.Log, secrets: h.Secrets, stream: secret.Stream{Registry: h.Secrets}}
 	inner.Log, inner.Secrets = log, h.Secrets
 	defer func() {
 		if p := recover(); p != nil {
@@ -44,8 +44,8 @@ func (h Hiding) Run(ctx context.Context, job *Job) (Result, error) {
 	return result, h.hideError(err)
 }
 
-// revealed is a job with the values in it.
-func (h Hiding) revealed(ctx context.Context, job *Job) (*Job, error) {
+// revealed returns a job with the values of secrets.
+func (h RedactingRunner) revealed(ctx context.Context, job *Job) (*Job, error) {
 	var errs []error
 	reveal := func(raw json.RawMessage) json.RawMessage {
 		out, err := h.Secrets.Reveal(ctx, raw)
@@ -68,7 +68,7 @@ func (h Hiding) revealed(ctx context.Context, job *Job) (*Job, error) {
 	for i := range inner.History {
 		inner.History[i].Data = reveal(inner.History[i].Data)
 	}
-	if h.Defined {
+	if h.InWorkflow {
 		inner.Workflow, inner.Step, inner.Task = new(ir.Program), new(ir.Step), new(ir.Task)
 		errs = append(errs,
 			json.Unmarshal(reveal(JSON(job.Workflow)), inner.Workflow),
@@ -78,11 +78,11 @@ func (h Hiding) revealed(ctx context.Context, job *Job) (*Job, error) {
 	return &inner, errors.Join(errs...)
 }
 
-func (h Hiding) hideError(err error) error {
+func (h RedactingRunner) hideError(err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := errors.AsType[*ApprovalRequired](err); ok { // it is hidden where it is made
+	if _, ok := errors.AsType[*ApprovalRequired](err); ok { // masked where it is created
 		return err
 	}
 	if later, ok := errors.AsType[*Later](err); ok {
@@ -102,7 +102,7 @@ func (h Hiding) hideError(err error) error {
 	return err
 }
 
-// hiddenError is an error that still is what it was, and says it differently.
+// hiddenError wraps an error and masks its text.
 type hiddenError struct {
 	error
 	text string
@@ -111,31 +111,30 @@ type hiddenError struct {
 func (e *hiddenError) Error() string { return e.text }
 func (e *hiddenError) Unwrap() error { return e.error }
 
-// hidingLog is a Log that learns nothing that is secret.
-type hidingLog struct {
+// redactingLog is a Log that masks secrets in notes.
+type redactingLog struct {
 	Log
 	secrets *secret.Registry
 
-	mu     sync.Mutex // tools of one turn run at the same time
+	mu     sync.Mutex // guards stream: tools of one turn run concurrently
 	stream secret.Stream
 }
 
-func (l *hidingLog) Note(ctx context.Context, notes ...Note) error {
+func (l *redactingLog) Note(ctx context.Context, notes ...Note) error {
 	return l.Log.Note(ctx, l.hide(notes, false)...)
 }
 
-func (l *hidingLog) Reserve(ctx context.Context, amount journal.Usage, notes ...Note) (Reservation, error) {
+func (l *redactingLog) Reserve(ctx context.Context, amount journal.Usage, notes ...Note) (Reservation, error) {
 	return l.Log.Reserve(ctx, amount, l.hide(notes, false)...)
 }
 
-func (l *hidingLog) ReserveUpTo(ctx context.Context, most journal.Usage, least int64, notes ...Note) (Reservation, journal.Usage, error) {
+func (l *redactingLog) ReserveUpTo(ctx context.Context, most journal.Usage, least int64, notes ...Note) (Reservation, journal.Usage, error) {
 	return l.Log.ReserveUpTo(ctx, most, least, l.hide(notes, false)...)
 }
 
-// hide gives the notes as they may be kept. Pieces of a reply are one text, in
-// which a secret may go from one piece to the next: what may be the beginning
-// of one waits for what follows.
-func (l *hidingLog) hide(notes []Note, end bool) []Note {
+// hide returns the notes with secrets masked. A secret may span several pieces of
+// a streamed reply, so a piece that may start one is held until the next.
+func (l *redactingLog) hide(notes []Note, end bool) []Note {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []Note
@@ -156,7 +155,7 @@ func (l *hidingLog) hide(notes []Note, end bool) []Note {
 			n.Data = l.secrets.Hide(raw)
 		} else if raw, err := Encode(n.Data); err == nil && n.Data != nil {
 			n.Data = l.secrets.Hide(raw)
-		} // else the log says that it cannot be written, as it does of what is no JSON
+		} // else the log reports that it cannot be encoded
 		out = append(out, n)
 	}
 	if end {

@@ -1,45 +1,42 @@
-package step
+package stepkind
 
 import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/price"
 )
 
-// The limits that hold when the file says nothing. They are the engine's own
-// defaults, so an estimate and a run agree.
+// The limits that apply if the workflow sets none. Estimates and runs use the same.
 const (
 	DefaultReplyTokens = 4096 // cap of one model reply
-	MinReplyTokens     = 256  // below this a call that has no cap of its own is not worth making
+	MinReplyTokens     = 256  // a call without a cap of its own gets at least this
 	DefaultMaxTurns    = 20   // model calls of an agent that has tools
-	RepairCalls        = 2    // further calls when a reply must have a form and has not
-	ModelCallSeconds   = 120  // before a call counts as failed
+	RepairCalls        = 2    // further calls for a reply that breaks its contract
+	ModelCallSeconds   = 120  // after which a call fails
 	ToolCallSeconds    = 60
 	ScriptSeconds      = 600
 )
 
-// How long things usually take, for the happy pass.
+// Typical durations, for the base cost.
 const (
 	UsualModelSeconds  = 20
 	UsualToolSeconds   = 5
 	UsualScriptSeconds = 10
 )
 
-// What an estimate assumes about text whose size is only known at run time.
+// What an estimate assumes about texts whose size is only known at run time.
 const (
-	AssumedInputTokens  = 2000 // one thing read from the run's input
+	AssumedInputTokens  = 2000 // one value of the run's input
 	AssumedResultTokens = 1000 // one result of a tool, a script or a child workflow
-	AssumedNoteTokens   = 100  // what a gate writes down, what a repair call is told
+	AssumedNoteTokens   = 100  // the result of a gate, or the prompt of a repair
 )
 
-// TextTokens estimates how many tokens the texts have, as the models do that
-// are not there.
-func TextTokens(texts ...string) int64 { return provider.Tokens(texts...) }
+// TextTokens estimates how many tokens the texts have.
+func TextTokens(texts ...string) int64 { return price.EstimateTokens(texts...) }
 
-// Turns is how many model calls an agent has for a task, apart from repairs:
-// each but the last may call tools, so one that has none needs one. most is
-// what the task says about it, if anything. a may be nil.
+// Turns returns how many model calls an agent has for a task, apart from repairs:
+// one without tools, else most, or the default if most is 0. a may be nil.
 func Turns(a *ir.Agent, most int) int {
 	switch {
 	case a == nil || len(a.Tools) == 0:
@@ -50,7 +47,7 @@ func Turns(a *ir.Agent, most int) int {
 	return DefaultMaxTurns
 }
 
-// ReplyCap is the cap on one reply of the agent; nil has the default.
+// ReplyCap returns the cap on one reply of the agent, which may be nil.
 func ReplyCap(a *ir.Agent) int64 {
 	if a == nil || a.MaxTokens <= 0 {
 		return DefaultReplyTokens
@@ -60,8 +57,8 @@ func ReplyCap(a *ir.Agent) int64 {
 
 const maxReply = 1 << 40 // sums of these stay far from overflow
 
-// LeastReply is how short a reply of the agent may be made when there are not
-// enough tokens left for the usual one; 0 when its cap is its own.
+// LeastReply returns how far the cap on a reply of the agent may be lowered when
+// the budget is short; 0 if the agent sets its own cap, which is never lowered.
 func LeastReply(a *ir.Agent) int64 {
 	if a == nil || a.MaxTokens <= 0 {
 		return MinReplyTokens
@@ -101,8 +98,8 @@ func readTokens(p *ir.Program, path string) int64 {
 // ResultTokens estimates the result of an action.
 func ResultTokens(p *ir.Program, a ir.Action) int64 { return resultTokens(p, a, 0) }
 
-// resultTokens does it. Depth guards against a
-// block that contains itself, which no format writes.
+// resultTokens implements ResultTokens. depth guards against a block that
+// contains itself, which no format writes.
 func resultTokens(p *ir.Program, a ir.Action, depth int) int64 {
 	const deepest = 8
 	switch a := a.(type) {

@@ -49,16 +49,16 @@ func (n *noted) texts() []string {
 	return out
 }
 
-func TestHiding(t *testing.T) {
+func TestRedactingRunnerMasksSecrets(t *testing.T) {
 	log := &noted{}
 	job := &step.Job{
-		Log: log, Workflow: &ir.Program{Name: "w"}, Task: &ir.Task{Kind: "k"},
+		Host: step.Host{Log: log}, Workflow: &ir.Program{Name: "w"}, Task: &ir.Task{Kind: "k"},
 		Step:     &ir.Step{ID: "s", Description: "say [secret key]", Action: ir.Task{Kind: "k"}},
 		Reads:    []step.Read{{Path: "input.token", Value: json.RawMessage(`"[secret key]"`)}},
 		Branches: []step.Branch{{Error: "[secret key]!", Value: json.RawMessage(`["[secret key]"]`)}},
 		History:  []journal.TaskNoted{{Kind: "x", Data: json.RawMessage(`"[secret key]"`)}},
 	}
-	hiding := step.Hiding{Secrets: hushed(), Defined: true, Runner: within{do: func(ctx context.Context, job *step.Job) (step.Result, error) {
+	hiding := step.RedactingRunner{Secrets: hushed(), InWorkflow: true, Runner: within{do: func(ctx context.Context, job *step.Job) (step.Result, error) {
 		for what, text := range map[string]string{
 			"read": string(job.Reads[0].Value), "branch": string(job.Branches[0].Value), "error of a branch": job.Branches[0].Error,
 			"history": string(job.History[0].Data), "step": job.Step.Description,
@@ -100,7 +100,7 @@ func TestHiding(t *testing.T) {
 
 // Tools of one turn note at the same time; the race detector sees to it.
 func TestHidingAtTheSameTime(t *testing.T) {
-	_, err := step.Hiding{Secrets: hushed(), Runner: within{do: func(ctx context.Context, job *step.Job) (step.Result, error) {
+	_, err := step.RedactingRunner{Secrets: hushed(), Runner: within{do: func(ctx context.Context, job *step.Job) (step.Result, error) {
 		var all sync.WaitGroup
 		for range 4 {
 			all.Go(func() {
@@ -111,7 +111,7 @@ func TestHidingAtTheSameTime(t *testing.T) {
 		}
 		all.Wait()
 		return step.Result{}, nil
-	}}}.Run(t.Context(), &step.Job{Log: &deaf{}})
+	}}}.Run(t.Context(), &step.Job{Host: step.Host{Log: &deaf{}}})
 	if err != nil {
 		t.Error(err)
 	}
@@ -123,8 +123,8 @@ type deaf struct{ step.Log }
 func (deaf) Note(context.Context, ...step.Note) error { return nil }
 
 // What a job does not have it does not get: kinds ask for it.
-func TestHidingLeavesOutWhatIsNotThere(t *testing.T) {
-	_, err := step.Hiding{Runner: within{do: func(_ context.Context, job *step.Job) (step.Result, error) {
+func TestRedactingRunnerKeepsNilFields(t *testing.T) {
+	_, err := step.RedactingRunner{Runner: within{do: func(_ context.Context, job *step.Job) (step.Result, error) {
 		if job.Reads != nil || job.Branches != nil || job.History != nil {
 			t.Errorf("got %#v", job)
 		}
@@ -136,14 +136,14 @@ func TestHidingLeavesOutWhatIsNotThere(t *testing.T) {
 }
 
 // Notes that are JSON already are hidden as they are; what is none stays none.
-func TestHidingJSON(t *testing.T) {
+func TestRedactingRunnerMasksEncodedNotes(t *testing.T) {
 	log := &noted{}
-	hiding := step.Hiding{Secrets: hushed(), Runner: within{do: func(ctx context.Context, job *step.Job) (step.Result, error) {
+	hiding := step.RedactingRunner{Secrets: hushed(), Runner: within{do: func(ctx context.Context, job *step.Job) (step.Result, error) {
 		return step.Result{}, job.Log.Note(ctx,
 			step.Note{Kind: "json", Data: json.RawMessage(`{"a": "` + hush + `"}`)},
 			step.Note{Kind: "no json", Data: json.RawMessage(`{"a": "` + hush)})
 	}}}
-	if _, err := hiding.Run(t.Context(), &step.Job{Log: log}); err != nil || len(log.all) != 2 {
+	if _, err := hiding.Run(t.Context(), &step.Job{Host: step.Host{Log: log}}); err != nil || len(log.all) != 2 {
 		t.Fatalf("%v, %v", log.all, err)
 	}
 	for _, n := range log.all {
@@ -154,9 +154,9 @@ func TestHidingJSON(t *testing.T) {
 	}
 }
 
-func TestHidingErrors(t *testing.T) {
+func TestRedactingRunnerMasksErrors(t *testing.T) {
 	run := func(secrets *secret.Registry, job *step.Job, do func() error) error {
-		_, err := step.Hiding{Secrets: secrets, Runner: within{do: func(context.Context, *step.Job) (step.Result, error) {
+		_, err := step.RedactingRunner{Secrets: secrets, Runner: within{do: func(context.Context, *step.Job) (step.Result, error) {
 			return step.Result{}, do()
 		}}}.Run(t.Context(), job)
 		return err
@@ -188,8 +188,8 @@ func TestHidingErrors(t *testing.T) {
 }
 
 // A command's file with a secret in it is not left in the run's folder by a crash.
-func TestScratch(t *testing.T) {
-	job := &step.Job{Dir: t.TempDir(), Secrets: hushed()}
+func TestScratchFilesWithSecretsAvoidTheRunFolder(t *testing.T) {
+	job := &step.Job{Host: step.Host{Dir: t.TempDir(), Secrets: hushed()}}
 	if dir, err := job.Scratch("echo [secret x]"); err != nil || dir != job.Dir {
 		t.Errorf("got %s, %v", dir, err)
 	}

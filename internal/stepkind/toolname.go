@@ -1,12 +1,11 @@
-package step
+package stepkind
 
 import "strings"
 
 const maxToolName = 128
 
-// IsToolName reports whether s can be a tool's name: one word of letters, digits
-// and the signs that MCP servers and the formats use to put a server or a
-// family before it.
+// IsToolName reports whether s can be the name of a tool: one word of letters,
+// digits and the separators that MCP servers and formats use.
 func IsToolName(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -19,5 +18,5 @@ func IsToolName(s string) bool {
 	return s != "" && len(s) <= maxToolName
 }
 
-// ToolNameHelp says what a tool's name looks like, without a full stop.
+// ToolNameHelp describes the names of tools, without a full stop.
 const ToolNameHelp = "Write one word that begins with a letter, such as web_search or files.read"

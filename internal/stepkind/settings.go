@@ -1,4 +1,4 @@
-package step
+package stepkind
 
 import (
 	"bytes"
@@ -11,8 +11,8 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// Decode fills a kind's own struct with the settings of a task, strictly.
-// What does not fit is left out, and all of it is named in the error.
+// Decode returns the settings of a task as a struct. The error names every
+// setting that does not fit; the struct leaves those out.
 func Decode[T any](t *ir.Task) (T, error) {
 	var into T
 	if t.Settings.Decode(&into) == nil {
@@ -35,13 +35,13 @@ func Decode[T any](t *ir.Task) (T, error) {
 	return into, errors.Join(problems...)
 }
 
-// Lenient is Decode for those who make the best of what there is.
+// Lenient is Decode without the error.
 func Lenient[T any](t *ir.Task) T {
 	into, _ := Decode[T](t)
 	return into
 }
 
-// OneOf is an error unless the value of a setting is one of those allowed.
+// OneOf returns an error unless the value of a setting is allowed.
 func OneOf(setting, value string, allowed ...string) error {
 	if slices.Contains(allowed, value) {
 		return nil
@@ -49,7 +49,8 @@ func OneOf(setting, value string, allowed ...string) error {
 	return fmt.Errorf("setting %q is %q, not one of %q", setting, value, allowed)
 }
 
-// At is where a setting stands; where the step stands when it was not written.
+// At returns the place of a setting, or that of the step if the file does not have
+// the setting.
 func At(s *ir.Step, t *ir.Task, setting string) source.Span {
 	if at := t.Settings.At(setting); !at.IsZero() {
 		return at
@@ -57,7 +58,7 @@ func At(s *ir.Step, t *ir.Task, setting string) source.Span {
 	return s.Span
 }
 
-// Named is the name that a setting holds, if it does, as Uses lists it.
+// Named returns the name that a setting holds, if any, for Uses.
 func Named(t *ir.Task, setting string) []ir.Name {
 	if name, ok := nameOf(t, setting); ok {
 		return []ir.Name{name}
@@ -65,15 +66,23 @@ func Named(t *ir.Task, setting string) []ir.Name {
 	return nil
 }
 
-// nameOf is a setting that holds a name, with its place; false when it is
-// absent, empty or not text.
+// nameOf returns the name that a setting holds and its place; false if the
+// setting is absent, empty or not a string.
 func nameOf(t *ir.Task, setting string) (ir.Name, bool) {
 	var name string
 	raw := t.Settings.Get(setting)
 	if last := len(raw) - 1; last > 1 && raw[0] == '"' && raw[last] == '"' && bytes.IndexByte(raw, '\\') < 0 {
-		name = string(raw[1:last]) // as nearly all are; this is asked often
+		name = string(raw[1:last]) // the common case, without decoding
 	} else if raw == nil || json.Unmarshal(raw, &name) != nil || name == "" {
 		return ir.Name{}, false
 	}
 	return ir.Name{Name: name, Span: t.Settings.At(setting)}, true
+}
+
+// Require returns an error that says what is missing when a setting is empty.
+func Require(value, missing string) error {
+	if value == "" {
+		return errors.New(missing)
+	}
+	return nil
 }

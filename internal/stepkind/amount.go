@@ -1,20 +1,20 @@
-package step
+package stepkind
 
 import (
 	"strconv"
 )
 
-// Amount is a number or, with a reason, none.
+// Amount is a number, or unbounded with a reason.
 type Amount struct {
 	N int64 `json:"n"`
-	// Unbounded says why there is no bound; then N is meaningless.
+	// Unbounded is the reason why there is no bound; N is then meaningless.
 	Unbounded string `json:"unbounded,omitempty"`
 }
 
-// N is the amount n.
+// N returns the amount n.
 func N(n int64) Amount { return Amount{N: min(n, maxAmount)} }
 
-// Plus adds; without a bound on one side the sum has none either.
+// Plus returns the sum, which is unbounded if one side is.
 func (a Amount) Plus(b Amount) Amount {
 	switch {
 	case a.Unbounded != "":
@@ -25,7 +25,7 @@ func (a Amount) Plus(b Amount) Amount {
 	return N(a.N + b.N)
 }
 
-// Times multiplies. Nothing, however often, stays nothing.
+// Times returns the product. Zero times unbounded is zero.
 func (a Amount) Times(n int64) Amount {
 	if a.Unbounded != "" {
 		if n == 0 {
@@ -42,7 +42,7 @@ func (a Amount) Times(n int64) Amount {
 	return Amount{N: a.N * n}
 }
 
-// By multiplies by an amount that may have no bound itself.
+// By returns the product with an amount that may be unbounded itself.
 func (a Amount) By(n Amount) Amount {
 	if n.Unbounded == "" {
 		return a.Times(n.N)
@@ -56,7 +56,7 @@ func (a Amount) By(n Amount) Amount {
 	return n
 }
 
-// Max is the larger one; without a bound is larger than any number.
+// Max returns the larger amount; unbounded exceeds every number.
 func (a Amount) Max(b Amount) Amount {
 	switch {
 	case a.Unbounded != "":
@@ -67,7 +67,7 @@ func (a Amount) Max(b Amount) Amount {
 	return Amount{N: max(a.N, b.N)}
 }
 
-// AtMost lowers the amount to a limit.
+// AtMost returns the amount, lowered to a limit.
 func (a Amount) AtMost(n int64) Amount {
 	if a.Unbounded != "" || a.N > n {
 		return Amount{N: n}
@@ -78,7 +78,7 @@ func (a Amount) AtMost(n int64) Amount {
 // Exceeds reports whether the amount can be more than n.
 func (a Amount) Exceeds(n int64) bool { return a.Unbounded != "" || a.N > n }
 
-// String writes "1,234", or "unbounded".
+// String returns "1,234", or "unbounded".
 func (a Amount) String() string {
 	if a.Unbounded != "" {
 		return "unbounded"
