@@ -121,8 +121,8 @@ var shared = map[string]string{
 	"internal/journal/filelock": "internal/journal",
 	"internal/journal/owner":    "internal/journal",
 	"internal/journal/queue":    "internal/journal",
-	// What all models of the network have in common.
-	"internal/provider/wire": "internal/provider",
+	// What all providers that use HTTP share.
+	"internal/provider/httptransport": "internal/provider",
 	// Agents, transforms and critics hold conversations with a model.
 	"internal/step/chat": "internal/step",
 	// Commands, scripts and hooks run in the same way.

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/espalier-run/espalier/internal/provider"
-	"github.com/espalier-run/espalier/internal/provider/wire"
+	"github.com/espalier-run/espalier/internal/provider/httptransport"
 )
 
 // NetworkModel is a model that is reached over the network.
@@ -28,14 +28,14 @@ var ambient = []string{
 
 // RunNetwork runs the suite for a model of the network, against a server that
 // speaks its protocol, and what holds for such models only.
-func RunNetwork(t *testing.T, p Protocol, open func(wire.Options) NetworkModel) {
+func RunNetwork(t *testing.T, p Protocol, open func(httptransport.Options) NetworkModel) {
 	for _, name := range ambient {
 		t.Setenv(name, "http://ambient.invalid/")
 	}
 	s := NewServer(t, p)
 	given := func(context.Context) (string, error) { return s.Key, nil }
 	base := s.URL
-	model := open(wire.Options{BaseURL: base, Key: given})
+	model := open(httptransport.Options{BaseURL: base, Key: given})
 	Run(t, Subject{Model: model, Failures: NetworkFailures(p)})
 
 	t.Run("usage", func(t *testing.T) {
@@ -200,17 +200,17 @@ func RunNetwork(t *testing.T, p Protocol, open func(wire.Options) NetworkModel) 
 		if err := model.Reach(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if err := open(wire.Options{BaseURL: base, Key: func(context.Context) (string, error) { return "wrong", nil }}).Reach(t.Context()); err == nil {
+		if err := open(httptransport.Options{BaseURL: base, Key: func(context.Context) (string, error) { return "wrong", nil }}).Reach(t.Context()); err == nil {
 			t.Error("a wrong key is taken")
 		}
-		none := open(wire.Options{BaseURL: base, Key: func(context.Context) (string, error) { return "", errors.New("locked") }})
+		none := open(httptransport.Options{BaseURL: base, Key: func(context.Context) (string, error) { return "", errors.New("locked") }})
 		_, err := Collect(t, none.Generate(t.Context(), AskText()))
 		var failed *provider.Error
 		if !errors.As(err, &failed) || failed.Class != provider.NotReady || !strings.Contains(failed.Message, "locked") {
 			t.Errorf("got %v", err)
 		}
 		s.Key = ""
-		keyless := open(wire.Options{BaseURL: base, Headers: func(context.Context) (map[string]string, error) { return map[string]string{"X-Team": "roses"}, nil }})
+		keyless := open(httptransport.Options{BaseURL: base, Headers: func(context.Context) (map[string]string, error) { return map[string]string{"X-Team": "roses"}, nil }})
 		before := len(s.Seen())
 		if _, err := Collect(t, keyless.Generate(t.Context(), AskText())); err != nil {
 			t.Error(err)

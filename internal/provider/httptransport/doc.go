@@ -1,7 +1,7 @@
 // Package wire is what all models that are reached over the network have in
 // common: how a key travels, what a refusal means, names and schemas that
 // servers accept.
-package wire
+package httptransport
 
 // The libraries of the providers find keys by themselves, in variables and
 // files. Here they never get to use one: the transport takes off whatever they
