@@ -230,7 +230,7 @@ func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool
 	}
 	call := tool.Call{
 		Key: j.Idempotency(j.CallKey(c.N)), Input: c.Input, Dir: j.Dir, Keep: j.Kept(),
-		TraceParent: j.TraceParent(),
+		TraceParent: journal.ToolTraceParent(j.Root, j.Run, j.Key, c.CallID),
 		For: tool.Purpose{
 			Workflow: j.Workflow.Name, Step: j.Step.ID,
 			Visit: j.Visit, Iteration: j.Iteration, Attempt: j.Attempt, Wants: c.Wants,

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -174,6 +175,10 @@ func newLoop(t *Conversation, job *step.Job) *loop {
 func (c *loop) offered() []provider.Tool {
 	var out []provider.Tool
 	for _, spec := range tool.Offered(c.job.Tools, c.caller()) {
+		var compact bytes.Buffer
+		if json.Compact(&compact, spec.Schema) == nil { // numbers stay as they are written
+			spec.Schema = compact.Bytes()
+		}
 		out = append(out, provider.Tool{Name: spec.Name, Description: spec.Description, Schema: spec.Schema})
 	}
 	return out
@@ -194,7 +199,7 @@ func (c *loop) run(ctx context.Context, read *reader) (json.RawMessage, error) {
 		if err != nil {
 			return nil, err
 		}
-		if uses := toolUses(reply); len(uses) > 0 && reply.Worked == nil {
+		if uses := toolUses(reply.Blocks); len(uses) > 0 && reply.Worked == nil {
 			if c.turns-repairs >= most {
 				return nil, step.Errorf(step.ClassInvalid, "%s asked for the tool %q in turn %d, its last one",
 					c.agentName(), uses[0].ToolName, most)
@@ -362,9 +367,40 @@ func (c *loop) generate(ctx context.Context) (*provider.Reply, error) {
 		c.Transcript.Usage.Output += reply.Usage.Output
 		c.Transcript.Estimated = c.Transcript.Estimated || reply.Offline != "" || reply.Usage == (provider.Usage{})
 	}
-	c.request.Messages = append(c.request.Messages, provider.Message{Role: provider.Assistant, Blocks: reply.Blocks})
+	message := provider.Message{Role: provider.Assistant, Blocks: reply.Blocks}
+	if reply.Worked == nil {
+		message.Blocks = c.withDistinctIDs(reply.Blocks)
+	}
+	c.request.Messages = append(c.request.Messages, message)
 	return reply, nil
 }
+
+// withDistinctIDs returns the blocks of a reply with tool calls whose IDs occur
+// only once in the conversation. Some servers repeat IDs, and providers reject
+// requests with repeated IDs.
+func (c *loop) withDistinctIDs(blocks []provider.Block) []provider.Block {
+	used := map[string]bool{"": true}
+	for _, m := range c.request.Messages {
+		for _, b := range toolUses(m.Blocks) {
+			used[b.ToolID] = true
+		}
+	}
+	out, n := slices.Clone(blocks), c.calls
+	for i := range out {
+		if out[i].Type != provider.ToolUse {
+			continue
+		}
+		n++
+		if used[out[i].ToolID] {
+			out[i].ToolID = callID(n)
+		}
+		used[out[i].ToolID] = true
+	}
+	return out
+}
+
+// callID returns an ID for the n-th call of a task that has none of its own.
+func callID(n int) string { return fmt.Sprintf("call-%d", n) }
 
 // call reserves the worst case and asks the model.
 func (c *loop) call(ctx context.Context) (*provider.Reply, error) {

@@ -16,9 +16,9 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-func toolUses(reply *provider.Reply) []provider.Block {
+func toolUses(blocks []provider.Block) []provider.Block {
 	var out []provider.Block
-	for _, b := range reply.Blocks {
+	for _, b := range blocks {
 		if b.Type == provider.ToolUse {
 			out = append(out, b)
 		}
@@ -41,7 +41,7 @@ func (c *loop) useTools(ctx context.Context, uses []provider.Block) error {
 		c.calls++
 		id := use.ToolID
 		if id == "" || slices.ContainsFunc(uses[:i], func(b provider.Block) bool { return b.ToolID == id }) {
-			id = fmt.Sprintf("call-%d", c.calls)
+			id = callID(c.calls)
 		}
 		before := past.of(id, c.job.CallKey(c.calls))
 		if before.returned != nil {
@@ -70,7 +70,7 @@ func (c *loop) useTools(ctx context.Context, uses []provider.Block) error {
 		}
 	}
 	message := provider.Message{Role: provider.User}
-	for i, use := range uses {
+	for i, use := range toolUses(c.request.Messages[len(c.request.Messages)-1].Blocks) { // by the IDs that are sent
 		block := resultBlock(use.ToolID, results[i])
 		block.Media = c.media(results[i].Media)
 		message.Blocks = append(message.Blocks, block)

@@ -1,6 +1,7 @@
 package steptest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -136,6 +137,7 @@ type Reply struct {
 type Call struct {
 	Tool  string
 	Input string // JSON
+	ID    string // of the call; empty: a unique one
 }
 
 // World is everything outside of a task. It counts what is asked of it.
@@ -148,6 +150,8 @@ type World struct {
 	mu       sync.Mutex
 	Requests []provider.Request
 	Calls    map[string]int // of tools, by their keys
+	// TraceParents are those of the calls.
+	TraceParents []string
 }
 
 // Tool is a tool of the world.
@@ -187,7 +191,8 @@ func (w *World) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 		for i, c := range r.Calls {
 			reply.Stop = provider.WantsTool
 			reply.Blocks = append(reply.Blocks, provider.Block{
-				Type: provider.ToolUse, ToolID: fmt.Sprintf("t%d-%d", req.For.Turn, i), ToolName: c.Tool, Input: json.RawMessage(c.Input),
+				Type: provider.ToolUse, ToolID: cmp.Or(c.ID, fmt.Sprintf("t%d-%d", req.For.Turn, i)),
+				ToolName: c.Tool, Input: json.RawMessage(c.Input),
 			})
 		}
 		if r.Stop != "" {
@@ -231,6 +236,7 @@ func (t worldTool) Call(ctx context.Context, call tool.Call) (tool.Result, error
 		t.w.Calls = map[string]int{}
 	}
 	t.w.Calls[call.Key]++
+	t.w.TraceParents = append(t.w.TraceParents, call.TraceParent)
 	t.w.mu.Unlock()
 	if t.w.Hold != nil {
 		if err := t.w.Hold(ctx); err != nil {
