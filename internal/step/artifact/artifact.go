@@ -2,7 +2,10 @@ package artifact
 
 import (
 	"fmt"
+	"path"
+	"strings"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
@@ -60,11 +63,17 @@ func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 	}}
 }
 
-// Ask returns the prompt. The parts of a folder may have to be asked for again.
+// Ask returns the prompt. The reply for a .json file must be JSON; the parts of a
+// folder may have to be asked for again.
 func (s Settings) Ask(*ir.Program) (chat.Ask, bool) {
 	ask := chat.Ask{Agent: s.Agent, Texts: []string{s.Skill, s.Goal}, Checked: isFolder(s.Produces)}
+	if s.producesJSON() {
+		ask.Reply = contract.Spec{Base: contract.AnyData, From: "the name of the file"}
+	}
 	for _, in := range s.Inputs {
 		ask.Texts = append(ask.Texts, in.Text)
 	}
 	return ask, true
 }
+
+func (s Settings) producesJSON() bool { return strings.EqualFold(path.Ext(s.Produces), ".json") }

@@ -237,7 +237,7 @@ func (c *loop) run(ctx context.Context, read *reader) (json.RawMessage, error) {
 // opening returns the first message.
 func (c *loop) opening() journal.Prompt {
 	if !c.Verbatim {
-		return journal.Prompt{System: system(c.Agent), Blocks: c.firstMessage(c.job)}
+		return journal.Prompt{System: system(c.Agent, c.Task), Blocks: c.firstMessage(c.job)}
 	}
 	text := c.Task
 	if form := c.Form.Instructions(); form != "" {

@@ -12,8 +12,9 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// system is what the model is told about itself.
-func system(a *ir.Agent) string {
+// system returns the system prompt: the agent's instructions and role. A role that
+// repeats the task, as that of a skill does, is left out.
+func system(a *ir.Agent, task string) string {
 	var out []string
 	add := func(format, text string) {
 		if text = strings.TrimSpace(text); text != "" {
@@ -25,7 +26,9 @@ func system(a *ir.Agent) string {
 	} else {
 		add("%s", a.Instructions)
 		add("%s", stepkind.Bundled(a))
-		add("Role: %s", a.Role)
+		if a.Role != task {
+			add("Role: %s", a.Role)
+		}
 		add("Goal: %s", a.Goal)
 		add("Expected output: %s", a.Expected)
 	}

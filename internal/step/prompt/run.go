@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/provider"
@@ -90,14 +91,27 @@ func (s Settings) readNotebook(ctx context.Context, job *step.Job, c *chat.Conve
 	if use.Error == "" {
 		c.Data = append(c.Data, chat.Data{Name: "notebook", Value: use.Output})
 	}
-	c.Task += "\n\nYour notebook has your notes from earlier runs."
-	if s.Format == "" || s.Format == "json" { // a text has no place for a note
-		c.Task += " To keep a note for later ones, answer with a JSON object that also has it as a text under \"remember\"."
+	c.Task += "\n\nThe data \"notebook\" contains the notes that you kept in earlier runs."
+	if s.mayRemember(&c.Form.Contract) {
+		c.Task += " If you want to keep a note for later runs, reply with a JSON object and add the note to it " +
+			"as a string under the key \"remember\"."
 	}
 	if len(result.Notes) > 0 {
 		err = job.Log.Note(ctx, result.Notes...)
 	}
 	return result, err
+}
+
+// mayRemember reports whether a reply can hold a note besides the answer: if it is
+// an object, or free text, which may be JSON as well.
+func (s Settings) mayRemember(c *contract.Contract) bool {
+	switch c.Kind {
+	case contract.Object, contract.JSON:
+		return true
+	case "", contract.Text:
+		return s.Format == "" && !c.Strict()
+	}
+	return false
 }
 
 // bookkeeper is the agent as far as its notebook goes, which it need not list

@@ -23,7 +23,7 @@ func Calculator(name, fixed string) tool.Tool {
 	}
 	return function[input]{
 		spec: tool.Spec{
-			Name: name, Description: "Computes with numbers: an expression such as (2 + 3) * 4, or an operation on numbers.",
+			Name: name, Description: "Evaluate an expression such as (2 + 3) * 4, or apply an operation to numbers.",
 			Schema: schemaOf(`{"type":"object","properties":{
 				"expression":{"type":"string","maxLength":1000},
 				"operation":{"type":"string","enum":["add","subtract","multiply","divide","power","remainder"]},

@@ -51,7 +51,7 @@ type reader struct{ dir string }
 
 func (reader) Spec() tool.Spec {
 	return tool.Spec{
-		Name: Read, Description: "Returns your notes from earlier runs, oldest first.",
+		Name: Read, Description: "Return your notes from earlier runs, oldest first.",
 		Schema:  json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`),
 		Returns: json.RawMessage(`{"type":"array","items":{"type":"string"}}`),
 	}
@@ -74,7 +74,7 @@ type adder struct{ dir string }
 
 func (adder) Spec() tool.Spec {
 	return tool.Spec{
-		Name: Add, Description: "Keeps a note for your later runs.", SideEffects: true, TakesKey: true,
+		Name: Add, Description: "Keep a note for your later runs.", SideEffects: true, TakesKey: true,
 		Schema:  json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{"note":{"type":"string","minLength":1,"maxLength":%d}},"required":["note"],"additionalProperties":false}`, longestNote)),
 		Returns: json.RawMessage(`{"type":"object","properties":{"kept":{"const":true}},"required":["kept"]}`),
 	}
