@@ -22,6 +22,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/expr"
@@ -42,7 +43,7 @@ func (work) Name() string                                         { return "benc
 func (work) Understands(*ir.Task) error                           { return nil }
 func (work) Check(*ir.Program, *ir.Step, *ir.Task) diag.List      { return nil }
 func (work) Uses(*ir.Task) step.Uses                              { return step.Uses{} }
-func (work) Bound(*ir.Program, *ir.Step, *ir.Task) (b step.Bound) { return b }
+func (work) Bound(*ir.Program, *ir.Step, *ir.Task, *contract.Contract) (b step.Bound) { return b }
 
 func (work) Recovery(*ir.Task, []journal.TaskNoted) step.Recovery { return step.Rerun }
 

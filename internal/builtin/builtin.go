@@ -1,6 +1,8 @@
 package builtin
 
 import (
+	"sync"
+
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/format/agentfile"
 	"github.com/espalier-run/espalier/internal/format/agentflow"
@@ -60,8 +62,10 @@ func FormatsFor(r Reading) format.Set {
 	}
 }
 
-// Kinds returns every kind of leaf work.
-func Kinds() step.Set {
+// Kinds returns every kind of leaf work. The set is shared: callers must not change it.
+func Kinds() step.Set { return kinds() }
+
+var kinds = sync.OnceValue(func() step.Set {
 	return step.NewSet(
 		agent.Kind{},
 		artifact.Kind{},
@@ -80,4 +84,4 @@ func Kinds() step.Set {
 		transform.Kind{},
 		worker.Kind{},
 	)
-}
+})

@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
@@ -20,7 +21,7 @@ func Program(p *ir.Program, kinds step.Set) diag.List {
 	c.data()
 	c.conditions()
 	c.decisions()
-	c.replies()
+	c.replyUses()
 	c.repetitions()
 	c.agents()
 	c.tools()
@@ -36,7 +37,8 @@ type checker struct {
 	flow    *flow
 	domains *domains
 	found   []usedTask // every task of the program
-	reached []bool     // by node: some way leads to it
+	replies map[*ir.Step]*contract.Contract
+	reached []bool // by node: some way leads to it
 	list    diag.List
 }
 
@@ -97,6 +99,7 @@ func tasksOf(s *ir.Step) []*ir.Task {
 // tasks asks every kind about the settings of its tasks.
 func (c *checker) tasks() {
 	c.found = make([]usedTask, 0, len(c.flow.nodes))
+	c.replies = make(map[*ir.Step]*contract.Contract, len(c.flow.nodes))
 	c.steps(func(b ir.BlockID, s *ir.Step) {
 		for _, t := range tasksOf(s) {
 			kind, ok := c.kinds[t.Kind]
@@ -104,6 +107,7 @@ func (c *checker) tasks() {
 				continue // Sound reports it
 			}
 			c.list = append(c.list, kind.Check(c.p, s, t)...)
+			c.replies[s] = step.ContractOf(kind, c.p, s, t)
 			uses := kind.Uses(t)
 			c.found = append(c.found, usedTask{block: b, step: s, task: t, uses: uses})
 			for i := range uses.Schemas {

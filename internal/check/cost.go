@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
 )
@@ -24,6 +25,7 @@ type estimator struct {
 	kinds   step.Set
 	flow    *flow
 	domains *domains
+	replies map[*ir.Step]*contract.Contract // those that are known already
 	bounds  map[*ir.Step]step.Bound
 	costs   map[*ir.Step]*stepCost
 	blocks  map[ir.BlockID]*blockCost
@@ -243,7 +245,11 @@ func (e *estimator) bound(s *ir.Step) step.Bound {
 	var b step.Bound
 	for _, t := range tasksOf(s) { // one at most
 		if kind, ok := e.kinds[t.Kind]; ok {
-			b = kind.Bound(e.p, s, t)
+			reply, known := e.replies[s]
+			if !known {
+				reply = step.ContractOf(kind, e.p, s, t)
+			}
+			b = kind.Bound(e.p, s, t, reply)
 		}
 	}
 	e.bounds[s] = b

@@ -10,6 +10,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/builtin"
 	"github.com/espalier-run/espalier/internal/check"
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/format/agentflow"
@@ -26,7 +27,7 @@ func (unit) Name() string                                    { return "unit" }
 func (unit) Understands(*ir.Task) error                      { return nil }
 func (unit) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 func (unit) Uses(*ir.Task) step.Uses                         { return step.Uses{} }
-func (unit) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task) step.Bound {
+func (unit) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task, _ *contract.Contract) step.Bound {
 	cost := step.Cost{ModelCalls: step.N(1), PromptTokens: step.N(10), ReplyTokens: step.N(100), Seconds: step.N(1000)}
 	return step.Bound{Base: cost, Worst: cost, Reserve: 110, Agent: "someone"}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/expr"
@@ -45,7 +46,7 @@ func (*testKind) Name() string                                         { return 
 func (*testKind) Understands(*ir.Task) error                           { return nil }
 func (*testKind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List      { return nil }
 func (*testKind) Uses(*ir.Task) step.Uses                              { return step.Uses{} }
-func (*testKind) Bound(*ir.Program, *ir.Step, *ir.Task) (b step.Bound) { return b }
+func (*testKind) Bound(*ir.Program, *ir.Step, *ir.Task, *contract.Contract) (b step.Bound) { return b }
 
 func (k *testKind) Recovery(*ir.Task, []journal.TaskNoted) step.Recovery { return k.recovery }
 

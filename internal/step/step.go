@@ -25,8 +25,9 @@ type Kind interface {
 	// Uses lists what the task names outside itself, for checks that look at
 	// the whole program.
 	Uses(t *ir.Task) Uses
-	// Bound is what one attempt can cost.
-	Bound(p *ir.Program, s *ir.Step, t *ir.Task) Bound
+	// Bound returns what one attempt can cost. reply is the contract of the model's reply, or nil if
+	// the task asks no model. It is a parameter because deriving it is most of the work; see BoundOf.
+	Bound(p *ir.Program, s *ir.Step, t *ir.Task, reply *contract.Contract) Bound
 }
 
 // Asker is a Kind whose tasks ask a model.
@@ -34,6 +35,21 @@ type Asker interface {
 	Kind
 	// Contract is what the reply must be; false when the task asks no model.
 	Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, bool)
+}
+
+// ContractOf returns the contract of the reply that a task asks for, or nil if it asks no model.
+func ContractOf(k Kind, p *ir.Program, s *ir.Step, t *ir.Task) *contract.Contract {
+	if asker, ok := k.(Asker); ok {
+		if c, asks := asker.Contract(p, s, t); asks {
+			return &c
+		}
+	}
+	return nil
+}
+
+// BoundOf returns what one attempt of a task can cost. It derives the contract of the reply.
+func BoundOf(k Kind, p *ir.Program, s *ir.Step, t *ir.Task) Bound {
+	return k.Bound(p, s, t, ContractOf(k, p, s, t))
 }
 
 // Uses is what a task names outside itself, and where.

@@ -18,8 +18,11 @@ type Talk struct {
 }
 
 // Asks counts what a reply contract adds: the instructions, and further calls
-// for a reply that can break it.
+// for a reply that can break it. Without a contract, it adds nothing.
 func (t *Talk) Asks(c *contract.Contract) {
+	if c == nil {
+		return
+	}
 	t.Known += TextTokens(c.Instructions())
 	if c.Strict() {
 		t.Repairs = RepairCalls

@@ -70,14 +70,13 @@ func replies(p *ir.Program, s *ir.Step, set Settings) contract.Contract {
 // Bound is one model call at best. At worst an agent with tools uses all its
 // turns, calling a tool in each but the last, and a reply that must have a
 // form is repaired as often as that is tried.
-func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
+func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task, reply *contract.Contract) step.Bound {
 	set := step.Lenient[Settings](t)
 	talk := step.Talk{
 		Known:    step.TextTokens(set.Task, set.Expected),
 		Reads:    step.ReadTokens(p, s),
 		MaxTurns: set.MaxTurns,
 	}
-	c := replies(p, s, set)
-	talk.Asks(&c)
+	talk.Asks(reply)
 	return talk.Bound(p.Agent(set.Agent))
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
@@ -66,7 +67,7 @@ func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 func (Kind) Uses(t *ir.Task) step.Uses { return step.Uses{Agents: step.Named(t, "agent")} }
 
 // Bound is one model call; the parts of a folder may have to be asked for again.
-func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
+func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task, _ *contract.Contract) step.Bound {
 	set := step.Lenient[Settings](t)
 	talk := step.Talk{Known: step.TextTokens(set.Skill, set.Goal), Reads: step.ReadTokens(p, s)}
 	for _, in := range set.Inputs {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -58,7 +59,9 @@ func (Collect) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 func (Collect) Uses(*ir.Task) step.Uses { return step.Uses{} }
 
 // Bound is next to nothing.
-func (Collect) Bound(*ir.Program, *ir.Step, *ir.Task) step.Bound { return step.Bound{} }
+func (Collect) Bound(*ir.Program, *ir.Step, *ir.Task, *contract.Contract) step.Bound {
+	return step.Bound{}
+}
 
 // Recovery is to do it again.
 func (Collect) Recovery(*ir.Task, []journal.TaskNoted) step.Recovery { return step.Rerun }

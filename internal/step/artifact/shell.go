@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -66,7 +67,7 @@ func (Shell) Uses(t *ir.Task) step.Uses {
 }
 
 // Bound is the time that a script may take.
-func (Shell) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task) step.Bound {
+func (Shell) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task, _ *contract.Contract) step.Bound {
 	worst := step.Amount{Unbounded: "a script has no time limit of its own"}
 	if s.Timeout > 0 {
 		worst = step.N(int64((s.Timeout + 999) / 1000))

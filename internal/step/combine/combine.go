@@ -109,7 +109,7 @@ func replies(p *ir.Program, s *ir.Step, claims ...int) contract.Contract {
 // Bound is nothing when nobody disagrees. At worst the critic sees every
 // branch's result in one call, with repairs, because its reply must have the
 // form of a result.
-func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
+func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task, _ *contract.Contract) step.Bound {
 	set := step.Lenient[Settings](t)
 	if !asksCritic(set) {
 		return step.Bound{}

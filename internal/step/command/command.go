@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
@@ -56,7 +57,9 @@ func (Kind) Uses(t *ir.Task) step.Uses {
 }
 
 // Bound is the time a command may take. It calls no models and no tools.
-func (Kind) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task) step.Bound { return bound(s) }
+func (Kind) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task, _ *contract.Contract) step.Bound {
+	return bound(s)
+}
 
 func bound(s *ir.Step) step.Bound {
 	worst := step.Amount{Unbounded: "a command has no time limit of its own"}

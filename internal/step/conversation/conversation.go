@@ -71,14 +71,13 @@ func replies(p *ir.Program, s *ir.Step, set Settings) contract.Contract {
 }
 
 // Bound is one model call at best; with tools as many as an agent may make.
-func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
+func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task, reply *contract.Contract) step.Bound {
 	set := step.Lenient[Settings](t)
 	talk := step.Talk{Known: step.TextTokens(set.Prompt, set.System), Reads: step.ReadTokens(p, s)}
 	for _, one := range set.Skills {
 		talk.Known += step.TextTokens(one.Text)
 	}
-	c := replies(p, s, set)
-	talk.Asks(&c)
+	talk.Asks(reply)
 	return talk.Bound(p.Agent(set.Agent))
 }
 

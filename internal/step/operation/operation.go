@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
@@ -44,7 +45,7 @@ func (Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 func (Kind) Uses(t *ir.Task) step.Uses { return step.Uses{Tools: step.Named(t, "operation")} }
 
 // Bound is one call.
-func (Kind) Bound(*ir.Program, *ir.Step, *ir.Task) step.Bound {
+func (Kind) Bound(*ir.Program, *ir.Step, *ir.Task, *contract.Contract) step.Bound {
 	return step.Bound{
 		Base:  step.Cost{ToolCalls: step.N(1), Seconds: step.N(step.UsualToolSeconds)},
 		Worst: step.Cost{ToolCalls: step.N(1), Seconds: step.N(step.ToolCallSeconds)},

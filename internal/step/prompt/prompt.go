@@ -69,7 +69,7 @@ func replies(p *ir.Program, s *ir.Step, set Settings) contract.Contract {
 
 // Bound is a conversation as an agent step has it; a JSON reply may be mended,
 // and a tool that the reply asks for be called at the end.
-func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
+func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task, reply *contract.Contract) step.Bound {
 	set := step.Lenient[Settings](t)
 	if set.Tool != "" {
 		return step.Bound{
@@ -78,8 +78,7 @@ func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
 		}
 	}
 	talk := step.Talk{Known: step.TextTokens(set.Template), Reads: step.ReadTokens(p, s)}
-	c := replies(p, s, set)
-	talk.Asks(&c)
+	talk.Asks(reply)
 	a := p.Agent(set.Agent)
 	asked := int64(0)
 	if a != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
@@ -96,7 +97,7 @@ func (Kind) Uses(t *ir.Task) step.Uses {
 }
 
 // Bound is the time a script may take. It calls no models and no tools.
-func (Kind) Bound(*ir.Program, *ir.Step, *ir.Task) step.Bound {
+func (Kind) Bound(*ir.Program, *ir.Step, *ir.Task, *contract.Contract) step.Bound {
 	return step.Bound{
 		Base:  step.Cost{Seconds: step.N(step.UsualScriptSeconds)},
 		Worst: step.Cost{Seconds: step.N(step.ScriptSeconds)},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
@@ -52,7 +53,7 @@ func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 func (Kind) Uses(t *ir.Task) step.Uses { return step.Uses{Tools: step.Named(t, "tool")} }
 
 // Bound is one call.
-func (Kind) Bound(*ir.Program, *ir.Step, *ir.Task) step.Bound {
+func (Kind) Bound(*ir.Program, *ir.Step, *ir.Task, *contract.Contract) step.Bound {
 	return step.Bound{
 		Base:  step.Cost{ToolCalls: step.N(1), Seconds: step.N(step.UsualToolSeconds)},
 		Worst: step.Cost{ToolCalls: step.N(1), Seconds: step.N(step.ToolCallSeconds)},

@@ -64,7 +64,7 @@ func replies(p *ir.Program, s *ir.Step, set Settings) contract.Contract {
 
 // Bound is one model call in mode "model", with repairs when its reply must
 // have a form, and nothing worth counting otherwise.
-func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
+func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task, reply *contract.Contract) step.Bound {
 	set := step.Lenient[Settings](t)
 	if set.Mode != Model {
 		return step.Bound{}
@@ -73,7 +73,6 @@ func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
 		Known: step.TextTokens(set.Task, set.Expected),
 		Reads: step.ReadTokens(p, s),
 	}
-	c := replies(p, s, set)
-	talk.Asks(&c)
+	talk.Asks(reply)
 	return talk.Bound(nil)
 }

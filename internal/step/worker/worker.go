@@ -61,13 +61,13 @@ func replies(p *ir.Program, s *ir.Step) contract.Contract {
 }
 
 // Bound is one model call, and its repairs at worst; or the time of a command.
-func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
+func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task, reply *contract.Contract) step.Bound {
 	set := step.Lenient[Settings](t)
-	return Bound(p, s, set)
+	return Bound(p, s, set, reply)
 }
 
 // Bound is what one call of an agent costs.
-func Bound(p *ir.Program, s *ir.Step, set Settings) step.Bound {
+func Bound(p *ir.Program, s *ir.Step, set Settings, reply *contract.Contract) step.Bound {
 	if len(set.Command) > 0 {
 		return step.Bound{
 			Base:  step.Cost{Seconds: step.N(step.UsualScriptSeconds)},
@@ -75,8 +75,7 @@ func Bound(p *ir.Program, s *ir.Step, set Settings) step.Bound {
 		}
 	}
 	talk := step.Talk{Known: step.TextTokens(task), Reads: step.ReadTokens(p, s)}
-	c := replies(p, s)
-	talk.Asks(&c)
+	talk.Asks(reply)
 	return talk.Bound(p.Agent(set.Agent))
 }
 
