@@ -67,6 +67,9 @@ var layers = map[string][]string{
 	"internal/step":     {"internal/protected", "internal/contract", "internal/ir", "internal/secret", "internal/provider", "internal/price", "internal/tool", "internal/journal", "internal/schema", "internal/process", "internal/netguard", "internal/python"},
 	"internal/check":    {"internal/ir", "internal/step", "internal/schedule"},
 
+	// Compiles and checks files, for commands, servers and editors.
+	"internal/analysis": {"internal/check", "internal/format", "internal/project"},
+
 	"internal/journal": {"internal/ir", "internal/canonical"},
 	"internal/plan":    {"internal/ir", "internal/journal"},
 	"internal/engine":  {"internal/plan", "internal/step", "internal/journal"},
@@ -81,7 +84,7 @@ var layers = map[string][]string{
 		"internal/engine", "internal/config", "internal/price", "internal/secret", "internal/trust",
 	},
 	"internal/cli": {
-		"internal/builtin", "internal/engine", "internal/report", "internal/check", "internal/format", "internal/graph",
+		"internal/builtin", "internal/engine", "internal/report", "internal/analysis", "internal/graph",
 		"internal/project", "internal/explain", "internal/config", "internal/price", "internal/secret", "internal/manifest", "internal/terminal",
 	},
 	"internal/web":  {"internal/builtin", "internal/engine", "internal/report", "internal/check", "internal/format", "internal/graph", "internal/project"},

@@ -50,20 +50,27 @@ type usedTask struct {
 	uses  step.Uses
 }
 
-func (c *checker) add(code diag.Code, severity diag.Severity, at source.Span, message, help string, related ...diag.Related) {
-	c.list.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related})
+func (c *checker) add(code diag.Code, severity diag.Severity, at source.Span, message, help string,
+	related ...diag.Related,
+) *diag.Diagnostic {
+	return c.list.Add(diag.Diagnostic{
+		Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related,
+	})
 }
 
-// missing is add for complaints that rest on a name being nowhere: what could
-// not be read of the file may have it.
-func (c *checker) missing(name string, code diag.Code, severity diag.Severity, at source.Span, message, help string, related ...diag.Related) {
+// missing is add for diagnostics about an undefined name. It returns nil if an unreadable part of
+// the file may define that name.
+func (c *checker) missing(name string, code diag.Code, severity diag.Severity, at source.Span, message, help string,
+	related ...diag.Related,
+) *diag.Diagnostic {
 	names := []string{name}
 	if rootOf(name) == outputRoot {
 		names = append(names, outputRoot) // a step may write all of it
 	}
-	if !c.p.Unread.Explains(severity, names...) {
-		c.add(code, severity, at, message, help, related...)
+	if c.p.Unread.Explains(severity, names...) {
+		return nil
 	}
+	return c.add(code, severity, at, message, help, related...)
 }
 
 // steps calls do for every step of the program.

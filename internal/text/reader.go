@@ -70,12 +70,12 @@ func Read(n *Node, what string, codes Codes, out *diag.List) *Reader {
 	return r
 }
 
-func (r *Reader) report(code diag.Code, severity diag.Severity, span source.Span, message, help string) {
-	r.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: span, Message: message, Help: help})
+func (r *Reader) report(code diag.Code, severity diag.Severity, span source.Span, message, help string) *diag.Diagnostic {
+	return r.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: span, Message: message, Help: help})
 }
 
-func (r *Reader) wrongType(key string, n *Node, wanted, help string) {
-	r.report(r.codes.WrongType, diag.Error, n.headSpan(),
+func (r *Reader) wrongType(key string, n *Node, wanted, help string) *diag.Diagnostic {
+	return r.report(r.codes.WrongType, diag.Error, n.headSpan(),
 		fmt.Sprintf("%q of the %s must be %s, but this is %s.", key, r.what, wanted, n.Kind), help)
 }
 
@@ -211,14 +211,18 @@ func (r *Reader) Bool(key string) (b bool, at source.Span, ok bool) {
 		return false, source.Span{}, false
 	}
 	if n.Kind != Bool {
-		help := "Write true or false, without quotes."
+		meant := ""
 		switch strings.ToLower(n.Value) {
 		case "yes", "on", "y", "1", "true":
-			help = fmt.Sprintf("Write %s: true.", key)
+			meant = "true"
 		case "no", "off", "n", "0", "false":
-			help = fmt.Sprintf("Write %s: false.", key)
+			meant = "false"
 		}
-		r.wrongType(key, n, "true or false", help)
+		if meant == "" {
+			r.wrongType(key, n, "true or false", "Write true or false, without quotes.")
+		} else {
+			r.wrongType(key, n, "true or false", fmt.Sprintf("Write %s: %s.", key, meant)).Write(n.Span, meant)
+		}
 		return false, n.Span, false
 	}
 	return isTrue(n.Value), n.Span, true
@@ -230,13 +234,13 @@ func (r *Reader) Enum(key string, allowed ...string) Text {
 	if t.IsZero() || slices.Contains(allowed, t.Value) {
 		return t
 	}
-	help := diag.Nearest(t.Value, allowed)
-	if help != "" {
-		help = fmt.Sprintf("Did you mean %q?", help)
-	} else {
-		help = "Write one of: " + strings.Join(allowed, ", ") + "."
+	near := diag.Nearest(t.Value, allowed)
+	help := "Write one of: " + strings.Join(allowed, ", ") + "."
+	if near != "" {
+		help = fmt.Sprintf("Did you mean %q?", near)
 	}
-	r.report(r.codes.BadValue, diag.Error, t.Span, fmt.Sprintf("%q of the %s cannot be %q.", key, r.what, t.Value), help)
+	r.report(r.codes.BadValue, diag.Error, t.Span, fmt.Sprintf("%q of the %s cannot be %q.", key, r.what, t.Value), help).
+		Replace(t.Value, near)
 	return Text{}
 }
 
@@ -272,11 +276,13 @@ func (r *Reader) Require(keys ...string) {
 		switch {
 		case r.wrong:
 		case n == nil:
+			near := diag.Nearest(key, r.unasked(keys))
 			help := fmt.Sprintf("Add a line with %s: and its value.", key)
-			if near := diag.Nearest(key, r.unasked(keys)); near != "" {
+			if near != "" {
 				help = fmt.Sprintf("There is a key %q; rename it to %q.", near, key)
 			}
-			r.report(r.codes.Missing, diag.Error, r.firstKey(), fmt.Sprintf("The %s has no %q.", r.what, key), help)
+			r.report(r.codes.Missing, diag.Error, r.firstKey(), fmt.Sprintf("The %s has no %q.", r.what, key), help).
+				ReplaceAt(r.KeySpan(near), near, key)
 		case n.Kind == Null || n.Kind == String && strings.TrimSpace(n.Value) == "":
 			r.report(r.codes.Missing, diag.Error, r.KeySpan(key), fmt.Sprintf("%q of the %s is empty.", key, r.what),
 				fmt.Sprintf("Write a value after %s:.", key))
@@ -312,8 +318,7 @@ func (r *Reader) Done() {
 		r.out.Add(diag.Diagnostic{
 			Code: r.codes.Unknown, Severity: r.codes.UnknownAs, Span: p.Key.Span, Lenient: r.codes.UnknownLenient,
 			Message: fmt.Sprintf("The %s has no key %q.", r.what, p.Key.Value),
-			Help:    diag.DidYouMean(p.Key.Value, r.asked),
-		})
+		}).Suggest(p.Key.Value, r.asked, r.node.Keys()...)
 	}
 	if r.room != nil {
 		rooms.Put(r.room)

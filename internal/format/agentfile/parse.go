@@ -50,8 +50,8 @@ type parser struct {
 	out  *diag.List
 }
 
-func (p *parser) report(code diag.Code, severity diag.Severity, at source.Span, message, help string) {
-	p.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help})
+func (p *parser) report(code diag.Code, severity diag.Severity, at source.Span, message, help string) *diag.Diagnostic {
+	return p.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help})
 }
 
 func (p *parser) read(n *text.Node, what string) *text.Reader {
