@@ -42,10 +42,10 @@ type testKind struct {
 	hold     func(ctx context.Context, job *step.Job) error
 }
 
-func (*testKind) Name() string                                         { return "test" }
-func (*testKind) Understands(*ir.Task) error                           { return nil }
-func (*testKind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List      { return nil }
-func (*testKind) Uses(*ir.Task) step.Uses                              { return step.Uses{} }
+func (*testKind) Name() string                                                             { return "test" }
+func (*testKind) Understands(*ir.Task) error                                               { return nil }
+func (*testKind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List                          { return nil }
+func (*testKind) Uses(*ir.Task) step.Uses                                                  { return step.Uses{} }
 func (*testKind) Bound(*ir.Program, *ir.Step, *ir.Task, *contract.Contract) (b step.Bound) { return b }
 
 func (k *testKind) Recovery(*ir.Task, []journal.TaskNoted) step.Recovery { return k.recovery }

@@ -273,8 +273,11 @@ func (r *overlayRoot) Close() error {
 // overlayFS adds ReadDir, which fs.ReadDir and fs.WalkDir need.
 type overlayFS struct{ root *overlayRoot }
 
-func (f overlayFS) Open(name string) (fs.File, error)     { return f.root.Open(filepath.FromSlash(name)) }
-func (f overlayFS) Stat(name string) (fs.FileInfo, error) { return f.root.Stat(filepath.FromSlash(name)) }
+func (f overlayFS) Open(name string) (fs.File, error) { return f.root.Open(filepath.FromSlash(name)) }
+
+func (f overlayFS) Stat(name string) (fs.FileInfo, error) {
+	return f.root.Stat(filepath.FromSlash(name))
+}
 
 func (f overlayFS) ReadDir(name string) ([]fs.DirEntry, error) {
 	name = filepath.FromSlash(name)
