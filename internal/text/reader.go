@@ -17,6 +17,7 @@ import (
 // that Require reports it as empty.
 type Reader struct {
 	node  *Node
+	shape *Shape // the keys that may be read; nil for all
 	what  string
 	codes Codes
 	out   *diag.List
@@ -117,6 +118,9 @@ func (r *Reader) KeySpan(key string) source.Span {
 func (r *Reader) Span() source.Span { return r.node.Span }
 
 func (r *Reader) know(key string) {
+	if r.shape != nil {
+		r.shape.field(key)
+	}
 	if r.room == nil {
 		r.room = rooms.Get().(*room)
 		r.asked = r.room[:0]
@@ -228,6 +232,9 @@ func (r *Reader) Bool(key string) (b bool, at source.Span, ok bool) {
 	return isTrue(n.Value), n.Span, true
 }
 
+// Choice returns one of the texts that the shape allows, or the zero Text.
+func (r *Reader) Choice(key string) Text { return r.Enum(key, r.shape.field(key).Choices...) }
+
 // Enum returns one of the allowed texts, or the zero Text.
 func (r *Reader) Enum(key string, allowed ...string) Text {
 	t := r.String(key)
@@ -265,6 +272,17 @@ func (r *Reader) List(key string) []*Node {
 		return nil
 	}
 	return n.Items
+}
+
+// RequireDeclared is Require for all keys that the shape declares as required.
+func (r *Reader) RequireDeclared() {
+	var keys []string
+	for i := range r.shape.fields {
+		if f := &r.shape.fields[i]; f.Required {
+			keys = append(keys, f.Name)
+		}
+	}
+	r.Require(keys...)
 }
 
 // Require reports missing keys at the first key of the map, and empty keys at
