@@ -80,6 +80,9 @@ var layers = map[string][]string{
 		"internal/journal", "internal/schema", "internal/process", "internal/netguard", "internal/python",
 	},
 
+	// Compiles and checks files, for commands, servers and editors.
+	"internal/analysis": {"internal/check", "internal/format", "internal/project"},
+
 	"internal/journal": {"internal/ir", "internal/canonical"},
 	"internal/plan":    {"internal/ir", "internal/journal"},
 	"internal/engine":  {"internal/plan", "internal/step", "internal/journal"},
@@ -94,7 +97,7 @@ var layers = map[string][]string{
 		"internal/engine", "internal/config", "internal/price", "internal/secret", "internal/trust",
 	},
 	"internal/cli": {
-		"internal/builtin", "internal/engine", "internal/report", "internal/check", "internal/format", "internal/graph",
+		"internal/builtin", "internal/engine", "internal/report", "internal/analysis", "internal/graph",
 		"internal/project", "internal/explain", "internal/config", "internal/price", "internal/secret", "internal/manifest", "internal/terminal",
 	},
 	"internal/web":  {"internal/builtin", "internal/engine", "internal/report", "internal/check", "internal/format", "internal/graph", "internal/project"},
@@ -326,7 +329,7 @@ var (
 func TestCheckingDependsOnNothingThatRuns(t *testing.T) {
 	root := moduleRoot(t)
 	all := imports(t, root)
-	compile := []string{"internal/check", "internal/contract", "internal/graph", "internal/stepkind"}
+	compile := []string{"internal/analysis", "internal/check", "internal/contract", "internal/graph", "internal/stepkind"}
 	for pkg := range all {
 		if home, _ := layerOf(pkg); home == "internal/format" && pkg != "internal/format/formattest" {
 			compile = append(compile, pkg)

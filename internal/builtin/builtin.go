@@ -1,6 +1,8 @@
 package builtin
 
 import (
+	"sync"
+
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/format/agentfile"
 	"github.com/espalier-run/espalier/internal/format/agentflow"
@@ -60,8 +62,10 @@ func FormatsFor(r Reading) format.Set {
 	}
 }
 
-// Kinds returns every kind of leaf work.
-func Kinds() stepkind.Set {
+// Kinds returns every kind of leaf work. The set is shared: callers must not change it.
+func Kinds() stepkind.Set { return kinds() }
+
+var kinds = sync.OnceValue(func() stepkind.Set {
 	return stepkind.NewSet(
 		agent.Kind{},
 		artifact.Kind{},
@@ -80,4 +84,4 @@ func Kinds() stepkind.Set {
 		transform.Kind{},
 		worker.Kind{},
 	)
-}
+})

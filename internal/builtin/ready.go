@@ -42,7 +42,7 @@ func askings(p *ir.Program, prefix string, money bool) []asking {
 			if t == nil || kinds[t.Kind] == nil {
 				continue
 			}
-			bound := kinds[t.Kind].Bound(p, s, t)
+			bound := stepkind.BoundOf(kinds[t.Kind], p, s, t)
 			if bound.Worst.ModelCalls == (stepkind.Amount{}) {
 				continue
 			}

@@ -279,6 +279,7 @@ func (c *checker) budgets() {
 		return // figures about a broken workflow would only distract
 	}
 	e := newEstimator(c.p, c.kinds, c.flow, c.domains)
+	e.replies = c.replies
 	for _, b := range e.bills() {
 		for _, i := range e.items(&b, nil) {
 			if i.line.Verdict != CannotFinish {

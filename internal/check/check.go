@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
@@ -20,7 +21,7 @@ func Program(p *ir.Program, kinds stepkind.Set) diag.List {
 	c.data()
 	c.conditions()
 	c.decisions()
-	c.replies()
+	c.replyUses()
 	c.repetitions()
 	c.agents()
 	c.tools()
@@ -36,7 +37,8 @@ type checker struct {
 	flow    *flow
 	domains *domains
 	found   []usedTask // every task of the program
-	reached []bool     // by node: some way leads to it
+	replies map[*ir.Step]*contract.Contract
+	reached []bool // by node: some way leads to it
 	list    diag.List
 }
 
@@ -48,20 +50,27 @@ type usedTask struct {
 	uses  stepkind.Uses
 }
 
-func (c *checker) add(code diag.Code, severity diag.Severity, at source.Span, message, help string, related ...diag.Related) {
-	c.list.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related})
+func (c *checker) add(code diag.Code, severity diag.Severity, at source.Span, message, help string,
+	related ...diag.Related,
+) *diag.Diagnostic {
+	return c.list.Add(diag.Diagnostic{
+		Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related,
+	})
 }
 
-// missing is add for complaints that rest on a name being nowhere: what could
-// not be read of the file may have it.
-func (c *checker) missing(name string, code diag.Code, severity diag.Severity, at source.Span, message, help string, related ...diag.Related) {
+// missing is add for diagnostics about an undefined name. It returns nil if an unreadable part of
+// the file may define that name.
+func (c *checker) missing(name string, code diag.Code, severity diag.Severity, at source.Span, message, help string,
+	related ...diag.Related,
+) *diag.Diagnostic {
 	names := []string{name}
 	if rootOf(name) == outputRoot {
 		names = append(names, outputRoot) // a step may write all of it
 	}
-	if !c.p.Unread.Explains(severity, names...) {
-		c.add(code, severity, at, message, help, related...)
+	if c.p.Unread.Explains(severity, names...) {
+		return nil
 	}
+	return c.add(code, severity, at, message, help, related...)
 }
 
 // steps calls do for every step of the program.
@@ -97,6 +106,7 @@ func tasksOf(s *ir.Step) []*ir.Task {
 // tasks asks every kind about the settings of its tasks.
 func (c *checker) tasks() {
 	c.found = make([]usedTask, 0, len(c.flow.nodes))
+	c.replies = make(map[*ir.Step]*contract.Contract, len(c.flow.nodes))
 	c.steps(func(b ir.BlockID, s *ir.Step) {
 		for _, t := range tasksOf(s) {
 			kind, ok := c.kinds[t.Kind]
@@ -104,6 +114,7 @@ func (c *checker) tasks() {
 				continue // Sound reports it
 			}
 			c.list = append(c.list, kind.Check(c.p, s, t)...)
+			c.replies[s] = stepkind.ContractOf(kind, c.p, s, t)
 			uses := kind.Uses(t)
 			c.found = append(c.found, usedTask{block: b, step: s, task: t, uses: uses})
 			for i := range uses.Schemas {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
@@ -24,6 +25,7 @@ type estimator struct {
 	kinds   stepkind.Set
 	flow    *flow
 	domains *domains
+	replies map[*ir.Step]*contract.Contract // those that are known already
 	bounds  map[*ir.Step]stepkind.Bound
 	costs   map[*ir.Step]*stepCost
 	blocks  map[ir.BlockID]*blockCost
@@ -243,7 +245,11 @@ func (e *estimator) bound(s *ir.Step) stepkind.Bound {
 	var b stepkind.Bound
 	for _, t := range tasksOf(s) { // one at most
 		if kind, ok := e.kinds[t.Kind]; ok {
-			b = kind.Bound(e.p, s, t)
+			reply, known := e.replies[s]
+			if !known {
+				reply = stepkind.ContractOf(kind, e.p, s, t)
+			}
+			b = kind.Bound(e.p, s, t, reply)
 		}
 	}
 	e.bounds[s] = b

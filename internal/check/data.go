@@ -209,6 +209,20 @@ func (w *writers) nearest(path string, facts []string) string {
 	return cmp.Or(diag.Nearest(path, all), diag.Nearest(writable(path), all))
 }
 
+// meant is nearest for fixes of a step: it returns "" if the name is written too late for the step, or
+// if a part of the file could not be read, which may have the right name.
+func (w *writers) meant(s *ir.Step, path string, facts ...string) string {
+	if w.c.p.Unread.Any() {
+		return ""
+	}
+	near := w.nearest(path, facts)
+	steps := w.of(near)
+	if len(steps) > 0 && !slices.ContainsFunc(steps, func(from *ir.Step) bool { return w.before(from, s) }) {
+		return ""
+	}
+	return near
+}
+
 // writable is the part of a path that a step would write.
 func writable(path string) string {
 	if segments := strings.SplitN(path, ".", 3); len(segments) == 3 {
@@ -263,7 +277,7 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 		if !c.domains.fact(path) {
 			c.missing(strings.TrimPrefix(path, workflowRoot+"."), CodeNeverWritten, diag.Error, at,
 				fmt.Sprintf("Step %q reads %q, which the file does not say about itself.", s.ID, path),
-				diag.DidYouMean(path, c.domains.facts()))
+				"").Suggest(path, c.domains.facts())
 		}
 		return
 	}
@@ -275,7 +289,7 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 		w.nobody(path, at, "also read here", func() {
 			c.missing(path, CodeNeverWritten, diag.Error, at,
 				fmt.Sprintf("Step %q reads %q, but no step writes it.", s.ID, path),
-				w.help(path), w.near(path)...)
+				w.help(path), w.near(path)...).Replace(path, w.meant(s, path))
 		})
 		return
 	}
@@ -423,7 +437,7 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path) 
 		}
 		c.missing(path.Segments[1], CodeNoSuchName, diag.Error, at,
 			fmt.Sprintf("The file does not say %q about itself, so it is always null here.", path.Segments[1]),
-			diag.DidYouMean(dotted, c.domains.facts()))
+			"").Suggest(dotted, c.domains.facts())
 		return
 	}
 	if w.declared(dotted) || slices.ContainsFunc(s.Reads, func(r ir.Ref) bool { return r.Path == dotted }) {
@@ -438,7 +452,8 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path) 
 		w.nobody(dotted, at, "also looked at here", func() {
 			c.missing(dotted, CodeNoSuchName, severity, at,
 				fmt.Sprintf("Nothing is called %q here: no step writes it, so it is always null.", dotted),
-				w.help(dotted, c.domains.facts()...), w.near(dotted, c.domains.facts()...)...)
+				w.help(dotted, c.domains.facts()...), w.near(dotted, c.domains.facts()...)...).
+				Replace(dotted, w.meant(s, dotted, c.domains.facts()...))
 		})
 		return
 	}
@@ -473,8 +488,8 @@ func (c *checker) undeclaredOutput(w *writers, path string, at source.Span) bool
 	for _, name := range keys(declared.properties()) {
 		there = append(there, outputRoot+"."+name)
 	}
-	c.missing(missing, CodeNoSuchName, severity, at, message, diag.DidYouMean(missing, there),
-		diag.Related{Span: c.p.Output.At("/properties"), Message: "what is declared"})
+	c.missing(missing, CodeNoSuchName, severity, at, message, "",
+		diag.Related{Span: c.p.Output.At("/properties"), Message: "what is declared"}).Suggest(missing, there)
 	return true
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/builtin"
 	"github.com/espalier-run/espalier/internal/check"
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/format/agentflow"
@@ -26,7 +27,7 @@ func (unit) Name() string                                    { return "unit" }
 func (unit) Understands(*ir.Task) error                      { return nil }
 func (unit) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 func (unit) Uses(*ir.Task) stepkind.Uses                     { return stepkind.Uses{} }
-func (unit) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task) stepkind.Bound {
+func (unit) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task, _ *contract.Contract) stepkind.Bound {
 	cost := stepkind.Cost{ModelCalls: stepkind.N(1), PromptTokens: stepkind.N(10), ReplyTokens: stepkind.N(100), Seconds: stepkind.N(1000)}
 	return stepkind.Bound{Base: cost, Worst: cost, Reserve: 110, Agent: "someone"}
 }

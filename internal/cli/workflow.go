@@ -1,14 +1,15 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
 
+	analyses "github.com/espalier-run/espalier/internal/analysis"
 	"github.com/espalier-run/espalier/internal/builtin"
-	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/project"
@@ -27,13 +28,8 @@ type analysis struct {
 // analyse compiles and checks a file. A program with mistakes is checked too,
 // so that one run shows them all.
 func analyse(as builtin.Reading, p *project.Project, f *source.File) analysis {
-	r := builtin.FormatsFor(as).Compile(f, p)
-	list := r.Diagnostics
-	if r.Program != nil {
-		list = append(list, check.Program(r.Program, builtin.Kinds())...)
-	}
-	list = append(list, p.Shadowing(f)...)
-	return analysis{file: f, format: r.Format, program: r.Program, diagnostics: list.Sorted().Capped(), files: r.Files}
+	r, _ := analyses.Run(context.Background(), p, f, builtin.FormatsFor(as), builtin.Kinds()) // never canceled
+	return analysis{file: f, format: r.Format, program: r.Program, diagnostics: r.Diagnostics, files: r.Files}
 }
 
 func (an *analysis) name() string {

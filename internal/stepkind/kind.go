@@ -25,8 +25,10 @@ type Kind interface {
 	// Uses returns what the task names outside itself, for checks of the whole
 	// program.
 	Uses(t *ir.Task) Uses
-	// Bound returns what one attempt can cost.
-	Bound(p *ir.Program, s *ir.Step, t *ir.Task) Bound
+	// Bound returns what one attempt can cost. reply is the contract of the model's
+	// reply, or nil if the task asks no model. It is a parameter because deriving it
+	// is most of the work; see BoundOf.
+	Bound(p *ir.Program, s *ir.Step, t *ir.Task, reply *contract.Contract) Bound
 }
 
 // Asker is a Kind whose tasks ask a model.
@@ -35,6 +37,23 @@ type Asker interface {
 	// Contract returns the contract of the reply; false if the task asks no
 	// model.
 	Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, bool)
+}
+
+// ContractOf returns the contract of the reply that a task asks for, or nil if it
+// asks no model.
+func ContractOf(k Kind, p *ir.Program, s *ir.Step, t *ir.Task) *contract.Contract {
+	if asker, ok := k.(Asker); ok {
+		if c, asks := asker.Contract(p, s, t); asks {
+			return &c
+		}
+	}
+	return nil
+}
+
+// BoundOf returns what one attempt of a task can cost. It derives the contract of
+// the reply.
+func BoundOf(k Kind, p *ir.Program, s *ir.Step, t *ir.Task) Bound {
+	return k.Bound(p, s, t, ContractOf(k, p, s, t))
 }
 
 // Uses is what a task names outside itself, and where.
@@ -101,7 +120,7 @@ func (Base[S]) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 func (Base[S]) Uses(t *ir.Task) Uses { return Uses{Agents: Named(t, "agent"), Tools: Named(t, "tool")} }
 
 // Bound returns no cost.
-func (Base[S]) Bound(*ir.Program, *ir.Step, *ir.Task) Bound { return Bound{} }
+func (Base[S]) Bound(*ir.Program, *ir.Step, *ir.Task, *contract.Contract) Bound { return Bound{} }
 
 // Set is a set of kinds by name.
 type Set map[string]Kind

@@ -18,8 +18,11 @@ type ModelCallBound struct {
 }
 
 // Asks adds the cost of a reply contract: its instructions, and repairs if a reply
-// can break it.
+// can break it. A nil contract adds nothing.
 func (m *ModelCallBound) Asks(c *contract.Contract) {
+	if c == nil {
+		return
+	}
 	m.Known += TextTokens(c.Instructions())
 	if c.Strict() {
 		m.Repairs = RepairCalls

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/engine/embedded"
@@ -43,11 +44,13 @@ type testKind struct {
 	hold     func(ctx context.Context, job *step.Job) error
 }
 
-func (*testKind) Name() string                                             { return "test" }
-func (*testKind) Understands(*ir.Task) error                               { return nil }
-func (*testKind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List          { return nil }
-func (*testKind) Uses(*ir.Task) stepkind.Uses                              { return stepkind.Uses{} }
-func (*testKind) Bound(*ir.Program, *ir.Step, *ir.Task) (b stepkind.Bound) { return b }
+func (*testKind) Name() string                                    { return "test" }
+func (*testKind) Understands(*ir.Task) error                      { return nil }
+func (*testKind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
+func (*testKind) Uses(*ir.Task) stepkind.Uses                     { return stepkind.Uses{} }
+func (*testKind) Bound(*ir.Program, *ir.Step, *ir.Task, *contract.Contract) (b stepkind.Bound) {
+	return b
+}
 
 func (k *testKind) Recovery(*ir.Task, []journal.TaskNoted) step.Recovery { return k.recovery }
 

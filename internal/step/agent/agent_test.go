@@ -25,7 +25,7 @@ func TestSuite(t *testing.T) {
 func TestBound(t *testing.T) {
 	calls := func(settings steptest.Settings) stepkind.Bound {
 		s, task := steptest.Case{Settings: settings}.Task("agent")
-		return agent.Kind{}.Bound(steptest.Program(), s, task)
+		return stepkind.BoundOf(agent.Kind{}, steptest.Program(), s, task)
 	}
 	for name, c := range map[string]struct {
 		got          stepkind.Bound
@@ -55,7 +55,7 @@ func TestBound(t *testing.T) {
 
 func TestPromptGrowsWithTheConversation(t *testing.T) {
 	s, task := steptest.Case{Settings: steptest.Settings{"agent": "handy", "max_turns": 3}}.Task("agent")
-	b := agent.Kind{}.Bound(steptest.Program(), s, task)
+	b := stepkind.BoundOf(agent.Kind{}, steptest.Program(), s, task)
 	first := b.Base.PromptTokens.N
 	const reply, result = stepkind.DefaultReplyTokens, stepkind.AssumedResultTokens
 	if got, want := b.Worst.PromptTokens.N, first+(first+reply+result)+(first+2*reply+2*result); got != want {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/process"
@@ -58,7 +59,7 @@ func (Shell) Uses(t *ir.Task) stepkind.Uses {
 }
 
 // Bound returns the time that a script may take.
-func (Shell) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task) stepkind.Bound {
+func (Shell) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task, _ *contract.Contract) stepkind.Bound {
 	return exec.Bound(s, stepkind.Amount{Unbounded: "a script has no time limit of its own"})
 }
 

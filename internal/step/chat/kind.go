@@ -27,10 +27,9 @@ func (a *Ask) Contract(p *ir.Program, s *ir.Step) contract.Contract {
 
 // Bound returns the cost of the conversation: one model call at best; at worst
 // all turns of an agent with tools, and all repairs of a reply that can be wrong.
-func (a *Ask) Bound(p *ir.Program, s *ir.Step) stepkind.Bound {
+func (a *Ask) Bound(p *ir.Program, s *ir.Step, reply *contract.Contract) stepkind.Bound {
 	m := stepkind.ModelCallBound{Known: stepkind.TextTokens(a.Texts...), Reads: stepkind.ReadTokens(p, s), MaxTurns: a.MaxTurns}
-	c := a.Contract(p, s)
-	m.Asks(&c)
+	m.Asks(reply)
 	if a.Checked {
 		m.Repairs = stepkind.RepairCalls
 	}
@@ -78,12 +77,12 @@ func (Base[S]) Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contrac
 }
 
 // Bound returns the cost of the conversation.
-func (Base[S]) Bound(p *ir.Program, s *ir.Step, t *ir.Task) stepkind.Bound {
+func (Base[S]) Bound(p *ir.Program, s *ir.Step, t *ir.Task, reply *contract.Contract) stepkind.Bound {
 	ask, ok := stepkind.Lenient[S](t).Ask(p)
 	if !ok {
 		return stepkind.Bound{}
 	}
-	return ask.Bound(p, s)
+	return ask.Bound(p, s, reply)
 }
 
 // Recovery continues the conversation, unless a tool call may have acted and

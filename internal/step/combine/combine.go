@@ -112,7 +112,7 @@ func replies(p *ir.Program, s *ir.Step, claims ...int) contract.Contract {
 // Bound is nothing when nobody disagrees. At worst the critic sees every
 // branch's result in one call, with repairs, because its reply must have the
 // form of a result.
-func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) stepkind.Bound {
+func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task, _ *contract.Contract) stepkind.Bound {
 	set := stepkind.Lenient[Settings](t)
 	if !asksCritic(set) {
 		return stepkind.Bound{}

@@ -49,7 +49,7 @@ func TestOnlyACriticCosts(t *testing.T) {
 		{steptest.Settings{"strategy": "union", "conflict": "send_to_critic", "critic": "handy"}, 1 + stepkind.RepairCalls}, // its tools are not there
 	} {
 		s, task := steptest.Case{Settings: c.settings, Action: workers(2)}.Task("combine")
-		b := combine.Kind{}.Bound(steptest.Program(), s, task)
+		b := stepkind.BoundOf(combine.Kind{}, steptest.Program(), s, task)
 		if b.Worst.ModelCalls.N != c.calls || b.Base.ModelCalls.N != 0 {
 			t.Errorf("%v: %v", c.settings, b)
 		}

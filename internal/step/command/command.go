@@ -3,6 +3,7 @@ package command
 import (
 	"cmp"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
@@ -50,7 +51,7 @@ func (Kind) Uses(t *ir.Task) stepkind.Uses {
 }
 
 // Bound returns the time that a command may take.
-func (Kind) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task) stepkind.Bound {
+func (Kind) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task, _ *contract.Contract) stepkind.Bound {
 	return exec.Bound(s, unlimited)
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -74,7 +75,7 @@ func (Hook) Uses(t *ir.Task) stepkind.Uses {
 }
 
 // Bound returns the time that commands may take.
-func (Hook) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task) stepkind.Bound {
+func (Hook) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task, _ *contract.Contract) stepkind.Bound {
 	return exec.Bound(s, unlimited)
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/process"
@@ -104,7 +105,7 @@ func (Kind) Uses(t *ir.Task) stepkind.Uses {
 }
 
 // Bound is a call of each agent that the code names.
-func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) stepkind.Bound {
+func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task, _ *contract.Contract) stepkind.Bound {
 	set := stepkind.Lenient[Settings](t)
 	var b stepkind.Bound
 	for _, key := range slices.Sorted(maps.Keys(set.Agents)) {
@@ -161,4 +162,6 @@ func (Collect) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 func (Collect) Uses(*ir.Task) stepkind.Uses { return stepkind.Uses{} }
 
 // Bound is nothing: it only moves values.
-func (Collect) Bound(*ir.Program, *ir.Step, *ir.Task) stepkind.Bound { return stepkind.Bound{} }
+func (Collect) Bound(*ir.Program, *ir.Step, *ir.Task, *contract.Contract) stepkind.Bound {
+	return stepkind.Bound{}
+}

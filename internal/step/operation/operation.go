@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
@@ -41,7 +42,9 @@ func (Kind) Uses(t *ir.Task) stepkind.Uses {
 }
 
 // Bound returns the cost of one call.
-func (Kind) Bound(*ir.Program, *ir.Step, *ir.Task) stepkind.Bound { return stepkind.OneCallBound() }
+func (Kind) Bound(*ir.Program, *ir.Step, *ir.Task, *contract.Contract) stepkind.Bound {
+	return stepkind.OneCallBound()
+}
 
 // Recovery asks a person if the call was made and may have acted.
 func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {

@@ -64,7 +64,7 @@ func (s Settings) Ask(*ir.Program) (chat.Ask, bool) {
 
 // Bound returns the cost of one tool call, or of the conversation and of the
 // tools that are called before and after it.
-func (k Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) stepkind.Bound {
+func (k Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task, reply *contract.Contract) stepkind.Bound {
 	set := stepkind.Lenient[Settings](t)
 	if set.Tool != "" {
 		return stepkind.OneCallBound()
@@ -76,7 +76,7 @@ func (k Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) stepkind.Bound {
 	if set.Memory {
 		calls += 2 // notes are read before, and one is added after
 	}
-	b := k.Base.Bound(p, s, t)
+	b := k.Base.Bound(p, s, t, reply)
 	b.Worst.ToolCalls = b.Worst.ToolCalls.Plus(stepkind.N(calls))
 	b.Worst.Seconds = b.Worst.Seconds.Plus(stepkind.N(stepkind.ToolCallSeconds).Times(calls))
 	return b

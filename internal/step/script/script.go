@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -98,7 +99,7 @@ func (Kind) Uses(t *ir.Task) stepkind.Uses {
 }
 
 // Bound returns the time that a script may take.
-func (Kind) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task) stepkind.Bound {
+func (Kind) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task, _ *contract.Contract) stepkind.Bound {
 	return exec.Bound(s, stepkind.N(stepkind.ScriptSeconds))
 }
 

@@ -80,8 +80,8 @@ func Run(t *testing.T, k stepkind.Kind, cases ...Case) {
 				t.Errorf("Understands: %v", err)
 			}
 			checked(t, c, k.Check(p, s, task))
-			bounded(t, k.Bound(p, s, task))
-			if !reflect.DeepEqual(k.Bound(p, s, task), k.Bound(p, s, task)) {
+			bounded(t, stepkind.BoundOf(k, p, s, task))
+			if !reflect.DeepEqual(stepkind.BoundOf(k, p, s, task), stepkind.BoundOf(k, p, s, task)) {
 				t.Error("Bound gives two answers to one question")
 			}
 			uses := k.Uses(task)
@@ -165,6 +165,6 @@ func anything(t *testing.T, k stepkind.Kind, cases []Case) {
 		_ = k.Understands(task)
 		k.Check(Program(), s, task)
 		k.Uses(task)
-		bounded(t, k.Bound(Program(), s, task))
+		bounded(t, stepkind.BoundOf(k, Program(), s, task))
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -44,7 +45,9 @@ func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 }
 
 // Bound returns the cost of one call.
-func (Kind) Bound(*ir.Program, *ir.Step, *ir.Task) stepkind.Bound { return stepkind.OneCallBound() }
+func (Kind) Bound(*ir.Program, *ir.Step, *ir.Task, *contract.Contract) stepkind.Bound {
+	return stepkind.OneCallBound()
+}
 
 // Recovery asks a person if the call was made and may have acted.
 func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {

@@ -57,11 +57,11 @@ func (s Settings) Ask(*ir.Program) (chat.Ask, bool) {
 }
 
 // Bound returns the cost of the conversation, or the time of the command.
-func (k Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) stepkind.Bound {
+func (k Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task, reply *contract.Contract) stepkind.Bound {
 	if len(stepkind.Lenient[Settings](t).Command) > 0 {
 		return exec.Bound(s, stepkind.N(stepkind.ScriptSeconds))
 	}
-	return k.Base.Bound(p, s, t)
+	return k.Base.Bound(p, s, t, reply)
 }
 
 // Recovery continues a conversation, and asks a person about a command that may
