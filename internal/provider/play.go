@@ -39,7 +39,7 @@ func (r *Request) mediaTokens() int64 {
 	return n
 }
 
-// MostTokens is more than a tokenizer should make of the request: at worst
+// MostTokens returns more than a tokenizer should make of the request: at worst
 // two letters are a token, or one byte of a letter that is not ASCII, and the
 // form around blocks and tools counts as well.
 func (r *Request) MostTokens() int64 {
@@ -121,7 +121,7 @@ func (r *Reply) FillUsage(req *Request) {
 	}
 }
 
-// tokensOf is never 0: there is no reply for nothing.
+// tokensOf returns at least 1: no reply is free.
 func tokensOf(blocks []Block) int64 {
 	return max(1, int64((size(blocks)+price.BytesPerToken-1)/price.BytesPerToken))
 }

@@ -48,7 +48,7 @@ type ToolDone struct {
 // maxToolOutput is how much of a tool's answer is kept at most.
 const maxToolOutput = 8 << 20
 
-// UseTool is the one way to a tool. Whether the call may be made is decided
+// UseTool calls a tool; there is no other way to call one. Whether the call may be made is decided
 // here and now, not in a prompt: by the workflow's lists, the agent's tools,
 // the tool's schema, a person if the tool wants one, and the budget. What it
 // may use is set aside and the intent is durable before the call. notes are
@@ -77,7 +77,7 @@ func (j *Job) UseTool(ctx context.Context, c ToolCall, notes ...Note) (ToolDone,
 	return j.callTool(ctx, c, found, notes)
 }
 
-// question is what a person has to agree to: what is called with which
+// question returns what a person has to agree to: what is called with which
 // arguments, and what that really reaches.
 func (j *Job) question(c ToolCall, spec tool.Spec) *ApprovalRequired {
 	shows := map[string]json.RawMessage{"tool": JSON(c.Name), "arguments": c.Input}
@@ -100,7 +100,7 @@ func (q *ApprovalRequired) digest(run journal.RunID) string {
 // CallKey names a task's n-th call within its run.
 func (j *Job) CallKey(n int) string { return fmt.Sprintf("%s/call:%d", j.Key, n) }
 
-// Idempotency is a key of the task, or of one of its calls, as the world
+// Idempotency returns a key of the task, or of one of its calls, as the world
 // outside gets it: the same after a crash, and another in every run.
 func (j *Job) Idempotency(key string) string { return string(j.Root) + "/" + key }
 
@@ -115,7 +115,7 @@ func disapproval(c ToolCall) string {
 	return fmt.Sprintf("a person did not approve this call of the tool %q", c.Name)
 }
 
-// refused is a call that is not made: it is recorded all the same.
+// refused returns a call that is not made: it is recorded all the same.
 func refused(c ToolCall, why *tool.Denial, notes []Note) ToolDone {
 	done := ToolDone{Use: journal.ToolUse{
 		Name: c.Name, CallID: c.CallID, Input: c.Input, Fidelity: journal.ByRouter, Repeatable: true,
@@ -128,7 +128,7 @@ func refused(c ToolCall, why *tool.Denial, notes []Note) ToolDone {
 	return done
 }
 
-// intent is a call as it is noted before it is made.
+// intent returns a call as it is noted before it is made.
 func (c *ToolCall) intent(found tool.Tool) journal.ToolUse {
 	return journal.ToolUse{
 		Name: c.Name, CallID: c.CallID, Input: c.Input, Fidelity: journal.ByRouter, Repeatable: tool.Repeatable(found, c.Input),
@@ -159,7 +159,7 @@ func (j *Job) callTool(ctx context.Context, c ToolCall, found tool.Tool, notes [
 	return done, nil
 }
 
-// withLine is the note of a result, and the line that the tool has for people.
+// withLine returns the note of a result, and the line that the tool has for people.
 func withLine(result Note, line string) []Note {
 	if line == "" {
 		return []Note{result}
@@ -168,7 +168,7 @@ func withLine(result Note, line string) []Note {
 }
 
 // make makes a call, writes down what came of it and returns what there is to
-// tell people; false when the task has to end before anybody knows.
+// log for people; false if the task has to end before the outcome is known.
 func (j *Job) make(ctx context.Context, c ToolCall, found tool.Tool, use *journal.ToolUse) (line string, known bool) {
 	result, err := j.callInTime(ctx, c, found)
 	if err != nil && ctx.Err() != nil {
@@ -265,7 +265,7 @@ func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool
 	return result, err
 }
 
-// PastCall is what earlier lives of a task have left of one of its calls, by
+// PastCall returns what earlier lives of a task have left of one of its calls, by
 // the call's id and number.
 func (j *Job) PastCall(id string, n int) (made, returned *journal.ToolUse, answer *journal.ToolAnswer) {
 	for _, note := range j.History {

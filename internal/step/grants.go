@@ -8,7 +8,7 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// Grants are the tools that an agent outside may use by itself when it does a
+// Grants returns the tools that an agent outside may use by itself when it does a
 // step: those that the gate would let pass. problem says why it cannot be held
 // to that; it is asked before a run starts, and again when the step is done.
 func Grants(info *provider.AgentInfo, who tool.Caller) (grants []provider.Grant, problem string) {

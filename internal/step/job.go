@@ -21,8 +21,8 @@ import (
 // Runner is a Kind that does its work.
 type Runner interface {
 	stepkind.Kind
-	// Recovery is what happens to a task that was started and whose end
-	// nobody knows. history is what it had noted: a kind that notes before it
+	// Recovery returns what happens to a task that was started and whose outcome
+	// is unknown. history is what it had noted: a kind that notes before it
 	// acts knows from it whether it can have acted at all.
 	Recovery(t *ir.Task, history []journal.TaskNoted) Recovery
 	// Run does one attempt. An error is an *Error, or the context's.

@@ -28,7 +28,7 @@ func (t telling) Call(_ context.Context, call tool.Call) (tool.Result, error) {
 	return tool.Result{}, nil
 }
 
-// told is the progress that is noted of a call.
+// told returns the progress that is noted of a call.
 func told(t *testing.T, slow telling, after ...func()) (out []string) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &steptest.Log{}

@@ -35,7 +35,7 @@ func Decode[T any](t *ir.Task) (T, error) {
 	return into, errors.Join(problems...)
 }
 
-// Lenient is Decode without the error.
+// Lenient returns Decode without the error.
 func Lenient[T any](t *ir.Task) T {
 	into, _ := Decode[T](t)
 	return into

@@ -26,7 +26,7 @@ type Denial struct {
 	Why   string
 }
 
-// Admit is the gate before every call. It returns the tool, or why it is not
+// Admit returns the gate before every call. It returns the tool, or why it is not
 // to be called: because it may not be, because there is none, or because the
 // arguments do not fit.
 func Admit(box Box, who Caller, name string, input json.RawMessage) (Tool, *Denial) {
@@ -49,7 +49,7 @@ func Admit(box Box, who Caller, name string, input json.RawMessage) (Tool, *Deni
 	return found, nil
 }
 
-// Offered are the tools that an agent may call, by their plain names: what it
+// Offered returns the tools that an agent may call, by their plain names: what it
 // lists, is allowed and can be had here.
 func Offered(box Box, who Caller) []Spec {
 	if box == nil || who.Agent == nil {
@@ -80,7 +80,7 @@ func Offered(box Box, who Caller) []Spec {
 	return out
 }
 
-// Needed are the plain names of the tools that an entry asks for by name; none
+// Needed returns the plain names of the tools that an entry asks for by name; none
 // if it is a pattern, which is content with what there is.
 func Needed(list []ir.Name) []ir.Name {
 	var out []ir.Name
@@ -92,7 +92,7 @@ func Needed(list []ir.Name) []ir.Name {
 	return out
 }
 
-// BadInput is everything that is wrong with a tool's input; nil when it fits.
+// BadInput returns everything that is wrong with a tool's input; nil when it fits.
 // An input that programs may read in two ways never does: what was allowed, or
 // agreed to by a person, has to be what the tool gets.
 func BadInput(spec Spec, input json.RawMessage) []string {

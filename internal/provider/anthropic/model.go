@@ -48,7 +48,7 @@ func (m *Model) Reach(ctx context.Context) error {
 	return httptransport.Reach(ctx, m.http, m.base+"v1/models", http.Header{"Anthropic-Version": {"2023-06-01"}})
 }
 
-// Dialect is what the Messages API calls common options.
+// Dialect returns what the Messages API calls common options.
 func Dialect(model string) httptransport.Dialect {
 	d := httptransport.Dialect{httptransport.Stop: "stop_sequences", httptransport.Seed: "", httptransport.PresencePenalty: "", httptransport.FrequencyPenalty: ""}
 	if !samples(model) {
@@ -57,7 +57,7 @@ func Dialect(model string) httptransport.Dialect {
 	return d
 }
 
-// samples tells whether a model can be told how to choose its words. Since Opus
+// samples reports whether a model can be told how to choose its words. Since Opus
 // 4.7 and the fifth family Anthropic's refuse to; other people's do not.
 func samples(model string) bool {
 	if !strings.HasPrefix(model, "claude-") {
@@ -222,7 +222,7 @@ func params(req *provider.Request, names *httptransport.Names) sdk.MessageNewPar
 // enforced is what the documentation of structured outputs allows.
 var enforced = httptransport.Subset{Optional: 24, Unions: 16}
 
-// holdsToSchema tells whether a model can be held to a schema. The first
+// holdsToSchema reports whether a model can be held to a schema. The first
 // models of the fourth family and all before cannot.
 func holdsToSchema(model string) bool {
 	for _, old := range []string{"claude-2", "claude-3", "claude-instant", "claude-opus-4-0", "claude-opus-4-2025", "claude-sonnet-4-0", "claude-sonnet-4-2025"} {
@@ -254,7 +254,7 @@ func block(b provider.Block, names *httptransport.Names, sees bool) (sdk.Content
 	return none, false
 }
 
-// result is what a tool returned. The server rejects empty texts.
+// result returns what a tool returned. The server rejects empty texts.
 func result(b provider.Block, sees bool) sdk.ContentBlockParamUnion {
 	out := sdk.ToolResultBlockParam{ToolUseID: b.ToolID, IsError: sdk.Bool(b.IsError)}
 	if text := httptransport.ResultText(b); strings.TrimSpace(text) != "" {
@@ -269,7 +269,7 @@ func result(b provider.Block, sees bool) sdk.ContentBlockParamUnion {
 	return sdk.ContentBlockParamUnion{OfToolResult: &out}
 }
 
-// object is an input as the server takes it back: always an object.
+// object returns an input as the server takes it back: always an object.
 func object(input json.RawMessage) any {
 	var all map[string]any
 	if json.Unmarshal(input, &all) != nil || all == nil {

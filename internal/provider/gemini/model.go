@@ -139,7 +139,7 @@ func events(body []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Dialect is what generateContent calls common options; it has all of them.
+// Dialect returns what generateContent calls common options; it has all of them.
 func Dialect() httptransport.Dialect {
 	return httptransport.Dialect{httptransport.Stop: "stopSequences"}
 }
@@ -196,7 +196,7 @@ type function struct {
 	Parameters  json.RawMessage `json:"parametersJsonSchema,omitempty"`
 }
 
-// body is the whole request.
+// body returns the whole request.
 func body(req *provider.Request, names *httptransport.Names) (map[string]any, error) {
 	extra, err := Dialect().Extra(req.Options, ours...)
 	if err != nil {

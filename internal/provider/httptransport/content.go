@@ -66,7 +66,7 @@ func legal(name string) string {
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' }
 
-// In is the name that the server means.
+// In returns the name that the server means.
 func (n *Names) In(sent string) string {
 	if name, ok := n.in[sent]; ok {
 		return name
@@ -108,7 +108,7 @@ func Turns[T any](messages []provider.Message, convert func(provider.Block) (T, 
 	return out
 }
 
-// ResultText is what a tool returned, as text for a model.
+// ResultText returns what a tool returned, as text for a model.
 func ResultText(b provider.Block) string {
 	var text string
 	if json.Unmarshal(b.Content, &text) == nil {
@@ -129,7 +129,7 @@ func IsBase64(text string) bool {
 	return err == nil
 }
 
-// Input is a tool's input as a server sent it: an object, or what it was.
+// Input returns a tool's input as a server sent it: an object, or what it was.
 func Input(text string) json.RawMessage {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -152,7 +152,7 @@ const madeUp = "call-"
 // other call of the conversation has the same.
 func MakeUpID(turn, n int) string { return fmt.Sprintf("%s%d-%d", madeUp, turn, n) }
 
-// OwnID is an id that the server itself has given; "" when it is made up.
+// OwnID returns an id that the server itself has given; "" when it is made up.
 func OwnID(id string) string {
 	if strings.HasPrefix(id, madeUp) {
 		return ""

@@ -1,5 +1,5 @@
-// Package wire is what all models that are reached over the network have in
-// common: how a key travels, what a refusal means, names and schemas that
+// Package httptransport implements what all models that use HTTP have in
+// common: how keys are sent, what error responses mean, and names and schemas that
 // servers accept.
 package httptransport
 

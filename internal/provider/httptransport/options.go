@@ -29,7 +29,7 @@ const (
 // own. What it has not at all is called "".
 type Dialect map[string]string
 
-// Ignored are the options among an agent's that the server does not have.
+// Ignored returns the options among an agent's that the server does not have.
 func (d Dialect) Ignored(options json.RawMessage) []string {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(options, &all) != nil {
@@ -44,7 +44,7 @@ func (d Dialect) Ignored(options json.RawMessage) []string {
 	return out
 }
 
-// Extra is what an agent's options add to a request, in the server's own words.
+// Extra returns what an agent's options add to a request, in the server's own words.
 // Keys that would change what was reserved or recorded are refused, in every
 // spelling; so is what is no key but a path, by which the libraries reach into
 // other values.
@@ -88,5 +88,5 @@ func (d Dialect) Extra(options json.RawMessage, ours ...string) (map[string]json
 	return all, nil
 }
 
-// spelling is a key as it sounds: max_tokens and maxTokens are the same.
+// spelling returns a key as it sounds: max_tokens and maxTokens are the same.
 func spelling(key string) string { return strings.ToLower(strings.ReplaceAll(key, "_", "")) }

@@ -197,7 +197,7 @@ type detail struct {
 	} `json:"metadata"`
 }
 
-// untilTomorrow tells whether a quota is used up that comes back with the next
+// untilTomorrow reports whether a quota is exhausted that renews with the next
 // day, at the earliest. Google asks for a short wait even then.
 func (d *detail) untilTomorrow() bool {
 	for _, v := range d.Violations {
@@ -211,7 +211,7 @@ func (d *detail) untilTomorrow() bool {
 	return unit == "d"
 }
 
-// Refusal is what an answer with this status means.
+// Refusal returns what an answer with this status means.
 func Refusal(status int, header http.Header, body []byte, now time.Time) *provider.Error {
 	var s said
 	var list []said // Google sometimes answers with a list of one
@@ -305,7 +305,7 @@ func RetryAfter(header http.Header, now time.Time) time.Duration {
 
 const longest = 24 * time.Hour
 
-// atMostLongest is a number of seconds; what is none, or less, is 0.
+// atMostLongest returns a number of seconds; what is none, or less, is 0.
 func atMostLongest(seconds float64) time.Duration {
 	if !(seconds > 0) {
 		return 0
@@ -313,7 +313,7 @@ func atMostLongest(seconds float64) time.Duration {
 	return time.Duration(min(seconds, longest.Seconds()) * float64(time.Second))
 }
 
-// InStream is an error that a provider reports in the middle of a reply.
+// InStream returns an error that a provider reports in the middle of a reply.
 func InStream(data []byte) *provider.Error {
 	out := Refusal(0, nil, data, time.Time{})
 	out.Spent = true
@@ -324,7 +324,7 @@ func InStream(data []byte) *provider.Error {
 	return out
 }
 
-// Failed is the error of a call in our own words: the context's when that is
+// Failed returns the error of a call in our own words: the context's when that is
 // over, the server's when it has said something.
 func Failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
@@ -346,7 +346,7 @@ func Failed(ctx context.Context, err error) error {
 	return out
 }
 
-// BrokeOff is the error of a reply that ends without an end.
+// BrokeOff returns the error of a reply that ends without an end.
 func BrokeOff() error {
 	return &provider.Error{Class: provider.APIError, Message: "the reply broke off before its end", Spent: true}
 }

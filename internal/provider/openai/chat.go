@@ -63,7 +63,7 @@ func NewChat(o httptransport.Options) *Chat {
 	return &Chat{server: s, completions: sdk.NewChatCompletionService(options...)}
 }
 
-// ChatDialect is what Chat Completions call common options; own is OpenAI's
+// ChatDialect returns what Chat Completions call common options; own is OpenAI's
 // server, the others often have more.
 func ChatDialect(own bool, model string) httptransport.Dialect {
 	d := httptransport.Dialect{}
@@ -219,7 +219,7 @@ func replySchema(reply json.RawMessage) (map[string]any, bool) {
 	return httptransport.Schema(schema), strict
 }
 
-// messages is one of our messages: results of tools are messages of their own,
+// messages returns one of our messages: results of tools are messages of their own,
 // and what they show comes after them, as the user's, because theirs hold text
 // only.
 func messages(m provider.Message, names *httptransport.Names, model string) []sdk.ChatCompletionMessageParamUnion {
@@ -261,7 +261,7 @@ func messages(m provider.Message, names *httptransport.Names, model string) []sd
 	return out
 }
 
-// parts are the images and sounds that a model takes.
+// parts returns the images and sounds that a model takes.
 func parts(media []provider.Media, model string) []sdk.ChatCompletionContentPartUnionParam {
 	formats := map[string]string{"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 	hears := strings.Contains(family(model), "audio")
@@ -279,7 +279,7 @@ func parts(media []provider.Media, model string) []sdk.ChatCompletionContentPart
 	return out
 }
 
-// resultText is what a tool returned. There is no field that says that it failed.
+// resultText returns what a tool returned. There is no field that says that it failed.
 func resultText(b provider.Block) string {
 	if b.IsError {
 		return "Error: " + httptransport.ResultText(b)
@@ -383,7 +383,7 @@ func (c *chat) take(chunk sdk.ChatCompletionChunk) []provider.Chunk {
 	return out
 }
 
-// thoughts are what some servers add to what OpenAI itself has.
+// thoughts returns what some servers add to what OpenAI itself has.
 func thoughts(d sdk.ChatCompletionChunkChoiceDelta) string {
 	for _, key := range []string{"reasoning_content", "reasoning"} {
 		var text string

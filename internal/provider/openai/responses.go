@@ -29,7 +29,7 @@ func NewResponses(o httptransport.Options) *Responses {
 	return &Responses{server: s, responses: api.NewResponseService(options...)}
 }
 
-// ResponsesDialect is what Responses call common options; own is OpenAI's server.
+// ResponsesDialect returns what Responses call common options; own is OpenAI's server.
 func ResponsesDialect(own bool, model string) httptransport.Dialect {
 	d := httptransport.Dialect{httptransport.TopK: "", httptransport.Stop: "", httptransport.Seed: "", httptransport.PresencePenalty: "", httptransport.FrequencyPenalty: ""}
 	return withoutSampling(d, own, model)
@@ -141,7 +141,7 @@ func responseEvents(body []byte) ([]byte, error) {
 	return out, errors.Join(problem, last)
 }
 
-// inResponse is a failure that the server reports as part of a reply.
+// inResponse returns a failure that the server reports as part of a reply.
 func inResponse(code, message string) error {
 	data, err := json.Marshal(map[string]any{"error": map[string]string{"code": code, "message": message}})
 	if err != nil {

@@ -244,7 +244,7 @@ func Check(t testing.TB, req provider.Request, r *provider.Reply) {
 	}
 }
 
-// roundTrip gives the model what it asks for until it has its answer.
+// roundTrip answers the model's tool calls until it replies.
 func (s Subject) roundTrip(t *testing.T) {
 	req := AskTool()
 	asked := 0

@@ -88,7 +88,7 @@ func (s spot) item(i int) spot {
 	return spot{path: s.path + "/" + strconv.Itoa(i), name: singular(s.name), depth: s.depth + 1, like: s.like + "/*", nth: s.nth + i}
 }
 
-// again is the same place, asked once more for something else.
+// again returns the same place, asked once more for something else.
 func (s spot) again(n int) spot {
 	if n > 0 {
 		s.path += "~" + strconv.Itoa(n)
@@ -101,7 +101,7 @@ func (m *maker) value(all []*schema.Node, at spot) (any, bool) {
 	return m.valueBut(all, at, func(any) bool { return false })
 }
 
-// valueBut is value, without the values that are unwanted.
+// valueBut returns value, without the values that are unwanted.
 func (m *maker) valueBut(all []*schema.Node, at spot, unwanted func(any) bool) (any, bool) {
 	m.nodes++
 	if at.name == "" && len(all) > 0 {
@@ -132,12 +132,12 @@ func valid(all []*schema.Node, v any) bool {
 	return true
 }
 
-// roomy tells whether there is space for what is optional.
+// roomy reports whether there is space for what is optional.
 func (m *maker) roomy(at spot) bool {
 	return !m.lean && at.depth < roomyDepth && m.nodes < roomyNodes
 }
 
-// readings are the ways to satisfy the schemas, each as a list of schemas
+// readings returns the ways to satisfy the schemas, each as a list of schemas
 // whose own keywords all apply: references followed, allOf joined, one way
 // taken where there are several.
 func (m *maker) readings(all []*schema.Node, at spot) iter.Seq[[]*schema.Node] {
@@ -183,7 +183,7 @@ func (m *maker) choose(ways [][][]*schema.Node, open, flat []*schema.Node, at sp
 	return true
 }
 
-// ways are the alternatives that a schema leaves: one list for each keyword,
+// ways returns the alternatives that a schema leaves: one list for each keyword,
 // of which one entry is to be taken.
 func (m *maker) ways(s *schema.Node, at spot) [][][]*schema.Node {
 	var out [][][]*schema.Node
@@ -222,7 +222,7 @@ func effort(s *schema.Node, roomy bool) int {
 	return n
 }
 
-// proposals are values to try for schemas that all apply.
+// proposals returns values to try for schemas that all apply.
 func (m *maker) proposals(flat []*schema.Node, at spot) iter.Seq[any] {
 	return func(yield func(any) bool) {
 		for _, s := range flat {
@@ -280,7 +280,7 @@ func (m *maker) oneOf(list []any, at spot) iter.Seq[any] {
 	}
 }
 
-// types are the JSON types to try, the likeliest first.
+// types returns the JSON types to try, the likeliest first.
 func (m *maker) types(flat []*schema.Node, at spot) []string {
 	allowed := []string{"string", "integer", "number", "boolean", "array", "object", "null"}
 	said := false
@@ -311,7 +311,7 @@ func (m *maker) types(flat []*schema.Node, at spot) []string {
 	return allowed
 }
 
-// hinted is the type that the keywords speak of.
+// hinted returns the type that the keywords speak of.
 func hinted(flat []*schema.Node, otherwise string) string {
 	for _, s := range flat {
 		switch {
@@ -576,7 +576,7 @@ func (m *maker) numbers(flat []*schema.Node, at spot, whole bool) iter.Seq[any] 
 	}
 }
 
-// onGrid is the number, or its neighbours that are multiples of grid.
+// onGrid returns the number, or its neighbours that are multiples of grid.
 func onGrid(n, grid *big.Rat) []*big.Rat {
 	if grid == nil || grid.Sign() <= 0 {
 		return []*big.Rat{n}
@@ -587,7 +587,7 @@ func onGrid(n, grid *big.Rat) []*big.Rat {
 	return []*big.Rat{below, new(big.Rat).Add(below, grid)}
 }
 
-// commonMultiple is the least number that is a multiple of both; nil is none.
+// commonMultiple returns the least number that is a multiple of both; nil is none.
 func commonMultiple(a, b *big.Rat) *big.Rat {
 	if a == nil || a.Sign() == 0 || b.Sign() == 0 {
 		return b
@@ -645,7 +645,7 @@ func (m *maker) arrays(flat []*schema.Node, at spot) iter.Seq[any] {
 	}
 }
 
-// wanted is how many items must fit the schema's "contains".
+// wanted returns how many items must fit the schema's "contains".
 func wanted(s *schema.Node) int {
 	if s.MinContains != nil {
 		return *s.MinContains
@@ -684,7 +684,7 @@ func (m *maker) list(flat []*schema.Node, at spot, least, n int, unique bool) ([
 	return list, true
 }
 
-// tooMuch tells whether v is one more than may fit a schema's "contains".
+// tooMuch reports whether v is one more than may fit a schema's "contains".
 func tooMuch(flat []*schema.Node, i int, v any) bool {
 	return slices.ContainsFunc(flat, func(s *schema.Node) bool {
 		return s.Contains != nil && s.MaxContains != nil && i >= wanted(s) && s.Contains.Accepts(v)
@@ -724,7 +724,7 @@ func same(a, b any) bool {
 	return a == b
 }
 
-// itemSchema is what a schema says of item i; closed means that there must be
+// itemSchema returns what a schema says of item i; closed means that there must be
 // no such item.
 func itemSchema(s *schema.Node, i int) (item *schema.Node, closed bool) {
 	if i < len(s.PrefixItems) {
@@ -833,7 +833,7 @@ func (m *maker) object(flat []*schema.Node, at spot, required, optional []string
 	return out, len(out) >= least
 }
 
-// drawn are the properties that must be there when name is.
+// drawn returns the properties that must be there when name is.
 func drawn(flat []*schema.Node, name string) []string {
 	var out []string
 	for _, s := range flat {

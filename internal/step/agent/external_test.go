@@ -96,7 +96,7 @@ func newOutside() *outside {
 	return &outside{names: true, resumes: true, own: []string{"Plant"}, sessions: map[string]*planting{}, answers: []string{"It is planted."}}
 }
 
-// outsideJob is a step whose agent is outside.
+// outsideJob returns a step whose agent is outside.
 func outsideJob(t *testing.T, o *outside, log *steptest.Log, set steptest.Settings) *step.Job {
 	play := steptest.Play{Settings: set}
 	job := play.Job("agent", t.TempDir(), log, &steptest.World{})

@@ -158,7 +158,7 @@ func valueOf(job *step.Job, in Input) (string, error) {
 	return joined(in.Name, files), nil
 }
 
-// joined is the files of a folder, one after the other, each under its name.
+// joined returns the files of a folder, one after the other, each under its name.
 func joined(folder string, files map[string]string) string {
 	var b strings.Builder
 	for i, name := range slices.Sorted(maps.Keys(files)) {

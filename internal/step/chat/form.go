@@ -125,7 +125,7 @@ func (r *reader) chosen(text string) (json.RawMessage, bool) {
 	return nil, false
 }
 
-// repaired is a value in the form that the schema asks for, as far as it can
+// repaired returns a value in the form that the schema asks for, as far as it can
 // be brought into it.
 func (r *reader) repaired(value json.RawMessage) json.RawMessage {
 	v, err := schema.Decode(value)
@@ -139,7 +139,7 @@ func (r *reader) repaired(value json.RawMessage) json.RawMessage {
 	return value // with its keys in their order
 }
 
-// problems is everything in which a value misses the form.
+// problems returns everything in which a value misses the form.
 func (r *reader) problems(value json.RawMessage) []string {
 	if r.schema == nil || r.form.Accept != nil && r.form.Accept(value) {
 		return nil
@@ -158,7 +158,7 @@ func (r *reader) problems(value json.RawMessage) []string {
 	return out
 }
 
-// loose is the value of a reply that may be anything: an object or a list when
+// loose returns the value of a reply that may be anything: an object or a list when
 // the whole text is one, perhaps fenced as JSON; else the text.
 func loose(text string) json.RawMessage {
 	whole := text
@@ -173,7 +173,7 @@ func loose(text string) json.RawMessage {
 	return step.JSON(text)
 }
 
-// candidates are the places where JSON can be in a reply, the likeliest first:
+// candidates returns the places where JSON can be in a reply, the likeliest first:
 // the whole text, fenced blocks, and objects and lists in running text.
 func candidates(text string, lastFence bool) func(yield func(json.RawMessage) bool) {
 	return func(yield func(json.RawMessage) bool) {
@@ -213,7 +213,7 @@ func candidates(text string, lastFence bool) func(yield func(json.RawMessage) bo
 	}
 }
 
-// onlyWhole is the text itself, if it is JSON.
+// onlyWhole returns the text itself, if it is JSON.
 func onlyWhole(text string) func(yield func(json.RawMessage) bool) {
 	return func(yield func(json.RawMessage) bool) {
 		if value, ok := parse(text); ok {
@@ -235,7 +235,7 @@ func parse(text string) (json.RawMessage, bool) {
 	return nil, false
 }
 
-// balanced is the length of the object or list that text begins with, 0 when
+// balanced returns the length of the object or list that text begins with, 0 when
 // its brackets do not close.
 func balanced(text string) int {
 	depth := 0
@@ -300,7 +300,7 @@ func withoutPython(text string) string {
 	return b.String() + text[last:]
 }
 
-// skipStrings gives the positions of text outside of JSON strings, their
+// skipStrings returns the positions of text outside of JSON strings, their
 // opening quotes included.
 func skipStrings(text string) func(yield func(int) bool) {
 	return func(yield func(int) bool) {
@@ -320,7 +320,7 @@ func skipStrings(text string) func(yield func(int) bool) {
 	}
 }
 
-// fences are the bodies of the fenced blocks of a text, in order.
+// fences returns the bodies of the fenced blocks of a text, in order.
 func fences(text string) []string {
 	var out []string
 	var body *strings.Builder

@@ -20,7 +20,7 @@ import (
 // nearly every word may be an answer, and to refuse one costs a call and, as the
 // model says it again, the step. So what counts is a matter of form: "<div>" is
 // an answer to a question about HTML, {"name": "<name>"} to none. Only where a
-// model was told to mend its reply, and is most tempted, some words that it had
+// model was asked to repair its reply, and is most tempted, some words that it had
 // not said before are not taken either. What says "not known", such as "N/A", is
 // an answer.
 
@@ -40,7 +40,7 @@ var (
 
 // placeholders names the texts of a value that stand for an answer instead of
 // being one. What the schema itself allows by name is none. before is the first
-// reply, which had to be mended; nil when this is it.
+// reply, which had to be repaired; nil when this is it.
 func (r *reader) placeholders(value json.RawMessage, before *provider.Reply) []string {
 	if !r.form.strict() || r.form.Plain {
 		return nil
@@ -116,7 +116,7 @@ func (s *search) look(at, key string, value any, about []*schema.Node) {
 	}
 }
 
-// property is what a schema says about one property.
+// property returns what a schema says about one property.
 func property(n *schema.Node, name string) []*schema.Node {
 	var out []*schema.Node
 	if one := n.Properties[name]; one != nil {
@@ -133,7 +133,7 @@ func property(n *schema.Node, name string) []*schema.Node {
 	return out
 }
 
-// plain is what schemas say about a value: themselves, and what they refer to
+// plain returns what schemas say about a value: themselves, and what they refer to
 // or are combined of.
 func plain(all ...*schema.Node) []*schema.Node {
 	var out []*schema.Node
@@ -157,13 +157,13 @@ func (s *search) isPlaceholder(key, text string, about []*schema.Node) bool {
 	return s.mended && emptyWord().MatchString(text) && !s.saidBefore(text)
 }
 
-// saidBefore tells whether a text stood in the first reply, and so was not made
-// up to mend it.
+// saidBefore reports whether a text stood in the first reply, and so was not made
+// up to repair it.
 func (s *search) saidBefore(text string) bool {
 	return strings.Contains(s.before, strings.TrimSpace(text))
 }
 
-// named tells whether a schema has the text among the values that it names.
+// named reports whether a schema has the text among the values that it names.
 func named(about []*schema.Node, text string) bool {
 	return slices.ContainsFunc(about, func(n *schema.Node) bool {
 		return n.Const != nil && *n.Const == text || n.Default != nil && *n.Default == text ||
@@ -171,7 +171,7 @@ func named(about []*schema.Node, text string) bool {
 	})
 }
 
-// echoes tells whether a text is what the schema says about it.
+// echoes reports whether a text is what the schema says about it.
 func echoes(about []*schema.Node, text string) bool {
 	same := func(said string) bool {
 		said = strings.TrimSpace(said)
@@ -180,7 +180,7 @@ func echoes(about []*schema.Node, text string) bool {
 	return slices.ContainsFunc(about, func(n *schema.Node) bool { return same(n.Description) || same(n.Title) })
 }
 
-// namesItself tells whether a text in brackets is about its own key:
+// namesItself reports whether a text in brackets is about its own key:
 // {"name": "<your name>"}.
 func namesItself(key, text string) bool {
 	inside := standIn().FindStringSubmatch(text)
@@ -201,7 +201,7 @@ func namesItself(key, text string) bool {
 	return true
 }
 
-// words are the words of a text or a key, in small letters: customerName and
+// words returns the words of a text or a key, in small letters: customerName and
 // customer_name are two.
 func words(text string) []string {
 	var spaced strings.Builder

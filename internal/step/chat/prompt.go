@@ -93,7 +93,7 @@ func data(name string, value json.RawMessage) string {
 
 func textBlock(text string) journal.Block { return journal.Block{Type: journal.BlockText, Text: text} }
 
-// mend asks for another reply.
+// repairPrompt returns the prompt for another reply.
 func (t *Conversation) repairPrompt(problems []string) []journal.Block {
 	var b strings.Builder
 	b.WriteString("Your reply does not meet the requirements:\n")

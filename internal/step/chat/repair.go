@@ -200,7 +200,7 @@ func findValue(text string, match func(string) (any, bool), exact bool) (any, bo
 	return last(said, match)
 }
 
-// last is the only value that the sentences mention, if one of them ends with it.
+// last returns the only value that the sentences mention, if one of them ends with it.
 func last(said []string, match func(string) (any, bool)) (any, bool) {
 	var found []any
 	ends := false
@@ -257,7 +257,7 @@ func sentences(text string) []string {
 	return out
 }
 
-// stated is what a sentence says that something is: "Score: 7", "the answer is yes".
+// stated returns what a sentence says that something is: "Score: 7", "the answer is yes".
 func stated(s string) string {
 	m := statement().FindStringSubmatch(s)
 	if m == nil {
@@ -266,7 +266,7 @@ func stated(s string) string {
 	return m[1]
 }
 
-// opening is what a sentence begins with, up to a comma: "Yes, because …".
+// opening returns what a sentence begins with, up to a comma: "Yes, because …".
 func opening(s string) string {
 	m := lead().FindStringSubmatch(s)
 	if m == nil {
@@ -275,7 +275,7 @@ func opening(s string) string {
 	return m[1]
 }
 
-// bare is a text without the marks that people and models put around a value.
+// bare returns a text without the marks that people and models put around a value.
 func bare(text string) string {
 	text = strings.TrimSpace(text)
 	if _, body, ok := onlyFence(text); ok {

@@ -55,7 +55,7 @@ func (s Settings) Validate() error {
 		stepkind.OneOf("conflict", cmp.Or(s.Conflict, Fail), FirstWins, LastWins, Critic, Fail))
 }
 
-// Check wants somebody to be the critic when one is asked for, and no vote
+// Check reports conflicts that go to a critic that is not named, and votes
 // that can end in a tie.
 func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 	set := stepkind.Lenient[Settings](t)
@@ -72,7 +72,7 @@ func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 		})
 	}
 	if n := voters(s); set.Strategy == Vote && n > 0 && n%2 == 0 {
-		severity := diag.Note // somebody thought of it
+		severity := diag.Note // the author has set a rule for it
 		if cmp.Or(set.Conflict, Fail) == Fail {
 			severity = diag.Warning
 		}
@@ -97,7 +97,7 @@ func voters(s *ir.Step) int {
 // Uses names the critic.
 func (Kind) Uses(t *ir.Task) stepkind.Uses { return stepkind.Uses{Agents: stepkind.Named(t, "critic")} }
 
-// Contract is the ballot of the critic, shown for one conflict of two claims:
+// Contract returns the ballot of the critic, shown for one conflict of two claims:
 // how many there are is known when the workers have ended.
 func (Kind) Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, bool) {
 	return replies(p, s, 2), asksCritic(stepkind.Lenient[Settings](t))
@@ -109,7 +109,7 @@ func replies(p *ir.Program, s *ir.Step, claims ...int) contract.Contract {
 	return contract.Of(p, &ballots, contract.Spec{Schema: ballot(claims...), From: "the conflicts between the workers"})
 }
 
-// Bound is nothing when nobody disagrees. At worst the critic sees every
+// Bound returns nothing when nobody disagrees. At worst the critic sees every
 // branch's result in one call, with repairs, because its reply must have the
 // form of a result.
 func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task, _ *contract.Contract) stepkind.Bound {
@@ -123,6 +123,6 @@ func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task, _ *contract.Contract) s
 		MaxTurns: 1, // whatever tools the critic has, it has none here
 		Repairs:  stepkind.RepairCalls,
 	}.Bound(p.Agent(set.Critic))
-	bound.Base, bound.Reserve = stepkind.Cost{}, 0 // nobody may disagree
+	bound.Base, bound.Reserve = stepkind.Cost{}, 0 // the workers may agree
 	return bound
 }

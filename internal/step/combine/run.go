@@ -126,8 +126,8 @@ func (m *merge) ask(ctx context.Context, job *step.Job, set Settings, conflicts 
 const task = "Several workers did the same task independently and contradict each other. For each numbered conflict, choose the claim that is right. " +
 	"Give the number of the claim as \"choice\" and explain it briefly as \"reason\"."
 
-// ballot is the JSON Schema of the critic's answer: a choice for each conflict,
-// of which the number of claims is given.
+// ballot returns the JSON Schema of the critic's answer: a choice for each conflict,
+// by the number of its claims.
 func ballot(claims ...int) json.RawMessage {
 	properties, required := map[string]any{}, []string{}
 	for i, n := range claims {

@@ -245,7 +245,7 @@ func printed(v any) string {
 	return string(step.JSON(v))
 }
 
-// ownName tells whether an input may be an environment variable of its own
+// ownName reports whether an input may be an environment variable of its own
 // name: not one by which other programs are found or changed. Names of
 // variables in small letters are others', but for those that stand there, too.
 func ownName(name string) bool {

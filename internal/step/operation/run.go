@@ -72,7 +72,7 @@ func lines(output json.RawMessage) string {
 	return ir.PlainText(output)
 }
 
-// inputs fills in the texts of the inputs, however deep.
+// inputs fills in the templates of the inputs at all depths.
 func inputs(job *step.Job, set Settings) (json.RawMessage, error) {
 	if len(set.Inputs) == 0 {
 		return json.RawMessage("{}"), nil
@@ -92,7 +92,7 @@ func inputs(job *step.Job, set Settings) (json.RawMessage, error) {
 	return step.JSON(given), nil
 }
 
-// filled is some of the inputs with their templates filled in. Numbers stay as
+// filled returns some of the inputs with their templates filled in. Numbers stay as
 // they are written: an id may be longer than a float is exact.
 func filled(job *step.Job, raw json.RawMessage) (any, error) {
 	var tree any

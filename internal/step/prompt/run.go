@@ -114,7 +114,7 @@ func (s Settings) mayRemember(c *contract.Contract) bool {
 	return false
 }
 
-// bookkeeper is the agent as far as its notebook goes, which it need not list
+// bookkeeper returns the agent as far as its notebook goes, which it need not list
 // among its tools.
 func bookkeeper(a *ir.Agent) *ir.Agent {
 	return &ir.Agent{ID: a.ID, Tools: []ir.Name{{Name: readNotes}, {Name: addNote}}}
@@ -123,7 +123,7 @@ func bookkeeper(a *ir.Agent) *ir.Agent {
 // firstNotebook numbers the calls of the notebook apart from others.
 const firstNotebook = 2000
 
-// remembered is what a reply wants to have in the notebook, as the tool takes it.
+// remembered returns what a reply wants to have in the notebook, as the tool takes it.
 func remembered(output json.RawMessage) json.RawMessage {
 	var reply struct {
 		Remember string `json:"remember"`
@@ -143,7 +143,7 @@ func ours(n journal.TaskNoted) bool {
 }
 
 // read takes a reply for JSON if it is JSON: all of it, its last JSON fence, or
-// what stands between its fences. Else it is text (A9).
+// the text between its fences. Otherwise it is text (A9).
 func read(reply json.RawMessage) json.RawMessage {
 	var text string
 	if json.Unmarshal(reply, &text) != nil {
@@ -422,7 +422,7 @@ func answer(use journal.ToolUse) json.RawMessage {
 	return step.JSON(record{OK: use.Error == "", Data: use.Output, Error: use.Error})
 }
 
-// called is what came of the tools that the model called while it answered.
+// called returns what came of the tools that the model called while it answered.
 func called(t *chat.Transcript) map[string]json.RawMessage {
 	out := map[string]json.RawMessage{}
 	for _, m := range t.Messages {

@@ -50,7 +50,7 @@ func (p Play) Job(kind string, dir string, log *Log, world *World) *step.Job {
 	return job
 }
 
-// fresh is the world before anything was asked of it.
+// fresh returns the world before anything was asked of it.
 func (p Play) fresh() *World {
 	return &World{Replies: p.Replies, Tools: p.Tools}
 }
@@ -143,7 +143,7 @@ func (p Play) fromEveryNote(t *testing.T, k step.Runner, whole *Log, first *Worl
 	}
 }
 
-// Resumed is the log of a task that goes on from notes of an earlier life.
+// Resumed returns the log of a task that goes on from notes of an earlier life.
 func Resumed(notes []journal.TaskNoted) *Log {
 	log := &Log{Notes: notes}
 	reopened(log)
@@ -272,7 +272,7 @@ func failed(err error) bool {
 	return errors.As(err, &f)
 }
 
-// Writes gives the step of a job several writes, each a part of the result.
+// Writes returns the step of a job several writes, each a part of the result.
 func Writes(parts ...string) func(*step.Job) {
 	return func(job *step.Job) {
 		for _, part := range parts {

@@ -38,7 +38,7 @@ type Settings map[string]any
 
 func (s Settings) names() []string { return slices.Sorted(maps.Keys(s)) }
 
-// Program is what the cases' tasks belong to.
+// Program returns what the cases' tasks belong to.
 func Program() *ir.Program {
 	return &ir.Program{
 		Name: "suite",
@@ -146,7 +146,7 @@ func bounded(t interface{ Errorf(string, ...any) }, b stepkind.Bound) {
 	}
 }
 
-// anything gives the kind settings of its own names with any values.
+// anything returns the kind settings of its own names with any values.
 func anything(t *testing.T, k stepkind.Kind, cases []Case) {
 	names := []string{"no_such_setting"}
 	for _, c := range cases {

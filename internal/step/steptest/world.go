@@ -116,7 +116,7 @@ func (l *Log) Finish(r step.Result) {
 	l.Used = l.Used.Plus(r.Usage)
 }
 
-// Kinds are the kinds of the notes, in order.
+// Kinds returns the kinds of the notes, in order.
 func (l *Log) Kinds() []string {
 	out := make([]string, len(l.Notes))
 	for i, n := range l.Notes {
@@ -211,7 +211,7 @@ func (w *World) Tool(name string) tool.Tool {
 	return nil
 }
 
-// Names are the tools that a pattern means.
+// Names returns the tools that a pattern means.
 func (w *World) Names(pattern string) []string {
 	var out []string
 	for name := range w.Tools {
@@ -246,5 +246,5 @@ func (t worldTool) Call(ctx context.Context, call tool.Call) (tool.Result, error
 	return tool.Result{Output: json.RawMessage(t.t.Answer), IsError: t.t.No, Offline: "scripted"}, t.t.Fail
 }
 
-// keys are those of the calls that were made.
+// keys returns those of the calls that were made.
 func (w *World) keys() []string { return slices.Sorted(maps.Keys(w.Calls)) }

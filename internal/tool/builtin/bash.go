@@ -95,7 +95,7 @@ func (o Options) bashTool() tool.Tool {
 
 var errSlow = errors.New("the command took too long")
 
-// shellPath is bash, or the shell that every system has.
+// shellPath returns bash, or the shell that every system has.
 func shellPath() (string, error) {
 	if bash, err := exec.LookPath("bash"); err == nil {
 		return bash, nil

@@ -124,7 +124,7 @@ type computation struct {
 
 const deepestExpression = 100
 
-// peek is the next character that is no space, 0 at the end.
+// peek returns the next character that is no space, 0 at the end.
 func (c *computation) peek() byte {
 	for c.at < len(c.text) && strings.IndexByte(" \t\r\n", c.text[c.at]) >= 0 {
 		c.at++

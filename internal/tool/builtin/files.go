@@ -91,7 +91,7 @@ func encode(v any) (json.RawMessage, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// told is an error in words that help a model, without paths of this machine.
+// told returns an error in words that help a model, without paths of this machine.
 func told(err error) error {
 	var ours *tool.Error
 	var at *fs.PathError
@@ -119,7 +119,7 @@ type Options struct {
 	keep protected.Files
 }
 
-// Tools are all of them.
+// Tools returns all of them.
 func Tools(o Options) []tool.Tool {
 	return []tool.Tool{o.readTool(), o.writeTool(), o.editTool(), o.globTool(), o.grepTool(), o.bashTool(), o.requestTool(), o.notifyTool()}
 }

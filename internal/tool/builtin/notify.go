@@ -33,7 +33,7 @@ type notice struct {
 	URL      string `json:"webhook_url"`
 }
 
-// line is the notice for a terminal and a log.
+// line returns the notice for a terminal and a log.
 func (n notice) line() string {
 	if n.Title == "" {
 		return n.Message

@@ -216,7 +216,7 @@ func fillURL(text string, args map[string]json.RawMessage) (*url.URL, error) {
 	return u, nil
 }
 
-// placeholders are the arguments that a URL names.
+// placeholders returns the arguments that a URL names.
 func placeholders(text string) []string {
 	var out []string
 	for {

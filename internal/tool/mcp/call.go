@@ -180,7 +180,7 @@ func structured(value any, text *mcp.TextContent) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// ofText is a text as JSON: itself if it is an object or a list, else a text.
+// ofText returns a text as JSON: itself if it is an object or a list, else a text.
 func ofText(text string) (json.RawMessage, error) {
 	if len(text) > 0 && (text[0] == '{' || text[0] == '[') && json.Valid([]byte(text)) {
 		return json.RawMessage(text), nil

@@ -146,7 +146,7 @@ func serve(how string) error {
 	return server().Run(context.Background(), &sdk.StdioTransport{})
 }
 
-// start is a server of ours, as a program.
+// start returns a server of ours, as a program.
 func start(t *testing.T, how string, change func(*mcp.Config)) *mcp.Server {
 	t.Helper()
 	self, err := os.Executable()
@@ -300,7 +300,7 @@ func TestItFloods(t *testing.T) {
 	}
 }
 
-// line is a file whose reader sees when its last writer is gone.
+// line returns a file whose reader sees when its last writer is gone.
 func line(t *testing.T, name string) (path string, wait func() io.Reader) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), name)

@@ -44,7 +44,7 @@ type Book struct {
 	Notes    []Note `json:"notes"`
 }
 
-// Tools are the tools that keep their notebooks in a folder.
+// Tools returns the tools that keep their notebooks in a folder.
 func Tools(dir string) []tool.Tool { return []tool.Tool{reader{dir}, adder{dir}} }
 
 type reader struct{ dir string }
@@ -131,7 +131,7 @@ func write(name string, line []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// file is where the notebook of an agent lies. Names become one part of the
+// file returns where the notebook of an agent lies. Names become one part of the
 // path each, whatever stands in them.
 func file(dir, workflow, agent string) string {
 	return filepath.Join(dir, segment(workflow), segment(agent)+".jsonl")
@@ -165,7 +165,7 @@ func read(name string) ([]Note, error) {
 	return out, lines.Err()
 }
 
-// Books are all notebooks of a folder, by workflow and agent.
+// Books returns all notebooks of a folder, by workflow and agent.
 func Books(dir string) ([]Book, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*", "*.jsonl"))
 	if err != nil {
