@@ -108,7 +108,7 @@ func Play(ctx context.Context, req Request, reply Reply) iter.Seq2[Chunk, error]
 	}
 }
 
-// FillUsage estimates what nobody has counted.
+// FillUsage estimates the usage that the model did not report.
 func (r *Reply) FillUsage(req *Request) {
 	if r.Usage.Input+r.Usage.CacheRead+r.Usage.CacheWrite <= 0 {
 		r.Usage.Input = max(1, req.Tokens())

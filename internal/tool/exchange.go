@@ -19,7 +19,7 @@ func SetTraceParent(h http.Header, call Call) {
 	}
 }
 
-// maxAnswer is how long an answer may be when nobody says otherwise.
+// maxAnswer is the default limit on the length of an answer.
 const maxAnswer = 4 << 20
 
 // Answer is what came back.

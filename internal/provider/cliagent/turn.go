@@ -16,7 +16,7 @@ type Turn struct {
 	asked     provider.Work
 	maxTokens int
 
-	begun   bool // it has begun to work
+	begun   bool // it has started to work
 	ended   bool // it has said that it is done
 	cut     bool // it has used all that it may
 	session string
@@ -86,7 +86,7 @@ func (t *Turn) say(kind provider.BlockType, text, signature string) {
 	t.chunks = append(t.chunks, provider.Chunk{Type: kind, Text: text})
 }
 
-// sayMore is a piece of a text that goes on.
+// sayMore adds a piece to the current text.
 func (t *Turn) sayMore(text string) {
 	n := len(t.blocks)
 	if n == 0 || t.blocks[n-1].Type != provider.Text {

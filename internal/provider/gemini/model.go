@@ -381,7 +381,7 @@ func (w *whole) take(piece *generated) []provider.Chunk {
 	return out
 }
 
-// add goes on with the last block, or begins another.
+// add continues the last block, or starts another.
 func (w *whole) add(kind provider.BlockType, text, signature string) {
 	if n := len(w.blocks); n > 0 && w.blocks[n-1].Type == kind && w.blocks[n-1].Signature == "" {
 		w.blocks[n-1].Text += text

@@ -138,7 +138,7 @@ func Input(text string) json.RawMessage {
 	if json.Valid([]byte(text)) {
 		return json.RawMessage(text)
 	}
-	// The tool's own schema refuses it, and the model is told.
+	// The tool's own schema rejects it, and the model gets the error.
 	quoted, err := json.Marshal(text)
 	if err != nil {
 		return json.RawMessage("null")

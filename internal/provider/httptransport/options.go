@@ -33,7 +33,7 @@ type Dialect map[string]string
 func (d Dialect) Ignored(options json.RawMessage) []string {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(options, &all) != nil {
-		return nil // which is told when they are used
+		return nil // Extra reports it
 	}
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(all)) {

@@ -341,7 +341,7 @@ func Failed(ctx context.Context, err error) error {
 		out.Class = provider.Timeout
 	}
 	if errors.As(err, &dial) && dial.Op == "dial" {
-		out.Spent = false // nobody has heard of it
+		out.Spent = false // it did not reach the server
 	}
 	return out
 }

@@ -63,7 +63,7 @@ func (m Model) reply(req provider.Request) (provider.Reply, error) {
 }
 
 // Answer makes up what a tool answers with: JSON of the form that the schema
-// and the purpose ask for. It is nil when nobody asks for a form.
+// and the purpose ask for. It is nil if no form is required.
 func (m Model) Answer(p provider.Purpose, schema json.RawMessage) (json.RawMessage, error) {
 	if len(schema) == 0 && len(p.Contract.Schema) == 0 && len(p.Contract.Probes) == 0 {
 		return nil, nil

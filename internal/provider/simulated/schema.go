@@ -34,7 +34,7 @@ func compileText(raw json.RawMessage) (*schema.Node, error) {
 
 // What keeps made-up values small and making them up quick.
 const (
-	deepest    = 40    // beyond, a branch of a schema is given up
+	deepest    = 40    // depth at which a branch of a schema is abandoned
 	roomyDepth = 4     // beyond, only what is required is there
 	roomyNodes = 120   // likewise
 	mostTries  = 4_000 // values made up, those thrown away included
@@ -848,7 +848,7 @@ func mapLike(flat []*schema.Node) bool {
 	})
 }
 
-// newName makes up the name of a property that nobody declared.
+// newName returns a name for a property that is not declared.
 func (m *maker) newName(flat []*schema.Node, at spot, try int) string {
 	question := at.path + " name " + strconv.Itoa(try)
 	for _, s := range flat {

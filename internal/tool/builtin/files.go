@@ -43,7 +43,7 @@ func (f function[In]) Repeatable(input json.RawMessage) bool {
 	return f.repeatable != nil && json.Unmarshal(input, &in) == nil && f.repeatable(in)
 }
 
-// saying is an answer with a line for whoever watches the run.
+// saying is an answer with a line for the log of the run.
 type saying struct {
 	value any
 	line  string

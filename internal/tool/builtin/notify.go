@@ -18,7 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// The ways to tell somebody something.
+// The backends of notifications.
 const (
 	notifyLog     = "log"
 	notifyDesktop = "desktop"

@@ -106,7 +106,7 @@ type spot struct {
 
 func (s *spot) close() { s.dir.Close() }
 
-// errChanged: somebody is at work on the path while we are.
+// errChanged reports a path that another process changes at the same time.
 var errChanged = errors.New("it changed while it was looked at")
 
 // walk goes to where a path leads. Links are followed as long as they stay in

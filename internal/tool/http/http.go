@@ -20,12 +20,12 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// Declared is what somebody has written down about a tool.
+// Declared is a tool that the configuration declares.
 type Declared struct {
 	Name        string
 	Description string
 	Schema      json.RawMessage
-	URL         string // {name} after the host stands for an argument
+	URL         string // {name} after the host is replaced by an argument
 	Method      string // empty is POST
 	Headers     []Header
 	// IdempotencyHeader is where the server takes the call's key.
