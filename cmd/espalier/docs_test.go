@@ -26,7 +26,7 @@ import (
 	"github.com/espalier-run/espalier/internal/explain"
 	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/report/reporttest"
-	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // The documentation is run. In a ```console block, a line that begins with
@@ -578,20 +578,20 @@ func TestDocsTourIsComplete(t *testing.T) {
 func TestDocsAssumptions(t *testing.T) {
 	page := strings.Join(readPage(t, "docs/cost.md"), "\n")
 	for what, figures := range map[string][]int64{
-		"tokens per reply":                         {step.DefaultReplyTokens, step.DefaultReplyTokens},
-		"model calls of an agent with tools":       {step.DefaultMaxTurns, 1},
-		"additional calls for a reply":             {step.RepairCalls, 0},
-		"seconds per model call":                   {step.ModelCallSeconds, step.UsualModelSeconds},
-		"seconds per tool call":                    {step.ToolCallSeconds, step.UsualToolSeconds},
-		"seconds per script":                       {step.ScriptSeconds, step.UsualScriptSeconds},
+		"tokens per reply":                         {stepkind.DefaultReplyTokens, stepkind.DefaultReplyTokens},
+		"model calls of an agent with tools":       {stepkind.DefaultMaxTurns, 1},
+		"additional calls for a reply":             {stepkind.RepairCalls, 0},
+		"seconds per model call":                   {stepkind.ModelCallSeconds, stepkind.UsualModelSeconds},
+		"seconds per tool call":                    {stepkind.ToolCallSeconds, stepkind.UsualToolSeconds},
+		"seconds per script":                       {stepkind.ScriptSeconds, stepkind.UsualScriptSeconds},
 		"step executions per run":                  {check.DefaultStepCap},
-		"tokens per input value that a step reads": {step.AssumedInputTokens, step.AssumedInputTokens},
-		"tokens per result of":                     {step.AssumedResultTokens, step.AssumedResultTokens},
-		"tokens per gate note":                     {step.AssumedNoteTokens, step.AssumedNoteTokens},
+		"tokens per input value that a step reads": {stepkind.AssumedInputTokens, stepkind.AssumedInputTokens},
+		"tokens per result of":                     {stepkind.AssumedResultTokens, stepkind.AssumedResultTokens},
+		"tokens per gate note":                     {stepkind.AssumedNoteTokens, stepkind.AssumedNoteTokens},
 	} {
 		row := `\n\| ` + regexp.QuoteMeta(what) + `[^|]*`
 		for _, n := range figures {
-			row += `\| ` + step.N(n).String() + ` `
+			row += `\| ` + stepkind.N(n).String() + ` `
 		}
 		if !regexp.MustCompile(row + `\|`).MatchString(page) {
 			t.Errorf("docs/cost.md does not say %v for %q", figures, what)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/stepkind"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/contract"
@@ -20,7 +21,6 @@ import (
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/source"
-	"github.com/espalier-run/espalier/internal/step"
 )
 
 // Reading selects how files are read that can be read in several ways.
@@ -134,7 +134,7 @@ func (an *Analysis) Cost() check.Report { return check.Estimate(an.Program, regi
 func (an *Analysis) Graph(o graph.Options) *graph.Graph { return graph.Build(an.Program, o) }
 
 // Kinds returns the kinds of leaf work.
-func Kinds() step.Set { return registry.Kinds() }
+func Kinds() stepkind.Set { return registry.Kinds() }
 
 // Formats returns the file formats.
 func Formats() format.Set { return registry.Formats() }
@@ -155,7 +155,7 @@ func (an *Analysis) Contract(s *ir.Step) (contract.Contract, bool) {
 	if task == nil {
 		return contract.Contract{}, false
 	}
-	asker, ok := registry.Kinds()[task.Kind].(step.Asker)
+	asker, ok := registry.Kinds()[task.Kind].(stepkind.Asker)
 	if !ok {
 		return contract.Contract{}, false
 	}

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/espalier-run/espalier/internal/stepkind"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/registry"
-	"github.com/espalier-run/espalier/internal/step"
 )
 
 // Cost is what a run can cost.
@@ -48,8 +48,8 @@ func (a *App) Cost(an *Analysis, model string) (*Cost, error) {
 // money adds up what models cost at worst. The shares of agents add up to no less than any run can cost.
 func money(p *ir.Program, r check.Report, models *registry.Models, model string) Money {
 	out := Money{Agents: map[string]int64{}, Prices: price.Date()}
-	rest := step.Cost{PromptTokens: r.PromptTokens.Worst, ReplyTokens: r.ReplyTokens.Worst}
-	add := func(name, asked string, prompt, reply step.Amount) string {
+	rest := stepkind.Cost{PromptTokens: r.PromptTokens.Worst, ReplyTokens: r.ReplyTokens.Worst}
+	add := func(name, asked string, prompt, reply stepkind.Amount) string {
 		choice, trouble := models.Choose(cmp.Or(model, asked))
 		if trouble != nil {
 			return trouble.Message

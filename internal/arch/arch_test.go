@@ -63,11 +63,26 @@ var layers = map[string][]string{
 	"internal/format": {"internal/ir", "internal/text", "internal/python"},
 	// What replies must be is a question to the program: models, steps and checks all ask it.
 	"internal/contract": {"internal/ir", "internal/schema"},
-	"internal/tool":     {"internal/protected", "internal/contract", "internal/ir", "internal/journal", "internal/schema", "internal/process", "internal/netguard", "internal/canonical"},
-	// The scripted model reads a file with positions, which speaks for tools too.
-	"internal/provider": {"internal/contract", "internal/ir", "internal/journal", "internal/text", "internal/tool", "internal/schema", "internal/process"},
-	"internal/step":     {"internal/protected", "internal/contract", "internal/ir", "internal/secret", "internal/provider", "internal/price", "internal/tool", "internal/journal", "internal/schema", "internal/process", "internal/netguard", "internal/python"},
-	"internal/check":    {"internal/ir", "internal/step", "internal/schedule"},
+	// Checks ask kinds of steps without running them.
+	"internal/stepkind": {"internal/contract", "internal/ir", "internal/price"},
+	"internal/check":    {"internal/ir", "internal/stepkind", "internal/schedule"},
+
+	"internal/tool": {
+		"internal/protected", "internal/contract", "internal/ir", "internal/journal", "internal/schema",
+		"internal/process", "internal/netguard", "internal/canonical",
+	},
+	// The scripted model reads a file with positions, which also answers for tools.
+	"internal/provider": {
+		"internal/contract", "internal/ir", "internal/journal", "internal/price", "internal/text", "internal/tool",
+		"internal/schema", "internal/process",
+	},
+	"internal/step": {
+		"internal/stepkind", "internal/protected", "internal/secret", "internal/provider", "internal/tool",
+		"internal/journal", "internal/schema", "internal/process", "internal/netguard", "internal/python",
+	},
+
+	// Compiles and checks files, for commands, servers and editors.
+	"internal/analysis": {"internal/check", "internal/format", "internal/project"},
 
 	"internal/journal": {"internal/ir", "internal/canonical"},
 	"internal/plan":    {"internal/ir", "internal/journal"},
@@ -84,7 +99,7 @@ var layers = map[string][]string{
 	},
 	// The operations of the product. It reads records through the renderers below report.
 	"internal/app": {
-		"internal/registry", "internal/engine", "internal/report", "internal/check", "internal/format", "internal/graph",
+		"internal/registry", "internal/engine", "internal/report", "internal/check", "internal/analysis", "internal/format", "internal/graph",
 		"internal/project", "internal/config", "internal/price", "internal/secret", "internal/manifest", "internal/trust",
 	},
 	// Entry points decode a request, call app and render the result. They do not import each other.
@@ -113,10 +128,12 @@ var shared = map[string]string{
 	"internal/journal/filelock": "internal/journal",
 	"internal/journal/owner":    "internal/journal",
 	"internal/journal/queue":    "internal/journal",
-	// What all models of the network have in common.
-	"internal/provider/wire": "internal/provider",
-	// Agents, transforms and critics all talk with a model.
-	"internal/step/talk": "internal/step",
+	// What all providers that use HTTP share.
+	"internal/provider/httptransport": "internal/provider",
+	// Agents, transforms and critics hold conversations with a model.
+	"internal/step/chat": "internal/step",
+	// Commands, scripts and hooks run in the same way.
+	"internal/step/exec": "internal/step",
 }
 
 // entryPoints may import app and what its responses are made of: journal for the types of runs and facts, report and
@@ -137,11 +154,15 @@ func TestImportsPointDown(t *testing.T) {
 	imports := imports(t, root)
 	for _, from := range slices.Sorted(maps.Keys(imports)) {
 		for _, to := range slices.Sorted(maps.Keys(imports[from])) {
-			if why := objection(from, to); why != "" {
+			if why := objection(from, to); ours(to) && why != "" {
 				t.Errorf("%s imports %s (%s): %s", from, to, imports[from][to], why)
 			}
 		}
 	}
+}
+
+func ours(pkg string) bool {
+	return strings.HasPrefix(pkg, "internal/") || strings.HasPrefix(pkg, "cmd/")
 }
 
 // objection says why from must not import to; "" when it may.
@@ -196,7 +217,8 @@ func reach(layer string) map[string]bool {
 }
 
 // imports reads the import clauses of every file that is not a test, from the
-// files themselves: package → imported package → where.
+// files themselves: package → imported package → where. Our own packages go by
+// their path in the module.
 func imports(t *testing.T, root string) map[string]map[string]string {
 	t.Helper()
 	out := map[string]map[string]string{}
@@ -230,9 +252,7 @@ func imports(t *testing.T, root string) map[string]map[string]string {
 			if why := slow[imported]; why != "" && !strings.HasSuffix(pkg, "test") { // suites are imported by tests only
 				t.Errorf("%s imports %s: %s", filepath.ToSlash(rel), imported, why)
 			}
-			if to, ours := strings.CutPrefix(imported, module+"/"); ours {
-				out[pkg][to] = filepath.ToSlash(rel)
-			}
+			out[pkg][strings.TrimPrefix(imported, module+"/")] = filepath.ToSlash(rel)
 		}
 		return nil
 	})
@@ -283,7 +303,9 @@ func TestObjection(t *testing.T) {
 		{"internal/format", "internal/format/agentflow", false},
 		{"internal/step/agent", "internal/step", true},
 		{"internal/step/agent", "internal/project", false},
-		{"internal/check", "internal/step", true},
+		{"internal/check", "internal/stepkind", true},
+		{"internal/check", "internal/step", false},
+		{"internal/stepkind", "internal/step", false},
 		{"internal/check", "internal/step/agent", false},
 		{"internal/registry", "internal/format/agentflow", true},
 		{"internal/registry", "internal/step/agent", true},
@@ -305,7 +327,7 @@ func TestObjection(t *testing.T) {
 		{"internal/project", "internal/format", false},
 		{"cmd/espalier", "internal/cli", true},
 		{"internal/plan", "internal/engine", false},
-		{"internal/builtin", "internal/engine/embedded", true},
+		{"internal/registry", "internal/engine/embedded", true},
 		{"internal/engine/embedded", "internal/engine", true},
 		{"internal/engine", "internal/engine/embedded", false},
 		{"internal/cli", "internal/engine/embedded", false},
@@ -318,6 +340,54 @@ func TestObjection(t *testing.T) {
 		if why := objection(c.from, c.to); (why == "") != c.allowed {
 			t.Errorf("%s → %s: got %q, want allowed %t", c.from, c.to, why, c.allowed)
 		}
+	}
+}
+
+// runtime and libraries are what compiling and checking a workflow must not
+// depend on.
+var (
+	runtime   = []string{"internal/process", "internal/provider", "internal/tool", "internal/step", "internal/engine"}
+	libraries = []string{"github.com/anthropics/", "github.com/openai/", "os/exec", "net/http"}
+)
+
+// Editors and servers check workflows without the code that runs them. The test
+// follows the imports of each package that compiles or checks, down to the
+// libraries of providers.
+func TestCheckingDependsOnNothingThatRuns(t *testing.T) {
+	root := moduleRoot(t)
+	all := imports(t, root)
+	compile := []string{"internal/analysis", "internal/check", "internal/contract", "internal/graph", "internal/stepkind"}
+	for pkg := range all {
+		if home, _ := layerOf(pkg); home == "internal/format" && pkg != "internal/format/formattest" {
+			compile = append(compile, pkg)
+		}
+	}
+	for _, from := range compile {
+		if all[from] == nil {
+			t.Errorf("%s is not there", from)
+		}
+		seen := map[string]bool{}
+		var visit func(pkg, chain string)
+		visit = func(pkg, chain string) {
+			if seen[pkg] {
+				return
+			}
+			seen[pkg] = true
+			home, _ := layerOf(pkg)
+			if slices.Contains(runtime, home) || slices.ContainsFunc(libraries, func(l string) bool {
+				return strings.HasPrefix(pkg, l)
+			}) {
+				t.Errorf("%s depends on %s: %s", from, pkg, chain)
+				return
+			}
+			for to := range all[pkg] {
+				visit(to, chain+" → "+to)
+			}
+		}
+		visit(from, from)
+	}
+	if !strings.Contains(fmt.Sprint(all["internal/provider/anthropic"]), "anthropic-sdk-go") {
+		t.Error("the test does not see the libraries of providers")
 	}
 }
 

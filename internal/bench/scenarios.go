@@ -21,6 +21,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/expr"
@@ -30,6 +31,7 @@ import (
 	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // work is leaf work that takes no time, so that what is measured is everything
@@ -38,11 +40,11 @@ type work struct {
 	do func(context.Context, *step.Job)
 }
 
-func (work) Name() string                                         { return "bench" }
-func (work) Understands(*ir.Task) error                           { return nil }
-func (work) Check(*ir.Program, *ir.Step, *ir.Task) diag.List      { return nil }
-func (work) Uses(*ir.Task) step.Uses                              { return step.Uses{} }
-func (work) Bound(*ir.Program, *ir.Step, *ir.Task) (b step.Bound) { return b }
+func (work) Name() string                                                                 { return "bench" }
+func (work) Understands(*ir.Task) error                                                   { return nil }
+func (work) Check(*ir.Program, *ir.Step, *ir.Task) diag.List                              { return nil }
+func (work) Uses(*ir.Task) stepkind.Uses                                                  { return stepkind.Uses{} }
+func (work) Bound(*ir.Program, *ir.Step, *ir.Task, *contract.Contract) (b stepkind.Bound) { return b }
 
 func (work) Recovery(*ir.Task, []journal.TaskNoted) step.Recovery { return step.Rerun }
 

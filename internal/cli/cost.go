@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/price"
-	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 type costReport struct {
@@ -73,7 +73,7 @@ func (a *invocation) printCost(r costReport) error {
 	p.section("Budgets")
 	if len(r.Budgets) == 0 {
 		p.text(fmt.Sprintf("No budget is declared: only the steps themselves bound a run, and the default cap of %s "+
-			"step executions.", step.N(check.DefaultStepCap)))
+			"step executions.", stepkind.N(check.DefaultStepCap)))
 	} else {
 		p.table(budgetTable(r.Budgets))
 		for _, b := range r.Budgets {
@@ -110,8 +110,8 @@ func quoteTable(q *ir.Quote) table {
 		right:  []int{2, 3, 4, 5, 6},
 	}
 	for _, line := range q.Lines {
-		t.add(line.Agent, line.Tier, dollars(line.Price), step.N(line.Calls).String(), dollars(line.Price*line.Calls),
-			step.N(line.Worst).String(), dollars(line.Price*line.Worst))
+		t.add(line.Agent, line.Tier, dollars(line.Price), stepkind.N(line.Calls).String(), dollars(line.Price*line.Calls),
+			stepkind.N(line.Worst).String(), dollars(line.Price*line.Worst))
 	}
 	t.add("in all", "", "", "", dollars(q.Base), "", dollars(q.Worst))
 	return t
@@ -164,7 +164,7 @@ func rangesTable(r check.Report) table {
 		{name: "active time", r: r.ActiveSeconds, time: true},
 		{name: "waiting for people and events", r: r.WaitSeconds, time: true},
 	} {
-		show := step.Amount.String
+		show := stepkind.Amount.String
 		if line.time {
 			show = amountOfTime
 		}
@@ -212,20 +212,20 @@ func budgetTable(budgets []check.BudgetLine) table {
 		if of == "" {
 			of = "the run"
 		}
-		t.add(b.Name, of, step.N(b.Limit).String(), b.Base.String(), b.Worst.String(), string(b.Verdict))
+		t.add(b.Name, of, stepkind.N(b.Limit).String(), b.Base.String(), b.Worst.String(), string(b.Verdict))
 	}
 	return t
 }
 
 // some leaves zeros out, so that the figures that matter stand out.
-func some(a step.Amount) string {
-	if a == (step.Amount{}) {
+func some(a stepkind.Amount) string {
+	if a == (stepkind.Amount{}) {
 		return "-"
 	}
 	return a.String()
 }
 
-func amountOfTime(a step.Amount) string {
+func amountOfTime(a stepkind.Amount) string {
 	if a.Unbounded != "" {
 		return a.String()
 	}
@@ -245,7 +245,7 @@ func seconds(n int64) string {
 		if n < u.size {
 			continue
 		}
-		text := fmt.Sprintf("%s %s", step.N(n/u.size), u.name)
+		text := fmt.Sprintf("%s %s", stepkind.N(n/u.size), u.name)
 		if rest := n % u.size; rest > 0 && i+1 < len(units) && rest/units[i+1].size > 0 {
 			text += fmt.Sprintf(" %d %s", rest/units[i+1].size, units[i+1].name)
 		}
@@ -261,7 +261,7 @@ func unboundedReasons(r check.Report) []string {
 	for _, one := range []check.Range{
 		r.Steps, r.ModelCalls, r.ToolCalls, r.PromptTokens, r.ReplyTokens, r.Tokens, r.ActiveSeconds, r.WaitSeconds,
 	} {
-		for _, amount := range []step.Amount{one.Base, one.Worst} {
+		for _, amount := range []stepkind.Amount{one.Base, one.Worst} {
 			if reason := amount.Unbounded; reason != "" && !seen[reason] {
 				seen[reason] = true
 				out = append(out, reason)

@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/schedule"
-	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 func (a *invocation) showCommand() *cobra.Command {
@@ -170,7 +170,7 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
-func (s *summary) block(p *ir.Program, kinds step.Set, id ir.BlockID, inside []string) {
+func (s *summary) block(p *ir.Program, kinds stepkind.Set, id ir.BlockID, inside []string) {
 	for i := range p.Blocks[id].Steps {
 		one := &p.Blocks[id].Steps[i]
 		row := stepRow{
@@ -215,7 +215,7 @@ func (s *summary) block(p *ir.Program, kinds step.Set, id ir.BlockID, inside []s
 }
 
 // doneBy says who or what does a step.
-func doneBy(p *ir.Program, kinds step.Set, s *ir.Step) string {
+func doneBy(p *ir.Program, kinds stepkind.Set, s *ir.Step) string {
 	switch action := s.Action.(type) {
 	case ir.Task:
 		return taskBy(kinds, &action)
@@ -243,7 +243,7 @@ func doneBy(p *ir.Program, kinds step.Set, s *ir.Step) string {
 	return ""
 }
 
-func taskBy(kinds step.Set, t *ir.Task) string {
+func taskBy(kinds stepkind.Set, t *ir.Task) string {
 	kind, ok := kinds[t.Kind]
 	if !ok {
 		return t.Kind
@@ -453,7 +453,7 @@ func (a *invocation) printSummary(s summary) error {
 		if b.Verdict == check.Fits || b.Scope != "" && b.Verdict != check.CannotFinish {
 			continue // "espalier cost" has them all
 		}
-		text := fmt.Sprintf("Budget of %s %s: %s", step.N(b.Limit), b.Name, b.Verdict)
+		text := fmt.Sprintf("Budget of %s %s: %s", stepkind.N(b.Limit), b.Name, b.Verdict)
 		if b.Scope != "" {
 			text = b.Scope + ": " + text
 		}
@@ -574,7 +574,7 @@ func budgetText(b ir.Budget) string {
 	var parts []string
 	add := func(l *ir.Limit, what string) {
 		if l != nil {
-			parts = append(parts, step.N(l.Max).String()+" "+what)
+			parts = append(parts, stepkind.N(l.Max).String()+" "+what)
 		}
 	}
 	add(b.Steps, "steps")
@@ -652,7 +652,7 @@ func agentsTable(agents []ir.Agent) table {
 	for _, a := range agents {
 		most := ""
 		if a.MaxTokens > 0 {
-			most = step.N(int64(a.MaxTokens)).String()
+			most = stepkind.N(int64(a.MaxTokens)).String()
 		}
 		role := a.Role
 		if role == "" {

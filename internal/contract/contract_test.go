@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/source"
-	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected contracts")
@@ -44,7 +44,7 @@ func contracts(p *ir.Program) string {
 			if task == nil {
 				continue
 			}
-			asker, ok := kinds[task.Kind].(step.Asker)
+			asker, ok := kinds[task.Kind].(stepkind.Asker)
 			if !ok {
 				continue
 			}

@@ -62,7 +62,7 @@ func (c *Core) NewTask(
 	}
 	job := &step.Job{
 		Run: run, Root: s.Run, Key: t.Key(), Attempt: t.Attempt, Rerun: t.Rerun, Visit: max(t.Visit-1, 0),
-		Workflow: p.ProgramOf(t.Frame), Step: stepOf, Task: stepOf.Task(), History: history, Kinds: c.Kind,
+		Workflow: p.ProgramOf(t.Frame), Step: stepOf, Task: stepOf.Task(), History: history, Host: step.Host{Kinds: c.Kind},
 		Iteration: s.Iteration(t.Frame), Sources: def.Definition.Sources,
 		Reads: make([]step.Read, 0, len(stepOf.Reads)),
 	}
@@ -107,8 +107,8 @@ func (c *Core) Run(
 		err = c.Host.Provision(t.Job, t.options)
 	}
 	if err == nil {
-		hiding := step.Hiding{Runner: t.Runner, Secrets: c.Secrets, Defined: t.hasSecrets}
-		result, err = runSafely(ctx, hiding, t.Job)
+		runner := step.RedactingRunner{Runner: t.Runner, Secrets: c.Secrets, InWorkflow: t.hasSecrets}
+		result, err = runSafely(ctx, runner, t.Job)
 	}
 	if ctx.Err() == nil {
 		result = t.Job.Finish(notes(), result, err)

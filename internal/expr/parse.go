@@ -57,8 +57,8 @@ func parse(d Dialect, text string, at source.Span) (*Expr, *parser) {
 	return e, p
 }
 
-func (p *parser) add(code diag.Code, start, end int, message, help string, related ...diag.Related) {
-	p.report(diag.Diagnostic{
+func (p *parser) add(code diag.Code, start, end int, message, help string, related ...diag.Related) *diag.Diagnostic {
+	return p.report(diag.Diagnostic{
 		Code: code, Severity: diag.Error, Span: place(p.at, p.text, start, end),
 		Message: message, Help: help, Related: related,
 	})
@@ -79,10 +79,11 @@ func (p *parser) lenient(code diag.Code, start, end int, message, help string) {
 
 // report adds a diagnostic up to a limit. The limit counts errors alone, so the
 // list contains an error whenever one is dropped.
-func (p *parser) report(d diag.Diagnostic) {
+func (p *parser) report(d diag.Diagnostic) *diag.Diagnostic {
 	if d.Severity != diag.Error && len(p.diags) < 4*maxDiags || p.diags.Count(diag.Error) < maxDiags {
-		p.diags.Add(d)
+		return p.diags.Add(d)
 	}
+	return nil
 }
 
 func (p *parser) peek() token { return p.tokens[p.pos] }
@@ -460,7 +461,7 @@ func (p *parser) call(name token) *node {
 	switch {
 	case n.call == nil:
 		p.add(CodeFunction, name.start, name.end, fmt.Sprintf("There is no function %q.", n.name),
-			diag.DidYouMean(n.name, slices.Collect(maps.Keys(p.rules.functions))))
+			"").Suggest(n.name, slices.Collect(maps.Keys(p.rules.functions)))
 		n.op = opBroken
 	case p.diags.Count(diag.Error) > before: // the number of arguments is not known
 		n.op = opBroken

@@ -140,10 +140,10 @@ func TestLoopExitThatWasTakenIsMarked(t *testing.T) {
 			journal.TaskStarted{Work: w}, journal.TaskEnded{Work: w, Outcome: outcome, Final: true},
 		}
 	}
-	for outcome, want := range map[string]string{
-		plan.OutcomeBreak: "pages.parse -branch-> exit-pages.parse [page.last]",
-		plan.OutcomeJump:  "pages.parse -branch-> exit-pages.parse~2 [page.broken]",
-		journal.OutcomeOK: "pages.parse -jump-> exit-pages.parse~3",
+	for outcome, want := range map[journal.Outcome]string{
+		journal.OutcomeBreak: "pages.parse -branch-> exit-pages.parse [page.last]",
+		journal.OutcomeJump:  "pages.parse -branch-> exit-pages.parse~2 [page.broken]",
+		journal.OutcomeOK:    "pages.parse -jump-> exit-pages.parse~3",
 	} {
 		g := Build(p, Options{})
 		track(g, p, slices.Concat(enter, in("fetch", journal.OutcomeOK), in("parse", journal.OutcomeOK),

@@ -8,7 +8,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/report/execution"
-	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
@@ -71,9 +71,9 @@ const shellTool = "Bash"
 // shellCommands lists the calls of the shell tool that a step can make. A model
 // chooses these commands, so naming the file never covers them. An agent whose
 // list only matches the tool by a pattern does without it.
-func shellCommands(p *ir.Program, s *ir.Step, uses *step.Uses, prefix string) []Command {
+func shellCommands(p *ir.Program, s *ir.Step, uses *stepkind.Uses, prefix string) []Command {
 	var out []Command
-	if slices.ContainsFunc(uses.Tools, func(n ir.Name) bool { return tool.Plain(n.Name) == shellTool }) {
+	if slices.ContainsFunc(uses.Tools, func(n ir.Name) bool { return ir.ToolName(n.Name) == shellTool }) {
 		out = append(out, Command{Step: prefix + s.ID, Text: "any command, by the tool " + shellTool})
 	}
 	for _, name := range uses.Agents {
@@ -81,7 +81,7 @@ func shellCommands(p *ir.Program, s *ir.Step, uses *step.Uses, prefix string) []
 		if agent == nil || (tool.Caller{Program: p, Step: s, Agent: agent}).Refusal(shellTool, nil) != "" {
 			continue
 		}
-		listed := func(n ir.Name) bool { return tool.Plain(n.Name) == shellTool }
+		listed := func(n ir.Name) bool { return ir.ToolName(n.Name) == shellTool }
 		out = append(out, Command{
 			Step: prefix + s.ID, Text: fmt.Sprintf("commands that agent %q chooses, by the tool %s", agent.ID,
 				shellTool),
@@ -142,7 +142,7 @@ func Simulates(o RunOptions) bool {
 func (t *Tools) Unconfined(p *ir.Program) []string {
 	var out []string
 	for _, use := range toolUses(p, "") {
-		name := tool.Plain(use.name)
+		name := ir.ToolName(use.name)
 		if set := t.config.Tool(name); set != nil && set.Use.Value != "" {
 			name = set.Use.Value
 		}

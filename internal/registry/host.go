@@ -17,6 +17,7 @@ import (
 	"github.com/espalier-run/espalier/internal/secret"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // host provides the models, tools and folders of tasks.
@@ -120,7 +121,7 @@ func (h *host) runEnv(options json.RawMessage) (*runEnv, error) {
 		o.model = Simulated(asked.Seed)
 	}
 	if script != nil {
-		o.model = provider.Deadline{Model: script.Model(played(asked)), After: step.ModelCallSeconds * time.Second}
+		o.model = provider.Deadline{Model: script.Model(played(asked)), After: stepkind.ModelCallSeconds * time.Second}
 	}
 	if h.envs == nil {
 		h.envs = map[string]*runEnv{}

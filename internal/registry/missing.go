@@ -10,6 +10,7 @@ import (
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
@@ -41,8 +42,8 @@ func askings(p *ir.Program, prefix string, money bool) []asking {
 			if t == nil || kinds[t.Kind] == nil {
 				continue
 			}
-			bound := kinds[t.Kind].Bound(p, s, t)
-			if bound.Worst.ModelCalls == (step.Amount{}) {
+			bound := stepkind.BoundOf(kinds[t.Kind], p, s, t)
+			if bound.Worst.ModelCalls == (stepkind.Amount{}) {
 				continue
 			}
 			limited := money || branchMoney(p)

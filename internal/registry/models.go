@@ -19,10 +19,10 @@ import (
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/provider/anthropic"
 	"github.com/espalier-run/espalier/internal/provider/gemini"
+	"github.com/espalier-run/espalier/internal/provider/httptransport"
 	"github.com/espalier-run/espalier/internal/provider/openai"
-	"github.com/espalier-run/espalier/internal/provider/wire"
 	"github.com/espalier-run/espalier/internal/secret"
-	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 	"github.com/espalier-run/espalier/internal/text"
 )
 
@@ -137,7 +137,7 @@ func (m *Models) server(name string) (server, bool) {
 }
 
 // dialect is what the server calls the options that all have.
-func (c *Choice) dialect() wire.Dialect {
+func (c *Choice) dialect() httptransport.Dialect {
 	s := &c.server
 	switch s.api {
 	case config.Anthropic:
@@ -499,7 +499,7 @@ func (m *Models) provider(s server) (provider.Model, error) {
 	}
 	patience := m.config.Defaults.ModelTimeout
 	if patience == 0 {
-		patience = step.ModelCallSeconds * time.Second
+		patience = stepkind.ModelCallSeconds * time.Second
 	}
 	// A place is held while a call is made, not while it is waited for
 	// another attempt; each attempt has its own time.
@@ -545,7 +545,7 @@ type reachable interface {
 }
 
 func (m *Models) bare(s server) reachable {
-	o := wire.Options{BaseURL: s.base, Key: m.key(s)}
+	o := httptransport.Options{BaseURL: s.base, Key: m.key(s)}
 	if headers := s.settings.Headers; len(headers) > 0 {
 		o.Headers = func(ctx context.Context) (map[string]string, error) {
 			if t := m.lacksHeader(s); t != nil {
@@ -661,7 +661,7 @@ func (c *Choice) asked(req *provider.Request) *provider.Asked {
 		Temperature *float64 `json:"temperature"`
 	}
 	ignored := c.dialect().Ignored(req.Options)
-	if json.Unmarshal(req.Options, &options) == nil && !slices.Contains(ignored, wire.Temperature) {
+	if json.Unmarshal(req.Options, &options) == nil && !slices.Contains(ignored, httptransport.Temperature) {
 		out.Temperature = options.Temperature
 	}
 	return out

@@ -26,8 +26,11 @@ func (t *Tools) Preview(ctx context.Context, p *ir.Program, s *ir.Step) (*provid
 	box.program = p
 	model := &recorder{}
 	job := &step.Job{
-		Run: "preview", Root: "preview", Key: s.ID + "#0", Workflow: p, Step: s, Task: task, Project: t.root,
-		Model: model, Tools: box, Log: noLog{}, Secrets: t.secrets, Kinds: func(kind string) step.Runner { return runners[kind] },
+		Run: "preview", Root: "preview", Key: s.ID + "#0", Workflow: p, Step: s, Task: task,
+		Host: step.Host{
+			Project: t.root, Model: model, Tools: box, Log: noLog{}, Secrets: t.secrets,
+			Kinds: func(kind string) step.Runner { return runners[kind] },
+		},
 	}
 	for _, r := range s.Reads {
 		job.Reads = append(job.Reads, step.Read{Path: r.Path, Value: unknown(p, r.Path)})

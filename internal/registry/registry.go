@@ -2,6 +2,7 @@ package registry
 
 import (
 	"encoding/json"
+	"sync"
 
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/format/agentfile"
@@ -10,7 +11,6 @@ import (
 	"github.com/espalier-run/espalier/internal/format/awf"
 	"github.com/espalier-run/espalier/internal/format/nof"
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/agent"
 	"github.com/espalier-run/espalier/internal/step/artifact"
 	"github.com/espalier-run/espalier/internal/step/combine"
@@ -23,6 +23,7 @@ import (
 	"github.com/espalier-run/espalier/internal/step/tool"
 	"github.com/espalier-run/espalier/internal/step/transform"
 	"github.com/espalier-run/espalier/internal/step/worker"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Formats returns all file formats.
@@ -66,9 +67,11 @@ func FormatsFor(r Reading) format.Set {
 	}
 }
 
-// Kinds returns every kind of leaf work.
-func Kinds() step.Set {
-	return step.NewSet(
+// Kinds returns every kind of leaf work. The set is shared: callers must not change it.
+func Kinds() stepkind.Set { return kinds() }
+
+var kinds = sync.OnceValue(func() stepkind.Set {
+	return stepkind.NewSet(
 		agent.Kind{},
 		artifact.Kind{},
 		artifact.Collect{},
@@ -86,7 +89,7 @@ func Kinds() step.Set {
 		transform.Kind{},
 		worker.Kind{},
 	)
-}
+})
 
 // EditedArtifact returns what the file of a variable holds now, and whether that differs from the variable's value.
 func EditedArtifact(

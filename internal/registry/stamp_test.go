@@ -39,7 +39,7 @@ func TestStampStaysInTheProject(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{"outputs/w", "hidden/w", ".git/w", "outputs"} {
-		if got, ok := builtin.Stamp(root, dir, time.Now()); ok {
+		if got, ok := registry.Stamp(root, dir, time.Now()); ok {
 			t.Errorf("%s: %s", dir, got)
 		}
 	}

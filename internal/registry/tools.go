@@ -253,7 +253,7 @@ func (b toolbox) Names(pattern string) []string {
 	}
 	slices.Sort(all)
 	return slices.DeleteFunc(slices.Compact(all), func(name string) bool {
-		return !tool.Names(pattern, name) || b.Tool(name) == nil
+		return !ir.MatchesTool(pattern, name) || b.Tool(name) == nil
 	})
 }
 
@@ -404,7 +404,7 @@ func (t *Tools) Missing(p *ir.Program, o RunOptions, models *Models) []MissingDe
 	var names []string // of unbound
 	answers := router{models: models, instead: o.Model, otherwise: o.DefaultModel}
 	for _, use := range toolUses(p, "") {
-		name := tool.Plain(use.name)
+		name := ir.ToolName(use.name)
 		box.program = use.program
 		switch {
 		case use.agent != nil && script == nil && models != nil && answers.Agent(use.agent.ModelName()) != nil:

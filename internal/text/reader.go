@@ -17,6 +17,7 @@ import (
 // that Require reports it as empty.
 type Reader struct {
 	node  *Node
+	shape *Shape // the keys that may be read; nil for all
 	what  string
 	codes Codes
 	out   *diag.List
@@ -70,12 +71,12 @@ func Read(n *Node, what string, codes Codes, out *diag.List) *Reader {
 	return r
 }
 
-func (r *Reader) report(code diag.Code, severity diag.Severity, span source.Span, message, help string) {
-	r.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: span, Message: message, Help: help})
+func (r *Reader) report(code diag.Code, severity diag.Severity, span source.Span, message, help string) *diag.Diagnostic {
+	return r.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: span, Message: message, Help: help})
 }
 
-func (r *Reader) wrongType(key string, n *Node, wanted, help string) {
-	r.report(r.codes.WrongType, diag.Error, n.headSpan(),
+func (r *Reader) wrongType(key string, n *Node, wanted, help string) *diag.Diagnostic {
+	return r.report(r.codes.WrongType, diag.Error, n.headSpan(),
 		fmt.Sprintf("%q of the %s must be %s, but this is %s.", key, r.what, wanted, n.Kind), help)
 }
 
@@ -117,6 +118,9 @@ func (r *Reader) KeySpan(key string) source.Span {
 func (r *Reader) Span() source.Span { return r.node.Span }
 
 func (r *Reader) know(key string) {
+	if r.shape != nil {
+		r.shape.field(key)
+	}
 	if r.room == nil {
 		r.room = rooms.Get().(*room)
 		r.asked = r.room[:0]
@@ -211,18 +215,25 @@ func (r *Reader) Bool(key string) (b bool, at source.Span, ok bool) {
 		return false, source.Span{}, false
 	}
 	if n.Kind != Bool {
-		help := "Write true or false, without quotes."
+		meant := ""
 		switch strings.ToLower(n.Value) {
 		case "yes", "on", "y", "1", "true":
-			help = fmt.Sprintf("Write %s: true.", key)
+			meant = "true"
 		case "no", "off", "n", "0", "false":
-			help = fmt.Sprintf("Write %s: false.", key)
+			meant = "false"
 		}
-		r.wrongType(key, n, "true or false", help)
+		if meant == "" {
+			r.wrongType(key, n, "true or false", "Write true or false, without quotes.")
+		} else {
+			r.wrongType(key, n, "true or false", fmt.Sprintf("Write %s: %s.", key, meant)).Write(n.Span, meant)
+		}
 		return false, n.Span, false
 	}
 	return isTrue(n.Value), n.Span, true
 }
+
+// Choice returns one of the texts that the shape allows, or the zero Text.
+func (r *Reader) Choice(key string) Text { return r.Enum(key, r.shape.field(key).Choices...) }
 
 // Enum returns one of the allowed texts, or the zero Text.
 func (r *Reader) Enum(key string, allowed ...string) Text {
@@ -230,13 +241,13 @@ func (r *Reader) Enum(key string, allowed ...string) Text {
 	if t.IsZero() || slices.Contains(allowed, t.Value) {
 		return t
 	}
-	help := diag.Nearest(t.Value, allowed)
-	if help != "" {
-		help = fmt.Sprintf("Did you mean %q?", help)
-	} else {
-		help = "Write one of: " + strings.Join(allowed, ", ") + "."
+	near := diag.Nearest(t.Value, allowed)
+	help := "Write one of: " + strings.Join(allowed, ", ") + "."
+	if near != "" {
+		help = fmt.Sprintf("Did you mean %q?", near)
 	}
-	r.report(r.codes.BadValue, diag.Error, t.Span, fmt.Sprintf("%q of the %s cannot be %q.", key, r.what, t.Value), help)
+	r.report(r.codes.BadValue, diag.Error, t.Span, fmt.Sprintf("%q of the %s cannot be %q.", key, r.what, t.Value), help).
+		Replace(t.Value, near)
 	return Text{}
 }
 
@@ -263,6 +274,17 @@ func (r *Reader) List(key string) []*Node {
 	return n.Items
 }
 
+// RequireDeclared is Require for all keys that the shape declares as required.
+func (r *Reader) RequireDeclared() {
+	var keys []string
+	for i := range r.shape.fields {
+		if f := &r.shape.fields[i]; f.Required {
+			keys = append(keys, f.Name)
+		}
+	}
+	r.Require(keys...)
+}
+
 // Require reports missing keys at the first key of the map, and empty keys at
 // their own position.
 func (r *Reader) Require(keys ...string) {
@@ -272,11 +294,13 @@ func (r *Reader) Require(keys ...string) {
 		switch {
 		case r.wrong:
 		case n == nil:
+			near := diag.Nearest(key, r.unasked(keys))
 			help := fmt.Sprintf("Add a line with %s: and its value.", key)
-			if near := diag.Nearest(key, r.unasked(keys)); near != "" {
+			if near != "" {
 				help = fmt.Sprintf("There is a key %q; rename it to %q.", near, key)
 			}
-			r.report(r.codes.Missing, diag.Error, r.firstKey(), fmt.Sprintf("The %s has no %q.", r.what, key), help)
+			r.report(r.codes.Missing, diag.Error, r.firstKey(), fmt.Sprintf("The %s has no %q.", r.what, key), help).
+				ReplaceAt(r.KeySpan(near), near, key)
 		case n.Kind == Null || n.Kind == String && strings.TrimSpace(n.Value) == "":
 			r.report(r.codes.Missing, diag.Error, r.KeySpan(key), fmt.Sprintf("%q of the %s is empty.", key, r.what),
 				fmt.Sprintf("Write a value after %s:.", key))
@@ -312,8 +336,7 @@ func (r *Reader) Done() {
 		r.out.Add(diag.Diagnostic{
 			Code: r.codes.Unknown, Severity: r.codes.UnknownAs, Span: p.Key.Span, Lenient: r.codes.UnknownLenient,
 			Message: fmt.Sprintf("The %s has no key %q.", r.what, p.Key.Value),
-			Help:    diag.DidYouMean(p.Key.Value, r.asked),
-		})
+		}).Suggest(p.Key.Value, r.asked, r.node.Keys()...)
 	}
 	if r.room != nil {
 		rooms.Put(r.room)

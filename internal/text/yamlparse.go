@@ -190,8 +190,8 @@ func invalidUTF8(s string) int {
 	return -1
 }
 
-func (p *yamlParser) report(code diag.Code, start, end int, message, help string) {
-	p.out.Add(diag.Diagnostic{
+func (p *yamlParser) report(code diag.Code, start, end int, message, help string) *diag.Diagnostic {
+	return p.out.Add(diag.Diagnostic{
 		Code: code, Severity: diag.Error, Span: p.span(start, end), Message: message, Help: help,
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/expr"
@@ -17,6 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // ID is the ID of the run that most tests start.
@@ -45,11 +47,11 @@ func NewKind() *Kind {
 	return &Kind{Effects: &Effects{Done: map[string]int{}, Fail: map[string]int{}}, Policy: step.Rerun}
 }
 
-func (*Kind) Name() string                                         { return "test" }
-func (*Kind) Understands(*ir.Task) error                           { return nil }
-func (*Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List      { return nil }
-func (*Kind) Uses(*ir.Task) step.Uses                              { return step.Uses{} }
-func (*Kind) Bound(*ir.Program, *ir.Step, *ir.Task) (b step.Bound) { return b }
+func (*Kind) Name() string                                                                 { return "test" }
+func (*Kind) Understands(*ir.Task) error                                                   { return nil }
+func (*Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List                              { return nil }
+func (*Kind) Uses(*ir.Task) stepkind.Uses                                                  { return stepkind.Uses{} }
+func (*Kind) Bound(*ir.Program, *ir.Step, *ir.Task, *contract.Contract) (b stepkind.Bound) { return b }
 
 func (k *Kind) Recovery(*ir.Task, []journal.TaskNoted) step.Recovery { return k.Policy }
 

@@ -82,8 +82,8 @@ type object struct {
 	read []string
 }
 
-func (o *object) report(code diag.Code, severity diag.Severity, at source.Span, help, message string, args ...any) {
-	o.out.Add(diag.Diagnostic{
+func (o *object) report(code diag.Code, severity diag.Severity, at source.Span, help, message string, args ...any) *diag.Diagnostic {
+	return o.out.Add(diag.Diagnostic{
 		Code: code, Severity: severity, Span: at, Message: fmt.Sprintf(message, args...),
 		Help: help,
 	})
@@ -186,8 +186,9 @@ func (o *object) done(alsoKnown ...string) {
 		if slices.Contains(o.read, name) || slices.Contains(alsoKnown, name) || strings.HasPrefix(name, "_") {
 			continue
 		}
-		o.report(CodeUnknownKey, diag.Warning, p.Key.Span, diag.DidYouMean(name, slices.Concat(o.read, alsoKnown)),
-			"Unknown key %[2]q in the %[1]s.", o.what, name)
+		o.report(CodeUnknownKey, diag.Warning, p.Key.Span, "",
+			"Unknown key %[2]q in the %[1]s.", o.what, name).
+			Suggest(name, slices.Concat(o.read, alsoKnown), o.node.Keys()...)
 	}
 }
 
@@ -397,8 +398,8 @@ func (d *document) readAgent(root *object, key, value *text.Node) *agent {
 	classes := []string{"transient", "hard", "unknown", "timeout", "rate_limit", "network"}
 	for _, on := range a.retryOn {
 		if !slices.Contains(classes, on.Value) {
-			policy.report(CodeBadValue, diag.Error, on.Span, diag.DidYouMean(on.Value, classes),
-				"%q is not an error class.", on.Value)
+			policy.report(CodeBadValue, diag.Error, on.Span, "",
+				"%q is not an error class.", on.Value).Suggest(on.Value, classes)
 		}
 	}
 	policy.done()
@@ -532,7 +533,7 @@ func (d *document) readFlow(flow *object) {
 			"The flow has no starting agent.")
 	case !slices.Contains(known, d.entry.Value):
 		flow.report(CodeInvalidEntry, diag.Error, d.entry.Span, candidates(d.entry.Value, known),
-			"The flow starts with agent %q, which is not defined.", d.entry.Value)
+			"The flow starts with agent %q, which is not defined.", d.entry.Value).Replace(d.entry.Value, diag.Nearest(d.entry.Value, known))
 		d.entry = text.Text{}
 	}
 	if n := flow.get("variables"); n != nil {
@@ -557,7 +558,7 @@ func (d *document) readFlow(flow *object) {
 	if d.fallback = handling.text("fallback_agent"); d.fallback.Value != "" &&
 		!slices.Contains(known, d.fallback.Value) {
 		handling.report(CodeRuleUnknownTo, diag.Error, d.fallback.Span, candidates(d.fallback.Value, known),
-			"The fallback is agent %q, which is not defined.", d.fallback.Value)
+			"The fallback is agent %q, which is not defined.", d.fallback.Value).Replace(d.fallback.Value, diag.Nearest(d.fallback.Value, known))
 		d.fallback = text.Text{}
 	}
 	handling.done()
@@ -645,7 +646,7 @@ func (d *document) readRule(root *object, from, item *text.Node) {
 		return
 	case !slices.Contains(known, r.from.Value):
 		o.report(CodeRuleUnknownFrom, diag.Error, r.from.Span, candidates(r.from.Value, known),
-			"The rule belongs to agent %q, which is not defined.", r.from.Value)
+			"The rule belongs to agent %q, which is not defined.", r.from.Value).Replace(r.from.Value, diag.Nearest(r.from.Value, known))
 		return
 	}
 	switch {
@@ -658,7 +659,7 @@ func (d *document) readRule(root *object, from, item *text.Node) {
 		r.to.Value = ""
 	default:
 		o.report(CodeRuleUnknownTo, diag.Error, r.to.Span, candidates(r.to.Value, known),
-			"The rule leads to agent %q, which is not defined.", r.to.Value)
+			"The rule leads to agent %q, which is not defined.", r.to.Value).Replace(r.to.Value, diag.Nearest(r.to.Value, known))
 		return
 	}
 	if !hasCondition || strings.TrimSpace(r.condition.Value) == "" {

@@ -156,8 +156,8 @@ type parser struct {
 	templates func(name text.Text) *text.Node
 }
 
-func (p *parser) report(code diag.Code, severity diag.Severity, at source.Span, message, help string) {
-	p.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help})
+func (p *parser) report(code diag.Code, severity diag.Severity, at source.Span, message, help string) *diag.Diagnostic {
+	return p.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help})
 }
 
 func (p *parser) read(n *text.Node, what string) *text.Reader {
@@ -494,7 +494,7 @@ func (p *parser) keys(s *state, n *text.Node) {
 		s.kind = ""
 	default:
 		p.report(CodeBadValue, diag.Error, kind.Span, fmt.Sprintf("%q is not a step type.", kind.Value),
-			diag.DidYouMean(kind.Value, kinds))
+			"").Suggest(kind.Value, kinds)
 		s.kind = ""
 	}
 	if s.kind == "" { // its own keys are unknown, but its transitions are not
@@ -815,7 +815,7 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 	r.Require("provider")
 	if v := a.provider.Value; v != "" && !strings.Contains(v, "{{") && !slices.Contains(providers, v) {
 		p.report(CodeBadValue, diag.Warning, a.provider.Span, fmt.Sprintf("AWF has no provider %q.", v),
-			diag.DidYouMean(v, providers))
+			"").Suggest(v, providers)
 	}
 	a.mode = r.Enum("mode", agentModes...)
 	a.prompt, a.promptFile = r.String("prompt"), r.String("prompt_file")

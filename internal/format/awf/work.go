@@ -219,7 +219,8 @@ func (l *lowering) knownOperation(s *state) {
 		if near := diag.Nearest(s.operation.Value, slices.Sorted(maps.Keys(operations))); near != "" {
 			l.report(CodeBadValue, diag.Warning, s.operation.Span,
 				fmt.Sprintf("AWF has no operation %q.", s.operation.Value),
-				fmt.Sprintf("Did you mean %q? Your own tools must be configured in espalier.yaml.", near))
+				fmt.Sprintf("Did you mean %q? Your own tools must be configured in espalier.yaml.", near)).
+				Replace(s.operation.Value, near)
 		}
 		return
 	}
@@ -228,7 +229,7 @@ func (l *lowering) knownOperation(s *state) {
 		if !slices.Contains(known, key) {
 			l.report(CodeUnknownKey, diag.Warning, s.inputs.Key(key).Span,
 				fmt.Sprintf("Operation %q has no input %q.", s.operation.Value, key),
-				diag.DidYouMean(key, known))
+				"").Suggest(key, known)
 		}
 	}
 	if s.inputs.Get(o.must) == nil {
@@ -243,7 +244,7 @@ func (l *lowering) knownOperation(s *state) {
 	if n := s.inputs.Get("method"); n != nil && !strings.Contains(n.Value, "{{") &&
 		!slices.Contains(methods, strings.ToUpper(strings.TrimSpace(n.Value))) {
 		l.report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("%q is not an HTTP method.", n.Value),
-			diag.DidYouMean(strings.ToUpper(n.Value), methods))
+			"").Suggest(strings.ToUpper(n.Value), methods)
 	}
 }
 

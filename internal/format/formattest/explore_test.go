@@ -18,7 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/registry"
-	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // decided are the branches of a program that the replies of models choose:
@@ -36,13 +36,13 @@ func decided(p *ir.Program) map[string]bool {
 					if task == nil {
 						return false
 					}
-					asker, ok := kinds[task.Kind].(step.Asker)
+					asker, ok := kinds[task.Kind].(stepkind.Asker)
 					if !ok {
 						return false
 					}
 					_, asks := asker.Contract(p, &s, task)
 					_, gate := s.Action.(ir.Gate)
-					return asks && !gate && slices.ContainsFunc(s.Writes, func(w ir.Write) bool { return step.Overlap(w.Path, strings.Join(path.Segments, ".")) })
+					return asks && !gate && slices.ContainsFunc(s.Writes, func(w ir.Write) bool { return stepkind.Overlap(w.Path, strings.Join(path.Segments, ".")) })
 				})
 			}) {
 				return false

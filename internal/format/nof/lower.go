@@ -46,8 +46,8 @@ func withoutSubset(list diag.List) diag.List {
 
 func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, message, help string,
 	related ...diag.Related,
-) {
-	l.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related})
+) *diag.Diagnostic {
+	return l.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related})
 }
 
 func (l *lowering) program() *ir.Program {
@@ -137,7 +137,7 @@ func (l *lowering) checkAgents() {
 			if !d.lists(m.Value) {
 				l.report(CodeCrew, diag.Error, m.Span,
 					fmt.Sprintf("Crew %q has the member %q, which is not one of the agents.", c.name.Value, m.Value),
-					diag.DidYouMean(m.Value, d.keys()))
+					"").Suggest(m.Value, d.keys())
 				return true
 			}
 			if other, twice := in[m.Value]; twice {
@@ -248,7 +248,7 @@ func (l *lowering) checkNodes() {
 			if d.state.find(use.Value) == nil {
 				l.report(CodeField, diag.Error, use.Span,
 					fmt.Sprintf("Node %q reads the field %q, which is not in the state schema.", n.function, use.Value),
-					diag.DidYouMean(use.Value, d.state.names()), diag.Related{Span: d.state.at, Message: "the schema"})
+					"", diag.Related{Span: d.state.at, Message: "the schema"}).Suggest(use.Value, d.state.names())
 			}
 		}
 		for _, use := range n.writes {
@@ -256,7 +256,7 @@ func (l *lowering) checkNodes() {
 				l.report(CodeField, diag.Error, use.Span,
 					fmt.Sprintf("Node %q returns the field %q, which is not in the state schema.", n.function,
 						use.Value),
-					diag.DidYouMean(use.Value, d.state.names()), diag.Related{Span: d.state.at, Message: "the schema"})
+					"", diag.Related{Span: d.state.at, Message: "the schema"}).Suggest(use.Value, d.state.names())
 			}
 		}
 	}

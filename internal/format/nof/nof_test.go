@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-run/espalier/internal/format/nof"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
-	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/node"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // folder is a project of files in memory.
@@ -51,7 +51,7 @@ func compile(t testing.TB, text string, as nof.Format, files folder) (*ir.Progra
 		}
 	}
 	if p != nil && !list.Errors() {
-		if err := check.Sound(p, step.NewSet(node.Kind{}, node.Collect{})); err != nil {
+		if err := check.Sound(p, stepkind.NewSet(node.Kind{}, node.Collect{})); err != nil {
 			t.Errorf("not sound: %v", err)
 		}
 	}
@@ -512,7 +512,7 @@ func FuzzCompile(f *testing.F) {
 			}
 		}
 		if p != nil && !list.Errors() {
-			if err := check.Sound(p, step.NewSet(node.Kind{}, node.Collect{})); err != nil {
+			if err := check.Sound(p, stepkind.NewSet(node.Kind{}, node.Collect{})); err != nil {
 				t.Error(err)
 			}
 		}

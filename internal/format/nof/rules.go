@@ -190,8 +190,7 @@ func (d *document) action(r *rule, t text.Text, out *diag.List) bool {
 			out.Add(diag.Diagnostic{
 				Code: CodeRule, Severity: diag.Error, Span: word.Span,
 				Message: fmt.Sprintf("%q is not a priority.", word.Value),
-				Help:    diag.DidYouMean(word.Value, priorities),
-			})
+			}).Suggest(word.Value, priorities)
 		}
 		return true
 	}
@@ -228,8 +227,7 @@ func (d *document) bindRules(out *diag.List) {
 				out.Add(diag.Diagnostic{
 					Code: CodeRuleName, Severity: diag.Error, Span: a.Span,
 					Message: fmt.Sprintf("The rule refers to %q, which is not one of the agents.", a.Value),
-					Help:    diag.DidYouMean(a.Value, d.keys()),
-				})
+				}).Suggest(a.Value, d.keys())
 			}
 		}
 		if r.kind == saveRule {
@@ -262,8 +260,7 @@ func (d *document) condition(r *rule, names map[string]string, out *diag.List) b
 			out.Add(diag.Diagnostic{
 				Code: CodeRuleName, Severity: diag.Error, Span: p.Span,
 				Message: fmt.Sprintf("%q is neither a state field nor an agent.", p.Written[0]),
-				Help:    diag.DidYouMean(p.Written[0], known),
-			})
+			}).Suggest(p.Written[0], known)
 		}
 	}
 	r.cond = cond

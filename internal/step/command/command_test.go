@@ -118,7 +118,7 @@ func TestFailures(t *testing.T) {
 	if left, err = run(t, dir, cmd("echo not found >&2; exit 127"), reads(dir, nil)); err == nil || left.Error != "not found" {
 		t.Errorf("%+v, %v", left, err)
 	}
-	if left, err = run(t, dir, cmd("kill -KILL $$"), reads(dir, nil)); err == nil || !strings.Contains(left.Error, "ended by a signal") || left.Error != err.Error() {
+	if left, err = run(t, dir, cmd("kill -KILL $$"), reads(dir, nil)); err == nil || left.Error != "signal: killed" || left.Error != err.Error() {
 		t.Errorf("%+v, %v", left, err)
 	}
 	if left, err = run(t, dir, cmd("echo '  ' >&2; exit 4"), reads(dir, nil)); err == nil || left.Error != "exit code 4" {

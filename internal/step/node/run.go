@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/python"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 var _ step.Runner = Kind{}
@@ -26,7 +27,7 @@ const NotePrinted = "printed"
 
 // Run runs the code.
 func (k Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
-	set, err := step.Decode[Settings](job.Task)
+	set, err := stepkind.Decode[Settings](job.Task)
 	if err != nil {
 		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
 	}

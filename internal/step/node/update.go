@@ -12,6 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/python"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 var _ step.Runner = Collect{}
@@ -23,7 +24,7 @@ func (Collect) Recovery(*ir.Task, []journal.TaskNoted) step.Recovery { return st
 // after the other, numbers added up, of everything else the last. Otherwise it
 // gives what the step reads, over the defaults.
 func (Collect) Run(ctx context.Context, job *step.Job) (step.Result, error) {
-	set, err := step.Decode[CollectSettings](job.Task)
+	set, err := stepkind.Decode[CollectSettings](job.Task)
 	if err != nil {
 		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
 	}
