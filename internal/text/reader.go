@@ -119,7 +119,7 @@ func (r *Reader) Span() source.Span { return r.node.Span }
 
 func (r *Reader) know(key string) {
 	if r.shape != nil {
-		r.shape.field(key)
+		r.shape.Field(key)
 	}
 	if r.room == nil {
 		r.room = rooms.Get().(*room)
@@ -233,7 +233,7 @@ func (r *Reader) Bool(key string) (b bool, at source.Span, ok bool) {
 }
 
 // Choice returns one of the texts that the shape allows, or the zero Text.
-func (r *Reader) Choice(key string) Text { return r.Enum(key, r.shape.field(key).Choices...) }
+func (r *Reader) Choice(key string) Text { return r.Enum(key, r.shape.Field(key).Choices...) }
 
 // Enum returns one of the allowed texts, or the zero Text.
 func (r *Reader) Enum(key string, allowed ...string) Text {
