@@ -72,7 +72,7 @@ it.`,
 			}
 			err := v.finish(list)
 			if code := heaviest(list); code != "" && !a.json && !sarif {
-				a.note("\"espalier explain %s\" says more.", string(code))
+				a.note("Run \"espalier explain %s\" for details.", string(code))
 			}
 			return err
 		},

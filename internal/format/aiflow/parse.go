@@ -125,7 +125,7 @@ func (o *object) text(key string) text.Text {
 		return text.Text{}
 	}
 	if n.Kind >= text.List {
-		o.wrong(key, n, "a text")
+		o.wrong(key, n, "a string")
 		return text.Text{}
 	}
 	return n.Text()
@@ -139,7 +139,7 @@ func (o *object) texts(key string) []text.Text {
 	case n.Kind < text.List:
 		return []text.Text{n.Text()}
 	case n.Kind == text.Map:
-		o.wrong(key, n, "a list of texts")
+		o.wrong(key, n, "a list of strings")
 		return nil
 	}
 	var out []text.Text
@@ -150,7 +150,7 @@ func (o *object) texts(key string) []text.Text {
 		case item.Kind == text.Map && item.Get("id") != nil: // some files list tools as objects
 			out = append(out, item.Get("id").Text())
 		default:
-			o.wrong(key, item, "a text")
+			o.wrong(key, item, "a string")
 		}
 	}
 	return out
@@ -164,7 +164,7 @@ func (o *object) number(key string) int {
 	}
 	var value int
 	if n.Kind != text.Int || json.Unmarshal(n.JSON(), &value) != nil || value < 1 {
-		o.wrong(key, n, "a whole number above 0")
+		o.wrong(key, n, "an integer above 0")
 		return 0
 	}
 	return value
@@ -675,7 +675,7 @@ func (d *document) readMemory(root *object) {
 	memory := root.inner("memory", "memory")
 	if n := memory.get("enabled"); n != nil {
 		if n.Kind != text.Bool {
-			memory.wrong("enabled", n, "true or false")
+			memory.wrong("enabled", n, "a boolean")
 		}
 		d.memory = n.Value == "true"
 	}
