@@ -49,9 +49,9 @@ func (c *checker) replyUses() {
 func article(kind string) string {
 	switch kind {
 	case "boolean":
-		return "true or false"
+		return "a boolean"
 	case "string":
-		return "a text"
+		return "a string"
 	case "array":
 		return "a list"
 	case "object":

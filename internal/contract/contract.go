@@ -47,8 +47,9 @@ type Contract struct {
 	// Probes are the values that take a run along different branches.
 	Probes []Probe `json:"probes,omitempty"`
 	// Stride is how many consecutive seeds try the same values; see the function Stride.
-	Stride int            `json:"stride,omitempty"`
-	doc    map[string]any // Schema, decoded
+	Stride int `json:"stride,omitempty"`
+	// Document is Schema, decoded; nil in a contract that was itself decoded.
+	Document map[string]any `json:"-"`
 
 	// Conflicts are uses that no single value can satisfy.
 	Conflicts []Conflict `json:"-"`
@@ -205,7 +206,7 @@ func (b *builder) contract() Contract {
 	c.Choices = b.decisions()
 	b.close(c.Choices)
 	if doc, says := b.doc.(map[string]any); says && len(doc) > 0 {
-		c.Schema, c.doc = b.written(doc), doc
+		c.Schema, c.Document = b.written(doc), doc
 	}
 	c.Kind = kindOf(b.doc, c.Choices)
 	if c.Kind == Object && len(b.slots) == 1 {

@@ -61,10 +61,10 @@ func (c *Contract) detailed() bool {
 
 // decoded returns the schema; nil for free text.
 func (c *Contract) decoded() map[string]any {
-	if c.doc != nil {
-		return c.doc
+	if c.Document != nil {
+		return c.Document
 	}
-	doc, _ := decode(c.Schema).(map[string]any) // the contract itself was decoded
+	doc, _ := decode(c.Schema).(map[string]any)
 	return doc
 }
 

@@ -19,7 +19,8 @@ type Edit struct {
 	Span    source.Span
 	NewText string
 
-	old string // the part of the span to replace; Located narrows the span to it
+	old     string // the part of the span to replace; Located narrows the span to it
+	unquote bool   // Located extends the span by the quotes around it
 }
 
 // Suggest completes a diagnostic about an unknown name: it sets the help text of DidYouMean and, if
@@ -64,6 +65,14 @@ func (d *Diagnostic) Write(at source.Span, newText string) {
 	}
 }
 
+// WriteValue is Write for a value that may be in quotes: they are replaced, too.
+func (d *Diagnostic) WriteValue(at source.Span, newText string) {
+	if d != nil && !at.IsZero() {
+		d.Write(at, newText)
+		d.Fixes[len(d.Fixes)-1].Edits[0].unquote = true
+	}
+}
+
 // Located returns the list with the spans of all edits narrowed to the words that they replace. It
 // drops fixes that cannot be applied as they are: the file is not in files, the word is written in
 // another way, for example with escapes, or it occurs several times in the span.
@@ -88,6 +97,13 @@ func located(fix Fix, files source.Set) (Fix, bool) {
 		f := files[e.Span.File]
 		if f == nil || e.Span.Start < 0 || e.Span.End > len(f.Text) || e.Span.Start > e.Span.End {
 			return fix, false
+		}
+		if e.unquote && e.Span.Start > 0 && e.Span.End < len(f.Text) {
+			if q := f.Text[e.Span.Start-1]; (q == '"' || q == '\'') && f.Text[e.Span.End] == q {
+				e.Span.Start--
+				e.Span.End++
+			}
+			e.unquote = false
 		}
 		if e.old == "" {
 			continue

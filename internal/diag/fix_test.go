@@ -52,6 +52,16 @@ func TestFixReplacesOnlyTheMisspelledWord(t *testing.T) {
 	}
 }
 
+func TestFixOfAValueReplacesItsQuotes(t *testing.T) {
+	for text, want := range map[string]string{"a: yes\n": "a: true\n", `a: "yes"` + "\n": "a: true\n"} {
+		files, list := suggested(text, "yes", "")
+		list[0].WriteValue(list[0].Span, "true")
+		if got := list.Located(files)[0].Fixes[0].Apply(files["flow.md"]); got != want {
+			t.Errorf("%q becomes %q", text, got)
+		}
+	}
+}
+
 func TestNoFixWithoutACloseName(t *testing.T) {
 	files, list := suggested("reads: [sumary]", "sumary", "sumary", "invoice")
 	if d := list.Located(files)[0]; len(d.Fixes) > 0 || d.Help != "There is only invoice." {

@@ -154,6 +154,6 @@ func TestLoopExitThatWasTakenIsMarked(t *testing.T) {
 	}
 	g := Build(p, Options{})
 	track(g, p, slices.Concat(enter, in("fetch", journal.OutcomeFailed),
-		[]journal.Fact{journal.FrameClosed{Frame: "pages[0]", Outcome: plan.OutcomeBreak}})...)
+		[]journal.Fact{journal.FrameClosed{Frame: "pages[0]", Outcome: journal.OutcomeBreak}})...)
 	wantEdges(t, takenEdges(g), "start -flow-> pages", "pages.fetch -failed-> exit-pages.fetch [on error]")
 }

@@ -137,8 +137,8 @@ func refused(within confined, name, ref string, err error) error {
 	return failed
 }
 
-// isAbsolute knows the absolute paths of every system, so that a workflow is
-// as wrong on one machine as on another.
+// isAbsolute reports whether a reference is an absolute path on any system, so
+// that a workflow is equally invalid on all of them.
 func isAbsolute(ref string) bool {
 	if filepath.IsAbs(ref) || strings.HasPrefix(ref, "/") || strings.HasPrefix(ref, `\`) {
 		return true
@@ -152,8 +152,8 @@ type Skipped struct {
 	Reason string `json:"reason"`
 }
 
-// Searching is bounded: somebody may well type `espalier list` in a home
-// folder or at the root of a disk.
+// Searches are bounded, because users run `espalier list` in home folders and
+// at the root of a disk.
 const (
 	maxDepth   = 16
 	maxFolders = 20_000

@@ -86,7 +86,7 @@ func (p *Project) SkillOf(f *source.File) (Skill, bool) {
 	return p.skills[i], true
 }
 
-// Shadowing says so when a file is a skill that is hidden by another one.
+// Shadowing returns a note if a file is a skill that another one hides.
 func (p *Project) Shadowing(f *source.File) diag.List {
 	s, ok := p.SkillOf(f)
 	if !ok || s.ShadowedBy == "" {
@@ -95,7 +95,7 @@ func (p *Project) Shadowing(f *source.File) diag.List {
 	return diag.List{{
 		Code: CodeShadowed, Severity: diag.Note, Span: f.Span(0, len(f.Line(1))),
 		Message: fmt.Sprintf("The skill %q here is hidden by %s.", s.Name, s.ShadowedBy),
-		Help:    fmt.Sprintf("Rename or remove one of the two; whoever asks for %q gets the other one.", s.Name),
+		Help:    fmt.Sprintf("Rename or remove one of the two: %q refers to the other one.", s.Name),
 	}}
 }
 
@@ -224,7 +224,7 @@ func (p *Project) add(s Skill, path string) {
 
 func (p *Project) skipUnlessMissing(folder string, err error) {
 	if _, missing := p.space.files.Lstat(folder); missing != nil {
-		return // most of these folders do not exist, which is all right
+		return // most of these folders do not exist
 	}
 	p.skipped = append(p.skipped, Skipped{Path: p.space.Display(folder), Reason: reason(err)})
 }

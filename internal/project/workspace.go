@@ -15,8 +15,8 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// MaxFileSize is the most that is read of one file. Workflows are written by
-// hand; what is larger is something else.
+// MaxFileSize is the maximum size of a file. Workflows are written by hand;
+// larger files are something else.
 const MaxFileSize = 4 << 20
 
 // Workspace is what one invocation of Espalier can see: the working folder,
@@ -29,8 +29,8 @@ type Workspace struct {
 	first             map[LookupKind][]string
 }
 
-// NewWorkspace looks out from a working folder. home and config are the
-// user's folders; either may be empty.
+// NewWorkspace returns the workspace of a working folder. home and config are
+// the user's folders; either may be empty.
 func NewWorkspace(dir, home, config string) (*Workspace, error) {
 	return NewWorkspaceOn(Disk{}, dir, home, config)
 }
@@ -62,7 +62,7 @@ func (w *Workspace) Changed(path string) {
 	}
 }
 
-// Close lets go of every project that was opened.
+// Close closes every project that was opened.
 func (w *Workspace) Close() error {
 	var err error
 	for _, p := range w.projects {
@@ -234,10 +234,10 @@ func (w *Workspace) typed(path, real string) string {
 	return filepath.ToSlash(path)
 }
 
-// unreadable says why a path that the user named cannot be used.
+// unreadable returns the reason why a path that the user named cannot be used.
 func (w *Workspace) unreadable(path string, err error) error {
-	if _, told := w.files.Stat(w.abs(path)); told != nil {
-		err = told // says more about links in a circle than following them does
+	if _, direct := w.files.Stat(w.abs(path)); direct != nil {
+		err = direct // it explains cycles of links better than EvalSymlinks
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return &source.RefError{Ref: path, Problem: source.RefUnread, Detail: reason(err)}
@@ -303,8 +303,8 @@ func kindOf(info fs.FileInfo) string {
 	return "it is a special file"
 }
 
-// reason is what the operating system said, without the path, which the
-// message around it has already.
+// reason returns the message of the operating system without the path, which
+// the surrounding message contains.
 func reason(err error) string {
 	var path *fs.PathError
 	if errors.As(err, &path) {

@@ -119,7 +119,7 @@ func (r *Reader) Span() source.Span { return r.node.Span }
 
 func (r *Reader) know(key string) {
 	if r.shape != nil {
-		r.shape.field(key)
+		r.shape.Field(key)
 	}
 	if r.room == nil {
 		r.room = rooms.Get().(*room)
@@ -139,7 +139,7 @@ func (r *Reader) String(key string) Text {
 		if n.Kind == Map && len(n.Pairs) > 0 && n.Pairs[0].Key.Span.Start == n.Span.Start { // a block map
 			help = fmt.Sprintf("Write %s: and the text after it, or %q if the lines below are the text.", key, key+": |")
 		}
-		r.wrongType(key, n, "a text", help)
+		r.wrongType(key, n, "a string", help)
 		return Text{}
 	}
 	return n.Text()
@@ -167,10 +167,10 @@ func (r *Reader) Strings(key string) []Text {
 		switch {
 		case item.Kind == Null:
 			r.report(r.codes.WrongType, diag.Error, item.Span, fmt.Sprintf("An entry of %q of the %s is empty.", key, r.what),
-				"Write a text there, or remove the entry.")
+				"Write a string there, or remove the entry.")
 		case item.Kind >= List:
 			r.report(r.codes.WrongType, diag.Error, item.headSpan(),
-				fmt.Sprintf("An entry of %q of the %s must be a text, but this is %s.", key, r.what, item.Kind),
+				fmt.Sprintf("An entry of %q of the %s must be a string, but this is %s.", key, r.what, item.Kind),
 				"Write one text per entry; put it in quotes if it holds a colon.")
 		default:
 			out = append(out, item.Text())
@@ -187,7 +187,7 @@ func (r *Reader) Int(key string, least int64) (n int64, at source.Span, ok bool)
 	}
 	if node.Kind != Int {
 		help := fmt.Sprintf("Write a number without quotes: %s: %d.", key, max(least, 1))
-		r.wrongType(key, node, "a whole number", help)
+		r.wrongType(key, node, "an integer", help)
 		return 0, node.Span, false
 	}
 	if small, err := strconv.ParseInt(node.Value, 10, 64); err == nil && small >= least {
@@ -223,9 +223,9 @@ func (r *Reader) Bool(key string) (b bool, at source.Span, ok bool) {
 			meant = "false"
 		}
 		if meant == "" {
-			r.wrongType(key, n, "true or false", "Write true or false, without quotes.")
+			r.wrongType(key, n, "a boolean", "Write true or false, without quotes.")
 		} else {
-			r.wrongType(key, n, "true or false", fmt.Sprintf("Write %s: %s.", key, meant)).Write(n.Span, meant)
+			r.wrongType(key, n, "a boolean", fmt.Sprintf("Write %s: %s.", key, meant)).WriteValue(n.Span, meant)
 		}
 		return false, n.Span, false
 	}
@@ -233,7 +233,7 @@ func (r *Reader) Bool(key string) (b bool, at source.Span, ok bool) {
 }
 
 // Choice returns one of the texts that the shape allows, or the zero Text.
-func (r *Reader) Choice(key string) Text { return r.Enum(key, r.shape.field(key).Choices...) }
+func (r *Reader) Choice(key string) Text { return r.Enum(key, r.shape.Field(key).Choices...) }
 
 // Enum returns one of the allowed texts, or the zero Text.
 func (r *Reader) Enum(key string, allowed ...string) Text {

@@ -66,8 +66,9 @@ func (s *Shape) Open() *Shape {
 	return s
 }
 
-// field returns the declaration of a key.
-func (s *Shape) field(key string) *Field {
+// Field returns the declaration of a key. It panics if there is none: a parser can read declared keys
+// alone.
+func (s *Shape) Field(key string) *Field {
 	f := s.index[key]
 	if f == nil {
 		panic(fmt.Sprintf("text: the key %q is read, but not declared", key)) // a mistake in a table
@@ -75,8 +76,16 @@ func (s *Shape) field(key string) *Field {
 	return f
 }
 
-// Pattern returns the regular expression that the value of a key must match.
-func (s *Shape) Pattern(key string) string { return s.field(key).Pattern }
+// Hidden returns the hidden keys.
+func (s *Shape) Hidden() []string {
+	var out []string
+	for i := range s.fields {
+		if s.fields[i].Hidden {
+			out = append(out, s.fields[i].Name)
+		}
+	}
+	return out
+}
 
 // Read returns a Reader of a map. what names the map in messages.
 func (s *Shape) Read(n *Node, what string, codes Codes, out *diag.List) *Reader {

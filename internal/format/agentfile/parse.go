@@ -108,7 +108,7 @@ func (p *parser) parse() *document {
 var (
 	namePattern    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(nameForm) })
 	versionPattern = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(workflowShape.Pattern("version"))
+		return regexp.MustCompile(workflowShape.Field("version").Pattern)
 	})
 	variablePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(variableForm) })
 )

@@ -107,7 +107,7 @@ func (d *document) frontmatter(out *diag.List) bool {
 	*out = append(*out, list...)
 	d.unread = list.Errors()
 	d.meta = node
-	r := text.Read(node, "frontmatter", codes, out)
+	r := frontmatterShape.Read(node, "frontmatter", codes, out)
 	format := r.String("format")
 	m := versionForm().FindStringSubmatch(format.Value)
 	later := false
@@ -131,12 +131,12 @@ func (d *document) frontmatter(out *diag.List) bool {
 	d.name, d.description, d.version = r.String("name"), r.String("description"), r.String("version")
 	d.agents = r.Strings("agents")
 	d.stateSchema = r.String("state_schema")
-	d.routing = r.Enum("routing", sequential, hierarchical, dynamic)
+	d.routing = r.Choice("routing")
 	d.estimate = d.money(r, out)
 	r.String("created")
 	r.Strings("tags")
 	d.crewList(r.Map("crews"), out)
-	r.Require("format", "name", "description", "agents")
+	r.RequireDeclared()
 	if !later {
 		r.Done()
 	}
