@@ -32,8 +32,9 @@ var layers = map[string][]string{
 	"internal/jsonfast": {},
 	"internal/ir":       {"internal/expr", "internal/jsonfast"},
 	"internal/text":     {"internal/diag"},
-	// Formats look at the code of nodes, a step kind runs it.
+	// Formats analyze the code of nodes, a step kind runs it.
 	"internal/python":  {"internal/diag"},
+	"internal/cpython": {},
 	"internal/explain": {},
 	"internal/project": {"internal/diag"},
 	// Steps, tools and models that are programs all run commands.
@@ -64,7 +65,7 @@ var layers = map[string][]string{
 	"internal/tool":     {"internal/protected", "internal/contract", "internal/ir", "internal/schema", "internal/process", "internal/netguard", "internal/canonical"},
 	// The scripted model reads a file with positions, which speaks for tools too.
 	"internal/provider": {"internal/contract", "internal/ir", "internal/text", "internal/tool", "internal/schema", "internal/process"},
-	"internal/step":     {"internal/protected", "internal/contract", "internal/ir", "internal/secret", "internal/provider", "internal/price", "internal/tool", "internal/journal", "internal/schema", "internal/process", "internal/netguard", "internal/python"},
+	"internal/step":     {"internal/protected", "internal/contract", "internal/ir", "internal/secret", "internal/provider", "internal/price", "internal/tool", "internal/journal", "internal/schema", "internal/process", "internal/netguard", "internal/cpython"},
 	"internal/check":    {"internal/ir", "internal/step", "internal/schedule"},
 
 	"internal/journal": {"internal/ir", "internal/canonical"},

@@ -37,10 +37,10 @@ type unit struct {
 	last string
 }
 
-// withoutSubset removes diagnostics about limitations of the built-in evaluator.
-func withoutSubset(list diag.List) diag.List {
+// withoutLimits removes diagnostics about limits of the built-in interpreter.
+func withoutLimits(list diag.List) diag.List {
 	return slices.DeleteFunc(list, func(d diag.Diagnostic) bool {
-		return d.Code == python.CodeSubset || d.Code == python.CodePrivate
+		return d.Code == python.CodeModule || d.Code == python.CodeForbidden
 	})
 }
 
@@ -737,10 +737,8 @@ func (l *lowering) code(t *ir.Task, blocks ...*python.Module) {
 		Line int    `json:"line"`
 	}
 	var list []block
-	for _, m := range blocks {
-		if m != nil {
-			list = append(list, block{m.Code, m.Line})
-		}
+	for _, m := range l.doc.program(blocks...) {
+		list = append(list, block{m.Code, m.Line})
 	}
 	at := l.doc.name.Span
 	t.Settings.Put("code", list, at)

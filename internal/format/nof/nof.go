@@ -60,7 +60,7 @@ func (o Format) Compile(f *source.File, files format.Files) (*ir.Program, diag.L
 		return nil, list
 	}
 	if o.Python {
-		list = withoutSubset(list)
+		list = withoutLimits(list)
 	}
 	l := &lowering{Format: o, doc: doc, files: files, out: &list}
 	return l.program(), list

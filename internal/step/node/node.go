@@ -38,6 +38,8 @@ type Settings struct {
 	// Unconfined lets python3 do whatever the user may; somebody has said so.
 	Unconfined bool `json:"unconfined,omitempty"`
 	SDK        bool `json:"sdk,omitempty"` // pipelines as the public SDK runs them
+	// Seconds is how long the code can compute; 0 means the default.
+	Seconds float64 `json:"seconds,omitempty"`
 }
 
 // Block is some code and the line of the file that it begins on.

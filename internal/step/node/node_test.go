@@ -114,6 +114,31 @@ func TestRuns(t *testing.T) {
 			Name: "only as many calls as are needed", Settings: function("    r = next(r for r in (AgentRunner.run('plain', {'i': i}) for i in range(3)) if r.success)\n    return {'list': r.output['rules_applied']}\n", nil),
 			With: with("list"), Replies: says(1), Value: `{"list":["x"]}`, Notes: []string{c, p, r, e},
 		},
+		steptest.Play{
+			Name: "the clock and random numbers repeat", With: with("list"), Replies: says(2),
+			Settings: function(`    import datetime, random, uuid
+    AgentRunner.run('plain', {'at': datetime.datetime.now().isoformat(), 'pick': random.random()})
+    AgentRunner.run('plain', {'id': str(uuid.uuid4()), 'later': datetime.datetime.now().isoformat()})
+    return {'list': ['done']}
+`, nil),
+			Value: `{"list":["done"]}`, Notes: []string{node.NoteClock, c, p, r, e, c, p, r, e},
+		},
+		steptest.Play{
+			Name: "AgentInput and cast", With: with("list"), Replies: says(1), Value: `{"list":["x","1"]}`,
+			Settings: function(`    from typing import cast
+    from agents.shared.agent_base import AgentInput
+    r = AgentRunner.run('plain', AgentInput({'x': 1}, options={'deep': True}))
+    return {'list': cast(list, r.output['rules_applied']) + [str(len(AgentInput({'a': 1}).workload))]}
+`, nil),
+		},
+		steptest.Play{Name: "a float is not text", Settings: function("    return {'n': 'high'}\n", nil), With: with("n"), Class: node.ClassCode},
+		steptest.Play{
+			Name: "None is no value", Settings: function("    return {'n': None}\n", nil), With: with("n"), Value: `{"n":null}`,
+		},
+		steptest.Play{Name: "a list of texts", Settings: function("    return {'list': ['x', 5]}\n", nil), With: with("list"), Class: node.ClassCode},
+		steptest.Play{Name: "no JSON", Settings: function("    return {'a': {1, 2}}\n", nil), With: with("a"), Class: node.ClassCode},
+		steptest.Play{Name: "no number", Settings: function("    return {'n': float('nan')}\n", nil), With: with("n"), Class: node.ClassCode},
+		steptest.Play{Name: "leaving", Settings: function("    import sys\n    sys.exit(0)\n", nil), With: with("a"), Class: node.ClassCode},
 		steptest.Play{Name: "N20: another field", Settings: function("    return {'b': 1}\n", nil), With: with("a"), Class: node.ClassCode},
 		steptest.Play{
 			Name: "a pipeline", Replies: says(2), With: with(),
@@ -203,7 +228,66 @@ print([s.error for s in r.steps])
 	}
 }
 
-// Who prints without end is told where it was cut.
+// Failures name the exception, the function and the line of the file.
+func TestFailuresHaveAPlace(t *testing.T) {
+	for name, c := range map[string]struct{ body, want string }{
+		"exception":    {"    x = state['a']\n    return {'a': x.nothing}\n", "x.nof.md:13: in f: AttributeError: 'str' object has no attribute 'nothing'"},
+		"inner":        {"    import json\n    return json.loads('{')\n", "x.nof.md:13: in f: json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"},
+		"wrong type":   {"    return {'n': 'high'}\n", `x.nof.md: in f: the field "n" must be float, not str: "high"`},
+		"wrong item":   {"    return {'list': ['x', 5]}\n", `x.nof.md: in f: the field "list" must be list[str]; item 1 must be str, not int: 5`},
+		"no such JSON": {"    return {'a': {1, 2}}\n", "x.nof.md: in f: TypeError: the field 'a' cannot be stored as JSON: Object of type set is not JSON serializable"},
+		"no dict":      {"    return [1]\n", "x.nof.md: in f: TypeError: the function must return a dict of the fields that it changes, not list"},
+		"syntax":       {"    return (\n", "x.nof.md:12: in f: SyntaxError: '(' was never closed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play := steptest.Play{Settings: function(c.body, nil), With: with("a", "n", "list")}
+			_, err := play.Done(t, node.Kind{}, &steptest.Log{}, &steptest.World{})
+			if err == nil || err.Error() != c.want {
+				t.Errorf("got  %v\nwant %s", err, c.want)
+			}
+		})
+	}
+}
+
+// Code that does not end is stopped, in the built-in interpreter and in python3.
+func TestEndlessCodeIsStopped(t *testing.T) {
+	body := "    while True:\n        try:\n            while True:\n                pass\n        except BaseException:\n            pass\n"
+	for name, python := range map[string]bool{"built in": false, "python3": true} {
+		t.Run(name, func(t *testing.T) {
+			if python {
+				needsPython(t)
+			}
+			set := function(body, settings{"seconds": 0.5, "python": python, "unconfined": python})
+			_, err := steptest.Play{Settings: set, With: inProject(t)}.Done(t, node.Kind{}, &steptest.Log{}, &steptest.World{})
+			var f *step.Error
+			if !errors.As(err, &f) || f.Class != step.ClassTimeout || !strings.Contains(f.Message, "the code of f was stopped") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// The main program is the Execution block; in the graph there is none.
+func TestMainProgramRunsOnlyInExecution(t *testing.T) {
+	text := "ran = 'no'\nif __name__ == '__main__':\n    ran = 'yes'\n"
+	for _, python := range []bool{false, true} {
+		if python && !python3(t) {
+			continue
+		}
+		more := settings{"code": code(text + "def f(state):\n    return {'a': ran}\n"), "python": python, "unconfined": python}
+		result, err := steptest.Play{Settings: function("", more), With: inProject(t)}.Done(t, node.Kind{}, &steptest.Log{}, &steptest.World{})
+		if err != nil || string(result.Value) != `{"a":"no"}` {
+			t.Errorf("in the graph: %s, %v", result.Value, err)
+		}
+		set := settings{"code": code(text + "print(ran)\n"), "python": python, "unconfined": python}
+		result, err = steptest.Play{Settings: set, With: inProject(t)}.Done(t, node.Kind{}, &steptest.Log{}, &steptest.World{})
+		if err != nil || string(result.Value) != `"yes\n"` {
+			t.Errorf("as a program: %s, %v", result.Value, err)
+		}
+	}
+}
+
+// Output beyond the limit is left out, and the text says so.
 func TestPrintingIsBounded(t *testing.T) {
 	play := steptest.Play{Settings: settings{"code": code("for i in range(9):\n    print('x' * (1 << 20), end='')\nprint('end')")}, With: with()}
 	result, err := play.Done(t, node.Kind{}, &steptest.Log{}, &steptest.World{})

@@ -3,15 +3,12 @@ package node
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/python"
 	"github.com/espalier-run/espalier/internal/step"
 )
 
@@ -34,16 +31,11 @@ func (k Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		return step.Result{}, context.Cause(ctx)
 	}
 	h := &host{job: job, set: set}
-	state, err := stateOf(job, set)
-	if err != nil {
-		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
-	}
-	var returned python.Value
-	t := python.NewThread(ctx)
+	var returned json.RawMessage
 	if set.Python {
-		returned, err = h.child(ctx, state, k.Confine)
+		returned, err = h.child(ctx, k.Confine)
 	} else {
-		returned, t, err = h.evaluate(ctx, state)
+		returned, err = h.evaluate(ctx)
 	}
 	if h.ended != nil {
 		return step.Result{Notes: h.notes, Usage: h.usage}, h.ended
@@ -52,48 +44,25 @@ func (k Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		return step.Result{}, err
 	}
 	if set.Function == "" {
-		return step.Result{Value: step.JSON(h.printed.String())}, nil
+		return step.Result{Value: step.JSON(h.printed.String()), Notes: printedNotes(h.logged.String())}, nil
 	}
-	out, err := update(ctx, job, set, returned, t)
+	out, err := update(job, set, returned)
 	if err != nil {
-		return step.Result{}, h.misfit(err)
+		return step.Result{}, h.failure(err.Error(), 0, 0)
 	}
 	h.track(out)
 	if !set.Delta {
 		fill(job, set.Reducers, out)
 	}
-	result := step.Result{Value: step.JSON(out)}
-	if h.printed.Len() > 0 {
-		result.Notes = []step.Note{{Kind: NotePrinted, Data: map[string]string{"text": h.printed.String()}}}
-	}
-	return result, nil
+	return step.Result{Value: step.JSON(out), Notes: printedNotes(h.printed.String() + h.logged.String())}, nil
 }
 
-// misfit is a function that returned something that is no update.
-func (h *host) misfit(err error) error {
-	var raised *python.Raised
-	var limit *python.LimitError
-	if errors.As(err, &raised) || errors.As(err, &limit) {
-		return h.explain(err)
+// printedNotes returns the note of what code has printed, unless it is empty.
+func printedNotes(text string) []step.Note {
+	if text == "" {
+		return nil
 	}
-	return step.Errorf(ClassCode, "%s: in %s: %v", h.set.File, h.set.Function, err)
-}
-
-// stateOf is the state as the function sees it: the fields that its step reads.
-func stateOf(job *step.Job, set Settings) (python.Value, error) {
-	state := python.NewDict()
-	for _, r := range job.Reads {
-		field, ok := strings.CutPrefix(r.Path, "state.")
-		if !ok {
-			continue
-		}
-		v, err := python.FromJSON(r.Value)
-		if err != nil {
-			return nil, fmt.Errorf("the field %q cannot be read: %w", field, err)
-		}
-		state.Set(field, typed(v, set.Fields[field]))
-	}
-	return state, nil
+	return []step.Note{{Kind: NotePrinted, Data: map[string]string{"text": text}}}
 }
 
 // track adds what rules read besides the state.
