@@ -139,7 +139,7 @@ func TestReportsByDecision(t *testing.T) {
 		},
 		{
 			"N9: not a condition", "two", rules("**If** `spend >> 5` **then** route to `visual-report`"),
-			"EXPR006 EXPR009", "",
+			"EXPR006", "",
 		},
 		{
 			"N10: outputs of agents", "two",
@@ -254,10 +254,41 @@ func TestReportsByDecision(t *testing.T) {
 		{"a remark", "two", rules("Look at this again."), "NOF022", ""},
 		{"a diagram that cannot be read", "two", change{"CA --> VR", "CA ~> VR"}, "MMD002", ""},
 		{
-			"code outside of the subset", "two",
+			"a module that is not there", "two",
 			change{"import AgentRunner\n", "import AgentRunner\nimport requests\n"},
 			"PY002", `"requests"`,
 		},
+		{
+			"several names of one import", "two",
+			change{"import AgentRunner\n", "import AgentRunner\nfrom datetime import a, b, c\n"},
+			"PY005", `The module "datetime" has no "a", "b", "c".`,
+		},
+		{
+			"one missing colon", "two", change{"def run_cost_advisor(state: CostState) -> dict:", "def run_cost_advisor(state: CostState) -> dict"},
+			"PY001", "Expected a colon after the function.",
+		},
+		{"an undefined name", "two", change{`state["period"]}`, `state["period"], "x": limit}`}, "PY004", `"limit"`},
+		{"a name of the result", "two", change{`result.output.get("analysis_data"`, `result.outpt.get("analysis_data"`}, "PY005", `Did you mean "output"?`},
+		{"a field as an attribute", "two", change{`state["period"]}`, `state.period}`}, "PY005", `Write state["period"]`},
+		{"a file", "two", change{`state["period"]}`, `open("x").read()}`}, "PY006", "Node code has no files."},
+		{"eval", "two", change{`state["period"]}`, `eval("1")}`}, "PY006", ""},
+		{"wrong arguments", "two", change{`{"period": state["period"]})`, `{}, 1, 2)`}, "PY007", "takes 2 positional arguments"},
+		{"a node without a state", "two", change{"def run_visual_report(state: CostState)", "def run_visual_report(state, more)"}, "PY007", ""},
+		{"an asynchronous node", "two", change{"def run_visual_report", "async def run_visual_report"}, "PY007", ""},
+		{"a list as a condition", "two", rules("**If** `errors` **then** abort pipeline"), "EXPR019", "errors is non-empty"},
+		{"a number and a text", "two", rules("**If** `spend < 'x'` **then** abort pipeline"), "EXPR022", ""},
+		{"the output of an agent", "two", rules("**If** `cost-advisor.meta_insight > 3` **then** abort pipeline"), "EXPR022", ""},
+		{"N9: more conditions", "two", rules("**If** `0 < spend * 2 < 10 and any(e contains 'x' for e in errors)` **then** abort pipeline"), "", ""},
+		{"a minus without spaces", "two", rules("**If** `spend-1 > 0` **then** abort pipeline"), "NOF024", "Put spaces around the minus sign"},
+		{
+			"a route to the first agent", "two", rules("**If** `spend > 1` **then** route to `cost-advisor`"), "NOF039",
+			"Use a Cycle-back rule",
+		},
+		{
+			"a route back", "three", rules("**If** `recommendations is empty` **then** route to `batch-optimizer`"), "NOF039",
+			`does not apply after "batch-optimizer", which writes "recommendations"`,
+		},
+		{"too many cycles", "two", rules("**Cycle-back** if `spend > 1`: re-run from `cost-advisor` (max 99999999999 cycles)"), "NOF022", "at most 10000"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, list := compile(t, c.change.in(t, read(t, c.file+".nof.md")), nof.Format{}, nil)
@@ -477,6 +508,37 @@ func TestFixTopologyRemovesDrift(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Regenerating the diagram keeps comments, styles and line endings.
+func TestFixTopologyKeepsCommentsAndLineEndings(t *testing.T) {
+	before := change{
+		"graph TD\n    START((Start)) --> CA[cost-advisor]\n    CA --> VR[visual-report]\n    VR --> END((End))\n",
+		"%%{init: {'theme': 'neutral'}}%%\nflowchart TD\n    %% The advisor first.\n    START((Start)) --> CA[cost-advisor]\n" +
+			"    %% This arrow is wrong.\n    VR[visual-report] --> CA\n    VR --> END((End))\n    style CA fill:#f00\n    %% The end.\n",
+	}.in(t, read(t, "two.nof.md"))
+	want := change{
+		"    %% This arrow is wrong.\n    VR[visual-report] --> CA\n    VR --> END((End))\n    style CA fill:#f00\n    %% The end.\n",
+		"    CA --> VR[visual-report]\n    VR --> END((End))\n\n    style CA fill:#f00\n    %% This arrow is wrong.\n    %% The end.\n",
+	}.in(t, before)
+	for _, ending := range []string{"\n", "\r\n"} {
+		fixed, list := nof.Format{}.FixTopology(source.NewFile("flow.nof.md", strings.ReplaceAll(before, "\n", ending)), folder{})
+		if list.Errors() {
+			t.Fatal(list)
+		}
+		if fixed != strings.ReplaceAll(want, "\n", ending) {
+			t.Errorf("got:\n%q", fixed[strings.Index(fixed, "```mermaid"):strings.Index(fixed, "## State")])
+		}
+	}
+}
+
+// Limits are reported, never clamped.
+func TestLimitsAreReported(t *testing.T) {
+	files := folder{"agents/cost-advisor.md": "---\ntier: haiku\nmax_tokens: 99999999999\n---\nCount.\n"}
+	_, list := compile(t, read(t, "two.nof.md"), nof.Format{}, files)
+	if codes(list) != "NOF038" {
+		t.Errorf("got %v", list)
 	}
 }
 
