@@ -489,7 +489,7 @@ func (l *lowering) tracked() map[string]string {
 		}
 	}
 	if l.doc.mode() == hierarchical {
-		out[delegatesKey] = "[]"
+		out[delegatesKey] = "null"
 	}
 	return out
 }
@@ -702,9 +702,9 @@ func (l *lowering) tracks(t *ir.Task) []string {
 	return out
 }
 
-// delegated returns the condition that the orchestrator chose the agent, or none at all.
+// delegated returns the condition that the orchestrator chose the agent, or did not choose.
 func (l *lowering) delegated(key string) *expr.Expr {
-	cond, _ := expr.Parse(expr.NOF, fmt.Sprintf("%s is empty or %s contains %q", delegatesKey, delegatesKey, key),
+	cond, _ := expr.Parse(expr.NOF, fmt.Sprintf("%s == None or %s contains %q", delegatesKey, delegatesKey, key),
 		l.doc.agentSpan(key))
 	return cond
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,7 +51,9 @@ func (k Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if err != nil {
 		return step.Result{}, h.failure(err.Error(), 0, 0)
 	}
-	h.track(out)
+	if err := h.track(out); err != nil {
+		return step.Result{}, err
+	}
 	if !set.Delta {
 		fill(job, set.Reducers, out)
 	}
@@ -66,7 +69,7 @@ func printedNotes(text string) []step.Note {
 }
 
 // track adds what rules read besides the state.
-func (h *host) track(out map[string]json.RawMessage) {
+func (h *host) track(out map[string]json.RawMessage) error {
 	for _, path := range h.set.Track {
 		switch {
 		case path == trackCost: // N11: by the price list
@@ -81,7 +84,11 @@ func (h *host) track(out map[string]json.RawMessage) {
 		case path == trackCycle:
 			out[path] = cycle(h.job)
 		case path == trackDelegates:
-			out[path] = step.JSON(h.chosen())
+			chosen, err := h.chosen()
+			if err != nil {
+				return err
+			}
+			out[path] = chosen
 		case strings.HasPrefix(path, trackAgent):
 			value := h.last[strings.TrimPrefix(path, trackAgent)]
 			if value == nil {
@@ -90,6 +97,7 @@ func (h *host) track(out map[string]json.RawMessage) {
 			out[path] = value
 		}
 	}
+	return nil
 }
 
 // cycle is how many passes went before: as many as a step has had visits, and
@@ -100,23 +108,30 @@ func cycle(job *step.Job) json.RawMessage {
 	return step.JSON(max(before, job.Visit))
 }
 
-// chosen are the agents that an orchestrator delegates to; none means all (N15).
-func (h *host) chosen() []string {
-	out := []string{}
-	for _, raw := range h.last {
-		var said struct {
+// chosen returns the agents that the orchestrator delegates to: null if it does not say, which means
+// all, or a list (N15).
+func (h *host) chosen() (json.RawMessage, error) {
+	for _, agent := range slices.Sorted(maps.Keys(h.last)) {
+		var output struct {
 			Data struct {
-				Delegates []string `json:"delegates"`
+				Delegates json.RawMessage `json:"delegates"`
 			} `json:"analysis_data"`
 		}
-		if json.Unmarshal(raw, &said) != nil {
+		if json.Unmarshal(h.last[agent], &output) != nil || typeName(output.Data.Delegates) == "None" {
 			continue
 		}
-		for _, key := range said.Data.Delegates {
-			if slices.Contains(h.set.Delegates, key) && !slices.Contains(out, key) {
-				out = append(out, key)
+		var keys []string
+		if json.Unmarshal(output.Data.Delegates, &keys) != nil {
+			return nil, step.Errorf(step.ClassInvalid, "agent %q: analysis_data.delegates must be a list of agents, not %.60s",
+				agent, output.Data.Delegates)
+		}
+		for _, key := range keys {
+			if !slices.Contains(h.set.Delegates, key) {
+				return nil, step.Errorf(step.ClassInvalid, "agent %q delegates to %q, which is not one of its agents: %s",
+					agent, key, strings.Join(h.set.Delegates, ", "))
 			}
 		}
+		return output.Data.Delegates, nil
 	}
-	return out
+	return json.RawMessage("null"), nil
 }
