@@ -140,7 +140,7 @@ is not there fails, and the workflow goes on as it says for that.`,
 				return err
 			}
 			if a.reading.Python != "" && builtin.Simulates(options) {
-				return usage("Leave out --python: the built-in evaluator runs the code without starting a program.", "--python runs python3, and a simulated run starts no programs")
+				return usage("Leave out --python: the built-in interpreter runs the code without starting a program.", "--python runs python3, and a simulated run starts no programs")
 			}
 			if !options.Simulate && options.ScriptName == "" {
 				if unready {
@@ -166,6 +166,9 @@ is not there fails, and the workflow goes on as it says for that.`,
 			}
 			def := definition(&an, project.Root)
 			go def.Prepare() // while the store is being opened
+			if builtin.PreparePython(an.program) {
+				a.note("Preparing the Python interpreter. This takes some seconds, once on this machine.")
+			}
 			r, err := a.runtime(project.Root, builtin.RuntimeOptions{Relaxed: durability == "relaxed", Config: settings, Models: models, Tools: tools})
 			if err != nil {
 				return err
@@ -236,7 +239,7 @@ is not there fails, and the workflow goes on as it says for that.`,
 		if !slices.Contains(layouts, layout) {
 			return usage(diag.DidYouMean(layout, layouts), "there is no layout %q", layout)
 		}
-		a.reading.CLILayout = layout == "cli"
+		a.reading.CLILayout, a.reading.Run = layout == "cli", true
 		if err := a.checkCompat(); err != nil {
 			return err
 		}

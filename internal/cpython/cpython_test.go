@@ -173,7 +173,7 @@ func TestHostileCodeEnds(t *testing.T) {
 		"deep pattern": {
 			"import re\nre.match('(' * 5000 + ')' * 5000, '')", "Error",
 		},
-		"deep compare":   {"x = []\ny = []\nfor i in range(100000):\n    x = [x]\n    y = [y]\nx == y", "RecursionError"},
+		"deep compare": {"x = []\ny = []\nfor i in range(100000):\n    x = [x]\n    y = [y]\nx == y", "RecursionError"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := play(t, t.Context(), Environment{}, c.code)

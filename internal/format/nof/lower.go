@@ -37,13 +37,6 @@ type unit struct {
 	last string
 }
 
-// withoutLimits removes diagnostics about limits of the built-in interpreter.
-func withoutLimits(list diag.List) diag.List {
-	return slices.DeleteFunc(list, func(d diag.Diagnostic) bool {
-		return d.Code == python.CodeModule || d.Code == python.CodeForbidden
-	})
-}
-
 func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, message, help string,
 	related ...diag.Related,
 ) {

@@ -533,6 +533,26 @@ func TestFixTopologyKeepsCommentsAndLineEndings(t *testing.T) {
 	}
 }
 
+// Code that only a python3 can run keeps a file from running without one, and from nothing else.
+func TestLimitsOfTheInterpreterMatterToRuns(t *testing.T) {
+	text := change{"import AgentRunner\n", "import AgentRunner\nimport requests\n", `state["period"]}`, `open("x").read()}`}.in(t,
+		read(t, "two.nof.md"))
+	for name, c := range map[string]struct {
+		format nof.Format
+		codes  string
+		errors bool
+	}{
+		"validate": {nof.Format{}, "PY002 PY006", false},
+		"run":      {nof.Format{Run: true}, "PY002 PY006", true},
+		"python3":  {nof.Format{Run: true, Python: true}, "", false},
+	} {
+		p, list := compile(t, text, c.format, nil)
+		if codes(list) != c.codes || list.Errors() != c.errors || p == nil {
+			t.Errorf("%s: %v", name, list)
+		}
+	}
+}
+
 // Limits are reported, never clamped.
 func TestLimitsAreReported(t *testing.T) {
 	files := folder{"agents/cost-advisor.md": "---\ntier: haiku\nmax_tokens: 99999999999\n---\nCount.\n"}
