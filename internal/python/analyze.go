@@ -47,9 +47,6 @@ type analysis struct {
 }
 
 func (a *analysis) report(code diag.Code, at Range, help, message string, args ...any) {
-	if len(a.found) >= maxFound {
-		return
-	}
 	a.found.Add(diag.Diagnostic{
 		Code: code, Severity: diag.Error, Span: a.module.Span(at), Message: fmt.Sprintf(message, args...), Help: help,
 	})
@@ -71,6 +68,9 @@ func (a *analysis) exprs(s *scope, list ...Expr) {
 // visit analyzes an expression or a statement with all of its parts.
 func (a *analysis) visit(s *scope, n any) {
 	walk(n, func(n any) bool {
+		if len(a.found) >= maxFound {
+			return false
+		}
 		switch n := n.(type) {
 		case *Name:
 			a.name(s, n)

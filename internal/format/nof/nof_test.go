@@ -2,6 +2,7 @@ package nof_test
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -264,7 +265,8 @@ func TestReportsByDecision(t *testing.T) {
 			"PY005", `The module "datetime" has no "a", "b", "c".`,
 		},
 		{
-			"one missing colon", "two", change{"def run_cost_advisor(state: CostState) -> dict:", "def run_cost_advisor(state: CostState) -> dict"},
+			"one missing colon", "two",
+			change{"def run_cost_advisor(state: CostState) -> dict:", "def run_cost_advisor(state: CostState) -> dict"},
 			"PY001", "Expected a colon after the function.",
 		},
 		{"an undefined name", "two", change{`state["period"]}`, `state["period"], "x": limit}`}, "PY004", `"limit"`},
@@ -549,6 +551,32 @@ func TestLimitsOfTheInterpreterMatterToRuns(t *testing.T) {
 		p, list := compile(t, text, c.format, nil)
 		if codes(list) != c.codes || list.Errors() != c.errors || p == nil {
 			t.Errorf("%s: %v", name, list)
+		}
+	}
+}
+
+// The nodes that the step kind is tested with compile without a remark.
+func TestRealisticNodesCompile(t *testing.T) {
+	files, err := filepath.Glob("../../step/node/testdata/nodes/*.py")
+	if err != nil || len(files) < 18 {
+		t.Fatal(files, err)
+	}
+	for _, path := range files {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code := strings.NewReplacer("def run(", "def run_cost_advisor(", `"plain"`, `"cost-advisor"`).Replace(string(data))
+		text := read(t, "two.nof.md")
+		from := strings.Index(text, "from agents.shared.agent_sdk import AgentRunner")
+		to := strings.Index(text, "def run_visual_report")
+		text = text[:from] + code + "\n" + text[to:]
+		text = change{
+			"    spend: float\n",
+			"    spend: float\n    text: str\n    records: List[Dict[str, Any]]\n    report: Any\n    score: float\n    list: List[str]\n",
+		}.in(t, text)
+		if _, list := compile(t, text, nof.Format{Run: true}, nil); codes(list) != "" {
+			t.Errorf("%s: %v", path, list)
 		}
 	}
 }

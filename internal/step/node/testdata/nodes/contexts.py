@@ -29,7 +29,7 @@ def run(state):
         events.append(a + b)
         raise ValueError("inside")
     with suppress(KeyError):
-        state["missing"]
+        dict(a=1)["missing"]
     buffer = io.StringIO()
     with contextlib.redirect_stdout(buffer):
         print("hidden")
