@@ -103,7 +103,8 @@ func TestCodeIsHermetic(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := play(t, t.Context(), Environment{}, c.code)
-			if err != nil || r.Printed != c.printed || !strings.Contains(r.Failed, c.failed) || r.Done != (c.failed == "") {
+			if err != nil || r.Printed != c.printed || !strings.Contains(r.Failed,
+				c.failed) || r.Done != (c.failed == "") {
 				t.Errorf("%+v, %v", r, err)
 			}
 		})
@@ -160,8 +161,11 @@ func TestHostileCodeEnds(t *testing.T) {
 		"doubling text":  {"x = 'a' * 1000\nwhile True:\n    x += x", "MemoryError"},
 		"deep recursion": {"def f(n):\n    return f(n + 1)\nf(0)", "RecursionError"},
 		"deep repr":      {"x = []\nfor i in range(100000):\n    x = [x]\nrepr(x)", "RecursionError"},
-		"deep json":      {"import json\nx = []\nfor i in range(100000):\n    x = [x]\njson.dumps(x)", "RecursionError"},
-		"deep brackets":  {"eval('(' * 10000 + ')' * 10000)", "Error"},
+		"deep json": {
+			"import json\nx = []\nfor i in range(100000):\n    x = [x]\njson.dumps(x)",
+			"RecursionError",
+		},
+		"deep brackets": {"eval('(' * 10000 + ')' * 10000)", "Error"},
 		"deep cache": {
 			"import functools\n@functools.lru_cache\ndef f(n):\n    return f(n + 1)\nf(0)", "RecursionError",
 		},

@@ -93,7 +93,10 @@ var agentFlow = dialect{
 		"text":     {takes: 1, operand: anyKind, result: kindText, run: textOf},
 		"lower":    {takes: 1, operand: kindText | kindNull, result: kindText | kindNull, run: onText(strings.ToLower)},
 		"upper":    {takes: 1, operand: kindText | kindNull, result: kindText | kindNull, run: onText(strings.ToUpper)},
-		"trim":     {takes: 1, operand: kindText | kindNull, result: kindText | kindNull, run: onText(strings.TrimSpace)},
+		"trim": {
+			takes: 1, operand: kindText | kindNull, result: kindText | kindNull,
+			run: onText(strings.TrimSpace),
+		},
 	},
 	profile: profile{truth: strictTruth, equal: strictEqual, order: strictOrder, contains: strictContains},
 }

@@ -299,7 +299,8 @@ func (ev *evaluator) fail(n *node, problem Problem, a, b value) error {
 		e.Message = fmt.Sprintf("%s needs a list, not %s.", e.Text, a.kind.article())
 		e.Help = "Write a list after in."
 	case n.op.calculates():
-		e.Message = fmt.Sprintf("In %s, %s and %s cannot be calculated with.", e.Text, a.kind.article(), b.kind.article())
+		e.Message = fmt.Sprintf("In %s, %s and %s cannot be calculated with.", e.Text, a.kind.article(),
+			b.kind.article())
 		e.Help = calculateHelp
 	case n.op == opPath:
 		e.Message = fmt.Sprintf("%s holds %T, which is not plain data.", e.Text, a.ref)

@@ -103,13 +103,15 @@ func (p *parser) lintValue(n *node) {
 	case opQuantify:
 		p.lintDecides(n.kids[0])
 		if list := p.types(n.kids[1]); list&(kindList|kindNull) == 0 {
-			p.add(CodeOperandType, n.kids[1].start, n.kids[1].end, fmt.Sprintf("%s is not a list.", upperFirst(kinds(list))),
+			p.add(CodeOperandType, n.kids[1].start, n.kids[1].end,
+				fmt.Sprintf("%s is not a list.", upperFirst(kinds(list))),
 				"Write a list after in.")
 		}
 	case opAdd, opSubtract, opMultiply, opDivide, opFloor, opModulo, opNegate:
 		for _, kid := range n.kids {
 			if t := p.types(kid); t&(kindNumber|kindNull) == 0 {
-				p.add(CodeOperandType, kid.start, kid.end, fmt.Sprintf("%s cannot be calculated with.", upperFirst(kinds(t))),
+				p.add(CodeOperandType, kid.start, kid.end, fmt.Sprintf("%s cannot be calculated with.",
+					upperFirst(kinds(t))),
 					calculateHelp)
 			}
 		}
@@ -158,7 +160,8 @@ func (p *parser) lintOrder(n *node) {
 		p.warn(CodeNeverEqual, n, "Nothing is smaller or larger than null, so this is always false.",
 			"Write == null or != null.")
 	case a&b&(kindNumber|kindText) == 0:
-		message := fmt.Sprintf("%s cannot be ordered against %s.", upperFirst(kinds(withoutNull(a))), kinds(withoutNull(b)))
+		message := fmt.Sprintf("%s cannot be ordered against %s.", upperFirst(kinds(withoutNull(a))),
+			kinds(withoutNull(b)))
 		for _, side := range []kind{a, b} {
 			if side&(kindNumber|kindText) == 0 {
 				message = fmt.Sprintf("%s has no order.", upperFirst(kinds(withoutNull(side))))

@@ -75,7 +75,8 @@ func TestNOFConditionsMeanWhatPythonMeans(t *testing.T) {
 func TestNOFCalculationsFail(t *testing.T) {
 	for text, want := range map[string]expr.Problem{
 		"n / zero > 1": expr.ProblemZero, "n % zero == 1": expr.ProblemZero, "n + word > 1": expr.ProblemType,
-		"any(v > 1 for v in n)": expr.ProblemType, "any(n)": expr.ProblemType, "any(v for v in [1, 2])": expr.ProblemNotCondition,
+		"any(v > 1 for v in n)": expr.ProblemType, "any(n)": expr.ProblemType,
+		"any(v for v in [1, 2])": expr.ProblemNotCondition,
 	} {
 		e, _ := expr.Parse(expr.NOF, text, source.Span{})
 		_, err := e.Bool(expr.Values{"n": 1.0, "zero": 0.0, "word": "x"})
@@ -85,7 +86,8 @@ func TestNOFCalculationsFail(t *testing.T) {
 		}
 	}
 	for text, code := range map[string]diag.Code{
-		"any(v > 1 for in values)": expr.CodeUnexpected, "any(v > 1 for v values)": expr.CodeUnexpected, "n +": expr.CodeOperand,
+		"any(v > 1 for in values)": expr.CodeUnexpected, "any(v > 1 for v values)": expr.CodeUnexpected,
+		"n +":         expr.CodeOperand,
 		"'a' + 1 > 2": expr.CodeOperandType, "0 < n is empty": expr.CodeChained, "n ** 2 > 1": expr.CodeCharacter,
 		"a" + strings.Repeat(" + a", 300) + " > 1": expr.CodeTooLong,
 	} {
@@ -97,7 +99,10 @@ func TestNOFCalculationsFail(t *testing.T) {
 
 // The types of names find conditions that cannot hold.
 func TestTypesOfNamesAreChecked(t *testing.T) {
-	types := map[string][]string{"errors": {"array"}, "score": {"number"}, "name": {"string"}, "done": {"boolean"}, "note": {"string", "null"}}
+	types := map[string][]string{
+		"errors": {"array"}, "score": {"number"}, "name": {"string"}, "done": {"boolean"},
+		"note": {"string", "null"},
+	}
 	for text, want := range map[string]string{
 		"errors":               "EXPR019: errors is a list, not true or false. Write errors is non-empty.",
 		"score":                "Compare it, such as score > 0.",

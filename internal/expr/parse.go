@@ -218,7 +218,8 @@ var calculations = map[tokenKind]op{
 func (p *parser) calculation(start int, left *node, binding int) *node {
 	if p.operators++; p.operators > maxItems {
 		t := p.peek()
-		p.add(CodeTooLong, t.start, t.end, fmt.Sprintf("The expression has more than %d arithmetic operators.", maxItems),
+		p.add(CodeTooLong, t.start, t.end, fmt.Sprintf("The expression has more than %d arithmetic operators.",
+			maxItems),
 			"Let a step compute the value.")
 		p.giveUp()
 		return left
@@ -480,7 +481,8 @@ func (p *parser) items(open token, kind tokenKind, text string) []*node {
 func (p *parser) list(n *node) {
 	if len(n.kids) > maxItems {
 		p.add(CodeTooLong, n.start, n.end,
-			fmt.Sprintf("The list has %d elements; the limit is %d.", len(n.kids), maxItems), "Keep the list in a variable.")
+			fmt.Sprintf("The list has %d elements; the limit is %d.", len(n.kids),
+				maxItems), "Keep the list in a variable.")
 		return
 	}
 	values := make([]any, len(n.kids))

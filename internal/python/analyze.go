@@ -269,7 +269,8 @@ func (a *analysis) imports(n *Import) {
 	if a.guarded > 0 { // the code handles their absence
 		return
 	}
-	const help = "Use the standard library, move the work into an agent, or run with --python if python3 has the module."
+	const help = "Use the standard library, move the work into an agent, or run with --python if python3 has the " +
+		"module."
 	if n.From == "" {
 		for _, one := range n.Names {
 			if _, ok := library()[one.Name]; !ok {
@@ -485,7 +486,8 @@ func optional(names ...string) (out []Param) {
 // signatures are the parameters of known functions. Those of the SDK have several names for the
 // agent, so that all are optional here.
 var signatures = map[string][]Param{
-	sdk + ":AgentRunner.run":     append(optional("name", "workload"), Param{Name: "agent_name", KeyOnly: true, Default: &Const{}}),
+	sdk + ":AgentRunner.run": append(optional("name", "workload"),
+		Param{Name: "agent_name", KeyOnly: true, Default: &Const{}}),
 	sdk + ":Pipeline().run":      nil,
 	sdk + ":Pipeline().describe": nil,
 	sdk + ":Pipeline().add": append(optional("agent", "workload", "depends_on", "transform"),
@@ -528,7 +530,10 @@ func (a *analysis) arguments(n *Call, name string, params []Param) {
 		case arg.Name == "":
 			positional++
 		default:
-			i := slices.IndexFunc(params, func(p Param) bool { return p.Name == arg.Name && p.Stars == 0 && !p.PosOnly })
+			i := slices.IndexFunc(params, func(p Param) bool {
+				return p.Name == arg.Name && p.Stars == 0 &&
+					!p.PosOnly
+			})
 			if i < 0 && !keywords {
 				a.report(CodeArguments, arg.X.Where(), diag.DidYouMean(arg.Name, paramNames(params)),
 					"%s() has no parameter %q.", name, arg.Name)
@@ -546,7 +551,8 @@ func (a *analysis) arguments(n *Call, name string, params []Param) {
 		at := slices.IndexFunc(places, func(o Param) bool { return o.Name == p.Name })
 		if p.Stars > 0 || p.Default != nil || given[p.Name] || open || at >= 0 && at < positional {
 			if at >= 0 && at < positional && given[p.Name] && !p.PosOnly {
-				a.report(CodeArguments, n.Range, "Remove one of the two.", "%s() gets the argument %q twice.", name, p.Name)
+				a.report(CodeArguments, n.Range, "Remove one of the two.", "%s() gets the argument %q twice.", name,
+					p.Name)
 				return
 			}
 			continue

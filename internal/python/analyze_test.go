@@ -25,7 +25,10 @@ func TestMistakesAreFound(t *testing.T) {
 		{"from datetime import a, b, c", `1:22 PY005 The module "datetime" has no "a", "b", "c".`},
 		{"import math\nmath.sqr(4)", `2:6 PY005 The module "math" has no attribute "sqr". Did you mean "sqrt"?`},
 		{"import datetime as dt\ndt.now()", `2:4 PY005`},
-		{sdkImport + "r = AgentRunner.run('a')\nprint(r.outpt)", `3:9 PY005 StepResult has no attribute "outpt". Did you mean "output"?`},
+		{
+			sdkImport + "r = AgentRunner.run('a')\nprint(r.outpt)",
+			`3:9 PY005 StepResult has no attribute "outpt". Did you mean "output"?`,
+		},
 		{sdkImport + "print(AgentRunner.run('a').sucess)", `Did you mean "success"?`},
 		{sdkImport + "AgentRunner.rn('a')", `PY005 AgentRunner has no attribute "rn".`},
 		{sdkImport + "p = Pipeline('x')\np.ad('a')", `PY005`},
@@ -33,7 +36,10 @@ func TestMistakesAreFound(t *testing.T) {
 		{sdkImport + "AgentRunner.run('a').output.gett('x')", `PY005 A value of type dict has no attribute "gett".`},
 		{"'a'.uper()", `PY005`},
 		{"x = [1]\nx.push(2)", `PY005 A value of type list`},
-		{"def node(state):\n    return state.score", `2:18 PY005 A value of type dict has no attribute "score". Write state["score"]`},
+		{
+			"def node(state):\n    return state.score",
+			`2:18 PY005 A value of type dict has no attribute "score". Write state["score"]`,
+		},
 		{"open('x')", "PY006 Node code cannot use open()."},
 		{"eval('1')", "PY006"},
 		{"f = exec", "PY006"},

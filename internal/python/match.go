@@ -21,7 +21,8 @@ func (p *parser) matchStatement() Stmt {
 		n.Cases = append(n.Cases, c)
 	}
 	if t := p.peek(); t.kind != tokDedent && t.kind != tokEnd {
-		p.fail(p.visible(t), fmt.Sprintf("Expected \"case\" instead of %s.", p.shown(t)), "Write case PATTERN and a colon.")
+		p.fail(p.visible(t), fmt.Sprintf("Expected \"case\" instead of %s.", p.shown(t)),
+			"Write case PATTERN and a colon.")
 	}
 	p.take()
 	n.Range = p.from(start)

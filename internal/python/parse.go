@@ -42,7 +42,10 @@ type stop struct{}
 
 func (p *parser) add(code diag.Code, at Range, message, help string) {
 	if len(p.found) < maxFound {
-		p.found.Add(diag.Diagnostic{Code: code, Severity: diag.Error, Span: p.module.Span(at), Message: message, Help: help})
+		p.found.Add(diag.Diagnostic{
+			Code: code, Severity: diag.Error, Span: p.module.Span(at), Message: message,
+			Help: help,
+		})
 	}
 }
 
@@ -54,7 +57,8 @@ func (p *parser) fail(at Range, message, help string) {
 func (p *parser) parse() {
 	if len(p.module.Code) > maxCode {
 		p.add(CodeSyntax, Range{0, 1},
-			fmt.Sprintf("The code is %d bytes long; the limit is %d.", len(p.module.Code), maxCode), "Move work into agents.")
+			fmt.Sprintf("The code is %d bytes long; the limit is %d.", len(p.module.Code),
+				maxCode), "Move work into agents.")
 		return
 	}
 	if i := strings.IndexByte(p.module.Code, 0); i >= 0 || !utf8.ValidString(p.module.Code) {
@@ -66,7 +70,8 @@ func (p *parser) parse() {
 	p.tokens = lex.lines()
 	for p.peek().kind != tokEnd {
 		if t := p.peek(); t.kind == tokIndent {
-			p.add(CodeSyntax, t.at, "This line is indented, but nothing above begins a block.", "Remove the indentation.")
+			p.add(CodeSyntax, t.at, "This line is indented, but nothing above begins a block.",
+				"Remove the indentation.")
 			p.pos++
 			continue
 		}
@@ -281,7 +286,8 @@ func (p *parser) oneStatement() []Stmt {
 // than an expression.
 func (p *parser) softStatement(word string) bool {
 	next := p.tokens[p.pos+1]
-	if next.kind == tokOp && !slices.Contains([]string{"(", "[", "{", "-", "*", "~", "..."}, next.text) || next.kind == tokNewline {
+	if next.kind == tokOp && !slices.Contains([]string{"(", "[", "{", "-", "*", "~", "..."},
+		next.text) || next.kind == tokNewline {
 		return false
 	}
 	for i := p.pos; p.tokens[i].kind != tokEnd; i++ {
@@ -312,7 +318,8 @@ func (p *parser) decorated() Stmt {
 	case p.isWord("async"):
 		return p.asyncStatement(list)
 	default:
-		p.fail(p.visible(t), "Expected a function or a class below the decorator.", "Add a function, or remove the decorator.")
+		p.fail(p.visible(t), "Expected a function or a class below the decorator.",
+			"Add a function, or remove the decorator.")
 	}
 	return nil
 }
@@ -338,7 +345,8 @@ func (p *parser) asyncStatement(decorators []Expr) Stmt {
 	case p.isWord("with") && decorators == nil:
 		return p.withStatement()
 	default:
-		p.fail(p.visible(t), fmt.Sprintf("Unexpected %s after \"async\".", p.shown(t)), "Write async def, async for or async with.")
+		p.fail(p.visible(t), fmt.Sprintf("Unexpected %s after \"async\".", p.shown(t)),
+			"Write async def, async for or async with.")
 	}
 	return nil
 }
@@ -500,7 +508,8 @@ func (p *parser) forStatement() Stmt {
 	start := p.take().at.Start
 	n := &For{Target: p.targets("for")}
 	if !p.acceptWord("in") {
-		p.fail(p.visible(p.peek()), fmt.Sprintf("Expected \"in\" before %s.", p.shown(p.peek())), "Write for NAME in LIST.")
+		p.fail(p.visible(p.peek()), fmt.Sprintf("Expected \"in\" before %s.", p.shown(p.peek())),
+			"Write for NAME in LIST.")
 	}
 	n.In = p.exprList()
 	n.Body, n.Else = p.loopBody("for")
@@ -560,7 +569,8 @@ func (p *parser) params(closing string, annotated bool) []Param {
 		name := p.name("a parameter")
 		one.Name, one.KeyOnly = name.text, keyOnly && one.Stars == 0
 		if slices.ContainsFunc(out, func(o Param) bool { return o.Name == one.Name }) {
-			p.add(CodeSyntax, name.at, fmt.Sprintf("The parameter %q is declared twice.", one.Name), "Give it another name.")
+			p.add(CodeSyntax, name.at, fmt.Sprintf("The parameter %q is declared twice.", one.Name),
+				"Give it another name.")
 		}
 		if one.Stars == 1 {
 			keyOnly = true

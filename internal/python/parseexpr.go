@@ -164,7 +164,8 @@ func (p *parser) comparison() Expr {
 			op = t.text
 		case t.kind == tokName && t.text == "in":
 			op = "in"
-		case t.kind == tokName && t.text == "not" && p.tokens[p.pos+1].kind == tokName && p.tokens[p.pos+1].text == "in":
+		case t.kind == tokName && t.text == "not" && p.tokens[p.pos+1].kind == tokName &&
+			p.tokens[p.pos+1].text == "in":
 			p.take()
 			op = "not in"
 		case t.kind == tokName && t.text == "is":
@@ -359,7 +360,8 @@ func (p *parser) closing(open token, bracket string) {
 	}
 	t := p.peek()
 	if t.kind == tokEnd || t.kind == tokNewline || t.kind == tokDedent {
-		p.fail(open.at, fmt.Sprintf("This %q is never closed.", open.text), fmt.Sprintf("Write %s where it ends.", bracket))
+		p.fail(open.at, fmt.Sprintf("This %q is never closed.", open.text),
+			fmt.Sprintf("Write %s where it ends.", bracket))
 	}
 	p.fail(p.visible(t), fmt.Sprintf("Expected a comma or %q before %s.", bracket, p.shown(t)),
 		"Write a comma between two values.")

@@ -162,7 +162,8 @@ func (s *scope) collectNode(n any) {
 	case *ClassDef:
 		s.unknown(n.Name)
 	case *Call:
-		if name, ok := n.Fn.(*Name); ok && (name.ID == "exec" || name.ID == "globals" || name.ID == "locals" || name.ID == "vars") {
+		if name, ok := n.Fn.(*Name); ok && (name.ID == "exec" || name.ID == "globals" || name.ID == "locals" ||
+			name.ID == "vars") {
 			s.dynamic = true
 		}
 	}

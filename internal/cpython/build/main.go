@@ -194,7 +194,8 @@ func start(ctx context.Context, sections []section, host string) (*image, error)
 		return nil, err
 	}
 	config := wazero.NewModuleConfig().WithStdout(&stdout).WithStderr(&stderr).
-		WithRandSource(zeros{}).WithArgs("python", "-I", "-S", "-B", "-X", "utf8", "-c", fmt.Sprintf("HOST = %s\n%s", literal, preload))
+		WithRandSource(zeros{}).WithArgs("python", "-I", "-S", "-B", "-X", "utf8", "-c",
+		fmt.Sprintf("HOST = %s\n%s", literal, preload))
 	if _, err := r.InstantiateWithConfig(ctx, plain, config); err != nil || out == nil {
 		return nil, fmt.Errorf("the interpreter does not start: %w\n%s", err, stderr.String())
 	}

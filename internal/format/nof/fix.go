@@ -261,7 +261,8 @@ func (l *lowering) styles(b *strings.Builder, ids map[string]string) {
 	}
 	for line := range strings.Lines(d.file.Text[d.fence.Start:d.fence.End]) {
 		words := strings.Fields(line)
-		if len(words) > 1 && (words[0] == "classDef" || (words[0] == "style" || words[0] == "click") && known(words[1])) {
+		if len(words) > 1 && (words[0] == "classDef" || (words[0] == "style" || words[0] == "click") &&
+			known(words[1])) {
 			if !defined {
 				b.WriteString("\n")
 			}

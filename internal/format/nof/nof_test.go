@@ -270,27 +270,62 @@ func TestReportsByDecision(t *testing.T) {
 			"PY001", "Expected a colon after the function.",
 		},
 		{"an undefined name", "two", change{`state["period"]}`, `state["period"], "x": limit}`}, "PY004", `"limit"`},
-		{"a name of the result", "two", change{`result.output.get("analysis_data"`, `result.outpt.get("analysis_data"`}, "PY005", `Did you mean "output"?`},
-		{"a field as an attribute", "two", change{`state["period"]}`, `state.period}`}, "PY005", `Write state["period"]`},
+		{
+			"a name of the result", "two",
+			change{`result.output.get("analysis_data"`, `result.outpt.get("analysis_data"`},
+			"PY005", `Did you mean "output"?`,
+		},
+		{
+			"a field as an attribute", "two",
+			change{`state["period"]}`, `state.period}`},
+			"PY005",
+			`Write state["period"]`,
+		},
 		{"a file", "two", change{`state["period"]}`, `open("x").read()}`}, "PY006", "Node code has no files."},
 		{"eval", "two", change{`state["period"]}`, `eval("1")}`}, "PY006", ""},
-		{"wrong arguments", "two", change{`{"period": state["period"]})`, `{}, 1, 2)`}, "PY007", "takes 2 positional arguments"},
-		{"a node without a state", "two", change{"def run_visual_report(state: CostState)", "def run_visual_report(state, more)"}, "PY007", ""},
+		{
+			"wrong arguments", "two",
+			change{`{"period": state["period"]})`, `{}, 1, 2)`},
+			"PY007",
+			"takes 2 positional arguments",
+		},
+		{"a node without a state", "two", change{
+			"def run_visual_report(state: CostState)",
+			"def run_visual_report(state, more)",
+		}, "PY007", ""},
 		{"an asynchronous node", "two", change{"def run_visual_report", "async def run_visual_report"}, "PY007", ""},
-		{"a list as a condition", "two", rules("**If** `errors` **then** abort pipeline"), "EXPR019", "errors is non-empty"},
+		{
+			"a list as a condition", "two", rules("**If** `errors` **then** abort pipeline"), "EXPR019",
+			"errors is non-empty",
+		},
 		{"a number and a text", "two", rules("**If** `spend < 'x'` **then** abort pipeline"), "EXPR022", ""},
-		{"the output of an agent", "two", rules("**If** `cost-advisor.meta_insight > 3` **then** abort pipeline"), "EXPR022", ""},
-		{"N9: more conditions", "two", rules("**If** `0 < spend * 2 < 10 and any(e contains 'x' for e in errors)` **then** abort pipeline"), "", ""},
-		{"a minus without spaces", "two", rules("**If** `spend-1 > 0` **then** abort pipeline"), "NOF024", "Put spaces around the minus sign"},
+		{
+			"the output of an agent", "two", rules("**If** `cost-advisor.meta_insight > 3` **then** abort pipeline"),
+			"EXPR022", "",
+		},
+		{
+			"N9: more conditions", "two",
+			rules("**If** `0 < spend * 2 < 10 and any(e contains 'x' for e in errors)` **then** abort pipeline"), "",
+			"",
+		},
+		{
+			"a minus without spaces", "two", rules("**If** `spend-1 > 0` **then** abort pipeline"), "NOF024",
+			"Put spaces around the minus sign",
+		},
 		{
 			"a route to the first agent", "two", rules("**If** `spend > 1` **then** route to `cost-advisor`"), "NOF039",
 			"Use a Cycle-back rule",
 		},
 		{
-			"a route back", "three", rules("**If** `recommendations is empty` **then** route to `batch-optimizer`"), "NOF039",
+			"a route back", "three", rules("**If** `recommendations is empty` **then** route to `batch-optimizer`"),
+			"NOF039",
 			`does not apply after "batch-optimizer", which writes "recommendations"`,
 		},
-		{"too many cycles", "two", rules("**Cycle-back** if `spend > 1`: re-run from `cost-advisor` (max 99999999999 cycles)"), "NOF022", "at most 10000"},
+		{
+			"too many cycles", "two",
+			rules("**Cycle-back** if `spend > 1`: re-run from `cost-advisor` (max 99999999999 cycles)"), "NOF022",
+			"at most 10000",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, list := compile(t, c.change.in(t, read(t, c.file+".nof.md")), nof.Format{}, nil)
@@ -525,7 +560,8 @@ func TestFixTopologyKeepsCommentsAndLineEndings(t *testing.T) {
 		"    CA --> VR[visual-report]\n    VR --> END((End))\n\n    style CA fill:#f00\n    %% This arrow is wrong.\n    %% The end.\n",
 	}.in(t, before)
 	for _, ending := range []string{"\n", "\r\n"} {
-		fixed, list := nof.Format{}.FixTopology(source.NewFile("flow.nof.md", strings.ReplaceAll(before, "\n", ending)), folder{})
+		fixed, list := nof.Format{}.FixTopology(source.NewFile("flow.nof.md", strings.ReplaceAll(before, "\n", ending)),
+			folder{})
 		if list.Errors() {
 			t.Fatal(list)
 		}

@@ -122,7 +122,8 @@ func (d *document) readRule(begin, end int, out *diag.List) {
 			if err != nil || n > maxCycles {
 				out.Add(diag.Diagnostic{
 					Code: CodeRule, Severity: diag.Error, Span: sub(rest, m[4], m[5]).Span,
-					Message: fmt.Sprintf("A rule can cycle at most %d times.", maxCycles), Help: "Use a smaller number.",
+					Message: fmt.Sprintf("A rule can cycle at most %d times.",
+						maxCycles), Help: "Use a smaller number.",
 				})
 				return
 			}
@@ -282,7 +283,8 @@ func (d *document) condition(r *rule, names map[string]string, out *diag.List) b
 	}
 	r.cond = cond
 	for _, found := range cond.CheckTypes(d.ruleTypes) {
-		if !slices.ContainsFunc(list, func(o diag.Diagnostic) bool { return o.Code == found.Code && o.Span == found.Span }) {
+		same := func(o diag.Diagnostic) bool { return o.Code == found.Code && o.Span == found.Span }
+		if !slices.ContainsFunc(list, same) {
 			out.Add(found)
 			ok = ok && found.Severity != diag.Error
 		}
@@ -308,7 +310,8 @@ func (d *document) ruleTypes(path []string) []string {
 		return []string{"object"}
 	case len(path) == 3 && path[0] == "agents": // the output contract
 		return map[string][]string{
-			"recommendations": {"array"}, "rules_applied": {"array"}, "meta_insight": {"string"}, "analysis_data": {"object"},
+			"recommendations": {"array"}, "rules_applied": {"array"}, "meta_insight": {"string"},
+			"analysis_data": {"object"},
 		}[path[2]]
 	}
 	return nil

@@ -17,10 +17,13 @@ import (
 // child runs the code in a real python3: isolated (-I), in the folder of the run, with
 // the few environment variables that programs need, and confined to reading the
 // project, unless the run was started without confinement.
-func (h *host) child(ctx context.Context, confine func(string, ...string) (*process.Sandbox, error)) (json.RawMessage, error) {
+func (h *host) child(ctx context.Context, confine func(string, ...string) (*process.Sandbox, error)) (json.RawMessage,
+	error,
+) {
 	path, err := h.job.Machine.Find("python3")
 	if err != nil {
-		return nil, step.Errorf(step.ClassMissing, "--python needs python3, which was not found. Install Python 3, or run without --python.")
+		return nil, step.Errorf(step.ClassMissing,
+			"--python needs python3, which was not found. Install Python 3, or run without --python.")
 	}
 	if err := h.job.MakeDir(); err != nil {
 		return nil, err
@@ -81,7 +84,8 @@ func interpreter(ctx context.Context, job *step.Job, c *process.Command) ([]stri
 	}
 	lines := strings.Split(strings.TrimSpace(string(outcome.Stdout)), "\n")
 	if outcome.Exit != 0 || len(lines) != 3 {
-		return nil, step.Errorf(step.ClassMissing, "python3 does not work here: %.200s", strings.TrimSpace(string(outcome.Stderr)))
+		return nil, step.Errorf(step.ClassMissing, "python3 does not work here: %.200s",
+			strings.TrimSpace(string(outcome.Stderr)))
 	}
 	c.Path = lines[0]
 	return append(lines[1:], filepath.Dir(lines[0])), nil

@@ -33,11 +33,16 @@ func needsPython(t *testing.T) {
 func TestPythonIsConfinedOrRefused(t *testing.T) {
 	needsPython(t)
 	outside := filepath.Join(t.TempDir(), "outside")
-	touch := "    try:\n        open('" + outside + "', 'w').close()\n        return {'a': 'written'}\n    except OSError:\n        return {'a': 'held'}\n"
-	noSandbox := node.Kind{Confine: func(string, ...string) (*process.Sandbox, error) { return nil, process.ErrNoSandbox }}
+	touch := "    try:\n        open('" + outside +
+		"', 'w').close()\n        return {'a': 'written'}\n    except OSError:\n        return {'a': 'held'}\n"
+	noSandbox := node.Kind{Confine: func(string, ...string) (*process.Sandbox, error) {
+		return nil,
+			process.ErrNoSandbox
+	}}
 	run := func(kind node.Kind, more settings) (string, error) {
 		more["python"] = true
-		result, err := steptest.Play{Settings: function(touch, more), With: inProject(t)}.Done(t, kind, &steptest.Log{}, &steptest.World{})
+		result, err := steptest.Play{Settings: function(touch, more), With: inProject(t)}.Done(t, kind, &steptest.Log{},
+			&steptest.World{})
 		return string(result.Value), err
 	}
 	_, err := run(noSandbox, settings{})
@@ -138,8 +143,14 @@ func TestNodesDoWhatCPythonDoes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := func(python bool) (string, string) {
-				log, world := &steptest.Log{}, &steptest.World{Replies: []steptest.Reply{{Text: reply}, {Fail: errors.New("broken")}}}
-				result, err := steptest.Play{Settings: function(body[1:], settings{"python": python}), With: inProject(t)}.Done(t, node.Kind{}, log, world)
+				log, world := &steptest.Log{}, &steptest.World{Replies: []steptest.Reply{
+					{Text: reply},
+					{Fail: errors.New("broken")},
+				}}
+				result, err := steptest.Play{
+					Settings: function(body[1:], settings{"python": python}),
+					With:     inProject(t),
+				}.Done(t, node.Kind{}, log, world)
 				if err != nil {
 					t.Fatal(err)
 				}

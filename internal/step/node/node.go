@@ -100,7 +100,8 @@ func (Kind) Uses(t *ir.Task) step.Uses {
 		}
 	}
 	if set.Python {
-		u.Commands = append(u.Commands, step.CommandUse{Text: "python3: the code of " + cmp.Or(set.Function, "the file"), Optional: true})
+		u.Commands = append(u.Commands, step.CommandUse{Text: "python3: the code of " + cmp.Or(set.Function,
+			"the file"), Optional: true})
 	}
 	return u
 }
@@ -122,7 +123,10 @@ func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
 
 func agentBound(p *ir.Program, s *ir.Step, key string, a Agent) step.Bound {
 	if len(a.Command) > 0 {
-		return step.Bound{Base: step.Cost{Seconds: step.N(step.UsualScriptSeconds)}, Worst: step.Cost{Seconds: step.N(step.ScriptSeconds)}}
+		return step.Bound{
+			Base:  step.Cost{Seconds: step.N(step.UsualScriptSeconds)},
+			Worst: step.Cost{Seconds: step.N(step.ScriptSeconds)},
+		}
 	}
 	talk := step.Talk{Known: step.AssumedNoteTokens, Reads: step.ReadTokens(p, s), Repairs: step.RepairCalls}
 	return talk.Bound(p.Agent(key))
@@ -130,8 +134,9 @@ func agentBound(p *ir.Program, s *ir.Step, key string, a Agent) step.Bound {
 
 func sum(a, b step.Cost) step.Cost {
 	return step.Cost{
-		ModelCalls: a.ModelCalls.Plus(b.ModelCalls), ToolCalls: a.ToolCalls.Plus(b.ToolCalls), PromptTokens: a.PromptTokens.Plus(b.PromptTokens),
-		ReplyTokens: a.ReplyTokens.Plus(b.ReplyTokens), Seconds: a.Seconds.Plus(b.Seconds),
+		ModelCalls: a.ModelCalls.Plus(b.ModelCalls), ToolCalls: a.ToolCalls.Plus(b.ToolCalls),
+		PromptTokens: a.PromptTokens.Plus(b.PromptTokens),
+		ReplyTokens:  a.ReplyTokens.Plus(b.ReplyTokens), Seconds: a.Seconds.Plus(b.Seconds),
 	}
 }
 

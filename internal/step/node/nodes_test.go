@@ -37,8 +37,12 @@ func nodePlay(t *testing.T, path string, more settings) string {
 	}
 	set := settings{
 		"function": "run", "file": "x.nof.md", "code": []map[string]any{{"code": string(text), "line": 1}},
-		"fields":   map[string]string{"text": "str", "records": "list[dict]", "score": "float", "report": "any", "list": "list[str]"},
-		"reducers": map[string]string{"list": "append"}, "agents": map[string]any{"plain": map[string]any{}}, "delta": true,
+		"fields": map[string]string{
+			"text": "str", "records": "list[dict]", "score": "float", "report": "any",
+			"list": "list[str]",
+		},
+		"reducers": map[string]string{"list": "append"}, "agents": map[string]any{"plain": map[string]any{}},
+		"delta": true,
 	}
 	for k, v := range more {
 		set[k] = v

@@ -48,7 +48,10 @@ func (h *host) converse(ctx context.Context, in io.Writer, out io.Reader, t *tim
 		}
 		return nil
 	}
-	err := send(request{Code: h.set.Code, Function: h.set.Function, State: h.state(), Fields: h.set.Fields, SDK: h.set.SDK})
+	err := send(request{
+		Code: h.set.Code, Function: h.set.Function, State: h.state(), Fields: h.set.Fields,
+		SDK: h.set.SDK,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +60,8 @@ func (h *host) converse(ctx context.Context, in io.Writer, out io.Reader, t *tim
 	for lines.Scan() {
 		var m message
 		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
-			return nil, step.Errorf(step.ClassCommand, "the code wrote to the connection with its host: %.100q", lines.Text())
+			return nil, step.Errorf(step.ClassCommand, "the code wrote to the connection with its host: %.100q",
+				lines.Text())
 		}
 		h.printed.add(m.Printed)
 		h.logged.add(m.Logged)
@@ -79,7 +83,8 @@ func (h *host) converse(ctx context.Context, in io.Writer, out io.Reader, t *tim
 		}
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		return nil, step.Errorf(ClassCode, "%s: the code printed, returned or passed to an agent more than %d MiB at once",
+		return nil, step.Errorf(ClassCode,
+			"%s: the code printed, returned or passed to an agent more than %d MiB at once",
 			h.set.File, maxLine>>20)
 	}
 	return nil, errEnded
@@ -118,7 +123,8 @@ func (h *host) newTimer(stop func(error)) *timer {
 	}
 	t := &timer{left: time.Duration(seconds * float64(time.Second)), running: time.Now()}
 	t.timer = time.AfterFunc(t.left, func() {
-		stop(step.Errorf(step.ClassTimeout, "%s: the code of %s was stopped because it computed for more than %g seconds",
+		stop(step.Errorf(step.ClassTimeout,
+			"%s: the code of %s was stopped because it computed for more than %g seconds",
 			h.set.File, h.name(), seconds))
 	})
 	return t

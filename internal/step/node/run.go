@@ -122,12 +122,14 @@ func (h *host) chosen() (json.RawMessage, error) {
 		}
 		var keys []string
 		if json.Unmarshal(output.Data.Delegates, &keys) != nil {
-			return nil, step.Errorf(step.ClassInvalid, "agent %q: analysis_data.delegates must be a list of agents, not %.60s",
+			return nil, step.Errorf(step.ClassInvalid,
+				"agent %q: analysis_data.delegates must be a list of agents, not %.60s",
 				agent, output.Data.Delegates)
 		}
 		for _, key := range keys {
 			if !slices.Contains(h.set.Delegates, key) {
-				return nil, step.Errorf(step.ClassInvalid, "agent %q delegates to %q, which is not one of its agents: %s",
+				return nil, step.Errorf(step.ClassInvalid,
+					"agent %q delegates to %q, which is not one of its agents: %s",
 					agent, key, strings.Join(h.set.Delegates, ", "))
 			}
 		}
