@@ -342,6 +342,7 @@ func (s *shell) run(t *testing.T, text string) (output []string, exit int) {
 	cmd := exec.CommandContext(t.Context(), s.path, "-c", text+"\ncode=$?; pwd >\"$WHERE\"; exit $code")
 	cmd.Dir = s.dir
 	cmd.Env = []string{"PATH=" + barePath(t), "HOME=" + s.home, "WHERE=" + s.pwd, "PWD=" + s.dir, "NO_COLOR=1", "COLUMNS=80", "LC_ALL=C", "GORACE=" + quickExit}
+	cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+os.Getenv("XDG_CACHE_HOME"))
 	cmd.Env = append(cmd.Env, s.exported...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out // one pipe, so that the order is kept

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/espalier-run/espalier/internal/stepkind"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/contract"
@@ -21,6 +20,7 @@ import (
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Reading selects how files are read that can be read in several ways.

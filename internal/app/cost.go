@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/espalier-run/espalier/internal/stepkind"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/registry"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Cost is what a run can cost.

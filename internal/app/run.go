@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/project"
+	"github.com/espalier-run/espalier/internal/registry"
 )
 
 // Run is a run in a list.
@@ -38,6 +39,9 @@ func (a *App) Start(ctx context.Context, p *Prepared, id journal.RunID, by journ
 	}
 	if id == "" {
 		id = NewRunID()
+	}
+	if registry.PreparePython(p.Workflow.Program) {
+		a.o.Notify(Notice{Text: "Preparing the Python interpreter. This takes some seconds, once on this machine."})
 	}
 	if err := p.Open(ctx); err != nil {
 		return "", err

@@ -34,8 +34,9 @@ var layers = map[string][]string{
 	"internal/jsonfast": {},
 	"internal/ir":       {"internal/expr", "internal/jsonfast"},
 	"internal/text":     {"internal/diag"},
-	// Formats look at the code of nodes, a step kind runs it.
+	// Formats analyze the code of nodes, a step kind runs it.
 	"internal/python":  {"internal/diag"},
+	"internal/cpython": {},
 	"internal/explain": {},
 	"internal/project": {"internal/diag"},
 	// Steps, tools and models that are programs all run commands.
@@ -78,7 +79,7 @@ var layers = map[string][]string{
 	},
 	"internal/step": {
 		"internal/stepkind", "internal/protected", "internal/secret", "internal/provider", "internal/tool",
-		"internal/journal", "internal/schema", "internal/process", "internal/netguard", "internal/python",
+		"internal/journal", "internal/schema", "internal/process", "internal/netguard", "internal/cpython",
 	},
 
 	// Compiles and checks files, for commands, servers and editors.

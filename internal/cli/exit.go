@@ -109,7 +109,7 @@ var advice = map[app.Reason]string{
 	app.UndeclaredInput: "Pass inputs with --input NAME=VALUE; \"espalier show\" lists them.\nUse " +
 		"--allow-undeclared to pass other inputs.",
 	app.InvalidConfig:   "Nothing was started. Fix the problems above; \"espalier validate {name}\" checks it again.",
-	app.PythonSimulated: "Leave out --python: the built-in evaluator runs the code without starting a program.",
+	app.PythonSimulated: "Leave out --python: the built-in interpreter runs the code without starting a program.",
 	app.NoSandbox: "Nothing was started. Leave out --python, which most workflows do not need; or look at the " +
 		"code, and use --python=unconfined if you trust it.",
 	app.NotResumable:   "The run can still be read.",

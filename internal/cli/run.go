@@ -140,7 +140,7 @@ func (a *invocation) validateRun(f *runFlags) error {
 	if !slices.Contains(layouts, f.layout) {
 		return usage(diag.DidYouMean(f.layout, layouts), "there is no layout %q", f.layout)
 	}
-	a.reading.CLILayout = f.layout == "cli"
+	a.reading.CLILayout, a.reading.Run = f.layout == "cli", true
 	if err := a.checkCompat(); err != nil {
 		return err
 	}

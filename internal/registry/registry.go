@@ -35,8 +35,10 @@ type Reading struct {
 	Execution bool
 	// HonorRules looks at the routing rules of a NOF file in every mode.
 	HonorRules bool
-	// Python has the Python code in workflows run by a real python3: one of
-	// the constants below, or empty for our own evaluator.
+	// Run reports what keeps a workflow from running here as an error.
+	Run bool
+	// Python runs the Python code of workflows in a real python3: one of the
+	// constants below, or empty for the built-in interpreter.
 	Python string
 	// Compat imitates the program that a format comes from: "sdk" for NOF,
 	// "reference" for AIFLOW.
@@ -59,7 +61,7 @@ func FormatsFor(r Reading) format.Set {
 		agentflow.Format{},
 		awf.Format{},
 		nof.Format{
-			Execution: r.Execution, HonorRules: r.HonorRules, Python: r.Python != "",
+			Execution: r.Execution, HonorRules: r.HonorRules, Run: r.Run, Python: r.Python != "",
 			Unconfined: r.Python == PythonUnconfined, SDK: r.Compat == "sdk",
 		},
 		agentfile.Format{CLILayout: r.CLILayout, Env: r.Env},

@@ -39,6 +39,8 @@ type Settings struct {
 	// Unconfined lets python3 do whatever the user may; somebody has said so.
 	Unconfined bool `json:"unconfined,omitempty"`
 	SDK        bool `json:"sdk,omitempty"` // pipelines as the public SDK runs them
+	// Seconds is how long the code can compute; 0 means the default.
+	Seconds float64 `json:"seconds,omitempty"`
 }
 
 // Block is some code and the line of the file that it begins on.
@@ -99,7 +101,8 @@ func (Kind) Uses(t *ir.Task) stepkind.Uses {
 		}
 	}
 	if set.Python {
-		u.Commands = append(u.Commands, stepkind.CommandUse{Text: "python3: the code of " + cmp.Or(set.Function, "the file"), Optional: true})
+		u.Commands = append(u.Commands, stepkind.CommandUse{Text: "python3: the code of " + cmp.Or(set.Function,
+			"the file"), Optional: true})
 	}
 	return u
 }
@@ -121,7 +124,10 @@ func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task, _ *contract.Contract) s
 
 func agentBound(p *ir.Program, s *ir.Step, key string, a Agent) stepkind.Bound {
 	if len(a.Command) > 0 {
-		return stepkind.Bound{Base: stepkind.Cost{Seconds: stepkind.N(stepkind.UsualScriptSeconds)}, Worst: stepkind.Cost{Seconds: stepkind.N(stepkind.ScriptSeconds)}}
+		return stepkind.Bound{
+			Base:  stepkind.Cost{Seconds: stepkind.N(stepkind.UsualScriptSeconds)},
+			Worst: stepkind.Cost{Seconds: stepkind.N(stepkind.ScriptSeconds)},
+		}
 	}
 	talk := stepkind.ModelCallBound{Known: stepkind.AssumedNoteTokens, Reads: stepkind.ReadTokens(p, s), Repairs: stepkind.RepairCalls}
 	return talk.Bound(p.Agent(key))
@@ -129,8 +135,9 @@ func agentBound(p *ir.Program, s *ir.Step, key string, a Agent) stepkind.Bound {
 
 func sum(a, b stepkind.Cost) stepkind.Cost {
 	return stepkind.Cost{
-		ModelCalls: a.ModelCalls.Plus(b.ModelCalls), ToolCalls: a.ToolCalls.Plus(b.ToolCalls), PromptTokens: a.PromptTokens.Plus(b.PromptTokens),
-		ReplyTokens: a.ReplyTokens.Plus(b.ReplyTokens), Seconds: a.Seconds.Plus(b.Seconds),
+		ModelCalls: a.ModelCalls.Plus(b.ModelCalls), ToolCalls: a.ToolCalls.Plus(b.ToolCalls),
+		PromptTokens: a.PromptTokens.Plus(b.PromptTokens),
+		ReplyTokens:  a.ReplyTokens.Plus(b.ReplyTokens), Seconds: a.Seconds.Plus(b.Seconds),
 	}
 }
 
