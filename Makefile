@@ -40,7 +40,7 @@ demo: build ## see what Espalier does, without a key or an account
 
 # The libraries of models and servers take minutes to compile with the race detector, and what is concurrent lies below
 # them. So "make test" uses it for every package that is tested without them; "make race" for all.
-LISTED = $$($(GO) list -f '{{.ImportPath}} {{join .Deps " "}} {{join .TestImports " "}} {{join .XTestImports " "}} .' ./... | grep $(1) '$(LIBRARIES)|espalier/internal/(builtin|cli) ' | cut -d' ' -f1)
+LISTED = $$($(GO) list -f '{{.ImportPath}} {{join .Deps " "}} {{join .TestImports " "}} {{join .XTestImports " "}} .' ./... | grep $(1) '$(LIBRARIES)|espalier/internal/(registry|app|cli) ' | cut -d' ' -f1)
 LIBRARIES = anthropic-sdk-go|openai-go|modelcontextprotocol
 
 test: ## run all tests, with the race detector where that is cheap and there is a C compiler
@@ -56,7 +56,7 @@ test-clis: ## run steps through the real claude, codex, gemini and copilot, offl
 
 test-live: ## run the provider suite against real accounts, with the keys in the environment; costs money
 	@[ -n "$$ANTHROPIC_API_KEY$$OPENAI_API_KEY$$GEMINI_API_KEY" ] || echo 'None of ANTHROPIC_API_KEY, OPENAI_API_KEY and GEMINI_API_KEY is set: nothing will be proven.'
-	$(GO) test -tags live -count=1 -timeout 20m -v -run 'TestLive$$' ./internal/builtin
+	$(GO) test -tags live -count=1 -timeout 20m -v -run 'TestLive$$' ./internal/registry
 
 race: ## run all tests with the race detector
 	GORACE=atexit_sleep_ms=0 $(GO) test -race ./...

@@ -21,7 +21,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/explain"
 	"github.com/espalier-run/espalier/internal/report/reporttest"
@@ -602,7 +602,7 @@ func TestDocsAssumptions(t *testing.T) {
 // names by its number.
 func TestDocsAgentFlowIsComplete(t *testing.T) {
 	page := strings.Join(readPage(t, "docs/formats/agent-flow.md"), "\n")
-	for _, s := range builtin.Formats().Find("agent-flow").Schemas() {
+	for _, s := range registry.Formats().Find("agent-flow").Schemas() {
 		_, section, ok := strings.Cut(page, "\n### "+s.Block+"\n")
 		if !ok {
 			t.Errorf("docs/formats/agent-flow.md has no section on %s", s.Block)

@@ -75,26 +75,26 @@ var layers = map[string][]string{
 	"internal/report": {"internal/journal", "internal/ir", "internal/plan", "internal/manifest", "internal/price", "internal/secret"},
 	"internal/graph":  {"internal/ir", "internal/plan"},
 
-	"internal/builtin": {
+	"internal/registry": {
 		"internal/format", "internal/step", "internal/provider", "internal/tool", "internal/journal", "internal/report",
 		// It also puts the leaves together to something that runs.
 		"internal/engine", "internal/config", "internal/price", "internal/secret", "internal/trust",
 	},
 	"internal/cli": {
-		"internal/builtin", "internal/engine", "internal/report", "internal/check", "internal/format", "internal/graph",
+		"internal/registry", "internal/engine", "internal/report", "internal/check", "internal/format", "internal/graph",
 		"internal/project", "internal/explain", "internal/config", "internal/price", "internal/secret", "internal/manifest", "internal/terminal",
 	},
-	"internal/web":  {"internal/builtin", "internal/engine", "internal/report", "internal/check", "internal/format", "internal/graph", "internal/project"},
+	"internal/web":  {"internal/registry", "internal/engine", "internal/report", "internal/check", "internal/format", "internal/graph", "internal/project"},
 	"cmd/espalier":  {"internal/cli", "internal/web", "internal/process"},
 	"internal/arch": {},
 	// Measures from outside, the layout alone, and runs put together as they are in the product.
-	"internal/bench": {"internal/graph", "internal/builtin"},
+	"internal/bench": {"internal/graph", "internal/registry"},
 	"internal/soak":  {},
 }
 
 // seams are the packages whose subfolders are leaves: implementations of one
 // interface. A leaf may import its seam and what the seam may import; only
-// builtin imports leaves.
+// registry imports leaves.
 var seams = []string{
 	"internal/format", "internal/step", "internal/provider", "internal/tool", "internal/journal", "internal/report",
 }
@@ -140,11 +140,11 @@ func objection(from, to string) string {
 		return fmt.Sprintf("%s has no place in the layers yet; give it one in this test and in docs/architecture.md", from)
 	case layers[target] == nil:
 		return fmt.Sprintf("%s has no place in the layers yet; give it one in this test and in docs/architecture.md", to)
-	case toLeaf && from != "internal/builtin" && (shared[to] == "" || shared[to] != home || !fromLeaf):
-		return "only builtin imports leaves; put what both need into the seam, " + target
+	case toLeaf && from != "internal/registry" && (shared[to] == "" || shared[to] != home || !fromLeaf):
+		return "only registry imports leaves; put what both need into the seam, " + target
 	case fromLeaf && target == home || shared[to] == home && home != "":
 		return ""
-	case from == "internal/builtin" && toLeaf && slices.Contains(layers[from], target):
+	case from == "internal/registry" && toLeaf && slices.Contains(layers[from], target):
 		return ""
 	case !reach(home)[target]:
 		may := slices.Sorted(maps.Keys(reach(home)))
@@ -268,10 +268,10 @@ func TestObjection(t *testing.T) {
 		{"internal/step/agent", "internal/project", false},
 		{"internal/check", "internal/step", true},
 		{"internal/check", "internal/step/agent", false},
-		{"internal/builtin", "internal/format/agentflow", true},
-		{"internal/builtin", "internal/step/agent", true},
-		{"internal/builtin", "internal/cli", false},
-		{"internal/cli", "internal/builtin", true},
+		{"internal/registry", "internal/format/agentflow", true},
+		{"internal/registry", "internal/step/agent", true},
+		{"internal/registry", "internal/cli", false},
+		{"internal/cli", "internal/registry", true},
 		{"internal/cli", "internal/format/agentflow", false},
 		{"internal/project", "internal/format", false},
 		{"cmd/espalier", "internal/cli", true},

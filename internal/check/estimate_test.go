@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
@@ -480,7 +480,7 @@ func BenchmarkTwelveSteps(b *testing.B) {
 	if list.Errors() {
 		b.Fatal(list)
 	}
-	kinds := builtin.Kinds()
+	kinds := registry.Kinds()
 	b.Run("Program", func(b *testing.B) {
 		for b.Loop() {
 			check.Program(p, kinds)

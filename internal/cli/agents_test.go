@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/espalier-run/espalier/internal/builtin"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/registry"
 )
 
 // bench is a project with a server of models that speaks as a test says.
@@ -365,7 +365,7 @@ func (s stopping) Append(b journal.Batch, done func(error)) {
 // kept counts what the journal holds: replies of models and results of tools.
 func (b *bench) kept() (replies, results, appends int) {
 	b.t.Helper()
-	r, err := builtin.OpenRuntime(filepath.Join(b.dir, storage), builtin.RuntimeOptions{})
+	r, err := registry.OpenRuntime(filepath.Join(b.dir, ".espalier"), registry.RuntimeOptions{})
 	if err != nil {
 		b.t.Fatal(err)
 	}

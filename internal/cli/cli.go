@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -14,13 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/process"
-	"github.com/espalier-run/espalier/internal/project"
-	"github.com/espalier-run/espalier/internal/secret"
 	"github.com/espalier-run/espalier/internal/terminal"
 )
 
@@ -57,12 +53,14 @@ func Main(w World, args []string) int {
 	}
 	screen := terminal.New(w.Stdout, w.IsTerminal(w.Stdout))
 	out := &results{to: screen}
-	a := &app{World: w, stdout: out, stderr: terminal.New(w.Stderr, w.IsTerminal(w.Stderr)), screen: screen}
+	a := &invocation{
+		World: w, stdout: out, stderr: terminal.New(w.Stderr, w.IsTerminal(w.Stderr)), screen: screen, remedies: newRun,
+	}
 	a.colorOut, a.colorErr = a.wantsColor(w.Stdout), a.wantsColor(w.Stderr)
-	defer a.close()
 	root := a.root()
 	root.SetArgs(args)
 	err := root.Execute()
+	a.close()
 	if errors.Is(out.failed, syscall.EPIPE) && (err == nil || errors.Is(err, syscall.EPIPE)) {
 		return exitClosed // whoever reads has seen enough
 	}
@@ -91,49 +89,57 @@ func (r *results) fail(err error) {
 	r.failed = cmp.Or(r.failed, err)
 }
 
-// app is one invocation.
-type app struct {
+// invocation is one command line that is being executed.
+type invocation struct {
 	World
 	stdout             io.Writer
 	stderr             *terminal.Writer
 	screen             *terminal.Writer // behind stdout
 	colorOut, colorErr bool
 	json               bool
-	opened             *project.Workspace
-	reading            builtin.Reading
-	secrets            *secret.Registry // of the project, once it is known
-	ignored            []string         // permissions of the configuration that are not approved
+	reading            app.Reading
+	remedies           remedies // for a run that is not ready
+	opened             *app.App // nil until a command needs it
 }
 
-// workspace is opened when a command first needs files.
-func (a *app) workspace() (*project.Workspace, error) {
+// app returns the application, which is created when a command first needs it.
+func (a *invocation) app(set ...func(*app.Options)) *app.App {
 	if a.opened != nil {
-		return a.opened, nil
+		return a.opened
 	}
 	home := a.Getenv("HOME")
 	if home == "" {
-		home, _ = os.UserHomeDir() // without one there are no user's skills, and that is all
+		home, _ = os.UserHomeDir() // without one there are no skills of the user
 	}
-	config := a.Getenv("XDG_CONFIG_HOME")
-	if config == "" && home != "" {
-		config = home + "/.config"
+	o := app.Options{
+		Dir: a.Dir, Home: home, Getenv: a.Getenv, Now: a.Now, Journal: a.Journal, Confinable: a.Confinable,
+		Version: func() string { return readVersion().Version }, Notify: a.notify,
 	}
-	w, err := project.NewWorkspace(a.Dir, home, config)
-	if err != nil {
-		return nil, fmt.Errorf("the working folder cannot be used: %w", err)
+	for _, one := range set {
+		one(&o)
 	}
-	for kind, name := range map[project.LookupKind]string{
-		project.Workflows: "AWF_WORKFLOWS_PATH", project.Roles: "AWF_ROLES_PATH", project.Skills: "AWF_SKILLS_PATH",
-	} {
-		w.SearchFirst(kind, filepath.SplitList(a.Getenv(name))...)
-	}
-	a.opened = w
-	return w, nil
+	a.opened = app.New(o)
+	return a.opened
 }
 
-func (a *app) close() {
+// recordOnly makes an application leave runs to other processes.
+func recordOnly(o *app.Options) { o.RecordOnly = true }
+
+// close closes the application. Runs that it drives come to rest first.
+func (a *invocation) close() {
 	if a.opened != nil {
-		a.opened.Close() // only read from: nothing can be lost
+		a.opened.Close() // records that could not be written are completed by the next process
+	}
+}
+
+// notify prints a notice of the application.
+func (a *invocation) notify(n app.Notice) {
+	if len(n.Diagnostics) > 0 {
+		// A closed stderr does not stop the command.
+		_ = diag.Printer{Files: n.Files, Color: a.colorErr}.Print(a.paintedErr(), n.Diagnostics)
+	}
+	if n.Text != "" {
+		a.note("%s", n.Text)
 	}
 }
 
@@ -144,7 +150,7 @@ const (
 	groupHelp  = "help"
 )
 
-func (a *app) root() *cobra.Command {
+func (a *invocation) root() *cobra.Command {
 	var version bool
 	root := &cobra.Command{
 		Use:   "espalier",
@@ -201,14 +207,18 @@ shows it.`,
 		}
 	}
 	in(groupRun, a.runCommand(), a.resumeCommand(), a.workCommand(), a.runsCommand(), a.statusCommand(), a.outputCommand(),
-		a.decisionCommand("approve", plan.Approve, "Let a run pass a gate"),
-		a.decisionCommand("reject", plan.Reject, "Do not let a run pass a gate"),
+		a.decisionCommand("approve", "Let a run pass a gate", func(step, note, digest string) app.Message {
+			return app.Approve{Step: step, Note: note, Digest: digest}
+		}),
+		a.decisionCommand("reject", "Do not let a run pass a gate", func(step, note, digest string) app.Message {
+			return app.Reject{Step: step, Note: note, Digest: digest}
+		}),
 		a.signalCommand(),
 		a.interveneCommand("pause", "Hold a run before its next step", `What is being done is finished first,
-whichever process does it. "espalier resume RUN" goes on.`, func() plan.Input { return plan.Pause{By: actor("")} }),
+whichever process does it. "espalier resume RUN" goes on.`, app.Pause{}),
 		a.interveneCommand("cancel", "End a run", `What is being done is stopped and recorded as cancelled, whichever
 process does it. The run stays as a record; "espalier runs rm" removes it, and
-"espalier resume RUN --from STEP" begins another one where it stood.`, func() plan.Input { return plan.Cancel{By: actor(""), Reason: "cancelled by hand"} }),
+"espalier resume RUN --from STEP" begins another one where it stood.`, app.Cancel{Reason: "cancelled by hand"}),
 		a.editCommand(), a.transcriptCommand(), a.memoryCommand(), a.auditCommand())
 	in(groupCheck, a.validateCommand(), a.showCommand(), a.graphCommand(), a.costCommand(), a.driftCommand())
 	in(groupFind, a.listCommand(), a.initCommand(), a.newCommand(), a.createCommand(), a.promoteCommand(), a.setupIDECommand(), a.doctorCommand(), a.trustCommand())
@@ -238,7 +248,7 @@ func commandNames(root *cobra.Command) []string {
 }
 
 // jsonFlag adds --json to a command that reports.
-func (a *app) jsonFlag(cmd *cobra.Command) *cobra.Command {
+func (a *invocation) jsonFlag(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().BoolVar(&a.json, "json", false, "print JSON instead of text")
 	return cmd
 }

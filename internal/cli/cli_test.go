@@ -93,16 +93,6 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
-func TestFileName(t *testing.T) {
-	for path, want := range map[string]string{
-		"a/flow.md": "flow", "review.nof.md": "review", "a/minutes/SKILL.md": "minutes", "w/clean/workflow.yaml": "clean", "SKILL.md": "SKILL",
-	} {
-		if got := fileName(path); got != want {
-			t.Errorf("%s: got %q, want %q", path, got, want)
-		}
-	}
-}
-
 func TestWrapKeepsEveryWordAndTheWidth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`[a-zäß漢字_/.,-]{0,30}( [a-z→漢-]{1,12}){0,12}`).Draw(t, "text")
@@ -144,7 +134,7 @@ func TestTable(t *testing.T) {
 // Nobody sees half a file, a file keeps its mode, and nothing is left when writing fails.
 func TestReplaceFile(t *testing.T) {
 	dir := t.TempDir()
-	a := &app{World: World{Dir: dir, Getenv: func(string) string { return "" }}}
+	a := &invocation{World: World{Dir: dir, Getenv: func(string) string { return "" }}}
 	target := filepath.Join(dir, "out.txt")
 	if err := os.WriteFile(target, []byte("old"), 0o600); err != nil {
 		t.Fatal(err)

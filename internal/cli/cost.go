@@ -3,12 +3,11 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/price"
@@ -18,27 +17,10 @@ import (
 type costReport struct {
 	Name string `json:"name"`
 	Path string `json:"path"`
-	check.Report
-	Money moneyReport `json:"money"`
-	Quote *ir.Quote   `json:"quote,omitempty"`
+	*app.Cost
 }
 
-// moneyReport says why there is no sum of money, rather than a sum that could
-// be wrong.
-type moneyReport struct {
-	Known   bool   `json:"known"`
-	Because string `json:"because,omitempty"`
-	// AtMost is in millionths of a dollar.
-	AtMost int64            `json:"at_most_micro_dollars,omitempty"`
-	Agents map[string]int64 `json:"agents,omitempty"`
-	Models []string         `json:"models,omitempty"`
-	Prices string           `json:"prices_of,omitempty"` // the day of the built-in prices
-	// Limit is the budget of money, and Verdict how it compares.
-	Limit   int64         `json:"limit_micro_dollars,omitempty"`
-	Verdict check.Verdict `json:"verdict,omitempty"`
-}
-
-func (a *app) costCommand() *cobra.Command {
+func (a *invocation) costCommand() *cobra.Command {
 	var model string
 	cmd := a.jsonFlag(&cobra.Command{
 		Use:   "cost WORKFLOW [--model MODEL] [--json]",
@@ -55,21 +37,11 @@ answer: as the workflow names them, --model or the configuration.`,
 			if err != nil {
 				return err
 			}
-			space, err := a.workspace()
+			cost, err := a.app().Cost(an, model)
 			if err != nil {
 				return err
 			}
-			project, _, err := space.File(an.file.Path)
-			if err != nil {
-				return err
-			}
-			settings, err := a.config(project.Root, simulating)
-			if err != nil {
-				return err
-			}
-			builtin.ApplyDefaults(an.program, settings)
-			report := costReport{Name: an.name(), Path: an.file.Path, Report: check.Estimate(an.program, builtin.Kinds()), Quote: an.program.Quote}
-			report.Money = money(an.program, report.Report, builtin.NewModels(project.Root, settings, a.Getenv), model)
+			report := costReport{Name: an.Name(), Path: an.File.Path, Cost: cost}
 			if a.json {
 				return a.writeJSON(report)
 			}
@@ -80,60 +52,7 @@ answer: as the workflow names them, --model or the configuration.`,
 	return cmd
 }
 
-// money is what the models of a workflow come to at worst. The shares of agents
-// add up to no less than any run can cost.
-func money(p *ir.Program, r check.Report, models *builtin.Models, model string) moneyReport {
-	out := moneyReport{Agents: map[string]int64{}, Prices: price.Date()}
-	unknown := func(because string) moneyReport { return moneyReport{Because: because} }
-	rest := step.Cost{PromptTokens: r.PromptTokens.Worst, ReplyTokens: r.ReplyTokens.Worst}
-	add := func(name, asked string, prompt, reply step.Amount) string {
-		choice, trouble := models.Choose(cmp.Or(model, asked))
-		if trouble != nil {
-			return trouble.Message
-		}
-		p, known := models.Price(choice)
-		switch {
-		case !known:
-			return fmt.Sprintf("nobody knows what %s costs", choice)
-		case prompt.Unbounded != "":
-			return prompt.Unbounded
-		case reply.Unbounded != "":
-			return reply.Unbounded
-		}
-		worst := p.Worst(prompt.N, reply.N)
-		out.AtMost += worst
-		if name != "" {
-			out.Agents[name] = worst
-		}
-		if !slices.Contains(out.Models, choice.String()) {
-			out.Models = append(out.Models, choice.String())
-		}
-		return ""
-	}
-	for _, c := range r.PerAgent {
-		if because := add(c.Agent, c.Model, c.PromptTokens, c.ReplyTokens); because != "" {
-			return unknown(because)
-		}
-		rest.PromptTokens.N -= c.PromptTokens.N
-		rest.ReplyTokens.N -= c.ReplyTokens.N
-	}
-	if rest.PromptTokens.N > 0 || rest.ReplyTokens.N > 0 { // of steps that ask nobody in particular
-		rest.PromptTokens.N, rest.ReplyTokens.N = max(0, rest.PromptTokens.N), max(0, rest.ReplyTokens.N)
-		if because := add("", "", rest.PromptTokens, rest.ReplyTokens); because != "" {
-			return unknown(because)
-		}
-	}
-	out.Known = true
-	if limit := p.Budget.MicroDollars; limit != nil {
-		out.Limit, out.Verdict = limit.Max, check.Fits
-		if out.AtMost > limit.Max {
-			out.Verdict = check.MayExceed
-		}
-	}
-	return out
-}
-
-func (a *app) printCost(r costReport) error {
+func (a *invocation) printCost(r costReport) error {
 	p := a.page()
 	p.title(r.Name, "what a run can cost")
 	p.section("In all")
@@ -259,18 +178,18 @@ func perStepTable(steps []check.StepCost) table {
 	return t
 }
 
-func perAgentTable(agents []check.AgentCost, m moneyReport) table {
+func perAgentTable(agents []check.AgentCost, m app.Money) table {
 	t := table{
 		header: []string{"AGENT", "MODEL", "CALLS", "TOOLS", "PROMPT", "REPLY", "TOKENS", "MONEY"},
 		right:  []int{2, 3, 4, 5, 6, 7},
 	}
 	for _, c := range agents {
-		t.add(c.Agent, c.Model, some(c.ModelCalls), some(c.ToolCalls), some(c.PromptTokens), some(c.ReplyTokens), some(c.Tokens), m.of(c.Agent))
+		t.add(c.Agent, c.Model, some(c.ModelCalls), some(c.ToolCalls), some(c.PromptTokens), some(c.ReplyTokens), some(c.Tokens), moneyOf(m, c.Agent))
 	}
 	return t
 }
 
-func (m moneyReport) of(agent string) string {
+func moneyOf(m app.Money, agent string) string {
 	if !m.Known {
 		return "unknown"
 	}

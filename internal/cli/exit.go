@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/source"
 )
@@ -62,25 +63,197 @@ func usage(help, message string, args ...any) error {
 // errInvalid ends a command that has shown what is wrong with a workflow.
 var errInvalid = &failure{code: exitInvalid}
 
-// exit says what went wrong, and turns it into an exit code.
-func (a *app) exit(err error) int {
+// exit prints what went wrong, and turns it into an exit code.
+func (a *invocation) exit(err error) int {
 	if err == nil {
 		return exitOK
 	}
 	end := &failure{code: exitNotReady, message: err.Error()}
 	var ref *source.RefError
+	var failed *app.Error
 	switch {
 	case errors.As(err, &end):
+	case errors.As(err, &failed):
+		end = a.failure(failed)
 	case errors.As(err, &ref):
 		end = unreadableFile(ref)
 	}
+	redact := func(text string) string { return text }
+	if a.opened != nil {
+		redact = a.opened.Redact
+	}
 	if end.message != "" {
-		fmt.Fprintln(a.stderr, a.paint(a.colorErr, a.stderr, red, "espalier:"), a.secrets.Show(sentence(end.message)))
+		fmt.Fprintln(a.stderr, a.paint(a.colorErr, a.stderr, red, "espalier:"), redact(sentence(end.message)))
 	}
 	if end.help != "" {
-		fmt.Fprintln(a.stderr, a.secrets.Show(end.help))
+		fmt.Fprintln(a.stderr, redact(end.help))
 	}
 	return end.code
+}
+
+// exitCodes are the exit codes of the kinds of errors.
+var exitCodes = map[app.Kind]int{
+	app.Internal: exitNotReady, app.InvalidRequest: exitUsage, app.NotFound: exitUsage, app.InvalidWorkflow: exitInvalid,
+	app.NotReady: exitNotReady, app.Refused: exitUsage, app.Conflict: exitUsage, app.StoreUnavailable: exitNotReady,
+	app.StoreDamaged: exitNotReady, app.StoreFull: exitNotReady, app.StoreLost: exitNotReady,
+	app.Interrupted: exitInterrupted,
+}
+
+// advice is what to type next, by the reason of an error; {run}, {name} and {dir} stand for what the error is about.
+var advice = map[app.Reason]string{
+	app.NoRunName:        `"espalier runs" lists them.`,
+	app.NoRun:            `"espalier runs" lists them.`,
+	app.NoRuns:           `"espalier run WORKFLOW" begins one. A run is kept in the project of its workflow: go there to see it.`,
+	app.NotOnDemand:      "Use --force to run it all the same.",
+	app.UnnamedInput:     "Write --input NAME=VALUE.",
+	app.InvalidInput:     "Give inputs with --input NAME=VALUE; \"espalier show\" lists them.",
+	app.UndeclaredInput:  "Give inputs with --input NAME=VALUE; \"espalier show\" lists them.\nWith --allow-undeclared it is given others, too.",
+	app.InvalidConfig:    "Nothing was started. Mend what is said above; \"espalier validate {name}\" checks it again.",
+	app.PythonSimulated:  "Leave out --python: the built-in evaluator runs the code without starting a program.",
+	app.NoSandbox:        "Nothing was started. Leave out --python, which most workflows do not need; or look at the code, and use --python=unconfined if you trust it.",
+	app.NotResumable:     "The run can still be looked at.",
+	app.InnerStep:        "Go back to the step that it is a part of: espalier resume {run} --from {name}",
+	app.AlreadyDecided:   "\"espalier status {run} --step {name}\" shows it.",
+	app.NotReached:       "\"espalier transcript {run} --pretty\" shows which steps it has come to.",
+	app.RunFinished:      "\"espalier output {run}\" prints its result; \"espalier resume {run} --from STEP\" does a part of it again, in another run.",
+	app.RunUnfinished:    "Cancel it first: espalier cancel {run}",
+	app.RunExists:        "Leave --run-id out to have one made; \"espalier status {run}\" shows the run that there is.",
+	app.RunOwned:         "It goes on by itself; \"espalier status {run}\" shows how it stands.",
+	app.NoTranscript:     "It was run with --no-transcript, or nothing has happened yet.",
+	app.NotPromotable:    "\"espalier create {name}\" carries it on and checks it; --force promotes it all the same.",
+	app.WasEdited:        "Keep what you need of it; --force then replaces it.",
+	app.Incomplete:       "\"espalier create {name}\" carries it on; or begin again with what it should do.",
+	app.GenerationFailed: "It is kept in {dir}. Mend it there and run \"espalier create {name}\" once more, or begin again.",
+}
+
+// kindAdvice is the advice for errors about a run without a reason of their own.
+var kindAdvice = map[app.Kind]string{
+	app.Refused:   "\"espalier status {run}\" shows how the run stands and what it asks.",
+	app.StoreLost: "Look at the disk first: its last writes may be lost. Then \"espalier resume {run}\" goes on from what it has kept.",
+	app.StoreFull: "What was done so far is kept. Make room on the disk; \"espalier resume {run}\" goes on from there.",
+	app.Internal:  "What was done so far is kept; \"espalier resume {run}\" goes on from there.",
+}
+
+// failure turns an error of the application into an exit code and advice in terms of the command line. It prints the
+// diagnostics of the error.
+func (a *invocation) failure(e *app.Error) *failure {
+	if e.Kind == app.InvalidWorkflow && e.Reason == "" {
+		return a.invalid(e)
+	}
+	a.notify(app.Notice{Diagnostics: e.Diagnostics, Files: e.Files})
+	end := &failure{code: exitCodes[e.Kind], message: e.Message, help: e.Advice}
+	text := advice[e.Reason]
+	if e.Reason == "" && e.Run != "" {
+		text = kindAdvice[e.Kind]
+	}
+	if text != "" && end.help == "" {
+		dir := ""
+		if len(e.Names) > 0 {
+			dir = a.display(e.Names[0])
+		}
+		end.help = strings.NewReplacer("{run}", short(e.Run), "{name}", e.Name, "{dir}", dir).Replace(text)
+	}
+	switch e.Reason {
+	case app.RunOwned:
+		end.code = exitNotReady
+	case app.NoRun, app.NoRuns:
+		if len(e.Names) > 0 {
+			end.help += " Projects with runs of their own: " + strings.Join(e.Names, ", ") + "."
+		}
+	case app.AmbiguousRun:
+		end.help = "Write more of the id of one:\n  " + strings.Join(e.Names, "\n  ")
+	case app.NoWorkflow:
+		switch {
+		case e.Name == "":
+			end.help = `"espalier help formats" says which files are workflows.`
+		case end.help == "":
+			end.help = fmt.Sprintf("There are no workflows in %s; \"espalier new %s\" begins one.", e.Names[0], e.Name)
+		}
+	case app.UnnamedInput:
+		end.message = fmt.Sprintf("--input %q has no \"=\"", e.Name)
+	case app.PythonSimulated:
+		end.message = "--python runs python3, and a simulated run starts no programs"
+	case app.NoSandbox:
+		end.message = "--python runs code of the workflow in a sandbox, and there is none: " + e.Message
+	case app.InvalidConfig:
+		if e.Kind == app.InvalidWorkflow {
+			end.help = "Run \"espalier validate " + e.Name + "\" to see them."
+		}
+	case app.NoGeneration:
+		end.help = fmt.Sprintf("\"espalier create %s\" makes one.", e.Name)
+		if e.Kind == app.InvalidRequest {
+			end.help = fmt.Sprintf(`Write "espalier create %s" and, in quotes, what it should do.`, e.Name)
+		}
+	case app.MissingModels, app.MissingTools, app.MissingBoth, app.NeedsConsent:
+		end.help = a.remediesFor(e)
+	}
+	if e.Kind == app.StoreUnavailable || e.Reason == app.MissingSecret {
+		end.help = "Nothing was started. " + end.help
+	}
+	return end
+}
+
+// invalid shows why a workflow cannot be used: in JSON as validate does.
+func (a *invocation) invalid(e *app.Error) *failure {
+	if a.json {
+		if err := a.writeJSON(newReport([]string{e.Name}, e.Files, e.Diagnostics, nil)); err != nil {
+			return &failure{code: exitNotReady, message: err.Error()}
+		}
+		return errInvalid
+	}
+	a.notify(app.Notice{Diagnostics: e.Diagnostics, Files: e.Files})
+	a.note("\n%s", e.Message)
+	return errInvalid
+}
+
+// remedies are what a person can do about a run that is not ready.
+type remedies struct{ still, instead, allow, unready string }
+
+var (
+	newGeneration = remedies{
+		still: "Nothing was started.", instead: " --simulate makes up the replies, --script FILE plays them from a file.",
+		allow: "use --allow-shell, or run \"espalier trust\".",
+	}
+	newRun = remedies{
+		newGeneration.still, newGeneration.instead, newGeneration.allow,
+		" --unready begins all the same, and what needs them fails.",
+	}
+	oldRun = remedies{still: "Nothing of it was started.", allow: "run \"espalier trust\"."} // its options are pinned
+)
+
+// remediesFor lists what a run lacks, with what to do about it.
+func (a *invocation) remediesFor(e *app.Error) string {
+	can := a.remedies
+	if e.Run != "" {
+		can = oldRun
+	}
+	if e.Reason == app.NeedsConsent {
+		return can.still + " Review them; then " + can.allow
+	}
+	if !e.Startable {
+		can.unready = ""
+	}
+	var lines []string
+	for _, l := range e.Missing {
+		lines = append(lines, fmt.Sprintf("  %s\n    needed by: %s", sentence(upper(l.Message)), strings.Join(l.Steps, ", ")))
+		if l.Help != "" {
+			// What is to be pasted follows an empty line, as it is.
+			say, paste, pastes := strings.Cut(strings.TrimRight(l.Help, "\n"), "\n\n")
+			say = "    " + strings.ReplaceAll(say, "\n", "\n    ")
+			if pastes {
+				say += "\n\n" + paste + "\n"
+			}
+			lines = append(lines, say)
+		}
+	}
+	return strings.Join(lines, "\n") + "\n" + can.still + can.instead + can.unready
+}
+
+func upper(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
 }
 
 func unreadableFile(e *source.RefError) *failure {

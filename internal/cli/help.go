@@ -149,7 +149,7 @@ Commands:
 Flags:
 {{.LocalFlags.FlagUsagesWrapped 80}}{{end}}`
 
-func (a *app) addHelp(root *cobra.Command) {
+func (a *invocation) addHelp(root *cobra.Command) {
 	root.SetHelpTemplate(commandHelpTemplate)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		template := commandHelpTemplate

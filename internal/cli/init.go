@@ -41,7 +41,7 @@ const firstConfig = `# Settings of this project. Everything is optional: take th
 #   max_tokens: 8000                  # of one reply
 `
 
-func (a *app) initCommand() *cobra.Command {
+func (a *invocation) initCommand() *cobra.Command {
 	return a.jsonFlag(&cobra.Command{
 		Use:   "init [--json]",
 		Short: "Make a project of this folder",
@@ -81,7 +81,7 @@ agentfile.yaml, and a workflow runs without any.`,
 
 // hasAgentfiles tells whether the working folder is a project of the Agentfile
 // format.
-func (a *app) hasAgentfiles() bool {
+func (a *invocation) hasAgentfiles() bool {
 	if _, err := os.Stat(a.inDir("agentfile.yaml")); err == nil {
 		return true
 	}

@@ -22,7 +22,7 @@ var templates embed.FS
 // patterns are the beginnings that Agent Flow recommends.
 var patterns = []string{"pipeline", "agentic", "fanout"}
 
-func (a *app) newCommand() *cobra.Command {
+func (a *invocation) newCommand() *cobra.Command {
 	var pattern, dir string
 	cmd := a.jsonFlag(&cobra.Command{
 		Use:   "new NAME [--pattern pipeline|agentic|fanout] [-o DIR] [--json]",
@@ -107,7 +107,7 @@ func suggestName(name string) string {
 }
 
 // createFile writes a file that must not be there yet.
-func (a *app) createFile(path, text string) error {
+func (a *invocation) createFile(path, text string) error {
 	made, err := newFile(a.inDir(path), path, text)
 	if err == nil && !made {
 		return usage("Choose another name, or another folder with -o.", "there is a file %q already", filepath.ToSlash(path))

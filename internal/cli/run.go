@@ -2,49 +2,43 @@ package cli
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
-	"github.com/espalier-run/espalier/internal/engine"
-	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/schema"
-	"github.com/espalier-run/espalier/internal/secret"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-func (a *app) runCommand() *cobra.Command {
-	var (
-		inputs               []string
-		inputFile, script    string
-		simulate, noRecord   bool
-		recordStream         bool
-		seed                 uint64
-		detach, dryRun       bool
-		durability, givenRun string
-		trace                string
-		model                string
-		force, sandbox       bool
-		allowUndeclared      bool
-		allowShell, scripts  bool
-		unready              bool
-		layout               string
-	)
+// runFlags are the flags of run.
+type runFlags struct {
+	inputs          []string
+	inputFile       string
+	script          string
+	allowUndeclared bool
+	force           bool
+	scripts         bool
+	sandbox         bool
+	detach, dryRun  bool
+	layout          string
+	trace           string
+	durability      string
+	runID           string
+	options         app.RunOptions
+	changed         func(flag string) bool
+}
+
+func (a *invocation) runCommand() *cobra.Command {
+	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "run WORKFLOW [--input NAME=VALUE]… [--model MODEL|--simulate|--script FILE]",
 		Short: "Run a workflow",
@@ -69,198 +63,220 @@ is not there fails, and the workflow goes on as it says for that.`,
   espalier run flow.md --script replies.script.yaml --input-file in.json`,
 		Args:              takesWorkflow(1, "one workflow"),
 		ValidArgsFunction: a.completeWorkflow,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var tolerated []diag.Code
-			if allowUndeclared {
-				tolerated = append(tolerated, check.CodeNoSuchInput)
-			}
-			go engine.Prepare() // while the workflow is read
-			an, err := a.usable(args[0], tolerated...)
-			if err != nil {
-				return err
-			}
-			if err := a.fitsFormat(cmd, an.program.Format); err != nil {
-				return err
-			}
-			if offDemand(an.program) && !force {
-				return usage("Use --force to run it all the same.", "the workflow says \"manual: false\": it is not meant to be run by hand")
-			}
-			options := builtin.RunOptions{
-				Simulate: simulate, Seed: seed, NoTranscript: noRecord, RecordStream: recordStream, NoAWFAudit: builtin.NoAWFAudit(a.Getenv),
-				Model: model, AllowShell: allowShell, Unready: unready,
-			}
-			if script != "" {
-				if err := a.readScript(&options, script, an.program); err != nil {
-					return err
-				}
-			}
-			space, err := a.workspace()
-			if err != nil {
-				return err
-			}
-			project, _, err := space.File(an.file.Path)
-			if err != nil {
-				return err
-			}
-			settings, err := a.config(project.Root, consentOf(options))
-			if err != nil {
-				return err
-			}
-			builtin.ApplyDefaults(an.program, settings)
-			models := builtin.NewModels(project.Root, settings, a.Getenv)
-			a.secrets = models.Secrets
-			options.Pin(settings, models)
-			options.Named = builtin.NamedConsent(an.program)
-			if !options.AllowShell && !builtin.Simulates(options) {
-				options.AllowShell = a.approvedCommands(project.Root, &an)
-			}
-			if builtin.TelemetryAsked(a.Getenv) {
-				options.TraceParent = a.Getenv("TRACEPARENT")
-			}
-			if cmd.Flags().Changed("sandbox") {
-				options.Sandbox = sandbox
-			}
-			tools := builtin.NewTools(project.Root, settings, a.Getenv, models.Secrets)
-			tools.Confinable = a.Confinable
-			defer tools.Close()
-			if allowUndeclared {
-				if err := admitUndeclared(an.program); err != nil {
-					return err
-				}
-			}
-			input, err := a.input(an.program, models.Secrets, inputs, inputFile)
-			if err != nil {
-				return err
-			}
-			if scripts {
-				return a.runCLIScript(&an, input, settings, model, options.AllowShell, dryRun)
-			}
-			a.noteIgnored()
-			if err := ready(an.program, models, tools, options, newRun); err != nil {
-				return err
-			}
-			if a.reading.Python != "" && builtin.Simulates(options) {
-				return usage("Leave out --python: the built-in evaluator runs the code without starting a program.", "--python runs python3, and a simulated run starts no programs")
-			}
-			if !options.Simulate && options.ScriptName == "" {
-				if unready {
-					strict := options
-					strict.Unready = false
-					for _, l := range models.Lacks(an.program, strict) {
-						a.note("Missing, so that what needs it fails: %s", sentence(l.Text()))
-					}
-				}
-				for _, text := range models.Ignored(an.program, options) {
-					a.note("%s", text)
-				}
-			}
-			if err := a.mayRunPython(); err != nil {
-				return err
-			}
-			if dryRun {
-				return a.dryRun(&an)
-			}
-			id := journal.RunID(uuid.NewString())
-			if givenRun != "" {
-				id = journal.RunID(givenRun)
-			}
-			def := definition(&an, project.Root)
-			go def.Prepare() // while the store is being opened
-			r, err := a.runtime(project.Root, builtin.RuntimeOptions{Relaxed: durability == "relaxed", Config: settings, Models: models, Tools: tools})
-			if err != nil {
-				return err
-			}
-			defer r.Close()
-			if here, err := space.Here(); err == nil && here.Root != project.Root {
-				a.note("The run is kept in the workflow's own project, %[1]s: \"espalier runs\", \"resume\" and the others find it there (cd %[1]s).", a.display(project.Root))
-			}
-			if options.Sandbox && !options.Simulate {
-				if servers := tools.Unconfined(an.program); len(servers) > 0 {
-					a.note("The sandbox confines commands. MCP servers can do what you can unless their entry says \"sandbox: true\": %s.", strings.Join(servers, ", "))
-				}
-			}
-			begin := func(ctx context.Context) error {
-				return r.Engine.Start(ctx, id, def, input, options.Encode(), actor(""))
-			}
-			if detach {
-				return a.detach(r, id, begin)
-			}
-			err = a.drive(r, id, begin)
-			if trace != "" {
-				if failed := a.writeTrace(r, id, trace); failed != nil && err == nil {
-					return failed
-				} else if failed != nil {
-					a.note("The trace could not be written: %v", failed)
-				}
-			}
-			return err
-		},
+		PreRunE:           func(*cobra.Command, []string) error { return a.validateRun(&f) },
+		RunE:              func(_ *cobra.Command, args []string) error { return a.run(args[0], &f) },
 	}
-	flags := a.jsonFlag(cmd).Flags()
-	flags.StringArrayVarP(&inputs, "input", "i", nil, "`NAME=VALUE`, or NAME=@FILE to read the value from a file; may be repeated")
-	flags.StringVar(&inputFile, "input-file", "", "read the whole input from this JSON `FILE`")
-	flags.BoolVar(&allowUndeclared, "allow-undeclared", false, "take inputs that the workflow does not declare")
-	flags.BoolVar(&allowShell, "allow-shell", false, "consent to the commands of the workflow and of the configuration, for this run")
-	flags.BoolVar(&scripts, "scripts", false, "of an Agentfile workflow, run scripts/cli/run.sh as the agentfile CLI does, and nothing else")
-	flags.StringVar(&layout, "layout", layouts[0], "where the files of an Agentfile run go: spec is outputs/NAME/RUN/execution, cli is workflows/NAME/outputs/RUN")
-	cmd.RegisterFlagCompletionFunc("layout", cobra.FixedCompletions(layouts, cobra.ShellCompDirectiveNoFileComp))
-	flags.BoolVar(&simulate, "simulate", false, "make up the replies of models and tools")
-	flags.Uint64Var(&seed, "seed", 0, "which replies are made up by --simulate")
-	flags.StringVar(&model, "model", "", "the `MODEL` of all steps: a name, PROVIDER/NAME, or a program such as claude-code")
-	flags.StringVar(&script, "script", "", "play replies from this `FILE`")
-	flags.BoolVar(&unready, "unready", false, "begin although models are not ready: a step that needs one of them fails")
-	flags.BoolVar(&detach, "detach", false, "begin the run and leave it to \"espalier work\"")
-	flags.BoolVar(&dryRun, "dry-run", false, "check that everything is ready, list the commands that would run, and start nothing")
-	flags.BoolVar(&noRecord, "no-transcript", false, "write no transcript")
-	flags.BoolVar(&recordStream, "record-stream", false, "also keep the pieces of replies in the transcript, as they come")
-	flags.BoolVar(&sandbox, "sandbox", false, "confine commands: they see the project, change only the run's folder, and reach no network")
-	flags.StringVar(&trace, "trace", "", "write the trace of an AIFLOW run to this `FILE`, as its viewer reads it")
-	flags.BoolVar(&force, "force", false, "run a workflow that is not meant to be run by hand")
-	flags.BoolVar(&a.reading.Execution, "execution", false, "of a NOF file, run the Execution block and print what it prints")
-	flags.BoolVar(&a.reading.HonorRules, "honor-rules", false, "of a NOF file, look at the routing rules in every routing mode")
-	flags.StringVar(&a.reading.Python, "python", "", "run Python code of the workflow in a real python3, in a sandbox; with `HOW` =unconfined it may do all that you may")
-	flags.Lookup("python").NoOptDefVal = builtin.PythonConfined
-	cmd.RegisterFlagCompletionFunc("python", cobra.FixedCompletions(pythons, cobra.ShellCompDirectiveNoFileComp))
-	a.compatFlag(cmd)
-	a.envFlag(cmd)
-	flags.StringVar(&durability, "durability", "full", "full: every step survives a power cut; relaxed: the last moments may not")
-	flags.StringVar(&givenRun, "run-id", "", "the id of the new run: a UUID")
-	exclusive(cmd, "simulate", "script")
-	cmd.RegisterFlagCompletionFunc("durability", cobra.FixedCompletions([]string{"full", "relaxed"}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.PreRunE = func(*cobra.Command, []string) error {
-		for _, other := range []string{"simulate", "script", "detach", "run-id", "json", "layout"} {
-			if scripts && flags.Changed(other) {
-				return usage("Leave out one of them.", "--scripts runs the workflow's own script, which knows nothing of --%s", other)
-			}
-		}
-		if !slices.Contains(layouts, layout) {
-			return usage(diag.DidYouMean(layout, layouts), "there is no layout %q", layout)
-		}
-		a.reading.CLILayout = layout == "cli"
-		if err := a.checkCompat(); err != nil {
-			return err
-		}
-		if python := a.reading.Python; python != "" && !slices.Contains(pythons, python) {
-			return usage(diag.DidYouMean(python, pythons), "python3 cannot be run %q", python)
-		}
-		if flags.Changed("seed") && !simulate && script == "" {
-			return usage("Add --simulate. What real models take for a seed stands with the agent's options.", "--seed is about replies that are made up, and this run asks models")
-		}
-		if durability != "full" && durability != "relaxed" {
-			return usage(diag.DidYouMean(durability, []string{"full", "relaxed"}), "there is no durability %q", durability)
-		}
-		if givenRun != "" {
-			if parsed, err := uuid.Parse(givenRun); err != nil || parsed.String() != givenRun {
-				return usage("Leave it out to have one made.", "--run-id %q is not a UUID in lower case", givenRun)
-			}
-		}
-		return nil
-	}
+	f.changed = cmd.Flags().Changed
+	a.runFlags(cmd, &f)
 	return cmd
 }
 
-// fitsFormat refuses flags that mean nothing for the format of a workflow.
-func (a *app) fitsFormat(cmd *cobra.Command, format string) error {
+func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
+	flags := a.jsonFlag(cmd).Flags()
+	complete := func(flag string, values []string) {
+		cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
+	flags.StringArrayVarP(&f.inputs, "input", "i", nil, "`NAME=VALUE`, or NAME=@FILE to read the value from a file; may be repeated")
+	flags.StringVar(&f.inputFile, "input-file", "", "read the whole input from this JSON `FILE`")
+	flags.BoolVar(&f.allowUndeclared, "allow-undeclared", false, "take inputs that the workflow does not declare")
+	flags.BoolVar(&f.options.AllowShell, "allow-shell", false, "consent to the commands of the workflow and of the configuration, for this run")
+	flags.BoolVar(&f.scripts, "scripts", false, "of an Agentfile workflow, run scripts/cli/run.sh as the agentfile CLI does, and nothing else")
+	flags.StringVar(&f.layout, "layout", layouts[0], "where the files of an Agentfile run go: spec is outputs/NAME/RUN/execution, cli is workflows/NAME/outputs/RUN")
+	complete("layout", layouts)
+	flags.BoolVar(&f.options.Simulate, "simulate", false, "make up the replies of models and tools")
+	flags.Uint64Var(&f.options.Seed, "seed", 0, "which replies are made up by --simulate")
+	flags.StringVar(&f.options.Model, "model", "", "the `MODEL` of all steps: a name, PROVIDER/NAME, or a program such as claude-code")
+	flags.StringVar(&f.script, "script", "", "play replies from this `FILE`")
+	flags.BoolVar(&f.options.Unready, "unready", false, "begin although models are not ready: a step that needs one of them fails")
+	flags.BoolVar(&f.detach, "detach", false, "begin the run and leave it to \"espalier work\"")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "check that everything is ready, list the commands that would run, and start nothing")
+	flags.BoolVar(&f.options.NoTranscript, "no-transcript", false, "write no transcript")
+	flags.BoolVar(&f.options.RecordStream, "record-stream", false, "also keep the pieces of replies in the transcript, as they come")
+	flags.BoolVar(&f.sandbox, "sandbox", false, "confine commands: they see the project, change only the run's folder, and reach no network")
+	flags.StringVar(&f.trace, "trace", "", "write the trace of an AIFLOW run to this `FILE`, as its viewer reads it")
+	flags.BoolVar(&f.force, "force", false, "run a workflow that is not meant to be run by hand")
+	flags.BoolVar(&a.reading.Execution, "execution", false, "of a NOF file, run the Execution block and print what it prints")
+	flags.BoolVar(&a.reading.HonorRules, "honor-rules", false, "of a NOF file, look at the routing rules in every routing mode")
+	flags.StringVar(&a.reading.Python, "python", "", "run Python code of the workflow in a real python3, in a sandbox; with `HOW` =unconfined it may do all that you may")
+	flags.Lookup("python").NoOptDefVal = app.PythonConfined
+	complete("python", pythons)
+	a.compatFlag(cmd)
+	a.envFlag(cmd)
+	flags.StringVar(&f.durability, "durability", durabilities[0], "full: every step survives a power cut; relaxed: the last moments may not")
+	complete("durability", durabilities)
+	flags.StringVar(&f.runID, "run-id", "", "the id of the new run: a UUID")
+	exclusive(cmd, "simulate", "script")
+}
+
+// The values of flags; the first is the default.
+var (
+	layouts      = []string{"spec", "cli"} // where the files of Agentfile runs go
+	durabilities = []string{"full", "relaxed"}
+	pythons      = []string{app.PythonConfined, app.PythonUnconfined}
+)
+
+// validateRun checks the flags of run against each other.
+func (a *invocation) validateRun(f *runFlags) error {
+	for _, other := range []string{"simulate", "script", "detach", "run-id", "json", "layout"} {
+		if f.scripts && f.changed(other) {
+			return usage("Leave out one of them.", "--scripts runs the workflow's own script, which knows nothing of --%s", other)
+		}
+	}
+	if !slices.Contains(layouts, f.layout) {
+		return usage(diag.DidYouMean(f.layout, layouts), "there is no layout %q", f.layout)
+	}
+	a.reading.CLILayout = f.layout == "cli"
+	if err := a.checkCompat(); err != nil {
+		return err
+	}
+	if python := a.reading.Python; python != "" && !slices.Contains(pythons, python) {
+		return usage(diag.DidYouMean(python, pythons), "python3 cannot be run %q", python)
+	}
+	if f.changed("seed") && !f.options.Simulate && f.script == "" {
+		return usage("Add --simulate. What real models take for a seed stands with the agent's options.", "--seed is about replies that are made up, and this run asks models")
+	}
+	if !slices.Contains(durabilities, f.durability) {
+		return usage(diag.DidYouMean(f.durability, durabilities), "there is no durability %q", f.durability)
+	}
+	if f.runID != "" {
+		if parsed, err := uuid.Parse(f.runID); err != nil || parsed.String() != f.runID {
+			return usage("Leave it out to have one made.", "--run-id %q is not a UUID in lower case", f.runID)
+		}
+	}
+	return nil
+}
+
+func (a *invocation) run(workflow string, f *runFlags) error {
+	ctx, project := context.Background(), a.app(func(o *app.Options) {
+		o.Relaxed, o.RecordOnly = f.durability == "relaxed", f.detach
+	})
+	project.WarmUp()
+	request := app.AnalyzeRequest{Workflow: workflow, Reading: a.reading}
+	if f.allowUndeclared {
+		request.Tolerate = []diag.Code{check.CodeNoSuchInput}
+	}
+	an, err := project.Analyze(ctx, request)
+	if err != nil {
+		return err
+	}
+	if err := an.Err(); err != nil {
+		return err
+	}
+	if err := a.fitsFormat(f, an.Program.Format); err != nil {
+		return err
+	}
+	prepare, err := a.prepareRequest(an, f)
+	if err != nil {
+		return err
+	}
+	p, err := project.Prepare(ctx, prepare)
+	if err != nil {
+		return err
+	}
+	if err := a.findings(p.Findings); err != nil {
+		return err
+	}
+	switch {
+	case f.scripts:
+		return a.runCLIScript(p, f.dryRun)
+	case f.dryRun:
+		return a.dryRun(an)
+	}
+	return a.start(p, f)
+}
+
+// prepareRequest reads the files that the flags name.
+func (a *invocation) prepareRequest(an *app.Analysis, f *runFlags) (req app.PrepareRequest, err error) {
+	req = app.PrepareRequest{
+		Workflow: an, Options: f.options, AllowUndeclared: f.allowUndeclared, Force: f.force, InputOnly: f.scripts,
+	}
+	if f.changed("sandbox") {
+		req.Sandbox = &f.sandbox
+	}
+	if f.script != "" {
+		if req.Script, err = a.readScript(f.script); err != nil {
+			return req, err
+		}
+	}
+	if f.inputFile != "" {
+		if req.Input, err = a.readInput(f.inputFile); err != nil {
+			return req, err
+		}
+		if !json.Valid(req.Input) {
+			return req, usage("Use --input text=@FILE for a file that is plain text.", "%q is not JSON", f.inputFile)
+		}
+	}
+	for _, one := range f.inputs {
+		field, err := a.field(one)
+		if err != nil {
+			return req, err
+		}
+		req.Fields = append(req.Fields, field)
+	}
+	return req, nil
+}
+
+// field parses NAME=VALUE and NAME=@FILE.
+func (a *invocation) field(text string) (app.Field, error) {
+	name, value, ok := strings.Cut(text, "=")
+	if !ok {
+		return app.Field{Text: text, Literal: true}, nil
+	}
+	path, isFile := strings.CutPrefix(value, "@")
+	if !isFile {
+		return app.Field{Name: name, Text: value}, nil
+	}
+	raw, err := a.readInput(path)
+	return app.Field{Name: name, Text: string(raw), Literal: true}, err
+}
+
+// findings prints the notices before the first problem, and returns that.
+func (a *invocation) findings(list []app.Finding) error {
+	for _, f := range list {
+		if f.Problem != nil {
+			return f.Problem
+		}
+		a.notify(f.Notice)
+	}
+	return nil
+}
+
+// start starts a run and drives it, or leaves it to another process.
+func (a *invocation) start(p *app.Prepared, f *runFlags) error {
+	ctx, project := context.Background(), a.app()
+	id := journal.RunID(f.runID)
+	if id == "" {
+		id = app.NewRunID()
+	}
+	if err := p.Open(ctx); err != nil {
+		return err
+	}
+	if project.Elsewhere(p) {
+		a.note("The run is kept in the workflow's own project, %[1]s: \"espalier runs\", \"resume\" and the others find it there (cd %[1]s).", a.display(p.Root))
+	}
+	if len(p.Unconfined) > 0 {
+		a.note("The sandbox confines commands. MCP servers can do what you can unless their entry says \"sandbox: true\": %s.", strings.Join(p.Unconfined, ", "))
+	}
+	begin := func(ctx context.Context) error {
+		_, err := project.Start(ctx, p, id, actor(""))
+		return err
+	}
+	if f.detach {
+		return a.detach(id, begin)
+	}
+	err := a.drive(p.Journal(), id, begin)
+	if f.trace != "" {
+		if failed := a.writeTrace(id, f.trace); failed != nil && err == nil {
+			return failed
+		} else if failed != nil {
+			a.note("The trace could not be written: %v", failed)
+		}
+	}
+	return err
+}
+
+// fitsFormat refuses flags that have no effect for the format of a workflow.
+func (a *invocation) fitsFormat(f *runFlags, format string) error {
 	const help = "Leave it out."
 	for _, one := range []struct{ flag, format, files, help string }{
 		{"trace", "aiflow", "AIFLOW files", "\"espalier transcript RUN\" has what happened, whatever the format."},
@@ -271,7 +287,7 @@ func (a *app) fitsFormat(cmd *cobra.Command, format string) error {
 		{"env", "agentfile", "Agentfile workflows", help},
 		{"scripts", "agentfile", "Agentfile workflows", "Leave it out: the workflow runs without."},
 	} {
-		if cmd.Flags().Changed(one.flag) && format != one.format {
+		if f.changed(one.flag) && format != one.format {
 			return usage(one.help, "--%s is for %s, and this is %s", one.flag, one.files, format)
 		}
 	}
@@ -281,34 +297,12 @@ func (a *app) fitsFormat(cmd *cobra.Command, format string) error {
 	return nil
 }
 
-// layouts are the places for the files of Agentfile runs; the first is the usual one.
-var layouts = []string{"spec", "cli"}
-
-// pythons are the ways to run a real python3.
-var pythons = []string{builtin.PythonConfined, builtin.PythonUnconfined}
-
-// mayRunPython refuses to give code to a python3 that nothing would hold.
-func (a *app) mayRunPython() error {
-	if a.reading.Python != builtin.PythonConfined {
-		return nil
-	}
-	err := a.Confinable()
-	if err == nil {
-		return nil
-	}
-	return &failure{
-		code: exitNotReady, message: fmt.Sprintf("--python runs code of the workflow in a sandbox, and there is none: %v", err),
-		help: "Nothing was started. Leave out --python, which most workflows do not need; or look at the code, and use --python=unconfined if you trust it.",
-	}
-}
-
-// detach begins a run and leaves it where the next process finds it.
-func (a *app) detach(r *builtin.Runtime, id journal.RunID, begin func(context.Context) error) error {
-	r.Engine.Hold()
+// detach starts a run and leaves it to another process.
+func (a *invocation) detach(id journal.RunID, begin func(context.Context) error) error {
 	if err := begin(context.Background()); err != nil {
-		return a.runTrouble(r, id, err)
+		return err
 	}
-	letGo(r)
+	a.app().Release()
 	if a.json {
 		return a.writeJSON(map[string]any{"run_id": id, "outcome": "detached"})
 	}
@@ -317,269 +311,20 @@ func (a *app) detach(r *builtin.Runtime, id journal.RunID, begin func(context.Co
 	return nil
 }
 
-func offDemand(p *ir.Program) bool {
-	return slices.ContainsFunc(p.Triggers, func(t ir.Trigger) bool { return t.Kind == ir.OnDemand && t.Off })
-}
-
-// definition is what the run pins.
-func definition(an *analysis, root string) *engine.Definition {
-	path := an.file.Path
-	if rel, err := filepath.Rel(root, an.file.Abs); err == nil {
-		path = filepath.ToSlash(rel)
+// dryRun lists the commands that a run would start.
+func (a *invocation) dryRun(an *app.Analysis) error {
+	commands := an.Commands()
+	a.note("%s is ready to run. Nothing was started.", an.Name())
+	if a.json {
+		return a.writeJSON(map[string]any{"ready": true, "commands": orEmpty(commands)})
 	}
-	sum := sha256.Sum256([]byte(an.file.Text))
-	sources := []ir.File{{Path: path, Role: "workflow", SHA256: hex.EncodeToString(sum[:])}}
-	return &engine.Definition{Program: an.program, Path: path, Sources: append(sources, an.program.Files...)}
-}
-
-// remedies are what somebody can do whose run is not ready.
-type remedies struct{ still, instead, allow, unready string }
-
-var (
-	newGeneration = remedies{
-		still: "Nothing was started.", instead: " --simulate makes up the replies, --script FILE plays them from a file.", allow: "use --allow-shell, or run \"espalier trust\".",
+	for _, c := range commands {
+		fmt.Fprintln(a.stdout, c)
 	}
-	newRun = remedies{
-		newGeneration.still, newGeneration.instead, newGeneration.allow,
-		" --unready begins all the same, and what needs them fails.",
-	}
-	oldRun = remedies{still: "Nothing of it was started.", allow: "run \"espalier trust\"."} // its options are what they were
-)
-
-// ready finds out before anything starts what a run would lack: all of it, and
-// then whether its commands may run.
-func ready(p *ir.Program, models *builtin.Models, tools *builtin.Tools, o builtin.RunOptions, can remedies) error {
-	var lacks []builtin.Lack
-	what := "the tools are not ready:"
-	if o.ScriptName == "" && !o.Simulate {
-		if lacks = models.Lacks(p, o); len(lacks) > 0 {
-			what = "the models are not ready:"
-		}
-	}
-	more := tools.Lacks(p, o, models)
-	if len(more) > 0 {
-		if len(lacks) > 0 {
-			what = "models and tools are not ready:"
-		}
-		lacks = append(lacks, more...)
-	}
-	if len(lacks) == 0 {
-		return consentedTo(p, tools, o, can)
-	}
-	sure := inevitable(p)
-	needed := func(l builtin.Lack) bool {
-		return slices.ContainsFunc(l.Steps, func(step string) bool { return slices.Contains(sure, step) })
-	}
-	if o.Unready = true; len(more) > 0 || len(models.Lacks(p, o)) > 0 || slices.ContainsFunc(lacks, needed) {
-		can.unready = ""
-	}
-	var lines []string
-	for _, l := range lacks {
-		lines = append(lines, fmt.Sprintf("  %s\n    needed by: %s", sentence(upper(l.Message)), strings.Join(l.Steps, ", ")))
-		if l.Help != "" {
-			// What is to be pasted stands below an empty line, as it is.
-			say, paste, pastes := strings.Cut(strings.TrimRight(l.Help, "\n"), "\n\n")
-			say = "    " + strings.ReplaceAll(say, "\n", "\n    ")
-			if pastes {
-				say += "\n\n" + paste + "\n"
-			}
-			lines = append(lines, say)
-		}
-	}
-	return &failure{
-		code:    exitNotReady,
-		message: what,
-		help:    strings.Join(lines, "\n") + "\n" + can.still + can.instead + can.unready,
-	}
-}
-
-// inevitable are the steps that a run comes to whenever all goes well, and whose
-// failure nothing in the workflow takes care of.
-func inevitable(p *ir.Program) []string {
-	var way, out []string
-	var at *ir.Step
-	if body := p.Blocks[ir.Body].Steps; len(body) > 0 {
-		at = &body[0]
-	}
-	for at != nil && at.When == nil && !slices.Contains(way, at.ID) {
-		way = append(way, at.ID)
-		caught := slices.ContainsFunc(at.Next, func(e ir.Edge) bool { return slices.Contains(e.On, ir.Failed) && e.To.Step != "" })
-		if !caught && at.Fallback == nil && !at.SkipOnError {
-			out = append(out, at.ID)
-		}
-		on := slices.IndexFunc(at.Next, func(e ir.Edge) bool { return slices.Contains(e.On, ir.OK) })
-		if on < 0 || at.Next[on].When != nil || at.Next[on].Limit > 0 || at.StopWhen != nil {
-			break
-		}
-		at = p.Step(ir.Body, at.Next[on].To.Step)
-	}
-	return out
-}
-
-func upper(s string) string {
-	if s == "" {
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
-}
-
-// admitUndeclared has a workflow take inputs that it does not declare. They are
-// there for its templates, and are not exported to commands.
-func admitUndeclared(p *ir.Program) error {
-	if p.Input == nil || len(p.Input.Schema) == 0 {
-		return nil
-	}
-	var contract map[string]json.RawMessage
-	if err := json.Unmarshal(p.Input.Schema, &contract); err != nil {
-		return err
-	}
-	delete(contract, "additionalProperties")
-	open, err := json.Marshal(contract)
-	if err != nil {
-		return err
-	}
-	declared := *p.Input
-	declared.Schema = open
-	p.Input = &declared
 	return nil
 }
 
-// input puts the input together and holds it against its schema. A value that
-// is a reference to a secret is that secret, unless it stands in a file that
-// is text.
-func (a *app) input(p *ir.Program, secrets *secret.Registry, given []string, file string) (json.RawMessage, error) {
-	var contract *schema.Schema
-	if p.Input != nil && len(p.Input.Schema) > 0 {
-		compiled, err := schema.Compile(p.Input.Schema)
-		if err != nil {
-			return nil, err
-		}
-		contract = compiled
-	}
-	object := map[string]json.RawMessage{}
-	var whole json.RawMessage
-	if file != "" {
-		raw, err := a.readInput(file)
-		if err != nil {
-			return nil, err
-		}
-		if !json.Valid(raw) {
-			return nil, usage("Use --input text=@FILE for a file that is plain text.", "%q is not JSON", file)
-		}
-		if raw, err = a.refer(secrets, raw); err != nil {
-			return nil, err
-		}
-		if err := json.Unmarshal(raw, &object); err != nil {
-			whole = raw
-		}
-	}
-	for _, one := range given {
-		name, text, ok := strings.Cut(one, "=")
-		if !ok {
-			if len(given) == 1 && file == "" && contract == nil {
-				// A skill is given text, not fields.
-				raw, err := json.Marshal(one)
-				return raw, err
-			}
-			if only := onlyText(p); only != "" && len(given) == 1 {
-				object[only] = valueOf(contract, only, one)
-				continue
-			}
-			return nil, usage("Write --input NAME=VALUE.", "--input %q has no \"=\"", one)
-		}
-		if names := declared(p); !slices.Contains(names, name) {
-			if near := diag.Nearest(name, names); near != "" {
-				a.note("The workflow declares no input %q. Did you mean %q?", name, near)
-			}
-		}
-		if path, isFile := strings.CutPrefix(text, "@"); isFile {
-			raw, err := a.readInput(path)
-			if err != nil {
-				return nil, err
-			}
-			object[name] = valueOf(contract, name, string(raw))
-			continue
-		}
-		value, err := a.refer(secrets, valueOf(contract, name, text))
-		if err != nil {
-			return nil, err
-		}
-		object[name] = value
-	}
-	if whole == nil {
-		raw, err := json.Marshal(object)
-		if err != nil {
-			return nil, err
-		}
-		whole = raw
-	}
-	if contract == nil {
-		return whole, nil
-	}
-	whole = contract.Fill(whole)
-	problems, err := contract.Check(whole)
-	if err != nil {
-		return nil, err
-	}
-	if len(problems) == 0 {
-		return whole, nil
-	}
-	help := "Give inputs with --input NAME=VALUE; \"espalier show\" lists them."
-	names, undeclared := declared(p), false
-	lines := make([]string, len(problems))
-	for i, problem := range problems {
-		_, named := object[problem.Path]
-		switch lines[i] = secrets.Show(problem.String()); {
-		case problem.Path == "":
-			lines[i] = "it " + lines[i]
-		case named && !slices.Contains(names, problem.Path):
-			lines[i], undeclared = secrets.Show(problem.Path)+": the workflow declares no such input", true
-		}
-	}
-	if undeclared {
-		help += "\nWith --allow-undeclared it is given others, too."
-	}
-	if len(lines) == 1 {
-		return nil, usage(help, "the input does not fit: %s", lines[0])
-	}
-	return nil, usage(help, "the input does not fit:\n  %s", strings.Join(lines, "\n  "))
-}
-
-// refer puts secrets in the place of references to them.
-func (a *app) refer(secrets *secret.Registry, raw json.RawMessage) (json.RawMessage, error) {
-	out, err := secrets.Refer(context.Background(), raw)
-	var trouble *secret.Error
-	if errors.As(err, &trouble) {
-		return nil, &failure{code: exitNotReady, message: trouble.Error(), help: "Nothing was started. " + trouble.Help}
-	}
-	return out, err
-}
-
-// valueOf reads the text of an input as its schema has it: as text, unless
-// something else is wanted and it is that.
-func valueOf(contract *schema.Schema, name, text string) json.RawMessage {
-	if contract != nil {
-		types := contract.Types(name)
-		switch n, err := strconv.ParseInt(text, 10, 64); {
-		case len(types) == 0 || slices.Contains(types, "string"):
-		case err == nil && slices.Contains(types, "integer"): // 007, too
-			return strconv.AppendInt(nil, n, 10)
-		case slices.Equal(types, []string{"boolean"}):
-			if yes, err := strconv.ParseBool(text); err == nil { // TRUE and 1, too
-				return strconv.AppendBool(nil, yes)
-			}
-		case json.Valid([]byte(text)):
-			return json.RawMessage(text)
-		}
-	}
-	raw, err := json.Marshal(text)
-	if err != nil {
-		return json.RawMessage("null") // text always encodes
-	}
-	return raw
-}
-
-func (a *app) readInput(path string) ([]byte, error) {
+func (a *invocation) readInput(path string) ([]byte, error) {
 	raw, err := os.ReadFile(a.inDir(path))
 	if err != nil {
 		return nil, usage("Check the path.", "%q cannot be read: %v", path, bareReason(err))
@@ -587,38 +332,23 @@ func (a *app) readInput(path string) ([]byte, error) {
 	return raw, nil
 }
 
-func (a *app) readScript(o *builtin.RunOptions, path string, p *ir.Program) error {
+// readScript reads a file of replies.
+func (a *invocation) readScript(path string) (*source.File, error) {
 	raw, err := a.readInput(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	f := source.NewFile(path, string(raw))
-	script, problems := builtin.Script(f)
-	if script != nil {
-		problems = append(problems, script.Check(p)...)
-	}
-	if len(problems) > 0 {
-		files := source.Set{}
-		files.Add(f)
-		if err := (diag.Printer{Files: files, Color: a.colorErr}).Print(a.paintedErr(), problems.Sorted()); err != nil {
-			return err
-		}
-	}
-	if problems.Errors() {
-		return &failure{code: exitUsage, message: fmt.Sprintf("the script %q cannot be used", path)}
-	}
-	o.Script, o.ScriptName = string(raw), path
-	return nil
+	return source.NewFile(path, string(raw)), nil
 }
 
 // writeTrace writes an AIFLOW run as the format's viewer reads it.
-func (a *app) writeTrace(r *builtin.Runtime, id journal.RunID, name string) error {
+func (a *invocation) writeTrace(id journal.RunID, name string) error {
 	ctx := context.Background()
-	entry, err := r.Store.Entry(ctx, id)
+	run, err := a.app().Get(ctx, id)
 	if err != nil {
 		return err
 	}
-	document, err := r.FlowTrace(ctx, entry)
+	document, err := a.app().FlowTrace(ctx, run)
 	if err != nil {
 		return err
 	}
@@ -628,56 +358,20 @@ func (a *app) writeTrace(r *builtin.Runtime, id journal.RunID, name string) erro
 // compats are the programs that can be imitated, and the formats that they read.
 var compats = map[string]string{"reference": "aiflow", "sdk": "nof"}
 
-// compatFlag lets a command read files as the program does that they were
-// written for.
-func (a *app) compatFlag(cmd *cobra.Command) {
+// compatFlag adds --compat: read files as the program does that they were written for.
+func (a *invocation) compatFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.reading.Compat, "compat", "", "imitate another `PROGRAM` where it differs: reference for AIFLOW, sdk for NOF")
 	cmd.RegisterFlagCompletionFunc("compat", cobra.FixedCompletions(slices.Sorted(maps.Keys(compats)), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// envFlag lets Agentfile workflows read variables of the environment.
-func (a *app) envFlag(cmd *cobra.Command) {
+// envFlag adds --env: let Agentfile workflows read variables of the environment.
+func (a *invocation) envFlag(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&a.reading.Env, "env", nil, "let Agentfile workflows read the variable `NAME` of the environment; may be repeated")
 }
 
-func (a *app) checkCompat() error {
+func (a *invocation) checkCompat() error {
 	if compat := a.reading.Compat; compat != "" && compats[compat] == "" {
 		return usage(diag.DidYouMean(compat, slices.Sorted(maps.Keys(compats))), "there is no program %q to imitate", compat)
 	}
 	return nil
-}
-
-// declared are the names of the inputs of a workflow.
-func declared(p *ir.Program) []string {
-	var contract struct {
-		Properties map[string]json.RawMessage `json:"properties"`
-	}
-	if p.Input == nil || json.Unmarshal(p.Input.Schema, &contract) != nil {
-		return nil
-	}
-	return slices.Sorted(maps.Keys(contract.Properties))
-}
-
-// onlyText is the one input that a workflow must be given, or the only one that
-// it has, if that is text: it need not be named then.
-func onlyText(p *ir.Program) string {
-	var contract struct {
-		Properties map[string]struct {
-			Type string `json:"type"`
-		} `json:"properties"`
-		Required []string `json:"required"`
-	}
-	if p.Input == nil || json.Unmarshal(p.Input.Schema, &contract) != nil {
-		return ""
-	}
-	if len(contract.Required) == 0 && len(contract.Properties) == 1 {
-		contract.Required = slices.Collect(maps.Keys(contract.Properties))
-	}
-	if len(contract.Required) != 1 {
-		return ""
-	}
-	if only := contract.Required[0]; contract.Properties[only].Type == "string" {
-		return only
-	}
-	return ""
 }

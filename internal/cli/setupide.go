@@ -45,7 +45,7 @@ var slashCommands = []struct{ name, about, text string }{
 	},
 }
 
-func (a *app) setupIDECommand() *cobra.Command {
+func (a *invocation) setupIDECommand() *cobra.Command {
 	var names []string
 	for _, e := range editors {
 		names = append(names, e.name)
@@ -65,20 +65,16 @@ Editors: ` + strings.Join(names, ", ") + `.`,
 					return usage(diag.DidYouMean(name, names), "there is no editor %q", name)
 				}
 			}
-			space, err := a.workspace()
+			root, err := a.app().Root()
 			if err != nil {
 				return err
 			}
-			here, err := space.Here()
-			if err != nil {
-				return err
-			}
-			return a.setupIDE(here.Root, args)
+			return a.setupIDE(root, args)
 		},
 	})
 }
 
-func (a *app) setupIDE(root string, wanted []string) error {
+func (a *invocation) setupIDE(root string, wanted []string) error {
 	if len(wanted) == 0 {
 		for _, e := range editors {
 			first, _, _ := strings.Cut(e.path, "/")
@@ -112,7 +108,7 @@ func (a *app) setupIDE(root string, wanted []string) error {
 const alreadyThere = "%s is there already and stays as it is."
 
 // tellWritten lists the files that a command has made.
-func (a *app) tellWritten(names []string) error {
+func (a *invocation) tellWritten(names []string) error {
 	if a.json {
 		return a.writeJSON(map[string]any{"written": names})
 	}

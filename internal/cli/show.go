@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -19,7 +19,7 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-func (a *app) showCommand() *cobra.Command {
+func (a *invocation) showCommand() *cobra.Command {
 	var stepID string
 	var prompt bool
 	cmd := a.jsonFlag(&cobra.Command{
@@ -46,7 +46,7 @@ when the step runs are shown as their names in parentheses.`,
 				return usage("Name the step with --step ID.", "--prompt shows the request of one step")
 			}
 			if stepID != "" {
-				return a.showStep(cmd.Context(), &an, stepID, prompt)
+				return a.showStep(cmd.Context(), an, stepID, prompt)
 			}
 			s := summarise(an, a.Now())
 			if a.json {
@@ -55,12 +55,12 @@ when the step runs are shown as their names in parentheses.`,
 			if err := a.printSummary(s); err != nil {
 				return err
 			}
-			if n := len(an.diagnostics); n > 0 {
+			if n := len(an.Diagnostics); n > 0 {
 				them := "them"
 				if n == 1 {
 					them = "it"
 				}
-				a.note("\n%s; \"espalier validate %s\" shows %s.", diag.Summary(an.diagnostics), shellWord(an.file.Path), them)
+				a.note("\n%s; \"espalier validate %s\" shows %s.", diag.Summary(an.Diagnostics), shellWord(an.File.Path), them)
 			}
 			return nil
 		},
@@ -88,12 +88,12 @@ type summary struct {
 	Tools       ir.Tools     `json:"tools"`
 	Steps       []stepRow    `json:"steps"`
 	// Commands are what a run starts on this machine.
-	Commands []builtin.Command `json:"commands"`
-	Agents   []ir.Agent        `json:"agents"`
-	Bundles  []bundle          `json:"bundles"`
-	Files    []ir.File         `json:"files"`
-	Cost     check.Report      `json:"cost"`
-	Problems map[string]int    `json:"problems"`
+	Commands []app.Command  `json:"commands"`
+	Agents   []ir.Agent     `json:"agents"`
+	Bundles  []bundle       `json:"bundles"`
+	Files    []ir.File      `json:"files"`
+	Cost     check.Report   `json:"cost"`
+	Problems map[string]int `json:"problems"`
 }
 
 // fact is what the file says about itself beyond its name.
@@ -140,13 +140,13 @@ type bundle struct {
 	Each    string   `json:"each,omitempty"` // the list that it fans out over
 }
 
-func summarise(an analysis, now time.Time) summary {
-	p := an.program
+func summarise(an *app.Analysis, now time.Time) summary {
+	p := an.Program
 	s := summary{
-		Name: an.name(), Version: p.Version, Description: p.Description, Format: p.Format, Dialect: p.Dialect, Level: p.Level, Path: an.file.Path,
+		Name: an.Name(), Version: p.Version, Description: p.Description, Format: p.Format, Dialect: p.Dialect, Level: p.Level, Path: an.File.Path,
 		Facts: []fact{}, Triggers: orEmpty(p.Triggers), Next: upcoming(p.Triggers, now), Inputs: fields(p.Input), Outputs: fields(p.Output),
-		Budget: p.Budget, Tools: p.Tools, Steps: []stepRow{}, Commands: orEmpty(builtin.Commands(p)), Agents: orEmpty(p.Agents), Bundles: []bundle{}, Files: orEmpty(p.Files),
-		Cost: check.Estimate(p, builtin.Kinds()), Problems: counts(an.diagnostics),
+		Budget: p.Budget, Tools: p.Tools, Steps: []stepRow{}, Commands: orEmpty(an.Commands()), Agents: orEmpty(p.Agents), Bundles: []bundle{}, Files: orEmpty(p.Files),
+		Cost: an.Cost(), Problems: an.Counts(),
 	}
 	for _, m := range p.Meta {
 		switch {
@@ -156,7 +156,7 @@ func summarise(an analysis, now time.Time) summary {
 		s.Facts = append(s.Facts, fact{m.Name, m.Value})
 	}
 	if len(p.Blocks) > 0 {
-		s.block(p, builtin.Kinds(), ir.Body, nil)
+		s.block(p, app.Kinds(), ir.Body, nil)
 	}
 	return s
 }
@@ -411,7 +411,7 @@ func typeText(t any, enum []any, items map[string]any) string {
 	return ""
 }
 
-func (a *app) printSummary(s summary) error {
+func (a *invocation) printSummary(s summary) error {
 	p := a.page()
 	p.title(strings.TrimSpace(s.Name+" "+s.Version), strings.Join(slices.DeleteFunc([]string{s.Format, s.Dialect, s.Level}, func(s string) bool { return s == "" }), " · "))
 	p.paragraph(s.Description)
@@ -460,7 +460,7 @@ func (a *app) printSummary(s summary) error {
 	return p.print()
 }
 
-func commandsTable(commands []builtin.Command) table {
+func commandsTable(commands []app.Command) table {
 	t := table{}
 	for _, c := range commands {
 		_, text, _ := strings.Cut(c.String(), ": ")

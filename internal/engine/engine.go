@@ -38,8 +38,8 @@ type Process interface {
 
 // Host gives tasks what they need from outside.
 type Host interface {
-	// Equip fills in a job's model, tools and folder, as the run's options ask.
-	Equip(job *step.Job, options json.RawMessage) error
+	// Provision fills in a job's model, tools and folder, as the run's options ask.
+	Provision(job *step.Job, options json.RawMessage) error
 }
 
 // Config is what an Engine is made of.

@@ -104,7 +104,7 @@ func (r *run) launch(t plan.OpenTask) *job {
 			err = step.Errorf(step.ClassMissing, "nothing here does steps of kind %q", task.Kind)
 		default:
 			if r.e.Host != nil {
-				err = r.e.Host.Equip(spec, options)
+				err = r.e.Host.Provision(spec, options)
 			}
 			if err == nil {
 				hiding := step.Hiding{Runner: runner, Secrets: r.e.Secrets, Defined: r.pin.hides}

@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format"
@@ -504,7 +504,7 @@ func TestTemplateTimeoutsOfContainers(t *testing.T) {
 				"  later: {type: step, command: x, on_success: z}\n  y: {type: step, command: x, on_success: " +
 				"z}\n  z: {type: terminal}\n"
 			p, list := compile(text, files{"c.yaml": "name: c\nstates:\n  initial: z\n  z: {type: terminal}\n"})
-			list = append(list, check.Program(p, builtin.Kinds())...)
+			list = append(list, check.Program(p, registry.Kinds())...)
 			var got []string
 			for _, d := range list {
 				if at := text[d.Span.Start:d.Span.End]; d.Code != check.CodeUnreachable &&
@@ -523,9 +523,9 @@ func TestTemplateTimeoutsOfContainers(t *testing.T) {
 				t.Errorf("%s, %s: got %q, want %q", keys, template, got, want)
 			}
 			if s := p.Step(ir.Body, "x"); want == "" && s.Task() == nil && (s.Timeout != 0 || s.TimeoutExpr == nil ||
-				s.TimeoutExpr.Text != template || check.Sound(p, builtin.Kinds()) != nil) {
+				s.TimeoutExpr.Text != template || check.Sound(p, registry.Kinds()) != nil) {
 				t.Errorf("%s, %s: %d, %+v, %v", keys, template, s.Timeout, s.TimeoutExpr,
-					check.Sound(p, builtin.Kinds()))
+					check.Sound(p, registry.Kinds()))
 			}
 		}
 	}
@@ -571,7 +571,7 @@ func TestOneMistakeIsReportedOnce(t *testing.T) {
 			"true}]\nstates:\n  initial: z\n  z: {type: terminal}\n", "tt.yaml": "name: tt\nparameters: [{name: " +
 			"what, required: true}]\nstates:\n  initial: s\n  s: {type: step, command: 'echo " +
 			"{{parameters.what}}'}\n"})
-		list = append(list, check.Program(p, builtin.Kinds())...)
+		list = append(list, check.Program(p, registry.Kinds())...)
 		var got []string
 		for _, d := range list {
 			got = append(got, string(d.Code)+" "+text[d.Span.Start:d.Span.End])

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -26,7 +26,7 @@ import (
 // rejecting.
 func decided(p *ir.Program) map[string]bool {
 	out := map[string]bool{}
-	kinds := builtin.Kinds()
+	kinds := registry.Kinds()
 	replied := func(e *expr.Expr) bool { // by what models said alone
 		paths := e.Paths()
 		for _, path := range paths {
