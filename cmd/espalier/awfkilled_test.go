@@ -15,9 +15,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/registry"
 )
 
 // awfWorld is what the steps of a workflow talk to: a model, and a service. It

@@ -17,10 +17,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/trust"
 )
 
@@ -99,7 +99,7 @@ func TestTwoProcessesResumeOneRun(t *testing.T) {
 	f.begun(blocks([]ir.Step{scripted("hold", hold)}))
 	first := f.held()
 	code, told := f.own("resume", errandRun)
-	owner := regexp.MustCompile(fmt.Sprintf(`another process is working on this run: espalier, process %d on .+, since `, first.Process.Pid))
+	owner := regexp.MustCompile(fmt.Sprintf(`another process is driving this run: espalier, process %d on .+, since `, first.Process.Pid))
 	if code != 6 || !owner.MatchString(told) {
 		t.Errorf("exit code %d\n%s", code, told)
 	}

@@ -83,6 +83,9 @@ func New(o Options) *App {
 	if o.Confinable == nil {
 		o.Confinable = process.Confinable
 	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
 	if o.Notify == nil {
 		o.Notify = func(Notice) {}
 	}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -121,20 +122,22 @@ func (rt *environment) runError(id journal.RunID, err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &own):
-		return err
+		about := *own // which other operations may share
+		about.Run = cmp.Or(own.Run, id)
+		return &about
 	case errors.As(err, &owned):
 		out.Kind, out.Reason = Conflict, RunOwned
-		out.Message = "another process is working on this run" + rt.describeOwner(owned.Owner)
+		out.Message = "another process is driving this run" + rt.describeOwner(owned.Owner)
 	case errors.As(err, &reason):
 		out.Kind, out.Message = Refused, reason.Why
 	case errors.Is(err, engine.ErrNotReached):
 		out.Kind, out.Reason = InvalidRequest, NotReached
 	case errors.Is(err, journal.ErrFinished):
-		out.Kind, out.Reason, out.Message = Conflict, RunFinished, "the run is over"
+		out.Kind, out.Reason, out.Message = Conflict, RunFinished, "the run has finished"
 	case errors.Is(err, journal.ErrUnfinished):
 		out.Kind, out.Reason, out.Message = Conflict, RunUnfinished, fmt.Sprintf("run %s is not over", short(id))
 	case errors.Is(err, journal.ErrExists):
-		out.Kind, out.Reason, out.Message = Conflict, RunExists, fmt.Sprintf("there is a run %s already", id)
+		out.Kind, out.Reason, out.Message = Conflict, RunExists, fmt.Sprintf("run %s already exists", id)
 	case errors.Is(err, engine.ErrClosed):
 		out.Kind, out.Message = Interrupted, "interrupted"
 	default:

@@ -270,7 +270,7 @@ func (g *Generation) find(root string) (bool, error) {
 		g.Dir = manifest.Staged(root, g.Name, one.Name())
 		return true, nil
 	}
-	e := fail(InvalidRequest, NoGeneration, "there is nothing to carry on, and nothing says what %q should do", g.Name)
+	e := fail(InvalidRequest, NoGeneration, "there is no generation of %q to continue, and no description", g.Name)
 	e.Name = g.Name
 	return false, e
 }

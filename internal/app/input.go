@@ -116,7 +116,7 @@ func (p *Prepared) mismatch(problems []schema.Problem, object map[string]json.Ra
 	if len(lines) > 1 {
 		separator = "\n  "
 	}
-	e := fail(InvalidRequest, reason, "the input does not fit:%s%s", separator, strings.Join(lines, "\n  "))
+	e := fail(InvalidRequest, reason, "the input does not match its schema:%s%s", separator, strings.Join(lines, "\n  "))
 	e.Names = lines
 	return e
 }

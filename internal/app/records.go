@@ -63,36 +63,38 @@ func (g *growing) Read(p []byte) (int, error) {
 		if g.over {
 			return 0, io.EOF
 		}
-		entry, err := g.rt.Store.Entry(g.ctx, g.run)
-		switch {
-		case g.ctx.Err() != nil:
-			return 0, io.EOF
-		case err != nil:
-			return 0, err
-		case entry.Status == journal.Finished:
-			g.over = true
-			if err := g.rt.Flush(g.ctx); err != nil {
-				return 0, err
-			}
-			continue
+		last, err := g.rt.Store.Last(g.ctx) // before the status, so that no append falls between
+		if err != nil {
+			return 0, ended(g.ctx, err)
 		}
-		if !g.moved() {
+		entry, err := g.rt.Store.Entry(g.ctx, g.run)
+		if err != nil {
+			return 0, ended(g.ctx, err)
+		}
+		if g.over = entry.Status == journal.Finished; !g.over && !g.moved(last) {
 			return 0, io.EOF
+		}
+		if err := g.rt.Flush(context.WithoutCancel(g.ctx)); err != nil {
+			return 0, err
 		}
 	}
+}
+
+// ended returns io.EOF if the context has ended, and otherwise the error.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return io.EOF
+	}
+	return err
 }
 
 // WriteTo reads to the end: os.File's own method would stop at the current end of the file.
 func (g *growing) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, struct{ io.Reader }{g}) }
 
-// moved waits until something has been appended and recorded. It reports false when the context ends.
-func (g *growing) moved() bool {
-	last, err := g.rt.Store.Last(g.ctx)
-	if err != nil {
-		return false
-	}
+// moved waits until something has been appended after a position. It reports false when the context ends.
+func (g *growing) moved(last journal.Pos) bool {
 	for _, err := range journal.Follow(g.ctx, g.rt.Store, last, followPoll) {
-		return err == nil && g.rt.Flush(context.Background()) == nil
+		return err == nil
 	}
 	return false
 }

@@ -192,7 +192,7 @@ func (a *App) find(ctx context.Context, name string) (*environment, *Run, error)
 		e.Name, e.Names = name, a.otherRuns(rt.root)
 		return nil, nil, e
 	case len(found) > 1:
-		e := fail(InvalidRequest, AmbiguousRun, "%q stands for several runs", name)
+		e := fail(InvalidRequest, AmbiguousRun, "%q matches several runs", name)
 		for _, entry := range found {
 			e.Names = append(e.Names, string(entry.ID)+"  "+entry.Name)
 		}

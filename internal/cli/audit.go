@@ -14,10 +14,10 @@ import (
 func (a *invocation) auditCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit RUN",
-		Short: "Print who decided what in a run, on seeing what, and what it cost",
-		Long: `Print the audit log of a run for people; with --json, the records as they are,
-one in a line. Each record carries the hash of the one before. The log is made
-from the journal: one that was deleted is written again.`,
+		Short: "Show the audit log: decisions, evidence and cost",
+		Long: `Print the audit log of a run for people; with --json, one record per line. Each
+record has the hash of the one before. The log is derived from the journal: one
+that was deleted is written again.`,
 		Args:              takesRun(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -44,7 +44,7 @@ from the journal: one that was deleted is written again.`,
 func (a *invocation) auditVerifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify RUN",
-		Short: "Hold the audit log of a run against everything that is known of it",
+		Short: "Verify the audit log of a run",
 		Long: `Check the audit logs of a run and of its child runs: the chain of hashes, the
 ids and events that must be there, the agreement with the journal and with the
 transcript, and the definition that the run has pinned. The first record that
@@ -86,7 +86,7 @@ func (a *invocation) verified(reports []app.AuditReport) error {
 		return nil
 	}
 	return &failure{
-		code: exitFailed, message: "the audit log does not hold",
+		code: exitFailed, message: "the audit log is not valid",
 		help: "Take a copy of the file: it shows what was changed. \"espalier audit RUN\" then makes the log as the journal has it.",
 	}
 }
@@ -94,7 +94,7 @@ func (a *invocation) verified(reports []app.AuditReport) error {
 func (a *invocation) printVerified(r *app.AuditReport) {
 	w := a.stdout
 	if r.OK {
-		fmt.Fprintf(w, "%s  %d records hold, head %s\n", r.Run, r.Records, r.Head)
+		fmt.Fprintf(w, "%s  %d records verified, head %s\n", r.Run, r.Records, r.Head)
 	} else {
 		fmt.Fprintf(w, "%s  %d records\n", r.Run, r.Records)
 		first := r.Faults[0]

@@ -62,7 +62,7 @@ func Main(w World, args []string) int {
 	err := root.Execute()
 	a.close()
 	if errors.Is(out.failed, syscall.EPIPE) && (err == nil || errors.Is(err, syscall.EPIPE)) {
-		return exitClosed // whoever reads has seen enough
+		return exitClosed
 	}
 	return a.exit(cmp.Or(err, out.failed))
 }
@@ -155,16 +155,15 @@ func (a *invocation) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "espalier",
 		Short: "Read, check, draw and run workflows of LLM agents",
-		Long: `Espalier reads workflows of LLM agents, says what is wrong with them and what
-they can cost at worst, draws them, and runs them so that nothing is lost. A
-workflow is named by its path, by its folder, or by its name as "espalier list"
-shows it.`,
-		Example: `  espalier new invoice-check --pattern pipeline   begin a workflow
+		Long: `Espalier validates workflows of LLM agents, computes their worst-case cost, draws
+them, and runs them durably. A workflow is named by its path, by its folder, or
+by its name as "espalier list" shows it.`,
+		Example: `  espalier new invoice-check --pattern pipeline   create a workflow
   espalier validate .                             check every workflow here
   espalier show invoice-check                     what it does, on one page
   espalier graph invoice-check -o flow.svg        a picture
-  espalier run invoice-check --simulate           a run that asks no real model
-  espalier runs                                   what became of runs
+  espalier run invoice-check --simulate           run it without a real model
+  espalier runs                                   list the runs
   espalier explain AF001                          what a code means`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -192,8 +191,8 @@ shows it.`,
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddGroup(
 		&cobra.Group{ID: groupRun, Title: "Run workflows:"},
-		&cobra.Group{ID: groupCheck, Title: "Look at a workflow:"},
-		&cobra.Group{ID: groupFind, Title: "Find and begin workflows:"},
+		&cobra.Group{ID: groupCheck, Title: "Inspect a workflow:"},
+		&cobra.Group{ID: groupFind, Title: "Find and create workflows:"},
 		&cobra.Group{ID: groupHelp, Title: "Reference:"},
 	)
 	in := func(group string, commands ...*cobra.Command) {
@@ -207,18 +206,18 @@ shows it.`,
 		}
 	}
 	in(groupRun, a.runCommand(), a.resumeCommand(), a.workCommand(), a.runsCommand(), a.statusCommand(), a.outputCommand(),
-		a.decisionCommand("approve", "Let a run pass a gate", func(step, note, digest string) app.Message {
+		a.decisionCommand("approve", "Approve a gate", func(step, note, digest string) app.Message {
 			return app.Approve{Step: step, Note: note, Digest: digest}
 		}),
-		a.decisionCommand("reject", "Do not let a run pass a gate", func(step, note, digest string) app.Message {
+		a.decisionCommand("reject", "Reject a gate", func(step, note, digest string) app.Message {
 			return app.Reject{Step: step, Note: note, Digest: digest}
 		}),
 		a.signalCommand(),
-		a.interveneCommand("pause", "Hold a run before its next step", `What is being done is finished first,
-whichever process does it. "espalier resume RUN" goes on.`, app.Pause{}),
-		a.interveneCommand("cancel", "End a run", `What is being done is stopped and recorded as cancelled, whichever
-process does it. The run stays as a record; "espalier runs rm" removes it, and
-"espalier resume RUN --from STEP" begins another one where it stood.`, app.Cancel{Reason: "cancelled by hand"}),
+		a.interveneCommand("pause", "Pause a run before its next step", `Running steps finish
+first, whichever process runs them. "espalier resume RUN" continues the run.`, app.Pause{}),
+		a.interveneCommand("cancel", "Cancel a run", `Running steps are stopped and recorded as cancelled,
+whichever process runs them. The run stays as a record; "espalier runs rm"
+removes it, and "espalier resume RUN --from STEP" starts a new one from a step.`, app.Cancel{Reason: "cancelled by hand"}),
 		a.editCommand(), a.transcriptCommand(), a.memoryCommand(), a.auditCommand())
 	in(groupCheck, a.validateCommand(), a.showCommand(), a.graphCommand(), a.costCommand(), a.driftCommand())
 	in(groupFind, a.listCommand(), a.initCommand(), a.newCommand(), a.createCommand(), a.promoteCommand(), a.setupIDECommand(), a.doctorCommand(), a.trustCommand())

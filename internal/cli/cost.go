@@ -24,7 +24,7 @@ func (a *invocation) costCommand() *cobra.Command {
 	var model string
 	cmd := a.jsonFlag(&cobra.Command{
 		Use:   "cost WORKFLOW [--model MODEL] [--json]",
-		Short: "Say what a run can cost at worst, before it is started",
+		Short: "Compute the worst-case cost of a run",
 		Long: `Say what a run of a workflow uses on one happy pass (base) and at worst, over
 all paths, with every retry, fallback and repetition; for each step and each
 agent; and how that compares with the declared budgets. Prompt tokens are

@@ -14,19 +14,19 @@ func (a *invocation) createCommand() *cobra.Command {
 	script := ""
 	cmd := a.jsonFlag(&cobra.Command{
 		Use:   `create NAME ["WHAT IT SHOULD DO"] [--model MODEL|--simulate|--script FILE]`,
-		Short: "Have a workflow made of what it should do",
-		Long: `Have a workflow made: a workflow of our own asks a model for a design, a
+		Short: "Generate a workflow from a description",
+		Long: `Generate a workflow: a built-in workflow asks a model for a design, a
 workflow.yaml, agents, skills and scripts. They are staged in
-artifacts/NAME/RUN/ with a manifest.json and checked; what is wrong goes back to
-the model. "espalier promote NAME" then puts the workflow in its place.
+artifacts/NAME/RUN/ with a manifest.json and checked; the model repairs what the
+check finds. "espalier promote NAME" then installs the workflow.
 
-A project's own workflows/workflow-creator is used instead of ours. Without
-words, the newest generation is carried on: where it was interrupted or has
-failed, and with the model that it began with; what is there by then is checked
-once more. --simulate needs no model: the words themselves decide on the steps.`,
+The project's own workflows/workflow-creator replaces the built-in one. Without a
+description, the newest generation continues where it was interrupted or failed,
+with the model that it started with, and is checked again. --simulate needs no
+model: the description itself determines the steps.`,
 		Example: `  espalier create feedback-digest "Read the feedback, group it by theme, then write a summary"
   espalier create feedback-digest --simulate "Read the feedback and write a summary"`,
-		Args:              takes(1, 2, "a name, and what the workflow should do"),
+		Args:              takes(1, 2, "a name, and a description"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(_ *cobra.Command, args []string) error {
 			req.Name = args[0]
@@ -43,7 +43,7 @@ once more. --simulate needs no model: the words themselves decide on the steps.`
 		},
 	})
 	flags := cmd.Flags()
-	flags.BoolVar(&req.Options.Simulate, "simulate", false, "ask no model; make the workflow by rules")
+	flags.BoolVar(&req.Options.Simulate, "simulate", false, "ask no model; derive the workflow from the description")
 	flags.StringVar(&script, "script", "", "play replies from this `FILE`")
 	exclusive(cmd, "simulate", "script")
 	flags.StringVar(&req.Options.Model, "model", "", "the `MODEL` of all steps")

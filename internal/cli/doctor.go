@@ -14,13 +14,13 @@ func (a *invocation) doctorCommand() *cobra.Command {
 	var offline bool
 	cmd := a.jsonFlag(&cobra.Command{
 		Use:   "doctor [--offline] [--json]",
-		Short: "Say what is configured, reachable and missing",
-		Long: `Say what is configured, what can be reached and what is missing, each with what
-to do about it. Servers of models are asked for their list of models, which
-costs nothing, and collectors of telemetry are sent an empty request; --offline
-asks nobody. No key is ever shown.
+		Short: "Report what is configured, reachable and missing",
+		Long: `Report what is configured, what can be reached and what is missing, each with
+what to do about it. The check lists the models of each server, which costs
+nothing, and sends an empty request to telemetry collectors; --offline skips
+this. Keys are never shown.
 
-Ends with 0 when a workflow can ask a model, and with 6 otherwise.`,
+The exit code is 0 if a workflow can ask a model, and 6 otherwise.`,
 		Args: takes(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			report, err := a.app().Diagnose(context.Background(), !offline)
@@ -47,7 +47,7 @@ Ends with 0 when a workflow can ask a model, and with 6 otherwise.`,
 			return err
 		},
 	})
-	cmd.Flags().BoolVar(&offline, "offline", false, "do not ask any server")
+	cmd.Flags().BoolVar(&offline, "offline", false, "do not contact any server")
 	return cmd
 }
 

@@ -15,7 +15,7 @@ func (a *invocation) driftCommand() *cobra.Command {
 	var fix bool
 	cmd := a.jsonFlag(&cobra.Command{
 		Use:   "drift WORKFLOW [--fix-topology] [--json]",
-		Short: "Say where the parts of a workflow disagree",
+		Short: "Report contradictions between the parts of a workflow",
 		Long: `Compare what a workflow says in several places (its prose, its diagram, its code
 and its rules) and say where they disagree. The exit code is 1 when they do.
 --fix-topology writes the diagram anew, from the code and the rules.`,
@@ -59,7 +59,7 @@ func (a *invocation) fixTopology(an *app.Analysis) (*app.Analysis, error) {
 	changed, err := a.app().FixTopology(an)
 	switch {
 	case err != nil:
-		return nil, &failure{code: exitNotReady, message: fmt.Sprintf("%s cannot be written: %v", an.File.Path, bareReason(err)), help: "Check the rights of the file."}
+		return nil, &failure{code: exitNotReady, message: fmt.Sprintf("%s cannot be written: %v", an.File.Path, bareReason(err)), help: "Check the permissions of the file."}
 	case !changed:
 		a.note("%s: the diagram is as it should be.", an.File.Path)
 		return an, nil

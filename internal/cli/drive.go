@@ -131,7 +131,7 @@ func (a *invocation) interrupted(id journal.RunID, err error) error {
 	if unknown != nil {
 		return cmp.Or(err, unknown)
 	}
-	help := "To go on: espalier resume " + short(id)
+	help := "To continue: espalier resume " + short(id)
 	atRest := run.Status != journal.Running && run.Status != journal.Sleeping
 	if run.Status == journal.Waiting {
 		status, err := a.app().Status(ctx, id)
@@ -170,8 +170,8 @@ func (a *invocation) reportRun(run *app.Run) error {
 			return err
 		}
 		return &failure{
-			code: exitBudget, message: fmt.Sprintf("run %s has used up a budget (%s)", short(run.ID), run.Waiting),
-			help: fmt.Sprintf("To go on with more: espalier resume %s --raise %s", short(run.ID), raiseHint(budget)),
+			code: exitBudget, message: fmt.Sprintf("run %s has exhausted a budget (%s)", short(run.ID), run.Waiting),
+			help: fmt.Sprintf("To continue with more: espalier resume %s --raise %s", short(run.ID), raiseHint(budget)),
 		}
 	case journal.Waiting, journal.PausedAt, journal.Sleeping:
 		status, err := a.app().Status(ctx, run.ID)
@@ -183,7 +183,7 @@ func (a *invocation) reportRun(run *app.Run) error {
 			help: waitingHelp(status),
 		}
 	}
-	a.note("Recorded. Another process is working on run %s%s.", short(run.ID), a.app().DescribeOwner(ctx, run))
+	a.note("Recorded. Another process is driving run %s%s.", short(run.ID), a.app().DescribeOwner(ctx, run))
 	return nil
 }
 
@@ -209,7 +209,7 @@ func (a *invocation) reportEnd(run *app.Run) error {
 	}
 	help := fmt.Sprintf("To see what happened: espalier transcript %s --pretty", short(run.ID))
 	if end.From != "" {
-		help += fmt.Sprintf("\nTo go on from there, with what was done and paid before: espalier resume %s --from %s", short(run.ID), end.From)
+		help += fmt.Sprintf("\nTo continue from there, keeping what was done and paid for: espalier resume %s --from %s", short(run.ID), end.From)
 	}
 	return &failure{code: code, message: runSentence(run, end.Outcome, cmp.Or(end.Error, end.Reason)), help: help}
 }
@@ -241,7 +241,7 @@ func raiseHint(b app.Budget) string {
 func waitingHelp(s *app.Status) string {
 	id := short(s.ID)
 	if s.Paused {
-		return "To go on: espalier resume " + id
+		return "To continue: espalier resume " + id
 	}
 	var lines []string
 	for _, g := range s.Gates {
@@ -251,11 +251,11 @@ func waitingHelp(s *app.Status) string {
 		case app.GateEvent:
 			lines = append(lines, fmt.Sprintf("To send the event: espalier signal %s %s", id, g.Event))
 		case app.GateDoubt:
-			lines = append(lines, fmt.Sprintf("Nobody knows whether %s was done. To decide: espalier resume %s --decide %s=rerun|skip|fail|result=JSON", g.Step, id, g.Step))
+			lines = append(lines, fmt.Sprintf("It is unknown whether %s was done. To decide: espalier resume %s --decide %s=rerun|skip|fail|result=JSON", g.Step, id, g.Step))
 		}
 	}
 	if s.InDoubt() {
-		lines = append(lines, fmt.Sprintf("To do again whatever is in doubt: espalier resume %s --from %s", id, app.FromCurrent))
+		lines = append(lines, fmt.Sprintf("To repeat every step with an unknown outcome: espalier resume %s --from %s", id, app.FromCurrent))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -19,12 +19,12 @@ const (
 	exitFailed   = 1 // the workflow ran and did not end well
 	exitUsage    = 2 // wrong usage, unknown file
 	exitInvalid  = 3 // the workflow is invalid
-	exitWaiting  = 4 // the run waits for somebody or something
+	exitWaiting  = 4 // the run waits for a person, an event or a time
 	exitBudget   = 5 // a budget or a deadline stopped it
 	exitNotReady = 6 // the machine is not ready: nothing was started
 
 	exitInterrupted = 130
-	exitClosed      = 141 // nobody reads what is written any more; what shells say of it
+	exitClosed      = 141 // the reader of the output is gone, as shells report it
 )
 
 const exitCodesHelp = `Every command ends with one of these codes:
@@ -34,17 +34,16 @@ const exitCodesHelp = `Every command ends with one of these codes:
        "audit verify" or "drift" found a fault
   2    wrong usage, unknown file or name, inputs that fail their schema
   3    the workflow is invalid
-  4    the run is waiting for somebody or something
+  4    the run is waiting for a person, an event or a time
   5    a budget or deadline stopped the run
   6    not ready: a file that cannot be written, a key or a tool that is
        missing; nothing was started
-  130  interrupted; the run is parked, and "espalier resume" goes on
-  141  whoever read the output closed it; a run goes on to its end all the same
+  130  interrupted; "espalier resume" continues the run
+  141  the reader of the output closed it; a run continues to its end
 
-A workflow of AWF may end with a status of its author's choice, which is passed
-on. With --json the last line carries "outcome", so that scripts need not guess.
-Warnings and notes do not change the code, unless --strict makes errors of
-them.
+An AWF workflow may choose its own exit status, which is passed on. With --json
+the last line has "outcome", so that scripts need not guess. Warnings and notes
+do not change the code, unless --strict turns them into errors.
 `
 
 // failure is an error that knows how the program ends and what to do next.
@@ -103,35 +102,35 @@ var exitCodes = map[app.Kind]int{
 var advice = map[app.Reason]string{
 	app.NoRunName:        `"espalier runs" lists them.`,
 	app.NoRun:            `"espalier runs" lists them.`,
-	app.NoRuns:           `"espalier run WORKFLOW" begins one. A run is kept in the project of its workflow: go there to see it.`,
-	app.NotOnDemand:      "Use --force to run it all the same.",
+	app.NoRuns:           `"espalier run WORKFLOW" starts one. A run is kept in the project of its workflow: change to that folder to see it.`,
+	app.NotOnDemand:      "Use --force to run it anyway.",
 	app.UnnamedInput:     "Write --input NAME=VALUE.",
-	app.InvalidInput:     "Give inputs with --input NAME=VALUE; \"espalier show\" lists them.",
-	app.UndeclaredInput:  "Give inputs with --input NAME=VALUE; \"espalier show\" lists them.\nWith --allow-undeclared it is given others, too.",
-	app.InvalidConfig:    "Nothing was started. Mend what is said above; \"espalier validate {name}\" checks it again.",
+	app.InvalidInput:     "Pass inputs with --input NAME=VALUE; \"espalier show\" lists them.",
+	app.UndeclaredInput:  "Pass inputs with --input NAME=VALUE; \"espalier show\" lists them.\nUse --allow-undeclared to pass other inputs.",
+	app.InvalidConfig:    "Nothing was started. Fix the problems above; \"espalier validate {name}\" checks it again.",
 	app.PythonSimulated:  "Leave out --python: the built-in evaluator runs the code without starting a program.",
 	app.NoSandbox:        "Nothing was started. Leave out --python, which most workflows do not need; or look at the code, and use --python=unconfined if you trust it.",
-	app.NotResumable:     "The run can still be looked at.",
-	app.InnerStep:        "Go back to the step that it is a part of: espalier resume {run} --from {name}",
+	app.NotResumable:     "The run can still be read.",
+	app.InnerStep:        "Go back to the step that contains it: espalier resume {run} --from {name}",
 	app.AlreadyDecided:   "\"espalier status {run} --step {name}\" shows it.",
-	app.NotReached:       "\"espalier transcript {run} --pretty\" shows which steps it has come to.",
-	app.RunFinished:      "\"espalier output {run}\" prints its result; \"espalier resume {run} --from STEP\" does a part of it again, in another run.",
+	app.NotReached:       "\"espalier transcript {run} --pretty\" shows which steps it has reached.",
+	app.RunFinished:      "\"espalier output {run}\" prints its result; \"espalier resume {run} --from STEP\" repeats a part of it in a new run.",
 	app.RunUnfinished:    "Cancel it first: espalier cancel {run}",
-	app.RunExists:        "Leave --run-id out to have one made; \"espalier status {run}\" shows the run that there is.",
-	app.RunOwned:         "It goes on by itself; \"espalier status {run}\" shows how it stands.",
+	app.RunExists:        "Leave out --run-id to use a new one; \"espalier status {run}\" shows the existing run.",
+	app.RunOwned:         "It continues by itself; \"espalier status {run}\" shows its status.",
 	app.NoTranscript:     "It was run with --no-transcript, or nothing has happened yet.",
-	app.NotPromotable:    "\"espalier create {name}\" carries it on and checks it; --force promotes it all the same.",
-	app.WasEdited:        "Keep what you need of it; --force then replaces it.",
-	app.Incomplete:       "\"espalier create {name}\" carries it on; or begin again with what it should do.",
-	app.GenerationFailed: "It is kept in {dir}. Mend it there and run \"espalier create {name}\" once more, or begin again.",
+	app.NotPromotable:    "\"espalier create {name}\" continues and checks it; use --force to promote it anyway.",
+	app.WasEdited:        "Keep what you need of it; then use --force to replace it.",
+	app.Incomplete:       "\"espalier create {name}\" continues it; or start over with a description.",
+	app.GenerationFailed: "It is kept in {dir}. Fix it there and run \"espalier create {name}\" again, or start over.",
 }
 
 // kindAdvice is the advice for errors about a run without a reason of their own.
 var kindAdvice = map[app.Kind]string{
-	app.Refused:   "\"espalier status {run}\" shows how the run stands and what it asks.",
-	app.StoreLost: "Look at the disk first: its last writes may be lost. Then \"espalier resume {run}\" goes on from what it has kept.",
-	app.StoreFull: "What was done so far is kept. Make room on the disk; \"espalier resume {run}\" goes on from there.",
-	app.Internal:  "What was done so far is kept; \"espalier resume {run}\" goes on from there.",
+	app.Refused:   "\"espalier status {run}\" shows the status of the run and its open gates.",
+	app.StoreLost: "Check the disk first: its last writes may be lost. Then \"espalier resume {run}\" continues from what was kept.",
+	app.StoreFull: "What was done so far is kept. Free space on the disk; \"espalier resume {run}\" continues from there.",
+	app.Internal:  "What was done so far is kept; \"espalier resume {run}\" continues from there.",
 }
 
 // failure turns an error of the application into an exit code and advice in terms of the command line. It prints the
@@ -161,7 +160,7 @@ func (a *invocation) failure(e *app.Error) *failure {
 			end.help += " Projects with runs of their own: " + strings.Join(e.Names, ", ") + "."
 		}
 	case app.AmbiguousRun:
-		end.help = "Write more of the id of one:\n  " + strings.Join(e.Names, "\n  ")
+		end.help = "Use a longer prefix of one of these ids:\n  " + strings.Join(e.Names, "\n  ")
 	case app.NoWorkflow:
 		switch {
 		case e.Name == "":
@@ -182,7 +181,7 @@ func (a *invocation) failure(e *app.Error) *failure {
 	case app.NoGeneration:
 		end.help = fmt.Sprintf("\"espalier create %s\" makes one.", e.Name)
 		if e.Kind == app.InvalidRequest {
-			end.help = fmt.Sprintf(`Write "espalier create %s" and, in quotes, what it should do.`, e.Name)
+			end.help = fmt.Sprintf(`Write "espalier create %s" and a description in quotes.`, e.Name)
 		}
 	case app.MissingModels, app.MissingTools, app.MissingBoth, app.NeedsConsent:
 		end.help = a.remediesFor(e)
@@ -211,12 +210,12 @@ type remedies struct{ still, instead, allow, unready string }
 
 var (
 	newGeneration = remedies{
-		still: "Nothing was started.", instead: " --simulate makes up the replies, --script FILE plays them from a file.",
+		still: "Nothing was started.", instead: " Use --simulate to simulate the replies, or --script FILE to play them from a file.",
 		allow: "use --allow-shell, or run \"espalier trust\".",
 	}
 	newRun = remedies{
 		newGeneration.still, newGeneration.instead, newGeneration.allow,
-		" --unready begins all the same, and what needs them fails.",
+		" Use --unready to start anyway; steps that need them fail.",
 	}
 	oldRun = remedies{still: "Nothing of it was started.", allow: "run \"espalier trust\"."} // its options are pinned
 )

@@ -42,7 +42,7 @@ where a project begins.`,
 				}
 			}
 			for _, s := range found.Skipped {
-				a.note("%s was left out: %s", s.Path, sentence(s.Reason))
+				a.note("%s was skipped: %s", s.Path, sentence(s.Reason))
 			}
 			if len(found.Workflows) == 0 {
 				a.note("There are no workflows in %s; \"espalier new NAME\" begins one.", found.Root)

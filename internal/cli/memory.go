@@ -35,7 +35,7 @@ the project's .espalier folder; simulated runs leave none.`,
 				return a.writeJSON(books)
 			}
 			if len(books) == 0 {
-				a.note("No agent has noted anything.")
+				a.note("There are no notes.")
 			}
 			for _, b := range books {
 				if _, err := fmt.Fprintf(a.stdout, "%s  %s\n", b.Workflow, b.Agent); err != nil {
@@ -62,7 +62,7 @@ the project's .espalier folder; simulated runs leave none.`,
 			}
 			found, err := a.app().Forget(args[0], agent)
 			if err == nil && !found {
-				return usage("\"espalier memory\" lists what there is.", "there is nothing to forget")
+				return usage("\"espalier memory\" lists what there is.", "there are no notes to remove")
 			}
 			return err
 		},

@@ -26,7 +26,7 @@ func (a *invocation) newCommand() *cobra.Command {
 	var pattern, dir string
 	cmd := a.jsonFlag(&cobra.Command{
 		Use:   "new NAME [--pattern pipeline|agentic|fanout] [-o DIR] [--json]",
-		Short: "Begin a workflow that is valid from the start",
+		Short: "Create a valid workflow to start from",
 		Long: `Write NAME.md, a small valid Agent Flow workflow to begin with:
 
   pipeline  steps one after the other: validate, process, deliver

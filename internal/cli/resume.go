@@ -30,24 +30,24 @@ func (a *invocation) resumeCommand() *cobra.Command {
 	var f resumeFlags
 	cmd := &cobra.Command{
 		Use:   "resume RUN [--raise BUDGET=N]… [--decide STEP=rerun|skip|fail|result=JSON]… [--from STEP|current|previous]",
-		Short: "Carry a run on",
-		Long: `Carry a run on from where it stands: after a crash, an interruption or a pause,
-with a higher budget, or with an answer about a step that nobody knows the end
-of. The run goes on with the workflow as it was when it began; what has changed
-since is told.
+		Short: "Resume a run",
+		Long: `Resume a run where it stopped: after a crash, an interruption or a pause, with a
+higher budget, or after you resolve a step whose outcome is unknown. The run
+continues with the workflow as it was when it started; files that have changed
+since are listed.
 
---from takes the run back to a step of its main line that it had come to
-before: what earlier steps wrote is kept, the rest is done again. "current" is
-the step that it stands at or failed at, "previous" the one before that. A run
-that is over stays as it is; another one begins at that step with its values.`,
+--from takes the run back to an earlier step of its main line: what the steps
+before it wrote is kept, the rest is done again. "current" is the step that the
+run is at or failed at, "previous" the one before. A run that has finished stays
+as it is; a new run starts at that step with its values.`,
 		Args:              takesRun(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE:              func(_ *cobra.Command, args []string) error { return a.resume(args[0], &f) },
 	}
 	flags := a.jsonFlag(cmd).Flags()
 	flags.StringArrayVar(&f.raise, "raise", nil, "raise a budget: `BUDGET=N`, with one of "+strings.Join(raisable(), ", ")+", or by its name in the workflow, such as max_tokens")
-	flags.StringVar(&f.from, "from", "", "go back to this `STEP`, with the values of the time when the run came to it")
-	flags.StringArrayVar(&f.decide, "decide", nil, "say what happened to a step in doubt: `STEP=ANSWER`")
+	flags.StringVar(&f.from, "from", "", "go back to this `STEP`, with the values that the run had when it reached the step")
+	flags.StringArrayVar(&f.decide, "decide", nil, "resolve a step whose outcome is unknown: `STEP=ANSWER`")
 	return cmd
 }
 
@@ -67,9 +67,9 @@ func (a *invocation) resume(name string, f *resumeFlags) error {
 	}
 	for _, file := range r.Changed {
 		if file.Gone {
-			a.note("%s is not there any more; the run goes on with what it was.", file.Path)
+			a.note("%s no longer exists; the run continues with the version that it started with.", file.Path)
 		} else {
-			a.note("%s has changed since the run began; the run goes on with what it was.", file.Path)
+			a.note("%s has changed since the run started; the run continues with the version that it started with.", file.Path)
 		}
 	}
 	j, err := project.Journal(ctx, run.ID)
@@ -79,7 +79,7 @@ func (a *invocation) resume(name string, f *resumeFlags) error {
 	return a.drive(j, r.Run, func(ctx context.Context) error {
 		err := project.Resume(ctx, r)
 		if err == nil && r.Step != "" {
-			a.note("Run %s is over and stays as it is; run %s goes on from %s.", short(r.Of), short(r.Run), r.Step)
+			a.note("Run %s has finished and stays as it is; run %s continues from %s.", short(r.Of), short(r.Run), r.Step)
 		}
 		return err
 	})
@@ -163,11 +163,11 @@ func (a *invocation) decisionCommand(
 	cmd := &cobra.Command{
 		Use:   verb + " RUN [STEP] [--note TEXT] [--as NAME] [--digest DIGEST] [--no-continue]",
 		Short: about,
-		Long: about + `, and carry the run on.
+		Long: about + `, and continue the run.
 
 The decision is about exactly what the gate shows; "espalier status RUN" prints
-that, with its digest. With --digest it is refused if that has changed since. It
-is recorded with the user of this machine; --as adds whom they claim to be.`,
+that, with its digest. With --digest, the decision is refused if that has changed
+since. The record has the user of this machine, and the name given with --as.`,
 		Example:           "  espalier " + verb + " 5ff07bf3\n  espalier " + verb + ` 5ff07bf3 sign_off --note "read with the team"`,
 		Args:              takesRun(1, 2, "a run, and a step when several wait"),
 		ValidArgsFunction: a.completeRun,
@@ -181,9 +181,9 @@ is recorded with the user of this machine; --as adds whom they claim to be.`,
 	}
 	flags := a.jsonFlag(cmd).Flags()
 	flags.StringVar(&note, "note", "", "why, in a few words, `TEXT`: it is recorded as evidence")
-	flags.StringVar(&as, "as", "", "the `NAME` of whom you act for; recorded as claimed")
+	flags.StringVar(&as, "as", "", "the `NAME` of the person you act for; recorded as a claim")
 	flags.StringVar(&digest, "digest", "", "decide only if the gate still shows what had this `DIGEST` in \"espalier status\"")
-	flags.BoolVar(&leave, "no-continue", false, "record the decision and leave the run to others")
+	flags.BoolVar(&leave, "no-continue", false, "record the decision and leave the run to another process")
 	return cmd
 }
 
@@ -209,7 +209,7 @@ func (a *invocation) send(name string, leave bool, by journal.Actor, messages ..
 	})
 	var missing *app.Error
 	if errors.As(err, &missing) && missing.Kind == app.NotReady && missing.Reason != app.InvalidConfig {
-		a.note("Nothing was recorded. --no-continue records it and leaves the run to others.")
+		a.note("Nothing was recorded. Use --no-continue to record it and leave the run to another process.")
 	}
 	return err
 }
@@ -249,7 +249,7 @@ func (a *invocation) reportState(run *app.Run) error {
 	if a.json {
 		return a.writeJSON(run.Entry)
 	}
-	a.note("Run %s: %s.", short(run.ID), standing(run.Entry))
+	a.note("Run %s: %s.", short(run.ID), standing(run))
 	return nil
 }
 
@@ -258,8 +258,8 @@ func (a *invocation) signalCommand() *cobra.Command {
 	var leave bool
 	cmd := &cobra.Command{
 		Use:   "signal RUN EVENT [--data JSON]",
-		Short: "Tell a run that an event has happened",
-		Long: `Tell a run that an event has happened that it waits for, or will wait for, and
+		Short: "Send an event to a run",
+		Long: `Send an event to a run that waits for it, or will wait for, and
 carry it on. "espalier status RUN" shows which event that is. What the event
 carries becomes the result of the step.`,
 		Example:           `  espalier signal 5ff07bf3 papers_received --data '{"pages": 12}'`,
@@ -274,7 +274,7 @@ carries becomes the result of the step.`,
 	}
 	flags := a.jsonFlag(cmd).Flags()
 	flags.StringVar(&data, "data", "", "what the event carries, as `JSON`")
-	flags.BoolVar(&leave, "no-continue", false, "record the event and leave the run to others")
+	flags.BoolVar(&leave, "no-continue", false, "record the event and leave the run to another process")
 	return cmd
 }
 
@@ -310,8 +310,8 @@ func (a *invocation) cleanUp(id journal.RunID) error {
 func (a *invocation) editCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "edit RUN NAME=VALUE…",
-		Short: "Change a variable of a run that waits",
-		Long: `Change variables of a run between its steps. VALUE is JSON, or else text. The
+		Short: "Edit variables of a waiting run",
+		Long: `Edit variables of a run between its steps. VALUE is JSON, or else text. The
 workflow has to allow it (human_in_the_loop), and the change is recorded.`,
 		Example:           `  espalier edit 3f2a state.draft="Dear Ms Brown, …"`,
 		Args:              takesRun(2, 100, "a run and what to change"),
@@ -340,15 +340,14 @@ func (a *invocation) workCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "work",
 		Short: "Drive every run of the project until interrupted",
-		Long: `Stay in the foreground and drive every run of the project: runs whose process is
-gone, timers, approvals, runs that were begun with --detach. A run that lacks a
-key, a tool or the permission to run its scripts is left alone, and said so; the
-others go on.
+		Long: `Stay in the foreground and drive every run of the project: runs whose process has
+ended, timers, approvals, runs that were started with --detach. A run that lacks
+a key, a tool or the permission to run its commands is reported and left alone.
 
-Interrupt it to stop: running steps finish first, and every run goes on from
-where it stands with the next "espalier work" or "espalier resume". SIGTERM gives
-running steps the grace period (grace_period in espalier.yaml, 10s by default).
-SIGHUP reloads the configuration.`,
+Interrupt it to stop: running steps finish first, and the next "espalier work" or
+"espalier resume" continues the runs. SIGTERM gives running steps the grace
+period (grace_period in espalier.yaml, 10s by default). SIGHUP reloads the
+configuration.`,
 		Args: takes(0, 0, "nothing"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for {
@@ -394,7 +393,7 @@ func (a *invocation) work() (reload bool, err error) {
 			if sig == syscall.SIGHUP {
 				return true, nil
 			}
-			return false, &failure{code: exitInterrupted, message: "stopped; the runs go on with the next \"espalier work\""}
+			return false, &failure{code: exitInterrupted, message: "stopped; the runs continue with the next \"espalier work\""}
 		}
 	}
 }
@@ -414,9 +413,14 @@ func (a *invocation) skipped(run *app.Run, missing *app.Error) {
 		short(run.ID), redact(f.message), redact(f.help), short(run.ID))
 }
 
-// standing is how a run stands, in a few words.
-func standing(e journal.Entry) string {
+// standing describes the status of a run in a few words.
+func standing(run *app.Run) string {
+	e := run.Entry
 	switch {
+	case run.Idle && e.Updated == e.Started:
+		return "queued"
+	case run.Idle:
+		return "interrupted"
 	case e.Status == journal.Finished:
 		return e.Outcome
 	case e.Status == journal.Sleeping && e.Wake != 0:

@@ -41,9 +41,8 @@ func (a *invocation) runsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runs [--status STATUS] [--workflow NAME] [--open]",
 		Short: "List the runs of this project, the newest first",
-		Long: `List the runs of this project, the newest first: the beginning of the id, when
-it began, of which workflow, and how it stands or why it ended. That beginning
-of the id is enough for all other commands.`,
+		Long: `List the runs of this project, the newest first: short ID, start time, workflow,
+and status. The short ID is enough for all other commands.`,
 		Example: `  espalier runs --open
   espalier runs --status waiting --workflow contract-review`,
 		Args: takes(0, 0, "nothing"),
@@ -68,11 +67,8 @@ of the id is enough for all other commands.`,
 				return nil
 			}
 			for _, e := range list {
-				how, why := standing(e.Entry), cmp.Or(e.Error, e.Reason) // words before their code
-				if e.Idle {
-					why = "nobody is at work on it"
-				}
-				if why != "" {
+				how := standing(&e)
+				if why := cmp.Or(e.Error, e.Reason); why != "" { // words before their code
 					how += " (" + fit(diag.Printable(why), whyColumns) + ")"
 				}
 				fmt.Fprintf(a.stdout, "%s  %s  %-24s  %s\n", short(e.ID), e.Started.Time().Local().Format(time.DateTime), e.Name, how)
@@ -121,10 +117,10 @@ func (a *invocation) statusCommand() *cobra.Command {
 	var step string
 	cmd := &cobra.Command{
 		Use:   "status RUN [--step STEP]",
-		Short: "Show how a run stands and what it asks",
-		Long: `Show how a run stands, and what it asks: exactly what a decision is about, with
-its digest. With --step, show what a step was given, what came of it and who
-decided, and the state of the run behind it.`,
+		Short: "Show the status of a run and its open gates",
+		Long: `Show the status of a run and its open gates: exactly what a decision is about,
+with its digest. With --step, show what a step read, its result, who decided, and
+the state of the run after it.`,
 		Args:              takesRun(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -153,14 +149,14 @@ decided, and the state of the run behind it.`,
 func (a *invocation) printStatus(s *app.Status) {
 	w := a.stdout
 	fmt.Fprintf(w, "%s  %s\n", a.paint(a.colorOut, a.screen, bold, string(s.ID)), s.Name)
-	fmt.Fprintf(w, "  %s", standing(s.Entry))
+	fmt.Fprintf(w, "  %s", standing(&app.Run{Entry: s.Entry, Idle: s.Idle}))
 	if s.Reason != "" && s.Outcome == report.OutcomeOK {
 		fmt.Fprintf(w, " (%s)", s.Reason) // that of others is in the error
 	}
 	if s.Offline != "" {
 		fmt.Fprintf(w, ", %s", s.Offline)
 	}
-	fmt.Fprintf(w, "\n  begun %s\n", s.Started.Time().Local().Format(time.DateTime))
+	fmt.Fprintf(w, "\n  started %s\n", s.Started.Time().Local().Format(time.DateTime))
 	if s.Error != "" {
 		fmt.Fprintf(w, "  %s\n", s.Error)
 	}
@@ -168,12 +164,12 @@ func (a *invocation) printStatus(s *app.Status) {
 	if calls := s.Held.ModelCalls; calls > 0 {
 		then := "are set aside"
 		if s.Idle {
-			then = "may have been spent, and are charged when the run goes on"
+			then = "may have been spent, and are charged when the run continues"
 		}
 		fmt.Fprintf(w, "  under way: %s, for which up to %s %s\n", plural(int(calls), "model call"), report.TokensAndMoney(s.Held.InputTokens+s.Held.OutputTokens, s.Held.MicroDollars), then)
 	}
 	if s.Idle {
-		fmt.Fprintf(w, "  nobody is at work on it; to go on: espalier resume %s\n", short(s.ID))
+		fmt.Fprintf(w, "  no process is driving it; to continue: espalier resume %s\n", short(s.ID))
 	}
 	for _, step := range s.Step {
 		fmt.Fprintf(w, "  doing %s\n", step)
@@ -198,7 +194,7 @@ func (a *invocation) printStatus(s *app.Status) {
 		case app.GateEvent:
 			fmt.Fprintf(w, "%s waits for the event %s: %s\n  espalier signal %s %s\n", g.Step, g.Event, g.Description, short(s.ID), g.Event)
 		case app.GateDoubt:
-			fmt.Fprintf(w, "%s is in doubt: it was begun and nobody knows how it ended\n  key %s\n  espalier resume %s --decide %s=rerun|skip|fail|result=JSON\n", g.Step, g.Key, short(s.ID), g.Step)
+			fmt.Fprintf(w, "%s has an unknown outcome: it was started, and no result was recorded\n  key %s\n  espalier resume %s --decide %s=rerun|skip|fail|result=JSON\n", g.Step, g.Key, short(s.ID), g.Step)
 		}
 	}
 }
@@ -252,10 +248,10 @@ func indented(raw json.RawMessage, margin string) string {
 func (a *invocation) outputCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "output RUN [KEY]",
-		Short: "Print what a run has given, or one part of it",
-		Long: `Print what a run has given: text as it is, anything else as JSON. KEY picks one
-part of it. Ends with 4 when the run is not over, and with 1 when it did not end
-well and has given nothing.`,
+		Short: "Print the output of a run, or one part of it",
+		Long: `Print the output of a run: text as it is, anything else as JSON. KEY selects one
+part of it. The exit code is 4 if the run has not finished, and 1 if it did not
+succeed and has no output.`,
 		Example: `  espalier output 5ff07bf3
   espalier output 5ff07bf3 summary > summary.txt`,
 		Args:              takesRun(1, 2, "a run, and a key"),
@@ -284,7 +280,7 @@ func (a *invocation) printOutput(name, key string) error {
 			return err
 		}
 		return &failure{
-			code: exitWaiting, message: fmt.Sprintf("run %s is not over: %s", short(run.ID), standing(run.Entry)),
+			code: exitWaiting, message: fmt.Sprintf("run %s has not finished: %s", short(run.ID), standing(run)),
 			help: waitingHelp(status),
 		}
 	}
@@ -296,7 +292,7 @@ func (a *invocation) printOutput(name, key string) error {
 	if end.Outcome != report.OutcomeOK && string(raw) == "null" {
 		return &failure{
 			code: exitFailed, message: runSentence(run, end.Outcome, cmp.Or(end.Error, end.Reason)),
-			help: fmt.Sprintf("It has given nothing. To see what happened: espalier transcript %s --pretty", short(run.ID)),
+			help: fmt.Sprintf("It has no output. To see what happened: espalier transcript %s --pretty", short(run.ID)),
 		}
 	}
 	if key != "" {
@@ -320,12 +316,12 @@ func (a *invocation) transcriptCommand() *cobra.Command {
 	var follow, pretty, trace bool
 	cmd := &cobra.Command{
 		Use:   "transcript RUN|FILE [--follow] [--pretty] [--trace]",
-		Short: "Print the record of a run: every step, message and tool call",
-		Long: `Print the transcript of a run, one JSON object in a line. It is made from the
+		Short: "Print the transcript of a run: every step, message and tool call",
+		Long: `Print the transcript of a run, one JSON object per line. It is derived from the
 journal: a file that was deleted or damaged is written again.
 
-A FILE is a transcript from elsewhere, also one that AWF has written; --pretty
-writes it for people.`,
+FILE is a transcript from elsewhere, also one that AWF has written; --pretty
+formats it for people.`,
 		Args:              takesRun(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -344,7 +340,7 @@ writes it for people.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&a.json, "json", false, "print one JSON object in a line, which it does anyway")
-	flags.BoolVar(&follow, "follow", false, "go on as the run does, until it is over")
+	flags.BoolVar(&follow, "follow", false, "continue as the run does, until it has finished")
 	flags.BoolVar(&pretty, "pretty", false, "write it for people")
 	flags.BoolVar(&trace, "trace", false, "of an AIFLOW run: the document that the format's trace viewer reads")
 	exclusive(cmd, "json", "pretty")
@@ -518,7 +514,7 @@ func (a *invocation) completeRun(_ *cobra.Command, args []string, prefix string)
 	}
 	var out []string
 	for _, r := range runs {
-		out = append(out, fmt.Sprintf("%s\t%s, %s", short(r.ID), r.Name, standing(r.Entry)))
+		out = append(out, fmt.Sprintf("%s\t%s, %s", short(r.ID), r.Name, standing(&r)))
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
 }

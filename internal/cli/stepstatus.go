@@ -74,7 +74,7 @@ func (a *invocation) printStep(rec *app.Execution, last bool) {
 		for _, name := range slices.Sorted(maps.Keys(list)) {
 			note := ""
 			if slices.Contains(rec.Missing, name) {
-				note = "  (nobody has written it)"
+				note = "  (never written)"
 			}
 			fmt.Fprintf(w, "    %s:%s\n%s\n", name, note, indented(list[name], "      "))
 		}

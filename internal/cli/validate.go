@@ -22,7 +22,7 @@ func (a *invocation) validateCommand() *cobra.Command {
 	)
 	cmd := a.jsonFlag(&cobra.Command{
 		Use:   "validate PATH... [--strict] [--json|--sarif] [-o FILE]",
-		Short: "Say everything that is wrong with workflows",
+		Short: "Report all problems in workflows",
 		Long: `Check workflows and say everything that is wrong with them: the place, what is
 wrong and what to do. A folder means every workflow in it; "-" reads one from
 standard input.
@@ -65,7 +65,7 @@ it.`,
 			}
 			err = a.summarizeValidation(v, list)
 			if code := heaviest(list); code != "" && !a.json && !sarif {
-				a.note("\"espalier explain %s\" says more.", string(code))
+				a.note("Run \"espalier explain %s\" for details.", string(code))
 			}
 			return err
 		},
@@ -92,7 +92,7 @@ func (a *invocation) readStdin() (string, error) {
 // summarizeValidation prints what was skipped, which commands there are and the verdict.
 func (a *invocation) summarizeValidation(v *app.Validation, list diag.List) error {
 	for _, s := range v.Skipped {
-		a.note("%s was left out: %s", s.Path, sentence(s.Reason))
+		a.note("%s was skipped: %s", s.Path, sentence(s.Reason))
 	}
 	a.noteCommands(v.Commands)
 	summary := diag.Summary(list)

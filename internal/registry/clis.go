@@ -136,7 +136,7 @@ func (c *cli) find(root string) (path string, first []string, err error) {
 func (m *Models) lacksProgram(c *cli) *Trouble {
 	if c.known.speaks == config.PlainText && !c.declared {
 		return &Trouble{
-			Message: fmt.Sprintf("the program %s cannot be held to what a step allows, so it is used only where somebody has said so", c.name),
+			Message: fmt.Sprintf("the program %s cannot be held to what a step allows, so it is used only if the configuration declares it", c.name),
 			Help:    fmt.Sprintf("Write models: {clis: {%s: {}}} into %s to let it do what its own settings allow.", c.name, config.FileName),
 		}
 	}
@@ -218,7 +218,7 @@ func (m *Models) cliEnv(ctx context.Context, c *cli) ([]string, error) {
 			value, err = config.Expand(value, m.getenv)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("the variable %s of %s cannot be had: %w", h.Name, c.name, err)
+			return nil, fmt.Errorf("the variable %s of %s is not available: %w", h.Name, c.name, err)
 		}
 		out = append(out, h.Name+"="+value)
 	}

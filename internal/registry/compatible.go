@@ -69,7 +69,7 @@ func (m *Models) lacksGiven(s server) *Trouble {
 		return m.lacksSecret(s, "the key", name)
 	}
 	if _, err := config.Expand(s.given, m.getenv); err != nil {
-		return &Trouble{Message: fmt.Sprintf("the api_key of %s cannot be had: %v", s.base, err), Help: "Set the variable."}
+		return &Trouble{Message: fmt.Sprintf("the api_key of %s is not available: %v", s.base, err), Help: "Set the variable."}
 	}
 	return nil
 }

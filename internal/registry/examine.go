@@ -91,7 +91,7 @@ func (m *Models) examineProvider(ctx context.Context, name string, reach bool) F
 	}
 	if !declared && s.keyless && m.getenv("OLLAMA_HOST") == "" {
 		// Nobody has asked for it: a look whether it happens to be there.
-		f.State, f.About, f.Fix = Unset, "not looked for", "Set OLLAMA_HOST to use one."
+		f.State, f.About, f.Fix = Unset, "not checked (set OLLAMA_HOST to check)", ""
 		return f
 	}
 	if !reach {

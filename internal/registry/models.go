@@ -259,7 +259,7 @@ func (m *Models) Choose(name string) (Choice, *Trouble) {
 		}
 	}
 	return Choice{}, &Trouble{
-		Message: fmt.Sprintf("nobody knows who runs the model %q", name),
+		Message: fmt.Sprintf("no provider is known for the model %q", name),
 		Help:    fmt.Sprintf("Write PROVIDER/%s, with one of: %s.", name, strings.Join(m.names(), ", ")),
 	}
 }

@@ -53,7 +53,7 @@ func TestChoose(t *testing.T) {
 		"inherit":                 "groq/llama-4",
 		"bare":                    "without a model",
 		"openai/":                 "without a model",
-		"mistral-7b":              "nobody knows who runs",
+		"mistral-7b":              "no provider is known for",
 		"unheard-of/mistral":      `no provider "unheard-of"`,
 		"openai/gpt-4o-mini-2024": "openai/gpt-4o-mini-2024",
 		"claude-code":             "claude-code",
@@ -194,7 +194,7 @@ func TestMissing(t *testing.T) {
 		t.Errorf("with another model: %+v", lacks)
 	}
 	p.Budget.MicroDollars = &ir.Limit{Max: 1}
-	if lacks := m.Missing(p, RunOptions{Model: "openai/gpt-unheard-of"}); len(lacks) != 1 || !strings.Contains(lacks[0].Message, "nobody knows what openai/gpt-unheard-of costs") {
+	if lacks := m.Missing(p, RunOptions{Model: "openai/gpt-unheard-of"}); len(lacks) != 1 || !strings.Contains(lacks[0].Message, "the price of openai/gpt-unheard-of is not known") {
 		t.Errorf("without a price: %+v", lacks)
 	}
 	for _, name := range []string{"openai/my-model", "gpt-5", "ollama/x"} {
@@ -265,7 +265,7 @@ func TestPricesBehindGateways(t *testing.T) {
 		for name := range names {
 			if choice, trouble := m.Choose(names[name]); trouble == nil {
 				if _, known := m.Price(choice); !known {
-					t.Errorf("nobody knows what %s costs", choice)
+					t.Errorf("no price is known for %s", choice)
 				}
 			}
 		}

@@ -421,7 +421,7 @@ func CheckOutput(p *ir.Program, output json.RawMessage) error {
 	if err != nil || len(problems) == 0 {
 		return err
 	}
-	return fmt.Errorf("the output does not fit its schema: %s", joined(problems))
+	return fmt.Errorf("the output does not match its schema: %s", joined(problems))
 }
 
 // FillInput puts defaults into the input of a child.

@@ -89,7 +89,7 @@ func telling(value string) bool {
 	return len(value) <= longest && (rest == "" || len(value)-len(rest) <= 1 && strings.TrimLeftFunc(rest, unicode.IsLower) == "")
 }
 
-// lacksSecret says why a secret that somebody is sent cannot be had; nil when
+// lacksSecret says why a secret that somebody is sent is not available; nil when
 // it can. A command that prints one is not run for that: it may ask a person.
 func lacksSecret(c *config.Config, root string, getenv func(string) string, what, name string) *Trouble {
 	declared := c.Secret(name)
@@ -105,12 +105,12 @@ func lacksSecret(c *config.Config, root string, getenv func(string) string, what
 		return nil
 	}
 	if _, err := declared.Value(context.Background(), root, getenv); err != nil {
-		return &Trouble{Message: fmt.Sprintf("%s cannot be had: %v", what, err), Help: fmt.Sprintf("Put the secret into %s.", declared.Place())}
+		return &Trouble{Message: fmt.Sprintf("%s is not available: %v", what, err), Help: fmt.Sprintf("Put the secret into %s.", declared.Place())}
 	}
 	return nil
 }
 
-// lacksValues is everything that cannot be had of what a tool or its server is
+// lacksValues is everything that is not available of what a tool or its server is
 // sent, by the name of the tool.
 func (t *Tools) lacksValues(name string) []Trouble {
 	what, values := "", []config.Header(nil)
@@ -136,7 +136,7 @@ func (t *Tools) lacksValues(name string) []Trouble {
 				out = append(out, *trouble)
 			}
 		} else if _, err := config.Expand(v.Value.Value, t.getenv); err != nil {
-			out = append(out, Trouble{Message: fmt.Sprintf("%s cannot be had: %v", what, err), Help: "Set the variable, or give it a value to fall back on: ${NAME:-VALUE}."})
+			out = append(out, Trouble{Message: fmt.Sprintf("%s is not available: %v", what, err), Help: "Set the variable, or give it a value to fall back on: ${NAME:-VALUE}."})
 		}
 	}
 	return out

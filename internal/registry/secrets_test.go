@@ -102,7 +102,7 @@ func TestTelling(t *testing.T) {
 	}
 }
 
-// What a tool or its server is sent and cannot be had is found before a run,
+// What a tool or its server is sent and is not available is found before a run,
 // all of it at once, and without starting a server for it.
 func TestToolsLackSecrets(t *testing.T) {
 	tools := projectTools(t, `
@@ -130,9 +130,9 @@ mcp: {crm: {command: [sh, -c, "echo started > started"], env: {TOKEN: secret://c
 		got = append(got, fmt.Sprint(l.Steps, " ", l.Message))
 	}
 	want := []string{
-		`[one] X-B of the tool "search" cannot be had: the file not-b cannot be read`,
-		`[one] X-V of the tool "search" cannot be had: the environment variable NOT_V is not set`,
-		`[one] Authorization of the tool "search" cannot be had: the environment variable NOT_A is empty`,
+		`[one] X-B of the tool "search" is not available: the file not-b cannot be read`,
+		`[one] X-V of the tool "search" is not available: the environment variable NOT_V is not set`,
+		`[one] Authorization of the tool "search" is not available: the environment variable NOT_A is empty`,
 		`[two three] TOKEN of the MCP server "crm" comes from the command "no-such-command-anywhere", which is not there`,
 	}
 	if len(got) != len(want) {

@@ -230,7 +230,7 @@ func (e *noSuchTool) instead() string {
 	return "It has " + strings.Join(has, ", ") + "."
 }
 
-// noServers is why nobody knows what .mcp.json says; nil when somebody does.
+// noServers returns why the servers of .mcp.json are not known; nil if they are.
 func (t *Tools) noServers() error {
 	file := t.config.MCPFile
 	switch {

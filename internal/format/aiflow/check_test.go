@@ -1,10 +1,10 @@
 package aiflow_test
 
 import (
-	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format"
+	"github.com/espalier-run/espalier/internal/registry"
 )
 
 // checked returns the diagnostics that apply to programs of any format.
