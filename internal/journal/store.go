@@ -151,7 +151,9 @@ type Filter struct {
 	Prefix     string // of the id
 	Children   bool   // child runs too
 	Root       RunID  // only the child runs of this one
-	Limit      int
+	// Before lists only runs that were added before this one; an unknown run is an error.
+	Before RunID
+	Limit  int
 }
 
 // Owner names a process that may write runs.

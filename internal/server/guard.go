@@ -125,6 +125,9 @@ func withLog(next http.Handler, log *slog.Logger) http.Handler {
 			if entry.user != "" {
 				attrs = append(attrs, slog.String("user", entry.user))
 			}
+			if entry.err != nil {
+				attrs = append(attrs, slog.String("error", entry.err.Error()))
+			}
 			if entry.run != "" {
 				attrs = append(attrs, slog.String("run_id", entry.run))
 			}
@@ -136,7 +139,10 @@ func withLog(next http.Handler, log *slog.Logger) http.Handler {
 
 // logEntry collects what handlers add to the log line of their request. Only the
 // goroutine of the request writes to it.
-type logEntry struct{ user, run string }
+type logEntry struct {
+	user, run string
+	err       error
+}
 
 type logKey struct{}
 
