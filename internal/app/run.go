@@ -395,6 +395,19 @@ func (a *App) Work(ctx context.Context, ready func(root string), skipped func(*R
 	})
 }
 
+// StateDir returns the state folder of the project around the working folder, and creates it if needed.
+func (a *App) StateDir(ctx context.Context) (string, error) {
+	root, err := a.Root()
+	if err != nil {
+		return "", err
+	}
+	rt, err := a.worker(ctx, root)
+	if err != nil {
+		return "", err
+	}
+	return rt.Dir(), nil
+}
+
 // worker opens the storage of a project, and creates it if needed, for driving its runs.
 func (a *App) worker(ctx context.Context, root string) (*environment, error) {
 	space, err := a.space()

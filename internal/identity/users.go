@@ -31,7 +31,7 @@ type Account struct {
 // stored.
 type Token struct {
 	ID      string    `json:"id"`
-	Hash    string    `json:"sha256"`
+	Hash    string    `json:"sha256,omitempty"`
 	Note    string    `json:"note,omitempty"`
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires,omitzero"` // zero means never
