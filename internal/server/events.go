@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/identity"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -91,9 +93,29 @@ func (s *Server) registerEvents() {
 	}))
 	s.mux.Handle("GET /api/v1/events", all)
 	s.mux.Handle("GET /api/v1/runs/{run}/events", one)
-	for _, path := range []string{"/api/v1/events", "/api/v1/runs/{run}/events"} {
-		s.routes = append(s.routes, Route{Method: http.MethodGet, Path: path, Needs: identity.Read})
+	position := []*huma.Param{
+		{
+			Name: "after", In: "query", Schema: &huma.Schema{Type: huma.TypeString},
+			Description: "Id of an event: what follows it is sent. 0 is the beginning; without it, only what happens from now on.",
+		},
+		{
+			Name: "Last-Event-ID", In: "header", Schema: &huma.Schema{Type: huma.TypeString},
+			Description: "As after; browsers send it when they reconnect.",
+		},
 	}
+	run := &huma.Param{Name: "run", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}
+	stream := map[string]*huma.Response{"200": {
+		Description: "Server-sent events; the type of an event is in its data, too.",
+		Content:     map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}},
+	}}
+	s.describe(huma.Operation{
+		Method: http.MethodGet, Path: "/api/v1/events", Tags: []string{"Events"}, Parameters: position, Responses: stream,
+		Summary: "Follow the events of all runs",
+	}, identity.Read)
+	s.describe(huma.Operation{
+		Method: http.MethodGet, Path: "/api/v1/runs/{run}/events", Tags: []string{"Events"},
+		Parameters: append([]*huma.Param{run}, position...), Responses: stream, Summary: "Follow the events of a run",
+	}, identity.Read)
 }
 
 // stream sends the events of a run, or of all runs. Without a position it begins

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"path"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/graph"
@@ -122,30 +124,35 @@ func (s *Server) registerRecords() {
 			}
 			return &body[artifactList]{list}, err
 		})
-	handle(s, http.MethodGet, "/runs/{run}/artifacts/{path...}", identity.Read, "Get a file of a run", tag,
-		func(ctx context.Context, in *struct {
-			RunPath
-			Path string `path:"path"`
-		}) (*artifactBody, error) {
-			files, err := s.artifacts(ctx, in.Run)
-			if err != nil {
-				return nil, err
-			}
-			raw, err := readArtifact(files, in.Path)
-			if err != nil {
-				return nil, &Problem{Status: http.StatusNotFound, Code: "no-artifact", Detail: "The run has no such file."}
-			}
-			return &artifactBody{
-				// A browser must not interpret what a run has written.
-				ContentType: "application/octet-stream", Disposition: "attachment", Body: raw,
-			}, nil
-		}, produces("application/octet-stream"))
+	s.mux.Handle("GET /api/v1/runs/{run}/artifacts/{path...}", s.needs(identity.Read, http.HandlerFunc(s.artifact)))
+	text := &huma.Schema{Type: huma.TypeString}
+	s.describe(huma.Operation{
+		Method: http.MethodGet, Path: "/api/v1/runs/{run}/artifacts/{path}", Summary: "Get a file of a run", Tags: []string{tag},
+		Parameters: []*huma.Param{
+			{Name: "run", In: "path", Required: true, Schema: text}, {Name: "path", In: "path", Required: true, Schema: text},
+		},
+		Responses: map[string]*huma.Response{"200": {
+			Description: "OK", Content: map[string]*huma.MediaType{"application/octet-stream": {Schema: text}},
+		}},
+	}, identity.Read)
 }
 
-type artifactBody struct {
-	ContentType string `header:"Content-Type"`
-	Disposition string `header:"Content-Disposition"`
-	Body        []byte
+// artifact sends a file of a run. A browser must not interpret what a run has
+// written, so it is offered as a download.
+func (s *Server) artifact(w http.ResponseWriter, r *http.Request) {
+	files, err := s.artifacts(r.Context(), r.PathValue("run"))
+	if err != nil {
+		writeProblem(w, r, *problemOf(r.Context(), err))
+		return
+	}
+	raw, err := readArtifact(files, r.PathValue("path"))
+	if err != nil {
+		writeProblem(w, r, Problem{Status: http.StatusNotFound, Code: "no-artifact", Detail: "The run has no such file."})
+		return
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Content-Disposition", "attachment")
+	w.Write(raw)
 }
 
 // maxArtifact is how large a file may be that is returned at once.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/identity"
 )
 
@@ -85,6 +87,9 @@ func New(o Options) *Server {
 
 func (s *Server) newAPI() {
 	huma.NewErrorWithContext = newHumaError
+	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
+		return newHumaError(nil, status, message, errs...)
+	}
 	config := huma.DefaultConfig("Espalier", s.o.Version)
 	config.Info.Description = "Workflows, runs, decisions and records of one project."
 	config.DocsPath, config.SchemasPath, config.OpenAPIPath = "", "", "/api/v1/openapi"
@@ -92,12 +97,28 @@ func (s *Server) newAPI() {
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"token": {Type: "http", Scheme: "bearer", Description: "A token of a user, or that of the project."},
 	}
+	config.Components.Schemas.RegisterTypeAlias(reflect.TypeFor[diag.Severity](), reflect.TypeFor[severity]())
 	config.Security = []map[string][]string{{"token": {}}}
 	s.api = humago.New(s.mux, config)
 	s.registerWorkflows()
 	s.registerRuns()
 	s.registerRecords()
 	s.registerEvents()
+}
+
+// severity describes diag.Severity, which encodes itself as text.
+type severity string
+
+// Schema implements huma.SchemaProvider.
+func (severity) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Enum: []any{"note", "warning", "error"}}
+}
+
+// describe adds a route that huma does not serve to the description of the API.
+func (s *Server) describe(op huma.Operation, needed identity.Permission) {
+	op.OperationID = operationID(op.Method, strings.TrimPrefix(op.Path, "/api/v1"))
+	s.routes = append(s.routes, Route{Method: op.Method, Path: op.Path, Needs: needed})
+	s.api.OpenAPI().AddOperation(&op)
 }
 
 // Handler returns the handler of all routes, behind the guard.

@@ -91,6 +91,8 @@ type project struct {
 	auth   *identity.Authenticator
 	log    *bytes.Buffer
 	stop   func()
+
+	contract *contract
 }
 
 func serve(t *testing.T, dir string) *project {
@@ -125,6 +127,7 @@ func serve(t *testing.T, dir string) *project {
 	s.SetReady()
 	stopped := false
 	p := &project{t: t, dir: dir, app: a, server: s, url: "http://" + l.Addr().String(), token: token, auth: auth, log: log}
+	p.contract = newContract(t, s)
 	p.stop = func() {
 		if stopped {
 			return
@@ -186,6 +189,7 @@ func (p *project) call(method, path string, in, out any, want int, headers ...st
 	if err != nil {
 		p.t.Fatal(err)
 	}
+	p.contract.check(p.t, method, path, w.StatusCode, w.Header.Get("Content-Type"), raw)
 	if w.StatusCode != want {
 		p.t.Fatalf("%s %s: %d, want %d: %s", method, path, w.StatusCode, want, raw)
 	}
@@ -477,7 +481,7 @@ func TestEveryRouteChecksItsPermission(t *testing.T) {
 		t.Fatalf("%d routes", len(routes))
 	}
 	status := func(route Route, token string) int {
-		path := strings.NewReplacer("{workflow}", "none", "{run}", "none", "{step}", "none", "{path...}", "none").Replace(route.Path)
+		path := strings.NewReplacer("{workflow}", "none", "{run}", "none", "{step}", "none", "{path}", "none").Replace(route.Path)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		r, err := http.NewRequestWithContext(ctx, route.Method, p.url+path, strings.NewReader("{}"))
