@@ -392,6 +392,23 @@ func (a *App) Work(ctx context.Context, ready func(root string), skipped func(*R
 	})
 }
 
+// StateDir returns the state folder of the project around the working folder, and creates it if needed.
+func (a *App) StateDir(ctx context.Context) (string, error) {
+	space, root, err := a.here()
+	if err != nil {
+		return "", err
+	}
+	defer space.Close()
+	rt, err := a.configured(space, root, approvedOnly, a.o.Notify)
+	if err != nil {
+		return "", err
+	}
+	if err := rt.open(ctx); err != nil {
+		return "", err
+	}
+	return rt.Dir(), nil
+}
+
 // CheckConfig returns an error if the configuration of the project around the working folder cannot be used.
 func (a *App) CheckConfig() error {
 	space, root, err := a.here()

@@ -38,6 +38,8 @@ type World struct {
 	// IsTerminal reports whether a person looks at what is written; nil asks the
 	// machine.
 	IsTerminal func(io.Writer) bool
+	// NewServer returns the HTTP server of the serve command.
+	NewServer func(ServerOptions) HTTPServer
 }
 
 // Main runs one command line and returns the exit code.
@@ -204,7 +206,7 @@ by its name as "espalier list" shows it.`,
 			root.AddCommand(c)
 		}
 	}
-	in(groupRun, a.runCommand(), a.resumeCommand(), a.workCommand(), a.runsCommand(), a.statusCommand(),
+	in(groupRun, a.runCommand(), a.resumeCommand(), a.serveCommand(), a.workCommand(), a.runsCommand(), a.statusCommand(),
 		a.outputCommand(),
 		a.decisionCommand("approve", "Approve a gate", func(step, note, digest string) app.Message {
 			return app.Approve{Step: step, Note: note, Digest: digest}
@@ -221,7 +223,7 @@ removes it, and "espalier resume RUN --from STEP" starts a new one from a step.`
 		a.editCommand(), a.transcriptCommand(), a.memoryCommand(), a.auditCommand())
 	in(groupCheck, a.validateCommand(), a.showCommand(), a.graphCommand(), a.costCommand(), a.driftCommand())
 	in(groupFind, a.listCommand(), a.initCommand(), a.newCommand(), a.createCommand(), a.promoteCommand(),
-		a.setupIDECommand(), a.doctorCommand(), a.trustCommand())
+		a.setupIDECommand(), a.doctorCommand(), a.trustCommand(), a.userCommand())
 	in(groupHelp, a.explainCommand(), a.schemaCommand(), a.exprCommand(), a.versionCommand(), a.completionCommand())
 	a.addHelp(root)
 	return root

@@ -88,6 +88,9 @@ type Write struct {
 type Actor struct {
 	User string `json:"user,omitempty"`
 	As   string `json:"as,omitempty"`
+	// Method is how a server has established the user; empty when the user is the
+	// account of the process that asked.
+	Method string `json:"method,omitempty"`
 }
 
 // RunStarted is the first fact of a stream.

@@ -190,7 +190,9 @@ type Filter struct {
 	Prefix     string // of the id
 	Children   bool   // child runs too
 	Root       RunID  // only the child runs of this one
-	Limit      int
+	// Before lists only runs that were added before this one; an unknown run is an error.
+	Before RunID
+	Limit  int
 }
 
 // Owner is the ID of a process that can own runs.

@@ -5,8 +5,8 @@ import (
 
 	"github.com/espalier-run/espalier/internal/cpython"
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/stepkind"
 	"github.com/espalier-run/espalier/internal/step/node"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // PreparePython starts to load the interpreter of node code in the background if a program has such

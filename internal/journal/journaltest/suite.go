@@ -554,6 +554,9 @@ func index(t *testing.T, s journal.Store) {
 	}{
 		{journal.Filter{}, []journal.RunID{"rum-3", "run-2", "run-1"}},
 		{journal.Filter{Limit: 2}, []journal.RunID{"rum-3", "run-2"}},
+		{journal.Filter{Before: "rum-3"}, []journal.RunID{"run-2", "run-1"}},
+		{journal.Filter{Before: "run-2", Limit: 2}, []journal.RunID{"run-1"}},
+		{journal.Filter{Before: "run-1"}, nil},
 		{journal.Filter{Status: journal.Running}, []journal.RunID{"run-2"}},
 		{journal.Filter{Status: journal.Finished}, []journal.RunID{"rum-3"}},
 		{journal.Filter{Unfinished: true}, []journal.RunID{"run-2", "run-1"}},

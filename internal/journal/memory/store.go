@@ -407,7 +407,12 @@ func (s *Store) Runs(ctx context.Context, f journal.Filter) iter.Seq2[journal.En
 	return func(yield func(journal.Entry, error) bool) {
 		s.mu.Lock()
 		var found []journal.Entry
+		reached := f.Before == ""
 		for _, r := range slices.Backward(s.order) {
+			if !reached {
+				reached = r.ID == f.Before
+				continue
+			}
 			if matches(&r.Entry, &f) {
 				found = append(found, r.Entry)
 			}
@@ -417,6 +422,9 @@ func (s *Store) Runs(ctx context.Context, f journal.Filter) iter.Seq2[journal.En
 		}
 		err := s.open()
 		s.mu.Unlock()
+		if err == nil && !reached {
+			err = fmt.Errorf("%w: %s", journal.ErrUnknownRun, f.Before)
+		}
 		if err != nil {
 			yield(journal.Entry{}, err)
 			return

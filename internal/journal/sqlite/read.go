@@ -341,6 +341,16 @@ func (s *Store) Runs(ctx context.Context, f journal.Filter) iter.Seq2[journal.En
 	return func(yield func(journal.Entry, error) bool) {
 		query, args := listing(&f)
 		before := int64(math.MaxInt64)
+		if f.Before != "" {
+			err := s.row(ctx, "SELECT n FROM runs WHERE id = ?", f.Before).Scan(&before)
+			if errors.Is(err, sql.ErrNoRows) {
+				err = fmt.Errorf("%w: %s", journal.ErrUnknownRun, f.Before)
+			}
+			if err != nil {
+				yield(journal.Entry{}, s.failed(ctx, err))
+				return
+			}
+		}
 		for left := f.Limit; ; {
 			size := page
 			if f.Limit > 0 {
