@@ -56,6 +56,10 @@ var layers = map[string][]string{
 	// Folders that only their owner can change, and what a person has approved.
 	"internal/private": {},
 	"internal/trust":   {"internal/private"},
+	// Locks that end with their process.
+	"internal/filelock": {},
+	// Who uses the server, and what they may do.
+	"internal/identity": {"internal/private", "internal/filelock"},
 	// Commands write to a terminal through it alone.
 	"internal/terminal": {},
 	// Everything that writes files whose names a model can choose goes through it.
@@ -85,7 +89,9 @@ var layers = map[string][]string{
 	// Compiles and checks files, for commands, servers and editors.
 	"internal/analysis": {"internal/check", "internal/format", "internal/project"},
 
-	"internal/journal": {"internal/ir", "internal/canonical"},
+	"internal/journal": {"internal/ir", "internal/canonical", "internal/filelock"},
+	// When schedules fire, and the ids of the runs that they start.
+	"internal/trigger": {"internal/journal", "internal/schedule"},
 	"internal/plan":    {"internal/ir", "internal/journal"},
 	"internal/engine":  {"internal/plan", "internal/step", "internal/journal"},
 	// The audit and the console tell what budgets had left and when a run waited:
@@ -104,9 +110,11 @@ var layers = map[string][]string{
 		"internal/project", "internal/config", "internal/price", "internal/secret", "internal/manifest", "internal/trust",
 	},
 	// Entry points decode a request, call app and render the result. They do not import each other.
-	"internal/cli":  {"internal/app", "internal/explain", "internal/terminal"},
-	"internal/web":  {"internal/app"},
-	"cmd/espalier":  {"internal/cli", "internal/web", "internal/process"},
+	"internal/cli":    {"internal/app", "internal/explain", "internal/terminal", "internal/identity"},
+	"internal/server": {"internal/app", "internal/api", "internal/identity"},
+	// The JSON forms that entry points share.
+	"internal/api":  {"internal/app"},
+	"cmd/espalier":  {"internal/cli", "internal/server", "internal/process"},
 	"internal/arch": {},
 	// Measures from outside, the layout alone, and runs put together as they are in the product.
 	"internal/bench": {"internal/graph", "internal/registry"},
@@ -125,10 +133,9 @@ var seams = []string{
 // several of them need.
 var shared = map[string]string{
 	// Every record may have to hide something.
-	"internal/report/redact":    "internal/report",
-	"internal/journal/filelock": "internal/journal",
-	"internal/journal/owner":    "internal/journal",
-	"internal/journal/queue":    "internal/journal",
+	"internal/report/redact": "internal/report",
+	"internal/journal/owner": "internal/journal",
+	"internal/journal/queue": "internal/journal",
 	// What all providers that use HTTP share.
 	"internal/provider/httptransport": "internal/provider",
 	// Agents, transforms and critics hold conversations with a model.
@@ -139,7 +146,7 @@ var shared = map[string]string{
 
 // entryPoints may import app and what its responses are made of: journal for the types of runs and facts, report and
 // its renderers, and the packages of the language. They must not import what only app and registry put together.
-var entryPoints = []string{"internal/cli", "internal/web"}
+var entryPoints = []string{"internal/cli", "internal/server", "internal/api"}
 
 // hidden are the packages that entry points reach only through app.
 var hidden = []string{"internal/registry", "internal/engine", "internal/plan"}

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/espalier-run/espalier/internal/journal/filelock"
+	"github.com/espalier-run/espalier/internal/filelock"
 	"github.com/espalier-run/espalier/internal/private"
 )
 

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/filelock"
+	"github.com/espalier-run/espalier/internal/filelock"
 	"github.com/espalier-run/espalier/internal/journal/journaltest"
 	"github.com/espalier-run/espalier/internal/journal/sqlite"
 )

@@ -3,7 +3,7 @@ package sqlite
 import (
 	"time"
 
-	"github.com/espalier-run/espalier/internal/journal/filelock"
+	"github.com/espalier-run/espalier/internal/filelock"
 )
 
 // writeTurn lets processes that wait to write in between the transactions of a
