@@ -12,7 +12,7 @@ BROKEN := $(BIN)/broken.txt
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build install test test-clis test-live race lint cross check fix bench bench-postgres soak
+.PHONY: help demo build install test test-clis test-live race lint vuln cross check fix bench bench-postgres soak
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,7 +40,7 @@ demo: build ## show what Espalier does, without an API key or an account
 
 # The libraries of models and servers take minutes to compile with the race detector, and what is concurrent lies below
 # them. So "make test" uses it for every package that is tested without them; "make race" for all.
-LISTED = $$($(GO) list -f '{{.ImportPath}} {{join .Deps " "}} {{join .TestImports " "}} {{join .XTestImports " "}} .' ./... | grep $(1) '$(LIBRARIES)|espalier/internal/(builtin|cli) ' | cut -d' ' -f1)
+LISTED = $$($(GO) list -f '{{.ImportPath}} {{join .Deps " "}} {{join .TestImports " "}} {{join .XTestImports " "}} .' ./... | grep $(1) '$(LIBRARIES)|espalier/internal/(registry|app|cli) ' | cut -d' ' -f1)
 LIBRARIES = anthropic-sdk-go|openai-go|modelcontextprotocol
 
 test: ## run all tests, with the race detector where that is cheap and there is a C compiler
@@ -56,7 +56,7 @@ test-clis: ## run steps through the real claude, codex, gemini and copilot, offl
 
 test-live: ## run the provider suite against real accounts, with the keys in the environment; costs money
 	@[ -n "$$ANTHROPIC_API_KEY$$OPENAI_API_KEY$$GEMINI_API_KEY" ] || echo 'ANTHROPIC_API_KEY, OPENAI_API_KEY and GEMINI_API_KEY are not set: no provider is tested.'
-	$(GO) test -tags live -count=1 -timeout 20m -v -run 'TestLive$$' ./internal/builtin
+	$(GO) test -tags live -count=1 -timeout 20m -v -run 'TestLive$$' ./internal/registry
 
 race: ## run all tests with the race detector
 	GORACE=atexit_sleep_ms=0 $(GO) test -race ./...
@@ -73,6 +73,16 @@ lint: ## format, vet, staticcheck, and builds of our packages for other systems
 	CGO_ENABLED=0 GOOS=windows $(GO) build $(PORTABLE)
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build $(PORTABLE)
 	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) build ./internal/process
+
+# A folder with the OSV files of the database works offline: make vuln VULNDB=file:///FOLDER
+VULNDB ?= https://vuln.go.dev
+
+vuln: ## check the dependencies for known vulnerabilities; needs the Go vulnerability database
+	@case '$(VULNDB)' in file://*) dir='$(VULNDB)'; find "$${dir#file://}" -name 'GO-*.json' 2>/dev/null | grep -q . || { \
+		echo 'There are no vulnerabilities in $(VULNDB): nothing was checked.' >&2; exit 1; };; esac
+	@$(GO) tool govulncheck -db '$(VULNDB)' ./... || { code=$$?; [ $$code -eq 3 ] || \
+		echo 'Nothing was checked. If $(VULNDB) cannot be reached, copy the database and run: make vuln VULNDB=file:///FOLDER' >&2; \
+		exit $$code; }
 
 cross: ## build the whole program for Linux, Windows and macOS
 	CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/espalier

@@ -236,7 +236,7 @@ func TestAWFKilled(t *testing.T) {
 			p := newAWF(t, c.states)
 			p.kill(p.begin(c.held))
 			p.trace(c.before...)
-			// Nobody knows whether it was done: that is not for us to decide.
+			// It is unknown whether it was done: that is not for us to decide.
 			if said := p.exits(4, "resume", awfRun); !strings.Contains(said, "--decide") || !strings.Contains(said, "--from current") {
 				t.Error(said)
 			}
@@ -305,7 +305,7 @@ func TestAWFKilledCommandsDie(t *testing.T) {
 func TestAWFResumedTwice(t *testing.T) {
 	p := newAWF(t, awfChain)
 	running := p.begin("b")
-	if said := p.exits(6, "resume", awfRun); !strings.Contains(said, "another process is working on this run") {
+	if said := p.exits(6, "resume", awfRun); !strings.Contains(said, "another process is driving this run") {
 		t.Error(said)
 	}
 	p.kill(running)

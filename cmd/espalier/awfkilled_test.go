@@ -15,9 +15,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/espalier-run/espalier/internal/builtin"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/registry"
 )
 
 // awfWorld is what the steps of a workflow talk to: a model, and a service. It
@@ -317,7 +317,7 @@ states:
 // clock is how long a step of the run may take, and how long it took.
 func (p *awfProject) clock(step string) (limit journal.Millis, used plan.Clock) {
 	p.t.Helper()
-	r, err := builtin.OpenRuntime(filepath.Join(p.dir, ".espalier"), builtin.RuntimeOptions{})
+	r, err := registry.OpenRuntime(filepath.Join(p.dir, ".espalier"), registry.RuntimeOptions{})
 	if err != nil {
 		p.t.Fatal(err)
 	}

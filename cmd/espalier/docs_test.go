@@ -9,6 +9,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,11 +22,11 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/espalier-run/espalier/internal/builtin"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/explain"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/report/reporttest"
-	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // The documentation is run. In a ```console block, a line that begins with
@@ -341,6 +342,7 @@ func (s *shell) run(t *testing.T, text string) (output []string, exit int) {
 	cmd := exec.CommandContext(t.Context(), s.path, "-c", text+"\ncode=$?; pwd >\"$WHERE\"; exit $code")
 	cmd.Dir = s.dir
 	cmd.Env = []string{"PATH=" + barePath(t), "HOME=" + s.home, "WHERE=" + s.pwd, "PWD=" + s.dir, "NO_COLOR=1", "COLUMNS=80", "LC_ALL=C", "GORACE=" + quickExit}
+	cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+os.Getenv("XDG_CACHE_HOME"))
 	cmd.Env = append(cmd.Env, s.exported...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out // one pipe, so that the order is kept
@@ -577,20 +579,20 @@ func TestDocsTourIsComplete(t *testing.T) {
 func TestDocsAssumptions(t *testing.T) {
 	page := strings.Join(readPage(t, "docs/cost.md"), "\n")
 	for what, figures := range map[string][]int64{
-		"tokens per reply":                         {step.DefaultReplyTokens, step.DefaultReplyTokens},
-		"model calls of an agent with tools":       {step.DefaultMaxTurns, 1},
-		"additional calls for a reply":             {step.RepairCalls, 0},
-		"seconds per model call":                   {step.ModelCallSeconds, step.UsualModelSeconds},
-		"seconds per tool call":                    {step.ToolCallSeconds, step.UsualToolSeconds},
-		"seconds per script":                       {step.ScriptSeconds, step.UsualScriptSeconds},
+		"tokens per reply":                         {stepkind.DefaultReplyTokens, stepkind.DefaultReplyTokens},
+		"model calls of an agent with tools":       {stepkind.DefaultMaxTurns, 1},
+		"additional calls for a reply":             {stepkind.RepairCalls, 0},
+		"seconds per model call":                   {stepkind.ModelCallSeconds, stepkind.UsualModelSeconds},
+		"seconds per tool call":                    {stepkind.ToolCallSeconds, stepkind.UsualToolSeconds},
+		"seconds per script":                       {stepkind.ScriptSeconds, stepkind.UsualScriptSeconds},
 		"step executions per run":                  {check.DefaultStepCap},
-		"tokens per input value that a step reads": {step.AssumedInputTokens, step.AssumedInputTokens},
-		"tokens per result of":                     {step.AssumedResultTokens, step.AssumedResultTokens},
-		"tokens per gate note":                     {step.AssumedNoteTokens, step.AssumedNoteTokens},
+		"tokens per input value that a step reads": {stepkind.AssumedInputTokens, stepkind.AssumedInputTokens},
+		"tokens per result of":                     {stepkind.AssumedResultTokens, stepkind.AssumedResultTokens},
+		"tokens per gate note":                     {stepkind.AssumedNoteTokens, stepkind.AssumedNoteTokens},
 	} {
 		row := `\n\| ` + regexp.QuoteMeta(what) + `[^|]*`
 		for _, n := range figures {
-			row += `\| ` + step.N(n).String() + ` `
+			row += `\| ` + stepkind.N(n).String() + ` `
 		}
 		if !regexp.MustCompile(row + `\|`).MatchString(page) {
 			t.Errorf("docs/cost.md does not say %v for %q", figures, what)
@@ -602,7 +604,7 @@ func TestDocsAssumptions(t *testing.T) {
 // names by its number.
 func TestDocsAgentFlowIsComplete(t *testing.T) {
 	page := strings.Join(readPage(t, "docs/formats/agent-flow.md"), "\n")
-	for _, s := range builtin.Formats().Find("agent-flow").Schemas() {
+	for _, s := range registry.Formats().Find("agent-flow").Schemas() {
 		_, section, ok := strings.Cut(page, "\n### "+s.Block+"\n")
 		if !ok {
 			t.Errorf("docs/formats/agent-flow.md has no section on %s", s.Block)
@@ -693,5 +695,44 @@ func TestDemo(t *testing.T) {
 	}
 	if picture, err := os.ReadFile(filepath.Join(dir, "bin", "contract-review.svg")); err != nil || !strings.Contains(string(picture), "<svg") {
 		t.Errorf("%v\n%s", err, picture)
+	}
+}
+
+// Every claim of the security page names tests and scripts that exist.
+func TestDocsSecurityNamesTests(t *testing.T) {
+	page, err := os.ReadFile("../../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	err = filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(string(raw), -1) {
+			known[m[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(string(page), -1)
+	for _, m := range named {
+		if !known[m[1]] {
+			t.Errorf("there is no test %s", m[1])
+		}
+	}
+	scripts := regexp.MustCompile("scripts? `(\\w+)`(?: and `(\\w+)`)?").FindAllStringSubmatch(string(page), -1)
+	for _, m := range scripts {
+		for _, name := range m[1:] {
+			if _, err := os.Stat("../../testdata/script/" + name + ".txtar"); name != "" && err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if len(named) < 30 || len(scripts) < 5 {
+		t.Errorf("the page names %d tests and %d scripts", len(named), len(scripts))
 	}
 }

@@ -150,7 +150,7 @@ func TestStorageThatCannotBeMade(t *testing.T) {
 	put(t, filepath.Join(f.dir, "espalier.yaml"), "")
 	put(t, filepath.Join(f.dir, ".espalier"), "a file in the place of the folder")
 	for _, args := range [][]string{{"run", "gated.md", "--allow-shell"}, {"work"}} {
-		f.exits(6, []string{".espalier", "cannot be opened", "Nothing was started", "a folder that may be written to"}, args...)
+		f.exits(6, []string{".espalier", "cannot be opened", "Nothing was started", "Check that it is a writable folder"}, args...)
 	}
 	f.once()
 }
@@ -181,14 +181,14 @@ func (s failing) Append(b journal.Batch, done func(error)) {
 // TestFullDisk: the disk is full at every write in turn. It is said, and with
 // room again the run goes on from where it was.
 func TestFullDisk(t *testing.T) {
-	diskFails(t, failing{why: journal.ErrFull}, "the disk is full", "Make room on the disk")
+	diskFails(t, failing{why: journal.ErrFull}, "the disk is full", "Free space on the disk")
 }
 
 // TestADiskThatFails: every write in turn is the one after which nobody knows
-// what the disk has. It is said, and whatever it has, the run goes on from there.
+// what the disk has. It is said, and whatever it has, the run continues from there.
 func TestADiskThatFails(t *testing.T) {
 	for _, written := range []bool{false, true} {
-		diskFails(t, failing{why: journal.ErrNotKept, written: written}, "the disk did not keep what was written", "Look at the disk first")
+		diskFails(t, failing{why: journal.ErrNotKept, written: written}, "the disk did not keep what was written", "Check the disk first")
 	}
 }
 

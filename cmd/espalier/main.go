@@ -12,6 +12,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/cli"
 	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/server"
 )
 
 // Two of the exit codes that `espalier help exit-codes` lists; the others are
@@ -54,5 +55,12 @@ func run() int {
 	}
 	return cli.Main(cli.World{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Dir: dir, Signals: signals,
+		NewServer: newServer,
 	}, os.Args[1:])
+}
+
+func newServer(o cli.ServerOptions) cli.HTTPServer {
+	return server.New(server.Options{
+		App: o.App, Auth: o.Auth, StateDir: o.StateDir, PublicURL: o.PublicURL, TLS: o.TLS, Version: o.Version, Log: o.Log,
+	})
 }

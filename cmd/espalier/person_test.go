@@ -15,12 +15,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/espalier-run/espalier/internal/builtin"
 	"github.com/espalier-run/espalier/internal/cli"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/manifest"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/trust"
 )
 
@@ -255,13 +255,13 @@ func (e *errand) begin(s *stopping) error {
 		return nil
 	}
 	approvals := trust.Open(os.Getenv)
-	r, err := builtin.OpenRuntime(filepath.Join(e.Dir, ".espalier"), builtin.RuntimeOptions{Relaxed: true, Journal: s.wrap, Trust: &approvals})
+	r, err := registry.OpenRuntime(filepath.Join(e.Dir, ".espalier"), registry.RuntimeOptions{Relaxed: true, Journal: s.wrap, Trust: &approvals})
 	if err != nil {
 		return err
 	}
 	defer r.Close()
 	ctx := context.Background()
-	if err := r.Engine.Start(ctx, errandRun, &engine.Definition{Program: e.Program}, json.RawMessage("{}"), builtin.RunOptions{AllowShell: true}.Encode(), journal.Actor{User: "eva"}); err != nil {
+	if err := r.Engine.Start(ctx, errandRun, &engine.Definition{Program: e.Program}, json.RawMessage("{}"), registry.RunOptions{AllowShell: true}.Encode(), journal.Actor{User: "eva"}); err != nil {
 		return err
 	}
 	_, err = r.Engine.Wait(ctx, errandRun)

@@ -17,10 +17,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/espalier-run/espalier/internal/builtin"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/trust"
 )
 
@@ -79,13 +79,13 @@ func (f *faulty) goOn(cmd *exec.Cmd) {
 func (f *faulty) begun(p *ir.Program) {
 	f.t.Helper()
 	approvals := trust.Open(func(name string) string { return map[string]string{"HOME": f.dir}[name] })
-	r, err := builtin.OpenRuntime(filepath.Join(f.dir, ".espalier"), builtin.RuntimeOptions{Trust: &approvals})
+	r, err := registry.OpenRuntime(filepath.Join(f.dir, ".espalier"), registry.RuntimeOptions{Trust: &approvals})
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	defer r.Close()
 	r.Engine.Hold()
-	if err := r.Engine.Start(f.t.Context(), errandRun, &engine.Definition{Program: p}, json.RawMessage("{}"), builtin.RunOptions{AllowShell: true}.Encode(), journal.Actor{User: "eva"}); err != nil {
+	if err := r.Engine.Start(f.t.Context(), errandRun, &engine.Definition{Program: p}, json.RawMessage("{}"), registry.RunOptions{AllowShell: true}.Encode(), journal.Actor{User: "eva"}); err != nil {
 		f.t.Fatal(err)
 	}
 	now := make(chan struct{})
@@ -99,7 +99,7 @@ func TestTwoProcessesResumeOneRun(t *testing.T) {
 	f.begun(blocks([]ir.Step{scripted("hold", hold)}))
 	first := f.held()
 	code, told := f.own("resume", errandRun)
-	owner := regexp.MustCompile(fmt.Sprintf(`another process is working on this run: espalier, process %d on .+, since `, first.Process.Pid))
+	owner := regexp.MustCompile(fmt.Sprintf(`another process is driving this run: espalier, process %d on .+, since `, first.Process.Pid))
 	if code != 6 || !owner.MatchString(told) {
 		t.Errorf("exit code %d\n%s", code, told)
 	}

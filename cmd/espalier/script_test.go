@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/cpython"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -21,7 +23,20 @@ import (
 const quickExit = "atexit_sleep_ms=0"
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"espalier": main, "espalier-person": person})
+	if cache, err := os.UserCacheDir(); err == nil { // also for programs with another home folder
+		os.Setenv("XDG_CACHE_HOME", cache)
+	}
+	testscript.Main(prepared{m}, map[string]func(){"espalier": main, "espalier-person": person})
+}
+
+// prepared loads the Python interpreter before the tests, so that none of them is the first use.
+type prepared struct{ *testing.M }
+
+func (p prepared) Run() int {
+	if err := cpython.Prepare(context.Background()); err != nil {
+		panic(err)
+	}
+	return p.M.Run()
 }
 
 // TestScripts runs the whole product through its command line.
@@ -37,6 +52,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("REPOSITORY", root)
+			e.Setenv("XDG_CACHE_HOME", os.Getenv("XDG_CACHE_HOME"))
 			e.Setenv("GORACE", quickExit)
 			e.Setenv("BARE_PATH", barePath(t))
 			return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o755)

@@ -28,13 +28,15 @@ var layers = map[string][]string{
 	// When cron expressions fire: shown now, acted upon by the server.
 	"internal/schedule": {},
 	"internal/diag":     {"internal/source"},
-	"internal/expr":     {"internal/diag"},
+	"internal/expr":     {"internal/diag", "internal/shell"},
+	"internal/shell":    {},
 	// Programs and facts are written and read in one way.
 	"internal/jsonfast": {},
 	"internal/ir":       {"internal/expr", "internal/jsonfast"},
 	"internal/text":     {"internal/diag"},
-	// Formats look at the code of nodes, a step kind runs it.
+	// Formats analyze the code of nodes, a step kind runs it.
 	"internal/python":  {"internal/diag"},
+	"internal/cpython": {},
 	"internal/explain": {},
 	"internal/project": {"internal/diag"},
 	// Steps, tools and models that are programs all run commands.
@@ -56,6 +58,10 @@ var layers = map[string][]string{
 	// Folders that only their owner can change, and what a person has approved.
 	"internal/private": {},
 	"internal/trust":   {"internal/private"},
+	// Locks that end with their process.
+	"internal/filelock": {},
+	// Who uses the server, and what they may do.
+	"internal/identity": {"internal/private", "internal/filelock"},
 	// Commands write to a terminal through it alone.
 	"internal/terminal": {},
 	// Everything that writes files whose names a model can choose goes through it.
@@ -64,13 +70,30 @@ var layers = map[string][]string{
 	"internal/format": {"internal/ir", "internal/text", "internal/python"},
 	// What replies must be is a question to the program: models, steps and checks all ask it.
 	"internal/contract": {"internal/ir", "internal/schema"},
-	"internal/tool":     {"internal/protected", "internal/contract", "internal/ir", "internal/journal", "internal/schema", "internal/process", "internal/netguard", "internal/canonical"},
-	// The scripted model reads a file with positions, which speaks for tools too.
-	"internal/provider": {"internal/contract", "internal/ir", "internal/journal", "internal/text", "internal/tool", "internal/schema", "internal/process"},
-	"internal/step":     {"internal/protected", "internal/contract", "internal/ir", "internal/secret", "internal/provider", "internal/price", "internal/tool", "internal/journal", "internal/schema", "internal/process", "internal/netguard", "internal/python"},
-	"internal/check":    {"internal/ir", "internal/step", "internal/schedule"},
+	// Checks ask kinds of steps without running them.
+	"internal/stepkind": {"internal/contract", "internal/ir", "internal/price"},
+	"internal/check":    {"internal/ir", "internal/stepkind", "internal/schedule"},
 
-	"internal/journal": {"internal/ir", "internal/canonical"},
+	"internal/tool": {
+		"internal/protected", "internal/contract", "internal/ir", "internal/journal", "internal/schema",
+		"internal/process", "internal/netguard", "internal/canonical",
+	},
+	// The scripted model reads a file with positions, which also answers for tools.
+	"internal/provider": {
+		"internal/contract", "internal/ir", "internal/journal", "internal/price", "internal/text", "internal/tool",
+		"internal/schema", "internal/process",
+	},
+	"internal/step": {
+		"internal/stepkind", "internal/protected", "internal/secret", "internal/provider", "internal/tool",
+		"internal/journal", "internal/schema", "internal/process", "internal/netguard", "internal/cpython",
+	},
+
+	// Compiles and checks files, for commands, servers and editors.
+	"internal/analysis": {"internal/check", "internal/format", "internal/project"},
+
+	"internal/journal": {"internal/ir", "internal/canonical", "internal/filelock"},
+	// When schedules fire, and the ids of the runs that they start.
+	"internal/trigger": {"internal/journal", "internal/schedule"},
 	"internal/plan":    {"internal/ir", "internal/journal"},
 	"internal/engine":  {"internal/plan", "internal/step", "internal/journal"},
 	// The audit and the console tell what budgets had left and when a run waited:
@@ -78,26 +101,31 @@ var layers = map[string][]string{
 	"internal/report": {"internal/journal", "internal/ir", "internal/plan", "internal/manifest", "internal/price", "internal/secret"},
 	"internal/graph":  {"internal/ir", "internal/plan"},
 
-	"internal/builtin": {
+	// The list of what ships, and what the configuration makes of it.
+	"internal/registry": {
 		"internal/format", "internal/step", "internal/provider", "internal/tool", "internal/journal", "internal/report",
-		// It also puts the leaves together to something that runs.
 		"internal/engine", "internal/config", "internal/price", "internal/secret", "internal/trust",
 	},
-	"internal/cli": {
-		"internal/builtin", "internal/engine", "internal/report", "internal/check", "internal/format", "internal/graph",
-		"internal/project", "internal/explain", "internal/config", "internal/price", "internal/secret", "internal/manifest", "internal/terminal",
+	// The operations of the product. It reads records through the renderers below report.
+	"internal/app": {
+		"internal/registry", "internal/engine", "internal/report", "internal/check", "internal/analysis", "internal/format", "internal/graph",
+		"internal/project", "internal/config", "internal/price", "internal/secret", "internal/manifest", "internal/trust",
 	},
-	"internal/web":  {"internal/builtin", "internal/engine", "internal/report", "internal/check", "internal/format", "internal/graph", "internal/project"},
-	"cmd/espalier":  {"internal/cli", "internal/web", "internal/process"},
+	// Entry points decode a request, call app and render the result. They do not import each other.
+	"internal/cli":    {"internal/app", "internal/explain", "internal/terminal", "internal/identity"},
+	"internal/server": {"internal/app", "internal/api", "internal/identity"},
+	// The JSON forms that entry points share.
+	"internal/api":  {"internal/app"},
+	"cmd/espalier":  {"internal/cli", "internal/server", "internal/process"},
 	"internal/arch": {},
 	// Measures from outside, the layout alone, and runs put together as they are in the product.
-	"internal/bench": {"internal/graph", "internal/builtin", "internal/pgtest"},
+	"internal/bench": {"internal/graph", "internal/registry", "internal/pgtest"},
 	"internal/soak":  {},
 }
 
 // seams are the packages whose subfolders are leaves: implementations of one
 // interface. A leaf may import its seam and what the seam may import; only
-// builtin imports leaves.
+// registry imports leaves.
 var seams = []string{
 	"internal/format", "internal/step", "internal/provider", "internal/tool", "internal/journal", "internal/report",
 	"internal/engine",
@@ -107,15 +135,23 @@ var seams = []string{
 // several of them need.
 var shared = map[string]string{
 	// Every record may have to hide something.
-	"internal/report/redact":    "internal/report",
-	"internal/journal/filelock": "internal/journal",
-	"internal/journal/owner":    "internal/journal",
-	"internal/journal/queue":    "internal/journal",
-	// What all models of the network have in common.
-	"internal/provider/wire": "internal/provider",
-	// Agents, transforms and critics all talk with a model.
-	"internal/step/talk": "internal/step",
+	"internal/report/redact": "internal/report",
+	"internal/journal/owner": "internal/journal",
+	"internal/journal/queue": "internal/journal",
+	// What all providers that use HTTP share.
+	"internal/provider/httptransport": "internal/provider",
+	// Agents, transforms and critics hold conversations with a model.
+	"internal/step/chat": "internal/step",
+	// Commands, scripts and hooks run in the same way.
+	"internal/step/exec": "internal/step",
 }
+
+// entryPoints may import app and what its responses are made of: journal for the types of runs and facts, report and
+// its renderers, and the packages of the language. They must not import what only app and registry put together.
+var entryPoints = []string{"internal/cli", "internal/server", "internal/api"}
+
+// hidden are the packages that entry points reach only through app.
+var hidden = []string{"internal/registry", "internal/engine", "internal/plan"}
 
 // slow are libraries that only tests may import, because of what they cost
 // every start of the program.
@@ -128,11 +164,15 @@ func TestImportsPointDown(t *testing.T) {
 	imports := imports(t, root)
 	for _, from := range slices.Sorted(maps.Keys(imports)) {
 		for _, to := range slices.Sorted(maps.Keys(imports[from])) {
-			if why := objection(from, to); why != "" {
+			if why := objection(from, to); ours(to) && why != "" {
 				t.Errorf("%s imports %s (%s): %s", from, to, imports[from][to], why)
 			}
 		}
 	}
+}
+
+func ours(pkg string) bool {
+	return strings.HasPrefix(pkg, "internal/") || strings.HasPrefix(pkg, "cmd/")
 }
 
 // objection says why from must not import to; "" when it may.
@@ -144,11 +184,15 @@ func objection(from, to string) string {
 		return fmt.Sprintf("%s has no place in the layers yet; give it one in this test and in docs/architecture.md", from)
 	case layers[target] == nil:
 		return fmt.Sprintf("%s has no place in the layers yet; give it one in this test and in docs/architecture.md", to)
-	case toLeaf && from != "internal/builtin" && (shared[to] == "" || shared[to] != home || !fromLeaf):
-		return "only builtin imports leaves; put what both need into the seam, " + target
+	case slices.Contains(entryPoints, from) && slices.Contains(hidden, to):
+		return "entry points call app, so that all of them do the same"
+	case toLeaf && target == "internal/report" && (from == "internal/app" || slices.Contains(entryPoints, from)):
+		return "" // a renderer
+	case toLeaf && from != "internal/registry" && (shared[to] == "" || shared[to] != home || !fromLeaf):
+		return "only registry imports leaves; put what both need into the seam, " + target
 	case fromLeaf && target == home || shared[to] == home && home != "":
 		return ""
-	case from == "internal/builtin" && toLeaf && slices.Contains(layers[from], target):
+	case from == "internal/registry" && toLeaf && slices.Contains(layers[from], target):
 		return ""
 	case !reach(home)[target]:
 		may := slices.Sorted(maps.Keys(reach(home)))
@@ -183,7 +227,8 @@ func reach(layer string) map[string]bool {
 }
 
 // imports reads the import clauses of every file that is not a test, from the
-// files themselves: package → imported package → where.
+// files themselves: package → imported package → where. Our own packages go by
+// their path in the module.
 func imports(t *testing.T, root string) map[string]map[string]string {
 	t.Helper()
 	out := map[string]map[string]string{}
@@ -217,9 +262,7 @@ func imports(t *testing.T, root string) map[string]map[string]string {
 			if why := slow[imported]; why != "" && !strings.HasSuffix(pkg, "test") { // suites are imported by tests only
 				t.Errorf("%s imports %s: %s", filepath.ToSlash(rel), imported, why)
 			}
-			if to, ours := strings.CutPrefix(imported, module+"/"); ours {
-				out[pkg][to] = filepath.ToSlash(rel)
-			}
+			out[pkg][strings.TrimPrefix(imported, module+"/")] = filepath.ToSlash(rel)
 		}
 		return nil
 	})
@@ -270,17 +313,31 @@ func TestObjection(t *testing.T) {
 		{"internal/format", "internal/format/agentflow", false},
 		{"internal/step/agent", "internal/step", true},
 		{"internal/step/agent", "internal/project", false},
-		{"internal/check", "internal/step", true},
+		{"internal/check", "internal/stepkind", true},
+		{"internal/check", "internal/step", false},
+		{"internal/stepkind", "internal/step", false},
 		{"internal/check", "internal/step/agent", false},
-		{"internal/builtin", "internal/format/agentflow", true},
-		{"internal/builtin", "internal/step/agent", true},
-		{"internal/builtin", "internal/cli", false},
-		{"internal/cli", "internal/builtin", true},
+		{"internal/registry", "internal/format/agentflow", true},
+		{"internal/registry", "internal/step/agent", true},
+		{"internal/registry", "internal/cli", false},
+		{"internal/app", "internal/registry", true},
+		{"internal/app", "internal/report/transcript", true},
+		{"internal/app", "internal/step/artifact", false},
+		{"internal/app", "internal/cli", false},
+		{"internal/registry", "internal/app", false},
+		{"internal/cli", "internal/app", true},
+		{"internal/cli", "internal/registry", false},
+		{"internal/cli", "internal/engine", false},
+		{"internal/cli", "internal/plan", false},
+		{"internal/cli", "internal/journal", true},
+		{"internal/cli", "internal/journal/sqlite", false},
+		{"internal/cli", "internal/report/console", true},
+		{"internal/web", "internal/cli", false},
 		{"internal/cli", "internal/format/agentflow", false},
 		{"internal/project", "internal/format", false},
 		{"cmd/espalier", "internal/cli", true},
 		{"internal/plan", "internal/engine", false},
-		{"internal/builtin", "internal/engine/embedded", true},
+		{"internal/registry", "internal/engine/embedded", true},
 		{"internal/engine/embedded", "internal/engine", true},
 		{"internal/engine", "internal/engine/embedded", false},
 		{"internal/cli", "internal/engine/embedded", false},
@@ -293,6 +350,54 @@ func TestObjection(t *testing.T) {
 		if why := objection(c.from, c.to); (why == "") != c.allowed {
 			t.Errorf("%s → %s: got %q, want allowed %t", c.from, c.to, why, c.allowed)
 		}
+	}
+}
+
+// runtime and libraries are what compiling and checking a workflow must not
+// depend on.
+var (
+	runtime   = []string{"internal/process", "internal/provider", "internal/tool", "internal/step", "internal/engine"}
+	libraries = []string{"github.com/anthropics/", "github.com/openai/", "os/exec", "net/http"}
+)
+
+// Editors and servers check workflows without the code that runs them. The test
+// follows the imports of each package that compiles or checks, down to the
+// libraries of providers.
+func TestCheckingDependsOnNothingThatRuns(t *testing.T) {
+	root := moduleRoot(t)
+	all := imports(t, root)
+	compile := []string{"internal/analysis", "internal/check", "internal/contract", "internal/graph", "internal/stepkind"}
+	for pkg := range all {
+		if home, _ := layerOf(pkg); home == "internal/format" && pkg != "internal/format/formattest" {
+			compile = append(compile, pkg)
+		}
+	}
+	for _, from := range compile {
+		if all[from] == nil {
+			t.Errorf("%s is not there", from)
+		}
+		seen := map[string]bool{}
+		var visit func(pkg, chain string)
+		visit = func(pkg, chain string) {
+			if seen[pkg] {
+				return
+			}
+			seen[pkg] = true
+			home, _ := layerOf(pkg)
+			if slices.Contains(runtime, home) || slices.ContainsFunc(libraries, func(l string) bool {
+				return strings.HasPrefix(pkg, l)
+			}) {
+				t.Errorf("%s depends on %s: %s", from, pkg, chain)
+				return
+			}
+			for to := range all[pkg] {
+				visit(to, chain+" → "+to)
+			}
+		}
+		visit(from, from)
+	}
+	if !strings.Contains(fmt.Sprint(all["internal/provider/anthropic"]), "anthropic-sdk-go") {
+		t.Error("the test does not see the libraries of providers")
 	}
 }
 
@@ -352,7 +457,8 @@ func TestNoFormatNamesRightOfTheProgram(t *testing.T) {
 				return err
 			}
 			rel = filepath.ToSlash(rel)
-			if slices.Contains(exporters, path.Dir(rel)) || slices.Contains(exporters, rel) {
+			if slices.Contains(exporters, path.Dir(rel)) || slices.Contains(exporters, rel) ||
+				strings.HasSuffix(path.Dir(rel), "test") { // suites are imported by tests only
 				return nil
 			}
 			fset := token.NewFileSet()

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/espalier-run/espalier/internal/builtin"
 	"github.com/espalier-run/espalier/internal/pgtest"
+	"github.com/espalier-run/espalier/internal/registry"
 )
 
 // postgresCommand measures a PostgreSQL store beside the SQLite one.
@@ -114,7 +114,7 @@ func measureOn(store, scenario, dir string) (figures, error) {
 		return nil, err
 	}
 	cmd := exec.Command(self, measureCommand, scenario, dir)
-	cmd.Env = append(os.Environ(), builtin.StoreVariable+"="+store)
+	cmd.Env = append(os.Environ(), registry.StoreVariable+"="+store)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

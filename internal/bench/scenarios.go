@@ -21,15 +21,17 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // work is leaf work that takes no time, so that what is measured is everything
@@ -38,11 +40,11 @@ type work struct {
 	do func(context.Context, *step.Job)
 }
 
-func (work) Name() string                                         { return "bench" }
-func (work) Understands(*ir.Task) error                           { return nil }
-func (work) Check(*ir.Program, *ir.Step, *ir.Task) diag.List      { return nil }
-func (work) Uses(*ir.Task) step.Uses                              { return step.Uses{} }
-func (work) Bound(*ir.Program, *ir.Step, *ir.Task) (b step.Bound) { return b }
+func (work) Name() string                                                                 { return "bench" }
+func (work) Understands(*ir.Task) error                                                   { return nil }
+func (work) Check(*ir.Program, *ir.Step, *ir.Task) diag.List                              { return nil }
+func (work) Uses(*ir.Task) stepkind.Uses                                                  { return stepkind.Uses{} }
+func (work) Bound(*ir.Program, *ir.Step, *ir.Task, *contract.Contract) (b stepkind.Bound) { return b }
 
 func (work) Recovery(*ir.Task, []journal.TaskNoted) step.Recovery { return step.Rerun }
 
@@ -160,13 +162,13 @@ func measure(scenario, dir string) error {
 	return json.NewEncoder(os.Stdout).Encode(f)
 }
 
-func open(dir string, o builtin.RuntimeOptions, do func(context.Context, *step.Job)) (*builtin.Runtime, error) {
+func open(dir string, o registry.RuntimeOptions, do func(context.Context, *step.Job)) (*registry.Runtime, error) {
 	o.Kinds = []step.Runner{work{do}}
-	return builtin.OpenRuntime(filepath.Join(dir, "store"), o)
+	return registry.OpenRuntime(filepath.Join(dir, "store"), o)
 }
 
 // shut gives a runtime back without waiting for its tasks.
-func shut(r *builtin.Runtime) error {
+func shut(r *registry.Runtime) error {
 	now := make(chan struct{})
 	close(now)
 	r.Engine.Close(now)
@@ -175,12 +177,12 @@ func shut(r *builtin.Runtime) error {
 
 var nothing = json.RawMessage("{}")
 
-func begin(r *builtin.Runtime, id journal.RunID, def *engine.Definition, input json.RawMessage) error {
+func begin(r *registry.Runtime, id journal.RunID, def *engine.Definition, input json.RawMessage) error {
 	return r.Engine.Start(context.Background(), id, def, input, nil, journal.Actor{User: "bench"})
 }
 
 // toRest begins runs of a program, all at once, and waits until all are at rest.
-func toRest(r *builtin.Runtime, def *engine.Definition, ids []journal.RunID) error {
+func toRest(r *registry.Runtime, def *engine.Definition, ids []journal.RunID) error {
 	failed := make(chan error, 1)
 	var all sync.WaitGroup
 	for _, id := range ids {
@@ -227,7 +229,7 @@ func measureRuns(dir string, base time.Duration, runs, steps int, relaxed bool) 
 	for _, id := range ids {
 		paces[id] = &pace{gaps: make([]time.Duration, 0, steps)}
 	}
-	r, err := open(dir, builtin.RuntimeOptions{Relaxed: relaxed}, func(_ context.Context, job *step.Job) {
+	r, err := open(dir, registry.RuntimeOptions{Relaxed: relaxed}, func(_ context.Context, job *step.Job) {
 		at, now := paces[job.Run], time.Now() // a run's tasks come one after the other
 		if !at.last.IsZero() {
 			at.gaps = append(at.gaps, now.Sub(at.last))
@@ -258,7 +260,7 @@ func measureFanOut(dir string) (figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := open(dir, builtin.RuntimeOptions{}, nil)
+	r, err := open(dir, registry.RuntimeOptions{}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -283,7 +285,7 @@ func measureFanOut(dir string) (figures, error) {
 func measureLoop(dir string) (figures, error) {
 	const turns = 10_000
 	at := make([]time.Time, 0, turns)
-	r, err := open(dir, builtin.RuntimeOptions{}, func(context.Context, *step.Job) { at = append(at, time.Now()) })
+	r, err := open(dir, registry.RuntimeOptions{}, func(context.Context, *step.Job) { at = append(at, time.Now()) })
 	if err != nil {
 		return nil, err
 	}
@@ -301,7 +303,7 @@ func measureLoop(dir string) (figures, error) {
 
 func measureWaiting(dir string) (figures, error) {
 	const runs, settle, idle = 100_000, 3 * time.Second, 3 * time.Second
-	r, err := open(dir, builtin.RuntimeOptions{}, nil)
+	r, err := open(dir, registry.RuntimeOptions{}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -429,7 +431,7 @@ func play(part, dir string, args []string) error {
 // playUntil runs a program up to its n-th task and stays there.
 func playUntil(dir string, p *engine.Definition, n int) error {
 	count := 0
-	r, err := open(dir, builtin.RuntimeOptions{}, func(ctx context.Context, _ *step.Job) {
+	r, err := open(dir, registry.RuntimeOptions{}, func(ctx context.Context, _ *step.Job) {
 		if count++; count == n {
 			fmt.Println(n)
 			<-ctx.Done()
@@ -444,7 +446,7 @@ func playUntil(dir string, p *engine.Definition, n int) error {
 // playResumer carries a run on, and tells when its first task begins.
 func playResumer(dir string) error {
 	begun := make(chan time.Time, 1)
-	r, err := open(dir, builtin.RuntimeOptions{}, func(ctx context.Context, _ *step.Job) {
+	r, err := open(dir, registry.RuntimeOptions{}, func(ctx context.Context, _ *step.Job) {
 		begun <- time.Now()
 		<-ctx.Done()
 	})
@@ -500,7 +502,7 @@ func playOwner(dir string, busy bool) error {
 		[]ir.Step{{ID: "both", Type: "parallel", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "stay", Block: 1}, {Name: "ask", Block: 2}}}}},
 		[]ir.Step{task("stay", "")}, asks)
 	owned := make(chan struct{})
-	r, err := open(dir, builtin.RuntimeOptions{}, func(ctx context.Context, job *step.Job) {
+	r, err := open(dir, registry.RuntimeOptions{}, func(ctx context.Context, job *step.Job) {
 		switch {
 		case job.Step.ID == "stay": // so that the run stays this process's
 			close(owned)
@@ -532,7 +534,7 @@ func playOwner(dir string, busy bool) error {
 // playApprover approves what the run asks whenever it is told to, and tells
 // when it began to.
 func playApprover(dir string) error {
-	r, err := open(dir, builtin.RuntimeOptions{}, nil)
+	r, err := open(dir, registry.RuntimeOptions{}, nil)
 	if err != nil {
 		return err
 	}

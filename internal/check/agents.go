@@ -8,8 +8,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
-	"github.com/espalier-run/espalier/internal/step"
-	"github.com/espalier-run/espalier/internal/tool"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // agents reports agents that do not exist and agents that nobody asks.
@@ -59,7 +58,8 @@ func (c *checker) noAgent(name string, at source.Span, there []string) {
 	if near := c.p.Agent(diag.Nearest(name, there)); near != nil {
 		related = append(related, diag.Related{Span: near.Span, Message: "defined here"})
 	}
-	c.missing(name, CodeNoAgent, diag.Error, at, fmt.Sprintf("There is no agent %q.", name), help, related...)
+	c.missing(name, CodeNoAgent, diag.Error, at, fmt.Sprintf("There is no agent %q.", name), help, related...).
+		Replace(name, diag.Nearest(name, there))
 }
 
 // tools reports tools that the workflow's own lists refuse.
@@ -70,7 +70,7 @@ func (c *checker) tools() {
 			if why, at := c.refused(name.Name); why != "" {
 				c.add(CodeToolRefused, diag.Error, spanOr(name.Span, t.step.Span),
 					fmt.Sprintf("Step %q cannot call %q: %s.", t.step.ID, name.Name, why),
-					c.toolHelp(name.Name), relatedAt(at)...)
+					c.toolHelp(name.Name), relatedAt(at)...).Replace(name.Name, c.toolMeant(name.Name))
 			}
 		}
 	}
@@ -80,7 +80,7 @@ func (c *checker) tools() {
 			if why, at := c.refused(name.Name); why != "" {
 				c.add(CodeToolRefused, diag.Warning, spanOr(name.Span, a.Span),
 					fmt.Sprintf("Agent %q will not get the tool %q: %s.", a.ID, name.Name, why),
-					c.toolHelp(name.Name), relatedAt(at)...)
+					c.toolHelp(name.Name), relatedAt(at)...).Replace(name.Name, c.toolMeant(name.Name))
 			}
 		}
 	}
@@ -108,8 +108,8 @@ func (c *checker) toolNames() {
 			if before, _, ok := strings.Cut(name, "("); ok && strings.HasSuffix(name, ")") {
 				name = before
 			}
-			if name = strings.ReplaceAll(name, "*", "x"); !step.IsToolName(name) {
-				c.add(step.CodeToolName, diag.Error, list[i].Span, fmt.Sprintf("%q cannot be the name of a tool.", list[i].Name), step.ToolNameHelp+".")
+			if name = strings.ReplaceAll(name, "*", "x"); !stepkind.IsToolName(name) {
+				c.add(stepkind.CodeToolName, diag.Error, list[i].Span, fmt.Sprintf("%q cannot be the name of a tool.", list[i].Name), stepkind.ToolNameHelp+".")
 			}
 		}
 	}
@@ -164,24 +164,29 @@ func relatedAt(at source.Span) []diag.Related {
 func (c *checker) refused(name string) (why string, at source.Span) {
 	t := &c.p.Tools
 	for i := range t.Deny {
-		if tool.Names(t.Deny[i].Name, name) {
+		if ir.MatchesTool(t.Deny[i].Name, name) {
 			return "it is on the denylist", t.Deny[i].Span
 		}
 	}
-	if !t.AllowAll && !slices.ContainsFunc(t.Allow, func(n ir.Name) bool { return tool.Names(n.Name, name) }) {
+	if !t.AllowAll && !slices.ContainsFunc(t.Allow, func(n ir.Name) bool { return ir.MatchesTool(n.Name, name) }) {
 		return "it is not on the allowlist", source.Span{}
 	}
 	return "", source.Span{}
 }
 
-func (c *checker) toolHelp(name string) string {
+// toolMeant returns the allowed tool that was probably meant, or "".
+func (c *checker) toolMeant(name string) string {
 	var allowed []string
 	for i := range c.p.Tools.Allow {
 		if one := c.p.Tools.Allow[i].Name; one != name {
 			allowed = append(allowed, one)
 		}
 	}
-	if near := diag.Nearest(name, allowed); near != "" {
+	return diag.Nearest(name, allowed)
+}
+
+func (c *checker) toolHelp(name string) string {
+	if near := c.toolMeant(name); near != "" {
 		return fmt.Sprintf("Did you mean %q?", near)
 	}
 	if why, _ := c.refused(name); why == "it is on the denylist" {

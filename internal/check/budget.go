@@ -7,7 +7,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
-	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // need is what the cheapest way through needs for certain of one thing, and
@@ -212,13 +212,13 @@ func (e *estimator) items(b *bill, perStep []StepCost) []item {
 	}
 	countSteps, countTools, largestCall := e.countSteps(), e.countTools(), e.largestCall()
 	put("steps", steps, b.budget.Steps, &countSteps, func(n need) string {
-		return fmt.Sprintf("the shortest way through has %s steps", step.N(n.n))
+		return fmt.Sprintf("the shortest way through has %s steps", stepkind.N(n.n))
 	})
 	put("tool calls", toolCalls, b.budget.ToolCalls, &countTools, func(n need) string {
-		return fmt.Sprintf("every way through makes %s tool calls at least", step.N(n.n))
+		return fmt.Sprintf("every way through makes %s tool calls at least", stepkind.N(n.n))
 	})
 	put("tokens", tokens, b.budget.Tokens, &largestCall, func(n need) string {
-		return fmt.Sprintf("one call of step %q reserves %s tokens, its prompt and its largest reply", n.at.ID, step.N(n.n))
+		return fmt.Sprintf("one call of step %q reserves %s tokens, its prompt and its largest reply", n.at.ID, stepkind.N(n.n))
 	})
 	put("active seconds", activeSeconds, b.budget.ActiveSeconds, nil, nil)
 	return list
@@ -245,7 +245,7 @@ func (b *bill) because(d int, perStep []StepCost) string {
 	return fmt.Sprintf("step %q alone can use %s", most.Step, most.Worst.at(d))
 }
 
-func (t Totals) at(d int) step.Amount {
+func (t Totals) at(d int) stepkind.Amount {
 	switch d {
 	case steps:
 		return t.Steps
@@ -279,6 +279,7 @@ func (c *checker) budgets() {
 		return // figures about a broken workflow would only distract
 	}
 	e := newEstimator(c.p, c.kinds, c.flow, c.domains)
+	e.replies = c.replies
 	for _, b := range e.bills() {
 		for _, i := range e.items(&b, nil) {
 			if i.line.Verdict != CannotFinish {
@@ -297,7 +298,7 @@ func (c *checker) budgets() {
 				what = strings.TrimSuffix(what, "s")
 			}
 			c.add(CodeCannotFinish, diag.Error, spanOr(i.at, c.p.Span),
-				fmt.Sprintf("%s cannot finish inside its budget of %s %s: %s.", who, step.N(i.line.Limit), what, i.line.Because),
+				fmt.Sprintf("%s cannot finish inside its budget of %s %s: %s.", who, stepkind.N(i.line.Limit), what, i.line.Because),
 				"Raise the budget, or let the workflow do less.", related...)
 		}
 	}

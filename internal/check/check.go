@@ -3,16 +3,17 @@ package check
 import (
 	"fmt"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
-	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Program checks what must hold for any program that is Sound; of one that is
 // not it checks what it can. Children are only looked at where they are
 // called: they were checked when they were compiled.
-func Program(p *ir.Program, kinds step.Set) diag.List {
+func Program(p *ir.Program, kinds stepkind.Set) diag.List {
 	c := &checker{p: p, kinds: kinds, flow: newFlow(p), domains: newDomains(p)}
 	c.tasks()
 	c.fallbackCycles()
@@ -20,7 +21,7 @@ func Program(p *ir.Program, kinds step.Set) diag.List {
 	c.data()
 	c.conditions()
 	c.decisions()
-	c.replies()
+	c.replyUses()
 	c.repetitions()
 	c.agents()
 	c.tools()
@@ -32,11 +33,12 @@ func Program(p *ir.Program, kinds step.Set) diag.List {
 
 type checker struct {
 	p       *ir.Program
-	kinds   step.Set
+	kinds   stepkind.Set
 	flow    *flow
 	domains *domains
 	found   []usedTask // every task of the program
-	reached []bool     // by node: some way leads to it
+	replies map[*ir.Step]*contract.Contract
+	reached []bool // by node: some way leads to it
 	list    diag.List
 }
 
@@ -45,23 +47,30 @@ type usedTask struct {
 	block ir.BlockID
 	step  *ir.Step
 	task  *ir.Task
-	uses  step.Uses
+	uses  stepkind.Uses
 }
 
-func (c *checker) add(code diag.Code, severity diag.Severity, at source.Span, message, help string, related ...diag.Related) {
-	c.list.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related})
+func (c *checker) add(code diag.Code, severity diag.Severity, at source.Span, message, help string,
+	related ...diag.Related,
+) *diag.Diagnostic {
+	return c.list.Add(diag.Diagnostic{
+		Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related,
+	})
 }
 
-// missing is add for complaints that rest on a name being nowhere: what could
-// not be read of the file may have it.
-func (c *checker) missing(name string, code diag.Code, severity diag.Severity, at source.Span, message, help string, related ...diag.Related) {
+// missing is add for diagnostics about an undefined name. It returns nil if an unreadable part of
+// the file may define that name.
+func (c *checker) missing(name string, code diag.Code, severity diag.Severity, at source.Span, message, help string,
+	related ...diag.Related,
+) *diag.Diagnostic {
 	names := []string{name}
 	if rootOf(name) == outputRoot {
 		names = append(names, outputRoot) // a step may write all of it
 	}
-	if !c.p.Unread.Explains(severity, names...) {
-		c.add(code, severity, at, message, help, related...)
+	if c.p.Unread.Explains(severity, names...) {
+		return nil
 	}
+	return c.add(code, severity, at, message, help, related...)
 }
 
 // steps calls do for every step of the program.
@@ -97,6 +106,7 @@ func tasksOf(s *ir.Step) []*ir.Task {
 // tasks asks every kind about the settings of its tasks.
 func (c *checker) tasks() {
 	c.found = make([]usedTask, 0, len(c.flow.nodes))
+	c.replies = make(map[*ir.Step]*contract.Contract, len(c.flow.nodes))
 	c.steps(func(b ir.BlockID, s *ir.Step) {
 		for _, t := range tasksOf(s) {
 			kind, ok := c.kinds[t.Kind]
@@ -104,6 +114,7 @@ func (c *checker) tasks() {
 				continue // Sound reports it
 			}
 			c.list = append(c.list, kind.Check(c.p, s, t)...)
+			c.replies[s] = stepkind.ContractOf(kind, c.p, s, t)
 			uses := kind.Uses(t)
 			c.found = append(c.found, usedTask{block: b, step: s, task: t, uses: uses})
 			for i := range uses.Schemas {

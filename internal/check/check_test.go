@@ -11,11 +11,11 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/espalier-run/espalier/internal/builtin"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format/agentflow"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
@@ -110,10 +110,10 @@ func say(t *testing.T, into *strings.Builder, project files, file *source.File) 
 	if list.Errors() && !broken {
 		t.Fatalf("%s does not compile: %v", file.Path, list)
 	}
-	if err := check.Sound(p, builtin.Kinds()); err != nil && !broken {
+	if err := check.Sound(p, registry.Kinds()); err != nil && !broken {
 		t.Errorf("%s: %v", file.Path, err)
 	}
-	said := check.Program(p, builtin.Kinds())
+	said := check.Program(p, registry.Kinds())
 	if broken {
 		said = append(said, list...)
 	}
@@ -145,10 +145,10 @@ func TestExamplesAreRight(t *testing.T) {
 			continue
 		}
 		checked++
-		if err := check.Sound(p, builtin.Kinds()); err != nil {
+		if err := check.Sound(p, registry.Kinds()); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		for _, d := range check.Program(p, builtin.Kinds()) {
+		for _, d := range check.Program(p, registry.Kinds()) {
 			if d.Severity > diag.Note {
 				t.Errorf("%s: %s %s", name, d.Code, d.Message)
 			}

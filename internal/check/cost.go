@@ -5,8 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Estimate computes what a run of the program can cost.
@@ -15,16 +16,17 @@ import (
 // back to each other are first drawn together into one: when limited edges
 // alone close the circle it is passed as often as they allow, otherwise it is
 // as dear as its dearest step, as often as a run may execute steps at all.
-func Estimate(p *ir.Program, kinds step.Set) Report {
+func Estimate(p *ir.Program, kinds stepkind.Set) Report {
 	return newEstimator(p, kinds, newFlow(p), newDomains(p)).report()
 }
 
 type estimator struct {
 	p       *ir.Program
-	kinds   step.Set
+	kinds   stepkind.Set
 	flow    *flow
 	domains *domains
-	bounds  map[*ir.Step]step.Bound
+	replies map[*ir.Step]*contract.Contract // those that are known already
+	bounds  map[*ir.Step]stepkind.Bound
 	costs   map[*ir.Step]*stepCost
 	blocks  map[ir.BlockID]*blockCost
 	childs  map[int]*estimator
@@ -32,7 +34,7 @@ type estimator struct {
 
 // stepCost is what one step costs.
 type stepCost struct {
-	bound step.Bound
+	bound stepkind.Bound
 	own   vector // one attempt, without what lies inside it
 	base  vector // one happy visit, with what lies inside it
 	worst vector // one visit, all attempts, with what lies inside it
@@ -41,13 +43,13 @@ type stepCost struct {
 // blockCost is what one activation of a block costs.
 type blockCost struct {
 	base, worst vector
-	visits      map[*ir.Step]step.Amount
+	visits      map[*ir.Step]stepkind.Amount
 }
 
-func newEstimator(p *ir.Program, kinds step.Set, f *flow, d *domains) *estimator {
+func newEstimator(p *ir.Program, kinds stepkind.Set, f *flow, d *domains) *estimator {
 	return &estimator{
 		p: p, kinds: kinds, flow: f, domains: d,
-		bounds: map[*ir.Step]step.Bound{}, costs: map[*ir.Step]*stepCost{}, blocks: map[ir.BlockID]*blockCost{}, childs: map[int]*estimator{},
+		bounds: map[*ir.Step]stepkind.Bound{}, costs: map[*ir.Step]*stepCost{}, blocks: map[ir.BlockID]*blockCost{}, childs: map[int]*estimator{},
 	}
 }
 
@@ -65,7 +67,7 @@ func (e *estimator) block(b ir.BlockID) *blockCost {
 		return &blockCost{}
 	}
 	e.blocks[b] = nil
-	c := &blockCost{visits: map[*ir.Step]step.Amount{}}
+	c := &blockCost{visits: map[*ir.Step]stepkind.Amount{}}
 	c.worst = e.longest(b, c.visits)
 	c.base = e.pass(e.flow.start[b], make([]passing, len(e.flow.members[b])))
 	c.worst = c.worst.max(c.base)
@@ -92,7 +94,7 @@ func (e *estimator) ways(n int, do func(to int, w *way)) {
 }
 
 // longest is the dearest path through a block, in each dimension for itself.
-func (e *estimator) longest(b ir.BlockID, visits map[*ir.Step]step.Amount) vector {
+func (e *estimator) longest(b ir.BlockID, visits map[*ir.Step]stepkind.Amount) vector {
 	comps := e.flow.components(b, anyWay)
 	of := make([]int, len(e.flow.members[b])) // by local position: the component
 	for i := range comps {
@@ -146,9 +148,9 @@ func (e *estimator) reach(b ir.BlockID) []bool {
 
 // component is the cost of passing through a component, and how often each of
 // its nodes can be visited.
-func (e *estimator) component(c *component) (vector, step.Amount) {
+func (e *estimator) component(c *component) (vector, stepkind.Amount) {
 	if !c.cyclic {
-		return e.step(e.flow.nodes[c.nodes[0]].step).worst, step.N(1)
+		return e.step(e.flow.nodes[c.nodes[0]].step).worst, stepkind.N(1)
 	}
 	member := e.flow.set(*c)
 	rounds := int64(1)
@@ -157,7 +159,7 @@ func (e *estimator) component(c *component) (vector, step.Amount) {
 		e.ways(n, func(to int, w *way) {
 			if member(to) && w.edge != nil && !counted[w.edge] {
 				counted[w.edge] = true
-				rounds = step.N(rounds).Plus(step.N(int64(max(w.edge.Limit, 0)))).N
+				rounds = stepkind.N(rounds).Plus(stepkind.N(int64(max(w.edge.Limit, 0)))).N
 			}
 		})
 	}
@@ -182,7 +184,7 @@ func (e *estimator) component(c *component) (vector, step.Amount) {
 			best[n] = e.step(e.flow.nodes[n].step).worst.plus(onward)
 			round = round.max(best[n])
 		}
-		return round.times(step.N(rounds)), step.N(rounds)
+		return round.times(stepkind.N(rounds)), stepkind.N(rounds)
 	}
 	var dearest vector
 	for _, n := range c.nodes {
@@ -190,7 +192,7 @@ func (e *estimator) component(c *component) (vector, step.Amount) {
 		s := e.flow.nodes[n].step
 		dearest = dearest.max(e.attempt(s))
 	}
-	return dearest.times(step.N(e.cap())), step.N(e.cap())
+	return dearest.times(stepkind.N(e.cap())), stepkind.N(e.cap())
 }
 
 // cap is how many steps a run may execute at all.
@@ -230,20 +232,24 @@ type passing struct {
 func (e *estimator) attempt(s *ir.Step) vector {
 	v := e.step(s).own.plus(e.inside(s))
 	if n := int64(s.Attempts()); n > 1 {
-		v[activeSeconds] = v[activeSeconds].Plus(step.N(delays(s.Retry, n) - delays(s.Retry, n-1)))
+		v[activeSeconds] = v[activeSeconds].Plus(stepkind.N(delays(s.Retry, n) - delays(s.Retry, n-1)))
 	}
 	return v
 }
 
 // bound is what its kind says about one attempt of a step.
-func (e *estimator) bound(s *ir.Step) step.Bound {
+func (e *estimator) bound(s *ir.Step) stepkind.Bound {
 	if b, ok := e.bounds[s]; ok {
 		return b
 	}
-	var b step.Bound
+	var b stepkind.Bound
 	for _, t := range tasksOf(s) { // one at most
 		if kind, ok := e.kinds[t.Kind]; ok {
-			b = kind.Bound(e.p, s, t)
+			reply, known := e.replies[s]
+			if !known {
+				reply = stepkind.ContractOf(kind, e.p, s, t)
+			}
+			b = kind.Bound(e.p, s, t, reply)
 		}
 	}
 	e.bounds[s] = b
@@ -259,14 +265,14 @@ func (e *estimator) step(s *ir.Step) *stepCost {
 	e.costs[s] = c // so that a block which contains itself comes to an end
 	c.bound = e.bound(s)
 	c.own = fromCost(c.bound.Worst)
-	c.own[steps] = step.N(1)
+	c.own[steps] = stepkind.N(1)
 	if s.Timeout > 0 {
 		c.own[activeSeconds] = c.own[activeSeconds].AtMost(seconds(s.Timeout))
 	}
 	if gate, ok := s.Action.(ir.Gate); ok && gate.Decider != ir.Work {
-		c.own[waitSeconds] = step.N(seconds(gate.Timeout))
+		c.own[waitSeconds] = stepkind.N(seconds(gate.Timeout))
 		if gate.Timeout <= 0 {
-			c.own[waitSeconds] = step.Amount{Unbounded: fmt.Sprintf("step %q waits without a timeout", s.ID)}
+			c.own[waitSeconds] = stepkind.Amount{Unbounded: fmt.Sprintf("step %q waits without a timeout", s.ID)}
 		}
 	}
 	c.base = fromCost(c.bound.Base)
@@ -274,14 +280,14 @@ func (e *estimator) step(s *ir.Step) *stepCost {
 		c.base[activeSeconds] = c.base[activeSeconds].AtMost(seconds(s.Timeout))
 	}
 	c.base = c.base.plus(e.insideBase(s))
-	c.base[steps] = c.base[steps].Plus(step.N(1))
+	c.base[steps] = c.base[steps].Plus(stepkind.N(1))
 	attempts := int64(s.Attempts())
 	once := c.own.plus(e.inside(s))
 	if s.Timeout > 0 {
 		once[activeSeconds] = once[activeSeconds].AtMost(seconds(s.Timeout))
 	}
-	c.worst = once.times(step.N(attempts))
-	c.worst[activeSeconds] = c.worst[activeSeconds].Plus(step.N(delays(s.Retry, attempts)))
+	c.worst = once.times(stepkind.N(attempts))
+	c.worst[activeSeconds] = c.worst[activeSeconds].Plus(stepkind.N(delays(s.Retry, attempts)))
 	c.worst = c.worst.max(c.base)
 	return c
 }
@@ -349,7 +355,7 @@ func (e *estimator) parallel(s *ir.Step, par ir.Parallel) vector {
 	items := e.length(par.Each, fmt.Sprintf("step %q fans out over a list of unknown length", s.ID))
 	one := e.block(par.Each.Block).worst
 	all := one.times(items)
-	all[steps] = step.Amount{}
+	all[steps] = stepkind.Amount{}
 	switch {
 	case par.MaxConcurrent <= 0:
 		all[activeSeconds], all[waitSeconds] = one[activeSeconds], one[waitSeconds]
@@ -367,7 +373,7 @@ func together(list []vector, most int) vector {
 	for _, v := range list {
 		sum = sum.plus(v)
 	}
-	sum[steps] = step.Amount{}
+	sum[steps] = stepkind.Amount{}
 	for _, d := range []int{activeSeconds, waitSeconds} {
 		sum[d] = makespan(list, d, most)
 	}
@@ -376,12 +382,12 @@ func together(list []vector, most int) vector {
 
 // makespan is how long it takes until the last branch is done, when each
 // begins as soon as there is room, in their order.
-func makespan(list []vector, d, most int) step.Amount {
+func makespan(list []vector, d, most int) stepkind.Amount {
 	if most <= 0 || most > len(list) {
 		most = len(list)
 	}
 	if most == 0 {
-		return step.Amount{}
+		return stepkind.Amount{}
 	}
 	busy := make([]int64, most)
 	for _, v := range list {
@@ -394,9 +400,9 @@ func makespan(list []vector, d, most int) step.Amount {
 				next = i
 			}
 		}
-		busy[next] = step.N(busy[next]).Plus(v[d]).N
+		busy[next] = stepkind.N(busy[next]).Plus(v[d]).N
 	}
-	return step.N(slices.Max(busy))
+	return stepkind.N(slices.Max(busy))
 }
 
 // capped lowers a cost to a budget: it cannot be overshot, only refused.
@@ -416,8 +422,8 @@ func capped(v vector, b ir.Budget) vector {
 }
 
 // rounds is how often a loop can go round.
-func (e *estimator) rounds(s *ir.Step, loop ir.Loop) step.Amount {
-	n := step.Amount{Unbounded: fmt.Sprintf("step %q repeats without a limit", s.ID)}
+func (e *estimator) rounds(s *ir.Step, loop ir.Loop) stepkind.Amount {
+	n := stepkind.Amount{Unbounded: fmt.Sprintf("step %q repeats without a limit", s.ID)}
 	if loop.Each != nil {
 		n = e.length(loop.Each, fmt.Sprintf("step %q repeats for every item of a list of unknown length", s.ID))
 	}
@@ -431,15 +437,15 @@ func (e *estimator) rounds(s *ir.Step, loop ir.Loop) step.Amount {
 }
 
 // length is how long a list can be.
-func (e *estimator) length(each *ir.Each, unknown string) step.Amount {
+func (e *estimator) length(each *ir.Each, unknown string) stepkind.Amount {
 	if each.Items == nil {
-		return step.Amount{}
+		return stepkind.Amount{}
 	}
 	paths := each.Items.Paths()
 	if len(paths) == 0 {
 		if v, err := each.Items.Eval(known{}); err == nil {
 			if list, ok := v.([]any); ok {
-				return step.N(int64(len(list)))
+				return stepkind.N(int64(len(list)))
 			}
 		}
 	}
@@ -449,10 +455,10 @@ func (e *estimator) length(each *ir.Each, unknown string) step.Amount {
 			at = at.property(name)
 		}
 		if most, ok := at["maxItems"].(float64); ok {
-			return step.N(int64(min(max(most, 0), 1<<53)))
+			return stepkind.N(int64(min(max(most, 0), 1<<53)))
 		}
 	}
-	return step.Amount{Unbounded: unknown}
+	return stepkind.Amount{Unbounded: unknown}
 }
 
 func seconds(m ir.Millis) int64 { return (int64(m) + 999) / 1000 }
@@ -498,14 +504,14 @@ func (e *estimator) report() Report {
 	r.PromptTokens, r.ReplyTokens, r.Tokens = at(promptTokens), at(replyTokens), at(tokens)
 	r.ActiveSeconds, r.WaitSeconds = at(activeSeconds), at(waitSeconds)
 	r.PerStep = []StepCost{}
-	e.perStep(ir.Body, "", step.N(1), &r.PerStep)
+	e.perStep(ir.Body, "", stepkind.N(1), &r.PerStep)
 	r.PerAgent = perAgent(r.PerStep)
 	r.Budgets = e.compare(base, worst, r.PerStep)
 	return r
 }
 
 // perStep lists the steps of a block that can be entered so often.
-func (e *estimator) perStep(b ir.BlockID, prefix string, often step.Amount, into *[]StepCost) {
+func (e *estimator) perStep(b ir.BlockID, prefix string, often stepkind.Amount, into *[]StepCost) {
 	if int(b) >= len(e.p.Blocks) {
 		return
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
-	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // The variables that every program has: what it was given and what its file
@@ -160,7 +160,7 @@ func (c *checker) written() *writers {
 func (w *writers) of(path string) []*ir.Step {
 	var list []*ir.Step
 	for i := range w.by {
-		if step.Overlap(w.by[i].path, path) && (len(list) == 0 || list[len(list)-1] != w.by[i].step) {
+		if stepkind.Overlap(w.by[i].path, path) && (len(list) == 0 || list[len(list)-1] != w.by[i].step) {
 			list = append(list, w.by[i].step)
 		}
 	}
@@ -168,7 +168,7 @@ func (w *writers) of(path string) []*ir.Step {
 }
 
 func (w *writers) declared(path string) bool {
-	return slices.ContainsFunc(w.vars, func(v string) bool { return step.Overlap(v, path) })
+	return slices.ContainsFunc(w.vars, func(v string) bool { return stepkind.Overlap(v, path) })
 }
 
 // keys are all names that a read or a condition could have meant.
@@ -207,6 +207,20 @@ func (w *writers) help(path string, facts ...string) string {
 func (w *writers) nearest(path string, facts []string) string {
 	all := append(slices.Clone(facts), w.keys()...)
 	return cmp.Or(diag.Nearest(path, all), diag.Nearest(writable(path), all))
+}
+
+// meant is nearest for fixes of a step: it returns "" if the name is written too late for the step, or
+// if a part of the file could not be read, which may have the right name.
+func (w *writers) meant(s *ir.Step, path string, facts ...string) string {
+	if w.c.p.Unread.Any() {
+		return ""
+	}
+	near := w.nearest(path, facts)
+	steps := w.of(near)
+	if len(steps) > 0 && !slices.ContainsFunc(steps, func(from *ir.Step) bool { return w.before(from, s) }) {
+		return ""
+	}
+	return near
 }
 
 // writable is the part of a path that a step would write.
@@ -263,7 +277,7 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 		if !c.domains.fact(path) {
 			c.missing(strings.TrimPrefix(path, workflowRoot+"."), CodeNeverWritten, diag.Error, at,
 				fmt.Sprintf("Step %q reads %q, which the file does not say about itself.", s.ID, path),
-				diag.DidYouMean(path, c.domains.facts()))
+				"").Suggest(path, c.domains.facts())
 		}
 		return
 	}
@@ -275,7 +289,7 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 		w.nobody(path, at, "also read here", func() {
 			c.missing(path, CodeNeverWritten, diag.Error, at,
 				fmt.Sprintf("Step %q reads %q, but no step writes it.", s.ID, path),
-				w.help(path), w.near(path)...)
+				w.help(path), w.near(path)...).Replace(path, w.meant(s, path))
 		})
 		return
 	}
@@ -315,7 +329,7 @@ func (c *checker) writtenLater(s *ir.Step, steps []*ir.Step, path string, severi
 func (c *checker) misses(s *ir.Step, path string, steps []*ir.Step) string {
 	if s.When != nil {
 		for _, p := range s.When.Paths() {
-			if step.Overlap(strings.Join(p.Segments, "."), path) {
+			if stepkind.Overlap(strings.Join(p.Segments, "."), path) {
 				return ""
 			}
 		}
@@ -423,7 +437,7 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path) 
 		}
 		c.missing(path.Segments[1], CodeNoSuchName, diag.Error, at,
 			fmt.Sprintf("The file does not say %q about itself, so it is always null here.", path.Segments[1]),
-			diag.DidYouMean(dotted, c.domains.facts()))
+			"").Suggest(dotted, c.domains.facts())
 		return
 	}
 	if w.declared(dotted) || slices.ContainsFunc(s.Reads, func(r ir.Ref) bool { return r.Path == dotted }) {
@@ -438,7 +452,8 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path) 
 		w.nobody(dotted, at, "also looked at here", func() {
 			c.missing(dotted, CodeNoSuchName, severity, at,
 				fmt.Sprintf("Nothing is called %q here: no step writes it, so it is always null.", dotted),
-				w.help(dotted, c.domains.facts()...), w.near(dotted, c.domains.facts()...)...)
+				w.help(dotted, c.domains.facts()...), w.near(dotted, c.domains.facts()...)...).
+				Replace(dotted, w.meant(s, dotted, c.domains.facts()...))
 		})
 		return
 	}
@@ -457,7 +472,7 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path) 
 // undeclaredOutput reports a look at a part of the output that its schema does
 // not have, when the output is only ever written as a whole.
 func (c *checker) undeclaredOutput(w *writers, path string, at source.Span) bool {
-	if rootOf(path) != outputRoot || slices.ContainsFunc(w.by, func(by writer) bool { return by.path != outputRoot && step.Overlap(by.path, path) }) {
+	if rootOf(path) != outputRoot || slices.ContainsFunc(w.by, func(by writer) bool { return by.path != outputRoot && stepkind.Overlap(by.path, path) }) {
 		return false
 	}
 	declared := shapeOf(c.domains.output)
@@ -473,8 +488,8 @@ func (c *checker) undeclaredOutput(w *writers, path string, at source.Span) bool
 	for _, name := range keys(declared.properties()) {
 		there = append(there, outputRoot+"."+name)
 	}
-	c.missing(missing, CodeNoSuchName, severity, at, message, diag.DidYouMean(missing, there),
-		diag.Related{Span: c.p.Output.At("/properties"), Message: "what is declared"})
+	c.missing(missing, CodeNoSuchName, severity, at, message, "",
+		diag.Related{Span: c.p.Output.At("/properties"), Message: "what is declared"}).Suggest(missing, there)
 	return true
 }
 

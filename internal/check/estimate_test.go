@@ -8,14 +8,15 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/espalier-run/espalier/internal/builtin"
 	"github.com/espalier-run/espalier/internal/check"
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/format/agentflow"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/source"
-	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // unit is a step kind that costs the same every time: one model call with a
@@ -25,13 +26,13 @@ type unit struct{}
 func (unit) Name() string                                    { return "unit" }
 func (unit) Understands(*ir.Task) error                      { return nil }
 func (unit) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
-func (unit) Uses(*ir.Task) step.Uses                         { return step.Uses{} }
-func (unit) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task) step.Bound {
-	cost := step.Cost{ModelCalls: step.N(1), PromptTokens: step.N(10), ReplyTokens: step.N(100), Seconds: step.N(1000)}
-	return step.Bound{Base: cost, Worst: cost, Reserve: 110, Agent: "someone"}
+func (unit) Uses(*ir.Task) stepkind.Uses                     { return stepkind.Uses{} }
+func (unit) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task, _ *contract.Contract) stepkind.Bound {
+	cost := stepkind.Cost{ModelCalls: stepkind.N(1), PromptTokens: stepkind.N(10), ReplyTokens: stepkind.N(100), Seconds: stepkind.N(1000)}
+	return stepkind.Bound{Base: cost, Worst: cost, Reserve: 110, Agent: "someone"}
 }
 
-var units = step.NewSet(unit{})
+var units = stepkind.NewSet(unit{})
 
 // build is a tiny language for programs: steps in a row, each with edits.
 type build func(*ir.Step)
@@ -480,7 +481,7 @@ func BenchmarkTwelveSteps(b *testing.B) {
 	if list.Errors() {
 		b.Fatal(list)
 	}
-	kinds := builtin.Kinds()
+	kinds := registry.Kinds()
 	b.Run("Program", func(b *testing.B) {
 		for b.Loop() {
 			check.Program(p, kinds)

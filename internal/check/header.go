@@ -44,11 +44,13 @@ func (c *checker) version() {
 			at = c.p.Meta[i].Span
 		}
 	}
-	help := "Write three numbers with dots, such as \"1.0.0\"."
+	help, better := "Write three numbers with dots, such as \"1.0.0\".", ""
 	if numbers != nil {
-		help = fmt.Sprintf("Write %q.", strings.Join(append(numbers, "0", "0")[:3], "."))
+		better = strings.Join(append(numbers, "0", "0")[:3], ".")
+		help = fmt.Sprintf("Write %q.", better)
 	}
-	c.add(CodeVersion, diag.Warning, at, fmt.Sprintf("The version %q is not of the form X.Y.Z.", c.p.Version), help)
+	c.add(CodeVersion, diag.Warning, at, fmt.Sprintf("The version %q is not of the form X.Y.Z.", c.p.Version), help).
+		Replace(c.p.Version, better)
 }
 
 // versionNumbers are the one to three numbers that a version begins with, also
@@ -79,7 +81,7 @@ func (c *checker) trigger(t *ir.Trigger) {
 		if err != nil || t.Timezone == "Local" {
 			c.add(CodeTimezone, diag.Error, spanOr(t.TimezoneSpan, t.Span),
 				fmt.Sprintf("There is no time zone %q.", t.Timezone),
-				zoneHelp(t.Timezone))
+				zoneHelp(t.Timezone)).Replace(t.Timezone, diag.Nearest(t.Timezone, commonZones))
 		} else {
 			zone = loaded
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // DefaultStepCap is how many step executions a run may have when nothing that
@@ -163,7 +163,7 @@ func (c *checker) circle(comp component) {
 			fmt.Sprintf("%s, nothing leaves that circle, and no budget stops it.", names), help)
 	case !c.bounded():
 		c.add(CodeOnlyCap, diag.Warning, at,
-			fmt.Sprintf("%s, and nothing says how often: only the default cap of %s step executions would stop it.", names, step.N(DefaultStepCap)),
+			fmt.Sprintf("%s, and nothing says how often: only the default cap of %s step executions would stop it.", names, stepkind.N(DefaultStepCap)),
 			"Give the workflow a budget of steps or tokens, or a deadline; or repeat with a loop that has a limit.")
 	}
 }
@@ -209,7 +209,7 @@ func (c *checker) loop(s *ir.Step, loop ir.Loop) {
 		return
 	}
 	c.add(CodeOnlyCap, diag.Warning, at,
-		fmt.Sprintf("Step %q can repeat without a limit of its own: only its condition and the default cap of %s step executions stop it.", s.ID, step.N(DefaultStepCap)),
+		fmt.Sprintf("Step %q can repeat without a limit of its own: only its condition and the default cap of %s step executions stop it.", s.ID, stepkind.N(DefaultStepCap)),
 		"Give it a limit.")
 }
 

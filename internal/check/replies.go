@@ -6,23 +6,18 @@ import (
 
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
-	"github.com/espalier-run/espalier/internal/step"
 )
 
-// replies reports uses of a model's reply that contradict each other, and
+// replyUses reports uses of a model's reply that contradict each other, and
 // comparisons that no reply can make true.
-func (c *checker) replies() {
+func (c *checker) replyUses() {
 	type place struct{ path, text string }
 	possible := map[place]bool{} // for the reply of another step
 	found := map[place]contract.Comparison{}
 	var order []place
 	for _, used := range c.found {
-		asker, ok := c.kinds[used.task.Kind].(step.Asker)
-		if !ok {
-			continue
-		}
-		reply, asks := asker.Contract(c.p, used.step, used.task)
-		if !asks {
+		reply := c.replies[used.step]
+		if reply == nil {
 			continue
 		}
 		for _, one := range reply.Conflicts {
@@ -54,9 +49,9 @@ func (c *checker) replies() {
 func article(kind string) string {
 	switch kind {
 	case "boolean":
-		return "true or false"
+		return "a boolean"
 	case "string":
-		return "a text"
+		return "a string"
 	case "array":
 		return "a list"
 	case "object":

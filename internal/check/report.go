@@ -1,6 +1,6 @@
 package check
 
-import "github.com/espalier-run/espalier/internal/step"
+import "github.com/espalier-run/espalier/internal/stepkind"
 
 // Report is what a run can cost, from one happy pass to the worst case over
 // all paths. Prompt tokens are estimates; everything else is a bound.
@@ -23,44 +23,44 @@ type Report struct {
 type Range struct {
 	// Base is one happy pass: no retries, no fallbacks, no repetitions. Of
 	// several branches it is the dearest.
-	Base  step.Amount `json:"base"`
-	Worst step.Amount `json:"worst"`
+	Base  stepkind.Amount `json:"base"`
+	Worst stepkind.Amount `json:"worst"`
 }
 
 // Totals is what something uses in all.
 type Totals struct {
-	Steps         step.Amount `json:"steps"`
-	ModelCalls    step.Amount `json:"model_calls"`
-	ToolCalls     step.Amount `json:"tool_calls"`
-	PromptTokens  step.Amount `json:"prompt_tokens"`
-	ReplyTokens   step.Amount `json:"reply_tokens"`
-	Tokens        step.Amount `json:"tokens"`
-	ActiveSeconds step.Amount `json:"active_seconds"`
-	WaitSeconds   step.Amount `json:"wait_seconds"`
+	Steps         stepkind.Amount `json:"steps"`
+	ModelCalls    stepkind.Amount `json:"model_calls"`
+	ToolCalls     stepkind.Amount `json:"tool_calls"`
+	PromptTokens  stepkind.Amount `json:"prompt_tokens"`
+	ReplyTokens   stepkind.Amount `json:"reply_tokens"`
+	Tokens        stepkind.Amount `json:"tokens"`
+	ActiveSeconds stepkind.Amount `json:"active_seconds"`
+	WaitSeconds   stepkind.Amount `json:"wait_seconds"`
 }
 
 // StepCost is the share of one step. Steps on different branches never all
 // reach their worst in one run, so the shares may add up to more than the
 // report's figures.
 type StepCost struct {
-	Step     string      `json:"step"`            // with the steps that it lies inside: "extract/W1_ACTIONS"
-	Label    string      `json:"label,omitempty"` // the same as people call it, if not so
-	Type     string      `json:"type"`
-	Attempts int         `json:"attempts"` // of one visit, retries included
-	Visits   step.Amount `json:"visits"`   // how often it can be entered
-	Bound    step.Bound  `json:"bound"`    // of one attempt
-	Worst    Totals      `json:"worst"`    // of all attempts of all visits, without the steps inside it
+	Step     string          `json:"step"`            // with the steps that it lies inside: "extract/W1_ACTIONS"
+	Label    string          `json:"label,omitempty"` // the same as people call it, if not so
+	Type     string          `json:"type"`
+	Attempts int             `json:"attempts"` // of one visit, retries included
+	Visits   stepkind.Amount `json:"visits"`   // how often it can be entered
+	Bound    stepkind.Bound  `json:"bound"`    // of one attempt
+	Worst    Totals          `json:"worst"`    // of all attempts of all visits, without the steps inside it
 }
 
 // AgentCost is the share of one agent, added up over its steps.
 type AgentCost struct {
-	Agent        string      `json:"agent"`
-	Model        string      `json:"model,omitempty"`
-	ModelCalls   step.Amount `json:"model_calls"`
-	ToolCalls    step.Amount `json:"tool_calls"`
-	PromptTokens step.Amount `json:"prompt_tokens"`
-	ReplyTokens  step.Amount `json:"reply_tokens"`
-	Tokens       step.Amount `json:"tokens"`
+	Agent        string          `json:"agent"`
+	Model        string          `json:"model,omitempty"`
+	ModelCalls   stepkind.Amount `json:"model_calls"`
+	ToolCalls    stepkind.Amount `json:"tool_calls"`
+	PromptTokens stepkind.Amount `json:"prompt_tokens"`
+	ReplyTokens  stepkind.Amount `json:"reply_tokens"`
+	Tokens       stepkind.Amount `json:"tokens"`
 }
 
 // Verdict is how a budget compares with the estimate.
@@ -75,13 +75,13 @@ const (
 
 // BudgetLine compares one declared budget with the estimate.
 type BudgetLine struct {
-	Name    string      `json:"name"`            // "steps", "tool calls", "tokens", "active seconds"
-	Scope   string      `json:"scope,omitempty"` // "extract/W1_ACTIONS" for a branch's budget; empty for the run's
-	Limit   int64       `json:"limit"`
-	Base    step.Amount `json:"base"`
-	Worst   step.Amount `json:"worst"`
-	Verdict Verdict     `json:"verdict"`
-	Because string      `json:"because,omitempty"` // what makes it exceed
+	Name    string          `json:"name"`            // "steps", "tool calls", "tokens", "active seconds"
+	Scope   string          `json:"scope,omitempty"` // "extract/W1_ACTIONS" for a branch's budget; empty for the run's
+	Limit   int64           `json:"limit"`
+	Base    stepkind.Amount `json:"base"`
+	Worst   stepkind.Amount `json:"worst"`
+	Verdict Verdict         `json:"verdict"`
+	Because string          `json:"because,omitempty"` // what makes it exceed
 }
 
 // The dimensions of a cost.
@@ -99,7 +99,7 @@ const (
 
 // vector is a cost in all dimensions. Each is bounded for itself: the path
 // with most tokens need not be the one with most steps.
-type vector [dimensions]step.Amount
+type vector [dimensions]stepkind.Amount
 
 func (v vector) plus(w vector) vector {
 	for i := range v {
@@ -108,7 +108,7 @@ func (v vector) plus(w vector) vector {
 	return v
 }
 
-func (v vector) times(n step.Amount) vector {
+func (v vector) times(n stepkind.Amount) vector {
 	for i := range v {
 		v[i] = v[i].By(n)
 	}
@@ -129,7 +129,7 @@ func (v vector) totals() Totals {
 	}
 }
 
-func fromCost(c step.Cost) vector {
+func fromCost(c stepkind.Cost) vector {
 	var v vector
 	v[modelCalls], v[toolCalls] = c.ModelCalls, c.ToolCalls
 	v[promptTokens], v[replyTokens] = c.PromptTokens, c.ReplyTokens

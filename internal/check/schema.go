@@ -44,7 +44,8 @@ func (c *checker) badSchema(contract *ir.Contract, of string, err error) {
 		help = cmp.Or(diag.DidYouMean(problem.Got, problem.Allowed), help)
 	}
 	c.add(CodeSchema, diag.Error, at,
-		fmt.Sprintf("The schema of %s is not a JSON Schema%s: %s.", of, where, problem.Message), help, related...)
+		fmt.Sprintf("The schema of %s is not a JSON Schema%s: %s.", of, where, problem.Message), help, related...).
+		Replace(problem.Got, diag.Nearest(problem.Got, problem.Allowed))
 }
 
 // pointerTo is the JSON pointer of a path.

@@ -31,15 +31,15 @@ var keywords = []string{
 // defaults that the schema itself refuses.
 func (c *checker) doubtful(contract *ir.Contract, doc any, of string) {
 	eachSchema(doc, nil, func(s shape, path []string) {
-		say := func(message, help string, more ...string) {
-			c.add(CodeDoubtfulSchema, diag.Warning, contract.At(pointerTo(append(slices.Clone(path), more...)...)), message, help)
+		say := func(message, help string, more ...string) *diag.Diagnostic {
+			return c.add(CodeDoubtfulSchema, diag.Warning, contract.At(pointerTo(append(slices.Clone(path), more...)...)), message, help)
 		}
 		for keyword := range s {
 			if slices.Contains(keywords, keyword) {
 				continue
 			}
 			if near := diag.Nearest(keyword, keywords); len(near) > 3 { // "note" is not "not"
-				say(fmt.Sprintf("JSON Schema has no keyword %q, so it does nothing in the schema of %s.", keyword, of), fmt.Sprintf("Did you mean %q?", near), keyword)
+				say(fmt.Sprintf("JSON Schema has no keyword %q, so it does nothing in the schema of %s.", keyword, of), fmt.Sprintf("Did you mean %q?", near), keyword).Replace(keyword, near)
 			}
 		}
 		declared := s.properties()
@@ -48,10 +48,12 @@ func (c *checker) doubtful(contract *ir.Contract, doc any, of string) {
 				continue
 			}
 			help := fmt.Sprintf("Add %q to the properties, or take it off the required list.", name)
-			if diag.Nearest(name, keys(declared)) != "" {
-				help = diag.DidYouMean(name, keys(declared))
+			near := diag.Nearest(name, keys(declared))
+			if near != "" {
+				help = fmt.Sprintf("Did you mean %q?", near)
 			}
-			say(fmt.Sprintf("The schema of %s requires %q, which its properties do not have.", of, name), help, "required", strconv.Itoa(i))
+			say(fmt.Sprintf("The schema of %s requires %q, which its properties do not have.", of, name), help,
+				"required", strconv.Itoa(i)).Replace(name, near)
 		}
 		if value, ok := s["default"]; ok {
 			if why := s.refuses(value); why != "" {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Sound is an error unless the program is one that a format may give back
@@ -14,7 +14,7 @@ import (
 // author of a workflow never sees it. Formats tell their authors about such
 // mistakes in their own words and places; their tests, and whoever reads a
 // stored program, ask Sound.
-func Sound(p *ir.Program, kinds step.Set) error {
+func Sound(p *ir.Program, kinds stepkind.Set) error {
 	if len(p.Blocks) == 0 {
 		return errors.New("the program has no blocks")
 	}
@@ -43,7 +43,7 @@ func Sound(p *ir.Program, kinds step.Set) error {
 
 type soundness struct {
 	p        *ir.Program
-	kinds    step.Set
+	kinds    stepkind.Set
 	owner    []string // by block: the step that runs it
 	problems []error
 }

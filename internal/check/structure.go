@@ -7,7 +7,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // structure checks the actions that hold others.
@@ -38,7 +38,7 @@ func (c *checker) share(s *ir.Step, what string, part, whole *ir.Limit) {
 		return
 	}
 	c.add(CodeBudgetShare, diag.Warning, spanOr(part.Span, s.Span),
-		fmt.Sprintf("Each worker of step %q may use %s %s, but the whole run only %s.", s.ID, step.N(part.Max), what, step.N(whole.Max)),
+		fmt.Sprintf("Each worker of step %q may use %s %s, but the whole run only %s.", s.ID, stepkind.N(part.Max), what, stepkind.N(whole.Max)),
 		"Lower the one or raise the other; the smaller of the two is what counts.",
 		diag.Related{Span: whole.Span, Message: "the budget of the run"})
 }

@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/espalier-run/espalier/internal/builtin"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/registry"
 )
 
 // bench is a project with a server of models that speaks as a test says.
@@ -117,7 +117,10 @@ func (b *bench) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	chunk := func(delta any, finish string) {
 		raw, err := json.Marshal(map[string]any{
 			"id": "c", "object": "chat.completion.chunk", "created": 1, "model": request.Model,
-			"choices": []any{map[string]any{"index": 0, "delta": delta, "finish_reason": map[bool]any{true: nil, false: finish}[finish == ""]}},
+			"choices": []any{map[string]any{
+				"index": 0, "delta": delta,
+				"finish_reason": map[bool]any{true: nil, false: finish}[finish == ""],
+			}},
 		})
 		if err != nil {
 			b.t.Error(err)
@@ -134,7 +137,8 @@ func (b *bench) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}}}, "")
 	}
 	chunk(map[string]any{}, finish)
-	fmt.Fprintf(w, "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":%q,\"choices\":[],\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":%d,\"total_tokens\":%d}}\n\ndata: [DONE]\n\n",
+	fmt.Fprintf(w,
+		"data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":%q,\"choices\":[],\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":%d,\"total_tokens\":%d}}\n\ndata: [DONE]\n\n",
 		request.Model, benchInput, benchOutput, benchInput+benchOutput)
 }
 
@@ -212,7 +216,8 @@ Not for everybody.
 		case a.results() == 0:
 			return said{calls: [][2]string{
 				{"Read", fmt.Sprintf(`{"path": %q}`, guide)},
-				{"Read", fmt.Sprintf(`{"path": %q}`, strings.ReplaceAll(strings.ReplaceAll(guide, "forked", "other"), "guide", "private"))},
+				{"Read", fmt.Sprintf(`{"path": %q}`, strings.ReplaceAll(strings.ReplaceAll(guide, "forked", "other"),
+					"guide", "private"))},
 			}}
 		}
 		return said{text: "Done."}
@@ -232,12 +237,14 @@ Not for everybody.
 		t.Errorf("the files are not listed: %s", opening.whole)
 	}
 	// The skill's own files can be read, another skill's cannot.
-	if !strings.Contains(after, "Mind the gap.") || strings.Contains(after, "Not for everybody") || !strings.Contains(after, "is neither in the project") {
+	if !strings.Contains(after, "Mind the gap.") || strings.Contains(after, "Not for everybody") ||
+		!strings.Contains(after, "is neither in the project") {
 		t.Errorf("what was read: %s", after)
 	}
 	// context: fork: a conversation of its own, which knows what the step
 	// reads and nothing of what was said before.
-	if len(opening.Messages) != 2 || !strings.Contains(opening.whole, "pears") || strings.Contains(opening.whole, "quince") {
+	if len(opening.Messages) != 2 || !strings.Contains(opening.whole, "pears") ||
+		strings.Contains(opening.whole, "quince") {
 		t.Errorf("not a conversation of its own: %s", opening.whole)
 	}
 }
@@ -261,7 +268,8 @@ Read it.
 		return said{calls: [][2]string{{"Read", `{"path": "nowhere.md"}`}}}
 	})
 	out, told, code := b.do(nil, "run", "SKILL.md", "--run-id", benchRun, "--json")
-	if n := len(b.requests()); code != 1 || n != 5 || !strings.Contains(out+told, "INVALID_OUTPUT") || !strings.Contains(out+told, "failed in the same way each time") {
+	if n := len(b.requests()); code != 1 || n != 5 || !strings.Contains(out+told, "INVALID_OUTPUT") ||
+		!strings.Contains(out+told, "failed in the same way each time") {
 		t.Errorf("exit %d after %d requests\n%s%s", code, n, out, told)
 	}
 	record, _, _ := b.do(nil, "transcript", benchRun[:8])
@@ -311,15 +319,24 @@ AGENT
 		args         []string
 		want         string
 	}{
-		"--model beats an agent":           {agent: "mine/agents", args: []string{"--model", "mine/flags"}, want: "flags"},
-		"--model beats a skill":            {skill: "mine/skills", useSkill: true, args: []string{"--model", "mine/flags"}, want: "flags"},
+		"--model beats an agent": {
+			agent: "mine/agents", args: []string{"--model", "mine/flags"},
+			want: "flags",
+		},
+		"--model beats a skill": {
+			skill: "mine/skills", useSkill: true,
+			args: []string{"--model", "mine/flags"}, want: "flags",
+		},
 		"--model beats the configuration":  {args: []string{"--model", "mine/flags"}, want: "flags"},
 		"an agent beats the configuration": {agent: "mine/agents", want: "agents"},
 		"a skill beats the configuration":  {skill: "mine/skills", useSkill: true, want: "skills"},
 		"a skill that inherits":            {skill: "inherit", useSkill: true, want: "usual"},
-		"a skill beats an agent not asked": {agent: "mine/agents", skill: "mine/skills", useSkill: true, want: "skills"},
-		"the configuration, of an agent":   {want: "usual"},
-		"the configuration, of a skill":    {useSkill: true, want: "usual"},
+		"a skill beats an agent not asked": {
+			agent: "mine/agents", skill: "mine/skills", useSkill: true,
+			want: "skills",
+		},
+		"the configuration, of an agent": {want: "usual"},
+		"the configuration, of a skill":  {useSkill: true, want: "usual"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			line := func(model string) string {
@@ -332,7 +349,8 @@ AGENT
 			if c.useSkill {
 				who = "skill_ref: skills/s/SKILL.md"
 			}
-			b := newBench(t, strings.NewReplacer("SKILL---", line(c.skill)+"---", "STEP", who, "AGENT\n", line(c.agent)).Replace(flow), func(asked) said { return said{text: "Hello."} })
+			b := newBench(t, strings.NewReplacer("SKILL---", line(c.skill)+"---", "STEP", who, "AGENT\n",
+				line(c.agent)).Replace(flow), func(asked) said { return said{text: "Hello."} })
 			out, told, code := b.do(nil, append([]string{"run", "flow.md"}, c.args...)...)
 			if seen := b.requests(); code != 0 || len(seen) != 1 || seen[0].Model != c.want {
 				t.Errorf("exit %d, %+v\n%s%s", code, seen, out, told)
@@ -365,7 +383,7 @@ func (s stopping) Append(b journal.Batch, done func(error)) {
 // kept counts what the journal holds: replies of models and results of tools.
 func (b *bench) kept() (replies, results, appends int) {
 	b.t.Helper()
-	r, err := builtin.OpenRuntime(filepath.Join(b.dir, storage), builtin.RuntimeOptions{})
+	r, err := registry.OpenRuntime(filepath.Join(b.dir, ".espalier"), registry.RuntimeOptions{})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -488,7 +506,10 @@ func TestCrashInsideAgents(t *testing.T) {
 	}
 	all := len(calm.requests())
 	replies, results, appends := calm.kept()
-	want := bill{Calls: all, Tools: results, Input: all * benchInput, Output: all * benchOutput, Micro: all * (benchInput + 10*benchOutput)}
+	want := bill{
+		Calls: all, Tools: results, Input: all * benchInput, Output: all * benchOutput,
+		Micro: all * (benchInput + 10*benchOutput),
+	}
 	if got := calm.bill(); all != 4 || replies != all || results != 2 || got != want {
 		t.Fatalf("%d requests, %d replies, %d results, %+v, not %+v", all, replies, results, got, want)
 	}
@@ -518,7 +539,8 @@ func TestCrashInsideAgents(t *testing.T) {
 				// A call that was set aside when the process died may have been
 				// made: it counts, and at its worst.
 				got := b.bill()
-				if lost := got.Calls - all; got.Calls < seen || lost > 2 || lost < 0 || lost == 0 && got.Micro != want.Micro || lost > 0 && got.Micro <= want.Micro {
+				if lost := got.Calls - all; got.Calls < seen || lost > 2 || lost < 0 || lost == 0 &&
+					got.Micro != want.Micro || lost > 0 && got.Micro <= want.Micro {
 					t.Errorf("the server saw %d calls, the bill is %+v", seen, got)
 				}
 				out, told, code := b.do(nil, "audit", "verify", benchRun[:8])

@@ -4,41 +4,47 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/espalier-run/espalier/internal/terminal"
-
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/builtin"
-	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/report/audit"
+	"github.com/espalier-run/espalier/internal/terminal"
 )
 
-func (a *app) auditCommand() *cobra.Command {
+func (a *invocation) auditCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit RUN",
-		Short: "Print who decided what in a run, on seeing what, and what it cost",
-		Long: `Print the audit log of a run for people; with --json, the records as they are,
-one in a line. Each record carries the hash of the one before. The log is made
-from the journal: one that was deleted is written again.`,
+		Short: "Show the audit log: decisions, evidence and cost",
+		Long: `Print the audit log of a run for people; with --json, one record per line. Each
+record has the hash of the one before. The log is derived from the journal: one
+that was deleted is written again.`,
 		Args:              takesRun(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.withRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
-				to := a.painted()
-				if a.json {
-					to = terminal.JSON(a.stdout)
-				}
-				return r.Audit(ctx, entry, !a.json, a.colorOut, to)
-			})
+			ctx := context.Background()
+			run, err := a.app().Find(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			text, err := a.app().AuditLog(ctx, run)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				_, err = terminal.JSON(a.stdout).Write(text)
+				return err
+			}
+			return audit.Pretty(a.painted(), text, audit.PrettyOptions{Colour: a.colorOut})
 		},
 	}
 	cmd.AddCommand(a.auditVerifyCommand())
 	return a.jsonFlag(cmd)
 }
 
-func (a *app) auditVerifyCommand() *cobra.Command {
+func (a *invocation) auditVerifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify RUN",
-		Short: "Hold the audit log of a run against everything that is known of it",
+		Short: "Verify the audit log of a run",
 		Long: `Check the audit logs of a run and of its child runs: the chain of hashes, the
 ids and events that must be there, the agreement with the journal and with the
 transcript, and the definition that the run has pinned. The first record that
@@ -47,19 +53,22 @@ fault.`,
 		Args:              takesRun(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.withRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
-				reports, err := r.VerifyAudit(ctx, entry)
-				if err != nil {
-					return err
-				}
-				return a.verified(reports)
-			})
+			ctx := context.Background()
+			run, err := a.app().Find(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			reports, err := a.app().VerifyAudit(ctx, run)
+			if err != nil {
+				return err
+			}
+			return a.verified(reports)
 		},
 	}
 	return a.jsonFlag(cmd)
 }
 
-func (a *app) verified(reports []builtin.AuditReport) error {
+func (a *invocation) verified(reports []app.AuditReport) error {
 	faults := 0
 	for _, one := range reports {
 		faults += len(one.Faults)
@@ -77,15 +86,16 @@ func (a *app) verified(reports []builtin.AuditReport) error {
 		return nil
 	}
 	return &failure{
-		code: exitFailed, message: "the audit log does not hold",
-		help: "Take a copy of the file: it shows what was changed. \"espalier audit RUN\" then makes the log as the journal has it.",
+		code: exitFailed, message: "the audit log is not valid",
+		help: "Take a copy of the file: it shows what was changed. \"espalier audit RUN\" then makes the log as the " +
+			"journal has it.",
 	}
 }
 
-func (a *app) printVerified(r *builtin.AuditReport) {
+func (a *invocation) printVerified(r *app.AuditReport) {
 	w := a.stdout
 	if r.OK {
-		fmt.Fprintf(w, "%s  %d records hold, head %s\n", r.Run, r.Records, r.Head)
+		fmt.Fprintf(w, "%s  %d records verified, head %s\n", r.Run, r.Records, r.Head)
 	} else {
 		fmt.Fprintf(w, "%s  %d records\n", r.Run, r.Records)
 		first := r.Faults[0]

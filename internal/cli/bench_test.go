@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/project"
 	"github.com/espalier-run/espalier/internal/source"
 )
@@ -26,9 +26,9 @@ func BenchmarkValidate(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		an := analyse(builtin.Reading{}, p, source.NewFile("flow.md", string(raw)))
-		if an.diagnostics.Errors() {
-			b.Fatal(an.diagnostics)
+		an := app.AnalyzeFile(p, source.NewFile("flow.md", string(raw)))
+		if an.Diagnostics.Errors() {
+			b.Fatal(an.Diagnostics)
 		}
 	}
 }

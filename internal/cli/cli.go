@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -14,13 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/process"
-	"github.com/espalier-run/espalier/internal/project"
-	"github.com/espalier-run/espalier/internal/secret"
 	"github.com/espalier-run/espalier/internal/terminal"
 )
 
@@ -42,6 +38,8 @@ type World struct {
 	// IsTerminal reports whether a person looks at what is written; nil asks the
 	// machine.
 	IsTerminal func(io.Writer) bool
+	// NewServer returns the HTTP server of the serve command.
+	NewServer func(ServerOptions) HTTPServer
 }
 
 // Main runs one command line and returns the exit code.
@@ -57,20 +55,21 @@ func Main(w World, args []string) int {
 	}
 	screen := terminal.New(w.Stdout, w.IsTerminal(w.Stdout))
 	out := &results{to: screen}
-	a := &app{World: w, stdout: out, stderr: terminal.New(w.Stderr, w.IsTerminal(w.Stderr)), screen: screen}
+	a := &invocation{
+		World: w, stdout: out, stderr: terminal.New(w.Stderr, w.IsTerminal(w.Stderr)), screen: screen, remedies: newRun,
+	}
 	a.colorOut, a.colorErr = a.wantsColor(w.Stdout), a.wantsColor(w.Stderr)
-	defer a.close()
 	root := a.root()
 	root.SetArgs(args)
 	err := root.Execute()
+	a.close()
 	if errors.Is(out.failed, syscall.EPIPE) && (err == nil || errors.Is(err, syscall.EPIPE)) {
-		return exitClosed // whoever reads has seen enough
+		return exitClosed
 	}
 	return a.exit(cmp.Or(err, out.failed))
 }
 
-// results is where the result of a command goes. It remembers that some of it
-// could not be written: nobody has to look at each line.
+// results writes the result of a command. It keeps the first error, so that callers need not check each line.
 type results struct {
 	to     io.Writer
 	mu     sync.Mutex
@@ -91,49 +90,57 @@ func (r *results) fail(err error) {
 	r.failed = cmp.Or(r.failed, err)
 }
 
-// app is one invocation.
-type app struct {
+// invocation is one command line that is being executed.
+type invocation struct {
 	World
 	stdout             io.Writer
 	stderr             *terminal.Writer
 	screen             *terminal.Writer // behind stdout
 	colorOut, colorErr bool
 	json               bool
-	opened             *project.Workspace
-	reading            builtin.Reading
-	secrets            *secret.Registry // of the project, once it is known
-	ignored            []string         // permissions of the configuration that are not approved
+	reading            app.Reading
+	remedies           remedies // for a run that is not ready
+	opened             *app.App // nil until a command needs it
 }
 
-// workspace is opened when a command first needs files.
-func (a *app) workspace() (*project.Workspace, error) {
+// app returns the application, which is created when a command first needs it.
+func (a *invocation) app(set ...func(*app.Options)) *app.App {
 	if a.opened != nil {
-		return a.opened, nil
+		return a.opened
 	}
 	home := a.Getenv("HOME")
 	if home == "" {
-		home, _ = os.UserHomeDir() // without one there are no user's skills, and that is all
+		home, _ = os.UserHomeDir() // without one there are no skills of the user
 	}
-	config := a.Getenv("XDG_CONFIG_HOME")
-	if config == "" && home != "" {
-		config = home + "/.config"
+	o := app.Options{
+		Dir: a.Dir, Home: home, Getenv: a.Getenv, Now: a.Now, Journal: a.Journal, Confinable: a.Confinable,
+		Version: func() string { return readVersion().Version }, Notify: a.notify,
 	}
-	w, err := project.NewWorkspace(a.Dir, home, config)
-	if err != nil {
-		return nil, fmt.Errorf("the working folder cannot be used: %w", err)
+	for _, one := range set {
+		one(&o)
 	}
-	for kind, name := range map[project.LookupKind]string{
-		project.Workflows: "AWF_WORKFLOWS_PATH", project.Roles: "AWF_ROLES_PATH", project.Skills: "AWF_SKILLS_PATH",
-	} {
-		w.SearchFirst(kind, filepath.SplitList(a.Getenv(name))...)
-	}
-	a.opened = w
-	return w, nil
+	a.opened = app.New(o)
+	return a.opened
 }
 
-func (a *app) close() {
+// recordOnly makes an application leave runs to other processes.
+func recordOnly(o *app.Options) { o.RecordOnly = true }
+
+// close closes the application. Runs that it drives come to rest first.
+func (a *invocation) close() {
 	if a.opened != nil {
-		a.opened.Close() // only read from: nothing can be lost
+		a.opened.Close() // records that could not be written are completed by the next process
+	}
+}
+
+// notify prints a notice of the application.
+func (a *invocation) notify(n app.Notice) {
+	if len(n.Diagnostics) > 0 {
+		// A closed stderr does not stop the command.
+		_ = diag.Printer{Files: n.Files, Color: a.colorErr}.Print(a.paintedErr(), n.Diagnostics)
+	}
+	if n.Text != "" {
+		a.note("%s", n.Text)
 	}
 }
 
@@ -144,21 +151,20 @@ const (
 	groupHelp  = "help"
 )
 
-func (a *app) root() *cobra.Command {
+func (a *invocation) root() *cobra.Command {
 	var version bool
 	root := &cobra.Command{
 		Use:   "espalier",
 		Short: "Read, check, draw and run workflows of LLM agents",
-		Long: `Espalier reads workflows of LLM agents, says what is wrong with them and what
-they can cost at worst, draws them, and runs them so that nothing is lost. A
-workflow is named by its path, by its folder, or by its name as "espalier list"
-shows it.`,
-		Example: `  espalier new invoice-check --pattern pipeline   begin a workflow
+		Long: `Espalier validates workflows of LLM agents, computes their worst-case cost, draws
+them, and runs them durably. A workflow is named by its path, by its folder, or
+by its name as "espalier list" shows it.`,
+		Example: `  espalier new invoice-check --pattern pipeline   create a workflow
   espalier validate .                             check every workflow here
   espalier show invoice-check                     what it does, on one page
   espalier graph invoice-check -o flow.svg        a picture
-  espalier run invoice-check --simulate           a run that asks no real model
-  espalier runs                                   what became of runs
+  espalier run invoice-check --simulate           run it without a real model
+  espalier runs                                   list the runs
   espalier explain AF001                          what a code means`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -186,8 +192,8 @@ shows it.`,
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddGroup(
 		&cobra.Group{ID: groupRun, Title: "Run workflows:"},
-		&cobra.Group{ID: groupCheck, Title: "Look at a workflow:"},
-		&cobra.Group{ID: groupFind, Title: "Find and begin workflows:"},
+		&cobra.Group{ID: groupCheck, Title: "Inspect a workflow:"},
+		&cobra.Group{ID: groupFind, Title: "Find and create workflows:"},
 		&cobra.Group{ID: groupHelp, Title: "Reference:"},
 	)
 	in := func(group string, commands ...*cobra.Command) {
@@ -200,18 +206,24 @@ shows it.`,
 			root.AddCommand(c)
 		}
 	}
-	in(groupRun, a.runCommand(), a.resumeCommand(), a.workCommand(), a.runsCommand(), a.statusCommand(), a.outputCommand(),
-		a.decisionCommand("approve", plan.Approve, "Let a run pass a gate"),
-		a.decisionCommand("reject", plan.Reject, "Do not let a run pass a gate"),
+	in(groupRun, a.runCommand(), a.resumeCommand(), a.serveCommand(), a.workCommand(), a.runsCommand(), a.statusCommand(),
+		a.outputCommand(),
+		a.decisionCommand("approve", "Approve a gate", func(step, note, digest string) app.Message {
+			return app.Approve{Step: step, Note: note, Digest: digest}
+		}),
+		a.decisionCommand("reject", "Reject a gate", func(step, note, digest string) app.Message {
+			return app.Reject{Step: step, Note: note, Digest: digest}
+		}),
 		a.signalCommand(),
-		a.interveneCommand("pause", "Hold a run before its next step", `What is being done is finished first,
-whichever process does it. "espalier resume RUN" goes on.`, func() plan.Input { return plan.Pause{By: actor("")} }),
-		a.interveneCommand("cancel", "End a run", `What is being done is stopped and recorded as cancelled, whichever
-process does it. The run stays as a record; "espalier runs rm" removes it, and
-"espalier resume RUN --from STEP" begins another one where it stood.`, func() plan.Input { return plan.Cancel{By: actor(""), Reason: "cancelled by hand"} }),
+		a.interveneCommand("pause", "Pause a run before its next step", `Running steps finish
+first, whichever process runs them. "espalier resume RUN" continues the run.`, app.Pause{}),
+		a.interveneCommand("cancel", "Cancel a run", `Running steps are stopped and recorded as cancelled,
+whichever process runs them. The run stays as a record; "espalier runs rm"
+removes it, and "espalier resume RUN --from STEP" starts a new one from a step.`, app.Cancel{Reason: "cancelled by hand"}),
 		a.editCommand(), a.transcriptCommand(), a.memoryCommand(), a.auditCommand())
 	in(groupCheck, a.validateCommand(), a.showCommand(), a.graphCommand(), a.costCommand(), a.driftCommand())
-	in(groupFind, a.listCommand(), a.initCommand(), a.newCommand(), a.createCommand(), a.promoteCommand(), a.setupIDECommand(), a.doctorCommand(), a.trustCommand())
+	in(groupFind, a.listCommand(), a.initCommand(), a.newCommand(), a.createCommand(), a.promoteCommand(),
+		a.setupIDECommand(), a.doctorCommand(), a.trustCommand(), a.userCommand())
 	in(groupHelp, a.explainCommand(), a.schemaCommand(), a.exprCommand(), a.versionCommand(), a.completionCommand())
 	a.addHelp(root)
 	return root
@@ -238,7 +250,7 @@ func commandNames(root *cobra.Command) []string {
 }
 
 // jsonFlag adds --json to a command that reports.
-func (a *app) jsonFlag(cmd *cobra.Command) *cobra.Command {
+func (a *invocation) jsonFlag(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().BoolVar(&a.json, "json", false, "print JSON instead of text")
 	return cmd
 }

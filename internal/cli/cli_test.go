@@ -49,7 +49,14 @@ func TestExamples(t *testing.T) {
 			if code != 0 || strings.Contains(stderr, "warning") {
 				t.Errorf("validate: %d\n%s%s", code, stdout, stderr)
 			}
-			for _, args := range [][]string{{"show"}, {"cost"}, {"show", "--json"}, {"cost", "--json"}, {"graph"}, {"graph", "--data", "--format", "svg"}} {
+			for _, args := range [][]string{
+				{"show"},
+				{"cost"},
+				{"show", "--json"},
+				{"cost", "--json"},
+				{"graph"},
+				{"graph", "--data", "--format", "svg"},
+			} {
 				code, stdout, stderr := run(t, ".", append(args, path)...)
 				if code != 0 || stdout == "" {
 					t.Errorf("%s: %d %s", args, code, stderr)
@@ -76,7 +83,8 @@ func TestPatternsAreAllThere(t *testing.T) {
 		t.Errorf("%d templates, %d patterns", len(entries), len(patterns))
 	}
 	for _, p := range patterns {
-		if text, err := fromTemplate(p, "some-name"); err != nil || strings.Contains(text, "{{") || !strings.Contains(text, "name: some-name\n") {
+		if text, err := fromTemplate(p, "some-name"); err != nil || strings.Contains(text, "{{") ||
+			!strings.Contains(text, "name: some-name\n") {
 			t.Errorf("%s: %v\n%s", p, err, text)
 		}
 	}
@@ -89,16 +97,6 @@ func TestSeconds(t *testing.T) {
 	} {
 		if got := seconds(n); got != want {
 			t.Errorf("%d: got %q, want %q", n, got, want)
-		}
-	}
-}
-
-func TestFileName(t *testing.T) {
-	for path, want := range map[string]string{
-		"a/flow.md": "flow", "review.nof.md": "review", "a/minutes/SKILL.md": "minutes", "w/clean/workflow.yaml": "clean", "SKILL.md": "SKILL",
-	} {
-		if got := fileName(path); got != want {
-			t.Errorf("%s: got %q, want %q", path, got, want)
 		}
 	}
 }
@@ -144,7 +142,7 @@ func TestTable(t *testing.T) {
 // Nobody sees half a file, a file keeps its mode, and nothing is left when writing fails.
 func TestReplaceFile(t *testing.T) {
 	dir := t.TempDir()
-	a := &app{World: World{Dir: dir, Getenv: func(string) string { return "" }}}
+	a := &invocation{World: World{Dir: dir, Getenv: func(string) string { return "" }}}
 	target := filepath.Join(dir, "out.txt")
 	if err := os.WriteFile(target, []byte("old"), 0o600); err != nil {
 		t.Fatal(err)
@@ -173,9 +171,22 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 
 // What cannot be written is a failure, for help as for every result.
 func TestFullDisk(t *testing.T) {
-	for _, args := range [][]string{{}, {"help"}, {"help", "formats"}, {"validate", "--help"}, {"version"}, {"explain", "AF001"}, {"list"}, {"completion", "bash"}} {
-		world := World{Stdin: strings.NewReader(""), Stdout: full{}, Stderr: io.Discard, Getenv: func(string) string { return "" }, Dir: t.TempDir()}
-		if err := os.WriteFile(filepath.Join(world.Dir, "flow.md"), []byte("---\nname: x\nkind: agent-flow/workflow\n---\n"), 0o600); err != nil {
+	for _, args := range [][]string{
+		{},
+		{"help"},
+		{"help", "formats"},
+		{"validate", "--help"},
+		{"version"},
+		{"explain", "AF001"},
+		{"list"},
+		{"completion", "bash"},
+	} {
+		world := World{
+			Stdin: strings.NewReader(""), Stdout: full{}, Stderr: io.Discard,
+			Getenv: func(string) string { return "" }, Dir: t.TempDir(),
+		}
+		if err := os.WriteFile(filepath.Join(world.Dir, "flow.md"),
+			[]byte("---\nname: x\nkind: agent-flow/workflow\n---\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if code := Main(world, args); code != exitNotReady {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -12,7 +13,7 @@ import (
 
 var shells = []string{"bash", "zsh", "fish", "powershell"}
 
-func (a *app) completionCommand() *cobra.Command {
+func (a *invocation) completionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion " + strings.Join(shells, "|"),
 		Short: "Print a script that completes commands in your shell",
@@ -42,7 +43,9 @@ in your shell.`,
 }
 
 // completeWorkflow offers the names of discovered workflows, and files.
-func (a *app) completeWorkflow(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (a *invocation) completeWorkflow(cmd *cobra.Command, args []string, _ string) ([]string,
+	cobra.ShellCompDirective,
+) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -51,13 +54,13 @@ func (a *app) completeWorkflow(cmd *cobra.Command, args []string, _ string) ([]s
 
 // completeWorkflows is for commands that take any number of them. A name that
 // a terminal cannot show as it is, is not offered.
-func (a *app) completeWorkflows(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	found, err := a.discover()
+func (a *invocation) completeWorkflows(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	found, err := a.app().Workflows(context.Background(), a.reading)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 	var names []string
-	for _, w := range found.workflows {
+	for _, w := range found.Workflows {
 		if w.Name == diag.Printable(w.Name) {
 			names = append(names, w.Name+"\t"+diag.Printable(w.Description))
 		}

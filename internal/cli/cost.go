@@ -3,46 +3,28 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/price"
-	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 type costReport struct {
 	Name string `json:"name"`
 	Path string `json:"path"`
-	check.Report
-	Money moneyReport `json:"money"`
-	Quote *ir.Quote   `json:"quote,omitempty"`
+	*app.Cost
 }
 
-// moneyReport says why there is no sum of money, rather than a sum that could
-// be wrong.
-type moneyReport struct {
-	Known   bool   `json:"known"`
-	Because string `json:"because,omitempty"`
-	// AtMost is in millionths of a dollar.
-	AtMost int64            `json:"at_most_micro_dollars,omitempty"`
-	Agents map[string]int64 `json:"agents,omitempty"`
-	Models []string         `json:"models,omitempty"`
-	Prices string           `json:"prices_of,omitempty"` // the day of the built-in prices
-	// Limit is the budget of money, and Verdict how it compares.
-	Limit   int64         `json:"limit_micro_dollars,omitempty"`
-	Verdict check.Verdict `json:"verdict,omitempty"`
-}
-
-func (a *app) costCommand() *cobra.Command {
+func (a *invocation) costCommand() *cobra.Command {
 	var model string
 	cmd := a.jsonFlag(&cobra.Command{
 		Use:   "cost WORKFLOW [--model MODEL] [--json]",
-		Short: "Say what a run can cost at worst, before it is started",
+		Short: "Compute the worst-case cost of a run",
 		Long: `Say what a run of a workflow uses on one happy pass (base) and at worst, over
 all paths, with every retry, fallback and repetition; for each step and each
 agent; and how that compares with the declared budgets. Prompt tokens are
@@ -55,21 +37,11 @@ answer: as the workflow names them, --model or the configuration.`,
 			if err != nil {
 				return err
 			}
-			space, err := a.workspace()
+			cost, err := a.app().Cost(an, model)
 			if err != nil {
 				return err
 			}
-			project, _, err := space.File(an.file.Path)
-			if err != nil {
-				return err
-			}
-			settings, err := a.config(project.Root, simulating)
-			if err != nil {
-				return err
-			}
-			builtin.ApplyDefaults(an.program, settings)
-			report := costReport{Name: an.name(), Path: an.file.Path, Report: check.Estimate(an.program, builtin.Kinds()), Quote: an.program.Quote}
-			report.Money = money(an.program, report.Report, builtin.NewModels(project.Root, settings, a.Getenv), model)
+			report := costReport{Name: an.Name(), Path: an.File.Path, Cost: cost}
 			if a.json {
 				return a.writeJSON(report)
 			}
@@ -80,60 +52,7 @@ answer: as the workflow names them, --model or the configuration.`,
 	return cmd
 }
 
-// money is what the models of a workflow come to at worst. The shares of agents
-// add up to no less than any run can cost.
-func money(p *ir.Program, r check.Report, models *builtin.Models, model string) moneyReport {
-	out := moneyReport{Agents: map[string]int64{}, Prices: price.Date()}
-	unknown := func(because string) moneyReport { return moneyReport{Because: because} }
-	rest := step.Cost{PromptTokens: r.PromptTokens.Worst, ReplyTokens: r.ReplyTokens.Worst}
-	add := func(name, asked string, prompt, reply step.Amount) string {
-		choice, trouble := models.Choose(cmp.Or(model, asked))
-		if trouble != nil {
-			return trouble.Message
-		}
-		p, known := models.Price(choice)
-		switch {
-		case !known:
-			return fmt.Sprintf("nobody knows what %s costs", choice)
-		case prompt.Unbounded != "":
-			return prompt.Unbounded
-		case reply.Unbounded != "":
-			return reply.Unbounded
-		}
-		worst := p.Worst(prompt.N, reply.N)
-		out.AtMost += worst
-		if name != "" {
-			out.Agents[name] = worst
-		}
-		if !slices.Contains(out.Models, choice.String()) {
-			out.Models = append(out.Models, choice.String())
-		}
-		return ""
-	}
-	for _, c := range r.PerAgent {
-		if because := add(c.Agent, c.Model, c.PromptTokens, c.ReplyTokens); because != "" {
-			return unknown(because)
-		}
-		rest.PromptTokens.N -= c.PromptTokens.N
-		rest.ReplyTokens.N -= c.ReplyTokens.N
-	}
-	if rest.PromptTokens.N > 0 || rest.ReplyTokens.N > 0 { // of steps that ask nobody in particular
-		rest.PromptTokens.N, rest.ReplyTokens.N = max(0, rest.PromptTokens.N), max(0, rest.ReplyTokens.N)
-		if because := add("", "", rest.PromptTokens, rest.ReplyTokens); because != "" {
-			return unknown(because)
-		}
-	}
-	out.Known = true
-	if limit := p.Budget.MicroDollars; limit != nil {
-		out.Limit, out.Verdict = limit.Max, check.Fits
-		if out.AtMost > limit.Max {
-			out.Verdict = check.MayExceed
-		}
-	}
-	return out
-}
-
-func (a *app) printCost(r costReport) error {
+func (a *invocation) printCost(r costReport) error {
 	p := a.page()
 	p.title(r.Name, "what a run can cost")
 	p.section("In all")
@@ -153,7 +72,8 @@ func (a *app) printCost(r costReport) error {
 	}
 	p.section("Budgets")
 	if len(r.Budgets) == 0 {
-		p.text(fmt.Sprintf("No budget is declared: only the steps themselves bound a run, and the default cap of %s step executions.", step.N(check.DefaultStepCap)))
+		p.text(fmt.Sprintf("No budget is declared: only the steps themselves bound a run, and the default cap of %s "+
+			"step executions.", stepkind.N(check.DefaultStepCap)))
 	} else {
 		p.table(budgetTable(r.Budgets))
 		for _, b := range r.Budgets {
@@ -172,9 +92,11 @@ func (a *app) printCost(r costReport) error {
 	case len(m.Models) == 0:
 		p.text("At most $0.00: no model is asked.")
 	default:
-		text := fmt.Sprintf("At most %s, with the prices of %s as of %s.", price.Dollars(m.AtMost), strings.Join(m.Models, ", "), m.Prices)
+		text := fmt.Sprintf("At most %s, with the prices of %s as of %s.", price.Dollars(m.AtMost),
+			strings.Join(m.Models, ", "), m.Prices)
 		if m.Limit > 0 {
-			text += fmt.Sprintf(" The budget of %s %s.", price.Dollars(m.Limit), map[check.Verdict]string{check.Fits: "is enough", check.MayExceed: "may stop a run"}[m.Verdict])
+			text += fmt.Sprintf(" The budget of %s %s.", price.Dollars(m.Limit),
+				map[check.Verdict]string{check.Fits: "is enough", check.MayExceed: "may stop a run"}[m.Verdict])
 		}
 		p.text(text)
 	}
@@ -183,9 +105,13 @@ func (a *app) printCost(r costReport) error {
 
 // quoteTable is the price of each agent, and of all.
 func quoteTable(q *ir.Quote) table {
-	t := table{header: []string{"AGENT", "TIER", "A CALL", "CALLS", "BASE", "AT MOST", "WORST"}, right: []int{2, 3, 4, 5, 6}}
+	t := table{
+		header: []string{"AGENT", "TIER", "A CALL", "CALLS", "BASE", "AT MOST", "WORST"},
+		right:  []int{2, 3, 4, 5, 6},
+	}
 	for _, line := range q.Lines {
-		t.add(line.Agent, line.Tier, dollars(line.Price), step.N(line.Calls).String(), dollars(line.Price*line.Calls), step.N(line.Worst).String(), dollars(line.Price*line.Worst))
+		t.add(line.Agent, line.Tier, dollars(line.Price), stepkind.N(line.Calls).String(), dollars(line.Price*line.Calls),
+			stepkind.N(line.Worst).String(), dollars(line.Price*line.Worst))
 	}
 	t.add("in all", "", "", "", dollars(q.Base), "", dollars(q.Worst))
 	return t
@@ -238,7 +164,7 @@ func rangesTable(r check.Report) table {
 		{name: "active time", r: r.ActiveSeconds, time: true},
 		{name: "waiting for people and events", r: r.WaitSeconds, time: true},
 	} {
-		show := step.Amount.String
+		show := stepkind.Amount.String
 		if line.time {
 			show = amountOfTime
 		}
@@ -253,24 +179,26 @@ func perStepTable(steps []check.StepCost) table {
 		right:  []int{1, 2, 3, 4, 5, 6},
 	}
 	for _, s := range steps {
-		t.add(cmp.Or(s.Label, s.Step), s.Visits.Times(int64(s.Attempts)).String(), some(s.Worst.ModelCalls), some(s.Worst.ToolCalls),
+		t.add(cmp.Or(s.Label, s.Step), s.Visits.Times(int64(s.Attempts)).String(), some(s.Worst.ModelCalls),
+			some(s.Worst.ToolCalls),
 			some(s.Worst.PromptTokens), some(s.Worst.ReplyTokens), amountOfTime(s.Worst.ActiveSeconds))
 	}
 	return t
 }
 
-func perAgentTable(agents []check.AgentCost, m moneyReport) table {
+func perAgentTable(agents []check.AgentCost, m app.Money) table {
 	t := table{
 		header: []string{"AGENT", "MODEL", "CALLS", "TOOLS", "PROMPT", "REPLY", "TOKENS", "MONEY"},
 		right:  []int{2, 3, 4, 5, 6, 7},
 	}
 	for _, c := range agents {
-		t.add(c.Agent, c.Model, some(c.ModelCalls), some(c.ToolCalls), some(c.PromptTokens), some(c.ReplyTokens), some(c.Tokens), m.of(c.Agent))
+		t.add(c.Agent, c.Model, some(c.ModelCalls), some(c.ToolCalls), some(c.PromptTokens), some(c.ReplyTokens),
+			some(c.Tokens), moneyOf(m, c.Agent))
 	}
 	return t
 }
 
-func (m moneyReport) of(agent string) string {
+func moneyOf(m app.Money, agent string) string {
 	if !m.Known {
 		return "unknown"
 	}
@@ -284,20 +212,20 @@ func budgetTable(budgets []check.BudgetLine) table {
 		if of == "" {
 			of = "the run"
 		}
-		t.add(b.Name, of, step.N(b.Limit).String(), b.Base.String(), b.Worst.String(), string(b.Verdict))
+		t.add(b.Name, of, stepkind.N(b.Limit).String(), b.Base.String(), b.Worst.String(), string(b.Verdict))
 	}
 	return t
 }
 
 // some leaves zeros out, so that the figures that matter stand out.
-func some(a step.Amount) string {
-	if a == (step.Amount{}) {
+func some(a stepkind.Amount) string {
+	if a == (stepkind.Amount{}) {
 		return "-"
 	}
 	return a.String()
 }
 
-func amountOfTime(a step.Amount) string {
+func amountOfTime(a stepkind.Amount) string {
 	if a.Unbounded != "" {
 		return a.String()
 	}
@@ -317,7 +245,7 @@ func seconds(n int64) string {
 		if n < u.size {
 			continue
 		}
-		text := fmt.Sprintf("%s %s", step.N(n/u.size), u.name)
+		text := fmt.Sprintf("%s %s", stepkind.N(n/u.size), u.name)
 		if rest := n % u.size; rest > 0 && i+1 < len(units) && rest/units[i+1].size > 0 {
 			text += fmt.Sprintf(" %d %s", rest/units[i+1].size, units[i+1].name)
 		}
@@ -333,7 +261,7 @@ func unboundedReasons(r check.Report) []string {
 	for _, one := range []check.Range{
 		r.Steps, r.ModelCalls, r.ToolCalls, r.PromptTokens, r.ReplyTokens, r.Tokens, r.ActiveSeconds, r.WaitSeconds,
 	} {
-		for _, amount := range []step.Amount{one.Base, one.Worst} {
+		for _, amount := range []stepkind.Amount{one.Base, one.Worst} {
 			if reason := amount.Unbounded; reason != "" && !seen[reason] {
 				seen[reason] = true
 				out = append(out, reason)

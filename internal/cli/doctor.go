@@ -3,110 +3,67 @@ package cli
 import (
 	"context"
 	"fmt"
-	"slices"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/builtin"
-	"github.com/espalier-run/espalier/internal/config"
-	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/app"
 )
 
-type doctorReport struct {
-	Outcome  string            `json:"outcome"` // ready, or not ready
-	Config   string            `json:"config,omitempty"`
-	Findings []builtin.Finding `json:"findings"`
-}
-
-func (a *app) doctorCommand() *cobra.Command {
+func (a *invocation) doctorCommand() *cobra.Command {
 	var offline bool
 	cmd := a.jsonFlag(&cobra.Command{
 		Use:   "doctor [--offline] [--json]",
-		Short: "Say what is configured, reachable and missing",
-		Long: `Say what is configured, what can be reached and what is missing, each with what
-to do about it. Servers of models are asked for their list of models, which
-costs nothing, and collectors of telemetry are sent an empty request; --offline
-asks nobody. No key is ever shown.
+		Short: "Report what is configured, reachable and missing",
+		Long: `Report what is configured, what can be reached and what is missing, each with
+what to do about it. The check lists the models of each server, which costs
+nothing, and sends an empty request to telemetry collectors; --offline skips
+this. Keys are never shown.
 
-Ends with 0 when a workflow can ask a model, and with 6 otherwise.`,
+The exit code is 0 if a workflow can ask a model, and 6 otherwise.`,
 		Args: takes(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
-			space, err := a.workspace()
+			report, err := a.app().Diagnose(context.Background(), !offline)
 			if err != nil {
 				return err
 			}
-			here, err := space.Here()
+			root, err := a.app().Root()
 			if err != nil {
 				return err
 			}
-			settings, list, err := a.readConfig(here.Root, approvedOnly)
-			if err != nil {
-				return err
-			}
-			report := doctorReport{Outcome: "ready", Findings: []builtin.Finding{}}
-			file := builtin.Finding{What: "configuration", Name: config.FileName, State: builtin.Unset, About: "there is none, which is fine"}
-			if settings.File != nil {
-				report.Config = settings.File.Path
-				file.State, file.About = builtin.Fine, settings.File.Path
-				if list.Errors() {
-					file.State, file.About = builtin.Broken, diag.Summary(list)
-					file.Fix = fmt.Sprintf("\"espalier validate %s\" shows them.", settings.File.Path)
+			for i := range report.Findings {
+				if f := &report.Findings[i]; f.State == app.ComponentBroken && f.Fix == "" { // a file with errors
+					f.Fix = fmt.Sprintf("\"espalier validate %s\" shows them.", a.display(filepath.Join(root, f.Name)))
 				}
 			}
-			report.Findings = append(report.Findings, file)
-			if f := mcpFinding(&settings.MCPFile); f != nil {
-				report.Findings = append(report.Findings, *f)
-			}
-			models := builtin.NewModels(here.Root, settings, a.Getenv)
-			report.Findings = append(report.Findings, models.Examine(context.Background(), !offline)...)
-			report.Findings = append(report.Findings, builtin.ExamineCommands(settings)...)
-			telemetry := builtin.ExamineTelemetry(context.Background(), a.Getenv, !offline)
-			if slices.ContainsFunc(report.Findings, func(f builtin.Finding) bool { return f.State == builtin.Missing || f.State == builtin.Broken }) {
-				report.Outcome = "not ready"
-			}
-			report.Findings = append(report.Findings, telemetry...) // runs do without it
 			if a.json {
 				err = a.writeJSON(report)
 			} else {
 				err = a.printDoctor(report)
 			}
-			if err == nil && report.Outcome != "ready" {
+			if err == nil && !report.Ready() {
 				err = &failure{code: exitNotReady}
 			}
 			return err
 		},
 	})
-	cmd.Flags().BoolVar(&offline, "offline", false, "do not ask any server")
+	cmd.Flags().BoolVar(&offline, "offline", false, "do not contact any server")
 	return cmd
 }
 
-// mcpFinding is what there is to say about .mcp.json; nil without one.
-func mcpFinding(file *config.MCPFile) *builtin.Finding {
-	f := &builtin.Finding{What: "MCP servers", Name: config.MCPFileName, State: builtin.Fine}
-	switch {
-	case file.Err != nil:
-		f.State, f.About, f.Fix = builtin.Broken, file.Err.Error(), "Make it a file that can be read, or remove it."
-	case file.File == nil:
-		return nil
-	case file.Problems.Errors():
-		f.State, f.About = builtin.Broken, diag.Summary(file.Problems)
-		f.Fix = fmt.Sprintf("\"espalier validate %s\" shows them.", file.File.Path)
-	default:
-		f.About = file.File.Path
-	}
-	return f
-}
-
-func (a *app) printDoctor(r doctorReport) error {
+func (a *invocation) printDoctor(r *app.Diagnosis) error {
 	t := table{header: []string{"", "WHAT", "NAME", "STATE"}}
 	for _, f := range r.Findings {
-		t.add(map[string]string{builtin.Fine: "+", builtin.Unset: "-", builtin.Missing: "!", builtin.Broken: "!"}[f.State], f.What, f.Name, f.State+": "+f.About)
+		t.add(map[string]string{
+			app.ComponentOK: "+", app.ComponentUnset: "-", app.ComponentMissing: "!",
+			app.ComponentBroken: "!",
+		}[f.State], f.What, f.Name, f.State+": "+f.About)
 	}
 	if err := t.write(a.stdout, a.columns(), ""); err != nil {
 		return err
 	}
 	for _, f := range r.Findings {
-		if f.Fix != "" && f.State != builtin.Unset {
+		if f.Fix != "" && f.State != app.ComponentUnset {
 			fmt.Fprintf(a.stdout, "\n%s %s: %s\n", f.What, f.Name, f.Fix)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/source"
 )
@@ -18,12 +19,12 @@ const (
 	exitFailed   = 1 // the workflow ran and did not end well
 	exitUsage    = 2 // wrong usage, unknown file
 	exitInvalid  = 3 // the workflow is invalid
-	exitWaiting  = 4 // the run waits for somebody or something
+	exitWaiting  = 4 // the run waits for a person, an event or a time
 	exitBudget   = 5 // a budget or a deadline stopped it
 	exitNotReady = 6 // the machine is not ready: nothing was started
 
 	exitInterrupted = 130
-	exitClosed      = 141 // nobody reads what is written any more; what shells say of it
+	exitClosed      = 141 // the reader of the output is gone, as shells report it
 )
 
 const exitCodesHelp = `Every command ends with one of these codes:
@@ -33,17 +34,16 @@ const exitCodesHelp = `Every command ends with one of these codes:
        "audit verify" or "drift" found a fault
   2    wrong usage, unknown file or name, inputs that fail their schema
   3    the workflow is invalid
-  4    the run is waiting for somebody or something
+  4    the run is waiting for a person, an event or a time
   5    a budget or deadline stopped the run
   6    not ready: a file that cannot be written, a key or a tool that is
        missing; nothing was started
-  130  interrupted; the run is parked, and "espalier resume" goes on
-  141  whoever read the output closed it; a run goes on to its end all the same
+  130  interrupted; "espalier resume" continues the run
+  141  the reader of the output closed it; a run continues to its end
 
-A workflow of AWF may end with a status of its author's choice, which is passed
-on. With --json the last line carries "outcome", so that scripts need not guess.
-Warnings and notes do not change the code, unless --strict makes errors of
-them.
+An AWF workflow may choose its own exit status, which is passed on. With --json
+the last line has "outcome", so that scripts need not guess. Warnings and notes
+do not change the code, unless --strict turns them into errors.
 `
 
 // failure is an error that knows how the program ends and what to do next.
@@ -62,25 +62,206 @@ func usage(help, message string, args ...any) error {
 // errInvalid ends a command that has shown what is wrong with a workflow.
 var errInvalid = &failure{code: exitInvalid}
 
-// exit says what went wrong, and turns it into an exit code.
-func (a *app) exit(err error) int {
+// exit prints what went wrong, and turns it into an exit code.
+func (a *invocation) exit(err error) int {
 	if err == nil {
 		return exitOK
 	}
 	end := &failure{code: exitNotReady, message: err.Error()}
 	var ref *source.RefError
+	var failed *app.Error
 	switch {
 	case errors.As(err, &end):
+	case errors.As(err, &failed):
+		end = a.failure(failed)
 	case errors.As(err, &ref):
 		end = unreadableFile(ref)
 	}
+	redact := func(text string) string { return text }
+	if a.opened != nil {
+		redact = a.opened.Redact
+	}
 	if end.message != "" {
-		fmt.Fprintln(a.stderr, a.paint(a.colorErr, a.stderr, red, "espalier:"), a.secrets.Show(sentence(end.message)))
+		fmt.Fprintln(a.stderr, a.paint(a.colorErr, a.stderr, red, "espalier:"), redact(sentence(end.message)))
 	}
 	if end.help != "" {
-		fmt.Fprintln(a.stderr, a.secrets.Show(end.help))
+		fmt.Fprintln(a.stderr, redact(end.help))
 	}
 	return end.code
+}
+
+// exitCodes are the exit codes of the kinds of errors.
+var exitCodes = map[app.Kind]int{
+	app.Internal: exitNotReady, app.InvalidRequest: exitUsage, app.NotFound: exitUsage, app.InvalidWorkflow: exitInvalid,
+	app.NotReady: exitNotReady, app.Refused: exitUsage, app.Conflict: exitUsage, app.StoreUnavailable: exitNotReady,
+	app.StoreDamaged: exitNotReady, app.StoreFull: exitNotReady, app.StoreLost: exitNotReady,
+	app.Interrupted: exitInterrupted,
+}
+
+// advice is what to type next, by the reason of an error; {run}, {name} and {dir} stand for what the error is about.
+var advice = map[app.Reason]string{
+	app.NoRunName:    `"espalier runs" lists them.`,
+	app.NoRun:        `"espalier runs" lists them.`,
+	app.NoRuns:       `"espalier run WORKFLOW" starts one. A run is kept in the project of its workflow: change to that folder to see it.`,
+	app.NotOnDemand:  "Use --force to run it anyway.",
+	app.UnnamedInput: "Write --input NAME=VALUE.",
+	app.InvalidInput: "Pass inputs with --input NAME=VALUE; \"espalier show\" lists them.",
+	app.UndeclaredInput: "Pass inputs with --input NAME=VALUE; \"espalier show\" lists them.\nUse " +
+		"--allow-undeclared to pass other inputs.",
+	app.InvalidConfig:   "Nothing was started. Fix the problems above; \"espalier validate {name}\" checks it again.",
+	app.PythonSimulated: "Leave out --python: the built-in interpreter runs the code without starting a program.",
+	app.NoSandbox: "Nothing was started. Leave out --python, which most workflows do not need; or look at the " +
+		"code, and use --python=unconfined if you trust it.",
+	app.NotResumable:   "The run can still be read.",
+	app.InnerStep:      "Go back to the step that contains it: espalier resume {run} --from {name}",
+	app.AlreadyDecided: "\"espalier status {run} --step {name}\" shows it.",
+	app.NotReached:     "\"espalier transcript {run} --pretty\" shows which steps it has reached.",
+	app.RunFinished: "\"espalier output {run}\" prints its result; \"espalier resume {run} --from STEP\" " +
+		"repeats a part of it in a new run.",
+	app.RunUnfinished:    "Cancel it first: espalier cancel {run}",
+	app.RunExists:        "Leave out --run-id to use a new one; \"espalier status {run}\" shows the existing run.",
+	app.RunOwned:         "It continues by itself; \"espalier status {run}\" shows its status.",
+	app.NoTranscript:     "It was run with --no-transcript, or nothing has happened yet.",
+	app.NotPromotable:    "\"espalier create {name}\" continues and checks it; use --force to promote it anyway.",
+	app.WasEdited:        "Keep what you need of it; then use --force to replace it.",
+	app.Incomplete:       "\"espalier create {name}\" continues it; or start over with a description.",
+	app.GenerationFailed: "It is kept in {dir}. Fix it there and run \"espalier create {name}\" again, or start over.",
+}
+
+// kindAdvice is the advice for errors about a run without a reason of their own.
+var kindAdvice = map[app.Kind]string{
+	app.Refused: "\"espalier status {run}\" shows the status of the run and its open gates.",
+	app.StoreLost: "Check the disk first: its last writes may be lost. Then \"espalier resume {run}\" continues from " +
+		"what was kept.",
+	app.StoreFull: "What was done so far is kept. Free space on the disk; \"espalier resume {run}\" continues from " +
+		"there.",
+	app.StoreUnavailable: "What was done so far is kept. Check that the database server is running; " +
+		"\"espalier resume {run}\" continues from there.",
+	app.Internal: "What was done so far is kept; \"espalier resume {run}\" continues from there.",
+}
+
+// failure turns an error of the application into an exit code and advice in terms of the command line. It prints the
+// diagnostics of the error.
+func (a *invocation) failure(e *app.Error) *failure {
+	if e.Kind == app.InvalidWorkflow && e.Reason == "" {
+		return a.invalid(e)
+	}
+	a.notify(app.Notice{Diagnostics: e.Diagnostics, Files: e.Files})
+	end := &failure{code: exitCodes[e.Kind], message: e.Message, help: e.Advice}
+	text := advice[e.Reason]
+	if e.Reason == "" && e.Run != "" {
+		text = kindAdvice[e.Kind]
+	}
+	if text != "" && end.help == "" {
+		dir := ""
+		if len(e.Names) > 0 {
+			dir = a.display(e.Names[0])
+		}
+		end.help = strings.NewReplacer("{run}", short(e.Run), "{name}", e.Name, "{dir}", dir).Replace(text)
+	}
+	switch e.Reason {
+	case app.RunOwned:
+		end.code = exitNotReady
+	case app.NoRun, app.NoRuns:
+		if len(e.Names) > 0 {
+			end.help += " Projects with runs of their own: " + strings.Join(e.Names, ", ") + "."
+		}
+	case app.AmbiguousRun:
+		end.help = "Use a longer prefix of one of these ids:\n  " + strings.Join(e.Names, "\n  ")
+	case app.NoWorkflow:
+		switch {
+		case e.Name == "":
+			end.help = `"espalier help formats" says which files are workflows.`
+		case end.help == "":
+			end.help = fmt.Sprintf("There are no workflows in %s; \"espalier new %s\" begins one.", e.Names[0], e.Name)
+		}
+	case app.UnnamedInput:
+		end.message = fmt.Sprintf("--input %q has no \"=\"", e.Name)
+	case app.PythonSimulated:
+		end.message = "--python runs python3, and a simulated run starts no programs"
+	case app.NoSandbox:
+		end.message = "--python runs code of the workflow in a sandbox, and there is none: " + e.Message
+	case app.InvalidConfig:
+		if e.Kind == app.InvalidWorkflow {
+			end.help = "Run \"espalier validate " + e.Name + "\" to see them."
+		}
+	case app.NoGeneration:
+		end.help = fmt.Sprintf("\"espalier create %s\" makes one.", e.Name)
+		if e.Kind == app.InvalidRequest {
+			end.help = fmt.Sprintf(`Write "espalier create %s" and a description in quotes.`, e.Name)
+		}
+	case app.MissingModels, app.MissingTools, app.MissingBoth, app.NeedsConsent:
+		end.help = a.remediesFor(e)
+	}
+	if e.Kind == app.StoreUnavailable && e.Run == "" || e.Reason == app.MissingSecret {
+		end.help = strings.TrimSpace("Nothing was started. " + end.help)
+	}
+	return end
+}
+
+// invalid shows why a workflow cannot be used: in JSON as validate does.
+func (a *invocation) invalid(e *app.Error) *failure {
+	if a.json {
+		if err := a.writeJSON(newReport([]string{e.Name}, e.Files, e.Diagnostics, nil)); err != nil {
+			return &failure{code: exitNotReady, message: err.Error()}
+		}
+		return errInvalid
+	}
+	a.notify(app.Notice{Diagnostics: e.Diagnostics, Files: e.Files})
+	a.note("\n%s", e.Message)
+	return errInvalid
+}
+
+// remedies are what a person can do about a run that is not ready.
+type remedies struct{ still, instead, allow, unready string }
+
+var (
+	newGeneration = remedies{
+		still: "Nothing was started.", instead: " Use --simulate to simulate the replies, or --script FILE to play " +
+			"them from a file.",
+		allow: "use --allow-shell, or run \"espalier trust\".",
+	}
+	newRun = remedies{
+		newGeneration.still, newGeneration.instead, newGeneration.allow,
+		" Use --unready to start anyway; steps that need them fail.",
+	}
+	oldRun = remedies{still: "Nothing of it was started.", allow: "run \"espalier trust\"."} // its options are pinned
+)
+
+// remediesFor lists what a run lacks, with what to do about it.
+func (a *invocation) remediesFor(e *app.Error) string {
+	can := a.remedies
+	if e.Run != "" {
+		can = oldRun
+	}
+	if e.Reason == app.NeedsConsent {
+		return can.still + " Review them; then " + can.allow
+	}
+	if !e.Startable {
+		can.unready = ""
+	}
+	var lines []string
+	for _, l := range e.Missing {
+		lines = append(lines, fmt.Sprintf("  %s\n    needed by: %s", sentence(upper(l.Message)),
+			strings.Join(l.Steps, ", ")))
+		if l.Help != "" {
+			// What is to be pasted follows an empty line, as it is.
+			say, paste, pastes := strings.Cut(strings.TrimRight(l.Help, "\n"), "\n\n")
+			say = "    " + strings.ReplaceAll(say, "\n", "\n    ")
+			if pastes {
+				say += "\n\n" + paste + "\n"
+			}
+			lines = append(lines, say)
+		}
+	}
+	return strings.Join(lines, "\n") + "\n" + can.still + can.instead + can.unready
+}
+
+func upper(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
 }
 
 func unreadableFile(e *source.RefError) *failure {
@@ -125,7 +306,8 @@ func flagError(cmd *cobra.Command, err error) error {
 		}
 		cmd.Flags().VisitAll(add)
 		cmd.InheritedFlags().VisitAll(add)
-		if near := diag.Nearest(unknown.GetSpecifiedName(), names); near != "" && unknown.GetSpecifiedShortnames() == "" {
+		if near := diag.Nearest(unknown.GetSpecifiedName(), names); near != "" &&
+			unknown.GetSpecifiedShortnames() == "" {
 			help = fmt.Sprintf("Did you mean \"--%s\"? %s", near, help)
 		}
 	}

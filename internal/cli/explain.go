@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/explain"
 )
 
-func (a *app) explainCommand() *cobra.Command {
+func (a *invocation) explainCommand() *cobra.Command {
 	return a.jsonFlag(&cobra.Command{
 		Use:   "explain [CODE] [--json]",
 		Short: "Explain a code such as AF001, with a bad and a good example",
@@ -57,7 +57,7 @@ func codesOf(letters string) []string {
 	return out
 }
 
-func (a *app) listCodes(codes []string) error {
+func (a *invocation) listCodes(codes []string) error {
 	type title struct {
 		Code  string `json:"code"`
 		Title string `json:"title"`
@@ -75,7 +75,7 @@ func (a *app) listCodes(codes []string) error {
 	return t.write(a.stdout, a.columns(), "")
 }
 
-func (a *app) printPage(page explain.Page) error {
+func (a *invocation) printPage(page explain.Page) error {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s\n", a.paint(a.colorOut, a.screen, bold, page.Code+": "+page.Title))
 	for paragraph := range strings.SplitSeq(page.Text, "\n\n") {

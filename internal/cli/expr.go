@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-func (a *app) exprCommand() *cobra.Command {
+func (a *invocation) exprCommand() *cobra.Command {
 	var dialect, context string
 	cmd := a.jsonFlag(&cobra.Command{
 		Use:   "expr EXPRESSION [--dialect D] [--context FILE.json] [--json]",
@@ -67,16 +67,12 @@ what is not in it is null.`,
 	return cmd
 }
 
-func (a *app) readContext(path string) (expr.Values, error) {
+func (a *invocation) readContext(path string) (expr.Values, error) {
 	values := expr.Values{}
 	if path == "" {
 		return values, nil
 	}
-	space, err := a.workspace()
-	if err != nil {
-		return nil, err
-	}
-	_, f, err := space.File(path)
+	f, err := a.app().ReadFile(path)
 	var missing *source.RefError
 	if errors.As(err, &missing) && missing.Problem == source.RefMissing && len(missing.Near) == 0 {
 		return nil, usage("The context is a JSON file; without it every name is null.", "%v", err)
@@ -102,7 +98,7 @@ type exprPart struct {
 	Error string `json:"error,omitempty"`
 }
 
-func (a *app) printExpr(e *expr.Expr, env expr.Values) error {
+func (a *invocation) printExpr(e *expr.Expr, env expr.Values) error {
 	value, failed := e.Eval(env)
 	var parts []exprPart
 	for _, p := range e.Parts(env) {
@@ -139,7 +135,7 @@ func (a *app) printExpr(e *expr.Expr, env expr.Values) error {
 			return err
 		}
 	}
-	if failed != nil { // the reason stands in the report
+	if failed != nil { // the report has the reason
 		return usage("", "the expression has no value")
 	}
 	return nil

@@ -10,15 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/builtin"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/graph"
-	"github.com/espalier-run/espalier/internal/journal"
 )
 
 var pictureFormats = []string{"mmd", "svg", "png", "dot", "json"}
 
-func (a *app) graphCommand() *cobra.Command {
+func (a *invocation) graphCommand() *cobra.Command {
 	var (
 		output, format string
 		data           bool
@@ -49,83 +47,46 @@ come, and the way that was taken.`,
 			if err != nil {
 				return err
 			}
+			var gaps graph.Gaps
+			png := func(w io.Writer) (err error) {
+				gaps, err = g.PNG(w)
+				return err
+			}
 			write := map[string]func(io.Writer) error{
-				"mmd": g.Mermaid, "svg": g.SVG, "png": g.PNG, "dot": g.DOT, "json": g.JSON,
+				"mmd": g.Mermaid, "svg": g.SVG, "png": png, "dot": g.DOT, "json": g.JSON,
 			}[chosen]
-			return a.deliver(output, write)
+			if err := a.deliver(output, write); err != nil {
+				return err
+			}
+			for _, note := range gaps.Notes() {
+				fmt.Fprintln(a.stderr, note)
+			}
+			return nil
 		},
 	}
 	flags := a.jsonFlag(cmd).Flags()
 	flags.StringVarP(&output, "output", "o", "", "write to this `FILE`")
-	flags.StringVar(&format, "format", "", "one of "+strings.Join(pictureFormats, ", ")+" (default: by the file's extension, else mmd)")
+	flags.StringVar(&format, "format", "", "one of "+strings.Join(pictureFormats,
+		", ")+" (default: by the file's extension, else mmd)")
 	flags.BoolVar(&data, "data", false, "show which step reads what another one wrote")
 	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(pictureFormats, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
-// drawn makes the picture of a workflow, or of a run when the argument can only
-// be the id of one.
-func (a *app) drawn(arg string, o graph.Options) (*graph.Graph, error) {
-	if a.maybeRun(arg) {
-		r, err := a.looking()
+// drawn returns the picture of a workflow, or of a run if the argument can only be the id of one.
+func (a *invocation) drawn(arg string, o graph.Options) (*graph.Graph, error) {
+	if a.app().MayBeRun(arg) {
+		run, err := a.app().Find(context.Background(), arg)
 		if err != nil {
 			return nil, err
 		}
-		defer r.Close()
-		entry, err := a.findRun(context.Background(), r, arg)
-		if err != nil {
-			return nil, err
-		}
-		return drawnRun(context.Background(), r, entry, o)
+		return a.app().Graph(context.Background(), run, o)
 	}
 	an, err := a.usable(arg)
 	if err != nil {
 		return nil, err
 	}
-	return graph.Build(an.program, o), nil
-}
-
-// maybeRun tells whether an argument is meant as the id of a run: it looks like
-// one, there are runs, and nothing else has that name.
-func (a *app) maybeRun(arg string) bool {
-	if len(arg) < 4 || strings.Trim(arg, "0123456789abcdefABCDEF-") != "" && !stampForm().MatchString(arg) {
-		return false
-	}
-	space, err := a.workspace()
-	if err != nil || space.Exists(arg) {
-		return false
-	}
-	here, err := space.Here()
-	if err != nil {
-		return false
-	}
-	return a.hasStore(here.Root)
-}
-
-// drawnRun draws the program of a run, or of a child run, and what happened in it.
-func drawnRun(ctx context.Context, r *builtin.Runtime, entry journal.Entry, o graph.Options) (*graph.Graph, error) {
-	root := entry.ID
-	if entry.Root != "" {
-		root = entry.Root
-	}
-	_, program, _, err := r.Engine.Load(ctx, root)
-	if err != nil {
-		return nil, err
-	}
-	drawn, frame := program.Root(), ""
-	var events []journal.Event
-	for e, err := range r.Store.Events(ctx, root, 0) {
-		if err != nil {
-			return nil, err
-		}
-		if opened, ok := e.Fact.(journal.FrameOpened); ok && opened.Child == entry.ID {
-			drawn, frame = program.At(opened.Program), opened.Frame
-		}
-		events = append(events, e)
-	}
-	g := graph.Build(drawn, o)
-	g.Follow(drawn, frame, events)
-	return g, nil
+	return an.Graph(o), nil
 }
 
 func pictureFormat(format, output string, json bool) (string, error) {
@@ -139,7 +100,8 @@ func pictureFormat(format, output string, json bool) (string, error) {
 			return "", usage(diag.DidYouMean(format, pictureFormats), "there is no picture format %q", format)
 		}
 		if ext := pictureExtension(output); ext != format && slices.Contains(pictureFormats, ext) {
-			return "", usage("Leave out --format, or give the file another extension.", "--format %s and the name %q exclude each other", format, output)
+			return "", usage("Leave out --format, or give the file another extension.",
+				"--format %s and the name %q exclude each other", format, output)
 		}
 		return format, nil
 	case output == "" || output == "-":
@@ -147,7 +109,8 @@ func pictureFormat(format, output string, json bool) (string, error) {
 	}
 	ext := pictureExtension(output)
 	if !slices.Contains(pictureFormats, ext) {
-		return "", usage(fmt.Sprintf("Give it one of the extensions .%s, or say --format.", strings.Join(pictureFormats, ", .")),
+		return "", usage(fmt.Sprintf("Give it one of the extensions .%s, or say --format.",
+			strings.Join(pictureFormats, ", .")),
 			"the name %q does not say which kind of picture it is to be", output)
 	}
 	return ext, nil

@@ -32,7 +32,7 @@ ones. Nothing is sent anywhere but to the models and tools of a run and to the
 collector that you name, and no command asks a question.
 `
 
-const modelsHelp = `Which model answers for an agent, the first of these that says something:
+const modelsHelp = `Model resolution order (first match wins):
 
   --model MODEL                 of the command run
   the agent's or the workflow's own
@@ -53,8 +53,8 @@ own under models: aliases:, or as PROVIDER/MODEL:
                                 "github_copilot" mean the same
   a name of your own            a program, declared under models: clis:
 
-What is there, and what is missing, says "espalier doctor". --simulate and
---script answer without any model.
+Run "espalier doctor" to see what is available. --simulate and --script need no
+model.
 `
 
 const scriptHelp = `--script FILE answers in place of models and tools. The file is YAML:
@@ -131,7 +131,7 @@ Exit codes:
 Environment:
   NO_COLOR and CLICOLOR_FORCE for colours, COLUMNS for the width
 
-"espalier COMMAND --help" says more about a command.
+Run "espalier COMMAND --help" for details.
 `
 
 const commandHelpTemplate = `{{if .Long}}{{.Long}}{{else}}{{.Short}}.{{end}}
@@ -149,7 +149,7 @@ Commands:
 Flags:
 {{.LocalFlags.FlagUsagesWrapped 80}}{{end}}`
 
-func (a *app) addHelp(root *cobra.Command) {
+func (a *invocation) addHelp(root *cobra.Command) {
 	root.SetHelpTemplate(commandHelpTemplate)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		template := commandHelpTemplate
@@ -186,7 +186,8 @@ func (a *app) addHelp(root *cobra.Command) {
 			}
 			cmd, rest, err := root.Find(args)
 			if err == nil && len(rest) > 0 && cmd != root {
-				return usage("Usage: espalier help [COMMAND]", "espalier help takes one command, and %q is too much", rest[0])
+				return usage("Usage: espalier help [COMMAND]", "espalier help takes one command, and %q is too much",
+					rest[0])
 			}
 			if err != nil || cmd == root {
 				help := `"espalier help" lists the commands and topics.`

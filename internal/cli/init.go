@@ -14,13 +14,13 @@ import (
 // first empty line, everything behind "# " is a setting.
 const firstConfig = `# Settings of this project. Everything is optional: take the # away from what you
 # need. "espalier validate espalier.yaml" checks it, "espalier doctor" says what
-# is missing. Keys never stand here: they come from the environment, such as
+# is missing. Never put keys in this file: they come from the environment, such as
 # ANTHROPIC_API_KEY, or from a secret.
 
 # models:
 #   default: claude-sonnet-5-5        # for steps that name no model
 #   providers:
-#     groq:                           # any server that speaks like OpenAI
+#     groq:                           # any OpenAI-compatible endpoint
 #       api: openai
 #       base_url: https://api.groq.com/openai/v1
 #       key: secret://groq
@@ -29,8 +29,8 @@ const firstConfig = `# Settings of this project. Everything is optional: take th
 # mcp:
 #   notes: {command: [npx, notes-server]}
 # tools:
-#   crm.read:                         # what a workflow calls so
-#     use: notes.search               # is this tool of a server
+#   crm.read:                         # the name used in workflows
+#     use: notes.search               # maps to this MCP tool
 #   mail.send:
 #     url: https://mail.example.com/send
 #     bearer: secret://groq
@@ -41,10 +41,10 @@ const firstConfig = `# Settings of this project. Everything is optional: take th
 #   max_tokens: 8000                  # of one reply
 `
 
-func (a *app) initCommand() *cobra.Command {
+func (a *invocation) initCommand() *cobra.Command {
 	return a.jsonFlag(&cobra.Command{
 		Use:   "init [--json]",
-		Short: "Make a project of this folder",
+		Short: "Make this folder a project",
 		Long: `Make a project of the working folder: an espalier.yaml that says what can be
 set, and, where there are Agentfile workflows, lines in .gitignore for what runs
 make. What is there already stays as it is.
@@ -79,9 +79,9 @@ agentfile.yaml, and a workflow runs without any.`,
 	})
 }
 
-// hasAgentfiles tells whether the working folder is a project of the Agentfile
+// hasAgentfiles reports whether the working folder is a project of the Agentfile
 // format.
-func (a *app) hasAgentfiles() bool {
+func (a *invocation) hasAgentfiles() bool {
 	if _, err := os.Stat(a.inDir("agentfile.yaml")); err == nil {
 		return true
 	}

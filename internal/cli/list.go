@@ -2,14 +2,13 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/espalier-run/espalier/internal/project"
 )
 
-func (a *app) listCommand() *cobra.Command {
+func (a *invocation) listCommand() *cobra.Command {
 	return a.jsonFlag(&cobra.Command{
 		Use:   "list [--json]",
 		Short: "List the workflows of this project and the user's skills",
@@ -18,29 +17,18 @@ the user's folders. "espalier help formats" says which files are workflows and
 where a project begins.`,
 		Args: takes(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
-			found, err := a.discover()
+			found, err := a.app().Workflows(context.Background(), a.reading)
 			if err != nil {
 				return err
 			}
 			if a.json {
-				report := struct {
-					Root      string            `json:"root"`
-					Workflows []workflow        `json:"workflows"`
-					Skipped   []project.Skipped `json:"skipped"`
-				}{a.opened.Display(found.root), found.workflows, found.skipped}
-				if report.Workflows == nil {
-					report.Workflows = []workflow{}
-				}
-				if report.Skipped == nil {
-					report.Skipped = []project.Skipped{}
-				}
-				return a.writeJSON(report)
+				return a.writeJSON(found)
 			}
 			t := table{
 				header: []string{"NAME", "FORMAT", "PROBLEMS", "PATH"}, whole: []int{0, 3},
 				paint: func(s string) string { return a.paint(a.colorOut, a.screen, dim, s) },
 			}
-			for _, w := range found.workflows {
+			for _, w := range found.Workflows {
 				t.add(w.Name, cmp.Or(w.Format, "?"), problems(w.Problems), w.Path)
 				t.under(fit(w.Description, a.columns()-underIndent))
 			}
@@ -48,16 +36,16 @@ where a project begins.`,
 			if err := t.write(a.stdout, a.columns(), ""); err != nil {
 				return err
 			}
-			for _, w := range found.workflows {
+			for _, w := range found.Workflows {
 				if w.ShadowedBy != "" {
 					a.note("%s is hidden by %s, which has the same name.", w.Path, w.ShadowedBy)
 				}
 			}
-			for _, s := range found.skipped {
-				a.note("%s was left out: %s", s.Path, sentence(s.Reason))
+			for _, s := range found.Skipped {
+				a.note("%s was skipped: %s", s.Path, sentence(s.Reason))
 			}
-			if len(found.workflows) == 0 {
-				a.note("There are no workflows in %s; \"espalier new NAME\" begins one.", a.opened.Display(found.root))
+			if len(found.Workflows) == 0 {
+				a.note("There are no workflows in %s; \"espalier new NAME\" begins one.", found.Root)
 			}
 			return nil
 		},

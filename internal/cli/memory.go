@@ -6,10 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/app"
 )
 
-func (a *app) memoryCommand() *cobra.Command {
+func (a *invocation) memoryCommand() *cobra.Command {
 	cmd := a.jsonFlag(&cobra.Command{
 		Use:   "memory [WORKFLOW [AGENT]] [--json]",
 		Short: "Show what agents have noted for their later runs",
@@ -21,32 +21,29 @@ the project's .espalier folder; simulated runs leave none.`,
 		Args:              takes(0, 2, "a workflow, and an agent"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(_ *cobra.Command, args []string) error {
-			root, err := a.projectRoot()
+			books, err := a.app().Notebooks()
 			if err != nil {
 				return err
 			}
-			books, err := builtin.Notebooks(root)
-			if err != nil {
-				return err
-			}
-			books = slices.DeleteFunc(books, func(b builtin.Notebook) bool {
+			books = slices.DeleteFunc(books, func(b app.Notebook) bool {
 				return len(args) > 0 && b.Workflow != args[0] || len(args) > 1 && b.Agent != args[1]
 			})
 			if a.json {
 				if books == nil {
-					books = []builtin.Notebook{}
+					books = []app.Notebook{}
 				}
 				return a.writeJSON(books)
 			}
 			if len(books) == 0 {
-				a.note("No agent has noted anything.")
+				a.note("There are no notes.")
 			}
 			for _, b := range books {
 				if _, err := fmt.Fprintf(a.stdout, "%s  %s\n", b.Workflow, b.Agent); err != nil {
 					return err
 				}
 				for _, n := range b.Notes {
-					if _, err := fmt.Fprintf(a.stdout, "  %s  %s\n", n.At.Local().Format("2006-01-02 15:04"), n.Text); err != nil {
+					if _, err := fmt.Fprintf(a.stdout, "  %s  %s\n", n.At.Local().Format("2006-01-02 15:04"),
+						n.Text); err != nil {
 						return err
 					}
 				}
@@ -60,33 +57,16 @@ the project's .espalier folder; simulated runs leave none.`,
 		Args:              takesWorkflow(2, "a workflow, and an agent"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(_ *cobra.Command, args []string) error {
-			root, err := a.projectRoot()
-			if err != nil {
-				return err
-			}
 			agent := ""
 			if len(args) > 1 {
 				agent = args[1]
 			}
-			found, err := builtin.Forget(root, args[0], agent)
+			found, err := a.app().Forget(args[0], agent)
 			if err == nil && !found {
-				return usage("\"espalier memory\" lists what there is.", "there is nothing to forget")
+				return usage("\"espalier memory\" lists what there is.", "there are no notes to remove")
 			}
 			return err
 		},
 	})
 	return cmd
-}
-
-// projectRoot is the project of the working folder.
-func (a *app) projectRoot() (string, error) {
-	space, err := a.workspace()
-	if err != nil {
-		return "", err
-	}
-	here, err := space.Here()
-	if err != nil {
-		return "", err
-	}
-	return here.Root, nil
 }

@@ -63,7 +63,8 @@ func refuse(status int, after string) func(http.ResponseWriter) {
 
 func cut(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/event-stream")
-	fmt.Fprint(w, "data: {\"id\":\"c\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Half of\"}}]}\n\n")
+	fmt.Fprint(w,
+		"data: {\"id\":\"c\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Half of\"}}]}\n\n")
 	w.(http.Flusher).Flush()
 	panic(http.ErrAbortHandler)
 }
@@ -87,7 +88,10 @@ func TestRunAgainstAServerWithFaults(t *testing.T) {
 		}
 		if name == "espalier.yaml" {
 			approvals := trust.Open(func(name string) string { return map[string]string{"HOME": dir}[name] })
-			if err := approvals.Approve(trust.Record{Root: dir, Files: []trust.File{{SHA256: trust.Sum([]byte(text))}}}); err != nil {
+			if err := approvals.Approve(trust.Record{
+				Root:  dir,
+				Files: []trust.File{{SHA256: trust.Sum([]byte(text))}},
+			}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -137,7 +141,8 @@ prices: {suite: {input: 1, output: 10, cache_read: 0.1}}
 		t.Errorf("used %+v", u)
 	}
 	audit, _, code := do("audit", "00000000")
-	if code != 0 || strings.Count(audit, "greet  model: ") != 4 || !strings.Contains(audit, "model suite-1: 19 tokens in, 5 out, $0.000065") {
+	if code != 0 || strings.Count(audit, "greet  model: ") != 4 ||
+		!strings.Contains(audit, "model suite-1: 19 tokens in, 5 out, $0.000065") {
 		t.Errorf("exit %d\n%s", code, audit)
 	}
 	// The key is nowhere.
@@ -174,7 +179,8 @@ func TestRunAgainstAServerThatRefuses(t *testing.T) {
 			server := httptest.NewServer(f)
 			defer server.Close()
 			for name, text := range map[string]string{
-				"hello.md": hello, "espalier.yaml": fmt.Sprintf("models: {providers: {mine: {api: openai, base_url: %q}}}\n", server.URL),
+				"hello.md": hello, "espalier.yaml": fmt.Sprintf("models: {providers: {mine: {api: openai, base_url: "+
+					"%q}}}\n", server.URL),
 			} {
 				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 					t.Fatal(err)

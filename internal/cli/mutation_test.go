@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/project"
 )
@@ -24,14 +24,14 @@ func examples(t *testing.T) []string {
 }
 
 // broken validates a changed example in its place.
-func broken(t *testing.T, space *project.Workspace, path, text string) analysis {
+func broken(t *testing.T, space *project.Workspace, path, text string) *app.Analysis {
 	t.Helper()
 	p, f, err := space.Text(path, text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	an := analyse(builtin.Reading{}, p, f)
-	checkSpans(t, an.diagnostics, an.files)
+	an := app.AnalyzeFile(p, f)
+	checkSpans(t, an.Diagnostics, an.Files)
 	return an
 }
 
@@ -44,7 +44,10 @@ func TestAnyLineMayBreak(t *testing.T) {
 	}
 	defer space.Close()
 	// Between them, these two use every kind of block.
-	for _, path := range []string{"../../examples/agent-flow/contract-review.md", "../../examples/agent-flow/vendor-onboarding.md"} {
+	for _, path := range []string{
+		"../../examples/agent-flow/contract-review.md",
+		"../../examples/agent-flow/vendor-onboarding.md",
+	} {
 		raw, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -92,9 +95,9 @@ func TestMisspeltKeysAreReported(t *testing.T) {
 			misspelt := line[:at+1] + "x" + line[at+1:]
 			an := broken(t, space, path, strings.Join(lines[:i], "")+misspelt+strings.Join(lines[i+1:], ""))
 			known := func(d diag.Diagnostic) bool {
-				return slices.ContainsFunc(whole.diagnostics, func(w diag.Diagnostic) bool { return w.Code == d.Code && w.Message == d.Message })
+				return slices.ContainsFunc(whole.Diagnostics, func(w diag.Diagnostic) bool { return w.Code == d.Code && w.Message == d.Message })
 			}
-			if !slices.ContainsFunc(an.diagnostics, func(d diag.Diagnostic) bool { return !known(d) }) {
+			if !slices.ContainsFunc(an.Diagnostics, func(d diag.Diagnostic) bool { return !known(d) }) {
 				t.Errorf("nothing is said about %q in line %d of %s", strings.TrimSpace(misspelt), i+1, path)
 			}
 		}

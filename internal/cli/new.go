@@ -22,11 +22,11 @@ var templates embed.FS
 // patterns are the beginnings that Agent Flow recommends.
 var patterns = []string{"pipeline", "agentic", "fanout"}
 
-func (a *app) newCommand() *cobra.Command {
+func (a *invocation) newCommand() *cobra.Command {
 	var pattern, dir string
 	cmd := a.jsonFlag(&cobra.Command{
 		Use:   "new NAME [--pattern pipeline|agentic|fanout] [-o DIR] [--json]",
-		Short: "Begin a workflow that is valid from the start",
+		Short: "Create a valid workflow to start from",
 		Long: `Write NAME.md, a small valid Agent Flow workflow to begin with:
 
   pipeline  steps one after the other: validate, process, deliver
@@ -107,10 +107,11 @@ func suggestName(name string) string {
 }
 
 // createFile writes a file that must not be there yet.
-func (a *app) createFile(path, text string) error {
+func (a *invocation) createFile(path, text string) error {
 	made, err := newFile(a.inDir(path), path, text)
 	if err == nil && !made {
-		return usage("Choose another name, or another folder with -o.", "there is a file %q already", filepath.ToSlash(path))
+		return usage("Choose another name, or another folder with -o.", "there is a file %q already",
+			filepath.ToSlash(path))
 	}
 	return err
 }

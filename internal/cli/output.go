@@ -28,7 +28,7 @@ const (
 
 // wantsColor follows NO_COLOR and CLICOLOR_FORCE, and else colours only what
 // a person looks at.
-func (a *app) wantsColor(w io.Writer) bool {
+func (a *invocation) wantsColor(w io.Writer) bool {
 	if a.Getenv("NO_COLOR") != "" || a.Getenv("TERM") == "dumb" {
 		return false
 	}
@@ -44,7 +44,7 @@ func isTerminal(w io.Writer) bool {
 }
 
 // paint puts text in a style, for the writer that it goes to.
-func (a *app) paint(on bool, to *terminal.Writer, style, text string) string {
+func (a *invocation) paint(on bool, to *terminal.Writer, style, text string) string {
 	if !on || text == "" {
 		return text
 	}
@@ -52,13 +52,13 @@ func (a *app) paint(on bool, to *terminal.Writer, style, text string) string {
 }
 
 // painted is stdout for text that is inert but for colors of our own.
-func (a *app) painted() io.Writer { return a.screen.Mark(a.stdout) }
+func (a *invocation) painted() io.Writer { return a.screen.Mark(a.stdout) }
 
 // paintedErr is that of stderr.
-func (a *app) paintedErr() io.Writer { return a.stderr.Mark(a.stderr) }
+func (a *invocation) paintedErr() io.Writer { return a.stderr.Mark(a.stderr) }
 
 // columns is how wide a page may be: as wide as the terminal, within reason.
-func (a *app) columns() int {
+func (a *invocation) columns() int {
 	if n, err := strconv.Atoi(a.Getenv("COLUMNS")); err == nil && n > 0 {
 		return clampColumns(n)
 	}
@@ -73,7 +73,7 @@ func (a *app) columns() int {
 func clampColumns(n int) int { return min(max(n, 40), 160) }
 
 // writeJSON prints a value for machines: indented, without HTML escapes.
-func (a *app) writeJSON(v any) error {
+func (a *invocation) writeJSON(v any) error {
 	return a.deliver("", func(w io.Writer) error { return encode(w, v) })
 }
 
@@ -114,7 +114,7 @@ func withoutHTMLEscapes(p []byte) []byte {
 }
 
 // deliver writes a result to a file, or to stdout when none is named.
-func (a *app) deliver(path string, write func(io.Writer) error) error {
+func (a *invocation) deliver(path string, write func(io.Writer) error) error {
 	var out bytes.Buffer
 	if err := write(&out); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (a *app) deliver(path string, write func(io.Writer) error) error {
 
 // replaceFile writes a file so that others see the old content or the new
 // one, never a part of it; when it fails, nothing is left behind.
-func (a *app) replaceFile(path string, content []byte, mode fs.FileMode) error {
+func (a *invocation) replaceFile(path string, content []byte, mode fs.FileMode) error {
 	full := a.inDir(path)
 	if real, err := filepath.EvalSymlinks(full); err == nil {
 		full = real // a link stays one
@@ -174,7 +174,7 @@ func bareReason(err error) error {
 	return err
 }
 
-func (a *app) inDir(path string) string {
+func (a *invocation) inDir(path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}
@@ -183,7 +183,7 @@ func (a *app) inDir(path string) string {
 
 // note prints something for people beside the result. Its arguments may come
 // from a file.
-func (a *app) note(format string, args ...any) {
+func (a *invocation) note(format string, args ...any) {
 	for i, arg := range args {
 		if text, ok := arg.(string); ok {
 			args[i] = diag.Printable(text)

@@ -11,31 +11,31 @@ import (
 // page is a report for the terminal: titles, paragraphs and tables that fit
 // its width.
 type page struct {
-	app     *app
+	a       *invocation
 	out     strings.Builder
 	columns int
 }
 
 const pageIndent = "  "
 
-func (a *app) page() *page { return &page{app: a, columns: a.columns()} }
+func (a *invocation) page() *page { return &page{a: a, columns: a.columns()} }
 
 func (p *page) title(name, rest string) {
 	name, rest = diag.Printable(name), diag.Printable(rest)
-	fmt.Fprintf(&p.out, "%s", p.app.paint(p.app.colorOut, p.app.screen, bold, name))
+	fmt.Fprintf(&p.out, "%s", p.a.paint(p.a.colorOut, p.a.screen, bold, name))
 	if rest != "" {
 		if diag.Width(name)+3+diag.Width(rest) > p.columns {
 			p.out.WriteString("\n")
 		} else {
 			p.out.WriteString("   ")
 		}
-		p.out.WriteString(p.app.paint(p.app.colorOut, p.app.screen, dim, rest))
+		p.out.WriteString(p.a.paint(p.a.colorOut, p.a.screen, dim, rest))
 	}
 	p.out.WriteString("\n")
 }
 
 func (p *page) section(name string) {
-	fmt.Fprintf(&p.out, "\n%s\n", p.app.paint(p.app.colorOut, p.app.screen, bold, name))
+	fmt.Fprintf(&p.out, "\n%s\n", p.a.paint(p.a.colorOut, p.a.screen, bold, name))
 }
 
 func (p *page) paragraph(text string) {
@@ -51,11 +51,11 @@ func (p *page) text(text string) {
 }
 
 func (p *page) table(t table) {
-	t.paint = func(s string) string { return p.app.paint(p.app.colorOut, p.app.screen, dim, s) }
+	t.paint = func(s string) string { return p.a.paint(p.a.colorOut, p.a.screen, dim, s) }
 	_ = t.write(&p.out, p.columns, pageIndent) // a strings.Builder takes everything
 }
 
 func (p *page) print() error {
-	_, err := io.WriteString(p.app.stdout, p.out.String())
+	_, err := io.WriteString(p.a.stdout, p.out.String())
 	return err
 }

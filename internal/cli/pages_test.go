@@ -13,10 +13,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/explain"
 	"github.com/espalier-run/espalier/internal/project"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
@@ -146,34 +147,34 @@ func validateExample(t *testing.T, files []explain.File) (diag.List, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	an := analyse(builtin.Reading{}, p, f)
+	an := app.AnalyzeFile(p, f)
 	switch {
-	case isConfig(f.Path):
-		an = analyseConfig(f)
+	case app.IsConfig(f.Path):
+		an = app.AnalyzeConfig(f)
 	case strings.HasSuffix(f.Path, ".script.yaml"):
 		an = analyseScript(t, space, f, files[1:])
 	}
-	checkSpans(t, an.diagnostics, an.files)
+	checkSpans(t, an.Diagnostics, an.Files)
 	var shown strings.Builder
-	if err := (diag.Printer{Files: an.files}).Print(&shown, an.diagnostics); err != nil {
+	if err := (diag.Printer{Files: an.Files}).Print(&shown, an.Diagnostics); err != nil {
 		t.Fatal(err)
 	}
-	return an.diagnostics, shown.String()
+	return an.Diagnostics, shown.String()
 }
 
 // analyseScript reads a script of replies; a file beside it is the workflow
 // that it is for.
-func analyseScript(t *testing.T, space *project.Workspace, f *source.File, beside []explain.File) analysis {
+func analyseScript(t *testing.T, space *project.Workspace, f *source.File, beside []explain.File) *app.Analysis {
 	t.Helper()
-	script, list := builtin.Script(f)
-	an := analysis{file: f, diagnostics: list, files: source.Set{}}
-	an.files.Add(f)
+	script, list := registry.Script(f)
+	an := &app.Analysis{File: f, Diagnostics: list, Files: source.Set{}}
+	an.Files.Add(f)
 	if len(beside) > 0 {
 		p, flow, err := space.File(beside[0].Path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		an.diagnostics = append(an.diagnostics, script.Check(analyse(builtin.Reading{}, p, flow).program)...)
+		an.Diagnostics = append(an.Diagnostics, script.Check(app.AnalyzeFile(p, flow).Program)...)
 	}
 	return an
 }

@@ -14,16 +14,17 @@ import (
 	"strings"
 	"time"
 
-	"github.com/espalier-run/espalier/internal/terminal"
-
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/report"
+	"github.com/espalier-run/espalier/internal/report/console"
+	"github.com/espalier-run/espalier/internal/report/transcript"
+	"github.com/espalier-run/espalier/internal/terminal"
 )
 
 var statuses = []string{
@@ -31,7 +32,7 @@ var statuses = []string{
 	string(journal.Exceeded), string(journal.Finished),
 }
 
-func (a *app) runsCommand() *cobra.Command {
+func (a *invocation) runsCommand() *cobra.Command {
 	var (
 		status, name string
 		open, all    bool
@@ -40,9 +41,8 @@ func (a *app) runsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runs [--status STATUS] [--workflow NAME] [--open]",
 		Short: "List the runs of this project, the newest first",
-		Long: `List the runs of this project, the newest first: the beginning of the id, when
-it began, of which workflow, and how it stands or why it ended. That beginning
-of the id is enough for all other commands.`,
+		Long: `List the runs of this project, the newest first: short ID, start time, workflow,
+and status. The short ID is enough for all other commands.`,
 		Example: `  espalier runs --open
   espalier runs --status waiting --workflow contract-review`,
 		Args: takes(0, 0, "nothing"),
@@ -53,24 +53,11 @@ of the id is enough for all other commands.`,
 			if most < 0 {
 				return usage("0 is all of them.", "--limit cannot be %d", most)
 			}
-			r, err := a.looking()
+			list, err := a.app().Runs(context.Background(), app.Filter{
+				Status: journal.Status(status), Name: name, Unfinished: open, Children: all, Limit: most,
+			})
 			if err != nil {
 				return err
-			}
-			defer r.Close()
-			ctx := context.Background()
-			list := []listed{}
-			filter := journal.Filter{Status: journal.Status(status), Name: name, Unfinished: open, Children: all, Limit: most}
-			for entry, err := range r.Store.Runs(ctx, filter) {
-				if err != nil {
-					return err
-				}
-				list = append(list, listed{Entry: entry, Idle: idle(r, &entry)})
-			}
-			for i := range list {
-				if err := list[i].lookUpEnd(ctx, r); err != nil {
-					return err
-				}
 			}
 			if a.json {
 				return a.writeJSON(list)
@@ -80,14 +67,12 @@ of the id is enough for all other commands.`,
 				return nil
 			}
 			for _, e := range list {
-				how, why := standing(e.Entry), cmp.Or(e.Error, e.Reason) // words before their code
-				if e.Idle {
-					why = "nobody is at work on it"
-				}
-				if why != "" {
+				how := standing(&e)
+				if why := cmp.Or(e.Error, e.Reason); why != "" { // words before their code
 					how += " (" + fit(diag.Printable(why), whyColumns) + ")"
 				}
-				fmt.Fprintf(a.stdout, "%s  %s  %-24s  %s\n", short(e.ID), e.Started.Time().Local().Format(time.DateTime), e.Name, how)
+				fmt.Fprintf(a.stdout, "%s  %s  %-24s  %s\n", short(e.ID),
+					e.Started.Time().Local().Format(time.DateTime), e.Name, how)
 			}
 			return nil
 		},
@@ -106,170 +91,74 @@ of the id is enough for all other commands.`,
 // whyColumns is how much of a reason fits into a list.
 const whyColumns = 60
 
-// listed is a run in a list, with why it ended as it did.
-type listed struct {
-	journal.Entry
-	Reason string `json:"reason,omitempty"`
-	Error  string `json:"error,omitempty"`
-	Idle   bool   `json:"idle,omitempty"`
-}
-
-// idle tells that a run could go on, and that no process is at work on it.
-func idle(r *builtin.Runtime, e *journal.Entry) bool {
-	return e.Status == journal.Running && (e.Owner == "" || r.Process.Dead(e.Owner))
-}
-
-// lookUpEnd finds out how a run ended.
-func (l *listed) lookUpEnd(ctx context.Context, r *builtin.Runtime) error {
-	if l.Status != journal.Finished || l.Root != "" {
-		return nil
-	}
-	end, err := r.Engine.Ending(ctx, l.Entry)
-	if err != nil {
-		return err
-	}
-	l.Reason, l.Error = end.Reason, end.Error
-	return nil
-}
-
-func (a *app) removeCommand() *cobra.Command {
+func (a *invocation) removeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "rm RUN…",
 		Short:             "Remove runs that are over, with their records and files",
 		Args:              takesRun(1, -1, "at least one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := a.looking()
-			if err != nil {
-				return err
-			}
-			defer r.Close()
 			ctx := context.Background()
 			for _, arg := range args {
-				entry, err := a.findRun(ctx, r, arg)
+				run, err := a.app().Find(ctx, arg)
 				if err != nil {
 					return err
 				}
-				if err := r.Delete(ctx, entry.ID); err != nil {
-					if errors.Is(err, journal.ErrUnfinished) {
-						return usage(fmt.Sprintf("Cancel it first: espalier cancel %s", short(entry.ID)), "run %s is not over", short(entry.ID))
-					}
+				if err := a.app().Remove(ctx, run.ID); err != nil {
 					return err
 				}
-				a.note("Run %s is removed.", short(entry.ID))
+				a.note("Run %s is removed.", short(run.ID))
 			}
 			return nil
 		},
 	}
 }
 
-// status is what `espalier status --json` prints.
-type status struct {
-	journal.Entry
-	Step    []string       `json:"steps,omitempty"` // being done
-	Gates   []gate         `json:"gates,omitempty"`
-	Used    journal.Usage  `json:"used"`
-	Held    journal.Usage  `json:"held,omitzero"` // for what is under way
-	Limits  journal.Limits `json:"limits,omitzero"`
-	Paused  bool           `json:"paused,omitempty"`
-	Idle    bool           `json:"idle,omitempty"`
-	Reason  string         `json:"reason,omitempty"`
-	Error   string         `json:"error,omitempty"`
-	Offline string         `json:"offline,omitempty"` // simulated or scripted
-}
-
-// gate is a question that is open, with exactly what it shows.
-type gate struct {
-	Step        string                     `json:"step"`
-	Kind        journal.GateKind           `json:"kind"`
-	Description string                     `json:"description,omitempty"`
-	Event       string                     `json:"event,omitempty"`
-	Key         string                     `json:"key,omitempty"` // of the task in doubt, as the outside world saw it
-	Shows       map[string]json.RawMessage `json:"shows,omitempty"`
-	Digest      string                     `json:"digest,omitempty"`
-	Until       string                     `json:"until,omitempty"`
-}
-
-func (a *app) statusCommand() *cobra.Command {
+func (a *invocation) statusCommand() *cobra.Command {
 	var step string
 	cmd := &cobra.Command{
 		Use:   "status RUN [--step STEP]",
-		Short: "Show how a run stands and what it asks",
-		Long: `Show how a run stands, and what it asks: exactly what a decision is about, with
-its digest. With --step, show what a step was given, what came of it and who
-decided, and the state of the run behind it.`,
+		Short: "Show the status of a run and its open gates",
+		Long: `Show the status of a run and its open gates: exactly what a decision is about,
+with its digest. With --step, show what a step read, its result, who decided, and
+the state of the run after it.`,
 		Args:              takesRun(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.lookAt(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
-				if step != "" {
-					return a.stepStatus(ctx, r, entry, step)
-				}
-				state, program, _, err := r.Engine.Load(ctx, entry.ID)
-				if err != nil {
-					return err
-				}
-				s := statusOf(state, program, entry)
-				s.Idle = idle(r, &entry)
-				if a.json {
-					return a.writeJSON(s)
-				}
-				a.printStatus(s)
-				return nil
-			})
+			run, err := a.rootRun(args[0])
+			if err != nil {
+				return err
+			}
+			if step != "" {
+				return a.stepStatus(run.ID, step)
+			}
+			s, err := a.app().Status(context.Background(), run.ID)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.writeJSON(s)
+			}
+			a.printStatus(s)
+			return nil
 		},
 	}
-	a.jsonFlag(cmd).Flags().StringVar(&step, "step", "", "show this `STEP`: its id, or with its frame as transcripts have it")
+	a.jsonFlag(cmd).Flags().StringVar(&step, "step", "",
+		"show this `STEP`: its id, or with its frame as transcripts have it")
 	return cmd
 }
 
-func statusOf(state *plan.State, program *plan.Program, entry journal.Entry) status {
-	s := status{Entry: entry, Paused: state.Paused}
-	var o builtin.RunOptions
-	if json.Unmarshal(state.Options, &o) == nil {
-		switch {
-		case o.ScriptName != "":
-			s.Offline = "scripted"
-		case o.Simulate:
-			s.Offline = "simulated"
-		}
-	}
-	if state.Finished != nil {
-		s.Used, s.Limits = state.Spent.Used, state.Spent.Limits
-		s.Reason, s.Error = state.Finished.Reason, state.Finished.Error
-		return s
-	}
-	s.Used, s.Held, s.Limits = state.Root().Ledger.Used, state.Root().Ledger.Held, state.Root().Ledger.Limits
-	for _, t := range state.OpenTasks() {
-		s.Step = append(s.Step, t.Place.Key())
-	}
-	for _, f := range state.OpenGates() {
-		g := gate{Step: f.Place().Key(), Kind: f.Gate.Kind, Event: f.Gate.Event, Description: state.StepOf(program, f).Description}
-		switch f.Gate.Kind {
-		case journal.GatePerson, journal.GateToolCall:
-			g.Shows, g.Digest = state.Shown(program, f)
-		case journal.GateInDoubt:
-			g.Key = string(cmp.Or(entry.Root, entry.ID)) + "/" + f.Work().Key() // as the world outside got it
-		}
-		if f.Due != 0 {
-			g.Until = f.Due.Time().Format(time.RFC3339)
-		}
-		s.Gates = append(s.Gates, g)
-	}
-	return s
-}
-
-func (a *app) printStatus(s status) {
+func (a *invocation) printStatus(s *app.Status) {
 	w := a.stdout
 	fmt.Fprintf(w, "%s  %s\n", a.paint(a.colorOut, a.screen, bold, string(s.ID)), s.Name)
-	fmt.Fprintf(w, "  %s", standing(s.Entry))
+	fmt.Fprintf(w, "  %s", standing(&app.Run{Entry: s.Entry, Idle: s.Idle}))
 	if s.Reason != "" && s.Outcome == journal.OutcomeOK {
 		fmt.Fprintf(w, " (%s)", s.Reason) // that of others is in the error
 	}
 	if s.Offline != "" {
 		fmt.Fprintf(w, ", %s", s.Offline)
 	}
-	fmt.Fprintf(w, "\n  begun %s\n", s.Started.Time().Local().Format(time.DateTime))
+	fmt.Fprintf(w, "\n  started %s\n", s.Started.Time().Local().Format(time.DateTime))
 	if s.Error != "" {
 		fmt.Fprintf(w, "  %s\n", s.Error)
 	}
@@ -277,12 +166,13 @@ func (a *app) printStatus(s status) {
 	if calls := s.Held.ModelCalls; calls > 0 {
 		then := "are set aside"
 		if s.Idle {
-			then = "may have been spent, and are charged when the run goes on"
+			then = "may have been spent, and are charged when the run continues"
 		}
-		fmt.Fprintf(w, "  under way: %s, for which up to %s %s\n", plural(int(calls), "model call"), report.TokensAndMoney(s.Held.InputTokens+s.Held.OutputTokens, s.Held.MicroDollars), then)
+		fmt.Fprintf(w, "  under way: %s, for which up to %s %s\n", plural(int(calls), "model call"),
+			report.TokensAndMoney(s.Held.InputTokens+s.Held.OutputTokens, s.Held.MicroDollars), then)
 	}
 	if s.Idle {
-		fmt.Fprintf(w, "  nobody is at work on it; to go on: espalier resume %s\n", short(s.ID))
+		fmt.Fprintf(w, "  no process is driving it; to continue: espalier resume %s\n", short(s.ID))
 	}
 	for _, step := range s.Step {
 		fmt.Fprintf(w, "  doing %s\n", step)
@@ -290,8 +180,8 @@ func (a *app) printStatus(s status) {
 	for _, g := range s.Gates {
 		fmt.Fprintln(w)
 		switch g.Kind {
-		case journal.GatePerson, journal.GateToolCall:
-			if g.Kind == journal.GateToolCall {
+		case app.GatePerson, app.GateCall:
+			if g.Kind == app.GateCall {
 				fmt.Fprintf(w, "%s asks for approval of one call of a tool, with exactly these arguments\n", g.Step)
 			} else {
 				fmt.Fprintf(w, "%s asks for approval: %s\n", g.Step, g.Description)
@@ -303,11 +193,15 @@ func (a *app) printStatus(s status) {
 			if g.Until != "" {
 				fmt.Fprintf(w, "  until %s\n", g.Until)
 			}
-			fmt.Fprintf(w, "  espalier approve %s %s    espalier reject %s %s\n", short(s.ID), g.Step, short(s.ID), g.Step)
-		case journal.GateEvent:
-			fmt.Fprintf(w, "%s waits for the event %s: %s\n  espalier signal %s %s\n", g.Step, g.Event, g.Description, short(s.ID), g.Event)
-		case journal.GateInDoubt:
-			fmt.Fprintf(w, "%s is in doubt: it was begun and nobody knows how it ended\n  key %s\n  espalier resume %s --decide %s=rerun|skip|fail|result=JSON\n", g.Step, g.Key, short(s.ID), g.Step)
+			fmt.Fprintf(w, "  espalier approve %s %s    espalier reject %s %s\n", short(s.ID), g.Step, short(s.ID),
+				g.Step)
+		case app.GateEvent:
+			fmt.Fprintf(w, "%s waits for the event %s: %s\n  espalier signal %s %s\n", g.Step, g.Event, g.Description,
+				short(s.ID), g.Event)
+		case app.GateDoubt:
+			fmt.Fprintf(w,
+				"%s has an unknown outcome: it was started, and no result was recorded\n  key %s\n  espalier resume "+
+					"%s --decide %s=rerun|skip|fail|result=JSON\n", g.Step, g.Key, short(s.ID), g.Step)
 		}
 	}
 }
@@ -323,7 +217,8 @@ func usedWords(u journal.Usage, l journal.Limits) string {
 		return report.Number(n) + " " + one + "s"
 	}
 	parts := []string{
-		of(u.Steps, l.Steps, "step"), of(u.InputTokens+u.OutputTokens, l.Tokens, "token"), of(u.ToolCalls, l.ToolCalls, "tool call"),
+		of(u.Steps, l.Steps, "step"), of(u.InputTokens+u.OutputTokens, l.Tokens, "token"), of(u.ToolCalls, l.ToolCalls,
+			"tool call"),
 	}
 	switch {
 	case l.MicroDollars != nil:
@@ -334,7 +229,6 @@ func usedWords(u journal.Usage, l journal.Limits) string {
 	return strings.Join(parts, ", ") + report.LostWords(u.Lost)
 }
 
-// indented is a value as people read it, each line with a margin.
 // readableJSON is a value as people read it: >> instead of \u003e\u003e, and
 // numbers with all their digits.
 func readableJSON(raw json.RawMessage) any {
@@ -347,6 +241,7 @@ func readableJSON(raw json.RawMessage) any {
 	return value
 }
 
+// indented returns a value as people read it, each line with a margin.
 func indented(raw json.RawMessage, margin string) string {
 	var text string
 	if json.Unmarshal(raw, &text) != nil {
@@ -358,112 +253,249 @@ func indented(raw json.RawMessage, margin string) string {
 	return margin + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n"+margin)
 }
 
-func (a *app) outputCommand() *cobra.Command {
+func (a *invocation) outputCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "output RUN [KEY]",
-		Short: "Print what a run has given, or one part of it",
-		Long: `Print what a run has given: text as it is, anything else as JSON. KEY picks one
-part of it. Ends with 4 when the run is not over, and with 1 when it did not end
-well and has given nothing.`,
+		Short: "Print the output of a run, or one part of it",
+		Long: `Print the output of a run: text as it is, anything else as JSON. KEY selects one
+part of it. The exit code is 4 if the run has not finished, and 1 if it did not
+succeed and has no output.`,
 		Example: `  espalier output 5ff07bf3
   espalier output 5ff07bf3 summary > summary.txt`,
 		Args:              takesRun(1, 2, "a run, and a key"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.lookAt(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
-				state, program, _, err := r.Engine.Load(ctx, entry.ID)
-				if err != nil {
-					return err
-				}
-				if state.Finished == nil {
-					return &failure{code: exitWaiting, message: fmt.Sprintf("run %s is not over: %s", short(entry.ID), standing(entry)), help: waitingHelp(entry, state)}
-				}
-				raw, err := program.Raw(state.Finished.Output)
-				if err != nil {
-					return err
-				}
-				if end := state.Finished; end.Outcome != journal.OutcomeOK && string(raw) == "null" {
-					return &failure{
-						code: exitFailed, message: runSentence(entry, end.Outcome, cmp.Or(end.Error, end.Reason)),
-						help: fmt.Sprintf("It has given nothing. To see what happened: espalier transcript %s --pretty", short(entry.ID)),
-					}
-				}
-				if len(args) > 1 {
-					var object map[string]json.RawMessage
-					if json.Unmarshal(raw, &object) != nil || object[args[1]] == nil {
-						return usage(diag.DidYouMean(args[1], slices.Collect(maps.Keys(object))), "the output has no %q", args[1])
-					}
-					raw = object[args[1]]
-				}
-				if a.json {
-					var value any
-					if err := json.Unmarshal(raw, &value); err != nil {
-						return err
-					}
-					return a.writeJSON(value)
-				}
-				return a.printValue(raw)
-			})
+			key := ""
+			if len(args) > 1 {
+				key = args[1]
+			}
+			return a.printOutput(args[0], key)
 		},
 	}
 	return a.jsonFlag(cmd)
 }
 
-func (a *app) transcriptCommand() *cobra.Command {
+// printOutput prints what a run has returned, or the part of it that has a key.
+func (a *invocation) printOutput(name, key string) error {
+	ctx := context.Background()
+	run, err := a.rootRun(name)
+	if err != nil {
+		return err
+	}
+	if run.Status != journal.Finished {
+		status, err := a.app().Status(ctx, run.ID)
+		if err != nil {
+			return err
+		}
+		return &failure{
+			code: exitWaiting, message: fmt.Sprintf("run %s has not finished: %s", short(run.ID), standing(run)),
+			help: waitingHelp(status),
+		}
+	}
+	end, err := a.app().Ending(ctx, run)
+	if err != nil {
+		return err
+	}
+	raw := end.Output
+	if end.Outcome != journal.OutcomeOK && string(raw) == "null" {
+		return &failure{
+			code: exitFailed, message: runSentence(run, end.Outcome, cmp.Or(end.Error, end.Reason)),
+			help: fmt.Sprintf("It has no output. To see what happened: espalier transcript %s --pretty", short(run.ID)),
+		}
+	}
+	if key != "" {
+		var object map[string]json.RawMessage
+		if json.Unmarshal(raw, &object) != nil || object[key] == nil {
+			return usage(diag.DidYouMean(key, slices.Collect(maps.Keys(object))), "the output has no %q", key)
+		}
+		raw = object[key]
+	}
+	if a.json {
+		var value any
+		if err := json.Unmarshal(raw, &value); err != nil {
+			return err
+		}
+		return a.writeJSON(value)
+	}
+	return a.printValue(raw)
+}
+
+func (a *invocation) transcriptCommand() *cobra.Command {
 	var follow, pretty, trace bool
 	cmd := &cobra.Command{
 		Use:   "transcript RUN|FILE [--follow] [--pretty] [--trace]",
-		Short: "Print the record of a run: every step, message and tool call",
-		Long: `Print the transcript of a run, one JSON object in a line. It is made from the
+		Short: "Print the transcript of a run: every step, message and tool call",
+		Long: `Print the transcript of a run, one JSON object per line. It is derived from the
 journal: a file that was deleted or damaged is written again.
 
-A FILE is a transcript from elsewhere, also one that AWF has written; --pretty
-writes it for people.`,
+FILE is a transcript from elsewhere, also one that AWF has written; --pretty
+formats it for people.`,
 		Args:              takesRun(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if info, err := os.Stat(args[0]); err == nil && info.Mode().IsRegular() {
 				return a.transcriptFile(args[0], pretty, follow || trace)
 			}
-			return a.withRun(args[0], func(ctx context.Context, r *builtin.Runtime, entry journal.Entry) error {
-				if trace {
-					if entry.Format != "aiflow" {
-						return usage("Leave --trace out.", "--trace is for runs of AIFLOW files, and this one is of %s", entry.Format)
-					}
-					document, err := r.FlowTrace(ctx, entry)
-					if err != nil {
-						return err
-					}
-					_, err = fmt.Fprintf(a.stdout, "%s\n", document)
-					return err
-				}
-				signals, release := a.Signals.handle()
-				defer release()
-				to := terminal.JSON(a.stdout)
-				if pretty {
-					to = a.painted()
-				}
-				err := r.Transcript(ctx, entry, builtin.TranscriptOptions{
-					Follow: follow, Pretty: pretty, Colour: a.colorOut, Stop: signals,
-				}, to)
-				if errors.Is(err, os.ErrNotExist) {
-					return usage("It was run with --no-transcript, or nothing has happened yet.", "run %s has no transcript", short(entry.ID))
-				}
+			run, err := a.app().Find(context.Background(), args[0])
+			if err != nil {
 				return err
-			})
+			}
+			if trace {
+				return a.printTrace(run)
+			}
+			return a.printTranscript(run, follow, pretty)
 		},
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&a.json, "json", false, "print one JSON object in a line, which it does anyway")
-	flags.BoolVar(&follow, "follow", false, "go on as the run does, until it is over")
+	flags.BoolVar(&follow, "follow", false, "continue as the run does, until it has finished")
 	flags.BoolVar(&pretty, "pretty", false, "write it for people")
 	flags.BoolVar(&trace, "trace", false, "of an AIFLOW run: the document that the format's trace viewer reads")
 	exclusive(cmd, "json", "pretty")
 	return cmd
 }
 
+// printTrace prints an AIFLOW run as the format's viewer reads it.
+func (a *invocation) printTrace(run *app.Run) error {
+	if run.Format != "aiflow" {
+		return usage("Leave --trace out.", "--trace is for runs of AIFLOW files, and this one is of %s", run.Format)
+	}
+	document, err := a.app().FlowTrace(context.Background(), run)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s\n", document)
+	return err
+}
+
+// printTranscript prints the transcript of a run, as it is or as it grows.
+func (a *invocation) printTranscript(run *app.Run, follow, pretty bool) error {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	signals, release := a.Signals.handle()
+	defer release()
+	go func() {
+		select {
+		case <-signals:
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	in, err := a.app().Transcript(ctx, run, follow)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if !pretty {
+		_, err = io.Copy(terminal.JSON(a.stdout), in)
+		return err
+	}
+	program, err := a.app().Program(ctx, run)
+	if err != nil {
+		return err
+	}
+	j, err := a.app().Journal(ctx, run.ID)
+	if err != nil {
+		return err
+	}
+	titles := map[string]string{}
+	addTitles(program, titles)
+	root := cmp.Or(run.Root, run.ID)
+	more := &remarks{
+		journal: j, root: root, run: run.ID, style: console.Style{Colour: a.colorOut}, live: follow,
+		progress: console.NewProgress(root, j.Outline),
+	}
+	err = transcript.Pretty(a.painted(), transcript.Read(in), transcript.PrettyOptions{
+		Colour: a.colorOut, Remarks: more.until, Titles: titles,
+	})
+	return errors.Join(err, more.err)
+}
+
+// addTitles collects the labels of steps.
+func addTitles(p *ir.Program, out map[string]string) {
+	for b := range p.Blocks {
+		for i := range p.Blocks[b].Steps {
+			if s := &p.Blocks[b].Steps[i]; s.Label != "" {
+				out[s.ID] = s.Label
+			}
+		}
+	}
+	for i := range p.Children {
+		addTitles(&p.Children[i], out)
+	}
+}
+
+// remarks are what the journal knows of a run and a transcript has no event for: claims, interruptions, retries,
+// decisions and costs.
+type remarks struct {
+	journal   *app.Journal
+	root, run journal.RunID
+	style     console.Style
+	live      bool // the journal grows
+	progress  *console.Progress
+	read      bool
+	next      []remark
+	last      string // the summary
+	err       error
+}
+
+type remark struct {
+	at   time.Time
+	line string
+}
+
+// remarked are the notices that a transcript has no event for.
+var remarked = map[console.Event]bool{
+	console.RunClaimed: true, console.StepSkipped: true, console.StepRetrying: true, console.StepLost: true,
+	console.ModelReplied: true, console.ModelRetried: true, console.WaitStarted: true, console.WaitFinished: true,
+	console.Signalled: true, console.Paused: true, console.Continued: true, console.Cancelling: true,
+	console.BudgetRaised: true, console.StateEdited: true, console.Rewound: true, console.InputRefused: true,
+}
+
+// until returns the remarks up to a time; the rest if the time is zero.
+func (m *remarks) until(moment time.Time) []string {
+	if !m.read || m.live {
+		m.load()
+	}
+	var out []string
+	for len(m.next) > 0 && (moment.IsZero() || !m.next[0].at.After(moment)) {
+		out = append(out, m.next[0].line)
+		m.next = m.next[1:]
+	}
+	if moment.IsZero() && m.last != "" {
+		out = append(out, m.last)
+	}
+	return out
+}
+
+func (m *remarks) load() {
+	m.read = true
+	for e, err := range m.journal.Events(context.Background(), m.root, m.progress.Seq()) {
+		var notices []console.Notice
+		if err == nil {
+			notices, err = m.progress.Apply(&e)
+		}
+		if err != nil {
+			m.err = err
+			return
+		}
+		for i := range notices {
+			n := &notices[i]
+			if n.Run != m.run {
+				continue
+			}
+			line := n.Remark(m.style)
+			if n.Event == console.RunFinished {
+				m.last = line
+			} else if remarked[n.Event] && line != "" {
+				m.next = append(m.next, remark{n.At.Time, line})
+			}
+		}
+	}
+}
+
 // transcriptFile prints a transcript that is a file and no run of the project.
-func (a *app) transcriptFile(path string, pretty, ofRuns bool) error {
+func (a *invocation) transcriptFile(path string, pretty, ofRuns bool) error {
 	if ofRuns {
 		return usage("Leave them out, or name a run.", "--follow and --trace are for runs, and %q is a file", path)
 	}
@@ -473,28 +505,24 @@ func (a *app) transcriptFile(path string, pretty, ofRuns bool) error {
 	}
 	defer f.Close()
 	if pretty {
-		return builtin.TranscriptFile(a.painted(), f, a.colorOut)
+		return transcript.Pretty(a.painted(), transcript.Read(f), transcript.PrettyOptions{Colour: a.colorOut})
 	}
 	_, err = io.Copy(terminal.JSON(a.stdout), f)
 	return err
 }
 
 // completeRun completes ids of runs.
-func (a *app) completeRun(_ *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+func (a *invocation) completeRun(_ *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	r, err := a.looking()
+	runs, err := a.app().Runs(context.Background(), app.Filter{Prefix: prefix, Limit: 30})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	defer r.Close()
 	var out []string
-	for e, err := range r.Store.Runs(context.Background(), journal.Filter{Prefix: prefix, Limit: 30}) {
-		if err != nil {
-			break
-		}
-		out = append(out, fmt.Sprintf("%s\t%s, %s", short(e.ID), e.Name, standing(e)))
+	for _, r := range runs {
+		out = append(out, fmt.Sprintf("%s\t%s, %s", short(r.ID), r.Name, standing(&r)))
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
 }

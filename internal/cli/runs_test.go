@@ -15,11 +15,19 @@ func TestUsedWords(t *testing.T) {
 	}{
 		{journal.Usage{}, journal.Limits{}, "0 steps, 0 tokens, 0 tool calls"},
 		{journal.Usage{Steps: 1, OutputTokens: 1, ToolCalls: 2}, journal.Limits{}, "1 step, 1 token, 2 tool calls"},
-		{journal.Usage{Steps: 1, InputTokens: 1500, MicroDollars: 20_000}, journal.Limits{Steps: &three}, "1 of 3 steps, 1,500 tokens, 0 tool calls, $0.0200"},
 		{
-			journal.Usage{Steps: 1, ModelCalls: 1, InputTokens: 700, OutputTokens: 800, MicroDollars: 20_000}.Unanswered(),
+			journal.Usage{Steps: 1, InputTokens: 1500, MicroDollars: 20_000},
+			journal.Limits{Steps: &three},
+			"1 of 3 steps, 1,500 tokens, 0 tool calls, $0.0200",
+		},
+		{
+			journal.Usage{
+				Steps: 1, ModelCalls: 1, InputTokens: 700, OutputTokens: 800,
+				MicroDollars: 20_000,
+			}.Unanswered(),
 			journal.Limits{},
-			"1 step, 1,500 tokens, 0 tool calls, $0.0200; of these at most 1,500 tokens and $0.0200 for 1 model call without a reply",
+			"1 step, 1,500 tokens, 0 tool calls, $0.0200; of these at most 1,500 tokens and $0.0200 for 1 model call " +
+				"without a reply",
 		},
 	} {
 		if got := usedWords(c.used, c.limits); got != c.want {

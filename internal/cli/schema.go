@@ -9,13 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format"
 )
 
-func (a *app) schemaCommand() *cobra.Command {
+func (a *invocation) schemaCommand() *cobra.Command {
 	var output string
 	cmd := a.jsonFlag(&cobra.Command{
 		Use:   "schema [FORMAT [BLOCK]|config] [-o FILE] [--json]",
@@ -36,7 +36,7 @@ is written. Without a format, list what there is.`,
 				}
 				out = append(out, configSchema)
 			case 1:
-				if f := builtin.Formats().Find(args[0]); f != nil {
+				if f := app.Formats().Find(args[0]); f != nil {
 					out = blocks(f)
 				}
 			}
@@ -66,7 +66,7 @@ is written. Without a format, list what there is.`,
 
 func withSchemas() format.Set {
 	var out format.Set
-	for _, f := range builtin.Formats() {
+	for _, f := range app.Formats() {
 		if len(f.Schemas()) > 0 {
 			out = append(out, f)
 		}
@@ -89,13 +89,15 @@ func findSchema(args []string) (format.Schema, error) {
 	if args[0] == configSchema && len(args) == 1 {
 		return format.Schema{Schema: config.Schema()}, nil
 	}
-	f := builtin.Formats().Find(args[0])
+	f := app.Formats().Find(args[0])
 	if f == nil {
-		return format.Schema{}, usage(diag.DidYouMean(args[0], append(withSchemas().Names(), configSchema)), "there is no format %q", args[0])
+		return format.Schema{}, usage(diag.DidYouMean(args[0], append(withSchemas().Names(), configSchema)),
+			"there is no format %q", args[0])
 	}
 	schemas := f.Schemas()
 	if len(schemas) == 0 {
-		return format.Schema{}, usage(diag.DidYouMean("", withSchemas().Names()), "the format %q has no schemas yet", args[0])
+		return format.Schema{}, usage(diag.DidYouMean("", withSchemas().Names()), "the format %q has no schemas yet",
+			args[0])
 	}
 	if len(args) == 1 {
 		return schemas[0], nil
@@ -108,7 +110,7 @@ func findSchema(args []string) (format.Schema, error) {
 	return format.Schema{}, usage(diag.DidYouMean(args[1], blocks(f)), "%s has no block %q", args[0], args[1])
 }
 
-func (a *app) listSchemas() error {
+func (a *invocation) listSchemas() error {
 	type entry struct {
 		Format string   `json:"format"`
 		Blocks []string `json:"blocks"`

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/process"
 )
 
@@ -21,25 +21,33 @@ var cliScript = filepath.Join("scripts", "cli", "run.sh")
 // runCLIScript runs an Agentfile workflow's own script as the agentfile CLI
 // does (G9): in the workflow's folder, with the input, the model and the keys
 // in its environment. It is no run of ours: nothing is journalled.
-func (a *app) runCLIScript(an *analysis, input json.RawMessage, c *config.Config, model string, allowed, dry bool) error {
-	folder := filepath.Dir(an.file.Abs)
+func (a *invocation) runCLIScript(p *app.Prepared, dry bool) error {
+	an, model := p.Workflow, p.Options.Model
+	folder := filepath.Dir(an.File.Abs)
 	path := filepath.Join(folder, cliScript)
 	shown := a.display(path)
 	if _, err := os.Stat(path); err != nil {
-		return &failure{code: exitNotReady, message: fmt.Sprintf("there is no script %s to run", shown), help: "Nothing was started. Leave out --scripts: the workflow runs without."}
-	}
-	if !allowed && !c.Allow.Shell {
 		return &failure{
-			code: exitNotReady, message: fmt.Sprintf("--scripts runs %s on this machine, which needs your consent", shown),
+			code: exitNotReady, message: fmt.Sprintf("there is no script %s to run", shown),
+			help: "Nothing was started. Leave out --scripts: the workflow runs without.",
+		}
+	}
+	if !p.ShellAllowed {
+		return &failure{
+			code: exitNotReady, message: fmt.Sprintf("--scripts runs %s on this machine, which needs your consent",
+				shown),
 			help: "Nothing was started. Review it; then use --allow-shell.",
 		}
 	}
 	bash, err := exec.LookPath("bash")
 	if err != nil {
-		return &failure{code: exitNotReady, message: "bash, which runs " + shown + ", is not installed here", help: "Nothing was started. Leave out --scripts: the workflow runs without."}
+		return &failure{
+			code: exitNotReady, message: "bash, which runs " + shown + ", is not installed here",
+			help: "Nothing was started. Leave out --scripts: the workflow runs without.",
+		}
 	}
 	if dry {
-		a.note("%s is ready to run. Nothing was started.", an.name())
+		a.note("%s is ready to run. Nothing was started.", an.Name())
 		fmt.Fprintln(a.stdout, shown)
 		return nil
 	}
@@ -54,15 +62,16 @@ func (a *app) runCLIScript(an *analysis, input json.RawMessage, c *config.Config
 		}
 	}
 	var fields map[string]string
-	if err := json.Unmarshal(input, &fields); err != nil {
+	if err := json.Unmarshal(p.Input, &fields); err != nil {
 		return usage("Write --input and a text.", "a script takes texts only: %v", err)
 	}
 	for name, text := range fields {
 		if len(text) > mostVariable || strings.ContainsRune(text, 0) {
-			return usage("Put it into a file, and give the script its name.", "the input %q cannot be handed to a script: the environment holds texts of at most %d KiB, without NUL", name, mostVariable>>10)
+			return usage("Put it into a file, and give the script its name.",
+				"the input %q cannot be handed to a script: the environment holds texts of at most %d KiB, without NUL", name, mostVariable>>10)
 		}
 		more = append(more, name+"="+text)
-		if _, there := fields["AGENT_INPUT"]; !there && name == onlyText(an.program) {
+		if _, there := fields["AGENT_INPUT"]; !there && name == app.OnlyText(an.Program) {
 			more = append(more, "AGENT_INPUT="+text)
 		}
 	}
@@ -79,7 +88,8 @@ func (a *app) runCLIScript(an *analysis, input json.RawMessage, c *config.Config
 		}
 	}()
 	script, err := process.Start(ctx, process.Command{
-		Path: bash, Args: []string{cliScript}, Dir: folder, Env: process.Environment(os.Environ(), more...), Stderr: a.stderr,
+		Path: bash, Args: []string{cliScript}, Dir: folder, Env: process.Environment(os.Environ(),
+			more...), Stderr: a.stderr,
 	})
 	if err != nil {
 		return err
@@ -95,14 +105,17 @@ func (a *app) runCLIScript(an *analysis, input json.RawMessage, c *config.Config
 	case err != nil:
 		return err
 	case outcome.Signal != "":
-		return &failure{code: exitFailed, message: fmt.Sprintf("%s was ended by a signal (%s)", shown, outcome.Signal), help: help}
+		return &failure{
+			code: exitFailed, message: fmt.Sprintf("%s was ended by a signal (%s)", shown, outcome.Signal),
+			help: help,
+		}
 	case outcome.Exit != 0:
 		return &failure{code: exitFailed, message: fmt.Sprintf("%s: exit status %d", shown, outcome.Exit), help: help}
 	}
 	return nil
 }
 
-var errInterrupted = errors.New("somebody has interrupted it")
+var errInterrupted = errors.New("interrupted")
 
 // mostVariable is how long a variable may be: systems allow as little as 128 KiB.
 const mostVariable = 96 << 10

@@ -27,25 +27,31 @@ var editors = []struct{ name, path, note string }{
 var slashCommands = []struct{ name, about, text string }{
 	{
 		"run", "Run a workflow of this project",
-		"The first word of the arguments is the name of a workflow, the rest is what it works on; @FILE means what the file holds.\n\n" +
-			"Run `espalier run NAME --input \"TEXT\"` and show its output. If it waits for an approval, show what it asks (`espalier status RUN`) and ask the user; " +
-			"never approve anything yourself.\n\nWithout espalier, read workflows/NAME/workflow.yaml and do its steps in their order: the agent file is who you are, " +
-			"the skill how you work, the goal what you do. Write each result to its path, and stop at gates. Run no scripts but those in scripts/ide.",
+		"The first word of the arguments is the name of a workflow, the rest is what it works on; @FILE means what " +
+			"the file holds.\n\n" +
+			"Run `espalier run NAME --input \"TEXT\"` and show its output. If it waits for an approval, show what it " +
+			"asks (`espalier status RUN`) and ask the user; " +
+			"never approve anything yourself.\n\nWithout espalier, read workflows/NAME/workflow.yaml and do its " +
+			"steps in their order: the agent file is who you are, " +
+			"the skill how you work, the goal what you do. Write each result to its path, and stop at gates. Run no " +
+			"scripts but those in scripts/ide.",
 	},
 	{
 		"create", "Have a workflow made",
-		"The first word of the arguments is the name of the new workflow, the rest is what it should do.\n\nRun `espalier create NAME \"TEXT\"`, show the review that it prints, " +
+		"The first word of the arguments is the name of the new workflow, the rest is what it should do.\n\nRun " +
+			"`espalier create NAME \"TEXT\"`, show the review that it prints, " +
 			"and ask the user whether to promote it. Only then run `espalier promote NAME`.",
 	},
 	{"list", "List the workflows of this project", "Run `espalier list` and show what it prints."},
 	{
 		"continue", "Carry on what was interrupted",
-		"With a name: run `espalier create NAME` if artifacts/NAME is there. Otherwise run `espalier runs`, and `espalier resume RUN` for the newest run that is not over. " +
+		"With a name: run `espalier create NAME` if artifacts/NAME is there. Otherwise run `espalier runs`, and " +
+			"`espalier resume RUN` for the newest run that is not over. " +
 			"If it waits for an approval, ask the user.",
 	},
 }
 
-func (a *app) setupIDECommand() *cobra.Command {
+func (a *invocation) setupIDECommand() *cobra.Command {
 	var names []string
 	for _, e := range editors {
 		names = append(names, e.name)
@@ -65,20 +71,16 @@ Editors: ` + strings.Join(names, ", ") + `.`,
 					return usage(diag.DidYouMean(name, names), "there is no editor %q", name)
 				}
 			}
-			space, err := a.workspace()
+			root, err := a.app().Root()
 			if err != nil {
 				return err
 			}
-			here, err := space.Here()
-			if err != nil {
-				return err
-			}
-			return a.setupIDE(here.Root, args)
+			return a.setupIDE(root, args)
 		},
 	})
 }
 
-func (a *app) setupIDE(root string, wanted []string) error {
+func (a *invocation) setupIDE(root string, wanted []string) error {
 	if len(wanted) == 0 {
 		for _, e := range editors {
 			first, _, _ := strings.Cut(e.path, "/")
@@ -112,7 +114,7 @@ func (a *app) setupIDE(root string, wanted []string) error {
 const alreadyThere = "%s is there already and stays as it is."
 
 // tellWritten lists the files that a command has made.
-func (a *app) tellWritten(names []string) error {
+func (a *invocation) tellWritten(names []string) error {
 	if a.json {
 		return a.writeJSON(map[string]any{"written": names})
 	}

@@ -11,15 +11,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/schedule"
-	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-func (a *app) showCommand() *cobra.Command {
+func (a *invocation) showCommand() *cobra.Command {
 	var stepID string
 	var prompt bool
 	cmd := a.jsonFlag(&cobra.Command{
@@ -46,7 +46,7 @@ when the step runs are shown as their names in parentheses.`,
 				return usage("Name the step with --step ID.", "--prompt shows the request of one step")
 			}
 			if stepID != "" {
-				return a.showStep(cmd.Context(), &an, stepID, prompt)
+				return a.showStep(cmd.Context(), an, stepID, prompt)
 			}
 			s := summarise(an, a.Now())
 			if a.json {
@@ -55,12 +55,13 @@ when the step runs are shown as their names in parentheses.`,
 			if err := a.printSummary(s); err != nil {
 				return err
 			}
-			if n := len(an.diagnostics); n > 0 {
+			if n := len(an.Diagnostics); n > 0 {
 				them := "them"
 				if n == 1 {
 					them = "it"
 				}
-				a.note("\n%s; \"espalier validate %s\" shows %s.", diag.Summary(an.diagnostics), shellWord(an.file.Path), them)
+				a.note("\n%s; \"espalier validate %s\" shows %s.", diag.Summary(an.Diagnostics),
+					shellWord(an.File.Path), them)
 			}
 			return nil
 		},
@@ -88,12 +89,12 @@ type summary struct {
 	Tools       ir.Tools     `json:"tools"`
 	Steps       []stepRow    `json:"steps"`
 	// Commands are what a run starts on this machine.
-	Commands []builtin.Command `json:"commands"`
-	Agents   []ir.Agent        `json:"agents"`
-	Bundles  []bundle          `json:"bundles"`
-	Files    []ir.File         `json:"files"`
-	Cost     check.Report      `json:"cost"`
-	Problems map[string]int    `json:"problems"`
+	Commands []app.Command  `json:"commands"`
+	Agents   []ir.Agent     `json:"agents"`
+	Bundles  []bundle       `json:"bundles"`
+	Files    []ir.File      `json:"files"`
+	Cost     check.Report   `json:"cost"`
+	Problems map[string]int `json:"problems"`
 }
 
 // fact is what the file says about itself beyond its name.
@@ -125,7 +126,7 @@ type stepRow struct {
 	Implied     bool     `json:"implied,omitempty"`
 }
 
-// way is a jump that somebody wrote down.
+// way is a jump that the file defines.
 type way struct {
 	Label string `json:"label"`
 	To    string `json:"to"`
@@ -140,13 +141,14 @@ type bundle struct {
 	Each    string   `json:"each,omitempty"` // the list that it fans out over
 }
 
-func summarise(an analysis, now time.Time) summary {
-	p := an.program
+func summarise(an *app.Analysis, now time.Time) summary {
+	p := an.Program
 	s := summary{
-		Name: an.name(), Version: p.Version, Description: p.Description, Format: p.Format, Dialect: p.Dialect, Level: p.Level, Path: an.file.Path,
-		Facts: []fact{}, Triggers: orEmpty(p.Triggers), Next: upcoming(p.Triggers, now), Inputs: fields(p.Input), Outputs: fields(p.Output),
-		Budget: p.Budget, Tools: p.Tools, Steps: []stepRow{}, Commands: orEmpty(builtin.Commands(p)), Agents: orEmpty(p.Agents), Bundles: []bundle{}, Files: orEmpty(p.Files),
-		Cost: check.Estimate(p, builtin.Kinds()), Problems: counts(an.diagnostics),
+		Name: an.Name(), Version: p.Version, Description: p.Description, Format: p.Format, Dialect: p.Dialect, Level: p.Level, Path: an.File.Path,
+		Facts: []fact{}, Triggers: orEmpty(p.Triggers), Next: upcoming(p.Triggers,
+			now), Inputs: fields(p.Input), Outputs: fields(p.Output),
+		Budget: p.Budget, Tools: p.Tools, Steps: []stepRow{}, Commands: orEmpty(an.Commands()), Agents: orEmpty(p.Agents), Bundles: []bundle{}, Files: orEmpty(p.Files),
+		Cost: an.Cost(), Problems: an.Counts(),
 	}
 	for _, m := range p.Meta {
 		switch {
@@ -156,7 +158,7 @@ func summarise(an analysis, now time.Time) summary {
 		s.Facts = append(s.Facts, fact{m.Name, m.Value})
 	}
 	if len(p.Blocks) > 0 {
-		s.block(p, builtin.Kinds(), ir.Body, nil)
+		s.block(p, app.Kinds(), ir.Body, nil)
 	}
 	return s
 }
@@ -168,11 +170,12 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
-func (s *summary) block(p *ir.Program, kinds step.Set, id ir.BlockID, inside []string) {
+func (s *summary) block(p *ir.Program, kinds stepkind.Set, id ir.BlockID, inside []string) {
 	for i := range p.Blocks[id].Steps {
 		one := &p.Blocks[id].Steps[i]
 		row := stepRow{
-			ID: one.ID, Label: one.Label, Inside: inside, Type: one.Type, By: doneBy(p, kinds, one), Description: one.Description,
+			ID: one.ID, Label: one.Label, Inside: inside, Type: one.Type, By: doneBy(p, kinds,
+				one), Description: one.Description,
 			Reads: []string{}, Writes: []string{}, Ways: ways(one), Implied: one.Implied,
 		}
 		for _, r := range one.Reads {
@@ -188,7 +191,10 @@ func (s *summary) block(p *ir.Program, kinds step.Set, id ir.BlockID, inside []s
 		within := append(slices.Clip(inside), one.ID)
 		switch action := one.Action.(type) {
 		case ir.Parallel:
-			b := bundle{Name: action.Name, Step: one.ID, Workers: []string{}, Join: action.Join, Combine: settingsText(action.Combine)}
+			b := bundle{
+				Name: action.Name, Step: one.ID, Workers: []string{}, Join: action.Join,
+				Combine: settingsText(action.Combine),
+			}
 			for _, branch := range action.Branches {
 				b.Workers = append(b.Workers, branch.Name)
 				first := len(s.Steps)
@@ -209,7 +215,7 @@ func (s *summary) block(p *ir.Program, kinds step.Set, id ir.BlockID, inside []s
 }
 
 // doneBy says who or what does a step.
-func doneBy(p *ir.Program, kinds step.Set, s *ir.Step) string {
+func doneBy(p *ir.Program, kinds stepkind.Set, s *ir.Step) string {
 	switch action := s.Action.(type) {
 	case ir.Task:
 		return taskBy(kinds, &action)
@@ -237,7 +243,7 @@ func doneBy(p *ir.Program, kinds step.Set, s *ir.Step) string {
 	return ""
 }
 
-func taskBy(kinds step.Set, t *ir.Task) string {
+func taskBy(kinds stepkind.Set, t *ir.Task) string {
 	kind, ok := kinds[t.Kind]
 	if !ok {
 		return t.Kind
@@ -411,9 +417,11 @@ func typeText(t any, enum []any, items map[string]any) string {
 	return ""
 }
 
-func (a *app) printSummary(s summary) error {
+func (a *invocation) printSummary(s summary) error {
 	p := a.page()
-	p.title(strings.TrimSpace(s.Name+" "+s.Version), strings.Join(slices.DeleteFunc([]string{s.Format, s.Dialect, s.Level}, func(s string) bool { return s == "" }), " · "))
+	p.title(strings.TrimSpace(s.Name+" "+s.Version),
+		strings.Join(slices.DeleteFunc([]string{s.Format, s.Dialect, s.Level}, func(s string) bool { return s == "" }),
+			" · "))
 	p.paragraph(s.Description)
 	p.out.WriteString("\n")
 	p.table(factsTable(s))
@@ -445,7 +453,7 @@ func (a *app) printSummary(s summary) error {
 		if b.Verdict == check.Fits || b.Scope != "" && b.Verdict != check.CannotFinish {
 			continue // "espalier cost" has them all
 		}
-		text := fmt.Sprintf("Budget of %s %s: %s", step.N(b.Limit), b.Name, b.Verdict)
+		text := fmt.Sprintf("Budget of %s %s: %s", stepkind.N(b.Limit), b.Name, b.Verdict)
 		if b.Scope != "" {
 			text = b.Scope + ": " + text
 		}
@@ -460,7 +468,7 @@ func (a *app) printSummary(s summary) error {
 	return p.print()
 }
 
-func commandsTable(commands []builtin.Command) table {
+func commandsTable(commands []app.Command) table {
 	t := table{}
 	for _, c := range commands {
 		_, text, _ := strings.Cut(c.String(), ": ")
@@ -566,7 +574,7 @@ func budgetText(b ir.Budget) string {
 	var parts []string
 	add := func(l *ir.Limit, what string) {
 		if l != nil {
-			parts = append(parts, step.N(l.Max).String()+" "+what)
+			parts = append(parts, stepkind.N(l.Max).String()+" "+what)
 		}
 	}
 	add(b.Steps, "steps")
@@ -644,7 +652,7 @@ func agentsTable(agents []ir.Agent) table {
 	for _, a := range agents {
 		most := ""
 		if a.MaxTokens > 0 {
-			most = step.N(int64(a.MaxTokens)).String()
+			most = stepkind.N(int64(a.MaxTokens)).String()
 		}
 		role := a.Role
 		if role == "" {

@@ -7,12 +7,11 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
-	"github.com/espalier-run/espalier/internal/step"
 )
 
 // shownStep is a step as show --step prints it.
@@ -23,19 +22,19 @@ type shownStep struct {
 }
 
 // showStep prints the reply contract of a step, or the request that asks for it.
-func (a *app) showStep(ctx context.Context, an *analysis, id string, prompt bool) error {
+func (a *invocation) showStep(ctx context.Context, an *app.Analysis, id string, prompt bool) error {
 	s, err := findStep(an, id)
 	if err != nil {
 		return err
 	}
 	out := shownStep{Step: id}
-	if c, ok := contractOf(an.program, s); ok {
+	if c, ok := an.Contract(s); ok {
 		out.Contract = &c
 	} else if !prompt {
 		return fmt.Errorf("step %q asks no model, so it has no reply contract", id)
 	}
 	if prompt {
-		if out.Request, err = a.preview(ctx, an, s); err != nil {
+		if out.Request, err = a.app().Preview(ctx, an, s); err != nil {
 			return err
 		}
 		out.Request.For = provider.Purpose{} // models do not see it
@@ -52,53 +51,21 @@ func (a *app) showStep(ctx context.Context, an *analysis, id string, prompt bool
 }
 
 // findStep finds a step by its ID in any block.
-func findStep(an *analysis, id string) (*ir.Step, error) {
+func findStep(an *app.Analysis, id string) (*ir.Step, error) {
 	var known []string
-	for b := range an.program.Blocks {
-		if s := an.program.Step(ir.BlockID(b), id); s != nil {
+	for b := range an.Program.Blocks {
+		if s := an.Program.Step(ir.BlockID(b), id); s != nil {
 			return s, nil
 		}
-		for _, s := range an.program.Blocks[b].Steps {
+		for _, s := range an.Program.Blocks[b].Steps {
 			known = append(known, s.ID)
 		}
 	}
-	help := "\"espalier show " + shellWord(an.file.Path) + "\" lists the steps."
+	help := "\"espalier show " + shellWord(an.File.Path) + "\" lists the steps."
 	if near := diag.Nearest(id, known); near != "" {
 		help = fmt.Sprintf("Did you mean %q?", near)
 	}
-	return nil, usage(help, "there is no step %q in %s", id, an.file.Path)
-}
-
-func contractOf(p *ir.Program, s *ir.Step) (contract.Contract, bool) {
-	task := s.Task()
-	if task == nil {
-		return contract.Contract{}, false
-	}
-	asker, ok := builtin.Kinds()[task.Kind].(step.Asker)
-	if !ok {
-		return contract.Contract{}, false
-	}
-	return asker.Contract(p, s, task)
-}
-
-func (a *app) preview(ctx context.Context, an *analysis, s *ir.Step) (*provider.Request, error) {
-	space, err := a.workspace()
-	if err != nil {
-		return nil, err
-	}
-	project, _, err := space.File(an.file.Path)
-	if err != nil {
-		return nil, err
-	}
-	settings, err := a.config(project.Root, approvedOnly)
-	if err != nil {
-		return nil, err
-	}
-	builtin.ApplyDefaults(an.program, settings)
-	models := builtin.NewModels(project.Root, settings, a.Getenv)
-	tools := builtin.NewTools(project.Root, settings, a.Getenv, models.Secrets)
-	defer tools.Close()
-	return tools.Preview(ctx, an.program, s)
+	return nil, usage(help, "there is no step %q in %s", id, an.File.Path)
 }
 
 // contractText is a contract as people read it.

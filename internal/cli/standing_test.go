@@ -5,14 +5,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
 // A run that sleeps says until when.
 func TestSleepingRunsSayUntilWhen(t *testing.T) {
 	wake := time.Date(2026, 3, 1, 12, 0, 0, 0, time.Local)
-	entry := journal.Entry{Index: journal.Index{Status: journal.Sleeping, Waiting: "retry: a", Wake: journal.Millis(wake.UnixMilli())}}
-	if got := standing(entry); !strings.Contains(got, "sleeping until 2026-03-01 12:00:00 (retry: a)") {
+	entry := app.Run{Entry: journal.Entry{Index: journal.Index{
+		Status: journal.Sleeping, Waiting: "retry: a",
+		Wake: journal.Millis(wake.UnixMilli()),
+	}}}
+	if got := standing(&entry); !strings.Contains(got, "sleeping until 2026-03-01 12:00:00 (retry: a)") {
 		t.Error(got)
 	}
 }

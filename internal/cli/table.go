@@ -16,7 +16,7 @@ type table struct {
 	below  map[int]string      // text under a row, across all columns
 	right  []int               // columns of numbers
 	whole  []int               // columns that are to be copied, and so never break
-	last   bool                // the last column stands on a line of its own
+	last   bool                // the last column has a line of its own
 	paint  func(string) string // of the header; nil for none
 }
 

@@ -47,7 +47,10 @@ func TestNothingReachesTheTerminalRaw(t *testing.T) {
 	} {
 		_, stdout, stderr := run(t, dir, args...)
 		for _, text := range []string{stdout, stderr} {
-			if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && unicode.IsControl(r) || r == '\u202e' }); i >= 0 {
+			if i := strings.IndexFunc(text, func(r rune) bool {
+				return r != '\n' && r != '\t' &&
+					unicode.IsControl(r) || r == '\u202e'
+			}); i >= 0 {
 				t.Errorf("%s prints %q", strings.Join(args, " "), text[max(0, i-30):min(len(text), i+30)])
 			}
 		}
@@ -80,15 +83,19 @@ func TestTerminalObeysNobodyElse(t *testing.T) {
 	const evil = `evil \u001b[2J\u001b]0;t\u0007 \u009b31m \u202e back \u2066 x \u007f y \r z`
 	for name, text := range map[string]string{
 		"say.md": "---\nname: say\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: d\n---\n" +
-			"```step\nid: say\ntype: skill\ndescription: Say.\nagent: x\nwrites: [output]\n```\n```agent\nid: x\nrole: X\ngoal: g\n```\n",
+			"```step\nid: say\ntype: skill\ndescription: Say.\nagent: x\nwrites: [output]\n```\n```agent\nid: " +
+			"x\nrole: X\ngoal: g\n```\n",
 		"gate.md": "---\nname: gate\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: d\n---\n" +
 			"```step\nid: say\ntype: skill\ndescription: Say.\nagent: x\nwrites: [state.s]\n```\n" +
-			"```step\nid: ok\ntype: gate\ndescription: Look.\nreads: [state.s]\nwrites: [output.ok]\n```\n```agent\nid: x\nrole: X\ngoal: g\n```\n",
+			"```step\nid: ok\ntype: gate\ndescription: Look.\nreads: [state.s]\nwrites: " +
+			"[output.ok]\n```\n```agent\nid: x\nrole: X\ngoal: g\n```\n",
 		"fail.md": "---\nname: fail\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: d\n---\n" +
-			"```step\nid: run\ntype: transform\ndescription: d\nwrites: [output.x]\ncode:\n  language: sh\n  script: |\n    printf 'bad \\033[2J \\302\\233 \\342\\200\\256' >&2; exit 1\n```\n",
-		"script.yaml":  "replies:\n  - reply: \"" + evil + "\"\n",
-		"command.yaml": "replies:\n  - reply: {s: {command: \"echo 9007199254740993 >> x && y\", n: 9007199254740993, t: \"" + evil + "\"}}\n",
-		".git/HEAD":    "",
+			"```step\nid: run\ntype: transform\ndescription: d\nwrites: [output.x]\ncode:\n  language: sh\n  script: " +
+			"|\n    printf 'bad \\033[2J \\302\\233 \\342\\200\\256' >&2; exit 1\n```\n",
+		"script.yaml": "replies:\n  - reply: \"" + evil + "\"\n",
+		"command.yaml": "replies:\n  - reply: {s: {command: \"echo 9007199254740993 >> x && y\", n: " +
+			"9007199254740993, t: \"" + evil + "\"}}\n",
+		".git/HEAD": "",
 	} {
 		full := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {

@@ -7,20 +7,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/builtin"
+	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/config"
-	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/project"
-	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/trust"
 )
 
-func (a *app) trustCommand() *cobra.Command {
+func (a *invocation) trustCommand() *cobra.Command {
 	var yes, list, revoke bool
 	cmd := a.jsonFlag(&cobra.Command{
 		Use:   "trust [DIR] [--yes] [--json] | --list | --revoke [DIR]",
@@ -47,18 +43,10 @@ itself.`,
 			if len(args) > 0 {
 				dir = args[0]
 			}
-			space, err := a.workspace()
-			if err != nil {
-				return err
-			}
-			p, err := space.At(dir)
-			if err != nil {
-				return usage("Name a folder of a project.", "%v", err)
-			}
 			if revoke {
-				return a.revokeTrust(p.Root)
+				return a.revokeTrust(dir)
 			}
-			return a.approve(p, yes)
+			return a.approve(dir, yes)
 		},
 	})
 	flags := cmd.Flags()
@@ -71,30 +59,17 @@ itself.`,
 	return cmd
 }
 
-// review is what an approval is about.
-type review struct {
-	Root     string            `json:"root"`
-	Approved bool              `json:"approved"`
-	Powers   []config.Power    `json:"configuration"`
-	Commands []workflowCommand `json:"commands"`
-	// State says that the project has a state folder which another user, or
-	// another machine, has made.
-	State bool         `json:"state_folder,omitempty"`
-	Files []trust.File `json:"files"`
-}
-
-func (a *app) approve(p *project.Project, yes bool) error {
-	r, err := a.review(p)
+func (a *invocation) approve(dir string, yes bool) error {
+	r, err := a.app().Review(dir, a.reading)
 	if err != nil {
 		return err
 	}
-	store := trust.Open(a.Getenv)
 	switch {
 	case len(r.Files) == 0 && !r.State:
 		if a.json {
 			return a.writeJSON(r)
 		}
-		a.note("There is nothing to approve in %s.", a.folder(p.Root))
+		a.note("There is nothing to approve in %s.", a.folder(r.Root))
 		return nil
 	case a.json && !yes:
 		return a.writeJSON(r)
@@ -104,7 +79,8 @@ func (a *app) approve(p *project.Project, yes bool) error {
 	}
 	if !yes {
 		if !a.IsTerminal(a.Stderr) {
-			return usage("Review the list, then use --yes.", "an approval has to be confirmed, and there is no terminal to ask on")
+			return usage("Review the list, then use --yes.",
+				"an approval has to be confirmed, and there is no terminal to ask on")
 		}
 		fmt.Fprint(a.stderr, "Approve all of this? [y/N] ")
 		answer, _ := bufio.NewReader(a.Stdin).ReadString('\n') // without an answer nothing is approved
@@ -112,66 +88,17 @@ func (a *app) approve(p *project.Project, yes bool) error {
 			return &failure{code: exitNotReady, message: "nothing was approved"}
 		}
 	}
-	if len(r.Files) > 0 {
-		if err := store.Approve(trust.Record{Root: p.Root, At: a.Now().UTC(), Files: r.Files}); err != nil {
-			return err
-		}
+	if err := a.app().Approve(r); err != nil {
+		return err
 	}
-	if r.State {
-		if err := builtin.AdoptStorage(filepath.Join(p.Root, storage), store); err != nil {
-			return err
-		}
-	}
-	r.Approved = true
 	if a.json {
 		return a.writeJSON(r)
 	}
-	a.note("Approved %s in %s.", plural(len(r.Files), "file"), a.folder(p.Root))
+	a.note("Approved %s in %s.", plural(len(r.Files), "file"), a.folder(r.Root))
 	return nil
 }
 
-// review collects what there is to approve in a project.
-func (a *app) review(p *project.Project) (review, error) {
-	r := review{Root: p.Root, Powers: []config.Power{}, Commands: []workflowCommand{}, Files: []trust.File{}}
-	add := func(path, sum string) {
-		if !slices.ContainsFunc(r.Files, func(f trust.File) bool { return f.SHA256 == sum }) {
-			r.Files = append(r.Files, trust.File{Path: path, SHA256: sum})
-		}
-	}
-	c, problems, err := a.rawConfig(p.Root)
-	if err != nil {
-		return r, err
-	}
-	if problems.Errors() {
-		return r, &failure{code: exitInvalid, message: "the configuration has errors", help: "Run \"espalier validate " + config.FileName + "\" to see them."}
-	}
-	r.Powers = append(r.Powers, c.Powers()...)
-	for _, f := range []*source.File{c.File, c.MCPFile.File} {
-		if f != nil && slices.ContainsFunc(r.Powers, func(p config.Power) bool { return p.MCPFile == (f == c.MCPFile.File) }) {
-			add(filepath.Base(f.Path), trust.Sum([]byte(f.Text)))
-		}
-	}
-	var found discovered
-	err = a.discoverBelow(&found, p, p.Root, func(home *project.Project, f *source.File) {
-		an := analyse(a.reading, home, f)
-		if home.Root != p.Root || an.program == nil || an.diagnostics.Errors() {
-			return
-		}
-		needs := slices.DeleteFunc(builtin.Commands(an.program), func(c builtin.Command) bool { return c.Covered })
-		for _, c := range needs {
-			r.Commands = append(r.Commands, workflowCommand{an.file.Path, c})
-		}
-		if len(needs) > 0 {
-			for _, one := range commandSources(p.Root, &an) {
-				add(one.Path, one.SHA256)
-			}
-		}
-	})
-	r.State = builtin.ForeignStorage(filepath.Join(p.Root, storage), trust.Open(a.Getenv))
-	return r, err
-}
-
-func (a *app) printReview(r review) {
+func (a *invocation) printReview(r *app.Review) {
 	fmt.Fprintf(a.stdout, "%s\n", a.display(r.Root))
 	for _, mcp := range []bool{false, true} {
 		name := config.FileName
@@ -188,85 +115,13 @@ func (a *app) printReview(r review) {
 		fmt.Fprintf(a.stdout, "  %s: %s\n", c.Workflow, c)
 	}
 	if r.State {
-		fmt.Fprintf(a.stdout, "  %s: a state folder that was not made by you on this machine, with the runs in it\n", storage)
+		fmt.Fprintf(a.stdout, "  %s: a state folder that was not made by you on this machine, with the runs in it\n",
+			".espalier")
 	}
 }
 
-// approvedCommands reports whether a person has approved all files that the
-// commands of a workflow come from.
-func (a *app) approvedCommands(root string, an *analysis) bool {
-	if len(builtin.Commands(an.program)) == 0 {
-		return false
-	}
-	var sums []string
-	for _, f := range commandSources(root, an) {
-		sums = append(sums, f.SHA256)
-	}
-	return a.approved(root, sums...)
-}
-
-// commandSources are the files that decide what the commands of a workflow do:
-// its own, those that it refers to, and those in the project that a command
-// names.
-func commandSources(root string, an *analysis) []trust.File {
-	var out []trust.File
-	add := func(path, sum string) {
-		if one := (trust.File{Path: path, SHA256: sum}); !slices.Contains(out, one) {
-			out = append(out, one)
-		}
-	}
-	for _, f := range definition(an, root).Sources {
-		add(f.Path, f.SHA256)
-	}
-	var children func(p *ir.Program)
-	children = func(p *ir.Program) {
-		for i := range p.Children {
-			for _, f := range p.Children[i].Files {
-				add(f.Path, f.SHA256)
-			}
-			children(&p.Children[i])
-		}
-	}
-	children(an.program)
-	folder, err := os.OpenRoot(root)
-	if err != nil {
-		return out
-	}
-	defer folder.Close()
-	for _, c := range builtin.Commands(an.program) {
-		for word := range strings.FieldsSeq(c.Text) {
-			word = strings.Trim(word, `"'();`)
-			if !filepath.IsLocal(word) {
-				continue
-			}
-			if info, err := folder.Stat(word); err != nil || !info.Mode().IsRegular() || info.Size() > maxCommandFile {
-				continue
-			}
-			if raw, err := folder.ReadFile(word); err == nil {
-				add(word, trust.Sum(raw))
-			}
-		}
-	}
-	return out
-}
-
-// maxCommandFile is how large a file may be that an approval of a command that
-// names it includes.
-const maxCommandFile = 16 << 20
-
-// consentOf is how far a run may use the configuration.
-func consentOf(o builtin.RunOptions) consent {
-	switch {
-	case builtin.Simulates(o):
-		return simulating
-	case o.AllowShell:
-		return consented
-	}
-	return approvedOnly
-}
-
-func (a *app) listTrust() error {
-	records, err := trust.Open(a.Getenv).List()
+func (a *invocation) listTrust() error {
+	records, err := a.app().Approvals()
 	if err != nil {
 		return err
 	}
@@ -280,7 +135,8 @@ func (a *app) listTrust() error {
 		fmt.Fprintf(a.stdout, "%s  (%s)\n", a.display(r.Root), r.At.Local().Format("2006-01-02 15:04"))
 		for _, f := range r.Files {
 			state := ""
-			if raw, err := os.ReadFile(filepath.Join(r.Root, filepath.FromSlash(f.Path))); errors.Is(err, fs.ErrNotExist) {
+			if raw, err := os.ReadFile(filepath.Join(r.Root, filepath.FromSlash(f.Path))); errors.Is(err,
+				fs.ErrNotExist) {
 				state = "  (gone)"
 			} else if err == nil && trust.Sum(raw) != f.SHA256 {
 				state = "  (changed: no longer approved)"
@@ -291,8 +147,8 @@ func (a *app) listTrust() error {
 	return nil
 }
 
-func (a *app) revokeTrust(root string) error {
-	revoked, err := trust.Open(a.Getenv).Revoke(root)
+func (a *invocation) revokeTrust(dir string) error {
+	root, revoked, err := a.app().Revoke(dir)
 	switch {
 	case err != nil:
 		return err

@@ -17,7 +17,7 @@ type versionReport struct {
 	Platform string `json:"platform"`
 }
 
-func (a *app) versionCommand() *cobra.Command {
+func (a *invocation) versionCommand() *cobra.Command {
 	return a.jsonFlag(&cobra.Command{
 		Use:   "version",
 		Short: "Print the version of Espalier",
@@ -26,7 +26,7 @@ func (a *app) versionCommand() *cobra.Command {
 	})
 }
 
-func (a *app) printVersion() error {
+func (a *invocation) printVersion() error {
 	v := readVersion()
 	if a.json {
 		return a.writeJSON(v)

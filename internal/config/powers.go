@@ -2,9 +2,12 @@ package config
 
 import (
 	"fmt"
+	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/secret"
 	"github.com/espalier-run/espalier/internal/text"
 )
 
@@ -36,8 +39,15 @@ func (c *Config) Powers() []Power {
 		}
 	}
 	for i := range c.Models.Providers {
-		if p := &c.Models.Providers[i]; p.Is.BaseURL.Value != "" && (p.Is.Key.Value != "" || p.Is.KeyEnv.Value != "" || len(p.Is.Headers) > 0) {
-			add("models.providers."+p.Name.Value, "sends keys to "+p.Is.BaseURL.Value, func() { p.Is.Withheld = true })
+		p := &c.Models.Providers[i]
+		what := "sends prompts to "
+		if p.Is.Key.Value != "" || p.Is.KeyEnv.Value != "" || len(p.Is.Headers) > 0 {
+			what = "sends prompts and keys to "
+		} else if local(p.Is.BaseURL.Value) {
+			continue
+		}
+		if p.Is.BaseURL.Value != "" {
+			add("models.providers."+p.Name.Value, what+p.Is.BaseURL.Value, func() { p.Is.Withheld = true })
 		}
 	}
 	for i := range c.Models.CLIs {
@@ -88,6 +98,16 @@ func (c *Config) Powers() []Power {
 	return out
 }
 
+// local reports whether an address is one of this machine.
+func local(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil || u.User != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
+}
+
 // words joins the words of a command, or gives what it is called.
 func words(name string, list []text.Text) string {
 	var out []string
@@ -122,7 +142,7 @@ func NotApproved(what string) string {
 func (c *Config) Simulate() {
 	for i := range c.Secrets {
 		if s := &c.Secrets[i]; len(s.Is.Command) > 0 {
-			s.Is.simulated = "simulated-secret-" + s.Name.Value
+			s.Is.simulated = secret.StandIn(s.Name.Value)
 		}
 	}
 }

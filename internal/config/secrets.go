@@ -72,10 +72,14 @@ func (c *Config) checkReference(t text.Text, out *diag.List) {
 		names = append(names, s.Name.Value)
 	}
 	help := fmt.Sprintf("Declare it: secrets: {%s: {env: %s}}.", name, strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
-	if near := diag.Nearest(name, names); near != "" {
+	near := diag.Nearest(name, names)
+	if near != "" {
 		help = fmt.Sprintf("Did you mean %q?", secret.Scheme+near)
 	}
-	out.Add(diag.Diagnostic{Code: CodeNoSecret, Severity: diag.Error, Span: t.Span, Message: fmt.Sprintf("There is no secret %q.", name), Help: help})
+	out.Add(diag.Diagnostic{
+		Code: CodeNoSecret, Severity: diag.Error, Span: t.Span,
+		Message: fmt.Sprintf("There is no secret %q.", name), Help: help,
+	}).Replace(name, near)
 }
 
 // Secret is the declared secret of that name; nil when there is none.

@@ -104,11 +104,11 @@ func anyList(v any) []any {
 	return list
 }
 
-// accepts reports whether a value fits a schema. References that lead out of
-// the part are taken to fit.
+// accepts reports whether a value matches a schema. A schema with references that lead out of
+// the part matches every value.
 func accepts(node map[string]any, raw json.RawMessage) bool {
-	if len(node) == 0 {
-		return true
+	if matches, ok := acceptsSimple(node, raw); ok {
+		return matches
 	}
 	s, err := schema.CompileValue(node)
 	if err != nil {
@@ -116,6 +116,33 @@ func accepts(node map[string]any, raw json.RawMessage) bool {
 	}
 	problems, err := s.Check(raw)
 	return err != nil || len(problems) == 0
+}
+
+// acceptsSimple is accepts for the schemas that most steps have: a scalar type or a list of values.
+// ok is false for other schemas.
+func acceptsSimple(node map[string]any, raw json.RawMessage) (matches, ok bool) {
+	matches = true
+	for keyword, v := range node {
+		switch keyword {
+		case "title", "description":
+		case "type":
+			switch v {
+			case "string":
+				matches = matches && raw[0] == '"'
+			case "boolean":
+				matches = matches && (raw[0] == 't' || raw[0] == 'f')
+			case "number":
+				matches = matches && (raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9')
+			default:
+				return false, false
+			}
+		case "enum":
+			matches = matches && slices.ContainsFunc(anyList(v), func(one any) bool { return string(encode(one)) == string(raw) })
+		default:
+			return false, false
+		}
+	}
+	return matches, true
 }
 
 // possible reports whether a comparison can be true for a value of the schema.

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
@@ -46,6 +48,9 @@ type Contract struct {
 	Probes []Probe `json:"probes,omitempty"`
 	// Stride is how many consecutive seeds try the same values; see the function Stride.
 	Stride int `json:"stride,omitempty"`
+	// Document is Schema, decoded; nil in a contract that was itself decoded.
+	Document map[string]any `json:"-"`
+
 	// Conflicts are uses that no single value can satisfy.
 	Conflicts []Conflict `json:"-"`
 	// NeverTrue are comparisons that no reply of this contract can make true.
@@ -111,6 +116,9 @@ type Spec struct {
 	Texts []string
 }
 
+// AnyData is the schema of JSON that is not a mere string.
+var AnyData = json.RawMessage(`{"type":["object","array","number","boolean","null"]}`)
+
 // Of derives the contract of the reply that a step asks for.
 func Of(p *ir.Program, s *ir.Step, spec Spec) Contract {
 	b := &builder{p: p, s: s, spec: spec}
@@ -119,7 +127,8 @@ func Of(p *ir.Program, s *ir.Step, spec Spec) Contract {
 	}
 	switch {
 	case len(spec.Schema) > 0:
-		b.doc, b.from = decode(spec.Schema), cmp.Or(spec.From, "the schema of the step")
+		b.raw = spec.Schema
+		b.doc, b.from = decode(b.raw), cmp.Or(spec.From, "the schema of the step")
 	case spec.Text:
 		b.doc, b.from = map[string]any{"type": "string"}, "the format of the reply"
 	default:
@@ -136,8 +145,10 @@ type builder struct {
 	p      *ir.Program
 	s      *ir.Step
 	spec   Spec
-	doc    any // the schema so far; nil says nothing
+	doc    any             // the schema so far; nil says nothing
+	raw    json.RawMessage // what doc was decoded from, if it was one declaration
 	from   string
+	flow   *flow
 	slots  []slot
 	uses   []use
 	issues []Conflict
@@ -165,7 +176,7 @@ func (b *builder) collect() {
 		b.slots = append(b.slots, slot{at: at, write: w})
 	}
 	for i := range b.slots {
-		for _, u := range usesOf(b.p, b.s, b.slots[i].write) {
+		for _, u := range b.usesOf(b.slots[i].write) {
 			if len(b.spec.Within) > 0 && b.slots[i].write.Part == "" {
 				if len(u.at) == 0 || !slices.Contains(b.spec.Within, u.at[0]) {
 					continue
@@ -187,14 +198,15 @@ func (b *builder) contract() Contract {
 		b.parts()
 		b.infer()
 		if b.doc == nil && len(b.spec.Base) > 0 {
-			b.doc, b.from = decode(b.spec.Base), "the format of the reply"
+			b.raw = b.spec.Base
+			b.doc, b.from = decode(b.raw), "the format of the reply"
 		}
 	}
 	c := Contract{From: b.from, Name: b.name(), Conflicts: b.issues}
 	c.Choices = b.decisions()
 	b.close(c.Choices)
 	if doc, says := b.doc.(map[string]any); says && len(doc) > 0 {
-		c.Schema = b.written(doc)
+		c.Schema, c.Document = b.written(doc), doc
 	}
 	c.Kind = kindOf(b.doc, c.Choices)
 	if c.Kind == Object && len(b.slots) == 1 {
@@ -208,19 +220,12 @@ func (b *builder) contract() Contract {
 	return c
 }
 
-// written is the schema as JSON: as the author wrote it, if it is only that.
+// written returns the schema as JSON: the author's own text if nothing was added to it.
 func (b *builder) written(doc map[string]any) json.RawMessage {
-	out := encode(inOrder(doc))
-	raws := []json.RawMessage{b.spec.Schema, b.spec.Base}
-	if b.p.Output != nil {
-		raws = append(raws, b.p.Output.Schema)
+	if len(b.raw) > 0 && reflect.DeepEqual(decode(b.raw), any(doc)) {
+		return b.raw
 	}
-	for _, raw := range raws {
-		if len(raw) > 0 && string(encode(decode(raw))) == string(encode(doc)) {
-			return raw
-		}
-	}
-	return out
+	return appendSchema(nil, doc)
 }
 
 // verdict asks for a decision and, if nothing else is declared, for a reason.
@@ -603,8 +608,18 @@ func decode(raw json.RawMessage) any {
 	return v
 }
 
-// encode writes plain data as JSON; maps have their keys sorted.
+// encode returns plain data as JSON; maps have their keys sorted.
 func encode(v any) json.RawMessage {
+	switch v := v.(type) { // most of what is encoded
+	case bool:
+		return strconv.AppendBool(nil, v)
+	case json.Number:
+		return json.RawMessage(v)
+	case string:
+		if !strings.ContainsFunc(v, escaped) {
+			return json.RawMessage(`"` + v + `"`)
+		}
+	}
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
@@ -613,3 +628,6 @@ func encode(v any) json.RawMessage {
 	}
 	return bytes.TrimSpace(out.Bytes())
 }
+
+// escaped reports whether a character may have an escape sequence in JSON.
+func escaped(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' }

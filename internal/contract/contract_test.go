@@ -11,10 +11,10 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/espalier-run/espalier/internal/builtin"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/source"
-	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected contracts")
@@ -36,7 +36,7 @@ func (f folder) Skill(name string) (*source.File, error) {
 // contracts lists the contract of every model call of a program.
 func contracts(p *ir.Program) string {
 	var out strings.Builder
-	kinds := builtin.Kinds()
+	kinds := registry.Kinds()
 	for b := range p.Blocks {
 		for i := range p.Blocks[b].Steps {
 			s := &p.Blocks[b].Steps[i]
@@ -44,7 +44,7 @@ func contracts(p *ir.Program) string {
 			if task == nil {
 				continue
 			}
-			asker, ok := kinds[task.Kind].(step.Asker)
+			asker, ok := kinds[task.Kind].(stepkind.Asker)
 			if !ok {
 				continue
 			}
@@ -94,7 +94,7 @@ func TestContracts(t *testing.T) {
 			for _, f := range archive.Files {
 				files[f.Name] = source.NewFile(f.Name, string(f.Data))
 			}
-			result := builtin.Formats().Compile(files[archive.Files[0].Name], files)
+			result := registry.Formats().Compile(files[archive.Files[0].Name], files)
 			if result.Diagnostics.Errors() || result.Program == nil {
 				t.Fatal(result.Diagnostics)
 			}

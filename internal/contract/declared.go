@@ -90,6 +90,7 @@ func (b *builder) schemaOf(w *ir.Write) (map[string]any, string) {
 		return nil, ""
 	}
 	if rest == "" {
+		b.raw = b.p.Output.Schema
 		b.shared(doc)
 	}
 	return doc, "the schema of the output"
@@ -102,10 +103,9 @@ func (b *builder) shared(doc map[string]any) {
 	if len(required) == 0 {
 		return
 	}
-	flow := newFlow(b.p)
 	var kept []any
 	for _, name := range required {
-		if key, ok := name.(string); !ok || !b.elsewhere(flow, key) {
+		if key, ok := name.(string); !ok || !b.elsewhere(key) {
 			kept = append(kept, name)
 		}
 	}
@@ -119,7 +119,8 @@ func (b *builder) shared(doc map[string]any) {
 }
 
 // elsewhere reports whether another step of the same way writes a key of the output.
-func (b *builder) elsewhere(flow *flow, key string) bool {
+func (b *builder) elsewhere(key string) bool {
+	flow := b.links()
 	for i := range b.p.Blocks {
 		for j := range b.p.Blocks[i].Steps {
 			other := &b.p.Blocks[i].Steps[j]

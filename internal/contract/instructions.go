@@ -44,7 +44,7 @@ func (c *Contract) Instructions() string {
 
 // detailed reports whether the schema says more than the words before it.
 func (c *Contract) detailed() bool {
-	doc, _ := decode(c.Schema).(map[string]any)
+	doc := c.decoded()
 	for keyword := range doc {
 		switch keyword {
 		case "type", "title", "description", "$schema", "$id":
@@ -57,6 +57,15 @@ func (c *Contract) detailed() bool {
 		}
 	}
 	return c.Kind == JSON
+}
+
+// decoded returns the schema; nil for free text.
+func (c *Contract) decoded() map[string]any {
+	if c.Document != nil {
+		return c.Document
+	}
+	doc, _ := decode(c.Schema).(map[string]any)
+	return doc
 }
 
 func (c *Contract) noun() string {
@@ -84,7 +93,7 @@ func (c *Contract) decision(at string) *Decision {
 
 // choice asks for one of several values.
 func (c *Contract) choice(d *Decision) string {
-	doc, _ := decode(c.Schema).(map[string]any)
+	doc := c.decoded()
 	values, closed := doc["enum"].([]any)
 	if closed {
 		var lines strings.Builder

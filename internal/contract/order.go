@@ -1,77 +1,66 @@
 package contract
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 )
 
-// inOrder makes a schema that is written as people write one: the type first,
-// and properties in the order in which they are required. Models tend to reply
-// in that order.
-func inOrder(v any) any {
+// firstKeywords are the keywords of a schema that come before the others.
+var firstKeywords = []string{"$schema", "$id", "title", "description", "type", "enum", "const", "required", "properties", "items"}
+
+// appendSchema appends a schema as JSON, ordered as people write one: the type first, and properties
+// in the order in which they are required. Models tend to reply in that order.
+func appendSchema(out []byte, v any) []byte {
 	switch v := v.(type) {
 	case []any:
-		out := make([]any, len(v))
-		for i := range v {
-			out[i] = inOrder(v[i])
-		}
-		return out
+		return appendList(out, '[', ']', len(v), func(out []byte, i int) []byte { return appendSchema(out, v[i]) })
 	case map[string]any:
-		out := ordered{}
-		for _, name := range keysFirst(v, "$schema", "$id", "title", "description", "type", "enum", "const", "required", "properties", "items") {
-			one := v[name]
-			if properties, ok := one.(map[string]any); ok && name == "properties" {
-				var required []string
-				for _, r := range anyList(v["required"]) {
-					if text, ok := r.(string); ok {
-						required = append(required, text)
-					}
-				}
-				inner := ordered{}
-				for _, key := range keysFirst(properties, required...) {
-					inner = append(inner, entry{key, inOrder(properties[key])})
-				}
-				one = inner
-			} else {
-				one = inOrder(one)
+		return appendObject(out, v, firstKeywords, func(out []byte, keyword string) []byte {
+			properties, ok := v[keyword].(map[string]any)
+			if !ok || keyword != "properties" {
+				return appendSchema(out, v[keyword])
 			}
-			out = append(out, entry{name, one})
-		}
-		return out
+			var required []string
+			for _, r := range anyList(v["required"]) {
+				if name, ok := r.(string); ok {
+					required = append(required, name)
+				}
+			}
+			return appendObject(out, properties, required, func(out []byte, name string) []byte {
+				return appendSchema(out, properties[name])
+			})
+		})
 	}
-	return v
+	return append(out, encode(v)...)
 }
 
-// keysFirst are the keys of an object: those named, then the others by name.
-func keysFirst(object map[string]any, first ...string) []string {
-	var out []string
-	for _, name := range slices.Concat(first, slices.Sorted(maps.Keys(object))) {
-		if _, there := object[name]; there && !slices.Contains(out, name) {
-			out = append(out, name)
+// appendObject appends an object: the named keys first, then the others by name.
+func appendObject(out []byte, object map[string]any, first []string, value func([]byte, string) []byte) []byte {
+	keys := make([]string, 0, len(object))
+	for _, name := range first {
+		if _, ok := object[name]; ok && !slices.Contains(keys, name) {
+			keys = append(keys, name)
 		}
 	}
-	return out
+	if len(keys) < len(object) {
+		for _, name := range slices.Sorted(maps.Keys(object)) {
+			if !slices.Contains(first, name) {
+				keys = append(keys, name)
+			}
+		}
+	}
+	return appendList(out, '{', '}', len(keys), func(out []byte, i int) []byte {
+		return value(append(append(out, encode(keys[i])...), ':'), keys[i])
+	})
 }
 
-// ordered is a JSON object whose keys keep their order.
-type ordered []entry
-
-type entry struct {
-	name  string
-	value any
-}
-
-// MarshalJSON writes the entries in their order.
-func (o ordered) MarshalJSON() ([]byte, error) {
-	out := []byte{'{'}
-	for i, e := range o {
+func appendList(out []byte, open, end byte, n int, item func([]byte, int) []byte) []byte {
+	out = append(out, open)
+	for i := range n {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(append(append(out, encode(e.name)...), ':'), encode(e.value)...)
+		out = item(out, i)
 	}
-	return append(out, '}'), nil
+	return append(out, end)
 }
-
-var _ json.Marshaler = ordered{}

@@ -92,11 +92,12 @@ func (u *use) soft() bool {
 
 // usesOf follows a value from the step that writes it along every way through
 // the program until it is overwritten, and lists how it is used.
-func usesOf(p *ir.Program, s *ir.Step, w *ir.Write) []use {
-	if !mentioned(p, w.Path) {
+func (b *builder) usesOf(w *ir.Write) []use {
+	if !mentioned(b.p, w.Path) {
 		return nil
 	}
-	t := &tracer{flow: newFlow(p), path: w.Path, entered: map[*ir.Step]bool{}}
+	s := b.s
+	t := &tracer{flow: b.links(), path: w.Path, entered: map[*ir.Step]bool{}}
 	for _, e := range s.Next {
 		if slices.Contains(e.On, ir.OK) {
 			t.edge(s, &e)
@@ -105,6 +106,14 @@ func usesOf(p *ir.Program, s *ir.Step, w *ir.Write) []use {
 	t.condition(s.StopWhen, "the run ends", nil)
 	t.onward(s)
 	return t.out
+}
+
+// links returns the flow of the program. Most contracts do without it.
+func (b *builder) links() *flow {
+	if b.flow == nil {
+		b.flow = newFlow(b.p)
+	}
+	return b.flow
 }
 
 // mentioned reports whether anything in the program can look at a variable. Most
@@ -333,7 +342,9 @@ func (t *tracer) enter(s *ir.Step) {
 		return
 	}
 	t.entered[s] = true
-	t.condition(s.When, fmt.Sprintf("step %s runs", titled(s)), nil)
+	if s.When != nil {
+		t.condition(s.When, fmt.Sprintf("step %s runs", titled(s)), nil)
+	}
 	for _, r := range s.Reads {
 		if rest, ok := below(r.Path, t.path); ok && rest != "" {
 			t.out = append(t.out, use{at: split(rest), guarded: r.Optional, path: r.Path, span: r.Span})
@@ -402,7 +413,15 @@ func (t *tracer) edge(s *ir.Step, e *ir.Edge) {
 	if e.When == nil {
 		return
 	}
-	t.condition(e.When, t.leads(s, &e.To), t.branching(s))
+	before := len(t.out)
+	t.condition(e.When, "", nil)
+	if len(t.out) == before {
+		return
+	}
+	leads, branching := t.leads(s, &e.To), t.branching(s)
+	for i := range t.out[before:] {
+		t.out[before+i].leads, t.out[before+i].decision = leads, branching
+	}
 }
 
 // branching says what happens at a step when none of its comparisons holds.

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"encoding/json"
+	"maps"
 	"regexp"
 	"strconv"
 	"strings"
@@ -60,25 +61,49 @@ func schemaIn(text string) map[string]any {
 	return object
 }
 
-var (
-	// introduces is what stands before braces that list keys. A sentence that
-	// merely contains a {placeholder} does not.
-	introduces = lazily(`(?i)(^|[:\[(=]|\b(objects?|json|of|with|each|like|form|shape|keys|fields|as|records?|entries|items|maps?|entry))\s*$`)
-	severalOf  = lazily(`(?i)\b(lists?|arrays?|objects|records|entries|items|each)\b[^{]*$|\[\s*$`)
-)
+// introduces reports whether braces behind this text list keys. In a sentence that merely contains
+// a {placeholder}, they do not.
+func introduces(before string) bool {
+	before = strings.TrimSpace(before)
+	if before == "" || strings.ContainsAny(before[len(before)-1:], ":[(=") {
+		return true
+	}
+	switch before = strings.ToLower(before); before[len(strings.TrimRightFunc(before, inWord)):] {
+	case "object", "objects", "json", "of", "with", "each", "like", "form", "shape", "keys", "fields", "as",
+		"record", "records", "entries", "items", "map", "maps", "entry":
+		return true
+	}
+	return false
+}
+
+// severalOf reports whether the braces behind this text describe one item of a list.
+func severalOf(before string) bool {
+	for word := range strings.FieldsFuncSeq(strings.ToLower(before), func(r rune) bool { return !inWord(r) }) {
+		switch word {
+		case "list", "lists", "array", "arrays", "objects", "records", "entries", "items", "each":
+			return true
+		}
+	}
+	return strings.HasSuffix(strings.TrimSpace(before), "[")
+}
+
+// inWord reports whether a character is part of a word of a description.
+func inWord(r rune) bool {
+	return r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+}
 
 // braced reads an object in braces that words lead up to.
 func braced(text string, start int) map[string]any {
 	before := text[:start]
 	end := closing(text, start)
-	if end < 0 || !introduces().MatchString(before) {
+	if end < 0 || !introduces(before) {
 		return nil
 	}
 	object := objectOf(text[start+1:end], 0)
 	if object == nil {
 		return nil
 	}
-	if severalOf().MatchString(before) {
+	if severalOf(before) {
 		return listOf(object)
 	}
 	return object
@@ -107,7 +132,7 @@ func bulleted(text string) map[string]any {
 		fields = append(fields, strings.ReplaceAll(strings.TrimLeft(line, "-*• "), "*", ""))
 	}
 	object := fieldsOf(fields, 0)
-	if object != nil && severalOf().MatchString(head) {
+	if object != nil && severalOf(head) {
 		return listOf(object)
 	}
 	return object
@@ -192,7 +217,8 @@ func rejoined(fields []string) []string {
 	var out []string
 	for i := 0; i < len(fields); i++ {
 		f := fields[i]
-		for oneOfWords().MatchString(f) && !strings.Contains(f, " or ") && i+1 < len(fields) && !strings.ContainsAny(fields[i+1], ":{") {
+		for i+1 < len(fields) && !strings.ContainsAny(fields[i+1], ":{") &&
+			!strings.Contains(f, " or ") && oneOfWords().MatchString(f) {
 			i++
 			f += "," + fields[i]
 		}
@@ -252,6 +278,9 @@ func typeOf(words string, depth int) map[string]any {
 	if depth > deepestProse || words == "" {
 		return map[string]any{}
 	}
+	if doc := types()[strings.ToLower(words)]; doc != nil && doc["type"] != "array" {
+		return maps.Clone(doc) // the usual case, without patterns
+	}
 	for articles().MatchString(words) {
 		if manyOf().MatchString(words) {
 			break
@@ -277,8 +306,10 @@ func typeOf(words string, depth int) map[string]any {
 		}
 		return listOf(item)
 	}
-	if m := between().FindStringSubmatch(words); m != nil {
-		return rangeOf(m[1], m[2], m[3])
+	if strings.ContainsAny(words, "0123456789") {
+		if m := between().FindStringSubmatch(words); m != nil {
+			return rangeOf(m[1], m[2], m[3])
+		}
 	}
 	if numeral().MatchString(words) || len(words) > 1 && words[0] == '"' && words[len(words)-1] == '"' {
 		return literalType(words) // an example of the value
@@ -356,11 +387,7 @@ func named(words string) map[string]any {
 	if doc == nil {
 		return nil
 	}
-	out := map[string]any{}
-	for k, v := range doc { // each use has its own
-		out[k] = v
-	}
-	return out
+	return maps.Clone(doc)
 }
 
 // alternatives reads what was written with | or "or" between.

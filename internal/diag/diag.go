@@ -36,6 +36,7 @@ type Diagnostic struct {
 	Message  string // one sentence: what is wrong
 	Help     string // one sentence: what to do about it
 	Related  []Related
+	Fixes    []Fix // alternatives, the best one first
 	// Lenient marks a Note about something that was accepted although the
 	// format's rules do not allow it; --strict makes it an error.
 	Lenient bool
@@ -50,8 +51,11 @@ type Related struct {
 // List is diagnostics in the order in which they were found.
 type List []Diagnostic
 
-// Add appends a diagnostic.
-func (l *List) Add(d Diagnostic) { *l = append(*l, d) }
+// Add appends a diagnostic. The pointer is valid until the next call.
+func (l *List) Add(d Diagnostic) *Diagnostic {
+	*l = append(*l, d)
+	return &(*l)[len(*l)-1]
+}
 
 // Errors reports whether the list holds an error.
 func (l List) Errors() bool {

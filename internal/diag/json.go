@@ -27,6 +27,7 @@ type ReportEntry struct {
 	Message  string          `json:"message"`
 	Help     string          `json:"help,omitempty"`
 	Related  []ReportRelated `json:"related,omitempty"`
+	Fixes    []ReportFix     `json:"fixes,omitempty"`
 	Lenient  bool            `json:"lenient,omitempty"`
 }
 
@@ -45,6 +46,20 @@ type ReportRelated struct {
 	Message string       `json:"message"`
 }
 
+// ReportFix is a change of the text that removes a diagnostic.
+type ReportFix struct {
+	Title string       `json:"title"`
+	Edits []ReportEdit `json:"edits"`
+}
+
+// ReportEdit replaces the text between two places of a file.
+type ReportEdit struct {
+	File    string       `json:"file"`
+	Start   *ReportPlace `json:"start"`
+	End     *ReportPlace `json:"end"`
+	NewText string       `json:"new_text"`
+}
+
 // NewReport makes the report of a list.
 func NewReport(files source.Set, l List) Report {
 	r := Report{
@@ -60,7 +75,7 @@ func NewReport(files source.Set, l List) Report {
 		}
 		return &ReportPlace{f.Position(s.Start), s.Start}, &ReportPlace{f.Position(s.End), s.End}
 	}
-	for _, d := range l {
+	for _, d := range l.Located(files) {
 		e := ReportEntry{
 			Code: d.Code, Severity: d.Severity, File: d.Span.File, Message: d.Message, Help: d.Help, Lenient: d.Lenient,
 		}
@@ -69,6 +84,14 @@ func NewReport(files source.Set, l List) Report {
 			related := ReportRelated{File: other.Span.File, Message: other.Message}
 			related.Start, related.End = places(other.Span)
 			e.Related = append(e.Related, related)
+		}
+		for _, fix := range d.Fixes {
+			one := ReportFix{Title: fix.Title}
+			for _, edit := range fix.Edits {
+				start, end := places(edit.Span)
+				one.Edits = append(one.Edits, ReportEdit{File: edit.Span.File, Start: start, End: end, NewText: edit.NewText})
+			}
+			e.Fixes = append(e.Fixes, one)
 		}
 		r.Diagnostics = append(r.Diagnostics, e)
 	}

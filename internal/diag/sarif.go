@@ -31,7 +31,7 @@ type SARIF struct {
 func (s SARIF) Write(w io.Writer, l List) error {
 	rules, index := s.rules(l)
 	results := make([]sarifResult, 0, len(l))
-	for _, d := range l {
+	for _, d := range l.Located(s.Files) {
 		text := d.Message
 		if d.Help != "" {
 			text += " " + d.Help // viewers show nothing but the message
@@ -51,6 +51,9 @@ func (s SARIF) Write(w io.Writer, l List) error {
 			related.ID = i + 1
 			related.Message = &sarifText{other.Message}
 			r.Related = append(r.Related, related)
+		}
+		for _, fix := range d.Fixes {
+			r.Fixes = append(r.Fixes, s.fix(fix))
 		}
 		results = append(results, r)
 	}
@@ -102,6 +105,22 @@ func (s SARIF) location(span source.Span) sarifLocation {
 		at.Region = &sarifRegion{start.Line, start.Column, end.Line, end.Column}
 	}
 	return sarifLocation{Physical: at}
+}
+
+// fix groups the edits of a fix by file, as SARIF does.
+func (s SARIF) fix(fix Fix) sarifFix {
+	out := sarifFix{Description: sarifText{fix.Title}}
+	for _, edit := range fix.Edits {
+		at := s.location(edit.Span).Physical
+		i := slices.IndexFunc(out.Changes, func(c sarifChange) bool { return c.Artifact == at.Artifact })
+		if i < 0 {
+			i = len(out.Changes)
+			out.Changes = append(out.Changes, sarifChange{Artifact: at.Artifact})
+		}
+		out.Changes[i].Replacements = append(out.Changes[i].Replacements,
+			sarifReplacement{Deleted: at.Region, Inserted: sarifText{edit.NewText}})
+	}
+	return out
 }
 
 const sourceRoot = "%SRCROOT%"
@@ -185,6 +204,19 @@ type (
 		Message   sarifText       `json:"message"`
 		Locations []sarifLocation `json:"locations"`
 		Related   []sarifLocation `json:"relatedLocations,omitempty"`
+		Fixes     []sarifFix      `json:"fixes,omitempty"`
+	}
+	sarifFix struct {
+		Description sarifText     `json:"description"`
+		Changes     []sarifChange `json:"artifactChanges"`
+	}
+	sarifChange struct {
+		Artifact     sarifArtifact      `json:"artifactLocation"`
+		Replacements []sarifReplacement `json:"replacements"`
+	}
+	sarifReplacement struct {
+		Deleted  *sarifRegion `json:"deletedRegion"`
+		Inserted sarifText    `json:"insertedContent"`
 	}
 	sarifLocation struct {
 		ID       int           `json:"id,omitempty"`

@@ -14,12 +14,13 @@ import (
 	"github.com/espalier-run/espalier/internal/jsonfast"
 )
 
-// Definition is what a run pins: the program, and the files it was made from.
+// Definition is what a run pins: the program, and the files that it was compiled
+// from.
 type Definition struct {
 	Program *ir.Program `json:"program"`
-	// Path is where the workflow's file lies, relative to the project root.
+	// Path is the path of the workflow's file, relative to the project root.
 	Path string `json:"path"`
-	// Sources are the files that went into it, the workflow's own first.
+	// Sources are the files of the program, the workflow's own first.
 	Sources []ir.File `json:"sources"`
 
 	once     sync.Once
@@ -31,31 +32,34 @@ type Definition struct {
 
 var definitions = sync.OnceValue(jsonfast.New[Definition])
 
-// Prepare does what has to be done once before runs can be started. Start does it
-// if nobody else has.
+// Prepare initializes what all definitions and facts share. Start does it if it
+// has not been done: calling it earlier, concurrently with other work, makes the
+// start faster.
 func Prepare() {
 	definitions()
 	journal.Prepare()
 }
 
-// Prepare makes a definition ready for runs, once: it does not change any more
-// then. Start does it if nobody else has; in a goroutine of its own it takes
-// no time from whoever has other things to do before.
+// Prepare encodes and compiles a definition, once. The definition must not change
+// afterwards. Start does it if it has not been done.
 func (d *Definition) Prepare() {
 	d.once.Do(func() {
 		var exact bool
 		if d.raw, exact, d.err = definitions().AppendExact(make([]byte, 0, d.roughSize()), d); d.err != nil {
 			return
 		}
-		// As json.Marshal writes it: the hash of a definition stays what it was.
-		if slices.ContainsFunc([]string{"<", ">", "&", "\u2028", "\u2029"}, func(c string) bool { return bytes.Contains(d.raw, []byte(c)) }) {
+		// Escape as json.Marshal does: the hash of a definition must not change.
+		if slices.ContainsFunc(
+			[]string{"<", ">", "&", "\u2028", "\u2029"},
+			func(c string) bool { return bytes.Contains(d.raw, []byte(c)) },
+		) {
 			var b bytes.Buffer
 			json.HTMLEscape(&b, d.raw)
 			d.raw, exact = b.Bytes(), false
 		}
 		d.hash = hashOf(d.raw)
-		// What runs is what was written, as for those who resume it: reading it
-		// again is for when that might be something else.
+		// A run executes the stored form, as it does after a resume. It is
+		// decoded only if it may differ from d.
 		if exact {
 			d.compiled = compile(d, d.raw)
 		} else {
@@ -64,8 +68,8 @@ func (d *Definition) Prepare() {
 	})
 }
 
-// roughSize is about how long the definition's bytes are: growing a long text
-// costs more than writing it.
+// roughSize estimates the size of the encoded definition, to allocate the buffer
+// once.
 func (d *Definition) roughSize() int {
 	size := 4 << 10
 	for i := range d.Program.Blocks {
@@ -74,7 +78,7 @@ func (d *Definition) roughSize() int {
 	return size
 }
 
-// Encode gives the definition's bytes and their hash.
+// Encode returns the encoded definition and its hash.
 func (d *Definition) Encode() (raw []byte, hash string, err error) {
 	d.Prepare()
 	return d.raw, d.hash, d.err

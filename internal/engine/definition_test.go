@@ -11,16 +11,20 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// Runs are pinned to the hash of these bytes, also those of earlier versions.
-func TestADefinitionIsWrittenAsEver(t *testing.T) {
-	when, problems := expr.Parse(expr.AgentFlow, `state.a < 3 and state.b == "<&>"`, source.Span{File: "f.md", Start: 3, End: 9})
+// Runs are pinned to the hash of these bytes, including runs of earlier versions.
+func TestDefinitionIsEncodedLikeEncodingJSON(t *testing.T) {
+	when, problems := expr.Parse(
+		expr.AgentFlow, `state.a < 3 and state.b == "<&>"`, source.Span{File: "f.md", Start: 3, End: 9},
+	)
 	if problems.Errors() {
 		t.Fatal(problems)
 	}
 	for _, d := range []*engine.Definition{
 		{
 			Program: &ir.Program{Name: "a <b> & \u2028", Format: "x", Blocks: []ir.Block{{Steps: []ir.Step{
-				{ID: "s", Type: "task", When: when, Action: ir.Task{Kind: "k"}, Next: []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: ir.ExitBlock}}}},
+				{ID: "s", Type: "task", When: when, Action: ir.Task{Kind: "k"}, Next: []ir.Edge{{
+					On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: ir.ExitBlock},
+				}}},
 			}}}},
 			Path: "f.md", Sources: []ir.File{{}},
 		},
@@ -39,23 +43,25 @@ func TestADefinitionIsWrittenAsEver(t *testing.T) {
 	}
 }
 
-// What could not be read again when a run is resumed does not begin.
-func TestADefinitionThatCannotBeRead(t *testing.T) {
-	for _, text := range []string{`state.a ==`, `state.a <`} { // the way with escapes, and that without
+// A definition that could not be decoded at a resume cannot start a run.
+func TestInvalidDefinitionIsNotEncoded(t *testing.T) {
+	for _, text := range []string{`state.a ==`, `state.a <`} { // with and without escapes
 		broken, problems := expr.Parse(expr.AgentFlow, text, source.Span{})
 		if !problems.Errors() {
 			t.Fatalf("%q is an expression", text)
 		}
-		d := &engine.Definition{Program: &ir.Program{Blocks: []ir.Block{{Steps: []ir.Step{{ID: "s", When: broken, Action: ir.Route{}}}}}}}
+		d := &engine.Definition{Program: &ir.Program{Blocks: []ir.Block{{
+			Steps: []ir.Step{{ID: "s", When: broken, Action: ir.Route{}}},
+		}}}}
 		if raw, _, err := d.Encode(); err == nil {
 			t.Errorf("%s was written", raw)
 		}
 	}
 }
 
-// What a step does not have is not written, so that a field more changes nothing
-// for programs of before.
-func TestAPlainDefinitionIsWrittenAsEver(t *testing.T) {
+// Unset fields are omitted, so that a new field does not change the hash of
+// existing definitions.
+func TestDefinitionOmitsUnsetFields(t *testing.T) {
 	d := &engine.Definition{
 		Program: &ir.Program{
 			Name: "n", Format: "x", Blocks: []ir.Block{
@@ -68,7 +74,10 @@ func TestAPlainDefinitionIsWrittenAsEver(t *testing.T) {
 					{ID: "c", Timeout: 7, Action: ir.Call{}},
 					{ID: "e", Action: ir.End{}},
 				}},
-				{Steps: []ir.Step{{ID: "x", Retry: &ir.Retry{}, Next: []ir.Edge{{}}, Reads: []ir.Ref{{}}, Writes: []ir.Write{{}}, Action: ir.Route{}}}},
+				{Steps: []ir.Step{{
+					ID: "x", Retry: &ir.Retry{}, Next: []ir.Edge{{}}, Reads: []ir.Ref{{}}, Writes: []ir.Write{{}},
+					Action: ir.Route{},
+				}}},
 			},
 			Children: []ir.Program{{Name: "c", Blocks: []ir.Block{{Steps: []ir.Step{{ID: "e", Action: ir.End{}}}}}}},
 		},

@@ -23,7 +23,9 @@ type Engine interface {
 type Driver interface {
 	// Start starts a run and returns when its start is durable. The engine
 	// stores options with the run and passes them to the Host.
-	Start(ctx context.Context, id journal.RunID, def *Definition, input, options json.RawMessage, by journal.Actor) error
+	Start(
+		ctx context.Context, id journal.RunID, def *Definition, input, options json.RawMessage, by journal.Actor,
+	) error
 	// StartFrom starts a run that continues from a step of a finished run, with
 	// its definition, its options and the values that it had at that step.
 	StartFrom(ctx context.Context, id, old journal.RunID, step string, by journal.Actor) error
@@ -84,8 +86,8 @@ type Inspector interface {
 
 // Host supplies tasks with what they need from outside of the engine.
 type Host interface {
-	// Equip fills in a job's model, tools and folder, as the run's options ask.
-	Equip(job *step.Job, options json.RawMessage) error
+	// Provision fills in a job's model, tools and folder, as the run's options ask.
+	Provision(job *step.Job, options json.RawMessage) error
 }
 
 // Config is the part of an engine's configuration that all engines share.
@@ -110,5 +112,5 @@ var (
 	ErrClosed = errors.New("the engine is shutting down")
 	// ErrNotReached means that a run cannot continue from a step that it has
 	// never reached.
-	ErrNotReached = errors.New("the run has never come to that step")
+	ErrNotReached = errors.New("the run has never reached that step")
 )

@@ -47,7 +47,9 @@ func (c *Core) Fold(ctx context.Context, id journal.RunID) (*plan.State, error) 
 			return nil, err
 		}
 		if event.Seq != state.Seq+1 {
-			return nil, fmt.Errorf("%w: run %s: event %d follows event %d", journal.ErrCorrupt, id, event.Seq, state.Seq)
+			return nil, fmt.Errorf(
+				"%w: run %s: event %d follows event %d", journal.ErrCorrupt, id, event.Seq, state.Seq,
+			)
 		}
 		state.Fold([]journal.Event{event})
 	}

@@ -17,7 +17,7 @@ var (
 	ErrCancelled = errors.New("cancelled")
 	ErrDeadline  = errors.New("the deadline has passed")
 	ErrParked    = errors.New("the run is parked")
-	ErrTimedOut  = errors.New("the step's time is up")
+	ErrTimedOut  = errors.New("the step timed out")
 )
 
 // Recovery returns what happens to a task whose outcome is unknown. If the task
@@ -33,8 +33,10 @@ func (c *Core) Recovery(task *ir.Task, history []journal.TaskNoted) journal.Reco
 }
 
 // Lost returns the input for a task whose outcome is unknown.
-func (c *Core) Lost(w journal.Work, task *ir.Task, history []journal.TaskNoted, why string) plan.Gone {
-	return plan.Gone{Work: w, Why: why, Policy: c.Recovery(task, history), Used: journal.Reported(history)}
+func (c *Core) Lost(w journal.Work, rerun int, task *ir.Task, history []journal.TaskNoted, why string) plan.Gone {
+	return plan.Gone{
+		Work: w, Rerun: rerun, Why: why, Policy: c.Recovery(task, history), Used: journal.Reported(history),
+	}
 }
 
 // Task is one attempt at a task.
@@ -60,7 +62,7 @@ func (c *Core) NewTask(
 	}
 	job := &step.Job{
 		Run: run, Root: s.Run, Key: t.Key(), Attempt: t.Attempt, Rerun: t.Rerun, Visit: max(t.Visit-1, 0),
-		Workflow: p.ProgramOf(t.Frame), Step: stepOf, Task: stepOf.Task(), History: history, Kinds: c.Kind,
+		Workflow: p.ProgramOf(t.Frame), Step: stepOf, Task: stepOf.Task(), History: history, Host: step.Host{Kinds: c.Kind},
 		Iteration: s.Iteration(t.Frame), Sources: def.Definition.Sources,
 		Reads: make([]step.Read, 0, len(stepOf.Reads)),
 	}
@@ -102,11 +104,11 @@ func (c *Core) Run(
 		return result, context.Cause(ctx), err
 	}
 	if c.Host != nil {
-		err = c.Host.Equip(t.Job, t.options)
+		err = c.Host.Provision(t.Job, t.options)
 	}
 	if err == nil {
-		hiding := step.Hiding{Runner: t.Runner, Secrets: c.Secrets, Defined: t.hasSecrets}
-		result, err = runSafely(ctx, hiding, t.Job)
+		runner := step.RedactingRunner{Runner: t.Runner, Secrets: c.Secrets, InWorkflow: t.hasSecrets}
+		result, err = runSafely(ctx, runner, t.Job)
 	}
 	if ctx.Err() == nil {
 		result = t.Job.Finish(notes(), result, err)
@@ -131,13 +133,13 @@ func runSafely(ctx context.Context, runner step.Runner, job *step.Job) (result s
 func (c *Core) Ended(
 	t *Task, history []journal.TaskNoted, result step.Result, cause, err error,
 ) (plan.Input, *journal.Blob) {
-	in := plan.Result{Work: t.Work, Outcome: journal.OutcomeOK, Usage: result.Usage}
+	in := plan.Result{Work: t.Work, Rerun: t.Job.Rerun, Outcome: journal.OutcomeOK, Usage: result.Usage}
 	var blob *journal.Blob
 	switch {
 	case err == nil:
 		in.Value, blob = KeepValue(result.Value)
 	case errors.Is(cause, ErrParked), errors.Is(cause, ErrDeadline): // whether it acted is unknown
-		lost := c.Lost(t.Work, t.Job.Task, history, cause.Error())
+		lost := c.Lost(t.Work, t.Job.Rerun, t.Job.Task, history, cause.Error())
 		if result.Usage != (journal.Usage{}) {
 			lost.Used = &result.Usage
 		}
@@ -149,10 +151,13 @@ func (c *Core) Ended(
 	default:
 		if ask, ok := errors.AsType[*step.ApprovalRequired](err); ok {
 			within := journal.Millis(ask.Within.Milliseconds())
-			return plan.Ask{Work: t.Work, Call: ask.Call, Shows: ask.Shows, Within: within}, nil
+			return plan.Ask{
+				Work: t.Work, Rerun: t.Job.Rerun, Call: ask.Call, Shows: ask.Shows, Within: within,
+			}, nil
 		}
 		if later, ok := errors.AsType[*step.Later](err); ok {
-			return plan.Sleep{Work: t.Work, For: journal.Millis(later.After.Milliseconds()), Why: later.Why}, nil
+			after := journal.Millis(later.After.Milliseconds())
+			return plan.Sleep{Work: t.Work, Rerun: t.Job.Rerun, For: after, Why: later.Why}, nil
 		}
 		in.Outcome, in.Class, in.Error = journal.OutcomeFailed, journal.ClassOther, err.Error()
 		if failure, ok := errors.AsType[*step.Error](err); ok {
@@ -165,5 +170,5 @@ func (c *Core) Ended(
 
 // BudgetError is the error of a reservation that the plan has refused.
 func BudgetError(budget string) error {
-	return step.Errorf(step.ClassBudget, "the budget of %s is used up", budget)
+	return step.Errorf(step.ClassBudget, "the budget of %s is exhausted", budget)
 }

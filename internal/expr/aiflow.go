@@ -400,8 +400,8 @@ func (a *aiflowParser) name(t aiflowToken) (n *node, compares bool) {
 		return n, true
 	}
 	if next := a.peekToken(); next.kind == aiSymbol && next.text == "(" && next.start == t.end {
-		help := diag.DidYouMean(t.text, []string{"contains"})
-		a.add(CodeFunction, t.start, t.end, fmt.Sprintf("There is no function %q.", t.text), help)
+		a.add(CodeFunction, t.start, t.end, fmt.Sprintf("There is no function %q.", t.text), "").
+			Suggest(t.text, []string{"contains"})
 		return &node{op: opBroken, start: t.start, end: t.end}, false
 	}
 	n.op, n.path = opPath, strings.Split(t.text, ".")

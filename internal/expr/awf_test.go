@@ -182,10 +182,10 @@ func TestAWFTemplateErrorsNameTheCause(t *testing.T) {
 		`{{.inputs.nope}}`:           "There is no inputs.nope.",
 		`{{.states.later.Output}}`:   "There is no states.later.Output.",
 		`{{readFile "/etc/passwd"}}`: "files cannot be read here",
-		`{{index .inputs.list 2}}`:   "2 is no place in a list of 2.",
-		`{{index .inputs.list "a"}}`: "a is no place in a list of 2.",
-		`{{index .inputs 0}}`:        "0 is no name in an object.",
-		`{{index .inputs.big 0}}`:    "there is nothing in 1000000.",
+		`{{index .inputs.list 2}}`:   "2 is not an index of a list of 2.",
+		`{{index .inputs.list "a"}}`: "a is not an index of a list of 2.",
+		`{{index .inputs 0}}`:        "0 is not a name in an object.",
+		`{{index .inputs.big 0}}`:    "1000000 has no elements.",
 	} {
 		e, _ := ParseValue(AWFTemplate, text, source.Span{})
 		_, err := e.Eval(awfWorld(t))

@@ -2,53 +2,42 @@ package expr
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html"
 	"net/url"
-	"path"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	gotemplate "text/template"
+
+	"github.com/espalier-run/espalier/internal/shell"
 )
 
-// Values in shell commands.
-//
-// A template writes a command, and what steps, models and servers gave must not
-// become a part of its code. So such a value is put into a variable at the very
-// beginning of the command, in quotes, and where the template writes it the
-// variable is expanded. How it is expanded depends on the quotes around that
-// place. Shells with arrays run what they find in arithmetic, even in the value of
-// a variable: there only numbers may stand.
+// A template renders a command, and the output of steps, models and servers must not become part of its code. Such
+// values are marked while the template is rendered; package shell passes them as data.
 
-// ShellOptions is how a command is written.
+// ShellOptions configure how a command is rendered.
 type ShellOptions struct {
 	TemplateOptions
-	// Doubts are what names begin with that nobody vouches for. Where the
-	// template does not quote what these stand for, it is several words, as a
-	// variable is.
+	// Doubts are the roots of untrusted names. Without quotes around them, their values are split into words, as those
+	// of variables are.
 	Doubts []string
-	// OneWord are those of Doubts that are one word everywhere.
+	// OneWord are the roots in Doubts whose values are never split.
 	OneWord []string
-	// Shell is the name of the shell that will read the command.
+	// Shell is the name of the shell that runs the command.
 	Shell string
 }
 
-// ShellText is a command that a template wrote.
+// ShellText is a rendered command.
 type ShellText struct {
-	Run  string // for the shell
+	shell.Command
 	Read string // for people: with the values in their places
-	// Values is how many values stand in variables at its beginning.
-	Values int
-	// Reader is a program that reads one of them as code: see CodeReaders. ""
-	// when there is none, or when it is so plain that it does not matter.
-	Reader string
 }
 
-// FillShell writes a template's text as a command for a POSIX shell; e is of the
-// dialect AWFTemplate.
+// FillShell renders a template as a command for a POSIX shell. e must have the dialect AWFTemplate.
 func (e *Expr) FillShell(env Env, o ShellOptions) (ShellText, error) {
 	t, ok := e.other.(*template)
 	if !ok || e.broken {
@@ -58,26 +47,93 @@ func (e *Expr) FillShell(env Env, o ShellOptions) (ShellText, error) {
 	if err != nil {
 		return ShellText{}, err
 	}
-	w := newWeaver(o.Shell)
-	run, err := w.weave(w.numbered(text))
+	command, err := shell.Insert(o.Shell, parts(text))
 	if err != nil {
 		return ShellText{}, err
 	}
-	return ShellText{Run: run, Read: readable(text), Values: len(w.order), Reader: w.readBy}, nil
+	return ShellText{Command: command, Read: readable(text)}, nil
 }
 
-// A doubtful value is marked where it is written. No shell takes a NUL, so no
-// command has one.
-const mark = '\x00'
+// FillPath renders a template as the path of a program or a script. untrusted are the untrusted values in it.
+func (e *Expr) FillPath(env Env, o ShellOptions) (path string, untrusted []string, err error) {
+	t, ok := e.other.(*template)
+	if !ok || e.broken {
+		return "", nil, e.unusable()
+	}
+	text, err := t.render(env, o.TemplateOptions, &o)
+	if err != nil {
+		return "", nil, err
+	}
+	for _, p := range parts(text) {
+		if p.Value != nil {
+			untrusted = append(untrusted, p.Value.Text)
+		}
+	}
+	return readable(text), untrusted, nil
+}
 
-// The ways in which a value is written.
-const (
-	asWords  = 'w' // the shell splits it
-	asWord   = 'o'
-	asQuoted = 'q' // the author has quoted it, with escape
+// parts splits a marked text.
+func parts(text string) []shell.Part {
+	var out []shell.Part
+	for {
+		before, way, value, after, found := cutValue(text)
+		out = append(out, shell.Part{Text: before})
+		if !found {
+			return out
+		}
+		out = append(out, shell.Part{Value: &shell.Value{
+			Text: value, OneWord: way == asWord, Escaped: way == asQuoted,
+		}})
+		text = after
+	}
+}
+
+var (
+	actionForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{[^{}]*\}\}`) })
+	branchForm = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^\{\{-?\s*(if|else|end|range|with|define|template|block|break|continue|\$\w+\s*:?=|/\*)`)
+	})
+	escapeForm = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^\{\{-?\s*escape\b|\|\s*escape\s*-?\}\}$`)
+	})
 )
 
-// words, word and quoted are doubtful texts, and write themselves with marks.
+// CheckShell checks a template of a command before its values are known. values are the positions of the actions with
+// untrusted values. It returns nil if a command with branches cannot be parsed without its values: FillShell does so.
+func CheckShell(name, command string, values [][]int) *shell.Error {
+	var parts []shell.Part
+	at, branches := 0, false
+	for _, p := range actionForm().FindAllStringIndex(command, -1) {
+		action := command[p[0]:p[1]]
+		part := shell.Part{Text: "x"} // the value of a trusted action is unknown
+		switch {
+		case slices.ContainsFunc(values, func(v []int) bool { return v[0] == p[0] }):
+			part = shell.Part{Value: &shell.Value{Unknown: true, Escaped: escapeForm().MatchString(action)}}
+		case branchForm().MatchString(action):
+			part, branches = shell.Part{}, true
+		}
+		parts = append(parts, shell.Part{Text: command[at:p[0]]}, part)
+		at = p[1]
+	}
+	_, err := shell.Insert(name, append(parts, shell.Part{Text: command[at:]}))
+	var failed *shell.Error
+	if !errors.As(err, &failed) || failed.Part < 0 && branches {
+		return nil
+	}
+	return failed
+}
+
+// mark surrounds untrusted values in a rendered text. No command contains a NUL.
+const mark = '\x00'
+
+// Ways to write a value.
+const (
+	asWords  = 'w' // the shell splits it
+	asWord   = 'o' // one word
+	asQuoted = 'q' // quoted by the author with escape
+)
+
+// words, word and quoted are untrusted texts that print with marks.
 type (
 	words  string
 	word   string
@@ -90,8 +146,7 @@ func (w words) String() string  { return marked(asWords, string(w)) }
 func (w word) String() string   { return marked(asWord, string(w)) }
 func (q quoted) String() string { return marked(asQuoted, string(q)) }
 
-// doubtfulObject and doubtfulList hold doubtful values and write themselves as
-// JSON, which is one word.
+// doubtfulObject and doubtfulList contain untrusted values and print as JSON, which is one word.
 type (
 	doubtfulObject map[string]any
 	doubtfulList   []any
@@ -100,7 +155,7 @@ type (
 func (o doubtfulObject) String() string { return marked(asWord, jsonText(map[string]any(o))) }
 func (l doubtfulList) String() string   { return marked(asWord, jsonText([]any(l))) }
 
-// unmarked is a value without marks, and all that is in it.
+// unmarked returns a value without marks, recursively.
 func unmarked(v any) any {
 	object := func(x map[string]any) map[string]any {
 		out := make(map[string]any, len(x))
@@ -122,23 +177,23 @@ func unmarked(v any) any {
 	case word:
 		return string(x)
 	case quoted:
-		return shellQuote(string(x))
+		return shell.Quote(string(x))
 	case doubtfulObject:
 		return presentable(object(x))
 	case doubtfulList:
 		return presentable(list(x))
-	case map[string]any: // all that there is, of which some is doubtful
+	case map[string]any: // partly untrusted
 		return object(x)
-	case []any: // what a function made
+	case []any: // the result of a function
 		return list(x)
 	}
 	return v
 }
 
-// bare is a value as a text without marks.
+// bare returns a value as a text without marks.
 func bare(v any) string { return fmt.Sprint(unmarked(v)) }
 
-// like is a text that was made of a value, and as doubtful as that.
+// like returns a text derived from a value, which is untrusted if the value is.
 func like(v any, text string) any {
 	if _, several := v.(words); several {
 		return words(text)
@@ -149,7 +204,7 @@ func like(v any, text string) any {
 	return text
 }
 
-// doubtful tells whether nobody vouches for a value, or for a part of it.
+// doubtful reports whether a value is untrusted, or a part of it.
 func doubtful(v any) bool {
 	switch x := v.(type) {
 	case words, word, quoted, doubtfulObject, doubtfulList:
@@ -166,9 +221,7 @@ func doubtful(v any) bool {
 	return false
 }
 
-// printers are the functions that Go's templates bring along and that make
-// texts of values, or take texts: marks would be changed and lost by them, or
-// be in their way.
+// printers returns replacements of the predefined template functions that format text: the originals would change marks.
 func printers() gotemplate.FuncMap {
 	keep := func(make func(args []any) string) func(args ...any) any {
 		return func(args ...any) any {
@@ -196,7 +249,7 @@ func printers() gotemplate.FuncMap {
 	}
 }
 
-// indexed is "index" of Go's templates, which takes no key of another type than string.
+// indexed implements the template function index, which accepts only keys of type string.
 func indexed(item any, keys ...any) (any, error) {
 	for _, key := range keys {
 		within := reflect.ValueOf(item)
@@ -204,7 +257,7 @@ func indexed(item any, keys ...any) (any, error) {
 		case reflect.Map:
 			name, ok := unmarked(key).(string)
 			if !ok {
-				return nil, fmt.Errorf("%v is no name in an object", key)
+				return nil, fmt.Errorf("%v is not a name in an object", key)
 			}
 			item = nil
 			if found := within.MapIndex(reflect.ValueOf(name)); found.IsValid() {
@@ -213,19 +266,18 @@ func indexed(item any, keys ...any) (any, error) {
 		case reflect.Slice, reflect.String:
 			n, ok := key.(int)
 			if !ok || n < 0 || n >= within.Len() {
-				return nil, fmt.Errorf("%v is no place in a list of %d", unmarked(key), within.Len())
+				return nil, fmt.Errorf("%v is not an index of a list of %d", unmarked(key), within.Len())
 			}
 			item = within.Index(n).Interface()
 		default:
-			return nil, fmt.Errorf("there is nothing in %v", unmarked(item))
+			return nil, fmt.Errorf("%v has no elements", unmarked(item))
 		}
 	}
 	return item, nil
 }
 
-// doubted prepares a value that a template reads under a name that begins with
-// root: what nobody vouches for is marked. keyed says that the template writes
-// keys of objects, which cannot be marked.
+// doubted marks a value that a template reads under a name that begins with root, if it is untrusted. keyed reports
+// whether the template writes keys of objects, which cannot be marked.
 func (o *ShellOptions) doubted(root string, v any, keyed bool) (any, error) {
 	if slices.Contains(o.Doubts, root) {
 		return mistrust(v, slices.Contains(o.OneWord, root), keyed)
@@ -269,7 +321,7 @@ func mistrust(v any, oneWord, keyed bool) (any, error) {
 	}
 }
 
-// withoutMarks makes sure that nobody else writes marks.
+// withoutMarks removes marks from a trusted value.
 func withoutMarks(v any) any {
 	switch x := v.(type) {
 	case string:
@@ -286,7 +338,7 @@ func withoutMarks(v any) any {
 	return v
 }
 
-// cutValue cuts a marked text at the first value in it.
+// cutValue cuts a marked text at its first value.
 func cutValue(text string) (before string, way byte, value, after string, found bool) {
 	before, rest, found := strings.Cut(text, string(mark))
 	if !found || rest == "" {
@@ -296,7 +348,7 @@ func cutValue(text string) (before string, way byte, value, after string, found 
 	return before, rest[0], value, after, true
 }
 
-// replaced is a marked text with something else in the place of each value.
+// replaced returns a marked text with its values replaced.
 func replaced(text string, by func(way byte, value string) string) string {
 	var b strings.Builder
 	for {
@@ -310,22 +362,22 @@ func replaced(text string, by func(way byte, value string) string) string {
 	}
 }
 
-// readable is a marked text with the values in their places.
+// readable returns a marked text with the values in their places.
 func readable(text string) string {
 	return replaced(text, func(way byte, value string) string {
 		if way == asQuoted {
-			return shellQuote(value)
+			return shell.Quote(value)
 		}
 		return value
 	})
 }
 
-// unusable is the error of an expression that could not be read.
+// unusable returns the error of an expression that could not be parsed.
 func (e *Expr) unusable() error {
-	return &EvalError{Problem: ProblemNotParsed, Span: e.Span, Text: e.Text, Message: "The template cannot be used.", Help: "Mend its mistakes first."}
+	return &EvalError{Problem: ProblemNotParsed, Span: e.Span, Text: e.Text, Message: "The template is not valid.", Help: "Fix its errors first."}
 }
 
-// jsonText is a value as JSON.
+// jsonText returns a value as JSON.
 func jsonText(v any) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -334,30 +386,4 @@ func jsonText(v any) string {
 		return fmt.Sprint(v)
 	}
 	return strings.TrimSuffix(b.String(), "\n")
-}
-
-// shellQuote makes one word of a text, whatever is in it.
-func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-
-// IsShell tells whether a program is a shell with the quotes and variables of sh.
-func IsShell(name string) bool {
-	return slices.Contains([]string{"sh", "bash", "dash", "zsh", "ksh", "ksh93", "mksh", "oksh", "ash", "yash", "busybox"}, name)
-}
-
-// Interpreter is the name of the program that the first line of a script says
-// it is for; "" when it says nothing.
-func Interpreter(script string) string {
-	line, _, _ := strings.Cut(script, "\n")
-	line, ok := strings.CutPrefix(line, "#!")
-	if !ok {
-		return ""
-	}
-	words := strings.Fields(line)
-	if len(words) > 1 && path.Base(words[0]) == "env" {
-		words = slices.DeleteFunc(words[1:], func(w string) bool { return strings.HasPrefix(w, "-") || strings.Contains(w, "=") })
-	}
-	if len(words) == 0 {
-		return ""
-	}
-	return path.Base(words[0])
 }

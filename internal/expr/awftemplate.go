@@ -15,6 +15,7 @@ import (
 	goparse "text/template/parse"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/shell"
 )
 
 // template is a Go template.
@@ -66,14 +67,14 @@ func (e *Expr) ReadsFiles() bool {
 const readFile = "readFile"
 
 // functions returns the template functions of AWF.
-func functions(o TemplateOptions, shell *ShellOptions, tree map[string]any) gotemplate.FuncMap {
+func functions(o TemplateOptions, sh *ShellOptions, tree map[string]any) gotemplate.FuncMap {
 	out := printers()
 	maps.Copy(out, gotemplate.FuncMap{
 		"escape": func(v any) any {
-			if shell != nil {
+			if sh != nil {
 				return quoted(bare(v))
 			}
-			return shellQuote(bare(v))
+			return shell.Quote(bare(v))
 		},
 		"raw": func(v any) string { return bare(v) },
 		"json": func(v any) any {
@@ -111,7 +112,7 @@ func functions(o TemplateOptions, shell *ShellOptions, tree map[string]any) gote
 				return "", errors.New("files cannot be read here")
 			}
 			text, err := o.ReadFile(bare(path))
-			if shell != nil && err == nil { // any step may have written the file
+			if sh != nil && err == nil { // any step may have written the file
 				return mistrust(text, false, false)
 			}
 			return text, err
@@ -401,8 +402,8 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.Builder.Write(p)
 }
 
-// render returns the text. shell is nil if the text is not for a shell.
-func (t *template) render(env Env, o TemplateOptions, shell *ShellOptions) (string, error) {
+// render returns the text. sh is nil if the text is not for a shell.
+func (t *template) render(env Env, o TemplateOptions, sh *ShellOptions) (string, error) {
 	if t.parsed == nil {
 		return t.text, nil
 	}
@@ -411,10 +412,10 @@ func (t *template) render(env Env, o TemplateOptions, shell *ShellOptions) (stri
 		if v == nil && written[0] == "loop" && plainName(written[len(written)-1]) == "item" {
 			return noItem(nil)
 		}
-		if shell == nil {
+		if sh == nil {
 			return presentable(v)
 		}
-		marked, err := shell.doubted(written[0], v, t.keyed)
+		marked, err := sh.doubted(written[0], v, t.keyed)
 		if err != nil && refused == nil {
 			refused = err
 		}
@@ -432,7 +433,7 @@ func (t *template) render(env Env, o TemplateOptions, shell *ShellOptions) (stri
 		return "", err
 	}
 	var b bounded
-	if err := clone.Funcs(functions(o, shell, tree)).Execute(&b, tree); err != nil {
+	if err := clone.Funcs(functions(o, sh, tree)).Execute(&b, tree); err != nil {
 		return "", t.explain(env, err)
 	}
 	return b.String(), nil

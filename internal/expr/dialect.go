@@ -18,9 +18,12 @@ type dialect struct {
 	elsewhere map[string]string
 	// symbols reports whether && || ! are part of the language. Otherwise they are
 	// accepted with a note.
-	symbols   bool
-	functions map[string]*function
-	profile   profile
+	symbols bool
+	// calculates reports whether the dialect has arithmetic, chained comparisons and conditions about
+	// the items of lists: any(x > 1 for x in list).
+	calculates bool
+	functions  map[string]*function
+	profile    profile
 	// The remaining fields are set by dialects with their own grammar.
 	parse  func(p *parser) *node
 	lint   func(p *parser, root *node)
@@ -90,19 +93,50 @@ var agentFlow = dialect{
 		"text":     {takes: 1, operand: anyKind, result: kindText, run: textOf},
 		"lower":    {takes: 1, operand: kindText | kindNull, result: kindText | kindNull, run: onText(strings.ToLower)},
 		"upper":    {takes: 1, operand: kindText | kindNull, result: kindText | kindNull, run: onText(strings.ToUpper)},
-		"trim":     {takes: 1, operand: kindText | kindNull, result: kindText | kindNull, run: onText(strings.TrimSpace)},
+		"trim": {
+			takes: 1, operand: kindText | kindNull, result: kindText | kindNull,
+			run: onText(strings.TrimSpace),
+		},
 	},
 	profile: profile{truth: strictTruth, equal: strictEqual, order: strictOrder, contains: strictContains},
 }
 
-// nof extends the dialect of Agent Flow by the constants of Python.
+// nof extends the dialect of Agent Flow by the constants, arithmetic and comparisons of Python.
 var nof = dialect{
-	words: agentFlow.words, functions: agentFlow.functions, profile: agentFlow.profile,
+	words: agentFlow.words, functions: nofFunctions(), profile: agentFlow.profile, calculates: true,
 	constants: map[string]value{
 		"None": null(), "True": boolean(true), "False": boolean(false),
 		"null": null(), "true": boolean(true), "false": boolean(false),
 	},
 	elsewhere: map[string]string{"nil": "None", "undefined": "None"},
+}
+
+func nofFunctions() map[string]*function {
+	out := maps.Clone(agentFlow.functions)
+	out["any"] = &function{takes: 1, operand: kindList | kindNull, result: kindBool, run: quantified(true)}
+	out["all"] = &function{takes: 1, operand: kindList | kindNull, result: kindBool, run: quantified(false)}
+	return out
+}
+
+// quantified returns any or all: whether an item of a list is not empty, zero or false, or every one.
+func quantified(wanted bool) func(a, b value) (value, Problem) {
+	return func(a, _ value) (value, Problem) {
+		switch a.kind {
+		case kindNull:
+			return boolean(!wanted), ""
+		case kindList:
+		default:
+			return value{}, ProblemType
+		}
+		for _, item := range a.ref.([]any) {
+			v := of(item)
+			holds := v.length() > 0 || v.kind&(kindBool|kindNumber) != 0 && v.num != 0
+			if holds == wanted {
+				return boolean(wanted), ""
+			}
+		}
+		return boolean(!wanted), ""
+	}
 }
 
 func lengthOf(a, _ value) (value, Problem) {

@@ -2,6 +2,7 @@ package expr
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/source"
@@ -16,6 +17,7 @@ const (
 	ProblemNotCondition Problem = "not_condition" // the value of a condition is neither true nor false
 	ProblemType         Problem = "type"          // an operand has the wrong type
 	ProblemSize         Problem = "size"          // a value is too large or nested too deeply
+	ProblemZero         Problem = "zero"          // a division by zero
 )
 
 // EvalError is the error of an evaluation.
@@ -34,6 +36,9 @@ type evaluator struct {
 	e     *Expr
 	rules *dialect
 	env   Env
+	// locals are the values of the variables of opQuantify.
+	locals map[string]any
+	visits int // items that opQuantify has visited
 }
 
 func (e *Expr) eval(env Env) (value, error) {
@@ -70,6 +75,11 @@ func (ev *evaluator) eval(n *node) (value, error) {
 		return of(items), nil
 	case opAnd, opOr:
 		return ev.series(n)
+	case opQuantify:
+		return ev.quantify(n)
+	case opLocal:
+		found, _ := Descend(ev.locals[n.path[0]], n.path[1:])
+		return of(found), nil
 	case opNothing:
 		return value{kind: kindMissing}, nil
 	}
@@ -118,6 +128,83 @@ func (ev *evaluator) series(n *node) (value, error) {
 	return boolean(n.op == opAnd), nil
 }
 
+// quantify evaluates any and all.
+func (ev *evaluator) quantify(n *node) (value, error) {
+	list, err := ev.eval(n.kids[1])
+	if err != nil {
+		return value{}, err
+	}
+	wanted := n.name == "any"
+	if list.kind == kindNull {
+		return boolean(!wanted), nil
+	}
+	if list.kind != kindList {
+		return value{}, ev.fail(n, ProblemType, list, value{})
+	}
+	name := n.path[0]
+	before, nested := ev.locals[name]
+	defer func() {
+		if nested {
+			ev.locals[name] = before
+		}
+	}()
+	for _, item := range list.ref.([]any) {
+		if ev.visits++; ev.visits > maxVisits {
+			return value{}, ev.fail(n, ProblemSize, list, value{})
+		}
+		if ev.locals == nil {
+			ev.locals = map[string]any{}
+		}
+		ev.locals[name] = item
+		v, err := ev.eval(n.kids[0])
+		if err != nil {
+			return value{}, err
+		}
+		ok, err := ev.truth(n.kids[0], v)
+		if err != nil {
+			return value{}, err
+		}
+		if ok == wanted {
+			return boolean(wanted), nil
+		}
+	}
+	return boolean(!wanted), nil
+}
+
+// calculate computes an arithmetic operator. Like a comparison, it knows nothing about null.
+func calculate(o op, a, b value) (value, Problem) {
+	if o == opNegate {
+		b = number(0)
+	}
+	switch {
+	case a.kind == kindNull || b.kind == kindNull:
+		return null(), ""
+	case a.kind != kindNumber || b.kind != kindNumber:
+		return value{}, ProblemType
+	}
+	switch o {
+	case opAdd:
+		return number(a.num + b.num), ""
+	case opSubtract:
+		return number(a.num - b.num), ""
+	case opMultiply:
+		return number(a.num * b.num), ""
+	case opNegate:
+		return number(-a.num), ""
+	}
+	if b.num == 0 {
+		return value{}, ProblemZero
+	}
+	switch o {
+	case opDivide:
+		return number(a.num / b.num), ""
+	case opFloor:
+		return number(math.Floor(a.num / b.num)), ""
+	default: // like Python, the remainder has the sign of the divisor
+		return number(a.num - b.num*math.Floor(a.num/b.num)), ""
+	}
+}
+
 func (ev *evaluator) truth(n *node, v value) (bool, error) {
 	ok, problem := ev.rules.profile.truth(v)
 	if problem != "" {
@@ -130,6 +217,9 @@ func isEmpty(v value) bool { return v.kind == kindNull || v.length() == 0 }
 
 // apply computes an operator with one or two operands.
 func (ev *evaluator) apply(n *node, a, b value) (value, Problem) {
+	if n.op.calculates() {
+		return calculate(n.op, a, b)
+	}
 	profile := &ev.rules.profile
 	switch n.op {
 	case opCall:
@@ -202,6 +292,16 @@ func (ev *evaluator) fail(n *node, problem Problem, a, b value) error {
 	case problem == ProblemSize:
 		e.Message = fmt.Sprintf("%s looks at a value that is too large.", e.Text)
 		e.Help = "Compare a part of it, or its length."
+	case problem == ProblemZero:
+		e.Message = fmt.Sprintf("%s divides by zero.", e.Text)
+		e.Help = "Require before that the divisor is not 0: x != 0 and y / x > 1."
+	case n.op == opQuantify:
+		e.Message = fmt.Sprintf("%s needs a list, not %s.", e.Text, a.kind.article())
+		e.Help = "Write a list after in."
+	case n.op.calculates():
+		e.Message = fmt.Sprintf("In %s, %s and %s cannot be calculated with.", e.Text, a.kind.article(),
+			b.kind.article())
+		e.Help = calculateHelp
 	case n.op == opPath:
 		e.Message = fmt.Sprintf("%s holds %T, which is not plain data.", e.Text, a.ref)
 		e.Help = "Give conditions null, booleans, numbers, texts, lists and objects."
@@ -222,7 +322,8 @@ func (ev *evaluator) fail(n *node, problem Problem, a, b value) error {
 }
 
 const (
-	containsHelp = "Look for a text in a text, for anything in a list, or for a key in an object; " +
+	calculateHelp = "Calculate with numbers only; len(x) is the number of elements."
+	containsHelp  = "Look for a text in a text, for anything in a list, or for a key in an object; " +
 		"text(x) makes a text of any value."
 	orderHelp = "Compare a number with a number or a text with a text; len(x) is the number of elements."
 )

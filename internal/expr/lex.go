@@ -37,6 +37,12 @@ const (
 	tokLessEqual
 	tokGreater
 	tokGreaterEqual
+	tokPlus
+	tokMinus
+	tokStar
+	tokSlash
+	tokFloor
+	tokPercent
 )
 
 type token struct {
@@ -49,6 +55,11 @@ var punctuation = map[string]tokenKind{
 	"(": tokOpen, ")": tokClose, "[": tokListOpen, "]": tokListClose, ",": tokComma,
 	"==": tokEqual, "!=": tokUnequal, "<": tokLess, "<=": tokLessEqual, ">": tokGreater, ">=": tokGreaterEqual,
 	"&&": tokAnd, "||": tokOr, "!": tokBang,
+}
+
+// arithmetic are the operators of dialects that calculate.
+var arithmetic = map[string]tokenKind{
+	"+": tokPlus, "-": tokMinus, "*": tokStar, "/": tokSlash, "//": tokFloor, "%": tokPercent,
 }
 
 // longer maps operators of other languages, which would be read as two tokens.
@@ -92,13 +103,45 @@ func (p *parser) lex() []token {
 			at++
 			continue
 		}
-		t := p.next(at)
+		t, ok := token{}, false
+		if p.rules.calculates {
+			t, ok = p.arithmetic(at, out)
+		}
+		if !ok {
+			t = p.next(at)
+		}
 		at = t.end
 		if t.kind != tokSkip {
 			out = append(out, t)
 		}
 	}
 	return append(out, token{kind: tokEnd, start: len(p.text), end: len(p.text)})
+}
+
+// arithmetic reads an arithmetic operator. A minus sign before digits is one only after an operand.
+func (p *parser) arithmetic(at int, before []token) (token, bool) {
+	rest := p.text[at:]
+	if strings.HasPrefix(rest, "**") {
+		return token{}, false
+	}
+	if rest[0] == '-' && len(rest) > 1 && isDigit(rest[1]) {
+		if len(before) == 0 {
+			return token{}, false
+		}
+		switch before[len(before)-1].kind {
+		case tokName, tokSegment, tokConstant, tokClose, tokListClose:
+		default:
+			return token{}, false
+		}
+	}
+	for _, n := range []int{2, 1} {
+		if len(rest) >= n {
+			if kind, ok := arithmetic[rest[:n]]; ok {
+				return token{kind: kind, start: at, end: at + n}, true
+			}
+		}
+	}
+	return token{}, false
 }
 
 func (p *parser) next(at int) token {

@@ -3,6 +3,8 @@ package expr
 import (
 	"fmt"
 	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
 )
 
 // The linter reports only what holds for all values of the variables.
@@ -19,7 +21,7 @@ func (p *parser) lintCondition(n *node) {
 
 // lintDecides reports the parts that are always true or always false.
 func (p *parser) lintDecides(n *node) {
-	if neverTrueOrFalse(n) {
+	if p.neverTrueOrFalse(n) {
 		p.notCondition(n)
 		return
 	}
@@ -45,14 +47,19 @@ func (p *parser) lintDecides(n *node) {
 
 // neverTrueOrFalse reports whether a node cannot be a condition. The constant null
 // can be one, although not a useful one.
-func neverTrueOrFalse(n *node) bool {
-	types := n.types()
+func (p *parser) neverTrueOrFalse(n *node) bool {
+	types := p.types(n)
 	return types&kindBool == 0 && types != kindNull
 }
 
 func (p *parser) notCondition(n *node) {
-	help := "Compare it with something, such as x == " + p.text[n.start:n.end] + "."
-	switch {
+	written := p.text[n.start:n.end]
+	help := "Compare it with something, such as x == " + written + "."
+	switch types := withoutNull(p.types(n)); {
+	case n.op == opPath && types&^sized == 0:
+		help = fmt.Sprintf("Write %s is non-empty.", written)
+	case n.op == opPath && types == kindNumber, n.op.calculates():
+		help = fmt.Sprintf("Compare it, such as %s > 0.", written)
 	case n.op == opConstant && looksLikePath(n.value.str):
 		help = fmt.Sprintf("Write %s without quotes if you mean the variable.", n.value.str)
 	case n.op == opCall && n.call.result&kindNumber != 0:
@@ -61,7 +68,7 @@ func (p *parser) notCondition(n *node) {
 		help = "Compare it, such as " + p.text[n.start:n.end] + ` == "yes".`
 	}
 	p.add(CodeNotCondition, n.start, n.end,
-		fmt.Sprintf("%s is %s, not true or false.", p.text[n.start:n.end], kinds(withoutNull(n.types()))), help)
+		fmt.Sprintf("%s is %s, not true or false.", p.text[n.start:n.end], kinds(withoutNull(p.types(n)))), help)
 }
 
 func looksLikePath(s string) bool {
@@ -81,7 +88,7 @@ func (p *parser) lintValue(n *node) {
 	switch n.op {
 	case opAnd, opOr, opNot:
 		for _, kid := range n.kids {
-			if neverTrueOrFalse(kid) {
+			if p.neverTrueOrFalse(kid) {
 				p.notCondition(kid)
 			}
 		}
@@ -93,8 +100,23 @@ func (p *parser) lintValue(n *node) {
 		p.lintContains(n, n.kids[0], n.kids[1])
 	case opIn, opNotIn:
 		p.lintContains(n, n.kids[1], n.kids[0])
+	case opQuantify:
+		p.lintDecides(n.kids[0])
+		if list := p.types(n.kids[1]); list&(kindList|kindNull) == 0 {
+			p.add(CodeOperandType, n.kids[1].start, n.kids[1].end,
+				fmt.Sprintf("%s is not a list.", upperFirst(kinds(list))),
+				"Write a list after in.")
+		}
+	case opAdd, opSubtract, opMultiply, opDivide, opFloor, opModulo, opNegate:
+		for _, kid := range n.kids {
+			if t := p.types(kid); t&(kindNumber|kindNull) == 0 {
+				p.add(CodeOperandType, kid.start, kid.end, fmt.Sprintf("%s cannot be calculated with.",
+					upperFirst(kinds(t))),
+					calculateHelp)
+			}
+		}
 	case opCall:
-		if arg := n.kids[0].types(); arg&n.call.operand == 0 {
+		if arg := p.types(n.kids[0]); arg&n.call.operand == 0 {
 			p.add(CodeOperandType, n.start, n.end, fmt.Sprintf("%s cannot be taken of %s.", n.name, kinds(arg)),
 				fmt.Sprintf("Give %s %s.", n.name, kinds(withoutNull(n.call.operand))))
 		}
@@ -102,17 +124,17 @@ func (p *parser) lintValue(n *node) {
 }
 
 func (p *parser) lintEqual(n *node) {
-	a, b := n.kids[0].types(), n.kids[1].types()
+	a, b := p.types(n.kids[0]), p.types(n.kids[1])
 	if a&b != 0 {
 		return
 	}
 	help := "Compare values of the same type."
 	for i, kid := range n.kids {
 		other := n.kids[1-i]
-		if kid.op == opConstant && kid.value.kind == kindText && other.types()&(kindNumber|kindBool) != 0 {
+		if kid.op == opConstant && kid.value.kind == kindText && p.types(other)&(kindNumber|kindBool) != 0 {
 			help = fmt.Sprintf("Write %s without quotes.", kid.value.str)
 		}
-		if kid.op == opConstant && kid.value.kind != kindText && other.types()&kindText != 0 {
+		if kid.op == opConstant && kid.value.kind != kindText && p.types(other)&kindText != 0 {
 			help = fmt.Sprintf("Write %s.", quote(kid.value.literal()))
 		}
 	}
@@ -132,13 +154,14 @@ func withoutNull(set kind) kind {
 func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 func (p *parser) lintOrder(n *node) {
-	a, b := n.kids[0].types(), n.kids[1].types()
+	a, b := p.types(n.kids[0]), p.types(n.kids[1])
 	switch {
 	case a == kindNull || b == kindNull:
 		p.warn(CodeNeverEqual, n, "Nothing is smaller or larger than null, so this is always false.",
 			"Write == null or != null.")
 	case a&b&(kindNumber|kindText) == 0:
-		message := fmt.Sprintf("%s cannot be ordered against %s.", upperFirst(kinds(withoutNull(a))), kinds(withoutNull(b)))
+		message := fmt.Sprintf("%s cannot be ordered against %s.", upperFirst(kinds(withoutNull(a))),
+			kinds(withoutNull(b)))
 		for _, side := range []kind{a, b} {
 			if side&(kindNumber|kindText) == 0 {
 				message = fmt.Sprintf("%s has no order.", upperFirst(kinds(withoutNull(side))))
@@ -149,7 +172,7 @@ func (p *parser) lintOrder(n *node) {
 }
 
 func (p *parser) lintContains(n, whole, part *node) {
-	a, b := whole.types(), part.types()
+	a, b := p.types(whole), p.types(part)
 	switch {
 	case a&(sized|kindNull) == 0:
 		p.add(CodeOperandType, n.start, n.end, fmt.Sprintf("%s cannot contain anything.", upperFirst(kinds(a))),
@@ -160,19 +183,56 @@ func (p *parser) lintContains(n, whole, part *node) {
 }
 
 // types returns the possible kinds of a node's value.
-func (n *node) types() kind {
+func (p *parser) types(n *node) kind {
 	switch n.op {
 	case opConstant:
 		return n.value.kind
-	case opPath, opBroken:
+	case opPath:
+		if p.known != nil {
+			return p.known(n)
+		}
+		return anyKind
+	case opBroken, opLocal:
 		return anyKind
 	case opList:
 		return kindList
 	case opCall:
 		return n.call.result
-	default:
-		return kindBool
 	}
+	if n.op.calculates() {
+		return kindNumber | kindNull
+	}
+	return kindBool
+}
+
+// CheckTypes lints a condition with the types of the names that it reads. types returns the types of a
+// path, after applying Names, as JSON Schema names them; nil if they are not known.
+func (e *Expr) CheckTypes(types func(path []string) []string) diag.List {
+	if e == nil || e.root == nil || e.broken {
+		return nil
+	}
+	p := &parser{rules: e.Dialect.rules(), text: e.Text, at: e.Span}
+	p.known = func(n *node) kind {
+		path := e.pathOf(n)
+		if path.Length {
+			return kindNumber | kindNull
+		}
+		set := kind(0)
+		for _, name := range types(path.Segments) {
+			set |= schemaKinds[name]
+		}
+		if set == 0 {
+			return anyKind
+		}
+		return set
+	}
+	p.lintCondition(e.root)
+	return p.diags.Sorted()
+}
+
+var schemaKinds = map[string]kind{
+	"null": kindNull, "boolean": kindBool, "number": kindNumber, "integer": kindNumber, "string": kindText,
+	"array": kindList, "object": kindObject,
 }
 
 // certain returns the result of a condition if it does not depend on variables.

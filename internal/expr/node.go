@@ -28,8 +28,20 @@ const (
 	opNotIn
 	opEmpty
 	opNotEmpty
-	opNothing // an operator without a value, which some dialects accept
+	opAdd
+	opSubtract
+	opMultiply
+	opDivide
+	opFloor // division, rounded down
+	opModulo
+	opNegate
+	opQuantify // any or all of a list: kids are the condition and the list, path is the variable
+	opLocal    // a path that begins with the variable of an enclosing opQuantify
+	opNothing  // an operator without a value, which some dialects accept
 )
+
+// calculates reports whether the operation is arithmetic.
+func (o op) calculates() bool { return o >= opAdd && o <= opNegate }
 
 // node is a node of the expression tree. The fields in use depend on op.
 type node struct {
@@ -52,6 +64,8 @@ const (
 	bindAnd
 	bindNot
 	bindCompare
+	bindAdd
+	bindMultiply
 	bindOperand
 )
 
@@ -63,8 +77,12 @@ func (n *node) binding() int {
 		return bindAnd
 	case opNot:
 		return bindNot
-	case opBroken, opConstant, opPath, opList, opCall:
+	case opBroken, opConstant, opPath, opList, opCall, opQuantify, opLocal, opNegate:
 		return bindOperand
+	case opAdd, opSubtract:
+		return bindAdd
+	case opMultiply, opDivide, opFloor, opModulo:
+		return bindMultiply
 	default:
 		return bindCompare
 	}
@@ -74,6 +92,7 @@ var opText = map[op]string{
 	opEqual: "==", opUnequal: "!=", opLess: "<", opLessEqual: "<=", opGreater: ">", opGreaterEqual: ">=",
 	opContains: "contains", opNotContains: "not contains", opIn: "in", opNotIn: "not in",
 	opEmpty: "is empty", opNotEmpty: "is not empty", opAnd: "and", opOr: "or", opNot: "not",
+	opAdd: "+", opSubtract: "-", opMultiply: "*", opDivide: "/", opFloor: "//", opModulo: "%", opNegate: "-",
 }
 
 // walk visits the node and its descendants in the order of the text.
@@ -87,7 +106,7 @@ func (n *node) walk(visit func(*node)) {
 // readsNothing reports whether the value is the same in every environment.
 func (n *node) readsNothing() bool {
 	nothing := true
-	n.walk(func(n *node) { nothing = nothing && n.op != opPath && n.op != opBroken })
+	n.walk(func(n *node) { nothing = nothing && n.op != opPath && n.op != opLocal && n.op != opBroken })
 	return nothing
 }
 
@@ -97,8 +116,21 @@ func (n *node) write(b *strings.Builder) {
 	case opBroken:
 	case opConstant:
 		b.WriteString(n.value.literal())
-	case opPath:
+	case opPath, opLocal:
 		b.WriteString(pathText(n.path))
+	case opQuantify:
+		b.WriteString(n.name + "(")
+		n.kids[0].write(b)
+		b.WriteString(" for " + n.path[0] + " in ")
+		n.writeKid(b, 1, bindAdd)
+		b.WriteByte(')')
+	case opNegate:
+		b.WriteByte('-')
+		n.writeKid(b, 0, bindOperand)
+	case opAdd, opSubtract, opMultiply, opDivide, opFloor, opModulo:
+		n.writeKid(b, 0, n.binding())
+		b.WriteString(" " + opText[n.op] + " ")
+		n.writeKid(b, 1, n.binding()+1)
 	case opList:
 		writeKids(b, "[", n.kids, "]")
 	case opCall:
@@ -114,12 +146,12 @@ func (n *node) write(b *strings.Builder) {
 			n.writeKid(b, i, n.binding()+1)
 		}
 	case opEmpty, opNotEmpty:
-		n.writeKid(b, 0, bindOperand)
+		n.writeKid(b, 0, bindAdd)
 		b.WriteString(" " + opText[n.op])
 	default:
-		n.writeKid(b, 0, bindOperand)
+		n.writeKid(b, 0, bindAdd)
 		b.WriteString(" " + opText[n.op] + " ")
-		n.writeKid(b, 1, bindOperand)
+		n.writeKid(b, 1, bindAdd)
 	}
 }
 

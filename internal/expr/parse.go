@@ -27,8 +27,10 @@ type parser struct {
 	tokens     []token
 	pos        int
 	depth      int
-	unexpected bool // EXPR012 was reported; it is reported once
-	gaveUp     bool // parsing was abandoned; missing brackets are not reported
+	operators  int              // arithmetic ones, whose tree is as deep as their chain is long
+	unexpected bool             // EXPR012 was reported; it is reported once
+	known      func(*node) kind // the kinds of a path; nil if none is known
+	gaveUp     bool             // parsing was abandoned; missing brackets are not reported
 }
 
 // parse parses a text. The expression is broken if there was an error.
@@ -57,8 +59,8 @@ func parse(d Dialect, text string, at source.Span) (*Expr, *parser) {
 	return e, p
 }
 
-func (p *parser) add(code diag.Code, start, end int, message, help string, related ...diag.Related) {
-	p.report(diag.Diagnostic{
+func (p *parser) add(code diag.Code, start, end int, message, help string, related ...diag.Related) *diag.Diagnostic {
+	return p.report(diag.Diagnostic{
 		Code: code, Severity: diag.Error, Span: place(p.at, p.text, start, end),
 		Message: message, Help: help, Related: related,
 	})
@@ -79,10 +81,11 @@ func (p *parser) lenient(code diag.Code, start, end int, message, help string) {
 
 // report adds a diagnostic up to a limit. The limit counts errors alone, so the
 // list contains an error whenever one is dropped.
-func (p *parser) report(d diag.Diagnostic) {
+func (p *parser) report(d diag.Diagnostic) *diag.Diagnostic {
 	if d.Severity != diag.Error && len(p.diags) < 4*maxDiags || p.diags.Count(diag.Error) < maxDiags {
-		p.diags.Add(d)
+		return p.diags.Add(d)
 	}
+	return nil
 }
 
 func (p *parser) peek() token { return p.tokens[p.pos] }
@@ -134,7 +137,7 @@ func (p *parser) parseAll() *node {
 
 func (p *parser) startsOperand(t token) bool {
 	switch t.kind {
-	case tokBad, tokName, tokConstant, tokOpen, tokListOpen, tokNot, tokBang:
+	case tokBad, tokName, tokConstant, tokOpen, tokListOpen, tokNot, tokBang, tokMinus:
 		return true
 	case tokContains: // contains(a, b)
 		return p.tokens[p.pos+1].kind == tokOpen
@@ -197,10 +200,34 @@ func (p *parser) parse(binding int) *node {
 			left = p.series(start, left, tokAnd, opAnd, bindNot)
 		case binding <= bindCompare && p.comparesNext():
 			left = p.comparison(start, left)
+		case binding <= bindAdd && (t.kind == tokPlus || t.kind == tokMinus):
+			left = p.calculation(start, left, bindMultiply)
+		case binding <= bindMultiply && calculations[t.kind] != opBroken && t.kind != tokPlus && t.kind != tokMinus:
+			left = p.calculation(start, left, bindOperand)
 		default:
 			return left
 		}
 	}
+}
+
+var calculations = map[tokenKind]op{
+	tokPlus: opAdd, tokMinus: opSubtract, tokStar: opMultiply, tokSlash: opDivide, tokFloor: opFloor,
+	tokPercent: opModulo,
+}
+
+// calculation parses the rest of `a + b`.
+func (p *parser) calculation(start int, left *node, binding int) *node {
+	if p.operators++; p.operators > maxItems {
+		t := p.peek()
+		p.add(CodeTooLong, t.start, t.end, fmt.Sprintf("The expression has more than %d arithmetic operators.",
+			maxItems),
+			"Let a step compute the value.")
+		p.giveUp()
+		return left
+	}
+	operator := p.take()
+	right := p.after(operator, binding)
+	return &node{op: calculations[operator.kind], start: start, end: p.lastEnd(), kids: []*node{left, right}}
 }
 
 // series parses `a and b and c` into one node, so that a long chain is not deep.
@@ -247,6 +274,9 @@ func (p *parser) comparesNext() bool {
 
 func (p *parser) comparison(start int, left *node) *node {
 	n := p.oneComparison(start, left)
+	if p.rules.calculates && len(n.kids) == 2 && p.comparesNext() && p.peek().kind != tokIs {
+		return p.chain(start, n)
+	}
 	for p.comparesNext() {
 		t := p.peek()
 		p.add(CodeChained, t.start, t.end, "Comparisons cannot be chained.",
@@ -254,6 +284,17 @@ func (p *parser) comparison(start int, left *node) *node {
 		n = &node{op: opBroken, start: start, kids: []*node{p.oneComparison(start, n)}}
 		n.end = p.lastEnd()
 	}
+	return n
+}
+
+// chain parses the rest of `a < b < c`, which means `a < b and b < c`.
+func (p *parser) chain(start int, first *node) *node {
+	n := &node{op: opAnd, start: start, kids: []*node{first}}
+	for len(n.kids) < maxItems && p.comparesNext() && p.peek().kind != tokIs {
+		middle := n.kids[len(n.kids)-1].kids[1]
+		n.kids = append(n.kids, p.oneComparison(middle.start, middle))
+	}
+	n.end = p.lastEnd()
 	return n
 }
 
@@ -269,7 +310,7 @@ func (p *parser) oneComparison(start int, left *node) *node {
 		}
 		operator.end = p.take().end
 	}
-	right := p.after(operator, bindOperand)
+	right := p.after(operator, bindAdd)
 	return &node{op: o, start: start, end: p.lastEnd(), kids: []*node{left, right}}
 }
 
@@ -339,6 +380,9 @@ func (p *parser) operand() *node {
 		n.end = p.lastEnd()
 	case tokBang:
 		return p.bang(t, n)
+	case tokMinus:
+		n.op, n.kids = opNegate, []*node{p.after(t, bindOperand)}
+		n.end = p.lastEnd()
 	case tokSegment:
 		p.add(CodePath, t.start, t.end, fmt.Sprintf("There is no name before %s.", p.shown(t)),
 			"Write the whole name, such as input.name; a number below 1 starts with 0.")
@@ -438,7 +482,8 @@ func (p *parser) items(open token, kind tokenKind, text string) []*node {
 func (p *parser) list(n *node) {
 	if len(n.kids) > maxItems {
 		p.add(CodeTooLong, n.start, n.end,
-			fmt.Sprintf("The list has %d elements; the limit is %d.", len(n.kids), maxItems), "Keep the list in a variable.")
+			fmt.Sprintf("The list has %d elements; the limit is %d.", len(n.kids),
+				maxItems), "Keep the list in a variable.")
 		return
 	}
 	values := make([]any, len(n.kids))
@@ -451,7 +496,59 @@ func (p *parser) list(n *node) {
 	n.value, n.fixed = of(values), true
 }
 
+// quantifies reports whether a call is any(… for x in list) or all(…).
+func (p *parser) quantifies(name token) bool {
+	if w := p.written(name); !p.rules.calculates || w != "any" && w != "all" {
+		return false
+	}
+	depth := 0
+	for _, t := range p.tokens[p.pos:] {
+		switch {
+		case t.kind == tokOpen || t.kind == tokListOpen:
+			depth++
+		case t.kind == tokClose || t.kind == tokListClose:
+			if depth--; depth == 0 {
+				return false
+			}
+		case depth == 1 && t.kind == tokName && p.written(t) == "for":
+			return true
+		}
+	}
+	return false
+}
+
+// quantifier parses any(CONDITION for NAME in LIST).
+func (p *parser) quantifier(name token) *node {
+	open := p.take()
+	n := &node{op: opQuantify, start: name.start, name: p.written(name)}
+	condition := p.parse(bindAny)
+	if p.peek().kind == tokName && p.written(p.peek()) == "for" {
+		p.take()
+	}
+	variable := p.take()
+	if variable.kind != tokName || p.peek().kind != tokIn {
+		p.add(CodeUnexpected, variable.start, variable.end, fmt.Sprintf("%s is not expected here.", p.shown(variable)),
+			fmt.Sprintf("Write %s(CONDITION for NAME in LIST).", n.name))
+		p.giveUp()
+		return &node{op: opBroken, start: n.start, end: p.lastEnd(), kids: []*node{condition}}
+	}
+	in := p.take()
+	n.path = []string{p.written(variable)}
+	condition.walk(func(kid *node) {
+		if kid.op == opPath && kid.path[0] == n.path[0] {
+			kid.op = opLocal
+		}
+	})
+	n.kids = []*node{condition, p.after(in, bindAdd)}
+	p.close(open, tokClose, ")")
+	n.end = p.lastEnd()
+	return n
+}
+
 func (p *parser) call(name token) *node {
+	if p.quantifies(name) {
+		return p.quantifier(name)
+	}
 	open := p.take()
 	before := p.diags.Count(diag.Error)
 	n := &node{op: opCall, start: name.start, name: p.functionName(name), kids: p.items(open, tokClose, ")")}
@@ -460,7 +557,7 @@ func (p *parser) call(name token) *node {
 	switch {
 	case n.call == nil:
 		p.add(CodeFunction, name.start, name.end, fmt.Sprintf("There is no function %q.", n.name),
-			diag.DidYouMean(n.name, slices.Collect(maps.Keys(p.rules.functions))))
+			"").Suggest(n.name, slices.Collect(maps.Keys(p.rules.functions)))
 		n.op = opBroken
 	case p.diags.Count(diag.Error) > before: // the number of arguments is not known
 		n.op = opBroken

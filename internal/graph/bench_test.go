@@ -44,7 +44,7 @@ func BenchmarkLayout(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			g := Build(sized(n), Options{})
 			for b.Loop() {
-				if _, err := arrange(g); err != nil {
+				if _, err := arrange(g, &large); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -54,7 +54,7 @@ func BenchmarkLayout(b *testing.B) {
 
 func BenchmarkPicture(b *testing.B) {
 	g := Build(twelveSteps(), Options{})
-	for name, write := range map[string]func(io.Writer) error{"svg": g.SVG, "png": g.PNG, "mermaid": g.Mermaid} {
+	for name, write := range map[string]func(io.Writer) error{"svg": g.SVG, "png": pngOf(g), "mermaid": g.Mermaid} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				if err := write(io.Discard); err != nil {

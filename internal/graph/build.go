@@ -16,6 +16,8 @@ import (
 type Options struct {
 	// Data adds an edge from each step that writes a key to each step that reads it.
 	Data bool
+	// closed has the paths of groups that are drawn as one node.
+	closed map[string]bool
 }
 
 // Build returns the picture of a program.
@@ -26,6 +28,9 @@ func Build(p *ir.Program, o Options) *Graph {
 		taken:   map[string]bool{},
 		open:    map[ir.BlockID]bool{},
 		edgeAt:  map[edgeKey]int{},
+		closed:  o.closed,
+		room:    mostSteps,
+		folds:   map[string]map[string]string{},
 	}
 	if len(p.Blocks) > 0 {
 		body := b.block(ir.Body, place{}, nil, 0)
@@ -47,6 +52,9 @@ type builder struct {
 	open    map[ir.BlockID]bool
 	scopes  []*scope // every drawn block, outer before inner
 	edgeAt  map[edgeKey]int
+	closed  map[string]bool
+	room    int                          // for steps
+	folds   map[string]map[string]string // nodes that end edges, by folded node and text
 }
 
 type edgeKey struct {
@@ -93,8 +101,16 @@ func (b *builder) block(id ir.BlockID, where place, outer *scope, at int) *scope
 			s.byID[steps[i].ID] = i
 		}
 	}
+	from, to := b.foldRange(steps)
 	for i := range steps {
-		b.step(s, i)
+		switch {
+		case i < from || i >= to:
+			b.step(s, i)
+		case i == from:
+			s.nodes[i] = b.foldSteps(s, from, to)
+		default:
+			s.nodes[i] = s.nodes[from]
+		}
 	}
 	return s
 }
@@ -108,6 +124,11 @@ func (b *builder) step(s *scope, i int) {
 	label := st.Type
 	if label == "" {
 		label = ir.ActionName(st.Action)
+	}
+	if b.isClosed(st, path) {
+		b.folds[id] = map[string]string{}
+		b.add(foldedGroup(s, st, id, path))
+		return
 	}
 	switch a := st.Action.(type) {
 	case ir.Parallel:
@@ -274,7 +295,7 @@ func (b *builder) edges() {
 					}
 					to = end
 				}
-				b.edge(w.kind, s.nodes[i], to, w.label)
+				b.controlEdge(w.kind, s.nodes[i], to, w.label, w.on)
 			}
 		}
 	}
@@ -283,10 +304,33 @@ func (b *builder) edges() {
 // exit is one outgoing edge of a step: to a node, or to the end of the block.
 type exit struct {
 	kind  EdgeKind
+	on    outcomes
 	to    string
 	ends  bool
 	label string
 }
+
+// outcomes is a set of outcomes of a step.
+type outcomes uint8
+
+func outcomeSet(on ...ir.Outcome) outcomes {
+	var set outcomes
+	for _, one := range on {
+		switch one {
+		case ir.OK:
+			set |= 1
+		case ir.Failed:
+			set |= 2
+		case ir.Skipped:
+			set |= 4
+		case ir.Rejected:
+			set |= 8
+		}
+	}
+	return set
+}
+
+func (o outcomes) has(one ir.Outcome) bool { return o&outcomeSet(one) != 0 }
 
 // exits returns the outgoing edges of each step of a scope.
 func (b *builder) exits(s *scope) [][]exit {
@@ -317,25 +361,62 @@ func (b *builder) exits(s *scope) [][]exit {
 	all := make([][]exit, len(s.steps))
 	for i := range s.steps {
 		if onward[i] || jumps[i] || len(fallbackFor[i]) == 0 {
-			all[i] = append(all[i], own[i]...)
-		}
-		if !jumps[i] {
-			// A fallback is followed by the successors of its step.
-			for _, primary := range fallbackFor[i] {
-				for _, w := range own[primary] {
-					if !w.kind.isFailure() && w.kind != EdgeSkipped && w.to != s.nodes[i] {
-						all[i] = append(all[i], w)
-					}
+			for _, w := range own[i] {
+				if w.kind != EdgeSkipped || maySkip(&s.steps[i]) {
+					all[i] = append(all[i], w)
 				}
 			}
 		}
-		if f := s.steps[i].Fallback; f != nil {
-			if t, ok := s.byID[f.Name]; ok {
-				all[i] = append(all[i], exit{kind: EdgeFallback, to: s.nodes[t], label: "fallback"})
+		if !jumps[i] {
+			for _, primary := range fallbackFor[i] {
+				all[i] = append(all[i], fallbackExits(&s.steps[i], s.nodes[i], own[primary])...)
+			}
+		}
+		st := &s.steps[i]
+		if st.Fallback == nil {
+			continue
+		}
+		if t, ok := s.byID[st.Fallback.Name]; ok {
+			if !stopsAtTimeout(st) {
+				all[i] = append(all[i],
+					exit{kind: EdgeFallback, on: outcomeSet(ir.Failed), to: s.nodes[t], label: "fallback"})
+			}
+			if st.When != nil {
+				all[i] = append(all[i],
+					exit{kind: EdgeSkipped, on: outcomeSet(ir.Skipped), to: s.nodes[t], label: "skipped"})
 			}
 		}
 	}
 	return all
+}
+
+// fallbackExits returns the edges of a fallback without jumps of its own: those of its primary
+// step, for each outcome that the fallback can have.
+func fallbackExits(st *ir.Step, id string, primary []exit) []exit {
+	possible := outcomeSet(ir.OK, ir.Failed)
+	if _, gate := st.Action.(ir.Gate); gate {
+		possible |= outcomeSet(ir.Rejected)
+	}
+	if maySkip(st) {
+		possible |= outcomeSet(ir.Skipped)
+	}
+	if st.Fallback != nil {
+		possible &^= outcomeSet(ir.Failed)
+	}
+	var exits []exit
+	for _, w := range primary {
+		if w.on&possible != 0 && w.to != id {
+			exits = append(exits, w)
+		}
+	}
+	return exits
+}
+
+// stopsAtTimeout reports whether a step fails only if nothing answers in time, which then ends
+// the run.
+func stopsAtTimeout(st *ir.Step) bool {
+	g, gate := st.Action.(ir.Gate)
+	return gate && g.Decider != ir.Work && (g.OnTimeout == ir.TimeoutFail || g.OnTimeout == ir.TimeoutNotify)
 }
 
 // stepExits returns the outgoing edges of one step as declared.
@@ -347,8 +428,8 @@ func (b *builder) stepExits(s *scope, st *ir.Step, from string) []exit {
 	_, decides := st.Action.(ir.Route)
 	always, some := false, false // an edge after "ok" that always, or sometimes, matches
 	for _, e := range st.Next {
-		w := exit{kind: edgeKind(e, decides), label: edgeLabel(e)}
-		if w.kind == EdgeSkipped && !maySkip(st) {
+		w := exit{kind: edgeKind(e, decides), on: outcomeSet(e.On...), label: edgeLabel(e)}
+		if w.kind == EdgeSkipped && !maySkip(st) && st.Fallback == nil {
 			continue
 		}
 		if has(e.On, ir.OK) {
@@ -364,12 +445,15 @@ func (b *builder) stepExits(s *scope, st *ir.Step, from string) []exit {
 				reason = "fails"
 			}
 			w.kind = EdgeFailed
-			w.to = b.terminal(s, from, NodeFail, reason, ToneError, IconCross)
+			if decides {
+				w.on |= outcomeSet(ir.Failed) // the decision itself then fails, with this reason
+			}
+			w.to = b.terminal(s, from, NodeFail, ir.ExitFail, reason, ToneError, IconCross)
 		case e.To.Exit == ir.ExitLoop:
-			w.to = b.terminal(s, from, NodeExit, "leave the loop", ToneLoop, IconLeave)
+			w.to = b.terminal(s, from, NodeExit, ir.ExitLoop, "leave the loop", ToneLoop, IconLeave)
 		case e.To.Exit == ir.ExitBlock:
 			if s.inLoop {
-				w.to = b.terminal(s, from, NodeExit, "next iteration", ToneLoop, IconRepeat)
+				w.to = b.terminal(s, from, NodeExit, ir.ExitBlock, "next iteration", ToneLoop, IconRepeat)
 			} else {
 				w.ends = true
 			}
@@ -382,13 +466,13 @@ func (b *builder) stepExits(s *scope, st *ir.Step, from string) []exit {
 			if target == "" {
 				continue // package check reports it
 			}
-			w.to = b.terminal(s, from, NodeExit, "to "+clean(e.To.Step), ToneLoop, IconLeave)
-			b.edge(EdgeJump, group, target, "")
+			w.to = b.terminal(s, from, NodeExit, "", "to "+clean(e.To.Step), ToneLoop, IconLeave)
+			b.controlEdge(EdgeJump, group, target, "", 0)
 		}
 		exits = append(exits, w)
 	}
 	if !always {
-		w := exit{kind: EdgeFlow, ends: true}
+		w := exit{kind: EdgeFlow, on: outcomeSet(ir.OK, ir.Skipped), ends: true}
 		if some {
 			w.label = "otherwise"
 		}
@@ -397,10 +481,13 @@ func (b *builder) stepExits(s *scope, st *ir.Step, from string) []exit {
 	return exits
 }
 
-// maySkip reports whether a step can end as skipped.
+// maySkip reports whether a skipped step can follow its edges. A fallback comes before them,
+// except after a timeout.
 func maySkip(st *ir.Step) bool {
-	g, gate := st.Action.(ir.Gate)
-	return st.When != nil || st.SkipOnError || gate && g.OnTimeout == ir.TimeoutSkip
+	if g, gate := st.Action.(ir.Gate); gate && g.OnTimeout == ir.TimeoutSkip {
+		return true
+	}
+	return st.Fallback == nil && (st.When != nil || st.SkipOnError)
 }
 
 // outside returns a step of an enclosing block, and the frame to leave for it.
@@ -414,9 +501,17 @@ func (b *builder) outside(s *scope, id string) (group, target string) {
 }
 
 // terminal adds a small node that only ends an edge.
-func (b *builder) terminal(s *scope, from string, kind NodeKind, text string, tone Tone, icon Icon) string {
+func (b *builder) terminal(s *scope, from string, kind NodeKind, exit ir.Exit, text string, tone Tone,
+	icon Icon,
+) string {
+	if id := b.folds[from][text]; id != "" {
+		return id
+	}
 	id := b.id(string(kind) + "-" + strings.TrimPrefix(from, "step-"))
-	b.add(Node{ID: id, Kind: kind, Tone: tone, Icon: icon, Group: s.group, Lane: s.lane, Title: text})
+	b.add(Node{ID: id, Kind: kind, Tone: tone, Icon: icon, Group: s.group, Lane: s.lane, Title: text, exit: exit})
+	if known := b.folds[from]; known != nil {
+		known[text] = id
+	}
 	return id
 }
 
@@ -428,6 +523,17 @@ func (b *builder) add(n Node) {
 
 func (b *builder) next() int { return len(b.graph.Nodes) + len(b.graph.Groups) }
 
+// controlEdge adds an edge that a run can follow after the given outcomes.
+func (b *builder) controlEdge(kind EdgeKind, from, to, label string, on outcomes) {
+	b.edge(kind, from, to, label)
+	if i, drawn := b.edgeAt[edgeKey{kind: kind, from: from, to: to}]; drawn {
+		b.graph.Edges[i].on |= on
+	}
+}
+
+// longestLabel is the length beyond which an edge gets no more labels.
+const longestLabel = 200
+
 // edge adds an edge, or appends the label to an existing one.
 func (b *builder) edge(kind EdgeKind, from, to, label string) {
 	key := edgeKey{kind: kind, from: from, to: to}
@@ -435,10 +541,14 @@ func (b *builder) edge(kind EdgeKind, from, to, label string) {
 		key.label = label // each key has its own edge
 	}
 	if i, there := b.edgeAt[key]; there {
-		if e := &b.graph.Edges[i]; kind != EdgeData && label != "" && e.Label != "" && e.Label != label {
+		e := &b.graph.Edges[i]
+		if kind != EdgeData && label != "" && e.Label != "" && e.Label != label && len(e.Label) < longestLabel {
 			e.Label += ", " + label
 		}
 		return
+	}
+	if from == to && b.folds[from] != nil {
+		return // inside the fold
 	}
 	b.edgeAt[key] = len(b.graph.Edges)
 	b.graph.Edges = append(b.graph.Edges, Edge{
@@ -527,10 +637,10 @@ func edgeLabel(e ir.Edge) string {
 func (b *builder) detail(st *ir.Step) string {
 	switch a := st.Action.(type) {
 	case ir.Task:
-		return taskDetail(a)
+		return b.taskDetail(a)
 	case ir.Gate:
 		if a.Verdict != nil {
-			return taskDetail(*a.Verdict)
+			return b.taskDetail(*a.Verdict)
 		}
 		if a.Decider == ir.Person {
 			return "a person decides"
@@ -541,19 +651,24 @@ func (b *builder) detail(st *ir.Step) string {
 		}
 	case ir.End:
 		if a.Work != nil {
-			return taskDetail(*a.Work)
+			return b.taskDetail(*a.Work)
 		}
 	}
 	return ""
 }
 
-// taskDetail returns the only setting of a task that a picture shows.
-func taskDetail(t ir.Task) string {
+// taskDetail returns the only setting of a task that a picture shows. The name of an agent that
+// is not in the file says nothing to its author.
+func (b *builder) taskDetail(t ir.Task) string {
 	for _, name := range []string{"agent", "tool", "language"} {
 		var text string
-		if json.Unmarshal(t.Settings.Get(name), &text) == nil && text != "" {
-			return clean(text)
+		if json.Unmarshal(t.Settings.Get(name), &text) != nil || text == "" {
+			continue
 		}
+		if agent := b.program.Agent(text); name == "agent" && agent != nil && agent.Implied {
+			continue
+		}
+		return clean(text)
 	}
 	return ""
 }

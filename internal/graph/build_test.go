@@ -195,3 +195,15 @@ func TestShortenCountsCharacters(t *testing.T) {
 		}
 	}
 }
+
+func TestCreatedAgentsAreNotNamed(t *testing.T) {
+	f := newFlow("f", "")
+	f.program.Agents = []ir.Agent{{ID: "a_agent", Implied: true}, {ID: "writer"}}
+	f.add(step("a", "skill", "", work("agent", "a_agent")))
+	f.add(step("b", "skill", "", work("agent", "writer")))
+	for _, n := range Build(f.done(), Options{}).Nodes {
+		if want := map[string]string{"b": "writer"}[n.Step]; n.Detail != want {
+			t.Errorf("%q shows %q, want %q", n.Step, n.Detail, want)
+		}
+	}
+}

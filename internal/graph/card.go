@@ -78,6 +78,15 @@ func (s *stacker) head(label, detail string, tone Tone, room float64) {
 	s.y += labelSize * 1.22
 }
 
+// title writes a name, over several lines if it is long.
+func (s *stacker) title(name string, size float64, p paint, room, gap float64) {
+	const most = 4
+	for _, l := range s.ruler.wrap(bold, size, name, room, most) {
+		s.line(l, bold, size, p, gap)
+		gap = 0
+	}
+}
+
 func (s *stacker) notes(notes []Note, p paint, room float64) {
 	for i, n := range notes {
 		gap := 1.0
@@ -131,10 +140,7 @@ func (r *ruler) step(n *Node, textLines int) *card {
 	s.w += iconRoom
 	s.x -= iconRoom
 	c.iconX, c.iconY = pad+6.5, 11+labelSize*0.55
-	title := r.fit(bold, titleSize, n.Title, cardMaxText)
-	if title != "" {
-		s.line(title, bold, titleSize, n.Tone.title(), 4)
-	}
+	s.title(n.Title, titleSize, n.Tone.title(), cardMaxText, 4)
 	inner := max(s.w, width-2*pad)
 	for i, l := range r.wrap(regular, textSize, n.Text, inner, textLines) {
 		gap := 0.0
@@ -154,10 +160,7 @@ func (r *ruler) step(n *Node, textLines int) *card {
 func (r *ruler) pill(n *Node, size, icon, pad float64) *card {
 	c := &card{shape: shapePill, icon: n.Icon, iconSize: icon}
 	s := &stacker{ruler: r, x: pad + icon + 8, y: pad}
-	title := r.fit(bold, size, n.Title, cardMaxText)
-	if title != "" {
-		s.line(title, bold, size, n.Tone.title(), 0)
-	}
+	s.title(n.Title, size, n.Tone.title(), cardMaxText, 0)
 	second := ""
 	switch {
 	case n.Kind == NodeTrigger:
@@ -204,7 +207,7 @@ func (r *ruler) frameHead(g *Group, room float64) *card {
 	s.head(g.Label, g.Detail, g.Tone, room-18)
 	s.w += 18
 	s.x -= 18
-	s.line(r.fit(bold, titleSize, g.Title, room), bold, titleSize, paintText, 4)
+	s.title(g.Title, titleSize, paintText, room, 4)
 	for i, l := range r.wrap(regular, textSize, g.Text, room, 2) {
 		gap := 0.0
 		if i == 0 {

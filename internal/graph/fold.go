@@ -1,172 +1,147 @@
 package graph
 
 import (
-	"math"
-	"slices"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// The dimensions of a picture in columns.
+// The limits of a picture. What exceeds them is folded, so that the size of a picture, and the
+// time to draw it, do not grow with the program.
 const (
-	tallest    = 2400.0 // a longer chain continues in another column
-	columnGap  = 76.0
-	columnHead = 26.0 // above the first box of a column, for the incoming line
-	slide      = 1.5  // target ratio of width to height
+	mostSteps    = 300 // drawn one by one, including those inside groups; counted by cost
+	mostBranches = 20  // of a group that is drawn open
+	foldTail     = 10  // steps after the folded ones
 )
 
-// fold breaks a very long drawing into columns, only where a single line leads from one column
-// to the next. Otherwise sixty steps would be a strip that fits no page or screen.
-func (g *Graph) fold(d *drawing) *drawing {
-	if d.h <= tallest || len(d.seams) == 0 {
-		return d
+// foldRange returns which steps of a block are folded into one node: none if there is room for
+// all, otherwise all but the first and the last few.
+func (b *builder) foldRange(steps []ir.Step) (from, to int) {
+	total := 0
+	for i := range steps {
+		total += cost(&steps[i])
 	}
-	slices.SortFunc(d.seams, func(a, b seam) int { return int(math.Copysign(1, a.y-b.y)) })
-	var best []seam
-	score := math.Abs(math.Log(d.w / d.h / slide))
-	for columns := 2; columns <= 12; columns++ {
-		seams := chooseSeams(d, columns)
-		w, h := 0.0, 0.0
-		top := 0.0
-		for _, c := range append(slices.Clone(seams), seam{y: d.h}) {
-			left, right := d.between(top, c.y)
-			w += right - left + columnGap
-			h = max(h, c.y-top+columnHead)
-			top = c.y
-		}
-		if h > 0.7*d.h {
-			continue // hardly lower than before: not worth the long line
-		}
-		if s := math.Abs(math.Log(w / h / slide)); s < score {
-			best, score = seams, s
-		}
+	if total <= b.room {
+		b.room -= total
+		return len(steps), len(steps)
 	}
-	if len(best) == 0 {
-		return d
+	to = max(len(steps)-foldTail, 0)
+	for b.room -= foldTail; from < to-1 && b.room >= cost(&steps[from]); from++ {
+		b.room -= cost(&steps[from])
 	}
-	return g.columns(d, best)
+	b.room = 0
+	return from, to
 }
 
-// chooseSeams divides a drawing into columns with minimal maximum height.
-func chooseSeams(d *drawing, columns int) []seam {
-	low, high := d.h/float64(columns), d.h
-	best := fillColumns(d, high)
-	for high-low > 5 {
-		middle := (low + high) / 2
-		if seams := fillColumns(d, middle); len(seams) < columns {
-			best, high = seams, middle
+// cost returns how much of a picture's room a step takes: lines need as much as boxes.
+func cost(st *ir.Step) int { return max(1, len(st.Next)) }
+
+// foldSteps adds the node for a range of steps of a block.
+func (b *builder) foldSteps(s *scope, from, to int) string {
+	id := b.id("fold-" + s.path + s.steps[from].ID)
+	b.folds[id] = map[string]string{}
+	n := Node{
+		ID: id, Kind: NodeFolded, Tone: ToneNeutral, Icon: IconNested, Group: s.group, Lane: s.lane,
+		Title: grouped(to-from) + " steps",
+		Text:  clean(s.steps[from].ID) + " … " + clean(s.steps[to-1].ID),
+	}
+	for i := from; i < to; i++ {
+		n.folded = append(n.folded, s.path+s.steps[i].ID)
+	}
+	b.add(n)
+	return id
+}
+
+// isClosed reports whether a group is drawn as one node: it has many branches, it does not fit,
+// or the options say so.
+func (b *builder) isClosed(st *ir.Step, path string) bool {
+	switch a := st.Action.(type) {
+	case ir.Parallel:
+		if len(a.Branches) > mostBranches {
+			return true
+		}
+	case ir.Loop:
+	default:
+		return false
+	}
+	return b.closed[path] || b.countInside(st, b.room) > b.room
+}
+
+// countInside returns the cost of the steps inside a group, or a number above limit.
+func (b *builder) countInside(st *ir.Step, limit int) int {
+	n := 0
+	for _, id := range innerBlocks(st) {
+		if int(id) < 0 || int(id) >= len(b.program.Blocks) || b.open[id] {
+			continue
+		}
+		steps := b.program.Blocks[id].Steps
+		b.open[id] = true
+		for i := range steps {
+			if n > limit {
+				break
+			}
+			n += cost(&steps[i]) + b.countInside(&steps[i], limit-n)
+		}
+		delete(b.open, id)
+	}
+	return n
+}
+
+func innerBlocks(st *ir.Step) []ir.BlockID {
+	switch a := st.Action.(type) {
+	case ir.Parallel:
+		var all []ir.BlockID
+		for _, branch := range a.Branches {
+			all = append(all, branch.Block)
+		}
+		if a.Each != nil {
+			all = append(all, a.Each.Block)
+		}
+		return all
+	case ir.Loop:
+		return []ir.BlockID{a.Block}
+	default:
+		return nil
+	}
+}
+
+// foldedGroup returns the node of a group that is drawn closed.
+func foldedGroup(s *scope, st *ir.Step, id, path string) Node {
+	tone, icon := look(st.Action)
+	n := Node{
+		ID: id, Kind: NodeFolded, Tone: tone, Icon: icon, Step: path, Group: s.group, Lane: s.lane,
+		Label: clean(st.Type), Title: clean(st.Title()), Text: clean(st.Description), Reads: readPaths(st),
+		Writes: writePaths(st),
+	}
+	if n.Label == "" {
+		n.Label = ir.ActionName(st.Action)
+	}
+	switch a := st.Action.(type) {
+	case ir.Parallel:
+		n.Detail = clean(a.Name)
+		if a.Each != nil {
+			n.Notes = []Note{{NoteCheck, "for each " + clean(a.Each.Var) + " in " + condition(a.Each.Items)}}
 		} else {
-			low = middle
+			n.Notes = []Note{{NoteCheck, grouped(len(a.Branches)) + " branches"}}
 		}
+	case ir.Loop:
+		n.Notes = loopNotes(a)
 	}
-	return best
+	n.Notes = append(n.Notes, stepNotes(st)...)
+	return n
 }
 
-// fillColumns starts a new column whenever the next piece would exceed the given height.
-func fillColumns(d *drawing, highest float64) []seam {
-	var chosen []seam
-	top := 0.0
-	for i, s := range d.seams {
-		next := d.h
-		if i+1 < len(d.seams) {
-			next = d.seams[i+1].y
+// grouped formats a number with commas between thousands.
+func grouped(n int) string {
+	digits := strconv.Itoa(n)
+	var out strings.Builder
+	for i, d := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 {
+			out.WriteByte(',')
 		}
-		if next-top > highest && s.y > top {
-			chosen = append(chosen, s)
-			top = s.y
-		}
+		fmt.Fprintf(&out, "%c", d)
 	}
-	return chosen
-}
-
-// lowest returns the lower end of everything between two heights.
-func (d *drawing) lowest(top, bottom float64) float64 {
-	y := top
-	for _, b := range d.boxes {
-		if b.y >= top && b.y < bottom {
-			y = max(y, b.bottom())
-		}
-	}
-	for _, r := range d.routes {
-		for _, p := range r.points {
-			if p.y >= top && p.y < bottom {
-				y = max(y, p.y)
-			}
-		}
-	}
-	return y
-}
-
-// between returns the horizontal extent of the drawing between two heights.
-func (d *drawing) between(top, bottom float64) (left, right float64) {
-	left, right = math.Inf(1), math.Inf(-1)
-	for _, b := range d.boxes {
-		if b.y >= top && b.y < bottom {
-			left, right = min(left, b.x), max(right, b.right())
-		}
-	}
-	for _, r := range d.routes {
-		for _, p := range r.points {
-			if p.y >= top && p.y < bottom {
-				left, right = min(left, p.x), max(right, p.x)
-			}
-		}
-		if r.text != "" && r.label.y >= top && r.label.y < bottom {
-			left, right = min(left, r.label.x), max(right, r.label.right())
-		}
-	}
-	return left, right
-}
-
-// columns splits the drawing at the given seams.
-func (g *Graph) columns(d *drawing, seams []seam) *drawing {
-	type column struct{ top, dx, dy, left, lowest float64 }
-	var all []column
-	x, top := 0.0, 0.0
-	for i := 0; i <= len(seams); i++ {
-		bottom := math.Inf(1)
-		if i < len(seams) {
-			bottom = seams[i].y
-		}
-		left, right := d.between(top, bottom)
-		c := column{top: top, dx: x - left, dy: -top, left: x, lowest: d.lowest(top, bottom)}
-		if i > 0 {
-			c.dy += columnHead - rowGap/2
-		}
-		all = append(all, c)
-		x += right - left + columnGap
-		top = bottom
-	}
-	at := func(y float64) column {
-		for _, c := range slices.Backward(all) {
-			if y >= c.top {
-				return c
-			}
-		}
-		return all[0]
-	}
-	out := &drawing{boxes: map[string]rect{}}
-	for id, b := range d.boxes {
-		c := at(b.y)
-		out.boxes[id] = rect{b.x + c.dx, b.y + c.dy, b.w, b.h}
-	}
-	for _, r := range d.routes {
-		from, to := r.points[0], r.points[len(r.points)-1]
-		a, b := at(from.y), at(to.y)
-		moved := r
-		if a == b {
-			moved.points = nil
-			for _, p := range r.points {
-				moved.points = append(moved.points, point{p.x + a.dx, p.y + a.dy})
-			}
-			moved.label.x += a.dx
-			moved.label.y += a.dy
-		} else {
-			// Down, over to the gap between the columns, up, and in from above.
-			lane := b.left - columnGap/2
-			start, end := point{from.x + a.dx, from.y + a.dy}, point{to.x + b.dx, to.y + b.dy}
-			under, over := a.lowest+a.dy+rowGap/2, b.top+b.dy
-			moved.points = []point{start, {start.x, under}, {lane, under}, {lane, over}, {end.x, over}, end}
-		}
-		out.routes = append(out.routes, moved)
-	}
-	return out.normalize()
+	return out.String()
 }

@@ -91,7 +91,7 @@ func TestDOTEscapesHostileText(t *testing.T) {
 	// Strings end where the writer ends them: outside of them only our own keywords are left.
 	bare := regexp.MustCompile(`"(\\.|[^"\\])*"`).ReplaceAllString(out.String(), "S")
 	if odd := regexp.MustCompile(`[^\w\s\[\]{}=,;.>-]`).FindString(bare); odd != "" {
-		t.Errorf("%q stands outside of a string", odd)
+		t.Errorf("%q is outside of a string", odd)
 	}
 	if open, shut := strings.Count(bare, "{"), strings.Count(bare, "}"); open != shut {
 		t.Errorf("%d braces open, %d close", open, shut)

@@ -15,6 +15,11 @@ func (r rect) bottom() float64     { return r.y + r.h }
 func (r rect) center() point       { return point{r.x + r.w/2, r.y + r.h/2} }
 func (r rect) grow(d float64) rect { return rect{r.x - d, r.y - d, r.w + 2*d, r.h + 2*d} }
 
+// meets reports whether two rectangles share a point.
+func (r rect) meets(o rect) bool {
+	return r.x <= o.right() && o.x <= r.right() && r.y <= o.bottom() && o.y <= r.bottom()
+}
+
 // picture is a graph with the positions of all its elements.
 type picture struct {
 	w, h   float64
@@ -41,35 +46,55 @@ type laneName struct {
 	tone  Tone
 }
 
-// The distances in a picture.
+// The distances in every picture.
 const (
-	pageMargin    = 28.0
-	besideGap     = 36.0 // between boxes in a row
 	bendGap       = 18.0 // around a line that passes between boxes
-	rowGap        = 34.0 // between rows of boxes
-	labelRowGap   = 13.0 // between a row of boxes and the labels under it
 	trackGap      = 12.0 // between horizontal lines
 	laneGap       = 18.0 // between vertical lines beside the boxes
 	artifactGap   = 30.0
 	artifactStack = 8.0
 	framePad      = 18.0
-	labelHeight   = 18.0
 	edgeLabelSize = 11.0
-	widestFrame   = 1000.0 // beyond this, branches of a bundle continue in a second row
-	mostArtifacts = 8      // of one step
+	mostArtifacts = 8 // of one step
 )
 
+// style is how large a picture is drawn.
+type style struct {
+	margin      float64 // around the page
+	besideGap   float64 // between boxes in a row
+	rowGap      float64 // between rows of boxes
+	firstTrack  float64 // between a row and the first horizontal line below it
+	labelRowGap float64 // between a row of boxes and the labels under it
+	trackLabel  float64 // between the last horizontal line and the labels under it
+	belowLabel  float64 // between a label and the box under it
+	labelHeight float64
+	labelWidth  float64 // at most
+	widestFrame float64 // beyond this, branches of a bundle continue in a second row
+	columns     bool    // long pictures continue in columns
+	bareBeside  bool    // the lines from a step to its fallback have no labels
+	card        func(r *ruler, n *Node, textLines int) *card
+	frameHead   func(r *ruler, g *Group, room float64) *card
+}
+
+// large is the style of the pictures that people download.
+var large = style{
+	margin: 28, besideGap: 36, rowGap: 34, firstTrack: 13, labelRowGap: 13, trackLabel: 10, belowLabel: 22,
+	labelHeight: 18, labelWidth: 170, widestFrame: 1000, columns: true,
+	card: (*ruler).card, frameHead: (*ruler).frameHead,
+}
+
 // arrange returns the positions of all elements of a graph.
-func arrange(g *Graph) (*picture, error) {
+func arrange(g *Graph, st *style) (*picture, error) {
 	r, err := newRuler()
 	if err != nil {
 		return nil, err
 	}
 	a := &arranger{
-		outline: g.outline(), graph: g, ruler: r,
+		outline: g.outline(), graph: g, ruler: r, style: st,
 		picture:   &picture{cards: map[string]*card{}, boxes: map[string]rect{}},
 		artifacts: map[string][]int{}, leaving: map[string][]int{}, insets: map[string][]inset{},
 	}
+	a.hasData = slices.ContainsFunc(g.Edges, func(e Edge) bool { return e.Kind == EdgeData })
 	for i := range g.Edges {
 		e := &g.Edges[i]
 		switch {
@@ -84,11 +109,11 @@ func arrange(g *Graph) (*picture, error) {
 		textLines = 2
 	}
 	for i := range g.Nodes {
-		a.picture.cards[g.Nodes[i].ID] = r.card(&g.Nodes[i], textLines)
+		a.picture.cards[g.Nodes[i].ID] = st.card(r, &g.Nodes[i], textLines)
 	}
 	body := a.block(a.items("", 0))
-	if !slices.ContainsFunc(g.Edges, func(e Edge) bool { return e.Kind == EdgeData }) {
-		body = g.fold(body)
+	if st.columns && !a.hasData {
+		body = g.inColumns(body)
 	}
 	a.put(body, 0, 0)
 	a.dataLanes()
@@ -98,12 +123,14 @@ func arrange(g *Graph) (*picture, error) {
 
 type arranger struct {
 	outline
+	*style
 	graph     *Graph
 	ruler     *ruler
 	picture   *picture
 	artifacts map[string][]int // edges from a step to its files
 	leaving   map[string][]int // control edges from a node
 	insets    map[string][]inset
+	hasData   bool // there are data edges
 }
 
 // drawing is the layout of one block, starting at (0, 0).
@@ -124,7 +151,8 @@ type seam struct {
 type inset struct {
 	*drawing
 	x, y float64
-	name string // shown if not empty
+	head float64 // space above it for the name
+	name string  // shown if not empty
 }
 
 // items returns the elements of a lane of a frame, without artifacts, which are placed with
@@ -196,8 +224,8 @@ func (a *arranger) frame(g *Group) (w, h float64) {
 		total += d.w + between
 	}
 	perRow := len(lanes)
-	if total > widestFrame && perRow > 1 {
-		rows := int(math.Ceil(total / widestFrame))
+	if total > a.widestFrame && perRow > 1 {
+		rows := int(math.Ceil(total / a.widestFrame))
 		perRow = (len(lanes) + rows - 1) / rows
 	}
 	inner := 0.0
@@ -211,14 +239,18 @@ func (a *arranger) frame(g *Group) (w, h float64) {
 	if between > 22 {
 		inner += 12
 	}
-	head := a.ruler.frameHead(g, inner+2*framePad)
+	head := a.frameHead(a.ruler, g, inner+2*framePad)
 	a.picture.cards[g.ID] = head
 	w = max(inner+2*framePad, head.w)
 	if g.Footer != "" {
 		w = max(w, a.ruler.width(regular, labelSize, a.ruler.fit(regular, labelSize, g.Footer, 420))+2*cardPad)
 	}
 	w = math.Ceil(w)
-	y := head.h + 14
+	data := 0.0 // space above the boxes for the lines of data
+	if a.hasData {
+		data = 12
+	}
+	y := head.h + 14 + data
 	for at := 0; at < len(lanes); at += perRow {
 		row := lanes[at:min(at+perRow, len(lanes))]
 		rowWidth, rowHeight, named := -between, 0.0, 0.0
@@ -226,7 +258,7 @@ func (a *arranger) frame(g *Group) (w, h float64) {
 			rowWidth += d.w + between
 			rowHeight = max(rowHeight, d.h)
 			if a.laneName(g, at+i) != "" {
-				named = 24
+				named = 24 + data
 			}
 		}
 		x := (w - rowWidth) / 2
@@ -235,7 +267,7 @@ func (a *arranger) frame(g *Group) (w, h float64) {
 			if named == 0 {
 				top += (rowHeight - d.h) / 2
 			}
-			a.insets[g.ID] = append(a.insets[g.ID], inset{d, x, top, a.laneName(g, at+i)})
+			a.insets[g.ID] = append(a.insets[g.ID], inset{d, x, top, named, a.laneName(g, at+i)})
 			x += d.w + between
 		}
 		y += named + rowHeight + 14
@@ -305,7 +337,7 @@ func (a *arranger) put(d *drawing, x, y float64) {
 		for _, in := range a.insets[id] {
 			if in.name != "" {
 				a.picture.lanes = append(a.picture.lanes, laneName{
-					frame: rect{box.x + in.x - 10, box.y + in.y - 24, in.w + 20, in.h + 34}, text: in.name,
+					frame: rect{box.x + in.x - 10, box.y + in.y - in.head, in.w + 20, in.h + in.head + 10}, text: in.name,
 					tone: g.Tone,
 				})
 			}
@@ -317,10 +349,14 @@ func (a *arranger) put(d *drawing, x, y float64) {
 // spread returns where the n-th line meets the side of a box: next to its center, with growing
 // distance.
 func spread(box rect, n int, step float64) float64 {
-	room := math.Floor((box.h/2 - 10) / math.Abs(step))
-	if room < 1 {
+	half := box.h/2 - 10
+	if half < 1 {
 		return box.center().y
 	}
+	if half < 2*math.Abs(step) { // a low box: closer together
+		step = math.Copysign(half/3, step)
+	}
+	room := math.Floor(half / math.Abs(step))
 	return box.center().y + step*float64(1+n%int(room))
 }
 
@@ -347,7 +383,7 @@ func (a *arranger) crop() {
 	if len(p.boxes) == 0 {
 		left, top, right, bottom = 0, 0, 120, 40
 	}
-	dx, dy := math.Round(pageMargin-left), math.Round(pageMargin-top)
+	dx, dy := math.Round(a.margin-left), math.Round(a.margin-top)
 	for id, b := range p.boxes {
 		b.x += dx
 		b.y += dy
@@ -368,5 +404,5 @@ func (a *arranger) crop() {
 		p.lanes[i].frame.x += dx
 		p.lanes[i].frame.y += dy
 	}
-	p.w, p.h = math.Ceil(right-left+2*pageMargin), math.Ceil(bottom-top+2*pageMargin)
+	p.w, p.h = math.Ceil(right-left+2*a.margin), math.Ceil(bottom-top+2*a.margin)
 }

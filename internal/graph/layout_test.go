@@ -147,7 +147,7 @@ func TestLayoutOfSamplesIsValid(t *testing.T) {
 		for _, data := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/data=%v", name, data), func(t *testing.T) {
 				g := Build(program, Options{Data: data})
-				p, err := arrange(g)
+				p, err := arrange(g, &large)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -245,7 +245,7 @@ func anyProgram(t *rapid.T) *ir.Program {
 func TestLayoutOfAnyProgramIsValid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := Build(anyProgram(t), Options{Data: rapid.Bool().Draw(t, "data")})
-		p, err := arrange(g)
+		p, err := arrange(g, &large)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -274,7 +274,7 @@ func TestLayoutIsDeterministic(t *testing.T) {
 
 func TestChainIsOneColumn(t *testing.T) {
 	g := Build(fiveSteps(), Options{})
-	p, err := arrange(g)
+	p, err := arrange(g, &large)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,10 +289,10 @@ func TestChainIsOneColumn(t *testing.T) {
 		}
 		box := p.boxes[n.ID]
 		if c := box.center(); c.x != p.boxes["trigger-1"].center().x {
-			t.Errorf("%s stands beside the chain", n.ID)
+			t.Errorf("%s is beside the chain", n.ID)
 		}
 		if box.y <= above {
-			t.Errorf("%s stands too high", n.ID)
+			t.Errorf("%s is too high", n.ID)
 		}
 		above = box.bottom()
 	}
@@ -300,13 +300,13 @@ func TestChainIsOneColumn(t *testing.T) {
 
 func TestFallbackIsNextToItsStep(t *testing.T) {
 	g := Build(twelveSteps(), Options{})
-	p, err := arrange(g)
+	p, err := arrange(g, &large)
 	if err != nil {
 		t.Fatal(err)
 	}
-	step, standIn := p.boxes["step-check_style"], p.boxes["step-check_simple"]
-	if standIn.right() >= step.x || standIn.center().y != step.center().y {
-		t.Errorf("stand-in at %v, its step at %v", standIn, step)
+	step, fallback := p.boxes["step-check_style"], p.boxes["step-check_simple"]
+	if fallback.right() >= step.x || fallback.center().y != step.center().y {
+		t.Errorf("the fallback is at %v, its step at %v", fallback, step)
 	}
 	chain := p.boxes["step-validate_input"].center().x
 	for _, id := range []string{
@@ -314,13 +314,13 @@ func TestFallbackIsNextToItsStep(t *testing.T) {
 		"step-finish",
 	} {
 		if x := p.boxes[id].center().x; x != chain {
-			t.Errorf("%s stands at %v, not under the first step at %v", id, x, chain)
+			t.Errorf("%s is at %v, not under the first step at %v", id, x, chain)
 		}
 	}
 }
 
 func TestLongChainsContinueInColumns(t *testing.T) {
-	p, err := arrange(Build(sixtySteps(), Options{}))
+	p, err := arrange(Build(sixtySteps(), Options{}), &large)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,7 +336,7 @@ func TestTextFitsItsCard(t *testing.T) {
 	}
 	for name, program := range samples() {
 		g := Build(program, Options{})
-		p, err := arrange(g)
+		p, err := arrange(g, &large)
 		if err != nil {
 			t.Fatal(err)
 		}

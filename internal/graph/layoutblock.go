@@ -10,7 +10,7 @@ import "slices"
 //	fill     split lines over several rows at bends, and give labels their own rows
 //	sort     order the boxes inside their rows so that few lines cross
 //	align    group boxes that belong below each other into columns
-//	settle   move columns as close to their neighbors as space allows
+//	place    move columns as close to their neighbors as space allows
 //	trace    set the height of rows and the path of lines
 type block struct {
 	*arranger
@@ -97,7 +97,7 @@ func (a *arranger) block(items []string) *drawing {
 			}
 			l := link{edge: e, from: i, to: to, kind: edge.Kind}
 			if edge.Label != "" {
-				l.text = a.ruler.fit(regular, edgeLabelSize, edge.Label, 170)
+				l.text = a.ruler.fit(regular, edgeLabelSize, edge.Label, a.labelWidth)
 				l.width = a.ruler.width(regular, edgeLabelSize, l.text) + 14
 			}
 			b.links = append(b.links, l)
@@ -107,7 +107,7 @@ func (a *arranger) block(items []string) *drawing {
 	b.fill()
 	b.sort()
 	b.align()
-	b.settle()
+	b.placeColumns()
 	return b.trace()
 }
 
@@ -137,19 +137,34 @@ func (b *block) rank() {
 	}
 }
 
-// placeFallbacks places a fallback next to its step if nothing else leads to it.
+// placeFallbacks places a fallback next to its step if only that step leads to it, after a
+// failure or a skip.
 func (b *block) placeFallbacks() {
 	n := len(b.items)
 	b.side, b.fallbacks = slices.Repeat([]int{-1}, n), make([][]int, n)
-	entered := make([]int, n)
+	entered, fromPrimary := make([]int, n), make([]int, n)
 	for _, l := range b.links {
 		entered[l.to]++
 	}
+	primary := slices.Repeat([]int{-1}, n)
+	for _, l := range b.links {
+		if l.kind == EdgeFallback {
+			primary[l.to] = l.from
+		}
+	}
+	for _, l := range b.links {
+		if (l.kind == EdgeFallback || l.kind == EdgeSkipped) && l.from == primary[l.to] {
+			fromPrimary[l.to]++
+		}
+	}
 	for i := range b.links {
 		l := &b.links[i]
-		if l.kind == EdgeFallback && entered[l.to] == 1 && l.to != b.root(l.from) {
+		if primary[l.to] == l.from && fromPrimary[l.to] == entered[l.to] && l.to != b.root(l.from) {
 			b.side[l.to] = l.from
 			l.beside = true
+			if b.bareBeside {
+				l.text, l.width = "", 0
+			}
 		}
 	}
 	for i := range b.links {
@@ -161,7 +176,7 @@ func (b *block) placeFallbacks() {
 		}
 	}
 	for i := range b.links {
-		if l := &b.links[i]; l.beside {
+		if l := &b.links[i]; l.beside && l.kind == EdgeFallback {
 			b.fallbacks[l.from] = append(b.fallbacks[l.from], l.to)
 		}
 	}
@@ -272,7 +287,7 @@ func (b *block) fill() {
 		l.path = []int{l.from}
 		for row := from + 1; row < to; row++ {
 			if row == from+1 && l.text != "" {
-				b.boxes = append(b.boxes, box{link: i, left: l.width / 2, right: l.width / 2, h: labelHeight, row: row})
+				b.boxes = append(b.boxes, box{link: i, left: l.width / 2, right: l.width / 2, h: b.labelHeight, row: row})
 				l.path = append(l.path, len(b.boxes)-1)
 				continue
 			}
@@ -287,7 +302,10 @@ func (b *block) fill() {
 		}
 		l.path = append(l.path, l.to)
 		weight := 3.0
-		if style != lineNormal {
+		switch {
+		case b.minor(l.to):
+			weight = 0.05 // steps stay symmetric, and the small node moves
+		case style != lineNormal:
 			weight = 1
 		}
 		for j := 1; j < len(l.path); j++ {

@@ -17,21 +17,10 @@ type dataLane struct {
 	x           float64
 	writers     []string
 	readers     []string
+	out, in     map[string][]point // from the box of each writer and reader, up to the lane
 	text        string
 	length      float64 // of the label
-	middle      float64
-	beside      bool // the lane is too short for its label
-}
-
-// besideLane is the distance between a lane and a label next to it.
-const besideLane = 11.0
-
-// outer returns the space that the lane needs on its far side.
-func (l *dataLane) outer() float64 {
-	if l.beside {
-		return besideLane
-	}
-	return 0
+	middle      float64 // of the label
 }
 
 // dataLanes routes the data edges along the sides of the page. Writers of a key with the same
@@ -44,10 +33,6 @@ func (a *arranger) dataLanes() {
 			y := a.picture.boxes[id].center().y
 			l.top, l.bottom = min(l.top, y), max(l.bottom, y)
 		}
-		l.text = a.ruler.fit(regular, edgeLabelSize, l.label, 150)
-		l.length = a.ruler.width(regular, edgeLabelSize, l.text) + 10
-		l.middle = (l.top + l.bottom) / 2
-		l.beside = l.bottom-l.top < l.length+70 // ends are between the centers of their boxes
 		blocked := [2]int{}
 		for _, id := range slices.Concat(l.writers, l.readers) {
 			for side := range blocked {
@@ -60,38 +45,157 @@ func (a *arranger) dataLanes() {
 	}
 	slices.SortStableFunc(lanes, func(p, q *dataLane) int { return cmp.Compare(p.bottom-p.top, q.bottom-q.top) })
 	leaves, arrives := map[string]int{}, map[string]int{}
+	for _, l := range lanes {
+		l.out, l.in = map[string][]point{}, map[string][]point{}
+		for _, id := range l.writers {
+			l.out[id] = a.dataEnd(id, l, leaves[id], false)
+			leaves[id]++
+		}
+		for _, id := range l.readers {
+			l.in[id] = a.dataEnd(id, l, arrives[id], true)
+			arrives[id]++
+		}
+	}
+	a.placeDataLabels(lanes)
 	flow := a.picture.routes
 	for i, l := range lanes {
 		l.x = a.laneX(l, lanes[:i], flow)
-		out := map[string][]point{}
-		for _, id := range l.writers {
-			out[id] = a.dataEnd(id, l, leaves[id], false)
-			leaves[id]++
-		}
-		in := map[string][]point{}
-		for _, id := range l.readers {
-			in[id] = a.dataEnd(id, l, arrives[id], true)
-			arrives[id]++
-		}
 		for k, e := range l.edges {
 			edge := &a.graph.Edges[e]
-			r := route{edge: e, trunk: l.x, points: slices.Clone(out[edge.From])}
-			for _, p := range slices.Backward(in[edge.To]) {
+			r := route{edge: e, trunk: l.x, points: slices.Clone(l.out[edge.From])}
+			start, end := r.points[len(r.points)-1], l.in[edge.To][len(l.in[edge.To])-1]
+			r.points = append(r.points, point{l.x, start.y}, point{l.x, end.y})
+			for _, p := range slices.Backward(l.in[edge.To]) {
 				r.points = append(r.points, p)
 			}
-			if k == 0 {
+			if k == 0 && l.text != "" {
 				r.text, r.upward = l.text, true
-				x := l.x
-				if l.beside && l.right {
-					x += besideLane
-				} else if l.beside {
-					x -= besideLane
-				}
-				r.label = rect{x - labelHeight/2, l.middle - l.length/2, labelHeight, l.length}
+				r.label = rect{l.x - a.labelHeight/2, l.middle - l.length/2, a.labelHeight, l.length}
 			}
 			a.picture.routes = append(a.picture.routes, r)
 		}
 	}
+	a.clearLabels(a.picture.routes[:len(flow)], a.picture.routes[len(flow):])
+}
+
+// clearLabels moves the labels of control edges along their lines, away from data lines.
+func (a *arranger) clearLabels(flow, data []route) {
+	for i := range flow {
+		r := &flow[i]
+		if r.text == "" || !a.crossesLabel(data, r.label) {
+			continue
+		}
+		x := r.label.center().x
+		for k := 1; k < len(r.points); k++ {
+			p, q := r.points[k-1], r.points[k]
+			top, bottom := min(p.y, q.y), max(p.y, q.y)
+			if p.x == q.x && math.Abs(p.x-x) < r.label.w && top < r.label.y && bottom > r.label.bottom() {
+				a.slideLabel(r, flow, data, top+4, bottom-12)
+				break
+			}
+		}
+	}
+}
+
+// slideLabel moves a label to the nearest free height between top and bottom, if there is one.
+func (a *arranger) slideLabel(r *route, flow, data []route, top, bottom float64) {
+	free := func(to rect) bool {
+		for i := range flow {
+			if o := &flow[i]; o != r && o.text != "" && o.label.meets(to) {
+				return false
+			}
+		}
+		for _, box := range a.picture.boxes {
+			if box.meets(to) && !box.meets(r.label) {
+				return false
+			}
+		}
+		return to.y >= top && to.bottom() <= bottom && !a.crossesLabel(data, to)
+	}
+	for d := 2.0; d < bottom-top; d += 2 {
+		for _, away := range []float64{-d, d} {
+			to := r.label
+			to.y += away
+			if free(to) {
+				r.label = to
+				return
+			}
+		}
+	}
+}
+
+// crossesLabel reports whether a horizontal data line crosses a label.
+func (a *arranger) crossesLabel(data []route, label rect) bool {
+	for _, r := range data {
+		for i := 1; i < len(r.points); i++ {
+			p, q := r.points[i-1], r.points[i]
+			if p.y == q.y && label.meets(rect{min(p.x, q.x), p.y, math.Abs(p.x - q.x), 0}) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// placeDataLabels chooses a part of each lane for its label that no horizontal line crosses: as
+// close to the middle as possible, or beyond the ends of a lane that is too short.
+func (a *arranger) placeDataLabels(lanes []*dataLane) {
+	var lines [2][]float64 // heights of all horizontal lines on each side
+	side := func(l *dataLane) int {
+		if l.right {
+			return 1
+		}
+		return 0
+	}
+	for _, l := range lanes {
+		for _, ends := range []map[string][]point{l.out, l.in} {
+			for _, end := range ends {
+				lines[side(l)] = append(lines[side(l)], end[len(end)-1].y)
+			}
+		}
+	}
+	for i := range lines {
+		slices.Sort(lines[i])
+		lines[i] = slices.Concat([]float64{math.Inf(-1)}, lines[i], []float64{math.Inf(1)})
+	}
+	for _, l := range lanes {
+		short := "…" + l.label[strings.LastIndexByte(l.label, '.')+1:]
+		candidates := []string{l.label, short}
+		for _, room := range []float64{58, 40} {
+			candidates = append(candidates, a.ruler.fit(regular, edgeLabelSize, short, room))
+		}
+		for _, text := range append(candidates, l.label) {
+			l.text = a.ruler.fit(regular, edgeLabelSize, text, 150)
+			l.length = a.ruler.width(regular, edgeLabelSize, l.text) + 10
+			if l.placeLabel(lines[side(l)]) {
+				break
+			}
+		}
+	}
+}
+
+// placeLabel places the label between two neighboring lines, as close to the middle of the lane
+// as possible. It reports whether the label is next to the lane, and not beyond its ends.
+func (l *dataLane) placeLabel(lines []float64) bool {
+	top, bottom := math.Inf(1), math.Inf(-1)
+	for _, ends := range []map[string][]point{l.out, l.in} {
+		for _, end := range ends {
+			top, bottom = min(top, end[len(end)-1].y), max(bottom, end[len(end)-1].y)
+		}
+	}
+	const clear = 5
+	middle, best := (top+bottom)/2, math.Inf(1)
+	for i, below := range lines[1:] {
+		above := lines[i]
+		if below-above < l.length+2*clear {
+			continue
+		}
+		at := min(max(middle, above+l.length/2+clear), below-l.length/2-clear)
+		if d := math.Abs(at - middle); d < best {
+			l.middle, best = at, d
+		}
+	}
+	return l.middle-l.length/2 <= bottom+2*clear && l.middle+l.length/2 >= top-2*clear
 }
 
 // groupData groups the data edges into lanes.
@@ -184,8 +288,8 @@ func (a *arranger) laneX(l *dataLane, before []*dataLane, flow []route) float64 
 		moved = false
 		for _, o := range before {
 			oTop, oBottom := min(o.top, o.middle-o.length/2)-8, max(o.bottom, o.middle+o.length/2)+8
-			if o.right == l.right && oTop < bottom && oBottom > top && math.Abs(o.x*sign-far) < laneGap+o.outer()-0.01 {
-				far = o.x*sign + laneGap + o.outer()
+			if o.right == l.right && oTop < bottom && oBottom > top && math.Abs(o.x*sign-far) < laneGap-0.01 {
+				far = o.x*sign + laneGap
 				moved = true
 			}
 		}
@@ -193,8 +297,8 @@ func (a *arranger) laneX(l *dataLane, before []*dataLane, flow []route) float64 
 	return far * sign
 }
 
-// dataEnd returns the path from a box to its lane: out of the side or, if that is blocked,
-// through the gap below (for a reader: above) the row.
+// dataEnd returns the path from a box up to the horizontal line to its lane: out of the side or,
+// if that is blocked, through the gap below (for a reader: above) the row.
 func (a *arranger) dataEnd(id string, l *dataLane, n int, reads bool) []point {
 	box := a.picture.boxes[id]
 	edge := box.x
@@ -209,12 +313,12 @@ func (a *arranger) dataEnd(id string, l *dataLane, n int, reads bool) []point {
 		if reads {
 			y, from = box.y-13-float64(n%2)*3, box.y
 		}
-		return []point{{x, from}, {x, y}, {l.x, y}}
+		return []point{{x, from}, {x, y}}
 	}
 	room := max(1, int((box.h/2-12)/6))
 	y := box.bottom() - 12 - float64(n%room)*6
 	if reads {
 		y = box.y + 14 + float64(n%room)*6
 	}
-	return []point{{edge, y}, {l.x, y}}
+	return []point{{edge, y}}
 }

@@ -108,7 +108,7 @@ func (t *lines) findSeams(d *drawing) []seam {
 					}
 				}
 			}
-			seams = append(seams, seam{edge: l.edge, y: top - rowGap/2})
+			seams = append(seams, seam{edge: l.edge, y: top - t.rowGap/2})
 		}
 	}
 	return seams
@@ -316,31 +316,28 @@ func assign(runs []*run) int {
 	return tracks
 }
 
-// firstTrack is the distance between a row and the first horizontal line below it.
-const firstTrack = 13.0
-
 // stackRows sets the y of boxes and returns where the tracks of each gap start.
 func (t *lines) stackRows() []float64 {
 	tops := make([]float64, len(t.gaps))
 	y := 0.0
 	for g := range t.gaps {
 		tracks := float64(assign(t.gaps[g]))
-		height := rowGap + max(0, tracks-1)*trackGap
+		height := t.rowGap + max(0, tracks-1)*trackGap
 		switch {
 		case g == 0 || g == len(t.rows):
 			height = 0
 			if tracks > 0 {
-				height = firstTrack + tracks*trackGap + 8
+				height = t.firstTrack + tracks*trackGap + 8
 			}
 		case t.labelRow(g):
-			height = labelRowGap
+			height = t.labelRowGap
 			if tracks > 0 {
-				height = firstTrack + (tracks-1)*trackGap + 10
+				height = t.firstTrack + (tracks-1)*trackGap + t.trackLabel
 			}
 		case t.labelRow(g-1) && tracks == 0:
-			height = 22
+			height = t.belowLabel
 		}
-		tops[g] = y + firstTrack
+		tops[g] = y + t.firstTrack
 		y += height
 		if g == len(t.rows) {
 			break
@@ -385,6 +382,9 @@ func (t *lines) labelRow(r int) bool {
 	return true
 }
 
+// besideStep is the distance between the lines from a step to its fallback.
+const besideStep = 20.0
+
 func (t *lines) draw(tops []float64) *drawing {
 	d := &drawing{boxes: map[string]rect{}}
 	for i, id := range t.items {
@@ -394,6 +394,12 @@ func (t *lines) draw(tops []float64) *drawing {
 		t.drawArtifacts(d, id, box, b.left > b.right+1)
 	}
 	trackY := func(gap int, r *run) float64 { return tops[gap] + float64(r.track)*trackGap }
+	besides, drawn := map[int]int{}, map[int]int{} // lines to each fallback
+	for i := range t.links {
+		if t.links[i].beside {
+			besides[t.links[i].to]++
+		}
+	}
 	for i := range t.links {
 		l := &t.links[i]
 		switch {
@@ -401,9 +407,13 @@ func (t *lines) draw(tops []float64) *drawing {
 		case l.beside:
 			from, to := d.boxes[t.items[l.from]], d.boxes[t.items[l.to]]
 			y := to.center().y
+			if n := besides[l.to]; n > 1 {
+				y += (float64(drawn[l.to]) - float64(n-1)/2) * besideStep
+				drawn[l.to]++
+			}
 			r := route{edge: l.edge, points: []point{{from.x, y}, {to.right(), y}}, text: l.text}
 			middle := (from.x + to.right() + 8) / 2
-			r.label = rect{middle - l.width/2, y - labelHeight/2, l.width, labelHeight}
+			r.label = rect{middle - l.width/2, y - t.labelHeight/2, l.width, t.labelHeight}
 			d.routes = append(d.routes, r)
 		default:
 			r := route{edge: l.edge, text: l.text}
@@ -421,7 +431,7 @@ func (t *lines) draw(tops []float64) *drawing {
 					r.points = append(r.points, point{p.y, d.boxes[t.items[l.to]].y})
 				}
 				if b := &t.boxes[l.path[j]]; b.link == i {
-					r.label = rect{b.x - l.width/2, b.y - labelHeight/2, l.width, labelHeight}
+					r.label = rect{b.x - l.width/2, b.y - t.labelHeight/2, l.width, t.labelHeight}
 				}
 			}
 			d.routes = append(d.routes, r)
@@ -465,7 +475,7 @@ func (t *lines) draw(tops []float64) *drawing {
 			} else if p.outside(l) {
 				x = p.x - 2 - l.width
 			}
-			r.label = rect{x, middle - labelHeight/2, l.width, labelHeight}
+			r.label = rect{x, middle - t.labelHeight/2, l.width, t.labelHeight}
 		}
 		d.routes = append(d.routes, r)
 	}

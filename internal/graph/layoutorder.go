@@ -295,9 +295,9 @@ func dominators(order []int, in [][]int) []int {
 	return dom
 }
 
-// settle sets the x of each column. Each column is pulled toward the mean of its neighbors,
+// placeColumns sets the x of each column. Each column is pulled toward the mean of its neighbors,
 // while rows keep their order and distances. That is a quadratic program.
-func (b *block) settle() {
+func (b *block) placeColumns() {
 	c := &columns{block: b, x: make([]float64, len(b.boxes))}
 	c.addLimits()
 	c.addPulls()
@@ -310,7 +310,7 @@ func (b *block) settle() {
 	}
 }
 
-// columns is the quadratic program of settle. Columns are numbered by their first box.
+// columns is the quadratic program of placeColumns. Columns are numbered by their first box.
 type columns struct {
 	*block
 	x      []float64
@@ -498,12 +498,13 @@ func (b *block) gap(left, right int) float64 {
 	l, r := &b.boxes[left], &b.boxes[right]
 	switch {
 	case b.isSide(left):
+		gap := b.besideGap
 		for i := range b.links {
-			if k := &b.links[i]; k.beside && k.to == left {
-				return max(besideGap, k.width+34)
+			if k := &b.links[i]; k.beside && k.to == left && k.text != "" {
+				gap = max(gap, k.width+34)
 			}
 		}
-		return besideGap
+		return gap
 	case l.bend && r.bend:
 		return bendGap
 	case l.bend || r.bend:
@@ -511,6 +512,6 @@ func (b *block) gap(left, right int) float64 {
 	case l.link >= 0 || r.link >= 0:
 		return 12
 	default:
-		return besideGap
+		return b.besideGap
 	}
 }

@@ -3,6 +3,7 @@ package graph
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/image/font"
 	"golang.org/x/image/font/gofont/gobold"
@@ -99,33 +100,75 @@ func (r *ruler) fit(c cut, size float64, s string, width float64) string {
 	return s
 }
 
-// wrap breaks a text into at most max lines of the given width.
+// wrap breaks a text into at most max lines of the given width: at spaces and, inside words that
+// are too long for a line, after punctuation or anywhere.
 func (r *ruler) wrap(c cut, size float64, s string, width float64, max int) []string {
 	if s == "" {
 		return nil
 	}
 	var lines []string
-	words := strings.Split(s, " ") // cleaned text has single spaces; other white space does not break
-	space := r.width(c, size, " ")
-	for len(words) > 0 && len(lines) < max-1 {
-		w := r.width(c, size, words[0])
-		if w > width {
-			break // the word is too long for a line: the last line cuts it
+	line, end := "", 0.0
+	pieces := r.pieces(c, size, s, width)
+	for i, p := range pieces {
+		text := p.text
+		if line != "" && !p.glued {
+			text = " " + text
 		}
-		n := 1
-		for n < len(words) {
-			next := r.width(c, size, words[n])
-			if w+space+next > width {
-				break
+		w := r.width(c, size, text)
+		if line == "" || end+w <= width {
+			line, end = line+text, end+w
+			continue
+		}
+		lines = append(lines, line)
+		if len(lines) == max-1 {
+			return append(lines, r.fit(c, size, joinPieces(pieces[i:]), width))
+		}
+		line, end = p.text, r.width(c, size, p.text)
+	}
+	return append(lines, r.fit(c, size, line, width))
+}
+
+// piece is a part of a text that stays on one line. glued means that no space precedes it.
+type piece struct {
+	text  string
+	glued bool
+}
+
+func joinPieces(pieces []piece) string {
+	var out strings.Builder
+	for i, p := range pieces {
+		if i > 0 && !p.glued {
+			out.WriteByte(' ')
+		}
+		out.WriteString(p.text)
+	}
+	return out.String()
+}
+
+// pieces splits a text at spaces, and words that are too long for a line after punctuation.
+func (r *ruler) pieces(c cut, size float64, s string, width float64) []piece {
+	var all []piece
+	for word := range strings.SplitSeq(s, " ") { // cleaned text has single spaces; other white space does not break
+		if r.width(c, size, word) <= width {
+			all = append(all, piece{text: word})
+			continue
+		}
+		start, at, glued := 0, 0.0, false
+		for i, ch := range word {
+			w := r.advance(c, ch) * size
+			previous, _ := utf8.DecodeLastRuneInString(word[start:i])
+			if i > start && (at+w > width || strings.ContainsRune("_-./:", previous) || wide(previous) && wide(ch)) {
+				all = append(all, piece{word[start:i], glued})
+				start, at, glued = i, 0, true
 			}
-			w += space + next
-			n++
+			at += w
 		}
-		lines = append(lines, strings.Join(words[:n], " "))
-		words = words[n:]
+		all = append(all, piece{word[start:], glued})
 	}
-	if len(words) > 0 {
-		lines = append(lines, r.fit(c, size, strings.Join(words, " "), width))
-	}
-	return lines
+	return all
+}
+
+// wide reports whether lines may break before and after a character, as between ideographs.
+func wide(ch rune) bool {
+	return unicode.In(ch, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
 }

@@ -1,5 +1,10 @@
 package graph
 
+import (
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
 // Graph is a picture as data: its elements, without their positions.
 type Graph struct {
 	Name        string  `json:"name"`
@@ -23,6 +28,7 @@ const (
 	NodeFail     NodeKind = "fail"     // the end of an edge that fails the run or the block
 	NodeExit     NodeKind = "exit"     // the end of an edge that leaves its group
 	NodeArtifact NodeKind = "artifact" // a file that a step produces
+	NodeFolded   NodeKind = "folded"   // steps that are not drawn one by one
 )
 
 // Node is one element of the picture that is not a frame.
@@ -44,8 +50,39 @@ type Node struct {
 	Reads  []string `json:"reads,omitempty"`
 	Writes []string `json:"writes,omitempty"`
 	Off    bool     `json:"off,omitempty"` // a disabled trigger
+	Progress
+	exit   ir.Exit  // of a NodeFail or NodeExit; empty if it leads to a step outside of the group
+	folded []string // paths of the steps that a NodeFolded replaces; empty if it replaces a group
+}
+
+// Progress is what a run has done with a step.
+type Progress struct {
 	// State is the state of the step in a run. If set, pictures show it.
 	State string `json:"state,omitempty"`
+	// Items is the progress of a fan-out or a loop.
+	Items          *Items `json:"items,omitempty"`
+	started, ended ir.Millis
+}
+
+// Items counts the branches of a fan-out or the iterations of a loop.
+type Items struct {
+	Total   int `json:"total"` // as far as it is known
+	OK      int `json:"ok"`
+	Failed  int `json:"failed"`
+	Running int `json:"running"`
+}
+
+// started returns the number of items that have started.
+func (i *Items) started() int { return i.OK + i.Failed + i.Running }
+
+// close counts an item that ended.
+func (i *Items) close(outcome string) {
+	i.Running--
+	if outcome == string(journal.OutcomeFailed) || outcome == string(journal.OutcomeRejected) {
+		i.Failed++
+	} else {
+		i.OK++
+	}
 }
 
 // NoteKind is the subject of a note.
@@ -97,7 +134,7 @@ type Group struct {
 	Lanes  []string `json:"lanes,omitempty"`
 	Reads  []string `json:"reads,omitempty"`
 	Writes []string `json:"writes,omitempty"`
-	State  string   `json:"state,omitempty"`
+	Progress
 }
 
 // EdgeKind is the meaning of an edge.
@@ -124,7 +161,8 @@ type Edge struct {
 	To    string   `json:"to"`
 	Label string   `json:"label,omitempty"`
 	// Taken marks the path of a run, which pictures draw bold.
-	Taken bool `json:"taken,omitempty"`
+	Taken bool     `json:"taken,omitempty"`
+	on    outcomes // of the source; 0 if the edge is not tied to any
 }
 
 // isFailure reports whether the edge is about a failure or rejection.

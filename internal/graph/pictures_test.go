@@ -21,7 +21,7 @@ func TestPictures(t *testing.T) {
 				name += "-data"
 			}
 			for ext, write := range map[string]func(io.Writer) error{
-				"svg": g.SVG, "png": g.PNG, "mmd": g.Mermaid,
+				"svg": g.SVG, "png": pngOf(g), "mmd": g.Mermaid,
 				"dot": g.DOT, "json": g.JSON,
 			} {
 				f, err := os.Create(filepath.Join(*pictures, name+"."+ext))

@@ -6,7 +6,11 @@ import (
 	"image/draw"
 	"image/png"
 	"io"
+	"maps"
 	"math"
+	"slices"
+	"strings"
+	"unicode"
 
 	"golang.org/x/image/font/sfnt"
 	"golang.org/x/image/math/fixed"
@@ -20,42 +24,96 @@ const (
 	pngMaxArea = 50e6
 )
 
-// PNG writes the picture in the light theme, on an opaque page.
-func (g *Graph) PNG(w io.Writer) error {
-	p, err := arrange(g)
+// PNG writes the picture in the light theme, on an opaque page. Characters that the Go fonts lack
+// come from the fonts of the system. gaps describes the ones that are missing there, too.
+func (g *Graph) PNG(w io.Writer) (gaps Gaps, err error) {
+	return g.png(w, systemFontDirs())
+}
+
+func (g *Graph) png(w io.Writer, fontDirs []string) (Gaps, error) {
+	p, err := arrange(g, &large)
 	if err != nil {
-		return err
+		return Gaps{}, err
 	}
 	r, err := newRuler()
 	if err != nil {
-		return err
+		return Gaps{}, err
 	}
-	img := paintScene(compose(g, p), r, palette(false))
+	c := newCanvas(compose(g, p), r, palette(false))
+	c.fallback = findGlyphs(c.missing(), fontDirs)
+	defer c.fallback.close()
+	c.paint()
 	e := png.Encoder{CompressionLevel: png.BestSpeed}
-	return e.Encode(w, img)
+	return c.gaps, e.Encode(w, c.img)
 }
 
-func paintScene(s *scene, r *ruler, t theme) *image.RGBA {
+// Gaps is the text that a PNG cannot show as it should be.
+type Gaps struct {
+	Missing  string // characters without a glyph, which are boxes in the picture
+	Unshaped string // characters that are shown, but not joined with their neighbors
+}
+
+// Notes returns one sentence for people about each kind of gap.
+func (g Gaps) Notes() []string {
+	var notes []string
+	if g.Missing != "" {
+		notes = append(notes, "No installed font has these characters, which the PNG shows as boxes: "+
+			shorten(g.Missing, 40)+"\nInstall a font that has them, for example Noto Sans, or draw an SVG.")
+	}
+	if g.Unshaped != "" {
+		notes = append(notes, "The PNG shows these letters without joining them: "+shorten(g.Unshaped, 40)+
+			"\nDraw an SVG to show them correctly.")
+	}
+	return notes
+}
+
+func newCanvas(s *scene, r *ruler, t theme) *canvas {
 	scale := min(pngScale, pngMaxSide/s.w, pngMaxSide/s.h, math.Sqrt(pngMaxArea/(s.w*s.h)))
-	c := &canvas{
-		ruler: r, scale: scale, theme: t,
+	return &canvas{
+		scene: s, ruler: r, scale: scale, theme: t,
 		img: image.NewRGBA(image.Rect(0, 0, max(1, int(s.w*scale)), max(1, int(s.h*scale)))),
 	}
+}
+
+func (c *canvas) paint() {
 	draw.Draw(c.img, c.img.Bounds(), image.NewUniform(c.color(paintPage)), image.Point{}, draw.Src)
-	for i := range s.parts {
-		for j := range s.parts[i].shapes {
-			c.shape(&s.parts[i].shapes[j])
+	for i := range c.scene.parts {
+		for j := range c.scene.parts[i].shapes {
+			c.shape(&c.scene.parts[i].shapes[j])
 		}
 	}
-	return c.img
+}
+
+// missing returns the characters of the picture that the Go fonts lack.
+func (c *canvas) missing() []rune {
+	seen := map[rune]bool{}
+	for i := range c.scene.parts {
+		for _, s := range c.scene.parts[i].shapes {
+			if s.text == nil {
+				continue
+			}
+			for _, ch := range s.text.text {
+				if seen[ch] || unicode.IsSpace(ch) || c.ruler.advance(s.text.cut, ch) == 0 {
+					continue
+				}
+				if g, err := c.ruler.fonts[s.text.cut].GlyphIndex(&c.ruler.buffer, ch); err != nil || g == 0 {
+					seen[ch] = true
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
 }
 
 type canvas struct {
-	ruler  *ruler
-	scale  float64
-	theme  theme
-	img    *image.RGBA
-	raster vector.Rasterizer
+	scene    *scene
+	ruler    *ruler
+	scale    float64
+	theme    theme
+	img      *image.RGBA
+	raster   vector.Rasterizer
+	fallback *fallbackFonts
+	gaps     Gaps
 }
 
 func (c *canvas) color(p paint) color.RGBA {
@@ -235,8 +293,8 @@ func strokePieces(line []point, half float64) [][]point {
 	return all
 }
 
-// glyphs returns the outlines of a text. A character that the fonts lack becomes an empty box
-// of its measured width.
+// glyphs returns the outlines of a text. A character that no font has becomes an empty box of its
+// measured width.
 func (c *canvas) glyphs(t *sceneText) [][]point {
 	width := c.ruler.width(t.cut, t.size, t.text)
 	x := 0.0
@@ -250,48 +308,75 @@ func (c *canvas) glyphs(t *sceneText) [][]point {
 		return point{(t.x + px) * c.scale, (t.y + py) * c.scale}
 	}
 	var all [][]point
-	f := c.ruler.fonts[t.cut]
-	const em = 1024
-	unit := t.size / em / 64
-	for _, ch := range t.text {
+	for _, ch := range visualOrder(t.text) {
 		advance := c.ruler.advance(t.cut, ch) * t.size
+		f := c.ruler.fonts[t.cut]
 		glyph, err := f.GlyphIndex(&c.ruler.buffer, ch)
 		if err != nil || glyph == 0 {
-			if advance > 0 && ch != ' ' {
+			if advance == 0 || unicode.IsSpace(ch) {
+				x += advance
+				continue
+			}
+			found := c.findGlyph(ch)
+			if found.font == nil {
 				w, h := advance*0.8, t.size*0.7
 				all = append(all,
 					[]point{place(x+1, 0), place(x+w, 0), place(x+w, -h), place(x+1, -h), place(x+1, 0)},
 					[]point{place(x+2, -1), place(x+2, 1-h), place(x+w-1, 1-h), place(x+w-1, -1), place(x+2, -1)})
+				x += advance
+				continue
 			}
-			x += advance
-			continue
+			f, glyph = found.font, found.index
+			advance = min(advance, found.advance*t.size)
 		}
-		segments, err := f.LoadGlyph(&c.ruler.buffer, glyph, fixed.I(em), nil)
-		if err == nil {
-			at := func(p fixed.Point26_6) point { return place(x+float64(p.X)*unit, float64(p.Y)*unit) }
-			var now []point
-			for _, s := range segments {
-				switch s.Op {
-				case sfnt.SegmentOpMoveTo:
-					if len(now) > 0 {
-						all = append(all, now)
-					}
-					now = []point{at(s.Args[0])}
-				case sfnt.SegmentOpLineTo:
-					now = append(now, at(s.Args[0]))
-				case sfnt.SegmentOpQuadTo:
-					from := now[len(now)-1]
-					a, b := at(s.Args[0]), at(s.Args[1])
-					now = bezier(now, from, mix(from, a, 2.0/3), mix(b, a, 2.0/3), b)
-				case sfnt.SegmentOpCubeTo:
-					now = bezier(now, now[len(now)-1], at(s.Args[0]), at(s.Args[1]), at(s.Args[2]))
-				}
-			}
+		all = append(all, c.outline(f, glyph, t.size, func(px, py float64) point { return place(x+px, py) })...)
+		x += advance
+	}
+	return all
+}
+
+// findGlyph returns the glyph of a character that the Go fonts lack, and notes what is missing.
+func (c *canvas) findGlyph(ch rune) fallbackGlyph {
+	g := c.fallback.glyphs[ch]
+	switch {
+	case g.font == nil && !strings.ContainsRune(c.gaps.Missing, ch):
+		c.gaps.Missing += string(ch)
+	case g.font != nil && needsShaping(ch) && !strings.ContainsRune(c.gaps.Unshaped, ch):
+		c.gaps.Unshaped += string(ch)
+	}
+	return g
+}
+
+// outline returns the polygons of one glyph.
+func (c *canvas) outline(f *sfnt.Font, glyph sfnt.GlyphIndex, size float64, place func(x, y float64) point) [][]point {
+	const em = 1024
+	segments, err := f.LoadGlyph(&c.ruler.buffer, glyph, fixed.I(em), nil)
+	if err != nil {
+		return nil
+	}
+	unit := size / em / 64
+	at := func(p fixed.Point26_6) point { return place(float64(p.X)*unit, float64(p.Y)*unit) }
+	var all [][]point
+	var now []point
+	for _, s := range segments {
+		switch s.Op {
+		case sfnt.SegmentOpMoveTo:
 			if len(now) > 0 {
 				all = append(all, now)
 			}
+			now = []point{at(s.Args[0])}
+		case sfnt.SegmentOpLineTo:
+			now = append(now, at(s.Args[0]))
+		case sfnt.SegmentOpQuadTo:
+			from := now[len(now)-1]
+			a, b := at(s.Args[0]), at(s.Args[1])
+			now = bezier(now, from, mix(from, a, 2.0/3), mix(b, a, 2.0/3), b)
+		case sfnt.SegmentOpCubeTo:
+			now = bezier(now, now[len(now)-1], at(s.Args[0]), at(s.Args[1]), at(s.Args[2]))
 		}
-		x += advance
+	}
+	if len(now) > 0 {
+		all = append(all, now)
 	}
 	return all
 }

@@ -6,179 +6,205 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
 )
 
 // States of steps in the picture of a run, in addition to the outcomes.
 const (
 	stateRunning = "running"
 	stateWaiting = "waiting" // for a person, an event, a time or budget
-	stateDoubt   = "in doubt"
+	stateUnknown = "unknown" // the step may have acted, and did not report
 )
 
-// Follow marks the progress of a run: the states of its steps, and the edges that it took. The
-// graph must have been built from the program. frame is where the run starts in the journal:
-// empty, or the frame of a child run.
-func (g *Graph) Follow(p *ir.Program, frame string, events []journal.Event) {
-	f := follower{g: g, program: p, frame: frame, frames: map[string]*followed{}, nodes: map[string]string{}}
-	for i := range g.Nodes {
-		switch n := &g.Nodes[i]; n.Kind {
-		case NodeStep, NodeWait, NodeEnd:
-			if n.Step != "" {
-				f.nodes[n.Step] = n.ID
-			}
-		}
-	}
-	for i := range g.Groups {
-		f.nodes[g.Groups[i].Step] = g.Groups[i].ID
-	}
-	if frame == "" {
-		f.frames[""] = &followed{}
-	}
-	for i := range events {
-		f.apply(events[i].Fact)
-	}
-}
-
-// follower applies the facts of a run to the picture.
-type follower struct {
-	g       *Graph
+// Tracker marks the progress of a run in its graph: the states of its steps, and the edges that
+// it took. It holds no more than the graph and the frames that are open, however long the run
+// is.
+type Tracker struct {
+	graph   *Graph
 	program *ir.Program
 	frame   string
-	frames  map[string]*followed // by path; only drawn frames
-	nodes   map[string]string    // IDs by step path
+	frames  map[string]*trackedFrame // by path; only drawn frames
+	steps   map[string]string        // IDs by step path
+	nodes   map[string]*Node
+	shown   map[string]*Progress // of nodes and groups
+	leaving map[string][]int     // edges by source
+	changed map[string]bool      // IDs of nodes, groups and edges since the last call of takeChanges
 }
 
-// followed is a frame with its current step.
-type followed struct {
+// trackedFrame is a frame with its current step.
+type trackedFrame struct {
 	prefix  string // of its steps' paths in the picture
 	block   ir.BlockID
 	at      journal.Place
 	node    string // ID; empty before the first step
 	outcome string // of the current step
+	reason  string // of its failure
+	group   string // ID of the group that the frame is one item of
+	hidden  bool   // its group is folded
 }
 
-// apply applies one fact.
-func (f *follower) apply(fact journal.Fact) {
-	switch x := fact.(type) {
+// Track returns a tracker for a run of the program that the graph was built from. frame is where
+// the run starts in the journal: empty, or the frame of a child run.
+func (g *Graph) Track(p *ir.Program, frame string) *Tracker {
+	t := &Tracker{
+		graph: g, program: p, frame: frame, frames: map[string]*trackedFrame{}, steps: map[string]string{},
+		nodes: map[string]*Node{}, shown: map[string]*Progress{}, leaving: map[string][]int{}, changed: map[string]bool{},
+	}
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		t.nodes[n.ID], t.shown[n.ID] = n, &n.Progress
+		switch n.Kind {
+		case NodeStep, NodeWait, NodeEnd, NodeFolded:
+			if n.Step != "" {
+				t.steps[n.Step] = n.ID
+			}
+		}
+		for _, step := range n.folded {
+			t.steps[step] = n.ID
+		}
+	}
+	for i := range g.Groups {
+		t.shown[g.Groups[i].ID] = &g.Groups[i].Progress
+		t.steps[g.Groups[i].Step] = g.Groups[i].ID
+	}
+	for i := range g.Edges {
+		t.leaving[g.Edges[i].From] = append(t.leaving[g.Edges[i].From], i)
+	}
+	if frame == "" {
+		t.frames[""] = &trackedFrame{}
+	}
+	return t
+}
+
+// Apply applies one event of the run. Events of other frames have no effect.
+func (t *Tracker) Apply(e journal.Event) {
+	at := ir.Millis(e.At)
+	switch x := e.Fact.(type) {
 	case journal.FrameOpened:
-		f.open(&x)
+		t.open(&x)
 	case journal.FrameClosed:
-		f.close(x.Frame, x.Outcome)
+		t.close(x.Frame, string(x.Outcome), at)
 	case journal.RunFinished:
-		f.close("", x.Outcome)
+		t.close("", string(x.Outcome), at)
 	case journal.StepEntered:
-		f.enter(x.Place, x.For, stateRunning)
+		t.enter(x.Place, stateRunning, at)
+		if in := t.frames[x.Frame]; in != nil && x.Mode != plan.ModeCall && t.shown[in.node] != nil {
+			t.shown[in.node].Items = &Items{Total: x.Total}
+		}
 	case journal.StepLeft:
-		f.enter(x.Place, x.For, string(x.Outcome))
+		t.enter(x.Place, string(x.Outcome), at)
+		if in := t.frames[x.Frame]; in != nil {
+			in.reason = x.Reason
+		}
 	case journal.Routed:
-		f.routed(&x)
+		t.routed(&x)
 	case journal.Rewound:
-		if in := f.frames[""]; in != nil { // no edge of the workflow led there
+		if in := t.frames[""]; in != nil { // no edge of the workflow led there
 			in.node, in.outcome, in.at = "", "", journal.Place{}
 		}
 	case journal.TaskStarted:
-		f.enter(x.Place, x.For, stateRunning)
+		t.enter(x.Place, stateRunning, at)
 	case journal.TaskEnded:
 		if x.Final {
-			f.state(x.Frame, string(x.Outcome))
+			t.state(x.Frame, string(x.Outcome), at)
 		}
 	case journal.TaskLost:
-		f.state(x.Frame, stateDoubt)
+		t.state(x.Frame, stateUnknown, at)
 	case journal.RetrySet:
-		f.state(x.Frame, stateWaiting)
+		t.state(x.Frame, stateWaiting, at)
 	case journal.BudgetWait:
 		if x.N == 0 {
-			f.enter(x.Place, x.For, stateWaiting)
+			t.enter(x.Place, stateWaiting, at)
 		} else {
-			f.state(x.Frame, stateWaiting)
+			t.state(x.Frame, stateWaiting, at)
 		}
 	case journal.Reserved:
-		f.state(x.Frame, stateRunning)
+		t.state(x.Frame, stateRunning, at)
 	case journal.GateOpened:
 		state := stateWaiting
 		if x.Kind == journal.GateInDoubt {
-			state = stateDoubt
+			state = stateUnknown
 		}
-		f.enter(x.Place, x.For, state)
+		t.enter(x.Place, state, at)
 	case journal.GateDecided:
-		if x.Outcome == journal.OutcomeRerun {
-			f.state(x.Frame, stateRunning)
+		if string(x.Outcome) == string(journal.OutcomeRerun) {
+			t.state(x.Frame, stateRunning, at)
 		} else {
-			f.state(x.Frame, string(x.Outcome))
+			t.state(x.Frame, string(x.Outcome), at)
 		}
 	}
 }
 
 // open determines where the steps of a new frame are drawn. Child runs have their own pictures.
-func (f *follower) open(x *journal.FrameOpened) {
-	if x.Frame == f.frame {
-		f.frames[x.Frame] = &followed{block: ir.BlockID(x.Block)}
+func (t *Tracker) open(x *journal.FrameOpened) {
+	if x.Frame == t.frame {
+		t.frames[x.Frame] = &trackedFrame{block: ir.BlockID(x.Block)}
 		return
 	}
-	outer := f.frames[x.Parent]
-	if outer == nil || x.Child != "" {
+	outer := t.frames[x.Parent]
+	if outer == nil || outer.hidden || x.Child != "" {
 		return
 	}
-	step := f.program.Step(outer.block, x.Step)
+	step := t.program.Step(outer.block, x.Step)
 	if step == nil {
 		return
 	}
-	in := &followed{prefix: outer.prefix + x.Step + ".", block: ir.BlockID(x.Block)}
-	if par, ok := step.Action.(ir.Parallel); ok && len(f.program.Blocks[in.block].Steps) != 1 {
+	in := &trackedFrame{prefix: outer.prefix + x.Step + ".", block: ir.BlockID(x.Block)}
+	if par, ok := step.Action.(ir.Parallel); ok && len(t.program.Blocks[in.block].Steps) != 1 {
 		name := "each"
 		if par.Each == nil {
 			name = par.Branches[x.Index].Name
 		}
 		in.prefix += name + "."
 	}
-	f.frames[x.Frame] = in
+	t.frames[x.Frame] = in
+	n := t.nodes[outer.node]
+	in.hidden = n != nil && n.Kind == NodeFolded
+	if g := t.shown[outer.node]; g != nil && g.Items != nil {
+		in.group = outer.node
+		g.Items.Running++
+		g.Items.Total = max(g.Items.Total, g.Items.started())
+		t.changed[in.group] = true
+	}
 }
 
 // enter moves a frame to a step, and marks the edge that led there.
-func (f *follower) enter(at journal.Place, fallbackFor, state string) {
-	in := f.frames[at.Frame]
-	if in == nil {
+func (t *Tracker) enter(to journal.Place, state string, at ir.Millis) {
+	in := t.frames[to.Frame]
+	if in == nil || in.hidden {
 		return
 	}
-	if in.node == "" || in.at != at {
-		to := f.nodes[in.prefix+at.Step]
-		kinds := []EdgeKind{EdgeFlow, EdgeBranch, EdgeJump, EdgeSkipped, EdgeRejected, EdgeFailed, EdgeFallback}
-		switch {
-		case fallbackFor != "" && in.at.Step != "":
-			kinds = append([]EdgeKind{EdgeFallback}, kinds...)
-		case journal.Outcome(in.outcome) == journal.OutcomeRejected:
-			kinds = append([]EdgeKind{EdgeRejected}, kinds...)
-		case journal.Outcome(in.outcome) == journal.OutcomeSkipped:
-			kinds = append([]EdgeKind{EdgeSkipped}, kinds...)
-		}
+	if in.node == "" || in.at != to {
+		id := t.steps[in.prefix+to.Step]
 		if in.node == "" {
-			f.begin(to)
+			t.begin(id)
 		} else {
-			f.markTaken(in.node, kinds, func(n string) bool { return n == to })
+			t.markTaken(in, func(e *Edge) bool { return e.To == id })
 		}
-		in.at, in.node = at, to
+		in.at, in.node = to, id
+		t.start(id, at)
 	}
-	f.state(at.Frame, state)
+	t.state(to.Frame, state, at)
 }
 
 // notHeld prefixes a condition that was evaluated and false.
 const notHeld = "no – "
 
 // routed marks the conditions that were false. The true one is the edge that was taken.
-func (f *follower) routed(x *journal.Routed) {
-	in := f.frames[x.Frame]
+func (t *Tracker) routed(x *journal.Routed) {
+	in := t.frames[x.Frame]
 	if in == nil || in.node == "" {
 		return
 	}
 	for _, one := range x.Tried {
-		step := f.program.Step(in.block, cmp.Or(one.Of, x.Step))
+		step := t.program.Step(in.block, cmp.Or(one.Of, x.Step))
 		if step == nil || one.Edge >= len(step.Next) {
 			continue
 		}
 		label := edgeLabel(step.Next[one.Edge])
-		for i := range f.g.Edges {
-			e := &f.g.Edges[i]
-			if plain := strings.TrimPrefix(e.Label, notHeld); e.From == in.node && plain == label {
+		for _, i := range t.leaving[in.node] {
+			e := &t.graph.Edges[i]
+			if plain := strings.TrimPrefix(e.Label, notHeld); plain == label {
 				if e.Label = plain; !one.Held {
 					e.Label = notHeld + plain
 				}
@@ -189,93 +215,119 @@ func (f *follower) routed(x *journal.Routed) {
 }
 
 // begin marks how the run started: manually, unless there is no manual trigger.
-func (f *follower) begin(first string) {
+func (t *Tracker) begin(first string) {
 	chosen := -1
-	for i := range f.g.Edges {
-		e := &f.g.Edges[i]
-		from := f.g.node(e.From)
-		if e.To != first || from == nil || from.Kind != NodeStart && from.Kind != NodeTrigger {
+	for i := range t.graph.Edges {
+		e := &t.graph.Edges[i]
+		from := t.nodes[e.From]
+		if from == nil || from.Kind != NodeStart && from.Kind != NodeTrigger {
 			continue
 		}
-		if chosen < 0 || from.Label == string(ir.OnDemand) {
+		if e.To == first && (chosen < 0 || from.Label == string(ir.OnDemand)) {
 			chosen = i
 		}
 	}
 	if chosen >= 0 {
-		f.g.Edges[chosen].Taken = true
+		t.take(chosen)
 	}
 }
 
-func (f *follower) state(frame, state string) {
-	in := f.frames[frame]
+// start records when a step was entered.
+func (t *Tracker) start(id string, at ir.Millis) {
+	if p := t.shown[id]; p != nil {
+		p.started, p.ended = at, 0
+	}
+}
+
+func (t *Tracker) state(frame, state string, at ir.Millis) {
+	in := t.frames[frame]
 	if in == nil || in.node == "" {
 		return
 	}
 	in.outcome = state
-	f.show(in.node, state)
+	t.show(in.node, state, at)
 }
 
-func (f *follower) show(id, state string) {
-	if n := f.g.node(id); n != nil {
-		n.State = state
-		return
+func (t *Tracker) show(id, state string, at ir.Millis) {
+	var ended ir.Millis
+	if state != stateRunning && state != stateWaiting && state != stateUnknown {
+		ended = at
 	}
-	for i := range f.g.Groups {
-		if f.g.Groups[i].ID == id {
-			f.g.Groups[i].State = state
-		}
+	if p := t.shown[id]; p != nil {
+		p.State, p.ended = state, ended
+		t.changed[id] = true
 	}
 }
 
 // close marks the edge out of a block.
-func (f *follower) close(frame string, outcome journal.Outcome) {
-	in := f.frames[frame]
+func (t *Tracker) close(frame, outcome string, at ir.Millis) {
+	in := t.frames[frame]
 	if in == nil {
 		return
 	}
-	delete(f.frames, frame)
+	delete(t.frames, frame)
+	if g := t.shown[in.group]; g != nil && g.Items != nil {
+		g.Items.close(outcome)
+		t.changed[in.group] = true
+	}
+	if in.hidden {
+		return
+	}
 	if in.node == "" { // it never started: its condition was false or failed
-		if steps := f.program.Blocks[in.block].Steps; frame != f.frame && len(steps) > 0 {
-			f.show(f.nodes[in.prefix+steps[0].ID], string(outcome))
+		if steps := t.program.Blocks[in.block].Steps; frame != t.frame && len(steps) > 0 {
+			t.show(t.steps[in.prefix+steps[0].ID], outcome, at)
 		}
 		return
 	}
-	good := outcome == journal.OutcomeOK || outcome == journal.OutcomeEnd || outcome == journal.OutcomeBreak ||
-		outcome == journal.OutcomeJump
-	kinds := []EdgeKind{EdgeFlow, EdgeBranch, EdgeJump, EdgeSkipped, EdgeRejected}
-	if outcome == journal.OutcomeFailed {
-		kinds = []EdgeKind{EdgeFailed}
-	}
-	if !good && outcome != journal.OutcomeFailed {
-		return
-	}
-	f.markTaken(in.node, kinds, func(id string) bool {
-		to := f.g.node(id)
+	t.markTaken(in, func(e *Edge) bool {
+		to := t.nodes[e.To]
 		if to == nil || to.Step != "" {
 			return false
 		}
-		return good && (to.Kind == NodeEnd || to.Kind == NodeExit) || !good && to.Kind == NodeFail
+		switch outcome {
+		case string(journal.OutcomeOK):
+			return to.Kind == NodeEnd || to.exit == ir.ExitBlock
+		case string(journal.OutcomeEnd):
+			return to.Kind == NodeEnd
+		case string(journal.OutcomeBreak):
+			return to.exit == ir.ExitLoop
+		case string(journal.OutcomeJump):
+			return to.Kind == NodeExit && to.exit == ""
+		case string(journal.OutcomeFailed):
+			decided := in.outcome == string(journal.OutcomeFailed) && e.on.has(ir.OK)
+			return to.exit == ir.ExitFail && (!decided || to.Title == clean(in.reason))
+		default:
+			return false
+		}
 	})
 }
 
-// markTaken marks the first matching edge, by order of kinds.
-func (f *follower) markTaken(from string, kinds []EdgeKind, to func(string) bool) {
-	for _, kind := range kinds {
-		for i := range f.g.Edges {
-			e := &f.g.Edges[i]
-			if e.From == from && e.Kind == kind && to(e.To) {
-				e.Taken = true
+// markTaken marks the edge that a frame followed out of its current step: the first one that
+// leads to the right place and belongs to the outcome of the step.
+func (t *Tracker) markTaken(in *trackedFrame, leads func(*Edge) bool) {
+	tries := []ir.Outcome{ir.Outcome(in.outcome)}
+	switch in.outcome {
+	case string(journal.OutcomeFailed):
+		tries = append(tries, ir.Skipped) // the step is skipped on error
+	case string(journal.OutcomeOK), string(journal.OutcomeSkipped), string(journal.OutcomeRejected):
+	default: // a group that is left by a jump has no outcome of its own
+		tries = []ir.Outcome{ir.OK}
+	}
+	for _, outcome := range tries {
+		for _, i := range t.leaving[in.node] {
+			e := &t.graph.Edges[i]
+			if e.Kind.isControl() && (e.on == 0 || e.on.has(outcome)) && leads(e) {
+				t.take(i)
 				return
 			}
 		}
 	}
 }
 
-func (g *Graph) node(id string) *Node {
-	for i := range g.Nodes {
-		if g.Nodes[i].ID == id {
-			return &g.Nodes[i]
-		}
+func (t *Tracker) take(edge int) {
+	e := &t.graph.Edges[edge]
+	if !e.Taken {
+		e.Taken = true
+		t.changed[e.ID] = true
 	}
-	return nil
 }

@@ -63,11 +63,11 @@ func (f *flow) done() *ir.Program {
 	return &f.program
 }
 
-func work(kind, who string) ir.Task {
+func work(kind, performer string) ir.Task {
 	t := ir.Task{Kind: kind}
 	name := map[string]string{"agent": "agent", "tool": "tool", "script": "language"}[kind]
-	if name != "" && who != "" {
-		t.Settings.Put(name, who, ir.Agent{}.Span)
+	if name != "" && performer != "" {
+		t.Settings.Put(name, performer, ir.Agent{}.Span)
 	}
 	return t
 }

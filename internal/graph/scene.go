@@ -195,7 +195,7 @@ func framePart(g *Group, box rect, head *card) part {
 				size: labelSize, anchor: anchorMiddle,
 			}})
 	}
-	pt.addState(g.State, box)
+	pt.addState(&g.Progress, box)
 	return pt
 }
 
@@ -249,7 +249,7 @@ func nodePart(n *Node, box rect, c *card) part {
 	}
 	pt.addTexts(box, c)
 	pt.addIcon(box, c, iconPaint)
-	pt.addState(n.State, box)
+	pt.addState(&n.Progress, box)
 	return pt
 }
 
@@ -273,14 +273,17 @@ func (pt *part) addIcon(box rect, c *card, p paint) {
 }
 
 // addState marks the state of a step in a run.
-func (pt *part) addState(state string, box rect) {
-	if state == "" {
+func (pt *part) addState(p *Progress, box rect) {
+	if p.State == "" {
 		return
 	}
-	tone := stateTone(state)
+	tone := stateTone(p.State)
 	pt.class += " state-" + string(tone)
-	pt.data = append(pt.data, [2]string{"state", state})
-	text := shorten(state, 16)
+	pt.data = append(pt.data, [2]string{"state", p.State})
+	text := shorten(p.State, 16)
+	if count := countText(p.Items); count != "" {
+		text += " · " + count
+	}
 	w := float64(len([]rune(text)))*6.2 + 14
 	badge := rect{box.right() - w - 8, box.y - 8, w, 16}
 	pt.shapes = append(pt.shapes,

@@ -200,11 +200,11 @@ func (t theme) hex(p paint) string { return fmt.Sprintf("#%06x", t[p]) }
 // stateTone returns the tone of a run state. Unlisted states are neutral.
 func stateTone(state string) Tone {
 	switch state {
-	case "running":
+	case stateRunning:
 		return ToneTransform
 	case "ok":
 		return ToneTool
-	case "waiting":
+	case stateWaiting, stateUnknown:
 		return ToneDecision
 	case "failed", "rejected":
 		return ToneError

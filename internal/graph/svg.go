@@ -15,7 +15,7 @@ const fontStack = `"Go","Helvetica Neue",Helvetica,Arial,"Liberation Sans",sans-
 
 // SVG writes the picture as a self-contained file.
 func (g *Graph) SVG(w io.Writer) error {
-	p, err := arrange(g)
+	p, err := arrange(g, &large)
 	if err != nil {
 		return err
 	}
@@ -58,12 +58,14 @@ func (s *svg) style() {
 	for _, c := range colors() {
 		fmt.Fprintf(&light, "--%s:#%06x;", c.paint, c.light)
 		fmt.Fprintf(&dark, "--%s:#%06x;", c.paint, c.dark)
-		fmt.Fprintf(&classes, ".f-%[1]s{fill:#%06[2]x;fill:var(--%[1]s)}.s-%[1]s{stroke:#%06[2]x;stroke:var(--%[1]s)}\n", c.paint, c.light)
+		fmt.Fprintf(&classes, ".f-%[1]s{fill:#%06[2]x;fill:var(--%[1]s)}"+
+			".s-%[1]s{stroke:#%06[2]x;stroke:var(--%[1]s)}\n", c.paint, c.light)
 	}
 	fmt.Fprintf(&s.out, "<style>\n.espalier-graph{color-scheme:light dark;%s}\n@media "+
 		"(prefers-color-scheme:dark){.espalier-graph{%s}}\n", light.String(), dark.String())
 	s.out.WriteString(classes.String())
-	fmt.Fprintf(&s.out, "text{font-family:%s;white-space:pre}\n.b{font-weight:bold}.i{font-style:italic}.m{text-anchor:middle}\n", fontStack)
+	fmt.Fprintf(&s.out, "text{font-family:%s;white-space:pre}\n"+
+		".b{font-weight:bold}.i{font-style:italic}.m{text-anchor:middle}\n", fontStack)
 	s.out.WriteString("path{fill:none;stroke-linecap:round;stroke-linejoin:round}\n</style>\n")
 }
 
@@ -127,18 +129,7 @@ func (s *svg) shape(sh *shape) {
 	}
 	s.out.WriteString("<path")
 	s.attribute("class", strings.Join(class, " "))
-	s.out.WriteString(` d="`)
-	for _, c := range sh.path {
-		s.out.WriteByte(c.op)
-		n := map[byte]int{'M': 1, 'L': 1, 'Q': 2, 'C': 3, 'Z': 0}[c.op]
-		for i, pt := range c.points[:n] {
-			if i > 0 {
-				s.out.WriteByte(' ')
-			}
-			s.out.WriteString(number(pt.x) + " " + number(pt.y))
-		}
-	}
-	s.out.WriteByte('"')
+	fmt.Fprintf(&s.out, ` d="%s"`, pathData(sh.path))
 	if sh.stroke != "" {
 		fmt.Fprintf(&s.out, ` stroke-width="%s"`, number(sh.width))
 	}
@@ -153,6 +144,22 @@ func (s *svg) shape(sh *shape) {
 		}
 	}
 	s.out.WriteString("/>")
+}
+
+// pathData returns the "d" attribute of a path.
+func pathData(p path) string {
+	var out strings.Builder
+	for _, c := range p {
+		out.WriteByte(c.op)
+		n := map[byte]int{'M': 1, 'L': 1, 'Q': 2, 'C': 3, 'Z': 0}[c.op]
+		for i, pt := range c.points[:n] {
+			if i > 0 {
+				out.WriteByte(' ')
+			}
+			out.WriteString(number(pt.x) + " " + number(pt.y))
+		}
+	}
+	return out.String()
 }
 
 // number formats a coordinate with at most one decimal.

@@ -156,7 +156,7 @@ func TestSVGShowsStatesAndTakenPath(t *testing.T) {
 
 func TestPNGIsOpaqueAndColored(t *testing.T) {
 	var out bytes.Buffer
-	if err := Build(fiveSteps(), Options{}).PNG(&out); err != nil {
+	if _, err := Build(fiveSteps(), Options{}).PNG(&out); err != nil {
 		t.Fatal(err)
 	}
 	img, err := png.Decode(&out)
@@ -191,7 +191,7 @@ func TestPNGSizeIsBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		size := paintScene(&s, r, palette(false)).Bounds()
+		size := newCanvas(&s, r, palette(false)).img.Bounds()
 		if size.Dx() < 1 || size.Dy() < 1 || size.Dx() > pngMaxSide || size.Dy() > pngMaxSide ||
 			size.Dx()*size.Dy() > pngMaxArea {
 			t.Errorf("%v by %v becomes %v", s.w, s.h, size)
@@ -202,10 +202,18 @@ func TestPNGSizeIsBounded(t *testing.T) {
 func TestEmptyProgramCanBeDrawn(t *testing.T) {
 	for _, p := range []*ir.Program{{}, {Blocks: []ir.Block{{}}}} {
 		g := Build(p, Options{Data: true})
-		for _, write := range []func(io.Writer) error{g.SVG, g.PNG, g.Mermaid, g.DOT, g.JSON} {
+		for _, write := range []func(io.Writer) error{g.SVG, pngOf(g), g.Mermaid, g.DOT, g.JSON} {
 			if err := write(io.Discard); err != nil {
 				t.Error(err)
 			}
 		}
+	}
+}
+
+// pngOf returns the PNG writer of a graph without its gaps.
+func pngOf(g *Graph) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := g.PNG(w)
+		return err
 	}
 }

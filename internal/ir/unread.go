@@ -22,6 +22,11 @@ type Unread struct {
 	Warned []string `json:"warned,omitempty"`
 }
 
+// Any reports whether some part of the file is unreadable.
+func (u *Unread) Any() bool {
+	return u.Header || u.Steps || u.Rest || len(u.Texts) > 0 || len(u.Warned) > 0
+}
+
 // Explains reports whether a diagnostic of the given severity is probably a consequence of an
 // unreadable part, because a name it concerns occurs there. A dotted name matches where its
 // parent or a child of it occurs.

@@ -10,6 +10,6 @@ import (
 // but not its escapes for HTML.
 func AppendString(b []byte, s string) []byte { return jsonfast.AppendString(b, s) }
 
-// AppendRaw appends JSON without the space between its tokens; it refuses
-// what is not JSON.
+// AppendRaw appends JSON without white space between tokens. It returns an error
+// for invalid JSON.
 func AppendRaw(b []byte, raw json.RawMessage) ([]byte, error) { return jsonfast.AppendRaw(b, raw) }

@@ -2,8 +2,8 @@ package journal
 
 import "fmt"
 
-// Check reports whether a batch is well formed in itself. Stores call it
-// before they look at what they hold.
+// Check returns an ErrInvalid if a batch is malformed, whatever the store
+// contains. Stores call it first.
 func (b *Batch) Check() error {
 	invalid := func(format string, args ...any) error {
 		return fmt.Errorf("%w: run %s: %s", ErrInvalid, b.Run, fmt.Sprintf(format, args...))
@@ -32,7 +32,7 @@ func (b *Batch) Check() error {
 	return nil
 }
 
-// Started is the fact that begins the run, in its first batch.
+// Started returns the RunStarted of a run's first batch; false for later batches.
 func (b *Batch) Started() (RunStarted, bool) {
 	if b.After != 0 || len(b.Events) == 0 {
 		return RunStarted{}, false
@@ -41,10 +41,10 @@ func (b *Batch) Started() (RunStarted, bool) {
 	return f, ok
 }
 
-// LastSeq is the run's last event once the batch is appended.
+// LastSeq returns the run's last event after the batch.
 func (b *Batch) LastSeq() Seq { return b.After + Seq(len(b.Events)) }
 
-// At is when the batch happened: the time of its last event, 0 when it has none.
+// At returns the time of the batch's last event; 0 if it has none.
 func (b *Batch) At() Millis {
 	if len(b.Events) == 0 {
 		return 0

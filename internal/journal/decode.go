@@ -39,8 +39,8 @@ func decodeEvent(line []byte) (Event, error) {
 	return e, err
 }
 
-// openEnvelope takes the envelope apart by hand, in the one order in which
-// Encode writes it: it is most of what a JSON decoder would do twice.
+// openEnvelope parses the envelope by hand, in the only order in which Encode
+// writes it. A JSON decoder would scan the fact twice.
 func openEnvelope(line []byte, e *Event) (kind, data []byte, err error) {
 	rest, ok := bytes.CutPrefix(line, []byte(`{"q":`))
 	number := func(before byte) (n int64) {
@@ -65,7 +65,8 @@ func openEnvelope(line []byte, e *Event) (kind, data []byte, err error) {
 	ok = literal(`,"t":`)
 	e.At = Millis(number(','))
 	if literal(`,"r":`) {
-		// The run's id is a quoted string; it may hold escapes, but no bare quote.
+		// The run's ID is a quoted string. It may contain escapes, but no bare
+		// quote.
 		end := jsonfast.ClosingQuote(rest)
 		if end < 0 || json.Unmarshal(rest[:end+1], &e.Run) != nil {
 			return nil, nil, errEnvelope
@@ -94,7 +95,7 @@ func decodeFact(kind, data []byte) (Fact, error) {
 	}
 	v := reflect.New(known.typ)
 	if !known.shape.Read(data, v.Elem()) {
-		// Not as Encode writes it: let encoding/json say whether and why it is wrong.
+		// Not as Encode writes it: encoding/json decides whether it is valid.
 		v = reflect.New(known.typ)
 		if err := json.Unmarshal(data, v.Interface()); err != nil {
 			return nil, fmt.Errorf("%s: %w", kind, err)

@@ -8,9 +8,9 @@ import (
 	"github.com/espalier-run/espalier/internal/canonical"
 )
 
-// GateDigest binds what a gate shows to the gate and the run: the SHA-256 of
-// the canonical JSON of {gate, kind, reads, run}. Whoever has those can
-// compute it with a program of their own.
+// GateDigest binds what a gate shows to the gate and the run. It is the SHA-256
+// of the canonical JSON of {gate, kind, reads, run}, so that other programs can
+// compute it.
 func GateDigest(run RunID, gate string, kind GateKind, reads map[string]json.RawMessage) string {
 	raw, err := json.Marshal(struct {
 		Gate  string                     `json:"gate"`
@@ -19,9 +19,9 @@ func GateDigest(run RunID, gate string, kind GateKind, reads map[string]json.Raw
 		Run   RunID                      `json:"run"`
 	}{gate, kind, reads, run})
 	if err != nil {
-		raw = nil // a value that is no JSON has no digest that anybody could name
+		raw = nil // a value that is not JSON: the digest matches no decision
 	}
-	if form, err := canonical.JSON(raw); err == nil { // what Go has encoded has one
+	if form, err := canonical.JSON(raw); err == nil { // always succeeds for output of encoding/json
 		raw = form
 	}
 	sum := sha256.Sum256(raw)

@@ -1,8 +1,8 @@
-// Package journal is the only truth about a run: its facts, in order, and the
-// stores that keep them.
+// Package journal defines the facts about runs and the interface of the stores
+// that keep them. The journal is the only source of truth about a run.
 package journal
 
-// A fact is something that has been decided or has happened; it is never
-// changed and never taken back. Facts carry everything that folding them
-// needs, so that State can be rebuilt without the Program. All facts of one
-// decision go into one Batch, which a Store appends whole or not at all.
+// A fact is something that was decided or has happened; it never changes. Facts
+// contain everything that folding them needs, so that State can be rebuilt
+// without the Program. All facts of one decision are one Batch, which a Store
+// appends as a whole or not at all.

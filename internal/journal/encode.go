@@ -16,14 +16,14 @@ import (
 // test compares them) without its escapes for HTML, but they are written
 // several times faster: every run writes facts at every step.
 
-// Encode appends events to dst, a line for each.
+// Encode appends one line for each event to dst.
 func Encode(dst []byte, events []Event) ([]byte, error) {
 	dst, _, err := EncodeExact(dst, events)
 	return dst, err
 }
 
-// EncodeExact is Encode, and tells whether decoding gives the same events again.
-// It does not when the Encoder changed something.
+// EncodeExact is Encode, and reports whether decoding returns equal events. It
+// does not if the encoder replaced invalid data.
 func EncodeExact(dst []byte, events []Event) (_ []byte, exact bool, err error) {
 	var enc jsonfast.Encoder
 	for i := range events {

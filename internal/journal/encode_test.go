@@ -28,11 +28,13 @@ func TestEveryFactIsListed(t *testing.T) {
 
 var rawType = reflect.TypeFor[json.RawMessage]()
 
-// fill gives every field of v a value, so that a field added to a fact is
-// tested without anybody thinking of it.
+// fill sets every field of v, so that a new field of a fact is tested
+// automatically.
 func fill(t *rapid.T, v reflect.Value) {
 	if v.Type() == rawType {
-		v.SetBytes([]byte(rapid.SampledFrom([]string{"", `null`, `{"a":[1,2,{"b":"c d"}]}`, `"x\" y\u2028"`, `-1.5e3`, `[]`}).Draw(t, "raw")))
+		v.SetBytes([]byte(rapid.SampledFrom([]string{
+			"", `null`, `{"a":[1,2,{"b":"c d"}]}`, `"x\" y\u2028"`, `-1.5e3`, `[]`,
+		}).Draw(t, "raw")))
 		if v.Len() == 0 {
 			v.SetZero()
 		}
@@ -40,7 +42,9 @@ func fill(t *rapid.T, v reflect.Value) {
 	}
 	switch v.Kind() {
 	case reflect.String:
-		v.SetString(rapid.OneOf(rapid.Just(""), rapid.String(), rapid.SampledFrom([]string{"a\nb", "<&>", "\u2028\u2029", `\"`, "\x00\x1f\x7f", "é𝄞"})).Draw(t, "text"))
+		v.SetString(rapid.OneOf(rapid.Just(""), rapid.String(), rapid.SampledFrom([]string{
+			"a\nb", "<&>", "\u2028\u2029", `\"`, "\x00\x1f\x7f", "é𝄞",
+		})).Draw(t, "text"))
 	case reflect.Int, reflect.Int64:
 		v.SetInt(rapid.OneOf(rapid.Just(int64(0)), rapid.Int64()).Draw(t, "number"))
 	case reflect.Bool:
@@ -138,7 +142,7 @@ func TestEveryEventSurvivesTheJournal(t *testing.T) {
 }
 
 // Random facts have few fields set at once; here every field has a value.
-func TestNoFieldOfAFactIsForgotten(t *testing.T) {
+func TestEveryFieldOfAFactIsEncoded(t *testing.T) {
 	for _, zero := range everyFact() {
 		v := reflect.New(reflect.TypeOf(zero)).Elem()
 		occupy(v)
@@ -191,7 +195,7 @@ func occupy(v reflect.Value) {
 
 // A nil json.RawMessage without omitempty would go out as null and come back
 // as something.
-func TestRawFieldsAreLeftOutWhenEmpty(t *testing.T) {
+func TestEmptyRawFieldsAreOmitted(t *testing.T) {
 	var visit func(path string, typ reflect.Type)
 	visit = func(path string, typ reflect.Type) {
 		switch typ.Kind() {
@@ -214,7 +218,7 @@ func TestRawFieldsAreLeftOutWhenEmpty(t *testing.T) {
 	}
 }
 
-func TestStringsThatAreNotUTF8(t *testing.T) {
+func TestInvalidUTF8IsReplaced(t *testing.T) {
 	for _, s := range []string{"\xff", "a\xc3", "\xed\xa0\x80", "\xf0\x9d\x84"} {
 		events := []Event{{Seq: 1, Fact: TaskStarted{Work: Work{Place: Place{Step: s}}}}}
 		body, exact, err := EncodeExact(nil, events)
@@ -243,13 +247,15 @@ func TestRawJSONIsCompactedOrRefused(t *testing.T) {
 		if _, err := Encode(nil, note(raw)); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%q: %v", raw, err)
 		}
-		if _, err := Encode(nil, []Event{{Seq: 1, Fact: RunStarted{Options: json.RawMessage(raw)}}}); !errors.Is(err, ErrInvalid) {
+		if _, err := Encode(
+			nil, []Event{{Seq: 1, Fact: RunStarted{Options: json.RawMessage(raw)}}},
+		); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%q: %v", raw, err)
 		}
 	}
 }
 
-func TestFactsThatCannotBeStored(t *testing.T) {
+func TestUnknownFactsAreRefused(t *testing.T) {
 	for _, f := range []Fact{nil, &TaskStarted{}} {
 		if _, err := Encode(nil, []Event{{Seq: 1, Fact: f}}); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%T: %v", f, err)
@@ -257,7 +263,7 @@ func TestFactsThatCannotBeStored(t *testing.T) {
 	}
 }
 
-func TestDamageIsNamed(t *testing.T) {
+func TestDecodeErrorsNameTheDamage(t *testing.T) {
 	good, err := Encode(nil, []Event{{Seq: 1, At: 2, Run: "r", Fact: Claimed{Owner: "o"}}})
 	if err != nil {
 		t.Fatal(err)
@@ -334,15 +340,16 @@ func FuzzDecode(f *testing.F) {
 var chainStep = []Event{
 	{Seq: 41, At: 1763170000000, Fact: TaskEnded{
 		Work: Work{Place: Place{Step: "summarise"}}, Outcome: "ok",
-		Value: Value{JSON: json.RawMessage(`{"summary":"short","score":0.93}`)}, Writes: []Write{{Path: "state.summary"}},
-		Usage: Usage{Steps: 1, ModelCalls: 1, InputTokens: 812, OutputTokens: 95}, Final: true,
+		Value:  Value{JSON: json.RawMessage(`{"summary":"short","score":0.93}`)},
+		Writes: []Write{{Path: "state.summary"}},
+		Usage:  Usage{Steps: 1, ModelCalls: 1, InputTokens: 812, OutputTokens: 95}, Final: true,
 	}},
 	{Seq: 42, At: 1763170000000, Fact: TaskStarted{Work: Work{Place: Place{Step: "review"}}, Kind: "agent"}},
 }
 
 // What Encode writes is read the short way: otherwise it would be slow, and
 // no other test would tell.
-func TestWhatIsWrittenIsReadTheShortWay(t *testing.T) {
+func TestEncodedFactsAreDecodedByTheFastCodec(t *testing.T) {
 	for _, zero := range everyFact() {
 		full := reflect.New(reflect.TypeOf(zero)).Elem()
 		occupy(full)

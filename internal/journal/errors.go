@@ -5,59 +5,61 @@ import (
 	"fmt"
 )
 
-// What stores refuse with. They come wrapped in errors that say more; ask
-// with errors.Is.
+// The errors of stores. They are wrapped with details; test with errors.Is.
 var (
-	// ErrConflict: somebody else has appended, or owns the run now.
-	ErrConflict = errors.New("the run has moved on under another writer")
-	// ErrFenced: other processes have taken this one for dead. The runs that it
-	// owned are theirs to claim, and nothing of the batch remains.
+	// ErrConflict means that another writer has appended to the run or owns it
+	// now.
+	ErrConflict = errors.New("another process has written to the run")
+	// ErrFenced means that other processes have taken this one for dead and may
+	// claim its runs. Nothing of the batch is stored.
 	ErrFenced = errors.New("this process has lost its runs to others")
-	// ErrUnavailable: the server that keeps the journal cannot be reached. What
-	// became of a batch is unknown; reading the run later tells.
+	// ErrUnavailable means that the server of the journal cannot be reached. The
+	// batch may be stored or not: read the run later to find out.
 	ErrUnavailable = errors.New("the journal's server is unavailable")
-	// ErrUnknownRun: there is no such run.
+	// ErrUnknownRun means that there is no such run.
 	ErrUnknownRun = errors.New("there is no such run")
-	// ErrExists: a run with that id is there already.
+	// ErrExists means that a run with that ID exists.
 	ErrExists = errors.New("a run with that id exists")
-	// ErrFinished: the run is over.
+	// ErrFinished means that the run has finished.
 	ErrFinished = errors.New("the run has finished")
-	// ErrUnfinished: the run is not over.
+	// ErrUnfinished means that the run has not finished.
 	ErrUnfinished = errors.New("the run has not finished")
-	// ErrUnknownBlob: no value has that hash.
+	// ErrUnknownBlob means that the store has no value with that hash.
 	ErrUnknownBlob = errors.New("there is no value with that hash")
-	// ErrInvalid: the batch could never be appended, whatever the store holds.
+	// ErrInvalid means that the batch is malformed, whatever the store contains.
 	ErrInvalid = errors.New("the batch is not well formed")
-	// ErrClosed: the store has been closed.
+	// ErrClosed means that the store is closed.
 	ErrClosed = errors.New("the journal is closed")
-	// ErrCorrupt: what is stored cannot be what was written.
+	// ErrCorrupt means that stored data differs from what was written.
 	ErrCorrupt = errors.New("the journal is damaged")
-	// ErrFull: there is no room left to write.
+	// ErrFull means that the disk is full.
 	ErrFull = errors.New("the disk is full")
-	// ErrNotKept: the disk has failed to keep what was written, and nobody knows
-	// what it has.
+	// ErrNotKept means that the disk failed to sync: what it has stored is
+	// unknown.
 	ErrNotKept = errors.New("the disk did not keep what was written")
-	// ErrReadOnly: the journal may not be written here.
+	// ErrReadOnly means that the journal cannot be written.
 	ErrReadOnly = errors.New("the journal cannot be written")
-	// ErrBusy: another program has kept the journal locked for too long.
+	// ErrBusy means that another program has kept the journal locked for too
+	// long.
 	ErrBusy = errors.New("another program keeps the journal locked")
-	// ErrNotJournal: the file is something else.
+	// ErrNotJournal means that the file is not a journal.
 	ErrNotJournal = errors.New("the file is not a journal")
 )
 
-// OwnedError says who owns a run.
+// OwnedError is the error of a claim on a run that another process owns.
 type OwnedError struct{ Owner Owner }
 
 func (e *OwnedError) Error() string { return fmt.Sprintf("the run is owned by %s", e.Owner) }
 
-// ChildError says that a run has no stream of its own.
+// ChildError is the error for a run that is part of another one and has no stream
+// of its own.
 type ChildError struct{ Root RunID }
 
 func (e *ChildError) Error() string { return fmt.Sprintf("the run is part of run %s", e.Root) }
 
-// CorruptError says where the journal is damaged. It is an ErrCorrupt.
+// CorruptError locates damage in the journal. It is an ErrCorrupt.
 type CorruptError struct {
-	Run RunID // empty when it is not known
+	Run RunID // empty if unknown
 	Pos Pos
 	Why error
 }
@@ -69,15 +71,17 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("%v: run %s, append %d: %v", ErrCorrupt, e.Run, e.Pos, e.Why)
 }
 
-// Unwrap makes it an ErrCorrupt.
+// Unwrap returns ErrCorrupt and the cause.
 func (e *CorruptError) Unwrap() []error { return []error{ErrCorrupt, e.Why} }
 
-// NewerError says that a later release of Espalier has written the journal.
+// NewerError means that a later release of Espalier has written the journal.
 type NewerError struct {
 	Path         string
-	Have, Expect int // version of the file, and the newest that this release knows
+	Have, Expect int // version of the file, and the newest that this release supports
 }
 
 func (e *NewerError) Error() string {
-	return fmt.Sprintf("%s was written by a newer Espalier (journal version %d; this one knows %d)", e.Path, e.Have, e.Expect)
+	return fmt.Sprintf(
+		"%s was written by a newer Espalier (journal version %d; this one knows %d)", e.Path, e.Have, e.Expect,
+	)
 }

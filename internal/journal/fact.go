@@ -2,25 +2,26 @@ package journal
 
 import "encoding/json"
 
-// Fact is one of the types below. The set is closed.
+// Fact is one of the types below. The set is closed: stores and readers know all
+// of them.
 type Fact interface{ factName() string }
 
-// Place is a step in a frame: where something happens.
+// Place is a step in a frame.
 type Place struct {
-	Frame string `json:"f,omitempty"` // path of the frame; empty is the run's body
+	Frame string `json:"f,omitempty"` // path of the frame; empty for the run's body
 	Step  string `json:"s"`
-	Visit int    `json:"v,omitempty"` // how often the frame had entered the step before
+	Visit int    `json:"v,omitempty"` // number of the visit, for steps on a cycle; from 1
 }
 
-// Work is a task: a place, which part of the step's work, and which attempt.
-// Its Key is stable across crashes and unique for ever.
+// Work identifies a task: a place, the part of the step's work, and the attempt.
+// Its Key is stable across crashes and unique in the run.
 type Work struct {
 	Place
-	Part    string `json:"p,omitempty"` // empty, or "verdict", "combine", "work"
+	Part    string `json:"p,omitempty"` // empty, "verdict", "combine" or "work"
 	Attempt int    `json:"a,omitempty"` // from 0
 }
 
-// Usage is what has been used, or may be.
+// Usage is an amount that was used or reserved.
 type Usage struct {
 	Steps        int64 `json:"steps,omitempty"`
 	ModelCalls   int64 `json:"model_calls,omitempty"`
@@ -28,12 +29,12 @@ type Usage struct {
 	InputTokens  int64 `json:"input_tokens,omitempty"`
 	OutputTokens int64 `json:"output_tokens,omitempty"`
 	MicroDollars int64 `json:"micro_dollars,omitempty"`
-	// Lost is the part of it for calls of models whose replies nobody got. They
-	// may have been paid for, so they count with all that was set aside.
+	// Lost is the part that was charged for model calls without a reply. They may
+	// have been billed, so they count with everything that was reserved.
 	Lost Lost `json:"lost,omitzero"`
 }
 
-// Lost is what calls of models were charged for without a reply.
+// Lost is what model calls without a reply were charged.
 type Lost struct {
 	ModelCalls   int64 `json:"model_calls,omitempty"`
 	InputTokens  int64 `json:"input_tokens,omitempty"`
@@ -41,16 +42,16 @@ type Lost struct {
 	MicroDollars int64 `json:"micro_dollars,omitempty"`
 }
 
-// Unanswered is a reservation as it is charged when no reply has come.
+// Unanswered returns a reservation as it is charged if no reply arrived.
 func (u Usage) Unanswered() Usage {
 	u.Lost = Lost{u.ModelCalls, u.InputTokens, u.OutputTokens, u.MicroDollars}
 	return u
 }
 
-// Plus is both together.
+// Plus returns the sum.
 func (u Usage) Plus(v Usage) Usage { return u.combine(v, 1) }
 
-// Minus is what is left of it.
+// Minus returns the difference.
 func (u Usage) Minus(v Usage) Usage { return u.combine(v, -1) }
 
 func (u Usage) combine(v Usage, sign int64) Usage {
@@ -70,69 +71,72 @@ func (u Usage) combine(v Usage, sign int64) Usage {
 	}
 }
 
-// Write is a variable that a step set.
+// Write is a variable that a step writes.
 type Write struct {
 	Path    string `json:"path"`
-	Part    string `json:"part,omitempty"`    // key of the value; empty is all of it
-	Reducer string `json:"reducer,omitempty"` // empty is "set"
-	// Under is the key that a merge puts a value under which is not an object
-	// with that key; AsList makes a list of its values first.
+	Part    string `json:"part,omitempty"`    // key in the value; empty for all of it
+	Reducer string `json:"reducer,omitempty"` // empty for "set"
+	// Under is the key that a merge adds to a value that is not an object with
+	// that key. AsList converts the value to a list first.
 	Under  string `json:"under,omitempty"`
 	AsList bool   `json:"as_list,omitempty"`
-	Bare   string `json:"bare,omitempty"` // the key for a value that is no object at all
+	Bare   string `json:"bare,omitempty"` // the key for a value that is not an object
 }
 
-// Actor is who did something: the operating-system user, and whom they claim to be.
+// Actor is the originator of something: the operating-system user, and the
+// identity that the user claims.
 type Actor struct {
 	User string `json:"user,omitempty"`
 	As   string `json:"as,omitempty"`
+	// Method is how a server has established the user; empty when the user is the
+	// account of the process that asked.
+	Method string `json:"method,omitempty"`
 }
 
-// RunStarted begins a stream.
+// RunStarted is the first fact of a stream.
 type RunStarted struct {
 	Name       string           `json:"name"`
 	Format     string           `json:"format"`
 	Definition string           `json:"definition"` // hash of the pinned definition
 	Input      Value            `json:"input"`
-	Options    json.RawMessage  `json:"options,omitempty"` // how the caller asked to run it: the engine's own business
-	Vars       map[string]Value `json:"vars,omitempty"`    // what the scope begins with, besides the input
+	Options    json.RawMessage  `json:"options,omitempty"` // how the caller asked to run it; opaque to the journal
+	Vars       map[string]Value `json:"vars,omitempty"`    // initial variables, except the input
 	Budget     *Limits          `json:"budget,omitempty"`
 	By         Actor            `json:"by,omitzero"`
-	From       *Origin          `json:"from,omitempty"` // another run, which this one goes on from
+	From       *Origin          `json:"from,omitempty"` // the run that this one continues
 }
 
-// Origin is a step of a run that is over, from which another run goes on with
-// the values of that time.
+// Origin is a step of a finished run that another run continues from.
 type Origin struct {
 	Run  RunID  `json:"run"`
 	Step string `json:"s"`
 }
 
-// RunFinished ends a stream; nothing follows it.
+// RunFinished is the last fact of a stream.
 type RunFinished struct {
 	Outcome Outcome `json:"outcome"` // ok, failed, rejected, cancelled
 	Reason  string  `json:"reason,omitempty"`
 	Error   string  `json:"error,omitempty"`
-	Status  int     `json:"status,omitempty"` // exit code of the author's choice
+	Status  int     `json:"status,omitempty"` // exit code that the author chose
 	Output  Value   `json:"output,omitzero"`
-	Last    string  `json:"last,omitempty"` // step that ended it
+	Last    string  `json:"last,omitempty"` // the step that ended it
 }
 
-// FrameOpened activates a block.
+// FrameOpened starts the execution of a block.
 type FrameOpened struct {
 	Frame   string           `json:"f"`
 	Parent  string           `json:"parent,omitempty"`
-	Step    string           `json:"s"`                 // the parent's step that it belongs to
-	Program string           `json:"program,omitempty"` // "0.1": child 1 of child 0; empty is the root's
+	Step    string           `json:"s"`                 // the parent's step
+	Program string           `json:"program,omitempty"` // "0.1" is child 1 of child 0; empty is the root
 	Block   int              `json:"b,omitempty"`
 	Index   int              `json:"i,omitempty"`
 	Name    string           `json:"name,omitempty"`
-	Vars    map[string]Value `json:"vars,omitempty"`  // what its scope begins with
-	Child   RunID            `json:"child,omitempty"` // a child run: its own id, and a scope that sees nothing outside
+	Vars    map[string]Value `json:"vars,omitempty"`  // initial variables
+	Child   RunID            `json:"child,omitempty"` // ID of the child run that the frame starts; its scope does not see the enclosing ones
 	Budget  *Limits          `json:"budget,omitempty"`
 }
 
-// Limits are the budgets of a frame; nil is without limit.
+// Limits are the budgets of a frame; nil is unlimited.
 type Limits struct {
 	Steps         *int64 `json:"steps,omitempty"`
 	ToolCalls     *int64 `json:"tool_calls,omitempty"`
@@ -141,7 +145,7 @@ type Limits struct {
 	MicroDollars  *int64 `json:"micro_dollars,omitempty"`
 }
 
-// FrameClosed ends the activation of a block.
+// FrameClosed ends the execution of a block.
 type FrameClosed struct {
 	Frame   string  `json:"f"`
 	Outcome Outcome `json:"outcome"` // ok, failed, rejected, cancelled, break, jump, end
@@ -149,24 +153,25 @@ type FrameClosed struct {
 	Class   Class   `json:"class,omitempty"`
 	Reason  string  `json:"reason,omitempty"`
 	Error   string  `json:"error,omitempty"`
-	Value   Value   `json:"value,omitzero"`   // what it gives back
-	Status  int     `json:"status,omitempty"` // exit code of the author's choice
-	Step    string  `json:"s,omitempty"`      // that ended it
+	Value   Value   `json:"value,omitzero"`   // the frame's result
+	Status  int     `json:"status,omitempty"` // exit code that the author chose
+	Step    string  `json:"s,omitempty"`      // the step that ended it
 }
 
-// StepEntered begins a step that is made of frames.
+// StepEntered starts a step that consists of frames.
 type StepEntered struct {
 	Place
 	Mode  string `json:"mode"` // parallel, loop, call
 	Total int    `json:"total,omitempty"`
-	Max   int    `json:"max,omitempty"`   // iterations at most; 0 is without limit
+	Max   int    `json:"max,omitempty"`   // maximum number of iterations; 0 is unlimited
 	Items Value  `json:"items,omitzero"`  // of a loop or fan-out over a list
-	Limit Millis `json:"limit,omitempty"` // of the time at work in it; 0 is without limit
+	Limit Millis `json:"limit,omitempty"` // of active time; 0 is unlimited
 	Via   *int   `json:"via,omitempty"`   // the limited edge that led here
-	For   string `json:"for,omitempty"`   // the step that it stands in for
+	For   string `json:"for,omitempty"`   // the step that this one replaces
 }
 
-// StepLeft ends a step that is not a task: made of frames, a mere choice, or skipped.
+// StepLeft ends a step that is not a task: it consists of frames, is a route or
+// an end, or was skipped.
 type StepLeft struct {
 	Place
 	Outcome Outcome `json:"outcome"`
@@ -175,93 +180,95 @@ type StepLeft struct {
 	Error   string  `json:"error,omitempty"`
 	Value   Value   `json:"value,omitzero"`
 	Writes  []Write `json:"writes,omitempty"`
-	Merge   bool    `json:"merge,omitempty"` // the branches' scopes are laid over this one, in order
-	To      string  `json:"to,omitempty"`    // a jump out of a loop goes here
+	Merge   bool    `json:"merge,omitempty"` // the variables of branches are merged in branch order
+	To      string  `json:"to,omitempty"`    // target of a jump out of a loop
 	Status  int     `json:"status,omitempty"`
 	Via     *int    `json:"via,omitempty"`
 	For     string  `json:"for,omitempty"`
 }
 
-// Routed is a choice among ways on: which conditions were looked at, in order,
-// and what each came to. The one that held, if any, is the last.
+// Routed records the conditions that were evaluated to choose an edge, in order.
+// If one was true, it is the last.
 type Routed struct {
 	Place
 	Tried []Tried `json:"tried,omitempty"`
 }
 
-// Tried is one way on that was looked at.
+// Tried is one condition that was evaluated.
 type Tried struct {
-	Of   string `json:"of,omitempty"` // the step whose way it is, when that is another one
-	Edge int    `json:"edge"`         // its number among that step's ways
+	Of   string `json:"of,omitempty"` // the step of the edge, if it is another one
+	Edge int    `json:"edge"`         // index of the edge
 	Held bool   `json:"held,omitempty"`
 }
 
-// TaskStarted is the intent to do a task: durable before it is done.
+// TaskStarted is the intent to run a task. It is durable before the task runs,
+// except for write-ahead tasks.
 type TaskStarted struct {
 	Work
 	Kind  string `json:"kind"`
-	Rerun int    `json:"rerun,omitempty"` // how often it was lost before
+	Rerun int    `json:"rerun,omitempty"` // how often it was lost or stopped before
 	Via   *int   `json:"via,omitempty"`
 	For   string `json:"for,omitempty"`
-	// MissingReads are the reads that no step had written.
+	// MissingReads are the reads that no step has written.
 	MissingReads []string `json:"missing,omitempty"`
 }
 
-// TaskEnded is the result of a task: durable before anybody sees it.
+// TaskEnded is the result of a task. It is durable before anything depends on it.
 type TaskEnded struct {
 	Work
 	Outcome Outcome `json:"outcome"`         // ok, failed, rejected, cancelled, skipped
-	Class   Class   `json:"class,omitempty"` // of the error: TIMEOUT, API_ERROR, …
+	Class   Class   `json:"class,omitempty"` // of the error
 	Error   string  `json:"error,omitempty"`
 	Value   Value   `json:"value,omitzero"`
 	Writes  []Write `json:"writes,omitempty"`
 	Usage   Usage   `json:"usage,omitzero"`
-	// Final is false when another attempt follows.
+	// Final is false if another attempt follows.
 	Final bool `json:"final,omitempty"`
 }
 
-// TaskLost is a task whose outcome nobody knows: its process is gone.
+// TaskLost is a task whose outcome is unknown because its process ended.
 type TaskLost struct {
 	Work
 	Why     string   `json:"why"`
 	Policy  Recovery `json:"policy"`           // rerun, ask
 	Charged Usage    `json:"charged,omitzero"` // reservations that may have been spent
-	Until   Millis   `json:"until,omitempty"`  // when it was last known to be at work; 0 is now
+	Until   Millis   `json:"until,omitempty"`  // when it was last known to run; 0 is the time of the fact
 }
 
-// TaskNoted is something that happened inside a running task: a message, a
-// reply, a tool's result. N numbers the notes of one task from 1.
+// TaskNoted is something that happened inside a running task: a message, a reply,
+// a tool's result. N numbers the notes of a task from 1.
 type TaskNoted struct {
 	Work
 	N    int             `json:"n"`
 	Kind string          `json:"kind"`
 	Data json.RawMessage `json:"data,omitempty"`
-	// Settles is the reservation that this note ends, and Usage what it came to.
+	// Settles is the reservation that this note ends, and Usage what was used.
 	Settles int   `json:"settles,omitempty"`
 	Usage   Usage `json:"usage,omitzero"`
 }
 
-// Reserved sets aside what a call inside a task may use at worst.
+// Reserved reserves the worst-case usage of a call inside a task.
 type Reserved struct {
 	Work
 	N      int   `json:"n"`
 	Amount Usage `json:"amount"`
 }
 
-// BudgetWait is a reservation or a start that has to wait for budget.
+// BudgetWait is a reservation or the start of a task that waits for budget.
 type BudgetWait struct {
 	Work
-	N      int   `json:"n,omitempty"` // of the reservation; 0 is the start of the task
+	N      int   `json:"n,omitempty"` // of the reservation; 0 for the start of the task
 	Amount Usage `json:"amount"`
-	// Least is how many output tokens would do, when the amount may be smaller; 0: it may not.
+	// Least is the number of output tokens that suffices if less than Amount is
+	// left; 0 requires all of them.
 	Least  int64  `json:"least,omitempty"`
-	Budget string `json:"budget"` // which one is short
+	Budget string `json:"budget"` // the budget that is exhausted
 	Via    *int   `json:"via,omitempty"`
 	For    string `json:"for,omitempty"`
 }
 
-// BudgetRefused is a reservation that can never be granted: the branch's own
-// budget is used up.
+// BudgetRefused is a reservation that can never be granted: the budget of the
+// branch or child is exhausted.
 type BudgetRefused struct {
 	Work
 	N      int    `json:"n"`
@@ -269,87 +276,88 @@ type BudgetRefused struct {
 	Budget string `json:"budget"`
 }
 
-// BudgetRaised changes a limit of the run.
+// BudgetRaised raises a limit of the run.
 type BudgetRaised struct {
 	Budget string `json:"budget"`
 	To     int64  `json:"to"`
 	By     Actor  `json:"by,omitzero"`
 }
 
-// RetrySet plans another attempt, or the continuation of one.
+// RetrySet schedules another attempt, or the continuation of one.
 type RetrySet struct {
-	Work        // the attempt to come
+	Work        // the next attempt
 	Due  Millis `json:"due"`
-	// Continues is set when the attempt itself has stopped until Due, and then
-	// goes on from its notes. Why is the reason.
+	// Continues is set if the attempt has stopped until Due and then continues
+	// from its notes. Why is the reason.
 	Continues bool   `json:"continues,omitempty"`
 	Why       string `json:"why,omitempty"`
 }
 
-// TimerFired is a moment that has come: of a retry, a gate, or a deadline.
+// TimerFired is a due time that has been reached: of a retry, a gate or a
+// deadline.
 type TimerFired struct {
 	Place
 	What string `json:"what"`          // retry, gate, deadline, limit
 	Run  bool   `json:"run,omitempty"` // the deadline is the run's, not the frame's
 }
 
-// GateOpened asks somebody, or waits for something.
+// GateOpened opens a gate: the run waits for a person or an event.
 type GateOpened struct {
 	Place
-	Kind GateKind `json:"kind"` // person, event, doubt, call
-	// Shows is exactly what a person is asked about, by the paths of the
-	// variables; Digest binds it to the run and the gate.
+	Kind GateKind `json:"kind"`
+	// Shows is exactly what a person decides about, by the paths of the
+	// variables. Digest binds it to the run and the gate.
 	Shows  map[string]Value `json:"shows,omitempty"`
 	Digest string           `json:"digest,omitempty"`
 	Event  string           `json:"event,omitempty"`
 	Due    Millis           `json:"due,omitempty"`
-	// Task is the one that has to wait, and Call the key of the call of a
-	// tool that it may not make without an answer.
+	// Task is the task that waits, and Call the key of the tool call that needs
+	// an approval.
 	Task *Work  `json:"task,omitempty"`
 	Call string `json:"call,omitempty"`
 	Via  *int   `json:"via,omitempty"`
 	For  string `json:"for,omitempty"`
 }
 
-// GateDecided is the answer.
+// GateDecided is the decision of a gate.
 type GateDecided struct {
 	Place
-	Outcome Outcome `json:"outcome"` // ok, rejected, failed, skipped; of a doubt also rerun; of a call always
+	Outcome Outcome `json:"outcome"` // for a lost task also rerun; for a tool call always rerun
 	Method  string  `json:"method"`
-	Event   string  `json:"event,omitempty"` // the signal that did it
+	Event   string  `json:"event,omitempty"` // the signal that decided
 	By      Actor   `json:"by,omitzero"`
 	Note    string  `json:"note,omitempty"`
 	Digest  string  `json:"digest,omitempty"`
-	// Shows is what was decided on when it is no longer what the gate showed
-	// when it opened: somebody has edited the state in between.
+	// Shows is what the decision is about if that has changed since the gate
+	// opened: a person has edited the state.
 	Shows  map[string]Value `json:"shows,omitempty"`
 	Class  Class            `json:"class,omitempty"`
 	Reason string           `json:"reason,omitempty"`
-	Error  string           `json:"error,omitempty"` // in words, when it failed
+	Error  string           `json:"error,omitempty"`
 	Value  Value            `json:"value,omitzero"`
 	Writes []Write          `json:"writes,omitempty"`
 }
 
-// Signalled is an event from outside that nothing waits for yet.
+// Signalled is a signal that no gate waits for yet.
 type Signalled struct {
 	Event string          `json:"event"`
 	Data  json.RawMessage `json:"data,omitempty"`
 	By    Actor           `json:"by,omitzero"`
 }
 
-// InputRefused is something the world said that came too late or did not fit.
+// InputRefused is an input that came too late or was not valid.
 type InputRefused struct {
 	Input string `json:"input"`
 	Code  string `json:"code,omitempty"`
 	Why   string `json:"why"`
-	Ref   string `json:"ref,omitempty"` // of the message that it answers
+	Ref   string `json:"ref,omitempty"` // of the message
 	By    Actor  `json:"by,omitzero"`
 }
 
-// CancelRequested stops a frame and everything below it.
+// CancelRequested cancels a frame and everything below it.
 type CancelRequested struct {
 	Frame string `json:"f,omitempty"`
-	// Below spares the frame itself: only what its current step opened stops.
+	// Below cancels only the frames of the current step, not the frame itself.
 	Below bool `json:"below,omitempty"`
 	// Failed makes the frame end as failed instead of cancelled.
 	Failed bool   `json:"failed,omitempty"`
@@ -357,14 +365,14 @@ type CancelRequested struct {
 	By     Actor  `json:"by,omitzero"`
 }
 
-// CleanupBegun sends a program that was cancelled, and in which nothing is at work
-// any more, to the step that it ends with.
+// CleanupBegun moves a cancelled program, in which no task runs anymore, to its
+// cleanup step.
 type CleanupBegun struct {
 	Frame string `json:"f,omitempty"`
 	Step  string `json:"step"`
 }
 
-// Paused holds back new tasks; Continued lets them go on.
+// Paused prevents new tasks from starting; Continued allows them again.
 type (
 	Paused struct {
 		By Actor `json:"by,omitzero"`
@@ -382,33 +390,40 @@ type StateEdited struct {
 }
 
 // Rewound takes the run's body back to a step that it had reached before, with
-// the values of that time. Whatever was open has ended before it.
+// the values of that time. Everything that was open has been closed before.
 type Rewound struct {
 	Step  string           `json:"s"`
 	Vars  map[string]Value `json:"vars,omitempty"`
-	Taken map[string]int   `json:"taken,omitempty"` // how often limited edges had been taken
+	Taken map[string]int   `json:"taken,omitempty"` // how often limited edges were taken
 	By    Actor            `json:"by,omitzero"`
 }
 
-// Claimed is another process taking the run over.
+// ClockJumped corrects the active time of everything that is running: the wall
+// clock has advanced by this much while no time has passed, because the machine
+// was suspended or its clock was set.
+type ClockJumped struct {
+	By Millis `json:"by"`
+}
+
+// Claimed means that another process has taken over the run.
 type Claimed struct {
 	Owner string `json:"owner"`
 }
 
 func (p Place) place() Place { return p }
 
-// PlaceOf is the step that a fact is about; false when it is about a frame or a
-// run.
+// PlaceOf returns the step that a fact is about; false if it is about a frame or
+// a run.
 func PlaceOf(f Fact) (Place, bool) {
 	about, ok := f.(interface{ place() Place })
 	if !ok {
 		return Place{}, false
 	}
 	at := about.place()
-	return at, at.Step != "" // the timer of a frame has none
+	return at, at.Step != "" // a timer of a frame has no step
 }
 
-// Spent is what has been used by what a fact tells.
+// Spent returns the usage that a fact records.
 func Spent(f Fact) Usage {
 	switch x := f.(type) {
 	case TaskNoted:
@@ -421,8 +436,8 @@ func Spent(f Fact) Usage {
 	return Usage{}
 }
 
-// Key is the task's stable name: frame, step, visit, part and attempt. Tools
-// get it as their idempotency key.
+// Key returns the task's stable name: frame, step, visit, part and attempt. Tools
+// receive it as their idempotency key.
 func (w Work) Key() string {
 	var room [64]byte
 	return string(w.appendKey(room[:0]))

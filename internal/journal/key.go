@@ -2,7 +2,7 @@ package journal
 
 import "strconv"
 
-// appendKey writes "frame/step~visit:part#attempt", leaving out what is zero.
+// appendKey appends "frame/step~visit:part#attempt", without parts that are zero.
 func (w Work) appendKey(b []byte) []byte {
 	b = w.Place.appendKey(b)
 	if w.Part != "" {
@@ -26,7 +26,7 @@ func (p Place) appendKey(b []byte) []byte {
 	return b
 }
 
-// Key is the place's name without part and attempt.
+// Key returns the name of the place: that of its tasks, without part and attempt.
 func (p Place) Key() string {
 	var room [64]byte
 	return string(p.appendKey(room[:0]))

@@ -1,6 +1,6 @@
 package journal
 
-// everyFact has one of each: what can be stored and read.
+// everyFact returns one fact of each type.
 func everyFact() []Fact {
 	return []Fact{
 		RunStarted{},
@@ -31,6 +31,7 @@ func everyFact() []Fact {
 		StateEdited{},
 		Rewound{},
 		Claimed{},
+		ClockJumped{},
 	}
 }
 
@@ -62,3 +63,4 @@ func (Continued) factName() string       { return "Continued" }
 func (StateEdited) factName() string     { return "StateEdited" }
 func (Rewound) factName() string         { return "Rewound" }
 func (Claimed) factName() string         { return "Claimed" }
+func (ClockJumped) factName() string     { return "ClockJumped" }

@@ -6,34 +6,33 @@ import (
 	"github.com/espalier-run/espalier/internal/jsonfast"
 )
 
-// The kinds of notes that every reader of the journal understands, and the
-// form of their data. A step kind may have notes of its own besides; readers
-// pass them over.
+// The kinds of notes that every reader understands, and the type of their data. A
+// step kind may have other notes; readers ignore them.
 const (
-	NotePrompt     = "prompt"      // Prompt: what a model is asked
-	NoteReply      = "reply"       // Reply: what it said
+	NotePrompt     = "prompt"      // Prompt: a message to a model
+	NoteReply      = "reply"       // Reply: a model's reply
 	NoteToolCall   = "tool_call"   // ToolUse, before the tool runs
-	NoteToolResult = "tool_result" // ToolUse, once it has run
-	NoteCommand    = "command"     // Command: what is handed to the system's shell or interpreter
-	NoteStream     = "stream"      // Stream: a piece of a reply, kept only when somebody asked for it
+	NoteToolResult = "tool_result" // ToolUse, after the tool has run
+	NoteCommand    = "command"     // Command: a command for a shell or an interpreter
+	NoteStream     = "stream"      // Stream: a chunk of a reply, recorded only on request
 
-	NoteCall    = "call"     // Call: work asked for from inside of a task; the notes up to its end are its own
-	NoteCallEnd = "call_end" // CallEnd: what came of it
+	NoteCall    = "call"     // Call: work that a task requests; the notes up to its end belong to it
+	NoteCallEnd = "call_end" // CallEnd: the end of a Call
 
-	NoteModelError  = "model_error"    // ModelError: a call of a model that failed
-	NoteModelRetry  = "model_retry"    // ModelRetry: an attempt that failed and is made again
-	NoteMerge       = "merge_decision" // MergeDecision: which of several results counts
-	NoteDone        = "done_by"        // DoneBy: what did a step that could be done in several ways
-	NoteToolAnswer  = "tool_answer"    // ToolAnswer: what a person said to a call
-	NoteMissingFile = "missing_file"   // MissingFile: a declared file that nobody made
-	NoteSaid        = "said"           // Said: a line for people
-	NoteProgress    = "progress"       // Progress: how far a call of a tool has come, now and then
-	NoteAgent       = "agent"          // AgentWork: an agent outside is set to work, or says what it calls its session
-	NoteUsage       = "usage"          // Usage: what a model call that has not ended has reported to have used so far
+	NoteModelError  = "model_error"    // ModelError: a model call that failed
+	NoteModelRetry  = "model_retry"    // ModelRetry: a model call that failed and is retried
+	NoteMerge       = "merge_decision" // MergeDecision: which of several results is kept
+	NoteDone        = "done_by"        // DoneBy: the worker of a step that several could do
+	NoteToolAnswer  = "tool_answer"    // ToolAnswer: a person's answer to a tool call
+	NoteMissingFile = "missing_file"   // MissingFile: a declared file that does not exist
+	NoteSaid        = "said"           // Said: a message for people
+	NoteProgress    = "progress"       // Progress: the progress of a tool call, from time to time
+	NoteAgent       = "agent"          // AgentWork: an external agent starts, or reports its session
+	NoteUsage       = "usage"          // Usage: what a running model call has reported so far
 )
 
-// Reported returns what the model call that a task was stopped in had reported
-// to have used; nil when it had reported nothing.
+// Reported returns the usage that the last model call had reported when its task
+// was stopped; nil if it had reported none, or has ended.
 func Reported(history []TaskNoted) *Usage {
 	var out *Usage
 	for _, n := range history {
@@ -50,32 +49,31 @@ func Reported(history []TaskNoted) *Usage {
 	return out
 }
 
-// Prompt is a message to a model. Only what is new is noted: the answers of
-// tools have notes of their own, and what was said before has been noted then.
+// Prompt is a message to a model. It contains only what is new: tool results and
+// earlier messages have notes of their own.
 type Prompt struct {
 	System string  `json:"system,omitempty"`
 	Blocks []Block `json:"blocks"`
-	// Resumes says that it goes on with a session that was broken off: it
-	// belongs to the prompt before it.
+	// Resumes reports whether the prompt continues an interrupted session. Then
+	// it belongs to the previous prompt.
 	Resumes bool `json:"resumes,omitempty"`
 }
 
-// Reply is a model's whole answer. Its JSON is that of a provider's reply,
-// which may be noted as it is.
+// Reply is a model's complete reply. Its JSON is that of a provider's reply.
 type Reply struct {
 	Blocks []Block `json:"blocks"`
 	Stop   string  `json:"stop,omitempty"`
 	Usage  Tokens  `json:"usage,omitzero"`
 	Model  string  `json:"model,omitempty"`
-	ID     string  `json:"id,omitempty"`    // as the server calls it
-	Asked  *Asked  `json:"asked,omitempty"` // nil when no server was asked
-	// Provider is whose model it was, as the project calls them.
+	ID     string  `json:"id,omitempty"`    // assigned by the server
+	Asked  *Asked  `json:"asked,omitempty"` // nil if there was no request to a server
+	// Provider is the provider's name in the project.
 	Provider string `json:"provider,omitempty"`
-	// Offline is "simulated" or "scripted" when no real model answered.
+	// Offline is "simulated" or "scripted" if no real model replied.
 	Offline string `json:"offline,omitempty"`
 }
 
-// Asked is what a request of a server asked for.
+// Asked has the parameters of a request to a server.
 type Asked struct {
 	Server      string   `json:"server,omitempty"`
 	MaxTokens   int64    `json:"max_tokens,omitempty"`
@@ -83,7 +81,7 @@ type Asked struct {
 	JSON        bool     `json:"json,omitempty"`
 }
 
-// Tokens is what one reply cost.
+// Tokens is the token usage of one reply.
 type Tokens struct {
 	Input      int64 `json:"input"`
 	Output     int64 `json:"output"`
@@ -99,7 +97,7 @@ const (
 	BlockToolResult = "tool_result"
 )
 
-// Block is one piece of a message.
+// Block is one part of a message.
 type Block struct {
 	Type      string          `json:"type"`
 	Text      string          `json:"text,omitempty"` // text and thinking
@@ -111,27 +109,27 @@ type Block struct {
 	IsError   bool            `json:"is_error,omitempty"`
 }
 
-// The fidelities: who knows that something happened.
+// The fidelities of a tool call: how its execution is known.
 const (
-	ByRouter = "router"        // we did it ourselves
-	ByAgent  = "agent_emitted" // an agent outside says that it did
+	ByRouter = "router"        // Espalier made the call
+	ByAgent  = "agent_emitted" // an external agent reported it
 )
 
-// ToolUse is one call of a tool; its result repeats name, id and input.
+// ToolUse is a tool call or its result, which repeats name, ID and input.
 type ToolUse struct {
 	Name     string          `json:"name"`
 	CallID   string          `json:"call_id"`
 	Input    json.RawMessage `json:"input,omitempty"`
 	Output   json.RawMessage `json:"output,omitempty"`
 	Error    string          `json:"error,omitempty"`
-	Class    Class           `json:"class,omitempty"`    // of the error, when the call itself did not work
-	Fidelity string          `json:"fidelity,omitempty"` // empty is ByRouter
-	// Repeatable calls do no harm when they are made again: the tool changes
-	// nothing, or takes the call's key.
+	Class    Class           `json:"class,omitempty"`    // of the error, if the call failed
+	Fidelity string          `json:"fidelity,omitempty"` // empty for ByRouter
+	// Repeatable calls can safely be made again: the tool changes nothing, or
+	// uses the call's key.
 	Repeatable bool `json:"repeatable,omitempty"`
-	// Offline is "simulated" or "scripted" when nothing real was called.
+	// Offline is "simulated" or "scripted" if no real tool was called.
 	Offline string `json:"offline,omitempty"`
-	// Media are the files that Output has placeholders for.
+	// Media are the files of the placeholders in Output.
 	Media []Media `json:"media,omitempty"`
 }
 
@@ -141,96 +139,96 @@ type Media struct {
 	File string `json:"file"` // in the run's folder
 }
 
-// Progress is how far a call of a tool has come, as the tool says.
+// Progress is the progress of a tool call, as the tool reports it.
 type Progress struct {
 	Name    string  `json:"name"`
 	CallID  string  `json:"call_id"`
 	Done    float64 `json:"done"`
-	Total   float64 `json:"total,omitempty"` // 0 is not known
+	Total   float64 `json:"total,omitempty"` // 0 if unknown
 	Message string  `json:"message,omitempty"`
 }
 
-// ToolAnswer is what came of asking a person whether a tool may be called.
+// ToolAnswer is the answer to the question whether a tool call is allowed.
 type ToolAnswer struct {
-	Call     string `json:"call"`   // its key
-	Digest   string `json:"digest"` // of exactly what was asked
+	Call     string `json:"call"`   // key of the call
+	Digest   string `json:"digest"` // of what was shown
 	Approved bool   `json:"approved"`
 	By       Actor  `json:"by,omitzero"`
 	Note     string `json:"note,omitempty"`
-	// TimedOut: nobody said anything in time, which is a no.
+	// TimedOut means that there was no answer in time. The call is denied.
 	TimedOut bool `json:"timed_out,omitempty"`
 }
 
-// Command is what a step hands to a shell or an interpreter.
+// Command is a command for a shell or an interpreter.
 type Command struct {
 	Command string `json:"command"`
-	// Script is the file of the project that the command runs, if it is one:
-	// people are shown it before it runs.
+	// Script is the file of the project that the command runs, if any. People are
+	// shown it before it runs.
 	Script string `json:"script,omitempty"`
 }
 
-// Stream is a piece of a reply as it came.
+// Stream is one chunk of a reply.
 type Stream struct {
 	Chunk string `json:"chunk"`
 }
 
-// ModelError is a call of a model that failed.
+// ModelError is a model call that failed.
 type ModelError struct {
 	Class   Class  `json:"class"`
 	Message string `json:"message"`
 	Status  int    `json:"status,omitempty"`
 }
 
-// ModelRetry is an attempt at a call of a model that failed and is made again.
+// ModelRetry is a model call that failed and is retried.
 type ModelRetry struct {
 	ModelError
 	Wait Millis `json:"wait_ms"` // before the next attempt
 }
 
-// MergeDecision is one choice in putting the results of branches together.
+// MergeDecision is one decision of merging the results of branches.
 type MergeDecision struct {
-	Key     string            `json:"key"`               // what was chosen: a type, or the values of the dedupe key
-	Kept    json.RawMessage   `json:"kept"`              // what counts
-	From    []string          `json:"from,omitempty"`    // the branches that said so
-	Dropped []json.RawMessage `json:"dropped,omitempty"` // what does not
-	Why     string            `json:"why"`               // duplicate, majority, first_wins, last_wins, critic
-	Reason  string            `json:"reason,omitempty"`  // the critic's own words
+	Key     string            `json:"key"` // what was decided on: a type, or the values of the dedupe key
+	Kept    json.RawMessage   `json:"kept"`
+	From    []string          `json:"from,omitempty"` // the branches that proposed it
+	Dropped []json.RawMessage `json:"dropped,omitempty"`
+	Why     string            `json:"why"`              // duplicate, majority, first_wins, last_wins, critic
+	Reason  string            `json:"reason,omitempty"` // the critic's reason
 }
 
-// AgentWork is an agent outside that is set to work: noted before it begins,
-// and again when it says what it calls its session.
+// AgentWork is an external agent that works on a step: noted before it starts,
+// and again when it reports its session.
 type AgentWork struct {
 	Agent string `json:"agent"`
-	// Session is what it can be asked to go on with; empty when nobody knows.
+	// Session is the ID with which the agent can be resumed; empty if unknown.
 	Session string `json:"session,omitempty"`
-	// Acts says that it may change something.
+	// Acts reports whether the agent may change anything.
 	Acts bool `json:"acts,omitempty"`
 }
 
-// Said is a line for people who watch a run.
+// Said is a message for people who watch a run.
 type Said struct {
 	Text string `json:"text"`
 }
 
-// DoneBy is what did a step that could be done in several ways.
+// DoneBy is the worker of a step that several could do.
 type DoneBy struct {
 	By string `json:"by"`
 }
 
-// MissingFile is a declared file that was not there after its step.
+// MissingFile is a declared file that does not exist after its step.
 type MissingFile struct {
 	Path string `json:"path"`
 	Why  string `json:"why,omitempty"`
 }
 
-// Call is work that a task asks for while it runs.
+// Call is work that a task requests while it runs.
 type Call struct {
 	Key     string          `json:"key"` // <task>/call:N
 	Kind    string          `json:"kind"`
 	Request json.RawMessage `json:"request"`
 }
 
-// CallEnd is what came of a Call.
+// CallEnd is the end of a Call.
 type CallEnd struct {
 	Key    string          `json:"key"`
 	Value  json.RawMessage `json:"value,omitempty"`
@@ -240,5 +238,5 @@ type CallEnd struct {
 	Millis int64           `json:"ms,omitempty"`
 }
 
-// ReadNote reads the data of a note.
+// ReadNote decodes the data of a note.
 func ReadNote(data json.RawMessage, into any) error { return jsonfast.Unmarshal(data, into) }

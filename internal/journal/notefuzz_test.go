@@ -10,15 +10,21 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// FuzzReadNote holds that a note is read as encoding/json reads it, whoever has
-// written it: another version, another program, or nobody.
+// FuzzReadNote checks that ReadNote accepts exactly what encoding/json accepts,
+// whatever wrote the note.
 func FuzzReadNote(f *testing.F) {
 	for _, seed := range []string{
-		`{"name":"a","call_id":"b","input":{"a":1},"output":[1,2],"error":"x"}`, `{"call_id":"b","name":"a","later":{}}`, `{"name":"a","name":"b"}`, `{"Name":"x"}`,
-		`{"system":"","blocks":[],"resumes":true}`, `{"blocks":[{"type":"text","text":"é\n"}],"usage":{"input":1,"output":2}}`, `{"blocks":null}`, `{"blocks":[null]}`,
-		`{"class":"a","message":"b","status":3,"wait_ms":4}`, `{"status":01}`, `{"status":-0}`, `{"status":1e2}`, `{"status":9999999999999999999}`,
-		`{"key":"k","kept":null,"from":["a"],"dropped":[1,null],"why":"duplicate"}`, `{"done":0.5,"total":1}`, `{"done":1e400}`,
-		`{"command":"\u0000","script":"x"}`, `{"name":"\ud800"}`, "{\"by\":\"\xff\"}", `{"by":"x"} `, `{"by":"x",}`, `{"input":}`, `{"input":1 }`, `{"name":null}`, `null`, `{`, ``,
+		`{"name":"a","call_id":"b","input":{"a":1},"output":[1,2],"error":"x"}`,
+		`{"call_id":"b","name":"a","later":{}}`, `{"name":"a","name":"b"}`, `{"Name":"x"}`,
+		`{"system":"","blocks":[],"resumes":true}`,
+		`{"blocks":[{"type":"text","text":"é\n"}],"usage":{"input":1,"output":2}}`, `{"blocks":null}`,
+		`{"blocks":[null]}`,
+		`{"class":"a","message":"b","status":3,"wait_ms":4}`, `{"status":01}`, `{"status":-0}`, `{"status":1e2}`,
+		`{"status":9999999999999999999}`,
+		`{"key":"k","kept":null,"from":["a"],"dropped":[1,null],"why":"duplicate"}`, `{"done":0.5,"total":1}`,
+		`{"done":1e400}`,
+		`{"command":"\u0000","script":"x"}`, `{"name":"\ud800"}`, "{\"by\":\"\xff\"}", `{"by":"x"} `, `{"by":"x",}`,
+		`{"input":}`, `{"input":1 }`, `{"name":null}`, `null`, `{`, ``,
 	} {
 		f.Add(seed)
 	}

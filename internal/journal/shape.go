@@ -7,7 +7,7 @@ import (
 	"github.com/espalier-run/espalier/internal/jsonfast"
 )
 
-// shapes are how all facts look as JSON.
+// shapes are the codecs of all facts.
 type shapes struct {
 	byType map[reflect.Type]*jsonfast.Shape
 	byName map[string]factShape
@@ -32,6 +32,5 @@ var factShapes = sync.OnceValue(func() shapes {
 	return all
 })
 
-// Prepare does what has to be done once before facts can be written or read. The
-// first of them does it if nobody else has.
+// Prepare initializes the codecs. The first Encode or Decode does it otherwise.
 func Prepare() { factShapes() }

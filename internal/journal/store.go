@@ -119,8 +119,8 @@ type Admin interface {
 // Batch is one append.
 type Batch struct {
 	Run   RunID
-	Fence int64 // from the Claim; FirstFence for the run that this batch begins
-	After Seq   // the last event before this batch; 0 begins the run
+	Fence int64 // from the Claim; FirstFence for the run that this batch starts
+	After Seq   // the last event before this batch; 0 starts the run
 	// Owner is the first owner of the run. It counts only if After is 0.
 	Owner Owner
 	// Events are numbered After+1, After+2, … The first batch of a run starts
@@ -156,8 +156,8 @@ type Blob struct {
 type Index struct {
 	Status  Status  `json:"status"`
 	Outcome Outcome `json:"outcome,omitempty"`
-	Wake    Millis  `json:"wake,omitempty"`    // 0: nothing to wake for
-	Waiting string  `json:"waiting,omitempty"` // for whom or what, in a few words
+	Wake    Millis  `json:"wake,omitempty"`    // when a timer is due; 0 if there is none
+	Waiting string  `json:"waiting,omitempty"` // what the run waits for, in a few words
 }
 
 // Status is the status of a run.
@@ -196,7 +196,9 @@ type Filter struct {
 	Prefix     string // of the id
 	Children   bool   // child runs too
 	Root       RunID  // only the child runs of this one
-	Limit      int
+	// Before lists only runs that were added before this one; an unknown run is an error.
+	Before RunID
+	Limit  int
 }
 
 // Owner is the ID of a process that can own runs.

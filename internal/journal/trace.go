@@ -35,7 +35,21 @@ func RunSpan(root, run RunID) [8]byte { return SpanID(root, "run:"+string(run)) 
 
 // TraceParent returns the W3C traceparent for what a run calls. Its parent is
 // the span of the run.
-func TraceParent(root, run RunID) string {
-	trace, span := TraceID(root), RunSpan(root, run)
+func TraceParent(root, run RunID) string { return traceParent(root, RunSpan(root, run)) }
+
+// ToolSpan returns the id of the span of a tool call. key is that of the task, or
+// of the call inside of the task, that makes it.
+func ToolSpan(root, run RunID, key, callID string) [8]byte {
+	return SpanID(root, "tool:"+string(run)+":"+key+":"+callID)
+}
+
+// ToolTraceParent returns the W3C traceparent for what a tool calls. Its parent
+// is the span of the tool call.
+func ToolTraceParent(root, run RunID, key, callID string) string {
+	return traceParent(root, ToolSpan(root, run, key, callID))
+}
+
+func traceParent(root RunID, span [8]byte) string {
+	trace := TraceID(root)
 	return fmt.Sprintf("00-%x-%x-01", trace[:], span[:])
 }

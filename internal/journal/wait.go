@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Append appends a batch and waits. A context that is done already keeps the
-// batch from being handed over; after that its outcome is always waited for,
-// so that nobody is left not knowing.
+// Append appends a batch and waits for the outcome. A context that has ended
+// prevents the append; once the batch is queued, Append waits in any case, so
+// that the outcome is never unknown.
 func Append(ctx context.Context, s Writer, b Batch) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -52,15 +52,14 @@ func ClaimByScan(
 	return claimed, nil
 }
 
-// Follow is a Tail without end: it goes on with what is committed later, until
-// ctx is done. Appends of this Store are seen at once, those of other
-// processes when it looks again after poll.
+// Follow is like Tail, but continues with later commits until ctx ends. It sees
+// commits of this Store at once, and those of other processes within poll.
 func Follow(ctx context.Context, s Tailer, after Pos, poll time.Duration) iter.Seq2[Appended, error] {
 	return func(yield func(Appended, error) bool) {
 		look := time.NewTicker(poll)
 		defer look.Stop()
 		for {
-			changed := s.Changed() // before reading, so that nothing falls between
+			changed := s.Changed() // before reading, so that no commit is missed
 			for a, err := range s.Tail(ctx, after) {
 				if !yield(a, err) || err != nil {
 					return

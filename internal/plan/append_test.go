@@ -6,11 +6,16 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// A list that nothing was added to is an empty list, never null: whoever reads
-// it next counts on a list.
-func TestAppendingNothingLeavesAList(t *testing.T) {
+// A list that nothing was appended to is an empty list, never null.
+func TestAppendToNothingIsAList(t *testing.T) {
 	for _, c := range []struct{ before, more, want string }{
-		{"", "[]", "[]"}, {"[]", "[]", "[]"}, {"null", "[]", "[]"}, {"[1]", "[]", "[1]"}, {"[1]", "[2]", "[1,2]"}, {"[]", "null", "[]"}, {`"a"`, `"b"`, `["a","b"]`},
+		{"", "[]", "[]"},
+		{"[]", "[]", "[]"},
+		{"null", "[]", "[]"},
+		{"[1]", "[]", "[1]"},
+		{"[1]", "[2]", "[1,2]"},
+		{"[]", "null", "[]"},
+		{`"a"`, `"b"`, `["a","b"]`},
 	} {
 		got := appended(journal.Value{JSON: []byte(c.before)}, journal.Value{JSON: []byte(c.more)})
 		if string(got.JSON) != c.want {

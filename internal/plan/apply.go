@@ -92,6 +92,8 @@ func (s *State) applyOther(e *journal.Event) {
 		s.set(s.Root(), journal.Write{Path: x.Path}, x.Value)
 	case journal.Rewound:
 		s.rewind(&x)
+	case journal.ClockJumped:
+		s.shiftClocks(x.By)
 	case journal.InputRefused, journal.Claimed, journal.Routed:
 		// They are for the records only.
 	default:
@@ -143,7 +145,8 @@ func (s *State) leaveStep(x *journal.StepLeft) {
 	}
 	from := f.jumpedFrom(x)
 	s.endStep(f, Ending{
-		Outcome: x.Outcome, Class: x.Class, Reason: x.Reason, Error: x.Error, Value: x.Value, To: x.To, Status: x.Status,
+		Outcome: x.Outcome, Class: x.Class, Reason: x.Reason, Error: x.Error, Value: x.Value, To: x.To,
+		Status: x.Status,
 	})
 	if from != nil { // the next step follows the one that jumped, not the loop
 		f.Last.Class, f.Last.Error, f.Last.Value, f.Last.Step = from.Class, from.Error, from.Value, from.Step
@@ -340,7 +343,8 @@ func (s *State) enterStep(at journal.Place, via *int, standIn string) *Frame {
 
 // jumpedFrom returns the failed ending whose jump left the loop, or nil.
 func (f *Frame) jumpedFrom(x *journal.StepLeft) *Ending {
-	if x.Outcome != journal.OutcomeJump || f.Group == nil || f.Group.Results[0] == nil || !f.Group.Results[0].failing() {
+	if x.Outcome != journal.OutcomeJump || f.Group == nil || f.Group.Results[0] == nil ||
+		!f.Group.Results[0].failing() {
 		return nil
 	}
 	return &f.Group.Results[0].Ending

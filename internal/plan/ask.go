@@ -4,8 +4,8 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// ask opens the gate before a call. The task that wants to make it is not at
-// work any more; it keeps its place, its attempt and its notes.
+// ask opens the gate before a tool call. The task has stopped; it keeps its
+// place, its attempt and its notes.
 func (d *decider) ask(x *Ask) {
 	f := d.s.Frames[x.Work.Frame]
 	work := x.Work
@@ -23,16 +23,15 @@ func (d *decider) ask(x *Ask) {
 	d.fact(f, opened)
 }
 
-// What was said to a call, for the records.
+// The reasons of decided tool calls, for the records.
 const (
 	ReasonApproved = "approved"
 	ReasonDenied   = "rejected"
 	ReasonNobody   = "timed out"
 )
 
-// answerCall tells a task what came of its question, and lets it go on: to the
-// call, or to being told that it may not be made. The answer is a note of the
-// task, so it cannot be used for anything else, or twice.
+// answerCall records the answer to a tool call and lets the task continue. The
+// answer is a note of the task, so it applies to this call only, and once.
 func (d *decider) answerCall(f *Frame, answer journal.ToolAnswer, method string) {
 	answer.Call = f.Gate.Call
 	_, answer.Digest = d.s.Shown(d.p, f)
@@ -45,7 +44,8 @@ func (d *decider) answerCall(f *Frame, answer journal.ToolAnswer, method string)
 	}
 	work := f.Work()
 	d.fact(f, journal.GateDecided{
-		Place: f.Place(), Outcome: journal.OutcomeRerun, Method: method, Reason: reason, By: answer.By, Note: answer.Note, Digest: answer.Digest,
+		Place: f.Place(), Outcome: journal.OutcomeRerun, Method: method, Reason: reason, By: answer.By,
+		Note: answer.Note, Digest: answer.Digest,
 	})
 	d.fact(f, journal.TaskNoted{Work: work, N: f.Notes + 1, Kind: journal.NoteToolAnswer, Data: mustJSON(answer)})
 }

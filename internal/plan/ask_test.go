@@ -7,9 +7,9 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
-// TestAQuestionIsNoStep: a task that asks whether it may call a tool is the
-// same step before and after the answer, and draws on the budget once.
-func TestAQuestionIsNoStep(t *testing.T) {
+// A task that needs approval for a tool call is one execution of its step, before
+// and after the answer.
+func TestApprovalIsNotAStep(t *testing.T) {
 	work := journal.Work{Place: journal.Place{Step: "send"}}
 	s := &plan.State{}
 	for i, f := range []journal.Fact{

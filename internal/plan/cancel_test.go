@@ -10,10 +10,10 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
-// stopped ends a task as one that was cancelled.
+// stopped ends a task as cancelled.
 func stopped(journal.Work) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
 
-// end ends the open task of a step.
+// end ends the running task of a step.
 func (w *world) end(step string, r plan.Result) {
 	w.t.Helper()
 	for i, task := range w.tasks {
@@ -28,20 +28,22 @@ func (w *world) end(step string, r plan.Result) {
 	w.t.Fatalf("step %q is not at work\n%s", step, describe(w.log))
 }
 
-// leaving makes a step leave something however it ends.
+// leaving makes a step write a value whatever its outcome.
 func leaving(t reporter, s ir.Step) ir.Step {
 	s.Writes = always(s.ID)
 	s.Result = computed(t, `outcome + " " + failure.error`)
 	return s
 }
 
-// A program that is stopped because there is no time left for the step that
-// calls it ends with its last step all the same: it has to tidy up.
-func TestCleanupWhenTimeIsUp(t *testing.T) {
+// A child that is cancelled because the calling step has no time left still runs
+// its cleanup step.
+func TestCleanupRunsAfterATimeout(t *testing.T) {
 	child := program(chain(task("one"), task("two"))...)
 	child.Blocks[0].Steps = append(child.Blocks[0].Steps, task("tidy"))
 	child.OnCancel = "tidy"
-	p := program(ir.Step{ID: "call", Timeout: 500, Action: ir.Call{}, Next: []ir.Edge{on("late", ir.Failed)}}, task("late"))
+	p := program(ir.Step{ID: "call", Timeout: 500, Action: ir.Call{}, Next: []ir.Edge{on("late", ir.Failed)}}, task(
+		"late",
+	))
 	p.Children = []ir.Program{*child}
 	w := start(t, p, "")
 	w.now = wakes(t, w)
@@ -50,16 +52,16 @@ func TestCleanupWhenTimeIsUp(t *testing.T) {
 	if len(w.tasks) != 1 || w.tasks[0].Key() != "call/call/tidy#0" {
 		t.Fatal(describe(w.log))
 	}
-	w.now += 1000 // and takes the time that it takes
+	w.now += 1000 // cleanup may take its time
 	w.run(first)
 	if w.done["call/call/tidy#0"] != 1 || w.done["late#0"] != 1 || w.done["call/call/two#0"] != 0 {
 		t.Error(describe(w.log))
 	}
 }
 
-// Whatever a step is at when it is cancelled, it leaves what it always writes,
-// and what was written before is still there.
-func TestCancelledStepsLeaveSomething(t *testing.T) {
+// Whatever phase a step is in when it is cancelled, it makes the writes that it
+// always makes, and earlier writes stay.
+func TestCancelledStepsMakeTheirWrites(t *testing.T) {
 	inner := func(p *ir.Program, s ...ir.Step) ir.BlockID { return p.AddBlock(ir.Block{Steps: chain(s...)}) }
 	retried := leaving(t, task("x"))
 	retried.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{1000}}
@@ -67,11 +69,13 @@ func TestCancelledStepsLeaveSomething(t *testing.T) {
 	once := &ir.Each{Items: items(t, "input.list"), Var: "item"}
 	for name, c := range map[string]struct {
 		step  func(p *ir.Program) ir.Step
-		until func(w *world) // up to what is then cancelled
-		want  string         // of states.x and of states.g
+		until func(w *world) // brings the step to its phase
+		want  string         // states.x and states.g
 	}{
-		"at work": {func(*ir.Program) ir.Step { return leaving(t, task("x")) }, func(*world) {}, "cancelled cancelled|"},
-		"asks":    {func(*ir.Program) ir.Step { return asks }, func(*world) {}, "cancelled cancelled|"},
+		"at work": {
+			func(*ir.Program) ir.Step { return leaving(t, task("x")) }, func(*world) {}, "cancelled cancelled|",
+		},
+		"asks": {func(*ir.Program) ir.Step { return asks }, func(*world) {}, "cancelled cancelled|"},
 		"in doubt": {func(*ir.Program) ir.Step { return leaving(t, task("x")) }, func(w *world) {
 			lost := w.tasks[0]
 			w.tasks = nil
@@ -81,31 +85,43 @@ func TestCancelledStepsLeaveSomething(t *testing.T) {
 			w.end("x", plan.Result{Outcome: journal.OutcomeFailed, Error: "no luck"})
 		}, "cancelled cancelled|"},
 		"a loop": {func(p *ir.Program) ir.Step {
-			return leaving(t, ir.Step{ID: "g", Action: ir.Loop{Each: once, Block: inner(p, leaving(t, task("x")), leaving(t, task("y")))}})
+			return leaving(t, ir.Step{ID: "g", Action: ir.Loop{
+				Each: once, Block: inner(p, leaving(t, task("x")), leaving(t, task("y"))),
+			}})
 		}, func(w *world) { w.end("x", value(`"done"`)) }, "done|cancelled cancelled"},
 		"branches": {func(p *ir.Program) ir.Step {
 			return leaving(t, ir.Step{ID: "g", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{
-				{Name: "a", Block: inner(p, leaving(t, task("x")))}, {Name: "b", Block: inner(p, leaving(t, task("y")))},
+				{Name: "a", Block: inner(p, leaving(t, task("x")))},
+				{Name: "b", Block: inner(p, leaving(t, task("y")))},
 			}}})
 		}, func(w *world) { w.end("x", value(`"done"`)) }, "done|cancelled cancelled"},
 		"a loop in a branch": {func(p *ir.Program) ir.Step {
-			loop := ir.Step{ID: "loop", Action: ir.Loop{Each: once, Block: inner(p, leaving(t, task("x")), leaving(t, task("y")))}}
-			return leaving(t, ir.Step{ID: "g", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "a", Block: inner(p, loop)}}}})
+			loop := ir.Step{ID: "loop", Action: ir.Loop{
+				Each: once, Block: inner(p, leaving(t, task("x")), leaving(t, task("y"))),
+			}}
+			return leaving(t, ir.Step{ID: "g", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{
+				Name: "a", Block: inner(p, loop),
+			}}}})
 		}, func(w *world) { w.end("x", value(`"done"`)) }, "done|cancelled cancelled"},
 		"a call": {func(p *ir.Program) ir.Step {
 			p.Children = []ir.Program{*program(leaving(t, task("x")))}
 			return leaving(t, ir.Step{ID: "g", Action: ir.Call{}})
 		}, func(*world) {}, "|cancelled cancelled"},
 		"branches that are put together": {func(p *ir.Program) ir.Step {
-			return leaving(t, ir.Step{ID: "g", Action: ir.Parallel{Join: ir.JoinSettle, Combine: &ir.Task{Kind: "combine"}, Branches: []ir.Branch{
-				{Name: "a", Block: inner(p, leaving(t, task("x")))}, {Name: "b", Block: inner(p, leaving(t, task("y")))},
+			return leaving(t, ir.Step{ID: "g", Action: ir.Parallel{Join: ir.JoinSettle, Combine: &ir.Task{
+				Kind: "combine",
+			}, Branches: []ir.Branch{
+				{Name: "a", Block: inner(p, leaving(t, task("x")))},
+				{Name: "b", Block: inner(p, leaving(t, task("y")))},
 			}}})
 		}, func(w *world) { w.end("x", value(`"done"`)) }, "|cancelled cancelled"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := program()
 			before := task("before")
-			p.Blocks[0].Steps = append(chain(before, c.step(p)), ir.Step{ID: "tidy", Action: ir.Gate{Decider: ir.Person}})
+			p.Blocks[0].Steps = append(chain(before, c.step(p)), ir.Step{ID: "tidy", Action: ir.Gate{
+				Decider: ir.Person,
+			}})
 			p.OnCancel = "tidy"
 			w := start(t, p, `{"list": [1, 2]}`)
 			w.end("before", value(`"kept"`))
@@ -114,15 +130,16 @@ func TestCancelledStepsLeaveSomething(t *testing.T) {
 			w.do = stopped
 			w.run(first)
 			text := func(path string) string { return strings.Trim(w.seen(path), `"`) }
-			if got := text("states.x") + "|" + text("states.g"); got != c.want || text("state.before") != "kept" || w.s.Root().Step != "tidy" {
+			if got := text("states.x") + "|" + text("states.g"); got != c.want || text("state.before") != "kept" ||
+				w.s.Root().Step != "tidy" {
 				t.Errorf("got %s, want %s\n%s", got, c.want, describe(w.log))
 			}
 		})
 	}
 }
 
-// What a branch that lost left does not lie over what the one that won wrote.
-func TestTheWinnerOfARaceIsNotCovered(t *testing.T) {
+// The writes of a cancelled branch do not replace those of the branch that won.
+func TestCancelledBranchesDoNotOverwriteTheWinner(t *testing.T) {
 	p := program()
 	var fan ir.Parallel
 	fan.Join = ir.JoinAny
@@ -143,9 +160,9 @@ func TestTheWinnerOfARaceIsNotCovered(t *testing.T) {
 	}
 }
 
-// What a person says about a task whose end nobody knows is held to what the
-// task would have to give.
-func TestResultsOfPeopleAreChecked(t *testing.T) {
+// A result that a person gives for a lost task is validated like that of the
+// task.
+func TestResultsFromPeopleAreValidated(t *testing.T) {
 	lost := func(s ir.Step) *world {
 		w := start(t, program(s), "")
 		gone := w.tasks[0]
@@ -153,7 +170,9 @@ func TestResultsOfPeopleAreChecked(t *testing.T) {
 		w.tell(plan.Gone{Work: gone, Why: "crash", Policy: journal.RecoveryAsk})
 		return w
 	}
-	critic := ir.Step{ID: "g", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}, Writes: []ir.Write{{Path: "state.g"}}}
+	critic := ir.Step{ID: "g", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}, Writes: []ir.Write{{
+		Path: "state.g",
+	}}}
 	parts := task("g")
 	parts.Writes = []ir.Write{{Path: "state.n", Part: "n"}}
 	for name, c := range map[string]struct {
@@ -182,7 +201,8 @@ func TestResultsOfPeopleAreChecked(t *testing.T) {
 	}
 	w := lost(task("g"))
 	w.tell(plan.Decision{Answer: plan.AnswerFail})
-	if f := w.s.Finished; f == nil || f.Outcome != journal.OutcomeFailed || f.Reason != string(journal.ClassInDoubt) || f.Error != "a person said that it failed" {
+	if f := w.s.Finished; f == nil || f.Outcome != journal.OutcomeFailed || f.Reason != string(journal.ClassInDoubt) ||
+		f.Error != "a person decided that it failed" {
 		t.Errorf("%+v", f)
 	}
 }

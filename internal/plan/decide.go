@@ -12,25 +12,26 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// visitCap is how often a frame may come back to one step when no budget of
-// steps bounds the run: a cycle of jumps ends some time.
+// visitCap is how often a frame may enter one step if no budget bounds the steps:
+// it ends endless cycles of jumps.
 const visitCap = 1000
 
-// Start begins a run. With hold, nothing but its beginning is decided.
-func Start(p *Program, run journal.RunID, start journal.RunStarted, now journal.Millis, hold bool) (*State, []journal.Event) {
+// Start starts a run. With hold, no task starts.
+func Start(
+	p *Program, run journal.RunID, start journal.RunStarted, now journal.Millis, hold bool,
+) (*State, []journal.Event) {
 	s := &State{Run: run, Hold: hold}
 	d := &decider{s: s, p: p, now: now}
 	d.fact(nil, start)
-	d.settleAll()
+	d.decideAll()
 	for !d.full() && d.fireTimers() {
-		d.settleAll()
+		d.decideAll()
 	}
 	return s, d.out
 }
 
-// Decide turns inputs, and everything that is due by now, into events; they
-// belong into one append. It changes the state: if the append fails, throw
-// the state away.
+// Decide turns inputs, and timers that are due by now, into events, which belong
+// into one append. It changes the state: if the append fails, discard the state.
 func (s *State) Decide(p *Program, now journal.Millis, in ...Input) []journal.Event {
 	s.cut = false
 	d := &decider{s: s, p: p, now: now}
@@ -44,29 +45,29 @@ func (s *State) Decide(p *Program, now journal.Millis, in ...Input) []journal.Ev
 		}
 		d.accept(one)
 		if _, gone := one.(Gone); gone && i+1 < len(in) {
-			// What one process left is lost together: a task that begins again
-			// before the others are given up would keep the clock running.
+			// Tasks of one process are lost together: a task that is rerun before
+			// the others are lost would keep the clock running.
 			if _, gone := in[i+1].(Gone); gone {
 				continue
 			}
 		}
-		d.settleAll()
+		d.decideAll()
 	}
-	d.settleAll()
+	d.decideAll()
 	for !d.full() && d.fireTimers() {
-		d.settleAll() // which may set a timer that is due at once
+		d.decideAll() // which may set a timer that is due at once
 	}
 	return d.out
 }
 
-// mostAtOnce is about how many facts are decided on at once. Loops in loops in
-// which nothing but decisions is made could fill the memory otherwise.
+// mostAtOnce bounds the facts of one decision, approximately. Nested loops
+// without tasks could otherwise fill the memory.
 const mostAtOnce = 10_000
 
 func (d *decider) full() bool { return len(d.out) >= mostAtOnce }
 
-// Moving tells whether that was too much for once, and there is more to decide
-// on without anything new.
+// Moving reports whether the last decision stopped at mostAtOnce facts: the next
+// one continues without any input.
 func (s *State) Moving() bool { return s.cut && s.Finished == nil }
 
 type decider struct {
@@ -80,14 +81,14 @@ type decider struct {
 func (d *decider) fact(f *Frame, fact journal.Fact) {
 	e := journal.Event{Seq: d.s.Seq + 1, At: max(d.now, d.s.At), Run: d.s.RunOf(f), Fact: fact}
 	if d.out == nil {
-		d.out = make([]journal.Event, 0, 4) // most steps take two
+		d.out = make([]journal.Event, 0, 4) // most steps need two
 	}
 	d.out = append(d.out, e)
 	d.s.Apply(&d.out[len(d.out)-1])
 }
 
-// settleAll looks at frames until nothing moves any more.
-func (d *decider) settleAll() {
+// decideAll decides until no frame has anything left to decide.
+func (d *decider) decideAll() {
 	for {
 		for len(d.s.moved) > 0 {
 			queue := d.s.moved
@@ -100,7 +101,7 @@ func (d *decider) settleAll() {
 				}
 				f.marked = false
 				if d.s.Finished == nil && d.s.Frames[f.Path] == f {
-					d.settle(f)
+					d.decideFrame(f)
 				}
 			}
 		}
@@ -110,10 +111,10 @@ func (d *decider) settleAll() {
 	}
 }
 
-// settle does what there is to do in one frame.
-func (d *decider) settle(f *Frame) {
+// decideFrame decides what follows from the phase of one frame.
+func (d *decider) decideFrame(f *Frame) {
 	if f.Cancelled {
-		d.settleCancelled(f)
+		d.closeCancelled(f)
 		return
 	}
 	if d.s.Paused || d.s.Expired {
@@ -125,15 +126,15 @@ func (d *decider) settle(f *Frame) {
 	case Sent:
 		d.enter(f, f.Step, nil, "")
 	case Ready:
-		d.again(f)
+		d.retry(f)
 	case Lost:
-		d.recover(f)
+		d.recoverTask(f)
 	case Overdue:
-		d.timeOut(f)
+		d.timeOutGate(f)
 	case Grouped:
-		d.group(f)
+		d.decideGroup(f)
 	case Ended:
-		d.after(f)
+		d.chooseNext(f)
 	}
 }
 
@@ -142,8 +143,8 @@ func (d *decider) block(f *Frame) *ir.Block { return &d.unit(f).ir.Blocks[f.Bloc
 func (d *decider) step(f *Frame) *ir.Step   { return d.unit(f).step(f.Block, f.Step) }
 func (d *decider) scope(f *Frame) *scope    { return &scope{s: d.s, p: d.p, f: f} }
 
-// holds evaluates a condition in a frame.
-func (d *decider) holds(e *expr.Expr, sc *scope) (bool, error) {
+// evalBool evaluates a condition.
+func (d *decider) evalBool(e *expr.Expr, sc *scope) (bool, error) {
 	ok, err := e.Bool(sc)
 	if sc.err != nil {
 		return false, sc.err
@@ -151,8 +152,8 @@ func (d *decider) holds(e *expr.Expr, sc *scope) (bool, error) {
 	return ok, err
 }
 
-// eval computes a value in a frame. What could not be read comes first: it is
-// why an expression found nothing there.
+// eval evaluates an expression. An error of reading a value takes precedence: it
+// explains why the expression failed.
 func (d *decider) eval(e *expr.Expr, sc *scope) (any, error) {
 	v, err := e.Eval(sc)
 	if sc.err != nil {
@@ -161,47 +162,57 @@ func (d *decider) eval(e *expr.Expr, sc *scope) (any, error) {
 	return v, err
 }
 
-// enter goes to a step of the frame's block. via is the limited edge that led
-// there, standIn the step that it takes the place of.
+// enter enters a step of the frame's block. via is the limited edge that led
+// there, or nil; standIn is the step that it replaces, or "".
 func (d *decider) enter(f *Frame, id string, via *int, standIn string) {
 	u := d.unit(f)
 	step := u.step(f.Block, id)
 	at := journal.Place{Frame: f.Path, Step: id}
 	if step == nil {
-		d.close(f, Ending{Outcome: journal.OutcomeFailed, Error: fmt.Sprintf("there is no step %q to go to", id), Step: f.Step})
+		d.close(f, noSuchStep(f.Step, id))
 		return
 	}
 	if u.again[f.Block][id] || f.Rewound {
 		at.Visit = f.Visits[id] + 1
 		if at.Visit > visitCap && !d.s.stepsBound(f) {
-			over := fmt.Sprintf("step %q has been reached %d times, which is the most where no budget bounds the steps", id, visitCap)
-			if at.Visit > visitCap+1 { // the way that failures take leads back here
+			over := fmt.Sprintf(
+				"step %q has been reached %d times, which is the most where no budget bounds the steps", id, visitCap,
+			)
+			if at.Visit > visitCap+1 { // the edge for failures leads back here
 				d.close(f, Ending{Outcome: journal.OutcomeFailed, Class: journal.ClassBudget, Error: over, Step: id})
 				return
 			}
-			d.left(f, journal.StepLeft{Place: at, Outcome: journal.OutcomeFailed, Class: journal.ClassBudget, Via: via, For: standIn, Error: over})
+			d.leave(f, journal.StepLeft{
+				Place: at, Outcome: journal.OutcomeFailed, Class: journal.ClassBudget, Via: via, For: standIn,
+				Error: over,
+			})
 			return
 		}
 	}
 	if step.When != nil {
-		ok, err := d.holds(step.When, d.scope(f))
+		ok, err := d.evalBool(step.When, d.scope(f))
 		if err != nil {
-			d.left(f, journal.StepLeft{Place: at, Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, Error: err.Error(), Via: via, For: standIn})
+			d.leave(f, journal.StepLeft{
+				Place: at, Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, Error: err.Error(), Via: via,
+				For: standIn,
+			})
 			return
 		}
 		if !ok {
-			d.left(f, journal.StepLeft{Place: at, Outcome: journal.OutcomeSkipped, Reason: ReasonCondition, Via: via, For: standIn})
+			d.leave(f, journal.StepLeft{
+				Place: at, Outcome: journal.OutcomeSkipped, Reason: ReasonCondition, Via: via, For: standIn,
+			})
 			return
 		}
 	}
-	d.begin(f, step, journal.Work{Place: at}, via, standIn)
+	d.startStep(f, step, journal.Work{Place: at}, via, standIn)
 }
 
-// oneStep is what beginning a step draws on a budget of steps.
+// oneStep is the cost of starting a step.
 var oneStep = journal.Usage{Steps: 1}
 
-// begin begins a step whose condition holds, if there is budget for it.
-func (d *decider) begin(f *Frame, step *ir.Step, w journal.Work, via *int, standIn string) {
+// startStep starts a step after its condition, if there is budget for it.
+func (d *decider) startStep(f *Frame, step *ir.Step, w journal.Work, via *int, standIn string) {
 	at := w.Place
 	if task, part := opensWith(step); task {
 		w.Part = part
@@ -229,9 +240,9 @@ func (d *decider) begin(f *Frame, step *ir.Step, w journal.Work, via *int, stand
 			left.Outcome, left.Class, left.Error = journal.OutcomeFailed, journal.ClassCondition, err.Error()
 		} else if class != "" {
 			left.Outcome, left.Class, left.Reason = journal.OutcomeFailed, class, string(class)
-			left.Error = fmt.Sprintf("none of the ways on from step %q fits", step.ID)
+			left.Error = fmt.Sprintf("no edge of step %q matches", step.ID)
 		}
-		d.left(f, left)
+		d.leave(f, left)
 	case ir.Gate:
 		d.enterGate(f, at, &a, via, standIn)
 	case ir.End:
@@ -246,8 +257,8 @@ func (d *decider) begin(f *Frame, step *ir.Step, w journal.Work, via *int, stand
 	}
 }
 
-// opensWith tells whether the first thing that a step does is a task, and which
-// part of its work that is.
+// opensWith reports whether a step starts with a task, and which part of its work
+// that is.
 func opensWith(step *ir.Step) (task bool, part string) {
 	switch a := step.Action.(type) {
 	case ir.Task:
@@ -260,8 +271,8 @@ func opensWith(step *ir.Step) (task bool, part string) {
 	return false, ""
 }
 
-// deadEnd finds out whether a choice leads nowhere, and what its author calls
-// that: then it is the choosing that failed.
+// deadEnd returns the class of a route that leads to an exit marked as a failure,
+// "" if it leads elsewhere. Then the route itself fails.
 func (d *decider) deadEnd(f *Frame, step *ir.Step) (class journal.Class, err error) {
 	sc := d.scope(f)
 	for i := range step.Next {
@@ -270,7 +281,7 @@ func (d *decider) deadEnd(f *Frame, step *ir.Step) (class journal.Class, err err
 			continue
 		}
 		if e.When != nil {
-			ok, err := d.holds(e.When, sc)
+			ok, err := d.evalBool(e.When, sc)
 			if err != nil {
 				return "", err
 			}
@@ -286,8 +297,8 @@ func (d *decider) deadEnd(f *Frame, step *ir.Step) (class journal.Class, err err
 	return "", nil
 }
 
-// enterEnd ends a program; of one that ends well the last result may be made
-// out of what the step before gave.
+// enterEnd ends a program. If it succeeds, its result may be computed from that
+// of the previous step.
 func (d *decider) enterEnd(f *Frame, at journal.Place, step *ir.Step, a *ir.End, via *int, standIn string) {
 	left := journal.StepLeft{Place: at, Outcome: journal.OutcomeOK, Via: via, For: standIn}
 	if step.Result != nil && !a.Failed {
@@ -298,52 +309,52 @@ func (d *decider) enterEnd(f *Frame, at journal.Place, step *ir.Step, a *ir.End,
 			left.Value, left.Writes = v, d.writes(f, step)
 		}
 	}
-	if a.Failed && a.MessageExpr != nil { // now, while the step before is still the last
+	if a.Failed && a.MessageExpr != nil { // evaluated while the previous step is still the last one
 		v, err := d.eval(a.MessageExpr, d.scope(f))
 		if left.Error, _ = v.(string); err != nil {
 			left.Error = fmt.Sprintf("%s (the message could not be filled in: %v)", a.Message, err)
 		}
 	}
-	d.left(f, left)
+	d.leave(f, left)
 }
 
-// The parts of a step's work that are tasks of their own.
+// The parts of a step's work that are separate tasks.
 const (
-	PartVerdict = "verdict" // of a gate that work decides
-	PartCombine = "combine" // of a parallel step, or of a call that finishes what the child gave
-	PartWork    = "work"    // of an end
+	PartVerdict = "verdict" // of a gate that a task decides
+	PartCombine = "combine" // of a parallel step, or of a call that postprocesses the child's result
+	PartWork    = "work"    // of an end step
 )
 
-// ReasonCondition is why a step was skipped whose condition was false.
+// ReasonCondition is the reason of a skipped step: its condition was false.
 const ReasonCondition = "SKIPPED_CONDITION"
 
-// ReasonUndecided is of an iteration after which a loop goes on because its
-// condition to stop has no value.
+// ReasonUndecided is the reason of an iteration after which the loop's break
+// condition could not be evaluated. The loop continues.
 const ReasonUndecided = "UNDECIDED"
 
-// TaskOf is the leaf work of an open task.
+// TaskOf returns the task of a frame's current step.
 func (s *State) TaskOf(p *Program, f *Frame) *ir.Task { return s.StepOf(p, f).Task() }
 
-// startTask intends to do a task, if there is budget for it.
+// startTask starts a task, if there is time and budget for it.
 func (d *decider) startTask(f *Frame, w journal.Work, rerun int, via *int, standIn string) {
 	if d.s.Hold {
-		return // the frame stays where it is: whoever goes on decides the same
+		return // the frame keeps its phase: the process that continues decides the same
 	}
 	step := d.unit(f).step(f.Block, w.Step)
 	if spent := d.s.outOfTime(f); spent != nil {
 		if spent.Path != "" {
-			d.left(f, journal.StepLeft{
+			d.leave(f, journal.StepLeft{
 				Place: w.Place, Outcome: journal.OutcomeFailed, Class: journal.ClassTimeout, Via: via, For: standIn,
-				Error: "there is no time left to do it in",
+				Error: "no time is left to run it",
 			})
 			return
 		}
-		// The frame stays where it is, and goes on from there when the deadline is raised.
+		// The frame keeps its phase and continues when the deadline is raised.
 		d.fact(f, journal.TimerFired{Place: f.Place(), What: TimerDeadline, Run: true})
 		return
 	}
-	if spent := d.s.timeless(f); spent != nil && spent != f {
-		d.timeUp(spent)
+	if spent := d.s.timedOutStep(f); spent != nil && spent != f {
+		d.timeOutGroup(spent)
 		return
 	}
 	if counts(w, rerun) {
@@ -357,14 +368,16 @@ func (d *decider) startTask(f *Frame, w journal.Work, rerun int, via *int, stand
 		}
 	}
 	missing := d.s.missing(d.p, f, step)
-	d.fact(f, journal.TaskStarted{Work: w, Kind: step.Task().Kind, Rerun: rerun, Via: via, For: standIn, MissingReads: missing})
+	d.fact(f, journal.TaskStarted{
+		Work: w, Kind: step.Task().Kind, Rerun: rerun, Via: via, For: standIn, MissingReads: missing,
+	})
 }
 
-// noBudget fails a step that a branch's own budget has nothing left for.
+// noBudget fails a step because the budget of its branch or child is exhausted.
 func (d *decider) noBudget(f *Frame, at journal.Place, budget string, via *int, standIn string) {
-	d.left(f, journal.StepLeft{
+	d.leave(f, journal.StepLeft{
 		Place: at, Outcome: journal.OutcomeFailed, Class: journal.ClassBudget, Via: via, For: standIn,
-		Error: fmt.Sprintf("the budget of %s is used up", budget),
+		Error: fmt.Sprintf("the budget of %s is exhausted", budget),
 	})
 }
 
@@ -383,12 +396,12 @@ func (d *decider) enterGate(f *Frame, at journal.Place, g *ir.Gate, via *int, st
 	}
 	d.fact(f, opened)
 	if waiting := d.s.Signals[g.Event]; kind == journal.GateEvent && len(waiting) > 0 {
-		d.pass(f, &Signal{Event: g.Event, Data: waiting[0].Data, By: waiting[0].By})
+		d.signalGate(f, &Signal{Event: g.Event, Data: waiting[0].Data, By: waiting[0].By})
 	}
 }
 
-// limit is how long what a step is made of may be at work. The fact of its
-// beginning carries it, so that it is computed once for each attempt.
+// limit returns the time limit of a step of frames. StepEntered stores it, so
+// that it is evaluated once per attempt.
 func (d *decider) limit(f *Frame, step *ir.Step) (journal.Millis, error) {
 	if step.TimeoutExpr == nil {
 		return journal.Millis(step.Timeout), nil
@@ -405,9 +418,11 @@ func (d *decider) limit(f *Frame, step *ir.Step) (journal.Millis, error) {
 	return journal.Millis(limit), err
 }
 
-// notEntered fails a step that is made of frames and cannot begin.
+// notEntered fails a step of frames that cannot start.
 func (d *decider) notEntered(f *Frame, x journal.StepEntered, class journal.Class, err error) {
-	d.left(f, journal.StepLeft{Place: x.Place, Outcome: journal.OutcomeFailed, Class: class, Error: err.Error(), Via: x.Via, For: x.For})
+	d.leave(f, journal.StepLeft{
+		Place: x.Place, Outcome: journal.OutcomeFailed, Class: class, Error: err.Error(), Via: x.Via, For: x.For,
+	})
 }
 
 func (d *decider) enterParallel(f *Frame, entered journal.StepEntered, a *ir.Parallel) {
@@ -463,8 +478,8 @@ func (d *decider) items(f *Frame, each *ir.Each) ([]any, error) {
 	return items, nil
 }
 
-// after chooses where a frame goes once a step is over.
-func (d *decider) after(f *Frame) {
+// chooseNext chooses what follows a step that has ended.
+func (d *decider) chooseNext(f *Frame) {
 	step, end := d.step(f), f.Last
 	end.Step = f.Step
 	switch end.Outcome {
@@ -472,19 +487,19 @@ func (d *decider) after(f *Frame) {
 		d.close(f, end)
 		return
 	case journal.OutcomeJump:
-		d.goTo(f, end.To, nil)
+		d.jump(f, end.To, nil)
 		return
 	}
 	if d.retryGroup(f, step) {
 		return
 	}
 	if _, call := step.Action.(ir.Call); call {
-		end.Status = 0 // it was the child's, and has said whether to try again
+		end.Status = 0 // the child's status; retryGroup has used it
 	}
 	outcome := ir.Outcome(end.Outcome)
 	passedOver := outcome == ir.Skipped && end.Reason == ReasonCondition
-	mends := !stopsAtTimeout(step) // what happens when nobody comes was said apart
-	if step.Fallback != nil && (outcome == ir.Failed && mends || passedOver) {
+	recovers := !stopsAtTimeout(step) // a gate's timeout has its own setting
+	if step.Fallback != nil && (outcome == ir.Failed && recovers || passedOver) {
 		primary := f.For
 		if primary == "" {
 			primary = f.Step
@@ -492,7 +507,7 @@ func (d *decider) after(f *Frame) {
 		d.enter(f, step.Fallback.Name, nil, primary)
 		return
 	}
-	if outcome == ir.Failed && step.SkipOnError && mends {
+	if outcome == ir.Failed && step.SkipOnError && recovers {
 		outcome = ir.Skipped
 	}
 	if outcome == ir.OK {
@@ -501,9 +516,9 @@ func (d *decider) after(f *Frame) {
 			return
 		}
 		if step.StopWhen != nil {
-			stop, err := d.holds(step.StopWhen, d.scope(f))
+			stop, err := d.evalBool(step.StopWhen, d.scope(f))
 			if err != nil {
-				d.close(f, Ending{Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, Error: err.Error(), Step: f.Step})
+				d.close(f, conditionFailed(f.Step, err))
 				return
 			}
 			if stop {
@@ -515,14 +530,14 @@ func (d *decider) after(f *Frame) {
 	edge, via, err := d.choose(f, step, outcome)
 	switch {
 	case err != nil:
-		d.close(f, Ending{Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, Error: err.Error(), Step: f.Step})
+		d.close(f, conditionFailed(f.Step, err))
 	case edge == nil:
-		if outcome == ir.OK || outcome == ir.Skipped { // a step's reason is not the block's
+		if outcome == ir.OK || outcome == ir.Skipped { // the reason of a step is not that of its block
 			end.Outcome, end.Reason, end.Class, end.Error = journal.OutcomeOK, "", "", ""
 		}
 		d.close(f, end)
 	case edge.To.Step != "":
-		d.goTo(f, edge.To.Step, via)
+		d.jump(f, edge.To.Step, via)
 	case edge.To.Exit == ir.ExitLoop:
 		d.close(f, Ending{Outcome: journal.OutcomeBreak, Value: end.Value, Step: f.Step})
 	case edge.To.Exit == ir.ExitFail:
@@ -535,15 +550,14 @@ func (d *decider) after(f *Frame) {
 	}
 }
 
-// stopsAtTimeout tells whether a step fails only because nobody came, and its
-// author wants that to be the end.
+// stopsAtTimeout reports whether a gate's timeout must fail the step.
 func stopsAtTimeout(step *ir.Step) bool {
 	g, ok := step.Action.(ir.Gate)
 	return ok && g.Decider != ir.Work && (g.OnTimeout == ir.TimeoutFail || g.OnTimeout == ir.TimeoutNotify)
 }
 
-// choose finds the first edge that matches. A step that stands in for another
-// one follows its own jumps first, then what the other would have followed.
+// choose returns the first edge that matches. A step that replaces another one
+// follows its own jumps first, then the edges of the other.
 func (d *decider) choose(f *Frame, step *ir.Step, outcome ir.Outcome) (*ir.Edge, *int, error) {
 	sc := d.scope(f)
 	var tried []journal.Tried
@@ -563,7 +577,7 @@ func (d *decider) choose(f *Frame, step *ir.Step, outcome ir.Outcome) (*ir.Edge,
 				continue
 			}
 			if e.When != nil {
-				ok, err := d.holds(e.When, sc)
+				ok, err := d.evalBool(e.When, sc)
 				tried = append(tried, journal.Tried{Of: of, Edge: i, Held: ok})
 				if err != nil {
 					return nil, nil, err
@@ -598,20 +612,33 @@ func matches(on []ir.Outcome, outcome ir.Outcome) bool {
 	return false
 }
 
-// goTo enters a step of this block, or leaves it for one around it.
-func (d *decider) goTo(f *Frame, step string, via *int) {
+// jump enters a step of this block, or leaves the block for a step of an
+// enclosing one.
+func (d *decider) jump(f *Frame, step string, via *int) {
 	if _, here := d.unit(f).index[f.Block][step]; here {
 		d.enter(f, step, via, "")
 		return
 	}
 	end := Ending{Outcome: journal.OutcomeJump, To: step, Step: f.Step}
-	if f.Last.failing() { // where it leads may want to know of what
+	if f.Last.failing() { // the target may read the failure
 		end.Class, end.Error, end.Value, end.Step = f.Last.Class, f.Last.Error, f.Last.Value, f.Last.Step
 	}
 	d.close(f, end)
 }
 
-// ending is how an end step ends its program.
+// conditionFailed is the ending at a step whose expression could not be evaluated.
+func conditionFailed(step string, err error) Ending {
+	return Ending{
+		Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, Error: err.Error(), Step: step,
+	}
+}
+
+// noSuchStep is the ending at a step that leads to a step which does not exist.
+func noSuchStep(step, to string) Ending {
+	return Ending{Outcome: journal.OutcomeFailed, Error: fmt.Sprintf("step %q does not exist", to), Step: step}
+}
+
+// ending returns the ending of a program at an end step.
 func (d *decider) ending(f *Frame, step *ir.Step, a *ir.End) Ending {
 	end := Ending{Outcome: journal.OutcomeEnd, Status: a.Status, Step: step.ID}
 	if !a.Failed {
@@ -623,17 +650,18 @@ func (d *decider) ending(f *Frame, step *ir.Step, a *ir.End) Ending {
 		}
 	}
 	if a.Check != nil {
-		if ok, err := d.holds(a.Check, d.scope(f)); err != nil || !ok {
+		if ok, err := d.evalBool(a.Check, d.scope(f)); err != nil || !ok {
 			end.Reason = ReasonStopNotMet
 		}
 	}
 	return end
 }
 
-// ReasonStopNotMet is noted when a run ended although its condition for that did not hold.
+// ReasonStopNotMet is the reason of a run that ended although its stop condition
+// was false.
 const ReasonStopNotMet = "STOP_CONDITION_NOT_MET"
 
-// close ends a frame; of the body, the run.
+// close ends a frame, or the run if it is the frame of the body.
 func (d *decider) close(f *Frame, end Ending) {
 	if f.Cleaning {
 		end = Ending{Outcome: journal.OutcomeCancelled, Step: end.Step}
@@ -645,19 +673,19 @@ func (d *decider) close(f *Frame, end Ending) {
 	parent := d.s.Frames[f.Parent]
 	mode := parent.Group.Mode
 	if end.Outcome == journal.OutcomeJump && mode != ModeLoop {
-		end = Ending{Outcome: journal.OutcomeFailed, Error: fmt.Sprintf("there is no step %q to go to", end.To), Step: end.Step}
+		end = noSuchStep(end.Step, end.To)
 	}
 	if mode != ModeLoop {
-		end = d.concluded(f, end)
+		end = d.finalEnding(f, end)
 	} else if end.Outcome == journal.OutcomeOK {
 		loop := d.step(parent).Action.(ir.Loop)
 		if loop.BreakWhen != nil {
-			stop, err := d.holds(loop.BreakWhen, d.scope(f))
+			stop, err := d.evalBool(loop.BreakWhen, d.scope(f))
 			switch {
 			case err != nil && loop.BreakWhen.Dialect.ErrorIsFalse(): // the loop continues; the records have the error
 				end.Reason, end.Error = ReasonUndecided, err.Error()
 			case err != nil:
-				end = Ending{Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, Error: err.Error(), Step: end.Step}
+				end = conditionFailed(end.Step, err)
 			case stop:
 				end.Outcome = journal.OutcomeBreak
 			}
@@ -668,7 +696,7 @@ func (d *decider) close(f *Frame, end Ending) {
 		if call := d.step(parent).Action.(ir.Call); len(call.Outputs) > 0 {
 			v, err := d.outputs(f, call.Outputs)
 			if err != nil {
-				end = Ending{Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, Error: err.Error(), Step: end.Step}
+				end = conditionFailed(end.Step, err)
 			}
 			end.Value = v
 		}
@@ -679,8 +707,8 @@ func (d *decider) close(f *Frame, end Ending) {
 	})
 }
 
-// concluded turns a wish to end, to break or to be over into a final outcome.
-func (d *decider) concluded(f *Frame, end Ending) Ending {
+// finalEnding returns the final outcome for an end, a break or a rejection.
+func (d *decider) finalEnding(f *Frame, end Ending) Ending {
 	switch end.Outcome {
 	case journal.OutcomeEnd, journal.OutcomeBreak:
 		if end.Class != "" {
@@ -707,11 +735,11 @@ func (d *decider) concluded(f *Frame, end Ending) Ending {
 	return end
 }
 
-// ReasonRejected is why a run ended that a gate did not let pass.
+// ReasonRejected is the reason of a run that a gate has rejected.
 const ReasonRejected = "GATE_REJECTED"
 
-// output is what a program gives back: what it has written to its output, else
-// what its last step gave.
+// output returns the output of a program: what its steps wrote to "output", else
+// the result of its last step.
 func (d *decider) output(top *Frame) journal.Value {
 	if v, ok := d.written(top); ok {
 		return v
@@ -719,8 +747,7 @@ func (d *decider) output(top *Frame) journal.Value {
 	return top.Last.Value
 }
 
-// written is the output of a program as far as steps have written it, all at
-// once or key by key.
+// written returns what steps wrote to "output", as a whole or by keys.
 func (d *decider) written(top *Frame) (journal.Value, bool) {
 	whole, ok := top.Scope["output"]
 	return d.p.gathered(whole, "output", top.Scope), ok || len(below("output", top.Scope)) > 0
@@ -728,10 +755,12 @@ func (d *decider) written(top *Frame) (journal.Value, bool) {
 
 func (d *decider) finish(root *Frame, end Ending) {
 	if end.Outcome == journal.OutcomeJump {
-		end = Ending{Outcome: journal.OutcomeFailed, Error: fmt.Sprintf("there is no step %q to go to", end.To), Step: end.Step}
+		end = noSuchStep(end.Step, end.To)
 	}
-	end = d.concluded(root, end)
-	done := journal.RunFinished{Outcome: end.Outcome, Reason: end.Reason, Error: end.Error, Status: end.Status, Last: end.Step}
+	end = d.finalEnding(root, end)
+	done := journal.RunFinished{
+		Outcome: end.Outcome, Reason: end.Reason, Error: end.Error, Status: end.Status, Last: end.Step,
+	}
 	if done.Reason == "" {
 		done.Reason = string(end.Class)
 	}
@@ -743,8 +772,8 @@ func (d *decider) finish(root *Frame, end Ending) {
 	d.fact(nil, done)
 }
 
-// settleCancelled closes a frame that is to stop, as soon as nothing is at work in it.
-func (d *decider) settleCancelled(f *Frame) {
+// closeCancelled closes a cancelled frame as soon as no task runs in it.
+func (d *decider) closeCancelled(f *Frame) {
 	switch f.Phase {
 	case Working:
 		return
@@ -752,9 +781,11 @@ func (d *decider) settleCancelled(f *Frame) {
 		if f.Group.Live > 0 {
 			return
 		}
-		d.left(f, journal.StepLeft{Place: f.Place(), Outcome: journal.OutcomeCancelled, For: f.For, Merge: d.merges(f)})
+		d.leave(f, journal.StepLeft{
+			Place: f.Place(), Outcome: journal.OutcomeCancelled, For: f.For, Merge: d.merges(f),
+		})
 	case Resting, Ready, Asking, Overdue, Lost, AwaitingBudget:
-		d.left(f, journal.StepLeft{Place: f.Place(), Outcome: journal.OutcomeCancelled, For: f.For})
+		d.leave(f, journal.StepLeft{Place: f.Place(), Outcome: journal.OutcomeCancelled, For: f.For})
 	}
 	if d.mayCleanUp(f) {
 		d.fact(f, journal.CleanupBegun{Frame: f.Path, Step: d.unit(f).ir.OnCancel})
@@ -762,13 +793,16 @@ func (d *decider) settleCancelled(f *Frame) {
 	}
 	end := Ending{Outcome: journal.OutcomeCancelled, Step: f.Step}
 	if f.FailedBy != "" {
-		end = Ending{Outcome: journal.OutcomeFailed, Class: journal.Class(f.FailedBy), Reason: f.FailedBy, Step: f.Step, Error: "it had no time left"}
+		end = Ending{
+			Outcome: journal.OutcomeFailed, Class: journal.Class(f.FailedBy), Reason: f.FailedBy, Step: f.Step,
+			Error: "the time limit was reached",
+		}
 	}
 	d.close(f, end)
 }
 
-// mayCleanUp tells whether a program that was cancelled has a step to end with,
-// and time and budget to do it.
+// mayCleanUp reports whether a cancelled program has a cleanup step, and time and
+// budget to run it.
 func (d *decider) mayCleanUp(f *Frame) bool {
 	if f.Path != "" && f.Child == "" || f.Cleaning || f.FailedBy != "" || d.unit(f).ir.OnCancel == "" || d.s.Expired {
 		return false
@@ -777,8 +811,8 @@ func (d *decider) mayCleanUp(f *Frame) bool {
 	return short == "" && d.s.outOfTime(f) == nil
 }
 
-// recover deals with a task that nobody knows the end of.
-func (d *decider) recover(f *Frame) {
+// recoverTask handles a lost task: it reruns the task or asks a person.
+func (d *decider) recoverTask(f *Frame) {
 	if f.Policy == journal.RecoveryRerun {
 		d.startTask(f, f.Work(), f.Rerun+1, nil, f.For)
 		return
@@ -786,18 +820,21 @@ func (d *decider) recover(f *Frame) {
 	d.fact(f, journal.GateOpened{Place: f.Place(), Kind: journal.GateInDoubt, For: f.For})
 }
 
-// timeOut deals with a gate that nobody came to.
-func (d *decider) timeOut(f *Frame) {
+// timeOutGate handles a gate that has timed out.
+func (d *decider) timeOutGate(f *Frame) {
 	if f.Gate != nil && f.Gate.Kind == journal.GateToolCall {
 		d.answerCall(f, journal.ToolAnswer{TimedOut: true}, MethodTimeout)
 		return
 	}
 	step := d.step(f)
 	g, _ := step.Action.(ir.Gate)
-	decided := journal.GateDecided{Place: f.Place(), Outcome: journal.OutcomeFailed, Method: MethodTimeout, Class: journal.ClassTimeout, Reason: string(journal.ClassTimeout)}
-	decided.Error = fmt.Sprintf("nobody decided within %s", g.Timeout.Words())
+	decided := journal.GateDecided{
+		Place: f.Place(), Outcome: journal.OutcomeFailed, Method: MethodTimeout, Class: journal.ClassTimeout,
+		Reason: string(journal.ClassTimeout),
+	}
+	decided.Error = fmt.Sprintf("no decision within %s", g.Timeout.Words())
 	if f.Gate != nil && f.Gate.Kind == journal.GateEvent {
-		decided.Error = fmt.Sprintf("the event %q did not come within %s", g.Event, g.Timeout.Words())
+		decided.Error = fmt.Sprintf("the event %q did not arrive within %s", g.Event, g.Timeout.Words())
 	}
 	if g.OnTimeout == ir.TimeoutSkip {
 		decided.Outcome, decided.Class, decided.Error = journal.OutcomeSkipped, "", ""
@@ -807,7 +844,7 @@ func (d *decider) timeOut(f *Frame) {
 	d.fact(f, decided)
 }
 
-// How gates are decided, for the records.
+// The methods of deciding a gate, for the records.
 const (
 	MethodPerson    = "human_review"
 	MethodEvent     = "event"
@@ -816,7 +853,8 @@ const (
 	MethodTimeout   = "timeout"
 )
 
-// fireTimers lets everything that is due by now happen, in the order of the times.
+// fireTimers fires all timers that are due, in the order of their due times, and
+// reports whether there were any.
 func (d *decider) fireTimers() (fired bool) {
 	for d.s.Finished == nil {
 		t, f, ok := d.s.nextTimer()
@@ -826,7 +864,7 @@ func (d *decider) fireTimers() (fired bool) {
 		fired = true
 		switch {
 		case t.group:
-			d.timeUp(f)
+			d.timeOutGroup(f)
 		case t.limit:
 			d.fact(f, journal.TimerFired{Place: f.Place(), What: TimerDeadline, Run: f.Path == ""})
 			if f.Path != "" {
@@ -841,14 +879,14 @@ func (d *decider) fireTimers() (fired bool) {
 	return fired
 }
 
-// timeUp ends a step that is made of frames because it has no time left.
-func (d *decider) timeUp(f *Frame) {
+// timeOutGroup ends a step of frames that has no time left.
+func (d *decider) timeOutGroup(f *Frame) {
 	d.fact(f, journal.TimerFired{Place: f.Place(), What: TimerLimit})
 	d.fact(f, journal.CancelRequested{Frame: f.Path, Below: true, Reason: string(journal.ClassTimeout)})
 }
 
-// grantPending grants what waits for budget, first come, first served, and reports
-// whether it did anything.
+// grantPending grants the first request that waits for budget, if it fits, and
+// reports whether it decided anything.
 func (d *decider) grantPending() bool {
 	if d.s.Expired || len(d.s.BudgetWaiters) == 0 {
 		return false
@@ -863,7 +901,7 @@ func (d *decider) grantPending() bool {
 	case budget == "" && head.N == 0:
 		step := d.unit(f).step(f.Block, head.Work.Step)
 		if task, _ := opensWith(step); !task && head.Work.Part == "" {
-			d.begin(f, step, head.Work, nil, f.For)
+			d.startStep(f, step, head.Work, nil, f.For)
 			return true
 		}
 		missing := d.s.missing(d.p, f, step)
@@ -880,7 +918,7 @@ func (d *decider) grantPending() bool {
 	return true
 }
 
-// framePath is the path of a frame below a step.
+// framePath returns the path of a frame below a frame's current step.
 func framePath(f *Frame, last string) string {
 	var b strings.Builder
 	if f.Path != "" {

@@ -1,14 +1,19 @@
-// Package plan decides what a run does next: State is the fold of a run's
-// events, Decide turns what the world says into new ones.
+// Package plan decides what a run does next. State is the fold of a run's
+// events; Decide turns inputs into new events.
 package plan
 
-// It is pure: no clock, no randomness, no input or output, no goroutines.
-// Time, results, decisions and signals come in as inputs, which become facts
-// or are refused with a reason. Only Apply writes State; deciding applies as
-// it goes, because closing a frame may join a step, which enters the next one,
-// and so on. Three laws hold after every batch and the tests keep them: the
-// fold of the events equals the live state; marking everything and deciding
-// again yields nothing; a snapshot round trip changes nothing.
+// The plan is pure: it has no clock, no randomness, no I/O and no goroutines.
+// Time, results, decisions and signals are inputs, which become facts or are
+// refused with a reason. Only Apply changes State. Deciding applies each fact at
+// once, because closing a frame may end a step, which starts the next one, and
+// so on.
 //
-// Decide changes State before its events are durable. A caller whose append
-// failed must throw the State away and fold again.
+// Tests check three laws after every batch: the fold of the events equals the
+// live state; MarkAll and Decide yield nothing; a snapshot round trip changes
+// nothing.
+//
+// Decide changes State before its events are durable. If the append fails, the
+// caller must discard the State and fold the run again.
+//
+// State is not safe for concurrent use. The embedded engine guards it with
+// run.mu.

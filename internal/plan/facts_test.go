@@ -22,8 +22,8 @@ import (
 
 var update = flag.Bool("update", false, "write the facts of testdata/facts anew")
 
-// facts writes down everything that was decided, word for word: a later process,
-// the records and the people who look at them have nothing else.
+// facts formats events with everything that was decided: a later process and the
+// records have nothing else.
 func facts(events []journal.Event) string {
 	var b strings.Builder
 	at := journal.Millis(1000)
@@ -44,15 +44,15 @@ func facts(events []journal.Event) string {
 	return b.String()
 }
 
-// story is a program, and what happens while it runs.
+// story is a program and the inputs of its run.
 type story struct {
 	program *ir.Program
 	input   string
-	begin   func(w *world) // before anything is decided
+	begin   func(w *world) // before the run starts
 	tell    func(w *world)
 }
 
-// TestFacts holds stories to the facts in testdata/facts.
+// TestFacts compares the facts of stories with testdata/facts.
 func TestFacts(t *testing.T) {
 	told := map[string]bool{}
 	for name, s := range stories(t) {
@@ -68,7 +68,8 @@ func TestFacts(t *testing.T) {
 			}
 			var events []journal.Event
 			w.s, events = plan.Start(w.p, "run-1", journal.RunStarted{
-				Name: s.program.Name, Input: journal.Value{JSON: json.RawMessage(s.input)}, Vars: plan.InitialVars(s.program), Budget: plan.LimitsOf(s.program),
+				Name: s.program.Name, Input: journal.Value{JSON: json.RawMessage(s.input)},
+				Vars: plan.InitialVars(s.program), Budget: plan.LimitsOf(s.program),
 			}, w.now, false)
 			w.took(events)
 			between := ""
@@ -127,13 +128,16 @@ func yes() plan.Result       { return value(`{"approved": true}`) }
 func rejected() plan.Result  { return value(`{"approved": false, "reason": "not now"}`) }
 func cancelled() plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
 
-// critics are branches of one check each, in a branch of their own beside
-// another one that goes on whatever comes of them.
+// critics returns branches of one check each, inside a branch. Another branch
+// beside it is independent of them.
 func critics(join ir.Join, most int) *ir.Program {
 	p := program()
 	fan := ir.Parallel{Join: join, MaxConcurrent: most}
 	for _, name := range []string{"x", "y", "z"} {
-		check := ir.Step{ID: name, Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}, Writes: []ir.Write{{Path: "state." + name}}}
+		check := ir.Step{
+			ID: name, Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}},
+			Writes: []ir.Write{{Path: "state." + name}},
+		}
 		fan.Branches = append(fan.Branches, ir.Branch{Name: name, Block: p.AddBlock(ir.Block{Steps: []ir.Step{check}})})
 	}
 	inner := ir.Step{ID: "fan", Action: fan, Writes: []ir.Write{{Path: "state.fan"}}}
@@ -144,7 +148,7 @@ func critics(join ir.Join, most int) *ir.Program {
 	return p
 }
 
-// ends ends the open tasks of steps, in order.
+// ends ends the running tasks of steps, in order.
 func ends(results ...any) func(w *world) {
 	return func(w *world) {
 		w.t.Helper()
@@ -163,17 +167,37 @@ func stories(t *testing.T) map[string]story {
 		return e
 	}
 	out := map[string]story{
-		"all must end well and one fails":          {program: critics(ir.JoinAll, 2), tell: ends("y", no("no luck"), "x", no("me too"))},
-		"all must end well and one is rejected":    {program: critics(ir.JoinAll, 0), tell: ends("y", rejected(), "x", cancelled(), "z", yes())},
-		"all end well":                             {program: critics(ir.JoinAll, 2), tell: ends("y", yes(), "x", yes(), "z", yes())},
-		"one is enough":                            {program: critics(ir.JoinAny, 0), tell: ends("x", no("no luck"), "y", yes(), "z", cancelled())},
+		"all must end well and one fails": {
+			program: critics(ir.JoinAll, 2), tell: ends("y", no("no luck"), "x", no("me too")),
+		},
+		"all must end well and one is rejected": {
+			program: critics(ir.JoinAll, 0), tell: ends("y", rejected(), "x", cancelled(), "z", yes()),
+		},
+		"all end well": {
+			program: critics(ir.JoinAll, 2), tell: ends("y", yes(), "x", yes(), "z", yes()),
+		},
+		"one is enough": {
+			program: critics(ir.JoinAny, 0), tell: ends("x", no("no luck"), "y", yes(), "z", cancelled()),
+		},
 		"one is enough and it is the first of one": {program: critics(ir.JoinAny, 1), tell: ends("x", yes())},
-		"one is enough and it is the last":         {program: critics(ir.JoinAny, 0), tell: ends("x", no("no luck"), "y", rejected(), "z", yes())},
-		"one would be enough and all fail":         {program: critics(ir.JoinAny, 0), tell: ends("x", rejected(), "y", no("no luck"), "z", no("me too"))},
-		"one would be enough and all are rejected": {program: critics(ir.JoinAny, 0), tell: ends("x", rejected(), "y", rejected(), "z", rejected())},
-		"all are waited for and one is rejected":   {program: critics(ir.JoinSettle, 0), tell: ends("x", rejected(), "y", yes(), "z", yes())},
-		"all are waited for and two do not work":   {program: critics(ir.JoinSettle, 1), tell: ends("x", rejected(), "y", no("no luck"), "z", yes())},
-		"none has to end well":                     {program: critics(ir.JoinBest, 0), tell: ends("x", rejected(), "y", no("no luck"), "z", no("me too"))},
+		"one is enough and it is the last": {
+			program: critics(ir.JoinAny, 0), tell: ends("x", no("no luck"), "y", rejected(), "z", yes()),
+		},
+		"one would be enough and all fail": {
+			program: critics(ir.JoinAny, 0), tell: ends("x", rejected(), "y", no("no luck"), "z", no("me too")),
+		},
+		"one would be enough and all are rejected": {
+			program: critics(ir.JoinAny, 0), tell: ends("x", rejected(), "y", rejected(), "z", rejected()),
+		},
+		"all are waited for and one is rejected": {
+			program: critics(ir.JoinSettle, 0), tell: ends("x", rejected(), "y", yes(), "z", yes()),
+		},
+		"all are waited for and two do not work": {
+			program: critics(ir.JoinSettle, 1), tell: ends("x", rejected(), "y", no("no luck"), "z", yes()),
+		},
+		"none has to end well": {
+			program: critics(ir.JoinBest, 0), tell: ends("x", rejected(), "y", no("no luck"), "z", no("me too")),
+		},
 	}
 	add := func(name, input string, tell func(w *world), build func(p *ir.Program) []ir.Step) {
 		p := program()
@@ -183,16 +207,24 @@ func stories(t *testing.T) map[string]story {
 	block := func(p *ir.Program, steps ...ir.Step) ir.BlockID { return p.AddBlock(ir.Block{Steps: chain(steps...)}) }
 
 	add("branches with conditions", `{"go": true, "n": 1}`, nil, func(p *ir.Program) []ir.Step {
-		return []ir.Step{{ID: "fan", Writes: []ir.Write{{Path: "state.fan"}}, Action: ir.Parallel{Join: ir.JoinSettle, Branches: []ir.Branch{
+		return []ir.Step{{ID: "fan", Writes: []ir.Write{{
+			Path: "state.fan",
+		}}, Action: ir.Parallel{Join: ir.JoinSettle, Branches: []ir.Branch{
 			{Name: "goes", Block: block(p, task("a")), When: cond(t, "input.go == true")},
 			{Name: "skipped", Block: block(p, task("b")), When: cond(t, "input.go == false")},
 			{Name: "broken", Block: block(p, task("c")), When: cond(t, `input.n < "x"`)},
-			{Name: "limited", Block: block(p, task("d")), Budget: ir.Budget{Steps: limit(1), Tokens: limit(2), ToolCalls: limit(3), MicroDollars: limit(4), ActiveSeconds: limit(5)}},
+			{Name: "limited", Block: block(p, task("d")), Budget: ir.Budget{
+				Steps: limit(1), Tokens: limit(2), ToolCalls: limit(3), MicroDollars: limit(4), ActiveSeconds: limit(5),
+			}},
 		}}}}
 	})
 	add("branches for each item", `{"list": ["p", "q"]}`, nil, func(p *ir.Program) []ir.Step {
-		inner := ir.Step{ID: "each", Action: ir.Loop{Block: block(p, task("in")), Each: &ir.Each{Items: items(t, "input.list"), Var: "loop.item"}}}
-		return []ir.Step{{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Each: &ir.Each{Items: items(t, "input.list"), Var: "item", Block: block(p, inner)}}}}
+		inner := ir.Step{ID: "each", Action: ir.Loop{Block: block(p, task("in")), Each: &ir.Each{
+			Items: items(t, "input.list"), Var: "loop.item",
+		}}}
+		return []ir.Step{{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Each: &ir.Each{
+			Items: items(t, "input.list"), Var: "item", Block: block(p, inner),
+		}}}}
 	})
 	add("branches that are put together", "", ends("x", no("no luck")), func(p *ir.Program) []ir.Step {
 		fan := branches(p, "fan", ir.JoinBest, 0, "x", "y")
@@ -202,7 +234,9 @@ func stories(t *testing.T) map[string]story {
 		return []ir.Step{fan}
 	})
 	add("branches that are put together again", "", func(w *world) {
-		ends("x", plan.Result{Outcome: journal.OutcomeOK}, "y", plan.Result{Outcome: journal.OutcomeOK}, "fan", no("no luck"))(w)
+		ends("x", plan.Result{Outcome: journal.OutcomeOK}, "y", plan.Result{
+			Outcome: journal.OutcomeOK,
+		}, "fan", no("no luck"))(w)
 	}, func(p *ir.Program) []ir.Step {
 		fan := branches(p, "fan", ir.JoinAll, 0, "x", "y")
 		par := fan.Action.(ir.Parallel)
@@ -212,11 +246,15 @@ func stories(t *testing.T) map[string]story {
 	})
 	add("branches and a result that cannot be made", `{"n": 1}`, nil, func(p *ir.Program) []ir.Step {
 		fan := branches(p, "fan", ir.JoinAll, 0, "x")
-		fan.Writes, fan.Result, fan.Next = always("fan"), computed(t, `inputs.n > "x"`), []ir.Edge{on("after", ir.Failed)}
+		fan.Writes, fan.Result, fan.Next = always("fan"), computed(t, `inputs.n > "x"`), []ir.Edge{
+			on("after", ir.Failed),
+		}
 		return []ir.Step{fan, task("after")}
 	})
 
-	add("branches that are put together badly", "", ends("x", plan.Result{Outcome: journal.OutcomeOK}, "fan", no("no luck")), func(p *ir.Program) []ir.Step {
+	add("branches that are put together badly", "", ends("x", plan.Result{
+		Outcome: journal.OutcomeOK,
+	}, "fan", no("no luck")), func(p *ir.Program) []ir.Step {
 		fan := branches(p, "fan", ir.JoinAll, 0, "x")
 		par := fan.Action.(ir.Parallel)
 		par.Combine = &ir.Task{Kind: "combine"}
@@ -224,8 +262,13 @@ func stories(t *testing.T) map[string]story {
 		return []ir.Step{fan}
 	})
 	add("a loop in a branch again", "", ends("in", no("no luck")), func(p *ir.Program) []ir.Step {
-		loop := ir.Step{ID: "loop", Retry: &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{10}}, Action: ir.Loop{Block: block(p, task("in")), While: cond(t, "loop.index < 1")}}
-		return []ir.Step{{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "x", Block: block(p, loop)}}}}}
+		loop := ir.Step{
+			ID: "loop", Retry: &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{10}},
+			Action: ir.Loop{Block: block(p, task("in")), While: cond(t, "loop.index < 1")},
+		}
+		return []ir.Step{{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{
+			Name: "x", Block: block(p, loop),
+		}}}}}
 	})
 	add("a condition that breaks is not tried again", `{"n": 1}`, nil, func(*ir.Program) []ir.Step {
 		a := task("a")
@@ -233,34 +276,51 @@ func stories(t *testing.T) map[string]story {
 		return []ir.Step{a}
 	})
 
-	// Loops: how they end.
+	// How loops end.
 	loop := func(l ir.Loop, inner ...ir.Step) func(p *ir.Program) []ir.Step {
 		return func(p *ir.Program) []ir.Step {
 			l.Block = block(p, inner...)
-			return []ir.Step{{ID: "loop", Action: l, Writes: always("loop"), Next: []ir.Edge{on("after", ir.OK, ir.Failed)}}, task("after")}
+			return []ir.Step{
+				{ID: "loop", Action: l, Writes: always("loop"), Next: []ir.Edge{on("after", ir.OK, ir.Failed)}},
+				task("after"),
+			}
 		}
 	}
 	each := &ir.Each{Items: items(t, "input.list"), Var: "item"}
 	const list = `{"list": [1, null, 3], "n": 1}`
 	critic := ir.Step{ID: "check", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}}
-	add("a loop that is broken off", list, nil, loop(ir.Loop{Each: each, BreakWhen: cond(t, "loop.index == 1")}, task("in")))
+	add("a loop that is broken off", list, nil, loop(ir.Loop{Each: each, BreakWhen: cond(t, "loop.index == 1")}, task(
+		"in",
+	)))
 	add("a loop at its limit", list, nil, loop(ir.Loop{While: cond(t, "true"), Max: 2}, task("in")))
-	add("a loop that may not reach its limit", list, nil, loop(ir.Loop{While: cond(t, "true"), Max: 1, FailAtMax: true}, task("in")))
+	add("a loop that may not reach its limit", list, nil, loop(
+		ir.Loop{While: cond(t, "true"), Max: 1, FailAtMax: true}, task("in"),
+	))
 	add("a list beyond the limit", list, nil, loop(ir.Loop{Each: each, Max: 2}, task("in")))
 	add("a loop with a condition that breaks", list, nil, loop(ir.Loop{While: cond(t, `input.n < "x"`)}, task("in")))
-	add("a loop with an end that breaks", list, nil, loop(ir.Loop{Each: each, BreakWhen: cond(t, `input.n < "x"`)}, task("in")))
-	add("a loop with an end that is left open", `{"list": [1]}`, nil, loop(ir.Loop{Each: each, BreakWhen: lenient(t, "item > 'x'")}, task("in")))
+	add("a loop with an end that breaks", list, nil, loop(
+		ir.Loop{Each: each, BreakWhen: cond(t, `input.n < "x"`)}, task("in"),
+	))
+	add("a loop with an end that is left open", `{"list": [1]}`, nil, loop(
+		ir.Loop{Each: each, BreakWhen: lenient(t, "item > 'x'")}, task("in"),
+	))
 	add("a loop that is rejected", list, ends("check", rejected()), loop(ir.Loop{Each: each}, critic))
 	add("a loop that fails", list, ends("in", no("no luck")), loop(ir.Loop{Each: each}, task("in")))
-	add("a loop that ends all", list, nil, loop(ir.Loop{Each: each}, task("in"), ir.Step{ID: "end", Action: ir.End{Failed: true, Message: "enough", Status: 9}}))
+	add("a loop that ends all", list, nil, loop(ir.Loop{Each: each}, task("in"), ir.Step{ID: "end", Action: ir.End{
+		Failed: true, Message: "enough", Status: 9,
+	}}))
 	add("a loop that is left for a step", list, nil, loop(ir.Loop{Each: each}, func() ir.Step {
 		in := task("in")
 		in.Next = []ir.Edge{on("after", ir.OK)}
 		return in
 	}()))
 	add("a loop with no list", `{"list": 1}`, nil, loop(ir.Loop{Each: each}, task("in")))
-	add("a loop with an odd limit", `{"most": 1.5}`, nil, loop(ir.Loop{While: cond(t, "true"), MaxExpr: items(t, "input.most")}, task("in")))
-	add("a loop with a limit that cannot be computed", list, nil, loop(ir.Loop{While: cond(t, "true"), MaxExpr: value(expr.AWF, `inputs.n > "x"`)}, task("in")))
+	add("a loop with an odd limit", `{"most": 1.5}`, nil, loop(
+		ir.Loop{While: cond(t, "true"), MaxExpr: items(t, "input.most")}, task("in"),
+	))
+	add("a loop with a limit that cannot be computed", list, nil, loop(
+		ir.Loop{While: cond(t, "true"), MaxExpr: value(expr.AWF, `inputs.n > "x"`)}, task("in"),
+	))
 
 	// Calls.
 	call := func(child *ir.Program, s ir.Step) *ir.Program {
@@ -278,21 +338,49 @@ func stories(t *testing.T) map[string]story {
 	limited := program(task("one"))
 	limited.Budget = ir.Budget{Steps: limit(7), ToolCalls: limit(8), MicroDollars: limit(9)}
 	limited.Vars = []ir.Var{{Path: "state.begins", Init: json.RawMessage("1")}, {Path: "state.empty"}}
-	called("a call with what the step reads", limited, ir.Step{Action: ir.Call{Child: 1, PassReads: true}, Reads: reads}, nil)
-	called("a call with what it is given", program(task("one")), ir.Step{Action: ir.Call{Child: 1, Inputs: []ir.Binding{{Name: "n", Value: items(t, "state.before")}}}, Reads: reads}, nil)
-	called("a call with an input that breaks", program(task("one")), ir.Step{Action: ir.Call{Child: 1, Inputs: []ir.Binding{{Name: "n", Value: value(expr.AWF, `inputs.n > "x"`)}}}}, nil)
+	called(
+		"a call with what the step reads", limited, ir.Step{Action: ir.Call{Child: 1, PassReads: true}, Reads: reads},
+		nil,
+	)
+	called("a call with what it is given", program(task("one")), ir.Step{Action: ir.Call{Child: 1, Inputs: []ir.Binding{
+		{Name: "n", Value: items(t, "state.before")},
+	}}, Reads: reads}, nil)
+	called(
+		"a call with an input that breaks", program(task("one")),
+		ir.Step{Action: ir.Call{Child: 1, Inputs: []ir.Binding{{Name: "n", Value: value(expr.AWF, `inputs.n > "x"`)}}}},
+		nil,
+	)
 	called("a call with an output that breaks", program(task("one")), ir.Step{Action: ir.Call{
-		Child: 1, Inputs: []ir.Binding{{Name: "n", Value: items(t, "input.n")}}, Outputs: []ir.Binding{{Name: "n", Value: value(expr.AWF, `inputs.n > "x"`)}},
+		Child: 1, Inputs: []ir.Binding{{Name: "n", Value: items(t, "input.n")}},
+		Outputs: []ir.Binding{{Name: "n", Value: value(expr.AWF, `inputs.n > "x"`)}},
 	}}, nil)
-	called("a call that lacks a part", program(task("one")), ir.Step{Action: ir.Call{Child: 1}, Writes: []ir.Write{{Path: "state.n", Part: "n"}}}, nil)
-	called("a call that is finished", program(task("one")), ir.Step{Action: ir.Call{Child: 1, Finish: &ir.Task{Kind: "files"}}, Writes: []ir.Write{{Path: "state.n"}}}, nil)
-	called("a call that fails", program(task("one")), ir.Step{Action: ir.Call{Child: 1, Finish: &ir.Task{Kind: "files"}}, Writes: always("call")}, ends("before", plan.Result{Outcome: journal.OutcomeOK}, "one", no("no luck")))
-	called("a call that is rejected", program(critic), ir.Step{Action: ir.Call{Child: 1}}, ends("before", plan.Result{Outcome: journal.OutcomeOK}, "check", rejected()))
-	called("a call that ends badly", program(chain(task("one"), ir.Step{ID: "end", Action: ir.End{Failed: true, Message: "enough", Status: 9}})...), ir.Step{Action: ir.Call{Child: 1}, Writes: always("call")}, nil)
+	called(
+		"a call that lacks a part", program(task("one")),
+		ir.Step{Action: ir.Call{Child: 1}, Writes: []ir.Write{{Path: "state.n", Part: "n"}}}, nil,
+	)
+	called(
+		"a call that is finished", program(task("one")),
+		ir.Step{Action: ir.Call{Child: 1, Finish: &ir.Task{Kind: "files"}}, Writes: []ir.Write{{Path: "state.n"}}}, nil,
+	)
+	called(
+		"a call that fails", program(task("one")),
+		ir.Step{Action: ir.Call{Child: 1, Finish: &ir.Task{Kind: "files"}}, Writes: always("call")},
+		ends("before", plan.Result{Outcome: journal.OutcomeOK}, "one", no("no luck")),
+	)
+	called("a call that is rejected", program(critic), ir.Step{Action: ir.Call{Child: 1}}, ends(
+		"before", plan.Result{Outcome: journal.OutcomeOK}, "check", rejected(),
+	))
+	called(
+		"a call that ends badly",
+		program(chain(task("one"), ir.Step{ID: "end", Action: ir.End{Failed: true, Message: "enough", Status: 9}})...),
+		ir.Step{Action: ir.Call{Child: 1}, Writes: always("call")}, nil,
+	)
 	deep := program()
 	deep.Blocks[0].Steps = chain(
 		ir.Step{ID: "loop", Action: ir.Loop{Block: block(deep, task("in")), While: cond(t, "loop.index < 1")}},
-		ir.Step{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "x", Block: block(deep, ir.Step{ID: "deeper", Action: ir.Call{}})}}}},
+		ir.Step{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{
+			Name: "x", Block: block(deep, ir.Step{ID: "deeper", Action: ir.Call{}}),
+		}}}},
 	)
 	deep.Children = []ir.Program{*program(task("deepest"))}
 	called("a call of what calls", deep, ir.Step{Action: ir.Call{Child: 1}}, nil)
@@ -313,7 +401,7 @@ func stories(t *testing.T) map[string]story {
 		},
 	}
 
-	// Whatever stands in for a step, or is reached by an edge that can be taken only so often, says so.
+	// Facts name the step that is replaced, and the limited edge that was taken.
 	for kind, build := range map[string]func(p *ir.Program) ir.Step{
 		"task": func(*ir.Program) ir.Step { return task("spare") },
 		"loop": func(p *ir.Program) ir.Step {
@@ -337,10 +425,14 @@ func stories(t *testing.T) map[string]story {
 		},
 		"call without input": func(p *ir.Program) ir.Step {
 			p.Children = []ir.Program{*program(task("in"))}
-			return ir.Step{ID: "spare", Action: ir.Call{Inputs: []ir.Binding{{Name: "n", Value: value(expr.AWF, `inputs.n > "x"`)}}}}
+			return ir.Step{ID: "spare", Action: ir.Call{Inputs: []ir.Binding{{
+				Name: "n", Value: value(expr.AWF, `inputs.n > "x"`),
+			}}}}
 		},
 		"loop without list": func(p *ir.Program) ir.Step {
-			return ir.Step{ID: "spare", Action: ir.Loop{Block: block(p, task("in")), Each: &ir.Each{Items: items(t, "input.n"), Var: "x"}}}
+			return ir.Step{ID: "spare", Action: ir.Loop{Block: block(p, task("in")), Each: &ir.Each{
+				Items: items(t, "input.n"), Var: "x",
+			}}}
 		},
 		"condition": func(*ir.Program) ir.Step {
 			s := task("spare")
@@ -385,7 +477,7 @@ func stories(t *testing.T) map[string]story {
 	return out
 }
 
-// people are stories of gates, and of what is said from outside.
+// people returns stories about gates and messages.
 func people(t *testing.T) map[string]story {
 	out := map[string]story{}
 	eva := journal.Actor{User: "eva", As: "boss"}
@@ -406,14 +498,25 @@ func people(t *testing.T) map[string]story {
 	said := func(d plan.Decision) func(w *world) {
 		return func(w *world) { w.result(0); w.now += 70; answer(w, d) }
 	}
-	out["a person approves"] = story{program: gate(ir.Gate{Decider: ir.Person}), tell: said(plan.Decision{Answer: plan.Approve, Note: "fine", Value: json.RawMessage(`{"n":1}`)})}
-	out["a person rejects"] = story{program: gate(ir.Gate{Decider: ir.Person}), tell: said(plan.Decision{Answer: plan.Reject, Note: "not fine", Value: json.RawMessage(`{"n":1}`)})}
+	out["a person approves"] = story{program: gate(ir.Gate{Decider: ir.Person}), tell: said(plan.Decision{
+		Answer: plan.Approve, Note: "fine", Value: json.RawMessage(`{"n":1}`),
+	})}
+	out["a person rejects"] = story{program: gate(ir.Gate{Decider: ir.Person}), tell: said(plan.Decision{
+		Answer: plan.Reject, Note: "not fine", Value: json.RawMessage(`{"n":1}`),
+	})}
 	for _, on := range []ir.OnTimeout{"", ir.TimeoutFail, ir.TimeoutNotify, ir.TimeoutSkip, ir.TimeoutFallback} {
-		out["nobody comes to a person "+cmp.Or(string(on), "unsaid")] = story{program: gate(ir.Gate{Decider: ir.Person, Timeout: 90_000, OnTimeout: on})}
-		out["nobody comes with an event "+cmp.Or(string(on), "unsaid")] = story{program: gate(ir.Gate{Decider: ir.Event, Event: "go", Timeout: 90_000, OnTimeout: on})}
+		out["nobody comes to a person "+cmp.Or(string(on), "unsaid")] = story{program: gate(ir.Gate{
+			Decider: ir.Person, Timeout: 90_000, OnTimeout: on,
+		})}
+		out["nobody comes with an event "+cmp.Or(string(on), "unsaid")] = story{program: gate(ir.Gate{
+			Decider: ir.Event, Event: "go", Timeout: 90_000, OnTimeout: on,
+		})}
 	}
-	out["an event at the gate of a person"] = story{program: gate(ir.Gate{Decider: ir.Person, Event: "go"}), tell: func(w *world) {
-		w.tell(plan.Signal{Event: "go", Data: json.RawMessage(`{"approved": false, "why": 1}`), By: eva}) // before anybody waits
+	out["an event at the gate of a person"] = story{program: gate(ir.Gate{Decider: ir.Person, Event: "go"}), tell: func(
+		w *world,
+	) {
+		// before a gate waits for it
+		w.tell(plan.Signal{Event: "go", Data: json.RawMessage(`{"approved": false, "why": 1}`), By: eva})
 		w.result(0)
 		w.tell(plan.Signal{Event: "go", Data: json.RawMessage(`{"approved": true}`), By: eva})
 	}}
@@ -421,17 +524,21 @@ func people(t *testing.T) map[string]story {
 	misses.Reads = []ir.Ref{{Path: "input.n"}, {Path: "state.none"}}
 	out["a task that misses something"] = story{program: program(misses), input: `{"n": 1}`}
 	again := gate(ir.Gate{Decider: ir.Person, Event: "go"})
-	again.Blocks[0].Steps[2] = ir.Step{ID: "after", Action: ir.Gate{Decider: ir.Event, Event: "go"}, Writes: []ir.Write{{Path: "state.late"}}}
+	again.Blocks[0].Steps[2] = ir.Step{ID: "after", Action: ir.Gate{Decider: ir.Event, Event: "go"}, Writes: []ir.Write{
+		{Path: "state.late"},
+	}}
 	out["an event that came before is still there"] = story{program: again, tell: func(w *world) {
 		w.tell(plan.Signal{Event: "go", Data: json.RawMessage(`"early"`)})
 		w.result(0)
 		w.tell(plan.Signal{Event: "go", Data: json.RawMessage(`{"approved": true}`)})
 	}}
-	out["two events before anybody waits"] = story{program: gate(ir.Gate{Decider: ir.Event, Event: "go"}), tell: func(w *world) {
+	out["two events before anybody waits"] = story{program: gate(ir.Gate{Decider: ir.Event, Event: "go"}), tell: func(
+		w *world,
+	) {
 		w.tell(plan.Signal{Event: "go", Data: json.RawMessage(`1`), By: eva}, plan.Signal{Event: "go"})
 	}}
 
-	// What does not fit is refused, with the reason and who said it.
+	// A refusal has the reason and the sender.
 	out["what is refused"] = story{program: func() *ir.Program {
 		p := gate(ir.Gate{Decider: ir.Event, Event: "go"})
 		p.Budget = ir.Budget{Steps: limit(50), MicroDollars: limit(2_500_000)}
@@ -440,9 +547,10 @@ func people(t *testing.T) map[string]story {
 		w.tell(
 			plan.Decision{Answer: plan.Approve, By: eva},
 			plan.Continue{By: eva}, plan.Pause{By: eva}, plan.Pause{By: eva}, plan.Continue{By: eva},
-			plan.Raise{Budget: "patience", To: 1}, plan.Raise{Budget: plan.BudgetTokens, To: 1}, plan.Raise{Budget: plan.BudgetSteps, To: 50}, plan.Raise{Budget: plan.BudgetMoney, To: 2_500_000},
+			plan.Raise{Budget: "patience", To: 1}, plan.Raise{Budget: plan.BudgetTokens, To: 1},
+			plan.Raise{Budget: plan.BudgetSteps, To: 50}, plan.Raise{Budget: plan.BudgetMoney, To: 2_500_000},
 			plan.Raise{Budget: plan.BudgetSteps, To: 51, By: eva},
-			plan.Edit{Path: "state.a", Value: json.RawMessage("1"), By: eva}, // a step is being done
+			plan.Edit{Path: "state.a", Value: json.RawMessage("1"), By: eva}, // a task is running
 			plan.Rewind{Step: "a"},
 			plan.Signal{Event: "gone", By: eva}, plan.Signal{Event: "go", Data: json.RawMessage("{"), By: eva},
 			plan.TakenOver{Owner: "me"},
@@ -450,10 +558,14 @@ func people(t *testing.T) map[string]story {
 		late := w.tasks[0]
 		w.result(0)
 		w.tell(
-			plan.Result{Work: late}, plan.Note{Work: late}, plan.Reserve{Work: late}, plan.Gone{Work: late}, plan.Ask{Work: late}, plan.Sleep{Work: late},
+			plan.Result{Work: late}, plan.Note{Work: late}, plan.Reserve{Work: late}, plan.Gone{Work: late},
+			plan.Ask{Work: late}, plan.Sleep{Work: late},
 			plan.Result{Work: journal.Work{Place: journal.Place{Frame: "nowhere"}}},
-			plan.Decision{Step: "g", Answer: plan.Approve, By: eva}, plan.Decision{Step: "h", Answer: plan.Approve, By: eva},
-			plan.Edit{Path: "input.n", Value: json.RawMessage("1")}, plan.Edit{Path: "input", Value: json.RawMessage("1")}, plan.Edit{Value: json.RawMessage("1")}, plan.Edit{Path: "state.a", Value: json.RawMessage("{")},
+			plan.Decision{Step: "g", Answer: plan.Approve, By: eva},
+			plan.Decision{Step: "h", Answer: plan.Approve, By: eva},
+			plan.Edit{Path: "input.n", Value: json.RawMessage("1")},
+			plan.Edit{Path: "input", Value: json.RawMessage("1")}, plan.Edit{Value: json.RawMessage("1")},
+			plan.Edit{Path: "state.a", Value: json.RawMessage("{")},
 			plan.Edit{Path: "state.a", Value: json.RawMessage("1"), By: eva},
 			plan.Rewind{Step: "nowhere"},
 			plan.Cancel{Reason: "enough", By: eva}, plan.Cancel{By: eva},
@@ -463,28 +575,38 @@ func people(t *testing.T) map[string]story {
 	two.MayIntervene = false
 	fan := ir.Parallel{Join: ir.JoinAll}
 	for _, name := range []string{"x", "y"} {
-		fan.Branches = append(fan.Branches, ir.Branch{Name: name, Block: two.AddBlock(ir.Block{Steps: []ir.Step{{ID: "ask", Action: ir.Gate{Decider: ir.Person}}}})})
+		fan.Branches = append(fan.Branches, ir.Branch{Name: name, Block: two.AddBlock(ir.Block{Steps: []ir.Step{{
+			ID: "ask", Action: ir.Gate{Decider: ir.Person},
+		}}})})
 	}
 	two.Blocks[0].Steps = []ir.Step{{ID: "fan", Action: fan}}
 	out["which gate is meant"] = story{program: two, tell: func(w *world) {
 		_, x := w.s.Shown(w.p, w.s.OpenGates()[0])
 		_, y := w.s.Shown(w.p, w.s.OpenGates()[1])
 		w.tell(
-			plan.Decision{Answer: plan.Approve}, plan.Decision{Step: "ask", Answer: plan.Approve}, plan.Decision{Step: "none", Answer: plan.Approve}, plan.Decision{Frame: "fan/z", Answer: plan.Approve},
-			plan.Decision{Frame: "fan/x", Answer: plan.AnswerRerun, Digest: x}, plan.Decision{Frame: "fan/x", Answer: plan.Approve, Digest: y},
+			plan.Decision{Answer: plan.Approve}, plan.Decision{Step: "ask", Answer: plan.Approve},
+			plan.Decision{Step: "none", Answer: plan.Approve}, plan.Decision{Frame: "fan/z", Answer: plan.Approve},
+			plan.Decision{Frame: "fan/x", Answer: plan.AnswerRerun, Digest: x},
+			plan.Decision{Frame: "fan/x", Answer: plan.Approve, Digest: y},
 			plan.Signal{Event: "go"}, plan.Edit{Path: "state.a", Value: json.RawMessage("1")}, plan.Rewind{Step: "ask"},
-			plan.Decision{Frame: "fan/y", Answer: plan.Approve, Digest: y}, plan.Decision{Step: "fan/x/ask", Answer: plan.Approve, Digest: x},
+			plan.Decision{Frame: "fan/y", Answer: plan.Approve, Digest: y},
+			plan.Decision{Step: "fan/x/ask", Answer: plan.Approve, Digest: x},
 			plan.Decision{Answer: plan.Approve},
 		)
 	}}
 
-	// A task that asks before a call, and one whose end nobody knows.
+	// A task that needs approval, and one whose outcome is unknown.
 	asks := func(within journal.Millis, then func(w *world)) story {
 		return story{program: program(task("a")), tell: func(w *world) {
 			work := w.tasks[0]
 			w.tasks = nil
-			w.tell(plan.Note{Work: work, N: 1, Kind: "reply", Data: json.RawMessage(`"hm"`), Usage: journal.Usage{OutputTokens: 3}}, plan.Note{Work: work, N: 1, Kind: "reply"})
-			w.tell(plan.Ask{Work: work, Call: "a#0/1", Shows: map[string]json.RawMessage{"tool": json.RawMessage(`"rm"`)}, Within: within})
+			w.tell(plan.Note{Work: work, N: 1, Kind: "reply", Data: json.RawMessage(`"hm"`), Usage: journal.Usage{
+				OutputTokens: 3,
+			}}, plan.Note{Work: work, N: 1, Kind: "reply"})
+			w.tell(plan.Ask{
+				Work: work, Call: "a#0/1", Shows: map[string]json.RawMessage{"tool": json.RawMessage(`"rm"`)},
+				Within: within,
+			})
 			then(w)
 		}}
 	}
@@ -492,16 +614,27 @@ func people(t *testing.T) map[string]story {
 		work := w.tasks[0]
 		w.tasks = nil
 		w.tell(plan.Reserve{Work: work, N: 1, Amount: journal.Usage{OutputTokens: 20, ModelCalls: 1}})
-		w.tell(plan.Note{Work: work, N: 1, Kind: "model_retry", Data: json.RawMessage(`{}`), Settles: 1, Usage: journal.Usage{ModelCalls: 1}})
+		w.tell(plan.Note{
+			Work: work, N: 1, Kind: "model_retry", Data: json.RawMessage(`{}`), Settles: 1,
+			Usage: journal.Usage{ModelCalls: 1},
+		})
 		w.tell(plan.Sleep{Work: work, For: 3600_000, Why: "rate limit"})
 	}}
 	out["a task that is lost and has counted"] = story{program: program(task("a")), tell: func(w *world) {
 		lost := w.tasks[0]
 		w.tasks = nil
-		w.tell(plan.Reserve{Work: lost, N: 1, Amount: journal.Usage{InputTokens: 64_000, OutputTokens: 33_200, ModelCalls: 1}})
-		w.tell(plan.Gone{Work: lost, Why: "stopped", Policy: journal.RecoveryRerun, Used: &journal.Usage{InputTokens: 200, OutputTokens: 40, ModelCalls: 1}})
+		w.tell(plan.Reserve{Work: lost, N: 1, Amount: journal.Usage{
+			InputTokens: 64_000, OutputTokens: 33_200, ModelCalls: 1,
+		}})
+		w.tell(plan.Gone{Work: lost, Why: "stopped", Policy: journal.RecoveryRerun, Used: &journal.Usage{
+			InputTokens: 200, OutputTokens: 40, ModelCalls: 1,
+		}})
 	}}
-	out["a call that is agreed to"] = asks(0, func(w *world) { answer(w, plan.Decision{Answer: plan.Approve, Note: "go on"}) })
+	out["a call that is agreed to"] = asks(0, func(w *world) {
+		answer(w, plan.Decision{
+			Answer: plan.Approve, Note: "go on",
+		})
+	})
 	out["a call that is not agreed to"] = asks(0, func(w *world) { answer(w, plan.Decision{Answer: plan.Reject}) })
 	out["a call that nobody answers"] = asks(5000, func(*world) {})
 	out["a call that is cancelled"] = asks(0, func(w *world) { w.tell(plan.Cancel{}) })
@@ -526,12 +659,14 @@ func people(t *testing.T) map[string]story {
 		}
 		s := critic
 		s.Action = ir.Gate{Decider: ir.Work, Verdict: &verdict}
-		out["a verdict of a "+kind] = story{program: program(s), tell: ends("check", value(`{"approved": true, "evidence": "seen", "reason": "because"}`))}
+		out["a verdict of a "+kind] = story{program: program(s), tell: ends("check", value(
+			`{"approved": true, "evidence": "seen", "reason": "because"}`,
+		))}
 	}
 	return out
 }
 
-// endings are stories of how a run comes to its end, or to a stop.
+// endings returns stories about the end of a run.
 func endings(t *testing.T) map[string]story {
 	out := map[string]story{}
 	after := func(s ir.Step, edges ...ir.Edge) ir.Step { s.Next = edges; return s }
@@ -555,7 +690,11 @@ func endings(t *testing.T) map[string]story {
 		s.Result, s.Writes = computed(t, `{"n": inputs.n, "before": result}`), []ir.Write{{Path: "output"}}
 	})
 	end("an end with a result that breaks", ir.End{}, func(s *ir.Step) { s.Result = computed(t, `inputs.n > "x"`) })
-	end("an end with work", ir.End{Work: &ir.Task{Kind: "last"}}, func(s *ir.Step) { s.Writes = []ir.Write{{Path: "output.text"}} })
+	end("an end with work", ir.End{Work: &ir.Task{Kind: "last"}}, func(s *ir.Step) {
+		s.Writes = []ir.Write{{
+			Path: "output.text",
+		}}
+	})
 	stop := func(name, text string) {
 		a := task("a")
 		a.StopWhen = cond(t, text)
@@ -572,22 +711,40 @@ func endings(t *testing.T) map[string]story {
 	ok := []ir.Outcome{ir.OK}
 	route := ir.Step{ID: "pick", Action: ir.Route{}}
 	way("a way that breaks", task("a"), nil, ir.Edge{On: ok, When: breaks, To: ir.Target{Step: "b"}})
-	way("a way that fails", task("a"), nil, ir.Edge{On: ok, When: no2, To: ir.Target{Step: "b"}}, ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}})
+	way("a way that fails", task("a"), nil, ir.Edge{On: ok, When: no2, To: ir.Target{Step: "b"}}, ir.Edge{
+		On: ok, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"},
+	})
 	way("a way out", task("a"), nil, ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitBlock, Reason: "ENOUGH"}})
 	way("a way to nowhere", task("a"), nil, on("nowhere", ir.OK))
 	way("a choice that breaks", route, nil, ir.Edge{On: ok, When: breaks, To: ir.Target{Step: "b"}})
-	way("a choice that fails", route, nil, ir.Edge{On: []ir.Outcome{ir.Failed}, To: ir.Target{Step: "b"}}, ir.Edge{On: ok, When: no2, To: ir.Target{Step: "b"}}, ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}})
-	way("a choice that leads out", route, nil, ir.Edge{On: ok, When: no2, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}}, ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitBlock}})
-	way("a choice that is used up", route, nil, ir.Edge{On: ok, To: ir.Target{Step: "pick"}, Limit: 1}, ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}})
+	way(
+		"a choice that fails", route, nil, ir.Edge{On: []ir.Outcome{ir.Failed}, To: ir.Target{Step: "b"}},
+		ir.Edge{On: ok, When: no2, To: ir.Target{Step: "b"}},
+		ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}},
+	)
+	way(
+		"a choice that leads out", route, nil,
+		ir.Edge{On: ok, When: no2, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}},
+		ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitBlock}},
+	)
+	way("a choice that is used up", route, nil, ir.Edge{On: ok, To: ir.Target{Step: "pick"}, Limit: 1}, ir.Edge{
+		On: ok, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"},
+	})
 	inBranch := func(s ir.Step) *ir.Program {
 		p := program()
-		p.Blocks[0].Steps = []ir.Step{{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "x", Block: p.AddBlock(ir.Block{Steps: []ir.Step{s}})}}}}, task("b")}
+		p.Blocks[0].Steps = []ir.Step{{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{
+			Name: "x", Block: p.AddBlock(ir.Block{Steps: []ir.Step{s}}),
+		}}}}, task("b")}
 		return p
 	}
 	out["a way out of a branch"] = story{program: inBranch(after(task("a"), on("b", ir.OK)))}
-	out["an end in a branch"] = story{program: inBranch(ir.Step{ID: "end", Action: ir.End{Failed: true, Message: "no", Status: 7}})}
+	out["an end in a branch"] = story{program: inBranch(ir.Step{ID: "end", Action: ir.End{
+		Failed: true, Message: "no", Status: 7,
+	}})}
 	leaves := program()
-	leaves.Blocks[0].Steps = chain(ir.Step{ID: "loop", Writes: always("loop"), Action: ir.Loop{Each: &ir.Each{Items: items(t, "[1, 2]"), Var: "x"}, Block: leaves.AddBlock(ir.Block{
+	leaves.Blocks[0].Steps = chain(ir.Step{ID: "loop", Writes: always("loop"), Action: ir.Loop{Each: &ir.Each{
+		Items: items(t, "[1, 2]"), Var: "x",
+	}, Block: leaves.AddBlock(ir.Block{
 		Steps: []ir.Step{after(task("in"), ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitLoop}})},
 	})}}, task("b"))
 	out["a loop that is left"] = story{program: leaves}
@@ -595,15 +752,19 @@ func endings(t *testing.T) map[string]story {
 	spare.Next = []ir.Edge{{On: ok, When: no2, To: ir.Target{Step: "c"}}}
 	primary := after(task("a"), ir.Edge{On: ok, When: no2, To: ir.Target{Step: "c"}}, on("b", ir.OK))
 	primary.Fallback = &ir.Name{Name: "spare"}
-	out["the ways of both"] = story{program: program(primary, task("b"), spare, task("c")), input: `{"n": 1}`, tell: ends("a", no("no luck"))}
+	out["the ways of both"] = story{
+		program: program(primary, task("b"), spare, task("c")), input: `{"n": 1}`, tell: ends("a", no("no luck")),
+	}
 	second := task("second")
 	next := task("first")
 	next.Fallback = &ir.Name{Name: "second"}
 	primary = after(task("a"), on("b", ir.OK))
 	primary.Fallback = &ir.Name{Name: "first"}
-	out["a spare for a spare"] = story{program: program(primary, task("b"), next, second), tell: ends("a", no("no luck"), "first", no("nor there"))}
+	out["a spare for a spare"] = story{
+		program: program(primary, task("b"), next, second), tell: ends("a", no("no luck"), "first", no("nor there")),
+	}
 
-	// Budgets and time that run out.
+	// Exhausted budgets and time limits.
 	short := func(limit *int64, s ir.Step) *ir.Program {
 		p := program(chain(task("a"), s, task("after"))...)
 		p.Children = []ir.Program{*program(task("in"))}
@@ -621,14 +782,19 @@ func endings(t *testing.T) map[string]story {
 		w.tell(plan.Raise{Budget: plan.BudgetSteps, To: 20})
 	}
 	for kind, action := range map[string]ir.Action{
-		"task": ir.Task{Kind: "test"}, "call": ir.Call{}, "loop": ir.Loop{Block: 1, Each: &ir.Each{Items: items(t, "[1, 2]"), Var: "x"}}, "gate": ir.Gate{Decider: ir.Event, Event: "go"},
+		"task": ir.Task{Kind: "test"}, "call": ir.Call{}, "loop": ir.Loop{Block: 1, Each: &ir.Each{
+			Items: items(t, "[1, 2]"), Var: "x",
+		}}, "gate": ir.Gate{Decider: ir.Event, Event: "go"},
 	} {
 		out["too few steps for a "+kind] = story{program: short(&one, ir.Step{ID: "x", Action: action}), tell: more}
 		p := program()
 		p.Children = []ir.Program{*program(task("in"))}
 		p.AddBlock(ir.Block{Steps: []ir.Step{task("in")}})
 		p.Blocks[0].Steps = []ir.Step{{ID: "fan", Action: ir.Parallel{Join: ir.JoinSettle, Branches: []ir.Branch{
-			{Name: "x", Block: p.AddBlock(ir.Block{Steps: chain(task("a"), ir.Step{ID: "x", Action: action})}), Budget: ir.Budget{Steps: limit(1)}},
+			{
+				Name: "x", Block: p.AddBlock(ir.Block{Steps: chain(task("a"), ir.Step{ID: "x", Action: action})}),
+				Budget: ir.Budget{Steps: limit(1)},
+			},
 			{Name: "y", Block: p.AddBlock(ir.Block{Steps: chain(task("c"), task("d"))})},
 		}}}}
 		out["too few steps of a branch for a "+kind] = story{program: p}
@@ -640,11 +806,17 @@ func endings(t *testing.T) map[string]story {
 	}
 	late := program()
 	late.Blocks[0].Steps = []ir.Step{{ID: "fan", Action: ir.Parallel{Join: ir.JoinSettle, Branches: []ir.Branch{
-		{Name: "x", Block: late.AddBlock(ir.Block{Steps: chain(task("a"), task("b"))}), Budget: ir.Budget{ActiveSeconds: limit(1)}},
+		{Name: "x", Block: late.AddBlock(ir.Block{Steps: chain(task("a"), task("b"))}), Budget: ir.Budget{
+			ActiveSeconds: limit(1),
+		}},
 		{Name: "y", Block: late.AddBlock(ir.Block{Steps: []ir.Step{task("c")}})},
 	}}}}
-	out["a branch without time"] = story{program: late, tell: func(w *world) { slow(w); w.end("a", cancelled()); w.do = nil }}
-	out["a branch that has used its time"] = story{program: late, tell: func(w *world) { w.now += 1000; w.end("a", plan.Result{Outcome: journal.OutcomeOK}) }}
+	out["a branch without time"] = story{
+		program: late, tell: func(w *world) { slow(w); w.end("a", cancelled()); w.do = nil },
+	}
+	out["a branch that has used its time"] = story{
+		program: late, tell: func(w *world) { w.now += 1000; w.end("a", plan.Result{Outcome: journal.OutcomeOK}) },
+	}
 	all := program(chain(task("a"), task("b"))...)
 	all.Budget.ActiveSeconds = limit(1)
 	out["a run that has used its time"] = story{program: all, tell: func(w *world) {
@@ -653,10 +825,15 @@ func endings(t *testing.T) map[string]story {
 		w.tell(plan.Raise{Budget: plan.BudgetDeadline, To: 2})
 	}}
 	timed := program()
-	timed.Blocks[0].Steps = chain(ir.Step{ID: "fan", Timeout: 500, Writes: always("fan"), Fallback: &ir.Name{Name: "spare"}, Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{
-		{Name: "x", Block: timed.AddBlock(ir.Block{Steps: chain(task("a"), task("b"))})}, {Name: "y", Block: timed.AddBlock(ir.Block{Steps: []ir.Step{task("c")}})},
+	timed.Blocks[0].Steps = chain(ir.Step{ID: "fan", Timeout: 500, Writes: always("fan"), Fallback: &ir.Name{
+		Name: "spare",
+	}, Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{
+		{Name: "x", Block: timed.AddBlock(ir.Block{Steps: chain(task("a"), task("b"))})},
+		{Name: "y", Block: timed.AddBlock(ir.Block{Steps: []ir.Step{task("c")}})},
 	}}}, task("after"))
-	timed.Blocks[0].Steps = append(timed.Blocks[0].Steps, ir.Step{ID: "spare", Timeout: 400, Action: ir.Loop{Block: timed.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}), While: cond(t, "loop.index < 2")}})
+	timed.Blocks[0].Steps = append(timed.Blocks[0].Steps, ir.Step{ID: "spare", Timeout: 400, Action: ir.Loop{
+		Block: timed.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}), While: cond(t, "loop.index < 2"),
+	}})
 	out["steps that take too long"] = story{program: timed, tell: func(w *world) {
 		w.end("a", plan.Result{Outcome: journal.OutcomeOK})
 		w.end("c", plan.Result{Outcome: journal.OutcomeOK})
@@ -665,11 +842,13 @@ func endings(t *testing.T) map[string]story {
 		slow(w)
 	}}
 
-	// Cancelled in the middle of things.
+	// Cancelled in every phase.
 	tidy := program(chain(task("a"), task("b"))...)
 	tidy.Blocks[0].Steps = append(tidy.Blocks[0].Steps, task("tidy"))
 	tidy.OnCancel, tidy.Budget.Steps = "tidy", limit(1)
-	out["cancelled without a step left to tidy up"] = story{program: tidy, tell: func(w *world) { w.run(first); w.tell(plan.Cancel{Reason: "enough"}) }}
+	out["cancelled without a step left to tidy up"] = story{
+		program: tidy, tell: func(w *world) { w.run(first); w.tell(plan.Cancel{Reason: "enough"}) },
+	}
 	standIn := task("spare")
 	standIn.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{1000}}
 	primary = after(task("a"), on("b", ir.OK))
@@ -700,23 +879,34 @@ func endings(t *testing.T) map[string]story {
 	out["what one process left is lost together"] = story{program: many, tell: func(w *world) {
 		var in []plan.Input
 		for i, work := range w.tasks {
-			w.tell(plan.Reserve{Work: work, N: 1, Amount: journal.Usage{OutputTokens: 60, ModelCalls: 1}, Least: int64(10 * i)})
+			w.tell(plan.Reserve{
+				Work: work, N: 1, Amount: journal.Usage{OutputTokens: 60, ModelCalls: 1}, Least: int64(10 * i),
+			})
 			in = append(in, plan.Gone{Work: work, Why: "killed", Policy: journal.RecoveryRerun, Until: 1500})
 		}
 		w.tasks, w.now = nil, 9000
 		w.tell(in...)
 	}}
 	for backoff, r := range map[string]ir.Retry{
-		"exponential": {Backoff: ir.Exponential, Delays: []ir.Millis{100}}, "exponential threefold": {Backoff: ir.Exponential, Delays: []ir.Millis{100}, Multiplier: 3, MaxDelay: 400},
-		"linear": {Backoff: ir.Linear, Delays: []ir.Millis{100}, MaxDelay: 250}, "list": {Backoff: ir.List, Delays: []ir.Millis{100, 7}}, "constant": {Backoff: ir.Constant, Delays: []ir.Millis{100, 7}, Jitter: 0.5}, "none": {Backoff: ir.Constant},
+		"exponential": {Backoff: ir.Exponential, Delays: []ir.Millis{100}}, "exponential threefold": {
+			Backoff: ir.Exponential, Delays: []ir.Millis{100}, Multiplier: 3, MaxDelay: 400,
+		},
+		"linear": {Backoff: ir.Linear, Delays: []ir.Millis{100}, MaxDelay: 250}, "list": {
+			Backoff: ir.List, Delays: []ir.Millis{100, 7},
+		}, "constant": {Backoff: ir.Constant, Delays: []ir.Millis{100, 7}, Jitter: 0.5}, "none": {Backoff: ir.Constant},
 	} {
 		a := task("a")
 		r.MaxAttempts = 4
 		a.Retry, a.Writes = &r, always("a")
-		out["delays "+backoff] = story{program: program(a), tell: func(w *world) { w.do = func(journal.Work) plan.Result { return no("no luck") } }}
+		out["delays "+backoff] = story{program: program(a), tell: func(w *world) {
+			w.do = func(journal.Work) plan.Result { return no("no luck") }
+		}}
 	}
-	// What stands in, or is reached by an edge that can be taken only so often, says so where there is nothing left for it, too.
-	for kind, action := range map[string]ir.Action{"task": ir.Task{Kind: "test"}, "loop": ir.Loop{Block: 1, While: cond(t, "loop.index < 1")}} {
+	// Facts name the replaced step and the limited edge also if the budget is
+	// exhausted.
+	for kind, action := range map[string]ir.Action{"task": ir.Task{Kind: "test"}, "loop": ir.Loop{Block: 1, While: cond(
+		t, "loop.index < 1",
+	)}} {
 		for way, edge := range map[string]func(s *ir.Step){
 			"a spare": func(s *ir.Step) { s.Fallback = &ir.Name{Name: "x"} },
 			"a rare step": func(s *ir.Step) {
@@ -731,16 +921,25 @@ func endings(t *testing.T) map[string]story {
 				p.AddBlock(ir.Block{Steps: []ir.Step{task("in")}})
 				if p.Budget = budget; inBranch {
 					p.Budget = ir.Budget{}
-					p.Blocks[0].Steps = []ir.Step{{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "b", Block: p.AddBlock(ir.Block{Steps: steps}), Budget: budget}}}}}
+					p.Blocks[0].Steps = []ir.Step{{ID: "fan", Action: ir.Parallel{
+						Join:     ir.JoinAll,
+						Branches: []ir.Branch{{Name: "b", Block: p.AddBlock(ir.Block{Steps: steps}), Budget: budget}},
+					}}}
 				}
 				return p
 			}
-			out[way+" without steps as a "+kind] = story{program: build(ir.Budget{Steps: limit(1)}, false), tell: func(w *world) {
+			out[way+" without steps as a "+kind] = story{program: build(ir.Budget{Steps: limit(1)}, false), tell: func(
+				w *world,
+			) {
 				w.end("a", no("no luck"))
 				w.tell(plan.Raise{Budget: plan.BudgetSteps, To: 20})
 			}}
-			out[way+" without steps in a branch as a "+kind] = story{program: build(ir.Budget{Steps: limit(1)}, true), tell: ends("a", no("no luck"))}
-			out[way+" without time in a branch as a "+kind] = story{program: build(ir.Budget{ActiveSeconds: limit(1)}, true), tell: func(w *world) {
+			out[way+" without steps in a branch as a "+kind] = story{
+				program: build(ir.Budget{Steps: limit(1)}, true), tell: ends("a", no("no luck")),
+			}
+			out[way+" without time in a branch as a "+kind] = story{program: build(ir.Budget{
+				ActiveSeconds: limit(1),
+			}, true), tell: func(w *world) {
 				w.now += 1000
 				w.end("a", no("no luck"))
 			}}
@@ -754,19 +953,33 @@ func endings(t *testing.T) map[string]story {
 		w.tell(plan.Gone{Work: gone, Why: "killed", Policy: journal.RecoveryRerun})
 	}}
 	used := program()
-	used.Blocks[0].Steps = []ir.Step{{ID: "loop", TimeoutExpr: computed(t, "0.5"), Action: ir.Loop{Block: used.AddBlock(ir.Block{Steps: chain(task("a"), task("b"))}), While: cond(t, "true")}}}
-	out["a step that has used its time"] = story{program: used, tell: func(w *world) { w.now += 500; w.end("a", plan.Result{Outcome: journal.OutcomeOK}) }}
+	used.Blocks[0].Steps = []ir.Step{{ID: "loop", TimeoutExpr: computed(t, "0.5"), Action: ir.Loop{
+		Block: used.AddBlock(ir.Block{Steps: chain(task("a"), task("b"))}), While: cond(t, "true"),
+	}}}
+	out["a step that has used its time"] = story{
+		program: used, tell: func(w *world) { w.now += 500; w.end("a", plan.Result{Outcome: journal.OutcomeOK}) },
+	}
 	listless := program()
-	listless.Blocks[0].Steps = []ir.Step{{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Each: &ir.Each{Items: items(t, "input.n"), Var: "x", Block: listless.AddBlock(ir.Block{Steps: []ir.Step{task("in")}})}}}}
+	listless.Blocks[0].Steps = []ir.Step{{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Each: &ir.Each{
+		Items: items(t, "input.n"), Var: "x", Block: listless.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}),
+	}}}}
 	out["branches for what is no list"] = story{program: listless, input: `{"n": 1}`}
 	just := program()
-	just.Blocks[0].Steps = []ir.Step{{ID: "loop", Action: ir.Loop{Block: just.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}), While: cond(t, "true"), Max: 2, MaxExpr: items(t, "input.n")}}}
+	just.Blocks[0].Steps = []ir.Step{{ID: "loop", Action: ir.Loop{
+		Block: just.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}), While: cond(t, "true"), Max: 2,
+		MaxExpr: items(t, "input.n"),
+	}}}
 	out["a computed limit that is just allowed"] = story{program: just, input: `{"n": 2}`}
 	out["a choice that is used up from elsewhere"] = story{program: program(
-		after(route, ir.Edge{On: ok, To: ir.Target{Step: "b"}, Limit: 1}, ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}}, on("c", ir.Failed)),
+		after(
+			route, ir.Edge{On: ok, To: ir.Target{Step: "b"}, Limit: 1},
+			ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}}, on("c", ir.Failed),
+		),
 		after(task("b"), on("pick", ir.OK)), task("c"),
 	)}
-	out["a choice that leads out for a reason"] = story{program: program(after(route, ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitBlock, Reason: "ENOUGH"}}))}
+	out["a choice that leads out for a reason"] = story{program: program(after(route, ir.Edge{On: ok, To: ir.Target{
+		Exit: ir.ExitBlock, Reason: "ENOUGH",
+	}}))}
 	out["a spare that is not there"] = story{program: func() *ir.Program {
 		a := task("a")
 		a.Fallback = &ir.Name{Name: "nowhere"}
@@ -775,17 +988,31 @@ func endings(t *testing.T) map[string]story {
 	jumps := after(task("spare"), on("c", ir.OK))
 	primary = after(task("a"), on("b", ir.OK))
 	primary.Fallback = &ir.Name{Name: "spare"}
-	out["a spare with a way of its own"] = story{program: program(primary, task("b"), jumps, task("c")), tell: ends("a", no("no luck"))}
+	out["a spare with a way of its own"] = story{
+		program: program(primary, task("b"), jumps, task("c")), tell: ends("a", no("no luck")),
+	}
 	jumps = after(task("spare"), on("c", ir.OK))
 	jumps.Next[0].Sequential = true
-	out["a spare that others follow in the file"] = story{program: program(primary, task("b"), jumps, task("c")), tell: ends("a", no("no luck"))}
+	out["a spare that others follow in the file"] = story{
+		program: program(primary, task("b"), jumps, task("c")), tell: ends("a", no("no luck")),
+	}
 	jumps = after(task("spare"), ir.Edge{On: ok, When: breaks, To: ir.Target{Step: "c"}})
-	out["a spare with a way that breaks"] = story{program: program(primary, task("b"), jumps, task("c")), input: `{"n": 1}`, tell: ends("a", no("no luck"))}
-	out["a branch that leads out"] = story{program: inBranch(after(task("a"), ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitBlock, Reason: "ENOUGH"}}))}
-	out["a branch without a way on"] = story{program: inBranch(after(task("a"), ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}}))}
-	check := after(ir.Step{ID: "check", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}, OnTimeout: ir.TimeoutFail}}, on("b", ir.OK))
+	out["a spare with a way that breaks"] = story{
+		program: program(primary, task("b"), jumps, task("c")), input: `{"n": 1}`, tell: ends("a", no("no luck")),
+	}
+	out["a branch that leads out"] = story{program: inBranch(after(task("a"), ir.Edge{On: ok, To: ir.Target{
+		Exit: ir.ExitBlock, Reason: "ENOUGH",
+	}}))}
+	out["a branch without a way on"] = story{program: inBranch(after(task("a"), ir.Edge{On: ok, To: ir.Target{
+		Exit: ir.ExitFail, Reason: "NO_BRANCH",
+	}}))}
+	check := after(ir.Step{ID: "check", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{
+		Kind: "agent",
+	}, OnTimeout: ir.TimeoutFail}}, on("b", ir.OK))
 	check.Fallback = &ir.Name{Name: "spare"}
-	out["a spare for a check"] = story{program: program(check, task("b"), task("spare")), tell: ends("check", no("no luck"))}
+	out["a spare for a check"] = story{
+		program: program(check, task("b"), task("spare")), tell: ends("check", no("no luck")),
+	}
 
 	gathering := program()
 	gathering.Vars = []ir.Var{{Path: "state.other", Reducer: ir.Set}, {Path: "state.list", Reducer: ir.Append}}
@@ -805,13 +1032,13 @@ func endings(t *testing.T) map[string]story {
 	return out
 }
 
-// bounds are stories of what is refused, checked and taken back.
+// bounds returns stories about refusals, checks and rewinds.
 func bounds(t *testing.T) map[string]story {
 	out := map[string]story{}
 	eva := journal.Actor{User: "eva"}
 
-	// A gate that said no is the end, unless work was done since; what lies
-	// inside of a program does not decide that.
+	// A rejection ends the program as rejected, unless later work succeeds.
+	// Rejections inside a child or a branch do not.
 	check := ir.Step{ID: "check", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}}
 	check.Next = []ir.Edge{{On: []ir.Outcome{ir.Rejected}, To: ir.Target{Exit: ir.ExitBlock}}}
 	out["a no that leads out"] = story{program: program(check), tell: ends("check", rejected())}
@@ -819,10 +1046,12 @@ func bounds(t *testing.T) map[string]story {
 	inside.Children = []ir.Program{*program(check)}
 	out["a no that leads out of a child"] = story{program: inside, tell: ends("check", rejected())}
 	branch := program()
-	branch.Blocks[0].Steps = chain(ir.Step{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "x", Block: branch.AddBlock(ir.Block{Steps: []ir.Step{check}})}}}}, task("after"))
+	branch.Blocks[0].Steps = chain(ir.Step{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{
+		Name: "x", Block: branch.AddBlock(ir.Block{Steps: []ir.Step{check}}),
+	}}}}, task("after"))
 	out["a no that leads out of a branch"] = story{program: branch, tell: ends("check", rejected())}
 
-	// Outputs are those of programs that ended well.
+	// Only outputs of successful programs are checked.
 	checks := func(say error) func(w *world) {
 		return func(w *world) { w.p.CheckOutput = func(*ir.Program, json.RawMessage) error { return say } }
 	}
@@ -830,9 +1059,11 @@ func bounds(t *testing.T) map[string]story {
 	fits.Blocks[0].Steps = []ir.Step{branches(fits, "fan", ir.JoinAll, 0, "x")}
 	out["an output that fits"] = story{program: fits, begin: checks(nil)}
 	out["a branch has no output"] = story{program: fits, begin: checks(errors.New("it does not fit"))}
-	out["the output of a failure is not looked at"] = story{program: program(task("a")), begin: checks(errors.New("it does not fit")), tell: ends("a", no("no luck"))}
+	out["the output of a failure is not looked at"] = story{
+		program: program(task("a")), begin: checks(errors.New("it does not fit")), tell: ends("a", no("no luck")),
+	}
 
-	// Tidying up takes time, too.
+	// Cleanup takes time, too.
 	tidy := program(append(chain(task("a"), task("b")), task("tidy"))...)
 	tidy.OnCancel, tidy.Budget.ActiveSeconds = "tidy", limit(1)
 	out["cancelled when the time is up"] = story{program: tidy, tell: func(w *world) {
@@ -843,16 +1074,31 @@ func bounds(t *testing.T) map[string]story {
 	}}
 	late := program(ir.Step{ID: "call", Action: ir.Call{}})
 	late.Children = []ir.Program{*tidy}
-	out["a child whose own time is up"] = story{program: late, tell: func(w *world) { w.now += 1000; w.tell(); w.do = stopped }}
+	out["a child whose own time is up"] = story{
+		program: late, tell: func(w *world) { w.now += 1000; w.tell(); w.do = stopped },
+	}
 
 	namesakes := program()
 	namesakes.Blocks[0].Steps = []ir.Step{branches(namesakes, "fan", ir.JoinSettle, 0, "x", "xy")}
 	namesakes.Blocks[0].Steps[0].Action.(ir.Parallel).Branches[0].Budget.ActiveSeconds = limit(1)
-	out["a branch whose name begins another one stops alone"] = story{program: namesakes, tell: func(w *world) { w.now += 1000; w.tell(); w.end("x", cancelled()) }}
+	out["a jump of the clock is not active time"] = story{program: late, tell: func(w *world) {
+		w.now += 900
+		w.tell()
+		w.now += 7_200_000
+		w.tell(plan.ClockJump{By: 7_200_000})
+		w.now += 99
+		w.tell()
+		w.do = stopped
+	}}
+	out["a branch whose name begins another one stops alone"] = story{
+		program: namesakes, tell: func(w *world) { w.now += 1000; w.tell(); w.end("x", cancelled()) },
+	}
 	again := task("a")
 	again.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant}
 	fresh := program()
-	fresh.Blocks[0].Steps = chain(again, ir.Step{ID: "loop", Action: ir.Loop{While: cond(t, "loop.index < 1"), Block: fresh.AddBlock(ir.Block{Steps: []ir.Step{task("in")}})}})
+	fresh.Blocks[0].Steps = chain(again, ir.Step{ID: "loop", Action: ir.Loop{
+		While: cond(t, "loop.index < 1"), Block: fresh.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}),
+	}})
 	out["a loop after a step that was tried again"] = story{program: fresh, tell: ends("a", no("no luck"))}
 
 	// Budgets of tasks.
@@ -865,25 +1111,34 @@ func bounds(t *testing.T) map[string]story {
 	out["what tasks reserve"] = story{program: money, tell: func(w *world) {
 		x, y := w.tasks[0], w.tasks[1]
 		ask := func(work journal.Work, n int, tokens, least int64) {
-			w.tell(plan.Reserve{Work: work, N: n, Amount: journal.Usage{OutputTokens: tokens, ModelCalls: 1}, Least: least})
+			w.tell(plan.Reserve{
+				Work: work, N: n, Amount: journal.Usage{OutputTokens: tokens, ModelCalls: 1}, Least: least,
+			})
 		}
 		ask(x, 1, 80, 0)
-		ask(x, 1, 80, 0) // has it
-		ask(y, 1, 60, 0) // more than its branch has
-		ask(y, 2, 40, 0) // has to wait for x
-		ask(y, 2, 40, 0) // waits already
-		ask(x, 2, 10, 0) // would fit, but y was first
+		ask(x, 1, 80, 0) // granted
+		ask(y, 1, 60, 0) // exceeds the branch's budget
+		ask(y, 2, 40, 0) // waits for x
+		ask(y, 2, 40, 0) // the same request again
+		ask(x, 2, 10, 0) // would fit, but y waits in front
 		w.tell(plan.Edit{Path: "state.n", Value: json.RawMessage("1")})
 		w.tell(plan.Note{Work: x, N: 1, Kind: "reply", Settles: 1, Usage: journal.Usage{OutputTokens: 70}})
 		w.tell(plan.Edit{Path: "state.n", Value: json.RawMessage("1")})
 		w.tell(plan.Raise{Budget: plan.BudgetTokens, To: 120})
 		w.tell(plan.Note{Work: y, N: 1, Kind: "reply", Settles: 2, Usage: journal.Usage{OutputTokens: 30}})
-		ask(y, 3, 40, 10) // fewer would do
+		ask(y, 3, 40, 10) // fewer tokens suffice
 	}}
 	waits := program(
-		ir.Step{ID: "z", Action: ir.Gate{Decider: ir.Event, Event: "z"}, Next: []ir.Edge{on("a", ir.OK)}}, ir.Step{ID: "a", Action: ir.Gate{Decider: ir.Event, Event: "a"}},
+		ir.Step{ID: "z", Action: ir.Gate{Decider: ir.Event, Event: "z"}, Next: []ir.Edge{on("a", ir.OK)}},
+		ir.Step{ID: "a", Action: ir.Gate{Decider: ir.Event, Event: "a"}},
 	)
-	out["which events there are"] = story{program: waits, tell: func(w *world) { w.tell(plan.Signal{Event: "b"}, plan.Signal{Event: "z"}, plan.Signal{Event: "a"}) }}
+	out["a jump of the clock while nothing runs"] = story{program: waits, tell: func(w *world) {
+		w.now += 7_200_000
+		w.tell(plan.ClockJump{By: 7_200_000})
+	}}
+	out["which events there are"] = story{program: waits, tell: func(w *world) {
+		w.tell(plan.Signal{Event: "b"}, plan.Signal{Event: "z"}, plan.Signal{Event: "a"})
+	}}
 	parts := task("a")
 	parts.Writes = []ir.Write{{Path: "state.n", Part: "n"}}
 	out["nothing has no parts"] = story{program: program(parts), tell: ends("a", value("null"))}
@@ -891,17 +1146,30 @@ func bounds(t *testing.T) map[string]story {
 	critic.Settings.Put("agent", "", source.Span{})
 	critic.Settings.Put("tool", "the tool", source.Span{})
 	out["a verdict without grounds"] = story{
-		program: program(ir.Step{ID: "check", Action: ir.Gate{Decider: ir.Work, Verdict: &critic}}), tell: ends("check", value(`{"approved": true, "evidence": "", "reason": "because"}`)),
+		program: program(ir.Step{ID: "check", Action: ir.Gate{Decider: ir.Work, Verdict: &critic}}),
+		tell:    ends("check", value(`{"approved": true, "evidence": "", "reason": "because"}`)),
 	}
 
-	// Taken back, whatever is open: with what there was then, and what was used since.
+	// A rewind restores the values of the step, whatever is open, and keeps the
+	// usage.
 	back := program()
-	loop := ir.Step{ID: "loop", Writes: always("loop"), Action: ir.Loop{Each: &ir.Each{Items: items(t, "[1, 2]"), Var: "n"}, Block: back.AddBlock(ir.Block{Steps: chain(task("in"), ir.Step{ID: "ask", Action: ir.Gate{Decider: ir.Person}})})}}
+	loop := ir.Step{ID: "loop", Writes: always("loop"), Action: ir.Loop{
+		Each: &ir.Each{Items: items(t, "[1, 2]"), Var: "n"},
+		Block: back.AddBlock(ir.Block{Steps: chain(task("in"), ir.Step{ID: "ask", Action: ir.Gate{
+			Decider: ir.Person,
+		}})}),
+	}}
 	wait := ir.Step{ID: "wait", Action: ir.Gate{Decider: ir.Event, Event: "go", Timeout: 5000}}
 	b := task("b")
-	b.Next = []ir.Edge{{On: []ir.Outcome{ir.OK}, When: cond(t, "state.fan == null"), To: ir.Target{Step: "a"}, Limit: 1}, on("fan", ir.OK)}
-	back.Blocks[0].Steps = chain(task("a"), b, ir.Step{ID: "fan", Writes: always("fan"), Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{
-		{Name: "x", Block: back.AddBlock(ir.Block{Steps: []ir.Step{loop}})}, {Name: "y", Block: back.AddBlock(ir.Block{Steps: []ir.Step{wait}})},
+	b.Next = []ir.Edge{
+		{On: []ir.Outcome{ir.OK}, When: cond(t, "state.fan == null"), To: ir.Target{Step: "a"}, Limit: 1},
+		on("fan", ir.OK),
+	}
+	back.Blocks[0].Steps = chain(task("a"), b, ir.Step{ID: "fan", Writes: always(
+		"fan",
+	), Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{
+		{Name: "x", Block: back.AddBlock(ir.Block{Steps: []ir.Step{loop}})},
+		{Name: "y", Block: back.AddBlock(ir.Block{Steps: []ir.Step{wait}})},
 	}}}, task("after"))
 	for _, step := range []string{"a", "b", "fan"} {
 		out["taken back to "+step] = story{program: back, input: `{"n": 1}`, tell: func(w *world) {
@@ -911,7 +1179,7 @@ func bounds(t *testing.T) map[string]story {
 			w.tell(plan.Edit{Path: "state.edited", Value: json.RawMessage("1")})
 			takeBack(w, step, eva)
 			if step == "fan" {
-				return // to see what there is then
+				return // to see the state then
 			}
 			for len(w.tasks) > 0 {
 				w.result(0)
@@ -935,7 +1203,9 @@ func bounds(t *testing.T) map[string]story {
 			takeBack(w, step, eva)
 		}}
 	}
-	ends := program(append(chain(task("a"), task("b")), ir.Step{ID: "tidy", Action: ir.Gate{Decider: ir.Event, Event: "go"}})...)
+	ends := program(
+		append(chain(task("a"), task("b")), ir.Step{ID: "tidy", Action: ir.Gate{Decider: ir.Event, Event: "go"}})...,
+	)
 	ends.OnCancel = "tidy"
 	out["nothing is taken back that is being cancelled"] = story{program: ends, tell: func(w *world) {
 		w.tell(plan.Cancel{})
@@ -945,7 +1215,7 @@ func bounds(t *testing.T) map[string]story {
 	return out
 }
 
-// takeBack takes a run back to a step that it had reached.
+// takeBack rewinds a run to a step that it had reached.
 func takeBack(w *world, step string, by journal.Actor) {
 	w.t.Helper()
 	var was plan.Checkpoint

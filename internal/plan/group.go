@@ -12,10 +12,10 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// group moves a step on that is made of frames.
-func (d *decider) group(f *Frame) {
+// decideGroup decides what follows in a step of frames.
+func (d *decider) decideGroup(f *Frame) {
 	if f.Group.TimedOut {
-		d.tooLate(f)
+		d.endTimedOut(f)
 		return
 	}
 	switch a := d.step(f).Action.(type) {
@@ -28,13 +28,13 @@ func (d *decider) group(f *Frame) {
 	}
 }
 
-// tooLate ends a step that had no time left, once nothing is at work in it. What
-// branches have written is there all the same.
-func (d *decider) tooLate(f *Frame) {
+// endTimedOut ends a step of frames that has timed out, as soon as no frame is open.
+// The writes of branches stay.
+func (d *decider) endTimedOut(f *Frame) {
 	if f.Group.Live > 0 {
 		return
 	}
-	d.left(f, journal.StepLeft{
+	d.leave(f, journal.StepLeft{
 		Place: f.Place(), Outcome: journal.OutcomeFailed, Class: journal.ClassTimeout, For: f.For, Merge: d.merges(f),
 		Error: fmt.Sprintf("it did not end within %s", ir.Millis(f.Group.Limit).Words()),
 	})
@@ -68,18 +68,20 @@ func (d *decider) openBranch(f *Frame, a *ir.Parallel, i int) {
 	opened.Frame = framePath(f, segment(branch.Name))
 	runs, err := true, error(nil)
 	if branch.When != nil {
-		runs, err = d.holds(branch.When, d.scope(f))
+		runs, err = d.evalBool(branch.When, d.scope(f))
 	}
 	d.fact(f, opened)
 	switch {
 	case err != nil:
-		d.fact(f, journal.FrameClosed{Frame: opened.Frame, Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, Error: err.Error()})
+		d.fact(f, journal.FrameClosed{
+			Frame: opened.Frame, Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, Error: err.Error(),
+		})
 	case !runs:
 		d.fact(f, journal.FrameClosed{Frame: opened.Frame, Outcome: journal.OutcomeSkipped, Reason: ReasonCondition})
 	}
 }
 
-// join ends a parallel step, or begins to combine what its branches made.
+// join ends a parallel step, or starts the task that combines its branches.
 func (d *decider) join(f *Frame, a *ir.Parallel) {
 	g := f.Group
 	left := journal.StepLeft{Place: f.Place(), Outcome: journal.OutcomeOK, For: f.For}
@@ -99,12 +101,12 @@ func (d *decider) join(f *Frame, a *ir.Parallel) {
 			}
 		}
 		if left.Error == "" {
-			left.Error = "no branch ended well"
+			left.Error = "no branch succeeded"
 		}
 	}
 	left.Merge = d.merges(f)
 	if left.Outcome != journal.OutcomeOK {
-		d.left(f, left)
+		d.leave(f, left)
 		return
 	}
 	if a.Combine != nil {
@@ -115,11 +117,11 @@ func (d *decider) join(f *Frame, a *ir.Parallel) {
 	if step := d.step(f); len(step.Writes) > 0 || step.Result != nil {
 		gathered.JSON = mustJSON(d.results(f))
 	}
-	d.gives(f, left, gathered)
+	d.succeed(f, left, gathered)
 }
 
-// merges tells whether what the branches of a step have written is there when
-// it is over, whatever came of them: unless it is put together.
+// merges reports whether the writes of branches are merged when the step ends,
+// whatever its outcome. They are not if a task combines them.
 func (d *decider) merges(f *Frame) bool {
 	par, ok := d.step(f).Action.(ir.Parallel)
 	return ok && par.Combine == nil
@@ -136,11 +138,11 @@ type BranchValue struct {
 }
 
 func (d *decider) results(f *Frame) []BranchValue {
-	values, _ := d.s.BranchValues(d.p, f) // a value that cannot be read is null here, as for everybody
+	values, _ := d.s.BranchValues(d.p, f) // a value that cannot be read is null
 	return values
 }
 
-// BranchValues are the branches' results in branch order, with their values.
+// BranchValues returns the results of branches in branch order.
 func (s *State) BranchValues(p *Program, f *Frame) ([]BranchValue, error) {
 	out := []BranchValue{}
 	var first error
@@ -152,7 +154,9 @@ func (s *State) BranchValues(p *Program, f *Frame) ([]BranchValue, error) {
 				first = err
 			}
 		}
-		out = append(out, BranchValue{Branch: r.Name, Outcome: r.Outcome, Error: r.Error, Value: raw, Used: r.Used, Child: r.Child})
+		out = append(out, BranchValue{
+			Branch: r.Name, Outcome: r.Outcome, Error: r.Error, Value: raw, Used: r.Used, Child: r.Child,
+		})
 	}
 	return out, first
 }
@@ -171,12 +175,12 @@ func (d *decider) loop(f *Frame, a *ir.Loop) {
 			return
 		case journal.OutcomeJump:
 			left.Outcome, left.To = journal.OutcomeJump, last.To
-			d.leaveLoop(f, left) // what comes next may want to know how far it has come
+			d.leaveLoop(f, left) // the next step may read the number of iterations
 			return
 		default: // failed, rejected, cancelled, end
 			left.Outcome, left.Class, left.Reason, left.Error = last.Outcome, last.Class, last.Reason, last.Error
 			left.Status = last.Status
-			d.left(f, left)
+			d.leave(f, left)
 			return
 		}
 	}
@@ -189,10 +193,10 @@ func (d *decider) loop(f *Frame, a *ir.Loop) {
 	if a.While != nil {
 		sc := d.scope(f)
 		sc.extra = vars
-		goOn, err := d.holds(a.While, sc)
+		goOn, err := d.evalBool(a.While, sc)
 		if err != nil {
 			left.Outcome, left.Class, left.Error = journal.OutcomeFailed, journal.ClassCondition, err.Error()
-			d.left(f, left)
+			d.leave(f, left)
 			return
 		}
 		if !goOn {
@@ -207,7 +211,7 @@ func (d *decider) loop(f *Frame, a *ir.Loop) {
 			if a.Each != nil {
 				left.Error += fmt.Sprintf(", and there are %d items", g.Total)
 			}
-			d.left(f, left)
+			d.leave(f, left)
 			return
 		}
 		left.Reason = string(journal.ClassLoopLimit)
@@ -215,20 +219,22 @@ func (d *decider) loop(f *Frame, a *ir.Loop) {
 		return
 	}
 	d.fact(f, journal.FrameOpened{
-		Frame: framePath(f, strconv.Itoa(i)), Parent: f.Path, Step: f.Step, Program: f.Program, Block: int(a.Block), Index: i, Vars: vars,
+		Frame: framePath(f, strconv.Itoa(i)), Parent: f.Path, Step: f.Step, Program: f.Program, Block: int(a.Block),
+		Index: i, Vars: vars,
 	})
 }
 
-// leaveLoop ends a loop that has not failed; what it gives is how often it went round.
+// leaveLoop ends a loop that has not failed. Its result is the number of
+// iterations.
 func (d *decider) leaveLoop(f *Frame, left journal.StepLeft) {
 	var gathered journal.Value
 	if step := d.step(f); len(step.Writes) > 0 || step.Result != nil {
 		gathered.JSON = mustJSON(map[string]int{"iterations": f.Group.Next})
 	}
-	d.gives(f, left, gathered)
+	d.succeed(f, left, gathered)
 }
 
-// loopVars are the variables that an iteration begins with.
+// loopVars returns the variables of an iteration.
 func (d *decider) loopVars(f *Frame, each *ir.Each, i int) map[string]journal.Value {
 	length := -1
 	if each != nil {
@@ -252,11 +258,11 @@ func (d *decider) loopVars(f *Frame, each *ir.Each, i int) map[string]journal.Va
 	return vars
 }
 
-// item is the i-th item of a list that was taken apart once.
+// item returns the i-th item of the list that a group iterates over.
 func (g *Group) item(i int) json.RawMessage {
 	if g.items == nil {
 		if err := json.Unmarshal(g.Items.JSON, &g.items); err != nil {
-			panic("plan: " + err.Error()) // it was encoded when the step was entered
+			panic("plan: " + err.Error()) // the plan encoded it when the step started
 		}
 	}
 	return g.items[i]
@@ -284,12 +290,12 @@ func (d *decider) call(f *Frame, a *ir.Call) {
 		if err != nil {
 			left.Outcome, left.Class, left.Error = journal.OutcomeFailed, journal.ClassInvalid, err.Error()
 		} else {
-			d.gives(f, left, value)
+			d.succeed(f, left, value)
 			return
 		}
 	}
 	left.Status = last.Status
-	d.left(f, left)
+	d.leave(f, left)
 }
 
 func (d *decider) openChild(f *Frame, a *ir.Call) {
@@ -305,7 +311,7 @@ func (d *decider) openChild(f *Frame, a *ir.Call) {
 	for _, b := range a.Inputs {
 		v, err := d.eval(b.Value, d.scope(f))
 		if err != nil {
-			d.left(f, journal.StepLeft{
+			d.leave(f, journal.StepLeft{
 				Place: f.Place(), Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, For: f.For,
 				Error: fmt.Sprintf("input %q: %v", b.Name, err),
 			})
@@ -317,14 +323,17 @@ func (d *decider) openChild(f *Frame, a *ir.Call) {
 	if d.p.FillInput != nil {
 		filled, err := d.p.FillInput(child, given, !a.PassReads)
 		if err != nil {
-			d.left(f, journal.StepLeft{Place: f.Place(), Outcome: journal.OutcomeFailed, Class: journal.ClassInput, Error: err.Error(), For: f.For})
+			d.leave(f, journal.StepLeft{
+				Place: f.Place(), Outcome: journal.OutcomeFailed, Class: journal.ClassInput, Error: err.Error(),
+				For: f.For,
+			})
 			return
 		}
 		given = filled
 	}
 	path := framePath(f, "call")
 	vars := InitialVars(child)
-	for _, v := range child.Vars { // what of the machine it sees was looked up when the run began
+	for _, v := range child.Vars { // variables from the machine were read when the run started
 		if found, ok := d.s.Root().Scope[v.Path]; ok && v.From != "" {
 			vars[v.Path] = found
 		}
@@ -336,7 +345,7 @@ func (d *decider) openChild(f *Frame, a *ir.Call) {
 	})
 }
 
-// InitialVars are the variables that a program's scope begins with.
+// InitialVars returns the variables that a program starts with.
 func InitialVars(p *ir.Program) map[string]journal.Value {
 	vars := map[string]journal.Value{}
 	for _, v := range p.Vars {
@@ -347,7 +356,7 @@ func InitialVars(p *ir.Program) map[string]journal.Value {
 	return vars
 }
 
-// LimitsOf are a program's budgets as facts carry them.
+// LimitsOf returns a program's budgets in the form of facts.
 func LimitsOf(p *ir.Program) *journal.Limits { return limits(&p.Budget) }
 
 func limits(b *ir.Budget) *journal.Limits {
@@ -367,8 +376,8 @@ func limits(b *ir.Budget) *journal.Limits {
 	return &out
 }
 
-// ChildID derives the id of a child run from where it is called, in the shape
-// of a UUID v4, so that it is the same whoever computes it.
+// ChildID derives the ID of a child run from its frame, in the form of a UUID v4.
+// It is the same in every process.
 func ChildID(root journal.RunID, frame string) journal.RunID {
 	sum := sha256.Sum256([]byte(string(root) + "\x00" + frame))
 	sum[6] = sum[6]&0x0f | 0x40

@@ -16,10 +16,12 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// What a branch or an iteration is given ends with it; what it writes does not.
-func TestVariablesOfAnItemEndWithIt(t *testing.T) {
+// The variables of a branch or an iteration end with it; its writes stay.
+func TestVariablesOfAnIterationEndWithIt(t *testing.T) {
 	p := program()
-	each := &ir.Each{Items: items(t, "input.list"), Var: "item", Block: p.AddBlock(ir.Block{Steps: []ir.Step{task("in")}})}
+	each := &ir.Each{Items: items(t, "input.list"), Var: "item", Block: p.AddBlock(ir.Block{Steps: []ir.Step{
+		task("in"),
+	}})}
 	fan := ir.Step{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Each: each}}
 	after := task("after")
 	after.When = cond(t, `loop.index == 0 and loop.length == 1 and item == "outer"`)
@@ -38,9 +40,8 @@ func TestVariablesOfAnItemEndWithIt(t *testing.T) {
 	}
 }
 
-// A value that is kept elsewhere and cannot be read is a failure wherever it is
-// wanted, never nothing.
-func TestValuesThatCannotBeRead(t *testing.T) {
+// A value that is stored by hash and cannot be read is a failure, never null.
+func TestUnreadableValuesFail(t *testing.T) {
 	lost := value(``)
 	lost.Value = journal.Value{Hash: "abc", Size: 3}
 	template := func(text string) *expr.Expr {
@@ -58,13 +59,21 @@ func TestValuesThatCannotBeRead(t *testing.T) {
 			return s
 		},
 		"the items of a loop": func(p *ir.Program) ir.Step {
-			return ir.Step{ID: "x", Action: ir.Loop{Block: p.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}), Each: &ir.Each{Items: items(t, "state.a"), Var: "item"}}}
+			return ir.Step{ID: "x", Action: ir.Loop{
+				Block: p.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}),
+				Each:  &ir.Each{Items: items(t, "state.a"), Var: "item"},
+			}}
 		},
 		"the limit of a loop": func(p *ir.Program) ir.Step {
-			return ir.Step{ID: "x", Action: ir.Loop{Block: p.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}), MaxExpr: items(t, "state.a")}}
+			return ir.Step{ID: "x", Action: ir.Loop{
+				Block: p.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}), MaxExpr: items(t, "state.a"),
+			}}
 		},
 		"the end of a loop": func(p *ir.Program) ir.Step {
-			return ir.Step{ID: "x", Action: ir.Loop{Block: p.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}), While: cond(t, "loop.index < 1"), BreakWhen: cond(t, "state.a == 1")}}
+			return ir.Step{ID: "x", Action: ir.Loop{
+				Block: p.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}), While: cond(t, "loop.index < 1"),
+				BreakWhen: cond(t, "state.a == 1"),
+			}}
 		},
 		"the time of a step": func(p *ir.Program) ir.Step {
 			s := branches(p, "x", ir.JoinAll, 0, "in")
@@ -90,7 +99,9 @@ func TestValuesThatCannotBeRead(t *testing.T) {
 			return s
 		},
 		"a choice": func(*ir.Program) ir.Step {
-			return ir.Step{ID: "x", Action: ir.Route{}, Next: []ir.Edge{{On: []ir.Outcome{ir.OK}, When: cond(t, "state.a == 1"), To: ir.Target{Exit: ir.ExitBlock}}}}
+			return ir.Step{ID: "x", Action: ir.Route{}, Next: []ir.Edge{{
+				On: []ir.Outcome{ir.OK}, When: cond(t, "state.a == 1"), To: ir.Target{Exit: ir.ExitBlock},
+			}}}
 		},
 		"a condition to stop": func(*ir.Program) ir.Step {
 			s := task("x")
@@ -115,9 +126,9 @@ func TestValuesThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A value that is kept elsewhere is fetched where a variable gathers what is
-// written to it, whoever says that it does: the step or the variable.
-func TestLargeValuesAreGathered(t *testing.T) {
+// A value that is stored by hash is read if the step or the variable has a
+// reducer.
+func TestReducersReadLargeValues(t *testing.T) {
 	for _, reducer := range []ir.Reducer{ir.Append, ir.Merge} {
 		for _, declared := range []bool{true, false} {
 			a, b := task("a"), task("b")
@@ -143,9 +154,9 @@ func TestLargeValuesAreGathered(t *testing.T) {
 	}
 }
 
-// Whoever puts branches together sees how each of them ended, what it used, and
-// null, with the reason, for what cannot be read.
-func TestBranchValues(t *testing.T) {
+// A combine task sees the outcome, the usage and the value of each branch; null
+// and the error if the value cannot be read.
+func TestCombineTasksSeeAllBranches(t *testing.T) {
 	p := program()
 	fan := branches(p, "fan", ir.JoinBest, 0, "x", "y", "z")
 	par := fan.Action.(ir.Parallel)
@@ -155,7 +166,10 @@ func TestBranchValues(t *testing.T) {
 	w := start(t, p, "")
 	w.p.Blobs = func(hash string) (json.RawMessage, error) { return nil, errors.New("lost: " + hash) }
 	for _, name := range []string{"y", "x"} {
-		w.end(name, plan.Result{Outcome: journal.OutcomeOK, Value: journal.Value{Hash: name, Size: 1 << 20}, Usage: journal.Usage{OutputTokens: 5}})
+		w.end(name, plan.Result{
+			Outcome: journal.OutcomeOK, Value: journal.Value{Hash: name, Size: 1 << 20},
+			Usage: journal.Usage{OutputTokens: 5},
+		})
 	}
 	w.end("z", no("no luck"))
 	got, err := w.s.BranchValues(w.p, w.s.Root())
@@ -173,14 +187,17 @@ func TestBranchValues(t *testing.T) {
 		t.Error(diff)
 	}
 
-	// Of a call there is one: the child, by its run.
+	// A call has one result: that of the child, with its run ID.
 	p = program(ir.Step{ID: "call", Action: ir.Call{Finish: &ir.Task{Kind: "files"}}})
 	p.Children = []ir.Program{*program(task("in"))}
 	p.Children[0].Name = "child"
 	w = start(t, p, "")
 	w.end("in", value("1"))
 	got, err = w.s.BranchValues(w.p, w.s.Root())
-	want = []plan.BranchValue{{Branch: "child", Outcome: "ok", Value: json.RawMessage("1"), Used: journal.Usage{Steps: 1}, Child: plan.ChildID("run-1", "call/call")}}
+	want = []plan.BranchValue{{
+		Branch: "child", Outcome: "ok", Value: json.RawMessage("1"), Used: journal.Usage{Steps: 1},
+		Child: plan.ChildID("run-1", "call/call"),
+	}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(err, diff)
 	}

@@ -6,40 +6,58 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// Input is something that the world says. Deciding turns it into facts, or
-// into InputRefused with the reason.
+// Input is something that happens to a run. Deciding turns it into facts, or into
+// InputRefused with the reason.
 type Input interface{ inputName() string }
 
-// The ways in which a step can be made of frames.
+// taskInput is an input from a running task, or about one. It names the task and
+// its rerun, so that what a lost execution still sends is not taken for that of
+// its rerun.
+type taskInput interface {
+	Input
+	task() (w journal.Work, rerun int)
+}
+
+func (x Result) task() (journal.Work, int)  { return x.Work, x.Rerun }
+func (x Note) task() (journal.Work, int)    { return x.Work, x.Rerun }
+func (x Reserve) task() (journal.Work, int) { return x.Work, x.Rerun }
+func (x Gone) task() (journal.Work, int)    { return x.Work, x.Rerun }
+func (x Ask) task() (journal.Work, int)     { return x.Work, x.Rerun }
+func (x Sleep) task() (journal.Work, int)   { return x.Work, x.Rerun }
+
+// The modes of a step that consists of frames.
 const (
 	ModeParallel = "parallel"
 	ModeLoop     = "loop"
 	ModeCall     = "call"
 )
 
-// What timers are for.
+// The purposes of timers.
 const (
 	TimerRetry    = "retry"
 	TimerGate     = "gate"
 	TimerDeadline = "deadline"
-	TimerLimit    = "limit" // of a step that is made of frames
+	TimerLimit    = "limit" // of a step that consists of frames
 )
 
-// Result is how a task ended.
+// Result is the end of a task.
 type Result struct {
 	Work    journal.Work
+	Rerun   int
 	Outcome journal.Outcome // ok, failed, cancelled
 	Class   journal.Class
 	Error   string
-	// Exit is a command's exit code, for retries that look at it.
+	// Exit is the exit code of a command. Retries can depend on it.
 	Exit  int
 	Value journal.Value
-	Usage journal.Usage // what no note has settled yet
+	Usage journal.Usage // usage that no note has settled
 }
 
-// Note is something that happened inside a task. Settles ends a reservation.
+// Note is something that happened inside a task. Settles is the reservation that
+// it ends.
 type Note struct {
 	Work    journal.Work
+	Rerun   int
 	N       int
 	Kind    string
 	Data    json.RawMessage
@@ -47,51 +65,56 @@ type Note struct {
 	Usage   journal.Usage
 }
 
-// Reserve asks for budget before a call inside a task.
+// Reserve requests budget before a call inside a task.
 type Reserve struct {
 	Work   journal.Work
+	Rerun  int
 	N      int
 	Amount journal.Usage
-	// Least is how many output tokens would do, when fewer than Amount has may
-	// be granted; 0 wants all of them.
+	// Least is the number of output tokens that suffices if fewer than Amount are
+	// left; 0 requires all of them.
 	Least int64
 }
 
-// Gone says that the process which did a task is gone.
+// Gone reports that a task has lost its process, so that its outcome is unknown.
 type Gone struct {
 	Work   journal.Work
+	Rerun  int
 	Why    string
 	Policy journal.Recovery
-	Until  journal.Millis // when it was last known to be at work; 0 is now
-	// Used is what it is known to have used besides its notes; nil charges all
-	// that it had reserved.
+	Until  journal.Millis // when the task was last known to run; 0 is now
+	// Used is what the task is known to have used in addition to its notes; nil
+	// charges everything that it had reserved.
 	Used *journal.Usage
 }
 
-// Ask says that a task has stopped before a call that a person has to agree
-// to. It goes on from its notes when there is an answer.
+// Ask reports that a task has stopped before a tool call that needs a person's
+// approval. After the answer it continues from its notes.
 type Ask struct {
 	Work  journal.Work
+	Rerun int
 	Call  string // key of the call
 	Shows map[string]json.RawMessage
-	// Within is how long there is for an answer; 0 is for ever.
+	// Within is the time for an answer; 0 is unlimited.
 	Within journal.Millis
 }
 
-// Sleep says that a task has stopped because what it needs is not available
-// before some time has passed. It goes on from its notes then.
+// Sleep reports that a task has stopped because something that it needs is not
+// available for some time. Then it continues from its notes.
 type Sleep struct {
-	Work journal.Work
-	For  journal.Millis
-	Why  string
+	Work  journal.Work
+	Rerun int
+	For   journal.Millis
+	Why   string
 }
 
 // Decision answers an open gate.
 type Decision struct {
-	// Frame and Step say which; an empty Step means the only one there is.
+	// Frame and Step select the gate; an empty Step is the only open one.
 	Frame, Step string
-	Answer      string // approve, reject; of a doubt: rerun, skip, result, fail
-	// Digest is of what the person saw; it must be what is asked now.
+	Answer      string // approve, reject; for a lost task: rerun, skip, result, fail
+	// Digest is the digest of what the person saw. It must match what the gate
+	// shows now.
 	Digest string
 	Note   string
 	Value  json.RawMessage `json:",omitempty"`
@@ -115,7 +138,7 @@ type Signal struct {
 	By    journal.Actor
 }
 
-// Interventions of a person.
+// Cancel, Pause, Continue, Raise and Edit are interventions of a person.
 type (
 	Cancel struct {
 		Reason string
@@ -135,22 +158,26 @@ type (
 	}
 )
 
-// Rewind takes a run back to a step of its body: Was is how things stood when
-// it was last reached.
+// Rewind takes a run back to a step of its body. Was is the checkpoint of the
+// last time that the run reached the step.
 type Rewind struct {
 	Step string
 	Was  Checkpoint
 	By   journal.Actor
 }
 
-// Checkpoint is what a run goes back to.
+// Checkpoint is the part of a run's state that a rewind restores.
 type Checkpoint struct {
 	Vars  map[string]journal.Value
 	Taken map[string]int `json:",omitempty"`
 }
 
-// TakenOver notes that another process owns the run now.
+// TakenOver reports that another process owns the run now.
 type TakenOver struct{ Owner string }
+
+// ClockJump reports that the wall clock has advanced by this much while no time
+// has passed. It does not count as active time.
+type ClockJump struct{ By journal.Millis }
 
 func (Result) inputName() string    { return "result" }
 func (Note) inputName() string      { return "note" }
@@ -167,3 +194,4 @@ func (Raise) inputName() string     { return "raise" }
 func (Edit) inputName() string      { return "edit" }
 func (Rewind) inputName() string    { return "rewind" }
 func (TakenOver) inputName() string { return "taken over" }
+func (ClockJump) inputName() string { return "clock jump" }

@@ -7,8 +7,8 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// Ledger is a budget and what has been drawn on it. The run has one; a branch
-// or a child may have one of its own, and then draws on both.
+// Ledger is a budget and its use. The run has one. A branch or a child may have
+// its own; its work then counts in both.
 type Ledger struct {
 	Limits journal.Limits `json:"limits,omitzero"`
 	Used   journal.Usage  `json:"used,omitzero"`
@@ -17,7 +17,7 @@ type Ledger struct {
 	Clock
 }
 
-// Clock is active time: the time during which at least one task was open.
+// Clock measures active time: the time during which at least one task is running.
 type Clock struct {
 	Open   int            `json:"open,omitempty"`
 	Since  journal.Millis `json:"since,omitempty"`
@@ -39,7 +39,8 @@ func (c *Clock) stop(at journal.Millis) {
 	}
 }
 
-// due is when a limit is reached if nothing stops the clock; 0 when it stands.
+// due returns when a limit is reached if the clock keeps running; 0 if it is
+// stopped.
 func (c *Clock) due(limit journal.Millis) journal.Millis {
 	if c.Open == 0 {
 		return 0
@@ -56,38 +57,75 @@ const (
 	BudgetDeadline = "active_seconds"
 )
 
-// Budgets are the names of all budgets.
+// Budgets lists the names of all budgets.
 var Budgets = []string{BudgetSteps, BudgetTools, BudgetTokens, BudgetMoney, BudgetDeadline}
 
-// short names the first budget that an amount does not fit into, "" if it
-// fits. later tells whether it may fit once reservations are settled.
-func (l *Ledger) short(amount journal.Usage) (budget string, later bool) {
-	over := func(limit *int64, used, held, more int64) (short, wait bool) {
-		if limit == nil || more == 0 || used+held+more <= *limit {
-			return false, false
-		}
-		return true, used+more <= *limit
+// limit returns the field of a named budget; nil if there is no such budget.
+func (l *Ledger) limit(budget string) **int64 {
+	switch budget {
+	case BudgetSteps:
+		return &l.Limits.Steps
+	case BudgetTools:
+		return &l.Limits.ToolCalls
+	case BudgetTokens:
+		return &l.Limits.Tokens
+	case BudgetMoney:
+		return &l.Limits.MicroDollars
+	case BudgetDeadline:
+		return &l.Limits.ActiveSeconds
 	}
-	for _, b := range []struct {
-		name             string
-		limit            *int64
-		used, held, more int64
-	}{
-		{BudgetSteps, l.Limits.Steps, l.Used.Steps, l.Held.Steps, amount.Steps},
-		{BudgetTools, l.Limits.ToolCalls, l.Used.ToolCalls, l.Held.ToolCalls, amount.ToolCalls},
-		{BudgetTokens, l.Limits.Tokens, tokens(l.Used), tokens(l.Held), tokens(amount)},
-		{BudgetMoney, l.Limits.MicroDollars, l.Used.MicroDollars, l.Held.MicroDollars, amount.MicroDollars},
-	} {
-		if short, wait := over(b.limit, b.used, b.held, b.more); short {
-			return b.name, wait
+	return nil
+}
+
+// countedBy returns the part of a usage that a named budget counts. Active time
+// is not part of a usage: clocks measure it.
+func countedBy(budget string, u journal.Usage) int64 {
+	switch budget {
+	case BudgetSteps:
+		return u.Steps
+	case BudgetTools:
+		return u.ToolCalls
+	case BudgetTokens:
+		return tokens(u)
+	case BudgetMoney:
+		return u.MicroDollars
+	}
+	return 0
+}
+
+func tokens(u journal.Usage) int64 { return u.InputTokens + u.OutputTokens }
+
+// Limit returns the limit of a named budget; nil if there is none.
+func (l *Ledger) Limit(budget string) *int64 {
+	if limit := l.limit(budget); limit != nil {
+		return *limit
+	}
+	return nil
+}
+
+// raise sets the limit of a named budget.
+func (l *Ledger) raise(budget string, to int64) {
+	if limit := l.limit(budget); limit != nil {
+		*limit = &to
+	}
+}
+
+// short returns the first budget that an amount exceeds, or "". later reports
+// whether it may fit after reservations are settled.
+func (l *Ledger) short(amount journal.Usage) (budget string, later bool) {
+	for _, name := range Budgets {
+		limit, more := l.Limit(name), countedBy(name, amount)
+		if limit == nil || more == 0 {
+			continue
+		}
+		if used := countedBy(name, l.Used) + more; used+countedBy(name, l.Held) > *limit {
+			return name, used <= *limit
 		}
 	}
 	return "", false
 }
 
-func tokens(u journal.Usage) int64 { return u.InputTokens + u.OutputTokens }
-
-// ActiveAt is for how long the run has been at work at a moment.
+// ActiveAt returns the active time at a moment.
 func (l *Ledger) ActiveAt(now journal.Millis) time.Duration {
 	active := l.Active
 	if l.Open > 0 {
@@ -96,8 +134,8 @@ func (l *Ledger) ActiveAt(now journal.Millis) time.Duration {
 	return time.Duration(active) * time.Millisecond
 }
 
-// deadline is when the active time is used up if nothing stops the clock; 0
-// when the clock stands or there is no limit.
+// deadline returns when the active time is exhausted if the clock keeps running;
+// 0 if it is stopped or there is no limit.
 func (l *Ledger) deadline() journal.Millis {
 	if l.Limits.ActiveSeconds == nil {
 		return 0
@@ -105,43 +143,7 @@ func (l *Ledger) deadline() journal.Millis {
 	return l.due(journal.Millis(*l.Limits.ActiveSeconds * 1000))
 }
 
-// raise changes a limit; false when there is no such budget.
-func (l *Ledger) raise(budget string, to int64) bool {
-	switch budget {
-	case BudgetSteps:
-		l.Limits.Steps = &to
-	case BudgetTools:
-		l.Limits.ToolCalls = &to
-	case BudgetTokens:
-		l.Limits.Tokens = &to
-	case BudgetMoney:
-		l.Limits.MicroDollars = &to
-	case BudgetDeadline:
-		l.Limits.ActiveSeconds = &to
-	default:
-		return false
-	}
-	return true
-}
-
-// Limit is the value of a named budget; nil when there is none.
-func (l *Ledger) Limit(budget string) *int64 {
-	switch budget {
-	case BudgetSteps:
-		return l.Limits.Steps
-	case BudgetTools:
-		return l.Limits.ToolCalls
-	case BudgetTokens:
-		return l.Limits.Tokens
-	case BudgetMoney:
-		return l.Limits.MicroDollars
-	case BudgetDeadline:
-		return l.Limits.ActiveSeconds
-	}
-	return nil
-}
-
-// ledgers calls do for every ledger that work in a frame draws on.
+// ledgers calls do for every ledger that work in a frame counts in.
 func (s *State) ledgers(f *Frame, do func(f *Frame, l *Ledger)) {
 	for {
 		if f.Ledger != nil {
@@ -154,7 +156,7 @@ func (s *State) ledgers(f *Frame, do func(f *Frame, l *Ledger)) {
 	}
 }
 
-// limited calls do for every step around a frame whose time is limited.
+// limited calls do for every enclosing step that has a time limit.
 func (s *State) limited(f *Frame, do func(at *Frame)) {
 	for ; ; f = s.Frames[f.Parent] {
 		if f.Group != nil && f.Group.Limit > 0 {
@@ -166,8 +168,8 @@ func (s *State) limited(f *Frame, do func(at *Frame)) {
 	}
 }
 
-// startClocks begins, and stopClocks ends, time that counts for the steps around a
-// frame.
+// startClocks starts, and stopClocks stops, the clocks of the enclosing steps
+// that have a time limit.
 func (s *State) startClocks(f *Frame, at journal.Millis) {
 	s.limited(f, func(owner *Frame) {
 		g := owner.Group
@@ -180,10 +182,41 @@ func (s *State) stopClocks(f *Frame, at journal.Millis) {
 	s.limited(f, func(owner *Frame) { owner.Group.Clock.stop(at) })
 }
 
-// timeless finds a step around a frame that has no time left; nil when there is
-// none. The outermost one counts. Where that is known already, all that still
-// begins is what a cancelled program ends with.
-func (s *State) timeless(f *Frame) (spent *Frame) {
+// clocksRun reports whether active time is being measured.
+func (s *State) clocksRun() bool {
+	for _, f := range s.Frames {
+		if f.Ledger != nil && f.Ledger.Open > 0 || f.Group != nil && f.Group.Clock.Open > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// shiftClocks removes time from everything that measures active time, and moves
+// the deadlines that follow from it. Gates and retries keep their due times,
+// which are times of the wall clock.
+func (s *State) shiftClocks(by journal.Millis) {
+	for _, path := range s.paths() {
+		f := s.Frames[path]
+		if l := f.Ledger; l != nil && l.Open > 0 {
+			l.Since += by
+			if due := l.deadline(); due != 0 {
+				heap.Push(&s.timers, timer{due: due, path: path, limit: true})
+			}
+		}
+		if g := f.Group; g != nil && g.Clock.Open > 0 {
+			g.Clock.Since += by
+			if g.Limit > 0 {
+				heap.Push(&s.timers, timer{due: g.Clock.due(g.Limit), path: path, group: true})
+			}
+		}
+	}
+}
+
+// timedOutStep returns the outermost enclosing step that has no time left; nil if
+// there is none. Steps that have timed out already are not included: what still
+// starts in them is cleanup.
+func (s *State) timedOutStep(f *Frame) (spent *Frame) {
 	s.limited(f, func(owner *Frame) {
 		if g := owner.Group; !g.TimedOut && g.Clock.Open == 0 && g.Clock.Active >= g.Limit {
 			spent = owner
@@ -192,8 +225,8 @@ func (s *State) timeless(f *Frame) (spent *Frame) {
 	return spent
 }
 
-// countStep counts the execution of a step: against the budgets around it, but
-// for a branch against its own alone.
+// countStep counts the execution of a step in the enclosing budgets; in a branch
+// only in its own.
 func (s *State) countStep(f *Frame) {
 	for ; ; f = s.Frames[f.Parent] {
 		if f.Ledger != nil {
@@ -205,14 +238,14 @@ func (s *State) countStep(f *Frame) {
 	}
 }
 
-// counts tells whether starting a task is an execution of its step. Putting
-// branches together belongs to a step that has begun, and so does doing a task
-// again that was lost.
+// counts reports whether starting a task is an execution of its step. Combining
+// branches belongs to a step that has started, and so does the rerun of a lost
+// task.
 func counts(w journal.Work, rerun int) bool {
 	return rerun == 0 && (w.Part != PartCombine || w.Attempt > 0)
 }
 
-// stepsBound tells whether a budget bounds the steps of a frame.
+// stepsBound reports whether a budget bounds the steps of a frame.
 func (s *State) stepsBound(f *Frame) bool {
 	for ; ; f = s.Frames[f.Parent] {
 		if f.Ledger != nil && f.Ledger.Limits.Steps != nil {
@@ -224,8 +257,8 @@ func (s *State) stepsBound(f *Frame) bool {
 	}
 }
 
-// short looks for a budget that an amount does not fit into. at is the frame
-// whose ledger it is; later tells whether waiting may help.
+// short returns the first enclosing budget that an amount exceeds, or "". at is
+// the frame of its ledger; later reports whether waiting may help.
 func (s *State) short(f *Frame, amount journal.Usage) (budget string, at *Frame, later bool) {
 	for ; ; f = s.Frames[f.Parent] {
 		if f.Ledger != nil {
@@ -242,10 +275,12 @@ func (s *State) short(f *Frame, amount journal.Usage) (budget string, at *Frame,
 	}
 }
 
-// grant is what of an amount can be set aside now: all of it, or, where fewer
-// output tokens would do and waiting cannot bring more, as many as are left. The
-// other results are those of short.
-func (s *State) grant(f *Frame, amount journal.Usage, least int64) (granted journal.Usage, budget string, at *Frame, later bool) {
+// grant returns the part of an amount that can be reserved now: all of it or, if
+// least output tokens suffice and waiting brings no more, the tokens that are
+// left. The other results are those of short.
+func (s *State) grant(f *Frame, amount journal.Usage, least int64) (
+	granted journal.Usage, budget string, at *Frame, later bool,
+) {
 	budget, at, later = s.short(f, amount)
 	if budget != BudgetTokens || later || least == 0 {
 		return amount, budget, at, later
@@ -266,11 +301,12 @@ func (s *State) grant(f *Frame, amount journal.Usage, least int64) (granted jour
 	return granted, "", nil, false
 }
 
-// outOfTime finds a frame around f whose active time is used up.
+// outOfTime returns the outermost enclosing frame that has no active time left;
+// nil if there is none.
 func (s *State) outOfTime(f *Frame) (spent *Frame) {
 	s.ledgers(f, func(owner *Frame, l *Ledger) {
 		if l.Limits.ActiveSeconds != nil && l.Open == 0 && l.Active >= journal.Millis(*l.Limits.ActiveSeconds*1000) {
-			spent = owner // the outermost one counts
+			spent = owner // the last one is the outermost
 		}
 	})
 	return spent

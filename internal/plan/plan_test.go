@@ -21,26 +21,26 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// reporter is what tests and property tests have in common.
+// reporter is the common part of testing.T and rapid.T.
 type reporter interface {
 	Helper()
 	Fatal(args ...any)
 	Fatalf(format string, args ...any)
 }
 
-// world plays everybody but the plan: it does tasks, tells the time, and
-// checks the plan's three laws after every batch.
+// world provides tasks, time and people for a plan, and checks the plan's three
+// laws after every batch.
 type world struct {
 	t     reporter
 	p     *plan.Program
 	s     *plan.State
 	log   []journal.Event
 	now   journal.Millis
-	tasks []journal.Work // open, in the order in which they were started
-	done  map[string]int // how often each task key was done
-	// do says how a task ends; nil ends every task well with its key as value.
+	tasks []journal.Work // running, in the order of their starts
+	done  map[string]int // executions by task key
+	// do returns the result of a task; nil ends every task with its key as value.
 	do    func(w journal.Work) plan.Result
-	quick bool // leave the laws out
+	quick bool // do not check the laws
 }
 
 func start(t reporter, program *ir.Program, input string) *world {
@@ -50,7 +50,8 @@ func start(t reporter, program *ir.Program, input string) *world {
 		input = "{}"
 	}
 	s, events := plan.Start(w.p, "run-1", journal.RunStarted{
-		Name: program.Name, Input: journal.Value{JSON: json.RawMessage(input)}, Vars: plan.InitialVars(program), Budget: plan.LimitsOf(program),
+		Name: program.Name, Input: journal.Value{JSON: json.RawMessage(input)}, Vars: plan.InitialVars(program),
+		Budget: plan.LimitsOf(program),
 	}, w.now, false)
 	w.s = s
 	w.took(events)
@@ -59,9 +60,30 @@ func start(t reporter, program *ir.Program, input string) *world {
 
 func (w *world) tell(in ...plan.Input) []journal.Event {
 	w.t.Helper()
-	events := w.s.Decide(w.p, w.now, in...)
+	events := w.s.Decide(w.p, w.now, current(w.s, in)...)
 	w.took(events)
 	return events
+}
+
+// current sets the rerun of inputs of tasks to that of the running execution,
+// unless a test has set it; -1 stands for the first execution.
+func current(s *plan.State, in []plan.Input) []plan.Input {
+	out := slices.Clone(in)
+	for i, one := range in {
+		v := reflect.New(reflect.TypeOf(one)).Elem()
+		v.Set(reflect.ValueOf(one))
+		rerun := v.FieldByName("Rerun")
+		if !rerun.IsValid() {
+			continue
+		}
+		work := v.FieldByName("Work").Interface().(journal.Work)
+		if f := s.Frames[work.Frame]; f != nil && rerun.Int() == 0 {
+			rerun.SetInt(int64(f.Rerun))
+		}
+		rerun.SetInt(max(rerun.Int(), 0))
+		out[i] = v.Interface().(plan.Input)
+	}
+	return out
 }
 
 func (w *world) took(events []journal.Event) {
@@ -80,8 +102,9 @@ func (w *world) took(events []journal.Event) {
 	}
 }
 
-// laws: the fold equals the live state, deciding again yields nothing unless
-// there was too much for once, and a snapshot round trip changes nothing.
+// laws checks that the fold equals the live state, that deciding again yields
+// nothing unless the decision was cut, and that a snapshot round trip changes
+// nothing.
 func (w *world) laws() {
 	w.t.Helper()
 	live := string(w.s.Snapshot())
@@ -122,7 +145,7 @@ func (w *world) laws() {
 	}
 }
 
-// result ends the n-th open task as the world's do says.
+// result ends the n-th running task.
 func (w *world) result(n int) {
 	w.t.Helper()
 	task := w.tasks[n]
@@ -139,7 +162,8 @@ func (w *world) result(n int) {
 	w.tell(r)
 }
 
-// run ends tasks and lets time pass until nothing moves; pick chooses among open tasks.
+// run ends tasks and advances the time until the run rests. pick chooses among
+// running tasks.
 func (w *world) run(pick func(n int) int) {
 	w.t.Helper()
 	for range 100_000 {
@@ -176,7 +200,9 @@ func line(e journal.Event) string {
 	case journal.TaskEnded:
 		return strings.TrimSpace(fmt.Sprintf("end %s %s %s", x.Key(), x.Outcome, x.Class))
 	case journal.StepLeft:
-		return withFor(strings.TrimSpace(fmt.Sprintf("left %s %s %s%s", x.Place.Key(), x.Outcome, x.Class, x.To)), x.For)
+		return withFor(
+			strings.TrimSpace(fmt.Sprintf("left %s %s %s%s", x.Place.Key(), x.Outcome, x.Class, x.To)), x.For,
+		)
 	case journal.StepEntered:
 		return fmt.Sprintf("enter %s %s", x.Place.Key(), x.Mode)
 	case journal.FrameOpened:
@@ -220,13 +246,13 @@ func withFor(text, standIn string) string {
 	return text
 }
 
-// Programs are built with a few words.
+// Builders of programs.
 
 func program(steps ...ir.Step) *ir.Program {
 	return &ir.Program{Name: "test", MayIntervene: true, Blocks: []ir.Block{{Steps: steps}}}
 }
 
-// chain links steps in order, unless they have edges already.
+// chain links steps in order, unless they have edges.
 func chain(steps ...ir.Step) []ir.Step {
 	for i := range steps[:len(steps)-1] {
 		if steps[i].Next == nil {
@@ -287,8 +313,8 @@ func value(text string) plan.Result {
 
 func limit(n int64) *ir.Limit { return &ir.Limit{Max: n} }
 
-// TestPaths holds programs to the events that they lead to.
-func TestPaths(t *testing.T) {
+// TestProgramsTakeTheirPaths compares programs with the events that they lead to.
+func TestProgramsTakeTheirPaths(t *testing.T) {
 	edit := func(s ir.Step, change func(*ir.Step)) ir.Step { change(&s); return s }
 	for _, c := range []struct {
 		name    string
@@ -305,7 +331,9 @@ func TestPaths(t *testing.T) {
 		{
 			name: "a false condition skips",
 			program: func() *ir.Program {
-				return program(chain(task("a"), edit(task("b"), func(s *ir.Step) { s.When = cond(t, `state.a == "x"`) }), task("c"))...)
+				return program(chain(task("a"), edit(task("b"), func(s *ir.Step) {
+					s.When = cond(t, `state.a == "x"`)
+				}), task("c"))...)
 			},
 			want: "start a#0; end a#0 ok; left b skipped; start c#0; end c#0 ok; finished ok",
 		},
@@ -378,7 +406,9 @@ func TestPaths(t *testing.T) {
 		{
 			name: "no branch fits",
 			program: func() *ir.Program {
-				return program(ir.Step{ID: "pick", Action: ir.Route{}, Next: []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}}}})
+				return program(ir.Step{ID: "pick", Action: ir.Route{}, Next: []ir.Edge{{
+					On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"},
+				}}})
 			},
 			want: "left pick failed NO_BRANCH; finished failed NO_BRANCH",
 		},
@@ -416,7 +446,11 @@ func TestPaths(t *testing.T) {
 		{
 			name: "what trying again does not help is not tried again",
 			program: func() *ir.Program {
-				return program(edit(task("a"), func(s *ir.Step) { s.Retry = &ir.Retry{MaxAttempts: 3, Backoff: ir.Constant} }))
+				return program(edit(task("a"), func(s *ir.Step) {
+					s.Retry = &ir.Retry{
+						MaxAttempts: 3, Backoff: ir.Constant,
+					}
+				}))
 			},
 			do: func(journal.Work) plan.Result {
 				return plan.Result{Outcome: journal.OutcomeFailed, Class: "NOT_READY"}
@@ -436,7 +470,9 @@ func TestPaths(t *testing.T) {
 		{
 			name: "a critic lets pass",
 			program: func() *ir.Program {
-				return program(chain(ir.Step{ID: "g", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}}, task("b"))...)
+				return program(chain(ir.Step{ID: "g", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{
+					Kind: "agent",
+				}}}, task("b"))...)
 			},
 			do:   func(w journal.Work) plan.Result { return value(`{"approved": true}`) },
 			want: "start g:verdict#0; end g:verdict#0 ok; start b#0; end b#0 ok; finished ok",
@@ -444,7 +480,9 @@ func TestPaths(t *testing.T) {
 		{
 			name: "a critic says no: not an error, but the end",
 			program: func() *ir.Program {
-				return program(chain(ir.Step{ID: "g", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}}, task("b"))...)
+				return program(chain(ir.Step{ID: "g", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{
+					Kind: "agent",
+				}}}, task("b"))...)
 			},
 			do:   func(w journal.Work) plan.Result { return value(`{"approved": false}`) },
 			want: "start g:verdict#0; end g:verdict#0 rejected; finished rejected GATE_REJECTED",
@@ -467,7 +505,9 @@ func TestPaths(t *testing.T) {
 		{
 			name: "a stop condition",
 			program: func() *ir.Program {
-				return program(chain(edit(task("a"), func(s *ir.Step) { s.StopWhen = cond(t, `state.a == "a#0"`) }), task("b"))...)
+				return program(
+					chain(edit(task("a"), func(s *ir.Step) { s.StopWhen = cond(t, `state.a == "a#0"`) }), task("b"))...,
+				)
 			},
 			want: "start a#0; end a#0 ok; finished ok",
 		},
@@ -477,14 +517,16 @@ func TestPaths(t *testing.T) {
 			w.do = c.do
 			w.run(first)
 			got := strings.ReplaceAll(strings.TrimSpace(describe(w.log[1:])), "\n", "; ")
-			if diff := cmp.Diff(strings.ReplaceAll(c.want, "; ", "\n"), strings.ReplaceAll(got, "; ", "\n")); diff != "" {
+			if diff := cmp.Diff(strings.ReplaceAll(c.want, "; ", "\n"), strings.ReplaceAll(
+				got, "; ", "\n",
+			)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
 	}
 }
 
-// branches makes a parallel step of one-task branches.
+// branches returns a parallel step with branches of one task each.
 func branches(p *ir.Program, id string, join ir.Join, most int, names ...string) ir.Step {
 	par := ir.Parallel{Join: join, MaxConcurrent: most}
 	for _, n := range names {
@@ -493,7 +535,7 @@ func branches(p *ir.Program, id string, join ir.Join, most int, names ...string)
 	return ir.Step{ID: id, Action: par}
 }
 
-func TestParallel(t *testing.T) {
+func TestParallelJoins(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		join ir.Join
@@ -543,7 +585,7 @@ func TestParallel(t *testing.T) {
 	}
 }
 
-func TestBranchesAreMergedInTheirOrderWhateverFinishesFirst(t *testing.T) {
+func TestBranchesMergeInBranchOrder(t *testing.T) {
 	p := program()
 	fan := branches(p, "fan", ir.JoinAll, 0, "x", "y")
 	for b := 1; b <= 2; b++ {
@@ -572,13 +614,16 @@ func TestBranchesDoNotSeeEachOther(t *testing.T) {
 	}
 }
 
-func TestLoopWithEarlyExit(t *testing.T) {
+func TestLoopsExitEarly(t *testing.T) {
 	p := program()
 	body := p.AddBlock(ir.Block{Steps: []ir.Step{{
 		ID: "body", Action: ir.Task{Kind: "test"}, Writes: []ir.Write{{Path: "state.seen", Reducer: ir.Append}},
 		Next: []ir.Edge{{On: []ir.Outcome{ir.OK}, When: cond(t, `item == "c"`), To: ir.Target{Step: "found"}}},
 	}}})
-	loop := ir.Step{ID: "each", Action: ir.Loop{Block: body, Each: &ir.Each{Items: items(t, "input.list"), Var: "item"}}, Next: []ir.Edge{on("none", ir.OK)}}
+	loop := ir.Step{
+		ID: "each", Action: ir.Loop{Block: body, Each: &ir.Each{Items: items(t, "input.list"), Var: "item"}},
+		Next: []ir.Edge{on("none", ir.OK)},
+	}
 	p.Blocks[0].Steps = []ir.Step{loop, task("found"), task("none")}
 	w := start(t, p, `{"list": ["a", "b", "c", "d"]}`)
 	w.run(first)
@@ -593,7 +638,7 @@ func TestLoopWithEarlyExit(t *testing.T) {
 	}
 }
 
-func TestLoopLimits(t *testing.T) {
+func TestLoopsStopAtTheirLimits(t *testing.T) {
 	loop := func(l ir.Loop) *ir.Program {
 		p := program()
 		l.Block = p.AddBlock(ir.Block{Steps: []ir.Step{task("body")}})
@@ -609,13 +654,29 @@ func TestLoopLimits(t *testing.T) {
 	}{
 		{"while", ir.Loop{While: cond(t, "loop.index < 3")}, "finished ok", 3},
 		{"while reaches its limit and ends well", ir.Loop{While: cond(t, "loop.index < 30"), Max: 2}, "finished ok", 2},
-		{"or fails", ir.Loop{While: cond(t, "loop.index < 30"), Max: 2, FailAtMax: true}, "finished failed LOOP_LIMIT", 2},
+		{
+			"or fails",
+			ir.Loop{While: cond(t, "loop.index < 30"), Max: 2, FailAtMax: true},
+			"finished failed LOOP_LIMIT", 2,
+		},
 		{"a list is never cut short in silence", ir.Loop{Each: each, Max: 2}, "finished failed LOOP_LIMIT", 2},
 		{"a list that just fits", ir.Loop{Each: each, Max: 3}, "finished ok", 3},
 		{"break", ir.Loop{Each: each, BreakWhen: cond(t, "item == 2")}, "finished ok", 2},
-		{"a condition to stop that has no value", ir.Loop{Each: each, BreakWhen: lenient(t, "item > 'x'")}, "finished ok", 3},
-		{"a computed limit", ir.Loop{While: cond(t, "loop.index < 30"), MaxExpr: items(t, "input.most")}, "finished ok", 1},
-		{"a computed limit beyond what there can be", ir.Loop{While: cond(t, "loop.index < 30"), Max: 10, MaxExpr: items(t, "input.many")}, "finished failed CONDITION", 0},
+		{
+			"a condition to stop that has no value",
+			ir.Loop{Each: each, BreakWhen: lenient(t, "item > 'x'")},
+			"finished ok", 3,
+		},
+		{
+			"a computed limit",
+			ir.Loop{While: cond(t, "loop.index < 30"), MaxExpr: items(t, "input.most")},
+			"finished ok", 1,
+		},
+		{
+			"a computed limit beyond what there can be",
+			ir.Loop{While: cond(t, "loop.index < 30"), Max: 10, MaxExpr: items(t, "input.many")},
+			"finished failed CONDITION", 0,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := start(t, loop(c.loop), `{"list": [1, 2, 3], "most": 1, "many": 11}`)
@@ -627,9 +688,9 @@ func TestLoopLimits(t *testing.T) {
 	}
 }
 
-// Delays with jitter differ from attempt to attempt and from run to run, within
-// their share, and are the same when the same run is decided again.
-func TestJitter(t *testing.T) {
+// Delays with jitter differ between attempts and between runs, stay within their
+// share, and are the same when the same run is decided again.
+func TestJitterIsDeterministic(t *testing.T) {
 	retried := task("send")
 	retried.Retry = &ir.Retry{MaxAttempts: 6, Backoff: ir.Constant, Delays: []ir.Millis{10_000}, Jitter: 0.2}
 	p := plan.Compile(program(retried))
@@ -668,26 +729,34 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// F11: a circle ends some time, whatever the steps in it do and whichever way
-// leads back to them: also when that is the way for failures.
-func TestCirclesEnd(t *testing.T) {
+// A cycle ends, whatever its steps do and whichever edges lead back, including
+// edges for failures (F11).
+func TestCyclesEnd(t *testing.T) {
 	caught := func(s ir.Step, next ...ir.Edge) ir.Step {
 		s.Next = next
 		return s
 	}
 	pick := ir.Step{ID: "pick", Action: ir.Route{}}
 	for name, steps := range map[string][]ir.Step{
-		"a step that fails":                       {caught(task("a"), on("a", ir.Failed))},
-		"a step that leads back however it ends":  {caught(task("a"), on("a", ir.OK, ir.Failed))},
-		"two steps that fail":                     {caught(task("a"), on("b", ir.Failed)), caught(task("b"), on("a", ir.Failed))},
-		"nothing but choices":                     {caught(pick, on("pick", ir.OK, ir.Failed))},
-		"a failure that has a way out of its own": {caught(task("a"), on("a", ir.OK), on("out", ir.Failed)), task("out")},
+		"a step that fails":                      {caught(task("a"), on("a", ir.Failed))},
+		"a step that leads back however it ends": {caught(task("a"), on("a", ir.OK, ir.Failed))},
+		"two steps that fail": {
+			caught(task("a"), on("b", ir.Failed)), caught(task("b"), on("a", ir.Failed)),
+		},
+		"nothing but choices": {caught(pick, on("pick", ir.OK, ir.Failed))},
+		"a failure that has a way out of its own": {
+			caught(task("a"), on("a", ir.OK), on("out", ir.Failed)), task("out"),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := start(t, program(steps...), "")
 			w.quick = true
 			if strings.Contains(name, "that fail") {
-				w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: journal.OutcomeFailed, Error: "no"} }
+				w.do = func(journal.Work) plan.Result {
+					return plan.Result{
+						Outcome: journal.OutcomeFailed, Error: "no",
+					}
+				}
 			}
 			w.run(first)
 			w.laws()
@@ -695,19 +764,23 @@ func TestCirclesEnd(t *testing.T) {
 				t.Fatalf("%d events, finished: %v", len(w.log), w.s.Finished)
 			}
 			ok := w.done["out#0"] == 1
-			if over := strings.Contains(w.s.Finished.Error, "has been reached 1000 times"); over == ok || ok != (w.s.Finished.Outcome == journal.OutcomeOK) {
+			if over := strings.Contains(w.s.Finished.Error, "has been reached 1000 times"); over == ok ||
+				ok != (w.s.Finished.Outcome == journal.OutcomeOK) {
 				t.Errorf("%+v", w.s.Finished)
 			}
 		})
 	}
 }
 
-func TestChildRun(t *testing.T) {
+func TestChildRunsReturnTheirOutput(t *testing.T) {
 	child := program(chain(task("one"), task("two"))...)
 	child.Blocks[0].Steps[1].Writes = []ir.Write{{Path: "output", Reducer: ir.Merge, Under: "result"}}
 	p := program(chain(
 		task("before"),
-		ir.Step{ID: "call", Action: ir.Call{PassReads: true}, Reads: []ir.Ref{{Path: "state.before"}}, Writes: []ir.Write{{Path: "state.got"}}},
+		ir.Step{
+			ID: "call", Action: ir.Call{PassReads: true}, Reads: []ir.Ref{{Path: "state.before"}},
+			Writes: []ir.Write{{Path: "state.got"}},
+		},
 		task("after"))...)
 	p.Children = []ir.Program{*child}
 	w := start(t, p, "")
@@ -733,9 +806,11 @@ func TestChildRun(t *testing.T) {
 	}
 }
 
-func TestGate(t *testing.T) {
+func TestGatesTakeOneDecision(t *testing.T) {
 	gate := func(g ir.Gate) *ir.Program {
-		return program(chain(task("a"), ir.Step{ID: "g", Action: g, Reads: []ir.Ref{{Path: "state.a"}}, Writes: []ir.Write{{Path: "state.g"}}}, task("b"))...)
+		return program(chain(task("a"), ir.Step{ID: "g", Action: g, Reads: []ir.Ref{{
+			Path: "state.a",
+		}}, Writes: []ir.Write{{Path: "state.g"}}}, task("b"))...)
 	}
 	digest := func(w *world) string {
 		_, d := w.s.Shown(w.p, w.s.OpenGates()[0])
@@ -751,7 +826,8 @@ func TestGate(t *testing.T) {
 		yes := plan.Decision{Step: "g", Answer: plan.Approve, Digest: d, By: journal.Actor{User: "eva"}}
 		w.tell(yes, yes)
 		w.run(first)
-		if got := describe(w.log); !strings.Contains(got, "decided g ok human_review") || !strings.Contains(got, "no: nothing is waiting") {
+		if got := describe(w.log); !strings.Contains(got, "decided g ok human_review") ||
+			!strings.Contains(got, "no: nothing is waiting") {
 			t.Error(got)
 		}
 	})
@@ -760,7 +836,8 @@ func TestGate(t *testing.T) {
 		w.run(first)
 		w.tell(plan.Decision{Answer: plan.Approve, Digest: digest(w), By: journal.Actor{User: "eva", As: "boss"}})
 		var got struct{ Actor, Claimed string }
-		if err := json.Unmarshal(w.s.Root().Scope["state.g"].JSON, &got); err != nil || got.Actor != "eva" || got.Claimed != "boss" {
+		if err := json.Unmarshal(w.s.Root().Scope["state.g"].JSON, &got); err != nil || got.Actor != "eva" ||
+			got.Claimed != "boss" {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})
@@ -794,8 +871,15 @@ func TestGate(t *testing.T) {
 			shows       map[string]journal.Value
 			want, value string
 		}{
-			{opened.Digest, opened.Shows, `{"gate":"g#0","kind":"person","reads":{"state.a":"a#0"},"run":"run-1"}`, `"a#0"`},
-			{decided.Digest, decided.Shows, `{"gate":"g#0","kind":"person","reads":{"state.a":{"n":1,"text":"<b>"}},"run":"run-1"}`, `{"n":1,"text":"\u003cb\u003e"}`},
+			{
+				opened.Digest, opened.Shows, `{"gate":"g#0","kind":"person","reads":{"state.a":"a#0"},"run":"run-1"}`,
+				`"a#0"`,
+			},
+			{
+				decided.Digest, decided.Shows,
+				`{"gate":"g#0","kind":"person","reads":{"state.a":{"n":1,"text":"<b>"}},"run":"run-1"}`,
+				`{"n":1,"text":"\u003cb\u003e"}`,
+			},
 		} {
 			sum := sha256.Sum256([]byte(c.want))
 			if c.got != hex.EncodeToString(sum[:]) || string(c.shows["state.a"].JSON) != c.value {
@@ -811,7 +895,7 @@ func TestGate(t *testing.T) {
 		}
 		w = start(t, gate(ir.Gate{Decider: ir.Person, Timeout: 100}), "")
 		w.result(0)
-		w.now += 500 // late, but the person was heard before the clock
+		w.now += 500 // after the deadline, but the decision arrives before the timer
 		w.tell(plan.Decision{Answer: plan.Approve, Digest: digest(w)})
 		w.run(first)
 		if w.s.Finished.Outcome != "ok" {
@@ -855,7 +939,7 @@ func TestGate(t *testing.T) {
 	})
 }
 
-func TestDoubt(t *testing.T) {
+func TestLostTasksFollowTheirRecovery(t *testing.T) {
 	lost := func(policy journal.Recovery) *world {
 		w := start(t, program(chain(task("a"), task("b"))...), "")
 		task := w.tasks[0]
@@ -890,9 +974,39 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// The attempt after one that was lost is a new task: what it notes is kept
-// from its first note on, and it counts as a step.
-func TestTheAttemptAfterOneThatWasLost(t *testing.T) {
+// What a lost execution of a task still sends is not taken for that of its rerun.
+func TestInputsOfALostExecutionAreRefused(t *testing.T) {
+	w := start(t, program(task("a")), "")
+	work := w.tasks[0]
+	w.tell(plan.Gone{Work: work, Why: "crash", Policy: journal.RecoveryRerun})
+	const lost, rerun = -1, 1
+	late := []plan.Input{
+		plan.Note{Work: work, Rerun: lost, N: 1, Kind: "reply"},
+		plan.Reserve{Work: work, Rerun: lost, N: 1, Amount: journal.Usage{OutputTokens: 1}},
+		plan.Ask{Work: work, Rerun: lost, Call: "a#0/call:1"},
+		plan.Sleep{Work: work, Rerun: lost, For: 1},
+		plan.Gone{Work: work, Rerun: lost, Policy: journal.RecoveryRerun},
+		plan.Result{Work: work, Rerun: lost, Outcome: journal.OutcomeOK},
+	}
+	for _, in := range late {
+		events := w.tell(in)
+		if len(events) != 1 {
+			t.Fatalf("%+v: %s", in, describe(events))
+		}
+		if x, ok := events[0].Fact.(journal.InputRefused); !ok || x.Code != string(plan.TooLate) {
+			t.Errorf("%+v: %+v", in, events[0].Fact)
+		}
+	}
+	w.tell(plan.Note{Work: work, Rerun: rerun, N: 1, Kind: "reply"})
+	w.tell(plan.Result{Work: work, Rerun: rerun, Outcome: journal.OutcomeOK})
+	if w.s.Finished == nil || w.s.Finished.Outcome != journal.OutcomeOK {
+		t.Error(describe(w.log))
+	}
+}
+
+// The attempt after a lost one is a new task: its notes count from the first one,
+// and it counts as a step.
+func TestAttemptAfterALostOneIsANewTask(t *testing.T) {
 	step := task("a")
 	step.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{5}}
 	w := start(t, program(chain(step)...), "")
@@ -916,7 +1030,7 @@ func TestTheAttemptAfterOneThatWasLost(t *testing.T) {
 	}
 }
 
-func TestBudgets(t *testing.T) {
+func TestBudgetsAreReservations(t *testing.T) {
 	t.Run("steps park the run until they are raised", func(t *testing.T) {
 		p := program(chain(task("a"), task("b"), task("c"))...)
 		p.Budget.Steps = limit(2)
@@ -947,10 +1061,13 @@ func TestBudgets(t *testing.T) {
 				t.Fatal("overshot")
 			}
 		}
-		// Each granted call uses 30: then others may go on, in order, until 300 are gone.
+		// Each granted call uses 30: others can continue, in order, until 300 are
+		// used.
 		granted := 0
 		for {
-			f := slices.IndexFunc(w.tasks, func(task journal.Work) bool { return w.s.Frames[task.Frame].Reserved != nil })
+			f := slices.IndexFunc(w.tasks, func(task journal.Work) bool {
+				return w.s.Frames[task.Frame].Reserved != nil
+			})
 			if f < 0 {
 				break
 			}
@@ -1005,7 +1122,7 @@ func TestBudgets(t *testing.T) {
 		w := start(t, p, "")
 		w.now += 4000
 		w.result(0)
-		w.now += 3_600_000 // waiting is free
+		w.now += 3_600_000 // waiting does not count
 		w.tell(plan.Signal{Event: "e"})
 		wake, ok := w.s.Wake()
 		if !ok || wake != w.now+6000 {
@@ -1027,7 +1144,7 @@ func TestBudgets(t *testing.T) {
 	})
 }
 
-func TestCancelAndPause(t *testing.T) {
+func TestCancelWaitsForTasksAndPauseHoldsThem(t *testing.T) {
 	p := program()
 	p.Blocks[0].Steps = chain(branches(p, "fan", ir.JoinAll, 0, "x", "y"), task("after"))
 	w := start(t, p, "")
@@ -1054,14 +1171,17 @@ func TestCancelAndPause(t *testing.T) {
 	}
 }
 
-// A step that holds others may take so long, to the millisecond. What counts is
-// the time at work and between attempts, not that in which no process was there.
-func TestTimeOfSteps(t *testing.T) {
+// A step of frames has a time limit, exact to the millisecond. Running tasks and
+// waiting for retries count; time without a process does not.
+func TestStepTimeLimitsCountActiveTime(t *testing.T) {
 	inside := task("body")
 	inside.Retry = &ir.Retry{MaxAttempts: 3, Backoff: ir.Constant, Delays: []ir.Millis{200}}
 	p := program()
 	body := p.AddBlock(ir.Block{Steps: []ir.Step{inside}})
-	loop := ir.Step{ID: "loop", Timeout: 500, Action: ir.Loop{Block: body, While: cond(t, "loop.index < 3")}, Next: []ir.Edge{on("late", ir.Failed), on("fine", ir.OK)}}
+	loop := ir.Step{
+		ID: "loop", Timeout: 500, Action: ir.Loop{Block: body, While: cond(t, "loop.index < 3")},
+		Next: []ir.Edge{on("late", ir.Failed), on("fine", ir.OK)},
+	}
 	p.Blocks[0].Steps = []ir.Step{loop, task("late"), task("fine")}
 	last := func(w *world) string { return line(w.log[len(w.log)-1]) }
 
@@ -1070,7 +1190,7 @@ func TestTimeOfSteps(t *testing.T) {
 	w.result(0)
 	w.now += 100
 	until := w.now
-	w.now += 3_600_000 // nobody was there
+	w.now += 3_600_000 // without a process
 	gone := w.tasks[0]
 	w.tasks = w.tasks[1:]
 	w.tell(plan.Gone{Work: gone, Why: "killed", Policy: journal.RecoveryRerun, Until: until})
@@ -1086,7 +1206,7 @@ func TestTimeOfSteps(t *testing.T) {
 		t.Error(describe(w.log))
 	}
 
-	// Waiting to try again counts, and nothing begins when no time is left.
+	// Waiting for a retry counts, and no task starts without time left.
 	w = start(t, p, "")
 	w.do = failing("body")
 	w.now += 100
@@ -1102,9 +1222,9 @@ func TestTimeOfSteps(t *testing.T) {
 	}
 }
 
-// The time of a step that holds others may be computed. It is when the step begins,
-// and what comes later does not move it; what is no time is a failure.
-func TestComputedTimeOfSteps(t *testing.T) {
+// The time limit of a step of frames can be an expression. It is evaluated when
+// the step starts; later changes have no effect. An invalid value fails the step.
+func TestStepTimeLimitsCanBeExpressions(t *testing.T) {
 	holding := func(kind string, limit *expr.Expr) *ir.Program {
 		p := program()
 		s := ir.Step{
@@ -1113,9 +1233,13 @@ func TestComputedTimeOfSteps(t *testing.T) {
 		}
 		switch kind {
 		case "parallel":
-			s.Action = ir.Parallel{Branches: []ir.Branch{{Name: "b", Block: p.AddBlock(ir.Block{Steps: chain(task("body"), task("more"))})}}, Join: ir.JoinAll}
+			s.Action = ir.Parallel{Branches: []ir.Branch{{Name: "b", Block: p.AddBlock(ir.Block{
+				Steps: chain(task("body"), task("more")),
+			})}}, Join: ir.JoinAll}
 		case "loop":
-			s.Action = ir.Loop{Block: p.AddBlock(ir.Block{Steps: chain(task("body"), task("more"))}), While: cond(t, "loop.index < 1")}
+			s.Action = ir.Loop{
+				Block: p.AddBlock(ir.Block{Steps: chain(task("body"), task("more"))}), While: cond(t, "loop.index < 1"),
+			}
 		case "call":
 			p.Children = []ir.Program{*program(chain(task("body"), task("more"))...)}
 			s.Action = ir.Call{}
@@ -1142,7 +1266,8 @@ func TestComputedTimeOfSteps(t *testing.T) {
 	for _, kind := range []string{"parallel", "loop", "call"} {
 		p := holding(kind, filled("{{.inputs.limit}}"))
 		for limit, want := range map[string]journal.Millis{
-			`"500ms"`: 500, `"2"`: 2000, `2`: 2000, `" 1m30s\n"`: 90_000, `"1.5"`: 1500, `"0.0001"`: 1, `"3us"`: 1, `0.25`: 250, `"1e3"`: 1_000_000,
+			`"500ms"`: 500, `"2"`: 2000, `2`: 2000, `" 1m30s\n"`: 90_000, `"1.5"`: 1500, `"0.0001"`: 1, `"3us"`: 1,
+			`0.25`: 250, `"1e3"`: 1_000_000,
 		} {
 			w := start(t, p, `{"limit": `+limit+`}`)
 			if got := entered(w); len(got) != 1 || got[0] != want || wakes(t, w) != w.now+want {
@@ -1160,17 +1285,20 @@ func TestComputedTimeOfSteps(t *testing.T) {
 		} {
 			w := start(t, p, `{"limit": `+limit+`}`)
 			x, ok := w.log[len(w.log)-2].Fact.(journal.StepLeft)
-			if !ok || x.Class != journal.ClassInput || !strings.Contains(x.Error, says) || !strings.HasPrefix(x.Error, `step "hold" has an invalid timeout `) || last(w) != "start late#0" || len(entered(w)) > 0 {
+			if !ok || x.Class != journal.ClassInput || !strings.Contains(x.Error, says) ||
+				!strings.HasPrefix(x.Error, `step "hold" has an invalid timeout `) || last(w) != "start late#0" ||
+				len(entered(w)) > 0 {
 				t.Errorf("%s, %s: %+v\n%s", kind, limit, x, describe(w.log))
 			}
 		}
-		w := start(t, p, "") // there is nothing to fill in
-		if x, ok := w.log[len(w.log)-2].Fact.(journal.StepLeft); !ok || x.Class != journal.ClassInput || !strings.HasPrefix(x.Error, `the timeout of step "hold": `) || last(w) != "start late#0" {
+		w := start(t, p, "") // the value is missing
+		if x, ok := w.log[len(w.log)-2].Fact.(journal.StepLeft); !ok || x.Class != journal.ClassInput ||
+			!strings.HasPrefix(x.Error, `the timeout of step "hold": `) || last(w) != "start late#0" {
 			t.Error(kind, describe(w.log))
 		}
 
-		// It is that of the moment at which an attempt begins, also for those who
-		// find the run in the journal; the next attempt sees what has changed.
+		// Each attempt evaluates it when it starts, and stores the value for
+		// later processes.
 		p = holding(kind, filled("{{.states.limit}}"))
 		p.Vars = []ir.Var{{Path: "states.limit", Init: json.RawMessage(`"500ms"`)}}
 		w = start(t, p, "")
@@ -1203,9 +1331,9 @@ func wakes(t *testing.T, w *world) journal.Millis {
 	return at
 }
 
-// A program that is cancelled ends with the step that it names for that, also a
-// child; one that is cancelled once more does not.
-func TestCleanup(t *testing.T) {
+// A cancelled program, also a child, ends with its cleanup step. Cancelling again
+// does not run it twice.
+func TestCancelledProgramsCleanUp(t *testing.T) {
 	child := program(chain(task("one"), task("two"))...)
 	child.Blocks[0].Steps = append(child.Blocks[0].Steps, task("tidy"))
 	child.OnCancel = "tidy"
@@ -1219,10 +1347,11 @@ func TestCleanup(t *testing.T) {
 		if task.Step == "one" {
 			return plan.Result{Outcome: journal.OutcomeCancelled}
 		}
-		return plan.Result{Outcome: journal.OutcomeFailed} // which changes nothing
+		return plan.Result{Outcome: journal.OutcomeFailed} // the outcome does not matter
 	}
 	w.run(first)
-	if w.done["call/call/tidy#0"] != 1 || w.done["tell#0"] != 1 || len(w.done) != 3 || w.s.Finished.Outcome != "cancelled" {
+	if w.done["call/call/tidy#0"] != 1 || w.done["tell#0"] != 1 || len(w.done) != 3 ||
+		w.s.Finished.Outcome != "cancelled" {
 		t.Error(describe(w.log))
 	}
 
@@ -1238,14 +1367,14 @@ func TestCleanup(t *testing.T) {
 		t.Error(describe(w.log))
 	}
 
-	w = start(t, p, "") // one that nobody cancels knows nothing of it
+	w = start(t, p, "") // without a cancellation it does not run
 	w.run(first)
 	if w.done["tell#0"] != 0 || w.done["call/call/tidy#0"] != 0 || w.s.Finished.Outcome != "ok" {
 		t.Error(describe(w.log))
 	}
 }
 
-// TestAnyOrderOfTheSameResultsEndsTheSame is the law that makes crashes,
+// TestAnyOrderOfTheSameResultsEndsTheSame checks the law that makes crashes,
 // races and slow machines harmless.
 func TestAnyOrderOfTheSameResultsEndsTheSame(t *testing.T) {
 	p := program()
@@ -1254,8 +1383,12 @@ func TestAnyOrderOfTheSameResultsEndsTheSame(t *testing.T) {
 	retried := task("retried")
 	retried.Retry = &ir.Retry{MaxAttempts: 3, Backoff: ir.Exponential, Delays: []ir.Millis{100}, Jitter: 0.5}
 	body := p.AddBlock(ir.Block{Steps: chain(task("in1"), retried)})
-	loop := p.AddBlock(ir.Block{Steps: []ir.Step{{ID: "loop", Action: ir.Loop{Block: body, Each: &ir.Each{Items: items(t, "[1, 2, 3]"), Var: "item"}}}}})
-	p.Blocks[0].Steps = chain(task("begin"), ir.Step{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{
+	loop := p.AddBlock(ir.Block{Steps: []ir.Step{{ID: "loop", Action: ir.Loop{Block: body, Each: &ir.Each{
+		Items: items(t, "[1, 2, 3]"), Var: "item",
+	}}}}})
+	p.Blocks[0].Steps = chain(task(
+		"begin",
+	), ir.Step{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{
 		{Name: "a", Block: outer}, {Name: "b", Block: loop},
 	}}}, task("end"))
 	do := func(w journal.Work) plan.Result {
@@ -1302,12 +1435,14 @@ func TestLongChainsStayLinear(t *testing.T) {
 	}
 }
 
-// What goes on for long without any task is decided on in pieces: all of it at
-// once would have to fit into memory, and nobody could stop it.
-func TestMuchIsDecidedInPieces(t *testing.T) {
+// Decisions without tasks are cut: otherwise they would have to fit into memory,
+// and could not be stopped.
+func TestLongDecisionsAreCut(t *testing.T) {
 	p := program()
 	route := p.AddBlock(ir.Block{Steps: []ir.Step{{ID: "on", Action: ir.Route{}}}})
-	inner := p.AddBlock(ir.Block{Steps: []ir.Step{{ID: "inner", Action: ir.Loop{Block: route, Max: 200, While: cond(t, "true")}}}})
+	inner := p.AddBlock(ir.Block{Steps: []ir.Step{{ID: "inner", Action: ir.Loop{
+		Block: route, Max: 200, While: cond(t, "true"),
+	}}}})
 	p.Blocks[0].Steps = []ir.Step{{ID: "outer", Action: ir.Loop{Block: inner, Max: 200, While: cond(t, "true")}}}
 	w := start(t, p, "")
 	w.quick = true
@@ -1320,7 +1455,7 @@ func TestMuchIsDecidedInPieces(t *testing.T) {
 			folded := &plan.State{Run: w.s.Run}
 			folded.Fold(w.log)
 			folded.MarkAll()
-			w.s = folded // another process goes on
+			w.s = folded // another process continues
 		}
 	}
 	if w.s.Finished == nil || w.s.Finished.Outcome != journal.OutcomeOK || pieces < 10 {

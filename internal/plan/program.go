@@ -10,20 +10,21 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// Program is an ir.Program with what deciding looks up all the time.
+// Program is an ir.Program with indexes.
 type Program struct {
 	units map[string]*unit
-	// Blobs reads values that are kept by hash. What a hash stands for never
-	// changes, so reading it leaves deciding pure.
+	// Blobs reads values that are stored by hash. The value of a hash never
+	// changes, so deciding stays pure.
 	Blobs func(hash string) (json.RawMessage, error)
-	// CheckOutput holds a program's output against its contract; nil checks nothing.
+	// CheckOutput validates a program's output against its contract; nil accepts
+	// all.
 	CheckOutput func(p *ir.Program, output json.RawMessage) error
-	// FillInput puts defaults into the input of a child, and holds it against
-	// its contract if strict; nil does neither.
+	// FillInput adds defaults to the input of a child and, if strict, validates
+	// it against its contract; nil does neither.
 	FillInput func(p *ir.Program, input json.RawMessage, strict bool) (json.RawMessage, error)
 }
 
-// unit is one program of the tree of programs: the root or a child.
+// unit is one program in the tree of programs: the root or a child.
 type unit struct {
 	ir    *ir.Program
 	path  string
@@ -81,8 +82,8 @@ func (u *unit) step(block ir.BlockID, id string) *ir.Step {
 	return &u.ir.Blocks[block].Steps[i]
 }
 
-// revisitable finds the steps that one frame may enter more than once: those
-// on a cycle of edges. Only they need a visit number in their keys.
+// revisitable returns the steps that one frame may enter more than once: those on
+// a cycle of edges. Only they have a visit number in their keys.
 func revisitable(b *ir.Block, index map[string]int) map[string]bool {
 	n := len(b.Steps)
 	next := make([][]int, n)
@@ -127,8 +128,8 @@ func revisitable(b *ir.Block, index map[string]int) map[string]bool {
 	return again
 }
 
-// components are the strongly connected parts of a graph (Tarjan), without
-// recursion, so that a chain of any length is fine.
+// components returns the strongly connected components of a graph (Tarjan). It
+// does not recurse: chains may be long.
 func components(next [][]int) [][]int {
 	n := len(next)
 	number, low, on := make([]int, n), make([]int, n), make([]bool, n)
@@ -183,7 +184,7 @@ func components(next [][]int) [][]int {
 
 var escaper = strings.NewReplacer("%", "%25", "/", "%2F", "~", "%7E", "#", "%23", ":", "%3A", "@", "%40")
 
-// segment makes a name safe to be part of a frame's path.
+// segment escapes a name for a frame's path.
 func segment(name string) string {
 	if !strings.ContainsAny(name, "%/~#:@") {
 		return name

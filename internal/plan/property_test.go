@@ -14,11 +14,11 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
-// generator makes programs of every kind of control flow, nested at random.
+// generator generates programs with all kinds of control flow, nested at random.
 type generator struct {
 	t *rapid.T
 	p *ir.Program
-	n int // of steps so far, for unique names
+	n int // number of steps, for unique names
 }
 
 func pick[T any](g *generator, label string, from ...T) T {
@@ -42,7 +42,9 @@ func (g *generator) block(depth int) ir.BlockID {
 	chain(steps...)
 	for i := range steps {
 		if i > 0 && g.chance("back", 15) {
-			steps[i].Next = append([]ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: steps[rapid.IntRange(0, i).Draw(g.t, "to")].ID}, Limit: 2}}, steps[i].Next...)
+			steps[i].Next = append([]ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{
+				Step: steps[rapid.IntRange(0, i).Draw(g.t, "to")].ID,
+			}, Limit: 2}}, steps[i].Next...)
 		}
 		if i+1 < len(steps) && g.chance("fallback", 15) {
 			steps[i].Fallback = &ir.Name{Name: steps[i+1].ID}
@@ -73,9 +75,13 @@ func (g *generator) step(depth int) ir.Step {
 	case "route":
 		s.Action, s.Writes = ir.Route{}, nil
 	case "person":
-		s.Action = ir.Gate{Decider: ir.Person, Timeout: ir.Millis(rapid.SampledFrom([]int{0, 1000}).Draw(g.t, "timeout"))}
+		s.Action = ir.Gate{
+			Decider: ir.Person, Timeout: ir.Millis(rapid.SampledFrom([]int{0, 1000}).Draw(g.t, "timeout")),
+		}
 	case "event":
-		s.Action = ir.Gate{Decider: ir.Event, Event: pick(g, "event", "e1", "e2"), OnTimeout: ir.TimeoutSkip, Timeout: 5000}
+		s.Action = ir.Gate{
+			Decider: ir.Event, Event: pick(g, "event", "e1", "e2"), OnTimeout: ir.TimeoutSkip, Timeout: 5000,
+		}
 	case "critic":
 		s.Action = ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}
 	case "parallel":
@@ -101,11 +107,18 @@ func (g *generator) step(depth int) ir.Step {
 		}
 		s.Action = par
 	case "fan":
-		s.Action = ir.Parallel{Join: ir.JoinAll, Each: &ir.Each{Items: items(g.t, "input.list"), Var: "x", Block: g.block(depth - 1)}}
+		s.Action = ir.Parallel{Join: ir.JoinAll, Each: &ir.Each{
+			Items: items(g.t, "input.list"), Var: "x", Block: g.block(depth - 1),
+		}}
 	case "loop":
-		s.Action = ir.Loop{Block: g.block(depth - 1), Each: &ir.Each{Items: items(g.t, "input.list"), Var: "x"}, Max: rapid.IntRange(0, 3).Draw(g.t, "max")}
+		s.Action = ir.Loop{
+			Block: g.block(depth - 1), Each: &ir.Each{Items: items(g.t, "input.list"), Var: "x"},
+			Max: rapid.IntRange(0, 3).Draw(g.t, "max"),
+		}
 	case "while":
-		s.Action = ir.Loop{Block: g.block(depth - 1), While: cond(g.t, "loop.index < 2"), BreakWhen: cond(g.t, pick(g, "break", "input.yes == true", "input.no == true"))}
+		s.Action = ir.Loop{Block: g.block(depth - 1), While: cond(g.t, "loop.index < 2"), BreakWhen: cond(g.t, pick(
+			g, "break", "input.yes == true", "input.no == true",
+		))}
 	case "call":
 		child := &generator{t: g.t, p: &ir.Program{Name: g.id("child")}}
 		child.n = g.n
@@ -125,7 +138,9 @@ func (g *generator) step(depth int) ir.Step {
 	if s.Task() == nil && g.chance("limit", 25) {
 		s.Timeout = ir.Millis(rapid.SampledFrom([]int{1, 100, 1500}).Draw(g.t, "time"))
 		if g.chance("computed", 30) {
-			s.Timeout, s.TimeoutExpr = 0, computed(g.t, pick(g, "limit", `"1ms"`, `"0.1"`, `1.5`, `"soon"`, `inputs.none`))
+			s.Timeout, s.TimeoutExpr = 0, computed(g.t, pick(
+				g, "limit", `"1ms"`, `"0.1"`, `1.5`, `"soon"`, `inputs.none`,
+			))
 		}
 	}
 	if s.Retry == nil && g.chance("group retry", 10) {
@@ -134,7 +149,7 @@ func (g *generator) step(depth int) ir.Step {
 	return s
 }
 
-// program fills blocks so that the body is block 0.
+// program generates the blocks; block 0 is the body.
 func (g *generator) program(depth int) {
 	g.p.Blocks = []ir.Block{{}}
 	body := g.block(depth)
@@ -153,10 +168,9 @@ func (g *generator) program(depth int) {
 	}
 }
 
-// TestRandomPrograms drives random programs through random events and holds
-// the plan to its laws after every batch; whatever happens, the run can be
-// brought to its end.
-func TestRandomPrograms(t *testing.T) {
+// TestLawsHoldForRandomPrograms applies random inputs to random programs and checks the
+// plan's laws after every batch. Every run can be brought to its end.
+func TestLawsHoldForRandomPrograms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := &generator{t: t, p: &ir.Program{Name: "random", MayIntervene: true}}
 		g.program(2)
@@ -183,17 +197,23 @@ func TestRandomPrograms(t *testing.T) {
 }
 
 func (g *generator) result(w journal.Work) plan.Result {
-	r := plan.Result{Work: w, Outcome: pick(g, "outcome", journal.OutcomeOK, journal.OutcomeOK, journal.OutcomeOK, journal.OutcomeFailed), Class: "API_ERROR"}
+	r := plan.Result{
+		Work:    w,
+		Outcome: pick(g, "outcome", journal.OutcomeOK, journal.OutcomeOK, journal.OutcomeOK, journal.OutcomeFailed),
+		Class:   "API_ERROR",
+	}
 	if r.Outcome == journal.OutcomeOK {
 		r.Class = ""
-		r.Value = journal.Value{JSON: json.RawMessage(pick(g, "value", `{"approved": true}`, `{"approved": false}`, `1`))}
+		r.Value = journal.Value{
+			JSON: json.RawMessage(pick(g, "value", `{"approved": true}`, `{"approved": false}`, `1`)),
+		}
 	}
 	return r
 }
 
-// happen lets one random thing happen.
+// happen applies one random input.
 func (g *generator) happen(w *world) {
-	// Tasks of cancelled frames and of runs that are over may still report.
+	// Tasks of cancelled frames and of finished runs may still report.
 	if len(w.tasks) > 0 && g.chance("work", 75) {
 		i := rapid.IntRange(0, len(w.tasks)-1).Draw(g.t, "task")
 		task := w.tasks[i]
@@ -203,21 +223,36 @@ func (g *generator) happen(w *world) {
 			gone()
 			w.tell(g.result(task))
 		case "reserve":
-			w.tell(plan.Reserve{Work: task, N: rapid.IntRange(1, 2).Draw(g.t, "n"), Amount: journal.Usage{OutputTokens: 20, ModelCalls: 1}})
+			w.tell(plan.Reserve{Work: task, N: rapid.IntRange(1, 2).Draw(g.t, "n"), Amount: journal.Usage{
+				OutputTokens: 20, ModelCalls: 1,
+			}})
 		case "note":
-			w.tell(plan.Note{Work: task, N: rapid.IntRange(1, 3).Draw(g.t, "n"), Kind: "reply", Settles: 1, Usage: journal.Usage{OutputTokens: 7}})
+			w.tell(plan.Note{
+				Work: task, N: rapid.IntRange(1, 3).Draw(g.t, "n"), Kind: "reply", Settles: 1,
+				Usage: journal.Usage{OutputTokens: 7},
+			})
 		case "gone":
 			gone()
-			w.tell(plan.Gone{Work: task, Why: "crash", Policy: pick(g, "policy", journal.RecoveryRerun, journal.RecoveryAsk)})
+			w.tell(plan.Gone{
+				Work: task, Why: "crash", Policy: pick(g, "policy", journal.RecoveryRerun, journal.RecoveryAsk),
+			})
 		}
 		return
 	}
-	switch pick(g, "else", "decide", "decide", "signal", "time", "pause", "continue", "cancel", "edit", "raise", "late", "back") {
+	switch pick(
+		g, "else", "decide", "decide", "signal", "time", "pause", "continue", "cancel", "edit", "raise", "late", "back",
+		"jump",
+	) {
 	case "decide":
 		for _, f := range w.s.OpenGates() {
-			answer := pick(g, "answer", plan.Approve, plan.Reject, plan.AnswerRerun, plan.AnswerSkip, plan.AnswerFail, plan.AnswerResult)
+			answer := pick(
+				g, "answer", plan.Approve, plan.Reject, plan.AnswerRerun, plan.AnswerSkip, plan.AnswerFail,
+				plan.AnswerResult,
+			)
 			_, digest := w.s.Shown(w.p, f)
-			w.tell(plan.Decision{Frame: f.Path, Step: f.Step, Answer: answer, Digest: digest, Value: json.RawMessage(`{"approved": true}`)})
+			w.tell(plan.Decision{Frame: f.Path, Step: f.Step, Answer: answer, Digest: digest, Value: json.RawMessage(
+				`{"approved": true}`,
+			)})
 			return
 		}
 	case "signal":
@@ -227,6 +262,9 @@ func (g *generator) happen(w *world) {
 			w.now = max(w.now, wake)
 		}
 		w.tell()
+	case "jump":
+		w.now += 5000
+		w.tell(plan.ClockJump{By: 5000})
 	case "pause":
 		w.tell(plan.Pause{})
 	case "continue":
@@ -242,11 +280,13 @@ func (g *generator) happen(w *world) {
 	case "back":
 		g.goBack(w)
 	case "late":
-		w.tell(plan.Result{Work: journal.Work{Place: journal.Place{Step: "s1"}, Attempt: 7}, Outcome: journal.OutcomeOK})
+		w.tell(plan.Result{
+			Work: journal.Work{Place: journal.Place{Step: "s1"}, Attempt: 7}, Outcome: journal.OutcomeOK,
+		})
 	}
 }
 
-// goBack takes the run back to a step of its body, if it had come to it.
+// goBack rewinds the run to a step of its body, if it has reached it.
 func (g *generator) goBack(w *world) {
 	body := w.p.Root().Blocks[ir.Body].Steps
 	step := body[rapid.IntRange(0, len(body)-1).Draw(g.t, "to")].ID
@@ -263,7 +303,7 @@ func (g *generator) goBack(w *world) {
 	}
 }
 
-// bringToAnEnd answers everything until the run is over.
+// bringToAnEnd answers everything until the run has finished.
 func (g *generator) bringToAnEnd(w *world) {
 	for range 2000 {
 		if w.s.Finished != nil {
@@ -282,7 +322,9 @@ func (g *generator) bringToAnEnd(w *world) {
 		case len(w.tasks) > 0:
 			task := w.tasks[0]
 			w.tasks = w.tasks[1:]
-			r := plan.Result{Work: task, Outcome: journal.OutcomeOK, Value: journal.Value{JSON: json.RawMessage(`{"approved": true}`)}}
+			r := plan.Result{Work: task, Outcome: journal.OutcomeOK, Value: journal.Value{
+				JSON: json.RawMessage(`{"approved": true}`),
+			}}
 			if f := w.s.Frames[task.Frame]; f != nil && f.Cancelled {
 				r = plan.Result{Work: task, Outcome: journal.OutcomeCancelled}
 			}
@@ -311,8 +353,8 @@ func (g *generator) bringToAnEnd(w *world) {
 	w.t.Fatalf("the run does not come to an end\n%s", w.s.Snapshot())
 }
 
-// invariants hold in every state: nothing is counted twice or forgotten, and
-// no budget is overshot.
+// invariants checks every state: nothing is counted twice or missing, and no
+// budget is exceeded.
 func (w *world) invariants() {
 	if w.s.Finished != nil {
 		return
@@ -334,12 +376,16 @@ func (w *world) invariants() {
 		if g := f.Group; g != nil && g.Limit > 0 {
 			counted := 0
 			for _, other := range w.s.Frames {
-				if (other == f || strings.HasPrefix(other.Path, path+"/") || path == "") && (other.Phase == plan.Working || other.Phase == plan.Resting && other.Due != 0) {
+				if (other == f || strings.HasPrefix(other.Path, path+"/") || path == "") &&
+					(other.Phase == plan.Working || other.Phase == plan.Resting && other.Due != 0) {
 					counted++
 				}
 			}
 			if g.Clock.Open != counted {
-				w.t.Fatalf("in frame %q %d are at work or wait to be, and the clock says %d\n%s", path, counted, g.Clock.Open, describe(w.log))
+				w.t.Fatalf(
+					"in frame %q %d are at work or wait to be, and the clock says %d\n%s", path, counted, g.Clock.Open,
+					describe(w.log),
+				)
 			}
 		}
 		if l := f.Ledger; l != nil {

@@ -13,17 +13,17 @@ import (
 	"github.com/espalier-run/espalier/internal/jsonfast"
 )
 
-// paths are the open frames in an order that never changes.
+// paths returns the paths of the open frames, sorted.
 func (s *State) paths() []string { return slices.Sorted(maps.Keys(s.Frames)) }
 
-// OpenTask is a task that was started and has not ended.
+// OpenTask is a task that has started and not ended.
 type OpenTask struct {
 	journal.Work
 	Rerun int
 	Frame *Frame
 }
 
-// OpenTasks lists the tasks that were started and have not ended.
+// OpenTasks returns the tasks that have started and not ended.
 func (s *State) OpenTasks() []OpenTask {
 	var out []OpenTask
 	for _, path := range s.paths() {
@@ -34,7 +34,7 @@ func (s *State) OpenTasks() []OpenTask {
 	return out
 }
 
-// OpenGates lists the frames whose gates are open.
+// OpenGates returns the frames that have an open gate.
 func (s *State) OpenGates() []*Frame {
 	var out []*Frame
 	for _, path := range s.paths() {
@@ -45,16 +45,18 @@ func (s *State) OpenGates() []*Frame {
 	return out
 }
 
-// MayBeInDoubt tells whether a decision names a task that is open: should its
-// process be gone, it is in doubt as soon as somebody takes the run over.
+// MayBeInDoubt reports whether a decision names a running task. If its process
+// has ended, the task is in doubt as soon as another process claims the run.
 func (s *State) MayBeInDoubt(in Input) bool {
 	x, ok := in.(Decision)
-	return ok && slices.ContainsFunc(s.OpenTasks(), func(t OpenTask) bool { return x.Step == t.Frame.Step || x.Step == t.Place.Key() })
+	return ok && slices.ContainsFunc(s.OpenTasks(), func(t OpenTask) bool {
+		return x.Step == t.Frame.Step || x.Step == t.Place.Key()
+	})
 }
 
-// Resumable tells whether a task may go on from what it had noted: it is open,
-// in doubt, or waits for an answer or for some time to pass. Its notes, and those of all others like it,
-// stand behind the event since.
+// Resumable reports whether a task can continue from its notes: it is running or
+// lost, or waits for an answer or a due time. The notes of all such tasks follow
+// the event since.
 func (s *State) Resumable() (since journal.Seq, ok bool) {
 	for _, f := range s.Frames {
 		asked := f.Gate != nil && (f.Gate.Kind == journal.GateInDoubt || f.Gate.Kind == journal.GateToolCall)
@@ -70,19 +72,20 @@ func (s *State) Resumable() (since journal.Seq, ok bool) {
 	return since, ok
 }
 
-// StepOf is the step at which a frame stands.
+// StepOf returns the current step of a frame.
 func (s *State) StepOf(p *Program, f *Frame) *ir.Step { return p.unit(f.Program).step(f.Block, f.Step) }
 
-// Root is the run's own program.
+// Root returns the run's own program.
 func (p *Program) Root() *ir.Program { return p.unit("").ir }
 
-// At is a program by the path that facts name it with: the run's own when it is empty.
+// At returns a program by the path that facts name it with; the run's own if the
+// path is empty.
 func (p *Program) At(path string) *ir.Program { return p.unit(path).ir }
 
-// ProgramOf is the program that a frame runs: the run's own, or a child's.
+// ProgramOf returns the program of a frame: the run's own, or a child's.
 func (p *Program) ProgramOf(f *Frame) *ir.Program { return p.unit(f.Program).ir }
 
-// Iteration is the index of the innermost loop or fan-out around a frame.
+// Iteration returns the index of the innermost loop or fan-out around a frame.
 func (s *State) Iteration(f *Frame) int {
 	for ; f.Path != ""; f = s.Frames[f.Parent] {
 		if len(f.Own) > 0 {
@@ -92,8 +95,8 @@ func (s *State) Iteration(f *Frame) int {
 	return 0
 }
 
-// Shown is exactly what a gate shows: the values of its step's reads, or the
-// call that a task wants to make; and their digest, which a decision has to name.
+// Shown returns exactly what a gate shows and its digest, which a decision has to
+// name: the values of its step's reads, or the tool call of a task.
 func (s *State) Shown(p *Program, f *Frame) (map[string]json.RawMessage, string) {
 	if f.Gate.Kind != journal.GateToolCall {
 		return s.shown(p, f, s.StepOf(p, f), f.Work().Key(), f.Gate.Kind)
@@ -102,20 +105,21 @@ func (s *State) Shown(p *Program, f *Frame) (map[string]json.RawMessage, string)
 	for name, v := range f.Gate.Shows {
 		raw, err := p.raw(v)
 		if err != nil {
-			raw = nil // then the digest does not fit, and nobody can decide on it
+			raw = nil // the digest does not match then, so the gate cannot be decided
 		}
 		shows[name] = raw
 	}
 	return shows, journal.GateDigest(s.Run, f.Gate.Call, journal.GateToolCall, shows)
 }
 
-func (s *State) shown(p *Program, f *Frame, step *ir.Step, gate string, kind journal.GateKind) (map[string]json.RawMessage, string) {
+func (s *State) shown(p *Program, f *Frame, step *ir.Step, gate string, kind journal.GateKind) (
+	map[string]json.RawMessage, string,
+) {
 	reads := s.Reads(p, f, step)
 	return reads, journal.GateDigest(s.Run, gate, kind, reads)
 }
 
-// shows is what a gate shows as facts keep it: a variable that is kept by its
-// hash stays so.
+// shows returns what a gate shows as facts store it: large variables stay hashes.
 func (s *State) shows(f *Frame, reads map[string]json.RawMessage) map[string]journal.Value {
 	out := make(map[string]journal.Value, len(reads))
 	for path, raw := range reads {
@@ -128,7 +132,7 @@ func (s *State) shows(f *Frame, reads map[string]json.RawMessage) map[string]jou
 	return out
 }
 
-// Reads are the values of what a step reads, by their paths.
+// Reads returns the values of a step's reads by their paths.
 func (s *State) Reads(p *Program, f *Frame, step *ir.Step) map[string]json.RawMessage {
 	values := make(map[string]json.RawMessage, len(step.Reads))
 	for _, r := range step.Reads {
@@ -137,7 +141,8 @@ func (s *State) Reads(p *Program, f *Frame, step *ir.Step) map[string]json.RawMe
 	return values
 }
 
-// Read is one value that a step reads; null and false when nobody has written it.
+// Read returns one value that a step reads; null and false if it was never
+// written.
 func (s *State) Read(p *Program, f *Frame, path string) (json.RawMessage, bool) {
 	sc := scope{s: s, p: p, f: f}
 	if raw, ok := sc.text(path); ok {
@@ -147,8 +152,8 @@ func (s *State) Read(p *Program, f *Frame, path string) (json.RawMessage, bool) 
 	return mustJSON(v), ok
 }
 
-// Variables are all that a frame sees, by their keys: the state behind the step
-// that it stands at. The run's input is left out; it never changes.
+// Variables returns all variables that a frame sees, by their keys. The run's
+// input is not included; it never changes.
 func (s *State) Variables(p *Program, f *Frame) map[string]json.RawMessage {
 	out := map[string]json.RawMessage{}
 	for {
@@ -169,14 +174,14 @@ func (s *State) Variables(p *Program, f *Frame) map[string]json.RawMessage {
 	}
 }
 
-// StepAt is a step of the block that a frame runs; nil when there is none.
+// StepAt returns a step of a frame's block; nil if there is none.
 func (p *Program) StepAt(f *Frame, id string) *ir.Step { return p.unit(f.Program).step(f.Block, id) }
 
-// missing are the paths among a step's reads that nobody has written.
+// missing returns the paths of a step's reads that were never written.
 func (s *State) missing(p *Program, f *Frame, step *ir.Step) (paths []string) {
 	sc := &scope{s: s, p: p, f: f}
 	for _, r := range step.Reads {
-		if s.visible(f, r.Path).IsZero() { // most reads are of something that was written by that name
+		if s.visible(f, r.Path).IsZero() { // most reads have the exact key of a variable
 			if _, ok := sc.Lookup(strings.Split(r.Path, ".")); !ok {
 				paths = append(paths, r.Path)
 			}
@@ -185,7 +190,7 @@ func (s *State) missing(p *Program, f *Frame, step *ir.Step) (paths []string) {
 	return paths
 }
 
-// Branches are the results that a combine task puts together, in branch order.
+// Branches returns the results that a combine task combines, in branch order.
 func (s *State) Branches(f *Frame) []*BranchResult {
 	if f.Group == nil {
 		return nil
@@ -199,7 +204,7 @@ func (s *State) Branches(f *Frame) []*BranchResult {
 	return out
 }
 
-// Summary is what the run list and the clock need to know.
+// Summary returns the run's index.
 func (s *State) Summary() journal.Index {
 	if s.Finished != nil {
 		return journal.Index{Status: journal.Finished, Outcome: s.Finished.Outcome}
@@ -223,8 +228,8 @@ func (s *State) Summary() journal.Index {
 	return out
 }
 
-// Stuck counts the tasks that are open but wait for budget. One that is to be
-// cancelled does not wait any more: it ends.
+// Stuck returns the number of running tasks that wait for budget. Cancelled tasks
+// do not wait.
 func (s *State) Stuck() int {
 	n := 0
 	for _, one := range s.BudgetWaiters {
@@ -235,15 +240,16 @@ func (s *State) Stuck() int {
 	return n
 }
 
-// waitingFor says in a few words what a run that does nothing waits for. A
-// person comes before a clock: that is what somebody can do something about.
+// waitingFor returns what a run without running tasks waits for. People come
+// before timers: a person can act.
 func (s *State) waitingFor() (status journal.Status, what string) {
 	asked, slept := []string{}, []string{}
 	for _, path := range s.paths() {
 		f := s.Frames[path]
 		switch {
-		case f.Phase == Beginning || f.Phase == Sent || f.Phase == Ready || f.Phase == Overdue || f.Phase == Lost || f.Phase == Ended:
-			return journal.Running, "" // it was held back, and can go on at once
+		case f.Phase == Beginning || f.Phase == Sent || f.Phase == Ready || f.Phase == Overdue || f.Phase == Lost ||
+			f.Phase == Ended:
+			return journal.Running, "" // it was held, and can continue at once
 		case f.Phase == Asking && (f.Gate.Kind == journal.GatePerson || f.Gate.Kind == journal.GateToolCall):
 			asked = append(asked, "approval: "+f.Place().Key())
 		case f.Phase == Asking && f.Gate.Kind == journal.GateEvent:
@@ -268,7 +274,7 @@ func (s *State) waitingFor() (status journal.Status, what string) {
 	return status, fmt.Sprintf("%s (+%d)", all[0], len(all)-1)
 }
 
-// Size is roughly how long a snapshot would be.
+// Size estimates the size of a snapshot.
 func (s *State) Size() int {
 	const frame, value = 150, 20
 	size := frame
@@ -291,16 +297,17 @@ func (s *State) Size() int {
 	return size
 }
 
-// Snapshot encodes the state: a cache of the fold, never a second truth.
+// Snapshot encodes the state. A snapshot is a cache of the fold, never a source
+// of truth.
 func (s *State) Snapshot() []byte {
 	raw, err := states().Append(make([]byte, 0, s.Size()), s)
 	if err != nil {
-		panic(fmt.Sprintf("plan: %v", err)) // what came from JSON becomes JSON again
+		panic(fmt.Sprintf("plan: %v", err)) // values that were decoded from JSON always encode
 	}
 	return raw
 }
 
-// states is how a state is written.
+// states encodes and decodes states.
 var states = sync.OnceValue(jsonfast.New[State])
 
 // Restore decodes a snapshot.

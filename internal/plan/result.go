@@ -9,15 +9,17 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// failing is what a step's Result sees of a failure.
+// failing is the failure that the expression Step.Result sees.
 type failing struct {
 	Error string        `json:"error"`
 	Class journal.Class `json:"class,omitempty"`
 	Exit  int           `json:"exit,omitempty"`
 }
 
-// result is what a step gives whose work gave nothing by itself.
-func (d *decider) result(f *Frame, step *ir.Step, outcome journal.Outcome, gathered journal.Value, how failing) (journal.Value, error) {
+// result returns the result of a step that has no result of its own.
+func (d *decider) result(f *Frame, step *ir.Step, outcome journal.Outcome, gathered journal.Value, how failing) (
+	journal.Value, error,
+) {
 	if step.Result == nil {
 		if outcome == journal.OutcomeOK {
 			return gathered, nil
@@ -39,7 +41,7 @@ func (d *decider) result(f *Frame, step *ir.Step, outcome journal.Outcome, gathe
 	return journal.Value{JSON: mustJSON(v)}, nil
 }
 
-// outputWrites are the writes that a failed step makes, too.
+// outputWrites returns the writes that a step makes even if it fails.
 func (d *decider) outputWrites(f *Frame, step *ir.Step) []journal.Write {
 	all := d.writes(f, step)
 	var out []journal.Write
@@ -51,8 +53,11 @@ func (d *decider) outputWrites(f *Frame, step *ir.Step) []journal.Write {
 	return out
 }
 
-// failureValue fills in what a step leaves that was skipped or did not end well.
-func (d *decider) failureValue(f *Frame, step *ir.Step, outcome journal.Outcome, how failing) (journal.Value, []journal.Write) {
+// failureValue returns the value and the writes of a step that was skipped or
+// failed.
+func (d *decider) failureValue(f *Frame, step *ir.Step, outcome journal.Outcome, how failing) (
+	journal.Value, []journal.Write,
+) {
 	writes := d.outputWrites(f, step)
 	if writes == nil {
 		return journal.Value{}, nil
@@ -61,14 +66,14 @@ func (d *decider) failureValue(f *Frame, step *ir.Step, outcome journal.Outcome,
 		how.Error = cmp.Or(how.Error, string(outcome))
 	}
 	v, err := d.result(f, step, outcome, journal.Value{}, how)
-	if err != nil { // it has failed already; this is only about what to show of it
+	if err != nil { // the step has failed already; the error does not replace that failure
 		v = journal.Value{JSON: mustJSON(how)}
 	}
 	return v, writes
 }
 
-// gives ends a step well that gathered something from its frames.
-func (d *decider) gives(f *Frame, left journal.StepLeft, gathered journal.Value) {
+// succeed ends a step of frames with success and a value.
+func (d *decider) succeed(f *Frame, left journal.StepLeft, gathered journal.Value) {
 	step := d.step(f)
 	v, err := d.result(f, step, journal.OutcomeOK, gathered, failing{})
 	if err != nil {
@@ -76,11 +81,11 @@ func (d *decider) gives(f *Frame, left journal.StepLeft, gathered journal.Value)
 	} else {
 		left.Value, left.Writes = v, d.writes(f, step)
 	}
-	d.left(f, left)
+	d.leave(f, left)
 }
 
-// left ends a step that is not a task.
-func (d *decider) left(f *Frame, x journal.StepLeft) {
+// leave ends a step that is not a task.
+func (d *decider) leave(f *Frame, x journal.StepLeft) {
 	switch x.Outcome {
 	case journal.OutcomeFailed, journal.OutcomeSkipped, journal.OutcomeCancelled:
 		step := d.unit(f).step(f.Block, x.Step)
@@ -89,14 +94,15 @@ func (d *decider) left(f *Frame, x journal.StepLeft) {
 	d.fact(f, x)
 }
 
-// retryGroup plans another attempt at a step that is made of frames.
+// retryGroup schedules another attempt at a step of frames, if there is one.
 func (d *decider) retryGroup(f *Frame, step *ir.Step) bool {
 	switch step.Action.(type) {
 	case ir.Parallel, ir.Loop, ir.Call:
 	default:
 		return false
 	}
-	if f.Part != "" || f.Last.Outcome != journal.OutcomeFailed || !retryable(step, f.Attempt, f.Last.Class, f.Last.Status) {
+	if f.Part != "" || f.Last.Outcome != journal.OutcomeFailed ||
+		!retryable(step, f.Attempt, f.Last.Class, f.Last.Status) {
 		return false
 	}
 	next := journal.Work{Place: f.Place(), Attempt: f.Attempt + 1}
@@ -104,19 +110,19 @@ func (d *decider) retryGroup(f *Frame, step *ir.Step) bool {
 	return true
 }
 
-// again begins the next attempt of a step.
-func (d *decider) again(f *Frame) {
+// retry starts the next attempt at a step.
+func (d *decider) retry(f *Frame) {
 	switch d.step(f).Action.(type) {
 	case ir.Parallel, ir.Loop, ir.Call:
 		if f.Part == "" {
-			d.begin(f, d.step(f), f.Work(), nil, f.For)
+			d.startStep(f, d.step(f), f.Work(), nil, f.For)
 			return
 		}
 	}
 	d.startTask(f, f.Work(), f.Rerun, nil, f.For)
 }
 
-// outputs are what a call gives, seen from inside the child.
+// outputs evaluates the outputs of a call in the scope of the child.
 func (d *decider) outputs(f *Frame, names []ir.Binding) (journal.Value, error) {
 	out := map[string]json.RawMessage{}
 	for _, b := range names {

@@ -24,7 +24,7 @@ func computed(t reporter, text string) *expr.Expr {
 
 func always(id string) []ir.Write { return []ir.Write{{Path: "states." + id, Always: true}} }
 
-// seen is a variable of the run's body.
+// seen returns a variable of the run's body.
 func (w *world) seen(path string) string {
 	if w.s.Root() == nil {
 		return ""
@@ -32,33 +32,39 @@ func (w *world) seen(path string) string {
 	return string(w.s.Root().Scope[path].JSON)
 }
 
-// What a failed step left is there for the steps that its failure leads to.
-func TestFailuresLeaveSomething(t *testing.T) {
+// The steps after a failure can read what the failed step wrote.
+func TestFailedStepsMakeTheirWrites(t *testing.T) {
 	run := task("a")
 	run.Writes = append(always("a"), ir.Write{Path: "state.only_if_well"})
-	run.Next = []ir.Edge{{On: []ir.Outcome{ir.Failed}, When: computed(t, "states.a.ExitCode == 7"), To: ir.Target{Step: "b"}}}
+	run.Next = []ir.Edge{{On: []ir.Outcome{ir.Failed}, When: computed(t, "states.a.ExitCode == 7"), To: ir.Target{
+		Step: "b",
+	}}}
 	gate := ir.Step{ID: "b", Action: ir.Gate{Decider: ir.Person}}
 	p := program(run, gate)
 	w := start(t, p, "")
 	w.do = func(journal.Work) plan.Result {
-		return plan.Result{Outcome: journal.OutcomeFailed, Class: "COMMAND_FAILED", Error: "no", Exit: 7, Value: journal.Value{JSON: json.RawMessage(`{"ExitCode":7}`)}}
+		return plan.Result{
+			Outcome: journal.OutcomeFailed, Class: "COMMAND_FAILED", Error: "no", Exit: 7,
+			Value: journal.Value{JSON: json.RawMessage(`{"ExitCode":7}`)},
+		}
 	}
 	w.run(first)
 	if len(w.s.OpenGates()) != 1 || w.seen("states.a") != `{"ExitCode":7}` || w.seen("state.only_if_well") != "" {
 		t.Fatalf("%v\n%s", w.s.Root().Scope, describe(w.log))
 	}
-	// Without a value of its own, it says what went wrong.
+	// Without a value, the variable has the error.
 	w = start(t, p, "")
 	w.do = failing("a")
 	w.run(first)
 	for _, e := range w.log {
-		if x, ok := e.Fact.(journal.TaskEnded); ok && string(x.Value.JSON) != `{"error":"no luck","class":"API_ERROR"}` {
+		if x, ok := e.Fact.(journal.TaskEnded); ok &&
+			string(x.Value.JSON) != `{"error":"no luck","class":"API_ERROR"}` {
 			t.Errorf("%s", x.Value.JSON)
 		}
 	}
 }
 
-func TestResults(t *testing.T) {
+func TestStepsComputeTheirResults(t *testing.T) {
 	shape := `outcome == "ok" ? {"Output": result, "ok": true} : {"Output": failure.error, "ok": false}`
 	step := func(id string, a ir.Action) ir.Step {
 		return ir.Step{ID: id, Action: a, Writes: always(id), Result: computed(t, shape)}
@@ -68,12 +74,30 @@ func TestResults(t *testing.T) {
 		fails  bool
 		want   string
 	}{
-		"loop":             {ir.Loop{Block: 1, Each: &ir.Each{Items: items(t, "input.list"), Var: "loop.item"}}, false, `{"Output":{"iterations":2},"ok":true}`},
-		"loop that fails":  {ir.Loop{Block: 1, Each: &ir.Each{Items: items(t, "input.list"), Var: "loop.item"}}, true, `{"Output":"no luck","ok":false}`},
-		"parallel":         {ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "x", Block: 1}}}, false, `"branch\":\"x\"`},
-		"parallel, failed": {ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "x", Block: 1}}}, true, `{"Output":"x: no luck","ok":false}`},
-		"call":             {ir.Call{Outputs: []ir.Binding{{Name: "got", Value: computed(t, "state.inner")}}}, false, `{"Output":{"got":"g/call/inner#0"},"ok":true}`},
-		"call, failed":     {ir.Call{}, true, `{"Output":"no luck","ok":false}`},
+		"loop": {
+			ir.Loop{Block: 1, Each: &ir.Each{Items: items(t, "input.list"), Var: "loop.item"}},
+			false,
+			`{"Output":{"iterations":2},"ok":true}`,
+		},
+		"loop that fails": {
+			ir.Loop{Block: 1, Each: &ir.Each{Items: items(t, "input.list"), Var: "loop.item"}},
+			true,
+			`{"Output":"no luck","ok":false}`,
+		},
+		"parallel": {
+			ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "x", Block: 1}}}, false, `"branch\":\"x\"`,
+		},
+		"parallel, failed": {
+			ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "x", Block: 1}}},
+			true,
+			`{"Output":"x: no luck","ok":false}`,
+		},
+		"call": {
+			ir.Call{Outputs: []ir.Binding{{Name: "got", Value: computed(t, "state.inner")}}},
+			false,
+			`{"Output":{"got":"g/call/inner#0"},"ok":true}`,
+		},
+		"call, failed": {ir.Call{}, true, `{"Output":"no luck","ok":false}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := step("g", c.action)
@@ -88,17 +112,20 @@ func TestResults(t *testing.T) {
 			}
 			w.run(first)
 			got := w.seen("states.g")
-			if strings.HasPrefix(c.want, "{") && got != c.want || !strings.Contains(got, c.want) && !strings.Contains(got, `branch`) {
+			if strings.HasPrefix(c.want, "{") && got != c.want || !strings.Contains(got, c.want) &&
+				!strings.Contains(got, `branch`) {
 				t.Errorf("got %s\n%s", got, describe(w.log))
 			}
 		})
 	}
 }
 
-// An end makes the last result of what came before, and its message of what
-// there is.
-func TestEndsSpeak(t *testing.T) {
-	done := ir.Step{ID: "done", Action: ir.End{}, Result: computed(t, "result.Output"), Writes: []ir.Write{{Path: "output"}}}
+// An end step computes the run's result from the previous step, and its message
+// from variables.
+func TestEndStepsComputeResultAndMessage(t *testing.T) {
+	done := ir.Step{ID: "done", Action: ir.End{}, Result: computed(t, "result.Output"), Writes: []ir.Write{{
+		Path: "output",
+	}}}
 	w := start(t, program(chain(task("a"), done)...), "")
 	w.do = func(journal.Work) plan.Result { return value(`{"Output":"hello"}`) }
 	w.run(first)
@@ -106,7 +133,9 @@ func TestEndsSpeak(t *testing.T) {
 		t.Errorf("%s", w.s.Finished.Output.JSON)
 	}
 	message, _ := expr.ParseValue(expr.AWFTemplate, "after {{.error.State}}: {{.error.Message}}", source.Span{})
-	broken := ir.Step{ID: "broken", Action: ir.End{Failed: true, Message: "as it stands", MessageExpr: message, Status: 9}}
+	broken := ir.Step{ID: "broken", Action: ir.End{
+		Failed: true, Message: "as it stands", MessageExpr: message, Status: 9,
+	}}
 	a := task("a")
 	a.Next = []ir.Edge{on("broken", ir.Failed)}
 	w = start(t, program(a, broken), "")
@@ -117,16 +146,17 @@ func TestEndsSpeak(t *testing.T) {
 	}
 }
 
-// Steps that are made of frames are tried again as a whole, each time under
-// keys of their own.
-func TestGroupsAreRetried(t *testing.T) {
+// Steps of frames are retried as a whole, with new keys.
+func TestStepsOfFramesAreRetried(t *testing.T) {
 	for name, action := range map[string]ir.Action{
 		"loop":     ir.Loop{Block: 1, Each: &ir.Each{Items: items(t, "input.list"), Var: "x"}},
 		"parallel": ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "x", Block: 1}, {Name: "y", Block: 2}}},
 		"call":     ir.Call{},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := ir.Step{ID: "g", Action: action, Writes: always("g"), Retry: &ir.Retry{MaxAttempts: 3, Backoff: ir.Linear, Delays: []ir.Millis{100}}}
+			g := ir.Step{ID: "g", Action: action, Writes: always("g"), Retry: &ir.Retry{
+				MaxAttempts: 3, Backoff: ir.Linear, Delays: []ir.Millis{100},
+			}}
 			p := program(g)
 			p.AddBlock(ir.Block{Steps: []ir.Step{task("inner")}})
 			p.AddBlock(ir.Block{Steps: []ir.Step{task("other")}})
@@ -150,7 +180,7 @@ func TestGroupsAreRetried(t *testing.T) {
 					t.Errorf("%s was done %d times", key, n)
 				}
 			}
-			// And if it never works, it fails once.
+			// The last attempt fails the step once.
 			w = start(t, p, `{"list":[1]}`)
 			w.do = failing("inner")
 			w.run(first)
@@ -161,12 +191,16 @@ func TestGroupsAreRetried(t *testing.T) {
 	}
 }
 
-// A call is tried again only after the exit codes that its step names; the
-// child's own code does not become that of the run.
+// A call is retried only after the exit codes that its step names. The child's
+// exit code does not become that of the run.
 func TestCallsAreRetriedByExitCode(t *testing.T) {
 	for status, want := range map[int]int{75: 3, 3: 1} {
-		p := program(ir.Step{ID: "g", Action: ir.Call{}, Retry: &ir.Retry{MaxAttempts: 3, Backoff: ir.Constant, Delays: []ir.Millis{1}, ExitCodes: []int{75}}})
-		p.Children = []ir.Program{*program(chain(task("inner"), ir.Step{ID: "end", Action: ir.End{Failed: true, Status: status}})...)}
+		p := program(ir.Step{ID: "g", Action: ir.Call{}, Retry: &ir.Retry{
+			MaxAttempts: 3, Backoff: ir.Constant, Delays: []ir.Millis{1}, ExitCodes: []int{75},
+		}})
+		p.Children = []ir.Program{
+			*program(chain(task("inner"), ir.Step{ID: "end", Action: ir.End{Failed: true, Status: status}})...),
+		}
 		w := start(t, p, "")
 		w.run(first)
 		if len(w.done) != want || w.s.Finished.Outcome != journal.OutcomeFailed || w.s.Finished.Status != 0 {
@@ -175,9 +209,12 @@ func TestCallsAreRetriedByExitCode(t *testing.T) {
 	}
 }
 
-// A loop that cannot even begin is not tried for ever.
-func TestGroupsThatCannotBegin(t *testing.T) {
-	g := ir.Step{ID: "g", Action: ir.Loop{Block: 1, Each: &ir.Each{Items: items(t, "input"), Var: "x"}}, Retry: &ir.Retry{MaxAttempts: 2}}
+// A loop that cannot start is not retried forever.
+func TestLoopsThatCannotStartFail(t *testing.T) {
+	g := ir.Step{
+		ID: "g", Action: ir.Loop{Block: 1, Each: &ir.Each{Items: items(t, "input"), Var: "x"}},
+		Retry: &ir.Retry{MaxAttempts: 2},
+	}
 	p := program(g)
 	p.AddBlock(ir.Block{Steps: []ir.Step{task("inner")}})
 	w := start(t, p, "")
@@ -187,11 +224,17 @@ func TestGroupsThatCannotBegin(t *testing.T) {
 	}
 }
 
-func TestLoopsKnowTheirParents(t *testing.T) {
+func TestLoopVariablesHaveTheirParents(t *testing.T) {
 	inner := ir.Step{ID: "in", Action: ir.Loop{Block: 2, Each: &ir.Each{Items: items(t, "input.b"), Var: "loop.item"}}}
 	work := task("work")
-	work.Next = []ir.Edge{{On: []ir.Outcome{ir.OK}, When: computed(t, `loop.Item == "y" and loop.Parent.Item == "q" and loop.Parent.Index1 == 2`), To: ir.Target{Exit: ir.ExitFail, Reason: "FOUND"}}}
-	p := program(ir.Step{ID: "out", Action: ir.Loop{Block: 1, Each: &ir.Each{Items: items(t, "input.a"), Var: "loop.item"}}})
+	work.Next = []ir.Edge{{
+		On:   []ir.Outcome{ir.OK},
+		When: computed(t, `loop.Item == "y" and loop.Parent.Item == "q" and loop.Parent.Index1 == 2`),
+		To:   ir.Target{Exit: ir.ExitFail, Reason: "FOUND"},
+	}}
+	p := program(ir.Step{ID: "out", Action: ir.Loop{Block: 1, Each: &ir.Each{
+		Items: items(t, "input.a"), Var: "loop.item",
+	}}})
 	p.AddBlock(ir.Block{Steps: []ir.Step{inner}})
 	p.AddBlock(ir.Block{Steps: []ir.Step{work}})
 	w := start(t, p, `{"a":["p","q"],"b":["x","y"]}`)
@@ -201,9 +244,13 @@ func TestLoopsKnowTheirParents(t *testing.T) {
 	}
 }
 
-// A failed parallel step still has what its branches wrote.
-func TestBranchesOfAFailureAreMerged(t *testing.T) {
-	par := ir.Step{ID: "par", Action: ir.Parallel{Join: ir.JoinSettle, Branches: []ir.Branch{{Name: "x", Block: 1}, {Name: "y", Block: 2}}}, Next: []ir.Edge{on("wait", ir.Failed)}}
+// The writes of branches stay if their parallel step fails.
+func TestBranchesMergeAfterAFailure(t *testing.T) {
+	par := ir.Step{
+		ID:     "par",
+		Action: ir.Parallel{Join: ir.JoinSettle, Branches: []ir.Branch{{Name: "x", Block: 1}, {Name: "y", Block: 2}}},
+		Next:   []ir.Edge{on("wait", ir.Failed)},
+	}
 	p := program(par, ir.Step{ID: "wait", Action: ir.Gate{Decider: ir.Person}})
 	p.AddBlock(ir.Block{Steps: []ir.Step{task("good")}})
 	bad := task("bad")
@@ -217,7 +264,7 @@ func TestBranchesOfAFailureAreMerged(t *testing.T) {
 	}
 }
 
-func TestChildInputs(t *testing.T) {
+func TestChildInputsAreFilledIn(t *testing.T) {
 	p := program(ir.Step{ID: "g", Action: ir.Call{Inputs: []ir.Binding{{Name: "n", Value: computed(t, "inputs.n")}}}})
 	child := program(task("inner"))
 	child.Vars = []ir.Var{{Path: "env.HOME", From: "env:HOME"}, {Path: "env.X", From: "env:X"}}
@@ -230,7 +277,9 @@ func TestChildInputs(t *testing.T) {
 		return json.RawMessage(`{"n":2,"more":true}`), nil
 	}
 	begin := func(input string) {
-		s, events := plan.Start(w.p, "run-1", journal.RunStarted{Input: journal.Value{JSON: json.RawMessage(input)}, Vars: map[string]journal.Value{"env.HOME": {JSON: json.RawMessage(`"/h"`)}}}, w.now, false)
+		s, events := plan.Start(w.p, "run-1", journal.RunStarted{Input: journal.Value{
+			JSON: json.RawMessage(input),
+		}, Vars: map[string]journal.Value{"env.HOME": {JSON: json.RawMessage(`"/h"`)}}}, w.now, false)
 		w.s, w.log = s, nil
 		w.took(events)
 	}
@@ -240,7 +289,8 @@ func TestChildInputs(t *testing.T) {
 	}
 	begin(`{"n":2}`)
 	scope := w.s.Frames["g/call"].Scope
-	if string(scope["input"].JSON) != `{"n":2,"more":true}` || string(scope["env.HOME"].JSON) != `"/h"` || !scope["env.X"].IsZero() {
+	if string(scope["input"].JSON) != `{"n":2,"more":true}` || string(scope["env.HOME"].JSON) != `"/h"` ||
+		!scope["env.X"].IsZero() {
 		t.Error(scope)
 	}
 }

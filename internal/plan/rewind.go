@@ -8,13 +8,12 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// Going back: a run is taken back to a step of its body that it had reached
-// before, with the values of that time. What it has used stays used. Steps
-// that are done again count as further visits, so that no task ever has the
-// key of an earlier one.
+// A rewind takes a run back to a step of its body that it had reached before,
+// with the values of that time. Usage stays used. Steps that run again count as
+// further visits, so that no task has the key of an earlier one.
 
-// CheckReturn tells whether a run of a program can go on from a step, and if
-// not, why.
+// CheckReturn returns why a run of the program cannot continue from a step; nil
+// if it can.
 func (p *Program) CheckReturn(step string) error {
 	if _, here := p.unit("").index[ir.Body][step]; here {
 		return nil
@@ -22,15 +21,19 @@ func (p *Program) CheckReturn(step string) error {
 	for _, u := range p.units {
 		for _, index := range u.index {
 			if _, inside := index[step]; inside {
-				return refusal(NotAllowed, "step %q lies in a branch, a loop or another workflow: a run can go back only to a step of its own main line", step)
+				return refusal(
+					NotAllowed,
+					"step %q is inside a branch, a loop or another workflow; a run can only go back to a step of its main line",
+					step,
+				)
 			}
 		}
 	}
 	return refusal(Unknown, "there is no step %q", step)
 }
 
-// Reaches tells whether an event is about to take the run's body to a step, and
-// how things stand before it does.
+// Reaches reports whether an event is about to move the run's body to a step, and
+// returns the checkpoint before that.
 func (s *State) Reaches(e *journal.Event, step string) (Checkpoint, bool) {
 	var at journal.Place
 	switch x := e.Fact.(type) {
@@ -46,7 +49,8 @@ func (s *State) Reaches(e *journal.Event, step string) (Checkpoint, bool) {
 		at = x.Place
 	}
 	root := s.Root()
-	if root == nil || at.Frame != "" || at.Step != step || root.Phase != Beginning && root.Phase != Ended && root.Phase != Sent {
+	if root == nil || at.Frame != "" || at.Step != step || root.Phase != Beginning && root.Phase != Ended &&
+		root.Phase != Sent {
 		return Checkpoint{}, false
 	}
 	was := Checkpoint{Vars: maps.Clone(root.Scope), Taken: maps.Clone(root.Taken)}
@@ -64,16 +68,17 @@ func (s *State) checkRewind(p *Program, x *Rewind) error {
 	return p.CheckReturn(x.Step)
 }
 
-// rewind ends what is open, innermost first, and goes back.
+// rewind ends everything that is open, innermost first, and moves the body to the
+// step.
 func (d *decider) rewind(x *Rewind) {
 	paths := d.s.paths()
-	slices.Reverse(paths) // what lies inside has the longer path
+	slices.Reverse(paths) // inner frames have longer paths
 	for _, path := range paths {
 		f := d.s.Frames[path]
 		switch f.Phase {
 		case Beginning, Ended, Sent:
 		default:
-			d.left(f, journal.StepLeft{Place: f.Place(), Outcome: journal.OutcomeCancelled, For: f.For})
+			d.leave(f, journal.StepLeft{Place: f.Place(), Outcome: journal.OutcomeCancelled, For: f.For})
 		}
 		if path != "" {
 			d.fact(f, journal.FrameClosed{Frame: path, Outcome: journal.OutcomeCancelled, Step: f.Step})

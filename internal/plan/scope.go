@@ -14,20 +14,20 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// scope is what expressions in a frame can see: the frame's own variables,
-// then those of the frames around it, up to where its program began.
+// scope resolves names in expressions of a frame: the frame's own variables, then
+// those of the enclosing frames of the same program.
 type scope struct {
 	s *State
 	p *Program
 	f *Frame
-	// extra lies over everything: variables of a loop that is about to begin
-	// its next iteration.
+	// extra takes precedence over all other variables. It has the variables of a
+	// loop's next iteration.
 	extra map[string]journal.Value
-	err   error // the first value that could not be read
+	err   error // of the first value that could not be read
 }
 
-// Lookup finds a variable: the longest declared key that begins the path,
-// then down into its value.
+// Lookup implements expr.Env. It finds the variable with the longest key that is
+// a prefix of the path, and descends into its value.
 func (sc *scope) Lookup(path []string) (any, bool) {
 	if v, ok := sc.find(path, sc.extra); ok {
 		return v, true
@@ -58,15 +58,15 @@ func (sc *scope) Lookup(path []string) (any, bool) {
 	return nil, false
 }
 
-// text is a variable of the nearest scope, if it is plain text: then there is
-// one way to write it, and nothing to be decoded and encoded again.
+// text returns the JSON of a variable in the nearest scope if that is a plain
+// string, which needs no decoding.
 func (sc *scope) text(path string) (json.RawMessage, bool) {
 	f := sc.f
 	for len(f.Scope) == 0 && f.Path != "" && f.Child == "" {
 		f = sc.s.Frames[f.Parent]
 	}
 	raw := f.Scope[path].JSON
-	if len(raw) < 2 || raw[0] != '"' || !strings.Contains(path, ".") { // all of a namespace may have parts elsewhere
+	if len(raw) < 2 || raw[0] != '"' || !strings.Contains(path, ".") { // parts of a namespace may be in other variables
 		return nil, false
 	}
 	for _, c := range raw[1 : len(raw)-1] {
@@ -101,9 +101,9 @@ func (sc *scope) find(path []string, vars map[string]journal.Value) (any, bool) 
 	return nil, false
 }
 
-// gathered lays what was written below a namespace, such as output.report,
-// over what was written to all of it. What cannot be read is left as it is, for
-// whoever reads it to find out.
+// gathered applies what was written below a namespace, such as output.report, to
+// what was written to the namespace itself. A value that cannot be read stays as
+// it is; reading it returns the error.
 func (p *Program) gathered(whole journal.Value, namespace string, vars map[string]journal.Value) journal.Value {
 	keys := below(namespace, vars)
 	if len(keys) == 0 {
@@ -123,7 +123,7 @@ func (p *Program) gathered(whole journal.Value, namespace string, vars map[strin
 	return journal.Value{JSON: all}
 }
 
-// below lists the keys of variables that begin with a path and a dot, in order.
+// below returns the keys of variables that start with a path and a dot, sorted.
 func below(path string, vars map[string]journal.Value) []string {
 	var out []string
 	for key := range vars {
@@ -135,7 +135,8 @@ func below(path string, vars map[string]journal.Value) []string {
 	return out
 }
 
-// put sets a part of an object; what is no object on the way becomes one.
+// put sets a part of an object. Values on the path that are not objects are
+// replaced by objects.
 func put(whole json.RawMessage, path []string, value json.RawMessage) json.RawMessage {
 	if len(value) == 0 {
 		value = json.RawMessage("null")
@@ -167,8 +168,8 @@ func (sc *scope) meta(path []string) (any, bool) {
 	return expr.Descend(value, path[1:])
 }
 
-// about is what a run knows of itself. Times are those of the journal, so that
-// the same events always lead to the same answer.
+// about returns what expressions can read about the run itself. Times are those
+// of the journal, so that the same events always give the same value.
 func (sc *scope) about() map[string]any {
 	id := sc.s.RunOf(sc.f)
 	if id == "" {
@@ -180,7 +181,7 @@ func (sc *scope) about() map[string]any {
 	}
 }
 
-// before is how the step before ended, in this block or the ones around it.
+// before returns how the previous step ended, in this block or an enclosing one.
 func (sc *scope) before() map[string]any {
 	f := sc.f
 	for f.Last.Outcome == "" && f.Path != "" && f.Child == "" {
@@ -197,9 +198,9 @@ func (sc *scope) before() map[string]any {
 	return out
 }
 
-// namespace gathers all variables below a path into one object: what reading
-// "state" means when only "state.a" and "state.b" were written. The nearest
-// frame counts.
+// namespace collects all variables below a path in one object: the value of
+// "state" if only "state.a" and "state.b" were written. The nearest frame takes
+// precedence.
 func (sc *scope) namespace(path []string) any {
 	prefix := strings.Join(path, ".")
 	nearest := map[string]journal.Value{}
@@ -231,7 +232,7 @@ func (p *Program) decode(v journal.Value) (any, error) {
 	return expr.Decode(raw)
 }
 
-// Raw is the JSON of a value, wherever it is kept.
+// Raw returns the JSON of a value, wherever it is stored.
 func (p *Program) Raw(v journal.Value) (json.RawMessage, error) { return p.raw(v) }
 
 func (p *Program) raw(v journal.Value) (json.RawMessage, error) {
@@ -247,8 +248,8 @@ func (p *Program) raw(v journal.Value) (json.RawMessage, error) {
 	return p.Blobs(v.Hash)
 }
 
-// set applies one write to a scope. What is there already matters only to
-// reducers other than set, and is found through the frames around.
+// set applies one write to a scope. The current value matters only to reducers
+// other than set; it is looked up in the enclosing frames, too.
 func (s *State) set(f *Frame, w journal.Write, value journal.Value) {
 	if f.Scope == nil {
 		f.Scope = map[string]journal.Value{}
@@ -273,8 +274,8 @@ func (s *State) set(f *Frame, w journal.Write, value journal.Value) {
 	f.Scope[w.Path] = value
 }
 
-// setAll writes what a scope below has, but for some keys: all of something
-// before its parts, which lie over it.
+// setAll applies the variables of an inner scope, except some keys. Namespaces
+// come before the variables below them.
 func (s *State) setAll(f *Frame, vars map[string]journal.Value, except []string) {
 	for _, key := range slices.Sorted(maps.Keys(vars)) {
 		if !slices.Contains(except, key) {
@@ -283,9 +284,9 @@ func (s *State) setAll(f *Frame, vars map[string]journal.Value, except []string)
 	}
 }
 
-// absorb makes one value of a namespace and of what was written below it, for
-// a write to all of it. A value that is kept by its hash is not at hand here;
-// it stays where it is, and still counts.
+// absorb merges a namespace and the variables below it into one value, before a
+// write to the namespace. Values that are stored by hash cannot be merged here;
+// they stay separate variables and still count.
 func (s *State) absorb(f *Frame, namespace string, before journal.Value) journal.Value {
 	keys := below(namespace, f.Scope)
 	if len(keys) == 0 {
@@ -301,7 +302,7 @@ func (s *State) absorb(f *Frame, namespace string, before journal.Value) journal
 	return journal.Value{JSON: whole}
 }
 
-// visible is a variable as a frame sees it, by its exact key.
+// visible returns a variable of a frame or an enclosing one by its exact key.
 func (s *State) visible(f *Frame, key string) journal.Value {
 	for {
 		if v, ok := f.Scope[key]; ok {
@@ -338,7 +339,7 @@ func appended(before, more journal.Value) journal.Value {
 		items = []json.RawMessage{more.JSON}
 	}
 	if list = append(list, items...); list == nil {
-		list = []json.RawMessage{} // a list that grew by nothing is still a list
+		list = []json.RawMessage{} // an empty list is not null
 	}
 	return journal.Value{JSON: mustJSON(list)}
 }
@@ -357,7 +358,7 @@ func merged(before, more journal.Value) journal.Value {
 	return journal.Value{JSON: mustJSON(object)}
 }
 
-// under makes an object of a result that is none, or lacks the key that must be there.
+// under wraps a result that is not an object, or lacks the key that it must have.
 func under(v journal.Value, w journal.Write) journal.Value {
 	if w.Under == "" && w.Bare == "" {
 		return v
@@ -397,7 +398,7 @@ func under(v journal.Value, w journal.Write) journal.Value {
 	return journal.Value{JSON: mustJSON(map[string]json.RawMessage{w.Under: raw})}
 }
 
-// mustJSON encodes what is known to be encodable: parts of decoded JSON.
+// mustJSON encodes parts of decoded JSON, which always encode.
 func mustJSON(v any) json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {

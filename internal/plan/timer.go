@@ -7,14 +7,13 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// timer is a moment at which a frame has to be looked at again. Entries are
-// not removed when their reason goes away; they are compared with the frame
-// when their time comes.
+// timer is a moment at which a frame may have something to do. Timers that have
+// become obsolete stay in the heap; nextTimer drops them.
 type timer struct {
 	due   journal.Millis
 	path  string
-	limit bool // the frame's deadline, not its retry or gate
-	group bool // that of the step that it is in
+	limit bool // the deadline of the frame's ledger, not its retry or gate
+	group bool // the time limit of the frame's group
 }
 
 type timers []timer
@@ -38,7 +37,7 @@ func (s *State) setDue(f *Frame, due journal.Millis) {
 	}
 }
 
-// nextTimer returns the earliest timer that still means something.
+// nextTimer returns the earliest timer that is not obsolete.
 func (s *State) nextTimer() (timer, *Frame, bool) {
 	for len(s.timers) > 0 {
 		t := s.timers[0]
@@ -48,7 +47,8 @@ func (s *State) nextTimer() (timer, *Frame, bool) {
 		case t.limit && f.Ledger != nil && f.Ledger.deadline() == t.due && !f.Cancelled && !(s.Expired && t.path == ""):
 			return t, f, true
 		case t.group:
-			if g := f.Group; g != nil && f.Phase == Grouped && g.Clock.due(g.Limit) == t.due && !g.TimedOut && !f.Cancelled {
+			if g := f.Group; g != nil && f.Phase == Grouped && g.Clock.due(g.Limit) == t.due && !g.TimedOut &&
+				!f.Cancelled {
 				return t, f, true
 			}
 		case !t.limit && f.Due == t.due && !f.Cancelled:
@@ -59,7 +59,7 @@ func (s *State) nextTimer() (timer, *Frame, bool) {
 	return timer{}, nil, false
 }
 
-// rebuildTimers finds all timers again, after a snapshot was restored.
+// rebuildTimers restores the timers from the frames, after Restore.
 func (s *State) rebuildTimers() {
 	s.timers = nil
 	for _, path := range s.paths() {
@@ -76,8 +76,7 @@ func (s *State) rebuildTimers() {
 	}
 }
 
-// Wake is when the run has to be looked at again if nothing happens before:
-// false when no moment is known.
+// Wake returns the due time of the next timer; false if there is none.
 func (s *State) Wake() (journal.Millis, bool) {
 	if s.Finished != nil {
 		return 0, false

@@ -8,9 +8,9 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
-// What a branch or an iteration writes to all of something and then to a part
-// of it comes out of it as it went in: the part lies over the whole, every time.
-func TestAWholeAndAPartLeaveTogether(t *testing.T) {
+// A branch or an iteration that writes a namespace and then a part of it has both
+// effects in that order.
+func TestNamespaceAndPartAreMerged(t *testing.T) {
 	inside := func() []ir.Step {
 		whole, part := task("whole"), task("part")
 		whole.Writes = []ir.Write{{Path: "output", Reducer: ir.Merge}}

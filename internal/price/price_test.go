@@ -112,3 +112,14 @@ func TestFormatting(t *testing.T) {
 		}
 	}
 }
+
+func TestEstimateTokensRoundsUp(t *testing.T) {
+	for _, c := range []struct {
+		texts []string
+		want  int64
+	}{{nil, 0}, {[]string{"a"}, 1}, {[]string{"abcd"}, 1}, {[]string{"abc", "de"}, 2}} {
+		if got := EstimateTokens(c.texts...); got != c.want {
+			t.Errorf("%q: got %d, want %d", c.texts, got, c.want)
+		}
+	}
+}

@@ -1,11 +1,13 @@
-// Package project is the files around a workflow: where the project begins,
-// what may be read, which skills and workflows there are.
+// Package project finds the files around a workflow: the root of its project,
+// the files that it may read, and the skills and workflows that exist.
 package project
 
-// Everything that a workflow refers to is read through an os.Root, so that no
+// Everything that a workflow refers to is read through a Root, so that no
 // reference and no symbolic link in a cloned repository can reach outside it.
-// Only what the user typed, and the skills in the user's own folders, are
-// taken at their word.
+// Paths that the user typed, and skills in the user's own folders, are not
+// confined.
 //
-// This package does not know the formats: it lists files that could be
-// workflows, and somebody else asks the formats which of them are.
+// All reads go through a FileSystem: the disk, or an Overlay with unsaved texts.
+//
+// This package does not depend on the formats: it lists files that could be
+// workflows, and the caller asks the formats which of them are.

@@ -3,7 +3,6 @@ package project
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -31,7 +30,7 @@ type Project struct {
 
 type confined struct {
 	dir  string
-	root *os.Root
+	root Root
 }
 
 func (p *Project) close() error {
@@ -96,7 +95,7 @@ func (p *Project) open(within confined, name, ref string) (*source.File, error) 
 	if err != nil {
 		return nil, refused(within, name, ref, err)
 	}
-	abs, err := filepath.EvalSymlinks(filepath.Join(within.dir, name))
+	abs, err := p.space.files.EvalSymlinks(filepath.Join(within.dir, name))
 	if err != nil {
 		return nil, refused(within, name, ref, err)
 	}
@@ -113,7 +112,7 @@ func (p *Project) open(within confined, name, ref string) (*source.File, error) 
 	return f, nil
 }
 
-// refused turns what an os.Root said into a reference that failed.
+// refused turns what a Root said into a reference that failed.
 func refused(within confined, name, ref string, err error) error {
 	failed := &source.RefError{Ref: ref, Problem: source.RefUnread, Detail: reason(err)}
 	var number syscall.Errno
@@ -138,8 +137,8 @@ func refused(within confined, name, ref string, err error) error {
 	return failed
 }
 
-// isAbsolute knows the absolute paths of every system, so that a workflow is
-// as wrong on one machine as on another.
+// isAbsolute reports whether a reference is an absolute path on any system, so
+// that a workflow is equally invalid on all of them.
 func isAbsolute(ref string) bool {
 	if filepath.IsAbs(ref) || strings.HasPrefix(ref, "/") || strings.HasPrefix(ref, `\`) {
 		return true
@@ -153,8 +152,8 @@ type Skipped struct {
 	Reason string `json:"reason"`
 }
 
-// Searching is bounded: somebody may well type `espalier list` in a home
-// folder or at the root of a disk.
+// Searches are bounded, because users run `espalier list` in home folders and
+// at the root of a disk.
 const (
 	maxDepth   = 16
 	maxFolders = 20_000
@@ -164,7 +163,7 @@ const (
 // whose names could be workflows'. Hidden folders are left out, except those
 // where workflows and skills are kept; symbolic links are not followed.
 func (p *Project) Candidates(dir string) (paths []string, skipped []Skipped) {
-	start, err := realPath(p.space.abs(dir))
+	start, err := p.space.realPath(p.space.abs(dir))
 	if err != nil {
 		return nil, []Skipped{{Path: filepath.ToSlash(dir), Reason: reason(err)}}
 	}
@@ -178,7 +177,7 @@ func (p *Project) Candidates(dir string) (paths []string, skipped []Skipped) {
 			}
 			return
 		}
-		entries, err := os.ReadDir(at)
+		entries, err := p.space.files.ReadDir(at)
 		if err != nil {
 			skipped = append(skipped, Skipped{Path: p.space.Display(at), Reason: reason(err)})
 		}

@@ -1,7 +1,6 @@
 package project
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 )
@@ -16,13 +15,15 @@ var markers = [...]string{stateFolder, "espalier.yaml", ".awf", "agentfile.yaml"
 // a project; dir itself when there is none. A folder inside of a state folder
 // belongs to the project around it: runs write there, and what they write is
 // never the root of a project.
-func FindRoot(dir string) string {
+func FindRoot(dir string) string { return findRoot(Disk{}, dir) }
+
+func findRoot(files FileSystem, dir string) string {
 	sep := string(filepath.Separator)
 	if before, _, inside := strings.Cut(dir+sep, sep+stateFolder+sep); inside && before != "" {
 		dir = before
 	}
 	for at := dir; ; {
-		if isRoot(at) {
+		if isRoot(files, at) {
 			return at
 		}
 		up := filepath.Dir(at)
@@ -33,13 +34,13 @@ func FindRoot(dir string) string {
 	}
 }
 
-func isRoot(dir string) bool {
+func isRoot(files FileSystem, dir string) bool {
 	for _, name := range markers {
-		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+		if _, err := files.Lstat(filepath.Join(dir, name)); err == nil {
 			return true
 		}
 	}
-	workflows, err := os.ReadDir(filepath.Join(dir, "workflows"))
+	workflows, err := files.ReadDir(filepath.Join(dir, "workflows"))
 	if err != nil {
 		return false
 	}
@@ -47,7 +48,7 @@ func isRoot(dir string) bool {
 		if !w.IsDir() {
 			continue
 		}
-		if _, err := os.Lstat(filepath.Join(dir, "workflows", w.Name(), "workflow.yaml")); err == nil {
+		if _, err := files.Lstat(filepath.Join(dir, "workflows", w.Name(), "workflow.yaml")); err == nil {
 			return true
 		}
 	}

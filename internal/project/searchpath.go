@@ -2,8 +2,6 @@ package project
 
 import (
 	"errors"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -58,7 +56,7 @@ func (p *Project) Lookup(kind LookupKind, name string) (*source.File, error) {
 	for _, dir := range slices.Concat(p.space.first[kind], []string{own}, p.space.userDirs(kind)) {
 		within, below := p.roots[0], filepath.Join(".awf", kind)
 		if dir != own {
-			real, err := realPath(dir)
+			real, err := p.space.realPath(dir)
 			if err != nil {
 				continue
 			}
@@ -92,12 +90,12 @@ func (w *Workspace) FilesOutside(kind LookupKind) []FoundFile {
 	var out []FoundFile
 	for i, dirs := range [][]string{w.first[kind], w.userDirs(kind)} {
 		for _, dir := range dirs {
-			entries, err := os.ReadDir(dir)
+			entries, err := w.files.ReadDir(dir)
 			if err != nil {
 				continue // most of these folders do not exist
 			}
 			for _, e := range entries {
-				info, err := fs.Stat(os.DirFS(dir), e.Name())
+				info, err := w.files.Stat(filepath.Join(dir, e.Name()))
 				if err == nil && info.Mode().IsRegular() && strings.HasSuffix(e.Name(), ".yaml") {
 					out = append(out, FoundFile{Path: w.Display(filepath.Join(dir, e.Name())), First: i == 0})
 				}
@@ -120,7 +118,7 @@ func lookupRoot(dir string, kind LookupKind) string {
 // Workflows there belong to no project, so they run in the project of the working directory.
 func (w *Workspace) workflowRoot(dir string) string {
 	for _, one := range slices.Concat(w.first[Workflows], w.userDirs(Workflows)) {
-		if real, err := realPath(one); err == nil && inside(real, dir) {
+		if real, err := w.realPath(one); err == nil && inside(real, dir) {
 			return lookupRoot(real, Workflows)
 		}
 	}
@@ -134,7 +132,7 @@ func (p *Project) confine(dir string) (confined, error) {
 			return r, nil
 		}
 	}
-	root, err := os.OpenRoot(dir)
+	root, err := p.space.files.OpenRoot(dir)
 	if err != nil {
 		return confined{}, err
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -67,7 +66,7 @@ func (p *Project) Skill(name string) (*source.File, error) {
 
 func (p *Project) openSkill(s *Skill) (*source.File, error) {
 	if s.within.root == nil {
-		opened, err := os.OpenRoot(s.within.dir)
+		opened, err := p.space.files.OpenRoot(s.within.dir)
 		if err != nil {
 			return nil, &source.RefError{Ref: s.Name, Problem: source.RefUnread, Detail: reason(err)}
 		}
@@ -87,7 +86,7 @@ func (p *Project) SkillOf(f *source.File) (Skill, bool) {
 	return p.skills[i], true
 }
 
-// Shadowing says so when a file is a skill that is hidden by another one.
+// Shadowing returns a note if a file is a skill that another one hides.
 func (p *Project) Shadowing(f *source.File) diag.List {
 	s, ok := p.SkillOf(f)
 	if !ok || s.ShadowedBy == "" {
@@ -96,7 +95,7 @@ func (p *Project) Shadowing(f *source.File) diag.List {
 	return diag.List{{
 		Code: CodeShadowed, Severity: diag.Note, Span: f.Span(0, len(f.Line(1))),
 		Message: fmt.Sprintf("The skill %q here is hidden by %s.", s.Name, s.ShadowedBy),
-		Help:    fmt.Sprintf("Rename or remove one of the two; whoever asks for %q gets the other one.", s.Name),
+		Help:    fmt.Sprintf("Rename or remove one of the two: %q refers to the other one.", s.Name),
 	}}
 }
 
@@ -188,13 +187,13 @@ func (p *Project) scanProject(folder string, depth int) {
 // these folders and the links in them, so links are followed; each skill is
 // then confined to its own folder.
 func (p *Project) scanUser(folder string, depth int) {
-	entries, err := os.ReadDir(folder)
+	entries, err := p.space.files.ReadDir(folder)
 	if err != nil {
 		p.skipUnlessMissing(folder, err)
 		return
 	}
 	if depth > 0 && hasSkill(entries) {
-		if real, err := filepath.EvalSymlinks(folder); err == nil {
+		if real, err := p.space.files.EvalSymlinks(folder); err == nil {
 			p.add(Skill{Scope: OfUser, within: confined{dir: real}, file: skillFile}, filepath.Join(folder, skillFile))
 		}
 		return
@@ -207,14 +206,14 @@ func (p *Project) scanUser(folder string, depth int) {
 		if skipSkillFolder(e.Name()) {
 			continue
 		}
-		if info, err := os.Stat(below); err == nil && info.IsDir() {
+		if info, err := p.space.files.Stat(below); err == nil && info.IsDir() {
 			p.scanUser(below, depth+1)
 		}
 	}
 }
 
 func (p *Project) add(s Skill, path string) {
-	abs, err := filepath.EvalSymlinks(path)
+	abs, err := p.space.files.EvalSymlinks(path)
 	if err != nil {
 		p.skipped = append(p.skipped, Skipped{Path: p.space.Display(path), Reason: reason(err)})
 		return
@@ -224,8 +223,8 @@ func (p *Project) add(s Skill, path string) {
 }
 
 func (p *Project) skipUnlessMissing(folder string, err error) {
-	if _, missing := os.Lstat(folder); missing != nil {
-		return // most of these folders do not exist, which is all right
+	if _, missing := p.space.files.Lstat(folder); missing != nil {
+		return // most of these folders do not exist
 	}
 	p.skipped = append(p.skipped, Skipped{Path: p.space.Display(folder), Reason: reason(err)})
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,30 +15,54 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// MaxFileSize is the most that is read of one file. Workflows are written by
-// hand; what is larger is something else.
+// MaxFileSize is the maximum size of a file. Workflows are written by hand;
+// larger files are something else.
 const MaxFileSize = 4 << 20
 
 // Workspace is what one invocation of Espalier can see: the working folder,
 // the user's own folders, and the projects of the files that were named.
 type Workspace struct {
+	files             FileSystem
 	dir, home, config string
 	projects          map[string]*Project
 	roots             map[string]string // FindRoot by folder: it asks the disk a lot
 	first             map[LookupKind][]string
 }
 
-// NewWorkspace looks out from a working folder. home and config are the
-// user's folders; either may be empty.
+// NewWorkspace returns the workspace of a working folder. home and config are
+// the user's folders; either may be empty.
 func NewWorkspace(dir, home, config string) (*Workspace, error) {
-	real, err := realPath(dir)
-	if err != nil {
-		return nil, err
-	}
-	return &Workspace{dir: real, home: home, config: config, projects: map[string]*Project{}, roots: map[string]string{}, first: map[LookupKind][]string{}}, nil
+	return NewWorkspaceOn(Disk{}, dir, home, config)
 }
 
-// Close lets go of every project that was opened.
+// NewWorkspaceOn is NewWorkspace for another file system than the disk.
+func NewWorkspaceOn(files FileSystem, dir, home, config string) (*Workspace, error) {
+	w := &Workspace{
+		files: files, home: home, config: config,
+		projects: map[string]*Project{}, roots: map[string]string{}, first: map[LookupKind][]string{},
+	}
+	var err error
+	if w.dir, err = w.realPath(dir); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// Changed drops what the workspace remembers of a file, after its text has changed or it was
+// created, removed or renamed. Results that were computed from it keep the old text.
+func (w *Workspace) Changed(path string) {
+	abs := w.abs(path)
+	if real, err := w.realPath(abs); err == nil {
+		abs = real
+	}
+	clear(w.roots)
+	for _, p := range w.projects {
+		delete(p.files, abs)
+		p.scanned, p.skills, p.skipped = false, nil, nil
+	}
+}
+
+// Close closes every project that was opened.
 func (w *Workspace) Close() error {
 	var err error
 	for _, p := range w.projects {
@@ -53,7 +76,7 @@ func (w *Workspace) Here() (*Project, error) { return w.of(w.dir) }
 
 // At is the project of a folder.
 func (w *Workspace) At(dir string) (*Project, error) {
-	real, err := realPath(w.abs(dir))
+	real, err := w.realPath(w.abs(dir))
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +85,7 @@ func (w *Workspace) At(dir string) (*Project, error) {
 
 // Rooted is the project that begins at the folder, whatever the folder holds.
 func (w *Workspace) Rooted(dir string) (*Project, error) {
-	real, err := realPath(w.abs(dir))
+	real, err := w.realPath(w.abs(dir))
 	if err != nil {
 		return nil, err
 	}
@@ -73,14 +96,14 @@ func (w *Workspace) Rooted(dir string) (*Project, error) {
 func (w *Workspace) of(dir string) (*Project, error) {
 	root, ok := w.roots[dir]
 	if !ok {
-		root = FindRoot(dir)
+		root = findRoot(w.files, dir)
 		w.roots[dir] = root
 	}
 	outside := w.workflowRoot(dir)
-	if outside == "" || inside(outside, w.dir) || inside(FindRoot(w.dir), dir) {
+	if outside == "" || inside(outside, w.dir) || inside(findRoot(w.files, w.dir), dir) {
 		return w.at(root)
 	}
-	here, err := w.at(FindRoot(w.dir))
+	here, err := w.at(findRoot(w.files, w.dir))
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +115,7 @@ func (w *Workspace) at(root string) (*Project, error) {
 	if p, ok := w.projects[root]; ok {
 		return p, nil
 	}
-	opened, err := os.OpenRoot(root)
+	opened, err := w.files.OpenRoot(root)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +130,7 @@ func (w *Workspace) at(root string) (*Project, error) {
 // File reads a file that the user named and opens its project. Failures are
 // *source.RefError, unless the project itself cannot be opened.
 func (w *Workspace) File(path string) (*Project, *source.File, error) {
-	real, err := realPath(w.abs(path))
+	real, err := w.realPath(w.abs(path))
 	if err != nil {
 		return nil, nil, w.unreadable(path, err)
 	}
@@ -118,11 +141,11 @@ func (w *Workspace) File(path string) (*Project, *source.File, error) {
 	if f, ok := p.files[real]; ok {
 		return p, f, nil
 	}
-	info, err := os.Stat(real)
+	info, err := w.files.Stat(real)
 	if err != nil {
 		return nil, nil, w.unreadable(path, err)
 	}
-	text, err := readText(path, info, func() (fs.File, error) { return os.Open(real) })
+	text, err := readText(path, info, func() (fs.File, error) { return w.files.Open(real) })
 	if err != nil {
 		return nil, nil, err
 	}
@@ -137,10 +160,10 @@ func (w *Workspace) File(path string) (*Project, *source.File, error) {
 func (w *Workspace) Text(name, text string) (*Project, *source.File, error) {
 	abs := w.abs(name)
 	dir, below := filepath.Dir(abs), filepath.Base(abs)
-	real, err := realPath(dir)
+	real, err := w.realPath(dir)
 	for err != nil && filepath.Dir(dir) != dir { // the folder need not exist yet
 		dir, below = filepath.Dir(dir), filepath.Join(filepath.Base(dir), below)
-		real, err = realPath(dir)
+		real, err = w.realPath(dir)
 	}
 	if err != nil {
 		return nil, nil, w.unreadable(name, err)
@@ -160,20 +183,20 @@ func (w *Workspace) Text(name, text string) (*Project, *source.File, error) {
 
 // IsDir reports whether a path that the user named is a folder.
 func (w *Workspace) IsDir(path string) bool {
-	info, err := os.Stat(w.abs(path))
+	info, err := w.files.Stat(w.abs(path))
 	return err == nil && info.IsDir()
 }
 
 // Exists reports whether there is anything at a path that the user named.
 func (w *Workspace) Exists(path string) bool {
-	_, err := os.Stat(w.abs(path))
+	_, err := w.files.Stat(w.abs(path))
 	return err == nil
 }
 
 // Main returns the file that stands for a folder: its workflow.yaml or its
 // SKILL.md, spelled exactly so; "" when it has neither.
 func (w *Workspace) Main(dir string) string {
-	entries, err := os.ReadDir(w.abs(dir))
+	entries, err := w.files.ReadDir(w.abs(dir))
 	if err != nil {
 		return ""
 	}
@@ -211,20 +234,20 @@ func (w *Workspace) typed(path, real string) string {
 	return filepath.ToSlash(path)
 }
 
-// unreadable says why a path that the user named cannot be used.
+// unreadable returns the reason why a path that the user named cannot be used.
 func (w *Workspace) unreadable(path string, err error) error {
-	if _, told := os.Stat(w.abs(path)); told != nil {
-		err = told // says more about links in a circle than following them does
+	if _, direct := w.files.Stat(w.abs(path)); direct != nil {
+		err = direct // it explains cycles of links better than EvalSymlinks
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return &source.RefError{Ref: path, Problem: source.RefUnread, Detail: reason(err)}
 	}
-	if _, err := os.Lstat(w.abs(path)); err == nil {
+	if _, err := w.files.Lstat(w.abs(path)); err == nil {
 		return &source.RefError{Ref: path, Problem: source.RefUnread, Detail: "this symbolic link leads to nothing"}
 	}
 	near := &source.RefError{Ref: path, Problem: source.RefMissing}
 	dir, base := filepath.Split(path)
-	entries, err := os.ReadDir(w.abs(dir))
+	entries, err := w.files.ReadDir(w.abs(dir))
 	if err != nil {
 		return near
 	}
@@ -236,12 +259,12 @@ func (w *Workspace) unreadable(path string, err error) error {
 
 // realPath is absolute and free of symbolic links, so that one file has one
 // path and one project.
-func realPath(path string) (string, error) {
+func (w *Workspace) realPath(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return "", err
 	}
-	return filepath.EvalSymlinks(abs)
+	return w.files.EvalSymlinks(abs)
 }
 
 // readText reads a whole file. The kind of file is looked at before it is
@@ -280,8 +303,8 @@ func kindOf(info fs.FileInfo) string {
 	return "it is a special file"
 }
 
-// reason is what the operating system said, without the path, which the
-// message around it has already.
+// reason returns the message of the operating system without the path, which
+// the surrounding message contains.
 func reason(err error) string {
 	var path *fs.PathError
 	if errors.As(err, &path) {

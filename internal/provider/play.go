@@ -5,19 +5,9 @@ import (
 	"iter"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/espalier-run/espalier/internal/price"
 )
-
-// bytesPerToken is the usual rule of thumb for the text of European languages.
-const bytesPerToken = 4
-
-// Tokens estimates how many tokens the texts have, rounded up.
-func Tokens(texts ...string) int64 {
-	n := 0
-	for _, t := range texts {
-		n += len(t)
-	}
-	return int64((n + bytesPerToken - 1) / bytesPerToken)
-}
 
 // Tokens estimates what the request costs to read.
 func (r *Request) Tokens() int64 {
@@ -28,7 +18,7 @@ func (r *Request) Tokens() int64 {
 	for _, t := range r.Tools {
 		n += len(t.Name) + len(t.Description) + len(t.Schema)
 	}
-	return int64((n+bytesPerToken-1)/bytesPerToken) + r.mediaTokens()
+	return int64((n+price.BytesPerToken-1)/price.BytesPerToken) + r.mediaTokens()
 }
 
 // mediaTokens estimates what images and sounds cost to read, from above.
@@ -49,7 +39,7 @@ func (r *Request) mediaTokens() int64 {
 	return n
 }
 
-// MostTokens is more than a tokenizer should make of the request: at worst
+// MostTokens returns more than a tokenizer should make of the request: at worst
 // two letters are a token, or one byte of a letter that is not ASCII, and the
 // form around blocks and tools counts as well.
 func (r *Request) MostTokens() int64 {
@@ -118,7 +108,7 @@ func Play(ctx context.Context, req Request, reply Reply) iter.Seq2[Chunk, error]
 	}
 }
 
-// FillUsage estimates what nobody has counted.
+// FillUsage estimates the usage that the model did not report.
 func (r *Reply) FillUsage(req *Request) {
 	if r.Usage.Input+r.Usage.CacheRead+r.Usage.CacheWrite <= 0 {
 		r.Usage.Input = max(1, req.Tokens())
@@ -131,9 +121,9 @@ func (r *Reply) FillUsage(req *Request) {
 	}
 }
 
-// tokensOf is never 0: there is no reply for nothing.
+// tokensOf returns at least 1: no reply is free.
 func tokensOf(blocks []Block) int64 {
-	return max(1, int64((size(blocks)+bytesPerToken-1)/bytesPerToken))
+	return max(1, int64((size(blocks)+price.BytesPerToken-1)/price.BytesPerToken))
 }
 
 // fit returns the reply, at most so many tokens long. Of a text the beginning
@@ -142,7 +132,7 @@ func (r Reply) fit(tokens int) Reply {
 	if tokens <= 0 || tokensOf(r.Blocks) <= int64(tokens) {
 		return r
 	}
-	room := tokens * bytesPerToken
+	room := tokens * price.BytesPerToken
 	var kept []Block
 	for _, b := range r.Blocks {
 		if b.size() <= room {

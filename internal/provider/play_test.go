@@ -48,17 +48,6 @@ func TestPlay(t *testing.T) {
 	})
 }
 
-func TestTokens(t *testing.T) {
-	for _, c := range []struct {
-		texts []string
-		want  int64
-	}{{nil, 0}, {[]string{"a"}, 1}, {[]string{"abcd"}, 1}, {[]string{"abc", "de"}, 2}} {
-		if got := provider.Tokens(c.texts...); got != c.want {
-			t.Errorf("%q: got %d, want %d", c.texts, got, c.want)
-		}
-	}
-}
-
 func TestRetryable(t *testing.T) {
 	for class, want := range map[provider.Class]bool{
 		provider.Timeout: true, provider.RateLimit: true, provider.APIError: true,

@@ -178,7 +178,7 @@ type Asked struct {
 	JSON        bool     `json:"json,omitempty"` // of a shape
 }
 
-// Text is the reply's text blocks, joined; of an agent's work only what it
+// Text returns the reply's text blocks, joined; of an agent's work only what it
 // came to in the end.
 func (r *Reply) Text() string {
 	if r.Worked != nil {
@@ -187,7 +187,7 @@ func (r *Reply) Text() string {
 	return r.Said()
 }
 
-// Said is all that the reply says, what an agent says on the way included.
+// Said returns all that the reply says, what an agent says on the way included.
 func (r *Reply) Said() string {
 	var out []byte
 	for _, b := range r.Blocks {
@@ -259,7 +259,7 @@ func (e *Interrupted) Error() string { return e.Cause.Error() }
 // Unwrap returns the cause.
 func (e *Interrupted) Unwrap() error { return e.Cause }
 
-// Retryable tells whether trying again may help.
+// Retryable reports whether trying again may help.
 func (e *Error) Retryable() bool {
 	return e.Class == Timeout || e.Class == RateLimit || e.Class == APIError
 }

@@ -6,7 +6,7 @@ import "encoding/json"
 // themselves. A request is a whole task to them, which they do in as many turns
 // as it takes, with tools of their own.
 //
-// Whoever asks an agent gives the request a Work, and hears on the way which
+// A request to an agent has a Work, and its chunks report which
 // session it is (Chunk.Session) and what it does (Chunk.Did). It is all on
 // record before the next thing happens, so that after a crash the session is
 // gone on with. The gate before our own tools cannot stop an agent's: what it

@@ -78,7 +78,7 @@ func Busy(err error) time.Duration {
 	return 0
 }
 
-// wait is what the provider asks for, or else twice as long each time, less a
+// wait returns what the provider asks for, or else twice as long each time, less a
 // part that differs, so that many callers do not come back together.
 func (r Retry) wait(attempt int, failed *Error) time.Duration {
 	if failed.RetryAfter > 0 {

@@ -1,18 +1,7 @@
-// Package python implements a hermetic subset of Python: a lexer, a parser with
-// spans, and an evaluator without access to the machine.
+// Package python parses Python and finds mistakes in it without running it.
 package python
 
-// lex.go and parse.go turn a text into a tree (tree.go); eval.go walks the tree.
-// The semantics are those of CPython, so tests compare the output of programs
-// with it.
-//
-// Invariant: every operation whose time or result size depends on its operands
-// calls Thread.spend or Thread.grow before it does the work. Programs come from
-// untrusted files, and nothing else bounds them.
-//
-// Starlark is not used underneath: it has no exceptions, prints floats and
-// containers differently, and its step limit does not bound memory, so every
-// operator would have to be replaced by a function of this package.
-//
-// The parser reports constructs outside of the subset as CodeSubset. A program
-// with such a diagnostic is never evaluated.
+// lex.go, parse.go, parseexpr.go and match.go turn a text into a tree (tree.go). The grammar is that
+// of CPython 3.12; tests parse the standard library of the installed python3. analyze.go finds
+// undefined names, missing attributes and wrong arguments with the scopes of scope.go and the names of
+// modules in library.txt. Package cpython runs the code.

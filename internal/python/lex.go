@@ -26,7 +26,7 @@ type token struct {
 	kind  tokenKind
 	at    Range
 	text  string // of a name or an operator
-	value Value  // of a number or a plain string
+	value any    // of a number or a plain string
 	// For an f-string: the range of its content and whether it is a raw string.
 	fstring, raw bool
 	inner        Range
@@ -39,6 +39,7 @@ type lexer struct {
 	pos     int
 	end     int
 	inside  int // number of open brackets
+	nested  int // number of enclosing f-strings
 	indents []int
 	out     []token
 	fail    func(at Range, message, help string)
@@ -48,8 +49,9 @@ type lexer struct {
 var keywords = map[string]bool{
 	"False": true, "None": true, "True": true, "and": true, "as": true, "assert": true, "async": true,
 	"await": true, "break": true,
-	"class": true, "continue": true, "def": true, "del": true, "elif": true, "else": true, "except": true, "finally": true,
-	"for": true, "from": true, "global": true, "if": true, "import": true, "in": true, "is": true, "lambda": true,
+	"class": true, "continue": true, "def": true, "del": true, "elif": true, "else": true, "except": true,
+	"finally": true,
+	"for":     true, "from": true, "global": true, "if": true, "import": true, "in": true, "is": true, "lambda": true,
 	"nonlocal": true, "not": true, "or": true, "pass": true, "raise": true, "return": true, "try": true, "while": true,
 	"with": true, "yield": true,
 }
@@ -262,7 +264,7 @@ func (l *lexer) number() {
 			"Write a number such as 3, 0.5 or 1e6.")
 	}
 	l.out = append(l.out, token{kind: tokNumber, at: Range{start, l.pos}, value: f})
-	l.glued(start)
+	l.suffix(start)
 }
 
 func (l *lexer) integer(start, base int) {
@@ -273,12 +275,25 @@ func (l *lexer) integer(start, base int) {
 			"Write a number such as 3, 0.5 or 1e6.")
 		n = new(big.Int)
 	}
-	l.out = append(l.out, token{kind: tokNumber, at: Range{start, l.pos}, value: normal(n)})
-	l.glued(start)
+	l.out = append(l.out, token{kind: tokNumber, at: Range{start, l.pos}, value: number(n)})
+	l.suffix(start)
 }
 
-// glued reports letters directly after a number.
-func (l *lexer) glued(start int) {
+// number returns an int64 if the integer fits.
+func number(n *big.Int) any {
+	if n.IsInt64() {
+		return n.Int64()
+	}
+	return n
+}
+
+// suffix reads the j of an imaginary number, and reports other letters directly after a number.
+func (l *lexer) suffix(start int) {
+	if l.pos < l.end && (l.text[l.pos] == 'j' || l.text[l.pos] == 'J') {
+		l.pos++
+		last := &l.out[len(l.out)-1]
+		last.at.End, last.value = l.pos, Opaque("complex")
+	}
 	r, _ := utf8.DecodeRuneInString(l.text[l.pos:l.end])
 	if l.pos < l.end && (r == '_' || unicode.IsLetter(r)) {
 		at := l.pos
@@ -324,8 +339,23 @@ func (l *lexer) str(n int) {
 	}
 	l.pos += len(quote)
 	inner := Range{l.pos, l.pos}
-	closed := false
+	closed, fields := false, strings.Contains(prefix, "f")
 	for l.pos < l.end {
+		if prefix == "f" && l.text[l.pos] == '\\' && strings.HasPrefix(l.text[l.pos:l.end], `\N{`) {
+			l.pos = afterEscape(l.text[:l.end], l.pos)
+			continue
+		}
+		if fields && l.text[l.pos] == '{' {
+			if strings.HasPrefix(l.text[l.pos:l.end], "{{") {
+				l.pos += 2
+				continue
+			}
+			if end, ok := l.fieldEnd(l.pos, len(quote) == 3); ok {
+				l.pos = end
+				continue
+			}
+			fields = false // reported by the parser; do not search again
+		}
 		if strings.HasPrefix(l.text[l.pos:l.end], quote) {
 			closed = true
 			break
@@ -349,14 +379,89 @@ func (l *lexer) str(n int) {
 		kind: tokString, at: Range{start, l.pos}, inner: inner,
 		raw: strings.Contains(prefix, "r"), fstring: strings.Contains(prefix, "f"),
 	}
-	if strings.Contains(prefix, "b") {
-		l.fail(t.at, "Bytes are outside of the supported subset of Python.", "Write a string without the b.")
-	}
-	if !t.fstring {
+	switch {
+	case strings.Contains(prefix, "b"):
+		t.value = Opaque("bytes")
+	case !t.fstring:
 		t.value = l.content(inner, t.raw)
 	}
 	l.out = append(l.out, t)
 }
+
+// afterEscape returns the offset after the backslash at i and what belongs to it.
+func afterEscape(text string, i int) int {
+	if strings.HasPrefix(text[i:], `\N{`) {
+		if n := strings.IndexByte(text[i:], '}'); n >= 0 {
+			return i + n + 1
+		}
+	}
+	return i + 2
+}
+
+// fieldEnd returns the offset after the replacement field of an f-string that begins with the
+// brace at pos. Strings inside of the field may use the quotes of the f-string.
+func (l *lexer) fieldEnd(pos int, lines bool) (int, bool) {
+	if l.nested++; l.nested > maxNestedStrings {
+		l.nested--
+		return 0, false
+	}
+	defer func() { l.nested-- }()
+	limit := l.end
+	if !lines {
+		if n := strings.IndexByte(l.text[pos:l.end], '\n'); n >= 0 {
+			limit = pos + n
+		}
+	}
+	i := l.exprEnd(pos+1, limit)
+	for i < limit && (l.text[i] == '=' || l.text[i] == ' ') {
+		i++
+	}
+	if i+1 < limit && l.text[i] == '!' {
+		i += 2
+	}
+	if i < limit && l.text[i] == ':' {
+		i = l.specEnd(i+1, limit, lines)
+	}
+	return i + 1, i < limit && l.text[i] == '}'
+}
+
+// specEnd returns the offset of the brace that ends the format specification at i, or the limit.
+func (l *lexer) specEnd(i, limit int, lines bool) int {
+	for i < limit && l.text[i] != '}' {
+		if l.text[i] != '{' {
+			i++
+			continue
+		}
+		after, ok := l.fieldEnd(i, lines)
+		if !ok {
+			return limit
+		}
+		i = after
+	}
+	return i
+}
+
+// exprEnd returns the offset of the first !, :, = or } outside of brackets and strings, which ends
+// the expression of a replacement field that begins at pos, or the limit.
+func (l *lexer) exprEnd(pos, limit int) int {
+	in := &lexer{text: l.text, pos: pos, end: limit, inside: 1, nested: l.nested, fail: func(Range, string, string) {}}
+	for in.pos < limit {
+		if rest := l.text[in.pos:limit]; in.inside == 1 && rest[0] == '!' && !strings.HasPrefix(rest, "!=") {
+			return in.pos
+		}
+		if !in.next() {
+			continue
+		}
+		t := in.out[len(in.out)-1]
+		if in.inside == 0 || in.inside == 1 && t.kind == tokOp && (t.text == ":" || t.text == ":=" || t.text == "=") {
+			return t.at.Start
+		}
+	}
+	return limit
+}
+
+// maxNestedStrings limits replacement fields inside of replacement fields.
+const maxNestedStrings = 6
 
 var simpleEscapes = map[byte]string{
 	'\\': "\\", '\'': "'", '"': "\"", 'a': "\a", 'b': "\b", 'f': "\f",
@@ -411,9 +516,14 @@ func (l *lexer) content(at Range, raw bool) string {
 			b.WriteRune(rune(n))
 			i = end
 		case c == 'N':
-			l.fail(Range{at.Start + i, at.Start + i + 2},
-				`Named characters (\N{…}) are outside of the supported subset of Python.`, "Write the character itself.")
-			i += 2
+			end := strings.IndexByte(text[i:], '}')
+			if end < 0 || !strings.HasPrefix(text[i+2:], "{") {
+				l.fail(Range{at.Start + i, at.Start + i + 2}, `\N is not followed by the name of a character.`,
+					`Write \N{NAME}.`)
+				end = 1
+			}
+			b.WriteRune(utf8.RuneError) // the value does not matter
+			i += end + 1
 		default: // Python keeps unknown escapes
 			b.WriteByte('\\')
 			i++

@@ -17,28 +17,17 @@ const (
 	maxFound = 20      // reported errors
 )
 
-// Parse parses the code at [start, end) of a file. The module is never nil; it
-// can be evaluated unless the list has an error.
+// Parse parses the code at [start, end) of a file. The module is never nil.
 func Parse(f *source.File, start, end int) (*Module, diag.List) {
 	line := f.Position(start).Line
-	m := &Module{Code: f.Text[start:end], Base: start, Line: line}
-	p := &parser{module: m, place: func(at Range) source.Span { return f.Span(start+at.Start, start+at.End) }}
+	m := &Module{Code: f.Text[start:end], Base: start, Line: line, file: f}
+	p := &parser{module: m}
 	p.parse()
 	return m, p.found.Sorted()
 }
 
-// ParseText parses code whose file is no longer available; line is the number of
-// its first line.
-func ParseText(code string, line int) (*Module, diag.List) {
-	m := &Module{Code: code, Line: line}
-	p := &parser{module: m, place: func(at Range) source.Span { return source.Span{Start: at.Start, End: at.End} }}
-	p.parse()
-	return m, p.found
-}
-
 type parser struct {
 	module *Module
-	place  func(Range) source.Span
 	found  diag.List
 	tokens []token
 	pos    int
@@ -53,7 +42,10 @@ type stop struct{}
 
 func (p *parser) add(code diag.Code, at Range, message, help string) {
 	if len(p.found) < maxFound {
-		p.found.Add(diag.Diagnostic{Code: code, Severity: diag.Error, Span: p.place(at), Message: message, Help: help})
+		p.found.Add(diag.Diagnostic{
+			Code: code, Severity: diag.Error, Span: p.module.Span(at), Message: message,
+			Help: help,
+		})
 	}
 }
 
@@ -62,19 +54,11 @@ func (p *parser) fail(at Range, message, help string) {
 	panic(stop{})
 }
 
-// outside reports a construct that is Python but not in the subset.
-func (p *parser) outside(at Range, what, instead string) {
-	help := "Write it without, or run the nodes in a real interpreter with --python."
-	if instead != "" {
-		help = instead + " Or run the nodes in a real interpreter with --python."
-	}
-	p.add(CodeSubset, at, fmt.Sprintf("%s outside of the supported subset of Python.", what), help)
-}
-
 func (p *parser) parse() {
 	if len(p.module.Code) > maxCode {
 		p.add(CodeSyntax, Range{0, 1},
-			fmt.Sprintf("The code is %d bytes long; the limit is %d.", len(p.module.Code), maxCode), "Move work into agents.")
+			fmt.Sprintf("The code is %d bytes long; the limit is %d.", len(p.module.Code),
+				maxCode), "Move work into agents.")
 		return
 	}
 	if i := strings.IndexByte(p.module.Code, 0); i >= 0 || !utf8.ValidString(p.module.Code) {
@@ -86,7 +70,8 @@ func (p *parser) parse() {
 	p.tokens = lex.lines()
 	for p.peek().kind != tokEnd {
 		if t := p.peek(); t.kind == tokIndent {
-			p.add(CodeSyntax, t.at, "This line is indented, but nothing above begins a block.", "Remove the indentation.")
+			p.add(CodeSyntax, t.at, "This line is indented, but nothing above begins a block.",
+				"Remove the indentation.")
 			p.pos++
 			continue
 		}
@@ -251,8 +236,7 @@ func (p *parser) oneStatement() []Stmt {
 	defer p.deeper()()
 	t := p.peek()
 	if t.kind == tokOp && t.text == "@" {
-		p.outside(t.at, "Decorators are", "Call the decorator as a function.")
-		panic(stop{})
+		return []Stmt{p.decorated()}
 	}
 	if t.kind == tokName {
 		switch t.text {
@@ -264,21 +248,22 @@ func (p *parser) oneStatement() []Stmt {
 		case "while":
 			return []Stmt{p.whileStatement()}
 		case "def":
-			return []Stmt{p.defStatement()}
+			return []Stmt{p.defStatement(nil)}
 		case "class":
-			return []Stmt{p.classStatement()}
+			return []Stmt{p.classStatement(nil)}
 		case "try":
 			return []Stmt{p.tryStatement()}
 		case "with":
-			p.outside(t.at, "The with statement is", "Nodes cannot open files.")
-			panic(stop{})
-		case "async", "await":
-			p.outside(t.at, fmt.Sprintf("%q is", t.text), "Agents are called with AgentRunner.run, which waits for the result.")
-			panic(stop{})
+			return []Stmt{p.withStatement()}
+		case "async":
+			return []Stmt{p.asyncStatement(nil)}
 		case "match":
-			if p.matchStatement() {
-				p.outside(t.at, "The match statement is", "Write if and elif.")
-				panic(stop{})
+			if p.softStatement("case") {
+				return []Stmt{p.matchStatement()}
+			}
+		case "type":
+			if next := p.tokens[p.pos+1]; next.kind == tokName && !keywords[next.text] {
+				return []Stmt{p.typeStatement()}
 			}
 		}
 	}
@@ -297,27 +282,163 @@ func (p *parser) oneStatement() []Stmt {
 	return out
 }
 
-// matchStatement reports whether "match" begins a match statement rather than an
-// expression.
-func (p *parser) matchStatement() bool {
+// softStatement reports whether a name begins a statement whose block starts with a word, rather
+// than an expression.
+func (p *parser) softStatement(word string) bool {
 	next := p.tokens[p.pos+1]
-	if next.kind == tokOp && !slices.Contains([]string{"(", "[", "{", "-"}, next.text) || next.kind == tokNewline {
+	if next.kind == tokOp && !slices.Contains([]string{"(", "[", "{", "-", "*", "~", "..."},
+		next.text) || next.kind == tokNewline {
 		return false
 	}
 	for i := p.pos; p.tokens[i].kind != tokEnd; i++ {
 		if p.tokens[i].kind == tokNewline {
-			return p.tokens[i-1].text == ":" && p.tokens[i+1].kind == tokIndent && p.tokens[i+2].text == "case"
+			return p.tokens[i-1].text == ":" && p.tokens[i+1].kind == tokIndent && p.tokens[i+2].text == word
 		}
 	}
 	return false
 }
 
-func (p *parser) block(after string) []Stmt {
-	if !p.isOp(":") {
-		t := p.peek()
-		p.fail(p.visible(t), fmt.Sprintf("Expected a colon after the %s.", after), "End the line with a colon.")
+// decorated parses decorators and the function or class below them.
+func (p *parser) decorated() Stmt {
+	start := p.peek().at.Start
+	var list []Expr
+	for p.acceptOp("@") {
+		list = append(list, p.expr())
+		p.lineEnd()
+	}
+	switch t := p.peek(); {
+	case p.isWord("def"):
+		def := p.defStatement(list).(*FuncDef)
+		def.Start = start
+		return def
+	case p.isWord("class"):
+		class := p.classStatement(list).(*ClassDef)
+		class.Start = start
+		return class
+	case p.isWord("async"):
+		return p.asyncStatement(list)
+	default:
+		p.fail(p.visible(t), "Expected a function or a class below the decorator.",
+			"Add a function, or remove the decorator.")
+	}
+	return nil
+}
+
+// lineEnd consumes the end of a line.
+func (p *parser) lineEnd() {
+	if t := p.peek(); t.kind != tokNewline && t.kind != tokEnd {
+		p.fail(p.visible(t), fmt.Sprintf("Unexpected %s.", p.shown(t)), "Start a new line.")
 	}
 	p.take()
+}
+
+// asyncStatement parses async def, async for and async with.
+func (p *parser) asyncStatement(decorators []Expr) Stmt {
+	p.take()
+	switch t := p.peek(); {
+	case p.isWord("def"):
+		def := p.defStatement(decorators).(*FuncDef)
+		def.Def.Async = true
+		return def
+	case p.isWord("for") && decorators == nil:
+		return p.forStatement()
+	case p.isWord("with") && decorators == nil:
+		return p.withStatement()
+	default:
+		p.fail(p.visible(t), fmt.Sprintf("Unexpected %s after \"async\".", p.shown(t)),
+			"Write async def, async for or async with.")
+	}
+	return nil
+}
+
+func (p *parser) withStatement() Stmt {
+	start := p.take().at.Start
+	n := &With{}
+	bracket := p.isOp("(") && p.withBrackets()
+	if bracket {
+		p.take()
+	}
+	for {
+		item := WithItem{X: p.expr()}
+		if p.acceptWord("as") {
+			item.Target = p.target()
+			p.assignable(item.Target, "assigned to by with")
+		}
+		n.Items = append(n.Items, item)
+		if !p.acceptOp(",") || bracket && p.isOp(")") {
+			break
+		}
+	}
+	if bracket {
+		p.expectOp(")")
+	}
+	n.Body = p.block("with")
+	n.Range = p.from(start)
+	return n
+}
+
+// withBrackets reports whether the bracket after "with" encloses all of its items: the matching one
+// is followed by a colon, and there is an "as" or a comma at its level.
+func (p *parser) withBrackets() bool {
+	depth, several := 0, false
+	for i := p.pos; p.tokens[i].kind != tokEnd && p.tokens[i].kind != tokNewline; i++ {
+		t := p.tokens[i]
+		switch {
+		case t.kind == tokOp && slices.Contains([]string{"(", "[", "{"}, t.text):
+			depth++
+		case t.kind == tokOp && slices.Contains([]string{")", "]", "}"}, t.text):
+			if depth--; depth == 0 {
+				return several && p.tokens[i+1].text == ":"
+			}
+		case depth == 1 && (t.kind == tokOp && t.text == "," || t.kind == tokName && t.text == "as"):
+			several = true
+		}
+	}
+	return false
+}
+
+// typeStatement parses type NAME = X.
+func (p *parser) typeStatement() Stmt {
+	start := p.take().at.Start
+	n := &TypeAlias{Name: p.name("a type").text, Types: p.typeParams()}
+	p.expectOp("=")
+	n.X = p.expr()
+	n.Range = p.from(start)
+	p.lineEnd()
+	return n
+}
+
+// typeParams parses the type parameters of a function, class or type, if there are any.
+func (p *parser) typeParams() []string {
+	if !p.acceptOp("[") {
+		return nil
+	}
+	var out []string
+	for !p.isOp("]") {
+		if !p.acceptOp("**") {
+			p.acceptOp("*")
+		}
+		out = append(out, p.name("a type parameter").text)
+		if p.acceptOp(":") {
+			p.expr()
+		}
+		if !p.acceptOp(",") {
+			break
+		}
+	}
+	p.expectOp("]")
+	return out
+}
+
+func (p *parser) block(after string) []Stmt {
+	if p.isOp(":") {
+		p.take()
+	} else { // go on as if it were there
+		p.add(CodeSyntax, p.visible(p.peek()), fmt.Sprintf("Expected a colon after the %s.", after), "Add the colon.")
+		for p.peek().kind != tokNewline && p.peek().kind != tokEnd {
+			p.take()
+		}
+	}
 	if p.peek().kind != tokNewline {
 		return p.oneLine()
 	}
@@ -387,7 +508,8 @@ func (p *parser) forStatement() Stmt {
 	start := p.take().at.Start
 	n := &For{Target: p.targets("for")}
 	if !p.acceptWord("in") {
-		p.fail(p.visible(p.peek()), fmt.Sprintf("Expected \"in\" before %s.", p.shown(p.peek())), "Write for NAME in LIST.")
+		p.fail(p.visible(p.peek()), fmt.Sprintf("Expected \"in\" before %s.", p.shown(p.peek())),
+			"Write for NAME in LIST.")
 	}
 	n.In = p.exprList()
 	n.Body, n.Else = p.loopBody("for")
@@ -403,11 +525,10 @@ func (p *parser) whileStatement() Stmt {
 	return n
 }
 
-func (p *parser) defStatement() Stmt {
+func (p *parser) defStatement(decorators []Expr) Stmt {
 	start := p.take().at.Start
 	name := p.name("a function")
-	p.private(name.text, name.at)
-	n := &FuncDef{NameAt: name.at, Def: &Def{Name: name.text}}
+	n := &FuncDef{NameAt: name.at, Def: &Def{Name: name.text, Decorators: decorators, Types: p.typeParams()}}
 	p.expectOp("(")
 	n.Def.Params = p.params(")", true)
 	p.expectOp(")")
@@ -418,7 +539,6 @@ func (p *parser) defStatement() Stmt {
 	p.inLoop, p.inDef = false, true
 	n.Def.Body = p.block("function")
 	p.inLoop, p.inDef = loop, def
-	n.Def.resolve()
 	n.Range = p.from(start)
 	return n
 }
@@ -431,6 +551,9 @@ func (p *parser) params(closing string, annotated bool) []Param {
 		var one Param
 		switch {
 		case p.acceptOp("/"):
+			for i := range out {
+				out[i].PosOnly = true
+			}
 			p.acceptOp(",")
 			continue
 		case p.acceptOp("**"):
@@ -445,15 +568,15 @@ func (p *parser) params(closing string, annotated bool) []Param {
 		}
 		name := p.name("a parameter")
 		one.Name, one.KeyOnly = name.text, keyOnly && one.Stars == 0
-		p.private(one.Name, name.at)
 		if slices.ContainsFunc(out, func(o Param) bool { return o.Name == one.Name }) {
-			p.add(CodeSyntax, name.at, fmt.Sprintf("The parameter %q is declared twice.", one.Name), "Give it another name.")
+			p.add(CodeSyntax, name.at, fmt.Sprintf("The parameter %q is declared twice.", one.Name),
+				"Give it another name.")
 		}
 		if one.Stars == 1 {
 			keyOnly = true
 		}
 		if annotated && p.acceptOp(":") {
-			one.Annotation = p.expr()
+			one.Annotation = p.starExpr()
 		}
 		if p.acceptOp("=") {
 			one.Default = p.expr()
@@ -470,29 +593,24 @@ func (p *parser) params(closing string, annotated bool) []Param {
 	return out
 }
 
-func (p *parser) classStatement() Stmt {
+func (p *parser) classStatement(decorators []Expr) Stmt {
 	start := p.take().at.Start
 	name := p.name("a class")
-	n := &ClassDef{Name: name.text, NameAt: name.at}
-	if p.acceptOp("(") {
-		for !p.isOp(")") {
-			if p.peek().kind == tokName && p.tokens[p.pos+1].text == "=" { // keyword arguments such as total=False
-				p.pos += 2
-				p.expr()
+	n := &ClassDef{Name: name.text, NameAt: name.at, Decorators: decorators, Types: p.typeParams()}
+	if p.isOp("(") {
+		for _, a := range p.call(start, nil).(*Call).Args {
+			if a.Name != "" || a.Stars > 0 {
+				n.Keywords = append(n.Keywords, a.X)
 			} else {
-				n.Bases = append(n.Bases, p.expr())
-			}
-			if !p.acceptOp(",") {
-				break
+				n.Bases = append(n.Bases, a.X)
 			}
 		}
-		p.expectOp(")")
 	}
+	loop, def := p.inLoop, p.inDef
+	p.inLoop, p.inDef = false, false
 	n.Body = p.block("class")
+	p.inLoop, p.inDef = loop, def
 	n.Range = p.from(start)
-	if !n.IsTypedDict() {
-		p.outside(name.at, "Classes other than TypedDict are", "Use functions and dicts.")
-	}
 	return n
 }
 
@@ -515,12 +633,9 @@ func (p *parser) tryStatement() Stmt {
 	for p.isWord("except") {
 		at := p.take().at
 		h := Handler{Range: at}
-		if p.isOp("*") {
-			p.outside(p.peek().at, "except* is", "Write except.")
-			panic(stop{})
-		}
+		p.acceptOp("*") // exception groups
 		if !p.isOp(":") {
-			h.Type = p.expr()
+			h.Type = p.exprList()
 			if p.acceptWord("as") {
 				h.As = p.name("the exception").text
 			}
@@ -561,9 +676,6 @@ func (p *parser) simple() Stmt {
 			return p.delStatement()
 		case "global", "nonlocal":
 			return p.scopeStatement()
-		case "yield":
-			p.outside(t.at, "Generators (yield) are", "Collect the values in a list and return it.")
-			panic(stop{})
 		}
 	}
 	x := p.exprList()
@@ -605,7 +717,7 @@ func (p *parser) raiseStatement() Stmt {
 	if !p.lineEnds() {
 		n.X = p.expr()
 		if p.acceptWord("from") {
-			p.expr() // the cause is not kept
+			n.Cause = p.expr()
 		}
 	}
 	n.Range = p.from(t.at.Start)
@@ -625,7 +737,7 @@ func (p *parser) assertStatement() Stmt {
 func (p *parser) delStatement() Stmt {
 	t := p.take()
 	n := &Del{}
-	for more := true; more; more = p.acceptOp(",") {
+	for more := true; more; more = p.acceptOp(",") && p.startsExpr() {
 		x := p.postfix()
 		p.assignable(x, "deleted")
 		n.Targets = append(n.Targets, x)
@@ -698,11 +810,14 @@ func (p *parser) importStatement() Stmt {
 		return name
 	}
 	if t.text == "from" {
-		if p.isOp(".") || p.isOp("...") {
-			p.outside(p.peek().at, "Relative imports are", "Nodes cannot import other files.")
-			panic(stop{})
+		at := p.peek().at.Start
+		for p.isOp(".") || p.isOp("...") {
+			n.From += p.take().text
 		}
-		n.From = dotted()
+		if n.From == "" || !p.isWord("import") {
+			n.From += dotted()
+		}
+		n.FromAt = p.from(at)
 		if !p.acceptWord("import") {
 			p.fail(p.visible(p.peek()), fmt.Sprintf("Expected \"import\" before %s.", p.shown(p.peek())),
 				"Write from MODULE import NAME.")
@@ -710,9 +825,9 @@ func (p *parser) importStatement() Stmt {
 		bracket := p.acceptOp("(")
 		for {
 			at := p.peek().at
-			if p.isOp("*") {
-				p.outside(at, "Importing everything (*) is", "Import the names that are needed.")
-				panic(stop{})
+			if !bracket && p.acceptOp("*") {
+				n.Names = append(n.Names, Alias{Range: at, Name: "*", As: "*"})
+				break
 			}
 			one := Alias{Name: p.name("what is imported").text}
 			one.As = one.Name
@@ -744,22 +859,11 @@ func (p *parser) importStatement() Stmt {
 		}
 	}
 	n.Range = p.from(t.at.Start)
-	for _, one := range n.Names {
-		module := one.Name
-		if n.From != "" {
-			module = n.From
-		}
-		known, ok := knownModules[module]
-		switch {
-		case !ok:
-			p.outside(one.Range, fmt.Sprintf("The module %q is", module),
-				"Available are json, math, operator, typing and the agents' own.")
-		case n.From != "" && known != nil && !slices.Contains(known, one.Name):
-			p.outside(one.Range, fmt.Sprintf("%q of the module %q is", one.Name, module), diag.DidYouMean(one.Name, known))
-		}
-	}
 	return n
 }
+
+// target parses one target.
+func (p *parser) target() Expr { return p.postfix() }
 
 // targets parses the targets of a for loop or a comprehension.
 func (p *parser) targets(what string) Expr {
@@ -815,13 +919,4 @@ func (p *parser) assignable(x Expr, how string) {
 		}
 	}
 	p.fail(x.Where(), fmt.Sprintf("This cannot be %s.", how), "Write the name of a variable; == compares.")
-}
-
-// private reports names with two leading underscores, which may expose the
-// internals of the interpreter.
-func (p *parser) private(name string, at Range) {
-	if strings.HasPrefix(name, "__") && name != "__name__" {
-		p.add(CodePrivate, at, fmt.Sprintf("%q is a private name, which nodes must not use.", name),
-			"Choose a name without two leading underscores.")
-	}
 }

@@ -10,6 +10,9 @@ import (
 // tuple.
 func (p *parser) exprList() Expr {
 	start := p.peek().at.Start
+	if p.isWord("yield") {
+		return p.yield()
+	}
 	x := p.starExpr()
 	if !p.isOp(",") {
 		if s, ok := x.(*Starred); ok {
@@ -29,6 +32,23 @@ func (p *parser) exprList() Expr {
 	return t
 }
 
+// yield parses yield, yield x and yield from x.
+func (p *parser) yield() Expr {
+	t := p.take()
+	if !p.inDef {
+		p.add(CodeSyntax, t.at, "\"yield\" is outside of a function.", "Remove it.")
+	}
+	n := &Await{}
+	switch {
+	case p.acceptWord("from"):
+		n.X = p.expr()
+	case p.startsExpr():
+		n.X = p.exprList()
+	}
+	n.Range = p.from(t.at.Start)
+	return n
+}
+
 func (p *parser) starExpr() Expr {
 	if p.isOp("*") {
 		start := p.take().at.Start
@@ -46,7 +66,7 @@ func (p *parser) startsExpr() bool {
 		return true
 	case tokName:
 		return !keywords[t.text] ||
-			slices.Contains([]string{"None", "True", "False", "not", "lambda", "await", "yield"}, t.text)
+			slices.Contains([]string{"None", "True", "False", "not", "lambda", "await"}, t.text)
 	case tokOp:
 		return slices.Contains([]string{"(", "[", "{", "-", "+", "~", "*", "..."}, t.text)
 	}
@@ -88,8 +108,10 @@ func (p *parser) lambda() Expr {
 	start := p.take().at.Start
 	def := &Def{Name: "<lambda>", Params: p.params(":", false)}
 	p.expectOp(":")
+	inDef := p.inDef
+	p.inDef = true
 	def.Result = p.expr()
-	def.resolve()
+	p.inDef = inDef
 	return &Lambda{Def: def, Range: p.from(start)}
 }
 
@@ -142,7 +164,8 @@ func (p *parser) comparison() Expr {
 			op = t.text
 		case t.kind == tokName && t.text == "in":
 			op = "in"
-		case t.kind == tokName && t.text == "not" && p.tokens[p.pos+1].kind == tokName && p.tokens[p.pos+1].text == "in":
+		case t.kind == tokName && t.text == "not" && p.tokens[p.pos+1].kind == tokName &&
+			p.tokens[p.pos+1].text == "in":
 			p.take()
 			op = "not in"
 		case t.kind == tokName && t.text == "is":
@@ -181,9 +204,6 @@ func (p *parser) binary(level int) Expr {
 	for n := 0; p.peek().kind == tokOp && slices.Contains(levels[level], p.peek().text); n++ {
 		op := p.take()
 		p.chain(n, op)
-		if op.text == "@" {
-			p.outside(op.at, "The operator @ is", "")
-		}
 		n := &Binary{Op: op.text, X: x, Y: p.binary(level + 1)}
 		n.Range = p.from(start)
 		x = n
@@ -214,6 +234,12 @@ func (p *parser) unary() Expr {
 // postfix parses an atom followed by calls, subscripts and attributes.
 func (p *parser) postfix() Expr {
 	start := p.peek().at.Start
+	if p.acceptWord("await") {
+		defer p.deeper()()
+		n := &Await{X: p.postfix()}
+		n.Range = p.from(start)
+		return n
+	}
 	x := p.atom()
 	for i := 0; ; i++ {
 		p.chain(i, p.peek())
@@ -221,7 +247,6 @@ func (p *parser) postfix() Expr {
 		case p.isOp("."):
 			p.take()
 			name := p.name("an attribute")
-			p.private(name.text, name.at)
 			n := &Attr{X: x, Name: name.text}
 			n.Range = p.from(start)
 			x = n
@@ -335,7 +360,8 @@ func (p *parser) closing(open token, bracket string) {
 	}
 	t := p.peek()
 	if t.kind == tokEnd || t.kind == tokNewline || t.kind == tokDedent {
-		p.fail(open.at, fmt.Sprintf("This %q is never closed.", open.text), fmt.Sprintf("Write %s where it ends.", bracket))
+		p.fail(open.at, fmt.Sprintf("This %q is never closed.", open.text),
+			fmt.Sprintf("Write %s where it ends.", bracket))
 	}
 	p.fail(p.visible(t), fmt.Sprintf("Expected a comma or %q before %s.", bracket, p.shown(t)),
 		"Write a comma between two values.")
@@ -359,15 +385,11 @@ func (p *parser) atom() Expr {
 			return &Const{Range: t.at, Value: t.text == "True"}
 		case "lambda":
 			return p.lambda()
-		case "await", "yield":
-			p.outside(t.at, fmt.Sprintf("%q is", t.text), "")
-			panic(stop{})
 		}
 		if keywords[t.text] {
 			p.fail(t.at, fmt.Sprintf("Unexpected %q.", t.text), "Write a value.")
 		}
 		p.take()
-		p.private(t.text, t.at)
 		return &Name{Range: t.at, ID: t.text}
 	case tokOp:
 		switch t.text {
@@ -379,7 +401,7 @@ func (p *parser) atom() Expr {
 			return p.braces()
 		case "...":
 			p.take()
-			return &Const{Range: t.at}
+			return &Const{Range: t.at, Value: Opaque("ellipsis")}
 		}
 	}
 	p.fail(p.visible(t), fmt.Sprintf("Expected a value before %s.", p.shown(t)), "Write the missing value.")
@@ -391,6 +413,11 @@ func (p *parser) paren() Expr {
 	open := p.take()
 	if p.acceptOp(")") {
 		return &Seq{Kind: '(', Range: p.from(open.at.Start)}
+	}
+	if p.isWord("yield") {
+		x := p.yield()
+		p.closing(open, ")")
+		return x
 	}
 	x := p.starExpr()
 	if p.isWord("for") || p.isWord("async") {
@@ -491,10 +518,7 @@ func (p *parser) braces() Expr {
 func (p *parser) comprehension(start int, kind byte, key, item Expr) *Comp {
 	c := &Comp{Kind: kind, Key: key, Item: item}
 	for {
-		if p.isWord("async") {
-			p.outside(p.peek().at, `"async" is`, "")
-			panic(stop{})
-		}
+		p.acceptWord("async")
 		if !p.acceptWord("for") {
 			break
 		}
@@ -517,9 +541,13 @@ func (p *parser) comprehension(start int, kind byte, key, item Expr) *Comp {
 func (p *parser) strings() Expr {
 	start := p.peek().at.Start
 	var parts []FPart
-	holes := false
+	holes, opaque := false, any(nil)
 	for p.peek().kind == tokString {
 		t := p.take()
+		if o, ok := t.value.(Opaque); ok {
+			opaque = o
+			continue
+		}
 		if !t.fstring {
 			parts = append(parts, FPart{Text: t.value.(string)})
 			continue
@@ -527,6 +555,9 @@ func (p *parser) strings() Expr {
 		more := p.fstring(t.inner, t.raw, 0).Parts
 		holes = true
 		parts = append(parts, more...)
+	}
+	if opaque != nil {
+		return &Const{Range: p.from(start), Value: opaque}
 	}
 	if !holes {
 		var b strings.Builder
@@ -554,7 +585,7 @@ func (p *parser) fstring(at Range, raw bool, level int) *FString {
 		c := text[i]
 		switch {
 		case c == '\\' && !raw && i+1 < at.End:
-			i += 2
+			i = afterEscape(text[:at.End], i)
 		case (c == '{' || c == '}') && i+1 < at.End && text[i+1] == c && level == 0:
 			plain(i + 1)
 			i += 2
@@ -582,7 +613,8 @@ func (p *parser) hole(at Range, level int) ([]FPart, int) {
 	if level > 1 {
 		p.fail(brace, "Format specifications are nested too deeply.", "Compute the specification before.")
 	}
-	end := p.holeExprEnd(Range{at.Start + 1, at.End})
+	lex := &lexer{text: text, end: at.End}
+	end := lex.exprEnd(at.Start+1, at.End)
 	if end >= at.End {
 		p.fail(brace, "This \"{\" of the f-string is never closed.",
 			"Write } where the expression ends; {{ is the character itself.")
@@ -609,7 +641,7 @@ func (p *parser) hole(at Range, level int) ([]FPart, int) {
 	}
 	if end < at.End && text[end] == ':' {
 		from := end + 1
-		end = holeSpecEnd(text[:at.End], from)
+		end = lex.specEnd(from, at.End, true)
 		part.Spec = p.fstring(Range{from, end}, true, level+1)
 		if part.Conv == 'r' && len(out) > 0 {
 			part.Conv = 0 // with a specification, {x=:…} formats the value itself
@@ -620,62 +652,6 @@ func (p *parser) hole(at Range, level int) ([]FPart, int) {
 			"Write } where the expression ends.")
 	}
 	return append(out, part), end + 1
-}
-
-// holeExprEnd returns the offset of the first !, :, = or } outside of brackets
-// and strings, which ends the expression of a hole, or the end of at.
-func (p *parser) holeExprEnd(at Range) int {
-	text := p.module.Code[:at.End]
-	nested, quote := 0, ""
-	for i := at.Start; i < at.End; i++ {
-		c := text[i]
-		switch {
-		case quote != "":
-			if strings.HasPrefix(text[i:], quote) {
-				i += len(quote) - 1
-				quote = ""
-			}
-		case c == '\'' || c == '"':
-			quote = string(c)
-			if triple := strings.Repeat(quote, 3); strings.HasPrefix(text[i:], triple) {
-				quote = triple
-				i += 2
-			}
-		case c == '(' || c == '[' || c == '{':
-			nested++
-		case nested > 0 && (c == ')' || c == ']' || c == '}'):
-			nested--
-		case nested > 0:
-		case c == '}' || c == ':':
-			return i
-		case c == '!' && !strings.HasPrefix(text[i:], "!="):
-			return i
-		case c == '=' && i+1 < at.End && text[i+1] != '=' && strings.IndexByte("=!<>", text[i-1]) < 0:
-			return i
-		case c == '\\':
-			p.fail(Range{i, i + 1}, "The expression of an f-string must not contain a backslash.",
-				"Assign the value to a variable before.")
-		}
-	}
-	return at.End
-}
-
-// holeSpecEnd returns the offset of the brace that ends the format specification
-// at from, or the end of the text.
-func holeSpecEnd(text string, from int) int {
-	depth := 0
-	for i := from; i < len(text); i++ {
-		switch text[i] {
-		case '{':
-			depth++
-		case '}':
-			if depth == 0 {
-				return i
-			}
-			depth--
-		}
-	}
-	return len(text)
 }
 
 // part parses an expression inside of a token.
@@ -693,74 +669,4 @@ func (p *parser) part(at Range) Expr {
 		p.fail(p.visible(t), fmt.Sprintf("Unexpected %s.", p.shown(t)), "Write one expression between the braces.")
 	}
 	return x
-}
-
-// resolve computes the local variables of a function: all names that it assigns.
-func (d *Def) resolve() {
-	d.locals, d.free = map[string]bool{}, map[string]byte{}
-	for _, one := range d.Params {
-		d.locals[one.Name] = true
-	}
-	var target func(x Expr)
-	target = func(x Expr) {
-		switch x := x.(type) {
-		case *Name:
-			d.locals[x.ID] = true
-		case *Starred:
-			target(x.X)
-		case *Seq:
-			for _, item := range x.Items {
-				target(item)
-			}
-		}
-	}
-	visit := func(n any) bool {
-		switch n := n.(type) {
-		case *Assign:
-			for _, x := range n.Targets {
-				target(x)
-			}
-		case *AnnAssign:
-			target(n.Target)
-		case *AugAssign:
-			target(n.Target)
-		case *For:
-			target(n.Target)
-		case *Walrus:
-			target(n.Name)
-		case *Import:
-			for _, one := range n.Names {
-				name, _, _ := strings.Cut(one.As, ".")
-				d.locals[name] = true
-			}
-		case *Try:
-			for _, h := range n.Handlers {
-				if h.As != "" {
-					d.locals[h.As] = true
-				}
-			}
-		case *Del:
-			for _, x := range n.Targets {
-				target(x)
-			}
-		case *FuncDef:
-			d.locals[n.Def.Name] = true
-			return false
-		case *ClassDef:
-			d.locals[n.Name] = true
-			return false
-		case *Lambda:
-			return false
-		case *Scope:
-			for _, name := range n.Names {
-				d.free[name] = n.Word[0]
-			}
-		}
-		return true
-	}
-	Walk(d.Body, visit)
-	walk(d.Result, visit)
-	for name := range d.free {
-		delete(d.locals, name)
-	}
 }

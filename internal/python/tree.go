@@ -1,5 +1,7 @@
 package python
 
+import "github.com/espalier-run/espalier/internal/source"
+
 // Expr is an expression.
 type Expr interface{ Where() Range }
 
@@ -20,10 +22,10 @@ type (
 		Range
 		ID string
 	}
-	// Const is None, a bool, an int64, a *big.Int, a float64 or a string.
+	// Const is None, a bool, an int64, a *big.Int, a float64, a string or an Opaque.
 	Const struct {
 		Range
-		Value Value
+		Value any
 	}
 	// FString is an f-string.
 	FString struct {
@@ -117,7 +119,15 @@ type (
 		Name *Name
 		X    Expr
 	}
+	// Await is await x, yield x and yield from x; X may be nil.
+	Await struct {
+		Range
+		X Expr
+	}
 )
+
+// Opaque is a constant whose value is not kept, by its type: "bytes", "complex" or "ellipsis".
+type Opaque string
 
 // FPart is literal text, or a replacement field if X is set.
 type FPart struct {
@@ -150,8 +160,10 @@ type Def struct {
 	Params []Param
 	Body   []Stmt
 	Result Expr // of a lambda
-	locals map[string]bool
-	free   map[string]byte // names declared global ('g') or nonlocal ('n')
+	// Types are the names of type parameters, Decorators what is applied to the function.
+	Types      []string
+	Decorators []Expr
+	Async      bool
 }
 
 // Param is a parameter.
@@ -161,6 +173,7 @@ type Param struct {
 	Default    Expr
 	Stars      int
 	KeyOnly    bool
+	PosOnly    bool
 }
 
 // The statements.
@@ -222,19 +235,42 @@ type (
 		NameAt Range
 		Def    *Def
 	}
-	// ClassDef is a TypedDict, which declares a schema.
+	// ClassDef defines a class.
 	ClassDef struct {
 		Range
-		Name   string
-		NameAt Range
-		Bases  []Expr
-		Body   []Stmt
+		Name       string
+		NameAt     Range
+		Bases      []Expr
+		Keywords   []Expr // values of keyword arguments
+		Types      []string
+		Decorators []Expr
+		Body       []Stmt
 	}
-	// Import imports modules or, with From, names of a module.
+	// Import imports modules or, with From, names of a module. The name * imports all names.
 	Import struct {
 		Range
-		From  string
-		Names []Alias
+		From   string
+		FromAt Range
+		Names  []Alias
+	}
+	// With is a with statement.
+	With struct {
+		Range
+		Items []WithItem
+		Body  []Stmt
+	}
+	// Match is a match statement.
+	Match struct {
+		Range
+		Subject Expr
+		Cases   []Case
+	}
+	// TypeAlias is type NAME = X.
+	TypeAlias struct {
+		Range
+		Name  string
+		Types []string
+		X     Expr
 	}
 	// Try is a try statement.
 	Try struct {
@@ -242,10 +278,10 @@ type (
 		Body, Else, Finally []Stmt
 		Handlers            []Handler
 	}
-	// Raise is a raise statement; X may be nil.
+	// Raise is a raise statement; X and Cause may be nil.
 	Raise struct {
 		Range
-		X Expr
+		X, Cause Expr
 	}
 	// Assert is an assert statement.
 	Assert struct {
@@ -264,6 +300,19 @@ type (
 		Names []string
 	}
 )
+
+// WithItem is one "x as target" of a with statement; Target may be nil.
+type WithItem struct{ X, Target Expr }
+
+// Case is one case of a match statement. Its pattern is kept as the names that it binds and the
+// expressions that it evaluates.
+type Case struct {
+	Range
+	Binds []*Name
+	Uses  []Expr
+	Guard Expr
+	Body  []Stmt
+}
 
 // Alias is "name as other".
 type Alias struct {
@@ -286,18 +335,12 @@ type Module struct {
 	// line.
 	Base, Line int
 	Body       []Stmt
+
+	file *source.File
 }
 
-// LineOf returns the line in the file of an offset in the code.
-func (m *Module) LineOf(offset int) int {
-	line := m.Line
-	for i := 0; i < offset && i < len(m.Code); i++ {
-		if m.Code[i] == '\n' {
-			line++
-		}
-	}
-	return line
-}
+// Span returns the place of a range in the file.
+func (m *Module) Span(at Range) source.Span { return m.file.Span(m.Base+at.Start, m.Base+at.End) }
 
 // Walk visits all nodes of some statements. It skips the children of a node if
 // visit returns false.
@@ -365,6 +408,8 @@ func walk(n any, visit func(any) bool) {
 	case *Walrus:
 		walk(n.Name, visit)
 		walk(n.X, visit)
+	case *Await:
+		walk(n.X, visit)
 	case *ExprStmt:
 		walk(n.X, visit)
 	case *Assign:
@@ -391,8 +436,22 @@ func walk(n any, visit func(any) bool) {
 	case *FuncDef:
 		walkDef(n.Def, visit)
 	case *ClassDef:
+		each(n.Decorators)
 		each(n.Bases)
+		each(n.Keywords)
 		Walk(n.Body, visit)
+	case *With:
+		for _, item := range n.Items {
+			each([]Expr{item.X, item.Target})
+		}
+		Walk(n.Body, visit)
+	case *Match:
+		walk(n.Subject, visit)
+		for _, c := range n.Cases {
+			each(c.Uses)
+			walk(c.Guard, visit)
+			Walk(c.Body, visit)
+		}
 	case *Try:
 		Walk(n.Body, visit)
 		for _, h := range n.Handlers {
@@ -402,7 +461,7 @@ func walk(n any, visit func(any) bool) {
 		Walk(n.Else, visit)
 		Walk(n.Finally, visit)
 	case *Raise:
-		walk(n.X, visit)
+		each([]Expr{n.X, n.Cause})
 	case *Assert:
 		each([]Expr{n.Cond, n.Message})
 	case *Del:
@@ -411,6 +470,9 @@ func walk(n any, visit func(any) bool) {
 }
 
 func walkDef(d *Def, visit func(any) bool) {
+	for _, x := range d.Decorators {
+		walk(x, visit)
+	}
 	for _, p := range d.Params {
 		walk(p.Default, visit)
 	}

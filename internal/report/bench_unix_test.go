@@ -13,7 +13,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/filelock"
+	"github.com/espalier-run/espalier/internal/filelock"
 	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/report/audit"
 	"github.com/espalier-run/espalier/internal/report/reporttest"

@@ -105,10 +105,10 @@ func (in *Interpreter) frame(path string) (*frame, error) {
 
 // add queues an event. The pointer is valid until the next call.
 func (in *Interpreter) add(t EventType, run *Run, step *Step) *Event {
-	in.queue = append(in.queue, Event{
-		Type: t, Seq: in.fact.Seq, At: in.fact.At, Run: run, Step: step, Fact: in.fact.Fact,
-	})
-	return &in.queue[len(in.queue)-1]
+	in.queue = append(in.queue, Event{})
+	e := &in.queue[len(in.queue)-1] // an Event is large: its fields are set in place
+	e.Type, e.Seq, e.At, e.Run, e.Step, e.Fact = t, in.fact.Seq, in.fact.At, run, step, in.fact.Fact
+	return e
 }
 
 // addRun queues an event of the root run, if it has started.
@@ -178,9 +178,10 @@ func (in *Interpreter) interpret(e *journal.Event) error {
 		in.rests = true
 		if step := in.open(x.Place); step != nil {
 			ev := in.addStep(StepRetrying, x.Work)
-			ev.Ending = step.failed
 			if x.Continues { // the attempt goes on later; it has not failed
 				ev.Ending = Ending{Error: x.Why}
+			} else if step.failed != nil {
+				ev.Ending = *step.failed
 			}
 		}
 	case journal.Routed:
@@ -360,7 +361,9 @@ func (in *Interpreter) leaveStep(x *journal.StepLeft) error {
 func (in *Interpreter) endTask(x *journal.TaskEnded) error {
 	end := Ending{Outcome: x.Outcome, Class: x.Class, Error: x.Error, Value: x.Value, Writes: x.Writes}
 	if step := in.open(x.Place); step != nil {
-		step.failed = Ending{Outcome: x.Outcome, Class: x.Class, Error: x.Error}
+		if !x.Final {
+			step.failed = &Ending{Outcome: x.Outcome, Class: x.Class, Error: x.Error}
+		}
 		in.addStep(TaskFinished, x.Work).Ending = end
 		if x.Final && x.Part == plan.PartVerdict && (x.Outcome == journal.OutcomeOK || x.Outcome == journal.OutcomeRejected) {
 			judged := in.add(GateJudged, step.Run, step)

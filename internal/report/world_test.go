@@ -3,6 +3,8 @@ package report_test
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"slices"
 
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -54,7 +56,28 @@ func start(t reporter, program *ir.Program, input string) *world {
 
 func (w *world) tell(in ...plan.Input) {
 	w.t.Helper()
-	w.took(w.s.Decide(w.p, w.now, in...))
+	w.took(w.s.Decide(w.p, w.now, current(w.s, in)...))
+}
+
+// current sets the rerun of inputs of tasks to that of the running execution,
+// unless a test has set it; -1 stands for the first execution.
+func current(s *plan.State, in []plan.Input) []plan.Input {
+	out := slices.Clone(in)
+	for i, one := range in {
+		v := reflect.New(reflect.TypeOf(one)).Elem()
+		v.Set(reflect.ValueOf(one))
+		rerun := v.FieldByName("Rerun")
+		if !rerun.IsValid() {
+			continue
+		}
+		work := v.FieldByName("Work").Interface().(journal.Work)
+		if f := s.Frames[work.Frame]; f != nil && rerun.Int() == 0 {
+			rerun.SetInt(int64(f.Rerun))
+		}
+		rerun.SetInt(max(rerun.Int(), 0))
+		out[i] = v.Interface().(plan.Input)
+	}
+	return out
 }
 
 func (w *world) took(events []journal.Event) {

@@ -126,12 +126,18 @@ var special = func() (out [256]bool) {
 // begin there the longest. Unless end is set, a suffix that may start an
 // occurrence is returned as rest.
 func (m *matcher) replace(text string, end bool) (out, rest string) {
+	out, rest, _ = m.search(text, end)
+	return out, rest
+}
+
+// search is replace, and also returns how many places and characters it looked at.
+func (m *matcher) search(text string, end bool) (out, rest string, work int) {
 	var b strings.Builder
 	done := 0
 	s := search{decoder: decoder{text: text}, final: end}
 	for i := 0; i < len(text); {
 		begins := m.begins[text[i]]
-		if begins == 0 {
+		if begins == 0 || m.insideRun(text, i) {
 			i++
 			continue
 		}
@@ -144,7 +150,7 @@ func (m *matcher) replace(text string, end bool) (out, rest string) {
 			}
 		}
 		if s.open {
-			return b.String() + text[done:i], text[i:]
+			return b.String() + text[done:i], text[i:], s.work
 		}
 		if s.found == nil {
 			i++
@@ -155,9 +161,24 @@ func (m *matcher) replace(text string, end bool) (out, rest string) {
 		i, done = s.last, s.last
 	}
 	if done == 0 {
-		return text, ""
+		return text, "", s.work
 	}
-	return b.String() + text[done:], ""
+	return b.String() + text[done:], "", s.work
+}
+
+// insideRun reports whether a place is so far from the end of a run of backslashes that they can only stand for
+// backslashes, and no text begins with one. Escapes that are nested to maxDepth begin with 1<<(maxDepth-1) of them.
+func (m *matcher) insideRun(text string, i int) bool {
+	const run = 1<<maxDepth + 1
+	if text[i] != '\\' || len(text)-i < run || strings.Count(text[i:i+run], `\`) < run {
+		return false
+	}
+	for k := range kind(kinds) {
+		if m.second[k]['\\'] != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // units returns how the characters of an occurrence are encoded. That is found
@@ -193,6 +214,7 @@ type state struct {
 
 // step continues at a node with the text from pos on.
 func (s *search) step(at *node, pos, skipped int) {
+	s.work++
 	if at.needle != nil && pos > s.last {
 		s.found, s.last = at.needle, pos
 		if s.units {
@@ -364,6 +386,7 @@ type char struct {
 type decoder struct {
 	text  string
 	units bool // find out how characters are encoded
+	work  int
 	memo  *[maxDepth + 1][memoSize]decoded
 }
 
@@ -389,6 +412,7 @@ func (d *decoder) decode(pos, depth int) (out []char, cut bool) {
 	if known.next == pos+1 {
 		return known.chars, known.cut
 	}
+	d.work++
 	if depth == 0 || strings.IndexByte(escapes, d.text[pos]) < 0 {
 		out = []char{{d.text[pos : pos+1], pos + 1, literal}}
 	} else {

@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/protected"
+	"github.com/espalier-run/espalier/internal/stepkind"
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
@@ -47,7 +48,7 @@ type ToolDone struct {
 // maxToolOutput is how much of a tool's answer is kept at most.
 const maxToolOutput = 8 << 20
 
-// UseTool is the one way to a tool. Whether the call may be made is decided
+// UseTool calls a tool; there is no other way to call one. Whether the call may be made is decided
 // here and now, not in a prompt: by the workflow's lists, the agent's tools,
 // the tool's schema, a person if the tool wants one, and the budget. What it
 // may use is set aside and the intent is durable before the call. notes are
@@ -76,7 +77,7 @@ func (j *Job) UseTool(ctx context.Context, c ToolCall, notes ...Note) (ToolDone,
 	return j.callTool(ctx, c, found, notes)
 }
 
-// question is what a person has to agree to: what is called with which
+// question returns what a person has to agree to: what is called with which
 // arguments, and what that really reaches.
 func (j *Job) question(c ToolCall, spec tool.Spec) *ApprovalRequired {
 	shows := map[string]json.RawMessage{"tool": JSON(c.Name), "arguments": c.Input}
@@ -99,7 +100,7 @@ func (q *ApprovalRequired) digest(run journal.RunID) string {
 // CallKey names a task's n-th call within its run.
 func (j *Job) CallKey(n int) string { return fmt.Sprintf("%s/call:%d", j.Key, n) }
 
-// Idempotency is a key of the task, or of one of its calls, as the world
+// Idempotency returns a key of the task, or of one of its calls, as the world
 // outside gets it: the same after a crash, and another in every run.
 func (j *Job) Idempotency(key string) string { return string(j.Root) + "/" + key }
 
@@ -114,7 +115,7 @@ func disapproval(c ToolCall) string {
 	return fmt.Sprintf("a person did not approve this call of the tool %q", c.Name)
 }
 
-// refused is a call that is not made: it is recorded all the same.
+// refused returns a call that is not made: it is recorded all the same.
 func refused(c ToolCall, why *tool.Denial, notes []Note) ToolDone {
 	done := ToolDone{Use: journal.ToolUse{
 		Name: c.Name, CallID: c.CallID, Input: c.Input, Fidelity: journal.ByRouter, Repeatable: true,
@@ -127,7 +128,7 @@ func refused(c ToolCall, why *tool.Denial, notes []Note) ToolDone {
 	return done
 }
 
-// intent is a call as it is noted before it is made.
+// intent returns a call as it is noted before it is made.
 func (c *ToolCall) intent(found tool.Tool) journal.ToolUse {
 	return journal.ToolUse{
 		Name: c.Name, CallID: c.CallID, Input: c.Input, Fidelity: journal.ByRouter, Repeatable: tool.Repeatable(found, c.Input),
@@ -158,7 +159,7 @@ func (j *Job) callTool(ctx context.Context, c ToolCall, found tool.Tool, notes [
 	return done, nil
 }
 
-// withLine is the note of a result, and the line that the tool has for people.
+// withLine returns the note of a result, and the line that the tool has for people.
 func withLine(result Note, line string) []Note {
 	if line == "" {
 		return []Note{result}
@@ -167,7 +168,7 @@ func withLine(result Note, line string) []Note {
 }
 
 // make makes a call, writes down what came of it and returns what there is to
-// tell people; false when the task has to end before anybody knows.
+// log for people; false if the task has to end before the outcome is known.
 func (j *Job) make(ctx context.Context, c ToolCall, found tool.Tool, use *journal.ToolUse) (line string, known bool) {
 	result, err := j.callInTime(ctx, c, found)
 	if err != nil && ctx.Err() != nil {
@@ -185,7 +186,7 @@ func (j *Job) make(ctx context.Context, c ToolCall, found tool.Tool, use *journa
 			use.Error, use.Class = failed.Message, failed.Class
 		}
 	case result.IsError:
-		use.Error = cmp.Or(result.Said, said(result.Output))
+		use.Error = cmp.Or(result.Said, ir.PlainText(result.Output))
 	default:
 		line = result.Said
 	}
@@ -219,7 +220,7 @@ func (j *Job) keepMedia(media []tool.Media) ([]journal.Media, error) {
 func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool.Result, error) {
 	limit := found.Spec().Timeout
 	if limit == 0 {
-		limit = ToolCallSeconds * time.Second
+		limit = stepkind.ToolCallSeconds * time.Second
 	}
 	slow := &tool.Error{Class: ClassTimeout, Message: fmt.Sprintf("the tool did not return within %g seconds", limit.Seconds())}
 	ctx, stop := context.WithTimeoutCause(ctx, limit, slow)
@@ -229,7 +230,7 @@ func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool
 	}
 	call := tool.Call{
 		Key: j.Idempotency(j.CallKey(c.N)), Input: c.Input, Dir: j.Dir, Keep: j.Kept(),
-		TraceParent: j.TraceParent(),
+		TraceParent: journal.ToolTraceParent(j.Root, j.Run, j.Key, c.CallID),
 		For: tool.Purpose{
 			Workflow: j.Workflow.Name, Step: j.Step.ID,
 			Visit: j.Visit, Iteration: j.Iteration, Attempt: j.Attempt, Wants: c.Wants,
@@ -264,16 +265,7 @@ func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool
 	return result, err
 }
 
-// said is a tool's "no" as text.
-func said(output json.RawMessage) string {
-	var text string
-	if json.Unmarshal(output, &text) == nil && text != "" {
-		return text
-	}
-	return string(output)
-}
-
-// PastCall is what earlier lives of a task have left of one of its calls, by
+// PastCall returns what earlier lives of a task have left of one of its calls, by
 // the call's id and number.
 func (j *Job) PastCall(id string, n int) (made, returned *journal.ToolUse, answer *journal.ToolAnswer) {
 	for _, note := range j.History {

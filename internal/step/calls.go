@@ -17,7 +17,7 @@ type ToolsDone struct {
 	InFlight journal.Usage
 }
 
-// UseTools makes several calls, as UseTool does: those that need nobody's
+// UseTools makes several calls, as UseTool does: those that need no
 // approval at the same time. The intents are noted in the order of the calls,
 // and each result as soon as it is there, so that a crash repeats none.
 func (j *Job) UseTools(ctx context.Context, calls []ToolCall, notes ...Note) (ToolsDone, error) {
@@ -42,7 +42,7 @@ func (j *Job) UseTools(ctx context.Context, calls []ToolCall, notes ...Note) (To
 	return out, nil
 }
 
-// together is how many of the next calls can be made without asking anybody.
+// together returns how many of the next calls can be made without an approval.
 func (j *Job) together(calls []ToolCall) int {
 	for i, c := range calls {
 		found, denial := j.admit(&c)

@@ -28,8 +28,8 @@ type Done struct {
 
 // Do has a task done and returns what came of it. The intent and the result
 // are noted: when this job is done again, its N-th call returns what the N-th
-// call returned before, and one that was not finished goes on from its own
-// notes. So whoever calls must ask for the same in the same order; anything
+// call returned before, and one that was not finished continues from its own
+// notes. So the caller must ask for the same in the same order; anything
 // else is a failure of class CHANGED.
 //
 // An error means that this job has to end, too: it belongs into the result
@@ -65,10 +65,10 @@ func (j *Job) Do(ctx context.Context, c Call) (Done, error) {
 	result, err := runner.Run(ctx, j.inside(key, c, inner))
 	var failed *Error
 	if err != nil && (ctx.Err() != nil || !errors.As(err, &failed)) {
-		return Done{Result: result}, err // it goes on when the job is done again
+		return Done{Result: result}, err // it continues when the job is done again
 	}
 	if failed != nil && failed.Class == ClassBudget {
-		return Done{Result: result}, err // that of the job: it is not for whoever called to live with
+		return Done{Result: result}, err // the budget is that of the job, so the job has to end
 	}
 	out := journal.CallEnd{Key: key, Millis: time.Since(started).Milliseconds()}
 	if failed != nil {
@@ -90,7 +90,7 @@ func (j *Job) Do(ctx context.Context, c Call) (Done, error) {
 // done again.
 const ClassChanged = "CHANGED"
 
-// inside is the job of a call.
+// inside returns the job of a call.
 func (j *Job) inside(key string, c Call, history []journal.TaskNoted) *Job {
 	inner := *j
 	within := *j.Step
@@ -100,7 +100,7 @@ func (j *Job) inside(key string, c Call, history []journal.TaskNoted) *Job {
 	return &inner
 }
 
-// callRequest is what a call asks for, as it is noted and compared.
+// callRequest returns what a call asks for, as it is noted and compared.
 func callRequest(c Call) any {
 	type read struct {
 		Path  string          `json:"path"`
@@ -164,13 +164,13 @@ func callHistory(history []journal.TaskNoted, key string) (begun *journal.Call, 
 	return begun, inner, nil, nil
 }
 
-// hasCall tells whether the notes have the n-th call of this job.
+// hasCall reports whether the notes have the n-th call of this job.
 func (j *Job) hasCall(n int) bool {
 	begun, _, _, err := callHistory(j.History, j.CallKey(n))
 	return err == nil && begun != nil
 }
 
-// OpenCall is the call that a task was in when it was lost, and the notes of
+// OpenCall returns the call that a task was in when it was lost, and the notes of
 // it; false when it was in none. What happens to the task is then for the
 // kind of the call to say.
 func OpenCall(history []journal.TaskNoted) (ir.Task, []journal.TaskNoted, bool) {

@@ -3,6 +3,7 @@ package step
 import (
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Explore completes a contract with what a simulation has to know about the
@@ -19,7 +20,7 @@ func (j *Job) Explore(c *contract.Contract) {
 		if task == nil {
 			return contract.Contract{}, false
 		}
-		asker, ok := j.Kinds(task.Kind).(Asker)
+		asker, ok := j.Kinds(task.Kind).(stepkind.Asker)
 		if !ok {
 			return contract.Contract{}, false
 		}

@@ -92,7 +92,7 @@ func (j *Job) produce(root *os.Root, name string, history []journal.TaskNoted, r
 	return replace(root, name, content)
 }
 
-// handedOver is a file of that name that a child run has made in its own
+// handedOver returns a file of that name that a child run has made in its own
 // folder; nil when there is none.
 func (j *Job) handedOver(name string) []byte {
 	for _, b := range j.Branches {
@@ -112,18 +112,18 @@ func (j *Job) handedOver(name string) []byte {
 	return nil
 }
 
-// again tells whether the step may have been done before, so that a file of
+// again reports whether the step may have been done before, so that a file of
 // its name is what it made then.
 func (j *Job) again() bool { return j.Visit > 0 || j.Iteration > 0 || j.Attempt > 0 || j.Rerun > 0 }
 
-// acted tells whether the attempt can have made files itself.
+// acted reports whether the attempt can have made files itself.
 func acted(history []journal.TaskNoted, last []Note) bool {
 	acts := []string{journal.NoteCommand, journal.NoteToolCall}
 	return slices.ContainsFunc(history, func(n journal.TaskNoted) bool { return slices.Contains(acts, n.Kind) }) ||
 		slices.ContainsFunc(last, func(n Note) bool { return slices.Contains(acts, n.Kind) })
 }
 
-// contentOf is what of a result goes into a file: the part that is called like
+// contentOf returns what of a result goes into a file: the part that is called like
 // the file, else all of it. Text goes into any file of text; anything else
 // only where its JSON does no harm. A wrong file is worse than none.
 func contentOf(name string, value json.RawMessage) ([]byte, error) {
@@ -182,7 +182,7 @@ func replace(root *os.Root, name string, content []byte) error {
 	return protected.WriteFile(root, name, content, protected.Options{File: 0o600, Folder: 0o700})
 }
 
-// audit is the step's own record: what it read, what came of it and what it cost.
+// audit returns the step's own record: what it read, what came of it and what it cost.
 func (j *Job) audit(history []journal.TaskNoted, r Result, failed error) []byte {
 	type read struct {
 		Path    string          `json:"path"`

@@ -16,7 +16,7 @@ import (
 
 func producing(t *testing.T, files ...string) *step.Job {
 	t.Helper()
-	job := &step.Job{Run: "r1", Dir: t.TempDir(), Workflow: &ir.Program{Name: "flow"}, Step: &ir.Step{ID: "work", ReasonOK: "FINE", ReasonFail: "SAD"}}
+	job := &step.Job{Run: "r1", Host: step.Host{Dir: t.TempDir()}, Workflow: &ir.Program{Name: "flow"}, Step: &ir.Step{ID: "work", ReasonOK: "FINE", ReasonFail: "SAD"}}
 	for _, f := range files {
 		job.Step.Produces = append(job.Step.Produces, ir.Name{Name: f})
 	}

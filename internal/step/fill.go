@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/shell"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
@@ -69,34 +70,61 @@ func (j *Job) template(text string) (*expr.Expr, error) {
 	return e, nil
 }
 
-// FillShell writes a template as a command for a shell, which is named by its
-// path. What steps gave is data there and no code; so is what else the doubts
-// name, and in a run whose input nobody vouches for that input.
-func (j *Job) FillShell(template, shell string, values expr.Values, doubts []string) (expr.ShellText, error) {
+// FillPath renders a template as the path of a program or a script. Untrusted values may only be parts of file names
+// in it, and only if parts is set.
+func (j *Job) FillPath(template string, values expr.Values, doubts []string, parts bool) (string, error) {
 	if !strings.Contains(template, "{{") {
-		return expr.ShellText{Run: template, Read: template}, nil
+		return template, nil
+	}
+	e, err := j.template(template)
+	if err != nil {
+		return "", err
+	}
+	path, untrusted, err := e.FillPath(values, j.shellOptions(doubts))
+	if err != nil {
+		return "", Errorf(ClassInput, "step %q: %v", j.Step.ID, err)
+	}
+	for _, v := range untrusted {
+		if !parts || !shell.IsFileName(v) {
+			return "", Errorf(ClassInput, "step %q: a value chooses what is executed: %s. Use {{raw …}} if you trust it",
+				j.Step.ID, template)
+		}
+	}
+	return path, nil
+}
+
+// shellOptions returns which values of the job are not trusted.
+func (j *Job) shellOptions(doubts []string) expr.ShellOptions {
+	o := expr.ShellOptions{
+		TemplateOptions: expr.TemplateOptions{ReadFile: j.readFile},
+		Doubts:          append([]string{"states", "error"}, doubts...),
+	}
+	if j.Untrusted {
+		o.Doubts, o.OneWord = append(o.Doubts, "loop", "inputs"), []string{"inputs"}
+	}
+	return o
+}
+
+// FillShell renders a template as a command for a shell, which is named by its path. The output of steps is data
+// there; so are the values under the roots in doubts, and the input of a run that is not trusted.
+func (j *Job) FillShell(template, path string, values expr.Values, doubts []string) (expr.ShellText, error) {
+	if !strings.Contains(template, "{{") {
+		return expr.ShellText{Command: shell.Command{Text: template}, Read: template}, nil
 	}
 	e, err := j.template(template)
 	if err != nil {
 		return expr.ShellText{}, err
 	}
-	o := expr.ShellOptions{TemplateOptions: expr.TemplateOptions{ReadFile: j.readFile}, Doubts: append([]string{"states", "error"}, doubts...)}
-	if j.Untrusted {
-		o.Doubts, o.OneWord = append(o.Doubts, "loop", "inputs"), []string{"inputs"}
-	}
-	name := filepath.Base(shell)
-	o.Shell = name
+	o := j.shellOptions(doubts)
+	o.Shell = filepath.Base(path)
 	text, err := e.FillShell(values, o)
 	if err != nil {
 		return expr.ShellText{}, Errorf(ClassInput, "step %q: %v", j.Step.ID, err)
 	}
-	if text.Values > 0 && !expr.IsShell(name) {
-		return expr.ShellText{}, Errorf(ClassInput, "step %q puts values into a command for %s, and how to do that safely is known for sh and its like only; "+
-			"write \"shell: /bin/sh\", or {{raw …}} around values that are code", j.Step.ID, name)
-	}
-	if j.Untrusted && text.Reader != "" {
-		return expr.ShellText{}, Errorf(ClassInput, "step %q puts a value into code for %s, and nobody vouches for the input of this run; let that code read the variables AWF_INPUT_… instead",
-			j.Step.ID, text.Reader)
+	if len(text.Values) > 0 && !shell.IsShell(o.Shell) {
+		return expr.ShellText{}, Errorf(ClassInput, "step %q inserts values into a command for %s: this is supported for "+
+			"sh, bash, dash, zsh and ksh only. Use \"shell: /bin/sh\", or {{raw …}} for values that are code",
+			j.Step.ID, o.Shell)
 	}
 	return text, nil
 }

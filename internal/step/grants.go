@@ -3,11 +3,12 @@ package step
 import (
 	"fmt"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// Grants are the tools that an agent outside may use by itself when it does a
+// Grants returns the tools that an agent outside may use by itself when it does a
 // step: those that the gate would let pass. problem says why it cannot be held
 // to that; it is asked before a run starts, and again when the step is done.
 func Grants(info *provider.AgentInfo, who tool.Caller) (grants []provider.Grant, problem string) {
@@ -23,7 +24,7 @@ func Grants(info *provider.AgentInfo, who tool.Caller) (grants []provider.Grant,
 	}
 	var denied []string
 	for _, n := range who.Program.Tools.Deny {
-		denied = append(denied, tool.Plain(n.Name))
+		denied = append(denied, ir.ToolName(n.Name))
 	}
 	if info.Problem != nil {
 		problem = info.Problem(grants, denied)

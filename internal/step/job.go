@@ -14,14 +14,15 @@ import (
 	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/secret"
+	"github.com/espalier-run/espalier/internal/stepkind"
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
 // Runner is a Kind that does its work.
 type Runner interface {
-	Kind
-	// Recovery is what happens to a task that was started and whose end
-	// nobody knows. history is what it had noted: a kind that notes before it
+	stepkind.Kind
+	// Recovery returns what happens to a task that was started and whose outcome
+	// is unknown. history is what it had noted: a kind that notes before it
 	// acts knows from it whether it can have acted at all.
 	Recovery(t *ir.Task, history []journal.TaskNoted) Recovery
 	// Run does one attempt. An error is an *Error, or the context's.
@@ -46,10 +47,11 @@ const (
 	Ask   = journal.RecoveryAsk   // a person decides
 )
 
-// Job is one attempt at a task, and everything it may use.
+// Job is one attempt at a task. Its own fields are plain data, which can be sent
+// to another process as JSON. The Host is set where the task runs.
 type Job struct {
-	Run      journal.RunID // the run, or child run, that it belongs to
-	Root     journal.RunID // the run that all of it is part of
+	Run      journal.RunID // the run, or child run, that the task belongs to
+	Root     journal.RunID // the run at the top
 	Key      string        // of the task in its run, stable across crashes
 	Attempt  int           // from 0
 	Rerun    int           // how often this attempt was lost before
@@ -57,77 +59,85 @@ type Job struct {
 	Workflow *ir.Program
 	Step     *ir.Step
 	Task     *ir.Task
-	// Reads are what the step reads, in the order of the file.
+	// Reads are the values that the step reads, in the order of the file.
 	Reads []Read
-	// Branches are what a combine task puts together, in branch order.
+	// Branches are the results that a combine task merges, in branch order.
 	Branches []Branch
-	// Iteration is the innermost loop's index, for work that wants to vary.
+	// Iteration is the index of the innermost loop.
 	Iteration int
-	// History is what this attempt had noted before it was lost.
+	// History is what earlier lives of this attempt noted.
 	History []journal.TaskNoted
-	// Dir is the run's folder: the working folder of commands. It is there
-	// once somebody has called MakeDir: most runs need none.
-	Dir string
-	// Untrusted says that the run's input came from outside: nobody vouches for it.
+	// Untrusted says that the run's input comes from outside of the project.
 	Untrusted bool
-	// RecordStream says that somebody wants the pieces of replies kept as they come.
-	RecordStream bool
-	// MayRunCommands says that a person has consented to the commands of the
-	// workflow.
-	MayRunCommands bool
-	// Machine runs the commands.
-	Machine Machine
-	// Project is the folder of the project.
-	Project string
-	// Sandbox is what confines commands; nil leaves them what the user may do.
-	Sandbox func() (*process.Sandbox, error)
-	// Limits bounds what the commands of the workflow use of the machine.
-	Limits process.Limits
 	// Sources are the files that the run's workflow was read from.
 	Sources []ir.File
 
-	Model provider.Model
-	// Price is what a model costs, by the name that the agent gives it; false
-	// when nobody knows. Nil knows nothing.
-	Price func(model string) (price.Price, bool)
-	Tools tool.Box
-	Log   Log
-	// Secrets hides what a person is asked about.
-	Secrets *secret.Registry
-	// Kinds finds who does the work that Do asks for.
-	Kinds func(kind string) Runner
+	Host `json:"-"`
 
 	calls int // of Do so far
 }
 
-// Agent finds an agent of the workflow.
+// Host is what a task can use of the process and the machine that it runs on.
+// Each field is a seam that an engine, a test or a preview fills in.
+type Host struct {
+	Log   Log
+	Model provider.Model
+	// Price returns the price of a model by the name that the agent gives it;
+	// false if the price is unknown. Nil knows no prices.
+	Price   func(model string) (price.Price, bool)
+	Tools   tool.Box
+	Machine Machine // runs commands
+	// Sandbox returns the sandbox of commands; nil runs them unconfined.
+	Sandbox func() (*process.Sandbox, error)
+	// Limits bounds the resources that the commands of the workflow use.
+	Limits process.Limits
+	// MayRunCommands says that a person has consented to the commands of the
+	// workflow.
+	MayRunCommands bool
+	// Dir is the run's folder, the default working folder of commands. Most runs
+	// need none: MakeDir creates it.
+	Dir     string
+	Project string // folder of the project
+	// RecordStream asks for the pieces of replies to be noted as they arrive.
+	RecordStream bool
+	// Simulated reports whether nothing real is started.
+	Simulated bool
+	// Secrets masks what people see.
+	Secrets *secret.Registry
+	// Kinds returns the runner of a kind, for the calls of Do.
+	Kinds func(kind string) Runner
+}
+
+// Agent returns an agent of the workflow.
 func (j *Job) Agent(id string) (*ir.Agent, error) {
 	if a := j.Workflow.Agent(id); a != nil {
 		return a, nil
 	}
-	return nil, Errorf(ClassMissing, "step %q wants the agent %q, and there is none", j.Step.ID, id)
+	return nil, Errorf(ClassMissing, "step %q needs the agent %q, which does not exist", j.Step.ID, id)
 }
 
-// TraceParent is the W3C traceparent for what the task calls.
+// TraceParent returns the W3C traceparent for what the task calls.
 func (j *Job) TraceParent() string { return journal.TraceParent(j.Root, j.Run) }
 
-// MakeDir makes the run's folder, unless it is there.
+// MakeDir creates the run's folder if it does not exist.
 func (j *Job) MakeDir() error {
 	if j.Dir == "" {
 		return nil
 	}
 	if err := os.MkdirAll(j.Dir, 0o700); err != nil {
-		return Errorf(ClassMissing, "the run's folder cannot be made: %v", err)
+		return Errorf(ClassMissing, "cannot create the run's folder: %v", err)
 	}
 	return nil
 }
 
-// Secure makes a command of the workflow ready to be run, if a person has
-// consented to that. In a sandbox, if there is to be one, the command can change
-// the run's folder, and those given; it is not run without.
-func (j *Job) Secure(c *process.Command, changes ...string) error {
+// ApplySandbox prepares a command of the workflow to be run. It fails without a
+// person's consent to commands, and when the job has a sandbox that cannot be
+// set up. In a sandbox, the command can change the run's folder and the given
+// paths.
+func (j *Job) ApplySandbox(c *process.Command, writes ...string) error {
 	if !j.MayRunCommands {
-		return Errorf(ClassDenied, "step %q of %q runs a command, which needs your consent: run \"espalier trust\", or start the run with --allow-shell", j.Step.ID, j.Workflow.Name)
+		return Errorf(ClassDenied, "step %q of %q runs a command, which needs your consent: run \"espalier trust\", "+
+			"or start the run with --allow-shell", j.Step.ID, j.Workflow.Name)
 	}
 	c.Limits = j.Limits
 	if j.Sandbox == nil {
@@ -135,15 +145,16 @@ func (j *Job) Secure(c *process.Command, changes ...string) error {
 	}
 	box, err := j.Sandbox()
 	if err != nil {
-		return Errorf(ClassMissing, "step %q runs a command, and is to do so in a sandbox: %v", j.Step.ID, err)
+		return Errorf(ClassMissing, "step %q must run its command in a sandbox: %v", j.Step.ID, err)
 	}
 	if err := j.MakeDir(); err != nil {
 		return err
 	}
 	box = box.For(j.Dir)
-	box.Write = append(box.Write, changes...)
+	box.Write = append(box.Write, writes...)
 	if !box.Sees(c.Dir) {
-		return Errorf(ClassDenied, "step %q is to run in %s, which is outside of the project and of the sandbox; \"allow: {paths: [%s]}\" in the configuration lets it in", j.Step.ID, c.Dir, c.Dir)
+		return Errorf(ClassDenied, "step %q runs in %s, which is outside of the project and of the sandbox; "+
+			"\"allow: {paths: [%s]}\" in the configuration allows it", j.Step.ID, c.Dir, c.Dir)
 	}
 	c.Sandbox = box
 	return nil
@@ -159,9 +170,9 @@ func (j *Job) Kept() protected.Files {
 	return out
 }
 
-// Scratch is the folder for a file with a text that only a command is to read.
-// One that holds a secret does not go into the run's folder, where a crash
-// would leave it, but to where the system keeps files in memory, if it does.
+// Scratch returns the folder for a temporary file with the given text. A text
+// with a secret does not go into the run's folder, where a crash would leave it,
+// but to where the system keeps files in memory, if it has such a folder.
 func (j *Job) Scratch(text string) (string, error) {
 	if j.Secrets.Show(text) == text {
 		return j.Dir, j.MakeDir()
@@ -177,7 +188,7 @@ func (j *Job) Scratch(text string) (string, error) {
 type Read struct {
 	Path    string
 	Value   json.RawMessage
-	Missing bool // nobody has written it; the value is null
+	Missing bool // no step has written it; the value is null
 }
 
 // Branch is the result of one branch of a parallel step.
@@ -190,17 +201,17 @@ type Branch struct {
 	Run     journal.RunID // a child run of its own, if it had one
 }
 
-// Log makes what happens inside a task durable.
+// Log makes the notes of a task durable and reserves budget for it.
 type Log interface {
-	// Note returns when the notes are durable. A note that settles a
-	// reservation says what was really used.
+	// Note returns when the notes are durable. A note that settles a reservation
+	// carries the usage.
 	Note(ctx context.Context, notes ...Note) error
-	// Reserve returns when the amount is set aside; an *Error of class
-	// BUDGET when it never will be. notes are made durable with it.
+	// Reserve returns when the amount is reserved, or an *Error of class BUDGET
+	// if it never can be. notes are made durable with it.
 	Reserve(ctx context.Context, amount journal.Usage, notes ...Note) (Reservation, error)
-	// ReserveUpTo is Reserve for a call whose reply may be shorter: when there
-	// are not enough tokens left, and waiting brings no more, it grants what is
-	// left of the output tokens, if those are at least so many.
+	// ReserveUpTo is Reserve for a call whose reply may be shorter: if the budget
+	// is too small and waiting does not help, it grants the output tokens that are
+	// left, provided that they are at least least.
 	ReserveUpTo(ctx context.Context, most journal.Usage, least int64, notes ...Note) (Reservation, journal.Usage, error)
 }
 
@@ -215,13 +226,13 @@ type Note struct {
 	Usage   journal.Usage
 }
 
-// Result is what a task gives. Of a failed one only Usage and Notes count.
+// Result is the result of a task. Of a failed task, only Usage and Notes count.
 type Result struct {
 	Value json.RawMessage
-	// Notes are made durable together with the result: the last ones need no
-	// write of their own.
+	// Notes are made durable together with the result, without a write of their
+	// own.
 	Notes []Note
-	// Usage is what no note has settled.
+	// Usage is the usage that no note has settled.
 	Usage journal.Usage
 }
 
@@ -230,14 +241,14 @@ type Error struct {
 	Class   journal.Class
 	Message string
 	Exit    int // of a command
-	// Value is what it left all the same, for steps that keep that.
+	// Value is a result in spite of the failure, for steps that keep it.
 	Value json.RawMessage
 }
 
 func (e *Error) Error() string { return e.Message }
 
-// Later is the error of a task that cannot go on before some time has passed.
-// Its notes are kept, and it goes on from them then.
+// Later is the error of a task that has to wait. Its notes are kept, and the task
+// continues from them afterwards.
 type Later struct {
 	After time.Duration
 	Why   string
@@ -278,7 +289,7 @@ const (
 	ClassMissing = journal.ClassMissing
 )
 
-// Noted counts the notes of a kind that earlier lives of the attempt have left.
+// Noted returns how many notes of a kind earlier lives of the attempt left.
 func (j *Job) Noted(kind string) int {
 	n := 0
 	for _, note := range j.History {
@@ -289,8 +300,7 @@ func (j *Job) Noted(kind string) int {
 	return n
 }
 
-// Object is the reads as one JSON object, by the last part of their names:
-// what a command, a tool or a model is given.
+// Object returns the reads as one JSON object, by the last part of their paths.
 func (j *Job) Object() map[string]json.RawMessage {
 	out := make(map[string]json.RawMessage, len(j.Reads))
 	for _, r := range j.Reads {

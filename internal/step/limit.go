@@ -6,36 +6,37 @@ import (
 	"time"
 )
 
-var errTimeUp = errors.New("the step's time is up")
-
-// Within does work for no longer than a template says, in seconds or as a
-// duration; an empty one sets no limit. What is written in the workflow as it is
-// the engine sees to.
-func (j *Job) Within(ctx context.Context, template string, work func(context.Context) (Result, error)) (Result, error) {
-	if template == "" {
-		return work(ctx)
-	}
-	limit, err := j.limit(template)
-	if err != nil {
-		return Result{}, err
-	}
-	ctx, stop := context.WithTimeoutCause(ctx, limit, errTimeUp)
+// Limit runs work for at most the given time. When that time is up, the failure
+// has class TIMEOUT and the given message.
+func Limit(
+	ctx context.Context, limit time.Duration, message string, work func(context.Context) (Result, error),
+) (Result, error) {
+	timeUp := errors.New(message)
+	ctx, stop := context.WithTimeoutCause(ctx, limit, timeUp)
 	defer stop()
 	result, err := work(ctx)
-	if err != nil && errors.Is(context.Cause(ctx), errTimeUp) {
-		err = Errorf(ClassTimeout, "%v", errTimeUp)
+	if err != nil && errors.Is(context.Cause(ctx), timeUp) {
+		err = Errorf(ClassTimeout, "%s", message)
 	}
 	return result, err
 }
 
-func (j *Job) limit(template string) (time.Duration, error) {
+// Within runs work for at most the time that a template gives, in seconds or as
+// a duration. An empty template sets no limit. Timeouts that contain no template
+// are the engine's to enforce.
+func (j *Job) Within(
+	ctx context.Context, template string, work func(context.Context) (Result, error),
+) (Result, error) {
+	if template == "" {
+		return work(ctx)
+	}
 	text, err := j.Fill(template, j.Values())
 	if err != nil {
-		return 0, err
+		return Result{}, err
 	}
 	limit, err := j.Step.ParseTimeout(text)
 	if err != nil {
-		return 0, Errorf(ClassInput, "%v", err)
+		return Result{}, Errorf(ClassInput, "%v", err)
 	}
-	return limit.Duration(), nil
+	return Limit(ctx, limit.Duration(), "the step's time is up", work)
 }

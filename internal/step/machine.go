@@ -55,7 +55,7 @@ func (Real) IsFolder(path string) bool {
 // Shown returns the command as it is.
 func (Real) Shown(command string) string { return command }
 
-// Absent is an error.
+// Absent returns an error.
 func (Real) Absent(*Job, string) (string, bool) { return "", false }
 
 // Run runs the command in a process group.

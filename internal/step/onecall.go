@@ -11,7 +11,7 @@ import (
 // Kinds whose whole work is one call of a tool share what follows: a call that
 // was made and may have acted is in doubt; one that returned is not made again.
 
-// OneCallRecovery is what happens to a task that consists of one call: a person
+// OneCallRecovery returns what happens to a task that consists of one call: a person
 // is asked when the call was made and may have acted.
 func OneCallRecovery(history []journal.TaskNoted) Recovery {
 	var made, returned *journal.ToolUse
@@ -33,9 +33,9 @@ func OneCallRecovery(history []journal.TaskNoted) Recovery {
 	return Rerun
 }
 
-// OneCall makes the call of a tool, of whose answer the workflow wants
-// something, or takes what an earlier life of the task has noted of it. input
-// is asked for what goes in, result for what comes of it.
+// OneCall calls a tool, whose answer has to meet the contract wants,
+// or returns what an earlier life of the task has noted about it. input
+// returns the input of the call; result turns its outcome into the result.
 func (j *Job) OneCall(ctx context.Context, name string, wants contract.Contract, input func() (json.RawMessage, error), result func(journal.ToolUse) (Result, error)) (Result, error) {
 	id := j.CallKey(1)
 	made, returned, answer := j.PastCall(id, 1)

@@ -1,109 +1,13 @@
 package step_test
 
 import (
+	"encoding/json"
+	"reflect"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/step"
 )
-
-func TestAmountAsText(t *testing.T) {
-	for want, a := range map[string]step.Amount{
-		"0": {}, "7": step.N(7), "999": step.N(999), "1,000": step.N(1000), "1,234,567": step.N(1234567), "-1,234": step.N(-1234),
-		"unbounded": {Unbounded: "because"},
-	} {
-		if a.String() != want {
-			t.Errorf("%+v is written %q, want %q", a, a, want)
-		}
-	}
-}
-
-func TestAmountArithmetic(t *testing.T) {
-	none := step.Amount{Unbounded: "no limit"}
-	for name, c := range map[string]struct{ got, want step.Amount }{
-		"sum":                    {step.N(2).Plus(step.N(3)), step.N(5)},
-		"sum without bound":      {step.N(2).Plus(none), none},
-		"product":                {step.N(2).Times(3), step.N(6)},
-		"nothing without bound":  {step.Amount{}.By(none), step.Amount{}},
-		"something without end":  {step.N(2).By(none), none},
-		"no bound, never":        {none.Times(0), step.Amount{}},
-		"the larger":             {step.N(2).Max(step.N(3)), step.N(3)},
-		"the larger has no end":  {step.N(2).Max(none), none},
-		"lowered":                {step.N(9).AtMost(4), step.N(4)},
-		"no bound, lowered":      {none.AtMost(4), step.N(4)},
-		"already low":            {step.N(3).AtMost(4), step.N(3)},
-		"too large to be summed": {step.N(1 << 60).Plus(step.N(1 << 60)), step.N(1 << 60)},
-	} {
-		if c.got != c.want {
-			t.Errorf("%s: %+v, want %+v", name, c.got, c.want)
-		}
-	}
-}
-
-func TestAmountsNeverOverflow(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.Int64Range(0, 1<<62)
-		a, b := step.N(n.Draw(t, "a")), step.N(n.Draw(t, "b"))
-		for _, got := range []step.Amount{a.Plus(b), a.Times(b.N), a.By(b), a.Max(b)} {
-			if got.N < 0 {
-				t.Fatalf("%v and %v give %v", a, b, got)
-			}
-		}
-	})
-}
-
-func TestOverlap(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want bool
-	}{
-		{"state.a", "state.a", true},
-		{"state", "state.a", true},
-		{"state.a.b", "state.a", true},
-		{"state.a", "state.ab", false},
-		{"state.a", "state.b", false},
-		{"state.a.b", "state.a.c", false},
-	} {
-		if step.Overlap(c.a, c.b) != c.want || step.Overlap(c.b, c.a) != c.want {
-			t.Errorf("%s and %s: want %v", c.a, c.b, c.want)
-		}
-	}
-}
-
-func TestReadTokens(t *testing.T) {
-	agent := func(id string) ir.Task {
-		t := ir.Task{Kind: "agent"}
-		t.Settings.Put("agent", id, source.Span{File: "f", Start: 1, End: 2})
-		return t
-	}
-	p := &ir.Program{
-		Agents: []ir.Agent{{ID: "short", MaxTokens: 300}, {ID: "usual"}},
-		Blocks: []ir.Block{
-			{Steps: []ir.Step{
-				{ID: "a", Action: agent("short"), Writes: []ir.Write{{Path: "state.short"}}},
-				{ID: "b", Action: agent("usual"), Writes: []ir.Write{{Path: "state.usual"}, {Path: "state.short"}}},
-				{ID: "c", Action: ir.Task{Kind: "tool"}, Writes: []ir.Write{{Path: "state.found"}}},
-				{ID: "d", Action: ir.Gate{Decider: ir.Person}, Writes: []ir.Write{{Path: "state.ok"}}},
-				{ID: "e", Action: ir.Parallel{Branches: []ir.Branch{{Block: 1}, {Block: 1}}}, Writes: []ir.Write{{Path: "state.both"}}},
-			}},
-			{Steps: []ir.Step{{ID: "w", Action: agent("usual")}}},
-		},
-	}
-	for path, want := range map[string]int64{
-		"input":       step.AssumedInputTokens,
-		"state.short": step.DefaultReplyTokens, // the largest of its writers
-		"state.found": step.AssumedResultTokens,
-		"state.ok":    step.AssumedNoteTokens,
-		"state.both":  2 * step.DefaultReplyTokens,
-	} {
-		if got := step.ReadTokens(p, &ir.Step{Reads: []ir.Ref{{Path: path}}}); got != want {
-			t.Errorf("%s: %d tokens, want %d", path, got, want)
-		}
-	}
-}
 
 // The key that tools and commands get is another one in every run: a server
 // that does nothing twice must not take the second run for the first.
@@ -111,5 +15,37 @@ func TestIdempotencyKeysBelongToTheirRun(t *testing.T) {
 	one, other := step.Job{Root: "r1", Key: "pay#0"}, step.Job{Root: "r2", Key: "pay#0"}
 	if a, b := one.Idempotency(one.CallKey(1)), other.Idempotency(other.CallKey(1)); a == b || a != "r1/pay#0/call:1" {
 		t.Errorf("%q, %q", a, b)
+	}
+}
+
+// A job can be sent to another process: everything that cannot be encoded is in
+// its Host. That a decoded job does the same work is part of steptest.
+func TestJobIsPlainDataApartFromItsHost(t *testing.T) {
+	seen := map[reflect.Type]bool{reflect.TypeFor[ir.Action](): true} // steps encode their actions
+	var walk func(path string, at reflect.Type)
+	walk = func(path string, at reflect.Type) {
+		if seen[at] {
+			return
+		}
+		seen[at] = true
+		switch at.Kind() {
+		case reflect.Func, reflect.Chan, reflect.Interface, reflect.UnsafePointer:
+			t.Errorf("%s is a %s", path, at)
+		case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+			walk(path, at.Elem())
+		case reflect.Struct:
+			if reflect.PointerTo(at).Implements(reflect.TypeFor[json.Marshaler]()) {
+				return
+			}
+			for i := range at.NumField() {
+				if f := at.Field(i); f.IsExported() && f.Tag.Get("json") != "-" {
+					walk(path+"."+f.Name, f.Type)
+				}
+			}
+		}
+	}
+	walk("Job", reflect.TypeFor[step.Job]())
+	if !seen[reflect.TypeFor[ir.Program]()] || seen[reflect.TypeFor[step.Host]()] {
+		t.Error("the walk misses the workflow or enters the host")
 	}
 }

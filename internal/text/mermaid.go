@@ -136,8 +136,8 @@ func (p *flowParser) space() {
 	}
 }
 
-func (p *flowParser) fail(code diag.Code, at source.Span, message, help string) {
-	p.out.Add(diag.Diagnostic{Code: code, Severity: diag.Error, Span: at, Message: message, Help: help})
+func (p *flowParser) fail(code diag.Code, at source.Span, message, help string) *diag.Diagnostic {
+	return p.out.Add(diag.Diagnostic{Code: code, Severity: diag.Error, Span: at, Message: message, Help: help})
 }
 
 // word returns the letters at the current position.
@@ -284,7 +284,7 @@ func (p *flowParser) class(start int) {
 	for _, id := range nodes {
 		n := p.chart.Node(id.Value)
 		if n == nil {
-			p.fail(CodeFlowSyntax, id.Span, fmt.Sprintf("There is no node %q.", id.Value), diag.DidYouMean(id.Value, p.ids()))
+			p.fail(CodeFlowSyntax, id.Span, fmt.Sprintf("There is no node %q.", id.Value), "").Suggest(id.Value, p.ids())
 			continue
 		}
 		n.Class = append(n.Class, class)

@@ -17,6 +17,7 @@ import (
 // that Require reports it as empty.
 type Reader struct {
 	node  *Node
+	shape *Shape // the keys that may be read; nil for all
 	what  string
 	codes Codes
 	out   *diag.List
@@ -70,12 +71,12 @@ func Read(n *Node, what string, codes Codes, out *diag.List) *Reader {
 	return r
 }
 
-func (r *Reader) report(code diag.Code, severity diag.Severity, span source.Span, message, help string) {
-	r.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: span, Message: message, Help: help})
+func (r *Reader) report(code diag.Code, severity diag.Severity, span source.Span, message, help string) *diag.Diagnostic {
+	return r.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: span, Message: message, Help: help})
 }
 
-func (r *Reader) wrongType(key string, n *Node, wanted, help string) {
-	r.report(r.codes.WrongType, diag.Error, n.headSpan(),
+func (r *Reader) wrongType(key string, n *Node, wanted, help string) *diag.Diagnostic {
+	return r.report(r.codes.WrongType, diag.Error, n.headSpan(),
 		fmt.Sprintf("%q of the %s must be %s, but this is %s.", key, r.what, wanted, n.Kind), help)
 }
 
@@ -117,6 +118,9 @@ func (r *Reader) KeySpan(key string) source.Span {
 func (r *Reader) Span() source.Span { return r.node.Span }
 
 func (r *Reader) know(key string) {
+	if r.shape != nil {
+		r.shape.Field(key)
+	}
 	if r.room == nil {
 		r.room = rooms.Get().(*room)
 		r.asked = r.room[:0]
@@ -135,7 +139,7 @@ func (r *Reader) String(key string) Text {
 		if n.Kind == Map && len(n.Pairs) > 0 && n.Pairs[0].Key.Span.Start == n.Span.Start { // a block map
 			help = fmt.Sprintf("Write %s: and the text after it, or %q if the lines below are the text.", key, key+": |")
 		}
-		r.wrongType(key, n, "a text", help)
+		r.wrongType(key, n, "a string", help)
 		return Text{}
 	}
 	return n.Text()
@@ -163,10 +167,10 @@ func (r *Reader) Strings(key string) []Text {
 		switch {
 		case item.Kind == Null:
 			r.report(r.codes.WrongType, diag.Error, item.Span, fmt.Sprintf("An entry of %q of the %s is empty.", key, r.what),
-				"Write a text there, or remove the entry.")
+				"Write a string there, or remove the entry.")
 		case item.Kind >= List:
 			r.report(r.codes.WrongType, diag.Error, item.headSpan(),
-				fmt.Sprintf("An entry of %q of the %s must be a text, but this is %s.", key, r.what, item.Kind),
+				fmt.Sprintf("An entry of %q of the %s must be a string, but this is %s.", key, r.what, item.Kind),
 				"Write one text per entry; put it in quotes if it holds a colon.")
 		default:
 			out = append(out, item.Text())
@@ -183,7 +187,7 @@ func (r *Reader) Int(key string, least int64) (n int64, at source.Span, ok bool)
 	}
 	if node.Kind != Int {
 		help := fmt.Sprintf("Write a number without quotes: %s: %d.", key, max(least, 1))
-		r.wrongType(key, node, "a whole number", help)
+		r.wrongType(key, node, "an integer", help)
 		return 0, node.Span, false
 	}
 	if small, err := strconv.ParseInt(node.Value, 10, 64); err == nil && small >= least {
@@ -211,18 +215,25 @@ func (r *Reader) Bool(key string) (b bool, at source.Span, ok bool) {
 		return false, source.Span{}, false
 	}
 	if n.Kind != Bool {
-		help := "Write true or false, without quotes."
+		meant := ""
 		switch strings.ToLower(n.Value) {
 		case "yes", "on", "y", "1", "true":
-			help = fmt.Sprintf("Write %s: true.", key)
+			meant = "true"
 		case "no", "off", "n", "0", "false":
-			help = fmt.Sprintf("Write %s: false.", key)
+			meant = "false"
 		}
-		r.wrongType(key, n, "true or false", help)
+		if meant == "" {
+			r.wrongType(key, n, "a boolean", "Write true or false, without quotes.")
+		} else {
+			r.wrongType(key, n, "a boolean", fmt.Sprintf("Write %s: %s.", key, meant)).WriteValue(n.Span, meant)
+		}
 		return false, n.Span, false
 	}
 	return isTrue(n.Value), n.Span, true
 }
+
+// Choice returns one of the texts that the shape allows, or the zero Text.
+func (r *Reader) Choice(key string) Text { return r.Enum(key, r.shape.Field(key).Choices...) }
 
 // Enum returns one of the allowed texts, or the zero Text.
 func (r *Reader) Enum(key string, allowed ...string) Text {
@@ -230,13 +241,13 @@ func (r *Reader) Enum(key string, allowed ...string) Text {
 	if t.IsZero() || slices.Contains(allowed, t.Value) {
 		return t
 	}
-	help := diag.Nearest(t.Value, allowed)
-	if help != "" {
-		help = fmt.Sprintf("Did you mean %q?", help)
-	} else {
-		help = "Write one of: " + strings.Join(allowed, ", ") + "."
+	near := diag.Nearest(t.Value, allowed)
+	help := "Write one of: " + strings.Join(allowed, ", ") + "."
+	if near != "" {
+		help = fmt.Sprintf("Did you mean %q?", near)
 	}
-	r.report(r.codes.BadValue, diag.Error, t.Span, fmt.Sprintf("%q of the %s cannot be %q.", key, r.what, t.Value), help)
+	r.report(r.codes.BadValue, diag.Error, t.Span, fmt.Sprintf("%q of the %s cannot be %q.", key, r.what, t.Value), help).
+		Replace(t.Value, near)
 	return Text{}
 }
 
@@ -263,6 +274,17 @@ func (r *Reader) List(key string) []*Node {
 	return n.Items
 }
 
+// RequireDeclared is Require for all keys that the shape declares as required.
+func (r *Reader) RequireDeclared() {
+	var keys []string
+	for i := range r.shape.fields {
+		if f := &r.shape.fields[i]; f.Required {
+			keys = append(keys, f.Name)
+		}
+	}
+	r.Require(keys...)
+}
+
 // Require reports missing keys at the first key of the map, and empty keys at
 // their own position.
 func (r *Reader) Require(keys ...string) {
@@ -272,11 +294,13 @@ func (r *Reader) Require(keys ...string) {
 		switch {
 		case r.wrong:
 		case n == nil:
+			near := diag.Nearest(key, r.unasked(keys))
 			help := fmt.Sprintf("Add a line with %s: and its value.", key)
-			if near := diag.Nearest(key, r.unasked(keys)); near != "" {
+			if near != "" {
 				help = fmt.Sprintf("There is a key %q; rename it to %q.", near, key)
 			}
-			r.report(r.codes.Missing, diag.Error, r.firstKey(), fmt.Sprintf("The %s has no %q.", r.what, key), help)
+			r.report(r.codes.Missing, diag.Error, r.firstKey(), fmt.Sprintf("The %s has no %q.", r.what, key), help).
+				ReplaceAt(r.KeySpan(near), near, key)
 		case n.Kind == Null || n.Kind == String && strings.TrimSpace(n.Value) == "":
 			r.report(r.codes.Missing, diag.Error, r.KeySpan(key), fmt.Sprintf("%q of the %s is empty.", key, r.what),
 				fmt.Sprintf("Write a value after %s:.", key))
@@ -312,8 +336,7 @@ func (r *Reader) Done() {
 		r.out.Add(diag.Diagnostic{
 			Code: r.codes.Unknown, Severity: r.codes.UnknownAs, Span: p.Key.Span, Lenient: r.codes.UnknownLenient,
 			Message: fmt.Sprintf("The %s has no key %q.", r.what, p.Key.Value),
-			Help:    diag.DidYouMean(p.Key.Value, r.asked),
-		})
+		}).Suggest(p.Key.Value, r.asked, r.node.Keys()...)
 	}
 	if r.room != nil {
 		rooms.Put(r.room)

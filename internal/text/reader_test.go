@@ -64,11 +64,11 @@ func TestReader(t *testing.T) {
 		}, ""},
 		{
 			"a list for a text", "a: [b]\n", func(r *text.Reader) { r.String("a") },
-			`WRONG "[b" "a" of the step must be a text, but this is a list. Write a: and the text after it.`,
+			`WRONG "[b" "a" of the step must be a string, but this is a list. Write a: and the text after it.`,
 		},
 		{
 			"a map for a text", "a:\n  b: c\n", func(r *text.Reader) { r.String("a") },
-			`WRONG "b" "a" of the step must be a text, but this is a map. Write a: and the text after it, or "a: |" if the lines below are the text.`,
+			`WRONG "b" "a" of the step must be a string, but this is a map. Write a: and the text after it, or "a: |" if the lines below are the text.`,
 		},
 		{"texts", "a: [b, 'c', 3]\nd: e\n", func(r *text.Reader) {
 			var got []string
@@ -83,9 +83,9 @@ func TestReader(t *testing.T) {
 			if got := r.Strings("a"); len(got) != 1 {
 				t.Errorf("%d entries", len(got))
 			}
-		}, `WRONG "[c" An entry of "a" of the step must be a text, but this is a list. Write one text per entry; put it in quotes if it holds a colon.
-WRONG "d" An entry of "a" of the step must be a text, but this is a map. Write one text per entry; put it in quotes if it holds a colon.
-WRONG "" An entry of "a" of the step is empty. Write a text there, or remove the entry.`},
+		}, `WRONG "[c" An entry of "a" of the step must be a string, but this is a list. Write one text per entry; put it in quotes if it holds a colon.
+WRONG "d" An entry of "a" of the step must be a string, but this is a map. Write one text per entry; put it in quotes if it holds a colon.
+WRONG "" An entry of "a" of the step is empty. Write a string there, or remove the entry.`},
 		{
 			"a map for a list", "a: {b: c}\n", func(r *text.Reader) { r.Strings("a"); r.List("a") },
 			`WRONG "{b" "a" of the step must be a list of texts, but this is a map. Write a: [one, two].
@@ -93,7 +93,7 @@ WRONG "{b" "a" of the step must be a list, but this is a map. Begin each entry b
 		},
 		{
 			"dashes without spaces", "a:\n  -b\n  -c\n", func(r *text.Reader) { r.Strings("a") },
-			`WRONG "-b\n  -c" "a" of the step must be a list of texts, but this is a text. Put a space after the dash of each entry.`,
+			`WRONG "-b\n  -c" "a" of the step must be a list of texts, but this is a string. Put a space after the dash of each entry.`,
 		},
 		{"numbers", "a: 3\nb: 1_000\nc: 0x10\n", func(r *text.Reader) {
 			for key, want := range map[string]int64{"a": 3, "b": 1000, "c": 16} {
@@ -108,8 +108,8 @@ WRONG "{b" "a" of the step must be a list, but this is a map. Begin each entry b
 					t.Errorf("%s is taken for a number", key)
 				}
 			}
-		}, `WRONG "3" "a" of the step must be a whole number, but this is a text. Write a number without quotes: a: 1.
-WRONG "1.5" "b" of the step must be a whole number, but this is a number. Write a number without quotes: b: 1.
+		}, `WRONG "3" "a" of the step must be an integer, but this is a string. Write a number without quotes: a: 1.
+WRONG "1.5" "b" of the step must be an integer, but this is a number. Write a number without quotes: b: 1.
 BAD "0" "c" of the step must be at least 1. Write c: 1 or more.
 BAD "99999999999999999999" "d" of the step is too large a number. Write a number below 9223372036854775808.`},
 		{"booleans", "a: true\nb: FALSE\nc: yes\nd: 'off'\ne: maybe\n", func(r *text.Reader) {
@@ -122,9 +122,9 @@ BAD "99999999999999999999" "d" of the step is too large a number. Write a number
 			r.Bool("c")
 			r.Bool("d")
 			r.Bool("e")
-		}, `WRONG "yes" "c" of the step must be true or false, but this is a text. Write c: true.
-WRONG "off" "d" of the step must be true or false, but this is a text. Write d: false.
-WRONG "maybe" "e" of the step must be true or false, but this is a text. Write true or false, without quotes.`},
+		}, `WRONG "yes" "c" of the step must be a boolean, but this is a string. Write c: true.
+WRONG "off" "d" of the step must be a boolean, but this is a string. Write d: false.
+WRONG "maybe" "e" of the step must be a boolean, but this is a string. Write true or false, without quotes.`},
 		{"enum", "a: stop\nb: stpo\nc: never\n", func(r *text.Reader) {
 			if r.Enum("a", "stop", "skip").Value != "stop" || !r.Enum("b", "stop", "skip").IsZero() ||
 				!r.Enum("c", "stop", "skip").IsZero() {

@@ -25,7 +25,7 @@ const (
 
 // String returns the kind with its article, for messages: "a list".
 func (k Kind) String() string {
-	return [...]string{"nothing", "true or false", "a whole number", "a number", "a text", "a list", "a map"}[k]
+	return [...]string{"empty", "a boolean", "an integer", "a number", "a string", "a list", "a map"}[k]
 }
 
 // Node is a YAML value with its span.

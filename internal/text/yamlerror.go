@@ -259,7 +259,7 @@ func (m mistake) colon() bool {
 		colon := above + len(name)
 		m.p.report(CodeColon, colon, colon+1,
 			fmt.Sprintf("There is no space after the colon of %q.", strings.TrimLeft(name, " -")),
-			fmt.Sprintf("Write %q.", strings.TrimSpace(name)+": "+rest))
+			fmt.Sprintf("Write %q.", strings.TrimSpace(name)+": "+rest)).Write(m.p.span(colon, colon+1), ": ")
 	case found && strings.HasPrefix(before, " ") && !isKey(strings.TrimLeft(before, " -")):
 		m.p.report(CodeColon, m.at, m.at+1,
 			"This line continues the value above, and YAML takes the colon and the space in it for another key.",

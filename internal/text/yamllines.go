@@ -103,8 +103,9 @@ func (r *lineReader) line(at int) (next int, found bool) {
 	if !isPair {
 		switch {
 		case !entry && len(content) > 1 && content[0] == '-' && isLetter(content[1]) && r.dash == column+1:
-			return next, r.report(CodeNotAPair, at+column, at+len(line), "There is no space after the dash of this entry.",
-				fmt.Sprintf("Write %q.", "- "+content[1:]))
+			r.m.p.report(CodeNotAPair, at+column, at+len(line), "There is no space after the dash of this entry.",
+				fmt.Sprintf("Write %q.", "- "+content[1:])).Write(r.m.p.span(at+column, at+column+1), "- ")
+			return next, true
 		case entry:
 			if r.entryMisplaced(at, parent) {
 				return next, true
@@ -139,8 +140,9 @@ func (r *lineReader) line(at int) (next int, found bool) {
 	r.hasValue = value != "" && value[0] != '#'
 	here := pairLine{at: at, column: column, hasValue: r.hasValue, entry: entry, known: true}
 	if strings.HasPrefix(key, "-") && !entry {
-		return next, r.report(CodeNotAPair, at+column, at+column+len(key), "There is no space after the dash of this entry.",
-			fmt.Sprintf("Write %q.", "- "+content[1:]))
+		r.m.p.report(CodeNotAPair, at+column, at+column+len(key), "There is no space after the dash of this entry.",
+			fmt.Sprintf("Write %q.", "- "+content[1:])).Write(r.m.p.span(at+column, at+column+1), "- ")
+		return next, true
 	}
 	if r.misplaced(here) {
 		return next, true
@@ -351,9 +353,11 @@ func (r *lineReader) below(at, column int) (lines, pairs int) {
 func (r *lineReader) reportBar() bool {
 	start := lineStart(r.text, r.colon)
 	written := strings.TrimLeft(r.text[start:r.colon], " -") + ": |"
-	return r.report(CodeNotAPair, start+r.column, r.colon+1,
+	r.m.p.report(CodeNotAPair, start+r.column, r.colon+1,
 		"A text over several lines needs a | after the colon of its key.",
-		fmt.Sprintf("Write %q and leave the lines below as they are.", written))
+		fmt.Sprintf("Write %q and leave the lines below as they are.", written)).
+		Write(r.m.p.span(r.colon, r.colon+1), ": |")
+	return true
 }
 
 // notAPair explains a line without a key where one is required.
@@ -361,8 +365,9 @@ func (r *lineReader) notAPair(at int, content string, next int) bool {
 	name, rest, hasColon := strings.Cut(content, ":")
 	if hasColon && isKey(name) && rest != "" && !isSpace(rest[0]) && !strings.HasPrefix(rest, "//") {
 		colon := at + len(name)
-		return r.report(CodeColon, colon, colon+1, fmt.Sprintf("There is no space after the colon of %q.", name),
-			fmt.Sprintf("Write %q.", name+": "+rest))
+		r.m.p.report(CodeColon, colon, colon+1, fmt.Sprintf("There is no space after the colon of %q.", name),
+			fmt.Sprintf("Write %q.", name+": "+rest)).Write(r.m.p.span(colon, colon+1), ": ")
+		return true
 	}
 	if glued, bracket, ok := cutGlued(content); ok {
 		r.m.p.reportGlued(at, content, glued, bracket)
@@ -393,10 +398,12 @@ func cutGlued(content string) (name string, bracket int, ok bool) {
 func (p *yamlParser) reportGlued(at int, content, name string, bracket int) {
 	help := fmt.Sprintf("Write %q.", name+": "+content[bracket:])
 	if content[bracket-1] == ':' {
-		p.report(CodeColon, at+len(name), at+len(name)+1, fmt.Sprintf("There is no space after the colon of %q.", name), help)
+		p.report(CodeColon, at+len(name), at+len(name)+1, fmt.Sprintf("There is no space after the colon of %q.", name), help).
+			Write(p.span(at+len(name), at+len(name)+1), ": ")
 		return
 	}
-	p.report(CodeNotAPair, at, at+len(name), fmt.Sprintf("There is no colon after the key %q.", name), help)
+	p.report(CodeNotAPair, at, at+len(name), fmt.Sprintf("There is no colon after the key %q.", name), help).
+		Write(p.span(at, at+bracket), name+": ")
 }
 
 // pairHelp returns the help for a line without a colon.

@@ -190,8 +190,8 @@ func invalidUTF8(s string) int {
 	return -1
 }
 
-func (p *yamlParser) report(code diag.Code, start, end int, message, help string) {
-	p.out.Add(diag.Diagnostic{
+func (p *yamlParser) report(code diag.Code, start, end int, message, help string) *diag.Diagnostic {
+	return p.out.Add(diag.Diagnostic{
 		Code: code, Severity: diag.Error, Span: p.span(start, end), Message: message, Help: help,
 	})
 }
@@ -496,7 +496,7 @@ func (p *yamlParser) mapping(n *yaml.Node, start int) (*Node, int) {
 				fmt.Sprintf("Put the whole value in quotes, with %q in it.", "{"+p.file.Text[key.Span.Start:key.Span.End]+"}"))
 		case key.Kind == List || key.Kind == Map:
 			p.report(CodeKey, key.Span.Start-p.base, key.Span.End-p.base,
-				"A key must be a word or a text, not "+key.Kind.String()+".",
+				"A key must be a word or a string, not "+key.Kind.String()+".",
 				"Write a plain key, and put lists and maps after its colon.")
 		case n.Style&yaml.FlowStyle == 0 && n.Content[i].Style == 0 && value.Kind < List && p.gluedPair(key, node, seen):
 		case n.Content[i].Tag == "!!merge":
@@ -721,7 +721,7 @@ var tagKinds = map[string]Kind{"!!null": Null, "!!bool": Bool, "!!int": Int, "!!
 func (p *yamlParser) finite(s string, start int) Kind {
 	if isEndless(s) {
 		p.report(CodeNumber, start, start+len(s), fmt.Sprintf("%s is not a number that a workflow can use.", s),
-			fmt.Sprintf("Write a finite number, or %q in quotes if a text is meant.", s))
+			fmt.Sprintf("Write a finite number, or %q in quotes if a string is meant.", s))
 	}
 	return scalarKind(s)
 }

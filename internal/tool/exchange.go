@@ -19,7 +19,7 @@ func SetTraceParent(h http.Header, call Call) {
 	}
 }
 
-// maxAnswer is how long an answer may be when nobody says otherwise.
+// maxAnswer is the default limit on the length of an answer.
 const maxAnswer = 4 << 20
 
 // Answer is what came back.
@@ -30,7 +30,7 @@ type Answer struct {
 	JSON    json.RawMessage   `json:"json,omitempty"` // the body, when it is JSON
 }
 
-// Words is the status, and how the body begins, as people read it.
+// Words returns the status, and how the body begins, as people read it.
 func (a *Answer) Words() string {
 	const most = 300
 	text := strings.TrimSpace(fmt.Sprintf("the server answered %d %s", a.Status, http.StatusText(a.Status)))

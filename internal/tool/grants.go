@@ -15,7 +15,7 @@ type Grant struct {
 	Only, Never []string
 }
 
-// Granted are those of an agent's own tools that a caller may use, as the gate
+// Granted returns those of an agent's own tools that a caller may use, as the gate
 // would decide. What a list of the workflow and one of the agent say about
 // arguments is granted where they say the same.
 func Granted(who Caller, own []string) []Grant {
@@ -38,7 +38,7 @@ func Granted(who Caller, own []string) []Grant {
 			}
 		}
 		for _, n := range who.Program.Tools.Deny {
-			if Names(n.Name, name) {
+			if ir.MatchesTool(n.Name, name) {
 				g.Never = append(g.Never, entry(name, n.Name)) // one without brackets refuses the tool
 			}
 		}
@@ -47,7 +47,7 @@ func Granted(who Caller, own []string) []Grant {
 	return out
 }
 
-// Foreign are the tools that an agent asks for by name, may call and does not
+// Foreign returns the tools that an agent asks for by name, may call and does not
 // have among its own.
 func Foreign(who Caller, own []string) []string {
 	var out []string
@@ -62,12 +62,12 @@ func Foreign(who Caller, own []string) []string {
 	return out
 }
 
-// narrowed are the entries of a list that mean a tool; nil when one of them
+// narrowed returns the entries of a list that mean a tool; nil when one of them
 // means it whatever the arguments.
 func narrowed(list []ir.Name, name string) []string {
 	var out []string
 	for _, n := range list {
-		if !Names(n.Name, name) {
+		if !ir.MatchesTool(n.Name, name) {
 			continue
 		}
 		if narrow(n.Name).all {
@@ -78,7 +78,7 @@ func narrowed(list []ir.Name, name string) []string {
 	return out
 }
 
-// entry is an entry of a list about one tool, which may be spelt as a pattern.
+// entry returns an entry of a list about one tool, which may be spelt as a pattern.
 func entry(name, written string) string {
 	in := narrow(written)
 	if in.all {

@@ -12,38 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// Plain is the name of a tool as everybody calls it: without the brackets that
-// narrow its arguments down, and with a dot between an MCP server and its
-// tool, however an entry spells it.
-func Plain(entry string) string {
-	name, _, _ := strings.Cut(entry, "(")
-	name = strings.TrimSpace(name)
-	if rest, ok := strings.CutPrefix(name, "mcp__"); ok {
-		if server, tool, ok := strings.Cut(rest, "__"); ok {
-			return server + "." + tool
-		}
-		return rest + ".*" // a whole server
-	}
-	return name
-}
-
-// Names reports whether an entry of a list means a tool. An entry may have a
-// pattern ("github.*"), and both may narrow a tool down in brackets
-// ("Bash(git status)"), which concerns its arguments and not its name.
-func Names(entry, name string) bool {
-	entry, name = slashless.Replace(Plain(entry)), slashless.Replace(Plain(name))
-	if entry == name {
-		return true
-	}
-	ok, err := path.Match(entry, name)
-	return ok && err == nil
-}
-
-// slashless lets a star mean all names: servers may put slashes into theirs,
-// where path.Match sees the end of something.
-var slashless = strings.NewReplacer("/", "\x00")
-
-// Caller is who wants to call a tool.
+// Caller is the agent or step that calls a tool.
 type Caller struct {
 	Program *ir.Program
 	Step    *ir.Step
@@ -60,7 +29,7 @@ func (c Caller) Refusal(name string, input json.RawMessage) string {
 	switch {
 	case c.Agent != nil && c.Agent.ID == "":
 		return fmt.Sprintf("there are no tools here, so no %q either", name)
-	case c.Agent != nil && !slices.ContainsFunc(c.Agent.Tools, func(n ir.Name) bool { return Names(n.Name, name) }):
+	case c.Agent != nil && !slices.ContainsFunc(c.Agent.Tools, func(n ir.Name) bool { return ir.MatchesTool(n.Name, name) }):
 		return fmt.Sprintf("agent %q has no tool %q", c.Agent.ID, name)
 	case c.Agent != nil && !grants(c.Agent.Tools, name, input):
 		return fmt.Sprintf("agent %q may call the tool %q only as in %s", c.Agent.ID, name, entries(c.Agent.Tools, name))
@@ -88,30 +57,30 @@ func (c Caller) MayTouch(name, path string, linked bool) bool {
 	return !denies(c.Program.Tools.Deny, name, input)
 }
 
-// grants tells whether an entry of a list lets a call be made.
+// grants reports whether an entry of a list lets a call be made.
 func grants(list []ir.Name, name string, input json.RawMessage) bool {
 	return slices.ContainsFunc(list, func(n ir.Name) bool {
-		return Names(n.Name, name) && (input == nil || narrow(n.Name).admits(Plain(name), input))
+		return ir.MatchesTool(n.Name, name) && (input == nil || narrow(n.Name).admits(ir.ToolName(name), input))
 	})
 }
 
-// denies tells whether an entry of a list keeps a call from being made. One
+// denies reports whether an entry of a list keeps a call from being made. One
 // that is not understood keeps all of them.
 func denies(list []ir.Name, name string, input json.RawMessage) bool {
 	return slices.ContainsFunc(list, func(n ir.Name) bool {
-		if !Names(n.Name, name) {
+		if !ir.MatchesTool(n.Name, name) {
 			return false
 		}
 		in := narrow(n.Name)
-		return in.all || input != nil && in.concerns(Plain(name), input)
+		return in.all || input != nil && in.concerns(ir.ToolName(name), input)
 	})
 }
 
-// entries are those of a list that mean a tool, for people.
+// entries returns those of a list that mean a tool, for people.
 func entries(list []ir.Name, name string) string {
 	var out []string
 	for _, n := range list {
-		if Names(n.Name, name) {
+		if ir.MatchesTool(n.Name, name) {
 			out = append(out, n.Name)
 		}
 	}
@@ -136,7 +105,7 @@ var fileTools = []string{"Read", "Write", "Edit", "Glob", "Grep"}
 // folderTools are those of them that go on to everything below the path.
 var folderTools = []string{"Glob", "Grep"}
 
-// admits tells whether arguments are what the brackets allow. What cannot be
+// admits reports whether arguments are what the brackets allow. What cannot be
 // told is not allowed.
 func (n narrowing) admits(name string, input json.RawMessage) bool {
 	if n.all {
@@ -156,7 +125,7 @@ func (n narrowing) admits(name string, input json.RawMessage) bool {
 	return false
 }
 
-// concerns tells whether arguments may be what the brackets mean. What cannot
+// concerns reports whether arguments may be what the brackets mean. What cannot
 // be told is taken to be.
 func (n narrowing) concerns(name string, input json.RawMessage) bool {
 	in, ok := read(input)
@@ -193,13 +162,13 @@ func read(input json.RawMessage) (in arguments, ok bool) {
 	return in, true
 }
 
-// bare is a command without what a shell passes over: quotes, and more spaces
+// bare returns a command without what a shell passes over: quotes, and more spaces
 // than one.
 func bare(command string) string {
 	return strings.Join(strings.Fields(strings.NewReplacer("'", "", `"`, "", `\`, "").Replace(command)), " ")
 }
 
-// command is what a command has to be, or to begin with.
+// command returns what a command has to be, or to begin with.
 func (n narrowing) command() (text string, begins bool) {
 	for _, suffix := range []string{":*", " *", "*"} {
 		if prefix, ok := strings.CutSuffix(n.text, suffix); ok {
@@ -209,7 +178,7 @@ func (n narrowing) command() (text string, begins bool) {
 	return n.text, false
 }
 
-// plainCommand tells whether a command is the one that is meant, and nothing
+// plainCommand reports whether a command is the one that is meant, and nothing
 // besides: no shell can make two commands of it.
 func (n narrowing) plainCommand(command string) bool {
 	text, begins := n.command()
@@ -224,7 +193,7 @@ func (n narrowing) plainCommand(command string) bool {
 	return ok && (rest == "" || rest[0] == ' ' || rest[0] == '\t')
 }
 
-// path tells whether a path fits the pattern, by its name alone.
+// path reports whether a path fits the pattern, by its name alone.
 func (n narrowing) path(name string) bool {
 	pattern := path.Clean(n.text)
 	name = path.Clean(name)
@@ -234,7 +203,7 @@ func (n narrowing) path(name string) bool {
 	return MatchPath(pattern, name)
 }
 
-// mayReach tells whether a path can lead to what the pattern means: written
+// mayReach reports whether a path can lead to what the pattern means: written
 // in other letters, from the root of the disk, or as a folder above.
 func (n narrowing) mayReach(name string, folder bool) bool {
 	pattern, name := strings.ToLower(path.Clean(n.text)), strings.ToLower(path.Clean(filepath.ToSlash(name)))
@@ -256,7 +225,7 @@ func (n narrowing) mayReach(name string, folder bool) bool {
 	return reaches(pattern, name, folder)
 }
 
-// reaches tells whether a path fits a pattern, or is a folder in which
+// reaches reports whether a path fits a pattern, or is a folder in which
 // something may.
 func reaches(pattern, name string, folder bool) bool {
 	if MatchPath(pattern, name) || folder && name == "." {
@@ -273,7 +242,7 @@ func reaches(pattern, name string, folder bool) bool {
 // domain begins brackets that are about hosts.
 const domain = "domain:"
 
-// host tells whether a URL leads to "domain:NAME" or a name below it.
+// host reports whether a URL leads to "domain:NAME" or a name below it.
 func (n narrowing) host(text string) bool {
 	name, ok := strings.CutPrefix(n.text, domain)
 	u, err := url.Parse(text)
@@ -308,7 +277,7 @@ func MatchPath(pattern, name string) bool {
 	return fits[len(parts)]
 }
 
-// inBranch tells whether a step belongs to a branch of a parallel step, also
+// inBranch reports whether a step belongs to a branch of a parallel step, also
 // inside a loop there.
 func inBranch(p *ir.Program, s *ir.Step) bool {
 	holds := make([]bool, len(p.Blocks)) // blocks that are being looked at

@@ -16,7 +16,7 @@ func TestPlain(t *testing.T) {
 		"Read": "Read", "Bash(git status)": "Bash", "Bash (x)": "Bash", "crm.read": "crm.read", "github.*": "github.*",
 		"mcp__github__create_issue": "github.create_issue", "mcp__github": "github.*", "mcp__a__b__c": "a.b__c",
 	} {
-		if got := tool.Plain(entry); got != want {
+		if got := ir.ToolName(entry); got != want {
 			t.Errorf("%s: %s", entry, got)
 		}
 	}
@@ -147,7 +147,7 @@ func (b box) Tool(name string) tool.Tool {
 func (b box) Names(pattern string) []string {
 	var out []string
 	for name := range b {
-		if tool.Names(pattern, name) {
+		if ir.MatchesTool(pattern, name) {
 			out = append(out, name)
 		}
 	}

@@ -26,7 +26,7 @@ type Denial struct {
 	Why   string
 }
 
-// Admit is the gate before every call. It returns the tool, or why it is not
+// Admit returns the gate before every call. It returns the tool, or why it is not
 // to be called: because it may not be, because there is none, or because the
 // arguments do not fit.
 func Admit(box Box, who Caller, name string, input json.RawMessage) (Tool, *Denial) {
@@ -38,7 +38,7 @@ func Admit(box Box, who Caller, name string, input json.RawMessage) (Tool, *Deni
 	}
 	var found Tool
 	if box != nil {
-		found = box.Tool(Plain(name))
+		found = box.Tool(ir.ToolName(name))
 	}
 	if found == nil {
 		return nil, &Denial{ClassMissing, fmt.Sprintf("there is no tool %q here", name)}
@@ -49,7 +49,7 @@ func Admit(box Box, who Caller, name string, input json.RawMessage) (Tool, *Deni
 	return found, nil
 }
 
-// Offered are the tools that an agent may call, by their plain names: what it
+// Offered returns the tools that an agent may call, by their plain names: what it
 // lists, is allowed and can be had here.
 func Offered(box Box, who Caller) []Spec {
 	if box == nil || who.Agent == nil {
@@ -68,7 +68,7 @@ func Offered(box Box, who Caller) []Spec {
 		}
 	}
 	for _, entry := range who.Agent.Tools {
-		name := Plain(entry.Name)
+		name := ir.ToolName(entry.Name)
 		if !strings.ContainsAny(name, "*?[") {
 			add(name)
 			continue
@@ -80,19 +80,19 @@ func Offered(box Box, who Caller) []Spec {
 	return out
 }
 
-// Needed are the plain names of the tools that an entry asks for by name; none
+// Needed returns the plain names of the tools that an entry asks for by name; none
 // if it is a pattern, which is content with what there is.
 func Needed(list []ir.Name) []ir.Name {
 	var out []ir.Name
 	for _, entry := range list {
-		if name := Plain(entry.Name); !strings.ContainsAny(name, "*?[") {
+		if name := ir.ToolName(entry.Name); !strings.ContainsAny(name, "*?[") {
 			out = append(out, ir.Name{Name: name, Span: entry.Span})
 		}
 	}
 	return out
 }
 
-// BadInput is everything that is wrong with a tool's input; nil when it fits.
+// BadInput returns everything that is wrong with a tool's input; nil when it fits.
 // An input that programs may read in two ways never does: what was allowed, or
 // agreed to by a person, has to be what the tool gets.
 func BadInput(spec Spec, input json.RawMessage) []string {

@@ -21,8 +21,8 @@ type Spec struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	Schema      json.RawMessage `json:"schema,omitempty"` // of its input
-	// Returns is the JSON Schema of its answer, as far as anybody says. Nothing
-	// is held against it: it is for those who make an answer up.
+	// Returns is the JSON Schema of its answer, if it is known. Answers are not
+	// validated: simulations use it.
 	Returns json.RawMessage `json:"returns,omitempty"`
 	// SideEffects tells whether calling it twice may do something twice.
 	SideEffects bool `json:"side_effects,omitempty"`
@@ -46,7 +46,7 @@ type Repeater interface {
 	Repeatable(input json.RawMessage) bool
 }
 
-// Repeatable tells whether a call may be made again when nobody knows whether
+// Repeatable reports whether a call may be made again when nobody knows whether
 // it was made.
 func Repeatable(t Tool, input json.RawMessage) bool {
 	spec := t.Spec()
@@ -75,7 +75,7 @@ type Call struct {
 	MayTouch func(path string, linked bool) bool
 	// Keep are files that the call must not change.
 	Keep protected.Files
-	// Progress is told how far the call has come. It takes no time and may be
+	// Progress receives how far the call has come. It takes no time and may be
 	// called by any goroutine as long as the call lasts; nil is not told.
 	Progress func(Progress)
 	// For says where in a workflow the call comes from. Tools that do
@@ -111,7 +111,7 @@ type Result struct {
 	Offline string `json:"offline,omitempty"`
 	// Media are what Output has placeholders for.
 	Media []Media `json:"-"`
-	// Said is a line for whoever watches the run; of an error, what went wrong
+	// Said is a line for the log of the run; of an error, what went wrong
 	// where Output would be too much to read.
 	Said string `json:"said,omitempty"`
 }

@@ -1,16 +1,16 @@
-// Package embedded drives runs: it claims them, decides with plan, makes every
-// decision durable before anything happens, has step kinds do the work, and
-// makes every result durable before any reader sees it.
+// Package embedded implements the engine that drives runs in this process. It
+// claims runs, decides with plan, makes every decision durable before it takes
+// effect, runs tasks, and makes every result durable before readers see it.
 package embedded
 
-// A run in memory is a struct with a mutex, not a goroutine; only a task that
-// is being done has one. While an append is in flight, inputs queue up and the
-// next decision takes them all. A run that waits is released and forgotten:
-// what is left of it is its row in the store.
+// A run in memory is a struct with a mutex, not a goroutine; only a running task
+// has one. While an append is in flight, inputs are queued, and the next decision
+// handles all of them. A run that waits is released and dropped from memory: it
+// is one row in the store.
 //
-// Starting, resuming after a crash and going on after an approval are the same
-// loop (run.advance). The state in memory runs ahead of what is durable by at
-// most one append; when an append fails, the state is discarded.
+// Starting a run, resuming it after a crash and continuing after an approval are
+// the same loop (run.advance). The state in memory is ahead of the durable state
+// by at most one append. When an append fails, the state is discarded.
 //
 // Several processes share a store. These rules hold between them:
 //
@@ -18,15 +18,16 @@ package embedded
 //     run only if it has no owner, or if its owner is dead.
 //   - A process that holds a run when it becomes runnable drives it to its next
 //     resting point, whatever became of the process's own message (Drive). A
-//     process gives a run up only at rest (Drain), or when it is told to stop
+//     process releases a run only at rest (Drain), or when it has to stop
 //     (Close, Hold), which it announces first (Process.StopDriving).
-//   - A process whose message was accepted leaves the run to its owner only if
-//     the owner drives it (Wait).
+//   - A process that sent an accepted message leaves the run to its owner only
+//     if the owner drives it (Wait).
 //   - A message stays in the inbox until the append that answers it is durable.
 //     Its sender polls for the answer, and claims the run if the owner dies or
 //     releases it.
 //   - Wake-ups only save time: every wait ends after a bounded time and then
 //     reads the store.
 //
-// Locks are taken in this order: run.mu, then Engine.mu. No lock is held during
-// a call of the store, except Append, which does not block.
+// Locks are acquired in this order: run.mu, then Engine.mu, then clock.mu. No
+// lock is held during a call of the store, except for Append, which does not
+// block, and for Blob, which the plan calls with run.mu held.

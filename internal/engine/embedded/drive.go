@@ -12,10 +12,9 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
-// schedule makes sure that a run in memory is looked at when its time comes.
-// The run's mutex is held.
+// schedule sets the timer for a run in memory. r.mu is held.
 func (e *Engine) schedule(r *run) {
-	wake, ok := r.state.Wake()
+	wake, ok := r.wake()
 	if !ok {
 		return
 	}
@@ -25,12 +24,13 @@ func (e *Engine) schedule(r *run) {
 	e.mu.Unlock()
 }
 
-// setTimer keeps the engine's one timer at the earliest moment. e.mu is held.
+// setTimer makes the engine's only timer fire at this time, or earlier if it is
+// set so. e.mu is held.
 func (e *Engine) setTimer(at journal.Millis) {
 	if e.closed {
 		return
 	}
-	in := max(at.Time().Sub(e.clock()), 0)
+	in := min(max(at.Time().Sub(e.now().Time()), 0), maxTimer)
 	if e.timer == nil {
 		e.timerAt = at
 		e.timer = time.AfterFunc(in, e.onTimer)
@@ -42,7 +42,11 @@ func (e *Engine) setTimer(at journal.Millis) {
 	}
 }
 
-// onTimer wakes the runs whose time has come and sets the timer again.
+// maxTimer is the longest interval of the engine's timer. Go's timers do not
+// advance while the machine is suspended, but the wall clock does.
+const maxTimer = time.Minute
+
+// onTimer wakes the runs that are due and sets the timer again.
 func (e *Engine) onTimer() {
 	now := e.now()
 	var due []journal.RunID
@@ -70,7 +74,7 @@ func (e *Engine) onTimer() {
 	}
 }
 
-// wake makes a run decide on what is due by now, in memory or not.
+// wake makes a run decide on what is due, and loads it if it is not in memory.
 func (e *Engine) wake(id journal.RunID) {
 	e.mu.Lock()
 	r, skip := e.runs[id], e.skip
@@ -104,10 +108,11 @@ func (e *Engine) wake(id journal.RunID) {
 // process drives the run, or that nothing is left to drive.
 func isHandledElsewhere(err error) bool {
 	var owned *journal.OwnedError
-	return errors.As(err, &owned) || errors.Is(err, journal.ErrConflict) || errors.Is(err, journal.ErrFenced) || errors.Is(err, engine.ErrClosed) || errors.Is(err, journal.ErrFinished)
+	return errors.As(err, &owned) || errors.Is(err, journal.ErrConflict) || errors.Is(err, journal.ErrFenced) ||
+		errors.Is(err, engine.ErrClosed) || errors.Is(err, journal.ErrFinished)
 }
 
-// driveDue claims every run of the store whose time has come.
+// driveDue claims every run of the store that is due.
 func (e *Engine) driveDue() {
 	ids, next, err := e.store.Due(context.Background(), e.now())
 	if err != nil {
@@ -124,8 +129,8 @@ func (e *Engine) driveDue() {
 	}
 }
 
-// readInboxes accepts messages of other processes: for runs in memory, and for
-// all others when this process drives the whole store.
+// readInboxes delivers messages of other processes: to runs in memory and, if
+// this process drives the whole store, to all others.
 func (e *Engine) readInboxes(ctx context.Context) {
 	boxes, err := e.store.PendingInboxes(ctx)
 	if err != nil {
@@ -151,8 +156,8 @@ func (e *Engine) readInboxes(ctx context.Context) {
 	}
 }
 
-// deliver hands messages to the run, each once: they stay visible in the inbox
-// until the append that takes them is durable.
+// deliver passes messages to the run, each once. They stay in the inbox until the
+// append that answers them is durable.
 func (r *run) deliver(posted []journal.InboxMessage) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -161,8 +166,8 @@ func (r *run) deliver(posted []journal.InboxMessage) {
 	}
 	fresh := posted[:0]
 	for _, m := range posted {
-		if m.ID > r.heard {
-			r.heard = m.ID
+		if m.ID > r.delivered {
+			r.delivered = m.ID
 			fresh = append(fresh, m)
 		}
 	}
@@ -172,9 +177,8 @@ func (r *run) deliver(posted []journal.InboxMessage) {
 	}
 }
 
-// Listen reads messages of other processes until the context ends: when one of
-// them wakes this process, and at regular intervals in case a wake-up is lost.
-// Every engine that runs tasks needs one listener.
+// Listen implements engine.Driver. It reads the inboxes when another process
+// wakes this one, and at regular intervals in case a wake-up is lost.
 func (e *Engine) Listen(ctx context.Context) {
 	poll := time.NewTicker(pollOwn)
 	defer poll.Stop()
@@ -190,22 +194,21 @@ func (e *Engine) Listen(ctx context.Context) {
 	}
 }
 
-// lookEvery is how often a process that drives the whole store looks for runs
-// whose owner has died, which causes no wake-up.
-const lookEvery = time.Second
+// orphanInterval is how often a process that drives the whole store looks for runs of
+// dead owners: a death causes no wake-up.
+const orphanInterval = time.Second
 
-// lookAgain is the same after a look that has left runs to other processes.
-const lookAgain = 20 * time.Millisecond
+// moreInterval replaces orphanInterval after a look that has left runs to other
+// processes.
+const moreInterval = 20 * time.Millisecond
 
-// Work drives every run of the store until the context ends: runs whose owner
-// has ended, timers, messages, runs that were started and left. It claims no run
-// for which skip returns true; skip may be called repeatedly and concurrently.
-// Nil skips none.
+// Work implements engine.Driver. It drives runs of dead owners, due timers,
+// messages, and runs that were started without a driver.
 func (e *Engine) Work(ctx context.Context, skip func(journal.RunID) bool) error {
 	e.mu.Lock()
 	e.all, e.skip = true, skip
 	e.mu.Unlock()
-	look := time.NewTimer(lookEvery)
+	look := time.NewTimer(orphanInterval)
 	defer look.Stop()
 	for {
 		e.dropFenced()
@@ -216,9 +219,9 @@ func (e *Engine) Work(ctx context.Context, skip func(journal.RunID) bool) error 
 		e.driveDue()
 		e.readInboxes(ctx)
 		if more {
-			look.Reset(lookAgain)
+			look.Reset(moreInterval)
 		} else {
-			look.Reset(lookEvery)
+			look.Reset(orphanInterval)
 		}
 		select {
 		case <-ctx.Done():
@@ -229,14 +232,23 @@ func (e *Engine) Work(ctx context.Context, skip func(journal.RunID) bool) error 
 	}
 }
 
-// claimAtOnce is how many runs a process claims before other processes get
-// their turn.
-const claimAtOnce = 32
+// taskEnded counts a task that has ended after its run was dropped.
+func (e *Engine) taskEnded(id journal.RunID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ending[id]--; e.ending[id] <= 0 {
+		delete(e.ending, id)
+	}
+}
 
-// claimOrphans claims runs that could go on and have no living owner. It reports
-// whether there may be more of them.
+// maxClaims is the number of runs that a process claims before other processes
+// get their turn.
+const maxClaims = 32
+
+// claimOrphans claims runnable runs that have no living owner, and those that
+// this process has abandoned. It reports whether there may be more of them.
 func (e *Engine) claimOrphans(ctx context.Context) (more bool, err error) {
-	ids, err := e.store.ClaimNext(ctx, e.process.ID(), claimAtOnce, e.passesOver)
+	ids, err := e.store.ClaimNext(ctx, e.process.ID(), maxClaims, e.skips)
 	if err != nil {
 		if ctx.Err() != nil || errors.Is(err, journal.ErrUnavailable) {
 			return false, nil // Work tries again
@@ -246,21 +258,21 @@ func (e *Engine) claimOrphans(ctx context.Context) (more bool, err error) {
 	for _, id := range ids {
 		e.wake(id)
 	}
-	return len(ids) == claimAtOnce, nil
+	return len(ids) == maxClaims, nil
 }
 
-// passesOver reports whether a run is not to be claimed: it is in memory, or it
-// could not be written, or the caller of Work skips it. A run of this process
-// that is none of these was lost with an append that failed for a while.
-func (e *Engine) passesOver(id journal.RunID) bool {
+// skips reports whether claimOrphans skips a run: it is in memory, or a task of it
+// still runs, or the caller of Work skips it. A run that this process owns and
+// does not skip is abandoned: the process has dropped it after a failed append.
+func (e *Engine) skips(id journal.RunID) bool {
 	e.mu.Lock()
-	here, skip := e.runs[id] != nil || e.loading[id] != nil || e.failed[id] != nil, e.skip
+	here, skip := e.runs[id] != nil || e.loading[id] != nil || e.ending[id] > 0, e.skip
 	e.mu.Unlock()
 	return here || skip != nil && skip(id)
 }
 
-// dropFenced gives up every run in memory after this process has lost its runs
-// to others: their tasks must not go on until an append is refused.
+// dropFenced drops every run in memory after this process has lost its runs to
+// others. Otherwise their tasks would continue until an append is refused.
 func (e *Engine) dropFenced() {
 	id := e.process.ID()
 	e.mu.Lock()
@@ -280,9 +292,8 @@ func (e *Engine) dropFenced() {
 	}
 }
 
-// CatchUp brings runs without an owner up to the present, without beginning a
-// task: a gate whose time is up is decided, and the run is ready for the next
-// process that drives it. Commands that only read call it first.
+// CatchUp implements engine.Driver. A gate that has timed out is decided, and the
+// next process that drives the run continues from there.
 func (e *Engine) CatchUp(ctx context.Context) error {
 	ids, _, err := e.store.Due(ctx, e.now())
 	if err != nil {
@@ -294,7 +305,7 @@ func (e *Engine) CatchUp(ctx context.Context) error {
 			err = e.waitReleased(ctx, id)
 		}
 		if err != nil && !isHandledElsewhere(err) {
-			// A failure of one run does not concern the others.
+			// A failure of one run does not affect the others.
 			e.Log.Warn("run not brought up to date", "run", id, "error", err)
 		}
 		if ctx.Err() != nil {
@@ -304,7 +315,7 @@ func (e *Engine) CatchUp(ctx context.Context) error {
 	return nil
 }
 
-// waitReleased waits until a run is no longer in memory.
+// waitReleased waits until a run is not in memory anymore.
 func (e *Engine) waitReleased(ctx context.Context, id journal.RunID) error {
 	for {
 		e.mu.Lock()
@@ -327,9 +338,8 @@ func (e *Engine) waitReleased(ctx context.Context, id journal.RunID) error {
 	}
 }
 
-// post puts an input in a run's inbox and waits until the owner, or the next
-// one, has answered.
-func (e *Engine) post(ctx context.Context, id journal.RunID, in plan.Input, ref string) error {
+// enqueue enqueues an input for the owner of a run and waits for the answer.
+func (e *Engine) enqueue(ctx context.Context, id journal.RunID, in plan.Input, ref string) error {
 	m, err := engine.EncodeMessage(in, ref, e.now())
 	if err != nil {
 		return err
@@ -345,13 +355,15 @@ func (e *Engine) post(ctx context.Context, id journal.RunID, in plan.Input, ref 
 	if owner != "" {
 		e.process.Wake(owner)
 	}
-	return e.answered(ctx, id, in, ref, entry.Seq)
+	return e.awaitAnswer(ctx, id, in, ref, entry.Seq)
 }
 
-// answered polls the store until the message has left the inbox, and returns
-// the answer. If the owner dies or releases the run, this process claims it. A
-// message in the inbox of a finished run came too late.
-func (e *Engine) answered(ctx context.Context, id journal.RunID, in plan.Input, ref string, after journal.Seq) error {
+// awaitAnswer polls the store until the message has left the inbox, and returns the
+// answer. If the owner dies or releases the run, this process claims it. A
+// message that stays in the inbox of a finished run was too late.
+func (e *Engine) awaitAnswer(
+	ctx context.Context, id journal.RunID, in plan.Input, ref string, after journal.Seq,
+) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -387,7 +399,7 @@ func (e *Engine) answered(ctx context.Context, id journal.RunID, in plan.Input, 
 			}
 			return state.Check(program, in)
 		}
-		// A closed engine cannot take the run over, so the answer may never come.
+		// A closed engine cannot claim the run, so the answer may never come.
 		err = e.acquire(ctx, id, false)
 		if errors.Is(err, engine.ErrClosed) || err != nil && !isHandledElsewhere(err) {
 			return err
@@ -400,10 +412,10 @@ func (e *Engine) answered(ctx context.Context, id journal.RunID, in plan.Input, 
 	}
 }
 
-// reacquire hands requests to a run that was released while they arrived, and
-// that drop has reserved for loading.
+// reacquire passes requests to a run that was released while they arrived. drop
+// has reserved the run for loading.
 func (e *Engine) reacquire(id journal.RunID, loading chan struct{}, requests []request) {
-	requests = slices.DeleteFunc(requests, func(q request) bool { return q.inbox != 0 }) // load reads them again
+	requests = slices.DeleteFunc(requests, func(q request) bool { return q.inbox != 0 }) // load reads messages again
 	go func() {
 		err := e.loadRun(context.Background(), id, false, loading, requests)
 		if err == nil {

@@ -7,25 +7,25 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
-// A task whose kind writes a note before it acts need not wait until its start
-// is durable. It starts as soon as it is decided on, and the decision is held
-// back until the note arrives: both are one write to the disk instead of two,
+// A write-ahead task writes a note before it acts, so it may start before its
+// start is durable. It starts as soon as it is decided on, and the decision is
+// held until the note arrives: both are one write to the disk instead of two,
 // which is most of the cost of a short command.
 
-// mostEarly is how long a decision is held back. Tasks that take longer to
-// write their note cost a write of their own.
-const mostEarly = 20 * time.Millisecond
+// maxHold is how long a decision is held. A task that takes longer to write its
+// note costs a separate write.
+const maxHold = 20 * time.Millisecond
 
-// beginEarly starts the tasks of a decision that may start before it is
-// durable, and holds the decision back until their notes arrive. It reports
-// whether there are such tasks. r.mu is held.
-func (r *run) beginEarly(p *pending) bool {
+// startEarly starts the write-ahead tasks of a decision and holds the decision
+// until their notes arrive. It reports whether there are such tasks. r.mu is
+// held.
+func (r *run) startEarly(p *pending) bool {
 	if r.state.Hold {
 		return false
 	}
 	for i := range p.events {
 		x, ok := p.events[i].Fact.(journal.TaskStarted)
-		if !ok || x.Rerun > 0 || !r.e.writeAhead[x.Kind] { // a task that is done again has written its note before
+		if !ok || x.Rerun > 0 || !r.e.writeAhead[x.Kind] { // a rerun task has written its note before
 			continue
 		}
 		f := r.state.Frames[x.Frame]
@@ -45,9 +45,9 @@ func (r *run) beginEarly(p *pending) bool {
 	}
 	r.held = p
 	if r.holdTimer == nil {
-		r.holdTimer = time.AfterFunc(mostEarly, r.flushHeld)
+		r.holdTimer = time.AfterFunc(maxHold, r.flushHeld)
 	} else {
-		r.holdTimer.Reset(mostEarly)
+		r.holdTimer.Reset(maxHold)
 	}
 	return true
 }
@@ -63,8 +63,8 @@ func (r *run) flushHeld() {
 	}
 }
 
-// noteArrived counts a task whose note is in the queue now. The held decision
-// is complete with the note of its last task. r.mu is held.
+// noteArrived counts a task that has queued its note. The held decision is
+// complete with the note of its last task. r.mu is held.
 func (r *run) noteArrived(j *job) {
 	if j == nil || j.holds == nil || j.holds != r.held {
 		return

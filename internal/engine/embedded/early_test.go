@@ -12,16 +12,17 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/engine/enginetest"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/memory"
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// careful notes what it does before it does it.
+// careful is a write-ahead kind.
 type careful struct {
-	*testKind
-	before func(*step.Job) error // it notes
+	*enginetest.Kind
+	before func(*step.Job) error // called before the note
 }
 
 const begun = "begun"
@@ -41,37 +42,40 @@ func (k careful) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 			return step.Result{}, err
 		}
 	}
-	return k.testKind.Run(ctx, job)
+	return k.Kind.Run(ctx, job)
 }
 
-func asCareful(k *testKind) step.Runner { return careful{testKind: k} }
+func asCareful(k *enginetest.Kind) step.Runner { return careful{Kind: k} }
 
-func TestCrashAtEveryAppendOfCarefulTasks(t *testing.T) {
-	for name, p := range shapes(t) {
+func TestCrashAtEveryAppendOfWriteAheadTasks(t *testing.T) {
+	for name, p := range enginetest.Shapes(t) {
 		t.Run(name, func(t *testing.T) {
 			crashAtEveryAppend(t, name, p, 3, asCareful, func(*testing.T) journal.Store { return memory.New() })
 		})
 	}
 }
 
-// However early a task begins, and whenever the machine stops: what was done
-// was noted before.
-func TestNothingIsDoneBeforeItIsNoted(t *testing.T) {
-	for name, p := range shapes(t) {
+// However early a task starts, and whenever the process dies: what was done was
+// noted before.
+func TestWriteAheadTasksActAfterTheirNote(t *testing.T) {
+	for name, p := range enginetest.Shapes(t) {
 		t.Run(name, func(t *testing.T) {
 			for n := 1; ; n++ {
 				left := 0
 				for _, after := range []bool{false, true} {
-					kind := newKind()
+					kind := enginetest.NewKind()
 					disk := memory.New()
 					store := &stopping{Store: disk, left: n, after: after}
 					e := open(t, store, asCareful(kind), "one")
-					if e.Start(t.Context(), id, &engine.Definition{Program: p}, json.RawMessage("{}"), nil, journal.Actor{}) == nil {
-						finish(t, e)
+					if e.Start(
+						t.Context(), enginetest.ID, &engine.Definition{Program: p}, json.RawMessage("{}"), nil,
+						journal.Actor{},
+					) == nil {
+						enginetest.Finish(t, e)
 					}
-					stop(e)
+					enginetest.Stop(e)
 					noted := map[string]bool{}
-					for event, err := range disk.Events(t.Context(), id, 0) {
+					for event, err := range disk.Events(t.Context(), enginetest.ID, 0) {
 						if err != nil && !errors.Is(err, journal.ErrUnknownRun) {
 							t.Fatal(err)
 						}
@@ -79,7 +83,7 @@ func TestNothingIsDoneBeforeItIsNoted(t *testing.T) {
 							noted[x.Key()] = true
 						}
 					}
-					for key := range kind.done {
+					for key := range kind.Done {
 						if !noted[key] {
 							t.Errorf("append %d, after %t: %s was done, and nobody knows", n, after, key)
 						}
@@ -87,68 +91,72 @@ func TestNothingIsDoneBeforeItIsNoted(t *testing.T) {
 					left = store.left
 				}
 				if left > 0 {
-					return // it was not reached any more
+					return // never reached
 				}
 			}
 		})
 	}
 }
 
-// What is done again has noted it in its first life and notes nothing more: it
-// does not begin before it is durable that it is done again.
-func TestWhatIsDoneAgainDoesNotBeginEarly(t *testing.T) {
+// A rerun task has written its note before, and writes none: it does not start
+// before its start is durable.
+func TestRerunTasksDoNotStartEarly(t *testing.T) {
 	for n := 1; ; n++ {
-		kind := newKind()
+		kind := enginetest.NewKind()
 		disk := memory.New()
 		store := &stopping{Store: disk, left: n}
 		e := open(t, store, asCareful(kind), "one")
-		if e.Start(t.Context(), id, &engine.Definition{Program: program([]ir.Step{task("a"), task("b")})}, json.RawMessage("{}"), nil, journal.Actor{}) == nil {
-			finish(t, e)
+		if e.Start(
+			t.Context(), enginetest.ID,
+			&engine.Definition{Program: enginetest.Program([]ir.Step{enginetest.Task("a"), enginetest.Task("b")})},
+			json.RawMessage("{}"), nil, journal.Actor{},
+		) == nil {
+			enginetest.Finish(t, e)
 		}
-		stop(e)
+		enginetest.Stop(e)
 		if store.left > 0 {
-			return // it was not reached any more
+			return // never reached
 		}
-		before := maps.Clone(kind.done)
+		before := maps.Clone(kind.Done)
 		e = open(t, &stopping{Store: disk, left: 1}, asCareful(kind), "two")
-		finish(t, e)
-		stop(e)
-		if !maps.Equal(kind.done, before) {
-			t.Errorf("append %d: %v were done, then %v, of which nobody knows", n, before, kind.done)
+		enginetest.Finish(t, e)
+		enginetest.Stop(e)
+		if !maps.Equal(kind.Done, before) {
+			t.Errorf("append %d: %v were done, then %v, of which nobody knows", n, before, kind.Done)
 		}
 	}
 }
 
 // The end of one task, the start of the next and its note are one write.
-func TestOneAppendForEachCarefulTask(t *testing.T) {
+func TestOneAppendPerWriteAheadTask(t *testing.T) {
 	const tasks = 10
 	var steps []ir.Step
 	for n := range tasks {
-		steps = append(steps, task(fmt.Sprint("s", n)))
+		steps = append(steps, enginetest.Task(fmt.Sprint("s", n)))
 	}
 	store := memory.New()
-	e := open(t, store, asCareful(newKind()), "one")
-	begin(t, e, program(steps))
-	if got, err := finish(t, e); err != nil || got.Outcome != "ok" {
+	e := open(t, store, asCareful(enginetest.NewKind()), "one")
+	enginetest.Begin(t, e, enginetest.Program(steps))
+	if got, err := enginetest.Finish(t, e); err != nil || got.Outcome != "ok" {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	appends := 0
 	for range store.Tail(t.Context(), 0) {
 		appends++
 	}
-	if appends != tasks+2 { // with those of the run's start, which nothing is before, and of its end
+	if appends != tasks+2 { // and those of the run's start and end
 		t.Errorf("%d appends", appends)
 	}
 }
 
-// A task that takes its time before it notes anything does not keep what came
-// before it from being durable, nor is it done twice.
-func TestACarefulTaskThatIsSlow(t *testing.T) {
+// A write-ahead task that takes long to write its note delays neither the
+// decision before it nor runs twice.
+func TestSlowWriteAheadTaskDelaysNothing(t *testing.T) {
 	for name, fails := range map[string]bool{"and goes on": false, "and fails": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				goOn := make(chan struct{})
-				kind := careful{testKind: newKind(), before: func(job *step.Job) error {
+				kind := careful{Kind: enginetest.NewKind(), before: func(job *step.Job) error {
 					if job.Step.ID != "b" {
 						return nil
 					}
@@ -160,14 +168,14 @@ func TestACarefulTaskThatIsSlow(t *testing.T) {
 				}}
 				store := memory.New()
 				e := open(t, store, kind, "one")
-				begin(t, e, program([]ir.Step{task("a"), task("b")}))
+				enginetest.Begin(t, e, enginetest.Program([]ir.Step{enginetest.Task("a"), enginetest.Task("b")}))
 				synctest.Wait()
-				if got := facts(t, store); slices.Contains(got, "TaskEnded") {
+				if got := enginetest.Facts(t, store); slices.Contains(got, "TaskEnded") {
 					t.Errorf("the decision was not held back: %v", got)
 				}
 				time.Sleep(time.Second)
 				synctest.Wait()
-				if got := facts(t, store); !slices.Contains(got, "TaskEnded") {
+				if got := enginetest.Facts(t, store); !slices.Contains(got, "TaskEnded") {
 					t.Errorf("the decision was held back for ever: %v", got)
 				}
 				close(goOn)
@@ -175,13 +183,13 @@ func TestACarefulTaskThatIsSlow(t *testing.T) {
 				if fails {
 					want = journal.OutcomeFailed
 				}
-				if got := rest(t, e); string(got.Outcome) != string(want) {
+				if got := enginetest.Rest(t, e); string(got.Outcome) != string(want) {
 					t.Errorf("%+v", got)
 				}
-				if n := kind.done["b#0"]; n != map[bool]int{false: 1, true: 0}[fails] {
+				if n := kind.Done["b#0"]; n != map[bool]int{false: 1, true: 0}[fails] {
 					t.Errorf("it was done %d times", n)
 				}
-				stop(e)
+				enginetest.Stop(e)
 				store.Close()
 			})
 		})

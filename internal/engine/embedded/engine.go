@@ -14,31 +14,35 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// Process is this process among those that share a store: which of them are
-// alive, and how to wake them.
+// Process is this process among those that share a store.
 type Process interface {
 	ID() journal.Owner
 	// Dead reports whether another process has certainly ended.
 	Dead(journal.Owner) bool
 	// Drives reports whether another process is alive and has not called
-	// StopDriving: a run that it owns moves on.
+	// StopDriving: it drives the runs that it owns.
 	Drives(journal.Owner) bool
-	// StopDriving announces that this process begins no more work and releases
-	// the runs that it owns.
+	// StopDriving announces that this process starts no more tasks and releases
+	// its runs.
 	StopDriving()
-	// Wake makes another process look at its inboxes, if it is there; the
-	// empty owner is every process that there is.
+	// Wake makes another process read its inboxes, if it is alive. The empty
+	// owner wakes every process.
 	Wake(journal.Owner)
-	// Wakes is sent to when another process has woken this one.
+	// Wakes receives a value when another process has woken this one.
 	Wakes() <-chan struct{}
 }
 
-// Config is what an Engine is made of.
+// Config configures an Engine.
 type Config struct {
 	engine.Config
 	Store   journal.Store
 	Process Process
-	Now     func() time.Time // nil is time.Now
+	// Now is the wall clock, and Monotonic a clock that neither jumps nor
+	// advances while the machine is suspended. Nil is the machine's clock; if
+	// only Now is set, it never jumps. They are called with locks held and must
+	// not block. On a store that several machines share, Now is the store's time.
+	Now       func() time.Time
+	Monotonic func() time.Duration
 }
 
 // Engine drives the runs of one store in this process. It implements engine.Engine.
@@ -46,7 +50,7 @@ type Engine struct {
 	*engine.Core
 	store   journal.Store
 	process Process
-	clock   func() time.Time
+	clock   *clock
 
 	writeAhead map[string]bool // kinds that write a note before they act
 
@@ -61,12 +65,14 @@ type Engine struct {
 	failed   map[journal.RunID]error          // runs that could not be written, until Wait returns the error
 	sleeping map[journal.RunID]journal.Millis // runs of this process that wait for a time
 	rerun    map[journal.RunID]bool           // runs whose lost tasks run again
+	ahead    map[journal.RunID]journal.Millis // runs whose last event is ahead of the clock: see run.setClock
+	ending   map[journal.RunID]int            // tasks that still run although their run was dropped
 	waiting  map[journal.RunID]*waiter
 	closed   bool
 	held     bool                     // messages are recorded, and no task starts
 	all      bool                     // drive every run of the store, not only those of this process
 	skip     func(journal.RunID) bool // runs that are not claimed; nil for none
-	name     journal.Owner            // of the process when it was last looked at
+	name     journal.Owner            // name of this process when dropFenced last looked
 	timer    *time.Timer
 	timerAt  journal.Millis // when timer fires; 0 if it is not set
 }
@@ -75,15 +81,13 @@ var _ engine.Engine = (*Engine)(nil)
 
 // New returns an engine.
 func New(c Config) *Engine {
-	if c.Now == nil {
-		c.Now = time.Now
-	}
 	e := &Engine{
-		Core: engine.NewCore(c.Config, c.Store), store: c.Store, process: c.Process, clock: c.Now,
-		runs: map[journal.RunID]*run{}, loading: map[journal.RunID]chan struct{}{},
+		Core: engine.NewCore(c.Config, c.Store), store: c.Store, process: c.Process,
+		clock: newClock(c.Now, c.Monotonic),
+		runs:  map[journal.RunID]*run{}, loading: map[journal.RunID]chan struct{}{},
 		waiting: map[journal.RunID]*waiter{}, emptied: make(chan struct{}, 1),
 		failed: map[journal.RunID]error{}, sleeping: map[journal.RunID]journal.Millis{},
-		rerun: map[journal.RunID]bool{}, writeAhead: map[string]bool{},
+		rerun: map[journal.RunID]bool{}, ending: map[journal.RunID]int{}, ahead: map[journal.RunID]journal.Millis{}, writeAhead: map[string]bool{},
 	}
 	for kind, runner := range c.Kinds {
 		_, e.writeAhead[kind] = runner.(step.WriteAhead)
@@ -91,7 +95,11 @@ func New(c Config) *Engine {
 	return e
 }
 
-func (e *Engine) now() journal.Millis { return journal.MillisOf(e.clock()) }
+// now returns the time of the engine's clock.
+func (e *Engine) now() journal.Millis {
+	now, _ := e.clock.read()
+	return now
+}
 
 // Start implements engine.Driver.
 func (e *Engine) Start(
@@ -125,7 +133,9 @@ func (e *Engine) start(ctx context.Context, id journal.RunID, b *engine.Beginnin
 
 	durable := make(chan error, 1)
 	r.mu.Lock()
-	state, events := plan.Start(r.program, id, b.Started, e.now(), e.holding())
+	now, skipped := e.clock.read()
+	r.skipped = skipped
+	state, events := plan.Start(r.program, id, b.Started, now, e.holding())
 	r.state, r.fence, r.owner = state, journal.FirstFence, e.process.ID()
 	r.append(&pending{events: events, blobs: b.Blobs, done: []answer{{to: func(err error) { durable <- err }}}})
 	r.mu.Unlock()
@@ -162,10 +172,9 @@ func (e *Engine) reruns(id journal.RunID) bool {
 	return e.rerun[id]
 }
 
-// acquire makes sure that a run is in memory and owned by this process, and
-// hands requests to it. A run without requests that has nothing to do is
-// released again at once. With visit, only what is due happens and no task of
-// the run begins.
+// acquire loads a run into memory, if this process does not hold it, and queues
+// requests. A run that has nothing to do is released at once. With visit, the run
+// decides what is due and starts no task.
 func (e *Engine) acquire(ctx context.Context, id journal.RunID, visit bool, requests ...request) error {
 	for {
 		e.mu.Lock()
@@ -196,9 +205,11 @@ func (e *Engine) acquire(ctx context.Context, id journal.RunID, visit bool, requ
 }
 
 // loadRun claims and loads a run that e.loading reserves for the caller, and
-// begins it. Whatever comes of it, the reservation ends and everyone who waits
-// for the run looks at it again.
-func (e *Engine) loadRun(ctx context.Context, id journal.RunID, visit bool, loading chan struct{}, requests []request) error {
+// continues it. On success and on failure, the reservation ends and waiters are
+// woken.
+func (e *Engine) loadRun(
+	ctx context.Context, id journal.RunID, visit bool, loading chan struct{}, requests []request,
+) error {
 	r, err := e.load(ctx, id)
 	if err == nil {
 		r.visit = visit
@@ -217,15 +228,14 @@ func (e *Engine) loadRun(ctx context.Context, id journal.RunID, visit bool, load
 	if err != nil {
 		return err
 	}
-	r.begin(requests)
+	r.continueLoaded(requests)
 	r.mu.Unlock()
 	return nil
 }
 
-// admit puts a run that was just loaded among those in memory, and leaves its
-// mutex locked: until the caller has begun the run, no other goroutine may move
-// it. Otherwise a task that another goroutine starts would look like one that
-// the previous owner left behind.
+// admit adds a run that was just loaded to those in memory, and returns with r.mu
+// locked: until the caller has called continueLoaded, no other goroutine may advance the
+// run. A task that it started would look like one that the previous owner lost.
 func (e *Engine) admit(r *run) error {
 	r.mu.Lock()
 	e.mu.Lock()
@@ -238,8 +248,8 @@ func (e *Engine) admit(r *run) error {
 	return nil
 }
 
-// release gives up a claim on a run that could not be loaded. When that fails
-// too, the run stays claimed until this process ends.
+// release ends the claim on a run that could not be loaded. If that fails too,
+// the run stays claimed until this process ends.
 func (e *Engine) release(id journal.RunID, fence int64, last journal.Seq) {
 	batch := journal.Batch{Run: id, Fence: fence, After: last, Release: true}
 	if err := journal.Append(context.Background(), e.store, batch); err != nil {
@@ -248,7 +258,7 @@ func (e *Engine) release(id journal.RunID, fence int64, last journal.Seq) {
 }
 
 // load claims a run and reads what is needed to drive it. It reads the inbox
-// after the claim, so that each message is seen by the owner or by the next one.
+// after the claim, so that this owner or the next one sees each message.
 func (e *Engine) load(ctx context.Context, id journal.RunID) (_ *run, err error) {
 	me := e.process.ID()
 	claim, err := e.store.Claim(ctx, id, me)
@@ -269,9 +279,12 @@ func (e *Engine) load(ctx context.Context, id journal.RunID) (_ *run, err error)
 		return nil, err
 	}
 	if r.state.Seq != claim.Seq {
-		return nil, fmt.Errorf("%w: run %s: its stream ends at event %d, not %d", journal.ErrCorrupt, id, r.state.Seq, claim.Seq)
+		return nil, fmt.Errorf(
+			"%w: run %s: its stream ends at event %d, not %d", journal.ErrCorrupt, id, r.state.Seq, claim.Seq,
+		)
 	}
 	r.fence, r.owner = claim.Fence, me
+	r.setClock()
 	if r.inbox, err = e.store.Inbox(ctx, id); err != nil {
 		return nil, err
 	}
@@ -298,35 +311,31 @@ func (e *Engine) load(ctx context.Context, id journal.RunID) (_ *run, err error)
 	return r, nil
 }
 
-// Drive says something to a run and then drives it to its next resting point.
-// A process that holds a run when it becomes runnable drives it, whatever
-// became of the process's own message: while say waits for an answer, this
-// engine may have claimed the run and accepted the message of another process.
-// Drive returns the run as Wait does, and the error of say, if any.
-func (e *Engine) Drive(ctx context.Context, id journal.RunID, say func(ctx context.Context) error) (journal.Entry, error) {
-	said := say(ctx)
-	if said != nil && !e.Owns(id) {
-		return journal.Entry{}, said
+// Drive implements engine.Driver. A process that holds a run when it becomes
+// runnable drives it, whatever became of its own message: while send waits for an
+// answer, this engine may have claimed the run and accepted the message of
+// another process.
+func (e *Engine) Drive(
+	ctx context.Context, id journal.RunID, send func(ctx context.Context) error,
+) (journal.Entry, error) {
+	sent := send(ctx)
+	if sent != nil && !e.Owns(id) {
+		return journal.Entry{}, sent
 	}
 	entry, err := e.Wait(ctx, id)
-	if said != nil {
-		return entry, said
+	if sent != nil {
+		return entry, sent
 	}
 	return entry, err
 }
 
-// Wait returns when a run has come to rest: finished, or waiting for a person
-// or an event. A run that waits only for a time is not at rest; when its time
-// comes, another process may be quicker, and is waited for like this one.
+// Wait implements engine.Driver. A run that waits only for a timer does not rest;
+// another process may fire the timer first.
 //
-// Wait drives the run if no other process does. It returns a run that is not at
-// rest only when another process has driven it all along, or when this engine
-// is closed or held.
-//
-// No wake-up is needed for progress: each turn of the loop ends after a bounded
-// time, and the next one reads the store.
+// No wake-up is needed for progress: each iteration of the loop ends after a
+// bounded time, and the next one reads the store.
 func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, error) {
-	driven, polled := false, false // this engine has driven the run; the last turn ended without a wake-up
+	driven, polled := false, false // this engine has driven the run; the last iteration ended without a wake-up
 	for {
 		e.mu.Lock()
 		if err := e.failed[id]; err != nil {
@@ -337,7 +346,7 @@ func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, err
 		r, here := e.runs[id], e.runs[id] != nil || e.loading[id] != nil
 		_, timed := e.sleeping[id]
 		idle := e.closed || e.held
-		w := e.join(id) // before the store is read: a release after that closes w.rested
+		w := e.join(id) // before reading the store: a later release closes w.rested
 		e.mu.Unlock()
 
 		var entry journal.Entry
@@ -363,7 +372,7 @@ func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, err
 					e.leave(id, w)
 					continue
 				}
-				// The attempt itself has woken those who wait for the run.
+				// The attempt has woken the waiters of the run.
 				w, poll = e.rejoin(id, w), pollElsewhere
 			}
 			here = sleeps
@@ -388,17 +397,17 @@ func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, err
 	}
 }
 
-// How often Wait and Listen read the store when nothing wakes them.
+// The intervals at which Wait and Listen read the store without a wake-up.
 const (
 	pollOwn       = time.Second           // for a run that this process drives
 	pollElsewhere = 50 * time.Millisecond // for a run that another process drives
 )
 
-// tryAcquire claims a run that is not in memory, if it could go on and no
-// living process owns it. It reports whether this process has the run now.
+// tryAcquire claims a run that is not in memory, if it is runnable and no living
+// process owns it. It reports whether this process holds the run now.
 func (e *Engine) tryAcquire(ctx context.Context, entry *journal.Entry) (bool, error) {
-	if entry.Status == journal.Sleeping && entry.Wake > e.now() {
-		return false, nil
+	if now := e.now(); entry.Status == journal.Sleeping && entry.Wake > now && entry.Updated <= now {
+		return false, nil // a run whose last event is in the future has a clock of its own: see run.setClock
 	}
 	err := e.acquire(ctx, entry.ID, false)
 	if err != nil && isHandledElsewhere(err) {
@@ -407,13 +416,13 @@ func (e *Engine) tryAcquire(ctx context.Context, entry *journal.Entry) (bool, er
 	return err == nil, err
 }
 
-// waiter is those who wait for one run.
+// waiter is shared by all calls that wait for one run. Engine.mu guards n.
 type waiter struct {
-	rested chan struct{} // closed when the run comes to rest
+	rested chan struct{} // closed when the run rests
 	n      int
 }
 
-// join adds somebody to those who wait for a run. e.mu is held.
+// join returns the waiter of a run, for one more call. e.mu is held.
 func (e *Engine) join(id journal.RunID) *waiter {
 	w := e.waiting[id]
 	if w == nil {
@@ -424,7 +433,7 @@ func (e *Engine) join(id journal.RunID) *waiter {
 	return w
 }
 
-// rejoin replaces a waiter that may have been woken already.
+// rejoin replaces a waiter that may be closed already.
 func (e *Engine) rejoin(id journal.RunID, w *waiter) *waiter {
 	e.leave(id, w)
 	e.mu.Lock()
@@ -440,9 +449,9 @@ func (e *Engine) leave(id journal.RunID, w *waiter) {
 	}
 }
 
-// drop forgets a run that has come to rest or has failed. A non-nil reload
-// reserves the run for loading in the same step, so that Owns stays true. The
-// run's mutex is held.
+// drop removes a run that rests or has failed from memory. A non-nil reload
+// reserves the run for loading at the same time, so that Owns stays true. r.mu is
+// held.
 func (e *Engine) drop(r *run, reload chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -455,10 +464,13 @@ func (e *Engine) drop(r *run, reload chan struct{}) {
 	if r.err != nil && !errors.Is(r.err, journal.ErrFenced) && !errors.Is(r.err, journal.ErrUnavailable) {
 		e.failed[r.id] = r.err
 	}
+	if len(r.jobs) > 0 {
+		e.ending[r.id] += len(r.jobs)
+	}
 	delete(e.sleeping, r.id)
 	if r.err == nil && r.state != nil && !e.closed && !r.visit {
-		if wake, ok := r.state.Wake(); ok {
-			if !e.all { // else it is found in the store when its time comes
+		if wake, ok := r.wake(); ok {
+			if !e.all || r.ahead() > 0 { // otherwise driveDue finds it in the store
 				e.sleeping[r.id] = wake
 			}
 			e.setTimer(wake)
@@ -468,7 +480,7 @@ func (e *Engine) drop(r *run, reload chan struct{}) {
 	e.signalIfEmpty()
 }
 
-// signalIfEmpty wakes Close when no run is left in memory. e.mu is held.
+// signalIfEmpty wakes Close and Drain if no run is in memory. e.mu is held.
 func (e *Engine) signalIfEmpty() {
 	if len(e.runs) == 0 && len(e.loading) == 0 {
 		select {
@@ -478,7 +490,7 @@ func (e *Engine) signalIfEmpty() {
 	}
 }
 
-// rested tells those who wait for a run to look at it again. e.mu is held.
+// rested wakes the waiters of a run. e.mu is held.
 func (e *Engine) rested(id journal.RunID) {
 	if w := e.waiting[id]; w != nil {
 		close(w.rested)
@@ -486,9 +498,9 @@ func (e *Engine) rested(id journal.RunID) {
 	}
 }
 
-// Hold makes the engine record messages and begin no task: it leaves the runs
-// to other processes. A process that has sent a message drives the run if the
-// process that has accepted the message does not.
+// Hold implements engine.Driver. The engine leaves its runs to other processes: a
+// process that has sent a message drives the run if the process that has accepted
+// the message does not.
 func (e *Engine) Hold() {
 	e.mu.Lock()
 	e.held = true
@@ -502,17 +514,15 @@ func (e *Engine) holding() bool {
 	return e.held
 }
 
-// Owns reports whether a run is in this process's memory, or on its way there.
+// Owns implements engine.Driver. A run that is being loaded counts.
 func (e *Engine) Owns(id journal.RunID) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.runs[id] != nil || e.loading[id] != nil
 }
 
-// Close parks every run: no new task begins. Tasks that may be done again are
-// cancelled at once. Those that may not are waited for, until now is closed;
-// then they are cancelled too. The runs are given up as they are, for
-// whoever comes next.
+// Close implements engine.Driver. Tasks that can run again are cancelled at once;
+// the others are cancelled when now is closed. The runs are released as they are.
 func (e *Engine) Close(now <-chan struct{}) {
 	e.mu.Lock()
 	e.closed = true
@@ -524,7 +534,7 @@ func (e *Engine) Close(now <-chan struct{}) {
 		e.timer.Stop()
 	}
 	for id := range e.waiting {
-		if e.runs[id] == nil { // it sleeps, and nobody here will wake it
+		if e.runs[id] == nil { // it sleeps, and this process will not wake it
 			e.rested(id)
 		}
 	}
@@ -552,10 +562,10 @@ func (e *Engine) Close(now <-chan struct{}) {
 	e.tasks.Wait()
 }
 
-// Drain waits until no run is in memory and then closes the engine, in one
-// step: a timer or a message that arrives before is still dealt with, and none
-// can claim a run after. A process that ends by itself calls it, so that it
-// gives runs up only at rest.
+// Drain implements engine.Driver. It closes the engine in the same critical
+// section in which it finds no run in memory: earlier timers and messages are
+// handled, and later ones cannot claim a run. A process that ends by itself calls
+// it, so that it releases runs only at rest.
 func (e *Engine) Drain() {
 	for {
 		e.mu.Lock()

@@ -6,8 +6,8 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// Admit claims a run and stops just before it begins. movable tells whether
-// somebody else could move it by now.
+// Admit claims a run and stops before it continues. movable reports whether
+// another goroutine could advance the run.
 func (e *Engine) Admit(ctx context.Context, id journal.RunID) (movable func() bool, begin func(), err error) {
 	r, err := e.load(ctx, id)
 	if err != nil {
@@ -21,7 +21,7 @@ func (e *Engine) Admit(ctx context.Context, id journal.RunID) (movable func() bo
 		return free
 	}
 	begin = func() {
-		r.begin(nil)
+		r.continueLoaded(nil)
 		r.mu.Unlock()
 	}
 	return movable, begin, e.admit(r)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/engine/embedded"
+	"github.com/espalier-run/espalier/internal/engine/enginetest"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/memory"
@@ -42,7 +43,7 @@ func work(t *testing.T, e *embedded.Engine) (end func()) {
 	return func() {
 		cancel()
 		<-ended
-		stop(e)
+		enginetest.Stop(e)
 	}
 }
 
@@ -54,12 +55,12 @@ func TestWorkTakesBackItsOwnRunAfterAnOutage(t *testing.T) {
 		store := &outage{Store: memory.NewShared(all.dead)}
 		defer store.Close()
 		store.failing.Store(2)
-		e := newEngine(store, all.join("worker"), newKind())
+		e := newEngine(store, all.join("worker"), enginetest.NewKind())
 		defer work(t, e)()
-		begin(t, e, program([]ir.Step{task("a"), task("b")}))
+		enginetest.Begin(t, e, enginetest.Program([]ir.Step{enginetest.Task("a"), enginetest.Task("b")}))
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
-		if entry, err := store.Entry(t.Context(), id); err != nil || entry.Status != journal.Finished {
+		if entry, err := store.Entry(t.Context(), enginetest.ID); err != nil || entry.Status != journal.Finished {
 			t.Errorf("the run is %s, owned by %q, %v", entry.Status, entry.Owner, err)
 		}
 	})
@@ -80,9 +81,9 @@ func TestTasksEndWhenTheProcessIsFenced(t *testing.T) {
 		all := &peers{}
 		store := memory.NewShared(all.dead)
 		defer store.Close()
-		kind := newKind()
+		kind := enginetest.NewKind()
 		var began, cancelled atomic.Int32
-		kind.hold = func(ctx context.Context, _ *step.Job) error {
+		kind.Hold = func(ctx context.Context, _ *step.Job) error {
 			if began.Add(1) > 1 {
 				return nil
 			}
@@ -95,7 +96,7 @@ func TestTasksEndWhenTheProcessIsFenced(t *testing.T) {
 		e := newEngine(store, process, kind)
 		defer work(t, e)()
 		synctest.Wait()
-		begin(t, e, program([]ir.Step{task("a")}))
+		enginetest.Begin(t, e, enginetest.Program([]ir.Step{enginetest.Task("a")}))
 		synctest.Wait()
 		if began.Load() != 1 {
 			t.Fatalf("%d tasks began", began.Load())
@@ -108,7 +109,7 @@ func TestTasksEndWhenTheProcessIsFenced(t *testing.T) {
 		if cancelled.Load() != 1 {
 			t.Error("the task goes on")
 		}
-		if entry, err := store.Entry(t.Context(), id); err != nil || entry.Status != journal.Finished {
+		if entry, err := store.Entry(t.Context(), enginetest.ID); err != nil || entry.Status != journal.Finished {
 			t.Errorf("the run is %s, owned by %q, %v", entry.Status, entry.Owner, err)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/engine/enginetest"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/memory"
@@ -12,10 +13,10 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// noting is a kind whose recovery depends on what it has noted, and whose last
-// note comes with its result.
+// noting is a kind whose recovery depends on its notes. Its last note comes with
+// its result.
 type noting struct {
-	*testKind
+	*enginetest.Kind
 	seen chan string
 	hold func(ctx context.Context, job *step.Job) error
 }
@@ -48,42 +49,42 @@ func kinds(notes []journal.TaskNoted) string {
 	return out
 }
 
-// A task that a person has done again, in another process and long after,
-// still knows what it had noted, and its new notes come after the old ones.
-func TestNotesOutliveADoubt(t *testing.T) {
+// A task that a person reruns in another process has its earlier notes, and its
+// new notes come after them.
+func TestRerunTaskHasItsNotes(t *testing.T) {
 	disk := memory.New()
 	begun := make(chan struct{})
-	kind := &noting{testKind: newKind(), seen: make(chan string, 2)}
+	kind := &noting{Kind: enginetest.NewKind(), seen: make(chan string, 2)}
 	kind.hold = func(ctx context.Context, _ *step.Job) error {
 		close(begun)
 		<-ctx.Done()
 		return ctx.Err()
 	}
 	e := open(t, disk, kind, "one")
-	begin(t, e, program([]ir.Step{task("a")}))
+	enginetest.Begin(t, e, enginetest.Program([]ir.Step{enginetest.Task("a")}))
 	<-begun
-	stop(e)
+	enginetest.Stop(e)
 	kind.hold = nil
 	e = open(t, disk, kind, "two")
-	if err := e.Resume(t.Context(), id); err != nil {
+	if err := e.Resume(t.Context(), enginetest.ID); err != nil {
 		t.Fatal(err)
 	}
-	if entry := rest(t, e); entry.Waiting != "doubt: a" {
+	if entry := enginetest.Rest(t, e); entry.Waiting != "doubt: a" {
 		t.Fatalf("%+v", entry)
 	}
-	stop(e)
+	enginetest.Stop(e)
 	e = open(t, disk, kind, "three")
-	if err := e.Send(t.Context(), id, plan.Decision{Step: "a", Answer: plan.AnswerRerun}, "r"); err != nil {
+	if err := e.Send(t.Context(), enginetest.ID, plan.Decision{Step: "a", Answer: plan.AnswerRerun}, "r"); err != nil {
 		t.Fatal(err)
 	}
-	if entry := rest(t, e); entry.Outcome != "ok" {
+	if entry := enginetest.Rest(t, e); entry.Outcome != "ok" {
 		t.Fatalf("%+v", entry)
 	}
 	if first, second := <-kind.seen, <-kind.seen; first != "" || second != "1:begun0 " {
 		t.Errorf("first %q, then %q", first, second)
 	}
 	var notes []journal.TaskNoted
-	for event, err := range disk.Events(t.Context(), id, 0) {
+	for event, err := range disk.Events(t.Context(), enginetest.ID, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,12 +103,14 @@ func TestLostCallIsChargedWhatItReported(t *testing.T) {
 	disk := memory.New()
 	begun := make(chan struct{})
 	reported := journal.Usage{ModelCalls: 1, InputTokens: 200, OutputTokens: 40}
-	kind := &noting{testKind: newKind(), seen: make(chan string, 2)}
+	kind := &noting{Kind: enginetest.NewKind(), seen: make(chan string, 2)}
 	kind.hold = func(ctx context.Context, job *step.Job) error {
 		if len(job.History) > 0 {
 			return nil
 		}
-		if _, err := job.Log.Reserve(ctx, journal.Usage{ModelCalls: 20, InputTokens: 64_000, OutputTokens: 33_200}); err != nil {
+		if _, err := job.Log.Reserve(
+			ctx, journal.Usage{ModelCalls: 20, InputTokens: 64_000, OutputTokens: 33_200},
+		); err != nil {
 			return err
 		}
 		if err := job.Log.Note(ctx, step.Note{Kind: journal.NoteUsage, Data: reported}); err != nil {
@@ -118,20 +121,20 @@ func TestLostCallIsChargedWhatItReported(t *testing.T) {
 		return ctx.Err()
 	}
 	first := open(t, disk, kind, "one")
-	begin(t, first, program([]ir.Step{task("a")}))
+	enginetest.Begin(t, first, enginetest.Program([]ir.Step{enginetest.Task("a")}))
 	<-begun
-	second := open(t, disk, kind, "two") // to which the first is dead
-	if err := second.Resume(t.Context(), id); err != nil {
+	second := open(t, disk, kind, "two") // for which the first one is dead
+	if err := second.Resume(t.Context(), enginetest.ID); err != nil {
 		t.Fatal(err)
 	}
-	rest(t, second)
-	state, _, _, err := second.Load(t.Context(), id)
+	enginetest.Rest(t, second)
+	state, _, _, err := second.Load(t.Context(), enginetest.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if used := state.Root().Ledger.Used; used.InputTokens != 200 || used.OutputTokens != 40 || used.ModelCalls != 1 {
 		t.Errorf("used %+v", used)
 	}
-	stop(first)
-	stop(second)
+	enginetest.Stop(first)
+	enginetest.Stop(second)
 }

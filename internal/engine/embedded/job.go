@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// job is a task that is running: the only thing that has a goroutine.
+// job is a running task. It has a goroutine.
 type job struct {
 	*engine.Task
 	r      *run
@@ -23,7 +23,7 @@ type job struct {
 	calls    int                 // number of the last reservation
 	waiting  int                 // number of the reservation that the task waits for; 0 for none
 	answered chan grant          // of that reservation
-	holds    *pending            // the decision that is held back until the task writes a note
+	holds    *pending            // the decision that is held until the task writes a note
 }
 
 // recovery returns what happens to the task if its outcome stays unknown. r.mu is held.
@@ -80,12 +80,15 @@ func (r *run) keepHistory(j *job) {
 	r.history[j.Job.Key] = j.history
 }
 
-// conclude forgets a task and hands its last requests to the run.
+// conclude removes a task that has ended and queues its last requests.
 func (r *run) conclude(j *job, notes []request, last request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.jobs[j.Job.Key] == j {
 		delete(r.jobs, j.Job.Key)
+		if r.gone {
+			r.e.taskEnded(r.id)
+		}
 	}
 	if r.gone {
 		return
@@ -95,7 +98,7 @@ func (r *run) conclude(j *job, notes []request, last request) {
 	r.advance()
 }
 
-// Note makes notes durable.
+// Note implements step.Log.
 func (j *job) Note(ctx context.Context, notes ...step.Note) error {
 	requests, err := j.requests(notes)
 	if err != nil || len(requests) == 0 {
@@ -123,7 +126,7 @@ func (j *job) requests(notes []step.Note) ([]request, error) {
 		}
 		j.last++
 		note := plan.Note{
-			Work: j.Work, N: j.last, Kind: n.Kind, Data: data, Settles: int(n.Settles), Usage: n.Usage,
+			Work: j.Work, Rerun: j.Job.Rerun, N: j.last, Kind: n.Kind, Data: data, Settles: int(n.Settles), Usage: n.Usage,
 		}
 		out = append(out, request{in: note})
 		j.history = append(j.history, journal.TaskNoted{
@@ -150,14 +153,16 @@ type grant struct {
 	err    error
 }
 
-// Reserve sets an amount aside, and makes notes durable in the same append.
+// Reserve implements step.Log. The notes become durable in the same append.
 func (j *job) Reserve(ctx context.Context, amount journal.Usage, notes ...step.Note) (step.Reservation, error) {
 	n, _, err := j.ReserveUpTo(ctx, amount, 0, notes...)
 	return n, err
 }
 
-// ReserveUpTo sets an amount aside, or as much of it as is left.
-func (j *job) ReserveUpTo(ctx context.Context, most journal.Usage, least int64, notes ...step.Note) (step.Reservation, journal.Usage, error) {
+// ReserveUpTo implements step.Log.
+func (j *job) ReserveUpTo(
+	ctx context.Context, most journal.Usage, least int64, notes ...step.Note,
+) (step.Reservation, journal.Usage, error) {
 	requests, err := j.requests(notes)
 	if err != nil {
 		return 0, most, err
@@ -170,7 +175,7 @@ func (j *job) ReserveUpTo(ctx context.Context, most journal.Usage, least int64, 
 	j.r.mu.Unlock()
 	refused := make(chan error, 1)
 	requests = append(requests, request{
-		in: plan.Reserve{Work: j.Work, N: n, Amount: most, Least: least},
+		in: plan.Reserve{Work: j.Work, Rerun: j.Job.Rerun, N: n, Amount: most, Least: least},
 		done: func(err error) {
 			if err != nil {
 				refused <- err
@@ -188,7 +193,7 @@ func (j *job) ReserveUpTo(ctx context.Context, most journal.Usage, least int64, 
 	}
 }
 
-// abortTask ends a task whose note or reservation the run has refused.
+// abortTask cancels a task after the run has refused its note or reservation.
 func (j *job) abortTask(err error) error {
 	if err == nil {
 		return nil
@@ -197,7 +202,7 @@ func (j *job) abortTask(err error) error {
 	return err
 }
 
-// answer tells a task what came of its reservation. r.mu is held.
+// answer passes the answer to a reservation to its task. r.mu is held.
 func (r *run) answer(w journal.Work, n int, amount journal.Usage, err error) {
 	if j := r.jobs[w.Key()]; j != nil && j.waiting == n {
 		j.waiting = 0

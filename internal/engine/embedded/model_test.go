@@ -19,6 +19,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/engine/embedded"
+	"github.com/espalier-run/espalier/internal/engine/enginetest"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/memory"
@@ -35,7 +36,7 @@ import (
 type world struct {
 	store *memory.Store
 	peers peers
-	// recovery is what becomes of a task whose process ends.
+	// recovery is the recovery of a task of a dead process.
 	recovery step.Recovery
 
 	mu         sync.Mutex
@@ -81,11 +82,11 @@ func (w *world) violate(format string, args ...any) {
 	w.violations = append(w.violations, fmt.Sprintf(format, args...))
 }
 
-// start begins a process. With hold it only records.
+// start starts a process. With hold, it only records messages.
 func (w *world) start(name string, hold bool) *proc {
 	p := &proc{w: w, name: name, peer: w.peers.join(journal.Owner(name))}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
-	p.e = newEngine(&scheduled{w.store, p}, p.peer, &modelKind{&testKind{recovery: w.recovery}, p})
+	p.e = newEngine(&scheduled{w.store, p}, p.peer, &modelKind{&enginetest.Kind{Policy: w.recovery}, p})
 	if hold {
 		p.e.Hold()
 	}
@@ -96,15 +97,16 @@ func (w *world) start(name string, hold bool) *proc {
 	return p
 }
 
-// execute runs a command in a process of its own, which ends as the command line does: a process that drives gives up
-// runs only at rest, a process that records at once.
+// execute runs a command in a process of its own, which ends as the command line
+// does: a process that drives releases runs only at rest, a process that records
+// does so at once.
 func (w *world) execute(name, command string) *proc {
 	c := commands[command]
 	p := w.start(name, c.records)
 	go func() {
 		p.err = c.do(p)
 		if c.records || command == "work" {
-			stop(p.e)
+			enginetest.Stop(p.e)
 		} else {
 			p.e.Drain()
 		}
@@ -128,9 +130,9 @@ func (w *world) others(p *proc) bool {
 	return slices.ContainsFunc(w.all, func(o *proc) bool { return o != p && !o.ended && !o.is("work") })
 }
 
-// moving reports whether the run could go on.
+// moving reports whether the run is runnable.
 func (w *world) moving() bool {
-	entry, err := w.store.Entry(context.Background(), id)
+	entry, err := w.store.Entry(context.Background(), enginetest.ID)
 	return err == nil && entry.Status == journal.Running
 }
 
@@ -238,7 +240,7 @@ func (s *scheduled) Entry(ctx context.Context, run journal.RunID) (journal.Entry
 
 // modelKind is leaf work that acts when the scheduler lets it.
 type modelKind struct {
-	*testKind
+	*enginetest.Kind
 	p *proc
 }
 
@@ -276,7 +278,7 @@ func (k *modelKind) Run(ctx context.Context, job *step.Job) (step.Result, error)
 
 // commands are what people and machines do to a run at once.
 var commands = map[string]struct {
-	records bool // it begins no task
+	records bool // it starts no task
 	do      func(p *proc) error
 }{
 	"resume":  {do: func(p *proc) error { return p.drive(p.resume) }},
@@ -293,12 +295,12 @@ var commands = map[string]struct {
 		if !p.pass("delete") {
 			return errKilled
 		}
-		return p.w.store.Delete(p.ctx, id)
+		return p.w.store.Delete(p.ctx, enginetest.ID)
 	}},
 	"work": {do: func(p *proc) error {
 		ctx, cancel := context.WithCancel(p.ctx)
 		defer cancel()
-		go func() { // until the others are done and nothing moves any more
+		go func() { // until the others have ended and the run rests
 			for p.w.others(p) || p.w.moving() {
 				time.Sleep(time.Second)
 			}
@@ -314,7 +316,7 @@ var commands = map[string]struct {
 	}},
 	"interrupt": {do: func(p *proc) error {
 		if victim := p.w.victim(p); p.pass("interrupt") && victim.stopped() {
-			stop(victim.e)
+			enginetest.Stop(victim.e)
 		}
 		return nil
 	}},
@@ -324,7 +326,7 @@ func (p *proc) actor() journal.Actor { return journal.Actor{User: p.name} }
 
 // drive is a command that drives the run. If it leaves the run to another process, that process must drive it.
 func (p *proc) drive(say func(context.Context) error) (err error) {
-	p.entry, err = p.e.Drive(p.ctx, id, say)
+	p.entry, err = p.e.Drive(p.ctx, enginetest.ID, say)
 	p.w.mu.Lock()
 	killed := p.killed
 	p.w.mu.Unlock()
@@ -337,23 +339,23 @@ func (p *proc) drive(say func(context.Context) error) (err error) {
 func (p *proc) record(in plan.Input) error { return p.send(in)(p.ctx) }
 
 func (p *proc) send(in plan.Input) func(context.Context) error {
-	return func(ctx context.Context) error { return p.e.Send(ctx, id, in, p.name) }
+	return func(ctx context.Context) error { return p.e.Send(ctx, enginetest.ID, in, p.name) }
 }
 
 func (p *proc) resume(ctx context.Context) error {
-	state, _, _, err := p.e.Load(ctx, id)
+	state, _, _, err := p.e.Load(ctx, enginetest.ID)
 	if err == nil && state.Paused {
-		err = p.e.Send(ctx, id, plan.Continue{By: p.actor()}, p.name)
+		err = p.e.Send(ctx, enginetest.ID, plan.Continue{By: p.actor()}, p.name)
 	}
 	if err != nil {
 		return err
 	}
-	return p.e.Resume(ctx, id)
+	return p.e.Resume(ctx, enginetest.ID)
 }
 
 func (p *proc) decide(answer string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		state, program, _, err := p.e.Load(ctx, id)
+		state, program, _, err := p.e.Load(ctx, enginetest.ID)
 		if err != nil {
 			return err
 		}
@@ -362,7 +364,7 @@ func (p *proc) decide(answer string) func(context.Context) error {
 			d.Step = f.Step
 			_, d.Digest = state.Shown(program, f)
 		}
-		return p.e.Send(ctx, id, d, p.name)
+		return p.e.Send(ctx, enginetest.ID, d, p.name)
 	}
 }
 
@@ -437,14 +439,16 @@ func (w *world) schedule(choose func(n int) int) {
 	}
 }
 
-// situations are what a run is like when the commands begin.
+// situations are the states of the run before the commands start.
 var situations = map[string]func(t *testing.T, w *world){
 	"gate": func(t *testing.T, w *world) { w.prepare(t, nil) },
 	"event": func(t *testing.T, w *world) {
-		w.prepare(t, func(e *embedded.Engine) error { return e.Send(t.Context(), id, decision(t, e, plan.Approve), "") })
+		w.prepare(t, func(e *embedded.Engine) error {
+			return e.Send(t.Context(), enginetest.ID, decision(t, e, plan.Approve), "")
+		})
 	},
 	"paused": func(t *testing.T, w *world) {
-		w.prepare(t, func(e *embedded.Engine) error { return e.Send(t.Context(), id, plan.Pause{}, "") })
+		w.prepare(t, func(e *embedded.Engine) error { return e.Send(t.Context(), enginetest.ID, plan.Pause{}, "") })
 	},
 	"running": func(t *testing.T, w *world) { w.run() },
 	"running again": func(t *testing.T, w *world) {
@@ -453,11 +457,11 @@ var situations = map[string]func(t *testing.T, w *world){
 	},
 	"doubt": func(t *testing.T, w *world) {
 		setup := w.peers.join("setup")
-		e := newEngine(&stopping{Store: w.store, left: 2}, setup, newKind())
-		begin(t, e, program(append([]ir.Step{task("first")}, modelSteps()...)))
+		e := newEngine(&stopping{Store: w.store, left: 2}, setup, enginetest.NewKind())
+		enginetest.Begin(t, e, enginetest.Program(append([]ir.Step{enginetest.Task("first")}, modelSteps()...)))
 		synctest.Wait() // The task has acted, and its process dies before that is durable.
 		w.done["first#0"]++
-		stop(e)
+		enginetest.Stop(e)
 		setup.die()
 	},
 }
@@ -465,7 +469,7 @@ var situations = map[string]func(t *testing.T, w *world){
 // modelSteps ask for a decision and an event, with a task after each.
 func modelSteps() []ir.Step {
 	event := ir.Step{ID: "wait", Type: "gate", Action: ir.Gate{Decider: ir.Event, Event: "go"}}
-	return []ir.Step{gate("ask"), task("a"), event, task("b")}
+	return []ir.Step{gate("ask"), enginetest.Task("a"), event, enginetest.Task("b")}
 }
 
 // run starts the run in a process that drives it, up to its first task.
@@ -473,8 +477,10 @@ func (w *world) run() {
 	p := w.start("run", false)
 	go func() {
 		p.err = p.drive(func(ctx context.Context) error {
-			def := &engine.Definition{Program: program(append([]ir.Step{task("first")}, modelSteps()...))}
-			return p.e.Start(ctx, id, def, json.RawMessage("{}"), nil, journal.Actor{})
+			def := &engine.Definition{
+				Program: enginetest.Program(append([]ir.Step{enginetest.Task("first")}, modelSteps()...)),
+			}
+			return p.e.Start(ctx, enginetest.ID, def, json.RawMessage("{}"), nil, journal.Actor{})
 		})
 		p.e.Drain()
 		p.exit()
@@ -484,19 +490,21 @@ func (w *world) run() {
 
 // prepare brings the run to rest before the commands begin.
 func (w *world) prepare(t *testing.T, then func(*embedded.Engine) error) {
-	e := newEngine(w.store, w.peers.join("setup"), &testKind{effects: &effects{done: w.done}, recovery: step.Ask})
-	begin(t, e, program(modelSteps()))
-	rest(t, e)
+	e := newEngine(w.store, w.peers.join("setup"), &enginetest.Kind{
+		Effects: &enginetest.Effects{Done: w.done}, Policy: step.Ask,
+	})
+	enginetest.Begin(t, e, enginetest.Program(modelSteps()))
+	enginetest.Rest(t, e)
 	if then != nil {
 		if err := then(e); err != nil {
 			t.Error(err)
 		}
-		rest(t, e)
+		enginetest.Rest(t, e)
 	}
-	stop(e)
+	enginetest.Stop(e)
 }
 
-// until lets calls go on, oldest first, until one with this name waits.
+// until lets calls proceed, oldest first, until one with this name waits.
 func (w *world) until(name string) {
 	reached := false
 	for !reached {
@@ -521,7 +529,7 @@ func play(t *testing.T, situation string, names []string, choose func(n int) int
 		w := &world{recovery: step.Ask, active: map[string]string{}, done: map[string]int{}}
 		w.store = memory.NewShared(w.peers.dead)
 		situations[situation](t, w)
-		before, err := w.store.Entry(t.Context(), id)
+		before, err := w.store.Entry(t.Context(), enginetest.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -530,9 +538,9 @@ func play(t *testing.T, situation string, names []string, choose func(n int) int
 		}
 		w.schedule(choose)
 		w.check(before)
-		for _, p := range w.all { // so that the goroutines of what hangs or was killed end
+		for _, p := range w.all { // so that the goroutines of killed or stuck processes end
 			p.halt()
-			stop(p.e)
+			enginetest.Stop(p.e)
 		}
 		w.store.Close()
 		violations = w.violations
@@ -543,7 +551,7 @@ func play(t *testing.T, situation string, names []string, choose func(n int) int
 	return violations
 }
 
-// check holds the outcome against what the protocol promises.
+// check compares the outcome with the promises of the protocol.
 func (w *world) check(before journal.Entry) {
 	ctx := context.Background()
 	removed, killed, worked := false, false, false
@@ -554,7 +562,7 @@ func (w *world) check(before journal.Entry) {
 	}
 	facts, reruns, losses := map[string][]string{}, 0, 0
 	if !removed {
-		for event, err := range w.store.Events(ctx, id, 0) {
+		for event, err := range w.store.Events(ctx, enginetest.ID, 0) {
 			if err != nil {
 				w.violate("reading: %v", err)
 				return
@@ -579,7 +587,7 @@ func (w *world) check(before journal.Entry) {
 			case journal.CancelRequested:
 				by, what = x.By.User, "canceled"
 			}
-			if by != "" && !slices.Contains(facts[by], "signaled") { // an event that came early decides later
+			if by != "" && !slices.Contains(facts[by], "signaled") { // an early signal decides later
 				facts[by] = append(facts[by], what)
 			}
 		}
@@ -587,7 +595,7 @@ func (w *world) check(before journal.Entry) {
 	for _, p := range w.all {
 		w.checkAnswer(p, facts[p.name], removed)
 	}
-	// The first owner of a run in doubt has died before the commands began.
+	// The first owner of a lost task has died before the commands started.
 	if died := before.Owner == "setup"; losses > 0 && !killed && !died {
 		w.violate("a process has given a run up while it did a task")
 	}
@@ -596,7 +604,7 @@ func (w *world) check(before journal.Entry) {
 			w.violate("task %s acted %d times", key, n)
 		}
 	}
-	entry, err := w.store.Entry(ctx, id)
+	entry, err := w.store.Entry(ctx, enginetest.ID)
 	switch untouched := entry.Seq == before.Seq; {
 	case removed && errors.Is(err, journal.ErrUnknownRun):
 	case err != nil:
@@ -608,8 +616,9 @@ func (w *world) check(before journal.Entry) {
 	}
 }
 
-// checkAnswer holds what a command returned against what it has done: an accepted message takes effect exactly once, a
-// refused one never, and says why.
+// checkAnswer compares what a command returned with its effect: an accepted
+// message takes effect exactly once, a refused one never, and its error has the
+// reason.
 func (w *world) checkAnswer(p *proc, did []string, removed bool) {
 	says := !p.is("run") && !p.is("rm") && !p.is("work") && !p.is("kill") && !p.is("interrupt") && !p.is("resume")
 	var owned *journal.OwnedError
@@ -625,7 +634,9 @@ func (w *world) checkAnswer(p *proc, did []string, removed bool) {
 	case p.err == nil:
 	case refused && refusal.Why == "":
 		w.violate("%s was refused without a reason", p.name)
-	case refused, errors.Is(p.err, journal.ErrFinished), errors.Is(p.err, journal.ErrUnknownRun), errors.Is(p.err, journal.ErrUnfinished), errors.As(p.err, &owned) && p.is("resume"):
+	case refused, errors.Is(p.err, journal.ErrFinished), errors.Is(p.err, journal.ErrUnknownRun), errors.Is(
+		p.err, journal.ErrUnfinished,
+	), errors.As(p.err, &owned) && p.is("resume"):
 		if says && len(did) > 0 {
 			w.violate("%s was refused (%v) and took effect as %v", p.name, p.err, did)
 		}
@@ -647,7 +658,7 @@ func TestProtocol(t *testing.T) {
 	})
 }
 
-// follow chooses as a list says, and after its end always the oldest call.
+// follow returns the choices of a list, and then always the oldest call.
 func follow(choices []int) func(n int) int {
 	return func(n int) int {
 		if len(choices) == 0 {
@@ -660,14 +671,24 @@ func follow(choices []int) func(n int) int {
 }
 
 var (
-	protocolDepth = flag.Int("protocol.depth", defaultDepth, "try every order of this many choices of the protocol test")
-	protocolPairs = flag.Bool("protocol.pairs", false, "try every pair of commands in every situation, not only those that meet most often")
+	protocolDepth = flag.Int(
+		"protocol.depth", defaultDepth, "try every order of this many choices of the protocol test",
+	)
+	protocolPairs = flag.Bool(
+		"protocol.pairs", false, "try every pair of commands in every situation, not only those that meet most often",
+	)
 )
 
 // TestEveryInterleaving tries all orders of the first calls of two commands.
 func TestEveryInterleaving(t *testing.T) {
 	pairs := map[string][][]string{
-		"gate":          {{"approve", "approve"}, {"approve", "reject"}, {"approve", "cancel"}, {"approve", "edit"}, {"resume", "approve"}},
+		"gate": {
+			{"approve", "approve"},
+			{"approve", "reject"},
+			{"approve", "cancel"},
+			{"approve", "edit"},
+			{"resume", "approve"},
+		},
 		"running":       {{"pause", "cancel"}, {"signal", "interrupt"}},
 		"running again": {{"signal", "interrupt"}},
 		"doubt":         {{"decide", "decide"}, {"resume", "decide"}},
@@ -701,8 +722,8 @@ func TestEveryInterleaving(t *testing.T) {
 	}
 }
 
-// enumerate plays once, with choices that begin as a list says and go on with 0. It returns the list to begin with next
-// time, up to a depth; nil after the last.
+// enumerate plays once, with choices that start with a list and continue with 0.
+// It returns the list for the next call, up to a depth; nil after the last.
 func enumerate(begin []int, depth int, play func(choose func(n int) int)) []int {
 	var taken, widths []int
 	play(func(n int) int {

@@ -21,40 +21,48 @@ type run struct {
 	program *plan.Program
 	def     *engine.Compiled
 
-	mu        sync.Mutex
-	state     *plan.State
-	fence     int64
-	owner     journal.Owner // name of this process when it got the run
-	queue     []request
-	spare     []request // what queue was before, empty
-	inFlight  bool
-	held      *pending        // decided on, and not appended before its tasks have said more
-	holdTimer *time.Timer     // appends what is held
-	early     map[string]bool // tasks that began before their start is durable
-	visit     bool            // only what is due happens, and no task begins
-	gone      bool            // given up, or failed
-	err       error           // why it failed
-	jobs      map[string]*job
-	index     journal.Index // as last written
-	children  engine.Children
+	// mu guards everything below. The callback of Append locks it; so no call of
+	// Append may wait for that callback while mu is held.
+	mu    sync.Mutex
+	state *plan.State // ahead of the store by the append in flight and the held decision
+	fence int64
+	owner journal.Owner // name of this process when it claimed the run
+	gone  bool          // released or failed: nothing below counts anymore
+	err   error         // why it failed
+	visit bool          // decide what is due, start no task
 
-	// What came with loading.
-	inbox   []journal.InboxMessage
-	heard   journal.InboxID // the newest message that was handed over
-	history map[string][]journal.TaskNoted
+	queue    []request
+	spare    []request // the previous queue, emptied, for reuse
+	inFlight bool      // an append has not called back yet; requests stay in queue until then
+	jobs     map[string]*job
 
-	// What the last snapshot cost, and what has been written since.
+	held      *pending        // a decision that waits for the notes of its tasks
+	holdTimer *time.Timer     // appends the held decision
+	early     map[string]bool // tasks that run before their start is durable
+
+	// skipped is the part of the engine clock's jumps that the run has accounted
+	// for, and aheadUntil the jump with which that clock reaches the run's.
+	skipped, aheadUntil journal.Millis
+
+	inbox     []journal.InboxMessage         // as load has read it
+	delivered journal.InboxID                // the newest message that was delivered
+	history   map[string][]journal.TaskNoted // notes of tasks that do not run, by their keys
+
+	index    journal.Index // as last stored
+	children engine.Children
+	// Size of the last snapshot, and of the events since then.
 	snapshotSize, written int
-	// Large values of the append in flight, before the store has them.
+	// fresh has the large values of the append in flight, which the store does
+	// not have yet.
 	fresh map[string]json.RawMessage
 }
 
-// request is something the world says, and whoever wants to know what came of it.
+// request is an input for the run, and how to answer it.
 type request struct {
 	in    plan.Input
-	with  []plan.Input // decided together with it, before any timer
+	with  []plan.Input // decided in the same decision
 	ref   string
-	inbox journal.InboxID // 0: it did not come through the inbox
+	inbox journal.InboxID // 0 if it is not from the inbox
 	blob  *journal.Blob
 	done  func(error) // called once the answer is durable; may be nil
 }
@@ -72,9 +80,44 @@ func newRun(e *Engine, id journal.RunID, def *engine.Compiled) *run {
 	return r
 }
 
-// begin carries a run on that was just loaded: tasks that its last owner left
-// behind, messages, and timers that are due. r.mu is held.
-func (r *run) begin(more []request) {
+// setClock starts the clock of a run that was just loaded. If the wall clock was
+// set back before this process started, the run's last event is in the future;
+// the run then has a clock that continues from that event. The engine remembers
+// by how much it is ahead, so that timers advance while the run is not in memory.
+// r.mu is held, or the run is not shared yet.
+func (r *run) setClock() {
+	now, skipped := r.e.clock.read()
+	r.skipped = skipped
+	r.e.mu.Lock()
+	defer r.e.mu.Unlock()
+	if ahead := r.state.At - now; ahead >= journal.Millis(jumpTolerance.Milliseconds()) && r.e.ahead[r.id] == 0 {
+		r.e.ahead[r.id] = ahead + skipped
+	}
+	r.aheadUntil = r.e.ahead[r.id]
+}
+
+// ahead returns by how much the run's clock is ahead of the engine's. When the
+// engine's clock jumps ahead, it catches up. r.mu is held.
+func (r *run) ahead() journal.Millis { return max(r.aheadUntil-r.skipped, 0) }
+
+// readClock returns the time of the run's clock, and by how much that has jumped
+// ahead since the last call. r.mu is held.
+func (r *run) readClock() (now, jump journal.Millis) {
+	now, skipped := r.e.clock.read()
+	before := r.skipped + r.ahead()
+	r.skipped = skipped
+	return now + r.ahead(), r.skipped + r.ahead() - before
+}
+
+// wake returns when the run's next timer is due on the engine's clock. r.mu is held.
+func (r *run) wake() (journal.Millis, bool) {
+	wake, ok := r.state.Wake()
+	return wake - r.ahead(), ok
+}
+
+// continueLoaded continues a run that was just loaded: it handles the tasks that the
+// previous owner lost, the messages, and the due timers. r.mu is held.
+func (r *run) continueLoaded(more []request) {
 	r.index = r.state.Summary()
 	var lost []plan.Input
 	starved := map[string]bool{}
@@ -85,12 +128,12 @@ func (r *run) begin(more []request) {
 	}
 	for _, t := range r.state.OpenTasks() {
 		if starved[t.Key()] {
-			continue // it stood still before a call: it may go on where it was
+			continue // it waited for budget before a call: it can continue there
 		}
-		gone := r.e.Lost(t.Work, r.state.TaskOf(r.program, t.Frame), r.history[t.Key()], "its process is gone")
+		gone := r.e.Lost(t.Work, t.Rerun, r.state.TaskOf(r.program, t.Frame), r.history[t.Key()], "its process has ended")
 		gone.Until = r.state.At
 		if gone.Policy == journal.RecoveryAsk && r.e.reruns(r.id) {
-			gone.Policy, gone.Why = journal.RecoveryRerun, gone.Why+"; somebody has it done again"
+			gone.Policy, gone.Why = journal.RecoveryRerun, gone.Why+"; it is rerun on request"
 		}
 		lost = append(lost, gone)
 	}
@@ -98,7 +141,7 @@ func (r *run) begin(more []request) {
 	if len(lost) > 0 {
 		requests = append(requests, request{in: plan.TakenOver{Owner: string(r.e.process.ID())}, with: lost})
 	}
-	r.state.MarkAll() // its last owner may have held something back
+	r.state.MarkAll() // the previous owner may have held tasks
 	r.state.Hold = r.visit || r.e.holding()
 	requests = append(requests, r.messages(r.inbox)...)
 	r.inbox = nil
@@ -108,8 +151,10 @@ func (r *run) begin(more []request) {
 	for _, t := range r.state.OpenTasks() {
 		switch {
 		case !starved[t.Key()] || r.gone:
-		case t.Frame.Cancelled: // nobody does it who could say so
-			r.queue = append(r.queue, request{in: plan.Result{Work: t.Work, Outcome: journal.OutcomeCancelled}})
+		case t.Frame.Cancelled: // no goroutine runs it that could end it
+			r.queue = append(r.queue, request{in: plan.Result{
+				Work: t.Work, Rerun: t.Rerun, Outcome: journal.OutcomeCancelled,
+			}})
 		case r.jobs[t.Key()] == nil && r.state.Summary().Status != journal.Exceeded:
 			r.launch(t)
 		}
@@ -119,11 +164,11 @@ func (r *run) begin(more []request) {
 	}
 }
 
-// messages makes requests of inbox messages. r.mu is held.
+// messages returns the requests of inbox messages. r.mu is held.
 func (r *run) messages(posted []journal.InboxMessage) []request {
 	var out []request
 	for _, m := range posted {
-		r.heard = max(r.heard, m.ID)
+		r.delivered = max(r.delivered, m.ID)
 		in, ref, err := engine.DecodeMessage(m.Message)
 		if err != nil {
 			r.e.Log.Error("message ignored", "run", r.id, "error", err)
@@ -134,9 +179,9 @@ func (r *run) messages(posted []journal.InboxMessage) []request {
 	return out
 }
 
-// checkOwner gives the run up when the store names another owner: this process
-// was taken for dead, and its next append would be refused. Tasks must not go on
-// until then. An append in flight reports the loss by itself.
+// checkOwner drops the run if the store names another owner: another process has
+// considered this one dead, and the next append would be refused. Tasks must not
+// run until then. An append in flight reports the loss itself.
 func (r *run) checkOwner(owner journal.Owner) {
 	if r == nil {
 		return
@@ -148,16 +193,15 @@ func (r *run) checkOwner(owner journal.Owner) {
 	}
 }
 
-// push hands requests of a task, or of others if j is nil, to the run. They are
-// decided on together with everything else that is queued as soon as the append
-// in flight is durable.
+// push queues requests of a task, or of other senders if j is nil. The run
+// decides on all queued requests as soon as the append in flight is durable.
 func (r *run) push(j *job, requests ...request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.gone {
 		for _, q := range requests {
 			if q.done != nil {
-				q.done(errGivenUp)
+				q.done(errNotHeld)
 			}
 		}
 		return
@@ -167,22 +211,31 @@ func (r *run) push(j *job, requests ...request) {
 	r.advance()
 }
 
-// errGivenUp: the run is no longer in this process's hands.
-var errGivenUp = errors.New("the run has been given up by this process")
+// errNotHeld means that this process does not hold the run anymore.
+var errNotHeld = errors.New("this process does not hold the run anymore")
 
-// pending is what has been decided and is not durable yet.
+// pending is a decision that is not durable yet.
 type pending struct {
 	events []journal.Event
 	taken  []journal.InboxID
 	blobs  []journal.Blob
 	done   []answer
-	waits  int // how many tasks have to say something before it is appended
+	waits  int // number of tasks that have to write a note before the append
 }
 
-// answer goes to whoever asked, once what was asked for is durable, or is not.
+// answer is called when a decision is durable or has failed.
 type answer struct {
 	to      func(error)
-	refused error // why it is not done
+	refused error // why the input was refused; nil if it was accepted
+}
+
+// add adds the events of a decision.
+func (p *pending) add(events []journal.Event) {
+	if p.events == nil {
+		p.events = events
+	} else {
+		p.events = append(p.events, events...)
+	}
 }
 
 func (p *pending) answer(err error) {
@@ -195,8 +248,8 @@ func (p *pending) answer(err error) {
 	}
 }
 
-// advance decides on everything that has queued up, and appends what follows.
-// r.mu is held.
+// advance decides on all queued requests and appends the decision. It does
+// nothing while an append is in flight or a decision is held. r.mu is held.
 func (r *run) advance() {
 	if r.inFlight || r.gone || r.held != nil && r.held.waits > 0 {
 		return
@@ -206,30 +259,34 @@ func (r *run) advance() {
 		p = &pending{}
 	}
 	r.held = nil
-	asked := r.decide(p)
-	if !waited && !asked && (!r.state.Hold || !r.state.Moving()) { // what goes on for long stops there
-		p.events = r.state.Decide(r.program, r.e.now())
+	now, jump := r.readClock()
+	if jump > 0 {
+		p.add(r.state.Decide(r.program, now, plan.ClockJump{By: jump}))
+	}
+	asked := r.decide(p, now)
+	if !waited && !asked && (!r.state.Hold || !r.state.Moving()) { // a long decision stops while the engine holds
+		p.add(r.state.Decide(r.program, now))
 	}
 	if len(p.events) == 0 && len(p.taken) == 0 && !r.resting() {
 		p.answer(nil)
 		r.e.schedule(r)
 		return
 	}
-	if !waited && r.beginEarly(p) {
+	if !waited && r.startEarly(p) {
 		return
 	}
 	r.append(p)
 }
 
-// decide decides on what has queued up; false when nothing has. r.mu is held.
-func (r *run) decide(p *pending) bool {
+// decide decides on the queued requests and reports whether there were any. r.mu
+// is held.
+func (r *run) decide(p *pending, now journal.Millis) bool {
 	queue := r.queue
 	r.queue, r.spare = r.spare, nil
 	defer func() {
 		clear(queue)
 		r.spare = queue[:0]
 	}()
-	now := r.e.now()
 	for _, q := range queue {
 		if q.blob != nil {
 			if r.fresh == nil {
@@ -252,19 +309,16 @@ func (r *run) decide(p *pending) bool {
 			refused = r.state.Check(r.program, q.in)
 		}
 		if x, ok := q.in.(plan.Reserve); ok && len(more) == 0 && !grants(p.events, x) {
-			// It was granted before the task asked again: in an earlier life of it.
+			// An earlier attempt of the task made the same request, and it was
+			// granted.
 			if f := r.state.Frames[x.Work.Frame]; f != nil {
 				if amount, granted := f.Reserved[x.N]; granted {
 					r.answer(x.Work, x.N, amount, nil)
 				}
 			}
 		}
-		if p.events == nil {
-			p.events = more
-		} else {
-			p.events = append(p.events, more...)
-		}
-		if q.inbox != 0 && !over { // what came too late stays where it is: its sender sees that
+		p.add(more)
+		if q.inbox != 0 && !over { // a message that came too late stays: its sender finds it there
 			p.taken = append(p.taken, q.inbox)
 		}
 		if q.done != nil {
@@ -274,7 +328,7 @@ func (r *run) decide(p *pending) bool {
 	return len(queue) > 0
 }
 
-// grants tells whether events that are not durable yet grant a reservation.
+// grants reports whether events that are not durable yet grant a reservation.
 func grants(events []journal.Event, x plan.Reserve) bool {
 	return slices.ContainsFunc(events, func(e journal.Event) bool {
 		granted, ok := e.Fact.(journal.Reserved)
@@ -282,18 +336,23 @@ func grants(events []journal.Event, x plan.Reserve) bool {
 	})
 }
 
-// resting tells whether nothing is left for this process to do but wait.
+// resting reports whether this process has nothing left to do for the run.
 func (r *run) resting() bool {
 	if r.state.Finished != nil {
 		return true
 	}
-	return r.state.Open == r.state.Stuck() && (r.state.Hold || !r.state.Moving() && r.state.Summary().Status != journal.Running)
+	return r.state.Open == r.state.Stuck() &&
+		(r.state.Hold || !r.state.Moving() && r.state.Summary().Status != journal.Running)
 }
 
-// append makes a decision durable and then lets it have its effect. r.mu is held.
+// append makes a decision durable. appended then applies its effects. r.mu is
+// held.
 func (r *run) append(p *pending) {
 	events := p.events
-	b := journal.Batch{Run: r.id, Fence: r.fence, After: r.state.Seq - journal.Seq(len(events)), Events: events, Taken: p.taken, Blobs: p.blobs}
+	b := journal.Batch{
+		Run: r.id, Fence: r.fence, After: r.state.Seq - journal.Seq(len(events)), Events: events, Taken: p.taken,
+		Blobs: p.blobs,
+	}
 	if b.After == 0 {
 		b.Owner = r.owner
 	}
@@ -308,7 +367,7 @@ func (r *run) append(p *pending) {
 	}
 	if r.written > 64<<10 && r.written > snapshotShare*r.snapshotSize && r.state.Finished == nil {
 		if size := r.state.Size(); r.written <= snapshotShare*size {
-			r.snapshotSize = size // the state has grown: it is not time yet
+			r.snapshotSize = size // the state has grown: it is too early for a snapshot
 		} else {
 			b.Snapshot = r.state.Snapshot()
 			r.snapshotSize, r.written = len(b.Snapshot), 0
@@ -318,12 +377,12 @@ func (r *run) append(p *pending) {
 	r.e.store.Append(b, func(err error) { r.appended(&b, err, p) })
 }
 
-// snapshotShare is how many times its size has to be written before a snapshot
-// is worth another write: so that all snapshots together cost a share of what
-// the run writes anyway.
+// snapshotShare is how many times the size of a snapshot has to be written before
+// the next one: all snapshots together cost a constant share of what the run
+// writes.
 const snapshotShare = 4
 
-// cost is roughly how many bytes an event takes.
+// cost estimates the stored size of an event.
 func cost(e *journal.Event) int {
 	const plain = 120
 	switch x := e.Fact.(type) {
@@ -337,13 +396,15 @@ func cost(e *journal.Event) int {
 	return plain
 }
 
-// appended is called when a batch is durable, or is not.
+// appended is the callback of Append. On failure it discards the run; otherwise
+// it applies the effects of the facts, answers the requests, and continues. The
+// store calls it; r.mu is not held.
 func (r *run) appended(b *journal.Batch, err error, p *pending) {
 	r.mu.Lock()
 	r.inFlight = false
 	r.fresh = nil
 	if err != nil {
-		// The state in memory is ahead of the truth: it is worth nothing now.
+		// The state in memory is ahead of the durable one: discard it.
 		r.fail(err)
 		r.mu.Unlock()
 		p.answer(err)
@@ -355,7 +416,7 @@ func (r *run) appended(b *journal.Batch, err error, p *pending) {
 		queue := r.queue
 		r.queue = nil
 		reload := make(chan struct{})
-		r.giveUp(reload)
+		r.discard(reload)
 		r.mu.Unlock()
 		p.answer(nil)
 		r.e.reacquire(r.id, reload, queue)
@@ -365,7 +426,7 @@ func (r *run) appended(b *journal.Batch, err error, p *pending) {
 		r.effect(&b.Events[i])
 	}
 	if b.Release {
-		r.giveUp(nil)
+		r.discard(nil)
 		r.mu.Unlock()
 		p.answer(nil)
 		return
@@ -379,8 +440,8 @@ func (r *run) appended(b *journal.Batch, err error, p *pending) {
 	p.answer(nil)
 }
 
-// effect does what a durable fact asks for. Tasks whose start comes later, and
-// that have begun all the same, are not concerned. r.mu is held.
+// effect applies the effect of a durable fact outside of the state. It does not
+// concern tasks that started early. r.mu is held.
 func (r *run) effect(e *journal.Event) {
 	switch x := e.Fact.(type) {
 	case journal.TaskStarted:
@@ -392,13 +453,15 @@ func (r *run) effect(e *journal.Event) {
 		if f == nil || f.Phase != plan.Working || f.Work() != x.Work {
 			return
 		}
-		if r.state.Hold { // it was intended and never begun
-			r.queue = append(r.queue, request{in: plan.Gone{Work: x.Work, Why: engine.ErrParked.Error(), Policy: journal.RecoveryRerun}})
+		if r.state.Hold { // the task has not started
+			r.queue = append(r.queue, request{in: plan.Gone{
+				Work: x.Work, Rerun: x.Rerun, Why: engine.ErrParked.Error(), Policy: journal.RecoveryRerun,
+			}})
 			return
 		}
 		r.launch(plan.OpenTask{Work: x.Work, Rerun: x.Rerun, Frame: f})
 	case journal.TaskNoted:
-		if x.Kind == journal.NoteToolAnswer { // not the task's own: it does not run just now
+		if x.Kind == journal.NoteToolAnswer { // the answer of a person; the task does not run
 			if r.history == nil {
 				r.history = map[string][]journal.TaskNoted{}
 			}
@@ -425,15 +488,15 @@ func (r *run) effect(e *journal.Event) {
 	}
 }
 
-// fail gives a run up that cannot be written any more. r.mu is held.
+// fail drops a run that cannot be written anymore. r.mu is held.
 func (r *run) fail(err error) {
 	r.err = err
-	r.giveUp(nil)
+	r.discard(nil)
 }
 
-// giveUp forgets the run and cancels tasks that still run: their results are
-// not recorded. A non-nil reload reserves the run for loading. r.mu is held.
-func (r *run) giveUp(reload chan struct{}) {
+// discard drops the run and cancels its running tasks: their results are not
+// recorded. A non-nil reload reserves the run for loading. r.mu is held.
+func (r *run) discard(reload chan struct{}) {
 	if r.gone {
 		return
 	}
@@ -445,7 +508,7 @@ func (r *run) giveUp(reload chan struct{}) {
 	r.queue = nil
 	err := r.err
 	if err == nil {
-		err = errGivenUp
+		err = errNotHeld
 	}
 	r.e.drop(r, reload)
 	for _, q := range queue {
@@ -455,8 +518,8 @@ func (r *run) giveUp(reload chan struct{}) {
 	}
 }
 
-// park begins to stop a run because the process is ending: what may be done
-// again is cancelled, or, if all is set, everything.
+// park stops a run because the process is ending. It cancels tasks that can run
+// again or, if all is set, every task.
 func (r *run) park(all bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -472,17 +535,14 @@ func (r *run) park(all bool) {
 	r.advance()
 }
 
-// Send says something to a run, wherever it is: to this process if it has the
-// run, to its owner through the inbox, or, if it has no owner, by claiming it.
-// Afterwards this engine may hold the run, even if its message was refused:
-// call Send through Drive unless the engine only records.
-// A refusal is a *plan.Refusal. When it returns, the answer is durable.
+// Send implements engine.Driver. The input goes to the run in memory, to its
+// owner through the inbox or, if it has no owner, to the run after a claim.
 func (e *Engine) Send(ctx context.Context, id journal.RunID, in plan.Input, ref string) error {
 	in, err := e.Hide(in)
 	if err != nil {
 		return err
 	}
-	// Refuse at once what cannot fit; it may still be refused later.
+	// Refuse at once what cannot be accepted; the run may still refuse it later.
 	state, program, _, err := e.Load(ctx, id)
 	if err != nil {
 		return err
@@ -500,12 +560,13 @@ func (e *Engine) Send(ctx context.Context, id journal.RunID, in plan.Input, ref 
 				return context.Cause(ctx)
 			}
 		}
-		// The run may be lost to another process before or after it is claimed.
+		// Another process may claim the run before this one does, or after it has
+		// released it.
 		var owned *journal.OwnedError
 		switch {
 		case errors.As(err, &owned):
-			return e.post(ctx, id, in, ref)
-		case !errors.Is(err, errGivenUp):
+			return e.enqueue(ctx, id, in, ref)
+		case !errors.Is(err, errNotHeld):
 			return err
 		}
 	}

@@ -7,20 +7,21 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/engine/embedded"
+	"github.com/espalier-run/espalier/internal/engine/enginetest"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/memory"
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// A task that has to wait sleeps without a process, wakes in another one, and
-// goes on from its notes in the same attempt.
+// A task that waits sleeps without a process, wakes in another one, and continues
+// from its notes in the same attempt.
 func TestSleepingTaskContinuesFromItsNotes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := &peers{}
 		store := memory.NewShared(all.dead)
 		defer store.Close()
-		kind := &noting{testKind: newKind(), seen: make(chan string, 2)}
+		kind := &noting{Kind: enginetest.NewKind(), seen: make(chan string, 2)}
 		kind.hold = func(_ context.Context, job *step.Job) error {
 			if len(job.History) > 0 {
 				return nil
@@ -31,11 +32,12 @@ func TestSleepingTaskContinuesFromItsNotes(t *testing.T) {
 			return newEngine(store, all.join(name), kind)
 		}
 		first := open("first")
-		begin(t, first, program([]ir.Step{task("a")}))
+		enginetest.Begin(t, first, enginetest.Program([]ir.Step{enginetest.Task("a")}))
 		synctest.Wait()
-		stop(first)
-		entry, err := store.Entry(t.Context(), id)
-		if err != nil || entry.Status != journal.Sleeping || entry.Waiting != "retry: a" || entry.Wake.Time().Before(time.Now().Add(59*time.Minute)) {
+		enginetest.Stop(first)
+		entry, err := store.Entry(t.Context(), enginetest.ID)
+		if err != nil || entry.Status != journal.Sleeping || entry.Waiting != "retry: a" ||
+			entry.Wake.Time().Before(time.Now().Add(59*time.Minute)) {
 			t.Fatalf("%+v, %v", entry, err)
 		}
 		second := open("second")
@@ -43,11 +45,11 @@ func TestSleepingTaskContinuesFromItsNotes(t *testing.T) {
 		go second.Work(ctx, nil)
 		time.Sleep(61 * time.Minute)
 		synctest.Wait()
-		if entry, err := store.Entry(t.Context(), id); err != nil || entry.Outcome != "ok" {
+		if entry, err := store.Entry(t.Context(), enginetest.ID); err != nil || entry.Outcome != "ok" {
 			t.Errorf("%+v, %v", entry, err)
 		}
 		cancel()
-		stop(second)
+		enginetest.Stop(second)
 		if before, after := <-kind.seen, <-kind.seen; before != "" || after != "1:begun0 " {
 			t.Errorf("the notes were %q, then %q", before, after)
 		}

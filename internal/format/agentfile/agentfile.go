@@ -1,7 +1,6 @@
 package agentfile
 
 import (
-	_ "embed" // for the schema below
 	"path"
 	"path/filepath"
 	"slices"
@@ -76,12 +75,4 @@ func (fm Format) Compile(f *source.File, files format.Files) (*ir.Program, diag.
 	}
 	l := &lowering{file: f, files: files, doc: doc, out: &list, cli: fm.CLILayout, allowed: fm.Env}
 	return l.program(), list
-}
-
-//go:embed schema.json
-var schema []byte
-
-// Schemas returns the JSON Schema of workflow.yaml for editors.
-func (Format) Schemas() []format.Schema {
-	return []format.Schema{{Block: "workflow", Schema: schema}}
 }

@@ -54,8 +54,8 @@ type product struct {
 
 func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, message, help string,
 	related ...diag.Related,
-) {
-	l.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related})
+) *diag.Diagnostic {
+	return l.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related})
 }
 
 func (l *lowering) program() *ir.Program {
@@ -503,10 +503,12 @@ func (l *lowering) variableOf(name text.Text) (artifactInput, bool) {
 	}
 	help := fmt.Sprintf("Use $%s for the run's input. To read the variable from the environment, add \"env: "+
 		"[%s]\" to agentfile.yaml, or use --env %[2]s.", l.variable, name.Value)
-	if near := diag.Nearest(name.Value, []string{l.variable, defaultVariable}); near != "" {
+	near := diag.Nearest(name.Value, []string{l.variable, defaultVariable})
+	if near != "" {
 		help = fmt.Sprintf("Did you mean $%s?", near)
 	}
-	l.report(CodeNoVariable, diag.Error, name.Span, fmt.Sprintf("Variable %q is not defined.", "$"+name.Value), help)
+	l.report(CodeNoVariable, diag.Error, name.Span, fmt.Sprintf("Variable %q is not defined.", "$"+name.Value), help).
+		Replace(name.Value, near)
 	return artifactInput{}, false
 }
 
@@ -536,7 +538,7 @@ func (l *lowering) fileOf(n *node, in text.Text, name string) (artifactInput, bo
 			help = diag.DidYouMean(name, names)
 		}
 		l.report(CodeNotMade, diag.Error, in.Span, fmt.Sprintf("Step %q reads %q, which no earlier step produces.",
-			n.id.Value, in.Value), help)
+			n.id.Value, in.Value), help).Replace(name, diag.Nearest(name, names))
 		return artifactInput{}, false
 	}
 	f, err := l.files.Read(l.file, name)

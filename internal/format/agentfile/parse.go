@@ -50,12 +50,12 @@ type parser struct {
 	out  *diag.List
 }
 
-func (p *parser) report(code diag.Code, severity diag.Severity, at source.Span, message, help string) {
-	p.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help})
+func (p *parser) report(code diag.Code, severity diag.Severity, at source.Span, message, help string) *diag.Diagnostic {
+	return p.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help})
 }
 
-func (p *parser) read(n *text.Node, what string) *text.Reader {
-	return text.Read(n, what, readerCodes, p.out)
+func (p *parser) read(n *text.Node, shape *text.Shape, what string) *text.Reader {
+	return shape.Read(n, what, readerCodes, p.out)
 }
 
 // parse parses a file. It returns nil if the file is unusable.
@@ -75,7 +75,7 @@ func (p *parser) parse() *document {
 	if len(root.Pairs) > 0 {
 		d.first = root.Pairs[0].Key.Span
 	}
-	r := p.read(root, "workflow")
+	r := p.read(root, workflowShape, "workflow")
 	p.specVersion(r, d)
 	d.name, d.version, d.description = r.String("name"), r.String("version"), r.String("description")
 	r.Require("name", "version", "description", "trigger", "steps")
@@ -84,12 +84,12 @@ func (p *parser) parse() *document {
 	p.fits(d.version, versionPattern(), "workflow version", "Use three numbers separated by dots: 1.0.0.")
 	p.trigger(r, d)
 	if n := r.Map("execution"); n != nil {
-		er := p.read(n, "execution section")
-		d.preferred = er.Enum("preferred", "ide", "cli")
+		er := p.read(n, executionShape, "execution section")
+		d.preferred = er.Choice("preferred")
 		er.Done()
 	}
 	if n := r.Map("output"); n != nil {
-		or := p.read(n, "output section")
+		or := p.read(n, outputShape, "output section")
 		d.outputDir = or.String("directory")
 		or.Done()
 	}
@@ -106,11 +106,11 @@ func (p *parser) parse() *document {
 }
 
 var (
-	namePattern    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9-]*$`) })
+	namePattern    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(nameForm) })
 	versionPattern = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?$`)
+		return regexp.MustCompile(workflowShape.Field("version").Pattern)
 	})
-	variablePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
+	variablePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(variableForm) })
 )
 
 func (p *parser) fits(t text.Text, pattern *regexp.Regexp, what, help string) {
@@ -142,11 +142,11 @@ func (p *parser) trigger(r *text.Reader, d *document) {
 	if n == nil {
 		return
 	}
-	tr := p.read(n, "trigger")
+	tr := p.read(n, triggerShape, "trigger")
 	t := &d.trigger
-	t.kind = tr.Enum("type", "natural-language", "file", "schedule", "command")
+	t.kind = tr.Choice("type")
 	t.variable = tr.String("input_var")
-	tr.Require("type")
+	tr.RequireDeclared()
 	p.fits(t.variable, variablePattern(), "variable name", "Use letters, digits and _, without a $: AGENT_INPUT.")
 	t.schedule, t.commands = tr.String("schedule"), tr.Strings("commands")
 	// G16: keys that the specification lacks, but files need.
@@ -169,22 +169,22 @@ func (p *parser) extension(at source.Span, key string) {
 }
 
 func (p *parser) step(n *text.Node) *node {
-	r := p.read(n, "step")
+	r := p.read(n, stepShape, "step")
 	s := &node{id: r.String("id"), name: r.String("name"), goal: r.String("goal"), at: n.Span}
 	if s.id.Value != "" {
 		s.at = s.id.Span
 	}
-	r.Require("id", "name", "goal")
+	r.RequireDeclared()
 	p.fits(s.id, namePattern(), "step id",
 		"Use lowercase letters, digits and hyphens, starting with a letter: write-summary.")
-	action := r.Enum("action", "shell")
+	action := r.Choice("action")
 	s.agent, s.skill, s.produces, s.draft = r.String("agent"), r.String("skill"), r.String("produces"),
 		r.String("draft")
-	s.gate = r.Enum("gate", "human-approval")
+	s.gate = r.Choice("gate")
 	script := r.Map("script")
 	s.inputs = p.inputs(r)
 	if script != nil {
-		sr := p.read(script, "script")
+		sr := p.read(script, scriptShape, "script")
 		s.bash, s.pwsh = sr.String("bash"), sr.String("pwsh")
 		sr.Done()
 	}

@@ -13,12 +13,12 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/espalier-run/espalier/internal/builtin"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/format/agentflow"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
@@ -207,10 +207,10 @@ func checkWellFormed(t testing.TB, r format.Result) {
 		checkProgram(t, r.Program)
 	}
 	if !r.Diagnostics.Errors() && r.Program != nil {
-		if err := check.Sound(r.Program, builtin.Kinds()); err != nil {
+		if err := check.Sound(r.Program, registry.Kinds()); err != nil {
 			t.Errorf("nothing was an error, but: %v", err)
 		}
-		for _, d := range check.Program(r.Program, builtin.Kinds()) {
+		for _, d := range check.Program(r.Program, registry.Kinds()) {
 			checkSpan(t, r.Files, d.Span, d.Message)
 			for _, related := range d.Related {
 				checkSpan(t, r.Files, related.Span, related.Message)

@@ -49,7 +49,8 @@ func (l *lowering) bundle(name text.Text) *values {
 	if help == "" {
 		help = fmt.Sprintf("Add a ```bundle block with \"name: %s\".", name.Value)
 	}
-	l.report(CodeNoBundle, diag.Error, name.Span, fmt.Sprintf("Bundle %q is not defined.", name.Value), help)
+	l.report(CodeNoBundle, diag.Error, name.Span, fmt.Sprintf("Bundle %q is not defined.", name.Value), help).
+		Replace(name.Value, diag.Nearest(name.Value, names))
 	return l.bundles[diag.Nearest(name.Value, names)]
 }
 

@@ -87,8 +87,9 @@ func (b *binder) need(v *values, rest *leftovers, keys []string, at source.Span,
 	case misspelled >= 0:
 		pair := rest.strange[misspelled]
 		found.Span = pair.Key.Span
-		found.Help = fmt.Sprintf("Rename the key %q to %q.", pair.Key.Value,
-			diag.Nearest(pair.Key.Value, v.shape.names()))
+		near := diag.Nearest(pair.Key.Value, v.shape.names())
+		found.Help = fmt.Sprintf("Rename the key %q to %q.", pair.Key.Value, near)
+		found.Replace(pair.Key.Value, near)
 		b.unread = append(b.unread, pairSpan(pair))
 		rest.strange = slices.Delete(rest.strange, misspelled, misspelled+1)
 	}
@@ -124,8 +125,8 @@ func (b *binder) strange(v *values, rest *leftovers) {
 		found := diag.Diagnostic{
 			Code: CodeUnknownKey, Severity: diag.Warning, Span: pair.Key.Span,
 			Message: fmt.Sprintf("Unknown key %[2]q in the %[1]s.", rest.what, key),
-			Help:    diag.DidYouMean(key, v.shape.names()),
 		}
+		found.Suggest(key, v.shape.names(), v.keys()...)
 		if rest.parent != nil && rest.parent.field(rest.what) != nil {
 			found.Message = fmt.Sprintf("Unknown key %q under %q.", key, rest.what)
 		}
@@ -173,6 +174,7 @@ func (b *binder) looseSchema(v *values, rest *leftovers) {
 	}
 	if near := diag.Nearest(key.Value, v.shape.names()); near != "" {
 		found.Help = fmt.Sprintf("Did you mean %q?", near)
+		found.Replace(key.Value, near)
 	}
 	b.out.Add(found)
 }
@@ -181,6 +183,15 @@ func pairSpan(p text.Pair) source.Span {
 	at := p.Key.Span
 	at.End = max(at.End, p.Value.Span.End)
 	return at
+}
+
+// keys returns the known keys that are present.
+func (v *values) keys() []string {
+	keys := slices.Clone(v.blank)
+	for i := range v.found {
+		keys = append(keys, v.found[i].field.name)
+	}
+	return keys
 }
 
 // names returns the keys of a shape.

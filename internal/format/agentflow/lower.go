@@ -70,8 +70,8 @@ func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, message, help string,
 	related ...diag.Related,
-) {
-	l.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related})
+) *diag.Diagnostic {
+	return l.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related})
 }
 
 // missing is report for diagnostics about an undefined name. It stays silent if an unreadable
@@ -362,7 +362,7 @@ func (l *lowering) checkID(id text.Text, what string) {
 			help)
 	case what != "worker" && what != "waitpoint" && id.Value != better && better != "":
 		l.report(CodeConvention, diag.Note, id.Span, fmt.Sprintf("The id %q is not in snake_case.", id.Value),
-			fmt.Sprintf("Use %q.", better))
+			fmt.Sprintf("Use %q.", better)) // no fix: references to the id would have to change, too
 	}
 }
 
@@ -378,7 +378,7 @@ func (l *lowering) checkReason(t text.Text) string {
 	better := strings.ToUpper(strings.ReplaceAll(kebab(t.Value), "-", "_"))
 	if better != "" {
 		l.report(CodeConvention, diag.Note, t.Span, fmt.Sprintf("The reason code %q is not in UPPER_SNAKE_CASE.",
-			t.Value), fmt.Sprintf("Use %q.", better))
+			t.Value), fmt.Sprintf("Use %q.", better)).Replace(t.Value, better)
 	}
 	return t.Value
 }
@@ -451,7 +451,7 @@ func (l *lowering) override(base *ir.Program, o *values) {
 	case target.Value == "" || with.Value == "": // already reported
 	case !ok:
 		l.report(CodeTarget, diag.Warning, target.Span, fmt.Sprintf("%q cannot be overridden.", target.Value),
-			diag.DidYouMean(target.Value, []string{"base_skill.output", "base_skill.input"}))
+			"").Suggest(target.Value, []string{"base_skill.output", "base_skill.input"})
 	default:
 		c := l.schemaFile(with)
 		if c == nil {

@@ -269,7 +269,7 @@ func (d *document) checkOther(fence *text.Fence, out *diag.List) {
 			Code: CodeNearFence, Severity: diag.Warning, Span: fence.InfoSpan,
 			Message: fmt.Sprintf("The block labeled %q is ignored.", fence.Info),
 			Help:    fmt.Sprintf("Did you mean %q?", near),
-		})
+		}).Replace(fence.Info, near)
 		d.skip(&d.unread.Warned, fence.Span)
 		return
 	}

@@ -216,7 +216,7 @@ func (l *lowering) known(list []text.Text, what string, names []string) []ir.Nam
 	for _, t := range list {
 		if !slices.Contains(names, t.Value) {
 			l.report(CodeEvent, diag.Warning, t.Span, fmt.Sprintf("%q is not %s.", t.Value, what),
-				diag.DidYouMean(t.Value, names))
+				"").Suggest(t.Value, names)
 			continue
 		}
 		out = append(out, ir.Name{Name: t.Value, Span: t.Span})
@@ -235,16 +235,16 @@ func (l *lowering) patterns(list []text.Text) []ir.Name {
 		case err != nil:
 			l.report(CodePattern, diag.Warning, t.Span,
 				fmt.Sprintf("%q is neither a detector nor a valid regular expression, so it redacts nothing.",
-					t.Value), diag.DidYouMean(t.Value, detectors))
+					t.Value), "").Suggest(t.Value, detectors)
 			continue
 		case near != "":
 			l.report(CodePattern, diag.Warning, t.Span,
 				fmt.Sprintf("%q is not a detector. It is used as a regular expression.", t.Value),
-				fmt.Sprintf("Did you mean %q?", near))
+				fmt.Sprintf("Did you mean %q?", near)).Replace(t.Value, near)
 		default:
 			l.report(CodePattern, diag.Note, t.Span,
 				fmt.Sprintf("%q is not a detector. It is used as a regular expression.", t.Value),
-				diag.DidYouMean(t.Value, detectors))
+				"").Suggest(t.Value, detectors)
 		}
 		out = append(out, ir.Name{Name: t.Value, Span: t.Span})
 	}

@@ -208,6 +208,7 @@ func (l *lowering) checkName(name text.Text, skill bool) {
 		}
 	} else if better != name.Value {
 		found.Help = fmt.Sprintf("Use %q.", better)
+		found.Replace(name.Value, better)
 	}
 	if skill {
 		found.Severity, found.Lenient = diag.Note, true

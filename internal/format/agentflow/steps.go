@@ -96,7 +96,7 @@ func (l *lowering) find(name text.Text) *step {
 		l.doc.unread.Steps = true // the target is unknown
 	}
 	l.report(CodeNoStep, diag.Error, name.Span, fmt.Sprintf("Step %q is not defined.", name.Value),
-		diag.DidYouMean(name.Value, ids), related...)
+		"", related...).Suggest(name.Value, ids)
 	return meant
 }
 
@@ -381,12 +381,14 @@ func (l *lowering) checkKey(key text.Text, verb string) bool {
 		l.report(CodeKey, diag.Error, key.Span, fmt.Sprintf("%q is not a key that a step can %s.", key.Value, verb),
 			"Use letters, digits and underscores, separated by dots, such as state.report.")
 	case !known:
-		help := fmt.Sprintf("Use %q for data that steps pass on.", "state."+key.Value)
+		meant := "state." + key.Value
+		help := fmt.Sprintf("Use %q for data that steps pass on.", meant)
 		if near := diag.Nearest(space, namespaces[:3]); near != "" && dotted {
-			help = fmt.Sprintf("Did you mean %q?", near+"."+rest)
+			meant = near + "." + rest
+			help = fmt.Sprintf("Did you mean %q?", meant)
 		}
 		l.report(CodeKey, diag.Error, key.Span, fmt.Sprintf("%q does not start with input, state or output.",
-			key.Value), help)
+			key.Value), help).Replace(key.Value, meant)
 	case verb == "write" && space == "input":
 		l.report(CodeWritesInput, diag.Error, key.Span, "The input is read-only.",
 			fmt.Sprintf("Use %q instead.", "state."+cmp.Or(rest, "request")))
@@ -437,7 +439,7 @@ func (l *lowering) retry(s *step) *ir.Retry {
 			continue
 		case !slices.Contains(errorClasses, class.Value):
 			l.report(CodeErrorClass, diag.Warning, class.Span, fmt.Sprintf("%q is not an error class.", class.Value),
-				diag.DidYouMean(class.Value, errorClasses))
+				"").Suggest(class.Value, errorClasses)
 		}
 		r.On = append(r.On, class.Value)
 	}

@@ -39,8 +39,8 @@ type lowering struct {
 	none    string          // ID of the end for the case that no rule matches
 }
 
-func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, help, message string, args ...any) {
-	l.out.Add(diag.Diagnostic{
+func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, help, message string, args ...any) *diag.Diagnostic {
+	return l.out.Add(diag.Diagnostic{
 		Code: code, Severity: severity, Span: at, Message: fmt.Sprintf(message, args...),
 		Help: help,
 	})
@@ -280,11 +280,12 @@ func (l *lowering) checkContext(p expr.Path) {
 		return
 	}
 	help := fmt.Sprintf("Add it to \"variables\", or run with --input %s=….", name)
-	if near := diag.Nearest(name, known); near != "" {
+	near := diag.Nearest(name, known)
+	if near != "" {
 		help = fmt.Sprintf("Did you mean %q?", "context."+near)
 	}
 	l.report(CodeMissingField, diag.Warning, p.Span, help,
-		"The flow does not set \"context.%s\", so it must be an input.", name)
+		"The flow does not set \"context.%s\", so it must be an input.", name).Replace(name, near)
 	l.want(name)
 	l.p.Vars = append(l.p.Vars, ir.Var{Path: "context." + name, Span: p.Span})
 }
@@ -537,8 +538,8 @@ func (l *lowering) prompt(a *agent) (string, source.Span) {
 		for _, p := range l.doc.prompts {
 			keys = append(keys, p.Key.Value)
 		}
-		l.report(CodeUnknownPrompt, diag.Warning, a.prompt.Span, diag.DidYouMean(ref, keys),
-			"Prompt %q is not defined. Espalier generates one from the agent's name and role.", ref)
+		l.report(CodeUnknownPrompt, diag.Warning, a.prompt.Span, "",
+			"Prompt %q is not defined. Espalier generates one from the agent's name and role.", ref).Suggest(ref, keys)
 	default:
 		l.report(CodePromptMissing, diag.Warning, a.prompt.Span,
 			fmt.Sprintf("Create the file %s, or write the text inline.", ref),
@@ -626,11 +627,13 @@ func (l *lowering) checkTools(a *agent) {
 			continue
 		}
 		help := "Declare it under \"tools\", or configure it in espalier.yaml."
-		if near := diag.Nearest(t.Value, known); near != "" {
+		near := diag.Nearest(t.Value, known)
+		if near != "" {
 			help = fmt.Sprintf("Did you mean %q?", near)
 		}
 		// The project may configure it; a run does not start without it.
-		l.report(CodeUnknownTool, diag.Warning, t.Span, help, "Tool %q is not declared in the file.", t.Value)
+		l.report(CodeUnknownTool, diag.Warning, t.Span, help, "Tool %q is not declared in the file.", t.Value).
+			Replace(t.Value, near)
 	}
 }
 

@@ -76,14 +76,15 @@ type tool struct {
 
 // object is a JSON object while it is parsed.
 type object struct {
-	node *text.Node
-	what string
-	out  *diag.List
-	read []string
+	node  *text.Node
+	shape *text.Shape // nil if the author chooses the keys
+	what  string
+	out   *diag.List
+	read  []string
 }
 
-func (o *object) report(code diag.Code, severity diag.Severity, at source.Span, help, message string, args ...any) {
-	o.out.Add(diag.Diagnostic{
+func (o *object) report(code diag.Code, severity diag.Severity, at source.Span, help, message string, args ...any) *diag.Diagnostic {
+	return o.out.Add(diag.Diagnostic{
 		Code: code, Severity: severity, Span: at, Message: fmt.Sprintf(message, args...),
 		Help: help,
 	})
@@ -91,6 +92,9 @@ func (o *object) report(code diag.Code, severity diag.Severity, at source.Span, 
 
 // get returns the value of a key, or nil if it is missing or null.
 func (o *object) get(key string) *text.Node {
+	if o.shape != nil {
+		o.shape.Field(key)
+	}
 	o.read = append(o.read, key)
 	if n := o.node.Get(key); n != nil && n.Kind != text.Null {
 		return n
@@ -121,7 +125,7 @@ func (o *object) text(key string) text.Text {
 		return text.Text{}
 	}
 	if n.Kind >= text.List {
-		o.wrong(key, n, "a text")
+		o.wrong(key, n, "a string")
 		return text.Text{}
 	}
 	return n.Text()
@@ -135,7 +139,7 @@ func (o *object) texts(key string) []text.Text {
 	case n.Kind < text.List:
 		return []text.Text{n.Text()}
 	case n.Kind == text.Map:
-		o.wrong(key, n, "a list of texts")
+		o.wrong(key, n, "a list of strings")
 		return nil
 	}
 	var out []text.Text
@@ -146,7 +150,7 @@ func (o *object) texts(key string) []text.Text {
 		case item.Kind == text.Map && item.Get("id") != nil: // some files list tools as objects
 			out = append(out, item.Get("id").Text())
 		default:
-			o.wrong(key, item, "a text")
+			o.wrong(key, item, "a string")
 		}
 	}
 	return out
@@ -160,7 +164,7 @@ func (o *object) number(key string) int {
 	}
 	var value int
 	if n.Kind != text.Int || json.Unmarshal(n.JSON(), &value) != nil || value < 1 {
-		o.wrong(key, n, "a whole number above 0")
+		o.wrong(key, n, "an integer above 0")
 		return 0
 	}
 	return value
@@ -176,18 +180,20 @@ func (o *object) inner(key, what string) object {
 	if n == nil {
 		n = &text.Node{Kind: text.Map, Span: o.node.Span}
 	}
-	return object{node: n, what: what, out: o.out}
+	return object{node: n, shape: o.shape.Field(key).Shape, what: what, out: o.out}
 }
 
-// done warns about keys that were not read.
-func (o *object) done(alsoKnown ...string) {
+// done warns about keys that were not read, except for hidden ones.
+func (o *object) done() {
+	known := slices.Concat(o.read, o.shape.Hidden())
 	for _, p := range o.node.Pairs {
 		name := p.Key.Value
-		if slices.Contains(o.read, name) || slices.Contains(alsoKnown, name) || strings.HasPrefix(name, "_") {
+		if slices.Contains(known, name) || strings.HasPrefix(name, "_") {
 			continue
 		}
-		o.report(CodeUnknownKey, diag.Warning, p.Key.Span, diag.DidYouMean(name, slices.Concat(o.read, alsoKnown)),
-			"Unknown key %[2]q in the %[1]s.", o.what, name)
+		o.report(CodeUnknownKey, diag.Warning, p.Key.Span, "",
+			"Unknown key %[2]q in the %[1]s.", o.what, name).
+			Suggest(name, known, o.node.Keys()...)
 	}
 }
 
@@ -198,7 +204,7 @@ func parse(f *source.File, out *diag.List) *document {
 	if node == nil {
 		return nil
 	}
-	root := object{node: node, what: "file", out: out}
+	root := object{node: node, shape: fileShape, what: "file", out: out}
 	if node.Kind != text.Map {
 		root.report(CodeInvalidProject, diag.Error, head(node), `Use an object with "metadata", "flow" and "agents".`,
 			"The file is %s, not an object.", node.Kind)
@@ -219,8 +225,10 @@ func parse(f *source.File, out *diag.List) *document {
 	d.readRules(&root, &flow)
 	d.readMemory(&root)
 	d.generation = generationOf(node)
-	flow.done("agents", "schema_version", "__generator", "name", "description", "id", "logic")
-	root.done("schema_version", "version", "$schema", "logic")
+	flow.get("logic")
+	flow.done()
+	root.get("logic")
+	root.done()
 	if missing := slices.DeleteFunc([]string{"tools", "memory"},
 		func(name string) bool { return node.Get(name) != nil }); len(missing) > 0 {
 		root.report(CodeNoSection, diag.Note, firstKey(node),
@@ -257,7 +265,7 @@ func (d *document) readMetadata(root *object) {
 	d.name, d.version, d.about = meta.text("name"), meta.text("version"), meta.text("description")
 	created, modified := meta.text("created"), meta.text("modified")
 	meta.text("creator")
-	meta.done("author", "tags", "license")
+	meta.done()
 	at := firstKey(root.node)
 	if k := root.node.Key("metadata"); k != nil {
 		at = k.Span
@@ -355,7 +363,7 @@ func (d *document) readAgents(root *object) {
 }
 
 func (d *document) readAgent(root *object, key, value *text.Node) *agent {
-	o := object{node: value, what: "agent", out: root.out}
+	o := object{node: value, shape: agentShape, what: "agent", out: root.out}
 	a := &agent{id: o.text("id"), options: map[string]json.RawMessage{}}
 	if key != nil { // rules refer to the key
 		a.id = key.Text()
@@ -382,8 +390,7 @@ func (d *document) readAgent(root *object, key, value *text.Node) *agent {
 	a.provider = o.text("provider")
 	d.readModel(&o, a)
 	if a.output = o.text("output_format"); a.output.Value != "" {
-		allowed := []string{"json", "text", "markdown"}
-		if lower := strings.ToLower(a.output.Value); slices.Contains(allowed, lower) {
+		if lower := strings.ToLower(a.output.Value); slices.Contains(outputFormats, lower) {
 			a.output.Value = lower
 		} else {
 			o.report(CodeBadValue, diag.Error, a.output.Span, "Use json, text or markdown.",
@@ -394,15 +401,14 @@ func (d *document) readAgent(root *object, key, value *text.Node) *agent {
 	policy := o.inner("retryPolicy", "retry policy")
 	a.attempts = policy.number("maxAttempts")
 	a.retryOn = policy.texts("retryOn")
-	classes := []string{"transient", "hard", "unknown", "timeout", "rate_limit", "network"}
 	for _, on := range a.retryOn {
-		if !slices.Contains(classes, on.Value) {
-			policy.report(CodeBadValue, diag.Error, on.Span, diag.DidYouMean(on.Value, classes),
-				"%q is not an error class.", on.Value)
+		if !slices.Contains(errorClasses, on.Value) {
+			policy.report(CodeBadValue, diag.Error, on.Span, "",
+				"%q is not an error class.", on.Value).Suggest(on.Value, errorClasses)
 		}
 	}
 	policy.done()
-	o.done("memory", "executionStatus", "description", "position", "x", "y", "icon", "color", "type", "label")
+	o.done()
 	return a
 }
 
@@ -410,10 +416,7 @@ func (d *document) readAgent(root *object, key, value *text.Node) *agent {
 // the model's name take precedence over the config.
 func (d *document) readModel(o *object, a *agent) {
 	keep := func(from *object) {
-		for _, name := range []string{
-			"temperature", "top_p", "top_k", "stop", "seed", "presence_penalty",
-			"frequency_penalty",
-		} {
+		for _, name := range samplingKeys {
 			n := from.get(name)
 			switch {
 			case n == nil:
@@ -481,7 +484,7 @@ func (d *document) readTools(root *object) {
 				"The tool is %s, not an object.", value.Kind)
 			continue
 		}
-		o := object{node: value, what: "tool", out: root.out}
+		o := object{node: value, shape: toolShape, what: "tool", out: root.out}
 		t := &tool{id: o.text("id"), node: value, span: at}
 		if key != nil {
 			t.id = key.Text()
@@ -532,7 +535,7 @@ func (d *document) readFlow(flow *object) {
 			"The flow has no starting agent.")
 	case !slices.Contains(known, d.entry.Value):
 		flow.report(CodeInvalidEntry, diag.Error, d.entry.Span, candidates(d.entry.Value, known),
-			"The flow starts with agent %q, which is not defined.", d.entry.Value)
+			"The flow starts with agent %q, which is not defined.", d.entry.Value).Replace(d.entry.Value, diag.Nearest(d.entry.Value, known))
 		d.entry = text.Text{}
 	}
 	if n := flow.get("variables"); n != nil {
@@ -557,7 +560,7 @@ func (d *document) readFlow(flow *object) {
 	if d.fallback = handling.text("fallback_agent"); d.fallback.Value != "" &&
 		!slices.Contains(known, d.fallback.Value) {
 		handling.report(CodeRuleUnknownTo, diag.Error, d.fallback.Span, candidates(d.fallback.Value, known),
-			"The fallback is agent %q, which is not defined.", d.fallback.Value)
+			"The fallback is agent %q, which is not defined.", d.fallback.Value).Replace(d.fallback.Value, diag.Nearest(d.fallback.Value, known))
 		d.fallback = text.Text{}
 	}
 	handling.done()
@@ -606,7 +609,7 @@ func (d *document) readRule(root *object, from, item *text.Node) {
 			item.Kind)
 		return
 	}
-	o := object{node: item, what: "rule", out: root.out}
+	o := object{node: item, shape: ruleShape, what: "rule", out: root.out}
 	r := &rule{id: o.text("id").Value, from: o.text("from"), span: firstKey(item), about: o.text("description").Value}
 	either := func(a, b string) (text.Text, bool) {
 		t := o.text(a)
@@ -630,7 +633,7 @@ func (d *document) readRule(root *object, from, item *text.Node) {
 		o.report(CodeBadValue, diag.Warning, owner.Span, "Use human, or remove it.",
 			"\"decisionOwner\" is %q, but only human has an effect.", owner.Value)
 	}
-	o.done("label", "name", "priority", "type", "animated", "sourceHandle", "targetHandle")
+	o.done()
 	if r.id == "" {
 		r.id = fmt.Sprintf("rule %d", 1+len(slices.DeleteFunc(slices.Clone(d.rules),
 			func(other *rule) bool { return other.from.Value != r.from.Value })))
@@ -645,7 +648,7 @@ func (d *document) readRule(root *object, from, item *text.Node) {
 		return
 	case !slices.Contains(known, r.from.Value):
 		o.report(CodeRuleUnknownFrom, diag.Error, r.from.Span, candidates(r.from.Value, known),
-			"The rule belongs to agent %q, which is not defined.", r.from.Value)
+			"The rule belongs to agent %q, which is not defined.", r.from.Value).Replace(r.from.Value, diag.Nearest(r.from.Value, known))
 		return
 	}
 	switch {
@@ -658,7 +661,7 @@ func (d *document) readRule(root *object, from, item *text.Node) {
 		r.to.Value = ""
 	default:
 		o.report(CodeRuleUnknownTo, diag.Error, r.to.Span, candidates(r.to.Value, known),
-			"The rule leads to agent %q, which is not defined.", r.to.Value)
+			"The rule leads to agent %q, which is not defined.", r.to.Value).Replace(r.to.Value, diag.Nearest(r.to.Value, known))
 		return
 	}
 	if !hasCondition || strings.TrimSpace(r.condition.Value) == "" {
@@ -672,9 +675,9 @@ func (d *document) readMemory(root *object) {
 	memory := root.inner("memory", "memory")
 	if n := memory.get("enabled"); n != nil {
 		if n.Kind != text.Bool {
-			memory.wrong("enabled", n, "true or false")
+			memory.wrong("enabled", n, "a boolean")
 		}
 		d.memory = n.Value == "true"
 	}
-	memory.done("store", "policy", "type")
+	memory.done()
 }

@@ -19,7 +19,7 @@ const calculator = "calculator"
 // tool compiles a declared tool. It returns false if the tool is invalid, which is only a
 // warning for a tool that no agent lists.
 func (l *lowering) tool(t *tool) (ir.ToolDef, bool) {
-	o := object{node: t.node, what: fmt.Sprintf("tool %q", t.id.Value), out: l.out}
+	o := object{node: t.node, shape: toolShape, what: fmt.Sprintf("tool %q", t.id.Value), out: l.out}
 	arguments := o.inner("schema", o.what)
 	def := ir.ToolDef{
 		Name: t.id.Value, Description: o.text("description").Value, Schema: inputSchema(arguments.node),
@@ -32,7 +32,7 @@ func (l *lowering) tool(t *tool) (ir.ToolDef, bool) {
 		severity = diag.Warning
 	}
 	kind := o.text("type")
-	defer o.done("category", "icon", "enabled", "parameters", "version")
+	defer o.done()
 	switch strings.ToLower(kind.Value) {
 	case "http", "":
 		return def, l.request(&o, &def, severity)
@@ -110,10 +110,10 @@ func (l *lowering) auth(o *object, def *ir.ToolDef) {
 		o.wrong("auth", n, "an object")
 		return
 	}
-	a := object{node: n, what: "auth of the tool", out: l.out}
+	a := object{node: n, shape: authShape, what: "auth of the tool", out: l.out}
 	kind := a.text("type")
 	key, header, token := a.text("key"), a.text("header_key"), a.text("token")
-	a.done("scopes", "client_id")
+	a.done()
 	value := token
 	switch strings.ToLower(kind.Value) {
 	case "", "none":

@@ -10,12 +10,12 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/espalier-run/espalier/internal/builtin"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/format/awf"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
@@ -440,6 +440,7 @@ func TestReportsIneffectiveAndMisleadingKeys(t *testing.T) {
 		`type: step, command: "{{.workflow.Nmae}}"`:                                                    "AWF011 workflow.Nmae",
 		`type: step, command: x, transitions: [{when: "error.Stat == 1", goto: z}, {goto: z}]`:         "AWF011 error.Stat",
 		`type: step, command: x, retry: {max_attempts: 2, initial_delay: 3}`:                           "AWF015 3",
+		`type: step, command: x, shell: "{{.states.x.Output}}"`:                                        "AWF020 {{.states.x.Output}}",
 		`type: step, command: "eval {{.states.x.Output}}"`:                                             "AWF020 eval {{.states.x.Output}}",
 		`type: step, command: "bash -ec 'echo {{.states.x.Output}}'"`:                                  "AWF020 bash -ec 'echo {{.states.x.Output}}'",
 		`type: step, command: "ssh host ls '{{.states.x.Output}}'"`:                                    "AWF020 ssh host ls '{{.states.x.Output}}'",
@@ -504,7 +505,7 @@ func TestTemplateTimeoutsOfContainers(t *testing.T) {
 				"  later: {type: step, command: x, on_success: z}\n  y: {type: step, command: x, on_success: " +
 				"z}\n  z: {type: terminal}\n"
 			p, list := compile(text, files{"c.yaml": "name: c\nstates:\n  initial: z\n  z: {type: terminal}\n"})
-			list = append(list, check.Program(p, builtin.Kinds())...)
+			list = append(list, check.Program(p, registry.Kinds())...)
 			var got []string
 			for _, d := range list {
 				if at := text[d.Span.Start:d.Span.End]; d.Code != check.CodeUnreachable &&
@@ -523,9 +524,9 @@ func TestTemplateTimeoutsOfContainers(t *testing.T) {
 				t.Errorf("%s, %s: got %q, want %q", keys, template, got, want)
 			}
 			if s := p.Step(ir.Body, "x"); want == "" && s.Task() == nil && (s.Timeout != 0 || s.TimeoutExpr == nil ||
-				s.TimeoutExpr.Text != template || check.Sound(p, builtin.Kinds()) != nil) {
+				s.TimeoutExpr.Text != template || check.Sound(p, registry.Kinds()) != nil) {
 				t.Errorf("%s, %s: %d, %+v, %v", keys, template, s.Timeout, s.TimeoutExpr,
-					check.Sound(p, builtin.Kinds()))
+					check.Sound(p, registry.Kinds()))
 			}
 		}
 	}
@@ -571,7 +572,7 @@ func TestOneMistakeIsReportedOnce(t *testing.T) {
 			"true}]\nstates:\n  initial: z\n  z: {type: terminal}\n", "tt.yaml": "name: tt\nparameters: [{name: " +
 			"what, required: true}]\nstates:\n  initial: s\n  s: {type: step, command: 'echo " +
 			"{{parameters.what}}'}\n"})
-		list = append(list, check.Program(p, builtin.Kinds())...)
+		list = append(list, check.Program(p, registry.Kinds())...)
 		var got []string
 		for _, d := range list {
 			got = append(got, string(d.Code)+" "+text[d.Span.Start:d.Span.End])

@@ -303,7 +303,7 @@ func (l *lowering) hookStep(id string, hooks []hook, set hookSettings, at source
 	for _, h := range hooks {
 		set.Hooks = append(set.Hooks, hookSetting{Log: h.log.Value, Command: h.command.Value, Timeout: h.timeout})
 		texts = append(texts, h.log, h.command)
-		l.checkCode(h.command, false)
+		l.checkCode(h.command, "", false)
 	}
 	t := ir.Task{Kind: "hook"}
 	t.Settings.Put("hooks", set.Hooks, at)

@@ -591,13 +591,13 @@ func TestReportsInvalidStateKeys(t *testing.T) {
 			`is not an integer.; error AWF002 2: The exit code is not an integer.; error AWF002 1.5: The exit ` +
 			`code is not an integer.`,
 		"type: step, command: c, hooks: {pre: [5]}": `error AWF002 5: The pre hook ` +
-			`must be a map, but this is a whole number.`,
+			`must be a map, but this is an integer.`,
 		"type: step, command: c, use_template: [t]": `error AWF002 [t: ` +
-			`"use_template" of the state "x" must be a text, but this is a list.`,
+			`"use_template" of the state "x" must be a string, but this is a list.`,
 		"type: step, command: c, on_failure: {message: m, status: 256}": `warning AWF004 256: 256 is ` +
 			`not a valid exit code for a failure, so 1 is used.`,
 		"type: step, command: c, on_failure: {message: m, status: bad}": `error AWF002 bad: "status" of ` +
-			`the on_failure must be a whole number, but this is a text.`,
+			`the on_failure must be an integer, but this is a string.`,
 		"type: parallel, parallel: [y, ~, [z]]": `error AWF002 ~: The branch is ` +
 			`not the name of a state.; error AWF002 [z]: The branch is not the name of a state.`,
 		"type: parallel, parallel: [y], max_concurrent: -1": `error AWF004 -1: ` +
@@ -638,7 +638,7 @@ func TestReportsInvalidWorkflows(t *testing.T) {
 	const states = "states:\n  initial: z\n  z: {type: terminal}\n"
 	for text, want := range map[string]string{
 		"- a\n": `error AWF002 - a: The workflow is a list, not a map.`,
-		"":      `error AWF002 : The workflow is nothing, not a map.`,
+		"":      `error AWF002 : The workflow is empty, not a map.`,
 		"{}\n": `error AWF001 {}: The workflow has no "name".; error AWF001 {}: The ` +
 			`workflow has no "states".`,
 		"name: f\nstates: {}\n": `error AWF001 states: "states" has no initial state.; error AWF006 name: ` +
@@ -653,7 +653,7 @@ func TestReportsInvalidWorkflows(t *testing.T) {
 			`which is not defined.; error AWF005 neither: State "x" leads to "neither", which is not defined.`,
 		"name: f\nstates:\n  initial: x\n  x: {use_template: none, on_success: nowhere}\n": `error AWF018 none: Template "none" does not exist.; error AWF005 nowhere: State "x" leads to ` +
 			`"nowhere", which is not defined.`,
-		"name: f\nstates:\n  initial: [z]\n  z: {type: terminal}\n":         `error AWF002 [z: "initial" of the block "states" must be a text, but this is a list.`,
+		"name: f\nstates:\n  initial: [z]\n  z: {type: terminal}\n":         `error AWF002 [z: "initial" of the block "states" must be a string, but this is a list.`,
 		"name: f\nstates:\n  initial: z\n  '': {}\n  z: {type: terminal}\n": `error AWF004 : The state has no name.`,
 		"name: f\nhooks: {workflow_end: [{log: l, x: 1}], on_end: k}\n" +
 			states: `warning AWF003 x: The workflow_end hook has no key "x".; warning ` +

@@ -39,13 +39,15 @@ type lowering struct {
 
 func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, message, help string,
 	related ...diag.Related,
-) {
-	d := diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related}
+) *diag.Diagnostic {
 	key := fmt.Sprint(code, at, message)
-	if !l.seen[key] { // a state may be compiled several times
-		l.seen[key] = true
-		l.out.Add(d)
+	if l.seen[key] { // a state may be compiled several times
+		return nil
 	}
+	l.seen[key] = true
+	return l.out.Add(diag.Diagnostic{
+		Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related,
+	})
 }
 
 func (l *lowering) add(list diag.List) {
@@ -151,7 +153,7 @@ func (l *lowering) checkDefined(name text.Text, s *state, leads string) {
 	}
 	l.p.Unread.Steps = true // the intended state may be reached only from here
 	l.report(CodeNoState, diag.Error, name.Span, fmt.Sprintf("%s %q, which is not defined.", subject, name.Value),
-		diag.DidYouMean(name.Value, l.names()))
+		"").Suggest(name.Value, l.names())
 }
 
 // names returns the names of all states.
@@ -604,7 +606,7 @@ func (l *lowering) call(s *state, out *ir.Step) {
 					l.report(CodeBadValue, diag.Warning, pair.Key.Span,
 						fmt.Sprintf("Workflow %q has no input %q, so the value is ignored.", s.workflow.Value,
 							pair.Key.Value),
-						diag.DidYouMean(pair.Key.Value, slices.Sorted(maps.Keys(types))))
+						"").Suggest(pair.Key.Value, slices.Sorted(maps.Keys(types)))
 					continue
 				}
 				given := pair.Value.Text()
@@ -728,7 +730,7 @@ func (l *lowering) callOutputs(s *state, program *ir.Program, call *ir.Call) {
 			l.report(CodeBadValue, diag.Error, pair.Key.Span,
 				fmt.Sprintf("Workflow %q has no output or state named %q or %q.", s.workflow.Value, pair.Key.Value,
 					pair.Value.Value),
-				diag.DidYouMean(pair.Key.Value, append(outputs, states...)))
+				"").Suggest(pair.Key.Value, append(outputs, states...))
 			continue
 		}
 		call.Outputs = append(call.Outputs, ir.Binding{Name: ours, Value: l.internalExpr(from), Span: pair.Key.Span})
@@ -746,10 +748,10 @@ func (l *lowering) childHas(s *state, program *ir.Program, e *expr.Expr, at sour
 				name), "Use the name of one of its outputs or states.")
 		case !slices.Contains(states, p.Segments[1]):
 			l.report(CodeBadValue, diag.Error, at, fmt.Sprintf("Workflow %q has no state %q.", s.workflow.Value,
-				p.Segments[1]), diag.DidYouMean(p.Segments[1], states))
+				p.Segments[1]), "").Suggest(p.Segments[1], states)
 		case len(p.Segments) > 2 && !slices.Contains(expr.StateFields(), p.Segments[2]):
 			l.report(CodeNoProperty, diag.Error, at, fmt.Sprintf("State %q has no property %q.", p.Segments[1],
-				p.Segments[2]), diag.DidYouMean(p.Segments[2], expr.StateFields()))
+				p.Segments[2]), "").Suggest(p.Segments[2], expr.StateFields())
 		}
 	}
 }

@@ -156,12 +156,12 @@ type parser struct {
 	templates func(name text.Text) *text.Node
 }
 
-func (p *parser) report(code diag.Code, severity diag.Severity, at source.Span, message, help string) {
-	p.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help})
+func (p *parser) report(code diag.Code, severity diag.Severity, at source.Span, message, help string) *diag.Diagnostic {
+	return p.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help})
 }
 
-func (p *parser) read(n *text.Node, what string) *text.Reader {
-	return text.Read(n, what, readerCodes, p.out)
+func (p *parser) read(n *text.Node, shape *text.Shape, what string) *text.Reader {
+	return shape.Read(n, what, readerCodes, p.out)
 }
 
 // parse parses a file. It returns nil if the file is unusable.
@@ -181,7 +181,7 @@ func (p *parser) parse() *document {
 	if len(node.Pairs) > 0 {
 		p.doc.first = node.Pairs[0].Key.Span
 	}
-	r := p.read(node, "workflow")
+	r := p.read(node, workflowShape, "workflow")
 	d := p.doc
 	d.name, d.version, d.description = r.String("name"), r.String("version"), r.String("description")
 	for _, key := range []string{"version", "author", "tags"} {
@@ -198,14 +198,14 @@ func (p *parser) parse() *document {
 			"Configure a tool or an MCP server in espalier.yaml, and call it with \"type: operation\".")
 	}
 	initial := r.String("initial") // deprecated position
-	r.Require("name", "states")
+	r.RequireDeclared()
 	states := r.Map("states")
 	r.Done()
 	if states == nil {
 		d.stateless = true
 		return d
 	}
-	sr := p.read(states, `block "states"`)
+	sr := p.read(states, statesShape, `block "states"`)
 	begin := sr.Node("initial")
 	if begin != nil {
 		initial = sr.String("initial")
@@ -228,12 +228,12 @@ func (p *parser) inputs(r *text.Reader) {
 	p.doc.inputsAt = r.KeySpan("inputs")
 	seen := map[string]bool{}
 	for _, n := range r.List("inputs") {
-		ir := p.read(n, "input")
+		ir := p.read(n, inputShape, "input")
 		in := &input{name: ir.String("name"), description: ir.String("description")}
 		in.kind = ir.Enum("type", append(slices.Clone(inputKinds), "")...)
 		in.required, _, _ = ir.Bool("required")
 		in.def = ir.Node("default")
-		ir.Require("name")
+		ir.RequireDeclared()
 		p.validation(in, ir.Map("validation"), ir.Has("type"))
 		ir.Done()
 		if in.name.Value == "" {
@@ -250,7 +250,7 @@ func (p *parser) inputs(r *text.Reader) {
 }
 
 func (p *parser) validation(in *input, n *text.Node, typed bool) {
-	r := p.read(n, "validation")
+	r := p.read(n, validationShape, "validation")
 	in.pattern, in.enum = r.String("pattern"), r.List("enum")
 	number := func(key string) *int64 {
 		if v, _, ok := r.Int(key, -1<<62); ok {
@@ -297,10 +297,10 @@ func (p *parser) outputs(r *text.Reader) {
 			switch pair.Value.Kind {
 			case text.Null: // the output of the state with that name
 			case text.List:
-				p.read(pair.Value, "output") // reports the error
+				p.read(pair.Value, outputShape, "output") // reports the error
 				continue
 			case text.Map:
-				or := p.read(pair.Value, "output")
+				or := p.read(pair.Value, outputShape, "output")
 				o.from = p.from(or)
 				or.Done()
 			default:
@@ -310,9 +310,9 @@ func (p *parser) outputs(r *text.Reader) {
 		}
 	case text.List:
 		for _, item := range n.Items {
-			or := p.read(item, "output")
+			or := p.read(item, outputShape, "output")
 			o := &output{name: or.String("name"), from: p.from(or)}
-			or.Require("name")
+			or.RequireDeclared()
 			or.Done()
 			p.output(o)
 		}
@@ -362,7 +362,7 @@ const (
 )
 
 func (p *parser) workflowHooks(r *text.Reader) {
-	hr := p.read(r.Map("hooks"), `block "hooks"`)
+	hr := p.read(r.Map("hooks"), eventsShape, `block "hooks"`)
 	for _, event := range hookEvents {
 		p.doc.hooks[event] = p.hooks(hr.Node(event), event)
 	}
@@ -384,7 +384,7 @@ func (p *parser) hooks(n *text.Node, what string) []hook {
 			out = append(out, hook{command: one.Text()})
 			continue
 		}
-		r := p.read(one, what+" hook")
+		r := p.read(one, hookShape, what+" hook")
 		if one.Kind != text.Map && one.Kind != text.Null {
 			continue // already reported
 		}
@@ -466,7 +466,7 @@ func (p *parser) keys(s *state, n *text.Node) {
 		}
 	}
 	what := "state " + strconv.Quote(s.name.Value)
-	r := p.read(n, what)
+	r := p.read(n, stateShape, what)
 	r.String("use_template")
 	r.Map("parameters")
 	if lacks {
@@ -494,7 +494,7 @@ func (p *parser) keys(s *state, n *text.Node) {
 		s.kind = ""
 	default:
 		p.report(CodeBadValue, diag.Error, kind.Span, fmt.Sprintf("%q is not a step type.", kind.Value),
-			diag.DidYouMean(kind.Value, kinds))
+			"").Suggest(kind.Value, kinds)
 		s.kind = ""
 	}
 	if s.kind == "" { // its own keys are unknown, but its transitions are not
@@ -512,7 +512,7 @@ func (p *parser) keys(s *state, n *text.Node) {
 	case kindCommand:
 		p.commandKeys(s, r)
 	case kindTerminal:
-		s.status = r.Enum("status", statuses...)
+		s.status = r.Choice("status")
 		s.message = r.String("message")
 	case kindParallel:
 		p.parallelKeys(s, r)
@@ -564,7 +564,7 @@ func (p *parser) common(s *state, r *text.Reader) {
 	s.timeout, s.timeoutText = p.duration(r, "timeout")
 	s.success = r.String("on_success")
 	if n := r.Node("on_failure"); n != nil && n.Kind == text.Map {
-		ir := p.read(n, "on_failure")
+		ir := p.read(n, failureShape, "on_failure")
 		s.inline = &inline{message: ir.String("message"), status: 1, at: r.KeySpan("on_failure")}
 		switch code, at, ok := ir.Int("status", 0); {
 		case ok && (code == 0 || code > 255):
@@ -574,15 +574,15 @@ func (p *parser) common(s *state, r *text.Reader) {
 		case ok:
 			s.inline.status = code
 		}
-		ir.Require("message")
+		ir.RequireDeclared()
 		ir.Done()
 	} else {
 		s.failure = r.String("on_failure")
 	}
 	for _, n := range r.List("transitions") {
-		tr := p.read(n, "transition")
+		tr := p.read(n, transitionShape, "transition")
 		t := transition{when: tr.String("when"), to: tr.String("goto")}
-		tr.Require("goto")
+		tr.RequireDeclared()
 		tr.Done()
 		if t.to.Value != "" {
 			s.transitions = append(s.transitions, t)
@@ -593,7 +593,7 @@ func (p *parser) common(s *state, r *text.Reader) {
 		s.retry = p.retry(n)
 	}
 	if n := r.Map("hooks"); n != nil {
-		hr := p.read(n, `block "hooks"`)
+		hr := p.read(n, aroundShape, `block "hooks"`)
 		s.pre, s.post = p.hooks(hr.Node("pre"), "pre"), p.hooks(hr.Node("post"), "post")
 		hr.Done()
 	}
@@ -608,7 +608,7 @@ func (p *parser) common(s *state, r *text.Reader) {
 }
 
 func (p *parser) retry(n *text.Node) *ir.Retry {
-	r := p.read(n, "retry")
+	r := p.read(n, retryShape, "retry")
 	out := &ir.Retry{MaxAttempts: 1, Backoff: ir.Constant, Span: n.Span}
 	if v, _, ok := r.Int("max_attempts", 1); ok {
 		out.MaxAttempts = int(min(v, 1<<20))
@@ -626,7 +626,7 @@ func (p *parser) retry(n *text.Node) *ir.Retry {
 			out.Delays = []ir.Millis{d}
 		}
 	}
-	if b := r.Enum("backoff", backoffs...); b.Value != "" {
+	if b := r.Choice("backoff"); b.Value != "" {
 		out.Backoff = ir.Backoff(b.Value)
 	}
 	float := func(key string, least, most float64) float64 {
@@ -688,7 +688,7 @@ func (p *parser) parallelKeys(s *state, r *text.Reader) {
 			s.branches = append(s.branches, n.Text())
 		}
 	}
-	s.strategy = r.Enum("strategy", strategies...).Value
+	s.strategy = r.Choice("strategy").Value
 	most, _, _ := r.Int("max_concurrent", 0)
 	s.maxConcurrent = int(min(most, 1<<20))
 }
@@ -793,12 +793,12 @@ const (
 
 func (p *parser) callKeys(s *state, r *text.Reader) {
 	if n := r.Map("call_workflow"); n != nil { // the documented form
-		inner := p.read(n, "call_workflow")
+		inner := p.read(n, callShape, "call_workflow")
 		s.workflow, s.inputs, s.outputs = inner.String("workflow"), inner.Map("inputs"), inner.Map("outputs")
 		if d, template := p.duration(inner, "timeout"); d > 0 || template.Value != "" {
 			s.timeout, s.timeoutText = d, template
 		}
-		inner.Require("workflow")
+		inner.RequireDeclared()
 		inner.Done()
 		return
 	}
@@ -815,9 +815,9 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 	r.Require("provider")
 	if v := a.provider.Value; v != "" && !strings.Contains(v, "{{") && !slices.Contains(providers, v) {
 		p.report(CodeBadValue, diag.Warning, a.provider.Span, fmt.Sprintf("AWF has no provider %q.", v),
-			diag.DidYouMean(v, providers))
+			"").Suggest(v, providers)
 	}
-	a.mode = r.Enum("mode", agentModes...)
+	a.mode = r.Choice("mode")
 	a.prompt, a.promptFile = r.String("prompt"), r.String("prompt_file")
 	if initial := r.String("initial_prompt"); a.prompt.Value == "" {
 		a.prompt = initial
@@ -834,11 +834,11 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 			"Use \"prompt\" instead.")
 	}
 	a.system, a.role = r.String("system_prompt"), r.String("role")
-	a.format = r.Enum("output_format", outputFormats...)
+	a.format = r.Choice("output_format")
 	a.options = r.Map("options")
 	if n := r.Map("conversation"); n != nil {
 		a.conversation = true
-		cr := p.read(n, "conversation")
+		cr := p.read(n, conversationShape, "conversation")
 		a.continueFrom = cr.String("continue_from")
 		for _, key := range []string{"max_turns", "stop_condition", "max_context_tokens", "strategy"} {
 			if cr.Node(key) != nil {
@@ -851,7 +851,7 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 	for _, n := range listItems(r.Node("skills")) {
 		switch n.Kind {
 		case text.Map:
-			sr := p.read(n, "skill")
+			sr := p.read(n, skillShape, "skill")
 			ref := skillRef{name: sr.String("name"), path: sr.String("path")}
 			if !sr.Has("path") {
 				sr.Require("name")
@@ -867,7 +867,7 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 	}
 	strict := readerCodes
 	strict.UnknownAs = diag.Error // as in AWF: it determines what an agent may do
-	mr := text.Read(r.Map("mcp_proxy"), "mcp_proxy", strict, p.out)
+	mr := proxyShape.Read(r.Map("mcp_proxy"), "mcp_proxy", strict, p.out)
 	a.tools, _, _ = mr.Bool("enable")
 	if on, at, ok := mr.Bool("intercept_builtins"); ok && !on {
 		p.report(CodeNoEffect, diag.Note, at,

@@ -98,7 +98,7 @@ func (l *lowering) checkPaths(e *expr.Expr, severity diag.Severity) {
 		}
 		if known, ok := expr.AWFFact(written); !ok {
 			l.report(CodeNoProperty, severity, p.Span,
-				fmt.Sprintf("%q is not defined.", strings.Join(p.Written, ".")), diag.DidYouMean(written[1], known))
+				fmt.Sprintf("%q is not defined.", strings.Join(p.Written, ".")), "").Suggest(written[1], known)
 			continue
 		}
 		if len(p.Segments) < 3 || p.Segments[0] != "states" {
@@ -119,7 +119,7 @@ func (l *lowering) checkPaths(e *expr.Expr, severity diag.Severity) {
 			continue
 		}
 		l.report(CodeNoProperty, severity, p.Span, fmt.Sprintf("State %q has no property %q.", name, property),
-			diag.DidYouMean(property, known))
+			"").Suggest(property, known)
 	}
 }
 
@@ -134,13 +134,13 @@ func (l *lowering) checkIndexed(e *expr.Expr) {
 		switch {
 		case s == nil && len(p.Segments) == 2: // nil, which a condition may test for
 			l.report(CodeNoState, diag.Warning, p.Span, fmt.Sprintf("State %q is not defined.", p.Segments[1]),
-				diag.DidYouMean(p.Segments[1], l.names()))
+				"").Suggest(p.Segments[1], l.names())
 		case s == nil:
 			l.report(CodeNoState, diag.Error, p.Span, fmt.Sprintf("State %q is not defined.", p.Segments[1]),
-				diag.DidYouMean(p.Segments[1], l.names()))
+				"").Suggest(p.Segments[1], l.names())
 		case len(p.Segments) > 2 && s.kind != kindCall && !slices.Contains(expr.StateFields(), p.Segments[2]):
 			l.report(CodeNoProperty, diag.Error, p.Span, fmt.Sprintf("State %q has no property %q.", p.Segments[1],
-				p.Segments[2]), diag.DidYouMean(p.Segments[2], expr.StateFields()))
+				p.Segments[2]), "").Suggest(p.Segments[2], expr.StateFields())
 		}
 	}
 }

@@ -50,7 +50,7 @@ func (p *parser) fromTemplate(name text.Text, n *text.Node) *text.Node {
 			if !slices.Contains(declared, pair.Key.Value) {
 				p.report(CodeTemplate, diag.Warning, pair.Key.Span, fmt.Sprintf("Template %q has no parameter %q.",
 					name.Value, pair.Key.Value),
-					diag.DidYouMean(pair.Key.Value, declared))
+					"").Suggest(pair.Key.Value, declared)
 			}
 		}
 	}
@@ -95,7 +95,7 @@ func (p *parser) undeclared(name text.Text, merged *text.Node, declared []string
 				values[found[1]] = &text.Node{Kind: text.String, Value: found[1]}
 				p.report(CodeTemplate, diag.Error, t.Span,
 					fmt.Sprintf("Template %q does not declare the parameter %q.", name.Value, found[1]),
-					diag.DidYouMean(found[1], declared))
+					"").Suggest(found[1], declared)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package awf
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/shell"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
 )
@@ -58,7 +60,11 @@ func (l *lowering) command(s *state, out *ir.Step) {
 		t.Settings.Put("doubts", []string{"loop"}, s.at)
 	}
 	out.Reads = l.reads(body, s.dir, s.shell, s.timeoutText)
-	l.checkCode(body, s.scriptFile.Value != "")
+	l.checkCode(body, s.shell.Value, s.scriptFile.Value != "")
+	if at := stepForm().FindString(s.shell.Value); at != "" && !rawForm().MatchString(at) {
+		l.report(CodeAsCode, diag.Error, s.shell.Span, "Step output chooses the program that runs this command.",
+			"Use {{raw …}} if you trust the value.")
+	}
 	l.commandReads(out)
 	out.Action, out.Result = t, l.internalExpr(failedState)
 }
@@ -73,7 +79,7 @@ var (
 )
 
 // checkCode reports step output that is executed as code, where quoting cannot help.
-func (l *lowering) checkCode(body text.Text, script bool) {
+func (l *lowering) checkCode(body text.Text, program string, script bool) {
 	if !strings.Contains(body.Value, "{{") {
 		return
 	}
@@ -83,43 +89,16 @@ func (l *lowering) checkCode(body text.Text, script bool) {
 	if len(parts) == 0 {
 		return
 	}
-	if by := expr.Interpreter(body.Value); script && by != "" && !expr.IsShell(by) {
+	by := shell.Interpreter(body.Value)
+	if script && by != "" && !shell.IsShell(by) {
 		l.report(CodeAsCode, diag.Warning, body.Span,
 			fmt.Sprintf("Step output becomes part of this %s script: its author can execute any code.", by),
 			"Write the value to a file in an earlier step, and read the file in the script.")
 		return
 	}
-	for i, reader := range expr.CodeReaders(body.Value, parts) {
-		switch {
-		case reader != "":
-			l.report(CodeAsCode, diag.Warning, body.Span,
-				fmt.Sprintf("%s executes step output as code: its author can execute any code.", reader),
-				asData(reader))
-			return
-		case strings.TrimSpace(body.Value[:parts[i][0]]) == "":
-			l.report(CodeAsCode, diag.Note, body.Span,
-				"Step output is used as the command. It is split into words: quotes, pipes and other shell syntax "+
-					"have no effect.",
-				"Use {{raw .states.STEP.Output}} if you trust the code.")
-			return
-		}
+	if err := expr.CheckShell(cmp.Or(by, program, "sh"), body.Value, parts); err != nil {
+		l.report(CodeAsCode, diag.Error, body.Span, strings.ToUpper(err.Message[:1])+err.Message[1:]+".", err.Help+".")
 	}
-}
-
-// asData returns help on passing a value to a program that executes code.
-func asData(reader string) string {
-	switch {
-	case expr.ReadsWords(reader):
-		return "Use {{escape .states.STEP.Output}} in that code to pass it as one word."
-	case reader == "jq":
-		return `Pass it with --arg text "{{.states.STEP.Output}}", and use $text in the filter.`
-	case reader == "sed":
-		return `Use awk instead: TEXT="{{.states.STEP.Output}}" awk '{ sub(/old/, ENVIRON["TEXT"]); print }'.`
-	case reader == "psql" || reader == "mysql" || reader == "sqlite3":
-		return "Pass it as a query parameter in a script."
-	}
-	return fmt.Sprintf("Pass it in the environment, as in TEXT=\"{{.states.STEP.Output}}\" %s …, and read TEXT in "+
-		"the code.", reader)
 }
 
 // script reads a script file at compile time, so that the run pins it. A script outside of the
@@ -240,7 +219,8 @@ func (l *lowering) knownOperation(s *state) {
 		if near := diag.Nearest(s.operation.Value, slices.Sorted(maps.Keys(operations))); near != "" {
 			l.report(CodeBadValue, diag.Warning, s.operation.Span,
 				fmt.Sprintf("AWF has no operation %q.", s.operation.Value),
-				fmt.Sprintf("Did you mean %q? Your own tools must be configured in espalier.yaml.", near))
+				fmt.Sprintf("Did you mean %q? Your own tools must be configured in espalier.yaml.", near)).
+				Replace(s.operation.Value, near)
 		}
 		return
 	}
@@ -249,7 +229,7 @@ func (l *lowering) knownOperation(s *state) {
 		if !slices.Contains(known, key) {
 			l.report(CodeUnknownKey, diag.Warning, s.inputs.Key(key).Span,
 				fmt.Sprintf("Operation %q has no input %q.", s.operation.Value, key),
-				diag.DidYouMean(key, known))
+				"").Suggest(key, known)
 		}
 	}
 	if s.inputs.Get(o.must) == nil {
@@ -264,7 +244,7 @@ func (l *lowering) knownOperation(s *state) {
 	if n := s.inputs.Get("method"); n != nil && !strings.Contains(n.Value, "{{") &&
 		!slices.Contains(methods, strings.ToUpper(strings.TrimSpace(n.Value))) {
 		l.report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("%q is not an HTTP method.", n.Value),
-			diag.DidYouMean(strings.ToUpper(n.Value), methods))
+			"").Suggest(strings.ToUpper(n.Value), methods)
 	}
 }
 

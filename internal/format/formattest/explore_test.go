@@ -13,12 +13,12 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/espalier-run/espalier/internal/builtin"
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/registry"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // decided are the branches of a program that the replies of models choose:
@@ -26,7 +26,7 @@ import (
 // rejecting.
 func decided(p *ir.Program) map[string]bool {
 	out := map[string]bool{}
-	kinds := builtin.Kinds()
+	kinds := registry.Kinds()
 	replied := func(e *expr.Expr) bool { // by what models said alone
 		paths := e.Paths()
 		for _, path := range paths {
@@ -36,13 +36,13 @@ func decided(p *ir.Program) map[string]bool {
 					if task == nil {
 						return false
 					}
-					asker, ok := kinds[task.Kind].(step.Asker)
+					asker, ok := kinds[task.Kind].(stepkind.Asker)
 					if !ok {
 						return false
 					}
 					_, asks := asker.Contract(p, &s, task)
 					_, gate := s.Action.(ir.Gate)
-					return asks && !gate && slices.ContainsFunc(s.Writes, func(w ir.Write) bool { return step.Overlap(w.Path, strings.Join(path.Segments, ".")) })
+					return asks && !gate && slices.ContainsFunc(s.Writes, func(w ir.Write) bool { return stepkind.Overlap(w.Path, strings.Join(path.Segments, ".")) })
 				})
 			}) {
 				return false

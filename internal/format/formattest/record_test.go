@@ -59,6 +59,7 @@ func (h *happened) record(t *testing.T, show string) string {
 	for _, c := range h.children {
 		say("child run of %s: %s %s", c.Name, c.Status, c.Outcome)
 	}
+	h.checkMoves(t)
 	if strings.Contains(show, "show picture") {
 		for _, line := range h.picture() {
 			say("%s", line)
@@ -75,7 +76,10 @@ func (h *happened) record(t *testing.T, show string) string {
 // picture returns the states and taken edges of the run's picture.
 func (h *happened) picture() []string {
 	g := graph.Build(h.program, graph.Options{})
-	g.Follow(h.program, "", h.events)
+	tracker := g.Track(h.program, "")
+	for _, e := range h.events {
+		tracker.Apply(e)
+	}
 	var out []string
 	for _, n := range g.Nodes {
 		if n.State != "" {
@@ -93,6 +97,49 @@ func (h *happened) picture() []string {
 		}
 	}
 	return out
+}
+
+// checkMoves reports every move of the run from one step of the body to another that has no edge
+// in the picture of the workflow.
+func (h *happened) checkMoves(t *testing.T) {
+	t.Helper()
+	g := graph.Build(h.program, graph.Options{})
+	ids := map[string]string{}
+	for _, n := range g.Nodes {
+		if n.Kind != graph.NodeArtifact {
+			ids[n.Step] = n.ID
+		}
+	}
+	for _, n := range g.Groups {
+		ids[n.Step] = n.ID
+	}
+	edges := map[[2]string]bool{}
+	for _, e := range g.Edges {
+		edges[[2]string{e.From, e.To}] = true
+	}
+	var last journal.Place
+	for _, e := range h.events {
+		var at journal.Place
+		switch x := e.Fact.(type) {
+		case journal.StepEntered:
+			at = x.Place
+		case journal.StepLeft:
+			at = x.Place
+		case journal.TaskStarted:
+			at = x.Place
+		case journal.GateOpened:
+			at = x.Place
+		case journal.Rewound:
+			last = journal.Place{}
+		}
+		if at.Step == "" || at.Frame != "" || at == last {
+			continue
+		}
+		if last.Step != "" && !edges[[2]string{ids[last.Step], ids[at.Step]}] {
+			t.Errorf("the picture has no edge from %s to %s, which the run took", last.Step, at.Step)
+		}
+		last = at
+	}
 }
 
 // line formats one fact; empty if it adds nothing.

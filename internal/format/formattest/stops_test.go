@@ -13,10 +13,10 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/espalier-run/espalier/internal/builtin"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/registry"
 )
 
 // Every workflow in testdata/runs is stopped at every write to its journal, after it is durable
@@ -124,10 +124,10 @@ func (s *stopping) gone() bool {
 // playStopped is play with a process that dies, and another one that continues.
 func (tr *trial) playStopped(t *testing.T, h *happened, dir string) {
 	ctx := t.Context()
-	store := builtin.MemoryStore()
+	store := registry.MemoryStore()
 	dying := &stopping{Store: store, left: tr.stopAt, after: tr.stopAfter}
 	folder := filepath.Join(dir, ".espalier")
-	e := builtin.InMemory(folder, dying, builtin.RuntimeOptions{})
+	e := registry.InMemory(folder, dying, registry.RuntimeOptions{})
 	defer func() {
 		synctest.Wait()
 		end(e)
@@ -143,7 +143,7 @@ func (tr *trial) playStopped(t *testing.T, h *happened, dir string) {
 		}
 		h.stopped = true
 		end(e)
-		e = builtin.InMemory(folder, store, builtin.RuntimeOptions{})
+		e = registry.InMemory(folder, store, registry.RuntimeOptions{})
 		if err := e.Resume(ctx, theRun); errors.Is(err, journal.ErrUnknownRun) {
 			if err := tr.start(ctx, e, h); err != nil { // the run had not started
 				t.Fatal(err)

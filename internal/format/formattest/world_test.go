@@ -18,7 +18,6 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/espalier-run/espalier/internal/builtin"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/engine"
@@ -26,6 +25,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/project"
+	"github.com/espalier-run/espalier/internal/registry"
 )
 
 // trial is one workflow with everything that happens to it.
@@ -141,13 +141,13 @@ func (tr *trial) run(t *testing.T) *happened {
 	if err != nil {
 		t.Fatal(err)
 	}
-	compiled := builtin.Formats().Compile(file, p)
+	compiled := registry.Formats().Compile(file, p)
 	h := &happened{problems: compiled.Diagnostics, program: compiled.Program, answers: map[int][]string{}}
 	if h.program != nil && tr.change != nil {
 		tr.change(h.program)
 	}
 	if h.program != nil {
-		h.problems = append(h.problems, check.Program(h.program, builtin.Kinds())...).Sorted()
+		h.problems = append(h.problems, check.Program(h.program, registry.Kinds())...).Sorted()
 	}
 	if h.problems.Errors() {
 		return h
@@ -171,8 +171,8 @@ func (tr *trial) run(t *testing.T) *happened {
 
 // play runs in a synctest bubble: time passes only when every goroutine is blocked.
 func (tr *trial) play(t *testing.T, h *happened, dir string) {
-	store := builtin.MemoryStore()
-	e := builtin.InMemory(filepath.Join(dir, ".espalier"), store, builtin.RuntimeOptions{})
+	store := registry.MemoryStore()
+	e := registry.InMemory(filepath.Join(dir, ".espalier"), store, registry.RuntimeOptions{})
 	defer func() {
 		now := make(chan struct{})
 		close(now)
@@ -229,7 +229,7 @@ func (tr *trial) play(t *testing.T, h *happened, dir string) {
 
 // start starts the run.
 func (tr *trial) start(ctx context.Context, e engine.Engine, h *happened) error {
-	options := builtin.RunOptions{
+	options := registry.RunOptions{
 		Simulate: tr.script == "", Seed: tr.seed, Script: tr.script,
 		AllowShell: h.program.Format != "agentfile" || len(h.program.Children) > 0,
 	}

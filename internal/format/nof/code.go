@@ -1,7 +1,6 @@
 package nof
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -50,9 +49,39 @@ func (d *document) readNode(def *python.FuncDef, out *diag.List) *node {
 		n.param = def.Def.Params[0].Name
 	}
 	d.agentCalls(n, def, out)
+	if len(n.calls) > 0 {
+		d.signature(n, def, out)
+	}
 	d.stateReads(n, def)
 	d.returns(n, def)
 	return n
+}
+
+// signature requires that a node function can be called with the state alone.
+func (d *document) signature(n *node, def *python.FuncDef, out *diag.List) {
+	needed, places := 0, 0
+	for _, p := range def.Def.Params {
+		if p.Stars == 0 && p.Default == nil {
+			needed++
+		}
+		if p.Stars < 2 && !p.KeyOnly {
+			places++
+		}
+	}
+	if def.Def.Async {
+		out.Add(diag.Diagnostic{
+			Code: python.CodeArguments, Severity: diag.Error, Span: n.at,
+			Message: fmt.Sprintf("Node %q is asynchronous.", n.function),
+			Help:    "Remove async and await. AgentRunner.run returns when the agent is done.",
+		})
+	}
+	if needed > 1 || places == 0 {
+		out.Add(diag.Diagnostic{
+			Code: python.CodeArguments, Severity: diag.Error, Span: n.at,
+			Message: fmt.Sprintf("Node %q cannot be called with the state as its only argument.", n.function),
+			Help:    fmt.Sprintf("Define it as %s(state).", n.function),
+		})
+	}
 }
 
 // chooses reports whether code computes the agents that it calls, so that not all of them are
@@ -262,6 +291,8 @@ func ends(body []python.Stmt) bool {
 		return true
 	case *python.If:
 		return ends(s.Then) && ends(s.Else)
+	case *python.With:
+		return ends(s.Body)
 	case *python.Try:
 		for _, h := range s.Handlers {
 			if !ends(h.Body) {
@@ -381,13 +412,8 @@ func (p *pipeline) initialize(d *document, x python.Expr) {
 		if !ok {
 			continue
 		}
-		t := python.NewThread(context.Background())
-		v, ok := t.Literal(pair.Value)
+		raw, ok := python.Literal(pair.Value)
 		if !ok {
-			continue
-		}
-		raw, err := t.ToJSON(v)
-		if err != nil {
 			continue
 		}
 		p.initial = append(p.initial, initial{name: name, value: raw, at: d.span(p.module, c.Where())})

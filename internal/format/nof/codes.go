@@ -42,4 +42,5 @@ const (
 	CodeDrawnRule   diag.Code = "NOF036" // conditional arrows and routing rules disagree
 	CodeCheckpoint  diag.Code = "NOF037" // a checkpoint outside of the run folder
 	CodeRegistry    diag.Code = "NOF038" // an invalid file of the agent registry
+	CodeRouteBack   diag.Code = "NOF039" // a route to an agent that has already run
 )

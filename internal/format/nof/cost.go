@@ -22,7 +22,7 @@ func (l *lowering) quote() {
 		}
 		cycles = true
 		for i := max(d.position(r.target.Value), 0); i < len(d.agents); i++ {
-			extra[i] += int64(min(r.cycles, 1<<20))
+			extra[i] += int64(r.cycles)
 		}
 	}
 	for i, a := range d.agents {

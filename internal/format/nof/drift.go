@@ -232,7 +232,7 @@ func (l *lowering) diagramAgents() {
 		if key, ok := drawn[n.ID]; ok && !d.lists(key) {
 			l.report(CodeDiagram, diag.Warning, n.Label.Span,
 				fmt.Sprintf("The diagram contains %q, which is not one of the agents.", key),
-				diag.DidYouMean(key, d.keys()), diag.Related{Span: d.agentsSpan(), Message: "the agents"})
+				"", diag.Related{Span: d.agentsSpan(), Message: "the agents"}).Suggest(key, d.keys())
 		}
 	}
 }
@@ -425,7 +425,7 @@ func (l *lowering) pipelineAgents() {
 		if !d.lists(a.agent.Value) {
 			l.report(CodePipeline, diag.Warning, a.agent.Span,
 				fmt.Sprintf("The pipeline adds %q, which is not one of the agents.", a.agent.Value),
-				diag.DidYouMean(a.agent.Value, d.keys()), diag.Related{Span: d.agentsSpan(), Message: "the agents"})
+				"", diag.Related{Span: d.agentsSpan(), Message: "the agents"}).Suggest(a.agent.Value, d.keys())
 			continue
 		}
 		order = append(order, a.agent)
@@ -459,7 +459,7 @@ func (l *lowering) dependencies() {
 	for _, n := range needs {
 		if !d.lists(n.from) {
 			l.report(CodeDepends, diag.Warning, n.at, fmt.Sprintf("%q depends on %q, which is not one of the agents.",
-				n.to, n.from), diag.DidYouMean(n.from, d.keys()))
+				n.to, n.from), "").Suggest(n.from, d.keys())
 			continue
 		}
 		if d.chart != nil && !d.unread && d.lists(n.to) && !leads(arrows, n.from, n.to) {

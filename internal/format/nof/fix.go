@@ -2,6 +2,7 @@ package nof
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -43,7 +44,52 @@ func (o Format) FixTopology(f *source.File, files format.Reader) (string, diag.L
 	if list.Errors() {
 		return f.Text, list
 	}
-	return f.Text[:d.fence.Start] + l.redrawn() + f.Text[d.fence.End:], list
+	before := f.Text[d.fence.Start:d.fence.End]
+	after := withComments(l.redrawn(), before)
+	if strings.Contains(before, "\r\n") {
+		after = strings.ReplaceAll(after, "\n", "\r\n")
+	}
+	return f.Text[:d.fence.Start] + after + f.Text[d.fence.End:], list
+}
+
+// withComments adds the comments of the old diagram to the new one: each before the statement that it
+// was before, or else at the end.
+func withComments(diagram, old string) string {
+	before := map[string][]string{} // comments, by the statement below
+	var order, waiting []string
+	for line := range strings.Lines(old) {
+		line = strings.TrimRight(line, " \t\r\n")
+		statement := strings.TrimSpace(line)
+		switch {
+		case statement == "":
+		case strings.HasPrefix(statement, "%%"):
+			waiting = append(waiting, line)
+		case len(waiting) > 0:
+			if before[statement] == nil {
+				order = append(order, statement)
+			}
+			before[statement] = append(before[statement], waiting...)
+			waiting = nil
+		}
+	}
+	var b strings.Builder
+	for line := range strings.Lines(diagram) {
+		statement := strings.TrimSpace(line)
+		for _, comment := range before[statement] {
+			b.WriteString(comment + "\n")
+		}
+		delete(before, statement)
+		b.WriteString(line)
+	}
+	for _, statement := range order {
+		for _, comment := range before[statement] {
+			b.WriteString(comment + "\n")
+		}
+	}
+	for _, comment := range waiting {
+		b.WriteString(comment + "\n")
+	}
+	return b.String()
 }
 
 // redrawn returns the text of the diagram.
@@ -51,11 +97,7 @@ func (l *lowering) redrawn() string {
 	d := l.doc
 	ids := l.nodeIDs()
 	var b strings.Builder
-	direction := d.chart.Direction
-	if direction == "" {
-		direction = "TD"
-	}
-	fmt.Fprintf(&b, "graph %s\n", direction)
+	b.WriteString(l.header() + "\n")
 	label := func(key string) string { return fmt.Sprintf("%s[%s]", ids[key], key) }
 	begin, end := l.terminal("START((Start))", true), l.terminal("END((End))", false)
 	var inCrew []string
@@ -122,6 +164,18 @@ func (l *lowering) redrawn() string {
 	}
 	l.styles(&b, ids)
 	return b.String()
+}
+
+// header returns the first statement of the diagram as it is written.
+func (l *lowering) header() string {
+	d := l.doc
+	for line := range strings.Lines(d.file.Text[d.fence.Start:d.fence.End]) {
+		word, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if word == "graph" || word == "flowchart" {
+			return strings.TrimSpace(line)
+		}
+	}
+	return "graph TD"
 }
 
 // links returns the arrows of the pipeline or, if it has none, of the order of agents.
@@ -196,12 +250,19 @@ func alphanumeric(s string) string {
 	}, s)
 }
 
-// styles keeps the class definitions, and assigns the classes of tiers if the diagram had any.
+// styles keeps the class definitions and the styles and links of nodes, and assigns the classes of tiers
+// if the diagram had any.
 func (l *lowering) styles(b *strings.Builder, ids map[string]string) {
 	d := l.doc
 	defined := false
+	known := func(id string) bool {
+		return slices.Contains(slices.Collect(maps.Values(ids)), id) ||
+			slices.ContainsFunc(d.chart.Nodes, func(n *text.FlowNode) bool { return n.ID == id && terminal(n) })
+	}
 	for line := range strings.Lines(d.file.Text[d.fence.Start:d.fence.End]) {
-		if strings.HasPrefix(strings.TrimSpace(line), "classDef ") {
+		words := strings.Fields(line)
+		if len(words) > 1 && (words[0] == "classDef" || (words[0] == "style" || words[0] == "click") &&
+			known(words[1])) {
 			if !defined {
 				b.WriteString("\n")
 			}

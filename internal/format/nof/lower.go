@@ -37,17 +37,10 @@ type unit struct {
 	last string
 }
 
-// withoutSubset removes diagnostics about limitations of the built-in evaluator.
-func withoutSubset(list diag.List) diag.List {
-	return slices.DeleteFunc(list, func(d diag.Diagnostic) bool {
-		return d.Code == python.CodeSubset || d.Code == python.CodePrivate
-	})
-}
-
 func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, message, help string,
 	related ...diag.Related,
-) {
-	l.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related})
+) *diag.Diagnostic {
+	return l.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related})
 }
 
 func (l *lowering) program() *ir.Program {
@@ -65,6 +58,7 @@ func (l *lowering) program() *ir.Program {
 	l.checkNodes()
 	d.bindRules(l.out)
 	l.group()
+	l.routesBack()
 	l.drift()
 	l.quote()
 	l.declare()
@@ -137,7 +131,7 @@ func (l *lowering) checkAgents() {
 			if !d.lists(m.Value) {
 				l.report(CodeCrew, diag.Error, m.Span,
 					fmt.Sprintf("Crew %q has the member %q, which is not one of the agents.", c.name.Value, m.Value),
-					diag.DidYouMean(m.Value, d.keys()))
+					"").Suggest(m.Value, d.keys())
 				return true
 			}
 			if other, twice := in[m.Value]; twice {
@@ -176,7 +170,7 @@ func (l *lowering) resolveAgent(a text.Text) {
 // addAgent adds an agent to the program.
 func (l *lowering) addAgent(e *entry, at source.Span) {
 	a := ir.Agent{
-		ID: e.key, Model: e.model, Tier: e.tier, MaxTokens: int(min(e.maxTokens, 1<<30)), Span: at,
+		ID: e.key, Model: e.model, Tier: e.tier, MaxTokens: int(e.maxTokens), Span: at,
 		Instructions: e.instructions,
 	}
 	switch {
@@ -248,7 +242,7 @@ func (l *lowering) checkNodes() {
 			if d.state.find(use.Value) == nil {
 				l.report(CodeField, diag.Error, use.Span,
 					fmt.Sprintf("Node %q reads the field %q, which is not in the state schema.", n.function, use.Value),
-					diag.DidYouMean(use.Value, d.state.names()), diag.Related{Span: d.state.at, Message: "the schema"})
+					"", diag.Related{Span: d.state.at, Message: "the schema"}).Suggest(use.Value, d.state.names())
 			}
 		}
 		for _, use := range n.writes {
@@ -256,7 +250,7 @@ func (l *lowering) checkNodes() {
 				l.report(CodeField, diag.Error, use.Span,
 					fmt.Sprintf("Node %q returns the field %q, which is not in the state schema.", n.function,
 						use.Value),
-					diag.DidYouMean(use.Value, d.state.names()), diag.Related{Span: d.state.at, Message: "the schema"})
+					"", diag.Related{Span: d.state.at, Message: "the schema"}).Suggest(use.Value, d.state.names())
 			}
 		}
 	}
@@ -488,7 +482,7 @@ func (l *lowering) tracked() map[string]string {
 		}
 	}
 	if l.doc.mode() == hierarchical {
-		out[delegatesKey] = "[]"
+		out[delegatesKey] = "null"
 	}
 	return out
 }
@@ -701,9 +695,9 @@ func (l *lowering) tracks(t *ir.Task) []string {
 	return out
 }
 
-// delegated returns the condition that the orchestrator chose the agent, or none at all.
+// delegated returns the condition that the orchestrator chose the agent, or did not choose.
 func (l *lowering) delegated(key string) *expr.Expr {
-	cond, _ := expr.Parse(expr.NOF, fmt.Sprintf("%s is empty or %s contains %q", delegatesKey, delegatesKey, key),
+	cond, _ := expr.Parse(expr.NOF, fmt.Sprintf("%s == None or %s contains %q", delegatesKey, delegatesKey, key),
 		l.doc.agentSpan(key))
 	return cond
 }
@@ -737,10 +731,8 @@ func (l *lowering) code(t *ir.Task, blocks ...*python.Module) {
 		Line int    `json:"line"`
 	}
 	var list []block
-	for _, m := range blocks {
-		if m != nil {
-			list = append(list, block{m.Code, m.Line})
-		}
+	for _, m := range l.doc.program(blocks...) {
+		list = append(list, block{m.Code, m.Line})
 	}
 	at := l.doc.name.Span
 	t.Settings.Put("code", list, at)
@@ -908,6 +900,61 @@ func (l *lowering) ruleEdges(i int) []ir.Edge {
 		edge(r, l.units[l.unitOf(r.target.Value)].id, 0, strings.TrimSpace(r.cond.Text))
 	}
 	return out
+}
+
+// routesBack warns about routes to agents that have already run when the condition can change (N5).
+func (l *lowering) routesBack() {
+	d := l.doc
+	for _, r := range d.rules {
+		to := l.unitOf(r.target.Value)
+		if r.kind != routeRule && r.kind != skipRule || to < 0 || d.inert(r, l.HonorRules) {
+			continue
+		}
+		const help = "Use a Cycle-back rule to run an agent again."
+		if to == 0 {
+			l.report(CodeRouteBack, diag.Warning, r.target.Span,
+				fmt.Sprintf("The route never applies: %q is the first agent and has already run.",
+					r.target.Value), help)
+			continue
+		}
+		if first, field := l.decidedBy(r); first >= to {
+			key := l.units[first].agents[0]
+			l.report(CodeRouteBack, diag.Warning, r.target.Span,
+				fmt.Sprintf("The route does not apply after %q, which writes %q: %q has already run.", key, field,
+					r.target.Value), help)
+		}
+	}
+}
+
+// decidedBy returns the first unit that writes something that a condition reads, and its name. It
+// returns -1 if the condition reads something else, such as the cost, or an input that no unit writes.
+func (l *lowering) decidedBy(r *rule) (int, string) {
+	first, name := len(l.units), ""
+	for _, p := range r.cond.Paths() {
+		at := -1
+		if p.Segments[0] == "agents" && len(p.Segments) > 1 {
+			at = l.unitOf(p.Segments[1])
+		}
+		if p.Segments[0] == "state" && len(p.Segments) > 1 {
+			at = slices.IndexFunc(l.units, func(u *unit) bool {
+				return slices.ContainsFunc(u.agents, func(key string) bool {
+					n := l.doc.node(key)
+					return n != nil && (n.anyWrite ||
+						slices.ContainsFunc(n.writes, func(w text.Text) bool { return w.Value == p.Segments[1] }))
+				})
+			})
+		}
+		if at < 0 {
+			return -1, ""
+		}
+		if at < first {
+			first, name = at, p.Written[0]
+		}
+	}
+	if name == "" {
+		return -1, ""
+	}
+	return first, name
 }
 
 // eligible reports whether a route applies after a unit: its target is later, and it skips

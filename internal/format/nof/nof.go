@@ -7,6 +7,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/python"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
@@ -17,6 +18,9 @@ type Format struct {
 	Execution bool
 	// HonorRules applies all routing rules in every routing mode (N4).
 	HonorRules bool
+	// Run reports code that the built-in interpreter cannot run as an error. Without it, it is a
+	// warning: such a file can still be checked, priced and drawn.
+	Run bool
 	// Python runs the code with a real python3.
 	Python bool
 	// Unconfined runs that python3 without a sandbox.
@@ -59,9 +63,23 @@ func (o Format) Compile(f *source.File, files format.Files) (*ir.Program, diag.L
 	if doc == nil {
 		return nil, list
 	}
-	if o.Python {
-		list = withoutSubset(list)
-	}
+	list = o.limits(list)
 	l := &lowering{Format: o, doc: doc, files: files, out: &list}
 	return l.program(), list
+}
+
+// limits adjusts diagnostics about limits of the built-in interpreter, which a python3 does not have.
+func (o Format) limits(list diag.List) diag.List {
+	var out diag.List
+	for _, d := range list {
+		limit := d.Code == python.CodeModule || d.Code == python.CodeForbidden
+		if limit && o.Python {
+			continue
+		}
+		if limit && !o.Run {
+			d.Severity = diag.Warning
+		}
+		out = append(out, d)
+	}
+	return out
 }

@@ -2,6 +2,7 @@ package nof_test
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,8 +13,8 @@ import (
 	"github.com/espalier-run/espalier/internal/format/nof"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
-	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/node"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // folder is a project of files in memory.
@@ -51,7 +52,7 @@ func compile(t testing.TB, text string, as nof.Format, files folder) (*ir.Progra
 		}
 	}
 	if p != nil && !list.Errors() {
-		if err := check.Sound(p, step.NewSet(node.Kind{}, node.Collect{})); err != nil {
+		if err := check.Sound(p, stepkind.NewSet(node.Kind{}, node.Collect{})); err != nil {
 			t.Errorf("not sound: %v", err)
 		}
 	}
@@ -139,7 +140,7 @@ func TestReportsByDecision(t *testing.T) {
 		},
 		{
 			"N9: not a condition", "two", rules("**If** `spend >> 5` **then** route to `visual-report`"),
-			"EXPR006 EXPR009", "",
+			"EXPR006", "",
 		},
 		{
 			"N10: outputs of agents", "two",
@@ -254,9 +255,76 @@ func TestReportsByDecision(t *testing.T) {
 		{"a remark", "two", rules("Look at this again."), "NOF022", ""},
 		{"a diagram that cannot be read", "two", change{"CA --> VR", "CA ~> VR"}, "MMD002", ""},
 		{
-			"code outside of the subset", "two",
+			"a module that is not there", "two",
 			change{"import AgentRunner\n", "import AgentRunner\nimport requests\n"},
 			"PY002", `"requests"`,
+		},
+		{
+			"several names of one import", "two",
+			change{"import AgentRunner\n", "import AgentRunner\nfrom datetime import a, b, c\n"},
+			"PY005", `The module "datetime" has no "a", "b", "c".`,
+		},
+		{
+			"one missing colon", "two",
+			change{"def run_cost_advisor(state: CostState) -> dict:", "def run_cost_advisor(state: CostState) -> dict"},
+			"PY001", "Expected a colon after the function.",
+		},
+		{"an undefined name", "two", change{`state["period"]}`, `state["period"], "x": limit}`}, "PY004", `"limit"`},
+		{
+			"a name of the result", "two",
+			change{`result.output.get("analysis_data"`, `result.outpt.get("analysis_data"`},
+			"PY005", `Did you mean "output"?`,
+		},
+		{
+			"a field as an attribute", "two",
+			change{`state["period"]}`, `state.period}`},
+			"PY005",
+			`Write state["period"]`,
+		},
+		{"a file", "two", change{`state["period"]}`, `open("x").read()}`}, "PY006", "Node code has no files."},
+		{"eval", "two", change{`state["period"]}`, `eval("1")}`}, "PY006", ""},
+		{
+			"wrong arguments", "two",
+			change{`{"period": state["period"]})`, `{}, 1, 2)`},
+			"PY007",
+			"takes 2 positional arguments",
+		},
+		{"a node without a state", "two", change{
+			"def run_visual_report(state: CostState)",
+			"def run_visual_report(state, more)",
+		}, "PY007", ""},
+		{"an asynchronous node", "two", change{"def run_visual_report", "async def run_visual_report"}, "PY007", ""},
+		{
+			"a list as a condition", "two", rules("**If** `errors` **then** abort pipeline"), "EXPR019",
+			"errors is non-empty",
+		},
+		{"a number and a text", "two", rules("**If** `spend < 'x'` **then** abort pipeline"), "EXPR022", ""},
+		{
+			"the output of an agent", "two", rules("**If** `cost-advisor.meta_insight > 3` **then** abort pipeline"),
+			"EXPR022", "",
+		},
+		{
+			"N9: more conditions", "two",
+			rules("**If** `0 < spend * 2 < 10 and any(e contains 'x' for e in errors)` **then** abort pipeline"), "",
+			"",
+		},
+		{
+			"a minus without spaces", "two", rules("**If** `spend-1 > 0` **then** abort pipeline"), "NOF024",
+			"Put spaces around the minus sign",
+		},
+		{
+			"a route to the first agent", "two", rules("**If** `spend > 1` **then** route to `cost-advisor`"), "NOF039",
+			"Use a Cycle-back rule",
+		},
+		{
+			"a route back", "three", rules("**If** `recommendations is empty` **then** route to `batch-optimizer`"),
+			"NOF039",
+			`does not apply after "batch-optimizer", which writes "recommendations"`,
+		},
+		{
+			"too many cycles", "two",
+			rules("**Cycle-back** if `spend > 1`: re-run from `cost-advisor` (max 99999999999 cycles)"), "NOF022",
+			"at most 10000",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -480,6 +548,84 @@ func TestFixTopologyRemovesDrift(t *testing.T) {
 	}
 }
 
+// Regenerating the diagram keeps comments, styles and line endings.
+func TestFixTopologyKeepsCommentsAndLineEndings(t *testing.T) {
+	before := change{
+		"graph TD\n    START((Start)) --> CA[cost-advisor]\n    CA --> VR[visual-report]\n    VR --> END((End))\n",
+		"%%{init: {'theme': 'neutral'}}%%\nflowchart TD\n    %% The advisor first.\n    START((Start)) --> CA[cost-advisor]\n" +
+			"    %% This arrow is wrong.\n    VR[visual-report] --> CA\n    VR --> END((End))\n    style CA fill:#f00\n    %% The end.\n",
+	}.in(t, read(t, "two.nof.md"))
+	want := change{
+		"    %% This arrow is wrong.\n    VR[visual-report] --> CA\n    VR --> END((End))\n    style CA fill:#f00\n    %% The end.\n",
+		"    CA --> VR[visual-report]\n    VR --> END((End))\n\n    style CA fill:#f00\n    %% This arrow is wrong.\n    %% The end.\n",
+	}.in(t, before)
+	for _, ending := range []string{"\n", "\r\n"} {
+		fixed, list := nof.Format{}.FixTopology(source.NewFile("flow.nof.md", strings.ReplaceAll(before, "\n", ending)),
+			folder{})
+		if list.Errors() {
+			t.Fatal(list)
+		}
+		if fixed != strings.ReplaceAll(want, "\n", ending) {
+			t.Errorf("got:\n%q", fixed[strings.Index(fixed, "```mermaid"):strings.Index(fixed, "## State")])
+		}
+	}
+}
+
+// Code that only a python3 can run keeps a file from running without one, and from nothing else.
+func TestLimitsOfTheInterpreterMatterToRuns(t *testing.T) {
+	text := change{"import AgentRunner\n", "import AgentRunner\nimport requests\n", `state["period"]}`, `open("x").read()}`}.in(t,
+		read(t, "two.nof.md"))
+	for name, c := range map[string]struct {
+		format nof.Format
+		codes  string
+		errors bool
+	}{
+		"validate": {nof.Format{}, "PY002 PY006", false},
+		"run":      {nof.Format{Run: true}, "PY002 PY006", true},
+		"python3":  {nof.Format{Run: true, Python: true}, "", false},
+	} {
+		p, list := compile(t, text, c.format, nil)
+		if codes(list) != c.codes || list.Errors() != c.errors || p == nil {
+			t.Errorf("%s: %v", name, list)
+		}
+	}
+}
+
+// The nodes that the step kind is tested with compile without a remark.
+func TestRealisticNodesCompile(t *testing.T) {
+	files, err := filepath.Glob("../../step/node/testdata/nodes/*.py")
+	if err != nil || len(files) < 18 {
+		t.Fatal(files, err)
+	}
+	for _, path := range files {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code := strings.NewReplacer("def run(", "def run_cost_advisor(", `"plain"`, `"cost-advisor"`).Replace(string(data))
+		text := read(t, "two.nof.md")
+		from := strings.Index(text, "from agents.shared.agent_sdk import AgentRunner")
+		to := strings.Index(text, "def run_visual_report")
+		text = text[:from] + code + "\n" + text[to:]
+		text = change{
+			"    spend: float\n",
+			"    spend: float\n    text: str\n    records: List[Dict[str, Any]]\n    report: Any\n    score: float\n    list: List[str]\n",
+		}.in(t, text)
+		if _, list := compile(t, text, nof.Format{Run: true}, nil); codes(list) != "" {
+			t.Errorf("%s: %v", path, list)
+		}
+	}
+}
+
+// Limits are reported, never clamped.
+func TestLimitsAreReported(t *testing.T) {
+	files := folder{"agents/cost-advisor.md": "---\ntier: haiku\nmax_tokens: 99999999999\n---\nCount.\n"}
+	_, list := compile(t, read(t, "two.nof.md"), nof.Format{}, files)
+	if codes(list) != "NOF038" {
+		t.Errorf("got %v", list)
+	}
+}
+
 func TestCompilesWorkflowsOfTheSpecification(t *testing.T) {
 	for name, want := range map[string]string{
 		"cost-audit": "NOF023 NOF029", "kg-enhancement": "NOF019 NOF023 NOF025 NOF027 NOF028 NOF029 NOF034",
@@ -512,7 +658,7 @@ func FuzzCompile(f *testing.F) {
 			}
 		}
 		if p != nil && !list.Errors() {
-			if err := check.Sound(p, step.NewSet(node.Kind{}, node.Collect{})); err != nil {
+			if err := check.Sound(p, stepkind.NewSet(node.Kind{}, node.Collect{})); err != nil {
 				t.Error(err)
 			}
 		}

@@ -29,6 +29,7 @@ type document struct {
 	chartAt  source.Span
 	fence    text.Region // of the diagram
 	state    *stateSchema
+	schema   *python.Module // the State Schema block
 	helpers  *python.Module // the Agent Nodes block
 	nodes    []*node
 	pipeline *pipeline
@@ -37,6 +38,8 @@ type document struct {
 	known map[string]*entry
 	// unread is set if a part could not be read, so that missing definitions may be in it.
 	unread bool
+	// broken is set if code has syntax errors.
+	broken bool
 }
 
 type crew struct {
@@ -107,7 +110,7 @@ func (d *document) frontmatter(out *diag.List) bool {
 	*out = append(*out, list...)
 	d.unread = list.Errors()
 	d.meta = node
-	r := text.Read(node, "frontmatter", codes, out)
+	r := frontmatterShape.Read(node, "frontmatter", codes, out)
 	format := r.String("format")
 	m := versionForm().FindStringSubmatch(format.Value)
 	later := false
@@ -131,12 +134,12 @@ func (d *document) frontmatter(out *diag.List) bool {
 	d.name, d.description, d.version = r.String("name"), r.String("description"), r.String("version")
 	d.agents = r.Strings("agents")
 	d.stateSchema = r.String("state_schema")
-	d.routing = r.Enum("routing", sequential, hierarchical, dynamic)
+	d.routing = r.Choice("routing")
 	d.estimate = d.money(r, out)
 	r.String("created")
 	r.Strings("tags")
 	d.crewList(r.Map("crews"), out)
-	r.Require("format", "name", "description", "agents")
+	r.RequireDeclared()
 	if !later {
 		r.Done()
 	}
@@ -344,7 +347,8 @@ func (d *document) blocks(out *diag.List) {
 		d.unread = d.unread || list.Errors()
 	}
 	if f := d.block(stateSection, "python", out); f != nil {
-		d.readState(d.code(f, out), out)
+		d.schema = d.code(f, out)
+		d.readState(d.schema, out)
 	}
 	if f := d.block(agentNodes, "python", out); f != nil {
 		d.helpers = d.code(f, out)
@@ -353,13 +357,56 @@ func (d *document) blocks(out *diag.List) {
 	if f := d.block(executionOf, "python", out); f != nil {
 		d.pipeline = d.readPipeline(d.code(f, out))
 	}
+	d.analyze(out)
 	d.readRules(out)
+}
+
+// analyze finds mistakes in the code. Code with syntax errors is incomplete and would have too many.
+func (d *document) analyze(out *diag.List) {
+	if d.broken || d.helpers == nil {
+		return
+	}
+	var functions []string
+	for _, n := range d.nodes {
+		functions = append(functions, n.function)
+	}
+	keep := func(list diag.List, m *python.Module) {
+		for _, one := range list {
+			if at := one.Span.Start; at >= m.Base && at <= m.Base+len(m.Code) {
+				out.Add(one)
+			}
+		}
+	}
+	modules := d.program(d.helpers)
+	list := python.Analyze(modules, functions)
+	for _, m := range modules {
+		keep(list, m)
+	}
+	if d.pipeline != nil {
+		keep(python.Analyze(d.program(d.helpers, d.pipeline.module), functions), d.pipeline.module)
+	}
+}
+
+// program returns the blocks that run as one program. The State Schema block is one of them only if
+// the others use what it defines: annotations are not evaluated, so that it need not be complete.
+func (d *document) program(blocks ...*python.Module) []*python.Module {
+	var out []*python.Module
+	for _, m := range blocks {
+		if m != nil {
+			out = append(out, m)
+		}
+	}
+	if d.schema != nil && python.Uses(out, d.schema) {
+		out = append([]*python.Module{d.schema}, out...)
+	}
+	return out
 }
 
 func (d *document) code(f *text.Fence, out *diag.List) *python.Module {
 	m, list := python.Parse(d.file, f.Content.Start, f.Content.End)
 	*out = append(*out, list...)
 	d.unread = d.unread || list.Errors()
+	d.broken = d.broken || list.Errors()
 	return m
 }
 

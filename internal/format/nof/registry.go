@@ -85,6 +85,9 @@ func builtInKeys() []string {
 	return out
 }
 
+// maxTokens is the largest max_tokens of an agent.
+const maxTokens = 1 << 30
+
 // registryFolder is the folder of the project's own agents: one Markdown file each, named after
 // the key.
 const registryFolder = "agents"
@@ -161,6 +164,13 @@ func parseAgent(f *source.File, key string, out *diag.List) *entry {
 			r.String("model").Value
 		e.tier = r.Enum("tier", opus, sonnet, haiku).Value
 		e.maxTokens, _, _ = r.Int("max_tokens", 1)
+		if e.maxTokens > maxTokens {
+			out.Add(diag.Diagnostic{
+				Code: CodeRegistry, Severity: diag.Error, Span: r.Node("max_tokens").Span,
+				Message: fmt.Sprintf("max_tokens is larger than %d.", maxTokens), Help: "Use a smaller number.",
+			})
+			e.maxTokens = 0
+		}
 		for _, word := range r.Strings("command") {
 			e.command = append(e.command, word.Value)
 		}

@@ -118,7 +118,16 @@ func (d *document) readRule(begin, end int, out *diag.List) {
 		rest := part(m, 2)
 		if m := maxForm().FindStringSubmatchIndex(rest.Value); m != nil && blank(rest.Value[m[6]:m[7]]) {
 			r.target = sub(rest, m[2], m[3])
-			r.cycles, _ = strconv.Atoi(rest.Value[m[4]:m[5]])
+			n, err := strconv.Atoi(rest.Value[m[4]:m[5]])
+			if err != nil || n > maxCycles {
+				out.Add(diag.Diagnostic{
+					Code: CodeRule, Severity: diag.Error, Span: sub(rest, m[4], m[5]).Span,
+					Message: fmt.Sprintf("A rule can cycle at most %d times.",
+						maxCycles), Help: "Use a smaller number.",
+				})
+				return
+			}
+			r.cycles = n
 			ok = r.cycles > 0
 		}
 	case ifForm().MatchString(whole):
@@ -132,6 +141,9 @@ func (d *document) readRule(begin, end int, out *diag.List) {
 	}
 	d.rules = append(d.rules, r)
 }
+
+// maxCycles is the largest number of cycles of one rule.
+const maxCycles = 10_000
 
 // unreadRule reports a bullet that is not a valid rule.
 func (d *document) unreadRule(r *rule, whole string, out *diag.List) {
@@ -190,8 +202,7 @@ func (d *document) action(r *rule, t text.Text, out *diag.List) bool {
 			out.Add(diag.Diagnostic{
 				Code: CodeRule, Severity: diag.Error, Span: word.Span,
 				Message: fmt.Sprintf("%q is not a priority.", word.Value),
-				Help:    diag.DidYouMean(word.Value, priorities),
-			})
+			}).Suggest(word.Value, priorities)
 		}
 		return true
 	}
@@ -228,8 +239,7 @@ func (d *document) bindRules(out *diag.List) {
 				out.Add(diag.Diagnostic{
 					Code: CodeRuleName, Severity: diag.Error, Span: a.Span,
 					Message: fmt.Sprintf("The rule refers to %q, which is not one of the agents.", a.Value),
-					Help:    diag.DidYouMean(a.Value, d.keys()),
-				})
+				}).Suggest(a.Value, d.keys())
 			}
 		}
 		if r.kind == saveRule {
@@ -259,15 +269,51 @@ func (d *document) condition(r *rule, names map[string]string, out *diag.List) b
 		if names[p.Written[0]] == "" {
 			ok = false
 			known := append(append(d.state.names(), reserved...), d.keys()...)
-			out.Add(diag.Diagnostic{
+			found := out.Add(diag.Diagnostic{
 				Code: CodeRuleName, Severity: diag.Error, Span: p.Span,
 				Message: fmt.Sprintf("%q is neither a state field nor an agent.", p.Written[0]),
-				Help:    diag.DidYouMean(p.Written[0], known),
 			})
+			found.Suggest(p.Written[0], known)
+			if first, _, minus := strings.Cut(p.Written[0], "-"); minus && names[first] != "" && found != nil {
+				found.Help = "Put spaces around the minus sign to subtract. Without spaces it is part of a name."
+				found.Fixes = nil
+			}
 		}
 	}
 	r.cond = cond
+	for _, found := range cond.CheckTypes(d.ruleTypes) {
+		same := func(o diag.Diagnostic) bool { return o.Code == found.Code && o.Span == found.Span }
+		if !slices.ContainsFunc(list, same) {
+			out.Add(found)
+			ok = ok && found.Severity != diag.Error
+		}
+	}
 	return ok
+}
+
+// ruleTypes returns the types of a path that rules read, as JSON Schema names them.
+func (d *document) ruleTypes(path []string) []string {
+	switch {
+	case len(path) == 2 && path[0] == "state":
+		if f := d.state.find(path[1]); f != nil {
+			switch types := f.kind.schema()["type"].(type) {
+			case string:
+				return []string{types, "null"} // a node may return None for every field
+			case []string:
+				return types
+			}
+		}
+	case len(path) == 2 && (path[0] == "pass" || path[0] == "run"): // N11
+		return []string{"number"}
+	case len(path) == 2 && path[0] == "agents":
+		return []string{"object"}
+	case len(path) == 3 && path[0] == "agents": // the output contract
+		return map[string][]string{
+			"recommendations": {"array"}, "rules_applied": {"array"}, "meta_insight": {"string"},
+			"analysis_data": {"object"},
+		}[path[2]]
+	}
+	return nil
 }
 
 // checkPath requires checkpoints to be inside the run folder (N27).

@@ -161,9 +161,8 @@ func (d *document) readState(m *python.Module, out *diag.List) {
 		out.Add(diag.Diagnostic{
 			Code: CodeSchema, Severity: diag.Error, Span: d.stateSchema.Span,
 			Message: fmt.Sprintf("TypedDict %q is not defined.", d.stateSchema.Value),
-			Help:    diag.DidYouMean(d.stateSchema.Value, all),
 			Related: []diag.Related{{Span: s.at, Message: "the defined class"}},
-		})
+		}).Suggest(d.stateSchema.Value, all)
 	}
 	for _, line := range class.Body {
 		switch line := line.(type) {

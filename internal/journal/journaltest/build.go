@@ -51,8 +51,10 @@ func Steps(run journal.RunID, fence int64, after journal.Seq, n int) journal.Bat
 func Finish(run journal.RunID, fence int64, after journal.Seq) journal.Batch {
 	return journal.Batch{
 		Run: run, Fence: fence, After: after,
-		Events: []journal.Event{{Seq: after + 1, At: journal.Millis(1001 + after), Fact: journal.RunFinished{Outcome: "ok"}}},
-		Index:  &journal.Index{Status: journal.Finished, Outcome: "ok"},
+		Events: []journal.Event{{
+			Seq: after + 1, At: journal.Millis(1001 + after), Fact: journal.RunFinished{Outcome: "ok"},
+		}},
+		Index: &journal.Index{Status: journal.Finished, Outcome: "ok"},
 	}
 }
 

@@ -88,9 +88,9 @@ func Run(t *testing.T, subject Subject) {
 		test func(*testing.T, *group)
 	}
 	tests := []promise{
-		{"a run begins and goes on", beginsAndGoesOn},
+		{"a run starts and continues", beginsAndGoesOn},
 		{"every kind of value comes back", valuesComeBack},
-		{"a run begins once", beginsOnce},
+		{"a run starts once", beginsOnce},
 		{"malformed batches are refused", malformed},
 		{"a batch follows the last event", followsLastEvent},
 		{"an old fence is refused", oldFence},
@@ -98,15 +98,15 @@ func Run(t *testing.T, subject Subject) {
 		{"releasing", releasing},
 		{"the inbox is taken with the append", inboxTaken},
 		{"a refused batch leaves nothing", refusedLeavesNothing},
-		{"mail", mail},
-		{"finished runs take no messages", finishedTakesNoMessages},
+		{"pending inboxes", pendingInboxes},
+		{"finished runs accept no messages", finishedTakesNoMessages},
 		{"due runs and the next wake time", due},
 		{"the index", index},
 		{"children", children},
 		{"snapshots", snapshots},
 		{"blobs", blobs},
 		{"deleting", deleting},
-		{"positions are never used again", positionsNeverReused},
+		{"positions are never reused", positionsNeverReused},
 		{"the tail is in commit order", tailOrder},
 		{"reading after an event in the middle of an append", readingFromTheMiddle},
 		{"changed", changed},
@@ -200,9 +200,17 @@ func valuesComeBack(t *testing.T, s *group) {
 	b := Start("a", "me")
 	seven := 7
 	b.Events = append(b.Events,
-		journal.Event{Seq: 2, At: 1, Run: "child-of-a", Fact: journal.FrameOpened{Frame: "each/1", Step: "each", Index: 1, Vars: map[string]journal.Value{"x": {JSON: []byte(`[1,"é"]`)}, "y": {Hash: "h", Size: 5}}, Child: "child-of-a"}},
-		journal.Event{Seq: 3, At: 2, Fact: journal.StepEntered{Place: journal.Place{Step: "s"}, Mode: "loop", Via: &seven}},
-		journal.Event{Seq: 4, At: 3, Fact: journal.GateDecided{Place: journal.Place{Step: "g"}, Outcome: "ok", By: journal.Actor{User: "u"}, Note: "a\nb\u2028\"\\"}},
+		journal.Event{Seq: 2, At: 1, Run: "child-of-a", Fact: journal.FrameOpened{
+			Frame: "each/1", Step: "each", Index: 1,
+			Vars:  map[string]journal.Value{"x": {JSON: []byte(`[1,"é"]`)}, "y": {Hash: "h", Size: 5}},
+			Child: "child-of-a",
+		}},
+		journal.Event{Seq: 3, At: 2, Fact: journal.StepEntered{
+			Place: journal.Place{Step: "s"}, Mode: "loop", Via: &seven,
+		}},
+		journal.Event{Seq: 4, At: 3, Fact: journal.GateDecided{
+			Place: journal.Place{Step: "g"}, Outcome: "ok", By: journal.Actor{User: "u"}, Note: "a\nb\u2028\"\\",
+		}},
 		journal.Event{Seq: 5, At: 4, Fact: journal.Paused{}},
 	)
 	Append(t, s, b)
@@ -229,15 +237,19 @@ func beginsOnce(t *testing.T, s *group) {
 func malformed(t *testing.T, s *group) {
 	Append(t, s, Start("a", "me"))
 	tests := map[string]journal.Batch{
-		"no run":                    Start("", "me"),
-		"a hole":                    {Run: "a", Fence: 1, After: 1, Events: Steps("a", 1, 2, 1).Events},
-		"no RunStarted":             Steps("b", 1, 0, 2),
-		"no events at the start":    {Run: "b", Fence: 1},
-		"another first fence":       {Run: "b", Fence: 2, Events: Start("b", "me").Events},
-		"a child of somebody else":  {Run: "a", Fence: 1, After: 1, Children: []journal.Entry{{ID: "c", Root: "b"}}},
-		"a run that is its child":   {Run: "a", Fence: 1, After: 1, Children: []journal.Entry{{ID: "a", Root: "a"}}},
-		"JSON that is none":         {Run: "a", Fence: 1, After: 1, Events: []journal.Event{{Seq: 2, Fact: journal.TaskNoted{Data: []byte("{")}}}},
-		"JSON that is none, slowly": {Run: "a", Fence: 1, After: 1, Events: []journal.Event{{Seq: 2, Fact: journal.StateEdited{Value: journal.Value{JSON: []byte("{")}}}}},
+		"no run":                   Start("", "me"),
+		"a hole":                   {Run: "a", Fence: 1, After: 1, Events: Steps("a", 1, 2, 1).Events},
+		"no RunStarted":            Steps("b", 1, 0, 2),
+		"no events at the start":   {Run: "b", Fence: 1},
+		"another first fence":      {Run: "b", Fence: 2, Events: Start("b", "me").Events},
+		"a child of somebody else": {Run: "a", Fence: 1, After: 1, Children: []journal.Entry{{ID: "c", Root: "b"}}},
+		"a run that is its child":  {Run: "a", Fence: 1, After: 1, Children: []journal.Entry{{ID: "a", Root: "a"}}},
+		"JSON that is none": {Run: "a", Fence: 1, After: 1, Events: []journal.Event{{
+			Seq: 2, Fact: journal.TaskNoted{Data: []byte("{")},
+		}}},
+		"JSON that is none, slowly": {Run: "a", Fence: 1, After: 1, Events: []journal.Event{{
+			Seq: 2, Fact: journal.StateEdited{Value: journal.Value{JSON: []byte("{")}},
+		}}},
 	}
 	for name, b := range tests {
 		if err := journal.Append(t.Context(), s, b); !errors.Is(err, journal.ErrInvalid) {
@@ -269,7 +281,10 @@ func oldFence(t *testing.T, s *group) {
 		t.Fatal(err)
 	}
 	wantError(t, journal.Append(t.Context(), s, Steps("a", 1, 1, 1)), journal.ErrConflict)
-	wantError(t, journal.Append(t.Context(), s, journal.Batch{Run: "a", Fence: 1, After: 1, Release: true}), journal.ErrConflict)
+	wantError(
+		t, journal.Append(t.Context(), s, journal.Batch{Run: "a", Fence: 1, After: 1, Release: true}),
+		journal.ErrConflict,
+	)
 	wantError(t, journal.Append(t.Context(), s, Steps("a", c.Fence+1, 1, 1)), journal.ErrConflict)
 	Append(t, s, Steps("a", c.Fence, 1, 1))
 	if e, err := s.Entry(t.Context(), "a"); err != nil || e.Owner != "new" || e.Seq != 2 {
@@ -335,7 +350,9 @@ func releasing(t *testing.T, s *group) {
 
 func post(t testing.TB, s journal.Store, run journal.RunID, kind string) {
 	t.Helper()
-	if _, err := s.Enqueue(context.Background(), run, journal.Message{Kind: kind, Data: []byte(`"` + kind + `"`), At: 5}); err != nil {
+	if _, err := s.Enqueue(
+		context.Background(), run, journal.Message{Kind: kind, Data: []byte(`"` + kind + `"`), At: 5},
+	); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -384,7 +401,7 @@ func inboxTaken(t *testing.T, s *group) {
 	if kinds, _ := inbox(t, s, "a"); !slices.Equal(kinds, []string{"three"}) {
 		t.Fatalf("inbox %q", kinds)
 	}
-	// Nothing is taken twice, nor from somebody else's inbox.
+	// No message is taken twice, or from another run's inbox.
 	for _, taken := range [][]journal.InboxID{{ids[2], ids[0]}, {ids[2], others[0]}} {
 		b = Steps("a", 1, 2, 1)
 		b.Taken = taken
@@ -478,7 +495,7 @@ func refusedLeavesNothing(t *testing.T, s *group) {
 	}
 }
 
-func mail(t *testing.T, s *group) {
+func pendingInboxes(t *testing.T, s *group) {
 	for _, id := range []journal.RunID{"a", "b", "c"} {
 		Append(t, s, Start(id, "me-"+journal.Owner(id)))
 	}
@@ -566,7 +583,8 @@ func index(t *testing.T, s *group) {
 	b.Blobs = []journal.Blob{def}
 	Append(t, s, b)
 	want := journal.Entry{
-		ID: "run-1", Name: "demo", Format: "demo-format", Definition: def.Hash, Started: 1000, Updated: 1000, Seq: 1, Owner: "me",
+		ID: "run-1", Name: "demo", Format: "demo-format", Definition: def.Hash, Started: 1000, Updated: 1000, Seq: 1,
+		Owner: "me",
 		Index: journal.Index{Status: journal.Running},
 	}
 	entry := func() journal.Entry {
@@ -605,6 +623,9 @@ func index(t *testing.T, s *group) {
 	}{
 		{journal.Filter{}, []journal.RunID{"rum-3", "run-2", "run-1"}},
 		{journal.Filter{Limit: 2}, []journal.RunID{"rum-3", "run-2"}},
+		{journal.Filter{Before: "rum-3"}, []journal.RunID{"run-2", "run-1"}},
+		{journal.Filter{Before: "run-2", Limit: 2}, []journal.RunID{"run-1"}},
+		{journal.Filter{Before: "run-1"}, nil},
 		{journal.Filter{Status: journal.Running}, []journal.RunID{"run-2"}},
 		{journal.Filter{Status: journal.Finished}, []journal.RunID{"rum-3"}},
 		{journal.Filter{Unfinished: true}, []journal.RunID{"run-2", "run-1"}},
@@ -632,16 +653,23 @@ func index(t *testing.T, s *group) {
 	}
 	_, err := s.Entry(t.Context(), "nobody")
 	wantError(t, err, journal.ErrUnknownRun)
+	for _, err = range s.Runs(t.Context(), journal.Filter{Before: "nobody"}) {
+		break
+	}
+	wantError(t, err, journal.ErrUnknownRun)
 }
 
 func children(t *testing.T, s *group) {
 	Append(t, s, Start("root", "me"))
 	child := journal.Entry{
-		ID: "child", Root: "root", Parent: "root", Name: "sub", Format: "demo-format", Definition: "d", Started: 5, Updated: 6, Seq: 2,
+		ID: "child", Root: "root", Parent: "root", Name: "sub", Format: "demo-format", Definition: "d", Started: 5,
+		Updated: 6, Seq: 2,
 		Index: journal.Index{Status: journal.Running},
 	}
 	b := Steps("root", 1, 1, 1)
-	b.Children = []journal.Entry{child, {ID: "grandchild", Root: "root", Parent: "child", Index: journal.Index{Status: journal.Waiting, Wake: 50}}}
+	b.Children = []journal.Entry{child, {
+		ID: "grandchild", Root: "root", Parent: "child", Index: journal.Index{Status: journal.Waiting, Wake: 50},
+	}}
 	Append(t, s, b)
 	Append(t, s, Start("later", "me"))
 	if e, err := s.Entry(t.Context(), "child"); err != nil || !cmp.Equal(child, e) {
@@ -709,7 +737,8 @@ func snapshots(t *testing.T, s *group) {
 		b := Steps("a", 1, journal.Seq(1+2*i), 2)
 		b.Snapshot = []byte(text)
 		Append(t, s, b)
-		if seq, state, err := s.Snapshot(t.Context(), "a"); seq != journal.Seq(3+2*i) || string(state) != text || err != nil {
+		if seq, state, err := s.Snapshot(t.Context(), "a"); seq != journal.Seq(3+2*i) || string(state) != text ||
+			err != nil {
 			t.Errorf("%d %q %v", seq, state, err)
 		}
 	}

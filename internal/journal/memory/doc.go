@@ -1,7 +1,7 @@
-// Package memory is a journal that lives and dies with its process: the store
-// of tests, simulations and measurements.
+// Package memory implements a journal that ends with its process, for tests,
+// simulations and benchmarks.
 package memory
 
-// It keeps events as their stored bytes, not as the values it was given, so
-// that nobody can change a fact afterwards and everything read from it has
-// been through the same encoding as with a durable store.
+// It stores encoded events, so that facts cannot change afterwards, and
+// everything that is read has been through the same encoding as in a durable
+// store.

@@ -22,8 +22,8 @@ type Store struct {
 	mu      sync.Mutex
 	closed  bool
 	runs    map[journal.RunID]*run
-	order   []*run // as they began
-	log     []*row // as they were committed
+	order   []*run // in the order of their starts
+	log     []*row // in commit order
 	lastPos journal.Pos
 	lastMsg journal.InboxID
 	blobs   map[string]*blob
@@ -35,7 +35,7 @@ type run struct {
 	rows     []*row
 	inbox    []journal.InboxMessage
 	snapshot []byte
-	folded   journal.Seq // what the snapshot covers
+	folded   journal.Seq // last event of the snapshot
 	blobs    map[string]bool
 }
 
@@ -54,7 +54,7 @@ type blob struct {
 type job struct {
 	batch journal.Batch
 	body  []byte
-	err   error // known before it was queued
+	err   error // found before it was queued
 	done  func(error)
 }
 
@@ -128,7 +128,7 @@ func (s *Store) add(b *journal.Batch, body []byte) error {
 		return err
 	}
 
-	// From here on nothing is refused.
+	// Nothing is refused after this point.
 	if b.After == 0 {
 		s.runs[r.ID] = r
 		s.order = append(s.order, r)
@@ -165,7 +165,8 @@ func (s *Store) add(b *journal.Batch, body []byte) error {
 	return nil
 }
 
-// writable is the run that a batch may be appended to: a new one for its first batch.
+// writable returns the run that a batch can be appended to: a new one for its
+// first batch. s.mu is held.
 func (s *Store) writable(b *journal.Batch) (*run, error) {
 	if started, ok := b.Started(); ok {
 		if s.runs[b.Run] != nil {
@@ -213,7 +214,7 @@ func (s *Store) keepBlobs(r *run, b *journal.Batch) error {
 	return nil
 }
 
-// root finds a root run. The caller holds the lock.
+// root returns a root run. s.mu is held.
 func (s *Store) root(id journal.RunID) (*run, error) {
 	r := s.runs[id]
 	switch {
@@ -234,7 +235,9 @@ func (s *Store) Events(ctx context.Context, id journal.RunID, after journal.Seq)
 		r, err := s.root(id)
 		var rows []*row
 		if err == nil {
-			first, _ := slices.BinarySearchFunc(r.rows, after, func(x *row, after journal.Seq) int { return int(x.last - after - 1) })
+			first, _ := slices.BinarySearchFunc(
+				r.rows, after, func(x *row, after journal.Seq) int { return int(x.last - after - 1) },
+			)
 			rows = slices.Clone(r.rows[first:])
 		}
 		s.mu.Unlock()
@@ -273,7 +276,9 @@ func (s *Store) Tail(ctx context.Context, after journal.Pos) iter.Seq2[journal.A
 	return func(yield func(journal.Appended, error) bool) {
 		for {
 			s.mu.Lock()
-			first, _ := slices.BinarySearchFunc(s.log, after+1, func(x *row, pos journal.Pos) int { return int(x.pos - pos) })
+			first, _ := slices.BinarySearchFunc(
+				s.log, after+1, func(x *row, pos journal.Pos) int { return int(x.pos - pos) },
+			)
 			rows := slices.Clone(s.log[first:min(first+tailPage, len(s.log))])
 			closed := s.closed
 			s.mu.Unlock()
@@ -372,7 +377,7 @@ func (s *Store) Inbox(_ context.Context, id journal.RunID) ([]journal.InboxMessa
 	return slices.Clone(r.inbox), nil
 }
 
-// Mail implements journal.Store.
+// PendingInboxes implements journal.Store.
 func (s *Store) PendingInboxes(context.Context) ([]journal.PendingInbox, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -413,7 +418,12 @@ func (s *Store) Runs(ctx context.Context, f journal.Filter) iter.Seq2[journal.En
 	return func(yield func(journal.Entry, error) bool) {
 		s.mu.Lock()
 		var found []journal.Entry
+		reached := f.Before == ""
 		for _, r := range slices.Backward(s.order) {
+			if !reached {
+				reached = r.ID == f.Before
+				continue
+			}
 			if matches(&r.Entry, &f) {
 				found = append(found, r.Entry)
 			}
@@ -423,6 +433,9 @@ func (s *Store) Runs(ctx context.Context, f journal.Filter) iter.Seq2[journal.En
 		}
 		err := s.open()
 		s.mu.Unlock()
+		if err == nil && !reached {
+			err = fmt.Errorf("%w: %s", journal.ErrUnknownRun, f.Before)
+		}
 		if err != nil {
 			yield(journal.Entry{}, err)
 			return

@@ -8,7 +8,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal/memory"
 )
 
-func TestStore(t *testing.T) {
+func TestStoreKeepsItsPromises(t *testing.T) {
 	journaltest.Run(t, journaltest.Subject{
 		Open: func(_ testing.TB, _ string, alive *journaltest.Processes) journal.Store {
 			return memory.NewShared(alive.Dead)

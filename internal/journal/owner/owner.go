@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/filelock"
+	"github.com/espalier-run/espalier/internal/filelock"
 )
 
-// Process is this process, among others that use the same folder.
+// Process is this process among those that use the same folder.
 type Process struct {
 	dir   string
 	id    journal.Owner
@@ -27,7 +27,7 @@ type Process struct {
 	close sync.Once
 }
 
-// Info is what a process says about itself.
+// Info is what a process publishes about itself.
 type Info struct {
 	PID     int       `json:"pid"`
 	Host    string    `json:"host"`
@@ -39,13 +39,13 @@ const (
 	lockSuffix = ".lock"
 	// leavingSuffix marks a process that has called StopDriving.
 	leavingSuffix = ".leaving"
-	// A file that is not locked may be of a process that is just being born;
-	// nobody can own anything that early, so it is enough not to clear it away.
+	// A file without a lock may belong to a process that is just starting. It
+	// cannot own anything yet; sweep must not remove the file.
 	birth = time.Minute
 )
 
-// New announces this process in a folder and clears away what dead ones left
-// there. A process does it once, and keeps it until it ends.
+// New announces this process in a folder and removes the files of dead ones. A
+// process calls it once and keeps it until it ends.
 func New(dir string) (*Process, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -72,8 +72,10 @@ func (p *Process) announce() (err error) {
 	if err := p.lock.Exclusive(); err != nil {
 		return err
 	}
-	host, _ := os.Hostname() // only for people to read
-	info, err := json.Marshal(Info{PID: os.Getpid(), Host: host, Command: filepath.Base(os.Args[0]), Since: time.Now().UTC().Truncate(time.Second)})
+	host, _ := os.Hostname() // only shown to people
+	info, err := json.Marshal(Info{
+		PID: os.Getpid(), Host: host, Command: filepath.Base(os.Args[0]), Since: time.Now().UTC().Truncate(time.Second),
+	})
 	if err != nil {
 		return err
 	}
@@ -86,17 +88,17 @@ func (p *Process) announce() (err error) {
 
 func (p *Process) path(o journal.Owner) string { return filepath.Join(p.dir, string(o)) }
 
-// ID is the name under which this process owns runs. It is never used again.
+// ID returns the name under which this process owns runs. It is never reused.
 func (p *Process) ID() journal.Owner { return p.id }
 
-// Dead reports whether the process of that name has ended. When it cannot
-// find out, it says no: a run that waits is better than one with two writers.
+// Dead reports whether a process has ended. If that is unknown, it returns false:
+// a run that waits is better than one with two writers.
 func (p *Process) Dead(o journal.Owner) bool {
 	if o == p.id {
 		return false
 	}
 	if !isName(string(o)) {
-		return true // no process ever had it
+		return true // no process has ever had this name
 	}
 	return gone(p.path(o) + lockSuffix)
 }
@@ -111,14 +113,14 @@ func (p *Process) Drives(o journal.Owner) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// StopDriving announces that this process begins no more work. Without the
-// announcement, which may fail, others believe that it goes on until it ends.
+// StopDriving announces that this process starts no more tasks. If the
+// announcement fails, others wait for this process until it ends.
 func (p *Process) StopDriving() {
 	_ = os.WriteFile(p.path(p.id)+leavingSuffix, nil, 0o600)
 }
 
-// gone reports whether nobody holds the lock. Two who ask at once do not
-// mistake each other for the owner, because they ask for a shared lock.
+// gone reports whether no process holds the lock. It tries a shared lock, so that
+// two concurrent calls do not take each other for the owner.
 func gone(path string) bool {
 	f, err := filelock.OpenExisting(path)
 	if err != nil {
@@ -129,15 +131,15 @@ func gone(path string) bool {
 	return err == nil && free
 }
 
-// isName keeps what stands in a journal from leading out of the folder.
+// isName reports whether a name from the journal is safe as a file name.
 func isName(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return (r < 'A' || r > 'Z') && (r < '0' || r > '9')
 	})
 }
 
-// Wake wakes a process that may be this one, or may have ended; with an empty
-// name every other one. Commit first what it is to find.
+// Wake wakes a process, which may be this one or a dead one; an empty name wakes
+// all others. Commit the message first.
 func (p *Process) Wake(o journal.Owner) {
 	if o == "" {
 		for name := range p.others() {
@@ -150,8 +152,8 @@ func (p *Process) Wake(o journal.Owner) {
 	}
 }
 
-// Wakes delivers a value when somebody has woken this process, once for
-// wake-ups that came together.
+// Wakes receives a value when another process has woken this one; wake-ups at the
+// same time are combined.
 func (p *Process) Wakes() <-chan struct{} { return p.wakes }
 
 func (p *Process) onWake() {
@@ -161,7 +163,7 @@ func (p *Process) onWake() {
 	}
 }
 
-// Describe reads what a living process said about itself.
+// Describe returns what a living process has published about itself.
 func (p *Process) Describe(o journal.Owner) (Info, error) {
 	var info Info
 	if !isName(string(o)) {
@@ -175,7 +177,7 @@ func (p *Process) Describe(o journal.Owner) (Info, error) {
 	return info, err
 }
 
-// Close ends this process's ownership: from then on it is dead to others.
+// Close ends this process's ownership: other processes consider it dead.
 func (p *Process) Close() error {
 	var err error
 	p.close.Do(func() {
@@ -187,8 +189,8 @@ func (p *Process) Close() error {
 	return err
 }
 
-// others are the names of all processes but this one that have left files in
-// the folder, dead or alive.
+// others returns the names of all other processes that have files in the folder,
+// dead or alive.
 func (p *Process) others() iter.Seq2[string, fs.DirEntry] {
 	return func(yield func(string, fs.DirEntry) bool) {
 		entries, err := os.ReadDir(p.dir)

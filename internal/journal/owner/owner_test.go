@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/filelock"
+	"github.com/espalier-run/espalier/internal/filelock"
 	"github.com/espalier-run/espalier/internal/journal/owner"
 )
 
@@ -81,7 +81,7 @@ func me(t *testing.T, dir string) *owner.Process {
 	return p
 }
 
-func TestAKilledProcessIsDeadAtOnce(t *testing.T) {
+func TestKilledProcessIsDeadAtOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "owners")
 	p := me(t, dir)
 	o := start(t, dir)
@@ -103,7 +103,7 @@ func TestAKilledProcessIsDeadAtOnce(t *testing.T) {
 	p.Wake(o.name) // must not block, nor fail
 }
 
-func TestAChildCommandDoesNotKeepItsParentAlive(t *testing.T) {
+func TestChildCommandDoesNotKeepItsParentAlive(t *testing.T) {
 	if _, err := exec.LookPath("sleep"); err != nil {
 		t.Skip("there is no sleep command")
 	}
@@ -125,7 +125,7 @@ func TestAChildCommandDoesNotKeepItsParentAlive(t *testing.T) {
 	}
 }
 
-func TestWaking(t *testing.T) {
+func TestWakeReachesAnotherProcess(t *testing.T) {
 	dir := t.TempDir()
 	p := me(t, dir)
 	o := start(t, dir)
@@ -142,14 +142,14 @@ func TestWaking(t *testing.T) {
 	q := me(t, dir)
 	q.Wake(p.ID())
 	<-p.Wakes()
-	// Wake-ups that nobody takes do not block.
+	// Wake-ups that are not received do not block.
 	for range 100_000 {
 		q.Wake(p.ID())
 	}
 	<-p.Wakes()
 }
 
-func TestWhatIsNobodyIsDead(t *testing.T) {
+func TestUnknownOwnersAreDead(t *testing.T) {
 	dir := t.TempDir()
 	p := me(t, dir)
 	outside, err := filelock.Open(filepath.Join(dir, "..", "outside.lock"))
@@ -171,7 +171,7 @@ func TestWhatIsNobodyIsDead(t *testing.T) {
 	}
 }
 
-func TestClosingIsDying(t *testing.T) {
+func TestClosedProcessIsDead(t *testing.T) {
 	dir := t.TempDir()
 	p, q := me(t, dir), me(t, dir)
 	if p.Dead(q.ID()) || p.ID() == q.ID() {
@@ -197,7 +197,7 @@ func TestClosingIsDying(t *testing.T) {
 	}
 }
 
-func TestTheDeadAreClearedAway(t *testing.T) {
+func TestFilesOfDeadProcessesAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	o := start(t, dir)
 	o.name = journal.Owner(o.line(t))
@@ -260,7 +260,7 @@ func BenchmarkProbe(b *testing.B) {
 }
 
 // Another process drives its runs until it says otherwise or ends.
-func TestDrives(t *testing.T) {
+func TestDrivesUntilItStops(t *testing.T) {
 	dir := t.TempDir()
 	a, err := owner.New(dir)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// ear is a named pipe that its process reads and others write to.
+// wakePipe is a named pipe that its process reads and others write to.
 type wakePipe struct {
 	path    string
 	pipe    *os.File
@@ -17,14 +17,14 @@ type wakePipe struct {
 
 const pipeSuffix = ".pipe"
 
-// listen calls wake whenever somebody calls.
+// listen calls wake whenever another process writes to the pipe.
 func listen(path string, wake func()) (*wakePipe, error) {
 	e := &wakePipe{path: path + pipeSuffix, stopped: make(chan struct{})}
 	if err := syscall.Mkfifo(e.path, 0o600); err != nil {
 		return nil, &os.PathError{Op: "mkfifo", Path: e.path, Err: err}
 	}
-	// Open for writing too, so that the pipe never comes to its end when the
-	// last caller hangs up.
+	// Open for writing, too, so that reads do not end when the last writer closes
+	// the pipe.
 	pipe, err := os.OpenFile(e.path, os.O_RDWR|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		os.Remove(e.path)
@@ -50,7 +50,7 @@ func listen(path string, wake func()) (*wakePipe, error) {
 
 const (
 	ring   = 'w'
-	hangUp = 'q' // to oneself: a blocked read does not end by closing everywhere
+	hangUp = 'q' // to itself: closing does not end a blocked read on every system
 )
 
 func (e *wakePipe) close() {
@@ -60,9 +60,9 @@ func (e *wakePipe) close() {
 	e.pipe.Close()
 }
 
-// call writes one byte. Nobody there to read it, or a pipe full of calls that
-// have not been heard yet, is all the same to the caller. An os.File would
-// wait for room in a full pipe.
+// call writes one byte. It makes no difference if no process reads it, or if the
+// pipe is full of earlier calls. It does not use os.File, which would wait for
+// room in a full pipe.
 func call(path string) {
 	pipe, err := syscall.Open(path+pipeSuffix, syscall.O_WRONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if err != nil {

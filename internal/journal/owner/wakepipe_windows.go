@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ear is a file that callers lengthen and its process looks at: Windows has no
+// wakePipe is a file that callers append to and its process polls: Windows has no
 // named pipes in folders.
 type wakePipe struct {
 	path string

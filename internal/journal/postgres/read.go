@@ -297,7 +297,11 @@ func (s *Store) Entry(ctx context.Context, id journal.RunID) (journal.Entry, err
 func (s *Store) Runs(ctx context.Context, f journal.Filter) iter.Seq2[journal.Entry, error] {
 	return func(yield func(journal.Entry, error) bool) {
 		where, args := listing(&f)
-		before := int64(math.MaxInt64)
+		before, err := s.before(ctx, f.Before)
+		if err != nil {
+			yield(journal.Entry{}, err)
+			return
+		}
 		for left := f.Limit; ; {
 			size := page
 			if f.Limit > 0 {
@@ -320,6 +324,22 @@ func (s *Store) Runs(ctx context.Context, f journal.Filter) iter.Seq2[journal.En
 			before = oldest
 		}
 	}
+}
+
+// before returns the number of a run: runs that were added before it have
+// smaller numbers. If id is empty, all numbers are smaller.
+func (s *Store) before(ctx context.Context, id journal.RunID) (int64, error) {
+	if id == "" {
+		return math.MaxInt64, nil
+	}
+	var n int64
+	found := false
+	err := s.query(ctx, []any{&n}, func() error { found = true; return nil },
+		"SELECT n FROM @.runs WHERE id = $1", encodeText(id))
+	if err == nil && !found {
+		err = fmt.Errorf("%w: %s", journal.ErrUnknownRun, id)
+	}
+	return n, err
 }
 
 // listing returns the condition of a page of runs and its arguments from the

@@ -27,7 +27,9 @@ type worker struct {
 
 	wakes  chan struct{}
 	listen sync.Once
-	offset time.Duration // of the database's clock from the local one
+
+	database time.Time // the database's clock when it was last read
+	readAt   time.Time // when that was, on the local clock
 }
 
 // names returns the name of this process and those that it had before.
@@ -76,22 +78,23 @@ func (s *Store) register(ctx context.Context) error {
 		w.wakes = make(chan struct{}, 1)
 	}
 	w.id = id
-	w.setOffset(before, now)
+	w.setClock(before, now)
 	return nil
 }
 
-// setOffset notes how far the clocks of this process and of the database are
-// apart. w.mu is held.
-func (w *worker) setOffset(before, database time.Time) {
-	took := time.Since(before)
-	w.offset = database.Sub(before.Add(took / 2))
+// setClock records the time of the database, which a query that started at
+// before has returned. w.mu is held.
+func (w *worker) setClock(before, database time.Time) {
+	w.database, w.readAt = database, before.Add(time.Since(before)/2)
 }
 
-// Now returns the time of the database, which all processes share.
+// Now returns the time of the database, which all processes share. Between two
+// reads it advances with the monotonic clock: setting the clock of this machine
+// does not affect it.
 func (s *Store) Now() time.Time {
 	s.worker.mu.Lock()
 	defer s.worker.mu.Unlock()
-	return time.Now().Add(s.worker.offset)
+	return s.worker.database.Add(time.Since(s.worker.readAt))
 }
 
 // renew gives this process a new name after it was sealed under an old one.
@@ -160,7 +163,7 @@ func (s *Store) beatOnce(conn **pgx.Conn, id journal.Owner) (bool, error) {
 		return false, nil
 	}
 	s.worker.mu.Lock()
-	s.worker.setOffset(before, now[0])
+	s.worker.setClock(before, now[0])
 	s.worker.mu.Unlock()
 	// Messages that were taken are kept only to recognize a repeated insert.
 	_, err = (*conn).Exec(ctx, s.q("DELETE FROM @.inbox WHERE taken AND added < now() - interval '10 minutes'"))

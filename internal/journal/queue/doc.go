@@ -1,7 +1,6 @@
-// Package queue is a line without end: putting never blocks, taking takes all
-// that waits.
+// Package queue implements an unbounded queue whose consumer takes all waiting
+// items at once, and a broadcast notifier.
 package queue
 
-// Stores use it to hand appends to whoever commits them: what
-// came in while one group was being written is the next group, without any
-// delay to gather it.
+// Stores use the queue to pass appends to the committer: what is queued while one
+// group is written is the next group, without a delay.

@@ -7,7 +7,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal/queue"
 )
 
-func TestEverythingIsTakenOnceAndInOrder(t *testing.T) {
+func TestItemsAreTakenOnceAndInOrder(t *testing.T) {
 	const putters, each = 8, 2000
 	q := queue.New[[2]int]()
 	var wg sync.WaitGroup
@@ -45,7 +45,7 @@ func TestEverythingIsTakenOnceAndInOrder(t *testing.T) {
 	}
 }
 
-func TestWhatIsLeftAtCloseIsTaken(t *testing.T) {
+func TestItemsAreTakenAfterClose(t *testing.T) {
 	q := queue.New[int]()
 	q.Put(1)
 	q.Put(2)

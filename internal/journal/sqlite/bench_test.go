@@ -70,7 +70,9 @@ func benchmarkChain(b *testing.B, o sqlite.Options) {
 		}
 		each := time.Since(start) / steps
 		s.Close()
-		base, perStep, ratio = append(base, micros(reference)), append(perStep, micros(each)), append(ratio, float64(each)/float64(reference))
+		base, perStep, ratio = append(base, micros(reference)), append(perStep, micros(each)), append(
+			ratio, float64(each)/float64(reference),
+		)
 	}
 	b.ReportMetric(median(base), "µs-bare")
 	b.ReportMetric(median(perStep), "µs/step")
@@ -110,7 +112,9 @@ func benchmarkRuns(b *testing.B, runs, steps int, o sqlite.Options) {
 		wg.Add(runs)
 		start := time.Now()
 		for n := range runs {
-			carryOn(s, journal.RunID(fmt.Sprint("run-", n)), steps, func(d time.Duration) { gaps[n] = append(gaps[n], d) }, func(err error) {
+			carryOn(s, journal.RunID(fmt.Sprint("run-", n)), steps, func(d time.Duration) {
+				gaps[n] = append(gaps[n], d)
+			}, func(err error) {
 				if err != nil {
 					b.Error(err)
 				}

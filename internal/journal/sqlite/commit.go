@@ -10,31 +10,31 @@ import (
 	"github.com/espalier-run/espalier/internal/journal/queue"
 )
 
-// job is something to be written, alone or among others.
+// job is something to write: a batch, or another change.
 type job struct {
 	batch journal.Batch
 	body  []byte
-	exact bool  // the body says exactly what the batch says
-	pos   int64 // of the row, once it is written
-	// write is what to do when it is not the append of a batch.
+	exact bool  // the body decodes to exactly the batch's events
+	pos   int64 // of the row, after it is written
+	// write makes a change that is not the append of a batch.
 	write func(*conn) error
 	err   error
 	done  func(error)
 }
 
-// refusal is an error of one job that has left nothing behind; the others of
-// its group are not concerned.
+// refusal is the error of one job that has changed nothing. The other jobs of its
+// group are not affected.
 type refusal struct{ error }
 
 func refuse(err error) error { return refusal{err} }
 
 func refusef(format string, args ...any) error { return refusal{fmt.Errorf(format, args...)} }
 
-// A group is bounded so that another process does not wait long for its end,
-// and the first of a group not for the last.
+// maxGroup bounds a group, so that neither another process nor the first job of
+// the group waits long for its end.
 const maxGroup = 256
 
-// commit is the one goroutine that writes. What was queued while it wrote one
+// commit is the only goroutine that writes. What is queued while it writes one
 // group is its next group: one transaction and one sync for many appends.
 func (s *Store) commit() {
 	defer close(s.stopped)
@@ -57,7 +57,7 @@ func (s *Store) commitGroup(group []job) {
 	err := s.transact(group)
 	s.turn.wrote = time.Now()
 	if err != nil && len(group) > 1 && !isBusy(err) {
-		// One of them cannot be written: find out which, and write the others.
+		// One job cannot be written: write each one separately.
 		for i := range group {
 			if err := s.transact(group[i : i+1]); err != nil {
 				group[i].err = err
@@ -77,7 +77,7 @@ func (s *Store) commitGroup(group []job) {
 
 func well(j job) bool { return j.err == nil }
 
-// remember keeps what was committed for those who follow.
+// remember keeps what was committed for CachedTail.
 func (s *Store) remember(group []job) {
 	for i := range group {
 		if j := &group[i]; j.err == nil && j.pos > 0 {
@@ -93,9 +93,8 @@ func (s *Store) remember(group []job) {
 	}
 }
 
-// transact writes a group in one transaction. A job's err is set when it has
-// been refused; an error that is returned is that of the whole group, of
-// which nothing is left then.
+// transact writes a group in one transaction. It sets the err of jobs that are
+// refused. A returned error applies to the whole group, which is rolled back.
 func (s *Store) transact(group []job) error {
 	if s.broken != nil {
 		return s.broken
@@ -119,7 +118,8 @@ func (s *Store) transact(group []job) error {
 	if _, err := s.writer.exec("COMMIT"); err != nil {
 		s.writer.rollback()
 		if isSyncFailure(err) {
-			// What the disk has is unknown, and later commits would build on it.
+			// What the disk has stored is unknown, and later commits would build
+			// on it.
 			s.broken = fmt.Errorf("%w: %w", journal.ErrNotKept, s.explain(err))
 			return s.broken
 		}
@@ -129,11 +129,12 @@ func (s *Store) transact(group []job) error {
 	return nil
 }
 
-// callbackDispatcher calls back. The committer does it for small groups; for large
-// ones another goroutine does, while the next group is being written.
+// callbackDispatcher calls the done functions of appends, in the order of the
+// appends. The committer does it for small groups; for large ones another
+// goroutine does it while the next group is written.
 type callbackDispatcher struct {
 	line    *queue.Queue[outcome]
-	pending atomic.Int64 // handed over and not told yet
+	pending atomic.Int64 // queued callbacks that have not returned
 	stopped chan struct{}
 }
 
@@ -163,7 +164,7 @@ func newCallbackDispatcher() *callbackDispatcher {
 }
 
 func (t *callbackDispatcher) dispatch(group []job) {
-	// Callbacks run in the order of the appends.
+	// Run inline only if no earlier callback is queued.
 	if len(group) <= dispatchedAtOnce && t.pending.Load() == 0 {
 		for i := range group {
 			group[i].done(plain(group[i].err))
@@ -181,7 +182,7 @@ func (t *callbackDispatcher) close() {
 	<-t.stopped
 }
 
-// plain takes the mark of a refusal off.
+// plain returns the error inside a refusal.
 func plain(err error) error {
 	if r, ok := err.(refusal); ok {
 		return r.error

@@ -14,15 +14,14 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// conn is a connection without database/sql around it: whoever commits has it to
-// himself, and runs the same few statements for ever. It is used by one goroutine
-// at a time.
+// conn is a connection without database/sql: only the committer uses it, and runs
+// the same few statements repeatedly. It is not safe for concurrent use.
 type conn struct {
 	driver.Conn
 	prepared map[string]driver.Stmt
 	args     []driver.NamedValue
-	heads    map[journal.RunID]head // of runs that were appended to last
-	version  uint32                 // of the file, when heads were right
+	heads    map[journal.RunID]head // of the runs with recent appends
+	version  uint32                 // of the file, when heads were valid
 }
 
 func connect(dsn string) (*conn, error) {
@@ -33,8 +32,7 @@ func connect(dsn string) (*conn, error) {
 	return &conn{Conn: c, prepared: map[string]driver.Stmt{}, heads: map[journal.RunID]head{}}, nil
 }
 
-// dsn names the file as a URI, in which no character of a path has a meaning
-// of its own.
+// dsn returns the URI of a file, in which all characters of the path are escaped.
 func dsn(path string, parameters ...string) string {
 	slashed := filepath.ToSlash(path)
 	if !strings.HasPrefix(slashed, "/") {
@@ -44,14 +42,14 @@ func dsn(path string, parameters ...string) string {
 	return u.String()
 }
 
-// script runs statements that are needed once.
+// script runs statements that are not prepared.
 func (c *conn) script(text string) error {
 	_, err := c.Conn.(driver.ExecerContext).ExecContext(context.Background(), text, nil)
 	return err
 }
 
-// exec runs a statement that is needed often. The context is never that of a
-// caller: a statement of a shared transaction is not one caller's to interrupt.
+// exec runs a prepared statement. It uses no caller's context: the transaction is
+// shared by several callers.
 func (c *conn) exec(query string, args ...any) (driver.Result, error) {
 	stmt, err := c.prepare(query)
 	if err != nil {
@@ -60,7 +58,7 @@ func (c *conn) exec(query string, args ...any) (driver.Result, error) {
 	return stmt.(driver.StmtExecContext).ExecContext(context.Background(), c.bind(args))
 }
 
-// changed runs a statement and counts the rows that it changed.
+// changed runs a statement and returns the number of rows that it changed.
 func (c *conn) changed(query string, args ...any) (int64, error) {
 	result, err := c.exec(query, args...)
 	if err != nil {
@@ -71,7 +69,7 @@ func (c *conn) changed(query string, args ...any) (int64, error) {
 
 var errNoRow = errors.New("no row")
 
-// row runs a query for one row of so many columns; errNoRow when there is none.
+// row runs a query for one row; errNoRow if there is none.
 func (c *conn) row(columns int, query string, args ...any) ([]driver.Value, error) {
 	stmt, err := c.prepare(query)
 	if err != nil {
@@ -92,16 +90,17 @@ func (c *conn) row(columns int, query string, args ...any) ([]driver.Value, erro
 	return values, nil
 }
 
-// rollback undoes a transaction; what it found out about runs may be wrong then.
+// rollback undoes a transaction, and drops what it has cached about runs.
 func (c *conn) rollback() {
 	c.script("ROLLBACK")
 	clear(c.heads)
 }
 
-// seen notes that what is known of runs is right for the file as it is now.
+// seen records that the cache about runs is valid for the current version of the
+// file.
 func (c *conn) seen() { c.version, _ = c.Conn.(sqlite.FileControl).FileControlDataVersion("main") }
 
-// recheck forgets what is known of runs if somebody else has written since.
+// recheck drops the cache about runs if another process has written.
 func (c *conn) recheck() {
 	if version, err := c.Conn.(sqlite.FileControl).FileControlDataVersion("main"); err != nil || version != c.version {
 		clear(c.heads)

@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// code is SQLite's result code without its extension; 0 when the error is not SQLite's.
+// code returns SQLite's primary result code; 0 if the error is not SQLite's.
 func code(err error) int {
 	var e *driver.Error
 	if errors.As(err, &e) {
@@ -32,8 +32,8 @@ func isSyncFailure(err error) bool {
 	return errors.As(err, &e) && (e.Code() == lib.SQLITE_IOERR_FSYNC || e.Code() == lib.SQLITE_IOERR_DIR_FSYNC)
 }
 
-// explain gives an error of SQLite or of the file system the meaning that the
-// journal has for it.
+// explain wraps an error of SQLite or of the file system in the matching error of
+// journal.
 func explain(path string, err error) error {
 	if err == nil {
 		return nil

@@ -13,18 +13,18 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/filelock"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/filelock"
 	"github.com/espalier-run/espalier/internal/journal/queue"
 )
 
-// Options are the choices of a store. The zero Options are the safe ones.
+// Options configure a store. The zero value is the safe one.
 type Options struct {
-	// Relaxed leaves out the sync of each commit: appends survive the end of
-	// the process, but the newest ones do not survive a power failure.
+	// Relaxed skips the sync of each commit: appends survive the end of the
+	// process, but the newest ones do not survive a power failure.
 	Relaxed bool
-	// Patience is how long a write may wait for another program that keeps
-	// the file locked; 10 seconds when zero.
+	// Patience is how long a write waits for another program that keeps the file
+	// locked; 0 is 10 seconds.
 	Patience time.Duration
 	// Dead reports whether the process of an owner has ended. It must not call
 	// the store. If it is nil, every other owner counts as alive.
@@ -44,9 +44,9 @@ type Store struct {
 	prepared prepared
 	recent   recentAppends
 
-	// Only the commit goroutine uses these.
+	// Only the commit goroutine uses these fields.
 	writer    *conn
-	broken    error // once a sync has failed: why nothing is written any more
+	broken    error // why nothing is written anymore, after a failed sync
 	turn      writeTurn
 	callbacks *callbackDispatcher
 }
@@ -59,7 +59,7 @@ const applicationID = 0x4573706c
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Open opens the journal in a file, or makes it, with its folder.
+// Open opens the journal in a file, or creates it and its folder.
 func Open(path string, o Options) (*Store, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *Store) open(o Options) error {
 		lock.Close()
 		return err
 	}
-	// Readers never write, and only a recovery after a crash makes them wait.
+	// Readers never write. They wait only for a recovery after a crash.
 	s.reader, err = sql.Open("sqlite", dsn(s.path, "_busy_timeout=5000", "_query_only=1"))
 	if err != nil {
 		s.writer.Close()
@@ -110,8 +110,8 @@ func (s *Store) open(o Options) error {
 	return nil
 }
 
-// create makes an empty file that only its owner may read; SQLite gives the
-// files beside it the same mode.
+// create creates an empty file that only its owner can read. SQLite gives the
+// same mode to the files beside it.
 func create(path string) error {
 	if info, err := os.Stat(path); err == nil {
 		if !info.Mode().IsRegular() {
@@ -129,8 +129,8 @@ func create(path string) error {
 	return f.Close()
 }
 
-// prepareFile makes sure that the file is a journal of a version that we know,
-// before anything in it is changed.
+// prepareFile checks that the file is a journal of a supported version, before it
+// changes anything.
 func (s *Store) prepareFile(o Options) error {
 	steps, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
@@ -149,13 +149,15 @@ func (s *Store) prepareFile(o Options) error {
 	}
 
 	// FULL syncs the WAL with each commit, NORMAL only before a checkpoint. A
-	// short WAL is used over and over; a growing one costs more per sync.
+	// short WAL is reused; a growing one costs more per sync.
 	level := "FULL"
 	if o.Relaxed {
 		level = "NORMAL"
 	}
 	if err := s.retryBusy(func() error {
-		return s.writer.script("PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 250; PRAGMA synchronous = " + level)
+		return s.writer.script(
+			"PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 250; PRAGMA synchronous = " + level,
+		)
 	}); err != nil {
 		return s.explain(err)
 	}
@@ -165,9 +167,12 @@ func (s *Store) prepareFile(o Options) error {
 	return s.explain(s.migrate(steps))
 }
 
-// version is how many migrations the file has seen.
+// version returns the number of migrations that the file has.
 func (s *Store) version() (int, error) {
-	row, err := s.writer.row(3, "SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_schema)")
+	row, err := s.writer.row(
+		3,
+		"SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_schema)",
+	)
 	if err != nil {
 		return 0, err
 	}
@@ -193,7 +198,7 @@ func (s *Store) migrate(steps []string) error {
 }
 
 func (s *Store) upgrade(steps []string) error {
-	version, err := s.version() // another process may have been faster
+	version, err := s.version() // another process may have migrated it
 	if err != nil {
 		return err
 	}
@@ -206,10 +211,12 @@ func (s *Store) upgrade(steps []string) error {
 			return fmt.Errorf("%s: %w", strings.TrimPrefix(steps[i], "migrations/"), err)
 		}
 	}
-	return s.writer.script(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, len(steps)))
+	return s.writer.script(fmt.Sprintf(
+		"PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, len(steps),
+	))
 }
 
-// retryBusy repeats what fails because another program holds a lock.
+// retryBusy repeats a call that fails because another program holds a lock.
 func (s *Store) retryBusy(try func() error) error {
 	defer s.turn.enter()
 	var deadline time.Time
@@ -236,7 +243,7 @@ func (s *Store) begin() error {
 	})
 }
 
-// explain gives an error its meaning, unless it has one.
+// explain wraps an error in the matching error of journal, unless it is one.
 func (s *Store) explain(err error) error {
 	if errors.Is(err, journal.ErrNotJournal) {
 		return fmt.Errorf("%w: %s", err, s.path)

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// prepared are the statements of readers. There are few, and they are run over
-// and over: parsing one costs several times what running it does.
+// prepared caches the statements of readers. There are few; parsing one costs
+// several times what running it does.
 type prepared struct {
 	mu    sync.Mutex
 	stmts map[string]*sql.Stmt
@@ -45,7 +45,7 @@ func (s *Store) queryIn(ctx context.Context, tx *sql.Tx, text string, args ...an
 	return stmt.QueryContext(ctx, args...)
 }
 
-// row is a query for one row.
+// row runs a query for one row.
 func (s *Store) row(ctx context.Context, text string, args ...any) *oneRow {
 	return s.rowIn(ctx, nil, text, args...)
 }
@@ -55,13 +55,13 @@ func (s *Store) rowIn(ctx context.Context, tx *sql.Tx, text string, args ...any)
 	return &oneRow{rows, err}
 }
 
-// oneRow is the outcome of a query for one row.
+// oneRow is the result of a query for one row.
 type oneRow struct {
 	rows *sql.Rows
 	err  error
 }
 
-// Scan reads the row; sql.ErrNoRows when there is none.
+// Scan reads the row; sql.ErrNoRows if there is none.
 func (r *oneRow) Scan(into ...any) error {
 	if r.err != nil {
 		return r.err
@@ -83,6 +83,6 @@ func (p *prepared) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, stmt := range p.stmts {
-		stmt.Close() // its connections are about to be closed anyway
+		stmt.Close() // its connections are closed next
 	}
 }

@@ -92,7 +92,9 @@ func work(ctx context.Context, s journal.Store, id journal.RunID, n int) error {
 		b := journaltest.Steps(id, c.Fence, c.Seq, 1+(n+round)%4)
 		for _, m := range inbox {
 			b.Taken = append(b.Taken, m.ID)
-			b.Events = append(b.Events, journal.Event{Seq: b.LastSeq() + 1, Fact: journal.InputRefused{Input: string(m.Data), Why: "a test"}})
+			b.Events = append(b.Events, journal.Event{
+				Seq: b.LastSeq() + 1, Fact: journal.InputRefused{Input: string(m.Data), Why: "a test"},
+			})
 		}
 		if round%5 == 0 {
 			b.Index = &journal.Index{Status: journal.Waiting, Wake: journal.Millis(b.LastSeq())}
@@ -105,7 +107,9 @@ func work(ctx context.Context, s journal.Store, id journal.RunID, n int) error {
 		c.Seq = b.LastSeq()
 		fmt.Println("appended", id, c.Seq)
 		if round%3 == 0 {
-			if _, err := s.Enqueue(ctx, id, journal.Message{Kind: "note", Data: fmt.Append(nil, id, "/", c.Seq)}); err != nil {
+			if _, err := s.Enqueue(
+				ctx, id, journal.Message{Kind: "note", Data: fmt.Append(nil, id, "/", c.Seq)},
+			); err != nil {
 				return err
 			}
 			fmt.Println("posted", id, c.Seq)
@@ -204,8 +208,8 @@ func verify(t *testing.T, dir string, acknowledged map[journal.RunID]journal.Seq
 	}
 }
 
-// ownAndAnswer keeps the store busy with its own runs without pause, and
-// carries on a run that another process posts to.
+// ownAndAnswer keeps the store busy with its own runs without pause, and answers
+// the messages of another process to one run.
 func ownAndAnswer(dir string) error {
 	ctx := context.Background()
 	s, err := sqlite.Open(filepath.Join(dir, "espalier.db"), sqlite.Options{})
@@ -253,7 +257,8 @@ func TestTwoProcessesOnOneStore(t *testing.T) {
 	}
 	// Messages, runs of our own, and listings go on beside it.
 	for n := range 30 {
-		if owner, err := s.Enqueue(t.Context(), "shared", journal.Message{Kind: fmt.Sprint(n)}); err != nil || owner != "busy" {
+		if owner, err := s.Enqueue(t.Context(), "shared", journal.Message{Kind: fmt.Sprint(n)}); err != nil ||
+			owner != "busy" {
 			t.Fatalf("%q, %v", owner, err)
 		}
 	}
@@ -289,7 +294,10 @@ func TestTwoProcessesOnOneStore(t *testing.T) {
 	if err != nil || c.Fence <= journal.FirstFence {
 		t.Fatalf("%+v, %v", c, err)
 	}
-	wantError(t, journal.Append(t.Context(), s, journaltest.Steps("busy-0", journal.FirstFence, c.Seq, 1)), journal.ErrConflict)
+	wantError(
+		t, journal.Append(t.Context(), s, journaltest.Steps("busy-0", journal.FirstFence, c.Seq, 1)),
+		journal.ErrConflict,
+	)
 	journaltest.Append(t, s, journaltest.Steps("busy-0", c.Fence, c.Seq, 1))
 	for n := range 64 {
 		journaltest.Events(t, s, journal.RunID(fmt.Sprint("busy-", n)), 0)
@@ -297,7 +305,7 @@ func TestTwoProcessesOnOneStore(t *testing.T) {
 }
 
 // A reader sees what another process commits when it looks again.
-func TestFollowingAnotherProcess(t *testing.T) {
+func TestFollowSeesAnotherProcess(t *testing.T) {
 	dir := t.TempDir()
 	reader, writer := open(t, dir), open(t, dir)
 	defer reader.Close()

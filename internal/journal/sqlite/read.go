@@ -16,11 +16,11 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// Readers fetch a page at a time and hold nothing open while their caller
-// works: an open read would keep the WAL from being used over again.
+// Readers fetch one page at a time and keep no read transaction open while their
+// caller works: it would keep the WAL from being reused.
 const page = 256
 
-// failed gives an error of reading its meaning.
+// failed wraps an error of reading in the matching error of journal.
 func (s *Store) failed(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
@@ -65,7 +65,9 @@ func (s *Store) Events(ctx context.Context, id journal.RunID, after journal.Seq)
 			return
 		}
 		damaged := func(pos int64, format string, args ...any) {
-			yield(journal.Event{}, &journal.CorruptError{Run: id, Pos: journal.Pos(pos), Why: fmt.Errorf(format, args...)})
+			yield(journal.Event{}, &journal.CorruptError{
+				Run: id, Pos: journal.Pos(pos), Why: fmt.Errorf(format, args...),
+			})
 		}
 		next := after + 1
 		for i := range rows {
@@ -99,17 +101,17 @@ func (s *Store) Events(ctx context.Context, id journal.RunID, after journal.Seq)
 
 const headQuery = "SELECT n, head, seq, root FROM runs WHERE id = ?"
 
-// Positions fall from row to row, so that a damaged chain still has an end.
+// Positions decrease from row to row, so that a damaged chain ends, too.
 const chainQuery = `WITH RECURSIVE chain (pos, run, prev, seq, body) AS (
 		SELECT pos, run, prev, seq, body FROM appends WHERE pos = ?1 AND seq > ?2
 		UNION ALL
 		SELECT a.pos, a.run, a.prev, a.seq, a.body FROM chain JOIN appends a ON a.pos = chain.prev AND a.pos < chain.pos WHERE a.seq > ?2
 	) SELECT pos, run, prev, seq, body FROM chain`
 
-// chain reads a run's appends that go beyond an event, the oldest first, and
-// the number of the run's last event.
+// chain returns a run's appends after an event, oldest first, and the number of
+// the run's last event.
 func (s *Store) chain(ctx context.Context, id journal.RunID, after journal.Seq) ([]stored, journal.Seq, error) {
-	// Before a connection is taken: preparing takes one, too.
+	// Before taking a connection: preparing takes one, too.
 	for _, text := range []string{headQuery, newestQuery, chainQuery} {
 		if _, err := s.stmt(text); err != nil {
 			return nil, 0, s.failed(ctx, err)
@@ -146,7 +148,9 @@ func (s *Store) chain(ctx context.Context, id journal.RunID, after journal.Seq) 
 			return nil, 0, s.failed(ctx, err)
 		}
 		if a.run != n {
-			return nil, 0, &journal.CorruptError{Run: id, Pos: journal.Pos(a.pos), Why: errors.New("the append is another run's")}
+			return nil, 0, &journal.CorruptError{
+				Run: id, Pos: journal.Pos(a.pos), Why: errors.New("the append is another run's"),
+			}
 		}
 		chain = append(chain, a)
 	}
@@ -187,8 +191,8 @@ func (s *Store) Tail(ctx context.Context, after journal.Pos) iter.Seq2[journal.A
 	}
 }
 
-// The limit is not a parameter: SQLite would plan the query anew for each value
-// that it is given, which takes longer than to run it.
+// The limit is not a parameter: SQLite would plan the query again for each value,
+// which takes longer than running it.
 var tailQuery = `SELECT a.pos, a.seq, a.body, r.id FROM appends a LEFT JOIN runs r ON r.n = a.run
 	WHERE a.pos > ? AND a.run <> 0 ORDER BY a.pos LIMIT ` + strconv.Itoa(page)
 
@@ -207,7 +211,9 @@ func (s *Store) tailPage(ctx context.Context, after journal.Pos) ([]stored, []jo
 			return nil, nil, s.failed(ctx, err)
 		}
 		if !id.Valid {
-			return nil, nil, &journal.CorruptError{Pos: journal.Pos(a.pos), Why: errors.New("the append is of a run that is not there")}
+			return nil, nil, &journal.CorruptError{
+				Pos: journal.Pos(a.pos), Why: errors.New("the append is of a run that is not there"),
+			}
 		}
 		found, ids = append(found, a), append(ids, journal.RunID(id.String))
 	}
@@ -224,7 +230,7 @@ func (s *Store) Last(ctx context.Context) (journal.Pos, error) {
 // Changed implements journal.Store.
 func (s *Store) Changed() <-chan struct{} { return s.changes.Wait() }
 
-// rootNumber looks a run up that has a stream of its own.
+// rootNumber returns the number of a run that has a stream of its own.
 func (s *Store) rootNumber(ctx context.Context, id journal.RunID) (int64, error) {
 	var n int64
 	var of journal.RunID
@@ -263,7 +269,7 @@ func (s *Store) Inbox(ctx context.Context, id journal.RunID) ([]journal.InboxMes
 
 const mailQuery = "SELECT id, owner FROM runs WHERE n IN (SELECT DISTINCT run FROM inbox) AND status <> 'finished'"
 
-// Mail implements journal.Store.
+// PendingInboxes implements journal.Store.
 func (s *Store) PendingInboxes(ctx context.Context) ([]journal.PendingInbox, error) {
 	rows, err := s.query(ctx, mailQuery)
 	if err != nil {
@@ -285,7 +291,8 @@ const dueQuery = "SELECT id, wake FROM runs WHERE wake > 0 AND root = '' AND sta
 
 // Due implements journal.Store.
 func (s *Store) Due(ctx context.Context, now journal.Millis) ([]journal.RunID, journal.Millis, error) {
-	// In ascending order, the first that is not due yet is the next to be.
+	// In ascending order, the first run that is not due yet has the next wake
+	// time.
 	rows, err := s.query(ctx, dueQuery)
 	if err != nil {
 		return nil, 0, s.failed(ctx, err)
@@ -306,7 +313,9 @@ func (s *Store) Due(ctx context.Context, now journal.Millis) ([]journal.RunID, j
 	return due, 0, s.failed(ctx, rows.Err())
 }
 
-var entryColumns = "id, root, parent, name, format, definition, started, " + orNewer("updated", "at") + ", " + orNewer("seq", "seq") +
+var entryColumns = "id, root, parent, name, format, definition, started, " + orNewer("updated", "at") + ", " + orNewer(
+	"seq", "seq",
+) +
 	", owner, status, outcome, wake, waiting"
 
 func scanEntry(scan func(...any) error, more ...any) (journal.Entry, error) {
@@ -332,6 +341,16 @@ func (s *Store) Runs(ctx context.Context, f journal.Filter) iter.Seq2[journal.En
 	return func(yield func(journal.Entry, error) bool) {
 		query, args := listing(&f)
 		before := int64(math.MaxInt64)
+		if f.Before != "" {
+			err := s.row(ctx, "SELECT n FROM runs WHERE id = ?", f.Before).Scan(&before)
+			if errors.Is(err, sql.ErrNoRows) {
+				err = fmt.Errorf("%w: %s", journal.ErrUnknownRun, f.Before)
+			}
+			if err != nil {
+				yield(journal.Entry{}, s.failed(ctx, err))
+				return
+			}
+		}
 		for left := f.Limit; ; {
 			size := page
 			if f.Limit > 0 {
@@ -356,8 +375,8 @@ func (s *Store) Runs(ctx context.Context, f journal.Filter) iter.Seq2[journal.En
 	}
 }
 
-// listing is the query of a page of runs, of which the last two arguments are
-// still missing: before which run, and how many.
+// listing returns the query for a page of runs. Its last two parameters are added
+// later: the run before which the page starts, and its size.
 func listing(f *journal.Filter) (string, []any) {
 	var where []string
 	var args []any
@@ -373,7 +392,7 @@ func listing(f *journal.Filter) (string, []any) {
 		add("root = ''")
 	}
 	if f.Unfinished || f.Status != "" && f.Status != journal.Finished {
-		add("status <> 'finished'") // in these words, so that the partial indexes apply
+		add("status <> 'finished'") // exactly so, for the partial indexes
 	}
 	if f.Status != "" {
 		add("status = ?", f.Status)
@@ -386,14 +405,16 @@ func listing(f *journal.Filter) (string, []any) {
 		if end := afterPrefix(f.Prefix); end != "" {
 			add("id < ?", end)
 		}
-		number = "+n" // few have the prefix: find them by id, then sort
+		number = "+n" // few runs have the prefix: find them by ID, then sort
 	}
 	add(number + " < ?")
-	return "SELECT " + entryColumns + ", n FROM runs WHERE " + strings.Join(where, " AND ") + " ORDER BY " + number + " DESC LIMIT ?", args
+	return "SELECT " + entryColumns + ", n FROM runs WHERE " + strings.Join(
+		where, " AND ",
+	) + " ORDER BY " + number + " DESC LIMIT ?", args
 }
 
-// afterPrefix is the first text after all those that begin with prefix; empty
-// when there is none.
+// afterPrefix returns the first string after all those that start with prefix;
+// empty if there is none.
 func afterPrefix(prefix string) string {
 	end := []byte(prefix)
 	for i := len(end) - 1; i >= 0; i-- {

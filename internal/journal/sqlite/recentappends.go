@@ -6,30 +6,30 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// recentAppends holds the newest appends of this process, as long as no other process
-// has appended in between.
+// recentAppends has the newest appends of this process, as long as no other
+// process has appended in between.
 type recentAppends struct {
 	mu    sync.Mutex
 	rows  []remembered
 	bytes int
-	had   int64 // somebody has had everything up to here
+	had   int64 // a reader has read everything up to here
 }
 
 type remembered struct {
-	stored // its body only when there are no events
+	stored // without a body if there are events
 	id     journal.RunID
-	events []journal.Event // as they were appended; nil when what is stored is not exactly that
-	size   int             // as it is stored
+	events []journal.Event // as appended; nil if the stored form differs
+	size   int             // of the stored form
 }
 
-// What is remembered at most: a reader that is further behind reads.
+// Bounds. A reader that is further behind reads the file.
 const (
 	maxRemembered      = 64 * maxGroup
 	maxRememberedBytes = 8 << 20
-	maxRecalled        = 16 * maxGroup // at a time
+	maxRecalled        = 16 * maxGroup // per call
 )
 
-// add remembers an append that is durable.
+// add adds an append that is durable.
 func (m *recentAppends) add(row remembered) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -41,11 +41,11 @@ func (m *recentAppends) add(row remembered) {
 	if len(m.rows) <= maxRemembered && m.bytes <= maxRememberedBytes {
 		return
 	}
-	// Half of it at once, so that moving the rest costs next to nothing for each.
+	// Drop half of the rows at once, to amortize the cost of moving the rest.
 	m.drop((len(m.rows) + 1) / 2)
 }
 
-// drop lets go of the oldest.
+// drop removes the oldest rows.
 func (m *recentAppends) drop(n int) {
 	for i := range n {
 		m.bytes -= m.rows[i].size
@@ -55,9 +55,9 @@ func (m *recentAppends) drop(n int) {
 	m.rows = m.rows[:kept]
 }
 
-// forget is told by somebody who has had everything up to a place. What was
-// there when this was last told goes: others have had the time to recall it, and
-// can read it.
+// forget records that a reader has read everything up to a position, and drops
+// what was there at the previous call: other readers have had the time to get it,
+// and can read the file.
 func (m *recentAppends) forget(pos int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -70,7 +70,7 @@ func (m *recentAppends) forget(pos int64) {
 	m.had = pos
 }
 
-// after gives what follows a place, not all of it at a time.
+// after returns rows that follow a position, at most maxRecalled.
 func (m *recentAppends) after(pos int64) []remembered {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,7 +86,7 @@ func (m *recentAppends) after(pos int64) []remembered {
 
 var _ journal.TailCache = (*Store)(nil)
 
-// Recall implements journal.TailCache.
+// CachedTail implements journal.TailCache.
 func (s *Store) CachedTail(after journal.Pos) ([]journal.Appended, error) {
 	rows := s.recent.after(int64(after))
 	out := make([]journal.Appended, len(rows))

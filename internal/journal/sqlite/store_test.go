@@ -42,19 +42,19 @@ func openWith(t testing.TB, dir string, o sqlite.Options) *sqlite.Store {
 	return s
 }
 
-func TestStore(t *testing.T) {
+func TestStoreKeepsItsPromises(t *testing.T) {
 	journaltest.Run(t, subject(sqlite.Options{}))
 }
 
-func TestRelaxedStore(t *testing.T) {
+func TestRelaxedStoreKeepsItsPromises(t *testing.T) {
 	relaxed := subject(sqlite.Options{Relaxed: true})
 	relaxed.Small = true
 	journaltest.Run(t, relaxed)
 }
 
-// A large group is reported by another goroutine than a small one; even so
-// nobody hears of his append before those that came earlier.
-func TestReportsKeepTheirOrder(t *testing.T) {
+// A large group calls back from another goroutine than a small one; the callbacks
+// still run in the order of the appends.
+func TestCallbacksKeepTheirOrder(t *testing.T) {
 	s := open(t, t.TempDir())
 	defer s.Close()
 	first, large := make(chan struct{}), make(chan struct{})
@@ -116,7 +116,7 @@ func TestReportsKeepTheirOrder(t *testing.T) {
 
 // What a store has just committed it can tell without reading; but never so
 // that an append of another process would be passed over.
-func TestRecallLeavesNoGap(t *testing.T) {
+func TestCachedTailHasNoGap(t *testing.T) {
 	dir := t.TempDir()
 	ours, theirs := openWith(t, dir, sqlite.Options{}), openWith(t, dir, sqlite.Options{})
 	defer ours.Close()
@@ -160,7 +160,8 @@ func TestRecallLeavesNoGap(t *testing.T) {
 	if got := recalled(4); !slices.Equal(got, []journal.Pos{5}) {
 		t.Errorf("stored in another form: %v", got)
 	}
-	// It is not kept when somebody has had it all, and others had time to.
+	// Appends are dropped after one reader has read them and others had the time
+	// to.
 	for _, want := range [][]journal.Pos{{5}, nil} {
 		if tail := journaltest.Tail(t, ours, 5); len(tail) != 0 {
 			t.Errorf("%+v", tail)
@@ -174,7 +175,9 @@ func TestRecallLeavesNoGap(t *testing.T) {
 		t.Errorf("after all was forgotten: %v", got)
 	}
 	// What changes the index alone is no append.
-	journaltest.Append(t, ours, journal.Batch{Run: "a", Fence: journal.FirstFence, After: 8, Index: &journal.Index{Status: journal.Waiting}})
+	journaltest.Append(t, ours, journal.Batch{
+		Run: "a", Fence: journal.FirstFence, After: 8, Index: &journal.Index{Status: journal.Waiting},
+	})
 	if got := recalled(5); !slices.Equal(got, []journal.Pos{6}) {
 		t.Errorf("after a change of the index: %v", got)
 	}
@@ -182,7 +185,7 @@ func TestRecallLeavesNoGap(t *testing.T) {
 
 // The committer knows by heart where the runs are that it appends to. When
 // another process has gone on with one, that is found, and leaves nothing.
-func TestWhatIsKnownOfARunMayBeOutOfDate(t *testing.T) {
+func TestCachedHeadsAreDroppedWhenAnotherProcessWrites(t *testing.T) {
 	dir := t.TempDir()
 	ours, theirs := open(t, dir), open(t, dir)
 	defer ours.Close()
@@ -217,9 +220,9 @@ func TestWhatIsKnownOfARunMayBeOutOfDate(t *testing.T) {
 	}
 }
 
-// Many who read at once, each in a transaction, do not wait for each other for
-// ever: there are only a few connections.
-func TestManyReadersOfAFreshStore(t *testing.T) {
+// Many concurrent read transactions do not deadlock, although there are only a
+// few connections.
+func TestManyReadersDoNotDeadlock(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	journaltest.Append(t, s, journaltest.Start("a", "me"))
@@ -235,9 +238,9 @@ func TestManyReadersOfAFreshStore(t *testing.T) {
 	}
 }
 
-// A run's row need not know of its newest appends. Nobody notices: not those who
-// read, not those who take over, not those who delete.
-func TestARowMayBeBehind(t *testing.T) {
+// A run's row may lag behind its newest appends. Reading, claiming and deleting
+// do not depend on it.
+func TestRunRowsMayLagBehind(t *testing.T) {
 	dir := t.TempDir()
 	ours, theirs := open(t, dir), open(t, dir)
 	defer ours.Close()
@@ -312,9 +315,9 @@ func TestARowMayBeBehind(t *testing.T) {
 	}
 }
 
-// What is told to a row without events, as when a run is given up, keeps what
-// the appends say that it did not know of.
-func TestARowIsBroughtUpToDate(t *testing.T) {
+// An update of the row without events, such as a release, includes the appends
+// that the row lagged behind.
+func TestReleaseUpdatesTheRunRow(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	defer s.Close()
@@ -322,7 +325,9 @@ func TestARowIsBroughtUpToDate(t *testing.T) {
 	b := journaltest.Steps("a", journal.FirstFence, 1, 3)
 	b.Events[2].At = 77_000
 	journaltest.Append(t, s, b)
-	journaltest.Append(t, s, journal.Batch{Run: "a", Fence: journal.FirstFence, After: 4, Release: true, Index: &journal.Index{Status: journal.Waiting}})
+	journaltest.Append(t, s, journal.Batch{
+		Run: "a", Fence: journal.FirstFence, After: 4, Release: true, Index: &journal.Index{Status: journal.Waiting},
+	})
 	entry, err := s.Entry(t.Context(), "a")
 	if err != nil || entry.Seq != 4 || entry.Updated != 77_000 || entry.Owner != "" || entry.Status != journal.Waiting {
 		t.Errorf("%+v, %v", entry, err)

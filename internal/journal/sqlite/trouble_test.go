@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/filelock"
+	"github.com/espalier-run/espalier/internal/filelock"
 	"github.com/espalier-run/espalier/internal/journal/journaltest"
 	"github.com/espalier-run/espalier/internal/journal/sqlite"
 )
@@ -40,10 +40,12 @@ func edit(t testing.TB, path string, statements ...string) {
 	}
 }
 
-func TestSettings(t *testing.T) {
+func TestPragmas(t *testing.T) {
 	s := openWith(t, t.TempDir(), sqlite.Options{})
 	defer s.Close()
-	for name, want := range map[string]any{"synchronous": int64(2), "journal_mode": "wal", "wal_autocheckpoint": int64(250), "busy_timeout": int64(0)} {
+	for name, want := range map[string]any{"synchronous": int64(2), "journal_mode": "wal", "wal_autocheckpoint": int64(
+		250,
+	), "busy_timeout": int64(0)} {
 		if got, err := s.Pragma(name); err != nil || got != want {
 			t.Errorf("%s is %v, %v; expected %v", name, got, err, want)
 		}
@@ -72,7 +74,7 @@ func TestOnlyTheOwnerMayRead(t *testing.T) {
 	}
 }
 
-func TestPathsOfAllSorts(t *testing.T) {
+func TestPathsWithSpecialCharacters(t *testing.T) {
 	for _, name := range []string{"a b", "100%41", "what?mode=memory", "hash#tag", "é+&=", "it's", "semi;colon"} {
 		if runtime.GOOS == "windows" && strings.ContainsAny(name, `?`) {
 			continue
@@ -88,7 +90,7 @@ func TestPathsOfAllSorts(t *testing.T) {
 	}
 }
 
-func TestFilesThatAreNoJournal(t *testing.T) {
+func TestOtherFilesAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	tests := map[string]func(path string){
 		"text": func(path string) {
@@ -114,7 +116,7 @@ func TestFilesThatAreNoJournal(t *testing.T) {
 	}
 }
 
-func TestANewerJournalIsRefused(t *testing.T) {
+func TestNewerJournalIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir).Close()
 	path := filepath.Join(dir, "espalier.db")
@@ -126,7 +128,7 @@ func TestANewerJournalIsRefused(t *testing.T) {
 	}
 }
 
-func TestAFullDisk(t *testing.T) {
+func TestFullDiskIsReported(t *testing.T) {
 	s := openWith(t, t.TempDir(), sqlite.Options{})
 	defer s.Close()
 	journaltest.Append(t, s, journaltest.Start("a", "me"))
@@ -152,14 +154,14 @@ func TestAFullDisk(t *testing.T) {
 	if len(journaltest.Events(t, s, "a", 0)) != 1 || len(journaltest.Events(t, s, "b", 0)) != 2 {
 		t.Error("something of the refused batch is there")
 	}
-	// With room again everything goes on.
+	// With room again, everything continues.
 	if err := s.Script("PRAGMA max_page_count = 100000"); err != nil {
 		t.Fatal(err)
 	}
 	journaltest.Append(t, s, big)
 }
 
-func TestAJournalThatMayNotBeWritten(t *testing.T) {
+func TestReadOnlyJournalIsReported(t *testing.T) {
 	s := openWith(t, t.TempDir(), sqlite.Options{})
 	defer s.Close()
 	journaltest.Append(t, s, journaltest.Start("a", "me"))
@@ -174,7 +176,7 @@ func TestAJournalThatMayNotBeWritten(t *testing.T) {
 	}
 }
 
-func TestAFolderThatMayNotBeWritten(t *testing.T) {
+func TestReadOnlyFolderIsReported(t *testing.T) {
 	if os.Geteuid() == 0 || runtime.GOOS == "windows" {
 		t.Skip("nothing is unwritable here")
 	}
@@ -184,7 +186,7 @@ func TestAFolderThatMayNotBeWritten(t *testing.T) {
 	wantError(t, err, journal.ErrReadOnly)
 }
 
-func TestAnotherProgramHoldsTheLock(t *testing.T) {
+func TestLockedJournalIsReported(t *testing.T) {
 	dir := t.TempDir()
 	s := openWith(t, dir, sqlite.Options{Patience: 20 * time.Millisecond})
 	defer s.Close()
@@ -200,7 +202,7 @@ func TestAnotherProgramHoldsTheLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantError(t, journal.Append(t.Context(), s, journaltest.Steps("a", 1, 1, 1)), journal.ErrBusy)
-	if got := journaltest.Events(t, s, "a", 0); len(got) != 1 { // reading goes on
+	if got := journaltest.Events(t, s, "a", 0); len(got) != 1 { // reading still works
 		t.Errorf("%d events", len(got))
 	}
 	if _, err := db.Exec("ROLLBACK"); err != nil {
@@ -209,7 +211,7 @@ func TestAnotherProgramHoldsTheLock(t *testing.T) {
 	journaltest.Append(t, s, journaltest.Steps("a", 1, 1, 1))
 }
 
-func TestDamageIsFoundAndNamed(t *testing.T) {
+func TestDamageIsLocated(t *testing.T) {
 	line := func(seq int) string { return fmt.Sprintf(`{"q":%d,"t":0,"k":"Paused","d":{}}`, seq) + "\n" }
 	tests := []struct {
 		name, damage string
@@ -218,9 +220,16 @@ func TestDamageIsFoundAndNamed(t *testing.T) {
 	}{
 		{"a body that is no JSON", "UPDATE appends SET body = CAST('{' AS BLOB) WHERE pos = 3", 3, true},
 		{"an empty body", "UPDATE appends SET body = x'' WHERE pos = 3", 3, true},
-		{"an unknown fact", `UPDATE appends SET body = CAST(replace(CAST(body AS TEXT), 'TaskStarted', 'TaskSneezed') AS BLOB) WHERE pos = 3`, 3, true},
+		{
+			"an unknown fact",
+			`UPDATE appends SET body = CAST(replace(CAST(body AS TEXT), 'TaskStarted', 'TaskSneezed') AS BLOB) WHERE pos = 3`,
+			3, true,
+		},
 		{"a body of other events", "UPDATE appends SET body = CAST('" + line(7) + "' AS BLOB) WHERE pos = 3", 3, true},
-		{"a gap inside a body", "UPDATE appends SET body = CAST('" + line(2) + line(4) + "' AS BLOB), seq = 4 WHERE pos = 3", 3, true},
+		{
+			"a gap inside a body",
+			"UPDATE appends SET body = CAST('" + line(2) + line(4) + "' AS BLOB), seq = 4 WHERE pos = 3", 3, true,
+		},
 		{"a row that is gone", "DELETE FROM appends WHERE pos = 3", 4, false},
 		{"the first row gone", "DELETE FROM appends WHERE pos = 1", 3, false},
 		{"the last row gone", "DELETE FROM appends WHERE pos = 5", 0, false},
@@ -274,7 +283,7 @@ func TestDamageIsFoundAndNamed(t *testing.T) {
 	}
 }
 
-func TestADamagedBlobIsFound(t *testing.T) {
+func TestDamagedBlobIsFound(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	b := journaltest.Start("a", "me")
@@ -290,7 +299,7 @@ func TestADamagedBlobIsFound(t *testing.T) {
 }
 
 // Two stores on one file are what two processes are to each other.
-func TestManyOpenersOfANewFile(t *testing.T) {
+func TestConcurrentOpensOfANewFile(t *testing.T) {
 	dir := t.TempDir()
 	var wg sync.WaitGroup
 	for i := range 8 {
@@ -318,7 +327,7 @@ func TestManyOpenersOfANewFile(t *testing.T) {
 }
 
 // The plan of every query must be the one that it was written for.
-func TestNoQueryReadsWhatItNeedNot(t *testing.T) {
+func TestQueriesUseIndexes(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir).Close()
 	db, err := sql.Open("sqlite", filepath.Join(dir, "espalier.db"))
@@ -354,16 +363,17 @@ func TestNoQueryReadsWhatItNeedNot(t *testing.T) {
 			t.Errorf("%s\n%s", query, strings.Join(plan, "\n"))
 		}
 		for _, step := range plan[1:] {
-			if strings.HasPrefix(step, "SCAN") && !strings.Contains(step, "inbox") || strings.Contains(step, "TEMP B-TREE") && !strings.Contains(query, "+n") {
+			if strings.HasPrefix(step, "SCAN") && !strings.Contains(step, "inbox") ||
+				strings.Contains(step, "TEMP B-TREE") && !strings.Contains(query, "+n") {
 				t.Errorf("%s\n%s", query, strings.Join(plan, "\n"))
 			}
 		}
 	}
 }
 
-// The lock by which one who waits asks a busy writer to let him in is held as
-// long as he waits, and no longer.
-func TestOneWhoWaitsSaysSo(t *testing.T) {
+// The lock with which a process waits to write is held as long as it waits, and
+// no longer.
+func TestWaitingWritersAnnounceThemselves(t *testing.T) {
 	dir := t.TempDir()
 	s := openWith(t, dir, sqlite.Options{Patience: time.Minute})
 	defer s.Close()
@@ -407,7 +417,7 @@ func TestOneWhoWaitsSaysSo(t *testing.T) {
 	if waiting() {
 		t.Error("nobody waits any more")
 	}
-	// Somebody who asks and never comes does not stop the writer.
+	// A process that announces itself and never writes does not stop the writer.
 	if err := want.Shared(); err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// Append implements journal.Store. It encodes the events here, where many
-// goroutines can do it at once, and not in the one that commits.
+// Append implements journal.Store. It encodes the events in the caller's
+// goroutine rather than in that of the committer, which is the bottleneck.
 func (s *Store) Append(b journal.Batch, done func(error)) {
 	j := job{batch: b, done: done}
 	err := b.Check()
@@ -25,7 +25,7 @@ func (s *Store) Append(b journal.Batch, done func(error)) {
 	}
 }
 
-// write has the committer do something, and waits for the outcome.
+// write makes the committer run do, and waits for the outcome.
 func (s *Store) write(ctx context.Context, do func(*conn) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -37,8 +37,8 @@ func (s *Store) write(ctx context.Context, do func(*conn) error) error {
 	return <-outcome
 }
 
-// appendBatch adds a batch inside the transaction, and says where its row is.
-// When it refuses, it has changed nothing.
+// appendBatch adds a batch in the current transaction and returns the position of
+// its row. If it returns a refusal, it has changed nothing.
 func appendBatch(c *conn, b *journal.Batch, body []byte) (pos int64, err error) {
 	if !mayRefuseLate(b) {
 		return appendParts(c, b, body)
@@ -61,14 +61,14 @@ func appendBatch(c *conn, b *journal.Batch, body []byte) (pos int64, err error) 
 	return pos, err
 }
 
-// mayRefuseLate tells whether a batch can be refused after something of it has
+// mayRefuseLate reports whether a batch can be refused after a part of it has
 // been written.
 func mayRefuseLate(b *journal.Batch) bool {
 	started, ok := b.Started()
 	return ok && !brings(b, started.Definition) || len(b.Taken) > 0 || len(b.Children) > 0
 }
 
-// brings tells whether a batch has a blob with it, if there is one to be had.
+// brings reports whether a batch contains a blob, or needs none.
 func brings(b *journal.Batch, hash string) bool {
 	return hash == "" || slices.ContainsFunc(b.Blobs, func(x journal.Blob) bool { return x.Hash == hash })
 }
@@ -130,17 +130,19 @@ func begin(c *conn, b *journal.Batch, started *journal.RunStarted) error {
 	return err
 }
 
-// head is where a run stands, as long as nobody else has written.
+// head is the cached position of a run. It is valid as long as no other process
+// has written.
 type head struct {
 	n, pos, seq, fence int64
 	row                int64 // the append that the run's row names
 	running            bool
 }
 
-// maxHeads is how many runs the committer knows by heart.
+// maxHeads bounds the number of runs that the committer caches.
 const maxHeads = 4096
 
-// found notes where a run is, until the transaction fails or the run is given up.
+// found caches the head of a run, until the transaction fails or the run is
+// released.
 func (c *conn) found(id journal.RunID, at head) {
 	if len(c.heads) >= maxHeads {
 		clear(c.heads)
@@ -148,7 +150,7 @@ func (c *conn) found(id journal.RunID, at head) {
 	c.heads[id] = at
 }
 
-// find looks up where a run is, if the batch may follow that.
+// find returns the head of a run if the batch may follow it.
 func (c *conn) find(b *journal.Batch) (at head, err error) {
 	if at, known := c.heads[b.Run]; known && at.precedes(b) {
 		return at, nil
@@ -163,18 +165,20 @@ func (c *conn) find(b *journal.Batch) (at head, err error) {
 	return r.head, nil
 }
 
-// precedes tells whether a batch comes next, and of the one who may append.
+// precedes reports whether a batch follows the head and has its fence.
 func (h *head) precedes(b *journal.Batch) bool {
 	return h.seq == int64(b.After) && h.fence == b.Fence
 }
 
-// appendEvents adds the batch's row, and brings that of the run up to date when
-// it has to be.
+// appendEvents adds the batch's row, and updates the run's row if necessary.
 func appendEvents(c *conn, b *journal.Batch, body []byte) (at head, err error) {
 	if at, err = c.find(b); err != nil {
 		return at, err
 	}
-	result, err := c.exec("INSERT INTO appends (run, prev, seq, body, at) VALUES (?, ?, ?, ?, ?)", at.n, at.pos, int64(b.LastSeq()), body, int64(b.At()))
+	result, err := c.exec(
+		"INSERT INTO appends (run, prev, seq, body, at) VALUES (?, ?, ?, ?, ?)", at.n, at.pos, int64(b.LastSeq()), body,
+		int64(b.At()),
+	)
 	if err != nil {
 		return at, err
 	}
@@ -202,10 +206,12 @@ func touch(c *conn, b *journal.Batch) (n int64, err error) {
 	return at.n, c.update(b, at, row[0].(int64))
 }
 
-// update brings a run's row up to date. Columns of indexes are only named when
-// they change: naming is writing.
+// update updates a run's row. It names indexed columns only if they change:
+// SQLite rewrites an index if its column appears in an UPDATE.
 func (c *conn) update(b *journal.Batch, at head, updated int64) error {
-	query, args := "UPDATE runs SET seq = ?, head = ?, updated = max(updated, ?)", append(make([]any, 0, 8), at.seq, at.pos, updated)
+	query, args := "UPDATE runs SET seq = ?, head = ?, updated = max(updated, ?)", append(
+		make([]any, 0, 8), at.seq, at.pos, updated,
+	)
 	if b.Index != nil {
 		query += ", status = ?, outcome = ?, wake = ?, waiting = ?"
 		args = append(args, string(b.Index.Status), string(b.Index.Outcome), int64(b.Index.Wake), b.Index.Waiting)
@@ -239,7 +245,9 @@ func appendRest(c *conn, b *journal.Batch, n int64) error {
 		}
 	}
 	if b.Snapshot != nil {
-		if _, err := c.exec("INSERT OR REPLACE INTO snapshots (run, seq, state) VALUES (?, ?, ?)", n, int64(b.LastSeq()), b.Snapshot); err != nil {
+		if _, err := c.exec(
+			"INSERT OR REPLACE INTO snapshots (run, seq, state) VALUES (?, ?, ?)", n, int64(b.LastSeq()), b.Snapshot,
+		); err != nil {
 			return err
 		}
 	}
@@ -267,7 +275,7 @@ func putBlob(c *conn, run int64, b *journal.Blob) error {
 	return err
 }
 
-// filled keeps the driver from taking an empty value for NULL.
+// filled returns a non-nil slice: the driver would store nil as NULL.
 func filled(data []byte) []byte {
 	if data == nil {
 		return []byte{}
@@ -283,7 +291,8 @@ func putChild(c *conn, e *journal.Entry) error {
 			definition = excluded.definition, started = excluded.started, updated = excluded.updated, seq = excluded.seq,
 			status = excluded.status, outcome = excluded.outcome, wake = excluded.wake, waiting = excluded.waiting
 		WHERE runs.root = excluded.root`,
-		string(e.ID), string(e.Root), string(e.Parent), e.Name, e.Format, e.Definition, int64(e.Started), int64(e.Updated), int64(e.Seq),
+		string(e.ID), string(e.Root), string(e.Parent), e.Name, e.Format, e.Definition, int64(e.Started),
+		int64(e.Updated), int64(e.Seq),
 		string(e.Status), string(e.Outcome), int64(e.Wake), e.Waiting)
 	if err == nil && put == 0 {
 		return refusef("%w: %s", journal.ErrExists, e.ID)
@@ -291,7 +300,7 @@ func putChild(c *conn, e *journal.Entry) error {
 	return err
 }
 
-// root is what writers need to know of a run.
+// root is what writers need to know about a run.
 type root struct {
 	head
 	owner      journal.Owner
@@ -299,9 +308,11 @@ type root struct {
 	status     journal.Status
 }
 
-// findRoot looks a run up that has a stream of its own.
+// findRoot returns a run that has a stream of its own.
 func findRoot(c *conn, id journal.RunID) (r root, err error) {
-	row, err := c.row(8, "SELECT n, seq, head, fence, owner, definition, status, root FROM runs WHERE id = ?", string(id))
+	row, err := c.row(
+		8, "SELECT n, seq, head, fence, owner, definition, status, root FROM runs WHERE id = ?", string(id),
+	)
 	if errors.Is(err, errNoRow) {
 		return r, refusef("%w: %s", journal.ErrUnknownRun, id)
 	}
@@ -311,7 +322,9 @@ func findRoot(c *conn, id journal.RunID) (r root, err error) {
 	if of := row[7].(string); of != "" {
 		return r, refuse(&journal.ChildError{Root: journal.RunID(of)})
 	}
-	r = root{owner: journal.Owner(row[4].(string)), definition: row[5].(string), status: journal.Status(row[6].(string))}
+	r = root{
+		owner: journal.Owner(row[4].(string)), definition: row[5].(string), status: journal.Status(row[6].(string)),
+	}
 	r.n, r.row, r.fence, r.running = row[0].(int64), row[2].(int64), row[3].(int64), r.status == journal.Running
 	r.pos, r.seq, err = c.newest(r.n, r.row, row[1].(int64))
 	return r, err
@@ -330,7 +343,9 @@ func (s *Store) Claim(ctx context.Context, id journal.RunID, me journal.Owner) (
 				return refuse(&journal.OwnedError{Owner: r.owner})
 			}
 			r.fence++
-			if _, err := c.exec("UPDATE runs SET owner = ?, fence = ? WHERE n = ?", string(me), r.fence, r.n); err != nil {
+			if _, err := c.exec(
+				"UPDATE runs SET owner = ?, fence = ? WHERE n = ?", string(me), r.fence, r.n,
+			); err != nil {
 				return err
 			}
 			delete(c.heads, id)
@@ -363,7 +378,9 @@ func (s *Store) Enqueue(ctx context.Context, id journal.RunID, m journal.Message
 			return refusef("%w: %s", journal.ErrFinished, id)
 		}
 		owner = r.owner
-		_, err = c.exec("INSERT INTO inbox (run, kind, data, at) VALUES (?, ?, ?, ?)", r.n, m.Kind, filled(m.Data), int64(m.At))
+		_, err = c.exec(
+			"INSERT INTO inbox (run, kind, data, at) VALUES (?, ?, ?, ?)", r.n, m.Kind, filled(m.Data), int64(m.At),
+		)
 		return err
 	})
 	return owner, err
@@ -400,7 +417,9 @@ func deleteRun(c *conn, id journal.RunID) error {
 		return err
 	}
 	if newest[0] == r.pos {
-		if _, err := c.exec("INSERT INTO appends (pos, run, prev, seq, body) VALUES (?, 0, 0, 0, x'')", r.pos); err != nil {
+		if _, err := c.exec(
+			"INSERT INTO appends (pos, run, prev, seq, body) VALUES (?, 0, 0, 0, x'')", r.pos,
+		); err != nil {
 			return err
 		}
 	}

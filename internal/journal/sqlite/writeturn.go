@@ -3,27 +3,27 @@ package sqlite
 import (
 	"time"
 
-	"github.com/espalier-run/espalier/internal/journal/filelock"
+	"github.com/espalier-run/espalier/internal/filelock"
 )
 
-// writeTurn is how a process that cannot write yet asks the one that writes without
-// pause to let it in: a file on which those who wait hold a shared lock.
-// Measured with one busy process, a message of another waits 1.7 ms at worst
-// with it, and more than a second with SQLite's own busy handler.
+// writeTurn lets processes that wait to write in between the transactions of a
+// process that writes without pause: waiting processes hold a shared lock on a
+// file. Measured with one busy process, a message of another one waits at most
+// 1.7 ms, and more than a second with SQLite's busy handler.
 type writeTurn struct {
 	file    *filelock.File
 	waiting bool
-	wrote   time.Time // the last transaction ended
+	wrote   time.Time // end of the last transaction
 }
 
 const (
-	retryEvery = 200 * time.Microsecond // of one who waits
-	yieldStep  = 100 * time.Microsecond // of one who lets others in
+	retryEvery = 200 * time.Microsecond // interval of a waiting process
+	yieldStep  = 100 * time.Microsecond // interval of a yielding process
 	yieldSteps = 20
 )
 
-// yield gives those who wait a moment before the next transaction, unless they
-// have had one.
+// yield lets waiting processes write before the next transaction, unless they
+// have just had the time to.
 func (w *writeTurn) yield() {
 	if time.Since(w.wrote) > 2*retryEvery {
 		return
@@ -31,7 +31,7 @@ func (w *writeTurn) yield() {
 	for range yieldSteps {
 		free, err := w.file.TryExclusive()
 		if err != nil || free {
-			// Without the lock others wait longer, and nothing else is wrong.
+			// Without the lock others only wait longer.
 			w.file.Unlock()
 			return
 		}
@@ -39,7 +39,7 @@ func (w *writeTurn) yield() {
 	}
 }
 
-// wait asks to be let in and waits a little.
+// wait announces that this process waits, and sleeps for a moment.
 func (w *writeTurn) wait() {
 	if !w.waiting {
 		w.waiting = w.file.Shared() == nil
@@ -47,7 +47,7 @@ func (w *writeTurn) wait() {
 	time.Sleep(retryEvery)
 }
 
-// enter ends the waiting.
+// enter ends the announcement.
 func (w *writeTurn) enter() {
 	if w.waiting {
 		w.waiting = false

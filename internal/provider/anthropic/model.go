@@ -15,7 +15,7 @@ import (
 	"github.com/anthropics/anthropic-sdk-go/packages/param"
 
 	"github.com/espalier-run/espalier/internal/provider"
-	"github.com/espalier-run/espalier/internal/provider/wire"
+	"github.com/espalier-run/espalier/internal/provider/httptransport"
 )
 
 // BaseURL is Anthropic's own server.
@@ -29,14 +29,14 @@ type Model struct {
 }
 
 // New makes a model. Nothing is sent yet.
-func New(o wire.Options) *Model {
+func New(o httptransport.Options) *Model {
 	base := o.BaseURL
 	if base == "" {
 		base = BaseURL
 	}
 	// The service instead of the whole client: the client looks for keys and
 	// addresses in the environment.
-	client := o.Client(wire.Auth{Header: "X-Api-Key"}, events)
+	client := o.Client(httptransport.Auth{Header: "X-Api-Key"}, events)
 	base = strings.TrimSuffix(base, "/") + "/"
 	return &Model{http: client, base: base, messages: sdk.NewMessageService(
 		option.WithBaseURL(base), option.WithHTTPClient(client), option.WithMaxRetries(0),
@@ -45,19 +45,19 @@ func New(o wire.Options) *Model {
 
 // Reach finds out whether the server is there and takes the key. It costs nothing.
 func (m *Model) Reach(ctx context.Context) error {
-	return wire.Reach(ctx, m.http, m.base+"v1/models", http.Header{"Anthropic-Version": {"2023-06-01"}})
+	return httptransport.Reach(ctx, m.http, m.base+"v1/models", http.Header{"Anthropic-Version": {"2023-06-01"}})
 }
 
-// Dialect is what the Messages API calls common options.
-func Dialect(model string) wire.Dialect {
-	d := wire.Dialect{wire.Stop: "stop_sequences", wire.Seed: "", wire.PresencePenalty: "", wire.FrequencyPenalty: ""}
+// Dialect returns what the Messages API calls common options.
+func Dialect(model string) httptransport.Dialect {
+	d := httptransport.Dialect{httptransport.Stop: "stop_sequences", httptransport.Seed: "", httptransport.PresencePenalty: "", httptransport.FrequencyPenalty: ""}
 	if !samples(model) {
-		d[wire.Temperature], d[wire.TopP], d[wire.TopK] = "", "", ""
+		d[httptransport.Temperature], d[httptransport.TopP], d[httptransport.TopK] = "", "", ""
 	}
 	return d
 }
 
-// samples tells whether a model can be told how to choose its words. Since Opus
+// samples reports whether a model can be told how to choose its words. Since Opus
 // 4.7 and the fifth family Anthropic's refuse to; other people's do not.
 func samples(model string) bool {
 	if !strings.HasPrefix(model, "claude-") {
@@ -89,14 +89,14 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 			return
 		}
 		var options []option.RequestOption
-		if extra[wire.Stream] != nil {
-			delete(extra, wire.Stream)
+		if extra[httptransport.Stream] != nil {
+			delete(extra, httptransport.Stream)
 			options = append(options, option.WithMiddleware(unstreamed))
 		}
 		for key, value := range extra {
 			options = append(options, option.WithJSONSet(key, value))
 		}
-		names := wire.NewNames(&req)
+		names := httptransport.NewNames(&req)
 		stream := m.messages.NewStreaming(ctx, params(&req, names), options...)
 		defer stream.Close()
 		var whole sdk.Message
@@ -136,17 +136,17 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 		case ctx.Err() != nil:
 			yield(provider.Chunk{}, ctx.Err())
 		case !ended:
-			yield(provider.Chunk{}, wire.BrokeOff())
+			yield(provider.Chunk{}, httptransport.BrokeOff())
 		default:
 			r := reply(&whole, inputs, names)
-			wire.Fill(&req, r)
+			httptransport.Fill(&req, r)
 			yield(provider.Chunk{Reply: r}, nil)
 		}
 	}
 }
 
 func unstreamed(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-	if err := wire.Unstreamed(req); err != nil {
+	if err := httptransport.Unstreamed(req); err != nil {
 		return nil, err
 	}
 	return next(req)
@@ -168,7 +168,7 @@ func events(body []byte) ([]byte, error) {
 	add := func(kind string, fields map[string]any) error {
 		fields["type"] = kind
 		data, err := json.Marshal(fields)
-		out = append(out, wire.Event(kind, data)...)
+		out = append(out, httptransport.Event(kind, data)...)
 		return err
 	}
 	err := add("message_start", map[string]any{"message": start})
@@ -186,20 +186,20 @@ func events(body []byte) ([]byte, error) {
 func failed(ctx context.Context, err error) error {
 	var inStream *sdk.Error
 	if errors.As(err, &inStream) && ctx.Err() == nil {
-		return wire.InStream([]byte(inStream.RawJSON()))
+		return httptransport.InStream([]byte(inStream.RawJSON()))
 	}
-	return wire.Failed(ctx, err)
+	return httptransport.Failed(ctx, err)
 }
 
-func params(req *provider.Request, names *wire.Names) sdk.MessageNewParams {
+func params(req *provider.Request, names *httptransport.Names) sdk.MessageNewParams {
 	p := sdk.MessageNewParams{Model: sdk.Model(req.Model), MaxTokens: int64(req.MaxTokens)}
 	if strings.TrimSpace(req.System) != "" {
 		p.System = []sdk.TextBlockParam{{Text: req.System}}
 	}
 	convert := func(b provider.Block) (sdk.ContentBlockParamUnion, bool) {
-		return block(b, names, wire.Sees(req.Model))
+		return block(b, names, httptransport.Sees(req.Model))
 	}
-	for _, turn := range wire.Turns(req.Messages, convert) {
+	for _, turn := range httptransport.Turns(req.Messages, convert) {
 		if turn.Role == provider.Assistant {
 			p.Messages = append(p.Messages, sdk.NewAssistantMessage(turn.Blocks...))
 		} else {
@@ -214,15 +214,15 @@ func params(req *provider.Request, names *wire.Names) sdk.MessageNewParams {
 		p.CacheControl = sdk.NewCacheControlEphemeralParam()
 	}
 	if schema, ok := enforced.Fit(req.Schema); ok && holdsToSchema(req.Model) {
-		p.OutputConfig.Format = sdk.JSONOutputFormatParam{Schema: wire.Schema(schema)}
+		p.OutputConfig.Format = sdk.JSONOutputFormatParam{Schema: httptransport.Schema(schema)}
 	}
 	return p
 }
 
 // enforced is what the documentation of structured outputs allows.
-var enforced = wire.Subset{Optional: 24, Unions: 16}
+var enforced = httptransport.Subset{Optional: 24, Unions: 16}
 
-// holdsToSchema tells whether a model can be held to a schema. The first
+// holdsToSchema reports whether a model can be held to a schema. The first
 // models of the fourth family and all before cannot.
 func holdsToSchema(model string) bool {
 	for _, old := range []string{"claude-2", "claude-3", "claude-instant", "claude-opus-4-0", "claude-opus-4-2025", "claude-sonnet-4-0", "claude-sonnet-4-2025"} {
@@ -236,7 +236,7 @@ func holdsToSchema(model string) bool {
 // redacted marks thinking that the provider does not show.
 const redacted = "redacted:"
 
-func block(b provider.Block, names *wire.Names, sees bool) (sdk.ContentBlockParamUnion, bool) {
+func block(b provider.Block, names *httptransport.Names, sees bool) (sdk.ContentBlockParamUnion, bool) {
 	var none sdk.ContentBlockParamUnion
 	switch b.Type {
 	case provider.Text:
@@ -254,22 +254,22 @@ func block(b provider.Block, names *wire.Names, sees bool) (sdk.ContentBlockPara
 	return none, false
 }
 
-// result is what a tool returned. The server rejects empty texts.
+// result returns what a tool returned. The server rejects empty texts.
 func result(b provider.Block, sees bool) sdk.ContentBlockParamUnion {
 	out := sdk.ToolResultBlockParam{ToolUseID: b.ToolID, IsError: sdk.Bool(b.IsError)}
-	if text := wire.ResultText(b); strings.TrimSpace(text) != "" {
+	if text := httptransport.ResultText(b); strings.TrimSpace(text) != "" {
 		out.Content = []sdk.ToolResultBlockParamContentUnion{{OfText: &sdk.TextBlockParam{Text: text}}}
 	}
 	for _, m := range b.Media {
-		if sees && wire.Takes(m, wire.Images) {
-			image := sdk.NewImageBlockBase64(m.Type, wire.Base64(m))
+		if sees && httptransport.Takes(m, httptransport.Images) {
+			image := sdk.NewImageBlockBase64(m.Type, httptransport.Base64(m))
 			out.Content = append(out.Content, sdk.ToolResultBlockParamContentUnion{OfImage: image.OfImage})
 		}
 	}
 	return sdk.ContentBlockParamUnion{OfToolResult: &out}
 }
 
-// object is an input as the server takes it back: always an object.
+// object returns an input as the server takes it back: always an object.
 func object(input json.RawMessage) any {
 	var all map[string]any
 	if json.Unmarshal(input, &all) != nil || all == nil {
@@ -278,16 +278,16 @@ func object(input json.RawMessage) any {
 	return input
 }
 
-func tool(t provider.Tool, names *wire.Names) *sdk.ToolParam {
+func tool(t provider.Tool, names *httptransport.Names) *sdk.ToolParam {
 	p := &sdk.ToolParam{Name: names.Out(t.Name)}
-	p.InputSchema = param.Override[sdk.ToolInputSchemaParam](wire.Raw(wire.Parameters(t)))
+	p.InputSchema = param.Override[sdk.ToolInputSchemaParam](httptransport.Raw(httptransport.Parameters(t)))
 	if t.Description != "" {
 		p.Description = sdk.String(t.Description)
 	}
 	return p
 }
 
-func reply(m *sdk.Message, inputs map[int64]string, names *wire.Names) *provider.Reply {
+func reply(m *sdk.Message, inputs map[int64]string, names *httptransport.Names) *provider.Reply {
 	r := &provider.Reply{ID: m.ID, Model: string(m.Model), Stop: stop(m.StopReason), Usage: provider.Usage{
 		Input: m.Usage.InputTokens, Output: m.Usage.OutputTokens,
 		CacheRead: m.Usage.CacheReadInputTokens, CacheWrite: m.Usage.CacheCreationInputTokens,
@@ -307,7 +307,7 @@ func reply(m *sdk.Message, inputs map[int64]string, names *wire.Names) *provider
 				continue // half a call is none
 			}
 			calls++
-			r.Blocks = append(r.Blocks, provider.Block{Type: provider.ToolUse, ToolID: b.ID, ToolName: names.In(b.Name), Input: wire.Input(input)})
+			r.Blocks = append(r.Blocks, provider.Block{Type: provider.ToolUse, ToolID: b.ID, ToolName: names.In(b.Name), Input: httptransport.Input(input)})
 		}
 	}
 	if r.Stop == provider.Done && calls > 0 {

@@ -10,12 +10,12 @@ import (
 
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/provider/anthropic"
+	"github.com/espalier-run/espalier/internal/provider/httptransport"
 	"github.com/espalier-run/espalier/internal/provider/providertest"
-	"github.com/espalier-run/espalier/internal/provider/wire"
 )
 
 func TestSuite(t *testing.T) {
-	providertest.RunNetwork(t, providertest.Anthropic, func(o wire.Options) providertest.NetworkModel { return anthropic.New(o) })
+	providertest.RunNetwork(t, providertest.Anthropic, func(o httptransport.Options) providertest.NetworkModel { return anthropic.New(o) })
 }
 
 // A thought that is not shown goes back as it came; half a call is none; and a
@@ -42,7 +42,7 @@ func TestCutOff(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	model := anthropic.New(wire.Options{BaseURL: server.URL})
+	model := anthropic.New(httptransport.Options{BaseURL: server.URL})
 	req := providertest.AskTool()
 	reply, err := providertest.Collect(t, model.Generate(t.Context(), req))
 	if err != nil || reply.Stop != provider.CutOff || len(reply.Blocks) != 1 || reply.Blocks[0].Type != provider.Thinking {

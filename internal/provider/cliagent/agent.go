@@ -36,6 +36,8 @@ type Agent struct {
 	// Linger is how long it may take to end after it has said that it is done;
 	// 0 is usualLinger. It writes down its session then.
 	Linger time.Duration
+	// Limits bounds what the program uses of the machine.
+	Limits process.Limits
 }
 
 // usualLinger is enough for everything that a program has to tidy up.
@@ -141,6 +143,7 @@ func (a *Agent) work(ctx context.Context, req *provider.Request, t *Turn, tell f
 	}
 	p, err := process.Start(ctx, process.Command{
 		Path: a.Program, Args: slices.Concat(a.First, call.Args), Dir: a.Dir, Env: env, Grace: a.Grace,
+		Limits: a.Limits,
 	})
 	if err != nil {
 		if ctx.Err() != nil {

@@ -92,7 +92,7 @@ func fake(mode string) int {
 	return 0
 }
 
-// answers is an agent that passes the suite of models.
+// answers returns an agent that passes the suite of models.
 func answers() int {
 	in, _ := io.ReadAll(os.Stdin)
 	answer := "Hello. An espalier is a tree that is trained along a frame."

@@ -21,7 +21,7 @@ var claudeTools = []string{
 // reading are the tools of any agent that change nothing.
 var reading = []string{"Read", "Glob", "Grep", "WebFetch", "WebSearch", "TodoWrite"}
 
-// acts tells whether grants let an agent change something.
+// acts reports whether grants let an agent change something.
 func acts(grants []provider.Grant) bool {
 	return slices.ContainsFunc(grants, func(g provider.Grant) bool { return !slices.Contains(reading, g.Tool) })
 }
@@ -31,10 +31,10 @@ func (Claude) Info(name string) provider.AgentInfo {
 	return provider.AgentInfo{Name: name, Tools: claudeTools, Resumes: true, NamesSession: true, Acts: acts}
 }
 
-// Whole is false.
+// Whole returns false.
 func (Claude) Whole() bool { return false }
 
-// Call gives it the tools that are granted, lets it use those without asking,
+// Call grants the program its tools, lets it use those without asking,
 // and nothing else. Settings of the project it works in do not count: they may
 // be anybody's, and could grant more.
 func (Claude) Call(req *provider.Request, more []string) (Call, error) {
@@ -202,7 +202,7 @@ func claudeReturned(b claudeBlock, t *Turn) {
 	t.returned(b.ToolUseID, "", nil, b.Content, problem)
 }
 
-// textOf is the text of something that is one, or a list of blocks with text.
+// textOf returns the text of something that is one, or a list of blocks with text.
 func textOf(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -223,7 +223,7 @@ func textOf(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// claudeBlocks are the blocks of a message; a text alone is one.
+// claudeBlocks returns the blocks of a message; a text alone is one.
 func claudeBlocks(raw json.RawMessage) []claudeBlock {
 	var blocks []json.RawMessage
 	if json.Unmarshal(raw, &blocks) != nil {
@@ -284,7 +284,7 @@ func claudeEnds(l *claudeLine, t *Turn) {
 	}
 }
 
-// total is what all models together have used.
+// total returns what all models together have used.
 func (l *claudeLine) total() provider.Usage {
 	var sum provider.Usage
 	for _, u := range l.ModelsUse {

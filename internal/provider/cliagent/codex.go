@@ -39,7 +39,7 @@ func narrows(name string, grants []provider.Grant) string {
 	return ""
 }
 
-// Whole is false.
+// Whole returns false.
 func (Codex) Whole() bool { return false }
 
 // Call lets it read, and write where it works if it may write anything.

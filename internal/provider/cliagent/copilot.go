@@ -35,7 +35,7 @@ func (Copilot) Info(name string) provider.AgentInfo {
 	return info
 }
 
-// Whole is false.
+// Whole returns false.
 func (Copilot) Whole() bool { return false }
 
 // Call lets it see no tools but those that are granted, and use these.

@@ -38,7 +38,7 @@ func (Gemini) Info(name string) provider.AgentInfo {
 	return info
 }
 
-// Whole is false.
+// Whole returns false.
 func (Gemini) Whole() bool { return false }
 
 // Call hands it a policy of its own, above those of the user and of the project

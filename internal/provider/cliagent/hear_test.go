@@ -79,7 +79,7 @@ func heardIn(t *testing.T, path string, archive *txtar.Archive) string {
 	return hear(a, &req, written, outcome)
 }
 
-// hear is what comes of a program's output, for people.
+// hear returns what comes of a program's output, for people.
 func hear(a *Agent, req *provider.Request, written []byte, outcome process.Outcome) string {
 	var out strings.Builder
 	turn := newTurn(req)

@@ -24,7 +24,7 @@ type lines struct {
 
 func newLines(r io.Reader) *lines { return &lines{r: bufio.NewReaderSize(r, 64<<10), most: mostLine} }
 
-// all are the lines that are not empty, cleaned. The last one need not have an
+// all returns the lines that are not empty, cleaned. The last one need not have an
 // end: whoever reads it finds out whether it is whole.
 func (l *lines) all() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
@@ -40,7 +40,7 @@ func (l *lines) all() iter.Seq[[]byte] {
 	}
 }
 
-// next is the next line, nil if it is too long to be kept.
+// next returns the next line, nil if it is too long to be kept.
 func (l *lines) next() ([]byte, error) {
 	var line []byte
 	tooLong := false

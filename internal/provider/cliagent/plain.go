@@ -39,7 +39,7 @@ func (Plain) Info(name string) provider.AgentInfo {
 	}
 }
 
-// Whole is true.
+// Whole returns true.
 func (Plain) Whole() bool { return true }
 
 // mostArgument is how long a prompt may be that is handed over as an argument:

@@ -9,7 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
-// prompt is what a program is told. One that goes on with a session remembers
+// prompt returns what a program is told. One that goes on with a session remembers
 // what came before; else it is told as a conversation.
 func prompt(req *provider.Request, withSystem bool) string {
 	messages := req.Messages
@@ -38,7 +38,7 @@ func prompt(req *provider.Request, withSystem bool) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// said is the text of a message.
+// said returns the text of a message.
 func said(m provider.Message) string {
 	var out []string
 	for _, b := range m.Blocks {

@@ -16,7 +16,7 @@ type Turn struct {
 	asked     provider.Work
 	maxTokens int
 
-	begun   bool // it has begun to work
+	begun   bool // it has started to work
 	ended   bool // it has said that it is done
 	cut     bool // it has used all that it may
 	session string
@@ -48,7 +48,7 @@ func newTurn(req *provider.Request) *Turn {
 	return t
 }
 
-// over tells whether there is nothing more to hear.
+// over reports whether there is nothing more to hear.
 func (t *Turn) over() bool { return t.ended || t.cut || t.failed != nil }
 
 // tell hands over what is new.
@@ -86,7 +86,7 @@ func (t *Turn) say(kind provider.BlockType, text, signature string) {
 	t.chunks = append(t.chunks, provider.Chunk{Type: kind, Text: text})
 }
 
-// sayMore is a piece of a text that goes on.
+// sayMore adds a piece to the current text.
 func (t *Turn) sayMore(text string) {
 	n := len(t.blocks)
 	if n == 0 || t.blocks[n-1].Type != provider.Text {
@@ -99,7 +99,7 @@ func (t *Turn) sayMore(text string) {
 	t.chunks = append(t.chunks, provider.Chunk{Type: provider.Text, Text: text})
 }
 
-// call is a tool that the program begins to use, and returns its id. Some
+// call records a tool that the program starts to use, and returns its id. Some
 // programs tell it twice.
 func (t *Turn) call(id, name string, input json.RawMessage) string {
 	t.begun = true
@@ -158,7 +158,7 @@ func (t *Turn) uses(message string, u provider.Usage) {
 	}
 }
 
-// reply is what the work came to.
+// reply returns what the work came to.
 func (t *Turn) reply(name string) *provider.Reply {
 	answer := t.last
 	if t.answer != nil {
@@ -174,7 +174,7 @@ func (t *Turn) reply(name string) *provider.Reply {
 	return r
 }
 
-// partial is what the program had reported when it was stopped; nil when it had
+// partial returns what the program had reported when it was stopped; nil when it had
 // reported no usage.
 func (t *Turn) partial(name string) *provider.Reply {
 	if t.usage == (provider.Usage{}) && t.cost == nil {
@@ -188,7 +188,7 @@ func (t *Turn) fail(class provider.Class, status int, format string, args ...any
 	t.failed = &provider.Error{Class: class, Status: status, Message: plain(fmt.Sprintf(format, args...))}
 }
 
-// classOf is the class of a failure that has the status of a server's answer.
+// classOf returns the class of a failure that has the status of a server's answer.
 func classOf(status int) provider.Class {
 	switch {
 	case status == 429:
@@ -205,11 +205,11 @@ func classOf(status int) provider.Class {
 	return provider.APIError
 }
 
-// plain is a text without zero bytes, which no file, no argument and hardly a
+// plain returns a text without zero bytes, which no file, no argument and hardly a
 // terminal takes.
 func plain(text string) string { return strings.ReplaceAll(text, "\x00", "") }
 
-// object is the input of a tool: what is no JSON becomes a text.
+// object returns the input of a tool: what is no JSON becomes a text.
 func object(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 || string(raw) == "null" {
 		return json.RawMessage("{}")
@@ -220,7 +220,7 @@ func object(raw json.RawMessage) json.RawMessage {
 // mostOutput is how much is kept of what a tool of the program returned.
 const mostOutput = 1 << 20
 
-// bounded is a tool's output, or the beginning of it.
+// bounded returns a tool's output, or the beginning of it.
 func bounded(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return json.RawMessage("null")
@@ -247,7 +247,7 @@ func toJSON(v any) json.RawMessage {
 	return raw
 }
 
-// micro is an amount of dollars in millionths.
+// micro returns an amount of dollars in millionths.
 func micro(dollars float64) *int64 {
 	n := int64(dollars*1e6 + 0.5)
 	return &n

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/provider"
-	"github.com/espalier-run/espalier/internal/provider/wire"
+	"github.com/espalier-run/espalier/internal/provider/httptransport"
 )
 
 // BaseURL is Google's own server.
@@ -29,37 +29,37 @@ type Model struct {
 }
 
 // New makes a model. Nothing is sent yet.
-func New(o wire.Options) *Model {
+func New(o httptransport.Options) *Model {
 	base := o.BaseURL
 	if base == "" {
 		base = BaseURL
 	}
-	client := o.Client(wire.Auth{Header: "X-Goog-Api-Key"}, events)
+	client := o.Client(httptransport.Auth{Header: "X-Goog-Api-Key"}, events)
 	return &Model{http: client, base: strings.TrimSuffix(base, "/") + "/"}
 }
 
 // Reach finds out whether the server is there and takes the key. It costs nothing.
 func (m *Model) Reach(ctx context.Context) error {
-	return wire.Reach(ctx, m.http, m.base+"v1beta/models", nil)
+	return httptransport.Reach(ctx, m.http, m.base+"v1beta/models", nil)
 }
 
 // Generate asks for one reply.
 func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	return func(yield func(provider.Chunk, error) bool) {
-		w := whole{names: wire.NewNames(&req), turn: req.For.Turn}
+		w := whole{names: httptransport.NewNames(&req), turn: req.For.Turn}
 		body, err := m.ask(ctx, &req, w.names)
 		if err != nil {
-			yield(provider.Chunk{}, wire.Failed(ctx, err))
+			yield(provider.Chunk{}, httptransport.Failed(ctx, err))
 			return
 		}
 		defer body.Close()
-		for data, err := range wire.Events(body) {
+		for data, err := range httptransport.Events(body) {
 			var piece generated
 			if err == nil {
 				err = read(data, &piece)
 			}
 			if err != nil {
-				yield(provider.Chunk{}, wire.Failed(ctx, err))
+				yield(provider.Chunk{}, httptransport.Failed(ctx, err))
 				return
 			}
 			for _, c := range w.take(&piece) {
@@ -72,17 +72,17 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 		case ctx.Err() != nil:
 			yield(provider.Chunk{}, ctx.Err())
 		case w.finish == "" && !w.blocked:
-			yield(provider.Chunk{}, wire.BrokeOff())
+			yield(provider.Chunk{}, httptransport.BrokeOff())
 		default:
 			r := w.reply()
-			wire.Fill(&req, r)
+			httptransport.Fill(&req, r)
 			yield(provider.Chunk{Reply: r}, nil)
 		}
 	}
 }
 
 // ask sends the request and returns the stream of the reply.
-func (m *Model) ask(ctx context.Context, req *provider.Request, names *wire.Names) (io.ReadCloser, error) {
+func (m *Model) ask(ctx context.Context, req *provider.Request, names *httptransport.Names) (io.ReadCloser, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func read(data []byte, piece *generated) error {
 		return &provider.Error{Class: provider.APIError, Message: "the reply is not JSON: " + err.Error(), Spent: true}
 	}
 	if piece.Error != nil {
-		failed := wire.Refusal(piece.Error.Code, nil, data, time.Time{})
+		failed := httptransport.Refusal(piece.Error.Code, nil, data, time.Time{})
 		failed.Spent = true
 		return failed
 	}
@@ -134,13 +134,15 @@ func events(body []byte) ([]byte, error) {
 		if json.Unmarshal(piece, &one) != nil || one.Candidates == nil && one.PromptFeedback == nil {
 			return nil, errors.New("it has no candidates")
 		}
-		out.Write(wire.Event("", piece))
+		out.Write(httptransport.Event("", piece))
 	}
 	return out.Bytes(), nil
 }
 
-// Dialect is what generateContent calls common options; it has all of them.
-func Dialect() wire.Dialect { return wire.Dialect{wire.Stop: "stopSequences"} }
+// Dialect returns what generateContent calls common options; it has all of them.
+func Dialect() httptransport.Dialect {
+	return httptransport.Dialect{httptransport.Stop: "stopSequences"}
+}
 
 // topLevel are the keys of a request that are not about how to generate.
 var topLevel = map[string]bool{"safetySettings": true, "toolConfig": true, "labels": true, "serviceTier": true}
@@ -149,7 +151,7 @@ var topLevel = map[string]bool{"safetySettings": true, "toolConfig": true, "labe
 var ours = []string{"model", "contents", "systemInstruction", "tools", "maxOutputTokens", "candidateCount", "responseMimeType", "responseJsonSchema", "responseSchema", "cachedContent", "generationConfig"}
 
 // enforced is what the reference of responseJsonSchema allows.
-var enforced = wire.Subset{PlainEnum: true}
+var enforced = httptransport.Subset{PlainEnum: true}
 
 type content struct {
 	Role  string `json:"role,omitempty"`
@@ -194,8 +196,8 @@ type function struct {
 	Parameters  json.RawMessage `json:"parametersJsonSchema,omitempty"`
 }
 
-// body is the whole request.
-func body(req *provider.Request, names *wire.Names) (map[string]any, error) {
+// body returns the whole request.
+func body(req *provider.Request, names *httptransport.Names) (map[string]any, error) {
 	extra, err := Dialect().Extra(req.Options, ours...)
 	if err != nil {
 		return nil, err
@@ -212,8 +214,8 @@ func body(req *provider.Request, names *wire.Names) (map[string]any, error) {
 		var functions []function
 		for _, t := range req.Tools {
 			f := function{Name: names.Out(t.Name), Description: t.Description}
-			if schema := wire.Parameters(t); string(schema["properties"]) != "{}" {
-				f.Parameters = wire.Raw(schema)
+			if schema := httptransport.Parameters(t); string(schema["properties"]) != "{}" {
+				f.Parameters = httptransport.Raw(schema)
 			}
 			functions = append(functions, f)
 		}
@@ -221,7 +223,7 @@ func body(req *provider.Request, names *wire.Names) (map[string]any, error) {
 	} else if schema, ok := enforced.Fit(req.Schema); ok {
 		generation["responseMimeType"], generation["responseJsonSchema"] = "application/json", schema
 	}
-	delete(extra, wire.Stream) // which is in the address, and makes no difference here
+	delete(extra, httptransport.Stream) // which is in the address, and makes no difference here
 	for key, value := range extra {
 		if key = camel(key); topLevel[key] {
 			out[key] = value
@@ -243,19 +245,19 @@ func camel(key string) string {
 	return strings.Join(parts, "")
 }
 
-func contents(req *provider.Request, names *wire.Names) []content {
+func contents(req *provider.Request, names *httptransport.Names) []content {
 	convert := func(b provider.Block) ([]part, bool) {
 		one, ok := partOf(b, names)
 		out := []part{one}
 		for _, m := range b.Media {
-			if wire.Takes(m, takes) {
+			if httptransport.Takes(m, takes) {
 				out = append(out, part{InlineData: &blob{Type: m.Type, Data: m.Data}})
 			}
 		}
 		return out, ok
 	}
 	var out []content
-	for _, turn := range wire.Turns(req.Messages, convert) {
+	for _, turn := range httptransport.Turns(req.Messages, convert) {
 		role := "user"
 		if turn.Role == provider.Assistant {
 			role = "model"
@@ -267,14 +269,14 @@ func contents(req *provider.Request, names *wire.Names) []content {
 
 // partOf converts a block. A signature that another provider has given is not
 // sent.
-func partOf(b provider.Block, names *wire.Names) (part, bool) {
+func partOf(b provider.Block, names *httptransport.Names) (part, bool) {
 	signature := signatureOf(b)
 	switch b.Type {
 	case provider.Text:
 		return part{Text: &b.Text, ThoughtSignature: signature}, b.Text != "" || signature != ""
 	case provider.ToolUse:
-		one := call{ID: wire.OwnID(b.ToolID), Name: names.Out(b.ToolName)}
-		if wire.IsObject(b.Input) {
+		one := call{ID: httptransport.OwnID(b.ToolID), Name: names.Out(b.ToolName)}
+		if httptransport.IsObject(b.Input) {
 			one.Args = b.Input
 		}
 		return part{FunctionCall: &one, ThoughtSignature: signature}, true
@@ -288,7 +290,7 @@ func partOf(b provider.Block, names *wire.Names) (part, bool) {
 			value, _ = json.Marshal(string(value)) // a text always can be
 		}
 		said := map[string]json.RawMessage{key: value}
-		return part{FunctionResponse: &response{ID: wire.OwnID(b.ToolID), Name: names.Out(b.ToolName), Response: said}}, true
+		return part{FunctionResponse: &response{ID: httptransport.OwnID(b.ToolID), Name: names.Out(b.ToolName), Response: said}}, true
 	}
 	return part{}, false
 }
@@ -318,7 +320,7 @@ type generated struct {
 
 // whole puts a reply together from its pieces.
 type whole struct {
-	names   *wire.Names
+	names   *httptransport.Names
 	id      string
 	model   string
 	blocks  []provider.Block
@@ -359,12 +361,12 @@ func (w *whole) take(piece *generated) []provider.Chunk {
 		case p.FunctionCall != nil:
 			id := p.FunctionCall.ID
 			if id == "" {
-				id = wire.MakeUpID(w.turn, w.calls)
+				id = httptransport.MakeUpID(w.turn, w.calls)
 			}
 			w.calls++
 			w.blocks = append(w.blocks, provider.Block{
 				Type: provider.ToolUse, ToolID: id, ToolName: w.names.In(p.FunctionCall.Name),
-				Input: wire.Input(string(p.FunctionCall.Args)), Signature: p.ThoughtSignature,
+				Input: httptransport.Input(string(p.FunctionCall.Args)), Signature: p.ThoughtSignature,
 			})
 		case p.Thought:
 			w.add(provider.Thinking, text, p.ThoughtSignature)
@@ -379,7 +381,7 @@ func (w *whole) take(piece *generated) []provider.Chunk {
 	return out
 }
 
-// add goes on with the last block, or begins another.
+// add continues the last block, or starts another.
 func (w *whole) add(kind provider.BlockType, text, signature string) {
 	if n := len(w.blocks); n > 0 && w.blocks[n-1].Type == kind && w.blocks[n-1].Signature == "" {
 		w.blocks[n-1].Text += text
@@ -409,7 +411,7 @@ func (w *whole) reply() *provider.Reply {
 
 // signatureOf returns a signature in Google's form, which is base64.
 func signatureOf(b provider.Block) string {
-	if wire.IsBase64(b.Signature) {
+	if httptransport.IsBase64(b.Signature) {
 		return b.Signature
 	}
 	return ""

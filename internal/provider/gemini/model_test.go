@@ -8,12 +8,12 @@ import (
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/provider/gemini"
+	"github.com/espalier-run/espalier/internal/provider/httptransport"
 	"github.com/espalier-run/espalier/internal/provider/providertest"
-	"github.com/espalier-run/espalier/internal/provider/wire"
 )
 
 func TestSuite(t *testing.T) {
-	providertest.RunNetwork(t, providertest.Gemini, func(o wire.Options) providertest.NetworkModel { return gemini.New(o) })
+	providertest.RunNetwork(t, providertest.Gemini, func(o httptransport.Options) providertest.NetworkModel { return gemini.New(o) })
 }
 
 // Options find their place, spelt as in Google's documentation or with
@@ -21,7 +21,7 @@ func TestSuite(t *testing.T) {
 func TestOptions(t *testing.T) {
 	s := providertest.NewServer(t, providertest.Gemini)
 	s.Key = ""
-	m := gemini.New(wire.Options{BaseURL: s.URL})
+	m := gemini.New(httptransport.Options{BaseURL: s.URL})
 	req := providertest.AskText()
 	req.Options = json.RawMessage(`{"top_p":0.25,"safety_settings":[]}`)
 	if _, err := providertest.Collect(t, m.Generate(t.Context(), req)); err != nil {
@@ -49,7 +49,7 @@ func TestArgumentsAreNotRounded(t *testing.T) {
 		io.WriteString(w, `data: {"candidates":[{"content":{"parts":[{"functionCall":{"name":"weather","args":{"n":9007199254740993,"x":0.10}}}]},"finishReason":"STOP"}]}`+"\n\n")
 	}))
 	defer server.Close()
-	r, err := providertest.Collect(t, gemini.New(wire.Options{BaseURL: server.URL}).Generate(t.Context(), providertest.AskText()))
+	r, err := providertest.Collect(t, gemini.New(httptransport.Options{BaseURL: server.URL}).Generate(t.Context(), providertest.AskText()))
 	if err != nil {
 		t.Fatal(err)
 	}

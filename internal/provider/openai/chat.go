@@ -18,7 +18,7 @@ import (
 	"github.com/openai/openai-go/v3/shared"
 
 	"github.com/espalier-run/espalier/internal/provider"
-	"github.com/espalier-run/espalier/internal/provider/wire"
+	"github.com/espalier-run/espalier/internal/provider/httptransport"
 )
 
 // BaseURL is OpenAI's own server.
@@ -31,12 +31,12 @@ type server struct {
 	own  bool // OpenAI's
 }
 
-func newServer(o wire.Options, events func([]byte) ([]byte, error)) (server, []option.RequestOption) {
+func newServer(o httptransport.Options, events func([]byte) ([]byte, error)) (server, []option.RequestOption) {
 	base := o.BaseURL
 	if base == "" {
 		base = BaseURL
 	}
-	s := server{http: o.Client(wire.Auth{Header: "Authorization", Prefix: "Bearer "}, events), base: strings.TrimSuffix(base, "/") + "/"}
+	s := server{http: o.Client(httptransport.Auth{Header: "Authorization", Prefix: "Bearer "}, events), base: strings.TrimSuffix(base, "/") + "/"}
 	s.own = s.base == BaseURL
 	return s, []option.RequestOption{
 		option.WithBaseURL(s.base), option.WithHTTPClient(s.http), option.WithMaxRetries(0),
@@ -46,7 +46,7 @@ func newServer(o wire.Options, events func([]byte) ([]byte, error)) (server, []o
 
 // Reach finds out whether the server is there and takes the key. It costs nothing.
 func (s *server) Reach(ctx context.Context) error {
-	return wire.Reach(ctx, s.http, s.base+"models", nil)
+	return httptransport.Reach(ctx, s.http, s.base+"models", nil)
 }
 
 // Chat answers through Chat Completions.
@@ -56,27 +56,27 @@ type Chat struct {
 }
 
 // NewChat makes a model. Nothing is sent yet.
-func NewChat(o wire.Options) *Chat {
+func NewChat(o httptransport.Options) *Chat {
 	s, options := newServer(o, chatEvents)
 	// The service instead of the whole client: the client looks for keys and
 	// addresses in the environment.
 	return &Chat{server: s, completions: sdk.NewChatCompletionService(options...)}
 }
 
-// ChatDialect is what Chat Completions call common options; own is OpenAI's
+// ChatDialect returns what Chat Completions call common options; own is OpenAI's
 // server, the others often have more.
-func ChatDialect(own bool, model string) wire.Dialect {
-	d := wire.Dialect{}
+func ChatDialect(own bool, model string) httptransport.Dialect {
+	d := httptransport.Dialect{}
 	if own {
-		d[wire.TopK] = ""
+		d[httptransport.TopK] = ""
 	}
 	return withoutSampling(d, own, model)
 }
 
 // withoutSampling removes the options that reasoning models reject.
-func withoutSampling(d wire.Dialect, own bool, model string) wire.Dialect {
+func withoutSampling(d httptransport.Dialect, own bool, model string) httptransport.Dialect {
 	if own && thinks(model) || reasons(model) {
-		d[wire.Temperature], d[wire.TopP] = "", ""
+		d[httptransport.Temperature], d[httptransport.TopP] = "", ""
 	}
 	return d
 }
@@ -92,7 +92,7 @@ func (m *Chat) Generate(ctx context.Context, req provider.Request) iter.Seq2[pro
 			yield(provider.Chunk{}, err)
 			return
 		}
-		names := wire.NewNames(&req)
+		names := httptransport.NewNames(&req)
 		stream := m.completions.NewStreaming(ctx, m.params(&req, names), options...)
 		if !m.own && req.Schema != nil && lacksFormats(stream.Err()) {
 			// The prompt describes the form as well, and the reply is checked.
@@ -115,10 +115,10 @@ func (m *Chat) Generate(ctx context.Context, req provider.Request) iter.Seq2[pro
 		case ctx.Err() != nil:
 			yield(provider.Chunk{}, ctx.Err())
 		case c.finish == "":
-			yield(provider.Chunk{}, wire.BrokeOff())
+			yield(provider.Chunk{}, httptransport.BrokeOff())
 		default:
 			r := c.reply()
-			wire.Fill(&req, r)
+			httptransport.Fill(&req, r)
 			yield(provider.Chunk{Reply: r}, nil)
 		}
 	}
@@ -135,14 +135,14 @@ func lacksFormats(err error) bool {
 }
 
 func unstreamed(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-	if err := wire.Unstreamed(req); err != nil {
+	if err := httptransport.Unstreamed(req); err != nil {
 		return nil, err
 	}
 	return next(req)
 }
 
 // prepare turns an agent's options into those of the library.
-func prepare(ctx context.Context, req *provider.Request, words wire.Dialect, ours []string) ([]option.RequestOption, error) {
+func prepare(ctx context.Context, req *provider.Request, words httptransport.Dialect, ours []string) ([]option.RequestOption, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -151,8 +151,8 @@ func prepare(ctx context.Context, req *provider.Request, words wire.Dialect, our
 		return nil, err
 	}
 	var out []option.RequestOption
-	if extra[wire.Stream] != nil {
-		delete(extra, wire.Stream)
+	if extra[httptransport.Stream] != nil {
+		delete(extra, httptransport.Stream)
 		out = append(out, option.WithMiddleware(unstreamed))
 	}
 	for key, value := range extra {
@@ -165,12 +165,12 @@ func prepare(ctx context.Context, req *provider.Request, words wire.Dialect, our
 func failed(ctx context.Context, err error) error {
 	var inStream *ssestream.StreamError
 	if errors.As(err, &inStream) && ctx.Err() == nil {
-		return wire.InStream(inStream.Event.Data)
+		return httptransport.InStream(inStream.Event.Data)
 	}
-	return wire.Failed(ctx, err)
+	return httptransport.Failed(ctx, err)
 }
 
-func (m *Chat) params(req *provider.Request, names *wire.Names) sdk.ChatCompletionNewParams {
+func (m *Chat) params(req *provider.Request, names *httptransport.Names) sdk.ChatCompletionNewParams {
 	p := sdk.ChatCompletionNewParams{Model: req.Model}
 	p.StreamOptions.IncludeUsage = sdk.Bool(true)
 	if req.MaxTokens > 0 {
@@ -189,7 +189,7 @@ func (m *Chat) params(req *provider.Request, names *wire.Names) sdk.ChatCompleti
 		p.Messages = append(p.Messages, messages(message, names, req.Model)...)
 	}
 	for _, t := range req.Tools {
-		f := shared.FunctionDefinitionParam{Name: names.Out(t.Name), Parameters: wire.Schema(wire.Parameters(t))}
+		f := shared.FunctionDefinitionParam{Name: names.Out(t.Name), Parameters: httptransport.Schema(httptransport.Parameters(t))}
 		if t.Description != "" {
 			f.Description = sdk.String(t.Description)
 		}
@@ -204,25 +204,25 @@ func (m *Chat) params(req *provider.Request, names *wire.Names) sdk.ChatCompleti
 }
 
 // enforced is what the documentation of structured outputs allows.
-var enforced = wire.Subset{AllRequired: true, Depth: 10, Properties: 5000, EnumValues: 1000}
+var enforced = httptransport.Subset{AllRequired: true, Depth: 10, Properties: 5000, EnumValues: 1000}
 
 // replySchema returns the schema of a reply, and whether the server can enforce
 // it; nil when the server takes no such schema.
 func replySchema(reply json.RawMessage) (map[string]any, bool) {
 	schema, strict := enforced.Fit(reply)
 	if !strict {
-		schema = wire.Loose(reply)
+		schema = httptransport.Loose(reply)
 	}
 	if schema == nil {
 		return nil, false
 	}
-	return wire.Schema(schema), strict
+	return httptransport.Schema(schema), strict
 }
 
-// messages is one of our messages: results of tools are messages of their own,
+// messages returns one of our messages: results of tools are messages of their own,
 // and what they show comes after them, as the user's, because theirs hold text
 // only.
-func messages(m provider.Message, names *wire.Names, model string) []sdk.ChatCompletionMessageParamUnion {
+func messages(m provider.Message, names *httptransport.Names, model string) []sdk.ChatCompletionMessageParamUnion {
 	var out []sdk.ChatCompletionMessageParamUnion
 	var said []string
 	var shown []sdk.ChatCompletionContentPartUnionParam
@@ -261,30 +261,30 @@ func messages(m provider.Message, names *wire.Names, model string) []sdk.ChatCom
 	return out
 }
 
-// parts are the images and sounds that a model takes.
+// parts returns the images and sounds that a model takes.
 func parts(media []provider.Media, model string) []sdk.ChatCompletionContentPartUnionParam {
 	formats := map[string]string{"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 	hears := strings.Contains(family(model), "audio")
 	var out []sdk.ChatCompletionContentPartUnionParam
 	for _, m := range media {
 		switch {
-		case wire.Sees(model) && wire.Takes(m, wire.Images):
-			image := sdk.ChatCompletionContentPartImageImageURLParam{URL: wire.DataURL(m)}
+		case httptransport.Sees(model) && httptransport.Takes(m, httptransport.Images):
+			image := sdk.ChatCompletionContentPartImageImageURLParam{URL: httptransport.DataURL(m)}
 			out = append(out, sdk.ImageContentPart(image))
-		case hears && wire.Takes(m, slices.Collect(maps.Keys(formats))):
-			sound := sdk.ChatCompletionContentPartInputAudioInputAudioParam{Data: wire.Base64(m), Format: formats[m.Type]}
+		case hears && httptransport.Takes(m, slices.Collect(maps.Keys(formats))):
+			sound := sdk.ChatCompletionContentPartInputAudioInputAudioParam{Data: httptransport.Base64(m), Format: formats[m.Type]}
 			out = append(out, sdk.InputAudioContentPart(sound))
 		}
 	}
 	return out
 }
 
-// resultText is what a tool returned. There is no field that says that it failed.
+// resultText returns what a tool returned. There is no field that says that it failed.
 func resultText(b provider.Block) string {
 	if b.IsError {
-		return "Error: " + wire.ResultText(b)
+		return "Error: " + httptransport.ResultText(b)
 	}
-	return wire.ResultText(b)
+	return httptransport.ResultText(b)
 }
 
 // chatEvents turns a whole completion into the stream that it would have come
@@ -327,12 +327,12 @@ func chatEvents(body []byte) ([]byte, error) {
 	}
 	completion["choices"] = raw
 	data, err := json.Marshal(completion)
-	return append(wire.Event("", data), wire.Event("", []byte("[DONE]"))...), err
+	return append(httptransport.Event("", data), httptransport.Event("", []byte("[DONE]"))...), err
 }
 
 // chat puts a reply together from its pieces.
 type chat struct {
-	names    *wire.Names
+	names    *httptransport.Names
 	turn     int
 	id       string
 	model    string
@@ -383,7 +383,7 @@ func (c *chat) take(chunk sdk.ChatCompletionChunk) []provider.Chunk {
 	return out
 }
 
-// thoughts are what some servers add to what OpenAI itself has.
+// thoughts returns what some servers add to what OpenAI itself has.
 func thoughts(d sdk.ChatCompletionChunkChoiceDelta) string {
 	for _, key := range []string{"reasoning_content", "reasoning"} {
 		var text string
@@ -427,10 +427,10 @@ func (c *chat) reply() *provider.Reply {
 			continue // half a call is none
 		}
 		if one.id == "" {
-			one.id = wire.MakeUpID(c.turn, i)
+			one.id = httptransport.MakeUpID(c.turn, i)
 		}
 		calls++
-		r.Blocks = append(r.Blocks, provider.Block{Type: provider.ToolUse, ToolID: one.id, ToolName: c.names.In(one.name), Input: wire.Input(one.input)})
+		r.Blocks = append(r.Blocks, provider.Block{Type: provider.ToolUse, ToolID: one.id, ToolName: c.names.In(one.name), Input: httptransport.Input(one.input)})
 	}
 	switch {
 	case calls > 0 && r.Stop == provider.Done:

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/provider/httptransport"
 	"github.com/espalier-run/espalier/internal/provider/openai"
 	"github.com/espalier-run/espalier/internal/provider/providertest"
-	"github.com/espalier-run/espalier/internal/provider/wire"
 )
 
 func TestChat(t *testing.T) {
@@ -52,7 +52,7 @@ func TestCallsOfOtherServers(t *testing.T) {
 			defer server.Close()
 			req := providertest.AskText()
 			req.For.Turn = 3
-			reply, err := providertest.Collect(t, openai.NewChat(wire.Options{BaseURL: server.URL}).Generate(t.Context(), req))
+			reply, err := providertest.Collect(t, openai.NewChat(httptransport.Options{BaseURL: server.URL}).Generate(t.Context(), req))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,7 +81,7 @@ func (s *sent) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestOptionsFollowTheModel(t *testing.T) {
 	const gateway = "http://localhost:1/v1"
 	for name, c := range map[string]struct {
-		open      func(wire.Options) providertest.NetworkModel
+		open      func(httptransport.Options) providertest.NetworkModel
 		base      string
 		model     string
 		has, lack []string
@@ -101,7 +101,7 @@ func TestOptionsFollowTheModel(t *testing.T) {
 		req := providertest.AskText()
 		req.Model = c.model
 		req.Options = []byte(`{"temperature":0.5}`)
-		_, _ = providertest.Collect(t, c.open(wire.Options{BaseURL: c.base, Base: s}).Generate(t.Context(), req))
+		_, _ = providertest.Collect(t, c.open(httptransport.Options{BaseURL: c.base, Base: s}).Generate(t.Context(), req))
 		for _, want := range c.has {
 			if !strings.Contains(s.body, want) {
 				t.Errorf("%s: %s is missing: %s", name, want, s.body)
@@ -129,7 +129,7 @@ func TestServerWithoutFormats(t *testing.T) {
 		io.WriteString(w, `{"model":"m","choices":[{"index":0,"message":{"content":"{\"answer\":\"yes\",\"score\":7}"},"finish_reason":"stop"}]}`)
 	}))
 	defer server.Close()
-	reply, err := providertest.Collect(t, openai.NewChat(wire.Options{BaseURL: server.URL}).Generate(t.Context(), providertest.AskJSON()))
+	reply, err := providertest.Collect(t, openai.NewChat(httptransport.Options{BaseURL: server.URL}).Generate(t.Context(), providertest.AskJSON()))
 	if err != nil || len(asked) != 2 || !strings.Contains(reply.Text(), `"score":7`) {
 		t.Errorf("%+v, %v, asked %d times", reply, err, len(asked))
 	}
@@ -140,14 +140,14 @@ func TestLeastLimitOfResponses(t *testing.T) {
 	s := &sent{}
 	req := providertest.AskText()
 	req.MaxTokens = 5
-	_, _ = providertest.Collect(t, responses(wire.Options{Base: s}).Generate(t.Context(), req))
+	_, _ = providertest.Collect(t, responses(httptransport.Options{Base: s}).Generate(t.Context(), req))
 	if !strings.Contains(s.body, `"max_output_tokens":16`) {
 		t.Error(s.body)
 	}
 }
 
-func chat(o wire.Options) providertest.NetworkModel      { return openai.NewChat(o) }
-func responses(o wire.Options) providertest.NetworkModel { return openai.NewResponses(o) }
+func chat(o httptransport.Options) providertest.NetworkModel      { return openai.NewChat(o) }
+func responses(o httptransport.Options) providertest.NetworkModel { return openai.NewResponses(o) }
 
 // A refusal has its own place beside the text.
 func TestRefusal(t *testing.T) {
@@ -156,7 +156,7 @@ func TestRefusal(t *testing.T) {
 		io.WriteString(w, `data: {"model":"m","choices":[{"index":0,"delta":{"refusal":"I must not."},"finish_reason":"stop"}]}`+"\n\n")
 	}))
 	defer server.Close()
-	reply, err := providertest.Collect(t, openai.NewChat(wire.Options{BaseURL: server.URL}).Generate(t.Context(), providertest.AskText()))
+	reply, err := providertest.Collect(t, openai.NewChat(httptransport.Options{BaseURL: server.URL}).Generate(t.Context(), providertest.AskText()))
 	if err != nil || reply.Stop != provider.Refused {
 		t.Errorf("%+v, %v", reply, err)
 	}

@@ -14,7 +14,7 @@ import (
 	api "github.com/openai/openai-go/v3/responses"
 
 	"github.com/espalier-run/espalier/internal/provider"
-	"github.com/espalier-run/espalier/internal/provider/wire"
+	"github.com/espalier-run/espalier/internal/provider/httptransport"
 )
 
 // Responses answers through Responses.
@@ -24,14 +24,14 @@ type Responses struct {
 }
 
 // NewResponses makes a model. Nothing is sent yet.
-func NewResponses(o wire.Options) *Responses {
+func NewResponses(o httptransport.Options) *Responses {
 	s, options := newServer(o, responseEvents)
 	return &Responses{server: s, responses: api.NewResponseService(options...)}
 }
 
-// ResponsesDialect is what Responses call common options; own is OpenAI's server.
-func ResponsesDialect(own bool, model string) wire.Dialect {
-	d := wire.Dialect{wire.TopK: "", wire.Stop: "", wire.Seed: "", wire.PresencePenalty: "", wire.FrequencyPenalty: ""}
+// ResponsesDialect returns what Responses call common options; own is OpenAI's server.
+func ResponsesDialect(own bool, model string) httptransport.Dialect {
+	d := httptransport.Dialect{httptransport.TopK: "", httptransport.Stop: "", httptransport.Seed: "", httptransport.PresencePenalty: "", httptransport.FrequencyPenalty: ""}
 	return withoutSampling(d, own, model)
 }
 
@@ -48,7 +48,7 @@ func (m *Responses) Generate(ctx context.Context, req provider.Request) iter.Seq
 			yield(provider.Chunk{}, err)
 			return
 		}
-		names := wire.NewNames(&req)
+		names := httptransport.NewNames(&req)
 		stream := m.responses.NewStreaming(ctx, responseParams(&req, names), options...)
 		defer stream.Close()
 		var items []api.ResponseOutputItemUnion
@@ -79,7 +79,7 @@ func (m *Responses) Generate(ctx context.Context, req provider.Request) iter.Seq
 		case ctx.Err() != nil:
 			yield(provider.Chunk{}, ctx.Err())
 		case end == nil:
-			yield(provider.Chunk{}, wire.BrokeOff())
+			yield(provider.Chunk{}, httptransport.BrokeOff())
 		case end.Status == api.ResponseStatusFailed:
 			yield(provider.Chunk{}, inResponse(string(end.Error.Code), end.Error.Message))
 		default:
@@ -87,7 +87,7 @@ func (m *Responses) Generate(ctx context.Context, req provider.Request) iter.Seq
 				items = end.Output
 			}
 			r := responseReply(end, items, names)
-			wire.Fill(&req, r)
+			httptransport.Fill(&req, r)
 			yield(provider.Chunk{Reply: r}, nil)
 		}
 	}
@@ -110,7 +110,7 @@ func responseEvents(body []byte) ([]byte, error) {
 	add := func(kind string, fields map[string]any) error {
 		fields["type"] = kind
 		data, err := json.Marshal(fields)
-		out = append(out, wire.Event(kind, data)...)
+		out = append(out, httptransport.Event(kind, data)...)
 		return err
 	}
 	type text struct {
@@ -141,19 +141,19 @@ func responseEvents(body []byte) ([]byte, error) {
 	return out, errors.Join(problem, last)
 }
 
-// inResponse is a failure that the server reports as part of a reply.
+// inResponse returns a failure that the server reports as part of a reply.
 func inResponse(code, message string) error {
 	data, err := json.Marshal(map[string]any{"error": map[string]string{"code": code, "message": message}})
 	if err != nil {
-		return wire.BrokeOff()
+		return httptransport.BrokeOff()
 	}
-	return wire.InStream(data)
+	return httptransport.InStream(data)
 }
 
 // leastOutput is the smallest limit that the server accepts.
 const leastOutput = 16
 
-func responseParams(req *provider.Request, names *wire.Names) api.ResponseNewParams {
+func responseParams(req *provider.Request, names *httptransport.Names) api.ResponseNewParams {
 	p := api.ResponseNewParams{Model: req.Model, Store: sdk.Bool(false)}
 	if thinks(req.Model) {
 		// Nothing is kept at the server, so thoughts have to be given back.
@@ -166,10 +166,10 @@ func responseParams(req *provider.Request, names *wire.Names) api.ResponseNewPar
 		p.Instructions = sdk.String(req.System)
 	}
 	for _, m := range req.Messages {
-		p.Input.OfInputItemList = append(p.Input.OfInputItemList, inputItems(m, names, wire.Sees(req.Model))...)
+		p.Input.OfInputItemList = append(p.Input.OfInputItemList, inputItems(m, names, httptransport.Sees(req.Model))...)
 	}
 	for _, t := range req.Tools {
-		f := &api.FunctionToolParam{Name: names.Out(t.Name), Parameters: wire.Schema(wire.Parameters(t)), Strict: sdk.Bool(false)}
+		f := &api.FunctionToolParam{Name: names.Out(t.Name), Parameters: httptransport.Schema(httptransport.Parameters(t)), Strict: sdk.Bool(false)}
 		if t.Description != "" {
 			f.Description = sdk.String(t.Description)
 		}
@@ -208,7 +208,7 @@ type reasoning struct {
 	Encrypted string `json:"encrypted_content,omitempty"`
 }
 
-func inputItems(m provider.Message, names *wire.Names, sees bool) []api.ResponseInputItemUnionParam {
+func inputItems(m provider.Message, names *httptransport.Names, sees bool) []api.ResponseInputItemUnionParam {
 	role := api.EasyInputMessageRoleUser
 	if m.Role == provider.Assistant {
 		role = api.EasyInputMessageRoleAssistant
@@ -254,15 +254,15 @@ func inputItems(m provider.Message, names *wire.Names, sees bool) []api.Response
 func images(media []provider.Media, sees bool) api.ResponseFunctionCallOutputItemListParam {
 	var out api.ResponseFunctionCallOutputItemListParam
 	for _, m := range media {
-		if sees && wire.Takes(m, wire.Images) {
-			image := &api.ResponseInputImageContentParam{ImageURL: sdk.String(wire.DataURL(m))}
+		if sees && httptransport.Takes(m, httptransport.Images) {
+			image := &api.ResponseInputImageContentParam{ImageURL: sdk.String(httptransport.DataURL(m))}
 			out = append(out, api.ResponseFunctionCallOutputItemUnionParam{OfInputImage: image})
 		}
 	}
 	return out
 }
 
-func responseReply(end *api.Response, items []api.ResponseOutputItemUnion, names *wire.Names) *provider.Reply {
+func responseReply(end *api.Response, items []api.ResponseOutputItemUnion, names *httptransport.Names) *provider.Reply {
 	cached, written := end.Usage.InputTokensDetails.CachedTokens, end.Usage.InputTokensDetails.CacheWriteTokens
 	r := &provider.Reply{ID: end.ID, Model: end.Model, Stop: provider.Done, Usage: provider.Usage{
 		Input: max(0, end.Usage.InputTokens-cached-written), Output: end.Usage.OutputTokens, CacheRead: cached, CacheWrite: written,
@@ -297,7 +297,7 @@ func responseReply(end *api.Response, items []api.ResponseOutputItemUnion, names
 				continue // half a call is none
 			}
 			calls++
-			r.Blocks = append(r.Blocks, provider.Block{Type: provider.ToolUse, ToolID: item.CallID, ToolName: names.In(item.Name), Input: wire.Input(input)})
+			r.Blocks = append(r.Blocks, provider.Block{Type: provider.ToolUse, ToolID: item.CallID, ToolName: names.In(item.Name), Input: httptransport.Input(input)})
 		}
 	}
 	switch {

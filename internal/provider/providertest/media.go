@@ -8,12 +8,12 @@ import (
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/provider"
-	"github.com/espalier-run/espalier/internal/provider/wire"
+	"github.com/espalier-run/espalier/internal/provider/httptransport"
 )
 
 // media holds that what a tool shows reaches models that take it, as what it
 // is, and that no model gets it as text.
-func media(t *testing.T, p Protocol, s *Server, open func(wire.Options) NetworkModel) {
+func media(t *testing.T, p Protocol, s *Server, open func(httptransport.Options) NetworkModel) {
 	image := provider.Media{Type: "image/png", Data: []byte("\x89PNG\r\n\x1a\nand so on")}
 	sound := provider.Media{Type: "audio/wav", Data: []byte("RIFF....WAVEfmt and so on")}
 	other := provider.Media{Type: "application/zip", Data: []byte("PK and something that is long enough")}
@@ -46,7 +46,7 @@ func media(t *testing.T, p Protocol, s *Server, open func(wire.Options) NetworkM
 			}},
 		)
 		before := len(s.Seen())
-		model := open(wire.Options{BaseURL: s.URL, Key: func(context.Context) (string, error) { return s.Key, nil }})
+		model := open(httptransport.Options{BaseURL: s.URL, Key: func(context.Context) (string, error) { return s.Key, nil }})
 		if _, err := Collect(t, model.Generate(t.Context(), req)); err != nil {
 			t.Errorf("%s: %v", c.model, err)
 			continue

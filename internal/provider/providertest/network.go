@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/espalier-run/espalier/internal/provider"
-	"github.com/espalier-run/espalier/internal/provider/wire"
+	"github.com/espalier-run/espalier/internal/provider/httptransport"
 )
 
 // NetworkModel is a model that is reached over the network.
@@ -26,199 +26,39 @@ var ambient = []string{
 	"OPENAI_PROJECT_ID", "GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_CLOUD_PROJECT",
 }
 
+// network is a model under test, and the server that speaks its protocol.
+type network struct {
+	*Server
+	protocol Protocol
+	model    NetworkModel
+	open     func(httptransport.Options) NetworkModel
+}
+
 // RunNetwork runs the suite for a model of the network, against a server that
 // speaks its protocol, and what holds for such models only.
-func RunNetwork(t *testing.T, p Protocol, open func(wire.Options) NetworkModel) {
+func RunNetwork(t *testing.T, p Protocol, open func(httptransport.Options) NetworkModel) {
 	for _, name := range ambient {
 		t.Setenv(name, "http://ambient.invalid/")
 	}
 	s := NewServer(t, p)
-	given := func(context.Context) (string, error) { return s.Key, nil }
-	base := s.URL
-	model := open(wire.Options{BaseURL: base, Key: given})
-	Run(t, Subject{Model: model, Failures: NetworkFailures(p)})
-
-	t.Run("usage", func(t *testing.T) {
-		r, err := Collect(t, model.Generate(t.Context(), AskText()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := provider.Usage{Input: 14, Output: 5, CacheRead: 5}
-		if p == Anthropic {
-			want = provider.Usage{Input: 11, Output: 5, CacheRead: 5, CacheWrite: 3}
-		}
-		id := map[Protocol]string{Anthropic: "msg_1", Chat: "c1", Responses: "r1", Gemini: "g1"}[p]
-		if r.Usage != want || r.Model != "suite-1" || r.ID != id {
-			t.Errorf("got %+v of %s as %s, want %+v", r.Usage, r.Model, r.ID, want)
-		}
+	n := &network{Server: s, protocol: p, open: open}
+	n.model = open(httptransport.Options{
+		BaseURL: s.URL, Key: func(context.Context) (string, error) { return s.Key, nil },
 	})
-	t.Run("not a stream", func(t *testing.T) {
-		for _, ask := range []provider.Request{AskText(), AskJSON(), AskTool(), AskShort()} {
-			streamed, err := Collect(t, model.Generate(t.Context(), ask))
-			if err != nil {
-				t.Fatal(err)
-			}
-			plain := ask
-			plain.System += " " + troubleWord + `{"plain":true}`
-			unwanted := ask
-			unwanted.Options = json.RawMessage(`{"stream":false}`)
-			for _, req := range []provider.Request{plain, unwanted} {
-				before := len(s.Seen())
-				whole, err := Collect(t, model.Generate(t.Context(), req))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if body := string(s.Seen()[before].Body); p != Gemini && req.Options != nil && !strings.Contains(body, `"stream":false`) {
-					t.Errorf("a stream is asked for: %s", body)
-				}
-				if diff := cmp.Diff(streamed, whole); diff != "" {
-					t.Errorf("as one JSON value the reply differs:\n%s", diff)
-				}
-			}
-		}
-	})
-	t.Run("cut off", func(t *testing.T) {
-		if r, err := Collect(t, model.Generate(t.Context(), AskShort())); err != nil || r.Stop != provider.CutOff {
-			t.Errorf("%+v, %v", r, err)
-		}
-	})
-	t.Run("thinking", func(t *testing.T) {
-		r, err := Collect(t, model.Generate(t.Context(), AskTool()))
-		if err != nil || thinking(r) != thought {
-			t.Errorf("%+v, %v", r, err)
-		}
-	})
-	t.Run("options", func(t *testing.T) {
-		req := AskText()
-		req.Options = json.RawMessage(`{"temperature":0.5}`)
-		before := len(s.Seen())
-		if _, err := Collect(t, model.Generate(t.Context(), req)); err != nil {
-			t.Fatal(err)
-		}
-		if body := string(s.Seen()[before].Body); !strings.Contains(body, `"temperature":0.5`) {
-			t.Error(body)
-		}
-		limit := map[Protocol]string{Anthropic: "max_tokens", Chat: "max_tokens", Responses: "max_output_tokens", Gemini: "maxOutputTokens"}[p]
-		for _, bad := range []string{
-			`{"model":"other"}`, `[1]`, `{"tools.0.name":"other"}`,
-			`{"` + limit + `":1000000}`, `{"max_output_tokens":1000000,"max_tokens":1000000}`, // however it is spelt
-		} {
-			req.Options = json.RawMessage(bad)
-			before := len(s.Seen())
-			_, err := Collect(t, model.Generate(t.Context(), req))
-			var failed *provider.Error
-			if !errors.As(err, &failed) || failed.Class != provider.BadRequest || len(s.Seen()) != before {
-				t.Errorf("%s: %v", bad, err)
-			}
-		}
-	})
-	t.Run("common options", func(t *testing.T) {
-		// The server refuses what its protocol has no word for.
-		req := AskText()
-		for _, stop := range []string{`"END"`, `["END","."]`} {
-			req.Options = json.RawMessage(`{"temperature":0.5,"top_p":0.25,"top_k":40,"stop":` + stop + `,"seed":7,"presence_penalty":0.5,"frequency_penalty":0.75}`)
-			list := stop
-			if p != Chat && stop[0] == '"' {
-				list = "[" + stop + "]"
-			}
-			want := map[Protocol][]string{
-				Anthropic: {`"temperature":0.5`, `"top_p":0.25`, `"top_k":40`, `"stop_sequences":` + list},
-				Chat:      {`"temperature":0.5`, `"top_p":0.25`, `"top_k":40`, `"stop":` + list, `"seed":7`, `"presence_penalty":0.5`, `"frequency_penalty":0.75`},
-				Responses: {`"temperature":0.5`, `"top_p":0.25`},
-				Gemini:    {`"temperature":0.5`, `"topP":0.25`, `"topK":40`, `"stopSequences":` + list, `"seed":7`, `"presencePenalty":0.5`, `"frequencyPenalty":0.75`},
-			}[p]
-			before := len(s.Seen())
-			if _, err := Collect(t, model.Generate(t.Context(), req)); err != nil {
-				t.Fatal(err)
-			}
-			for _, one := range want {
-				if body := string(s.Seen()[before].Body); !strings.Contains(body, one) {
-					t.Errorf("%s is missing: %s", one, body)
-				}
-			}
-		}
-	})
-	t.Run("large numbers", func(t *testing.T) {
-		// What a step hands on, a tool returns and a model asked for is not rounded.
-		const large = "9007199254740993"
-		req := AskText()
-		req.Tools = []provider.Tool{{Name: "count", Schema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer","maximum":` + large + `}}}`)}}
-		req.Messages = append(req.Messages,
-			provider.Message{Role: provider.Assistant, Blocks: []provider.Block{{Type: provider.ToolUse, ToolID: "t1", ToolName: "count", Input: json.RawMessage(`{"n":` + large + `}`)}}},
-			provider.Message{Role: provider.User, Blocks: []provider.Block{{Type: provider.ToolResult, ToolID: "t1", ToolName: "count", Content: json.RawMessage(`{"n":` + large + `}`)}}},
-		)
-		before := len(s.Seen())
-		if _, err := Collect(t, model.Generate(t.Context(), req)); err != nil {
-			t.Fatal(err)
-		}
-		if body := string(s.Seen()[before].Body); strings.Count(body, large) != 3 {
-			t.Errorf("a number was rounded: %s", body)
-		}
-	})
-	t.Run("schemas of tools", func(t *testing.T) { toolSchemas(t, p, s, model) })
-	t.Run("schemas of replies", func(t *testing.T) { replySchemas(t, p, s, model) })
-	t.Run("names of tools", func(t *testing.T) {
-		req := AskTool()
-		req.Tools = []provider.Tool{
-			{Name: "mcp.weather"},
-			{Name: "mcp/weather"},
-			{Name: strings.Repeat("x", 80)},
-			{Name: "1st"},
-			{Name: "weather", Schema: AskTool().Tools[0].Schema},
-			{Name: "odd", Schema: json.RawMessage(`{"type":"object","properties":[]}`)},
-			{Name: "odder", Schema: json.RawMessage(`{"type":"string"}`)},
-		}
-		r, err := Collect(t, model.Generate(t.Context(), req))
-		if err != nil {
-			t.Fatal(err)
-		}
-		Check(t, req, r)
-	})
-	t.Run("odd conversations", func(t *testing.T) {
-		req := AskText()
-		req.Tools = []provider.Tool{{Name: "a.b"}}
-		req.Messages = append(req.Messages,
-			provider.Message{Role: provider.Assistant, Blocks: []provider.Block{{Type: provider.Thinking, Text: "without a signature"}}},
-			provider.Message{Role: provider.User, Blocks: []provider.Block{{Type: provider.Text, Text: "Again."}}},
-			provider.Message{Role: provider.Assistant, Blocks: []provider.Block{
-				{Type: provider.Text, Text: ""},
-				{Type: provider.ToolUse, ToolID: "t1", ToolName: "a.b", Input: json.RawMessage(`"no object"`)},
-				{Type: provider.ToolUse, ToolID: "t2", ToolName: "a.b", Input: json.RawMessage(`{}`)},
-			}},
-			provider.Message{Role: provider.User, Blocks: []provider.Block{
-				{Type: provider.Text, Text: "Go on."},
-				{Type: provider.ToolResult, ToolID: "t1", ToolName: "a.b", Content: json.RawMessage(`"broken"`), IsError: true},
-				{Type: provider.ToolResult, ToolID: "t2", ToolName: "a.b", Content: json.RawMessage(`""`)},
-			}},
-		)
-		if _, err := Collect(t, model.Generate(t.Context(), req)); err != nil {
-			t.Fatal(err)
-		}
-	})
+	Run(t, Subject{Model: n.model, Failures: NetworkFailures(p)})
+	t.Run("usage", n.usage)
+	t.Run("not a stream", n.notAStream)
+	t.Run("cut off", n.cutOff)
+	t.Run("thinking", n.thinkingBlocks)
+	t.Run("options", n.ownOptions)
+	t.Run("common options", n.commonOptions)
+	t.Run("large numbers", n.largeNumbers)
+	t.Run("schemas of tools", func(t *testing.T) { toolSchemas(t, p, s, n.model) })
+	t.Run("schemas of replies", func(t *testing.T) { replySchemas(t, p, s, n.model) })
+	t.Run("names of tools", n.toolNames)
+	t.Run("odd conversations", n.oddConversations)
 	t.Run("images and sounds", func(t *testing.T) { media(t, p, s, open) })
-	t.Run("keys", func(t *testing.T) {
-		if err := model.Reach(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if err := open(wire.Options{BaseURL: base, Key: func(context.Context) (string, error) { return "wrong", nil }}).Reach(t.Context()); err == nil {
-			t.Error("a wrong key is taken")
-		}
-		none := open(wire.Options{BaseURL: base, Key: func(context.Context) (string, error) { return "", errors.New("locked") }})
-		_, err := Collect(t, none.Generate(t.Context(), AskText()))
-		var failed *provider.Error
-		if !errors.As(err, &failed) || failed.Class != provider.NotReady || !strings.Contains(failed.Message, "locked") {
-			t.Errorf("got %v", err)
-		}
-		s.Key = ""
-		keyless := open(wire.Options{BaseURL: base, Headers: func(context.Context) (map[string]string, error) { return map[string]string{"X-Team": "roses"}, nil }})
-		before := len(s.Seen())
-		if _, err := Collect(t, keyless.Generate(t.Context(), AskText())); err != nil {
-			t.Error(err)
-		}
-		if got := s.Seen()[before].Header.Get("X-Team"); got != "roses" {
-			t.Errorf("the header is %q", got)
-		}
-	})
+	t.Run("keys", n.keys)
 	for _, seen := range s.Seen() {
 		for name, values := range seen.Header {
 			if strings.Contains(strings.Join(values, " "), "ambient") {
@@ -228,5 +68,193 @@ func RunNetwork(t *testing.T, p Protocol, open func(wire.Options) NetworkModel) 
 		if seen.Path == "/elsewhere" {
 			t.Error("a redirect was followed")
 		}
+	}
+}
+
+func (n *network) usage(t *testing.T) {
+	r, err := Collect(t, n.model.Generate(t.Context(), AskText()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := provider.Usage{Input: 14, Output: 5, CacheRead: 5}
+	if n.protocol == Anthropic {
+		want = provider.Usage{Input: 11, Output: 5, CacheRead: 5, CacheWrite: 3}
+	}
+	id := map[Protocol]string{Anthropic: "msg_1", Chat: "c1", Responses: "r1", Gemini: "g1"}[n.protocol]
+	if r.Usage != want || r.Model != "suite-1" || r.ID != id {
+		t.Errorf("got %+v of %s as %s, want %+v", r.Usage, r.Model, r.ID, want)
+	}
+}
+
+func (n *network) notAStream(t *testing.T) {
+	for _, ask := range []provider.Request{AskText(), AskJSON(), AskTool(), AskShort()} {
+		streamed, err := Collect(t, n.model.Generate(t.Context(), ask))
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain := ask
+		plain.System += " " + troubleWord + `{"plain":true}`
+		unwanted := ask
+		unwanted.Options = json.RawMessage(`{"stream":false}`)
+		for _, req := range []provider.Request{plain, unwanted} {
+			before := len(n.Seen())
+			whole, err := Collect(t, n.model.Generate(t.Context(), req))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if body := string(n.Seen()[before].Body); n.protocol != Gemini && req.Options != nil && !strings.Contains(body, `"stream":false`) {
+				t.Errorf("a stream is asked for: %s", body)
+			}
+			if diff := cmp.Diff(streamed, whole); diff != "" {
+				t.Errorf("as one JSON value the reply differs:\n%s", diff)
+			}
+		}
+	}
+}
+
+func (n *network) cutOff(t *testing.T) {
+	if r, err := Collect(t, n.model.Generate(t.Context(), AskShort())); err != nil || r.Stop != provider.CutOff {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func (n *network) thinkingBlocks(t *testing.T) {
+	r, err := Collect(t, n.model.Generate(t.Context(), AskTool()))
+	if err != nil || thinking(r) != thought {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func (n *network) ownOptions(t *testing.T) {
+	req := AskText()
+	req.Options = json.RawMessage(`{"temperature":0.5}`)
+	before := len(n.Seen())
+	if _, err := Collect(t, n.model.Generate(t.Context(), req)); err != nil {
+		t.Fatal(err)
+	}
+	if body := string(n.Seen()[before].Body); !strings.Contains(body, `"temperature":0.5`) {
+		t.Error(body)
+	}
+	limit := map[Protocol]string{Anthropic: "max_tokens", Chat: "max_tokens", Responses: "max_output_tokens", Gemini: "maxOutputTokens"}[n.protocol]
+	for _, bad := range []string{
+		`{"model":"other"}`, `[1]`, `{"tools.0.name":"other"}`,
+		`{"` + limit + `":1000000}`, `{"max_output_tokens":1000000,"max_tokens":1000000}`, // however it is spelt
+	} {
+		req.Options = json.RawMessage(bad)
+		before := len(n.Seen())
+		_, err := Collect(t, n.model.Generate(t.Context(), req))
+		var failed *provider.Error
+		if !errors.As(err, &failed) || failed.Class != provider.BadRequest || len(n.Seen()) != before {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+func (n *network) commonOptions(t *testing.T) {
+	// The server refuses what its protocol has no word for.
+	req := AskText()
+	for _, stop := range []string{`"END"`, `["END","."]`} {
+		req.Options = json.RawMessage(`{"temperature":0.5,"top_p":0.25,"top_k":40,"stop":` + stop + `,"seed":7,"presence_penalty":0.5,"frequency_penalty":0.75}`)
+		list := stop
+		if n.protocol != Chat && stop[0] == '"' {
+			list = "[" + stop + "]"
+		}
+		want := map[Protocol][]string{
+			Anthropic: {`"temperature":0.5`, `"top_p":0.25`, `"top_k":40`, `"stop_sequences":` + list},
+			Chat:      {`"temperature":0.5`, `"top_p":0.25`, `"top_k":40`, `"stop":` + list, `"seed":7`, `"presence_penalty":0.5`, `"frequency_penalty":0.75`},
+			Responses: {`"temperature":0.5`, `"top_p":0.25`},
+			Gemini:    {`"temperature":0.5`, `"topP":0.25`, `"topK":40`, `"stopSequences":` + list, `"seed":7`, `"presencePenalty":0.5`, `"frequencyPenalty":0.75`},
+		}[n.protocol]
+		before := len(n.Seen())
+		if _, err := Collect(t, n.model.Generate(t.Context(), req)); err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range want {
+			if body := string(n.Seen()[before].Body); !strings.Contains(body, one) {
+				t.Errorf("%s is missing: %s", one, body)
+			}
+		}
+	}
+}
+
+func (n *network) largeNumbers(t *testing.T) {
+	// What a step hands on, a tool returns and a model asked for is not rounded.
+	const large = "9007199254740993"
+	req := AskText()
+	req.Tools = []provider.Tool{{Name: "count", Schema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer","maximum":` + large + `}}}`)}}
+	req.Messages = append(req.Messages,
+		provider.Message{Role: provider.Assistant, Blocks: []provider.Block{{Type: provider.ToolUse, ToolID: "t1", ToolName: "count", Input: json.RawMessage(`{"n":` + large + `}`)}}},
+		provider.Message{Role: provider.User, Blocks: []provider.Block{{Type: provider.ToolResult, ToolID: "t1", ToolName: "count", Content: json.RawMessage(`{"n":` + large + `}`)}}},
+	)
+	before := len(n.Seen())
+	if _, err := Collect(t, n.model.Generate(t.Context(), req)); err != nil {
+		t.Fatal(err)
+	}
+	if body := string(n.Seen()[before].Body); strings.Count(body, large) != 3 {
+		t.Errorf("a number was rounded: %s", body)
+	}
+}
+
+func (n *network) toolNames(t *testing.T) {
+	req := AskTool()
+	req.Tools = []provider.Tool{
+		{Name: "mcp.weather"},
+		{Name: "mcp/weather"},
+		{Name: strings.Repeat("x", 80)},
+		{Name: "1st"},
+		{Name: "weather", Schema: AskTool().Tools[0].Schema},
+		{Name: "odd", Schema: json.RawMessage(`{"type":"object","properties":[]}`)},
+		{Name: "odder", Schema: json.RawMessage(`{"type":"string"}`)},
+	}
+	r, err := Collect(t, n.model.Generate(t.Context(), req))
+	if err != nil {
+		t.Fatal(err)
+	}
+	Check(t, req, r)
+}
+
+func (n *network) oddConversations(t *testing.T) {
+	req := AskText()
+	req.Tools = []provider.Tool{{Name: "a.b"}}
+	req.Messages = append(req.Messages,
+		provider.Message{Role: provider.Assistant, Blocks: []provider.Block{{Type: provider.Thinking, Text: "without a signature"}}},
+		provider.Message{Role: provider.User, Blocks: []provider.Block{{Type: provider.Text, Text: "Again."}}},
+		provider.Message{Role: provider.Assistant, Blocks: []provider.Block{
+			{Type: provider.Text, Text: ""},
+			{Type: provider.ToolUse, ToolID: "t1", ToolName: "a.b", Input: json.RawMessage(`"no object"`)},
+			{Type: provider.ToolUse, ToolID: "t2", ToolName: "a.b", Input: json.RawMessage(`{}`)},
+		}},
+		provider.Message{Role: provider.User, Blocks: []provider.Block{
+			{Type: provider.Text, Text: "Go on."},
+			{Type: provider.ToolResult, ToolID: "t1", ToolName: "a.b", Content: json.RawMessage(`"broken"`), IsError: true},
+			{Type: provider.ToolResult, ToolID: "t2", ToolName: "a.b", Content: json.RawMessage(`""`)},
+		}},
+	)
+	if _, err := Collect(t, n.model.Generate(t.Context(), req)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (n *network) keys(t *testing.T) {
+	if err := n.model.Reach(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := n.open(httptransport.Options{BaseURL: n.URL, Key: func(context.Context) (string, error) { return "wrong", nil }}).Reach(t.Context()); err == nil {
+		t.Error("a wrong key is taken")
+	}
+	none := n.open(httptransport.Options{BaseURL: n.URL, Key: func(context.Context) (string, error) { return "", errors.New("locked") }})
+	_, err := Collect(t, none.Generate(t.Context(), AskText()))
+	var failed *provider.Error
+	if !errors.As(err, &failed) || failed.Class != provider.NotReady || !strings.Contains(failed.Message, "locked") {
+		t.Errorf("got %v", err)
+	}
+	n.Key = ""
+	keyless := n.open(httptransport.Options{BaseURL: n.URL, Headers: func(context.Context) (map[string]string, error) { return map[string]string{"X-Team": "roses"}, nil }})
+	before := len(n.Seen())
+	if _, err := Collect(t, keyless.Generate(t.Context(), AskText())); err != nil {
+		t.Error(err)
+	}
+	if got := n.Seen()[before].Header.Get("X-Team"); got != "roses" {
+		t.Errorf("the header is %q", got)
 	}
 }

@@ -58,14 +58,14 @@ func NewServer(t testing.TB, protocol Protocol) *Server {
 	return s
 }
 
-// Seen are the requests so far.
+// Seen returns the requests so far.
 func (s *Server) Seen() []Seen {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Seen(nil), s.seen...)
 }
 
-// path is where requests have to arrive.
+// path returns where requests have to arrive.
 func (p Protocol) path() string {
 	switch p {
 	case Anthropic:
@@ -78,7 +78,7 @@ func (p Protocol) path() string {
 	return "/v1beta/models/suite:streamGenerateContent"
 }
 
-// keyOf is the key in a request's header.
+// keyOf returns the key in a request's header.
 func (p Protocol) keyOf(h http.Header) string {
 	switch p {
 	case Anthropic:
@@ -114,7 +114,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.answer(w, body)
 }
 
-// problem is what is wrong with a request.
+// problem returns what is wrong with a request.
 func (s *Server) problem(r *http.Request, body []byte) string {
 	err := s.protocol.Problem(body)
 	switch {
@@ -134,7 +134,7 @@ func (s *Server) problem(r *http.Request, body []byte) string {
 	return ""
 }
 
-// invalid is what the protocol calls a request that breaks a rule.
+// invalid returns what the protocol calls a request that breaks a rule.
 func (p Protocol) invalid() string {
 	if p == Gemini {
 		return "INVALID_ARGUMENT"
@@ -164,7 +164,7 @@ type Trouble struct {
 
 const troubleWord = "Trouble: "
 
-// Ask is a request that goes wrong in this way.
+// Ask returns a request that goes wrong in this way.
 func (t Trouble) Ask(name string) provider.Request {
 	raw, err := json.Marshal(t)
 	if err != nil {
@@ -210,7 +210,7 @@ func (p Protocol) failure(t Trouble) []byte {
 	return raw
 }
 
-// NetworkFailures are what every model of the network must tell apart.
+// NetworkFailures returns what every model of the network must tell apart.
 func NetworkFailures(p Protocol) []Failure {
 	overloaded := map[Protocol]string{Anthropic: "overloaded_error"}[p]
 	out := []Failure{

@@ -105,7 +105,7 @@ func (e streamed) write(w http.ResponseWriter) {
 	fmt.Fprintf(w, "data: %s\n\n", e.data)
 }
 
-// events is the answer as the protocol streams it.
+// events returns the answer as the protocol streams it.
 func (p Protocol) events(say spoken) []streamed {
 	var out []streamed
 	add := func(name, format string, args ...any) {
@@ -221,7 +221,7 @@ func (p Protocol) events(say spoken) []streamed {
 	return out
 }
 
-// plain is the answer as the protocol sends it to those who do not want a
+// plain returns the answer as the protocol sends it to clients that do not want a
 // stream.
 func (p Protocol) plain(say spoken) string {
 	text := strings.Join(say.text, "")

@@ -36,6 +36,6 @@ package scripted
 //
 // There is no "the next reply" and no "three times": which entry answers
 // depends on the file and on what the request is for, never on calls counted
-// in memory, so that a run that was killed and resumed hears the same again.
+// in memory, so that a run that was killed and resumed gets the same replies.
 // What comes in a sequence is told apart by attempt (retries), visit (jumps
 // back), iteration (loops) and turn (within one conversation).

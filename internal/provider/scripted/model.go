@@ -71,7 +71,7 @@ func (m model) play(ctx context.Context, req provider.Request, e *entry, yield f
 	}
 }
 
-// answer is the entry as a reply. One that asks for tools does so until it
+// answer returns the entry as a reply. One that asks for tools does so until it
 // finds its calls in the conversation.
 func (e *entry) answer(req provider.Request) provider.Reply {
 	out := provider.Reply{Stop: provider.Done, Usage: e.usage, Model: Name, Offline: Name}
@@ -96,7 +96,7 @@ func (e *entry) answer(req provider.Request) provider.Reply {
 
 func (e *entry) callID(i int) string { return fmt.Sprintf("script-%d-%d", e.line, i+1) }
 
-// asked tells whether the conversation has the entry's tool calls already.
+// asked reports whether the conversation has the entry's tool calls already.
 func (e *entry) asked(req provider.Request) bool {
 	for _, m := range req.Messages {
 		for _, b := range m.Blocks {
@@ -133,7 +133,7 @@ func (s *Script) near(entries []*entry, from origin) string {
 	return ""
 }
 
-// asking is the beginning of what was asked last.
+// asking returns the start of the last prompt.
 func asking(req provider.Request) string {
 	for i := len(req.Messages) - 1; i >= 0; i-- {
 		for _, b := range req.Messages[i].Blocks {

@@ -122,7 +122,7 @@ func (p *parser) entry(n *text.Node, r *text.Reader) *entry {
 	return e
 }
 
-// head is where an entry begins: its first key.
+// head returns where an entry begins: its first key.
 func head(n *text.Node) source.Span {
 	if len(n.Pairs) > 0 {
 		return n.Pairs[0].Key.Span

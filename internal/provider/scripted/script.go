@@ -24,7 +24,7 @@ type Script struct {
 	simulate bool
 }
 
-// Simulates tells whether what the script does not speak for is made up.
+// Simulates reports whether requests that the script does not answer are simulated.
 func (s *Script) Simulates() bool { return s.simulate }
 
 // entry is one answer, and what it answers.
@@ -66,11 +66,11 @@ type toolScript struct {
 	answers []*entry
 }
 
-// usedUp tells whether the entry has nothing more to say once it has asked for
+// usedUp reports whether the entry has nothing more to say once it has asked for
 // its tools.
 func (e *entry) usedUp() bool { return len(e.calls) > 0 && e.reply == nil && e.fail == nil }
 
-// String is what the entry is for, as a message says it.
+// String returns what the entry is for, as a message says it.
 func (e *entry) String() string {
 	if e.input != nil {
 		return fmt.Sprintf("%s, with the input %s", e.when, e.input)

@@ -24,7 +24,7 @@ type numbers struct{ from, to int }
 func (n numbers) any() bool       { return n.from == 0 }
 func (n numbers) has(at int) bool { return n.any() || at >= n.from && (n.to == 0 || at <= n.to) }
 
-// covers tells whether n has all that m has.
+// covers reports whether n has all that m has.
 func (n numbers) covers(m numbers) bool {
 	return n.any() || !m.any() && m.from >= n.from && (n.to == 0 || m.to != 0 && m.to <= n.to)
 }
@@ -50,7 +50,7 @@ type name struct {
 	value text.Text
 }
 
-// names are the selectors that name something of the workflow, the most
+// names returns the selectors that name something of the workflow, the most
 // specific first.
 func (s selector) names() []name {
 	return []name{{"step", s.step}, {"agent", s.agent}, {"workflow", s.workflow}}
@@ -99,7 +99,7 @@ func (s selector) fits(o origin) (yes, no int) {
 	return yes, no
 }
 
-// sharesName tells whether the selector names something that o is from.
+// sharesName reports whether the selector names something that o is from.
 func (s selector) sharesName(o origin) bool {
 	for _, n := range s.names() {
 		if n.value.Value != "" && n.value.Value == o.name(n.key) {
@@ -135,7 +135,7 @@ func (s selector) rank() (place, narrow int) {
 	return place, narrow
 }
 
-// sameOrMore tells whether s fits whatever t fits, and is no less specific.
+// sameOrMore reports whether s fits whatever t fits, and is no less specific.
 func (s selector) sameOrMore(t selector) bool {
 	same := s.key.Value == t.key.Value
 	for i, n := range s.names() {
@@ -148,7 +148,7 @@ func (s selector) sameOrMore(t selector) bool {
 	return same
 }
 
-// String is the selector as a message says it: step "draft", attempt 1.
+// String returns the selector as a message says it: step "draft", attempt 1.
 func (s selector) String() string {
 	var parts []string
 	if s.key.Value != "" {
@@ -170,7 +170,7 @@ func (s selector) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// String is where a request comes from, as a message says it.
+// String returns where a request comes from, as a message says it.
 func (o origin) String() string {
 	var parts []string
 	for _, key := range []string{"step", "agent", "workflow"} {
@@ -203,7 +203,7 @@ func choose(entries []*entry, o origin, also func(*entry) bool) *entry {
 	return best
 }
 
-// better tells whether e answers before f, when both would.
+// better reports whether e answers before f, when both would.
 func better(e, f *entry) bool {
 	place, narrow := e.when.rank()
 	otherPlace, otherNarrow := f.when.rank()
@@ -216,7 +216,7 @@ func better(e, f *entry) bool {
 	return len(e.input) > 0 && len(f.input) == 0
 }
 
-// nearest is the entry that lacks least to fit, or nil when none has anything
+// nearest returns the entry that lacks least to fit, or nil when none has anything
 // in common with the request.
 func nearest(entries []*entry, o origin) *entry {
 	var best *entry

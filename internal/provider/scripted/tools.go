@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// Tools are the tools that the script answers for, in its order.
+// Tools returns the tools that the script answers for, in its order.
 func (s *Script) Tools(o Options) []tool.Tool {
 	if o.Sleep == nil {
 		o.Sleep = sleep
@@ -29,10 +29,10 @@ type scriptedTool struct {
 	sleep  func(context.Context, time.Duration) error
 }
 
-// Spec is what the script says about the tool.
+// Spec returns what the script says about the tool.
 func (t scriptedTool) Spec() tool.Spec { return t.spec }
 
-// Call gives the answer that fits best.
+// Call returns the answer that fits best.
 func (t scriptedTool) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return tool.Result{}, err
@@ -57,7 +57,7 @@ func (t scriptedTool) Call(ctx context.Context, c tool.Call) (tool.Result, error
 	return tool.Result{Output: e.output, IsError: e.isError, Offline: Name}, nil
 }
 
-// holds tells whether an input has at least what is wanted of it.
+// holds reports whether an input has at least what is wanted of it.
 func holds(input, wanted json.RawMessage) bool {
 	if wanted == nil {
 		return true

@@ -5,7 +5,7 @@ package simulated
 
 // A reply is chosen by the seed and by the purpose of the request, never by
 // time, by order of calls or by what other steps have said: a run that was
-// killed and resumed hears the same again. Yes-or-no answers and choices
+// killed and resumed gets the same replies. Yes-or-no answers and choices
 // between branches do not roll dice but go round: entering a step once more
 // moves each of them on by one, so every loop that waits for one of them ends.
 //

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/contract"
+	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/schema"
 )
@@ -62,7 +63,7 @@ func (m Model) reply(req provider.Request) (provider.Reply, error) {
 }
 
 // Answer makes up what a tool answers with: JSON of the form that the schema
-// and the purpose ask for. It is nil when nobody asks for a form.
+// and the purpose ask for. It is nil if no form is required.
 func (m Model) Answer(p provider.Purpose, schema json.RawMessage) (json.RawMessage, error) {
 	if len(schema) == 0 && len(p.Contract.Schema) == 0 && len(p.Contract.Probes) == 0 {
 		return nil, nil
@@ -79,7 +80,7 @@ func (m Model) Answer(p provider.Purpose, schema json.RawMessage) (json.RawMessa
 	return encode(text, false), nil // one of several texts to choose from
 }
 
-// dice are loaded by what the request is for. What it says counts only when
+// dice returns dice seeded by what the request is for. Its text counts only when
 // nobody said what it is for: prompts contain the times of approvals and the
 // like, and a reply must not change because of them.
 func (m Model) dice(req provider.Request) dice {
@@ -133,7 +134,7 @@ func (d dice) toolCalls(req provider.Request) ([]provider.Block, error) {
 	return calls, nil
 }
 
-// text is the reply's text: JSON when somebody needs a form, else a few
+// text returns the reply's text: JSON if a contract requires it, else a few
 // sentences.
 func (m Model) text(d dice, req provider.Request) (string, error) {
 	if req.For.Sample != "" {
@@ -167,7 +168,7 @@ func (m Model) text(d dice, req provider.Request) (string, error) {
 			if s, plain := v.(string); plain && len(req.Schema) == 0 {
 				text = s
 			}
-			if lean || req.MaxTokens <= 0 || provider.Tokens(text) <= int64(req.MaxTokens) {
+			if lean || req.MaxTokens <= 0 || price.EstimateTokens(text) <= int64(req.MaxTokens) {
 				return text, nil
 			}
 		}
@@ -210,7 +211,7 @@ func (m Model) explore(d dice, c *contract.Contract) []attempt {
 
 const mostCombinations = 64
 
-// schema is what the values make of the reply.
+// schema returns what the values make of the reply.
 func (a attempt) schema() any {
 	if len(a.at) == 0 {
 		return true
@@ -252,7 +253,7 @@ func within(doc map[string]any, key string) map[string]any {
 	return doc
 }
 
-// prose is a reply for people. It does not pretend to be anybody's work.
+// prose returns a reply for people. It says that it is simulated.
 func (d dice) prose(req provider.Request) string {
 	var out strings.Builder
 	out.WriteString("This is a simulated reply")
@@ -273,7 +274,7 @@ func (d dice) prose(req provider.Request) string {
 	return out.String()
 }
 
-// question is the beginning of what the conversation began with.
+// question returns the beginning of what the conversation began with.
 func question(req provider.Request) string {
 	for _, m := range req.Messages {
 		if m.Role != provider.User {
@@ -288,7 +289,7 @@ func question(req provider.Request) string {
 	return ""
 }
 
-// excerpt is a text's first line, shortened.
+// excerpt returns a text's first line, shortened.
 func excerpt(text string) string {
 	line, _, more := strings.Cut(strings.TrimSpace(text), "\n")
 	line = strings.TrimSpace(line)

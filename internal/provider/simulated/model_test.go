@@ -75,7 +75,7 @@ func TestSentencesSayWhatTheyAre(t *testing.T) {
 	}
 }
 
-// described is the contract that words make.
+// described returns the contract that words make.
 func described(words string, probes ...contract.Probe) contract.Contract {
 	c := contract.Of(&ir.Program{}, &ir.Step{ID: "s"}, contract.Spec{Expected: []string{words}})
 	c.Probes = probes

@@ -34,7 +34,7 @@ func compileText(raw json.RawMessage) (*schema.Node, error) {
 
 // What keeps made-up values small and making them up quick.
 const (
-	deepest    = 40    // beyond, a branch of a schema is given up
+	deepest    = 40    // depth at which a branch of a schema is abandoned
 	roomyDepth = 4     // beyond, only what is required is there
 	roomyNodes = 120   // likewise
 	mostTries  = 4_000 // values made up, those thrown away included
@@ -88,7 +88,7 @@ func (s spot) item(i int) spot {
 	return spot{path: s.path + "/" + strconv.Itoa(i), name: singular(s.name), depth: s.depth + 1, like: s.like + "/*", nth: s.nth + i}
 }
 
-// again is the same place, asked once more for something else.
+// again returns the same place, asked once more for something else.
 func (s spot) again(n int) spot {
 	if n > 0 {
 		s.path += "~" + strconv.Itoa(n)
@@ -101,7 +101,7 @@ func (m *maker) value(all []*schema.Node, at spot) (any, bool) {
 	return m.valueBut(all, at, func(any) bool { return false })
 }
 
-// valueBut is value, without the values that are unwanted.
+// valueBut returns value, without the values that are unwanted.
 func (m *maker) valueBut(all []*schema.Node, at spot, unwanted func(any) bool) (any, bool) {
 	m.nodes++
 	if at.name == "" && len(all) > 0 {
@@ -132,12 +132,12 @@ func valid(all []*schema.Node, v any) bool {
 	return true
 }
 
-// roomy tells whether there is space for what is optional.
+// roomy reports whether there is space for what is optional.
 func (m *maker) roomy(at spot) bool {
 	return !m.lean && at.depth < roomyDepth && m.nodes < roomyNodes
 }
 
-// readings are the ways to satisfy the schemas, each as a list of schemas
+// readings returns the ways to satisfy the schemas, each as a list of schemas
 // whose own keywords all apply: references followed, allOf joined, one way
 // taken where there are several.
 func (m *maker) readings(all []*schema.Node, at spot) iter.Seq[[]*schema.Node] {
@@ -183,7 +183,7 @@ func (m *maker) choose(ways [][][]*schema.Node, open, flat []*schema.Node, at sp
 	return true
 }
 
-// ways are the alternatives that a schema leaves: one list for each keyword,
+// ways returns the alternatives that a schema leaves: one list for each keyword,
 // of which one entry is to be taken.
 func (m *maker) ways(s *schema.Node, at spot) [][][]*schema.Node {
 	var out [][][]*schema.Node
@@ -222,7 +222,7 @@ func effort(s *schema.Node, roomy bool) int {
 	return n
 }
 
-// proposals are values to try for schemas that all apply.
+// proposals returns values to try for schemas that all apply.
 func (m *maker) proposals(flat []*schema.Node, at spot) iter.Seq[any] {
 	return func(yield func(any) bool) {
 		for _, s := range flat {
@@ -280,7 +280,7 @@ func (m *maker) oneOf(list []any, at spot) iter.Seq[any] {
 	}
 }
 
-// types are the JSON types to try, the likeliest first.
+// types returns the JSON types to try, the likeliest first.
 func (m *maker) types(flat []*schema.Node, at spot) []string {
 	allowed := []string{"string", "integer", "number", "boolean", "array", "object", "null"}
 	said := false
@@ -311,7 +311,7 @@ func (m *maker) types(flat []*schema.Node, at spot) []string {
 	return allowed
 }
 
-// hinted is the type that the keywords speak of.
+// hinted returns the type that the keywords speak of.
 func hinted(flat []*schema.Node, otherwise string) string {
 	for _, s := range flat {
 		switch {
@@ -354,50 +354,70 @@ func (m *maker) ofType(t string, flat []*schema.Node, at spot) iter.Seq[any] {
 	return slices.Values([]any{nil})
 }
 
-// strings proposes texts.
+// textLimits are what schemas require of a text.
+type textLimits struct {
+	least, most       int // in characters; most < 0 is unlimited
+	patterns, formats []string
+}
+
+func textLimitsOf(flat []*schema.Node) textLimits {
+	l := textLimits{most: -1}
+	for _, s := range flat {
+		if s.MinLength != nil {
+			l.least = max(l.least, *s.MinLength)
+		}
+		if s.MaxLength != nil && (l.most < 0 || *s.MaxLength < l.most) {
+			l.most = *s.MaxLength
+		}
+		if s.Pattern != nil {
+			l.patterns = append(l.patterns, s.Pattern.String())
+		}
+		if s.Format != "" {
+			l.formats = append(l.formats, s.Format)
+		}
+	}
+	return l
+}
+
+// impossible reports whether no text, or only one that is too long, is allowed.
+func (l *textLimits) impossible() bool {
+	return l.least > mostLength || l.most >= 0 && l.least > l.most
+}
+
+func (l *textLimits) allows(text string) bool {
+	n := utf8.RuneCountInString(text)
+	return n >= l.least && (l.most < 0 || n <= l.most)
+}
+
+// strings proposes texts: examples of the formats, a likely text, texts that match
+// the patterns, and others in case those are taken.
 func (m *maker) strings(flat []*schema.Node, at spot) iter.Seq[any] {
+	l := textLimitsOf(flat)
+	if l.impossible() {
+		return func(func(any) bool) {}
+	}
 	return func(yield func(any) bool) {
-		least, most := 0, -1
-		var patterns, formats []string
-		for _, s := range flat {
-			if s.MinLength != nil {
-				least = max(least, *s.MinLength)
-			}
-			if s.MaxLength != nil && (most < 0 || *s.MaxLength < most) {
-				most = *s.MaxLength
-			}
-			if s.Pattern != nil {
-				patterns = append(patterns, s.Pattern.String())
-			}
-			if s.Format != "" {
-				formats = append(formats, s.Format)
-			}
-		}
-		if least > mostLength || most >= 0 && least > most {
-			return
-		}
-		for _, f := range formats {
+		for _, f := range l.formats {
 			texts := formatted()[f]
 			for i := range texts {
 				v := texts[(i+m.pick(at.path, len(texts)))%len(texts)]
-				if !yield(v) || !yield(fit(v, least, most)) {
+				if !yield(v) || !yield(fit(v, l.least, l.most)) {
 					return
 				}
 			}
 		}
-		if !yield(fit(m.text(about(at.name, description(flat)), at), least, most)) {
+		if !yield(fit(m.text(about(at.name, description(flat)), at), l.least, l.most)) {
 			return
 		}
-		for _, p := range patterns {
+		for _, p := range l.patterns {
 			for v := range m.matches(p, at.path) {
-				n := utf8.RuneCountInString(v)
-				if n >= least && (most < 0 || n <= most) && !yield(v) {
+				if l.allows(v) && !yield(v) {
 					return
 				}
 			}
 		}
-		for i := range 4 { // when the word was taken, or was forbidden
-			if !yield(fit(fmt.Sprintf("simulated-%04d", m.pick(at.again(i+1).path, 10000)), least, most)) {
+		for i := range 4 {
+			if !yield(fit(fmt.Sprintf("simulated-%04d", m.pick(at.again(i+1).path, 10000)), l.least, l.most)) {
 				return
 			}
 		}
@@ -441,78 +461,113 @@ func fit(text string, least, most int) string {
 	return cut
 }
 
+// numberLimits are what schemas require of a number. A nil limit is none.
+type numberLimits struct{ low, high, grid *big.Rat }
+
+func numberLimitsOf(flat []*schema.Node, whole bool) numberLimits {
+	var l numberLimits
+	for _, s := range flat {
+		for _, low := range []*big.Rat{s.Minimum, s.ExclusiveMinimum} {
+			if low != nil && (l.low == nil || low.Cmp(l.low) > 0) {
+				l.low = low
+			}
+		}
+		for _, high := range []*big.Rat{s.Maximum, s.ExclusiveMaximum} {
+			if high != nil && (l.high == nil || high.Cmp(l.high) < 0) {
+				l.high = high
+			}
+		}
+		if s.MultipleOf != nil {
+			l.grid = commonMultiple(l.grid, s.MultipleOf)
+		}
+	}
+	if whole && !l.huge() {
+		l.grid = commonMultiple(l.grid, big.NewRat(1, 1))
+	}
+	return l
+}
+
+// huge reports whether a limit has so many digits that arithmetic takes seconds.
+func (l *numberLimits) huge() bool {
+	return slices.ContainsFunc([]*big.Rat{l.low, l.high, l.grid}, func(n *big.Rat) bool {
+		return n != nil && (n.Num().BitLen() > mostBits || n.Denom().BitLen() > mostBits)
+	})
+}
+
+func (l *numberLimits) allows(n *big.Rat) bool {
+	return (l.low == nil || n.Cmp(l.low) >= 0) && (l.high == nil || n.Cmp(l.high) <= 0)
+}
+
+// unit returns the distance between neighboring candidates.
+func (l *numberLimits) unit() *big.Rat {
+	if l.grid != nil {
+		return l.grid
+	}
+	return big.NewRat(1, 1)
+}
+
+// candidates returns numbers near the likely one and near the limits. They may be
+// out of range.
+func (l *numberLimits) candidates(likely *big.Rat, pick int64) []*big.Rat {
+	out := []*big.Rat{likely}
+	switch {
+	case l.low != nil && l.high != nil:
+		span := new(big.Rat).Sub(l.high, l.low)
+		for _, part := range []int64{5 + pick, 5, 3, 7, 0, 10} {
+			out = append(out, new(big.Rat).Add(l.low, new(big.Rat).Mul(span, big.NewRat(part, 10))))
+		}
+		rounded, _ := new(big.Rat).SetString(out[1].FloatString(2))
+		out = slices.Insert(out, 1, rounded)
+	case l.low != nil:
+		out = append(out, new(big.Rat).Add(l.low, likely), l.low)
+	case l.high != nil:
+		out = append(out, new(big.Rat).Sub(l.high, likely), l.high)
+	}
+	for _, edge := range []*big.Rat{l.low, l.high} {
+		if edge != nil {
+			out = append(out, edge, new(big.Rat).Add(edge, l.unit()), new(big.Rat).Sub(edge, l.unit()))
+		}
+	}
+	return out
+}
+
+// others returns further numbers, for schemas that need several.
+func (l *numberLimits) others(likely *big.Rat, pick int64) iter.Seq[*big.Rat] {
+	const count = 40
+	from := likely
+	if l.low != nil {
+		from = l.low
+	} else if l.high != nil {
+		from = new(big.Rat).Sub(l.high, new(big.Rat).Mul(l.unit(), big.NewRat(count, 1)))
+	}
+	return func(yield func(*big.Rat) bool) {
+		for i := range int64(count) {
+			steps := big.NewRat(1+(i+pick)%count, 1)
+			if !yield(new(big.Rat).Add(from, steps.Mul(steps, l.unit()))) {
+				return
+			}
+		}
+	}
+}
+
 // numbers proposes a likely number, moved into the range and on the grid that
 // the schemas ask for.
 func (m *maker) numbers(flat []*schema.Node, at spot, whole bool) iter.Seq[any] {
+	l := numberLimitsOf(flat, whole)
+	if l.huge() {
+		return func(func(any) bool) {}
+	}
+	likely, _ := new(big.Rat).SetString(m.number(about(at.name, ""), at))
 	return func(yield func(any) bool) {
-		var low, high, grid *big.Rat
-		for _, s := range flat {
-			for _, l := range []*big.Rat{s.Minimum, s.ExclusiveMinimum} {
-				if l != nil && (low == nil || l.Cmp(low) > 0) {
-					low = l
-				}
-			}
-			for _, h := range []*big.Rat{s.Maximum, s.ExclusiveMaximum} {
-				if h != nil && (high == nil || h.Cmp(high) < 0) {
-					high = h
-				}
-			}
-			if s.MultipleOf != nil {
-				grid = commonMultiple(grid, s.MultipleOf)
-			}
-		}
-		for _, n := range []*big.Rat{low, high, grid} {
-			if n != nil && (n.Num().BitLen() > mostBits || n.Denom().BitLen() > mostBits) {
-				return // arithmetic with a million digits takes seconds
-			}
-		}
-		if whole {
-			grid = commonMultiple(grid, big.NewRat(1, 1))
-		}
-		likely, _ := new(big.Rat).SetString(m.number(about(at.name, ""), at))
-		tries := []*big.Rat{likely}
-		switch {
-		case low != nil && high != nil:
-			span := new(big.Rat).Sub(high, low)
-			for _, part := range []int64{5 + int64(m.pick(at.path, 4)), 5, 3, 7, 0, 10} {
-				tries = append(tries, new(big.Rat).Add(low, new(big.Rat).Mul(span, big.NewRat(part, 10))))
-			}
-			rounded, _ := new(big.Rat).SetString(tries[1].FloatString(2))
-			tries = slices.Insert(tries, 1, rounded)
-		case low != nil:
-			tries = append(tries, new(big.Rat).Add(low, likely), low)
-		case high != nil:
-			tries = append(tries, new(big.Rat).Sub(high, likely), high)
-		}
-		one := big.NewRat(1, 1)
-		if grid != nil {
-			one = grid
-		}
-		for _, edge := range []*big.Rat{low, high} {
-			if edge != nil {
-				tries = append(tries, edge, new(big.Rat).Add(edge, one), new(big.Rat).Sub(edge, one))
-			}
-		}
-		for _, n := range tries {
-			for _, v := range onGrid(n, grid) {
-				if low != nil && v.Cmp(low) < 0 || high != nil && v.Cmp(high) > 0 {
-					continue
-				}
-				if !yield(decimal(v)) {
+		for _, n := range l.candidates(likely, int64(m.pick(at.path, 4))) {
+			for _, v := range onGrid(n, l.grid) {
+				if l.allows(v) && !yield(decimal(v)) {
 					return
 				}
 			}
 		}
-		// Other numbers, for those who need several.
-		for i := range 40 {
-			n := new(big.Rat).Set(likely)
-			if low != nil {
-				n = new(big.Rat).Set(low)
-			} else if high != nil {
-				n = new(big.Rat).Sub(high, new(big.Rat).Mul(one, big.NewRat(40, 1)))
-			}
-			step := int64(1 + (i+m.pick(at.path, 40))%40)
-			for _, v := range onGrid(n.Add(n, new(big.Rat).Mul(one, big.NewRat(step, 1))), grid) {
+		for n := range l.others(likely, int64(m.pick(at.path, 40))) {
+			for _, v := range onGrid(n, l.grid) {
 				if !yield(decimal(v)) {
 					return
 				}
@@ -521,7 +576,7 @@ func (m *maker) numbers(flat []*schema.Node, at spot, whole bool) iter.Seq[any] 
 	}
 }
 
-// onGrid is the number, or its neighbours that are multiples of grid.
+// onGrid returns the number, or its neighbours that are multiples of grid.
 func onGrid(n, grid *big.Rat) []*big.Rat {
 	if grid == nil || grid.Sign() <= 0 {
 		return []*big.Rat{n}
@@ -532,7 +587,7 @@ func onGrid(n, grid *big.Rat) []*big.Rat {
 	return []*big.Rat{below, new(big.Rat).Add(below, grid)}
 }
 
-// commonMultiple is the least number that is a multiple of both; nil is none.
+// commonMultiple returns the least number that is a multiple of both; nil is none.
 func commonMultiple(a, b *big.Rat) *big.Rat {
 	if a == nil || a.Sign() == 0 || b.Sign() == 0 {
 		return b
@@ -590,7 +645,7 @@ func (m *maker) arrays(flat []*schema.Node, at spot) iter.Seq[any] {
 	}
 }
 
-// wanted is how many items must fit the schema's "contains".
+// wanted returns how many items must fit the schema's "contains".
 func wanted(s *schema.Node) int {
 	if s.MinContains != nil {
 		return *s.MinContains
@@ -629,7 +684,7 @@ func (m *maker) list(flat []*schema.Node, at spot, least, n int, unique bool) ([
 	return list, true
 }
 
-// tooMuch tells whether v is one more than may fit a schema's "contains".
+// tooMuch reports whether v is one more than may fit a schema's "contains".
 func tooMuch(flat []*schema.Node, i int, v any) bool {
 	return slices.ContainsFunc(flat, func(s *schema.Node) bool {
 		return s.Contains != nil && s.MaxContains != nil && i >= wanted(s) && s.Contains.Accepts(v)
@@ -669,7 +724,7 @@ func same(a, b any) bool {
 	return a == b
 }
 
-// itemSchema is what a schema says of item i; closed means that there must be
+// itemSchema returns what a schema says of item i; closed means that there must be
 // no such item.
 func itemSchema(s *schema.Node, i int) (item *schema.Node, closed bool) {
 	if i < len(s.PrefixItems) {
@@ -778,7 +833,7 @@ func (m *maker) object(flat []*schema.Node, at spot, required, optional []string
 	return out, len(out) >= least
 }
 
-// drawn are the properties that must be there when name is.
+// drawn returns the properties that must be there when name is.
 func drawn(flat []*schema.Node, name string) []string {
 	var out []string
 	for _, s := range flat {
@@ -793,7 +848,7 @@ func mapLike(flat []*schema.Node) bool {
 	})
 }
 
-// newName makes up the name of a property that nobody declared.
+// newName returns a name for a property that is not declared.
 func (m *maker) newName(flat []*schema.Node, at spot, try int) string {
 	question := at.path + " name " + strconv.Itoa(try)
 	for _, s := range flat {

@@ -96,7 +96,7 @@ func byWord(words map[subject]string) map[string]subject {
 	return out
 }
 
-// about is what the value of a name is about. The last word counts most: a
+// about returns what the value of a name is about. The last word counts most: a
 // customer_email is an email.
 func about(name, description string) subject {
 	words := split(name)
@@ -139,7 +139,7 @@ func split(name string) []string {
 	return words
 }
 
-// readable is a name as words in a sentence: "good enough".
+// readable returns a name as words in a sentence: "good enough".
 func readable(name string) string { return strings.Join(split(name), " ") }
 
 // singular names one of the things that a list's name stands for.
@@ -156,7 +156,7 @@ func singular(name string) string {
 	return name
 }
 
-// typeFor is the JSON type of a value of which only the name is known.
+// typeFor returns the JSON type of a value of which only the name is known.
 func (s subject) typeFor() string {
 	switch s {
 	case aShare, aScore, aPercentage, aSum:
@@ -212,7 +212,7 @@ var sentences = []string{
 	"what was asked for can be done as described.",
 }
 
-// text is a text about something. Whatever could be taken for a statement
+// text returns a text about something. Whatever could be taken for a statement
 // about the world says that it is made up.
 func (d dice) text(s subject, at spot) string {
 	what := readable(at.name)
@@ -228,7 +228,7 @@ func (d dice) text(s subject, at spot) string {
 	return fmt.Sprintf("Simulated %s: %s", or(what, "text"), sentences[d.along(at, len(sentences))])
 }
 
-// number is a likely number, as it is written.
+// number returns a likely number, as it is written.
 func (d dice) number(s subject, at spot) string {
 	list := samples()[s]
 	if s.typeFor() != "number" && s.typeFor() != "integer" {
@@ -240,7 +240,7 @@ func (d dice) number(s subject, at spot) string {
 // along picks one of n, another one for each neighbour in a list.
 func (d dice) along(at spot, n int) int { return (d.pick(at.like, n) + at.nth) % n }
 
-// yes is mostly what one hopes for, and over four rounds at least once the
+// yes returns mostly the favorable value, and over four rounds at least once the
 // other: whether a flow waits for yes or for no, it does not wait for ever.
 func (d dice) yes(s subject, question string) bool {
 	switch s {

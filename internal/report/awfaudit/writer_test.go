@@ -43,9 +43,13 @@ func (store) Blob(context.Context, string) ([]byte, error) { return nil, journal
 
 // The writer uses no other method of a journal.Reader.
 func (store) Tail(context.Context, journal.Pos) iter.Seq2[journal.Appended, error] { panic("unused") }
-func (store) Last(context.Context) (journal.Pos, error)                            { panic("unused") }
-func (store) Changed() <-chan struct{}                                             { panic("unused") }
+
+func (store) Last(context.Context) (journal.Pos, error) { panic("unused") }
+
+func (store) Changed() <-chan struct{} { panic("unused") }
+
 func (store) Runs(context.Context, journal.Filter) iter.Seq2[journal.Entry, error] { panic("unused") }
+
 func (store) Snapshot(context.Context, journal.RunID) (journal.Seq, []byte, error) { panic("unused") }
 
 func value(raw string) journal.Value { return journal.Value{JSON: json.RawMessage(raw)} }

@@ -18,6 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/manifest"
+	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/report"
 )
 
@@ -435,11 +436,13 @@ func (w *Writer) write(r *record) error {
 	if err := e.Encode(r.State); err != nil {
 		return err
 	}
-	dir := filepath.Join(w.Root, filepath.FromSlash(r.dir))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	root, err := os.OpenRoot(w.Root)
+	if err != nil {
 		return err
 	}
-	if err := manifest.Replace(filepath.Join(dir, FileName), b.Bytes()); err != nil {
+	defer root.Close()
+	modes := protected.Options{File: 0o644, Folder: 0o755}
+	if err := protected.WriteFile(root, path.Join(r.dir, FileName), b.Bytes(), modes); err != nil {
 		return err
 	}
 	if r.staged == "" {

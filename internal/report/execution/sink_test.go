@@ -293,3 +293,21 @@ func TestJournalIsReadOnlyIfNeeded(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A link in the project does not lead the record out of it.
+func TestRecordStaysInTheProject(t *testing.T) {
+	w := begin(t, "agentfile", `{}`)
+	outside := t.TempDir()
+	if err := os.RemoveAll(filepath.Join(w.root, "outputs")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside, filepath.Join(w.root, "outputs")); err != nil {
+		t.Skip(err)
+	}
+	if err := w.append(journal.TaskStarted{Work: work("one"), Kind: "artifact"}); err == nil {
+		t.Error("no error")
+	}
+	if made, err := os.ReadDir(outside); err != nil || len(made) > 0 {
+		t.Errorf("%v, %v", made, err)
+	}
+}

@@ -61,7 +61,7 @@ func TestSpansInsideATask(t *testing.T) {
 	call("node#0/call:2", "clerk")
 	reserve(3)
 	add(60_000, journal.Claimed{Owner: "another"})
-	add(0, journal.TaskLost{Work: work, Why: "its process is gone", Policy: "rerun", Charged: journal.Usage{ModelCalls: 1, InputTokens: 50, MicroDollars: 900}, Until: at - 59_000})
+	add(0, journal.TaskLost{Work: work, Why: "its process has ended", Policy: "rerun", Charged: journal.Usage{ModelCalls: 1, InputTokens: 50, MicroDollars: 900}, Until: at - 59_000})
 	add(0, journal.TaskStarted{Work: work, Kind: "node", Rerun: 1})
 	reserve(4)
 	reply(300, 4, "claude-1", "")
@@ -94,5 +94,53 @@ func TestCallWithoutChildRun(t *testing.T) {
 	}
 	if len(out.Spans) != 2 {
 		t.Errorf("%+v", out.Spans)
+	}
+}
+
+// The traceparent that a tool gets leads to the span of its call, also if the
+// call is made inside of another one. Of two calls with one ID it is the first.
+func TestTraceParentLeadsToTheToolCall(t *testing.T) {
+	const root = reporttest.Run
+	work := journal.Work{Place: journal.Place{Step: "node"}}
+	inner := work.Key() + "/call:1"
+	noted := func(kind string, data any) journal.Fact {
+		raw, err := json.Marshal(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return journal.TaskNoted{Work: work, Kind: kind, Data: raw}
+	}
+	use := journal.ToolUse{Name: "search", CallID: "t"}
+	tracer := otel.NewTracer(root, otel.TracerOptions{})
+	var out otel.Yield
+	for i, f := range []journal.Fact{
+		journal.RunStarted{Name: "nodes"},
+		journal.TaskStarted{Work: work, Kind: "node"},
+		noted(journal.NoteToolCall, use), noted(journal.NoteToolResult, use),
+		noted(journal.NoteToolCall, use), noted(journal.NoteToolResult, use),
+		noted(journal.NoteCall, journal.Call{Key: inner, Kind: "worker", Request: json.RawMessage(`{}`)}),
+		noted(journal.NoteToolCall, use), noted(journal.NoteToolResult, use),
+		noted(journal.NoteCallEnd, journal.CallEnd{Key: inner}),
+		journal.TaskEnded{Work: work, Outcome: "ok", Final: true},
+		journal.RunFinished{Outcome: "ok"},
+	} {
+		if err := tracer.Apply(&journal.Event{Seq: journal.Seq(i + 1), At: journal.Millis(i), Fact: f}, &out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var spans []otel.SpanID
+	for _, s := range out.Spans {
+		if s.Name == "execute_tool search" {
+			spans = append(spans, s.ID)
+		}
+	}
+	if len(spans) != 3 || spans[1] == spans[0] || spans[1] == spans[2] {
+		t.Fatalf("got the spans %x", spans)
+	}
+	for key, span := range map[string]otel.SpanID{work.Key(): spans[0], inner: spans[2]} {
+		link, ok := otel.ParseTraceParent(journal.ToolTraceParent(root, root, key, "t"))
+		if !ok || link.Trace != otel.TraceOf(root) || link.Span != span {
+			t.Errorf("the traceparent of %s leads to %x, not to %x", key, link.Span, span)
+		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/filelock"
+	"github.com/espalier-run/espalier/internal/filelock"
 	"github.com/espalier-run/espalier/internal/report/otel"
 	"github.com/espalier-run/espalier/internal/report/reporttest"
 )

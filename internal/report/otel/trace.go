@@ -82,7 +82,8 @@ type openTask struct {
 	held  map[int]hold
 	wait  journal.Millis // before the next model call
 	tools map[string]openTool
-	last  journal.Millis // time of its last event
+	spans map[SpanID]bool // of its tool calls so far
+	last  journal.Millis  // time of its last event
 }
 
 // actor is the source of model and tool calls: an agent, or a task without one.
@@ -109,7 +110,7 @@ type hold struct {
 }
 
 type openTool struct {
-	seq journal.Seq
+	id  SpanID
 	at  journal.Millis
 	who *actor
 	use journal.ToolUse
@@ -345,7 +346,7 @@ func (t *Tracer) taskStarted(ev *report.Event, open *openStep) {
 	agent.id, agent.parent, agent.at, agent.talks = t.id("agent", ev.Seq), open.id, ev.At, agent.name != ""
 	open.task = &openTask{
 		work: ev.Work, step: ev.Step, who: []*actor{agent}, last: ev.At,
-		held: map[int]hold{}, tools: map[string]openTool{},
+		held: map[int]hold{}, tools: map[string]openTool{}, spans: map[SpanID]bool{},
 	}
 }
 
@@ -626,14 +627,27 @@ func (t *Tracer) called(task *openTask, n int, h hold, at journal.Millis, c call
 
 func (t *Tracer) toolCalled(ev *report.Event, task *openTask) {
 	use := report.Body[journal.ToolUse](ev.Note)
-	task.tools[use.CallID] = openTool{seq: ev.Seq, at: ev.At, who: task.now(), use: *use}
+	task.tools[use.CallID] = openTool{id: t.toolSpan(ev, task, use), at: ev.At, who: task.now(), use: *use}
+}
+
+// toolSpan returns the id of the span of a tool call: the one that the tool has
+// got as its parent, or, if the task has made another call with the same ID,
+// one of its own.
+func (t *Tracer) toolSpan(ev *report.Event, task *openTask, use *journal.ToolUse) SpanID {
+	key := cmp.Or(task.now().key, task.work.Key())
+	id := SpanID(journal.ToolSpan(t.root, task.step.Run.ID, key, use.CallID))
+	if task.spans[id] {
+		return t.id("tool", ev.Seq)
+	}
+	task.spans[id] = true
+	return id
 }
 
 func (t *Tracer) toolReturned(ev *report.Event, task *openTask) {
 	use := report.Body[journal.ToolUse](ev.Note)
 	open, ok := task.tools[use.CallID]
 	if !ok { // an external agent made the call and only reports its result
-		open = openTool{seq: ev.Seq, at: ev.At, who: task.now()}
+		open = openTool{id: t.toolSpan(ev, task, use), at: ev.At, who: task.now()}
 	}
 	delete(task.tools, use.CallID)
 	class := use.Class
@@ -653,7 +667,7 @@ func (t *Tracer) toolEnded(task *openTask, open openTool, at journal.Millis, use
 		parent = open.who.parent
 	}
 	span := Span{
-		Trace: t.trace, ID: t.id("tool", open.seq), Parent: parent, Name: strings.TrimSpace(executeTool + " " + use.Name),
+		Trace: t.trace, ID: open.id, Parent: parent, Name: strings.TrimSpace(executeTool + " " + use.Name),
 		Kind: Internal, Start: open.at, End: at,
 		Attrs: t.attrs(
 			operation, executeTool, toolName, use.Name, toolType, "function", toolCallID, use.CallID, offline, use.Offline,

@@ -1,17 +1,20 @@
 package agent
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/espalier-run/espalier/internal/contract"
-	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/step/chat"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// Settings is what a task of this kind says.
+// Settings are the settings of a task.
 type Settings struct {
 	Agent    string          `json:"agent"`              // ID of the agent
 	Task     string          `json:"task,omitempty"`     // what to do
@@ -22,62 +25,48 @@ type Settings struct {
 }
 
 // Kind is the step kind "agent".
-type Kind struct{}
+type Kind struct{ chat.Base[Settings] }
 
-var _ step.Asker = Kind{}
+var (
+	_ stepkind.Asker = Kind{}
+	_ step.Runner    = Kind{}
+)
 
-// Name is "agent".
+// Name returns "agent".
 func (Kind) Name() string { return "agent" }
 
-// Understands wants an agent and no negative number of turns.
-func (Kind) Understands(t *ir.Task) error {
-	set, err := step.Decode[Settings](t)
-	if set.Agent == "" {
-		err = errors.Join(err, errors.New("no agent is named"))
-	}
-	if set.MaxTurns < 0 {
-		err = errors.Join(err, fmt.Errorf("max_turns is %d", set.MaxTurns))
+// Validate requires an agent and no negative number of turns.
+func (s Settings) Validate() error {
+	err := stepkind.Require(s.Agent, "no agent is named")
+	if s.MaxTurns < 0 {
+		err = errors.Join(err, fmt.Errorf("max_turns is %d", s.MaxTurns))
 	}
 	return err
 }
 
-// Check has nothing to say: whether the agent exists is a question to the
-// whole program.
-func (Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
-
-// Uses names the agent, and the schema of its reply.
-func (Kind) Uses(t *ir.Task) step.Uses {
-	u := step.Uses{Agents: step.Named(t, "agent")}
+// Uses returns the agent, and the schema of its reply.
+func (Kind) Uses(t *ir.Task) stepkind.Uses {
+	u := stepkind.Uses{Agents: stepkind.Named(t, "agent")}
 	if raw := t.Settings.Get("schema"); raw != nil {
 		u.Schemas = append(u.Schemas, ir.Contract{Schema: raw, Span: t.Settings.At("schema")})
 	}
 	return u
 }
 
-// Contract is what the agent's reply must be.
-func (Kind) Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, bool) {
-	return replies(p, s, step.Lenient[Settings](t)), true
+// Ask returns the agent, its task and the contract of its reply.
+func (s Settings) Ask(p *ir.Program) (chat.Ask, bool) {
+	expected := s.Expected
+	if a := p.Agent(s.Agent); a != nil {
+		expected = cmp.Or(expected, a.Expected)
+	}
+	return chat.Ask{
+		Agent: s.Agent, Texts: []string{s.Task, s.Expected}, MaxTurns: s.MaxTurns,
+		Reply: contract.Spec{Schema: s.Schema, Verdict: s.Verdict, Expected: []string{expected}},
+	}, true
 }
 
-func replies(p *ir.Program, s *ir.Step, set Settings) contract.Contract {
-	spec := contract.Spec{Schema: set.Schema, Verdict: set.Verdict, Expected: []string{set.Expected}}
-	if a := p.Agent(set.Agent); a != nil && set.Expected == "" {
-		spec.Expected = []string{a.Expected}
-	}
-	return contract.Of(p, s, spec)
-}
-
-// Bound is one model call at best. At worst an agent with tools uses all its
-// turns, calling a tool in each but the last, and a reply that must have a
-// form is repaired as often as that is tried.
-func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
-	set := step.Lenient[Settings](t)
-	talk := step.Talk{
-		Known:    step.TextTokens(set.Task, set.Expected),
-		Reads:    step.ReadTokens(p, s),
-		MaxTurns: set.MaxTurns,
-	}
-	c := replies(p, s, set)
-	talk.Asks(&c)
-	return talk.Bound(p.Agent(set.Agent))
+// Run holds the conversation.
+func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+	ask, _ := s.Ask(job.Workflow)
+	return ask.Run(ctx, job, s.Task, s.Expected)
 }

@@ -3,9 +3,9 @@ package agent_test
 import (
 	"testing"
 
-	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/agent"
 	"github.com/espalier-run/espalier/internal/step/steptest"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 func TestSuite(t *testing.T) {
@@ -23,17 +23,17 @@ func TestSuite(t *testing.T) {
 }
 
 func TestBound(t *testing.T) {
-	calls := func(settings steptest.Settings) step.Bound {
+	calls := func(settings steptest.Settings) stepkind.Bound {
 		s, task := steptest.Case{Settings: settings}.Task("agent")
-		return agent.Kind{}.Bound(steptest.Program(), s, task)
+		return stepkind.BoundOf(agent.Kind{}, steptest.Program(), s, task)
 	}
 	for name, c := range map[string]struct {
-		got          step.Bound
+		got          stepkind.Bound
 		model, tools int64
 	}{
 		"one call without tools":         {calls(steptest.Settings{"agent": "plain"}), 1, 0},
 		"two repairs of a verdict":       {calls(steptest.Settings{"agent": "plain", "verdict": true}), 3, 0},
-		"default turns with tools":       {calls(steptest.Settings{"agent": "handy"}), step.DefaultMaxTurns, step.DefaultMaxTurns - 1},
+		"default turns with tools":       {calls(steptest.Settings{"agent": "handy"}), stepkind.DefaultMaxTurns, stepkind.DefaultMaxTurns - 1},
 		"own turns with tools":           {calls(steptest.Settings{"agent": "handy", "max_turns": 3}), 3, 2},
 		"turns mean nothing without any": {calls(steptest.Settings{"agent": "plain", "max_turns": 9}), 1, 0},
 	} {
@@ -45,7 +45,7 @@ func TestBound(t *testing.T) {
 	// "Writes" + "Good text" + "Write it" are 23 characters, 6 tokens in two
 	// roundings; state.a is a result of unknown size; the reply is capped at 1000.
 	b := calls(steptest.Settings{"agent": "plain", "task": "Write it"})
-	if got, want := b.Worst.PromptTokens.N, int64(2+4+step.AssumedResultTokens); got != want {
+	if got, want := b.Worst.PromptTokens.N, int64(2+4+stepkind.AssumedResultTokens); got != want {
 		t.Errorf("prompt: %d tokens, want %d", got, want)
 	}
 	if b.Worst.ReplyTokens.N != 1000 || b.Reserve != 1006 || b.Agent != "plain" || b.Model != "m" {
@@ -55,9 +55,9 @@ func TestBound(t *testing.T) {
 
 func TestPromptGrowsWithTheConversation(t *testing.T) {
 	s, task := steptest.Case{Settings: steptest.Settings{"agent": "handy", "max_turns": 3}}.Task("agent")
-	b := agent.Kind{}.Bound(steptest.Program(), s, task)
+	b := stepkind.BoundOf(agent.Kind{}, steptest.Program(), s, task)
 	first := b.Base.PromptTokens.N
-	const reply, result = step.DefaultReplyTokens, step.AssumedResultTokens
+	const reply, result = stepkind.DefaultReplyTokens, stepkind.AssumedResultTokens
 	if got, want := b.Worst.PromptTokens.N, first+(first+reply+result)+(first+2*reply+2*result); got != want {
 		t.Errorf("three turns: %d tokens, want %d", got, want)
 	}

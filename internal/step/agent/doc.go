@@ -1,3 +1,3 @@
-// Package agent is the step kind that lets an agent work: a model with a role,
-// perhaps with tools, perhaps held to the form of its reply.
+// Package agent implements the step kind "agent": an agent does a task, with its
+// tools, and its reply meets a contract.
 package agent

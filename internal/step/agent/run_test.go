@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/agent"
 	"github.com/espalier-run/espalier/internal/step/steptest"
+	"github.com/espalier-run/espalier/internal/stepkind"
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
@@ -360,7 +361,7 @@ func TestBudgetRefused(t *testing.T) {
 func TestBoundCountsRepairsOfParts(t *testing.T) {
 	s, task := steptest.Case{Settings: plain}.Task("agent")
 	s.Writes = []ir.Write{{Path: "state.a", Part: "a"}, {Path: "state.b", Part: "b"}}
-	if got := (agent.Kind{}).Bound(steptest.Program(), s, task).Worst.ModelCalls.N; got != 1+step.RepairCalls {
+	if got := stepkind.BoundOf(agent.Kind{}, steptest.Program(), s, task).Worst.ModelCalls.N; got != 1+stepkind.RepairCalls {
 		t.Errorf("%d model calls", got)
 	}
 }

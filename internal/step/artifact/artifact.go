@@ -1,12 +1,16 @@
 package artifact
 
 import (
-	"errors"
 	"fmt"
+	"path"
+	"strings"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/step/chat"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Settings is what a task of the kind "artifact" says.
@@ -33,47 +37,43 @@ type Input struct {
 }
 
 // Kind is the step kind "artifact".
-type Kind struct{}
+type Kind struct{ chat.Base[Settings] }
 
-var _ step.Kind = Kind{}
+var (
+	_ stepkind.Asker = Kind{}
+	_ step.Runner    = Kind{}
+)
 
-// Name is "artifact".
+// Name returns "artifact".
 func (Kind) Name() string { return "artifact" }
 
-// Understands wants an agent.
-func (Kind) Understands(t *ir.Task) error {
-	set, err := step.Decode[Settings](t)
-	if set.Agent == "" {
-		err = errors.Join(err, errors.New("no agent is named"))
-	}
-	return err
-}
+// Validate requires an agent.
+func (s Settings) Validate() error { return stepkind.Require(s.Agent, "no agent is named") }
 
-// Check knows the drafts that there are.
+// Check reports a draft that does not exist.
 func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
-	set := step.Lenient[Settings](t)
+	set := stepkind.Lenient[Settings](t)
 	if set.Draft == "" || drafts[set.Draft] != nil {
 		return nil
 	}
 	return diag.List{{
-		Code: CodeNoDraft, Severity: diag.Error, Span: step.At(s, t, "draft"),
+		Code: CodeNoDraft, Severity: diag.Error, Span: stepkind.At(s, t, "draft"),
 		Message: fmt.Sprintf("There is no draft %q.", set.Draft),
 		Help:    diag.DidYouMean(set.Draft, draftNames()),
 	}}
 }
 
-// Uses names the agent.
-func (Kind) Uses(t *ir.Task) step.Uses { return step.Uses{Agents: step.Named(t, "agent")} }
-
-// Bound is one model call; the parts of a folder may have to be asked for again.
-func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
-	set := step.Lenient[Settings](t)
-	talk := step.Talk{Known: step.TextTokens(set.Skill, set.Goal), Reads: step.ReadTokens(p, s)}
-	for _, in := range set.Inputs {
-		talk.Known += step.TextTokens(in.Text)
+// Ask returns the prompt. The reply for a .json file must be JSON; the parts of a
+// folder may have to be asked for again.
+func (s Settings) Ask(*ir.Program) (chat.Ask, bool) {
+	ask := chat.Ask{Agent: s.Agent, Texts: []string{s.Skill, s.Goal}, Checked: isFolder(s.Produces)}
+	if s.producesJSON() {
+		ask.Reply = contract.Spec{Base: contract.AnyData, From: "the name of the file"}
 	}
-	if isFolder(set.Produces) {
-		talk.Repairs = step.RepairCalls
+	for _, in := range s.Inputs {
+		ask.Texts = append(ask.Texts, in.Text)
 	}
-	return talk.Bound(p.Agent(set.Agent))
+	return ask, true
 }
+
+func (s Settings) producesJSON() bool { return strings.EqualFold(path.Ext(s.Produces), ".json") }

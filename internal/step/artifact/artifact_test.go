@@ -99,9 +99,37 @@ func TestG3Prompts(t *testing.T) {
 	if _, err := (artifact.Kind{}).Run(t.Context(), job); err != nil {
 		t.Fatal(err)
 	}
-	want := "# Skill: S\n\n---\n\n=== AGENT_INPUT ===\n\nwhat a says\n\n=== data/x.txt ===\n\ndata\n\n---\n\nGoal: Do it."
+	want := "# Skill: S\n\n---\n\n=== AGENT_INPUT ===\n\nwhat a says\n\n=== data/x.txt ===\n\ndata\n\n---\n\nGoal: Do it.\n\n" +
+		"Reply with the complete content of the file a.md and nothing else."
 	if got := world.Requests[0].Messages[0].Blocks[0].Text; got != want {
 		t.Errorf("got %q", got)
+	}
+}
+
+// A file whose name ends in .json holds JSON, however the model wraps it; a reply
+// without JSON is asked for again.
+func TestJSONFilesHoldJSON(t *testing.T) {
+	root := t.TempDir()
+	p := steptest.Play{
+		Settings: steptest.Settings{
+			"agent": "plain", "goal": "g", "workflow": "w", "folder": filepath.Join(root, "w"), "produces": "artifacts/a.json",
+		},
+		With: func(j *step.Job) { j.Project = root },
+	}
+	world := &steptest.World{Replies: says("I cannot do that.", "Here it is:\n```json\n{\"a\": [1, 2,]}\n```\nEnjoy!")}
+	result, err := p.Done(t, artifact.Kind{}, &steptest.Log{}, world)
+	if err != nil || len(world.Requests) != 2 {
+		t.Fatalf("%v after %d requests", err, len(world.Requests))
+	}
+	want := "{\n  \"a\": [\n    1,\n    2\n  ]\n}\n"
+	if raw, err := os.ReadFile(filepath.Join(root, "artifacts", "a.json")); err != nil || string(raw) != want {
+		t.Errorf("the file has %q, %v", raw, err)
+	}
+	if got := ir.PlainText(result.Value); got != want {
+		t.Errorf("the result is %q", got)
+	}
+	if asked := world.Requests[0].Messages[0].Blocks[0].Text; !strings.Contains(asked, "JSON") {
+		t.Errorf("the model is not asked for JSON: %q", asked)
 	}
 }
 

@@ -19,7 +19,7 @@ type request struct {
 }
 
 // drafts make a draft of a workflow, or of a part of it, by rules: from what
-// somebody asked for, or from a design that a model has made of that.
+// the user asked for, or from a design that a model has made of that.
 var drafts = map[string]func(request) string{
 	"clarification": clarification,
 	"design":        designed,
@@ -51,7 +51,7 @@ type outline struct {
 
 var jsonFence = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("(?s)```json\\s*\n(.*?)```") })
 
-// designOf is the design among what is given, or else one that rules make of
+// designOf returns the design among the inputs, or else one that rules make of
 // the request, which is the first thing given.
 func designOf(r request) design {
 	for _, m := range r.given {
@@ -102,7 +102,7 @@ func tidy(d design, name string) design {
 }
 
 var (
-	// between is what stands between the things that somebody asks for.
+	// between separates the things that the user asks for.
 	between = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)\s*(?:[.;:\n]+|,?\s+(?:and\s+)?then\b|,\s*and\b|,|\s+and\s+)\s*`)
 	})
@@ -130,7 +130,7 @@ var verbs = map[string]string{
 	"validate": "checker", "verify": "checker", "write": "writer",
 }
 
-// decompose finds out what somebody asks for, one thing after the other.
+// decompose splits a request into the things that it asks for.
 func decompose(name, asked string) design {
 	asked = strings.TrimSpace(asked)
 	d := design{Name: name, Description: oneLine(asked)}
@@ -197,7 +197,7 @@ func afterFirst(s string) string {
 // small are words that names do without.
 var small = []string{"a", "an", "the", "of", "to", "for", "in", "on", "it", "its", "them", "their", "that", "which", "with", "into", "from", "my", "our", "your", "is", "are", "be"}
 
-// slug is a name made of the first words of a text that matter.
+// slug returns a name made of the first words of a text that matter.
 func slug(text string, most int) string {
 	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
 	var kept []string

@@ -12,9 +12,10 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// Edited looks whether somebody has changed the files of a variable that a step
+// Edited reports whether the files of a variable have changed that a step
 // of the program has produced, and gives what they hold now (G7). was is the
 // variable's value, read gives others that tell where the files are.
 func Edited(p *ir.Program, root, variable string, was json.RawMessage, read func(path string) string) (now json.RawMessage, changed bool, err error) {
@@ -24,7 +25,7 @@ func Edited(p *ir.Program, root, variable string, was json.RawMessage, read func
 		if t == nil || t.Kind != (Kind{}).Name() || len(s.Writes) == 0 || s.Writes[0].Path != variable {
 			continue
 		}
-		set, err := step.Decode[Settings](t)
+		set, err := stepkind.Decode[Settings](t)
 		if err != nil || set.Produces == "" {
 			return nil, false, err
 		}
@@ -48,7 +49,7 @@ func Edited(p *ir.Program, root, variable string, was json.RawMessage, read func
 	return nil, false, nil
 }
 
-// product is what lies at a path, as the value of a step that produces it.
+// product returns what lies at a path, as the value of a step that produces it.
 func (p *place) product(name string) (json.RawMessage, error) {
 	if !isFolder(name) {
 		text, err := p.read(name)
@@ -58,7 +59,7 @@ func (p *place) product(name string) (json.RawMessage, error) {
 	return valueAt(name, files), err
 }
 
-// valueAt is the value of a step: a text, or the files of a folder.
+// valueAt returns the value of a step: a text, or the files of a folder.
 func valueAt(name string, files map[string]string) json.RawMessage {
 	if isFolder(name) {
 		return step.JSON(files)
@@ -66,13 +67,13 @@ func valueAt(name string, files map[string]string) json.RawMessage {
 	return step.JSON(files[""])
 }
 
-// common tells whether a folder is one that steps, runs or workflows share:
-// what else lies in it is not somebody's addition to what a step has produced.
+// common reports whether a folder is one that steps, runs or workflows share:
+// other files in it are no additions to what a step has produced.
 func common(folder string) bool {
 	return !strings.Contains(strings.TrimSuffix(folder, "/"), "/")
 }
 
-// files are the files at a path, by their names below it: of a folder, those
+// files returns the files at a path, by their names below it: of a folder, those
 // that are wanted.
 func (p *place) files(name string, wanted func(name string) bool) (map[string]string, error) {
 	base, below := p.locate(name)
@@ -89,7 +90,7 @@ func (p *place) files(name string, wanted func(name string) bool) (map[string]st
 	return walk(root, below, wanted)
 }
 
-// visible tells whether a file is not a hidden one.
+// visible reports whether a file is not a hidden one.
 func visible(name string) bool { return !strings.HasPrefix(path.Base(name), ".") }
 
 // walk reads the files below a folder that are wanted.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/step"
 )
@@ -32,13 +33,13 @@ type where struct{ workflow, folder, runs string }
 
 func newPlace(job *step.Job, w where) *place {
 	root := job.Project
-	if root == "" { // a run that nobody told where it is keeps to its own folder
+	if root == "" { // without a project, everything is in the run's folder
 		root = job.Dir
 	}
 	p := placeOf(root, w, func(path string) string {
 		for _, r := range job.Reads {
 			if r.Path == path && !r.Missing {
-				return plain(r.Value)
+				return ir.PlainText(r.Value)
 			}
 		}
 		if path == runVariable {
@@ -56,7 +57,7 @@ const runVariable = "agentfile.run"
 func placeOf(root string, w where, read func(path string) string) *place {
 	p := &place{where: w, root: root, run: read(runVariable)}
 	p.target, p.making = p.workflow, p.run
-	// A workflow that makes another one is told the name of that.
+	// A workflow that generates another one gets its name as an input.
 	if name := read("input.workflow_name"); plainName().MatchString(name) {
 		p.target = name
 	}
@@ -73,7 +74,7 @@ func (p *place) fill(name string) string {
 	return strings.NewReplacer("{workflow_name}", p.target, "{run_id}", p.making).Replace(name)
 }
 
-// runDir is the run's own folder, from the root.
+// runDir returns the run's own folder, from the root.
 func (p *place) runDir() string {
 	if p.runs != "" {
 		return path.Join(p.runs, p.run)
@@ -81,7 +82,7 @@ func (p *place) runDir() string {
 	return path.Join("outputs", p.workflow, p.run, "execution")
 }
 
-// locate is the folder that a path is confined to, and the path below it.
+// locate returns the folder that a path is confined to, and the path below it.
 func (p *place) locate(name string) (base, below string) {
 	name = path.Clean(p.fill(name))
 	first, rest, _ := strings.Cut(name, "/")
@@ -138,7 +139,7 @@ func (p *place) defines(base, name string) bool {
 // mostRead is how large a file may be that a step works on.
 const mostRead = 1 << 20
 
-// read is what a file holds, or the files of a folder.
+// read returns what a file holds, or the files of a folder.
 func (p *place) read(name string) (string, error) {
 	base, below := p.locate(name)
 	root, err := os.OpenRoot(base)
@@ -223,7 +224,7 @@ func split(text, folder string) (files map[string]string, problems []string) {
 	return files, problems
 }
 
-// partName is the name of a file in its folder. Models like to repeat the
+// partName returns the name of a file in its folder. Models like to repeat the
 // folder; nothing else may lead out of it.
 func partName(name, folder string) (clean, problem string) {
 	clean = strings.Trim(name, "`\"' ")
@@ -262,11 +263,11 @@ func unfenced(name, text string) string {
 	return strings.TrimRight(m[2], "\n") + "\n"
 }
 
-// filesOf is what a step has produced, by the paths below its own.
+// filesOf returns what a step has produced, by the paths below its own.
 func filesOf(value json.RawMessage) map[string]string {
 	var files map[string]string
 	if json.Unmarshal(value, &files) == nil && files != nil {
 		return files
 	}
-	return map[string]string{"": plain(value)}
+	return map[string]string{"": ir.PlainText(value)}
 }

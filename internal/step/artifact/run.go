@@ -1,109 +1,110 @@
 package artifact
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
-	"github.com/espalier-run/espalier/internal/step/talk"
 )
 
-var _ step.Runner = Kind{}
-
-// Recovery is to go on where the conversation stood; writing a file once more
-// does no harm.
-func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
-	return talk.Recovery(history)
-}
-
-// Run asks the agent and writes what it says.
-func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
-	set, err := step.Decode[Settings](job.Task)
-	if err != nil {
-		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
-	}
-	a, err := job.Agent(set.Agent)
+// Run asks the agent and writes its reply to the file or folder.
+func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+	ask, _ := s.Ask(job.Workflow)
+	c, err := ask.Conversation(job)
 	if err != nil {
 		return step.Result{}, err
 	}
-	at := newPlace(job, where{set.Workflow, set.Folder, set.Runs})
-	given, err := inputs(job, at, set.Inputs)
+	at := newPlace(job, where{s.Workflow, s.Folder, s.Runs})
+	given, err := inputs(job, at, s.Inputs)
 	if err != nil {
 		return step.Result{}, err
 	}
-	t := talk.Talk{Agent: a, System: a.Instructions, Verbatim: true, Form: talk.Form{Plain: true}}
-	folder := isFolder(set.Produces)
+	c.System, c.Verbatim, c.Form.Plain = c.Agent.Instructions, true, !s.producesJSON()
+	folder := isFolder(s.Produces)
 	if folder {
-		t.Form.Check = func(text string) []string {
-			_, problems := split(text, set.Produces)
+		c.Form.Check = func(text string) []string {
+			_, problems := split(text, s.Produces)
 			return problems
 		}
 	}
 	var draft string
-	if make := drafts[set.Draft]; make != nil {
+	if make := drafts[s.Draft]; make != nil {
 		draft = make(request{name: at.fill("{workflow_name}"), given: given})
-		t.Sample = draft
+		c.Sample = draft
 	}
-	t.Task = prompt(set, given, draft)
-	result, err := t.Run(ctx, job)
+	c.Task = s.prompt(given, draft)
+	result, err := c.Run(ctx, job)
 	if err != nil {
 		return result, err
 	}
-	var text string
-	if err := json.Unmarshal(result.Value, &text); err != nil {
-		return result, step.Errorf(step.ClassInvalid, "the reply of agent %q is not text", a.ID)
-	}
+	text := ir.PlainText(result.Value)
 	files := map[string]string{"": text}
 	if folder {
-		files, _ = split(text, set.Produces) // looked at when the reply came
-	} else {
-		files[""] = unfenced(set.Produces, text)
+		files, _ = split(text, s.Produces) // looked at when the reply came
+	} else if files[""] = unfenced(s.Produces, text); s.producesJSON() {
+		var indented bytes.Buffer
+		if json.Indent(&indented, result.Value, "", "  ") == nil {
+			files[""] = indented.String() + "\n"
+		}
 	}
-	result.Value = valueAt(set.Produces, files)
-	if set.Produces == "" {
+	result.Value = valueAt(s.Produces, files)
+	if s.Produces == "" {
 		return result, nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := at.write(set.Produces+name, files[name]); err != nil {
-			return result, step.Errorf(step.ClassMissing, "step %q cannot write %s: %v", job.Step.ID, set.Produces+name, err)
+		if err := at.write(s.Produces+name, files[name]); err != nil {
+			return result, step.Errorf(step.ClassMissing, "step %q cannot write %s: %v", job.Step.ID, s.Produces+name, err)
 		}
 	}
 	return result, nil
 }
 
-// prompt is what the agent is asked: the skill, what to work on, and the goal.
-func prompt(set Settings, given []material, draft string) string {
-	var b strings.Builder
-	if skill := strings.TrimSpace(set.Skill); skill != "" {
-		b.WriteString(skill + "\n\n---\n\n")
+// prompt returns the prompt: the skill, the inputs, the draft, the goal, and the
+// form of the reply.
+func (s Settings) prompt(given []material, draft string) string {
+	var parts []string
+	if skill := strings.TrimSpace(s.Skill); skill != "" {
+		parts = append(parts, skill)
 	}
-	for i, m := range given {
-		if i > 0 {
-			b.WriteString("\n\n")
+	var inputs []string
+	for _, m := range given {
+		text := strings.TrimRight(m.text, "\n")
+		if len(given) > 1 { // G3
+			text = fmt.Sprintf("=== %s ===\n\n%s", m.name, text)
 		}
-		if len(given) > 1 { // G3: each says what it is
-			fmt.Fprintf(&b, "=== %s ===\n\n", m.name)
-		}
-		b.WriteString(strings.TrimRight(m.text, "\n"))
+		inputs = append(inputs, text)
 	}
-	if goal := strings.TrimSpace(set.Goal); goal != "" {
-		b.WriteString("\n\n---\n\nGoal: " + goal)
-	}
-	if isFolder(set.Produces) {
-		b.WriteString("\n\nAnswer with one or several files, each of them in this form and nothing around them:\n\n##FILE: name.md##\nwhat the file holds\n##END##")
+	if len(inputs) > 0 {
+		parts = append(parts, strings.Join(inputs, "\n\n"))
 	}
 	if draft != "" {
-		b.WriteString("\n\nA draft follows that was made by rules. Keep its form, and make of it what the goal asks for:\n\n" + draft)
+		parts = append(parts, "This draft was generated by rules. Keep its structure, and improve its content so that it "+
+			"meets the goal.\n\n"+strings.TrimRight(draft, "\n"))
 	}
-	return b.String()
+	var last []string
+	if goal := strings.TrimSpace(s.Goal); goal != "" {
+		last = append(last, "Goal: "+goal)
+	}
+	switch {
+	case isFolder(s.Produces):
+		last = append(last, "Reply with one or more files and nothing else. Write each file in this form:\n\n"+
+			"##FILE: name.md##\n(the content of the file)\n##END##")
+	case s.Produces != "" && !s.producesJSON():
+		last = append(last, fmt.Sprintf("Reply with the complete content of the file %s and nothing else.", path.Base(s.Produces)))
+	}
+	if len(last) > 0 {
+		parts = append(parts, strings.Join(last, "\n\n"))
+	}
+	return strings.Join(parts, "\n\n---\n\n")
 }
 
 // material is something to work on.
@@ -146,7 +147,7 @@ func valueOf(job *step.Job, in Input) (string, error) {
 	var files map[string]string
 	switch {
 	case json.Unmarshal(value, &files) != nil || files == nil:
-		return plain(value), nil
+		return ir.PlainText(value), nil
 	case in.Part != "":
 		text, ok := files[in.Part]
 		if !ok {
@@ -157,16 +158,7 @@ func valueOf(job *step.Job, in Input) (string, error) {
 	return joined(in.Name, files), nil
 }
 
-// plain is a text as it is, anything else as JSON.
-func plain(value json.RawMessage) string {
-	var text string
-	if json.Unmarshal(value, &text) == nil {
-		return text
-	}
-	return string(value)
-}
-
-// joined is the files of a folder, one after the other, each under its name.
+// joined returns the files of a folder, one after the other, each under its name.
 func joined(folder string, files map[string]string) string {
 	var b strings.Builder
 	for i, name := range slices.Sorted(maps.Keys(files)) {

@@ -9,6 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Settings is what a task of this kind says.
@@ -37,25 +38,27 @@ const (
 )
 
 // Kind is the step kind "combine".
-type Kind struct{}
+type Kind struct{ step.Base[Settings] }
 
-var _ step.Asker = Kind{}
+var (
+	_ stepkind.Asker = Kind{}
+	_ step.Runner    = Kind{}
+)
 
-// Name is "combine".
+// Name returns "combine".
 func (Kind) Name() string { return "combine" }
 
-// Understands wants a strategy and a conflict rule that exist.
-func (Kind) Understands(t *ir.Task) error {
-	set, err := step.Decode[Settings](t)
-	return errors.Join(err,
-		step.OneOf("strategy", set.Strategy, ByType, Union, Vote, Critic),
-		step.OneOf("conflict", cmp.Or(set.Conflict, Fail), FirstWins, LastWins, Critic, Fail))
+// Validate requires a strategy and a conflict rule that exist.
+func (s Settings) Validate() error {
+	return errors.Join(
+		stepkind.OneOf("strategy", s.Strategy, ByType, Union, Vote, Critic),
+		stepkind.OneOf("conflict", cmp.Or(s.Conflict, Fail), FirstWins, LastWins, Critic, Fail))
 }
 
-// Check wants somebody to be the critic when one is asked for, and no vote
+// Check reports conflicts that go to a critic that is not named, and votes
 // that can end in a tie.
 func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
-	set := step.Lenient[Settings](t)
+	set := stepkind.Lenient[Settings](t)
 	var list diag.List
 	if asksCritic(set) && set.Critic == "" {
 		at := "conflict"
@@ -63,18 +66,18 @@ func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 			at = "strategy"
 		}
 		list.Add(diag.Diagnostic{
-			Code: step.CodeNoCritic, Severity: diag.Error, Span: step.At(s, t, at),
+			Code: stepkind.CodeNoCritic, Severity: diag.Error, Span: stepkind.At(s, t, at),
 			Message: fmt.Sprintf("Conflicts in step %q go to a critic, but no agent is the critic.", s.ID),
 			Help:    "Name one with \"critic: AGENT\" in the merge, or call an agent \"critic\".",
 		})
 	}
 	if n := voters(s); set.Strategy == Vote && n > 0 && n%2 == 0 {
-		severity := diag.Note // somebody thought of it
+		severity := diag.Note // the author has set a rule for it
 		if cmp.Or(set.Conflict, Fail) == Fail {
 			severity = diag.Warning
 		}
 		list.Add(diag.Diagnostic{
-			Code: step.CodeEvenVoters, Severity: severity, Span: step.At(s, t, "strategy"),
+			Code: stepkind.CodeEvenVoters, Severity: severity, Span: stepkind.At(s, t, "strategy"),
 			Message: fmt.Sprintf("%d workers vote in step %q, so a vote can end in a tie.", n, s.ID),
 			Help:    fmt.Sprintf("Let an odd number of workers vote; a tie is settled as a conflict (%s).", cmp.Or(set.Conflict, Fail)),
 		})
@@ -92,12 +95,12 @@ func voters(s *ir.Step) int {
 }
 
 // Uses names the critic.
-func (Kind) Uses(t *ir.Task) step.Uses { return step.Uses{Agents: step.Named(t, "critic")} }
+func (Kind) Uses(t *ir.Task) stepkind.Uses { return stepkind.Uses{Agents: stepkind.Named(t, "critic")} }
 
-// Contract is the ballot of the critic, shown for one conflict of two claims:
+// Contract returns the ballot of the critic, shown for one conflict of two claims:
 // how many there are is known when the workers have ended.
 func (Kind) Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, bool) {
-	return replies(p, s, 2), asksCritic(step.Lenient[Settings](t))
+	return replies(p, s, 2), asksCritic(stepkind.Lenient[Settings](t))
 }
 
 func replies(p *ir.Program, s *ir.Step, claims ...int) contract.Contract {
@@ -106,20 +109,20 @@ func replies(p *ir.Program, s *ir.Step, claims ...int) contract.Contract {
 	return contract.Of(p, &ballots, contract.Spec{Schema: ballot(claims...), From: "the conflicts between the workers"})
 }
 
-// Bound is nothing when nobody disagrees. At worst the critic sees every
+// Bound returns nothing when nobody disagrees. At worst the critic sees every
 // branch's result in one call, with repairs, because its reply must have the
 // form of a result.
-func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
-	set := step.Lenient[Settings](t)
+func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task, _ *contract.Contract) stepkind.Bound {
+	set := stepkind.Lenient[Settings](t)
 	if !asksCritic(set) {
-		return step.Bound{}
+		return stepkind.Bound{}
 	}
-	bound := step.Talk{
-		Known:    step.TextTokens(set.Format),
-		Reads:    step.ResultTokens(p, s.Action),
+	bound := stepkind.ModelCallBound{
+		Known:    stepkind.TextTokens(set.Format),
+		Reads:    stepkind.ResultTokens(p, s.Action),
 		MaxTurns: 1, // whatever tools the critic has, it has none here
-		Repairs:  step.RepairCalls,
+		Repairs:  stepkind.RepairCalls,
 	}.Bound(p.Agent(set.Critic))
-	bound.Base, bound.Reserve = step.Cost{}, 0 // nobody may disagree
+	bound.Base, bound.Reserve = stepkind.Cost{}, 0 // the workers may agree
 	return bound
 }

@@ -5,9 +5,9 @@ import (
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/combine"
 	"github.com/espalier-run/espalier/internal/step/steptest"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 func workers(n int) ir.Action {
@@ -22,17 +22,17 @@ func TestSuite(t *testing.T) {
 		steptest.Case{
 			Name: "F23: conflicts without a critic", Action: workers(2),
 			Settings: steptest.Settings{"strategy": "union", "conflict": "send_to_critic"},
-			Codes:    []diag.Code{step.CodeNoCritic}, At: []string{"conflict"},
+			Codes:    []diag.Code{stepkind.CodeNoCritic}, At: []string{"conflict"},
 		},
 		steptest.Case{
 			Name: "F23: a strategy without a critic", Action: workers(2),
 			Settings: steptest.Settings{"strategy": "send_to_critic"},
-			Codes:    []diag.Code{step.CodeNoCritic}, At: []string{"strategy"},
+			Codes:    []diag.Code{stepkind.CodeNoCritic}, At: []string{"strategy"},
 		},
 		steptest.Case{Name: "F24: three voters", Action: workers(3), Settings: steptest.Settings{"strategy": "vote"}},
 		steptest.Case{
 			Name: "F24: four voters", Action: workers(4), Settings: steptest.Settings{"strategy": "vote"},
-			Codes: []diag.Code{step.CodeEvenVoters}, At: []string{"strategy"},
+			Codes: []diag.Code{stepkind.CodeEvenVoters}, At: []string{"strategy"},
 		},
 		steptest.Case{Name: "another strategy", Settings: steptest.Settings{"strategy": "guess"}, Misfit: true},
 		steptest.Case{Name: "another rule", Settings: steptest.Settings{"strategy": "union", "conflict": "toss"}, Misfit: true},
@@ -45,11 +45,11 @@ func TestOnlyACriticCosts(t *testing.T) {
 		calls    int64
 	}{
 		{steptest.Settings{"strategy": "vote", "conflict": "fail"}, 0},
-		{steptest.Settings{"strategy": "union", "conflict": "send_to_critic", "critic": "plain"}, 1 + step.RepairCalls},
-		{steptest.Settings{"strategy": "union", "conflict": "send_to_critic", "critic": "handy"}, 1 + step.RepairCalls}, // its tools are not there
+		{steptest.Settings{"strategy": "union", "conflict": "send_to_critic", "critic": "plain"}, 1 + stepkind.RepairCalls},
+		{steptest.Settings{"strategy": "union", "conflict": "send_to_critic", "critic": "handy"}, 1 + stepkind.RepairCalls}, // its tools are not there
 	} {
 		s, task := steptest.Case{Settings: c.settings, Action: workers(2)}.Task("combine")
-		b := combine.Kind{}.Bound(steptest.Program(), s, task)
+		b := stepkind.BoundOf(combine.Kind{}, steptest.Program(), s, task)
 		if b.Worst.ModelCalls.N != c.calls || b.Base.ModelCalls.N != 0 {
 			t.Errorf("%v: %v", c.settings, b)
 		}

@@ -92,7 +92,7 @@ func (m *merge) items(set Settings, b step.Branch) {
 		}
 		id, label := identity(set.DedupeKey, lookup)
 		if id == "" && (m.shape == byGroup || len(set.DedupeKey) > 0) {
-			id = fmt.Sprintf("%s\x00%d", b.Name, i) // nothing to compare it by: it stands for itself
+			id = fmt.Sprintf("%s\x00%d", b.Name, i) // nothing to compare it by: it is a group of its own
 		}
 		if id == "" {
 			id = canonical(item)
@@ -104,7 +104,7 @@ func (m *merge) items(set Settings, b step.Branch) {
 	}
 }
 
-// identity is the dedupe key of an item, and how people read it; empty when
+// identity returns the dedupe key of an item, and how people read it; empty when
 // the item has none of the key's fields.
 func identity(key []string, lookup func(string) json.RawMessage) (id, label string) {
 	var ids, labels []string
@@ -144,7 +144,7 @@ func split(value json.RawMessage) (object map[string]json.RawMessage, items []js
 	return object, []json.RawMessage{value}
 }
 
-// allObjects tells whether results can be merged key by key. Those that are
+// allObjects reports whether results can be merged key by key. Those that are
 // mere envelopes of items cannot, except in a vote, which compares whole lists.
 func allObjects(branches []step.Branch, whole bool) bool {
 	for _, b := range branches {
@@ -163,7 +163,7 @@ type field struct {
 	value json.RawMessage
 }
 
-// fields are those of an object, in its own order.
+// fields returns those of an object, in its own order.
 func fields(value json.RawMessage) []field {
 	d := json.NewDecoder(bytes.NewReader(value))
 	if _, err := d.Token(); err != nil {
@@ -260,7 +260,7 @@ func short(value json.RawMessage) string {
 	return string(text)
 }
 
-// question is a conflict as the critic sees it.
+// question returns a conflict as the critic sees it.
 func (s *slot) question() json.RawMessage {
 	type side struct {
 		Number int             `json:"choice"`
@@ -296,12 +296,12 @@ func (m *merge) value() json.RawMessage {
 	case m.shape == one && len(list) == 1:
 		return list[0]
 	case m.shape == one:
-		return json.RawMessage("null") // nobody voted
+		return json.RawMessage("null") // there are no votes
 	}
 	return step.JSON(list)
 }
 
-// decisions are the notes of what was chosen, in the order of the result.
+// decisions returns the notes of what was chosen, in the order of the result.
 // Where only one branch said something there was nothing to choose.
 func (m *merge) decisions() []step.Note {
 	var out []step.Note
@@ -321,7 +321,7 @@ func (m *merge) decisions() []step.Note {
 	return out
 }
 
-// canonical is a form of JSON in which equal values are equal texts: keys in
+// canonical returns a form of JSON in which equal values are equal texts: keys in
 // order, numbers by their value.
 func canonical(raw json.RawMessage) string {
 	d := json.NewDecoder(bytes.NewReader(raw))

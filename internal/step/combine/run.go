@@ -11,38 +11,26 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
-	"github.com/espalier-run/espalier/internal/step/talk"
+	"github.com/espalier-run/espalier/internal/step/chat"
 )
 
-var _ step.Runner = Kind{}
-
-// Recovery is to go on: only a critic's replies cost anything, and they are noted.
-func (Kind) Recovery(*ir.Task, []journal.TaskNoted) step.Recovery { return step.Rerun }
-
-// Run makes one result of those of the branches that ended well. Every choice
-// is noted, one by one.
-func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
-	set, err := step.Decode[Settings](job.Task)
-	if err != nil {
-		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
-	}
-	if ctx.Err() != nil {
-		return step.Result{}, context.Cause(ctx)
-	}
+// Run merges the results of the branches that succeeded. It notes every choice.
+func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	var branches []step.Branch
 	for _, b := range job.Branches {
 		if b.Outcome == ir.OK {
 			branches = append(branches, b)
 		}
 	}
-	if err := complete(set, branches); err != nil {
+	if err := complete(s, branches); err != nil {
 		return step.Result{}, err
 	}
-	m := layOut(set, branches)
-	m.agree(set.Strategy == Vote)
+	m := layOut(s, branches)
+	m.agree(s.Strategy == Vote)
 	result := step.Result{}
+	var err error
 	if conflicts := m.conflicts(); len(conflicts) > 0 {
-		if result, err = m.settle(ctx, job, set, conflicts); err != nil {
+		if result, err = m.settle(ctx, job, s, conflicts); err != nil {
 			return result, err
 		}
 	}
@@ -109,9 +97,9 @@ func (m *merge) ask(ctx context.Context, job *step.Job, set Settings, conflicts 
 	for i, s := range conflicts {
 		sizes[i] = len(s.claims)
 	}
-	t := talk.Talk{Agent: &alone, Task: task, Form: talk.Form{Contract: replies(job.Workflow, job.Step, sizes...)}}
+	t := chat.Conversation{Agent: &alone, Task: task, Form: chat.Form{Contract: replies(job.Workflow, job.Step, sizes...)}}
 	for i, s := range conflicts {
-		t.Data = append(t.Data, talk.Data{Name: fmt.Sprintf("conflict %d", i+1), Value: s.question()})
+		t.Data = append(t.Data, chat.Data{Name: fmt.Sprintf("conflict %d", i+1), Value: s.question()})
 	}
 	result, err := t.Run(ctx, job)
 	if err != nil {
@@ -138,8 +126,8 @@ func (m *merge) ask(ctx context.Context, job *step.Job, set Settings, conflicts 
 const task = "Several workers did the same task independently and contradict each other. For each numbered conflict, choose the claim that is right. " +
 	"Give the number of the claim as \"choice\" and explain it briefly as \"reason\"."
 
-// ballot is the JSON Schema of the critic's answer: a choice for each conflict,
-// of which the number of claims is given.
+// ballot returns the JSON Schema of the critic's answer: a choice for each conflict,
+// by the number of its claims.
 func ballot(claims ...int) json.RawMessage {
 	properties, required := map[string]any{}, []string{}
 	for i, n := range claims {

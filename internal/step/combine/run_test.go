@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/step/steptest"
 )
 
-// said are the results of workers w1, w2, …; an empty one was skipped.
+// said returns the results of workers w1, w2, …; an empty one was skipped.
 func said(values ...string) func(*step.Job) {
 	return func(job *step.Job) {
 		for i, v := range values {

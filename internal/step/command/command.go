@@ -2,70 +2,66 @@ package command
 
 import (
 	"cmp"
-	"errors"
 
-	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/step/exec"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// Settings is what a task of the kind "command" says: one of Command, Script
+// Settings are the settings of a task of kind "command": one of Command, Script
 // and ScriptFile. All texts are templates.
 type Settings struct {
 	Command    string   `json:"command,omitempty"`
 	Script     string   `json:"script,omitempty"`      // what a script file holds
 	ScriptFile string   `json:"script_file,omitempty"` // read when the step runs
-	Folder     string   `json:"folder,omitempty"`      // that the path of a script file begins in
+	Folder     string   `json:"folder,omitempty"`      // that the path of a script file starts in
 	Dir        string   `json:"dir,omitempty"`         // to run in
 	Shell      string   `json:"shell,omitempty"`       // empty: the user's
 	Timeout    string   `json:"timeout,omitempty"`     // seconds, or a duration
 	Export     []string `json:"export,omitempty"`      // inputs that it sees as environment variables
-	// Doubts are "loop" and "inputs", when what these hold came from steps: then
-	// it is never a part of the command's code, as what steps gave is not.
+	// Doubts are "loop" and "inputs" if their values come from steps. Such values
+	// are data for the command, never code, like the results of steps.
 	Doubts []string `json:"doubts,omitempty"`
 }
 
 // Kind is the step kind "command".
-type Kind struct{}
+type Kind struct{ step.Base[Settings] }
 
-var _ step.Kind = Kind{}
+var _ step.WriteAhead = Kind{}
 
-// Name is "command".
+// Name returns "command".
 func (Kind) Name() string { return "command" }
 
-// Understands wants something to run.
-func (Kind) Understands(t *ir.Task) error {
-	set, err := step.Decode[Settings](t)
-	if set.Command == "" && set.Script == "" && set.ScriptFile == "" {
-		err = errors.Join(err, errors.New("there is nothing to run"))
-	}
-	return err
+// Validate requires something to run.
+func (s Settings) Validate() error {
+	return stepkind.Require(s.Command+s.Script+s.ScriptFile, "there is nothing to run")
 }
 
-// Check has nothing to say: a shell takes any text.
-func (Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
-
-// Uses is the command.
-func (Kind) Uses(t *ir.Task) step.Uses {
-	set := step.Lenient[Settings](t)
+// Uses returns the command.
+func (Kind) Uses(t *ir.Task) stepkind.Uses {
+	set := stepkind.Lenient[Settings](t)
 	text := cmp.Or(set.Command, set.Script)
 	if set.ScriptFile != "" {
 		text = "script " + set.ScriptFile
 	}
-	return step.Uses{Commands: []step.CommandUse{{Text: text}}}
+	return stepkind.Uses{Commands: []stepkind.CommandUse{{Text: text}}}
 }
 
-// Bound is the time a command may take. It calls no models and no tools.
-func (Kind) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task) step.Bound { return bound(s) }
+// Bound returns the time that a command may take.
+func (Kind) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task, _ *contract.Contract) stepkind.Bound {
+	return exec.Bound(s, unlimited)
+}
 
-func bound(s *ir.Step) step.Bound {
-	worst := step.Amount{Unbounded: "a command has no time limit of its own"}
-	if s.Timeout > 0 {
-		worst = step.N(int64((s.Timeout + 999) / 1000))
-	}
-	base := step.N(step.UsualScriptSeconds)
-	if worst.Unbounded == "" && worst.N < base.N {
-		base = worst
-	}
-	return step.Bound{Base: step.Cost{Seconds: base}, Worst: step.Cost{Seconds: worst}}
+var unlimited = stepkind.Amount{Unbounded: "a command has no time limit of its own"}
+
+// WriteAhead marks the kind: it notes the command before it starts, and
+// preparing the command takes no time.
+func (Kind) WriteAhead() {}
+
+// Recovery asks a person if the command may have run.
+func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
+	return exec.Recovery(history)
 }

@@ -1,5 +1,5 @@
-// Package command is the step kinds that hand text to a shell: "command" runs a
-// command or a script and keeps what it prints, "hook" does small things
+// Package command implements the step kinds that use a shell: "command" runs a
+// command or a script and keeps its output, "hook" runs commands or logs lines
 // before and after other steps.
 package command
 

@@ -9,27 +9,29 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/step/exec"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// HookSettings is what a task of the kind "hook" says.
+// HookSettings are the settings of a task of kind "hook".
 type HookSettings struct {
 	Hooks []HookSetting `json:"hooks"`
-	// Strict makes a hook that fails fail the step; otherwise that is only told.
+	// Strict makes a hook that fails fail the step; otherwise it is only logged.
 	Strict bool `json:"strict,omitempty"`
-	// Again ends the step as the one before it ended: a failure goes on.
+	// Again ends the step as the step before it ended.
 	Again bool `json:"again,omitempty"`
-	// Files must be there.
+	// Files must exist.
 	Files []string `json:"files,omitempty"`
-	// Failure is the error that the hooks see when the step before has not
-	// failed: the run is about to end as failed all the same.
+	// Failure is the error that the hooks see if the step before did not fail
+	// but the run is about to end as failed.
 	Failure *Failure `json:"failure,omitempty"`
-	// State is the one that the hooks are of: to them it is the current one.
-	// Where there is none it is that of the failure, if there was one.
+	// State is the state that the hooks belong to and see as the current one.
+	// Empty is the state that failed, if one did.
 	State string `json:"state,omitempty"`
 
 	Export []string `json:"export,omitempty"`
@@ -37,13 +39,13 @@ type HookSettings struct {
 	Doubts []string `json:"doubts,omitempty"`
 }
 
-// Failure is that of a run which a state ends as failed.
+// Failure describes a run that a state ends as failed.
 type Failure struct {
 	State   string `json:"state"`
 	Message string `json:"message"` // a template
 }
 
-// HookSetting is one hook: a line to tell, or a command.
+// HookSetting is one hook: a line to log, or a command.
 type HookSetting struct {
 	Log     string    `json:"log,omitempty"`
 	Command string    `json:"command,omitempty"`
@@ -51,90 +53,83 @@ type HookSetting struct {
 }
 
 // Hook is the step kind "hook".
-type Hook struct{}
+type Hook struct{ step.Base[HookSettings] }
 
-var (
-	_ step.Kind   = Hook{}
-	_ step.Runner = Hook{}
-)
+var _ step.Runner = Hook{}
 
-// Name is "hook".
+// Name returns "hook".
 func (Hook) Name() string { return "hook" }
 
-// Understands wants settings of the right form.
-func (Hook) Understands(t *ir.Task) error {
-	_, err := step.Decode[HookSettings](t)
-	return err
-}
+// Validate accepts all settings.
+func (HookSettings) Validate() error { return nil }
 
-// Check has nothing to say.
-func (Hook) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
-
-// Uses are the hooks that are commands.
-func (Hook) Uses(t *ir.Task) step.Uses {
-	var u step.Uses
-	for _, h := range step.Lenient[HookSettings](t).Hooks {
+// Uses returns the hooks that are commands.
+func (Hook) Uses(t *ir.Task) stepkind.Uses {
+	var u stepkind.Uses
+	for _, h := range stepkind.Lenient[HookSettings](t).Hooks {
 		if h.Command != "" {
-			u.Commands = append(u.Commands, step.CommandUse{Text: h.Command})
+			u.Commands = append(u.Commands, stepkind.CommandUse{Text: h.Command})
 		}
 	}
 	return u
 }
 
-// Bound is the time that commands may take.
-func (Hook) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task) step.Bound { return bound(s) }
+// Bound returns the time that commands may take.
+func (Hook) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task, _ *contract.Contract) stepkind.Bound {
+	return exec.Bound(s, unlimited)
+}
 
-// Recovery is to ask a person, unless no command can have begun.
-func (Hook) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery { return recovery(history) }
+// Recovery asks a person if a command may have run.
+func (Hook) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
+	return exec.Recovery(history)
+}
 
-// Run does all hooks, one after the other.
-func (Hook) Run(ctx context.Context, job *step.Job) (step.Result, error) {
-	set, err := step.Decode[HookSettings](job.Task)
-	if err != nil {
-		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
-	}
+// Run runs the hooks in order.
+func (s HookSettings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	values := job.Values()
-	for _, template := range set.Files {
-		if err := there(job, template, values); err != nil {
+	for _, template := range s.Files {
+		if err := requireFile(job, template, values); err != nil {
 			return step.Result{}, err
 		}
 	}
-	if last, ok := values["last"].(map[string]any); ok && set.Failure != nil && last["outcome"] != string(ir.Failed) {
-		message, err := job.Fill(set.Failure.Message, values)
+	if last, ok := values["last"].(map[string]any); ok && s.Failure != nil && last["outcome"] != string(ir.Failed) {
+		message, err := job.Fill(s.Failure.Message, values)
 		if err != nil {
-			message = set.Failure.Message // the step that ends the run says what is wrong with it
+			message = s.Failure.Message // the step that ends the run reports the error
 		}
-		values["last"] = map[string]any{"outcome": string(ir.Failed), "step": set.Failure.State, "error": message, "class": journal.ClassEnded}
+		values["last"] = map[string]any{
+			"outcome": string(ir.Failed), "step": s.Failure.State, "error": message, "class": string(journal.ClassEnded),
+		}
 	}
-	standAt(values, set.State)
-	r := runner{job: job, values: values, export: set.Export, doubts: set.Doubts}
-	defer r.close()
+	setCurrentState(values, s.State)
+	r := newRunner(job, values, s.Export, s.Doubts)
+	defer r.Remove()
 	var notes []step.Note
-	begun := job.Noted(journal.NoteCommand)
-	for _, h := range set.Hooks {
-		said, err := r.hook(ctx, h, &begun)
+	commands := 0
+	for _, h := range s.Hooks {
+		text, err := r.hook(ctx, h, &commands)
 		if ctx.Err() != nil && err != nil {
 			return step.Result{Notes: notes}, context.Cause(ctx)
 		}
-		if err != nil && set.Strict {
+		if err != nil && s.Strict {
 			return step.Result{Notes: notes}, step.Errorf(step.ClassCommand, "a hook failed: %v", err)
 		}
 		if err != nil {
-			said = fmt.Sprintf("a hook failed: %v", err)
+			text = fmt.Sprintf("a hook failed: %v", err)
 		}
-		if said != "" {
-			notes = append(notes, step.Note{Kind: journal.NoteSaid, Data: journal.Said{Text: said}})
+		if text != "" {
+			notes = append(notes, step.Note{Kind: journal.NoteSaid, Data: journal.Said{Text: text}})
 		}
 	}
-	if set.Again {
+	if s.Again {
 		return again(job, notes)
 	}
 	return step.Result{Value: json.RawMessage("{}"), Notes: notes}, nil
 }
 
-// standAt makes a state the current one; those who wrote the hooks do not know
-// the names of the steps that do them.
-func standAt(values expr.Values, state string) {
+// setCurrentState makes a state the current one: authors of hooks do not know
+// the names of the steps that run them.
+func setCurrentState(values expr.Values, state string) {
 	if last, ok := values["last"].(map[string]any); ok && state == "" && last["outcome"] == string(ir.Failed) {
 		state, _ = last["step"].(string)
 		if left, ok := last["value"].(map[string]any); ok && left[expr.HookedState] != nil {
@@ -148,7 +143,7 @@ func standAt(values expr.Values, state string) {
 	}
 }
 
-// again ends the step as the one before it ended.
+// again ends the step as the step before it ended.
 func again(job *step.Job, notes []step.Note) (step.Result, error) {
 	var last struct {
 		Outcome string          `json:"outcome"`
@@ -173,8 +168,8 @@ func again(job *step.Job, notes []step.Note) (step.Result, error) {
 	return step.Result{Value: last.Value, Notes: notes}, nil
 }
 
-// failedAt keeps with what a failed step left which step that was: of several
-// hooks in a row the first one knows.
+// failedAt adds the name of the failed step to the value that it left. Of
+// several hooks in a row, the first one adds it.
 func failedAt(name string, value json.RawMessage) json.RawMessage {
 	left := map[string]json.RawMessage{}
 	if json.Unmarshal(value, &left) != nil || left == nil {
@@ -186,47 +181,39 @@ func failedAt(name string, value json.RawMessage) json.RawMessage {
 	return step.JSON(left)
 }
 
-// hook does one hook and returns what there is to tell. begun is how many
-// commands, from here on, were begun in an earlier life: all of them but the
-// last were done then.
-func (r *runner) hook(ctx context.Context, h HookSetting, begun *int) (said string, err error) {
+// hook runs one hook and returns the line that it logs. commands counts the
+// commands of the task. All commands that an earlier life of the attempt noted,
+// except for the last, ended then.
+func (r *runner) hook(ctx context.Context, h HookSetting, commands *int) (string, error) {
 	if h.Command == "" {
 		return r.job.Fill(h.Log, r.values)
 	}
-	text, command, err := r.prepare(Settings{Command: h.Command})
+	p, err := r.prepare(Settings{Command: h.Command})
 	if err != nil {
 		return "", err
 	}
-	*begun--
-	if *begun > 0 {
+	p.Index = *commands
+	*commands++
+	if *commands < r.job.Noted(journal.NoteCommand) {
 		return "", nil
 	}
-	if *begun < 0 {
-		if err := r.job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: journal.Command{Command: r.job.Machine.Shown(shortened(text))}}); err != nil {
-			return "", err
+	run := func(ctx context.Context) (step.Result, error) {
+		outcome, err := p.Run(ctx, r.job)
+		if err == nil && outcome.Exit != 0 {
+			err = errors.New(failure(outcome))
 		}
+		return step.Result{}, err
 	}
 	if h.Timeout > 0 {
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeoutCause(ctx, h.Timeout.Duration(), errSlow)
-		defer stop()
+		_, err = step.Limit(ctx, h.Timeout.Duration(), "the hook's time is up", run)
+	} else {
+		_, err = run(ctx)
 	}
-	outcome, err := r.job.Machine.Run(ctx, r.job, step.Work{Command: command, Shown: text})
-	switch {
-	case errors.Is(err, errSlow):
-		return "", errSlow
-	case err != nil:
-		return "", err
-	case outcome.Exit != 0:
-		return "", errors.New(failure(outcome))
-	}
-	return "", nil
+	return "", err
 }
 
-var errSlow = errors.New("the hook's time is up")
-
-// there wants a file to exist.
-func there(job *step.Job, template string, values expr.Values) error {
+// requireFile returns an error unless a file exists.
+func requireFile(job *step.Job, template string, values expr.Values) error {
 	path, err := job.Fill(template, values)
 	if err != nil || path == "" {
 		return err

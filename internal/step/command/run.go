@@ -3,8 +3,6 @@ package command
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,30 +12,13 @@ import (
 	"sync"
 
 	"github.com/espalier-run/espalier/internal/expr"
-	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/jsonfast"
 	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/shell"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/step/exec"
 )
 
-var _ step.WriteAhead = Kind{}
-
-// WriteAhead: the command is noted before it begins, and to find out what it
-// is takes no time.
-func (Kind) WriteAhead() {}
-
-// Recovery is to ask a person, unless the command cannot have begun.
-func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery { return recovery(history) }
-
-func recovery(history []journal.TaskNoted) step.Recovery {
-	if slices.ContainsFunc(history, func(n journal.TaskNoted) bool { return n.Kind == journal.NoteCommand }) {
-		return step.Ask
-	}
-	return step.Rerun
-}
-
-// State is what a command leaves behind.
+// State is the result of a command.
 type State struct {
 	Output   string `json:"Output"`
 	Stderr   string `json:"Stderr"`
@@ -46,90 +27,53 @@ type State struct {
 	Error    string `json:"Error,omitempty"`
 }
 
-// How what a command notes and leaves behind is written.
-var (
-	commands = sync.OnceValue(jsonfast.New[journal.Command])
-	states   = sync.OnceValue(jsonfast.New[State])
-)
-
 // Run runs the command.
-func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
-	set, err := step.Decode[Settings](job.Task)
-	if err != nil {
-		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
-	}
-	return job.Within(ctx, set.Timeout, func(ctx context.Context) (step.Result, error) { return run(ctx, job, set) })
+func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+	return job.Within(ctx, s.Timeout, func(ctx context.Context) (step.Result, error) { return s.run(ctx, job) })
 }
 
-func run(ctx context.Context, job *step.Job, set Settings) (step.Result, error) {
-	r := runner{job: job, values: job.Values(), export: set.Export, doubts: set.Doubts}
-	defer r.close()
-	text, command, err := r.prepare(set)
+func (s Settings) run(ctx context.Context, job *step.Job) (step.Result, error) {
+	r := newRunner(job, job.Values(), s.Export, s.Doubts)
+	defer r.Remove()
+	p, err := r.prepare(s)
 	if err != nil {
 		return step.Result{}, err
 	}
-	if job.Noted(journal.NoteCommand) == 0 {
-		data, err := commands().Append(nil, &journal.Command{Command: job.Machine.Shown(shortened(text))})
-		if err == nil {
-			err = job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: json.RawMessage(data)})
-		}
-		if err != nil {
-			return step.Result{}, err
-		}
-	}
-	outcome, err := job.Machine.Run(ctx, job, step.Work{Command: command, Shown: text})
-	switch {
-	case errors.Is(err, process.ErrTooMuch):
-		return step.Result{}, step.Errorf(step.ClassCommand, "the command of step %q was stopped: it wrote more than %d MiB", job.Step.ID, process.DefaultMaxOutput>>20)
-	case err != nil && ctx.Err() != nil:
+	outcome, err := p.Run(ctx, job)
+	if err != nil {
 		return step.Result{}, err
-	case err != nil && !job.Machine.IsFolder(command.Dir):
-		return step.Result{}, noFolder(job, command.Dir)
-	case err != nil:
-		return step.Result{}, step.Errorf(step.ClassCommand, "the command of step %q: %v", job.Step.ID, err)
 	}
-	left := State{Output: readable(outcome.Stdout), Stderr: readable(outcome.Stderr), ExitCode: outcome.Exit, Status: "completed"}
+	state := State{
+		Output: exec.Text(outcome.Stdout), Stderr: exec.Text(outcome.Stderr), ExitCode: outcome.Exit, Status: "completed",
+	}
 	if outcome.Exit == 0 {
-		value, err := states().Append(nil, &left)
-		return step.Result{Value: value}, err
+		return step.Result{Value: step.JSON(state)}, nil
 	}
-	left.Status, left.Error = "failed", failure(outcome)
-	return step.Result{}, &step.Error{Class: step.ClassCommand, Message: left.Error, Exit: outcome.Exit, Value: step.JSON(left)}
+	state.Status, state.Error = "failed", failure(outcome)
+	return step.Result{}, &step.Error{
+		Class: step.ClassCommand, Message: state.Error, Exit: outcome.Exit, Value: step.JSON(state),
+	}
 }
 
-// failure says how a command ended: in its own words if it has any.
+// failure returns what a command wrote to standard error, or else how it ended.
 func failure(o process.Outcome) string {
-	if said := strings.TrimSpace(readable(o.Stderr)); said != "" {
-		return said
-	}
-	if o.Signal != "" {
-		return fmt.Sprintf("it was ended by a signal (%s)", o.Signal)
-	}
-	return fmt.Sprintf("exit code %d", o.Exit)
+	return cmp.Or(strings.TrimSpace(exec.Text(o.Stderr)), exec.Exit(o))
 }
 
-func readable(b []byte) string { return strings.ToValidUTF8(string(b), "�") }
-
-// mostNoted is how much of a command is kept for the records.
-const mostNoted = 64 << 10
-
-func shortened(text string) string {
-	if len(text) <= mostNoted {
-		return text
-	}
-	return strings.ToValidUTF8(text[:mostNoted], "") + "…"
-}
-
-// runner prepares commands of one step.
+// runner prepares the commands of one step.
 type runner struct {
+	exec.Files
 	job    *step.Job
 	values expr.Values
 	export []string
 	doubts []string
-	files  []string // to be removed
 }
 
-// folder is the job's, from the values that are read by now.
+func newRunner(job *step.Job, values expr.Values, export, doubts []string) *runner {
+	return &runner{Files: exec.Files{Job: job}, job: job, values: values, export: export, doubts: doubts}
+}
+
+// folder returns the job's folder, from the values that are decoded already.
 func (r *runner) folder() string {
 	if dir, ok := r.values[step.WorkingDir].(string); ok && dir != "" {
 		return dir
@@ -137,15 +81,10 @@ func (r *runner) folder() string {
 	return r.job.Dir
 }
 
-func (r *runner) close() {
-	for _, f := range r.files {
-		os.Remove(f)
-	}
-}
-
-// prepare makes a command of the settings; text is how people read it.
-func (r *runner) prepare(set Settings) (text string, c process.Command, err error) {
+// prepare returns the command that the settings describe.
+func (r *runner) prepare(set Settings) (*exec.Program, error) {
 	job := r.job
+	var err error
 	fill := func(template string) string {
 		var filled string
 		if err == nil {
@@ -153,28 +92,34 @@ func (r *runner) prepare(set Settings) (text string, c process.Command, err erro
 		}
 		return filled
 	}
-	dir, shell, file := fill(set.Dir), cmp.Or(fill(set.Shell), userShell()), fill(set.ScriptFile)
+	path := func(template string, parts bool) string {
+		var filled string
+		if err == nil {
+			filled, err = job.FillPath(template, r.values, r.doubts, parts)
+		}
+		return filled
+	}
+	dir, program, file := fill(set.Dir), cmp.Or(path(set.Shell, false), userShell()), path(set.ScriptFile, true)
 	if err != nil {
-		return "", c, err
+		return nil, err
 	}
 	script := set.Script
 	if set.ScriptFile != "" {
 		if script, err = readScript(file, set.Folder); err != nil {
-			return "", c, step.Errorf(step.ClassMissing, "the script of step %q cannot be read: %v", job.Step.ID, err)
+			return nil, step.Errorf(step.ClassMissing, "cannot read the script of step %q: %v", job.Step.ID, err)
 		}
 	}
-	filled, err := r.fill(cmp.Or(set.Command, script), shell, set.Command == "")
+	filled, err := r.fill(cmp.Or(set.Command, script), program, set.Command == "")
 	if err != nil {
-		return "", c, err
+		return nil, err
 	}
-	text = filled.Read
-	c, err = r.command(filled.Run, shell, set.Command == "")
+	c, err := r.command(filled.Command, program, set.Command == "")
 	if err != nil {
-		return "", c, err
+		return nil, err
 	}
 	if c.Dir == job.Dir {
 		if err := job.MakeDir(); err != nil {
-			return "", c, err
+			return nil, err
 		}
 	}
 	if dir = home(dir); dir != "" {
@@ -183,67 +128,56 @@ func (r *runner) prepare(set Settings) (text string, c process.Command, err erro
 		}
 		c.Dir = dir
 		if !job.Machine.IsFolder(dir) {
-			return "", c, noFolder(job, dir)
+			return nil, exec.NoFolder(job, dir)
 		}
 	}
-	if err := job.Secure(&c); err != nil {
-		return "", c, err
-	}
-	if c.Sandbox != nil {
-		c.Sandbox.Read = append(c.Sandbox.Read, r.files...)
-	}
-	return text, c, nil
+	return &exec.Program{
+		Name: fmt.Sprintf("the command of step %q", job.Step.ID), Reads: r.Paths,
+		Work: step.Work{Command: c, Shown: filled.Read},
+	}, nil
 }
 
-func noFolder(job *step.Job, dir string) error {
-	return step.Errorf(step.ClassMissing, "step %q is to run in %s, and there is no such folder", job.Step.ID, dir)
-}
-
-// fill writes a command, or a script for the program that its first line names.
-// What other programs than shells do with a value cannot be known: it stands
-// there as it is, unless it came from outside.
-func (r *runner) fill(template, shell string, script bool) (expr.ShellText, error) {
-	by := expr.Interpreter(template)
-	if !script || by == "" || expr.IsShell(by) {
-		return r.job.FillShell(template, cmp.Or(by, shell), r.values, r.doubts)
+// fill renders a command, or a script for the program in its first line. How programs other than shells read a value
+// is not known: it is inserted as it is if the run is trusted.
+func (r *runner) fill(template, path string, script bool) (expr.ShellText, error) {
+	by := shell.Interpreter(template)
+	if !script || by == "" || shell.IsShell(by) {
+		return r.job.FillShell(template, cmp.Or(by, path), r.values, r.doubts)
 	}
 	if r.job.Untrusted && strings.Contains(template, "{{") {
-		return expr.ShellText{}, step.Errorf(step.ClassInput, "step %q puts values into a script for %s, and nobody vouches for the input of this run; let the script read the variables AWF_INPUT_… instead",
-			r.job.Step.ID, by)
+		return expr.ShellText{}, step.Errorf(step.ClassInput, "step %q inserts values into a script for %s, and the input "+
+			"of this run is not trusted. Read the variables AWF_INPUT_… in the script instead", r.job.Step.ID, by)
 	}
 	text, err := r.job.Fill(template, r.values)
-	return expr.ShellText{Run: text, Read: text}, err
+	return expr.ShellText{Command: shell.Command{Text: text}, Read: text}, err
 }
-
-// mostArgument is how long a command may be to be an argument: systems allow
-// as little as 128 KiB.
-const mostArgument = 96 << 10
 
 // mostInputs is how much of the environment inputs may take up together: all of
 // it, with the arguments, may be as little as 1 MiB.
 const mostInputs = 512 << 10
 
-// command hands a text to a shell, or runs it as the script that it is.
-func (r *runner) command(text, shell string, script bool) (process.Command, error) {
+// command passes a text to a shell, or runs it as a script.
+func (r *runner) command(filled shell.Command, path string, script bool) (process.Command, error) {
 	inputs, err := r.inputs()
 	if err != nil {
 		return process.Command{}, err
 	}
 	job := r.job
-	c := process.Command{Dir: r.folder(), Env: environment(job, inputs), Path: shell}
+	text, values := filled.Pass(exec.MaxVariable, mostInputs)
+	c := process.Command{Dir: r.folder(), Env: append(environment(job, inputs), values...), Path: path}
 	switch {
 	case script && strings.HasPrefix(text, "#!"):
-		path, err := r.file("script", text)
+		file, err := r.Add(".script-*", text)
 		if err != nil {
 			return c, err
 		}
-		c.Path, c.Args = interpreted(text, path, shell)
-	case len(text) > mostArgument:
-		path, err := r.file("command", text)
+		c.Path, c.Args = interpreted(text, file, path)
+	case len(text) > exec.MaxVariable:
+		file, err := r.Add(".command-*", text)
 		if err != nil {
 			return c, err
 		}
-		c.Args = []string{path}
+		c.Args = []string{file}
 	default:
 		c.Args = []string{"-c", text}
 	}
@@ -265,35 +199,14 @@ func interpreted(text, path, shell string) (program string, args []string) {
 	return line, append(args, path)
 }
 
-// file puts a text where the command can read it.
-func (r *runner) file(name, text string) (string, error) {
-	dir, err := r.job.Scratch(text)
-	if err != nil {
-		return "", err
-	}
-	f, err := os.CreateTemp(dir, "."+name+"-*")
-	if err != nil {
-		return "", step.Errorf(step.ClassMissing, "the run's folder cannot be written to: %v", err)
-	}
-	r.files = append(r.files, f.Name())
-	_, err = f.WriteString(text)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return "", step.Errorf(step.ClassMissing, "the run's folder cannot be written to: %v", err)
-	}
-	return f.Name(), nil
-}
-
-// environment is ours, with the inputs of the step in it.
+// environment returns the variables of this process and those of the job and the
+// inputs of the step.
 func environment(job *step.Job, inputs []string) []string {
-	ours := os.Environ()
-	env := make([]string, 0, len(ours)+4+len(inputs))
-	for _, one := range ours {
-		if !strings.HasPrefix(one, "AWF_INPUT_") && !strings.HasPrefix(one, "TRACEPARENT=") {
-			env = append(env, one)
-		}
-	}
-	env = append(env, "ESPALIER_RUN_ID="+string(job.Run), "ESPALIER_STEP="+job.Step.ID, "ESPALIER_KEY="+job.Idempotency(job.Key), "TRACEPARENT="+job.TraceParent())
-	return append(env, inputs...)
+	own := slices.DeleteFunc(os.Environ(), func(one string) bool {
+		return strings.HasPrefix(one, "AWF_INPUT_") || strings.HasPrefix(one, "__espalier_") ||
+			strings.HasPrefix(one, "TRACEPARENT=")
+	})
+	return append(own, exec.Variables(job, inputs...)...)
 }
 
 // inputs are the variables that hold what the step exports.
@@ -309,8 +222,8 @@ func (r *runner) inputs() (env []string, err error) {
 			continue // no environment can hold it
 		}
 		upper := "AWF_INPUT_" + strings.Map(inName, strings.ToUpper(name))
-		if len(text) > mostArgument || total+2*len(text) > mostInputs {
-			path, err := r.file("input", text)
+		if len(text) > exec.MaxVariable || total+2*len(text) > mostInputs {
+			path, err := r.Add(".input-*", text)
 			if err != nil {
 				return nil, err
 			}
@@ -341,26 +254,10 @@ func printed(v any) string {
 	return string(step.JSON(v))
 }
 
-// ownName tells whether an input may be an environment variable of its own
-// name: not one by which other programs are found or changed. Names of
-// variables in small letters are others', but for those that stand there, too.
-func ownName(name string) bool {
-	changes := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
-	return variable().MatchString(name) && !slices.ContainsFunc(guardedPrefixes, changes) && !slices.Contains(guarded, name)
-}
+// ownName reports whether an input may be an environment variable under its own name.
+func ownName(name string) bool { return variable().MatchString(name) && !shell.Guarded(name) }
 
 var variable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
-
-// guarded are variables by which programs are found, or made to do other things.
-var (
-	guardedPrefixes = []string{"LD_", "DYLD_", "BASH_FUNC", "ESPALIER_", "AWF_", "GIT_", "NODE_", "PYTHON", "PERL", "RUBY"}
-	guarded         = []string{
-		"PATH", "HOME", "SHELL", "IFS", "ENV", "BASH_ENV", "CDPATH", "PS4", "PWD", "OLDPWD", "TMPDIR", "TERM", "EDITOR", "VISUAL", "PAGER", "PROMPT_COMMAND",
-		"SHELLOPTS", "BASHOPTS", "ZDOTDIR", "FPATH", "CLASSPATH", "LESSOPEN", "SSH_ASKPASS", "MAKEFLAGS", "GCONV_PATH",
-		"JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
-		"http_proxy", "https_proxy", "all_proxy", "no_proxy", "path", "cdpath", "fpath", // the last three are zsh's
-	}
-)
 
 // userShell is the user's shell if it is one that can be started.
 func userShell() string {

@@ -1,86 +1,68 @@
 package conversation
 
 import (
-	"encoding/json"
 	"errors"
 
 	"github.com/espalier-run/espalier/internal/contract"
-	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/step/chat"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// Settings is what a task of this kind says. Prompt and Provider are templates.
+// Settings are the settings of a task. Prompt and Provider are templates.
 type Settings struct {
 	Agent    string  `json:"agent"` // ID of the agent
 	Prompt   string  `json:"prompt"`
 	System   string  `json:"system,omitempty"`
 	Skills   []Skill `json:"skills,omitempty"`
 	Format   string  `json:"format,omitempty"`   // json: the reply must be JSON
-	Provider string  `json:"provider,omitempty"` // in the place of the agent's own
+	Provider string  `json:"provider,omitempty"` // replaces the agent's own
 	Timeout  string  `json:"timeout,omitempty"`  // seconds, or a duration
-	// ContinueFrom is the step whose conversation this one goes on with.
+	// ContinueFrom is the step whose conversation this one continues.
 	ContinueFrom string `json:"continue_from,omitempty"`
-	// Keep puts what was said into the result, so that others can go on with it.
+	// Keep puts the messages into the result, so that other steps can continue
+	// the conversation.
 	Keep bool `json:"keep,omitempty"`
 }
 
-// Skill is text that goes before the prompt.
+// Skill is a text that precedes the prompt.
 type Skill struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
 }
 
 // Kind is the step kind "conversation".
-type Kind struct{}
+type Kind struct{ chat.Base[Settings] }
 
-var _ step.Asker = Kind{}
+var (
+	_ stepkind.Asker = Kind{}
+	_ step.Runner    = Kind{}
+)
 
-// Name is "conversation".
+// Name returns "conversation".
 func (Kind) Name() string { return "conversation" }
 
-// Understands wants an agent and something to say to it.
-func (Kind) Understands(t *ir.Task) error {
-	set, err := step.Decode[Settings](t)
-	if set.Agent == "" {
-		err = errors.Join(err, errors.New("no agent is named"))
+// Validate requires an agent and a format that exists.
+func (s Settings) Validate() error {
+	return errors.Join(stepkind.Require(s.Agent, "no agent is named"), stepkind.OneOf("format", s.Format, "", "json", "text"))
+}
+
+// Uses returns the agent.
+func (Kind) Uses(t *ir.Task) stepkind.Uses {
+	return stepkind.Uses{Agents: stepkind.Named(t, "agent"), Verbatim: true}
+}
+
+// Ask returns the prompt and the contract of the reply.
+func (s Settings) Ask(*ir.Program) (chat.Ask, bool) {
+	ask := chat.Ask{Agent: s.Agent, Texts: []string{s.Prompt, s.System}, Reply: contract.Spec{
+		Within: []string{"Output", "JSON", "Response"}, Texts: []string{"Output"},
+	}}
+	for _, one := range s.Skills {
+		ask.Texts = append(ask.Texts, one.Text)
 	}
-	return errors.Join(err, step.OneOf("format", set.Format, "", "json", "text"))
-}
-
-// Check has nothing to say: whether the agent exists is a question to the
-// whole program.
-func (Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
-
-// Uses names the agent.
-func (Kind) Uses(t *ir.Task) step.Uses {
-	return step.Uses{Agents: step.Named(t, "agent"), Verbatim: true}
-}
-
-// Contract is what the reply must be.
-func (Kind) Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, bool) {
-	return replies(p, s, step.Lenient[Settings](t)), true
-}
-
-func replies(p *ir.Program, s *ir.Step, set Settings) contract.Contract {
-	spec := contract.Spec{Within: []string{"Output", "JSON", "Response"}, Texts: []string{"Output"}}
-	if set.Format == "json" {
-		spec.Base = jsonForm
+	if s.Format == "json" {
+		ask.Reply.Base = contract.AnyData
 	}
-	return contract.Of(p, s, spec)
+	return ask, true
 }
-
-// Bound is one model call at best; with tools as many as an agent may make.
-func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
-	set := step.Lenient[Settings](t)
-	talk := step.Talk{Known: step.TextTokens(set.Prompt, set.System), Reads: step.ReadTokens(p, s)}
-	for _, one := range set.Skills {
-		talk.Known += step.TextTokens(one.Text)
-	}
-	c := replies(p, s, set)
-	talk.Asks(&c)
-	return talk.Bound(p.Agent(set.Agent))
-}
-
-// jsonForm is any JSON but a mere text.
-var jsonForm = json.RawMessage(`{"type":["object","array","number","boolean","null"]}`)

@@ -1,4 +1,4 @@
-// Package conversation is the step kind that asks a model with the author's own
-// words, as they are, and may go on with what an earlier step and its model
-// said to each other.
+// Package conversation implements the step kind "conversation", which sends a
+// model the author's prompt without additions and can continue the conversation
+// of an earlier step.
 package conversation

@@ -7,22 +7,12 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/step"
-	"github.com/espalier-run/espalier/internal/step/talk"
+	"github.com/espalier-run/espalier/internal/step/chat"
 )
 
-var _ step.Runner = Kind{}
-
-// Recovery is to go on where the conversation stood, unless a tool was called
-// that may have acted and did not return.
-func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
-	return talk.Recovery(history)
-}
-
-// state is what the step leaves behind.
+// state is the result of the step.
 type state struct {
 	Output       string             `json:"Output"`
 	Stderr       string             `json:"Stderr"`
@@ -36,64 +26,76 @@ type state struct {
 	TokensOutput int64              `json:"TokensOutput"`
 	Estimated    bool               `json:"TokensEstimated"`
 	Conversation []provider.Message `json:"Conversation,omitempty"`
-	Session      talk.Session       `json:"Session,omitzero"`
+	Session      chat.Session       `json:"Session,omitzero"`
 }
 
-// Run says the prompt and waits for the reply.
-func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
-	set, err := step.Decode[Settings](job.Task)
-	if err != nil {
-		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
-	}
-	a, err := job.Agent(set.Agent)
+// Run sends the prompt and returns the reply.
+func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+	ask, _ := s.Ask(job.Workflow)
+	c, err := ask.Conversation(job)
 	if err != nil {
 		return step.Result{}, err
 	}
 	values := job.Values()
-	prompt, err := job.Fill(set.Prompt, values)
+	prompt, err := job.Fill(s.Prompt, values)
 	if err != nil {
 		return step.Result{}, err
 	}
-	if set.Provider != "" {
-		named := *a
-		if named.Provider, err = job.Fill(set.Provider, values); err != nil {
+	if s.Provider != "" {
+		named := *c.Agent
+		if named.Provider, err = job.Fill(s.Provider, values); err != nil {
 			return step.Result{}, err
 		}
-		a = &named
+		c.Agent = &named
 	}
-	heard := &talk.Heard{}
-	t := talk.Talk{Agent: a, Task: withSkills(set.Skills, prompt), System: set.System, Verbatim: true, Heard: heard, Form: talk.Form{Contract: replies(job.Workflow, job.Step, set)}}
-	t.Form.Plain = !t.Form.Strict()
-	if set.ContinueFrom != "" {
-		if t.Before, err = earlier(job, set.ContinueFrom); err != nil {
-			return step.Result{}, err
-		}
-		for _, r := range job.Reads {
-			if r.Path == "states."+set.ContinueFrom+".Session" && !r.Missing && json.Unmarshal(r.Value, &t.Session) != nil {
-				return step.Result{}, step.Errorf(step.ClassInput, "the session of step %q cannot be read", set.ContinueFrom)
-			}
-		}
+	transcript := &chat.Transcript{}
+	c.Task, c.System, c.Verbatim, c.Transcript = withSkills(s.Skills, prompt), s.System, true, transcript
+	c.Form.Plain = !c.Form.Strict()
+	if err := s.resume(job, c); err != nil {
+		return step.Result{}, err
 	}
-	result, err := job.Within(ctx, set.Timeout, func(ctx context.Context) (step.Result, error) { return t.Run(ctx, job) })
+	result, err := job.Within(ctx, s.Timeout, func(ctx context.Context) (step.Result, error) { return c.Run(ctx, job) })
 	if err != nil {
-		return result, left(err, heard)
+		return result, withReply(err, transcript)
 	}
-	result.Value = step.JSON(leave(set, result.Value, heard))
+	result.Value = step.JSON(s.state(result.Value, transcript))
 	return result, nil
 }
 
-// left adds what was said last to the failure of a reply that cannot be used: the
-// states that come next may want to show or mend it.
-func left(err error, heard *talk.Heard) error {
+// resume adds the messages and the session of the step that the conversation
+// continues.
+func (s Settings) resume(job *step.Job, c *chat.Conversation) error {
+	if s.ContinueFrom == "" {
+		return nil
+	}
+	from := "states." + s.ContinueFrom
+	for _, r := range job.Reads {
+		switch {
+		case r.Missing:
+		case r.Path == from+".Conversation":
+			_ = json.Unmarshal(r.Value, &c.Before) // anything else has no messages
+		case r.Path == from+".Session" && json.Unmarshal(r.Value, &c.Session) != nil:
+			return step.Errorf(step.ClassInput, "the session of step %q cannot be read", s.ContinueFrom)
+		}
+	}
+	if len(c.Before) == 0 {
+		return step.Errorf(step.ClassInput, "step %q continues the conversation of %q, which has none",
+			job.Step.ID, s.ContinueFrom)
+	}
+	return nil
+}
+
+// withReply adds the last reply to the failure of a reply that cannot be used,
+// so that later states can show or correct it.
+func withReply(err error, transcript *chat.Transcript) error {
 	var failed *step.Error
-	said := spoken(heard.Messages)
-	if !errors.As(err, &failed) || failed.Class != step.ClassInvalid || len(said) == 0 || said[len(said)-1].Role != provider.Assistant {
+	said := spoken(transcript.Messages)
+	if !errors.As(err, &failed) || failed.Class != step.ClassInvalid ||
+		len(said) == 0 || said[len(said)-1].Role != provider.Assistant {
 		return err
 	}
-	out := state{
-		Status: "failed", ExitCode: -1, Stderr: failed.Message, Error: failed.Message, Response: json.RawMessage("{}"), Estimated: heard.Estimated,
-		TokensInput: heard.Usage.Input, TokensOutput: heard.Usage.Output, TokensUsed: heard.Usage.Input + heard.Usage.Output,
-	}
+	out := newState("failed", transcript)
+	out.ExitCode, out.Stderr, out.Error = -1, failed.Message, failed.Message
 	for _, b := range said[len(said)-1].Blocks {
 		out.Output += b.Text
 	}
@@ -102,7 +104,7 @@ func left(err error, heard *talk.Heard) error {
 	return &kept
 }
 
-// withSkills puts skills before a prompt, each marked as what it is.
+// withSkills returns a prompt with skills before it, each in a tag of its own.
 func withSkills(skills []Skill, prompt string) string {
 	var b strings.Builder
 	for _, s := range skills {
@@ -111,27 +113,16 @@ func withSkills(skills []Skill, prompt string) string {
 	return b.String() + prompt
 }
 
-// earlier is what another step and its model said to each other.
-func earlier(job *step.Job, from string) ([]provider.Message, error) {
-	path := "states." + from + ".Conversation"
-	for _, r := range job.Reads {
-		if r.Path != path || r.Missing {
-			continue
-		}
-		var messages []provider.Message
-		if json.Unmarshal(r.Value, &messages) == nil && len(messages) > 0 {
-			return messages, nil
-		}
+func newState(status string, t *chat.Transcript) state {
+	return state{
+		Status: status, Response: json.RawMessage("{}"), Estimated: t.Estimated,
+		TokensInput: t.Usage.Input, TokensOutput: t.Usage.Output, TokensUsed: t.Usage.Input + t.Usage.Output,
 	}
-	return nil, step.Errorf(step.ClassInput, "step %q goes on with the conversation of %q, which has none", job.Step.ID, from)
 }
 
-func leave(set Settings, value json.RawMessage, heard *talk.Heard) state {
-	out := state{
-		Status: "completed", TokensInput: heard.Usage.Input, TokensOutput: heard.Usage.Output, Estimated: heard.Estimated,
-		TokensUsed: heard.Usage.Input + heard.Usage.Output, Response: json.RawMessage("{}"),
-	}
-	if set.Format == "json" {
+func (s Settings) state(value json.RawMessage, transcript *chat.Transcript) state {
+	out := newState("completed", transcript)
+	if s.Format == "json" {
 		out.Output, out.JSON = string(value), value
 	} else if json.Unmarshal(value, &out.Output) != nil {
 		out.Output = string(value)
@@ -140,14 +131,14 @@ func leave(set Settings, value json.RawMessage, heard *talk.Heard) state {
 	if json.Unmarshal([]byte(strings.TrimSpace(out.Output)), &object) == nil && object != nil {
 		out.Response = json.RawMessage(strings.TrimSpace(out.Output))
 	}
-	if set.Keep {
-		out.Conversation, out.Session = spoken(heard.Messages), heard.Session
+	if s.Keep {
+		out.Conversation, out.Session = spoken(transcript.Messages), transcript.Session
 	}
 	return out
 }
 
-// spoken are the words of a conversation: what tools did along the way is not
-// needed to go on with it.
+// spoken returns the text messages of a conversation. Continuing it does not
+// need the tool calls.
 func spoken(messages []provider.Message) []provider.Message {
 	var out []provider.Message
 	for _, m := range messages {

@@ -15,23 +15,34 @@ import (
 	"github.com/espalier-run/espalier/internal/step/steptest"
 )
 
+// python3 reports whether a python3 is installed that knows the syntax of the tests.
+func python3(t *testing.T) bool {
+	t.Helper()
+	return exec.Command("python3", "-c", "import sys; sys.exit(sys.version_info < (3, 10))").Run() == nil
+}
+
 func needsPython(t *testing.T) {
 	t.Helper()
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("there is no python3")
+	if !python3(t) {
+		t.Skip("python3 is not installed")
 	}
 }
 
-// A python3 that nothing holds is not run, also where the machine that resumes
-// a run differs from the one that began it; unless the run was begun like that.
+// A python3 that cannot be confined is not started, even if another machine started the run,
+// unless the run was started without confinement.
 func TestPythonIsConfinedOrRefused(t *testing.T) {
 	needsPython(t)
 	outside := filepath.Join(t.TempDir(), "outside")
-	touch := "    try:\n        open('" + outside + "', 'w').close()\n        return {'a': 'written'}\n    except OSError:\n        return {'a': 'held'}\n"
-	noSandbox := node.Kind{Confine: func(string, ...string) (*process.Sandbox, error) { return nil, process.ErrNoSandbox }}
+	touch := "    try:\n        open('" + outside +
+		"', 'w').close()\n        return {'a': 'written'}\n    except OSError:\n        return {'a': 'held'}\n"
+	noSandbox := node.Kind{Confine: func(string, ...string) (*process.Sandbox, error) {
+		return nil,
+			process.ErrNoSandbox
+	}}
 	run := func(kind node.Kind, more settings) (string, error) {
 		more["python"] = true
-		result, err := steptest.Play{Settings: function(touch, more), With: inProject(t)}.Done(t, kind, &steptest.Log{}, &steptest.World{})
+		result, err := steptest.Play{Settings: function(touch, more), With: inProject(t)}.Done(t, kind, &steptest.Log{},
+			&steptest.World{})
 		return string(result.Value), err
 	}
 	_, err := run(noSandbox, settings{})
@@ -52,7 +63,7 @@ func TestPythonIsConfinedOrRefused(t *testing.T) {
 	}
 }
 
-// inProject gives a job folders of its own.
+// inProject sets the folders of a job.
 func inProject(t *testing.T) func(*step.Job) {
 	return func(j *step.Job) {
 		with("a")(j)
@@ -66,8 +77,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The same code with the same replies gives the same state and the same
-// output, whether our evaluator or CPython runs it.
+// The same code with the same replies gives the same state and the same output in the built-in
+// interpreter and in python3, also in a sandbox.
 func TestNodesDoWhatCPythonDoes(t *testing.T) {
 	needsPython(t)
 	if runtime.GOOS != "linux" {
@@ -132,8 +143,14 @@ func TestNodesDoWhatCPythonDoes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := func(python bool) (string, string) {
-				log, world := &steptest.Log{}, &steptest.World{Replies: []steptest.Reply{{Text: reply}, {Fail: errors.New("broken")}}}
-				result, err := steptest.Play{Settings: function(body[1:], settings{"python": python}), With: inProject(t)}.Done(t, node.Kind{}, log, world)
+				log, world := &steptest.Log{}, &steptest.World{Replies: []steptest.Reply{
+					{Text: reply},
+					{Fail: errors.New("broken")},
+				}}
+				result, err := steptest.Play{
+					Settings: function(body[1:], settings{"python": python}),
+					With:     inProject(t),
+				}.Done(t, node.Kind{}, log, world)
 				if err != nil {
 					t.Fatal(err)
 				}

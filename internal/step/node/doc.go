@@ -1,14 +1,14 @@
-// Package node is the step kinds that run functions over a shared state:
-// "node" runs one, "collect" begins the state, joins what functions changed
-// side by side, and gives the state back.
+// Package node implements the step kinds that run functions over a shared state.
+// "node" runs one function; "collect" initializes the state, merges the changes of
+// parallel functions, and returns the state.
 package node
 
-// A function is Python code that stands in the workflow. It sees the fields of
-// the state that its step reads, calls agents through AgentRunner.run, and
-// returns the fields that it changes. Calls are made with step.Job.Do, so each
-// is done once, however often the function is run again; that works because
-// the evaluator gives a function nothing that differs between two runs.
+// A function is Python code of the workflow. It gets the fields of the state that its
+// step reads, calls agents through AgentRunner.run, and returns the fields that it
+// changes. Calls are made with step.Job.Do, so that each is made once even if the
+// function runs again. That requires that the function makes the same calls again: its
+// clock is recorded (interpreter.go), and its random numbers follow from the run.
 //
-// run.go is the kind, host.go what the code can call, pipeline.go the pipeline
-// of Execution blocks, child.go the same host for a real python3, update.go
-// what becomes of returned fields.
+// run.go is the kind and host.go calls agents. protocol.go talks to the code in lines of
+// JSON, which run in the built-in interpreter (interpreter.go) or in a python3
+// (child.go). update.go merges returned fields into the state.

@@ -1,9 +1,9 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -12,7 +12,6 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/python"
 	"github.com/espalier-run/espalier/internal/step"
 )
 
@@ -24,8 +23,8 @@ type host struct {
 	// cost by the price list.
 	last    map[string]json.RawMessage
 	spent   int64
-	printed strings.Builder
-	cut     bool // more was printed than is kept
+	printed output
+	logged  output
 	// ended is why the job has to end, with what belongs into its result.
 	ended error
 	notes []step.Note
@@ -102,139 +101,36 @@ func withDelegates(workload json.RawMessage, delegates []string) json.RawMessage
 	return step.JSON(object)
 }
 
-// print keeps what code prints.
-func (h *host) print(text string) {
+// output collects what code prints, up to a limit.
+type output struct {
+	strings.Builder
+	cut bool // more was printed than is kept
+}
+
+func (o *output) add(text string) {
 	switch {
-	case h.cut:
-	case h.printed.Len()+len(text) <= maxPrinted:
-		h.printed.WriteString(text)
+	case o.cut:
+	case o.Len()+len(text) <= maxPrinted:
+		o.WriteString(text)
 	default:
-		h.cut = true
-		fmt.Fprintf(&h.printed, "(more than %d MiB were printed; the rest is left out)\n", maxPrinted>>20)
+		o.cut = true
+		o.WriteString(strings.ToValidUTF8(text[:maxPrinted-o.Len()], ""))
+		fmt.Fprintf(o, "(more than %d MiB were printed; the rest is left out)\n", maxPrinted>>20)
 	}
 }
 
 const maxPrinted = 4 << 20
 
-// modules are what code can import.
-func (h *host) modules(ctx context.Context) map[string]*python.Object {
-	runner := &python.Object{Type: "AgentRunner", Attrs: map[string]python.Value{
-		"run": &python.Builtin{Name: "run", Call: func(t *python.Thread, args []python.Value, named python.Named) (python.Value, error) {
-			key, workload, err := runArguments(args, named)
-			if err != nil {
-				return nil, err
-			}
-			raw, err := t.ToJSON(workload)
-			if err != nil {
-				return nil, err
-			}
-			r, err := h.call(ctx, key, raw)
-			if err != nil {
-				return nil, err
-			}
-			return r.object()
-		}},
-	}}
-	return map[string]*python.Object{
-		"agents.shared.agent_sdk": {Type: "module", Text: "<module 'agents.shared.agent_sdk'>", Attrs: map[string]python.Value{
-			"AgentRunner": runner, "Pipeline": &python.Builtin{Name: "Pipeline", Call: func(_ *python.Thread, args []python.Value, named python.Named) (python.Value, error) {
-				return newPipeline(ctx, h, args, named)
-			}},
-		}},
-	}
-}
+// name returns the name of the code in messages.
+func (h *host) name() string { return cmp.Or(h.set.Function, "the Execution block") }
 
-func runArguments(args []python.Value, named python.Named) (string, python.Value, error) {
-	var key, workload python.Value
-	for i, v := range args {
-		switch i {
-		case 0:
-			key = v
-		case 1:
-			workload = v
-		default:
-			return "", nil, python.NewError("TypeError", "run() takes from 1 to 2 positional arguments but %d were given", len(args))
+// state returns the state as the function sees it: the fields that its step reads.
+func (h *host) state() map[string]json.RawMessage {
+	out := map[string]json.RawMessage{}
+	for _, r := range h.job.Reads {
+		if field, ok := strings.CutPrefix(r.Path, "state."); ok {
+			out[field] = r.Value
 		}
 	}
-	for _, a := range named {
-		switch a.Name {
-		case "agent_name", "name":
-			key = a.Value
-		case "workload":
-			workload = a.Value
-		default:
-			return "", nil, python.NewError("TypeError", "run() got an unexpected keyword argument '%s'", a.Name)
-		}
-	}
-	text, ok := key.(string)
-	if !ok {
-		return "", nil, python.NewError("TypeError", "the name of an agent must be str, not %s", python.TypeName(key))
-	}
-	return text, workload, nil
-}
-
-// object is the reply as code sees it.
-func (r reply) object() (*python.Object, error) {
-	output, err := python.FromJSON(r.Output)
-	if err != nil {
-		return nil, err
-	}
-	o := &python.Object{Type: "StepResult", Attrs: map[string]python.Value{
-		"agent_name": r.Agent, "success": r.Success, "output": output, "duration_ms": r.Duration, "error": nil,
-	}}
-	if r.Error != nil {
-		o.Attrs["error"] = *r.Error
-	}
-	return o, nil
-}
-
-// evaluate runs the code in our own evaluator.
-func (h *host) evaluate(ctx context.Context, state python.Value) (python.Value, *python.Thread, error) {
-	t := python.NewThread(ctx)
-	t.Print, t.Modules = h.print, h.modules(ctx)
-	for _, b := range h.set.Code {
-		m, list := python.ParseText(b.Code, b.Line)
-		for _, d := range list {
-			return nil, t, step.Errorf(ClassCode, "%s:%d: %s", h.set.File, m.LineOf(d.Span.Start), d.Message)
-		}
-		if err := t.Run(m); err != nil {
-			return nil, t, h.explain(err)
-		}
-	}
-	if h.set.Function == "" {
-		return nil, t, nil
-	}
-	fn, ok := t.Global(h.set.Function)
-	if !ok {
-		return nil, t, step.Errorf(ClassCode, "there is no function %q", h.set.Function)
-	}
-	v, err := t.Call(fn, state)
-	if err != nil {
-		err = h.explain(err)
-	}
-	return v, t, err
-}
-
-// ClassCode is the class of failures of the code itself.
-const ClassCode = "CODE_ERROR"
-
-// explain says where code failed.
-func (h *host) explain(err error) error {
-	if h.ended != nil {
-		return h.ended
-	}
-	var raised *python.Raised
-	var limit *python.LimitError
-	if !errors.As(err, &raised) && !errors.As(err, &limit) {
-		return err
-	}
-	where := h.set.File
-	if line := python.LineOf(err); line > 0 {
-		where = fmt.Sprintf("%s:%d", where, line)
-	}
-	in := ""
-	if h.set.Function != "" {
-		in = fmt.Sprintf(" in %s:", h.set.Function)
-	}
-	return step.Errorf(ClassCode, "%s:%s %v", where, in, err)
+	return out
 }

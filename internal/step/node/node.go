@@ -8,10 +8,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/process"
-	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Settings is what a task of kind "node" says.
@@ -38,6 +39,8 @@ type Settings struct {
 	// Unconfined lets python3 do whatever the user may; somebody has said so.
 	Unconfined bool `json:"unconfined,omitempty"`
 	SDK        bool `json:"sdk,omitempty"` // pipelines as the public SDK runs them
+	// Seconds is how long the code can compute; 0 means the default.
+	Seconds float64 `json:"seconds,omitempty"`
 }
 
 // Block is some code and the line of the file that it begins on.
@@ -67,14 +70,14 @@ type Kind struct {
 	Confine func(root string, without ...string) (*process.Sandbox, error)
 }
 
-var _ step.Kind = Kind{}
+var _ stepkind.Kind = Kind{}
 
 // Name is "node".
 func (Kind) Name() string { return "node" }
 
 // Understands wants code.
 func (Kind) Understands(t *ir.Task) error {
-	set, err := step.Decode[Settings](t)
+	set, err := stepkind.Decode[Settings](t)
 	if len(set.Code) == 0 {
 		err = errors.Join(err, errors.New("there is no code"))
 	}
@@ -85,28 +88,29 @@ func (Kind) Understands(t *ir.Task) error {
 func (Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 
 // Uses names the agents that the code calls, and the commands that they are.
-func (Kind) Uses(t *ir.Task) step.Uses {
-	var u step.Uses
+func (Kind) Uses(t *ir.Task) stepkind.Uses {
+	var u stepkind.Uses
 	at := t.Settings.At("agents")
-	set := step.Lenient[Settings](t)
+	set := stepkind.Lenient[Settings](t)
 	for _, key := range slices.Sorted(maps.Keys(set.Agents)) {
 		if key != "" && !at.IsZero() {
 			u.Agents = append(u.Agents, ir.Name{Name: key, Span: at})
 		}
 		if command := set.Agents[key].Command; len(command) > 0 {
-			u.Commands = append(u.Commands, step.CommandUse{Text: strings.Join(command, " ")})
+			u.Commands = append(u.Commands, stepkind.CommandUse{Text: strings.Join(command, " ")})
 		}
 	}
 	if set.Python {
-		u.Commands = append(u.Commands, step.CommandUse{Text: "python3: the code of " + cmp.Or(set.Function, "the file"), Optional: true})
+		u.Commands = append(u.Commands, stepkind.CommandUse{Text: "python3: the code of " + cmp.Or(set.Function,
+			"the file"), Optional: true})
 	}
 	return u
 }
 
 // Bound is a call of each agent that the code names.
-func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
-	set := step.Lenient[Settings](t)
-	var b step.Bound
+func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task, _ *contract.Contract) stepkind.Bound {
+	set := stepkind.Lenient[Settings](t)
+	var b stepkind.Bound
 	for _, key := range slices.Sorted(maps.Keys(set.Agents)) {
 		one := agentBound(p, s, key, set.Agents[key])
 		b.Base, b.Worst = sum(b.Base, one.Base), sum(b.Worst, one.Worst)
@@ -118,18 +122,22 @@ func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
 	return b
 }
 
-func agentBound(p *ir.Program, s *ir.Step, key string, a Agent) step.Bound {
+func agentBound(p *ir.Program, s *ir.Step, key string, a Agent) stepkind.Bound {
 	if len(a.Command) > 0 {
-		return step.Bound{Base: step.Cost{Seconds: step.N(step.UsualScriptSeconds)}, Worst: step.Cost{Seconds: step.N(step.ScriptSeconds)}}
+		return stepkind.Bound{
+			Base:  stepkind.Cost{Seconds: stepkind.N(stepkind.UsualScriptSeconds)},
+			Worst: stepkind.Cost{Seconds: stepkind.N(stepkind.ScriptSeconds)},
+		}
 	}
-	talk := step.Talk{Known: step.AssumedNoteTokens, Reads: step.ReadTokens(p, s), Repairs: step.RepairCalls}
+	talk := stepkind.ModelCallBound{Known: stepkind.AssumedNoteTokens, Reads: stepkind.ReadTokens(p, s), Repairs: stepkind.RepairCalls}
 	return talk.Bound(p.Agent(key))
 }
 
-func sum(a, b step.Cost) step.Cost {
-	return step.Cost{
-		ModelCalls: a.ModelCalls.Plus(b.ModelCalls), ToolCalls: a.ToolCalls.Plus(b.ToolCalls), PromptTokens: a.PromptTokens.Plus(b.PromptTokens),
-		ReplyTokens: a.ReplyTokens.Plus(b.ReplyTokens), Seconds: a.Seconds.Plus(b.Seconds),
+func sum(a, b stepkind.Cost) stepkind.Cost {
+	return stepkind.Cost{
+		ModelCalls: a.ModelCalls.Plus(b.ModelCalls), ToolCalls: a.ToolCalls.Plus(b.ToolCalls),
+		PromptTokens: a.PromptTokens.Plus(b.PromptTokens),
+		ReplyTokens:  a.ReplyTokens.Plus(b.ReplyTokens), Seconds: a.Seconds.Plus(b.Seconds),
 	}
 }
 
@@ -143,14 +151,14 @@ type CollectSettings struct {
 // Collect is the step kind "collect".
 type Collect struct{}
 
-var _ step.Kind = Collect{}
+var _ stepkind.Kind = Collect{}
 
 // Name is "collect".
 func (Collect) Name() string { return "collect" }
 
 // Understands takes settings that may all be missing.
 func (Collect) Understands(t *ir.Task) error {
-	_, err := step.Decode[CollectSettings](t)
+	_, err := stepkind.Decode[CollectSettings](t)
 	return err
 }
 
@@ -158,7 +166,9 @@ func (Collect) Understands(t *ir.Task) error {
 func (Collect) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 
 // Uses is nothing.
-func (Collect) Uses(*ir.Task) step.Uses { return step.Uses{} }
+func (Collect) Uses(*ir.Task) stepkind.Uses { return stepkind.Uses{} }
 
 // Bound is nothing: it only moves values.
-func (Collect) Bound(*ir.Program, *ir.Step, *ir.Task) step.Bound { return step.Bound{} }
+func (Collect) Bound(*ir.Program, *ir.Step, *ir.Task, *contract.Contract) stepkind.Bound {
+	return stepkind.Bound{}
+}

@@ -22,13 +22,19 @@ const head = "from agents.shared.agent_sdk import AgentRunner, Pipeline\n"
 
 func TestSuite(t *testing.T) {
 	steptest.Run(t, node.Kind{},
-		steptest.Case{Name: "a function", Settings: settings{"function": "f", "code": code("def f(s): return {}"), "agents": map[string]any{"plain": map[string]any{}}}},
+		steptest.Case{Name: "a function", Settings: settings{
+			"function": "f", "code": code("def f(s): return {}"),
+			"agents": map[string]any{"plain": map[string]any{}},
+		}},
 		steptest.Case{Name: "a program", Settings: settings{"code": code("print(1)")}},
 		steptest.Case{Name: "no code", Misfit: true},
 	)
 	steptest.Run(t, node.Collect{},
 		steptest.Case{Name: "nothing"},
-		steptest.Case{Name: "defaults", Settings: settings{"defaults": map[string]any{"a": 1}, "reducers": map[string]string{"a": "add"}}},
+		steptest.Case{Name: "defaults", Settings: settings{
+			"defaults": map[string]any{"a": 1},
+			"reducers": map[string]string{"a": "add"},
+		}},
 		steptest.Case{Name: "a list", Settings: settings{"defaults": []int{1}}, Misfit: true},
 	)
 }
@@ -53,7 +59,10 @@ func with(writes ...string) func(*step.Job) {
 func function(body string, more settings) settings {
 	out := settings{
 		"function": "f", "file": "x.nof.md", "code": code(head + "def f(state):\n" + body),
-		"fields": map[string]string{"a": "str", "n": "float", "list": "list[str]"}, "reducers": map[string]string{"list": "append"},
+		"fields": map[string]string{
+			"a": "str", "n": "float",
+			"list": "list[str]",
+		}, "reducers": map[string]string{"list": "append"},
 		"agents": map[string]any{"plain": map[string]any{"micro_dollars": 250}, "handy": map[string]any{}},
 	}
 	for k, v := range more {
@@ -72,53 +81,123 @@ func TestRuns(t *testing.T) {
 	}
 	c, p, r, e := journal.NoteCall, journal.NotePrompt, journal.NoteReply, journal.NoteCallEnd
 	steptest.Runs(t, node.Kind{},
-		steptest.Play{Name: "no call", Settings: function("    return {'a': state['a'].upper()}\n", nil), With: with("a"), Value: `{"a":"WHAT A SAYS"}`, Notes: []string{}},
 		steptest.Play{
-			Name: "one call", Settings: function("    r = AgentRunner.run('plain', {'x': state['a']})\n    return {'n': r.output['analysis_data']['n'], 'list': r.output['rules_applied']}\n", nil),
-			With: with("n", "list"), Replies: says(1), Value: `{"n":1.0,"list":["x"]}`, Notes: []string{c, p, r, e},
+			Name: "no call", Settings: function("    return {'a': state['a'].upper()}\n", nil),
+			With: with("a"), Value: `{"a":"WHAT A SAYS"}`, Notes: []string{},
 		},
 		steptest.Play{
-			Name: "three calls in a loop", Settings: function("    out = []\n    for i in range(3):\n        r = AgentRunner.run('plain', {'i': i, 'so_far': out})\n        out += r.output['rules_applied']\n    return {'list': out}\n", nil),
-			With: with("list"), Replies: says(3), Value: `{"list":["x","x","x"]}`, Notes: []string{c, p, r, e, c, p, r, e, c, p, r, e},
+			Name:     "one call",
+			Settings: function("    r = AgentRunner.run('plain', {'x': state['a']})\n    return {'n': r.output['analysis_data']['n'], 'list': r.output['rules_applied']}\n", nil),
+			With:     with("n", "list"), Replies: says(1), Value: `{"n":1.0,"list":["x"]}`, Notes: []string{c, p, r, e},
 		},
 		steptest.Play{
-			Name: "what is not returned stays", Settings: function("    return {}\n", nil), With: with("a", "list"), Value: `{"a":"what a says","list":[]}`,
+			Name:     "three calls in a loop",
+			Settings: function("    out = []\n    for i in range(3):\n        r = AgentRunner.run('plain', {'i': i, 'so_far': out})\n        out += r.output['rules_applied']\n    return {'list': out}\n", nil),
+			With:     with("list"), Replies: says(3), Value: `{"list":["x","x","x"]}`, Notes: []string{
+				c, p, r, e, c, p, r,
+				e, c, p, r, e,
+			},
 		},
 		steptest.Play{
-			Name: "only the changes", Settings: function("    return {}\n", settings{"delta": true}), With: with("a", "list"), Value: `{}`,
+			Name: "what is not returned stays", Settings: function("    return {}\n", nil), With: with("a",
+				"list"), Value: `{"a":"what a says","list":[]}`,
 		},
 		steptest.Play{
-			Name: "N23: an agent that nobody knows", Settings: function("    r = AgentRunner.run('nobody')\n    return {'list': [str(r.success), r.error]}\n", nil),
-			With: with("list"), Value: `{"list":["False","Unknown agent: nobody. Available: ['handy', 'plain']"]}`,
+			Name: "only the changes", Settings: function("    return {}\n", settings{"delta": true}), With: with("a",
+				"list"), Value: `{}`,
 		},
 		steptest.Play{
-			Name: "N11: what it cost", Settings: function("    AgentRunner.run('plain')\n    return {}\n", settings{"track": []string{"pass.cost_so_far", "pass.cycle", "agents.plain"}}),
-			With: with(), Replies: says(1), Value: `{"pass.cost_so_far":0.00025,"pass.cycle":0,"agents.plain":` + reply + `}`,
+			Name:     "N23: an agent that nobody knows",
+			Settings: function("    r = AgentRunner.run('nobody')\n    return {'list': [str(r.success), r.error]}\n", nil),
+			With:     with("list"), Value: `{"list":["False","Unknown agent: nobody. Available: ['handy', 'plain']"]}`,
 		},
 		steptest.Play{
-			Name: "N11: a pass is counted by whoever has seen more", Settings: function("    return {}\n", settings{"track": []string{"pass.cycle"}}), Value: `{"pass.cycle":2}`,
+			Name: "N11: what it cost", Settings: function("    AgentRunner.run('plain')\n    return {}\n",
+				settings{"track": []string{"pass.cost_so_far", "pass.cycle", "agents.plain"}}),
+			With: with(), Replies: says(1), Value: `{"pass.cost_so_far":0.00025,"pass.cycle":0,"agents.plain":` +
+				reply + `}`,
+		},
+		steptest.Play{
+			Name: "N11: a pass is counted by whoever has seen more", Settings: function("    return {}\n",
+				settings{"track": []string{"pass.cycle"}}), Value: `{"pass.cycle":2}`,
 			With: func(j *step.Job) {
 				with()(j)
 				j.Visit = 1
 				j.Reads = append(j.Reads, step.Read{Path: "pass.cycle", Value: []byte("2")})
 			},
 		},
-		steptest.Play{Name: "an exception", Settings: function("    return state['missing']\n", nil), With: with(), Class: node.ClassCode},
+		steptest.Play{
+			Name: "an exception", Settings: function("    return state['missing']\n", nil), With: with(),
+			Class: node.ClassCode,
+		},
 		steptest.Play{Name: "no dict", Settings: function("    return 5\n", nil), With: with(), Class: node.ClassCode},
-		steptest.Play{Name: "no list", Settings: function("    return {'list': 'x'}\n", nil), With: with("list"), Class: node.ClassCode},
+		steptest.Play{
+			Name: "no list", Settings: function("    return {'list': 'x'}\n", nil), With: with("list"),
+			Class: node.ClassCode,
+		},
 		steptest.Play{
 			Name: "no dict to merge", With: with("found"), Class: node.ClassCode,
-			Settings: function("    return {'found': ['x']}\n", settings{"fields": map[string]string{"found": "dict"}, "reducers": map[string]string{"found": "merge"}}),
+			Settings: function("    return {'found': ['x']}\n",
+				settings{
+					"fields":   map[string]string{"found": "dict"},
+					"reducers": map[string]string{"found": "merge"},
+				}),
 		},
 		steptest.Play{
-			Name: "only as many calls as are needed", Settings: function("    r = next(r for r in (AgentRunner.run('plain', {'i': i}) for i in range(3)) if r.success)\n    return {'list': r.output['rules_applied']}\n", nil),
-			With: with("list"), Replies: says(1), Value: `{"list":["x"]}`, Notes: []string{c, p, r, e},
+			Name:     "only as many calls as are needed",
+			Settings: function("    r = next(r for r in (AgentRunner.run('plain', {'i': i}) for i in range(3)) if r.success)\n    return {'list': r.output['rules_applied']}\n", nil),
+			With:     with("list"), Replies: says(1), Value: `{"list":["x"]}`, Notes: []string{c, p, r, e},
 		},
-		steptest.Play{Name: "N20: another field", Settings: function("    return {'b': 1}\n", nil), With: with("a"), Class: node.ClassCode},
+		steptest.Play{
+			Name: "the clock and random numbers repeat", With: with("list"), Replies: says(2),
+			Settings: function(`    import datetime, random, uuid
+    AgentRunner.run('plain', {'at': datetime.datetime.now().isoformat(), 'pick': random.random()})
+    AgentRunner.run('plain', {'id': str(uuid.uuid4()), 'later': datetime.datetime.now().isoformat()})
+    return {'list': ['done']}
+`, nil),
+			Value: `{"list":["done"]}`, Notes: []string{node.NoteClock, c, p, r, e, c, p, r, e},
+		},
+		steptest.Play{
+			Name: "AgentInput and cast", With: with("list"), Replies: says(1), Value: `{"list":["x","1"]}`,
+			Settings: function(`    from typing import cast
+    from agents.shared.agent_base import AgentInput
+    r = AgentRunner.run('plain', AgentInput({'x': 1}, options={'deep': True}))
+    return {'list': cast(list, r.output['rules_applied']) + [str(len(AgentInput({'a': 1}).workload))]}
+`, nil),
+		},
+		steptest.Play{
+			Name: "a float is not text", Settings: function("    return {'n': 'high'}\n", nil),
+			With: with("n"), Class: node.ClassCode,
+		},
+		steptest.Play{
+			Name: "None is no value", Settings: function("    return {'n': None}\n",
+				nil), With: with("n"), Value: `{"n":null}`,
+		},
+		steptest.Play{
+			Name: "a list of texts", Settings: function("    return {'list': ['x', 5]}\n", nil),
+			With: with("list"), Class: node.ClassCode,
+		},
+		steptest.Play{
+			Name: "no JSON", Settings: function("    return {'a': {1, 2}}\n", nil), With: with("a"),
+			Class: node.ClassCode,
+		},
+		steptest.Play{
+			Name: "no number", Settings: function("    return {'n': float('nan')}\n", nil), With: with("n"),
+			Class: node.ClassCode,
+		},
+		steptest.Play{
+			Name: "leaving", Settings: function("    import sys\n    sys.exit(0)\n", nil), With: with("a"),
+			Class: node.ClassCode,
+		},
+		steptest.Play{
+			Name: "N20: another field", Settings: function("    return {'b': 1}\n", nil), With: with("a"),
+			Class: node.ClassCode,
+		},
 		steptest.Play{
 			Name: "a pipeline", Replies: says(2), With: with(),
-			Settings: settings{"code": code(head + "p = Pipeline('P').add('plain', workload={'x': 1}).add('handy', depends_on=['plain'])\nr = p.run()\nprint(r.name, r.succeeded, r.total_steps, r.aggregated_rules)\n"), "agents": map[string]any{"plain": map[string]any{}, "handy": map[string]any{}}},
-			Value:    `"P 2 2 ['x']\n"`,
+			Settings: settings{"code": code(head +
+				"p = Pipeline('P').add('plain', workload={'x': 1}).add('handy', depends_on=['plain'])\nr = p.run()\nprint(r.name, r.succeeded, r.total_steps, r.aggregated_rules)\n"), "agents": map[string]any{"plain": map[string]any{}, "handy": map[string]any{}}},
+			Value: `"P 2 2 ['x']\n"`,
 		},
 	)
 }
@@ -126,8 +205,12 @@ func TestRuns(t *testing.T) {
 // When a node asks for something else than before, that is said.
 func TestAnotherRequestIsRefused(t *testing.T) {
 	log := &steptest.Log{StopAt: 3}
-	play := steptest.Play{Settings: function("    AgentRunner.run('plain', {'x': 1})\n    return {}\n", nil), With: with(), Replies: []steptest.Reply{{Text: reply}}}
-	if _, err := play.Done(t, node.Kind{}, log, &steptest.World{Replies: play.Replies}); !errors.Is(err, steptest.ErrStopped) {
+	play := steptest.Play{
+		Settings: function("    AgentRunner.run('plain', {'x': 1})\n    return {}\n", nil),
+		With:     with(), Replies: []steptest.Reply{{Text: reply}},
+	}
+	if _, err := play.Done(t, node.Kind{}, log, &steptest.World{Replies: play.Replies}); !errors.Is(err,
+		steptest.ErrStopped) {
 		t.Fatal(err)
 	}
 	play.Settings = function("    AgentRunner.run('plain', {'x': 2})\n    return {}\n", nil)
@@ -165,7 +248,8 @@ print([(s.agent_name, s.success, s.error) for s in r.steps], r.total_steps, r.fa
 		return text, world
 	}
 	_, world := run(nil, steptest.Reply{Text: reply}, steptest.Reply{Text: reply})
-	if asked := string(step.JSON(world.Requests[1].Messages)); !strings.Contains(asked, "previous") || !strings.Contains(asked, "analysis_data") {
+	if asked := string(step.JSON(world.Requests[1].Messages)); !strings.Contains(asked,
+		"previous") || !strings.Contains(asked, "analysis_data") {
 		t.Errorf("the second agent is not given what the first one found: %s", asked)
 	}
 	broken := steptest.Reply{Fail: errors.New("broken")}
@@ -198,16 +282,99 @@ print([s.error for s in r.steps])
 	if want := `"['broken', 'Dependency failed: plain']\n"`; err != nil || text != want {
 		t.Errorf("got %s, %v", text, err)
 	}
-	if _, err := run(`Pipeline("P").add("handy", depends_on="plain")`); err == nil || !strings.Contains(err.Error(), "depends_on must be a list of agents, not str") {
+	if _, err := run(`Pipeline("P").add("handy", depends_on="plain")`); err == nil || !strings.Contains(err.Error(),
+		"depends_on must be a list of agents, not str") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// Who prints without end is told where it was cut.
+// Failures name the exception, the function and the line of the file.
+func TestFailuresHaveAPlace(t *testing.T) {
+	for name, c := range map[string]struct{ body, want string }{
+		"exception": {
+			"    x = state['a']\n    return {'a': x.nothing}\n",
+			"x.nof.md:13: in f: AttributeError: 'str' object has no attribute 'nothing'",
+		},
+		"inner": {
+			"    import json\n    return json.loads('{')\n",
+			"x.nof.md:13: in f: json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+		},
+		"wrong type": {"    return {'n': 'high'}\n", `x.nof.md: in f: the field "n" must be float, not str: "high"`},
+		"wrong item": {
+			"    return {'list': ['x', 5]}\n",
+			`x.nof.md: in f: the field "list" must be list[str]; item 1 must be str, not int: 5`,
+		},
+		"no such JSON": {
+			"    return {'a': {1, 2}}\n",
+			"x.nof.md: in f: TypeError: the field 'a' cannot be stored as JSON: Object of type set is not JSON serializable",
+		},
+		"no dict": {
+			"    return [1]\n",
+			"x.nof.md: in f: TypeError: the function must return a dict of the fields that it changes, not list",
+		},
+		"syntax": {"    return (\n", "x.nof.md:12: in f: SyntaxError: '(' was never closed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play := steptest.Play{Settings: function(c.body, nil), With: with("a", "n", "list")}
+			_, err := play.Done(t, node.Kind{}, &steptest.Log{}, &steptest.World{})
+			if err == nil || err.Error() != c.want {
+				t.Errorf("got  %v\nwant %s", err, c.want)
+			}
+		})
+	}
+}
+
+// Code that does not end is stopped, in the built-in interpreter and in python3.
+func TestEndlessCodeIsStopped(t *testing.T) {
+	body := "    while True:\n        try:\n            while True:\n                pass\n        except BaseException:\n            pass\n"
+	for name, python := range map[string]bool{"built in": false, "python3": true} {
+		t.Run(name, func(t *testing.T) {
+			if python {
+				needsPython(t)
+			}
+			set := function(body, settings{"seconds": 0.5, "python": python, "unconfined": python})
+			_, err := steptest.Play{Settings: set, With: inProject(t)}.Done(t, node.Kind{}, &steptest.Log{},
+				&steptest.World{})
+			var f *step.Error
+			if !errors.As(err, &f) || f.Class != step.ClassTimeout || !strings.Contains(f.Message,
+				"the code of f was stopped") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// The main program is the Execution block; in the graph there is none.
+func TestMainProgramRunsOnlyInExecution(t *testing.T) {
+	text := "ran = 'no'\nif __name__ == '__main__':\n    ran = 'yes'\n"
+	for _, python := range []bool{false, true} {
+		if python && !python3(t) {
+			continue
+		}
+		more := settings{
+			"code": code(text + "def f(state):\n    return {'a': ran}\n"), "python": python,
+			"unconfined": python,
+		}
+		result, err := steptest.Play{Settings: function("", more), With: inProject(t)}.Done(t, node.Kind{},
+			&steptest.Log{}, &steptest.World{})
+		if err != nil || string(result.Value) != `{"a":"no"}` {
+			t.Errorf("in the graph: %s, %v", result.Value, err)
+		}
+		set := settings{"code": code(text + "print(ran)\n"), "python": python, "unconfined": python}
+		result, err = steptest.Play{Settings: set, With: inProject(t)}.Done(t, node.Kind{}, &steptest.Log{},
+			&steptest.World{})
+		if err != nil || string(result.Value) != `"yes\n"` {
+			t.Errorf("as a program: %s, %v", result.Value, err)
+		}
+	}
+}
+
+// Output beyond the limit is left out, and the text says so.
 func TestPrintingIsBounded(t *testing.T) {
 	play := steptest.Play{Settings: settings{"code": code("for i in range(9):\n    print('x' * (1 << 20), end='')\nprint('end')")}, With: with()}
 	result, err := play.Done(t, node.Kind{}, &steptest.Log{}, &steptest.World{})
-	if text := string(result.Value); err != nil || len(text) > 5<<20 || !strings.HasSuffix(text, `x(more than 4 MiB were printed; the rest is left out)\n"`) {
+	if text := string(result.Value); err != nil || len(text) > 5<<20 || !strings.HasSuffix(text,
+		`x(more than 4 MiB were printed; the rest is left out)\n"`) {
 		t.Errorf("%d bytes, %v", len(text), err)
 	}
 }
@@ -216,11 +383,17 @@ func TestCollect(t *testing.T) {
 	steptest.Runs(t, node.Collect{},
 		steptest.Play{Name: "reads", Value: `{"a":"what a says"}`},
 		steptest.Play{
-			Name: "input over defaults", Settings: settings{"defaults": map[string]any{"a": 1, "b": 2}}, Value: `{"a":1,"b":3}`,
+			Name: "input over defaults", Settings: settings{"defaults": map[string]any{
+				"a": 1,
+				"b": 2,
+			}}, Value: `{"a":1,"b":3}`,
 			With: func(j *step.Job) { j.Reads = []step.Read{{Path: "input", Value: []byte(`{"b":3}`)}} },
 		},
 		steptest.Play{
-			Name: "branches", Settings: settings{"reducers": map[string]string{"l": "append", "n": "add"}}, Value: `{"l":[1,2],"n":6,"s":"second","k":"kept"}`,
+			Name: "branches", Settings: settings{"reducers": map[string]string{
+				"l": "append",
+				"n": "add",
+			}}, Value: `{"l":[1,2],"n":6,"s":"second","k":"kept"}`,
 			With: func(j *step.Job) {
 				j.Reads = []step.Read{{Path: "state.n", Value: []byte("1")}, {Path: "state.k", Value: []byte(`"kept"`)}}
 				j.Branches = []step.Branch{
@@ -247,7 +420,7 @@ func TestBudgetInsideANode(t *testing.T) {
     return {'list': out}
 `
 	play := steptest.Play{Settings: function(body, nil), With: with("list")}
-	log := &steptest.Log{Refuse: step.Errorf(step.ClassBudget, "the budget of tokens is used up"), RefuseAfter: 1}
+	log := &steptest.Log{Refuse: step.Errorf(step.ClassBudget, "the budget of tokens is exhausted"), RefuseAfter: 1}
 	world := &steptest.World{Replies: []steptest.Reply{{Text: reply}, {Text: reply}}}
 	_, err := play.Done(t, node.Kind{}, log, world)
 	var f *step.Error

@@ -3,16 +3,15 @@ package node
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/python"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 var _ step.Runner = Kind{}
@@ -26,7 +25,7 @@ const NotePrinted = "printed"
 
 // Run runs the code.
 func (k Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
-	set, err := step.Decode[Settings](job.Task)
+	set, err := stepkind.Decode[Settings](job.Task)
 	if err != nil {
 		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
 	}
@@ -34,16 +33,11 @@ func (k Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		return step.Result{}, context.Cause(ctx)
 	}
 	h := &host{job: job, set: set}
-	state, err := stateOf(job, set)
-	if err != nil {
-		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
-	}
-	var returned python.Value
-	t := python.NewThread(ctx)
+	var returned json.RawMessage
 	if set.Python {
-		returned, err = h.child(ctx, state, k.Confine)
+		returned, err = h.child(ctx, k.Confine)
 	} else {
-		returned, t, err = h.evaluate(ctx, state)
+		returned, err = h.evaluate(ctx)
 	}
 	if h.ended != nil {
 		return step.Result{Notes: h.notes, Usage: h.usage}, h.ended
@@ -52,52 +46,31 @@ func (k Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		return step.Result{}, err
 	}
 	if set.Function == "" {
-		return step.Result{Value: step.JSON(h.printed.String())}, nil
+		return step.Result{Value: step.JSON(h.printed.String()), Notes: printedNotes(h.logged.String())}, nil
 	}
-	out, err := update(ctx, job, set, returned, t)
+	out, err := update(job, set, returned)
 	if err != nil {
-		return step.Result{}, h.misfit(err)
+		return step.Result{}, h.failure(err.Error(), 0, 0)
 	}
-	h.track(out)
+	if err := h.track(out); err != nil {
+		return step.Result{}, err
+	}
 	if !set.Delta {
 		fill(job, set.Reducers, out)
 	}
-	result := step.Result{Value: step.JSON(out)}
-	if h.printed.Len() > 0 {
-		result.Notes = []step.Note{{Kind: NotePrinted, Data: map[string]string{"text": h.printed.String()}}}
-	}
-	return result, nil
+	return step.Result{Value: step.JSON(out), Notes: printedNotes(h.printed.String() + h.logged.String())}, nil
 }
 
-// misfit is a function that returned something that is no update.
-func (h *host) misfit(err error) error {
-	var raised *python.Raised
-	var limit *python.LimitError
-	if errors.As(err, &raised) || errors.As(err, &limit) {
-		return h.explain(err)
+// printedNotes returns the note of what code has printed, unless it is empty.
+func printedNotes(text string) []step.Note {
+	if text == "" {
+		return nil
 	}
-	return step.Errorf(ClassCode, "%s: in %s: %v", h.set.File, h.set.Function, err)
-}
-
-// stateOf is the state as the function sees it: the fields that its step reads.
-func stateOf(job *step.Job, set Settings) (python.Value, error) {
-	state := python.NewDict()
-	for _, r := range job.Reads {
-		field, ok := strings.CutPrefix(r.Path, "state.")
-		if !ok {
-			continue
-		}
-		v, err := python.FromJSON(r.Value)
-		if err != nil {
-			return nil, fmt.Errorf("the field %q cannot be read: %w", field, err)
-		}
-		state.Set(field, typed(v, set.Fields[field]))
-	}
-	return state, nil
+	return []step.Note{{Kind: NotePrinted, Data: map[string]string{"text": text}}}
 }
 
 // track adds what rules read besides the state.
-func (h *host) track(out map[string]json.RawMessage) {
+func (h *host) track(out map[string]json.RawMessage) error {
 	for _, path := range h.set.Track {
 		switch {
 		case path == trackCost: // N11: by the price list
@@ -112,7 +85,11 @@ func (h *host) track(out map[string]json.RawMessage) {
 		case path == trackCycle:
 			out[path] = cycle(h.job)
 		case path == trackDelegates:
-			out[path] = step.JSON(h.chosen())
+			chosen, err := h.chosen()
+			if err != nil {
+				return err
+			}
+			out[path] = chosen
 		case strings.HasPrefix(path, trackAgent):
 			value := h.last[strings.TrimPrefix(path, trackAgent)]
 			if value == nil {
@@ -121,6 +98,7 @@ func (h *host) track(out map[string]json.RawMessage) {
 			out[path] = value
 		}
 	}
+	return nil
 }
 
 // cycle is how many passes went before: as many as a step has had visits, and
@@ -131,23 +109,32 @@ func cycle(job *step.Job) json.RawMessage {
 	return step.JSON(max(before, job.Visit))
 }
 
-// chosen are the agents that an orchestrator delegates to; none means all (N15).
-func (h *host) chosen() []string {
-	out := []string{}
-	for _, raw := range h.last {
-		var said struct {
+// chosen returns the agents that the orchestrator delegates to: null if it does not say, which means
+// all, or a list (N15).
+func (h *host) chosen() (json.RawMessage, error) {
+	for _, agent := range slices.Sorted(maps.Keys(h.last)) {
+		var output struct {
 			Data struct {
-				Delegates []string `json:"delegates"`
+				Delegates json.RawMessage `json:"delegates"`
 			} `json:"analysis_data"`
 		}
-		if json.Unmarshal(raw, &said) != nil {
+		if json.Unmarshal(h.last[agent], &output) != nil || typeName(output.Data.Delegates) == "None" {
 			continue
 		}
-		for _, key := range said.Data.Delegates {
-			if slices.Contains(h.set.Delegates, key) && !slices.Contains(out, key) {
-				out = append(out, key)
+		var keys []string
+		if json.Unmarshal(output.Data.Delegates, &keys) != nil {
+			return nil, step.Errorf(step.ClassInvalid,
+				"agent %q: analysis_data.delegates must be a list of agents, not %.60s",
+				agent, output.Data.Delegates)
+		}
+		for _, key := range keys {
+			if !slices.Contains(h.set.Delegates, key) {
+				return nil, step.Errorf(step.ClassInvalid,
+					"agent %q delegates to %q, which is not one of its agents: %s",
+					agent, key, strings.Join(h.set.Delegates, ", "))
 			}
 		}
+		return output.Data.Delegates, nil
 	}
-	return out
+	return json.RawMessage("null"), nil
 }

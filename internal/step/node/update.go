@@ -1,17 +1,21 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/python"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 var _ step.Runner = Collect{}
@@ -23,7 +27,7 @@ func (Collect) Recovery(*ir.Task, []journal.TaskNoted) step.Recovery { return st
 // after the other, numbers added up, of everything else the last. Otherwise it
 // gives what the step reads, over the defaults.
 func (Collect) Run(ctx context.Context, job *step.Job) (step.Result, error) {
-	set, err := step.Decode[CollectSettings](job.Task)
+	set, err := stepkind.Decode[CollectSettings](job.Task)
 	if err != nil {
 		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
 	}
@@ -57,7 +61,7 @@ func (Collect) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 			continue
 		}
 		for _, key := range slices.Sorted(maps.Keys(changes)) {
-			value, err := reduce(ctx, set.Reducers[key], out[key], changes[key])
+			value, err := reduce(set.Reducers[key], out[key], changes[key])
 			if err != nil {
 				return step.Result{}, step.Errorf(step.ClassInvalid, "field %q: %v", key, err)
 			}
@@ -106,29 +110,98 @@ const (
 	reduceAdd    = "add"
 )
 
-// reduce lets a change meet what is there.
-func reduce(ctx context.Context, reducer string, before, change json.RawMessage) (json.RawMessage, error) {
+// reduce combines a value with a change.
+func reduce(reducer string, before, change json.RawMessage) (json.RawMessage, error) {
 	if len(before) == 0 || reducer == "" {
 		return change, nil
 	}
-	a, err := python.FromJSON(before)
-	if err != nil {
-		return nil, err
+	a, b := typeName(before), typeName(change)
+	switch {
+	case reducer == reduceMerge:
+		if a == "dict" && b == "dict" {
+			var x, y map[string]json.RawMessage
+			err := errors.Join(json.Unmarshal(before, &x), json.Unmarshal(change, &y))
+			maps.Copy(x, y)
+			return step.JSON(x), err
+		}
+	case a == "list" && b == "list":
+		var x, y []json.RawMessage
+		err := errors.Join(json.Unmarshal(before, &x), json.Unmarshal(change, &y))
+		return step.JSON(append(x, y...)), err
+	case a == "str" && b == "str":
+		var x, y string
+		err := errors.Join(json.Unmarshal(before, &x), json.Unmarshal(change, &y))
+		return step.JSON(x + y), err
+	case a == "int" && b == "int":
+		x, _ := new(big.Int).SetString(string(before), 10)
+		y, _ := new(big.Int).SetString(string(change), 10)
+		return json.RawMessage(x.Add(x, y).String()), nil
+	case isNumber(a) && isNumber(b):
+		x, _ := strconv.ParseFloat(string(before), 64)
+		y, _ := strconv.ParseFloat(string(change), 64)
+		return floatJSON(x + y)
 	}
-	b, err := python.FromJSON(change)
-	if err != nil {
-		return nil, err
+	return nil, fmt.Errorf("%s cannot be added to %s", b, a)
+}
+
+func isNumber(name string) bool { return name == "int" || name == "float" }
+
+// floatJSON encodes a float so that it stays one: with a decimal point or an exponent.
+func floatJSON(f float64) (json.RawMessage, error) {
+	raw, err := json.Marshal(f)
+	if err == nil && !bytes.ContainsAny(raw, ".e") {
+		raw = append(raw, ".0"...)
 	}
-	t := python.NewThread(ctx)
-	op := "+"
-	if reducer == reduceMerge {
-		op = "|"
+	return raw, err
+}
+
+// typeName returns the name of the Python type that a JSON value becomes.
+func typeName(raw json.RawMessage) string {
+	switch text := strings.TrimSpace(string(raw)); {
+	case text == "", text == "null":
+		return "None"
+	case text == "true", text == "false":
+		return "bool"
+	case text[0] == '{':
+		return "dict"
+	case text[0] == '[':
+		return "list"
+	case text[0] == '"':
+		return "str"
+	case strings.ContainsAny(text, ".eE"):
+		return "float"
 	}
-	v, err := t.Operate(op, a, b)
-	if err != nil {
-		return nil, err
+	return "int"
+}
+
+// misfit explains why a value does not fit an annotation such as "list[float]"; it is
+// empty if the value fits. None fits every annotation: it is a value that is not there.
+func misfit(raw json.RawMessage, annotation string) string {
+	kind, element, _ := strings.Cut(strings.TrimSuffix(strings.TrimSuffix(annotation, "?"), "]"), "[")
+	name := typeName(raw)
+	switch {
+	case name == "None", kind == "any", kind == "":
+		return ""
+	case name != kind && !(kind == "float" && name == "int"):
+		return fmt.Sprintf("%s, not %s: %.60s", kind, name, raw)
+	case kind == "list" && element != "":
+		var items []json.RawMessage
+		_ = json.Unmarshal(raw, &items) // it is a list
+		for i, item := range items {
+			if why := misfit(item, element); why != "" {
+				return fmt.Sprintf("%s; item %d must be %s", annotation, i, why)
+			}
+		}
+	case kind == "dict" && element != "":
+		var items map[string]json.RawMessage
+		_ = json.Unmarshal(raw, &items) // it is a dict
+		for _, key := range slices.Sorted(maps.Keys(items)) {
+			if why := misfit(items[key], element); why != "" {
+				return fmt.Sprintf("%s; the value of %q must be %s", annotation, key, why)
+			}
+		}
 	}
-	return t.ToJSON(v)
+	return ""
 }
 
 // name is what a field of the state is called in results: without "state.".
@@ -140,72 +213,39 @@ func name(path string) string {
 	return path
 }
 
-// typed makes a value what its annotation says, as far as JSON has lost it: a
-// float that happens to be whole.
-func typed(v python.Value, kind string) python.Value {
-	kind = strings.TrimSuffix(kind, "?")
-	elem := ""
-	if open := strings.IndexByte(kind, '['); open >= 0 && strings.HasSuffix(kind, "]") {
-		kind, elem = kind[:open], kind[open+1:len(kind)-1]
-	}
-	switch x := v.(type) {
-	case int64:
-		if kind == "float" {
-			return float64(x)
-		}
-	case *python.List:
-		for i := range x.Items {
-			x.Items[i] = typed(x.Items[i], elem)
-		}
-	case *python.Dict:
-		for _, key := range x.Keys() {
-			if text, ok := key.(string); ok && elem != "" {
-				value, _ := x.Get(text)
-				x.Set(text, typed(value, elem))
-			}
-		}
-	}
-	return v
-}
-
-// update makes the result of a node out of what its function returned.
-func update(ctx context.Context, job *step.Job, set Settings, returned python.Value, t *python.Thread) (map[string]json.RawMessage, error) {
+// update returns the result of a node: the fields that its function returned.
+func update(job *step.Job, set Settings, returned json.RawMessage) (map[string]json.RawMessage, error) {
 	out := map[string]json.RawMessage{}
-	if returned == nil {
-		returned = python.NewDict()
-	}
-	changes, ok := returned.(*python.Dict)
-	if !ok {
-		return nil, fmt.Errorf("it must return a dict of the fields that it changes, not %s", python.TypeName(returned))
-	}
-	for _, key := range changes.Keys() {
-		field, ok := key.(string)
-		if _, known := set.Fields[field]; !ok || !known { // N20
-			shown, err := t.Repr(key)
-			if err != nil {
-				return nil, err
-			}
-			return nil, fmt.Errorf("it returned the field %s, which the state schema does not have", shown)
-		}
-		value, _ := changes.Get(field)
-		raw, err := t.ToJSON(value)
-		if err != nil {
+	if len(returned) > 0 {
+		if err := json.Unmarshal(returned, &out); err != nil {
 			return nil, err
 		}
-		if set.Reducers[field] == reduceAppend && !strings.HasPrefix(string(raw), "[") {
-			return nil, fmt.Errorf("the field %q grows by lists, but it returned %s", field, python.TypeName(value))
+	}
+	if out == nil { // the function returned None
+		out = map[string]json.RawMessage{}
+	}
+	for _, field := range slices.Sorted(maps.Keys(out)) {
+		annotation, known := set.Fields[field]
+		if !known { // N20
+			return nil, fmt.Errorf("the function returned the field %q, which the state schema does not have", field)
 		}
-		if set.Reducers[field] == reduceMerge && !strings.HasPrefix(string(raw), "{") {
-			return nil, fmt.Errorf("the field %q grows by dicts, but it returned %s", field, python.TypeName(value))
+		name := typeName(out[field])
+		switch {
+		case set.Reducers[field] == reduceAppend && name != "list":
+			return nil, fmt.Errorf("the field %q grows by lists, but the function returned %s", field, name)
+		case set.Reducers[field] == reduceMerge && name != "dict":
+			return nil, fmt.Errorf("the field %q grows by dicts, but the function returned %s", field, name)
 		}
-		out[field] = raw
+		if why := misfit(out[field], annotation); why != "" {
+			return nil, fmt.Errorf("the field %q must be %s", field, why)
+		}
 	}
 	if set.Delta {
 		return out, nil
 	}
 	for _, w := range job.Step.Writes {
 		if change, changed := out[w.Part]; changed && set.Reducers[w.Part] == reduceAdd {
-			total, err := reduce(ctx, reduceAdd, valueOf(job, w.Path), change)
+			total, err := reduce(reduceAdd, valueOf(job, w.Path), change)
 			if err != nil {
 				return nil, err
 			}

@@ -1,3 +1,3 @@
-// Package operation is the step kind that calls a tool with inputs that
-// templates write, and keeps what it gives as lines of text and as data.
+// Package operation implements the step kind "operation", which calls a tool with
+// inputs from templates and keeps its output as lines of text and as data.
 package operation

@@ -69,12 +69,12 @@ type response struct {
 	Truncated bool              `json:"body_truncated"` // what is too long is a failure instead
 }
 
-// answered is the use of the tool as the workflow sees it; codes are the statuses
+// answered returns the use of the tool as the workflow sees it; codes are the statuses
 // after which a request is tried again.
 func answered(use journal.ToolUse, codes []int) journal.ToolUse {
 	var answer tool.Answer
 	if use.Class != "" || json.Unmarshal(use.Output, &answer) != nil || answer.Status == 0 {
-		return use // nobody answered, or a script did in its own words
+		return use // there was no response, or a script replaced it
 	}
 	out := response{Status: answer.Status, Body: answer.Body, Headers: answer.Headers}
 	if out.Body == "" {
@@ -90,7 +90,7 @@ func answered(use journal.ToolUse, codes []int) journal.ToolUse {
 	return use
 }
 
-// retried are the statuses after which a request is tried again: a list, or one
+// retried returns the statuses after which a request is tried again: a list, or one
 // alone, as numbers or texts.
 func retried(job *step.Job, set Settings) ([]int, error) {
 	var in map[string]json.RawMessage

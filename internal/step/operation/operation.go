@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// Settings is what a task of this kind says. Texts in the inputs are templates.
+// Settings are the settings of a task. Strings in the inputs are templates.
 type Settings struct {
 	Operation string          `json:"operation"` // the tool's name
 	Inputs    json.RawMessage `json:"inputs,omitempty"`
@@ -17,36 +19,34 @@ type Settings struct {
 }
 
 // Kind is the step kind "operation".
-type Kind struct{}
+type Kind struct{ step.Base[Settings] }
 
-var _ step.Kind = Kind{}
+var _ step.Runner = Kind{}
 
-// Name is "operation".
+// Name returns "operation".
 func (Kind) Name() string { return "operation" }
 
-// Understands wants the name of a tool, and an object for it.
-func (Kind) Understands(t *ir.Task) error {
-	set, err := step.Decode[Settings](t)
-	if set.Operation == "" {
-		err = errors.Join(err, errors.New("no operation is named"))
-	}
+// Validate requires the name of a tool, and inputs that are an object.
+func (s Settings) Validate() error {
+	err := stepkind.Require(s.Operation, "no operation is named")
 	var object map[string]any
-	if len(set.Inputs) > 0 && json.Unmarshal(set.Inputs, &object) != nil {
-		err = errors.Join(err, errors.New("the inputs are no object"))
+	if len(s.Inputs) > 0 && json.Unmarshal(s.Inputs, &object) != nil {
+		err = errors.Join(err, errors.New("the inputs are not an object"))
 	}
 	return err
 }
 
-// Check has nothing to say: which tools there are is known when a run begins.
-func (Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
+// Uses returns the tool.
+func (Kind) Uses(t *ir.Task) stepkind.Uses {
+	return stepkind.Uses{Tools: stepkind.Named(t, "operation")}
+}
 
-// Uses names the tool.
-func (Kind) Uses(t *ir.Task) step.Uses { return step.Uses{Tools: step.Named(t, "operation")} }
+// Bound returns the cost of one call.
+func (Kind) Bound(*ir.Program, *ir.Step, *ir.Task, *contract.Contract) stepkind.Bound {
+	return stepkind.OneCallBound()
+}
 
-// Bound is one call.
-func (Kind) Bound(*ir.Program, *ir.Step, *ir.Task) step.Bound {
-	return step.Bound{
-		Base:  step.Cost{ToolCalls: step.N(1), Seconds: step.N(step.UsualToolSeconds)},
-		Worst: step.Cost{ToolCalls: step.N(1), Seconds: step.N(step.ToolCallSeconds)},
-	}
+// Recovery asks a person if the call was made and may have acted.
+func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
+	return step.OneCallRecovery(history)
 }

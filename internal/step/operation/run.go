@@ -17,23 +17,13 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-var _ step.Runner = Kind{}
-
-// Recovery is to ask a person when the call was made and may have acted.
-func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
-	return step.OneCallRecovery(history)
-}
-
 // Run makes the call.
-func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
-	set, err := step.Decode[Settings](job.Task)
-	if err != nil {
-		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
-	}
-	return job.Within(ctx, set.Timeout, func(ctx context.Context) (step.Result, error) {
-		return job.OneCall(ctx, set.Operation, contract.Contract{}, func() (json.RawMessage, error) { return inputs(job, set) }, func(use journal.ToolUse) (step.Result, error) {
-			if set.Operation == httpRequest {
-				codes, err := retried(job, set)
+func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+	input := func() (json.RawMessage, error) { return inputs(job, s) }
+	return job.Within(ctx, s.Timeout, func(ctx context.Context) (step.Result, error) {
+		return job.OneCall(ctx, s.Operation, contract.Contract{}, input, func(use journal.ToolUse) (step.Result, error) {
+			if s.Operation == httpRequest {
+				codes, err := retried(job, s)
 				if err != nil {
 					return step.Result{}, err
 				}
@@ -44,7 +34,7 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	})
 }
 
-// state is what the step leaves behind.
+// state is the result of the step.
 type state struct {
 	Output   string          `json:"Output"`
 	Stderr   string          `json:"Stderr"`
@@ -72,29 +62,17 @@ func result(use journal.ToolUse) (step.Result, error) {
 // keys; anything else as it is.
 func lines(output json.RawMessage) string {
 	var object map[string]json.RawMessage
-	var text string
-	switch {
-	case json.Unmarshal(output, &object) == nil && object != nil:
+	if json.Unmarshal(output, &object) == nil && object != nil {
 		var out []string
 		for _, key := range slices.Sorted(maps.Keys(object)) {
-			out = append(out, key+"="+plain(object[key]))
+			out = append(out, key+"="+ir.PlainText(object[key]))
 		}
 		return strings.Join(out, "\n")
-	case json.Unmarshal(output, &text) == nil:
-		return text
 	}
-	return string(output)
+	return ir.PlainText(output)
 }
 
-func plain(raw json.RawMessage) string {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return text
-	}
-	return string(raw)
-}
-
-// inputs fills in the texts of the inputs, however deep.
+// inputs fills in the templates of the inputs at all depths.
 func inputs(job *step.Job, set Settings) (json.RawMessage, error) {
 	if len(set.Inputs) == 0 {
 		return json.RawMessage("{}"), nil
@@ -114,7 +92,7 @@ func inputs(job *step.Job, set Settings) (json.RawMessage, error) {
 	return step.JSON(given), nil
 }
 
-// filled is some of the inputs with their templates filled in. Numbers stay as
+// filled returns some of the inputs with their templates filled in. Numbers stay as
 // they are written: an id may be longer than a float is exact.
 func filled(job *step.Job, raw json.RawMessage) (any, error) {
 	var tree any

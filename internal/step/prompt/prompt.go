@@ -1,101 +1,86 @@
 package prompt
 
 import (
-	"encoding/json"
 	"errors"
 
 	"github.com/espalier-run/espalier/internal/contract"
-	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/step/chat"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// Settings is what a task of this kind says: an agent with its prompt, or a
-// tool that is given the latest output.
+// Settings are the settings of a task: an agent with its prompt, or a tool that
+// gets the latest output.
 type Settings struct {
 	Agent    string `json:"agent,omitempty"`    // ID of the agent
 	Template string `json:"template,omitempty"` // with {{names}} in it
 	Format   string `json:"format,omitempty"`   // of the reply: json, text, markdown; empty is JSON or else text
-	Memory   bool   `json:"memory,omitempty"`   // the agent has a notebook that lasts
+	Memory   bool   `json:"memory,omitempty"`   // the agent has a notebook that outlives the run
 	Tool     string `json:"tool,omitempty"`
-	Name     string `json:"name,omitempty"` // what a tool is called as a member of the flow
+	Name     string `json:"name,omitempty"` // of a tool as a member of the flow
 }
 
 // Kind is the step kind "prompt".
-type Kind struct{}
+type Kind struct{ chat.Base[Settings] }
 
-var _ step.Asker = Kind{}
+var (
+	_ stepkind.Asker = Kind{}
+	_ step.Runner    = Kind{}
+)
 
-// Name is "prompt".
+// Name returns "prompt".
 func (Kind) Name() string { return "prompt" }
 
-// Understands wants an agent or a tool.
-func (Kind) Understands(t *ir.Task) error {
-	set, err := step.Decode[Settings](t)
-	if (set.Agent == "") == (set.Tool == "") {
+// Validate requires either an agent or a tool, and a format that exists.
+func (s Settings) Validate() error {
+	err := stepkind.OneOf("format", s.Format, "", "json", "text", "markdown")
+	if (s.Agent == "") == (s.Tool == "") {
 		err = errors.Join(err, errors.New("one of agent and tool must be named"))
 	}
-	return errors.Join(err, step.OneOf("format", set.Format, "", "json", "text", "markdown"))
+	return err
 }
 
-// Check has nothing to say: what names mean is a question to the whole program.
-func (Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
-
-// Uses names the agent or the tool.
-func (Kind) Uses(t *ir.Task) step.Uses {
-	u := step.Uses{Agents: step.Named(t, "agent"), Tools: step.Named(t, "tool")}
-	if at := t.Settings.At("memory"); step.Lenient[Settings](t).Memory {
+// Uses returns the agent or the tool, and the tools of the notebook.
+func (k Kind) Uses(t *ir.Task) stepkind.Uses {
+	u := k.Base.Uses(t)
+	if at := t.Settings.At("memory"); stepkind.Lenient[Settings](t).Memory {
 		u.Tools = append(u.Tools, ir.Name{Name: readNotes, Span: at}, ir.Name{Name: addNote, Span: at})
 	}
 	return u
 }
 
-// Contract is what the agent's reply must be.
-func (Kind) Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, bool) {
-	set := step.Lenient[Settings](t)
-	return replies(p, s, set), set.Tool == ""
-}
-
-func replies(p *ir.Program, s *ir.Step, set Settings) contract.Contract {
-	spec := contract.Spec{Within: []string{"output"}}
-	switch set.Format {
+// Ask returns the prompt and the contract of the reply; false for a tool.
+func (s Settings) Ask(*ir.Program) (chat.Ask, bool) {
+	ask := chat.Ask{Agent: s.Agent, Texts: []string{s.Template}, Reply: contract.Spec{Within: []string{"output"}}}
+	switch s.Format {
 	case "json":
-		spec.Base = jsonForm
+		ask.Reply.Base = contract.AnyData
 	case "text", "markdown":
-		spec.Text = true
+		ask.Reply.Text = true
 	}
-	return contract.Of(p, s, spec)
+	return ask, s.Tool == ""
 }
 
-// Bound is a conversation as an agent step has it; a JSON reply may be mended,
-// and a tool that the reply asks for be called at the end.
-func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
-	set := step.Lenient[Settings](t)
+// Bound returns the cost of one tool call, or of the conversation and of the
+// tools that are called before and after it.
+func (k Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task, reply *contract.Contract) stepkind.Bound {
+	set := stepkind.Lenient[Settings](t)
 	if set.Tool != "" {
-		return step.Bound{
-			Base:  step.Cost{ToolCalls: step.N(1), Seconds: step.N(step.UsualToolSeconds)},
-			Worst: step.Cost{ToolCalls: step.N(1), Seconds: step.N(step.ToolCallSeconds)},
-		}
+		return stepkind.OneCallBound()
 	}
-	talk := step.Talk{Known: step.TextTokens(set.Template), Reads: step.ReadTokens(p, s)}
-	c := replies(p, s, set)
-	talk.Asks(&c)
-	a := p.Agent(set.Agent)
-	asked := int64(0)
-	if a != nil {
-		asked = int64(len(a.Tools))
+	calls := int64(0) // that the reply asks for
+	if a := p.Agent(set.Agent); a != nil {
+		calls = int64(len(a.Tools))
 	}
 	if set.Memory {
-		asked += 2 // notes are read before, and one is added after
+		calls += 2 // notes are read before, and one is added after
 	}
-	b := talk.Bound(a)
-	b.Worst.ToolCalls = b.Worst.ToolCalls.Plus(step.N(asked))
-	b.Worst.Seconds = b.Worst.Seconds.Plus(step.N(step.ToolCallSeconds).Times(asked))
+	b := k.Base.Bound(p, s, t, reply)
+	b.Worst.ToolCalls = b.Worst.ToolCalls.Plus(stepkind.N(calls))
+	b.Worst.Seconds = b.Worst.Seconds.Plus(stepkind.N(stepkind.ToolCallSeconds).Times(calls))
 	return b
 }
-
-// jsonForm is what a JSON reply may be: anything that is not a mere text.
-var jsonForm = json.RawMessage(`{"type":["object","array","number","boolean","null"]}`)
 
 // The tools of the notebook.
 const (

@@ -5,7 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/prompt"
 	"github.com/espalier-run/espalier/internal/step/steptest"
@@ -171,6 +174,44 @@ func TestTemplates(t *testing.T) {
 		}
 		if !strings.Contains(asked.String(), want) {
 			t.Errorf("%s: the prompt does not have %q:\n%s", template, want, asked.String())
+		}
+	}
+}
+
+// The prompt asks for a note only where the contract of the reply leaves room for
+// one: not beside a choice or a text.
+func TestNotesAreAskedForWhereTheReplyHasRoom(t *testing.T) {
+	choice := func(j *step.Job) {
+		j.Step.Writes = []ir.Write{{Path: "state.verdict", Part: "output"}}
+		when, list := expr.Parse(expr.AgentFlow, `state.verdict == "yes"`, source.Span{})
+		if list.Errors() {
+			t.Fatal(list)
+		}
+		j.Step.Next = []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "a"}, When: when}, {To: ir.Target{Step: "b"}}}
+		j.Workflow.Blocks[0].Steps = append(j.Workflow.Blocks[0].Steps, *j.Step, ir.Step{ID: "a"}, ir.Step{ID: "b"})
+	}
+	for name, c := range map[string]struct {
+		format, reply string
+		with          func(*step.Job)
+		want          bool
+	}{
+		"free": {"", "fine", nil, true}, "json": {"json", "{}", nil, true}, "text": {"text", "fine", nil, false},
+		"choice": {"", "yes", choice, false},
+	} {
+		play := steptest.Play{
+			Settings: steptest.Settings{"agent": "plain", "template": "Do it", "format": c.format, "memory": true},
+			Tools:    map[string]steptest.Tool{"notebook.read": {Answer: "[]"}}, With: c.with,
+		}
+		world := &steptest.World{Replies: says(c.reply), Tools: play.Tools}
+		if _, err := play.Done(t, prompt.Kind{}, &steptest.Log{}, world); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var asked string
+		for _, b := range world.Requests[0].Messages[0].Blocks {
+			asked += b.Text + "\n"
+		}
+		if strings.Contains(asked, "remember") != c.want || !strings.Contains(asked, "notebook") {
+			t.Errorf("%s: the prompt is %s", name, asked)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package prompt
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,20 +10,13 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/step"
-	"github.com/espalier-run/espalier/internal/step/talk"
+	"github.com/espalier-run/espalier/internal/step/chat"
 )
-
-var _ step.Runner = Kind{}
-
-// Recovery is to go on where the conversation stood, unless a tool was called
-// that may have acted and did not return.
-func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
-	return talk.Recovery(history)
-}
 
 // outcome is the step's result: the parts go to different places. Tools is
 // there whenever the agent has some, for the step writes it then.
@@ -32,76 +26,95 @@ type outcome struct {
 	Tools  map[string]json.RawMessage `json:"tools,omitzero"`
 }
 
-// Run asks the agent, or calls the tool.
-func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
-	set, err := step.Decode[Settings](job.Task)
-	if err != nil {
-		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
-	}
+// Run holds the conversation with the agent, or calls the tool.
+func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	known := newKnown(job)
-	if set.Tool != "" {
-		return callOne(ctx, job, set, known)
+	ask, isModel := s.Ask(job.Workflow)
+	if !isModel {
+		return s.callTool(ctx, job, known)
 	}
-	a, err := job.Agent(set.Agent)
+	c, err := ask.Conversation(job)
 	if err != nil {
 		return step.Result{}, err
 	}
-	heard := &talk.Heard{}
-	t := talk.Talk{Agent: a, Task: known.fill(set.Template), Form: talk.Form{Contract: replies(job.Workflow, job.Step, set)}, Heard: heard}
-	t.Form.Plain, t.Form.LastFence = !t.Form.Strict(), true // A9
+	a, transcript := c.Agent, &chat.Transcript{}
+	c.Task, c.Transcript = known.fill(s.Template), transcript
+	c.Form.Plain, c.Form.LastFence = !c.Form.Strict(), true // A9
 	if len(a.Tools) > 0 {                                   // a reply may ask for a tool in its own words
-		t.Form.Accept = func(value json.RawMessage) bool { return len(requests(value, a)) > 0 }
+		c.Form.Accept = func(value json.RawMessage) bool { return len(requests(value, a)) > 0 }
 	}
-	if set.Format == "markdown" {
-		t.Expected = "Markdown"
+	if s.Format == "markdown" {
+		c.Expected = "Markdown"
 	}
-	var before step.Result
-	if set.Memory {
-		use, err := callNamed(ctx, job, bookkeeper(a), readNotes, job.Key+"/notebook:read", firstNotebook, json.RawMessage("{}"), &before)
-		if err != nil {
+	if s.Memory {
+		if before, err := s.readNotebook(ctx, job, c); err != nil {
 			return before, err
 		}
-		if use.Error == "" {
-			t.Data = append(t.Data, talk.Data{Name: "notebook", Value: use.Output})
-		}
-		t.Task += "\n\nYour notebook has your notes from earlier runs."
-		if set.Format == "" || set.Format == "json" { // a text has no place for a note
-			t.Task += " To keep a note for later ones, answer with a JSON object that also has it as a text under \"remember\"."
-		}
 	}
-	if err := job.Log.Note(ctx, before.Notes...); len(before.Notes) > 0 && err != nil {
-		return before, err
-	}
-	asked := *job
-	asked.History = slices.DeleteFunc(slices.Clone(job.History), ours) // the conversation knows its own notes only
-	result, err := t.Run(ctx, &asked)
+	inner := *job
+	inner.History = slices.DeleteFunc(slices.Clone(job.History), ours) // the conversation replays its own notes only
+	result, err := c.Run(ctx, &inner)
 	if err != nil {
 		return result, err
 	}
-	out := outcome{Agent: set.Agent, Output: result.Value}
-	if set.Format == "" {
+	out := outcome{Agent: s.Agent, Output: result.Value}
+	if s.Format == "" {
 		out.Output = read(result.Value)
 	}
 	if len(a.Tools) > 0 {
-		out.Tools = called(heard)
+		out.Tools = called(transcript)
 		if err := callAll(ctx, job, a, requests(out.Output, a), &out, &result); err != nil {
 			return result, err
 		}
 	}
-	if note := remembered(out.Output); set.Memory && note != nil {
+	if note := remembered(out.Output); s.Memory && note != nil {
 		use, err := callNamed(ctx, job, bookkeeper(a), addNote, job.Key+"/notebook:add", firstNotebook+1, note, &result)
 		if err != nil {
 			return result, err
 		}
 		if use.Error != "" {
-			return result, step.Errorf(step.ClassTool, "the note of agent %q could not be kept: %s", a.ID, use.Error)
+			return result, step.Errorf(step.ClassTool, "cannot keep the note of agent %q: %s", a.ID, use.Error)
 		}
 	}
 	result.Value = step.JSON(out)
 	return result, nil
 }
 
-// bookkeeper is the agent as far as its notebook goes, which it need not list
+// readNotebook adds the agent's notes to the conversation.
+func (s Settings) readNotebook(ctx context.Context, job *step.Job, c *chat.Conversation) (step.Result, error) {
+	var result step.Result
+	use, err := callNamed(ctx, job, bookkeeper(c.Agent), readNotes, job.Key+"/notebook:read", firstNotebook,
+		json.RawMessage("{}"), &result)
+	if err != nil {
+		return result, err
+	}
+	if use.Error == "" {
+		c.Data = append(c.Data, chat.Data{Name: "notebook", Value: use.Output})
+	}
+	c.Task += "\n\nThe data \"notebook\" contains the notes that you kept in earlier runs."
+	if s.mayRemember(&c.Form.Contract) {
+		c.Task += " If you want to keep a note for later runs, reply with a JSON object and add the note to it " +
+			"as a string under the key \"remember\"."
+	}
+	if len(result.Notes) > 0 {
+		err = job.Log.Note(ctx, result.Notes...)
+	}
+	return result, err
+}
+
+// mayRemember reports whether a reply can hold a note besides the answer: if it is
+// an object, or free text, which may be JSON as well.
+func (s Settings) mayRemember(c *contract.Contract) bool {
+	switch c.Kind {
+	case contract.Object, contract.JSON:
+		return true
+	case "", contract.Text:
+		return s.Format == "" && !c.Strict()
+	}
+	return false
+}
+
+// bookkeeper returns the agent as far as its notebook goes, which it need not list
 // among its tools.
 func bookkeeper(a *ir.Agent) *ir.Agent {
 	return &ir.Agent{ID: a.ID, Tools: []ir.Name{{Name: readNotes}, {Name: addNote}}}
@@ -110,7 +123,7 @@ func bookkeeper(a *ir.Agent) *ir.Agent {
 // firstNotebook numbers the calls of the notebook apart from others.
 const firstNotebook = 2000
 
-// remembered is what a reply wants to have in the notebook, as the tool takes it.
+// remembered returns what a reply wants to have in the notebook, as the tool takes it.
 func remembered(output json.RawMessage) json.RawMessage {
 	var reply struct {
 		Remember string `json:"remember"`
@@ -130,7 +143,7 @@ func ours(n journal.TaskNoted) bool {
 }
 
 // read takes a reply for JSON if it is JSON: all of it, its last JSON fence, or
-// what stands between its fences. Else it is text (A9).
+// the text between its fences. Otherwise it is text (A9).
 func read(reply json.RawMessage) json.RawMessage {
 	var text string
 	if json.Unmarshal(reply, &text) != nil {
@@ -409,10 +422,10 @@ func answer(use journal.ToolUse) json.RawMessage {
 	return step.JSON(record{OK: use.Error == "", Data: use.Output, Error: use.Error})
 }
 
-// called is what came of the tools that the model called while it answered.
-func called(heard *talk.Heard) map[string]json.RawMessage {
+// called returns what came of the tools that the model called while it answered.
+func called(t *chat.Transcript) map[string]json.RawMessage {
 	out := map[string]json.RawMessage{}
-	for _, m := range heard.Messages {
+	for _, m := range t.Messages {
 		for _, b := range m.Blocks {
 			if b.Type != provider.ToolResult {
 				continue
@@ -427,25 +440,20 @@ func called(heard *talk.Heard) map[string]json.RawMessage {
 	return out
 }
 
-// callOne is a member of the flow that is a tool: it is given the latest
-// output (A15).
-func callOne(ctx context.Context, job *step.Job, set Settings, known *known) (step.Result, error) {
+// callTool calls the tool with the latest output (A15).
+func (s Settings) callTool(ctx context.Context, job *step.Job, known *known) (step.Result, error) {
 	input := step.JSON(known.output)
 	if _, isObject := known.output.(map[string]any); !isObject {
 		input = step.JSON(map[string]any{"input": known.output})
 	}
 	var result step.Result
-	use, err := callNamed(ctx, job, nil, set.Tool, job.Key+"/call:1", 1, input, &result)
+	use, err := callNamed(ctx, job, nil, s.Tool, job.Key+"/call:1", 1, input, &result)
 	if err != nil {
 		return result, err
 	}
 	if use.Error != "" {
-		class := use.Class
-		if class == "" {
-			class = step.ClassTool
-		}
-		return result, step.Errorf(class, "the tool %q of step %q: %s", set.Tool, job.Step.ID, use.Error)
+		return result, step.Errorf(cmp.Or(use.Class, step.ClassTool), "the tool %q of step %q: %s", s.Tool, job.Step.ID, use.Error)
 	}
-	result.Value = step.JSON(outcome{Agent: set.Name, Output: use.Output, Tools: map[string]json.RawMessage{set.Tool: answer(use)}})
+	result.Value = step.JSON(outcome{Agent: s.Name, Output: use.Output, Tools: map[string]json.RawMessage{s.Tool: answer(use)}})
 	return result, nil
 }

@@ -1,3 +1,3 @@
-// Package script is the step kind that runs a script which stands in the
-// workflow itself.
+// Package script implements the step kind "script", which runs a script that
+// the workflow contains.
 package script

@@ -2,95 +2,63 @@ package script
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/contract"
-	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/step/exec"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-var _ step.Runner = Kind{}
-
-// Recovery is to ask a person, unless the script cannot have begun.
-func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
-	if slices.ContainsFunc(history, func(n journal.TaskNoted) bool { return n.Kind == journal.NoteCommand }) {
-		return step.Ask
+// Run runs the script in the run's folder. The script gets what the step reads
+// as a JSON object on its standard input; what it prints is the result.
+func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+	if job.Step.Timeout > 0 {
+		return s.run(ctx, job)
 	}
-	return step.Rerun
+	message := fmt.Sprintf("the script did not end within %d seconds", stepkind.ScriptSeconds)
+	return step.Limit(ctx, stepkind.ScriptSeconds*time.Second, message, func(ctx context.Context) (step.Result, error) {
+		return s.run(ctx, job)
+	})
 }
 
-// Run runs the script in the run's folder. It finds what the step reads as a
-// JSON object on its standard input; what it prints is the result.
-func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
-	set, err := step.Decode[Settings](job.Task)
-	if err != nil {
-		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
-	}
-	if job.Step.Timeout == 0 {
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeoutCause(ctx, step.ScriptSeconds*time.Second, errSlow)
-		defer stop()
-	}
+func (s Settings) run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if err := job.MakeDir(); err != nil {
 		return step.Result{}, err
 	}
-	command, err := prepare(ctx, job, set)
-	if err != nil {
-		return step.Result{}, timely(err)
+	p := exec.Program{Name: fmt.Sprintf("the script of step %q", job.Step.ID), Work: step.Work{
+		Shown: s.Script, Wants: contract.Of(job.Workflow, job.Step, contract.Spec{}),
+	}}
+	var err error
+	if p.Command, err = s.prepare(ctx, job); err != nil {
+		return step.Result{}, err
 	}
-	if job.Noted(journal.NoteCommand) == 0 {
-		if err := job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: journal.Command{Command: job.Machine.Shown(set.Script)}}); err != nil {
-			return step.Result{}, err
-		}
-	}
-	work := step.Work{
-		Command: command, Shown: set.Script,
-		Wants: contract.Of(job.Workflow, job.Step, contract.Spec{}),
-	}
-	outcome, err := job.Machine.Run(ctx, job, work)
+	outcome, err := p.Run(ctx, job)
 	switch {
-	case errors.Is(err, process.ErrTooMuch):
-		return step.Result{}, step.Errorf(step.ClassCommand, "the script of step %q was stopped: it wrote more than %d MiB", job.Step.ID, process.DefaultMaxOutput>>20)
-	case ctx.Err() != nil && err != nil:
-		return step.Result{}, timely(err)
 	case err != nil:
-		return step.Result{}, step.Errorf(step.ClassCommand, "the script of step %q: %v", job.Step.ID, err)
+		return step.Result{}, err
 	case outcome.Exit != 0:
-		return step.Result{}, &step.Error{Class: step.ClassCommand, Message: failure(job, outcome), Exit: outcome.Exit}
+		return step.Result{}, p.Failure(outcome)
 	}
 	return step.Result{Value: value(outcome.Stdout)}, nil
 }
 
-var errSlow = fmt.Errorf("the script did not end within %d seconds", step.ScriptSeconds)
-
-// timely turns our own time limit into a failure; other ends of the context
-// are for the engine to understand.
-func timely(err error) error {
-	if errors.Is(err, errSlow) {
-		return step.Errorf(step.ClassTimeout, "%v", errSlow)
-	}
-	return err
-}
-
-// interpreter is how scripts of a language are run.
+// interpreter runs the scripts of a language.
 type interpreter struct {
-	programs []string // the first one that is there
+	programs []string // the first that is installed is used
 	flag     string   // before the script
-	get      string   // how to get it
-	// probe is a script that prints those of its arguments that cannot be
-	// found as modules of the language; "" when there are none.
+	get      string   // how to install it
+	// probe is a script that prints those of its arguments that are not
+	// installed as modules of the language; "" when the language has none.
 	probe string
-	// install is how to get a module.
+	// install is the command that installs a module.
 	install string
 }
 
@@ -121,11 +89,11 @@ for name in sys.argv[1:]:
 	},
 }
 
-// prepare makes sure that everything is there before anything begins.
-func prepare(ctx context.Context, job *step.Job, set Settings) (process.Command, error) {
-	in, ok := interpreters[set.Language]
+// prepare returns the command, once everything that it needs is installed.
+func (s Settings) prepare(ctx context.Context, job *step.Job) (process.Command, error) {
+	in, ok := interpreters[s.Language]
 	if !ok {
-		return process.Command{}, step.Errorf(step.ClassMissing, "scripts in %q cannot be run", set.Language)
+		return process.Command{}, step.Errorf(step.ClassMissing, "scripts in %q cannot be run", s.Language)
 	}
 	program := ""
 	for _, name := range in.programs {
@@ -135,28 +103,27 @@ func prepare(ctx context.Context, job *step.Job, set Settings) (process.Command,
 		}
 	}
 	if program == "" {
-		return process.Command{}, step.Errorf(step.ClassMissing, "step %q is written in %s, but %s is not there. %s", job.Step.ID, set.Language, in.programs[0], in.get)
+		return process.Command{}, step.Errorf(step.ClassMissing, "step %q is written in %s, but %s is not installed. %s",
+			job.Step.ID, s.Language, in.programs[0], in.get)
 	}
 	command := process.Command{
-		Path: program, Args: []string{in.flag, set.Script}, Dir: job.Dir, Stdin: step.JSON(job.Object()),
-		Env: process.Environment(os.Environ(), "ESPALIER_RUN_ID="+string(job.Run), "ESPALIER_STEP="+job.Step.ID, "ESPALIER_KEY="+job.Idempotency(job.Key), "TRACEPARENT="+job.TraceParent()),
+		Path: program, Args: []string{in.flag, s.Script}, Dir: job.Dir, Stdin: step.JSON(job.Object()),
+		Env: exec.Environment(job),
 	}
-	if set.Folder != "" {
-		command.Dir = filepath.FromSlash(set.Folder)
+	if s.Folder != "" {
+		command.Dir = filepath.FromSlash(s.Folder)
 		if !filepath.IsAbs(command.Dir) {
 			command.Dir = filepath.Join(job.Project, command.Dir)
 		}
 	}
-	if err := job.Secure(&command); err != nil {
-		return process.Command{}, err
-	}
-	return command, needed(ctx, job, set, in, command)
+	return command, s.checkDependencies(ctx, job, in, command)
 }
 
-// needed names the dependencies that are missing. None is ever installed (F46).
-func needed(ctx context.Context, job *step.Job, set Settings, in interpreter, command process.Command) error {
+// checkDependencies reports the dependencies that are not installed. None is
+// ever installed (F46).
+func (s Settings) checkDependencies(ctx context.Context, job *step.Job, in interpreter, probe process.Command) error {
 	var missing []string
-	for _, d := range set.Dependencies {
+	for _, d := range s.Dependencies {
 		name := plainName(d)
 		if _, err := job.Machine.Find(name); err != nil && name != "" {
 			missing = append(missing, name)
@@ -167,13 +134,18 @@ func needed(ctx context.Context, job *step.Job, set Settings, in interpreter, co
 	}
 	help := "Install them, or remove them from \"dependencies\"."
 	if in.probe != "" {
-		command.Args, command.Stdin = append([]string{in.flag, in.probe}, missing...), nil
-		outcome, err := job.Machine.Run(ctx, job, step.Work{Command: command})
+		probe.Args, probe.Stdin = append([]string{in.flag, in.probe}, missing...), nil
+		if err := job.ApplySandbox(&probe); err != nil {
+			return err
+		}
+		outcome, err := job.Machine.Run(ctx, job, step.Work{Command: probe})
 		switch {
 		case ctx.Err() != nil && err != nil:
 			return err
 		case err != nil || outcome.Exit != 0:
-			return step.Errorf(step.ClassMissing, "the dependencies of step %q cannot be looked for: %s", job.Step.ID, failure(job, outcome))
+			p := exec.Program{Name: "the check"}
+			return step.Errorf(step.ClassMissing, "cannot check the dependencies of step %q: %v",
+				job.Step.ID, cmp.Or(err, error(p.Failure(outcome))))
 		}
 		missing = strings.Fields(string(outcome.Stdout))
 		help = fmt.Sprintf("Install them first: %s %s", in.install, strings.Join(missing, " "))
@@ -181,10 +153,11 @@ func needed(ctx context.Context, job *step.Job, set Settings, in interpreter, co
 	if len(missing) == 0 {
 		return nil
 	}
-	return step.Errorf(step.ClassMissing, "step %q needs what is not there: %s. %s", job.Step.ID, strings.Join(missing, ", "), help)
+	return step.Errorf(step.ClassMissing, "step %q has dependencies that are not installed: %s. %s",
+		job.Step.ID, strings.Join(missing, ", "), help)
 }
 
-// plainName is a dependency without the version that it should have.
+// plainName returns a dependency without its version.
 func plainName(dependency string) string {
 	name := strings.TrimSpace(dependency)
 	if end := strings.IndexAny(name, "<>=!~ ;["); end >= 0 {
@@ -196,29 +169,10 @@ func plainName(dependency string) string {
 	return name
 }
 
-// failure says how a script ended, with the last lines that it wrote about it.
-func failure(job *step.Job, o process.Outcome) string {
-	how := fmt.Sprintf("with exit code %d", o.Exit)
-	if o.Signal != "" {
-		how = fmt.Sprintf("by a signal (%s)", o.Signal)
-	}
-	message := fmt.Sprintf("the script of step %q ended %s", job.Step.ID, how)
-	if last := lastLines(o.Stderr); last != "" {
-		message += ": " + last
-	}
-	return message
-}
-
-func lastLines(stderr []byte) string {
-	const most = 20
-	lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(string(stderr), "�")), "\n")
-	return strings.Join(lines[max(0, len(lines)-most):], "\n")
-}
-
-// value is what a script printed: JSON if it is, else the text without its
-// last line break.
+// value returns what a script printed: JSON if it is JSON, else the text
+// without its last line break.
 func value(stdout []byte) json.RawMessage {
-	text := strings.ToValidUTF8(string(stdout), "�")
+	text := exec.Text(stdout)
 	var compact bytes.Buffer
 	if json.Compact(&compact, []byte(text)) == nil && compact.Len() > 0 {
 		return compact.Bytes()

@@ -6,64 +6,67 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/step/exec"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// Settings is what a task of this kind says.
+// Settings are the settings of a task.
 type Settings struct {
 	Language     string   `json:"language"`
 	Script       string   `json:"script"`
-	Dependencies []string `json:"dependencies,omitempty"` // must be there already; never installed
-	// Folder is where it runs, from the project's root; the run's folder
-	// without it.
+	Dependencies []string `json:"dependencies,omitempty"` // must be installed; Espalier installs none
+	// Folder is the working folder, from the project's root; empty is the run's
+	// folder.
 	Folder string `json:"folder,omitempty"`
-	// OnLeave scripts run only where somebody has allowed scripts.
+	// OnLeave scripts run only if the user allows the scripts of skills.
 	OnLeave bool `json:"on_leave,omitempty"`
 }
 
-// Languages are the ones that can be run.
+// Languages returns the languages that can be run.
 func Languages() []string { return []string{"bash", "javascript", "python", "sh"} }
 
-// usual are other names that people give to the languages.
-var usual = map[string]string{
+// aliases are other names of the languages.
+var aliases = map[string]string{
 	"js": "javascript", "node": "javascript", "nodejs": "javascript",
 	"py": "python", "python3": "python",
 	"shell": "sh", "posix": "sh", "zsh": "bash",
 }
 
 // Kind is the step kind "script".
-type Kind struct{}
+type Kind struct{ step.Base[Settings] }
 
-var _ step.Kind = Kind{}
+var _ step.Runner = Kind{}
 
-// Name is "script".
+// Name returns "script".
 func (Kind) Name() string { return "script" }
 
-// Understands wants a language and a script, whatever they are.
-func (Kind) Understands(t *ir.Task) error {
-	set, err := step.Decode[Settings](t)
-	if set.Language == "" || set.Script == "" {
-		err = errors.Join(err, errors.New("there is no language or no script"))
+// Validate requires a language and a script.
+func (s Settings) Validate() error {
+	if s.Language == "" || s.Script == "" {
+		return errors.New("there is no language or no script")
 	}
-	return err
+	return nil
 }
 
-// Check wants a language that can be run and at least one line to run in it.
+// Check reports languages that cannot be run, and scripts without code.
 func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
-	set := step.Lenient[Settings](t)
+	set := stepkind.Lenient[Settings](t)
 	var list diag.List
 	if set.Language != "" && !slices.Contains(Languages(), set.Language) {
 		list.Add(diag.Diagnostic{
-			Code: step.CodeLanguage, Severity: diag.Error, Span: step.At(s, t, "language"),
+			Code: stepkind.CodeLanguage, Severity: diag.Error, Span: stepkind.At(s, t, "language"),
 			Message: fmt.Sprintf("Scripts in %q cannot be run.", set.Language),
 			Help:    suggest(set.Language),
 		})
 	}
 	if set.Script != "" && empty(set.Script) {
 		list.Add(diag.Diagnostic{
-			Code: step.CodeEmptyScript, Severity: diag.Error, Span: step.At(s, t, "script"),
+			Code: stepkind.CodeEmptyScript, Severity: diag.Error, Span: stepkind.At(s, t, "script"),
 			Message: fmt.Sprintf("The script of step %q has nothing to run.", s.ID),
 			Help:    "Write the code under \"script: |\", or remove the code from the step.",
 		})
@@ -72,7 +75,7 @@ func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 }
 
 func suggest(language string) string {
-	if known := usual[strings.ToLower(language)]; known != "" {
+	if known := aliases[strings.ToLower(language)]; known != "" {
 		return fmt.Sprintf("Did you mean %q?", known)
 	}
 	return diag.DidYouMean(language, Languages())
@@ -89,16 +92,18 @@ func empty(script string) bool {
 	return true
 }
 
-// Uses is the script.
-func (Kind) Uses(t *ir.Task) step.Uses {
-	set := step.Lenient[Settings](t)
-	return step.Uses{Commands: []step.CommandUse{{Text: set.Language + ": " + set.Script, Optional: set.OnLeave}}}
+// Uses returns the script.
+func (Kind) Uses(t *ir.Task) stepkind.Uses {
+	set := stepkind.Lenient[Settings](t)
+	return stepkind.Uses{Commands: []stepkind.CommandUse{{Text: set.Language + ": " + set.Script, Optional: set.OnLeave}}}
 }
 
-// Bound is the time a script may take. It calls no models and no tools.
-func (Kind) Bound(*ir.Program, *ir.Step, *ir.Task) step.Bound {
-	return step.Bound{
-		Base:  step.Cost{Seconds: step.N(step.UsualScriptSeconds)},
-		Worst: step.Cost{Seconds: step.N(step.ScriptSeconds)},
-	}
+// Bound returns the time that a script may take.
+func (Kind) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task, _ *contract.Contract) stepkind.Bound {
+	return exec.Bound(s, stepkind.N(stepkind.ScriptSeconds))
+}
+
+// Recovery asks a person if the script may have run.
+func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
+	return exec.Recovery(history)
 }

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/diag"
-	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/script"
 	"github.com/espalier-run/espalier/internal/step/steptest"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 func TestSuite(t *testing.T) {
@@ -15,15 +15,15 @@ func TestSuite(t *testing.T) {
 		{Name: "needs", Settings: steptest.Settings{"language": "python", "script": "print(1)", "dependencies": []string{"pandas"}}},
 		{
 			Name: "unknown language", Settings: steptest.Settings{"language": "cobol", "script": "x"},
-			Codes: []diag.Code{step.CodeLanguage}, At: []string{"language"},
+			Codes: []diag.Code{stepkind.CodeLanguage}, At: []string{"language"},
 		},
 		{
 			Name: "only comments", Settings: steptest.Settings{"language": "bash", "script": "# later\n\n"},
-			Codes: []diag.Code{step.CodeEmptyScript}, At: []string{"script"},
+			Codes: []diag.Code{stepkind.CodeEmptyScript}, At: []string{"script"},
 		},
 		{
 			Name: "both", Settings: steptest.Settings{"language": "perl", "script": "  \n"},
-			Codes: []diag.Code{step.CodeLanguage, step.CodeEmptyScript}, At: []string{"language", "script"},
+			Codes: []diag.Code{stepkind.CodeLanguage, stepkind.CodeEmptyScript}, At: []string{"language", "script"},
 		},
 		{Name: "neither", Misfit: true},
 	}

@@ -37,9 +37,12 @@ func (p Play) Job(kind string, dir string, log *Log, world *World) *step.Job {
 	program := Program()
 	program.Tools.AllowAll = true
 	job := &step.Job{
-		Run: "r1", Key: "work#0", Workflow: program, Step: s, Task: task, Dir: dir,
-		Reads: []step.Read{{Path: "state.a", Value: json.RawMessage(`"what a says"`)}},
-		Model: world, Tools: world, Log: log, History: log.Notes, MayRunCommands: true, Machine: step.Real{},
+		Run: "r1", Key: "work#0", Workflow: program, Step: s, Task: task,
+		Reads:   []step.Read{{Path: "state.a", Value: json.RawMessage(`"what a says"`)}},
+		History: log.Notes,
+		Host: step.Host{
+			Dir: dir, Model: world, Tools: world, Log: log, MayRunCommands: true, Machine: step.Real{},
+		},
 	}
 	if p.With != nil {
 		p.With(job)
@@ -47,7 +50,7 @@ func (p Play) Job(kind string, dir string, log *Log, world *World) *step.Job {
 	return job
 }
 
-// fresh is the world before anything was asked of it.
+// fresh returns the world before anything was asked of it.
 func (p Play) fresh() *World {
 	return &World{Replies: p.Replies, Tools: p.Tools}
 }
@@ -85,6 +88,7 @@ func Runs(t *testing.T, k step.Runner, plays ...Play) {
 			t.Run("from every note", func(t *testing.T) { p.fromEveryNote(t, k, log, world) })
 			t.Run("stopped at every write", func(t *testing.T) { p.stopped(t, k, log, world) })
 			t.Run("cancelled", func(t *testing.T) { p.cancelled(t, k) })
+			t.Run("in another process", func(t *testing.T) { p.elsewhere(t, k, log) })
 		})
 	}
 }
@@ -139,7 +143,7 @@ func (p Play) fromEveryNote(t *testing.T, k step.Runner, whole *Log, first *Worl
 	}
 }
 
-// Resumed is the log of a task that goes on from notes of an earlier life.
+// Resumed returns the log of a task that goes on from notes of an earlier life.
 func Resumed(notes []journal.TaskNoted) *Log {
 	log := &Log{Notes: notes}
 	reopened(log)
@@ -209,6 +213,27 @@ func (p Play) harmless() bool {
 	return true
 }
 
+// elsewhere does the task from the JSON of its job, as another process would,
+// with a Host of its own.
+func (p Play) elsewhere(t *testing.T, k step.Runner, whole *Log) {
+	log := &Log{}
+	job := p.Job(k.Name(), t.TempDir(), log, p.fresh())
+	raw, err := json.Marshal(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := &step.Job{Host: job.Host}
+	if err := json.Unmarshal(raw, sent); err != nil {
+		t.Fatal(err)
+	}
+	result, err := k.Run(t.Context(), sent)
+	log.Finish(result)
+	p.check(t, "in another process", result, err)
+	if !slices.Equal(log.Kinds(), whole.Kinds()) {
+		t.Errorf("notes %v, want %v", log.Kinds(), whole.Kinds())
+	}
+}
+
 // cancelled ends the context before the task and, if it asks anything of the
 // world, while it waits for the answer.
 func (p Play) cancelled(t *testing.T, k step.Runner) {
@@ -247,7 +272,7 @@ func failed(err error) bool {
 	return errors.As(err, &f)
 }
 
-// Writes gives the step of a job several writes, each a part of the result.
+// Writes returns the step of a job several writes, each a part of the result.
 func Writes(parts ...string) func(*step.Job) {
 	return func(job *step.Job) {
 		for _, part := range parts {

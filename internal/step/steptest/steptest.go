@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
-	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Case is a task of the kind, as a format would write it.
@@ -38,7 +38,7 @@ type Settings map[string]any
 
 func (s Settings) names() []string { return slices.Sorted(maps.Keys(s)) }
 
-// Program is what the cases' tasks belong to.
+// Program returns what the cases' tasks belong to.
 func Program() *ir.Program {
 	return &ir.Program{
 		Name: "suite",
@@ -65,8 +65,8 @@ func (c Case) Task(kind string) (*ir.Step, *ir.Task) {
 
 func place(i int) source.Span { return source.Span{File: "f", Start: 100 + 10*i, End: 105 + 10*i} }
 
-// Run holds a kind to what step.Kind promises.
-func Run(t *testing.T, k step.Kind, cases ...Case) {
+// Run holds a kind to what stepkind.Kind promises.
+func Run(t *testing.T, k stepkind.Kind, cases ...Case) {
 	t.Run("name", func(t *testing.T) {
 		if !regexp.MustCompile(`^[a-z]+$`).MatchString(k.Name()) {
 			t.Errorf("%q is not one word in small letters", k.Name())
@@ -80,8 +80,8 @@ func Run(t *testing.T, k step.Kind, cases ...Case) {
 				t.Errorf("Understands: %v", err)
 			}
 			checked(t, c, k.Check(p, s, task))
-			bounded(t, k.Bound(p, s, task))
-			if !reflect.DeepEqual(k.Bound(p, s, task), k.Bound(p, s, task)) {
+			bounded(t, stepkind.BoundOf(k, p, s, task))
+			if !reflect.DeepEqual(stepkind.BoundOf(k, p, s, task), stepkind.BoundOf(k, p, s, task)) {
 				t.Error("Bound gives two answers to one question")
 			}
 			uses := k.Uses(task)
@@ -126,10 +126,10 @@ func (c Case) at(setting string) source.Span {
 	return place(slices.Index(c.Settings.names(), setting))
 }
 
-func bounded(t interface{ Errorf(string, ...any) }, b step.Bound) {
+func bounded(t interface{ Errorf(string, ...any) }, b stepkind.Bound) {
 	for _, d := range []struct {
 		name        string
-		base, worst step.Amount
+		base, worst stepkind.Amount
 	}{
 		{"model calls", b.Base.ModelCalls, b.Worst.ModelCalls},
 		{"tool calls", b.Base.ToolCalls, b.Worst.ToolCalls},
@@ -146,8 +146,8 @@ func bounded(t interface{ Errorf(string, ...any) }, b step.Bound) {
 	}
 }
 
-// anything gives the kind settings of its own names with any values.
-func anything(t *testing.T, k step.Kind, cases []Case) {
+// anything returns the kind settings of its own names with any values.
+func anything(t *testing.T, k stepkind.Kind, cases []Case) {
 	names := []string{"no_such_setting"}
 	for _, c := range cases {
 		names = append(names, c.Settings.names()...)
@@ -165,6 +165,6 @@ func anything(t *testing.T, k step.Kind, cases []Case) {
 		_ = k.Understands(task)
 		k.Check(Program(), s, task)
 		k.Uses(task)
-		bounded(t, k.Bound(Program(), s, task))
+		bounded(t, stepkind.BoundOf(k, Program(), s, task))
 	})
 }

@@ -1,6 +1,7 @@
 package steptest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/step"
@@ -114,7 +116,7 @@ func (l *Log) Finish(r step.Result) {
 	l.Used = l.Used.Plus(r.Usage)
 }
 
-// Kinds are the kinds of the notes, in order.
+// Kinds returns the kinds of the notes, in order.
 func (l *Log) Kinds() []string {
 	out := make([]string, len(l.Notes))
 	for i, n := range l.Notes {
@@ -135,6 +137,7 @@ type Reply struct {
 type Call struct {
 	Tool  string
 	Input string // JSON
+	ID    string // of the call; empty: a unique one
 }
 
 // World is everything outside of a task. It counts what is asked of it.
@@ -147,6 +150,8 @@ type World struct {
 	mu       sync.Mutex
 	Requests []provider.Request
 	Calls    map[string]int // of tools, by their keys
+	// TraceParents are those of the calls.
+	TraceParents []string
 }
 
 // Tool is a tool of the world.
@@ -186,7 +191,8 @@ func (w *World) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 		for i, c := range r.Calls {
 			reply.Stop = provider.WantsTool
 			reply.Blocks = append(reply.Blocks, provider.Block{
-				Type: provider.ToolUse, ToolID: fmt.Sprintf("t%d-%d", req.For.Turn, i), ToolName: c.Tool, Input: json.RawMessage(c.Input),
+				Type: provider.ToolUse, ToolID: cmp.Or(c.ID, fmt.Sprintf("t%d-%d", req.For.Turn, i)),
+				ToolName: c.Tool, Input: json.RawMessage(c.Input),
 			})
 		}
 		if r.Stop != "" {
@@ -205,11 +211,11 @@ func (w *World) Tool(name string) tool.Tool {
 	return nil
 }
 
-// Names are the tools that a pattern means.
+// Names returns the tools that a pattern means.
 func (w *World) Names(pattern string) []string {
 	var out []string
 	for name := range w.Tools {
-		if tool.Names(pattern, name) {
+		if ir.MatchesTool(pattern, name) {
 			out = append(out, name)
 		}
 	}
@@ -230,6 +236,7 @@ func (t worldTool) Call(ctx context.Context, call tool.Call) (tool.Result, error
 		t.w.Calls = map[string]int{}
 	}
 	t.w.Calls[call.Key]++
+	t.w.TraceParents = append(t.w.TraceParents, call.TraceParent)
 	t.w.mu.Unlock()
 	if t.w.Hold != nil {
 		if err := t.w.Hold(ctx); err != nil {
@@ -239,5 +246,5 @@ func (t worldTool) Call(ctx context.Context, call tool.Call) (tool.Result, error
 	return tool.Result{Output: json.RawMessage(t.t.Answer), IsError: t.t.No, Offline: "scripted"}, t.t.Fail
 }
 
-// keys are those of the calls that were made.
+// keys returns those of the calls that were made.
 func (w *World) keys() []string { return slices.Sorted(maps.Keys(w.Calls)) }

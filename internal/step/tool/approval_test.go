@@ -14,7 +14,7 @@ import (
 	seam "github.com/espalier-run/espalier/internal/tool"
 )
 
-// gated is a play whose tool wants a person to agree.
+// gated returns a play whose tool wants a person to agree.
 func gated(spec seam.Spec) steptest.Play {
 	spec.RequiresApproval = true
 	return steptest.Play{
@@ -35,7 +35,7 @@ func ask(t *testing.T, p steptest.Play, log *steptest.Log, world *steptest.World
 	return q
 }
 
-// told is a person's answer among the notes.
+// told returns a person's answer among the notes.
 func told(log *steptest.Log, answer journal.ToolAnswer) *steptest.Log {
 	return &steptest.Log{Notes: append(slices.Clone(log.Notes), journal.TaskNoted{N: len(log.Notes) + 1, Kind: journal.NoteToolAnswer, Data: step.JSON(answer)})}
 }

@@ -1,2 +1,2 @@
-// Package tool is the step kind that calls one tool.
+// Package tool implements the step kind "tool", which calls one tool.
 package tool

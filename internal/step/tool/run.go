@@ -12,26 +12,15 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
-	"github.com/espalier-run/espalier/internal/tool"
 )
 
-var _ step.Runner = Kind{}
-
-// Recovery is to ask a person when the call was made and may have acted. A
-// call that was not made yet, or does no harm when it is made again, is made.
-func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
-	return step.OneCallRecovery(history)
-}
-
 // Run makes the call.
-func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
-	set, err := step.Decode[Settings](job.Task)
-	if err != nil {
-		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
-	}
+func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	wants := contract.Of(job.Workflow, job.Step, contract.Spec{})
 	job.Explore(&wants)
-	return job.OneCall(ctx, set.Tool, wants, func() (json.RawMessage, error) { return input(job, set) }, func(use journal.ToolUse) (step.Result, error) { return result(job, use) })
+	return job.OneCall(ctx, s.Tool, wants,
+		func() (json.RawMessage, error) { return input(job, s) },
+		func(use journal.ToolUse) (step.Result, error) { return result(job, use) })
 }
 
 func result(job *step.Job, use journal.ToolUse) (step.Result, error) {
@@ -50,7 +39,7 @@ func input(job *step.Job, set Settings) (json.RawMessage, error) {
 	}
 	var schema json.RawMessage
 	if job.Tools != nil {
-		if found := job.Tools.Tool(tool.Plain(set.Tool)); found != nil {
+		if found := job.Tools.Tool(ir.ToolName(set.Tool)); found != nil {
 			schema = found.Spec().Schema
 		}
 	}
@@ -140,11 +129,7 @@ func fillText(job *step.Job, text string) (any, error) {
 		if len(path)+len("{{}}") == len(text) {
 			return value, nil
 		}
-		var plain string
-		if json.Unmarshal(value, &plain) != nil {
-			plain = string(value)
-		}
-		out.WriteString(plain)
+		out.WriteString(ir.PlainText(value))
 		rest = after
 	}
 }

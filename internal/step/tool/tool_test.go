@@ -4,9 +4,9 @@ import (
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/diag"
-	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/steptest"
 	"github.com/espalier-run/espalier/internal/step/tool"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 func TestSuite(t *testing.T) {
@@ -17,7 +17,7 @@ func TestSuite(t *testing.T) {
 	for _, name := range []string{"web search", "search(x)", "9lives", "süche", "a\nb"} {
 		cases = append(cases, steptest.Case{
 			Name: name, Settings: steptest.Settings{"tool": name},
-			Codes: []diag.Code{step.CodeToolName}, At: []string{"tool"},
+			Codes: []diag.Code{stepkind.CodeToolName}, At: []string{"tool"},
 		})
 	}
 	cases = append(cases,

@@ -1,3 +1,3 @@
-// Package transform is the step kind that reshapes what it reads: checks it
-// against a contract, lets a model rewrite it, or gives a fixed text.
+// Package transform implements the step kind "transform", which reshapes its
+// input: it validates it, has a model rewrite it, or returns a fixed text.
 package transform

@@ -5,37 +5,25 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/step"
-	"github.com/espalier-run/espalier/internal/step/talk"
 )
 
-var _ step.Runner = Kind{}
-
-// Recovery is to do it again: nothing outside is changed.
-func (Kind) Recovery(*ir.Task, []journal.TaskNoted) step.Recovery { return step.Rerun }
-
-// Run does it; the record names which way.
-func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
-	set, err := step.Decode[Settings](job.Task)
-	if err != nil {
-		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
-	}
-	if err := ctx.Err(); err != nil {
-		return step.Result{}, context.Cause(ctx)
-	}
+// Run does the transform. The record names the mode.
+func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	var value json.RawMessage
-	switch set.Mode {
+	var err error
+	switch s.Mode {
 	case Model:
-		return talk.Talk{Task: set.Task, Expected: set.Expected, Form: talk.Form{Contract: replies(job.Workflow, job.Step, set)}}.Run(ctx, job)
+		ask, _ := s.Ask(job.Workflow)
+		return ask.Run(ctx, job, s.Task, s.Expected)
 	case Validate:
 		if value, err = validate(job); err != nil {
-			return step.Result{Notes: doneBy(job, set.Mode)}, err
+			return step.Result{Notes: doneBy(job, s.Mode)}, err
 		}
 	case Text:
-		value = step.JSON(set.Text)
+		value = step.JSON(s.Text)
 	case HandOver:
 		value = json.RawMessage("null")
 		if len(job.Branches) > 0 {
@@ -44,12 +32,12 @@ func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	case Present:
 		value = step.JSON(map[string]any{"approved": present(job.Reads)})
 	default:
-		return step.Result{}, step.Errorf(step.ClassInput, "there is no transform %q", set.Mode)
+		return step.Result{}, step.Errorf(step.ClassInput, "there is no transform %q", s.Mode)
 	}
-	return step.Result{Value: value, Notes: doneBy(job, set.Mode)}, nil
+	return step.Result{Value: value, Notes: doneBy(job, s.Mode)}, nil
 }
 
-// doneBy names what did the step. A model's part is told by its own notes.
+// doneBy returns the note that names the mode. A conversation has its own notes.
 func doneBy(job *step.Job, m Mode) []step.Note {
 	if job.Noted(journal.NoteDone) > 0 {
 		return nil
@@ -57,8 +45,8 @@ func doneBy(job *step.Job, m Mode) []step.Note {
 	return []step.Note{{Kind: journal.NoteDone, Data: journal.DoneBy{By: string(m)}}}
 }
 
-// validate holds the run's input against its contract, with the defaults
-// filled in, and passes it on (F27).
+// validate checks the run's input against its contract, fills in the defaults
+// and returns it (F27).
 func validate(job *step.Job) (json.RawMessage, error) {
 	value := json.RawMessage("null")
 	if len(job.Reads) > 0 {
@@ -86,8 +74,8 @@ func validate(job *step.Job) (json.RawMessage, error) {
 	return nil, step.Errorf(step.ClassInput, "the input does not fit its schema: %s", strings.Join(lines, "; "))
 }
 
-// present tells whether everything that is read is there and says something
-// (F40). Where nothing is read, nothing is there: a gate never passes by accident.
+// present reports whether every read has a value (F40). It returns false if
+// there are no reads, so that a gate never passes by accident.
 func present(reads []step.Read) bool {
 	for _, r := range reads {
 		switch strings.TrimSpace(string(r.Value)) {

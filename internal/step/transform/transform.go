@@ -1,15 +1,14 @@
 package transform
 
 import (
-	"errors"
-
 	"github.com/espalier-run/espalier/internal/contract"
-	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/step/chat"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// Mode is what a transform does with what it reads.
+// Mode is what a transform does with its input.
 type Mode string
 
 // The modes.
@@ -17,11 +16,11 @@ const (
 	Validate Mode = "validate"  // check the input contract and pass it on
 	Model    Mode = "model"     // a model call
 	Text     Mode = "text"      // the result is the text itself
-	HandOver Mode = "hand_over" // the result is what a child workflow gave
-	Present  Mode = "present"   // {"approved": everything read is there and not null, false or empty}
+	HandOver Mode = "hand_over" // the result is that of a child workflow
+	Present  Mode = "present"   // {"approved": no read is missing, null, false or empty}
 )
 
-// Settings is what a task of this kind says.
+// Settings are the settings of a task.
 type Settings struct {
 	Mode     Mode   `json:"mode"`
 	Task     string `json:"task,omitempty"`     // Model: what to do
@@ -30,50 +29,26 @@ type Settings struct {
 }
 
 // Kind is the step kind "transform".
-type Kind struct{}
+type Kind struct{ chat.Base[Settings] }
 
-var _ step.Asker = Kind{}
+var (
+	_ stepkind.Asker = Kind{}
+	_ step.Runner    = Kind{}
+)
 
-// Name is "transform".
+// Name returns "transform".
 func (Kind) Name() string { return "transform" }
 
-// Understands wants a mode that exists.
-func (Kind) Understands(t *ir.Task) error {
-	set, err := step.Decode[Settings](t)
-	return errors.Join(err, step.OneOf("mode", string(set.Mode), string(Validate), string(Model), string(Text), string(Present), string(HandOver)))
+// Validate requires a mode that exists.
+func (s Settings) Validate() error {
+	return stepkind.OneOf("mode", string(s.Mode),
+		string(Validate), string(Model), string(Text), string(Present), string(HandOver))
 }
 
-// Check has nothing to say: the modes are chosen by the format.
-func (Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
-
-// Uses is nothing: a transform works on what it reads.
-func (Kind) Uses(*ir.Task) step.Uses { return step.Uses{} }
-
-// Contract is what the reply of a model must be.
-func (Kind) Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, bool) {
-	set := step.Lenient[Settings](t)
-	if set.Mode != Model {
-		return contract.Contract{}, false
-	}
-	return replies(p, s, set), true
-}
-
-func replies(p *ir.Program, s *ir.Step, set Settings) contract.Contract {
-	return contract.Of(p, s, contract.Spec{Expected: []string{set.Expected}})
-}
-
-// Bound is one model call in mode "model", with repairs when its reply must
-// have a form, and nothing worth counting otherwise.
-func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
-	set := step.Lenient[Settings](t)
-	if set.Mode != Model {
-		return step.Bound{}
-	}
-	talk := step.Talk{
-		Known: step.TextTokens(set.Task, set.Expected),
-		Reads: step.ReadTokens(p, s),
-	}
-	c := replies(p, s, set)
-	talk.Asks(&c)
-	return talk.Bound(nil)
+// Ask returns the task and the contract of the reply; false unless the mode is
+// Model.
+func (s Settings) Ask(*ir.Program) (chat.Ask, bool) {
+	return chat.Ask{
+		Texts: []string{s.Task, s.Expected}, Reply: contract.Spec{Expected: []string{s.Expected}},
+	}, s.Mode == Model
 }

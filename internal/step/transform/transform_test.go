@@ -5,6 +5,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/step/steptest"
 	"github.com/espalier-run/espalier/internal/step/transform"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 func TestSuite(t *testing.T) {
@@ -21,7 +22,7 @@ func TestSuite(t *testing.T) {
 func TestOnlyAModelCosts(t *testing.T) {
 	for mode, calls := range map[string]int64{"validate": 0, "present": 0, "text": 0, "model": 1} {
 		s, task := steptest.Case{Settings: steptest.Settings{"mode": mode}}.Task("transform")
-		if got := (transform.Kind{}).Bound(steptest.Program(), s, task).Worst.ModelCalls.N; got != calls {
+		if got := stepkind.BoundOf(transform.Kind{}, steptest.Program(), s, task).Worst.ModelCalls.N; got != calls {
 			t.Errorf("%s: %d model calls, want %d", mode, got, calls)
 		}
 	}

@@ -1,8 +1,7 @@
-// Package worker is the step kind that lets an agent work on a workload and
-// holds it to the output contract: by asking a model, or by running a command.
+// Package worker implements the step kind "worker": an agent works on a workload
+// and its output meets the output contract. The agent is a model or a command.
 package worker
 
-// A command gets the workload as JSON on its standard input and gives the
-// output as JSON on its standard output. It runs in the folder of the project,
-// as the user who runs the workflow; whoever names it in agents/KEY.md decides
-// that it may.
+// A command gets the workload as JSON on its standard input and prints the
+// output as JSON. It runs in the folder of the project, as the user who runs the
+// workflow. agents/KEY.md names it.

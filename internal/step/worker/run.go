@@ -4,97 +4,64 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/step"
-	"github.com/espalier-run/espalier/internal/step/talk"
+	"github.com/espalier-run/espalier/internal/step/chat"
+	"github.com/espalier-run/espalier/internal/step/exec"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-var _ step.Runner = Kind{}
-
-// Recovery of a conversation is to go on; a command that may have run is for
-// a person to decide about.
-func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
-	if slices.ContainsFunc(history, func(n journal.TaskNoted) bool { return n.Kind == journal.NoteCommand }) {
-		return step.Ask
+// Run has the agent work on the workload, which is what the task reads.
+func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+	ask, isModel := s.Ask(job.Workflow)
+	if !isModel {
+		message := fmt.Sprintf("the command did not end within %d seconds", stepkind.ScriptSeconds)
+		return step.Limit(ctx, stepkind.ScriptSeconds*time.Second, message, func(ctx context.Context) (step.Result, error) {
+			return s.runCommand(ctx, job, ask)
+		})
 	}
-	return talk.Recovery(history)
+	return ask.Run(ctx, job, task, "")
 }
 
-// Run lets the agent work on the workload, which is what the task reads.
-func (Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
-	set, err := step.Decode[Settings](job.Task)
+// runCommand runs the agent's program with the workload on its standard input.
+func (s Settings) runCommand(ctx context.Context, job *step.Job, ask chat.Ask) (step.Result, error) {
+	program, err := find(job, s.Command[0])
 	if err != nil {
-		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
-	}
-	if len(set.Command) > 0 {
-		return command(ctx, job, set)
-	}
-	a, err := job.Agent(set.Agent)
-	if err != nil {
-		return step.Result{}, err
-	}
-	t := talk.Talk{Agent: a, Task: task, Form: talk.Form{Contract: replies(job.Workflow, job.Step)}}
-	return t.Run(ctx, job)
-}
-
-var errSlow = fmt.Errorf("the command did not end within %d seconds", step.ScriptSeconds)
-
-// command runs the agent's program with the workload on its standard input.
-func command(ctx context.Context, job *step.Job, set Settings) (step.Result, error) {
-	program, err := find(job, set.Command[0])
-	if err != nil {
-		return step.Result{}, step.Errorf(step.ClassMissing, "the command of the agent %q is not there: %v", set.Agent, err)
+		return step.Result{}, step.Errorf(step.ClassMissing, "the command of the agent %q is not installed: %v", s.Agent, err)
 	}
 	workload := json.RawMessage("{}")
 	if len(job.Reads) > 0 {
 		workload = job.Reads[0].Value
 	}
-	shown := strings.Join(set.Command, " ")
-	ctx, stop := context.WithTimeoutCause(ctx, step.ScriptSeconds*time.Second, errSlow)
-	defer stop()
-	run := process.Command{
-		Path: program, Args: set.Command[1:], Dir: job.Project, Stdin: workload,
-		Env: process.Environment(os.Environ(), "ESPALIER_RUN_ID="+string(job.Run), "ESPALIER_STEP="+job.Step.ID, "ESPALIER_KEY="+job.Idempotency(job.Key), "TRACEPARENT="+job.TraceParent()),
-	}
-	if err := job.Secure(&run); err != nil {
-		return step.Result{}, err
-	}
-	if job.Noted(journal.NoteCommand) == 0 {
-		if err := job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: journal.Command{Command: job.Machine.Shown(shown)}}); err != nil {
-			return step.Result{}, err
-		}
-	}
-	outcome, err := job.Machine.Run(ctx, job, step.Work{Command: run, Shown: shown, Agent: set.Agent, Wants: replies(job.Workflow, job.Step)})
+	p := exec.Program{Name: fmt.Sprintf("the command of the agent %q", s.Agent), Work: step.Work{
+		Command: process.Command{
+			Path: program, Args: s.Command[1:], Dir: job.Project, Stdin: workload, Env: exec.Environment(job),
+		},
+		Shown: strings.Join(s.Command, " "), Agent: s.Agent, Wants: ask.Contract(job.Workflow, job.Step),
+	}}
+	outcome, err := p.Run(ctx, job)
 	switch {
-	case errors.Is(context.Cause(ctx), errSlow) && err != nil:
-		return step.Result{}, step.Errorf(step.ClassTimeout, "%v", errSlow)
-	case ctx.Err() != nil && err != nil:
-		return step.Result{}, err
 	case err != nil:
-		return step.Result{}, step.Errorf(step.ClassCommand, "the command of the agent %q: %v", set.Agent, err)
+		return step.Result{}, err
 	case outcome.Exit != 0:
-		return step.Result{}, &step.Error{Class: step.ClassCommand, Exit: outcome.Exit, Message: fmt.Sprintf("the command of the agent %q ended with exit code %d%s", set.Agent, outcome.Exit, lastLine(outcome.Stderr))}
+		return step.Result{}, p.Failure(outcome)
 	}
 	value, problems := read(outcome.Stdout)
 	if len(problems) > 0 {
-		return step.Result{}, step.Errorf(step.ClassInvalid, "the output of the agent %q does not keep to the contract: %s", set.Agent, strings.Join(problems, "; "))
+		return step.Result{}, step.Errorf(step.ClassInvalid, "the output of the agent %q does not meet its contract: %s",
+			s.Agent, strings.Join(problems, "; "))
 	}
 	return step.Result{Value: value}, nil
 }
 
-// find looks for a program: in the project when it has a slash, else on the
-// path.
+// find returns the path of a program: in the project if its name has a slash,
+// else on the PATH.
 func find(job *step.Job, name string) (string, error) {
 	if strings.ContainsAny(name, `/\`) && !filepath.IsAbs(name) {
 		name = filepath.Join(job.Project, filepath.FromSlash(name))
@@ -102,15 +69,7 @@ func find(job *step.Job, name string) (string, error) {
 	return job.Machine.Find(name)
 }
 
-func lastLine(stderr []byte) string {
-	text := strings.TrimSpace(strings.ToValidUTF8(string(stderr), "�"))
-	if text == "" {
-		return ""
-	}
-	return ": " + text[strings.LastIndexByte(text, '\n')+1:]
-}
-
-// read holds an output against the contract.
+// read returns an output, or how it breaks the contract.
 func read(stdout []byte) (json.RawMessage, []string) {
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, stdout); err != nil || compact.Len() == 0 {

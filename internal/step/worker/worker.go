@@ -2,82 +2,75 @@ package worker
 
 import (
 	"encoding/json"
-	"errors"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/contract"
-	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/step/chat"
+	"github.com/espalier-run/espalier/internal/step/exec"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// Settings is what a task of this kind says.
+// Settings are the settings of a task.
 type Settings struct {
 	Agent   string   `json:"agent"`             // ID of the agent
 	Command []string `json:"command,omitempty"` // program and arguments, instead of a model
 }
 
-// Contract is what every output must be.
+// Contract is the JSON Schema of every output.
 const Contract = `{"type":"object","required":["recommendations","rules_applied","meta_insight"],"properties":{` +
-	`"recommendations":{"type":"array","items":{"type":"object"}},"rules_applied":{"type":"array","items":{"type":"string"}},"meta_insight":{"type":"string"},` +
+	`"recommendations":{"type":"array","items":{"type":"object"}},` +
+	`"rules_applied":{"type":"array","items":{"type":"string"}},"meta_insight":{"type":"string"},` +
 	`"analysis_data":{"type":"object"},"anti_patterns":{"type":"array"},"agent_metadata":{"type":"object"}}}`
 
 // Kind is the step kind "worker".
-type Kind struct{}
+type Kind struct{ chat.Base[Settings] }
 
-var _ step.Asker = Kind{}
+var (
+	_ stepkind.Asker = Kind{}
+	_ step.Runner    = Kind{}
+)
 
-// Name is "worker".
+// Name returns "worker".
 func (Kind) Name() string { return "worker" }
 
-// Understands wants an agent.
-func (Kind) Understands(t *ir.Task) error {
-	set, err := step.Decode[Settings](t)
-	if set.Agent == "" {
-		err = errors.Join(err, errors.New("no agent is named"))
-	}
-	return err
-}
+// Validate requires an agent.
+func (s Settings) Validate() error { return stepkind.Require(s.Agent, "no agent is named") }
 
-// Check has nothing to say: formats look agents up themselves.
-func (Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
-
-// Uses names the agent, and its command if it is one.
-func (Kind) Uses(t *ir.Task) step.Uses {
-	u := step.Uses{Agents: step.Named(t, "agent")}
-	if command := step.Lenient[Settings](t).Command; len(command) > 0 {
-		u.Commands = []step.CommandUse{{Text: strings.Join(command, " ")}}
+// Uses returns the agent, and its command if it has one.
+func (Kind) Uses(t *ir.Task) stepkind.Uses {
+	u := stepkind.Uses{Agents: stepkind.Named(t, "agent")}
+	if command := stepkind.Lenient[Settings](t).Command; len(command) > 0 {
+		u.Commands = []stepkind.CommandUse{{Text: strings.Join(command, " ")}}
 	}
 	return u
 }
 
-// Contract is the one that every agent of the format keeps to.
-func (Kind) Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, bool) {
-	return replies(p, s), len(step.Lenient[Settings](t).Command) == 0
+// Ask returns the contract that every agent of the format keeps; false for a
+// command.
+func (s Settings) Ask(*ir.Program) (chat.Ask, bool) {
+	return chat.Ask{
+		Agent: s.Agent, Texts: []string{task}, Reply: contract.Spec{Schema: output, From: "the output contract of agents"},
+	}, len(s.Command) == 0
 }
 
-func replies(p *ir.Program, s *ir.Step) contract.Contract {
-	return contract.Of(p, s, contract.Spec{Schema: output, From: "the output contract of agents"})
-}
-
-// Bound is one model call, and its repairs at worst; or the time of a command.
-func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task) step.Bound {
-	set := step.Lenient[Settings](t)
-	return Bound(p, s, set)
-}
-
-// Bound is what one call of an agent costs.
-func Bound(p *ir.Program, s *ir.Step, set Settings) step.Bound {
-	if len(set.Command) > 0 {
-		return step.Bound{
-			Base:  step.Cost{Seconds: step.N(step.UsualScriptSeconds)},
-			Worst: step.Cost{Seconds: step.N(step.ScriptSeconds)},
-		}
+// Bound returns the cost of the conversation, or the time of the command.
+func (k Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task, reply *contract.Contract) stepkind.Bound {
+	if len(stepkind.Lenient[Settings](t).Command) > 0 {
+		return exec.Bound(s, stepkind.N(stepkind.ScriptSeconds))
 	}
-	talk := step.Talk{Known: step.TextTokens(task), Reads: step.ReadTokens(p, s)}
-	c := replies(p, s)
-	talk.Asks(&c)
-	return talk.Bound(p.Agent(set.Agent))
+	return k.Base.Bound(p, s, t, reply)
+}
+
+// Recovery continues a conversation, and asks a person about a command that may
+// have run.
+func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
+	if exec.Recovery(history) == step.Ask {
+		return step.Ask
+	}
+	return chat.Recovery(history)
 }
 
 const task = "Analyze the workload as your role describes and report the result."

@@ -54,7 +54,7 @@ func TestBash(t *testing.T) {
 	}
 }
 
-// held is a pipe with a name: it ends when its last holder is dead.
+// held returns a pipe with a name: it ends when its last holder is dead.
 func held(t *testing.T) (path string, wait func() *bufio.Reader) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "line")

@@ -49,11 +49,11 @@ func (o Options) bashTool() tool.Tool {
 	}
 	return function[input]{
 		spec: tool.Spec{
-			Name: "Bash", Description: "Runs a command of the shell in the run's folder. The project is in $ESPALIER_PROJECT.",
+			Name: "Bash", Description: "Run a shell command in the run's folder. $ESPALIER_PROJECT is the folder of the project.",
 			Target: target, SideEffects: true, Timeout: (longestSeconds + 30) * time.Second,
 			Schema: schemaOf(fmt.Sprintf(`{"type":"object","properties":{
 				"command":{"type":"string","minLength":1},
-				"timeout_seconds":{"type":"integer","minimum":1,"maximum":%d,"description":"%d when left out"}},
+				"timeout_seconds":{"type":"integer","minimum":1,"maximum":%d,"description":"Default: %d"}},
 				"required":["command"],"additionalProperties":false}`, longestSeconds, usualSeconds)),
 			Returns: schemaOf(`{"type":"object","properties":{"exit":{"const":0},"stdout":{"type":"string"}},"required":["exit","stdout"]}`),
 		},
@@ -95,7 +95,7 @@ func (o Options) bashTool() tool.Tool {
 
 var errSlow = errors.New("the command took too long")
 
-// shellPath is bash, or the shell that every system has.
+// shellPath returns bash, or the shell that every system has.
 func shellPath() (string, error) {
 	if bash, err := exec.LookPath("bash"); err == nil {
 		return bash, nil

@@ -23,7 +23,7 @@ func Calculator(name, fixed string) tool.Tool {
 	}
 	return function[input]{
 		spec: tool.Spec{
-			Name: name, Description: "Computes with numbers: an expression such as (2 + 3) * 4, or an operation on numbers.",
+			Name: name, Description: "Evaluate an expression such as (2 + 3) * 4, or apply an operation to numbers.",
 			Schema: schemaOf(`{"type":"object","properties":{
 				"expression":{"type":"string","maxLength":1000},
 				"operation":{"type":"string","enum":["add","subtract","multiply","divide","power","remainder"]},
@@ -124,7 +124,7 @@ type computation struct {
 
 const deepestExpression = 100
 
-// peek is the next character that is no space, 0 at the end.
+// peek returns the next character that is no space, 0 at the end.
 func (c *computation) peek() byte {
 	for c.at < len(c.text) && strings.IndexByte(" \t\r\n", c.text[c.at]) >= 0 {
 		c.at++

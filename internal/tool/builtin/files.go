@@ -43,7 +43,7 @@ func (f function[In]) Repeatable(input json.RawMessage) bool {
 	return f.repeatable != nil && json.Unmarshal(input, &in) == nil && f.repeatable(in)
 }
 
-// saying is an answer with a line for whoever watches the run.
+// saying is an answer with a line for the log of the run.
 type saying struct {
 	value any
 	line  string
@@ -91,7 +91,7 @@ func encode(v any) (json.RawMessage, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// told is an error in words that help a model, without paths of this machine.
+// told returns an error in words that help a model, without paths of this machine.
 func told(err error) error {
 	var ours *tool.Error
 	var at *fs.PathError
@@ -119,12 +119,12 @@ type Options struct {
 	keep protected.Files
 }
 
-// Tools are all of them.
+// Tools returns all of them.
 func Tools(o Options) []tool.Tool {
 	return []tool.Tool{o.readTool(), o.writeTool(), o.editTool(), o.globTool(), o.grepTool(), o.bashTool(), o.requestTool(), o.notifyTool()}
 }
 
-const pathHelp = "relative to the run's folder, or to the project for what is not there"
+const pathHelp = "Path relative to the run's folder, or to the project if the run's folder has no such file"
 
 func schemaOf(text string) json.RawMessage { return json.RawMessage(text) }
 
@@ -136,11 +136,11 @@ func (o Options) readTool() tool.Tool {
 	}
 	return function[input]{
 		spec: tool.Spec{
-			Name: "Read", Description: "Reads a file of text from the project or the run's folder.", Target: "files",
+			Name: "Read", Description: "Read a text file from the project or the run's folder.", Target: "files",
 			Schema: schemaOf(`{"type":"object","properties":{
 				"path":{"type":"string","minLength":1,"description":"` + pathHelp + `"},
-				"offset":{"type":"integer","minimum":1,"description":"the first line, from 1"},
-				"limit":{"type":"integer","minimum":1,"description":"how many lines"}},
+				"offset":{"type":"integer","minimum":1,"description":"First line to return, from 1"},
+				"limit":{"type":"integer","minimum":1,"description":"Number of lines to return"}},
 				"required":["path"],"additionalProperties":false}`),
 			Returns: schemaOf(`{"type":"object","properties":{"path":{"type":"string"},"content":{"type":"string"},"lines":{"type":"integer","minimum":0}},"required":["path","content","lines"]}`),
 		},
@@ -189,10 +189,10 @@ func (o Options) writeTool() tool.Tool {
 	}
 	return function[input]{
 		spec: tool.Spec{
-			Name: "Write", Description: "Writes a file of text, in place of one that is there. A relative path is in the run's folder.",
+			Name: "Write", Description: "Write a text file, replacing it if it exists. A relative path is in the run's folder.",
 			Target: "files", SideEffects: true, TakesKey: true, // the same file twice is the same file
 			Schema: schemaOf(`{"type":"object","properties":{
-				"path":{"type":"string","minLength":1,"description":"relative to the run's folder, or an absolute path in the project"},
+				"path":{"type":"string","minLength":1,"description":"Path relative to the run's folder, or an absolute path in the project"},
 				"content":{"type":"string"}},"required":["path","content"],"additionalProperties":false}`),
 			Returns: schemaOf(`{"type":"object","properties":{"path":{"type":"string"},"bytes":{"type":"integer","minimum":0}},"required":["path","bytes"]}`),
 		},
@@ -222,7 +222,7 @@ func (o Options) editTool() tool.Tool {
 	}
 	return function[input]{
 		spec: tool.Spec{
-			Name: "Edit", Description: "Replaces a piece of text in a file. The piece must be there exactly once, unless replace_all is set.",
+			Name: "Edit", Description: "Replace a piece of text in a file. The piece must occur exactly once, unless replace_all is set.",
 			Target: "files", SideEffects: true,
 			Schema: schemaOf(`{"type":"object","properties":{
 				"path":{"type":"string","minLength":1,"description":"` + pathHelp + `"},
@@ -266,9 +266,9 @@ func (o Options) globTool() tool.Tool {
 	}
 	return function[input]{
 		spec: tool.Spec{
-			Name: "Glob", Description: "Lists files by a pattern such as **/*.md, in the project and the run's folder.", Target: "files",
+			Name: "Glob", Description: "List the files that match a pattern such as **/*.md, in the project and the run's folder.", Target: "files",
 			Schema: schemaOf(`{"type":"object","properties":{
-				"pattern":{"type":"string","minLength":1},"path":{"type":"string","description":"a folder to look in"}},
+				"pattern":{"type":"string","minLength":1},"path":{"type":"string","description":"Folder to search"}},
 				"required":["pattern"],"additionalProperties":false}`),
 			Returns: schemaOf(`{"type":"object","properties":{"files":{"type":"array","items":{"type":"string"}}},"required":["files"]}`),
 		},
@@ -311,10 +311,10 @@ func (o Options) grepTool() tool.Tool {
 	}
 	return function[input]{
 		spec: tool.Spec{
-			Name: "Grep", Description: "Finds lines by a regular expression (RE2), in the project and the run's folder.", Target: "files",
+			Name: "Grep", Description: "Find the lines that match a regular expression (RE2), in the project and the run's folder.", Target: "files",
 			Schema: schemaOf(`{"type":"object","properties":{
-				"pattern":{"type":"string","minLength":1},"path":{"type":"string","description":"a file or folder to look in"},
-				"glob":{"type":"string","description":"only files whose name fits, such as *.go"},
+				"pattern":{"type":"string","minLength":1},"path":{"type":"string","description":"File or folder to search"},
+				"glob":{"type":"string","description":"Only files whose names match, such as *.go"},
 				"ignore_case":{"type":"boolean"}},"required":["pattern"],"additionalProperties":false}`),
 			Returns: schemaOf(`{"type":"object","properties":{"matches":{"type":"array","items":{"type":"object","properties":{"path":{"type":"string"},"line":{"type":"integer","minimum":1},"text":{"type":"string"}},"required":["path","line","text"]}}},"required":["matches"]}`),
 		},

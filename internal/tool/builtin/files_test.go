@@ -98,7 +98,7 @@ func (w *world) call(t *testing.T, name string, input any) (said string, class t
 
 type in = map[string]any
 
-// misfits is how an answer differs from what a tool says about its answers.
+// misfits returns how an answer differs from what a tool says about its answers.
 func misfits(t *testing.T, returns, answer json.RawMessage) []schema.Problem {
 	t.Helper()
 	s, err := schema.Compile(returns)

@@ -18,7 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// The ways to tell somebody something.
+// The backends of notifications.
 const (
 	notifyLog     = "log"
 	notifyDesktop = "desktop"
@@ -33,7 +33,7 @@ type notice struct {
 	URL      string `json:"webhook_url"`
 }
 
-// line is the notice for a terminal and a log.
+// line returns the notice for a terminal and a log.
 func (n notice) line() string {
 	if n.Title == "" {
 		return n.Message
@@ -51,14 +51,14 @@ type delivered struct {
 func (o Options) notifyTool() tool.Tool {
 	return function[notice]{
 		spec: tool.Spec{
-			Name: "notify.send", Description: "Tells a person something: in the log of the run, on the desktop, or through a webhook.",
+			Name: "notify.send", Description: "Notify a person in the log of the run, on the desktop, or through a webhook.",
 			Target: "a person", SideEffects: true,
 			Schema: schemaOf(`{"type":"object","properties":{
 				"backend":{"type":"string","enum":["` + strings.Join([]string{notifyLog, notifyDesktop, notifyWebhook}, `","`) + `"]},
 				"title":{"type":"string"},
 				"message":{"type":"string","minLength":1},
 				"priority":{"type":"string","enum":["low","default","high"]},
-				"webhook_url":{"type":"string","minLength":1,"description":"for the webhook, which gets title, message and priority as JSON"}},
+				"webhook_url":{"type":"string","minLength":1,"description":"URL of the webhook, which receives title, message and priority as JSON"}},
 				"required":["message"],"additionalProperties":false}`),
 			Returns: schemaOf(`{"type":"object","properties":{"backend":{"type":"string"},"status":{"const":"sent"}},"required":["backend","status"]}`),
 		},

@@ -22,7 +22,7 @@ const storage = ".espalier"
 // mostLinks is how many links a path may lead over.
 const mostLinks = 32
 
-// refused is a path that leads where a tool must not go.
+// refused returns a path that leads where a tool must not go.
 func refused(name, why string) error {
 	return &tool.Error{Class: tool.ClassDenied, Message: fmt.Sprintf("%q %s", name, why)}
 }
@@ -39,7 +39,7 @@ type area struct {
 	keep protected.Files
 }
 
-// areas are where a call may go: the run's folder, which comes first, and the project.
+// areas returns where a call may go: the run's folder, which comes first, and the project.
 func (o Options) areas(dir string) []area {
 	out := make([]area, 0, 2)
 	if dir != "" {
@@ -65,7 +65,7 @@ func (o Options) of(call tool.Call) Options {
 	return o
 }
 
-// real is a folder's path without links; as it was given if it has none.
+// real returns a folder's path without links; as it was given if it has none.
 func real(dir string) string {
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs
@@ -106,7 +106,7 @@ type spot struct {
 
 func (s *spot) close() { s.dir.Close() }
 
-// errChanged: somebody is at work on the path while we are.
+// errChanged reports a path that another process changes at the same time.
 var errChanged = errors.New("it changed while it was looked at")
 
 // walk goes to where a path leads. Links are followed as long as they stay in

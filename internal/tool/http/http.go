@@ -14,17 +14,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/netguard"
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// Declared is what somebody has written down about a tool.
+// Declared is a tool that the configuration declares.
 type Declared struct {
 	Name        string
 	Description string
 	Schema      json.RawMessage
-	URL         string // {name} after the host stands for an argument
+	URL         string // {name} after the host is replaced by an argument
 	Method      string // empty is POST
 	Headers     []Header
 	// IdempotencyHeader is where the server takes the call's key.
@@ -132,7 +133,7 @@ func (d declared) request(ctx context.Context, call tool.Call) (*http.Request, e
 	if d.Method == http.MethodGet || d.Method == http.MethodHead || d.Method == http.MethodDelete {
 		query := u.Query()
 		for _, name := range slices.Sorted(maps.Keys(args)) {
-			query.Set(name, plain(args[name]))
+			query.Set(name, ir.PlainText(args[name]))
 		}
 		u.RawQuery = query.Encode()
 	} else {
@@ -180,7 +181,7 @@ func fillURL(text string, args map[string]json.RawMessage) (*url.URL, error) {
 				return out.String(), nil
 			}
 			raw, ok := args[name]
-			value := plain(raw)
+			value := ir.PlainText(raw)
 			switch {
 			case !ok:
 				return "", fmt.Errorf("the address %s needs the argument %q", whole, name)
@@ -215,7 +216,7 @@ func fillURL(text string, args map[string]json.RawMessage) (*url.URL, error) {
 	return u, nil
 }
 
-// placeholders are the arguments that a URL names.
+// placeholders returns the arguments that a URL names.
 func placeholders(text string) []string {
 	var out []string
 	for {
@@ -227,13 +228,4 @@ func placeholders(text string) []string {
 		out = append(out, name)
 		text = after
 	}
-}
-
-// plain is a value as it stands in an address: text without its quotes.
-func plain(raw json.RawMessage) string {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return text
-	}
-	return string(raw)
 }

@@ -22,7 +22,9 @@ type remote struct {
 	spec   tool.Spec
 }
 
-func (s *Server) remote(t *mcp.Tool) (*remote, error) {
+// remote returns a tool of the server. sent is its schema as the server sent it, if
+// that is known.
+func (s *Server) remote(t *mcp.Tool, sent json.RawMessage) (*remote, error) {
 	r := &remote{server: s, name: t.Name, spec: tool.Spec{
 		Name: s.Name + "." + t.Name, Description: t.Description, SideEffects: true,
 		Target: fmt.Sprintf("the tool %q of the MCP server %q", t.Name, s.Name), Timeout: longestCall,
@@ -31,19 +33,13 @@ func (s *Server) remote(t *mcp.Tool) (*remote, error) {
 		// Hints: a server that lies about them harms only its own user.
 		r.spec.SideEffects, r.spec.TakesKey = !a.ReadOnlyHint, a.IdempotentHint
 	}
-	var err error
-	if r.spec.Schema, err = schemaOf(t.InputSchema); err != nil {
-		return nil, fmt.Errorf("the schema of the tool %q: %w", t.Name, err)
+	if r.spec.Schema = sent; sent == nil && t.InputSchema != nil {
+		var err error
+		if r.spec.Schema, err = json.Marshal(t.InputSchema); err != nil {
+			return nil, fmt.Errorf("the schema of the tool %q: %w", t.Name, err)
+		}
 	}
 	return r, nil
-}
-
-// schemaOf is a schema as the server sent it; nil when there is none.
-func schemaOf(schema any) (json.RawMessage, error) {
-	if schema == nil {
-		return nil, nil
-	}
-	return json.Marshal(schema)
 }
 
 func (r *remote) Spec() tool.Spec { return r.spec }
@@ -184,7 +180,7 @@ func structured(value any, text *mcp.TextContent) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// ofText is a text as JSON: itself if it is an object or a list, else a text.
+// ofText returns a text as JSON: itself if it is an object or a list, else a text.
 func ofText(text string) (json.RawMessage, error) {
 	if len(text) > 0 && (text[0] == '{' || text[0] == '[') && json.Valid([]byte(text)) {
 		return json.RawMessage(text), nil

@@ -42,6 +42,9 @@ type input struct {
 	Say string `json:"say"`
 }
 
+// largeSchema has integers that a float64 cannot hold.
+const largeSchema = `{"type":"object","properties":{"id":{"maximum":18446744073709551615,"minimum":-9223372036854775807}}}`
+
 // server has a tool for everything that can go wrong.
 func server() *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "fake", Version: "1"}, nil)
@@ -51,6 +54,11 @@ func server() *sdk.Server {
 			return result, nil, err
 		})
 	}
+	s.AddTool(&sdk.Tool{Name: "large", InputSchema: json.RawMessage(largeSchema)}, func(
+		context.Context, *sdk.CallToolRequest,
+	) (*sdk.CallToolResult, error) {
+		return &sdk.CallToolResult{}, nil
+	})
 	text := func(s string) *sdk.CallToolResult {
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: s}}}
 	}
@@ -138,7 +146,7 @@ func serve(how string) error {
 	return server().Run(context.Background(), &sdk.StdioTransport{})
 }
 
-// start is a server of ours, as a program.
+// start returns a server of ours, as a program.
 func start(t *testing.T, how string, change func(*mcp.Config)) *mcp.Server {
 	t.Helper()
 	self, err := os.Executable()
@@ -213,6 +221,20 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+// The schemas of tools keep their numbers, over both transports.
+func TestSchemasKeepLargeIntegers(t *testing.T) {
+	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server() }, nil)
+	web := httptest.NewServer(handler)
+	defer web.Close()
+	remote := mcp.New(mcp.Config{Name: "fake", URL: web.URL, MaxMessage: 1 << 20, MaxFlood: 8 << 20})
+	defer remote.Close()
+	for name, s := range map[string]*mcp.Server{"program": start(t, "well", nil), "HTTP": remote} {
+		if got := string(find(t, s, "fake.large").Spec().Schema); got != largeSchema {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
 func TestOnly(t *testing.T) {
 	s := start(t, "well", func(c *mcp.Config) { c.Only = []string{"echo"} })
 	tools, err := s.Tools(t.Context())
@@ -278,7 +300,7 @@ func TestItFloods(t *testing.T) {
 	}
 }
 
-// line is a file whose reader sees when its last writer is gone.
+// line returns a file whose reader sees when its last writer is gone.
 func line(t *testing.T, name string) (path string, wait func() io.Reader) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), name)

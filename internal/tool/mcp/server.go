@@ -31,6 +31,8 @@ type Config struct {
 	URL     string
 	// Sandbox confines the program; nil leaves it what the user may do.
 	Sandbox *process.Sandbox
+	// Limits bounds what the program uses of the machine.
+	Limits process.Limits
 	// Secrets finds what the program gets to see of the environment, and the
 	// headers of requests, when the server is started; nil is none.
 	Secrets func(ctx context.Context) (env []string, headers http.Header, err error)
@@ -93,6 +95,7 @@ type session struct {
 	proc   *process.Process // nil over HTTP
 	meter  *meter           // nil over HTTP
 	tools  []*remote
+	seen   schemas
 	gone   chan struct{} // closed when nobody answers any more
 	ended  atomic.Bool   // by us
 }
@@ -177,7 +180,7 @@ func (s *Server) start(ctx context.Context) (_ *session, err error) {
 	}()
 	var transport mcp.Transport
 	if s.URL != "" {
-		transport, err = s.overHTTP(headers)
+		transport, err = s.overHTTP(now, headers)
 	} else {
 		transport, err = s.asProgram(now, env)
 	}
@@ -201,12 +204,13 @@ func (s *Server) start(ctx context.Context) (_ *session, err error) {
 		if len(s.Only) > 0 && !slices.Contains(s.Only, t.Name) {
 			continue
 		}
-		one, err := s.remote(t)
+		one, err := s.remote(t, now.seen.of(t.Name))
 		if err != nil {
 			return nil, err
 		}
 		now.tools = append(now.tools, one)
 	}
+	now.seen.close()
 	return now, nil
 }
 
@@ -243,15 +247,16 @@ func (s *Server) asProgram(now *session, env []string) (mcp.Transport, error) {
 	// Not bound to a call: it serves many. Close ends it, and so does our end.
 	now.proc, err = process.Start(context.Background(), process.Command{
 		Path: path, Args: s.Command[1:], Dir: s.Dir, Env: process.Environment(os.Environ(), env...), Sandbox: s.Sandbox,
+		Limits: s.Limits,
 	})
 	if err != nil {
 		return nil, err
 	}
-	now.meter = newMeter(now.proc.Stdout, int64(s.MaxFlood), now.proc.Stop)
+	now.meter = newMeter(now.proc.Stdout, int64(s.MaxFlood), &now.seen, now.proc.Stop)
 	return &mcp.IOTransport{Reader: now.meter, Writer: now.proc.Stdin, MaxLineLength: s.MaxMessage}, nil
 }
 
-func (s *Server) overHTTP(headers http.Header) (mcp.Transport, error) {
+func (s *Server) overHTTP(now *session, headers http.Header) (mcp.Transport, error) {
 	u, err := url.Parse(s.URL)
 	if err == nil {
 		err = netguard.Check(u)
@@ -263,7 +268,7 @@ func (s *Server) overHTTP(headers http.Header) (mcp.Transport, error) {
 	guard.Allow = append(slices.Clone(guard.Allow), u.Host)
 	guard.Timeout = -1 // an answer may be a stream; calls have times of their own
 	client := netguard.Client(guard)
-	client.Transport = &withHeaders{next: client.Transport, server: u, headers: headers, most: int64(s.MaxFlood)}
+	client.Transport = &withHeaders{next: client.Transport, server: u, headers: headers, most: int64(s.MaxFlood), seen: &now.seen}
 	return &mcp.StreamableClientTransport{
 		Endpoint: s.URL, HTTPClient: client, MaxRetries: 2, DisableStandaloneSSE: true, MaxEventSize: s.MaxMessage,
 	}, nil
@@ -276,6 +281,7 @@ type withHeaders struct {
 	server  *url.URL
 	headers http.Header
 	most    int64
+	seen    *schemas
 }
 
 func (t *withHeaders) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -287,7 +293,7 @@ func (t *withHeaders) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := t.next.RoundTrip(req)
 	if err == nil {
-		resp.Body = newMeter(resp.Body, t.most, func() {})
+		resp.Body = newMeter(resp.Body, t.most, t.seen, func() {})
 	}
 	return resp, err
 }
@@ -298,10 +304,12 @@ type meter struct {
 	most int64
 	left atomic.Int64
 	over func()
+	seen *schemas
+	line []byte // the start of a message, until it is complete
 }
 
-func newMeter(of io.ReadCloser, most int64, over func()) *meter {
-	m := &meter{ReadCloser: of, most: most, over: over}
+func newMeter(of io.ReadCloser, most int64, seen *schemas, over func()) *meter {
+	m := &meter{ReadCloser: of, most: most, seen: seen, over: over}
 	m.left.Store(most)
 	return m
 }
@@ -314,7 +322,27 @@ func (m *meter) Read(p []byte) (int, error) {
 		m.over()
 		return 0, errFlood
 	}
+	m.collect(p[:n], err != nil)
 	return n, err
+}
+
+// collect hands complete lines to the schemas, as long as those are open.
+func (m *meter) collect(p []byte, end bool) {
+	if !m.seen.open() {
+		m.line = nil
+		return
+	}
+	m.line = append(m.line, p...)
+	for {
+		line, rest, whole := bytes.Cut(m.line, []byte("\n"))
+		if !whole && !end {
+			return
+		}
+		m.seen.message(line)
+		if m.line = rest; !whole {
+			return
+		}
+	}
 }
 
 // flooded tells whether that has happened.

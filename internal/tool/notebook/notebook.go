@@ -44,14 +44,14 @@ type Book struct {
 	Notes    []Note `json:"notes"`
 }
 
-// Tools are the tools that keep their notebooks in a folder.
+// Tools returns the tools that keep their notebooks in a folder.
 func Tools(dir string) []tool.Tool { return []tool.Tool{reader{dir}, adder{dir}} }
 
 type reader struct{ dir string }
 
 func (reader) Spec() tool.Spec {
 	return tool.Spec{
-		Name: Read, Description: "Returns your notes from earlier runs, oldest first.",
+		Name: Read, Description: "Return your notes from earlier runs, oldest first.",
 		Schema:  json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`),
 		Returns: json.RawMessage(`{"type":"array","items":{"type":"string"}}`),
 	}
@@ -74,7 +74,7 @@ type adder struct{ dir string }
 
 func (adder) Spec() tool.Spec {
 	return tool.Spec{
-		Name: Add, Description: "Keeps a note for your later runs.", SideEffects: true, TakesKey: true,
+		Name: Add, Description: "Keep a note for your later runs.", SideEffects: true, TakesKey: true,
 		Schema:  json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{"note":{"type":"string","minLength":1,"maxLength":%d}},"required":["note"],"additionalProperties":false}`, longestNote)),
 		Returns: json.RawMessage(`{"type":"object","properties":{"kept":{"const":true}},"required":["kept"]}`),
 	}
@@ -131,7 +131,7 @@ func write(name string, line []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// file is where the notebook of an agent lies. Names become one part of the
+// file returns where the notebook of an agent lies. Names become one part of the
 // path each, whatever stands in them.
 func file(dir, workflow, agent string) string {
 	return filepath.Join(dir, segment(workflow), segment(agent)+".jsonl")
@@ -165,7 +165,7 @@ func read(name string) ([]Note, error) {
 	return out, lines.Err()
 }
 
-// Books are all notebooks of a folder, by workflow and agent.
+// Books returns all notebooks of a folder, by workflow and agent.
 func Books(dir string) ([]Book, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*", "*.jsonl"))
 	if err != nil {

@@ -1,0 +1,154 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// serverProcess is a server in a process of its own.
+type serverProcess struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	url   string
+	token string
+}
+
+// startServer starts "espalier serve" in a project and returns when it answers.
+func startServer(p *awfProject) *serverProcess {
+	p.t.Helper()
+	cmd := p.command("serve", "--addr", "127.0.0.1:0", "--json")
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	var at struct{ Address string }
+	if err := json.NewDecoder(stdout).Decode(&at); err != nil {
+		p.t.Fatal(err)
+	}
+	go io.Copy(io.Discard, stdout)
+	token, err := os.ReadFile(filepath.Join(p.dir, ".espalier", "server-token"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return &serverProcess{t: p.t, cmd: cmd, url: "http://" + at.Address, token: strings.TrimSpace(string(token))}
+}
+
+// call makes a request and returns the response, whose status it checks.
+func (s *serverProcess) call(method, path, body string, want int) map[string]any {
+	s.t.Helper()
+	r, err := http.NewRequest(method, s.url+path, bytes.NewReader([]byte(body)))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+s.token)
+	w, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer w.Body.Close()
+	raw, err := io.ReadAll(w.Body)
+	if err != nil || w.StatusCode != want {
+		s.t.Fatalf("%s %s: %d %s %v", method, path, w.StatusCode, raw, err)
+	}
+	var out map[string]any
+	if err := json.Unmarshal(raw, &out); err != nil {
+		s.t.Fatalf("%s: %v", raw, err)
+	}
+	return out
+}
+
+// until asks for a run until it is in a state.
+func (s *serverProcess) until(run, state string) {
+	s.t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		got := s.call("GET", "/api/v1/runs/"+run, "", 200)
+		if got["state"] == state {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("the run is %v", got)
+		}
+	}
+}
+
+func TestKilledServerContinuesItsRunsAfterARestart(t *testing.T) {
+	p := newAWF(t, awfChain)
+	put(t, filepath.Join(p.dir, "espalier.yaml"), "allow: {shell: true}\n")
+	put(t, filepath.Join(p.dir, "hold"), "b")
+	s := startServer(p)
+	run := s.call("POST", "/api/v1/runs", `{"workflow": "flow"}`, 201)["run_id"].(string)
+	if held, err := os.ReadFile(filepath.Join(p.dir, "held")); err != nil || string(held) != "b\n" { // waits for the step
+		t.Fatalf("%q, %v", held, err)
+	}
+	if err := s.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	s.cmd.Wait()
+	s = startServer(p)
+	s.until(run, "unknown") // the command may have done its work
+	s.call("POST", "/api/v1/runs/"+run+"/resolve", `{"step": "b", "answer": "rerun"}`, 200)
+	s.until(run, "finished")
+	p.trace("a", "b", "b", "c")
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	s.cmd.Wait()
+	if code := s.cmd.ProcessState.ExitCode(); code != 130 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// What a terminal decides, a server drives, and the other way round.
+func TestTerminalAndServerShareRuns(t *testing.T) {
+	p := newAWF(t, awfChain)
+	put(t, filepath.Join(p.dir, "espalier.yaml"), "allow: {shell: true}\n")
+	s := startServer(p)
+	p.exits(0, "run", "flow", "--detach", "--run-id", awfRun)
+	s.until(awfRun, "finished")
+	p.trace("a", "b", "c")
+	if out := p.exits(0, "status", awfRun, "--json"); !strings.Contains(out, "finished") {
+		t.Error(out)
+	}
+}
+
+func TestServeRefusesToBeReachedWithoutUsersAndEncryption(t *testing.T) {
+	p := newAWF(t, awfChain)
+	for _, c := range []struct {
+		args []string
+		tell string
+	}{
+		{[]string{"serve", "--addr", "0.0.0.0:0"}, "not encrypted"},
+		{[]string{"serve", "--addr", "0.0.0.0:0", "--trusted-proxy"}, "no users"},
+		{[]string{"serve", "--public-url", "flows"}, "not the address"},
+		{[]string{"serve", "--tls-cert", "x"}, "belong together"},
+		{[]string{"serve", "--log-format", "xml"}, "log format"},
+		{[]string{"user", "add", "ana"}, "needs a role"},
+		{[]string{"user", "add", "ana", "--role", "boss"}, "no role"},
+		{[]string{"user", "remove", "ana"}, "no user"},
+	} {
+		cmd := p.command(c.args...)
+		out, _ := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != 2 || !strings.Contains(string(out), c.tell) {
+			t.Errorf("%v: exit %d: %s", c.args, code, out)
+		}
+	}
+	p.exits(0, "user", "add", "ana", "--role", "viewer")
+	if out := p.exits(0, "user", "list"); !strings.Contains(out, "ana  viewer") {
+		t.Error(out)
+	}
+}

@@ -1,0 +1,274 @@
+// Package api defines the JSON forms of runs, workflows and gates. The command
+// line and the server share them, so that one thing has one name and one form
+// everywhere.
+package api
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// State is what a run is doing.
+type State string
+
+// The states of runs.
+const (
+	Queued      State = "queued"      // recorded, and not driven yet
+	Running     State = "running"     // a process drives it
+	Waiting     State = "waiting"     // for a person or an event
+	Sleeping    State = "sleeping"    // until a timer fires
+	Paused      State = "paused"      // by a person
+	Interrupted State = "interrupted" // its process has ended; it can be resumed
+	Budget      State = "budget"      // a limit has been reached
+	Unknown     State = "unknown"     // the outcome of a step is unknown
+	Finished    State = "finished"    // see the outcome
+)
+
+// Run is a run in a list.
+type Run struct {
+	ID         string     `json:"run_id"`
+	Workflow   string     `json:"workflow" doc:"Name of the workflow"`
+	Format     string     `json:"format,omitempty"`
+	State      State      `json:"state" enum:"queued,running,waiting,sleeping,paused,interrupted,budget,unknown,finished"`
+	Outcome    string     `json:"outcome,omitempty" doc:"Of a finished run: ok, failed, rejected or cancelled"`
+	Reason     string     `json:"reason,omitempty" doc:"Why the run ended as it did"`
+	Error      string     `json:"error,omitempty"`
+	WaitingFor string     `json:"waiting_for,omitempty" doc:"What a waiting run waits for"`
+	Started    time.Time  `json:"started"`
+	Updated    time.Time  `json:"updated"`
+	Wakes      *time.Time `json:"wakes,omitempty" doc:"When a timer of the run fires next"`
+	Parent     string     `json:"parent_run_id,omitempty"`
+	Root       string     `json:"root_run_id,omitempty"`
+}
+
+// NewRun returns the form of a run.
+func NewRun(r *app.Run) Run {
+	out := newRun(r.Entry, stateOf(r.Entry, r.Idle, false))
+	out.Reason, out.Error = r.Reason, r.Error
+	return out
+}
+
+func newRun(e journal.Entry, state State) Run {
+	out := Run{
+		ID: string(e.ID), Workflow: e.Name, Format: e.Format, State: state, Outcome: string(e.Outcome), WaitingFor: e.Waiting,
+		Started: e.Started.Time(), Updated: e.Updated.Time(), Parent: string(e.Parent), Root: string(e.Root),
+	}
+	if e.Wake != 0 && state != Finished {
+		at := e.Wake.Time()
+		out.Wakes = &at
+	}
+	return out
+}
+
+func stateOf(e journal.Entry, idle, inDoubt bool) State {
+	switch {
+	case e.Status == journal.Finished:
+		return Finished
+	case e.Status == journal.Exceeded:
+		return Budget
+	case e.Status == journal.PausedAt:
+		return Paused
+	case inDoubt:
+		return Unknown
+	case e.Status == journal.Waiting:
+		return Waiting
+	case e.Status == journal.Sleeping:
+		return Sleeping
+	case idle && e.Seq <= firstAppend:
+		return Queued
+	case idle:
+		return Interrupted
+	}
+	return Running
+}
+
+// firstAppend is how many facts the first append of a run can have. A run with
+// more has been driven.
+const firstAppend = 3
+
+// Status is a run with everything that is going on in it.
+type Status struct {
+	Run
+	Steps     []string `json:"steps,omitempty" doc:"Steps that are being executed"`
+	Gates     []Gate   `json:"gates,omitempty"`
+	Used      Usage    `json:"used"`
+	Reserved  Usage    `json:"reserved" doc:"Set aside for calls that are under way"`
+	Limits    Limits   `json:"limits"`
+	Simulated string   `json:"simulated,omitempty" doc:"simulated or scripted, if replies are not from real models"`
+}
+
+// NewStatus returns the form of a status.
+func NewStatus(s *app.Status) Status {
+	out := Status{
+		Run: newRun(s.Entry, stateOf(s.Entry, s.Idle, s.InDoubt())), Steps: s.Step, Used: newUsage(s.Used),
+		Reserved: newUsage(s.Held), Simulated: s.Offline,
+		Limits: Limits{
+			Steps: s.Limits.Steps, ToolCalls: s.Limits.ToolCalls, Tokens: s.Limits.Tokens,
+			ActiveSeconds: s.Limits.ActiveSeconds, Dollars: dollars(s.Limits.MicroDollars),
+		},
+	}
+	out.Reason, out.Error = s.Reason, s.Error
+	for _, g := range s.Gates {
+		out.Gates = append(out.Gates, NewGate(g))
+	}
+	return out
+}
+
+// Usage is what has been spent, or is reserved.
+type Usage struct {
+	Steps        int64   `json:"steps"`
+	ToolCalls    int64   `json:"tool_calls"`
+	InputTokens  int64   `json:"input_tokens"`
+	OutputTokens int64   `json:"output_tokens"`
+	Dollars      float64 `json:"dollars"`
+}
+
+func newUsage(u journal.Usage) Usage {
+	return Usage{
+		Steps: u.Steps, ToolCalls: u.ToolCalls, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens,
+		Dollars: float64(u.MicroDollars) / 1e6,
+	}
+}
+
+// Limits are the budgets of a run. A budget that is absent is unlimited.
+type Limits struct {
+	Steps         *int64   `json:"steps,omitempty"`
+	ToolCalls     *int64   `json:"tool_calls,omitempty"`
+	Tokens        *int64   `json:"tokens,omitempty"`
+	ActiveSeconds *int64   `json:"active_seconds,omitempty"`
+	Dollars       *float64 `json:"dollars,omitempty"`
+}
+
+func dollars(micro *int64) *float64 {
+	if micro == nil {
+		return nil
+	}
+	sum := float64(*micro) / 1e6
+	return &sum
+}
+
+// GateKind is what a gate waits for.
+type GateKind string
+
+// The kinds of gates.
+const (
+	Approval     GateKind = "approval"
+	ToolApproval GateKind = "tool_approval"
+	EventGate    GateKind = "event"
+	Outcome      GateKind = "unknown_outcome"
+	BudgetGate   GateKind = "budget"
+)
+
+// Gate is something that a run waits for.
+type Gate struct {
+	Step        string                     `json:"step,omitempty"`
+	Kind        GateKind                   `json:"kind" enum:"approval,tool_approval,event,unknown_outcome,budget"`
+	Description string                     `json:"description,omitempty"`
+	Event       string                     `json:"event,omitempty" doc:"Name of the event that an event gate waits for"`
+	Shows       map[string]json.RawMessage `json:"shows,omitempty" doc:"What is decided on"`
+	Digest      string                     `json:"digest,omitempty" doc:"Binds a decision to what is shown"`
+	Until       string                     `json:"until,omitempty" doc:"When the gate expires"`
+}
+
+// NewGate returns the form of a gate.
+func NewGate(g app.Gate) Gate {
+	out := Gate{Step: g.Step, Description: g.Description, Event: g.Event, Shows: g.Shows, Digest: g.Digest, Until: g.Until}
+	switch g.Kind {
+	case app.GatePerson:
+		out.Kind = Approval
+	case app.GateCall:
+		out.Kind = ToolApproval
+	case app.GateEvent:
+		out.Kind = EventGate
+	default:
+		out.Kind = Outcome
+	}
+	return out
+}
+
+// Workflow is a workflow in a list.
+type Workflow struct {
+	Name        string `json:"name"`
+	Path        string `json:"path"`
+	Format      string `json:"format"`
+	Level       string `json:"level,omitempty"`
+	Description string `json:"description,omitempty"`
+	Errors      int    `json:"errors"`
+	Warnings    int    `json:"warnings"`
+	ShadowedBy  string `json:"shadowed_by,omitempty" doc:"Path of the workflow that is used instead"`
+}
+
+// NewWorkflow returns the form of a workflow.
+func NewWorkflow(w app.Workflow) Workflow {
+	return Workflow{
+		Name: w.Name, Path: w.Path, Format: w.Format, Level: w.Level, Description: w.Description,
+		Errors: w.Problems["errors"], Warnings: w.Problems["warnings"], ShadowedBy: w.ShadowedBy,
+	}
+}
+
+// Trigger is a way to start runs of a workflow without a person.
+type Trigger struct {
+	Kind     string `json:"kind"`
+	Schedule string `json:"schedule,omitempty"`
+	Timezone string `json:"timezone,omitempty"`
+	Event    string `json:"event,omitempty"`
+	Disabled bool   `json:"disabled,omitempty"`
+}
+
+// Triggers returns the forms of the triggers of a program.
+func Triggers(p *ir.Program) []Trigger {
+	var out []Trigger
+	for _, t := range p.Triggers {
+		out = append(out, Trigger{
+			Kind: string(t.Kind), Schedule: t.Schedule, Timezone: t.Timezone, Event: t.Event, Disabled: t.Off,
+		})
+	}
+	return out
+}
+
+// Execution is one execution of a step.
+type Execution struct {
+	Step        string                     `json:"step"`
+	Kind        string                     `json:"kind,omitempty"`
+	Description string                     `json:"description,omitempty"`
+	FallbackFor string                     `json:"fallback_for,omitempty"`
+	Started     string                     `json:"started,omitempty"`
+	Finished    string                     `json:"finished,omitempty"`
+	Outcome     string                     `json:"outcome,omitempty" doc:"Absent while the step is being executed"`
+	Reason      string                     `json:"reason,omitempty"`
+	Error       string                     `json:"error,omitempty"`
+	Attempts    int                        `json:"attempts,omitempty"`
+	Reads       map[string]json.RawMessage `json:"reads,omitempty"`
+	Missing     []string                   `json:"missing_reads,omitempty"`
+	Decision    *Decision                  `json:"decision,omitempty"`
+	Result      json.RawMessage            `json:"result,omitempty"`
+	Writes      []string                   `json:"writes,omitempty"`
+	Used        Usage                      `json:"used"`
+	State       map[string]json.RawMessage `json:"state,omitempty" doc:"Variables of the run after the step"`
+}
+
+// Decision is the decision about a gate.
+type Decision struct {
+	User   string `json:"user,omitempty"`
+	As     string `json:"as,omitempty" doc:"Who the user claims to be"`
+	Method string `json:"method"`
+	Note   string `json:"note,omitempty"`
+	Digest string `json:"digest,omitempty"`
+}
+
+// NewExecution returns the form of an execution.
+func NewExecution(e *app.Execution) Execution {
+	out := Execution{
+		Step: e.Step, Kind: e.Type, Description: e.Description, FallbackFor: e.For, Started: e.Began, Finished: e.Ended,
+		Outcome: string(e.Outcome), Reason: e.Reason, Error: e.Error, Attempts: e.Attempts, Reads: e.Reads, Missing: e.Missing,
+		Result: e.Result, Writes: e.Writes, Used: newUsage(e.Used), State: e.State,
+	}
+	if d := e.Decided; d != nil {
+		out.Decision = &Decision{User: d.By.User, As: d.By.As, Method: d.Method, Note: d.Note, Digest: d.Digest}
+	}
+	return out
+}

@@ -1,0 +1,663 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/check"
+	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/contract"
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/format"
+	"github.com/espalier-run/espalier/internal/graph"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/project"
+	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/registry"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/stepkind"
+)
+
+// Reading selects how files are read that can be read in several ways.
+type Reading = registry.Reading
+
+// The ways to run a real python3; see Reading.Python.
+const (
+	PythonConfined   = registry.PythonConfined
+	PythonUnconfined = registry.PythonUnconfined
+)
+
+// Analysis is everything that is known about one workflow file.
+type Analysis struct {
+	File        *source.File
+	Format      string
+	Program     *ir.Program // usable unless Diagnostics has an error
+	Diagnostics diag.List
+	Files       source.Set // that Diagnostics refer to
+
+	reading Reading
+}
+
+// AnalyzeRequest names a workflow, or has the text of one.
+type AnalyzeRequest struct {
+	// Workflow is a path, a folder, or the name of a discovered workflow. With Text, it is the path of the text.
+	Workflow string
+	// Text is analyzed instead of the file, if it is not nil.
+	Text    *string
+	Reading Reading
+	// Tolerate lists codes whose errors count as warnings.
+	Tolerate []diag.Code
+}
+
+// Analyze compiles and checks a workflow. Errors in the workflow are in the result; see Analysis.Err.
+func (a *App) Analyze(_ context.Context, req AnalyzeRequest) (*Analysis, error) {
+	space, err := a.space()
+	if err != nil {
+		return nil, err
+	}
+	defer space.Close()
+	r := &resolver{space: space, reading: req.Reading}
+	var an *Analysis
+	if req.Text != nil {
+		p, f, err := space.Text(req.Workflow, *req.Text)
+		if err != nil {
+			return nil, err
+		}
+		an = analyze(req.Reading, p, f)
+	} else if an, err = r.resolve(req.Workflow); err != nil {
+		return nil, err
+	}
+	for i := range an.Diagnostics {
+		if d := &an.Diagnostics[i]; d.Severity == diag.Error && slices.Contains(req.Tolerate, d.Code) {
+			d.Severity = diag.Warning
+		}
+	}
+	return an, nil
+}
+
+// AnalyzeFile compiles and checks a file of an opened project.
+func AnalyzeFile(p *project.Project, f *source.File) *Analysis { return analyze(Reading{}, p, f) }
+
+// analyze compiles and checks a file. A program with errors is checked too, so that all of them are reported at once.
+func analyze(as Reading, p *project.Project, f *source.File) *Analysis {
+	an := compile(as, p, f)
+	an.Diagnostics = append(an.Diagnostics, p.Shadowing(f)...).Sorted().Capped()
+	return an
+}
+
+func compile(as Reading, files format.Reader, f *source.File) *Analysis {
+	r := registry.FormatsFor(as).Compile(f, files)
+	if r.Program != nil {
+		r.Diagnostics = append(r.Diagnostics, check.Program(r.Program, registry.Kinds())...)
+	}
+	return &Analysis{
+		File: f, Format: r.Format, Program: r.Program, Diagnostics: r.Diagnostics, Files: r.Files, reading: as,
+	}
+}
+
+// Err returns an error of kind InvalidWorkflow if the program cannot be used; otherwise nil.
+func (an *Analysis) Err() error {
+	if !an.Diagnostics.Errors() {
+		return nil
+	}
+	return &Error{
+		Kind: InvalidWorkflow, Message: an.File.Path + ": " + diag.Summary(an.Diagnostics), Name: an.File.Path,
+		Diagnostics: an.Diagnostics, Files: an.Files,
+	}
+}
+
+// Name returns what the workflow is called.
+func (an *Analysis) Name() string {
+	if an.Program != nil && an.Program.Name != "" {
+		return an.Program.Name
+	}
+	return fileName(an.File.Path)
+}
+
+// Commands returns what a run starts on this machine.
+func (an *Analysis) Commands() []Command {
+	if an.Program == nil {
+		return nil
+	}
+	return registry.Commands(an.Program)
+}
+
+// Cost returns what a run uses on one pass without failures and at worst.
+func (an *Analysis) Cost() check.Report { return check.Estimate(an.Program, registry.Kinds()) }
+
+// Graph returns the picture of the workflow.
+func (an *Analysis) Graph(o graph.Options) *graph.Graph { return graph.Build(an.Program, o) }
+
+// Kinds returns the kinds of leaf work.
+func Kinds() stepkind.Set { return registry.Kinds() }
+
+// Formats returns the file formats.
+func Formats() format.Set { return registry.Formats() }
+
+// definition is what a run pins.
+func (an *Analysis) definition(root string) *engine.Definition {
+	path := an.File.Path
+	if rel, err := filepath.Rel(root, an.File.Abs); err == nil {
+		path = filepath.ToSlash(rel)
+	}
+	sources := []ir.File{{Path: path, Role: "workflow", SHA256: sha256Hex([]byte(an.File.Text))}}
+	return &engine.Definition{Program: an.Program, Path: path, Sources: append(sources, an.Program.Files...)}
+}
+
+// Contract returns what the reply of the model to a step must be; false if the step asks no model.
+func (an *Analysis) Contract(s *ir.Step) (contract.Contract, bool) {
+	task := s.Task()
+	if task == nil {
+		return contract.Contract{}, false
+	}
+	asker, ok := registry.Kinds()[task.Kind].(stepkind.Asker)
+	if !ok {
+		return contract.Contract{}, false
+	}
+	return asker.Contract(an.Program, s, task)
+}
+
+// Preview returns the first request that a step sends to a model. Values that are known only when the step runs are
+// replaced by their names in parentheses.
+func (a *App) Preview(ctx context.Context, an *Analysis, s *ir.Step) (*provider.Request, error) {
+	env, err := a.environmentOf(an, approvedOnly)
+	if err != nil {
+		return nil, err
+	}
+	return env.tools.Preview(ctx, an.Program, s)
+}
+
+// environmentOf returns the environment of a workflow's project, and applies the project's defaults to the program.
+// Warnings about the configuration are passed on.
+func (a *App) environmentOf(an *Analysis, how consent) (*environment, error) {
+	space, err := a.space()
+	if err != nil {
+		return nil, err
+	}
+	defer space.Close()
+	project, _, err := space.File(an.File.Path)
+	if err != nil {
+		return nil, err
+	}
+	env, err := a.configured(space, project.Root, how, a.o.Notify)
+	if err != nil {
+		return nil, err
+	}
+	registry.ApplyDefaults(an.Program, env.settings.Config)
+	return env, nil
+}
+
+// fileName returns what a workflow is called that has no name: its folder if the file represents that, else its file.
+func fileName(p string) string {
+	base := path.Base(p)
+	if base == "SKILL.md" || base == "workflow.yaml" {
+		if dir := path.Base(path.Dir(p)); dir != "." && dir != "/" && dir != ".." {
+			return dir
+		}
+	}
+	name, _, _ := strings.Cut(base, ".")
+	return name
+}
+
+// Workflow is a workflow that was discovered.
+type Workflow struct {
+	Name        string         `json:"name"`
+	Format      string         `json:"format"`
+	Level       string         `json:"level,omitempty"`
+	Path        string         `json:"path"`
+	Scope       project.Scope  `json:"scope"`
+	Description string         `json:"description,omitempty"`
+	ShadowedBy  string         `json:"shadowed_by,omitempty"`
+	Problems    map[string]int `json:"problems"` // errors, warnings, notes
+
+	Analysis *Analysis `json:"-"`
+}
+
+// Discovery is the workflows of a project and of the user.
+type Discovery struct {
+	Root      string            `json:"root"` // for display
+	Workflows []Workflow        `json:"workflows"`
+	Skipped   []project.Skipped `json:"skipped"`
+}
+
+// Workflows discovers the workflows of the project around the working folder, and the user's skills.
+func (a *App) Workflows(_ context.Context, as Reading) (*Discovery, error) {
+	space, err := a.space()
+	if err != nil {
+		return nil, err
+	}
+	defer space.Close()
+	return (&resolver{space: space, reading: as}).discover()
+}
+
+// resolver finds workflows in one state of the files.
+type resolver struct {
+	space   *project.Workspace
+	reading Reading
+}
+
+func (r *resolver) discover() (*Discovery, error) {
+	here, err := r.space.Here()
+	if err != nil {
+		return nil, err
+	}
+	found := &Discovery{Root: r.space.Display(here.Root), Workflows: []Workflow{}, Skipped: []project.Skipped{}}
+	r.below(found, here, here.Root, func(p *project.Project, f *source.File) {
+		found.Workflows = append(found.Workflows, r.describe(p, f))
+	})
+	skills, skipped := here.Skills()
+	found.Skipped = append(found.Skipped, skipped...)
+	for _, s := range skills {
+		if s.Scope != project.OfUser {
+			continue // found below the root already
+		}
+		p, f, err := r.space.File(s.Path)
+		if err != nil {
+			found.skip(s.Path, err)
+			continue
+		}
+		w := r.describe(p, f)
+		w.Scope, w.ShadowedBy = s.Scope, s.ShadowedBy
+		found.Workflows = append(found.Workflows, w)
+	}
+	r.outside(found)
+	slices.SortStableFunc(found.Workflows, func(x, y Workflow) int { return strings.Compare(x.Name, y.Name) })
+	return found, nil
+}
+
+// outside adds the workflows of the user's own folders, and those that the environment names, which come before the
+// project's.
+func (r *resolver) outside(found *Discovery) {
+	known := map[string]bool{}
+	by := map[string]string{} // path of the workflow that has a name
+	for _, w := range found.Workflows {
+		known[w.Analysis.File.Abs] = true
+		if w.Format == byFile && by[fileName(w.Path)] == "" {
+			by[fileName(w.Path)] = w.Path
+		}
+	}
+	for _, one := range r.space.FilesOutside(project.Workflows) {
+		p, f, err := r.space.File(one.Path)
+		if err != nil {
+			found.skip(one.Path, err)
+			continue
+		}
+		if known[f.Abs] || len(registry.Formats().Certain(f)) == 0 {
+			continue
+		}
+		known[f.Abs] = true
+		w := r.describe(p, f)
+		w.Scope = project.OfUser
+		name := fileName(w.Path)
+		switch {
+		case by[name] == "":
+			by[name] = w.Path
+		case one.First:
+			for i := range found.Workflows {
+				if hidden := &found.Workflows[i]; hidden.Path == by[name] {
+					hidden.ShadowedBy = w.Path
+				}
+			}
+			by[name] = w.Path
+		default:
+			w.ShadowedBy = by[name]
+		}
+		found.Workflows = append(found.Workflows, w)
+	}
+}
+
+// below visits the workflows of one folder, in the order of their paths, and records what was skipped.
+func (r *resolver) below(
+	found *Discovery, p *project.Project, dir string, visit func(*project.Project, *source.File),
+) {
+	formats := registry.Formats()
+	paths, skipped := p.Candidates(dir)
+	found.Skipped = append(found.Skipped, skipped...)
+	for _, candidate := range paths {
+		home, f, err := r.space.File(candidate)
+		if err != nil {
+			found.skip(candidate, err)
+			continue
+		}
+		if len(formats.Certain(f)) > 0 {
+			visit(home, f)
+		}
+	}
+}
+
+func (d *Discovery) skip(path string, err error) {
+	reason := err.Error()
+	var ref *source.RefError
+	if errors.As(err, &ref) && ref.Detail != "" {
+		reason = ref.Detail
+	}
+	d.Skipped = append(d.Skipped, project.Skipped{Path: path, Reason: reason})
+}
+
+func (r *resolver) describe(p *project.Project, f *source.File) Workflow {
+	an := analyze(r.reading, p, f)
+	w := Workflow{
+		Name: an.Name(), Format: an.Format, Path: f.Path, Scope: project.OfProject, Problems: an.Counts(), Analysis: an,
+	}
+	if an.Program != nil {
+		w.Description, w.Level = an.Program.Description, an.Program.Level
+	}
+	if s, ok := p.SkillOf(f); ok {
+		w.ShadowedBy = s.ShadowedBy
+	}
+	return w
+}
+
+// Counts returns how many errors, warnings and notes there are.
+func (an *Analysis) Counts() map[string]int {
+	l := an.Diagnostics
+	return map[string]int{
+		"errors": l.Count(diag.Error), "warnings": l.Count(diag.Warning), "notes": l.Count(diag.Note),
+	}
+}
+
+// errNoName rejects an empty name. As a path it would be the working folder, but it is more likely a variable of a
+// script that is not set.
+var errNoName = fail(InvalidRequest, "", "the name of the workflow is empty").
+	advise("Name a file, a folder or a workflow.")
+
+// resolve finds the workflow that a person means: a path, a folder, or the name of a discovered one.
+func (r *resolver) resolve(arg string) (*Analysis, error) {
+	switch {
+	case arg == "":
+		return nil, errNoName
+	case r.space.IsDir(arg):
+		if main := r.space.Main(arg); main != "" {
+			return r.read(main)
+		}
+		return r.resolveFolder(arg)
+	case r.space.Exists(arg) || looksLikePath(arg):
+		an, err := r.read(arg)
+		missing, ok := errors.AsType[*source.RefError](err)
+		if ok && missing.Problem == source.RefMissing && len(missing.Near) == 0 && r.space.IsDir(".awf") &&
+			inPack(arg) {
+			return an, fail(NotFound, "", "%v", err).
+				advise("Workflows of AWF's packs are not read here: copy this one into .awf/workflows, and call it " +
+					"by its own name.")
+		}
+		return an, err
+	}
+	return r.resolveName(arg)
+}
+
+// inPack reports whether this is how AWF calls a workflow of a pack: PACK/WORKFLOW.
+func inPack(arg string) bool {
+	pack, name, ok := strings.Cut(arg, "/")
+	return ok && pack != "" && name != "" && !strings.ContainsAny(arg, `.\`) && !strings.Contains(name, "/")
+}
+
+func (r *resolver) read(path string) (*Analysis, error) {
+	p, f, err := r.space.File(path)
+	if err != nil {
+		return nil, err
+	}
+	return analyze(r.reading, p, f), nil
+}
+
+func (r *resolver) resolveFolder(dir string) (*Analysis, error) {
+	p, err := r.space.At(dir)
+	if err != nil {
+		return nil, err
+	}
+	var workflows []Workflow
+	r.below(&Discovery{}, p, dir, func(p *project.Project, f *source.File) {
+		workflows = append(workflows, r.describe(p, f))
+	})
+	switch len(workflows) {
+	case 0:
+		if !looksLikePath(dir) {
+			return r.resolveName(dir) // a folder may have a workflow's name by chance
+		}
+		return nil, fail(NotFound, "", "there is no workflow in the folder %q", dir).
+			advise("A folder stands for its workflow.yaml or its SKILL.md, or for the only workflow in it.")
+	case 1:
+		return workflows[0].Analysis, nil
+	}
+	return nil, fail(InvalidRequest, "", "there are %d workflows in the folder %q", len(workflows), dir).
+		advise("Name one of these:\n%s", choices(workflows))
+}
+
+// byFile is the format whose workflows are called by the names of their files first, and only then by their own.
+const byFile = "awf"
+
+func (r *resolver) resolveName(name string) (*Analysis, error) {
+	found, err := r.discover()
+	if err != nil {
+		return nil, err
+	}
+	called := func(w Workflow, second bool) string {
+		if second != (w.Format == byFile) {
+			return fileName(w.Path)
+		}
+		return w.Name
+	}
+	for _, second := range []bool{false, true} {
+		var matches []Workflow
+		for _, w := range found.Workflows {
+			if called(w, second) == name && w.ShadowedBy == "" {
+				matches = append(matches, w)
+			}
+		}
+		switch len(matches) {
+		case 0:
+		case 1:
+			return matches[0].Analysis, nil
+		default:
+			return nil, fail(InvalidRequest, "", "there are %d workflows called %q", len(matches), name).
+				advise("Name one of these by its path:\n%s", choices(matches))
+		}
+	}
+	var names []string
+	for _, w := range found.Workflows {
+		names = append(names, diag.Printable(w.Name))
+	}
+	e := fail(NotFound, NoWorkflow, "there is no file and no workflow called %q", name)
+	e.Name, e.Names, e.Advice = name, []string{found.Root}, diag.DidYouMean(name, names)
+	return nil, e
+}
+
+func looksLikePath(arg string) bool {
+	return strings.ContainsAny(arg, `/\`) || project.CouldBeWorkflow(arg)
+}
+
+func choices(workflows []Workflow) string {
+	var lines []string
+	for _, w := range workflows {
+		lines = append(lines, "  "+diag.Printable(w.Path))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Validation is what is wrong with several workflows and configurations.
+type Validation struct {
+	Workflows      []string // their paths
+	Configurations int
+	Diagnostics    diag.List // not sorted
+	Files          source.Set
+	Skipped        []project.Skipped
+	Commands       []WorkflowCommand
+
+	seen map[string]bool // a file may be reached by several paths
+}
+
+// WorkflowCommand is a command of a workflow.
+type WorkflowCommand struct {
+	Workflow string `json:"workflow"`
+	Command
+}
+
+// ValidateRequest lists what to check.
+type ValidateRequest struct {
+	// Paths are files, folders, names of workflows and configurations.
+	Paths   []string
+	Reading Reading
+	// Stdin reads the text of the path "-", under StdinName; nil takes "-" for a file.
+	Stdin     func() (string, error)
+	StdinName string
+}
+
+// Validate checks workflows and configurations. A folder means every workflow in it. With several paths, one that
+// cannot be read is in Validation.Skipped.
+func (a *App) Validate(_ context.Context, req ValidateRequest) (*Validation, error) {
+	space, err := a.space()
+	if err != nil {
+		return nil, err
+	}
+	defer space.Close()
+	r := &resolver{space: space, reading: req.Reading}
+	v := &Validation{Files: source.Set{}, seen: map[string]bool{}}
+	for _, path := range req.Paths {
+		err := v.add(r, &req, path)
+		if err != nil && (len(req.Paths) == 1 || errors.Is(err, errNoName)) {
+			return nil, err
+		}
+		if err != nil {
+			v.skip(path, err)
+		}
+	}
+	return v, nil
+}
+
+func (v *Validation) add(r *resolver, req *ValidateRequest, path string) error {
+	switch {
+	case path == "":
+		return errNoName
+	case path == "-" && req.Stdin != nil:
+		text, err := req.Stdin()
+		if err != nil {
+			return err
+		}
+		p, f, err := r.space.Text(req.StdinName, text)
+		if err != nil {
+			return err
+		}
+		v.include(analyze(r.reading, p, f))
+		return nil
+	case r.space.IsDir(path):
+		return v.addFolder(r, path)
+	case IsConfig(path):
+		return v.addConfig(r, path)
+	}
+	an, err := r.resolve(path)
+	if err != nil {
+		return err
+	}
+	v.include(an)
+	return nil
+}
+
+func (v *Validation) addFolder(r *resolver, dir string) error {
+	p, err := r.space.At(dir)
+	if err != nil {
+		return err
+	}
+	var found Discovery
+	anything := false
+	r.below(&found, p, dir, func(p *project.Project, f *source.File) {
+		anything = true
+		if !v.seen[f.Abs] {
+			v.include(analyze(r.reading, p, f))
+		}
+	})
+	v.Skipped = append(v.Skipped, found.Skipped...)
+	for _, name := range []string{config.FileName, config.MCPFileName} {
+		if own := filepath.Join(dir, name); r.space.Exists(own) {
+			anything = true
+			if err := v.addConfig(r, own); err != nil {
+				return err
+			}
+		}
+	}
+	if !anything && len(found.Skipped) == 0 {
+		e := fail(NotFound, NoWorkflow, "there are no workflows in %q", dir)
+		return e
+	}
+	return nil
+}
+
+func (v *Validation) addConfig(r *resolver, path string) error {
+	_, f, err := r.space.File(path)
+	if err != nil {
+		return err
+	}
+	v.Configurations++
+	v.Diagnostics = append(v.Diagnostics, AnalyzeConfig(f).Diagnostics...)
+	v.Files.Add(f)
+	return nil
+}
+
+func (v *Validation) skip(path string, err error) {
+	reason := err.Error() + "."
+	var ref *source.RefError
+	if errors.As(err, &ref) && len(ref.Near) > 0 {
+		reason += " Did you mean \"" + ref.Near[0] + "\"?"
+	}
+	v.Skipped = append(v.Skipped, project.Skipped{Path: path, Reason: reason})
+}
+
+func (v *Validation) include(an *Analysis) {
+	if v.seen[an.File.Abs] {
+		return
+	}
+	v.seen[an.File.Abs] = true
+	v.Workflows = append(v.Workflows, an.File.Path)
+	v.Diagnostics = append(v.Diagnostics, an.Diagnostics...)
+	for _, f := range an.Files {
+		v.Files.Add(f)
+	}
+	for _, c := range an.Commands() {
+		v.Commands = append(v.Commands, WorkflowCommand{an.File.Path, c})
+	}
+}
+
+// Repository returns the folder that code hosts want paths to start at: the repository of the first workflow, or its
+// project if there is none.
+func (v *Validation) Repository() string {
+	for _, path := range v.Workflows {
+		f := v.Files[path]
+		if f == nil || f.Abs == "" {
+			continue
+		}
+		for dir := filepath.Dir(f.Abs); ; dir = filepath.Dir(dir) {
+			if exists(filepath.Join(dir, ".git")) {
+				return dir
+			}
+			if dir == filepath.Dir(dir) {
+				return project.FindRoot(filepath.Dir(f.Abs))
+			}
+		}
+	}
+	return ""
+}
+
+// FixTopology rewrites the diagram of a workflow from its code and rules. It reports whether anything changed.
+func (a *App) FixTopology(an *Analysis) (bool, error) {
+	drifter, ok := registry.Formats().Find(an.Format).(format.Drifter)
+	if !ok {
+		return false, nil
+	}
+	space, err := a.space()
+	if err != nil {
+		return false, err
+	}
+	defer space.Close()
+	p, f, err := space.File(an.File.Path)
+	if err != nil {
+		return false, err
+	}
+	text, _ := drifter.FixTopology(f, p)
+	if text == f.Text {
+		return false, nil
+	}
+	return true, rewrite(f.Abs, text)
+}

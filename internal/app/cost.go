@@ -1,0 +1,97 @@
+package app
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/espalier-run/espalier/internal/check"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/price"
+	"github.com/espalier-run/espalier/internal/registry"
+	"github.com/espalier-run/espalier/internal/stepkind"
+)
+
+// Cost is what a run can cost.
+type Cost struct {
+	check.Report
+	Money Money     `json:"money"`
+	Quote *ir.Quote `json:"quote,omitempty"`
+}
+
+// Money is what the models of a workflow can cost. If that is unknown, it says why, rather than give a sum that could
+// be wrong.
+type Money struct {
+	Known   bool   `json:"known"`
+	Because string `json:"because,omitempty"`
+	// AtMost is in millionths of a dollar.
+	AtMost int64            `json:"at_most_micro_dollars,omitempty"`
+	Agents map[string]int64 `json:"agents,omitempty"`
+	Models []string         `json:"models,omitempty"`
+	Prices string           `json:"prices_of,omitempty"` // date of the built-in prices
+	// Limit is the budget of money, and Verdict how it compares.
+	Limit   int64         `json:"limit_micro_dollars,omitempty"`
+	Verdict check.Verdict `json:"verdict,omitempty"`
+}
+
+// Cost returns what a run can cost with the project's configuration. A model replaces those that the steps name.
+func (a *App) Cost(an *Analysis, model string) (*Cost, error) {
+	env, err := a.environmentOf(an, simulating)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cost{Report: an.Cost(), Quote: an.Program.Quote}
+	c.Money = money(an.Program, c.Report, env.models, model)
+	return c, nil
+}
+
+// money adds up what models cost at worst. The shares of agents add up to no less than any run can cost.
+func money(p *ir.Program, r check.Report, models *registry.Models, model string) Money {
+	out := Money{Agents: map[string]int64{}, Prices: price.Date()}
+	rest := stepkind.Cost{PromptTokens: r.PromptTokens.Worst, ReplyTokens: r.ReplyTokens.Worst}
+	add := func(name, asked string, prompt, reply stepkind.Amount) string {
+		choice, trouble := models.Choose(cmp.Or(model, asked))
+		if trouble != nil {
+			return trouble.Message
+		}
+		p, known := models.Price(choice)
+		switch {
+		case !known:
+			return fmt.Sprintf("the price of %s is not known", choice)
+		case prompt.Unbounded != "":
+			return prompt.Unbounded
+		case reply.Unbounded != "":
+			return reply.Unbounded
+		}
+		worst := p.Worst(prompt.N, reply.N)
+		out.AtMost += worst
+		if name != "" {
+			out.Agents[name] = worst
+		}
+		if !slices.Contains(out.Models, choice.String()) {
+			out.Models = append(out.Models, choice.String())
+		}
+		return ""
+	}
+	for _, c := range r.PerAgent {
+		if because := add(c.Agent, c.Model, c.PromptTokens, c.ReplyTokens); because != "" {
+			return Money{Because: because}
+		}
+		rest.PromptTokens.N -= c.PromptTokens.N
+		rest.ReplyTokens.N -= c.ReplyTokens.N
+	}
+	if rest.PromptTokens.N > 0 || rest.ReplyTokens.N > 0 { // of steps that have no agent
+		rest.PromptTokens.N, rest.ReplyTokens.N = max(0, rest.PromptTokens.N), max(0, rest.ReplyTokens.N)
+		if because := add("", "", rest.PromptTokens, rest.ReplyTokens); because != "" {
+			return Money{Because: because}
+		}
+	}
+	out.Known = true
+	if limit := p.Budget.MicroDollars; limit != nil {
+		out.Limit, out.Verdict = limit.Max, check.Fits
+		if out.AtMost > limit.Max {
+			out.Verdict = check.MayExceed
+		}
+	}
+	return out
+}

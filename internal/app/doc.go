@@ -1,0 +1,8 @@
+// Package app provides the operations of Espalier: analyze, prepare, start, resume, decide, watch and read records.
+//
+// Requests and responses are plain values. The package prints nothing, parses no flags and reads the environment only
+// through Options, so that the command line, servers and tests share one implementation.
+package app
+
+// Concurrency: an App may be used by many goroutines. App.mu guards the map of environments; each environment opens
+// its storage once, under its own mutex, and everything below (store, engine, record writers) is safe for concurrent use.

@@ -1,0 +1,110 @@
+package app
+
+import (
+	"context"
+	"slices"
+
+	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/registry"
+)
+
+// Diagnosis is what is configured, reachable and missing.
+type Diagnosis struct {
+	Outcome  string      `json:"outcome"` // ready, or not ready
+	Config   string      `json:"config,omitempty"`
+	Findings []Component `json:"findings"`
+}
+
+// Component is something that runs may need, and its state.
+type Component = registry.Finding
+
+// The states of a Component.
+const (
+	ComponentOK      = registry.Fine
+	ComponentMissing = registry.Missing
+	ComponentUnset   = registry.Unset
+	ComponentBroken  = registry.Broken
+)
+
+// Ready reports whether a workflow can ask a model.
+func (d *Diagnosis) Ready() bool { return d.Outcome == "ready" }
+
+// Diagnose examines the project around the working folder. With reach, it asks servers whether they are there and
+// accept the key, which costs nothing.
+func (a *App) Diagnose(ctx context.Context, reach bool) (*Diagnosis, error) {
+	space, root, err := a.here()
+	if err != nil {
+		return nil, err
+	}
+	defer space.Close()
+	s, err := a.settings(space, root, approvedOnly)
+	if err != nil {
+		return nil, err
+	}
+	d := &Diagnosis{Outcome: "ready", Findings: []Component{}}
+	file := Component{
+		What: "configuration", Name: config.FileName, State: ComponentUnset, About: "not found (optional)",
+	}
+	if s.File != nil {
+		d.Config = s.File.Path
+		file.State, file.About = ComponentOK, s.File.Path
+		if s.problems.Errors() {
+			file.State, file.About = ComponentBroken, diag.Summary(s.problems)
+		}
+	}
+	d.Findings = append(d.Findings, file)
+	if f := mcpComponent(&s.MCPFile); f != nil {
+		d.Findings = append(d.Findings, *f)
+	}
+	env, err := a.environment(root, s)
+	if err != nil {
+		return nil, err
+	}
+	d.Findings = append(d.Findings, env.models.Examine(ctx, reach)...)
+	d.Findings = append(d.Findings, registry.ExamineCommands(s.Config)...)
+	if slices.ContainsFunc(d.Findings, func(f Component) bool {
+		return f.State == ComponentMissing || f.State == ComponentBroken
+	}) {
+		d.Outcome = "not ready"
+	}
+	d.Findings = append(d.Findings, registry.ExamineTelemetry(ctx, a.o.Getenv, reach)...) // runs work without it
+	return d, nil
+}
+
+// mcpComponent returns the state of .mcp.json; nil without one.
+func mcpComponent(file *config.MCPFile) *Component {
+	f := &Component{What: "MCP servers", Name: config.MCPFileName, State: ComponentOK}
+	switch {
+	case file.Err != nil:
+		f.State, f.About, f.Fix = ComponentBroken, file.Err.Error(), "Make it a file that can be read, or remove it."
+	case file.File == nil:
+		return nil
+	case file.Problems.Errors():
+		f.State, f.About = ComponentBroken, diag.Summary(file.Problems)
+	default:
+		f.About = file.File.Path
+	}
+	return f
+}
+
+// Notebook is what an agent of a workflow has noted for its later runs.
+type Notebook = registry.Notebook
+
+// Notebooks lists the notebooks of the project.
+func (a *App) Notebooks() ([]Notebook, error) {
+	root, err := a.Root()
+	if err != nil {
+		return nil, err
+	}
+	return registry.Notebooks(root)
+}
+
+// Forget removes the notebooks of a workflow, or of one of its agents. It reports whether there were any.
+func (a *App) Forget(workflow, agent string) (bool, error) {
+	root, err := a.Root()
+	if err != nil {
+		return false, err
+	}
+	return registry.Forget(root, workflow, agent)
+}

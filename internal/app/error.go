@@ -1,0 +1,205 @@
+package app
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/private"
+	"github.com/espalier-run/espalier/internal/registry"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// Kind classifies errors for callers: exit codes of the command line, status codes of a server.
+type Kind int
+
+// The kinds of errors.
+const (
+	Internal         Kind = iota // unexpected, such as a file that cannot be written
+	InvalidRequest               // the request contradicts itself, the workflow or the run
+	NotFound                     // no such workflow, run or step
+	InvalidWorkflow              // see Error.Diagnostics
+	NotReady                     // see Error.Missing and Error.Commands; nothing was started
+	Refused                      // the run does not accept the message; Error.Message has the reason
+	Conflict                     // the run exists, has finished, or belongs to another process
+	StoreUnavailable             // the storage cannot be opened, or its server cannot be reached
+	StoreDamaged                 // the journal is damaged or is not a journal
+	StoreFull                    // the disk is full
+	StoreLost                    // the disk did not keep what was written
+	Interrupted                  // the App is closing
+)
+
+// Reason tells errors of one kind apart, so that a caller can add advice in its own terms.
+type Reason string
+
+// The reasons that callers distinguish.
+const (
+	NoWorkflow       Reason = "no-workflow"       // Error.Name; Error.Advice suggests a similar name, if any
+	NoRuns           Reason = "no-runs"           // the project has no runs; Error.Names are projects that have some
+	NoRun            Reason = "no-run"            // Error.Name; Error.Names are other projects with runs
+	NoRunName        Reason = "no-run-name"       // the name of the run is empty
+	AmbiguousRun     Reason = "ambiguous-run"     // Error.Names are the candidates
+	NotOnDemand      Reason = "not-on-demand"     // the workflow must not be started by hand
+	UnnamedInput     Reason = "unnamed-input"     // Error.Name is the value
+	InvalidInput     Reason = "invalid-input"     // Error.Names are the mismatches, one per line
+	UndeclaredInput  Reason = "undeclared-input"  // as InvalidInput; some inputs are not declared
+	MissingSecret    Reason = "missing-secret"    // a secret in the input cannot be read
+	InvalidScript    Reason = "invalid-script"    // the file of scripted replies has errors
+	InvalidConfig    Reason = "invalid-config"    // Error.Diagnostics; Error.Name is the file
+	MissingModels    Reason = "missing-models"    // Error.Missing
+	MissingTools     Reason = "missing-tools"     // Error.Missing
+	MissingBoth      Reason = "missing-both"      // Error.Missing
+	NeedsConsent     Reason = "needs-consent"     // Error.Commands
+	PythonSimulated  Reason = "python-simulated"  // a simulated run starts no python3
+	NoSandbox        Reason = "no-sandbox"        // python3 cannot be confined
+	NotResumable     Reason = "not-resumable"     // the workflow forbids it
+	NoEarlierStep    Reason = "no-earlier-step"   // "previous" of the first step
+	InnerStep        Reason = "inner-step"        // Error.Name is the step of the main line that contains it
+	AlreadyDecided   Reason = "already-decided"   // Error.Name is the gate
+	NotReached       Reason = "not-reached"       // the run has not come to the step
+	RunFinished      Reason = "run-finished"      // the run accepts no more messages
+	RunUnfinished    Reason = "run-unfinished"    // only finished runs can be removed
+	RunExists        Reason = "run-exists"        // the run id is taken
+	RunOwned         Reason = "run-owned"         // another process drives the run
+	NoTranscript     Reason = "no-transcript"     // the run has none
+	GenerationFailed Reason = "generation-failed" // Error.Name is the folder of what was generated
+	NoGeneration     Reason = "no-generation"     // nothing to continue or to promote
+	NotPromotable    Reason = "not-promotable"    // the generation has not passed its checks
+	WasEdited        Reason = "was-edited"        // the promoted workflow has been edited
+	Incomplete       Reason = "incomplete"        // the generation lacks files
+)
+
+// Error is the one form of errors that operations return for reasons that a caller can act on.
+type Error struct {
+	Kind    Kind
+	Reason  Reason // empty when the kind says enough
+	Message string // lower case, without a final period
+	Advice  string // what to do, free of command-line phrases; may be empty
+
+	Name  string   // what the error is about; see the reasons
+	Names []string // candidates or details; see the reasons
+	Run   journal.RunID
+
+	Diagnostics diag.List
+	Files       source.Set // for Diagnostics
+	Missing     []MissingDependency
+	Commands    []Command
+	// Startable reports that the run could start without the missing models and fail where it needs them.
+	Startable bool
+
+	Err error // the cause, if any
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+func fail(kind Kind, reason Reason, format string, args ...any) *Error {
+	return &Error{Kind: kind, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+func (e *Error) advise(format string, args ...any) *Error {
+	e.Advice = fmt.Sprintf(format, args...)
+	return e
+}
+
+// runError converts an error of the engine or the store. An *Error stays as it is.
+func (rt *environment) runError(id journal.RunID, err error) error {
+	var (
+		own    *Error
+		owned  *journal.OwnedError
+		reason *plan.Refusal
+	)
+	out := &Error{Kind: Internal, Run: id, Err: err}
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &own):
+		about := *own // which other operations may share
+		about.Run = cmp.Or(own.Run, id)
+		return &about
+	case errors.As(err, &owned):
+		out.Kind, out.Reason = Conflict, RunOwned
+		out.Message = "another process is driving this run"
+		if driver := rt.describeOwner(owned.Owner); driver != "" {
+			out.Message += ": " + driver
+		}
+	case errors.As(err, &reason):
+		out.Kind, out.Message = Refused, reason.Why
+	case errors.Is(err, engine.ErrNotReached):
+		out.Kind, out.Reason = InvalidRequest, NotReached
+	case errors.Is(err, journal.ErrFinished):
+		out.Kind, out.Reason, out.Message = Conflict, RunFinished, "the run has finished"
+	case errors.Is(err, journal.ErrUnfinished):
+		out.Kind, out.Reason, out.Message = Conflict, RunUnfinished, fmt.Sprintf("run %s is not over", short(id))
+	case errors.Is(err, journal.ErrExists):
+		out.Kind, out.Reason, out.Message = Conflict, RunExists, fmt.Sprintf("run %s already exists", id)
+	case errors.Is(err, engine.ErrClosed):
+		out.Kind, out.Message = Interrupted, "interrupted"
+	default:
+		out.Kind = storeKind(err)
+		if out.Kind == StoreDamaged {
+			out.Advice = storeAdvice(err)
+		}
+	}
+	if out.Message == "" {
+		out.Message = err.Error()
+	}
+	return out
+}
+
+// storeKind classifies an error of the store; Internal if it is none.
+func storeKind(err error) Kind {
+	switch {
+	case errors.Is(err, journal.ErrCorrupt), errors.Is(err, journal.ErrNotJournal), errors.Is(err, journal.ErrBusy):
+		return StoreDamaged
+	case errors.Is(err, journal.ErrNotKept):
+		return StoreLost
+	case errors.Is(err, journal.ErrFull), errors.Is(err, syscall.ENOSPC):
+		return StoreFull
+	case errors.Is(err, journal.ErrUnavailable):
+		return StoreUnavailable
+	}
+	return Internal
+}
+
+// storeAdvice returns what to do about a storage that cannot be used.
+func storeAdvice(err error) string {
+	if foreign, ok := errors.AsType[*private.Error](err); ok {
+		return foreign.Help
+	}
+	if _, ok := errors.AsType[registry.StoreError](err); ok {
+		return "" // the message has it
+	}
+	var newer *journal.NewerError
+	switch {
+	case errors.Is(err, journal.ErrCorrupt):
+		return "Something other than Espalier has changed the file, or the disk is failing. Restore the folder from a " +
+			"backup; or move it away and start over: the transcripts in it can still be read."
+	case errors.Is(err, journal.ErrNotKept):
+		return "Check the disk first: its last writes may be lost. Then try again."
+	case errors.Is(err, journal.ErrNotJournal):
+		return "Move that file away, or restore the journal from a backup."
+	case errors.Is(err, journal.ErrFull), errors.Is(err, syscall.ENOSPC):
+		return "Free space on the disk first."
+	case errors.Is(err, journal.ErrUnavailable):
+		return "Check that the database server is running and that the URL of the store is right."
+	case errors.Is(err, journal.ErrBusy):
+		return "Close the program that has the file open: a backup, or a database viewer."
+	case errors.As(err, &newer):
+		return "Use that version of Espalier, or a later one."
+	}
+	return "Check that it is a writable folder and that the disk has free space."
+}
+
+// MissingDependency is a model, a tool, a program or a secret that some steps need and that is not available.
+type MissingDependency = registry.MissingDependency
+
+// Command is a command that a workflow runs on this machine.
+type Command = registry.Command

@@ -1,0 +1,487 @@
+package app
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/format"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/manifest"
+	"github.com/espalier-run/espalier/internal/registry"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+//go:embed creator
+var creator embed.FS
+
+const (
+	creatorName = "workflow-creator"
+	repairName  = "workflow-repair"
+	// maxRepairs is how often a model may repair what it has generated.
+	maxRepairs = 2
+)
+
+// GenerateRequest is a workflow that is to be generated.
+type GenerateRequest struct {
+	Name string
+	// Request describes what the workflow does; empty continues the newest generation of that name.
+	Request string
+	Options RunOptions
+	Script  *source.File // as in PrepareRequest
+	By      journal.Actor
+}
+
+// Generation is a workflow that is being generated. Call Next until it returns no run.
+type Generation struct {
+	Name string
+	Dir  string // where the files are staged
+
+	app     *App
+	env     *environment
+	by      journal.Actor
+	request string
+	options RunOptions
+	run     string // name of the generation
+	entry   *manifest.Manifest
+	start   func(context.Context) error // of the first run; nil when it is not needed
+	id      journal.RunID               // of the first run
+	checks  bool                        // the checks have started
+}
+
+// GenerationRun is a run that a generation needs next.
+type GenerationRun struct {
+	ID    journal.RunID
+	Start func(context.Context) error
+}
+
+// Generate prepares the generation of a workflow, or the continuation of one. The findings are as in Prepared.
+func (a *App) Generate(ctx context.Context, req GenerateRequest) (*Generation, []Finding, error) {
+	root, err := a.Root()
+	if err != nil {
+		return nil, nil, err
+	}
+	compiled, err := a.generator(root, creatorName)
+	if err != nil {
+		return nil, nil, err
+	}
+	g := &Generation{Name: req.Name, app: a, by: req.By, request: req.Request, id: NewRunID()}
+	p := &Prepared{Workflow: compiled, Root: root, Options: req.Options}
+	if req.Script != nil {
+		p.script(req.Script)
+	}
+	if err := p.Err(); err != nil {
+		return nil, p.Findings, err
+	}
+	if err := g.configure(p); err != nil {
+		return nil, p.Findings, err
+	}
+	again, err := g.find(root)
+	if err != nil {
+		return nil, p.Findings, err
+	}
+	g.start = func(ctx context.Context) error {
+		return g.env.Engine.Start(ctx, g.id, generatorDefinition(compiled), g.input(g.request), g.options.Encode(),
+			g.by)
+	}
+	if !again {
+		if err := g.env.ready(compiled.Program, g.options); err != nil {
+			return nil, p.Findings, err
+		}
+	}
+	if err := g.env.open(ctx); err != nil {
+		return nil, p.Findings, err
+	}
+	g.env.listen()
+	if !again {
+		return g, p.Findings, g.begin(root)
+	}
+	begun, err := g.carryOn(ctx)
+	if err == nil && !begun { // interrupted before it started
+		err = g.env.ready(compiled.Program, g.options)
+	}
+	return g, p.Findings, g.env.runError(g.id, err)
+}
+
+// configure reads the configuration of the project.
+func (g *Generation) configure(p *Prepared) error {
+	space, err := g.app.space()
+	if err != nil {
+		return err
+	}
+	defer space.Close()
+	if g.env, err = g.app.configured(space, p.Root, consentOf(p.Options), p.warn); err != nil {
+		return err
+	}
+	g.options = p.Options
+	g.options.Pin(g.env.settings.Config, g.env.models)
+	registry.ApplyDefaults(p.Workflow.Program, g.env.settings.Config)
+	return nil
+}
+
+// Next returns the next run that the generation needs, after the previous one has finished; nil when the workflow is
+// staged and valid. An *Error of reason GenerationFailed has the diagnostics of one that could not be repaired.
+func (g *Generation) Next(ctx context.Context) (*GenerationRun, error) {
+	if start := g.start; start != nil && (g.entry.Status == manifest.Generating || g.entry.Status == manifest.Failed) {
+		g.start = nil
+		return &GenerationRun{
+			ID:    g.id,
+			Start: func(ctx context.Context) error { return g.env.runError(g.id, start(ctx)) },
+		}, nil
+	}
+	if !g.checks {
+		if err := g.beginChecks(ctx); err != nil {
+			return nil, err
+		}
+	}
+	run, err := g.pendingRepair(ctx)
+	if run != nil || err != nil {
+		return run, err
+	}
+	list, files, err := g.check()
+	if err != nil {
+		return nil, err
+	}
+	if !list.Errors() {
+		return nil, g.pass()
+	}
+	now := g.app.o.Now()
+	for _, d := range list {
+		if d.Severity == diag.Error {
+			g.entry.Fail("validation", "", fmt.Sprintf("%s: %s", d.Code, d.Message), now)
+		}
+	}
+	if len(g.entry.Repairs) == maxRepairs || g.options.Simulate {
+		g.entry.Phases.Validation.Enter(manifest.StepFailed, now)
+		if err := g.entry.Write(g.Dir); err != nil {
+			return nil, err
+		}
+		return nil, &Error{
+			Kind: InvalidWorkflow, Reason: GenerationFailed, Message: "what was generated is not a valid workflow",
+			Name: g.Name, Names: []string{g.Dir}, Diagnostics: list, Files: files,
+		}
+	}
+	// A repair is in the manifest before it starts, so that it is continued if it is interrupted.
+	g.entry.Repairs = append(g.entry.Repairs, uuid.NewString())
+	if err := g.entry.Write(g.Dir); err != nil {
+		return nil, err
+	}
+	return g.pendingRepair(ctx)
+}
+
+// beginChecks reads what was generated.
+func (g *Generation) beginChecks(ctx context.Context) error {
+	if err := g.env.Flush(ctx); err != nil {
+		return err
+	}
+	m, err := manifest.Read(g.Dir)
+	if err != nil {
+		return err
+	}
+	g.entry, g.checks = m, true
+	if m.Phases.Validation.Status == manifest.StepFailed { // it may have been repaired by hand
+		m.Repairs = nil
+	}
+	m.Phases.Validation.Enter(manifest.InProgress, g.app.o.Now())
+	return m.Write(g.Dir)
+}
+
+// pass records that the workflow is valid.
+func (g *Generation) pass() error {
+	m, now := g.entry, g.app.o.Now()
+	if err := m.Register(g.Dir, nil); err != nil {
+		return err
+	}
+	m.Phases.Validation.Enter(manifest.Completed, now)
+	m.Status, m.UpdatedAt = manifest.Validated, manifest.Time(now)
+	return m.Write(g.Dir)
+}
+
+// carryOn continues a generation: with the run that it started with, or with a new one from where that has failed. It
+// reports whether that run has ever started.
+func (g *Generation) carryOn(ctx context.Context) (begun bool, err error) {
+	rt := g.env
+	if err := rt.Flush(ctx); err != nil { // a process may have stopped before it wrote the manifest
+		return false, err
+	}
+	if g.entry, err = manifest.Read(g.Dir); err != nil {
+		return false, err
+	}
+	old := journal.RunID(g.entry.Run)
+	state, _, def, err := rt.Engine.Load(ctx, old)
+	if errors.Is(err, journal.ErrUnknownRun) {
+		g.id = old
+		return false, nil
+	}
+	if err == nil {
+		err = rt.readyAgain(old, state, def)
+	}
+	if err == nil && !g.options.Simulate && g.options.ScriptName == "" && g.options.Model == "" { // for repairs
+		err = json.Unmarshal(state.Options, &g.options)
+	}
+	if err != nil {
+		return true, err
+	}
+	failed := slices.IndexFunc(g.entry.Steps, func(s manifest.Step) bool { return s.Status == manifest.StepFailed })
+	if g.entry.Status == manifest.Failed && failed >= 0 {
+		step := g.entry.Steps[failed].ID
+		g.start = func(ctx context.Context) error { return rt.Engine.StartFrom(ctx, g.id, old, step, g.by) }
+		return true, nil
+	}
+	g.id = old
+	g.start = func(ctx context.Context) error { return rt.Engine.Resume(ctx, old) }
+	return true, nil
+}
+
+// find looks for a generation to continue, if the request does not describe a workflow.
+func (g *Generation) find(root string) (bool, error) {
+	if g.request != "" {
+		return false, nil
+	}
+	runs, err := os.ReadDir(filepath.Join(root, "artifacts", g.Name))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	usable := []string{manifest.Generating, manifest.Generated, manifest.Validated, manifest.Failed}
+	for _, one := range slices.Backward(runs) {
+		m, err := manifest.Read(manifest.Staged(root, g.Name, one.Name()))
+		if err != nil || m.Run == "" || !slices.Contains(usable, m.Status) {
+			continue
+		}
+		g.entry, g.run, g.request = m, m.RunID, m.Request
+		g.Dir = manifest.Staged(root, g.Name, one.Name())
+		return true, nil
+	}
+	e := fail(InvalidRequest, NoGeneration, "there is no generation of %q to continue, and no description", g.Name)
+	e.Name = g.Name
+	return false, e
+}
+
+// begin creates the folder in which the workflow is staged.
+func (g *Generation) begin(root string) error {
+	now := g.app.o.Now()
+	stamp, ok := registry.Stamp(root, "artifacts/"+g.Name, now)
+	if !ok {
+		return fail(Internal, "", "artifacts/%s cannot be written to", g.Name)
+	}
+	g.run, g.Dir = stamp, manifest.Staged(root, g.Name, stamp)
+	g.entry = manifest.New(g.Name, stamp, creatorName, g.request, now)
+	g.entry.Run = string(g.id)
+	if err := manifest.IgnoreRuns(root); err != nil {
+		return err
+	}
+	return g.entry.Write(g.Dir)
+}
+
+func (g *Generation) input(text string) json.RawMessage {
+	raw, err := json.Marshal(map[string]string{"AGENT_INPUT": text, "workflow_name": g.Name, "run_id": g.run})
+	if err != nil {
+		panic(err) // strings always encode
+	}
+	return raw
+}
+
+// generatorDefinition is what a run of a generator pins.
+func generatorDefinition(an *Analysis) *engine.Definition {
+	return &engine.Definition{Program: an.Program, Path: an.File.Path, Sources: an.Program.Files}
+}
+
+// generator compiles a workflow that generates workflows: the project's own, or ours.
+func (a *App) generator(root, name string) (*Analysis, error) {
+	own := path.Join("workflows", name, "workflow.yaml")
+	if full := filepath.Join(root, filepath.FromSlash(own)); exists(full) {
+		an, err := a.Analyze(context.Background(), AnalyzeRequest{Workflow: a.Display(full)})
+		if err != nil {
+			return nil, err
+		}
+		return an, an.Err()
+	}
+	ours, err := fs.Sub(creator, "creator")
+	if err != nil {
+		return nil, err
+	}
+	an, err := compileIn(folder{ours, root}, own)
+	if err == nil && an.Diagnostics.Errors() {
+		err = fmt.Errorf("%s: %s", name, an.Diagnostics[0].Message) // a programming error
+	}
+	return an, err
+}
+
+func compileIn(files folder, name string) (*Analysis, error) {
+	text, err := fs.ReadFile(files.files, name)
+	if err != nil {
+		return nil, err
+	}
+	return compile(Reading{}, files, source.NewFile(name, string(text))), nil
+}
+
+// folder has a workflow's files that are not in the project; shared files are in the project.
+type folder struct {
+	files fs.FS
+	root  string
+}
+
+var _ format.Reader = folder{}
+
+// Read returns a file of the workflow, or a shared one.
+func (d folder) Read(from *source.File, ref string) (*source.File, error) {
+	for _, name := range []string{path.Join(path.Dir(from.Path), ref), path.Clean(ref)} {
+		if text, err := fs.ReadFile(d.files, name); err == nil {
+			return source.NewFile(name, string(text)), nil
+		}
+	}
+	if name := path.Clean(ref); strings.HasPrefix(name, "shared/") && d.root != "" {
+		if text, err := os.ReadFile(filepath.Join(d.root, filepath.FromSlash(name))); err == nil {
+			return source.NewFile(name, string(text)), nil
+		}
+	}
+	return nil, &source.RefError{Ref: ref, Problem: source.RefMissing}
+}
+
+// Skill finds no skills.
+func (d folder) Skill(name string) (*source.File, error) {
+	return nil, &source.RefError{Ref: name, Problem: source.RefMissing}
+}
+
+// staged presents a generated workflow as it will be in its folder.
+type staged struct{ fs.FS }
+
+// Open opens a staged file by its final name.
+func (s staged) Open(name string) (fs.File, error) {
+	if path.Base(name) == "workflow.yaml" {
+		return s.FS.Open("03-workflow.yaml")
+	}
+	for from, to := range map[string]string{
+		"agents/": "04-agents/", "skills/": "05-skills/",
+		"scripts/": "06-scripts/",
+	} {
+		if i := strings.Index(name, "/"+from); i >= 0 {
+			return s.FS.Open(to + name[i+1+len(from):])
+		}
+	}
+	return nil, fs.ErrNotExist
+}
+
+// check returns everything that is wrong with what was generated.
+func (g *Generation) check() (diag.List, source.Set, error) {
+	name := path.Join("workflows", g.Name, "workflow.yaml")
+	an, err := compileIn(folder{staged{os.DirFS(g.Dir)}, g.env.root}, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	return an.Diagnostics.Sorted(), an.Files, nil
+}
+
+// pendingRepair returns the last repair if it has not finished; nil if it has, or if there is none.
+func (g *Generation) pendingRepair(ctx context.Context) (*GenerationRun, error) {
+	if len(g.entry.Repairs) == 0 {
+		return nil, nil
+	}
+	rt, id := g.env, journal.RunID(g.entry.Repairs[len(g.entry.Repairs)-1])
+	entry, err := rt.Store.Entry(ctx, id)
+	switch {
+	case errors.Is(err, journal.ErrUnknownRun):
+		return g.repair(id)
+	case err != nil:
+		return nil, err
+	case entry.Status == journal.Finished:
+		return nil, nil
+	}
+	return &GenerationRun{ID: id, Start: func(ctx context.Context) error {
+		return rt.runError(id, rt.Engine.Resume(ctx, id))
+	}}, nil
+}
+
+// repair asks a model to repair what the check has found, with the files.
+func (g *Generation) repair(id journal.RunID) (*GenerationRun, error) {
+	compiled, err := g.app.generator(g.env.root, repairName)
+	if err != nil {
+		return nil, err
+	}
+	list, _, err := g.check()
+	if err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	b.WriteString("The check has found:\n")
+	for _, d := range list {
+		fmt.Fprintf(&b, "- %s: %s %s\n", d.Span.File, d.Message, d.Help)
+	}
+	names, err := manifest.Files(g.Dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if manifest.Canonical(name) == "" {
+			continue
+		}
+		raw, err := os.ReadFile(filepath.Join(g.Dir, filepath.FromSlash(name)))
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(&b, "\n=== %s ===\n\n%s", name, raw)
+	}
+	return &GenerationRun{ID: id, Start: func(ctx context.Context) error {
+		def := generatorDefinition(compiled)
+		err := g.env.Engine.Start(ctx, id, def, g.input(b.String()), g.options.Encode(), g.by)
+		return g.env.runError(id, err)
+	}}, nil
+}
+
+// Promote puts a generated workflow in its place. An empty run is the newest generation.
+func (a *App) Promote(name, run string, force bool) (*manifest.Manifest, error) {
+	root, err := a.Root()
+	if err != nil {
+		return nil, err
+	}
+	if run, err = stagedRun(root, name, run); err != nil {
+		return nil, err
+	}
+	m, err := manifest.Promote(root, name, run, force, a.o.Now())
+	var not *manifest.NotReady
+	e := fail(NotReady, "", "the generation %s of %q cannot be promoted: %v", run, name, err)
+	switch e.Name = name; {
+	case errors.As(err, &not), errors.Is(err, manifest.ErrChanged):
+		e.Reason = NotPromotable
+	case errors.Is(err, manifest.ErrIncomplete):
+		e.Reason = Incomplete
+	case errors.Is(err, manifest.ErrEdited):
+		e.Reason, e.Message = WasEdited, fmt.Sprintf("the generation %s of %q is not promoted: %v", run, name, err)
+	default:
+		return m, err
+	}
+	return nil, e
+}
+
+// stagedRun returns the newest generation whose name starts with a prefix.
+func stagedRun(root, name, prefix string) (string, error) {
+	entries, err := os.ReadDir(filepath.Join(root, "artifacts", name))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	for _, e := range slices.Backward(entries) {
+		// A folder without a manifest is what an interruption left behind.
+		if e.IsDir() && strings.HasPrefix(e.Name(), prefix) &&
+			exists(filepath.Join(manifest.Staged(root, name, e.Name()), manifest.FileName)) {
+			return e.Name(), nil
+		}
+	}
+	e := fail(NotFound, NoGeneration, "no generation of %q is staged", strings.TrimSpace(name+" "+prefix))
+	e.Name = name
+	return "", e
+}
+
+// Journal returns the journal of the project that keeps the runs of the generation.
+func (g *Generation) Journal() *Journal { return &Journal{g.app, g.env} }

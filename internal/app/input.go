@@ -1,0 +1,191 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/schema"
+	"github.com/espalier-run/espalier/internal/secret"
+)
+
+// Field is one input as a person writes it: text, which becomes what the schema of the input asks for.
+type Field struct {
+	// Name may be empty if the workflow has only one input that it can mean.
+	Name string
+	Text string
+	// Literal text is never a reference to a secret: it comes from a file.
+	Literal bool
+}
+
+// input puts the input together and checks it against its schema. References to secrets are resolved.
+func (p *Prepared) input(req *PrepareRequest) (json.RawMessage, error) {
+	program := p.Workflow.Program
+	var contract *schema.Schema
+	if program.Input != nil && len(program.Input.Schema) > 0 {
+		compiled, err := schema.Compile(program.Input.Schema)
+		if err != nil {
+			return nil, err
+		}
+		contract = compiled
+	}
+	if contract == nil && len(req.Input) == 0 && len(req.Fields) == 1 && req.Fields[0].Name == "" {
+		return json.Marshal(req.Fields[0].Text) // the input of a skill is text
+	}
+	object := map[string]json.RawMessage{}
+	var whole json.RawMessage
+	if len(req.Input) > 0 {
+		raw, err := p.resolveSecrets(req.Input)
+		if err != nil {
+			return nil, err
+		}
+		if json.Unmarshal(raw, &object) != nil {
+			whole = raw
+		}
+	}
+	if err := p.fields(object, contract, req.Fields); err != nil {
+		return nil, err
+	}
+	if whole == nil {
+		raw, err := json.Marshal(object)
+		if err != nil {
+			return nil, err
+		}
+		whole = raw
+	}
+	if contract == nil {
+		return whole, nil
+	}
+	whole = contract.Fill(whole)
+	problems, err := contract.Check(whole)
+	if err != nil || len(problems) == 0 {
+		return whole, err
+	}
+	return nil, p.mismatch(problems, object)
+}
+
+// fields adds fields to an input.
+func (p *Prepared) fields(object map[string]json.RawMessage, contract *schema.Schema, fields []Field) error {
+	names := declared(p.Workflow.Program)
+	for _, f := range fields {
+		if f.Name == "" {
+			only := OnlyText(p.Workflow.Program)
+			if only == "" || len(fields) > 1 {
+				e := fail(InvalidRequest, UnnamedInput, "the input %q has no name", f.Text)
+				e.Name = f.Text
+				return e
+			}
+			object[only] = valueOf(contract, only, f.Text)
+			continue
+		}
+		if near := nearestInput(names, f.Name); near != "" {
+			p.note("The workflow declares no input %q. Did you mean %q?", f.Name, near)
+		}
+		value := valueOf(contract, f.Name, f.Text)
+		if !f.Literal {
+			var err error
+			if value, err = p.resolveSecrets(value); err != nil {
+				return err
+			}
+		}
+		object[f.Name] = value
+	}
+	return nil
+}
+
+// mismatch explains why an input does not match its schema.
+func (p *Prepared) mismatch(problems []schema.Problem, object map[string]json.RawMessage) error {
+	reason, secrets := InvalidInput, p.env.models.Secrets
+	names := declared(p.Workflow.Program)
+	lines := make([]string, len(problems))
+	for i, problem := range problems {
+		_, named := object[problem.Path]
+		switch lines[i] = secrets.Show(problem.String()); {
+		case problem.Path == "":
+			lines[i] = "it " + lines[i]
+		case named && !slices.Contains(names, problem.Path):
+			lines[i], reason = secrets.Show(problem.Path)+": the workflow declares no such input", UndeclaredInput
+		}
+	}
+	separator := " "
+	if len(lines) > 1 {
+		separator = "\n  "
+	}
+	e := fail(InvalidRequest, reason, "the input does not match its schema:%s%s", separator,
+		strings.Join(lines, "\n  "))
+	e.Names = lines
+	return e
+}
+
+// resolveSecrets replaces references to secrets by their values.
+func (p *Prepared) resolveSecrets(raw json.RawMessage) (json.RawMessage, error) {
+	out, err := p.env.models.Secrets.Refer(context.Background(), raw)
+	var missing *secret.Error
+	if errors.As(err, &missing) {
+		return nil, fail(NotReady, MissingSecret, "%v", missing).advise("%s", missing.Help)
+	}
+	return out, err
+}
+
+// valueOf converts the text of an input to what its schema asks for. It stays text if that is allowed or nothing fits.
+func valueOf(contract *schema.Schema, name, text string) json.RawMessage {
+	if contract != nil {
+		types := contract.Types(name)
+		switch n, err := strconv.ParseInt(text, 10, 64); {
+		case len(types) == 0 || slices.Contains(types, "string"):
+		case err == nil && slices.Contains(types, "integer"): // 007, too
+			return strconv.AppendInt(nil, n, 10)
+		case slices.Equal(types, []string{"boolean"}):
+			if yes, err := strconv.ParseBool(text); err == nil { // TRUE and 1, too
+				return strconv.AppendBool(nil, yes)
+			}
+		case json.Valid([]byte(text)):
+			return json.RawMessage(text)
+		}
+	}
+	raw, err := json.Marshal(text)
+	if err != nil {
+		return json.RawMessage("null") // strings always encode
+	}
+	return raw
+}
+
+// declared returns the names of the inputs of a workflow.
+func declared(p *ir.Program) []string {
+	var contract struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if p.Input == nil || json.Unmarshal(p.Input.Schema, &contract) != nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(contract.Properties))
+}
+
+// OnlyText returns the one input that a workflow requires, or the only one that it has, if that is text: it need not
+// be named then. It returns "" if there is none.
+func OnlyText(p *ir.Program) string {
+	var contract struct {
+		Properties map[string]struct {
+			Type string `json:"type"`
+		} `json:"properties"`
+		Required []string `json:"required"`
+	}
+	if p.Input == nil || json.Unmarshal(p.Input.Schema, &contract) != nil {
+		return ""
+	}
+	if len(contract.Required) == 0 && len(contract.Properties) == 1 {
+		contract.Required = slices.Collect(maps.Keys(contract.Properties))
+	}
+	if len(contract.Required) != 1 {
+		return ""
+	}
+	if only := contract.Required[0]; contract.Properties[only].Type == "string" {
+		return only
+	}
+	return ""
+}

@@ -1,0 +1,350 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/registry"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// RunOptions are how a run was asked for; they are pinned with the run.
+type RunOptions = registry.RunOptions
+
+// PrepareRequest describes a run to start.
+type PrepareRequest struct {
+	Workflow *Analysis
+	// Options may leave out what the project's configuration decides.
+	Options RunOptions
+	// Sandbox overrides the configuration, if it is not nil.
+	Sandbox *bool
+	// Script is a file of replies that are played instead of asking models; nil for none.
+	Script *source.File
+
+	// Input is the whole input as JSON; Fields are added to it.
+	Input  json.RawMessage
+	Fields []Field
+	// AllowUndeclared accepts inputs that the workflow does not declare.
+	AllowUndeclared bool
+	// Force starts a workflow that must not be started by hand.
+	Force bool
+	// InputOnly checks the configuration and the input, and not whether the run could start.
+	InputOnly bool
+}
+
+// Finding is the result of one check before a run starts: a notice, or the problem that keeps the run from starting.
+type Finding struct {
+	Notice
+	Problem *Error // nil for a notice
+}
+
+// Prepared is a run that can be started, unless Findings has a problem.
+type Prepared struct {
+	Workflow *Analysis
+	Root     string // of the project that keeps the run
+	Input    json.RawMessage
+	Options  RunOptions
+	// Findings are all notices and problems, in the order of the checks.
+	Findings []Finding
+	// ShellAllowed reports consent to the commands of the workflow.
+	ShellAllowed bool
+	// Unconfined names the MCP servers that run outside the sandbox which the run asks for.
+	Unconfined []string
+
+	env *environment
+	def *engine.Definition
+}
+
+// Err returns the first problem; nil if the run can be started.
+func (p *Prepared) Err() error {
+	for _, f := range p.Findings {
+		if f.Problem != nil {
+			return f.Problem
+		}
+	}
+	return nil
+}
+
+func (p *Prepared) warn(n Notice) { p.Findings = append(p.Findings, Finding{Notice: n}) }
+
+func (p *Prepared) note(format string, args ...any) {
+	p.warn(Notice{Text: fmt.Sprintf(format, args...)})
+}
+
+// problem records an error; it returns the error if that is none of a kind that callers can act on.
+func (p *Prepared) problem(err error) error {
+	var known *Error
+	if errors.As(err, &known) {
+		p.Findings = append(p.Findings, Finding{Problem: known})
+		return nil
+	}
+	return err
+}
+
+// Prepare does everything that can fail before a run starts: it reads the configuration, puts the input together and
+// checks it against its schema, and looks for missing consent, models, tools and programs. Nothing is started.
+func (a *App) Prepare(_ context.Context, req PrepareRequest) (*Prepared, error) {
+	an := req.Workflow
+	p := &Prepared{Workflow: an, Options: req.Options}
+	if err := an.Err(); err != nil {
+		return p, p.problem(err)
+	}
+	if offDemand(an.Program) && !req.Force {
+		_ = p.problem(fail(InvalidRequest, NotOnDemand,
+			"the workflow says \"manual: false\": it is not meant to be run by hand"))
+	}
+	if req.Script != nil {
+		p.script(req.Script)
+	}
+	if err := p.configure(a, &req); err != nil || p.env == nil {
+		return p, err
+	}
+	if req.AllowUndeclared {
+		if err := admitUndeclared(an.Program); err != nil {
+			return p, err
+		}
+	}
+	input, err := p.input(&req)
+	if err := p.problem(err); err != nil {
+		return p, err
+	}
+	if p.Input = input; !req.InputOnly {
+		p.readiness(a)
+		p.def = an.definition(p.Root)
+		go p.def.Prepare() // while the caller continues
+	}
+	return p, nil
+}
+
+// script checks a file of replies and adds it to the options.
+func (p *Prepared) script(f *source.File) {
+	script, problems := registry.Script(f)
+	if script != nil {
+		problems = append(problems, script.Check(p.Workflow.Program)...)
+	}
+	if len(problems) > 0 {
+		files := source.Set{}
+		files.Add(f)
+		p.warn(Notice{Diagnostics: problems.Sorted(), Files: files})
+	}
+	if problems.Errors() {
+		_ = p.problem(fail(InvalidRequest, InvalidScript, "the script %q cannot be used", f.Path))
+		return
+	}
+	p.Options.Script, p.Options.ScriptName = f.Text, f.Path
+}
+
+// configure reads the configuration of the workflow's project, and completes the options with it.
+func (p *Prepared) configure(a *App, req *PrepareRequest) error {
+	space, err := a.space()
+	if err != nil {
+		return err
+	}
+	defer space.Close()
+	project, _, err := space.File(p.Workflow.File.Path)
+	if err != nil {
+		return err
+	}
+	p.Root = project.Root
+	if p.env, err = a.configured(space, p.Root, consentOf(p.Options), p.warn); err != nil {
+		return p.problem(err)
+	}
+	s, program, o := p.env.settings, p.Workflow.Program, &p.Options
+	registry.ApplyDefaults(program, s.Config)
+	o.NoAWFAudit = o.NoAWFAudit || registry.NoAWFAudit(a.o.Getenv)
+	o.Pin(s.Config, p.env.models)
+	o.Named = registry.NamedConsent(program)
+	if !o.AllowShell && !registry.Simulates(*o) {
+		o.AllowShell = a.approvedCommands(p.Root, p.Workflow)
+	}
+	if registry.TelemetryAsked(a.o.Getenv) {
+		o.TraceParent = a.o.Getenv("TRACEPARENT")
+	}
+	if req.Sandbox != nil {
+		o.Sandbox = *req.Sandbox
+	}
+	p.ShellAllowed = o.AllowShell || s.Allow.Shell
+	return nil
+}
+
+// readiness checks whether the run could start.
+func (p *Prepared) readiness(a *App) {
+	s, o, program := p.env.settings, p.Options, p.Workflow.Program
+	if len(s.ignored) > 0 {
+		p.note("%s in %s is not approved on this machine and does not count. %s",
+			strings.Join(s.ignored, ", "), config.FileName, config.Approval)
+	}
+	_ = p.problem(p.env.ready(program, o)) // it has no other errors
+	python, simulates := p.Workflow.reading.Python, registry.Simulates(o)
+	if python != "" && simulates {
+		_ = p.problem(fail(InvalidRequest, PythonSimulated, "a simulated run starts no python3"))
+	}
+	if !o.Simulate && o.ScriptName == "" {
+		if o.Unready {
+			strict := o
+			strict.Unready = false
+			for _, l := range p.env.models.Missing(program, strict) {
+				p.note("Missing, so that what needs it fails: %s.", l.Text())
+			}
+		}
+		for _, text := range p.env.models.Ignored(program, o) {
+			p.note("%s", text)
+		}
+	}
+	if python == PythonConfined {
+		if err := a.o.Confinable(); err != nil {
+			_ = p.problem(fail(NotReady, NoSandbox, "%v", err))
+		}
+	}
+	if o.Sandbox && !o.Simulate {
+		p.Unconfined = p.env.tools.Unconfined(program)
+	}
+}
+
+func offDemand(p *ir.Program) bool {
+	return slices.ContainsFunc(p.Triggers, func(t ir.Trigger) bool { return t.Kind == ir.OnDemand && t.Off })
+}
+
+// ready returns an *Error with everything that a run lacks; if that is nothing, with the commands that need consent.
+func (rt *environment) ready(p *ir.Program, o RunOptions) error {
+	var models []MissingDependency
+	if o.ScriptName == "" && !o.Simulate {
+		models = rt.models.Missing(p, o)
+	}
+	tools := rt.tools.Missing(p, o, rt.models)
+	e := &Error{Kind: NotReady, Missing: slices.Concat(models, tools)}
+	switch {
+	case len(e.Missing) == 0:
+		return rt.consented(p, o)
+	case len(tools) == 0:
+		e.Reason, e.Message = MissingModels, "the models are not ready:"
+	case len(models) == 0:
+		e.Reason, e.Message = MissingTools, "the tools are not ready:"
+	default:
+		e.Reason, e.Message = MissingBoth, "models and tools are not ready:"
+	}
+	sure := inevitable(p)
+	needed := func(l MissingDependency) bool {
+		return slices.ContainsFunc(l.Steps, func(step string) bool { return slices.Contains(sure, step) })
+	}
+	o.Unready = true
+	e.Startable = len(tools) == 0 && len(rt.models.Missing(p, o)) == 0 && !slices.ContainsFunc(e.Missing, needed)
+	return e
+}
+
+// consented returns an *Error if a run would run commands to which no person has consented.
+func (rt *environment) consented(p *ir.Program, o RunOptions) error {
+	commands := rt.tools.Unapproved(p, o)
+	if len(commands) == 0 {
+		return nil
+	}
+	lines := make([]string, len(commands))
+	for i, c := range commands {
+		lines[i] = c.String()
+	}
+	e := fail(NotReady, NeedsConsent, "the workflow runs commands on this machine, which needs your consent:\n  %s",
+		strings.Join(lines, "\n  "))
+	e.Commands = commands
+	return e
+}
+
+// readyAgain returns what a run lacks that is to continue.
+func (rt *environment) readyAgain(id journal.RunID, state *plan.State, def *engine.Definition) error {
+	var asked RunOptions
+	if len(state.Options) > 0 {
+		if err := json.Unmarshal(state.Options, &asked); err != nil {
+			return nil // the engine reports it
+		}
+	}
+	err := rt.ready(def.Program, asked)
+	var missing *Error
+	if errors.As(err, &missing) {
+		missing.Run = id
+	}
+	return err
+}
+
+// inevitable returns the steps that every successful run reaches and whose failure the workflow does not handle.
+func inevitable(p *ir.Program) []string {
+	var way, out []string
+	var at *ir.Step
+	if body := p.Blocks[ir.Body].Steps; len(body) > 0 {
+		at = &body[0]
+	}
+	for at != nil && at.When == nil && !slices.Contains(way, at.ID) {
+		way = append(way, at.ID)
+		caught := slices.ContainsFunc(at.Next, func(e ir.Edge) bool {
+			return slices.Contains(e.On, ir.Failed) && e.To.Step != ""
+		})
+		if !caught && at.Fallback == nil && !at.SkipOnError {
+			out = append(out, at.ID)
+		}
+		on := slices.IndexFunc(at.Next, func(e ir.Edge) bool { return slices.Contains(e.On, ir.OK) })
+		if on < 0 || at.Next[on].When != nil || at.Next[on].Limit > 0 || at.StopWhen != nil {
+			break
+		}
+		at = p.Step(ir.Body, at.Next[on].To.Step)
+	}
+	return out
+}
+
+// admitUndeclared makes a workflow accept inputs that it does not declare. They are available to its templates, and
+// are not exported to commands.
+func admitUndeclared(p *ir.Program) error {
+	if p.Input == nil || len(p.Input.Schema) == 0 {
+		return nil
+	}
+	var contract map[string]json.RawMessage
+	if err := json.Unmarshal(p.Input.Schema, &contract); err != nil {
+		return err
+	}
+	delete(contract, "additionalProperties")
+	open, err := json.Marshal(contract)
+	if err != nil {
+		return err
+	}
+	declared := *p.Input
+	declared.Schema = open
+	p.Input = &declared
+	return nil
+}
+
+func sha256Hex(raw []byte) string {
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// rewrite replaces the contents of a file.
+func rewrite(path, text string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(text), info.Mode().Perm())
+}
+
+// nearestInput returns the declared input that an undeclared one probably means; empty if there is none.
+func nearestInput(declared []string, name string) string {
+	if slices.Contains(declared, name) {
+		return ""
+	}
+	return diag.Nearest(name, declared)
+}

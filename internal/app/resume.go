@@ -1,0 +1,428 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
+)
+
+// The words for steps that need not be known by name; see ResumeRequest.From.
+const (
+	FromCurrent  = "current"
+	FromPrevious = "previous"
+)
+
+// ResumeRequest is a run that is to continue.
+type ResumeRequest struct {
+	Run journal.RunID
+	// Messages are sent first: raised budgets, and decisions about steps whose outcome is unknown.
+	Messages []Message
+	// From is a step of the main line to go back to, FromCurrent or FromPrevious; empty continues where the run is.
+	From string
+	By   journal.Actor
+}
+
+// Resumption is a run that can continue.
+type Resumption struct {
+	// Run is the run that continues: the one that was named, or a new one if that has finished.
+	Run  journal.RunID
+	Of   journal.RunID // the run that was named
+	Step string        // that the new run starts from; empty unless Run is new
+	// Changed lists the files that have changed since the run started. The run continues with what they were.
+	Changed []ChangedFile
+
+	by    journal.Actor
+	says  []plan.Input
+	again bool // what was interrupted is done again without asking
+	env   *environment
+}
+
+// ChangedFile is a file that a run was made from and that has changed since.
+type ChangedFile struct {
+	Path string
+	Gone bool
+}
+
+// PrepareResume checks whether a run can continue, and what it lacks. Nothing is started.
+func (a *App) PrepareResume(ctx context.Context, req ResumeRequest) (*Resumption, error) {
+	rt, err := a.driver(ctx, req.Run)
+	if err != nil {
+		return nil, err
+	}
+	r, err := rt.prepareResume(ctx, &req)
+	return r, rt.runError(req.Run, err)
+}
+
+// driver opens the storage of a run for driving it.
+func (a *App) driver(ctx context.Context, id journal.RunID) (*environment, error) {
+	rt, err := a.keeper(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return rt, rt.driving()
+}
+
+func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*Resumption, error) {
+	rt.DeliverTelemetry() // also that of a run whose process was killed at its very end
+	state, program, def, err := rt.Engine.Load(ctx, req.Run)
+	if err != nil {
+		return nil, err
+	}
+	if program.Root().NoResume {
+		return nil, fail(InvalidRequest, NotResumable, "the workflow says \"resume_supported: false\"")
+	}
+	r := &Resumption{Run: req.Run, Of: req.Run, by: req.By, again: req.From == FromCurrent, env: rt}
+	for _, m := range req.Messages {
+		r.says = append(r.says, m.input(req.By))
+	}
+	from, answers, err := rt.anchor(ctx, req, state, program)
+	if err != nil {
+		return nil, err
+	}
+	if err := canReturn(program, from); err != nil {
+		return nil, err
+	}
+	r.says = append(r.says, answers...)
+	switch {
+	case state.Finished != nil && from == "":
+		return nil, journal.ErrFinished
+	case state.Finished != nil:
+		r.Run, r.Step = NewRunID(), from
+	case from != "":
+		back := plan.Rewind{Step: from, By: req.By}
+		if err := state.Check(program, back); err != nil {
+			return nil, err
+		}
+		if back.Was, err = rt.Engine.Checkpoint(ctx, req.Run, from); err != nil {
+			return nil, err
+		}
+		r.says = append(r.says, back)
+	}
+	if err := rt.readyAgain(req.Run, state, def); err != nil {
+		return nil, err
+	}
+	if state.Paused {
+		r.says = append(r.says, plan.Continue{By: req.By})
+	}
+	r.Changed = changedFiles(rt.root, def)
+	return r, nil
+}
+
+// Resume continues a run. It returns when that is durable; the run then continues in the background.
+func (a *App) Resume(ctx context.Context, r *Resumption) error {
+	rt := r.env
+	if r.Step != "" {
+		return rt.runError(r.Of, rt.Engine.StartFrom(ctx, r.Run, r.Of, r.Step, r.by))
+	}
+	return rt.tell(ctx, r.Run, func() error {
+		for _, in := range r.says {
+			if err := rt.Engine.Send(ctx, r.Run, in, uuid.NewString()); err != nil {
+				return err
+			}
+		}
+		resume := rt.Engine.Resume
+		if r.again {
+			resume = rt.Engine.ResumeAgain
+		}
+		err := resume(ctx, r.Run)
+		var owned *journal.OwnedError
+		if len(r.says) > 0 && errors.As(err, &owned) {
+			return nil // its owner has the messages
+		}
+		return err
+	})
+}
+
+// tell says something to a run. If that fails although this process has the run by now, the run is driven to its next
+// resting point before tell returns: no process may keep a run that can continue without driving it.
+func (rt *environment) tell(ctx context.Context, id journal.RunID, say func() error) error {
+	err := say()
+	if err != nil && rt.Engine.Owns(id) {
+		_, _ = rt.Engine.Wait(ctx, id) // err is what the caller asked about
+	}
+	return rt.runError(id, err)
+}
+
+// anchor returns the step that ResumeRequest.From means. Where the outcome of steps is unknown, continuing from the
+// current step repeats these steps, in whatever loop or branch they are.
+func (rt *environment) anchor(
+	ctx context.Context, req *ResumeRequest, state *plan.State, program *plan.Program,
+) (string, []plan.Input, error) {
+	from := req.From
+	if from != FromCurrent && from != FromPrevious || program.Root().Step(ir.Body, from) != nil {
+		return from, nil, nil
+	}
+	if from == FromCurrent && state.Finished == nil {
+		var answers []plan.Input
+		for _, f := range state.OpenGates() {
+			if f.Gate.Kind == journal.GateInDoubt {
+				answers = append(answers, plan.Decision{
+					Frame: f.Path, Step: f.Step, Answer: plan.AnswerRerun, By: req.By,
+				})
+			}
+		}
+		return "", answers, nil
+	}
+	way, failed, err := rt.mainLine(ctx, req.Run, program.Root())
+	if err != nil {
+		return "", nil, err
+	}
+	at := len(way) - 1
+	if state.Finished != nil && failed >= 0 {
+		at = failed
+	}
+	if from == FromPrevious {
+		at--
+	}
+	if at < 0 {
+		return "", nil, fail(InvalidRequest, NoEarlierStep, "there is no step before the first").
+			advise("Name a step, or start a new run.")
+	}
+	return way[at], nil, nil
+}
+
+// canReturn returns an error that names another step if a run cannot go back to this one.
+func canReturn(program *plan.Program, step string) error {
+	if step == "" || program.CheckReturn(step) == nil {
+		return nil
+	}
+	root := program.Root()
+	var names []string
+	for i := range root.Blocks[ir.Body].Steps {
+		s := &root.Blocks[ir.Body].Steps[i]
+		if contains(root, s, step) {
+			e := fail(InvalidRequest, InnerStep,
+				"%q lies inside of another step, and a run can go back only to steps of its main line", step)
+			e.Name = s.ID
+			return e
+		}
+		if !s.Implied {
+			names = append(names, s.ID)
+		}
+	}
+	return fail(NotFound, "", "there is no step %q", step).advise("%s", diag.DidYouMean(step, names))
+}
+
+// contains reports whether a step of that name lies inside another one, at any depth.
+func contains(p *ir.Program, s *ir.Step, name string) bool {
+	within := func(p *ir.Program, b ir.BlockID) bool {
+		return p.Step(b, name) != nil ||
+			slices.ContainsFunc(p.Blocks[b].Steps, func(inner ir.Step) bool { return contains(p, &inner, name) })
+	}
+	switch a := s.Action.(type) {
+	case ir.Loop:
+		return within(p, a.Block)
+	case ir.Parallel:
+		return a.Each != nil && within(p, a.Each.Block) ||
+			slices.ContainsFunc(a.Branches, func(b ir.Branch) bool { return within(p, b.Block) })
+	case ir.Call:
+		return a.Child < len(p.Children) && within(&p.Children[a.Child], ir.Body)
+	}
+	return false
+}
+
+// mainLine returns the steps of the body that a run has come to, without those that only end it or that the file does
+// not have, and the index of the last one that failed, or -1. The steps before the start of a run that continues
+// another one are included.
+func (rt *environment) mainLine(
+	ctx context.Context, id journal.RunID, p *ir.Program,
+) (way []string, failed int, err error) {
+	failed = -1
+	note := func(at journal.Place, outcome journal.Outcome) {
+		step := p.Step(ir.Body, at.Step)
+		if at.Frame != "" || step == nil || step.Implied {
+			return
+		}
+		if _, end := step.Action.(ir.End); end {
+			return
+		}
+		if len(way) == 0 || way[len(way)-1] != at.Step {
+			way = append(way, at.Step)
+		}
+		if outcome == journal.OutcomeFailed {
+			failed = len(way) - 1
+		}
+	}
+	for e, err := range rt.Store.Events(ctx, id, 0) {
+		if err != nil {
+			return nil, -1, err
+		}
+		switch x := e.Fact.(type) {
+		case journal.RunStarted:
+			if x.From == nil {
+				break
+			}
+			before, _, err := rt.mainLine(ctx, x.From.Run, p)
+			if err != nil && !errors.Is(err, journal.ErrUnknownRun) {
+				return nil, -1, err
+			}
+			for i, step := range slices.Backward(before) {
+				if step == x.From.Step {
+					way = before[:i]
+					break
+				}
+			}
+		case journal.TaskStarted:
+			note(x.Place, "")
+		case journal.TaskEnded:
+			note(x.Place, x.Outcome)
+		case journal.StepEntered:
+			note(x.Place, "")
+		case journal.StepLeft:
+			note(x.Place, x.Outcome)
+		case journal.GateOpened:
+			note(x.Place, "")
+		}
+	}
+	return way, failed, nil
+}
+
+// resumeFrom returns the step from which a failed run can be resumed: the last one, or the one that led there if the
+// last one only ends the run or is not in the file. It returns "" if there is none.
+func (rt *environment) resumeFrom(ctx context.Context, id journal.RunID, last string) (string, error) {
+	_, program, _, err := rt.Engine.Load(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	step := program.Root().Step(ir.Body, last)
+	if step == nil {
+		return last, nil
+	}
+	if _, ends := step.Action.(ir.End); !ends && !step.Implied {
+		return last, nil
+	}
+	way, failed, err := rt.mainLine(ctx, id, program.Root())
+	switch {
+	case err != nil || len(way) == 0:
+		return "", err
+	case failed >= 0:
+		return way[failed], nil
+	}
+	return way[len(way)-1], nil
+}
+
+// changedFiles returns the files of a definition that are not what they were.
+func changedFiles(root string, def *engine.Definition) []ChangedFile {
+	var out []ChangedFile
+	for _, f := range def.Sources {
+		raw, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(f.Path)))
+		if err != nil || sha256Hex(raw) != f.SHA256 {
+			out = append(out, ChangedFile{Path: f.Path, Gone: err != nil})
+		}
+	}
+	return out
+}
+
+// Finish lets a run that was canceled do what it still has to do, unless another process drives it, and returns it.
+func (a *App) Finish(ctx context.Context, id journal.RunID) (*Run, error) {
+	rt, err := a.driver(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	run, err := a.Get(ctx, id)
+	if err != nil || run.Status == journal.Finished || run.Owner != "" && !rt.Process.Dead(run.Owner) {
+		return nil, err
+	}
+	err = rt.tell(ctx, id, func() error {
+		var owned *journal.OwnedError
+		if err := rt.Engine.Resume(ctx, id); err != nil && !errors.As(err, &owned) {
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return a.Wait(ctx, id)
+}
+
+// Message is something that a person, a program or a trigger says to a run.
+type Message interface {
+	input(by journal.Actor) plan.Input
+}
+
+// Approve, Reject and Resolve decide a gate. An empty Step means the only gate that is open. With a Digest, the
+// decision is refused if the gate no longer shows what had that digest.
+type (
+	Approve struct{ Step, Note, Digest string }
+	Reject  struct{ Step, Note, Digest string }
+	// Resolve decides about a step whose outcome is unknown.
+	Resolve struct {
+		Step   string
+		Answer string          // one of the answers below
+		Value  json.RawMessage // of AnswerResult
+	}
+	// Signal reports an event.
+	Signal struct {
+		Event string
+		Data  json.RawMessage
+	}
+	// Edit changes a variable.
+	Edit struct {
+		Variable string
+		Value    json.RawMessage
+	}
+	// Raise raises a budget; money is in millionths of a dollar.
+	Raise struct {
+		Budget string
+		To     int64
+	}
+	// Pause holds the run before its next step.
+	Pause struct{}
+	// Cancel ends the run.
+	Cancel struct{ Reason string }
+)
+
+// The answers of Resolve.
+const (
+	AnswerRerun  = plan.AnswerRerun
+	AnswerSkip   = plan.AnswerSkip
+	AnswerFail   = plan.AnswerFail
+	AnswerResult = plan.AnswerResult
+)
+
+func (m Approve) input(by journal.Actor) plan.Input {
+	return plan.Decision{Step: m.Step, Answer: plan.Approve, Note: m.Note, Digest: m.Digest, By: by}
+}
+
+func (m Reject) input(by journal.Actor) plan.Input {
+	return plan.Decision{Step: m.Step, Answer: plan.Reject, Note: m.Note, Digest: m.Digest, By: by}
+}
+
+func (m Resolve) input(by journal.Actor) plan.Input {
+	return plan.Decision{Step: m.Step, Answer: m.Answer, Value: m.Value, By: by}
+}
+
+func (m Signal) input(by journal.Actor) plan.Input {
+	return plan.Signal{Event: m.Event, Data: m.Data, By: by}
+}
+
+func (m Edit) input(by journal.Actor) plan.Input {
+	return plan.Edit{Path: m.Variable, Value: m.Value, By: by}
+}
+
+func (m Raise) input(by journal.Actor) plan.Input {
+	return plan.Raise{Budget: m.Budget, To: m.To, By: by}
+}
+func (m Pause) input(by journal.Actor) plan.Input  { return plan.Pause{By: by} }
+func (m Cancel) input(by journal.Actor) plan.Input { return plan.Cancel{By: by, Reason: m.Reason} }
+
+// Budgets returns the names of the budgets.
+func Budgets() []string { return slices.Clone(plan.Budgets) }
+
+// The budgets whose units differ from a plain count.
+const (
+	BudgetMoney    = plan.BudgetMoney    // millionths of a dollar
+	BudgetDeadline = plan.BudgetDeadline // seconds
+)

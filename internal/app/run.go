@@ -1,0 +1,421 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/project"
+	"github.com/espalier-run/espalier/internal/registry"
+)
+
+// Run is a run in a list.
+type Run struct {
+	journal.Entry
+	Reason string `json:"reason,omitempty"` // why it ended as it did
+	Error  string `json:"error,omitempty"`
+	Idle   bool   `json:"idle,omitempty"` // it could continue, and no process drives it
+	// Driver describes the living process that drives the run; empty if none does.
+	Driver string `json:"-"`
+}
+
+// Filter selects runs.
+type Filter = journal.Filter
+
+// Start starts a prepared run and returns when that is durable; the run then continues in the background. An empty id
+// is replaced by a fresh one.
+func (a *App) Start(ctx context.Context, p *Prepared, id journal.RunID, by journal.Actor) (journal.RunID, error) {
+	if err := p.Err(); err != nil {
+		return "", err
+	}
+	if id == "" {
+		id = NewRunID()
+	}
+	if registry.PreparePython(p.Workflow.Program) {
+		a.o.Notify(Notice{Text: "Preparing the Python interpreter. This takes some seconds, once on this machine."})
+	}
+	if err := p.Open(ctx); err != nil {
+		return "", err
+	}
+	return id, p.env.runError(id, p.env.Engine.Start(ctx, id, p.def, p.Input, p.Options.Encode(), by))
+}
+
+// Open opens the storage that keeps the run, which Start does otherwise.
+func (p *Prepared) Open(ctx context.Context) error {
+	if err := p.env.open(ctx); err != nil {
+		return err
+	}
+	p.env.listen()
+	return nil
+}
+
+// Elsewhere reports whether the run is kept in another project than the one around the working folder.
+func (a *App) Elsewhere(p *Prepared) bool {
+	root, err := a.Root()
+	return err == nil && root != p.Root
+}
+
+// Wait returns when a run is at rest: it has finished, or waits for a person, an event or a budget. It drives the run
+// unless another process does; a run that another process drives is returned as it is.
+func (a *App) Wait(ctx context.Context, id journal.RunID) (*Run, error) {
+	rt, err := a.reader(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	entry, err := rt.Engine.Wait(ctx, id)
+	if err != nil {
+		return nil, rt.runError(id, err)
+	}
+	return rt.run(entry), nil
+}
+
+// reader returns an environment whose store has a run: the one that has the run in memory, if any.
+func (a *App) reader(ctx context.Context, id journal.RunID) (*environment, error) {
+	if env := a.holder(id); env != nil {
+		return env, nil
+	}
+	for _, env := range a.environments() {
+		if env.isOpen() {
+			if _, err := env.Store.Entry(ctx, id); err == nil {
+				return env, nil
+			}
+		}
+	}
+	return a.runs(ctx)
+}
+
+// keeper returns the environment that continues a run: the one that has the run in memory, or else the one with the
+// configuration that a person has approved.
+func (a *App) keeper(ctx context.Context, id journal.RunID) (*environment, error) {
+	found, err := a.reader(ctx, id)
+	if err != nil || found.Engine.Owns(id) || found.settings.consent == approvedOnly {
+		return found, err
+	}
+	space, err := a.space()
+	if err != nil {
+		return nil, err
+	}
+	defer space.Close()
+	return a.opened(ctx, space, found.root)
+}
+
+func (rt *environment) run(entry journal.Entry) *Run {
+	r := &Run{Entry: entry}
+	if entry.Status == journal.Running {
+		r.Idle = entry.Owner == "" || rt.Process.Dead(entry.Owner)
+		if entry.Owner != "" && rt.Process.Drives(entry.Owner) {
+			r.Driver = cmp.Or(rt.describeOwner(entry.Owner), "another process")
+		}
+	}
+	return r
+}
+
+// Get returns a run as the store has it.
+func (a *App) Get(ctx context.Context, id journal.RunID) (*Run, error) {
+	rt, err := a.reader(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	entry, err := rt.Store.Entry(ctx, id)
+	if err != nil {
+		return nil, rt.runError(id, err)
+	}
+	return rt.run(entry), nil
+}
+
+// Runs lists the runs of the project, the newest first.
+func (a *App) Runs(ctx context.Context, f Filter) ([]Run, error) {
+	rt, err := a.runs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := []Run{}
+	for entry, err := range rt.Store.Runs(ctx, f) {
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, *rt.run(entry))
+	}
+	for i := range list {
+		if r := &list[i]; r.Status == journal.Finished && r.Root == "" {
+			end, err := rt.Engine.Ending(ctx, r.Entry)
+			if err != nil {
+				return nil, err
+			}
+			r.Reason, r.Error = end.Reason, end.Error
+		}
+	}
+	return list, nil
+}
+
+// Find returns the run that a person means: by its id, a unique prefix of it, or the time in the name of its folder.
+func (a *App) Find(ctx context.Context, name string) (*Run, error) {
+	_, r, err := a.find(ctx, name)
+	return r, err
+}
+
+func (a *App) find(ctx context.Context, name string) (*environment, *Run, error) {
+	rt, err := a.runs(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	ids := byStamp(rt.root, name)
+	if len(ids) == 0 {
+		ids = []string{name}
+	}
+	var found []journal.Entry
+	for _, id := range ids {
+		for entry, err := range rt.Store.Runs(ctx, Filter{Prefix: strings.ToLower(id), Children: true, Limit: 6}) {
+			if err != nil {
+				return nil, nil, err
+			}
+			found = append(found, entry)
+		}
+	}
+	switch {
+	case name == "":
+		return nil, nil, fail(InvalidRequest, NoRunName, "a run is named by its id, or the beginning of it")
+	case len(found) == 0:
+		e := fail(NotFound, NoRun, "there is no run %q", name)
+		e.Name, e.Names = name, a.otherRuns(rt.root)
+		return nil, nil, e
+	case len(found) > 1:
+		e := fail(InvalidRequest, AmbiguousRun, "%q matches several runs", name)
+		for _, entry := range found {
+			e.Names = append(e.Names, string(entry.ID)+"  "+entry.Name)
+		}
+		return nil, nil, e
+	}
+	return rt, rt.run(found[0]), nil
+}
+
+// RootRun returns the run that a child run belongs to; any other run as it is.
+func (a *App) RootRun(ctx context.Context, r *Run) (*Run, error) {
+	if r.Root == "" {
+		return r, nil
+	}
+	return a.Get(ctx, r.Root)
+}
+
+// otherRuns returns the projects within this one that have runs of their own, which are known only there.
+func (a *App) otherRuns(root string) []string {
+	space, err := a.space()
+	if err != nil {
+		return nil
+	}
+	defer space.Close()
+	found, err := (&resolver{space: space}).discover()
+	if err != nil {
+		return nil
+	}
+	var dirs []string
+	for _, w := range found.Workflows {
+		if w.Scope != project.OfProject {
+			continue
+		}
+		other := project.FindRoot(filepath.Dir(w.Analysis.File.Abs))
+		if other != root && exists(filepath.Join(other, storageFolder, storageFile)) {
+			dirs = append(dirs, space.Display(other))
+		}
+	}
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
+}
+
+var stampForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}$`)
+})
+
+// byStamp returns the ids of Agentfile runs whose folders are named after the time at which they started, in either
+// of the two layouts (G5). Runs of different workflows may have started at one time.
+func byStamp(root, stamp string) []string {
+	if !stampForm().MatchString(stamp) {
+		return nil
+	}
+	var ids []string
+	const state = "execution-state.json"
+	states, _ := filepath.Glob(filepath.Join(root, "outputs", "*", stamp, "execution",
+		state)) // both patterns are valid
+	more, _ := filepath.Glob(filepath.Join(root, "workflows", "*", "outputs", stamp, state))
+	for _, name := range append(states, more...) {
+		raw, err := os.ReadFile(name)
+		var state struct {
+			Run string `json:"espalier_run"`
+		}
+		if err == nil && json.Unmarshal(raw, &state) == nil && state.Run != "" {
+			ids = append(ids, state.Run)
+		}
+	}
+	return ids
+}
+
+// MayBeRun reports whether a name can be the id of a run: it looks like one, the project has runs, and no file has
+// that name.
+func (a *App) MayBeRun(name string) bool {
+	if len(name) < 4 || strings.Trim(name, "0123456789abcdefABCDEF-") != "" && !stampForm().MatchString(name) {
+		return false
+	}
+	space, err := a.space()
+	if err != nil || space.Exists(name) {
+		return false
+	}
+	defer space.Close()
+	here, err := space.Here()
+	return err == nil && a.hasStore(space, here.Root)
+}
+
+// Remove removes a finished run with its records and files.
+func (a *App) Remove(ctx context.Context, id journal.RunID) error {
+	rt, err := a.reader(ctx, id)
+	if err != nil {
+		return err
+	}
+	ids := []journal.RunID{id}
+	for child, err := range rt.Store.Runs(ctx, Filter{Root: id, Children: true}) {
+		if err != nil {
+			return err
+		}
+		ids = append(ids, child.ID)
+	}
+	if err := rt.Store.Delete(ctx, id); err != nil {
+		if errors.Is(err, journal.ErrUnfinished) {
+			return rt.runError(id, err)
+		}
+		return err
+	}
+	return rt.RemoveFiles(ids...)
+}
+
+// Ending is how a run ended.
+type Ending struct {
+	Outcome journal.Outcome
+	Reason  string
+	Error   string
+	Output  json.RawMessage
+	Status  int // exit status that the workflow chose; 0 if none
+	// From is the step from which a failed run can be resumed; empty if there is none.
+	From string
+}
+
+// Ending returns how a run ended. It is an error if the run has not finished.
+func (a *App) Ending(ctx context.Context, r *Run) (*Ending, error) {
+	rt, err := a.reader(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	if r.Status != journal.Finished {
+		return nil, rt.runError(r.ID, journal.ErrUnfinished)
+	}
+	end, err := rt.Engine.Ending(ctx, r.Entry)
+	if err != nil {
+		return nil, err
+	}
+	out := &Ending{Outcome: end.Outcome, Reason: end.Reason, Error: end.Error, Status: end.Status}
+	if out.Output, err = rt.Engine.Raw(end.Output); err != nil {
+		return nil, err
+	}
+	if end.Outcome == journal.OutcomeFailed && end.Last != "" {
+		out.From, err = rt.resumeFrom(ctx, r.ID, end.Last)
+	}
+	return out, err
+}
+
+// Budget is a budget that a run has used up.
+type Budget struct {
+	Name  string // as plan names it
+	Limit *int64 // nil if unknown
+}
+
+// Exhausted returns the budget that a run waits for.
+func (a *App) Exhausted(ctx context.Context, id journal.RunID) (Budget, error) {
+	rt, err := a.reader(ctx, id)
+	if err != nil {
+		return Budget{}, err
+	}
+	s, _, _, err := rt.Engine.Load(ctx, id)
+	if err != nil {
+		return Budget{}, err
+	}
+	b := Budget{Name: plan.BudgetDeadline}
+	if len(s.BudgetWaiters) > 0 {
+		b.Name = s.BudgetWaiters[0].Budget
+	}
+	if root := s.Root(); root != nil {
+		b.Limit = root.Ledger.Limit(b.Name)
+	}
+	return b, nil
+}
+
+// Work drives every run of the project until the context ends: runs whose process has ended, timers, messages, and
+// runs that were recorded only. A run that lacks something is left alone, and skipped is called with the reason, once.
+func (a *App) Work(ctx context.Context, ready func(root string), skipped func(*Run, *Error)) error {
+	space, root, err := a.here()
+	if err != nil {
+		return err
+	}
+	rt, err := a.configured(space, root, approvedOnly, a.o.Notify)
+	space.Close()
+	if err != nil {
+		return err
+	}
+	if err := rt.open(ctx); err != nil {
+		return err
+	}
+	rt.DeliverTelemetry()
+	ready(root)
+	var mu sync.Mutex
+	lacks := map[journal.RunID]bool{}
+	return rt.Engine.Work(ctx, func(id journal.RunID) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if skip, known := lacks[id]; known {
+			return skip
+		}
+		state, _, def, err := rt.Engine.Load(ctx, id)
+		if err != nil || state.Finished != nil {
+			return false // the engine handles it, and reports its errors
+		}
+		var missing *Error
+		if lacks[id] = errors.As(rt.readyAgain(id, state, def), &missing); lacks[id] {
+			skipped(&Run{Entry: journal.Entry{ID: id}}, missing)
+		}
+		return lacks[id]
+	})
+}
+
+// StateDir returns the state folder of the project around the working folder, and creates it if needed.
+func (a *App) StateDir(ctx context.Context) (string, error) {
+	space, root, err := a.here()
+	if err != nil {
+		return "", err
+	}
+	defer space.Close()
+	rt, err := a.configured(space, root, approvedOnly, a.o.Notify)
+	if err != nil {
+		return "", err
+	}
+	if err := rt.open(ctx); err != nil {
+		return "", err
+	}
+	return rt.Dir(), nil
+}
+
+// CheckConfig returns an error if the configuration of the project around the working folder cannot be used.
+func (a *App) CheckConfig() error {
+	space, root, err := a.here()
+	if err != nil {
+		return err
+	}
+	defer space.Close()
+	_, err = a.configured(space, root, approvedOnly, a.o.Notify)
+	return err
+}

@@ -1,0 +1,314 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/graph"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
+)
+
+// Status is the state of a run.
+type Status struct {
+	journal.Entry
+	Step    []string       `json:"steps,omitempty"` // that are being executed
+	Gates   []Gate         `json:"gates,omitempty"`
+	Used    journal.Usage  `json:"used"`
+	Held    journal.Usage  `json:"held,omitzero"` // reserved for what is under way
+	Limits  journal.Limits `json:"limits,omitzero"`
+	Paused  bool           `json:"paused,omitempty"`
+	Idle    bool           `json:"idle,omitempty"`
+	Reason  string         `json:"reason,omitempty"`
+	Error   string         `json:"error,omitempty"`
+	Offline string         `json:"offline,omitempty"` // simulated or scripted
+}
+
+// Gate is an open gate, with exactly what it shows.
+type Gate struct {
+	Step        string                     `json:"step"`
+	Kind        journal.GateKind           `json:"kind"`
+	Description string                     `json:"description,omitempty"`
+	Event       string                     `json:"event,omitempty"`
+	Key         string                     `json:"key,omitempty"` // idempotency key of a task with an unknown outcome
+	Shows       map[string]json.RawMessage `json:"shows,omitempty"`
+	Digest      string                     `json:"digest,omitempty"`
+	Until       string                     `json:"until,omitempty"`
+}
+
+// The kinds of gates.
+const (
+	GatePerson = journal.GatePerson   // waits for an approval
+	GateCall   = journal.GateToolCall // waits for the approval of one tool call
+	GateEvent  = journal.GateEvent    // waits for an event
+	GateDoubt  = journal.GateInDoubt  // the outcome of a step is unknown
+)
+
+// Status returns the state of a run.
+func (a *App) Status(ctx context.Context, id journal.RunID) (*Status, error) {
+	rt, err := a.reader(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	entry, err := rt.Store.Entry(ctx, id)
+	if err != nil {
+		return nil, rt.runError(id, err)
+	}
+	state, program, _, err := rt.Engine.Load(ctx, id)
+	if err != nil {
+		return nil, rt.runError(id, err)
+	}
+	s := statusOf(state, program, entry)
+	s.Idle = rt.run(entry).Idle
+	return s, nil
+}
+
+func statusOf(state *plan.State, program *plan.Program, entry journal.Entry) *Status {
+	s := &Status{Entry: entry, Paused: state.Paused}
+	var o RunOptions
+	if json.Unmarshal(state.Options, &o) == nil {
+		switch {
+		case o.ScriptName != "":
+			s.Offline = "scripted"
+		case o.Simulate:
+			s.Offline = "simulated"
+		}
+	}
+	if state.Finished != nil {
+		s.Used, s.Limits = state.Spent.Used, state.Spent.Limits
+		s.Reason, s.Error = state.Finished.Reason, state.Finished.Error
+		return s
+	}
+	ledger := state.Root().Ledger
+	s.Used, s.Held, s.Limits = ledger.Used, ledger.Held, ledger.Limits
+	for _, t := range state.OpenTasks() {
+		s.Step = append(s.Step, t.Place.Key())
+	}
+	for _, f := range state.OpenGates() {
+		g := Gate{
+			Step: f.Place().Key(), Kind: f.Gate.Kind, Event: f.Gate.Event, Description: state.StepOf(program,
+				f).Description,
+		}
+		switch f.Gate.Kind {
+		case journal.GatePerson, journal.GateToolCall:
+			g.Shows, g.Digest = state.Shown(program, f)
+		case journal.GateInDoubt:
+			g.Key = string(cmp.Or(entry.Root, entry.ID)) + "/" + f.Work().Key() // as other systems got it
+		}
+		if f.Due != 0 {
+			g.Until = f.Due.Time().Format(time.RFC3339)
+		}
+		s.Gates = append(s.Gates, g)
+	}
+	return s
+}
+
+// InDoubt reports whether the outcome of a step is unknown.
+func (s *Status) InDoubt() bool {
+	return slices.ContainsFunc(s.Gates, func(g Gate) bool { return g.Kind == GateDoubt })
+}
+
+// Graph returns the picture of a run, or of a child run: its program, and what has happened in it.
+func (a *App) Graph(ctx context.Context, r *Run, o graph.Options) (*graph.Graph, error) {
+	rt, err := a.reader(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	root := cmp.Or(r.Root, r.ID)
+	_, program, _, err := rt.Engine.Load(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	g := graph.Build(program.Root(), o)
+	tracker := g.Track(program.Root(), "")
+	for e, err := range rt.Store.Events(ctx, root, 0) {
+		if err != nil {
+			return nil, err
+		}
+		if opened, ok := e.Fact.(journal.FrameOpened); ok && opened.Child == r.ID {
+			child := program.At(opened.Program)
+			g = graph.Build(child, o)
+			tracker = g.Track(child, opened.Frame)
+		}
+		tracker.Apply(e)
+	}
+	return g, nil
+}
+
+// Execution is one execution of a step: what it read, what came of it, and the state of the run after it.
+type Execution struct {
+	Step        string                     `json:"step"` // with its frame and visit
+	Type        string                     `json:"type,omitempty"`
+	Description string                     `json:"description,omitempty"`
+	For         string                     `json:"stands_in_for,omitempty"`
+	Began       string                     `json:"began,omitempty"`
+	Ended       string                     `json:"ended,omitempty"`
+	Outcome     journal.Outcome            `json:"outcome,omitempty"` // empty: it has not finished
+	Reason      string                     `json:"reason,omitempty"`
+	Error       string                     `json:"error,omitempty"`
+	Attempts    int                        `json:"attempts,omitempty"`
+	Reads       map[string]json.RawMessage `json:"reads,omitempty"`
+	Missing     []string                   `json:"missing_reads,omitempty"`
+	Decided     *Decided                   `json:"decided,omitempty"`
+	Result      json.RawMessage            `json:"result,omitempty"`
+	Writes      []string                   `json:"writes,omitempty"`
+	Used        journal.Usage              `json:"used,omitzero"`
+	State       map[string]json.RawMessage `json:"state,omitempty"` // after it
+}
+
+// Decided is the decision about a gate.
+type Decided struct {
+	By     journal.Actor `json:"by,omitzero"`
+	Method string        `json:"method"`
+	Note   string        `json:"note,omitempty"`
+	Digest string        `json:"digest,omitempty"`
+}
+
+// Executions returns the executions of a step in a run, in order. The name may include the frame, as in transcripts.
+func (a *App) Executions(ctx context.Context, id journal.RunID, name string) ([]*Execution, error) {
+	rt, err := a.reader(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	_, program, _, err := rt.Engine.Load(ctx, id)
+	if err != nil {
+		return nil, rt.runError(id, err)
+	}
+	h := &historian{program: program, state: &plan.State{Run: id}, name: name, known: map[string]bool{}}
+	for e, err := range rt.Store.Events(ctx, id, 0) {
+		if err != nil {
+			return nil, rt.runError(id, err)
+		}
+		h.apply(e)
+	}
+	if len(h.found) == 0 {
+		return nil, fail(NotFound, "", "run %s has not reached a step %q", short(id), name).
+			advise("%s", diag.DidYouMean(name, slices.Sorted(maps.Keys(h.known))))
+	}
+	return h.found, nil
+}
+
+// historian folds the facts of a run, and records the executions of one step.
+type historian struct {
+	program *plan.Program
+	state   *plan.State
+	name    string
+	found   []*Execution
+	known   map[string]bool // names of steps that were reached
+}
+
+func (h *historian) apply(e journal.Event) {
+	ended := false
+	var rec *Execution
+	switch x := e.Fact.(type) {
+	case journal.TaskStarted:
+		rec = h.begin(e, x.Place, x.For)
+		if rec != nil {
+			rec.Attempts, rec.Missing = x.Attempt+1, x.MissingReads
+		}
+	case journal.GateOpened:
+		if x.Kind != journal.GateInDoubt {
+			rec = h.begin(e, x.Place, x.For)
+		}
+	case journal.StepEntered:
+		rec = h.begin(e, x.Place, x.For)
+	case journal.StepLeft:
+		if rec = h.begin(e, x.Place, x.For); rec != nil {
+			ended = true
+			rec.Outcome, rec.Reason, rec.Error = x.Outcome, x.Reason, x.Error
+			h.result(rec, x.Value, x.Writes)
+		}
+	case journal.TaskNoted:
+		h.charge(x.Place, x.Usage)
+	case journal.TaskEnded:
+		h.charge(x.Place, x.Usage)
+		if rec = h.current(x.Place); rec != nil {
+			if ended = x.Final; ended {
+				rec.Outcome, rec.Reason, rec.Error = x.Outcome, string(x.Class), x.Error
+				h.result(rec, x.Value, x.Writes)
+			}
+		}
+	case journal.TaskLost:
+		h.charge(x.Place, x.Charged)
+	case journal.GateDecided:
+		if rec = h.current(x.Place); rec != nil && x.Outcome != journal.OutcomeRerun {
+			ended = true
+			rec.Outcome, rec.Reason, rec.Error = x.Outcome, x.Reason, x.Error
+			rec.Decided = &Decided{By: x.By, Method: x.Method, Note: x.Note, Digest: x.Digest}
+			h.result(rec, x.Value, x.Writes)
+		}
+	}
+	h.state.Fold([]journal.Event{e})
+	if rec != nil && ended {
+		rec.Ended = e.At.Time().Format(time.RFC3339Nano)
+		at, _ := journal.PlaceOf(e.Fact)
+		if f := h.state.Frames[at.Frame]; f != nil {
+			rec.State = h.state.Variables(h.program, f)
+		}
+	}
+}
+
+// charge adds usage to the step that caused it, and to the enclosing steps.
+func (h *historian) charge(at journal.Place, u journal.Usage) {
+	for {
+		if rec := h.current(at); rec != nil {
+			rec.Used = rec.Used.Plus(u)
+		}
+		f := h.state.Frames[at.Frame]
+		if f == nil || f.Path == "" {
+			return
+		}
+		at = h.state.Frames[f.Parent].Place()
+	}
+}
+
+func (h *historian) result(rec *Execution, v journal.Value, writes []journal.Write) {
+	if v.JSON == nil && v.Hash == "" {
+		return
+	}
+	raw, err := h.program.Raw(v)
+	if err != nil {
+		raw = nil // reading the value reports the error
+	}
+	rec.Result = raw
+	for _, w := range writes {
+		rec.Writes = append(rec.Writes, w.Path)
+	}
+}
+
+// begin returns the record of an execution. It opens one if the step is asked for.
+func (h *historian) begin(e journal.Event, at journal.Place, standIn string) *Execution {
+	if rec := h.current(at); rec != nil && rec.Outcome == "" {
+		return rec
+	}
+	h.known[at.Step] = true
+	if h.name != at.Step && h.name != at.Key() {
+		return nil
+	}
+	frame := h.state.Frames[at.Frame]
+	if frame == nil {
+		return nil
+	}
+	rec := &Execution{Step: at.Key(), For: standIn, Began: e.At.Time().Format(time.RFC3339Nano)}
+	if step := h.program.StepAt(frame, at.Step); step != nil {
+		rec.Type, rec.Description = step.Type, step.Description
+		rec.Reads = h.state.Reads(h.program, frame, step)
+	}
+	h.found = append(h.found, rec)
+	return rec
+}
+
+func (h *historian) current(at journal.Place) *Execution {
+	key := at.Key()
+	for i := len(h.found) - 1; i >= 0; i-- {
+		if h.found[i].Step == key {
+			return h.found[i]
+		}
+	}
+	return nil
+}

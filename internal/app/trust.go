@@ -1,0 +1,175 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/project"
+	"github.com/espalier-run/espalier/internal/registry"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/trust"
+)
+
+// Review is everything in a project that needs the approval of a person on this machine.
+type Review struct {
+	Root     string            `json:"root"`
+	Approved bool              `json:"approved"`
+	Powers   []config.Power    `json:"configuration"`
+	Commands []WorkflowCommand `json:"commands"`
+	// State reports that the project has a state folder that another user, or another machine, has created.
+	State bool         `json:"state_folder,omitempty"`
+	Files []trust.File `json:"files"`
+}
+
+// Review collects what there is to approve in the project of a folder.
+func (a *App) Review(dir string, as Reading) (*Review, error) {
+	space, err := a.space()
+	if err != nil {
+		return nil, err
+	}
+	defer space.Close()
+	p, err := space.At(dir)
+	if err != nil {
+		return nil, fail(InvalidRequest, "", "%v", err).advise("Name a folder of a project.")
+	}
+	c, problems, err := rawConfig(space, p.Root)
+	if err != nil {
+		return nil, err
+	}
+	if problems.Errors() {
+		return nil, &Error{
+			Kind: InvalidWorkflow, Reason: InvalidConfig, Message: "the configuration has errors", Name: config.FileName,
+		}
+	}
+	r := &Review{Root: p.Root, Powers: []config.Power{}, Commands: []WorkflowCommand{}, Files: []trust.File{}}
+	r.Powers = append(r.Powers, c.Powers()...)
+	for _, f := range []*source.File{c.File, c.MCPFile.File} {
+		ofFile := func(p config.Power) bool { return p.MCPFile == (f == c.MCPFile.File) }
+		if f != nil && slices.ContainsFunc(r.Powers, ofFile) {
+			r.add(trust.File{Path: filepath.Base(f.Path), SHA256: trust.Sum([]byte(f.Text))})
+		}
+	}
+	resolver := &resolver{space: space, reading: as}
+	resolver.below(&Discovery{}, p, p.Root, func(home *project.Project, f *source.File) {
+		an := analyze(as, home, f)
+		if home.Root != p.Root || an.Program == nil || an.Diagnostics.Errors() {
+			return
+		}
+		needs := slices.DeleteFunc(an.Commands(), func(c Command) bool { return c.Covered })
+		for _, c := range needs {
+			r.Commands = append(r.Commands, WorkflowCommand{an.File.Path, c})
+		}
+		if len(needs) > 0 {
+			for _, one := range commandSources(p.Root, an) {
+				r.add(one)
+			}
+		}
+	})
+	r.State = registry.ForeignStorage(filepath.Join(p.Root, storageFolder), trust.Open(a.o.Getenv))
+	return r, nil
+}
+
+func (r *Review) add(file trust.File) {
+	if !slices.ContainsFunc(r.Files, func(f trust.File) bool { return f.SHA256 == file.SHA256 }) {
+		r.Files = append(r.Files, file)
+	}
+}
+
+// Approve records that a person has approved a review.
+func (a *App) Approve(r *Review) error {
+	store := trust.Open(a.o.Getenv)
+	if len(r.Files) > 0 {
+		if err := store.Approve(trust.Record{Root: r.Root, At: a.o.Now().UTC(), Files: r.Files}); err != nil {
+			return err
+		}
+	}
+	if r.State {
+		if err := registry.AdoptStorage(filepath.Join(r.Root, storageFolder), store); err != nil {
+			return err
+		}
+	}
+	r.Approved = true
+	return nil
+}
+
+// Approvals lists what is approved on this machine.
+func (a *App) Approvals() ([]trust.Record, error) { return trust.Open(a.o.Getenv).List() }
+
+// Revoke withdraws the approval of the project of a folder. It reports whether there was one.
+func (a *App) Revoke(dir string) (root string, revoked bool, err error) {
+	space, err := a.space()
+	if err != nil {
+		return "", false, err
+	}
+	defer space.Close()
+	p, err := space.At(dir)
+	if err != nil {
+		return "", false, fail(InvalidRequest, "", "%v", err).advise("Name a folder of a project.")
+	}
+	revoked, err = trust.Open(a.o.Getenv).Revoke(p.Root)
+	return p.Root, revoked, err
+}
+
+// approvedCommands reports whether a person has approved all files that the commands of a workflow come from.
+func (a *App) approvedCommands(root string, an *Analysis) bool {
+	if len(an.Commands()) == 0 {
+		return false
+	}
+	var sums []string
+	for _, f := range commandSources(root, an) {
+		sums = append(sums, f.SHA256)
+	}
+	return a.approved(root, sums...)
+}
+
+// maxCommandFile limits the size of files that an approval includes because a command names them.
+const maxCommandFile = 16 << 20
+
+// commandSources returns the files that decide what the commands of a workflow do: its own, those that it refers to,
+// and those in the project that a command names.
+func commandSources(root string, an *Analysis) []trust.File {
+	var out []trust.File
+	add := func(path, sum string) {
+		if one := (trust.File{Path: path, SHA256: sum}); !slices.Contains(out, one) {
+			out = append(out, one)
+		}
+	}
+	for _, f := range an.definition(root).Sources {
+		add(f.Path, f.SHA256)
+	}
+	var children func(p *ir.Program)
+	children = func(p *ir.Program) {
+		for i := range p.Children {
+			for _, f := range p.Children[i].Files {
+				add(f.Path, f.SHA256)
+			}
+			children(&p.Children[i])
+		}
+	}
+	children(an.Program)
+	folder, err := os.OpenRoot(root)
+	if err != nil {
+		return out
+	}
+	defer folder.Close()
+	for _, c := range an.Commands() {
+		for word := range strings.FieldsSeq(c.Text) {
+			word = strings.Trim(word, `"'();`)
+			if !filepath.IsLocal(word) {
+				continue
+			}
+			info, err := folder.Stat(word)
+			if err != nil || !info.Mode().IsRegular() || info.Size() > maxCommandFile {
+				continue
+			}
+			if raw, err := folder.ReadFile(word); err == nil {
+				add(word, trust.Sum(raw))
+			}
+		}
+	}
+	return out
+}

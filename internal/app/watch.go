@@ -1,0 +1,162 @@
+package app
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report"
+)
+
+// followPoll is how often appends of other processes are looked for: people do not notice the delay.
+const followPoll = 50 * time.Millisecond
+
+// Event is an event of a run, with its position in the journal.
+type Event struct {
+	// Pos is the position of the append that has the event. Watching from there yields what follows that append.
+	Pos journal.Pos
+	// Event is valid until the next one is asked for; its Run and Step stay valid, and change with the run.
+	*report.Event
+}
+
+// WatchRequest selects events.
+type WatchRequest struct {
+	// Run is a root run; empty watches all runs of the project.
+	Run journal.RunID
+	// After is a position in the journal; zero is its start. See App.Position.
+	After journal.Pos
+}
+
+// Position returns the current end of the journal, zero if the project has no runs.
+func (a *App) Position(ctx context.Context) (journal.Pos, error) {
+	rt, err := a.runs(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return rt.Store.Last(ctx)
+}
+
+// Watch yields the events of runs in the order of the journal, without gaps or duplicates, as they happen and whichever
+// process appends them. It ends with the error of the context, or when the caller stops.
+func (a *App) Watch(ctx context.Context, req WatchRequest) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		rt, err := a.watched(ctx, req.Run)
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		open := map[journal.RunID]*watched{}
+		for appended, err := range journal.Follow(ctx, rt.Store, req.After, followPoll) {
+			if err != nil {
+				yield(Event{}, err)
+				return
+			}
+			if req.Run != "" && appended.Run != req.Run || len(appended.Events) == 0 {
+				continue
+			}
+			w := open[appended.Run]
+			if w == nil {
+				w = &watched{in: report.NewInterpreter(appended.Run, a.outline(ctx, rt)).TrackBudgets()}
+				if err := w.catchUp(ctx, rt, appended.Run, appended.Events[0].Seq-1); err != nil {
+					yield(Event{}, rt.runError(appended.Run, err))
+					return
+				}
+				open[appended.Run] = w
+			}
+			for i := range appended.Events {
+				stopped := false
+				err := w.in.Interpret(&appended.Events[i], func(e *report.Event) error {
+					if !stopped {
+						stopped = !yield(Event{appended.Pos, e}, nil)
+					}
+					return nil
+				})
+				if stopped {
+					return
+				}
+				if err != nil {
+					yield(Event{}, err)
+					return
+				}
+				if _, over := appended.Events[i].Fact.(journal.RunFinished); over {
+					delete(open, appended.Run)
+				}
+			}
+		}
+	}
+}
+
+// watched returns an environment whose store has the runs to watch.
+func (a *App) watched(ctx context.Context, run journal.RunID) (*environment, error) {
+	if run != "" {
+		return a.reader(ctx, run)
+	}
+	return a.runs(ctx)
+}
+
+// watched interprets the facts of one run.
+type watched struct{ in *report.Interpreter }
+
+// catchUp interprets the facts up to a sequence number, and drops their events.
+func (w *watched) catchUp(ctx context.Context, rt *environment, run journal.RunID, last journal.Seq) error {
+	if last == 0 {
+		return nil
+	}
+	for e, err := range rt.Store.Events(ctx, run, 0) {
+		if err != nil || e.Seq > last {
+			return err
+		}
+		if err := w.in.Interpret(&e, func(*report.Event) error { return nil }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *App) outline(ctx context.Context, rt *environment) func(definition string) (*report.Outline, error) {
+	return func(definition string) (*report.Outline, error) {
+		p, err := rt.Program(ctx, definition)
+		if err != nil {
+			return nil, err
+		}
+		return report.NewOutline(p), nil
+	}
+}
+
+// Journal is what readers of a run's facts need: renderers of progress and of records.
+type Journal struct {
+	app *App
+	rt  *environment
+}
+
+// Journal returns the journal that has a run.
+func (a *App) Journal(ctx context.Context, id journal.RunID) (*Journal, error) {
+	rt, err := a.reader(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &Journal{a, rt}, nil
+}
+
+// Journal returns the journal that will have the run. Open the storage first.
+func (p *Prepared) Journal() *Journal { return &Journal{p.env.app, p.env} }
+
+// Events yields the facts of a run after a sequence number.
+func (j *Journal) Events(ctx context.Context, id journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error] {
+	return j.rt.Store.Events(ctx, id, after)
+}
+
+// Outline returns the structure of a workflow, by the hash of its definition.
+func (j *Journal) Outline(definition string) (*report.Outline, error) {
+	return j.app.outline(context.Background(), j.rt)(definition)
+}
+
+// Follow feeds a renderer with everything that is appended from now on.
+func (j *Journal) Follow(sink report.Sink) (*report.Follower, error) {
+	pos, err := j.rt.Store.Last(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	return report.Follow(j.rt.Store, sink, report.FollowOptions{After: pos, Log: j.app.o.Log, Poll: followPoll}), nil
+}

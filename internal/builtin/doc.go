@@ -1,5 +1,0 @@
-// Package builtin is the one list of what ships: formats and step kinds.
-package builtin
-
-// Only this package imports the leaves. To ship another format or step kind,
-// add one line here.

@@ -1,0 +1,305 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/price"
+	"github.com/espalier-run/espalier/internal/report"
+	"github.com/espalier-run/espalier/internal/terminal"
+)
+
+// actor is the user of the operating system, and whom they claim to be.
+func actor(as string) journal.Actor {
+	who := journal.Actor{As: as}
+	if u, err := user.Current(); err == nil {
+		who.User = u.Username
+	}
+	return who
+}
+
+// short returns as much of a run's id as people need.
+func short(id journal.RunID) string { return string(id[:min(len(id), 8)]) }
+
+func (a *invocation) display(path string) string { return a.app().Display(path) }
+
+// folder names a folder within a sentence.
+func (a *invocation) folder(path string) string {
+	if shown := a.display(path); shown != "." {
+		return shown
+	}
+	return "this folder"
+}
+
+// rootRun finds a run by its name; for a child run, it returns the run that it is a part of.
+func (a *invocation) rootRun(name string) (*app.Run, error) {
+	ctx := context.Background()
+	found, err := a.app().Find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	run, err := a.app().RootRun(ctx, found)
+	if err == nil && run.ID != found.ID {
+		a.note("%s is a part of run %s.", short(found.ID), short(run.ID))
+	}
+	return run, err
+}
+
+// drive shows a run's progress until it is at rest, and reports its state. begin starts the run, or sends it a message.
+func (a *invocation) drive(j *app.Journal, id journal.RunID, begin func(ctx context.Context) error) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	done, err := a.showProgress(j, id)
+	if err != nil {
+		return err
+	}
+	signals, release := a.Signals.handle()
+	defer release()
+	rested := make(chan struct{})
+	var run *app.Run
+	go func() {
+		defer close(rested)
+		if err = begin(ctx); err == nil {
+			run, err = a.app().Wait(ctx, id)
+		}
+	}()
+	select {
+	case <-rested:
+		release()
+		if flushed := done(); err == nil && flushed != nil && !readerGone(flushed) {
+			a.note("The progress could not be shown to the end: %v", flushed)
+		}
+		if err != nil {
+			return err
+		}
+		return a.reportRun(run)
+	case first := <-signals:
+		a.park(first, signals)
+	}
+	<-rested
+	release() // from here on a signal ends the program
+	done()
+	return a.interrupted(id, err)
+}
+
+// readerGone reports whether output failed because its reader or the terminal is gone.
+func readerGone(err error) bool { return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.EIO) }
+
+// park stops driving runs because of a signal. Tasks that can be repeated are canceled at once. Others may finish:
+// after an interrupt from the keyboard until the next signal, after another signal for the grace period at most. It
+// returns when no run is held.
+func (a *invocation) park(first os.Signal, signals <-chan os.Signal) {
+	var grace <-chan time.Time
+	if first == os.Interrupt {
+		a.note("\nStopping when the running steps have finished. Interrupt again to stop now.")
+	} else {
+		period := a.app().GracePeriod()
+		a.note("\nStopping. Running steps have %s to finish.", period)
+		timer := time.NewTimer(period)
+		defer timer.Stop()
+		grace = timer.C
+	}
+	now, parked := make(chan struct{}), make(chan struct{})
+	go func() {
+		select {
+		case <-signals:
+		case <-grace:
+		case <-parked:
+			return
+		}
+		close(now)
+	}()
+	a.app().Park(now)
+	close(parked)
+}
+
+// interrupted reports the state of a run after a signal, as the store has it: the run may be at rest, or another
+// process may drive it.
+func (a *invocation) interrupted(id journal.RunID, err error) error {
+	ctx := context.Background()
+	run, unknown := a.app().Get(ctx, id)
+	if unknown != nil {
+		return cmp.Or(err, unknown)
+	}
+	help := "To continue: espalier resume " + short(id)
+	atRest := run.Status != journal.Running && run.Status != journal.Sleeping
+	if run.Status == journal.Waiting {
+		status, err := a.app().Status(ctx, id)
+		if err != nil {
+			return err
+		}
+		help, atRest = waitingHelp(status), !status.InDoubt() // a task that was cut off is in doubt
+	}
+	if atRest || run.Driver != "" {
+		return a.reportRun(run)
+	}
+	if a.json {
+		if err := a.finalJSON(result{Run: id, Workflow: run.Name, Outcome: "interrupted"}); err != nil {
+			return err
+		}
+	}
+	return &failure{code: exitInterrupted, message: fmt.Sprintf("run %s is parked", short(id)), help: help}
+}
+
+// reportRun prints what came of a run, and turns it into an exit code.
+func (a *invocation) reportRun(run *app.Run) error {
+	ctx := context.Background()
+	if run.Status == journal.Finished {
+		return a.reportEnd(run)
+	}
+	if a.json {
+		last := result{Run: run.ID, Workflow: run.Name, Outcome: journal.Outcome(run.Status), Waiting: run.Waiting}
+		if err := a.finalJSON(last); err != nil {
+			return err
+		}
+	}
+	switch run.Status {
+	case journal.Exceeded:
+		budget, err := a.app().Exhausted(ctx, run.ID)
+		if err != nil {
+			return err
+		}
+		return &failure{
+			code: exitBudget, message: fmt.Sprintf("run %s has exhausted a budget (%s)", short(run.ID), run.Waiting),
+			help: fmt.Sprintf("To continue with more: espalier resume %s --raise %s", short(run.ID), raiseHint(budget)),
+		}
+	case journal.Waiting, journal.PausedAt, journal.Sleeping:
+		status, err := a.app().Status(ctx, run.ID)
+		if err != nil {
+			return err
+		}
+		return &failure{
+			code: exitWaiting, message: fmt.Sprintf("run %s is waiting (%s)", short(run.ID), run.Waiting),
+			help: waitingHelp(status),
+		}
+	}
+	driver := ""
+	if run.Driver != "" {
+		driver = ": " + run.Driver
+	}
+	a.note("Recorded. Another process is driving run %s%s.", short(run.ID), driver)
+	return nil
+}
+
+// reportEnd prints how a run ended.
+func (a *invocation) reportEnd(run *app.Run) error {
+	end, err := a.app().Ending(context.Background(), run)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		err = a.finalJSON(result{
+			Run: run.ID, Workflow: run.Name, Outcome: end.Outcome, Reason: end.Reason, Error: end.Error, Output: end.Output,
+		})
+	} else if end.Outcome == journal.OutcomeOK {
+		err = a.printValue(end.Output)
+	}
+	if err != nil || end.Outcome == journal.OutcomeOK {
+		return err
+	}
+	code := exitFailed
+	if end.Status > 0 && end.Status < 256 {
+		code = end.Status
+	}
+	help := fmt.Sprintf("To see what happened: espalier transcript %s --pretty", short(run.ID))
+	if end.From != "" {
+		help += fmt.Sprintf("\nTo continue from there, keeping what was done and paid for: espalier resume %s --from %s", short(run.ID), end.From)
+	}
+	return &failure{code: code, message: runSentence(run, end.Outcome, cmp.Or(end.Error, end.Reason)), help: help}
+}
+
+func runSentence(run *app.Run, outcome journal.Outcome, why string) string {
+	text := fmt.Sprintf("run %s of %s %s", short(run.ID), run.Name, map[journal.Outcome]string{
+		journal.OutcomeFailed: "failed", journal.OutcomeRejected: "was rejected", journal.OutcomeCancelled: "was cancelled",
+	}[outcome])
+	if why = strings.TrimSpace(why); why != "" { // what commands print ends with a new line
+		text += ": " + why
+	}
+	return text
+}
+
+// raiseHint suggests a value for a budget that lasts for a while.
+func raiseHint(b app.Budget) string {
+	name := report.BudgetName(b.Name)
+	if b.Limit == nil {
+		return name + "=N"
+	}
+	enough := 2 * max(1, *b.Limit)
+	if b.Name == app.BudgetMoney {
+		return fmt.Sprintf("%s=%s", name, strings.TrimPrefix(price.Dollars(enough), "$"))
+	}
+	return fmt.Sprintf("%s=%d", name, enough)
+}
+
+// waitingHelp returns what a person can do for a run that waits.
+func waitingHelp(s *app.Status) string {
+	id := short(s.ID)
+	if s.Paused {
+		return "To continue: espalier resume " + id
+	}
+	var lines []string
+	for _, g := range s.Gates {
+		switch g.Kind {
+		case app.GatePerson, app.GateCall:
+			lines = append(lines,
+				fmt.Sprintf("To decide: espalier approve %s %s   (or reject; espalier status %s shows what is asked)",
+					id, g.Step, id))
+		case app.GateEvent:
+			lines = append(lines, fmt.Sprintf("To send the event: espalier signal %s %s", id, g.Event))
+		case app.GateDoubt:
+			lines = append(lines,
+				fmt.Sprintf("It is unknown whether %s was done. To decide: espalier resume %s --decide "+
+					"%s=rerun|skip|fail|result=JSON", g.Step, id, g.Step))
+		}
+	}
+	if s.InDoubt() {
+		lines = append(lines, fmt.Sprintf("To repeat every step with an unknown outcome: espalier resume %s --from %s",
+			id, app.FromCurrent))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// result is the last line of a stream of events. The outcome of a run that has not finished is its status, or
+// "interrupted".
+type result struct {
+	Run      journal.RunID   `json:"run_id"`
+	Workflow string          `json:"workflow"`
+	Outcome  journal.Outcome `json:"outcome"`
+	Reason   string          `json:"reason"`
+	Error    string          `json:"error"`
+	Output   json.RawMessage `json:"output"`
+	Waiting  string          `json:"waiting,omitempty"` // for whom or what
+}
+
+// finalJSON prints the state of a run as the last line.
+func (a *invocation) finalJSON(r result) error {
+	line, err := json.Marshal(struct {
+		Event string `json:"event"`
+		result
+	}{"result", r})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(terminal.JSON(a.stdout), "%s\n", line)
+	return err
+}
+
+// printValue prints a result for people and pipes: text as it is, anything else as indented JSON.
+func (a *invocation) printValue(raw json.RawMessage) error {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		_, err := fmt.Fprintln(a.stdout, strings.TrimSuffix(text, "\n"))
+		return err
+	}
+	return a.writeJSON(readableJSON(raw))
+}

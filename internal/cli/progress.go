@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report"
+	"github.com/espalier-run/espalier/internal/report/console"
+	"github.com/espalier-run/espalier/internal/terminal"
+)
+
+// redrawEvery is how often the status area of a terminal is redrawn.
+const redrawEvery = 100 * time.Millisecond
+
+// showProgress shows the progress of a run until done is called: as JSON, as a status area on a terminal, or else one
+// line for each event.
+func (a *invocation) showProgress(j *app.Journal, run journal.RunID) (done func() error, err error) {
+	o := console.Options{
+		Run: run, Source: j, Style: console.Style{Colour: a.colorErr && !a.json, Zone: time.Local}, Outline: j.Outline,
+	}
+	var sink report.Sink
+	closing := func() error { return nil }
+	switch {
+	case a.json:
+		sink = console.NewJSON(terminal.JSON(a.stdout), o)
+	case a.IsTerminal(a.Stderr):
+		live := console.NewLive(a.paintedErr(), o, a.consoleSize, time.Now)
+		sink, closing = live, redraw(live)
+	default:
+		sink = console.NewLines(a.paintedErr(), o)
+	}
+	f, err := j.Follow(sink)
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		flushed := f.Flush(context.Background())
+		f.Close()
+		if err := closing(); err != nil {
+			return err
+		}
+		return flushed
+	}, nil
+}
+
+// redraw redraws a status area at regular intervals, until the returned function is called.
+func redraw(live *console.Live) (closing func() error) {
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(redrawEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				if live.Tick() != nil {
+					return // the terminal is gone; the run continues
+				}
+			case <-stop:
+				return
+			}
+		}
+	}()
+	return func() error {
+		close(stop)
+		<-stopped
+		return live.Close()
+	}
+}
+
+func (a *invocation) consoleSize() console.Size {
+	if f, ok := a.Stderr.(*os.File); ok {
+		if columns, rows, err := term.GetSize(int(f.Fd())); err == nil {
+			return console.Size{Columns: columns, Rows: rows}
+		}
+	}
+	return console.Size{Columns: a.columns(), Rows: 24}
+}

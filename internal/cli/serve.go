@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/identity"
+)
+
+// HTTPServer serves a project; see World.NewServer.
+type HTTPServer interface {
+	// Serve serves a listener until the context ends, and then until the requests
+	// under way have been answered or grace has passed.
+	Serve(ctx context.Context, l net.Listener, grace time.Duration) error
+	// SetReady reports that runs are being driven.
+	SetReady()
+	// LoginURL returns an address that signs the owner of the project in once.
+	LoginURL(listen net.Addr) string
+}
+
+// ServerOptions are what the serve command decides about a server.
+type ServerOptions struct {
+	App       *app.App
+	Auth      *identity.Authenticator
+	StateDir  string
+	PublicURL *url.URL
+	TLS       bool
+	Version   string
+	Log       *slog.Logger
+}
+
+// defaultAddr is where the server listens: on this machine alone.
+const defaultAddr = "127.0.0.1:7477"
+
+type serveFlags struct {
+	addr, public, logFormat string
+	proxied                 bool
+	cert, key               string
+}
+
+func (a *invocation) serveCommand() *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve [DIR] [--addr HOST:PORT] [--public-url URL]",
+		Short: "Start the server: API, live events and triggers",
+		Long: `Serve a project over HTTP, and drive its runs as "espalier work" does.
+
+The server listens on this machine alone unless --addr says otherwise. It prints
+a link that signs you in once; programs send the token in
+.espalier/server-token, or the token of a user that "espalier user add" creates.
+
+To serve other machines, create users and give the server a certificate
+(--tls-cert, --tls-key), or put it behind a proxy that encrypts connections and
+say so with --trusted-proxy and --public-url.
+
+Interrupt it to stop: running steps finish first. SIGTERM gives them the grace
+period (grace_period in espalier.yaml, 10s by default).`,
+		Example: `  espalier serve
+  espalier serve --addr 127.0.0.1:8080
+  espalier serve --addr 0.0.0.0:7477 --trusted-proxy --public-url https://flows.example.org`,
+		Args:              takes(0, 1, "at most one folder"),
+		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				if !filepath.IsAbs(args[0]) {
+					args[0] = filepath.Join(a.Dir, args[0])
+				}
+				a.Dir = args[0]
+			}
+			return a.serve(&f)
+		},
+	}
+	flags := a.jsonFlag(cmd).Flags()
+	flags.StringVar(&f.addr, "addr", defaultAddr, "`HOST:PORT` to listen on; port 0 picks a free one")
+	flags.StringVar(&f.public, "public-url", "", "the `URL` under which people reach the server, if it is behind a proxy")
+	flags.BoolVar(&f.proxied, "trusted-proxy", false, "a proxy in front of the server encrypts connections")
+	flags.StringVar(&f.cert, "tls-cert", "", "`FILE` with the certificate of the server")
+	flags.StringVar(&f.key, "tls-key", "", "`FILE` with the key of the certificate")
+	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
+	cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// validate returns the public URL.
+func (f *serveFlags) validate() (*url.URL, error) {
+	if f.logFormat != "text" && f.logFormat != "json" {
+		return nil, usage("Use text or json.", "there is no log format %q", f.logFormat)
+	}
+	if (f.cert == "") != (f.key == "") {
+		return nil, usage("Use both or none.", "--tls-cert and --tls-key belong together")
+	}
+	if f.public == "" {
+		return nil, nil
+	}
+	public, err := url.Parse(f.public)
+	if err != nil || public.Scheme != "http" && public.Scheme != "https" || public.Host == "" || public.RawQuery != "" {
+		return nil, usage("Write it as https://HOST or https://HOST/PATH.", "--public-url %q is not the address of a server", f.public)
+	}
+	return public, nil
+}
+
+func (f *serveFlags) encrypted() bool { return f.cert != "" || f.proxied }
+
+func (a *invocation) serve(f *serveFlags) error {
+	public, err := f.validate()
+	if err != nil {
+		return err
+	}
+	state, err := a.app().StateDir(context.Background())
+	if err != nil {
+		return err
+	}
+	auth, err := identity.NewAuthenticator(state)
+	if err != nil {
+		return &failure{code: exitNotReady, message: err.Error()}
+	}
+	listener, err := a.listen(f, auth)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	log := slog.New(slog.NewTextHandler(a.stderr, nil))
+	if f.logFormat == "json" {
+		log = slog.New(slog.NewJSONHandler(a.stderr, nil))
+	}
+	server := a.NewServer(ServerOptions{
+		App: a.app(), Auth: auth, StateDir: state, PublicURL: public, TLS: f.encrypted(), Version: readVersion().Version, Log: log,
+	})
+	return a.runServer(server, listener)
+}
+
+// listen opens the port. A server that other machines can reach needs users and
+// encryption, because its tokens open everything that its runs can do.
+func (a *invocation) listen(f *serveFlags, auth *identity.Authenticator) (net.Listener, error) {
+	l, err := net.Listen("tcp", f.addr)
+	if err != nil {
+		return nil, &failure{
+			code: exitNotReady, message: fmt.Sprintf("cannot listen on %s: %v", f.addr, err),
+			help: "Use --addr with another port; port 0 picks a free one.",
+		}
+	}
+	at, err := netip.ParseAddrPort(l.Addr().String())
+	if err == nil && at.Addr().Unmap().IsLoopback() {
+		return f.wrapTLS(l)
+	}
+	if !f.encrypted() {
+		l.Close()
+		return nil, usage("Use --tls-cert and --tls-key, or --trusted-proxy if a proxy encrypts connections.",
+			"%s can be reached from other machines, and connections are not encrypted", f.addr)
+	}
+	accounts, err := auth.Users().List()
+	if err != nil {
+		l.Close()
+		return nil, &failure{code: exitNotReady, message: err.Error()}
+	}
+	if len(accounts) == 0 {
+		l.Close()
+		return nil, usage("Create one with \"espalier user add NAME --role admin\".",
+			"%s can be reached from other machines, and the project has no users", f.addr)
+	}
+	return f.wrapTLS(l)
+}
+
+// runServer serves and drives runs until a signal.
+func (a *invocation) runServer(server HTTPServer, l net.Listener) error {
+	signals, release := a.Signals.handle()
+	defer release()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	worked, served := make(chan error, 1), make(chan error, 1)
+	go func() {
+		worked <- a.app().Work(ctx, func(string) { server.SetReady() }, a.skipped)
+	}()
+	go func() { served <- server.Serve(ctx, l, a.app().GracePeriod()) }()
+	if err := a.announce(server, l.Addr()); err != nil {
+		return err
+	}
+	for {
+		select {
+		case err := <-worked:
+			cancel()
+			<-served
+			return err
+		case err := <-served:
+			cancel()
+			return &failure{code: exitNotReady, message: err.Error()}
+		case sig := <-signals:
+			if sig == syscall.SIGHUP {
+				continue // users and tokens are read with each request
+			}
+			cancel()
+			a.park(sig, signals)
+			err := <-served
+			if worked := <-worked; err == nil && !errors.Is(worked, context.Canceled) {
+				err = worked
+			}
+			if err != nil {
+				return err
+			}
+			return &failure{code: exitInterrupted, message: "stopped; the runs continue with the next \"espalier serve\""}
+		}
+	}
+}
+
+// announce prints where the server is.
+func (a *invocation) announce(server HTTPServer, at net.Addr) error {
+	login := server.LoginURL(at)
+	if a.json {
+		return a.writeJSON(map[string]any{"address": at.String(), "login_url": login})
+	}
+	if _, err := fmt.Fprintln(a.stdout, login); err != nil {
+		return err
+	}
+	a.note("Serving on %s. Open the link above to sign in; it works once. Interrupt to stop.", at)
+	return nil
+}

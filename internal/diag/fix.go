@@ -1,0 +1,160 @@
+package diag
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+// Fix is a change of the text that removes a diagnostic.
+type Fix struct {
+	Title string // an imperative: Replace "sumary" with "summary"
+	Edits []Edit
+}
+
+// Edit replaces the text of a span.
+type Edit struct {
+	Span    source.Span
+	NewText string
+
+	old     string // the part of the span to replace; Located narrows the span to it
+	unquote bool   // Located extends the span by the quotes around it
+}
+
+// Suggest completes a diagnostic about an unknown name: it sets the help text of DidYouMean and, if
+// a candidate is close, adds a fix, unless that candidate is among taken: keys that exist already. It
+// does nothing if d is nil.
+func (d *Diagnostic) Suggest(name string, candidates []string, taken ...string) {
+	if d == nil {
+		return
+	}
+	d.Help = DidYouMean(name, candidates)
+	if near := Nearest(name, candidates); !slices.Contains(taken, near) {
+		d.Replace(name, near)
+	}
+}
+
+// Replace adds a fix that replaces a word inside the diagnostic's span. It does nothing if d is nil
+// or no replacement is known.
+func (d *Diagnostic) Replace(old, replacement string) {
+	if d != nil {
+		d.ReplaceAt(d.Span, old, replacement)
+	}
+}
+
+// ReplaceAt adds a fix that replaces a word inside another span. It does nothing if d is nil or no
+// replacement is known.
+func (d *Diagnostic) ReplaceAt(at source.Span, old, replacement string) {
+	if d == nil || old == "" || replacement == "" || at.IsZero() {
+		return
+	}
+	d.Fixes = append(d.Fixes, Fix{
+		Title: fmt.Sprintf("Replace %q with %q", old, replacement),
+		Edits: []Edit{{Span: at, NewText: replacement, old: old}},
+	})
+}
+
+// Write adds a fix that replaces a span as a whole. It does nothing if d is nil.
+func (d *Diagnostic) Write(at source.Span, newText string) {
+	if d != nil && !at.IsZero() {
+		d.Fixes = append(d.Fixes, Fix{
+			Title: fmt.Sprintf("Write %q", newText), Edits: []Edit{{Span: at, NewText: newText}},
+		})
+	}
+}
+
+// WriteValue is Write for a value that may be in quotes: they are replaced, too.
+func (d *Diagnostic) WriteValue(at source.Span, newText string) {
+	if d != nil && !at.IsZero() {
+		d.Write(at, newText)
+		d.Fixes[len(d.Fixes)-1].Edits[0].unquote = true
+	}
+}
+
+// Located returns the list with the spans of all edits narrowed to the words that they replace. It
+// drops fixes that cannot be applied as they are: the file is not in files, the word is written in
+// another way, for example with escapes, or it occurs several times in the span.
+func (l List) Located(files source.Set) List {
+	out := slices.Clone(l)
+	for i := range out {
+		var fixes []Fix
+		for _, fix := range out[i].Fixes {
+			if fix, ok := located(fix, files); ok {
+				fixes = append(fixes, fix)
+			}
+		}
+		out[i].Fixes = fixes
+	}
+	return out
+}
+
+func located(fix Fix, files source.Set) (Fix, bool) {
+	edits := slices.Clone(fix.Edits)
+	for i := range edits {
+		e := &edits[i]
+		f := files[e.Span.File]
+		if f == nil || e.Span.Start < 0 || e.Span.End > len(f.Text) || e.Span.Start > e.Span.End {
+			return fix, false
+		}
+		if e.unquote && e.Span.Start > 0 && e.Span.End < len(f.Text) {
+			if q := f.Text[e.Span.Start-1]; (q == '"' || q == '\'') && f.Text[e.Span.End] == q {
+				e.Span.Start--
+				e.Span.End++
+			}
+			e.unquote = false
+		}
+		if e.old == "" {
+			continue
+		}
+		at := words(f.Text[e.Span.Start:e.Span.End], e.old)
+		if len(at) != 1 || !isPlain(e.NewText) {
+			return fix, false
+		}
+		e.Span = e.Span.Sub(at[0], at[0]+len(e.old))
+		e.old = ""
+	}
+	fix.Edits = edits
+	return fix, true
+}
+
+// words returns the offsets at which text contains word and not a longer one.
+func words(text, word string) []int {
+	var out []int
+	for from := 0; ; {
+		i := strings.Index(text[from:], word)
+		if i < 0 {
+			return out
+		}
+		start, end := from+i, from+i+len(word)
+		if (start == 0 || !isWordByte(text[start-1])) && (end == len(text) || !isWordByte(text[end])) {
+			out = append(out, start)
+		}
+		from = end
+	}
+}
+
+func isWordByte(c byte) bool {
+	return c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
+}
+
+// isPlain reports whether text means the same in all formats, with and without quotes.
+func isPlain(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool {
+		return r > 0x7e || !isWordByte(byte(r)) && !strings.ContainsRune("./", r)
+	})
+}
+
+// Apply returns the text of a file with the edits of a fix. Edits of other files are ignored.
+func (f Fix) Apply(file *source.File) string {
+	edits := slices.Clone(f.Edits)
+	slices.SortFunc(edits, func(a, b Edit) int { return b.Span.Start - a.Span.Start })
+	text := file.Text
+	for _, e := range edits {
+		if e.Span.File == file.Path {
+			text = text[:e.Span.Start] + e.NewText + text[e.Span.End:]
+		}
+	}
+	return text
+}

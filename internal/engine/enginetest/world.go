@@ -1,0 +1,228 @@
+package enginetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/contract"
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
+)
+
+// ID is the ID of the run that most tests start.
+const ID journal.RunID = "00000000-0000-4000-8000-000000000001"
+
+// ErrStopped is the error of a store that behaves as if its process had died.
+var ErrStopped = errors.New("stopped here")
+
+// Effects counts what tasks have done, independently of any engine.
+type Effects struct {
+	mu   sync.Mutex
+	Done map[string]int // by the key of the task
+	Fail map[string]int // how often a step fails before it succeeds
+}
+
+// Kind is a step kind that records its executions. Steps whose name starts with
+// "asks" need two approvals.
+type Kind struct {
+	*Effects
+	Policy step.Recovery
+	Hold   func(ctx context.Context, job *step.Job) error // called first; an error ends the task
+}
+
+// NewKind returns a kind whose tasks can run again.
+func NewKind() *Kind {
+	return &Kind{Effects: &Effects{Done: map[string]int{}, Fail: map[string]int{}}, Policy: step.Rerun}
+}
+
+func (*Kind) Name() string                                                                 { return "test" }
+func (*Kind) Understands(*ir.Task) error                                                   { return nil }
+func (*Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List                              { return nil }
+func (*Kind) Uses(*ir.Task) stepkind.Uses                                                  { return stepkind.Uses{} }
+func (*Kind) Bound(*ir.Program, *ir.Step, *ir.Task, *contract.Contract) (b stepkind.Bound) { return b }
+
+func (k *Kind) Recovery(*ir.Task, []journal.TaskNoted) step.Recovery { return k.Policy }
+
+func (k *Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+	if k.Hold != nil {
+		if err := k.Hold(ctx, job); err != nil {
+			return step.Result{}, err
+		}
+	}
+	if strings.HasPrefix(job.Step.ID, "asks") && job.Noted(journal.NoteToolAnswer) < 2 {
+		return asking(job), &step.ApprovalRequired{
+			Call:  fmt.Sprintf("%s/call:%d", job.Key, job.Noted(journal.NoteToolAnswer)+1),
+			Shows: map[string]json.RawMessage{"arguments": json.RawMessage(`{"n":1}`)},
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.Done[job.Key]++
+	if k.Fail[job.Step.ID] > job.Attempt {
+		return step.Result{}, step.Errorf(step.ClassTool, "attempt %d", job.Attempt)
+	}
+	return step.Result{Value: json.RawMessage(fmt.Sprintf("%q", job.Key))}, nil
+}
+
+// asking returns the result of a task that needs approval: one note for each
+// approval.
+func asking(job *step.Job) step.Result {
+	if job.Noted("stopped") > job.Noted(journal.NoteToolAnswer) {
+		return step.Result{}
+	}
+	return step.Result{Notes: []step.Note{{Kind: "stopped"}}}
+}
+
+// Stop closes an engine without waiting for tasks.
+func Stop(e engine.Engine) {
+	now := make(chan struct{})
+	close(now)
+	e.Close(now)
+}
+
+func Task(id string) ir.Step {
+	return ir.Step{ID: id, Type: "task", Action: ir.Task{Kind: "test"}, Writes: []ir.Write{{Path: "state." + id}}}
+}
+
+func Program(blocks ...[]ir.Step) *ir.Program {
+	p := &ir.Program{Name: "test", Format: "test", MayIntervene: true}
+	for _, steps := range blocks {
+		for i := range steps[:len(steps)-1] {
+			if steps[i].Next == nil {
+				steps[i].Next = []ir.Edge{{On: []ir.Outcome{ir.OK, ir.Skipped}, To: ir.Target{Step: steps[i+1].ID}}}
+			}
+		}
+		p.Blocks = append(p.Blocks, ir.Block{Steps: steps})
+	}
+	return p
+}
+
+func List(t *testing.T, text string) *expr.Expr {
+	t.Helper()
+	e, problems := expr.ParseValue(expr.AgentFlow, text, source.Span{})
+	if problems.Errors() {
+		t.Fatal(problems)
+	}
+	return e
+}
+
+func Begin(t *testing.T, e engine.Engine, p *ir.Program) {
+	t.Helper()
+	if err := e.Start(
+		t.Context(), ID, &engine.Definition{Program: p}, json.RawMessage("{}"), nil, journal.Actor{User: "eva"},
+	); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func Rest(t *testing.T, e engine.Engine) journal.Entry {
+	t.Helper()
+	entry, err := e.Wait(t.Context(), ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entry
+}
+
+// Shapes returns programs that cover what is hard to resume.
+func Shapes(t *testing.T) map[string]*ir.Program {
+	gate := func(id string) ir.Step { return ir.Step{ID: id, Type: "gate", Action: ir.Gate{Decider: ir.Person}} }
+	retried := Task("flaky")
+	retried.Retry = &ir.Retry{MaxAttempts: 3, Backoff: ir.Constant, Delays: []ir.Millis{1}}
+	child := Program([]ir.Step{Task("c1"), gate("cg"), Task("c2")})
+	withChild := Program([]ir.Step{Task("a"), {ID: "call", Type: "call", Action: ir.Call{PassReads: true}}, Task("b")})
+	withChild.Children = []ir.Program{*child}
+	loop := Program(
+		[]ir.Step{{ID: "each", Type: "loop", Action: ir.Loop{
+			Block: 1, Each: &ir.Each{Items: List(t, "[1, 2, 3]"), Var: "item"},
+		}}, Task("after")},
+		[]ir.Step{Task("body"), gate("ask")})
+	fan := func(join ir.Join) *ir.Program {
+		return Program(
+			[]ir.Step{Task("a"), {ID: "fan", Type: "parallel", Action: ir.Parallel{Join: join, Branches: []ir.Branch{
+				{Name: "x", Block: 1}, {Name: "y", Block: 2},
+			}}}, Task("b")},
+			[]ir.Step{Task("x1"), gate("xg"), Task("x2")},
+			[]ir.Step{Task("y1"), gate("yg"), Task("y2")})
+	}
+	return map[string]*ir.Program{
+		"chain":            Program([]ir.Step{Task("a"), Task("b"), Task("c")}),
+		"two pauses":       Program([]ir.Step{Task("a"), gate("g1"), gate("g2"), Task("b")}),
+		"pause in a child": withChild,
+		"parallel pauses":  fan(ir.JoinAll),
+		"join any":         fan(ir.JoinAny),
+		"pause in a loop":  loop,
+		"asks inside":      Program([]ir.Step{Task("a"), Task("asks"), Task("b")}),
+		"asks in branches": Program(
+			[]ir.Step{{ID: "fan", Type: "parallel", Action: ir.Parallel{
+				Join: ir.JoinAll, Branches: []ir.Branch{{Name: "x", Block: 1}, {Name: "y", Block: 2}},
+			}}, Task("b")},
+			[]ir.Step{Task("asks1")}, []ir.Step{Task("asks2")}),
+		"retries": Program([]ir.Step{Task("a"), retried, Task("b")}),
+	}
+}
+
+// Answer approves the first open gate, and reports whether there is one.
+func Answer(t *testing.T, e engine.Engine) bool {
+	t.Helper()
+	state, p, _, err := e.Load(t.Context(), ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gates := state.OpenGates()
+	if len(gates) == 0 {
+		return false
+	}
+	_, digest := state.Shown(p, gates[0])
+	err = e.Send(
+		t.Context(), ID, plan.Decision{Frame: gates[0].Path, Step: gates[0].Step, Answer: plan.Approve, Digest: digest},
+		"ref",
+	)
+	if err != nil && !errors.Is(err, ErrStopped) {
+		t.Fatalf("approve %s: %v", gates[0].Step, err)
+	}
+	return true
+}
+
+// Finish resumes a run and approves its gates until it has finished.
+func Finish(t *testing.T, e engine.Engine) (journal.Entry, error) {
+	t.Helper()
+	for range 1000 {
+		if err := e.Resume(t.Context(), ID); err != nil && !errors.Is(err, journal.ErrFinished) {
+			return journal.Entry{}, err
+		}
+		entry, err := e.Wait(t.Context(), ID)
+		if err != nil || entry.Status == journal.Finished {
+			return entry, err
+		}
+		if !Answer(t, e) && entry.Status != journal.Running {
+			t.Fatalf("at rest, but nothing is asked: %+v", entry)
+		}
+	}
+	t.Fatal("no end")
+	return journal.Entry{}, nil
+}
+
+func Facts(t *testing.T, store journal.EventReader) []string {
+	t.Helper()
+	var out []string
+	for e, err := range store.Events(t.Context(), ID, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, strings.TrimPrefix(fmt.Sprintf("%T", e.Fact), "journal."))
+	}
+	return out
+}

@@ -1,0 +1,51 @@
+package filelock
+
+import "os"
+
+// File is an open file that can be locked.
+type File struct{ f *os.File }
+
+// Open opens a file, or creates it with access for its owner only. It does not
+// lock it.
+func Open(path string) (*File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &File{f}, nil
+}
+
+// OpenExisting opens a file that exists.
+func OpenExisting(path string) (*File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &File{f}, nil
+}
+
+// Exclusive waits for an exclusive lock.
+func (l *File) Exclusive() error { return l.lock(true, true) }
+
+// Shared waits for a shared lock.
+func (l *File) Shared() error { return l.lock(false, true) }
+
+// TryExclusive acquires an exclusive lock and reports whether it was free.
+func (l *File) TryExclusive() (bool, error) { return taken(l.lock(true, false)) }
+
+// TryShared acquires a shared lock and reports whether there was no exclusive
+// one.
+func (l *File) TryShared() (bool, error) { return taken(l.lock(false, false)) }
+
+func taken(err error) (bool, error) {
+	if isHeld(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Write appends to the file.
+func (l *File) Write(p []byte) (int, error) { return l.f.Write(p) }
+
+// Close closes the file and releases its lock.
+func (l *File) Close() error { return l.f.Close() }

@@ -1,0 +1,171 @@
+package identity
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Authenticator turns credentials into identities. It is safe for concurrent
+// use.
+type Authenticator struct {
+	users  *Users
+	token  string // the project's own
+	key    []byte // signs sessions
+	owner  Identity
+	now    func() time.Time
+	mu     sync.Mutex
+	logins map[string]time.Time // hashes of unused login codes, with their ends
+}
+
+// Lifetimes of sessions and of login codes.
+const (
+	SessionLifetime = 30 * 24 * time.Hour
+	loginLifetime   = 15 * time.Minute
+)
+
+// NewAuthenticator returns the authenticator of a project.
+func NewAuthenticator(stateDir string) (*Authenticator, error) {
+	token, err := ProjectToken(stateDir)
+	if err != nil {
+		return nil, err
+	}
+	return &Authenticator{
+		users: NewUsers(stateDir), token: token, key: sessionKey(token), owner: OwnerOf(), now: time.Now,
+		logins: map[string]time.Time{},
+	}, nil
+}
+
+// Users returns the users file.
+func (a *Authenticator) Users() *Users { return a.users }
+
+// Token returns the identity of a bearer token.
+func (a *Authenticator) Token(token string) (Identity, error) {
+	if sameHash(hashToken(token), hashToken(a.token)) {
+		return a.owner, nil
+	}
+	return a.users.Authenticate(token)
+}
+
+// session is the content of a session cookie. It names an account; what that
+// may do is looked up with each request, so that a change of roles, the removal
+// of a user and EndSessions work at once.
+type session struct {
+	Name   string    `json:"n"`
+	Owner  bool      `json:"o,omitempty"`
+	OIDC   bool      `json:"p,omitempty"`
+	Roles  []Role    `json:"r,omitempty"` // of an OIDC session, from the provider's groups
+	Issued time.Time `json:"i"`
+	Ends   time.Time `json:"e"`
+	Nonce  string    `json:"x"`
+}
+
+// NewSession returns the value of a session cookie for an identity and the time
+// at which it ends. Each call returns a new session.
+func (a *Authenticator) NewSession(id Identity) (value string, ends time.Time, err error) {
+	nonce := make([]byte, 12)
+	rand.Read(nonce) // never fails
+	now := a.now().UTC()
+	s := session{
+		Name: id.Name, Owner: id.Kind == Owner, OIDC: id.Method == ByOIDC, Issued: now,
+		Ends: now.Add(SessionLifetime), Nonce: hex.EncodeToString(nonce),
+	}
+	if s.OIDC {
+		s.Roles = id.Roles
+		s.Ends = now.Add(oidcSessionLifetime)
+	}
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	text := base64.RawURLEncoding.EncodeToString(raw)
+	return text + "." + a.sign(text), s.Ends, nil
+}
+
+// oidcSessionLifetime is shorter: groups at the provider are only read at login.
+const oidcSessionLifetime = 12 * time.Hour
+
+func (a *Authenticator) sign(text string) string {
+	sum := hmac.New(sha256.New, a.key)
+	sum.Write([]byte(text))
+	return base64.RawURLEncoding.EncodeToString(sum.Sum(nil))
+}
+
+// ErrNoSession is returned for a cookie that is forged, has expired or belongs
+// to an account that no longer exists.
+var ErrNoSession = errors.New("the session is not valid")
+
+// Session returns the identity of a session cookie.
+func (a *Authenticator) Session(value string) (Identity, error) {
+	text, signature, ok := strings.Cut(value, ".")
+	if !ok || !hmac.Equal([]byte(signature), []byte(a.sign(text))) {
+		return Identity{}, ErrNoSession
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return Identity{}, ErrNoSession
+	}
+	var s session
+	if err := json.Unmarshal(raw, &s); err != nil || !a.now().Before(s.Ends) {
+		return Identity{}, ErrNoSession
+	}
+	id, err := a.sessionIdentity(s)
+	id.Session = true
+	return id, err
+}
+
+func (a *Authenticator) sessionIdentity(s session) (Identity, error) {
+	if s.Owner {
+		return a.owner, nil
+	}
+	account, err := a.users.Find(s.Name)
+	switch {
+	case err == nil && s.Issued.Before(account.SessionsAfter):
+		return Identity{}, ErrNoSession
+	case s.OIDC && (err == nil || errors.Is(err, ErrUnknownUser)):
+		return Identity{Name: s.Name, Kind: User, Method: ByOIDC, Roles: s.Roles}, nil
+	case errors.Is(err, ErrUnknownUser):
+		return Identity{}, ErrNoSession
+	case err != nil:
+		return Identity{}, err
+	}
+	return account.Identity(), nil
+}
+
+// NewLoginCode returns a code that [Authenticator.RedeemLogin] accepts once,
+// for a limited time. It signs the owner in: only who can read the project's
+// token, or the terminal of the server, gets one.
+func (a *Authenticator) NewLoginCode() string {
+	raw := make([]byte, 16)
+	rand.Read(raw) // never fails
+	code := hex.EncodeToString(raw)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for hash, ends := range a.logins {
+		if !a.now().Before(ends) {
+			delete(a.logins, hash)
+		}
+	}
+	a.logins[hashToken(code)] = a.now().Add(loginLifetime)
+	return code
+}
+
+// RedeemLogin returns the owner's identity for an unused login code.
+func (a *Authenticator) RedeemLogin(code string) (Identity, error) {
+	hash := hashToken(code)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	ends, ok := a.logins[hash]
+	delete(a.logins, hash)
+	if !ok || !a.now().Before(ends) {
+		return Identity{}, ErrInvalidToken
+	}
+	return a.owner, nil
+}

@@ -1,0 +1,136 @@
+// Package identity authenticates people and programs that use the server, and
+// decides what each of them may do.
+package identity
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Kind is what an identity stands for.
+type Kind string
+
+// The kinds of identities.
+const (
+	// Owner is the person who can read the project's own token, which only the
+	// owner of the state folder can.
+	Owner Kind = "owner"
+	// User is a person with an entry in the users file, or one that an OpenID
+	// provider vouches for.
+	User Kind = "user"
+	// Service is a program. Without an approver role it never decides a gate.
+	Service Kind = "service"
+)
+
+// Method is how an identity was established.
+type Method string
+
+// The methods.
+const (
+	ByProjectToken Method = "project-token"
+	ByToken        Method = "token"
+	ByOIDC         Method = "oidc"
+)
+
+// Identity is an authenticated person or program.
+type Identity struct {
+	Name   string `json:"name"`
+	Kind   Kind   `json:"kind"`
+	Method Method `json:"method"`
+	Roles  []Role `json:"roles"`
+	// Token is the id of the token, if one was presented. It is not the token.
+	Token string `json:"token,omitempty"`
+	// Session is set when a browser session presents the identity.
+	Session bool `json:"session,omitempty"`
+}
+
+// Role grants permissions. A role of the form "approver:NAME" is an approver for
+// gates that ask for NAME.
+type Role string
+
+// The roles.
+const (
+	Viewer   Role = "viewer"
+	Operator Role = "operator"
+	Approver Role = "approver"
+	Admin    Role = "admin"
+	// everything is the role of the owner: admin, and approver for every gate.
+	everything Role = "*"
+)
+
+// approverFor begins a role that approves gates with a named role.
+const approverFor = "approver:"
+
+var gateRole = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// ParseRole returns the role that a text names.
+func ParseRole(text string) (Role, error) {
+	if name, ok := strings.CutPrefix(text, approverFor); ok {
+		if !gateRole.MatchString(name) {
+			return "", fmt.Errorf("the role %q names no gate role: write approver:NAME", text)
+		}
+		return Role(text), nil
+	}
+	switch r := Role(text); r {
+	case Viewer, Operator, Approver, Admin:
+		return r, nil
+	}
+	return "", fmt.Errorf("there is no role %q: use viewer, operator, approver, approver:NAME or admin", text)
+}
+
+// Permission is something that a request needs.
+type Permission string
+
+// The permissions.
+const (
+	// Read covers workflows, runs and records.
+	Read Permission = "read"
+	// Start covers starting runs and simulations, and firing triggers.
+	Start Permission = "start"
+	// Operate covers pausing, resuming, canceling, editing and removing runs,
+	// raising budgets, sending signals, and resolving unknown outcomes.
+	Operate Permission = "operate"
+	// Decide covers gates and tool approvals; see [Identity.MayDecide] for gates
+	// that name roles.
+	Decide Permission = "decide"
+	// Manage covers users, triggers and the server itself.
+	Manage Permission = "manage"
+)
+
+var grants = map[Role][]Permission{
+	Viewer:     {Read},
+	Operator:   {Read, Start, Operate},
+	Approver:   {Read, Decide},
+	Admin:      {Read, Start, Operate, Decide, Manage},
+	everything: {Read, Start, Operate, Decide, Manage},
+}
+
+// May reports whether the identity has a permission.
+func (id Identity) May(p Permission) bool {
+	return slices.ContainsFunc(id.Roles, func(r Role) bool {
+		if strings.HasPrefix(string(r), approverFor) {
+			r = Approver
+		}
+		return slices.Contains(grants[r], p)
+	})
+}
+
+// MayDecide reports whether the identity may decide a gate that names roles. A
+// gate without roles takes anyone with the permission to decide, but a program
+// only if its entry has an approver role: being an administrator is not enough
+// for it.
+func (id Identity) MayDecide(roles []string) bool {
+	if slices.Contains(id.Roles, everything) {
+		return true
+	}
+	if len(roles) == 0 {
+		return id.May(Decide) && (id.Kind != Service || slices.ContainsFunc(id.Roles, Role.approves))
+	}
+	return slices.ContainsFunc(roles, func(name string) bool {
+		return slices.Contains(id.Roles, Role(approverFor+name))
+	})
+}
+
+func (r Role) approves() bool { return r == Approver || strings.HasPrefix(string(r), approverFor) }

@@ -1,0 +1,290 @@
+package identity
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/filelock"
+	"github.com/espalier-run/espalier/internal/private"
+)
+
+// Account is a person or a program in the users file.
+type Account struct {
+	Name    string    `json:"name"`
+	Service bool      `json:"service,omitempty"`
+	Roles   []Role    `json:"roles"`
+	Created time.Time `json:"created"`
+	Tokens  []Token   `json:"tokens,omitempty"`
+	// SessionsAfter ends the browser sessions that began before it.
+	SessionsAfter time.Time `json:"sessions_after,omitzero"`
+}
+
+// Token is a credential of an account. The token itself is shown once and not
+// stored.
+type Token struct {
+	ID      string    `json:"id"`
+	Hash    string    `json:"sha256,omitempty"`
+	Note    string    `json:"note,omitempty"`
+	Created time.Time `json:"created"`
+	Expires time.Time `json:"expires,omitzero"` // zero means never
+}
+
+// Users is the users file of a project. Changes by other processes are seen at
+// the next call. It is safe for concurrent use.
+type Users struct {
+	path string
+	now  func() time.Time
+
+	mu     sync.Mutex
+	seen   fs.FileInfo // the version that cached holds
+	cached []Account
+}
+
+// NewUsers returns the users file in a project's state folder. The file need not
+// exist.
+func NewUsers(stateDir string) *Users {
+	return &Users{path: filepath.Join(stateDir, "users.json"), now: time.Now}
+}
+
+// Errors of the users file.
+var (
+	ErrUnknownUser  = errors.New("there is no user of this name")
+	ErrUserExists   = errors.New("there is a user of this name already")
+	ErrUnknownToken = errors.New("there is no token with this id")
+	// ErrInvalidToken is returned for a credential that was never issued, has
+	// been revoked or has expired. It does not tell which.
+	ErrInvalidToken = errors.New("the token is not valid")
+)
+
+var accountName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9@._+-]{0,127}$`)
+
+// List returns all accounts in the order of their names.
+func (u *Users) List() ([]Account, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.load()
+}
+
+// load returns the accounts, from memory if the file has not changed. The
+// caller holds u.mu.
+func (u *Users) load() ([]Account, error) {
+	info, err := os.Stat(u.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		u.seen, u.cached = nil, nil
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	if s := u.seen; s != nil && os.SameFile(s, info) && s.ModTime().Equal(info.ModTime()) && s.Size() == info.Size() {
+		return u.cached, nil
+	}
+	if err := private.Check(u.path); err != nil {
+		return nil, err
+	}
+	raw, err := os.ReadFile(u.path)
+	if err != nil {
+		return nil, err
+	}
+	var accounts []Account
+	if err := json.Unmarshal(raw, &accounts); err != nil {
+		return nil, fmt.Errorf("%s is damaged: %w", u.path, err)
+	}
+	u.seen, u.cached = info, accounts
+	return accounts, nil
+}
+
+// update changes the file under a lock that holds across processes. The file is
+// replaced as a whole, so readers see the old or the new one.
+func (u *Users) update(change func([]Account) ([]Account, error)) error {
+	if err := private.MakeFolder(filepath.Dir(u.path)); err != nil {
+		return err
+	}
+	lock, err := filelock.Open(u.path + ".lock")
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := lock.Exclusive(); err != nil {
+		return err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	accounts, err := u.load()
+	if err != nil {
+		return err
+	}
+	accounts, err = change(slices.Clone(accounts))
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(accounts, func(a, b Account) int { return compareNames(a.Name, b.Name) })
+	raw, err := json.MarshalIndent(accounts, "", "  ")
+	if err != nil {
+		return err
+	}
+	return replaceFile(u.path, append(raw, '\n'))
+}
+
+// replaceFile writes a file that only its owner can read, durably and at once.
+func replaceFile(path string, data []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+		}
+	}()
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// Add adds an account with its first token, which it returns. A lifetime of 0
+// means that the token does not expire.
+func (u *Users) Add(name string, service bool, roles []Role, lifetime time.Duration) (token string, err error) {
+	if !accountName.MatchString(name) {
+		return "", fmt.Errorf("%q is not a name for a user: use letters, digits and . _ @ + -", name)
+	}
+	if len(roles) == 0 {
+		return "", errors.New("a user needs at least one role")
+	}
+	err = u.update(func(accounts []Account) ([]Account, error) {
+		if indexOf(accounts, name) >= 0 {
+			return nil, ErrUserExists
+		}
+		now := u.now().UTC().Truncate(time.Second)
+		account := Account{Name: name, Service: service, Roles: roles, Created: now}
+		token = account.issue(now, "", lifetime)
+		return append(accounts, account), nil
+	})
+	return token, err
+}
+
+// AddToken adds a token to an account and returns it.
+func (u *Users) AddToken(name, note string, lifetime time.Duration) (token string, err error) {
+	err = u.change(name, func(a *Account) error {
+		token = a.issue(u.now().UTC().Truncate(time.Second), note, lifetime)
+		return nil
+	})
+	return token, err
+}
+
+func (a *Account) issue(now time.Time, note string, lifetime time.Duration) string {
+	token, hash := newToken()
+	t := Token{ID: hash[:8], Hash: hash, Note: note, Created: now}
+	if lifetime > 0 {
+		t.Expires = now.Add(lifetime)
+	}
+	a.Tokens = append(slices.Clone(a.Tokens), t)
+	return token
+}
+
+// RevokeToken removes a token from an account.
+func (u *Users) RevokeToken(name, id string) error {
+	return u.change(name, func(a *Account) error {
+		kept := slices.DeleteFunc(slices.Clone(a.Tokens), func(t Token) bool { return t.ID == id })
+		if len(kept) == len(a.Tokens) {
+			return ErrUnknownToken
+		}
+		a.Tokens = kept
+		return nil
+	})
+}
+
+// SetRoles replaces the roles of an account.
+func (u *Users) SetRoles(name string, roles []Role) error {
+	if len(roles) == 0 {
+		return errors.New("a user needs at least one role")
+	}
+	return u.change(name, func(a *Account) error { a.Roles = roles; return nil })
+}
+
+// EndSessions ends all browser sessions of an account.
+func (u *Users) EndSessions(name string) error {
+	return u.change(name, func(a *Account) error { a.SessionsAfter = u.now().UTC(); return nil })
+}
+
+// Remove removes an account; its tokens and sessions stop working at once.
+func (u *Users) Remove(name string) error {
+	return u.update(func(accounts []Account) ([]Account, error) {
+		i := indexOf(accounts, name)
+		if i < 0 {
+			return nil, ErrUnknownUser
+		}
+		return slices.Delete(accounts, i, i+1), nil
+	})
+}
+
+func (u *Users) change(name string, change func(*Account) error) error {
+	return u.update(func(accounts []Account) ([]Account, error) {
+		i := indexOf(accounts, name)
+		if i < 0 {
+			return nil, ErrUnknownUser
+		}
+		return accounts, change(&accounts[i])
+	})
+}
+
+// Find returns the account of a name.
+func (u *Users) Find(name string) (Account, error) {
+	accounts, err := u.List()
+	if err != nil {
+		return Account{}, err
+	}
+	i := indexOf(accounts, name)
+	if i < 0 {
+		return Account{}, ErrUnknownUser
+	}
+	return accounts[i], nil
+}
+
+// Authenticate returns the identity that a token stands for.
+func (u *Users) Authenticate(token string) (Identity, error) {
+	accounts, err := u.List()
+	if err != nil {
+		return Identity{}, err
+	}
+	hash, now := hashToken(token), u.now()
+	for _, a := range accounts {
+		for _, t := range a.Tokens {
+			if sameHash(t.Hash, hash) && (t.Expires.IsZero() || now.Before(t.Expires)) {
+				id := a.Identity()
+				id.Token = t.ID
+				return id, nil
+			}
+		}
+	}
+	return Identity{}, ErrInvalidToken
+}
+
+// Identity returns the identity of the account.
+func (a Account) Identity() Identity {
+	id := Identity{Name: a.Name, Kind: User, Method: ByToken, Roles: a.Roles}
+	if a.Service {
+		id.Kind = Service
+	}
+	return id
+}
+
+func indexOf(accounts []Account, name string) int {
+	return slices.IndexFunc(accounts, func(a Account) bool { return compareNames(a.Name, name) == 0 })
+}

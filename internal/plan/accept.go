@@ -1,0 +1,647 @@
+package plan
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// Refusal is the error of an input that a run does not accept.
+type Refusal struct {
+	Code RefusalCode
+	Why  string
+}
+
+func (r *Refusal) Error() string { return r.Why }
+
+// RefusalCode classifies refusals.
+type RefusalCode string
+
+// The codes of refusals.
+const (
+	TooLate    RefusalCode = "too-late"   // the run, task or gate has ended
+	NoGate     RefusalCode = "no-gate"    // no gate is open, or not that one
+	Ambiguous  RefusalCode = "ambiguous"  // several gates are open
+	Changed    RefusalCode = "changed"    // the gate no longer shows what the decision is about
+	WrongKind  RefusalCode = "wrong-kind" // the gate expects other answers
+	NotAllowed RefusalCode = "not-allowed"
+	Unknown    RefusalCode = "unknown"
+)
+
+func refusal(code RefusalCode, format string, args ...any) *Refusal {
+	return &Refusal{Code: code, Why: fmt.Sprintf(format, args...)}
+}
+
+// Check returns the *Refusal of an input that would be refused; nil if it would
+// be accepted. It does not change the state.
+func (s *State) Check(p *Program, in Input) error {
+	if s.Finished != nil {
+		return refusal(TooLate, "the run has finished: %s", s.Finished.Outcome)
+	}
+	switch x := in.(type) {
+	case taskInput:
+		return s.checkRunning(x.task())
+	case Decision:
+		_, err := s.gateFor(p, &x)
+		return err
+	case Signal:
+		return s.checkSignal(p, &x)
+	case Cancel:
+		if s.Root().Cancelled {
+			return refusal(TooLate, "the run is being cancelled already")
+		}
+	case Pause:
+		if s.Paused {
+			return refusal(TooLate, "the run is paused already")
+		}
+	case Continue:
+		if !s.Paused {
+			return refusal(TooLate, "the run is not paused")
+		}
+	case Raise:
+		return s.checkRaise(&x)
+	case Edit:
+		return s.checkEdit(p, &x)
+	case Rewind:
+		return s.checkRewind(p, &x)
+	}
+	return nil
+}
+
+// checkRunning refuses the inputs of tasks that do not run, or run again by now.
+func (s *State) checkRunning(w journal.Work, rerun int) error {
+	f := s.Frames[w.Frame]
+	if f == nil || f.Phase != Working || f.Work() != w || f.Rerun != rerun {
+		return refusal(TooLate, "task %s is not running", w.Key())
+	}
+	return nil
+}
+
+func (s *State) checkRaise(x *Raise) error {
+	if !slices.Contains(Budgets, x.Budget) {
+		return refusal(Unknown, "there is no budget %q; there are %s", x.Budget, strings.Join(Budgets, ", "))
+	}
+	if now := s.Root().Ledger.Limit(x.Budget); now == nil {
+		return refusal(NotAllowed, "the run has no limit of %s to raise", x.Budget)
+	} else if x.To <= *now {
+		if x.Budget == BudgetMoney {
+			return refusal(NotAllowed, "the limit of money is $%g already", float64(*now)/1e6)
+		}
+		return refusal(NotAllowed, "the limit of %s is %d already", x.Budget, *now)
+	}
+	return nil
+}
+
+func (s *State) checkEdit(p *Program, x *Edit) error {
+	switch {
+	case !p.unit("").ir.MayIntervene:
+		return refusal(NotAllowed, "this workflow does not allow changes to its state while it runs")
+	case s.Open > 0:
+		return s.busy()
+	case x.Path == "input" || strings.HasPrefix(x.Path, "input."):
+		return refusal(NotAllowed, "the input of a run cannot be changed")
+	case x.Path == "":
+		return refusal(Unknown, "an edit needs the name of a variable")
+	case !json.Valid(x.Value):
+		return refusal(Unknown, "the new value is not JSON")
+	}
+	return nil
+}
+
+// busy returns the refusal of something that must not happen while a task runs.
+func (s *State) busy() error {
+	if s.Open == s.Stuck() {
+		return refusal(NotAllowed, "a step waits for budget: raise it first, or cancel the run")
+	}
+	return refusal(NotAllowed, "a step is running; pause the run first")
+}
+
+// gateFor returns the gate that a decision is about.
+func (s *State) gateFor(p *Program, x *Decision) (*Frame, error) {
+	var found []*Frame
+	for _, f := range s.OpenGates() {
+		if x.Step != "" && x.Step != f.Step && x.Step != f.Place().Key() || x.Frame != "" && x.Frame != f.Path {
+			continue
+		}
+		found = append(found, f)
+	}
+	names := func(frames []*Frame) string {
+		var out []string
+		for _, f := range frames {
+			out = append(out, f.Place().Key())
+		}
+		return strings.Join(out, ", ")
+	}
+	switch open := s.OpenGates(); {
+	case len(open) == 0:
+		return nil, refusal(NoGate, "nothing is waiting for a decision")
+	case len(found) == 0:
+		return nil, refusal(NoGate, "step %q is not waiting for a decision; %s is", x.Step, names(open))
+	case len(found) > 1:
+		return nil, refusal(Ambiguous, "several steps are waiting for a decision: name one of %s", names(found))
+	}
+	f := found[0]
+	var takes []string
+	switch f.Gate.Kind {
+	case journal.GateInDoubt:
+		takes = []string{AnswerRerun, AnswerSkip, AnswerResult, AnswerFail}
+	case journal.GatePerson, journal.GateToolCall:
+		takes = []string{Approve, Reject}
+	default:
+		return nil, refusal(WrongKind, "step %q waits for the event %q, not for a decision", f.Step, f.Gate.Event)
+	}
+	if !slices.Contains(takes, x.Answer) {
+		return nil, refusal(WrongKind, "step %q takes %s, not %s", f.Step, strings.Join(takes, " or "), x.Answer)
+	}
+	if x.Answer == AnswerResult && !json.Valid(x.Value) {
+		return nil, refusal(Unknown, "the result is not JSON")
+	}
+	if f.Gate.Kind != journal.GateInDoubt {
+		if _, digest := s.Shown(p, f); digest != x.Digest {
+			return nil, refusal(
+				Changed, "what step %q asks is not what the decision was about; look at it again", f.Step,
+			)
+		}
+	}
+	return f, nil
+}
+
+func (s *State) checkSignal(p *Program, x *Signal) error {
+	var known []string
+	for _, u := range p.units {
+		for b := range u.ir.Blocks {
+			for i := range u.ir.Blocks[b].Steps {
+				if g, ok := u.ir.Blocks[b].Steps[i].Action.(ir.Gate); ok && g.Event != "" {
+					known = append(known, g.Event)
+				}
+			}
+		}
+	}
+	if len(known) == 0 {
+		return refusal(Unknown, "nothing in this workflow waits for an event")
+	}
+	if !slices.Contains(known, x.Event) {
+		slices.Sort(known)
+		return refusal(
+			Unknown, "nothing in this workflow waits for the event %q; it waits for %s", x.Event,
+			strings.Join(slices.Compact(known), ", "),
+		)
+	}
+	if len(x.Data) > 0 && !json.Valid(x.Data) {
+		return refusal(Unknown, "the data of the event is not JSON")
+	}
+	for _, f := range s.OpenGates() {
+		if f.Gate.Event == x.Event && f.Gate.Kind == journal.GatePerson {
+			if _, ok := verdict(x.Data); !ok {
+				return refusal(
+					WrongKind, `step %q is an approval: the event must say {"approved": true} or {"approved": false}`,
+					f.Step,
+				)
+			}
+		}
+	}
+	return nil
+}
+
+// verdict decodes {"approved": true|false}. ok is false for anything else.
+func verdict(raw json.RawMessage) (approved, ok bool) {
+	var v struct {
+		Approved *bool `json:"approved"`
+	}
+	if json.Unmarshal(raw, &v) != nil || v.Approved == nil {
+		return false, false
+	}
+	return *v.Approved, true
+}
+
+func (d *decider) refuse(in Input, err error) {
+	refused := journal.InputRefused{Input: in.inputName(), Why: err.Error()}
+	if r, ok := IsRefusal(err); ok {
+		refused.Code = string(r.Code)
+	}
+	switch x := in.(type) {
+	case Decision:
+		refused.By = x.By
+	case Signal:
+		refused.By = x.By
+	case Cancel:
+		refused.By = x.By
+	}
+	d.fact(nil, refused)
+}
+
+// accept turns an input that Check accepts into facts.
+func (d *decider) accept(in Input) {
+	switch x := in.(type) {
+	case Result:
+		d.endTask(d.s.Frames[x.Work.Frame], &x)
+	case Note:
+		if f := d.s.Frames[x.Work.Frame]; x.N > f.Notes { // a note may arrive twice
+			d.fact(f, journal.TaskNoted{
+				Work: x.Work, N: x.N, Kind: x.Kind, Data: x.Data, Settles: x.Settles, Usage: x.Usage,
+			})
+		}
+	case Reserve:
+		d.reserve(&x)
+	case Gone:
+		d.loseTask(&x)
+	case Ask:
+		d.ask(&x)
+	case Sleep:
+		f := d.s.Frames[x.Work.Frame]
+		d.fact(f, journal.RetrySet{Work: x.Work, Due: d.now + x.For, Continues: true, Why: x.Why})
+	case Decision:
+		if f, _ := d.s.gateFor(d.p, &x); f.Gate.Kind == journal.GateToolCall {
+			d.answerCall(f, journal.ToolAnswer{Approved: x.Answer == Approve, By: x.By, Note: x.Note}, MethodPerson)
+		} else {
+			d.decideGate(f, &x)
+		}
+	case Signal:
+		d.signal(&x)
+	case Cancel:
+		d.fact(nil, journal.CancelRequested{Reason: x.Reason, By: x.By})
+	case Pause:
+		d.fact(nil, journal.Paused{By: x.By})
+	case Continue:
+		d.fact(nil, journal.Continued{By: x.By})
+	case Raise:
+		d.fact(nil, journal.BudgetRaised{Budget: x.Budget, To: x.To, By: x.By})
+	case Edit:
+		d.fact(nil, journal.StateEdited{Path: x.Path, Value: journal.Value{JSON: x.Value}, By: x.By})
+	case Rewind:
+		d.rewind(&x)
+	case TakenOver:
+		d.fact(nil, journal.Claimed{Owner: x.Owner})
+	case ClockJump:
+		if d.s.clocksRun() {
+			d.fact(nil, journal.ClockJumped{By: x.By})
+		}
+	}
+}
+
+// writes returns the writes of a step's result, each with its reducer.
+func (d *decider) writes(f *Frame, step *ir.Step) []journal.Write {
+	if len(step.Writes) == 0 {
+		return nil
+	}
+	out := make([]journal.Write, 0, len(step.Writes))
+	for _, w := range step.Writes {
+		reducer := cmp.Or(w.Reducer, d.declared(f, w.Path))
+		if reducer == ir.Set {
+			reducer = ""
+		}
+		out = append(out, journal.Write{
+			Path: w.Path, Part: w.Part, Reducer: string(reducer), Under: w.Under, AsList: w.AsList,
+			Bare: w.NonObjectKey,
+		})
+	}
+	return out
+}
+
+// declared returns the reducer that a variable declares; "" for none.
+func (d *decider) declared(f *Frame, path string) ir.Reducer {
+	for _, v := range d.unit(f).ir.Vars {
+		if v.Path == path {
+			return v.Reducer
+		}
+	}
+	return ""
+}
+
+// checked returns a result in the form in which it is written, or an error if it
+// lacks a part that the step writes. A value that is split into parts, or merged
+// with others now or later, must be inline, not a hash.
+func (d *decider) checked(f *Frame, step *ir.Step, v journal.Value) (journal.Value, error) {
+	gathers := func(r ir.Reducer) bool { return r != "" && r != ir.Set }
+	whole := true
+	for _, w := range step.Writes {
+		whole = whole && w.Part == "" && !gathers(w.Reducer) && (v.Hash == "" || !gathers(d.declared(f, w.Path)))
+	}
+	if whole {
+		return v, nil
+	}
+	raw, err := d.p.raw(v)
+	if err != nil {
+		return v, err
+	}
+	var object map[string]json.RawMessage
+	isObject := json.Unmarshal(raw, &object) == nil && object != nil
+	for _, w := range step.Writes {
+		if w.Part == "" {
+			continue
+		}
+		if !isObject {
+			return v, fmt.Errorf("the result is not an object with the keys that step %q writes", step.ID)
+		}
+		if _, ok := object[w.Part]; !ok {
+			return v, fmt.Errorf("the result has no %q, which step %q writes to %q", w.Part, step.ID, w.Path)
+		}
+	}
+	return journal.Value{JSON: raw}, nil
+}
+
+func (d *decider) endTask(f *Frame, r *Result) {
+	step := d.step(f)
+	ended := journal.TaskEnded{
+		Work: r.Work, Outcome: r.Outcome, Class: r.Class, Error: r.Error, Value: r.Value, Usage: r.Usage,
+	}
+	if r.Outcome == journal.OutcomeOK {
+		switch {
+		case f.Part == PartVerdict:
+			d.judge(f, step, &ended)
+		default:
+			value, err := d.checked(f, step, r.Value)
+			if err != nil {
+				ended.Outcome, ended.Class, ended.Error = journal.OutcomeFailed, journal.ClassInvalid, err.Error()
+			} else {
+				ended.Value, ended.Writes = value, d.writes(f, step)
+			}
+		}
+	}
+	retries := ended.Outcome == journal.OutcomeFailed && !f.Cancelled && retryable(step, f.Attempt, ended.Class, r.Exit)
+	ended.Final = !retries
+	if (ended.Outcome == journal.OutcomeFailed || ended.Outcome == journal.OutcomeCancelled) && ended.Final {
+		value, writes := d.failureValue(f, step, ended.Outcome, failing{
+			Error: ended.Error, Class: ended.Class, Exit: r.Exit,
+		})
+		if ended.Writes = writes; writes != nil && r.Value.IsZero() {
+			ended.Value = value
+		}
+	}
+	d.fact(f, ended)
+	if retries {
+		next := r.Work
+		next.Attempt++
+		d.fact(f, journal.RetrySet{Work: next, Due: d.now + delay(step.Retry, d.s.Run, next)})
+	}
+}
+
+// judge turns a verdict into an outcome. Anything that is not clearly a verdict
+// is a failure: a gate never passes by accident.
+func (d *decider) judge(f *Frame, step *ir.Step, ended *journal.TaskEnded) {
+	raw, err := d.p.raw(ended.Value)
+	approved, ok := verdict(raw)
+	if err != nil || !ok {
+		ended.Outcome, ended.Class = journal.OutcomeFailed, journal.ClassInvalid
+		ended.Error = `the verdict has no "approved" that is true or false`
+		return
+	}
+	method := MethodAutomated
+	if step.Task().Kind == "agent" {
+		method = MethodCritic
+	}
+	result := "approved"
+	if !approved {
+		ended.Outcome, result = journal.OutcomeRejected, "rejected"
+	}
+	ended.Value = gateValue(result, method, journal.Actor{User: reviewer(step.Task())}, evidence(raw), d.now, raw)
+	ended.Writes = d.writes(f, step)
+}
+
+// reviewer returns the author of a verdict that no person gives: the agent, the
+// tool, or the kind of work.
+func reviewer(t *ir.Task) string {
+	for _, setting := range []string{"agent", "tool"} {
+		var name string
+		if json.Unmarshal(t.Settings.Get(setting), &name) == nil && name != "" {
+			return name
+		}
+	}
+	return t.Kind
+}
+
+// evidence returns the evidence or the reason of a verdict, if it is text.
+func evidence(raw json.RawMessage) string {
+	var said struct {
+		Evidence any `json:"evidence"`
+		Reason   any `json:"reason"`
+	}
+	if json.Unmarshal(raw, &said) != nil {
+		return ""
+	}
+	for _, one := range []any{said.Evidence, said.Reason} {
+		if text, ok := one.(string); ok && text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// gateValue returns what a gate writes. The actor is the operating-system user;
+// the claimed identity is separate.
+func gateValue(
+	result, method string, by journal.Actor, evidence string, at journal.Millis, review json.RawMessage,
+) journal.Value {
+	return journal.Value{JSON: mustJSON(struct {
+		Result    string          `json:"gate_result"`
+		Actor     string          `json:"actor,omitempty"`
+		Claimed   string          `json:"claimed,omitempty"`
+		Method    string          `json:"method"`
+		Evidence  string          `json:"evidence,omitempty"`
+		DecidedAt string          `json:"decided_at"`
+		Review    json.RawMessage `json:"review,omitempty"`
+	}{result, by.User, by.As, method, evidence, at.Time().Format("2006-01-02T15:04:05.000Z07:00"), review})}
+}
+
+// notRetried are the classes of errors that a retry does not help. A step that
+// lists one of them explicitly is retried, except for budgets.
+var notRetried = []journal.Class{
+	journal.ClassBudget, journal.ClassDenied, journal.ClassMissing, journal.ClassInput, journal.ClassBadRequest,
+	journal.ClassNoQuota,
+}
+
+func retryable(step *ir.Step, attempt int, class journal.Class, exit int) bool {
+	if attempt+1 >= step.Attempts() || class == journal.ClassBudget {
+		return false
+	}
+	on := step.Retry.On
+	if len(on) > 0 && !slices.Contains(on, string(class)) || len(on) == 0 && slices.Contains(notRetried, class) {
+		return false
+	}
+	if codes := step.Retry.ExitCodes; len(codes) > 0 && exit != 0 && !slices.Contains(codes, exit) {
+		return false
+	}
+	return true
+}
+
+// delay returns the time to wait before an attempt. Jitter is derived from the
+// run and the task's key, so that deciding stays pure.
+func delay(r *ir.Retry, run journal.RunID, next journal.Work) journal.Millis {
+	if len(r.Delays) == 0 {
+		return 0
+	}
+	n := next.Attempt // 1 is the first retry
+	base := float64(r.Delays[0])
+	switch r.Backoff {
+	case ir.List:
+		base = float64(r.Delays[min(n-1, len(r.Delays)-1)])
+	case ir.Linear:
+		base *= float64(n)
+	case ir.Exponential:
+		factor := r.Multiplier
+		if factor == 0 {
+			factor = 2
+		}
+		base *= math.Pow(factor, float64(n-1))
+	}
+	if r.MaxDelay > 0 {
+		base = min(base, float64(r.MaxDelay))
+	}
+	if r.Jitter > 0 {
+		// All bits depend on the attempt and on the run: runs that fail together
+		// must not retry together.
+		h := sha256.Sum256([]byte(string(run) + " " + next.Key()))
+		base *= 1 + r.Jitter*(float64(binary.BigEndian.Uint64(h[:])>>11)/float64(1<<52)-1)
+	}
+	return journal.Millis(min(base, float64(math.MaxInt64/4)))
+}
+
+func (d *decider) reserve(x *Reserve) {
+	f := d.s.Frames[x.Work.Frame]
+	waits := func(one BudgetWaiter) bool { return one.N == x.N && one.Work == x.Work }
+	if _, has := f.Reserved[x.N]; has || slices.ContainsFunc(d.s.BudgetWaiters, waits) {
+		return // a repeated request; it has been or will be answered
+	}
+	granted, budget, at, later := d.s.grant(f, x.Amount, x.Least)
+	switch {
+	case budget == "" && len(d.s.BudgetWaiters) == 0:
+		d.fact(f, journal.Reserved{Work: x.Work, N: x.N, Amount: granted})
+	case budget != "" && at.Path != "" && !later:
+		d.fact(f, journal.BudgetRefused{Work: x.Work, N: x.N, Amount: x.Amount, Budget: budget})
+	default:
+		if budget == "" { // it would fit, but others wait in front of it
+			budget = d.s.BudgetWaiters[0].Budget
+		}
+		d.fact(f, journal.BudgetWait{Work: x.Work, N: x.N, Amount: x.Amount, Least: x.Least, Budget: budget})
+	}
+}
+
+// loseTask records that the outcome of a task is unknown. What it had reserved may
+// have been spent, so it is charged.
+func (d *decider) loseTask(x *Gone) {
+	f := d.s.Frames[x.Work.Frame]
+	var charged journal.Usage
+	for _, amount := range f.Reserved {
+		charged = charged.Plus(amount)
+	}
+	charged = charged.Unanswered()
+	if x.Used != nil {
+		charged = *x.Used
+	}
+	d.fact(f, journal.TaskLost{Work: x.Work, Why: x.Why, Policy: x.Policy, Charged: charged, Until: x.Until})
+}
+
+func (d *decider) decideGate(f *Frame, x *Decision) {
+	step := d.step(f)
+	decided := journal.GateDecided{Place: f.Place(), Method: MethodPerson, By: x.By, Note: x.Note}
+	d.recordShown(f, &decided)
+	switch x.Answer {
+	case Approve:
+		decided.Outcome = journal.OutcomeOK
+		decided.Value = gateValue("approved", MethodPerson, x.By, x.Note, d.now, x.Value)
+		decided.Writes = d.writes(f, step)
+	case Reject:
+		decided.Outcome = journal.OutcomeRejected
+		decided.Value = gateValue("rejected", MethodPerson, x.By, x.Note, d.now, x.Value)
+		decided.Writes = d.writes(f, step)
+	case AnswerRerun:
+		decided.Outcome = journal.OutcomeRerun
+	case AnswerSkip:
+		decided.Outcome = journal.OutcomeSkipped
+		decided.Value, decided.Writes = d.failureValue(f, step, journal.OutcomeSkipped, failing{})
+		if last := &f.Last; step.InheritOutcome && last.failing() {
+			decided.Outcome, decided.Class = journal.OutcomeFailed, last.Class
+			decided.Error, decided.Value = last.Error, last.Value
+		}
+	case AnswerFail:
+		decided.Outcome, decided.Class = journal.OutcomeFailed, journal.ClassInDoubt
+		decided.Error = "a person decided that it failed"
+		decided.Value, decided.Writes = d.failureValue(f, step, journal.OutcomeFailed, failing{
+			Error: decided.Error, Class: journal.ClassInDoubt, Exit: 1,
+		})
+	case AnswerResult:
+		decided.Outcome = journal.OutcomeOK
+		if f.Part == PartVerdict {
+			var ended journal.TaskEnded
+			ended.Value, ended.Outcome = journal.Value{JSON: x.Value}, journal.OutcomeOK
+			if d.judge(f, step, &ended); ended.Outcome == journal.OutcomeFailed {
+				d.refuse(*x, errors.New(ended.Error))
+				return
+			}
+			decided.Outcome, decided.Value, decided.Writes = ended.Outcome, ended.Value, ended.Writes
+			break
+		}
+		value, err := d.checked(f, step, journal.Value{JSON: x.Value})
+		if err != nil {
+			d.refuse(*x, err)
+			return
+		}
+		decided.Value, decided.Writes = value, d.writes(f, step)
+	}
+	d.fact(f, decided)
+}
+
+// recordShown records what a gate for a person shows at the moment of the decision.
+func (d *decider) recordShown(f *Frame, decided *journal.GateDecided) {
+	if f.Gate.Kind != journal.GatePerson {
+		return
+	}
+	reads, digest := d.s.Shown(d.p, f)
+	decided.Digest = digest
+	if digest != f.Gate.Digest {
+		decided.Shows = d.s.shows(f, reads)
+	}
+}
+
+func (d *decider) signal(x *Signal) {
+	passed := false
+	for _, f := range d.s.OpenGates() {
+		if f.Gate.Event == x.Event {
+			d.signalGate(f, x)
+			passed = true
+		}
+	}
+	if !passed {
+		d.fact(nil, journal.Signalled{Event: x.Event, Data: x.Data, By: x.By})
+	}
+}
+
+// signalGate decides a gate by a signal.
+func (d *decider) signalGate(f *Frame, x *Signal) {
+	step := d.step(f)
+	decided := journal.GateDecided{
+		Place: f.Place(), Outcome: journal.OutcomeOK, Method: MethodEvent, Event: x.Event, By: x.By,
+	}
+	if f.Gate.Kind == journal.GatePerson {
+		approved, _ := verdict(x.Data)
+		result := "approved"
+		if !approved {
+			decided.Outcome, result = journal.OutcomeRejected, "rejected"
+		}
+		d.recordShown(f, &decided)
+		decided.Value = gateValue(result, MethodEvent, x.By, "", d.now, x.Data)
+	} else {
+		raw := x.Data
+		if len(raw) == 0 {
+			raw = json.RawMessage("null")
+		}
+		decided.Value = journal.Value{JSON: raw}
+	}
+	decided.Writes = d.writes(f, step)
+	d.fact(f, decided)
+}
+
+// IsRefusal returns the *Refusal in an error's chain.
+func IsRefusal(err error) (*Refusal, bool) {
+	var r *Refusal
+	return r, errors.As(err, &r)
+}

@@ -1,0 +1,169 @@
+package httptransport
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/provider"
+)
+
+// Names translates names of tools: servers take letters, digits, dashes and
+// underscores, and not too many of them.
+type Names struct {
+	out, in map[string]string
+}
+
+const longestName = 64
+
+// NewNames maps the names of a request's tools. Names that servers accept stay
+// as they are; the others are rewritten in their order, to names that no other
+// tool has. So a name is sent the same way in every turn.
+func NewNames(req *provider.Request) *Names {
+	n := &Names{out: map[string]string{}, in: map[string]string{}}
+	for _, t := range req.Tools {
+		if legal(t.Name) == t.Name {
+			n.out[t.Name], n.in[t.Name] = t.Name, t.Name
+		}
+	}
+	for _, t := range req.Tools {
+		n.Out(t.Name)
+	}
+	return n
+}
+
+// Out returns the name that the server sees.
+func (n *Names) Out(name string) string {
+	if sent, ok := n.out[name]; ok {
+		return sent
+	}
+	clean := legal(name)
+	sent := clean
+	for i := 2; n.in[sent] != ""; i++ {
+		end := fmt.Sprintf("_%d", i)
+		sent = clean[:min(len(clean), longestName-len(end))] + end
+	}
+	n.out[name], n.in[sent] = sent, name
+	return sent
+}
+
+// legal replaces what servers reject in a name.
+func legal(name string) string {
+	clean := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_':
+			return r
+		}
+		return '_'
+	}, name)
+	if clean == "" || !isLetter(clean[0]) { // which Gemini rejects
+		clean = "_" + clean
+	}
+	return clean[:min(len(clean), longestName)]
+}
+
+func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' }
+
+// In returns the name that the server means.
+func (n *Names) In(sent string) string {
+	if name, ok := n.in[sent]; ok {
+		return name
+	}
+	return sent
+}
+
+// Turn is what one side says before the other does.
+type Turn[T any] struct {
+	Role   provider.Role
+	Blocks []T
+}
+
+// Turns converts a conversation for servers that want the sides to alternate,
+// nothing empty, and the results of tools before any text. convert reports
+// whether the server takes a block at all.
+func Turns[T any](messages []provider.Message, convert func(provider.Block) (T, bool)) []Turn[T] {
+	var out []Turn[T]
+	results := 0 // in the last turn
+	for _, m := range messages {
+		for _, b := range m.Blocks {
+			one, ok := convert(b)
+			if !ok {
+				continue
+			}
+			if n := len(out); n == 0 || out[n-1].Role != m.Role {
+				out = append(out, Turn[T]{Role: m.Role})
+				results = 0
+			}
+			last := &out[len(out)-1]
+			if b.Type == provider.ToolResult {
+				last.Blocks = slices.Insert(last.Blocks, results, one)
+				results++
+				continue
+			}
+			last.Blocks = append(last.Blocks, one)
+		}
+	}
+	return out
+}
+
+// ResultText returns what a tool returned, as text for a model.
+func ResultText(b provider.Block) string {
+	var text string
+	if json.Unmarshal(b.Content, &text) == nil {
+		return text
+	}
+	return string(b.Content)
+}
+
+// IsObject reports whether a value is a JSON object.
+func IsObject(value json.RawMessage) bool {
+	_, ok := readObject(value)
+	return ok
+}
+
+// IsBase64 reports whether a text is base64.
+func IsBase64(text string) bool {
+	_, err := base64.StdEncoding.DecodeString(text)
+	return err == nil
+}
+
+// Input returns a tool's input as a server sent it: an object, or what it was.
+func Input(text string) json.RawMessage {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return json.RawMessage("{}")
+	}
+	if json.Valid([]byte(text)) {
+		return json.RawMessage(text)
+	}
+	// The tool's own schema rejects it, and the model gets the error.
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		return json.RawMessage("null")
+	}
+	return quoted
+}
+
+const madeUp = "call-"
+
+// MakeUpID names the n-th call of a turn that the server has given no id. No
+// other call of the conversation has the same.
+func MakeUpID(turn, n int) string { return fmt.Sprintf("%s%d-%d", madeUp, turn, n) }
+
+// OwnID returns an id that the server itself has given; "" when it is made up.
+func OwnID(id string) string {
+	if strings.HasPrefix(id, madeUp) {
+		return ""
+	}
+	return id
+}
+
+// Fill puts in what a server did not tell.
+func Fill(req *provider.Request, r *provider.Reply) {
+	r.FillUsage(req)
+	if r.Model == "" {
+		r.Model = req.Model
+	}
+}

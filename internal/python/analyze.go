@@ -1,0 +1,582 @@
+package python
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
+)
+
+// Analyze reports mistakes in the code of one program that can be found without running it:
+// undefined names, attributes that do not exist, functions that node code cannot use, wrong
+// arguments and missing modules. The modules run one after the other in the same namespace.
+// States are the names of the functions whose first parameter is a dict.
+func Analyze(modules []*Module, states []string) diag.List {
+	a := &analysis{kinds: map[*binding]string{}, global: newScope(nil, moduleScope), states: states}
+	for name := range strings.FieldsSeq("__name__ __file__ __doc__ __builtins__ __annotations__") {
+		a.global.unknown(name)
+	}
+	for _, m := range modules {
+		a.global.collect(m.Body)
+		Walk(m.Body, func(n any) bool {
+			if d, ok := n.(*Scope); ok && d.Word == "global" {
+				for _, name := range d.Names {
+					a.global.unknown(name)
+				}
+			}
+			return true
+		})
+	}
+	for _, m := range modules {
+		a.module = m
+		a.body(a.global, m.Body)
+	}
+	return a.found
+}
+
+type analysis struct {
+	global *scope
+	states []string
+	module *Module
+	found  diag.List
+	kinds  map[*binding]string // see kindOf
+	// guarded is the number of enclosing try statements that catch exceptions.
+	guarded int
+}
+
+func (a *analysis) report(code diag.Code, at Range, help, message string, args ...any) {
+	a.found.Add(diag.Diagnostic{
+		Code: code, Severity: diag.Error, Span: a.module.Span(at), Message: fmt.Sprintf(message, args...), Help: help,
+	})
+}
+
+// body analyzes the statements of a scope.
+func (a *analysis) body(s *scope, body []Stmt) {
+	for _, n := range body {
+		a.statement(s, n)
+	}
+}
+
+func (a *analysis) exprs(s *scope, list ...Expr) {
+	for _, x := range list {
+		a.visit(s, x)
+	}
+}
+
+// visit analyzes an expression or a statement with all of its parts.
+func (a *analysis) visit(s *scope, n any) {
+	walk(n, func(n any) bool {
+		if len(a.found) >= maxFound {
+			return false
+		}
+		switch n := n.(type) {
+		case *Name:
+			a.name(s, n)
+		case *Attr:
+			a.attribute(s, n)
+		case *Call:
+			a.call(s, n)
+		case *Comp:
+			a.comprehension(s, n)
+			return false
+		case *Lambda:
+			a.function(s, n.Def)
+			return false
+		}
+		return true
+	})
+}
+
+func (a *analysis) statement(s *scope, n Stmt) {
+	switch n := n.(type) {
+	case *FuncDef:
+		a.function(s, n.Def)
+	case *ClassDef:
+		a.exprs(s, n.Decorators...)
+		inner := newScope(s, classScope)
+		for _, name := range n.Types {
+			inner.unknown(name)
+		}
+		around := s
+		if len(n.Types) > 0 {
+			around = inner
+		}
+		a.exprs(around, n.Bases...)
+		a.exprs(around, n.Keywords...)
+		inner.unknown("__qualname__")
+		inner.unknown("__module__")
+		inner.collect(n.Body)
+		a.body(inner, n.Body)
+	case *If:
+		a.exprs(s, n.Cond)
+		if typeChecking(n.Cond) { // these imports do not run
+			a.guarded++
+			a.body(s, n.Then)
+			a.guarded--
+		} else {
+			a.body(s, n.Then)
+		}
+		a.body(s, n.Else)
+	case *For:
+		a.exprs(s, n.In, n.Target)
+		a.body(s, n.Body)
+		a.body(s, n.Else)
+	case *While:
+		a.exprs(s, n.Cond)
+		a.body(s, n.Body)
+		a.body(s, n.Else)
+	case *With:
+		for _, item := range n.Items {
+			a.exprs(s, item.X, item.Target)
+		}
+		a.body(s, n.Body)
+	case *Match:
+		a.exprs(s, n.Subject)
+		for _, c := range n.Cases {
+			a.exprs(s, c.Uses...)
+			a.exprs(s, c.Guard)
+			a.body(s, c.Body)
+		}
+	case *Try:
+		if len(n.Handlers) > 0 {
+			a.guarded++
+		}
+		a.body(s, n.Body)
+		if len(n.Handlers) > 0 {
+			a.guarded--
+		}
+		for _, h := range n.Handlers {
+			a.exprs(s, h.Type)
+			a.body(s, h.Body)
+		}
+		a.body(s, n.Else)
+		a.body(s, n.Finally)
+	case *Import:
+		a.imports(n)
+	default:
+		a.visit(s, n)
+	}
+}
+
+func typeChecking(x Expr) bool {
+	switch x := x.(type) {
+	case *Name:
+		return x.ID == "TYPE_CHECKING"
+	case *Attr:
+		return x.Name == "TYPE_CHECKING"
+	}
+	return false
+}
+
+// function analyzes a function. Annotations are not evaluated and therefore not analyzed.
+func (a *analysis) function(s *scope, d *Def) {
+	a.exprs(s, d.Decorators...)
+	inner := newScope(s, functionScope)
+	for o := s; o != nil; o = o.outer {
+		if o.kind == classScope {
+			inner.unknown("__class__")
+		}
+	}
+	for _, name := range d.Types {
+		inner.unknown(name)
+	}
+	isState := s == a.global && slices.Contains(a.states, d.Name)
+	for i, p := range d.Params {
+		a.exprs(s, p.Default)
+		if isState && i == 0 && p.Stars == 0 {
+			inner.assign(&Name{ID: p.Name}, &DictExpr{})
+		} else {
+			inner.unknown(p.Name)
+		}
+	}
+	inner.collect(d.Body)
+	if d.Result != nil {
+		inner.collect([]Stmt{&ExprStmt{X: d.Result}})
+	}
+	a.body(inner, d.Body)
+	a.exprs(inner, d.Result)
+}
+
+func (a *analysis) comprehension(s *scope, c *Comp) {
+	inner := newScope(s, comprehensionScope)
+	if s.kind == classScope { // only the first iterable sees the names of a class
+		inner.outer = s
+	}
+	for i, clause := range c.Clauses {
+		inner.assign(clause.Target, nil)
+		if i == 0 {
+			a.exprs(s, clause.In)
+		} else {
+			a.exprs(inner, clause.In)
+		}
+	}
+	for _, clause := range c.Clauses {
+		a.exprs(inner, clause.Target)
+		a.exprs(inner, clause.Ifs...)
+	}
+	a.exprs(inner, c.Key, c.Item)
+}
+
+// name reports an undefined name.
+func (a *analysis) name(s *scope, n *Name) {
+	if s.find(n.ID) != nil {
+		return
+	}
+	if help, ok := forbidden[n.ID]; ok {
+		a.report(CodeForbidden, n.Range, help, "Node code cannot use %s().", n.ID)
+		return
+	}
+	if slices.Contains(library()["builtins"], n.ID) || s.isDynamic() || a.guarded > 0 {
+		return
+	}
+	help := "Define it, or import it."
+	if near := diag.Nearest(n.ID, a.visible(s)); near != "" {
+		help = fmt.Sprintf("Did you mean %q?", near)
+	}
+	if _, ok := library()[n.ID]; ok {
+		help = fmt.Sprintf("Add \"import %s\".", n.ID)
+	} else if modules := exporters(n.ID); len(modules) > 0 {
+		help = fmt.Sprintf("Add \"from %s import %s\".", modules[0], n.ID)
+	}
+	a.report(CodeName, n.Range, help, "The name %q is not defined.", n.ID)
+}
+
+// forbidden are the functions that cannot work, or that hide what code does.
+var forbidden = map[string]string{
+	"open":       "Node code has no files. Pass the data in the state, or read the file in an agent.",
+	"input":      "Node code has no terminal. Pass the value in the state.",
+	"eval":       "Write the expression itself, or use json.loads or ast.literal_eval for data.",
+	"exec":       "Write the code itself.",
+	"compile":    "Write the code itself.",
+	"__import__": "Use an import statement.",
+	"breakpoint": "Use print.",
+}
+
+// visible returns all names of a scope and of its outer ones.
+func (a *analysis) visible(s *scope) []string {
+	out := slices.Clone(library()["builtins"])
+	for o := s; o != nil; o = o.outer {
+		out = slices.AppendSeq(out, maps.Keys(o.names))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// imports reports modules and names that do not exist.
+func (a *analysis) imports(n *Import) {
+	if a.guarded > 0 { // the code handles their absence
+		return
+	}
+	const help = "Use the standard library, move the work into an agent, or run with --python if python3 has the " +
+		"module."
+	if n.From == "" {
+		for _, one := range n.Names {
+			if _, ok := library()[one.Name]; !ok {
+				a.report(CodeModule, one.Range, help, "The module %q is not available to node code.", one.Name)
+			}
+		}
+		return
+	}
+	known, ok := library()[n.From]
+	if !ok {
+		a.report(CodeModule, n.FromAt, help, "The module %q is not available to node code.", n.From)
+		return
+	}
+	if len(known) == 0 {
+		return
+	}
+	var missing []Alias
+	for _, one := range n.Names {
+		_, module := library()[n.From+"."+one.Name]
+		if one.Name != "*" && !module && !slices.Contains(known, one.Name) {
+			missing = append(missing, one)
+		}
+	}
+	if len(missing) == 0 {
+		return
+	}
+	var names []string
+	for _, one := range missing {
+		names = append(names, fmt.Sprintf("%q", one.Name))
+	}
+	at := Range{missing[0].Start, missing[len(missing)-1].End}
+	a.report(CodeAttribute, at, diag.DidYouMean(missing[0].Name, known), "The module %q has no %s.", n.From,
+		strings.Join(names, ", "))
+}
+
+// attribute reports an attribute that a module or an object does not have.
+func (a *analysis) attribute(s *scope, n *Attr) {
+	if a.guarded > 0 {
+		return
+	}
+	kind := a.kindOf(s, n.X)
+	known := library()[kind]
+	_, module := library()[kind+"."+n.Name]
+	if kind == "" || len(known) == 0 || module || slices.Contains(known, n.Name) || strings.HasPrefix(n.Name, "__") {
+		return
+	}
+	what := fmt.Sprintf("A value of type %s", strings.TrimPrefix(kind, "builtins."))
+	switch {
+	case strings.HasPrefix(kind, sdk+":"):
+		what = strings.TrimPrefix(kind, sdk+":")
+	case !strings.Contains(kind, ":") && !strings.HasPrefix(kind, "builtins."):
+		what = fmt.Sprintf("The module %q", kind)
+	}
+	at := Range{n.End - len(n.Name), n.End}
+	help := diag.DidYouMean(n.Name, known)
+	if kind == "builtins.dict" && isParameter(s, n.X) {
+		help = fmt.Sprintf("Write %s[%q] to read a field of the state.", a.text(n.X), n.Name)
+	}
+	a.report(CodeAttribute, at, help, "%s has no attribute %q.", what, n.Name)
+}
+
+func (a *analysis) text(x Expr) string { return a.module.Code[x.Where().Start:x.Where().End] }
+
+// isParameter reports whether an expression is the state parameter of a node function.
+func isParameter(s *scope, x Expr) bool {
+	name, ok := x.(*Name)
+	if !ok {
+		return false
+	}
+	b := s.find(name.ID)
+	return b != nil && len(b.values) > 0 && b.values[0] != nil && b.values[0].Where() == (Range{})
+}
+
+// sdk is the module with AgentRunner and Pipeline.
+const sdk = "agents.shared.agent_sdk"
+
+// kindOf returns what an expression is, if that is certain: a module, a type of the SDK such as
+// "agents.shared.agent_sdk:StepResult", or a built-in type such as "builtins.dict".
+func (a *analysis) kindOf(s *scope, x Expr) string {
+	switch x := x.(type) {
+	case *Name:
+		return a.kindOfName(s, x)
+	case *Const:
+		if _, ok := x.Value.(string); ok {
+			return "builtins.str"
+		}
+	case *FString:
+		return "builtins.str"
+	case *DictExpr:
+		return "builtins.dict"
+	case *Seq:
+		return map[byte]string{'[': "builtins.list", '(': "builtins.tuple", '{': "builtins.set"}[x.Kind]
+	case *Comp:
+		return map[byte]string{'[': "builtins.list", ':': "builtins.dict", '{': "builtins.set"}[x.Kind]
+	case *Attr:
+		kind := a.kindOf(s, x.X)
+		if result := members[kind+"."+x.Name]; result != "" {
+			return result
+		}
+		if kind == sdk && slices.Contains(library()[sdk], x.Name) {
+			return sdk + ":" + x.Name
+		}
+		if _, ok := library()[kind+"."+x.Name]; ok && kind != "" && !strings.HasPrefix(kind, "builtins.") {
+			return kind + "." + x.Name
+		}
+	case *Call:
+		switch fn := a.kindOf(s, x.Fn); {
+		case fn == sdk+":Pipeline":
+			return sdk + ":Pipeline()"
+		case strings.HasPrefix(fn, "="):
+			return fn[1:]
+		}
+	}
+	return ""
+}
+
+// members are the attributes whose type is known; "=T" is a function that returns a T.
+var members = map[string]string{
+	sdk + ":AgentRunner.run":     "=" + sdk + ":StepResult",
+	sdk + ":StepResult.output":   "builtins.dict",
+	sdk + ":Pipeline().add":      "=" + sdk + ":Pipeline()",
+	sdk + ":Pipeline().run":      "=" + sdk + ":PipelineResult",
+	sdk + ":Pipeline().describe": "=builtins.str",
+}
+
+// kindOfName returns what all values of a name are.
+func (a *analysis) kindOfName(s *scope, n *Name) string {
+	b, at := s.lookup(n.ID)
+	if b == nil || len(b.defs) > 0 {
+		return ""
+	}
+	if kind, ok := a.kinds[b]; ok {
+		return kind
+	}
+	a.kinds[b] = "" // for values that refer to the name itself
+	kinds := map[string]bool{}
+	for _, m := range b.modules {
+		kinds[importedKind(m)] = true
+	}
+	for _, v := range b.values {
+		if v == nil {
+			return ""
+		}
+		kinds[a.kindOf(at, v)] = true
+	}
+	if len(kinds) == 1 {
+		for kind := range kinds {
+			a.kinds[b] = kind
+		}
+	}
+	return a.kinds[b]
+}
+
+func importedKind(m string) string {
+	module, name, from := strings.Cut(m, ":")
+	if !from {
+		return module
+	}
+	if _, ok := library()[module+"."+name]; ok {
+		return module + "." + name
+	}
+	if module == sdk {
+		return m
+	}
+	return ""
+}
+
+// call reports wrong arguments of functions that the code defines, and of the SDK.
+func (a *analysis) call(s *scope, n *Call) {
+	if def := a.definition(s, n.Fn); def != nil {
+		a.arguments(n, def.Name, def.Params)
+		return
+	}
+	if attr, ok := n.Fn.(*Attr); ok {
+		kind := a.kindOf(s, attr.X)
+		if params, ok := signatures[kind+"."+attr.Name]; ok {
+			a.arguments(n, attr.Name, params)
+		}
+	} else if name, ok := n.Fn.(*Name); ok && s.find(name.ID) == nil {
+		if params, ok := signatures["builtins."+name.ID]; ok {
+			a.arguments(n, name.ID, params)
+		}
+	}
+}
+
+// definition returns the only definition of a called function, unless a decorator may change it.
+func (a *analysis) definition(s *scope, fn Expr) *Def {
+	name, ok := fn.(*Name)
+	if !ok {
+		return nil
+	}
+	b := s.find(name.ID)
+	if b == nil || len(b.defs) != 1 || len(b.values)+len(b.modules) > 0 || len(b.defs[0].Def.Decorators) > 0 {
+		return nil
+	}
+	return b.defs[0].Def
+}
+
+func required(names ...string) (out []Param) {
+	for _, name := range names {
+		out = append(out, Param{Name: name})
+	}
+	return out
+}
+
+func optional(names ...string) (out []Param) {
+	for _, name := range names {
+		out = append(out, Param{Name: name, Default: &Const{}})
+	}
+	return out
+}
+
+// signatures are the parameters of known functions. Those of the SDK have several names for the
+// agent, so that all are optional here.
+var signatures = map[string][]Param{
+	sdk + ":AgentRunner.run": append(optional("name", "workload"),
+		Param{Name: "agent_name", KeyOnly: true, Default: &Const{}}),
+	sdk + ":Pipeline().run":      nil,
+	sdk + ":Pipeline().describe": nil,
+	sdk + ":Pipeline().add": append(optional("agent", "workload", "depends_on", "transform"),
+		Param{Name: "agent_name", KeyOnly: true, Default: &Const{}}),
+	"builtins.len":        required("obj"),
+	"builtins.abs":        required("x"),
+	"builtins.bool":       optional("x"),
+	"builtins.isinstance": required("obj", "class_or_tuple"),
+	"builtins.hasattr":    required("obj", "name"),
+	"builtins.round":      append(required("number"), optional("ndigits")...),
+	"builtins.sum":        append(required("iterable"), optional("start")...),
+	"builtins.enumerate":  append(required("iterable"), optional("start")...),
+	"builtins.any":        required("iterable"),
+	"builtins.all":        required("iterable"),
+	"builtins.reversed":   required("sequence"),
+	"builtins.callable":   required("obj"),
+	"builtins.repr":       required("obj"),
+}
+
+// arguments reports a call whose arguments do not fit the parameters.
+func (a *analysis) arguments(n *Call, name string, params []Param) {
+	given := map[string]bool{}
+	positional, open := 0, false
+	var list, keywords bool // *args and **kwargs
+	var places []Param
+	for _, p := range params {
+		switch {
+		case p.Stars == 1:
+			list = true
+		case p.Stars == 2:
+			keywords = true
+		case !p.KeyOnly:
+			places = append(places, p)
+		}
+	}
+	for _, arg := range n.Args {
+		switch {
+		case arg.Stars > 0:
+			open = true
+		case arg.Name == "":
+			positional++
+		default:
+			i := slices.IndexFunc(params, func(p Param) bool {
+				return p.Name == arg.Name && p.Stars == 0 &&
+					!p.PosOnly
+			})
+			if i < 0 && !keywords {
+				a.report(CodeArguments, arg.X.Where(), diag.DidYouMean(arg.Name, paramNames(params)),
+					"%s() has no parameter %q.", name, arg.Name)
+				return
+			}
+			given[arg.Name] = true
+		}
+	}
+	if positional > len(places) && !list {
+		a.report(CodeArguments, n.Range, "Remove the others.", "%s() takes %s, but the call has %d.", name,
+			counted(len(places), "positional argument"), positional)
+		return
+	}
+	for _, p := range params {
+		at := slices.IndexFunc(places, func(o Param) bool { return o.Name == p.Name })
+		if p.Stars > 0 || p.Default != nil || given[p.Name] || open || at >= 0 && at < positional {
+			if at >= 0 && at < positional && given[p.Name] && !p.PosOnly {
+				a.report(CodeArguments, n.Range, "Remove one of the two.", "%s() gets the argument %q twice.", name,
+					p.Name)
+				return
+			}
+			continue
+		}
+		a.report(CodeArguments, n.Range, "Add it.", "The call of %s() has no argument %q.", name, p.Name)
+		return
+	}
+}
+
+func counted(n int, what string) string {
+	switch n {
+	case 0:
+		return "no " + what + "s"
+	case 1:
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func paramNames(params []Param) (out []string) {
+	for _, p := range params {
+		if p.Stars == 0 && !p.PosOnly {
+			out = append(out, p.Name)
+		}
+	}
+	return out
+}

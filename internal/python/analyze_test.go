@@ -1,0 +1,148 @@
+package python
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+const sdkImport = "from agents.shared.agent_sdk import AgentRunner, Pipeline\n"
+
+func TestMistakesAreFound(t *testing.T) {
+	for _, c := range []struct{ code, want string }{
+		{"print(x)", `1:7 PY004 The name "x" is not defined.`},
+		{"def f():\n    return y + 1", `2:12 PY004`},
+		{"total = 1\nprint(totl)", `Did you mean "total"?`},
+		{"json.loads('1')", `Add "import json".`},
+		{"x: int = cast(int, 5)", `Add "from typing import cast".`},
+		{"class A:\n    n = 1\n    def f(self):\n        return n", "4:16 PY004"},
+		{"[i for i in range(3)]\nprint(i)", "2:7 PY004"},
+		{"import maths", `1:8 PY002 The module "maths" is not available`},
+		{"import os, requests", `1:12 PY002`},
+		{"from numpy import array", `1:6 PY002`},
+		{"from datetime import a, b, c", `1:22 PY005 The module "datetime" has no "a", "b", "c".`},
+		{"import math\nmath.sqr(4)", `2:6 PY005 The module "math" has no attribute "sqr". Did you mean "sqrt"?`},
+		{"import datetime as dt\ndt.now()", `2:4 PY005`},
+		{
+			sdkImport + "r = AgentRunner.run('a')\nprint(r.outpt)",
+			`3:9 PY005 StepResult has no attribute "outpt". Did you mean "output"?`,
+		},
+		{sdkImport + "print(AgentRunner.run('a').sucess)", `Did you mean "success"?`},
+		{sdkImport + "AgentRunner.rn('a')", `PY005 AgentRunner has no attribute "rn".`},
+		{sdkImport + "p = Pipeline('x')\np.ad('a')", `PY005`},
+		{sdkImport + "print(Pipeline('x').add('a').run().succeded)", `Did you mean "succeeded"?`},
+		{sdkImport + "AgentRunner.run('a').output.gett('x')", `PY005 A value of type dict has no attribute "gett".`},
+		{"'a'.uper()", `PY005`},
+		{"x = [1]\nx.push(2)", `PY005 A value of type list`},
+		{
+			"def node(state):\n    return state.score",
+			`2:18 PY005 A value of type dict has no attribute "score". Write state["score"]`,
+		},
+		{"open('x')", "PY006 Node code cannot use open()."},
+		{"eval('1')", "PY006"},
+		{"f = exec", "PY006"},
+		{"def f(a, b=1): pass\nf()", `2:1 PY007 The call of f() has no argument "a".`},
+		{"def f(a, b=1): pass\nf(1, 2, 3)", "PY007 f() takes 2 positional arguments, but the call has 3."},
+		{"def f(a): pass\nf(1, c=2)", `PY007 f() has no parameter "c".`},
+		{"def f(a): pass\nf(1, a=2)", `PY007 f() gets the argument "a" twice.`},
+		{"def f(*, k): pass\nf()", "PY007"},
+		{sdkImport + "AgentRunner.run('a', {}, {})", "PY007"},
+		{sdkImport + "AgentRunner.run('a', work={})", `PY007 run() has no parameter "work".`},
+		{"len([1], 2)", "PY007"},
+	} {
+		got := mistakes(c.code)
+		if !strings.Contains(got, c.want) || strings.Count(got, "\n") != 1 {
+			t.Errorf("%s\ngot  %s\nwant %s", c.code, got, c.want)
+		}
+	}
+}
+
+// mistakes returns a line for each diagnostic.
+func mistakes(code string) string {
+	f := source.NewFile("p.py", code)
+	m, list := Parse(f, 0, len(code))
+	if !list.Errors() {
+		list = Analyze([]*Module{m}, []string{"node"})
+	}
+	var b strings.Builder
+	for _, d := range list {
+		p := f.Position(d.Span.Start)
+		fmt.Fprintf(&b, "%d:%d %s %s %s\n", p.Line, p.Column, d.Code, d.Message, d.Help)
+	}
+	return b.String()
+}
+
+func TestCodeWithoutMistakesIsNotReported(t *testing.T) {
+	for _, code := range []string{
+		"try:\n    import numpy\nexcept ImportError:\n    numpy = None\nprint(numpy)",
+		"def f():\n    global g\n    g = 1\ndef h():\n    return g",
+		"def f():\n    n = 0\n    def g():\n        nonlocal n\n        n += 1\n    return g",
+		"class A:\n    x = 1\n    y = x + 1\n    def f(self):\n        return self.x, __class__",
+		"from math import *\nprint(sqrt(4))",
+		"if (n := 5) > 3:\n    print(n)",
+		"print([y for x in [[1]] for y in x], {k: v for k, v in {}.items()})",
+		"def f(*args, **kwargs): pass\nf(1, 2, a=3)\nf(*[1], **{})",
+		"import functools\n@functools.lru_cache\ndef f(a): return a\nf.cache_clear()",
+		"def f(): pass\nf = lambda a: a\nf(1)",
+		"import os.path, xml.etree.ElementTree as ET\nprint(os.path.join('a'), os.sep, ET.fromstring)",
+		"match 5:\n    case int() as n if n > 1:\n        print(n)\n    case [first, *rest]:\n        print(first, rest)",
+		"def f[T](x: T) -> T:\n    return x\ntype A = list[int]\nprint(A)",
+		"def f(x: Unknown) -> Other:\n    y: Missing = x\n    return y",
+		"with open as f:\n    pass" + "\nopen = 1",
+		"x = {}\nx = []\nx.append(1)",
+		"def node(state):\n    return state.get('a')",
+		"for i in range(3):\n    pass\nprint(i)\ndel i",
+		"print(f\"{'a'!r:>{10}} {len('x')=} {'nested' 'text'}\")",
+		"print(f'{x[\"a\"]}' for x in [])",
+		"async def f():\n    async with g() as h:\n        await h\ndef g(): pass",
+		sdkImport + "r = AgentRunner.run(agent_name='a', workload={})\nr = None\nprint(r.anything)",
+	} {
+		if got := mistakes(code); got != "" {
+			t.Errorf("%s\n%s", code, got)
+		}
+	}
+}
+
+func TestSyntaxErrorsHaveOnePlace(t *testing.T) {
+	for _, c := range []struct{ code, want string }{
+		{"def f(x)\n    return x\nf(1)", "1:8 PY001 Expected a colon after the function."},
+		{"if x\n    y = 1\nelse:\n    y = 2", "1:4 PY001 Expected a colon after the condition."},
+		{"class A\n    x = 1", "1:7 PY001"},
+		{"for i in range(3)\n    pass", "1:17 PY001"},
+		{"x = (1,\ny = 2", "PY001"},
+		{"x = 'a", "1:5 PY001"},
+		{"return 1", "PY001"},
+		{"match 1:\n    case 1\n        pass", "2:10 PY001"},
+		{"print(f'{x')", "PY001"},
+		{strings.Repeat("(", 5000) + "1" + strings.Repeat(")", 5000), "PY001"},
+		{"x = " + strings.Repeat("1+", 100000) + "1", "PY001"},
+		{"x = '\x00'", "PY001"},
+		{"f'" + strings.Repeat("{:", 50000) + "'", "PY001"},
+		{"f'" + strings.Repeat("{x", 50000) + "'", "PY001"},
+	} {
+		if got := mistakes(c.code); !strings.Contains(got, c.want) || strings.Count(got, "\n") != 1 {
+			t.Errorf("%.60s\ngot  %.300s\nwant %s", c.code, got, c.want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("def f(a, *b, c=1, **d):\n    return [x for x in a if x] + f'{a!r:>{b}}'\n")
+	f.Add("try:\n  x = {1: 2, **y}\nexcept (A, B) as e:\n  raise\nfinally:\n  del x[1:2]\n")
+	f.Add("match x:\n  case {'a': [1, *y], **z} | C(d=e) if f:\n    pass\n")
+	f.Add("@d\nasync def f[T](a, /, b):\n  async with x as y:\n    yield await z\nclass A(B, c=1): pass\n")
+	f.Fuzz(func(t *testing.T, code string) {
+		file := source.NewFile("p.py", code)
+		m, list := Parse(file, 0, len(code))
+		if !list.Errors() {
+			list = Analyze([]*Module{m}, []string{"f"})
+		}
+		for _, d := range list {
+			if d.Span.Start < 0 || d.Span.End > len(code) || d.Span.Start > d.Span.End {
+				t.Errorf("span %+v of %q", d.Span, code)
+			}
+		}
+	})
+}

@@ -1,0 +1,50 @@
+package python
+
+import (
+	_ "embed"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// libraryText lists the modules of the built-in interpreter, one per line, and the names in those
+// that code often uses. "go run ./internal/cpython/build" writes it.
+//
+//go:embed library.txt
+var libraryText string
+
+// library returns the names in modules and types. The list of a module is empty if its names are
+// not known.
+var library = sync.OnceValue(func() map[string][]string {
+	out := map[string][]string{
+		"agents": {"shared"}, "agents.shared": {"agent_sdk", "agent_base"},
+		"agents.shared.agent_base": {"AgentInput", "AgentOutput"},
+		sdk:                        {"AgentRunner", "Pipeline", "PipelineResult", "StepResult"},
+		sdk + ":AgentRunner":       {"run"},
+		sdk + ":StepResult":        {"agent_name", "success", "output", "duration_ms", "error"},
+		sdk + ":Pipeline()":        {"name", "add", "run", "describe"},
+		sdk + ":PipelineResult": {
+			"name", "total_steps", "succeeded", "failed", "total_duration_ms", "steps",
+			"aggregated_recommendations", "aggregated_rules",
+		},
+	}
+	for line := range strings.Lines(libraryText) {
+		name, names, _ := strings.Cut(strings.TrimSpace(line), ":")
+		out[name] = strings.Fields(names)
+	}
+	return out
+})
+
+// exporters returns the modules that define a name, in the order of how common they are.
+func exporters(name string) []string {
+	var out []string
+	for _, module := range []string{
+		sdk, "agents.shared.agent_base", "typing", "dataclasses", "collections", "datetime", "functools", "enum",
+		"itertools", "pathlib", "decimal", "re", "json", "math",
+	} {
+		if slices.Contains(library()[module], name) {
+			out = append(out, module)
+		}
+	}
+	return out
+}

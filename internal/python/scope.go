@@ -1,0 +1,206 @@
+package python
+
+import "strings"
+
+// scope is the variables of a module, a function, a class or a comprehension.
+type scope struct {
+	outer *scope
+	kind  scopeKind
+	names map[string]*binding
+	// outside are the names that global and nonlocal statements declare, by their first letter.
+	outside map[string]byte
+	dynamic bool // names may come from import *, exec, globals() or locals()
+}
+
+type scopeKind uint8
+
+const (
+	moduleScope scopeKind = iota
+	functionScope
+	classScope
+	comprehensionScope
+)
+
+// binding is everything that is bound to a name in one scope.
+type binding struct {
+	defs    []*FuncDef
+	values  []Expr // assigned values; nil for values that are not known
+	modules []string
+}
+
+func newScope(outer *scope, kind scopeKind) *scope {
+	return &scope{outer: outer, kind: kind, names: map[string]*binding{}, outside: map[string]byte{}}
+}
+
+func (s *scope) bind(name string) *binding {
+	if declared := s.outside[name]; declared != 0 {
+		for o := s.outer; o != nil; o = o.outer {
+			if o.outer == nil || declared == 'n' && o.kind == functionScope && o.names[name] != nil {
+				return o.bind(name)
+			}
+		}
+	}
+	b := s.names[name]
+	if b == nil {
+		b = &binding{}
+		s.names[name] = b
+	}
+	return b
+}
+
+// unknown binds a name to a value that is not known.
+func (s *scope) unknown(name string) {
+	b := s.bind(name)
+	b.values = append(b.values, nil)
+}
+
+// find returns what a name means in a scope, or nil. Methods do not see the names of their class.
+func (s *scope) find(name string) *binding {
+	b, _ := s.lookup(name)
+	return b
+}
+
+func (s *scope) lookup(name string) (*binding, *scope) {
+	for o := s; o != nil; o = o.outer {
+		if b := o.names[name]; b != nil && (o == s || o.kind != classScope) {
+			return b, o
+		}
+	}
+	return nil, nil
+}
+
+// isDynamic reports whether a name that cannot be found may exist all the same.
+func (s *scope) isDynamic() bool {
+	for o := s; o != nil; o = o.outer {
+		if o.dynamic {
+			return true
+		}
+	}
+	return false
+}
+
+// assign binds the names of a target to a value.
+func (s *scope) assign(target, value Expr) {
+	switch x := target.(type) {
+	case *Name:
+		b := s.bind(x.ID)
+		b.values = append(b.values, value)
+	case *Starred:
+		s.assign(x.X, nil)
+	case *Seq:
+		for _, item := range x.Items {
+			s.assign(item, nil)
+		}
+	}
+}
+
+// collect binds the names of statements, without those of inner functions and classes.
+func (s *scope) collect(body []Stmt) {
+	Walk(body, func(n any) bool {
+		if d, ok := n.(*Scope); ok {
+			for _, name := range d.Names {
+				s.outside[name] = d.Word[0]
+				if d.Word == "global" {
+					s.unknown(name)
+				}
+			}
+		}
+		return !opensScope(n)
+	})
+	Walk(body, func(n any) bool {
+		s.collectNode(n)
+		return !opensScope(n)
+	})
+}
+
+// opensScope reports whether the names inside of a node are in a scope of their own.
+func opensScope(n any) bool {
+	switch n.(type) {
+	case *FuncDef, *ClassDef, *Lambda:
+		return true
+	}
+	return false
+}
+
+func (s *scope) collectNode(n any) {
+	switch n := n.(type) {
+	case *Assign:
+		for _, target := range n.Targets {
+			s.assign(target, n.X)
+		}
+	case *AnnAssign:
+		s.assign(n.Target, n.X)
+	case *AugAssign:
+		s.assign(n.Target, nil)
+	case *For:
+		s.assign(n.Target, nil)
+	case *Walrus: // also in a comprehension
+		s.assign(n.Name, n.X)
+	case *With:
+		for _, item := range n.Items {
+			s.assign(item.Target, nil)
+		}
+	case *Match:
+		for _, c := range n.Cases {
+			for _, name := range c.Binds {
+				s.unknown(name.ID)
+			}
+		}
+	case *TypeAlias:
+		s.unknown(n.Name)
+	case *Import:
+		s.imports(n)
+	case *Try:
+		for _, h := range n.Handlers {
+			if h.As != "" {
+				s.unknown(h.As)
+			}
+		}
+	case *FuncDef:
+		b := s.bind(n.Def.Name)
+		b.defs = append(b.defs, n)
+	case *ClassDef:
+		s.unknown(n.Name)
+	case *Call:
+		if name, ok := n.Fn.(*Name); ok && (name.ID == "exec" || name.ID == "globals" || name.ID == "locals" ||
+			name.ID == "vars") {
+			s.dynamic = true
+		}
+	}
+}
+
+func (s *scope) imports(n *Import) {
+	for _, one := range n.Names {
+		switch {
+		case one.Name == "*":
+			s.dynamic = true
+		case n.From != "":
+			s.bind(one.As).modules = append(s.bind(one.As).modules, n.From+":"+one.Name)
+		case one.As != one.Name || !strings.Contains(one.Name, "."):
+			s.bind(one.As).modules = append(s.bind(one.As).modules, one.Name)
+		default: // import a.b binds a
+			first, _, _ := strings.Cut(one.Name, ".")
+			s.bind(first).modules = append(s.bind(first).modules, first)
+		}
+	}
+}
+
+// Uses reports whether code uses a name that another module defines.
+func Uses(code []*Module, other *Module) bool {
+	defined := newScope(nil, moduleScope)
+	defined.collect(other.Body)
+	own := newScope(nil, moduleScope)
+	for _, m := range code {
+		own.collect(m.Body)
+	}
+	found := false
+	for _, m := range code {
+		Walk(m.Body, func(n any) bool {
+			if name, ok := n.(*Name); ok && defined.names[name.ID] != nil && own.names[name.ID] == nil {
+				found = true
+			}
+			return !found
+		})
+	}
+	return found
+}

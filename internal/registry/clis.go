@@ -1,0 +1,386 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/price"
+	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/provider/cliagent"
+)
+
+// knownCLI is a program that works as a model, as far as everybody knows it.
+type knownCLI struct {
+	speaks  string
+	program string
+	install string // how it is had
+	keys    []string
+	env     []string // what else it needs to see
+	prices  string   // the provider whose prices its models have
+	// args is how a text program is called, modelArgs what comes after when a
+	// model is named.
+	args, modelArgs []string
+}
+
+var knownCLIs = map[string]knownCLI{
+	config.ClaudeCode: {
+		speaks: config.ClaudeCode, program: "claude", install: "npm install -g @anthropic-ai/claude-code", prices: config.Anthropic,
+		keys: []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"},
+		env: []string{
+			"ANTHROPIC_BASE_URL", "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX",
+			"DISABLE_TELEMETRY",
+		},
+	},
+	config.Codex: {
+		speaks: config.Codex, program: "codex", install: "npm install -g @openai/codex", prices: config.OpenAI,
+		keys: []string{"OPENAI_API_KEY", "CODEX_API_KEY"}, env: []string{"OPENAI_BASE_URL", "CODEX_HOME"},
+	},
+	config.GeminiCLI: {
+		speaks: config.GeminiCLI, program: "gemini", install: "npm install -g @google/gemini-cli", prices: config.Gemini,
+		keys: []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"},
+		env: []string{
+			"GOOGLE_GEMINI_BASE_URL", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION",
+			"GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_APPLICATION_CREDENTIALS", "GEMINI_CLI_HOME",
+		},
+	},
+	config.Copilot: {
+		speaks: config.Copilot, program: "copilot", install: "npm install -g @github/copilot",
+		keys: []string{"COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY"},
+		env: []string{
+			"GH_HOST", "COPILOT_HOME", "COPILOT_MODEL", "COPILOT_PROVIDER_BASE_URL",
+			"COPILOT_PROVIDER_TYPE", "COPILOT_PROVIDER_WIRE_API",
+		},
+	},
+	config.OpenCode: {
+		speaks: config.PlainText, program: "opencode", install: "npm install -g opencode-ai", args: []string{"run"}, modelArgs: []string{"--model", cliagent.ModelPlace},
+	},
+	config.Vibe: {
+		speaks: config.PlainText, program: "vibe", install: "pip install mistral-vibe",
+		args: []string{"--prompt", cliagent.PromptPlace},
+	},
+}
+
+// otherNames are what AWF workflows call programs that have another name here.
+// "gemini" is not among them: that is a provider, which needs no program.
+var otherNames = map[string]string{
+	"claude": config.ClaudeCode, "github_copilot": config.Copilot,
+	"mistral_vibe": config.Vibe,
+}
+
+// usualEnv is what every program may need to reach its server.
+var usualEnv = []string{
+	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
+	"NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "SSL_CERT_DIR",
+	"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME",
+}
+
+// cli is a program that works as a model in this project.
+type cli struct {
+	name     string
+	asked    string // the name in the workflow
+	known    knownCLI
+	settings config.CLI
+	declared bool
+}
+
+// cli finds a program by its name, or by what AWF calls it; nil when there is
+// none.
+func (m *Models) cli(name string) *cli {
+	for _, one := range []string{name, otherNames[name]} {
+		entry := m.config.Models.CLI(one)
+		known, ok := knownCLIs[one]
+		if entry == nil && !ok {
+			continue
+		}
+		c := &cli{name: one, asked: name, known: known}
+		if entry != nil {
+			c.settings, c.declared = *entry, true
+		}
+		c.known.speaks = cmp.Or(c.settings.Speaks, c.known.speaks)
+		if !ok { // a program of the project's own that speaks like a known one needs what that needs
+			c.known = like(c.settings.Speaks)
+		}
+		return c
+	}
+	return nil
+}
+
+// like is what a program needs that speaks as another one does.
+func like(speaks string) knownCLI {
+	known := knownCLIs[speaks]
+	known.speaks = speaks
+	return known
+}
+
+// find is the program that is run, and the words that always come after it.
+func (c *cli) find(root string) (path string, first []string, err error) {
+	program := c.known.program
+	if len(c.settings.Command) > 0 {
+		program = c.settings.Command[0].Value
+		for _, word := range c.settings.Command[1:] {
+			first = append(first, word.Value)
+		}
+		if strings.ContainsRune(program, filepath.Separator) && !filepath.IsAbs(program) {
+			program = filepath.Join(root, program)
+		}
+	}
+	if len(first) == 0 && c.known.speaks == config.PlainText { // an entry may say only where it is
+		first = c.known.args
+	}
+	path, err = exec.LookPath(program)
+	if err != nil {
+		return program, first, err
+	}
+	path, err = filepath.Abs(path)
+	return path, first, err
+}
+
+// lacksProgram returns what is missing before a program can be used; nil if nothing is.
+func (m *Models) lacksProgram(c *cli) *Trouble {
+	if c.known.speaks == config.PlainText && !c.declared {
+		return &Trouble{
+			Message: fmt.Sprintf("the program %s cannot be held to what a step allows, so it is used only if the "+
+				"configuration declares it", c.name),
+			Help: fmt.Sprintf("Write models: {clis: {%s: {}}} into %s to let it do what its own settings allow.",
+				c.name, config.FileName),
+		}
+	}
+	program, _, err := c.find(m.root)
+	if err == nil {
+		return nil
+	}
+	if len(c.settings.Command) > 0 {
+		return &Trouble{
+			Message: fmt.Sprintf("the program %q of %s is not there", program, c.name),
+			Help:    fmt.Sprintf("Install it, or change the command of %s in %s.", c.name, config.FileName),
+		}
+	}
+	help := fmt.Sprintf("Install it (%s), or say where it is in %s: models: {clis: {%s: {command: …}}}.",
+		c.known.install, config.FileName, c.name)
+	if instead := asked[c.asked]; instead != "" {
+		help += fmt.Sprintf(" With %s set, the model is asked directly.", c.known.keys[0])
+	}
+	return &Trouble{
+		Message: fmt.Sprintf("the program %q, which %s needs, is not on the PATH", program, c.name),
+		Help:    help,
+	}
+}
+
+// cliMinutes is how long a program may work on one step unless its entry says
+// otherwise.
+const cliMinutes = 30
+
+// agent opens a program.
+func (m *Models) agent(c *cli) (*cliagent.Agent, error) {
+	if t := m.lacksProgram(c); t != nil {
+		return nil, t
+	}
+	path, first, err := c.find(m.root)
+	if err != nil {
+		return nil, err
+	}
+	a := &cliagent.Agent{
+		Name: c.name, Dialect: c.dialect(first), Program: path, Dir: m.root,
+		Env: func(ctx context.Context) ([]string, error) { return m.cliEnv(ctx, c) }, Timeout: cliMinutes * time.Minute,
+		Limits: m.config.Commands.Or(process.DefaultLimits),
+	}
+	if c.known.speaks != config.PlainText {
+		a.First = first
+	}
+	if c.settings.Timeout > 0 {
+		a.Timeout = c.settings.Timeout
+	}
+	for _, arg := range c.settings.Args {
+		a.Args = append(a.Args, arg.Value)
+	}
+	return a, nil
+}
+
+func (c *cli) dialect(first []string) cliagent.Dialect {
+	switch c.known.speaks {
+	case config.ClaudeCode:
+		return cliagent.Claude{}
+	case config.Codex:
+		return cliagent.Codex{}
+	case config.GeminiCLI:
+		return cliagent.Gemini{}
+	case config.Copilot:
+		return cliagent.Copilot{}
+	}
+	return cliagent.Plain{Args: first, ModelArgs: c.known.modelArgs}
+}
+
+// cliEnv is all that a program gets to see of the environment.
+func (m *Models) cliEnv(ctx context.Context, c *cli) ([]string, error) {
+	out := process.Environment(os.Environ())
+	names := slices.Concat(usualEnv, c.known.keys, c.known.env)
+	for _, name := range c.settings.PassEnv {
+		names = append(names, name.Value)
+	}
+	for _, name := range names {
+		if value := m.getenv(name); value != "" {
+			out = append(out, name+"="+value)
+		}
+	}
+	for _, h := range c.settings.Env {
+		value, err := m.resolve(ctx, h.Value.Value)
+		if err == nil {
+			value, err = config.Expand(value, m.getenv)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the variable %s of %s is not available: %w", h.Name, c.name, err)
+		}
+		out = append(out, h.Name+"="+value)
+	}
+	return out, nil
+}
+
+// agentInfo is what a program can do in this project.
+func (m *Models) agentInfo(c *cli, sandbox bool) *provider.AgentInfo {
+	info := (&cliagent.Agent{Name: c.name, Dialect: c.dialect(nil)}).Info()
+	info.Withheld = map[string]string{}
+	info.Tools = slices.DeleteFunc(slices.Clone(info.Tools), func(name string) bool {
+		why := m.withheld(name, sandbox && c.known.speaks != config.Codex)
+		if why != "" {
+			info.Withheld[name] = why
+		}
+		return why != ""
+	})
+	return info
+}
+
+// withheld says why a tool of its own is not given to a program: because the
+// gate before our own tools, which the program's do not pass, would do more
+// than let a call through.
+func (m *Models) withheld(name string, sandbox bool) string {
+	if sandbox && name == "Bash" {
+		return "commands run in a sandbox here, which is not around those of programs"
+	}
+	switch set := m.config.Tool(name); {
+	case set == nil:
+	case set.Off:
+		return "it is switched off in " + config.FileName
+	case set.RequiresApproval:
+		return "a person has to approve its calls, for which the program does not wait"
+	case set.URL.Value != "" || set.Use.Value != "" && set.Use.Value != name:
+		return config.FileName + " binds the name to something else"
+	}
+	return ""
+}
+
+// cliPrice is what a model of a program costs: what its provider takes, as far
+// as that is known.
+func cliPrice(c *cli, model string) (price.Price, bool) {
+	if c.known.prices == "" || model == "" {
+		return price.Price{}, false
+	}
+	if full, ok := short[model]; ok {
+		_, model, _ = strings.Cut(full, "/")
+	}
+	return price.Known(c.known.prices, model, time.Now())
+}
+
+// cliNames are the programs that a model can be looked for with: those that
+// need no entry, and those that have one.
+func (m *Models) cliNames() []string {
+	var out []string
+	for _, name := range config.BuiltInCLIs() {
+		if knownCLIs[name].speaks != config.PlainText {
+			out = append(out, name)
+		}
+	}
+	for _, c := range m.config.Models.CLIs {
+		if !slices.Contains(out, c.Name.Value) {
+			out = append(out, c.Name.Value)
+		}
+	}
+	return out
+}
+
+// examineCLIs looks for programs: those that are there, and those that the
+// configuration names.
+func (m *Models) examineCLIs(ctx context.Context) []Finding {
+	names := m.cliNames()
+	found := make([]*Finding, len(names))
+	var all sync.WaitGroup
+	for i, name := range names {
+		all.Go(func() { found[i] = m.examineCLI(ctx, m.cli(name)) })
+	}
+	all.Wait()
+	var out []Finding
+	var missing []string
+	for i, f := range found {
+		if f == nil {
+			missing = append(missing, names[i])
+			continue
+		}
+		out = append(out, *f)
+	}
+	if len(out) == 0 {
+		out = append(out, Finding{What: "cli", Name: "none", State: Unset, About: "looked for " +
+			strings.Join(missing, ", ")})
+	}
+	return out
+}
+
+// examineCLI asks a program for its version. It returns nil if the program is neither installed nor declared.
+func (m *Models) examineCLI(ctx context.Context, c *cli) *Finding {
+	f := &Finding{What: "cli", Name: c.name, State: Fine}
+	t := (&server{name: c.name, cli: c}).withheld()
+	if t == nil {
+		t = m.lacksProgram(c)
+	}
+	if t != nil {
+		if !c.declared {
+			return nil
+		}
+		f.State, f.About, f.Fix = Missing, t.Message, t.Help
+		return f
+	}
+	path, first, err := c.find(m.root)
+	if err != nil {
+		return nil
+	}
+	f.About = path
+	if c.known.speaks == config.PlainText {
+		return f // it may not have a flag for its version
+	}
+	limited, stop := context.WithTimeout(ctx, versionSeconds*time.Second)
+	defer stop()
+	env, err := m.cliEnv(ctx, c)
+	if err != nil {
+		f.State, f.About, f.Fix = Missing, err.Error(), "Check the env of "+c.name+" in "+config.FileName+"."
+		return f
+	}
+	outcome, err := process.Run(limited, process.Command{
+		Path: path, Args: append(slices.Clone(first), "--version"),
+		Dir: m.root, Env: env, MaxOutput: 64 << 10,
+	})
+	switch version := versionIn().FindString(string(outcome.Stdout)); {
+	case limited.Err() != nil:
+		f.About = path + ", which takes its time to say its version"
+	case err != nil || outcome.Exit != 0:
+		f.State, f.Fix = Broken, "Run "+path+" --version, and mend what it says."
+		f.About = path + ", which does not say its version"
+	case version != "":
+		f.About = "version " + version + ", " + path
+	}
+	return f
+}
+
+// versionSeconds is how long a program may take to say its version: some load a
+// great deal before they say anything.
+const versionSeconds = 30
+
+var versionIn = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[0-9]+(\.[0-9]+)+([-+.][0-9A-Za-z]+)*`) })

@@ -1,0 +1,109 @@
+package registry
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/provider"
+)
+
+// A program sees what it needs, what its entry says, and nothing else.
+func TestProgramEnvironment(t *testing.T) {
+	t.Setenv("OPENAI_API_KEY", "of the process")
+	m := models(t, `
+models:
+  clis:
+    mine: {speaks: claude-code, command: x, env: {A: secret://s, B: "${C:-none} of it"}, pass_env: [D]}
+secrets: {s: {env: S}}
+`, map[string]string{"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o", "S": "hidden value", "C": "all", "D": "d", "E": "e", "HTTPS_PROXY": "p"})
+	env, err := m.cliEnv(t.Context(), m.cli("mine"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"ANTHROPIC_API_KEY=a", "A=hidden value", "B=all of it", "D=d", "HTTPS_PROXY=p"} {
+		if !slices.Contains(env, want) {
+			t.Errorf("no %s in %q", want, env)
+		}
+	}
+	for _, one := range env {
+		if name, _, _ := strings.Cut(one, "="); slices.Contains([]string{"OPENAI_API_KEY", "E", "S", "C"}, name) {
+			t.Errorf("it sees %s", name)
+		}
+	}
+	if _, err := models(t,
+		"models: {clis: {mine: {speaks: text, command: x, env: {A: secret://s}}}}\nsecrets: {s: {env: S}}", nil).cliEnv(t.Context(), m.cli("mine")); err == nil {
+		t.Error("a secret that is not there is passed over")
+	}
+}
+
+// Tools about which the project has decided something are not a program's.
+func TestWithheld(t *testing.T) {
+	m := models(t,
+		"tools: {Bash: {requires_approval: true}, Read: {enabled: false}, Grep: {url: 'http://x/'}, Glob: {use: "+
+			"Read}, Edit: {timeout: 5s}}", nil)
+	info := m.agentInfo(m.cli("claude"), false)
+	for _, name := range []string{"Bash", "Read", "Grep", "Glob"} {
+		if slices.Contains(info.Tools, name) || info.Withheld[name] == "" {
+			t.Errorf("%s is given: %q", name, info.Withheld[name])
+		}
+	}
+	if !slices.Contains(info.Tools, "Edit") || !slices.Contains(info.Tools, "WebSearch") || info.Name != "claude-code" {
+		t.Errorf("%+v", info)
+	}
+	plain := models(t, "", nil)
+	for name, given := range map[string]bool{"claude-code": false, "codex": true} { // which has a sandbox of its own
+		if got := slices.Contains(plain.agentInfo(plain.cli(name), true).Tools, "Bash"); got != given {
+			t.Errorf("%s has Bash in a sandbox: %t", name, got)
+		}
+	}
+}
+
+// A program's models cost what their provider takes, as far as one knows.
+func TestProgramPrices(t *testing.T) {
+	m := models(t, "prices: {copilot: {input: 1, output: 2}}", nil)
+	for name, known := range map[string]bool{
+		"claude-code/opus": true, "claude-code": false, "copilot": true,
+		"copilot/gpt-5": false, "codex/gpt-5": true,
+	} {
+		choice, trouble := m.Choose(name)
+		if trouble != nil {
+			t.Fatal(trouble)
+		}
+		if _, ok := m.Price(choice); ok != known {
+			t.Errorf("the price of %s is known: %t", name, ok)
+		}
+	}
+}
+
+// The router knows which models are programs, whatever they are called.
+func TestRouterKnowsAgents(t *testing.T) {
+	m := models(t, "models: {aliases: {coder: codex/gpt-5}, providers: {codex: {api: openai, base_url: 'http://x'}}}",
+		nil)
+	var agents provider.Agents = router{models: m, otherwise: "claude"}
+	for model, name := range map[string]string{"": "claude-code", "gemini-cli/x": "gemini-cli"} {
+		if info := agents.Agent(model); info == nil || info.Name != name {
+			t.Errorf("%q: %+v", model, info)
+		}
+	}
+	for _, model := range []string{
+		"coder", "codex/x", "gpt-5", "gemini/x",
+		"nobody/knows",
+	} { // a declared provider comes first
+		if info := agents.Agent(model); info != nil {
+			t.Errorf("%q: %+v", model, info)
+		}
+	}
+}
+
+// Options of an agent are not for programs, and that is told.
+func TestProgramsHaveNoOptions(t *testing.T) {
+	m := models(t, "", nil)
+	p := program("codex")
+	p.Agents[0].Options = json.RawMessage(`{"temperature":1,"seed":2}`)
+	if told := m.Ignored(p, RunOptions{}); len(told) != 1 ||
+		!strings.Contains(told[0], "seed, temperature, which codex does not have") {
+		t.Errorf("%q", told)
+	}
+}

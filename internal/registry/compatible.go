@@ -1,0 +1,128 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/config"
+)
+
+// compatible is what AWF calls any server that speaks as OpenAI's does. The
+// agent's own options say where it is, unless the configuration has a provider
+// of that name.
+const compatible = "openai_compatible"
+
+// address is what options of an agent say about its server.
+type address struct {
+	BaseURL string `json:"base_url"`
+	Key     string `json:"api_key"`
+}
+
+// ChooseWith is Choose for an agent with options. Where Gemini is asked for and
+// there is no key for it, its program answers if that is there.
+func (m *Models) ChooseWith(name string, options json.RawMessage) (Choice, *Trouble) {
+	before, model, _ := strings.Cut(name, "/")
+	declared := slices.ContainsFunc(m.config.Models.Providers,
+		func(p config.Named[config.Provider]) bool { return p.Name.Value == before })
+	if s, ok := m.server(before); ok && before == config.Gemini && !declared && s.cli == nil && m.lacksKey(s) != nil {
+		if c := m.cli(config.GeminiCLI); m.lacksProgram(c) == nil {
+			return m.Choose(strings.TrimSuffix(config.GeminiCLI+"/"+model, "/"))
+		}
+	}
+	if before != compatible || declared {
+		return m.Choose(name)
+	}
+	var at address
+	if json.Unmarshal(options, &at) != nil || at.BaseURL == "" {
+		if model == "" {
+			return Choice{}, withoutModel(compatible)
+		}
+		return m.Choose(config.OpenAI + "/" + model)
+	}
+	if model == "" {
+		return Choice{}, &Trouble{
+			Message: "the provider \"openai_compatible\" is named without a model",
+			Help:    "Write \"model: …\" below the options of the step.",
+		}
+	}
+	s := server{
+		name: compatible, api: config.OpenAI, base: strings.TrimSuffix(at.BaseURL, "/"), keyless: true,
+		given: at.Key, named: true,
+	}
+	if u, err := url.Parse(at.BaseURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return Choice{}, &Trouble{
+			Message: fmt.Sprintf("%q is no address of a server", at.BaseURL),
+			Help:    "Write base_url: as in https://models.example/v1.",
+		}
+	} else if u.Scheme == "https" && u.Hostname() == "api.openai.com" && at.Key == "" {
+		s.ambient, s.keyless = []string{"OPENAI_API_KEY"}, false
+	}
+	return Choice{Provider: compatible, Model: model, server: s}, nil
+}
+
+// lacksGiven checks the key in an agent's options. Usual keys are not sent to a server that a workflow names, because it
+// is not trusted.
+func (m *Models) lacksGiven(s server) *Trouble {
+	for _, usual := range usualKeys {
+		if strings.Contains(s.given, "${"+usual) {
+			return &Trouble{
+				Message: fmt.Sprintf("the key in %s is not sent to %s, which the workflow names", usual, s.base),
+				Help: fmt.Sprintf("Declare the server in %s: models: {providers: {%s: {base_url: …, key_env: …}}}.",
+					config.FileName, compatible),
+			}
+		}
+	}
+	if name, ok := config.Reference(s.given); ok {
+		return m.lacksSecret(s, "the key", name)
+	}
+	if _, err := config.Expand(s.given, m.getenv); err != nil {
+		return &Trouble{
+			Message: fmt.Sprintf("the api_key of %s is not available: %v", s.base, err),
+			Help:    "Set the variable.",
+		}
+	}
+	return nil
+}
+
+// givenKey is the key that an agent's options give, at the moment of use.
+func (m *Models) givenKey(s server) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		if t := m.lacksGiven(s); t != nil {
+			return "", t
+		}
+		if _, ok := config.Reference(s.given); ok {
+			return m.resolve(ctx, s.given)
+		}
+		return config.Expand(s.given, m.getenv)
+	}
+}
+
+// withoutAddress are options without what says where the server is.
+func withoutAddress(options json.RawMessage) json.RawMessage {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(options, &all) != nil || all["base_url"] == nil && all["api_key"] == nil {
+		return options
+	}
+	delete(all, "base_url")
+	delete(all, "api_key")
+	if len(all) == 0 {
+		return nil
+	}
+	rest, err := json.Marshal(all)
+	if err != nil {
+		return options // what was JSON is JSON
+	}
+	return rest
+}
+
+// id tells servers apart that have the same name.
+func (s server) id() string {
+	if !s.named {
+		return s.name
+	}
+	return strings.Join([]string{s.name, s.base, s.given}, "\x00")
+}

@@ -1,0 +1,161 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/secret"
+)
+
+// Finding is the state of something that runs may need.
+type Finding struct {
+	What  string `json:"what"`  // "provider", "secret", "model"
+	Name  string `json:"name"`  // "anthropic"
+	State string `json:"state"` // one of the states
+	About string `json:"about"` // where it is, or what is wrong with it
+	Fix   string `json:"fix,omitempty"`
+}
+
+// The states.
+const (
+	Fine    = "ok"
+	Missing = "missing" // needed by what is configured
+	Unset   = "unset"   // there is none, and nothing asks for it
+	Broken  = "broken"  // it is there and does not work
+)
+
+// reachSeconds is how long a server may take to be there.
+const reachSeconds = 10
+
+// Examine returns the state of everything that is configured. With reach, it asks the servers whether they are there and
+// accept the key, which costs nothing.
+func (m *Models) Examine(ctx context.Context, reach bool) []Finding {
+	var out []Finding
+	for _, s := range m.config.Secrets {
+		out = append(out, m.examineSecret(ctx, s.Name.Value, s.Is))
+	}
+	names := m.Providers()
+	found := make([]Finding, len(names))
+	var all sync.WaitGroup
+	for i, name := range names {
+		all.Go(func() { found[i] = m.examineProvider(ctx, name, reach) })
+	}
+	all.Wait()
+	out = append(out, found...)
+	out = append(out, m.examineCLIs(ctx)...)
+	out = append(out, m.examineDefault())
+	for i := range out { // a server may quote the key that it does not take
+		out[i].About, out[i].Fix = m.Secrets.Show(out[i].About), m.Secrets.Show(out[i].Fix)
+	}
+	return out
+}
+
+func (m *Models) examineSecret(ctx context.Context, name string, s config.Secret) Finding {
+	f := Finding{What: "secret", Name: name, State: Fine, About: "from " + s.Place()}
+	if len(s.Command) > 0 {
+		f.About += ", which is not run to find out"
+		return f
+	}
+	value, err := s.Value(ctx, m.root, m.getenv)
+	switch {
+	case err != nil:
+		f.State, f.About, f.Fix = Missing, err.Error(), "Put the secret into "+s.Place()+"."
+	case !secret.Hideable(value):
+		f.State, f.About = Broken, fmt.Sprintf("fewer than %d characters, so it cannot be kept out of records",
+			secret.Least)
+		f.Fix = "Use a longer secret."
+	}
+	return f
+}
+
+func (m *Models) examineProvider(ctx context.Context, name string, reach bool) Finding {
+	s, _ := m.server(name)
+	declared := slices.ContainsFunc(m.config.Models.Providers,
+		func(p config.Named[config.Provider]) bool { return p.Name.Value == name })
+	f := Finding{What: "provider", Name: name, State: Fine, About: "ready"}
+	if s.base != "" {
+		f.About = "at " + s.base
+	}
+	if t := m.lacksKey(s); t != nil {
+		f.State, f.About, f.Fix = Unset, t.Message, t.Help
+		if declared {
+			f.State = Missing
+		}
+		return f
+	}
+	if !declared && s.keyless && m.getenv("OLLAMA_HOST") == "" {
+		// It is neither declared nor in the environment.
+		f.State, f.About, f.Fix = Unset, "not checked (set OLLAMA_HOST to check)", ""
+		return f
+	}
+	if !reach {
+		return f
+	}
+	limited, stop := context.WithTimeout(ctx, reachSeconds*time.Second)
+	defer stop()
+	err := m.bare(s).Reach(limited)
+	var failed *provider.Error
+	switch {
+	case err == nil:
+		f.About += ", reachable"
+		if s.base == "" {
+			f.About = "reachable, and the key is taken"
+		}
+	case errors.As(err, &failed) && failed.Class == provider.NotReady:
+		f.State, f.About, f.Fix = Broken, failed.Message, "Check the key of "+name+"."
+	case errors.As(err, &failed) && failed.Status == 404:
+		f.About += ", reachable" // not every server lists its models
+	case errors.As(err, &failed):
+		f.State, f.About, f.Fix = Broken, failed.Message, "Check the network and the address of "+name+"."
+	default:
+		f.State, f.About, f.Fix = Broken, err.Error(), "Check the network and the address of "+name+"."
+	}
+	return f
+}
+
+func (m *Models) examineDefault() Finding {
+	f := Finding{What: "model", Name: "default", State: Fine}
+	choice, trouble := m.Choose("")
+	if trouble != nil {
+		f.State, f.About, f.Fix = Missing, trouble.Message, trouble.Help
+		return f
+	}
+	f.About = choice.String()
+	if t := m.lacksKey(choice.server); t != nil {
+		f.State, f.About, f.Fix = Missing, choice.String()+": "+t.Message, t.Help
+	}
+	if _, known := m.Price(choice); !known {
+		f.About += "; its price is not known"
+	}
+	return f
+}
+
+// ExamineCommands returns how commands are confined and limited on this
+// machine, and what the kernel does not enforce.
+func ExamineCommands(c *config.Config) []Finding {
+	sandbox := Finding{What: "sandbox", Name: "commands", State: Fine}
+	if is, err := process.Confined(); err == nil {
+		sandbox.About = is.String()
+	} else {
+		sandbox.State, sandbox.About = Unset, err.Error()
+		if c.Sandbox {
+			sandbox.State, sandbox.Fix = Missing, "Install bubblewrap, or remove \"sandbox: true\" from the "+
+				"configuration."
+		}
+	}
+	l := c.Commands.Or(process.DefaultLimits)
+	limits := Finding{What: "limits", Name: "commands", State: Fine}
+	limits.About = fmt.Sprintf("%d processes, %d MiB of memory, %s of processor time", l.Processes, l.Memory>>20, l.CPU)
+	if os.Geteuid() == 0 {
+		limits.About += "; not limited for root: processes"
+	}
+	return []Finding{sandbox, limits}
+}

@@ -1,0 +1,153 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/price"
+	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/provider/scripted"
+	"github.com/espalier-run/espalier/internal/schema"
+	"github.com/espalier-run/espalier/internal/secret"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
+)
+
+// host provides the models, tools and folders of tasks.
+type host struct {
+	runs   string // folder of the runs' folders, with the separator behind it
+	root   string // of the project
+	config *config.Config
+	getenv func(string) string
+	models *Models
+	tools  *Tools
+
+	mu   sync.Mutex
+	envs map[string]*runEnv // by the run's options
+}
+
+func newHost(dir string, o RuntimeOptions) *host {
+	root := filepath.Dir(dir)
+	if o.Models == nil {
+		o.Models = NewModels(root, o.Config, o.Getenv)
+	}
+	return &host{
+		runs: filepath.Join(dir, "runs") +
+			string(filepath.Separator), root: root, config: o.Config, getenv: o.Getenv, models: o.Models, tools: tools(root, o),
+	}
+}
+
+// tools returns the given tools, or else the project's.
+func tools(root string, o RuntimeOptions) *Tools {
+	if o.Tools != nil {
+		return o.Tools
+	}
+	return NewTools(root, o.Config, o.Getenv, o.Models.Secrets)
+}
+
+// runEnv is shared by all tasks of runs with the same options.
+type runEnv struct {
+	model   provider.Model
+	price   func(model string) (price.Price, bool)
+	tools   toolbox // for any program
+	options RunOptions
+	script  *scripted.Script // nil when there is none
+	stream  bool             // replies are recorded as they come
+}
+
+// Provision fills in a job's model, tools, machine and folder.
+func (h *host) Provision(job *step.Job, options json.RawMessage) error {
+	o, err := h.runEnv(options)
+	if err != nil {
+		return err
+	}
+	box := o.tools
+	box.program = job.Workflow
+	job.Model, job.Price, job.Tools = o.model, o.price, box
+	job.Dir, job.Project = h.runs+string(job.Run), h.root
+	job.Limits = h.tools.limits
+	job.RecordStream = o.stream
+	if box.simulate { // nothing real is started, so there is nothing to consent to or to confine
+		job.Machine, job.MayRunCommands = simulatedMachine{seed: o.options.Seed, script: o.script}, true
+		job.Simulated = true
+		return nil
+	}
+	job.Machine, job.MayRunCommands = step.Real{}, h.tools.Consented(o.options) ||
+		coveredByName(job.Workflow, job.Run == job.Root || o.options.Named)
+	if o.tools.confined {
+		job.Sandbox = h.tools.sandbox
+	}
+	return nil
+}
+
+func (h *host) runEnv(options json.RawMessage) (*runEnv, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if o := h.envs[string(options)]; o != nil {
+		return o, nil
+	}
+	var asked RunOptions
+	if len(options) > 0 {
+		ctx := context.Background()
+		if json.Unmarshal(options, &asked) == nil && Simulates(asked) {
+			ctx = secret.WithoutAsking(ctx)
+		}
+		revealed, err := h.models.Secrets.Reveal(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		asked = RunOptions{}
+		if err := json.Unmarshal(revealed, &asked); err != nil {
+			return nil, fmt.Errorf("the run's options cannot be read: %w", err)
+		}
+	}
+	script, err := scriptOf(asked)
+	if err != nil {
+		return nil, err
+	}
+	o := &runEnv{options: asked, script: script, stream: asked.RecordStream, tools: h.tools.box(asked, script)}
+	// Offline models cost what the real ones would, so that budgets of money
+	// can be tried out; their replies say what they are.
+	answers := router{models: h.models, instead: asked.Model, otherwise: asked.DefaultModel, sandbox: asked.Sandbox}
+	o.model, o.price = answers, answers.price
+	if asked.Simulate {
+		o.model = Simulated(asked.Seed)
+	}
+	if script != nil {
+		o.model = provider.Deadline{Model: script.Model(played(asked)), After: stepkind.ModelCallSeconds * time.Second}
+	}
+	if h.envs == nil {
+		h.envs = map[string]*runEnv{}
+	}
+	h.envs[string(options)] = o
+	return o, nil
+}
+
+// scriptOf reads the script that a run was given; nil if there is none.
+func scriptOf(o RunOptions) (*scripted.Script, error) {
+	if o.ScriptName == "" {
+		return nil, nil
+	}
+	script, problems := Script(source.NewFile(o.ScriptName, o.Script))
+	if problems.Errors() {
+		return nil, fmt.Errorf("%s: %s", o.ScriptName, problems[0].Message)
+	}
+	return script, nil
+}
+
+func played(o RunOptions) scripted.Options { return scripted.Options{Simulate: Simulated(o.Seed)} }
+
+func joined(problems []schema.Problem) string {
+	var out []string
+	for _, p := range problems {
+		out = append(out, p.String())
+	}
+	return strings.Join(out, "; ")
+}

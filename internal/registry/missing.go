@@ -1,0 +1,200 @@
+package registry
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/tool"
+)
+
+// MissingDependency is something that steps need and that is not available.
+type MissingDependency struct {
+	Trouble
+	Steps []string `json:"steps"`
+}
+
+// asking is a step that asks a model.
+type asking struct {
+	step  string
+	model string // as the agent names it
+	// options are the agent's own.
+	options json.RawMessage
+	late    bool // only when the step runs
+	money   bool // under a budget of money
+	who     tool.Caller
+}
+
+func askings(p *ir.Program, prefix string, money bool) []asking {
+	kinds := Kinds()
+	money = money || p.Budget.MicroDollars != nil
+	var out []asking
+	for b := range p.Blocks {
+		for i := range p.Blocks[b].Steps {
+			s := &p.Blocks[b].Steps[i]
+			t := s.Task()
+			if t == nil || kinds[t.Kind] == nil {
+				continue
+			}
+			bound := stepkind.BoundOf(kinds[t.Kind], p, s, t)
+			if bound.Worst.ModelCalls == (stepkind.Amount{}) {
+				continue
+			}
+			limited := money || branchMoney(p)
+			names := kinds[t.Kind].Uses(t).Agents
+			if len(names) == 0 {
+				out = append(out, asking{
+					step: prefix + s.ID, model: bound.Model, money: limited,
+					who: tool.Caller{Program: p, Step: s},
+				})
+			}
+			for _, name := range names {
+				a := asking{step: prefix + s.ID, money: limited, who: tool.Caller{Program: p, Step: s}}
+				if agent := p.Agent(name.Name); agent != nil {
+					a.who.Agent = agent
+					a.model, a.options, a.late = agent.ModelName(), agent.Options, agent.Late
+				}
+				out = append(out, a)
+			}
+		}
+	}
+	for i := range p.Children {
+		out = append(out, askings(&p.Children[i], prefix+p.Children[i].Name+".", money)...)
+	}
+	return out
+}
+
+// branchMoney reports whether any branch has a budget of money: all prices have to be known then.
+func branchMoney(p *ir.Program) bool {
+	for b := range p.Blocks {
+		for i := range p.Blocks[b].Steps {
+			if par, ok := p.Blocks[b].Steps[i].Action.(ir.Parallel); ok {
+				for _, branch := range par.Branches {
+					if branch.Budget.MicroDollars != nil {
+						return true
+					}
+				}
+			}
+		}
+	}
+	return false
+}
+
+// Missing returns the models, keys and prices that a program's steps need and that are not available, without duplicates.
+func (m *Models) Missing(p *ir.Program, o RunOptions) []MissingDependency {
+	r := router{models: m, instead: o.Model, otherwise: o.DefaultModel, sandbox: o.Sandbox}
+	var out []MissingDependency
+	add := func(step string, t *Trouble) {
+		for i := range out {
+			if out[i].Message == t.Message {
+				if !slices.Contains(out[i].Steps, step) {
+					out[i].Steps = append(out[i].Steps, step)
+				}
+				return
+			}
+		}
+		out = append(out, MissingDependency{Trouble: *t, Steps: []string{step}})
+	}
+	for _, a := range askings(p, "", false) {
+		if a.late && o.Model == "" {
+			continue // not known yet
+		}
+		choice, trouble := m.ChooseWith(r.name(a.model), a.options)
+		if trouble != nil {
+			if !o.Unready {
+				add(a.step, trouble)
+			}
+			continue
+		}
+		if t := m.lacksKey(choice.server); t != nil && !o.Unready {
+			add(a.step, t)
+		}
+		if c := choice.server.cli; c != nil {
+			if _, problem := step.Grants(m.agentInfo(c, o.Sandbox), a.who); problem != "" {
+				add(a.step, &Trouble{
+					Message: problem,
+					Help: "Give the agent other tools, or the step a model that is not a program: its tools are " +
+						"called through Espalier.",
+				})
+			}
+		}
+		if _, known := m.Price(choice); a.money && !known {
+			add(a.step, &Trouble{
+				Message: fmt.Sprintf("the price of %s is not known, and there is a budget of money", choice),
+				Help: fmt.Sprintf("Write its price into %s: prices: {%s: {input: …, output: …}}.", config.FileName,
+					choice),
+			})
+		}
+	}
+	return out
+}
+
+// Ignored returns a sentence for each agent that sets options which its model does not have.
+func (m *Models) Ignored(p *ir.Program, o RunOptions) []string {
+	if len(p.Agents) == 0 && len(p.Children) == 0 {
+		return nil
+	}
+	r := router{models: m, instead: o.Model, otherwise: o.DefaultModel}
+	var out []string
+	for _, a := range askings(p, "", false) {
+		if a.who.Agent == nil || a.late && o.Model == "" {
+			continue
+		}
+		choice, trouble := m.ChooseWith(r.name(a.model), a.options)
+		if trouble != nil {
+			continue
+		}
+		options := withoutAddress(a.options)
+		names := choice.dialect().Ignored(options)
+		if choice.server.cli != nil { // which is not told any
+			names = optionNames(options)
+		}
+		if len(names) == 0 {
+			continue
+		}
+		text := fmt.Sprintf("The agent %q sets %s, which %s does not have: it is left out.", a.who.Agent.ID,
+			strings.Join(names, ", "), choice)
+		if !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+func optionNames(options json.RawMessage) []string {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(options, &all) != nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// ApplyDefaults fills in the configured defaults of agents. It is done before a program is checked, priced and pinned, so
+// that all of these agree.
+func ApplyDefaults(p *ir.Program, c *config.Config) {
+	for i := range p.Agents {
+		a := &p.Agents[i]
+		if a.MaxTokens == 0 {
+			a.MaxTokens = int(c.Defaults.MaxTokens)
+		}
+		for _, tier := range c.Models.Tiers {
+			if a.ModelName() == "" && a.Tier == tier.Name {
+				a.Model = tier.Value.Value
+			}
+		}
+	}
+	for i := range p.Children {
+		ApplyDefaults(&p.Children[i], c)
+	}
+}
+
+// Text returns the dependency with its steps, for people.
+func (l MissingDependency) Text() string {
+	return fmt.Sprintf("%s (%s)", l.Message, strings.Join(l.Steps, ", "))
+}

@@ -1,0 +1,680 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/price"
+	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/provider/anthropic"
+	"github.com/espalier-run/espalier/internal/provider/gemini"
+	"github.com/espalier-run/espalier/internal/provider/httptransport"
+	"github.com/espalier-run/espalier/internal/provider/openai"
+	"github.com/espalier-run/espalier/internal/secret"
+	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/text"
+)
+
+// Models finds the model that answers, and what it costs.
+type Models struct {
+	root   string // of the project
+	config *config.Config
+	getenv func(string) string
+	// Secrets are where keys come from.
+	Secrets *secret.Registry
+
+	mu   sync.Mutex
+	open map[string]provider.Model // by provider
+}
+
+// NewModels looks for models as the configuration and the environment say.
+func NewModels(root string, c *config.Config, getenv func(string) string) *Models {
+	if c == nil {
+		c = &config.Config{}
+	}
+	return &Models{
+		root: root, config: c, getenv: getenv, Secrets: Secrets(root, c, getenv),
+		open: map[string]provider.Model{},
+	}
+}
+
+// server is one provider, as far as it is known without asking it.
+type server struct {
+	name, api string
+	base      string   // empty is the provider's own address
+	ambient   []string // the usual variables of the key
+	model     string   // when only the provider is named
+	settings  config.Provider
+	keyless   bool // none is needed
+	cli       *cli // it is a program
+	named     bool // by an agent's options, which may give a key as well
+	given     string
+}
+
+// The default models of providers, and short names of models.
+var (
+	usual = map[string]string{
+		config.Anthropic: "claude-sonnet-5-5", config.OpenAI: "gpt-6.1-sol",
+		config.Gemini: "gemini-3.8-flash",
+	}
+	short = map[string]string{
+		"opus": "anthropic/claude-opus-5-5", "sonnet": "anthropic/claude-sonnet-5-5", "haiku": "anthropic/claude-haiku-5-5",
+	}
+	// families are the beginnings of names by which a provider is known.
+	families = []struct{ begins, provider string }{
+		{"claude-", config.Anthropic},
+		{"gpt-", config.OpenAI},
+		{"chatgpt-", config.OpenAI},
+		{"o1", config.OpenAI},
+		{"o3", config.OpenAI},
+		{"o4", config.OpenAI},
+		{"codex-", config.OpenAI},
+		{"gemini-", config.Gemini},
+		{"gemma-", config.Gemini},
+	}
+)
+
+// server finds a provider by its name; false when there is none.
+func (m *Models) server(name string) (server, bool) {
+	s := server{name: name}
+	declared := false
+	for _, p := range m.config.Models.Providers {
+		if p.Name.Value == name {
+			s.settings, declared = p.Is, true
+		}
+	}
+	if !declared && (m.config.Models.CLI(name) != nil || !slices.Contains(config.BuiltIn(), name)) {
+		if c := m.cli(name); c != nil {
+			if direct, ok := m.direct(name, c); ok {
+				return direct, true
+			}
+			return server{name: c.name, cli: c, model: c.settings.Model.Value}, true
+		}
+	}
+	switch name {
+	case config.Anthropic:
+		s.api, s.ambient, s.base = config.Anthropic, []string{"ANTHROPIC_API_KEY"}, m.getenv("ANTHROPIC_BASE_URL")
+	case config.OpenAI:
+		s.api, s.ambient, s.base = config.OpenAI, []string{"OPENAI_API_KEY"}, m.getenv("OPENAI_BASE_URL")
+	case config.Gemini:
+		s.api, s.ambient, s.base = config.Gemini, []string{
+			"GEMINI_API_KEY",
+			"GOOGLE_API_KEY",
+		}, m.getenv("GOOGLE_GEMINI_BASE_URL")
+	case "ollama":
+		s.api, s.keyless, s.base = config.OpenAI, true, ollama(m.getenv("OLLAMA_HOST"))
+	default:
+		if !declared {
+			return s, false
+		}
+	}
+	if s.settings.API != "" {
+		s.api = s.settings.API
+	}
+	if s.settings.BaseURL.Value != "" {
+		// The address comes from a file of the project, so keys in the
+		// environment are not sent there.
+		s.base, s.ambient, s.keyless = s.settings.BaseURL.Value, nil, true
+	}
+	if name == config.OpenAI && s.settings.API == "" && s.base == "" {
+		// At OpenAI's own, newer models take no tools in Chat Completions. Other
+		// servers that speak like it mostly know nothing else.
+		s.api = config.OpenAIResponses
+	}
+	s.model = cmp.Or(s.settings.Model.Value, usual[name])
+	return s, true
+}
+
+// dialect is what the server calls the options that all have.
+func (c *Choice) dialect() httptransport.Dialect {
+	s := &c.server
+	switch s.api {
+	case config.Anthropic:
+		return anthropic.Dialect(c.Model)
+	case config.OpenAIResponses:
+		return openai.ResponsesDialect(s.base == "", c.Model)
+	case config.Gemini:
+		return gemini.Dialect()
+	}
+	return openai.ChatDialect(s.base == "", c.Model)
+}
+
+// asked are the names by which AWF workflows call programs, and who runs their
+// models over the network.
+var asked = map[string]string{"claude": config.Anthropic, config.Codex: config.OpenAI}
+
+// direct is who answers in the place of a program that is not there, where there
+// is a key for that.
+func (m *Models) direct(name string, c *cli) (server, bool) {
+	instead := asked[name]
+	if instead == "" || c.declared || m.lacksProgram(c) == nil {
+		return server{}, false
+	}
+	s, ok := m.server(instead)
+	return s, ok && m.lacksKey(s) == nil
+}
+
+// ollama is the address in OLLAMA_HOST, which may lack its parts.
+func ollama(host string) string {
+	if host == "" {
+		host = "127.0.0.1:11434"
+	}
+	if !strings.Contains(host, "://") {
+		host = "http://" + host
+	}
+	u, err := url.Parse(host)
+	if err != nil {
+		return host
+	}
+	if u.Port() == "" && u.Scheme == "http" {
+		u.Host += ":11434"
+	}
+	if u.Hostname() == "0.0.0.0" {
+		u.Host = "127.0.0.1:" + u.Port()
+	}
+	return strings.TrimSuffix(u.String(), "/") + "/v1"
+}
+
+// Choice is the model that answers.
+type Choice struct {
+	Provider, Model string
+	server          server
+}
+
+func (c Choice) String() string {
+	if c.Model == "" { // a program's own choice
+		return c.Provider
+	}
+	return c.Provider + "/" + c.Model
+}
+
+// Trouble is the reason why something cannot be used, and what to do about it.
+type Trouble struct {
+	Message string `json:"message"`
+	Help    string `json:"help"`
+}
+
+func (t *Trouble) Error() string { return t.Message }
+
+// Choose returns the model of a name: PROVIDER/MODEL, a model name that implies its provider, an alias, or a provider.
+// The empty name is the default model.
+func (m *Models) Choose(name string) (Choice, *Trouble) {
+	if name == "" || name == "inherit" {
+		name = m.Default()
+		if name == "" {
+			return Choice{}, &Trouble{
+				Message: "no model is named, and none is configured",
+				Help: "Set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, use --model, or write models: " +
+					"{default: …} into " + config.FileName + ".",
+			}
+		}
+	}
+	for _, alias := range m.config.Models.Aliases {
+		if alias.Name == name {
+			name = alias.Value.Value
+			break
+		}
+	}
+	if full, ok := short[name]; ok {
+		name = full
+	}
+	if before, after, ok := strings.Cut(name, "/"); ok {
+		if s, known := m.server(before); known {
+			if after == "" {
+				return Choice{}, withoutModel(before)
+			}
+			if s.cli != nil && strings.HasPrefix(after, "-") {
+				return Choice{}, &Trouble{
+					Message: fmt.Sprintf("%q is no model of %s", after, s.name),
+					Help:    fmt.Sprintf("Write %s/MODEL; other arguments go into %s, as args.", s.name, config.FileName),
+				}
+			}
+			if by, full, ok := strings.Cut(short[after], "/"); ok && by == s.name {
+				after = full
+			}
+			return Choice{Provider: s.name, Model: after, server: s}, nil
+		}
+	}
+	if s, known := m.server(name); known {
+		if s.model == "" && s.cli == nil {
+			return Choice{}, withoutModel(name)
+		}
+		return Choice{Provider: s.name, Model: s.model, server: s}, nil
+	}
+	for _, p := range m.config.Models.Providers {
+		if slices.ContainsFunc(p.Is.Models, func(t text.Text) bool { return matches(t.Value, name) }) {
+			s, _ := m.server(p.Name.Value)
+			return Choice{Provider: s.name, Model: name, server: s}, nil
+		}
+	}
+	for _, f := range families {
+		if strings.HasPrefix(name, f.begins) {
+			s, _ := m.server(f.provider)
+			return Choice{Provider: s.name, Model: name, server: s}, nil
+		}
+	}
+	if provider, _, ok := strings.Cut(name, "/"); ok {
+		return Choice{}, &Trouble{
+			Message: fmt.Sprintf("there is no provider %q to run the model %q", provider, name),
+			Help: fmt.Sprintf("Declare it in %s, under models: providers:, or use --model with one of: %s.",
+				config.FileName, strings.Join(m.names(), ", ")),
+		}
+	}
+	return Choice{}, &Trouble{
+		Message: fmt.Sprintf("no provider is known for the model %q", name),
+		Help:    fmt.Sprintf("Write PROVIDER/%s, with one of: %s.", name, strings.Join(m.names(), ", ")),
+	}
+}
+
+func withoutModel(provider string) *Trouble {
+	return &Trouble{
+		Message: fmt.Sprintf("the provider %q is named without a model", provider),
+		Help:    fmt.Sprintf("Write %s/MODEL, or give the provider a model in %s.", provider, config.FileName),
+	}
+}
+
+// matches compares a name with a pattern in which * is any text.
+func matches(pattern, name string) bool {
+	// A slash is a letter like any other here.
+	ok, err := path.Match(strings.ReplaceAll(pattern, "/", "\x00"), strings.ReplaceAll(name, "/", "\x00"))
+	return ok && err == nil
+}
+
+// Default returns the model of steps that name none: the configured one, or that of the first provider that has a key;
+// "" if there is neither.
+func (m *Models) Default() string {
+	if d := m.config.Models.Default.Value; d != "" {
+		return d
+	}
+	for _, p := range m.config.Models.Providers {
+		if s, _ := m.server(p.Name.Value); s.model != "" && m.lacksKey(s) == nil {
+			return s.name
+		}
+	}
+	for _, name := range config.BuiltIn() {
+		if s, _ := m.server(name); len(s.ambient) > 0 && m.lacksKey(s) == nil {
+			return s.name + "/" + s.model
+		}
+	}
+	return ""
+}
+
+// names returns all providers and programs.
+func (m *Models) names() []string { return slices.Concat(m.Providers(), m.cliNames()) }
+
+// Providers returns the names of the providers that are reached over the network.
+func (m *Models) Providers() []string {
+	out := config.BuiltIn()
+	for _, p := range m.config.Models.Providers {
+		if !slices.Contains(out, p.Name.Value) {
+			out = append(out, p.Name.Value)
+		}
+	}
+	return out
+}
+
+// withheld returns an error if the entry of a provider or program is not approved; nil if it is, or needs no approval.
+func (s *server) withheld() *Trouble {
+	if s.settings.Withheld || s.cli != nil && s.cli.settings.Withheld {
+		return &Trouble{Message: config.NotApproved(fmt.Sprintf("the entry of %q under models in %s", s.name,
+			config.FileName)), Help: config.Approval}
+	}
+	return nil
+}
+
+// lacksKey returns what is missing before a provider can be used; nil if nothing is.
+func (m *Models) lacksKey(s server) *Trouble {
+	if t := s.withheld(); t != nil {
+		return t
+	}
+	if s.cli != nil {
+		return m.lacksProgram(s.cli)
+	}
+	if s.given != "" {
+		return m.lacksGiven(s)
+	}
+	if name, ok := config.Reference(s.settings.Key.Value); ok {
+		if t := m.lacksSecret(s, "the key", name); t != nil {
+			return t
+		}
+	} else if t := m.lacksVariable(s); t != nil {
+		return t
+	}
+	return m.lacksHeader(s)
+}
+
+// lacksHeader is lacksKey for the secrets that travel in headers.
+func (m *Models) lacksHeader(s server) *Trouble {
+	for _, h := range s.settings.Headers {
+		if name, ok := config.Reference(h.Value.Value); ok {
+			if t := m.lacksSecret(s, "the header "+h.Name, name); t != nil {
+				return t
+			}
+		}
+	}
+	return nil
+}
+
+// lacksSecret looks for a secret that a provider is sent.
+func (m *Models) lacksSecret(s server, what, name string) *Trouble {
+	if declared := m.config.Secret(name); declared != nil {
+		if t := m.ownKey(s, declared.Env); t != nil {
+			return t
+		}
+	}
+	return lacksSecret(m.config, m.root, m.getenv, what+" of "+s.name, name)
+}
+
+// lacksVariable looks for a key in the environment.
+func (m *Models) lacksVariable(s server) *Trouble {
+	if env := s.settings.KeyEnv.Value; env != "" {
+		if t := m.ownKey(s, env); t != nil {
+			return t
+		}
+		if m.getenv(env) == "" {
+			return &Trouble{
+				Message: fmt.Sprintf("there is no key for %s: %s is not set", s.name, env),
+				Help:    fmt.Sprintf("Set %s.", env),
+			}
+		}
+		return nil
+	}
+	switch {
+	case s.keyless || slices.ContainsFunc(s.ambient, func(env string) bool { return m.getenv(env) != "" }):
+		return nil
+	case len(s.ambient) == 0: // of a configuration with mistakes
+		return &Trouble{
+			Message: fmt.Sprintf("there is no address for %s", s.name),
+			Help:    fmt.Sprintf("Give it a base_url in %s.", config.FileName),
+		}
+	}
+	return &Trouble{
+		Message: fmt.Sprintf("there is no key for %s: %s is not set", s.name, s.ambient[0]),
+		Help:    fmt.Sprintf("Set %s.", strings.Join(s.ambient, " or ")),
+	}
+}
+
+// usualKeys are the variables whose keys belong to the providers themselves.
+var usualKeys = []string{"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"}
+
+// ownKey refuses to send a provider's usual key to an address that a file of the project names, because the file may not
+// be the user's own.
+func (m *Models) ownKey(s server, env string) *Trouble {
+	if s.settings.BaseURL.Value == "" || !slices.Contains(usualKeys, env) {
+		return nil
+	}
+	return &Trouble{
+		Message: fmt.Sprintf("the key in %s is not sent to %s", env, s.settings.BaseURL.Value),
+		Help:    "Give the key for that server a variable of its own, and name it with key_env.",
+	}
+}
+
+// key finds a provider's key at the moment of use; nil when none is sent.
+func (m *Models) key(s server) func(context.Context) (string, error) {
+	read := func(env string) func(context.Context) (string, error) {
+		return func(context.Context) (string, error) {
+			if value := m.getenv(env); value != "" {
+				return value, nil
+			}
+			return "", fmt.Errorf("%s is not set", env)
+		}
+	}
+	if s.given != "" {
+		return m.givenKey(s)
+	}
+	if name, ok := config.Reference(s.settings.Key.Value); ok {
+		return func(ctx context.Context) (string, error) {
+			if t := m.lacksSecret(s, "the key", name); t != nil {
+				return "", t
+			}
+			return m.Secrets.Value(ctx, name)
+		}
+	}
+	if env := s.settings.KeyEnv.Value; env != "" {
+		return func(ctx context.Context) (string, error) {
+			if t := m.ownKey(s, env); t != nil {
+				return "", t
+			}
+			return read(env)(ctx)
+		}
+	}
+	for _, env := range s.ambient {
+		if m.getenv(env) != "" {
+			return read(env)
+		}
+	}
+	if len(s.ambient) > 0 && !s.keyless {
+		return read(s.ambient[0]) // says what is missing
+	}
+	return nil
+}
+
+// resolve puts the value in the place of a reference to a secret.
+func (m *Models) resolve(ctx context.Context, value string) (string, error) {
+	name, ok := config.Reference(value)
+	if !ok {
+		return value, nil
+	}
+	return m.Secrets.Value(ctx, name)
+}
+
+// The usual limits of a provider.
+const (
+	usualAtOnce   = 10
+	usualRetries  = 4
+	usualPrograms = 4 // at the same time
+)
+
+// provider opens a provider, once.
+func (m *Models) provider(s server) (provider.Model, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if found := m.open[s.id()]; found != nil {
+		return found, nil
+	}
+	if t := s.withheld(); t != nil {
+		return nil, t
+	}
+	if s.cli != nil {
+		return m.program(s)
+	}
+	bare := m.bare(s)
+	atOnce, retries := usualAtOnce, usualRetries
+	if n := s.settings.MaxConcurrent; n > 0 {
+		atOnce = int(n)
+	}
+	if n := s.settings.MaxRetries; n != nil {
+		retries = int(*n)
+	}
+	patience := m.config.Defaults.ModelTimeout
+	if patience == 0 {
+		patience = stepkind.ModelCallSeconds * time.Second
+	}
+	// A place is held while a call is made, not while it is waited for
+	// another attempt; each attempt has its own time.
+	whole := provider.Retry{
+		Model: provider.Limit{Model: provider.Deadline{Model: bare, After: patience}, Slots: provider.NewSlots(atOnce)},
+		Times: retries, Jitter: rand.Float64, Pause: pause,
+	}
+	m.open[s.id()] = whole
+	return whole, nil
+}
+
+// program opens a program. It tries again by itself what may pass, and has a
+// time of its own: nothing that it does is done again because it failed.
+func (m *Models) program(s server) (provider.Model, error) {
+	agent, err := m.agent(s.cli)
+	if err != nil {
+		return nil, err
+	}
+	atOnce := usualPrograms
+	if n := s.cli.settings.MaxConcurrent; n > 0 {
+		atOnce = int(n)
+	}
+	limited := provider.Limit{Model: agent, Slots: provider.NewSlots(atOnce)}
+	m.open[s.name] = limited
+	return limited, nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// reachable is a model of the network.
+type reachable interface {
+	provider.Model
+	Reach(context.Context) error
+}
+
+func (m *Models) bare(s server) reachable {
+	o := httptransport.Options{BaseURL: s.base, Key: m.key(s)}
+	if headers := s.settings.Headers; len(headers) > 0 {
+		o.Headers = func(ctx context.Context) (map[string]string, error) {
+			if t := m.lacksHeader(s); t != nil {
+				return nil, t
+			}
+			out := map[string]string{}
+			for _, h := range headers {
+				value, err := m.resolve(ctx, h.Value.Value)
+				if err != nil {
+					return nil, err
+				}
+				out[h.Name] = value
+			}
+			return out, nil
+		}
+	}
+	switch s.api {
+	case config.Anthropic:
+		return anthropic.New(o)
+	case config.OpenAIResponses:
+		return openai.NewResponses(o)
+	case config.Gemini:
+		return gemini.New(o)
+	}
+	return openai.NewChat(o)
+}
+
+// Price returns the price of a model; false if it is not known.
+func (m *Models) Price(c Choice) (price.Price, bool) {
+	for _, name := range []string{c.String(), c.Model} {
+		for _, p := range m.config.Prices {
+			if p.Name.Value == name {
+				return p.Is, true
+			}
+		}
+	}
+	if c.server.cli != nil {
+		return cliPrice(c.server.cli, c.Model)
+	}
+	if c.Provider == "ollama" {
+		return price.Price{}, true // one's own machine sends no bill
+	}
+	if c.server.named {
+		return price.Price{}, false // an agent's options name a server whose prices are not known
+	}
+	// A gateway in front of a built-in provider passes its prices on.
+	return price.Known(c.Provider, c.Model, time.Now())
+}
+
+// router hands each request to the model that it is for.
+type router struct {
+	models    *Models
+	instead   string // of whatever a request names
+	otherwise string // when a request names none
+	sandbox   bool   // commands are confined
+}
+
+var _ provider.Agents = router{}
+
+// Agent tells how the program works that a model is; nil for one of the network.
+func (r router) Agent(model string) *provider.AgentInfo {
+	choice, trouble := r.models.ChooseWith(r.name(model), nil)
+	if trouble != nil || choice.server.cli == nil {
+		return nil
+	}
+	return r.models.agentInfo(choice.server.cli, r.sandbox)
+}
+
+func (r router) name(asked string) string {
+	if asked == "inherit" {
+		asked = ""
+	}
+	return cmp.Or(r.instead, asked, r.otherwise)
+}
+
+// Generate asks the model that the request names.
+func (r router) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
+	return func(yield func(provider.Chunk, error) bool) {
+		choice, trouble := r.models.ChooseWith(r.name(req.Model), req.Options)
+		if trouble != nil {
+			yield(provider.Chunk{}, &provider.Error{Class: provider.NotReady, Message: trouble.Message + ". " +
+				trouble.Help})
+			return
+		}
+		m, err := r.models.provider(choice.server)
+		if err != nil {
+			yield(provider.Chunk{}, &provider.Error{Class: provider.NotReady, Message: err.Error()})
+			return
+		}
+		req.Model, req.Options = choice.Model, withoutAddress(req.Options)
+		m.Generate(ctx, req)(func(chunk provider.Chunk, err error) bool {
+			if chunk.Reply != nil {
+				chunk.Reply.Provider = choice.Provider
+				chunk.Reply.Asked = choice.asked(&req)
+			}
+			return yield(chunk, err)
+		})
+	}
+}
+
+// asked is what the records keep of a request; nil when a program was asked.
+func (c *Choice) asked(req *provider.Request) *provider.Asked {
+	s := &c.server
+	if s.cli != nil {
+		return nil
+	}
+	own := map[string]string{config.Anthropic: anthropic.BaseURL, config.Gemini: gemini.BaseURL}
+	out := &provider.Asked{MaxTokens: req.MaxTokens, JSON: len(req.Schema) > 0}
+	if u, err := url.Parse(cmp.Or(s.base, own[s.api], openai.BaseURL)); err == nil {
+		out.Server = u.Hostname()
+	}
+	var options struct {
+		Temperature *float64 `json:"temperature"`
+	}
+	ignored := c.dialect().Ignored(req.Options)
+	if json.Unmarshal(req.Options, &options) == nil && !slices.Contains(ignored, httptransport.Temperature) {
+		out.Temperature = options.Temperature
+	}
+	return out
+}
+
+// MostTokens is what is set aside for a request: more than any model counts.
+func (r router) MostTokens(req *provider.Request) int64 { return req.MostTokens() }
+
+// price is what the model of a name costs here.
+func (r router) price(asked string) (price.Price, bool) {
+	choice, trouble := r.models.Choose(r.name(asked))
+	if trouble != nil {
+		return price.Price{}, false
+	}
+	return r.models.Price(choice)
+}

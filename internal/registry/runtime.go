@@ -1,0 +1,483 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/engine/embedded"
+	"github.com/espalier-run/espalier/internal/filelock"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/report"
+	"github.com/espalier-run/espalier/internal/report/audit"
+	"github.com/espalier-run/espalier/internal/report/awfaudit"
+	"github.com/espalier-run/espalier/internal/report/execution"
+	"github.com/espalier-run/espalier/internal/report/otel"
+	"github.com/espalier-run/espalier/internal/report/transcript"
+	"github.com/espalier-run/espalier/internal/schema"
+	"github.com/espalier-run/espalier/internal/secret"
+	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/trust"
+)
+
+// Runtime is a project's storage with everything that drives and records its runs.
+type Runtime struct {
+	Store   journal.Store
+	Process Process
+	Engine  engine.Engine
+	// Transcripts and Audits write what happened; they follow the journal by
+	// themselves.
+	Transcripts *transcript.Writer
+	Audits      *audit.Writer
+	// Secrets has the values that are kept out of all of these.
+	Secrets *secret.Registry
+	// GracePeriod is how long running commands may take to finish when the process is asked to stop.
+	GracePeriod time.Duration
+
+	dir    string
+	own    journal.Tailer // appends of this process, if the store has them apart
+	getenv func(string) string
+	states *execution.Writer
+	trail  *awfaudit.Writer // nil when it is switched off
+	log    *slog.Logger
+	models *Models
+	tools  *Tools
+	follow *report.Follower
+	locks  []*filelock.File
+	// telemetry is nil unless it is configured.
+	telemetry *otel.Exporter
+	notice    func(string)
+}
+
+// RuntimeOptions are the choices of a Runtime.
+type RuntimeOptions struct {
+	// Relaxed leaves out the fsync of each commit.
+	Relaxed bool
+	Log     *slog.Logger
+	// Kinds are kinds of leaf work besides those that ship.
+	Kinds []step.Runner
+	// Config is the project's; nil is that of a project without any.
+	Config *config.Config
+	// Tools are the project's; nil creates them. The runtime closes them.
+	Tools *Tools
+	// Models are the project's, with their secrets; nil makes them.
+	Models *Models
+	// Getenv reads the environment; nil reads the process's own.
+	Getenv func(string) string
+	// Notice receives messages about telemetry for people, when the runtime closes; nil discards them.
+	Notice func(text string)
+	// Version is of the program; nil is unknown.
+	Version func() string
+	// Journal wraps the store before anything uses it; nil leaves it as it is.
+	Journal func(journal.Store) journal.Store
+	// Trust signs the storage folder, and checks that this user has signed it;
+	// nil does neither.
+	Trust *trust.Store
+}
+
+// complete fills in the defaults.
+func (o RuntimeOptions) complete() RuntimeOptions {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Config == nil {
+		o.Config = &config.Config{}
+	}
+	if o.Getenv == nil {
+		o.Getenv = os.Getenv
+	}
+	if o.Notice == nil {
+		o.Notice = func(string) {}
+	}
+	return o
+}
+
+// DefaultGrace is the grace period of projects that set none.
+const DefaultGrace = 10 * time.Second
+
+// OpenRuntime opens the storage folder of a project, and creates it if needed.
+func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
+	o = o.complete()
+	if o.Models == nil {
+		o.Models = NewModels(filepath.Dir(dir), o.Config, o.Getenv)
+	}
+	secrets := o.Models.Secrets
+	r := &Runtime{
+		GracePeriod: cmp.Or(o.Config.GracePeriod, DefaultGrace), Secrets: secrets, dir: dir, log: o.Log,
+		getenv: o.Getenv, notice: o.Notice,
+	}
+	defer func() {
+		if err != nil {
+			r.Close()
+		}
+	}()
+	if err := makeStorage(dir, o.Trust); err != nil {
+		return nil, err
+	}
+	now, err := r.openStore(o)
+	if err != nil {
+		return nil, err
+	}
+	if o.Journal != nil {
+		r.Store = o.Journal(r.Store)
+	}
+	kinds := Runners()
+	for _, k := range o.Kinds {
+		kinds[k.Name()] = k
+	}
+	host := newHost(dir, o)
+	r.models = host.models
+	r.tools = host.tools
+	r.Engine = embedded.New(embedded.Config{
+		Store: r.observed(r.Store, o), Process: r.Process, Now: now, Monotonic: monotonic(),
+		Config: engine.Config{
+			Kinds: kinds, Log: o.Log, Machine: machine(filepath.Dir(dir)), Secrets: secrets, Host: host,
+			CheckOutput: checkOutput(secrets), FillInput: fillInput(secrets),
+		},
+	})
+	if err := r.record(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// record starts to write records.
+func (r *Runtime) record() error {
+	transcripts, lock, err := r.folder("transcripts")
+	if err != nil {
+		return err
+	}
+	r.Transcripts = transcript.New(transcript.Options{
+		Dir: transcripts, Source: r.Store, Lock: lock, Log: r.log, Skip: withoutTranscript, Program: r.Program,
+	})
+	audits, lock, err := r.folder("audit")
+	if err != nil {
+		return err
+	}
+	r.Audits = audit.New(audit.Options{
+		Dir: audits, Source: r.Store, Lock: lock, Log: r.log, Program: r.Program,
+		Files: func(ctx context.Context, definition string) ([]ir.File, error) {
+			def, err := r.Engine.Definition(ctx, definition)
+			if err != nil {
+				return nil, err
+			}
+			return def.Sources, nil
+		},
+	})
+	told, err := r.Transcripts.Position(context.Background())
+	if err != nil {
+		return err
+	}
+	audited, err := r.Audits.Position(context.Background())
+	if err != nil {
+		return err
+	}
+	// Sinks without a position of their own come first, so that they have had everything up to the others' positions.
+	r.states = r.executions()
+	sinks, after := report.Sinks{r.states, r.Transcripts, r.Audits}, min(told, audited)
+	var source journal.Tailer = r.Store
+	if r.own != nil {
+		source, after = r.own, 0
+	}
+	trail, err := r.awfTrail()
+	if err != nil {
+		return err
+	}
+	if trail != nil {
+		at, err := trail.At()
+		if err != nil {
+			return err
+		}
+		sinks, after = append(sinks, trail), min(after, at)
+		r.trail = trail
+	}
+	r.follow = report.Follow(source, sinks, report.FollowOptions{After: after, Log: r.log})
+	return nil
+}
+
+// awfAuditLog is the variable that says where AWF's audit trail is.
+const awfAuditLog = "AWF_AUDIT_LOG"
+
+// NoAWFAudit reports whether the environment switches AWF's audit trail off.
+func NoAWFAudit(getenv func(string) string) bool { return getenv(awfAuditLog) == "off" }
+
+// awfTrail writes AWF's own audit trail, where AWF's environment says; nil
+// when that says "off".
+func (r *Runtime) awfTrail() (*awfaudit.Writer, error) {
+	if NoAWFAudit(r.getenv) {
+		return nil, nil
+	}
+	path := r.getenv(awfAuditLog)
+	dir := r.records()
+	if path == "" {
+		path = filepath.Join(dir, "audit.jsonl")
+	}
+	lock, err := filelock.Open(filepath.Join(dir, ".awf-audit.lock"))
+	if err != nil {
+		return nil, err
+	}
+	r.locks = append(r.locks, lock)
+	return awfaudit.New(awfaudit.Options{
+		Path: path, Position: filepath.Join(dir, ".awf-audit.position"),
+		Source: r.Store, Lock: lock, Skip: withoutAWFAudit,
+	})
+}
+
+// folder creates a folder of records, with the lock of its writers.
+func (r *Runtime) folder(name string) (string, *filelock.File, error) {
+	dir := filepath.Join(r.records(), name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", nil, err
+	}
+	lock, err := filelock.Open(filepath.Join(dir, ".lock"))
+	if err != nil {
+		return "", nil, err
+	}
+	r.locks = append(r.locks, lock)
+	return dir, lock, nil
+}
+
+// Program returns the program of a definition, by the definition's hash.
+func (r *Runtime) Program(ctx context.Context, definition string) (*ir.Program, error) {
+	def, err := r.Engine.Definition(ctx, definition)
+	if err != nil {
+		return nil, err
+	}
+	return def.Program, nil
+}
+
+// Models returns the models that runs use.
+func (r *Runtime) Models() *Models { return r.models }
+
+// Tools returns the tools that runs use.
+func (r *Runtime) Tools() *Tools { return r.tools }
+
+// Dir is the storage folder.
+func (r *Runtime) Dir() string { return r.dir }
+
+// RunDir is the folder of a run's files.
+func (r *Runtime) RunDir(id journal.RunID) string { return filepath.Join(r.dir, "runs", string(id)) }
+
+// RemoveFiles removes the records and files of runs that have been deleted.
+func (r *Runtime) RemoveFiles(ids ...journal.RunID) error {
+	var errs []error
+	for _, id := range ids {
+		for _, path := range []func(journal.RunID) (string, error){r.Transcripts.Path, r.Audits.Path} {
+			name, err := path(id)
+			if err == nil {
+				if err = os.Remove(name); errors.Is(err, fs.ErrNotExist) {
+					err = nil
+				}
+			}
+			errs = append(errs, err)
+		}
+		otel.Forget(r.telemetryDir(), id)
+		errs = append(errs, os.RemoveAll(r.RunDir(id)))
+	}
+	return errors.Join(errs...)
+}
+
+// Flush waits until the records have everything that was appended so far.
+func (r *Runtime) Flush(ctx context.Context) error { return r.follow.Flush(ctx) }
+
+// CompleteTranscript waits until the transcript of a run has everything that any process has appended so far.
+func (r *Runtime) CompleteTranscript(ctx context.Context, root journal.RunID) error {
+	if err := r.Flush(ctx); err != nil || r.own == nil {
+		return err
+	}
+	return r.Transcripts.CatchUp(ctx, root)
+}
+
+// Close releases everything. Runs that the engine still holds are driven to
+// their next resting point first; close the engine before to park them instead.
+func (r *Runtime) Close() error {
+	var errs []error
+	if r.Engine != nil {
+		r.Engine.Drain()
+	}
+	if r.tools != nil {
+		r.tools.Close()
+	}
+	if r.follow != nil {
+		errs = append(errs, r.follow.Flush(context.Background()))
+		r.follow.Close()
+	}
+	if r.Transcripts != nil {
+		errs = append(errs, r.Transcripts.Close())
+	}
+	if r.states != nil {
+		errs = append(errs, r.states.Close())
+	}
+	if r.trail != nil {
+		errs = append(errs, r.trail.Close())
+	}
+	if r.Audits != nil {
+		errs = append(errs, r.Audits.Close())
+	}
+	r.endTelemetry()
+	for _, lock := range r.locks {
+		errs = append(errs, lock.Close())
+	}
+	if r.Store != nil {
+		errs = append(errs, r.Store.Close())
+	}
+	if r.Process != nil {
+		errs = append(errs, r.Process.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// RunOptions are the options of a run; they are pinned with the run.
+type RunOptions struct {
+	// Simulate simulates models, and tools that nothing is bound to.
+	Simulate bool   `json:"simulate,omitempty"`
+	Seed     uint64 `json:"seed,omitempty"`
+	// Script is the text of a file of replies, under its name.
+	Script       string `json:"script,omitempty"`
+	ScriptName   string `json:"script_name,omitempty"`
+	NoTranscript bool   `json:"no_transcript,omitempty"`
+	// RecordStream records the chunks of replies as they arrive.
+	RecordStream bool `json:"record_stream,omitempty"`
+	// NoAWFAudit leaves a run out of AWF's audit trail.
+	NoAWFAudit bool `json:"no_awf_audit,omitempty"`
+	// Sandbox confines commands: of tools, and of the workflow itself.
+	Sandbox bool `json:"sandbox,omitempty"`
+	// Confinement describes the sandbox when the run started, and what it does not confine.
+	Confinement string `json:"confinement,omitempty"`
+	// Model replaces the models that steps name; DefaultModel is used by steps that name none, as configured when the run
+	// started.
+	Model        string `json:"model,omitempty"`
+	DefaultModel string `json:"default_model,omitempty"`
+	// AllowShell is a person's consent to all commands of the workflow.
+	AllowShell bool `json:"allow_shell,omitempty"`
+	// Named reports that a person has named the file, which is consent to its commands in formats that are lists of
+	// commands, and to those of the files that it calls.
+	Named bool `json:"named,omitempty"`
+	// Unready starts although models are missing: steps that need them fail.
+	Unready bool `json:"unready,omitempty"`
+	// TraceParent is the span that the run is linked to, in the W3C format.
+	TraceParent string `json:"trace_parent,omitempty"`
+}
+
+// Pin completes the options with what the configuration decides. They stay the same for the run if the configuration
+// changes later.
+func (o *RunOptions) Pin(c *config.Config, m *Models) {
+	o.DefaultModel = m.Default()
+	o.Sandbox = o.Sandbox || c.Sandbox
+	if o.Sandbox {
+		if is, err := process.Confined(); err == nil { // otherwise no command runs
+			o.Confinement = is.String()
+		}
+	}
+}
+
+// Encode is how options travel with a run.
+func (o RunOptions) Encode() json.RawMessage {
+	raw, err := json.Marshal(o)
+	if err != nil {
+		panic(err) // strings and numbers
+	}
+	return raw
+}
+
+func withoutAWFAudit(s journal.RunStarted) bool {
+	var o RunOptions
+	return json.Unmarshal(s.Options, &o) == nil && o.NoAWFAudit
+}
+
+func withoutTranscript(s journal.RunStarted) bool {
+	var o RunOptions
+	return json.Unmarshal(s.Options, &o) == nil && o.NoTranscript
+}
+
+// Runners returns every kind of leaf work that can be done.
+func Runners() map[string]step.Runner {
+	out := map[string]step.Runner{}
+	for name, k := range Kinds() {
+		if runner, ok := k.(step.Runner); ok {
+			out[name] = runner
+		}
+	}
+	return out
+}
+
+// CheckOutput checks a program's output against its schema.
+func CheckOutput(p *ir.Program, output json.RawMessage) error {
+	if p.Output == nil || len(p.Output.Schema) == 0 {
+		return nil
+	}
+	s, err := schema.Compile(p.Output.Schema)
+	if err != nil {
+		return err
+	}
+	if len(output) == 0 {
+		output = json.RawMessage("null")
+	}
+	problems, err := s.Check(output)
+	if err != nil || len(problems) == 0 {
+		return err
+	}
+	return fmt.Errorf("the output does not match its schema: %s", joined(problems))
+}
+
+// FillInput fills defaults into the input of a child; if strict, it also checks the input against its schema.
+func FillInput(p *ir.Program, input json.RawMessage, strict bool) (json.RawMessage, error) {
+	if p.Input == nil || len(p.Input.Schema) == 0 {
+		return input, nil
+	}
+	s, err := schema.Compile(p.Input.Schema)
+	if err != nil {
+		return nil, err
+	}
+	input = s.Fill(input)
+	if !strict {
+		return input, nil
+	}
+	problems, err := s.Check(input)
+	if err != nil || len(problems) == 0 {
+		return input, err
+	}
+	return nil, fmt.Errorf("the input of %q does not fit: %s", p.Name, joined(problems))
+}
+
+// machine returns the initial values of variables that come from this machine, for a project.
+func machine(root string) func(from string) (string, bool) {
+	return func(from string) (string, bool) { return lookUp(root, from) }
+}
+
+func lookUp(root, from string) (string, bool) {
+	if dir, ok := strings.CutPrefix(from, "stamp:"); ok {
+		return Stamp(root, dir, time.Now())
+	}
+	if name, ok := strings.CutPrefix(from, "env:"); ok {
+		return os.LookupEnv(name)
+	}
+	switch from {
+	case "dir":
+		dir, err := os.Getwd()
+		return dir, err == nil
+	case "host":
+		name, err := os.Hostname()
+		return name, err == nil
+	case "user":
+		u, err := user.Current()
+		if err != nil {
+			return "", false
+		}
+		return u.Username, true
+	}
+	return "", false
+}

@@ -1,0 +1,207 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/secret"
+	"github.com/espalier-run/espalier/internal/tool"
+)
+
+// Secrets returns the secrets that the configuration declares, the keys of models in the environment, and the variables
+// that are passed to servers and tools.
+func Secrets(root string, c *config.Config, getenv func(string) string) *secret.Registry {
+	var out []secret.Source
+	var declared []string // variables
+	for _, s := range c.Secrets {
+		out = append(out, secret.Source{
+			Name: s.Name.Value, Place: s.Is.Place(), Asks: len(s.Is.Command) > 0,
+			Find: func(ctx context.Context) (string, error) { return s.Is.Value(ctx, root, getenv) },
+		})
+		declared = append(declared, s.Is.Env)
+	}
+	keys := slices.Clone(usualKeys)
+	for _, p := range c.Models.Providers {
+		keys = append(keys, p.Is.KeyEnv.Value)
+	}
+	for _, name := range config.BuiltInCLIs() {
+		for _, key := range knownCLIs[name].keys {
+			if !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	variable := func(env string, find func(context.Context) (string, error)) {
+		if env == "" || slices.Contains(declared, env) {
+			return
+		}
+		name := env
+		if c.Secret(name) != nil { // which comes from elsewhere
+			name = "variable." + env
+		}
+		out = append(out, secret.Source{Name: name, Place: (&config.Secret{Env: env}).Place(), Find: find})
+	}
+	value := func(env string) func(context.Context) (string, error) {
+		return func(ctx context.Context) (string, error) { return (&config.Secret{Env: env}).Value(ctx, root, getenv) }
+	}
+	for _, env := range keys {
+		variable(env, value(env))
+	}
+	for _, env := range c.Variables() {
+		if process.Harmless(env) || slices.Contains(keys, env) {
+			continue
+		}
+		variable(env, func(ctx context.Context) (string, error) {
+			found, err := value(env)(ctx)
+			if err == nil && isOrdinary(found) {
+				return "", fmt.Errorf("%s has nothing that has to be hidden", env)
+			}
+			return found, err
+		})
+	}
+	return secret.New(out...)
+}
+
+// isOrdinary reports whether the value of a variable is an ordinary word, an existing path, or the address of a server.
+// Such a value is not declared a secret; hiding it would make records hard to read and conditions unable to compare it.
+func isOrdinary(value string) bool {
+	if filepath.IsAbs(value) {
+		_, missing := os.Stat(value)
+		return missing == nil
+	}
+	if u, err := url.Parse(value); err == nil && u.Scheme != "" && u.Host != "" {
+		return u.User == nil && strings.Trim(u.Path, "/") == "" && u.RawQuery == "" && u.Fragment == ""
+	}
+	const longest = 12 // passwords that machines make of letters have 16
+	rest := strings.TrimLeftFunc(value, unicode.IsUpper)
+	return len(value) <= longest && (rest == "" || len(value)-len(rest) <= 1 &&
+		strings.TrimLeftFunc(rest, unicode.IsLower) == "")
+}
+
+// lacksSecret returns why a secret is not available; nil if it is. A command that prints one is not run for that,
+// because it may ask a person.
+func lacksSecret(c *config.Config, root string, getenv func(string) string, what, name string) *Trouble {
+	declared := c.Secret(name)
+	switch {
+	case declared == nil:
+		return &Trouble{
+			Message: fmt.Sprintf("%s is the secret %q, which is not declared", what, name),
+			Help:    "Declare it in " + config.FileName + ".",
+		}
+	case declared.Withheld:
+		return &Trouble{
+			Message: config.NotApproved(fmt.Sprintf("%s comes from %s, which", what, declared.Place())),
+			Help:    config.Approval,
+		}
+	case len(declared.Command) > 0:
+		if _, err := exec.LookPath(declared.Command[0]); err != nil {
+			return &Trouble{Message: fmt.Sprintf("%s comes from the command %q, which is not there", what,
+				declared.Command[0]), Help: "Install it, or change the secret in " + config.FileName + "."}
+		}
+		return nil
+	}
+	if _, err := declared.Value(context.Background(), root, getenv); err != nil {
+		return &Trouble{
+			Message: fmt.Sprintf("%s is not available: %v", what, err),
+			Help:    fmt.Sprintf("Put the secret into %s.", declared.Place()),
+		}
+	}
+	return nil
+}
+
+// lacksValues returns the values that a tool or its server needs and that are not available.
+func (t *Tools) lacksValues(name string) []Trouble {
+	what, values := "", []config.Header(nil)
+	set := t.config.Tool(name)
+	if set != nil && set.Use.Value != "" {
+		name = set.Use.Value
+	}
+	if set != nil && set.URL.Value != "" {
+		what = fmt.Sprintf("of the tool %q", name)
+		values = append(slices.Clone(set.Headers), config.Header{Name: "Authorization", Value: set.Bearer})
+	} else if server, ok := t.serverOf(name); ok {
+		what = fmt.Sprintf("of the MCP server %q", server)
+		t.servers.mu.Lock()
+		is := t.servers.written[server]
+		t.servers.mu.Unlock()
+		values = slices.Concat(is.Env, is.Headers)
+	}
+	var out []Trouble
+	for _, v := range values {
+		what := v.Name + " " + what
+		if name, ok := config.Reference(v.Value.Value); ok {
+			if trouble := lacksSecret(t.config, t.root, t.getenv, what, name); trouble != nil {
+				out = append(out, *trouble)
+			}
+		} else if _, err := config.Expand(v.Value.Value, t.getenv); err != nil {
+			out = append(out, Trouble{
+				Message: fmt.Sprintf("%s is not available: %v", what, err),
+				Help:    "Set the variable, or give it a value to fall back on: ${NAME:-VALUE}.",
+			})
+		}
+	}
+	return out
+}
+
+// checkOutput is CheckOutput for values with marks: contracts are about the values themselves. It runs no command for
+// them, because the engine decides with it.
+func checkOutput(s *secret.Registry) func(*ir.Program, json.RawMessage) error {
+	return func(p *ir.Program, output json.RawMessage) error {
+		revealed, err := s.Reveal(secret.WithoutAsking(context.Background()), output)
+		if err == nil {
+			err = CheckOutput(p, revealed)
+		}
+		return hidden(s, err)
+	}
+}
+
+// fillInput is FillInput for what the engine holds.
+func fillInput(s *secret.Registry) func(*ir.Program, json.RawMessage, bool) (json.RawMessage, error) {
+	return func(p *ir.Program, input json.RawMessage, strict bool) (json.RawMessage, error) {
+		revealed, err := s.Reveal(secret.WithoutAsking(context.Background()), input)
+		if err != nil {
+			return nil, hidden(s, err)
+		}
+		filled, err := FillInput(p, revealed, strict)
+		if err != nil {
+			return nil, hidden(s, err)
+		}
+		return s.Hide(filled), nil
+	}
+}
+
+func hidden(s *secret.Registry, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s", s.HideText(err.Error()))
+}
+
+// redacted wraps a tool that stores its input: secrets are hidden in the input and revealed in the output.
+type redacted struct {
+	tool.Tool
+	secrets *secret.Registry
+}
+
+func (h redacted) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
+	call.Input = h.secrets.Hide(call.Input)
+	result, err := h.Tool.Call(ctx, call)
+	if err != nil {
+		return result, err
+	}
+	if result.Output, err = h.secrets.Reveal(ctx, result.Output); err != nil {
+		return tool.Result{}, &tool.Error{Class: tool.ClassTool, Message: err.Error()}
+	}
+	return result, nil
+}

@@ -1,0 +1,272 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/tool"
+	"github.com/espalier-run/espalier/internal/tool/mcp"
+)
+
+// servers are a project's MCP servers. None runs before a tool of it is asked for.
+type servers struct {
+	mu    sync.Mutex
+	known map[string]*mcp.Server
+	// written is what the files say about them.
+	written map[string]config.Server
+	found   map[string][]tool.Tool // by server, once it has said what it has
+	wrong   map[string]error       // servers that cannot be used, and why
+	read    bool
+}
+
+// load finds out which servers there are. s.mu is held.
+func (t *Tools) load() {
+	s := &t.servers
+	if s.read {
+		return
+	}
+	s.read = true
+	s.known, s.found, s.wrong = map[string]*mcp.Server{}, map[string][]tool.Tool{}, map[string]error{}
+	s.written = map[string]config.Server{}
+	add := func(list []config.Named[config.Server]) {
+		for _, one := range list {
+			name := one.Name.Value
+			if s.known[name] != nil || s.wrong[name] != nil {
+				continue // the configuration comes first
+			}
+			if one.Is.Off {
+				s.wrong[name] = &Trouble{
+					Message: fmt.Sprintf("the MCP server %q is switched off", name),
+					Help:    "Take \"enabled: false\" out of its entry in " + config.FileName + ".",
+				}
+				continue
+			}
+			if one.Is.Withheld {
+				s.wrong[name] = &Trouble{
+					Message: config.NotApproved(fmt.Sprintf("the MCP server %q", name)),
+					Help:    config.Approval,
+				}
+				continue
+			}
+			if len(one.Is.Wrong) > 0 {
+				s.wrong[name] = fmt.Errorf("the MCP server %q cannot be used:%w", name,
+					errors.New(t.told(one.Is.Wrong)))
+				continue
+			}
+			made, err := t.server(name, one.Is)
+			if err != nil {
+				s.wrong[name] = fmt.Errorf("the MCP server %q: %w", name, err)
+				continue
+			}
+			s.known[name], s.written[name] = made, one.Is
+		}
+	}
+	add(t.config.MCP)
+	add(t.config.MCPFile.Servers)
+}
+
+// serversFolder is where servers in a sandbox keep what is theirs.
+const serversFolder = "servers"
+
+// server makes one of what is written about it.
+func (t *Tools) server(name string, is config.Server) (*mcp.Server, error) {
+	c := mcp.Config{Name: name, Dir: t.root, Guard: t.guard, Timeout: is.Timeout, Limits: t.limits}
+	c.Limits.CPU = 0 // it serves many calls
+	for _, word := range is.Command {
+		expanded, err := config.Expand(word.Value, t.getenv)
+		if err != nil {
+			return nil, err
+		}
+		c.Command = append(c.Command, expanded)
+	}
+	var err error
+	if c.URL, err = config.Expand(is.URL.Value, t.getenv); err != nil {
+		return nil, err
+	}
+	if is.Sandbox {
+		box, err := t.sandbox()
+		if err != nil {
+			return nil, err
+		}
+		dir := filepath.Join(t.root, storageFolder, serversFolder, name)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, err
+		}
+		c.Sandbox = box.For(dir)
+	}
+	for _, one := range is.Tools {
+		c.Only = append(c.Only, one.Value)
+	}
+	c.Secrets = func(ctx context.Context) ([]string, http.Header, error) {
+		var env []string
+		for _, one := range is.Env {
+			value, err := t.value(ctx, one.Value.Value)
+			if err != nil {
+				return nil, nil, err
+			}
+			env = append(env, one.Name+"="+value)
+		}
+		headers := http.Header{}
+		for _, one := range is.Headers {
+			value, err := t.value(ctx, one.Value.Value)
+			if err != nil {
+				return nil, nil, err
+			}
+			headers.Set(one.Name, value)
+		}
+		return env, headers, nil
+	}
+	return mcp.New(c), nil
+}
+
+// serverOf is the server that a tool's name begins with.
+func (t *Tools) serverOf(name string) (string, bool) {
+	server, _, ok := strings.Cut(name, ".")
+	if !ok {
+		return "", false
+	}
+	t.servers.mu.Lock()
+	defer t.servers.mu.Unlock()
+	t.load()
+	return server, t.servers.known[server] != nil
+}
+
+// offers asks a server what it has, once. One that cannot be asked is asked
+// again the next time.
+func (t *Tools) offers(ctx context.Context, server string) ([]tool.Tool, error) {
+	s := &t.servers
+	s.mu.Lock()
+	found, known := s.found[server], s.known[server]
+	s.mu.Unlock()
+	if found != nil {
+		return found, nil
+	}
+	found, err := known.Tools(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.wrong[server] = err
+		return nil, err
+	}
+	delete(s.wrong, server)
+	s.found[server] = found
+	return found, nil
+}
+
+// served is a tool of a server; nil when there is none.
+func (t *Tools) served(name string) tool.Tool {
+	server, ok := t.serverOf(name)
+	if !ok {
+		return nil
+	}
+	ctx, stop := context.WithTimeout(context.Background(), preparing)
+	defer stop()
+	offered, err := t.offers(ctx, server)
+	if err != nil {
+		return nil // serverTrouble says why
+	}
+	if i := slices.IndexFunc(offered, func(one tool.Tool) bool { return one.Spec().Name == name }); i >= 0 {
+		return offered[i]
+	}
+	return nil
+}
+
+// servedNames are the tools of servers that a pattern may mean.
+func (t *Tools) servedNames(pattern string) []string {
+	server, ok := t.serverOf(pattern)
+	if !ok {
+		return nil
+	}
+	ctx, stop := context.WithTimeout(context.Background(), preparing)
+	defer stop()
+	offered, err := t.offers(ctx, server)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, one := range offered {
+		out = append(out, one.Spec().Name)
+	}
+	return out
+}
+
+// serverTrouble is why a tool's server cannot be used; nil when that is not
+// what keeps it from being called.
+func (t *Tools) serverTrouble(name string) error {
+	server, dotted := t.serverOf(name)
+	t.servers.mu.Lock()
+	defer t.servers.mu.Unlock()
+	switch {
+	case t.servers.wrong[server] != nil:
+		return t.servers.wrong[server]
+	case dotted:
+		return &noSuchTool{server: server, name: name, offers: t.servers.found[server]}
+	case strings.Contains(name, "."):
+		return t.noServers()
+	}
+	return nil
+}
+
+// noSuchTool is a server that works, and does not have a tool.
+type noSuchTool struct {
+	server, name string
+	offers       []tool.Tool
+}
+
+func (e *noSuchTool) Error() string {
+	return fmt.Sprintf("the MCP server %q has no tool %q", e.server, e.name)
+}
+
+// instead says what there is.
+func (e *noSuchTool) instead() string {
+	var has []string
+	for _, one := range e.offers {
+		has = append(has, one.Spec().Name)
+	}
+	if near := diag.Nearest(e.name, has); near != "" {
+		return fmt.Sprintf("Did you mean %q? It has %s.", near, strings.Join(has, ", "))
+	}
+	return "It has " + strings.Join(has, ", ") + "."
+}
+
+// noServers returns why the servers of .mcp.json are not known; nil if they are.
+func (t *Tools) noServers() error {
+	file := t.config.MCPFile
+	switch {
+	case file.Err != nil:
+		return fmt.Errorf("%s cannot be read: %w", config.MCPFileName, file.Err)
+	case len(file.Servers) == 0 && file.Problems.Errors():
+		return fmt.Errorf("%s cannot be used:%s", config.MCPFileName, t.told(file.Problems))
+	}
+	return nil
+}
+
+// told are problems of .mcp.json, each on a line of its own with its place.
+func (t *Tools) told(list diag.List) string {
+	var out strings.Builder
+	for _, d := range list {
+		at := t.config.MCPFile.File.Position(d.Span.Start)
+		fmt.Fprintf(&out, "\n    %s:%d:%d: %s %s", d.Span.File, at.Line, at.Column, d.Message, d.Help)
+	}
+	return out.String()
+}
+
+// close ends all of them, at the same time.
+func (s *servers) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var ending sync.WaitGroup
+	for _, one := range s.known {
+		ending.Go(one.Close)
+	}
+	ending.Wait()
+}

@@ -1,0 +1,149 @@
+package registry
+
+import (
+	"crypto/subtle"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/private"
+	"github.com/espalier-run/espalier/internal/trust"
+)
+
+// storageParts are the parts of a storage folder that decide what runs do. What
+// is in the folders of runs is their own: commands may leave anything there.
+var storageParts = []string{
+	ignoreFile, signatureFile, "espalier.db", "espalier.db-wal", "espalier.db-shm", "owners", "runs", "servers", notebookFolder,
+	"storage", "storage/transcripts", "storage/audit", "storage/audit.jsonl",
+	"storage/postgres", "storage/postgres/transcripts", "storage/postgres/audit", "storage/postgres/audit.jsonl",
+}
+
+const ignoreFile = ".gitignore"
+
+// signatureFile says that this user has made a storage folder.
+const signatureFile = "signature"
+
+// makeStorage makes the folder, usable by its owner alone and invisible to git.
+// It refuses a folder that others can change or that another user made.
+func makeStorage(dir string, by *trust.Store) error {
+	fresh, err := isFresh(dir)
+	if err != nil {
+		return err
+	}
+	if fresh {
+		if err := private.Check(dir); err != nil {
+			return err
+		}
+		if err := freshStorage(dir, by); err != nil {
+			return err
+		}
+	}
+	if err := private.CheckAll(dir, storageParts...); err != nil {
+		return err
+	}
+	if by == nil {
+		return nil
+	}
+	return checkSignature(dir, *by)
+}
+
+// freshStorage makes a new folder, or takes over one that holds nothing.
+// Other processes may do the same at this moment, so what they see is whole.
+func freshStorage(dir string, by *trust.Store) error {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return err
+	}
+	made, err := os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+"-*") // with mode 0700
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(made)
+	files := []string{ignoreFile}
+	if err := os.WriteFile(filepath.Join(made, ignoreFile), []byte("*\n"), 0o600); err != nil {
+		return err
+	}
+	if by != nil {
+		if err := sign(made, *by); err != nil {
+			return err
+		}
+		files = append(files, signatureFile)
+	}
+	if err := os.Rename(made, dir); err == nil {
+		return nil
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return err
+	}
+	for _, name := range files {
+		if err := os.Rename(filepath.Join(made, name), filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isFresh reports whether nothing is in a folder that could decide anything:
+// at most empty files, which keep a folder in an archive, and what git ignores.
+func isFresh(dir string) (bool, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			return false, err
+		}
+		if e.Name() != ignoreFile && (!info.Mode().IsRegular() || info.Size() > 0) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func sign(dir string, by trust.Store) error {
+	signature, err := by.Signature()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, signatureFile), []byte(signature+"\n"), 0o600)
+}
+
+func checkSignature(dir string, by trust.Store) error {
+	want, err := by.Signature()
+	if err != nil {
+		return err
+	}
+	is, err := os.ReadFile(filepath.Join(dir, signatureFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if subtle.ConstantTimeCompare([]byte(strings.TrimSpace(string(is))), []byte(want)) == 1 {
+		return nil
+	}
+	return &private.Error{
+		Path: dir, Why: "was not made by you on this machine: it may have come with a repository or an archive, and " +
+			"the runs in it would be trusted",
+		Help: "If it is yours, as after a move or an upgrade, run \"espalier trust\". Otherwise remove it.",
+	}
+}
+
+// ForeignStorage reports whether there is a storage folder that this user has
+// not made.
+func ForeignStorage(dir string, by trust.Store) bool {
+	fresh, err := isFresh(dir)
+	return err == nil && !fresh && checkSignature(dir, by) != nil
+}
+
+// AdoptStorage signs a storage folder that this user has not made.
+func AdoptStorage(dir string, by trust.Store) error {
+	if err := private.CheckAll(dir, storageParts...); err != nil {
+		return err
+	}
+	return sign(dir, by)
+}

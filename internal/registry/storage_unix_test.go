@@ -1,0 +1,159 @@
+//go:build unix
+
+package registry
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/private"
+	"github.com/espalier-run/espalier/internal/trust"
+)
+
+// asOther names the variable under which the test binary runs once more as an
+// ordinary user.
+const asOther = "ESPALIER_TEST_AS_NOBODY"
+
+// asOrdinaryUser runs a test once more as the user nobody, when the test is run
+// by root, to whom most files are open.
+func asOrdinaryUser(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 || os.Getenv(asOther) != "" {
+		return
+	}
+	t.Run("as an ordinary user", func(t *testing.T) {
+		dir, err := os.MkdirTemp("", "nobody-*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		self, err := os.ReadFile(os.Args[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		program := filepath.Join(dir, "test")
+		const nobody = 65534
+		if err := errors.Join(os.WriteFile(program, self, 0o755), os.Chmod(dir, 0o755),
+			os.Chown(dir, nobody, nobody)); err != nil {
+			t.Fatal(err)
+		}
+		name, _, _ := strings.Cut(t.Name(), "/")
+		cmd := exec.Command(program, "-test.run", "^"+name+"$", "-test.v")
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), asOther+"=1", "TMPDIR="+dir, "HOME="+dir)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: "+name) {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+}
+
+func approvalsIn(dir string) *trust.Store {
+	s := trust.Open(func(name string) string { return map[string]string{"XDG_STATE_HOME": dir}[name] })
+	return &s
+}
+
+// A storage folder is private for every user and umask.
+func TestStorageIsPrivate(t *testing.T) {
+	asOrdinaryUser(t)
+	by := approvalsIn(t.TempDir())
+	dir := filepath.Join(t.TempDir(), ".espalier")
+	before := syscall.Umask(0)
+	err := makeStorage(dir, by)
+	syscall.Umask(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]os.FileMode{
+		dir: 0o700, filepath.Join(dir, signatureFile): 0o600,
+		by.Dir(): 0o700,
+	} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v", path, info.Mode(), err)
+		}
+	}
+	if err := makeStorage(dir, by); err != nil {
+		t.Errorf("it cannot be opened again: %v", err)
+	}
+	// A clone may carry an empty folder.
+	kept := filepath.Join(t.TempDir(), ".espalier")
+	if err := errors.Join(os.Mkdir(kept, 0o755), os.WriteFile(filepath.Join(kept, ".keep"), nil, 0o644),
+		makeStorage(kept, by), makeStorage(kept, by)); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat(kept); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+// A folder that others can change or that another user made is refused with
+// what to do about it.
+func TestStorageOfOthersIsRefused(t *testing.T) {
+	asOrdinaryUser(t)
+	by := approvalsIn(t.TempDir())
+	for name, spoil := range map[string]func(dir string) error{
+		"a link": func(dir string) error {
+			return errors.Join(os.Rename(dir, dir+"2"),
+				os.Symlink(dir+"2", dir))
+		},
+		"group writable": func(dir string) error { return os.Chmod(dir, 0o770) },
+		"world writable": func(dir string) error { return os.Chmod(dir, 0o707) },
+		"a linked journal": func(dir string) error {
+			return os.Symlink("elsewhere",
+				filepath.Join(dir, "espalier.db"))
+		},
+		"linked runs": func(dir string) error { return os.Symlink("/tmp", filepath.Join(dir, "runs")) },
+		"an open journal": func(dir string) error {
+			name := filepath.Join(dir, "espalier.db")
+			return errors.Join(os.WriteFile(name, []byte("x"), 0o600), os.Chmod(name, 0o666))
+		},
+		"linked transcripts": func(dir string) error {
+			return errors.Join(os.Mkdir(filepath.Join(dir, "storage"), 0o700),
+				os.Symlink("/tmp", filepath.Join(dir, "storage", "transcripts")))
+		},
+		"not signed": func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, signatureFile), []byte("made up\n"), 0o600)
+		},
+		"without a signature": func(dir string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, signatureFile)),
+				os.Mkdir(filepath.Join(dir, "runs"), 0o700))
+		},
+		"a file": func(dir string) error { return errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), ".espalier")
+			if err := errors.Join(makeStorage(dir, by), spoil(dir)); err != nil {
+				t.Fatal(err)
+			}
+			err := makeStorage(dir, by)
+			if told, ok := errors.AsType[*private.Error](err); name != "a file" && (!ok || told.Help == "") ||
+				err == nil {
+				t.Errorf("it is used: %v", err)
+			}
+		})
+	}
+	if os.Geteuid() == 0 {
+		dir := filepath.Join(t.TempDir(), ".espalier")
+		if err := errors.Join(makeStorage(dir, by), os.Chown(dir, 65534, 65534)); err != nil {
+			t.Fatal(err)
+		}
+		if err := makeStorage(dir, by); err == nil {
+			t.Error("another user's is used")
+		}
+	}
+	// A key of another user, or of another machine, signs nothing here.
+	dir := filepath.Join(t.TempDir(), ".espalier")
+	if err := makeStorage(dir, approvalsIn(t.TempDir())); err != nil {
+		t.Fatal(err)
+	}
+	if err := makeStorage(dir, by); err == nil || !ForeignStorage(dir, *by) {
+		t.Errorf("another user's signature counts: %v", err)
+	}
+	if err := errors.Join(AdoptStorage(dir, *by), makeStorage(dir, by)); err != nil {
+		t.Error(err)
+	}
+}

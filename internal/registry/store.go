@@ -1,0 +1,91 @@
+package registry
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/engine/embedded"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/journal/owner"
+	"github.com/espalier-run/espalier/internal/journal/postgres"
+	"github.com/espalier-run/espalier/internal/journal/sqlite"
+)
+
+// StoreVariable names the environment variable that chooses the store. It
+// overrides the project's configuration.
+const StoreVariable = "ESPALIER_STORE"
+
+// Process is this process among those that share a store.
+type Process interface {
+	embedded.Process
+	// Describe returns what a living process says about itself.
+	Describe(journal.Owner) (owner.Info, error)
+	Close() error
+}
+
+// StoreError says why the store that a person has chosen cannot be used.
+type StoreError string
+
+func (e StoreError) Error() string { return string(e) }
+
+// StoreURL returns the URL of the database that keeps the runs of a project, or
+// "" if they are kept in its folder.
+func StoreURL(c *config.Config, getenv func(string) string) (string, error) {
+	url := getenv(StoreVariable)
+	if url == "" {
+		url = c.Store.URL.Value
+		if url != "" && c.Store.Withheld {
+			return "", StoreError(config.NotApproved("the store in "+config.FileName) + ". " + config.Approval)
+		}
+	}
+	if url != "" && !postgres.IsURL(url) {
+		return "", StoreError("the store is not a URL of the form postgres://user@host/database")
+	}
+	return url, nil
+}
+
+// openStore opens the store and joins the processes that share it. It returns
+// the clock of the engine; nil is the machine's.
+func (r *Runtime) openStore(o RuntimeOptions) (now func() time.Time, err error) {
+	url, err := StoreURL(o.Config, o.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	if url != "" {
+		store, err := postgres.Open(context.Background(), url, postgres.Options{Log: o.Log})
+		if err != nil {
+			return nil, err
+		}
+		r.Store, r.Process, r.own = store, store, store.Own()
+		return store.Now, nil
+	}
+	process, err := owner.New(filepath.Join(r.dir, "owners"))
+	if err != nil {
+		return nil, err
+	}
+	r.Process = process
+	store, err := sqlite.Open(filepath.Join(r.dir, "espalier.db"), sqlite.Options{Relaxed: o.Relaxed, Dead: process.Dead})
+	if err != nil {
+		return nil, err
+	}
+	r.Store = store
+	return nil, nil
+}
+
+// monotonic returns the machine's monotonic clock. The engine compares its wall clock with it, also if that is the
+// database's.
+func monotonic() func() time.Duration {
+	start := time.Now()
+	return func() time.Duration { return time.Since(start) }
+}
+
+// records returns the folder of the records that this machine keeps. Positions
+// in a journal mean nothing in another one, so each kind of store has its own.
+func (r *Runtime) records() string {
+	if r.own != nil {
+		return filepath.Join(r.dir, "storage", "postgres")
+	}
+	return filepath.Join(r.dir, "storage")
+}

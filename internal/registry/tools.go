@@ -1,0 +1,557 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/netguard"
+	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/provider/scripted"
+	"github.com/espalier-run/espalier/internal/provider/simulated"
+	"github.com/espalier-run/espalier/internal/secret"
+	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/tool"
+	"github.com/espalier-run/espalier/internal/tool/builtin"
+	"github.com/espalier-run/espalier/internal/tool/http"
+	"github.com/espalier-run/espalier/internal/tool/notebook"
+)
+
+// storageFolder is the project's own folder, which no tool sees.
+const storageFolder = ".espalier"
+
+// notebookFolder is where agents keep their notes, below that.
+const notebookFolder = "memory"
+
+// calculator is the built-in tool that workflows bring along under names of
+// their own.
+const calculator = "calculator"
+
+// Tools resolves the names of tools in a project: built-in tools, those that the configuration binds, and the tools of
+// MCP servers.
+type Tools struct {
+	root    string
+	config  *config.Config
+	getenv  func(string) string
+	secrets *secret.Registry
+	guard   netguard.Options
+	plain   map[string]tool.Tool                 // the built-in ones
+	boxed   func() (map[string]tool.Tool, error) // and in a sandbox
+	// Confinable is why commands cannot be confined here; nil asks the machine.
+	Confinable func() error
+	// sandbox confines commands: those of tools, and those of the workflow itself.
+	sandbox func() (*process.Sandbox, error)
+	limits  process.Limits // of those commands
+	servers servers
+}
+
+// NewTools returns the tools of a project. Nothing is started.
+func NewTools(root string, c *config.Config, getenv func(string) string, secrets *secret.Registry) *Tools {
+	t := &Tools{root: root, config: c, getenv: getenv, secrets: secrets, limits: c.Commands.Or(process.DefaultLimits)}
+	for _, host := range c.Allow.Hosts {
+		t.guard.Allow = append(t.guard.Allow, host.Value)
+	}
+	paths := foldersOf(root, c.Allow.Paths)
+	builtins := func(box *process.Sandbox) map[string]tool.Tool {
+		out := map[string]tool.Tool{}
+		for _, one := range builtin.Tools(builtin.Options{
+			Root: root, Readable: paths, Shell: builtin.Shell{
+				Sandbox: box,
+				Limits:  t.limits,
+			}, Network: builtin.Network{Guard: t.guard},
+		}) {
+			out[one.Spec().Name] = one
+		}
+		for _, one := range notebook.Tools(memoryDir(root)) {
+			one = redacted{one, secrets}
+			out[one.Spec().Name] = one
+		}
+		return out
+	}
+	t.plain = builtins(nil)
+	t.sandbox = sync.OnceValues(func() (*process.Sandbox, error) {
+		if t.Confinable != nil {
+			if err := t.Confinable(); err != nil {
+				return nil, err
+			}
+		}
+		box, err := process.NewSandbox(root, storageFolder)
+		if err != nil {
+			return nil, err
+		}
+		box.Read, box.Write = append(box.Read, paths...), append(box.Write, foldersOf(root, c.Allow.Writes)...)
+		return box, nil
+	})
+	t.boxed = sync.OnceValues(func() (map[string]tool.Tool, error) {
+		box, err := t.sandbox()
+		if err != nil {
+			return nil, err
+		}
+		return builtins(box), nil
+	})
+	return t
+}
+
+// foldersOf are folders that the configuration names, seen from the project.
+func foldersOf(root string, list []text.Text) []string {
+	var out []string
+	for _, one := range list {
+		path := one.Value
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(root, path)
+		}
+		out = append(out, path)
+	}
+	return out
+}
+
+// Close stops all servers.
+func (t *Tools) Close() { t.servers.close() }
+
+// toolbox is the tools of one program in a run.
+type toolbox struct {
+	*Tools
+	program  *ir.Program
+	scripted map[string]tool.Tool
+	simulate bool
+	seed     uint64
+	confined bool // commands run in the sandbox
+	noShell  bool // without consent, models run no commands
+}
+
+// box has what a run with these options calls, for any program.
+func (t *Tools) box(o RunOptions, script *scripted.Script) toolbox {
+	b := toolbox{Tools: t, simulate: o.Simulate, seed: o.Seed, confined: o.Sandbox, noShell: !t.Consented(o)}
+	if script != nil {
+		b.simulate = script.Simulates()
+		b.scripted = map[string]tool.Tool{}
+		for _, one := range script.Tools(played(o)) {
+			b.scripted[one.Spec().Name] = one
+		}
+	}
+	return b
+}
+
+// Tool finds a tool by its name. What a script says comes first; in a
+// simulated run nothing real is called at all.
+func (b toolbox) Tool(name string) tool.Tool {
+	if found := b.scripted[name]; found != nil {
+		return found
+	}
+	found := b.real(name)
+	if b.simulate {
+		return simulatedTool{name: name, like: found, seed: b.seed, returns: b.returns(name, found)}
+	}
+	return found
+}
+
+func (b toolbox) real(name string) tool.Tool {
+	if b.Tools == nil {
+		return nil
+	}
+	set := b.config.Tool(name)
+	switch {
+	case set != nil && (set.Off || set.Withheld):
+		return nil
+	case set != nil && set.URL.Value != "":
+		return bound{http.New(declared(name, set), b.requests(set.URL.Value)), name, set}
+	case set != nil:
+		target := name
+		if set.Use.Value != "" {
+			target = set.Use.Value
+		}
+		if found := b.base(target); found != nil {
+			return bound{found, name, set}
+		}
+		return nil
+	}
+	return b.base(name)
+}
+
+// returns is the schema of a tool's answer: what the configuration says, else
+// the tool itself.
+func (b toolbox) returns(name string, found tool.Tool) json.RawMessage {
+	if b.Tools != nil {
+		if set := b.config.Tool(name); set != nil && len(set.Returns) > 0 {
+			return set.Returns
+		}
+	}
+	if found != nil {
+		return found.Spec().Returns
+	}
+	return nil
+}
+
+// base is a tool that no entry of the configuration is about.
+func (b toolbox) base(name string) tool.Tool {
+	if b.program != nil {
+		for i := range b.program.ToolDefs {
+			if def := &b.program.ToolDefs[i]; def.Name == name {
+				if kind, operation, _ := strings.Cut(def.Builtin, "."); kind == calculator {
+					return builtin.Calculator(name, operation)
+				}
+				// A file chooses where it goes, but sees no secrets for it.
+				return http.New(defined(def), http.Options{Guard: b.guard})
+			}
+		}
+	}
+	if name == shellTool && b.noShell && !b.simulate {
+		return nil
+	}
+	if b.plain[name] == nil {
+		if b.simulate { // which needs neither keys nor a network, as servers may
+			return nil
+		}
+		return b.served(name)
+	}
+	if !b.confined {
+		return b.plain[name]
+	}
+	boxed, err := b.boxed()
+	if err != nil { // rather no commands than such that can do anything
+		if name == shellTool {
+			return nil
+		}
+		return b.plain[name]
+	}
+	return boxed[name]
+}
+
+// Names are the tools that a pattern means.
+func (b toolbox) Names(pattern string) []string {
+	var all []string
+	for name := range b.scripted {
+		all = append(all, name)
+	}
+	if b.Tools != nil {
+		for name := range b.plain {
+			all = append(all, name)
+		}
+		for _, one := range b.config.Tools {
+			all = append(all, one.Name.Value)
+		}
+		if !b.simulate {
+			all = append(all, b.servedNames(pattern)...)
+		}
+	}
+	if b.program != nil {
+		for _, def := range b.program.ToolDefs {
+			all = append(all, def.Name)
+		}
+	}
+	slices.Sort(all)
+	return slices.DeleteFunc(slices.Compact(all), func(name string) bool {
+		return !ir.MatchesTool(pattern, name) || b.Tool(name) == nil
+	})
+}
+
+// bound is a tool under the name that the configuration gives it, with what
+// the configuration says about its calls.
+type bound struct {
+	tool.Tool
+	name string
+	set  *config.Tool
+}
+
+func (b bound) Spec() tool.Spec {
+	spec := b.Tool.Spec()
+	if spec.Target == "" {
+		spec.Target = spec.Name
+	} else if b.set.Use.Value != "" {
+		spec.Target = b.set.Use.Value + ": " + spec.Target
+	}
+	spec.Name = b.name
+	spec.RequiresApproval = spec.RequiresApproval || b.set.RequiresApproval
+	spec.ApprovalTimeout = max(spec.ApprovalTimeout, b.set.ApprovalTimeout)
+	if b.set.Timeout > 0 {
+		spec.Timeout = b.set.Timeout
+	}
+	return spec
+}
+
+// Repeatable asks the tool itself.
+func (b bound) Repeatable(input json.RawMessage) bool { return tool.Repeatable(b.Tool, input) }
+
+func declared(name string, set *config.Tool) http.Declared {
+	d := http.Declared{
+		Name: name, Description: set.Description, Schema: set.Schema, URL: set.URL.Value, Method: set.Method,
+		IdempotencyHeader: set.IdempotencyHeader, SideEffects: set.SideEffects, Timeout: set.Timeout,
+	}
+	for _, h := range set.Headers {
+		d.Headers = append(d.Headers, http.Header{Name: h.Name, Value: h.Value.Value})
+	}
+	if set.Bearer.Value != "" {
+		d.Headers = append(d.Headers, http.Header{Name: "Authorization", Value: bearer + set.Bearer.Value})
+	}
+	return d
+}
+
+const bearer = "Bearer "
+
+func defined(def *ir.ToolDef) http.Declared {
+	d := http.Declared{
+		Name: def.Name, Description: def.Description, Schema: def.Schema, URL: def.URL,
+		Method: def.Method,
+	}
+	for _, h := range def.Headers {
+		d.Headers = append(d.Headers, http.Header{Name: h.Name, Value: h.Value})
+	}
+	return d
+}
+
+// requests is what a request of the configuration may reach: also the host
+// that it names, wherever that is.
+func (t *Tools) requests(address string) http.Options {
+	guard := t.guard
+	if u, err := url.Parse(address); err == nil {
+		guard.Allow = append(slices.Clone(guard.Allow), u.Host)
+	}
+	return http.Options{Guard: guard, Value: t.value}
+}
+
+// value puts the values of secrets and variables into a text.
+func (t *Tools) value(ctx context.Context, text string) (string, error) {
+	before := ""
+	if rest, ok := strings.CutPrefix(text, bearer); ok {
+		before, text = bearer, rest
+	}
+	if name, ok := config.Reference(text); ok {
+		value, err := t.secrets.Value(ctx, name)
+		return before + value, err
+	}
+	expanded, err := config.Expand(text, t.getenv)
+	return before + expanded, err
+}
+
+// simulatedTool replaces a tool in simulated runs. Its results are labeled as simulated.
+type simulatedTool struct {
+	name string
+	like tool.Tool // what is bound to the name; nil when nothing is
+	seed uint64
+	// returns is the schema of its result; nil if unknown.
+	returns json.RawMessage
+}
+
+// Spec returns the spec of the real tool, so that arguments are checked as usual. Simulated calls need no approval.
+func (t simulatedTool) Spec() tool.Spec {
+	if t.like == nil {
+		return tool.Spec{Name: t.name}
+	}
+	spec := t.like.Spec()
+	return tool.Spec{Name: t.name, Description: spec.Description, Schema: spec.Schema}
+}
+
+// Call simulates a result: one that fits the schema if there is any, or else one that repeats the input.
+func (t simulatedTool) Call(_ context.Context, call tool.Call) (tool.Result, error) {
+	wants, model := call.For.Wants, simulated.Model{Seed: t.seed}
+	purpose := provider.Purpose{
+		Workflow: call.For.Workflow, Step: call.For.Step, Agent: call.For.Agent, Key: t.name + string(call.Input),
+		Visit: call.For.Visit, Iteration: call.For.Iteration, Attempt: call.For.Attempt, Contract: wants,
+	}
+	// A schema that nothing fits, or that contradicts the workflow, is left out.
+	for _, form := range []json.RawMessage{both(t.returns, wants.Schema), t.returns, wants.Schema, nil} {
+		if out, err := model.Answer(purpose, form); err == nil && out != nil {
+			return tool.Result{Output: out, Offline: simulated.Name}, nil
+		}
+	}
+	out, err := json.Marshal(map[string]any{"simulated": true, "tool": t.name, "input": call.Input})
+	return tool.Result{Output: out, Offline: simulated.Name}, err
+}
+
+// both is a schema of what fits two.
+func both(a, b json.RawMessage) json.RawMessage {
+	if len(a) == 0 || len(b) == 0 {
+		return slices.Concat(a, b)
+	}
+	return slices.Concat([]byte(`{"allOf":[`), a, []byte(","), b, []byte("]}"))
+}
+
+// preparing is how long servers may take to say which tools they have.
+const preparing = 60 * time.Second
+
+// Missing returns the tools that a program's steps call and nothing is bound to, with configuration entries to paste,
+// and what else keeps tools from being called. Agents whose models are programs have their own tools.
+func (t *Tools) Missing(p *ir.Program, o RunOptions, models *Models) []MissingDependency {
+	script, err := scriptOf(o)
+	if err != nil {
+		return nil // it has been reported
+	}
+	var out, unbound []MissingDependency
+	if o.Sandbox && !Simulates(o) {
+		if steps := commandSteps(p); len(steps) > 0 {
+			if _, err := t.sandbox(); err != nil {
+				out = []MissingDependency{{Trouble: unconfined(err), Steps: steps}}
+			}
+		}
+	}
+	box := t.box(o, script)
+	box.noShell = false // missing consent is reported by Unapproved
+	if box.simulate {
+		return out
+	}
+	var names []string // of unbound
+	answers := router{models: models, instead: o.Model, otherwise: o.DefaultModel}
+	for _, use := range toolUses(p, "") {
+		name := ir.ToolName(use.name)
+		box.program = use.program
+		switch {
+		case use.agent != nil && script == nil && models != nil && answers.Agent(use.agent.ModelName()) != nil:
+			continue
+		case tool.Caller{Program: use.program, Step: use.step, Agent: use.agent}.Refusal(name, nil) != "":
+			continue // it will not be called
+		case box.scripted[name] != nil:
+			continue
+		}
+		lacks := t.lacksValues(name)
+		for _, trouble := range lacks {
+			out = addMissing(out, use.where, trouble)
+		}
+		if len(lacks) > 0 || use.pattern || box.Tool(name) != nil {
+			continue // a pattern is content with what there is
+		}
+		if trouble := t.missing(name, o.Sandbox); trouble != nil {
+			out = addMissing(out, use.where, *trouble)
+			continue
+		}
+		unbound = addMissing(unbound, use.where, Trouble{Message: fmt.Sprintf("nothing is bound to the tool %q", name)})
+		if len(unbound) > len(names) {
+			names = append(names, name)
+		}
+	}
+	if len(unbound) == 0 {
+		return out
+	}
+	instead := "use --simulate"
+	if script != nil {
+		instead = fmt.Sprintf("let %s answer for them under \"tools\"", o.ScriptName)
+	}
+	entries := make([]config.Unbound, len(names))
+	for i, name := range names {
+		entries[i] = config.Unbound{Tool: name, Steps: unbound[i].Steps}
+	}
+	// One text for all, which can be pasted as it is.
+	unbound[len(unbound)-1].Help = t.config.Paste(entries, instead)
+	return append(out, unbound...)
+}
+
+// addMissing adds what a step lacks to a list without duplicates.
+func addMissing(list []MissingDependency, step string, trouble Trouble) []MissingDependency {
+	i := slices.IndexFunc(list, func(l MissingDependency) bool { return l.Message == trouble.Message })
+	if i < 0 {
+		return append(list, MissingDependency{Trouble: trouble, Steps: []string{step}})
+	}
+	if !slices.Contains(list[i].Steps, step) {
+		list[i].Steps = append(list[i].Steps, step)
+	}
+	return list
+}
+
+// missing returns why there is no tool of a name; nil if nothing is bound to it.
+func (t *Tools) missing(name string, sandbox bool) *Trouble {
+	set, target := t.config.Tool(name), name
+	if set != nil && set.Use.Value != "" {
+		target = set.Use.Value
+	}
+	if set != nil && set.Off {
+		return &Trouble{
+			Message: fmt.Sprintf("the tool %q is switched off", name),
+			Help: fmt.Sprintf("Remove \"enabled: false\" from its entry in %s, or the tool from the workflow.",
+				config.FileName),
+		}
+	}
+	if set != nil && set.Withheld {
+		return &Trouble{
+			Message: config.NotApproved(fmt.Sprintf("the tool %q in %s", name, config.FileName)),
+			Help:    config.Approval,
+		}
+	}
+	if sandbox && t.plain[target] != nil {
+		if _, err := t.boxed(); err != nil {
+			trouble := unconfined(err)
+			return &trouble
+		}
+	}
+	err := t.serverTrouble(target)
+	var known *Trouble
+	if errors.As(err, &known) {
+		return known
+	}
+	var lacks *noSuchTool
+	if errors.As(err, &lacks) {
+		return &Trouble{Message: err.Error(), Help: lacks.instead()}
+	}
+	if err != nil {
+		return &Trouble{Message: err.Error(), Help: "Check the server's entry under \"mcp\" in " + config.FileName +
+			" or in " + config.MCPFileName + "; \"espalier validate\" checks both files."}
+	}
+	if target != name {
+		return &Trouble{
+			Message: fmt.Sprintf("the tool %q is bound to %q, and there is no such tool", name, target),
+			Help:    diag.DidYouMean(target, slices.Collect(maps.Keys(t.plain))),
+		}
+	}
+	return nil
+}
+
+// unconfined says that commands cannot be confined.
+func unconfined(err error) Trouble {
+	return Trouble{
+		Message: err.Error(),
+		Help:    "Nothing else keeps commands from what you can do yourself; --sandbox=false runs them all the same.",
+	}
+}
+
+// toolUse is a step that calls a tool, or whose agent may.
+type toolUse struct {
+	where, name string
+	program     *ir.Program
+	step        *ir.Step
+	agent       *ir.Agent // nil when the step itself calls
+	pattern     bool      // the name is a pattern
+}
+
+func toolUses(p *ir.Program, prefix string) []toolUse {
+	kinds := Kinds()
+	var out []toolUse
+	for b := range p.Blocks {
+		for i := range p.Blocks[b].Steps {
+			s := &p.Blocks[b].Steps[i]
+			t := s.Task()
+			if t == nil || kinds[t.Kind] == nil {
+				continue
+			}
+			uses := kinds[t.Kind].Uses(t)
+			for _, name := range uses.Tools {
+				out = append(out, toolUse{where: prefix + s.ID, name: name.Name, program: p, step: s})
+			}
+			for _, name := range uses.Agents {
+				agent := p.Agent(name.Name)
+				if agent == nil {
+					continue
+				}
+				for _, one := range agent.Tools {
+					out = append(out, toolUse{
+						prefix + s.ID, one.Name, p, s, agent,
+						len(tool.Needed([]ir.Name{one})) == 0,
+					})
+				}
+			}
+		}
+	}
+	for i := range p.Children {
+		out = append(out, toolUses(&p.Children[i], prefix+p.Children[i].Name+".")...)
+	}
+	return out
+}

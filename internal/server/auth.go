@@ -1,0 +1,189 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/espalier-run/espalier/internal/identity"
+)
+
+func itoa(port uint16) string { return strconv.Itoa(int(port)) }
+
+type identityKey struct{}
+
+// IdentityOf returns who makes a request; false for a request without valid
+// credentials.
+func IdentityOf(ctx context.Context) (identity.Identity, bool) {
+	id, ok := ctx.Value(identityKey{}).(identity.Identity)
+	return id, ok
+}
+
+// authentication looks at the credentials of requests. It refuses wrong ones;
+// whether a route needs any is up to the route.
+type authentication struct {
+	*identity.Authenticator
+	cookie   string
+	secure   bool   // the browser reaches the server over TLS
+	base     string // path of the cookie
+	failures failures
+}
+
+// newAuthentication returns the authentication of a project's server. Browsers
+// share cookies between the ports of a host, so the name of the cookie tells
+// projects apart.
+func newAuthentication(a *identity.Authenticator, stateDir, base string, secure bool) *authentication {
+	sum := sha256.Sum256([]byte(stateDir))
+	return &authentication{
+		Authenticator: a, cookie: "espalier_" + hex.EncodeToString(sum[:4]), secure: secure, base: base,
+		failures: failures{limiters: map[string]*limiter{}},
+	}
+}
+
+func (a *authentication) handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id, err := a.identify(r)
+		switch {
+		case errors.Is(err, errNoCredentials):
+			next.ServeHTTP(w, r)
+			return
+		case errors.Is(err, identity.ErrNoSession):
+			// An old cookie is no attack: the route asks to sign in again.
+			a.endSession(w)
+			next.ServeHTTP(w, r)
+			return
+		case errors.Is(err, identity.ErrInvalidToken):
+			a.refuse(w, r)
+			return
+		case err != nil:
+			writeProblem(w, r, Problem{Status: http.StatusInternalServerError, Detail: "The users file cannot be read."})
+			return
+		}
+		logEntryOf(r.Context()).user = id.Name
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), identityKey{}, id)))
+	})
+}
+
+var errNoCredentials = errors.New("the request has no credentials")
+
+// identify returns the identity of a request. Tokens are accepted in the
+// Authorization header alone: addresses end up in logs and histories.
+func (a *authentication) identify(r *http.Request) (identity.Identity, error) {
+	if header := r.Header.Get("Authorization"); header != "" {
+		scheme, token, _ := strings.Cut(header, " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			return identity.Identity{}, identity.ErrInvalidToken
+		}
+		return a.Token(strings.TrimSpace(token))
+	}
+	cookie, err := r.Cookie(a.cookie)
+	if err != nil {
+		return identity.Identity{}, errNoCredentials
+	}
+	return a.Session(cookie.Value)
+}
+
+// refuse answers a request with a wrong token, and slows down who guesses.
+func (a *authentication) refuse(w http.ResponseWriter, r *http.Request) {
+	if wait := a.failures.add(remoteHost(r)); wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
+		writeProblem(w, r, Problem{Status: http.StatusTooManyRequests, Detail: "Too many requests with a wrong token."})
+		return
+	}
+	w.Header().Set("WWW-Authenticate", `Bearer realm="espalier", error="invalid_token"`)
+	writeProblem(w, r, Problem{
+		Status: http.StatusUnauthorized, Detail: "The token is not valid.",
+		Help: "It may have been revoked, or have expired. \"espalier login\" stores a new one.",
+	})
+}
+
+// startSession signs a browser in. It always issues a new session, so that one
+// that somebody else has planted is not taken over.
+func (a *authentication) startSession(w http.ResponseWriter, id identity.Identity) error {
+	value, ends, err := a.NewSession(id)
+	if err != nil {
+		return err
+	}
+	http.SetCookie(w, &http.Cookie{
+		Name: a.cookie, Value: value, Path: a.base, Expires: ends, HttpOnly: true, Secure: a.secure,
+		SameSite: http.SameSiteStrictMode,
+	})
+	return nil
+}
+
+func (a *authentication) endSession(w http.ResponseWriter) {
+	http.SetCookie(w, &http.Cookie{
+		Name: a.cookie, Path: a.base, MaxAge: -1, HttpOnly: true, Secure: a.secure, SameSite: http.SameSiteStrictMode,
+	})
+}
+
+func remoteHost(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+// failures limits wrong credentials for each address: a burst of ten, then one
+// in six seconds.
+type failures struct {
+	mu       sync.Mutex
+	limiters map[string]*limiter
+}
+
+type limiter struct {
+	*rate.Limiter
+	used time.Time
+}
+
+const (
+	failureBurst    = 10
+	failureInterval = 6 * time.Second
+	maxLimiters     = 10_000
+)
+
+// add counts a failure and returns how long the address has to wait; 0 when it
+// need not.
+func (f *failures) add(host string) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	l := f.limiters[host]
+	if l == nil {
+		if len(f.limiters) >= maxLimiters {
+			f.forget(now)
+		}
+		l = &limiter{Limiter: rate.NewLimiter(rate.Every(failureInterval), failureBurst)}
+		f.limiters[host] = l
+	}
+	l.used = now
+	reservation := l.ReserveN(now, 1)
+	wait := reservation.DelayFrom(now)
+	if wait > 0 {
+		reservation.CancelAt(now)
+	}
+	return wait
+}
+
+// forget removes the addresses that have all their attempts back, or all of
+// them when there are none.
+func (f *failures) forget(now time.Time) {
+	for host, l := range f.limiters {
+		if now.Sub(l.used) > failureBurst*failureInterval {
+			delete(f.limiters, host)
+		}
+	}
+	if len(f.limiters) >= maxLimiters {
+		clear(f.limiters)
+	}
+}

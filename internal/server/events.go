@@ -1,0 +1,252 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/identity"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// Live events are server-sent events. The id of an event is the position of its
+// append in the journal and its number within that append, "POSITION.NUMBER".
+// A client that reconnects, also to another server, continues after the last
+// event that it got, without a gap and without a duplicate.
+
+// eventID is the id of an event. Number 0 stands for the whole append.
+type eventID struct {
+	pos    journal.Pos
+	number int
+}
+
+func (id eventID) String() string { return fmt.Sprintf("%d.%d", id.pos, id.number) }
+
+func parseEventID(text string) (id eventID, err error) {
+	pos, number, numbered := strings.Cut(text, ".")
+	n, err := strconv.ParseInt(pos, 10, 64)
+	if err == nil && numbered {
+		id.number, err = strconv.Atoi(number)
+	}
+	if err != nil || n < 0 || id.number < 0 {
+		return id, &Problem{
+			Status: http.StatusBadRequest, Title: "Bad Request", Code: "position", Detail: "The position is not valid.",
+		}
+	}
+	id.pos = journal.Pos(n)
+	return id, nil
+}
+
+// watch returns the position to watch from, and how many events of the append at
+// id.pos the client has.
+func (id eventID) watch() (after journal.Pos, known int) {
+	if id.number == 0 {
+		return id.pos, 0
+	}
+	return id.pos - 1, id.number
+}
+
+// eventData is the data of a live event.
+type eventData struct {
+	Type     string      `json:"type"`
+	RunID    string      `json:"run_id"`
+	Parent   string      `json:"parent_run_id,omitempty"`
+	Workflow string      `json:"workflow"`
+	Seq      journal.Seq `json:"seq"` // number of the fact within the root run
+	At       time.Time   `json:"at"`
+	Step     string      `json:"step,omitempty"`
+	Kind     string      `json:"kind,omitempty"` // of the step
+	Attempt  int         `json:"attempt,omitempty"`
+	Outcome  string      `json:"outcome,omitempty"`
+	Problem  string      `json:"problem,omitempty"`
+}
+
+const (
+	// keepAlive is how often a comment is sent on a quiet stream, so that proxies
+	// keep the connection and the server notices clients that are gone.
+	keepAlive = 15 * time.Second
+	// writeTimeout is how long a client may take to accept data. A slower one is
+	// dropped; it reconnects and continues where it was.
+	writeTimeout = 10 * time.Second
+)
+
+func (s *Server) registerEvents() {
+	all := s.needs(identity.Read, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.stream(w, r, "") }))
+	one := s.needs(identity.Read, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		run, err := s.find(r.Context(), r.PathValue("run"))
+		if err == nil {
+			run, err = s.o.App.RootRun(r.Context(), run)
+		}
+		if err != nil {
+			writeProblem(w, r, *problemOf(r.Context(), err))
+			return
+		}
+		s.stream(w, r, run.ID)
+	}))
+	s.mux.Handle("GET /api/v1/events", all)
+	s.mux.Handle("GET /api/v1/runs/{run}/events", one)
+	position := []*huma.Param{
+		{
+			Name: "after", In: "query", Schema: &huma.Schema{Type: huma.TypeString},
+			Description: "Id of an event: what follows it is sent. 0 is the beginning; without it, only what happens from now on.",
+		},
+		{
+			Name: "Last-Event-ID", In: "header", Schema: &huma.Schema{Type: huma.TypeString},
+			Description: "As after; browsers send it when they reconnect.",
+		},
+	}
+	run := &huma.Param{Name: "run", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}
+	stream := map[string]*huma.Response{"200": {
+		Description: "Server-sent events; the type of an event is in its data, too.",
+		Content:     map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}},
+	}}
+	s.describe(huma.Operation{
+		Method: http.MethodGet, Path: "/api/v1/events", Tags: []string{"Events"}, Parameters: position, Responses: stream,
+		Summary: "Follow the events of all runs",
+	}, identity.Read)
+	s.describe(huma.Operation{
+		Method: http.MethodGet, Path: "/api/v1/runs/{run}/events", Tags: []string{"Events"},
+		Parameters: append([]*huma.Param{run}, position...), Responses: stream, Summary: "Follow the events of a run",
+	}, identity.Read)
+}
+
+// stream sends the events of a run, or of all runs. Without a position it begins
+// with what happens next; the position 0 is the beginning of the journal.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, run journal.RunID) {
+	after, err := s.startPosition(r)
+	if err != nil {
+		writeProblem(w, r, *problemOf(r.Context(), err))
+		return
+	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(s.stop, func() { cancel(errStopping) })()
+
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no")
+	out := &eventWriter{w: w, control: http.NewResponseController(w)}
+	if err := out.write(fmt.Appendf(nil, "retry: 1000\nid: %s\n\n", after)); err != nil {
+		return
+	}
+	s.stats.clients.Add(1)
+	defer s.stats.clients.Add(-1)
+	err = s.sendEvents(ctx, out, run, after)
+	if errors.Is(context.Cause(ctx), errStopping) {
+		out.write([]byte("event: server.stopping\ndata: {}\n\n")) // the client may be gone
+	} else if err != nil && ctx.Err() == nil {
+		logEntryOf(r.Context()).err = err
+	}
+}
+
+var errStopping = errors.New("the server is stopping")
+
+// startPosition returns where the client wants to begin.
+func (s *Server) startPosition(r *http.Request) (eventID, error) {
+	text := r.Header.Get("Last-Event-ID")
+	if text == "" {
+		text = r.URL.Query().Get("after")
+	}
+	if text == "" {
+		pos, err := s.o.App.Position(r.Context())
+		return eventID{pos: pos}, err
+	}
+	return parseEventID(text)
+}
+
+// sendEvents watches in one goroutine and writes in another, so that keep-alives
+// are sent while nothing happens.
+func (s *Server) sendEvents(ctx context.Context, out *eventWriter, run journal.RunID, last eventID) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type item struct {
+		text []byte
+		err  error
+	}
+	items := make(chan item)
+	go func() {
+		defer close(items)
+		hand := func(i item) bool {
+			select {
+			case items <- i:
+				return true
+			case <-ctx.Done():
+				return false
+			}
+		}
+		after, known := last.watch()
+		at := eventID{pos: last.pos}
+		for e, err := range s.o.App.Watch(ctx, app.WatchRequest{Run: run, After: after}) {
+			if err != nil {
+				hand(item{err: err})
+				return
+			}
+			if e.Pos != at.pos {
+				at = eventID{pos: e.Pos}
+			}
+			at.number++
+			if at.pos == last.pos && at.number <= known {
+				continue
+			}
+			text, err := eventText(e, at)
+			if !hand(item{text, err}) || err != nil {
+				return
+			}
+		}
+	}()
+	tick := time.NewTicker(keepAlive)
+	defer tick.Stop()
+	for {
+		select {
+		case i, open := <-items:
+			if !open || i.err != nil {
+				return i.err
+			}
+			if err := out.write(i.text); err != nil {
+				return err
+			}
+		case <-tick.C:
+			if err := out.write([]byte(": keep-alive\n\n")); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// eventText returns an event as the stream has it.
+func eventText(e app.Event, id eventID) ([]byte, error) {
+	data := eventData{
+		Type: string(e.Type), RunID: string(e.Run.ID), Parent: string(e.Run.Parent), Workflow: e.Run.Name, Seq: e.Seq,
+		At: e.At.Time(), Outcome: string(e.Outcome), Problem: e.Problem,
+	}
+	if e.Step != nil {
+		data.Step, data.Kind, data.Attempt = e.Step.Path, e.Step.Kind, e.Step.Attempt
+	}
+	raw, err := json.Marshal(data)
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(nil, "event: %s\nid: %s\ndata: %s\n\n", e.Type, id, raw), nil
+}
+
+type eventWriter struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+}
+
+func (e *eventWriter) write(p []byte) error {
+	if err := e.control.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	if _, err := e.w.Write(p); err != nil {
+		return err
+	}
+	return e.control.Flush()
+}

@@ -1,0 +1,177 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The guard is a chain of handlers around all routes. None of them knows what
+// the routes do. The order matters: a request gets an id and a log line first,
+// then is refused for a foreign host or origin, before its credentials are
+// looked at.
+
+// contentPolicy allows what the server itself serves and nothing else: no
+// inline code, no frames, no requests to other hosts.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; " +
+	"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+func withSecurityHeaders(next http.Handler, tls bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", contentPolicy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store") // routes with public content change it
+		if tls {
+			h.Set("Strict-Transport-Security", "max-age=31536000")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// withHosts refuses requests for hosts that the server does not serve. A page
+// of another site whose name is made to resolve to this server (DNS rebinding)
+// sends that name.
+func withHosts(next http.Handler, hosts []string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !slices.Contains(hosts, strings.ToLower(r.Host)) {
+			writeProblem(w, r, Problem{
+				Status: http.StatusMisdirectedRequest, Detail: "This server does not serve the host of the request.",
+				Help: "Open the address that \"espalier serve\" printed, or start it with --public-url.",
+			})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// servedHosts returns the values of the Host header that belong to a server.
+func servedHosts(listen net.Addr, public *url.URL) []string {
+	var hosts []string
+	if public != nil {
+		hosts = append(hosts, strings.ToLower(public.Host))
+	}
+	at, err := netip.ParseAddrPort(listen.String())
+	if err != nil {
+		return hosts
+	}
+	names := []string{at.Addr().Unmap().String()}
+	if at.Addr().IsLoopback() || at.Addr().IsUnspecified() {
+		names = append(names, "localhost", "127.0.0.1", "::1")
+	}
+	port := at.Port()
+	for _, name := range names {
+		hosts = append(hosts, net.JoinHostPort(name, itoa(port)))
+		if port == 80 {
+			hosts = append(hosts, name)
+		}
+	}
+	return hosts
+}
+
+// withSameOrigin refuses requests that another site makes in a person's browser.
+func withSameOrigin(next http.Handler, public *url.URL) http.Handler {
+	protection := http.NewCrossOriginProtection()
+	if public != nil {
+		// Behind a proxy the Host header may differ from the origin that the
+		// browser sees. The error is for malformed origins.
+		_ = protection.AddTrustedOrigin(public.Scheme + "://" + public.Host)
+	}
+	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		writeProblem(w, r, Problem{Status: http.StatusForbidden, Detail: "The request comes from another site."})
+	}))
+	return protection.Handler(next)
+}
+
+type requestKey struct{}
+
+func requestID(ctx context.Context) string {
+	id, _ := ctx.Value(requestKey{}).(string)
+	return id
+}
+
+// withLog gives each request an id and writes a line about it when it ends.
+// Query strings are not logged: they may hold what people searched for.
+func withLog(next http.Handler, log *slog.Logger) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		raw := make([]byte, 8)
+		rand.Read(raw) // never fails
+		id := hex.EncodeToString(raw)
+		w.Header().Set("X-Request-Id", id)
+		entry := &logEntry{}
+		ctx := context.WithValue(context.WithValue(r.Context(), requestKey{}, id), logKey{}, entry)
+		rec := &recorder{ResponseWriter: w}
+		begun := time.Now()
+		defer func() {
+			level := slog.LevelInfo
+			if rec.status >= http.StatusInternalServerError {
+				level = slog.LevelError
+			}
+			attrs := []slog.Attr{
+				slog.String("request_id", id), slog.String("method", r.Method), slog.String("path", r.URL.Path),
+				slog.Int("status", rec.status), slog.Duration("duration", time.Since(begun)),
+			}
+			if entry.user != "" {
+				attrs = append(attrs, slog.String("user", entry.user))
+			}
+			if entry.err != nil {
+				attrs = append(attrs, slog.String("error", entry.err.Error()))
+			}
+			if entry.run != "" {
+				attrs = append(attrs, slog.String("run_id", entry.run))
+			}
+			log.LogAttrs(ctx, level, "request", attrs...)
+		}()
+		next.ServeHTTP(rec, r.WithContext(ctx))
+	})
+}
+
+// logEntry collects what handlers add to the log line of their request. Only the
+// goroutine of the request writes to it.
+type logEntry struct {
+	user, run string
+	err       error
+}
+
+type logKey struct{}
+
+func logEntryOf(ctx context.Context) *logEntry {
+	if e, ok := ctx.Value(logKey{}).(*logEntry); ok {
+		return e
+	}
+	return &logEntry{}
+}
+
+// recorder remembers the status of a response.
+type recorder struct {
+	http.ResponseWriter
+	status int
+}
+
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *recorder) Write(p []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	return r.ResponseWriter.Write(p)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

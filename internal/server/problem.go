@@ -1,0 +1,130 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/diag"
+)
+
+// Problem is an error as RFC 9457 describes it, with members of our own.
+type Problem struct {
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail,omitempty"`
+	Code   string `json:"code,omitempty" doc:"Tells problems of one status apart; stable"`
+	Help   string `json:"help,omitempty" doc:"What to do about it"`
+	// Details are single mistakes, such as the fields of an input that do not fit.
+	Details     []string           `json:"details,omitempty"`
+	Diagnostics []diag.ReportEntry `json:"diagnostics,omitempty" doc:"Mistakes in the workflow, with their places"`
+	Missing     []string           `json:"missing,omitempty" doc:"Models, tools and programs that the run needs"`
+	Commands    []string           `json:"commands,omitempty" doc:"Commands that need consent"`
+	RunID       string             `json:"run_id,omitempty"`
+	Request     string             `json:"request_id,omitempty" doc:"Under which the log of the server has the request"`
+
+	cause error // for the log, not for the client
+}
+
+func (p *Problem) Error() string { return p.Detail }
+
+func (p *Problem) Unwrap() error { return p.cause }
+
+// GetStatus implements huma.StatusError.
+func (p *Problem) GetStatus() int { return p.Status }
+
+// ContentType implements huma.ContentTypeFilter.
+func (p *Problem) ContentType(string) string { return "application/problem+json" }
+
+// statuses maps the kinds of errors to HTTP.
+var statuses = map[app.Kind]int{
+	app.Internal:         http.StatusInternalServerError,
+	app.InvalidRequest:   http.StatusUnprocessableEntity,
+	app.NotFound:         http.StatusNotFound,
+	app.InvalidWorkflow:  http.StatusUnprocessableEntity,
+	app.NotReady:         http.StatusFailedDependency,
+	app.Refused:          http.StatusConflict,
+	app.Conflict:         http.StatusConflict,
+	app.StoreUnavailable: http.StatusServiceUnavailable,
+	app.StoreDamaged:     http.StatusServiceUnavailable,
+	app.StoreFull:        http.StatusInsufficientStorage,
+	app.StoreLost:        http.StatusServiceUnavailable,
+	app.Interrupted:      http.StatusServiceUnavailable,
+}
+
+// codes name the kinds of errors that have no reason of their own.
+var codes = map[app.Kind]string{
+	app.Internal: "internal", app.InvalidRequest: "invalid-request", app.NotFound: "not-found",
+	app.InvalidWorkflow: "invalid-workflow", app.NotReady: "not-ready", app.Refused: "refused", app.Conflict: "conflict",
+	app.StoreUnavailable: "store-unavailable", app.StoreDamaged: "store-damaged", app.StoreFull: "store-full",
+	app.StoreLost: "store-lost", app.Interrupted: "stopping",
+}
+
+// problemOf returns the problem for an error of an operation. An unexpected
+// error is logged; the client only learns that there was one.
+func problemOf(ctx context.Context, err error) *Problem {
+	var own *Problem
+	if errors.As(err, &own) {
+		own.Request = requestID(ctx)
+		return own
+	}
+	p := &Problem{Status: http.StatusInternalServerError, Code: codes[app.Internal], Request: requestID(ctx), cause: err}
+	var e *app.Error
+	if errors.As(err, &e) {
+		p.Status, p.Code, p.Help, p.Details, p.RunID = statuses[e.Kind], string(e.Reason), e.Advice, e.Names, string(e.Run)
+		if p.Code == "" {
+			p.Code = codes[e.Kind]
+		}
+		if e.Kind != app.Internal {
+			p.Detail, p.cause = e.Message, nil
+		}
+		if len(e.Diagnostics) > 0 {
+			p.Diagnostics = diag.NewReport(e.Files, e.Diagnostics).Diagnostics
+		}
+		for _, m := range e.Missing {
+			p.Missing = append(p.Missing, m.Text())
+		}
+		for _, c := range e.Commands {
+			p.Commands = append(p.Commands, c.String())
+		}
+	}
+	if p.cause != nil {
+		logEntryOf(ctx).err = p.cause
+		p.Detail = "The server could not do this. Its log has the reason."
+	}
+	p.Title = http.StatusText(p.Status)
+	return p
+}
+
+// newHumaError gives the errors that huma finds itself, such as a body that does
+// not fit its schema, the form of our problems.
+func newHumaError(ctx huma.Context, status int, message string, errs ...error) huma.StatusError {
+	p := &Problem{Status: status, Title: http.StatusText(status), Detail: message, Code: "invalid-request"}
+	if ctx != nil {
+		p.Request = requestID(ctx.Context())
+	}
+	for _, err := range errs {
+		if err != nil {
+			p.Details = append(p.Details, err.Error())
+		}
+	}
+	return p
+}
+
+func writeProblem(w http.ResponseWriter, r *http.Request, p Problem) {
+	if p.Title == "" {
+		p.Title = http.StatusText(p.Status)
+	}
+	p.Request = requestID(r.Context())
+	raw, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // strings and numbers
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(p.Status)
+	w.Write(append(raw, '\n'))
+}

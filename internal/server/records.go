@@ -1,0 +1,188 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"path"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/espalier-run/espalier/internal/api"
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/graph"
+	"github.com/espalier-run/espalier/internal/identity"
+)
+
+const jsonLines = "application/x-ndjson"
+
+type artifact struct {
+	Path string `json:"path"`
+	Size int64  `json:"size"`
+}
+
+type artifactList struct {
+	Artifacts []artifact `json:"artifacts"`
+}
+
+type verification struct {
+	Verified bool              `json:"verified"`
+	Logs     []app.AuditReport `json:"logs"`
+}
+
+func (s *Server) registerRecords() {
+	const tag = "Records"
+	// record registers a route that returns a record of a run as it is.
+	record := func(name, mediaType, summary string, read func(context.Context, *app.Run) ([]byte, error)) {
+		handle(s, http.MethodGet, "/runs/{run}/"+name, identity.Read, summary, tag,
+			func(ctx context.Context, in *RunPath) (*bytesBody, error) {
+				r, err := s.find(ctx, in.Run)
+				if err != nil {
+					return nil, err
+				}
+				raw, err := read(ctx, r)
+				return &bytesBody{mediaType, raw}, err
+			}, produces(mediaType))
+	}
+	record("transcript", jsonLines, "Get the transcript of a run", func(ctx context.Context, r *app.Run) ([]byte, error) {
+		if err := s.o.App.Flush(ctx); err != nil {
+			return nil, err
+		}
+		reader, err := s.o.App.Transcript(ctx, r, false)
+		if err != nil {
+			return nil, err
+		}
+		defer reader.Close()
+		return io.ReadAll(reader)
+	})
+	record("audit", jsonLines, "Get the audit log of a run", s.o.App.AuditLog)
+	record("graph", "image/svg+xml", "Draw a run", func(ctx context.Context, r *app.Run) ([]byte, error) {
+		g, err := s.o.App.Graph(ctx, r, graph.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return drawSVG(g)
+	})
+	handle(s, http.MethodGet, "/runs/{run}/audit/verify", identity.Read, "Verify the audit log of a run", tag,
+		func(ctx context.Context, in *RunPath) (*body[verification], error) {
+			r, err := s.find(ctx, in.Run)
+			if err != nil {
+				return nil, err
+			}
+			logs, err := s.o.App.VerifyAudit(ctx, r)
+			if err != nil {
+				return nil, err
+			}
+			out := verification{Verified: true, Logs: logs}
+			for i := range logs {
+				out.Verified = out.Verified && logs[i].OK
+			}
+			return &body[verification]{out}, nil
+		})
+	handle(s, http.MethodGet, "/runs/{run}/steps/{step}", identity.Read, "Show the executions of a step", tag,
+		func(ctx context.Context, in *struct {
+			RunPath
+			Step string `path:"step"`
+		}) (*body[[]api.Execution], error) {
+			r, err := s.find(ctx, in.Run)
+			if err != nil {
+				return nil, err
+			}
+			found, err := s.o.App.Executions(ctx, r.ID, in.Step)
+			if err != nil {
+				return nil, err
+			}
+			out := []api.Execution{}
+			for _, e := range found {
+				out = append(out, api.NewExecution(e))
+			}
+			return &body[[]api.Execution]{out}, nil
+		})
+	handle(s, http.MethodGet, "/runs/{run}/artifacts", identity.Read, "List the files of a run", tag,
+		func(ctx context.Context, in *RunPath) (*body[artifactList], error) {
+			files, err := s.artifacts(ctx, in.Run)
+			if err != nil {
+				return nil, err
+			}
+			list := artifactList{Artifacts: []artifact{}}
+			err = fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
+				if err != nil || !d.Type().IsRegular() {
+					return err
+				}
+				info, err := d.Info()
+				if err != nil {
+					return err
+				}
+				list.Artifacts = append(list.Artifacts, artifact{Path: name, Size: info.Size()})
+				return nil
+			})
+			if errors.Is(err, fs.ErrNotExist) {
+				err = nil // the run has written nothing
+			}
+			return &body[artifactList]{list}, err
+		})
+	s.mux.Handle("GET /api/v1/runs/{run}/artifacts/{path...}", s.needs(identity.Read, http.HandlerFunc(s.artifact)))
+	text := &huma.Schema{Type: huma.TypeString}
+	s.describe(huma.Operation{
+		Method: http.MethodGet, Path: "/api/v1/runs/{run}/artifacts/{path}", Summary: "Get a file of a run", Tags: []string{tag},
+		Parameters: []*huma.Param{
+			{Name: "run", In: "path", Required: true, Schema: text}, {Name: "path", In: "path", Required: true, Schema: text},
+		},
+		Responses: map[string]*huma.Response{"200": {
+			Description: "OK", Content: map[string]*huma.MediaType{"application/octet-stream": {Schema: text}},
+		}},
+	}, identity.Read)
+}
+
+// artifact sends a file of a run. A browser must not interpret what a run has
+// written, so it is offered as a download.
+func (s *Server) artifact(w http.ResponseWriter, r *http.Request) {
+	files, err := s.artifacts(r.Context(), r.PathValue("run"))
+	if err != nil {
+		writeProblem(w, r, *problemOf(r.Context(), err))
+		return
+	}
+	raw, err := readArtifact(files, r.PathValue("path"))
+	if err != nil {
+		writeProblem(w, r, Problem{Status: http.StatusNotFound, Code: "no-artifact", Detail: "The run has no such file."})
+		return
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Content-Disposition", "attachment")
+	w.Write(raw)
+}
+
+// maxArtifact is how large a file may be that is returned at once.
+const maxArtifact = 64 << 20
+
+func readArtifact(files fs.FS, name string) ([]byte, error) {
+	if !fs.ValidPath(name) || path.Clean(name) != name {
+		return nil, fs.ErrNotExist
+	}
+	f, err := files.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > maxArtifact {
+		return nil, fs.ErrInvalid
+	}
+	return io.ReadAll(f)
+}
+
+func (s *Server) artifacts(ctx context.Context, run string) (fs.FS, error) {
+	r, err := s.find(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	return s.o.App.Artifacts(ctx, r)
+}
+
+func drawSVG(g *graph.Graph) ([]byte, error) {
+	var out bytes.Buffer
+	err := g.SVG(&out)
+	return out.Bytes(), err
+}

@@ -1,0 +1,412 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+
+	"github.com/espalier-run/espalier/internal/api"
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/identity"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// RunPath names a run in an address.
+type RunPath struct {
+	Run string `path:"run" doc:"Id of the run, or a unique prefix of it"`
+}
+
+type startBody struct {
+	Workflow string         `json:"workflow" doc:"Name or path of the workflow"`
+	Input    map[string]any `json:"input,omitempty" doc:"Input of the workflow, as its schema asks for"`
+	Simulate bool           `json:"simulate,omitempty" doc:"Simulate the replies of models and tools; nothing is executed"`
+	Seed     uint64         `json:"seed,omitempty" doc:"Selects the simulated replies"`
+	Model    string         `json:"model,omitempty" doc:"Replaces the models that the steps name"`
+}
+
+type startInput struct {
+	Key     string `header:"Idempotency-Key" maxLength:"255" doc:"Repeating a request with the same key starts no second run"`
+	Body    startBody
+	RawBody []byte
+}
+
+type started struct {
+	Location string `header:"Location"`
+	Body     api.Status
+}
+
+type runList struct {
+	Runs []api.Run `json:"runs"`
+	Next string    `json:"next,omitempty" doc:"Cursor of the next page; absent on the last one"`
+}
+
+type listInput struct {
+	State    string `query:"state" enum:"running,waiting,sleeping,paused,budget,finished,unfinished" doc:"Only runs in this state"`
+	Workflow string `query:"workflow" doc:"Only runs of workflows of this name"`
+	Children bool   `query:"children" doc:"Child runs, too"`
+	Limit    int    `query:"limit" minimum:"1" maximum:"500" default:"50"`
+	Cursor   string `query:"cursor" doc:"From the previous page"`
+}
+
+type decideBody struct {
+	Step     string `json:"step,omitempty" doc:"Step of the gate; may be left out if only one gate is open"`
+	Decision string `json:"decision" enum:"approve,reject"`
+	Note     string `json:"note,omitempty"`
+	Digest   string `json:"digest" minLength:"1" doc:"Digest of what was shown: a decision on something else is refused"`
+}
+
+type resolveBody struct {
+	Step   string          `json:"step"`
+	Answer string          `json:"answer" enum:"rerun,skip,fail,result"`
+	Value  json.RawMessage `json:"value,omitempty" doc:"Result of the step, with the answer result"`
+}
+
+type raiseBody struct {
+	Budget string `json:"budget" doc:"steps, tool_calls, tokens, seconds or dollars"`
+	To     int64  `json:"to" minimum:"1" doc:"New limit; dollars in millionths"`
+}
+
+type resumeBody struct {
+	Raise   []raiseBody   `json:"raise,omitempty"`
+	Resolve []resolveBody `json:"resolve,omitempty" doc:"Answers about steps whose outcome is unknown"`
+	From    string        `json:"from,omitempty" doc:"Step to go back to; a finished run continues as a new one"`
+}
+
+type editBody struct {
+	Variable string          `json:"variable"`
+	Value    json.RawMessage `json:"value"`
+}
+
+type signalBody struct {
+	Event string          `json:"event" minLength:"1"`
+	Data  json.RawMessage `json:"data,omitempty"`
+}
+
+type cancelBody struct {
+	Reason string `json:"reason,omitempty"`
+}
+
+type output struct {
+	Outcome string          `json:"outcome"`
+	Reason  string          `json:"reason,omitempty"`
+	Error   string          `json:"error,omitempty"`
+	Output  json.RawMessage `json:"output,omitempty"`
+}
+
+type inboxItem struct {
+	Run  api.Run  `json:"run"`
+	Gate api.Gate `json:"gate"`
+}
+
+type inbox struct {
+	Items []inboxItem `json:"items"`
+}
+
+func (s *Server) registerRuns() {
+	const tag = "Runs"
+	created := func(op *huma.Operation) { op.DefaultStatus = http.StatusCreated }
+	handle(s, http.MethodPost, "/runs", identity.Start, "Start a run", tag, s.startRun, created)
+	handle(s, http.MethodGet, "/runs", identity.Read, "List runs, the newest first", tag, s.listRuns)
+	handle(s, http.MethodGet, "/runs/{run}", identity.Read, "Show a run", tag,
+		func(ctx context.Context, in *RunPath) (*body[api.Status], error) {
+			r, err := s.find(ctx, in.Run)
+			if err != nil {
+				return nil, err
+			}
+			return s.status(ctx, r.ID)
+		})
+	handle(s, http.MethodGet, "/runs/{run}/output", identity.Read, "Get the output of a finished run", tag,
+		func(ctx context.Context, in *RunPath) (*body[output], error) {
+			r, err := s.find(ctx, in.Run)
+			if err != nil {
+				return nil, err
+			}
+			end, err := s.o.App.Ending(ctx, r)
+			if err != nil {
+				return nil, err
+			}
+			return &body[output]{output{string(end.Outcome), end.Reason, end.Error, end.Output}}, nil
+		})
+	handle(s, http.MethodGet, "/inbox", identity.Read, "List everything that waits for a person", tag, s.inbox)
+
+	handle(s, http.MethodPost, "/runs/{run}/decide", identity.Decide, "Approve or reject a gate", tag,
+		func(ctx context.Context, in *struct {
+			RunPath
+			Body decideBody
+		}) (*body[api.Status], error) {
+			if in.Body.Decision == "reject" {
+				return s.send(ctx, in.Run, app.Reject{Step: in.Body.Step, Note: in.Body.Note, Digest: in.Body.Digest})
+			}
+			return s.send(ctx, in.Run, app.Approve{Step: in.Body.Step, Note: in.Body.Note, Digest: in.Body.Digest})
+		})
+	handle(s, http.MethodPost, "/runs/{run}/resolve", identity.Operate, "Resolve a step whose outcome is unknown", tag,
+		func(ctx context.Context, in *struct {
+			RunPath
+			Body resolveBody
+		}) (*body[api.Status], error) {
+			return s.send(ctx, in.Run, in.Body.message())
+		})
+	handle(s, http.MethodPost, "/runs/{run}/signal", identity.Operate, "Send an event to a run", tag,
+		func(ctx context.Context, in *struct {
+			RunPath
+			Body signalBody
+		}) (*body[api.Status], error) {
+			return s.send(ctx, in.Run, app.Signal{Event: in.Body.Event, Data: in.Body.Data})
+		})
+	handle(s, http.MethodPost, "/runs/{run}/edit", identity.Operate, "Edit a variable of a run", tag,
+		func(ctx context.Context, in *struct {
+			RunPath
+			Body editBody
+		}) (*body[api.Status], error) {
+			return s.send(ctx, in.Run, app.Edit{Variable: in.Body.Variable, Value: in.Body.Value})
+		})
+	handle(s, http.MethodPost, "/runs/{run}/raise", identity.Operate, "Raise a budget of a run", tag,
+		func(ctx context.Context, in *struct {
+			RunPath
+			Body raiseBody
+		}) (*body[api.Status], error) {
+			return s.send(ctx, in.Run, app.Raise{Budget: in.Body.Budget, To: in.Body.To})
+		})
+	handle(s, http.MethodPost, "/runs/{run}/pause", identity.Operate, "Pause a run before its next step", tag,
+		func(ctx context.Context, in *RunPath) (*body[api.Status], error) {
+			return s.send(ctx, in.Run, app.Pause{})
+		})
+	handle(s, http.MethodPost, "/runs/{run}/cancel", identity.Operate, "Cancel a run", tag,
+		func(ctx context.Context, in *struct {
+			RunPath
+			Body *cancelBody
+		}) (*body[api.Status], error) {
+			reason := ""
+			if in.Body != nil {
+				reason = in.Body.Reason
+			}
+			return s.send(ctx, in.Run, app.Cancel{Reason: reason})
+		})
+	handle(s, http.MethodPost, "/runs/{run}/resume", identity.Operate, "Resume a run", tag, s.resumeRun)
+	handle(s, http.MethodDelete, "/runs/{run}", identity.Operate, "Remove a finished run", tag,
+		func(ctx context.Context, in *RunPath) (*struct{}, error) {
+			r, err := s.find(ctx, in.Run)
+			if err != nil {
+				return nil, err
+			}
+			return nil, s.o.App.Remove(ctx, r.ID)
+		})
+}
+
+// find returns the run that an address names.
+func (s *Server) find(ctx context.Context, name string) (*app.Run, error) {
+	r, err := s.o.App.Find(ctx, name)
+	if err == nil {
+		logEntryOf(ctx).run = string(r.ID)
+	}
+	return r, err
+}
+
+func (s *Server) status(ctx context.Context, id journal.RunID) (*body[api.Status], error) {
+	status, err := s.o.App.Status(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &body[api.Status]{api.NewStatus(status)}, nil
+}
+
+// actor returns who makes a request, for the records.
+func actor(ctx context.Context) journal.Actor {
+	id, _ := IdentityOf(ctx)
+	return journal.Actor{User: id.Name, Method: string(id.Method)}
+}
+
+// startRun starts a run. The run id is derived from the idempotency key and from
+// who asks, so that a repeated request finds the run that the first one started.
+func (s *Server) startRun(ctx context.Context, in *startInput) (*started, error) {
+	an, err := s.usable(ctx, in.Body.Workflow)
+	if err != nil {
+		return nil, err
+	}
+	id := app.NewRunID()
+	if in.Key != "" {
+		id = keyedRun(ctx, in.Key)
+		if r, err := s.o.App.Get(ctx, id); err == nil {
+			return s.startedAlready(ctx, r, an.Name())
+		}
+	}
+	input, err := json.Marshal(in.Body.Input)
+	if err != nil {
+		return nil, err
+	}
+	if in.Body.Input == nil {
+		input = nil
+	}
+	prepared, err := s.o.App.Prepare(ctx, app.PrepareRequest{
+		Workflow: an, Input: input,
+		Options: app.RunOptions{Simulate: in.Body.Simulate, Seed: in.Body.Seed, Model: in.Body.Model},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := prepared.Err(); err != nil {
+		return nil, err
+	}
+	id, err = s.o.App.Start(ctx, prepared, id, actor(ctx))
+	var taken *app.Error
+	if errors.As(err, &taken) && taken.Reason == app.RunExists && in.Key != "" {
+		r, err := s.o.App.Get(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		return s.startedAlready(ctx, r, an.Name())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.startedRun(ctx, id)
+}
+
+func (s *Server) startedRun(ctx context.Context, id journal.RunID) (*started, error) {
+	logEntryOf(ctx).run = string(id)
+	status, err := s.status(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &started{Location: s.base + "/api/v1/runs/" + string(id), Body: status.Body}, nil
+}
+
+func (s *Server) startedAlready(ctx context.Context, r *app.Run, workflow string) (*started, error) {
+	if r.Name != workflow {
+		return nil, &Problem{
+			Status: http.StatusConflict, Code: "idempotency-key", RunID: string(r.ID),
+			Detail: "This Idempotency-Key has started a run of another workflow.",
+		}
+	}
+	return s.startedRun(ctx, r.ID)
+}
+
+// keyedRun returns the run id for an idempotency key of an identity.
+func keyedRun(ctx context.Context, key string) journal.RunID {
+	id, _ := IdentityOf(ctx)
+	sum := sha256.Sum256([]byte("espalier idempotency key 1\x00" + id.Name + "\x00" + key))
+	var out uuid.UUID
+	copy(out[:], sum[:])
+	out[6] = out[6]&0x0f | 0x80 // version 8: defined by the application
+	out[8] = out[8]&0x3f | 0x80
+	return journal.RunID(out.String())
+}
+
+func (s *Server) listRuns(ctx context.Context, in *listInput) (*body[runList], error) {
+	filter := app.Filter{Name: in.Workflow, Children: in.Children, Limit: in.Limit + 1}
+	switch in.State {
+	case "":
+	case "unfinished":
+		filter.Unfinished = true
+	case "budget":
+		filter.Status = journal.Exceeded
+	default:
+		filter.Status = journal.Status(in.State)
+	}
+	if in.Cursor != "" {
+		if _, err := uuid.Parse(in.Cursor); err != nil {
+			return nil, errCursor
+		}
+		filter.Before = journal.RunID(in.Cursor)
+	}
+	runs, err := s.o.App.Runs(ctx, filter)
+	if in.Cursor != "" && errors.Is(err, journal.ErrUnknownRun) {
+		return nil, errCursor
+	}
+	if err != nil {
+		return nil, err
+	}
+	list := runList{Runs: []api.Run{}}
+	if len(runs) > in.Limit {
+		runs = runs[:in.Limit]
+		list.Next = string(runs[len(runs)-1].ID)
+	}
+	for i := range runs {
+		list.Runs = append(list.Runs, api.NewRun(&runs[i]))
+	}
+	return &body[runList]{list}, nil
+}
+
+var errCursor = &Problem{
+	Status: http.StatusUnprocessableEntity, Title: "Unprocessable Entity", Code: "cursor",
+	Detail: "The cursor is not valid any more.", Help: "List again from the beginning.",
+}
+
+// send says something to a run and returns the state that follows.
+func (s *Server) send(ctx context.Context, run string, m ...app.Message) (*body[api.Status], error) {
+	r, err := s.find(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.o.App.Send(ctx, r.ID, actor(ctx), m...); err != nil {
+		return nil, err
+	}
+	return s.status(ctx, r.ID)
+}
+
+func (b resolveBody) message() app.Message {
+	return app.Resolve{Step: b.Step, Answer: b.Answer, Value: b.Value}
+}
+
+func (s *Server) resumeRun(ctx context.Context, in *struct {
+	RunPath
+	Body *resumeBody
+},
+) (*body[api.Status], error) {
+	r, err := s.find(ctx, in.Run)
+	if err != nil {
+		return nil, err
+	}
+	req := app.ResumeRequest{Run: r.ID, By: actor(ctx)}
+	if in.Body != nil {
+		req.From = in.Body.From
+		for _, raise := range in.Body.Raise {
+			req.Messages = append(req.Messages, app.Raise{Budget: raise.Budget, To: raise.To})
+		}
+		for _, resolve := range in.Body.Resolve {
+			req.Messages = append(req.Messages, resolve.message())
+		}
+	}
+	resumption, err := s.o.App.PrepareResume(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.o.App.Resume(ctx, resumption); err != nil {
+		return nil, err
+	}
+	return s.status(ctx, resumption.Run)
+}
+
+// maxInbox is how many waiting runs the inbox looks at.
+const maxInbox = 500
+
+func (s *Server) inbox(ctx context.Context, _ *struct{}) (*body[inbox], error) {
+	out := inbox{Items: []inboxItem{}}
+	for _, status := range []journal.Status{journal.Waiting, journal.PausedAt, journal.Exceeded} {
+		runs, err := s.o.App.Runs(ctx, app.Filter{Status: status, Limit: maxInbox})
+		if err != nil {
+			return nil, err
+		}
+		for i := range runs {
+			full, err := s.o.App.Status(ctx, runs[i].ID)
+			if err != nil {
+				return nil, err
+			}
+			st := api.NewStatus(full)
+			for _, g := range st.Gates {
+				if g.Kind != api.EventGate {
+					out.Items = append(out.Items, inboxItem{Run: st.Run, Gate: g})
+				}
+			}
+			if st.State == api.Budget {
+				out.Items = append(out.Items, inboxItem{Run: st.Run, Gate: api.Gate{Kind: api.BudgetGate}})
+			}
+		}
+	}
+	return &body[inbox]{out}, nil
+}

@@ -1,0 +1,289 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"path"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/identity"
+)
+
+// Options configure a Server.
+type Options struct {
+	App  *app.App
+	Auth *identity.Authenticator
+	// StateDir is the state folder of the project.
+	StateDir string
+	// PublicURL is the address under which people reach the server, if it is
+	// behind a proxy; nil means the address that it listens on.
+	PublicURL *url.URL
+	// TLS reports that connections are encrypted, here or at a proxy.
+	TLS     bool
+	Version string
+	Log     *slog.Logger
+	// Pages are the web pages; nil serves none.
+	Pages func(*Server) http.Handler
+}
+
+// Server serves one project.
+type Server struct {
+	o    Options
+	auth *authentication
+	api  huma.API
+	mux  *http.ServeMux
+	base string // path of the public URL, without a final slash
+
+	stats   stats
+	stop    context.Context // ends when the server stops
+	stopNow context.CancelFunc
+	ready   sync.Once
+	isReady chan struct{}
+	routes  []Route
+}
+
+// Route is a route of the API with what it needs.
+type Route struct {
+	Method, Path string
+	Needs        identity.Permission
+}
+
+// maxBody is how large the body of a request may be. Inputs of workflows may
+// hold whole documents.
+const maxBody = 16 << 20
+
+// New returns a server.
+func New(o Options) *Server {
+	s := &Server{o: o, mux: http.NewServeMux(), isReady: make(chan struct{})}
+	if o.PublicURL != nil {
+		s.base = strings.TrimSuffix(path.Clean("/"+o.PublicURL.Path), "/")
+	}
+	s.auth = newAuthentication(o.Auth, o.StateDir, s.base+"/", o.TLS)
+	s.stop, s.stopNow = context.WithCancel(context.Background())
+	s.newAPI()
+	s.mux.HandleFunc("GET /healthz", s.health)
+	s.mux.HandleFunc("GET /readyz", s.readiness)
+	s.mux.Handle("GET /metrics", s.needs(identity.Read, http.HandlerFunc(s.metrics)))
+	s.mux.HandleFunc("GET /login", s.login)
+	s.mux.HandleFunc("POST /login", s.loginWithToken)
+	s.mux.HandleFunc("POST /logout", s.logout)
+	if o.Pages != nil {
+		s.mux.Handle("/", o.Pages(s))
+	}
+	return s
+}
+
+func (s *Server) newAPI() {
+	huma.NewErrorWithContext = newHumaError
+	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
+		return newHumaError(nil, status, message, errs...)
+	}
+	config := huma.DefaultConfig("Espalier", s.o.Version)
+	config.Info.Description = "Workflows, runs, decisions and records of one project."
+	config.DocsPath, config.SchemasPath, config.OpenAPIPath = "", "", "/api/v1/openapi"
+	config.CreateHooks = nil // no $schema in bodies
+	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+		"token": {Type: "http", Scheme: "bearer", Description: "A token of a user, or that of the project."},
+	}
+	config.Components.Schemas.RegisterTypeAlias(reflect.TypeFor[diag.Severity](), reflect.TypeFor[severity]())
+	config.Security = []map[string][]string{{"token": {}}}
+	s.api = humago.New(s.mux, config)
+	s.registerWorkflows()
+	s.registerRuns()
+	s.registerRecords()
+	s.registerEvents()
+}
+
+// severity describes diag.Severity, which encodes itself as text.
+type severity string
+
+// Schema implements huma.SchemaProvider.
+func (severity) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Enum: []any{"note", "warning", "error"}}
+}
+
+// describe adds a route that huma does not serve to the description of the API.
+func (s *Server) describe(op huma.Operation, needed identity.Permission) {
+	op.OperationID = operationID(op.Method, strings.TrimPrefix(op.Path, "/api/v1"))
+	s.routes = append(s.routes, Route{Method: op.Method, Path: op.Path, Needs: needed})
+	s.api.OpenAPI().AddOperation(&op)
+}
+
+// Handler returns the handler of all routes, behind the guard.
+func (s *Server) Handler(listen net.Addr) http.Handler {
+	var h http.Handler = s.mux
+	h = http.MaxBytesHandler(h, maxBody)
+	h = s.auth.handler(h)
+	h = withSameOrigin(h, s.o.PublicURL)
+	h = withHosts(h, servedHosts(listen, s.o.PublicURL))
+	h = withSecurityHeaders(h, s.o.TLS)
+	if s.base != "" {
+		h = stripBase(s.base, h)
+	}
+	return withLog(h, s.o.Log)
+}
+
+// stripBase removes the path of the public URL, if the proxy has not done so.
+func stripBase(base string, next http.Handler) http.Handler {
+	stripped := http.StripPrefix(base, next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == base || strings.HasPrefix(r.URL.Path, base+"/") {
+			if r.URL.Path == base {
+				http.Redirect(w, r, base+"/", http.StatusPermanentRedirect)
+				return
+			}
+			stripped.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Timeouts of connections. Responses have none: live events last for hours, and
+// each handler bounds itself.
+const (
+	headerTimeout = 10 * time.Second
+	readTimeout   = time.Minute
+	idleTimeout   = 2 * time.Minute
+)
+
+// Serve serves a listener until the context ends, and then until the requests
+// under way have been answered or grace has passed. Live events end at once.
+func (s *Server) Serve(ctx context.Context, l net.Listener, grace time.Duration) error {
+	h := &http.Server{
+		Handler: s.Handler(l.Addr()), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(s.o.Log.Handler(), slog.LevelWarn),
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- h.Serve(l) }()
+	select {
+	case err := <-ended:
+		s.stopNow()
+		return err
+	case <-ctx.Done():
+	}
+	s.stopNow()
+	drain, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	err := h.Shutdown(drain)
+	if err != nil {
+		h.Close()
+	}
+	if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
+		return served
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil // the clients that were cut off ask again
+	}
+	return err
+}
+
+// SetReady makes /readyz succeed: runs are being driven.
+func (s *Server) SetReady() { s.ready.Do(func() { close(s.isReady) }) }
+
+// LoginURL returns an address that signs the owner in once.
+func (s *Server) LoginURL(listen net.Addr) string {
+	base := "http://" + listen.String() + s.base
+	if s.o.TLS {
+		base = "https://" + listen.String() + s.base
+	}
+	if s.o.PublicURL != nil {
+		base = s.o.PublicURL.Scheme + "://" + s.o.PublicURL.Host + s.base
+	}
+	return base + "/login?code=" + s.o.Auth.NewLoginCode()
+}
+
+// Base returns the path that all addresses of the server start with.
+func (s *Server) Base() string { return s.base }
+
+// App returns the application that is served.
+func (s *Server) App() *app.App { return s.o.App }
+
+// Routes returns the routes of the API and what each of them needs.
+func (s *Server) Routes() []Route { return s.routes }
+
+// OpenAPI returns the description of the API.
+func (s *Server) OpenAPI() ([]byte, error) { return s.api.OpenAPI().MarshalJSON() }
+
+// needs refuses requests without a permission.
+func (s *Server) needs(p identity.Permission, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if problem := permit(r.Context(), p); problem != nil {
+			writeProblem(w, r, *problem)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// permit returns why the request is not allowed; nil if it is.
+func permit(ctx context.Context, needed identity.Permission) *Problem {
+	id, ok := IdentityOf(ctx)
+	switch {
+	case !ok:
+		return &Problem{
+			Status: http.StatusUnauthorized, Code: "sign-in", Detail: "Sign in, or send a token.",
+			Help: "Send the header \"Authorization: Bearer TOKEN\".",
+		}
+	case !id.May(needed):
+		return &Problem{
+			Status: http.StatusForbidden, Code: "forbidden",
+			Detail: "Your roles do not allow this: it needs the permission to " + string(needed) + ".",
+		}
+	}
+	return nil
+}
+
+// handle registers an operation of the API. Every operation names the permission
+// that it needs.
+func handle[I, O any](
+	s *Server, method, path string, needed identity.Permission, summary, tag string,
+	do func(context.Context, *I) (*O, error), adjust ...func(*huma.Operation),
+) {
+	op := huma.Operation{
+		Method: method, Path: "/api/v1" + path, Summary: summary, Tags: []string{tag}, MaxBodyBytes: maxBody,
+		OperationID: operationID(method, path),
+		Errors: []int{
+			http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict,
+			http.StatusUnprocessableEntity, http.StatusFailedDependency,
+		},
+	}
+	for _, change := range adjust {
+		change(&op)
+	}
+	s.routes = append(s.routes, Route{Method: method, Path: op.Path, Needs: needed})
+	op.Middlewares = huma.Middlewares{func(ctx huma.Context, next func(huma.Context)) {
+		if problem := permit(ctx.Context(), needed); problem != nil {
+			r, w := humago.Unwrap(ctx)
+			writeProblem(w, r, *problem)
+			return
+		}
+		next(ctx)
+	}}
+	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
+		out, err := do(ctx, in)
+		if err != nil {
+			return nil, problemOf(ctx, err)
+		}
+		return out, nil
+	})
+}
+
+// operationID returns a name for an operation: the method and the words of its
+// path.
+func operationID(method, path string) string {
+	words := strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune("/{}.", r) })
+	return strings.ToLower(method) + "-" + strings.Join(words, "-")
+}

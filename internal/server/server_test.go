@@ -1,0 +1,527 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/api"
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/identity"
+)
+
+const gated = `---
+name: gated
+kind: agent-flow/workflow
+version: 1.0.0
+description: Asks a person before it answers.
+budgets:
+  max_steps: 10
+input:
+  schema:
+    type: object
+    required: [question]
+    properties:
+      question: { type: string }
+output:
+  schema:
+    type: object
+    required: [answer]
+    properties:
+      answer: { type: string }
+---
+
+# Gated
+
+## Agents
+
+~~~agent
+id: writer
+role: Writer
+goal: Answer the question
+max_tokens: 500
+~~~
+
+## Steps
+
+~~~step
+id: draft
+type: skill
+agent: writer
+description: Answer the question
+reads: [input.question]
+writes: [output.answer]
+~~~
+
+~~~step
+id: check
+type: gate
+gate_method: human_review
+description: Look at the answer
+reads: [output.answer]
+~~~
+
+~~~step
+id: done
+type: end
+description: The answer is approved
+~~~
+`
+
+// project is a running server over a project in a temporary folder.
+type project struct {
+	t      *testing.T
+	dir    string
+	app    *app.App
+	server *Server
+	url    string
+	token  string
+	auth   *identity.Authenticator
+	log    *bytes.Buffer
+	stop   func()
+
+	contract *contract
+}
+
+func serve(t *testing.T, dir string) *project {
+	t.Helper()
+	a := app.New(app.Options{Dir: dir, Home: t.TempDir()})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended, ready := make(chan error, 2), make(chan struct{})
+	go func() {
+		ended <- a.Work(ctx, func(string) { close(ready) }, func(r *app.Run, why *app.Error) { t.Errorf("%s: %v", r.ID, why) })
+	}()
+	select {
+	case <-ready:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	state := filepath.Join(dir, ".espalier")
+	auth, err := identity.NewAuthenticator(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := identity.ProjectToken(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := &bytes.Buffer{}
+	s := New(Options{App: a, Auth: auth, StateDir: state, Version: "test", Log: slog.New(slog.NewTextHandler(log, nil))})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { ended <- s.Serve(ctx, l, 5*time.Second) }()
+	s.SetReady()
+	stopped := false
+	p := &project{t: t, dir: dir, app: a, server: s, url: "http://" + l.Addr().String(), token: token, auth: auth, log: log}
+	p.contract = newContract(t, s)
+	p.stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		for range 2 {
+			if err := <-ended; err != nil && err != context.Canceled {
+				t.Error(err)
+			}
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(p.stop)
+	return p
+}
+
+// newProject returns a server over a project with one gated workflow.
+func newProject(t *testing.T) *project {
+	t.Helper()
+	dir := t.TempDir()
+	text := strings.ReplaceAll(gated, "~~~", "```")
+	if err := os.WriteFile(filepath.Join(dir, "gated.md"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return serve(t, dir)
+}
+
+// call makes a request and decodes the response, whose status it checks.
+func (p *project) call(method, path string, in, out any, want int, headers ...string) http.Header {
+	p.t.Helper()
+	var content io.Reader
+	if in != nil {
+		raw, err := json.Marshal(in)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		content = bytes.NewReader(raw)
+	}
+	r, err := http.NewRequest(method, p.url+path, content)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+p.token)
+	if in != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w, err := http.DefaultClient.Do(r)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer w.Body.Close()
+	raw, err := io.ReadAll(w.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.contract.check(p.t, method, path, w.StatusCode, w.Header.Get("Content-Type"), raw)
+	if w.StatusCode != want {
+		p.t.Fatalf("%s %s: %d, want %d: %s", method, path, w.StatusCode, want, raw)
+	}
+	switch out := out.(type) {
+	case nil:
+	case *[]byte:
+		*out = raw
+	default:
+		if err := json.Unmarshal(raw, out); err != nil {
+			p.t.Fatalf("%s: %v", raw, err)
+		}
+	}
+	return w.Header
+}
+
+// until asks for a run until it is in a state.
+func (p *project) until(run string, state api.State) api.Status {
+	p.t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		var s api.Status
+		p.call("GET", "/api/v1/runs/"+run, nil, &s, 200)
+		if s.State == state {
+			return s
+		}
+		if time.Now().After(deadline) {
+			p.t.Fatalf("the run is %+v", s)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func TestRunIsStartedApprovedAndReadThroughTheAPI(t *testing.T) {
+	p := newProject(t)
+	var workflows workflowList
+	p.call("GET", "/api/v1/workflows", nil, &workflows, 200)
+	if len(workflows.Workflows) != 1 || workflows.Workflows[0].Name != "gated" || workflows.Workflows[0].Errors != 0 {
+		t.Fatalf("%+v", workflows)
+	}
+	var detail workflowDetail
+	p.call("GET", "/api/v1/workflows/gated", nil, &detail, 200)
+	if len(detail.Steps) != 3 || len(detail.Diagnostics) != 0 {
+		t.Fatalf("%+v", detail)
+	}
+	start := map[string]any{"workflow": "gated", "input": map[string]any{"question": "why?"}, "simulate": true}
+	var s api.Status
+	header := p.call("POST", "/api/v1/runs", start, &s, 201, "Idempotency-Key", "one")
+	if got := header.Get("Location"); got != "/api/v1/runs/"+s.ID {
+		t.Errorf("Location %q", got)
+	}
+	var again api.Status
+	p.call("POST", "/api/v1/runs", start, &again, 201, "Idempotency-Key", "one")
+	if again.ID != s.ID {
+		t.Errorf("the same key started %s and %s", s.ID, again.ID)
+	}
+	waiting := p.until(s.ID, api.Waiting)
+	if len(waiting.Gates) != 1 || waiting.Gates[0].Kind != api.Approval || waiting.Gates[0].Digest == "" || waiting.Simulated == "" {
+		t.Fatalf("%+v", waiting)
+	}
+	var box inbox
+	p.call("GET", "/api/v1/inbox", nil, &box, 200)
+	if len(box.Items) != 1 || box.Items[0].Run.ID != s.ID || box.Items[0].Gate.Digest != waiting.Gates[0].Digest {
+		t.Fatalf("%+v", box)
+	}
+	var problem Problem
+	p.call("POST", "/api/v1/runs/"+s.ID+"/decide", decideBody{Decision: "approve", Digest: "sha256:other"}, &problem, 409)
+	if problem.Code == "" || problem.Detail == "" || problem.Request == "" {
+		t.Errorf("%+v", problem)
+	}
+	p.call("POST", "/api/v1/runs/"+s.ID+"/decide", map[string]any{"decision": "approve"}, &problem, 422)
+	p.call("POST", "/api/v1/runs/"+s.ID[:8]+"/decide", decideBody{Decision: "approve", Note: "fine", Digest: waiting.Gates[0].Digest}, nil, 200)
+	done := p.until(s.ID, api.Finished)
+	if done.Outcome != "ok" {
+		t.Fatalf("%+v", done)
+	}
+	var raw []byte
+	p.call("GET", "/api/v1/runs/"+s.ID+"/audit", nil, &raw, 200)
+	if !strings.Contains(string(raw), identity.OwnerOf().Name) || !strings.Contains(string(raw), "fine") {
+		t.Errorf("the audit log does not name who approved: %s", raw)
+	}
+	p.call("GET", "/api/v1/runs/"+s.ID+"/transcript", nil, &raw, 200)
+	if lines := bytes.Count(raw, []byte("\n")); lines < 4 {
+		t.Errorf("a transcript of %d lines", lines)
+	}
+	var verified verification
+	p.call("GET", "/api/v1/runs/"+s.ID+"/audit/verify", nil, &verified, 200)
+	if !verified.Verified || len(verified.Logs) != 1 {
+		t.Errorf("%+v", verified)
+	}
+	p.call("GET", "/api/v1/runs/"+s.ID+"/graph", nil, &raw, 200)
+	if !bytes.Contains(raw, []byte("<svg")) {
+		t.Errorf("%.80s", raw)
+	}
+	var result output
+	p.call("GET", "/api/v1/runs/"+s.ID+"/output", nil, &result, 200)
+	if result.Outcome != "ok" || len(result.Output) == 0 {
+		t.Errorf("%+v", result)
+	}
+	p.call("DELETE", "/api/v1/runs/"+s.ID, nil, nil, 204)
+	p.call("GET", "/api/v1/runs/"+s.ID, nil, nil, 404)
+}
+
+func TestListsHavePages(t *testing.T) {
+	p := newProject(t)
+	want := map[string]bool{}
+	for i := range 5 {
+		var s api.Status
+		start := map[string]any{"workflow": "gated", "input": map[string]any{"question": fmt.Sprint(i)}, "simulate": true}
+		p.call("POST", "/api/v1/runs", start, &s, 201)
+		want[s.ID] = true
+	}
+	cursor, pages := "", 0
+	for {
+		var list runList
+		p.call("GET", "/api/v1/runs?limit=2&cursor="+cursor, nil, &list, 200)
+		pages++
+		for _, r := range list.Runs {
+			if !want[r.ID] {
+				t.Fatalf("%s is listed twice", r.ID)
+			}
+			delete(want, r.ID)
+		}
+		if cursor = list.Next; cursor == "" {
+			break
+		}
+	}
+	if pages != 3 || len(want) != 0 {
+		t.Errorf("%d pages, missing %v", pages, want)
+	}
+	p.call("GET", "/api/v1/runs?cursor=nonsense", nil, nil, 422)
+	p.call("GET", "/api/v1/runs?limit=100000", nil, nil, 422)
+}
+
+// events reads live events from a position until stop returns true.
+func (p *project) events(path, last string, stop func(id, data string) bool) {
+	p.t.Helper()
+	r, err := http.NewRequest("GET", p.url+path, nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+p.token)
+	if last != "" {
+		r.Header.Set("Last-Event-ID", last)
+	}
+	w, err := http.DefaultClient.Do(r)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer w.Body.Close()
+	if w.StatusCode != 200 || w.Header.Get("Content-Type") != "text/event-stream" {
+		p.t.Fatalf("%d %v", w.StatusCode, w.Header)
+	}
+	lines := bufio.NewScanner(w.Body)
+	id := ""
+	for lines.Scan() {
+		if text, ok := strings.CutPrefix(lines.Text(), "id: "); ok {
+			id = text
+		}
+		if text, ok := strings.CutPrefix(lines.Text(), "data: "); ok && stop(id, text) {
+			return
+		}
+	}
+	if err := lines.Err(); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// A client is cut off after each single event, and the server is restarted in
+// between: all in all, the client gets what an uninterrupted one gets.
+func TestLiveEventsHaveNoGapAndNoDuplicate(t *testing.T) {
+	p := newProject(t)
+	var s api.Status
+	start := map[string]any{"workflow": "gated", "input": map[string]any{"question": "why?"}, "simulate": true}
+	p.call("POST", "/api/v1/runs", start, &s, 201)
+	gate := p.until(s.ID, api.Waiting).Gates[0]
+	p.call("POST", "/api/v1/runs/"+s.ID+"/decide", decideBody{Decision: "approve", Digest: gate.Digest}, nil, 200)
+	p.until(s.ID, api.Finished)
+
+	var whole []string
+	path := "/api/v1/runs/" + s.ID + "/events"
+	finished := func(data string) bool { return strings.Contains(data, `"run.finished"`) }
+	p.events(path, "0", func(_, data string) bool {
+		whole = append(whole, data)
+		return finished(data)
+	})
+	if len(whole) < 6 {
+		t.Fatalf("%q", whole)
+	}
+	var pieces []string
+	last := "0"
+	for i := 0; len(pieces) == 0 || !finished(pieces[len(pieces)-1]); i++ {
+		if i == 3 {
+			p.stop()
+			p = serve(t, p.dir)
+		}
+		p.events(path, last, func(id, data string) bool {
+			pieces, last = append(pieces, data), id
+			return true
+		})
+	}
+	if a, b := strings.Join(whole, "\n"), strings.Join(pieces, "\n"); a != b {
+		t.Errorf("in one piece:\n%s\ncut off after each:\n%s", a, b)
+	}
+}
+
+func TestStoppingServerTellsItsClients(t *testing.T) {
+	p := newProject(t)
+	r, err := http.NewRequest("GET", p.url+"/api/v1/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+p.token)
+	w, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Body.Close()
+	first := make([]byte, 10)
+	if _, err := io.ReadFull(w.Body, first); err != nil {
+		t.Fatal(err)
+	}
+	p.stop()
+	rest, err := io.ReadAll(w.Body)
+	if err != nil || !strings.Contains(string(rest), "server.stopping") {
+		t.Errorf("%q, %v", rest, err)
+	}
+}
+
+func TestOwnerSignsInWithTheLinkOnce(t *testing.T) {
+	p := newProject(t)
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, _ := net.ResolveTCPAddr("tcp", strings.TrimPrefix(p.url, "http://"))
+	link := p.server.LoginURL(addr)
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	browser := &http.Client{Jar: jar, CheckRedirect: stay}
+	get := func(c *http.Client, url string) *http.Response {
+		w, err := c.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Body.Close()
+		return w
+	}
+	if w := get(browser, link); w.StatusCode != 303 || strings.Contains(w.Header.Get("Location"), "code") {
+		t.Fatalf("%d %v", w.StatusCode, w.Header)
+	}
+	if w := get(browser, p.url+"/api/v1/runs"); w.StatusCode != 200 {
+		t.Errorf("after signing in: %d", w.StatusCode)
+	}
+	if w := get(&http.Client{CheckRedirect: stay}, link); w.StatusCode != 403 {
+		t.Errorf("the link a second time: %d", w.StatusCode)
+	}
+	w, err := browser.PostForm(p.url+"/logout", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Body.Close()
+	if w := get(browser, p.url+"/api/v1/runs"); w.StatusCode != 401 {
+		t.Errorf("after signing out: %d", w.StatusCode)
+	}
+	if strings.Contains(p.log.String(), "code=") {
+		t.Error("the log holds a login code")
+	}
+}
+
+// Every route needs credentials, and lets in exactly the roles that have its
+// permission.
+func TestEveryRouteChecksItsPermission(t *testing.T) {
+	p := newProject(t)
+	other, err := identity.ProjectToken(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens := map[identity.Role]string{}
+	for _, role := range []identity.Role{identity.Viewer, identity.Operator, identity.Approver, identity.Admin} {
+		if tokens[role], err = p.auth.Users().Add(string(role), false, []identity.Role{role}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expired, err := p.auth.Users().Add("old", false, []identity.Role{identity.Admin}, time.Nanosecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	routes := p.server.Routes()
+	if len(routes) < 25 {
+		t.Fatalf("%d routes", len(routes))
+	}
+	status := func(route Route, token string) int {
+		path := strings.NewReplacer("{workflow}", "none", "{run}", "none", "{step}", "none", "{path}", "none").Replace(route.Path)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		r, err := http.NewRequestWithContext(ctx, route.Method, p.url+path, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		w, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Body.Close()
+		return w.StatusCode
+	}
+	for _, route := range routes {
+		if got := status(route, ""); got != 401 {
+			t.Errorf("%s %s without a token: %d", route.Method, route.Path, got)
+		}
+		for role, token := range tokens {
+			allowed := (identity.Identity{Kind: identity.User, Roles: []identity.Role{role}}).May(route.Needs)
+			if got := status(route, token); (got == 403) == allowed || got == 401 || got >= 500 {
+				t.Errorf("%s %s as %s: %d", route.Method, route.Path, role, got)
+			}
+		}
+	}
+	// Wrong tokens are refused before any route is looked at.
+	for what, token := range map[string]string{"another project's": other, "an expired": expired} {
+		if got := status(routes[0], token); got != 401 {
+			t.Errorf("%s token: %d", what, got)
+		}
+	}
+}
+
+func TestArtifactsStayInTheFolderOfTheRun(t *testing.T) {
+	files := os.DirFS(t.TempDir())
+	for _, name := range []string{"../x", "/etc/passwd", "a/../../x", "..", "", ".", "a//b", `..\x`} {
+		if _, err := readArtifact(files, name); err == nil {
+			t.Errorf("%q was read", name)
+		}
+	}
+}

@@ -1,0 +1,580 @@
+package shell
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Part is a piece of a command: text by its author, or a value.
+type Part struct {
+	Text  string
+	Value *Value
+}
+
+// Value is a value that a command uses.
+type Value struct {
+	Text    string
+	Unknown bool // Text is not known yet: checks that depend on it pass
+	OneWord bool // never split into words
+	Escaped bool // quoted by the author, as code for a shell
+}
+
+// Command is a command without its values.
+type Command struct {
+	Text   string
+	Values []string // the values of the variables [Variable](0), [Variable](1), …
+}
+
+// Pass returns the command and its environment. A value that would exceed the system's limits, maxOne bytes for a
+// variable and maxAll for all of them, is assigned at the beginning of the command instead.
+func (c Command) Pass(maxOne, maxAll int) (text string, env []string) {
+	var b strings.Builder
+	text = c.Text
+	if line, rest, ok := strings.Cut(text, "\n"); ok && strings.HasPrefix(line, "#!") {
+		b.WriteString(line + "\n")
+		text = rest
+	}
+	for i, v := range c.Values {
+		if len(v) > maxOne || len(v) > maxAll {
+			b.WriteString(Variable(i) + "=" + Quote(v) + "; ")
+			continue
+		}
+		maxAll -= len(v)
+		env = append(env, Variable(i)+"="+v)
+	}
+	return b.String() + text, env
+}
+
+// Variable returns the name of the variable that holds a value of a command.
+func Variable(i int) string { return "__espalier_" + strconv.Itoa(i+1) }
+
+// Error reports a value that cannot be passed as data, or a command that cannot be parsed.
+type Error struct {
+	Part    int    // the index of the part with the value; -1 if the command cannot be parsed
+	Program string // the program that would execute the value, or ""
+	Message string
+	Help    string
+}
+
+func (e *Error) Error() string { return e.Message + ". " + e.Help }
+
+// Insert returns a command for the named shell. Every error is an [*Error].
+func Insert(name string, parts []Part) (Command, error) {
+	if !slices.ContainsFunc(parts, func(p Part) bool { return p.Value != nil }) {
+		var b strings.Builder
+		for _, p := range parts {
+			b.WriteString(p.Text)
+		}
+		return Command{Text: b.String()}, nil
+	}
+	c := newInsertion(name, parts)
+	text := c.join()
+	var shebang string
+	if line, rest, ok := strings.Cut(text, "\n"); ok && strings.HasPrefix(line, "#!") &&
+		!strings.Contains(line, c.prefix) {
+		shebang, text = line+"\n", rest
+	}
+	file, err := c.parse(text)
+	if err != nil {
+		return Command{}, err
+	}
+	c.follow(file)
+	c.rewrite(file)
+	if c.err != nil {
+		return Command{}, c.err
+	}
+	var b strings.Builder
+	if err := syntax.NewPrinter().Print(&b, file); err != nil {
+		return Command{}, &Error{Part: -1, Message: "the command cannot be printed: " + err.Error(), Help: rawHelp}
+	}
+	if at := c.form.FindStringSubmatch(b.String()); at != nil {
+		c.fail(c.number(at), "", "a value cannot be used in this place of a command", rawHelp)
+		return Command{}, c.err
+	}
+	return Command{Text: shebang + b.String(), Values: c.order}, nil
+}
+
+const rawHelp = "Use {{raw …}} if you trust the value"
+
+// insertion is the work on one command.
+type insertion struct {
+	shell  string
+	parts  []Part
+	prefix string         // of placeholders
+	form   *regexp.Regexp // of placeholders
+	nested bool           // the command is code in another command
+	err    error          // the first error
+
+	order []string       // the values of variables
+	known map[string]int // indexes in order
+
+	vars    map[string]set      // values that may be in a variable, by its name; see positional
+	written map[string][]string // texts assigned to a variable, by its name
+	funcs   map[string]bool     // functions of the command
+	arrays  map[string]bool     // arrays of the command
+	assoc   map[string]bool     // associative arrays of the command
+	ints    map[string]bool     // integer variables of the command
+	numbers map[syntax.Node]bool
+	code    map[int]bool // escaped values in code for a shell
+	oneWord map[int]bool // values that must not be split here
+	checks  bool         // report errors
+	changed bool         // vars changed
+	shifts  bool         // the command changes its positional parameters
+	output  set          // values in the command that is being visited
+}
+
+func newInsertion(name string, parts []Part) *insertion {
+	c := &insertion{
+		shell: path.Base(name), parts: parts, known: map[string]int{}, vars: map[string]set{},
+		written: map[string][]string{},
+		funcs:   map[string]bool{}, arrays: map[string]bool{}, assoc: map[string]bool{}, ints: map[string]bool{},
+		numbers: map[syntax.Node]bool{}, code: map[int]bool{}, oneWord: map[int]bool{},
+	}
+	c.prefix = "espalierValue"
+	for slices.ContainsFunc(parts, func(p Part) bool { return p.Value == nil && strings.Contains(p.Text, c.prefix) }) {
+		c.prefix += "x"
+	}
+	c.form = regexp.MustCompile(c.prefix + `([0-9]+)z`)
+	return c
+}
+
+// join returns the command with a plain word, its placeholder, for each value.
+func (c *insertion) join() string {
+	var b strings.Builder
+	for i, p := range c.parts {
+		if p.Value == nil {
+			b.WriteString(p.Text)
+		} else {
+			fmt.Fprintf(&b, "%s%dz", c.prefix, i)
+		}
+	}
+	return b.String()
+}
+
+// parse parses a command. Everything that is not zsh or mksh is read as bash, whose syntax includes that of POSIX
+// shells: sh is bash on some systems.
+func (c *insertion) parse(text string) (*syntax.File, error) {
+	lang := syntax.LangBash
+	switch c.shell {
+	case "zsh":
+		lang = syntax.LangZsh
+	case "mksh", "oksh":
+		lang = syntax.LangMirBSDKorn
+	}
+	if lang == syntax.LangZsh && strings.Contains(text, "$[") { // arithmetic that the parser does not know
+		return nil, &Error{
+			Part: -1, Message: "$[…] is not supported in a command with values", Help: "Use $((…)) instead",
+		}
+	}
+	if nesting(text) > maxNesting {
+		return nil, &Error{Part: -1, Message: "the command is nested too deeply", Help: "Move parts of it to a script"}
+	}
+	file, err := syntax.NewParser(syntax.Variant(lang)).Parse(strings.NewReader(text), "")
+	if err == nil {
+		return file, nil
+	}
+	message := err.Error()
+	var parse syntax.ParseError
+	var language syntax.LangError
+	if errors.As(err, &parse) {
+		message = fmt.Sprintf("line %d: %s", parse.Pos.Line(), parse.Text)
+	} else if errors.As(err, &language) {
+		message = strings.TrimPrefix(message, ":")
+	}
+	message = c.form.ReplaceAllString(message, "{{…}}")
+	return nil, &Error{
+		Part: -1, Message: "the command cannot be parsed: " + message,
+		Help: "A value can only be inserted into a command that is valid shell code",
+	}
+}
+
+// maxNesting limits the depth of a command: the parser is recursive.
+const maxNesting = 500
+
+// nesting returns an upper bound for the depth of a command.
+func nesting(text string) int {
+	depth, most := 0, 0
+	for i := range len(text) {
+		switch text[i] {
+		case '(', '{', '`':
+			depth++
+			most = max(most, depth)
+		case ')', '}':
+			depth = max(0, depth-1)
+		}
+	}
+	return most
+}
+
+// number returns the index of the part of a match of form.
+func (c *insertion) number(match []string) int {
+	n, err := strconv.Atoi(match[1])
+	if err != nil || n >= len(c.parts) || c.parts[n].Value == nil {
+		return -1
+	}
+	return n
+}
+
+func (c *insertion) fail(part int, program, message, help string) {
+	if c.err == nil {
+		c.err = &Error{Part: part, Program: program, Message: message, Help: help}
+	}
+}
+
+// variable returns the expansion of the variable that holds a text.
+func (c *insertion) variable(text string) string {
+	i, ok := c.known[text]
+	if !ok {
+		i = len(c.order)
+		c.known[text], c.order = i, append(c.order, text)
+	}
+	return "${" + Variable(i) + "}"
+}
+
+// quoting is the kind of quotes around a placeholder.
+type quoting int
+
+const (
+	plain  quoting = iota
+	single         // '…' and $'…'
+	text           // "…" and here-documents
+)
+
+// rewrite replaces the placeholders in a command by expansions.
+func (c *insertion) rewrite(file *syntax.File) {
+	var stack []syntax.Node
+	ends := 0
+	syntax.Walk(file, func(n syntax.Node) bool {
+		if n == nil {
+			stack = stack[:len(stack)-1]
+			return true
+		}
+		switch n := n.(type) {
+		case *syntax.Redirect:
+			if n.Hdoc == nil {
+				break
+			}
+			if at := c.form.FindStringSubmatch(rawText(n.Word)); at != nil {
+				c.fail(c.number(at), "", "a value cannot be the delimiter of a here-document", "Use a fixed word")
+			} else if at := c.form.FindStringSubmatch(rawText(n.Hdoc)); at != nil && quotedDelimiter(n.Word) {
+				ends++
+				if !literalHeredoc(n, ends) {
+					c.fail(c.number(at), "", "the delimiter of a here-document is partly quoted", "Quote all of it")
+				}
+			}
+		case *syntax.Word:
+			c.dollars(n.Parts)
+			c.expand(n.Parts, append(stack, n))
+		case *syntax.DblQuoted:
+			c.dollars(n.Parts)
+			c.expand(n.Parts, append(stack, n))
+		case *syntax.ExtGlob:
+			n.Pattern.Value = c.replaced(n.Pattern.Value, plain, stack)
+		}
+		stack = append(stack, n)
+		return true
+	})
+}
+
+// dollars makes the "$" of "$VALUE" and the variable of "$nameVALUE" independent of the value.
+func (c *insertion) dollars(parts []syntax.WordPart) {
+	for i, p := range parts {
+		pe, ok := p.(*syntax.ParamExp)
+		if !ok || pe.Param == nil || !pe.Short {
+			continue
+		}
+		at := c.form.FindStringIndex(pe.Param.Value)
+		switch {
+		case at != nil && pe.Index == nil:
+			name, rest := pe.Param.Value[:at[0]], pe.Param.Value[at[0]:]
+			if name == "" {
+				name = `\$`
+			} else {
+				name = "${" + name + "}"
+			}
+			parts[i] = &syntax.Lit{ValuePos: pe.Pos(), ValueEnd: pe.End(), Value: name + rest}
+		case at == nil && i+1 < len(parts):
+			if lit, ok := parts[i+1].(*syntax.Lit); ok && c.form.FindStringIndex(lit.Value) != nil {
+				pe.Short = false // zsh reads "$#$" as one parameter
+			}
+		}
+	}
+}
+
+// expand replaces the placeholders in parts of a word.
+func (c *insertion) expand(parts []syntax.WordPart, stack []syntax.Node) {
+	for i, p := range parts {
+		switch p := p.(type) {
+		case *syntax.Lit:
+			q := c.quoting(stack)
+			p.Value = c.replaced(p.Value, q, stack)
+		case *syntax.SglQuoted:
+			if c.inDefault(stack) { // there the quotes have no effect, and the parser does not know
+				if at := c.form.FindStringSubmatch(p.Value); at != nil && strings.ContainsAny(p.Value, "$`\\\"") {
+					c.fail(c.number(at), "", "a value cannot be used in these quotes", "Use double quotes instead")
+				}
+				p.Value = c.replaced(p.Value, text, stack)
+			} else if c.form.MatchString(p.Value) {
+				parts[i] = &syntax.Lit{ValuePos: p.Pos(), ValueEnd: p.End(), Value: c.single(p, stack)}
+			}
+		}
+	}
+}
+
+// quoting returns the quotes around a node with the given ancestors.
+func (c *insertion) quoting(stack []syntax.Node) quoting {
+	for i, n := range slices.Backward(stack) {
+		switch n := n.(type) {
+		case *syntax.DblQuoted:
+			return text
+		case *syntax.Redirect:
+			if n.Hdoc != nil && i+1 < len(stack) && stack[i+1] == n.Hdoc {
+				return text
+			}
+			return plain
+		case *syntax.CmdSubst, *syntax.ProcSubst, *syntax.Stmt:
+			return plain
+		case *syntax.ParamExp:
+			if n.Repl != nil || n.Exp != nil && !isDefault(n.Exp.Op) { // quotes count in patterns
+				return plain
+			}
+		}
+	}
+	return plain
+}
+
+// inDefault reports whether a node is in the default value of a parameter in double quotes.
+func (c *insertion) inDefault(stack []syntax.Node) bool {
+	for i, n := range slices.Backward(stack) {
+		switch n := n.(type) {
+		case *syntax.ParamExp:
+			return n.Exp != nil && isDefault(n.Exp.Op) && c.quoting(stack[:i]) == text
+		case *syntax.DblQuoted, *syntax.CmdSubst, *syntax.ProcSubst, *syntax.Stmt:
+			return false
+		}
+	}
+	return false
+}
+
+func isDefault(op syntax.ParExpOperator) bool {
+	switch op {
+	case syntax.AlternateUnset, syntax.AlternateUnsetOrNull, syntax.DefaultUnset, syntax.DefaultUnsetOrNull,
+		syntax.ErrorUnset, syntax.ErrorUnsetOrNull, syntax.AssignUnset, syntax.AssignUnsetOrNull:
+		return true
+	}
+	return false
+}
+
+// computed reports whether a node with the given ancestors is part of arithmetic.
+func (c *insertion) computed(stack []syntax.Node) bool {
+	for _, n := range slices.Backward(stack) {
+		if c.numbers[n] {
+			return true
+		}
+		switch n.(type) {
+		case *syntax.CmdSubst, *syntax.ProcSubst, *syntax.Stmt:
+			return false
+		}
+	}
+	return false
+}
+
+// splits reports whether the shell splits the word that a node belongs to.
+func splits(stack []syntax.Node) bool {
+	if len(stack) < 2 {
+		return false
+	}
+	switch stack[len(stack)-2].(type) {
+	case *syntax.CallExpr, *syntax.WordIter, *syntax.ArrayElem, *syntax.ArrayExpr:
+		return true
+	}
+	return false
+}
+
+// declares reports whether a node is an argument of a declaration such as export.
+func declares(stack []syntax.Node) bool {
+	for _, n := range slices.Backward(stack) {
+		switch n.(type) {
+		case *syntax.DeclClause:
+			return true
+		case *syntax.Stmt, *syntax.ArrayExpr:
+			return false
+		}
+	}
+	return false
+}
+
+var (
+	numberForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[+-]?[0-9]+(\.[0-9]+)?$`) })
+	rangeForm  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([+-]?[0-9]+|[A-Za-z])$`) })
+)
+
+// replaced returns a literal with expansions for its placeholders.
+func (c *insertion) replaced(lit string, q quoting, stack []syntax.Node) string {
+	var b strings.Builder
+	for {
+		at := c.form.FindStringSubmatchIndex(lit)
+		if at == nil {
+			b.WriteString(lit)
+			return b.String()
+		}
+		before := lit[:at[0]]
+		n := c.number([]string{lit[at[0]:at[1]], lit[at[2]:at[3]]})
+		lit = lit[at[1]:]
+		if slashes := len(before) - len(strings.TrimRight(before, `\`)); slashes%2 == 1 { // it would escape the value
+			if before = before[:len(before)-1]; q != plain {
+				before += `\\`
+			}
+		}
+		b.WriteString(before)
+		if n < 0 {
+			c.fail(-1, "", "a value cannot be used in this place of a command", rawHelp)
+			return ""
+		}
+		v := c.parts[n].Value
+		trimmed := strings.TrimSpace(v.Text)
+		switch oneWord := v.OneWord || v.Escaped || c.oneWord[n] || declares(stack); {
+		case c.computed(stack):
+			if numberForm().MatchString(trimmed) {
+				b.WriteString(trimmed)
+			}
+		case q == text && v.Escaped:
+			b.WriteString(c.variable(Quote(v.Text)))
+		case q == text:
+			b.WriteString(c.variable(v.Text))
+		case strings.HasSuffix(before, "..") && rangeForm().MatchString(v.Text): // {1..9}
+			b.WriteString(v.Text)
+		case v.Escaped && c.code[n]:
+			b.WriteString(`"` + c.variable(Quote(v.Text)) + `"`)
+		case oneWord:
+			b.WriteString(`"` + c.variable(v.Text) + `"`)
+		case c.shell == "zsh" && splits(stack):
+			b.WriteString("${=" + strings.TrimPrefix(c.variable(v.Text), "${"))
+		default:
+			b.WriteString(c.variable(v.Text))
+		}
+	}
+}
+
+// single returns a text in single quotes with expansions between them. It has no empty quotes: some shells do not
+// ignore them.
+func (c *insertion) single(p *syntax.SglQuoted, stack []syntax.Node) string {
+	open, value := "'", p.Value
+	if p.Dollar {
+		open = "$'"
+	}
+	var b strings.Builder
+	quote := func(s string) {
+		if slashes := len(s) - len(strings.TrimRight(s, `\`)); p.Dollar && slashes%2 == 1 {
+			s += `\`
+		}
+		if s != "" {
+			b.WriteString(open + s + "'")
+		}
+	}
+	for {
+		at := c.form.FindStringSubmatchIndex(value)
+		if at == nil {
+			quote(value)
+			return b.String()
+		}
+		n := c.number([]string{value[at[0]:at[1]], value[at[2]:at[3]]})
+		quote(value[:at[0]])
+		value = value[at[1]:]
+		if n < 0 {
+			c.fail(-1, "", "a value cannot be used in this place of a command", rawHelp)
+			return ""
+		}
+		v := c.parts[n].Value
+		switch {
+		case c.computed(stack):
+			b.WriteString(strings.TrimSpace(v.Text))
+		case v.Escaped && c.code[n]:
+			b.WriteString(`"` + c.variable(Quote(v.Text)) + `"`)
+		default:
+			b.WriteString(`"` + c.variable(v.Text) + `"`)
+		}
+	}
+}
+
+// quotedDelimiter reports whether the delimiter of a here-document is quoted.
+func quotedDelimiter(w *syntax.Word) bool { return strings.ContainsAny(rawText(w), `'"\`) }
+
+// rawText returns a word as it is printed.
+func rawText(w *syntax.Word) string {
+	var b strings.Builder
+	_ = syntax.NewPrinter().Print(&b, w)
+	return b.String()
+}
+
+var literally = strings.NewReplacer(`\`, `\\`, "$", `\$`, "`", "\\`")
+
+// literalHeredoc turns a here-document without expansions into one in which everything but placeholders is escaped. It
+// returns false if the parser found expansions.
+func literalHeredoc(r *syntax.Redirect, number int) bool {
+	r.Word = &syntax.Word{Parts: []syntax.WordPart{&syntax.Lit{Value: fmt.Sprintf("__espalier_end_%d", number)}}}
+	for _, p := range r.Hdoc.Parts {
+		lit, ok := p.(*syntax.Lit)
+		if !ok {
+			return false
+		}
+		lit.Value = literally.Replace(lit.Value)
+	}
+	return true
+}
+
+// Quote returns a text as one word of shell code.
+func Quote(s string) string {
+	if s == "" {
+		return "''"
+	}
+	var b strings.Builder
+	for i, piece := range strings.Split(s, "'") { // no '' in the result: with RC_QUOTES it is a quote to zsh
+		if i > 0 {
+			b.WriteString(`\'`)
+		}
+		if piece != "" {
+			b.WriteString("'" + piece + "'")
+		}
+	}
+	return b.String()
+}
+
+// IsFileName reports whether a text is the name of a file that leads to no other folder and is no option.
+func IsFileName(s string) bool { return fileForm().MatchString(s) && s[0] != '-' }
+
+// IsShell reports whether a program is a shell with the syntax of sh.
+func IsShell(name string) bool {
+	switch name {
+	case "sh", "bash", "dash", "zsh", "ksh", "ksh93", "mksh", "oksh", "ash", "yash", "busybox":
+		return true
+	}
+	return false
+}
+
+// Interpreter returns the name of the program in the first line of a script, or "".
+func Interpreter(script string) string {
+	line, _, _ := strings.Cut(script, "\n")
+	line, ok := strings.CutPrefix(line, "#!")
+	if !ok {
+		return ""
+	}
+	words := strings.Fields(line)
+	if len(words) > 1 && path.Base(words[0]) == "env" {
+		words = slices.DeleteFunc(words[1:], func(w string) bool {
+			return strings.HasPrefix(w, "-") || strings.Contains(w, "=")
+		})
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return path.Base(words[0])
+}

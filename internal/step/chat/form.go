@@ -1,0 +1,353 @@
+package chat
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/contract"
+	"github.com/espalier-run/espalier/internal/schema"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+// Form is what a reply has to be. The zero Form takes any text.
+type Form struct {
+	contract.Contract
+	Plain bool // the text as it is, also when it looks like JSON
+	// LastFence takes the last of several fenced blocks and not the first.
+	LastFence bool
+	// Check says what is wrong with a plain text; nil takes any.
+	Check func(text string) []string
+	// Accept lets values pass that the contract does not describe; nil lets none.
+	Accept func(value json.RawMessage) bool
+}
+
+// strict reports whether a reply can be wrong.
+func (f *Form) strict() bool { return f.Check != nil || f.Strict() }
+
+// reader reads replies of one form.
+type reader struct {
+	form   Form
+	schema *schema.Schema
+}
+
+func newReader(f Form) (*reader, error) {
+	r := &reader{form: f}
+	if len(f.Schema) > 0 {
+		s, err := schema.Compile(f.Schema)
+		if err != nil {
+			return nil, fmt.Errorf("the schema of the reply cannot be used: %w", err)
+		}
+		r.schema = s
+	}
+	return r, nil
+}
+
+// read finds the value in a reply's text, or says everything that is wrong.
+// Only what needs no guessing is repaired.
+func (r *reader) read(text string) (json.RawMessage, []string) {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return nil, []string{"the reply is empty"}
+	}
+	if value, ok := r.chosen(text); ok {
+		return value, nil
+	}
+	switch {
+	case r.form.Plain:
+		if r.form.Check != nil {
+			if problems := r.form.Check(text); len(problems) > 0 {
+				return nil, problems
+			}
+		}
+		return step.JSON(text), nil
+	case r.schema == nil:
+		return loose(text), nil
+	}
+	root := target(r.schema.Root())
+	look := func(text string) func(yield func(json.RawMessage) bool) { return candidates(text, r.form.LastFence) }
+	if slices.Equal(root.Types, []string{"string"}) {
+		look = onlyWhole // JSON inside a text belongs to the text
+	}
+	var first []string
+	for candidate := range look(text) {
+		value := r.repaired(candidate)
+		problems := r.problems(value)
+		if len(problems) == 0 {
+			return value, nil
+		}
+		if first == nil {
+			first = problems
+		}
+	}
+	if v, ok := scalar(text, root, false); ok {
+		return step.JSON(v), nil
+	}
+	if value := step.JSON(text); len(r.problems(value)) == 0 { // the schema may ask for a text
+		return value, nil
+	}
+	// Text that does not even try to be JSON; anything else would hide a mistake.
+	if r.form.Under != "" && !strings.ContainsAny(text[:1], "{[`") && !strings.Contains(text, "```") {
+		if value := step.JSON(map[string]string{r.form.Under: text}); len(r.problems(value)) == 0 {
+			return value, nil
+		}
+	}
+	if first == nil {
+		first = []string{"the reply cannot be read as " + r.form.String()}
+	}
+	return nil, first
+}
+
+// chosen finds the option that a reply names, where other replies are allowed.
+func (r *reader) chosen(text string) (json.RawMessage, bool) {
+	for _, d := range r.form.Choices {
+		if d.At != "" || !d.Open {
+			continue
+		}
+		var values []any
+		for _, o := range d.Options {
+			if v, err := schema.Decode(o.Value); err == nil {
+				if _, isText := v.(string); isText {
+					values = append(values, v)
+				}
+			}
+		}
+		if value, ok := parse(text); ok {
+			_ = json.Unmarshal(r.repaired(value), &text) // what is no text stays what was said
+		}
+		v, ok := findValue(text, func(s string) (any, bool) { return option(s, values) }, true)
+		if ok {
+			return step.JSON(v), true
+		}
+	}
+	return nil, false
+}
+
+// repaired returns a value in the form that the schema asks for, as far as it can
+// be brought into it.
+func (r *reader) repaired(value json.RawMessage) json.RawMessage {
+	v, err := schema.Decode(value)
+	if r.schema == nil || err != nil || r.form.Accept != nil && r.form.Accept(value) {
+		return value
+	}
+	before := step.JSON(v)
+	if after := step.JSON(repair(v, r.schema.Root(), r.form.Name)); !bytes.Equal(before, after) {
+		return after
+	}
+	return value // with its keys in their order
+}
+
+// problems returns everything in which a value misses the form.
+func (r *reader) problems(value json.RawMessage) []string {
+	if r.schema == nil || r.form.Accept != nil && r.form.Accept(value) {
+		return nil
+	}
+	found, err := r.schema.Check(value)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var out []string
+	for _, p := range found {
+		if p.Path == "" {
+			p.Message = "the reply " + p.Message
+		}
+		out = append(out, p.String())
+	}
+	return out
+}
+
+// loose returns the value of a reply that may be anything: an object or a list when
+// the whole text is one, perhaps fenced as JSON; else the text.
+func loose(text string) json.RawMessage {
+	whole := text
+	if info, body, ok := onlyFence(text); ok && strings.EqualFold(info, "json") {
+		whole = body
+	}
+	if strings.HasPrefix(whole, "{") || strings.HasPrefix(whole, "[") {
+		if value, ok := parse(whole); ok {
+			return value
+		}
+	}
+	return step.JSON(text)
+}
+
+// candidates returns the places where JSON can be in a reply, the likeliest first:
+// the whole text, fenced blocks, and objects and lists in running text.
+func candidates(text string, lastFence bool) func(yield func(json.RawMessage) bool) {
+	return func(yield func(json.RawMessage) bool) {
+		if value, ok := parse(text); ok && !yield(value) {
+			return
+		}
+		fenced := fences(text)
+		if lastFence {
+			slices.Reverse(fenced)
+		}
+		for _, body := range fenced {
+			if value, ok := parse(body); ok && !yield(value) {
+				return
+			}
+		}
+		const tries = 100 // a text of nothing but brackets must not cost for ever
+		for rest, n := text, 0; n < tries; n++ {
+			start := strings.IndexAny(rest, "{[")
+			if start < 0 {
+				return
+			}
+			rest = rest[start:]
+			end := balanced(rest)
+			value, ok := json.RawMessage(nil), false
+			if end > 0 {
+				value, ok = parse(rest[:end])
+			}
+			if !ok {
+				rest = rest[1:]
+				continue
+			}
+			if !yield(value) {
+				return
+			}
+			rest = rest[end:]
+		}
+	}
+}
+
+// onlyWhole returns the text itself, if it is JSON.
+func onlyWhole(text string) func(yield func(json.RawMessage) bool) {
+	return func(yield func(json.RawMessage) bool) {
+		if value, ok := parse(text); ok {
+			yield(value)
+		}
+	}
+}
+
+// parse reads text that is one JSON value, but for commas too many and the
+// constants of Python.
+func parse(text string) (json.RawMessage, bool) {
+	plain := withoutTrailingCommas(text)
+	for _, try := range []string{text, plain, withoutPython(plain)} {
+		var b bytes.Buffer
+		if json.Compact(&b, []byte(try)) == nil && b.Len() > 0 {
+			return b.Bytes(), true
+		}
+	}
+	return nil, false
+}
+
+// balanced returns the length of the object or list that text begins with, 0 when
+// its brackets do not close.
+func balanced(text string) int {
+	depth := 0
+	for i := range skipStrings(text) {
+		switch text[i] {
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+	return 0
+}
+
+// withoutTrailingCommas leaves out commas that only space separates from a
+// closing bracket.
+func withoutTrailingCommas(text string) string {
+	var drop []int
+	comma := -1
+	for i := range skipStrings(text) {
+		switch text[i] {
+		case ',':
+			comma = i
+		case '}', ']':
+			if comma >= 0 {
+				drop = append(drop, comma)
+			}
+			comma = -1
+		case ' ', '\t', '\n', '\r':
+		default:
+			comma = -1
+		}
+	}
+	if drop == nil {
+		return text
+	}
+	var b strings.Builder
+	last := 0
+	for _, i := range drop {
+		b.WriteString(text[last:i])
+		last = i + 1
+	}
+	b.WriteString(text[last:])
+	return b.String()
+}
+
+// withoutPython writes True, False and None outside of strings as JSON does.
+func withoutPython(text string) string {
+	var b strings.Builder
+	last := 0
+	for i := range skipStrings(text) {
+		for word, plain := range map[string]string{"True": "true", "False": "false", "None": "null"} {
+			if strings.HasPrefix(text[i:], word) && i >= last {
+				b.WriteString(text[last:i])
+				b.WriteString(plain)
+				last = i + len(word)
+			}
+		}
+	}
+	return b.String() + text[last:]
+}
+
+// skipStrings returns the positions of text outside of JSON strings, their
+// opening quotes included.
+func skipStrings(text string) func(yield func(int) bool) {
+	return func(yield func(int) bool) {
+		for i := 0; i < len(text); i++ {
+			if !yield(i) {
+				return
+			}
+			if text[i] != '"' {
+				continue
+			}
+			for i++; i < len(text) && text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+		}
+	}
+}
+
+// fences returns the bodies of the fenced blocks of a text, in order.
+func fences(text string) []string {
+	var out []string
+	var body *strings.Builder
+	for line := range strings.Lines(text) {
+		fence := strings.HasPrefix(strings.TrimLeft(line, " \t"), "```")
+		switch {
+		case fence && body == nil:
+			body = new(strings.Builder)
+		case fence:
+			out = append(out, strings.TrimSpace(body.String()))
+			body = nil
+		case body != nil:
+			body.WriteString(line)
+		}
+	}
+	return out
+}
+
+// onlyFence takes a text apart that is nothing but one fenced block.
+func onlyFence(text string) (info, body string, ok bool) {
+	inner, ok := strings.CutPrefix(text, "```")
+	if !ok {
+		return "", "", false
+	}
+	if inner, ok = strings.CutSuffix(inner, "```"); !ok {
+		return "", "", false
+	}
+	info, body, ok = strings.Cut(inner, "\n")
+	return strings.TrimSpace(info), strings.TrimSpace(body), ok && !strings.Contains(body, "```")
+}

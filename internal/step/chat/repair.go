@@ -1,0 +1,383 @@
+package chat
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode"
+
+	"github.com/espalier-run/espalier/internal/schema"
+)
+
+// Models often give the right value in the wrong form: "Yes." for true, "seven"
+// for 7, {"score": "7"} where a number was asked for, a key too many. repair
+// changes such a value into what the schema asks for, provided that there is
+// only one way to read it. What is ambiguous stays as it is and is reported.
+
+// repair brings a value into the form of a schema. name is what the value is
+// called.
+func repair(v any, n *schema.Node, name string) any {
+	n = target(n)
+	if n == nil || n.Accepts(v) {
+		return v
+	}
+	for _, other := range slices.Concat(n.AnyOf, n.OneOf) {
+		if w := repair(v, other, name); n.Accepts(w) {
+			return w
+		}
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		if wants(n, "object") {
+			return repairObject(v, n)
+		}
+		if inner, ok := unwrap(v, n, name); ok {
+			return inner
+		}
+	case []any:
+		if !wants(n, "array") {
+			return v
+		}
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = repair(item, n.Items, "")
+		}
+		return out
+	case string:
+		if w, ok := scalar(v, n, false); ok {
+			return w
+		}
+	case json.Number:
+		if wants(n, "string") {
+			return v.String()
+		}
+	case bool:
+		if wants(n, "string") {
+			return strconv.FormatBool(v)
+		}
+	}
+	return v
+}
+
+// target follows references that stand alone.
+func target(n *schema.Node) *schema.Node {
+	for range 10 {
+		if n == nil || n.Ref == nil || len(n.Types) > 0 {
+			break
+		}
+		n = n.Ref
+	}
+	return n
+}
+
+// wants reports whether a schema asks for a type.
+func wants(n *schema.Node, kind string) bool {
+	if len(n.Types) > 0 {
+		return slices.Contains(n.Types, kind)
+	}
+	return kind == "object" && (len(n.Properties) > 0 || len(n.Required) > 0) || kind == "array" && n.Items != nil
+}
+
+// repairObject repairs the properties, finds misspelled keys, and leaves out
+// what the schema does not allow.
+func repairObject(object map[string]any, n *schema.Node) any {
+	out := maps.Clone(object)
+	for _, name := range slices.Sorted(maps.Keys(n.Properties)) {
+		if _, there := out[name]; there {
+			continue
+		}
+		var same []string
+		for key := range out {
+			if _, declared := n.Properties[key]; !declared && plainKey(key) == plainKey(name) {
+				same = append(same, key)
+			}
+		}
+		if len(same) == 1 {
+			out[name] = out[same[0]]
+			delete(out, same[0])
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(out)) {
+		about := property(n, key)
+		switch {
+		case n.AdditionalProperties != nil && n.AdditionalProperties.Never() && !declared(n, key):
+			delete(out, key)
+		case out[key] == nil && !slices.Contains(n.Required, key) && len(about) > 0 && about[0] != nil && !about[0].Accepts(nil):
+			delete(out, key)
+		case len(about) > 0 && about[0] != nil:
+			out[key] = repair(out[key], about[0], "")
+		}
+	}
+	return out
+}
+
+func declared(n *schema.Node, key string) bool {
+	_, ok := n.Properties[key]
+	return ok || slices.ContainsFunc(n.PatternProperties, func(p schema.PatternProperty) bool { return p.Pattern.MatchString(key) })
+}
+
+func plainKey(key string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, key)
+}
+
+// unwrap takes a value out of an object around it: from under its name, or the
+// only one that fits.
+func unwrap(object map[string]any, n *schema.Node, name string) (any, bool) {
+	for key, v := range object {
+		if name != "" && plainKey(key) == plainKey(name) {
+			w := repair(v, n, "")
+			return w, n.Accepts(w)
+		}
+	}
+	var found []any
+	for _, v := range object {
+		if w := repair(v, n, ""); n.Accepts(w) {
+			found = append(found, w)
+		}
+	}
+	if len(found) != 1 || wants(n, "string") && len(object) > 1 {
+		return nil, false
+	}
+	return found[0], true
+}
+
+// scalar reads a boolean, a number or one of several values from a text. exact
+// asks for a text that is the value, or has a sentence of its own for it.
+func scalar(text string, n *schema.Node, exact bool) (any, bool) {
+	var match func(string) (any, bool)
+	switch {
+	case wants(n, "object"), wants(n, "array"), wants(n, "boolean") && wants(n, "number"):
+		return nil, false // too much that a word may stand for
+	case n.Enum != nil:
+		match = func(s string) (any, bool) { return option(s, n.Enum) }
+	case wants(n, "boolean"):
+		match = truth
+	case wants(n, "number"), wants(n, "integer"):
+		match = numeralOf
+	default:
+		return nil, false
+	}
+	v, ok := findValue(text, match, exact)
+	return v, ok && n.Accepts(v)
+}
+
+// findValue looks for a value in a text: the whole text, a sentence of its own,
+// what a sentence says that something is, what a sentence begins with, and at
+// last the only value there is, if a sentence ends with it. Two different
+// values in the same place are no answer.
+func findValue(text string, match func(string) (any, bool), exact bool) (any, bool) {
+	if v, ok := match(bare(text)); ok {
+		return v, true
+	}
+	said := sentences(text)
+	for _, part := range []func(string) string{
+		func(s string) string { return s },
+		stated,
+		opening,
+	} {
+		var found []any
+		for _, s := range said {
+			if v, ok := match(bare(part(s))); ok && !slices.Contains(found, v) {
+				found = append(found, v)
+			}
+		}
+		if len(found) > 0 {
+			return found[0], len(found) == 1
+		}
+	}
+	if exact {
+		return nil, false
+	}
+	return last(said, match)
+}
+
+// last returns the only value that the sentences mention, if one of them ends with it.
+func last(said []string, match func(string) (any, bool)) (any, bool) {
+	var found []any
+	ends := false
+	for _, s := range said {
+		words := strings.Fields(s)
+		for from := range words {
+			for to := from + 1; to <= min(from+mostWords, len(words)); to++ {
+				v, ok := match(bare(strings.Join(words[from:to], " ")))
+				if !ok {
+					continue
+				}
+				if denies(words[:from]) {
+					return nil, false
+				}
+				if !slices.Contains(found, v) {
+					found = append(found, v)
+				}
+				ends = ends || to == len(words)
+			}
+		}
+	}
+	if len(found) != 1 || !ends {
+		return nil, false
+	}
+	return found[0], true
+}
+
+// mostWords is how many words a value has at most.
+const mostWords = 4
+
+func denies(words []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool {
+		w = strings.ToLower(strings.Trim(w, ",;:"))
+		return w == "not" || w == "never" || w == "no" || w == "neither" || w == "nor" || w == "cannot" || strings.HasSuffix(w, "n't") || strings.HasSuffix(w, "n’t")
+	})
+}
+
+var (
+	sentenceEnd = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[.!?](?:\s+|$)|\n+`) })
+	statement   = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)^.*(?:\bis|\bwould be|\bto be|[:=→])\s*(\S.*)$`)
+	})
+	lead = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([^,;:—–]+?)(?:[,;:—–]|\s-\s)`) })
+)
+
+// sentences cuts a text into sentences and lines; fences are left out.
+func sentences(text string) []string {
+	var out []string
+	for _, s := range sentenceEnd().Split(text, -1) {
+		if s = strings.TrimSpace(s); s != "" && !strings.HasPrefix(s, "```") {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// stated returns what a sentence says that something is: "Score: 7", "the answer is yes".
+func stated(s string) string {
+	m := statement().FindStringSubmatch(s)
+	if m == nil {
+		return ""
+	}
+	return m[1]
+}
+
+// opening returns what a sentence begins with, up to a comma: "Yes, because …".
+func opening(s string) string {
+	m := lead().FindStringSubmatch(s)
+	if m == nil {
+		return ""
+	}
+	return m[1]
+}
+
+// bare returns a text without the marks that people and models put around a value.
+func bare(text string) string {
+	text = strings.TrimSpace(text)
+	if _, body, ok := onlyFence(text); ok {
+		text = body
+	}
+	return strings.TrimSpace(strings.TrimRight(strings.Trim(text, " \t\n\"'`*_“”‘’()[]<>"), ".!?,;: \"'`*_“”‘’"))
+}
+
+// truth reads a word for true or false.
+func truth(s string) (any, bool) {
+	switch strings.ToLower(s) {
+	case "true", "yes", "y", "correct":
+		return true, true
+	case "false", "no", "n", "incorrect":
+		return false, true
+	}
+	return nil, false
+}
+
+var (
+	digits = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[-+]?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?(?:[eE][-+]?\d+)?$`)
+	})
+	outOf   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)^(.+?)\s*(?:/|\bout of\b)\s*\S+$`) })
+	counted = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)\s+(?:points?|stars?)$`) })
+)
+
+// numeralOf reads a number in digits or as a word, alone or "out of ten".
+func numeralOf(s string) (any, bool) {
+	s = counted().ReplaceAllString(s, "")
+	if m := outOf().FindStringSubmatch(s); m != nil {
+		s = m[1]
+	}
+	if digits().MatchString(s) {
+		s = strings.TrimPrefix(strings.ReplaceAll(s, ",", ""), "+")
+		negative := strings.HasPrefix(s, "-")
+		s = strings.TrimLeft(strings.TrimPrefix(s, "-"), "0")
+		if s == "" || s[0] < '0' || s[0] > '9' {
+			s = "0" + s
+		}
+		if negative {
+			s = "-" + s
+		}
+		return json.Number(s), true
+	}
+	n, ok := spelled(strings.ToLower(s))
+	return json.Number(strconv.Itoa(n)), ok
+}
+
+var (
+	small = strings.Fields("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen")
+	tens  = strings.Fields("twenty thirty forty fifty sixty seventy eighty ninety")
+)
+
+// spelled reads a number from zero to one hundred that is written as a word.
+func spelled(s string) (int, bool) {
+	if n := slices.Index(small, s); n >= 0 {
+		return n, true
+	}
+	if s == "one hundred" || s == "a hundred" || s == "hundred" {
+		return 100, true
+	}
+	ten, one, compound := strings.Cut(strings.ReplaceAll(s, "-", " "), " ")
+	n := slices.Index(tens, ten)
+	if n < 0 {
+		return 0, false
+	}
+	n = (n + 2) * 10
+	if !compound {
+		return n, true
+	}
+	unit := slices.Index(small[:10], one)
+	return n + unit, unit > 0
+}
+
+// option finds the one of several values that a text names.
+func option(s string, values []any) (any, bool) {
+	for _, v := range values {
+		if optionText(v) == s {
+			return v, true
+		}
+	}
+	var found []any
+	for _, v := range values {
+		if plainKey(optionText(v)) == plainKey(s) && plainKey(s) != "" {
+			found = append(found, v)
+		}
+	}
+	if len(found) != 1 {
+		return nil, false
+	}
+	return found[0], true
+}
+
+func optionText(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case json.Number:
+		return v.String()
+	case bool:
+		return strconv.FormatBool(v)
+	}
+	return ""
+}
