@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/filelock"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report/otel"
 )
 
