@@ -40,10 +40,14 @@ type work struct {
 	do func(context.Context, *step.Job)
 }
 
-func (work) Name() string                                                                 { return "bench" }
-func (work) Understands(*ir.Task) error                                                   { return nil }
-func (work) Check(*ir.Program, *ir.Step, *ir.Task) diag.List                              { return nil }
-func (work) Uses(*ir.Task) stepkind.Uses                                                  { return stepkind.Uses{} }
+func (work) Name() string { return "bench" }
+
+func (work) Understands(*ir.Task) error { return nil }
+
+func (work) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
+
+func (work) Uses(*ir.Task) stepkind.Uses { return stepkind.Uses{} }
+
 func (work) Bound(*ir.Program, *ir.Step, *ir.Task, *contract.Contract) (b stepkind.Bound) { return b }
 
 func (work) Recovery(*ir.Task, []journal.TaskNoted) step.Recovery { return step.Rerun }

@@ -86,7 +86,8 @@ func (s *Server) registerRecords() {
 		func(ctx context.Context, in *struct {
 			RunPath
 			Step string `path:"step"`
-		}) (*body[[]api.Execution], error) {
+		},
+		) (*body[[]api.Execution], error) {
 			r, err := s.find(ctx, in.Run)
 			if err != nil {
 				return nil, err

@@ -138,7 +138,8 @@ func (s *Server) registerRuns() {
 		func(ctx context.Context, in *struct {
 			RunPath
 			Body decideBody
-		}) (*body[api.Status], error) {
+		},
+		) (*body[api.Status], error) {
 			if in.Body.Decision == "reject" {
 				return s.send(ctx, in.Run, app.Reject{Step: in.Body.Step, Note: in.Body.Note, Digest: in.Body.Digest})
 			}
@@ -148,28 +149,32 @@ func (s *Server) registerRuns() {
 		func(ctx context.Context, in *struct {
 			RunPath
 			Body resolveBody
-		}) (*body[api.Status], error) {
+		},
+		) (*body[api.Status], error) {
 			return s.send(ctx, in.Run, in.Body.message())
 		})
 	handle(s, http.MethodPost, "/runs/{run}/signal", identity.Operate, "Send an event to a run", tag,
 		func(ctx context.Context, in *struct {
 			RunPath
 			Body signalBody
-		}) (*body[api.Status], error) {
+		},
+		) (*body[api.Status], error) {
 			return s.send(ctx, in.Run, app.Signal{Event: in.Body.Event, Data: in.Body.Data})
 		})
 	handle(s, http.MethodPost, "/runs/{run}/edit", identity.Operate, "Edit a variable of a run", tag,
 		func(ctx context.Context, in *struct {
 			RunPath
 			Body editBody
-		}) (*body[api.Status], error) {
+		},
+		) (*body[api.Status], error) {
 			return s.send(ctx, in.Run, app.Edit{Variable: in.Body.Variable, Value: in.Body.Value})
 		})
 	handle(s, http.MethodPost, "/runs/{run}/raise", identity.Operate, "Raise a budget of a run", tag,
 		func(ctx context.Context, in *struct {
 			RunPath
 			Body raiseBody
-		}) (*body[api.Status], error) {
+		},
+		) (*body[api.Status], error) {
 			return s.send(ctx, in.Run, app.Raise{Budget: in.Body.Budget, To: in.Body.To})
 		})
 	handle(s, http.MethodPost, "/runs/{run}/pause", identity.Operate, "Pause a run before its next step", tag,
@@ -180,7 +185,8 @@ func (s *Server) registerRuns() {
 		func(ctx context.Context, in *struct {
 			RunPath
 			Body *cancelBody
-		}) (*body[api.Status], error) {
+		},
+		) (*body[api.Status], error) {
 			reason := ""
 			if in.Body != nil {
 				reason = in.Body.Reason

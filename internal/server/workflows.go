@@ -102,7 +102,8 @@ func (s *Server) registerWorkflows() {
 		func(ctx context.Context, in *struct {
 			WorkflowPath
 			Model string `query:"model" doc:"Replaces the models that the steps name"`
-		}) (*body[any], error) {
+		},
+		) (*body[any], error) {
 			an, err := s.usable(ctx, in.Workflow)
 			if err != nil {
 				return nil, err
@@ -126,7 +127,8 @@ func (s *Server) registerWorkflows() {
 		func(ctx context.Context, in *struct {
 			WorkflowPath
 			Step string `path:"step"`
-		}) (*body[stepContract], error) {
+		},
+		) (*body[stepContract], error) {
 			an, err := s.usable(ctx, in.Workflow)
 			if err != nil {
 				return nil, err

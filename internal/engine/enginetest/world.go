@@ -47,10 +47,14 @@ func NewKind() *Kind {
 	return &Kind{Effects: &Effects{Done: map[string]int{}, Fail: map[string]int{}}, Policy: step.Rerun}
 }
 
-func (*Kind) Name() string                                                                 { return "test" }
-func (*Kind) Understands(*ir.Task) error                                                   { return nil }
-func (*Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List                              { return nil }
-func (*Kind) Uses(*ir.Task) stepkind.Uses                                                  { return stepkind.Uses{} }
+func (*Kind) Name() string { return "test" }
+
+func (*Kind) Understands(*ir.Task) error { return nil }
+
+func (*Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
+
+func (*Kind) Uses(*ir.Task) stepkind.Uses { return stepkind.Uses{} }
+
 func (*Kind) Bound(*ir.Program, *ir.Step, *ir.Task, *contract.Contract) (b stepkind.Bound) { return b }
 
 func (k *Kind) Recovery(*ir.Task, []journal.TaskNoted) step.Recovery { return k.Policy }

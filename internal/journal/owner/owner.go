@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/filelock"
+	"github.com/espalier-run/espalier/internal/journal"
 )
 
 // Process is this process among those that use the same folder.

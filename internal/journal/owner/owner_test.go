@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/filelock"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/owner"
 )
 

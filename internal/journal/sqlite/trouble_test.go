@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/filelock"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/journaltest"
 	"github.com/espalier-run/espalier/internal/journal/sqlite"
 )
