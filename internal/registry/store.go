@@ -20,6 +20,8 @@ const StoreVariable = "ESPALIER_STORE"
 // Process is this process among those that share a store.
 type Process interface {
 	embedded.Process
+	// Dead reports whether another process has certainly ended.
+	Dead(journal.Owner) bool
 	// Describe returns what a living process says about itself.
 	Describe(journal.Owner) (owner.Info, error)
 	Close() error

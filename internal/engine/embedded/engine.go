@@ -17,8 +17,6 @@ import (
 // Process is this process among those that share a store.
 type Process interface {
 	ID() journal.Owner
-	// Dead reports whether another process has certainly ended.
-	Dead(journal.Owner) bool
 	// Drives reports whether another process is alive and has not called
 	// StopDriving: it drives the runs that it owns.
 	Drives(journal.Owner) bool

@@ -15,15 +15,16 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// outage is a store whose server is unavailable for one append.
+// outage is a store that fails for one append.
 type outage struct {
 	journal.Store
+	err              error
 	appends, failing atomic.Int32
 }
 
 func (o *outage) Append(b journal.Batch, done func(error)) {
 	if o.appends.Add(1) == o.failing.Load() {
-		go done(journal.ErrUnavailable)
+		go done(o.err)
 		return
 	}
 	o.Store.Append(b, done)
@@ -47,23 +48,25 @@ func work(t *testing.T, e *embedded.Engine) (end func()) {
 	}
 }
 
-// An append that fails because the server is unavailable drops the run from
-// memory, and its owner is this process: nobody else may take it back.
+// An append that fails drops the run from memory, but this process still owns it
+// in the store: no other process may claim it.
 func TestWorkTakesBackItsOwnRunAfterAnOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		all := &peers{}
-		store := &outage{Store: memory.NewShared(all.dead)}
-		defer store.Close()
-		store.failing.Store(2)
-		e := newEngine(store, all.join("worker"), enginetest.NewKind())
-		defer work(t, e)()
-		enginetest.Begin(t, e, enginetest.Program([]ir.Step{enginetest.Task("a"), enginetest.Task("b")}))
-		time.Sleep(3 * time.Second)
-		synctest.Wait()
-		if entry, err := store.Entry(t.Context(), enginetest.ID); err != nil || entry.Status != journal.Finished {
-			t.Errorf("the run is %s, owned by %q, %v", entry.Status, entry.Owner, err)
-		}
-	})
+	for _, failure := range []error{journal.ErrUnavailable, journal.ErrFull} {
+		synctest.Test(t, func(t *testing.T) {
+			all := &peers{}
+			store := &outage{Store: memory.NewShared(all.dead), err: failure}
+			defer store.Close()
+			store.failing.Store(2)
+			e := newEngine(store, all.join("worker"), enginetest.NewKind())
+			defer work(t, e)()
+			enginetest.Begin(t, e, enginetest.Program([]ir.Step{enginetest.Task("a"), enginetest.Task("b")}))
+			time.Sleep(3 * time.Second)
+			synctest.Wait()
+			if entry, err := store.Entry(t.Context(), enginetest.ID); err != nil || entry.Status != journal.Finished {
+				t.Errorf("%v: the run is %s, owned by %q, %v", failure, entry.Status, entry.Owner, err)
+			}
+		})
+	}
 }
 
 // renamed is a process that others have taken for dead.
