@@ -53,7 +53,7 @@ func (a *invocation) serveCommand() *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve [DIR] [--addr HOST:PORT] [--public-url URL]",
-		Short: "Start the server: API, live events and triggers",
+		Short: "Start the server: API and live events",
 		Long: `Serve a project over HTTP, and drive its runs as "espalier work" does.
 
 The server listens on this machine alone unless --addr says otherwise. It prints
