@@ -102,12 +102,12 @@ func (a *authentication) refuse(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("WWW-Authenticate", `Bearer realm="espalier", error="invalid_token"`)
 	writeProblem(w, r, Problem{
 		Status: http.StatusUnauthorized, Detail: "The token is not valid.",
-		Help: "It may have been revoked, or have expired. \"espalier login\" stores a new one.",
+		Help: "It may have been revoked, or have expired. \"espalier user token NAME\" creates a new one.",
 	})
 }
 
-// startSession signs a browser in. It always issues a new session, so that one
-// that somebody else has planted is not taken over.
+// startSession signs a browser in. It always issues a new session, so that a
+// cookie that an attacker has planted (session fixation) gains nothing.
 func (a *authentication) startSession(w http.ResponseWriter, id identity.Identity) error {
 	value, ends, err := a.NewSession(id)
 	if err != nil {

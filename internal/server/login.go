@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"net/http"
 )
 
@@ -8,10 +9,6 @@ import (
 // address bar.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	code := r.URL.Query().Get("code")
-	if code == "" {
-		s.mux.ServeHTTP(w, withPath(r, "/sign-in"))
-		return
-	}
 	id, err := s.auth.RedeemLogin(code)
 	if err != nil {
 		if wait := s.auth.failures.add(remoteHost(r)); wait > 0 {
@@ -19,8 +16,8 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		writeProblem(w, r, Problem{
-			Status: http.StatusForbidden, Code: "login-code", Detail: "This link has been used, or is too old.",
-			Help: "Run \"espalier login\" for a new one.",
+			Status: http.StatusForbidden, Code: "login-code", Detail: "This link is incomplete, has been used, or is too old.",
+			Help: "Restart \"espalier serve\" for a new link.",
 		})
 		return
 	}
@@ -29,12 +26,6 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http.Redirect(w, r, s.base+"/", http.StatusSeeOther)
-}
-
-func withPath(r *http.Request, path string) *http.Request {
-	r = r.Clone(r.Context())
-	r.URL.Path, r.URL.RawPath = path, ""
-	return r
 }
 
 // loginWithToken signs a user in with a token from a form.
@@ -49,6 +40,24 @@ func (s *Server) loginWithToken(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http.Redirect(w, r, s.base+"/", http.StatusSeeOther)
+}
+
+// index tells a person in a browser what is here, and answers for routes that do
+// not exist.
+func (s *Server) index(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/" {
+		writeProblem(w, r, Problem{
+			Status: http.StatusNotFound, Code: "no-route", Detail: "There is no such route.",
+			Help: s.base + "/api/v1/openapi.json describes the routes.",
+		})
+		return
+	}
+	who := "You are not signed in. Open the link that \"espalier serve\" printed, or send a token."
+	if id, ok := IdentityOf(r.Context()); ok {
+		who = "You are signed in as " + id.Name + "."
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	fmt.Fprintf(w, "Espalier\n\n%s\n\n%[2]s/api/v1/openapi.json describes the API, %[2]s/api/v1/inbox lists what waits for you.\n", who, s.base)
 }
 
 func (s *Server) logout(w http.ResponseWriter, r *http.Request) {

@@ -69,8 +69,9 @@ var codes = map[app.Kind]string{
 func problemOf(ctx context.Context, err error) *Problem {
 	var own *Problem
 	if errors.As(err, &own) {
-		own.Request = requestID(ctx)
-		return own
+		p := *own // the value may be shared
+		p.Request = requestID(ctx)
+		return &p
 	}
 	p := &Problem{Status: http.StatusInternalServerError, Code: codes[app.Internal], Request: requestID(ctx), cause: err}
 	var e *app.Error

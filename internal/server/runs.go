@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -230,8 +229,11 @@ func actor(ctx context.Context) journal.Actor {
 // startRun starts a run. The run id is derived from the idempotency key and from
 // who asks, so that a repeated request finds the run that the first one started.
 func (s *Server) startRun(ctx context.Context, in *startInput) (*started, error) {
-	an, err := s.usable(ctx, in.Body.Workflow)
+	an, err := s.o.App.Analyze(ctx, app.AnalyzeRequest{Workflow: in.Body.Workflow, Reading: app.Reading{Run: true}})
 	if err != nil {
+		return nil, err
+	}
+	if err := an.Err(); err != nil {
 		return nil, err
 	}
 	id := app.NewRunID()
@@ -295,12 +297,7 @@ func (s *Server) startedAlready(ctx context.Context, r *app.Run, workflow string
 // keyedRun returns the run id for an idempotency key of an identity.
 func keyedRun(ctx context.Context, key string) journal.RunID {
 	id, _ := IdentityOf(ctx)
-	sum := sha256.Sum256([]byte("espalier idempotency key 1\x00" + id.Name + "\x00" + key))
-	var out uuid.UUID
-	copy(out[:], sum[:])
-	out[6] = out[6]&0x0f | 0x80 // version 8: defined by the application
-	out[8] = out[8]&0x3f | 0x80
-	return journal.RunID(out.String())
+	return journal.DeriveRunID("idempotency key", id.Name, key)
 }
 
 func (s *Server) listRuns(ctx context.Context, in *listInput) (*body[runList], error) {

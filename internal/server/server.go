@@ -34,8 +34,6 @@ type Options struct {
 	TLS     bool
 	Version string
 	Log     *slog.Logger
-	// Pages are the web pages; nil serves none.
-	Pages func(*Server) http.Handler
 }
 
 // Server serves one project.
@@ -79,9 +77,7 @@ func New(o Options) *Server {
 	s.mux.HandleFunc("GET /login", s.login)
 	s.mux.HandleFunc("POST /login", s.loginWithToken)
 	s.mux.HandleFunc("POST /logout", s.logout)
-	if o.Pages != nil {
-		s.mux.Handle("/", o.Pages(s))
-	}
+	s.mux.HandleFunc("/", s.index)
 	return s
 }
 
@@ -204,12 +200,6 @@ func (s *Server) LoginURL(listen net.Addr) string {
 	}
 	return base + "/login?code=" + s.o.Auth.NewLoginCode()
 }
-
-// Base returns the path that all addresses of the server start with.
-func (s *Server) Base() string { return s.base }
-
-// App returns the application that is served.
-func (s *Server) App() *app.App { return s.o.App }
 
 // Routes returns the routes of the API and what each of them needs.
 func (s *Server) Routes() []Route { return s.routes }

@@ -439,6 +439,15 @@ func TestOwnerSignsInWithTheLinkOnce(t *testing.T) {
 	if w := get(browser, link); w.StatusCode != 303 || strings.Contains(w.Header.Get("Location"), "code") {
 		t.Fatalf("%d %v", w.StatusCode, w.Header)
 	}
+	if w := get(browser, p.url+"/"); w.StatusCode != 200 {
+		t.Errorf("the page that signing in leads to: %d", w.StatusCode)
+	}
+	if w := get(browser, p.url+"/login"); w.StatusCode != 403 {
+		t.Errorf("a link without a code: %d", w.StatusCode)
+	}
+	if w := get(browser, p.url+"/nowhere"); w.StatusCode != 404 || w.Header.Get("Content-Type") != "application/problem+json" {
+		t.Errorf("an unknown route: %d %v", w.StatusCode, w.Header)
+	}
 	if w := get(browser, p.url+"/api/v1/runs"); w.StatusCode != 200 {
 		t.Errorf("after signing in: %d", w.StatusCode)
 	}
