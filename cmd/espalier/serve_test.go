@@ -148,7 +148,13 @@ func TestServeRefusesToBeReachedWithoutUsersAndEncryption(t *testing.T) {
 		}
 	}
 	p.exits(0, "user", "add", "ana", "--role", "viewer")
-	if out := p.exits(0, "user", "list"); !strings.Contains(out, "ana  viewer") {
+	p.exits(0, "user", "roles", "ana", "operator", "approver:legal")
+	p.exits(0, "user", "logout", "ana")
+	if out := p.exits(0, "user", "list"); !strings.Contains(out, "ana  operator, approver:legal") {
+		t.Error(out)
+	}
+	p.exits(0, "user", "remove", "ana")
+	if out := p.exits(0, "user", "list"); strings.Contains(out, "ana") {
 		t.Error(out)
 	}
 }

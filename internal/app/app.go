@@ -298,7 +298,7 @@ func (a *App) environments() []*environment {
 	return slices.Collect(maps.Values(a.envs))
 }
 
-// GracePeriod returns how long commands may take to finish when the process is told to stop.
+// GracePeriod returns how long commands may take to finish after a signal to stop.
 func (a *App) GracePeriod() time.Duration {
 	longest := time.Duration(0)
 	for _, env := range a.environments() {

@@ -8,8 +8,8 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// Consent to unapproved entries of the configuration is given for one run until its next resting point. Whoever
-// continues the run later, in this process or another, uses what a person has approved.
+// Consent to unapproved entries of the configuration is given for one run until its next resting point. When
+// the run continues later, in this process or another, it uses what a person has approved.
 func TestConsentEndsWhenTheRunRests(t *testing.T) {
 	dir, home := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{

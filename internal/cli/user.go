@@ -26,7 +26,7 @@ func (a *invocation) userCommand() *cobra.Command {
 
 Tokens are shown once; only their hashes are stored, in .espalier/users.json.`,
 	}
-	cmd.AddCommand(a.userAdd(), a.userList(), a.userToken(), a.userRevoke(), a.userRoles(), a.userRemove())
+	cmd.AddCommand(a.userAdd(), a.userList(), a.userToken(), a.userRevoke(), a.userRoles(), a.userLogout(), a.userRemove())
 	return cmd
 }
 
@@ -213,54 +213,46 @@ func joinRoles(roles []identity.Role) string {
 	return strings.Join(out, ", ")
 }
 
-func (a *invocation) userRevoke() *cobra.Command {
+// userChange returns a command that changes an account and prints nothing. Its
+// first argument is the name of the user.
+func (a *invocation) userChange(
+	use, short string, least, most int, wants string, change func(u *identity.Users, args []string) error,
+) *cobra.Command {
 	return &cobra.Command{
-		Use:               "revoke NAME TOKEN-ID",
-		Short:             "Revoke a token of a user",
-		Args:              takes(2, 2, "the name of the user and the id of the token"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Use: use, Short: short, Args: takes(least, most, wants), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(_ *cobra.Command, args []string) error {
 			users, err := a.users()
 			if err != nil {
 				return err
 			}
-			return userError(args[0], users.RevokeToken(args[0], args[1]))
+			return userError(args[0], change(users, args))
 		},
 	}
 }
 
+func (a *invocation) userRevoke() *cobra.Command {
+	return a.userChange("revoke NAME TOKEN-ID", "Revoke a token of a user", 2, 2,
+		"the name of the user and the id of the token",
+		func(u *identity.Users, args []string) error { return u.RevokeToken(args[0], args[1]) })
+}
+
 func (a *invocation) userRoles() *cobra.Command {
-	return &cobra.Command{
-		Use:               "roles NAME ROLE…",
-		Short:             "Replace the roles of a user",
-		Args:              takes(2, 100, "the name of the user and its roles"),
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(_ *cobra.Command, args []string) error {
+	return a.userChange("roles NAME ROLE…", "Replace the roles of a user", 2, 100, "the name of the user and its roles",
+		func(u *identity.Users, args []string) error {
 			roles, err := parseRoles(args[1:])
 			if err != nil {
 				return err
 			}
-			users, err := a.users()
-			if err != nil {
-				return err
-			}
-			return userError(args[0], users.SetRoles(args[0], roles))
-		},
-	}
+			return u.SetRoles(args[0], roles)
+		})
+}
+
+func (a *invocation) userLogout() *cobra.Command {
+	return a.userChange("logout NAME", "End all browser sessions of a user", 1, 1, "the name of the user",
+		func(u *identity.Users, args []string) error { return u.EndSessions(args[0]) })
 }
 
 func (a *invocation) userRemove() *cobra.Command {
-	return &cobra.Command{
-		Use:               "remove NAME",
-		Short:             "Remove a user; tokens and sessions end at once",
-		Args:              takes(1, 1, "the name of the user"),
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(_ *cobra.Command, args []string) error {
-			users, err := a.users()
-			if err != nil {
-				return err
-			}
-			return userError(args[0], users.Remove(args[0]))
-		},
-	}
+	return a.userChange("remove NAME", "Remove a user; tokens and sessions end at once", 1, 1, "the name of the user",
+		func(u *identity.Users, args []string) error { return u.Remove(args[0]) })
 }

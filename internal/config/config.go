@@ -32,7 +32,7 @@ type Config struct {
 	Allow    Allow
 	// Commands is what commands may use; zero fields have their default.
 	Commands process.Limits
-	// GracePeriod is how long a run that is told to stop waits for a running
+	// GracePeriod is how long a run waits, after a signal to stop, for a running
 	// command; 0 is the default.
 	GracePeriod time.Duration
 	// Store is the URL of the database that keeps runs; without it they are in

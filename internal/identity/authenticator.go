@@ -60,8 +60,6 @@ func (a *Authenticator) Token(token string) (Identity, error) {
 type session struct {
 	Name   string    `json:"n"`
 	Owner  bool      `json:"o,omitempty"`
-	OIDC   bool      `json:"p,omitempty"`
-	Roles  []Role    `json:"r,omitempty"` // of an OIDC session, from the provider's groups
 	Issued time.Time `json:"i"`
 	Ends   time.Time `json:"e"`
 	Nonce  string    `json:"x"`
@@ -74,12 +72,8 @@ func (a *Authenticator) NewSession(id Identity) (value string, ends time.Time, e
 	rand.Read(nonce) // never fails
 	now := a.now().UTC()
 	s := session{
-		Name: id.Name, Owner: id.Kind == Owner, OIDC: id.Method == ByOIDC, Issued: now,
+		Name: id.Name, Owner: id.Kind == Owner, Issued: now,
 		Ends: now.Add(SessionLifetime), Nonce: hex.EncodeToString(nonce),
-	}
-	if s.OIDC {
-		s.Roles = id.Roles
-		s.Ends = now.Add(oidcSessionLifetime)
 	}
 	raw, err := json.Marshal(s)
 	if err != nil {
@@ -88,9 +82,6 @@ func (a *Authenticator) NewSession(id Identity) (value string, ends time.Time, e
 	text := base64.RawURLEncoding.EncodeToString(raw)
 	return text + "." + a.sign(text), s.Ends, nil
 }
-
-// oidcSessionLifetime is shorter: groups at the provider are only read at login.
-const oidcSessionLifetime = 12 * time.Hour
 
 func (a *Authenticator) sign(text string) string {
 	sum := hmac.New(sha256.New, a.key)
@@ -129,8 +120,6 @@ func (a *Authenticator) sessionIdentity(s session) (Identity, error) {
 	switch {
 	case err == nil && s.Issued.Before(account.SessionsAfter):
 		return Identity{}, ErrNoSession
-	case s.OIDC && (err == nil || errors.Is(err, ErrUnknownUser)):
-		return Identity{Name: s.Name, Kind: User, Method: ByOIDC, Roles: s.Roles}, nil
 	case errors.Is(err, ErrUnknownUser):
 		return Identity{}, ErrNoSession
 	case err != nil:

@@ -17,8 +17,7 @@ const (
 	// Owner is the person who can read the project's own token, which only the
 	// owner of the state folder can.
 	Owner Kind = "owner"
-	// User is a person with an entry in the users file, or one that an OpenID
-	// provider vouches for.
+	// User is a person with an entry in the users file.
 	User Kind = "user"
 	// Service is a program. Without an approver role it never decides a gate.
 	Service Kind = "service"
@@ -31,7 +30,6 @@ type Method string
 const (
 	ByProjectToken Method = "project-token"
 	ByToken        Method = "token"
-	ByOIDC         Method = "oidc"
 )
 
 // Identity is an authenticated person or program.

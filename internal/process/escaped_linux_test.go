@@ -193,7 +193,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	settled(t)
 }
 
-// A watchdog that somebody has killed is replaced, and the new one knows of
+// A watchdog that was killed is replaced, and the new one knows of
 // the commands that ran before it.
 func TestWatchdogIsReplaced(t *testing.T) {
 	orphansComeToUs(t)

@@ -37,8 +37,8 @@ func New(to io.Writer, isTerminal bool) *Writer {
 	return &Writer{to: to, terminal: isTerminal, mark: "\x00" + rand.Text() + "\x00"}
 }
 
-// Escape returns what the Writer turns into an escape sequence. Nobody else can
-// make one: it holds a random text.
+// Escape returns text that the Writer turns into an escape sequence. It contains
+// a random mark, so text from other sources cannot produce one.
 func (w *Writer) Escape(sequence string) string { return w.mark + sequence }
 
 // Mark returns a writer for text that is inert already, but for escape sequences

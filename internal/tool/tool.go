@@ -46,7 +46,7 @@ type Repeater interface {
 	Repeatable(input json.RawMessage) bool
 }
 
-// Repeatable reports whether a call may be made again when nobody knows whether
+// Repeatable reports whether a call may be made again when it is unknown whether
 // it was made.
 func Repeatable(t Tool, input json.RawMessage) bool {
 	spec := t.Spec()

@@ -356,7 +356,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// A program that is killed is charged what it had reported, whoever killed it.
+// A program that is killed is charged what it had reported.
 func TestKilledProgramReportsItsUsage(t *testing.T) {
 	want := provider.Usage{Input: 200, Output: 40}
 	if _, failed := generate(t, fakeAgent(t, "works and dies"), providertest.AskText()); failed == nil || failed.Partial == nil || failed.Partial.Usage != want {

@@ -9,8 +9,8 @@ import (
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
-// prompt returns what a program is told. One that goes on with a session remembers
-// what came before; else it is told as a conversation.
+// prompt returns the prompt for a program. A program that continues a session
+// gets only what is new; otherwise the prompt holds the whole conversation.
 func prompt(req *provider.Request, withSystem bool) string {
 	messages := req.Messages
 	if req.Work.Session != "" && len(messages) > 0 {

@@ -109,7 +109,7 @@ func replies(p *ir.Program, s *ir.Step, claims ...int) contract.Contract {
 	return contract.Of(p, &ballots, contract.Spec{Schema: ballot(claims...), From: "the conflicts between the workers"})
 }
 
-// Bound returns nothing when nobody disagrees. At worst the critic sees every
+// Bound returns nothing if the workers do not disagree. At worst the critic sees every
 // branch's result in one call, with repairs, because its reply must have the
 // form of a result.
 func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task, _ *contract.Contract) stepkind.Bound {
