@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/espalier-run/espalier/internal/check"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/project"
@@ -333,6 +335,9 @@ func (a *App) Ending(ctx context.Context, r *Run) (*Ending, error) {
 type Budget struct {
 	Name  string // as plan names it
 	Limit *int64 // nil if unknown
+	// Enough is a limit with which the run can continue: at least twice the limit, and the worst case of
+	// the workflow if that is known.
+	Enough int64
 }
 
 // Exhausted returns the budget that a run waits for.
@@ -341,18 +346,39 @@ func (a *App) Exhausted(ctx context.Context, id journal.RunID) (Budget, error) {
 	if err != nil {
 		return Budget{}, err
 	}
-	s, _, _, err := rt.Engine.Load(ctx, id)
+	s, _, def, err := rt.Engine.Load(ctx, id)
 	if err != nil {
 		return Budget{}, err
 	}
 	b := Budget{Name: plan.BudgetDeadline}
+	var next journal.Usage
 	if len(s.BudgetWaiters) > 0 {
-		b.Name = s.BudgetWaiters[0].Budget
+		b.Name, next = s.BudgetWaiters[0].Budget, s.BudgetWaiters[0].Amount
 	}
-	if root := s.Root(); root != nil {
-		b.Limit = root.Ledger.Limit(b.Name)
+	root := s.Root()
+	if root == nil || root.Ledger == nil {
+		return b, nil
+	}
+	if b.Limit = root.Ledger.Limit(b.Name); b.Limit == nil {
+		return b, nil
+	}
+	b.Enough = max(2*max(1, *b.Limit), root.Ledger.Needed(b.Name, next))
+	unlimited := *def.Program
+	unlimited.Budget = ir.Budget{}
+	if worst, known := worstOf(check.Estimate(&unlimited, registry.Kinds()), b.Name); known {
+		b.Enough = max(b.Enough, worst)
 	}
 	return b, nil
+}
+
+// worstOf returns the worst case of a report in the unit of a budget, if it has a bound.
+func worstOf(r check.Report, budget string) (int64, bool) {
+	figures := map[string]check.Range{
+		plan.BudgetSteps: r.Steps, plan.BudgetTools: r.ToolCalls, plan.BudgetTokens: r.Tokens,
+		plan.BudgetDeadline: r.ActiveSeconds,
+	}
+	figure, ok := figures[budget]
+	return figure.Worst.N, ok && figure.Worst.Unbounded == ""
 }
 
 // Work drives every run of the project until the context ends: runs whose process has ended, timers, messages, and

@@ -34,10 +34,10 @@ func (c *checker) header() {
 }
 
 func (c *checker) version() {
-	numbers := versionNumbers(c.p.Version)
-	if c.p.Version == "" || c.p.Version == strings.Join(numbers, ".") && len(numbers) == 3 {
+	if c.p.Version == "" || ir.ValidVersion(c.p.Version) {
 		return
 	}
+	numbers := versionNumbers(c.p.Version)
 	at := c.p.Span
 	for i := range c.p.Meta {
 		if c.p.Meta[i].Name == "version" {

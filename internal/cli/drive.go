@@ -228,17 +228,16 @@ func runSentence(run *app.Run, outcome journal.Outcome, why string) string {
 	return text
 }
 
-// raiseHint suggests a value for a budget that lasts for a while.
+// raiseHint suggests a value for a budget with which the run can continue.
 func raiseHint(b app.Budget) string {
 	name := report.BudgetName(b.Name)
 	if b.Limit == nil {
 		return name + "=N"
 	}
-	enough := 2 * max(1, *b.Limit)
 	if b.Name == app.BudgetMoney {
-		return fmt.Sprintf("%s=%s", name, strings.TrimPrefix(price.Dollars(enough), "$"))
+		return fmt.Sprintf("%s=%s", name, strings.TrimPrefix(price.Dollars(b.Enough), "$"))
 	}
-	return fmt.Sprintf("%s=%d", name, enough)
+	return fmt.Sprintf("%s=%d", name, b.Enough)
 }
 
 // waitingHelp returns what a person can do for a run that waits.

@@ -15,9 +15,10 @@ import (
 )
 
 func (a *invocation) exprCommand() *cobra.Command {
-	var dialect, context string
-	cmd := a.jsonFlag(&cobra.Command{
-		Use:   "expr EXPRESSION [--dialect D] [--context FILE.json] [--json]",
+	var dialect, context, compat string
+	var cmd *cobra.Command
+	cmd = a.jsonFlag(&cobra.Command{
+		Use:   "expr EXPRESSION [--dialect D] [--compat reference] [--context FILE.json] [--json]",
 		Short: "Evaluate one condition and show how it came about",
 		Long: `Evaluate a condition as workflows have them, and show what each part of it comes
 to. The context is a JSON object of the names that the condition may use;
@@ -33,6 +34,15 @@ what is not in it is null.`,
 			}
 			if !slices.Contains(dialects, dialect) {
 				return usage(diag.DidYouMean(dialect, dialects), "there is no dialect %q", dialect)
+			}
+			switch {
+			case compat == "":
+			case compat != "reference":
+				return usage("Use --compat reference.", "there is no program %q to imitate", compat)
+			case cmd.Flags().Changed("dialect") && dialect != string(expr.AIFlow):
+				return usage("Leave one of the two out.", "--compat reference is for AIFLOW conditions")
+			default:
+				dialect = string(expr.AIFlowReference)
 			}
 			env, err := a.readContext(context)
 			if err != nil {
@@ -63,6 +73,8 @@ what is not in it is null.`,
 		},
 	})
 	cmd.Flags().StringVar(&dialect, "dialect", string(expr.AgentFlow), "the format whose rules hold, `D`")
+	cmd.Flags().StringVar(&compat, "compat", "",
+		"evaluate as another `PROGRAM` does: reference for AIFLOW conditions")
 	cmd.Flags().StringVar(&context, "context", "", "JSON `FILE` with the names that may be used")
 	return cmd
 }

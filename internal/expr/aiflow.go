@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -115,8 +116,8 @@ func (a *aiflowParser) lexAIFlow() {
 		c := text[at]
 		start := at
 		switch {
-		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
-			at++
+		case scriptSpace(text[at:]) > 0:
+			at += scriptSpace(text[at:])
 			continue
 		case c == '\'' || c == '"':
 			var content string
@@ -132,7 +133,7 @@ func (a *aiflowParser) lexAIFlow() {
 			a.list = append(a.list, aiflowToken{kind: aiString, start: start, end: at, text: content})
 			continue
 		case isDigit(c):
-			at = aiflowNumber(text, at)
+			at = aiflowNumber(text, at, a.exact)
 			a.list = append(a.list, aiflowToken{kind: aiNumber, start: start, end: at, text: text[start:at]})
 			continue
 		case isASCIILetter(c):
@@ -209,19 +210,31 @@ func aiflowString(s string, at int) (content string, end int) {
 	return b.String(), len(s) + 1
 }
 
-// aiflowNumber returns the end of a number: digits with at most one point.
-func aiflowNumber(s string, at int) int {
-	digits := func() {
-		for at < len(s) && isDigit(s[at]) {
-			at++
+// aiflowNumber returns the end of a number: digits with at most one point. The reference program
+// reads all digits and points, and so accepts "1.".
+func aiflowNumber(s string, at int, exact bool) int {
+	points := 0
+	for at < len(s) {
+		switch {
+		case isDigit(s[at]):
+		case s[at] == '.' && exact:
+		case s[at] == '.' && points == 0 && at+1 < len(s) && isDigit(s[at+1]):
+			points++
+		default:
+			return at
 		}
-	}
-	digits()
-	if at+1 < len(s) && s[at] == '.' && isDigit(s[at+1]) {
 		at++
-		digits()
 	}
 	return at
+}
+
+// scriptSpace returns the length of the white space, as JavaScript defines it, at the start of a text.
+func scriptSpace(s string) int {
+	r, size := utf8.DecodeRuneInString(s)
+	if unicode.IsSpace(r) && r != '\u0085' || r == '\uFEFF' {
+		return size
+	}
+	return 0
 }
 
 func isASCIILetter(c byte) bool {
@@ -301,7 +314,11 @@ func (a *aiflowParser) primary() *node {
 	switch {
 	case t.kind == aiNumber:
 		compares = true
-		f, _ := strconv.ParseFloat(t.text, 64) // cannot fail: the lexer checked the digits
+		f, err := strconv.ParseFloat(t.text, 64)
+		if errors.Is(err, strconv.ErrSyntax) {
+			a.add(CodeOperand, t.start, t.end, fmt.Sprintf("%s is not a number.", inQuotes(t.text)),
+				"Use digits with one decimal point.")
+		}
 		n.op, n.value, n.fixed = opConstant, number(f), true
 	case t.kind == aiString:
 		compares = true
@@ -391,7 +408,10 @@ func (a *aiflowParser) name(t aiflowToken) (n *node, compares bool) {
 		return n, !a.exact
 	case t.text == "contains" && a.peekToken().text == "(" && a.peekToken().kind == aiSymbol:
 		return a.containsCall(t), !a.exact
-	case folded == "and" || folded == "or" || folded == "not":
+	case t.text == "contains" && a.exact: // in the reference program, it cannot be a name
+		a.add(CodeFunction, t.start, t.end, "\"contains\" has no arguments.", "Use contains(a, b).")
+		return &node{op: opBroken, start: t.start, end: t.end}, false
+	case !a.exact && (folded == "and" || folded == "or" || folded == "not"):
 		a.noOperand(t)
 		return &node{op: opBroken, start: t.start, end: t.end}, false
 	case t.text == "null" || t.text == "undefined":

@@ -170,13 +170,15 @@ type Tools struct {
 	WorkersMayUse bool   `json:"workers_may_use,omitempty"` // whether branches of a Parallel may call tools
 }
 
-// ToolDef is a tool that the workflow defines: an HTTP request, or an alias of a built-in tool.
+// ToolDef is a tool that the workflow defines: an HTTP request, or an alias of a built-in tool or of a
+// tool of the project.
 // The project's configuration takes precedence over it.
 type ToolDef struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	Schema      json.RawMessage `json:"schema,omitempty"`
 	Builtin     string          `json:"builtin,omitempty"`
+	Use         string          `json:"use,omitempty"`    // name of the project's tool
 	URL         string          `json:"url,omitempty"`    // {name} is replaced by an argument
 	Method      string          `json:"method,omitempty"` // empty means POST
 	Headers     []HeaderDef     `json:"headers,omitempty"`

@@ -103,6 +103,15 @@ func (l *Ledger) Limit(budget string) *int64 {
 	return nil
 }
 
+// Needed returns the limit at which a named budget has room for what is used, what is reserved, and a
+// further amount.
+func (l *Ledger) Needed(budget string, more journal.Usage) int64 {
+	if budget == BudgetDeadline {
+		return (int64(l.Active) + 999) / 1000
+	}
+	return countedBy(budget, l.Used) + countedBy(budget, l.Held) + countedBy(budget, more)
+}
+
 // raise sets the limit of a named budget.
 func (l *Ledger) raise(budget string, to int64) {
 	if limit := l.limit(budget); limit != nil {

@@ -202,6 +202,14 @@ func (b toolbox) base(name string) tool.Tool {
 				if kind, operation, _ := strings.Cut(def.Builtin, "."); kind == calculator {
 					return builtin.Calculator(name, operation)
 				}
+				if def.Use != "" {
+					project := b
+					project.program = nil // the alias is of a tool of the project
+					if found := project.real(def.Use); found != nil {
+						return bound{found, name, &config.Tool{Use: text.Text{Value: def.Use}}}
+					}
+					return nil
+				}
 				// A file chooses where it goes, but sees no secrets for it.
 				return http.New(defined(def), http.Options{Guard: b.guard})
 			}

@@ -124,7 +124,34 @@ func TestReportsMistakesAtTheirPositions(t *testing.T) {
 				`},"tools":{},"memory":{}}`, want: "AIFLOW_METADATA metadata",
 		},
 		"A12: a version that is none": {
-			text: strings.Replace(document(`"start":"one"`, one), "1.0.0", "one", 1), want: "WF018 one",
+			text: strings.Replace(document(`"start":"one"`, one), "1.0.0", "one", 1), want: "AIFLOW_METADATA one",
+		},
+		"A12: a pre-release": {
+			text: strings.Replace(document(`"start":"one"`, one), "1.0.0", "1.0.0-beta.1+build.7", 1),
+		},
+		"A11: a dangling key": {
+			text: strings.Replace(strings.ReplaceAll(document(`"start":"one"`, one), "Do it.", "gone"),
+				`"tools":{}`, `"tools":{},"prompts":{}`, 1),
+			want: "AIFLOW_PROMPT_MISSING gone",
+		},
+		"A4: the input object user": {
+			text: document(`"start":"one","logic":{"one":[{"if":"user.tier == 'gold' and context.user.age > 9",`+
+				`"then":"end"},{"if":"always","then":"one"}]}`, one),
+		},
+		"a condition that is a number": {
+			text: document(`"start":"one","logic":{"one":[{"if":5,"then":"one"}]}`, one), want: "AIFLOW_WRONG_TYPE 5",
+		},
+		"an unknown tool": {
+			text: strings.Replace(document(`"start":"one"`, strings.Replace(one, `"prompt"`,
+				`"tools":["sum","smu","x"],"prompt"`, 1)), `"tools":{}`, `"tools":{"sum":{"type":"builtin"}}`, 1),
+			want: "AGENT_TOOL_UNKNOWN smu, AGENT_TOOL_UNKNOWN x",
+		},
+		"the settings of a tool agent in exports": {
+			text: strings.Replace(document(`"start":"one"`,
+				`"one":{"name":"One","role":"Tool","model":{"provider":"system","name":"tool-executor",`+
+					`"max_tokens":0},"output_format":"raw","prompt":"","tools":["x"]}`),
+				`"tools":{}`, `"tools":{"x":{"type":"http","endpoint":"/api/search"}}`, 1),
+			want: "AIFLOW_BAD_VALUE 0, AIFLOW_BAD_VALUE raw, TOOL_INVALID /api/search",
 		},
 		"A15: sections": {
 			text: `{"metadata":{"name":"f","version":"1.0.0","created":"x","modified":"x"},"flow":{"start":"one"},"agents":{` + one + `}}`, want: "AIFLOW_NO_SECTION metadata",
@@ -176,21 +203,25 @@ func TestReportsMistakesInTools(t *testing.T) {
 		`{"type":"http","endpoint":"https://e.org","method":"patch","auth":"none"}`:                     "",
 		`{"type":"builtin","operation":"Add"}`:                                                          "",
 		`{"type":"http","endpoint":"https://"}`:                                                         "TOOL_INVALID https://",
-		`{"type":"http","endpoint":"e.org"}`:                                                            "TOOL_INVALID e.org",
-		`{"type":"http","endpoint":"https://e.org","method":"FETCH IT"}`:                                "AIFLOW_BAD_VALUE FETCH IT",
-		`{"type":"http","endpoint":"https://e.org","headers":["a"]}`:                                    "AIFLOW_WRONG_TYPE [",
-		`{"type":"http","endpoint":"https://e.org","headers":{"A":["a"]}}`:                              "AIFLOW_WRONG_TYPE [",
-		`{"type":"http","endpoint":"https://e.org","headers":{"A":"secret://a"}}`:                       "TOOL_INVALID secret://a",
-		`{"type":"http","endpoint":"https://e.org","headers":{"A":"${KEY}"}}`:                           "TOOL_INVALID ${KEY}",
-		`{"type":"http","endpoint":"https://e.org","auth":["bearer"]}`:                                  "AIFLOW_WRONG_TYPE [",
-		`{"type":"http","endpoint":"https://e.org","auth":{"type":"api_key"}}`:                          "TOOL_INVALID {",
-		`{"type":"http","endpoint":"https://e.org","auth":{"type":"bearer","token":"secret://t"}}`:      "TOOL_INVALID {",
-		`{"type":"http","endpoint":"https://e.org","auth":{"type":"bearer","token":"t1"}}`:              "AIFLOW_SECRET_IN_FILE t1",
-		`{"type":"http","endpoint":"https://e.org","auth":{"type":"digest"}}`:                           "AIFLOW_BAD_VALUE digest",
-		`{"type":"http","endpoint":"https://e.org","schema":"q"}`:                                       "AIFLOW_WRONG_TYPE q",
-		`{"type":"http","endpoint":"https://e.org","schema":{"type":"objekt"}}`:                         "WF019 x",
-		`{"type":"builtin","operation":"sqrt"}`:                                                         "TOOL_INVALID sqrt",
-		`{"type":"python"}`:                                                                             "TOOL_INVALID python",
+		`{"type":"http"}`:                                                                               "TOOL_INVALID x",
+		`{"type":"mcp","server":"files","tool":"search_files"}`:                                         "",
+		`{"type":"mcp"}`:                     "TOOL_INVALID x",
+		`{"type":"project"}`:                 "",
+		`{"type":"http","endpoint":"e.org"}`: "TOOL_INVALID e.org",
+		`{"type":"http","endpoint":"https://e.org","method":"FETCH IT"}`:                           "AIFLOW_BAD_VALUE FETCH IT",
+		`{"type":"http","endpoint":"https://e.org","headers":["a"]}`:                               "AIFLOW_WRONG_TYPE [",
+		`{"type":"http","endpoint":"https://e.org","headers":{"A":["a"]}}`:                         "AIFLOW_WRONG_TYPE [",
+		`{"type":"http","endpoint":"https://e.org","headers":{"A":"secret://a"}}`:                  "TOOL_INVALID secret://a",
+		`{"type":"http","endpoint":"https://e.org","headers":{"A":"${KEY}"}}`:                      "TOOL_INVALID ${KEY}",
+		`{"type":"http","endpoint":"https://e.org","auth":["bearer"]}`:                             "AIFLOW_WRONG_TYPE [",
+		`{"type":"http","endpoint":"https://e.org","auth":{"type":"api_key"}}`:                     "TOOL_INVALID {",
+		`{"type":"http","endpoint":"https://e.org","auth":{"type":"bearer","token":"secret://t"}}`: "TOOL_INVALID {",
+		`{"type":"http","endpoint":"https://e.org","auth":{"type":"bearer","token":"t1"}}`:         "AIFLOW_SECRET_IN_FILE t1",
+		`{"type":"http","endpoint":"https://e.org","auth":{"type":"digest"}}`:                      "AIFLOW_BAD_VALUE digest",
+		`{"type":"http","endpoint":"https://e.org","schema":"q"}`:                                  "AIFLOW_WRONG_TYPE q",
+		`{"type":"http","endpoint":"https://e.org","schema":{"type":"objekt"}}`:                    "WF019 x",
+		`{"type":"builtin","operation":"sqrt"}`:                                                    "TOOL_INVALID sqrt",
+		`{"type":"python"}`:                                                                        "TOOL_INVALID python",
 	} {
 		text := strings.Replace(document(`"start":"one"`, strings.Replace(one, `"prompt"`, `"tools":["x"],"prompt"`,
 			1)), `"tools":{}`, `"tools":{"x":`+declared+`}`, 1)
@@ -249,6 +280,30 @@ func TestToolsAreRetriedOnlyOnRequest(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%s: %d attempts, want %d", written, got, want)
+		}
+	}
+}
+
+// The instructions of an agent are a key of the prompts, a file, or the text itself.
+func TestInstructionsAreResolved(t *testing.T) {
+	for written, want := range map[string]string{"Be brief.": "Be brief.", "rules": "Be kind.", "do.txt": "Be quick."} {
+		text := strings.Replace(document(`"start":"one"`, strings.Replace(one, `"prompt"`,
+			`"instructions":"`+written+`","prompt"`, 1)), `"tools":{}`, `"tools":{},"prompts":{"rules":"Be kind."}`, 1)
+		if got := compile(text, files{"do.txt": "Be quick."}).Program.Agents[0].Instructions; got != want {
+			t.Errorf("%s: %q, want %q", written, got, want)
+		}
+	}
+}
+
+// An empty retryOn means that no failure is retried.
+func TestAnEmptyRetryOnNeverRetries(t *testing.T) {
+	for policy, want := range map[string]bool{
+		`{"maxAttempts":3}`: true, `{"maxAttempts":3,"retryOn":[]}`: false,
+		`{"maxAttempts":3,"retryOn":["timeout"]}`: true, `{"maxAttempts":3,"retryOn":["hard"]}`: false,
+	} {
+		text := document(`"start":"one"`, strings.Replace(one, `"prompt"`, `"retryPolicy":`+policy+`,"prompt"`, 1))
+		if got := compile(text, nil).Program.Blocks[0].Steps[0].Retry != nil; got != want {
+			t.Errorf("%s: retries %t", policy, got)
 		}
 	}
 }

@@ -35,8 +35,10 @@ type lowering struct {
 	p       *ir.Program
 	prompts map[string]bool // prompts that agents use
 	inputs  []string        // names that prompts and conditions read and nothing sets
-	taken   map[string]bool // step IDs in use, those of agents first
-	none    string          // ID of the end for the case that no rule matches
+	// userObject is set if rules read members of the input "user".
+	userObject bool
+	taken      map[string]bool // step IDs in use, those of agents first
+	none       string          // ID of the end for the case that no rule matches
 }
 
 func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, help, message string, args ...any) *diag.Diagnostic {
@@ -239,14 +241,16 @@ func (l *lowering) agentSteps(a *agent) []ir.Step {
 // condition parses the condition of a rule.
 func (l *lowering) condition(t text.Text) *expr.Expr {
 	e, list := expr.Parse(l.dialect, t.Value, t.Span)
-	e.Names = map[string]string{"user": "context.user"}
+	e.Names = map[string]string{"user": "context.user"} // the input "user", or a variable of the flow
 	*l.out = append(*l.out, list...)
 	for _, p := range e.Paths() {
 		name := p.Written[0]
 		switch name {
 		case "context":
 			l.checkContext(p)
-		case "output", "agentId", "user":
+		case "user":
+			l.wantUser(p.Span)
+		case "output", "agentId":
 		default:
 			l.want(name)
 			l.report(CodeBareName, diag.Warning, p.Span, fmt.Sprintf("Use output.%s or context.%s.", name, name),
@@ -261,6 +265,17 @@ func (l *lowering) condition(t text.Text) *expr.Expr {
 	return e
 }
 
+// wantUser declares the object "user", which conditions can name without a prefix. It is an input of
+// the run, unless the flow has a variable of this name.
+func (l *lowering) wantUser(at source.Span) {
+	if l.userObject || l.doc.variables.Get("user") != nil {
+		return
+	}
+	l.userObject = true
+	l.want("user")
+	l.p.Vars = append(l.p.Vars, ir.Var{Path: "context.user", Span: at})
+}
+
 // checkContext checks a name of the context: one that the flow does not set must be an input,
 // or is misspelled.
 func (l *lowering) checkContext(p expr.Path) {
@@ -268,7 +283,11 @@ func (l *lowering) checkContext(p expr.Path) {
 		return
 	}
 	name := p.Written[1]
-	if name == "flow" || name == "user" || strings.HasPrefix(name, "output_") || strings.HasPrefix(name, "__") ||
+	if name == "user" {
+		l.wantUser(p.Span)
+		return
+	}
+	if name == "flow" || strings.HasPrefix(name, "output_") || strings.HasPrefix(name, "__") ||
 		slices.Contains(l.inputs, name) {
 		return
 	}
@@ -381,7 +400,7 @@ func (l *lowering) retry(a *agent) *ir.Retry {
 		return nil // a failed call may have had side effects, and the file requests no retry
 	}
 	on := []string{"transient"}
-	if len(a.retryOn) > 0 {
+	if a.retryOn != nil {
 		on = nil
 		for _, class := range a.retryOn {
 			on = append(on, class.Value)
@@ -414,7 +433,7 @@ func (l *lowering) step(a *agent) ir.Step {
 	}
 	l.checkTools(a)
 	one := ir.Agent{
-		ID: id, Role: cmp.Or(a.role.Value, a.name.Value), Instructions: a.instructions.Value,
+		ID: id, Role: cmp.Or(a.role.Value, a.name.Value), Instructions: l.instructions(a),
 		Provider: providerName(a.provider.Value), Model: a.model.Value,
 		MaxTokens: a.maxTokens, Span: a.id.Span,
 	}
@@ -479,6 +498,58 @@ func mustJSON(v any) json.RawMessage {
 	return raw
 }
 
+// promptText returns the text that the prompts of the file have under a key.
+func (l *lowering) promptText(ref text.Text) (string, source.Span, bool) {
+	for _, p := range l.doc.prompts {
+		if p.Key.Value != ref.Value {
+			continue
+		}
+		l.prompts[ref.Value] = true
+		if p.Value.Kind == text.Map { // {"template": "…"} in some exports
+			for _, key := range []string{"template", "text", "content"} {
+				if n := p.Value.Get(key); n != nil && n.Kind == text.String {
+					return n.Value, n.Span, true
+				}
+			}
+		}
+		if p.Value.Kind < text.List && p.Value.Kind != text.Null {
+			return p.Value.Value, p.Value.Span, true
+		}
+		l.report(CodeWrongType, diag.Error, head(p.Value), "Use a string.", "The prompt %q is %s, not a string.",
+			ref.Value, p.Value.Kind)
+		return "", ref.Span, true
+	}
+	return "", source.Span{}, false
+}
+
+// promptFile returns the text of a file next to the flow.
+func (l *lowering) promptFile(ref string) (string, error) {
+	file, err := l.files.Read(l.doc.file, ref)
+	if err != nil {
+		return "", err
+	}
+	l.p.AddFile(file, "prompt")
+	return file.Text, nil
+}
+
+// instructions returns the instructions of an agent, which are a key of the prompts, a file or the text
+// itself, as its prompt is.
+func (l *lowering) instructions(a *agent) string {
+	ref := a.instructions
+	if ref.Value == "" {
+		return ""
+	}
+	if found, _, ok := l.promptText(ref); ok {
+		return found
+	}
+	if !strings.ContainsAny(ref.Value, " \t\n") {
+		if found, err := l.promptFile(ref.Value); err == nil {
+			return found
+		}
+	}
+	return ref.Value
+}
+
 // prompt returns the text of an agent's prompt (A11): from the prompts, from a file, or the
 // text itself.
 func (l *lowering) prompt(a *agent) (string, source.Span) {
@@ -497,31 +568,14 @@ func (l *lowering) prompt(a *agent) (string, source.Span) {
 		}
 		return generated, a.id.Span
 	}
-	for _, p := range l.doc.prompts {
-		if p.Key.Value != ref {
-			continue
-		}
-		l.prompts[ref] = true
-		if p.Value.Kind == text.Map { // {"template": "…"} in some exports
-			for _, key := range []string{"template", "text", "content"} {
-				if n := p.Value.Get(key); n != nil && n.Kind == text.String {
-					return n.Value, n.Span
-				}
-			}
-		}
-		if p.Value.Kind < text.List && p.Value.Kind != text.Null {
-			return p.Value.Value, p.Value.Span
-		}
-		l.report(CodeWrongType, diag.Error, head(p.Value), "Use a string.", "The prompt %q is %s, not a string.", ref,
-			p.Value.Kind)
-		return generated, a.prompt.Span
+	if found, at, ok := l.promptText(a.prompt); ok {
+		return found, at
 	}
 	spaced := strings.ContainsAny(strings.TrimSpace(ref), " \t\n")
 	if !spaced {
-		file, err := l.files.Read(l.doc.file, ref)
+		file, err := l.promptFile(ref)
 		if err == nil {
-			l.p.AddFile(file, "prompt")
-			return file.Text, a.prompt.Span
+			return file, a.prompt.Span
 		}
 		var refused *source.RefError
 		if errors.As(err, &refused) && refused.Problem != source.RefMissing {
@@ -538,7 +592,12 @@ func (l *lowering) prompt(a *agent) (string, source.Span) {
 		for _, p := range l.doc.prompts {
 			keys = append(keys, p.Key.Value)
 		}
-		l.report(CodeUnknownPrompt, diag.Warning, a.prompt.Span, "",
+		if l.dialect == expr.AIFlowReference {
+			l.report(CodeUnknownPrompt, diag.Error, a.prompt.Span, "", "Prompt %q is not defined.", ref).
+				Suggest(ref, keys)
+			break
+		}
+		l.report(CodePromptMissing, diag.Warning, a.prompt.Span, "",
 			"Prompt %q is not defined. Espalier generates one from the agent's name and role.", ref).Suggest(ref, keys)
 	default:
 		l.report(CodePromptMissing, diag.Warning, a.prompt.Span,
@@ -596,6 +655,9 @@ func (l *lowering) inputContract() *ir.Contract {
 	for _, name := range l.inputs {
 		if _, ok := properties[name]; !ok {
 			properties[name] = property{Description: "used by a prompt or a rule"}
+			if name == "user" && l.userObject {
+				properties[name] = property{Type: "object", Description: "used by a rule"}
+			}
 		}
 	}
 	if len(properties) == 0 {
@@ -626,13 +688,12 @@ func (l *lowering) checkTools(a *agent) {
 		if slices.Contains(known, t.Value) {
 			continue
 		}
-		help := "Declare it under \"tools\", or configure it in espalier.yaml."
+		help := "Declare it under \"tools\". For a tool that espalier.yaml configures, use {\"type\": \"project\"}."
 		near := diag.Nearest(t.Value, known)
 		if near != "" {
 			help = fmt.Sprintf("Did you mean %q?", near)
 		}
-		// The project may configure it; a run does not start without it.
-		l.report(CodeUnknownTool, diag.Warning, t.Span, help, "Tool %q is not declared in the file.", t.Value).
+		l.report(CodeUnknownTool, diag.Error, t.Span, help, "Tool %q is not declared in the file.", t.Value).
 			Replace(t.Value, near)
 	}
 }
@@ -641,7 +702,9 @@ func (l *lowering) checkTools(a *agent) {
 func (l *lowering) unused() {
 	for _, p := range l.doc.prompts {
 		if !l.prompts[p.Key.Value] && !slices.ContainsFunc(l.doc.agents,
-			func(a *agent) bool { return a.prompt.Value == p.Key.Value }) {
+			func(a *agent) bool {
+				return a.prompt.Value == p.Key.Value || a.instructions.Value == p.Key.Value
+			}) {
 			l.report(CodePromptUnused, diag.Note, p.Key.Span, "Remove it, or use it in an agent.",
 				"Prompt %q is not used by any agent.", p.Key.Value)
 		}

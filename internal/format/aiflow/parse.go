@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
 )
@@ -53,7 +54,7 @@ type agent struct {
 	output       text.Text // json, text, markdown
 	tools        []text.Text
 	attempts     int
-	retryOn      []text.Text
+	retryOn      []text.Text // nil if the file does not set it
 	span         source.Span
 }
 
@@ -131,6 +132,7 @@ func (o *object) text(key string) text.Text {
 	return n.Text()
 }
 
+// texts returns a list of strings. It is nil only if the key is missing or invalid.
 func (o *object) texts(key string) []text.Text {
 	n := o.get(key)
 	switch {
@@ -142,7 +144,7 @@ func (o *object) texts(key string) []text.Text {
 		o.wrong(key, n, "a list of strings")
 		return nil
 	}
-	var out []text.Text
+	out := []text.Text{}
 	for _, item := range n.Items {
 		switch {
 		case item.Kind < text.List:
@@ -168,6 +170,19 @@ func (o *object) number(key string) int {
 		return 0
 	}
 	return value
+}
+
+// tokens returns "max_tokens". Editors write 0 for an agent that only calls a tool.
+func (o *object) tokens(a *agent) int {
+	if n := o.node.Get("max_tokens"); n != nil && n.Kind == text.Int && a.isTool() {
+		o.get("max_tokens")
+		if n.Value == "0" {
+			o.report(CodeBadValue, diag.Warning, n.Span, "Remove it.",
+				"\"max_tokens\" of the agent %q has no effect, because the agent only calls a tool.", a.id.Value)
+		}
+		return 0
+	}
+	return o.number("max_tokens")
 }
 
 // inner returns the object below a key, or an empty one.
@@ -278,6 +293,11 @@ func (d *document) readMetadata(root *object) {
 		if field.text.Value == "" {
 			missing = append(missing, field.name)
 		}
+	}
+	if v := d.version; v.Value != "" && !ir.ValidVersion(v.Value) { // §9
+		root.report(CodeMetadata, diag.Error, v.Span, "Use MAJOR.MINOR.PATCH, such as 1.0.0 or 1.0.0-beta.1.",
+			"The version %q is not a semantic version.", v.Value)
+		d.version = text.Text{}
 	}
 	if len(missing) > 0 { // A12: hardly any file has all of them
 		severity := diag.Note
@@ -390,9 +410,16 @@ func (d *document) readAgent(root *object, key, value *text.Node) *agent {
 	a.provider = o.text("provider")
 	d.readModel(&o, a)
 	if a.output = o.text("output_format"); a.output.Value != "" {
-		if lower := strings.ToLower(a.output.Value); slices.Contains(outputFormats, lower) {
+		lower := strings.ToLower(a.output.Value)
+		switch {
+		case slices.Contains(outputFormats, lower):
 			a.output.Value = lower
-		} else {
+		case a.isTool(): // editors write "raw"
+			o.report(CodeBadValue, diag.Warning, a.output.Span, "Remove it.",
+				"%q of the %s has no effect, because the agent only calls a tool: %q.", "output_format", o.what,
+				a.output.Value)
+			a.output = text.Text{}
+		default:
 			o.report(CodeBadValue, diag.Error, a.output.Span, "Use json, text or markdown.",
 				"%q of the %s is not valid: %q.", "output_format", o.what, a.output.Value)
 			a.output = text.Text{}
@@ -433,14 +460,14 @@ func (d *document) readModel(o *object, a *agent) {
 			a.provider = p
 		}
 		a.model = m.text("name")
-		a.maxTokens = m.number("max_tokens")
+		a.maxTokens = m.tokens(a)
 		keep(&m)
 		m.done()
 	} else {
 		a.model = o.text("model")
 	}
 	config := o.inner("config", "config")
-	if n := config.number("max_tokens"); n > 0 && a.maxTokens == 0 {
+	if n := config.tokens(a); n > 0 && a.maxTokens == 0 {
 		a.maxTokens = n
 	}
 	keep(&config)
@@ -620,6 +647,14 @@ func (d *document) readRule(root *object, from, item *text.Node) {
 	}
 	var hasTo, hasCondition bool
 	r.to, hasTo = either("to", "then")
+	for _, key := range []string{"condition", "if"} {
+		if n := item.Get(key); n != nil && (n.Kind == text.Int || n.Kind == text.Float) {
+			o.get("condition")
+			o.get("if")
+			o.wrong(key, n, "a string")
+			return
+		}
+	}
 	r.condition, hasCondition = either("condition", "if")
 	if from != nil {
 		r.from = from.Text()

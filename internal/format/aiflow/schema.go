@@ -102,7 +102,7 @@ var (
 	toolShape = text.NewShape(append([]text.Field{
 		{Name: "id"},
 		{Name: "name"},
-		{Name: "type", Choices: []string{"http", "builtin"}},
+		{Name: "type", Choices: []string{"http", "builtin", "mcp", "project"}},
 		{Name: "endpoint"},
 		{Name: "url"},
 		{Name: "method"},
@@ -110,6 +110,8 @@ var (
 		{Name: "auth", Form: text.AnyForm, Shape: authShape},
 		{Name: "operation", Doc: "Operation of a built-in tool"},
 		{Name: "function", Doc: "Another name for operation"},
+		{Name: "server", Doc: "MCP server of espalier.yaml, for the type mcp"},
+		{Name: "tool", Doc: "Name of the server's tool. Default: the name of this tool"},
 		{Name: "description"},
 		{Name: "schema", Form: text.AMap},
 	}, hidden("category", "icon", "enabled", "parameters", "version")...)...).Open()

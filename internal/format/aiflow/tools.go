@@ -36,6 +36,10 @@ func (l *lowering) tool(t *tool) (ir.ToolDef, bool) {
 	switch strings.ToLower(kind.Value) {
 	case "http", "":
 		return def, l.request(&o, &def, severity)
+	case "mcp":
+		return def, l.served(&o, &def, severity)
+	case "project": // configured in espalier.yaml; a run does not start without it
+		return def, false
 	case "builtin":
 		op := o.text("operation")
 		if name := o.text("function"); op.Value == "" {
@@ -53,11 +57,27 @@ func (l *lowering) tool(t *tool) (ir.ToolDef, bool) {
 		}
 		return def, true
 	}
-	at := kind.Span
-	l.report(CodeToolInvalid, severity, at,
-		"Use http or builtin, or configure the tool in espalier.yaml and remove it here.", "%q is not a tool type.",
+	l.report(CodeToolInvalid, severity, kind.Span,
+		"Use http, builtin or mcp. For a tool that espalier.yaml configures, use project.", "%q is not a tool type.",
 		kind.Value)
 	return def, false
+}
+
+// served compiles a tool of an MCP server that espalier.yaml configures. This is an extension of the
+// format.
+func (l *lowering) served(o *object, def *ir.ToolDef, severity diag.Severity) bool {
+	server, name := o.text("server"), o.text("tool")
+	if name.Value == "" {
+		name.Value = def.Name
+	}
+	if server.Value == "" {
+		l.report(CodeToolInvalid, severity, def.Span,
+			"Add \"server\" with the name of a server under \"mcp\" in espalier.yaml.",
+			"Tool %q has no MCP server.", def.Name)
+		return false
+	}
+	def.Use = server.Value + "." + name.Value
+	return true
 }
 
 // request compiles a tool that is an HTTP request.
@@ -89,8 +109,10 @@ func (l *lowering) request(o *object, def *ir.ToolDef, severity diag.Severity) b
 		if endpoint.Value != "" {
 			at = endpoint.Span
 		}
-		l.report(CodeToolInvalid, severity, at, "Add \"endpoint\": \"https://…\".", "Tool %q has no valid endpoint.",
-			def.Name)
+		// Exports of the editor contain such tools. A run does not start without the tool.
+		l.report(CodeToolInvalid, diag.Warning, at,
+			fmt.Sprintf("Use an absolute address such as \"https://…\", or configure %s in espalier.yaml.", def.Name),
+			"Tool %q has no absolute address, so it cannot be called.", def.Name)
 		return false
 	}
 	return true

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
@@ -88,6 +89,7 @@ func Document(
 			return nil, err
 		}
 	}
+	t.complete()
 	trace := t.entries
 	if trace == nil {
 		trace = []*Entry{}
@@ -212,6 +214,7 @@ func (t *tracer) taskStarted(ev *report.Event) error {
 	if n := len(t.entries); n > 0 && t.entries[n-1].Status == "error" {
 		t.entries[n-1].NextAgent = step // its fallback
 	}
+	t.complete()
 	entry := &Entry{
 		Step: len(t.entries) + 1, AgentID: step, InputContext: maps.Clone(t.context), StartedAt: timestamp(ev.At),
 		Status: "running", Attempts: []Attempt{}, Rules: []Rule{},
@@ -355,6 +358,41 @@ func (t *tracer) routed(ev *report.Event) error {
 		t.rule(entry, next, true) // it has no condition
 	}
 	return nil
+}
+
+// complete adds the rules after the one that matched to the newest entry. The engine does not evaluate them,
+// but the reference program does.
+func (t *tracer) complete() {
+	if len(t.entries) == 0 || t.entries[len(t.entries)-1].Status != "success" {
+		return
+	}
+	entry := t.entries[len(t.entries)-1]
+	s := t.p.Step(ir.Body, entry.AgentID)
+	if s == nil {
+		return
+	}
+	env := expr.Values{"agentId": entry.AgentID}
+	for name, part := range map[string]any{"context": t.context, "input": t.input, "output": entry.ParsedOutput} {
+		var value any
+		if raw, err := json.Marshal(part); err == nil && json.Unmarshal(raw, &value) == nil {
+			env[name] = value
+		}
+	}
+	selected, next := entry.SelectedRule, entry.NextAgent
+	for i := range s.Next {
+		e := &s.Next[i]
+		if !slices.Contains(e.On, ir.OK) ||
+			slices.ContainsFunc(entry.Rules, func(r Rule) bool { return r.ID == e.Label }) {
+			continue
+		}
+		holds := e.When == nil
+		if !holds {
+			result, err := e.When.Bool(env)
+			holds = err == nil && result
+		}
+		t.rule(entry, e, holds)
+	}
+	entry.SelectedRule, entry.NextAgent = selected, next
 }
 
 func (t *tracer) rule(entry *Entry, e *ir.Edge, held bool) {
