@@ -81,7 +81,7 @@ func (a *App) Analyze(_ context.Context, req AnalyzeRequest) (*Analysis, error) 
 }
 
 // AnalyzeFile compiles and checks a file of an opened project.
-func AnalyzeFile(p *project.Project, f *source.File) *Analysis { return analyze(Reading{}, p, f) }
+func AnalyzeFile(p *project.Project, f *source.File, as Reading) *Analysis { return analyze(as, p, f) }
 
 // analyze compiles and checks a file. A program with errors is checked too, so that all of them are reported at once.
 func analyze(as Reading, p *project.Project, f *source.File) *Analysis {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
@@ -29,7 +30,9 @@ var creator embed.FS
 
 const (
 	creatorName = "workflow-creator"
-	repairName  = "workflow-repair"
+	// agentInput is the input of Agentfile workflows whose trigger declares no other name.
+	agentInput = "AGENT_INPUT"
+	repairName = "workflow-repair"
 	// maxRepairs is how often a model may repair what it has generated.
 	maxRepairs = 2
 )
@@ -55,6 +58,7 @@ type Generation struct {
 	request string
 	options RunOptions
 	run     string // name of the generation
+	inputs  string // name of the creator's input
 	entry   *manifest.Manifest
 	start   func(context.Context) error // of the first run; nil when it is not needed
 	id      journal.RunID               // of the first run
@@ -77,7 +81,10 @@ func (a *App) Generate(ctx context.Context, req GenerateRequest) (*Generation, [
 	if err != nil {
 		return nil, nil, err
 	}
-	g := &Generation{Name: req.Name, app: a, by: req.By, request: req.Request, id: NewRunID()}
+	g := &Generation{
+		Name: req.Name, app: a, by: req.By, request: req.Request, id: NewRunID(),
+		inputs: cmp.Or(OnlyText(compiled.Program), agentInput),
+	}
 	p := &Prepared{Workflow: compiled, Root: root, Options: req.Options}
 	if req.Script != nil {
 		p.script(req.Script)
@@ -93,7 +100,7 @@ func (a *App) Generate(ctx context.Context, req GenerateRequest) (*Generation, [
 		return nil, p.Findings, err
 	}
 	g.start = func(ctx context.Context) error {
-		return g.env.Engine.Start(ctx, g.id, generatorDefinition(compiled), g.input(g.request), g.options.Encode(),
+		return g.env.Engine.Start(ctx, g.id, generatorDefinition(compiled), g.input(g.inputs, g.request), g.options.Encode(),
 			g.by)
 	}
 	if !again {
@@ -285,8 +292,11 @@ func (g *Generation) begin(root string) error {
 	return g.entry.Write(g.Dir)
 }
 
-func (g *Generation) input(text string) json.RawMessage {
-	raw, err := json.Marshal(map[string]string{"AGENT_INPUT": text, "workflow_name": g.Name, "run_id": g.run})
+// input returns the input of a generator, under the name that its trigger declares.
+func (g *Generation) input(name, text string) json.RawMessage {
+	raw, err := json.Marshal(map[string]string{
+		agentInput: text, name: text, "workflow_name": g.Name, "run_id": g.run,
+	})
 	if err != nil {
 		panic(err) // strings always encode
 	}
@@ -435,7 +445,7 @@ func (g *Generation) repair(id journal.RunID) (*GenerationRun, error) {
 	}
 	return &GenerationRun{ID: id, Start: func(ctx context.Context) error {
 		def := generatorDefinition(compiled)
-		err := g.env.Engine.Start(ctx, id, def, g.input(b.String()), g.options.Encode(), g.by)
+		err := g.env.Engine.Start(ctx, id, def, g.input(agentInput, b.String()), g.options.Encode(), g.by)
 		return g.env.runError(id, err)
 	}}, nil
 }

@@ -26,7 +26,7 @@ func BenchmarkValidate(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		an := app.AnalyzeFile(p, source.NewFile("flow.md", string(raw)))
+		an := app.AnalyzeFile(p, source.NewFile("flow.md", string(raw)), app.Reading{})
 		if an.Diagnostics.Errors() {
 			b.Fatal(an.Diagnostics)
 		}

@@ -30,7 +30,7 @@ func broken(t *testing.T, space *project.Workspace, path, text string) *app.Anal
 	if err != nil {
 		t.Fatal(err)
 	}
-	an := app.AnalyzeFile(p, f)
+	an := app.AnalyzeFile(p, f, app.Reading{})
 	checkSpans(t, an.Diagnostics, an.Files)
 	return an
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -60,8 +61,9 @@ func (a *invocation) setupIDECommand() *cobra.Command {
 		Use:   "setup-ide [EDITOR…]",
 		Short: "Write slash commands for editors",
 		Long: `Write the commands /agentfile:run, :create, :list and :continue for editors, where
-they read such files. Without names it is done for the editors whose folders
-are there, for all of them when none is. What is there already stays as it is.
+they read such files. Without names, the command sets up the editors whose folders
+exist, or all of them if none does. It does not overwrite existing files. If one
+file cannot be written, it writes none.
 
 Editors: ` + strings.Join(names, ", ") + `.`,
 		ValidArgs: names,
@@ -89,26 +91,58 @@ func (a *invocation) setupIDE(root string, wanted []string) error {
 			}
 		}
 	}
-	written := []string{}
+	type file struct{ name, text string }
+	var files []file
 	for _, e := range editors {
 		if len(wanted) > 0 && !slices.Contains(wanted, e.name) {
 			continue
 		}
-		for _, c := range slashCommands {
-			name := fmt.Sprintf(e.path, c.name)
-			text := fmt.Sprintf("---\ndescription: %s\n---\n\n%s\n\nArguments: $ARGUMENTS\n", c.about, c.text)
-			made, err := newFile(filepath.Join(root, filepath.FromSlash(name)), name, text)
-			switch {
-			case err != nil:
-				return err
-			case made:
-				written = append(written, name)
-			default:
-				a.note(alreadyThere, name)
+		if folder := obstacle(root, e.path); folder != "" {
+			help := fmt.Sprintf("Move it to %s/rules.md, for example, which %s reads too.", folder, e.name)
+			if len(wanted) > 0 {
+				return &failure{
+					code: exitNotReady, help: help,
+					message: fmt.Sprintf("%s reads commands from the folder %s, which is a file here", e.name, folder),
+				}
 			}
+			a.note("%s is left out: it reads commands from the folder %s, which is a file here. %s", e.name, folder, help)
+			continue
+		}
+		for _, c := range slashCommands {
+			files = append(files, file{
+				fmt.Sprintf(e.path, c.name),
+				fmt.Sprintf("---\ndescription: %s\n---\n\n%s\n\nArguments: $ARGUMENTS\n", c.about, c.text),
+			})
+		}
+	}
+	written := []string{}
+	for _, f := range files {
+		made, err := newFile(filepath.Join(root, filepath.FromSlash(f.name)), f.name, f.text)
+		switch {
+		case err != nil:
+			for _, name := range written { // all editors or none
+				err = errors.Join(err, os.Remove(filepath.Join(root, filepath.FromSlash(name))))
+			}
+			return err
+		case made:
+			written = append(written, f.name)
+		default:
+			a.note(alreadyThere, f.name)
 		}
 	}
 	return a.tellWritten(written)
+}
+
+// obstacle returns the first folder of a path that exists and is not a folder; "" if there is none.
+func obstacle(root, path string) string {
+	parts := strings.Split(path, "/")
+	for i := 1; i < len(parts); i++ {
+		folder := strings.Join(parts[:i], "/")
+		if info, err := os.Stat(filepath.Join(root, filepath.FromSlash(folder))); err == nil && !info.IsDir() {
+			return folder
+		}
+	}
+	return ""
 }
 
 const alreadyThere = "%s is there already and stays as it is."

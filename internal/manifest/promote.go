@@ -335,6 +335,12 @@ func (p *promotion) archive(m *Manifest, archive string) error {
 	if err := p.note(m, to); err != nil {
 		return err
 	}
+	for _, name := range names { // the archive is a read-only record
+		p.before()
+		if err := os.Chmod(filepath.Join(to, filepath.FromSlash(name)), 0o444); err != nil {
+			return err
+		}
+	}
 	return p.note(m, p.staged)
 }
 

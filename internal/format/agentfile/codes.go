@@ -20,4 +20,5 @@ const (
 	CodeExtension   diag.Code = "AFILE014" // a key that is not in the specification
 	CodeOtherName   diag.Code = "AFILE015" // a name that differs from the folder's
 	CodeMadeTwice   diag.Code = "AFILE016" // two steps that produce the same file
+	CodeStaged      diag.Code = "AFILE018" // a step that produces a workflow, which stays in the run's folder
 )

@@ -50,6 +50,7 @@ type product struct {
 	step string
 	path string // cleaned; a folder ends with /
 	at   source.Span
+	read bool // whether a later step reads it
 }
 
 func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, message, help string,
@@ -326,6 +327,18 @@ func (l *lowering) runs() string {
 	return "outputs/" + l.p.Name
 }
 
+// staged returns where a product is written. A model's reply becomes neither a workflow, which later runs
+// trust, nor the manifest of a generation, which "espalier promote" trusts: these stay in the run's folder.
+func staged(product string) string {
+	switch {
+	case strings.HasPrefix(product, "workflows/") && strings.HasSuffix(product, "/"):
+		return "outputs/" + product
+	case strings.HasPrefix(product, "artifacts/") && path.Base(product) == "manifest.json":
+		return "outputs/manifest.json"
+	}
+	return product
+}
+
 // produced adds the product to the settings of a task, and records it.
 func (l *lowering) produced(n *node, t *ir.Task) {
 	made, ok := l.path(n.produces, n.id.Value)
@@ -338,6 +351,14 @@ func (l *lowering) produced(n *node, t *ir.Task) {
 			fmt.Sprintf("Use a file name such as outputs/%s.md, or add a trailing / if the step produces a folder "+
 				"of files.", n.id.Value))
 		return
+	}
+	if kept := staged(made); kept != made {
+		l.report(CodeStaged, diag.Warning, n.produces.Span,
+			fmt.Sprintf("Step %q does not write to %s, because Espalier trusts what is there.", n.id.Value,
+				n.produces.Value),
+			"No action is required: the product is kept in the run's folder. To install a generated workflow, "+
+				"run \"espalier promote\".")
+		made = kept
 	}
 	t.Settings.Put("produces", made, n.produces.Span)
 	for _, other := range l.made {
@@ -475,7 +496,10 @@ func (l *lowering) resolve(n *node, in text.Text) (artifactInput, bool) {
 	if !ok {
 		return artifactInput{}, false
 	}
-	for _, m := range slices.Backward(l.made) {
+	if kept := staged(name); slices.ContainsFunc(l.made, func(m product) bool { return m.path == kept }) {
+		name = kept
+	}
+	for i, m := range slices.Backward(l.made) {
 		part, inside := strings.CutPrefix(name, m.path)
 		switch {
 		case name == m.path, name+"/" == m.path:
@@ -483,6 +507,7 @@ func (l *lowering) resolve(n *node, in text.Text) (artifactInput, bool) {
 		case !inside || !strings.HasSuffix(m.path, "/"):
 			continue
 		}
+		l.made[i].read = true
 		l.read(variable(m.step), in.Span)
 		return artifactInput{Name: name, Read: variable(m.step), Part: part}, true
 	}
@@ -589,8 +614,25 @@ func (l *lowering) shell(n *node, s *ir.Step) {
 	s.Action, s.Writes = t, []ir.Write{{Path: variable(n.id.Value)}}
 }
 
-// collect returns the step that returns the current last product as the output, and copies all
-// products to the output directory (G21).
+// published returns the products that are copied to the output directory (G21): those of agents that no
+// later step reads. What a step writes outside the run's folder stays where it is. The files of a generated
+// workflow are not published, because "espalier promote" installs them after a person has seen them.
+func (l *lowering) published() []product {
+	if l.doc.outputDir.Value == "" || slices.ContainsFunc(l.made, func(m product) bool {
+		return strings.HasSuffix(m.path, "workflow.yaml")
+	}) {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(l.made), func(m product) bool {
+		shell := slices.ContainsFunc(l.doc.steps, func(n *node) bool { return n.id.Value == m.step && n.shell })
+		folder, _, _ := strings.Cut(m.path, "/")
+		return shell || m.read || path.Base(m.path) == "manifest.json" ||
+			slices.Contains([]string{"artifacts", "workflows", "shared"}, folder)
+	})
+}
+
+// collect returns the step that returns the current last product as the output, and copies the
+// final products to the output directory.
 func (l *lowering) collect(last *node) ir.Step {
 	l.reads = nil
 	t := ir.Task{Kind: "handover"}
@@ -603,11 +645,7 @@ func (l *lowering) collect(last *node) ir.Step {
 		Path string `json:"path"`
 	}
 	var products []source
-	for _, m := range l.made {
-		if i := slices.IndexFunc(l.doc.steps, func(n *node) bool { return n.id.Value == m.step }); i < 0 ||
-			l.doc.steps[i].shell {
-			continue
-		}
+	for _, m := range l.published() {
 		products = append(products, source{variable(m.step), m.path})
 		l.read(variable(m.step), m.at)
 	}

@@ -148,7 +148,7 @@ func (p *parser) trigger(r *text.Reader, d *document) {
 	t.variable = tr.String("input_var")
 	tr.RequireDeclared()
 	p.fits(t.variable, variablePattern(), "variable name", "Use letters, digits and _, without a $: AGENT_INPUT.")
-	t.schedule, t.commands = tr.String("schedule"), tr.Strings("commands")
+	t.schedule, t.commands = tr.String("schedule"), commandNames(tr)
 	// G16: keys that the specification lacks, but files need.
 	for _, key := range []string{"schedule", "commands"} {
 		if tr.Has(key) {
@@ -160,6 +160,20 @@ func (p *parser) trigger(r *text.Reader, d *document) {
 			`Add schedule: "0 9 * * 1-5" or another cron expression.`)
 	}
 	tr.Done()
+}
+
+// commandNames returns the names of the commands that start the workflow: a list, or a map of names to
+// the text that people type in an editor (G16).
+func commandNames(r *text.Reader) []text.Text {
+	n := r.Node("commands")
+	if n == nil || n.Kind != text.Map {
+		return r.Strings("commands")
+	}
+	var out []text.Text
+	for _, p := range n.Pairs {
+		out = append(out, p.Key.Text())
+	}
+	return out
 }
 
 func (p *parser) extension(at source.Span, key string) {

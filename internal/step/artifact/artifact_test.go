@@ -386,11 +386,15 @@ func TestG21CopiesAllProducts(t *testing.T) {
 // Drafts follow from the request.
 func TestDraftsFollowTheRequest(t *testing.T) {
 	for asked, want := range map[string][]string{
-		"Read the feedback, group it by theme, then write a summary": {"id: read-feedback", "id: group-by-theme", "id: write-summary", "agents/reader.md", "agents/organiser.md", "agents/writer.md"},
-		"Translate the letter into German and ask me for approval":   {"id: translate-letter-german", "gate: human-approval", "agents/translator.md"},
-		"- collect prices\n- compare them":                           {"id: collect-prices", "id: compare"},
-		"Émincer les oignons; über alles berichten":                  {`name: "Émincer les oignons, über alles berichten"`},
-		"???": {"id: flow"},
+		"Read the feedback, group it by theme, then write a summary":       {"id: read-feedback", "id: group-by-theme", "id: write-summary", "agents/reader.md", "agents/organiser.md", "agents/writer.md"},
+		"Translate the letter into German and ask me for approval":         {"id: translate-letter-german", "gate: human-approval", "agents/translator.md"},
+		"- collect prices\n- compare them":                                 {"id: collect-prices", "id: compare"},
+		"Émincer les oignons; über alles berichten":                        {"id: emincer-les-oignons", "id: uber-alles-berichten"},
+		"Read the notes, then post it":                                     {"id: read-notes", "id: post"},
+		"Rank apples and pears, shred the rest and post them":              {`goal: "Rank apples, pears."`, "id: shred-rest", "id: post"},
+		"Übersetze den Brief, prüfe ihn, dann veröffentliche das Ergebnis": {`goal: "Übersetze den Brief."`, `goal: "Prüfe ihn."`, `goal: "Veröffentliche das Ergebnis."`},
+		"翻译文件，然后发布结果":                                                      {`goal: "翻译文件."`, `goal: "发布结果."`},
+		"???":                                                              {"id: flow"},
 	} {
 		world := &steptest.World{Replies: says("ok")}
 		p := steptest.Play{Settings: steptest.Settings{

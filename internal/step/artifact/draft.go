@@ -10,6 +10,8 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // request is what a draft is made of.
@@ -102,9 +104,15 @@ func tidy(d design, name string) design {
 }
 
 var (
-	// between separates the things that the user asks for.
+	// inOrder separates actions that follow each other. What follows it is always an action.
+	inOrder = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)\s*[.;:\n。；：]+\s*|[,，、]?\s*(?:然后|然後|接着|之后|そして|それから)|` +
+			`[,，]?\s+(?:(?:and|und|et|y|e|и)\s+)?(?:then|after that|dann|danach|anschließend|puis|ensuite|luego|` +
+			`después|poi|dopo|depois|затем|потом)(?:\s+|$)`)
+	})
+	// between separates actions, or the things that an action is about.
 	between = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)\s*(?:[.;:\n]+|,?\s+(?:and\s+)?then\b|,\s*and\b|,|\s+and\s+)\s*`)
+		return regexp.MustCompile(`(?i)\s*(?:[,，、]\s*and\b|[,，、]|\s+(?:and|und|et|и)\s+)\s*`)
 	})
 	listMark  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*(?:[-*•]|\d+[.)])\s*`) })
 	asksFirst = sync.OnceValue(func() *regexp.Regexp {
@@ -137,19 +145,8 @@ func decompose(name, asked string) design {
 	var parts []string
 	for line := range strings.Lines(asked) {
 		line = listMark().ReplaceAllString(strings.TrimSpace(line), "")
-		for _, part := range between().Split(line, -1) {
-			for lead().MatchString(part) {
-				part = lead().ReplaceAllString(part, "")
-			}
-			if part = strings.Trim(part, " \t\"'!?-"); part == "" {
-				continue
-			}
-			// What is not something to do belongs to what was said before.
-			if first := strings.ToLower(firstWord(part)); verbs[first] == "" && len(parts) > 0 && !asksFirst().MatchString(part) {
-				parts[len(parts)-1] += ", " + part
-				continue
-			}
-			parts = append(parts, part)
+		for _, action := range inOrder().Split(line, -1) {
+			parts = appendActions(parts, action)
 		}
 	}
 	for i, part := range parts {
@@ -172,6 +169,46 @@ func decompose(name, asked string) design {
 		d.Steps = []outline{{ID: slug(name, 4), Name: sentence(words), Goal: sentence(words) + ".", Agent: role(words), Skill: slug(name, 5)}}
 	}
 	return d
+}
+
+// appendActions adds the actions of a part of a request that has no order of its own, such as "read and group
+// the feedback". Something that is not an action belongs to the action before it.
+func appendActions(parts []string, text string) []string {
+	before := len(parts)
+	for _, part := range between().Split(text, -1) {
+		for lead().MatchString(part) {
+			part = lead().ReplaceAllString(part, "")
+		}
+		if part = strings.Trim(part, " \t\"'!?-！？"); part == "" {
+			continue
+		}
+		if len(parts) > before && !isAction(part, parts[before]) && !asksFirst().MatchString(part) {
+			parts[len(parts)-1] += ", " + part
+			continue
+		}
+		parts = append(parts, part)
+	}
+	return parts
+}
+
+// isAction reports whether a part of a request is an action of its own. An unknown verb is recognized by the
+// object after it, as in "post it". In a request that does not start with a verb of the table, such as one in
+// another language, every part is an action: an additional step does less harm than one that is lost.
+func isAction(part, first string) bool {
+	words := strings.Fields(strings.ToLower(part))
+	switch {
+	case verbs[strings.Trim(words[0], ",.")] != "":
+		return true
+	case verbs[strings.ToLower(firstWord(first))] == "":
+		return true
+	}
+	return len(words) > 1 && slices.Contains(objects, strings.Trim(words[1], ",.")) && !slices.Contains(objects, words[0])
+}
+
+// objects are words with which the object of a verb starts.
+var objects = []string{
+	"it", "them", "this", "that", "these", "those", "the", "a", "an", "all", "each", "every", "my", "our", "your",
+	"his", "her", "its", "their", "one", "me", "us", "everything",
 }
 
 func role(part string) string {
@@ -199,7 +236,7 @@ var small = []string{"a", "an", "the", "of", "to", "for", "in", "on", "it", "its
 
 // slug returns a name made of the first words of a text that matter.
 func slug(text string, most int) string {
-	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
+	words := strings.FieldsFunc(asciiLetters(strings.ToLower(text)), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
 	var kept []string
 	for _, w := range words {
 		if len(kept) < most && !slices.Contains(small, w) {
@@ -214,6 +251,17 @@ func slug(text string, most int) string {
 		name = "s-" + name
 	}
 	return name
+}
+
+// asciiLetters replaces letters with accents and ligatures by letters without.
+func asciiLetters(s string) string {
+	s = strings.NewReplacer("ß", "ss", "æ", "ae", "œ", "oe", "ø", "o", "ł", "l", "đ", "d", "ı", "i").Replace(s)
+	return strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.Mn, r) {
+			return -1
+		}
+		return r
+	}, norm.NFD.String(s))
 }
 
 func sentence(s string) string {
