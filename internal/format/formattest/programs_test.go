@@ -3,6 +3,7 @@ package formattest
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -15,6 +16,8 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/report/audit"
+	"github.com/espalier-run/espalier/internal/report/reporttest"
 )
 
 // columns are the formats of the suite: each has a file for every program, or states why it
@@ -30,7 +33,7 @@ var columns = []string{
 // programs are in the order of the table.
 var programs = []string{
 	"linear", "condition", "loop", "parallel", "gate", "retry-fallback", "sub-workflow", "tool-call", "budget-stop",
-	"failure",
+	"failure", "review-loop", "typed-fan-out", "tool-approval", "budget-in-loop", "failure-handler",
 }
 
 // expectation is the required result of a program in any format.
@@ -40,7 +43,7 @@ type expectation struct {
 	steps   []string        // that did work or asked, in starting order; "!" marks a failed attempt
 }
 
-// The same program in several formats takes the same path and yields the same output.
+// The same program in several formats takes the same path, yields the same output and leaves the same audit log.
 func TestSameProgramInAllFormatsBehavesTheSame(t *testing.T) {
 	table := map[string]map[string]string{}
 	for _, program := range programs {
@@ -50,6 +53,7 @@ func TestSameProgramInAllFormatsBehavesTheSame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		var audits [][]string
 		for _, format := range columns {
 			t.Run(program+"/"+format, func(t *testing.T) {
 				table[program][format] = "FAILS"
@@ -67,7 +71,7 @@ func TestSameProgramInAllFormatsBehavesTheSame(t *testing.T) {
 				if err != nil {
 					t.Fatalf("there is neither a file nor a reason why not: %v", err)
 				}
-				if compare(t, format, base, a) {
+				if compare(t, format, base, a, &audits) {
 					table[program][format] = "same"
 				}
 			})
@@ -85,8 +89,9 @@ func TestSameProgramInAllFormatsBehavesTheSame(t *testing.T) {
 //
 //	step NAME = THE PROGRAM'S NAME
 //	leave out NAME              (a step that the format needs and the program does not have)
+//	reason CODE = THE PROGRAM'S CODE
 //	output JSON                 (when the format has another form for it)
-func compare(t *testing.T, format string, base, own *txtar.Archive) bool {
+func compare(t *testing.T, format string, base, own *txtar.Archive, records *[][]string) bool {
 	t.Helper()
 	want, ok := section(base, "want")
 	if !ok {
@@ -100,6 +105,7 @@ func compare(t *testing.T, format string, base, own *txtar.Archive) bool {
 		}
 	}
 	names, leaveOut := map[string]string{}, []string{}
+	reasons := map[string]string{"FALLBACK_USED": "COMPLETED"} // formats differ in what they call a fallback
 	for _, line := range lines(string(own.Comment)) {
 		words := strings.Fields(line)
 		switch {
@@ -107,6 +113,8 @@ func compare(t *testing.T, format string, base, own *txtar.Archive) bool {
 			names[words[1]] = words[3]
 		case len(words) == 3 && words[0] == "leave":
 			leaveOut = append(leaveOut, words[2])
+		case len(words) == 4 && words[0] == "reason" && words[2] == "=":
+			reasons[words[1]] = words[3]
 		case words[0] == "output":
 			expect.output = json.RawMessage(strings.TrimPrefix(line, "output"))
 		}
@@ -148,7 +156,61 @@ func compare(t *testing.T, format string, base, own *txtar.Archive) bool {
 	if !slices.Equal(steps, expect.steps) {
 		differs("steps", strings.Join(steps, " "), strings.Join(expect.steps, " "))
 	}
+	*records = append(*records, h.audit(t, func(step string) (string, bool) {
+		if name, ok := names[step]; ok {
+			step = name
+		}
+		return step, slices.ContainsFunc(expect.steps, func(s string) bool { return strings.TrimSuffix(s, "!") == step })
+	}, reasons))
+	if first, last := (*records)[0], (*records)[len(*records)-1]; !slices.Equal(first, last) {
+		differs("audit", "\n"+strings.Join(last, "\n")+"\n", "as in the first format:\n"+strings.Join(first, "\n"))
+	}
 	return good
+}
+
+// audit returns the records of the audit log about the run and about steps of the program, as "EVENT STEP
+// REASON". step returns the program's name of a step, and whether the program has it.
+func (h *happened) audit(
+	t *testing.T, step func(string) (name string, ok bool), reasons map[string]string,
+) []string {
+	t.Helper()
+	shelf := &reporttest.Shelf{Pinned: h.program, Appends: []journal.Appended{{Pos: 1, Run: theRun, Events: h.events}}}
+	audits := audit.New(audit.Options{
+		Dir: t.TempDir(), Source: shelf, Program: shelf.Program, Log: slog.New(slog.DiscardHandler),
+	})
+	defer audits.Close()
+	logs, err := audits.Rebuild(t.Context(), theRun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for line := range strings.Lines(string(logs[theRun])) {
+		var record struct {
+			Event string `json:"event"`
+			Step  string `json:"step_id"`
+			Data  struct {
+				Reason string `json:"reason_code"`
+				Result string `json:"result"`
+				Tool   string `json:"tool"`
+			} `json:"data"`
+		}
+		if err := json.Unmarshal([]byte(line), &record); err != nil {
+			t.Fatal(err)
+		}
+		name, ok := record.Step[strings.LastIndexAny(record.Step, "/.")+1:], true
+		if name != "" {
+			name, ok = step(name)
+		}
+		ok = ok && record.Event != "step_output" // formats differ in what a failed step writes
+		if reason := reasons[record.Data.Reason]; reason != "" {
+			record.Data.Reason = reason
+		}
+		if ok {
+			out = append(out, strings.Join(strings.Fields(fmt.Sprint(record.Event, " ", name, " ", record.Data.Tool, " ",
+				record.Data.Reason, " ", record.Data.Result)), " "))
+		}
+	}
+	return out
 }
 
 func parseExpectation(t *testing.T, text string) expectation {
