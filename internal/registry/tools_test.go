@@ -311,6 +311,16 @@ func TestToolsOfServers(t *testing.T) {
 	if got, class := use(t, box, "sum", `{"a":1,"b":2}`); class != "" || !strings.Contains(got, "3") {
 		t.Errorf("%s %s", class, got)
 	}
+	// A workflow may have its own name for a tool of a server.
+	alias := toolbox{Tools: tools, program: &ir.Program{ToolDefs: []ir.ToolDef{
+		{Name: "say", Use: "everything.echo"}, {Name: "everything.echo", Use: "say"}, {Name: "gone", Use: "nobody.x"},
+	}}}
+	if got, class := use(t, alias, "say", `{"message":"tulips"}`); class != "" || !strings.Contains(got, "tulips") {
+		t.Errorf("%s %s", class, got)
+	}
+	if name := alias.Tool("say").Spec().Name; name != "say" || alias.Tool("gone") != nil {
+		t.Errorf("an alias is called %q, or there is one of nothing", name)
+	}
 	if got := box.Names("everything.get-s*"); !slices.Contains(got, "everything.get-sum") {
 		t.Errorf("%v", got)
 	}

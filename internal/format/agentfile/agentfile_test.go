@@ -420,3 +420,30 @@ func FuzzAgentfile(f *testing.F) {
 		}
 	})
 }
+
+// The forms of published workflows load. Only two kinds of files are refused: those whose steps have neither an
+// agent nor a script, which the specification ("Agent Step Fields", "Shell Step Fields") does not allow, and those
+// with kinds of steps that it does not have.
+func TestPublishedFormsLoad(t *testing.T) {
+	const rest = "name: w\nversion: 1.0.0\ndescription: d\n"
+	one := agentStep("one", "")
+	for name, c := range map[string]struct {
+		text    string
+		refused bool
+	}{
+		"no specVersion":       {rest + "trigger: {type: natural-language, input_var: AGENT_INPUT}\nsteps:\n" + one, false},
+		"specVersion 1.0":      {"specVersion: 1.0\n" + rest + "trigger: {type: command}\nsteps:\n" + one, false},
+		"execution and output": {head + "execution: {preferred: ide}\noutput: {directory: outputs}\nsteps:\n" + one, false},
+		"another input":        {"specVersion: \"1.0\"\n" + rest + "trigger: {type: command, input_var: REQUEST}\nsteps:\n" + agentStep("one", "input: $REQUEST"), false},
+		"commands by name":     {"specVersion: \"1.0\"\n" + rest + "trigger:\n  type: command\n  commands: {create: \"/agentfile:create <name>\"}\nsteps:\n" + one, false},
+		"a list of inputs":     {head + "steps:\n" + one + agentStep("two", "input: [outputs/one.md, $AGENT_INPUT]"), false},
+		"staged products":      {head + "output: {directory: \"workflows/{workflow_name}\"}\nsteps:\n" + agentStep("one", "produces: \"artifacts/{workflow_name}/{run_id}/manifest.json\"") + agentStep("two", "input: \"artifacts/{workflow_name}/{run_id}/manifest.json\"\nproduces: \"workflows/{workflow_name}/\""), false},
+		"a script at the end":  {head + "steps:\n" + one + "  - {id: end, name: N, goal: G, action: shell, script: {bash: scripts/x.sh}}\n", false},
+		"neither kind of step": {head + "steps:\n  - {id: init, name: N, goal: G, produces: outputs/x.md}\n" + one, true},
+		"other kinds of steps": {head + "variables: {a: b}\nsteps:\n  - {id: ask, name: N, ask: \"Who?\", action: echo}\n" + one, true},
+	} {
+		if got := compile(c.text, nil); got.Diagnostics.Errors() != c.refused {
+			t.Errorf("%s: %v", name, got.Diagnostics)
+		}
+	}
+}

@@ -249,7 +249,8 @@ func (p *parser) kind(r *text.Reader, s *node, script bool) {
 	default:
 		p.report(CodeStepKind, diag.Error, s.at, fmt.Sprintf("Step %q is neither an agent step nor a shell step.",
 			s.id.Value),
-			"Add agent: agents/NAME.md with input: and produces:, or action: shell with script:.")
+			"Add agent: agents/NAME.md with input: and produces: (specification, \"Agent Step Fields\"), or action: "+
+				"shell with script: (\"Shell Step Fields\").")
 	}
 }
 
