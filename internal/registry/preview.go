@@ -120,7 +120,9 @@ func (idleMachine) IsFolder(string) bool { return true }
 func (idleMachine) Shown(command string) string { return command }
 
 // Absent returns a placeholder, because an earlier step can create the file.
-func (idleMachine) Absent(_ *step.Job, name string) (string, bool) { return "(content of " + name + ")", true }
+func (idleMachine) Absent(_ *step.Job, name string) (string, bool) {
+	return "(content of " + name + ")", true
+}
 
 // Run fails.
 func (idleMachine) Run(context.Context, *step.Job, step.Work) (process.Outcome, error) {
@@ -128,7 +130,9 @@ func (idleMachine) Run(context.Context, *step.Job, step.Work) (process.Outcome, 
 }
 
 // Start fails.
-func (idleMachine) Start(context.Context, process.Command) (*process.Process, error) { return nil, errIdle }
+func (idleMachine) Start(context.Context, process.Command) (*process.Process, error) {
+	return nil, errIdle
+}
 
 // unknown returns a placeholder for a value that is known only when the step runs.
 func unknown(p *ir.Program, path string) json.RawMessage {
