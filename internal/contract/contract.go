@@ -563,7 +563,7 @@ func (c *Contract) String() string {
 // compare lists the comparisons that no reply can make true, and the others.
 func (b *builder) compare() (never, sometimes []Comparison) {
 	for _, u := range b.uses {
-		if u.how != isEqual && u.how != isOrder || u.value == nil || u.text {
+		if u.how != isEqual && u.how != isOrder || u.value == nil || u.text || u.negated {
 			continue
 		}
 		node := b.find(u.at)
