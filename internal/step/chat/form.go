@@ -90,6 +90,11 @@ func (r *reader) read(text string) (json.RawMessage, []string) {
 	if v, ok := scalar(text, root, false); ok {
 		return step.JSON(v), nil
 	}
+	if name, only := onlyProperty(root); name != "" && !strings.ContainsAny(text, "{[") {
+		if v, ok := scalar(text, only, false); ok {
+			return step.JSON(map[string]any{name: v}), nil
+		}
+	}
 	if value := step.JSON(text); len(r.problems(value)) == 0 { // the schema may ask for a text
 		return value, nil
 	}
@@ -111,14 +116,39 @@ func (r *reader) chosen(text string) (json.RawMessage, bool) {
 		if d.At != "" || !d.Open {
 			continue
 		}
-		if value, ok := parse(text); ok {
-			_ = json.Unmarshal(r.repaired(value), &text) // what is no text stays what was said
+		texts := []string{text}
+		for value := range candidates(text, r.form.LastFence) {
+			texts = textsIn(r.repaired(value))
+			break
 		}
-		if v, ok := optionOf(&d, text); ok {
-			return step.JSON(v), true
+		var found []any
+		for _, text := range texts {
+			if v, ok := optionOf(&d, text); ok && !slices.Contains(found, v) {
+				found = append(found, v)
+			}
+		}
+		if len(found) == 1 {
+			return step.JSON(found[0]), true
 		}
 	}
 	return nil, false
+}
+
+// textsIn returns a text, or the texts of an object.
+func textsIn(value json.RawMessage) []string {
+	var text string
+	if json.Unmarshal(value, &text) == nil {
+		return []string{text}
+	}
+	var object map[string]json.RawMessage
+	_ = json.Unmarshal(value, &object) // other values have no texts
+	var out []string
+	for _, one := range object {
+		if json.Unmarshal(one, &text) == nil {
+			out = append(out, text)
+		}
+	}
+	return out
 }
 
 // optionOf finds the option of a decision that a text names.

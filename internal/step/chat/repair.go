@@ -46,12 +46,12 @@ func repair(v any, n *schema.Node, name string) any {
 		}
 	case []any:
 		if !wants(n, "array") {
-			if len(v) == 1 && wants(n, "object") {
-				if w := repair(v[0], n, name); n.Accepts(w) {
+			if inner, ok := onlyItem(v); ok && wants(n, "object") {
+				if w := repair(inner, n, name); n.Accepts(w) {
 					return w
 				}
 			}
-			return v
+			return asProperty(v, n)
 		}
 		out := make([]any, len(v))
 		for i, item := range v {
@@ -69,12 +69,36 @@ func repair(v any, n *schema.Node, name string) any {
 		if wants(n, "string") {
 			return v.String()
 		}
+		return asProperty(v, n)
 	case bool:
 		if wants(n, "string") {
 			return strconv.FormatBool(v)
 		}
+		return asProperty(v, n)
 	}
 	return v
+}
+
+// asProperty puts a value under the only property that an object can have, if it fits there.
+func asProperty(v any, n *schema.Node) any {
+	if name, only := onlyProperty(n); name != "" {
+		if object := map[string]any{name: repair(v, only, "")}; n.Accepts(object) {
+			return object
+		}
+	}
+	return v
+}
+
+// onlyProperty returns the property of an object that has one, unless it is a text: any reply could be that.
+func onlyProperty(n *schema.Node) (string, *schema.Node) {
+	if !wants(n, "object") || len(n.Properties) != 1 || len(n.Required) != 1 {
+		return "", nil
+	}
+	only := target(n.Properties[n.Required[0]])
+	if only == nil || len(only.Types) == 0 && only.Enum == nil || slices.Contains(only.Types, "string") && only.Enum == nil {
+		return "", nil
+	}
+	return n.Required[0], only
 }
 
 // onlyValue returns the object that is the only value of another one: {"result": {…}}.
@@ -84,6 +108,15 @@ func onlyValue(object map[string]any) (map[string]any, bool) {
 		return inner, ok && len(object) == 1
 	}
 	return nil, false
+}
+
+// onlyItem returns the object that is the only item of a list.
+func onlyItem(list []any) (map[string]any, bool) {
+	if len(list) != 1 {
+		return nil, false
+	}
+	inner, ok := list[0].(map[string]any)
+	return inner, ok
 }
 
 // quoted reads an object or a list that a reply has as a string.

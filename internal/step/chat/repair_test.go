@@ -26,6 +26,7 @@ func TestSloppyReplies(t *testing.T) {
 			Kind: contract.Object, Schema: json.RawMessage(`{"type":"object","required":["verdict"],"properties":{"verdict":{"type":"string"}}}`),
 			Choices: []contract.Decision{{At: "verdict", Open: true, Options: open.Choices[0].Options}},
 		},
+		"one":  {Kind: contract.Object, Schema: json.RawMessage(`{"type":"object","required":["score"],"properties":{"score":{"type":"number"}}}`)},
 		"text": {Kind: contract.Text, Schema: json.RawMessage(`{"type":"string"}`), Name: "answer"},
 		"list": {Kind: contract.List, Schema: json.RawMessage(`{"type":"array","items":{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}}`), Name: "items"},
 		"object": {Kind: contract.Object, Schema: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["kind","score"],"properties":{
@@ -87,9 +88,16 @@ func TestSloppyReplies(t *testing.T) {
 		"numbers": {"2": "2", `"2"`: "2", "Level 2": "2", "4": ""},
 		"open": {
 			"approved": `"approved"`, "Approved.": `"approved"`, "**APPROVED**": `"approved"`, "Verdict: approved": `"approved"`, `"approved"`: `"approved"`,
-			"Not approved: the figures are missing.": `"Not approved: the figures are missing."`,
-			"This cannot be approved":                `"This cannot be approved"`,
-			"The tone is wrong":                      `"The tone is wrong"`,
+			"Not approved: the figures are missing.":           `"Not approved: the figures are missing."`,
+			"This cannot be approved":                          `"This cannot be approved"`,
+			"The tone is wrong":                                `"The tone is wrong"`,
+			`{"status": "Approved", "note": "Fine."}`:          `"approved"`,
+			"Sure:\n```json\n{\"verdict\": \"approved\"}\n```": `"approved"`,
+			`{"a": "approved", "b": 7}`:                        `"approved"`,
+		},
+		"one": {
+			"8": `{"score":8}`, "I would give it 8.": `{"score":8}`, "six": `{"score":6}`, `{"score":"8"}`: `{"score":8}`,
+			"true": "", "I cannot say.": "", `"eight"`: `{"score":8}`,
 		},
 		"inside": {
 			`{"verdict":"approved"}`: `{"verdict":"approved"}`, `{"verdict":"Approved."}`: `{"verdict":"approved"}`,
