@@ -19,11 +19,15 @@ func (b *builder) decisions() []Decision {
 		if u.how == isTruth && !u.loose {
 			u.how, u.value = isEqual, true
 		}
-		if u.how != isEqual || u.value == nil || slices.Contains(u.at, each) {
+		contained := u.how == isSearched && len(u.at) > 0
+		if u.how != isEqual && !contained || u.value == nil || slices.Contains(u.at, each) {
 			continue
 		}
 		node := b.find(u.at)
-		value, ok := typed(&u, node)
+		value, ok := encode(u.value), true
+		if !contained {
+			value, ok = typed(&u, node)
+		}
 		if !ok {
 			continue
 		}
@@ -38,7 +42,7 @@ func (b *builder) decisions() []Decision {
 		if u.negated {
 			this, other = other, this
 		}
-		d.add(Option{Value: value, Leads: this})
+		d.add(Option{Value: value, Contained: contained, Leads: this})
 		if u.guarded {
 			continue
 		}
@@ -67,7 +71,7 @@ func (b *builder) decisions() []Decision {
 // add puts an option among the others, unless it leads to what is known.
 func (d *Decision) add(o Option) {
 	for i := range d.Options {
-		if string(d.Options[i].Value) != string(o.Value) {
+		if string(d.Options[i].Value) != string(o.Value) || d.Options[i].Contained != o.Contained {
 			continue
 		}
 		if known := &d.Options[i].Leads; *known == "" {

@@ -72,7 +72,9 @@ type Decision struct {
 // Option is one value and what it leads to.
 type Option struct {
 	Value json.RawMessage `json:"value"`
-	Leads string          `json:"leads,omitempty"`
+	// Contained says that it is enough that the value contains Value.
+	Contained bool   `json:"contained,omitempty"`
+	Leads     string `json:"leads,omitempty"`
 }
 
 // Conflict is two uses of one value that need different types.

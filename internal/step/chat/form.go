@@ -155,7 +155,7 @@ func textsIn(value json.RawMessage) []string {
 func optionOf(d *contract.Decision, text string) (any, bool) {
 	var values []any
 	for _, o := range d.Options {
-		if v, err := schema.Decode(o.Value); err == nil {
+		if v, err := schema.Decode(o.Value); err == nil && !o.Contained {
 			if _, isText := v.(string); isText {
 				values = append(values, v)
 			}
