@@ -20,8 +20,6 @@ type OutputField struct {
 	Type     string `json:"type,omitempty"` // in JSON; empty if any
 	Required bool   `json:"required,omitempty"`
 	Var      string `json:"var,omitempty"` // the variable that it becomes
-	// Items are the values that an item of a list can have; nil if any.
-	Items []string `json:"items,omitempty"`
 }
 
 // OutputSpec returns what is known about the output of an agent, and the variables that it is written to.
@@ -55,7 +53,6 @@ type schemaNode struct {
 	Required   []string               `json:"required,omitempty"`
 	Properties map[string]*schemaNode `json:"properties,omitempty"`
 	Items      *schemaNode            `json:"items,omitempty"`
-	Enum       []string               `json:"enum,omitempty"`
 }
 
 // add adds a field below a node, unless the schema says something else about it.
@@ -63,9 +60,6 @@ func (n *schemaNode) add(path []string, f OutputField) {
 	if len(path) == 0 {
 		if n.Type == "" {
 			n.Type = f.Type
-		}
-		if n.Type == "array" && n.Items == nil && len(f.Items) > 0 {
-			n.Items = &schemaNode{Enum: f.Items}
 		}
 		return
 	}

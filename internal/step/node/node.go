@@ -97,7 +97,7 @@ func (s Settings) output(key string) []stepkind.OutputField {
 	out := s.Agents[key].Output
 	if len(s.Delegates) > 0 {
 		out = append(slices.Clone(out), stepkind.OutputField{
-			Path: "analysis_data.delegates", Type: "array", Items: s.Delegates, Var: trackDelegates,
+			Path: "analysis_data.delegates", Type: "array", Var: trackDelegates,
 		})
 	}
 	return out
