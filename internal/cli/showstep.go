@@ -28,17 +28,21 @@ func (a *invocation) showStep(ctx context.Context, an *app.Analysis, id string, 
 		return err
 	}
 	out := shownStep{Step: id}
-	if c, ok := an.Contract(s); ok {
-		out.Contract = &c
-	} else if !prompt {
-		return fmt.Errorf("step %q asks no model, so it has no reply contract", id)
-	}
-	if prompt {
-		if out.Request, err = a.app().Preview(ctx, an, s); err != nil {
+	c, known := an.Contract(s)
+	if prompt || !known {
+		request, err := a.app().Preview(ctx, an, s)
+		if err != nil {
 			return err
 		}
-		out.Request.For = provider.Purpose{} // models do not see it
+		if !known { // the contract is that of an agent that code calls
+			c = request.For.Contract
+		}
+		if prompt {
+			out.Request = request
+			out.Request.For = provider.Purpose{} // models do not see it
+		}
 	}
+	out.Contract = &c
 	switch {
 	case a.json:
 		return a.writeJSON(out)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/espalier-run/espalier/internal/schema"
 )
@@ -14,12 +15,19 @@ func (b *builder) decisions() []Decision {
 	var out []Decision
 	var closed []bool
 	for i := range b.uses {
-		u := &b.uses[i]
-		if u.how != isEqual || u.value == nil || slices.Contains(u.at, each) {
+		u := b.uses[i]
+		if u.how == isTruth && !u.loose {
+			u.how, u.value = isEqual, true
+		}
+		contained := u.how == isSearched && len(u.at) > 0
+		if u.how != isEqual && !contained || u.value == nil || slices.Contains(u.at, each) {
 			continue
 		}
 		node := b.find(u.at)
-		value, ok := typed(u, node)
+		value, ok := encode(u.value), true
+		if !contained {
+			value, ok = typed(&u, node)
+		}
 		if !ok {
 			continue
 		}
@@ -30,12 +38,19 @@ func (b *builder) decisions() []Decision {
 			out, closed = append(out, Decision{At: at}), append(closed, false)
 		}
 		d := &out[n]
-		d.add(Option{Value: value, Leads: u.leads})
-		if u.decision != nil && !u.guarded {
+		this, other := u.leads, u.otherwise
+		if u.negated {
+			this, other = other, this
+		}
+		d.add(Option{Value: value, Contained: contained, Leads: this})
+		if u.guarded {
+			continue
+		}
+		if u.decision != nil {
 			closed[n] = closed[n] || u.decision.closed
-			if d.Else == "" {
-				d.Else = u.decision.els
-			}
+		}
+		if d.Else == "" && (u.decision != nil || u.negated || node["type"] == "boolean") {
+			d.Else = other
 		}
 	}
 	for i := range out {
@@ -56,17 +71,26 @@ func (b *builder) decisions() []Decision {
 // add puts an option among the others, unless it leads to what is known.
 func (d *Decision) add(o Option) {
 	for i := range d.Options {
-		if string(d.Options[i].Value) != string(o.Value) {
+		if string(d.Options[i].Value) != string(o.Value) || d.Options[i].Contained != o.Contained {
 			continue
 		}
 		if known := &d.Options[i].Leads; *known == "" {
 			*known = o.Leads
 		} else if o.Leads != "" && *known != o.Leads && len(*known)+len(o.Leads) < mostLeads {
-			*known += "; " + o.Leads
+			*known = joined(*known, o.Leads)
 		}
 		return
 	}
 	d.Options = append(d.Options, o)
+}
+
+// joined returns two effects of one value. Of two steps, further conditions select the one to continue with.
+func joined(a, b string) string {
+	const next = "continue with "
+	if rest, ok := strings.CutPrefix(b, next); ok && strings.HasPrefix(a, next) {
+		return a + " or " + rest
+	}
+	return a + "; " + b
 }
 
 // mostLeads keeps what an option leads to readable.

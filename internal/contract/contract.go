@@ -72,7 +72,9 @@ type Decision struct {
 // Option is one value and what it leads to.
 type Option struct {
 	Value json.RawMessage `json:"value"`
-	Leads string          `json:"leads,omitempty"`
+	// Contained says that it is enough that the value contains Value.
+	Contained bool   `json:"contained,omitempty"`
+	Leads     string `json:"leads,omitempty"`
 }
 
 // Conflict is two uses of one value that need different types.
@@ -563,7 +565,7 @@ func (c *Contract) String() string {
 // compare lists the comparisons that no reply can make true, and the others.
 func (b *builder) compare() (never, sometimes []Comparison) {
 	for _, u := range b.uses {
-		if u.how != isEqual && u.how != isOrder || u.value == nil || u.text {
+		if u.how != isEqual && u.how != isOrder || u.value == nil || u.text || u.negated {
 			continue
 		}
 		node := b.find(u.at)

@@ -98,7 +98,9 @@ func (b *builder) probe(at []string, decisions []Decision) []json.RawMessage {
 			}
 		}
 		for _, o := range d.Options {
-			add(o.Value)
+			if !o.Contained {
+				add(o.Value)
+			}
 		}
 	}
 	return values

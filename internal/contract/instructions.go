@@ -121,7 +121,11 @@ func meanings(d *Decision) string {
 	}
 	var lines strings.Builder
 	for _, o := range d.Options {
-		fmt.Fprintf(&lines, "\n- %s%s", string(o.Value), leadsOf(d, string(o.Value)))
+		value := string(o.Value)
+		if o.Contained {
+			value = "if it contains " + value
+		}
+		fmt.Fprintf(&lines, "\n- %s%s", value, leadsOf(d, string(o.Value)))
 	}
 	if d.Else != "" {
 		fmt.Fprintf(&lines, "\n- any other value: %s", d.Else)

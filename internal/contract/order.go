@@ -1,12 +1,16 @@
 package contract
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 )
 
 // firstKeywords are the keywords of a schema that come before the others.
 var firstKeywords = []string{"$schema", "$id", "title", "description", "type", "enum", "const", "required", "properties", "items"}
+
+// Ordered returns a schema in the order in which people write one.
+func Ordered(schema json.RawMessage) json.RawMessage { return appendSchema(nil, decode(schema)) }
 
 // appendSchema appends a schema as JSON, ordered as people write one: the type first, and properties
 // in the order in which they are required. Models tend to reply in that order.

@@ -31,6 +31,7 @@ type use struct {
 	value   any // bool, float64 or string; nil if it is not a constant
 	loose   bool
 	guarded bool
+	negated bool // the comparison must be false
 	above   bool
 	text    bool    // what is used is the text of the reply
 	other   string  // the type of what it is compared with
@@ -40,8 +41,11 @@ type use struct {
 	span    source.Span
 	// decision is where the run goes by the comparison.
 	decision *branching
-	leads    string
+	effect
 }
+
+// effect is what a condition decides: what happens if it holds, and otherwise.
+type effect struct{ leads, otherwise string }
 
 // branching is a step whose ways on depend on comparisons.
 type branching struct {
@@ -51,7 +55,7 @@ type branching struct {
 
 func (u use) same(o use) bool {
 	return slices.Equal(u.at, o.at) && u.how == o.how && u.value == o.value && u.loose == o.loose && u.guarded == o.guarded &&
-		u.text == o.text && u.leads == o.leads && u.span == o.span
+		u.negated == o.negated && u.text == o.text && u.leads == o.leads && u.span == o.span
 }
 
 // kind is the JSON type that the use asks for; empty if it takes several.
@@ -103,7 +107,7 @@ func (b *builder) usesOf(w *ir.Write) []use {
 			t.edge(s, &e)
 		}
 	}
-	t.condition(s.StopWhen, "the run ends", nil)
+	t.condition(s.StopWhen, runEnds)
 	t.onward(s)
 	return t.out
 }
@@ -324,8 +328,7 @@ func (t *tracer) onward(s *ir.Step) {
 	}
 	t.left[block] = true
 	if loop, ok := holder.Action.(ir.Loop); ok {
-		t.condition(loop.BreakWhen, fmt.Sprintf("the loop %q ends", holder.Title()), nil)
-		t.condition(loop.While, fmt.Sprintf("the loop %q runs once more", holder.Title()), nil)
+		t.loop(holder, &loop)
 		if first := t.first(block); first != nil {
 			t.enter(first)
 		}
@@ -343,7 +346,7 @@ func (t *tracer) enter(s *ir.Step) {
 	}
 	t.entered[s] = true
 	if s.When != nil {
-		t.condition(s.When, fmt.Sprintf("step %s runs", titled(s)), nil)
+		t.condition(s.When, runs("step "+titled(s)))
 	}
 	for _, r := range s.Reads {
 		if rest, ok := below(r.Path, t.path); ok && rest != "" {
@@ -362,7 +365,7 @@ func (t *tracer) enter(s *ir.Step) {
 	for i := range s.Next {
 		t.edge(s, &s.Next[i])
 	}
-	t.condition(s.StopWhen, "the run ends", nil)
+	t.condition(s.StopWhen, runEnds)
 	t.onward(s)
 }
 
@@ -385,14 +388,13 @@ func (t *tracer) action(s *ir.Step) {
 			t.items(a.Each, a.Each.Block)
 		}
 		for i := range a.Branches {
-			t.condition(a.Branches[i].When, fmt.Sprintf("branch %q runs", a.Branches[i].Name), nil)
+			t.condition(a.Branches[i].When, runs(fmt.Sprintf("branch %q", a.Branches[i].Name)))
 		}
 	case ir.Loop:
 		if a.Each != nil {
 			t.items(a.Each, a.Block)
 		}
-		t.condition(a.While, fmt.Sprintf("the loop %q runs once more", s.Title()), nil)
-		t.condition(a.BreakWhen, fmt.Sprintf("the loop %q ends", s.Title()), nil)
+		t.loop(s, &a)
 		t.value(a.MaxExpr)
 	case ir.Call:
 		for i := range a.Inputs {
@@ -400,7 +402,7 @@ func (t *tracer) action(s *ir.Step) {
 		}
 	case ir.End:
 		before := len(t.out)
-		t.condition(a.Check, "", nil)
+		t.condition(a.Check, effect{})
 		for i := range t.out[before:] {
 			t.out[before+i].guarded = true // a run ends all the same
 		}
@@ -414,14 +416,26 @@ func (t *tracer) edge(s *ir.Step, e *ir.Edge) {
 		return
 	}
 	before := len(t.out)
-	t.condition(e.When, "", nil)
+	t.condition(e.When, effect{})
 	if len(t.out) == before {
 		return
 	}
-	leads, branching := t.leads(s, &e.To), t.branching(s)
+	branching := t.branching(s)
+	decides := effect{t.leads(s, &e.To), branching.els}
 	for i := range t.out[before:] {
-		t.out[before+i].leads, t.out[before+i].decision = leads, branching
+		t.out[before+i].effect, t.out[before+i].decision = decides, branching
 	}
+}
+
+var runEnds = effect{leads: "the run ends"}
+
+func runs(what string) effect { return effect{what + " runs", what + " does not run"} }
+
+// loop looks at the conditions that end a loop.
+func (t *tracer) loop(s *ir.Step, a *ir.Loop) {
+	ends, more := fmt.Sprintf("the loop %q ends", s.Title()), fmt.Sprintf("the loop %q runs once more", s.Title())
+	t.condition(a.BreakWhen, effect{ends, more})
+	t.condition(a.While, effect{more, ends})
 }
 
 // branching says what happens at a step when none of its comparisons holds.
@@ -440,7 +454,8 @@ func (t *tracer) branching(s *ir.Step) *branching {
 			continue
 		}
 		uses := e.When.Uses()
-		if len(uses) != 1 || uses[0].How != expr.Equals || path != "" && uses[0].Path.String() != path || strings.Contains(e.When.Text, "!=") {
+		if len(uses) != 1 || uses[0].How != expr.Equals || uses[0].Negated ||
+			path != "" && uses[0].Path.String() != path {
 			b.closed = false
 			continue
 		}
@@ -476,7 +491,7 @@ func titled(s *ir.Step) string {
 }
 
 // condition collects what an expression does with the variable.
-func (t *tracer) condition(e *expr.Expr, leads string, b *branching) {
+func (t *tracer) condition(e *expr.Expr, decides effect) {
 	if e == nil {
 		return
 	}
@@ -486,8 +501,8 @@ func (t *tracer) condition(e *expr.Expr, leads string, b *branching) {
 			continue
 		}
 		one := use{
-			at: split(rest), value: u.Value, loose: u.Loose, guarded: u.Guarded, above: u.Above, path: u.Path.String(), span: u.Path.Span,
-			leads: leads, decision: b,
+			at: split(rest), value: u.Value, loose: u.Loose, guarded: u.Guarded, negated: u.Negated, above: u.Above,
+			path: u.Path.String(), span: u.Path.Span, effect: decides,
 		}
 		if one.span.IsZero() {
 			one.span = e.Span

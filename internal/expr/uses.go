@@ -31,6 +31,8 @@ type Use struct {
 	Loose bool
 	// Guarded uses are evaluated only if another part of the expression allows it.
 	Guarded bool
+	// Negated reports whether the expression requires that the comparison is false (x != 5, not x).
+	Negated bool
 	// Above reports whether the comparison requires a larger value than Value (x > 5,
 	// 5 < x), Strictly whether Value itself does not satisfy it.
 	Above, Strictly bool
@@ -57,9 +59,17 @@ func (e *Expr) Uses() []Use {
 }
 
 type userOf struct {
-	e     *Expr
-	loose bool
-	out   []Use
+	e       *Expr
+	loose   bool
+	negated bool // inside an odd number of negations
+	out     []Use
+}
+
+// negate collects the uses of a negated node.
+func (u *userOf) negate(collect func()) {
+	u.negated = !u.negated
+	collect()
+	u.negated = !u.negated
 }
 
 // condition collects the uses of a node that is used as a condition.
@@ -70,9 +80,11 @@ func (u *userOf) condition(n *node, guarded bool) {
 			u.condition(kid, guarded || i > 0)
 		}
 	case opNot:
-		u.condition(n.kids[0], guarded)
+		u.negate(func() { u.condition(n.kids[0], guarded) })
 	case opPath:
 		u.put(n, Use{How: Truth, Loose: u.loose, Guarded: guarded})
+	case opUnequal, opNotIn, opNotContains, opNotEmpty:
+		u.negate(func() { u.operator(n, guarded) })
 	default:
 		u.operator(n, guarded)
 	}
@@ -172,7 +184,7 @@ func (u *userOf) operand(n *node, use Use) {
 }
 
 func (u *userOf) put(n *node, use Use) {
-	use.Path = u.path(n)
+	use.Path, use.Negated = u.path(n), u.negated
 	if use.Path.Length {
 		use.How = Sized
 	}
@@ -208,6 +220,7 @@ func plainConstant(v value) any {
 func (e *Expr) foreignUses(c *condition) []Use {
 	paths := e.Paths()
 	var out []Use
+	negated := false
 	put := func(n ast.Node, use Use) bool {
 		written, ok := namePath(n)
 		if !ok {
@@ -218,7 +231,7 @@ func (e *Expr) foreignUses(c *condition) []Use {
 		}
 		for _, p := range paths {
 			if slices.Equal(p.Written, written) {
-				use.Path = p
+				use.Path, use.Negated = p, negated
 				out = append(out, use)
 				break
 			}
@@ -289,7 +302,34 @@ func (e *Expr) foreignUses(c *condition) []Use {
 			operand(kid, one)
 		}
 	}
-	walk(c.root, false)
+	var condition func(n ast.Node, guarded bool)
+	condition = func(n ast.Node, guarded bool) {
+		switch x := n.(type) {
+		case *ast.BinaryNode:
+			if slices.Contains([]string{"and", "&&", "or", "||"}, x.Operator) {
+				condition(x.Left, guarded)
+				condition(x.Right, true)
+				return
+			}
+		case *ast.UnaryNode:
+			if x.Operator == "not" || x.Operator == "!" {
+				negated = !negated
+				condition(x.Node, guarded)
+				negated = !negated
+				return
+			}
+		}
+		if put(n, Use{How: Truth, Guarded: guarded}) {
+			return
+		}
+		before := negated
+		if x, ok := n.(*ast.BinaryNode); ok && x.Operator == "!=" {
+			negated = !negated
+		}
+		walk(n, guarded)
+		negated = before
+	}
+	condition(c.root, false)
 	return out
 }
 

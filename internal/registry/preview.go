@@ -10,8 +10,13 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/step/combine"
+	"github.com/espalier-run/espalier/internal/step/node"
+	"github.com/espalier-run/espalier/internal/step/worker"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Preview is the first request that a step sends to a model. What is known only
@@ -19,8 +24,8 @@ import (
 func (t *Tools) Preview(ctx context.Context, p *ir.Program, s *ir.Step) (*provider.Request, error) {
 	task := s.Task()
 	runners := Runners()
-	if task == nil || runners[task.Kind] == nil {
-		return nil, fmt.Errorf("step %q asks no model", s.ID)
+	if task == nil || runners[task.Kind] == nil || !asksModel(p, s, task) {
+		return nil, asksNoModel(s)
 	}
 	box := t.box(RunOptions{AllowShell: true}, nil)
 	box.program = p
@@ -28,7 +33,7 @@ func (t *Tools) Preview(ctx context.Context, p *ir.Program, s *ir.Step) (*provid
 	job := &step.Job{
 		Run: "preview", Root: "preview", Key: s.ID + "#0", Workflow: p, Step: s, Task: task,
 		Host: step.Host{
-			Project: t.root, Model: model, Tools: box, Log: noLog{}, Secrets: t.secrets,
+			Project: t.root, Model: model, Tools: box, Log: noLog{}, Secrets: t.secrets, Machine: idleMachine{},
 			Kinds: func(kind string) step.Runner { return runners[kind] },
 		},
 	}
@@ -43,30 +48,90 @@ func (t *Tools) Preview(ctx context.Context, p *ir.Program, s *ir.Step) (*provid
 			}
 		}
 		for _, name := range names {
-			job.Branches = append(job.Branches, step.Branch{Name: name, Outcome: ir.OK, Value: claim(task, name)})
+			value := claim(stepkind.Lenient[combine.Settings](task), name)
+			job.Branches = append(job.Branches, step.Branch{Name: name, Outcome: ir.OK, Value: value})
 		}
 	}
 	_, err := runners[task.Kind].Run(ctx, job)
-	if model.request == nil {
-		if err == nil || errors.Is(err, errPreviewed) {
-			return nil, fmt.Errorf("step %q asks no model", s.ID)
-		}
-		return nil, err
+	if agent := stepkind.BoundOf(Kinds()[task.Kind], p, s, task).Agent; model.request == nil && task.Kind == nodeKind {
+		// The code of the node cannot compute with the placeholders, so the workload is one as a whole.
+		job.Task = &ir.Task{Kind: workerKind}
+		job.Task.Settings.Put("agent", agent, s.Span)
+		job.Reads = []step.Read{{Path: "workload", Value: step.JSON("(workload)")}}
+		_, err = runners[workerKind].Run(ctx, job)
 	}
-	return model.request, nil
+	switch {
+	case model.request != nil:
+		return model.request, nil
+	case err == nil || errors.Is(err, errPreviewed):
+		return nil, asksNoModel(s)
+	}
+	return nil, err
+}
+
+var nodeKind, workerKind = node.Kind{}.Name(), worker.Kind{}.Name()
+
+// asksModel reports whether a task can ask a model. Other tasks are not run for a preview: they could act.
+func asksModel(p *ir.Program, s *ir.Step, task *ir.Task) bool {
+	kind := Kinds()[task.Kind]
+	return stepkind.ContractOf(kind, p, s, task) != nil || stepkind.BoundOf(kind, p, s, task).Agent != ""
+}
+
+func asksNoModel(s *ir.Step) error {
+	return fmt.Errorf("step %q asks no model, so it has no reply contract", s.ID)
 }
 
 // claim is a result of a worker that contradicts those of the others.
-func claim(merge *ir.Task, worker string) json.RawMessage {
-	fields := []string{"claim"}
-	if raw := merge.Settings.Get("required_fields"); raw != nil {
-		_ = json.Unmarshal(raw, &fields) // settings of another form were reported
+func claim(merge combine.Settings, worker string) json.RawMessage {
+	of := func(field string) string { return "(" + field + " as " + worker + " has it)" }
+	out := map[string]any{}
+	for _, name := range merge.RequiredFields {
+		out[name] = of(name)
 	}
-	out := map[string]string{}
-	for _, name := range fields {
-		out[name] = "(" + name + " as " + worker + " has it)"
+	if len(merge.DedupeKey) > 0 { // items with the same key contradict each other
+		item := map[string]any{"claim": of("claim")}
+		for _, name := range merge.DedupeKey {
+			item[name] = "(" + name + ")"
+			delete(out, name)
+		}
+		if kind, ok := item["type"]; ok {
+			out["type"] = kind
+		}
+		out["items"] = []any{item}
+	}
+	if len(out) == 0 {
+		out["claim"] = of("claim")
 	}
 	return step.JSON(out)
+}
+
+// idleMachine is the step.Machine of previews: it starts nothing.
+type idleMachine struct{}
+
+var errIdle = errors.New("a preview starts no programs")
+
+// Find finds every program.
+func (idleMachine) Find(program string) (string, error) { return program, nil }
+
+// IsFolder returns true, because an earlier step can create the folder.
+func (idleMachine) IsFolder(string) bool { return true }
+
+// Shown returns the command.
+func (idleMachine) Shown(command string) string { return command }
+
+// Absent returns a placeholder, because an earlier step can create the file.
+func (idleMachine) Absent(_ *step.Job, name string) (string, bool) {
+	return "(content of " + name + ")", true
+}
+
+// Run fails.
+func (idleMachine) Run(context.Context, *step.Job, step.Work) (process.Outcome, error) {
+	return process.Outcome{}, errIdle
+}
+
+// Start fails.
+func (idleMachine) Start(context.Context, process.Command) (*process.Process, error) {
+	return nil, errIdle
 }
 
 // unknown returns a placeholder for a value that is known only when the step runs.

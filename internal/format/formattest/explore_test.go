@@ -148,7 +148,7 @@ func explored(t *testing.T, tr trial) []string {
 // TestSimulationsExploreExamples holds that ten seeds take every branch of every
 // example that models decide about.
 func TestSimulationsExploreExamples(t *testing.T) {
-	for _, format := range []string{"agent-flow", "aiflow"} {
+	for format, suffix := range map[string]string{"agent-flow": ".md", "aiflow": ".aiflow"} {
 		root := filepath.Join("..", "..", "..", "examples", format)
 		var all []txtar.File
 		err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
@@ -167,7 +167,7 @@ func TestSimulationsExploreExamples(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range all {
-			if !strings.HasSuffix(f.Name, ".md") && !strings.HasSuffix(f.Name, ".aiflow") || strings.HasSuffix(f.Name, "README.md") {
+			if !strings.HasSuffix(f.Name, suffix) || strings.HasSuffix(f.Name, "README.md") {
 				continue
 			}
 			t.Run(f.Name, func(t *testing.T) {
@@ -180,6 +180,31 @@ func TestSimulationsExploreExamples(t *testing.T) {
 					t.Errorf("no run takes: %s", strings.Join(missing, ", "))
 				}
 			})
+		}
+	}
+}
+
+// TestSimulationsExploreNodes holds the same for values that the code of a node takes from the output of its agent:
+// a healthy graph skips a step, and an incomplete one goes back to it.
+func TestSimulationsExploreNodes(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "examples", "nof", "graph-repair.nof.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := map[int]bool{} // how often the step ran
+	for seed := range uint64(contract.Explored) {
+		tr := trial{files: []txtar.File{{Name: "graph-repair.nof.md", Data: raw}}, seed: seed + 1, agreeable: true}
+		n := 0
+		for _, e := range tr.run(t).events {
+			if started, ok := e.Fact.(journal.TaskStarted); ok && started.Work.Step == "relationship-suggester" {
+				n++
+			}
+		}
+		times[n] = true
+	}
+	for n := range 3 {
+		if !times[n] {
+			t.Errorf("in no run relationship-suggester runs %d times: %v", n, times)
 		}
 	}
 }

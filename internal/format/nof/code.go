@@ -18,7 +18,8 @@ type node struct {
 	at       source.Span
 	param    string // the name of its state parameter
 	calls    []text.Text
-	reads    []text.Text // fields of the state
+	outputs  map[string][]outputField // by agent
+	reads    []text.Text              // fields of the state
 	writes   []text.Text
 	// anyRead and anyWrite are set if not all fields are known statically.
 	anyRead, anyWrite bool
@@ -51,6 +52,7 @@ func (d *document) readNode(def *python.FuncDef, out *diag.List) *node {
 	d.agentCalls(n, def, out)
 	if len(n.calls) > 0 {
 		d.signature(n, def, out)
+		n.outputs = readOutputs(def)
 	}
 	d.stateReads(n, def)
 	d.returns(n, def)

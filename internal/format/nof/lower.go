@@ -177,8 +177,8 @@ func (l *lowering) addAgent(e *entry, at source.Span) {
 	case e.description != "":
 		a.Role = e.description
 	case e.instructions == "":
-		a.Role = fmt.Sprintf("You are the agent %q of the category %q.", e.key, e.category)
-		a.Goal = "Analyse the workload and say what should be done about it."
+		a.Role = fmt.Sprintf("%s (%s)", words(e.key), words(e.category))
+		a.Goal = "Analyze the workload and recommend what to do."
 	}
 	a.Expected = outputContract
 	if l.doc.mode() == hierarchical && l.doc.position(e.key) == 0 { // N32
@@ -193,8 +193,12 @@ func (l *lowering) addAgent(e *entry, at source.Span) {
 	}
 }
 
-const outputContract = "A JSON object with recommendations (a list of objects), rules_applied (a list of names) " +
-	"and meta_insight (a sentence), and with analysis_data (an object) for figures."
+// words returns an identifier such as cost-advisor as words.
+func words(id string) string { return strings.NewReplacer("-", " ", "_", " ").Replace(id) }
+
+const outputContract = "recommendations: what to do, one object for each recommendation. " +
+	"rules_applied: the names of the rules that you applied. meta_insight: one sentence that sums up the result. " +
+	"analysis_data: figures and other details, if there are any."
 
 // node returns the node function of an agent, or nil.
 func (d *document) node(key string) *node {
@@ -652,7 +656,13 @@ func (l *lowering) nodeStep(key string, branch bool) ir.Step {
 	}
 	task.Settings.Put("fields", fields, d.state.at)
 	task.Settings.Put("reducers", reducers, d.state.at)
-	task.Settings.Put("agents", l.registered(n.calls, chooses(d.helpers, isRun)), at)
+	agents := l.registered(n.calls, chooses(d.helpers, isRun))
+	for key, fields := range n.outputs {
+		if one := agents[key]; one != nil {
+			one["output"] = l.outputFields(fields)
+		}
+	}
+	task.Settings.Put("agents", agents, at)
 	if branch {
 		task.Settings.Put("delta", true, at)
 	}
@@ -747,8 +757,8 @@ func (l *lowering) code(t *ir.Task, blocks ...*python.Module) {
 
 // registered returns the properties of the agents that a node may call: those that it names or,
 // if the code computes them, all agents.
-func (l *lowering) registered(calls []text.Text, chosen bool) map[string]any {
-	out := map[string]any{}
+func (l *lowering) registered(calls []text.Text, chosen bool) map[string]map[string]any {
+	out := map[string]map[string]any{}
 	if chosen {
 		calls = slices.Concat(calls, l.doc.agents)
 	}
@@ -765,6 +775,25 @@ func (l *lowering) registered(calls []text.Text, chosen bool) map[string]any {
 			one["command"] = e.command
 		}
 		out[c.Value] = one
+	}
+	return out
+}
+
+// outputFields completes what a node reads from an output with the types of the state.
+func (l *lowering) outputFields(fields []outputField) []outputField {
+	types := map[string]string{
+		"str": "string", "int": "integer", "float": "number", "bool": "boolean", "list": "array", "dict": "object",
+	}
+	out := slices.Clone(fields)
+	for i := range out {
+		f := l.doc.state.find(out[i].field)
+		if f == nil || f.reducer != "" {
+			continue
+		}
+		out[i].Var = statePath(f.name)
+		if kind := types[f.kind.name]; kind != "" && !f.kind.null {
+			out[i].Type = kind
+		}
 	}
 	return out
 }

@@ -1,6 +1,8 @@
 package nof_test
 
 import (
+	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -444,6 +446,35 @@ func TestStepReadsFieldsThatNodeMayOmit(t *testing.T) {
 	}
 }
 
+// The parts of an output that a node reads are known before the run, with their types and the fields of the state
+// that they become.
+func TestNodesDeclareWhatTheyReadFromOutputs(t *testing.T) {
+	line := `"spend": result.output.get("analysis_data", {}).get("spend", 0.0)`
+	for code, want := range map[string]string{
+		line: `[{"path":"analysis_data.spend","type":"number","var":"state.spend"},{"path":"analysis_data","type":"object"},` +
+			`{"path":"meta_insight","required":true}]`,
+		`"spend": result.output["analysis_data"]["spend"]`: `[{"path":"analysis_data.spend","type":"number","required":true,` +
+			`"var":"state.spend"},{"path":"analysis_data","required":true},{"path":"meta_insight","required":true}]`,
+		`"spend": 1.0`: `[{"path":"meta_insight","required":true}]`,
+	} {
+		source := read(t, "two.nof.md")
+		if !strings.Contains(source, line) {
+			t.Fatal("the file has changed")
+		}
+		p, list := compile(t, strings.Replace(source, line, code, 1), nof.Format{}, nil)
+		if list.Errors() {
+			t.Fatal(list)
+		}
+		var agents map[string]struct {
+			Output json.RawMessage `json:"output"`
+		}
+		raw := p.Step(ir.Body, "cost-advisor").Action.(ir.Task).Settings.Get("agents")
+		if err := json.Unmarshal(raw, &agents); err != nil || string(agents["cost-advisor"].Output) != want {
+			t.Errorf("%s: %s %v, want %s", code, agents["cost-advisor"].Output, err, want)
+		}
+	}
+}
+
 // Code that computes the agents it calls can call every agent of the list.
 func TestComputedCallsMayReachEveryAgent(t *testing.T) {
 	agents := func(c change, as nof.Format, id string) string {
@@ -451,10 +482,13 @@ func TestComputedCallsMayReachEveryAgent(t *testing.T) {
 		if list.Errors() {
 			t.Fatal(list)
 		}
-		return string(p.Step(ir.Body, id).Action.(ir.Task).Settings.Get("agents"))
+		var called map[string]json.RawMessage
+		if err := json.Unmarshal(p.Step(ir.Body, id).Action.(ir.Task).Settings.Get("agents"), &called); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(slices.Sorted(maps.Keys(called)), " ")
 	}
-	one := `{"cost-advisor":{"micro_dollars":250}}`
-	both := `{"cost-advisor":{"micro_dollars":250},"visual-report":{"micro_dollars":250}}`
+	one, both := "cost-advisor", "cost-advisor visual-report"
 	after := `    if not result.success:` + "\n" + `        return {"errors": [f"cost-advisor`
 	if got := agents(nil, nof.Format{}, "cost-advisor"); got != one {
 		t.Errorf("got %s", got)

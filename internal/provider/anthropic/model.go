@@ -96,7 +96,7 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 		for key, value := range extra {
 			options = append(options, option.WithJSONSet(key, value))
 		}
-		names := httptransport.NewNames(&req)
+		names := newNames(&req)
 		stream := m.messages.NewStreaming(ctx, params(&req, names), options...)
 		defer stream.Close()
 		var whole sdk.Message
@@ -191,7 +191,27 @@ func failed(ctx context.Context, err error) error {
 	return httptransport.Failed(ctx, err)
 }
 
-func params(req *provider.Request, names *httptransport.Names) sdk.MessageNewParams {
+// names translates the names of tools and of their properties.
+type names struct {
+	*httptransport.Names
+	schemas    map[string]map[string]json.RawMessage // by tool
+	properties map[string]*httptransport.Properties
+}
+
+func newNames(req *provider.Request) *names {
+	n := &names{
+		Names: httptransport.NewNames(req), schemas: map[string]map[string]json.RawMessage{},
+		properties: map[string]*httptransport.Properties{},
+	}
+	for _, t := range req.Tools {
+		schema := httptransport.Parameters(t)
+		n.properties[t.Name] = httptransport.NewProperties(schema)
+		n.schemas[t.Name] = n.properties[t.Name].Schema(schema)
+	}
+	return n
+}
+
+func params(req *provider.Request, names *names) sdk.MessageNewParams {
 	p := sdk.MessageNewParams{Model: sdk.Model(req.Model), MaxTokens: int64(req.MaxTokens)}
 	if strings.TrimSpace(req.System) != "" {
 		p.System = []sdk.TextBlockParam{{Text: req.System}}
@@ -236,7 +256,7 @@ func holdsToSchema(model string) bool {
 // redacted marks thinking that the provider does not show.
 const redacted = "redacted:"
 
-func block(b provider.Block, names *httptransport.Names, sees bool) (sdk.ContentBlockParamUnion, bool) {
+func block(b provider.Block, names *names, sees bool) (sdk.ContentBlockParamUnion, bool) {
 	var none sdk.ContentBlockParamUnion
 	switch b.Type {
 	case provider.Text:
@@ -245,9 +265,11 @@ func block(b provider.Block, names *httptransport.Names, sees bool) (sdk.Content
 		if data, ok := strings.CutPrefix(b.Signature, redacted); ok {
 			return sdk.NewRedactedThinkingBlock(data), true
 		}
-		return sdk.NewThinkingBlock(b.Signature, b.Text), b.Signature != ""
+		own := b.Signature != "" && httptransport.IsBase64(b.Signature) // other providers sign differently
+		return sdk.NewThinkingBlock(b.Signature, b.Text), own
 	case provider.ToolUse:
-		return sdk.NewToolUseBlock(b.ToolID, object(b.Input), names.Out(b.ToolName)), true
+		input := object(names.properties[b.ToolName].Out(b.Input))
+		return sdk.NewToolUseBlock(httptransport.CallID(b.ToolID), input, names.Out(b.ToolName)), true
 	case provider.ToolResult:
 		return result(b, sees), true
 	}
@@ -256,7 +278,7 @@ func block(b provider.Block, names *httptransport.Names, sees bool) (sdk.Content
 
 // result returns what a tool returned. The server rejects empty texts.
 func result(b provider.Block, sees bool) sdk.ContentBlockParamUnion {
-	out := sdk.ToolResultBlockParam{ToolUseID: b.ToolID, IsError: sdk.Bool(b.IsError)}
+	out := sdk.ToolResultBlockParam{ToolUseID: httptransport.CallID(b.ToolID), IsError: sdk.Bool(b.IsError)}
 	if text := httptransport.ResultText(b); strings.TrimSpace(text) != "" {
 		out.Content = []sdk.ToolResultBlockParamContentUnion{{OfText: &sdk.TextBlockParam{Text: text}}}
 	}
@@ -278,16 +300,16 @@ func object(input json.RawMessage) any {
 	return input
 }
 
-func tool(t provider.Tool, names *httptransport.Names) *sdk.ToolParam {
+func tool(t provider.Tool, names *names) *sdk.ToolParam {
 	p := &sdk.ToolParam{Name: names.Out(t.Name)}
-	p.InputSchema = param.Override[sdk.ToolInputSchemaParam](httptransport.Raw(httptransport.Parameters(t)))
+	p.InputSchema = param.Override[sdk.ToolInputSchemaParam](httptransport.Raw(names.schemas[t.Name]))
 	if t.Description != "" {
 		p.Description = sdk.String(t.Description)
 	}
 	return p
 }
 
-func reply(m *sdk.Message, inputs map[int64]string, names *httptransport.Names) *provider.Reply {
+func reply(m *sdk.Message, inputs map[int64]string, names *names) *provider.Reply {
 	r := &provider.Reply{ID: m.ID, Model: string(m.Model), Stop: stop(m.StopReason), Usage: provider.Usage{
 		Input: m.Usage.InputTokens, Output: m.Usage.OutputTokens,
 		CacheRead: m.Usage.CacheReadInputTokens, CacheWrite: m.Usage.CacheCreationInputTokens,
@@ -307,7 +329,11 @@ func reply(m *sdk.Message, inputs map[int64]string, names *httptransport.Names) 
 				continue // half a call is none
 			}
 			calls++
-			r.Blocks = append(r.Blocks, provider.Block{Type: provider.ToolUse, ToolID: b.ID, ToolName: names.In(b.Name), Input: httptransport.Input(input)})
+			name := names.In(b.Name)
+			r.Blocks = append(r.Blocks, provider.Block{
+				Type: provider.ToolUse, ToolID: b.ID, ToolName: name,
+				Input: names.properties[name].In(httptransport.Input(input)),
+			})
 		}
 	}
 	if r.Stop == provider.Done && calls > 0 {

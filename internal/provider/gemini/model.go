@@ -369,7 +369,7 @@ func (w *whole) take(piece *generated) []provider.Chunk {
 				Input: httptransport.Input(string(p.FunctionCall.Args)), Signature: p.ThoughtSignature,
 			})
 		case p.Thought:
-			w.add(provider.Thinking, text, p.ThoughtSignature)
+			w.add(provider.Thinking, text, "") // thoughts are not sent back, and other providers reject the signature
 			out = append(out, provider.Chunk{Type: provider.Thinking, Text: text})
 		case text != "" || p.ThoughtSignature != "":
 			w.add(provider.Text, text, p.ThoughtSignature)

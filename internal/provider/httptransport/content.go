@@ -1,19 +1,23 @@
 package httptransport
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/schema"
 )
 
 // Names translates names of tools: servers take letters, digits, dashes and
 // underscores, and not too many of them.
 type Names struct {
 	out, in map[string]string
+	legal   func(string) string
 }
 
 const longestName = 64
@@ -22,14 +26,22 @@ const longestName = 64
 // as they are; the others are rewritten in their order, to names that no other
 // tool has. So a name is sent the same way in every turn.
 func NewNames(req *provider.Request) *Names {
-	n := &Names{out: map[string]string{}, in: map[string]string{}}
+	var all []string
 	for _, t := range req.Tools {
-		if legal(t.Name) == t.Name {
-			n.out[t.Name], n.in[t.Name] = t.Name, t.Name
+		all = append(all, t.Name)
+	}
+	return newNames(all, legal)
+}
+
+func newNames(all []string, legal func(string) string) *Names {
+	n := &Names{out: map[string]string{}, in: map[string]string{}, legal: legal}
+	for _, name := range all {
+		if legal(name) == name {
+			n.out[name], n.in[name] = name, name
 		}
 	}
-	for _, t := range req.Tools {
-		n.Out(t.Name)
+	for _, name := range all {
+		n.Out(name)
 	}
 	return n
 }
@@ -39,7 +51,7 @@ func (n *Names) Out(name string) string {
 	if sent, ok := n.out[name]; ok {
 		return sent
 	}
-	clean := legal(name)
+	clean := n.legal(name)
 	sent := clean
 	for i := 2; n.in[sent] != ""; i++ {
 		end := fmt.Sprintf("_%d", i)
@@ -72,6 +84,106 @@ func (n *Names) In(sent string) string {
 		return name
 	}
 	return sent
+}
+
+// Properties translates the names of a tool's properties, the keys of its input, for servers that accept
+// letters, digits, dots, dashes and underscores only. It is nil if all names are accepted.
+type Properties struct{ names *Names }
+
+// NewProperties maps the names of the properties of a schema.
+func NewProperties(schema map[string]json.RawMessage) *Properties {
+	properties, _ := readObject(schema["properties"])
+	all := slices.Sorted(maps.Keys(properties))
+	if !slices.ContainsFunc(all, func(name string) bool { return legalProperty(name) != name }) {
+		return nil
+	}
+	return &Properties{newNames(all, legalProperty)}
+}
+
+func legalProperty(name string) string {
+	clean := strings.Map(func(r rune) rune {
+		if r == '.' || r == '-' || r >= '0' && r <= '9' || r < 0x80 && isLetter(byte(r)) {
+			return r
+		}
+		return '_'
+	}, name)
+	if clean == "" {
+		return "_"
+	}
+	return clean[:min(len(clean), longestName)]
+}
+
+// Schema returns the schema with the names that the server sees. A schema that refers to a property by its name
+// becomes one that accepts every object.
+func (p *Properties) Schema(in map[string]json.RawMessage) map[string]json.RawMessage {
+	if p == nil {
+		return in
+	}
+	out := object{}
+	maps.Copy(out, in)
+	for _, key := range []string{"properties", "dependentSchemas", "dependentRequired"} {
+		if all, ok := readObject(in[key]); ok {
+			out[key] = raw(p.rename(all, p.names.Out))
+		}
+	}
+	var required []string
+	if json.Unmarshal(in["required"], &required) == nil {
+		for i, name := range required {
+			required[i] = p.names.Out(name)
+		}
+		out["required"] = raw(required)
+	}
+	if _, err := schema.Compile(raw(out)); err != nil {
+		return maps.Clone(openObject)
+	}
+	return out
+}
+
+// Out returns an input with the names that the server sees.
+func (p *Properties) Out(input json.RawMessage) json.RawMessage {
+	if p == nil {
+		return input
+	}
+	return p.renamed(input, p.names.Out)
+}
+
+// In returns an input with the names of the tool.
+func (p *Properties) In(input json.RawMessage) json.RawMessage {
+	if p == nil {
+		return input
+	}
+	return p.renamed(input, p.names.In)
+}
+
+func (p *Properties) renamed(input json.RawMessage, name func(string) string) json.RawMessage {
+	all, ok := readObject(input)
+	if !ok {
+		return input
+	}
+	return raw(p.rename(all, name))
+}
+
+func (p *Properties) rename(all object, name func(string) string) object {
+	out := object{}
+	for key, value := range all {
+		out[name(key)] = value
+	}
+	return out
+}
+
+// CallID returns the id of a tool call for servers that accept letters, digits, dashes and underscores only.
+// Calls of other servers can have other ids.
+func CallID(id string) string {
+	plain := strings.Map(func(r rune) rune {
+		if r == '-' || r >= '0' && r <= '9' || r < 0x80 && isLetter(byte(r)) {
+			return r
+		}
+		return -1
+	}, id)
+	if plain == id && id != "" {
+		return id
+	}
+	return fmt.Sprintf("%s_%x", plain, sha256.Sum256([]byte(id)))[:len(plain)+17]
 }
 
 // Turn is what one side says before the other does.

@@ -207,9 +207,13 @@ type Subset struct {
 	AllRequired bool
 	// PlainEnum allows texts and numbers in enum, but not true, false and null.
 	PlainEnum bool
-	// Limits over the whole schema; 0 is none.
-	Depth, Properties, EnumValues, Optional, Unions int
+	// Limits over the whole schema; 0 is none. Characters counts names and the values of enum.
+	Depth, Properties, EnumValues, Optional, Unions, Characters int
+	// EnumCharacters is the limit of an enum with more than manyValues values.
+	EnumCharacters int
 }
+
+const manyValues = 250
 
 // Fit rewrites the schema of a reply so that it lies in the subset. Keywords
 // that narrow values further are left out: every reply is checked against the
@@ -232,9 +236,9 @@ func (s Subset) Fit(reply json.RawMessage) (fit map[string]json.RawMessage, ok b
 }
 
 type fitter struct {
-	subset                                      Subset
-	root                                        object
-	nodes, properties, values, optional, unions int
+	subset                                                  Subset
+	root                                                    object
+	nodes, properties, values, optional, unions, characters int
 }
 
 // mostNodes bounds what references can expand to.
@@ -243,7 +247,8 @@ const mostNodes = 2000
 func (f *fitter) exceeds() bool {
 	over := func(have, most int) bool { return most > 0 && have > most }
 	return over(f.properties, f.subset.Properties) || over(f.values, f.subset.EnumValues) ||
-		over(f.optional, f.subset.Optional) || over(f.unions, f.subset.Unions)
+		over(f.optional, f.subset.Optional) || over(f.unions, f.subset.Unions) ||
+		over(f.characters, f.subset.Characters)
 }
 
 // dropped are keywords that only narrow or describe a value.
@@ -340,6 +345,7 @@ func (f *fitter) all(value json.RawMessage, depth int, refs []string) (json.RawM
 		return nil, false
 	}
 	for name, one := range properties {
+		f.characters += len(name)
 		if properties[name], ok = f.any(one, depth+1, refs); !ok {
 			return nil, false
 		}
@@ -382,7 +388,9 @@ func (f *fitter) enum(in, out object) bool {
 	}
 	f.values += len(values)
 	out["enum"] = raw(values)
-	return true
+	characters := len(out["enum"]) // bytes, quotes and commas too: never fewer than characters
+	f.characters += characters
+	return f.subset.EnumCharacters == 0 || len(values) <= manyValues || characters <= f.subset.EnumCharacters
 }
 
 // object closes a schema that describes an object.

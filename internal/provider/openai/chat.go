@@ -204,7 +204,9 @@ func (m *Chat) params(req *provider.Request, names *httptransport.Names) sdk.Cha
 }
 
 // enforced is what the documentation of structured outputs allows.
-var enforced = httptransport.Subset{AllRequired: true, Depth: 10, Properties: 5000, EnumValues: 1000}
+var enforced = httptransport.Subset{
+	AllRequired: true, Depth: 10, Properties: 5000, EnumValues: 1000, Characters: 120_000, EnumCharacters: 15_000,
+}
 
 // replySchema returns the schema of a reply, and whether the server can enforce
 // it; nil when the server takes no such schema.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,6 +58,7 @@ func RunNetwork(t *testing.T, p Protocol, open func(httptransport.Options) Netwo
 	t.Run("schemas of replies", func(t *testing.T) { replySchemas(t, p, s, n.model) })
 	t.Run("names of tools", n.toolNames)
 	t.Run("odd conversations", n.oddConversations)
+	t.Run("conversations of other providers", n.foreignConversations)
 	t.Run("images and sounds", func(t *testing.T) { media(t, p, s, open) })
 	t.Run("keys", n.keys)
 	for _, seen := range s.Seen() {
@@ -232,6 +234,34 @@ func (n *network) oddConversations(t *testing.T) {
 	)
 	if _, err := Collect(t, n.model.Generate(t.Context(), req)); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// foreignConversations holds that a conversation that began with another provider can continue: with its thoughts,
+// signatures and ids.
+func (n *network) foreignConversations(t *testing.T) {
+	req := AskText()
+	req.Tools = []provider.Tool{{Name: "a.b"}}
+	for _, thought := range []provider.Block{
+		{Type: provider.Thinking, Text: "of OpenAI", Signature: `{"id":"rs_1","encrypted_content":"e"}`},
+		{Type: provider.Thinking, Text: "of a server without signatures"},
+	} {
+		req.Messages = append(slices.Clone(req.Messages[:1]),
+			provider.Message{Role: provider.Assistant, Blocks: []provider.Block{
+				thought,
+				{Type: provider.ToolUse, ToolID: "functions.a.b:0", ToolName: "a.b", Input: json.RawMessage(`{}`)},
+				{Type: provider.ToolUse, ToolID: "functions.a-b:0", ToolName: "a.b", Input: json.RawMessage(`{}`)},
+				{Type: provider.ToolUse, ToolID: "é", ToolName: "other/tool", Input: json.RawMessage(`{}`)},
+			}},
+			provider.Message{Role: provider.User, Blocks: []provider.Block{
+				{Type: provider.ToolResult, ToolID: "functions.a.b:0", ToolName: "a.b", Content: json.RawMessage(`"one"`)},
+				{Type: provider.ToolResult, ToolID: "functions.a-b:0", ToolName: "a.b", Content: json.RawMessage(`"two"`)},
+				{Type: provider.ToolResult, ToolID: "é", ToolName: "other/tool", Content: json.RawMessage(`"three"`)},
+			}},
+		)
+		if _, err := Collect(t, n.model.Generate(t.Context(), req)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

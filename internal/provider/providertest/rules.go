@@ -26,6 +26,8 @@ var (
 	openAIName    = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 	geminiName    = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$`)
 	anthropicID   = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
+	// anthropicKey is what the server's own message demands of the properties of a tool.
+	anthropicKey = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
 )
 
 // offeredTool is a tool definition of any protocol.
@@ -151,8 +153,19 @@ func anthropicRules(raw []byte) error {
 		}
 	}
 	var tools []offeredTool
-	for _, t := range body.Tools {
+	for i, t := range body.Tools {
 		tools = append(tools, offeredTool{t.Name, t.Schema, t.Strict})
+		var schema struct {
+			Properties map[string]json.RawMessage `json:"properties"`
+		}
+		if err := json.Unmarshal(t.Schema, &schema); err != nil {
+			return err
+		}
+		for key := range schema.Properties {
+			if !anthropicKey.MatchString(key) {
+				return fmt.Errorf("tools.%d.custom.input_schema.properties: Property keys should match pattern '%s'", i, anthropicKey)
+			}
+		}
 	}
 	if err := checkTools(tools, anthropicName, anthropicSubset); err != nil {
 		return err

@@ -48,6 +48,9 @@ var ruleCases = map[Protocol]struct {
 			"limit in response":     `"x":{"type":"string"}=>"x":{"type":"string","minLength":1}`,
 			"complex response enum": `"x":{"type":"string"}=>"x":{"enum":[[1]]}`,
 			"temperature":           `"stream":true=>"stream":true,"temperature":1.5`,
+			"property key":          `"properties":{"n"=>"properties":{"filter[n]"`,
+			"long property key":     `"properties":{"n"=>"properties":{"` + strings.Repeat("n", 65) + `"`,
+			"id of a call":          `"id":"t1"=>"id":"t.1"`,
 		},
 	},
 	Chat: {
@@ -75,6 +78,8 @@ var ruleCases = map[Protocol]struct {
 			"allOf in response":  `"x":{"type":"string"}=>"x":{"type":"string","allOf":[{}]}`,
 			"list as response":   `"schema":{"type":"object"=>"schema":{"type":"array"`,
 			"temperature":        `"stream":true=>"stream":true,"temperature":3`,
+			"long enum":          `"x":{"type":"string"}=>"x":` + longEnum(251, 60),
+			"many long names":    `"x":{"type":"string"}=>"x":` + longEnum(200, 601),
 		},
 	},
 	Responses: {

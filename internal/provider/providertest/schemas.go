@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"testing"
 
@@ -17,6 +18,7 @@ var trickySchemas = map[string]map[string]string{
 		"nested":  `{"type":"object","properties":{"list":{"type":"array","minItems":1,"items":{"type":"string","minLength":1,"maxLength":200}}},"additionalProperties":false}`,
 		"refs":    `{"type":"object","properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"type":"number","multipleOf":0.01}}}`,
 		"none":    `{"type":"object","properties":{"x":{}}}`,
+		"enum":    `{"type":"object","properties":{"x":` + longEnum(300, 60) + `}}`,
 		"samples": `{"type":"object","properties":{"x":{"type":"number","examples":[1,2.50],"const":7}},"maxProperties":1}`,
 	},
 	"rewritten": {
@@ -27,6 +29,9 @@ var trickySchemas = map[string]map[string]string{
 		"invalid":      `{"type":"object","properties":{"a":{"type":"strng","minimum":"1"}}}`,
 		"lost":         `{"type":"object","properties":{"a":{"$ref":"#/$defs/nowhere"}}}`,
 		"no object":    `{"type":"array","items":{"type":"number"}}`,
+		"keys":         `{"type":"object","properties":{"filter[name]":{"type":"string"},"$top":{"type":"integer"},"größe":{},"":{}},"required":["$top"],"dependentRequired":{"$top":["größe"]}}`,
+		"like keys":    `{"type":"object","properties":{"a[b]":{"type":"string"},"a_b_":{"type":"string"},"a(b)":{"type":"string"}}}`,
+		"key by name":  `{"type":"object","properties":{"$a":{"type":"string"},"b":{"$ref":"#/properties/$a"}}}`,
 	},
 }
 
@@ -109,6 +114,14 @@ func replySchemas(t *testing.T, p Protocol, s *Server, model provider.Model) {
 		"many optional":   {manyOptional(30), []Protocol{Gemini}},
 		"deeply nested":   {deeplyNested(12), []Protocol{Anthropic, Gemini}},
 		"not enough deep": {deeplyNested(8), everyProtocol},
+		"enum":            {`{"type":"object","properties":{"x":` + longEnum(250, 60) + `},"required":["x"]}`, everyProtocol},
+		"long enum":       {`{"type":"object","properties":{"x":` + longEnum(251, 60) + `},"required":["x"]}`, []Protocol{Anthropic, Gemini}},
+		"huge enum":       {`{"type":"object","properties":{"x":` + longEnum(1001, 4) + `},"required":["x"]}`, []Protocol{Anthropic, Gemini}},
+		"many long names": {`{"type":"object","properties":{"x":` + longEnum(200, 601) + `},"required":["x"]}`, []Protocol{Anthropic, Gemini}},
+		"odd names":       {`{"type":"object","properties":{"größe":{"type":"string"},"a b":{"type":"integer"}},"required":["größe","a b"]}`, everyProtocol},
+		"empty object":    {`{"type":"object"}`, nil},
+		"inner empty":     {`{"type":"object","properties":{"x":{"type":"object"}},"required":["x"]}`, nil},
+		"large integers":  {`{"type":"object","properties":{"n":{"enum":[9007199254740993,-9007199254740995]}},"required":["n"]}`, everyProtocol},
 	} {
 		req := AskText()
 		req.Schema = json.RawMessage(c.schema)
@@ -167,6 +180,15 @@ func manyOptional(n int) string {
 		properties[string(rune('a'+i%26))+string(rune('a'+i/26))] = map[string]string{"type": "string"}
 	}
 	return marshal(map[string]any{"type": "object", "properties": properties})
+}
+
+// longEnum returns the schema of one of n texts of a length.
+func longEnum(n, length int) string {
+	var values []string
+	for i := range n {
+		values = append(values, fmt.Sprintf("%0*d", length, i))
+	}
+	return marshal(map[string]any{"type": "string", "enum": values})
 }
 
 func deeplyNested(n int) string {

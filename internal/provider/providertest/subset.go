@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // subset is the part of JSON Schema that a provider documents for structured
@@ -22,8 +23,10 @@ type subset struct {
 	enumTypes []string
 	// minItems are the accepted values; nil accepts every value.
 	minItems []string
-	// Limits over the whole schema; 0 is no limit.
-	depth, properties, enumValues, optional, unions int
+	// Limits over the whole schema; 0 is no limit. characters counts names and the values of enum and const.
+	depth, properties, enumValues, optional, unions, characters int
+	// enumCharacters is the limit of an enum with more than 250 values.
+	enumCharacters int
 }
 
 var (
@@ -38,6 +41,7 @@ var openAISubset = subset{
 		"items", "minItems", "maxItems", "pattern", "format", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
 	},
 	formats: commonFormats, closed: true, allRequired: true, enumTypes: scalarTypes, depth: 10, properties: 5000, enumValues: 1000,
+	characters: 120_000, enumCharacters: 15_000,
 }
 
 // https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations
@@ -61,7 +65,7 @@ var geminiSubset = subset{
 // walker counts what a subset limits.
 type walker struct {
 	subset
-	nProperties, nEnum, nOptional, nUnions int
+	nProperties, nEnum, nOptional, nUnions, nCharacters int
 }
 
 // check reports why a schema lies outside of the subset, or nil.
@@ -85,6 +89,7 @@ func (s subset) check(schema any) error {
 		{"enum values", w.nEnum, s.enumValues},
 		{"optional properties", w.nOptional, s.optional},
 		{"union types", w.nUnions, s.unions},
+		{"characters in names and values", w.nCharacters, s.characters},
 	} {
 		if limit.most > 0 && limit.have > limit.most {
 			return fmt.Errorf("the schema has %d %s; the limit is %d", limit.have, limit.what, limit.most)
@@ -141,6 +146,15 @@ func (w *walker) enum(schema map[string]any, at string) error {
 		values = append(values, value)
 	}
 	w.nEnum += len(values)
+	total := 0
+	for _, v := range values {
+		text, _ := v.(string)
+		total += utf8.RuneCountInString(text)
+	}
+	w.nCharacters += total
+	if w.enumCharacters > 0 && len(values) > 250 && total > w.enumCharacters {
+		return fmt.Errorf("%s: an enum of more than 250 values has %d characters; the limit is %d", at, total, w.enumCharacters)
+	}
 	for _, v := range values {
 		if kind := typeOf(v); !slices.Contains(w.enumTypes, kind) {
 			return fmt.Errorf("%s: enum values of type %s are not supported", at, kind)
@@ -170,6 +184,7 @@ func (w *walker) inside(schema map[string]any, at string, depth int) error {
 	for _, key := range []string{"properties", "$defs", "definitions"} {
 		all, _ := schema[key].(map[string]any)
 		for _, name := range slices.Sorted(maps.Keys(all)) {
+			w.nCharacters += utf8.RuneCountInString(name)
 			if err := w.any(all[name], strings.Join([]string{at, key, name}, "."), depth+1); err != nil {
 				return err
 			}

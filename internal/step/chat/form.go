@@ -82,8 +82,18 @@ func (r *reader) read(text string) (json.RawMessage, []string) {
 			first = problems
 		}
 	}
+	if list, ok := parseLines(text); ok && wants(root, "array") {
+		if value := r.repaired(list); len(r.problems(value)) == 0 {
+			return value, nil
+		}
+	}
 	if v, ok := scalar(text, root, false); ok {
 		return step.JSON(v), nil
+	}
+	if name, only := onlyProperty(root); name != "" && !strings.ContainsAny(text, "{[") {
+		if v, ok := scalar(text, only, false); ok {
+			return step.JSON(map[string]any{name: v}), nil
+		}
 	}
 	if value := step.JSON(text); len(r.problems(value)) == 0 { // the schema may ask for a text
 		return value, nil
@@ -106,23 +116,73 @@ func (r *reader) chosen(text string) (json.RawMessage, bool) {
 		if d.At != "" || !d.Open {
 			continue
 		}
-		var values []any
-		for _, o := range d.Options {
-			if v, err := schema.Decode(o.Value); err == nil {
-				if _, isText := v.(string); isText {
-					values = append(values, v)
-				}
+		texts := []string{text}
+		for value := range candidates(text, r.form.LastFence) {
+			texts = textsIn(r.repaired(value))
+			break
+		}
+		var found []any
+		for _, text := range texts {
+			if v, ok := optionOf(&d, text); ok && !slices.Contains(found, v) {
+				found = append(found, v)
 			}
 		}
-		if value, ok := parse(text); ok {
-			_ = json.Unmarshal(r.repaired(value), &text) // what is no text stays what was said
-		}
-		v, ok := findValue(text, func(s string) (any, bool) { return option(s, values) }, true)
-		if ok {
-			return step.JSON(v), true
+		if len(found) == 1 {
+			return step.JSON(found[0]), true
 		}
 	}
 	return nil, false
+}
+
+// textsIn returns a text, or the texts of an object.
+func textsIn(value json.RawMessage) []string {
+	var text string
+	if json.Unmarshal(value, &text) == nil {
+		return []string{text}
+	}
+	var object map[string]json.RawMessage
+	_ = json.Unmarshal(value, &object) // other values have no texts
+	var out []string
+	for _, one := range object {
+		if json.Unmarshal(one, &text) == nil {
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+// optionOf finds the option of a decision that a text names.
+func optionOf(d *contract.Decision, text string) (any, bool) {
+	var values []any
+	for _, o := range d.Options {
+		if v, err := schema.Decode(o.Value); err == nil && !o.Contained {
+			if _, isText := v.(string); isText {
+				values = append(values, v)
+			}
+		}
+	}
+	return findValue(text, func(s string) (any, bool) { return option(s, values) }, true)
+}
+
+// choose replaces texts inside a value that name an option of a decision by the option.
+func (r *reader) choose(v any) {
+	for i := range r.form.Choices {
+		d := &r.form.Choices[i]
+		if d.At == "" || !d.Open {
+			continue
+		}
+		path := strings.Split(d.At, ".")
+		object, _ := v.(map[string]any)
+		for _, name := range path[:len(path)-1] {
+			object, _ = object[name].(map[string]any)
+		}
+		last := path[len(path)-1]
+		if text, ok := object[last].(string); ok {
+			if o, ok := optionOf(d, text); ok {
+				object[last] = o
+			}
+		}
+	}
 }
 
 // repaired returns a value in the form that the schema asks for, as far as it can
@@ -133,7 +193,9 @@ func (r *reader) repaired(value json.RawMessage) json.RawMessage {
 		return value
 	}
 	before := step.JSON(v)
-	if after := step.JSON(repair(v, r.schema.Root(), r.form.Name)); !bytes.Equal(before, after) {
+	v = repair(v, r.schema.Root(), r.form.Name)
+	r.choose(v)
+	if after := step.JSON(v); !bytes.Equal(before, after) {
 		return after
 	}
 	return value // with its keys in their order
@@ -166,7 +228,7 @@ func loose(text string) json.RawMessage {
 		whole = body
 	}
 	if strings.HasPrefix(whole, "{") || strings.HasPrefix(whole, "[") {
-		if value, ok := parse(whole); ok {
+		if value, ok := parsePlain(whole); ok {
 			return value
 		}
 	}
@@ -222,17 +284,53 @@ func onlyWhole(text string) func(yield func(json.RawMessage) bool) {
 	}
 }
 
-// parse reads text that is one JSON value, but for commas too many and the
+// parse reads text that is one JSON value, apart from trailing commas, comments, other quotes and the
 // constants of Python.
 func parse(text string) (json.RawMessage, bool) {
-	plain := withoutTrailingCommas(text)
-	for _, try := range []string{text, plain, withoutPython(plain)} {
-		var b bytes.Buffer
-		if json.Compact(&b, []byte(try)) == nil && b.Len() > 0 {
-			return b.Bytes(), true
+	for _, try := range []string{text, withoutComments(text), withoutComments(doubleQuoted(text))} {
+		if value, ok := parsePlain(try); ok {
+			return value, true
 		}
 	}
 	return nil, false
+}
+
+// parsePlain reads text that is one JSON value, apart from trailing commas and the constants of Python.
+func parsePlain(text string) (json.RawMessage, bool) {
+	plain := withoutTrailingCommas(text)
+	for _, try := range []string{text, plain, withoutPython(plain)} {
+		if value, ok := compact(try); ok {
+			return value, true
+		}
+	}
+	return nil, false
+}
+
+func compact(text string) (json.RawMessage, bool) {
+	var b bytes.Buffer
+	err := json.Compact(&b, []byte(text))
+	return b.Bytes(), err == nil && b.Len() > 0
+}
+
+// parseLines reads text that is several objects, one after the other, as a list.
+func parseLines(text string) (json.RawMessage, bool) {
+	if _, body, ok := onlyFence(text); ok {
+		text = body
+	}
+	var out []json.RawMessage
+	for rest := text; rest != ""; {
+		end := 0
+		if rest[0] == '{' {
+			end = balanced(rest)
+		}
+		value, ok := parse(rest[:end])
+		if !ok {
+			return nil, false
+		}
+		out = append(out, value)
+		rest = strings.TrimLeft(rest[end:], ", \t\r\n")
+	}
+	return step.JSON(out), len(out) > 1
 }
 
 // balanced returns the length of the object or list that text begins with, 0 when
@@ -281,6 +379,61 @@ func withoutTrailingCommas(text string) string {
 		last = i + 1
 	}
 	b.WriteString(text[last:])
+	return b.String()
+}
+
+// withoutComments leaves out comments as JavaScript has them.
+func withoutComments(text string) string {
+	var b strings.Builder
+	last := 0
+	for i := range skipStrings(text) {
+		end := -1
+		switch {
+		case i < last:
+		case strings.HasPrefix(text[i:], "//"):
+			end = strings.IndexByte(text[i:], '\n')
+		case strings.HasPrefix(text[i:], "/*"):
+			if end = strings.Index(text[i:], "*/"); end >= 0 {
+				end += len("*/")
+			}
+		}
+		if end >= 0 {
+			b.WriteString(text[last:i])
+			last = i + end
+		}
+	}
+	return b.String() + text[last:]
+}
+
+// doubleQuoted writes strings in single or typographic quotes as JSON does.
+func doubleQuoted(text string) string {
+	var b strings.Builder
+	var end rune // of the string that is open; 0 outside of strings
+	escaped := false
+	for _, r := range text {
+		switch {
+		case escaped:
+			escaped = false
+			if r != '\'' {
+				b.WriteByte('\\')
+			}
+			b.WriteRune(r)
+		case end != 0 && r == '\\':
+			escaped = true
+		case end != 0 && r == end:
+			b.WriteByte('"')
+			end = 0
+		case end != 0 && r == '"':
+			b.WriteString(`\"`)
+		case end != 0:
+			b.WriteRune(r)
+		case r == '"' || r == '\'' || r == '“' || r == '‘':
+			end = map[rune]rune{'"': '"', '\'': '\'', '“': '”', '‘': '’'}[r]
+			b.WriteByte('"')
+		default:
+			b.WriteRune(r)
+		}
+	}
 	return b.String()
 }
 

@@ -43,7 +43,7 @@ func TestRead(t *testing.T) {
 		"the first that fits":       {form: strict, text: `[1] or {"n": "x"} or {"n": 2}`, value: `{"n":2}`},
 		"large numbers stay":        {form: strict, text: `{"n": 12345678901234567890}`, value: `{"n":12345678901234567890}`},
 		"none that fits":            {form: strict, text: `{"n": "x"}`, problems: "n: "},
-		"no JSON":                   {form: strict, text: `one`, problems: "cannot be read as JSON"},
+		"no JSON":                   {form: strict, text: `none of it`, problems: "cannot be read as JSON"},
 		"half":                      {form: strict, text: `{"n": 1`, problems: "cannot be read as JSON"},
 		"a text that is wanted":     {form: form(`{"type":"string","maxLength":5}`), text: "hello", value: `"hello"`},
 		"a text as JSON":            {form: form(`{"type":"string"}`), text: `"hello"`, value: `"hello"`},

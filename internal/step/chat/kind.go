@@ -14,14 +14,20 @@ import (
 type Ask struct {
 	Agent    string // ID of the agent; "" is a model without a role
 	Reply    contract.Spec
-	Texts    []string // of the prompt
-	MaxTurns int      // 0 is the default
+	Writes   []ir.Write // where the reply goes; nil: where the step writes it
+	Texts    []string   // of the prompt
+	MaxTurns int        // 0 is the default
 	// Checked says that a reply can be wrong although it meets its contract.
 	Checked bool
 }
 
 // Contract returns the contract of the reply.
 func (a *Ask) Contract(p *ir.Program, s *ir.Step) contract.Contract {
+	if a.Writes != nil {
+		within := *s
+		within.Writes = a.Writes
+		s = &within
+	}
 	return contract.Of(p, s, a.Reply)
 }
 

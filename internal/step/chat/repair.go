@@ -33,14 +33,25 @@ func repair(v any, n *schema.Node, name string) any {
 	switch v := v.(type) {
 	case map[string]any:
 		if wants(n, "object") {
-			return repairObject(v, n)
+			out := repairObject(v, n)
+			if inner, ok := onlyValue(v); ok && !n.Accepts(out) {
+				if w := repair(inner, n, ""); n.Accepts(w) {
+					return w
+				}
+			}
+			return out
 		}
 		if inner, ok := unwrap(v, n, name); ok {
 			return inner
 		}
 	case []any:
 		if !wants(n, "array") {
-			return v
+			if inner, ok := onlyItem(v); ok && wants(n, "object") {
+				if w := repair(inner, n, name); n.Accepts(w) {
+					return w
+				}
+			}
+			return asProperty(v, n)
 		}
 		out := make([]any, len(v))
 		for i, item := range v {
@@ -51,16 +62,78 @@ func repair(v any, n *schema.Node, name string) any {
 		if w, ok := scalar(v, n, false); ok {
 			return w
 		}
+		if w, ok := quoted(v, n); ok {
+			return w
+		}
 	case json.Number:
 		if wants(n, "string") {
 			return v.String()
 		}
+		return asProperty(v, n)
 	case bool:
 		if wants(n, "string") {
 			return strconv.FormatBool(v)
 		}
+		return asProperty(v, n)
 	}
 	return v
+}
+
+// asProperty puts a value under the only property that an object can have, if it fits there.
+func asProperty(v any, n *schema.Node) any {
+	if name, only := onlyProperty(n); name != "" {
+		if object := map[string]any{name: repair(v, only, "")}; n.Accepts(object) {
+			return object
+		}
+	}
+	return v
+}
+
+// onlyProperty returns the property of an object that has one, unless it is a text: any reply could be that.
+func onlyProperty(n *schema.Node) (string, *schema.Node) {
+	if !wants(n, "object") || len(n.Properties) != 1 || len(n.Required) != 1 {
+		return "", nil
+	}
+	only := target(n.Properties[n.Required[0]])
+	if only == nil || len(only.Types) == 0 && only.Enum == nil || slices.Contains(only.Types, "string") && only.Enum == nil {
+		return "", nil
+	}
+	return n.Required[0], only
+}
+
+// onlyValue returns the object that is the only value of another one: {"result": {…}}.
+func onlyValue(object map[string]any) (map[string]any, bool) {
+	for _, v := range object {
+		inner, ok := v.(map[string]any)
+		return inner, ok && len(object) == 1
+	}
+	return nil, false
+}
+
+// onlyItem returns the object that is the only item of a list.
+func onlyItem(list []any) (map[string]any, bool) {
+	if len(list) != 1 {
+		return nil, false
+	}
+	inner, ok := list[0].(map[string]any)
+	return inner, ok
+}
+
+// quoted reads an object or a list that a reply has as a string.
+func quoted(text string, n *schema.Node) (any, bool) {
+	if !wants(n, "object") && !wants(n, "array") || !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "[") {
+		return nil, false
+	}
+	raw, ok := parse(text)
+	if !ok {
+		return nil, false
+	}
+	v, err := schema.Decode(raw)
+	if err != nil {
+		return nil, false
+	}
+	v = repair(v, n, "")
+	return v, n.Accepts(v)
 }
 
 // target follows references that stand alone.
@@ -183,6 +256,7 @@ func findValue(text string, match func(string) (any, bool), exact bool) (any, bo
 		func(s string) string { return s },
 		stated,
 		opening,
+		func(s string) string { return opening(stated(s)) },
 	} {
 		var found []any
 		for _, s := range said {
@@ -243,7 +317,7 @@ var (
 	statement   = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)^.*(?:\bis|\bwould be|\bto be|[:=→])\s*(\S.*)$`)
 	})
-	lead = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([^,;:—–]+?)(?:[,;:—–]|\s-\s)`) })
+	lead = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([^,;:—–(]+?)(?:[,;:—–(]|\s-\s)`) })
 )
 
 // sentences cuts a text into sentences and lines; fences are left out.
@@ -299,8 +373,10 @@ var (
 	digits = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^[-+]?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?(?:[eE][-+]?\d+)?$`)
 	})
-	outOf   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)^(.+?)\s*(?:/|\bout of\b)\s*\S+$`) })
-	counted = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)\s+(?:points?|stars?)$`) })
+	outOf   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)^(.+?)\s*\(?(?:/|\bout of\b)\s*\S+$`) })
+	counted = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)^[$€£¥]\s*|\s*(?:[$€£¥]|\b(?:points?|stars?|euros?|dollars?|eur|usd|gbp|chf))$`)
+	})
 )
 
 // numeralOf reads a number in digits or as a word, alone or "out of ten".
@@ -330,13 +406,26 @@ var (
 	tens  = strings.Fields("twenty thirty forty fifty sixty seventy eighty ninety")
 )
 
-// spelled reads a number from zero to one hundred that is written as a word.
+// spelled reads a number below one million that is written in words.
 func spelled(s string) (int, bool) {
+	for word, factor := range map[string]int{"thousand": 1000, "hundred": 100} {
+		left, right, ok := strings.Cut(" "+s+" ", " "+word+" ")
+		if !ok || factor == 100 && strings.Contains(s, "thousand") {
+			continue
+		}
+		many, okLeft := 1, true
+		if left = strings.TrimSpace(left); left != "" && left != "a" {
+			many, okLeft = spelled(left)
+		}
+		rest, okRight := 0, true
+		if right = strings.TrimSpace(strings.TrimPrefix(right, "and ")); right != "" {
+			rest, okRight = spelled(right)
+		}
+		small := many > 0 && many < 1000 && rest < factor && (factor == 1000 || many < 10)
+		return many*factor + rest, okLeft && okRight && small
+	}
 	if n := slices.Index(small, s); n >= 0 {
 		return n, true
-	}
-	if s == "one hundred" || s == "a hundred" || s == "hundred" {
-		return 100, true
 	}
 	ten, one, compound := strings.Cut(strings.ReplaceAll(s, "-", " "), " ")
 	n := slices.Index(tens, ten)

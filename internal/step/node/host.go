@@ -62,6 +62,9 @@ func (h *host) call(ctx context.Context, key string, workload json.RawMessage) (
 	if len(agent.Command) > 0 {
 		task.Settings.Put("command", agent.Command, h.job.Step.Span)
 	}
+	if output := h.set.output(key); len(output) > 0 {
+		task.Settings.Put("output", output, h.job.Step.Span)
+	}
 	done, err := h.job.Do(ctx, step.Call{Task: task, Reads: []step.Read{{Path: "workload", Value: workload}}})
 	if err != nil {
 		h.ended, h.notes, h.usage = err, done.Notes, done.Usage

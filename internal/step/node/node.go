@@ -53,6 +53,8 @@ type Block struct {
 type Agent struct {
 	MicroDollars int64    `json:"micro_dollars,omitempty"` // of one call, by the price list
 	Command      []string `json:"command,omitempty"`
+	// Output is what the code reads from the agent's output.
+	Output []stepkind.OutputField `json:"output,omitempty"`
 }
 
 // What a node gives besides fields of the state.
@@ -70,7 +72,36 @@ type Kind struct {
 	Confine func(root string, without ...string) (*process.Sandbox, error)
 }
 
-var _ stepkind.Kind = Kind{}
+var _ stepkind.Asker = Kind{}
+
+// Contract returns the contract of the step's agent, or of the only agent that the code calls.
+func (Kind) Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, bool) {
+	set := stepkind.Lenient[Settings](t)
+	key := s.ID
+	if _, own := set.Agents[key]; !own && len(set.Agents) == 1 {
+		for key = range set.Agents {
+		}
+	}
+	agent, ok := set.Agents[key]
+	if !ok || len(agent.Command) > 0 {
+		return contract.Contract{}, false
+	}
+	within := *s
+	spec, writes := stepkind.OutputSpec(key, set.output(key))
+	within.Writes = writes
+	return contract.Of(p, &within, spec), true
+}
+
+// output returns what is read from the output of an agent: by the code, and the choice of an orchestrator.
+func (s Settings) output(key string) []stepkind.OutputField {
+	out := s.Agents[key].Output
+	if len(s.Delegates) > 0 {
+		out = append(slices.Clone(out), stepkind.OutputField{
+			Path: "analysis_data.delegates", Type: "array", Var: trackDelegates,
+		})
+	}
+	return out
+}
 
 // Name is "node".
 func (Kind) Name() string { return "node" }

@@ -75,7 +75,7 @@ func read(stdout []byte) (json.RawMessage, []string) {
 	if err := json.Compact(&compact, stdout); err != nil || compact.Len() == 0 {
 		return nil, []string{"it is not JSON"}
 	}
-	s, err := schema.Compile(output)
+	s, err := schema.Compile(json.RawMessage(stepkind.AgentOutput))
 	if err != nil {
 		return nil, []string{err.Error()}
 	}

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"encoding/json"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/contract"
@@ -17,13 +16,9 @@ import (
 type Settings struct {
 	Agent   string   `json:"agent"`             // ID of the agent
 	Command []string `json:"command,omitempty"` // program and arguments, instead of a model
+	// Output is what the caller reads from the output.
+	Output []stepkind.OutputField `json:"output,omitempty"`
 }
-
-// Contract is the JSON Schema of every output.
-const Contract = `{"type":"object","required":["recommendations","rules_applied","meta_insight"],"properties":{` +
-	`"recommendations":{"type":"array","items":{"type":"object"}},` +
-	`"rules_applied":{"type":"array","items":{"type":"string"}},"meta_insight":{"type":"string"},` +
-	`"analysis_data":{"type":"object"},"anti_patterns":{"type":"array"},"agent_metadata":{"type":"object"}}}`
 
 // Kind is the step kind "worker".
 type Kind struct{ chat.Base[Settings] }
@@ -51,9 +46,8 @@ func (Kind) Uses(t *ir.Task) stepkind.Uses {
 // Ask returns the contract that every agent of the format keeps; false for a
 // command.
 func (s Settings) Ask(*ir.Program) (chat.Ask, bool) {
-	return chat.Ask{
-		Agent: s.Agent, Texts: []string{task}, Reply: contract.Spec{Schema: output, From: "the output contract of agents"},
-	}, len(s.Command) == 0
+	spec, writes := stepkind.OutputSpec(s.Agent, s.Output)
+	return chat.Ask{Agent: s.Agent, Texts: []string{task}, Reply: spec, Writes: writes}, len(s.Command) == 0
 }
 
 // Bound returns the cost of the conversation, or the time of the command.
@@ -73,6 +67,4 @@ func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
 	return chat.Recovery(history)
 }
 
-const task = "Analyze the workload as your role describes and report the result."
-
-var output = json.RawMessage(Contract)
+const task = "Work on the workload below, and report the result."
