@@ -68,13 +68,52 @@ func TestSandboxHolds(t *testing.T) {
 				cmd := exec.Command(self, "-test.run=^TestSandboxHolds$", "-test.v", "-test.timeout=2m")
 				cmd.Dir = dir
 				cmd.Env = append(os.Environ(), holding+"="+by, "HOME="+dir, "TMPDIR="+dir, env)
-				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
+				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential, Setsid: true, Setctty: true, Ctty: 3}
+				cmd.ExtraFiles = []*os.File{terminal(t)}
 				if out, err := cmd.CombinedOutput(); err != nil {
 					t.Errorf("%v\n%s", err, out)
 				}
 			})
 		}
 	}
+}
+
+// terminal returns a new terminal.
+func terminal(t *testing.T) *os.File {
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { master.Close() })
+	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tty.Close() })
+	return tty
+}
+
+// inheritedFD is a file descriptor that programs inherit.
+const inheritedFD = 50
+
+// inherit opens a file for writing under inheritedFD, as the program may have been started with it.
+func inherit(t *testing.T, path string) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.Dup3(int(f.Fd()), inheritedFD, 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(inheritedFD) })
 }
 
 func needsBubblewrap(t *testing.T) {
@@ -162,6 +201,11 @@ func testHolds(t *testing.T, by string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	inherit(t, filepath.Join(outside, "file"))
+	free := process.Command{Path: "/bin/bash", Args: []string{"-c", fmt.Sprintf("exec 3<>/dev/tty && : >&%d", inheritedFD)}, Dir: dir}
+	if got, err := process.Run(t.Context(), free); err != nil || got.Exit != 0 {
+		t.Fatalf("without a sandbox, the terminal and inherited files cannot be used: %v %s", err, got.Stderr)
+	}
 	run := func(c process.Command) process.Outcome {
 		c.Dir, c.Sandbox = dir, box.For(dir)
 		got, err := process.Run(t.Context(), c)
@@ -187,6 +231,9 @@ func testHolds(t *testing.T, by string) {
 		{"exec 3<>/dev/null", true},
 		{"exec 3<>/dev/urandom", true},
 		{"exec 3</dev/mem", false},
+		{"exec 3>/dev/tty", false},
+		{"exec 3</dev/tty", false},
+		{fmt.Sprintf("echo y >&%d", inheritedFD), false},
 		{"mount -o remount,bind,rw /usr", false},
 		{"mount -t tmpfs none own.d", false},
 		{"unshare -Ur true", false},
