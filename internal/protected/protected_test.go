@@ -19,6 +19,7 @@ func TestConfigurationIsProtectedInEverySpelling(t *testing.T) {
 		".claude/settings.json", ".cursor/mcp.json", ".clinerules", ".vscode/tasks.json", ".idea/x.xml", ".envrc", ".npmrc", ".env", ".env.local", ".husky/pre-commit",
 		".devcontainer/devcontainer.json", ".pre-commit-config.yaml", ".bashrc", ".ssh/authorized_keys", ".agents/skills/x/SKILL.md",
 		"CLAUDE.md", "docs/AGENTS.md", "gemini.md", "HEAD", "repo/head", "GNUmakefile", "lefthook.yml", "mise.toml", "\u200b",
+		"lefthook-local.yml", "QWEN.md", "Desktop.ini", "sub/pyvenv.cfg", "bitbucket-pipelines.yml", "Azure-Pipelines.yaml",
 	} {
 		if err := protected.Path(path); err == nil {
 			t.Errorf("%q may be written", path)

@@ -437,6 +437,7 @@ func TestRepliesNeverBecomeConfiguration(t *testing.T) {
 	for _, path := range []string{
 		"espalier.yaml", "shared/espalier.yaml", "workflows/other/.mcp.json", "outputs/.git/config", "agentfile.yaml", "outputs/.claude/settings.json", "workflow.yaml",
 		"workflows/w/workflow.yaml", "workflows/new/agents/a.md", "skills/s.md", "scripts/cli/run.sh", "workflows/link/post-checkout", "shared/.GIT/config",
+		"\u017fkills/s.md", "workflows/new/\uff41gents/a.md", "./Scripts/run.sh",
 	} {
 		if err := produce(path, "model: evil"); err == nil {
 			t.Errorf("%s was written", path)
@@ -449,5 +450,17 @@ func TestRepliesNeverBecomeConfiguration(t *testing.T) {
 	}
 	if err := produce("outputs/fine.md", "fine"); err != nil {
 		t.Error(err)
+	}
+	// The folder of the workflow is the root of the project, or in a shared folder.
+	for _, one := range []string{"", "shared/w"} {
+		folder = filepath.Join(root, one)
+		for _, path := range []string{"workflow.yaml", "scripts/run.sh", "shared/w/skills/s.md", "workflows/new/agents/a.md"} {
+			if one == "" && strings.HasPrefix(path, "shared/") {
+				continue
+			}
+			if err := produce(path, "evil"); err == nil {
+				t.Errorf("%s was written from %s", path, folder)
+			}
+		}
 	}
 }
