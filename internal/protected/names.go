@@ -85,9 +85,14 @@ var ignorable = []*unicode.RangeTable{
 type Error struct {
 	Path      string
 	Component string // the part of it that names configuration; "" when the whole file is protected
+	Consent   bool   // naming the file is consent to its commands
 }
 
 func (e *Error) Error() string {
+	if e.Consent {
+		return fmt.Sprintf("%q cannot be written: it is a workflow, and naming it runs its commands without further consent",
+			e.Path)
+	}
 	if e.Component == "" {
 		return fmt.Sprintf("%q is a file of the workflow that is running, which no run may change", e.Path)
 	}

@@ -93,7 +93,9 @@ func TestWriteFileKeepsFiles(t *testing.T) {
 	if err := protected.WriteFile(root, "flow.md", []byte("abc"), o); err != nil {
 		t.Fatal(err)
 	}
-	o.Keep = protected.Files{"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"} // FIPS 180-2: SHA-256 of "abc"
+	o.Keep = protected.Files{
+		Sums: []string{"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
+	} // FIPS 180-2: SHA-256 of "abc"
 	if err := protected.WriteFile(root, "flow.md", []byte("new"), o); err == nil {
 		t.Error("a file of the workflow was replaced")
 	}

@@ -77,16 +77,28 @@ type Options struct {
 	Keep Files
 }
 
-// Files are files by the SHA-256 of their contents, in hexadecimal.
-type Files []string
+// Files are files that a run must not change.
+type Files struct {
+	// Sums are the SHA-256 sums of the contents of files, in hexadecimal.
+	Sums []string
+	// Consents reports whether naming a file of this path and content is consent to the commands in it; nil if no file
+	// is. A run neither changes nor creates such a file, because its commands would be those of a model.
+	Consents func(path string, content []byte) bool
+}
 
-// Has reports whether a content is that of one of the files.
-func (f Files) Has(content []byte) bool {
-	if len(f) == 0 {
-		return false
+// Check returns an *Error if old, the content of the file at a path, must not be replaced, or if it must not be
+// replaced by a new content. old is nil if there is no such file.
+func (f Files) Check(path string, old, content []byte) error {
+	if old != nil && len(f.Sums) > 0 {
+		sum := sha256.Sum256(old)
+		if slices.Contains(f.Sums, hex.EncodeToString(sum[:])) {
+			return &Error{Path: path}
+		}
 	}
-	sum := sha256.Sum256(content)
-	return slices.Contains(f, hex.EncodeToString(sum[:]))
+	if f.Consents != nil && (old != nil && f.Consents(path, old) || f.Consents(path, content)) {
+		return &Error{Path: path, Consent: true}
+	}
+	return nil
 }
 
 // WriteFile puts a file below root, whole or not at all, and makes the folders
@@ -98,10 +110,12 @@ func WriteFile(root *os.Root, name string, content []byte, o Options) (err error
 		return err
 	}
 	name = filepath.FromSlash(resolved)
-	if len(o.Keep) > 0 {
-		if is, err := root.ReadFile(name); err == nil && o.Keep.Has(is) {
-			return &Error{Path: resolved}
-		}
+	old, err := root.ReadFile(name)
+	if err != nil {
+		old = nil // it is not there, or is no file and cannot be replaced by one
+	}
+	if err := o.Keep.Check(resolved, old, content); err != nil {
+		return err
 	}
 	if dir := filepath.Dir(name); dir != "." {
 		if err := root.MkdirAll(dir, o.Folder); err != nil {

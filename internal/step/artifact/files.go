@@ -120,7 +120,11 @@ func (p *place) write(name, text string) error {
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	return protected.WriteFile(root, below, []byte(text), protected.Options{File: 0o644, Folder: 0o755, Keep: p.keep})
+	keep := p.keep
+	if first, _, _ := strings.Cut(path.Clean(p.fill(name)), "/"); first == "outputs" { // the folder of the run
+		keep.Consents = nil
+	}
+	return protected.WriteFile(root, below, []byte(text), protected.Options{File: 0o644, Folder: 0o755, Keep: keep})
 }
 
 // defines reports whether a path below a folder is part of a workflow's

@@ -15,6 +15,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/tool"
 	"github.com/espalier-run/espalier/internal/tool/builtin"
@@ -31,7 +32,7 @@ type world struct {
 	options            builtin.Options
 	mayReach           func(address string) bool
 	mayTouch           func(path string, linked bool) bool
-	keep               []string
+	keep               protected.Files
 }
 
 func newWorld(t *testing.T) *world {
@@ -455,7 +456,7 @@ func TestWorkflowRulesHoldForResolvedPaths(t *testing.T) {
 	}
 	w.mayTouch = nil
 	sum := sha256.Sum256([]byte("one\ntwo\nthree\n"))
-	w.keep = []string{hex.EncodeToString(sum[:])}
+	w.keep.Sums = []string{hex.EncodeToString(sum[:])}
 	flow := filepath.Join(w.root, "readme.md")
 	for name, input := range map[string]in{"Write": {"path": flow, "content": "x"}, "Edit": {"path": flow, "old_string": "two", "new_string": "x"}} {
 		if got, class := w.call(t, name, input); class != tool.ClassDenied {
