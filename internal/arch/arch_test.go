@@ -41,8 +41,9 @@ var layers = map[string][]string{
 	"internal/project": {"internal/diag"},
 	// Steps, tools and models that are programs all run commands.
 	"internal/process": {},
-	// Only tests import it.
-	"internal/npmtest": {},
+	// Only tests import these.
+	"internal/npmtest":  {},
+	"internal/usertest": {},
 	// Tests and benchmarks start PostgreSQL with it.
 	"internal/pgtest": {},
 	// Tools and steps that fetch something from the network.

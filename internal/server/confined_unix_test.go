@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/espalier-run/espalier/internal/usertest"
 )
 
 const commands = `name: commands
@@ -33,6 +35,7 @@ func writeFile(t *testing.T, path, text string) {
 // TestRequestsReachListedWorkflowsOnly asks for files that are no workflows of the project: outside of it, in its state
 // folder, behind links, and other files of it.
 func TestRequestsReachListedWorkflowsOnly(t *testing.T) {
+	usertest.Run(t, "^TestRequestsReachListedWorkflowsOnly$")
 	p := newProject(t)
 	outside, made := t.TempDir(), filepath.Join(t.TempDir(), "made")
 	hostile := strings.ReplaceAll(commands, "MADE", made)
@@ -82,6 +85,7 @@ func TestRequestsReachListedWorkflowsOnly(t *testing.T) {
 
 // TestArtifactsStayInTheRunFolder asks for links and pipes that a command has left in the folder of its run.
 func TestArtifactsStayInTheRunFolder(t *testing.T) {
+	usertest.Run(t, "^TestArtifactsStayInTheRunFolder$")
 	p := newProject(t)
 	secret := filepath.Join(t.TempDir(), "secret.txt")
 	writeFile(t, secret, "hidden\n")

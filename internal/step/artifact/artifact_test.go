@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/artifact"
 	"github.com/espalier-run/espalier/internal/step/steptest"
+	"github.com/espalier-run/espalier/internal/usertest"
 )
 
 func TestSuite(t *testing.T) {
@@ -412,6 +413,7 @@ func TestDraftsFollowTheRequest(t *testing.T) {
 // No path that a workflow or a model names becomes configuration of the next
 // run, nor part of a workflow.
 func TestRepliesNeverBecomeConfiguration(t *testing.T) {
+	usertest.Run(t, "^TestRepliesNeverBecomeConfiguration$")
 	root := t.TempDir()
 	folder := filepath.Join(root, "workflows/w")
 	for _, dir := range []string{".git/hooks", "workflows/w"} {
