@@ -11,15 +11,15 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// plainDotfiles are the names that begin with a dot and configure nothing that
-// runs.
+// plainDotfiles lists names that begin with a dot and configure no program that
+// executes code.
 var plainDotfiles = []string{
 	".dockerignore", ".editorconfig", ".env.example", ".env.sample", ".env.template", ".gitkeep", ".keep", ".nojekyll",
 	".npmignore", ".well-known",
 }
 
-// visible are the names without a dot that programs read as configuration or
-// as instructions without being asked to.
+// visible lists names without a dot that programs read as configuration or
+// instructions by default.
 var visible = []string{
 	// Espalier.
 	"espalier.yaml", "espalier.yml", "agentfile.yaml", "agentfile.yml",
@@ -28,7 +28,8 @@ var visible = []string{
 	"head",
 	// Coding agents.
 	"agent.md", "agents.md", "agents.override.md", "claude.md", "claude.local.md", "copilot-instructions.md",
-	"crush.json", "crush.md", "crush.local.md", "gemini.md", "opencode.json", "opencode.jsonc", "qwen.md", "replit.md", "warp.md",
+	"crush.json", "crush.md", "crush.local.md", "gemini.md", "opencode.json", "opencode.jsonc", "qwen.md", "replit.md",
+	"warp.md",
 	// Programs that run when a folder is entered, a commit is made or another
 	// program starts.
 	"bunfig.toml", "desktop.ini", "gnumakefile", "hk.pkl", "lefthook-local.json", "lefthook-local.toml",

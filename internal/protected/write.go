@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// maxLinks is how many symbolic links a path may lead over.
+// maxLinks is the maximum number of symbolic links on a path.
 const maxLinks = 32
 
 // Resolve returns where a path below root leads once its symbolic links are
@@ -70,14 +70,14 @@ func followFirst(root *os.Root, name string) (string, error) {
 	return "", nil
 }
 
-// Options are how WriteFile writes.
+// Options configures WriteFile.
 type Options struct {
-	File, Folder fs.FileMode // of what is new
-	// Keep are files that must not be replaced.
+	File, Folder fs.FileMode // modes of new files and folders
+	// Keep describes files that must not be changed.
 	Keep Files
 }
 
-// Files are files that a run must not change.
+// Files describes files that a run must not change.
 type Files struct {
 	// Sums are the SHA-256 sums of the contents of files, in hexadecimal.
 	Sums []string
@@ -101,9 +101,9 @@ func (f Files) Check(path string, old, content []byte) error {
 	return nil
 }
 
-// WriteFile puts a file below root, whole or not at all, and makes the folders
-// that are missing. It returns an *Error for a path that names configuration,
-// also by way of a symbolic link, and for a file that is to be kept.
+// WriteFile writes a file below root atomically, and creates missing folders. It
+// returns an *Error for a path that names configuration, also through a symbolic
+// link, and for a file that Options.Keep protects.
 func WriteFile(root *os.Root, name string, content []byte, o Options) (err error) {
 	resolved, err := Resolve(root, name)
 	if err != nil {
