@@ -466,3 +466,33 @@ func TestRepliesNeverBecomeConfiguration(t *testing.T) {
 		}
 	}
 }
+
+// TestScriptsWriteInsideTheProject runs a script in a project whose outputs folder is a link to another folder.
+func TestScriptsWriteInsideTheProject(t *testing.T) {
+	for _, name := range []string{"outputs", "outputs/w"} {
+		root, outside := t.TempDir(), t.TempDir()
+		link := filepath.Join(root, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(outside, link); err != nil {
+			t.Fatal(err)
+		}
+		play := steptest.Play{
+			Settings: steptest.Settings{
+				"scripts":  []artifact.Script{{Shell: "bash", Path: "x.sh", Text: `echo x > "$AGENTFILE_RUN_DIR/x"`}},
+				"workflow": "w", "folder": root,
+			},
+			With: func(j *step.Job) {
+				j.Project, j.MayRunCommands = root, true
+				j.Reads = []step.Read{{Path: "agentfile.run", Value: json.RawMessage(`"r"`)}}
+			},
+		}
+		if _, err := play.Done(t, artifact.Shell{}, &steptest.Log{}, &steptest.World{}); err == nil {
+			t.Errorf("%s: the script was executed", name)
+		}
+		if left, err := os.ReadDir(outside); err != nil || len(left) > 0 {
+			t.Errorf("%s: %v, %v", name, left, err)
+		}
+	}
+}
