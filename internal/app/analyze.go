@@ -50,6 +50,9 @@ type AnalyzeRequest struct {
 	// Text is analyzed instead of the file, if it is not nil.
 	Text    *string
 	Reading Reading
+	// Listed restricts Workflow to what Workflows lists, by path or by name, and the path of Text to the project. It is
+	// for requests of people who must not read other files or run their commands.
+	Listed bool
 	// Tolerate lists codes whose errors count as warnings.
 	Tolerate []diag.Code
 }
@@ -63,14 +66,24 @@ func (a *App) Analyze(_ context.Context, req AnalyzeRequest) (*Analysis, error) 
 	defer space.Close()
 	r := &resolver{space: space, reading: req.Reading}
 	var an *Analysis
-	if req.Text != nil {
+	switch {
+	case req.Text != nil:
+		if req.Listed && !r.isCandidate(req.Workflow) {
+			return nil, fail(NotFound, NoWorkflow, "%q cannot be a workflow of the project", req.Workflow)
+		}
 		p, f, err := space.Text(req.Workflow, *req.Text)
 		if err != nil {
 			return nil, err
 		}
 		an = analyze(req.Reading, p, f)
-	} else if an, err = r.resolve(req.Workflow); err != nil {
-		return nil, err
+	case req.Listed:
+		if an, err = r.resolveListed(req.Workflow); err != nil {
+			return nil, err
+		}
+	default:
+		if an, err = r.resolve(req.Workflow); err != nil {
+			return nil, err
+		}
 	}
 	for i := range an.Diagnostics {
 		if d := &an.Diagnostics[i]; d.Severity == diag.Error && slices.Contains(req.Tolerate, d.Code) {
@@ -388,6 +401,25 @@ func (r *resolver) resolve(arg string) (*Analysis, error) {
 		return an, err
 	}
 	return r.resolveName(arg)
+}
+
+// resolveListed finds a workflow that discover lists, by its path, its folder or its name. Other files are not opened.
+func (r *resolver) resolveListed(arg string) (*Analysis, error) {
+	path := arg
+	if main := r.space.Main(arg); main != "" {
+		path = main
+	}
+	if r.isCandidate(path) && r.space.Exists(path) {
+		if an, err := r.read(path); err == nil && len(registry.Formats().Certain(an.File)) > 0 {
+			return an, nil
+		}
+	}
+	return r.resolveName(arg)
+}
+
+func (r *resolver) isCandidate(path string) bool {
+	here, err := r.space.Here()
+	return err == nil && here.IsCandidate(path)
 }
 
 // inPack reports whether this is how AWF calls a workflow of a pack: PACK/WORKFLOW.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -298,11 +299,20 @@ func (a *App) auditSettings(
 	return out, nil
 }
 
-// Artifacts returns the files that a run has written to its own folder.
-func (a *App) Artifacts(ctx context.Context, r *Run) (fs.FS, error) {
+// Artifacts opens the folder that a run has written its files to. Its methods follow no link that leads out of it. The
+// error is fs.ErrNotExist if the run has no folder. The caller has to close the folder.
+func (a *App) Artifacts(ctx context.Context, r *Run) (*os.Root, error) {
 	rt, err := a.reader(ctx, r.ID)
 	if err != nil {
 		return nil, err
 	}
-	return os.DirFS(rt.RunDir(r.ID)), nil
+	dir := rt.RunDir(r.ID)
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() { // a command may have put a link in its place
+		return nil, fmt.Errorf("%s is not a folder: %w", dir, fs.ErrNotExist)
+	}
+	return os.OpenRoot(dir)
 }

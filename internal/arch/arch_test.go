@@ -36,13 +36,14 @@ var layers = map[string][]string{
 	"internal/text":     {"internal/diag"},
 	// Formats analyze the code of nodes, a step kind runs it.
 	"internal/python":  {"internal/diag"},
-	"internal/cpython": {},
+	"internal/cpython": {"internal/private"},
 	"internal/explain": {},
 	"internal/project": {"internal/diag"},
 	// Steps, tools and models that are programs all run commands.
 	"internal/process": {},
-	// Only tests import it.
-	"internal/npmtest": {},
+	// Only tests import these.
+	"internal/npmtest":  {},
+	"internal/usertest": {},
 	// Tests and benchmarks start PostgreSQL with it.
 	"internal/pgtest": {},
 	// Tools and steps that fetch something from the network.
@@ -86,6 +87,7 @@ var layers = map[string][]string{
 	"internal/step": {
 		"internal/stepkind", "internal/protected", "internal/secret", "internal/provider", "internal/tool",
 		"internal/journal", "internal/schema", "internal/process", "internal/netguard", "internal/cpython",
+		"internal/private",
 	},
 
 	// Compiles and checks files, for commands, servers and editors.

@@ -43,7 +43,7 @@ func (c *Config) Powers() []Power {
 		what := "sends prompts to "
 		if p.Is.Key.Value != "" || p.Is.KeyEnv.Value != "" || len(p.Is.Headers) > 0 {
 			what = "sends prompts and keys to "
-		} else if local(p.Is.BaseURL.Value) {
+		} else if Local(p.Is.BaseURL.Value) {
 			continue
 		}
 		if p.Is.BaseURL.Value != "" {
@@ -98,8 +98,8 @@ func (c *Config) Powers() []Power {
 	return out
 }
 
-// local reports whether an address is one of this machine.
-func local(address string) bool {
+// Local reports whether an address is one of this machine.
+func Local(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.User != nil {
 		return false

@@ -19,6 +19,8 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+
+	"github.com/espalier-run/espalier/internal/private"
 )
 
 //go:embed python.wasm.gz
@@ -84,7 +86,7 @@ func newMachine(dir string) (*machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if dir != "" {
+	if isPrivate(dir) {
 		discardDamaged(dir)
 		if cache, err := wazero.NewCompilationCacheWithDir(dir); err == nil {
 			if m, err := compile(wasm, cache); err == nil {
@@ -94,6 +96,21 @@ func newMachine(dir string) (*machine, error) {
 		}
 	}
 	return compile(wasm, nil)
+}
+
+// isPrivate creates the cache folder, and reports whether only this user can change it. Its files are machine code, which
+// is executed without further checks.
+func isPrivate(dir string) bool {
+	if dir == "" || private.MakeFolder(dir) != nil {
+		return false
+	}
+	paths, _ := filepath.Glob(filepath.Join(dir, "*"))
+	for _, path := range append(paths, filepath.Dir(dir)) {
+		if private.Check(path) != nil {
+			return false
+		}
+	}
+	return true
 }
 
 func compile(wasm []byte, cache wazero.CompilationCache) (*machine, error) {

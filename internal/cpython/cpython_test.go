@@ -243,6 +243,36 @@ func TestDamagedCacheIsReplaced(t *testing.T) {
 	}
 }
 
+// TestCacheOfOthersIsNotExecuted offers cache folders that other users can change.
+func TestCacheOfOthersIsNotExecuted(t *testing.T) {
+	parent := t.TempDir()
+	dir, code := filepath.Join(parent, "python"), filepath.Join(parent, "python", "code")
+	if err := os.MkdirAll(code, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if !isPrivate(dir) || !isPrivate(filepath.Join(parent, "new", "python")) || isPrivate("") {
+		t.Error("a private folder is not used")
+	}
+	for _, path := range []string{parent, dir, code} {
+		if err := os.Chmod(path, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if isPrivate(dir) {
+			t.Errorf("%s can be changed by others, and the cache is used", path)
+		}
+		if err := os.Chmod(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := filepath.Join(parent, "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	if isPrivate(link) {
+		t.Error("a link is used")
+	}
+}
+
 func copyCache(t *testing.T, from, dir string) string {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o700); err != nil {

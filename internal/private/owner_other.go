@@ -4,5 +4,5 @@ package private
 
 import "io/fs"
 
-// checkOwner leaves it to the access control lists of the system.
+// checkOwner accepts every file: access control lists are not examined.
 func checkOwner(string, fs.FileInfo) error { return nil }

@@ -19,7 +19,7 @@ func checkOwner(path string, info fs.FileInfo) error {
 	if info.Mode().Perm()&0o022 != 0 {
 		return &Error{
 			Path: path, Why: fmt.Sprintf("can be changed by other users (mode %04o)", info.Mode().Perm()),
-			Help: fmt.Sprintf("If nobody else has changed it: chmod -R go-w %s", path),
+			Help: fmt.Sprintf("If no other user has changed it: chmod -R go-w %s", path),
 		}
 	}
 	return nil

@@ -1,5 +1,5 @@
-// Package private makes folders that only their owner can change, and checks
-// that they still are.
+// Package private creates folders that only their owner can change, and checks
+// existing ones.
 package private
 
 import (
@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// Error is why a path cannot be trusted to be the user's own.
+// Error reports that a path may be under the control of another user.
 type Error struct {
 	Path string
 	Why  string // continues "PATH "
@@ -20,7 +20,7 @@ type Error struct {
 func (e *Error) Error() string { return e.Path + " " + e.Why }
 
 // Check returns an *Error when a path is a symbolic link, belongs to another
-// user, or can be changed by others. What is not there is fine.
+// user, or can be changed by others. A path that does not exist is accepted.
 func Check(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -29,7 +29,7 @@ func Check(path string) error {
 	case err != nil:
 		return err
 	case info.Mode()&fs.ModeSymlink != 0:
-		return &Error{Path: path, Why: "is a symbolic link", Help: "Remove the link; Espalier makes a folder of its own."}
+		return &Error{Path: path, Why: "is a symbolic link", Help: "Remove the link; Espalier creates a folder instead."}
 	}
 	return checkOwner(path, info)
 }
@@ -47,8 +47,8 @@ func CheckAll(dir string, names ...string) error {
 	return nil
 }
 
-// MakeFolder makes a folder that only its owner can use. One that is there is
-// checked.
+// MakeFolder creates a folder that only its owner can use, or checks an existing
+// one.
 func MakeFolder(dir string) error {
 	if err := Check(dir); err != nil {
 		return err

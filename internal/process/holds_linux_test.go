@@ -68,13 +68,52 @@ func TestSandboxHolds(t *testing.T) {
 				cmd := exec.Command(self, "-test.run=^TestSandboxHolds$", "-test.v", "-test.timeout=2m")
 				cmd.Dir = dir
 				cmd.Env = append(os.Environ(), holding+"="+by, "HOME="+dir, "TMPDIR="+dir, env)
-				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
+				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential, Setsid: true, Setctty: true, Ctty: 3}
+				cmd.ExtraFiles = []*os.File{terminal(t)}
 				if out, err := cmd.CombinedOutput(); err != nil {
 					t.Errorf("%v\n%s", err, out)
 				}
 			})
 		}
 	}
+}
+
+// terminal returns a new terminal.
+func terminal(t *testing.T) *os.File {
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { master.Close() })
+	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tty.Close() })
+	return tty
+}
+
+// inheritedFD is a file descriptor that programs inherit.
+const inheritedFD = 50
+
+// inherit opens a file for writing under inheritedFD, as the program may have been started with it.
+func inherit(t *testing.T, path string) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.Dup3(int(f.Fd()), inheritedFD, 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(inheritedFD) })
 }
 
 func needsBubblewrap(t *testing.T) {
@@ -162,6 +201,12 @@ func testHolds(t *testing.T, by string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	inherit(t, filepath.Join(outside, "file"))
+	try := fmt.Sprintf("exec 3<>/dev/tty && : >&%d", inheritedFD)
+	free := process.Command{Path: "/bin/bash", Args: []string{"-c", try}, Dir: dir}
+	if got, err := process.Run(t.Context(), free); err != nil || got.Exit != 0 {
+		t.Fatalf("without a sandbox, the terminal and inherited files cannot be used: %v %s", err, got.Stderr)
+	}
 	run := func(c process.Command) process.Outcome {
 		c.Dir, c.Sandbox = dir, box.For(dir)
 		got, err := process.Run(t.Context(), c)
@@ -187,6 +232,9 @@ func testHolds(t *testing.T, by string) {
 		{"exec 3<>/dev/null", true},
 		{"exec 3<>/dev/urandom", true},
 		{"exec 3</dev/mem", false},
+		{"exec 3>/dev/tty", false},
+		{"exec 3</dev/tty", false},
+		{fmt.Sprintf("echo y >&%d", inheritedFD), false},
 		{"mount -o remount,bind,rw /usr", false},
 		{"mount -t tmpfs none own.d", false},
 		{"unshare -Ur true", false},
@@ -212,7 +260,9 @@ func testHolds(t *testing.T, by string) {
 		attempt{"touch -d 2001-01-01 own", true},
 	)
 	for _, one := range attempts {
-		got := run(process.Command{Path: "/bin/bash", Args: []string{"-c", one.script}, Env: process.Environment(os.Environ())})
+		got := run(process.Command{
+			Path: "/bin/bash", Args: []string{"-c", one.script}, Env: process.Environment(os.Environ()),
+		})
 		if hidden := strings.Contains(one.script, outside) && by == "bubblewrap"; (got.Exit == 0) != (one.works && !hidden) {
 			t.Errorf("%s: exit %d: %s", one.script, got.Exit, got.Stderr)
 		}
@@ -232,7 +282,8 @@ func testHolds(t *testing.T, by string) {
 	// What the kernel says about a confined process.
 	status := run(process.Command{Path: "/bin/cat", Args: []string{"/proc/self/status"}})
 	if by != "bubblewrap" { // only the process itself can be seen, under the number that it had when it was confined
-		status = run(process.Command{Path: "/bin/bash", Args: []string{"-c", `while read -r line; do echo "$line"; done </proc/$$/status`}})
+		script := `while read -r line; do echo "$line"; done </proc/$$/status`
+		status = run(process.Command{Path: "/bin/bash", Args: []string{"-c", script}})
 	}
 	for _, want := range []string{
 		"CapInh:\t0000000000000000", "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000",
@@ -272,20 +323,21 @@ func permittedCalls(w io.Writer) {
 		"open_by_handle_at": {unix.SYS_OPEN_BY_HANDLE_AT, none, 0, 0, 0},
 		"unshare":           {unix.SYS_UNSHARE, 0, 0, 0, 0},
 		"setns":             {unix.SYS_SETNS, none, 0, 0, 0},
-		"clone":             {unix.SYS_CLONE, unix.CLONE_NEWUSER | unix.CLONE_FS, 0, 0, 0}, // a combination that is never valid
-		"ptrace":            {unix.SYS_PTRACE, none, none, 0, 0},
-		"process_vm_readv":  {unix.SYS_PROCESS_VM_READV, none, 0, 0, 0},
-		"keyctl":            {unix.SYS_KEYCTL, none, 0, 0, 0},
-		"add_key":           {unix.SYS_ADD_KEY, 0, 0, 0, 0},
-		"request_key":       {unix.SYS_REQUEST_KEY, 0, 0, 0, 0},
-		"bpf":               {unix.SYS_BPF, none, 0, 0, 0},
-		"perf_event_open":   {unix.SYS_PERF_EVENT_OPEN, 0, 0, 0, 0},
-		"userfaultfd":       {unix.SYS_USERFAULTFD, none, 0, 0, 0},
-		"io_uring_setup":    {unix.SYS_IO_URING_SETUP, 0, 0, 0, 0},
-		"init_module":       {unix.SYS_INIT_MODULE, 0, 0, 0, 0},
-		"vsock":             {unix.SYS_SOCKET, unix.AF_VSOCK, unix.SOCK_STREAM, 0, 0},
-		"packet":            {unix.SYS_SOCKET, unix.AF_PACKET, unix.SOCK_RAW, 0, 0},
-		"TIOCSTI":           {unix.SYS_IOCTL, none, unix.TIOCSTI, 0, 0},
+		// A combination of flags that is never valid.
+		"clone":            {unix.SYS_CLONE, unix.CLONE_NEWUSER | unix.CLONE_FS, 0, 0, 0},
+		"ptrace":           {unix.SYS_PTRACE, none, none, 0, 0},
+		"process_vm_readv": {unix.SYS_PROCESS_VM_READV, none, 0, 0, 0},
+		"keyctl":           {unix.SYS_KEYCTL, none, 0, 0, 0},
+		"add_key":          {unix.SYS_ADD_KEY, 0, 0, 0, 0},
+		"request_key":      {unix.SYS_REQUEST_KEY, 0, 0, 0, 0},
+		"bpf":              {unix.SYS_BPF, none, 0, 0, 0},
+		"perf_event_open":  {unix.SYS_PERF_EVENT_OPEN, 0, 0, 0, 0},
+		"userfaultfd":      {unix.SYS_USERFAULTFD, none, 0, 0, 0},
+		"io_uring_setup":   {unix.SYS_IO_URING_SETUP, 0, 0, 0, 0},
+		"init_module":      {unix.SYS_INIT_MODULE, 0, 0, 0, 0},
+		"vsock":            {unix.SYS_SOCKET, unix.AF_VSOCK, unix.SOCK_STREAM, 0, 0},
+		"packet":           {unix.SYS_SOCKET, unix.AF_PACKET, unix.SOCK_RAW, 0, 0},
+		"TIOCSTI":          {unix.SYS_IOCTL, none, unix.TIOCSTI, 0, 0},
 	} {
 		if _, _, err := unix.Syscall6(call[0], call[1], call[2], call[3], call[4], 0, 0); err != unix.EPERM {
 			fmt.Fprintln(w, name+":", err)

@@ -63,8 +63,8 @@ func (l Limits) resources() []resource {
 }
 
 // apply lowers a limit of a process. It fails for a process that has ended, and
-// for a program that runs as another user, such as sudo, whose limits are not
-// ours to set.
+// for a program that runs as another user, such as sudo, whose limits this
+// process may not set.
 func (r resource) apply(pid int) {
 	var now unix.Rlimit
 	if unix.Prlimit(pid, r.number, nil, &now) == nil {

@@ -64,7 +64,8 @@ func testLimits(t *testing.T) {
 				run := func(l process.Limits) process.Outcome {
 					// The script reads a line first, which it gets when its limits are set.
 					got, err := process.Run(t.Context(), process.Command{
-						Path: "/bin/sh", Args: []string{"-c", "read -r _; " + c.script}, Dir: dir, Stdin: []byte("go\n"), Sandbox: in, Limits: l,
+						Path: "/bin/sh", Args: []string{"-c", "read -r _; " + c.script}, Dir: dir, Stdin: []byte("go\n"), Sandbox: in,
+						Limits: l,
 					})
 					if err != nil {
 						t.Fatal(err)

@@ -197,7 +197,9 @@ func (s *Sandbox) confine(c Command) Command {
 	inner := append([]string{c.Path}, c.Args...)
 	c.Env = s.environment(c.Env)
 	if s.by.bubblewrap == "" {
-		what, err := json.Marshal(confined{Read: s.readable(), Write: s.Write, Dir: c.Dir, Isolation: s.by.isolation, Limits: c.Limits})
+		what, err := json.Marshal(confined{
+			Read: s.readable(), Write: s.Write, Dir: c.Dir, Isolation: s.by.isolation, Limits: c.Limits,
+		})
 		if err != nil {
 			panic(err) // strings and a number
 		}

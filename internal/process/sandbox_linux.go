@@ -3,10 +3,12 @@ package process
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"syscall"
 
 	"github.com/landlock-lsm/go-landlock/landlock"
@@ -61,6 +63,22 @@ func (m method) confinement() Confinement {
 		c.Gaps = append(c.Gaps, "signals to your other processes")
 	}
 	return c
+}
+
+// keepInherited makes sure that no program that this process starts inherits a file, except for those that it is
+// given. This process may have been started with open files, which lead out of every sandbox.
+func keepInherited() error {
+	const first = 3
+	if unix.CloseRange(first, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) == nil {
+		return nil
+	}
+	open, err := os.ReadDir("/proc/self/fd") // before Linux 5.11
+	for _, one := range open {
+		if fd, err := strconv.Atoi(one.Name()); err == nil && fd >= first {
+			unix.CloseOnExec(fd)
+		}
+	}
+	return err
 }
 
 // attributes sets the namespaces of a command that confines itself.
@@ -152,9 +170,9 @@ func (c confined) mountReadOnly() error {
 
 // landlock restricts which files this process can open and change.
 func (c confined) landlock(program string) error {
-	// Devices that every program may use.
+	// Devices that every program may use. The terminal is not one of them: what is written there controls it.
 	rules := []landlock.Rule{
-		landlock.RWFiles("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty").IgnoreIfMissing(),
+		landlock.RWFiles("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom").IgnoreIfMissing(),
 		landlock.RODirs("/proc/self").IgnoreIfMissing(),
 	}
 	for _, one := range append(systemPaths(), c.Read...) {

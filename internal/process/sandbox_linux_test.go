@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/process"
 )
 
-// Every line of the script is tried in a sandbox; it says which of them work.
+// TestSandbox runs scripts in a sandbox, some of which must fail.
 func TestSandbox(t *testing.T) {
 	t.Run("Landlock", func(t *testing.T) {
 		t.Setenv("PATH", without(t, "bwrap"))
@@ -30,7 +30,7 @@ func TestSandbox(t *testing.T) {
 	})
 }
 
-// without is a PATH on which everything is found but one program.
+// without returns a PATH on which all programs are found except for one.
 func without(t *testing.T, name string) string {
 	dir := t.TempDir()
 	for _, from := range filepath.SplitList(os.Getenv("PATH")) {
@@ -69,7 +69,7 @@ func tryOut(t *testing.T) {
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	box, err := process.NewSandbox(root, ".espalier")
 	if err != nil {
-		t.Fatal(err) // Linux has had Landlock for years: a machine without is worth knowing of
+		t.Fatal(err) // every supported kernel has Landlock
 	}
 	dir := filepath.Join(root, ".espalier", "runs", "r1")
 	given := t.TempDir()
@@ -105,7 +105,8 @@ func tryOut(t *testing.T) {
 		fmt.Sprintf("exec 3<>/dev/tcp/127.0.0.1/%s", port): false,
 	} {
 		got, err := process.Run(t.Context(), process.Command{
-			Path: "/bin/bash", Args: []string{"-c", script}, Dir: dir, Env: process.Environment(os.Environ()), Sandbox: box.For(dir),
+			Path: "/bin/bash", Args: []string{"-c", script}, Dir: dir, Env: process.Environment(os.Environ()),
+			Sandbox: box.For(dir),
 		})
 		if err != nil {
 			t.Fatalf("%s: %v", script, err)
@@ -114,7 +115,7 @@ func tryOut(t *testing.T) {
 			t.Errorf("%s: exit %d: %s", script, got.Exit, got.Stderr)
 		}
 	}
-	// These fail, or find another world than ours.
+	// These fail, or see other processes than those outside.
 	got, err := process.Run(t.Context(), process.Command{
 		Path: "/bin/bash", Args: []string{"-c", "echo x > ../../../new.txt; cat /proc/1/environ"},
 		Dir: dir, Env: process.Environment(os.Environ()), Sandbox: box.For(dir),
@@ -131,12 +132,14 @@ func tryOut(t *testing.T) {
 	if raw, err := os.ReadFile(filepath.Join(root, "src", "main.go")); err != nil || string(raw) != "content\n" {
 		t.Errorf("%q, %v", raw, err)
 	}
-	// What is confined is killed like everything else.
+	// Confined commands are killed with all their processes.
 	line := newLifeline(t)
 	begin := fmt.Sprintf(`(setsid sh -c 'exec 5>%q; echo on >&5; sleep 1000' &); sleep 1000`, line.path)
 	open := box.For(dir)
 	open.Write = append(open.Write, filepath.Dir(line.path))
-	p, err := process.Start(t.Context(), process.Command{Path: "/bin/bash", Args: []string{"-c", begin}, Dir: dir, Env: process.Environment(os.Environ()), Sandbox: open})
+	p, err := process.Start(t.Context(), process.Command{
+		Path: "/bin/bash", Args: []string{"-c", begin}, Dir: dir, Env: process.Environment(os.Environ()), Sandbox: open,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,8 +151,8 @@ func tryOut(t *testing.T) {
 	line.dead(t)
 }
 
-// A socket of somebody else's in the file system is a way out as good as any:
-// behind it are programs that do what they are asked.
+// TestSocketsInASandbox connects to sockets in the file system. The programs
+// behind them are not confined, so a command must not reach them.
 func TestSocketsInASandbox(t *testing.T) {
 	root, at := t.TempDir(), filepath.Join(t.TempDir(), "s")
 	stream, err := net.Listen("unix", at+".unix")
@@ -173,7 +176,8 @@ func TestSocketsInASandbox(t *testing.T) {
 	}
 	command := process.Command{Path: self, Dir: root, Env: process.Environment(os.Environ(), dialled+"="+at)}
 	for want, in := range map[string]*process.Sandbox{
-		"unix, unixgram, udp, pair, pair of packets, pair of datagrams, raw pair": nil, "pair, pair of packets": box.For(root),
+		"unix, unixgram, udp, pair, pair of packets, pair of datagrams, raw pair": nil,
+		"pair, pair of packets": box.For(root),
 	} {
 		command.Sandbox = in
 		got, err := process.Run(t.Context(), command)

@@ -117,6 +117,11 @@ func (c *Command) forkExec(path string, argv, env []string, f files) (pid, exit 
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &exit},
 	}
 	c.isolation.attributes(attr.Sys)
+	if c.Sandbox != nil {
+		if err := keepInherited(); err != nil {
+			return 0, -1, err
+		}
+	}
 	if c.filtered {
 		file, err := filterFile(filter(filterOptions{Sockets: true, Attributes: true, SystemV: true}))
 		if err != nil {

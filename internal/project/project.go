@@ -198,6 +198,26 @@ func (p *Project) Candidates(dir string) (paths []string, skipped []Skipped) {
 	return paths, skipped
 }
 
+// IsCandidate reports whether a path, which need not exist, is one that Candidates lists for the root of the project:
+// inside of it, in no hidden folder, behind no symbolic link, and with the extension of a workflow.
+func (p *Project) IsCandidate(path string) bool {
+	dir, below, err := p.space.existing(path)
+	if err != nil {
+		return false
+	}
+	abs := filepath.Join(dir, below)
+	rel, err := filepath.Rel(p.Root, abs)
+	if err != nil || !filepath.IsLocal(rel) || !CouldBeWorkflow(rel) {
+		return false
+	}
+	folders := strings.Split(filepath.ToSlash(filepath.Dir(rel)), "/")
+	if folders[0] != "." && slices.ContainsFunc(folders, leftOut) {
+		return false
+	}
+	info, err := p.space.files.Lstat(abs)
+	return errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular()
+}
+
 func leftOut(folder string) bool {
 	switch folder {
 	case ".agents", ".claude", ".awf":

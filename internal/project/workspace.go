@@ -158,13 +158,7 @@ func (w *Workspace) File(path string) (*Project, *source.File, error) {
 // Text is a file whose text the user gave by other means, such as standard
 // input, under a name that says where it would lie.
 func (w *Workspace) Text(name, text string) (*Project, *source.File, error) {
-	abs := w.abs(name)
-	dir, below := filepath.Dir(abs), filepath.Base(abs)
-	real, err := w.realPath(dir)
-	for err != nil && filepath.Dir(dir) != dir { // the folder need not exist yet
-		dir, below = filepath.Dir(dir), filepath.Join(filepath.Base(dir), below)
-		real, err = w.realPath(dir)
-	}
+	real, below, err := w.existing(name)
 	if err != nil {
 		return nil, nil, w.unreadable(name, err)
 	}
@@ -179,6 +173,19 @@ func (w *Workspace) Text(name, text string) (*Project, *source.File, error) {
 	f.Abs = filepath.Join(real, below)
 	p.files[f.Abs] = f
 	return p, f, nil
+}
+
+// existing splits a path into the real path of the last folder that exists, and the rest, which has at least one
+// component.
+func (w *Workspace) existing(path string) (dir, below string, err error) {
+	abs := w.abs(path)
+	dir, below = filepath.Dir(abs), filepath.Base(abs)
+	real, err := w.realPath(dir)
+	for err != nil && filepath.Dir(dir) != dir {
+		dir, below = filepath.Dir(dir), filepath.Join(filepath.Base(dir), below)
+		real, err = w.realPath(dir)
+	}
+	return real, below, err
 }
 
 // IsDir reports whether a path that the user named is a folder.

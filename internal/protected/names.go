@@ -11,15 +11,15 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// plainDotfiles are the names that begin with a dot and configure nothing that
-// runs.
+// plainDotfiles lists names that begin with a dot and configure no program that
+// executes code.
 var plainDotfiles = []string{
-	".dockerignore", ".editorconfig", ".env.example", ".env.sample", ".env.template", ".gitkeep", ".keep", ".nojekyll", ".npmignore",
-	".well-known",
+	".dockerignore", ".editorconfig", ".env.example", ".env.sample", ".env.template", ".gitkeep", ".keep", ".nojekyll",
+	".npmignore", ".well-known",
 }
 
-// visible are the names without a dot that programs read as configuration or
-// as instructions without being asked to.
+// visible lists names without a dot that programs read as configuration or
+// instructions by default.
 var visible = []string{
 	// Espalier.
 	"espalier.yaml", "espalier.yml", "agentfile.yaml", "agentfile.yml",
@@ -27,17 +27,25 @@ var visible = []string{
 	// file config can name commands.
 	"head",
 	// Coding agents.
-	"agents.md", "agents.override.md", "claude.md", "claude.local.md", "copilot-instructions.md", "crush.json", "gemini.md",
-	"opencode.json", "opencode.jsonc", "warp.md",
+	"agent.md", "agents.md", "agents.override.md", "claude.md", "claude.local.md", "copilot-instructions.md",
+	"crush.json", "crush.md", "crush.local.md", "gemini.md", "opencode.json", "opencode.jsonc", "qwen.md", "replit.md",
+	"warp.md",
 	// Programs that run when a folder is entered, a commit is made or another
 	// program starts.
-	"bunfig.toml", "gnumakefile", "jenkinsfile", "azure-pipelines.yml", "lefthook.toml", "lefthook.yaml", "lefthook.yml", "mise.local.toml", "mise.toml",
-	"pip.conf", "pip.ini", "sitecustomize.py", "usercustomize.py", "_exrc", "_netrc", "_vimrc",
+	"bunfig.toml", "desktop.ini", "gnumakefile", "hk.pkl", "lefthook-local.json", "lefthook-local.toml",
+	"lefthook-local.yaml", "lefthook-local.yml", "lefthook.json", "lefthook.toml", "lefthook.yaml", "lefthook.yml",
+	"mise.local.toml", "mise.toml", "pip.conf", "pip.ini", "prek.toml", "pyvenv.cfg", "sitecustomize.py",
+	"usercustomize.py", "_exrc", "_netrc", "_vimrc",
+	// Continuous integration runs these when they are pushed.
+	"appveyor.yml", "azure-pipelines.yaml", "azure-pipelines.yml", "bitbucket-pipelines.yml", "bitrise.yml",
+	"buildspec.yml", "cloudbuild.yaml", "cloudbuild.yml", "codemagic.yaml", "jenkinsfile",
 }
 
 // shortName matches the 8.3 names that Windows gives to long ones: GIT~1 is
 // .git.
-var shortName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[^.~]{1,6}~[0-9]{1,6}(\.[^.]{0,3})?$`) })
+var shortName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[^.~]{1,6}~[0-9]{1,6}(\.[^.]{0,3})?$`)
+})
 
 // Name reports whether a path component, in any spelling that a file system
 // takes for the same, names configuration.
@@ -45,7 +53,7 @@ func Name(component string) bool {
 	if component == "." || component == ".." {
 		return false
 	}
-	name := fold(component)
+	name := Fold(component)
 	if name == "" { // a file system may drop all of it
 		return true
 	}
@@ -55,13 +63,13 @@ func Name(component string) bool {
 	return slices.Contains(visible, name) || shortName().MatchString(name)
 }
 
-// fold returns the form of a component that all its spellings share: NTFS
+// Fold returns the form of a component that all its spellings share: NTFS
 // ignores case, what follows a colon, and dots and spaces at the end; HFS+ and
 // APFS ignore case, composition and, in part, invisible characters.
-func fold(component string) string {
+func Fold(component string) string {
 	name, _, _ := strings.Cut(norm.NFKD.String(component), ":")
 	name = strings.Map(func(r rune) rune {
-		if r == unicode.ReplacementChar || unicode.In(r, unicode.C, unicode.Mn, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
+		if r == unicode.ReplacementChar || unicode.In(r, ignorable...) {
 			return -1
 		}
 		return unicode.ToLower(unicode.ToUpper(r))
@@ -69,13 +77,23 @@ func fold(component string) string {
 	return strings.TrimRight(name, ". ")
 }
 
+// ignorable are the characters that some file systems ignore.
+var ignorable = []*unicode.RangeTable{
+	unicode.C, unicode.Mn, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector,
+}
+
 // Error is a path that a run must not write.
 type Error struct {
 	Path      string
 	Component string // the part of it that names configuration; "" when the whole file is protected
+	Consent   bool   // naming the file is consent to its commands
 }
 
 func (e *Error) Error() string {
+	if e.Consent {
+		return fmt.Sprintf("%q cannot be written: it is a workflow, and naming it runs its commands without further consent",
+			e.Path)
+	}
 	if e.Component == "" {
 		return fmt.Sprintf("%q is a file of the workflow that is running, which no run may change", e.Path)
 	}

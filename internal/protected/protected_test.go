@@ -8,17 +8,25 @@ import (
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/protected"
+	"github.com/espalier-run/espalier/internal/usertest"
 )
 
 func TestConfigurationIsProtectedInEverySpelling(t *testing.T) {
 	for _, path := range []string{
-		".git", ".GIT", ".Git/config", "sub/.git/hooks/pre-commit", `sub\.git\config`, ".git.", ".git ", ".git. .", ".git::$DATA", ".git:x", ".git::$INDEX_ALLOCATION/config",
-		".g\u200cit", "\u200b.git", ".git\ufeff", ".g\u00adit", "\uff0egit", ".\uff47it", "\u2024git", ".g\u0131t", ".G\u0130T", ".gi\ufe0ft", "\x01.git", ".g\xffit",
-		"GIT~1", "git~1/config", "GITMOD~1", "ESPALI~1.YAM", "GI7EBA~1", ".gitattributes", ".gitmodules", ".github/workflows/x.yml", ".gitlab-ci.yml", ".hg/hgrc",
-		".espalier", ".ESPALIER/espalier.db", ".espalier-cache", "espalier.yaml", "Espalier.YML", "e\u017fpalier.yaml", "espalier.yaml.", ".mcp.json", "agentfile.yaml", ".awf/workflows/x.yaml",
-		".claude/settings.json", ".cursor/mcp.json", ".clinerules", ".vscode/tasks.json", ".idea/x.xml", ".envrc", ".npmrc", ".env", ".env.local", ".husky/pre-commit",
-		".devcontainer/devcontainer.json", ".pre-commit-config.yaml", ".bashrc", ".ssh/authorized_keys", ".agents/skills/x/SKILL.md",
+		".git", ".GIT", ".Git/config", "sub/.git/hooks/pre-commit", `sub\.git\config`, ".git.", ".git ", ".git. .",
+		".git::$DATA", ".git:x", ".git::$INDEX_ALLOCATION/config",
+		".g\u200cit", "\u200b.git", ".git\ufeff", ".g\u00adit", "\uff0egit", ".\uff47it", "\u2024git", ".g\u0131t",
+		".G\u0130T", ".gi\ufe0ft", "\x01.git", ".g\xffit",
+		"GIT~1", "git~1/config", "GITMOD~1", "ESPALI~1.YAM", "GI7EBA~1", ".gitattributes", ".gitmodules",
+		".github/workflows/x.yml", ".gitlab-ci.yml", ".hg/hgrc",
+		".espalier", ".ESPALIER/espalier.db", ".espalier-cache", "espalier.yaml", "Espalier.YML", "e\u017fpalier.yaml",
+		"espalier.yaml.", ".mcp.json", "agentfile.yaml", ".awf/workflows/x.yaml",
+		".claude/settings.json", ".cursor/mcp.json", ".clinerules", ".vscode/tasks.json", ".idea/x.xml", ".envrc",
+		".npmrc", ".env", ".env.local", ".husky/pre-commit",
+		".devcontainer/devcontainer.json", ".pre-commit-config.yaml", ".bashrc", ".ssh/authorized_keys",
+		".agents/skills/x/SKILL.md",
 		"CLAUDE.md", "docs/AGENTS.md", "gemini.md", "HEAD", "repo/head", "GNUmakefile", "lefthook.yml", "mise.toml", "\u200b",
+		"lefthook-local.yml", "QWEN.md", "Desktop.ini", "sub/pyvenv.cfg", "bitbucket-pipelines.yml", "Azure-Pipelines.yaml",
 	} {
 		if err := protected.Path(path); err == nil {
 			t.Errorf("%q may be written", path)
@@ -28,8 +36,10 @@ func TestConfigurationIsProtectedInEverySpelling(t *testing.T) {
 
 func TestOrdinaryOutputsAreAllowed(t *testing.T) {
 	for _, path := range []string{
-		"notes.md", "a/b/c.txt", "package.json", "Makefile", "src/main.go", "pyproject.toml", "README.md", "SKILL.md", "git/config", "config", "headline.md",
-		"HEADER", "x~", "notes~1.backup.md", "longfilename~1", "espalier.md", "ünïcode/日本語.md", ".env.example", ".gitkeep", ".editorconfig", "./notes.md", "a..b", "mise.md",
+		"notes.md", "a/b/c.txt", "package.json", "Makefile", "src/main.go", "pyproject.toml", "README.md", "SKILL.md",
+		"git/config", "config", "headline.md",
+		"HEADER", "x~", "notes~1.backup.md", "longfilename~1", "espalier.md", "ünïcode/日本語.md", ".env.example",
+		".gitkeep", ".editorconfig", "./notes.md", "a..b", "mise.md",
 		"docs/claude-notes.md", "outputs/2026-01-02T03-04-05/execution/x.md", "x.y.z",
 	} {
 		if err := protected.Path(path); err != nil {
@@ -40,6 +50,7 @@ func TestOrdinaryOutputsAreAllowed(t *testing.T) {
 
 // A link inside of the folder must not lead to configuration, nor out of it.
 func TestWriteFileFollowsLinksWithCare(t *testing.T) {
+	usertest.Run(t, "^TestWriteFileFollowsLinksWithCare$")
 	dir := t.TempDir()
 	for _, one := range []string{".git/hooks", "real"} {
 		if err := os.MkdirAll(filepath.Join(dir, one), 0o755); err != nil {
@@ -48,8 +59,9 @@ func TestWriteFileFollowsLinksWithCare(t *testing.T) {
 	}
 	outside := t.TempDir()
 	for name, target := range map[string]string{
-		"notes": ".git/hooks", "twice": "notes", "absolute": filepath.Join(dir, ".git"), "out": outside, "up": "..", "round": "round",
-		"fine": "real", "alias": filepath.Join(dir, "real"), "file.md": ".git/config",
+		"notes": ".git/hooks", "twice": "notes", "absolute": filepath.Join(dir, ".git"), "out": outside, "up": "..",
+		"round": "round",
+		"fine":  "real", "alias": filepath.Join(dir, "real"), "file.md": ".git/config",
 	} {
 		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
@@ -92,7 +104,9 @@ func TestWriteFileKeepsFiles(t *testing.T) {
 	if err := protected.WriteFile(root, "flow.md", []byte("abc"), o); err != nil {
 		t.Fatal(err)
 	}
-	o.Keep = protected.Files{"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"} // FIPS 180-2: SHA-256 of "abc"
+	o.Keep = protected.Files{
+		Sums: []string{"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
+	} // FIPS 180-2: SHA-256 of "abc"
 	if err := protected.WriteFile(root, "flow.md", []byte("new"), o); err == nil {
 		t.Error("a file of the workflow was replaced")
 	}

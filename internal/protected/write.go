@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// maxLinks is how many symbolic links a path may lead over.
+// maxLinks is the maximum number of symbolic links on a path.
 const maxLinks = 32
 
 // Resolve returns where a path below root leads once its symbolic links are
@@ -70,38 +70,52 @@ func followFirst(root *os.Root, name string) (string, error) {
 	return "", nil
 }
 
-// Options are how WriteFile writes.
+// Options configures WriteFile.
 type Options struct {
-	File, Folder fs.FileMode // of what is new
-	// Keep are files that must not be replaced.
+	File, Folder fs.FileMode // modes of new files and folders
+	// Keep describes files that must not be changed.
 	Keep Files
 }
 
-// Files are files by the SHA-256 of their contents, in hexadecimal.
-type Files []string
-
-// Has reports whether a content is that of one of the files.
-func (f Files) Has(content []byte) bool {
-	if len(f) == 0 {
-		return false
-	}
-	sum := sha256.Sum256(content)
-	return slices.Contains(f, hex.EncodeToString(sum[:]))
+// Files describes files that a run must not change.
+type Files struct {
+	// Sums are the SHA-256 sums of the contents of files, in hexadecimal.
+	Sums []string
+	// Consents reports whether naming a file of this path and content is consent to the commands in it; nil if no file
+	// is. A run neither changes nor creates such a file, because its commands would be those of a model.
+	Consents func(path string, content []byte) bool
 }
 
-// WriteFile puts a file below root, whole or not at all, and makes the folders
-// that are missing. It returns an *Error for a path that names configuration,
-// also by way of a symbolic link, and for a file that is to be kept.
+// Check returns an *Error if old, the content of the file at a path, must not be replaced, or if it must not be
+// replaced by a new content. old is nil if there is no such file.
+func (f Files) Check(path string, old, content []byte) error {
+	if old != nil && len(f.Sums) > 0 {
+		sum := sha256.Sum256(old)
+		if slices.Contains(f.Sums, hex.EncodeToString(sum[:])) {
+			return &Error{Path: path}
+		}
+	}
+	if f.Consents != nil && (old != nil && f.Consents(path, old) || f.Consents(path, content)) {
+		return &Error{Path: path, Consent: true}
+	}
+	return nil
+}
+
+// WriteFile writes a file below root atomically, and creates missing folders. It
+// returns an *Error for a path that names configuration, also through a symbolic
+// link, and for a file that Options.Keep protects.
 func WriteFile(root *os.Root, name string, content []byte, o Options) (err error) {
 	resolved, err := Resolve(root, name)
 	if err != nil {
 		return err
 	}
 	name = filepath.FromSlash(resolved)
-	if len(o.Keep) > 0 {
-		if is, err := root.ReadFile(name); err == nil && o.Keep.Has(is) {
-			return &Error{Path: resolved}
-		}
+	old, err := root.ReadFile(name)
+	if err != nil {
+		old = nil // it is not there, or is no file and cannot be replaced by one
+	}
+	if err := o.Keep.Check(resolved, old, content); err != nil {
+		return err
 	}
 	if dir := filepath.Dir(name); dir != "." {
 		if err := root.MkdirAll(dir, o.Folder); err != nil {

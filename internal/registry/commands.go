@@ -8,6 +8,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/report/execution"
+	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/stepkind"
 	"github.com/espalier-run/espalier/internal/tool"
 )
@@ -110,6 +111,12 @@ const commandFormat = "awf"
 // commands. named says that a person has named the file, or one of the same
 // format that calls it.
 func coveredByName(p *ir.Program, named bool) bool { return named && p.Format == commandFormat }
+
+// consents reports whether naming a file is consent to the commands in it.
+func consents(path string, content []byte) bool {
+	found, _ := Formats().Detect(source.NewFile(path, string(content))) // what else is wrong with it does not matter
+	return found != nil && found.Name() == commandFormat
+}
 
 // NamedConsent reports whether running a program by its name is the consent to
 // its commands.

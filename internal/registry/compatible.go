@@ -64,16 +64,17 @@ func (m *Models) ChooseWith(name string, options json.RawMessage) (Choice, *Trou
 	return Choice{Provider: compatible, Model: model, server: s}, nil
 }
 
-// lacksGiven checks the key in an agent's options. Usual keys are not sent to a server that a workflow names, because it
-// is not trusted.
+// lacksGiven checks the key in an agent's options. Variables and secrets are not sent to a server that only the
+// workflow names: the workflow would choose both what is sent and who receives it. A server on this machine receives
+// them, except for the usual keys.
 func (m *Models) lacksGiven(s server) *Trouble {
-	for _, usual := range usualKeys {
-		if strings.Contains(s.given, "${"+usual) {
-			return &Trouble{
-				Message: fmt.Sprintf("the key in %s is not sent to %s, which the workflow names", usual, s.base),
-				Help: fmt.Sprintf("Declare the server in %s: models: {providers: {%s: {base_url: …, key_env: …}}}.",
-					config.FileName, compatible),
-			}
+	_, isSecret := config.Reference(s.given)
+	isUsual := slices.ContainsFunc(usualKeys, func(usual string) bool { return strings.Contains(s.given, "${"+usual) })
+	if isUsual || (isSecret || strings.Contains(s.given, "${")) && !config.Local(s.base) {
+		return &Trouble{
+			Message: fmt.Sprintf("the api_key of the step is not sent to %s, which only the workflow names", s.base),
+			Help: fmt.Sprintf("Declare the server in %s: models: {providers: {%s: {base_url: …, key_env: …}}}.",
+				config.FileName, compatible),
 		}
 	}
 	if name, ok := config.Reference(s.given); ok {

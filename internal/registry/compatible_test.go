@@ -57,12 +57,28 @@ func TestAgentsOfAWF(t *testing.T) {
 			lacks: "OPENAI_API_KEY is not set",
 		},
 		{
-			ask: "openai_compatible/m", options: `{"base_url":"http://there.example","api_key":"${MINE}"}`, keys: "MINE",
-			want: "openai_compatible/m", at: "http://there.example MINE-value",
+			ask: "openai_compatible/m", options: `{"base_url":"http://localhost:9","api_key":"${MINE}"}`, keys: "MINE",
+			want: "openai_compatible/m", at: "http://localhost:9 MINE-value",
 		},
 		{
-			ask: "openai_compatible/m", options: `{"base_url":"http://there.example","api_key":"${MINE}"}`,
+			ask: "openai_compatible/m", options: `{"base_url":"http://localhost:9","api_key":"${MINE}"}`,
 			want: "openai_compatible/m", lacks: "MINE",
+		},
+		{
+			ask: "openai_compatible/m", options: `{"base_url":"https://there.example","api_key":"x${MINE}"}`, keys: "MINE",
+			want: "openai_compatible/m", lacks: "is not sent to",
+		},
+		{
+			ask: "openai_compatible/m", options: `{"base_url":"https://localhost@there.example","api_key":"${MINE}"}`,
+			keys: "MINE", want: "openai_compatible/m", lacks: "is not sent to",
+		},
+		{
+			ask: "openai_compatible/m", options: `{"base_url":"https://there.example","api_key":"secret://mine"}`,
+			want: "openai_compatible/m", lacks: "is not sent to",
+		},
+		{
+			ask: "openai_compatible/m", options: `{"base_url":"https://there.example","api_key":"plain"}`,
+			want: "openai_compatible/m", at: "https://there.example plain",
 		},
 		{
 			ask: "openai_compatible/m", options: `{"base_url":"http://there.example","api_key":"${OPENAI_API_KEY}"}`,

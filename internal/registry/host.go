@@ -72,7 +72,7 @@ func (h *host) Provision(job *step.Job, options json.RawMessage) error {
 	box.program = job.Workflow
 	job.Model, job.Price, job.Tools = o.model, o.price, box
 	job.Dir, job.Project = h.runs+string(job.Run), h.root
-	job.Limits = h.tools.limits
+	job.Limits, job.Consents = h.tools.limits, consents
 	job.RecordStream = o.stream
 	if box.simulate { // nothing real is started, so there is nothing to consent to or to confine
 		job.Machine, job.MayRunCommands = simulatedMachine{seed: o.options.Seed, script: o.script}, true

@@ -5,52 +5,14 @@ package registry
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/private"
 	"github.com/espalier-run/espalier/internal/trust"
+	"github.com/espalier-run/espalier/internal/usertest"
 )
-
-// asOther names the variable under which the test binary runs once more as an
-// ordinary user.
-const asOther = "ESPALIER_TEST_AS_NOBODY"
-
-// asOrdinaryUser runs a test once more as the user nobody, when the test is run
-// by root, to whom most files are open.
-func asOrdinaryUser(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() != 0 || os.Getenv(asOther) != "" {
-		return
-	}
-	t.Run("as an ordinary user", func(t *testing.T) {
-		dir, err := os.MkdirTemp("", "nobody-*")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer os.RemoveAll(dir)
-		self, err := os.ReadFile(os.Args[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		program := filepath.Join(dir, "test")
-		const nobody = 65534
-		if err := errors.Join(os.WriteFile(program, self, 0o755), os.Chmod(dir, 0o755),
-			os.Chown(dir, nobody, nobody)); err != nil {
-			t.Fatal(err)
-		}
-		name, _, _ := strings.Cut(t.Name(), "/")
-		cmd := exec.Command(program, "-test.run", "^"+name+"$", "-test.v")
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), asOther+"=1", "TMPDIR="+dir, "HOME="+dir)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: "+name) {
-			t.Errorf("%v\n%s", err, out)
-		}
-	})
-}
 
 func approvalsIn(dir string) *trust.Store {
 	s := trust.Open(func(name string) string { return map[string]string{"XDG_STATE_HOME": dir}[name] })
@@ -59,7 +21,7 @@ func approvalsIn(dir string) *trust.Store {
 
 // A storage folder is private for every user and umask.
 func TestStorageIsPrivate(t *testing.T) {
-	asOrdinaryUser(t)
+	usertest.Run(t, "^TestStorageIsPrivate$")
 	by := approvalsIn(t.TempDir())
 	dir := filepath.Join(t.TempDir(), ".espalier")
 	before := syscall.Umask(0)
@@ -93,7 +55,7 @@ func TestStorageIsPrivate(t *testing.T) {
 // A folder that others can change or that another user made is refused with
 // what to do about it.
 func TestStorageOfOthersIsRefused(t *testing.T) {
-	asOrdinaryUser(t)
+	usertest.Run(t, "^TestStorageOfOthersIsRefused$")
 	by := approvalsIn(t.TempDir())
 	for name, spoil := range map[string]func(dir string) error{
 		"a link": func(dir string) error {

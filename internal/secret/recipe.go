@@ -59,7 +59,7 @@ func cook(text, recipe string) (string, bool) {
 }
 
 type cookery struct {
-	text, recipe string // what is left of them
+	text, recipe string // the parts that have not been processed
 	out          strings.Builder
 }
 

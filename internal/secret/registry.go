@@ -20,7 +20,7 @@ type Source struct {
 	// Find finds the value out.
 	Find func(context.Context) (string, error)
 	// Asks says that finding it out takes a command, which may ask a person:
-	// it is done when somebody needs the value, and once.
+	// it is called once, when the value is needed.
 	Asks bool
 }
 
@@ -97,7 +97,9 @@ func (r *Registry) Value(ctx context.Context, name string) (string, error) {
 	}
 	value, err := s.Find(ctx)
 	if err != nil {
-		return "", &Error{Name: name, Why: "cannot be found out: " + err.Error(), Help: "Put the secret into " + s.Place + "."}
+		return "", &Error{
+			Name: name, Why: "cannot be found out: " + err.Error(), Help: "Put the secret into " + s.Place + ".",
+		}
 	}
 	r.learn(name, value)
 	return value, nil
@@ -165,7 +167,7 @@ func (r *Registry) matcher() *matcher {
 	return r.table
 }
 
-// Hideable tells whether a value is long enough to be told from other text.
+// Hideable reports whether a value is long enough to be distinguished from other text.
 func Hideable(value string) bool { return len(value) >= Least }
 
 // A mark is "[secret NAME]", or "[secret NAME FORM]".
@@ -248,7 +250,7 @@ func (s *Stream) Next(piece string) string {
 	return out
 }
 
-// End gives what is left.
+// End returns the rest of the text.
 func (s *Stream) End() string {
 	out := s.Registry.HideText(s.rest)
 	s.rest = ""
@@ -269,7 +271,7 @@ func (r *Registry) RevealText(ctx context.Context, text string) (string, error) 
 		}
 		inner, rest, closed := strings.Cut(after, closing)
 		switch {
-		case !closed: // somebody has cut it: it stands for nothing any more
+		case !closed: // it was truncated, and does not stand for a value
 			b.WriteString(opening + after)
 			return b.String(), nil
 		case inner == "-":
@@ -346,7 +348,7 @@ func (r *Registry) Hide(raw json.RawMessage) json.RawMessage {
 		return number
 	})
 	if err != nil {
-		return json.RawMessage(r.HideText(string(raw))) // no JSON: whoever is given it may say so, and quote it
+		return json.RawMessage(r.HideText(string(raw))) // not JSON: errors about it may quote it
 	}
 	return out
 }

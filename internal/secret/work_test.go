@@ -12,8 +12,10 @@ func TestEscapesCostBoundedWork(t *testing.T) {
 	m.addSecret("pem", "-----BEGIN KEY-----\n"+strings.Repeat("abcdEFGH0123+/\n", 60))
 	const perByte = 12
 	for _, unit := range []string{
-		`\`, `\\`, `%25`, `%2525`, `%252525`, `&amp;`, `&amp;amp;`, `&#38;`, `+`, `\u005c`, `\u005cu005c`, `\/`, `%5C`, `\u00e4`,
-		`&`, `%`, `\x5c`, `%26amp%3B`, `\u0025`, `\"`, `\n`, `"\\\\\`, `%5c%75`, `&#x26;#x26;`, `s\u006b`, `%73k`, `-`, `-\n`, `%2D`,
+		`\`, `\\`, `%25`, `%2525`, `%252525`, `&amp;`, `&amp;amp;`, `&#38;`, `+`, `\u005c`, `\u005cu005c`, `\/`, `%5C`,
+		`\u00e4`,
+		`&`, `%`, `\x5c`, `%26amp%3B`, `\u0025`, `\"`, `\n`, `"\\\\\`, `%5c%75`, `&#x26;#x26;`, `s\u006b`, `%73k`, `-`,
+		`-\n`, `%2D`,
 		`\\u0073`, "&" + strings.Repeat("a", 40), `c2st`, `73 6b`, `sk-`, `sk%2D`,
 	} {
 		text := strings.Repeat(unit, 20_000/len(unit))

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"os"
 	"path"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -104,12 +105,16 @@ func (s *Server) registerRecords() {
 		})
 	handle(s, http.MethodGet, "/runs/{run}/artifacts", identity.Read, "List the files of a run", tag,
 		func(ctx context.Context, in *RunPath) (*body[artifactList], error) {
+			list := artifactList{Artifacts: []artifact{}}
 			files, err := s.artifacts(ctx, in.Run)
+			if errors.Is(err, fs.ErrNotExist) {
+				return &body[artifactList]{list}, nil // the run has written nothing
+			}
 			if err != nil {
 				return nil, err
 			}
-			list := artifactList{Artifacts: []artifact{}}
-			err = fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
+			defer files.Close()
+			err = fs.WalkDir(files.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 				if err != nil || !d.Type().IsRegular() {
 					return err
 				}
@@ -120,9 +125,6 @@ func (s *Server) registerRecords() {
 				list.Artifacts = append(list.Artifacts, artifact{Path: name, Size: info.Size()})
 				return nil
 			})
-			if errors.Is(err, fs.ErrNotExist) {
-				err = nil // the run has written nothing
-			}
 			return &body[artifactList]{list}, err
 		})
 	s.mux.Handle("GET /api/v1/runs/{run}/artifacts/{path...}", s.needs(identity.Read, http.HandlerFunc(s.artifact)))
@@ -141,14 +143,20 @@ func (s *Server) registerRecords() {
 // artifact sends a file of a run. A browser must not interpret what a run has
 // written, so it is offered as a download.
 func (s *Server) artifact(w http.ResponseWriter, r *http.Request) {
+	missing := Problem{Status: http.StatusNotFound, Code: "no-artifact", Detail: "The run has no such file."}
 	files, err := s.artifacts(r.Context(), r.PathValue("run"))
+	if errors.Is(err, fs.ErrNotExist) {
+		writeProblem(w, r, missing)
+		return
+	}
 	if err != nil {
 		writeProblem(w, r, *problemOf(r.Context(), err))
 		return
 	}
-	raw, err := readArtifact(files, r.PathValue("path"))
+	defer files.Close()
+	raw, err := readArtifact(files.FS(), r.PathValue("path"))
 	if err != nil {
-		writeProblem(w, r, Problem{Status: http.StatusNotFound, Code: "no-artifact", Detail: "The run has no such file."})
+		writeProblem(w, r, missing)
 		return
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
@@ -163,18 +171,23 @@ func readArtifact(files fs.FS, name string) ([]byte, error) {
 	if !fs.ValidPath(name) || path.Clean(name) != name {
 		return nil, fs.ErrNotExist
 	}
+	// Before it is opened: opening a named pipe waits for a writer.
+	if info, err := fs.Stat(files, name); err != nil || !info.Mode().IsRegular() {
+		return nil, fs.ErrInvalid
+	}
 	f, err := files.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > maxArtifact {
-		return nil, fs.ErrInvalid
+	raw, err := io.ReadAll(io.LimitReader(f, maxArtifact+1))
+	if err == nil && len(raw) > maxArtifact {
+		err = fs.ErrInvalid
 	}
-	return io.ReadAll(f)
+	return raw, err
 }
 
-func (s *Server) artifacts(ctx context.Context, run string) (fs.FS, error) {
+func (s *Server) artifacts(ctx context.Context, run string) (*os.Root, error) {
 	r, err := s.find(ctx, run)
 	if err != nil {
 		return nil, err

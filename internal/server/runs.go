@@ -229,7 +229,9 @@ func actor(ctx context.Context) journal.Actor {
 // startRun starts a run. The run id is derived from the idempotency key and from
 // who asks, so that a repeated request finds the run that the first one started.
 func (s *Server) startRun(ctx context.Context, in *startInput) (*started, error) {
-	an, err := s.o.App.Analyze(ctx, app.AnalyzeRequest{Workflow: in.Body.Workflow, Reading: app.Reading{Run: true}})
+	an, err := s.o.App.Analyze(ctx, app.AnalyzeRequest{
+		Workflow: in.Body.Workflow, Reading: app.Reading{Run: true}, Listed: true,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -145,7 +145,7 @@ func (s *Server) registerWorkflows() {
 		})
 	handle(s, http.MethodPost, "/validate", identity.Read, "Check the text of a workflow", tag,
 		func(ctx context.Context, in *struct{ Body validateBody }) (*body[workflowDetail], error) {
-			an, err := s.o.App.Analyze(ctx, app.AnalyzeRequest{Workflow: in.Body.Path, Text: &in.Body.Text})
+			an, err := s.o.App.Analyze(ctx, app.AnalyzeRequest{Workflow: in.Body.Path, Text: &in.Body.Text, Listed: true})
 			if err != nil {
 				return nil, err
 			}
@@ -154,7 +154,7 @@ func (s *Server) registerWorkflows() {
 }
 
 func (s *Server) analyze(ctx context.Context, workflow string) (*app.Analysis, error) {
-	return s.o.App.Analyze(ctx, app.AnalyzeRequest{Workflow: workflow})
+	return s.o.App.Analyze(ctx, app.AnalyzeRequest{Workflow: workflow, Listed: true})
 }
 
 // usable returns a workflow without errors.

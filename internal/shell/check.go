@@ -2,6 +2,8 @@ package shell
 
 import (
 	"fmt"
+	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -44,12 +46,36 @@ func union(sets ...set) set {
 // follow follows the values of a command through its variables, then checks what the command does with them.
 func (c *insertion) follow(file *syntax.File) {
 	c.declarations(file)
+	// What a command writes to an open file or a coprocess can be read by any other command.
+	in := func() set {
+		if hasChannels(file) {
+			return c.values(file)
+		}
+		return nil
+	}
 	for c.changed = true; c.changed; {
 		c.changed = false
-		c.visit(file, nil)
+		c.visit(file, in())
 	}
 	c.checks = true
-	c.visit(file, nil)
+	c.visit(file, in())
+}
+
+// hasChannels reports whether a command has coprocesses, or opens files that stay open for the commands after it.
+func hasChannels(file *syntax.File) (found bool) {
+	syntax.Walk(file, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.CoprocClause:
+			found = true
+		case *syntax.Redirect:
+			found = found || n.N != nil && strings.HasPrefix(n.N.Value, "{")
+		case *syntax.Stmt:
+			call, ok := n.Cmd.(*syntax.CallExpr)
+			found = found || ok && len(n.Redirs) > 0 && len(call.Args) == 1 && call.Args[0].Lit() == "exec"
+		}
+		return !found
+	})
+	return found
 }
 
 // assigned records that a variable may hold values.
@@ -180,10 +206,20 @@ func (c *insertion) values(nodes ...syntax.Node) set {
 			case *syntax.SglQuoted:
 				text(n.Value)
 			case *syntax.CmdSubst:
-				return !summarizes(n.Stmts)
+				if summarizes(n.Stmts) {
+					return false
+				}
+				if readsInput(n.Stmts) {
+					maps.Copy(out, c.input)
+				}
 			case *syntax.ParamExp:
 				if n.Length {
 					return false
+				}
+				if n.Excl && n.Names == 0 && !isList(n.Index) { // it may expand any variable
+					for _, values := range c.vars {
+						maps.Copy(out, values)
+					}
 				}
 				if n.Param != nil {
 					for v := range c.vars[parameter(n.Param.Value)] {
@@ -231,6 +267,34 @@ func summarizes(list []*syntax.Stmt) bool {
 		return true
 	}
 	return false
+}
+
+// readsInput reports whether commands print what is in their standard input, as far as their names tell.
+func readsInput(list []*syntax.Stmt) (found bool) {
+	for _, s := range list {
+		syntax.Walk(s, func(n syntax.Node) bool {
+			switch n := n.(type) {
+			case *syntax.CallExpr:
+				found = found || len(n.Args) > 0 && slices.Contains(filters, path.Base(n.Args[0].Lit()))
+			case *syntax.Redirect:
+				found = found || n.Op == syntax.RdrIn && isInput(n.Word.Lit())
+			}
+			return !found
+		})
+	}
+	return found
+}
+
+// filters are programs that print what they read.
+var filters = []string{
+	"awk", "base64", "cat", "cut", "dd", "grep", "head", "jq", "read", "rev", "sed", "sort", "tail", "tee", "tr", "uniq",
+	"xargs",
+}
+
+// isInput reports whether a path is that of an open file, such as standard input.
+func isInput(path string) bool {
+	return path == "/dev/stdin" || strings.HasPrefix(path, "/dev/fd/") ||
+		strings.HasPrefix(path, "/proc/") && strings.Contains(path, "/fd/")
 }
 
 // visit follows and checks the values in a node whose commands read in from their standard input.
@@ -286,9 +350,10 @@ func (c *insertion) visit(node syntax.Node, in set) {
 // statement visits a command with its redirections.
 func (c *insertion) statement(s *syntax.Stmt, in set) {
 	var here *syntax.Word
-	outer := c.output
+	outer, outerInput := c.output, c.input
+	c.input = in
 	c.output = c.values(s)
-	defer func() { c.output = outer }()
+	defer func() { c.output, c.input = outer, outerInput }()
 	for _, r := range s.Redirs {
 		c.visit(r, in)
 		switch r.Op {

@@ -129,6 +129,7 @@ type insertion struct {
 	changed bool         // vars changed
 	shifts  bool         // the command changes its positional parameters
 	output  set          // values in the command that is being visited
+	input   set          // values in its standard input
 }
 
 func newInsertion(name string, parts []Part) *insertion {

@@ -95,6 +95,19 @@ func TestInsertRejectsCode(t *testing.T) {
 		"x=@; echo \"${x\aP}\"": "${…@P}", `x=@; echo "${!x}"`: "${!…}", `declare -n r=@; echo $r`: "declare -n",
 		`alias q="@"`: "alias", `export LD_PRELOAD="@"`: "LD_PRELOAD", `export "PATH=@"`: "PATH",
 		`env LD_PRELOAD=@ x`: "LD_PRELOAD", `MAKEFILES=@ make`: "MAKEFILES",
+		// Values that reach code through coprocesses and open files.
+		`coproc sh; echo '@' >&"${COPROC[1]}"`: "sh", `coproc X { bash; }; echo "@" >&"${X[1]}"`: "bash",
+		`coproc while read -r l; do eval "$l"; done; echo '@' >&"${COPROC[1]}"`: "eval",
+		`exec 3> >(sh); echo '@' >&3`:                                           "sh", `exec > >(sh); echo '@'`: "sh", `exec <<<'@'; sh`: "sh",
+		`exec < <(echo '@'); bash`: "bash", `exec 3<<<'@'; sh <&3`: "sh", `exec {f}<<<'@'; sh <&$f`: "sh",
+		`exec 3<<<'@'; source /dev/fd/3`: "source", `source /dev/stdin <<<'@'`: "source", `bash /dev/stdin <<<"@"`: "bash",
+		`echo "@" | python3 /dev/stdin`: "python", `x='@'; y=x; eval "${!y}"`: "eval", `echo "@" | { eval "$(cat)"; }`: "eval",
+		`echo "@" | { sh -c "$(</dev/stdin)"; }`: "sh",
+		// Programs that execute an argument.
+		`find . -execdir "@" +`: "command", `busybox sh -c "@"`: "sh", `fish -c "@"`: "fish", `pwsh -c "@"`: "pwsh",
+		`git -c "core.pager=@" log`: "git", `rsync -e "@" a b`: "rsync", `scp -o "ProxyCommand=@" a b`: "scp",
+		`tar --checkpoint-action=exec="@" f`: "tar", `flock f -c "@"`: "flock", `tmux new -d "@"`: "tmux", `npx "@"`: "command",
+		`sshpass -p x ssh h "@"`: "ssh", `runuser -c "@"`: "runuser", `make --eval="@"`: "make", `m4 <<<"@"`: "m4",
 		// Values that are commands.
 		`@`: "command", `"@" x`: "command", `x && @`: "command", `x=@; $x now`: "command", `timeout 5 @`: "command",
 		`sudo -u me "@"`: "command", `exec @`: "command", `echo x | xargs @`: "command",
@@ -127,7 +140,11 @@ func TestInsertAcceptsData(t *testing.T) {
 		`out="@"; eval "$(ssh-agent)"; echo "$out"`, `x=$(echo "@" | wc -l); echo $((x + 1))`, `read -p "@" x`,
 		`echo "@" | xargs -n 1 echo`, `echo "@" | xargs sh -c 'echo "$1"' sh`, `OUT_DIR=@; SRC="@"; export GOAL=@`,
 		"retry() { for i in 1 2; do \"$\a\" && return; done; }; retry curl -d \"@\" x", `f() { echo "$1"; }; f "@"`,
-		"sh <<E\nE\necho @", "cat <<''\n\necho @\n", `./run-@.sh`, `bin/@ x`, `case "@" in x) ;; esac`, `[[ "@" == x ]]`, `TEXT="@" awk 'BEGIN { print 1 }'`,
+		"sh <<E\nE\necho @", "cat <<''\n\necho @\n", `./run-@.sh`, `bin/@ x`, `case "@" in x) ;; esac`, `[[ "@" == x ]]`,
+		`git switch -c "@"`, `git -C "@" commit -m "@"`, `make deploy TO="@"`, `tar -czf "@" x`, `rsync -a "@" b`,
+		`coproc cat; echo '@' >&"${COPROC[1]}"; read -r y <&"${COPROC[0]}"; echo "$y"`, `exec 3>log; echo "@" >&3; date`,
+		`exec 2>&1; echo "@"; python3 x.py`, `find . -name "@" -exec rm {} +`, `npx prettier "@"`, `x=1; y=x; echo "${!y} @"`,
+		`echo "@" | while read -r l; do n=$(($(nproc) + 1)); done`, `curl -d "@" x | jq .y`, `TEXT="@" awk 'BEGIN { print 1 }'`,
 	} {
 		if _, err := shell.Insert("bash", split(command, shell.Value{Unknown: true})); err != nil {
 			t.Errorf("%s: %v", command, err)
@@ -147,7 +164,7 @@ func TestInsertChecksValues(t *testing.T) {
 		`read @`: "name", `unset "m[@]"`: "name", `printf -v @ x`: "name", `[ -v @ ]`: "name", `[[ -v @ ]]`: "name",
 		`declare "@"`: "name", `getopts ab @`: "name", `[ @ = x ]`: "some words",
 		`declare -a x="@"`: "some words", `x=(); declare x=@`: "some words", `./run-@.sh`: "a-1.b", `python3 @`: "x.py",
-		`bash "@"`: "x.sh",
+		`bash "@"`: "x.sh", `make TO="@"`: "north",
 	} {
 		if _, err := shell.Insert("bash", split(command, shell.Value{Text: fits})); err != nil {
 			t.Errorf("%s with %q: %v", command, fits, err)

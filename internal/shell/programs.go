@@ -20,6 +20,8 @@ type program struct {
 	names   bool     // operands are names of variables
 	takes   []string // options with an argument
 	takes2  []string // options with two arguments
+	global  bool     // options count only before the first operand
+	macros  bool     // operands of the form NAME=VALUE are expanded again
 	nested  bool     // found anywhere among the arguments of another command, as in "docker run IMAGE sh -c CODE"
 }
 
@@ -27,6 +29,13 @@ var shellProgram = program{
 	words: true, operand: 1, stdin: 1, nested: true,
 	takes: []string{"-o", "+o", "-O", "+O", "--rcfile", "--init-file"},
 }
+
+var (
+	otherShell = program{options: []string{"-c", "--command", "--commands"}, stdin: 1, nested: true}
+	powerShell = program{
+		options: []string{"-c", "-Command", "-command", "-e", "-EncodedCommand"}, stdin: 1, nested: true,
+	}
+)
 
 var programs = map[string]program{
 	"python":    {options: []string{"-c"}, stdin: 1, nested: true, takes: []string{"-m", "-W", "-X"}},
@@ -88,8 +97,54 @@ var programs = map[string]program{
 	"unset":     {names: true},
 	"getopts":   {names: true},
 	"zstyle":    {options: []string{"-e"}},
-	"zle":       {operand: 1, rest: true},
-	"sched":     {operand: 1, rest: true},
+	// Other shells and interpreters.
+	"fish": otherShell, "nu": otherShell, "elvish": otherShell, "xonsh": otherShell, "tcsh": otherShell, "csh": otherShell,
+	"pwsh": powerShell, "powershell": powerShell,
+	"julia":  {options: []string{"-e", "-E", "--eval", "--print"}, stdin: 1, nested: true},
+	"groovy": {options: []string{"-e"}, nested: true},
+	"elixir": {options: []string{"-e", "--eval", "--rpc-eval"}, nested: true},
+	"erl":    {options: []string{"-eval"}, nested: true},
+	"ghc":    {options: []string{"-e"}, nested: true},
+	"expect": {options: []string{"-c"}, stdin: 1, nested: true},
+	"vim":    {options: []string{"-c", "--cmd"}}, "nvim": {options: []string{"-c", "--cmd"}},
+	"yq": {operand: 1, nested: true, takes: []string{"-o", "-p", "-I"}},
+	"bc": {stdin: 9}, "m4": {stdin: 1, options: []string{"-D"}},
+	// Programs with options that are commands.
+	"runuser": {words: true, options: []string{"-c", "--command"}, nested: true, takes: []string{"-u", "-g", "-G", "-s"}},
+	"sg":      {words: true, options: []string{"-c"}, operand: 2, nested: true},
+	"flock":   {words: true, options: []string{"-c", "--command"}, nested: true, takes: []string{"-w", "-E"}},
+	"capsh":   {words: true, options: []string{"-c"}},
+	"nix-shell": {
+		words: true, options: []string{"--run", "--command"}, takes: []string{"-p", "-A", "-I"},
+	},
+	"rsync": {options: []string{"-e", "--rsh", "--rsync-path"}},
+	"scp":   {options: []string{"-o", "-S"}}, "sftp": {options: []string{"-o", "-S", "-D"}},
+	"rsh":     {words: true, operand: 2, rest: true, takes: []string{"-l"}},
+	"autossh": {words: true, operand: 2, rest: true, options: []string{"-o"}, takes: []string{"-M", "-i", "-l", "-p"}},
+	"pdsh":    {operand: 1, rest: true, takes: []string{"-w", "-g", "-l"}},
+	"pssh":    {operand: 1, rest: true, takes: []string{"-h", "-H", "-l"}},
+	"git":     {options: []string{"-c", "--exec-path", "--config-env"}, global: true, takes: []string{"-C"}},
+	"hg":      {options: []string{"--config"}}, "cargo": {options: []string{"--config"}},
+	"tar": {options: []string{
+		"--checkpoint-action", "--to-command", "--use-compress-program", "--rsh-command", "--info-script",
+		"--new-volume-script", "-I",
+	}},
+	"make": {options: []string{"--eval", "-E"}, macros: true}, "gmake": {options: []string{"--eval", "-E"}, macros: true},
+	"tmux":   {operand: 1, rest: true, takes: []string{"-L", "-S", "-f", "-c", "-n", "-s", "-t", "-x", "-y"}},
+	"screen": {operand: 1, rest: true, takes: []string{"-S", "-c", "-h", "-p", "-t"}},
+	"socat":  {operand: 1, rest: true},
+	"nc":     {options: []string{"-e", "-c"}}, "ncat": {options: []string{"-e", "-c", "--exec", "--sh-exec"}},
+	"rg": {options: []string{"--pre"}}, "fzf": {options: []string{"--preview", "--bind"}},
+	"fd":      {options: []string{"-x", "-X", "--exec", "--exec-batch"}},
+	"zip":     {options: []string{"-TT", "--unzip-command"}},
+	"tcpdump": {options: []string{"-z"}},
+	"man":     {options: []string{"-P", "--pager"}},
+	"gcc":     {options: []string{"-wrapper"}},
+	"helm":    {options: []string{"--post-renderer"}},
+	"gcloud":  {words: true, options: []string{"--command"}},
+	"ansible": {options: []string{"-a", "--args"}},
+	"zle":     {operand: 1, rest: true},
+	"sched":   {operand: 1, rest: true},
 }
 
 // wrappers are programs whose operand is a command, with their options that have an argument.
@@ -98,7 +153,9 @@ var wrappers = map[string][]string{
 	"env": {"-u", "-C", "-S"}, "command": nil, "builtin": nil, "exec": {"-a"}, "nohup": nil, "time": {"-f", "-o"},
 	"timeout": {"-s", "-k"}, "nice": {"-n"}, "ionice": {"-c", "-n", "-p"}, "stdbuf": {"-i", "-o", "-e"}, "setsid": nil,
 	"xargs":  {"-a", "-d", "-E", "-I", "-L", "-n", "-P", "-s"},
-	"chroot": nil, "unshare": nil, "noglob": nil, "nocorrect": nil, "-": nil,
+	"chroot": nil, "unshare": nil, "noglob": nil, "nocorrect": nil, "-": nil, "busybox": nil,
+	"npx": {"-p", "--package", "-w", "--workspace"}, "bunx": nil, "uvx": {"--from", "--with", "-p", "--python"},
+	"sshpass": {"-p", "-f", "-d", "-P"}, "entr": nil,
 }
 
 // find returns the description of a program and its usual name.
@@ -168,7 +225,7 @@ func (p program) roles(name string, args []string) (out []role, input bool) {
 		case IsShell(name) && option && arg[0] == '-' && !strings.HasPrefix(arg, "--") && strings.Contains(arg, "s"):
 			input, done = true, true
 		case option && slices.ContainsFunc(p.options, func(o string) bool { return introduces(arg, o) }),
-			slices.Contains(p.options, arg):
+			slices.Contains(p.options, arg) && !(p.global && ends):
 			done = true
 			if i++; i < len(args) {
 				out[i] = code
@@ -188,6 +245,7 @@ func (p program) roles(name string, args []string) (out []role, input bool) {
 			}
 		default:
 			operands++
+			ends = ends || p.global
 			switch {
 			case p.names:
 				out[i] = variableName
@@ -250,6 +308,13 @@ func (c *insertion) call(call *syntax.CallExpr, in set, here *syntax.Word) {
 			c.assigned(stdin(args[first]), in)
 		}
 		c.builtin(args[first], args[first+1:], call.Args[first+1:], in)
+		if path.Base(args[first]) == "find" {
+			for i := first + 1; i+1 < len(args); i++ {
+				if isFindExec(args[i]) {
+					c.executed(call.Args[i+1], args[i+1])
+				}
+			}
+		}
 	}
 	for i := 0; i < len(args); i++ {
 		name, p, ok := find(args[i])
@@ -260,14 +325,17 @@ func (c *insertion) call(call *syntax.CallExpr, in set, here *syntax.Word) {
 		if i < first || p.rest { // another program follows
 			continue
 		}
-		next := slices.IndexFunc(args[i+1:], func(a string) bool { // of find
-			return strings.HasPrefix(a, "-exec") || strings.HasPrefix(a, "-ok")
-		})
+		next := slices.IndexFunc(args[i+1:], isFindExec)
 		if next < 0 {
 			return
 		}
 		i += next
 	}
+}
+
+// isFindExec reports whether an argument of find is followed by a command.
+func isFindExec(arg string) bool {
+	return strings.HasPrefix(arg, "-exec") || strings.HasPrefix(arg, "-ok")
 }
 
 // commandName returns the index of the name of the command, after programs such as sudo, and whether those pass their
@@ -345,6 +413,9 @@ func (c *insertion) arguments(name string, p program, args []string, words []*sy
 		switch r {
 		case code:
 			hasCode = true
+			if isInput(args[i]) {
+				input = true
+			}
 			if through := c.expanded(words[i].Parts); len(through) > 0 || !p.words {
 				c.mustNotExecute(union(through, c.values(words[i])), name, name+" executes the value as code")
 			}
@@ -353,6 +424,13 @@ func (c *insertion) arguments(name string, p program, args []string, words []*sy
 			c.mustBeName(c.values(words[i]))
 		case operandRole:
 			c.operand(name, words[i])
+		}
+		if r != code && isInput(args[i]) {
+			input = true
+		}
+		if assigned, _, ok := strings.Cut(args[i], "="); ok && p.macros && r == data && !strings.HasPrefix(assigned, "-") {
+			c.must(c.values(words[i]), func(text string) bool { return !strings.Contains(text, "$") },
+				name+" would expand the value again", "Pass the value in the environment, or check it in an earlier step")
 		}
 	}
 	if p.words {

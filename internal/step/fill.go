@@ -93,6 +93,22 @@ func (j *Job) FillPath(template string, values expr.Values, doubts []string, par
 	return path, nil
 }
 
+// FillFolder renders a template as the path of a folder, and reports whether untrusted values are a part of it.
+func (j *Job) FillFolder(template string, values expr.Values, doubts []string) (path string, untrusted bool, err error) {
+	if !strings.Contains(template, "{{") {
+		return template, false, nil
+	}
+	e, err := j.template(template)
+	if err != nil {
+		return "", false, err
+	}
+	path, chosen, err := e.FillPath(values, j.shellOptions(doubts))
+	if err != nil {
+		return "", false, Errorf(ClassInput, "step %q: %v", j.Step.ID, err)
+	}
+	return path, len(chosen) > 0, nil
+}
+
 // shellOptions returns which values of the job are not trusted.
 func (j *Job) shellOptions(doubts []string) expr.ShellOptions {
 	o := expr.ShellOptions{

@@ -94,6 +94,8 @@ type Host struct {
 	// MayRunCommands says that a person has consented to the commands of the
 	// workflow.
 	MayRunCommands bool
+	// Consents reports whether naming a file is consent to the commands in it.
+	Consents func(path string, content []byte) bool
 	// Dir is the run's folder, the default working folder of commands. Most runs
 	// need none: MakeDir creates it.
 	Dir     string
@@ -161,11 +163,11 @@ func (j *Job) ApplySandbox(c *process.Command, writes ...string) error {
 }
 
 // Kept returns the files that the run must not change: those of its own
-// workflow.
+// workflow, and those that consent to commands.
 func (j *Job) Kept() protected.Files {
-	var out protected.Files
+	out := protected.Files{Consents: j.Consents}
 	for _, f := range j.Sources {
-		out = append(out, f.SHA256)
+		out.Sums = append(out.Sums, f.SHA256)
 	}
 	return out
 }

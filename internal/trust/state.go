@@ -15,7 +15,7 @@ const keyFile = "key"
 
 const keyBytes = 32
 
-// key returns the user's key, and makes it if there is none.
+// key returns the user's key. It creates the key on first use.
 func (s Store) key() ([]byte, error) {
 	name := filepath.Join(s.dir, keyFile)
 	for range 2 {
@@ -34,12 +34,12 @@ func (s Store) key() ([]byte, error) {
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("%s cannot be used; remove it to have another one made", name)
+	return nil, fmt.Errorf("%s is not a valid key; remove it to create a new one", name)
 }
 
-// Signature returns what marks a state folder as one that this user has made.
-// Nobody can make one without the user's key, so a repository cannot bring a
-// state folder along.
+// Signature returns the mark of state folders that this user has created. It
+// cannot be computed without the user's key, so a repository cannot contain a
+// state folder that is accepted.
 func (s Store) Signature() (string, error) {
 	key, err := s.key()
 	if err != nil {

@@ -18,13 +18,13 @@ import (
 	"github.com/espalier-run/espalier/internal/private"
 )
 
-// Store is the user's approvals.
+// Store holds the approvals of a user.
 type Store struct {
-	dir string // "" when there is no folder for it
-	why error  // why there is none
+	dir string // "" if the user has no folder for it
+	why error  // the reason
 }
 
-// Open returns the store of the user. It touches nothing.
+// Open returns the store of the user. It does not access the disk.
 func Open(getenv func(string) string) Store {
 	dir := getenv("XDG_STATE_HOME")
 	if dir == "" || !filepath.IsAbs(dir) {
@@ -41,28 +41,28 @@ func Open(getenv func(string) string) Store {
 			}
 		}
 		if err != nil {
-			return Store{why: fmt.Errorf("there is no folder for approvals: %w; set XDG_STATE_HOME", err)}
+			return Store{why: fmt.Errorf("no folder for approvals: %w; set XDG_STATE_HOME", err)}
 		}
 	}
 	return Store{dir: filepath.Join(dir, "espalier")}
 }
 
-// Dir returns the folder of the store; "" when there is none.
+// Dir returns the folder of the store, or "" if the user has none.
 func (s Store) Dir() string { return s.dir }
 
-// File is a content that was approved.
+// File is an approved content.
 type File struct {
 	Path   string `json:"path"`
 	SHA256 string `json:"sha256"`
 }
 
-// Sum returns the hash that a File has.
+// Sum returns the hash of a content, as in File.
 func Sum(content []byte) string {
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:])
 }
 
-// Record is what was approved in a project.
+// Record lists what is approved in a project.
 type Record struct {
 	Root  string    `json:"root"`
 	At    time.Time `json:"approved_at"`
@@ -75,8 +75,8 @@ func (s Store) file(root string) string {
 	return filepath.Join(s.dir, approvals, Sum([]byte(root))+".json")
 }
 
-// Approve records contents of a project, in place of those that were approved
-// before.
+// Approve records the approved contents of a project. It replaces the previous
+// record.
 func (s Store) Approve(r Record) error {
 	raw, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -85,7 +85,7 @@ func (s Store) Approve(r Record) error {
 	return s.write(s.file(r.Root), append(raw, '\n'))
 }
 
-// write puts a file into the store, whole or not at all.
+// write writes a file of the store atomically.
 func (s Store) write(name string, content []byte) error {
 	if s.dir == "" {
 		return s.why
@@ -107,8 +107,8 @@ func (s Store) write(name string, content []byte) error {
 	return nil
 }
 
-// writeNew is write for a file that another process may make at the same time:
-// the first one stays.
+// writeNew is write for a file that several processes may create at the same
+// time. The first one is kept.
 func (s Store) writeNew(name string, content []byte) error {
 	fresh := name + "." + rand.Text()
 	if err := s.write(fresh, content); err != nil {
@@ -121,8 +121,8 @@ func (s Store) writeNew(name string, content []byte) error {
 	return nil
 }
 
-// read returns a file of the store; nil when it is not there. A store that
-// others can change counts as empty, and the error says why.
+// read returns the content of a file of the store, or nil if the file does not
+// exist. It fails if other users can change the store.
 func (s Store) read(name string) ([]byte, error) {
 	if s.dir == "" {
 		return nil, s.why
@@ -139,7 +139,7 @@ func (s Store) read(name string) ([]byte, error) {
 	return raw, err
 }
 
-// Record returns what is approved in a project; false when nothing is.
+// Record returns what is approved in a project. It reports false if nothing is.
 func (s Store) Record(root string) (Record, bool, error) {
 	raw, err := s.read(s.file(root))
 	if err != nil || raw == nil {
@@ -166,7 +166,7 @@ func (s Store) Has(root string, sums ...string) (bool, error) {
 	return true, nil
 }
 
-// List returns all records, by their roots.
+// List returns all records, sorted by root.
 func (s Store) List() ([]Record, error) {
 	if s.dir == "" {
 		return nil, s.why
@@ -196,7 +196,7 @@ func (s Store) List() ([]Record, error) {
 	return out, nil
 }
 
-// Revoke removes what is approved in a project; false when nothing is.
+// Revoke removes the record of a project. It reports whether there was one.
 func (s Store) Revoke(root string) (bool, error) {
 	if s.dir == "" {
 		return false, s.why

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/trust"
+	"github.com/espalier-run/espalier/internal/usertest"
 )
 
 func in(dir string) trust.Store {
@@ -16,6 +17,7 @@ func in(dir string) trust.Store {
 
 // An approval is bound to a content and to a project, and can be taken back.
 func TestApprovalIsForContentsOfAProject(t *testing.T) {
+	usertest.Run(t, "^TestApprovalIsForContentsOfAProject$")
 	s := in(t.TempDir())
 	a, b := trust.Sum([]byte("a")), trust.Sum([]byte("b"))
 	if ok, err := s.Has("/p", a); ok || err != nil {
@@ -46,6 +48,7 @@ func TestApprovalIsForContentsOfAProject(t *testing.T) {
 
 // What others can change approves nothing.
 func TestStoreThatOthersCanChangeApprovesNothing(t *testing.T) {
+	usertest.Run(t, "^TestStoreThatOthersCanChangeApprovesNothing$")
 	if runtime.GOOS == "windows" {
 		t.Skip("access is not in the mode there")
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/artifact"
 	"github.com/espalier-run/espalier/internal/step/steptest"
+	"github.com/espalier-run/espalier/internal/usertest"
 )
 
 func TestSuite(t *testing.T) {
@@ -416,6 +417,7 @@ func TestDraftsFollowTheRequest(t *testing.T) {
 // No path that a workflow or a model names becomes configuration of the next
 // run, nor part of a workflow.
 func TestRepliesNeverBecomeConfiguration(t *testing.T) {
+	usertest.Run(t, "^TestRepliesNeverBecomeConfiguration$")
 	root := t.TempDir()
 	folder := filepath.Join(root, "workflows/w")
 	for _, dir := range []string{".git/hooks", "workflows/w"} {
@@ -441,6 +443,7 @@ func TestRepliesNeverBecomeConfiguration(t *testing.T) {
 	for _, path := range []string{
 		"espalier.yaml", "shared/espalier.yaml", "workflows/other/.mcp.json", "outputs/.git/config", "agentfile.yaml", "outputs/.claude/settings.json", "workflow.yaml",
 		"workflows/w/workflow.yaml", "workflows/new/agents/a.md", "skills/s.md", "scripts/cli/run.sh", "workflows/link/post-checkout", "shared/.GIT/config",
+		"\u017fkills/s.md", "workflows/new/\uff41gents/a.md", "./Scripts/run.sh",
 	} {
 		if err := produce(path, "model: evil"); err == nil {
 			t.Errorf("%s was written", path)
@@ -453,5 +456,47 @@ func TestRepliesNeverBecomeConfiguration(t *testing.T) {
 	}
 	if err := produce("outputs/fine.md", "fine"); err != nil {
 		t.Error(err)
+	}
+	// The folder of the workflow is the root of the project, or in a shared folder.
+	for _, one := range []string{"", "shared/w"} {
+		folder = filepath.Join(root, one)
+		for _, path := range []string{"workflow.yaml", "scripts/run.sh", "shared/w/skills/s.md", "workflows/new/agents/a.md"} {
+			if one == "" && strings.HasPrefix(path, "shared/") {
+				continue
+			}
+			if err := produce(path, "evil"); err == nil {
+				t.Errorf("%s was written from %s", path, folder)
+			}
+		}
+	}
+}
+
+// TestScriptsWriteInsideTheProject runs a script in a project whose outputs folder is a link to another folder.
+func TestScriptsWriteInsideTheProject(t *testing.T) {
+	for _, name := range []string{"outputs", "outputs/w"} {
+		root, outside := t.TempDir(), t.TempDir()
+		link := filepath.Join(root, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(outside, link); err != nil {
+			t.Fatal(err)
+		}
+		play := steptest.Play{
+			Settings: steptest.Settings{
+				"scripts":  []artifact.Script{{Shell: "bash", Path: "x.sh", Text: `echo x > "$AGENTFILE_RUN_DIR/x"`}},
+				"workflow": "w", "folder": root,
+			},
+			With: func(j *step.Job) {
+				j.Project, j.MayRunCommands = root, true
+				j.Reads = []step.Read{{Path: "agentfile.run", Value: json.RawMessage(`"r"`)}}
+			},
+		}
+		if _, err := play.Done(t, artifact.Shell{}, &steptest.Log{}, &steptest.World{}); err == nil {
+			t.Errorf("%s: the script was executed", name)
+		}
+		if left, err := os.ReadDir(outside); err != nil || len(left) > 0 {
+			t.Errorf("%s: %v, %v", name, left, err)
+		}
 	}
 }

@@ -120,21 +120,34 @@ func (p *place) write(name, text string) error {
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	return protected.WriteFile(root, below, []byte(text), protected.Options{File: 0o644, Folder: 0o755, Keep: p.keep})
+	keep := p.keep
+	if first, _, _ := strings.Cut(path.Clean(p.fill(name)), "/"); first == "outputs" { // the folder of the run
+		keep.Consents = nil
+	}
+	return protected.WriteFile(root, below, []byte(text), protected.Options{File: 0o644, Folder: 0o755, Keep: keep})
 }
 
 // defines reports whether a path below a folder is part of a workflow's
 // definition. Only promote, which a person asks for, puts such files in place.
 func (p *place) defines(base, name string) bool {
-	parts := strings.Split(strings.ToLower(name), "/")
-	if base == p.root {
-		if parts[0] != "workflows" || len(parts) < 3 {
+	isDefinition := func(folder string) bool {
+		below, err := filepath.Rel(folder, filepath.Join(base, filepath.FromSlash(name)))
+		if err != nil {
 			return false
 		}
-		parts = parts[2:]
+		first, _, _ := strings.Cut(filepath.ToSlash(below), "/")
+		return slices.Contains(definition, protected.Fold(first))
 	}
-	return slices.Contains([]string{"workflow.yaml", "workflow.yml", "workflow_status.json", "agents", "skills", "scripts"}, parts[0])
+	if isDefinition(p.folder) {
+		return true
+	}
+	parts := strings.Split(name, "/")
+	return base == p.root && len(parts) > 2 && protected.Fold(parts[0]) == "workflows" &&
+		isDefinition(filepath.Join(p.root, parts[0], parts[1]))
 }
+
+// definition are the files and folders that define a workflow, in its folder.
+var definition = []string{"workflow.yaml", "workflow.yml", "workflow_status.json", "agents", "skills", "scripts"}
 
 // mostRead is how large a file may be that a step works on.
 const mostRead = 1 << 20

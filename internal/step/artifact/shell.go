@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/exec"
 	"github.com/espalier-run/espalier/internal/stepkind"
@@ -81,8 +83,8 @@ func (s ShellSettings) Run(ctx context.Context, job *step.Job) (step.Result, err
 	if err != nil {
 		return step.Result{}, err
 	}
-	dir := filepath.Join(at.root, filepath.FromSlash(at.runDir()))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	dir, err := at.makeRunDir()
+	if err != nil {
 		return step.Result{}, step.Errorf(step.ClassMissing, "cannot create the run's folder: %v", err)
 	}
 	environ, err := environment(&files, at, s, dir)
@@ -116,6 +118,22 @@ func (s ShellSettings) Run(ctx context.Context, job *step.Job) (step.Result, err
 		return step.Result{}, step.Errorf(step.ClassInvalid, "step %q did not produce %s: %v", job.Step.ID, s.Produces, err)
 	}
 	return step.Result{Value: value}, nil
+}
+
+// makeRunDir creates the run's own folder and returns its path. A link must not lead to another folder: a script may
+// write to the folder, also in a sandbox.
+func (p *place) makeRunDir() (string, error) {
+	root, err := os.OpenRoot(p.root)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	resolved, err := protected.Resolve(root, path.Join(p.runDir(), "file"))
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.FromSlash(path.Dir(resolved))
+	return filepath.Join(p.root, dir), root.MkdirAll(dir, 0o755)
 }
 
 // leave returns a function that writes a text where a script would have written

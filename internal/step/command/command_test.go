@@ -538,6 +538,42 @@ func TestFolders(t *testing.T) {
 	}
 }
 
+// TestValuesChooseOwnFoldersOnly runs commands in folders that an earlier step names.
+func TestValuesChooseOwnFoldersOnly(t *testing.T) {
+	dir, temporary := t.TempDir(), t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	mine, shared := filepath.Join(temporary, "mine"), filepath.Join(temporary, "shared")
+	for path, mode := range map[string]os.FileMode{filepath.Join(dir, "sub"): 0o755, mine: 0o700, shared: 0o777} {
+		if err := os.Mkdir(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	outside := t.TempDir()
+	for name, target := range map[string]string{"out": outside, "in": "sub"} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for value, works := range map[string]bool{
+		"sub": true, "in": true, ".": true, dir + "/sub": true, mine: true,
+		"out": false, "..": false, "/": false, "~": false, outside: false, shared: false, dir + "/../": false,
+	} {
+		with := reads(dir, map[string]string{"states.a.Output": string(step.JSON(value))})
+		for template, trusted := range map[string]bool{"{{.states.a.Output}}": false, "{{raw .states.a.Output}}": true} {
+			set := cmd("true")
+			set["dir"] = template
+			_, err := run(t, dir, set, with)
+			failed, ok := errors.AsType[*step.Error](err)
+			if (err == nil) != (works || trusted) || ok && failed.Class != step.ClassInput {
+				t.Errorf("%s with %q: %v", template, value, err)
+			}
+		}
+	}
+}
+
 // What is noted of a command is what people would have written, and no more of
 // it than records can hold. It is noted once, whoever runs it again.
 func TestWhatIsNoted(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/private"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/shell"
 	"github.com/espalier-run/espalier/internal/step"
@@ -84,14 +85,7 @@ func (r *runner) folder() string {
 // prepare returns the command that the settings describe.
 func (r *runner) prepare(set Settings) (*exec.Program, error) {
 	job := r.job
-	var err error
-	fill := func(template string) string {
-		var filled string
-		if err == nil {
-			filled, err = job.Fill(template, r.values)
-		}
-		return filled
-	}
+	dir, untrusted, err := job.FillFolder(set.Dir, r.values, r.doubts)
 	path := func(template string, parts bool) string {
 		var filled string
 		if err == nil {
@@ -99,7 +93,7 @@ func (r *runner) prepare(set Settings) (*exec.Program, error) {
 		}
 		return filled
 	}
-	dir, program, file := fill(set.Dir), cmp.Or(path(set.Shell, false), userShell()), path(set.ScriptFile, true)
+	program, file := cmp.Or(path(set.Shell, false), userShell()), path(set.ScriptFile, true)
 	if err != nil {
 		return nil, err
 	}
@@ -130,11 +124,33 @@ func (r *runner) prepare(set Settings) (*exec.Program, error) {
 		if !job.Machine.IsFolder(dir) {
 			return nil, exec.NoFolder(job, dir)
 		}
+		if untrusted && !job.Simulated && !r.isOwn(dir) {
+			return nil, step.Errorf(step.ClassInput, "step %q: a value chooses the folder of the command, and %q is neither in "+
+				"the project nor a private temporary folder. Use {{raw …}} if you trust the value", job.Step.ID, dir)
+		}
 	}
 	return &exec.Program{
 		Name: fmt.Sprintf("the command of step %q", job.Step.ID), Reads: r.Paths,
 		Work: step.Work{Command: c, Shown: filled.Read},
 	}, nil
+}
+
+// isOwn reports whether a folder is in the project or in the folder of the run, or is a temporary folder that only this
+// user can change. In other folders, programs may find configuration of somebody else.
+func (r *runner) isOwn(dir string) bool {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return false
+	}
+	within := func(parent string) bool {
+		parent, err := filepath.EvalSymlinks(parent)
+		if err != nil {
+			return false
+		}
+		rel, err := filepath.Rel(parent, real)
+		return err == nil && filepath.IsLocal(rel)
+	}
+	return within(r.folder()) || within(r.job.Dir) || within(os.TempDir()) && private.Check(real) == nil
 }
 
 // fill renders a command, or a script for the program in its first line. How programs other than shells read a value

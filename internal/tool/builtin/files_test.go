@@ -15,9 +15,11 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/tool"
 	"github.com/espalier-run/espalier/internal/tool/builtin"
+	"github.com/espalier-run/espalier/internal/usertest"
 )
 
 func TestMain(m *testing.M) {
@@ -31,7 +33,7 @@ type world struct {
 	options            builtin.Options
 	mayReach           func(address string) bool
 	mayTouch           func(path string, linked bool) bool
-	keep               []string
+	keep               protected.Files
 }
 
 func newWorld(t *testing.T) *world {
@@ -411,6 +413,7 @@ func TestSpecs(t *testing.T) {
 // The run's own folder is no place for configuration either: a command that the
 // workflow allows, such as git status, would read it.
 func TestRunFolderTakesNoConfiguration(t *testing.T) {
+	usertest.Run(t, "^TestRunFolderTakesNoConfiguration$")
 	w := newWorld(t)
 	for _, path := range []string{
 		".git", ".git/config", ".GIT/config", "sub/.git/config", ".g\u200cit/config", "GIT~1/config", ".git::$DATA", "HEAD", "repo/HEAD", ".envrc", ".npmrc", "espalier.yaml", ".mcp.json",
@@ -430,6 +433,7 @@ func TestRunFolderTakesNoConfiguration(t *testing.T) {
 // What the workflow denies is denied where links lead to, too; and no run
 // changes the files that it was read from.
 func TestWorkflowRulesHoldForResolvedPaths(t *testing.T) {
+	usertest.Run(t, "^TestWorkflowRulesHoldForResolvedPaths$")
 	w := newWorld(t)
 	w.link(t, "src/deep", "public")
 	caller := tool.Caller{Program: &ir.Program{Tools: ir.Tools{AllowAll: true, Deny: []ir.Name{{Name: "Read(src/deep/**)"}, {Name: "Write(src/deep/**)"}}}}}
@@ -455,7 +459,7 @@ func TestWorkflowRulesHoldForResolvedPaths(t *testing.T) {
 	}
 	w.mayTouch = nil
 	sum := sha256.Sum256([]byte("one\ntwo\nthree\n"))
-	w.keep = []string{hex.EncodeToString(sum[:])}
+	w.keep.Sums = []string{hex.EncodeToString(sum[:])}
 	flow := filepath.Join(w.root, "readme.md")
 	for name, input := range map[string]in{"Write": {"path": flow, "content": "x"}, "Edit": {"path": flow, "old_string": "two", "new_string": "x"}} {
 		if got, class := w.call(t, name, input); class != tool.ClassDenied {

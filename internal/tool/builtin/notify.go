@@ -112,21 +112,26 @@ func (o Options) post(ctx context.Context, call tool.Call, in notice) (status in
 	return answer.Status, nil
 }
 
-// show puts a notice on the desktop, with the program that the system has for it.
-func show(ctx context.Context, in notice) error {
-	program := "notify-send"
-	urgency := map[string]string{"low": "low", "default": "normal", "high": "critical"}[in.Priority]
-	args := []string{"--urgency=" + urgency, "--", cmp.Or(in.Title, "Espalier"), in.Message}
-	if runtime.GOOS == "darwin" {
-		program = "osascript"
-		args = []string{
-			"-e", "on run argv", "-e", "display notification (item 2 of argv) with title (item 1 of argv)", "-e", "end run",
-			cmp.Or(in.Title, "Espalier"), in.Message,
-		}
+// desktopCommand returns the program of an operating system that shows a notice, with its arguments and its input. A
+// model chooses title and message, so neither may be read as an option: osascript executes the argument of -e, and takes
+// all arguments after "-" as they are.
+func desktopCommand(system string, in notice) (program string, args []string, input string) {
+	title := cmp.Or(in.Title, "Espalier")
+	if system == "darwin" {
+		return "osascript", []string{"-", title, in.Message}, "on run argv\n" +
+			"display notification (item 2 of argv) with title (item 1 of argv)\nend run\n"
 	}
+	urgency := map[string]string{"low": "low", "default": "normal", "high": "critical"}[in.Priority]
+	return "notify-send", []string{"--urgency=" + urgency, "--", title, in.Message}, ""
+}
+
+// show displays a notice on the desktop.
+func show(ctx context.Context, in notice) error {
+	program, args, input := desktopCommand(runtime.GOOS, in)
 	path, err := exec.LookPath(program)
 	if err != nil {
-		return &tool.Error{Class: tool.ClassTool, Message: fmt.Sprintf("there is no %s here to show a notice on the desktop with; use the backend \"log\" or \"webhook\"", program)}
+		return &tool.Error{Class: tool.ClassTool, Message: fmt.Sprintf("%s, which shows notices on the desktop, is not "+
+			"installed; use the backend \"log\" or \"webhook\"", program)}
 	}
 	env := process.Environment(os.Environ())
 	for _, name := range []string{"DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"} {
@@ -134,7 +139,7 @@ func show(ctx context.Context, in notice) error {
 			env = append(env, name+"="+value)
 		}
 	}
-	outcome, err := process.Run(ctx, process.Command{Path: path, Args: args, Env: env})
+	outcome, err := process.Run(ctx, process.Command{Path: path, Args: args, Stdin: []byte(input), Env: env})
 	if err == nil && outcome.Exit != 0 {
 		err = &tool.Error{Class: tool.ClassTool, Message: fmt.Sprintf("%s failed: %s", program, bytes.TrimSpace(outcome.Stderr))}
 	}

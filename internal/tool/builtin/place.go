@@ -304,10 +304,18 @@ func (s *spot) write(content []byte) (err error) {
 	if s.info != nil && !s.info.Mode().IsRegular() {
 		return &tool.Error{Class: tool.ClassInput, Message: fmt.Sprintf("%q is not a file", s.rel)}
 	}
-	if s.info != nil && len(s.area.keep) > 0 {
-		if is, err := s.read(maxRead); err == nil && s.area.keep.Has(is) {
-			return refused(s.rel, "is a file of the workflow that is running")
+	var old []byte
+	if s.info != nil {
+		if old, err = s.read(maxRead); err != nil {
+			old = nil // no workflow is that large
 		}
+	}
+	keep := s.area.keep
+	if s.area.own { // nobody names a file in the folder of a run by accident
+		keep.Consents = nil
+	}
+	if err := keep.Check(s.rel, old, content); err != nil {
+		return &tool.Error{Class: tool.ClassDenied, Message: err.Error()}
 	}
 	mode := fs.FileMode(0o600)
 	if !s.area.own {

@@ -143,7 +143,29 @@ func serve(how string) error {
 			}
 		}
 	}
-	return server().Run(context.Background(), &sdk.StdioTransport{})
+	s := server()
+	if how == "lists tools without end" {
+		page := 0
+		s.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+			return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+				if method != "tools/list" {
+					return next(ctx, method, req)
+				}
+				page++
+				one := &sdk.Tool{Name: fmt.Sprint("tool", page), InputSchema: json.RawMessage(`{"type":"object"}`)}
+				return &sdk.ListToolsResult{Tools: []*sdk.Tool{one}, NextCursor: fmt.Sprint(page)}, nil
+			}
+		})
+	}
+	return s.Run(context.Background(), &sdk.StdioTransport{})
+}
+
+// TestEndlessListOfToolsFails starts a server that always has another page of tools.
+func TestEndlessListOfToolsFails(t *testing.T) {
+	s := start(t, "lists tools without end", func(c *mcp.Config) { c.MaxFlood = 1 << 30 })
+	if _, err := s.Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 5000 tools") {
+		t.Error(err)
+	}
 }
 
 // start returns a server of ours, as a program.

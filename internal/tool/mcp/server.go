@@ -55,6 +55,7 @@ const (
 	startTime    = 60 * time.Second // a program may have to be fetched first
 	usualMessage = 16 << 20
 	usualFlood   = 64 << 20
+	maxTools     = 5000
 	mostStarts   = 5 // within startsWithin
 	startsWithin = 10 * time.Minute
 )
@@ -204,6 +205,9 @@ func (s *Server) start(ctx context.Context) (_ *session, err error) {
 		if len(s.Only) > 0 && !slices.Contains(s.Only, t.Name) {
 			continue
 		}
+		if len(now.tools) == maxTools {
+			return nil, fmt.Errorf("it has more than %d tools", maxTools)
+		}
 		one, err := s.remote(t, now.seen.of(t.Name))
 		if err != nil {
 			return nil, err
@@ -332,14 +336,15 @@ func (m *meter) collect(p []byte, end bool) {
 		m.line = nil
 		return
 	}
-	m.line = append(m.line, p...)
 	for {
-		line, rest, whole := bytes.Cut(m.line, []byte("\n"))
+		line, rest, whole := bytes.Cut(p, []byte("\n")) // what is in m.line has been searched before
+		m.line = append(m.line, line...)
 		if !whole && !end {
 			return
 		}
-		m.seen.message(line)
-		if m.line = rest; !whole {
+		m.seen.message(m.line)
+		m.line = nil
+		if p = rest; !whole {
 			return
 		}
 	}
