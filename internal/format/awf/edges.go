@@ -50,6 +50,9 @@ func (l *lowering) steps(s *state, at *place) []ir.Step {
 	if len(s.post) > 0 {
 		out = append(l.withPost(s, out), leaving...)
 	}
+	if s.agent != nil && s.agent.mode.Value == conversationMode {
+		out = l.withReplies(s, out)
+	}
 	if len(s.pre) > 0 {
 		// The state sees an earlier failure, too.
 		pre := l.hookStep(s.name.Value+before, s.pre, hookSettings{Again: true, State: s.name.Value}, s.name.Span)

@@ -306,7 +306,7 @@ func TestStateKeysTakeEffect(t *testing.T) {
 			"no agent x.provider", "agent x.late = true", "x.provider = {{.inputs.t}}",
 		},
 		"type: agent, provider: claude, prompt: p, mode: single, on_success: z":       {"no x.keep"},
-		"type: agent, provider: claude, prompt: p, mode: conversation, on_success: z": {"x.keep = true"},
+		"type: agent, provider: claude, prompt: p, mode: conversation, on_success: z": {"x.dialog = x"},
 		"type: agent, provider: claude, prompt: p, conversation: {}, on_success: z": {
 			"x.keep = true",
 			"no x.continue_from",
