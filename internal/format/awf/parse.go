@@ -149,7 +149,7 @@ var (
 
 var readerCodes = text.Codes{
 	WrongType: CodeWrongType, Missing: CodeMissing, Unknown: CodeUnknownKey, BadValue: CodeBadValue,
-	UnknownAs: diag.Warning,
+	UnknownAs: diag.Warning, YesNo: true,
 }
 
 type parser struct {
@@ -880,14 +880,36 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 	strict.UnknownAs = diag.Error // as in AWF: it determines what an agent may do
 	mr := proxyShape.Read(r.Map("mcp_proxy"), "mcp_proxy", strict, p.out)
 	a.tools, _, _ = mr.Bool("enable")
-	if on, at, ok := mr.Bool("intercept_builtins"); ok && !on {
-		p.report(CodeNoEffect, diag.Note, at,
-			"\"intercept_builtins: false\" has no effect: the agent has no other tools.", "Remove it.")
-	}
 	a.toolsAt = r.KeySpan("mcp_proxy")
-	if mr.Node("plugin_tools") != nil {
-		p.report(CodeUnsupported, diag.Warning, mr.KeySpan("plugin_tools"), "Tools of AWF plugins are not available.",
-			"Configure them as an MCP server in espalier.yaml.")
+	p.pluginTools(mr)
+	if on, at, ok := mr.Bool("intercept_builtins"); ok && !on {
+		if a.tools && len(listItems(mr.Node("plugin_tools"))) == 0 {
+			p.report(CodeBadValue, diag.Error, at, "\"intercept_builtins: false\" leaves the proxy without tools.",
+				"Remove it to offer Read, Write, Edit, Bash, Glob and Grep, or remove \"mcp_proxy\".")
+		}
+		a.tools = false
 	}
 	mr.Done()
+}
+
+// pluginTools reports the tools of plugins, which are not supported, and plugins that are listed twice.
+func (p *parser) pluginTools(r *text.Reader) {
+	list := r.Node("plugin_tools")
+	if list == nil {
+		return
+	}
+	p.report(CodeUnsupported, diag.Warning, r.KeySpan("plugin_tools"), "Tools of AWF plugins are not available.",
+		"Configure them as an MCP server in espalier.yaml.")
+	seen := map[string]bool{}
+	for _, n := range listItems(list) {
+		name := n.Get("plugin")
+		if name == nil {
+			continue
+		}
+		if seen[name.Value] {
+			p.report(CodeRepeated, diag.Error, name.Span, fmt.Sprintf("Plugin %q is listed twice.", name.Value),
+				"List its tools under one entry.")
+		}
+		seen[name.Value] = true
+	}
 }
