@@ -81,3 +81,47 @@ func (l lines) until(t *testing.T, text string) {
 	}
 	t.Fatalf("the command ends without %q", text)
 }
+
+// TestRunThatFinishesWhileStoppingIsReportedAsFinished: after a signal, the last command may finish. Then the run has
+// finished, and its output and exit code are those of any other run.
+func TestRunThatFinishesWhileStoppingIsReportedAsFinished(t *testing.T) {
+	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		p := newAWF(t, `  initial: last
+  last: {type: step, command: 'echo last > held; cat release', on_success: done}
+  done: {type: terminal}
+`)
+		if err := syscall.Mkfifo(filepath.Join(p.dir, "release"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := p.command("run", "flow", "--run-id", awfRun)
+		var stdout strings.Builder
+		cmd.Stdout = &stdout
+		stderr, err := cmd.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.ReadFile(filepath.Join(p.dir, "held")); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		said := newLines(stderr)
+		said.until(t, "Stopping")
+		if err := os.WriteFile(filepath.Join(p.dir, "release"), []byte("the result\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for said.Scan() {
+			if strings.Contains(said.Text(), "parked") {
+				t.Errorf("%v: %s", signal, said.Text())
+			}
+		}
+		_ = cmd.Wait()
+		if code := cmd.ProcessState.ExitCode(); code != 0 || stdout.String() != "the result\n" {
+			t.Errorf("%v: exit code %d, output %q", signal, code, stdout.String())
+		}
+	}
+}

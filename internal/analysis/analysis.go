@@ -98,6 +98,12 @@ func (r *reader) Lookup(kind, name string) (*source.File, error) {
 	return r.note(name, func() (*source.File, error) { return r.project.Lookup(kind, name) })
 }
 
+// Names implements format.SearchPath.
+func (r *reader) Names(kind string) []string {
+	r.bundles = append(r.bundles, r.project.SearchDirs(kind)...) // a new file there may have the name
+	return r.project.Names(kind)
+}
+
 // Bundle implements format.Bundler.
 func (r *reader) Bundle(f *source.File) (dir string, files []string) {
 	r.bundles = append(r.bundles, filepath.Dir(f.Abs))

@@ -159,6 +159,7 @@ const (
 	Approval     GateKind = "approval"
 	ToolApproval GateKind = "tool_approval"
 	EventGate    GateKind = "event"
+	InputGate    GateKind = "input" // an event that carries text from a person
 	Outcome      GateKind = "unknown_outcome"
 	BudgetGate   GateKind = "budget"
 )
@@ -166,9 +167,9 @@ const (
 // Gate is something that a run waits for.
 type Gate struct {
 	Step        string                     `json:"step,omitempty"`
-	Kind        GateKind                   `json:"kind" enum:"approval,tool_approval,event,unknown_outcome,budget"`
+	Kind        GateKind                   `json:"kind" enum:"approval,tool_approval,event,input,unknown_outcome,budget"`
 	Description string                     `json:"description,omitempty"`
-	Event       string                     `json:"event,omitempty" doc:"Name of the event that an event gate waits for"`
+	Event       string                     `json:"event,omitempty" doc:"Name of the event that an event or input gate waits for"`
 	Shows       map[string]json.RawMessage `json:"shows,omitempty" doc:"What is decided on"`
 	Digest      string                     `json:"digest,omitempty" doc:"Binds a decision to what is shown"`
 	Until       string                     `json:"until,omitempty" doc:"When the gate expires"`
@@ -184,6 +185,9 @@ func NewGate(g app.Gate) Gate {
 		out.Kind = ToolApproval
 	case app.GateEvent:
 		out.Kind = EventGate
+		if g.Text {
+			out.Kind = InputGate
+		}
 	default:
 		out.Kind = Outcome
 	}

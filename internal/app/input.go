@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/secret"
+	"github.com/espalier-run/espalier/internal/text"
 )
 
 // Field is one input as a person writes it: text, which becomes what the schema of the input asks for.
@@ -24,7 +28,7 @@ type Field struct {
 }
 
 // input puts the input together and checks it against its schema. References to secrets are resolved.
-func (p *Prepared) input(req *PrepareRequest) (json.RawMessage, error) {
+func (p *Prepared) input(req *PrepareRequest, o *Options) (json.RawMessage, error) {
 	program := p.Workflow.Program
 	var contract *schema.Schema
 	if program.Input != nil && len(program.Input.Schema) > 0 {
@@ -63,10 +67,36 @@ func (p *Prepared) input(req *PrepareRequest) (json.RawMessage, error) {
 	}
 	whole = contract.Fill(whole)
 	problems, err := contract.Check(whole)
-	if err != nil || len(problems) == 0 {
-		return whole, err
+	if err != nil {
+		return nil, err
 	}
-	return nil, p.mismatch(problems, object)
+	if problems = append(problems, missingFiles(program.Input.Files, whole, o)...); len(problems) > 0 {
+		return nil, p.mismatch(problems, object)
+	}
+	return whole, nil
+}
+
+// missingFiles returns a problem for each of these inputs that does not name an existing file. Relative paths start at
+// the working folder.
+func missingFiles(names []string, input json.RawMessage, o *Options) []schema.Problem {
+	var out []schema.Problem
+	for _, name := range names {
+		var object map[string]json.RawMessage
+		var path string
+		if json.Unmarshal(input, &object) != nil || json.Unmarshal(object[name], &path) != nil || path == "" {
+			continue // the schema reports an input of another type, or one that is missing
+		}
+		full := path
+		if rest, ok := strings.CutPrefix(path, "~/"); ok {
+			full = filepath.Join(o.Home, rest)
+		} else if !filepath.IsAbs(full) {
+			full = filepath.Join(o.Dir, full)
+		}
+		if _, err := os.Stat(full); err != nil {
+			out = append(out, schema.Problem{Path: name, Message: fmt.Sprintf("there is no file %q", path)})
+		}
+	}
+	return out
 }
 
 // fields adds fields to an input.
@@ -133,22 +163,22 @@ func (p *Prepared) resolveSecrets(raw json.RawMessage) (json.RawMessage, error) 
 }
 
 // valueOf converts the text of an input to what its schema asks for. It stays text if that is allowed or nothing fits.
-func valueOf(contract *schema.Schema, name, text string) json.RawMessage {
+func valueOf(contract *schema.Schema, name, written string) json.RawMessage {
 	if contract != nil {
 		types := contract.Types(name)
-		switch n, err := strconv.ParseInt(text, 10, 64); {
+		switch n, err := strconv.ParseInt(written, 10, 64); {
 		case len(types) == 0 || slices.Contains(types, "string"):
 		case err == nil && slices.Contains(types, "integer"): // 007, too
 			return strconv.AppendInt(nil, n, 10)
 		case slices.Equal(types, []string{"boolean"}):
-			if yes, err := strconv.ParseBool(text); err == nil { // TRUE and 1, too
+			if yes, ok := text.ParseBool(written); ok {
 				return strconv.AppendBool(nil, yes)
 			}
-		case json.Valid([]byte(text)):
-			return json.RawMessage(text)
+		case json.Valid([]byte(written)):
+			return json.RawMessage(written)
 		}
 	}
-	raw, err := json.Marshal(text)
+	raw, err := json.Marshal(written)
 	if err != nil {
 		return json.RawMessage("null") // strings always encode
 	}

@@ -117,7 +117,7 @@ func (a *App) Prepare(_ context.Context, req PrepareRequest) (*Prepared, error) 
 			return p, err
 		}
 	}
-	input, err := p.input(&req)
+	input, err := p.input(&req, &a.o)
 	if err := p.problem(err); err != nil {
 		return p, err
 	}

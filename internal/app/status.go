@@ -10,6 +10,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/graph"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 )
@@ -35,7 +36,8 @@ type Gate struct {
 	Kind        journal.GateKind           `json:"kind"`
 	Description string                     `json:"description,omitempty"`
 	Event       string                     `json:"event,omitempty"`
-	Key         string                     `json:"key,omitempty"` // idempotency key of a task with an unknown outcome
+	Text        bool                       `json:"text,omitempty"` // the event carries text that a person writes
+	Key         string                     `json:"key,omitempty"`  // idempotency key of a task with an unknown outcome
 	Shows       map[string]json.RawMessage `json:"shows,omitempty"`
 	Digest      string                     `json:"digest,omitempty"`
 	Until       string                     `json:"until,omitempty"`
@@ -97,6 +99,11 @@ func statusOf(state *plan.State, program *plan.Program, entry journal.Entry) *St
 		switch f.Gate.Kind {
 		case journal.GatePerson, journal.GateToolCall:
 			g.Shows, g.Digest = state.Shown(program, f)
+		case journal.GateEvent:
+			if gate, ok := state.StepOf(program, f).Action.(ir.Gate); ok && gate.Text {
+				g.Text = true
+				g.Shows, _ = state.Shown(program, f)
+			}
 		case journal.GateInDoubt:
 			g.Key = string(cmp.Or(entry.Root, entry.ID)) + "/" + f.Work().Key() // as other systems got it
 		}

@@ -144,7 +144,7 @@ func (c *checker) circle(comp component) {
 		return member(n) && member(w.to) && (w.edge == nil || w.edge.Limit == 0)
 	})
 	for _, r := range rest {
-		limited = limited && !r.cyclic
+		limited = limited && (!r.cyclic || c.asksForText(r))
 	}
 	if limited || c.p.Unread.Steps {
 		return
@@ -166,6 +166,14 @@ func (c *checker) circle(comp component) {
 			fmt.Sprintf("%s, and nothing says how often: only the default cap of %s step executions would stop it.", names, stepkind.N(DefaultStepCap)),
 			"Give the workflow a budget of steps or tokens, or a deadline; or repeat with a loop that has a limit.")
 	}
+}
+
+// asksForText reports whether a component is a conversation: a person writes a text for each round.
+func (c *checker) asksForText(comp component) bool {
+	return slices.ContainsFunc(comp.nodes, func(n int) bool {
+		gate, ok := c.flow.nodes[n].step.Action.(ir.Gate)
+		return ok && gate.Text
+	})
 }
 
 func (c *checker) circleNames(comp component) string {

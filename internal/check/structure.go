@@ -70,11 +70,12 @@ func (c *checker) call(s *ir.Step, call ir.Call) {
 		if given[name] || schema.hasDefault(name) {
 			continue
 		}
-		help := fmt.Sprintf("Add %q to the inputs that the step gives.", name)
-		if call.PassReads {
+		severity, help := diag.Error, fmt.Sprintf("Add %q to the inputs that the step gives.", name)
+		if call.PassReads { // the child starts without it
+			severity = diag.Warning
 			help = fmt.Sprintf("Let the step read something whose name ends in %q.", "."+name)
 		}
-		c.add(CodeChildInput, diag.Warning, spanOr(call.Span, s.Span),
+		c.add(CodeChildInput, severity, spanOr(call.Span, s.Span),
 			fmt.Sprintf("Workflow %q needs the input %q, which step %q does not give it.", child.Name, name, s.ID), help,
 			diag.Related{Span: child.Input.At(pointerTo("required", strconv.Itoa(i))), Message: "needed here"})
 	}

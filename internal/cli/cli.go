@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"cmp"
 	"errors"
 	"fmt"
@@ -99,8 +100,9 @@ type invocation struct {
 	colorOut, colorErr bool
 	json               bool
 	reading            app.Reading
-	remedies           remedies // for a run that is not ready
-	opened             *app.App // nil until a command needs it
+	remedies           remedies      // for a run that is not ready
+	opened             *app.App      // nil until a command needs it
+	lines              *bufio.Reader // of stdin; nil until a command reads them
 }
 
 // app returns the application, which is created when a command first needs it.

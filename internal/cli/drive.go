@@ -57,16 +57,27 @@ func (a *invocation) rootRun(name string) (*app.Run, error) {
 
 // drive shows a run's progress until it is at rest, and reports its state. begin starts the run, or sends it a message.
 func (a *invocation) drive(j *app.Journal, id journal.RunID, begin func(ctx context.Context) error) error {
+	run, err := a.driveToRest(j, id, begin)
+	if err != nil || run == nil {
+		return err
+	}
+	return a.reportRun(run)
+}
+
+// driveToRest shows a run's progress until it is at rest. After a signal it reports the state of the run, and returns
+// no run.
+func (a *invocation) driveToRest(j *app.Journal, id journal.RunID, begin func(ctx context.Context) error) (
+	run *app.Run, err error,
+) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	done, err := a.showProgress(j, id)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	signals, release := a.Signals.handle()
 	defer release()
 	rested := make(chan struct{})
-	var run *app.Run
 	go func() {
 		defer close(rested)
 		if err = begin(ctx); err == nil {
@@ -79,17 +90,14 @@ func (a *invocation) drive(j *app.Journal, id journal.RunID, begin func(ctx cont
 		if flushed := done(); err == nil && flushed != nil && !readerGone(flushed) {
 			a.note("The progress could not be shown to the end: %v", flushed)
 		}
-		if err != nil {
-			return err
-		}
-		return a.reportRun(run)
+		return run, err
 	case first := <-signals:
 		a.park(first, signals)
 	}
 	<-rested
 	release() // from here on a signal ends the program
 	done()
-	return a.interrupted(id, err)
+	return nil, a.interrupted(id, err)
 }
 
 // readerGone reports whether output failed because its reader or the terminal is gone.
@@ -254,6 +262,11 @@ func waitingHelp(s *app.Status) string {
 				fmt.Sprintf("To decide: espalier approve %s %s   (or reject; espalier status %s shows what is asked)",
 					id, g.Step, id))
 		case app.GateEvent:
+			if g.Text {
+				lines = append(lines, fmt.Sprintf("To reply: espalier signal %[1]s %[2]s --text TEXT   (without a "+
+					"text, the conversation ends), or espalier resume %[1]s", id, g.Event))
+				break
+			}
 			lines = append(lines, fmt.Sprintf("To send the event: espalier signal %s %s", id, g.Event))
 		case app.GateDoubt:
 			lines = append(lines,

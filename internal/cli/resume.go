@@ -83,7 +83,7 @@ func (a *invocation) resume(name string, f *resumeFlags) error {
 	if err != nil {
 		return err
 	}
-	return a.drive(j, r.Run, func(ctx context.Context) error {
+	return a.converse(j, r.Run, func(ctx context.Context) error {
 		err := project.Resume(ctx, r)
 		if err == nil && r.Step != "" {
 			a.note("Run %s has finished and stays as it is; run %s continues from %s.", short(r.Of), short(r.Run),
@@ -282,27 +282,37 @@ func (a *invocation) reportState(run *app.Run) error {
 }
 
 func (a *invocation) signalCommand() *cobra.Command {
-	var data string
+	var data, text string
 	var leave bool
 	cmd := &cobra.Command{
-		Use:   "signal RUN EVENT [--data JSON]",
+		Use:   "signal RUN EVENT [--data JSON|--text TEXT]",
 		Short: "Send an event to a run",
 		Long: `Send an event to a run that waits for it, or will wait for, and
 carry it on. "espalier status RUN" shows which event that is. What the event
 carries becomes the result of the step.`,
-		Example:           `  espalier signal 5ff07bf3 papers_received --data '{"pages": 12}'`,
+		Example: `  espalier signal 5ff07bf3 papers_received --data '{"pages": 12}'
+  espalier signal 5ff07bf3 chat --text "Make it shorter"`,
 		Args:              takesRun(2, 2, "a run and an event"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if data != "" && !json.Valid([]byte(data)) {
 				return usage(`Write it as JSON, as in --data '{"n": 1}'.`, "--data is not JSON")
 			}
+			if cmd.Flags().Changed("text") {
+				raw, err := json.Marshal(text)
+				if err != nil {
+					return err
+				}
+				data = string(raw)
+			}
 			return a.send(args[0], leave, actor(""), app.Signal{Event: args[1], Data: json.RawMessage(data)})
 		},
 	}
 	flags := a.jsonFlag(cmd).Flags()
 	flags.StringVar(&data, "data", "", "what the event carries, as `JSON`")
+	flags.StringVar(&text, "text", "", "what the event carries, as `TEXT`")
 	flags.BoolVar(&leave, "no-continue", false, "record the event and leave the run to another process")
+	exclusive(cmd, "data", "text")
 	return cmd
 }
 

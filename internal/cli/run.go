@@ -46,6 +46,10 @@ func (a *invocation) runCommand() *cobra.Command {
 "espalier resume" continues from there. The output goes to stdout, progress to
 stderr.
 
+A step that holds a conversation reads your replies from stdin, one per line; an
+empty line ends the conversation. With --detach it waits, and "espalier signal"
+or the API answers it.
+
 The workflow and espalier.yaml name the models; --model replaces all of them.
 Keys come from the environment or from secrets that the configuration declares;
 "espalier doctor" shows what is available. --simulate simulates the replies of
@@ -282,7 +286,7 @@ func (a *invocation) start(p *app.Prepared, f *runFlags) error {
 	if f.detach {
 		return a.detach(id, begin)
 	}
-	err := a.drive(p.Journal(), id, begin)
+	err := a.converse(p.Journal(), id, begin)
 	if f.trace != "" {
 		if failed := a.writeTrace(id, f.trace); failed != nil && err == nil {
 			return failed

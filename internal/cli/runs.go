@@ -196,6 +196,14 @@ func (a *invocation) printStatus(s *app.Status) {
 			fmt.Fprintf(w, "  espalier approve %s %s    espalier reject %s %s\n", short(s.ID), g.Step, short(s.ID),
 				g.Step)
 		case app.GateEvent:
+			if g.Text {
+				fmt.Fprintf(w, "%s waits for text: %s\n", g.Step, g.Description)
+				for _, name := range slices.Sorted(maps.Keys(g.Shows)) {
+					fmt.Fprintf(w, "  %s:\n%s\n", name, indented(g.Shows[name], "    "))
+				}
+				fmt.Fprintf(w, "  espalier signal %s %s --text TEXT\n", short(s.ID), g.Event)
+				break
+			}
 			fmt.Fprintf(w, "%s waits for the event %s: %s\n  espalier signal %s %s\n", g.Step, g.Event, g.Description,
 				short(s.ID), g.Event)
 		case app.GateDoubt:

@@ -256,7 +256,25 @@ func lookup(env Env, written []string) (any, bool) {
 	case path[0] == "last" && len(path) == 2:
 		return errorFact(env, last)
 	}
-	return env.Lookup(path)
+	v, ok := env.Lookup(path)
+	if path[0] == "states" && (!ok || v == nil) {
+		return withoutState(path, v, ok)
+	}
+	return v, ok
+}
+
+// withoutState returns what is known of a state that has no such property: before the first step
+// there are no states, and only models use tokens.
+func withoutState(path []string, v any, ok bool) (any, bool) {
+	switch {
+	case len(path) == 1:
+		return map[string]any{}, true
+	case len(path) == 3 && (path[2] == "TokensUsed" || path[2] == "TokensInput" || path[2] == "TokensOutput"):
+		return 0.0, true
+	case len(path) == 3 && path[2] == "TokensEstimated":
+		return false, true
+	}
+	return v, ok
 }
 
 // errorFact returns a property of the failed step. Its exit code is part of its

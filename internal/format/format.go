@@ -64,4 +64,6 @@ type Bundler interface {
 // it.
 type SearchPath interface {
 	Lookup(kind, name string) (*source.File, error)
+	// Names returns the names of the YAML files that Lookup finds, in search order.
+	Names(kind string) []string
 }

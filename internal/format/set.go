@@ -169,6 +169,14 @@ func (l *loader) Lookup(kind, name string) (*source.File, error) {
 	return nil, &source.RefError{Ref: name, Problem: source.RefMissing}
 }
 
+// Names implements SearchPath if the reader does.
+func (l *loader) Names(kind string) []string {
+	if path, ok := l.reader.(SearchPath); ok {
+		return path.Names(kind)
+	}
+	return nil
+}
+
 func (l *loader) add(f *source.File, err error) (*source.File, error) {
 	if err == nil {
 		l.files.Add(f)

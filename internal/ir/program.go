@@ -84,6 +84,8 @@ type Contract struct {
 	Schema json.RawMessage `json:"schema,omitempty"`
 	// Places maps JSON pointers into the schema to their source positions.
 	Places map[string]source.Span `json:"places,omitempty"`
+	// Files are the inputs that must name existing files.
+	Files []string `json:"files,omitempty"`
 	Span   source.Span            `json:"span,omitzero"`
 }
 

@@ -270,9 +270,12 @@ const (
 
 // Gate waits for a decision.
 type Gate struct {
-	Decider   Decider   `json:"decider"`
-	Verdict   *Task     `json:"verdict,omitempty"`
-	Event     string    `json:"event,omitempty"` // if set, also settles a person's gate
+	Decider Decider `json:"decider"`
+	Verdict *Task   `json:"verdict,omitempty"`
+	Event   string  `json:"event,omitempty"` // if set, also settles a person's gate
+	// Text marks a gate whose event carries text that a person writes. Commands ask for it on the
+	// terminal.
+	Text      bool      `json:"text,omitempty"`
 	Timeout   Millis    `json:"timeout,omitempty"`
 	OnTimeout OnTimeout `json:"on_timeout,omitempty"`
 	// Name is the name of the waitpoint, if it has one.

@@ -26,6 +26,7 @@ const (
 	NoteToolAnswer  = "tool_answer"    // ToolAnswer: a person's answer to a tool call
 	NoteMissingFile = "missing_file"   // MissingFile: a declared file that does not exist
 	NoteSaid        = "said"           // Said: a message for people
+	NoteHooks       = "hooks"          // Hooks: what came of the hooks of a step
 	NoteProgress    = "progress"       // Progress: the progress of a tool call, from time to time
 	NoteAgent       = "agent"          // AgentWork: an external agent starts, or reports its session
 	NoteUsage       = "usage"          // Usage: what a running model call has reported so far
@@ -240,3 +241,15 @@ type CallEnd struct {
 
 // ReadNote decodes the data of a note.
 func ReadNote(data json.RawMessage, into any) error { return jsonfast.Unmarshal(data, into) }
+
+// Hooks is what came of the hooks that one step runs, in order.
+type Hooks struct {
+	Hooks []HookResult `json:"hooks"`
+}
+
+// HookResult is a line that a hook logged, or what came of its command.
+type HookResult struct {
+	Log     string `json:"log,omitempty"`
+	Command string `json:"command,omitempty"` // as it is written in the file
+	Error   string `json:"error,omitempty"`
+}

@@ -177,11 +177,15 @@ func (s *State) gateFor(p *Program, x *Decision) (*Frame, error) {
 
 func (s *State) checkSignal(p *Program, x *Signal) error {
 	var known []string
+	text := "" // the step of an event that carries text
 	for _, u := range p.units {
 		for b := range u.ir.Blocks {
 			for i := range u.ir.Blocks[b].Steps {
 				if g, ok := u.ir.Blocks[b].Steps[i].Action.(ir.Gate); ok && g.Event != "" {
 					known = append(known, g.Event)
+					if g.Text && g.Event == x.Event {
+						text = u.ir.Blocks[b].Steps[i].ID
+					}
 				}
 			}
 		}
@@ -198,6 +202,9 @@ func (s *State) checkSignal(p *Program, x *Signal) error {
 	}
 	if len(x.Data) > 0 && !json.Valid(x.Data) {
 		return refusal(Unknown, "the data of the event is not JSON")
+	}
+	if said := ""; text != "" && len(x.Data) > 0 && json.Unmarshal(x.Data, &said) != nil {
+		return refusal(WrongKind, "step %q waits for text: the data of the event must be a string", text)
 	}
 	for _, f := range s.OpenGates() {
 		if f.Gate.Event == x.Event && f.Gate.Kind == journal.GatePerson {

@@ -53,7 +53,7 @@ func (p *Project) Lookup(kind LookupKind, name string) (*source.File, error) {
 	}
 	own := filepath.Join(p.Root, ".awf", kind)
 	missing := error(&source.RefError{Ref: name, Problem: source.RefMissing})
-	for _, dir := range slices.Concat(p.space.first[kind], []string{own}, p.space.userDirs(kind)) {
+	for _, dir := range p.SearchDirs(kind) {
 		within, below := p.roots[0], filepath.Join(".awf", kind)
 		if dir != own {
 			real, err := p.space.realPath(dir)
@@ -77,6 +77,28 @@ func (p *Project) Lookup(kind LookupKind, name string) (*source.File, error) {
 		}
 	}
 	return nil, missing
+}
+
+// SearchDirs returns the folders that Lookup searches, in order. Most of them do not exist.
+func (p *Project) SearchDirs(kind LookupKind) []string {
+	return slices.Concat(p.space.first[kind], []string{filepath.Join(p.Root, ".awf", kind)}, p.space.userDirs(kind))
+}
+
+// Names returns the names of the YAML files of a kind, in the order in which Lookup searches.
+func (p *Project) Names(kind LookupKind) []string {
+	var names []string
+	for _, dir := range p.SearchDirs(kind) {
+		entries, err := p.space.files.ReadDir(dir)
+		if err != nil {
+			continue // Lookup skips it, too
+		}
+		for _, e := range entries {
+			if strings.HasSuffix(e.Name(), ".yaml") && !slices.Contains(names, e.Name()) {
+				names = append(names, e.Name())
+			}
+		}
+	}
+	return names
 }
 
 // FoundFile is a file on the search path.

@@ -163,8 +163,9 @@ type Step struct {
 	Parent *Step     `json:"-"` // enclosing step, across calls; nil for a step of the root's body
 	Data   any       `json:"-"` // reserved for the reader
 
-	announced bool    // StepStarted has been emitted
-	failed    *Ending // of the last attempt that another one follows
+	hooks     *journal.Hooks // that the step has run
+	announced bool           // StepStarted has been emitted
+	failed    *Ending        // of the last attempt that another one follows
 }
 
 // Iteration returns the index of the innermost loop; outside loops, the attempt.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/espalier-run/espalier/internal/journal"
@@ -182,6 +183,7 @@ func (in *Interpreter) interpret(e *journal.Event) error {
 				ev.Ending = Ending{Error: x.Why}
 			} else if step.failed != nil {
 				ev.Ending = *step.failed
+				ev.Problem = problem(step.failed)
 			}
 		}
 	case journal.Routed:
@@ -435,6 +437,9 @@ func (in *Interpreter) end(w journal.Work, fallbackFor string, end Ending) error
 	if end.Outcome != journal.OutcomeRejected || end.Value.IsZero() { // otherwise the value tells who rejected it, and why
 		end.Problem = problem(&end)
 	}
+	if step.hooks != nil {
+		end = step.hookEnding(end)
+	}
 	finished := in.add(StepFinished, f.run, step)
 	finished.Work, finished.Ending = w, end
 	if step.Depth == 0 {
@@ -444,6 +449,26 @@ func (in *Interpreter) end(w journal.Work, fallbackFor string, end Ending) error
 		}
 	}
 	return nil
+}
+
+// hookEnding returns the ending of a step that runs hooks: what came of them. The outcome of the
+// step before, which control flow continues with, is not theirs.
+func (s *Step) hookEnding(end Ending) Ending {
+	raw, err := json.Marshal(s.hooks)
+	if err != nil {
+		return end // unreachable: plain data encodes
+	}
+	end.Value = journal.Value{JSON: raw}
+	if s.Info == nil || !s.Info.Step.InheritOutcome || end.Outcome != journal.OutcomeFailed {
+		return end
+	}
+	end.Outcome, end.Class, end.Reason, end.Error, end.Problem = journal.OutcomeOK, "", "", "", ""
+	for _, h := range s.hooks.Hooks {
+		if h.Error != "" {
+			end.Outcome, end.Error, end.Problem = journal.OutcomeFailed, h.Error, h.Error
+		}
+	}
+	return end
 }
 
 // problem explains why something did not succeed; "" when it did.
@@ -479,6 +504,7 @@ var noteTypes = map[string]struct {
 	journal.NoteCallEnd:     {CallFinished, body[journal.CallEnd]},
 	journal.NoteMerge:       {MergeDecided, body[journal.MergeDecision]},
 	journal.NoteSaid:        {MessagePrinted, body[journal.Said]},
+	journal.NoteHooks:       {StepAnnotated, body[journal.Hooks]},
 	journal.NoteDone:        {WorkerChosen, body[journal.DoneBy]},
 	journal.NoteMissingFile: {FileMissing, body[journal.MissingFile]},
 }
@@ -500,6 +526,9 @@ func (in *Interpreter) annotate(x *journal.TaskNoted) error {
 	} else {
 		in.note.body = t.body()
 		in.note.Unreadable = journal.ReadNote(x.Data, in.note.body) != nil
+	}
+	if hooks, ok := in.note.body.(*journal.Hooks); ok && !in.note.Unreadable {
+		f.step.hooks = hooks
 	}
 	in.addWork(t.event, x.Work).Note = &in.note
 	return nil

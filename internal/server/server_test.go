@@ -222,6 +222,33 @@ func (p *project) until(run string, state api.State) api.Status {
 	}
 }
 
+// A conversation waits in the inbox, with the reply of the model, and continues with a text.
+func TestConversationIsAnsweredThroughTheAPI(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "chat.yaml"), []byte("name: chat\nstates:\n  initial: talk\n  talk: {type: agent, provider: claude, "+
+		"mode: conversation, prompt: hi, on_success: done}\n  done: {type: terminal}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := serve(t, dir)
+	var s api.Status
+	p.call("POST", "/api/v1/runs", map[string]any{"workflow": "chat.yaml", "simulate": true}, &s, 201)
+	for _, text := range []string{`"Tell me more"`, `""`} {
+		p.until(s.ID, api.Waiting)
+		var box inbox
+		p.call("GET", "/api/v1/inbox", nil, &box, 200)
+		if len(box.Items) != 1 || box.Items[0].Gate.Kind != api.InputGate || box.Items[0].Gate.Event != "talk" ||
+			!bytes.Contains(box.Items[0].Gate.Shows["states.talk.Output"], []byte("simulated reply")) {
+			t.Fatalf("%+v", box)
+		}
+		var problem Problem
+		p.call("POST", "/api/v1/runs/"+s.ID+"/signal", signalBody{"talk", []byte(`{"n":1}`)}, &problem, 409)
+		p.call("POST", "/api/v1/runs/"+s.ID+"/signal", signalBody{"talk", []byte(text)}, nil, 200)
+	}
+	if done := p.until(s.ID, api.Finished); done.Outcome != "ok" {
+		t.Fatalf("%+v", done)
+	}
+}
+
 func TestRunIsStartedApprovedAndReadThroughTheAPI(t *testing.T) {
 	p := newProject(t)
 	var workflows workflowList

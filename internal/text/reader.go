@@ -39,6 +39,8 @@ type Codes struct {
 	// error with --strict.
 	UnknownAs      diag.Severity
 	UnknownLenient bool
+	// YesNo accepts yes, no, on and off as booleans, as YAML 1.1 does.
+	YesNo bool
 }
 
 // Text is a string with its span.
@@ -213,6 +215,11 @@ func (r *Reader) Bool(key string) (b bool, at source.Span, ok bool) {
 	n := r.Node(key)
 	if n == nil {
 		return false, source.Span{}, false
+	}
+	if r.codes.YesNo && n.Kind == String {
+		if b, ok := ParseBool(n.Value); ok {
+			return b, n.Span, true
+		}
 	}
 	if n.Kind != Bool {
 		meant := ""

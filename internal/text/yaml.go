@@ -194,6 +194,18 @@ func plainJSON(s string) bool {
 	return true
 }
 
+// ParseBool parses a boolean as people write it: true, yes, on and 1, false, no, off and 0, in
+// lower or upper case.
+func ParseBool(s string) (b, ok bool) {
+	switch strings.ToLower(s) {
+	case "true", "yes", "on", "1", "t":
+		return true, true
+	case "false", "no", "off", "0", "f":
+		return false, true
+	}
+	return false, false
+}
+
 func isTrue(s string) bool { return s == "true" || s == "True" || s == "TRUE" }
 
 // parseInteger parses the integers of YAML 1.2: a leading zero has no meaning, and

@@ -50,6 +50,9 @@ func (l *lowering) steps(s *state, at *place) []ir.Step {
 	if len(s.post) > 0 {
 		out = append(l.withPost(s, out), leaving...)
 	}
+	if s.agent != nil && s.agent.mode.Value == conversationMode {
+		out = l.withReplies(s, out)
+	}
 	if len(s.pre) > 0 {
 		// The state sees an earlier failure, too.
 		pre := l.hookStep(s.name.Value+before, s.pre, hookSettings{Again: true, State: s.name.Value}, s.name.Span)
@@ -169,7 +172,7 @@ func (l *lowering) edges(s *state, at *place) []ir.Edge {
 		out = append(out, ir.Edge{On: onFailure, To: ir.Target{Step: to}, Span: s.inline.at})
 	case s.failure.Value == "":
 	case at.loop != nil && !at.member(s.failure.Value) && s.failure.Value != at.loop.name.Value &&
-		handlesFailure(at.loop):
+		l.failsLoop(s, at.loop):
 		// The loop fails, and its own on_failure applies.
 	default:
 		if to, ok := l.target(s, s.failure, at); ok {
@@ -180,6 +183,24 @@ func (l *lowering) edges(s *state, at *place) []ir.Edge {
 }
 
 const reasonNoTransition = "NO_TRANSITION"
+
+// failsLoop reports whether the failure of a body step fails the loop although its on_failure
+// leaves the loop, as in AWF's program. An end as failed is entered if the loop does not handle its
+// failure: the run fails in both cases, and the end has the author's message.
+func (l *lowering) failsLoop(s, loop *state) bool {
+	to := l.doc.byName[s.failure.Value]
+	if to == nil || handlesFailure(loop) {
+		return handlesFailure(loop)
+	}
+	if to.kind == kindTerminal && to.status.Value == "failure" {
+		return false
+	}
+	l.report(CodeIgnoredWay, diag.Warning, s.failure.Span,
+		fmt.Sprintf("The transition is ignored: %q is in the body of %q, so its failure fails the loop.", s.name.Value,
+			loop.name.Value),
+		fmt.Sprintf("Add \"on_failure: %s\" to %q.", s.failure.Value, loop.name.Value))
+	return true
+}
 
 // handlesFailure reports whether a state defines what follows its failure.
 func handlesFailure(s *state) bool {

@@ -306,7 +306,7 @@ func TestStateKeysTakeEffect(t *testing.T) {
 			"no agent x.provider", "agent x.late = true", "x.provider = {{.inputs.t}}",
 		},
 		"type: agent, provider: claude, prompt: p, mode: single, on_success: z":       {"no x.keep"},
-		"type: agent, provider: claude, prompt: p, mode: conversation, on_success: z": {"x.keep = true"},
+		"type: agent, provider: claude, prompt: p, mode: conversation, on_success: z": {"x.dialog = x"},
 		"type: agent, provider: claude, prompt: p, conversation: {}, on_success: z": {
 			"x.keep = true",
 			"no x.continue_from",
@@ -533,8 +533,16 @@ func TestReportsInvalidStateKeys(t *testing.T) {
 		"type: agent, provider: claude, prompt: p, mcp_proxy: {enable: true, k: 1}": `error AWF003 k: The ` +
 			`mcp_proxy has no key "k".`,
 
+		"type: agent, provider: claude, prompt: p, mcp_proxy: {enable: true, intercept_builtins: false}": `error ` +
+			`AWF004 false: "intercept_builtins: false" leaves the proxy without tools.`,
+		"type: agent, provider: claude, prompt: p, mcp_proxy: {plugin_tools: [{plugin: a}, {plugin: a}]}": `warning ` +
+			`AWF007 plugin_tools: Tools of AWF plugins are not available.; error AWF009 a: Plugin "a" is listed twice.`,
+		"type: for_each, items: [a, b, c], max_iterations: 2, body: [y], on_complete: z": `warning AWF004 [a, b, c]: ` +
+			`The list has 3 items, but "max_iterations" is 2, so the loop fails after 2 of them.`,
+		`type: for_each, items: "a, b, c", max_iterations: 2, body: [y], on_complete: z`: `warning AWF004 a, b, c: ` +
+			`The list has 3 items, but "max_iterations" is 2, so the loop fails after 2 of them.`,
+
 		// Keys without effect.
-		"type: agent, provider: claude, prompt: p, mcp_proxy: {enable: true, intercept_builtins: false}": `note AWF008 false: "intercept_builtins: false" has no effect: the agent has no other tools.`,
 		"type: agent, provider: claude, prompt: p, conversation: {max_turns: 1, stop_condition: s, " +
 			"max_context_tokens: 1, strategy: s}": `note AWF008 max_turns: "max_turns" has no effect.; ` +
 			`note AWF008 stop_condition: "stop_condition" has no effect.; note AWF008 max_context_tokens: ` +

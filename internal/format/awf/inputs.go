@@ -19,7 +19,7 @@ import (
 func (l *lowering) inputs() {
 	configured := l.configured()
 	properties := map[string]any{}
-	var required []string
+	var required, files []string
 	places := map[string]source.Span{}
 	for _, in := range l.doc.inputs {
 		name := in.name.Value
@@ -49,6 +49,9 @@ func (l *lowering) inputs() {
 			one["enum"] = values
 		}
 		l.bounds(in, one)
+		if in.fileExists {
+			files = append(files, name)
+		}
 		properties[name] = one
 		places["/properties/"+name] = in.name.Span
 		if in.required && def == nil {
@@ -67,7 +70,7 @@ func (l *lowering) inputs() {
 	if at.IsZero() {
 		at = l.doc.first
 	}
-	l.p.Input = &ir.Contract{Schema: raw, Places: places, Span: at}
+	l.p.Input = &ir.Contract{Schema: raw, Places: places, Files: files, Span: at}
 }
 
 // allowed returns the values that an input may have, if it lists them.
@@ -136,8 +139,7 @@ func asInput(n *text.Node, kind string) (any, bool) {
 		v, err := strconv.ParseInt(n.Value, 10, 64)
 		return v, err == nil
 	case "boolean":
-		v, err := strconv.ParseBool(n.Value)
-		return v, err == nil
+		return text.ParseBool(n.Value)
 	}
 	if n.Kind >= text.List {
 		return string(n.JSON()), true

@@ -533,6 +533,7 @@ func (l *lowering) loop(s *state, out *ir.Step, at *place) {
 			loop.Each.Items = l.internalExpr("[]")
 		}
 		l.tainted = l.tainted || l.comesFromSteps(loop.Each.Items)
+		l.checkLength(s, loop.Each.Items, items.Span)
 	} else {
 		if loop.Max == 0 {
 			loop.Max = defaultIterations
@@ -558,6 +559,20 @@ func (l *lowering) loop(s *state, out *ir.Step, at *place) {
 		l.rejectFileReads(loop.MaxExpr, diag.Error, s.maxText.Span, fmt.Sprintf("The limit of %q", s.name.Value))
 	}
 	out.Action, out.Result = loop, l.internalExpr(loopState)
+}
+
+// checkLength reports a list in the file that has more items than the loop has iterations.
+func (l *lowering) checkLength(s *state, items *expr.Expr, at source.Span) {
+	if s.max == 0 || len(items.Paths()) > 0 {
+		return
+	}
+	v, err := items.Eval(expr.Values{})
+	if list, ok := v.([]any); err == nil && ok && int64(len(list)) > s.max {
+		l.report(CodeBadValue, diag.Warning, at,
+			fmt.Sprintf("The list has %d items, but \"max_iterations\" is %d, so the loop fails after %d of them.",
+				len(list), s.max, s.max),
+			fmt.Sprintf("Use \"max_iterations: %d\", or remove it.", len(list)))
+	}
 }
 
 // comesFromSteps reports whether the value of an expression comes from steps.
@@ -828,8 +843,8 @@ func depth(p *ir.Program) int {
 	return deepest + 1
 }
 
-// findWorkflow finds the file of a workflow by name: on AWF's search path, and beside the
-// calling file.
+// findWorkflow finds a workflow by the name of its file, on AWF's search path and beside the
+// calling file, and then by its own name.
 func (l *lowering) findWorkflow(name string) (f *source.File, err error) {
 	lookup := func() (*source.File, error) { return l.lookup("workflows", name+".yaml") }
 	if inFolder(l.file, "workflows") {
@@ -849,7 +864,30 @@ func (l *lowering) findWorkflow(name string) (f *source.File, err error) {
 	if f, err := lookup(); err == nil {
 		return f, nil
 	}
+	if f := l.workflowNamed(name); f != nil {
+		return f, nil
+	}
 	return nil, first
+}
+
+// workflowNamed finds a workflow on AWF's search path by the key "name" in its file, or returns nil.
+func (l *lowering) workflowNamed(name string) *source.File {
+	path, ok := l.files.(format.SearchPath)
+	if !ok {
+		return nil
+	}
+	for _, file := range path.Names("workflows") {
+		f, err := path.Lookup("workflows", file)
+		if err != nil || !strings.Contains(f.Text, name) {
+			continue
+		}
+		if node, list := text.ParseYAML(f, 0, len(f.Text)); node != nil && !list.Errors() && node.Kind == text.Map {
+			if n := node.Get("name"); n != nil && n.Value == name {
+				return f
+			}
+		}
+	}
+	return nil
 }
 
 // lookup finds a file by name on AWF's search path, inside and outside of the project.

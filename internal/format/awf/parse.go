@@ -99,6 +99,7 @@ type agentKeys struct {
 	skills                                                                 []skillRef
 	options                                                                *text.Node
 	conversation                                                           bool
+	maxTurns                                                               int  // 0 means unlimited
 	tools                                                                  bool // mcp_proxy
 	toolsAt                                                                source.Span
 }
@@ -129,6 +130,9 @@ const (
 	kindCall      = "call_workflow"
 )
 
+// conversationMode is the mode of an agent that talks to a person.
+const conversationMode = "conversation"
+
 // The values of keys that accept only a few. The JSON Schema lists the same ones.
 var (
 	kinds = []string{
@@ -138,14 +142,14 @@ var (
 	statuses      = []string{"success", "failure"}
 	strategies    = []string{"all_succeed", "any_succeed", "best_effort"}
 	backoffs      = []string{"constant", "linear", "exponential"}
-	agentModes    = []string{"single", "conversation"}
+	agentModes    = []string{"single", conversationMode}
 	outputFormats = []string{"json", "text"}
 	hookEvents    = []string{workflowStart, workflowEnd, workflowError, workflowCancel}
 )
 
 var readerCodes = text.Codes{
 	WrongType: CodeWrongType, Missing: CodeMissing, Unknown: CodeUnknownKey, BadValue: CodeBadValue,
-	UnknownAs: diag.Warning,
+	UnknownAs: diag.Warning, YesNo: true,
 }
 
 type parser struct {
@@ -829,7 +833,7 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 			fmt.Sprintf("State %q has both \"prompt\" and \"prompt_file\".", s.name.Value), "Keep one of them.")
 	case a.prompt.Value == "" && a.promptFile.Value == "":
 		r.Require("prompt")
-	case a.promptFile.Value != "" && a.mode.Value == "conversation":
+	case a.promptFile.Value != "" && a.mode.Value == conversationMode:
 		p.report(CodeEither, diag.Error, r.KeySpan("prompt_file"), "A conversation cannot use \"prompt_file\".",
 			"Use \"prompt\" instead.")
 	}
@@ -840,10 +844,17 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 		a.conversation = true
 		cr := p.read(n, conversationShape, "conversation")
 		a.continueFrom = cr.String("continue_from")
-		for _, key := range []string{"max_turns", "stop_condition", "max_context_tokens", "strategy"} {
+		noEffect := []string{"stop_condition", "max_context_tokens", "strategy"}
+		if a.mode.Value == conversationMode {
+			turns, _, _ := cr.Int("max_turns", 1)
+			a.maxTurns = int(min(turns, maxIterations))
+		} else {
+			noEffect = append([]string{"max_turns"}, noEffect...)
+		}
+		for _, key := range noEffect {
 			if cr.Node(key) != nil {
 				p.report(CodeNoEffect, diag.Note, cr.KeySpan(key), fmt.Sprintf("%q has no effect.", key),
-					"Remove it. A conversation is one exchange that later steps can continue.")
+					"Remove it. The whole conversation is sent to the model, and an empty line ends it.")
 			}
 		}
 		cr.Done()
@@ -869,14 +880,36 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 	strict.UnknownAs = diag.Error // as in AWF: it determines what an agent may do
 	mr := proxyShape.Read(r.Map("mcp_proxy"), "mcp_proxy", strict, p.out)
 	a.tools, _, _ = mr.Bool("enable")
-	if on, at, ok := mr.Bool("intercept_builtins"); ok && !on {
-		p.report(CodeNoEffect, diag.Note, at,
-			"\"intercept_builtins: false\" has no effect: the agent has no other tools.", "Remove it.")
-	}
 	a.toolsAt = r.KeySpan("mcp_proxy")
-	if mr.Node("plugin_tools") != nil {
-		p.report(CodeUnsupported, diag.Warning, mr.KeySpan("plugin_tools"), "Tools of AWF plugins are not available.",
-			"Configure them as an MCP server in espalier.yaml.")
+	p.pluginTools(mr)
+	if on, at, ok := mr.Bool("intercept_builtins"); ok && !on {
+		if a.tools && len(listItems(mr.Node("plugin_tools"))) == 0 {
+			p.report(CodeBadValue, diag.Error, at, "\"intercept_builtins: false\" leaves the proxy without tools.",
+				"Remove it to offer Read, Write, Edit, Bash, Glob and Grep, or remove \"mcp_proxy\".")
+		}
+		a.tools = false
 	}
 	mr.Done()
+}
+
+// pluginTools reports the tools of plugins, which are not supported, and plugins that are listed twice.
+func (p *parser) pluginTools(r *text.Reader) {
+	list := r.Node("plugin_tools")
+	if list == nil {
+		return
+	}
+	p.report(CodeUnsupported, diag.Warning, r.KeySpan("plugin_tools"), "Tools of AWF plugins are not available.",
+		"Configure them as an MCP server in espalier.yaml.")
+	seen := map[string]bool{}
+	for _, n := range listItems(list) {
+		name := n.Get("plugin")
+		if name == nil {
+			continue
+		}
+		if seen[name.Value] {
+			p.report(CodeRepeated, diag.Error, name.Span, fmt.Sprintf("Plugin %q is listed twice.", name.Value),
+				"List its tools under one entry.")
+		}
+		seen[name.Value] = true
+	}
 }

@@ -38,7 +38,7 @@ func (l *lowering) refs(out []ir.Ref, e *expr.Expr) []ir.Ref {
 			continue // already reported
 		}
 		if !slices.ContainsFunc(out, func(r ir.Ref) bool { return r.Path == name }) {
-			out = append(out, ir.Ref{Path: name, Span: p.Span, Optional: p.Any})
+			out = append(out, ir.Ref{Path: name, Span: p.Span, Optional: p.Any || name == "states"})
 		}
 	}
 	return out

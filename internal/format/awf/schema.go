@@ -72,7 +72,10 @@ var (
 
 	conversationShape = text.NewShape(
 		text.Field{Name: "continue_from", Doc: "the state whose conversation continues"},
-		text.Field{Name: "max_turns", Form: text.AnyForm, Hidden: true},
+		text.Field{
+			Name: "max_turns", Form: text.AnInt, More: map[string]any{"minimum": 1},
+			Doc: "in the mode conversation: the turns after which it ends",
+		},
 		text.Field{Name: "stop_condition", Form: text.AnyForm, Hidden: true},
 		text.Field{Name: "max_context_tokens", Form: text.AnyForm, Hidden: true},
 		text.Field{Name: "strategy", Form: text.AnyForm, Hidden: true},

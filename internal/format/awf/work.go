@@ -356,10 +356,53 @@ func (l *lowering) agent(s *state, out *ir.Step) {
 			out.Reads = append(out.Reads, ir.Ref{Path: "states." + from.Value + part, Span: from.Span})
 		}
 	}
-	if a.conversation || a.mode.Value == "conversation" || l.continued(id) {
+	if a.conversation || l.continued(id) {
 		t.Settings.Put("keep", true, s.at)
 	}
+	if a.mode.Value == conversationMode {
+		t.Settings.Put("dialog", id, s.at)
+		if a.maxTurns > 0 {
+			t.Settings.Put("max_turns", a.maxTurns, s.at)
+		}
+		out.Writes = append(out.Writes, ir.Write{Path: "turns." + id, Part: "Turns"})
+	}
 	out.Action, out.Result = t, l.internalExpr(failedState)
+}
+
+// withReplies adds the rest of a conversation to the steps of a state, the first of which is its
+// first turn: a gate that waits for a person's text, and a step that sends the text to the model.
+// Both turns lead to the gate until the conversation has ended.
+func (l *lowering) withReplies(s *state, steps []ir.Step) []ir.Step {
+	id := s.name.Value
+	first := &steps[0]
+	input := ir.Step{
+		ID: id + ":input", Type: "input", Implied: true,
+		Description: "Reply to " + id + ". An empty text ends the conversation.",
+		Reads:       []ir.Ref{{Path: "states." + id + ".Output"}}, Writes: []ir.Write{{Path: "said." + id}},
+		Action: ir.Gate{Decider: ir.Event, Event: id, Text: true, Span: s.at}, Span: s.name.Span,
+	}
+	reply := *first
+	reply.ID, reply.Implied = id+":reply", true
+	reply.Reads = []ir.Ref{{Path: "turns." + id}, {Path: "said." + id}}
+	reply.Writes = slices.Clone(first.Writes)
+	reply.Writes[len(reply.Writes)-1].Reducer = ir.Append
+	task := first.Action.(ir.Task)
+	task.Settings = slices.DeleteFunc(slices.Clone(task.Settings), func(one ir.Setting) bool {
+		return one.Name == "prompt" || one.Name == "skills" || one.Name == "continue_from"
+	})
+	task.Settings.Put("reply", true, s.at)
+	for _, t := range []text.Text{s.agent.provider, s.timeoutText} {
+		reply.Reads = append(reply.Reads, l.reads(t)...)
+	}
+	reply.Action = task
+	wait := ir.Edge{
+		On: []ir.Outcome{ir.OK}, When: l.internalExpr(fmt.Sprintf(`states[%q].Status == "waiting"`, id)),
+		To: ir.Target{Step: input.ID}, Sequential: true,
+	}
+	input.Next = []ir.Edge{{On: onAny, To: ir.Target{Step: reply.ID}, Sequential: true}}
+	reply.Next = append([]ir.Edge{wait}, first.Next...)
+	first.Next = append([]ir.Edge{wait}, first.Next...)
+	return append(steps, input, reply)
 }
 
 // forwarded returns the options that are passed to the provider unchanged: those without an

@@ -87,7 +87,7 @@ func TestAgentSettings(t *testing.T) {
 		"prompt: Hi, role: critic":                                               `{"agent":"x","prompt":"Hi","system":"You doubt."}`,
 		"prompt: Hi, timeout: '{{.inputs.t}}'":                                   `{"agent":"x","prompt":"Hi","timeout":"{{.inputs.t}}"}`,
 		"prompt: Hi, output_format: json":                                        `{"agent":"x","format":"json","prompt":"Hi"}`,
-		"prompt: Hi, mode: conversation":                                         `{"agent":"x","keep":true,"prompt":"Hi"}`,
+		"prompt: Hi, mode: conversation":                                         `{"agent":"x","dialog":"x","prompt":"Hi"}`,
 		"prompt: Hi, conversation: {}":                                           `{"agent":"x","keep":true,"prompt":"Hi"}`,
 		"prompt_file: ask.md":                                                    `{"agent":"x","prompt":"Why?"}`,
 		"prompt: Hi, conversation: {continue_from: before}":                      `{"agent":"x","continue_from":"before","keep":true,"prompt":"Hi"}`,

@@ -69,10 +69,12 @@ type transcriptLine struct {
 }
 
 type stepPayload struct {
-	Name   string          `json:"name"`
-	Kind   string          `json:"kind"`
-	Error  string          `json:"error"`
-	Result json.RawMessage `json:"result"`
+	Name string `json:"name"`
+	Kind string `json:"kind"`
+	// Attempt is the number of a retry, from 2.
+	Attempt int             `json:"attempt"`
+	Error   string          `json:"error"`
+	Result  json.RawMessage `json:"result"`
 }
 
 type toolPayload struct {
@@ -208,10 +210,10 @@ func (c *checker) file(f *transcriptFile, root bool) {
 			for _, path := range slices.Sorted(maps.Keys(f.open)) {
 				c.breach(f, l, "%s is still open", path)
 			}
-		case "step.started", "step.call_workflow.started":
+		case "step.started", "hook.started", "step.call_workflow.started":
 			c.step(f, l, false)
 			c.begins(f, l)
-		case "step.completed", "step.call_workflow.completed":
+		case "step.completed", "hook.completed", "step.call_workflow.completed":
 			c.step(f, l, true)
 			c.ends(f, l)
 		case "message.user", "message.assistant":
@@ -236,7 +238,8 @@ func (c *checker) step(f *transcriptFile, l *transcriptLine, ended bool) {
 		return
 	}
 	keys := keysOf(l.Payload)
-	if ended && !ordered(keys, "name", "kind", "error?", "result?") || !ended && !ordered(keys, "name", "kind") {
+	if ended && !ordered(keys, "name", "kind", "attempt?", "error?", "result?") ||
+		!ended && !ordered(keys, "name", "kind", "attempt?") {
 		c.breach(f, l, "the payload has the keys %q", keys)
 	}
 	if l.step.Name == "" || l.step.Kind == "" || slices.Contains(keys, "error") && l.step.Error == "" {
@@ -276,7 +279,7 @@ func (c *checker) begins(f *transcriptFile, l *transcriptLine) {
 		}
 	}
 	if one.loop && !one.beside {
-		if last, again := f.latest[l.Path]; again && l.Iteration <= last {
+		if last, again := f.latest[l.Path]; again && l.Iteration <= last && l.step.Attempt < 2 {
 			c.breach(f, l, "iteration %d after %d", l.Iteration, last)
 		}
 		f.latest[l.Path] = l.Iteration
@@ -302,6 +305,12 @@ func (c *checker) ends(f *transcriptFile, l *transcriptLine) {
 		return
 	}
 	began := f.open[l.Path][i].line
+	if began.step.Attempt != l.step.Attempt || began.Iteration != l.Iteration {
+		c.breach(f, l, "it began as attempt %d, iteration %d", began.step.Attempt, began.Iteration)
+	}
+	if hook := strings.HasPrefix(l.Type, "hook."); hook != (l.step.Kind == "hook") {
+		c.breach(f, l, "the kind is %q", l.step.Kind)
+	}
 	if began.step.Name != l.step.Name || began.step.Kind != l.step.Kind || began.Child != l.Child ||
 		strings.TrimSuffix(began.Type, ".started") != strings.TrimSuffix(l.Type, ".completed") {
 		c.breach(f, l, "it began as line %d: %s", began.number, began.text)

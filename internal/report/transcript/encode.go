@@ -27,6 +27,8 @@ var types = map[report.EventType]Type{
 	report.RunFinished:    RunCompleted,
 	report.StepStarted:    StepStarted,
 	report.StepFinished:   StepCompleted,
+	report.TaskStarted:    StepStarted,   // of a retry
+	report.StepRetrying:   StepCompleted, // of an attempt that failed
 	report.ModelPrompted:  MessageUser,
 	report.CommandStarted: MessageUser,
 	report.ModelReplied:   MessageAssistant,
@@ -37,6 +39,12 @@ var types = map[report.EventType]Type{
 
 // callTypes replaces the types of steps that call a workflow.
 var callTypes = map[Type]Type{StepStarted: CallStarted, StepCompleted: CallCompleted}
+
+// hookTypes replaces the types of steps that run hooks.
+var hookTypes = map[Type]Type{StepStarted: HookStarted, StepCompleted: HookCompleted}
+
+// kindHook is the kind of steps that run hooks.
+const kindHook = "hook"
 
 // appendLine appends an event as line seq of a file; head is the part of the
 // envelope that all lines of the file share.
@@ -53,6 +61,9 @@ func (e *encoder) appendLine(b []byte, t Type, seq int64, head string, ev *repor
 				b = append(b, `,"child_run_id":`...)
 				b = journal.AppendString(b, string(s.Child))
 			}
+		}
+		if s.Kind == kindHook {
+			t = cmp.Or(hookTypes[t], t)
 		}
 		path, iteration = s.Path, s.Iteration()
 	}
@@ -93,6 +104,10 @@ func (e *encoder) appendStep(b []byte, ev *report.Event) ([]byte, error) {
 	b = journal.AppendString(b, name)
 	b = append(b, `,"kind":`...)
 	b = journal.AppendString(b, kind)
+	if ev.Step != nil && ev.Step.Attempt > 0 {
+		b = append(b, `,"attempt":`...)
+		b = strconv.AppendInt(b, int64(ev.Step.Attempt)+1, 10)
+	}
 	b = appendText(b, `,"error":`, ev.Problem)
 	if ev.Type != report.RunStarted && !ev.Value.IsZero() {
 		raw, err := e.value(ev.Value)

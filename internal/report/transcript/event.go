@@ -14,6 +14,8 @@ const (
 	RunCompleted     Type = "run.completed"
 	StepStarted      Type = "step.started"
 	StepCompleted    Type = "step.completed"
+	HookStarted      Type = "hook.started"
+	HookCompleted    Type = "hook.completed"
 	CallStarted      Type = "step.call_workflow.started"
 	CallCompleted    Type = "step.call_workflow.completed"
 	MessageUser      Type = "message.user"
@@ -35,12 +37,14 @@ type Event struct {
 	Payload     json.RawMessage `json:"payload"`
 }
 
-// Step is the payload of run.* and step.* events.
+// Step is the payload of run.*, step.* and hook.* events.
 type Step struct {
-	Name   string          `json:"name"`
-	Kind   string          `json:"kind"`
-	Error  string          `json:"error,omitempty"`
-	Result json.RawMessage `json:"result,omitempty"`
+	Name string `json:"name"`
+	Kind string `json:"kind"`
+	// Attempt is the number of a retry, from 2. Each attempt has a pair of events.
+	Attempt int             `json:"attempt,omitempty"`
+	Error   string          `json:"error,omitempty"`
+	Result  json.RawMessage `json:"result,omitempty"`
 }
 
 // Message is the payload of message.* events.

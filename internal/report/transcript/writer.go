@@ -72,7 +72,7 @@ func (p *projector) Apply(e *journal.Event, out report.Output) error {
 
 func (p *projector) write(ev *report.Event) error {
 	t := types[ev.Type]
-	if t == "" {
+	if t == "" || !pairs(ev) {
 		return nil // a transcript does not have it
 	}
 	f, ok := ev.Run.Data.(*position)
@@ -90,6 +90,41 @@ func (p *projector) write(ev *report.Event) error {
 	}
 	p.out.End(ev.Run, b, ev.Type == report.RunFinished)
 	return nil
+}
+
+// attempts is what the lines of a step have said about its attempts.
+type attempts struct {
+	last  int // the last one that has started
+	ended bool
+}
+
+// pairs reports whether a line for the event keeps the lines of attempts in pairs: StepStarted and
+// StepFinished are the start of the first attempt and the end of the last one. A step that ends
+// between two attempts has no line for that.
+func pairs(ev *report.Event) bool {
+	if ev.Step == nil {
+		return true
+	}
+	seen, _ := ev.Step.Data.(attempts)
+	switch ev.Type {
+	case report.StepRetrying:
+		x, ok := ev.Fact.(journal.RetrySet)
+		if !ok || x.Continues || ev.Outcome == "" { // steps of frames have one pair
+			return false
+		}
+		seen.ended = true
+	case report.TaskStarted:
+		if ev.Work.Attempt <= seen.last {
+			return false // the first attempt, or one that runs again after a crash
+		}
+		seen = attempts{last: ev.Work.Attempt}
+	case report.StepFinished:
+		return !seen.ended
+	default:
+		return true
+	}
+	ev.Step.Data = seen
+	return true
 }
 
 func head(run *report.Run) string {

@@ -24,6 +24,7 @@ import (
 // Conversation is one conversation with a model about a task.
 type Conversation struct {
 	Agent    *ir.Agent // nil is a model without a role
+	Step     string    // name of the step in requests; empty is the job's own
 	Task     string    // what to do
 	Expected string    // what the reply should be, in words
 	Form     Form      // what the reply must be
@@ -37,6 +38,8 @@ type Conversation struct {
 	Sample string
 	// Before is an earlier conversation that this one continues.
 	Before []provider.Message
+	// TurnsBefore is how many turns of this step Before has.
+	TurnsBefore int
 	// Session is that of the external agent that held Before.
 	Session Session
 	// Transcript, if set, receives the messages and the usage.
@@ -149,7 +152,7 @@ func newLoop(t *Conversation, job *step.Job) *loop {
 		c.request.Schema = t.Form.Schema
 	}
 	c.request.For = provider.Purpose{
-		Workflow: job.Workflow.Name, Step: job.Step.ID, Key: job.Key,
+		Workflow: job.Workflow.Name, Step: cmp.Or(t.Step, job.Step.ID), Key: job.Key,
 		Visit: job.Visit, Iteration: job.Iteration, Attempt: job.Attempt,
 		Contract: t.Form.Contract, Expected: t.Expected, Sample: t.Sample,
 	}
@@ -415,7 +418,7 @@ func (c *loop) call(ctx context.Context) (*provider.Reply, error) {
 		return nil, err
 	}
 	request := c.request
-	request.For.Turn = c.turns
+	request.For.Turn = c.TurnsBefore + c.turns
 	if c.external != nil {
 		c.startExternal(&request)
 	}

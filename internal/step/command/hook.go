@@ -105,21 +105,29 @@ func (s HookSettings) Run(ctx context.Context, job *step.Job) (step.Result, erro
 	r := newRunner(job, values, s.Export, s.Doubts)
 	defer r.Remove()
 	var notes []step.Note
+	var results journal.Hooks
 	commands := 0
 	for _, h := range s.Hooks {
 		text, err := r.hook(ctx, h, &commands)
 		if ctx.Err() != nil && err != nil {
 			return step.Result{Notes: notes}, context.Cause(ctx)
 		}
-		if err != nil && s.Strict {
-			return step.Result{Notes: notes}, step.Errorf(step.ClassCommand, "a hook failed: %v", err)
-		}
+		one := journal.HookResult{Log: text, Command: h.Command}
 		if err != nil {
+			one.Error = err.Error()
 			text = fmt.Sprintf("a hook failed: %v", err)
+		}
+		results.Hooks = append(results.Hooks, one)
+		if err != nil && s.Strict {
+			return step.Result{Notes: append(notes, step.Note{Kind: journal.NoteHooks, Data: results})},
+				step.Errorf(step.ClassCommand, "%s", text)
 		}
 		if text != "" {
 			notes = append(notes, step.Note{Kind: journal.NoteSaid, Data: journal.Said{Text: text}})
 		}
+	}
+	if len(results.Hooks) > 0 {
+		notes = append(notes, step.Note{Kind: journal.NoteHooks, Data: results})
 	}
 	if s.Again {
 		return again(job, notes)

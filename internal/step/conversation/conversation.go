@@ -24,6 +24,14 @@ type Settings struct {
 	// Keep puts the messages into the result, so that other steps can continue
 	// the conversation.
 	Keep bool `json:"keep,omitempty"`
+	// Dialog is the step whose conversation with a person the task is a turn of. The task reads
+	// the earlier turns from the variable "turns.DIALOG". Its result has the new one.
+	Dialog string `json:"dialog,omitempty"`
+	// Reply makes the task a later turn: its prompt is the person's text, which it reads from
+	// "said.DIALOG". An empty text ends the conversation.
+	Reply bool `json:"reply,omitempty"`
+	// MaxTurns ends the conversation after that many turns; 0 means unlimited.
+	MaxTurns int `json:"max_turns,omitempty"`
 }
 
 // Skill is a text that precedes the prompt.

@@ -103,3 +103,56 @@ func TestWordsAsTheyAre(t *testing.T) {
 		t.Errorf("%+v", request)
 	}
 }
+
+// A reply sends the whole conversation, and its result has only the new turn. An empty text ends
+// the conversation without a model call.
+func TestDialog(t *testing.T) {
+	turns := `[{"messages":[{"role":"user","blocks":[{"type":"text","text":"Hi"}]},` +
+		`{"role":"assistant","blocks":[{"type":"text","text":"Ho"}]}],"reply":"Ho","input":10,"output":5}]`
+	run := func(said string, world *steptest.World, set steptest.Settings) map[string]json.RawMessage {
+		t.Helper()
+		p := steptest.Play{Settings: set, With: func(j *step.Job) {
+			j.Reads = []step.Read{
+				{Path: "turns.chat", Value: json.RawMessage(turns)}, {Path: "said.chat", Value: json.RawMessage(said)},
+			}
+		}}
+		result, err := (conversation.Kind{}).Run(t.Context(),
+			p.Job("conversation", t.TempDir(), &steptest.Log{}, world))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out map[string]json.RawMessage
+		if err := json.Unmarshal(result.Value, &out); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	set := steptest.Settings{"agent": "plain", "dialog": "chat", "reply": true}
+	world := &steptest.World{Replies: []steptest.Reply{{}, {Text: "Fine"}}}
+	out := run(`"And you?"`, world, set)
+	if got := world.Requests[0]; len(got.Messages) != 3 || got.Messages[2].Blocks[0].Text != "And you?" ||
+		got.For.Step != "chat" || got.For.Turn != 1 {
+		t.Errorf("%+v", got)
+	}
+	var added []struct{ Messages []json.RawMessage }
+	if err := json.Unmarshal(out["Turns"], &added); err != nil || len(added) != 1 || len(added[0].Messages) != 2 {
+		t.Errorf("%v: %s", err, out["Turns"])
+	}
+	if string(out["Status"]) != `"waiting"` || string(out["TokensOutput"]) != "6" {
+		t.Errorf("%s", out)
+	}
+	set["max_turns"] = 2
+	if out := run(`"Last one"`, &steptest.World{Replies: []steptest.Reply{{}, {Text: "Bye"}}}, set); string(out["Status"]) !=
+		`"completed"` {
+		t.Errorf("%s", out)
+	}
+	set["keep"] = true
+	world = &steptest.World{}
+	for _, empty := range []string{`""`, `" "`, "null"} {
+		out := run(empty, world, set)
+		if len(world.Requests) != 0 || string(out["Status"]) != `"completed"` || string(out["Output"]) != `"Ho"` ||
+			string(out["Turns"]) != "[]" || string(out["TokensUsed"]) != "15" || out["Conversation"] == nil {
+			t.Errorf("%s", out)
+		}
+	}
+}

@@ -27,7 +27,15 @@ type state struct {
 	Estimated    bool               `json:"TokensEstimated"`
 	Conversation []provider.Message `json:"Conversation,omitempty"`
 	Session      chat.Session       `json:"Session,omitzero"`
+	Turns        []turn             `json:"Turns,omitzero"` // that a task adds to a dialog
 }
+
+// The statuses of a state.
+const (
+	completed = "completed"
+	waiting   = "waiting" // for the person's next text
+	failed    = "failed"
+)
 
 // Run sends the prompt and returns the reply.
 func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
@@ -37,9 +45,21 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		return step.Result{}, err
 	}
 	values := job.Values()
-	prompt, err := job.Fill(s.Prompt, values)
-	if err != nil {
-		return step.Result{}, err
+	var d dialog
+	if s.Reply {
+		if d, err = s.readDialog(job); err != nil {
+			return step.Result{}, err
+		}
+		if d.said == "" {
+			return step.Result{Value: step.JSON(s.ended(&d))}, nil
+		}
+	}
+	prompt := d.said
+	if !s.Reply {
+		if prompt, err = job.Fill(s.Prompt, values); err != nil {
+			return step.Result{}, err
+		}
+		prompt = withSkills(s.Skills, prompt)
 	}
 	if s.Provider != "" {
 		named := *c.Agent
@@ -49,16 +69,22 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		c.Agent = &named
 	}
 	transcript := &chat.Transcript{}
-	c.Task, c.System, c.Verbatim, c.Transcript = withSkills(s.Skills, prompt), s.System, true, transcript
+	c.Task, c.System, c.Verbatim, c.Transcript = prompt, s.System, true, transcript
 	c.Form.Plain = !c.Form.Strict()
-	if err := s.resume(job, c); err != nil {
+	if s.Reply {
+		c.Step, c.Before, c.TurnsBefore, c.Session = s.Dialog, d.messages, d.turns, d.session
+	} else if err := s.resume(job, c); err != nil {
 		return step.Result{}, err
 	}
 	result, err := job.Within(ctx, s.Timeout, func(ctx context.Context) (step.Result, error) { return c.Run(ctx, job) })
 	if err != nil {
 		return result, withReply(err, transcript)
 	}
-	result.Value = step.JSON(s.state(result.Value, transcript))
+	out := s.state(result.Value, transcript)
+	if s.Dialog != "" {
+		s.addTurn(&out, &d, transcript)
+	}
+	result.Value = step.JSON(out)
 	return result, nil
 }
 
@@ -88,18 +114,18 @@ func (s Settings) resume(job *step.Job, c *chat.Conversation) error {
 // withReply adds the last reply to the failure of a reply that cannot be used,
 // so that later states can show or correct it.
 func withReply(err error, transcript *chat.Transcript) error {
-	var failed *step.Error
+	var failure *step.Error
 	said := spoken(transcript.Messages)
-	if !errors.As(err, &failed) || failed.Class != step.ClassInvalid ||
+	if !errors.As(err, &failure) || failure.Class != step.ClassInvalid ||
 		len(said) == 0 || said[len(said)-1].Role != provider.Assistant {
 		return err
 	}
-	out := newState("failed", transcript)
-	out.ExitCode, out.Stderr, out.Error = -1, failed.Message, failed.Message
+	out := newState(failed, transcript)
+	out.ExitCode, out.Stderr, out.Error = -1, failure.Message, failure.Message
 	for _, b := range said[len(said)-1].Blocks {
 		out.Output += b.Text
 	}
-	kept := *failed
+	kept := *failure
 	kept.Value = step.JSON(out)
 	return &kept
 }
@@ -121,7 +147,7 @@ func newState(status string, t *chat.Transcript) state {
 }
 
 func (s Settings) state(value json.RawMessage, transcript *chat.Transcript) state {
-	out := newState("completed", transcript)
+	out := newState(completed, transcript)
 	if s.Format == "json" {
 		out.Output, out.JSON = string(value), value
 	} else if json.Unmarshal(value, &out.Output) != nil {

@@ -1,0 +1,91 @@
+//go:build unix
+
+package main
+
+import (
+	"io"
+	"maps"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestConversationSurvivesKills kills a conversation while it waits for the model and while it waits for the person.
+// Each turn is asked for once, except the one that had no reply yet.
+func TestConversationSurvivesKills(t *testing.T) {
+	world := newAWFWorld(t, "hi,first")
+	p := newAWF(t, strings.ReplaceAll(`  initial: chat
+  chat: {type: agent, provider: openai_compatible, mode: conversation, prompt: hi,
+    options: {base_url: "URL/v1", model: small, api_key: k}, on_success: done}
+  done: {type: terminal}
+`, "URL", world.URL))
+	p.file("espalier.yaml", "allow: {hosts: ['"+world.Listener.Addr().String()+"']}\n", 0o600)
+
+	cmd := p.command("run", "flow", "--run-id", awfRun)
+	cmd.Stdin = strings.NewReader("first\n")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-world.held
+	p.kill(cmd)
+
+	// The text survives: the turn continues without a person.
+	cmd = p.command("resume", awfRun)
+	open, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	newLines(stderr).until(t, "re hi,first")
+	p.kill(cmd)
+	open.Close()
+
+	cmd = p.command("resume", awfRun)
+	cmd.Stdin = strings.NewReader("second\n\n")
+	out, err := cmd.Output()
+	if err != nil || string(out) != "re hi,first,second\n" {
+		t.Fatalf("%v: %q", err, out)
+	}
+	want := map[string]int{"hi": 1, "hi,first": 2, "hi,first,second": 1}
+	if got := world.count(); !maps.Equal(got, want) {
+		t.Errorf("the model was asked %v, want %v", got, want)
+	}
+}
+
+// TestInterruptedConversationWaits interrupts a conversation while it waits for the person: the run keeps waiting.
+func TestInterruptedConversationWaits(t *testing.T) {
+	p := newAWF(t, `  initial: chat
+  chat: {type: agent, provider: claude, mode: conversation, prompt: hi, on_success: done}
+  done: {type: terminal}
+`)
+	cmd := p.command("run", "flow", "--run-id", awfRun, "--simulate")
+	open, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close()
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	newLines(stderr).until(t, "Made up")
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	rest, _ := io.ReadAll(stderr)
+	if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 4 || !strings.Contains(string(rest), "To reply: espalier signal") {
+		t.Errorf("exit code %d: %s", cmd.ProcessState.ExitCode(), rest)
+	}
+	if out := p.exits(0, "signal", awfRun, "chat"); !strings.Contains(out, "simulated reply") {
+		t.Error(out)
+	}
+}
