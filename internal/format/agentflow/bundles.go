@@ -160,6 +160,12 @@ func (l *lowering) combine(s *step, b *values) ir.Task {
 		}
 	}
 	t.Settings.Put("conflict", conflict.Value, conflict.Span)
+	keepsAll := merge.word("strategy").Value == "union" || merge.word("strategy").Value == "combine_by_type"
+	if keepsAll && merge.word("conflict").Value != "" && !merge.has("dedupe_key") {
+		l.report(CodeUnusedChoice, diag.Note, merge.key("conflict"),
+			fmt.Sprintf("\"conflict\" has no effect: %q keeps all outputs.", strategy.Value),
+			"Add \"dedupe_key\" with the fields that identify an item, or remove \"conflict\".")
+	}
 	critical := strategy.Value == "send_to_critic" || conflict.Value == "send_to_critic"
 	if critic := l.critic(s, merge); critic.Value != "" && critical {
 		t.Settings.Put("critic", critic.Value, critic.Span)
