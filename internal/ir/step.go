@@ -85,9 +85,11 @@ type Write struct {
 	Part    string  `json:"part,omitempty"`
 	Reducer Reducer `json:"reducer,omitempty"` // if empty: the variable's declared reducer, or Set
 	// Under is the key under which a Merge stores a result that is not an object with that key.
-	// AsList converts the result to a list of its values first.
+	// AsList converts the result to a list of its values first. Flat replaces each list in that
+	// list by its elements.
 	Under  string `json:"under,omitempty"`
 	AsList bool   `json:"as_list,omitempty"`
+	Flat   bool   `json:"flat,omitempty"`
 	// NonObjectKey is the key under which a Merge stores a result that is not an object.
 	NonObjectKey string `json:"bare,omitempty"`
 	// Always applies the write even if the step failed.

@@ -77,9 +77,11 @@ type Write struct {
 	Part    string `json:"part,omitempty"`    // key in the value; empty for all of it
 	Reducer string `json:"reducer,omitempty"` // empty for "set"
 	// Under is the key that a merge adds to a value that is not an object with
-	// that key. AsList converts the value to a list first.
+	// that key. AsList converts the value to a list first, and Flat replaces each
+	// list in it by its elements.
 	Under  string `json:"under,omitempty"`
 	AsList bool   `json:"as_list,omitempty"`
+	Flat   bool   `json:"flat,omitempty"`
 	Bare   string `json:"bare,omitempty"` // the key for a value that is not an object
 }
 
