@@ -48,7 +48,8 @@ type Step struct {
 	InheritOutcome bool `json:"again,omitempty"`
 	// Fallback names a step of the same block that runs instead of this one if this one fails or
 	// its condition is false. Execution then continues with this step's successors, unless the
-	// fallback has a jump of its own (an edge that is not Sequential).
+	// fallback has a jump of its own (an edge that is not Sequential). If this step was skipped, a
+	// fallback that succeeds follows this step's edge for Skipped, if it has one.
 	Fallback *Name `json:"fallback,omitempty"`
 	// StopWhen is evaluated after the writes; if true, the whole program ends successfully.
 	StopWhen *expr.Expr `json:"stop_when,omitempty"`
@@ -63,8 +64,11 @@ type Step struct {
 	ReasonFail string `json:"reason_fail,omitempty"`
 
 	// Implied is set for steps that the format's lowering created.
-	Implied bool        `json:"implied,omitempty"`
-	Span    source.Span `json:"span,omitzero"` // of the ID, or of the whole step if it has no ID
+	Implied bool `json:"implied,omitempty"`
+	// Uncounted is set for gates that are not executions of a step: neither budgets nor
+	// checkpoints count them.
+	Uncounted bool        `json:"uncounted,omitempty"`
+	Span      source.Span `json:"span,omitzero"` // of the ID, or of the whole step if it has no ID
 }
 
 // Title returns the step's display name.
@@ -262,10 +266,10 @@ const (
 // OnTimeout is what a gate does at its timeout.
 type OnTimeout string
 
-// The timeout actions. TimeoutNotify sends a notification first.
+// The timeout actions, in the words of Agent Flow. TimeoutNotify sends a notification first.
 const (
-	TimeoutFail     OnTimeout = "fail"
-	TimeoutNotify   OnTimeout = "notify_then_fail"
+	TimeoutFail     OnTimeout = "stop"
+	TimeoutNotify   OnTimeout = "notify_then_stop"
 	TimeoutSkip     OnTimeout = "skip"
 	TimeoutFallback OnTimeout = "fallback"
 )

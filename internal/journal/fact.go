@@ -185,8 +185,10 @@ type StepLeft struct {
 	Merge   bool    `json:"merge,omitempty"` // the variables of branches are merged in branch order
 	To      string  `json:"to,omitempty"`    // target of a jump out of a loop
 	Status  int     `json:"status,omitempty"`
-	Via     *int    `json:"via,omitempty"`
-	For     string  `json:"for,omitempty"`
+	// Counts is set for a failed step without work that counts as an execution.
+	Counts bool   `json:"counts,omitempty"`
+	Via    *int   `json:"via,omitempty"`
+	For    string `json:"for,omitempty"`
 }
 
 // Routed records the conditions that were evaluated to choose an edge, in order.
@@ -317,8 +319,10 @@ type GateOpened struct {
 	// an approval.
 	Task *Work  `json:"task,omitempty"`
 	Call string `json:"call,omitempty"`
-	Via  *int   `json:"via,omitempty"`
-	For  string `json:"for,omitempty"`
+	// Uncounted is set if the gate is not the execution of a step.
+	Uncounted bool   `json:"uncounted,omitempty"`
+	Via       *int   `json:"via,omitempty"`
+	For       string `json:"for,omitempty"`
 }
 
 // GateDecided is the decision of a gate.

@@ -134,7 +134,7 @@ func (s *State) enterGroup(x *journal.StepEntered) {
 
 func (s *State) leaveStep(x *journal.StepLeft) {
 	f := s.enterStep(x.Place, x.Via, x.For)
-	if f.Phase != Grouped && x.Outcome == journal.OutcomeOK { // a route or an end: it starts and ends at once
+	if f.Phase != Grouped && (x.Outcome == journal.OutcomeOK || x.Counts) { // it starts and ends at once
 		s.countStep(f)
 	}
 	if x.Merge && f.Group != nil {
@@ -225,7 +225,8 @@ func (s *State) setRetry(x *journal.RetrySet, at journal.Millis) {
 
 func (s *State) openGate(x *journal.GateOpened, at journal.Millis) {
 	f := s.enterStep(x.Place, x.Via, x.For)
-	if x.Kind == journal.GatePerson || x.Kind == journal.GateEvent { // the others belong to a step that has started
+	started := x.Kind != journal.GatePerson && x.Kind != journal.GateEvent // the gate belongs to a task
+	if !started && !x.Uncounted {
 		s.countStep(f)
 	}
 	if x.Kind != journal.GateInDoubt {
@@ -330,6 +331,9 @@ func (s *State) enterStep(at journal.Place, via *int, standIn string) *Frame {
 	}
 	if at.Step != f.Step || at.Visit != f.Visit {
 		f.Part, f.Attempt, f.Rerun = "", 0, 0
+	}
+	if standIn != f.For || standIn == "" {
+		f.Passed = standIn != "" && f.Last.Outcome == journal.OutcomeSkipped
 	}
 	f.Step, f.Visit, f.For = at.Step, at.Visit, standIn
 	if at.Visit > 0 {

@@ -56,7 +56,8 @@ type Frame struct {
 	Part    string         `json:"part,omitempty"`
 	Attempt int            `json:"attempt,omitempty"`
 	Rerun   int            `json:"rerun,omitempty"`
-	For     string         `json:"for,omitempty"` // the step that the current one replaces
+	For     string         `json:"for,omitempty"`    // the step that the current one replaces
+	Passed  bool           `json:"passed,omitempty"` // the step in For was skipped
 	Due     journal.Millis `json:"due,omitempty"`
 	Gate    *Gate          `json:"gate,omitempty"`
 	Group   *Group         `json:"group,omitempty"`

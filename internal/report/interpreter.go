@@ -437,7 +437,8 @@ func (in *Interpreter) end(w journal.Work, fallbackFor string, end Ending) error
 	}
 	finished := in.add(StepFinished, f.run, step)
 	finished.Work, finished.Ending = w, end
-	if step.Depth == 0 {
+	uncounted := step.Info != nil && step.Info.Step.Uncounted
+	if step.Depth == 0 && !uncounted {
 		f.run.Steps++
 		if p := f.run.Program; p != nil && p.CheckpointEvery > 0 && f.run.Steps%p.CheckpointEvery == 0 {
 			in.add(CheckpointSaved, f.run, step).Work = w
