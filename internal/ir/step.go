@@ -304,9 +304,12 @@ type Parallel struct {
 	Each          *Each `json:"each,omitempty"`
 	MaxConcurrent int   `json:"max_concurrent,omitempty"` // 0 means unlimited
 	Join          Join  `json:"join"`
+	// MinSuccess is the number of branches whose success suffices for JoinSettle; 0 means that no
+	// branch may fail.
+	MinSuccess int `json:"min_success,omitempty"`
 	// Combine computes the step's result from the branches' results ({branch, outcome, value} in
-	// branch order). Without it, the branches' writes are applied to the parent's scope in branch
-	// order.
+	// branch order). A retry then repeats only the branches that failed. Without it, the branches'
+	// writes are applied to the parent's scope in branch order.
 	Combine *Task       `json:"combine,omitempty"`
 	Name    string      `json:"name,omitempty"` // of the bundle, if it has one
 	Span    source.Span `json:"span,omitzero"`

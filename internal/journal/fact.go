@@ -295,6 +295,11 @@ type RetrySet struct {
 	// from its notes. Why is the reason.
 	Continues bool   `json:"continues,omitempty"`
 	Why       string `json:"why,omitempty"`
+	// Branches are the indexes of the branches that a parallel step repeats. The
+	// results of the others stay. Class and Error are those of the first one.
+	Branches []int  `json:"branches,omitempty"`
+	Class    Class  `json:"class,omitempty"`
+	Error    string `json:"error,omitempty"`
 }
 
 // TimerFired is a due time that has been reached: of a retry, a gate or a

@@ -129,6 +129,10 @@ func (s *State) enterGroup(x *journal.StepEntered) {
 	s.dropWaiters(f.Path)
 	f.Phase, f.Part = Grouped, ""
 	f.Group = &Group{Mode: x.Mode, Total: x.Total, Max: x.Max, Items: x.Items, Limit: x.Limit}
+	for i, r := range f.Kept {
+		f.Group.keep(i, r)
+	}
+	f.Kept = nil
 	s.mark(f)
 }
 
@@ -213,8 +217,15 @@ func (s *State) setRetry(x *journal.RetrySet, at journal.Millis) {
 		s.release(f, journal.Usage{})
 		f.Phase, f.Rerun = Resting, f.Rerun+1
 	} else {
-		if f.Phase == Ended { // a step of frames, which had ended
+		switch f.Phase {
+		case Ended: // a step of frames, which had ended
 			f.Tried, f.Last = f.Last, f.Before
+		case Grouped:
+			f.Tried = Ending{Outcome: journal.OutcomeFailed, Class: x.Class, Error: x.Error}
+			f.Kept, f.Group = f.Group.Results, nil
+			for _, i := range x.Branches {
+				delete(f.Kept, i)
+			}
 		}
 		// The next attempt is a new task, even if the last one was rerun.
 		f.Phase, f.Attempt, f.Part, f.Rerun, f.Notes = Resting, x.Attempt, x.Part, 0, 0
@@ -361,7 +372,7 @@ func (s *State) endStep(f *Frame, end Ending) {
 	if f.Phase == Resting && f.Due != 0 {
 		s.rested(f)
 	}
-	f.Phase, f.Group, f.Gate, f.Due = Ended, nil, nil, 0
+	f.Phase, f.Group, f.Gate, f.Due, f.Kept = Ended, nil, nil, 0, nil
 	s.dropWaiters(f.Path)
 	if f.Part == "" && end.Outcome == journal.OutcomeOK {
 		s.top(f).Refused = ""
@@ -414,15 +425,6 @@ func (s *State) closeFrame(x *journal.FrameClosed) {
 	if f.Ledger != nil {
 		result.Used = f.Ledger.Used
 	}
-	switch x.Outcome {
-	case journal.OutcomeFailed:
-		g.Failed++
-	case journal.OutcomeRejected:
-		g.Rejected++
-	case journal.OutcomeCancelled, journal.OutcomeSkipped:
-	default:
-		g.OK++
-	}
 	at := f.Index
 	switch g.Mode {
 	case ModeLoop:
@@ -438,13 +440,27 @@ func (s *State) closeFrame(x *journal.FrameClosed) {
 	case ModeCall:
 		at = 0
 	}
-	if g.Results == nil {
-		g.Results = map[int]*BranchResult{}
-	}
-	g.Results[at] = result
+	g.keep(at, result)
 	delete(s.Frames, x.Frame)
 	s.dropWaiters(x.Frame)
 	s.mark(parent)
+}
+
+// keep stores the result of a branch and counts its outcome.
+func (g *Group) keep(at int, r *BranchResult) {
+	switch r.Outcome {
+	case journal.OutcomeFailed:
+		g.Failed++
+	case journal.OutcomeRejected:
+		g.Rejected++
+	case journal.OutcomeCancelled, journal.OutcomeSkipped:
+	default:
+		g.OK++
+	}
+	if g.Results == nil {
+		g.Results = map[int]*BranchResult{}
+	}
+	g.Results[at] = r
 }
 
 // merge applies the writes of branches to the enclosing scope in branch order.

@@ -61,8 +61,10 @@ type Frame struct {
 	Due     journal.Millis `json:"due,omitempty"`
 	Gate    *Gate          `json:"gate,omitempty"`
 	Group   *Group         `json:"group,omitempty"`
-	Notes   int            `json:"notes,omitempty"` // number of the task's last note
-	Begun   journal.Seq    `json:"begun,omitempty"` // event that first started the task
+	// Kept are the results of branches that the next attempt does not repeat.
+	Kept  map[int]*BranchResult `json:"kept,omitempty"`
+	Notes int                   `json:"notes,omitempty"` // number of the task's last note
+	Begun journal.Seq           `json:"begun,omitempty"` // event that first started the task
 	// Reserved is what the running task has reserved, by number.
 	Reserved map[int]journal.Usage `json:"reserved,omitempty"`
 

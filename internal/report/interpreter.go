@@ -180,6 +180,8 @@ func (in *Interpreter) interpret(e *journal.Event) error {
 			ev := in.addStep(StepRetrying, x.Work)
 			if x.Continues { // the attempt goes on later; it has not failed
 				ev.Ending = Ending{Error: x.Why}
+			} else if x.Error != "" {
+				ev.Ending = Ending{Outcome: journal.OutcomeFailed, Class: x.Class, Error: x.Error}
 			} else if step.failed != nil {
 				ev.Ending = *step.failed
 			}

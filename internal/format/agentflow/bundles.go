@@ -28,6 +28,15 @@ func (l *lowering) parallel(s *step) ir.Action {
 	for _, w := range l.workers(b) {
 		par.Branches = append(par.Branches, l.branch(s, b, w))
 	}
+	if n, span, ok := b.number("min_success"); ok {
+		par.MinSuccess = int(n)
+		if int(n) > len(par.Branches) {
+			l.report(CodeWorker, diag.Error, span, fmt.Sprintf("Bundle %q needs %d successful workers, but has %d.",
+				par.Name, n, len(par.Branches)), "Lower \"min_success\", or add workers.")
+		}
+	} else if s.word("on_error").Value == "skip" {
+		par.MinSuccess = 1 // F25
+	}
 	combine := l.combine(s, b)
 	par.Combine = &combine
 	return par
