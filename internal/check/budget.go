@@ -93,7 +93,7 @@ func (e *estimator) cheapest(b ir.BlockID, m measure) (need, bool) {
 // budget, those of a child against the caller's.
 func (e *estimator) countSteps() measure {
 	return measure{join: sum, fail: 1, of: func(s *ir.Step) need {
-		n := need{n: 1}
+		n := need{n: executions(s).N}
 		if call, ok := s.Action.(ir.Call); ok {
 			if child := e.child(call.Child); child != nil {
 				if more, ok := child.cheapest(ir.Body, child.countSteps()); ok {

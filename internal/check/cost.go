@@ -265,7 +265,7 @@ func (e *estimator) step(s *ir.Step) *stepCost {
 	e.costs[s] = c // so that a block which contains itself comes to an end
 	c.bound = e.bound(s)
 	c.own = fromCost(c.bound.Worst)
-	c.own[steps] = stepkind.N(1)
+	c.own[steps] = executions(s)
 	if s.Timeout > 0 {
 		c.own[activeSeconds] = c.own[activeSeconds].AtMost(seconds(s.Timeout))
 	}
@@ -280,7 +280,7 @@ func (e *estimator) step(s *ir.Step) *stepCost {
 		c.base[activeSeconds] = c.base[activeSeconds].AtMost(seconds(s.Timeout))
 	}
 	c.base = c.base.plus(e.insideBase(s))
-	c.base[steps] = c.base[steps].Plus(stepkind.N(1))
+	c.base[steps] = c.base[steps].Plus(executions(s))
 	attempts := int64(s.Attempts())
 	once := c.own.plus(e.inside(s))
 	if s.Timeout > 0 {
@@ -290,6 +290,14 @@ func (e *estimator) step(s *ir.Step) *stepCost {
 	c.worst[activeSeconds] = c.worst[activeSeconds].Plus(stepkind.N(delays(s.Retry, attempts)))
 	c.worst = c.worst.max(c.base)
 	return c
+}
+
+// executions returns how many executions one attempt at a step counts as.
+func executions(s *ir.Step) stepkind.Amount {
+	if s.Uncounted {
+		return stepkind.Amount{}
+	}
+	return stepkind.N(1)
 }
 
 // inside is what the blocks and children of a step cost at worst in one

@@ -61,7 +61,8 @@ func (c *Core) NewTask(
 		run = s.Run
 	}
 	job := &step.Job{
-		Run: run, Root: s.Run, Key: t.Key(), Attempt: t.Attempt, Rerun: t.Rerun, Visit: max(t.Visit-1, 0),
+		Run: run, Root: s.Run, Key: t.Key(), Attempt: t.Attempt + s.Repeats(t.Frame), Rerun: t.Rerun,
+		Visit:    max(t.Visit-1, 0),
 		Workflow: p.ProgramOf(t.Frame), Step: stepOf, Task: stepOf.Task(), History: history, Host: step.Host{Kinds: c.Kind},
 		Iteration: s.Iteration(t.Frame), Sources: def.Definition.Sources,
 		Reads: make([]step.Read, 0, len(stepOf.Reads)),

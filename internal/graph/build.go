@@ -369,7 +369,7 @@ func (b *builder) exits(s *scope) [][]exit {
 		}
 		if !jumps[i] {
 			for _, primary := range fallbackFor[i] {
-				all[i] = append(all[i], fallbackExits(&s.steps[i], s.nodes[i], own[primary])...)
+				all[i] = append(all[i], fallbackExits(&s.steps[i], s.nodes[i], &s.steps[primary], own[primary])...)
 			}
 		}
 		st := &s.steps[i]
@@ -392,7 +392,7 @@ func (b *builder) exits(s *scope) [][]exit {
 
 // fallbackExits returns the edges of a fallback without jumps of its own: those of its primary
 // step, for each outcome that the fallback can have.
-func fallbackExits(st *ir.Step, id string, primary []exit) []exit {
+func fallbackExits(st *ir.Step, id string, primary *ir.Step, exitsOfPrimary []exit) []exit {
 	possible := outcomeSet(ir.OK, ir.Failed)
 	if _, gate := st.Action.(ir.Gate); gate {
 		possible |= outcomeSet(ir.Rejected)
@@ -404,8 +404,13 @@ func fallbackExits(st *ir.Step, id string, primary []exit) []exit {
 		possible &^= outcomeSet(ir.Failed)
 	}
 	var exits []exit
-	for _, w := range primary {
-		if w.on&possible != 0 && w.to != id {
+	for _, w := range exitsOfPrimary {
+		switch skipped := outcomeSet(ir.Skipped); {
+		case w.to == id:
+		case w.on&possible != 0:
+			exits = append(exits, w)
+		case w.on&skipped != 0 && primary.When != nil: // the primary was skipped, and the fallback succeeds
+			w.on |= outcomeSet(ir.OK)
 			exits = append(exits, w)
 		}
 	}

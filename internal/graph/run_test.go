@@ -89,7 +89,7 @@ func reviewed() *ir.Program {
 func TestSkippedEdgeLeadsToFallback(t *testing.T) {
 	g := Build(reviewed(), Options{})
 	wantEdges(t, drawn(g, EdgeSkipped, EdgeFallback),
-		"review -skipped-> auto [skipped]", "review -fallback-> auto [fallback]")
+		"review -skipped-> auto [skipped]", "review -fallback-> auto [fallback]", "auto -skipped-> log [skipped]")
 }
 
 func TestFallbackIsTakenOnlyAfterFailure(t *testing.T) {

@@ -48,7 +48,8 @@ type Step struct {
 	InheritOutcome bool `json:"again,omitempty"`
 	// Fallback names a step of the same block that runs instead of this one if this one fails or
 	// its condition is false. Execution then continues with this step's successors, unless the
-	// fallback has a jump of its own (an edge that is not Sequential).
+	// fallback has a jump of its own (an edge that is not Sequential). If this step was skipped, a
+	// fallback that succeeds follows this step's edge for Skipped, if it has one.
 	Fallback *Name `json:"fallback,omitempty"`
 	// StopWhen is evaluated after the writes; if true, the whole program ends successfully.
 	StopWhen *expr.Expr `json:"stop_when,omitempty"`
@@ -63,8 +64,11 @@ type Step struct {
 	ReasonFail string `json:"reason_fail,omitempty"`
 
 	// Implied is set for steps that the format's lowering created.
-	Implied bool        `json:"implied,omitempty"`
-	Span    source.Span `json:"span,omitzero"` // of the ID, or of the whole step if it has no ID
+	Implied bool `json:"implied,omitempty"`
+	// Uncounted is set for gates that are not executions of a step: neither budgets nor
+	// checkpoints count them.
+	Uncounted bool        `json:"uncounted,omitempty"`
+	Span      source.Span `json:"span,omitzero"` // of the ID, or of the whole step if it has no ID
 }
 
 // Title returns the step's display name.
@@ -85,9 +89,11 @@ type Write struct {
 	Part    string  `json:"part,omitempty"`
 	Reducer Reducer `json:"reducer,omitempty"` // if empty: the variable's declared reducer, or Set
 	// Under is the key under which a Merge stores a result that is not an object with that key.
-	// AsList converts the result to a list of its values first.
+	// AsList converts the result to a list of its values first. Flat replaces each list in that
+	// list by its elements.
 	Under  string `json:"under,omitempty"`
 	AsList bool   `json:"as_list,omitempty"`
+	Flat   bool   `json:"flat,omitempty"`
 	// NonObjectKey is the key under which a Merge stores a result that is not an object.
 	NonObjectKey string `json:"bare,omitempty"`
 	// Always applies the write even if the step failed.
@@ -260,10 +266,10 @@ const (
 // OnTimeout is what a gate does at its timeout.
 type OnTimeout string
 
-// The timeout actions. TimeoutNotify sends a notification first.
+// The timeout actions, in the words of Agent Flow. TimeoutNotify sends a notification first.
 const (
-	TimeoutFail     OnTimeout = "fail"
-	TimeoutNotify   OnTimeout = "notify_then_fail"
+	TimeoutFail     OnTimeout = "stop"
+	TimeoutNotify   OnTimeout = "notify_then_stop"
 	TimeoutSkip     OnTimeout = "skip"
 	TimeoutFallback OnTimeout = "fallback"
 )
@@ -301,9 +307,12 @@ type Parallel struct {
 	Each          *Each `json:"each,omitempty"`
 	MaxConcurrent int   `json:"max_concurrent,omitempty"` // 0 means unlimited
 	Join          Join  `json:"join"`
+	// MinSuccess is the number of branches whose success suffices for JoinSettle; 0 means that no
+	// branch may fail.
+	MinSuccess int `json:"min_success,omitempty"`
 	// Combine computes the step's result from the branches' results ({branch, outcome, value} in
-	// branch order). Without it, the branches' writes are applied to the parent's scope in branch
-	// order.
+	// branch order). A retry then repeats only the branches that failed. Without it, the branches'
+	// writes are applied to the parent's scope in branch order.
 	Combine *Task       `json:"combine,omitempty"`
 	Name    string      `json:"name,omitempty"` // of the bundle, if it has one
 	Span    source.Span `json:"span,omitzero"`

@@ -77,9 +77,11 @@ type Write struct {
 	Part    string `json:"part,omitempty"`    // key in the value; empty for all of it
 	Reducer string `json:"reducer,omitempty"` // empty for "set"
 	// Under is the key that a merge adds to a value that is not an object with
-	// that key. AsList converts the value to a list first.
+	// that key. AsList converts the value to a list first, and Flat replaces each
+	// list in it by its elements.
 	Under  string `json:"under,omitempty"`
 	AsList bool   `json:"as_list,omitempty"`
+	Flat   bool   `json:"flat,omitempty"`
 	Bare   string `json:"bare,omitempty"` // the key for a value that is not an object
 }
 
@@ -183,8 +185,10 @@ type StepLeft struct {
 	Merge   bool    `json:"merge,omitempty"` // the variables of branches are merged in branch order
 	To      string  `json:"to,omitempty"`    // target of a jump out of a loop
 	Status  int     `json:"status,omitempty"`
-	Via     *int    `json:"via,omitempty"`
-	For     string  `json:"for,omitempty"`
+	// Counts is set for a failed step without work that counts as an execution.
+	Counts bool   `json:"counts,omitempty"`
+	Via    *int   `json:"via,omitempty"`
+	For    string `json:"for,omitempty"`
 }
 
 // Routed records the conditions that were evaluated to choose an edge, in order.
@@ -291,6 +295,11 @@ type RetrySet struct {
 	// from its notes. Why is the reason.
 	Continues bool   `json:"continues,omitempty"`
 	Why       string `json:"why,omitempty"`
+	// Branches are the indexes of the branches that a parallel step repeats. The
+	// results of the others stay. Class and Error are those of the first one.
+	Branches []int  `json:"branches,omitempty"`
+	Class    Class  `json:"class,omitempty"`
+	Error    string `json:"error,omitempty"`
 }
 
 // TimerFired is a due time that has been reached: of a retry, a gate or a
@@ -315,8 +324,10 @@ type GateOpened struct {
 	// an approval.
 	Task *Work  `json:"task,omitempty"`
 	Call string `json:"call,omitempty"`
-	Via  *int   `json:"via,omitempty"`
-	For  string `json:"for,omitempty"`
+	// Uncounted is set if the gate is not the execution of a step.
+	Uncounted bool   `json:"uncounted,omitempty"`
+	Via       *int   `json:"via,omitempty"`
+	For       string `json:"for,omitempty"`
 }
 
 // GateDecided is the decision of a gate.

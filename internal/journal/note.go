@@ -188,12 +188,18 @@ type ModelRetry struct {
 
 // MergeDecision is one decision of merging the results of branches.
 type MergeDecision struct {
-	Key     string            `json:"key"` // what was decided on: a type, or the values of the dedupe key
-	Kept    json.RawMessage   `json:"kept"`
-	From    []string          `json:"from,omitempty"` // the branches that proposed it
-	Dropped []json.RawMessage `json:"dropped,omitempty"`
-	Why     string            `json:"why"`              // duplicate, majority, first_wins, last_wins, critic
-	Reason  string            `json:"reason,omitempty"` // the critic's reason
+	Key     string          `json:"key"`            // what was decided on: a type, or the values of the dedupe key
+	Kept    json.RawMessage `json:"kept,omitempty"` // absent if the conflict failed the step
+	From    []string        `json:"from,omitempty"` // the branches that proposed it
+	Dropped []MergeClaim    `json:"dropped,omitempty"`
+	Why     string          `json:"why"`              // duplicate, majority, first_wins, last_wins, critic, fail
+	Reason  string          `json:"reason,omitempty"` // the critic's reason
+}
+
+// MergeClaim is a value that a merge did not keep.
+type MergeClaim struct {
+	Value json.RawMessage `json:"value"`
+	From  []string        `json:"from"` // the branches that proposed it
 }
 
 // AgentWork is an external agent that works on a step: noted before it starts,

@@ -308,7 +308,7 @@ func (d *decider) writes(f *Frame, step *ir.Step) []journal.Write {
 		}
 		out = append(out, journal.Write{
 			Path: w.Path, Part: w.Part, Reducer: string(reducer), Under: w.Under, AsList: w.AsList,
-			Bare: w.NonObjectKey,
+			Flat: w.Flat, Bare: w.NonObjectKey,
 		})
 	}
 	return out

@@ -129,12 +129,16 @@ func (s *State) enterGroup(x *journal.StepEntered) {
 	s.dropWaiters(f.Path)
 	f.Phase, f.Part = Grouped, ""
 	f.Group = &Group{Mode: x.Mode, Total: x.Total, Max: x.Max, Items: x.Items, Limit: x.Limit}
+	for i, r := range f.Kept {
+		f.Group.keep(i, r)
+	}
+	f.Kept = nil
 	s.mark(f)
 }
 
 func (s *State) leaveStep(x *journal.StepLeft) {
 	f := s.enterStep(x.Place, x.Via, x.For)
-	if f.Phase != Grouped && x.Outcome == journal.OutcomeOK { // a route or an end: it starts and ends at once
+	if f.Phase != Grouped && (x.Outcome == journal.OutcomeOK || x.Counts) { // it starts and ends at once
 		s.countStep(f)
 	}
 	if x.Merge && f.Group != nil {
@@ -213,8 +217,15 @@ func (s *State) setRetry(x *journal.RetrySet, at journal.Millis) {
 		s.release(f, journal.Usage{})
 		f.Phase, f.Rerun = Resting, f.Rerun+1
 	} else {
-		if f.Phase == Ended { // a step of frames, which had ended
+		switch f.Phase {
+		case Ended: // a step of frames, which had ended
 			f.Tried, f.Last = f.Last, f.Before
+		case Grouped:
+			f.Tried = Ending{Outcome: journal.OutcomeFailed, Class: x.Class, Error: x.Error}
+			f.Kept, f.Group = f.Group.Results, nil
+			for _, i := range x.Branches {
+				delete(f.Kept, i)
+			}
 		}
 		// The next attempt is a new task, even if the last one was rerun.
 		f.Phase, f.Attempt, f.Part, f.Rerun, f.Notes = Resting, x.Attempt, x.Part, 0, 0
@@ -225,7 +236,8 @@ func (s *State) setRetry(x *journal.RetrySet, at journal.Millis) {
 
 func (s *State) openGate(x *journal.GateOpened, at journal.Millis) {
 	f := s.enterStep(x.Place, x.Via, x.For)
-	if x.Kind == journal.GatePerson || x.Kind == journal.GateEvent { // the others belong to a step that has started
+	started := x.Kind != journal.GatePerson && x.Kind != journal.GateEvent // the gate belongs to a task
+	if !started && !x.Uncounted {
 		s.countStep(f)
 	}
 	if x.Kind != journal.GateInDoubt {
@@ -331,6 +343,9 @@ func (s *State) enterStep(at journal.Place, via *int, standIn string) *Frame {
 	if at.Step != f.Step || at.Visit != f.Visit {
 		f.Part, f.Attempt, f.Rerun = "", 0, 0
 	}
+	if standIn != f.For || standIn == "" {
+		f.Passed = standIn != "" && f.Last.Outcome == journal.OutcomeSkipped
+	}
 	f.Step, f.Visit, f.For = at.Step, at.Visit, standIn
 	if at.Visit > 0 {
 		if f.Visits == nil {
@@ -357,7 +372,7 @@ func (s *State) endStep(f *Frame, end Ending) {
 	if f.Phase == Resting && f.Due != 0 {
 		s.rested(f)
 	}
-	f.Phase, f.Group, f.Gate, f.Due = Ended, nil, nil, 0
+	f.Phase, f.Group, f.Gate, f.Due, f.Kept = Ended, nil, nil, 0, nil
 	s.dropWaiters(f.Path)
 	if f.Part == "" && end.Outcome == journal.OutcomeOK {
 		s.top(f).Refused = ""
@@ -410,15 +425,6 @@ func (s *State) closeFrame(x *journal.FrameClosed) {
 	if f.Ledger != nil {
 		result.Used = f.Ledger.Used
 	}
-	switch x.Outcome {
-	case journal.OutcomeFailed:
-		g.Failed++
-	case journal.OutcomeRejected:
-		g.Rejected++
-	case journal.OutcomeCancelled, journal.OutcomeSkipped:
-	default:
-		g.OK++
-	}
 	at := f.Index
 	switch g.Mode {
 	case ModeLoop:
@@ -434,13 +440,27 @@ func (s *State) closeFrame(x *journal.FrameClosed) {
 	case ModeCall:
 		at = 0
 	}
-	if g.Results == nil {
-		g.Results = map[int]*BranchResult{}
-	}
-	g.Results[at] = result
+	g.keep(at, result)
 	delete(s.Frames, x.Frame)
 	s.dropWaiters(x.Frame)
 	s.mark(parent)
+}
+
+// keep stores the result of a branch and counts its outcome.
+func (g *Group) keep(at int, r *BranchResult) {
+	switch r.Outcome {
+	case journal.OutcomeFailed:
+		g.Failed++
+	case journal.OutcomeRejected:
+		g.Rejected++
+	case journal.OutcomeCancelled, journal.OutcomeSkipped:
+	default:
+		g.OK++
+	}
+	if g.Results == nil {
+		g.Results = map[int]*BranchResult{}
+	}
+	g.Results[at] = r
 }
 
 // merge applies the writes of branches to the enclosing scope in branch order.

@@ -219,7 +219,7 @@ func (d *decider) startStep(f *Frame, step *ir.Step, w journal.Work, via *int, s
 		d.startTask(f, w, 0, via, standIn)
 		return
 	}
-	if budget, owner, _ := d.s.short(f, oneStep); budget != "" {
+	if budget, owner, _ := d.s.short(f, oneStep); budget != "" && !step.Uncounted {
 		if owner.Path != "" {
 			d.noBudget(f, at, budget, via, standIn)
 			return
@@ -240,11 +240,11 @@ func (d *decider) startStep(f *Frame, step *ir.Step, w journal.Work, via *int, s
 			left.Outcome, left.Class, left.Error = journal.OutcomeFailed, journal.ClassCondition, err.Error()
 		} else if class != "" {
 			left.Outcome, left.Class, left.Reason = journal.OutcomeFailed, class, string(class)
-			left.Error = fmt.Sprintf("no edge of step %q matches", step.ID)
+			left.Error, left.Counts = fmt.Sprintf("no edge of step %q matches", step.ID), true
 		}
 		d.leave(f, left)
 	case ir.Gate:
-		d.enterGate(f, at, &a, via, standIn)
+		d.enterGate(f, at, step, &a, via, standIn)
 	case ir.End:
 		d.enterEnd(f, at, step, &a, via, standIn)
 	case ir.Parallel:
@@ -381,17 +381,19 @@ func (d *decider) noBudget(f *Frame, at journal.Place, budget string, via *int, 
 	})
 }
 
-func (d *decider) enterGate(f *Frame, at journal.Place, g *ir.Gate, via *int, standIn string) {
+func (d *decider) enterGate(f *Frame, at journal.Place, step *ir.Step, g *ir.Gate, via *int, standIn string) {
 	kind := journal.GatePerson
 	if g.Decider == ir.Event {
 		kind = journal.GateEvent
 	}
-	opened := journal.GateOpened{Place: at, Kind: kind, Event: g.Event, Via: via, For: standIn}
+	opened := journal.GateOpened{
+		Place: at, Kind: kind, Event: g.Event, Uncounted: step.Uncounted, Via: via, For: standIn,
+	}
 	if g.Timeout > 0 {
 		opened.Due = d.now + journal.Millis(g.Timeout)
 	}
 	if kind == journal.GatePerson {
-		reads, digest := d.s.shown(d.p, f, d.unit(f).step(f.Block, at.Step), journal.Work{Place: at}.Key(), kind)
+		reads, digest := d.s.shown(d.p, f, step, journal.Work{Place: at}.Key(), kind)
 		opened.Shows, opened.Digest = d.s.shows(f, reads), digest
 	}
 	d.fact(f, opened)
@@ -567,7 +569,7 @@ func (d *decider) choose(f *Frame, step *ir.Step, outcome ir.Outcome) (*ir.Edge,
 		}
 	}()
 	of := ""
-	try := func(edges []ir.Edge, jumpsOnly bool) (*ir.Edge, *int, error) {
+	try := func(edges []ir.Edge, outcome ir.Outcome, jumpsOnly bool) (*ir.Edge, *int, error) {
 		for i := range edges {
 			e := &edges[i]
 			if jumpsOnly && e.Sequential || !matches(e.On, outcome) {
@@ -594,13 +596,19 @@ func (d *decider) choose(f *Frame, step *ir.Step, outcome ir.Outcome) (*ir.Edge,
 		return nil, nil, nil
 	}
 	if f.For == "" {
-		return try(step.Next, false)
+		return try(step.Next, outcome, false)
 	}
-	if edge, via, err := try(step.Next, true); edge != nil || err != nil {
+	if edge, via, err := try(step.Next, outcome, true); edge != nil || err != nil {
 		return edge, via, err
 	}
 	of = f.For
-	return try(d.unit(f).step(f.Block, f.For).Next, false)
+	primary := d.unit(f).step(f.Block, f.For).Next
+	if f.Passed && outcome == ir.OK {
+		if edge, via, err := try(primary, ir.Skipped, false); edge != nil || err != nil {
+			return edge, via, err
+		}
+	}
+	return try(primary, outcome, false)
 }
 
 func matches(on []ir.Outcome, outcome ir.Outcome) bool {

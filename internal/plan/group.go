@@ -46,12 +46,24 @@ func (d *decider) parallel(f *Frame, a *ir.Parallel) {
 	if settled && g.Live > 0 && !g.Stopped {
 		d.fact(f, journal.CancelRequested{Frame: f.Path, Below: true})
 	}
-	for !settled && !g.Stopped && g.Next < g.Total && (a.MaxConcurrent == 0 || g.Live < a.MaxConcurrent) {
-		d.openBranch(f, a, g.Next)
+	next := g.following()
+	for !settled && !g.Stopped && next < g.Total && (a.MaxConcurrent == 0 || g.Live < a.MaxConcurrent) {
+		d.openBranch(f, a, next)
+		next = g.following()
 	}
-	if g.Live == 0 && (settled || g.Stopped || g.Next >= g.Total) {
+	if g.Live == 0 && (settled || g.Stopped || next >= g.Total) {
 		d.join(f, a)
 	}
+}
+
+// following returns the index of the next branch to open. Branches whose results
+// an earlier attempt left are not opened again.
+func (g *Group) following() int {
+	next := g.Next
+	for g.Results[next] != nil {
+		next++
+	}
+	return next
 }
 
 func (d *decider) openBranch(f *Frame, a *ir.Parallel, i int) {
@@ -84,10 +96,14 @@ func (d *decider) openBranch(f *Frame, a *ir.Parallel, i int) {
 // join ends a parallel step, or starts the task that combines its branches.
 func (d *decider) join(f *Frame, a *ir.Parallel) {
 	g := f.Group
+	if a.Combine != nil && g.Failed > 0 && !g.Stopped && d.retryBranches(f, a) {
+		return
+	}
 	left := journal.StepLeft{Place: f.Place(), Outcome: journal.OutcomeOK, For: f.For}
 	switch {
 	case a.Join == ir.JoinBest:
 	case a.Join == ir.JoinAny && g.OK > 0:
+	case a.MinSuccess > 0 && g.OK >= a.MinSuccess:
 	case a.Join == ir.JoinAny, g.Failed > 0:
 		left.Outcome = journal.OutcomeFailed
 	case g.Rejected > 0:
@@ -118,6 +134,31 @@ func (d *decider) join(f *Frame, a *ir.Parallel) {
 		gathered.JSON = mustJSON(d.results(f))
 	}
 	d.succeed(f, left, gathered)
+}
+
+// retryBranches schedules another attempt at the branches that failed, if it can
+// make the step succeed.
+func (d *decider) retryBranches(f *Frame, a *ir.Parallel) bool {
+	step, g := d.step(f), f.Group
+	retry := journal.RetrySet{Work: journal.Work{Place: f.Place(), Attempt: f.Attempt + 1}}
+	for i := range g.Total {
+		r := g.Results[i]
+		if r == nil || r.Outcome != journal.OutcomeFailed || !retryable(step, f.Attempt, r.Class, r.Status) {
+			continue
+		}
+		if len(retry.Branches) == 0 {
+			retry.Class, retry.Error = r.Class, fmt.Sprintf("%s: %s", r.Name, r.Error)
+		}
+		retry.Branches = append(retry.Branches, i)
+	}
+	again := len(retry.Branches)
+	enough := again == g.Failed || a.MinSuccess > 0 && g.OK+again >= a.MinSuccess
+	if again == 0 || !enough {
+		return false
+	}
+	retry.Due = d.now + delay(step.Retry, d.s.Run, retry.Work)
+	d.fact(f, retry)
+	return true
 }
 
 // merges reports whether the writes of branches are merged when the step ends,

@@ -95,6 +95,18 @@ func (s *State) Iteration(f *Frame) int {
 	return 0
 }
 
+// Repeats returns how often the parallel steps around a frame were repeated.
+func (s *State) Repeats(f *Frame) int {
+	n := 0
+	for f.Path != "" {
+		f = s.Frames[f.Parent]
+		if f.Group != nil && f.Group.Mode == ModeParallel {
+			n += f.Attempt
+		}
+	}
+	return n
+}
+
 // Shown returns exactly what a gate shows and its digest, which a decision has to
 // name: the values of its step's reads, or the tool call of a task.
 func (s *State) Shown(p *Program, f *Frame) (map[string]json.RawMessage, string) {
@@ -196,7 +208,7 @@ func (s *State) Branches(f *Frame) []*BranchResult {
 		return nil
 	}
 	out := make([]*BranchResult, 0, len(f.Group.Results))
-	for i := range f.Group.Next {
+	for i := range max(f.Group.Next, f.Group.Total) {
 		if r := f.Group.Results[i]; r != nil {
 			out = append(out, r)
 		}

@@ -96,8 +96,12 @@ func (d *decider) leave(f *Frame, x journal.StepLeft) {
 
 // retryGroup schedules another attempt at a step of frames, if there is one.
 func (d *decider) retryGroup(f *Frame, step *ir.Step) bool {
-	switch step.Action.(type) {
-	case ir.Parallel, ir.Loop, ir.Call:
+	switch a := step.Action.(type) {
+	case ir.Loop, ir.Call:
+	case ir.Parallel:
+		if a.Combine != nil { // retryBranches has decided
+			return false
+		}
 	default:
 		return false
 	}

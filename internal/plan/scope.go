@@ -395,7 +395,28 @@ func under(v journal.Value, w journal.Write) journal.Value {
 		}
 		raw = mustJSON(list)
 	}
+	if w.Flat {
+		raw = flattened(raw)
+	}
 	return journal.Value{JSON: mustJSON(map[string]json.RawMessage{w.Under: raw})}
+}
+
+// flattened replaces each list in a list by its elements.
+func flattened(raw json.RawMessage) json.RawMessage {
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) != nil {
+		return raw
+	}
+	out := []json.RawMessage{}
+	for _, element := range list {
+		var inner []json.RawMessage
+		if json.Unmarshal(element, &inner) == nil && inner != nil {
+			out = append(out, inner...)
+		} else {
+			out = append(out, element)
+		}
+	}
+	return mustJSON(out)
 }
 
 // mustJSON encodes parts of decoded JSON, which always encode.

@@ -56,12 +56,15 @@ type Frame struct {
 	Part    string         `json:"part,omitempty"`
 	Attempt int            `json:"attempt,omitempty"`
 	Rerun   int            `json:"rerun,omitempty"`
-	For     string         `json:"for,omitempty"` // the step that the current one replaces
+	For     string         `json:"for,omitempty"`    // the step that the current one replaces
+	Passed  bool           `json:"passed,omitempty"` // the step in For was skipped
 	Due     journal.Millis `json:"due,omitempty"`
 	Gate    *Gate          `json:"gate,omitempty"`
 	Group   *Group         `json:"group,omitempty"`
-	Notes   int            `json:"notes,omitempty"` // number of the task's last note
-	Begun   journal.Seq    `json:"begun,omitempty"` // event that first started the task
+	// Kept are the results of branches that the next attempt does not repeat.
+	Kept  map[int]*BranchResult `json:"kept,omitempty"`
+	Notes int                   `json:"notes,omitempty"` // number of the task's last note
+	Begun journal.Seq           `json:"begun,omitempty"` // event that first started the task
 	// Reserved is what the running task has reserved, by number.
 	Reserved map[int]journal.Usage `json:"reserved,omitempty"`
 

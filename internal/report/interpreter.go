@@ -181,6 +181,8 @@ func (in *Interpreter) interpret(e *journal.Event) error {
 			ev := in.addStep(StepRetrying, x.Work)
 			if x.Continues { // the attempt goes on later; it has not failed
 				ev.Ending = Ending{Error: x.Why}
+			} else if x.Error != "" {
+				ev.Ending = Ending{Outcome: journal.OutcomeFailed, Class: x.Class, Error: x.Error}
 			} else if step.failed != nil {
 				ev.Ending = *step.failed
 				ev.Problem = problem(step.failed)
@@ -442,7 +444,8 @@ func (in *Interpreter) end(w journal.Work, fallbackFor string, end Ending) error
 	}
 	finished := in.add(StepFinished, f.run, step)
 	finished.Work, finished.Ending = w, end
-	if step.Depth == 0 {
+	uncounted := step.Info != nil && step.Info.Step.Uncounted
+	if step.Depth == 0 && !uncounted {
 		f.run.Steps++
 		if p := f.run.Program; p != nil && p.CheckpointEvery > 0 && f.run.Steps%p.CheckpointEvery == 0 {
 			in.add(CheckpointSaved, f.run, step).Work = w

@@ -340,7 +340,8 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 			case task.Part == plan.PartCombine:
 				w.note(task, 1, journal.NoteMerge, journal.MergeDecision{Key: "a", Kept: json.RawMessage(`1`), From: []string{"W1"}, Why: "duplicate"}, journal.Usage{})
 				w.note(task, 2, journal.NoteMerge, journal.MergeDecision{
-					Key: "b", Kept: json.RawMessage(`"EMP-7"`), From: []string{"W1"}, Dropped: []json.RawMessage{json.RawMessage(`2`)}, Why: "critic", Reason: "ask ida@example.org",
+					Key: "b", Kept: json.RawMessage(`"EMP-7"`), From: []string{"W1"}, Why: "critic", Reason: "ask ida@example.org",
+					Dropped: []journal.MergeClaim{{Value: json.RawMessage(`2`), From: []string{"W2"}}},
 				}, journal.Usage{})
 				w.note(task, 3, journal.NoteDone, journal.DoneBy{By: "combine"}, journal.Usage{})
 				w.note(task, 4, journal.NoteMissingFile, journal.MissingFile{Path: "report.pdf"}, journal.Usage{})

@@ -463,7 +463,7 @@ func flow(s ir.Step) string {
 	for i, w := range s.Writes {
 		b.WriteString(words(" writes ", i == 0, ", ", i > 0) + w.Path +
 			words("<-."+w.Part, w.Part != "", " ("+string(w.Reducer)+")", w.Reducer != "", " under "+w.Under,
-				w.Under != "", " as list", w.AsList))
+				w.Under != "", " as list", w.AsList, " flat", w.Flat))
 	}
 	if s.When != nil {
 		b.WriteString(" when " + s.When.String() + bound(s))

@@ -28,6 +28,15 @@ func (l *lowering) parallel(s *step) ir.Action {
 	for _, w := range l.workers(b) {
 		par.Branches = append(par.Branches, l.branch(s, b, w))
 	}
+	if n, span, ok := b.number("min_success"); ok {
+		par.MinSuccess = int(n)
+		if int(n) > len(par.Branches) {
+			l.report(CodeWorker, diag.Error, span, fmt.Sprintf("Bundle %q needs %d successful workers, but has %d.",
+				par.Name, n, len(par.Branches)), "Lower \"min_success\", or add workers.")
+		}
+	} else if s.word("on_error").Value == "skip" {
+		par.MinSuccess = 1 // F25
+	}
 	combine := l.combine(s, b)
 	par.Combine = &combine
 	return par
@@ -160,6 +169,12 @@ func (l *lowering) combine(s *step, b *values) ir.Task {
 		}
 	}
 	t.Settings.Put("conflict", conflict.Value, conflict.Span)
+	keepsAll := merge.word("strategy").Value == "union" || merge.word("strategy").Value == "combine_by_type"
+	if keepsAll && merge.word("conflict").Value != "" && !merge.has("dedupe_key") {
+		l.report(CodeUnusedChoice, diag.Note, merge.key("conflict"),
+			fmt.Sprintf("\"conflict\" has no effect: %q keeps all outputs.", strategy.Value),
+			"Add \"dedupe_key\" with the fields that identify an item, or remove \"conflict\".")
+	}
 	critical := strategy.Value == "send_to_critic" || conflict.Value == "send_to_critic"
 	if critic := l.critic(s, merge); critic.Value != "" && critical {
 		t.Settings.Put("critic", critic.Value, critic.Span)

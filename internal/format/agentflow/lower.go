@@ -467,7 +467,6 @@ func (l *lowering) override(base *ir.Program, o *values) {
 // wrapOutput makes the steps of a base skill store results that lack the only required property
 // of the output contract under that property (F7).
 func wrapOutput(base *ir.Program, c *ir.Contract) {
-	under, list := onlyRequired(c)
 	base.Blocks = slices.Clone(base.Blocks) // the compiled base may be shared
 	for b := range base.Blocks {
 		base.Blocks[b].Steps = slices.Clone(base.Blocks[b].Steps)
@@ -477,7 +476,7 @@ func wrapOutput(base *ir.Program, c *ir.Contract) {
 				continue
 			}
 			s.Writes = slices.Clone(s.Writes)
-			s.Writes[0].Under, s.Writes[0].AsList = under, list
+			storeUnder(&s.Writes[0], c)
 		}
 	}
 }

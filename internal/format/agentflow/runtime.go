@@ -122,8 +122,9 @@ var timeouts = map[string]ir.OnTimeout{
 }
 
 // splice inserts a waiting step between a step (and any earlier waiting steps after it) and its
-// successors on success. A skipped step does not wait. A fallback continues where its step
-// would have continued, and so does the waiting step of a fallback.
+// successors on success. A skipped step does not wait, and neither does a fallback that replaces
+// it (F19). A fallback continues where its step would have continued, and so does the waiting
+// step of a fallback.
 func (l *lowering) splice(s *step, gate ir.Gate) {
 	steps := &l.p.Blocks[ir.Body].Steps
 	i := slices.IndexFunc(*steps, func(one ir.Step) bool { return one.ID == s.id.Value })
@@ -132,12 +133,13 @@ func (l *lowering) splice(s *step, gate ir.Gate) {
 	}
 	wait := ir.Step{
 		ID: gate.Name, Type: "waitpoint", Description: fmt.Sprintf("Wait for %s", gate.Event), Action: gate,
-		Implied: true, Span: gate.Span,
+		Implied: true, Uncounted: true, Span: gate.Span,
 	}
 	if gate.OnTimeout == ir.TimeoutFallback {
 		wait.Fallback = s.ir.Fallback
 	}
 	var stay []ir.Edge
+	own := &(*steps)[i]
 	leaving := (*steps)[i].Next
 	if p := l.replacedBy(s); p != nil && (*steps)[i].ID == s.id.Value && s.jump == nil {
 		leaving = l.edges(p)
@@ -150,7 +152,11 @@ func (l *lowering) splice(s *step, gate ir.Gate) {
 		moved := e
 		moved.On = []ir.Outcome{ir.OK, ir.Skipped}
 		wait.Next = append(wait.Next, moved)
-		if rest := slices.DeleteFunc(slices.Clone(e.On), func(o ir.Outcome) bool { return o == ir.OK }); len(rest) > 0 {
+		rest := slices.DeleteFunc(slices.Clone(e.On), func(o ir.Outcome) bool { return o == ir.OK })
+		if replaced := own.Fallback != nil && own.When != nil; replaced && !slices.Contains(rest, ir.Skipped) {
+			rest = append(rest, ir.Skipped)
+		}
+		if len(rest) > 0 {
 			e.On = rest
 			stay = append(stay, e)
 		}
@@ -188,7 +194,7 @@ func (l *lowering) approveStart(v *values) {
 		id += "_first"
 	}
 	*steps = slices.Insert(*steps, 0, ir.Step{
-		ID: id, Type: "gate", Description: "Approve the start of the run", Implied: true, Span: at,
+		ID: id, Type: "gate", Description: "Approve the start of the run", Implied: true, Uncounted: true, Span: at,
 		Action: ir.Gate{Decider: ir.Person, Span: at}, Reads: []ir.Ref{{Path: "input"}},
 		Next: []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: (*steps)[0].ID}, Sequential: true, Span: at}},
 	})

@@ -335,6 +335,10 @@ var bundleShape = &shape{
 		{name: "workers", kind: objects, shape: workerShape, required: true, doc: "The workers."},
 		{name: "merge", kind: object, shape: mergeShape, required: true, doc: "How results are merged."},
 		{name: "worker_output", kind: object, shape: workerOutputShape, doc: "Requirements for every worker's result."},
+		{
+			name: "min_success", kind: number, min: 1,
+			doc: "Number of workers whose success suffices. An Espalier extension. Default: all.",
+		},
 	},
 }
 

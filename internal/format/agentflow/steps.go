@@ -332,7 +332,7 @@ func (l *lowering) writes(s *step) []ir.Write {
 		}
 		if key.Value == "output" {
 			w.Reducer = ir.Merge
-			if w.Under, w.AsList = l.onlyOutput(); w.Under == "" {
+			if storeUnder(&w, l.p.Output); w.Under == "" {
 				w.NonObjectKey = "result"
 			}
 		}
@@ -341,25 +341,32 @@ func (l *lowering) writes(s *step) []ir.Write {
 	return out
 }
 
-// onlyOutput returns the only required property of the output, if there is exactly one, and
-// whether it is a list. A result without that property is stored under it (F7).
-func (l *lowering) onlyOutput() (name string, list bool) { return onlyRequired(l.p.Output) }
-
-func onlyRequired(c *ir.Contract) (name string, list bool) {
+// storeUnder makes a write to the output store a result without the only required property of
+// the contract under that property. If the property is a list whose elements are not lists, the
+// lists in the result are joined (F7).
+func storeUnder(w *ir.Write, c *ir.Contract) {
+	w.Under, w.AsList, w.Flat = "", false, false
 	if c == nil {
-		return "", false
+		return
 	}
 	var schema struct {
 		Required   []string `json:"required"`
 		Properties map[string]struct {
-			Type any `json:"type"`
+			Type  any             `json:"type"`
+			Items json.RawMessage `json:"items"`
 		} `json:"properties"`
 	}
 	if json.Unmarshal(c.Schema, &schema) != nil || len(schema.Required) != 1 {
-		return "", false
+		return
 	}
-	name = schema.Required[0]
-	return name, schema.Properties[name].Type == "array"
+	w.Under = schema.Required[0]
+	property := schema.Properties[w.Under]
+	w.AsList = property.Type == "array"
+	var element struct {
+		Type string `json:"type"`
+	}
+	ok := json.Unmarshal(property.Items, &element) == nil
+	w.Flat = w.AsList && ok && element.Type != "" && element.Type != "array"
 }
 
 // checkKey reports state keys that cannot be read or written.

@@ -87,6 +87,13 @@ func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 
 func asksCritic(set Settings) bool { return set.Strategy == Critic || set.Conflict == Critic }
 
+// mayAskCritic reports whether a merge can have conflicts that go to a critic. A
+// union and a combination by type have none without a dedupe key.
+func (s Settings) mayAskCritic() bool {
+	keepsAll := (s.Strategy == Union || s.Strategy == ByType) && len(s.DedupeKey) == 0
+	return asksCritic(s) && !keepsAll
+}
+
 func voters(s *ir.Step) int {
 	if par, ok := s.Action.(ir.Parallel); ok {
 		return len(par.Branches)
@@ -100,7 +107,7 @@ func (Kind) Uses(t *ir.Task) stepkind.Uses { return stepkind.Uses{Agents: stepki
 // Contract returns the ballot of the critic, shown for one conflict of two claims:
 // how many there are is known when the workers have ended.
 func (Kind) Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, bool) {
-	return replies(p, s, 2), asksCritic(stepkind.Lenient[Settings](t))
+	return replies(p, s, 2), stepkind.Lenient[Settings](t).mayAskCritic()
 }
 
 func replies(p *ir.Program, s *ir.Step, claims ...int) contract.Contract {
@@ -114,7 +121,7 @@ func replies(p *ir.Program, s *ir.Step, claims ...int) contract.Contract {
 // form of a result.
 func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task, _ *contract.Contract) stepkind.Bound {
 	set := stepkind.Lenient[Settings](t)
-	if !asksCritic(set) {
+	if !set.mayAskCritic() {
 		return stepkind.Bound{}
 	}
 	bound := stepkind.ModelCallBound{

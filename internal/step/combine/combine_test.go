@@ -45,8 +45,14 @@ func TestOnlyACriticCosts(t *testing.T) {
 		calls    int64
 	}{
 		{steptest.Settings{"strategy": "vote", "conflict": "fail"}, 0},
-		{steptest.Settings{"strategy": "union", "conflict": "send_to_critic", "critic": "plain"}, 1 + stepkind.RepairCalls},
-		{steptest.Settings{"strategy": "union", "conflict": "send_to_critic", "critic": "handy"}, 1 + stepkind.RepairCalls}, // its tools are not there
+		{steptest.Settings{"strategy": "union", "conflict": "send_to_critic", "critic": "plain"}, 0}, // keeps all
+		{steptest.Settings{"strategy": "send_to_critic", "critic": "plain"}, 1 + stepkind.RepairCalls},
+		{
+			steptest.Settings{
+				"strategy": "union", "dedupe_key": []string{"id"}, "conflict": "send_to_critic",
+				"critic": "handy", // without its tools
+			}, 1 + stepkind.RepairCalls,
+		},
 	} {
 		s, task := steptest.Case{Settings: c.settings, Action: workers(2)}.Task("combine")
 		b := stepkind.BoundOf(combine.Kind{}, steptest.Program(), s, task)

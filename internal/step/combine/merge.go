@@ -13,15 +13,16 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// merge is what the branches said, sorted into slots: one for each thing that
-// there can be only one of.
+// merge sorts the results of branches into slots, one for each thing that only
+// one value can be kept for.
 type merge struct {
-	shape shape
-	slots []*slot
-	byID  map[string]*slot
+	shape  shape
+	slots  []*slot
+	byID   map[string]*slot
+	groups []string // in order of appearance, also those without items
 }
 
-// shape is what the result is made of.
+// shape is the form of the merged result.
 type shape int
 
 const (
@@ -34,7 +35,7 @@ const (
 // slot is one thing, and the claims about it.
 type slot struct {
 	group  string
-	key    string // what people call it
+	key    string // its name for people
 	claims []*claim
 	last   int // the claim that was made last
 	chosen int // -1: not yet
@@ -42,24 +43,16 @@ type slot struct {
 	reason string // of the critic
 }
 
-// claim is one thing that branches said, and who said it.
+// claim is one value for a slot, and the branches that returned it.
 type claim struct {
 	value json.RawMessage
 	canon string
 	from  []string // once for each time
 }
 
-// layOut sorts the branches' results into slots.
+// layOut sorts the branches' results into slots (F22).
 func layOut(set Settings, branches []step.Branch) *merge {
-	m := &merge{byID: map[string]*slot{}}
-	switch {
-	case set.Strategy == ByType:
-		m.shape = byGroup
-	case len(set.DedupeKey) == 0 && allObjects(branches, set.Strategy == Vote):
-		m.shape = byKey
-	case len(set.DedupeKey) == 0 && set.Strategy == Vote:
-		m.shape = one
-	}
+	m := &merge{shape: shapeOf(set, branches), byID: map[string]*slot{}}
 	for _, b := range branches {
 		switch m.shape {
 		case byKey:
@@ -75,51 +68,60 @@ func layOut(set Settings, branches []step.Branch) *merge {
 	return m
 }
 
-// items adds each item of a branch's result (F22).
+// shapeOf returns the form of the result. A union and a combination by type keep
+// all items. A vote compares whole results, and so does a critic, except for
+// results that are collections.
+func shapeOf(set Settings, branches []step.Branch) shape {
+	switch {
+	case set.Strategy == ByType:
+		return byGroup
+	case set.Strategy == Union, len(set.DedupeKey) > 0, set.Strategy == Critic && all(branches, isCollection):
+		return aList
+	case all(branches, isObject):
+		return byKey
+	}
+	return one
+}
+
+// items adds each item of a branch's result. Items with the same dedupe key share
+// a slot. An item that lacks a field of the key has a slot of its own.
 func (m *merge) items(set Settings, b step.Branch) {
 	output, items := split(b.Value)
+	if group := text(output["type"]); m.shape == byGroup && group != "" {
+		m.groups = append(m.groups, group)
+	}
 	for i, item := range items {
 		own, _ := split(item)
-		group := cmp.Or(text(output["type"]), text(own["type"]), b.Name)
-		lookup := func(field string) json.RawMessage {
-			switch value, ok := own[field]; {
-			case field == "type" && m.shape == byGroup:
-				return step.JSON(group)
-			case ok:
-				return value
-			}
-			return output[field]
+		kind := cmp.Or(text(output["type"]), text(own["type"]))
+		group := ""
+		if m.shape == byGroup {
+			kind = cmp.Or(kind, b.Name)
+			group = kind
+			m.groups = append(m.groups, group)
 		}
-		id, label := identity(set.DedupeKey, lookup)
-		if id == "" && (m.shape == byGroup || len(set.DedupeKey) > 0) {
-			id = fmt.Sprintf("%s\x00%d", b.Name, i) // nothing to compare it by: it is a group of its own
-		}
+		id, label := identity(set.DedupeKey, kind, own)
 		if id == "" {
-			id = canonical(item)
-		}
-		if m.shape != byGroup {
-			group = ""
+			id = fmt.Sprintf("%s\x00%d", b.Name, i)
 		}
 		m.add(b.Name, group, cmp.Or(label, group, "an item"), id, item)
 	}
 }
 
-// identity returns the dedupe key of an item, and how people read it; empty when
-// the item has none of the key's fields.
-func identity(key []string, lookup func(string) json.RawMessage) (id, label string) {
+// identity returns the dedupe key of an item, and its form for people. Both are
+// empty if the item lacks a field of the key. The type is a field of every item
+// whose output has one.
+func identity(key []string, kind string, item map[string]json.RawMessage) (id, label string) {
 	var ids, labels []string
-	found := false
 	for _, field := range key {
-		value := lookup(field)
-		found = found || value != nil
-		if value == nil {
-			value = json.RawMessage("null")
+		value := item[field]
+		if field == "type" && kind != "" {
+			value = step.JSON(kind)
+		}
+		if len(value) == 0 || string(value) == "null" {
+			return "", ""
 		}
 		ids = append(ids, canonical(value))
 		labels = append(labels, cmp.Or(text(value), string(value)))
-	}
-	if !found {
-		return "", ""
 	}
 	return strings.Join(ids, "\x00"), strings.Join(labels, ", ")
 }
@@ -144,18 +146,24 @@ func split(value json.RawMessage) (object map[string]json.RawMessage, items []js
 	return object, []json.RawMessage{value}
 }
 
-// allObjects reports whether results can be merged key by key. Those that are
-// mere envelopes of items cannot, except in a vote, which compares whole lists.
-func allObjects(branches []step.Branch, whole bool) bool {
-	for _, b := range branches {
-		object, _ := split(b.Value)
-		var items []json.RawMessage
-		envelope := json.Unmarshal(object["items"], &items) == nil && items != nil
-		if object == nil || envelope && !whole {
-			return false
-		}
+func all(branches []step.Branch, is func(json.RawMessage) bool) bool {
+	return len(branches) > 0 && !slices.ContainsFunc(branches, func(b step.Branch) bool { return !is(b.Value) })
+}
+
+func isObject(value json.RawMessage) bool {
+	object, _ := split(value)
+	return object != nil
+}
+
+// isCollection reports whether a result is a list, or an object with a list of
+// items.
+func isCollection(value json.RawMessage) bool {
+	var items []json.RawMessage
+	object, _ := split(value)
+	if object != nil {
+		value = object["items"]
 	}
-	return len(branches) > 0
+	return json.Unmarshal(value, &items) == nil && items != nil
 }
 
 type field struct {
@@ -277,11 +285,14 @@ func (s *slot) question() json.RawMessage {
 	return step.JSON(out)
 }
 
-// value puts the result together. Every slot has been decided.
+// value returns the merged result. Every slot has been decided.
 func (m *merge) value() json.RawMessage {
 	list := []json.RawMessage{}
 	object := map[string]json.RawMessage{}
 	groups := map[string][]json.RawMessage{}
+	for _, group := range m.groups {
+		groups[group] = []json.RawMessage{}
+	}
 	for _, s := range m.slots {
 		v := s.claims[s.chosen].value
 		list = append(list, v)
@@ -296,24 +307,25 @@ func (m *merge) value() json.RawMessage {
 	case m.shape == one && len(list) == 1:
 		return list[0]
 	case m.shape == one:
-		return json.RawMessage("null") // there are no votes
+		return json.RawMessage("null") // no branch has a result
 	}
 	return step.JSON(list)
 }
 
-// decisions returns the notes of what was chosen, in the order of the result.
-// Where only one branch said something there was nothing to choose.
+// decisions returns a note for each slot with several claims, in the order of the
+// result. A slot without a choice is a conflict that fails the step.
 func (m *merge) decisions() []step.Note {
 	var out []step.Note
 	for _, s := range m.slots {
-		kept := s.claims[s.chosen]
-		if len(s.claims) == 1 && len(kept.from) == 1 {
+		if len(s.claims) == 1 && len(s.claims[0].from) == 1 {
 			continue
 		}
-		d := journal.MergeDecision{Key: s.key, Kept: kept.value, From: kept.from, Why: s.why, Reason: s.reason}
+		d := journal.MergeDecision{Key: s.key, Why: cmp.Or(s.why, Fail), Reason: s.reason}
 		for i, c := range s.claims {
-			if i != s.chosen {
-				d.Dropped = append(d.Dropped, c.value)
+			if i == s.chosen {
+				d.Kept, d.From = c.value, c.from
+			} else {
+				d.Dropped = append(d.Dropped, journal.MergeClaim{Value: c.value, From: c.from})
 			}
 		}
 		out = append(out, step.Note{Kind: journal.NoteMerge, Data: d})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -30,14 +31,17 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	result := step.Result{}
 	var err error
 	if conflicts := m.conflicts(); len(conflicts) > 0 {
-		if result, err = m.settle(ctx, job, s, conflicts); err != nil {
-			return result, err
-		}
+		result, err = m.settle(ctx, job, s, conflicts)
 	}
-	result.Value = m.value()
+	if f, ok := errors.AsType[*step.Error](err); err != nil && (!ok || f.Class != step.ClassMerge) {
+		return result, err
+	}
 	decisions := m.decisions()
 	result.Notes = append(result.Notes, decisions[min(job.Noted(journal.NoteMerge), len(decisions)):]...)
-	return result, nil
+	if err == nil {
+		result.Value = m.value()
+	}
+	return result, err
 }
 
 // complete wants every result to have the fields that the bundle asks for.
