@@ -34,12 +34,14 @@ type frame struct {
 	loop   bool
 	index  int
 	unit   *unit
-	block  int
-	name   string // of a branch
-	parent string // path of the frame around it
-	up     *Step  // step that the frame belongs to
-	step   *Step  // open visit
-	each   bool   // frames below the open step are iterations
+	// program names the unit; see Outline
+	program string
+	block   int
+	name    string // of a branch
+	parent  string // path of the frame around it
+	up      *Step  // step that the frame belongs to
+	step    *Step  // open visit
+	each    bool   // frames below the open step are iterations
 }
 
 // NewInterpreter returns an Interpreter for the stream of a root run. outline
@@ -284,6 +286,7 @@ func (in *Interpreter) openFrame(x *journal.FrameOpened) error {
 	f := &frame{
 		run: parent.run, prefix: parent.prefix + x.Step + ".", depth: parent.depth + 1,
 		loop: parent.loop, index: parent.index, block: x.Block, name: x.Name, parent: x.Parent, up: parent.step,
+		program: x.Program,
 	}
 	if in.program != nil {
 		f.unit = in.program.units[x.Program]
