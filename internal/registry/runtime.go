@@ -233,6 +233,7 @@ func (r *Runtime) awfTrail() (*awfaudit.Writer, error) {
 	return awfaudit.New(awfaudit.Options{
 		Path: path, Position: filepath.Join(dir, ".awf-audit.position"),
 		Source: r.Store, Lock: lock, Skip: withoutAWFAudit,
+		Checkpoint: r.Audits.Checkpoint,
 	})
 }
 
@@ -275,7 +276,9 @@ func (r *Runtime) RunDir(id journal.RunID) string { return filepath.Join(r.dir, 
 func (r *Runtime) RemoveFiles(ids ...journal.RunID) error {
 	var errs []error
 	for _, id := range ids {
-		for _, path := range []func(journal.RunID) (string, error){r.Transcripts.Path, r.Audits.Path} {
+		for _, path := range []func(journal.RunID) (string, error){
+			r.Transcripts.Path, r.Transcripts.CheckpointPath, r.Audits.Path, r.Audits.CheckpointPath,
+		} {
 			name, err := path(id)
 			if err == nil {
 				if err = os.Remove(name); errors.Is(err, fs.ErrNotExist) {

@@ -40,7 +40,10 @@ type savedFrame struct {
 	Block    int             `json:"block,omitempty"`
 	Name     string          `json:"name,omitempty"`
 	Each     bool            `json:"each,omitempty"`
-	Run      *Run            `json:"run,omitempty"` // the frame is the body of this run
+	Run      *Run            `json:"run,omitempty"`     // the frame is the body of this run
+	Input    journal.Value   `json:"input,omitzero"`    // of Run
+	Options  json.RawMessage `json:"options,omitempty"` // of Run
+	Offline  string          `json:"offline,omitempty"` // of Run
 	RunData  json.RawMessage `json:"run_data,omitempty"`
 	Step     *Step           `json:"step,omitempty"`
 	StepData json.RawMessage `json:"step_data,omitempty"`
@@ -62,7 +65,8 @@ type savedTracker struct {
 // The zero value drops it.
 type ReaderData struct {
 	Save func(data any) (json.RawMessage, error)
-	// RestoreRun and RestoreStep return what Save has encoded.
+	// RestoreRun and RestoreStep return what Save has encoded. They are called for
+	// every open run and step; raw is nil if nothing was saved.
 	RestoreRun  func(run *Run, raw json.RawMessage) (any, error)
 	RestoreStep func(step *Step, raw json.RawMessage) (any, error)
 }
@@ -83,7 +87,7 @@ func (in *Interpreter) Save(data ReaderData) ([]byte, error) {
 		}
 		var err error
 		if f.body() {
-			s.Run = f.run
+			s.Run, s.Input, s.Options, s.Offline = f.run, f.run.Input, f.run.Options, f.run.Offline
 			if s.RunData, err = save(f.run.Data); err != nil {
 				return nil, err
 			}
@@ -113,8 +117,18 @@ func (in *Interpreter) Save(data ReaderData) ([]byte, error) {
 func (f *frame) body() bool { return f.up == nil || f.run.Caller == f.up && f.depth == 0 }
 
 // Restore replaces the state of a new Interpreter by what Save has encoded. The
-// next fact is the one that followed then.
-func (in *Interpreter) Restore(raw []byte, data ReaderData) error {
+// next fact is the one that followed then. After an error, the Interpreter is as
+// new.
+func (in *Interpreter) Restore(raw []byte, data ReaderData) (err error) {
+	defer func() {
+		if err == nil {
+			return
+		}
+		clear(in.frames)
+		if in.budgets != nil {
+			in.TrackBudgets()
+		}
+	}()
 	var saved savedInterpreter
 	if err := json.Unmarshal(raw, &saved); err != nil {
 		return err
@@ -146,7 +160,7 @@ func (in *Interpreter) restoreFrame(s *savedFrame, data ReaderData) error {
 	}
 	if s.Run != nil {
 		f.run = s.Run
-		f.run.Caller = f.up
+		f.run.Caller, f.run.Input, f.run.Options, f.run.Offline = f.up, s.Input, s.Options, s.Offline
 	}
 	if f.run == nil {
 		return errors.New("the first frame has no run")
@@ -154,7 +168,7 @@ func (in *Interpreter) restoreFrame(s *savedFrame, data ReaderData) error {
 	if err := in.restoreUnit(f); err != nil {
 		return err
 	}
-	if s.Run != nil && len(s.RunData) > 0 && data.RestoreRun != nil {
+	if s.Run != nil && data.RestoreRun != nil {
 		var err error
 		if f.run.Data, err = data.RestoreRun(f.run, s.RunData); err != nil {
 			return err
@@ -163,7 +177,7 @@ func (in *Interpreter) restoreFrame(s *savedFrame, data ReaderData) error {
 	if f.step = s.Step; f.step != nil {
 		f.step.Run, f.step.Parent, f.step.Info = f.run, f.up, f.unit.step(f.block, f.step.Name)
 		f.step.announced, f.step.failed = s.Announced, s.Failed
-		if len(s.StepData) > 0 && data.RestoreStep != nil {
+		if data.RestoreStep != nil {
 			var err error
 			if f.step.Data, err = data.RestoreStep(f.step, s.StepData); err != nil {
 				return err

@@ -116,6 +116,9 @@ func (p *projector) data() report.ReaderData {
 		},
 		RestoreRun: func(run *report.Run, raw json.RawMessage) (any, error) {
 			var s saved
+			if raw == nil {
+				return nil, nil
+			}
 			if err := json.Unmarshal(raw, &s); err != nil {
 				return nil, err
 			}
@@ -129,6 +132,9 @@ func (p *projector) data() report.ReaderData {
 		},
 		RestoreStep: func(_ *report.Step, raw json.RawMessage) (any, error) {
 			var s saved
+			if raw == nil {
+				return nil, nil
+			}
 			if err := json.Unmarshal(raw, &s); err != nil {
 				return nil, err
 			}

@@ -69,6 +69,9 @@ func (p *projector) Restore(state []byte) error { return p.in.Restore(state, pos
 var positions = report.ReaderData{
 	Save: func(data any) (json.RawMessage, error) { return json.Marshal(data.(*position).seq) },
 	RestoreRun: func(run *report.Run, raw json.RawMessage) (any, error) {
+		if raw == nil {
+			return nil, nil
+		}
 		at := &position{head: head(run)}
 		return at, json.Unmarshal(raw, &at.seq)
 	},
