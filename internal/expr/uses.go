@@ -289,26 +289,7 @@ func (e *Expr) foreignUses(c *condition) []Use {
 			operand(kid, one)
 		}
 	}
-	var condition func(n ast.Node, guarded bool)
-	condition = func(n ast.Node, guarded bool) {
-		switch x := n.(type) {
-		case *ast.BinaryNode:
-			if slices.Contains([]string{"and", "&&", "or", "||"}, x.Operator) {
-				condition(x.Left, guarded)
-				condition(x.Right, true)
-				return
-			}
-		case *ast.UnaryNode:
-			if x.Operator == "not" || x.Operator == "!" {
-				condition(x.Node, guarded)
-				return
-			}
-		}
-		if !put(n, Use{How: Truth, Guarded: guarded}) {
-			walk(n, guarded)
-		}
-	}
-	condition(c.root, false)
+	walk(c.root, false)
 	return out
 }
 
