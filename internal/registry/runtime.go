@@ -201,7 +201,8 @@ func (r *Runtime) record() error {
 		if err != nil {
 			return err
 		}
-		sinks, after = append(sinks, trail), min(after, at)
+		// First, because it reads the checkpoints of the audit logs, which end with their runs.
+		sinks, after = append(report.Sinks{trail}, sinks...), min(after, at)
 		r.trail = trail
 	}
 	r.follow = report.Follow(source, sinks, report.FollowOptions{After: after, Log: r.log})

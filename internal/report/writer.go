@@ -683,7 +683,6 @@ func (w *Writer) flush(s *stream, live bool) error {
 	s.dirty = s.dirty[:0]
 	if s.over {
 		s.projector, s.files, s.dirty = nil, nil, nil
-		w.dropCheckpoint(s.Run)
 	}
 	return nil
 }
