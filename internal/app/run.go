@@ -273,8 +273,9 @@ func (a *App) MayBeRun(name string) bool {
 	return err == nil && a.hasStore(space, here.Root)
 }
 
-// Remove removes a finished run with its records and files.
-func (a *App) Remove(ctx context.Context, id journal.RunID) error {
+// Remove removes a finished run with its records and files. What remains is a tombstone that names who removed the
+// run, when and why.
+func (a *App) Remove(ctx context.Context, id journal.RunID, why journal.Removal) error {
 	rt, err := a.reader(ctx, id)
 	if err != nil {
 		return err
@@ -286,7 +287,7 @@ func (a *App) Remove(ctx context.Context, id journal.RunID) error {
 		}
 		ids = append(ids, child.ID)
 	}
-	if err := rt.Store.Delete(ctx, id); err != nil {
+	if err := rt.Store.Remove(ctx, why, id); err != nil {
 		if errors.Is(err, journal.ErrUnfinished) {
 			return rt.runError(id, err)
 		}

@@ -92,19 +92,25 @@ and status. The short ID is enough for all other commands.`,
 const whyColumns = 60
 
 func (a *invocation) removeCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:               "rm RUN…",
-		Short:             "Remove runs that are over, with their records and files",
+	var as, why string
+	cmd := &cobra.Command{
+		Use:   "rm RUN…",
+		Short: "Remove runs that are over, with their records and files",
+		Long: `Remove runs that are over, with their records and files. A tombstone remains in
+the journal: the id of the run, the hash of its last append, who removed it, when
+and why. "espalier audit verify --anchor" uses it to tell a run that was removed
+by this command from one that was removed in another way.`,
 		Args:              takesRun(1, -1, "at least one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := context.Background()
+			removal := journal.Removal{By: actor(as), At: journal.MillisOf(time.Now()), Why: why}
 			for _, arg := range args {
 				run, err := a.app().Find(ctx, arg)
 				if err != nil {
 					return err
 				}
-				if err := a.app().Remove(ctx, run.ID); err != nil {
+				if err := a.app().Remove(ctx, run.ID, removal); err != nil {
 					return err
 				}
 				a.note("Run %s is removed.", short(run.ID))
@@ -112,6 +118,9 @@ func (a *invocation) removeCommand() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().StringVar(&as, "as", "", "the `NAME` of the person you act for; recorded as a claim")
+	cmd.Flags().StringVar(&why, "reason", "", "record this `TEXT` as the reason")
+	return cmd
 }
 
 func (a *invocation) statusCommand() *cobra.Command {
