@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
@@ -59,6 +60,10 @@ func (a *invocation) rootRun(name string) (*app.Run, error) {
 func (a *invocation) drive(j *app.Journal, id journal.RunID, begin func(ctx context.Context) error) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	onTerminal := a.IsTerminal(a.Stderr)
+	if onTerminal {
+		a.note("Run %s", id)
+	}
 	done, err := a.showProgress(j, id)
 	if err != nil {
 		return err
@@ -81,6 +86,9 @@ func (a *invocation) drive(j *app.Journal, id journal.RunID, begin func(ctx cont
 		}
 		if err != nil {
 			return err
+		}
+		if onTerminal {
+			a.note("Run %s: %s", id, standing(run))
 		}
 		return a.reportRun(run)
 	case first := <-signals:
@@ -144,7 +152,9 @@ func (a *invocation) interrupted(id journal.RunID, err error) error {
 		return a.reportRun(run)
 	}
 	if a.json {
-		if err := a.finalJSON(result{Run: id, Workflow: run.Name, Outcome: "interrupted"}); err != nil {
+		last := api.NewResult(run, nil, nil)
+		last.Outcome = string(api.Interrupted)
+		if err := a.writeResult(last); err != nil {
 			return err
 		}
 	}
@@ -157,9 +167,12 @@ func (a *invocation) reportRun(run *app.Run) error {
 	if run.Status == journal.Finished {
 		return a.reportEnd(run)
 	}
+	status, err := a.app().Status(ctx, run.ID)
+	if err != nil {
+		return err
+	}
 	if a.json {
-		last := result{Run: run.ID, Workflow: run.Name, Outcome: journal.Outcome(run.Status), Waiting: run.Waiting}
-		if err := a.finalJSON(last); err != nil {
+		if err := a.writeResult(api.NewResult(run, nil, status)); err != nil {
 			return err
 		}
 	}
@@ -174,12 +187,8 @@ func (a *invocation) reportRun(run *app.Run) error {
 			help: fmt.Sprintf("To continue with more: espalier resume %s --raise %s", short(run.ID), raiseHint(budget)),
 		}
 	case journal.Waiting, journal.PausedAt, journal.Sleeping:
-		status, err := a.app().Status(ctx, run.ID)
-		if err != nil {
-			return err
-		}
 		return &failure{
-			code: exitWaiting, message: fmt.Sprintf("run %s is waiting (%s)", short(run.ID), run.Waiting),
+			code: exitWaiting, message: fmt.Sprintf("run %s is %s", short(run.ID), standing(run)),
 			help: waitingHelp(status),
 		}
 	}
@@ -198,9 +207,7 @@ func (a *invocation) reportEnd(run *app.Run) error {
 		return err
 	}
 	if a.json {
-		err = a.finalJSON(result{
-			Run: run.ID, Workflow: run.Name, Outcome: end.Outcome, Reason: end.Reason, Error: end.Error, Output: end.Output,
-		})
+		err = a.writeResult(api.NewResult(run, end, nil))
 	} else if end.Outcome == journal.OutcomeOK {
 		err = a.printValue(end.Output)
 	}
@@ -244,10 +251,10 @@ func raiseHint(b app.Budget) string {
 // waitingHelp returns what a person can do for a run that waits.
 func waitingHelp(s *app.Status) string {
 	id := short(s.ID)
-	if s.Paused {
-		return "To continue: espalier resume " + id
-	}
 	var lines []string
+	if s.Paused {
+		lines = append(lines, "To continue: espalier resume "+id)
+	}
 	for _, g := range s.Gates {
 		switch g.Kind {
 		case app.GatePerson, app.GateCall:
@@ -269,23 +276,15 @@ func waitingHelp(s *app.Status) string {
 	return strings.Join(lines, "\n")
 }
 
-// result is the last line of a stream of events. The outcome of a run that has not finished is its status, or
-// "interrupted".
-type result struct {
-	Run      journal.RunID   `json:"run_id"`
-	Workflow string          `json:"workflow"`
-	Outcome  journal.Outcome `json:"outcome"`
-	Reason   string          `json:"reason"`
-	Error    string          `json:"error"`
-	Output   json.RawMessage `json:"output"`
-	Waiting  string          `json:"waiting,omitempty"` // for whom or what
-}
-
-// finalJSON prints the state of a run as the last line.
-func (a *invocation) finalJSON(r result) error {
+// writeResult prints the one JSON object of a command that acts on a run.
+func (a *invocation) writeResult(r api.Result) error {
+	a.resulted = true
+	if !a.follow {
+		return a.writeJSON(r)
+	}
 	line, err := json.Marshal(struct {
 		Event string `json:"event"`
-		result
+		api.Result
 	}{"result", r})
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -60,7 +61,7 @@ and status. The short ID is enough for all other commands.`,
 				return err
 			}
 			if a.json {
-				return a.writeJSON(list)
+				return a.writeRuns(list)
 			}
 			if len(list) == 0 {
 				a.note("No runs.")
@@ -86,6 +87,18 @@ and status. The short ID is enough for all other commands.`,
 	cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp))
 	cmd.AddCommand(a.removeCommand())
 	return cmd
+}
+
+// writeRuns prints one JSON object for each run.
+func (a *invocation) writeRuns(list []app.Run) error {
+	lines := json.NewEncoder(terminal.JSON(a.stdout))
+	lines.SetEscapeHTML(false)
+	for i := range list {
+		if err := lines.Encode(api.NewRun(&list[i])); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // whyColumns is how much of a reason fits into a list.
@@ -146,15 +159,20 @@ the state of the run after it.`,
 				return err
 			}
 			if a.json {
-				return a.writeJSON(s)
+				return a.writeStatus(s)
 			}
 			a.printStatus(s)
 			return nil
 		},
 	}
-	a.jsonFlag(cmd).Flags().StringVar(&step, "step", "",
+	a.resultFlag(cmd).Flags().StringVar(&step, "step", "",
 		"show this `STEP`: its id, or with its frame as transcripts have it")
 	return cmd
+}
+
+func (a *invocation) writeStatus(s *app.Status) error {
+	a.resulted = true
+	return a.writeJSON(api.NewStatus(s))
 }
 
 func (a *invocation) printStatus(s *app.Status) {
