@@ -72,6 +72,9 @@ func (a *App) Wait(ctx context.Context, id journal.RunID) (*Run, error) {
 		return nil, err
 	}
 	entry, err := rt.Engine.Wait(ctx, id)
+	if store, ok := rt.Store.(journal.Presence); ok && err == nil {
+		err = store.Present()
+	}
 	if err != nil {
 		return nil, rt.runError(id, err)
 	}
@@ -148,10 +151,14 @@ func (a *App) Runs(ctx context.Context, f Filter) ([]Run, error) {
 	for i := range list {
 		if r := &list[i]; r.Status == journal.Finished && r.Root == "" {
 			end, err := rt.Engine.Ending(ctx, r.Entry)
-			if err != nil {
+			switch {
+			case errors.Is(err, journal.ErrCorrupt), errors.Is(err, journal.ErrUnknownRun): // the others can be listed
+				r.Error = err.Error()
+			case err != nil:
 				return nil, err
+			default:
+				r.Reason, r.Error = end.Reason, end.Error
 			}
-			r.Reason, r.Error = end.Reason, end.Error
 		}
 	}
 	return list, nil

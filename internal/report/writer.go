@@ -783,7 +783,7 @@ func (w *Writer) save() error {
 	if pos == w.saved {
 		return nil
 	}
-	if err := os.MkdirAll(w.o.Dir, 0o700); err != nil {
+	if err := os.Mkdir(w.o.Dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
 	if err := WritePosition(filepath.Join(w.o.Dir, positionFile), pos); err != nil {
