@@ -114,7 +114,9 @@ func (v *verifier) events(ctx context.Context, entry *journal.Entry) error {
 		if err := v.references(ctx, &e); err != nil {
 			return err
 		}
-		state.Fold([]journal.Event{e})
+		if err := fold(state, &e); err != nil {
+			return err
+		}
 		for _, child := range open.Update(state, []journal.Event{e}) {
 			children[child.ID] = child
 		}
@@ -135,6 +137,17 @@ func (v *verifier) events(ctx context.Context, entry *journal.Entry) error {
 	want.Index = state.Summary()
 	v.compare(PartIndex, *entry, want)
 	return v.children(ctx, children)
+}
+
+// fold applies an event. An event that cannot follow the others makes a fold panic.
+func fold(state *plan.State, e *journal.Event) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = fmt.Errorf("%w: run %s: event %d does not follow from those before it", journal.ErrCorrupt, state.Run, e.Seq)
+		}
+	}()
+	state.Fold([]journal.Event{*e})
+	return nil
 }
 
 // compare compares a row of the index with what the events imply. The owner of a

@@ -184,6 +184,9 @@ func (w *Writer) Path(run journal.RunID) (string, error) {
 	return filepath.Join(w.o.Dir, name), err
 }
 
+// Omits reports whether a run has no record.
+func (w *Writer) Omits(started journal.RunStarted) bool { return w.o.Skip != nil && w.o.Skip(started) }
+
 // SetAside returns the files of a run that did not match it and were renamed.
 func (w *Writer) SetAside(run journal.RunID) ([]string, error) {
 	path, err := w.Path(run)
