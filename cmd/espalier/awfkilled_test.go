@@ -191,7 +191,7 @@ func (p *awfProject) doubt() string {
 		p.t.Fatal(err)
 	}
 	var s standing
-	if err := json.Unmarshal(out, &s); err != nil || len(s.Gates) != 1 || s.Gates[0].Kind != "doubt" {
+	if err := json.Unmarshal(out, &s); err != nil || len(s.Gates) != 1 || s.Gates[0].Kind != "unknown_outcome" {
 		p.t.Fatalf("%v: %s", err, out)
 	}
 	return s.Gates[0].Step

@@ -407,6 +407,8 @@ func TestDocsBlocks(t *testing.T) {
 
 var usage = regexp.MustCompile(`\bespalier ([a-z]+)((?: +[^\s|>]+)*)`)
 
+var subcommand = regexp.MustCompile(`^[a-z]+$`)
+
 // checkUsage holds that commands named in running text exist, with their flags.
 func checkUsage(t *testing.T, at, text string) {
 	t.Helper()
@@ -415,6 +417,12 @@ func checkUsage(t *testing.T, at, text string) {
 		if err != nil {
 			t.Errorf("%s: %q: there is no such command", at, m[0])
 			continue
+		}
+		if words := strings.Fields(m[2]); len(words) > 0 && subcommand.MatchString(words[0]) {
+			// A word that is not a subcommand prints the help of the command again.
+			if more, err := exec.CommandContext(t.Context(), "espalier", "help", m[1], words[0]).Output(); err == nil {
+				help = append(help, more...)
+			}
 		}
 		for word := range strings.FieldsSeq(m[2]) {
 			if strings.HasPrefix(word, "--") && !bytes.Contains(help, []byte(word+" ")) {

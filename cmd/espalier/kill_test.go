@@ -78,7 +78,7 @@ func (k *killed) runs(lines int, args ...string) {
 }
 
 type standing struct {
-	Status  string `json:"status"`
+	Status  string `json:"state"`
 	Outcome string `json:"outcome"`
 	Gates   []struct {
 		Step string `json:"step"`

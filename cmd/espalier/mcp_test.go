@@ -68,7 +68,7 @@ func TestMCPServerEndsWithTheRun(t *testing.T) {
 			t.Parallel()
 			k, gone := served(t)
 			put(t, filepath.Join(k.dir, "in.json"), c.input)
-			cmd := k.command("run", "long.md", "--allow-shell", "--input-file", "in.json", "--run-id", killedRun, "--json")
+			cmd := k.command("run", "long.md", "--allow-shell", "--input-file", "in.json", "--run-id", killedRun, "--json", "--follow")
 			out, err := cmd.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)

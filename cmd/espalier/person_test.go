@@ -104,7 +104,7 @@ func person() {
 
 // asked is what a person reads in `espalier status --json`.
 type asked struct {
-	Status  string `json:"status"`
+	Status  string `json:"state"`
 	Outcome string `json:"outcome"`
 	Error   string `json:"error"`
 	Gates   []struct {
@@ -203,13 +203,13 @@ func (e *errand) answer(a *asked) []string {
 	for _, g := range a.Gates {
 		_, g.Key, _ = strings.Cut(g.Key, "/") // behind the run's id
 		switch {
-		case g.Kind == "doubt" && e.Results[g.Step] != "" && len(traces(e.Dir)) > 0:
+		case g.Kind == "unknown_outcome" && e.Results[g.Step] != "" && len(traces(e.Dir)) > 0:
 			doubts = append(doubts, "--decide", g.Step+"=result="+e.Results[g.Step])
-		case g.Kind == "doubt" && (!slices.Contains(traces(e.Dir), g.Key) || slices.Contains(e.Fails, g.Key)):
+		case g.Kind == "unknown_outcome" && (!slices.Contains(traces(e.Dir), g.Key) || slices.Contains(e.Fails, g.Key)):
 			doubts = append(doubts, "--decide", g.Step+"=rerun")
-		case g.Kind == "doubt" && slices.Contains(e.Hopeless, g.Key):
+		case g.Kind == "unknown_outcome" && slices.Contains(e.Hopeless, g.Key):
 			// The others will make it superfluous.
-		case g.Kind == "doubt":
+		case g.Kind == "unknown_outcome":
 			doubts = append(doubts, "--decide", fmt.Sprintf("%s=result=%q", g.Step, g.Key))
 		case others != nil: // one at a time
 		case g.Kind == "event":
@@ -221,9 +221,9 @@ func (e *errand) answer(a *asked) []string {
 	switch {
 	case len(doubts) > 2:
 		return doubts
-	case others != nil && a.Status != "running": // first see what the last process has left
+	case others != nil && a.Status != "running" && a.Status != "interrupted" && a.Status != "queued": // first see what the last process has left
 		return others
-	case a.Status == "exceeded":
+	case a.Status == "budget":
 		return []string{"resume", errandRun, "--raise", e.Raise}
 	}
 	return []string{"resume", errandRun}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -62,6 +63,7 @@ func TestScripts(t *testing.T) {
 			"isjson": isJSON,
 			"isxml":  isXML,
 			"ispng":  isPNG,
+			"sql":    runSQL,
 		},
 	})
 }
@@ -122,6 +124,18 @@ func isJSON(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	if got := fmt.Sprint(v); got != args[2] {
 		ts.Fatalf("%s: %s is %s, want %s", args[0], args[1], got, args[2])
+	}
+}
+
+// sql FILE STATEMENT changes a SQLite file, and wants the statement to change something.
+func runSQL(ts *testscript.TestScript, _ bool, args []string) {
+	db, err := sql.Open("sqlite", ts.MkAbs(args[0]))
+	ts.Check(err)
+	defer db.Close()
+	result, err := db.Exec(args[1])
+	ts.Check(err)
+	if n, err := result.RowsAffected(); err != nil || n == 0 {
+		ts.Fatalf("%s: %d rows, %v", args[1], n, err)
 	}
 }
 

@@ -41,6 +41,7 @@ type Run struct {
 	Started    time.Time  `json:"started"`
 	Updated    time.Time  `json:"updated"`
 	Wakes      *time.Time `json:"wakes,omitempty" doc:"When a timer of the run fires next"`
+	Driver     string     `json:"driver,omitempty" doc:"The process that drives the run"`
 	Parent     string     `json:"parent_run_id,omitempty"`
 	Root       string     `json:"root_run_id,omitempty"`
 }
@@ -48,7 +49,7 @@ type Run struct {
 // NewRun returns the form of a run.
 func NewRun(r *app.Run) Run {
 	out := newRun(r.Entry, stateOf(r.Entry, r.Idle, false))
-	out.Reason, out.Error = r.Reason, r.Error
+	out.Reason, out.Error, out.Driver = r.Reason, r.Error, r.Driver
 	return out
 }
 
@@ -121,17 +122,25 @@ func NewStatus(s *app.Status) Status {
 // Usage is what has been spent, or is reserved.
 type Usage struct {
 	Steps        int64   `json:"steps"`
+	ModelCalls   int64   `json:"model_calls"`
 	ToolCalls    int64   `json:"tool_calls"`
 	InputTokens  int64   `json:"input_tokens"`
 	OutputTokens int64   `json:"output_tokens"`
 	Dollars      float64 `json:"dollars"`
+	MicroDollars int64   `json:"micro_dollars" doc:"Millionths of a dollar, exactly"`
+	// Lost is the part of it that was charged for model calls without a reply.
+	Lost *journal.Lost `json:"lost,omitempty" doc:"Charged for model calls without a reply"`
 }
 
 func newUsage(u journal.Usage) Usage {
-	return Usage{
-		Steps: u.Steps, ToolCalls: u.ToolCalls, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens,
-		Dollars: float64(u.MicroDollars) / 1e6,
+	out := Usage{
+		Steps: u.Steps, ModelCalls: u.ModelCalls, ToolCalls: u.ToolCalls, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens,
+		Dollars: float64(u.MicroDollars) / 1e6, MicroDollars: u.MicroDollars,
 	}
+	if u.Lost != (journal.Lost{}) {
+		out.Lost = &u.Lost
+	}
+	return out
 }
 
 // Limits are the budgets of a run. A budget that is absent is unlimited.
@@ -173,11 +182,12 @@ type Gate struct {
 	Shows       map[string]json.RawMessage `json:"shows,omitempty" doc:"What is decided on"`
 	Digest      string                     `json:"digest,omitempty" doc:"Binds a decision to what is shown"`
 	Until       string                     `json:"until,omitempty" doc:"When the gate expires"`
+	Key         string                     `json:"key,omitempty" doc:"Idempotency key of a step with an unknown outcome"`
 }
 
 // NewGate returns the form of a gate.
 func NewGate(g app.Gate) Gate {
-	out := Gate{Step: g.Step, Description: g.Description, Event: g.Event, Shows: g.Shows, Digest: g.Digest, Until: g.Until}
+	out := Gate{Step: g.Step, Description: g.Description, Event: g.Event, Shows: g.Shows, Digest: g.Digest, Until: g.Until, Key: g.Key}
 	switch g.Kind {
 	case app.GatePerson:
 		out.Kind = Approval

@@ -138,7 +138,7 @@ func TestErrorsHaveKindsAndReasons(t *testing.T) {
 	if _, err := a.Start(ctx, prepare(t, a, "gated", allowed), run.ID, tester); !is(err, app.Conflict, app.RunExists) {
 		t.Errorf("run id taken: %#v", err)
 	}
-	if err := a.Remove(ctx, run.ID); !is(err, app.Conflict, app.RunUnfinished) {
+	if err := a.Remove(ctx, run.ID, journal.Removal{}); !is(err, app.Conflict, app.RunUnfinished) {
 		t.Errorf("removing an unfinished run: %#v", err)
 	}
 	if _, err := a.Find(ctx, "ffffffff"); !is(err, app.NotFound, app.NoRun) {

@@ -115,6 +115,7 @@ func (rt *environment) runError(id journal.RunID, err error) error {
 		own    *Error
 		owned  *journal.OwnedError
 		reason *plan.Refusal
+		gone   *journal.GoneError
 	)
 	out := &Error{Kind: Internal, Run: id, Err: err}
 	switch {
@@ -144,6 +145,10 @@ func (rt *environment) runError(id journal.RunID, err error) error {
 		out.Kind, out.Message = Interrupted, "interrupted"
 	default:
 		out.Kind = storeKind(err)
+		if errors.As(err, &gone) {
+			out.Message = gone.Error()
+			out.Advice = "Restore the folder from a backup, or start a new run."
+		}
 		if out.Kind == StoreDamaged {
 			out.Advice = storeAdvice(err)
 		}

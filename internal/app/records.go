@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -13,10 +12,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/report"
-	"github.com/espalier-run/espalier/internal/report/audit"
 	"github.com/espalier-run/espalier/internal/report/flowtrace"
-	"github.com/espalier-run/espalier/internal/report/transcript"
 )
 
 // Transcript returns the transcript of a run, one JSON object per line. With follow, reading continues as the run does,
@@ -163,140 +159,6 @@ func (a *App) AuditLog(ctx context.Context, r *Run) ([]byte, error) {
 		return nil, err
 	}
 	return os.ReadFile(path)
-}
-
-// AuditReport is what verifying an audit log found.
-type AuditReport = audit.Report
-
-// VerifyAudit compares the audit logs of a run, and of its child runs, with the journal, the transcript and the pinned
-// definition. It changes nothing.
-func (a *App) VerifyAudit(ctx context.Context, r *Run) ([]AuditReport, error) {
-	rt, err := a.reader(ctx, r.ID)
-	if err != nil {
-		return nil, err
-	}
-	entries := []journal.Entry{r.Entry}
-	if r.Root == "" {
-		for child, err := range rt.Store.Runs(ctx, Filter{Root: r.ID, Children: true}) {
-			if err != nil {
-				return nil, err
-			}
-			entries = append(entries, child)
-		}
-	}
-	root := cmp.Or(r.Root, r.ID)
-	top, err := rt.Store.Entry(ctx, root)
-	if err != nil {
-		return nil, err
-	}
-	pinned, err := rt.Store.Blob(ctx, top.Definition)
-	if err != nil && !errors.Is(err, journal.ErrUnknownBlob) {
-		return nil, err
-	}
-	before, err := rt.Audits.Rebuild(ctx, root)
-	if err != nil {
-		return nil, err
-	}
-	if err := rt.Flush(ctx); err != nil {
-		return nil, err
-	}
-	evidence := make([]audit.Evidence, len(entries))
-	for i, one := range entries {
-		if evidence[i], err = rt.evidence(one, root); err != nil {
-			return nil, err
-		}
-		evidence[i].Definition, evidence[i].Pinned = top.Definition, pinned
-		evidence[i].Before = before[one.ID]
-	}
-	after, err := rt.Audits.Rebuild(ctx, root)
-	if err != nil {
-		return nil, err
-	}
-	wanted, err := a.auditSettings(ctx, rt, root)
-	if err != nil {
-		return nil, err
-	}
-	reports := make([]AuditReport, len(entries))
-	for i := range evidence {
-		evidence[i].After, evidence[i].Audit = after[entries[i].ID], wanted[entries[i].ID]
-		reports[i] = audit.Verify(evidence[i])
-	}
-	return reports, nil
-}
-
-// evidence reads the files of one run.
-func (rt *environment) evidence(entry journal.Entry, root journal.RunID) (audit.Evidence, error) {
-	e := audit.Evidence{Run: entry.ID, Trace: root, Finished: entry.Status == journal.Finished}
-	var err error
-	if e.Path, err = rt.Audits.Path(entry.ID); err != nil {
-		return e, err
-	}
-	if e.File, err = os.ReadFile(e.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return e, err
-	}
-	if e.SetAside, err = rt.Audits.SetAside(entry.ID); err != nil {
-		return e, err
-	}
-	path, err := rt.Transcripts.Path(entry.ID)
-	if err != nil {
-		return e, err
-	}
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return e, nil
-	}
-	e.Transcript = auditedEvents(text)
-	return e, err
-}
-
-// auditedEvents returns the events of a transcript that an audit log has, too.
-func auditedEvents(text []byte) []audit.TranscriptEvent {
-	names := map[transcript.Type]string{
-		transcript.RunStarted: audit.RunStart, transcript.RunCompleted: audit.RunComplete,
-		transcript.StepStarted: audit.StepStart, transcript.CallStarted: audit.StepStart,
-		transcript.StepCompleted: audit.StepComplete, transcript.CallCompleted: audit.StepComplete,
-		transcript.MessageAssistant: audit.ModelCall, transcript.ToolResult: audit.ToolCall,
-	}
-	out := []audit.TranscriptEvent{}
-	line := 0
-	for event, err := range transcript.Read(bytes.NewReader(text)) {
-		line++
-		name := names[event.Type]
-		if err != nil || name == "" || event.Type == transcript.MessageAssistant && isChunk(&event) {
-			continue
-		}
-		out = append(out, audit.TranscriptEvent{Line: line, Event: name, Path: event.Path, At: event.Timestamp})
-	}
-	return out
-}
-
-// isChunk reports whether a message is only a chunk of a reply.
-func isChunk(e *transcript.Event) bool {
-	m, err := e.Message()
-	return err == nil && len(m.Blocks) == 1 && m.Blocks[0].Type == transcript.BlockStream
-}
-
-// auditSettings returns what the workflows of a run and of its children ask of their audit logs.
-func (a *App) auditSettings(
-	ctx context.Context, rt *environment, root journal.RunID,
-) (map[journal.RunID]*ir.Audit, error) {
-	out := map[journal.RunID]*ir.Audit{}
-	in := report.NewInterpreter(root, a.outline(ctx, rt))
-	for e, err := range rt.Store.Events(ctx, root, 0) {
-		if err != nil {
-			return nil, err
-		}
-		err := in.Interpret(&e, func(ev *report.Event) error {
-			if ev.Type == report.RunStarted && ev.Run.Program != nil {
-				out[ev.Run.ID] = ev.Run.Program.Audit
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
 }
 
 // Artifacts opens the folder that a run has written its files to. Its methods follow no link that leads out of it. The

@@ -74,6 +74,9 @@ func (a *App) Wait(ctx context.Context, id journal.RunID) (*Run, error) {
 		return nil, err
 	}
 	entry, err := rt.Engine.Wait(ctx, id)
+	if store, ok := rt.Store.(journal.Presence); ok && err == nil {
+		err = store.Present()
+	}
 	if err != nil {
 		return nil, rt.runError(id, err)
 	}
@@ -150,10 +153,14 @@ func (a *App) Runs(ctx context.Context, f Filter) ([]Run, error) {
 	for i := range list {
 		if r := &list[i]; r.Status == journal.Finished && r.Root == "" {
 			end, err := rt.Engine.Ending(ctx, r.Entry)
-			if err != nil {
+			switch {
+			case errors.Is(err, journal.ErrCorrupt), errors.Is(err, journal.ErrUnknownRun): // the others can be listed
+				r.Error = err.Error()
+			case err != nil:
 				return nil, err
+			default:
+				r.Reason, r.Error = end.Reason, end.Error
 			}
-			r.Reason, r.Error = end.Reason, end.Error
 		}
 	}
 	return list, nil
@@ -275,8 +282,9 @@ func (a *App) MayBeRun(name string) bool {
 	return err == nil && a.hasStore(space, here.Root)
 }
 
-// Remove removes a finished run with its records and files.
-func (a *App) Remove(ctx context.Context, id journal.RunID) error {
+// Remove removes a finished run with its records and files. What remains is a tombstone that names who removed the
+// run, when and why.
+func (a *App) Remove(ctx context.Context, id journal.RunID, why journal.Removal) error {
 	rt, err := a.reader(ctx, id)
 	if err != nil {
 		return err
@@ -288,7 +296,7 @@ func (a *App) Remove(ctx context.Context, id journal.RunID) error {
 		}
 		ids = append(ids, child.ID)
 	}
-	if err := rt.Store.Delete(ctx, id); err != nil {
+	if err := rt.Store.Remove(ctx, why, id); err != nil {
 		if errors.Is(err, journal.ErrUnfinished) {
 			return rt.runError(id, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -154,29 +155,21 @@ func (rt *environment) acceptEdits(
 func (rt *environment) editedFiles(
 	ctx context.Context, id journal.RunID, shows map[string]json.RawMessage,
 ) (map[string]json.RawMessage, error) {
-	var started *journal.RunStarted
-	wrote := map[string]json.RawMessage{} // by steps
-	for e, err := range rt.Store.Events(ctx, id, 0) {
-		if err != nil {
-			return nil, err
-		}
-		switch x := e.Fact.(type) {
-		case journal.RunStarted:
-			started = &x
-		case journal.TaskEnded:
-			for _, w := range x.Writes {
-				wrote[w.Path] = x.Value.JSON
-			}
-		}
-	}
-	if started == nil {
-		return nil, nil
-	}
-	program, err := rt.Program(ctx, started.Definition)
+	entry, err := rt.Store.Entry(ctx, id)
 	if err != nil {
 		return nil, err
 	}
+	program, err := rt.Program(ctx, entry.Definition)
+	if err != nil {
+		return nil, err
+	}
+	// Few workflows show files, so the run is read only when one does.
+	var started journal.RunStarted
+	var wrote map[string]json.RawMessage // by steps
+	var failed error
+	load := sync.OnceFunc(func() { started, wrote, failed = rt.written(ctx, id) })
 	read := func(path string) string {
+		load()
 		raw := started.Vars[path].JSON
 		if key, ok := strings.CutPrefix(path, "input."); ok {
 			var input map[string]json.RawMessage
@@ -197,6 +190,12 @@ func (rt *environment) editedFiles(
 		if err != nil {
 			return nil, err
 		}
+		if changed {
+			load()
+		}
+		if failed != nil {
+			return nil, failed
+		}
 		// If the variable was edited and its file was not, the variable counts.
 		if changed && len(wrote[variable]) > 0 {
 			if _, changed, err = registry.EditedArtifact(program, root, variable, wrote[variable], read); err != nil {
@@ -208,6 +207,27 @@ func (rt *environment) editedFiles(
 		}
 	}
 	return out, nil
+}
+
+// written returns how a run started, and the last value that a step has written to each variable.
+func (rt *environment) written(ctx context.Context, id journal.RunID) (
+	started journal.RunStarted, wrote map[string]json.RawMessage, err error,
+) {
+	wrote = map[string]json.RawMessage{}
+	for e, err := range rt.Store.Events(ctx, id, 0) {
+		if err != nil {
+			return started, nil, err
+		}
+		switch x := e.Fact.(type) {
+		case journal.RunStarted:
+			started = x
+		case journal.TaskEnded:
+			for _, w := range x.Writes {
+				wrote[w.Path] = x.Value.JSON
+			}
+		}
+	}
+	return started, wrote, nil
 }
 
 // decidedBefore names the earlier decision if one was refused because the gate is no longer open.

@@ -103,7 +103,13 @@ func (w *watched) catchUp(ctx context.Context, rt *environment, run journal.RunI
 	if last == 0 {
 		return nil
 	}
-	for e, err := range rt.Store.Events(ctx, run, 0) {
+	var after journal.Seq
+	if c, err := rt.Audits.Checkpoint(ctx, run); err == nil && c != nil && c.Seq <= last {
+		if w.in.Restore(c.State, report.ReaderData{}) == nil {
+			after = c.Seq
+		}
+	}
+	for e, err := range rt.Store.Events(ctx, run, after) {
 		if err != nil || e.Seq > last {
 			return err
 		}
@@ -145,6 +151,12 @@ func (p *Prepared) Journal() *Journal { return &Journal{p.env.app, p.env} }
 // Events yields the facts of a run after a sequence number.
 func (j *Journal) Events(ctx context.Context, id journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error] {
 	return j.rt.Store.Events(ctx, id, after)
+}
+
+// Checkpoint returns a checkpoint of a run's audit log, nil if there is none. A reader that continues there need not
+// read what happened before.
+func (j *Journal) Checkpoint(ctx context.Context, id journal.RunID) (*report.Checkpoint, error) {
+	return j.rt.Audits.Checkpoint(ctx, id)
 }
 
 // Outline returns the structure of a workflow, by the hash of its definition.

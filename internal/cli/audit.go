@@ -1,12 +1,19 @@
 package cli
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/report/audit"
 	"github.com/espalier-run/espalier/internal/terminal"
 )
@@ -37,23 +44,36 @@ that was deleted is written again.`,
 			return audit.Pretty(a.painted(), text, audit.PrettyOptions{Colour: a.colorOut})
 		},
 	}
-	cmd.AddCommand(a.auditVerifyCommand())
+	cmd.AddCommand(a.auditVerifyCommand(), a.auditAnchorCommand(), a.auditKeygenCommand())
 	return a.jsonFlag(cmd)
 }
 
 func (a *invocation) auditVerifyCommand() *cobra.Command {
+	var anchor, key, command string
 	cmd := &cobra.Command{
-		Use:   "verify RUN",
-		Short: "Verify the audit log of a run",
-		Long: `Check the audit logs of a run and of its child runs: the chain of hashes, the
-ids and events that must be there, the agreement with the journal and with the
-transcript, and the definition that the run has pinned. The first record that
-does not hold is named. Nothing is changed. The exit code is 1 when there is a
-fault.`,
-		Args:              takesRun(1, 1, "one run"),
+		Use:   "verify [RUN] [--anchor FILE --key FILE]",
+		Short: "Verify the records of a run, or the journal against an anchor",
+		Long: `Verify everything that is stored of a run and of its child runs: the chain of
+hashes over the journal, the values that it names, the list of runs, the
+snapshot, and the audit log and the transcript, which must be, byte for byte,
+what the journal implies. Nothing is changed. The exit code is 1 if there is a
+fault.
+
+With --anchor, compare the journal of the whole project with an anchor that
+"espalier audit anchor" has written: runs that were removed without a tombstone,
+rewritten or cut off since then are faults. --key is the public key.`,
+		Args:              takes(0, 1, "at most one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(_ *cobra.Command, args []string) error {
 			ctx := context.Background()
+			if anchor != "" {
+				if err := a.verifyAnchor(ctx, anchor, key, command); err != nil || len(args) == 0 {
+					return err
+				}
+			}
+			if len(args) == 0 {
+				return usage("\"espalier runs\" lists the runs.", "audit verify needs a run or --anchor")
+			}
 			run, err := a.app().Find(ctx, args[0])
 			if err != nil {
 				return err
@@ -65,7 +85,13 @@ fault.`,
 			return a.verified(reports)
 		},
 	}
-	return a.jsonFlag(cmd)
+	flags := a.jsonFlag(cmd).Flags()
+	flags.StringVar(&anchor, "anchor", "", "compare the journal with the anchor in this `FILE`")
+	flags.StringVar(&key, "key", "", "the public key in this `FILE` verifies the anchor")
+	flags.StringVar(&command, "check-command", "", "this shell `COMMAND` verifies the anchor: the statement is its "+
+		"input, $ESPALIER_SIGNATURE names the file with the signature")
+	exclusive(cmd, "key", "check-command")
+	return cmd
 }
 
 func (a *invocation) verified(reports []app.AuditReport) error {
@@ -85,25 +111,49 @@ func (a *invocation) verified(reports []app.AuditReport) error {
 	if faults == 0 {
 		return nil
 	}
+	if damaged(reports) {
+		return &failure{
+			code: exitFailed, message: "the journal is damaged",
+			help: "Take a copy of the journal: it shows what was changed. Restore it from a backup.",
+		}
+	}
 	return &failure{
-		code: exitFailed, message: "the audit log is not valid",
-		help: "Take a copy of the file: it shows what was changed. \"espalier audit RUN\" then makes the log as the " +
+		code: exitFailed, message: "the records are not valid",
+		help: "Take a copy of the files: they show what was changed. \"espalier audit RUN\" then makes the log as the " +
 			"journal has it.",
 	}
+}
+
+// damaged reports whether the journal itself has a fault.
+func damaged(reports []app.AuditReport) bool {
+	for _, one := range reports {
+		for _, f := range one.Faults {
+			if f.File == "" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (a *invocation) printVerified(r *app.AuditReport) {
 	w := a.stdout
 	if r.OK {
 		fmt.Fprintf(w, "%s  %d records verified, head %s\n", r.Run, r.Records, r.Head)
+		if r.JournalHead != "" {
+			fmt.Fprintf(w, "  journal head %s\n", r.JournalHead)
+		}
 	} else {
 		fmt.Fprintf(w, "%s  %d records\n", r.Run, r.Records)
 		first := r.Faults[0]
-		where := a.display(r.Path)
+		where := "journal"
+		if first.File != "" {
+			where = a.display(first.File)
+		}
 		if first.Line > 0 {
 			where = fmt.Sprintf("%s:%d", where, first.Line)
 		}
-		fmt.Fprintf(w, "  %s: %s: %s\n", where, first.Check, first.Message)
+		fmt.Fprintf(w, "  %s: %s: %s\n", where, first.Check, diag.Printable(first.Message))
 		if more := len(r.Faults) - 1; more > 0 {
 			fmt.Fprintf(w, "  and %s after it\n", plural(more, "fault"))
 		}
@@ -111,4 +161,206 @@ func (a *invocation) printVerified(r *app.AuditReport) {
 	for _, note := range r.Notes {
 		a.note("%s", note)
 	}
+}
+
+func (a *invocation) verifyAnchor(ctx context.Context, path, key, command string) error {
+	check, err := signatureCheck(key, command)
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return usage("", "%v", err)
+	}
+	report, err := a.app().VerifyAnchor(ctx, text, check)
+	if errors.Is(err, audit.ErrSignature) {
+		return &failure{code: exitFailed, message: err.Error(), help: "Use the anchor and the key that belong together."}
+	}
+	if err != nil {
+		return err
+	}
+	if a.json {
+		if err := a.writeJSON(report); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(a.stdout, "anchor of %s: %s, %d removed since, %d new\n", report.At.Format(time.RFC3339),
+			plural(report.Runs, "run"), report.Removed, report.New)
+		for _, t := range report.Tombstones {
+			fmt.Fprintf(a.stdout, "  %s  removed by %s at %s%s\n", t.Run, diag.Printable(cmp.Or(t.By.User, "unknown")),
+				t.At.Time().Format(time.RFC3339), reason(t.Why))
+		}
+		for _, f := range report.Faults {
+			fmt.Fprintf(a.stdout, "  %s: %s\n", cmp.Or(string(f.Run), "journal"), diag.Printable(f.Message))
+		}
+	}
+	if report.OK {
+		return nil
+	}
+	return &failure{
+		code: exitFailed, message: "the journal does not match the anchor",
+		help: "Take a copy of the journal: it shows what was changed.",
+	}
+}
+
+func reason(why string) string {
+	if why == "" {
+		return ""
+	}
+	return ": " + diag.Printable(why)
+}
+
+func signatureCheck(key, command string) (audit.SignatureCheck, error) {
+	switch {
+	case command != "":
+		return commandCheck(command), nil
+	case key == "":
+		return nil, usage("The key in the anchor itself would prove nothing.", "--anchor needs --key or --check-command")
+	}
+	raw, err := os.ReadFile(key)
+	if err != nil {
+		return nil, usage("", "%v", err)
+	}
+	check, err := audit.KeyCheck(raw)
+	if err != nil {
+		return nil, usage("", "%s: %v", key, err)
+	}
+	return check, nil
+}
+
+// commandCheck returns the check of an external command.
+func commandCheck(command string) audit.SignatureCheck {
+	return func(statement []byte, s audit.Signature) error {
+		f, err := os.CreateTemp("", "espalier-signature-*")
+		if err != nil {
+			return err
+		}
+		defer os.Remove(f.Name())
+		_, err = f.Write(s.Signature)
+		if err := errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+		cmd := exec.Command("sh", "-c", command)
+		cmd.Stdin = bytes.NewReader(statement)
+		cmd.Env = append(os.Environ(), "ESPALIER_SIGNATURE="+f.Name())
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: the command reports %w: %s", audit.ErrSignature, err,
+				diag.Printable(string(bytes.TrimSpace(out))))
+		}
+		return nil
+	}
+}
+
+// commandSigner returns the signer of an external command.
+func commandSigner(command string) audit.Signer {
+	return func(statement []byte) (audit.Signature, error) {
+		cmd := exec.Command("sh", "-c", command)
+		cmd.Stdin = bytes.NewReader(statement)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		out, err := cmd.Output()
+		if err == nil && len(out) == 0 {
+			err = errors.New("it has printed nothing")
+		}
+		if err != nil {
+			return audit.Signature{}, fmt.Errorf("the command that signs failed: %w: %s", err,
+				diag.Printable(string(bytes.TrimSpace(stderr.Bytes()))))
+		}
+		return audit.Signature{Algorithm: audit.SignedCommand, Signature: out}, nil
+	}
+}
+
+func (a *invocation) auditAnchorCommand() *cobra.Command {
+	var key, command, out string
+	cmd := &cobra.Command{
+		Use:   "anchor --key FILE [--out FILE]",
+		Short: "Write a signed anchor over the journal of all runs",
+		Long: `Verify the chains of hashes of all runs and write a signed anchor over them: one
+line per run, a statement and its signature. Store the anchor where people who
+can change the journal cannot change it. "espalier audit verify --anchor" then
+finds runs that were removed, rewritten or cut off after the anchor was written.
+
+"espalier audit keygen" creates a key. With --sign-command, a shell command gets
+the statement as its input and prints the signature.`,
+		Args: takes(0, 0, ""),
+		RunE: func(*cobra.Command, []string) error {
+			sign, err := signer(key, command)
+			if err != nil {
+				return err
+			}
+			if out == "" {
+				_, err := a.app().Anchor(context.Background(), a.stdout, sign)
+				return err
+			}
+			var text bytes.Buffer
+			made, err := a.app().Anchor(context.Background(), &text, sign)
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(out, text.Bytes(), 0o600); err != nil {
+				return usage("", "%v", err)
+			}
+			a.note("The anchor over %s is in %s.", plural(made.Runs, "run"), out)
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&key, "key", "", "sign with the private key in this `FILE`")
+	flags.StringVar(&command, "sign-command", "", "sign with this shell `COMMAND`")
+	flags.StringVar(&out, "out", "", "write the anchor to this `FILE`")
+	exclusive(cmd, "key", "sign-command")
+	return cmd
+}
+
+func signer(key, command string) (audit.Signer, error) {
+	switch {
+	case command != "":
+		return commandSigner(command), nil
+	case key == "":
+		return nil, usage("\"espalier audit keygen FILE\" creates a key.", "audit anchor needs --key or --sign-command")
+	}
+	raw, err := os.ReadFile(key)
+	if err != nil {
+		return nil, usage("", "%v", err)
+	}
+	sign, err := audit.KeySigner(raw)
+	if err != nil {
+		return nil, usage("", "%s: %v", key, err)
+	}
+	return sign, nil
+}
+
+func (a *invocation) auditKeygenCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "keygen FILE",
+		Short: "Create a key that signs anchors",
+		Long: `Create an ed25519 key pair: the private key in FILE, which only you can read, and
+the public key in FILE.pub, both PEM encoded. Keep the private key out of reach of
+people who can change the journal.`,
+		Args: takes(1, 1, "one file"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			private, public, err := audit.GenerateKey()
+			if err != nil {
+				return err
+			}
+			if err := create(args[0], private, 0o600); err != nil {
+				return err
+			}
+			if err := create(args[0]+".pub", public, 0o644); err != nil {
+				return err
+			}
+			a.note("The private key is in %s, the public key in %s.", args[0], args[0]+".pub")
+			return nil
+		},
+	}
+}
+
+// create writes a file that must not exist.
+func create(path string, content []byte, mode os.FileMode) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return usage("A key is never overwritten.", "%v", err)
+	}
+	_, err = f.Write(content)
+	return errors.Join(err, f.Close())
 }

@@ -62,12 +62,17 @@ func Main(w World, args []string) int {
 	a.colorOut, a.colorErr = a.wantsColor(w.Stdout), a.wantsColor(w.Stderr)
 	root := a.root()
 	root.SetArgs(args)
-	err := root.Execute()
+	cmd, err := root.ExecuteC()
 	a.close()
 	if errors.Is(out.failed, syscall.EPIPE) && (err == nil || errors.Is(err, syscall.EPIPE)) {
 		return exitClosed
 	}
-	return a.exit(cmp.Or(err, out.failed))
+	err = cmp.Or(err, out.failed)
+	code := a.exit(err)
+	if a.json && !a.resulted && cmd.Annotations[oneResult] != "" && err != nil {
+		a.writeFailure(err, code)
+	}
+	return code
 }
 
 // results writes the result of a command. It keeps the first error, so that callers need not check each line.
@@ -99,6 +104,9 @@ type invocation struct {
 	screen             *terminal.Writer // behind stdout
 	colorOut, colorErr bool
 	json               bool
+	follow             bool   // print events as JSON, too
+	message            string // of the error that ended the command
+	resulted           bool   // the JSON object of a command that acts on a run is printed
 	reading            app.Reading
 	remedies           remedies      // for a run that is not ready
 	opened             *app.App      // nil until a command needs it
@@ -255,4 +263,19 @@ func commandNames(root *cobra.Command) []string {
 func (a *invocation) jsonFlag(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().BoolVar(&a.json, "json", false, "print JSON instead of text")
 	return cmd
+}
+
+// oneResult is the annotation of commands that print exactly one JSON object, whatever their exit code.
+const oneResult = "one-result"
+
+// resultFlag adds --json to a command that prints exactly one object.
+func (a *invocation) resultFlag(cmd *cobra.Command) *cobra.Command {
+	cmd.Annotations = map[string]string{oneResult: "yes"}
+	return a.jsonFlag(cmd)
+}
+
+// followFlag adds --follow to a command that drives a run.
+func (a *invocation) followFlag(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().BoolVar(&a.follow, "follow", false, "with --json, also print each event, one object per line")
+	return a.resultFlag(cmd)
 }

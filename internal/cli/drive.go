@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
@@ -71,6 +72,10 @@ func (a *invocation) driveToRest(j *app.Journal, id journal.RunID, begin func(ct
 ) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	onTerminal := a.IsTerminal(a.Stderr)
+	if onTerminal {
+		a.note("Run %s", id)
+	}
 	done, err := a.showProgress(j, id)
 	if err != nil {
 		return nil, err
@@ -89,6 +94,9 @@ func (a *invocation) driveToRest(j *app.Journal, id journal.RunID, begin func(ct
 		release()
 		if flushed := done(); err == nil && flushed != nil && !readerGone(flushed) {
 			a.note("The progress could not be shown to the end: %v", flushed)
+		}
+		if err == nil && onTerminal {
+			a.note("Run %s: %s", id, standing(run))
 		}
 		return run, err
 	case first := <-signals:
@@ -152,7 +160,9 @@ func (a *invocation) interrupted(id journal.RunID, err error) error {
 		return a.reportRun(run)
 	}
 	if a.json {
-		if err := a.finalJSON(result{Run: id, Workflow: run.Name, Outcome: "interrupted"}); err != nil {
+		last := api.NewResult(run, nil, nil)
+		last.Outcome = string(api.Interrupted)
+		if err := a.writeResult(last); err != nil {
 			return err
 		}
 	}
@@ -165,9 +175,12 @@ func (a *invocation) reportRun(run *app.Run) error {
 	if run.Status == journal.Finished {
 		return a.reportEnd(run)
 	}
+	status, err := a.app().Status(ctx, run.ID)
+	if err != nil {
+		return err
+	}
 	if a.json {
-		last := result{Run: run.ID, Workflow: run.Name, Outcome: journal.Outcome(run.Status), Waiting: run.Waiting}
-		if err := a.finalJSON(last); err != nil {
+		if err := a.writeResult(api.NewResult(run, nil, status)); err != nil {
 			return err
 		}
 	}
@@ -182,12 +195,8 @@ func (a *invocation) reportRun(run *app.Run) error {
 			help: fmt.Sprintf("To continue with more: espalier resume %s --raise %s", short(run.ID), raiseHint(budget)),
 		}
 	case journal.Waiting, journal.PausedAt, journal.Sleeping:
-		status, err := a.app().Status(ctx, run.ID)
-		if err != nil {
-			return err
-		}
 		return &failure{
-			code: exitWaiting, message: fmt.Sprintf("run %s is waiting (%s)", short(run.ID), run.Waiting),
+			code: exitWaiting, message: fmt.Sprintf("run %s is %s", short(run.ID), standing(run)),
 			help: waitingHelp(status),
 		}
 	}
@@ -206,9 +215,7 @@ func (a *invocation) reportEnd(run *app.Run) error {
 		return err
 	}
 	if a.json {
-		err = a.finalJSON(result{
-			Run: run.ID, Workflow: run.Name, Outcome: end.Outcome, Reason: end.Reason, Error: end.Error, Output: end.Output,
-		})
+		err = a.writeResult(api.NewResult(run, end, nil))
 	} else if end.Outcome == journal.OutcomeOK {
 		err = a.printValue(end.Output)
 	}
@@ -251,10 +258,10 @@ func raiseHint(b app.Budget) string {
 // waitingHelp returns what a person can do for a run that waits.
 func waitingHelp(s *app.Status) string {
 	id := short(s.ID)
-	if s.Paused {
-		return "To continue: espalier resume " + id
-	}
 	var lines []string
+	if s.Paused {
+		lines = append(lines, "To continue: espalier resume "+id)
+	}
 	for _, g := range s.Gates {
 		switch g.Kind {
 		case app.GatePerson, app.GateCall:
@@ -281,23 +288,15 @@ func waitingHelp(s *app.Status) string {
 	return strings.Join(lines, "\n")
 }
 
-// result is the last line of a stream of events. The outcome of a run that has not finished is its status, or
-// "interrupted".
-type result struct {
-	Run      journal.RunID   `json:"run_id"`
-	Workflow string          `json:"workflow"`
-	Outcome  journal.Outcome `json:"outcome"`
-	Reason   string          `json:"reason"`
-	Error    string          `json:"error"`
-	Output   json.RawMessage `json:"output"`
-	Waiting  string          `json:"waiting,omitempty"` // for whom or what
-}
-
-// finalJSON prints the state of a run as the last line.
-func (a *invocation) finalJSON(r result) error {
+// writeResult prints the one JSON object of a command that acts on a run.
+func (a *invocation) writeResult(r api.Result) error {
+	a.resulted = true
+	if !a.follow {
+		return a.writeJSON(r)
+	}
 	line, err := json.Marshal(struct {
 		Event string `json:"event"`
-		result
+		api.Result
 	}{"result", r})
 	if err != nil {
 		return err

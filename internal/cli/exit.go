@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/source"
@@ -81,6 +83,7 @@ func (a *invocation) exit(err error) int {
 	if a.opened != nil {
 		redact = a.opened.Redact
 	}
+	a.message = redact(end.message)
 	if end.message != "" {
 		fmt.Fprintln(a.stderr, a.paint(a.colorErr, a.stderr, red, "espalier:"), redact(sentence(end.message)))
 	}
@@ -88,6 +91,23 @@ func (a *invocation) exit(err error) int {
 		fmt.Fprintln(a.stderr, redact(end.help))
 	}
 	return end.code
+}
+
+// writeFailure prints the JSON object of a command that failed before there was a result.
+func (a *invocation) writeFailure(err error, code int) {
+	out := api.Result{Outcome: map[int]string{
+		exitUsage: api.InvalidRequest, exitInvalid: api.InvalidWorkflow, exitInterrupted: string(api.Interrupted),
+	}[code]}
+	out.Outcome = cmp.Or(out.Outcome, api.NotReady)
+	var failed *app.Error
+	if errors.As(err, &failed) {
+		out.ID = string(failed.Run)
+		if failed.Kind == app.StoreLost {
+			out.Outcome = api.StoreLost
+		}
+	}
+	out.Error = a.message
+	_ = a.writeResult(out) // the exit code is that of the first error
 }
 
 // exitCodes are the exit codes of the kinds of errors.
@@ -202,6 +222,7 @@ func (a *invocation) failure(e *app.Error) *failure {
 // invalid shows why a workflow cannot be used: in JSON as validate does.
 func (a *invocation) invalid(e *app.Error) *failure {
 	if a.json {
+		a.resulted = true
 		if err := a.writeJSON(newReport([]string{e.Name}, e.Files, e.Diagnostics, nil)); err != nil {
 			return &failure{code: exitNotReady, message: err.Error()}
 		}

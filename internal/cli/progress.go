@@ -17,16 +17,17 @@ import (
 // redrawEvery is how often the status area of a terminal is redrawn.
 const redrawEvery = 100 * time.Millisecond
 
-// showProgress shows the progress of a run until done is called: as JSON, as a status area on a terminal, or else one
-// line for each event.
+// showProgress shows the progress of a run until done is called: as JSON with --follow, as a status area on a terminal,
+// or else one line for each event.
 func (a *invocation) showProgress(j *app.Journal, run journal.RunID) (done func() error, err error) {
 	o := console.Options{
-		Run: run, Source: j, Style: console.Style{Colour: a.colorErr && !a.json, Zone: time.Local}, Outline: j.Outline,
+		Run: run, Source: j, Style: console.Style{Colour: a.colorErr && !a.follow, Zone: time.Local}, Outline: j.Outline,
+		Checkpoint: func(ctx context.Context) (*report.Checkpoint, error) { return j.Checkpoint(ctx, run) },
 	}
 	var sink report.Sink
 	closing := func() error { return nil }
 	switch {
-	case a.json:
+	case a.json && a.follow:
 		sink = console.NewJSON(terminal.JSON(a.stdout), o)
 	case a.IsTerminal(a.Stderr):
 		live := console.NewLive(a.paintedErr(), o, a.consoleSize, time.Now)

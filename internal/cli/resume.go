@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -45,7 +46,7 @@ as it is; a new run starts at that step with its values.`,
 		ValidArgsFunction: a.completeRun,
 		RunE:              func(_ *cobra.Command, args []string) error { return a.resume(args[0], &f) },
 	}
-	flags := a.jsonFlag(cmd).Flags()
+	flags := a.followFlag(cmd).Flags()
 	flags.StringArrayVar(&f.raise, "raise", nil, "raise a budget: `BUDGET=N`, with one of "+strings.Join(raisable(),
 		", ")+", or by its name in the workflow, such as max_tokens")
 	flags.StringVar(&f.from, "from", "",
@@ -64,6 +65,10 @@ func (a *invocation) resume(name string, f *resumeFlags) error {
 		return err
 	}
 	ctx, project := context.Background(), a.app()
+	if run.Status == journal.Finished && len(messages) == 0 && f.from == "" {
+		a.note("Run %s has finished.", short(run.ID))
+		return a.reportRun(run)
+	}
 	r, err := project.PrepareResume(ctx, app.ResumeRequest{
 		Run: run.ID, Messages: messages, From: f.from,
 		By: actor(""),
@@ -189,7 +194,7 @@ since. The record has the user of this machine, and the name given with --as.`,
 			return a.send(args[0], leave, actor(as), decide(step, note, digest))
 		},
 	}
-	flags := a.jsonFlag(cmd).Flags()
+	flags := a.followFlag(cmd).Flags()
 	flags.StringVar(&note, "note", "", "why, in a few words, `TEXT`: it is recorded as evidence")
 	flags.StringVar(&as, "as", "", "the `NAME` of the person you act for; recorded as a claim")
 	flags.StringVar(&digest, "digest", "",
@@ -202,7 +207,10 @@ since. The record has the user of this machine, and the name given with --as.`,
 // point.
 func (a *invocation) send(name string, leave bool, by journal.Actor, messages ...app.Message) error {
 	if leave {
-		_, err := a.record(name, by, messages...)
+		run, err := a.record(name, by, messages...)
+		if err == nil && a.json {
+			return a.reportState(run)
+		}
 		return err
 	}
 	run, err := a.rootRun(name)
@@ -246,6 +254,9 @@ func (a *invocation) record(name string, by journal.Actor, messages ...app.Messa
 		return run, a.reportPausing(run)
 	}
 	a.note("Recorded.")
+	if a.json {
+		return run, nil // the caller prints the one object
+	}
 	return run, a.reportState(run)
 }
 
@@ -275,7 +286,7 @@ func (a *invocation) reportPausing(run *app.Run) error {
 // reportState prints the state of a run that is left to other processes.
 func (a *invocation) reportState(run *app.Run) error {
 	if a.json {
-		return a.writeJSON(run.Entry)
+		return a.writeResult(api.NewResult(run, nil, nil))
 	}
 	a.note("Run %s: %s.", short(run.ID), standing(run))
 	return nil
@@ -308,7 +319,7 @@ carries becomes the result of the step.`,
 			return a.send(args[0], leave, actor(""), app.Signal{Event: args[1], Data: json.RawMessage(data)})
 		},
 	}
-	flags := a.jsonFlag(cmd).Flags()
+	flags := a.followFlag(cmd).Flags()
 	flags.StringVar(&data, "data", "", "what the event carries, as `JSON`")
 	flags.StringVar(&text, "text", "", "what the event carries, as `TEXT`")
 	flags.BoolVar(&leave, "no-continue", false, "record the event and leave the run to another process")
@@ -325,22 +336,33 @@ func (a *invocation) interveneCommand(verb, about, more string, message app.Mess
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			run, err := a.record(args[0], actor(""), message)
-			if _, canceled := message.(app.Cancel); err != nil || !canceled || run.Status == journal.Finished {
+			if err != nil {
 				return err
 			}
-			return a.cleanUp(run.ID)
+			if _, canceled := message.(app.Cancel); canceled && run.Status != journal.Finished {
+				return a.cleanUp(run)
+			}
+			if a.json {
+				return a.reportState(run)
+			}
+			return nil
 		},
 	}
-	return a.jsonFlag(cmd)
+	return a.resultFlag(cmd)
 }
 
 // cleanUp does what a run that was canceled still has to do, unless another process drives it.
-func (a *invocation) cleanUp(id journal.RunID) error {
+func (a *invocation) cleanUp(run *app.Run) error {
 	a.close()
 	a.opened = nil // to drive the run, with another application
-	run, err := a.app().Finish(context.Background(), id)
-	if err != nil || run == nil {
+	ended, err := a.app().Finish(context.Background(), run.ID)
+	switch {
+	case err != nil:
 		return err
+	case ended != nil:
+		run = ended
+	case !a.json:
+		return nil // its state is printed already
 	}
 	return a.reportState(run)
 }
@@ -367,11 +389,14 @@ workflow has to allow it (human_in_the_loop), and the change is recorded.`,
 				}
 				edits = append(edits, app.Edit{Variable: name, Value: value})
 			}
-			_, err := a.record(args[0], actor(""), edits...)
+			run, err := a.record(args[0], actor(""), edits...)
+			if err == nil && a.json {
+				return a.reportState(run)
+			}
 			return err
 		},
 	}
-	return a.jsonFlag(cmd)
+	return a.resultFlag(cmd)
 }
 
 func (a *invocation) workCommand() *cobra.Command {
@@ -467,7 +492,9 @@ func standing(run *app.Run) string {
 		return string(e.Outcome)
 	case e.Status == journal.Sleeping && e.Wake != 0:
 		return fmt.Sprintf("%s until %s (%s)", e.Status, e.Wake.Time().Local().Format(time.DateTime), e.Waiting)
-	case e.Waiting != "" && e.Status != journal.PausedAt:
+	case run.Driver != "":
+		return fmt.Sprintf("%s (%s)", e.Status, run.Driver)
+	case e.Waiting != "" && e.Waiting != string(e.Status):
 		return fmt.Sprintf("%s (%s)", e.Status, e.Waiting)
 	}
 	return string(e.Status)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
@@ -76,7 +77,7 @@ like any other failure.`,
 }
 
 func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
-	flags := a.jsonFlag(cmd).Flags()
+	flags := a.followFlag(cmd).Flags()
 	complete := func(flag string, values []string) {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
@@ -326,7 +327,11 @@ func (a *invocation) detach(id journal.RunID, begin func(context.Context) error)
 	}
 	a.app().Release()
 	if a.json {
-		return a.writeJSON(map[string]any{"run_id": id, "outcome": "detached"})
+		run, err := a.app().Get(context.Background(), id)
+		if err != nil {
+			return err
+		}
+		return a.writeResult(api.NewResult(run, nil, nil))
 	}
 	fmt.Fprintln(a.stdout, id)
 	a.note("Started. \"espalier work\" or \"espalier resume %s\" drives it.", short(id))

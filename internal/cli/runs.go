@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -60,7 +61,7 @@ and status. The short ID is enough for all other commands.`,
 				return err
 			}
 			if a.json {
-				return a.writeJSON(list)
+				return a.writeRuns(list)
 			}
 			if len(list) == 0 {
 				a.note("No runs.")
@@ -88,23 +89,41 @@ and status. The short ID is enough for all other commands.`,
 	return cmd
 }
 
+// writeRuns prints one JSON object for each run.
+func (a *invocation) writeRuns(list []app.Run) error {
+	lines := json.NewEncoder(terminal.JSON(a.stdout))
+	lines.SetEscapeHTML(false)
+	for i := range list {
+		if err := lines.Encode(api.NewRun(&list[i])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // whyColumns is how much of a reason fits into a list.
 const whyColumns = 60
 
 func (a *invocation) removeCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:               "rm RUN…",
-		Short:             "Remove runs that are over, with their records and files",
+	var as, why string
+	cmd := &cobra.Command{
+		Use:   "rm RUN…",
+		Short: "Remove runs that are over, with their records and files",
+		Long: `Remove runs that are over, with their records and files. A tombstone remains in
+the journal: the id of the run, the hash of its last append, who removed it, when
+and why. "espalier audit verify --anchor" uses it to tell a run that was removed
+by this command from one that was removed in another way.`,
 		Args:              takesRun(1, -1, "at least one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := context.Background()
+			removal := journal.Removal{By: actor(as), At: journal.MillisOf(time.Now()), Why: why}
 			for _, arg := range args {
 				run, err := a.app().Find(ctx, arg)
 				if err != nil {
 					return err
 				}
-				if err := a.app().Remove(ctx, run.ID); err != nil {
+				if err := a.app().Remove(ctx, run.ID, removal); err != nil {
 					return err
 				}
 				a.note("Run %s is removed.", short(run.ID))
@@ -112,6 +131,9 @@ func (a *invocation) removeCommand() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().StringVar(&as, "as", "", "the `NAME` of the person you act for; recorded as a claim")
+	cmd.Flags().StringVar(&why, "reason", "", "record this `TEXT` as the reason")
+	return cmd
 }
 
 func (a *invocation) statusCommand() *cobra.Command {
@@ -137,15 +159,20 @@ the state of the run after it.`,
 				return err
 			}
 			if a.json {
-				return a.writeJSON(s)
+				return a.writeStatus(s)
 			}
 			a.printStatus(s)
 			return nil
 		},
 	}
-	a.jsonFlag(cmd).Flags().StringVar(&step, "step", "",
+	a.resultFlag(cmd).Flags().StringVar(&step, "step", "",
 		"show this `STEP`: its id, or with its frame as transcripts have it")
 	return cmd
+}
+
+func (a *invocation) writeStatus(s *app.Status) error {
+	a.resulted = true
+	return a.writeJSON(api.NewStatus(s))
 }
 
 func (a *invocation) printStatus(s *app.Status) {

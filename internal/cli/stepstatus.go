@@ -21,6 +21,7 @@ func (a *invocation) stepStatus(id journal.RunID, name string) error {
 		return err
 	}
 	if a.json {
+		a.resulted = true
 		return a.writeJSON(found)
 	}
 	for i, rec := range found {

@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // The errors of stores. They are wrapped with details; test with errors.Is.
@@ -84,4 +85,26 @@ func (e *NewerError) Error() string {
 	return fmt.Sprintf(
 		"%s was written by a newer Espalier (journal version %d; this one knows %d)", e.Path, e.Have, e.Expect,
 	)
+}
+
+// GoneError means that the file of the journal was removed or replaced while it
+// was in use. It is an ErrNotKept.
+type GoneError struct {
+	Path  string
+	Since time.Time // everything before was kept
+}
+
+func (e *GoneError) Error() string {
+	return fmt.Sprintf("%s was removed or replaced; what was done since %s is not kept",
+		e.Path, e.Since.Local().Format(time.DateTime))
+}
+
+// Unwrap returns ErrNotKept.
+func (e *GoneError) Unwrap() error { return ErrNotKept }
+
+// Presence is a store that can be taken away while it is in use.
+type Presence interface {
+	// Present returns a *GoneError if what was written is not where other
+	// processes look for it.
+	Present() error
 }

@@ -14,10 +14,11 @@ import (
 // returns a *ChildError that names the root.
 //
 // Consumers ask for the smallest part that they need: records and listings for
-// a Reader, commands that remove runs for an Admin; only an engine needs a
+// a Reader, verification for a ChainReader, commands that remove runs for an Admin; only an engine needs a
 // Writer and an Ownership.
 type Store interface {
 	Reader
+	ChainReader
 	Writer
 	Ownership
 	Admin
@@ -107,10 +108,11 @@ type Ownership interface {
 
 // Admin maintains a store.
 type Admin interface {
-	// Delete removes finished root runs, their children and everything that
-	// only they need. Each run is removed completely or not at all. Delete
-	// stops at the first run that it must not remove (ErrUnfinished).
-	Delete(ctx context.Context, runs ...RunID) error
+	// Remove removes finished root runs, their children and everything that
+	// only they need, and adds a Tombstone for each. Each run is removed
+	// completely or not at all. Remove stops at the first run that it must not
+	// remove (ErrUnfinished).
+	Remove(ctx context.Context, why Removal, runs ...RunID) error
 	// Close waits for the batches that were passed to Append. Later appends
 	// fail with ErrClosed.
 	Close() error

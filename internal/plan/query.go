@@ -233,7 +233,10 @@ func (s *State) Summary() journal.Index {
 	case len(s.BudgetWaiters) > 0:
 		out.Status, out.Waiting = journal.Exceeded, "budget: "+s.BudgetWaiters[0].Budget
 	case s.Paused:
-		out.Status, out.Waiting = journal.PausedAt, "paused"
+		out.Status = journal.PausedAt
+		if _, out.Waiting = s.waitingFor(); out.Waiting == "" {
+			out.Waiting = "paused"
+		}
 	default:
 		out.Status, out.Waiting = s.waitingFor()
 	}

@@ -201,7 +201,8 @@ func (r *Runtime) record() error {
 		if err != nil {
 			return err
 		}
-		sinks, after = append(sinks, trail), min(after, at)
+		// First, because it reads the checkpoints of the audit logs, which end with their runs.
+		sinks, after = append(report.Sinks{trail}, sinks...), min(after, at)
 		r.trail = trail
 	}
 	r.follow = report.Follow(source, sinks, report.FollowOptions{After: after, Log: r.log})
@@ -233,6 +234,7 @@ func (r *Runtime) awfTrail() (*awfaudit.Writer, error) {
 	return awfaudit.New(awfaudit.Options{
 		Path: path, Position: filepath.Join(dir, ".awf-audit.position"),
 		Source: r.Store, Lock: lock, Skip: withoutAWFAudit,
+		Checkpoint: r.Audits.Checkpoint,
 	})
 }
 
@@ -275,7 +277,9 @@ func (r *Runtime) RunDir(id journal.RunID) string { return filepath.Join(r.dir, 
 func (r *Runtime) RemoveFiles(ids ...journal.RunID) error {
 	var errs []error
 	for _, id := range ids {
-		for _, path := range []func(journal.RunID) (string, error){r.Transcripts.Path, r.Audits.Path} {
+		for _, path := range []func(journal.RunID) (string, error){
+			r.Transcripts.Path, r.Transcripts.CheckpointPath, r.Audits.Path, r.Audits.CheckpointPath,
+		} {
 			name, err := path(id)
 			if err == nil {
 				if err = os.Remove(name); errors.Is(err, fs.ErrNotExist) {

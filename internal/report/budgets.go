@@ -181,7 +181,10 @@ func (t *tracker) resting(in *Interpreter) (journal.Index, bool) {
 	}
 	index := s.Summary()
 	switch index.Status {
-	case journal.PausedAt, journal.Exceeded:
+	case journal.PausedAt:
+		index.Waiting = "paused" // as records have always said
+		return index, true
+	case journal.Exceeded:
 		return index, true
 	case journal.Waiting:
 	default:

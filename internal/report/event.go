@@ -119,9 +119,12 @@ type Run struct {
 	Used       journal.Usage   `json:"used,omitzero"`   // so far, children included
 	Steps      int             `json:"steps,omitempty"` // finished steps of its body
 
-	Caller  *Step       `json:"-"` // step of the parent that calls it; nil for the root run
-	Program *ir.Program `json:"-"` // nil when it is not known
-	Data    any         `json:"-"` // reserved for the reader
+	Input   journal.Value   `json:"-"`
+	Options json.RawMessage `json:"-"` // of the root run
+	Offline string          `json:"-"` // models or tools answered offline: simulated or scripted
+	Caller  *Step           `json:"-"` // step of the parent that calls it; nil for the root run
+	Program *ir.Program     `json:"-"` // nil when it is not known
+	Data    any             `json:"-"` // reserved for the reader
 }
 
 // Audits returns the audit settings of the run's workflow and of the workflows

@@ -54,7 +54,8 @@ func (f *file) open() (int64, error) {
 		return 0, errRebuild
 	}
 	if errors.Is(err, os.ErrNotExist) {
-		if err = os.MkdirAll(filepath.Dir(f.path), 0o700); err == nil {
+		// Only this folder: if those around it are gone, the project's storage was removed.
+		if err = os.Mkdir(filepath.Dir(f.path), 0o700); err == nil {
 			opened, err = os.OpenFile(f.path, flags, 0o600)
 		}
 	}

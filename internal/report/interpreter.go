@@ -35,12 +35,14 @@ type frame struct {
 	loop   bool
 	index  int
 	unit   *unit
-	block  int
-	name   string // of a branch
-	parent string // path of the frame around it
-	up     *Step  // step that the frame belongs to
-	step   *Step  // open visit
-	each   bool   // frames below the open step are iterations
+	// program names the unit; see Outline
+	program string
+	block   int
+	name    string // of a branch
+	parent  string // path of the frame around it
+	up      *Step  // step that the frame belongs to
+	step    *Step  // open visit
+	each    bool   // frames below the open step are iterations
 }
 
 // NewInterpreter returns an Interpreter for the stream of a root run. outline
@@ -247,6 +249,7 @@ func (in *Interpreter) interpret(e *journal.Event) error {
 func (in *Interpreter) startRun(x *journal.RunStarted) error {
 	run := &Run{
 		ID: in.root, Name: x.Name, Format: x.Format, Definition: x.Definition, By: x.By, From: x.From, Started: in.fact.At,
+		Input: x.Input, Options: x.Options,
 	}
 	f := &frame{run: run}
 	if in.outline != nil {
@@ -288,6 +291,7 @@ func (in *Interpreter) openFrame(x *journal.FrameOpened) error {
 	f := &frame{
 		run: parent.run, prefix: parent.prefix + x.Step + ".", depth: parent.depth + 1,
 		loop: parent.loop, index: parent.index, block: x.Block, name: x.Name, parent: x.Parent, up: parent.step,
+		program: x.Program,
 	}
 	if in.program != nil {
 		f.unit = in.program.units[x.Program]
@@ -303,7 +307,7 @@ func (in *Interpreter) openFrame(x *journal.FrameOpened) error {
 	in.announce(parent)
 	f.run = &Run{
 		ID: x.Child, Parent: parent.run.ID, Name: x.Name, Definition: parent.run.Definition, By: parent.run.By,
-		Started: in.fact.At, Caller: parent.step,
+		Started: in.fact.At, Caller: parent.step, Input: x.Vars["input"],
 	}
 	if f.unit != nil {
 		f.run.Program = f.unit.program
@@ -529,10 +533,33 @@ func (in *Interpreter) annotate(x *journal.TaskNoted) error {
 	} else {
 		in.note.body = t.body()
 		in.note.Unreadable = journal.ReadNote(x.Data, in.note.body) != nil
+		if offline := offlineOf(in.note.body); offline != "" {
+			in.frames[""].run.Offline = offline
+		}
 	}
 	if hooks, ok := in.note.body.(*journal.Hooks); ok && !in.note.Unreadable {
 		f.step.hooks = hooks
 	}
 	in.addWork(t.event, x.Work).Note = &in.note
 	return nil
+}
+
+// offlineOf returns how an answer was made without a model or a tool; empty if it was not.
+func offlineOf(body any) string {
+	switch x := body.(type) {
+	case *journal.Reply:
+		return x.Offline
+	case *journal.ToolUse:
+		return x.Offline
+	}
+	return ""
+}
+
+// Standing reports whether the run is paused, and which budget it waits for.
+func (in *Interpreter) Standing() (paused bool, budget string) {
+	state := &in.budgets.state
+	if len(state.BudgetWaiters) > 0 {
+		budget = state.BudgetWaiters[0].Budget
+	}
+	return state.Paused, budget
 }

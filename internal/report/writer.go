@@ -37,6 +37,8 @@ type RecordOptions struct {
 	Skip func(journal.RunStarted) bool
 	Log  *slog.Logger     // nil is slog.Default
 	Now  func() time.Time // nil is time.Now; no line depends on it
+	// CheckpointEvents is the smallest distance of checkpoints, in events; 0 is 1024.
+	CheckpointEvents journal.Seq
 }
 
 // WriterOptions configure a Writer.
@@ -152,6 +154,11 @@ type stream struct {
 	over      bool        // everything is written; only seq still counts
 	waits     bool        // probably nothing happens in it for a while
 	used      int64
+
+	last      journal.Event // the event seq
+	saved     journal.Seq   // of the newest checkpoint
+	savedSize int           // of that checkpoint
+	written   int           // bytes of lines since then
 }
 
 // NewWriter returns a Writer. Close it.
@@ -161,6 +168,9 @@ func NewWriter(o WriterOptions) *Writer {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.CheckpointEvents == 0 {
+		o.CheckpointEvents = defaultCheckpointEvents
 	}
 	return &Writer{
 		o: o, runs: map[journal.RunID]*stream{}, open: map[*file]struct{}{},
@@ -173,6 +183,9 @@ func (w *Writer) Path(run journal.RunID) (string, error) {
 	name, err := fileName(run, w.o.Ext)
 	return filepath.Join(w.o.Dir, name), err
 }
+
+// Omits reports whether a run has no record.
+func (w *Writer) Omits(started journal.RunStarted) bool { return w.o.Skip != nil && w.o.Skip(started) }
 
 // SetAside returns the files of a run that did not match it and were renamed.
 func (w *Writer) SetAside(run journal.RunID) ([]string, error) {
@@ -383,6 +396,8 @@ func (w *Writer) settle(ctx context.Context) error {
 			err = w.flush(s, true)
 		}
 		switch {
+		case err == nil:
+			w.checkpoint(s)
 		case errors.Is(err, errRebuild):
 			w.warnAside(err)
 			anew = append(anew, s)
@@ -429,7 +444,8 @@ func (w *Writer) unlock() error {
 func (w *Writer) CatchUp(ctx context.Context, run journal.RunID) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.forget(w.runs[run]) // memory may not reflect a file that was deleted
+	w.forget(w.runs[run]) // memory and checkpoint may not reflect a file that was changed
+	w.dropCheckpoint(run)
 	return w.catchUp(ctx, run)
 }
 
@@ -439,6 +455,7 @@ func (w *Writer) catchUp(ctx context.Context, run journal.RunID) error {
 		if err = w.read(ctx, run); !errors.Is(err, errRebuild) {
 			break
 		}
+		w.dropCheckpoint(run)
 		w.warnAside(err)
 	}
 	if err == nil {
@@ -458,6 +475,10 @@ func (w *Writer) read(ctx context.Context, run journal.RunID) error {
 	s := w.runs[run]
 	if s == nil {
 		s = w.begin(run)
+		if err := w.restore(ctx, s); err != nil {
+			w.forget(s)
+			return err
+		}
 	}
 	batch := make([]journal.Event, 0, 256)
 	for e, err := range w.o.Source.Events(ctx, run, s.seq) {
@@ -544,6 +565,7 @@ func (w *Writer) write(ctx context.Context, s *stream, events []journal.Event) e
 		w.forget(s)
 		return w.of(s.Run, err)
 	}
+	w.checkpoint(s)
 	return nil
 }
 
@@ -560,7 +582,7 @@ func (w *Writer) project(ctx context.Context, s *stream, events []journal.Event,
 		if e.Seq <= s.seq {
 			continue
 		}
-		s.seq = e.Seq
+		s.seq, s.last = e.Seq, *e
 		if x, ok := e.Fact.(journal.RunStarted); ok && w.o.Skip != nil && w.o.Skip(x) {
 			s.skip = true
 		}
@@ -633,6 +655,7 @@ func (w *Writer) flushAlone(s *stream, live bool) error {
 // flush writes the pending lines of a stream, then publishes them. The caller
 // holds the lock.
 func (w *Writer) flush(s *stream, live bool) error {
+	s.written += s.size
 	s.size = 0
 	for _, f := range s.dirty {
 		if f.f == nil && len(w.open) >= maxOpen {
@@ -763,7 +786,7 @@ func (w *Writer) save() error {
 	if pos == w.saved {
 		return nil
 	}
-	if err := os.MkdirAll(w.o.Dir, 0o700); err != nil {
+	if err := os.Mkdir(w.o.Dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
 	if err := WritePosition(filepath.Join(w.o.Dir, positionFile), pos); err != nil {

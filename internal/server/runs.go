@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
@@ -199,7 +200,7 @@ func (s *Server) registerRuns() {
 			if err != nil {
 				return nil, err
 			}
-			return nil, s.o.App.Remove(ctx, r.ID)
+			return nil, s.o.App.Remove(ctx, r.ID, journal.Removal{By: actor(ctx), At: journal.MillisOf(time.Now())})
 		})
 }
 

@@ -215,12 +215,15 @@ func (r *round) play(random *rand.Rand) {
 func (r *round) status() (status string, doubt bool) {
 	code, out := r.try("status", run, "--json")
 	var said struct {
-		Status string `json:"status"`
+		State string `json:"state"`
 	}
 	if err := json.Unmarshal([]byte(out), &said); err != nil || code != 0 {
 		return fmt.Sprintf("unknown (exit %d)", code), false
 	}
-	return said.Status, strings.Contains(out, `"doubt"`)
+	if said.State == "interrupted" || said.State == "queued" {
+		said.State = "running"
+	}
+	return said.State, strings.Contains(out, `"unknown_outcome"`)
 }
 
 // check holds the run against what is promised.

@@ -295,7 +295,7 @@ var commands = map[string]struct {
 		if !p.pass("delete") {
 			return errKilled
 		}
-		return p.w.store.Delete(p.ctx, enginetest.ID)
+		return p.w.store.Remove(p.ctx, journal.Removal{}, enginetest.ID)
 	}},
 	"work": {do: func(p *proc) error {
 		ctx, cancel := context.WithCancel(p.ctx)

@@ -693,7 +693,7 @@ func continuesContinuedRuns(t *testing.T, s Subject) {
 		}
 		break
 	}
-	if err := w.Journal.Delete(t.Context(), runs[0]); err != nil {
+	if err := w.Journal.Remove(t.Context(), journal.Removal{}, runs[0]); err != nil {
 		t.Fatal(err)
 	}
 	if err := from(runs[3], "00000000-0000-4000-8000-000000000005", "a"); !errors.Is(err, engine.ErrNotReached) {

@@ -271,6 +271,12 @@ func agree(t *testing.T, e engine.Engine) bool {
 func (tr *trial) seen(t *testing.T, store journal.Store, h *happened) int {
 	t.Helper()
 	h.events = nil
+	switch found, err := engine.Verify(t.Context(), store, theRun); {
+	case err != nil:
+		t.Error(err)
+	case len(found.Damage) > 0:
+		t.Errorf("the journal is damaged: %+v", found.Damage)
+	}
 	for e, err := range store.Events(t.Context(), theRun, 0) {
 		if err != nil {
 			t.Fatal(err)

@@ -145,7 +145,7 @@ func twoStores(t *testing.T, a, b *group) {
 	if got := Events(t, a, "r", 0); len(got) != 6 {
 		t.Errorf("%d events", len(got))
 	}
-	if err := a.Delete(t.Context(), "r"); err != nil {
+	if err := a.Remove(t.Context(), journal.Removal{}, "r"); err != nil {
 		t.Fatal(err)
 	}
 	_, err := b.Entry(t.Context(), "r")

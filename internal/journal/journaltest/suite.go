@@ -30,6 +30,8 @@ type Subject struct {
 	Shared bool
 	// Durable says that opening again finds what was there.
 	Durable bool
+	// Tamper replaces what is stored of an append.
+	Tamper func(t testing.TB, s journal.Store, dir string, at journal.Pos, body, hash []byte)
 	// Small leaves out the hundred thousand runs.
 	Small bool
 }
@@ -107,6 +109,10 @@ func Run(t *testing.T, subject Subject) {
 		{"blobs", blobs},
 		{"deleting", deleting},
 		{"positions are never reused", positionsNeverReused},
+		{"appends are chained", chained},
+		{"changed appends break the chain", tampered},
+		{"appends without a hash are covered by later ones", unhashed},
+		{"removed runs leave tombstones", tombstones},
 		{"the tail is in commit order", tailOrder},
 		{"reading after an event in the middle of an append", readingFromTheMiddle},
 		{"changed", changed},
@@ -719,7 +725,7 @@ func children(t *testing.T, s *group) {
 	_, err = s.Inbox(t.Context(), "child")
 	wantChild(err)
 	wantChild(journal.Append(t.Context(), s, Steps("child", 1, 3, 1)))
-	wantChild(s.Delete(t.Context(), "child"))
+	wantChild(s.Remove(t.Context(), journal.Removal{}, "child"))
 	_, _, err = s.Snapshot(t.Context(), "child")
 	wantChild(err)
 	for _, err := range s.Events(t.Context(), "child", 0) {
@@ -787,11 +793,11 @@ func deleting(t *testing.T, s *group) {
 	b.Snapshot = []byte("x")
 	Append(t, s, b)
 	post(t, s, "a", "x")
-	wantError(t, s.Delete(ctx, "a"), journal.ErrUnfinished)
+	wantError(t, s.Remove(ctx, journal.Removal{}, "a"), journal.ErrUnfinished)
 	Append(t, s, Steps("b", 1, 1, 2))
 	Append(t, s, Finish("a", 1, 2))
-	wantError(t, s.Delete(ctx, "nobody"), journal.ErrUnknownRun)
-	if err := s.Delete(ctx, "a"); err != nil {
+	wantError(t, s.Remove(ctx, journal.Removal{}, "nobody"), journal.ErrUnknownRun)
+	if err := s.Remove(ctx, journal.Removal{}, "a"); err != nil {
 		t.Fatal(err)
 	}
 
@@ -828,7 +834,7 @@ func deleting(t *testing.T, s *group) {
 	b = Finish("a", 1, 1)
 	b.Snapshot = []byte("x")
 	Append(t, s, b)
-	if err := s.Delete(ctx, "a"); err != nil {
+	if err := s.Remove(ctx, journal.Removal{}, "a"); err != nil {
 		t.Fatal(err)
 	}
 	Append(t, s, Start("a", "me"))
@@ -840,7 +846,7 @@ func deleting(t *testing.T, s *group) {
 	}
 	Append(t, s, Finish("a", 1, 1))
 	Append(t, s, Finish("b", 1, 3))
-	if err := s.Delete(ctx, "a", "b"); err != nil {
+	if err := s.Remove(ctx, journal.Removal{}, "a", "b"); err != nil {
 		t.Fatal(err)
 	}
 	for _, gone := range []journal.Blob{shared, def} {
@@ -856,7 +862,7 @@ func positionsNeverReused(t *testing.T, s *group) {
 	if err != nil || before == 0 {
 		t.Fatalf("%d, %v", before, err)
 	}
-	if err := s.Delete(t.Context(), "a"); err != nil {
+	if err := s.Remove(t.Context(), journal.Removal{}, "a"); err != nil {
 		t.Fatal(err)
 	}
 	if last, err := s.Last(t.Context()); err != nil || last < before {

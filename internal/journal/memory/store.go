@@ -27,11 +27,13 @@ type Store struct {
 	lastPos journal.Pos
 	lastMsg journal.InboxID
 	blobs   map[string]*blob
+	tombs   []journal.Link
 }
 
 type run struct {
 	journal.Entry
 	fence    int64
+	hash     journal.ChainHash
 	rows     []*row
 	inbox    []journal.InboxMessage
 	snapshot []byte
@@ -44,6 +46,7 @@ type row struct {
 	run  journal.RunID
 	last journal.Seq
 	body []byte
+	hash []byte
 }
 
 type blob struct {
@@ -138,7 +141,8 @@ func (s *Store) add(b *journal.Batch, body []byte) error {
 	if len(b.Events) > 0 {
 		r.Updated = b.At()
 		s.lastPos++
-		added := &row{pos: s.lastPos, run: r.ID, last: r.Seq, body: body}
+		r.hash = r.hash.Next(body)
+		added := &row{pos: s.lastPos, run: r.ID, last: r.Seq, body: body, hash: slices.Clone(r.hash[:])}
 		r.rows = append(r.rows, added)
 		s.log = append(s.log, added)
 	}
@@ -174,6 +178,7 @@ func (s *Store) writable(b *journal.Batch) (*run, error) {
 		}
 		return &run{
 			fence: journal.FirstFence,
+			hash:  journal.ChainStart(b.Run),
 			blobs: map[string]bool{},
 			Entry: journal.Entry{
 				ID: b.Run, Name: started.Name, Format: started.Format, Definition: started.Definition,
@@ -504,20 +509,62 @@ func (s *Store) Snapshot(_ context.Context, id journal.RunID) (journal.Seq, []by
 	return r.folded, slices.Clone(r.snapshot), nil
 }
 
-// Delete implements journal.Store.
-func (s *Store) Delete(ctx context.Context, ids ...journal.RunID) error {
+// Links implements journal.ChainReader.
+func (s *Store) Links(ctx context.Context, id journal.RunID) iter.Seq2[journal.Link, error] {
+	return func(yield func(journal.Link, error) bool) {
+		s.mu.Lock()
+		r, err := s.root(id)
+		var links []journal.Link
+		if err == nil {
+			for _, x := range r.rows {
+				links = append(links, journal.Link{Pos: x.pos, Seq: x.last, Body: x.body, Hash: x.hash})
+			}
+		}
+		s.mu.Unlock()
+		yieldLinks(ctx, links, err, yield)
+	}
+}
+
+// Tombstones implements journal.ChainReader.
+func (s *Store) Tombstones(ctx context.Context) iter.Seq2[journal.Link, error] {
+	return func(yield func(journal.Link, error) bool) {
+		s.mu.Lock()
+		links, err := slices.Clone(s.tombs), s.open()
+		s.mu.Unlock()
+		yieldLinks(ctx, links, err, yield)
+	}
+}
+
+func yieldLinks(ctx context.Context, links []journal.Link, err error, yield func(journal.Link, error) bool) {
+	if err != nil {
+		yield(journal.Link{}, err)
+		return
+	}
+	for _, link := range links {
+		if err := ctx.Err(); err != nil {
+			yield(journal.Link{}, err)
+			return
+		}
+		if !yield(link, nil) {
+			return
+		}
+	}
+}
+
+// Remove implements journal.Admin.
+func (s *Store) Remove(ctx context.Context, why journal.Removal, ids ...journal.RunID) error {
 	for _, id := range ids {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := s.delete(id); err != nil {
+		if err := s.remove(why, id); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Store) delete(id journal.RunID) error {
+func (s *Store) remove(why journal.Removal, id journal.RunID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, err := s.root(id)
@@ -527,6 +574,13 @@ func (s *Store) delete(id journal.RunID) error {
 	if r.Status != journal.Finished {
 		return fmt.Errorf("%w: %s", journal.ErrUnfinished, id)
 	}
+	prev := journal.TombstoneStart()
+	if n := len(s.tombs); n > 0 {
+		prev, _ = journal.ParseChainHash(s.tombs[n-1].Hash)
+	}
+	body := journal.NewTombstone(r.Name, journal.ChainHead{Run: id, Seq: r.Seq, Hash: r.hash}, why).Encode()
+	hash := prev.Next(body)
+	s.tombs = append(s.tombs, journal.Link{Pos: journal.Pos(len(s.tombs) + 1), Body: body, Hash: hash[:]})
 	for hash := range r.blobs {
 		if s.blobs[hash].users--; s.blobs[hash].users == 0 {
 			delete(s.blobs, hash)

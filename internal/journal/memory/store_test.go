@@ -13,5 +13,8 @@ func TestStoreKeepsItsPromises(t *testing.T) {
 		Open: func(_ testing.TB, _ string, alive *journaltest.Processes) journal.Store {
 			return memory.NewShared(alive.Dead)
 		},
+		Tamper: func(_ testing.TB, s journal.Store, _ string, at journal.Pos, body, hash []byte) {
+			s.(*memory.Store).Tamper(at, body, hash)
+		},
 	})
 }

@@ -45,13 +45,14 @@ type root struct {
 // findRoot reads the row of a root run.
 func (s *Store) findRoot(ctx context.Context, id journal.RunID) (root, error) {
 	var r root
+	var hash []byte
 	err := s.pool.QueryRow(ctx, s.q(`SELECT r.n,
-		coalesce((SELECT last FROM @.appends WHERE run = r.n ORDER BY first DESC LIMIT 1), r.seq),
-		r.fence, r.owner, r.root, r.definition, r.status FROM @.runs r WHERE r.id = $1`), encodeText(id)).
-		Scan(&r.n, &r.seq, &r.fence, &r.owner, &r.root, &r.definition, &r.status)
+		coalesce(a.last, r.seq), r.fence, r.owner, r.root, r.definition, r.status, a.hash`+entryTables+`WHERE r.id = $1`),
+		encodeText(id)).Scan(&r.n, &r.seq, &r.fence, &r.owner, &r.root, &r.definition, &r.status, &hash)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return r, refusal{fmt.Errorf("%w: %s", journal.ErrUnknownRun, id)}
 	}
+	r.hash, r.hashed = journal.ParseChainHash(hash)
 	decodeText(&r.owner)
 	decodeText(&r.root)
 	decodeText(&r.definition)
@@ -69,6 +70,7 @@ func (s *Store) Claim(ctx context.Context, id journal.RunID, me journal.Owner) (
 			if err != nil {
 				return err
 			}
+			var hash []byte
 			if r.owner != me {
 				if r.owner != "" {
 					if dead, err := s.seal(ctx, r.owner); err != nil {
@@ -80,8 +82,9 @@ func (s *Store) Claim(ctx context.Context, id journal.RunID, me journal.Owner) (
 				// The sealed owner may have appended before it was sealed.
 				err := s.pool.QueryRow(ctx, s.q(`UPDATE @.runs r SET owner = $2, fence = fence + 1
 					WHERE n = $1 AND owner = $3 AND fence = $4
-					RETURNING fence, coalesce((SELECT last FROM @.appends WHERE run = r.n ORDER BY first DESC LIMIT 1), seq)`),
-					r.n, encodeText(me), encodeText(r.owner), r.fence).Scan(&r.fence, &r.seq)
+					RETURNING fence, coalesce((SELECT last FROM @.appends WHERE run = r.n ORDER BY first DESC LIMIT 1), seq),
+						(SELECT hash FROM @.appends WHERE run = r.n ORDER BY first DESC LIMIT 1)`),
+					r.n, encodeText(me), encodeText(r.owner), r.fence).Scan(&r.fence, &r.seq, &hash)
 				if errors.Is(err, pgx.ErrNoRows) {
 					continue // another process was faster
 				}
@@ -89,6 +92,7 @@ func (s *Store) Claim(ctx context.Context, id journal.RunID, me journal.Owner) (
 					return err
 				}
 				r.owner = me
+				r.hash, r.hashed = journal.ParseChainHash(hash)
 			}
 			s.claimed(id, r.head)
 			claim = journal.Claim{Fence: r.fence, Seq: r.seq, Definition: r.definition}
@@ -106,7 +110,7 @@ func (s *Store) claimed(id journal.RunID, h head) {
 		return // an append was committed in the meantime
 	}
 	delete(s.heads, id)
-	if current, _ := s.worker.names(); h.owner == current {
+	if current, _ := s.worker.names(); h.owner == current && h.hashed {
 		s.heads[id] = h
 	}
 }
@@ -230,13 +234,13 @@ func (s *Store) Enqueue(ctx context.Context, id journal.RunID, m journal.Message
 	return owner, err
 }
 
-// Delete implements journal.Admin.
-func (s *Store) Delete(ctx context.Context, ids ...journal.RunID) error {
+// Remove implements journal.Admin.
+func (s *Store) Remove(ctx context.Context, why journal.Removal, ids ...journal.RunID) error {
 	for _, id := range ids {
 		unknown := false // an earlier attempt may have been committed
 		err := s.call(ctx, func() error {
 			for {
-				err := s.deleteRun(ctx, id)
+				err := s.removeRun(ctx, why, id)
 				if unknown && errors.Is(err, journal.ErrUnknownRun) {
 					return nil
 				}
@@ -253,14 +257,16 @@ func (s *Store) Delete(ctx context.Context, ids ...journal.RunID) error {
 	return nil
 }
 
-func (s *Store) deleteRun(ctx context.Context, id journal.RunID) error {
+func (s *Store) removeRun(ctx context.Context, why journal.Removal, id journal.RunID) error {
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		var n int64
 		var of journal.RunID
+		var name string
 		var status journal.Status
-		err := tx.QueryRow(ctx, s.q("SELECT n, root, status FROM @.runs WHERE id = $1 FOR UPDATE"), encodeText(id)).
-			Scan(&n, &of, &status)
+		err := tx.QueryRow(ctx, s.q("SELECT n, root, status, name FROM @.runs WHERE id = $1 FOR UPDATE"), encodeText(id)).
+			Scan(&n, &of, &status, &name)
 		decodeText(&of)
+		decodeText(&name)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			return refusal{fmt.Errorf("%w: %s", journal.ErrUnknownRun, id)}
@@ -271,9 +277,17 @@ func (s *Store) deleteRun(ctx context.Context, id journal.RunID) error {
 		case status != journal.Finished:
 			return refusal{fmt.Errorf("%w: %s", journal.ErrUnfinished, id)}
 		}
+		// The update locks the row of the journal until the end of the
+		// transaction, so that tombstones are added one after the other.
+		if _, err := tx.Exec(ctx, s.q(`UPDATE @.journal
+			SET mark = greatest(mark, (SELECT max(pos) FROM @.appends WHERE run = $1))`), n); err != nil {
+			return err
+		}
+		if err := s.addTombstone(ctx, tx, n, id, name, why); err != nil {
+			return err
+		}
 		batch := &pgx.Batch{}
 		for _, text := range []string{
-			"UPDATE @.journal SET mark = greatest(mark, (SELECT max(pos) FROM @.appends WHERE run = $1))",
 			"DELETE FROM @.appends WHERE run = $1",
 			`WITH u AS (DELETE FROM @.uses WHERE run = $1 RETURNING blob)
 				DELETE FROM @.blobs b USING u WHERE b.n = u.blob

@@ -20,6 +20,12 @@ func Leave(t testing.TB, s *Store, o journal.Owner) {
 	s.exec(t, "UPDATE @.workers SET until = clock_timestamp() - interval '1 second' WHERE id = $1", string(o))
 }
 
+// Tamper replaces what is stored of an append.
+func Tamper(t testing.TB, s *Store, at journal.Pos, body, hash []byte) {
+	t.Helper()
+	s.exec(t, "UPDATE @.appends SET body = $2, hash = $3 WHERE pos = $1", int64(at), body, hash)
+}
+
 func (s *Store) exec(t testing.TB, text string, args ...any) {
 	t.Helper()
 	if _, err := s.pool.Exec(context.Background(), s.q(text), args...); err != nil {

@@ -18,9 +18,13 @@ type head struct {
 	seq   journal.Seq
 	fence int64
 	owner journal.Owner
-	root  journal.RunID // of a child run
-	start *startRow     // of a run that begins in the same group
-	row   *updateRow    // the change of the run's row by the same group
+	hash  journal.ChainHash // of the append that ends with seq
+	// hashed says that hash is known: it is not if an earlier release has
+	// written that append.
+	hashed bool
+	root   journal.RunID // of a child run
+	start  *startRow     // of a run that begins in the same group
+	row    *updateRow    // the change of the run's row by the same group
 }
 
 // group is the transaction of several batches.
@@ -64,6 +68,7 @@ type appendRow struct {
 	job  *job
 	at   journal.Millis
 	last journal.Seq
+	hash journal.ChainHash
 }
 
 // updateRow is the new content of a run's row.
@@ -213,15 +218,17 @@ func (g *group) lookUp(ctx context.Context) error {
 		return err
 	}
 	batch := &pgx.Batch{}
-	batch.Queue(g.s.q(`SELECT r.id, r.n, coalesce(a.last, r.seq), r.fence, r.owner, r.root FROM @.runs r
-		LEFT JOIN LATERAL (SELECT last FROM @.appends WHERE run = r.n ORDER BY first DESC LIMIT 1) a ON r.root = ''
+	batch.Queue(g.s.q(`SELECT r.id, r.n, coalesce(a.last, r.seq), r.fence, r.owner, r.root, a.hash FROM @.runs r
+		LEFT JOIN LATERAL (SELECT last, hash FROM @.appends WHERE run = r.n ORDER BY first DESC LIMIT 1) a ON r.root = ''
 		WHERE r.id = ANY($1)`), slices.Collect(maps.Keys(runs))).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var id journal.RunID
 			var h head
-			if err := rows.Scan(&id, &h.n, &h.seq, &h.fence, &h.owner, &h.root); err != nil {
+			var hash []byte
+			if err := rows.Scan(&id, &h.n, &h.seq, &h.fence, &h.owner, &h.root, &hash); err != nil {
 				return err
 			}
+			h.hash, h.hashed = journal.ParseChainHash(hash)
 			delete(runs, string(id))
 			decodeText(&id)
 			decodeText(&h.owner)
@@ -251,6 +258,9 @@ func (g *group) lookUp(ctx context.Context) error {
 	if err := conn.SendBatch(ctx, batch).Close(); err != nil {
 		return err
 	}
+	if err := g.computeHashes(ctx, conn); err != nil {
+		return err
+	}
 	for id := range runs {
 		missing := journal.RunID(id)
 		decodeText(&missing)
@@ -271,7 +281,7 @@ func (g *group) add(j *job) error {
 		if g.past[b.Owner] {
 			return journal.ErrFenced
 		}
-		h = &head{fence: journal.FirstFence, owner: b.Owner}
+		h = &head{fence: journal.FirstFence, owner: b.Owner, hash: journal.ChainStart(b.Run), hashed: true}
 	}
 	if err := g.check(b, h, first, &started); err != nil {
 		return err
@@ -288,7 +298,8 @@ func (g *group) add(j *job) error {
 	}
 	h.seq = b.LastSeq()
 	if len(b.Events) > 0 {
-		g.appends = append(g.appends, appendRow{id: b.Run, h: h, job: j, at: b.At(), last: h.seq})
+		h.hash = h.hash.Next(j.body)
+		g.appends = append(g.appends, appendRow{id: b.Run, h: h, job: j, at: b.At(), last: h.seq, hash: h.hash})
 	}
 	if b.Index != nil || b.Release || first {
 		if h.row == nil {
@@ -521,18 +532,20 @@ func (g *group) queueAppends(queue queueFunc) {
 	}
 	var ids []string
 	var numbers, firsts, lasts, ats []int64
-	var bodies [][]byte
-	for _, a := range g.appends {
+	var bodies, hashes [][]byte
+	for i := range g.appends {
+		a := &g.appends[i]
 		ids, numbers = append(ids, encodeText(a.id)), append(numbers, a.h.n)
 		firsts, lasts = append(firsts, int64(a.job.batch.After)+1), append(lasts, int64(a.last))
 		ats, bodies = append(ats, int64(a.at)), append(bodies, a.job.body)
+		hashes = append(hashes, a.hash[:])
 	}
-	queue(`INSERT INTO @.appends (run, first, last, at, pos, token, body)
+	queue(`INSERT INTO @.appends (run, first, last, at, pos, token, body, hash)
 		SELECT `+runNumber+`, u.first, u.last, u.at,
-			(SELECT era + (pg_current_xact_id()::text::bigint << 10) FROM @.journal) + u.nth, $7, u.body
-		FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[]) WITH ORDINALITY
-			u (id, n, first, last, at, body, nth)`,
-		ids, numbers, firsts, lasts, ats, bodies, g.token)
+			(SELECT era + (pg_current_xact_id()::text::bigint << 10) FROM @.journal) + u.nth, $8, u.body, u.hash
+		FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[], $7::bytea[])
+			WITH ORDINALITY u (id, n, first, last, at, body, hash, nth)`,
+		ids, numbers, firsts, lasts, ats, bodies, hashes, g.token)
 }
 
 func (g *group) queueUpdates(queue queueFunc) {
@@ -649,7 +662,7 @@ func (g *group) remember() {
 			delete(g.s.heads, id)
 			continue
 		}
-		g.s.heads[id] = head{n: n, seq: h.seq, fence: h.fence, owner: h.owner}
+		g.s.heads[id] = head{n: n, seq: h.seq, fence: h.fence, owner: h.owner, hash: h.hash, hashed: true}
 	}
 	g.s.mu.Unlock()
 	for i, a := range g.appends {

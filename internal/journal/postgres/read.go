@@ -257,7 +257,7 @@ const entryColumns = `r.id, r.root, r.parent, r.name, r.format, r.definition, r.
 	greatest(r.updated, a.at), coalesce(a.last, r.seq), r.owner, r.status, r.outcome, r.wake, r.waiting, r.n`
 
 const entryTables = ` FROM @.runs r LEFT JOIN LATERAL
-	(SELECT last, at FROM @.appends WHERE run = r.n ORDER BY first DESC LIMIT 1) a ON r.root = '' `
+	(SELECT last, at, hash FROM @.appends WHERE run = r.n ORDER BY first DESC LIMIT 1) a ON r.root = '' `
 
 func (s *Store) entries(ctx context.Context, where string, args ...any) (all []journal.Entry, n int64, err error) {
 	var e journal.Entry

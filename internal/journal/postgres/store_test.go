@@ -51,6 +51,9 @@ func subject() journaltest.Subject {
 		Leave: func(t testing.TB, s journal.Store, o journal.Owner) {
 			postgres.Leave(t, s.(*postgres.Store), o)
 		},
+		Tamper: func(t testing.TB, s journal.Store, _ string, at journal.Pos, body, hash []byte) {
+			postgres.Tamper(t, s.(*postgres.Store), at, body, hash)
+		},
 		Durable: true, Shared: true,
 	}
 }

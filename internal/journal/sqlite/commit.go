@@ -99,6 +99,9 @@ func (s *Store) transact(group []job) error {
 	if s.broken != nil {
 		return s.broken
 	}
+	if s.broken = s.Present(); s.broken != nil {
+		return s.broken
+	}
 	if err := s.begin(); err != nil {
 		return s.explain(err)
 	}
@@ -126,7 +129,8 @@ func (s *Store) transact(group []job) error {
 		return s.explain(err)
 	}
 	s.writer.seen()
-	return nil
+	s.broken = s.Present() // it may have been removed during the commit
+	return s.broken
 }
 
 // callbackDispatcher calls the done functions of appends, in the order of the

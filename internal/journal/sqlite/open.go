@@ -43,6 +43,8 @@ type Store struct {
 	reader   *sql.DB
 	prepared prepared
 	recent   recentAppends
+	is       os.FileInfo  // identity of the file
+	present  atomic.Int64 // when the file was last seen, in Unix milliseconds
 
 	// Only the commit goroutine uses these fields.
 	writer    *conn
@@ -84,6 +86,11 @@ func (s *Store) open(o Options) error {
 	if err := create(s.path); err != nil {
 		return explain(s.path, err)
 	}
+	var err error
+	if s.is, err = os.Stat(s.path); err != nil {
+		return explain(s.path, err)
+	}
+	s.present.Store(time.Now().UnixMilli())
 	lock, err := filelock.Open(s.path + "-want")
 	if err != nil {
 		return explain(s.path, err)
@@ -249,6 +256,22 @@ func (s *Store) explain(err error) error {
 		return fmt.Errorf("%w: %s", err, s.path)
 	}
 	return explain(s.path, err)
+}
+
+var _ journal.Presence = (*Store)(nil)
+
+// Present implements journal.Presence. SQLite itself continues to write a file
+// that has no name anymore.
+func (s *Store) Present() error {
+	there, err := os.Stat(s.path)
+	if err == nil && os.SameFile(s.is, there) {
+		s.present.Store(time.Now().UnixMilli())
+		return nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil // it cannot be seen, which does not mean that it is gone
+	}
+	return &journal.GoneError{Path: s.path, Since: time.UnixMilli(s.present.Load())}
 }
 
 // Close implements journal.Store.

@@ -56,106 +56,197 @@ func (a *stored) decode(run journal.RunID) ([]journal.Event, error) {
 	return events, nil
 }
 
-// Events implements journal.Store.
+// Events implements journal.Store. It reads a page of appends at a time: what is
+// in memory does not grow with the run.
 func (s *Store) Events(ctx context.Context, id journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error] {
 	return func(yield func(journal.Event, error) bool) {
-		rows, last, err := s.chain(ctx, id, after)
-		if err != nil {
+		r := eventReader{s: s, run: id, next: after + 1}
+		if err := r.read(ctx, after, yield); err != nil {
 			yield(journal.Event{}, err)
-			return
-		}
-		damaged := func(pos int64, format string, args ...any) {
-			yield(journal.Event{}, &journal.CorruptError{
-				Run: id, Pos: journal.Pos(pos), Why: fmt.Errorf(format, args...),
-			})
-		}
-		next := after + 1
-		for i := range rows {
-			if ctx.Err() != nil {
-				yield(journal.Event{}, ctx.Err())
-				return
-			}
-			events, err := rows[i].decode(id)
-			if err != nil {
-				yield(journal.Event{}, err)
-				return
-			}
-			first := events[0].Seq
-			if first > next || i > 0 && first != next {
-				damaged(rows[i].pos, "event %d stands where %d should", first, next)
-				return
-			}
-			for _, e := range events {
-				if e.Seq > after && !yield(e, nil) {
-					return
-				}
-			}
-			next = rows[i].seq + 1
-			rows[i].body = nil
-		}
-		if next <= last {
-			damaged(0, "events %d to %d are missing", next, last)
 		}
 	}
+}
+
+// eventReader reads the stream of one run.
+type eventReader struct {
+	s      *Store
+	run    journal.RunID
+	n      int64       // the run's number
+	next   journal.Seq // of the next event
+	middle bool        // an append has been read
 }
 
 const headQuery = "SELECT n, head, seq, root FROM runs WHERE id = ?"
 
 // Positions decrease from row to row, so that a damaged chain ends, too.
-const chainQuery = `WITH RECURSIVE chain (pos, run, prev, seq, body) AS (
+const chainRows = `WITH RECURSIVE chain (pos, run, prev, seq, body) AS (
 		SELECT pos, run, prev, seq, body FROM appends WHERE pos = ?1 AND seq > ?2
 		UNION ALL
 		SELECT a.pos, a.run, a.prev, a.seq, a.body FROM chain JOIN appends a ON a.pos = chain.prev AND a.pos < chain.pos WHERE a.seq > ?2
 	) SELECT pos, run, prev, seq, body FROM chain`
 
-// chain returns a run's appends after an event, oldest first, and the number of
-// the run's last event.
-func (s *Store) chain(ctx context.Context, id journal.RunID, after journal.Seq) ([]stored, journal.Seq, error) {
+// chainQuery returns one append more than a page, which tells whether there are more.
+var chainQuery = chainRows + " LIMIT " + strconv.Itoa(page+1)
+
+// marksQuery returns the last append of each page, newest first.
+var marksQuery = `WITH RECURSIVE chain (pos, prev, seq, i) AS (
+		SELECT pos, prev, seq, 0 FROM appends WHERE pos = ?1 AND seq > ?2
+		UNION ALL
+		SELECT a.pos, a.prev, a.seq, i + 1 FROM chain JOIN appends a ON a.pos = chain.prev AND a.pos < chain.pos WHERE a.seq > ?2
+	) SELECT pos, seq FROM chain WHERE i % ` + strconv.Itoa(page) + " = 0"
+
+// read yields the events after an event.
+func (r *eventReader) read(ctx context.Context, after journal.Seq, yield func(journal.Event, error) bool) error {
+	rows, marks, last, err := r.open(ctx, after)
+	if err != nil {
+		return err
+	}
+	if len(marks) == 0 {
+		if more, err := r.decode(ctx, rows, after, yield); err != nil || !more {
+			return err
+		}
+	}
+	for i, mark := range slices.Backward(marks) {
+		since := after
+		if i+1 < len(marks) {
+			since = marks[i+1].seq
+		}
+		rows, err := r.page(ctx, mark.pos, since)
+		if err != nil {
+			return err
+		}
+		if more, err := r.decode(ctx, rows, after, yield); err != nil || !more {
+			return err
+		}
+		if r.next != mark.seq+1 {
+			break
+		}
+	}
+	if r.next > last {
+		return nil
+	}
+	if _, err := r.s.rootNumber(ctx, r.run); err != nil {
+		return err // it was deleted meanwhile
+	}
+	return r.damaged(0, "events %d to %d are missing", r.next, last)
+}
+
+func (r *eventReader) damaged(pos int64, format string, args ...any) error {
+	return &journal.CorruptError{Run: r.run, Pos: journal.Pos(pos), Why: fmt.Errorf(format, args...)}
+}
+
+// decode yields the events of appends. It reports whether the caller wants more.
+func (r *eventReader) decode(
+	ctx context.Context, rows []stored, after journal.Seq, yield func(journal.Event, error) bool,
+) (bool, error) {
+	for i := range rows {
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+		events, err := rows[i].decode(r.run)
+		if err != nil {
+			return false, err
+		}
+		first := events[0].Seq
+		if first > r.next || r.middle && first != r.next {
+			return false, r.damaged(rows[i].pos, "event %d stands where %d should", first, r.next)
+		}
+		r.middle = true
+		for _, e := range events {
+			if e.Seq > after && !yield(e, nil) {
+				return false, nil
+			}
+		}
+		r.next = rows[i].seq + 1
+		rows[i].body = nil
+	}
+	return true, nil
+}
+
+// mark is the last append of a page.
+type mark struct {
+	pos int64
+	seq journal.Seq
+}
+
+// open returns the number of the run's last event, and its appends after an event,
+// oldest first. If they are more than a page, it returns the marks of the pages
+// instead, newest first.
+func (r *eventReader) open(ctx context.Context, after journal.Seq) (
+	rows []stored, marks []mark, last journal.Seq, err error,
+) {
+	s := r.s
 	// Before taking a connection: preparing takes one, too.
-	for _, text := range []string{headQuery, newestQuery, chainQuery} {
+	for _, text := range []string{headQuery, newestQuery, chainQuery, marksQuery} {
 		if _, err := s.stmt(text); err != nil {
-			return nil, 0, s.failed(ctx, err)
+			return nil, nil, 0, s.failed(ctx, err)
 		}
 	}
 	tx, err := s.reader.BeginTx(ctx, nil)
 	if err != nil {
-		return nil, 0, s.failed(ctx, err)
+		return nil, nil, 0, s.failed(ctx, err)
 	}
 	defer tx.Rollback()
-	var n, head int64
-	var last journal.Seq
+	var head int64
 	var of journal.RunID
-	switch err := s.rowIn(ctx, tx, headQuery, id).Scan(&n, &head, &last, &of); {
+	switch err := s.rowIn(ctx, tx, headQuery, r.run).Scan(&r.n, &head, &last, &of); {
 	case errors.Is(err, sql.ErrNoRows):
-		return nil, 0, fmt.Errorf("%w: %s", journal.ErrUnknownRun, id)
+		return nil, nil, 0, fmt.Errorf("%w: %s", journal.ErrUnknownRun, r.run)
 	case err != nil:
-		return nil, 0, s.failed(ctx, err)
+		return nil, nil, 0, s.failed(ctx, err)
 	case of != "":
-		return nil, 0, &journal.ChildError{Root: of}
+		return nil, nil, 0, &journal.ChildError{Root: of}
 	}
-	if err := s.rowIn(ctx, tx, newestQuery, head, n).Scan(&head, &last); err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return nil, 0, s.failed(ctx, err)
+	if err := s.rowIn(ctx, tx, newestQuery, head, r.n).Scan(&head, &last); err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, nil, 0, s.failed(ctx, err)
 	}
-	rows, err := s.queryIn(ctx, tx, chainQuery, head, after)
+	found, err := s.queryIn(ctx, tx, chainQuery, head, after)
 	if err != nil {
-		return nil, 0, s.failed(ctx, err)
+		return nil, nil, 0, s.failed(ctx, err)
 	}
-	defer rows.Close()
-	var chain []stored
-	for rows.Next() {
+	if rows, err = r.scan(ctx, found); err != nil || len(rows) <= page {
+		return rows, nil, last, err
+	}
+	found, err = s.queryIn(ctx, tx, marksQuery, head, after)
+	if err != nil {
+		return nil, nil, 0, s.failed(ctx, err)
+	}
+	defer found.Close()
+	for found.Next() {
+		var m mark
+		if err := found.Scan(&m.pos, &m.seq); err != nil {
+			return nil, nil, 0, s.failed(ctx, err)
+		}
+		marks = append(marks, m)
+	}
+	return nil, marks, last, s.failed(ctx, found.Err())
+}
+
+// page returns the appends after an event up to the one at a position, oldest first.
+func (r *eventReader) page(ctx context.Context, pos int64, after journal.Seq) ([]stored, error) {
+	found, err := r.s.query(ctx, chainQuery, pos, after)
+	if err != nil {
+		return nil, r.s.failed(ctx, err)
+	}
+	return r.scan(ctx, found)
+}
+
+// scan returns the rows of chainQuery, oldest first.
+func (r *eventReader) scan(ctx context.Context, found *sql.Rows) ([]stored, error) {
+	defer found.Close()
+	var rows []stored
+	for found.Next() {
 		var a stored
-		if err := rows.Scan(&a.pos, &a.run, &a.prev, &a.seq, &a.body); err != nil {
-			return nil, 0, s.failed(ctx, err)
+		if err := found.Scan(&a.pos, &a.run, &a.prev, &a.seq, &a.body); err != nil {
+			return nil, r.s.failed(ctx, err)
 		}
-		if a.run != n {
-			return nil, 0, &journal.CorruptError{
-				Run: id, Pos: journal.Pos(a.pos), Why: errors.New("the append is another run's"),
-			}
+		if a.run != r.n {
+			return nil, r.damaged(a.pos, "the append is another run's")
 		}
-		chain = append(chain, a)
+		rows = append(rows, a)
 	}
-	slices.Reverse(chain)
-	return chain, last, s.failed(ctx, rows.Err())
+	slices.Reverse(rows)
+	return rows, r.s.failed(ctx, found.Err())
 }
 
 // Tail implements journal.Store.

@@ -119,7 +119,9 @@ func begin(c *conn, b *journal.Batch, started *journal.RunStarted) error {
 	if err != nil {
 		return err
 	}
-	c.found(b.Run, head{n: n, fence: journal.FirstFence, running: true})
+	c.found(b.Run, head{
+		n: n, fence: journal.FirstFence, running: true, hash: journal.ChainStart(b.Run), hashed: true,
+	})
 	if brings(b, started.Definition) {
 		return nil
 	}
@@ -136,6 +138,8 @@ type head struct {
 	n, pos, seq, fence int64
 	row                int64 // the append that the run's row names
 	running            bool
+	hash               journal.ChainHash // of the append at pos
+	hashed             bool              // hash is known
 }
 
 // maxHeads bounds the number of runs that the committer caches.
@@ -175,9 +179,15 @@ func appendEvents(c *conn, b *journal.Batch, body []byte) (at head, err error) {
 	if at, err = c.find(b); err != nil {
 		return at, err
 	}
+	if !at.hashed {
+		if at.hash, err = c.chainHash(b.Run, at.pos); err != nil {
+			return at, err
+		}
+	}
+	at.hash, at.hashed = at.hash.Next(body), true
 	result, err := c.exec(
-		"INSERT INTO appends (run, prev, seq, body, at) VALUES (?, ?, ?, ?, ?)", at.n, at.pos, int64(b.LastSeq()), body,
-		int64(b.At()),
+		"INSERT INTO appends (run, prev, seq, body, at, hash) VALUES (?, ?, ?, ?, ?, ?)", at.n, at.pos,
+		int64(b.LastSeq()), body, int64(b.At()), at.hash[:],
 	)
 	if err != nil {
 		return at, err
@@ -386,23 +396,26 @@ func (s *Store) Enqueue(ctx context.Context, id journal.RunID, m journal.Message
 	return owner, err
 }
 
-// Delete implements journal.Store.
-func (s *Store) Delete(ctx context.Context, ids ...journal.RunID) error {
+// Remove implements journal.Admin.
+func (s *Store) Remove(ctx context.Context, why journal.Removal, ids ...journal.RunID) error {
 	for _, id := range ids {
-		if err := s.write(ctx, func(c *conn) error { return deleteRun(c, id) }); err != nil {
+		if err := s.write(ctx, func(c *conn) error { return removeRun(c, why, id) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func deleteRun(c *conn, id journal.RunID) error {
+func removeRun(c *conn, why journal.Removal, id journal.RunID) error {
 	r, err := findRoot(c, id)
 	if err != nil {
 		return err
 	}
 	if r.status != journal.Finished {
 		return refusef("%w: %s", journal.ErrUnfinished, id)
+	}
+	if err := addTombstone(c, id, &r, why); err != nil {
+		return err
 	}
 	newest, err := c.row(1, "SELECT max(pos) FROM appends")
 	if err != nil {
@@ -432,7 +445,7 @@ func deleteRun(c *conn, id journal.RunID) error {
 		"DELETE FROM runs WHERE n = ?1",
 	} {
 		if _, err := c.exec(query, r.n); err != nil {
-			return fmt.Errorf("deleting %s: %w", id, err)
+			return fmt.Errorf("removing %s: %w", id, err)
 		}
 	}
 	delete(c.heads, id)

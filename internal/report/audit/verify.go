@@ -9,41 +9,38 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/espalier-run/espalier/internal/canonical"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/report"
 )
 
 // Evidence is everything that an audit log is compared with.
 type Evidence struct {
 	Run   journal.RunID
 	Trace journal.RunID // the root run
-	Path  string
-	File  []byte // as it is on disk; nil when there is none
-	// Before and After are the log as the journal has it, derived before and
-	// after File was read: the run may have written in between.
-	Before, After []byte
-	Finished      bool
+	Copy                // the log
+	// Transcript is the transcript; nil if the run has none.
+	Transcript *Copy
+	Finished   bool
+	// Journal is the damage of the journal itself. If there is any, records are
+	// not compared with the journal.
+	Journal []Fault
 	// Definition is the pinned hash, Pinned what is stored under it.
 	Definition string
 	Pinned     []byte
 	Audit      *ir.Audit // settings of the workflow; nil if it has none
-	// Transcript has the events of the transcript, in its order; nil when there is none.
-	Transcript []TranscriptEvent
 	// SetAside are files that did not match their run and were renamed.
 	SetAside []string
 }
 
-// TranscriptEvent is an event of the transcript that the audit log has, too.
-type TranscriptEvent struct {
-	Line int // of the transcript
-	// Event is its name in the audit log; RunComplete is any end of a run.
-	Event string
-	Path  string
-	At    time.Time
+// Copy is a file that is derived from the journal.
+type Copy struct {
+	Path string
+	File []byte // as it is on disk; nil when there is none
+	// Before and After are the file as the journal has it, derived before and
+	// after File was read: the run may have written in between.
+	Before, After []byte
 }
 
 // Checks.
@@ -53,7 +50,7 @@ const (
 	CheckIDs        = "ids"        // every record names its run and step
 	CheckEvents     = "events"     // required records exist
 	CheckJournal    = "journal"    // the records equal those derived from the journal
-	CheckTranscript = "transcript" // both records have the same events
+	CheckTranscript = "transcript" // the transcript equals the one derived from the journal
 	CheckDefinition = "definition" // the stored definition is the pinned one
 )
 
@@ -62,7 +59,9 @@ var Checks = []string{CheckFile, CheckChain, CheckIDs, CheckEvents, CheckDefinit
 
 // Fault is the result of a failed check.
 type Fault struct {
-	Line    int    `json:"line"` // of the audit log, from 1; 0 is the file as a whole
+	File string `json:"file,omitempty"` // empty if the journal is damaged
+	Line int    `json:"line"`           // of the file, from 1; 0 is the file as a whole
+	// Check is one of Checks, or the damaged part of the journal.
 	Check   string `json:"check"`
 	Message string `json:"message"`
 }
@@ -74,7 +73,10 @@ type Report struct {
 	OK      bool          `json:"ok"`
 	Records int           `json:"records"`
 	Head    string        `json:"head"` // hash of the last record
-	Checks  []string      `json:"checks"`
+	// JournalHead is the hash of the run's chain of appends; empty for a child run,
+	// which has none of its own.
+	JournalHead string   `json:"journal_head,omitempty"`
+	Checks      []string `json:"checks"`
 	// Faults are sorted by line.
 	Faults []Fault  `json:"faults,omitempty"`
 	Notes  []string `json:"notes,omitempty"`
@@ -87,14 +89,14 @@ type verifier struct {
 	recs  []Record // of the lines that are records; others are zero
 }
 
-// Verify compares an audit log with everything that is known of its run.
+// Verify compares the records of a run with everything that is known of it.
 func Verify(e Evidence) Report {
 	v := &verifier{e: &e, out: Report{Run: e.Run, Path: e.Path, Head: Genesis, Checks: slices.Clone(Checks)}}
 	for _, path := range e.SetAside {
 		v.note("A file that did not match this run was found and kept: %s", path)
 	}
 	if e.Transcript == nil {
-		v.out.Checks = slices.DeleteFunc(v.out.Checks, func(c string) bool { return c == CheckTranscript })
+		v.skip(CheckTranscript)
 		v.note("There is no transcript to compare with.")
 	}
 	if e.File == nil {
@@ -105,18 +107,43 @@ func Verify(e Evidence) Report {
 		v.ids()
 		v.events()
 		v.definition()
-		v.journal()
+	}
+	if len(e.Journal) > 0 {
+		v.skip(CheckJournal, CheckTranscript)
+		v.note("The journal is damaged, so the records were not compared with it.")
+	} else {
+		if e.File != nil {
+			v.compare(CheckJournal, &e.Copy)
+		}
 		if e.Transcript != nil {
 			v.transcript()
 		}
 	}
-	slices.SortStableFunc(v.out.Faults, func(a, b Fault) int { return cmp.Compare(a.Line, b.Line) })
+	slices.SortStableFunc(v.out.Faults, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(b2i(a.File != e.Path), b2i(b.File != e.Path)), cmp.Compare(a.Line, b.Line))
+	})
+	v.out.Faults = append(slices.Clone(e.Journal), v.out.Faults...)
 	v.out.OK = len(v.out.Faults) == 0
 	return v.out
 }
 
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (v *verifier) skip(checks ...string) {
+	v.out.Checks = slices.DeleteFunc(v.out.Checks, func(c string) bool { return slices.Contains(checks, c) })
+}
+
 func (v *verifier) fault(line int, check, format string, args ...any) {
-	v.out.Faults = append(v.out.Faults, Fault{Line: line, Check: check, Message: fmt.Sprintf(format, args...)})
+	v.faultIn(v.e.Path, line, check, format, args...)
+}
+
+func (v *verifier) faultIn(path string, line int, check, format string, args ...any) {
+	v.out.Faults = append(v.out.Faults, Fault{path, line, check, fmt.Sprintf(format, args...)})
 }
 
 func (v *verifier) note(format string, args ...any) {
@@ -315,27 +342,49 @@ func (v *verifier) definition() {
 	}
 }
 
-// journal compares with the records derived from the journal, up to the first
-// difference: all records after a change differ.
-func (v *verifier) journal() {
-	want := bytes.SplitAfter(v.e.After, []byte("\n"))
-	want = want[:len(want)-1]
-	for i, line := range v.lines {
+// compare compares a file with the one derived from the journal, up to the first
+// difference: all records of a chain after a change differ.
+func (v *verifier) compare(check string, c *Copy) {
+	have, want := splitLines(c.File), splitLines(c.After)
+	for i, line := range have {
 		if i >= len(want) {
-			v.fault(i+1, CheckJournal, "the journal has no such record: it was added")
+			v.faultIn(c.Path, i+1, check, "the journal does not have this record: it was added, or the end of the journal is gone")
 			return
 		}
-		if expected := bytes.TrimSuffix(want[i], []byte("\n")); !bytes.Equal(line, expected) {
-			v.fault(i+1, CheckJournal, "%s", difference(line, expected))
+		if !bytes.Equal(line, want[i]) {
+			v.faultIn(c.Path, i+1, check, "%s", difference(line, want[i]))
 			return
 		}
 	}
-	if least := bytes.Count(v.e.Before, []byte("\n")); len(v.lines) < least {
-		var next Record
-		json.Unmarshal(want[len(v.lines)], &next) // derived, so it is valid
-		v.fault(len(v.lines)+1, CheckJournal, "the log ends here, but the journal has %d more: the next is %s",
-			least-len(v.lines), about(&next))
+	if least := len(splitLines(c.Before)); len(have) < least {
+		v.faultIn(c.Path, len(have)+1, check, "the file ends here, but the journal has %d more: the next is %s",
+			least-len(have), describe(want[len(have)]))
 	}
+}
+
+// splitLines returns the lines of a file, with their line feeds.
+func splitLines(b []byte) [][]byte { return slices.Collect(bytes.Lines(b)) }
+
+// transcript compares the transcript with the one derived from the journal.
+func (v *verifier) transcript() {
+	if v.e.Transcript.File == nil {
+		v.faultIn(v.e.Transcript.Path, 0, CheckTranscript, "there is no transcript")
+		return
+	}
+	v.compare(CheckTranscript, v.e.Transcript)
+}
+
+// describe names a derived record: a line of a log or of a transcript.
+func describe(line []byte) string {
+	var r struct {
+		Record
+		Type, Path string
+	}
+	json.Unmarshal(line, &r) // it is derived, so it is valid
+	if r.Type != "" {
+		r.Event, r.StepID = r.Type, r.Path
+	}
+	return about(&r.Record)
 }
 
 func about(r *Record) string {
@@ -363,6 +412,16 @@ func difference(got, want []byte) string {
 type absent struct{}
 
 func part(path string, got, want any, skip string) (at string, x, y any, differs bool) {
+	if x, ok := got.([]any); ok {
+		if y, both := want.([]any); both && len(x) == len(y) {
+			for i := range x {
+				if at, p, q, differs := part(fmt.Sprintf("%s[%d]", path, i), x[i], y[i], skip); differs {
+					return at, p, q, true
+				}
+			}
+			return path, nil, nil, false
+		}
+	}
 	a, isObject := got.(map[string]any)
 	b, both := want.(map[string]any)
 	if !isObject || !both {
@@ -412,45 +471,4 @@ func brief(v any) string {
 		return strings.ToValidUTF8(string(raw[:80]), "") + "…"
 	}
 	return string(raw)
-}
-
-// transcript compares both records: they have the same starts, ends and calls in
-// the same order.
-func (v *verifier) transcript() {
-	events := v.e.Transcript
-	if v.e.Audit != nil && v.e.Audit.Level != "" && v.e.Audit.Level != "full" {
-		events = slices.DeleteFunc(slices.Clone(events), func(t TranscriptEvent) bool {
-			return t.Event == ModelCall || t.Event == ToolCall
-		})
-	}
-	n := 0
-	for i := range v.recs {
-		r := &v.recs[i]
-		event := r.Event
-		switch event {
-		case RunFailed:
-			event = RunComplete
-		case RunStart, RunComplete, StepStart, StepComplete, ModelCall, ToolCall:
-		default:
-			continue
-		}
-		if n >= len(events) {
-			if v.e.Finished {
-				v.fault(i+1, CheckTranscript, "the transcript ends before %s", about(r))
-			}
-			return
-		}
-		if t := events[n]; t.Event != event || t.Path != r.StepID || !t.At.Equal(r.Timestamp) {
-			v.fault(i+1, CheckTranscript, "%s at %s, but line %d of the transcript has %s at %s",
-				about(r), r.Timestamp.Format(report.TimeFormat),
-				t.Line, about(&Record{Event: t.Event, StepID: t.Path}), t.At.Format(report.TimeFormat))
-			return
-		}
-		n++
-	}
-	if n < len(events) && v.e.Finished {
-		t := &events[n]
-		v.fault(len(v.recs), CheckTranscript, "line %d of the transcript has %s, which the log does not have",
-			t.Line, about(&Record{Event: t.Event, StepID: t.Path}))
-	}
 }

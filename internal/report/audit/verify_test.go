@@ -23,7 +23,10 @@ import (
 func evidence(t testing.TB, r *reporttest.Recording) audit.Evidence {
 	t.Helper()
 	text := []byte(undisturbed(t, r)[string(reporttest.Run)+audit.Ext])
-	e := audit.Evidence{Run: reporttest.Run, Trace: reporttest.Run, File: text, Before: text, After: text, Finished: r.Name != "waiting" && r.Name != "budget"}
+	e := audit.Evidence{
+		Run: reporttest.Run, Trace: reporttest.Run, Finished: r.Name != "waiting" && r.Name != "budget",
+		Copy: audit.Copy{Path: "log", File: text, Before: text, After: text},
+	}
 	e.Pinned = []byte("the definition")
 	e.Definition = sum(e.Pinned)
 	// Recordings have no definition; here they get one.
@@ -136,33 +139,47 @@ func TestVerifyNamesTheChangedRecord(t *testing.T) {
 
 // Verify also compares with the store and the transcript.
 func TestVerifyAgainstStoreAndTranscript(t *testing.T) {
-	told := func(e *audit.Evidence) {
-		e.Transcript = []audit.TranscriptEvent{}
-		for i, r := range records(t, string(e.File)) {
-			switch r.Event {
-			case audit.RunStart, audit.StepStart, audit.StepComplete, audit.RunComplete:
-				e.Transcript = append(e.Transcript, audit.TranscriptEvent{Line: i + 1, Event: r.Event, Path: r.StepID, At: r.Timestamp})
+	const text = "{\"seq\":1,\"type\":\"run.started\"}\n" +
+		"{\"seq\":2,\"type\":\"step.completed\",\"path\":\"a\",\"payload\":{\"blocks\":[{\"text\":\"yes\"}]}}\n"
+	transcript := func(have string) func(e *audit.Evidence) {
+		return func(e *audit.Evidence) {
+			e.Transcript = &audit.Copy{Path: "transcript", Before: []byte(text), After: []byte(text)}
+			if have != "" {
+				e.Transcript.File = []byte(have)
 			}
 		}
 	}
 	for name, c := range map[string]struct {
 		change func(e *audit.Evidence)
+		file   string
 		line   int
 		check  string
+		says   string
 	}{
-		"":                                  {told, 0, ""},
-		"the definition was changed":        {func(e *audit.Evidence) { e.Pinned = []byte("another") }, 1, audit.CheckDefinition},
-		"the definition is gone":            {func(e *audit.Evidence) { e.Pinned = nil }, 1, audit.CheckDefinition},
-		"the transcript tells less":         {func(e *audit.Evidence) { told(e); e.Transcript = e.Transcript[:4] }, 11, audit.CheckTranscript},
-		"the transcript tells more":         {func(e *audit.Evidence) { told(e); e.Transcript = append(e.Transcript, e.Transcript[0]) }, 18, audit.CheckTranscript},
-		"the transcript tells another path": {func(e *audit.Evidence) { told(e); e.Transcript[3].Path = "x" }, 6, audit.CheckTranscript},
-		"the transcript tells another time": {func(e *audit.Evidence) { told(e); e.Transcript[1].At = e.Transcript[1].At.Add(1) }, 2, audit.CheckTranscript},
+		"":                           {transcript(text), "", 0, "", ""},
+		"the definition was changed": {func(e *audit.Evidence) { e.Pinned = []byte("another") }, "log", 1, audit.CheckDefinition, "it was changed"},
+		"the definition is gone":     {func(e *audit.Evidence) { e.Pinned = nil }, "log", 1, audit.CheckDefinition, "not in the store"},
+		"the transcript is gone":     {transcript(""), "transcript", 0, audit.CheckTranscript, "there is no transcript"},
+		"a value was changed": {
+			transcript(strings.Replace(text, "yes", "no", 1)), "transcript", 2, audit.CheckTranscript,
+			`payload.blocks[0].text is "no", but the journal says "yes"`,
+		},
+		"white space was added": {
+			transcript(strings.Replace(text, ",", ", ", 1)), "transcript", 1, audit.CheckTranscript, "not written as",
+		},
+		"a line was added": {transcript(text + text), "transcript", 3, audit.CheckTranscript, "it was added"},
+		"the end was cut":  {transcript(text[:strings.IndexByte(text, '\n')+1]), "transcript", 2, audit.CheckTranscript, `step.completed of step "a"`},
+		"the end is torn":  {transcript(text[:len(text)-1]), "transcript", 2, audit.CheckTranscript, ""},
 		"the journal has gone on": {func(e *audit.Evidence) {
 			e.Before, e.File, e.Finished = firstLines(e.File, 3), firstLines(e.File, 4), false
-		}, 4, audit.CheckEvents},
+		}, "log", 4, audit.CheckEvents, ""},
 		"the journal is ahead": {func(e *audit.Evidence) {
 			e.Before, e.File, e.Finished = firstLines(e.File, 7), firstLines(e.File, 6), false
-		}, 7, audit.CheckJournal},
+		}, "log", 7, audit.CheckJournal, ""},
+		"the journal is damaged": {func(e *audit.Evidence) {
+			e.Journal = []audit.Fault{{Check: "appends", Message: "hash"}}
+			e.After = nil
+		}, "", 0, "appends", "hash"},
 	} {
 		e := evidence(t, reporttest.Recorded(t, "gate-approved"))
 		c.change(&e)
@@ -173,7 +190,12 @@ func TestVerifyAgainstStoreAndTranscript(t *testing.T) {
 			}
 			continue
 		}
-		if got.OK || got.Faults[0].Line != c.line || got.Faults[0].Check != c.check {
+		if got.OK {
+			t.Errorf("%s: nothing was found", name)
+			continue
+		}
+		f := got.Faults[0]
+		if f.Line != c.line || f.Check != c.check || f.File != c.file || !strings.Contains(f.Message, c.says) {
 			t.Errorf("%s: %+v", name, got.Faults)
 		}
 	}

@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -24,6 +25,8 @@ type Options struct {
 	Lock report.Lock
 	Log  *slog.Logger     // nil is slog.Default
 	Now  func() time.Time // nil is time.Now; no line depends on it
+	// CheckpointEvents is the smallest distance of checkpoints, in events; 0 is 1024.
+	CheckpointEvents journal.Seq
 }
 
 // Writer writes audit logs. It is a report.Sink.
@@ -34,6 +37,7 @@ func New(o Options) *Writer {
 	return &Writer{report.NewWriter(report.WriterOptions{
 		What: "audit log", Ext: Ext, RecordOptions: report.RecordOptions{
 			Dir: o.Dir, Source: o.Source, Program: o.Program, Lock: o.Lock, Log: o.Log, Now: o.Now,
+			CheckpointEvents: o.CheckpointEvents,
 		},
 		New: func(s *report.Stream) report.Projector {
 			p := &projector{stream: s, files: o.Files, in: report.NewInterpreter(s.Run, s.Outline).TrackBudgets()}
@@ -81,6 +85,62 @@ func visitOf(s *report.Step) *visit {
 func (p *projector) Apply(e *journal.Event, out report.Output) error {
 	p.out = out
 	return p.in.Interpret(e, p.emit)
+}
+
+// Save implements report.Checkpointer.
+func (p *projector) Save() ([]byte, error) { return p.in.Save(p.data()) }
+
+// Restore implements report.Checkpointer.
+func (p *projector) Restore(state []byte) error { return p.in.Restore(state, p.data()) }
+
+// saved is a log or a visit.
+type saved struct {
+	Seq     int64           `json:"seq,omitempty"`
+	Prev    string          `json:"prev,omitempty"`
+	DoneBy  string          `json:"done_by,omitempty"`
+	Missing []string        `json:"missing,omitempty"`
+	Prompt  json.RawMessage `json:"prompt,omitempty"`
+}
+
+// data encodes and decodes logs and visits.
+func (p *projector) data() report.ReaderData {
+	return report.ReaderData{
+		Save: func(data any) (json.RawMessage, error) {
+			switch x := data.(type) {
+			case *log:
+				return json.Marshal(saved{Seq: x.seq, Prev: string(x.prev[:])})
+			case *visit:
+				return json.Marshal(saved{DoneBy: x.doneBy, Missing: x.missing, Prompt: x.prompt})
+			}
+			return nil, fmt.Errorf("unknown data %T", data)
+		},
+		RestoreRun: func(run *report.Run, raw json.RawMessage) (any, error) {
+			var s saved
+			if raw == nil {
+				return nil, nil
+			}
+			if err := json.Unmarshal(raw, &s); err != nil {
+				return nil, err
+			}
+			if len(s.Prev) != len(Genesis) {
+				return nil, fmt.Errorf("%q is not a hash", s.Prev)
+			}
+			l := p.begin(run)
+			l.seq = s.Seq
+			copy(l.prev[:], s.Prev)
+			return l, nil
+		},
+		RestoreStep: func(_ *report.Step, raw json.RawMessage) (any, error) {
+			var s saved
+			if raw == nil {
+				return nil, nil
+			}
+			if err := json.Unmarshal(raw, &s); err != nil {
+				return nil, err
+			}
+			return &visit{doneBy: s.DoneBy, missing: s.Missing, prompt: s.Prompt}, nil
+		},
+	}
 }
 
 func (p *projector) records(ev *report.Event) error {

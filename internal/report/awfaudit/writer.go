@@ -32,6 +32,8 @@ type Options struct {
 	Lock     report.Lock // nil when no other process writes here
 	// Skip reports whether a run is left out; nil leaves out none.
 	Skip func(journal.RunStarted) bool
+	// Checkpoint returns a checkpoint of a run's audit log, nil if there is none; it may be nil.
+	Checkpoint func(ctx context.Context, run journal.RunID) (*report.Checkpoint, error)
 }
 
 // Writer writes the file. It is a report.Sink.
@@ -198,7 +200,13 @@ func (w *Writer) open(ctx context.Context, a *journal.Appended) (*stream, error)
 	if err != nil || entry.Format != Format {
 		return nil, err
 	}
-	for e, err := range w.o.Source.Events(ctx, a.Run, 0) {
+	switch err := w.restore(ctx, s, a.Run, first.Seq); {
+	case errors.Is(err, errSkipped):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	for e, err := range w.o.Source.Events(ctx, a.Run, s.seq) {
 		if err != nil {
 			return nil, err
 		}
@@ -220,6 +228,54 @@ func (w *Writer) open(ctx context.Context, a *journal.Appended) (*stream, error)
 		}
 	}
 	return s, nil
+}
+
+// errSkipped reports that a run is not recorded.
+var errSkipped = errors.New("the run is not recorded")
+
+// restore continues a new stream at a checkpoint before an event, if there is one.
+func (w *Writer) restore(ctx context.Context, s *stream, run journal.RunID, before journal.Seq) error {
+	if w.o.Checkpoint == nil {
+		return nil
+	}
+	c, err := w.o.Checkpoint(ctx, run)
+	if err != nil || c == nil || c.Seq >= before {
+		return err
+	}
+	err = s.in.Restore(c.State, report.ReaderData{RestoreRun: func(r *report.Run, _ json.RawMessage) (any, error) {
+		if r.Parent == "" && !w.wants(journal.RunStarted{Format: Format, Options: r.Options}) {
+			return nil, errSkipped
+		}
+		raw, err := w.value(ctx, r.Input)
+		if err != nil {
+			return nil, err
+		}
+		return maskedValues(raw, w.masked(raw)), nil
+	}})
+	switch {
+	case errors.Is(err, errSkipped):
+		return err
+	case err == nil:
+		s.seq = c.Seq
+	}
+	return nil // without a checkpoint that fits, the run is read from its start
+}
+
+// value returns the JSON of a value.
+func (w *Writer) value(ctx context.Context, v journal.Value) (json.RawMessage, error) {
+	if v.Hash != "" {
+		return w.o.Source.Blob(ctx, v.Hash)
+	}
+	return v.JSON, nil
+}
+
+// masked returns inputs without the values that must not be recorded.
+func (w *Writer) masked(raw json.RawMessage) json.RawMessage {
+	masked, _, err := w.rules.JSON(raw)
+	if err != nil {
+		masked = nil // not JSON, so there are no inputs
+	}
+	return maskNamed(masked)
 }
 
 // wants reports whether a run is recorded.
@@ -279,19 +335,11 @@ func (w *Writer) Close() error {
 // the run, for end.
 func (w *Writer) start(ctx context.Context, ev *report.Event) (record, error) {
 	line := newRecord(started, ev)
-	raw := ev.Value.JSON
-	if ev.Value.Hash != "" {
-		stored, err := w.o.Source.Blob(ctx, ev.Value.Hash)
-		if err != nil {
-			return line, err
-		}
-		raw = stored
-	}
-	masked, _, err := w.rules.JSON(raw)
+	raw, err := w.value(ctx, ev.Value)
 	if err != nil {
-		masked = nil // not JSON, so there are no inputs
+		return line, err
 	}
-	masked = maskNamed(masked)
+	masked := w.masked(raw)
 	ev.Run.Data = maskedValues(raw, masked)
 	if s := strings.TrimSpace(string(masked)); s != "{}" && s != "null" {
 		line.Inputs = masked

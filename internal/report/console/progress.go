@@ -105,6 +105,32 @@ func (p *Progress) Apply(e *journal.Event) ([]Notice, error) {
 	return p.out, err
 }
 
+// restore continues where the checkpoint was written. Notices of earlier steps are
+// not known; the summary counts them. If the checkpoint cannot be used, nothing
+// changes.
+func (p *Progress) restore(c *report.Checkpoint) {
+	run := &report.Run{}
+	var open []*active
+	err := p.in.Restore(c.State, report.ReaderData{
+		RestoreRun: func(r *report.Run, _ json.RawMessage) (any, error) {
+			if r.Parent == "" {
+				run = r
+			}
+			return nil, nil
+		},
+		RestoreStep: func(s *report.Step, _ json.RawMessage) (any, error) {
+			a := &active{step: s, tokens: total(s.Used), cost: s.Used.MicroDollars}
+			open = append(open, a)
+			return a, nil
+		},
+	})
+	if err != nil {
+		return
+	}
+	p.seq, p.name, p.started, p.offline, p.ended, p.active = c.Seq, run.Name, run.Started, run.Offline, run.Steps, open
+	p.paused, p.starved = p.in.Standing()
+}
+
 // tell adds a notice about the event's step, or about the run if it has none.
 func (p *Progress) tell(ev *report.Event, event Event) *Notice {
 	n := Notice{

@@ -19,6 +19,9 @@ type Options struct {
 	// Outline returns the steps of the pinned definition; nil if they are unknown.
 	Outline func(definition string) (*report.Outline, error)
 	Style   Style
+	// Checkpoint returns where the audit log of the run can be continued, nil if that is not known. Then only what
+	// follows is read.
+	Checkpoint func(ctx context.Context) (*report.Checkpoint, error)
 }
 
 // follower keeps Progress up to date with the journal. Events before the first
@@ -51,6 +54,11 @@ func (f *follower) RecordAll(ctx context.Context, appends []journal.Appended) er
 
 func (f *follower) take(ctx context.Context, events []journal.Event) error {
 	if first := events[0].Seq; first > f.p.seq+1 {
+		if f.p.seq == 0 && f.o.Checkpoint != nil {
+			if c, err := f.o.Checkpoint(ctx); err == nil && c != nil && c.Seq < first {
+				f.p.restore(c)
+			}
+		}
 		for e, err := range f.o.Source.Events(ctx, f.o.Run, f.p.seq) {
 			if err != nil {
 				return err

@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"encoding/json"
 	"slices"
 
 	"github.com/espalier-run/espalier/internal/journal"
@@ -56,6 +57,24 @@ type projector struct {
 	enc  encoder
 	emit func(*report.Event) error
 	out  report.Output
+}
+
+// Save implements report.Checkpointer.
+func (p *projector) Save() ([]byte, error) { return p.in.Save(positions) }
+
+// Restore implements report.Checkpointer.
+func (p *projector) Restore(state []byte) error { return p.in.Restore(state, positions) }
+
+// positions encodes and decodes the ends of files.
+var positions = report.ReaderData{
+	Save: func(data any) (json.RawMessage, error) { return json.Marshal(data.(*position).seq) },
+	RestoreRun: func(run *report.Run, raw json.RawMessage) (any, error) {
+		if raw == nil {
+			return nil, nil
+		}
+		at := &position{head: head(run)}
+		return at, json.Unmarshal(raw, &at.seq)
+	},
 }
 
 // position is the end of a file.

@@ -1,0 +1,176 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// chainHash returns the hash of a run's chain up to an append. It computes the
+// hash if an earlier release has written the append.
+func (c *conn) chainHash(id journal.RunID, pos int64) (journal.ChainHash, error) {
+	hash := journal.ChainStart(id)
+	var unhashed []int64
+	for pos != 0 {
+		row, err := c.row(2, "SELECT prev, hash FROM appends WHERE pos = ?", pos)
+		if errors.Is(err, errNoRow) {
+			err = &journal.CorruptError{Run: id, Pos: journal.Pos(pos), Why: errors.New("it is missing")}
+		}
+		if err != nil {
+			return hash, err
+		}
+		if stored, ok := journal.ParseChainHash(row[1].([]byte)); ok {
+			hash = stored
+			break
+		}
+		prev := row[0].(int64)
+		if prev >= pos {
+			return hash, &journal.CorruptError{
+				Run: id, Pos: journal.Pos(pos), Why: fmt.Errorf("append %d precedes it", prev),
+			}
+		}
+		unhashed, pos = append(unhashed, pos), prev
+	}
+	for _, pos := range slices.Backward(unhashed) {
+		row, err := c.row(1, "SELECT body FROM appends WHERE pos = ?", pos)
+		if err != nil {
+			return hash, err
+		}
+		hash = hash.Next(row[0].([]byte))
+	}
+	return hash, nil
+}
+
+// addTombstone adds the tombstone of a run.
+func addTombstone(c *conn, id journal.RunID, r *root, why journal.Removal) error {
+	hash, err := c.chainHash(id, r.pos)
+	if err != nil {
+		return err
+	}
+	name, err := c.row(1, "SELECT name FROM runs WHERE n = ?", r.n)
+	if err != nil {
+		return err
+	}
+	prev := journal.TombstoneStart()
+	last, err := c.row(1, "SELECT hash FROM tombstones ORDER BY n DESC LIMIT 1")
+	switch {
+	case err == nil:
+		prev, _ = journal.ParseChainHash(last[0].([]byte))
+	case !errors.Is(err, errNoRow):
+		return err
+	}
+	head := journal.ChainHead{Run: id, Seq: journal.Seq(r.seq), Hash: hash}
+	body := journal.NewTombstone(name[0].(string), head, why).Encode()
+	next := prev.Next(body)
+	_, err = c.exec("INSERT INTO tombstones (body, hash) VALUES (?, ?)", body, next[:])
+	return err
+}
+
+// positionsQuery returns the positions of a run's appends, newest first.
+// Positions decrease from row to row, so that a damaged chain ends, too.
+const positionsQuery = `WITH RECURSIVE chain (pos, prev) AS (
+		SELECT pos, prev FROM appends WHERE pos = ?1
+		UNION ALL
+		SELECT a.pos, a.prev FROM chain JOIN appends a ON a.pos = chain.prev AND a.pos < chain.pos
+	) SELECT pos FROM chain`
+
+// positions returns the positions of a run's appends, oldest first.
+func (s *Store) positions(ctx context.Context, id journal.RunID) ([]int64, error) {
+	n, err := s.rootNumber(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	var head, seq int64
+	if err := s.row(ctx, "SELECT head, seq FROM runs WHERE n = ?", n).Scan(&head, &seq); err != nil {
+		return nil, s.failed(ctx, err)
+	}
+	if err := s.row(ctx, newestQuery, head, n).Scan(&head, &seq); err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, s.failed(ctx, err)
+	}
+	rows, err := s.query(ctx, positionsQuery, head)
+	if err != nil {
+		return nil, s.failed(ctx, err)
+	}
+	defer rows.Close()
+	var all []int64
+	for rows.Next() {
+		var pos int64
+		if err := rows.Scan(&pos); err != nil {
+			return nil, s.failed(ctx, err)
+		}
+		all = append(all, pos)
+	}
+	slices.Reverse(all)
+	return all, s.failed(ctx, rows.Err())
+}
+
+// Links implements journal.ChainReader. It holds the positions of the run's
+// appends in memory, and one body at a time.
+func (s *Store) Links(ctx context.Context, id journal.RunID) iter.Seq2[journal.Link, error] {
+	return func(yield func(journal.Link, error) bool) {
+		all, err := s.positions(ctx, id)
+		if err != nil {
+			yield(journal.Link{}, err)
+			return
+		}
+		for _, pos := range all {
+			link := journal.Link{Pos: journal.Pos(pos)}
+			err := s.row(ctx, "SELECT seq, body, hash FROM appends WHERE pos = ?", pos).
+				Scan(&link.Seq, &link.Body, &link.Hash)
+			if errors.Is(err, sql.ErrNoRows) { // the run was removed in the meantime
+				err = fmt.Errorf("%w: %s", journal.ErrUnknownRun, id)
+			}
+			if err != nil {
+				yield(journal.Link{}, s.failed(ctx, err))
+				return
+			}
+			if !yield(link, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Tombstones implements journal.ChainReader.
+func (s *Store) Tombstones(ctx context.Context) iter.Seq2[journal.Link, error] {
+	return func(yield func(journal.Link, error) bool) {
+		for after := journal.Pos(0); ; {
+			links, err := s.tombstonePage(ctx, after)
+			if err != nil {
+				yield(journal.Link{}, err)
+				return
+			}
+			for _, link := range links {
+				if !yield(link, nil) {
+					return
+				}
+				after = link.Pos
+			}
+			if len(links) < page {
+				return
+			}
+		}
+	}
+}
+
+func (s *Store) tombstonePage(ctx context.Context, after journal.Pos) ([]journal.Link, error) {
+	rows, err := s.query(ctx, "SELECT n, body, hash FROM tombstones WHERE n > ? ORDER BY n LIMIT ?", after, page)
+	if err != nil {
+		return nil, s.failed(ctx, err)
+	}
+	defer rows.Close()
+	var links []journal.Link
+	for rows.Next() {
+		var link journal.Link
+		if err := rows.Scan(&link.Pos, &link.Body, &link.Hash); err != nil {
+			return nil, s.failed(ctx, err)
+		}
+		links = append(links, link)
+	}
+	return links, s.failed(ctx, rows.Err())
+}
