@@ -27,6 +27,9 @@ type Store struct {
 	lastPos journal.Pos
 	lastMsg journal.InboxID
 	blobs   map[string]*blob
+
+	registers    map[string]journal.Register
+	lastRegister int64
 }
 
 type run struct {
@@ -72,6 +75,8 @@ func NewShared(dead func(journal.Owner) bool) *Store {
 		stopped: make(chan struct{}),
 		runs:    map[journal.RunID]*run{},
 		blobs:   map[string]*blob{},
+
+		registers: map[string]journal.Register{},
 	}
 	go s.commit()
 	return s
