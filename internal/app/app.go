@@ -44,6 +44,8 @@ type Options struct {
 	Relaxed bool
 	// RecordOnly makes the App record starts and messages and execute nothing: other processes drive the runs.
 	RecordOnly bool
+	// NoTriggers makes Work fire no triggers.
+	NoTriggers bool
 	// Notify receives what a person should know and what belongs to no response; nil discards it.
 	Notify func(Notice)
 }
@@ -63,6 +65,8 @@ type App struct {
 	mu     sync.Mutex
 	envs   map[string]*environment // by root and configuration
 	closed bool
+
+	triggers *triggerService // nil unless this App fires triggers
 }
 
 // storageFolder is the name of a project's own folder.
