@@ -444,7 +444,9 @@ func lasting(err error) bool {
 }
 
 // triggerActor is who starts the runs of a trigger.
-func triggerActor(d *workflowTrigger) journal.Actor { return journal.Actor{User: d.id, Method: "trigger"} }
+func triggerActor(d *workflowTrigger) journal.Actor {
+	return journal.Actor{User: d.id, Method: "trigger"}
+}
 
 // reason returns an error in one line.
 func reason(err error) string {

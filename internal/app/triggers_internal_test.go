@@ -443,6 +443,28 @@ func TestWorkFiresTriggersOfNewFiles(t *testing.T) {
 	}
 }
 
+func TestWorkWithoutTriggersFiresNone(t *testing.T) {
+	for _, off := range []bool{false, true} {
+		home := t.TempDir()
+		a := New(Options{Dir: t.TempDir(), Home: home, NoTriggers: off, Getenv: func(name string) string {
+			return map[string]string{"HOME": home}[name]
+		}})
+		ctx, stop := context.WithCancel(t.Context())
+		err := a.Work(ctx, func(string) {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			if (a.triggers == nil) != off {
+				t.Errorf("without triggers: %v, service: %v", off, a.triggers)
+			}
+			stop()
+		}, nil)
+		if err != nil {
+			t.Error(err)
+		}
+		a.Close()
+	}
+}
+
 func TestOverlapPoliciesOfTheConfigurationAreThoseOfSchedules(t *testing.T) {
 	var names []string
 	for _, o := range trigger.Overlaps {

@@ -100,6 +100,7 @@ func (s *Server) newAPI() {
 	s.registerRuns()
 	s.registerRecords()
 	s.registerEvents()
+	s.registerTriggers()
 }
 
 // severity describes diag.Severity, which encodes itself as text.
