@@ -99,13 +99,14 @@ type Status struct {
 	Reserved  Usage    `json:"reserved" doc:"Set aside for calls that are under way"`
 	Limits    Limits   `json:"limits"`
 	Simulated string   `json:"simulated,omitempty" doc:"simulated or scripted, if replies are not from real models"`
+	Untrusted bool     `json:"untrusted,omitempty" doc:"The input comes from outside of the project: an event, a webhook or a file"`
 }
 
 // NewStatus returns the form of a status.
 func NewStatus(s *app.Status) Status {
 	out := Status{
 		Run: newRun(s.Entry, stateOf(s.Entry, s.Idle, s.InDoubt())), Steps: s.Step, Used: newUsage(s.Used),
-		Reserved: newUsage(s.Held), Simulated: s.Offline,
+		Reserved: newUsage(s.Held), Simulated: s.Offline, Untrusted: s.Untrusted,
 		Limits: Limits{
 			Steps: s.Limits.Steps, ToolCalls: s.Limits.ToolCalls, Tokens: s.Limits.Tokens,
 			ActiveSeconds: s.Limits.ActiveSeconds, Dollars: dollars(s.Limits.MicroDollars),

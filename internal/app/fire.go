@@ -26,11 +26,18 @@ type triggerService struct {
 	declared []*workflowTrigger
 	wake     map[string]time.Time // when to look at a schedule again
 	reported map[string]string    // problem by file
+
+	looks   map[string]map[string]string // the last look at the files of a trigger
+	settled map[string]string            // the look at a file that was dealt with
+	cleaned time.Time                    // when old events were removed
 }
 
 // newTriggerService returns a service that has read no workflow yet.
 func newTriggerService(a *App, rt *environment) *triggerService {
-	return &triggerService{app: a, rt: rt, wake: map[string]time.Time{}, reported: map[string]string{}}
+	return &triggerService{
+		app: a, rt: rt, wake: map[string]time.Time{}, reported: map[string]string{},
+		looks: map[string]map[string]string{}, settled: map[string]string{},
+	}
 }
 
 func (s *triggerService) all() []*workflowTrigger {
@@ -163,8 +170,8 @@ const (
 func (s *triggerService) serve(ctx context.Context) {
 	files := newFileWatcher()
 	defer files.close()
-	looked := time.Time{}
-	cost := time.Duration(0) // of looking at the files
+	var looked, looks time.Time // at workflows, and at the files of triggers
+	cost := time.Duration(0)    // of looking at the files
 	for changed := true; ctx.Err() == nil; {
 		if changed || time.Since(looked) > max(filePoll, 50*cost) {
 			began := time.Now()
@@ -176,6 +183,14 @@ func (s *triggerService) serve(ctx context.Context) {
 			looked, cost = time.Now(), time.Since(began)
 		}
 		next, err := s.fireDue(ctx)
+		if time.Since(looks) >= filePoll {
+			err = errors.Join(err, s.fireFiles(ctx))
+			looks = time.Now()
+		}
+		if time.Since(s.cleaned) > time.Hour {
+			err = errors.Join(err, s.rt.forgetEvents(ctx))
+			s.cleaned = time.Now()
+		}
 		if err != nil && ctx.Err() == nil {
 			s.app.o.Log.Error("triggers", "error", err)
 		}

@@ -64,6 +64,8 @@ type triggerState struct {
 	Spec     ir.Trigger `json:"spec"`
 	// Active are the runs that were not over when the state was saved.
 	Active []journal.RunID `json:"active,omitempty"`
+	// Seen has the version of each file that a trigger for files has dealt with; nil before its first look.
+	Seen map[string]string `json:"seen,omitzero"`
 }
 
 // sameTimes reports whether two triggers fire at the same times.
@@ -145,7 +147,33 @@ func (a *App) declaredTriggers(ctx context.Context, rt *environment, before []*w
 			})
 		}
 	}
-	return out, nil
+	return append(out, rt.webhooks(found, root)...), nil
+}
+
+// webhooks returns the triggers that the configuration adds to workflows.
+func (rt *environment) webhooks(found *Discovery, root string) []*workflowTrigger {
+	var out []*workflowTrigger
+	for _, hook := range rt.settings.Webhooks {
+		for _, w := range found.Workflows {
+			file, err := filepath.Rel(root, w.Analysis.File.Abs)
+			if name := hook.Is.Workflow.Value; err != nil || name != w.Name && name != filepath.ToSlash(file) ||
+				w.Scope != project.OfProject || w.ShadowedBy != "" {
+				continue
+			}
+			d := &workflowTrigger{
+				name: "webhook:" + hook.Name.Value, file: filepath.ToSlash(file), workflow: w.Name, path: w.Path,
+				spec:     ir.Trigger{Kind: ir.OnWebhook, Event: hook.Name.Value},
+				settings: config.Trigger{Simulate: hook.Is.Simulate, Map: hook.Is.Map}, an: w.Analysis,
+			}
+			d.id = d.file + "#" + d.name
+			if err := w.Analysis.Err(); err != nil {
+				d.an, d.problem = nil, err.Error()
+			}
+			out = append(out, d)
+			break
+		}
+	}
+	return out
 }
 
 // keptTriggers returns the triggers of the last valid version of a file.
@@ -395,7 +423,7 @@ func (a *App) RunTrigger(ctx context.Context, name string, by journal.Actor) (jo
 	return id, rt.changeTrigger(ctx, d, func(state *triggerState) { state.Active = append(state.Active, id) })
 }
 
-// startTriggered starts a run for a trigger. A run that exists already has been started by another process.
+// startTriggered starts a run for a trigger.
 func (a *App) startTriggered(
 	ctx context.Context, d *workflowTrigger, id journal.RunID, input json.RawMessage, by journal.Actor,
 ) error {
@@ -406,9 +434,14 @@ func (a *App) startTriggered(
 	if input == nil {
 		input = d.settings.Input
 	}
-	prepared, err := a.Prepare(ctx, PrepareRequest{
+	return a.startPrepared(ctx, PrepareRequest{
 		Workflow: an, Input: input, Unattended: true, Options: RunOptions{Simulate: d.settings.Simulate},
-	})
+	}, id, by)
+}
+
+// startPrepared prepares and starts a run. A run that exists already has been started by another process.
+func (a *App) startPrepared(ctx context.Context, req PrepareRequest, id journal.RunID, by journal.Actor) error {
+	prepared, err := a.Prepare(ctx, req)
 	if err != nil {
 		return err
 	}

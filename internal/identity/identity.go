@@ -54,6 +54,8 @@ const (
 	Operator Role = "operator"
 	Approver Role = "approver"
 	Admin    Role = "admin"
+	// Sender delivers events and does nothing else.
+	Sender Role = "sender"
 	// everything is the role of the owner: admin, and approver for every gate.
 	everything Role = "*"
 )
@@ -72,10 +74,10 @@ func ParseRole(text string) (Role, error) {
 		return Role(text), nil
 	}
 	switch r := Role(text); r {
-	case Viewer, Operator, Approver, Admin:
+	case Viewer, Operator, Approver, Admin, Sender:
 		return r, nil
 	}
-	return "", fmt.Errorf("there is no role %q: use viewer, operator, approver, approver:NAME or admin", text)
+	return "", fmt.Errorf("there is no role %q: use viewer, operator, approver, approver:NAME, sender or admin", text)
 }
 
 // Permission is something that a request needs.
@@ -93,16 +95,19 @@ const (
 	// Decide covers gates and tool approvals; see [Identity.MayDecide] for gates
 	// that name roles.
 	Decide Permission = "decide"
+	// Send covers delivering events to workflows and runs.
+	Send Permission = "send"
 	// Manage covers users, triggers and the server itself.
 	Manage Permission = "manage"
 )
 
 var grants = map[Role][]Permission{
 	Viewer:     {Read},
-	Operator:   {Read, Start, Operate},
+	Operator:   {Read, Start, Operate, Send},
+	Sender:     {Send},
 	Approver:   {Read, Decide},
-	Admin:      {Read, Start, Operate, Decide, Manage},
-	everything: {Read, Start, Operate, Decide, Manage},
+	Admin:      {Read, Start, Operate, Decide, Send, Manage},
+	everything: {Read, Start, Operate, Decide, Send, Manage},
 }
 
 // May reports whether the identity has a permission.

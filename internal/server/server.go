@@ -34,6 +34,7 @@ type Options struct {
 	TLS     bool
 	Version string
 	Log     *slog.Logger
+	Now     func() time.Time // nil is time.Now
 }
 
 // Server serves one project.
@@ -76,6 +77,7 @@ func New(o Options) *Server {
 	s.mux.Handle("GET /metrics", s.needs(identity.Read, http.HandlerFunc(s.metrics)))
 	s.mux.HandleFunc("GET /login", s.login)
 	s.mux.HandleFunc("POST /login", s.loginWithToken)
+	s.mux.HandleFunc("POST /hooks/{name}", s.receiveHook)
 	s.mux.HandleFunc("POST /logout", s.logout)
 	s.mux.HandleFunc("/", s.index)
 	return s
@@ -101,6 +103,7 @@ func (s *Server) newAPI() {
 	s.registerRecords()
 	s.registerEvents()
 	s.registerTriggers()
+	s.registerCloudEvents()
 }
 
 // severity describes diag.Severity, which encodes itself as text.
@@ -116,6 +119,13 @@ func (s *Server) describe(op huma.Operation, needed identity.Permission) {
 	op.OperationID = operationID(op.Method, strings.TrimPrefix(op.Path, "/api/v1"))
 	s.routes = append(s.routes, Route{Method: op.Method, Path: op.Path, Needs: needed})
 	s.api.OpenAPI().AddOperation(&op)
+}
+
+func (s *Server) now() time.Time {
+	if s.o.Now != nil {
+		return s.o.Now()
+	}
+	return time.Now()
 }
 
 // Handler returns the handler of all routes, behind the guard.

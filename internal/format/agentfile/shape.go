@@ -42,6 +42,10 @@ var (
 		text.Field{
 			Name: "commands", Form: text.Strings, Doc: "Extension: editor commands that start the workflow.",
 		},
+		text.Field{
+			Name: "paths", Form: text.Strings,
+			Doc: "Extension: files that start the workflow when they change, as patterns such as inbox/*.csv.",
+		},
 	)
 
 	executionShape = text.NewShape(text.Field{Name: "preferred", Choices: []string{"ide", "cli"}})
