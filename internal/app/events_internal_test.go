@@ -255,3 +255,21 @@ func TestOldEventsAreForgotten(t *testing.T) {
 		t.Errorf("%d events are kept, %v", len(kept), err)
 	}
 }
+
+func TestCommandsOfAgentfilesNameTheirWorkflow(t *testing.T) {
+	p := newTriggered(t, map[string]string{
+		"workflows/inbox/workflow.yaml": strings.Replace(watching, "  type: file\n  paths: [inbox/*.csv]\n",
+			"  type: command\n  commands: [sort-inbox, /tidy]\n", 1),
+		"workflows/inbox/agents/worker.md": "# Agent: Worker\n## Persona\nWorks.\n",
+	})
+	s := p.server()
+	for _, name := range []string{"inbox", "sort-inbox", "tidy"} {
+		an, err := s.app.Analyze(t.Context(), AnalyzeRequest{Workflow: name})
+		if err != nil || an.Name() != "inbox" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := s.app.Analyze(t.Context(), AnalyzeRequest{Workflow: "tidier"}); err == nil {
+		t.Error("a command that no workflow declares names one")
+	}
+}

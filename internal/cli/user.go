@@ -23,6 +23,7 @@ func (a *invocation) userCommand() *cobra.Command {
   approver        decides gates and tool approvals
   approver:NAME   decides gates that ask for the role NAME
   sender          delivers events, and nothing else
+  starter:NAME    starts runs of the workflow NAME, if that says "api: true"
   admin           all of these, and manages the server
 
 Tokens are shown once; only their hashes are stored, in .espalier/users.json.`,

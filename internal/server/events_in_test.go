@@ -341,3 +341,37 @@ func TestGitHubSignatureOfTheDocumentedExample(t *testing.T) {
 		}
 	}
 }
+
+// A token with the role starter:NAME starts that workflow and nothing else, and
+// only if the workflow says "api: true".
+func TestScopedTokensStartOneWorkflow(t *testing.T) {
+	flow := func(name, api string) string {
+		return "---\nname: " + name + "\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: A test.\n" +
+			"triggers: { manual: true" + api + " }\n---\n~~~step\nid: a\ntype: transform\ndescription: A\nwrites: [output]\n~~~\n"
+	}
+	p := eventProject(t, map[string]string{
+		"open.md": flow("open", ", api: true"), "other.md": flow("other", ", api: true"), "plain.md": flow("plain", ""),
+		"shut.md": flow("shut", ", api: false"),
+	})
+	scoped, err := p.auth.Users().Add("ci", true, []identity.Role{"starter:open", "starter:plain", "starter:shut"}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := p.token
+	for _, c := range []struct {
+		token, workflow string
+		want            int
+	}{
+		{scoped, "open", 201}, {scoped, "other", 403}, {scoped, "plain", 403}, {scoped, "shut", 403},
+		{owner, "open", 201}, {owner, "plain", 201}, {owner, "shut", 403},
+	} {
+		var s api.Status
+		p.token = c.token
+		p.call("POST", "/api/v1/runs", map[string]any{"workflow": c.workflow, "simulate": true}, &s, c.want)
+		if c.want == 201 && s.Untrusted != (c.token == scoped) {
+			t.Errorf("%s: untrusted is %v", c.workflow, s.Untrusted)
+		}
+	}
+	p.token = scoped
+	p.call("GET", "/api/v1/runs", nil, nil, 403)
+}
