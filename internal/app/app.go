@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -66,7 +67,8 @@ type App struct {
 	envs   map[string]*environment // by root and configuration
 	closed bool
 
-	triggers *triggerService // nil unless this App fires triggers
+	triggers  *triggerService // nil unless this App fires triggers
+	publicURL atomic.Pointer[string]
 }
 
 // storageFolder is the name of a project's own folder.

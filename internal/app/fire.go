@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/project"
+	"github.com/espalier-run/espalier/internal/trigger"
 )
 
 // triggerService fires the triggers of a project.
@@ -133,6 +135,9 @@ func (s *triggerService) fire(ctx context.Context, d *workflowTrigger) (time.Tim
 				return time.Time{}, err
 			}
 		}
+		if err := s.notifyMissed(ctx, d, state.Missed, next.Missed); err != nil {
+			return time.Time{}, err
+		}
 		state.State = next
 		err = s.rt.saveTrigger(ctx, register, state)
 		switch {
@@ -145,6 +150,19 @@ func (s *triggerService) fire(ctx context.Context, d *workflowTrigger) (time.Tim
 		}
 		return schedule.Wake(next), nil
 	}
+}
+
+// notifyMissed puts messages about new missed firings into the outbox, before the state that has them is saved.
+func (s *triggerService) notifyMissed(ctx context.Context, d *workflowTrigger, before, after []trigger.Missed) error {
+	n := notifier{s.app, s.rt}
+	for _, m := range after {
+		if !slices.ContainsFunc(before, func(o trigger.Missed) bool { return o.At.Equal(m.At) && o.Reason == m.Reason }) {
+			if err := n.missed(ctx, d, m.At, m.Reason); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // cancel cancels the runs that a new one replaces.

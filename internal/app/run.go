@@ -371,6 +371,12 @@ func (a *App) Work(ctx context.Context, ready func(root string), skipped func(*R
 		return err
 	}
 	rt.DeliverTelemetry()
+	notified := make(chan struct{})
+	go func() {
+		defer close(notified)
+		(&notifier{a, rt}).serve(ctx)
+	}()
+	defer func() { <-notified }()
 	if !a.o.NoTriggers {
 		ended := a.serveTriggers(ctx, rt)
 		defer func() { <-ended }()

@@ -58,6 +58,7 @@ type triggered struct {
 	t       *testing.T
 	dir     string
 	home    string
+	env     map[string]string
 	clock   clock
 	notices []string
 	mu      sync.Mutex
@@ -89,7 +90,12 @@ func (p *triggered) server() *triggerService {
 	p.t.Helper()
 	a := New(Options{
 		Dir: p.dir, Home: p.home, Now: p.clock.Now, Journal: p.journal,
-		Getenv: func(name string) string { return map[string]string{"HOME": p.home}[name] },
+		Getenv: func(name string) string {
+			if name == "HOME" {
+				return p.home
+			}
+			return p.env[name]
+		},
 		Notify: func(n Notice) {
 			p.mu.Lock()
 			defer p.mu.Unlock()

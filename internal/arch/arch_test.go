@@ -64,6 +64,8 @@ var layers = map[string][]string{
 	"internal/filelock": {},
 	// Who uses the server, and what they may do.
 	"internal/identity": {"internal/private", "internal/filelock"},
+	// Messages to people: mail, chat and webhooks.
+	"internal/notify": {},
 	// Commands write to a terminal through it alone.
 	"internal/terminal": {},
 	// Everything that writes files whose names a model can choose goes through it.
@@ -112,7 +114,7 @@ var layers = map[string][]string{
 	"internal/app": {
 		"internal/registry", "internal/engine", "internal/report", "internal/check", "internal/analysis", "internal/format", "internal/graph",
 		"internal/project", "internal/config", "internal/price", "internal/secret", "internal/manifest", "internal/trust",
-		"internal/trigger",
+		"internal/trigger", "internal/notify",
 	},
 	// Entry points decode a request, call app and render the result. They do not import each other.
 	"internal/cli":    {"internal/app", "internal/api", "internal/explain", "internal/terminal", "internal/identity"},

@@ -42,6 +42,8 @@ type Config struct {
 	Triggers []Named[Trigger] // by workflow
 	Webhooks []Named[Webhook]
 
+	Notifications []Named[Notification]
+
 	// MCPFile is the other file that names servers.
 	MCPFile MCPFile
 }
@@ -88,6 +90,7 @@ func (c *Config) read(f *fields) {
 	c.Commands = readCommands(f)
 	c.Triggers = readTriggers(f)
 	c.Webhooks = readWebhooks(f)
+	c.Notifications = readNotifications(f)
 }
 
 // Find reads the file of a project, and .mcp.json, whose problems stay with
@@ -152,6 +155,10 @@ func (c *Config) check(out *diag.List) {
 	}
 	for _, w := range c.Webhooks {
 		c.checkReference(w.Is.Secret, out)
+	}
+	for _, n := range c.Notifications {
+		c.checkReference(n.Is.URL, out)
+		c.checkReference(n.Is.Secret, out)
 	}
 	for _, cli := range c.Models.CLIs {
 		headers(cli.Is.Env)

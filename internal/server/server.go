@@ -200,8 +200,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, grace time.Duration)
 // SetReady makes /readyz succeed: runs are being driven.
 func (s *Server) SetReady() { s.ready.Do(func() { close(s.isReady) }) }
 
-// LoginURL returns an address that signs the owner in once.
-func (s *Server) LoginURL(listen net.Addr) string {
+// URL returns the address under which people reach the server.
+func (s *Server) URL(listen net.Addr) string {
 	base := "http://" + listen.String() + s.base
 	if s.o.TLS {
 		base = "https://" + listen.String() + s.base
@@ -209,7 +209,12 @@ func (s *Server) LoginURL(listen net.Addr) string {
 	if s.o.PublicURL != nil {
 		base = s.o.PublicURL.Scheme + "://" + s.o.PublicURL.Host + s.base
 	}
-	return base + "/login?code=" + s.o.Auth.NewLoginCode()
+	return base
+}
+
+// LoginURL returns an address that signs the owner in once.
+func (s *Server) LoginURL(listen net.Addr) string {
+	return s.URL(listen) + "/login?code=" + s.o.Auth.NewLoginCode()
 }
 
 // Routes returns the routes of the API and what each of them needs.
