@@ -100,13 +100,14 @@ type Status struct {
 	Reserved  Usage    `json:"reserved" doc:"Set aside for calls that are under way"`
 	Limits    Limits   `json:"limits"`
 	Simulated string   `json:"simulated,omitempty" doc:"simulated or scripted, if replies are not from real models"`
+	Untrusted bool     `json:"untrusted,omitempty" doc:"The input comes from outside of the project: an event, a webhook or a file"`
 }
 
 // NewStatus returns the form of a status.
 func NewStatus(s *app.Status) Status {
 	out := Status{
 		Run: newRun(s.Entry, stateOf(s.Entry, s.Idle, s.InDoubt())), Steps: s.Step, Used: newUsage(s.Used),
-		Reserved: newUsage(s.Held), Simulated: s.Offline,
+		Reserved: newUsage(s.Held), Simulated: s.Offline, Untrusted: s.Untrusted,
 		Limits: Limits{
 			Steps: s.Limits.Steps, ToolCalls: s.Limits.ToolCalls, Tokens: s.Limits.Tokens,
 			ActiveSeconds: s.Limits.ActiveSeconds, Dollars: dollars(s.Limits.MicroDollars),
@@ -237,11 +238,13 @@ type Trigger struct {
 func Triggers(p *ir.Program) []Trigger {
 	var out []Trigger
 	for _, t := range p.Triggers {
-		out = append(out, Trigger{
-			Kind: string(t.Kind), Schedule: t.Schedule, Timezone: t.Timezone, Event: t.Event, Disabled: t.Off,
-		})
+		out = append(out, newTrigger(t))
 	}
 	return out
+}
+
+func newTrigger(t ir.Trigger) Trigger {
+	return Trigger{Kind: string(t.Kind), Schedule: t.Schedule, Timezone: t.Timezone, Event: t.Event, Disabled: t.Off}
 }
 
 // Execution is one execution of a step.
@@ -285,4 +288,60 @@ func NewExecution(e *app.Execution) Execution {
 		out.Decision = &Decision{User: d.By.User, As: d.By.As, Method: d.Method, Note: d.Note, Digest: d.Digest}
 	}
 	return out
+}
+
+// TriggerStatus is a trigger with its state.
+type TriggerStatus struct {
+	ID       string `json:"id" doc:"Path of the workflow and name of the trigger: flows/report.md#schedule"`
+	Workflow string `json:"workflow"`
+	Path     string `json:"path"`
+	Trigger
+	Overlap string   `json:"overlap,omitempty" doc:"What happens when the previous run is not over"`
+	CatchUp string   `json:"catch_up,omitempty" doc:"How late a scheduled run may start"`
+	Jitter  string   `json:"jitter,omitempty" doc:"Scheduled runs are delayed by less than this"`
+	Paused  bool     `json:"paused,omitempty"`
+	Next    string   `json:"next,omitempty" doc:"When the schedule fires next"`
+	Queue   []string `json:"queue,omitempty" doc:"Scheduled times whose runs start when the previous run is over"`
+	Missed  []Missed `json:"missed,omitempty" doc:"The latest firings that started no run, oldest first"`
+	Active  []string `json:"active,omitempty" doc:"Runs that are not over"`
+	Problem string   `json:"problem,omitempty" doc:"Why the workflow cannot be read; the trigger is that of its last valid version"`
+}
+
+// Missed is a firing, or several of one reason, that started no run.
+type Missed struct {
+	At     string `json:"at"`
+	Until  string `json:"until,omitempty" doc:"The last one, if there are several"`
+	Reason string `json:"reason"`
+}
+
+// NewTrigger returns the form of a trigger.
+func NewTrigger(t *app.Trigger) TriggerStatus {
+	out := TriggerStatus{
+		ID: t.ID, Workflow: t.Workflow, Path: t.Path, Overlap: string(t.Overlap), Paused: t.Paused, Problem: t.Problem,
+		Trigger: newTrigger(t.Trigger), Next: timeText(t.Next),
+	}
+	if t.Kind == ir.OnSchedule && !t.Off {
+		out.CatchUp = t.CatchUp.String()
+	}
+	if t.Jitter > 0 {
+		out.Jitter = t.Jitter.String()
+	}
+	for _, at := range t.Queue {
+		out.Queue = append(out.Queue, timeText(at))
+	}
+	for _, m := range t.Missed {
+		out.Missed = append(out.Missed, Missed{At: timeText(m.At), Until: timeText(m.Until), Reason: m.Reason})
+	}
+	for _, id := range t.Active {
+		out.Active = append(out.Active, string(id))
+	}
+	return out
+}
+
+// timeText returns a time as RFC 3339 has it; empty if there is none.
+func timeText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Format(time.RFC3339)
 }

@@ -467,16 +467,18 @@ func (r *resolver) resolveName(name string) (*Analysis, error) {
 	if err != nil {
 		return nil, err
 	}
-	called := func(w Workflow, second bool) string {
-		if second != (w.Format == byFile) {
-			return fileName(w.Path)
+	called := func(second bool) func(Workflow) bool {
+		return func(w Workflow) bool {
+			if second != (w.Format == byFile) {
+				return fileName(w.Path) == name
+			}
+			return w.Name == name
 		}
-		return w.Name
 	}
-	for _, second := range []bool{false, true} {
+	for _, fits := range []func(Workflow) bool{called(false), called(true), commanded(name)} {
 		var matches []Workflow
 		for _, w := range found.Workflows {
-			if called(w, second) == name && w.ShadowedBy == "" {
+			if fits(w) && w.ShadowedBy == "" {
 				matches = append(matches, w)
 			}
 		}
@@ -496,6 +498,15 @@ func (r *resolver) resolveName(name string) (*Analysis, error) {
 	e := fail(NotFound, NoWorkflow, "there is no file and no workflow called %q", name)
 	e.Name, e.Names, e.Advice = name, []string{found.Root}, diag.DidYouMean(name, names)
 	return nil, e
+}
+
+// commanded returns a function that reports whether a workflow declares a command.
+func commanded(name string) func(Workflow) bool {
+	return func(w Workflow) bool {
+		return w.Analysis.Program != nil && slices.ContainsFunc(w.Analysis.Program.Triggers, func(t ir.Trigger) bool {
+			return slices.ContainsFunc(t.Names, func(n string) bool { return strings.TrimPrefix(n, "/") == name })
+		})
+	}
 }
 
 func looksLikePath(arg string) bool {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -44,6 +45,8 @@ type Options struct {
 	Relaxed bool
 	// RecordOnly makes the App record starts and messages and execute nothing: other processes drive the runs.
 	RecordOnly bool
+	// NoTriggers makes Work fire no triggers.
+	NoTriggers bool
 	// Notify receives what a person should know and what belongs to no response; nil discards it.
 	Notify func(Notice)
 }
@@ -63,6 +66,9 @@ type App struct {
 	mu     sync.Mutex
 	envs   map[string]*environment // by root and configuration
 	closed bool
+
+	triggers  *triggerService // nil unless this App fires triggers
+	publicURL atomic.Pointer[string]
 }
 
 // storageFolder is the name of a project's own folder.

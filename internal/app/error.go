@@ -44,6 +44,9 @@ const (
 	NoRun            Reason = "no-run"            // Error.Name; Error.Names are other projects with runs
 	NoRunName        Reason = "no-run-name"       // the name of the run is empty
 	AmbiguousRun     Reason = "ambiguous-run"     // Error.Names are the candidates
+	NoTrigger        Reason = "no-trigger"        // Error.Name; Error.Names are the triggers that fit
+	AmbiguousTrigger Reason = "ambiguous-trigger" // Error.Names are the candidates
+	EventUnderWay    Reason = "event-under-way"   // another request delivers the same event
 	NotOnDemand      Reason = "not-on-demand"     // the workflow must not be started by hand
 	UnnamedInput     Reason = "unnamed-input"     // Error.Name is the value
 	InvalidInput     Reason = "invalid-input"     // Error.Names are the mismatches, one per line

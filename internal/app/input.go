@@ -44,9 +44,12 @@ func (p *Prepared) input(req *PrepareRequest, o *Options) (json.RawMessage, erro
 	object := map[string]json.RawMessage{}
 	var whole json.RawMessage
 	if len(req.Input) > 0 {
-		raw, err := p.resolveSecrets(req.Input)
-		if err != nil {
-			return nil, err
+		raw := req.Input
+		if !p.Options.Untrusted { // strangers must not name secrets
+			var err error
+			if raw, err = p.resolveSecrets(raw); err != nil {
+				return nil, err
+			}
 		}
 		if json.Unmarshal(raw, &object) != nil {
 			whole = raw

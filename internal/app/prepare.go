@@ -41,6 +41,8 @@ type PrepareRequest struct {
 	AllowUndeclared bool
 	// Force starts a workflow that must not be started by hand.
 	Force bool
+	// Unattended starts a run for a trigger: no person has named the workflow, which would be consent to its commands.
+	Unattended bool
 	// InputOnly checks the configuration and the input, and not whether the run could start.
 	InputOnly bool
 }
@@ -102,7 +104,7 @@ func (a *App) Prepare(_ context.Context, req PrepareRequest) (*Prepared, error) 
 	if err := an.Err(); err != nil {
 		return p, p.problem(err)
 	}
-	if offDemand(an.Program) && !req.Force {
+	if offDemand(an.Program) && !req.Force && !req.Unattended {
 		_ = p.problem(fail(InvalidRequest, NotOnDemand,
 			"the workflow says \"manual: false\": it is not meant to be run by hand"))
 	}
@@ -166,7 +168,7 @@ func (p *Prepared) configure(a *App, req *PrepareRequest) error {
 	registry.ApplyDefaults(program, s.Config)
 	o.NoAWFAudit = o.NoAWFAudit || registry.NoAWFAudit(a.o.Getenv)
 	o.Pin(s.Config, p.env.models)
-	o.Named = registry.NamedConsent(program)
+	o.Named = registry.NamedConsent(program) && !req.Unattended
 	if !o.AllowShell && !registry.Simulates(*o) {
 		o.AllowShell = a.approvedCommands(p.Root, p.Workflow)
 	}

@@ -390,7 +390,7 @@ func worstOf(r check.Report, budget string) (int64, bool) {
 }
 
 // Work drives every run of the project until the context ends: runs whose process has ended, timers, messages, and
-// runs that were recorded only. A run that lacks something is left alone, and skipped is called with the reason, once.
+// runs that were recorded only. Unless Options.NoTriggers is set, it also fires triggers. A run that lacks something is left alone, and skipped is called with the reason, once.
 func (a *App) Work(ctx context.Context, ready func(root string), skipped func(*Run, *Error)) error {
 	space, root, err := a.here()
 	if err != nil {
@@ -405,6 +405,16 @@ func (a *App) Work(ctx context.Context, ready func(root string), skipped func(*R
 		return err
 	}
 	rt.DeliverTelemetry()
+	notified := make(chan struct{})
+	go func() {
+		defer close(notified)
+		(&notifier{a, rt}).serve(ctx)
+	}()
+	defer func() { <-notified }()
+	if !a.o.NoTriggers {
+		ended := a.serveTriggers(ctx, rt)
+		defer func() { <-ended }()
+	}
 	ready(root)
 	var mu sync.Mutex
 	lacks := map[journal.RunID]bool{}
@@ -424,6 +434,22 @@ func (a *App) Work(ctx context.Context, ready func(root string), skipped func(*R
 		}
 		return lacks[id]
 	})
+}
+
+// serveTriggers fires triggers in the background until the context ends. The channel is closed afterwards.
+func (a *App) serveTriggers(ctx context.Context, rt *environment) <-chan struct{} {
+	service, ended := newTriggerService(a, rt), make(chan struct{})
+	a.mu.Lock()
+	a.triggers = service
+	a.mu.Unlock()
+	go func() {
+		defer close(ended)
+		service.serve(ctx)
+		a.mu.Lock()
+		a.triggers = nil
+		a.mu.Unlock()
+	}()
+	return ended
 }
 
 // StateDir returns the state folder of the project around the working folder, and creates it if needed.

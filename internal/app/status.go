@@ -28,6 +28,8 @@ type Status struct {
 	Reason  string         `json:"reason,omitempty"`
 	Error   string         `json:"error,omitempty"`
 	Offline string         `json:"offline,omitempty"` // simulated or scripted
+	// Untrusted reports that the input comes from outside of the project.
+	Untrusted bool `json:"untrusted,omitempty"`
 }
 
 // Gate is an open gate, with exactly what it shows.
@@ -74,6 +76,7 @@ func statusOf(state *plan.State, program *plan.Program, entry journal.Entry) *St
 	s := &Status{Entry: entry, Paused: state.Paused}
 	var o RunOptions
 	if json.Unmarshal(state.Options, &o) == nil {
+		s.Untrusted = o.Untrusted
 		switch {
 		case o.ScriptName != "":
 			s.Offline = "scripted"

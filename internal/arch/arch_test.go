@@ -53,7 +53,9 @@ var layers = map[string][]string{
 	"internal/price":     {},
 	// Tasks, the engine and the command line all keep values to themselves.
 	"internal/secret": {},
-	"internal/config": {"internal/text", "internal/price", "internal/secret", "internal/schema", "internal/process"},
+	"internal/config": {
+		"internal/text", "internal/price", "internal/secret", "internal/schema", "internal/process", "internal/expr",
+	},
 	// How workflows are generated: written by a reader of the journal and by commands.
 	"internal/manifest": {"internal/protected"},
 	// Folders that only their owner can change, and what a person has approved.
@@ -63,6 +65,8 @@ var layers = map[string][]string{
 	"internal/filelock": {},
 	// Who uses the server, and what they may do.
 	"internal/identity": {"internal/private", "internal/filelock"},
+	// Messages to people: mail, chat and webhooks.
+	"internal/notify": {},
 	// Commands write to a terminal through it alone.
 	"internal/terminal": {},
 	// Everything that writes files whose names a model can choose goes through it.
@@ -112,6 +116,7 @@ var layers = map[string][]string{
 	"internal/app": {
 		"internal/registry", "internal/engine", "internal/report", "internal/check", "internal/analysis", "internal/format", "internal/graph",
 		"internal/project", "internal/config", "internal/price", "internal/secret", "internal/manifest", "internal/trust",
+		"internal/trigger", "internal/notify",
 	},
 	// Entry points decode a request, call app and render the result. They do not import each other.
 	"internal/cli":    {"internal/app", "internal/api", "internal/explain", "internal/terminal", "internal/identity"},

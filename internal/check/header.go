@@ -93,7 +93,8 @@ func (c *checker) trigger(t *ir.Trigger) {
 	if err != nil {
 		c.add(CodeSchedule, diag.Error, t.Span,
 			fmt.Sprintf("The schedule %q cannot be read: %s.", t.Schedule, strings.TrimSuffix(err.Error(), ".")),
-			"Write five fields (minute, hour, day of month, month, day of week), such as \"0 6 * * 1-5\".")
+			"Write five fields (minute, hour, day of month, month, day of week), such as \"0 6 * * 1-5\". "+
+				"A sixth field in front of them sets the seconds.")
 		return
 	}
 	if times.Next(epoch).IsZero() {

@@ -188,6 +188,13 @@ func (a *invocation) failure(e *app.Error) *failure {
 		}
 	case app.AmbiguousRun:
 		end.help = "Use a longer prefix of one of these ids:\n  " + strings.Join(e.Names, "\n  ")
+	case app.AmbiguousTrigger:
+		end.help = "Use one of these ids:\n  " + strings.Join(e.Names, "\n  ")
+	case app.NoTrigger:
+		end.help = "No workflow here declares one that fits. \"espalier triggers list\" shows all."
+		if len(e.Names) > 0 {
+			end.help = "Use one of these ids:\n  " + strings.Join(e.Names, "\n  ")
+		}
 	case app.NoWorkflow:
 		switch {
 		case e.Name == "":

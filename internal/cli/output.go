@@ -77,6 +77,13 @@ func (a *invocation) writeJSON(v any) error {
 	return a.deliver("", func(w io.Writer) error { return encode(w, v) })
 }
 
+// writeLine prints an object of a list as one line of JSON.
+func (a *invocation) writeLine(v any) error {
+	e := json.NewEncoder(a.stdout)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
 func encode(w io.Writer, v any) error {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)

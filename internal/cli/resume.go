@@ -400,12 +400,14 @@ workflow has to allow it (human_in_the_loop), and the change is recorded.`,
 }
 
 func (a *invocation) workCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "work",
+	var noTriggers bool
+	cmd := &cobra.Command{
+		Use:   "work [--no-triggers]",
 		Short: "Drive every run of the project until interrupted",
 		Long: `Stay in the foreground and drive every run of the project: runs whose process has
-ended, timers, approvals, runs that were started with --detach. A run that lacks
-a key, a tool or the permission to run its commands is reported and left alone.
+ended, timers, approvals, runs that were started with --detach. Triggers of
+workflows start runs, unless --no-triggers is set. A run that lacks a key, a tool
+or the permission to run its commands is reported and left alone.
 
 Interrupt it to stop: running steps finish first, and the next "espalier work" or
 "espalier resume" continues the runs. SIGTERM gives running steps the grace
@@ -414,6 +416,7 @@ configuration.`,
 		Args: takes(0, 0, "nothing"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for {
+				a.app(func(o *app.Options) { o.NoTriggers = noTriggers })
 				reload, err := a.work()
 				if !reload {
 					return err
@@ -423,6 +426,8 @@ configuration.`,
 			}
 		},
 	}
+	cmd.Flags().BoolVar(&noTriggers, "no-triggers", false, "do not start runs for triggers")
+	return cmd
 }
 
 // work drives every run of a project until a signal. It reports whether to start again with the configuration as it is

@@ -182,6 +182,9 @@ func (a *invocation) printStatus(s *app.Status) {
 	if s.Reason != "" && s.Outcome == journal.OutcomeOK {
 		fmt.Fprintf(w, " (%s)", s.Reason) // that of others is in the error
 	}
+	if s.Untrusted {
+		fmt.Fprint(w, ", untrusted input")
+	}
 	if s.Offline != "" {
 		fmt.Fprintf(w, ", %s", s.Offline)
 	}

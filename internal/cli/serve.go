@@ -25,6 +25,8 @@ type HTTPServer interface {
 	Serve(ctx context.Context, l net.Listener, grace time.Duration) error
 	// SetReady reports that runs are being driven.
 	SetReady()
+	// URL returns the address under which people reach the server.
+	URL(listen net.Addr) string
 	// LoginURL returns an address that signs the owner of the project in once.
 	LoginURL(listen net.Addr) string
 }
@@ -183,6 +185,7 @@ func (a *invocation) runServer(server HTTPServer, l net.Listener) error {
 		worked <- a.app().Work(ctx, func(string) { server.SetReady() }, a.skipped)
 	}()
 	go func() { served <- server.Serve(ctx, l, a.app().GracePeriod()) }()
+	a.app().SetPublicURL(server.URL(l.Addr()))
 	if err := a.announce(server, l.Addr()); err != nil {
 		return err
 	}

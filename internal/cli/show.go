@@ -561,6 +561,17 @@ func triggersText(triggers []ir.Trigger) string {
 			text = "through the API"
 		case ir.OnEvent:
 			text = "by event " + t.Event
+		case ir.OnFile:
+			text = "by changes of " + strings.Join(t.Paths, ", ")
+		case ir.OnCommand:
+			text = "by command"
+			if len(t.Names) > 0 {
+				text += " " + strings.Join(t.Names, ", ")
+			}
+		case ir.OnMention:
+			text = "by an agent that its description fits"
+		case ir.OnWebhook:
+			text = "by webhook /hooks/" + t.Event
 		}
 		if t.Off {
 			text = "not " + text

@@ -22,6 +22,8 @@ func (a *invocation) userCommand() *cobra.Command {
   operator        also starts, pauses, resumes, cancels and edits runs
   approver        decides gates and tool approvals
   approver:NAME   decides gates that ask for the role NAME
+  sender          delivers events, and nothing else
+  starter:NAME    starts runs of the workflow NAME, if that says "api: true"
   admin           all of these, and manages the server
 
 Tokens are shown once; only their hashes are stored, in .espalier/users.json.`,
@@ -107,7 +109,7 @@ func (a *invocation) userAdd() *cobra.Command {
 				return err
 			}
 			if len(parsed) == 0 {
-				return usage("Use --role viewer, operator, approver, approver:NAME or admin.", "the user needs a role")
+				return usage("Use --role viewer, operator, approver, approver:NAME, sender or admin.", "the user needs a role")
 			}
 			lifetime, err := parseLifetime(expires)
 			if err != nil {

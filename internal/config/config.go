@@ -39,6 +39,11 @@ type Config struct {
 	// the project's folder.
 	Store Store
 
+	Triggers []Named[Trigger] // by workflow
+	Webhooks []Named[Webhook]
+
+	Notifications []Named[Notification]
+
 	// MCPFile is the other file that names servers.
 	MCPFile MCPFile
 }
@@ -83,6 +88,9 @@ func (c *Config) read(f *fields) {
 	c.Store.URL = f.text("store", "The database that keeps runs: postgres://user@host/database. If not set, runs are kept in the folder .espalier.")
 	f.object("allow", "allow section", "What runs may do on this machine.", c.Allow.read)
 	c.Commands = readCommands(f)
+	c.Triggers = readTriggers(f)
+	c.Webhooks = readWebhooks(f)
+	c.Notifications = readNotifications(f)
 }
 
 // Find reads the file of a project, and .mcp.json, whose problems stay with
@@ -144,6 +152,13 @@ func (c *Config) check(out *diag.List) {
 		for _, h := range list {
 			c.checkReference(h.Value, out)
 		}
+	}
+	for _, w := range c.Webhooks {
+		c.checkReference(w.Is.Secret, out)
+	}
+	for _, n := range c.Notifications {
+		c.checkReference(n.Is.URL, out)
+		c.checkReference(n.Is.Secret, out)
 	}
 	for _, cli := range c.Models.CLIs {
 		headers(cli.Is.Env)

@@ -84,6 +84,20 @@ func (c *Config) Powers() []Power {
 			add("allow."+list.key, list.what+" "+words("", *list.of), func() { *list.of = nil })
 		}
 	}
+	for i := range c.Notifications {
+		n := &c.Notifications[i]
+		what := "sends notifications to " + n.Is.Webhook.Value
+		if n.Is.Webhook.Value == "" {
+			what = "sends notifications to the service in " + n.Is.URL.Value
+		}
+		add("notifications."+n.Name.Value, what, func() { n.Is.Withheld = true })
+	}
+	for i := range c.Webhooks {
+		if w := &c.Webhooks[i]; w.Is.Verify == VerifyNothing {
+			add("webhooks."+w.Name.Value, "starts runs of "+w.Is.Workflow.Value+" for requests without a signature",
+				func() { w.Is.Withheld = true })
+		}
+	}
 	if c.Store.URL.Value != "" {
 		add("store", "keeps runs in "+c.Store.Shown(), func() { c.Store.Withheld = true })
 	}

@@ -249,6 +249,10 @@ func (b *builder) begin(body *scope) {
 			}
 		case ir.OnEvent:
 			n.Title = clean(t.Event)
+		case ir.OnFile:
+			n.Title = clean(strings.Join(t.Paths, ", "))
+		case ir.OnCommand:
+			n.Title = clean(strings.Join(t.Names, ", "))
 		case ir.OnAPI:
 			n.Title = "HTTP request"
 		case ir.OnDemand:

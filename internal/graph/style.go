@@ -91,7 +91,7 @@ func triggerIcon(k ir.TriggerKind) Icon {
 	switch k {
 	case ir.OnSchedule:
 		return IconClock
-	case ir.OnEvent:
+	case ir.OnEvent, ir.OnFile:
 		return IconBolt
 	case ir.OnAPI:
 		return IconCode

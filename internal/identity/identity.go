@@ -54,12 +54,19 @@ const (
 	Operator Role = "operator"
 	Approver Role = "approver"
 	Admin    Role = "admin"
+	// Sender delivers events and does nothing else.
+	Sender Role = "sender"
 	// everything is the role of the owner: admin, and approver for every gate.
 	everything Role = "*"
 )
 
-// approverFor begins a role that approves gates with a named role.
-const approverFor = "approver:"
+const (
+	// approverFor begins a role that approves gates with a named role.
+	approverFor = "approver:"
+	// starterOf begins a role that starts runs of one workflow, if the workflow
+	// declares that it can be started over the API, and does nothing else.
+	starterOf = "starter:"
+)
 
 var gateRole = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
@@ -71,11 +78,17 @@ func ParseRole(text string) (Role, error) {
 		}
 		return Role(text), nil
 	}
+	if name, ok := strings.CutPrefix(text, starterOf); ok {
+		if !gateRole.MatchString(name) {
+			return "", fmt.Errorf("the role %q names no workflow: write starter:NAME", text)
+		}
+		return Role(text), nil
+	}
 	switch r := Role(text); r {
-	case Viewer, Operator, Approver, Admin:
+	case Viewer, Operator, Approver, Admin, Sender:
 		return r, nil
 	}
-	return "", fmt.Errorf("there is no role %q: use viewer, operator, approver, approver:NAME or admin", text)
+	return "", fmt.Errorf("there is no role %q: use viewer, operator, approver, approver:NAME, sender, starter:WORKFLOW or admin", text)
 }
 
 // Permission is something that a request needs.
@@ -93,16 +106,19 @@ const (
 	// Decide covers gates and tool approvals; see [Identity.MayDecide] for gates
 	// that name roles.
 	Decide Permission = "decide"
+	// Send covers delivering events to workflows and runs.
+	Send Permission = "send"
 	// Manage covers users, triggers and the server itself.
 	Manage Permission = "manage"
 )
 
 var grants = map[Role][]Permission{
 	Viewer:     {Read},
-	Operator:   {Read, Start, Operate},
+	Operator:   {Read, Start, Operate, Send},
+	Sender:     {Send},
 	Approver:   {Read, Decide},
-	Admin:      {Read, Start, Operate, Decide, Manage},
-	everything: {Read, Start, Operate, Decide, Manage},
+	Admin:      {Read, Start, Operate, Decide, Send, Manage},
+	everything: {Read, Start, Operate, Decide, Send, Manage},
 }
 
 // May reports whether the identity has a permission.
@@ -111,8 +127,21 @@ func (id Identity) May(p Permission) bool {
 		if strings.HasPrefix(string(r), approverFor) {
 			r = Approver
 		}
+		if strings.HasPrefix(string(r), starterOf) {
+			return p == Start
+		}
 		return slices.Contains(grants[r], p)
 	})
+}
+
+// MayStart reports whether the identity may start runs of any workflow, and
+// whether it may start runs of this one over the API.
+func (id Identity) MayStart(workflow string) (any, this bool) {
+	for _, r := range id.Roles {
+		any = any || slices.Contains(grants[r], Start)
+		this = this || r == Role(starterOf+workflow)
+	}
+	return any, any || this
 }
 
 // MayDecide reports whether the identity may decide a gate that names roles. A

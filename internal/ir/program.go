@@ -134,6 +134,12 @@ const (
 	OnDemand   TriggerKind = "manual"
 	OnAPI      TriggerKind = "api"
 	OnEvent    TriggerKind = "event"
+	OnFile     TriggerKind = "file"
+	OnCommand  TriggerKind = "command"
+	// OnMention starts a run when an agent decides that the description of the workflow fits a request.
+	OnMention TriggerKind = "natural-language"
+	// OnWebhook is configured by the project, not declared by a workflow.
+	OnWebhook TriggerKind = "webhook"
 )
 
 // Trigger is one way to start runs of the program.
@@ -143,6 +149,8 @@ type Trigger struct {
 	Schedule string      `json:"schedule,omitempty"` // cron expression
 	Timezone string      `json:"timezone,omitempty"` // IANA name; empty means UTC
 	Event    string      `json:"event,omitempty"`
+	Paths    []string    `json:"paths,omitempty"` // patterns of the files to watch, below the root of the project
+	Names    []string    `json:"names,omitempty"` // of commands
 	Span     source.Span `json:"span,omitzero"`
 	// TimezoneSpan is separate from Span because the time zone is checked on its own.
 	TimezoneSpan source.Span `json:"timezone_span,omitzero"`

@@ -21,6 +21,7 @@ type Store interface {
 	ChainReader
 	Writer
 	Ownership
+	Registers
 	Admin
 }
 
@@ -104,6 +105,43 @@ type Ownership interface {
 	// Due lists the unfinished runs whose wake time is not after now, with or
 	// without an owner, and the next wake time after now (zero if there is none).
 	Due(ctx context.Context, now Millis) ([]RunID, Millis, error)
+}
+
+// Registers keeps small values that belong to no run, such as the state of a
+// schedule. Processes share them and change them by compare-and-swap.
+type Registers interface {
+	// Load returns the register of a key. A register that does not exist has
+	// version 0 and no data.
+	Load(ctx context.Context, key string) (Register, error)
+	// Save replaces a register if its version is r.Version, and returns the new
+	// version; otherwise it returns ErrConflict. Version 0 creates a register.
+	// Nil data removes it, and the version returned is 0. Versions of a store
+	// are never reused.
+	Save(ctx context.Context, r Register) (int64, error)
+	// List returns the registers whose keys start with a prefix, in the order of
+	// their keys.
+	List(ctx context.Context, prefix string) ([]Register, error)
+}
+
+// Register is a value with its key and version.
+type Register struct {
+	Key     string
+	Data    []byte
+	Version int64
+}
+
+// KeysAfter returns the smallest key that is larger than every key with the
+// prefix; empty if there is none.
+func KeysAfter(prefix string) string {
+	end := []byte(prefix)
+	for len(end) > 0 {
+		if last := len(end) - 1; end[last] < 0xff {
+			end[last]++
+			return string(end)
+		}
+		end = end[:len(end)-1]
+	}
+	return ""
 }
 
 // Admin maintains a store.

@@ -73,6 +73,14 @@ const ModelServer = "@copilotkit/aimock@1.43.0"
 // the end of its input.
 func Serve(t testing.TB, script, pkg string, more ...string) string {
 	t.Helper()
+	lines := Lines(t, script, pkg, more...)
+	return lines()
+}
+
+// Lines is like Serve, and returns a function that waits for the next line that
+// the script prints.
+func Lines(t testing.TB, script, pkg string, more ...string) func() string {
+	t.Helper()
 	server := exec.Command("node", append([]string{script, Install(t, pkg)}, more...)...)
 	server.Stderr = t.Output()
 	in, err := server.StdinPipe()
@@ -91,9 +99,13 @@ func Serve(t testing.TB, script, pkg string, more ...string) string {
 		_, _ = io.Copy(io.Discard, out)
 		_ = server.Wait() // how it ends is its own business
 	})
-	url, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
+	lines := bufio.NewReader(out)
+	return func() string {
+		t.Helper()
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(line)
 	}
-	return strings.TrimSpace(url)
 }

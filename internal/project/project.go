@@ -167,35 +167,55 @@ func (p *Project) Candidates(dir string) (paths []string, skipped []Skipped) {
 	if err != nil {
 		return nil, []Skipped{{Path: filepath.ToSlash(dir), Reason: reason(err)}}
 	}
-	folders := 0
+	files, _, skipped := p.walk(start)
+	for _, full := range files {
+		paths = append(paths, p.space.Display(full))
+	}
+	slices.Sort(paths)
+	return paths, skipped
+}
+
+// WorkflowFiles returns the files below a folder that Candidates lists, and all
+// folders that it looks into, as absolute paths.
+func (p *Project) WorkflowFiles(dir string) (files, folders []string) {
+	start, err := p.space.realPath(p.space.abs(dir))
+	if err != nil {
+		return nil, nil
+	}
+	files, folders, _ = p.walk(start)
+	return files, folders
+}
+
+func (p *Project) walk(start string) (files, folders []string, skipped []Skipped) {
+	full := false
 	var walk func(at string, depth int)
 	walk = func(at string, depth int) {
-		folders++
-		if depth > maxDepth || folders > maxFolders {
-			if folders <= maxFolders+1 {
+		if depth > maxDepth || len(folders) >= maxFolders {
+			if !full {
+				full = len(folders) >= maxFolders
 				skipped = append(skipped, Skipped{Path: p.space.Display(at), Reason: "there are too many folders to look into them all"})
 			}
 			return
 		}
+		folders = append(folders, at)
 		entries, err := p.space.files.ReadDir(at)
 		if err != nil {
 			skipped = append(skipped, Skipped{Path: p.space.Display(at), Reason: reason(err)})
 		}
 		for _, e := range entries {
-			full := filepath.Join(at, e.Name())
+			name := filepath.Join(at, e.Name())
 			switch {
 			case e.IsDir():
 				if !leftOut(e.Name()) {
-					walk(full, depth+1)
+					walk(name, depth+1)
 				}
 			case e.Type().IsRegular() && CouldBeWorkflow(e.Name()):
-				paths = append(paths, p.space.Display(full))
+				files = append(files, name)
 			}
 		}
 	}
 	walk(start, 0)
-	slices.Sort(paths)
-	return paths, skipped
+	return files, folders, skipped
 }
 
 // IsCandidate reports whether a path, which need not exist, is one that Candidates lists for the root of the project:

@@ -73,7 +73,7 @@ func (h *host) Provision(job *step.Job, options json.RawMessage) error {
 	job.Model, job.Price, job.Tools = o.model, o.price, box
 	job.Dir, job.Project = h.runs+string(job.Run), h.root
 	job.Limits, job.Consents = h.tools.limits, consents
-	job.RecordStream = o.stream
+	job.RecordStream, job.Untrusted = o.stream, o.options.Untrusted
 	if box.simulate { // nothing real is started, so there is nothing to consent to or to confine
 		job.Machine, job.MayRunCommands = simulatedMachine{seed: o.options.Seed, script: o.script}, true
 		job.Simulated = true

@@ -370,6 +370,8 @@ type RunOptions struct {
 	// Named reports that a person has named the file, which is consent to its commands in formats that are lists of
 	// commands, and to those of the files that it calls.
 	Named bool `json:"named,omitempty"`
+	// Untrusted reports that the input comes from outside of the project: an event, a webhook or a file.
+	Untrusted bool `json:"untrusted,omitempty"`
 	// Unready starts although models are missing: steps that need them fail.
 	Unready bool `json:"unready,omitempty"`
 	// TraceParent is the span that the run is linked to, in the W3C format.

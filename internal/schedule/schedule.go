@@ -17,16 +17,18 @@ type Schedule struct {
 	hourly bool // means an interval rather than a time of day
 }
 
-// parser accepts five fields or a descriptor such as @daily.
+// parser accepts five fields, six fields of which the first is the second, or a
+// descriptor such as @daily.
 var parser = cron.MustNewParser(
-	cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor | cron.DowOrDom)
+	cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor | cron.DowOrDom)
 
-// Parse parses a cron expression of five fields or a descriptor such as @daily.
-// A nil zone means UTC.
+// Parse parses a cron expression: five fields, optionally after a field for
+// seconds, or a descriptor such as @daily. A nil zone means UTC.
 func Parse(spec string, zone *time.Location) (*Schedule, error) {
 	fields := strings.Fields(spec)
-	if len(fields) != 5 && !strings.HasPrefix(spec, "@") {
-		return nil, fmt.Errorf("it has %d fields, not five", len(fields))
+	named := strings.HasPrefix(spec, "@")
+	if len(fields) != 5 && len(fields) != 6 && !named {
+		return nil, fmt.Errorf("it has %d fields, not five or six", len(fields))
 	}
 	times, err := parser.Parse(spec)
 	if err != nil {
@@ -35,9 +37,11 @@ func Parse(spec string, zone *time.Location) (*Schedule, error) {
 	if zone == nil {
 		zone = time.UTC
 	}
-	hourly := slices.Contains([]string{"*", "*/1", "0-23"}, fields[min(1, len(fields)-1)])
-	if strings.HasPrefix(spec, "@") {
+	hourly := false
+	if named {
 		hourly = fields[0] == "@hourly" || fields[0] == "@every"
+	} else {
+		hourly = slices.Contains([]string{"*", "*/1", "0-23"}, fields[len(fields)-4])
 	}
 	return &Schedule{times: times, zone: zone, hourly: hourly}, nil
 }

@@ -10,6 +10,37 @@ import (
 
 const layout = "2006-01-02 15:04 MST"
 
+func TestSecondsAreOptional(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ spec, after, want string }{
+		{"*/20 * * * * *", "2026-06-05T12:00:05Z", "12:00:20Z 12:00:40Z 12:01:00Z"},
+		{"15 30 6 * * *", "2026-06-05T12:00:00Z", "04:30:15Z 04:30:15Z 04:30:15Z"},
+		// Clocks go forward at 01:00 UTC: the skipped time fires at the change.
+		{"15 30 2 * * *", "2026-03-28T12:00:00Z", "01:00:00Z 00:30:15Z 00:30:15Z"},
+		// Every half minute follows elapsed time when clocks go back.
+		{"30 59 * * * *", "2026-10-25T00:10:00Z", "00:59:30Z 01:59:30Z 02:59:30Z"},
+	} {
+		s, err := Parse(c.spec, berlin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := time.Parse(time.RFC3339, c.after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, at := range s.Upcoming(after, 3) {
+			got = append(got, at.UTC().Format("15:04:05Z"))
+		}
+		if text := strings.Join(got, " "); text != c.want {
+			t.Errorf("%q: %s, expected %s", c.spec, text, c.want)
+		}
+	}
+}
+
 func TestUpcomingAcrossDaylightSavingChanges(t *testing.T) {
 	for _, c := range []struct{ name, spec, zone, after, want string }{
 		{
@@ -127,7 +158,7 @@ func TestTimesIncreaseAndDailyTimesAreNotRepeated(t *testing.T) {
 }
 
 func TestInvalidExpressionsAreRejected(t *testing.T) {
-	for _, spec := range []string{"", "* * * *", "0 25 * * *", "@sometimes", "a b c d e"} {
+	for _, spec := range []string{"", "* * * *", "* * * * * * *", "60 * * * * *", "0 25 * * *", "@sometimes", "a b c d e"} {
 		if _, err := Parse(spec, nil); err == nil {
 			t.Errorf("%q was accepted", spec)
 		}

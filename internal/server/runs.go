@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/identity"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
@@ -239,6 +240,10 @@ func (s *Server) startRun(ctx context.Context, in *startInput) (*started, error)
 	if err := an.Err(); err != nil {
 		return nil, err
 	}
+	untrusted, err := mayStart(ctx, an)
+	if err != nil {
+		return nil, err
+	}
 	id := app.NewRunID()
 	if in.Key != "" {
 		id = keyedRun(ctx, in.Key)
@@ -255,7 +260,9 @@ func (s *Server) startRun(ctx context.Context, in *startInput) (*started, error)
 	}
 	prepared, err := s.o.App.Prepare(ctx, app.PrepareRequest{
 		Workflow: an, Input: input,
-		Options: app.RunOptions{Simulate: in.Body.Simulate, Seed: in.Body.Seed, Model: in.Body.Model},
+		Options: app.RunOptions{
+			Simulate: in.Body.Simulate, Seed: in.Body.Seed, Model: in.Body.Model, Untrusted: untrusted,
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -276,6 +283,31 @@ func (s *Server) startRun(ctx context.Context, in *startInput) (*started, error)
 		return nil, err
 	}
 	return s.startedRun(ctx, id)
+}
+
+// mayStart returns an error unless the identity of a request may start runs of a
+// workflow over the API, and whether its input is that of a stranger.
+func mayStart(ctx context.Context, an *app.Analysis) (untrusted bool, err error) {
+	declares, allowed := false, false
+	for _, t := range an.Program.Triggers {
+		if t.Kind == ir.OnAPI {
+			declares, allowed = true, allowed || !t.Off
+		}
+	}
+	if declares && !allowed {
+		return false, &Problem{
+			Status: http.StatusForbidden, Code: "api-off", Detail: "The workflow says that it is not started over the API.",
+			Help: "Change api: false in its triggers, or start it from the command line.",
+		}
+	}
+	id, _ := IdentityOf(ctx)
+	any, this := id.MayStart(an.Name())
+	if !any && (!this || !allowed) {
+		return false, &Problem{
+			Status: http.StatusForbidden, Code: "forbidden", Detail: "Your roles do not allow you to start this workflow.",
+		}
+	}
+	return !any, nil
 }
 
 func (s *Server) startedRun(ctx context.Context, id journal.RunID) (*started, error) {

@@ -34,6 +34,7 @@ type Options struct {
 	TLS     bool
 	Version string
 	Log     *slog.Logger
+	Now     func() time.Time // nil is time.Now
 }
 
 // Server serves one project.
@@ -76,6 +77,7 @@ func New(o Options) *Server {
 	s.mux.Handle("GET /metrics", s.needs(identity.Read, http.HandlerFunc(s.metrics)))
 	s.mux.HandleFunc("GET /login", s.login)
 	s.mux.HandleFunc("POST /login", s.loginWithToken)
+	s.mux.HandleFunc("POST /hooks/{name}", s.receiveHook)
 	s.mux.HandleFunc("POST /logout", s.logout)
 	s.mux.HandleFunc("/", s.index)
 	return s
@@ -100,6 +102,8 @@ func (s *Server) newAPI() {
 	s.registerRuns()
 	s.registerRecords()
 	s.registerEvents()
+	s.registerTriggers()
+	s.registerCloudEvents()
 }
 
 // severity describes diag.Severity, which encodes itself as text.
@@ -115,6 +119,13 @@ func (s *Server) describe(op huma.Operation, needed identity.Permission) {
 	op.OperationID = operationID(op.Method, strings.TrimPrefix(op.Path, "/api/v1"))
 	s.routes = append(s.routes, Route{Method: op.Method, Path: op.Path, Needs: needed})
 	s.api.OpenAPI().AddOperation(&op)
+}
+
+func (s *Server) now() time.Time {
+	if s.o.Now != nil {
+		return s.o.Now()
+	}
+	return time.Now()
 }
 
 // Handler returns the handler of all routes, behind the guard.
@@ -189,8 +200,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, grace time.Duration)
 // SetReady makes /readyz succeed: runs are being driven.
 func (s *Server) SetReady() { s.ready.Do(func() { close(s.isReady) }) }
 
-// LoginURL returns an address that signs the owner in once.
-func (s *Server) LoginURL(listen net.Addr) string {
+// URL returns the address under which people reach the server.
+func (s *Server) URL(listen net.Addr) string {
 	base := "http://" + listen.String() + s.base
 	if s.o.TLS {
 		base = "https://" + listen.String() + s.base
@@ -198,7 +209,12 @@ func (s *Server) LoginURL(listen net.Addr) string {
 	if s.o.PublicURL != nil {
 		base = s.o.PublicURL.Scheme + "://" + s.o.PublicURL.Host + s.base
 	}
-	return base + "/login?code=" + s.o.Auth.NewLoginCode()
+	return base
+}
+
+// LoginURL returns an address that signs the owner in once.
+func (s *Server) LoginURL(listen net.Addr) string {
+	return s.URL(listen) + "/login?code=" + s.o.Auth.NewLoginCode()
 }
 
 // Routes returns the routes of the API and what each of them needs.

@@ -97,7 +97,12 @@ type project struct {
 
 func serve(t *testing.T, dir string) *project {
 	t.Helper()
-	a := app.New(app.Options{Dir: dir, Home: t.TempDir()})
+	a := app.New(app.Options{Dir: dir, Home: t.TempDir(), Getenv: func(name string) string {
+		if strings.HasPrefix(name, "TEST_") {
+			return os.Getenv(name)
+		}
+		return ""
+	}})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended, ready := make(chan error, 2), make(chan struct{})
 	go func() {
@@ -503,7 +508,7 @@ func TestEveryRouteChecksItsPermission(t *testing.T) {
 		t.Fatal(err)
 	}
 	tokens := map[identity.Role]string{}
-	for _, role := range []identity.Role{identity.Viewer, identity.Operator, identity.Approver, identity.Admin} {
+	for _, role := range []identity.Role{identity.Viewer, identity.Operator, identity.Approver, identity.Admin, identity.Sender} {
 		if tokens[role], err = p.auth.Users().Add(string(role), false, []identity.Role{role}, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -517,7 +522,7 @@ func TestEveryRouteChecksItsPermission(t *testing.T) {
 		t.Fatalf("%d routes", len(routes))
 	}
 	status := func(route Route, token string) int {
-		path := strings.NewReplacer("{workflow}", "none", "{run}", "none", "{step}", "none", "{path}", "none").Replace(route.Path)
+		path := strings.NewReplacer("{workflow}", "none", "{run}", "none", "{step}", "none", "{path}", "none", "{trigger}", "none").Replace(route.Path)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		r, err := http.NewRequestWithContext(ctx, route.Method, p.url+path, strings.NewReader("{}"))

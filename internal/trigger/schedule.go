@@ -122,24 +122,24 @@ func (s Schedule) Due(state State, now time.Time, active int) (State, []Firing) 
 		busy := active > 0 || len(state.Queue) > 0
 		switch {
 		case state.Paused:
-			state.miss(at, "the schedule was paused")
+			state.Miss(at, "the schedule was paused")
 		case !busy || s.Overlap == Allow:
 			start(at, false)
 		case s.Overlap == CancelOld:
 			// Only the newest of several that are due together counts.
 			for _, older := range fire {
-				state.miss(older.At, "a later firing replaced it")
+				state.Miss(older.At, "a later firing replaced it")
 			}
 			fire = nil
 			start(at, true)
 		case s.Overlap == QueueOne && len(state.Queue) == 0, s.Overlap == QueueAll && len(state.Queue) < maxQueue:
 			state.Queue = append(state.Queue, at)
 		case s.Overlap == QueueAll:
-			state.miss(at, fmt.Sprintf("%d firings were already queued", maxQueue))
+			state.Miss(at, fmt.Sprintf("%d firings were already queued", maxQueue))
 		case s.Overlap == QueueOne:
-			state.miss(at, "another firing was already queued")
+			state.Miss(at, "another firing was already queued")
 		default:
-			state.miss(at, "the previous run was not over")
+			state.Miss(at, "the previous run was not over")
 		}
 	}
 }
@@ -165,7 +165,8 @@ func (s Schedule) skipLate(state *State, now time.Time) {
 	state.Handled = edge.Add(-time.Nanosecond)
 }
 
-func (st *State) miss(at time.Time, reason string) {
+// Miss records a firing that started no run.
+func (st *State) Miss(at time.Time, reason string) {
 	if n := len(st.Missed); n > 0 && st.Missed[n-1].Reason == reason && !at.Before(st.Missed[n-1].At) {
 		st.Missed[n-1].Until = at
 		return

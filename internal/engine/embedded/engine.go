@@ -126,6 +126,10 @@ func (e *Engine) start(ctx context.Context, id journal.RunID, b *engine.Beginnin
 		e.mu.Unlock()
 		return engine.ErrClosed
 	}
+	if e.runs[id] != nil || e.loading[id] != nil {
+		e.mu.Unlock()
+		return fmt.Errorf("%w: %s", journal.ErrExists, id)
+	}
 	e.runs[id] = r
 	e.mu.Unlock()
 
@@ -459,7 +463,8 @@ func (e *Engine) drop(r *run, reload chan struct{}) {
 	if reload != nil {
 		e.loading[r.id] = reload
 	}
-	if r.err != nil && !errors.Is(r.err, journal.ErrFenced) && !errors.Is(r.err, journal.ErrUnavailable) {
+	if r.err != nil && !errors.Is(r.err, journal.ErrFenced) && !errors.Is(r.err, journal.ErrUnavailable) &&
+		!errors.Is(r.err, journal.ErrExists) { // Start has returned it
 		e.failed[r.id] = r.err
 	}
 	if len(r.jobs) > 0 {

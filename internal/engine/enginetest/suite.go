@@ -49,6 +49,7 @@ func (w World) open(t *testing.T, kind step.Runner) engine.Engine {
 func Run(t *testing.T, s Subject) {
 	for name, test := range map[string]func(*testing.T, Subject){
 		"a run ends and does each task once":                       runsToTheEnd,
+		"starting a run that is running changes nothing":          startsOnce,
 		"a waiting run is released":                                releasesWaitingRuns,
 		"a lost task that may have acted needs a decision":         asksAboutLostTasks,
 		"a lost task can be decided before the run is resumed":     acceptsEarlyDecisions,
@@ -88,6 +89,34 @@ func runsToTheEnd(t *testing.T, s Subject) {
 				}
 			}
 		})
+	}
+}
+
+func startsOnce(t *testing.T, s Subject) {
+	w := s.New(t)
+	kind := NewKind()
+	started, proceed := make(chan struct{}), make(chan struct{})
+	kind.Hold = func(context.Context, *step.Job) error {
+		close(started)
+		<-proceed
+		return nil
+	}
+	e := w.open(t, kind)
+	p := Program([]ir.Step{Task("a")})
+	Begin(t, e, p)
+	<-started
+	for range 2 {
+		err := e.Start(t.Context(), ID, &engine.Definition{Program: p}, nil, nil, journal.Actor{})
+		if !errors.Is(err, journal.ErrExists) {
+			t.Fatalf("starting again: %v", err)
+		}
+	}
+	if !e.Owns(ID) {
+		t.Error("the engine has forgotten the run")
+	}
+	close(proceed)
+	if entry := Rest(t, e); entry.Outcome != "ok" || kind.Done["a#0"] != 1 {
+		t.Errorf("%+v, %v", entry, kind.Done)
 	}
 }
 

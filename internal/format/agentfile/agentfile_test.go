@@ -374,7 +374,7 @@ func TestG21OutputIsCollected(t *testing.T) {
 func TestCompilesTriggersAndMetadata(t *testing.T) {
 	text := head + "execution: {preferred: cli}\nsteps:\n" + agentStep("one", "")
 	for trigger, want := range map[string]ir.TriggerKind{
-		"{type: command}": ir.OnDemand, "{type: natural-language}": ir.OnDemand, "{type: file}": ir.OnEvent,
+		"{type: command}": ir.OnCommand, "{type: natural-language}": ir.OnMention, "{type: file, paths: [a/*.csv]}": ir.OnFile,
 		`{type: schedule, schedule: "0 9 * * *"}`: ir.OnSchedule,
 	} {
 		p := compile(strings.Replace(text, "{type: command}", trigger, 1), nil).Program

@@ -144,11 +144,24 @@ func (l *lowering) about() {
 		}
 		trigger = ir.Trigger{Kind: ir.OnSchedule, Schedule: d.trigger.schedule.Value, Span: d.trigger.schedule.Span}
 	case "file":
-		trigger = ir.Trigger{Kind: ir.OnEvent, Event: "file", Span: d.trigger.kind.Span}
+		trigger = ir.Trigger{Kind: ir.OnFile, Paths: values(d.trigger.paths), Span: d.trigger.kind.Span}
+	case "command":
+		trigger = ir.Trigger{Kind: ir.OnCommand, Names: values(d.trigger.commands), Span: d.trigger.kind.Span}
+	case "natural-language":
+		trigger = ir.Trigger{Kind: ir.OnMention, Span: d.trigger.kind.Span}
 	}
 	if d.trigger.kind.Value != "" {
 		l.p.Triggers = []ir.Trigger{trigger}
 	}
+}
+
+// values returns the values of texts.
+func values(texts []text.Text) []string {
+	var out []string
+	for _, t := range texts {
+		out = append(out, t.Value)
+	}
+	return out
 }
 
 // input sets the contract of the run's input.

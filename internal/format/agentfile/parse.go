@@ -2,6 +2,8 @@ package agentfile
 
 import (
 	"fmt"
+	"path"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -23,7 +25,7 @@ type document struct {
 
 type trigger struct {
 	kind, variable, schedule text.Text
-	commands                 []text.Text
+	commands, paths          []text.Text
 	at                       source.Span
 }
 
@@ -148,9 +150,9 @@ func (p *parser) trigger(r *text.Reader, d *document) {
 	t.variable = tr.String("input_var")
 	tr.RequireDeclared()
 	p.fits(t.variable, variablePattern(), "variable name", "Use letters, digits and _, without a $: AGENT_INPUT.")
-	t.schedule, t.commands = tr.String("schedule"), commandNames(tr)
+	t.schedule, t.commands, t.paths = tr.String("schedule"), commandNames(tr), tr.Strings("paths")
 	// G16: keys that the specification lacks, but files need.
-	for _, key := range []string{"schedule", "commands"} {
+	for _, key := range []string{"schedule", "commands", "paths"} {
 		if tr.Has(key) {
 			p.extension(tr.KeySpan(key), "trigger."+key)
 		}
@@ -158,6 +160,17 @@ func (p *parser) trigger(r *text.Reader, d *document) {
 	if t.kind.Value == "schedule" && t.schedule.Value == "" {
 		p.report(CodeMissing, diag.Warning, t.kind.Span, "The trigger is a schedule without a cron expression.",
 			`Add schedule: "0 9 * * 1-5" or another cron expression.`)
+	}
+	if t.kind.Value == "file" && len(t.paths) == 0 {
+		p.report(CodeMissing, diag.Warning, t.kind.Span, "The trigger watches files and names none.",
+			"Add paths: [inbox/*.csv] or other patterns of files below the root of the project.")
+	}
+	for _, pattern := range t.paths {
+		if _, err := path.Match(pattern.Value, ""); err != nil || !filepath.IsLocal(filepath.FromSlash(pattern.Value)) {
+			p.report(CodeBadValue, diag.Error, pattern.Span,
+				fmt.Sprintf("%q is not a pattern of files below the root of the project.", pattern.Value),
+				"Write a relative path, in which * stands for any characters of a name: inbox/*.csv.")
+		}
 	}
 	tr.Done()
 }

@@ -46,6 +46,10 @@ var (
 				map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}},
 			}},
 		},
+		text.Field{
+			Name: "paths", Form: text.Strings,
+			Doc: "Extension: files that start the workflow when they change, as patterns such as inbox/*.csv.",
+		},
 	)
 
 	executionShape = text.NewShape(text.Field{Name: "preferred", Choices: []string{"ide", "cli"}})

@@ -127,6 +127,9 @@ func Run(t *testing.T, subject Subject) {
 		{"text with NUL and invalid UTF-8", anyText},
 		{"inbox ids are in order", inboxOrder},
 		{"claiming the next runs", claimingNext},
+		{"registers change by compare-and-swap", registersSwap},
+		{"registers are listed by prefix", registersList},
+		{"one of many racing saves of a register wins", registersRace},
 		{"closing", closing},
 	}
 	if subject.Shared {
@@ -144,6 +147,7 @@ func Run(t *testing.T, subject Subject) {
 			promise{"a reader of two writers misses nothing", shared(nothingMissed)},
 			promise{"a writer that was taken for dead is refused", shared(takenForDead)},
 			promise{"two stores claim different runs", shared(claimedOnce)},
+			promise{"two stores share registers", shared(registersShared)},
 		)
 	}
 	if !subject.Small {
@@ -1209,6 +1213,10 @@ func closing(t *testing.T, s *group) {
 	wantError(t, err, journal.ErrClosed)
 	_, err = s.Enqueue(t.Context(), "run-0", journal.Message{})
 	wantError(t, err, journal.ErrClosed)
+	_, err = s.Load(t.Context(), "key")
+	wantError(t, err, journal.ErrClosed)
+	_, err = s.Save(t.Context(), journal.Register{Key: "key", Data: []byte("x")})
+	wantError(t, err, journal.ErrClosed)
 	for _, err := range s.Tail(t.Context(), 0) {
 		wantError(t, err, journal.ErrClosed)
 	}
@@ -1266,6 +1274,7 @@ func openingAgain(t *testing.T, subject Subject) {
 	b.Children = []journal.Entry{{ID: "child", Root: "a", Parent: "a"}}
 	Append(t, s, b)
 	post(t, s, "a", "hello")
+	save(t, s, "kept", "value", 0)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -1279,6 +1288,9 @@ func openingAgain(t *testing.T, subject Subject) {
 		}
 		if kinds, _ := inbox(t, s, "a"); !slices.Equal(kinds, []string{"hello"}) {
 			t.Errorf("inbox %q", kinds)
+		}
+		if r, err := s.Load(t.Context(), "kept"); err != nil || string(r.Data) != "value" || r.Version == 0 {
+			t.Errorf("register %+v, %v", r, err)
 		}
 		if data, err := s.Blob(t.Context(), def.Hash); err != nil || string(data) != "d" {
 			t.Errorf("%q %v", data, err)

@@ -28,6 +28,9 @@ type Store struct {
 	lastMsg journal.InboxID
 	blobs   map[string]*blob
 	tombs   []journal.Link
+
+	registers    map[string]journal.Register
+	lastRegister int64
 }
 
 type run struct {
@@ -75,6 +78,8 @@ func NewShared(dead func(journal.Owner) bool) *Store {
 		stopped: make(chan struct{}),
 		runs:    map[journal.RunID]*run{},
 		blobs:   map[string]*blob{},
+
+		registers: map[string]journal.Register{},
 	}
 	go s.commit()
 	return s

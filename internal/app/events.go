@@ -1,0 +1,395 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/trigger"
+)
+
+// Incoming is an event from outside of the project. Source and ID identify it.
+type Incoming struct {
+	ID     string
+	Source string
+	Type   string
+	Time   time.Time
+	Data   json.RawMessage // JSON; nil if there is none
+}
+
+// Delivery is what an event has caused.
+type Delivery struct {
+	// Duplicate reports that the event was delivered before; the runs are those of then.
+	Duplicate bool
+	Started   []journal.RunID
+	Woken     []journal.RunID // runs that waited for the event
+	Problems  []string        // why triggers started no run
+}
+
+// eventPrefix precedes the keys of the registers of events.
+const eventPrefix = "event/"
+
+// eventMemory is how long an event is remembered to recognize duplicates.
+const eventMemory = 7 * 24 * time.Hour
+
+// deliveryLease is how long a process may take to deliver an event.
+const deliveryLease = 30 * time.Second
+
+// eventState is what the store keeps about an event.
+type eventState struct {
+	At time.Time `json:"at"`
+	// Until is when another process may complete the delivery, if this one has ended.
+	Until time.Time `json:"until,omitzero"`
+	// Woken are the runs that waited for the event when it arrived.
+	Woken   []journal.RunID `json:"woken,omitempty"`
+	Started []journal.RunID `json:"started,omitempty"`
+	Done    bool            `json:"done,omitempty"`
+}
+
+// Receive delivers an event: it starts a run of every workflow that subscribes to its type, and wakes the runs that
+// wait for it. An event that was delivered before changes nothing; one whose delivery was interrupted is completed.
+func (a *App) Receive(ctx context.Context, e Incoming, by journal.Actor) (*Delivery, error) {
+	rt, all, err := a.known(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var subscribed []*workflowTrigger
+	for _, d := range all {
+		if d.spec.Kind == ir.OnEvent && !d.spec.Off && d.spec.Event == e.Type {
+			subscribed = append(subscribed, d)
+		}
+	}
+	by.As = fmt.Sprintf("event %s from %s", e.ID, e.Source)
+	return a.deliver(ctx, rt, e, subscribed, true, by)
+}
+
+// ReceiveHook delivers a verified request to a webhook.
+func (a *App) ReceiveHook(ctx context.Context, name string, e Incoming) (*Delivery, error) {
+	rt, all, err := a.known(ctx)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(all, func(d *workflowTrigger) bool {
+		return d.spec.Kind == ir.OnWebhook && d.spec.Event == name
+	})
+	if at < 0 {
+		return nil, fail(NotFound, NoTrigger, "there is no webhook %q, or no workflow for it", name)
+	}
+	return a.deliver(ctx, rt, e, all[at:at+1], false, triggerActor(all[at]))
+}
+
+func (a *App) deliver(
+	ctx context.Context, rt *environment, e Incoming, triggers []*workflowTrigger, wake bool, by journal.Actor,
+) (_ *Delivery, err error) {
+	state, register, err := rt.claimEvent(ctx, e, wake)
+	if err != nil {
+		return nil, err
+	}
+	if state.Done {
+		return &Delivery{Started: state.Started, Woken: state.Woken, Duplicate: true}, nil
+	}
+	out := &Delivery{Woken: state.Woken}
+	defer func() {
+		if err != nil {
+			state.Until = time.Time{} // the sender may try again at once
+			_ = rt.saveEvent(context.WithoutCancel(ctx), register, state)
+		}
+	}()
+	for _, d := range triggers {
+		id := trigger.RunID(d.file, d.name, e.Source, e.ID)
+		started, problem, err := a.startForEvent(ctx, rt, d, id, e, by)
+		if err != nil {
+			return nil, err
+		}
+		if started {
+			out.Started = append(out.Started, id)
+		} else {
+			out.Problems = append(out.Problems, d.id+": "+problem)
+		}
+	}
+	for _, id := range state.Woken {
+		if err := a.wake(ctx, rt, id, e, by); err != nil {
+			return nil, err
+		}
+	}
+	state.Started, state.Done = out.Started, true
+	return out, rt.saveEvent(ctx, register, state)
+}
+
+// claimEvent records an event, with the runs that wait for it, and makes this process the one that delivers it. The
+// state of an event that was delivered before is Done.
+func (rt *environment) claimEvent(ctx context.Context, e Incoming, wake bool) (eventState, journal.Register, error) {
+	sum := sha256.Sum256([]byte(e.Source + "\x00" + e.ID))
+	key := eventPrefix + hex.EncodeToString(sum[:])
+	for {
+		register, err := rt.Store.Load(ctx, key)
+		if err != nil {
+			return eventState{}, register, err
+		}
+		state, now := eventState{}, rt.app.o.Now().UTC()
+		switch {
+		case register.Version != 0:
+			if err := json.Unmarshal(register.Data, &state); err != nil || state.Done {
+				return state, register, err
+			}
+			if state.Until.After(now) {
+				return state, register, fail(Conflict, EventUnderWay, "the event is being delivered")
+			}
+		case wake:
+			if state.Woken, err = rt.waitingFor(ctx, e.Type); err != nil {
+				return state, register, err
+			}
+			fallthrough
+		default:
+			state.At = now
+		}
+		state.Until = now.Add(deliveryLease)
+		if register.Data, err = json.Marshal(state); err != nil {
+			return state, register, err
+		}
+		register.Version, err = rt.Store.Save(ctx, register)
+		if !errors.Is(err, journal.ErrConflict) {
+			return state, register, err
+		}
+	}
+}
+
+func (rt *environment) saveEvent(ctx context.Context, register journal.Register, state eventState) error {
+	data, err := json.Marshal(state)
+	if err != nil {
+		return err
+	}
+	register.Data = data
+	_, err = rt.Store.Save(ctx, register)
+	return err
+}
+
+// forgetEvents removes the events that are older than eventMemory.
+func (rt *environment) forgetEvents(ctx context.Context) error {
+	all, err := rt.Store.List(ctx, eventPrefix)
+	if err != nil {
+		return err
+	}
+	for _, r := range all {
+		var state eventState
+		if err := json.Unmarshal(r.Data, &state); err != nil {
+			return err
+		}
+		if rt.app.o.Now().Sub(state.At) < eventMemory {
+			continue
+		}
+		r.Data = nil
+		if _, err := rt.Store.Save(ctx, r); err != nil && !errors.Is(err, journal.ErrConflict) {
+			return err
+		}
+	}
+	return nil
+}
+
+// waitingFor returns the runs that wait for an event.
+func (rt *environment) waitingFor(ctx context.Context, event string) ([]journal.RunID, error) {
+	var out []journal.RunID
+	for entry, err := range rt.Store.Runs(ctx, Filter{Unfinished: true}) {
+		if err != nil {
+			return nil, err
+		}
+		if entry.Status == journal.Running || entry.Waiting == "" {
+			continue
+		}
+		// The index has the first of several things that a run waits for.
+		waits := entry.Waiting == "event: "+event
+		if !waits && (strings.HasSuffix(entry.Waiting, ")") || entry.Status == journal.PausedAt) {
+			state, _, _, err := rt.Engine.Load(ctx, entry.ID)
+			if err != nil {
+				return nil, err
+			}
+			waits = slices.ContainsFunc(state.OpenGates(), func(f *plan.Frame) bool {
+				return f.Gate.Kind == journal.GateEvent && f.Gate.Event == event
+			})
+		}
+		if waits {
+			out = append(out, entry.ID)
+		}
+	}
+	return out, nil
+}
+
+// wake sends an event to a run, unless an earlier attempt has.
+func (a *App) wake(ctx context.Context, rt *environment, id journal.RunID, e Incoming, by journal.Actor) error {
+	for event, err := range rt.Store.Events(ctx, id, 0) {
+		if err != nil {
+			return err
+		}
+		switch x := event.Fact.(type) {
+		case journal.GateDecided:
+			if x.By == by {
+				return nil
+			}
+		case journal.Signalled:
+			if x.By == by {
+				return nil
+			}
+		}
+	}
+	keeper, err := a.keeper(ctx, id)
+	if err != nil {
+		return err
+	}
+	err = keeper.runError(id, keeper.Engine.Send(ctx, id, plan.Signal{Event: e.Type, Data: e.Data, By: by}, uuid.NewString()))
+	if failed, ok := errors.AsType[*Error](err); ok && (failed.Kind == Refused || failed.Reason == RunFinished) {
+		return nil // it does not wait any more
+	}
+	return err
+}
+
+// startForEvent starts a run for an event. problem is why there is none.
+func (a *App) startForEvent(
+	ctx context.Context, rt *environment, d *workflowTrigger, id journal.RunID, e Incoming, by journal.Actor,
+) (started bool, problem string, err error) {
+	state, _, err := rt.loadTrigger(ctx, d)
+	if err != nil {
+		return false, "", err
+	}
+	if problem = "the trigger was paused"; !state.Paused {
+		err := a.startMapped(ctx, d, id, e, by)
+		if err != nil && !lasting(err) {
+			return false, "", err
+		}
+		if started = err == nil; !started {
+			problem = a.Redact(reason(err))
+		}
+	}
+	err = rt.changeTrigger(ctx, d, func(state *triggerState) {
+		switch {
+		case !started:
+			state.Miss(a.o.Now().UTC(), problem)
+		case !slices.Contains(state.Active, id) && len(state.Active) < maxActive:
+			state.Active = append(state.Active, id)
+		}
+	})
+	return started, problem, err
+}
+
+// maxActive bounds the runs that the state of a trigger names.
+const maxActive = 100
+
+// startMapped starts a run whose input is computed from an event.
+func (a *App) startMapped(
+	ctx context.Context, d *workflowTrigger, id journal.RunID, e Incoming, by journal.Actor,
+) error {
+	an, err := d.analysis(ctx, a)
+	if err != nil {
+		return err
+	}
+	input, err := d.mapped(an.Program, e)
+	if err != nil {
+		return err
+	}
+	return a.startPrepared(ctx, PrepareRequest{
+		Workflow: an, Input: input, Unattended: true,
+		Options: RunOptions{Simulate: d.settings.Simulate, Untrusted: true},
+	}, id, by)
+}
+
+// mapped returns the input of a run for an event: what the configuration maps, or else the fields of the event's data
+// that the workflow declares as inputs.
+func (d *workflowTrigger) mapped(p *ir.Program, e Incoming) (json.RawMessage, error) {
+	input := map[string]any{}
+	if len(d.settings.Input) > 0 {
+		if err := json.Unmarshal(d.settings.Input, &input); err != nil {
+			return nil, err
+		}
+	}
+	var data any
+	if len(e.Data) > 0 {
+		if err := json.Unmarshal(e.Data, &data); err != nil {
+			return nil, fail(InvalidRequest, InvalidInput, "the data of the event is not JSON: %v", err)
+		}
+	}
+	if len(d.settings.Map) == 0 {
+		fields, _ := data.(map[string]any)
+		for _, name := range declared(p) {
+			if value, ok := fields[name]; ok {
+				input[name] = value
+			}
+		}
+		if only := OnlyText(p); only != "" && input[only] == nil {
+			if text, ok := data.(string); ok {
+				input[only] = text
+			}
+		}
+		return json.Marshal(input)
+	}
+	env := expr.Values{"event": map[string]any{
+		"id": e.ID, "source": e.Source, "type": e.Type, "time": e.Time.Format(time.RFC3339), "data": data,
+	}}
+	for _, m := range d.settings.Map {
+		value, err := m.Value.Eval(env)
+		if err != nil {
+			return nil, fail(InvalidRequest, InvalidInput, "the input %q cannot be computed: %v", m.Input, err)
+		}
+		if value != nil {
+			input[m.Input] = value
+		}
+	}
+	return json.Marshal(input)
+}
+
+// Webhook is how requests to a webhook are verified.
+type Webhook struct {
+	Verify    string // one of the ways below
+	Secret    string
+	Tolerance time.Duration
+}
+
+// The ways to verify requests.
+const (
+	VerifyStandard = config.VerifyStandard
+	VerifyGitHub   = config.VerifyGitHub
+	VerifyNothing  = config.VerifyNothing
+)
+
+// Webhook returns how requests to a webhook are verified.
+func (a *App) Webhook(ctx context.Context, name string) (*Webhook, error) {
+	rt, err := a.triggerStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := rt.settings.Webhook(name)
+	switch {
+	case w == nil:
+		return nil, fail(NotFound, NoTrigger, "there is no webhook %q", name)
+	case w.Withheld:
+		return nil, fail(NotReady, NeedsConsent, "%s", config.NotApproved(fmt.Sprintf("the webhook %q", name))).
+			advise("%s", config.Approval)
+	}
+	out := &Webhook{Verify: w.Verify, Tolerance: cmp.Or(w.Tolerance, 5*time.Minute)}
+	out.Secret, err = rt.secretValue(ctx, w.Secret.Value)
+	return out, err
+}
+
+// secretValue returns the value of a reference to a secret; any other text as it is.
+func (rt *environment) secretValue(ctx context.Context, text string) (value string, err error) {
+	raw, err := json.Marshal(text)
+	if err != nil {
+		return "", err
+	}
+	if raw, err = rt.models.Secrets.Refer(ctx, raw); err != nil {
+		return "", fail(NotReady, MissingSecret, "%v", err)
+	}
+	return value, json.Unmarshal(raw, &value)
+}

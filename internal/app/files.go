@@ -1,0 +1,152 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/trigger"
+)
+
+// maxWatched bounds the files that one trigger watches.
+const maxWatched = 10_000
+
+// fireFiles starts runs for files that have changed. A file counts when it is the same at two looks in a row, so that
+// a run does not see half of it. One version of a file starts one run.
+func (s *triggerService) fireFiles(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	root, err := os.OpenRoot(s.rt.root)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, d := range s.declared {
+		if d.spec.Kind != ir.OnFile || d.spec.Off {
+			continue
+		}
+		if err := s.fireChanged(ctx, d, root.FS()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *triggerService) fireChanged(ctx context.Context, d *workflowTrigger, root fs.FS) error {
+	looks, err := watchedFiles(root, d.spec.Paths)
+	if err != nil {
+		return err
+	}
+	before, known := s.looks[d.id]
+	s.looks[d.id] = looks
+	var settled []string
+	for name, look := range looks {
+		if before[name] == look && s.settled[d.id+"\x00"+name] != look {
+			settled = append(settled, name)
+		}
+	}
+	slices.Sort(settled)
+	if !known {
+		return s.baseline(ctx, d, root, looks)
+	}
+	for _, name := range settled {
+		version, err := fileVersion(root, name)
+		if err != nil {
+			continue // it is gone, or being replaced
+		}
+		state, _, err := s.rt.loadTrigger(ctx, d)
+		if err != nil {
+			return err
+		}
+		if state.Seen[name] != version {
+			if err := s.fireFile(ctx, d, name, version); err != nil {
+				return err
+			}
+		}
+		s.settled[d.id+"\x00"+name] = looks[name]
+	}
+	return nil
+}
+
+// baseline records the files that exist when a trigger is first seen: they start no runs.
+func (s *triggerService) baseline(ctx context.Context, d *workflowTrigger, root fs.FS, looks map[string]string) error {
+	state, _, err := s.rt.loadTrigger(ctx, d)
+	if err != nil || state.Seen != nil {
+		return err
+	}
+	seen := map[string]string{}
+	for name := range looks {
+		if version, err := fileVersion(root, name); err == nil {
+			seen[name] = version
+		}
+	}
+	return s.rt.changeTrigger(ctx, d, func(state *triggerState) {
+		if state.Seen == nil {
+			state.Seen = seen
+		}
+	})
+}
+
+func (s *triggerService) fireFile(ctx context.Context, d *workflowTrigger, name, version string) error {
+	id := trigger.RunID(d.file, d.name, name, version)
+	text, err := json.Marshal(name)
+	if err != nil {
+		return err
+	}
+	e := Incoming{ID: version, Source: name, Type: string(ir.OnFile), Time: s.app.o.Now(), Data: text}
+	_, problem, err := s.app.startForEvent(ctx, s.rt, d, id, e, triggerActor(d))
+	if err != nil {
+		return err
+	}
+	if problem != "" {
+		s.app.o.Notify(Notice{Text: fmt.Sprintf("%s started no run for %s: %s", d.id, name, problem)})
+	}
+	return s.rt.changeTrigger(ctx, d, func(state *triggerState) {
+		if state.Seen == nil {
+			state.Seen = map[string]string{}
+		}
+		state.Seen[name] = version
+	})
+}
+
+// watchedFiles returns the files that fit patterns, with what tells versions of a file apart without reading it.
+func watchedFiles(root fs.FS, patterns []string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, pattern := range patterns {
+		names, err := fs.Glob(root, filepath.ToSlash(filepath.Clean(pattern)))
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			info, err := fs.Stat(root, name)
+			if err != nil || !info.Mode().IsRegular() || len(out) >= maxWatched || strings.HasPrefix(name, storageFolder+"/") {
+				continue
+			}
+			out[name] = fmt.Sprint(info.ModTime().UnixNano(), " ", info.Size())
+		}
+	}
+	return out, nil
+}
+
+// fileVersion returns a hash of the content of a file.
+func fileVersion(root fs.FS, name string) (string, error) {
+	f, err := root.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}

@@ -1,0 +1,249 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/notify"
+)
+
+const (
+	// outboxPrefix precedes the keys of the registers of messages to send.
+	outboxPrefix = "outbox/"
+	// notifyCursor is the register with the position up to which the journal has been read for notifications.
+	notifyCursor = "notify/position"
+	// sendLease is how long a process may take to send a message.
+	sendLease = time.Minute
+	// maxAttempts is how often a message is tried before it is given up, which takes about a day.
+	maxAttempts = 20
+)
+
+// outgoing is a message in the outbox.
+type outgoing struct {
+	notify.Message
+	Target   string    `json:"target"` // name in the configuration
+	Attempts int       `json:"attempts,omitempty"`
+	Next     time.Time `json:"next,omitzero"` // when to try again
+}
+
+// SetPublicURL sets the address under which people reach the server of the project, for links in notifications.
+func (a *App) SetPublicURL(url string) { a.publicURL.Store(&url) }
+
+// runURL returns the address of the page of a run; empty if there is no server.
+func (a *App) runURL(id journal.RunID) string {
+	base := a.publicURL.Load()
+	if base == nil || id == "" {
+		return ""
+	}
+	return *base + "/runs/" + string(id)
+}
+
+// notifier puts messages into the outbox and sends them.
+type notifier struct {
+	app *App
+	rt  *environment
+}
+
+// enqueue puts a message into the outbox, once for each target that wants it. The id makes repeating it harmless.
+func (n *notifier) enqueue(ctx context.Context, m notify.Message) error {
+	m.Text = n.app.Redact(m.Text)
+	for i := range n.rt.settings.Notifications {
+		target := &n.rt.settings.Notifications[i]
+		if target.Is.Withheld || !target.Is.Wants(m.Kind, m.Workflow) {
+			continue
+		}
+		data, err := json.Marshal(outgoing{Message: m, Target: target.Name.Value})
+		if err != nil {
+			return err
+		}
+		key := outboxPrefix + target.Name.Value + "/" + m.ID
+		if _, err := n.rt.Store.Save(ctx, journal.Register{Key: key, Data: data}); err != nil &&
+			!errors.Is(err, journal.ErrConflict) {
+			return err
+		}
+	}
+	return nil
+}
+
+// collect reads the journal from where the last process has stopped, and puts messages into the outbox. The position
+// is saved afterwards: a crash in between repeats messages with the same ids.
+func (n *notifier) collect(ctx context.Context) error {
+	cursor, err := n.rt.Store.Load(ctx, notifyCursor)
+	if err != nil {
+		return err
+	}
+	var after journal.Pos
+	if cursor.Version == 0 {
+		if after, err = n.rt.Store.Last(ctx); err != nil { // what happened before is not news
+			return err
+		}
+	} else {
+		at, err := strconv.ParseInt(string(cursor.Data), 10, 64)
+		if err != nil {
+			return err
+		}
+		after = journal.Pos(at)
+	}
+	last := after
+	for appended, err := range n.rt.Store.Tail(ctx, after) {
+		if err != nil {
+			return err
+		}
+		for i := range appended.Events {
+			if err := n.fact(ctx, appended.Run, &appended.Events[i]); err != nil {
+				return err
+			}
+		}
+		last = appended.Pos
+	}
+	if cursor.Version != 0 && last == after {
+		return nil
+	}
+	cursor.Data = strconv.AppendInt(nil, int64(last), 10)
+	if _, err = n.rt.Store.Save(ctx, cursor); errors.Is(err, journal.ErrConflict) {
+		return nil // another process has read as far
+	}
+	return err
+}
+
+// fact puts a message into the outbox if a fact needs attention.
+func (n *notifier) fact(ctx context.Context, run journal.RunID, e *journal.Event) error {
+	kind, text := "", ""
+	switch x := e.Fact.(type) {
+	case journal.GateOpened:
+		switch x.Kind {
+		case journal.GatePerson, journal.GateToolCall:
+			kind, text = config.NotifyWaiting, "waits for an approval: "+x.Key()
+		case journal.GateInDoubt:
+			kind, text = config.NotifyWaiting, "waits for a decision: the outcome of "+x.Key()+" is unknown"
+		}
+	case journal.BudgetWait:
+		kind, text = config.NotifyBudget, "has stopped: the budget "+x.Budget+" is exhausted"
+	case journal.RunFinished:
+		if x.Outcome == journal.OutcomeFailed {
+			kind, text = config.NotifyFailed, "has failed: "+x.Error
+		}
+	}
+	if kind == "" {
+		return nil
+	}
+	entry, err := n.rt.Store.Entry(ctx, run)
+	if errors.Is(err, journal.ErrUnknownRun) {
+		return nil // it was removed
+	}
+	if err != nil {
+		return err
+	}
+	return n.enqueue(ctx, notify.Message{
+		ID: fmt.Sprintf("%s.%d", run, e.Seq), Kind: kind, Time: e.At.Time(), Workflow: entry.Name, Run: string(run),
+		Text: fmt.Sprintf("Run %s of %s %s", short(run), entry.Name, text), URL: n.app.runURL(run),
+	})
+}
+
+// missed puts a message about firings that started no run into the outbox.
+func (n *notifier) missed(ctx context.Context, d *workflowTrigger, at time.Time, reason string) error {
+	return n.enqueue(ctx, notify.Message{
+		ID: fmt.Sprintf("%s.%d", d.id, at.Unix()), Kind: config.NotifyMissed, Time: n.app.o.Now().UTC(), Workflow: d.workflow,
+		Text: fmt.Sprintf("The trigger %s started no run at %s: %s", d.id, at.Format(time.RFC3339), reason),
+	})
+}
+
+// send sends the messages that are due. A message stays in the outbox until it was sent, so that it arrives at least
+// once.
+func (n *notifier) send(ctx context.Context) error {
+	all, err := n.rt.Store.List(ctx, outboxPrefix)
+	if err != nil {
+		return err
+	}
+	for _, r := range all {
+		var m outgoing
+		if err := json.Unmarshal(r.Data, &m); err != nil {
+			return err
+		}
+		now := n.app.o.Now()
+		if m.Next.After(now) {
+			continue
+		}
+		m.Attempts++
+		m.Next = now.Add(sendLease)
+		if r.Version, err = n.put(ctx, r, &m); errors.Is(err, journal.ErrConflict) {
+			continue // another process sends it
+		} else if err != nil {
+			return err
+		}
+		failed := n.deliver(ctx, &m)
+		switch {
+		case failed == nil:
+			_, err = n.put(ctx, r, nil)
+		case m.Attempts >= maxAttempts:
+			n.app.o.Log.Error("a notification was given up", "id", m.ID, "target", m.Target, "error", n.app.Redact(failed.Error()))
+			_, err = n.put(ctx, r, nil)
+		default:
+			n.app.o.Log.Warn("a notification was not sent", "id", m.ID, "target", m.Target, "error", n.app.Redact(failed.Error()))
+			m.Next = now.Add(min(time.Second<<min(m.Attempts, 12), 2*time.Hour))
+			_, err = n.put(ctx, r, &m)
+		}
+		if err != nil && !errors.Is(err, journal.ErrConflict) {
+			return err
+		}
+	}
+	return nil
+}
+
+// put replaces a message in the outbox; nil removes it.
+func (n *notifier) put(ctx context.Context, r journal.Register, m *outgoing) (int64, error) {
+	r.Data = nil
+	if m != nil {
+		data, err := json.Marshal(m)
+		if err != nil {
+			return 0, err
+		}
+		r.Data = data
+	}
+	return n.rt.Store.Save(ctx, r)
+}
+
+func (n *notifier) deliver(ctx context.Context, m *outgoing) error {
+	for i := range n.rt.settings.Notifications {
+		one := &n.rt.settings.Notifications[i]
+		if one.Name.Value != m.Target || one.Is.Withheld {
+			continue
+		}
+		target := notify.Target{Webhook: one.Is.Webhook.Value}
+		var err error
+		if target.URL, err = n.rt.secretValue(ctx, one.Is.URL.Value); err != nil {
+			return err
+		}
+		if target.Secret, err = n.rt.secretValue(ctx, one.Is.Secret.Value); err != nil {
+			return err
+		}
+		return target.Send(ctx, m.Message)
+	}
+	return errors.New("the configuration has no such target")
+}
+
+// serve collects and sends messages until the context ends.
+func (n *notifier) serve(ctx context.Context) {
+	if len(n.rt.settings.Notifications) == 0 {
+		return
+	}
+	look := time.NewTicker(time.Second)
+	defer look.Stop()
+	for ctx.Err() == nil {
+		changed := n.rt.Store.Changed() // before reading, so that no commit is missed
+		if err := errors.Join(n.collect(ctx), n.send(ctx)); err != nil && ctx.Err() == nil {
+			n.app.o.Log.Error("notifications", "error", err)
+		}
+		select {
+		case <-changed:
+		case <-look.C:
+		case <-ctx.Done():
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/trust"
+)
+
+// receiver is a webhook that fails as often as it is told to.
+type receiver struct {
+	mu     sync.Mutex
+	bodies []string
+	ids    []string
+	fail   int
+}
+
+func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	body, _ := io.ReadAll(q.Body)
+	r.bodies, r.ids = append(r.bodies, string(body)), append(r.ids, q.Header.Get("webhook-id"))
+	if r.fail > 0 {
+		r.fail--
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+}
+
+// notified is a project whose notifications go to a receiver.
+func notified(t *testing.T, overlap string) (*triggered, *receiver) {
+	t.Helper()
+	to := &receiver{}
+	server := httptest.NewServer(to)
+	t.Cleanup(server.Close)
+	p := newTriggered(t, map[string]string{"gated.md": fmt.Sprintf(scheduled, "gated", "0 * * * *") + waiting})
+	text := fmt.Sprintf(simulated, "gated", overlap) + "secrets: {hook: {env: HOOK}}\nnotifications:\n" +
+		"  all: {webhook: '" + server.URL + "', secret: 'secret://hook'}\n" +
+		"  failures: {webhook: '" + server.URL + "', secret: 'secret://hook', on: failed}\n"
+	p.write("espalier.yaml", text)
+	p.env = map[string]string{"HOOK": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
+	// A person approves the configuration.
+	a := p.server().app
+	review, err := a.Review(p.dir, Reading{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Approve(review); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := trust.Open(a.o.Getenv).List(); err != nil || len(list) == 0 {
+		t.Fatalf("%v, %v", list, err)
+	}
+	return p, to
+}
+
+// round collects and sends.
+func (n *notifier) round(t *testing.T) {
+	t.Helper()
+	if err := n.collect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.send(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNotificationsArriveAtLeastOnceWithOneID(t *testing.T) {
+	p, to := notified(t, "skip")
+	s := p.server()
+	s.app.SetPublicURL("https://flows.example.org/base")
+	n := &notifier{s.app, s.rt}
+	s.at(t, &p.clock, midnight)
+	n.round(t)
+	to.fail = 2
+	s.at(t, &p.clock, hour(1))
+	s.rest(t)
+	n.round(t)
+	for i := range 3 { // another process sends it again, later
+		p.clock.set(hour(1).Add(time.Duration(i+1) * time.Minute))
+		other := p.server()
+		(&notifier{other.app, other.rt}).round(t)
+	}
+	run := s.runs(t)[0].ID
+	if len(to.bodies) != 3 || to.ids[0] != to.ids[2] || !strings.HasPrefix(to.ids[0], string(run)) {
+		t.Fatalf("%q: %q", to.ids, to.bodies)
+	}
+	for _, want := range []string{
+		`"type":"waiting"`, "waits for an approval: ok", "https://flows.example.org/base/runs/" + string(run),
+	} {
+		if !strings.Contains(to.bodies[2], want) {
+			t.Errorf("no %s in %s", want, to.bodies[2])
+		}
+	}
+	if left, err := s.rt.Store.List(t.Context(), outboxPrefix); err != nil || len(left) != 0 {
+		t.Errorf("%d messages are left, %v", len(left), err)
+	}
+}
+
+func TestMissedFiringsAndFailuresAreNotified(t *testing.T) {
+	p, to := notified(t, "skip")
+	s := p.server()
+	n := &notifier{s.app, s.rt}
+	s.at(t, &p.clock, midnight)
+	n.round(t)
+	s.at(t, &p.clock, hour(1))
+	s.rest(t)
+	s.at(t, &p.clock, hour(2)) // the first run still waits
+	n.round(t)
+	kinds := func(what string) (n int) {
+		for _, b := range to.bodies {
+			if strings.Contains(b, `"type":"`+what+`"`) {
+				n++
+			}
+		}
+		return n
+	}
+	if kinds("missed") != 1 || kinds("waiting") != 1 {
+		t.Errorf("%q", to.bodies)
+	}
+	if !slices.ContainsFunc(to.bodies, func(b string) bool { return strings.Contains(b, "the previous run was not over") }) {
+		t.Errorf("%q", to.bodies)
+	}
+	// Reading the journal again notifies of nothing twice.
+	cursor, err := s.rt.Store.Load(t.Context(), notifyCursor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.rt.Store.Save(t.Context(), journal.Register{
+		Key: notifyCursor, Data: cursor.Data, Version: cursor.Version,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	n.round(t)
+	if len(to.bodies) != 2 {
+		t.Errorf("%q", to.bodies)
+	}
+}
+
+// An unapproved configuration sends nothing anywhere.
+func TestNotificationsNeedApproval(t *testing.T) {
+	p, to := notified(t, "skip")
+	p.home = t.TempDir() // another person, who has approved nothing
+	p.dir = copyProject(t, p.dir)
+	s := p.server()
+	n := &notifier{s.app, s.rt}
+	s.at(t, &p.clock, midnight)
+	n.round(t)
+	s.at(t, &p.clock, hour(1))
+	s.rest(t)
+	n.round(t)
+	left, err := s.rt.Store.List(t.Context(), outboxPrefix)
+	if err != nil || len(s.runs(t)) != 1 || len(to.bodies) != 0 || len(left) != 0 {
+		t.Errorf("%d runs, sent %q, kept %v, %v", len(s.runs(t)), to.bodies, left, err)
+	}
+}
+
+// copyProject copies the files of a project without its state.
+func copyProject(t *testing.T, dir string) string {
+	t.Helper()
+	to := t.TempDir()
+	for _, name := range []string{"gated.md", "espalier.yaml"} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(to, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return to
+}

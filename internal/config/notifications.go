@@ -1,0 +1,82 @@
+package config
+
+import (
+	"net/url"
+	"slices"
+
+	"github.com/espalier-run/espalier/internal/text"
+)
+
+// Notification is where people are told what needs their attention.
+type Notification struct {
+	URL       text.Text // of shoutrrr
+	Webhook   text.Text
+	Secret    text.Text // of the webhook
+	On        []string  // empty is all
+	Workflows []text.Text
+
+	Withheld bool // see Power
+}
+
+// The reasons for notifications.
+const (
+	NotifyWaiting = "waiting"
+	NotifyFailed  = "failed"
+	NotifyBudget  = "budget"
+	NotifyMissed  = "missed"
+)
+
+func readNotifications(f *fields) []Named[Notification] {
+	return entries(f, "notifications", "notification",
+		"Where people are notified when a run waits for them, fails or exceeds a budget, or a schedule is missed.",
+		func(name text.Text, f *fields) Notification {
+			n := Notification{
+				URL:       f.text("url", "A secret with the shoutrrr URL of a service: secret://NAME."),
+				Webhook:   f.text("webhook", "Address that receives signed requests (Standard Webhooks)."),
+				Secret:    f.text("secret", "The secret that requests are signed with: secret://NAME."),
+				Workflows: f.texts("workflows", "Only for these workflows."),
+			}
+			known := []string{NotifyWaiting, NotifyFailed, NotifyBudget, NotifyMissed}
+			for _, on := range f.texts("on", "Only for these reasons: waiting, failed, budget, missed.") {
+				n.On = append(n.On, on.Value)
+				if !slices.Contains(known, on.Value) {
+					f.report(CodeBadValue, on.Span, "Use waiting, failed, budget or missed.", "%q is not a reason.", on.Value)
+				}
+			}
+			f.exclusive("url", "webhook")
+			f.checkKey(n.URL)
+			f.checkKey(n.Secret)
+			if name.Value == "" {
+				return n
+			}
+			if f.lacks("url", "webhook") {
+				f.report(CodeMissing, name.Span, "Add url: secret://NAME, or webhook: https://….",
+					"The notification %q does not say where it goes.", name.Value)
+			}
+			if n.Webhook.Value != "" {
+				u, err := url.Parse(n.Webhook.Value)
+				if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+					f.report(CodeBadValue, n.Webhook.Span, "Write a whole address: https://HOST/PATH.",
+						"%q is not the address of a webhook.", n.Webhook.Value)
+				}
+				if n.Secret.Value == "" {
+					f.report(CodeMissing, name.Span, "Declare a secret, and add a line secret: secret://NAME.",
+						"The notification %q has no secret to sign requests with.", name.Value)
+				}
+			}
+			return n
+		})
+}
+
+// Wants reports whether a notification is about a reason and a workflow.
+func (n *Notification) Wants(kind, workflow string) bool {
+	if len(n.On) > 0 && !slices.Contains(n.On, kind) {
+		return false
+	}
+	for _, w := range n.Workflows {
+		if w.Value == workflow {
+			return true
+		}
+	}
+	return len(n.Workflows) == 0
+}

@@ -1,0 +1,157 @@
+package config
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/text"
+)
+
+// Trigger configures the triggers of one workflow.
+type Trigger struct {
+	Overlap  string
+	CatchUp  time.Duration
+	Jitter   time.Duration
+	Simulate bool
+	Input    json.RawMessage // an object
+	Map      []Mapping
+}
+
+// Mapping computes one input of a run from the event that starts it.
+type Mapping struct {
+	Input string
+	Value *expr.Expr
+}
+
+// Overlaps lists what a schedule can do when its previous run is not over; the
+// first is the default.
+var Overlaps = []string{"skip", "queue-one", "queue-all", "cancel-old", "allow"}
+
+func readTriggers(f *fields) []Named[Trigger] {
+	return entries(f, "triggers", "trigger",
+		"How the triggers of workflows start runs, by the name of the workflow.",
+		func(_ text.Text, f *fields) Trigger {
+			return Trigger{
+				Overlap: f.choice("overlap", "What a schedule does when its previous run is not over; a run that waits for "+
+					"a person is not over. The default is skip.", Overlaps...),
+				CatchUp:  f.duration("catch_up", "How late a scheduled run may start, after a time without a server; 1h if not set."),
+				Jitter:   f.duration("jitter", "Delays each scheduled run by a random time below this."),
+				Simulate: f.flag("simulate", "true: simulate the replies of models and tools."),
+				Input:    f.json("input", "Input of the runs."),
+				Map:      f.mappings("map", "Expressions that compute inputs from an event: {repo: event.data.repository.name}."),
+			}
+		})
+}
+
+// Webhook is an address that starts runs.
+type Webhook struct {
+	Workflow  text.Text
+	Verify    string
+	Secret    text.Text
+	Tolerance time.Duration
+	Simulate  bool
+	Map       []Mapping
+
+	Withheld bool // see Power
+}
+
+// The ways to verify that a request to a webhook is genuine.
+const (
+	VerifyStandard = "standard-webhooks"
+	VerifyGitHub   = "github"
+	VerifyNothing  = "none"
+)
+
+func readWebhooks(f *fields) []Named[Webhook] {
+	return entries(f, "webhooks", "webhook",
+		"Addresses of the server that start runs: POST /hooks/NAME.",
+		func(name text.Text, f *fields) Webhook {
+			w := Webhook{
+				Workflow: f.text("workflow", "Name or path of the workflow."),
+				Verify: f.choice("verify", "How requests are signed; none accepts requests without a signature.",
+					VerifyStandard, VerifyGitHub, VerifyNothing),
+				Secret:    f.text("secret", "The secret that requests are signed with: secret://NAME."),
+				Tolerance: f.duration("tolerance", "How old a signed request may be, with standard-webhooks; 5m if not set."),
+				Simulate:  f.flag("simulate", "true: simulate the replies of models and tools."),
+				Map:       f.mappings("map", "Expressions that compute inputs from the request: {repo: event.data.repository.name}."),
+			}
+			if name.Value == "" {
+				f.require("workflow", "verify")
+				return w
+			}
+			f.require("workflow", "verify")
+			f.checkKey(w.Secret)
+			if !secretName().MatchString(name.Value) {
+				f.report(CodeBadValue, name.Span, "Use letters, digits, dashes and underscores.",
+					"%q cannot be the name of a webhook.", name.Value)
+			}
+			if w.Secret.Value == "" && w.Verify != "" && w.Verify != VerifyNothing {
+				f.report(CodeMissing, name.Span, "Declare a secret, and add a line secret: secret://NAME.",
+					"The webhook %q verifies signatures and has no secret.", name.Value)
+			}
+			return w
+		})
+}
+
+// Webhook returns the entry of a webhook; nil if there is none.
+func (c *Config) Webhook(name string) *Webhook {
+	for i := range c.Webhooks {
+		if c.Webhooks[i].Name.Value == name {
+			return &c.Webhooks[i].Is
+		}
+	}
+	return nil
+}
+
+// Trigger returns how the triggers of a workflow are configured.
+func (c *Config) Trigger(workflow string) Trigger {
+	t := Trigger{}
+	for _, one := range c.Triggers {
+		if one.Name.Value == workflow {
+			t = one.Is
+		}
+	}
+	if t.Overlap == "" {
+		t.Overlap = Overlaps[0]
+	}
+	if t.CatchUp == 0 {
+		t.CatchUp = time.Hour
+	}
+	return t
+}
+
+// json reads a map as it is.
+func (f *fields) json(key, doc string) json.RawMessage {
+	f.note(key, doc, map[string]any{"type": "object"})
+	n := f.r.Map(key)
+	if n == nil {
+		return nil
+	}
+	return n.JSON()
+}
+
+// mappings reads a map from inputs to expressions.
+func (f *fields) mappings(key, doc string) []Mapping {
+	var out []Mapping
+	for _, one := range f.named(key, doc) {
+		value, problems := expr.ParseValue(expr.AgentFlow, one.Value.Value, one.Value.Span)
+		for _, p := range problems {
+			p.Code = CodeBadValue
+			f.out.Add(p)
+		}
+		for _, path := range value.Paths() {
+			if path.Segments[0] != "event" {
+				f.report(CodeBadValue, one.Value.Span, "Write event.data.NAME, event.type, event.source or event.id.",
+					"%q is not known here.", strings.Join(path.Written, "."))
+			}
+		}
+		if !slices.ContainsFunc(problems, func(d diag.Diagnostic) bool { return d.Severity == diag.Error }) {
+			out = append(out, Mapping{Input: one.Name, Value: value})
+		}
+	}
+	return out
+}

@@ -1,0 +1,5 @@
+CREATE TABLE registers (
+	version INTEGER PRIMARY KEY AUTOINCREMENT, -- never reused
+	key     BLOB NOT NULL UNIQUE,
+	data    BLOB NOT NULL
+) STRICT;

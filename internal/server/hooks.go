@@ -1,0 +1,98 @@
+package server
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	webhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/espalier-run/espalier/internal/app"
+)
+
+// receiveHook handles POST /hooks/{name}. The signature of the request takes the
+// place of a token.
+func (s *Server) receiveHook(w http.ResponseWriter, r *http.Request) {
+	hook, err := s.o.App.Webhook(r.Context(), r.PathValue("name"))
+	if err != nil {
+		writeProblem(w, r, *problemOf(r.Context(), err))
+		return
+	}
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
+		writeProblem(w, r, Problem{Status: http.StatusRequestEntityTooLarge, Detail: "The request cannot be read."})
+		return
+	}
+	e, err := verifyHook(hook, r.Header, raw, s.now())
+	if err != nil {
+		writeProblem(w, r, Problem{
+			Status: http.StatusUnauthorized, Code: "signature", Detail: "The signature of the request is not valid: " + err.Error() + ".",
+		})
+		return
+	}
+	e.Source = "/hooks/" + r.PathValue("name")
+	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")) // without one, the body may be JSON
+	if media == "application/x-www-form-urlencoded" {                // GitHub offers this, too
+		if form, err := url.ParseQuery(string(raw)); err == nil && form.Has("payload") {
+			media, raw = "application/json", []byte(form.Get("payload"))
+		}
+	}
+	e.Data = asJSON(media, raw)
+	s.writeDelivery(w, r, func(ctx context.Context) (*app.Delivery, error) {
+		return s.o.App.ReceiveHook(ctx, r.PathValue("name"), e)
+	})
+}
+
+// verifyHook returns the event of a request whose signature is valid. The id of
+// the event is something that is signed, so that a request cannot be replayed
+// under another id.
+func verifyHook(hook *app.Webhook, h http.Header, body []byte, now time.Time) (app.Incoming, error) {
+	e := app.Incoming{Time: now}
+	switch hook.Verify {
+	case app.VerifyStandard:
+		verifier, err := webhooks.NewWebhook(hook.Secret)
+		if err != nil {
+			return e, errors.New("the secret of the webhook is not of the form whsec_BASE64")
+		}
+		if err := verifier.VerifyIgnoringTimestamp(body, h); err != nil {
+			return e, err
+		}
+		seconds, err := strconv.ParseInt(h.Get("webhook-timestamp"), 10, 64)
+		if err != nil {
+			return e, errors.New("webhook-timestamp is not a number")
+		}
+		if age := now.Sub(time.Unix(seconds, 0)); age > hook.Tolerance || age < -hook.Tolerance {
+			return e, errors.New("webhook-timestamp is too far from the current time")
+		}
+		e.ID = h.Get("webhook-id")
+	case app.VerifyGitHub:
+		const scheme = "sha256="
+		sent, ok := strings.CutPrefix(h.Get("X-Hub-Signature-256"), scheme)
+		given, err := hex.DecodeString(sent)
+		if !ok || err != nil {
+			return e, errors.New("X-Hub-Signature-256 is missing or malformed")
+		}
+		mac := hmac.New(sha256.New, []byte(hook.Secret))
+		mac.Write(body)
+		if !hmac.Equal(given, mac.Sum(nil)) {
+			return e, errors.New("X-Hub-Signature-256 does not match the body")
+		}
+		// The id of a delivery is not signed; equal bodies are the same event.
+		e.ID, e.Type = sent, h.Get("X-GitHub-Event")
+	default:
+		if e.ID = h.Get("webhook-id"); e.ID == "" {
+			e.ID = uuid.NewString()
+		}
+	}
+	return e, nil
+}
