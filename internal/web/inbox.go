@@ -152,11 +152,12 @@ func (h *Handler) inbox(r *request) error { return h.showInbox(r, http.StatusOK,
 
 // showInbox renders the inbox. A problem is that of a decision which was refused.
 func (h *Handler) showInbox(r *request, status int, problem, kept string) error {
+	page := inboxPage{shell: h.shell(r, "inbox", "Inbox"), Open: "list", Problem: problem, Kept: kept}
 	all, err := h.asks(r)
 	if err != nil {
 		return err
 	}
-	page := inboxPage{shell: h.shell(r, "inbox", "Inbox"), Open: "list", Total: len(all), Problem: problem, Kept: kept}
+	page.Total = len(all)
 	run, step := r.PathValue("run"), r.PathValue("step")
 	if run != "" {
 		page.Open = "item"

@@ -80,6 +80,11 @@ func (h *Handler) live(r *request) error {
 		return nil //nolint:nilerr // the client is gone
 	}
 	if run == nil {
+		if journal.Pos(after) < pos { // something has happened since the page was made
+			if err := out.send("changed", int64(pos), changed{}); err != nil {
+				return nil //nolint:nilerr // the client is gone
+			}
+		}
 		h.follow(ctx, out, app.WatchRequest{After: pos}, h.allRuns(out))
 		return nil
 	}

@@ -42,7 +42,6 @@ type runPage struct {
 	Meters    []meter
 	Foot      string
 	Graph     template.HTML
-	Seq       journal.Seq
 	Done      int
 	Of        int
 	Timeline  timeline
@@ -87,6 +86,7 @@ type meter struct {
 // loadRun loads what all tabs of a run show.
 func (h *Handler) loadRun(r *request, tab string) (*runPage, error) {
 	ctx := r.Context()
+	frame := h.shell(r, "runs", "")
 	run, err := h.o.App.Find(ctx, r.PathValue("run"))
 	if err != nil {
 		return nil, err
@@ -100,10 +100,10 @@ func (h *Handler) loadRun(r *request, tab string) (*runPage, error) {
 		st.Run, st.Gates = api.NewRun(run), nil
 	}
 	p := &runPage{
-		shell: h.shell(r, "runs", ""), Run: st, By: full.By.User, From: full.From, Tab: tab, run: run, Budgets: app.Budgets(),
+		shell: frame, Run: st, By: full.By.User, From: full.From, Tab: tab, run: run, Budgets: app.Budgets(),
 	}
 	p.Title = fmt.Sprintf("%s %s: %s", visible(st.Workflow), short(st.ID), stateOf(st.State, st.Outcome).Word)
-	p.Live = "/live?run=" + url.QueryEscape(st.ID)
+	p.Live = "/live?run=" + url.QueryEscape(st.ID) + "&after=" + strconv.FormatInt(int64(full.Seq), 10)
 	if p.program, err = h.o.App.Program(ctx, run); err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (h *Handler) run(r *request) error {
 		return err
 	}
 	ctx := r.Context()
-	picture, seq, err := h.o.App.CompactGraph(ctx, p.run)
+	picture, _, err := h.o.App.CompactGraph(ctx, p.run)
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (h *Handler) run(r *request) error {
 	if err != nil {
 		return err
 	}
-	p.Graph, p.Seq, p.Edited = inlineHTML(svg), seq, s.edits
+	p.Graph, p.Edited = inlineHTML(svg), s.edits
 	p.Done, p.Of = s.doneOf(p.program)
 	p.meters(s)
 	if err := h.explain(r, p, s); err != nil {

@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -185,9 +186,13 @@ type navRun struct{ ID, Name string }
 // maxNav is how many waiting runs the navigation counts.
 const maxNav = 100
 
+// shell returns the frame of a page. Handlers call it before they read anything else: the page is kept up to date from
+// the position in the journal that shell reads.
 func (h *Handler) shell(r *request, section, title string) shell {
+	pos, _ := h.o.App.Position(r.Context()) // the page itself reports errors
 	s := shell{
-		Title: title, Section: section, Project: h.project, User: r.id.Name, Version: h.o.Version, Live: "/live", Rail: true,
+		Title: title, Section: section, Project: h.project, User: r.id.Name, Version: h.o.Version, Rail: true,
+		Live: "/live?after=" + strconv.FormatInt(int64(pos), 10),
 		May: map[identity.Permission]bool{}, Notice: notices[r.URL.Query().Get("done")],
 	}
 	for _, p := range []identity.Permission{identity.Start, identity.Operate, identity.Decide, identity.Manage} {

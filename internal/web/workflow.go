@@ -34,11 +34,12 @@ type workflowRow struct {
 }
 
 func (h *Handler) workflows(r *request) error {
+	page := workflowsPage{shell: h.shell(r, "workflows", "Workflows")}
 	found, err := h.o.App.Workflows(r.Context(), app.Reading{})
 	if err != nil {
 		return err
 	}
-	page := workflowsPage{shell: h.shell(r, "workflows", "Workflows"), Root: found.Root}
+	page.Root = found.Root
 	for _, w := range found.Workflows {
 		row := workflowRow{Workflow: api.NewWorkflow(w)}
 		if w.Analysis != nil && w.Analysis.Program != nil {

@@ -68,8 +68,7 @@ function patch(list) {
 }
 
 function connect() {
-  const seq = document.querySelector("[data-seq]")?.dataset.seq;
-  const source = new EventSource(address + (seq ? "&after=" + seq : ""));
+  const source = new EventSource(address);
   let lost = false;
   source.addEventListener("open", () => { say("live", "Live"); if (lost) { lost = false; soon(); } });
   source.addEventListener("error", () => {
