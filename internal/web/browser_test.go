@@ -39,8 +39,10 @@ type site struct {
 	auth *identity.Authenticator
 	stop func()
 	srv  *server.Server
-	wrap func(journal.Store) journal.Store
-	log  *lockedBuffer
+
+	pages *web.Handler
+	wrap  func(journal.Store) journal.Store
+	log   *lockedBuffer
 }
 
 type lockedBuffer struct {
@@ -101,10 +103,11 @@ func (s *site) start() {
 	s.srv = server.New(server.Options{
 		App: s.app, Auth: s.auth, StateDir: state, Version: "test", Log: log,
 		Pages: func(srv *server.Server) http.Handler {
-			return web.New(web.Options{
+			s.pages = web.New(web.Options{
 				App: s.app, Identity: server.IdentityOf, Users: s.auth.Users(), Base: srv.Base(), Version: "test",
 				Stopping: srv.Stopping(), Log: log,
 			})
+			return s.pages
 		},
 	})
 	l, err := net.Listen("tcp", s.addr)
@@ -341,7 +344,9 @@ next:
 func (b *tab) expect(parts ...string) { b.expected = append(b.expected, parts...) }
 
 // limited returns a context for one action.
-func (b *tab) limited() (context.Context, context.CancelFunc) { return context.WithTimeout(b.ctx, time.Minute) }
+func (b *tab) limited() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(b.ctx, time.Minute)
+}
 
 func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
@@ -366,6 +371,9 @@ func (b *tab) set(selector, value string) {
 	eval[string](b, fmt.Sprintf("document.querySelector(%q).value = ''", selector))
 	b.do(chromedp.SendKeys(chromedp.CSS(selector), value))
 }
+
+// press presses a key.
+func (b *tab) press(key string) { b.t.Helper(); b.do(chromedp.KeyEvent(key)) }
 
 // eval evaluates JavaScript.
 func eval[T any](b *tab, script string) T {

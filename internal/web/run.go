@@ -173,7 +173,7 @@ func (s *story) interesting() string {
 		}
 	}
 	for _, v := range slices.Backward(s.steps) {
-		if v.Kind != "end" && v.Depth == 0 {
+		if !v.End && v.Depth == 0 {
 			return v.Path
 		}
 	}
@@ -256,7 +256,7 @@ func (h *Handler) explain(r *request, p *runPage, s *story) error {
 			break
 		}
 	}
-	w.Error = cmp.Or(w.Error, end.Reason, "The run failed")
+	w.Error = sentence(cmp.Or(w.Error, end.Reason, "the run failed"))
 	if w.Allowed {
 		if w.Fields, err = h.correctable(r, p.run, end.From); err != nil {
 			return err
@@ -455,14 +455,12 @@ func (h *Handler) audit(r *request, p *runPage) error {
 	p.Verified = &verified
 	p.Records = p.page(r, "audit", raw, func(line []byte, out *logLine) {
 		var e struct {
-			Event, Path, Timestamp, Time string
-			Step                         any
+			Event     string
+			StepID    string `json:"step_id"`
+			Timestamp time.Time
 		}
 		if json.Unmarshal(line, &e) == nil {
-			out.Event, out.Path, out.At = visible(e.Event), visible(e.Path), cmp.Or(e.Timestamp, e.Time)
-			if at, err := time.Parse(time.RFC3339Nano, out.At); err == nil {
-				out.At = at.UTC().Format(time.TimeOnly)
-			}
+			out.Event, out.Path, out.At = visible(e.Event), visible(e.StepID), e.Timestamp.UTC().Format(time.TimeOnly)
 		}
 	})
 	return nil

@@ -197,7 +197,7 @@ func (h *Handler) row(r *request, run *app.Run) (runRow, error) {
 	case st.State == api.Running:
 		row.What = strings.Join(st.Steps, ", ")
 	case st.State != api.Finished:
-		row.What = st.WaitingFor
+		row.What = waitingWords(st.WaitingFor)
 	case st.Reason != "":
 		row.What = st.Reason
 	}
@@ -205,6 +205,19 @@ func (h *Handler) row(r *request, run *app.Run) (runRow, error) {
 		row.What = strings.ToValidUTF8(row.What[:200], "") + "…"
 	}
 	return row, nil
+}
+
+// waitingWords describes what a run waits for. The index has a kind and a name.
+func waitingWords(text string) string {
+	kind, name, ok := strings.Cut(text, ": ")
+	words := map[string]string{
+		"approval": "waits for a decision about ", "event": "waits for the event ", "doubt": "the outcome is unknown of ",
+		"budget": "has reached its limit of ", "retry": "waits to retry ", "call": "waits for a decision about a tool call in ",
+	}
+	if !ok || words[kind] == "" {
+		return text
+	}
+	return sentence(words[kind] + name)
 }
 
 func (h *Handler) runs(r *request) error {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
 )
@@ -63,7 +64,7 @@ type stepView struct {
 	Name, Path, Kind, Agent string
 	Description             string
 	Depth, Index            int
-	Loop                    bool
+	Loop, End               bool
 	State                   string
 	Error, Class            string
 	Started, Ended          time.Time
@@ -156,6 +157,7 @@ func (s *story) apply(e *event) {
 		}
 		if e.Step.Info != nil && e.Step.Info.Step != nil {
 			v.Description = e.Step.Info.Step.Description
+			_, v.End = e.Step.Info.Step.Action.(ir.End)
 		}
 		s.open[e.Step] = v
 		s.steps = append(s.steps, v)

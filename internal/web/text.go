@@ -44,7 +44,9 @@ func (h *Handler) functions() template.FuncMap {
 		"add":     func(a, b int) int { return a + b },
 		"date":    func(t time.Time) string { return t.Format("Mon 2 Jan") },
 		"dict":    dict,
-		"deref":   func(b *bool) bool { return b != nil && *b },
+
+		"sentence": sentence,
+		"deref":    func(b *bool) bool { return b != nil && *b },
 
 		"triggerIcon": triggerIcon, "triggerWords": triggerWords,
 	}

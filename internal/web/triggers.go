@@ -46,7 +46,7 @@ func (h *Handler) triggers(r *request) error {
 		return err
 	}
 	now := h.o.Now()
-	page := triggersPage{shell: h.shell(r, "triggers", "Triggers"), Zone: now.Location().String()}
+	page := triggersPage{shell: h.shell(r, "triggers", "Triggers"), Zone: zoneName(now)}
 	today := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
 	for i := range calendarDays {
 		page.Days = append(page.Days, today.AddDate(0, 0, i))
@@ -56,6 +56,9 @@ func (h *Handler) triggers(r *request) error {
 			continue
 		}
 		for _, t := range w.Analysis.Program.Triggers {
+			if t.Kind == ir.OnDemand { // a person starts it on the page of the workflow
+				continue
+			}
 			row := triggerRow{
 				Workflow: visible(w.Name), Address: "/workflows/" + url.PathEscape(w.Name), Words: triggerWords(t), Off: t.Off,
 				Icon: triggerIcon(t),
@@ -82,6 +85,15 @@ func (h *Handler) triggers(r *request) error {
 		return -1
 	})
 	return h.render(r, http.StatusOK, "triggers.html", page)
+}
+
+// zoneName returns the name of the server's time zone.
+func zoneName(now time.Time) string {
+	if name := now.Location().String(); name != "Local" {
+		return name
+	}
+	name, _ := now.Zone()
+	return name
 }
 
 func times(t ir.Trigger) (*schedule.Schedule, error) {

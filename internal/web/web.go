@@ -158,7 +158,7 @@ func (h *Handler) handle(pattern string, needs identity.Permission, serve func(*
 			})
 			return
 		}
-		if err := serve(req); err != nil {
+		if err := serve(req); err != nil && r.Context().Err() == nil { // the client may be gone
 			h.fail(req, err)
 		}
 	})
@@ -193,7 +193,7 @@ func (h *Handler) shell(r *request, section, title string) shell {
 	s := shell{
 		Title: title, Section: section, Project: h.project, User: r.id.Name, Version: h.o.Version, Rail: true,
 		Live: "/live?after=" + strconv.FormatInt(int64(pos), 10),
-		May: map[identity.Permission]bool{}, Notice: notices[r.URL.Query().Get("done")],
+		May:  map[identity.Permission]bool{}, Notice: notices[r.URL.Query().Get("done")],
 	}
 	for _, p := range []identity.Permission{identity.Start, identity.Operate, identity.Decide, identity.Manage} {
 		s.May[p] = r.id.May(p)

@@ -31,7 +31,7 @@ var exampleList = []example{
 	},
 	{
 		Name: "second-opinion", file: "agent-flow/second-opinion.md", Picture: "chain",
-		About: "Asks a second model where the first one is not sure.", Note: "Takes a few seconds.",
+		About: "Three readers classify a case, and the majority counts.", Note: "Has a fan-out.",
 		fields: []app.Field{{Name: "case_text", Text: "The parcel arrived a week late and one of two lamps is broken."}},
 	},
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/graph"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
@@ -134,17 +135,20 @@ func (h *Handler) workflow(r *request) error {
 
 func (h *Handler) loadWorkflow(r *request) (*workflowPage, []formField, error) {
 	name := r.PathValue("workflow")
+	p := &workflowPage{shell: h.shell(r, "workflows", ""), ID: name}
 	an, err := h.o.App.Analyze(r.Context(), app.AnalyzeRequest{Workflow: name})
+	var missing *source.RefError
+	if errors.As(err, &missing) {
+		return nil, nil, &app.Error{Kind: app.NotFound, Message: visible(missing.Error())}
+	}
 	if err != nil {
 		return nil, nil, err
 	}
 	counts := an.Counts()
-	p := &workflowPage{
-		shell: h.shell(r, "workflows", visible(an.Name())), ID: name,
-		Workflow: api.Workflow{
-			Name: visible(an.Name()), Path: h.o.App.Display(an.File.Path), Format: an.Format, Errors: counts["errors"],
-			Warnings: counts["warnings"],
-		},
+	p.Title = visible(an.Name())
+	p.Workflow = api.Workflow{
+		Name: visible(an.Name()), Path: h.o.App.Display(an.File.Path), Format: an.Format, Errors: counts["errors"],
+		Warnings: counts["warnings"],
 	}
 	p.Source, p.Cut = sourceOf(an)
 	if p.Errors > 0 || an.Program == nil {
