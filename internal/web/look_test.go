@@ -86,26 +86,27 @@ func TestPagesAreAccessible(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, theme := range []string{"light", "dark"} {
-		b.theme(theme)
-		for _, width := range []int64{1280, 360} {
-			b.size(width, 800)
-			for _, p := range places {
-				b.visit(p.path)
-				where := fmt.Sprintf("%s, %s, %d px", p.name, theme, width)
-				if wide := eval[int](b, "document.documentElement.scrollWidth - innerWidth"); wide > 0 {
-					t.Errorf("%s: the page is %d px wider than the screen", where, wide)
-				}
-				rules := ""
-				if theme == "dark" {
-					rules = `runOnly: ["color-contrast"], ` // the rest is the same as in the light theme
-				}
-				if theme == "dark" && width == 360 {
-					continue // colors and layout have each been checked
-				}
-				for _, v := range axe(b, string(raw), rules) {
-					t.Errorf("%s: %s", where, v)
-				}
+	// The rules about colors depend on the theme, and those about scrolling on the width; the others on neither.
+	passes := []struct {
+		theme string
+		width int64
+		rules string
+	}{
+		{"light", 1280, ""},
+		{"dark", 1280, `runOnly: ["color-contrast"], `},
+		{"light", 360, `runOnly: ["scrollable-region-focusable", "target-size", "color-contrast"], `},
+	}
+	for _, pass := range passes {
+		b.theme(pass.theme)
+		b.size(pass.width, 800)
+		for _, p := range places {
+			b.visit(p.path)
+			where := fmt.Sprintf("%s, %s, %d px", p.name, pass.theme, pass.width)
+			if wide := eval[int](b, "document.documentElement.scrollWidth - innerWidth"); wide > 0 {
+				t.Errorf("%s: the page is %d px wider than the screen", where, wide)
+			}
+			for _, v := range axe(b, string(raw), pass.rules) {
+				t.Errorf("%s: %s", where, v)
 			}
 		}
 	}
