@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/app"
@@ -243,7 +244,11 @@ func (v *stepView) converse(e *event, at time.Time) {
 	switch e.Type {
 	case report.ModelPrompted:
 		p := report.Body[journal.Prompt](e.Note)
-		add(message{From: "engine", Title: "Espalier asks", System: p.System, Texts: texts(p.Blocks)})
+		m := message{From: "engine", Title: "Espalier asks", System: p.System}
+		if all := texts(p.Blocks); len(all) > 0 {
+			m.Texts = []string{strings.Join(all, "\n\n")}
+		}
+		add(m)
 	case report.ModelReplied:
 		r := report.Body[journal.Reply](e.Note)
 		v.live = ""
