@@ -12,7 +12,7 @@ BROKEN := $(BIN)/broken.txt
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build install test test-clis test-live race lint vuln cross check fix bench bench-postgres soak
+.PHONY: help demo build install screenshots test test-clis test-live race lint vuln cross check fix bench bench-postgres soak
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,8 +47,16 @@ test: ## run all tests, with the race detector where that is cheap and there is 
 	@$(if $(RACE),,echo 'No C compiler was found: the tests run without the race detector.')
 	@[ "$$($(GO) env GOOS)" != linux ] || bwrap --ro-bind / / --unshare-all true 2>/dev/null || echo 'bubblewrap is missing or not permitted: only the Landlock sandbox is tested.'
 	@command -v python3 >/dev/null 2>&1 || echo 'python3 was not found: tests that compare results with CPython are skipped.'
+	@command -v chromium chromium-browser google-chrome >/dev/null 2>&1 || echo 'Chromium was not found: the tests of the web pages in a browser are skipped.'
 	GORACE=atexit_sleep_ms=0 $(GO) test $(RACE) $(call LISTED,-vE)
 	$(GO) test $(call LISTED,-E)
+
+# SHOTS is the folder for the pictures of all pages: light and dark, 1280 and 360 pixels wide.
+SHOTS ?= $(CURDIR)/$(BIN)/screenshots
+
+screenshots: ## take pictures of all web pages; needs Chromium
+	$(GO) test -count=1 -timeout 10m -run TestScreenshots ./internal/web -screenshots $(SHOTS)
+	@echo 'The pictures are in $(SHOTS).'
 
 # The programs are installed from npm into the user's cache, once: about a gigabyte.
 test-clis: ## run steps through the real claude, codex, gemini and copilot, offline; installs them

@@ -649,7 +649,8 @@ func TestDocsPictures(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if drawn[e.Name()] == nil {
+		screenshot := strings.HasPrefix(e.Name(), "web-") // by "make screenshots"
+		if drawn[e.Name()] == nil && !screenshot {
 			t.Errorf("nothing draws docs/pictures/%s", e.Name())
 		}
 	}

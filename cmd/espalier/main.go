@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net/http"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -13,6 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/cli"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/server"
+	"github.com/espalier-run/espalier/internal/web"
 )
 
 // Two of the exit codes that `espalier help exit-codes` lists; the others are
@@ -62,5 +64,11 @@ func run() int {
 func newServer(o cli.ServerOptions) cli.HTTPServer {
 	return server.New(server.Options{
 		App: o.App, Auth: o.Auth, StateDir: o.StateDir, PublicURL: o.PublicURL, TLS: o.TLS, Version: o.Version, Log: o.Log,
+		Pages: func(s *server.Server) http.Handler {
+			return web.New(web.Options{
+				App: o.App, Identity: server.IdentityOf, Users: o.Auth.Users(), Base: s.Base(), Version: o.Version,
+				Stopping: s.Stopping(), Log: o.Log,
+			})
+		},
 	})
 }

@@ -193,16 +193,33 @@ func (a *App) environmentOf(an *Analysis, how consent) (*environment, error) {
 		return nil, err
 	}
 	defer space.Close()
-	project, _, err := space.File(an.File.Path)
+	root, err := rootOf(space, an)
 	if err != nil {
 		return nil, err
 	}
-	env, err := a.configured(space, project.Root, how, a.o.Notify)
+	env, err := a.configured(space, root, how, a.o.Notify)
 	if err != nil {
 		return nil, err
 	}
 	registry.ApplyDefaults(an.Program, env.settings.Config)
 	return env, nil
+}
+
+// rootOf returns the root of the project that a workflow belongs to. A workflow whose text was given need not have a
+// file.
+func rootOf(space *project.Workspace, an *Analysis) (string, error) {
+	if !space.Exists(an.File.Path) {
+		p, _, err := space.Text(an.File.Path, string(an.File.Text))
+		if err != nil {
+			return "", err
+		}
+		return p.Root, nil
+	}
+	p, _, err := space.File(an.File.Path)
+	if err != nil {
+		return "", err
+	}
+	return p.Root, nil
 }
 
 // fileName returns what a workflow is called that has no name: its folder if the file represents that, else its file.

@@ -67,6 +67,7 @@ const (
 	NotReached       Reason = "not-reached"       // the run has not come to the step
 	RunFinished      Reason = "run-finished"      // the run accepts no more messages
 	RunUnfinished    Reason = "run-unfinished"    // only finished runs can be removed
+	NotFinished      Reason = "not-finished"      // variables are set only when a finished run is continued
 	RunExists        Reason = "run-exists"        // the run id is taken
 	RunOwned         Reason = "run-owned"         // another process drives the run
 	NoTranscript     Reason = "no-transcript"     // the run has none

@@ -156,11 +156,9 @@ func (p *Prepared) configure(a *App, req *PrepareRequest) error {
 		return err
 	}
 	defer space.Close()
-	project, _, err := space.File(p.Workflow.File.Path)
-	if err != nil {
+	if p.Root, err = rootOf(space, p.Workflow); err != nil {
 		return err
 	}
-	p.Root = project.Root
 	if p.env, err = a.configured(space, p.Root, consentOf(p.Options), p.warn); err != nil {
 		return p.problem(err)
 	}

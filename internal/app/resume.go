@@ -30,7 +30,9 @@ type ResumeRequest struct {
 	Messages []Message
 	// From is a step of the main line to go back to, FromCurrent or FromPrevious; empty continues where the run is.
 	From string
-	By   journal.Actor
+	// Set edits variables of the new run that continues a finished one.
+	Set []Edit
+	By  journal.Actor
 }
 
 // Resumption is a run that can continue.
@@ -43,6 +45,7 @@ type Resumption struct {
 	Changed []ChangedFile
 
 	by    journal.Actor
+	set   []plan.Edit
 	says  []plan.Input
 	again bool // what was interrupted is done again without asking
 	env   *environment
@@ -94,7 +97,16 @@ func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*
 		return nil, err
 	}
 	r.says = append(r.says, answers...)
+	for _, edit := range req.Set {
+		r.set = append(r.set, plan.Edit{Path: edit.Variable, Value: edit.Value, By: req.By})
+		if err := program.CheckEdit(&r.set[len(r.set)-1]); err != nil {
+			return nil, err
+		}
+	}
 	switch {
+	case state.Finished == nil && len(r.set) > 0:
+		return nil, fail(InvalidRequest, NotFinished, "the run has not finished: variables are set only in a new run that "+
+			"continues a finished one")
 	case state.Finished != nil && from == "":
 		return nil, journal.ErrFinished
 	case state.Finished != nil:
@@ -123,7 +135,7 @@ func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*
 func (a *App) Resume(ctx context.Context, r *Resumption) error {
 	rt := r.env
 	if r.Step != "" {
-		return rt.runError(r.Of, rt.Engine.StartFrom(ctx, r.Run, r.Of, r.Step, r.by))
+		return rt.runError(r.Of, rt.Engine.StartFrom(ctx, r.Run, r.Of, r.Step, r.by, r.set...))
 	}
 	return rt.tell(ctx, r.Run, func() error {
 		for _, in := range r.says {
@@ -417,6 +429,18 @@ func (m Raise) input(by journal.Actor) plan.Input {
 }
 func (m Pause) input(by journal.Actor) plan.Input  { return plan.Pause{By: by} }
 func (m Cancel) input(by journal.Actor) plan.Input { return plan.Cancel{By: by, Reason: m.Reason} }
+
+// ValueOfText returns the value that a person means by a text: JSON, or else the text itself.
+func ValueOfText(text string) json.RawMessage {
+	if json.Valid([]byte(text)) {
+		return json.RawMessage(text)
+	}
+	raw, err := json.Marshal(text)
+	if err != nil {
+		return json.RawMessage("null") // strings always encode
+	}
+	return raw
+}
 
 // Budgets returns the names of the budgets.
 func Budgets() []string { return slices.Clone(plan.Budgets) }

@@ -30,6 +30,9 @@ type Status struct {
 	Offline string         `json:"offline,omitempty"` // simulated or scripted
 	// Untrusted reports that the input comes from outside of the project.
 	Untrusted bool `json:"untrusted,omitempty"`
+	// By is the user who started the run; From is the step of another run that it continues.
+	By   journal.Actor   `json:"by,omitzero"`
+	From *journal.Origin `json:"from,omitempty"`
 }
 
 // Gate is an open gate, with exactly what it shows.
@@ -73,7 +76,7 @@ func (a *App) Status(ctx context.Context, id journal.RunID) (*Status, error) {
 }
 
 func statusOf(state *plan.State, program *plan.Program, entry journal.Entry) *Status {
-	s := &Status{Entry: entry, Paused: state.Paused}
+	s := &Status{Entry: entry, Paused: state.Paused, By: state.By, From: state.From}
 	var o RunOptions
 	if json.Unmarshal(state.Options, &o) == nil {
 		s.Untrusted = o.Untrusted
@@ -148,6 +151,32 @@ func (a *App) Graph(ctx context.Context, r *Run, o graph.Options) (*graph.Graph,
 		tracker.Apply(e)
 	}
 	return g, nil
+}
+
+// CompactGraph returns the compact picture of a run, or of a child run, and the last fact that it shows.
+func (a *App) CompactGraph(ctx context.Context, r *Run) (*graph.Compact, journal.Seq, error) {
+	rt, err := a.reader(ctx, r.ID)
+	if err != nil {
+		return nil, 0, err
+	}
+	root := cmp.Or(r.Root, r.ID)
+	_, program, _, err := rt.Engine.Load(ctx, root)
+	if err != nil {
+		return nil, 0, err
+	}
+	picture := graph.NewCompactRun(program.Root(), "")
+	var last journal.Seq
+	for e, err := range rt.Store.Events(ctx, root, 0) {
+		if err != nil {
+			return nil, 0, err
+		}
+		if opened, ok := e.Fact.(journal.FrameOpened); ok && opened.Child == r.ID {
+			picture = graph.NewCompactRun(program.At(opened.Program), opened.Frame)
+		}
+		picture.Apply(e)
+		last = e.Seq
+	}
+	return picture, last, nil
 }
 
 // Execution is one execution of a step: what it read, what came of it, and the state of the run after it.

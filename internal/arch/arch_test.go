@@ -121,9 +121,11 @@ var layers = map[string][]string{
 	// Entry points decode a request, call app and render the result. They do not import each other.
 	"internal/cli":    {"internal/app", "internal/api", "internal/explain", "internal/terminal", "internal/identity"},
 	"internal/server": {"internal/app", "internal/api", "internal/identity"},
+	"internal/web":    {"internal/app", "internal/api", "internal/identity", "internal/explain", "examples"},
+	"examples":        {},
 	// The JSON forms that entry points share.
 	"internal/api":  {"internal/app"},
-	"cmd/espalier":  {"internal/cli", "internal/server", "internal/process"},
+	"cmd/espalier":  {"internal/cli", "internal/server", "internal/web", "internal/process"},
 	"internal/arch": {},
 	// Measures from outside, the layout alone, and runs put together as they are in the product.
 	"internal/bench": {"internal/graph", "internal/registry", "internal/pgtest"},

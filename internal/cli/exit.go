@@ -139,6 +139,7 @@ var advice = map[app.Reason]string{
 	app.RunFinished: "\"espalier output {run}\" prints its result; \"espalier resume {run} --from STEP\" " +
 		"repeats a part of it in a new run.",
 	app.RunUnfinished:    "Cancel it first: espalier cancel {run}",
+	app.NotFinished:      "Use \"espalier edit {run} NAME=VALUE\" for a run that waits or is paused.",
 	app.RunExists:        "Leave out --run-id to use a new one; \"espalier status {run}\" shows the existing run.",
 	app.RunOwned:         "It continues by itself; \"espalier status {run}\" shows its status.",
 	app.NoTranscript:     "It was run with --no-transcript, or nothing has happened yet.",

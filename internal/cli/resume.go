@@ -23,15 +23,15 @@ import (
 
 // resumeFlags are the flags of resume.
 type resumeFlags struct {
-	raise, decide []string
-	from          string
+	raise, decide, set []string
+	from               string
 }
 
 func (a *invocation) resumeCommand() *cobra.Command {
 	var f resumeFlags
 	cmd := &cobra.Command{
 		Use: "resume RUN [--raise BUDGET=N]… [--decide STEP=rerun|skip|fail|result=JSON]… [--from " +
-			"STEP|current|previous]",
+			"STEP|current|previous [--set NAME=VALUE]…]",
 		Short: "Resume a run",
 		Long: `Resume a run where it stopped: after a crash, an interruption or a pause, with a
 higher budget, or after you resolve a step whose outcome is unknown. The run
@@ -41,7 +41,14 @@ since are listed.
 --from takes the run back to an earlier step of its main line: what the steps
 before it wrote is kept, the rest is done again. "current" is the step that the
 run is at or failed at, "previous" the one before. A run that has finished stays
-as it is; a new run starts at that step with its values.`,
+as it is; a new run starts at that step with its values.
+
+--set edits a variable of that new run before its first step, so that a failed
+run can be corrected and retried at once. VALUE is JSON, or else text. The
+workflow has to allow it (human_in_the_loop), and the change is recorded.`,
+		Example: `  espalier resume 3f2a
+  espalier resume 3f2a --raise tokens=200000
+  espalier resume 3f2a --from send --set state.contact=desk@example.org`,
 		Args:              takesRun(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE:              func(_ *cobra.Command, args []string) error { return a.resume(args[0], &f) },
@@ -51,6 +58,7 @@ as it is; a new run starts at that step with its values.`,
 		", ")+", or by its name in the workflow, such as max_tokens")
 	flags.StringVar(&f.from, "from", "",
 		"go back to this `STEP`, with the values that the run had when it reached the step")
+	flags.StringArrayVar(&f.set, "set", nil, "with --from: edit a variable of the new run: `NAME=VALUE`")
 	flags.StringArrayVar(&f.decide, "decide", nil, "resolve a step whose outcome is unknown: `STEP=ANSWER`")
 	return cmd
 }
@@ -59,6 +67,13 @@ func (a *invocation) resume(name string, f *resumeFlags) error {
 	messages, err := f.messages()
 	if err != nil {
 		return err
+	}
+	set, err := parseEdits(f.set)
+	if err != nil {
+		return err
+	}
+	if len(set) > 0 && f.from == "" {
+		return usage("Name the step with --from, or use \"espalier edit\" for a run that waits.", "--set needs --from")
 	}
 	run, err := a.rootRun(name)
 	if err != nil {
@@ -70,7 +85,7 @@ func (a *invocation) resume(name string, f *resumeFlags) error {
 		return a.reportRun(run)
 	}
 	r, err := project.PrepareResume(ctx, app.ResumeRequest{
-		Run: run.ID, Messages: messages, From: f.from,
+		Run: run.ID, Messages: messages, From: f.from, Set: set,
 		By: actor(""),
 	})
 	if err != nil {
@@ -377,19 +392,15 @@ workflow has to allow it (human_in_the_loop), and the change is recorded.`,
 		Args:              takesRun(2, 100, "a run and what to change"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var edits []app.Message
-			for _, one := range args[1:] {
-				name, text, ok := strings.Cut(one, "=")
-				if !ok {
-					return usage("Write NAME=VALUE.", "%q has no \"=\"", one)
-				}
-				value := json.RawMessage(text)
-				if !json.Valid(value) {
-					value, _ = json.Marshal(text) // text always encodes
-				}
-				edits = append(edits, app.Edit{Variable: name, Value: value})
+			edits, err := parseEdits(args[1:])
+			if err != nil {
+				return err
 			}
-			run, err := a.record(args[0], actor(""), edits...)
+			messages := make([]app.Message, len(edits))
+			for i, edit := range edits {
+				messages[i] = edit
+			}
+			run, err := a.record(args[0], actor(""), messages...)
 			if err == nil && a.json {
 				return a.reportState(run)
 			}
@@ -397,6 +408,19 @@ workflow has to allow it (human_in_the_loop), and the change is recorded.`,
 		},
 	}
 	return a.resultFlag(cmd)
+}
+
+// parseEdits parses NAME=VALUE. A value that is not JSON is text.
+func parseEdits(args []string) ([]app.Edit, error) {
+	var edits []app.Edit
+	for _, one := range args {
+		name, text, ok := strings.Cut(one, "=")
+		if !ok {
+			return nil, usage("Write NAME=VALUE.", "%q has no \"=\"", one)
+		}
+		edits = append(edits, app.Edit{Variable: name, Value: app.ValueOfText(text)})
+	}
+	return edits, nil
 }
 
 func (a *invocation) workCommand() *cobra.Command {

@@ -55,11 +55,11 @@ func (a *invocation) serveCommand() *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve [DIR] [--addr HOST:PORT] [--public-url URL]",
-		Short: "Start the server: API and live events",
+		Short: "Start the server: web pages, API and live events",
 		Long: `Serve a project over HTTP, and drive its runs as "espalier work" does.
 
 The server listens on this machine alone unless --addr says otherwise. It prints
-a link that signs you in once; programs send the token in
+a link that opens its pages and signs you in once; programs send the token in
 .espalier/server-token, or the token of a user that "espalier user add" creates.
 
 To serve other machines, create users and give the server a certificate

@@ -109,6 +109,7 @@ type Beginning struct {
 	Definition *Compiled
 	Started    journal.RunStarted
 	Blobs      []journal.Blob
+	Edits      []plan.Edit // of variables, before the first step
 }
 
 // Begin returns the beginning of a run of a definition, with all secrets masked.
@@ -140,14 +141,22 @@ func (c *Core) Begin(def *Definition, input, options json.RawMessage, by journal
 }
 
 // BeginFrom returns the beginning of a run that continues from a step of
-// another one, with the same definition and options and the values of that time.
-func (c *Core) BeginFrom(ctx context.Context, old journal.RunID, step string, by journal.Actor) (*Beginning, error) {
+// another one, with the same definition and options and the values of that time,
+// except for the edits.
+func (c *Core) BeginFrom(
+	ctx context.Context, old journal.RunID, step string, by journal.Actor, edits ...plan.Edit,
+) (*Beginning, error) {
 	_, program, def, err := c.Load(ctx, old)
 	if err != nil {
 		return nil, err
 	}
 	if err := program.CheckReturn(step); err != nil {
 		return nil, err
+	}
+	for i := range edits {
+		if err := program.CheckEdit(&edits[i]); err != nil {
+			return nil, err
+		}
 	}
 	was, err := c.inherited(ctx, old, step)
 	if err != nil {
@@ -161,7 +170,7 @@ func (c *Core) BeginFrom(ctx context.Context, old journal.RunID, step string, by
 	if err != nil {
 		return nil, err
 	}
-	b := &Beginning{Definition: compiled, Blobs: []journal.Blob{{Hash: hash, Data: raw}}}
+	b := &Beginning{Definition: compiled, Blobs: []journal.Blob{{Hash: hash, Data: raw}}, Edits: edits}
 	for event, err := range c.reader.Events(ctx, old, 0) {
 		if err != nil {
 			return nil, err

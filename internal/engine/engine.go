@@ -27,8 +27,9 @@ type Driver interface {
 		ctx context.Context, id journal.RunID, def *Definition, input, options json.RawMessage, by journal.Actor,
 	) error
 	// StartFrom starts a run that continues from a step of a finished run, with
-	// its definition, its options and the values that it had at that step.
-	StartFrom(ctx context.Context, id, old journal.RunID, step string, by journal.Actor) error
+	// its definition, its options and the values that it had at that step. The
+	// edits are made before the first step.
+	StartFrom(ctx context.Context, id, old journal.RunID, step string, by journal.Actor, edits ...plan.Edit) error
 	// Resume continues a run. It returns when the run is loaded; Wait waits
 	// until it rests. If another process drives the run, Resume returns a
 	// *journal.OwnedError.

@@ -236,6 +236,10 @@ type Filter struct {
 	Prefix     string // of the id
 	Children   bool   // child runs too
 	Root       RunID  // only the child runs of this one
+	Outcome    Outcome
+	Text       string // in the name, or the start of the id
+	Since      Millis // only runs that started at this time or later
+	Until      Millis // only runs that started before this time
 	// Before lists only runs that were added before this one; an unknown run is an error.
 	Before RunID
 	Limit  int

@@ -102,11 +102,17 @@ func (s *State) checkRaise(x *Raise) error {
 }
 
 func (s *State) checkEdit(p *Program, x *Edit) error {
+	if s.Open > 0 && p.unit("").ir.MayIntervene {
+		return s.busy()
+	}
+	return p.CheckEdit(x)
+}
+
+// CheckEdit returns an error if no run of the program accepts an edit.
+func (p *Program) CheckEdit(x *Edit) error {
 	switch {
 	case !p.unit("").ir.MayIntervene:
 		return refusal(NotAllowed, "this workflow does not allow changes to its state while it runs")
-	case s.Open > 0:
-		return s.busy()
 	case x.Path == "input" || strings.HasPrefix(x.Path, "input."):
 		return refusal(NotAllowed, "the input of a run cannot be changed")
 	case x.Path == "":

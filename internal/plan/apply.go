@@ -103,6 +103,7 @@ func (s *State) applyOther(e *journal.Event) {
 
 func (s *State) startRun(x *journal.RunStarted, at journal.Millis) {
 	s.Name, s.Format, s.Definition, s.Options, s.Started = x.Name, x.Format, x.Definition, x.Options, at
+	s.By, s.From = x.By, x.From
 	root := &Frame{Phase: Beginning, Scope: map[string]journal.Value{}, Ledger: &Ledger{}}
 	maps.Copy(root.Scope, x.Vars)
 	root.Scope["input"] = x.Input

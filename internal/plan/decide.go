@@ -16,13 +16,16 @@ import (
 // it ends endless cycles of jumps.
 const visitCap = 1000
 
-// Start starts a run. With hold, no task starts.
+// Start starts a run, with edits of its variables before the first step. With hold, no task starts.
 func Start(
-	p *Program, run journal.RunID, start journal.RunStarted, now journal.Millis, hold bool,
+	p *Program, run journal.RunID, start journal.RunStarted, now journal.Millis, hold bool, edits ...Edit,
 ) (*State, []journal.Event) {
 	s := &State{Run: run, Hold: hold}
 	d := &decider{s: s, p: p, now: now}
 	d.fact(nil, start)
+	for _, edit := range edits {
+		d.fact(nil, journal.StateEdited{Path: edit.Path, Value: journal.Value{JSON: edit.Value}, By: edit.By})
+	}
 	d.decideAll()
 	for !d.full() && d.fireTimers() {
 		d.decideAll()

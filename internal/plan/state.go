@@ -15,6 +15,8 @@ type State struct {
 	Format        string                 `json:"format"`
 	Definition    string                 `json:"definition"`
 	Options       json.RawMessage        `json:"options,omitempty"`
+	By            journal.Actor          `json:"by,omitzero"`
+	From          *journal.Origin        `json:"from,omitempty"`
 	Started       journal.Millis         `json:"started"`
 	At            journal.Millis         `json:"at"` // time of the last event
 	Frames        map[string]*Frame      `json:"frames"`

@@ -3,12 +3,18 @@ package server
 import (
 	"fmt"
 	"net/http"
+	"net/url"
+	"strings"
 )
 
 // login signs the owner in with a one-time code, and removes the code from the
 // address bar.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	code := r.URL.Query().Get("code")
+	if code == "" && s.pages != nil {
+		s.pages.ServeHTTP(w, r)
+		return
+	}
 	id, err := s.auth.RedeemLogin(code)
 	if err != nil {
 		if wait := s.auth.failures.add(remoteHost(r)); wait > 0 {
@@ -31,7 +37,13 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 // loginWithToken signs a user in with a token from a form.
 func (s *Server) loginWithToken(w http.ResponseWriter, r *http.Request) {
 	id, err := s.auth.Token(r.PostFormValue("token"))
+	next := localPath(r.PostFormValue("next"))
 	if err != nil {
+		if s.pages != nil && strings.Contains(r.Header.Get("Accept"), "text/html") && s.auth.failures.add(remoteHost(r)) == 0 {
+			query := url.Values{"wrong": {"1"}, "next": {next}}
+			http.Redirect(w, r, s.base+"/login?"+query.Encode(), http.StatusSeeOther)
+			return
+		}
 		s.auth.refuse(w, r)
 		return
 	}
@@ -39,12 +51,26 @@ func (s *Server) loginWithToken(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, r, Problem{Status: http.StatusInternalServerError})
 		return
 	}
-	http.Redirect(w, r, s.base+"/", http.StatusSeeOther)
+	http.Redirect(w, r, s.base+next, http.StatusSeeOther)
+}
+
+// localPath returns the path and query of an address on this server; "/" for any other address.
+func localPath(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(u.Path, "/") || strings.HasPrefix(u.Path, "//") ||
+		strings.Contains(address, "\\") {
+		return "/"
+	}
+	return u.RequestURI()
 }
 
 // index tells a person in a browser what is here, and answers for routes that do
 // not exist.
 func (s *Server) index(w http.ResponseWriter, r *http.Request) {
+	if s.pages != nil && !strings.HasPrefix(r.URL.Path, "/api/") {
+		s.pages.ServeHTTP(w, r)
+		return
+	}
 	if r.URL.Path != "/" {
 		writeProblem(w, r, Problem{
 			Status: http.StatusNotFound, Code: "no-route", Detail: "There is no such route.",

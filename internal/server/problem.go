@@ -8,6 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
 )
@@ -40,22 +41,6 @@ func (p *Problem) GetStatus() int { return p.Status }
 // ContentType implements huma.ContentTypeFilter.
 func (p *Problem) ContentType(string) string { return "application/problem+json" }
 
-// statuses maps the kinds of errors to HTTP.
-var statuses = map[app.Kind]int{
-	app.Internal:         http.StatusInternalServerError,
-	app.InvalidRequest:   http.StatusUnprocessableEntity,
-	app.NotFound:         http.StatusNotFound,
-	app.InvalidWorkflow:  http.StatusUnprocessableEntity,
-	app.NotReady:         http.StatusFailedDependency,
-	app.Refused:          http.StatusConflict,
-	app.Conflict:         http.StatusConflict,
-	app.StoreUnavailable: http.StatusServiceUnavailable,
-	app.StoreDamaged:     http.StatusServiceUnavailable,
-	app.StoreFull:        http.StatusInsufficientStorage,
-	app.StoreLost:        http.StatusServiceUnavailable,
-	app.Interrupted:      http.StatusServiceUnavailable,
-}
-
 // codes name the kinds of errors that have no reason of their own.
 var codes = map[app.Kind]string{
 	app.Internal: "internal", app.InvalidRequest: "invalid-request", app.NotFound: "not-found",
@@ -76,7 +61,7 @@ func problemOf(ctx context.Context, err error) *Problem {
 	p := &Problem{Status: http.StatusInternalServerError, Code: codes[app.Internal], Request: requestID(ctx), cause: err}
 	var e *app.Error
 	if errors.As(err, &e) {
-		p.Status, p.Code, p.Help, p.Details, p.RunID = statuses[e.Kind], string(e.Reason), e.Advice, e.Names, string(e.Run)
+		p.Status, p.Code, p.Help, p.Details, p.RunID = api.HTTPStatus(e.Kind), string(e.Reason), e.Advice, e.Names, string(e.Run)
 		if p.Code == "" {
 			p.Code = codes[e.Kind]
 		}

@@ -76,6 +76,7 @@ type resumeBody struct {
 	Raise   []raiseBody   `json:"raise,omitempty"`
 	Resolve []resolveBody `json:"resolve,omitempty" doc:"Answers about steps whose outcome is unknown"`
 	From    string        `json:"from,omitempty" doc:"Step to go back to; a finished run continues as a new one"`
+	Set     []editBody    `json:"set,omitempty" doc:"Variables to edit in the new run that continues a finished one"`
 }
 
 type editBody struct {
@@ -403,6 +404,9 @@ func (s *Server) resumeRun(ctx context.Context, in *struct {
 	req := app.ResumeRequest{Run: r.ID, By: actor(ctx)}
 	if in.Body != nil {
 		req.From = in.Body.From
+		for _, edit := range in.Body.Set {
+			req.Set = append(req.Set, app.Edit{Variable: edit.Variable, Value: edit.Value})
+		}
 		for _, raise := range in.Body.Raise {
 			req.Messages = append(req.Messages, app.Raise{Budget: raise.Budget, To: raise.To})
 		}

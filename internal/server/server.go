@@ -35,6 +35,8 @@ type Options struct {
 	Version string
 	Log     *slog.Logger
 	Now     func() time.Time // nil is time.Now
+	// Pages returns the handler of the pages for people; nil for none.
+	Pages func(*Server) http.Handler
 }
 
 // Server serves one project.
@@ -44,6 +46,8 @@ type Server struct {
 	api  huma.API
 	mux  *http.ServeMux
 	base string // path of the public URL, without a final slash
+
+	pages http.Handler // nil for none
 
 	stats   stats
 	stop    context.Context // ends when the server stops
@@ -75,6 +79,9 @@ func New(o Options) *Server {
 	s.mux.HandleFunc("GET /healthz", s.health)
 	s.mux.HandleFunc("GET /readyz", s.readiness)
 	s.mux.Handle("GET /metrics", s.needs(identity.Read, http.HandlerFunc(s.metrics)))
+	if o.Pages != nil {
+		s.pages = o.Pages(s)
+	}
 	s.mux.HandleFunc("GET /login", s.login)
 	s.mux.HandleFunc("POST /login", s.loginWithToken)
 	s.mux.HandleFunc("POST /hooks/{name}", s.receiveHook)
@@ -196,6 +203,12 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, grace time.Duration)
 	}
 	return err
 }
+
+// Base returns the path of the public URL, without a final slash.
+func (s *Server) Base() string { return s.base }
+
+// Stopping returns a context that ends when the server stops.
+func (s *Server) Stopping() context.Context { return s.stop }
 
 // SetReady makes /readyz succeed: runs are being driven.
 func (s *Server) SetReady() { s.ready.Do(func() { close(s.isReady) }) }

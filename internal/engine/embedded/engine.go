@@ -111,8 +111,10 @@ func (e *Engine) Start(
 }
 
 // StartFrom implements engine.Driver.
-func (e *Engine) StartFrom(ctx context.Context, id, old journal.RunID, step string, by journal.Actor) error {
-	b, err := e.BeginFrom(ctx, old, step, by)
+func (e *Engine) StartFrom(
+	ctx context.Context, id, old journal.RunID, step string, by journal.Actor, edits ...plan.Edit,
+) error {
+	b, err := e.BeginFrom(ctx, old, step, by, edits...)
 	if err != nil {
 		return err
 	}
@@ -137,7 +139,7 @@ func (e *Engine) start(ctx context.Context, id journal.RunID, b *engine.Beginnin
 	r.mu.Lock()
 	now, skipped := e.clock.read()
 	r.skipped = skipped
-	state, events := plan.Start(r.program, id, b.Started, now, e.holding())
+	state, events := plan.Start(r.program, id, b.Started, now, e.holding(), b.Edits...)
 	r.state, r.fence, r.owner = state, journal.FirstFence, e.process.ID()
 	r.append(&pending{events: events, blobs: b.Blobs, done: []answer{{to: func(err error) { durable <- err }}}})
 	r.mu.Unlock()

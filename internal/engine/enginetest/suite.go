@@ -65,6 +65,7 @@ func Run(t *testing.T, s Subject) {
 		"a run can be cancelled while it waits for approval":       cancelsWaitingTasks,
 		"a rewind keeps earlier values and runs later steps again": rewinds,
 		"a finished run can be continued by another one":           continuesFinishedRuns,
+		"a continued run can start with edited variables":          continuesWithEdits,
 		"a continued run can go back before its start":             continuesContinuedRuns,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, s) })
@@ -671,6 +672,41 @@ func continuesFinishedRuns(t *testing.T, s Subject) {
 	}
 	if err := e.StartFrom(t.Context(), "00000000-0000-4000-8000-000000000003", ID, "d", journal.Actor{}); err == nil {
 		t.Error("went on from a step that is not there")
+	}
+}
+
+// A run that continues another one can start with edited variables, and the edits are recorded with the user.
+func continuesWithEdits(t *testing.T, s Subject) {
+	w := s.New(t)
+	kind := NewKind()
+	kind.Fail["c"] = 1
+	e := w.open(t, kind)
+	Begin(t, e, Program([]ir.Step{Task("a"), Task("b"), Task("c")}))
+	Rest(t, e)
+	kind.Fail["c"] = 0
+	const next journal.RunID = "00000000-0000-4000-8000-000000000002"
+	by := journal.Actor{User: "eva"}
+	edit := plan.Edit{Path: "state.b", Value: json.RawMessage(`"corrected"`), By: by}
+	if err := e.StartFrom(t.Context(), next, ID, "c", by, edit); err != nil {
+		t.Fatal(err)
+	}
+	if entry, err := e.Wait(t.Context(), next); err != nil || entry.Outcome != "ok" {
+		t.Fatalf("%+v, %v", entry, err)
+	}
+	var facts []journal.Fact
+	for event, err := range w.Journal.Events(t.Context(), next, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		facts = append(facts, event.Fact)
+	}
+	edited, ok := facts[1].(journal.StateEdited)
+	if !ok || edited.Path != "state.b" || string(edited.Value.JSON) != `"corrected"` || edited.By != by {
+		t.Errorf("the second fact is %+v", facts[1])
+	}
+	input := plan.Edit{Path: "input.x", Value: json.RawMessage("1"), By: by}
+	if err := e.StartFrom(t.Context(), "00000000-0000-4000-8000-000000000003", ID, "c", by, input); err == nil {
+		t.Error("an edit of the input was accepted")
 	}
 }
 

@@ -647,6 +647,16 @@ func index(t *testing.T, s *group) {
 		{journal.Filter{Prefix: "run-1-"}, nil},
 		{journal.Filter{Prefix: "run", Status: journal.Waiting}, []journal.RunID{"run-1"}},
 		{journal.Filter{Prefix: "r%"}, nil},
+		{journal.Filter{Outcome: "ok"}, []journal.RunID{"rum-3"}},
+		{journal.Filter{Outcome: "failed"}, nil},
+		{journal.Filter{Text: "the"}, []journal.RunID{"run-2"}},
+		{journal.Filter{Text: "rum"}, []journal.RunID{"rum-3"}},
+		{journal.Filter{Text: "un-"}, nil},
+		{journal.Filter{Text: "%"}, nil},
+		{journal.Filter{Since: 1000, Limit: 1}, []journal.RunID{"rum-3"}},
+		{journal.Filter{Since: 1001}, nil},
+		{journal.Filter{Until: 1001}, []journal.RunID{"rum-3", "run-2", "run-1"}},
+		{journal.Filter{Until: 1000}, nil},
 	}
 	for _, l := range lists {
 		if got := Runs(t, s, l.filter); !slices.Equal(got, l.want) {

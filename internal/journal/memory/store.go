@@ -467,6 +467,10 @@ func matches(e *journal.Entry, f *journal.Filter) bool {
 	case f.Status != "" && e.Status != f.Status,
 		f.Unfinished && e.Status == journal.Finished,
 		f.Name != "" && e.Name != f.Name,
+		f.Outcome != "" && e.Outcome != f.Outcome,
+		!strings.Contains(e.Name, f.Text) && !strings.HasPrefix(string(e.ID), f.Text),
+		e.Started < f.Since,
+		f.Until != 0 && e.Started >= f.Until,
 		!strings.HasPrefix(string(e.ID), f.Prefix),
 		f.Root != "" && e.Root != f.Root,
 		f.Root == "" && e.Root != "" && !f.Children:

@@ -366,6 +366,18 @@ func listing(f *journal.Filter) (string, []any) {
 	if f.Name != "" {
 		add("r.name = $%d", encodeText(f.Name))
 	}
+	if f.Outcome != "" {
+		add("r.outcome = $%d", encodeText(f.Outcome))
+	}
+	if f.Text != "" {
+		add("(strpos(r.name, $%[1]d) > 0 OR starts_with(r.id, $%[1]d))", encodeText(f.Text))
+	}
+	if f.Since != 0 {
+		add("r.started >= $%d", int64(f.Since))
+	}
+	if f.Until != 0 {
+		add("r.started < $%d", int64(f.Until))
+	}
 	if f.Prefix != "" {
 		prefix := encodeText(f.Prefix)
 		add("r.id >= $%d", prefix)

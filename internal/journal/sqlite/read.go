@@ -491,6 +491,18 @@ func listing(f *journal.Filter) (string, []any) {
 	if f.Name != "" {
 		add("name = ?", f.Name)
 	}
+	if f.Outcome != "" {
+		add("outcome = ?", f.Outcome)
+	}
+	if f.Text != "" {
+		add("(instr(name, ?) > 0 OR substr(id, 1, length(?)) = ?)", f.Text, f.Text, f.Text)
+	}
+	if f.Since != 0 {
+		add("started >= ?", f.Since)
+	}
+	if f.Until != 0 {
+		add("started < ?", f.Until)
+	}
 	if f.Prefix != "" {
 		add("id >= ?", f.Prefix)
 		if end := afterPrefix(f.Prefix); end != "" {

@@ -1,0 +1,26 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/espalier-run/espalier/internal/app"
+)
+
+// statuses maps the kinds of errors to HTTP.
+var statuses = map[app.Kind]int{
+	app.Internal:         http.StatusInternalServerError,
+	app.InvalidRequest:   http.StatusUnprocessableEntity,
+	app.NotFound:         http.StatusNotFound,
+	app.InvalidWorkflow:  http.StatusUnprocessableEntity,
+	app.NotReady:         http.StatusFailedDependency,
+	app.Refused:          http.StatusConflict,
+	app.Conflict:         http.StatusConflict,
+	app.StoreUnavailable: http.StatusServiceUnavailable,
+	app.StoreDamaged:     http.StatusServiceUnavailable,
+	app.StoreFull:        http.StatusInsufficientStorage,
+	app.StoreLost:        http.StatusServiceUnavailable,
+	app.Interrupted:      http.StatusServiceUnavailable,
+}
+
+// HTTPStatus returns the status of a response that reports an error of a kind.
+func HTTPStatus(kind app.Kind) int { return statuses[kind] }

@@ -1,0 +1,168 @@
+package web
+
+import (
+	"encoding/json"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/app"
+)
+
+// action is something that a user does to a run. It returns the name of the notice that follows.
+type action func(h *Handler, r *request, run *app.Run) (string, error)
+
+// actions are the actions on runs, by the last part of their address.
+var actions = map[string]action{
+	"pause": func(h *Handler, r *request, run *app.Run) (string, error) {
+		return "paused", h.send(r, run, app.Pause{})
+	},
+	"cancel": func(h *Handler, r *request, run *app.Run) (string, error) {
+		return "cancelled", h.send(r, run, app.Cancel{Reason: r.PostFormValue("reason")})
+	},
+	"resume": func(h *Handler, r *request, run *app.Run) (string, error) {
+		resumption, err := h.o.App.PrepareResume(r.Context(), app.ResumeRequest{Run: run.ID, By: r.actor()})
+		if err != nil {
+			return "", err
+		}
+		return "resumed", h.o.App.Resume(r.Context(), resumption)
+	},
+	"raise": func(h *Handler, r *request, run *app.Run) (string, error) {
+		to, err := amount(r.PostFormValue("budget"), r.PostFormValue("to"))
+		if err != nil {
+			return "", err
+		}
+		return "raised", h.send(r, run, app.Raise{Budget: r.PostFormValue("budget"), To: to})
+	},
+	"edit": func(h *Handler, r *request, run *app.Run) (string, error) {
+		return "edited", h.send(r, run, app.Edit{
+			Variable: r.PostFormValue("variable"), Value: app.ValueOfText(r.PostFormValue("value")),
+		})
+	},
+	"signal": func(h *Handler, r *request, run *app.Run) (string, error) {
+		var data json.RawMessage
+		if text := strings.TrimSpace(r.PostFormValue("data")); text != "" {
+			data = app.ValueOfText(text)
+		}
+		return "signaled", h.send(r, run, app.Signal{Event: r.PostFormValue("event"), Data: data})
+	},
+	"resolve": func(h *Handler, r *request, run *app.Run) (string, error) {
+		m := app.Resolve{Step: r.PostFormValue("step"), Answer: r.PostFormValue("answer")}
+		if m.Answer == app.AnswerResult {
+			m.Value = app.ValueOfText(r.PostFormValue("value"))
+		}
+		return "resolved", h.send(r, run, m)
+	},
+}
+
+// notices are what a page says after an action, by the parameter "done" of its address.
+var notices = map[string]string{
+	"approved": "Approved. The run continues.", "rejected": "Rejected. The decision is recorded.",
+	"paused":    "Paused. Running steps finish first; no new step starts.",
+	"cancelled": "Canceled. Running steps are stopped.", "resumed": "Resumed.", "raised": "The limit is raised.",
+	"edited": "The variable is changed. The change is recorded.", "signaled": "The event is sent.",
+	"resolved": "Recorded. The run continues.", "retried": "This run continues the failed one.",
+	"started": "Started.", "simulated": "Started with simulated replies. Nothing is sent and nothing costs money.",
+}
+
+func (h *Handler) send(r *request, run *app.Run, m app.Message) error {
+	_, err := h.o.App.Send(r.Context(), run.ID, r.actor(), m)
+	return err
+}
+
+// amount parses a limit. Money is given in dollars and counted in millionths.
+func amount(budget, text string) (int64, error) {
+	f, err := strconv.ParseFloat(strings.ReplaceAll(text, ",", ""), 64)
+	if err != nil || f <= 0 || f > 1e15 {
+		return 0, &app.Error{Kind: app.InvalidRequest, Message: "the new limit is not a number greater than zero"}
+	}
+	if budget == app.BudgetMoney {
+		f *= 1e6
+	}
+	return int64(f), nil
+}
+
+// act performs an action and returns to the page that it came from.
+func (h *Handler) act(r *request, do action) error {
+	run, err := h.o.App.Find(r.Context(), r.PathValue("run"))
+	if err != nil {
+		return err
+	}
+	done, err := do(h, r, run)
+	if err != nil {
+		return err
+	}
+	if r.PostFormValue("return") == "inbox" {
+		return h.redirect(r, "/inbox?"+url.Values{"done": {done}, "run": {string(run.ID)}}.Encode())
+	}
+	return h.redirect(r, runPath(string(run.ID), "?done="+done))
+}
+
+// retry continues a finished run from a step, with the variables that the form has changed.
+func (h *Handler) retry(r *request) error {
+	run, err := h.o.App.Find(r.Context(), r.PathValue("run"))
+	if err != nil {
+		return err
+	}
+	req := app.ResumeRequest{Run: run.ID, From: r.PostFormValue("from"), By: r.actor()}
+	if r.PostFormValue("unchanged") == "" {
+		for i, name := range r.PostForm["set-name"] {
+			value, before := nth(r.PostForm["set-value"], i), nth(r.PostForm["set-before"], i)
+			if normalized(value) != normalized(before) {
+				req.Set = append(req.Set, app.Edit{Variable: name, Value: valueLike(before, value)})
+			}
+		}
+	}
+	resumption, err := h.o.App.PrepareResume(r.Context(), req)
+	if err != nil {
+		return err
+	}
+	if err := h.o.App.Resume(r.Context(), resumption); err != nil {
+		return err
+	}
+	return h.redirect(r, runPath(string(resumption.Run), "?done=retried"))
+}
+
+func nth(list []string, i int) string {
+	if i < len(list) {
+		return list[i]
+	}
+	return ""
+}
+
+// normalized returns a text as forms send it: with line ends of one kind.
+func normalized(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
+
+// valueLike returns the value of a text in a field that showed another value: text stays text, even if it looks like a
+// number.
+func valueLike(before, text string) json.RawMessage {
+	var shown any
+	if json.Unmarshal([]byte(before), &shown) == nil {
+		return app.ValueOfText(normalized(text))
+	}
+	raw, err := json.Marshal(normalized(text))
+	if err != nil {
+		return json.RawMessage("null") // strings always encode
+	}
+	return raw
+}
+
+// cancelRuns cancels the runs that are selected in the list.
+func (h *Handler) cancelRuns(r *request) error {
+	if err := r.ParseForm(); err != nil {
+		return &app.Error{Kind: app.InvalidRequest, Message: "the form cannot be read"}
+	}
+	for _, id := range r.PostForm["run"] {
+		run, err := h.o.App.Find(r.Context(), id)
+		if err != nil {
+			return err
+		}
+		if run.Status == "finished" {
+			continue
+		}
+		if err := h.send(r, run, app.Cancel{Reason: r.PostFormValue("reason")}); err != nil {
+			return err
+		}
+	}
+	return h.redirect(r, "/runs?done=cancelled")
+}

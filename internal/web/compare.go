@@ -1,0 +1,211 @@
+package web
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/api"
+	"github.com/espalier-run/espalier/internal/app"
+)
+
+// comparePage compares two runs.
+type comparePage struct {
+	shell
+	A, B   *side
+	Facts  []factRow
+	Path   []pathRow
+	Output []valueRow
+	Prompt []valueRow
+	Others []runRow // runs that can be compared with the first one
+}
+
+// side is one of the two runs.
+type side struct {
+	runRow
+	run    *app.Run
+	story  *story
+	output map[string]json.RawMessage
+}
+
+type factRow struct {
+	Name, A, B string
+	Differs    bool
+}
+
+// pathRow is a step that both runs have taken, or one of them.
+type pathRow struct {
+	Step         string
+	A, B         stateView
+	TookA, TookB string
+	OnlyA, OnlyB bool
+	Differs      bool
+}
+
+// valueRow is a value of both runs.
+type valueRow struct {
+	Name string
+	A, B json.RawMessage
+	Diff []diffLine
+}
+
+func (h *Handler) compare(r *request) error {
+	page := comparePage{shell: h.shell(r, "runs", "Compare runs")}
+	a, b := r.URL.Query().Get("a"), r.URL.Query().Get("b")
+	if a == "" {
+		return &app.Error{Kind: app.InvalidRequest, Message: "choose the runs to compare", Advice: "Open a run and choose Compare."}
+	}
+	var err error
+	if page.A, err = h.side(r, a); err != nil {
+		return err
+	}
+	runs, err := h.o.App.Runs(r.Context(), app.Filter{Name: page.A.Workflow, Limit: 20})
+	if err != nil {
+		return err
+	}
+	for i := range runs {
+		if string(runs[i].ID) == page.A.ID {
+			continue
+		}
+		row, err := h.row(r, &runs[i])
+		if err != nil {
+			return err
+		}
+		page.Others = append(page.Others, row)
+		if b == "" && row.Outcome == "ok" {
+			b = row.ID // the last good run
+		}
+	}
+	if b == "" && len(page.Others) > 0 {
+		b = page.Others[0].ID
+	}
+	if b != "" {
+		if page.B, err = h.side(r, b); err != nil {
+			return err
+		}
+		page.fill()
+	}
+	return h.render(r, http.StatusOK, "compare.html", page)
+}
+
+func (h *Handler) side(r *request, name string) (*side, error) {
+	run, err := h.o.App.Find(r.Context(), name)
+	if err != nil {
+		return nil, err
+	}
+	s := &side{run: run, output: map[string]json.RawMessage{}}
+	if s.runRow, err = h.row(r, run); err != nil {
+		return nil, err
+	}
+	if s.story, err = h.read(r.Context(), run, everyStep); err != nil {
+		return nil, err
+	}
+	if s.State == api.Finished {
+		end, err := h.o.App.Ending(r.Context(), run)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range members(end.Output) {
+			s.output[m.Name] = m.Value
+		}
+	}
+	return s, nil
+}
+
+func (p *comparePage) fill() {
+	fact := func(name, a, b string) { p.Facts = append(p.Facts, factRow{name, a, b, a != b}) }
+	fact("State", stateOf(p.A.State, p.A.Outcome).Word, stateOf(p.B.State, p.B.Outcome).Word)
+	fact("Started", stamp(p.A.Started), stamp(p.B.Started))
+	fact("Duration", took(p.A.Took), took(p.B.Took))
+	fact("Tokens", grouped(p.A.Tokens), grouped(p.B.Tokens))
+	fact("Cost", dollars(p.A.Cost), dollars(p.B.Cost))
+	fact("Steps done", grouped(p.A.story.done), grouped(p.B.story.done))
+	fact("Started by", cmp.Or(visible(p.A.By), "—"), cmp.Or(visible(p.B.By), "—"))
+	p.paths()
+	names := slices.Sorted(maps.Keys(p.A.output))
+	for name := range p.B.output {
+		if p.A.output[name] == nil {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		row := valueRow{Name: name, A: p.A.output[name], B: p.B.output[name]}
+		if row.A != nil && row.B != nil && !bytes.Equal(row.A, row.B) {
+			row.Diff = diffValues(row.A, row.B)
+		}
+		p.Output = append(p.Output, row)
+	}
+	p.prompts()
+}
+
+// paths aligns the steps of both runs.
+func (p *comparePage) paths() {
+	find := func(s *story, path string) *stepView {
+		for _, v := range slices.Backward(s.steps) {
+			if v.Path == path {
+				return v
+			}
+		}
+		return nil
+	}
+	order := []string{}
+	for _, s := range []*story{p.A.story, p.B.story} {
+		for _, v := range s.steps {
+			if !slices.Contains(order, v.Path) && len(order) < rowsPerPage {
+				order = append(order, v.Path)
+			}
+		}
+	}
+	for _, path := range order {
+		a, b := find(p.A.story, path), find(p.B.story, path)
+		row := pathRow{Step: visible(path), OnlyA: b == nil, OnlyB: a == nil}
+		if a != nil {
+			row.A, row.TookA = stateView{a.State, words[a.State]}, took(a.length())
+		}
+		if b != nil {
+			row.B, row.TookB = stateView{b.State, words[b.State]}, took(b.length())
+		}
+		row.Differs = a == nil || b == nil || a.State != b.State
+		p.Path = append(p.Path, row)
+	}
+}
+
+func (v *stepView) length() time.Duration {
+	if v.Ended.IsZero() {
+		return 0
+	}
+	return v.Ended.Sub(v.Started)
+}
+
+// prompts compares what the models were asked.
+func (p *comparePage) prompts() {
+	asked := func(s *story) map[string]json.RawMessage {
+		out := map[string]json.RawMessage{}
+		for _, v := range s.steps {
+			for _, m := range v.Messages {
+				if m.From != "engine" || out[v.Path] != nil {
+					continue
+				}
+				text := m.System
+				for _, t := range m.Texts {
+					text += "\n" + t
+				}
+				raw, err := json.Marshal(text)
+				if err == nil {
+					out[v.Path] = raw
+				}
+			}
+		}
+		return out
+	}
+	a, b := asked(p.A.story), asked(p.B.story)
+	for _, path := range slices.Sorted(maps.Keys(a)) {
+		if b[path] != nil && !bytes.Equal(a[path], b[path]) {
+			p.Prompt = append(p.Prompt, valueRow{Name: visible(path), Diff: diffValues(a[path], b[path])})
+		}
+	}
+}

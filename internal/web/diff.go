@@ -1,0 +1,98 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+)
+
+// diffLine is a line of a comparison: added, deleted or in both.
+type diffLine struct {
+	Kind string // add, del or empty
+	N    int    // number of the line
+	Text string
+}
+
+// Sign returns the mark of the line.
+func (l diffLine) Sign() string { return map[string]string{"add": "+", "del": "−"}[l.Kind] }
+
+// maxDiff is how many lines of each side are compared.
+const maxDiff = 800
+
+// diffValues compares two values line by line; nil if they are equal.
+func diffValues(before, after json.RawMessage) []diffLine {
+	if bytes.Equal(before, after) {
+		return nil
+	}
+	return diffLines(lines(before), lines(after))
+}
+
+// lines returns a value as lines: of a text itself, or of indented JSON.
+func lines(raw json.RawMessage) []string {
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		var out bytes.Buffer
+		if json.Indent(&out, raw, "", "  ") == nil {
+			text = out.String()
+		} else {
+			text = string(raw)
+		}
+	}
+	all := strings.Split(visible(text), "\n")
+	return all[:min(len(all), maxDiff)]
+}
+
+// diffLines returns the shortest edit from a to b, with three lines of context.
+func diffLines(a, b []string) []diffLine {
+	// longest[i][j] is the length of the longest common subsequence of a[i:] and b[j:].
+	longest := make([][]int, len(a)+1)
+	for i := range longest {
+		longest[i] = make([]int, len(b)+1)
+	}
+	for i := len(a) - 1; i >= 0; i-- {
+		for j := len(b) - 1; j >= 0; j-- {
+			if a[i] == b[j] {
+				longest[i][j] = longest[i+1][j+1] + 1
+			} else {
+				longest[i][j] = max(longest[i+1][j], longest[i][j+1])
+			}
+		}
+	}
+	var all []diffLine
+	i, j := 0, 0
+	for i < len(a) || j < len(b) {
+		switch {
+		case i < len(a) && j < len(b) && a[i] == b[j]:
+			all = append(all, diffLine{"", j + 1, b[j]})
+			i, j = i+1, j+1
+		case j == len(b) || i < len(a) && longest[i+1][j] >= longest[i][j+1]:
+			all = append(all, diffLine{"del", i + 1, a[i]})
+			i++
+		default:
+			all = append(all, diffLine{"add", j + 1, b[j]})
+			j++
+		}
+	}
+	return aroundChanges(all)
+}
+
+// aroundChanges keeps changed lines and three lines around each.
+func aroundChanges(all []diffLine) []diffLine {
+	const context = 3
+	keep := make([]bool, len(all))
+	for i, line := range all {
+		if line.Kind == "" {
+			continue
+		}
+		for k := max(0, i-context); k <= min(len(all)-1, i+context); k++ {
+			keep[k] = true
+		}
+	}
+	var out []diffLine
+	for i, line := range all {
+		if keep[i] {
+			out = append(out, line)
+		}
+	}
+	return out
+}

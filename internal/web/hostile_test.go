@@ -1,0 +1,189 @@
+package web_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+var allRuns = app.Filter{}
+
+// evil is text that tries to become code, to reorder the text around it, and to control a terminal.
+const evil = `<script>window.pwned=1</script><img src=x onerror="window.pwned=1"><svg onload="window.pwned=1"></svg>` +
+	`"'><a href="javascript:window.pwned=1">x</a>{{.}} ` + "\u202Egnp.exe\u202C \u001b[31mred\u001b[0m ]]>"
+
+// hostile is a workflow in which every text is evil.
+func hostile() string {
+	quoted, err := json.Marshal(evil)
+	if err != nil {
+		panic(err) // strings always encode
+	}
+	text := string(quoted)
+	inner := strings.ReplaceAll(text, "'", `'"'"'`)
+	return fmt.Sprintf(`---
+name: hostile
+kind: agent-flow/workflow
+version: 1.0.0
+description: %[1]s
+triggers:
+  event: evil_event
+input:
+  schema:
+    type: object
+    properties:
+      text: { type: string, description: %[1]s, default: %[1]s }
+---
+~~~runtime
+human_in_the_loop: true
+~~~
+~~~step
+id: produce
+type: transform
+description: %[1]s
+writes: [state.text]
+code:
+  language: sh
+  script: |
+    echo evil > '<img src=x onerror=window.pwned=1>.txt'
+    printf '%%s' '%[2]s'
+~~~
+~~~step
+id: check
+type: gate
+gate_method: human_review
+description: %[1]s
+reads: [state.text, input.text]
+~~~
+~~~step
+id: fail
+type: transform
+description: %[1]s
+reads: [state.text]
+writes: [output.text]
+code:
+  language: sh
+  script: |
+    printf '%%s' '%[2]s' >&2
+    exit 1
+~~~
+`, text, inner)
+}
+
+// Text of workflows, models, files and people stays text on every page.
+func TestHostileContentStaysText(t *testing.T) {
+	s := newSite(t, map[string]string{"hostile.md": hostile(), "gated.md": gated})
+	waiting := s.begin("hostile", shell, app.Field{Name: "text", Text: evil})
+	s.rest(waiting)
+	failed := s.begin("hostile", shell, app.Field{Name: "text", Text: evil})
+	s.rest(failed)
+	by := journal.Actor{User: "<b>tester</b>\u202E"}
+	if _, err := s.app.Send(t.Context(), failed, by, app.Approve{Note: evil}); err != nil {
+		t.Fatal(err)
+	}
+	s.rest(failed)
+	cancelled := s.begin("hostile", shell, app.Field{Name: "text", Text: evil})
+	s.rest(cancelled)
+	if _, err := s.app.Send(t.Context(), cancelled, by, app.Cancel{Reason: evil}); err != nil {
+		t.Fatal(err)
+	}
+	s.rest(cancelled)
+	run := "/runs/" + string(failed)
+	b := s.open()
+	b.expect("404", "422")
+	shown := 0
+	for _, path := range []string{
+		"/inbox", "/inbox/" + string(failed) + "/check", "/runs", run, run + "?step=produce", run + "?step=check",
+		run + "?step=fail", run + "/transcript", run + "/audit", run + "/artifacts", run + "/state", run + "/output",
+		"/runs/" + string(cancelled), "/workflows", "/workflows/hostile", "/workflows/hostile?like=" + string(waiting),
+		"/triggers", "/compare?a=" + string(failed) + "&b=" + string(cancelled), "/system",
+		"/runs?q=" + url.QueryEscape(evil) + "&workflow=" + url.QueryEscape(evil) + "&by=" + url.QueryEscape(evil),
+		"/runs/" + url.PathEscape(evil), "/workflows/" + url.PathEscape(evil), run + "?step=" + url.QueryEscape(evil),
+		run + "/transcript?q=" + url.QueryEscape(evil), "/login?next=" + url.QueryEscape("javascript:"+evil),
+		"/inbox?done=" + url.QueryEscape(evil),
+	} {
+		b.visit(path)
+		b.wait(`document.readyState === "complete"`)
+		found := eval[string](b, `(() => {
+			const bad = [];
+			if (window.pwned) bad.push("code was executed");
+			for (const e of document.querySelectorAll("script:not([src]), img[src=x], [onload], [onerror], a[href^='javascript:'], [style]"))
+				bad.push(e.outerHTML.slice(0, 200));
+			const text = document.body.innerText;
+			if (/[\u202a-\u202e\u001b]/.test(text)) bad.push("invisible characters are shown as they are: " + text.match(/.{0,40}[\u202a-\u202e\u001b].{0,20}/)?.[0]);
+			return bad.join("\n");
+		})()`)
+		if found != "" {
+			t.Errorf("%s: %s", path, found)
+		}
+		if strings.Contains(eval[string](b, "document.body.textContent"), "<script>window.pwned=1</script>") {
+			shown++
+		}
+	}
+	if shown < 12 {
+		t.Errorf("only %d pages show the text; the test does not test much", shown)
+	}
+}
+
+// A violation of the content security policy fails a test: the browser reports it.
+func TestPolicyViolationsAreNoticed(t *testing.T) {
+	s := newSite(t, nil)
+	b := s.open()
+	b.expect("Content Security Policy", "inline")
+	b.visit("/inbox")
+	eval[bool](b, `(() => { const s = document.createElement("script"); s.textContent = "window.pwned = 1";
+		document.body.append(s); return true; })()`)
+	if eval[bool](b, "window.pwned === 1") {
+		t.Error("inline code was executed")
+	}
+	b.wait("true")
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.messages) == 0 {
+		t.Error("the browser reported nothing")
+	}
+}
+
+// languages are names of a question in twenty languages.
+var languages = []string{
+	"Why is the sky blue?", "Warum ist der Himmel blau?", "Pourquoi le ciel est-il bleu ?", "¿Por qué el cielo es azul?",
+	"Por que o céu é azul?", "Perché il cielo è blu?", "Waarom is de lucht blauw?", "Dlaczego niebo jest niebieskie?",
+	"Почему небо голубое?", "Чому небо блакитне?", "Γιατί ο ουρανός είναι μπλε;", "لماذا السماء زرقاء؟", "למה השמיים כחולים?",
+	"चरा आसमान नीला क्यों है?", "আকাশ নীল কেন?", "ท้องฟ้าทำไมเป็นสีฟ้า", "天空为什么是蓝色的？", "空はなぜ青いのですか。", "하늘은 왜 파란가요?",
+	"Tại sao bầu trời màu xanh?",
+}
+
+// Twenty languages and very long names fit on every page, also on a phone.
+func TestLanguagesAndLongNamesFit(t *testing.T) {
+	long := "quarterly-supplier-risk-reassessment-with-a-second-opinion-and-sign-off-by-" + strings.Repeat("everybody", 6)
+	s := newSite(t, map[string]string{"gated.md": gated, "long.md": strings.NewReplacer(
+		"name: gated", "name: "+long, "id: check", "id: "+strings.Repeat("very_long_step_name_", 5)+"x",
+		"Look at the answer", strings.Join(languages, " · ")).Replace(gated)})
+	all := strings.Join(languages, "\n") + strings.Repeat("unbroken", 100)
+	id := s.begin(long, simulate, app.Field{Name: "question", Text: all})
+	s.rest(id)
+	b := s.open()
+	for _, width := range []int64{360, 768, 1280, 1920} {
+		b.size(width, 800)
+		for _, path := range []string{
+			"/inbox", "/inbox/" + string(id) + "/" + strings.Repeat("very_long_step_name_", 5) + "x", "/runs",
+			"/runs/" + string(id), "/runs/" + string(id) + "?step=draft", "/runs/" + string(id) + "/transcript", "/workflows",
+			"/workflows/" + long, "/triggers",
+		} {
+			b.visit(path)
+			if wide := eval[int](b, "document.documentElement.scrollWidth - innerWidth"); wide > 0 {
+				t.Errorf("%s at %d px: the page is %d px too wide", path, width, wide)
+			}
+		}
+	}
+	b.visit("/inbox")
+	for _, text := range languages {
+		if !strings.Contains(eval[string](b, "document.body.textContent"), text) {
+			t.Errorf("the inbox does not show %q", text)
+		}
+	}
+}

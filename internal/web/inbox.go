@@ -1,0 +1,376 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/api"
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/identity"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// ask is something that waits for a person.
+type ask struct {
+	Run     api.Status
+	Gate    api.Gate
+	Kind    string // gate, tool, unknown, budget or event
+	Icon    string
+	Title   string
+	About   string
+	Since   time.Time
+	Current bool
+}
+
+// Address returns the address of the item.
+func (a *ask) Address() string {
+	return "/inbox/" + url.PathEscape(a.Run.ID) + "/" + url.PathEscape(a.key())
+}
+
+func (a *ask) key() string {
+	if a.Kind == "budget" {
+		return "budget"
+	}
+	return a.Gate.Step
+}
+
+type inboxPage struct {
+	shell
+	Mine, Others []*ask
+	Total        int
+	Open         string // item or list: which of them a narrow screen shows
+	Item         *askDetail
+	Decided      *decidedView
+	Problem      string // why the last decision was refused
+	Kept         string // the comment of that decision
+}
+
+// askDetail is an item with everything that a decision needs.
+type askDetail struct {
+	*ask
+	MayDecide  bool
+	Approve    string // what follows an approval
+	Reject     string
+	Evidence   []evidence
+	Budget     string
+	Limit      string
+	Suggestion int64
+	Unit       string
+}
+
+// evidence is one value that is decided on.
+type evidence struct {
+	Name      string
+	Value     json.RawMessage
+	Untrusted bool
+	Writer    string
+	Size      int
+	Diff      []diffLine
+}
+
+// decidedView is how an item was decided, if it is not open any more.
+type decidedView struct {
+	Run  api.Run
+	Step string
+	Word string
+	By   string
+	Note string
+	At   time.Time
+}
+
+// maxInbox is how many waiting runs the inbox shows.
+const maxInbox = 200
+
+// asks returns everything that waits, the oldest first.
+func (h *Handler) asks(r *request) ([]*ask, error) {
+	var out []*ask
+	for _, status := range []journal.Status{journal.Waiting, journal.Exceeded, journal.PausedAt} {
+		runs, err := h.o.App.Runs(r.Context(), app.Filter{Status: status, Limit: maxInbox})
+		if noRuns(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i := range runs {
+			full, err := h.o.App.Status(r.Context(), runs[i].ID)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, asksOf(api.NewStatus(full))...)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *ask) int { return a.Since.Compare(b.Since) })
+	return out, nil
+}
+
+func asksOf(st api.Status) []*ask {
+	var out []*ask
+	for _, g := range st.Gates {
+		a := &ask{Run: st, Gate: g, Since: st.Updated, About: visible(g.Description)}
+		name := visible(g.Step)
+		switch g.Kind {
+		case api.Approval:
+			a.Kind, a.Icon, a.Title = "gate", "i-k-gate", "Approve "+name
+		case api.ToolApproval:
+			a.Kind, a.Icon, a.Title = "tool", "i-k-tool", "Allow a tool call in "+name
+		case api.EventGate:
+			a.Kind, a.Icon, a.Title = "event", "i-s-event", "Waits for the event "+visible(g.Event)
+		default:
+			a.Kind, a.Icon, a.Title = "unknown", "i-s-unknown", "Did "+name+" act or not?"
+			a.About = "The process ended while the step was running. It is unknown whether the step had an effect."
+		}
+		out = append(out, a)
+	}
+	if st.State == api.Budget {
+		name := strings.TrimPrefix(st.WaitingFor, "budget: ")
+		out = append(out, &ask{
+			Run: st, Gate: api.Gate{Kind: api.BudgetGate}, Kind: "budget", Icon: "i-coin", Since: st.Updated,
+			Title: "Out of " + budgetWords[name].plural, About: "The run has reached its limit. Raise it to continue.",
+		})
+	}
+	return out
+}
+
+// budgetWord is how a budget is called.
+type budgetWord struct{ title, plural string }
+
+var budgetWords = map[string]budgetWord{
+	"steps": {"Steps", "steps"}, "tool_calls": {"Tool calls", "tool calls"}, "tokens": {"Tokens", "tokens"},
+	"seconds": {"Active time", "time"}, "deadline": {"Active time", "time"}, app.BudgetMoney: {"Money", "money"},
+	app.BudgetDeadline: {"Active time", "time"},
+}
+
+func (h *Handler) inbox(r *request) error { return h.showInbox(r, http.StatusOK, "", "") }
+
+// showInbox renders the inbox. A problem is that of a decision which was refused.
+func (h *Handler) showInbox(r *request, status int, problem, kept string) error {
+	page := inboxPage{shell: h.shell(r, "inbox", "Inbox"), Open: "list", Problem: problem, Kept: kept}
+	all, err := h.asks(r)
+	if err != nil {
+		return err
+	}
+	page.Total = len(all)
+	run, step := r.PathValue("run"), r.PathValue("step")
+	if run != "" {
+		page.Open = "item"
+	}
+	var current *ask
+	for _, a := range all {
+		if current == nil && (run == "" && h.mine(r, a) || run == a.Run.ID && step == a.key()) {
+			current = a
+			a.Current = true
+		}
+		if h.mine(r, a) {
+			page.Mine = append(page.Mine, a)
+		} else {
+			page.Others = append(page.Others, a)
+		}
+	}
+	page.Title = "Inbox"
+	if n := len(page.Mine); n > 0 {
+		page.Title = "Inbox, " + grouped(n) + " waiting"
+	}
+	switch {
+	case current != nil:
+		if page.Item, err = h.detail(r, current); err != nil {
+			return err
+		}
+	case run != "" && step != "":
+		if page.Decided, err = h.decidedItem(r, run, step); err != nil {
+			return err
+		}
+	}
+	return h.render(r, status, "inbox.html", page)
+}
+
+// mine reports whether the user can act on an item.
+func (h *Handler) mine(r *request, a *ask) bool {
+	switch a.Kind {
+	case "gate", "tool":
+		return r.id.MayDecide(nil)
+	case "unknown", "budget":
+		return r.id.May(identity.Operate)
+	}
+	return false
+}
+
+func (h *Handler) detail(r *request, a *ask) (*askDetail, error) {
+	d := &askDetail{ask: a, MayDecide: h.mine(r, a) || a.Kind == "event" && r.id.May(identity.Operate)}
+	run, err := h.o.App.Find(r.Context(), a.Run.ID)
+	if err != nil {
+		return nil, err
+	}
+	if a.Kind == "budget" {
+		return d, h.describeBudget(r, d, run)
+	}
+	program, err := h.o.App.Program(r.Context(), run)
+	if err != nil {
+		return nil, err
+	}
+	d.Approve, d.Reject = following(program, a.Gate.Step)
+	origins, err := h.origins(r, run, a.Gate.Step)
+	if err != nil {
+		return nil, err
+	}
+	if !origins.opened.IsZero() {
+		a.Since = origins.opened
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Gate.Shows)) {
+		value := a.Gate.Shows[name]
+		e := evidence{Name: visible(name), Value: value, Size: len(value), Writer: visible(origins.writer[name])}
+		e.Untrusted = name == "input" || strings.HasPrefix(name, "input.") || origins.tool[name]
+		if before := origins.before[name]; before != nil {
+			e.Diff = diffValues(before, value)
+		}
+		d.Evidence = append(d.Evidence, e)
+	}
+	return d, nil
+}
+
+func (h *Handler) describeBudget(r *request, d *askDetail, run *app.Run) error {
+	b, err := h.o.App.Exhausted(r.Context(), run.ID)
+	if err != nil {
+		return err
+	}
+	d.Budget, d.Unit = b.Name, budgetWords[b.Name].plural
+	if b.Name == app.BudgetDeadline {
+		d.Unit = "seconds"
+	}
+	if b.Limit == nil {
+		return nil
+	}
+	d.Limit, d.Suggestion = grouped(*b.Limit), *b.Limit*2
+	if b.Name == app.BudgetMoney {
+		d.Unit, d.Limit, d.Suggestion = "dollars", dollars(*b.Limit), max(1, *b.Limit*2/1_000_000)
+	}
+	return nil
+}
+
+// following returns what follows a gate.
+func following(p *ir.Program, key string) (approve, reject string) {
+	name := key[strings.LastIndexAny(key, "/.")+1:]
+	name, _, _ = strings.Cut(name, "#")
+	for b := range p.Blocks {
+		step := p.Step(ir.BlockID(b), name)
+		if step == nil {
+			continue
+		}
+		for _, edge := range step.Next {
+			if slices.Contains(edge.On, ir.OK) && approve == "" {
+				approve = edge.To.Step
+			}
+			if slices.Contains(edge.On, ir.Rejected) && reject == "" {
+				reject = edge.To.Step
+			}
+		}
+	}
+	return visible(approve), visible(reject)
+}
+
+// origins is where the values that a gate shows come from.
+type origins struct {
+	opened time.Time
+	writer map[string]string
+	tool   map[string]bool
+	before map[string]json.RawMessage // the previous value, if a step has written it more than once
+}
+
+func (h *Handler) origins(r *request, run *app.Run, gate string) (*origins, error) {
+	out := &origins{writer: map[string]string{}, tool: map[string]bool{}, before: map[string]json.RawMessage{}}
+	last := map[string]json.RawMessage{}
+	err := h.events(r.Context(), run, func(e *event) error {
+		switch x := e.Fact.(type) {
+		case journal.GateOpened:
+			if e.Type == gateOpened && x.Key() == gate {
+				out.opened = e.At.Time()
+			}
+		case journal.TaskEnded:
+			if e.Type != taskFinished || e.Step == nil {
+				return nil
+			}
+			for _, w := range x.Writes {
+				name := e.Step.Agent
+				if name == "" {
+					name = e.Step.Name
+				}
+				out.writer[w.Path], out.tool[w.Path] = name, e.Step.Kind == "tool"
+				if last[w.Path] != nil {
+					out.before[w.Path] = last[w.Path]
+				}
+				last[w.Path] = x.Value.JSON
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// decidedItem returns how an item was decided that is not open any more.
+func (h *Handler) decidedItem(r *request, name, step string) (*decidedView, error) {
+	run, err := h.o.App.Find(r.Context(), name)
+	if err != nil {
+		return nil, err
+	}
+	d := &decidedView{Run: api.NewRun(run), Step: step, Word: "The run has moved on"}
+	executions, err := h.o.App.Executions(r.Context(), run.ID, step)
+	var known *app.Error
+	if errors.As(err, &known) && known.Kind == app.NotFound {
+		return d, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	last := executions[len(executions)-1]
+	if last.Decided == nil {
+		return d, nil
+	}
+	d.Word, d.By, d.Note = "Decided", app.DescribeActor(last.Decided.By, last.Decided.Method, ""), last.Decided.Note
+	switch last.Outcome {
+	case journal.OutcomeOK:
+		d.Word = "Approved"
+	case journal.OutcomeRejected:
+		d.Word = "Rejected"
+	}
+	d.At, _ = time.Parse(time.RFC3339Nano, last.Ended) // the zero time is shown as unknown
+	return d, nil
+}
+
+// decide approves or rejects a gate. The digest is that of what the form has shown.
+func (h *Handler) decide(r *request) error {
+	run, err := h.o.App.Find(r.Context(), r.PathValue("run"))
+	if err != nil {
+		return err
+	}
+	step, note, digest := r.PostFormValue("step"), r.PostFormValue("note"), r.PostFormValue("digest")
+	if digest == "" {
+		return &app.Error{Kind: app.InvalidRequest, Message: "a decision needs the digest of what was shown"}
+	}
+	var message app.Message = app.Approve{Step: step, Note: note, Digest: digest}
+	done := "approved"
+	switch r.PostFormValue("decision") {
+	case "approve":
+	case "reject":
+		message, done = app.Reject{Step: step, Note: note, Digest: digest}, "rejected"
+	default:
+		return &app.Error{Kind: app.InvalidRequest, Message: "a decision is to approve or to reject"}
+	}
+	_, err = h.o.App.Send(r.Context(), run.ID, r.actor(), message)
+	var known *app.Error
+	if errors.As(err, &known) && (known.Kind == app.Refused || known.Kind == app.Conflict) {
+		r.SetPathValue("run", string(run.ID))
+		r.SetPathValue("step", step)
+		return h.showInbox(r, http.StatusConflict, sentence(known.Message)+".", note)
+	}
+	if err != nil {
+		return err
+	}
+	return h.redirect(r, "/inbox?"+url.Values{"done": {done}, "run": {string(run.ID)}}.Encode())
+}

@@ -1,0 +1,229 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/graph"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report"
+)
+
+// Live events tell an open page what to do:
+//
+//	patch    change attributes and texts of the graph: a list of graph.Patch
+//	delta    append text to the reply that is being received: {step, text}
+//	changed  request the page again and merge it: {run, redraw}
+//
+// The id of an event is the last fact of the run that it covers; on pages about all runs, the position in the journal.
+
+// Times of the stream.
+const (
+	keepAlive    = 15 * time.Second
+	writeTimeout = 30 * time.Second
+)
+
+type stream struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+}
+
+func (s *stream) send(name string, id int64, data any) error {
+	raw, err := json.Marshal(data)
+	if err != nil {
+		return err
+	}
+	return s.write(fmt.Sprintf("event: %s\nid: %d\ndata: %s\n\n", name, id, raw))
+}
+
+func (s *stream) write(text string) error {
+	err := s.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	if err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	if _, err := s.w.Write([]byte(text)); err != nil {
+		return err
+	}
+	return s.control.Flush()
+}
+
+func (h *Handler) live(r *request) error {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(h.o.Stopping, cancel)()
+	name := r.URL.Query().Get("run")
+	after, _ := strconv.ParseInt(r.Header.Get("Last-Event-ID"), 10, 64) // a new client has none
+	if after == 0 {
+		after, _ = strconv.ParseInt(r.URL.Query().Get("after"), 10, 64) // and need not name one
+	}
+	var run *app.Run
+	if name != "" {
+		var err error
+		if run, err = h.o.App.Find(ctx, name); err != nil {
+			return err
+		}
+	}
+	pos, err := h.o.App.Position(ctx)
+	if err != nil && !noRuns(err) {
+		return err
+	}
+	r.w.Header().Set("Content-Type", "text/event-stream")
+	r.w.Header().Set("X-Accel-Buffering", "no")
+	out := &stream{r.w, http.NewResponseController(r.w)}
+	if err := out.write("retry: 1000\n\n"); err != nil {
+		return nil //nolint:nilerr // the client is gone
+	}
+	if run == nil {
+		if journal.Pos(after) < pos { // something has happened since the page was made
+			if err := out.send("changed", int64(pos), changed{}); err != nil {
+				return nil //nolint:nilerr // the client is gone
+			}
+		}
+		h.follow(ctx, out, app.WatchRequest{After: pos}, h.allRuns(out))
+		return nil
+	}
+	one, err := h.newLiveRun(ctx, out, run, journal.Seq(after))
+	if err != nil {
+		h.o.Log.Error("live events", "error", err)
+		return nil
+	}
+	root := run.ID
+	if run.Root != "" {
+		root = run.Root
+	}
+	h.follow(ctx, out, app.WatchRequest{Run: root, After: pos}, one.event)
+	return nil
+}
+
+// follow passes events on until the client or the server goes away. Errors are logged: the response has begun.
+func (h *Handler) follow(ctx context.Context, out *stream, req app.WatchRequest, handle func(app.Event) error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	events := make(chan app.Event)
+	ended := make(chan error, 1)
+	next := make(chan struct{})
+	go func() {
+		for e, err := range h.o.App.Watch(ctx, req) {
+			if err != nil {
+				ended <- err
+				return
+			}
+			select {
+			case events <- e:
+			case <-ctx.Done():
+				ended <- ctx.Err()
+				return
+			}
+			select { // an event is valid until the next one is asked for
+			case <-next:
+			case <-ctx.Done():
+				ended <- ctx.Err()
+				return
+			}
+		}
+		ended <- nil
+	}()
+	tick := time.NewTicker(keepAlive)
+	defer tick.Stop()
+	for {
+		var err error
+		select {
+		case e := <-events:
+			if err = handle(e); err == nil {
+				select {
+				case next <- struct{}{}:
+				case <-ctx.Done():
+				}
+			}
+		case <-tick.C:
+			err = out.write(": keep-alive\n\n")
+		case err := <-ended:
+			if err != nil && ctx.Err() == nil {
+				h.o.Log.Error("live events", "error", err)
+			}
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+type changed struct {
+	Run    string `json:"run"`
+	Redraw bool   `json:"redraw,omitempty"`
+}
+
+// allRuns reports changes of any run that lists show.
+func (h *Handler) allRuns(out *stream) func(app.Event) error {
+	return func(e app.Event) error {
+		switch e.Type {
+		case report.RunStarted, report.RunFinished, report.RunSuspended, report.RunResumed, report.GateOpened,
+			report.GateDecided, report.StepStarted, report.BudgetRaised, report.RunPaused, report.RunContinued:
+			return out.send("changed", int64(e.Pos), changed{Run: string(e.Run.ID)})
+		}
+		return nil
+	}
+}
+
+// liveRun keeps the page of one run up to date.
+type liveRun struct {
+	h       *Handler
+	ctx     context.Context
+	out     *stream
+	run     *app.Run
+	root    journal.RunID
+	journal *app.Journal
+	picture *graph.Compact
+	last    journal.Seq
+}
+
+// newLiveRun sends what has happened after a fact, and returns what follows the run from there.
+func (h *Handler) newLiveRun(ctx context.Context, out *stream, run *app.Run, after journal.Seq) (*liveRun, error) {
+	l := &liveRun{h: h, ctx: ctx, out: out, run: run, root: run.ID}
+	if run.Root != "" {
+		l.root = run.Root
+	}
+	var err error
+	if l.journal, err = h.o.App.Journal(ctx, l.root); err != nil {
+		return nil, err
+	}
+	if l.picture, l.last, err = h.o.App.CompactGraph(ctx, run); err != nil {
+		return nil, err
+	}
+	l.picture.Patches() // what the page shows already
+	if after < l.last {
+		return l, out.send("changed", int64(l.last), changed{Run: string(run.ID), Redraw: true})
+	}
+	return l, nil
+}
+
+func (l *liveRun) event(e app.Event) error {
+	if e.Type == report.ModelStreamed && e.Step != nil {
+		text := report.Body[journal.Stream](e.Note).Chunk
+		return l.out.send("delta", int64(e.Seq), map[string]string{"step": e.Step.Path, "text": visible(text)})
+	}
+	if e.Seq <= l.last {
+		return nil
+	}
+	for fact, err := range l.journal.Events(l.ctx, l.root, l.last) {
+		if err != nil {
+			return err
+		}
+		l.picture.Apply(fact)
+		l.last = fact.Seq
+	}
+	patches, redraw := l.picture.Patches()
+	if len(patches) > 0 {
+		if err := l.out.send("patch", int64(l.last), patches); err != nil {
+			return err
+		}
+	}
+	return l.out.send("changed", int64(l.last), changed{Run: string(l.run.ID), Redraw: redraw})
+}

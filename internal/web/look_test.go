@@ -1,0 +1,162 @@
+package web_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/identity"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/npmtest"
+)
+
+// axeCore finds mistakes in accessibility.
+const axeCore = "axe-core@4.14.0"
+
+// place is a page with content.
+type place struct{ name, path string }
+
+// furnished serves a project with runs in all states, and returns the addresses of all pages.
+func furnished(t *testing.T) (*site, []place) {
+	t.Helper()
+	files := examples(t, "contract-review.md", "support-triage.md", "press-release.md", "nightly-import.md")
+	files["gated.md"], files["fails.md"], files["waits.md"], files["broken.md"] = gated, fails, waits, broken
+	s := newSite(t, files)
+	by := journal.Actor{User: "tester"}
+	contract := app.Field{Name: "contract", Text: "7.2 The Supplier shall be liable without limit for any loss of data."}
+	waiting := s.begin("contract-review", simulate, contract)
+	s.rest(waiting)
+	done := s.begin("support-triage", simulate, app.Field{Name: "ticket", Text: "The export job stops after 40,000 rows."},
+		app.Field{Name: "customer_id", Text: "C-20418"})
+	s.rest(done)
+	failed := s.begin("fails", shell)
+	s.rest(failed)
+	s.rest(s.begin("waits", simulate))
+	approved := s.begin("gated", simulate, question)
+	s.rest(approved)
+	if _, err := s.app.Send(t.Context(), approved, by, app.Approve{Note: "Correct."}); err != nil {
+		t.Fatal(err)
+	}
+	s.rest(approved)
+	cancelled := s.begin("gated", simulate, question)
+	s.rest(cancelled)
+	if _, err := s.app.Send(t.Context(), cancelled, by, app.Cancel{Reason: "no longer needed"}); err != nil {
+		t.Fatal(err)
+	}
+	s.rest(cancelled)
+	if _, err := s.auth.Users().Add("legal-ops", false, []identity.Role{identity.Approver}, 0); err != nil {
+		t.Fatal(err)
+	}
+	return s, []place{
+		{"welcome", "/welcome"},
+		{"inbox", "/inbox"},
+		{"runs", "/runs"},
+		{"run-waiting", "/runs/" + string(waiting)},
+		{"run-failed", "/runs/" + string(failed)},
+		{"run-finished", "/runs/" + string(done)},
+		{"transcript", "/runs/" + string(done) + "/transcript"},
+		{"audit", "/runs/" + string(approved) + "/audit"},
+		{"artifacts", "/runs/" + string(done) + "/artifacts"},
+		{"state", "/runs/" + string(waiting) + "/state"},
+		{"output", "/runs/" + string(done) + "/output"},
+		{"workflows", "/workflows"},
+		{"workflow", "/workflows/support-triage"},
+		{"workflow-broken", "/workflows/broken"},
+		{"triggers", "/triggers"},
+		{"compare", "/compare?a=" + string(cancelled)},
+		{"system", "/system"},
+		{"error", "/runs/ffffffff"},
+		{"login", "/login"},
+	}
+}
+
+// No page has a mistake in accessibility that axe-core finds, in both themes, on a screen and on a phone; and none is
+// wider than the screen.
+func TestPagesAreAccessible(t *testing.T) {
+	s, places := furnished(t)
+	b := s.open()
+	b.expect("404")
+	raw, err := os.ReadFile(filepath.Join(npmtest.Install(t, axeCore), "node_modules", "axe-core", "axe.min.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The rules about colors depend on the theme, and those about scrolling on the width; the others on neither.
+	passes := []struct {
+		theme string
+		width int64
+		rules string
+	}{
+		{"light", 1280, ""},
+		{"dark", 1280, `runOnly: ["color-contrast"], `},
+		{"light", 360, `runOnly: ["scrollable-region-focusable", "target-size", "color-contrast"], `},
+	}
+	for _, pass := range passes {
+		b.theme(pass.theme)
+		b.size(pass.width, 800)
+		for _, p := range places {
+			b.visit(p.path)
+			where := fmt.Sprintf("%s, %s, %d px", p.name, pass.theme, pass.width)
+			if wide := eval[int](b, "document.documentElement.scrollWidth - innerWidth"); wide > 0 {
+				t.Errorf("%s: the page is %d px wider than the screen", where, wide)
+			}
+			for _, v := range axe(b, string(raw), pass.rules) {
+				t.Errorf("%s: %s", where, v)
+			}
+		}
+	}
+}
+
+// axe returns the violations on the page that is shown.
+func axe(b *tab, source, rules string) []string {
+	b.t.Helper()
+	out := eval[string](b, source+`;axe.run(document, {`+rules+`resultTypes: ["violations"]}).then((r) => JSON.stringify(
+		r.violations.map((v) => v.id + ": " + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200) + " " +
+		n.any.concat(n.all, n.none).map((c) => c.message).join("; ").slice(0, 200)).join(" | "))))`)
+	var violations []string
+	if err := json.Unmarshal([]byte(out), &violations); err != nil {
+		b.t.Fatal(err)
+	}
+	return violations
+}
+
+// Pictures of all pages, in both themes and two sizes: make screenshots.
+func TestScreenshots(t *testing.T) {
+	if *screenshots == "" {
+		t.Skip("only with -screenshots=FOLDER")
+	}
+	s, places := furnished(t)
+	b := s.open()
+	b.expect("404")
+	if err := os.MkdirAll(*screenshots, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, theme := range []string{"light", "dark"} {
+		b.theme(theme)
+		for _, width := range []int64{1280, 360} {
+			for _, p := range places {
+				b.size(width, 900)
+				b.visit(p.path)
+				if p.name == "inbox" && width == 360 {
+					b.click("a.ask")
+					b.wait(`!!document.querySelector('[data-open="item"]')`)
+				}
+				ctx, cancel := b.limited()
+				picture, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
+				cancel()
+				if err != nil {
+					t.Fatal(err)
+				}
+				name := strings.Join([]string{p.name, fmt.Sprint(width), theme}, "-") + ".png"
+				if err := os.WriteFile(filepath.Join(*screenshots, name), picture, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}

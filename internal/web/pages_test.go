@@ -1,0 +1,248 @@
+package web_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+var (
+	simulate = app.RunOptions{Simulate: true}
+	shell    = app.RunOptions{AllowShell: true}
+	question = app.Field{Name: "question", Text: "Why is the sky blue?"}
+)
+
+// Somebody who has read nothing runs an example, approves its gate and sees the result, with the browser alone.
+func TestFirstVisitLeadsToAnApprovedRun(t *testing.T) {
+	s := newSite(t, nil)
+	b := s.open()
+	b.visit("/")
+	b.waitText("h1", "Run your first workflow in a minute")
+	b.click("#first button")
+	b.waitText("#run-state", "Waiting")
+	b.waitText("#asks", "Approve")
+	b.click("#asks a.btn")
+	b.wait(`!!document.querySelector("form.decide")`)
+	b.waitText(".evidence h3", "state.summary")
+	b.set("#note", "Read and approved")
+	b.click(`button[value=approve]`)
+	b.waitText("#notice", "Approved")
+	b.visit("/runs")
+	b.waitText("#runs", "Finished")
+	b.click("#runs a.name")
+	b.waitText("#run-state", "Finished")
+	b.click(`a[href$="/audit"]`)
+	b.waitText("#verified", "Verified")
+}
+
+// A person finds out why a run failed, corrects the cause and retries, with the browser alone.
+func TestFailedRunIsCorrectedAndRetried(t *testing.T) {
+	s := newSite(t, map[string]string{"fails.md": fails})
+	failed := s.begin("fails", shell)
+	s.rest(failed)
+	b := s.open()
+	b.visit("/runs")
+	b.click("#runs a.name")
+	b.waitText("#why", "exit code 1")
+	b.waitText("#panel table", "2")
+	if got := eval[string](b, `document.querySelector("#set-0").value`); got != "wrong" {
+		t.Fatalf("the form shows %q", got)
+	}
+	b.set("#set-0", "right")
+	b.click(`button[data-key=r]`)
+	b.waitText("#run-state", "Finished")
+	b.waitText(".meta", "continues "+string(failed)[:8])
+	b.waitText(".meta", "changed state.word")
+	b.click(`a[href$="/output"]`)
+	b.waitText("main", "right")
+	if run := s.rest(failed); run.Outcome != journal.OutcomeFailed {
+		t.Errorf("the failed run is now %s", run.Outcome)
+	}
+}
+
+// The form of a workflow checks its input, keeps what was entered and starts a run.
+func TestWorkflowFormStartsARun(t *testing.T) {
+	s := newSite(t, map[string]string{"gated.md": gated, "broken.md": broken})
+	b := s.open()
+	b.expect("422")
+	b.visit("/workflows")
+	b.waitText("tbody", "1 error")
+	b.visit("/workflows/broken")
+	b.waitText(".diag", "nobody")
+	b.visit("/workflows/gated")
+	b.set(`[name="i.words"]`, "12")
+	b.click(`button[value=simulate]`)
+	b.waitText(".err", "question is missing")
+	if got := eval[string](b, `document.querySelector('[name="i.words"]').value`); got != "12" {
+		t.Errorf("the form lost the number: %q", got)
+	}
+	b.set(`[name="i.question"]`, "Why?")
+	b.set(`[name="i.sources"]`, `["a", "b"]`)
+	b.click(`input[value=formal]`)
+	b.click(`button[value=simulate]`)
+	b.waitText("#run-state", "Waiting")
+	id := strings.TrimPrefix(eval[string](b, "location.pathname"), "/runs/")
+	started := s.facts(journal.RunID(id))[0].(journal.RunStarted)
+	want := `{"cite":true,"question":"Why?","sources":["a","b"],"tone":"formal","words":12}`
+	if got := string(started.Input.JSON); got != want {
+		t.Errorf("input %s, want %s", got, want)
+	}
+	b.visit("/workflows/gated")
+	b.click(`a[href^="?like="]`)
+	b.wait(`document.querySelector('[name="i.question"]').value === "Why?"`)
+	// Without a model, a real run does not start, and the page says what is missing.
+	b.click(`button[value=run]`)
+	b.waitText("[role=alert]", "was not started")
+}
+
+// Every action on a run works from its page.
+func TestActionsOnARun(t *testing.T) {
+	s := newSite(t, map[string]string{"gated.md": gated, "waits.md": waits})
+	waiting := s.begin("waits", simulate)
+	s.rest(waiting)
+	b := s.open()
+	b.visit("/runs/" + string(waiting))
+	b.click("#more-menu summary")
+	b.set("#edit-n", "state.asked")
+	b.set("#edit-v", "again")
+	b.click(`form[action$="/edit"] button`)
+	b.waitText("#notice", "variable is changed")
+	b.click(`form[action$="/pause"] button`)
+	b.waitText("#run-state", "Paused")
+	b.click(`form[action$="/resume"] button`)
+	b.waitText("#run-state", "Waiting")
+	b.click("#more-menu summary")
+	b.set("#sig-e", "papers_received")
+	b.click(`form[action$="/signal"] button`)
+	b.waitText("#run-state", "Finished")
+
+	id := s.begin("gated", simulate, question)
+	s.rest(id)
+	page := "/runs/" + string(id)
+	b.visit(page)
+	b.click("#more-menu summary")
+	eval[string](b, `(document.querySelector("#raise-b").value = "tokens")`)
+	b.set("#raise-to", "90000")
+	b.click(`form[action$="/raise"] button`)
+	b.waitText("#budget-tokens", "90,000")
+	b.click("#cancel-menu summary")
+	b.set("#reason", "no longer needed")
+	b.click(`form[action$="/cancel"] button`)
+	b.waitText("#run-state", "Cancelled")
+	for _, tab := range []string{"transcript", "audit", "artifacts", "state", "output"} {
+		b.click(`.tabs a[href$="/` + tab + `"]`)
+		b.wait(`location.pathname.endsWith("/` + tab + `")`)
+	}
+	b.visit(page + "/transcript?q=draft")
+	b.waitText("details", "step.started")
+	b.visit(page)
+	b.click(`a[href*="like="]`)
+	b.wait(`document.querySelector('[name="i.question"]').value.startsWith("Why is the sky")`)
+	b.do(chromedp.NavigateBack())
+	b.waitText("#run-state", "Cancelled")
+}
+
+// Several runs are canceled at once.
+func TestBulkCancel(t *testing.T) {
+	s := newSite(t, map[string]string{"gated.md": gated})
+	var ids []journal.RunID
+	for range 3 {
+		id := s.begin("gated", simulate, question)
+		s.rest(id)
+		ids = append(ids, id)
+	}
+	b := s.open()
+	b.visit("/runs")
+	b.click(`#run-` + string(ids[0]) + ` input`)
+	b.click(`#run-` + string(ids[2]) + ` input`)
+	b.click("form.rows .card-head button")
+	b.waitText("#notice", "Canceled")
+	for i, want := range []journal.Status{journal.Finished, journal.Waiting, journal.Finished} {
+		if run := s.rest(ids[i]); run.Status != want {
+			t.Errorf("run %d: %s, want %s", i, run.Status, want)
+		}
+	}
+	b.visit("/runs?state=cancelled")
+	b.wait(`document.querySelectorAll("#runs tr").length === 2`)
+	b.visit("/runs?q=" + string(ids[1])[:8])
+	b.wait(`document.querySelectorAll("#runs tr").length === 1`)
+	b.visit("/runs?by=tester&since=1h")
+	b.wait(`document.querySelectorAll("#runs tr").length === 3`)
+	b.visit("/runs?by=else")
+	b.waitText("main", "No run matches")
+}
+
+// Two runs are compared: state, path and output.
+func TestCompareTwoRuns(t *testing.T) {
+	s := newSite(t, map[string]string{"gated.md": gated})
+	var ids []journal.RunID
+	for seed := range uint64(2) {
+		id := s.begin("gated", app.RunOptions{Simulate: true, Seed: seed}, question)
+		s.rest(id)
+		ids = append(ids, id)
+	}
+	if _, err := s.app.Send(t.Context(), ids[0], journal.Actor{User: "tester"}, app.Approve{}); err != nil {
+		t.Fatal(err)
+	}
+	s.rest(ids[0])
+	b := s.open()
+	b.visit("/runs/" + string(ids[0]))
+	b.click(`a[href*="/compare"]`)
+	b.waitText("tbody", "Waiting")
+	b.waitText("td", "not reached")
+	b.waitText("h1", "Compare runs of gated")
+}
+
+// Everything but liveness works without JavaScript: plain requests with the forms of the pages.
+func TestPagesWorkWithoutJavaScript(t *testing.T) {
+	s := newSite(t, map[string]string{"gated.md": gated})
+	c := s.client()
+	post := func(path string, form url.Values) *http.Response {
+		t.Helper()
+		response, err := c.PostForm(s.url(path), form)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		return response
+	}
+	r := post("/workflows/gated", url.Values{"i.question": {"Why?"}, "mode": {"simulate"}, "i.tone": {"plain"}})
+	if r.StatusCode != http.StatusSeeOther {
+		t.Fatalf("start: %s", r.Status)
+	}
+	address, err := r.Location()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := journal.RunID(strings.TrimPrefix(address.Path, "/runs/"))
+	s.rest(id)
+	_, page := s.get(c, "/inbox")
+	_, rest, _ := strings.Cut(page, `name="digest" value="`)
+	digest, _, ok := strings.Cut(rest, `"`)
+	if !ok {
+		t.Fatal("the inbox has no form with a digest")
+	}
+	decision := url.Values{"step": {"check"}, "decision": {"approve"}, "note": {"fine"}, "digest": {"wrong"}}
+	if r := post("/runs/"+string(id)+"/decide", decision); r.StatusCode != http.StatusConflict {
+		t.Errorf("a decision with a wrong digest: %s", r.Status)
+	}
+	decision.Set("digest", digest)
+	if r := post("/runs/"+string(id)+"/decide", decision); r.StatusCode != http.StatusSeeOther {
+		t.Errorf("a decision: %s", r.Status)
+	}
+	if run := s.rest(id); run.Outcome != journal.OutcomeOK {
+		t.Errorf("the run is %s %s", run.Status, run.Outcome)
+	}
+	if status, page := s.get(c, "/runs.csv"); status != http.StatusOK || !strings.Contains(page, string(id)) {
+		t.Errorf("CSV: %d %s", status, page)
+	}
+	if status, page := s.get(c, "/runs.json"); status != http.StatusOK || !strings.Contains(page, string(id)) {
+		t.Errorf("JSON: %d %s", status, page)
+	}
+}

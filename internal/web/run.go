@@ -1,0 +1,604 @@
+package web
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"io/fs"
+	"maps"
+	"mime"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/api"
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/check"
+	"github.com/espalier-run/espalier/internal/graph"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/price"
+)
+
+// runPage is the page of a run; each of its tabs is a page of its own.
+type runPage struct {
+	shell
+	Run       api.Status
+	By        string
+	From      *journal.Origin
+	Edited    []string
+	Took      time.Duration
+	Tab       string
+	Workflow  string // address of the workflow page; empty if the workflow is not there any more
+	Why       *whyView
+	Meters    []meter
+	Foot      string
+	Graph     template.HTML
+	Done      int
+	Of        int
+	Timeline  timeline
+	Step      *panel
+	Budgets   []string
+	MayEdit   bool
+	Asks      []*ask
+	Again     string // address of the form with the same input
+	Compare   string
+	Verified  *bool
+	Records   any // content of the other tabs
+	Search    string
+	NextPage  string
+	FirstPage string
+	run       *app.Run
+	program   *ir.Program
+}
+
+// whyView explains a failure and offers the way out.
+type whyView struct {
+	Step    string
+	Error   string
+	Class   string
+	From    string
+	Fields  []setField
+	Allowed bool
+}
+
+// setField is a variable that can be corrected before a retry.
+type setField struct {
+	Name, Value string
+	Long        bool
+}
+
+// meter shows a budget.
+type meter struct {
+	Name, Title, Used, Limit, Held, Worst string
+	UsedShare, HeldShare                  float64
+	Limited                               bool
+}
+
+// loadRun loads what all tabs of a run show.
+func (h *Handler) loadRun(r *request, tab string) (*runPage, error) {
+	ctx := r.Context()
+	frame := h.shell(r, "runs", "")
+	run, err := h.o.App.Find(ctx, r.PathValue("run"))
+	if err != nil {
+		return nil, err
+	}
+	full, err := h.o.App.Status(ctx, cmp.Or(run.Root, run.ID))
+	if err != nil {
+		return nil, err
+	}
+	st := api.NewStatus(full)
+	if run.Root != "" {
+		st.Run, st.Gates = api.NewRun(run), nil
+	}
+	p := &runPage{
+		shell: frame, Run: st, By: full.By.User, From: full.From, Tab: tab, run: run, Budgets: app.Budgets(),
+	}
+	p.Title = fmt.Sprintf("%s %s: %s", visible(st.Workflow), short(st.ID), stateOf(st.State, st.Outcome).Word)
+	p.Live = "/live?run=" + url.QueryEscape(st.ID) + "&after=" + strconv.FormatInt(int64(full.Seq), 10)
+	if p.program, err = h.o.App.Program(ctx, run); err != nil {
+		return nil, err
+	}
+	p.MayEdit = p.program.MayIntervene && p.MayOperate()
+	p.Workflow = "/workflows/" + url.PathEscape(st.Workflow)
+	p.Again = p.Workflow + "?like=" + url.QueryEscape(st.ID) + "#start"
+	p.Compare = "/compare?a=" + url.QueryEscape(st.ID)
+	end := h.o.Now()
+	if st.State == api.Finished {
+		end = st.Updated
+	}
+	p.Took = end.Sub(st.Started)
+	p.Asks = asksOf(st)
+	return p, nil
+}
+
+func (h *Handler) run(r *request) error {
+	p, err := h.loadRun(r, "overview")
+	if err != nil {
+		return err
+	}
+	ctx := r.Context()
+	picture, _, err := h.o.App.CompactGraph(ctx, p.run)
+	if err != nil {
+		return err
+	}
+	chosen := r.URL.Query().Get("step")
+	s, err := h.read(ctx, p.run, chosen)
+	if err != nil {
+		return err
+	}
+	if chosen == "" {
+		if chosen = s.interesting(); chosen != "" {
+			if s, err = h.read(ctx, p.run, chosen); err != nil {
+				return err
+			}
+		}
+	}
+	svg, err := picture.SVG(graph.CompactOptions{
+		Link:    func(step string) string { return h.o.Base + runPath(p.Run.ID, "?step=", url.QueryEscape(step)) },
+		Current: chosen,
+	})
+	if err != nil {
+		return err
+	}
+	p.Graph, p.Edited = inlineHTML(svg), s.edits
+	p.Done, p.Of = s.doneOf(p.program)
+	p.meters(s)
+	if err := h.explain(r, p, s); err != nil {
+		return err
+	}
+	from, _ := strconv.Atoi(r.URL.Query().Get("row")) // any other value means the first page
+	p.Timeline = s.timeline(h.o.Now(), chosen, max(from, 0))
+	if p.Step, err = h.panel(r, p, s, chosen); err != nil {
+		return err
+	}
+	return h.render(r, http.StatusOK, "run.html", p)
+}
+
+// interesting returns the step to show if none is chosen: one that failed, waits or runs, or the last one.
+func (s *story) interesting() string {
+	for _, state := range []string{"failed", "unknown", "waiting", "running"} {
+		for _, v := range slices.Backward(s.steps) {
+			if v.State == state && v.Depth == 0 {
+				return v.Path
+			}
+		}
+	}
+	for _, v := range slices.Backward(s.steps) {
+		if !v.End && v.Depth == 0 {
+			return v.Path
+		}
+	}
+	return ""
+}
+
+// doneOf returns how many steps of the main line have finished, and how many there are.
+func (s *story) doneOf(p *ir.Program) (done, of int) {
+	known := map[string]bool{}
+	for _, v := range s.steps {
+		if v.Depth == 0 && !v.Ended.IsZero() && !known[v.Path] {
+			known[v.Path] = true
+			done++
+		}
+	}
+	for i := range p.Blocks[ir.Body].Steps {
+		if !p.Blocks[ir.Body].Steps[i].Implied {
+			of++
+		}
+	}
+	return min(done, of), of
+}
+
+func (p *runPage) meters(s *story) {
+	worst := check.Estimate(p.program, app.Kinds())
+	used, held, limits := p.Run.Used, p.Run.Reserved, p.Run.Limits
+	add := func(name string, u, hold int64, limit *int64, most check.Range, show func(int64) string) {
+		m := meter{Name: name, Title: budgetWords[name].title, Used: show(u)}
+		if hold > 0 {
+			m.Held = show(hold) + " reserved"
+		}
+		if limit != nil {
+			m.Limited, m.Limit = true, show(*limit)
+			m.UsedShare = min(100, 100*float64(u)/float64(max(*limit, 1)))
+			m.HeldShare = min(100-m.UsedShare, 100*float64(hold)/float64(max(*limit, 1)))
+		}
+		switch {
+		case p.Run.State == api.Finished:
+		case most.Worst.Unbounded != "":
+			m.Worst = "worst case unbounded"
+		default:
+			m.Worst = "worst case " + show(most.Worst.N)
+		}
+		p.Meters = append(p.Meters, m)
+	}
+	tokens := func(u api.Usage) int64 { return u.InputTokens + u.OutputTokens }
+	add("tokens", tokens(used), tokens(held), limits.Tokens, worst.Tokens, grouped[int64])
+	add("steps", used.Steps, held.Steps, limits.Steps, worst.Steps, grouped[int64])
+	add("tool_calls", used.ToolCalls, held.ToolCalls, limits.ToolCalls, worst.ToolCalls, grouped[int64])
+	seconds := func(n int64) string { return took(time.Duration(n) * time.Second) }
+	add("seconds", int64(s.active.Seconds()), 0, limits.ActiveSeconds, worst.ActiveSeconds, seconds)
+	p.Meters[3].Used = took(s.active)
+	if used.Dollars > 0 || limits.Dollars != nil {
+		m := meter{Name: app.BudgetMoney, Title: "Money", Used: dollars(int64(used.Dollars * 1e6))}
+		if limits.Dollars != nil {
+			m.Limited, m.Limit = true, dollars(int64(*limits.Dollars*1e6))
+			m.UsedShare = min(100, 100*used.Dollars / *limits.Dollars)
+			m.HeldShare = min(100-m.UsedShare, 100*held.Dollars / *limits.Dollars)
+		}
+		p.Meters = append(p.Meters, m)
+	}
+}
+
+func dollars(micro int64) string { return price.Dollars(micro) }
+
+// explain says why a run failed, and what can be corrected.
+func (h *Handler) explain(r *request, p *runPage, s *story) error {
+	if p.Run.State != api.Finished || p.Run.Outcome != "failed" || p.run.Root != "" {
+		return nil
+	}
+	end, err := h.o.App.Ending(r.Context(), p.run)
+	if err != nil {
+		return err
+	}
+	w := &whyView{Error: end.Error, From: end.From, Allowed: p.MayEdit && end.From != ""}
+	for _, v := range slices.Backward(s.steps) {
+		if v.State == "failed" {
+			w.Step, w.Class = v.Path, v.Class
+			w.Error = cmp.Or(w.Error, v.Error)
+			break
+		}
+	}
+	w.Error = sentence(cmp.Or(w.Error, end.Reason, "the run failed"))
+	if w.Allowed {
+		if w.Fields, err = h.correctable(r, p.run, end.From); err != nil {
+			return err
+		}
+	}
+	p.Why = w
+	return nil
+}
+
+// maxFields is how many variables the form of a retry offers.
+const maxFields = 4
+
+// correctable returns the variables that a step reads and that a person can change.
+func (h *Handler) correctable(r *request, run *app.Run, step string) ([]setField, error) {
+	executions, err := h.o.App.Executions(r.Context(), run.ID, step)
+	var known *app.Error
+	if errors.As(err, &known) && known.Kind == app.NotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	reads := executions[len(executions)-1].Reads
+	var out []setField
+	for _, name := range slices.Sorted(maps.Keys(reads)) {
+		if name == "input" || strings.HasPrefix(name, "input.") || len(out) == maxFields {
+			continue
+		}
+		text := editable(reads[name])
+		out = append(out, setField{Name: name, Value: text, Long: len(text) > 80 || strings.Contains(text, "\n")})
+	}
+	return out, nil
+}
+
+// editable returns a value as people edit it: text as it is, anything else as JSON.
+func editable(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	var out bytes.Buffer
+	if json.Indent(&out, raw, "", "  ") != nil {
+		return string(raw)
+	}
+	return out.String()
+}
+
+// panel is what a page shows of one step.
+type panel struct {
+	*stepView
+	Visits   int
+	Reads    []evidence
+	Result   json.RawMessage
+	Writes   []string
+	Contract json.RawMessage
+	Source   string
+	Pending  bool
+	Attempt  string
+	Icon     string
+	Live     string
+}
+
+func (h *Handler) panel(r *request, p *runPage, s *story, chosen string) (*panel, error) {
+	if chosen == "" {
+		return nil, nil
+	}
+	out := &panel{}
+	for _, v := range s.steps {
+		if v.Path == chosen {
+			out.stepView = v
+			out.Visits++
+		}
+	}
+	if out.stepView == nil {
+		out.stepView, out.Pending = &stepView{Name: chosen, Path: chosen, State: "pending"}, true
+		return out, nil
+	}
+	out.Live = out.live
+	if n := len(out.Attempts); n > 1 {
+		out.Attempt = fmt.Sprintf(" · attempt %d", n)
+	}
+	executions, err := h.o.App.Executions(r.Context(), cmp.Or(p.run.Root, p.run.ID), out.Name)
+	var known *app.Error
+	if errors.As(err, &known) && known.Kind == app.NotFound {
+		return out, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	last := executions[len(executions)-1]
+	for _, name := range slices.Sorted(maps.Keys(last.Reads)) {
+		out.Reads = append(out.Reads, evidence{
+			Name: visible(name), Value: last.Reads[name], Untrusted: name == "input" || strings.HasPrefix(name, "input."),
+		})
+	}
+	out.Result, out.Writes = last.Result, last.Writes
+	return out, nil
+}
+
+// Talks reports whether the step has a conversation.
+func (p *panel) Talks() bool { return len(p.Messages) > 0 || p.Live != "" }
+
+// record renders one of the other tabs of a run.
+func (h *Handler) record(r *request, tab string, show func(*request, *runPage) error) error {
+	p, err := h.loadRun(r, tab)
+	if err != nil {
+		return err
+	}
+	p.Search = strings.TrimSpace(r.URL.Query().Get("q"))
+	if err := show(r, p); err != nil {
+		return err
+	}
+	return h.render(r, http.StatusOK, "record.html", p)
+}
+
+// logLine is a line of a transcript or an audit log.
+type logLine struct {
+	N        int
+	At       string
+	Event    string
+	Path     string
+	Raw      json.RawMessage
+	ByModels bool
+}
+
+// linesPerPage is how many lines of a log a page shows.
+const linesPerPage = 100
+
+// page selects the lines that contain the search text, from a line on.
+func (p *runPage) page(r *request, name string, raw []byte, read func(line []byte, out *logLine)) []logLine {
+	from, _ := strconv.Atoi(r.URL.Query().Get("from")) // any other value means the first page
+	var out []logLine
+	needle := []byte(strings.ToLower(p.Search))
+	n := 0
+	for line := range bytes.Lines(raw) {
+		n++
+		line = bytes.TrimSpace(line)
+		if n <= from || len(line) == 0 || len(needle) > 0 && !bytes.Contains(bytes.ToLower(line), needle) {
+			continue
+		}
+		if len(out) == linesPerPage {
+			p.NextPage = runPath(p.Run.ID, "/", name, "?from=", strconv.Itoa(out[len(out)-1].N), "&q=", url.QueryEscape(p.Search))
+			break
+		}
+		l := logLine{N: n, Raw: json.RawMessage(line)}
+		read(line, &l)
+		out = append(out, l)
+	}
+	if from > 0 {
+		p.FirstPage = runPath(p.Run.ID, "/", name, "?q=", url.QueryEscape(p.Search))
+	}
+	return out
+}
+
+func (h *Handler) transcript(r *request, p *runPage) error {
+	if err := h.o.App.Flush(r.Context()); err != nil {
+		return err
+	}
+	reader, err := h.o.App.Transcript(r.Context(), p.run, false)
+	var known *app.Error
+	if errors.As(err, &known) && known.Reason == app.NoTranscript {
+		p.Records = []logLine{}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	raw, err := io.ReadAll(reader)
+	if err != nil {
+		return err
+	}
+	p.Records = p.page(r, "transcript", raw, func(line []byte, out *logLine) {
+		var e struct {
+			Type, Path string
+			Timestamp  time.Time
+			Payload    json.RawMessage
+		}
+		if json.Unmarshal(line, &e) == nil {
+			out.Event, out.Path, out.At, out.Raw = visible(e.Type), visible(e.Path), e.Timestamp.UTC().Format(time.TimeOnly), e.Payload
+		}
+	})
+	return nil
+}
+
+func (h *Handler) audit(r *request, p *runPage) error {
+	raw, err := h.o.App.AuditLog(r.Context(), p.run)
+	if err != nil {
+		return err
+	}
+	reports, err := h.o.App.VerifyAudit(r.Context(), p.run)
+	if err != nil {
+		return err
+	}
+	verified := !slices.ContainsFunc(reports, func(report app.AuditReport) bool { return !report.OK })
+	p.Verified = &verified
+	p.Records = p.page(r, "audit", raw, func(line []byte, out *logLine) {
+		var e struct {
+			Event     string
+			StepID    string `json:"step_id"`
+			Timestamp time.Time
+		}
+		if json.Unmarshal(line, &e) == nil {
+			out.Event, out.Path, out.At = visible(e.Event), visible(e.StepID), e.Timestamp.UTC().Format(time.TimeOnly)
+		}
+	})
+	return nil
+}
+
+// artifactView is a file that a run has written.
+type artifactView struct {
+	Path    string
+	Size    int64
+	Text    string
+	IsImage bool
+	Cut     bool
+}
+
+// Limits of what is shown of the files of a run.
+const (
+	maxArtifacts = 200
+	maxPreview   = 64 << 10
+)
+
+func (h *Handler) artifacts(r *request, p *runPage) error {
+	dir, err := h.o.App.Artifacts(r.Context(), p.run)
+	if err != nil {
+		return err
+	}
+	list := []artifactView{}
+	err = fs.WalkDir(dir, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() || len(list) == maxArtifacts {
+			return nil //nolint:nilerr // a folder that cannot be read has no files to show
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return nil //nolint:nilerr // it has been removed meanwhile
+		}
+		a := artifactView{Path: name, Size: info.Size(), IsImage: isImage(name)}
+		if !a.IsImage {
+			a.Text, a.Cut = preview(dir, name)
+		}
+		list = append(list, a)
+		return nil
+	})
+	p.Records = list
+	return err
+}
+
+func isImage(name string) bool {
+	switch strings.ToLower(path.Ext(name)) {
+	case ".png", ".jpg", ".jpeg", ".gif", ".webp":
+		return true
+	}
+	return false
+}
+
+func preview(dir fs.FS, name string) (text string, cut bool) {
+	f, err := dir.Open(name)
+	if err != nil {
+		return "", false
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxPreview+1))
+	if err != nil || bytes.IndexByte(raw, 0) >= 0 {
+		return "", false
+	}
+	if cut = len(raw) > maxPreview; cut {
+		raw = raw[:maxPreview]
+	}
+	return visible(strings.ToValidUTF8(string(raw), "�")), cut
+}
+
+// artifact sends a file of a run. Only images are shown by the browser; everything else is downloaded, because a page or
+// a drawing that a model wrote must not run as one of ours.
+func (h *Handler) artifact(r *request) error {
+	run, err := h.o.App.Find(r.Context(), r.PathValue("run"))
+	if err != nil {
+		return err
+	}
+	dir, err := h.o.App.Artifacts(r.Context(), run)
+	if err != nil {
+		return err
+	}
+	name := path.Clean(r.PathValue("file"))
+	if !fs.ValidPath(name) {
+		return &app.Error{Kind: app.NotFound, Message: "there is no such file"}
+	}
+	raw, err := fs.ReadFile(dir, name)
+	if err != nil {
+		return &app.Error{Kind: app.NotFound, Message: "there is no such file"}
+	}
+	kind := "application/octet-stream"
+	if isImage(name) {
+		kind = mime.TypeByExtension(strings.ToLower(path.Ext(name)))
+	} else {
+		r.w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(name)}))
+	}
+	r.w.Header().Set("Content-Type", kind)
+	r.w.Write(raw) // the client may be gone
+	return nil
+}
+
+// state shows the variables of a run.
+func (h *Handler) state(r *request, p *runPage) error {
+	s, err := h.read(r.Context(), p.run, "")
+	if err != nil {
+		return err
+	}
+	list := []evidence{}
+	for _, name := range slices.Sorted(maps.Keys(s.writes)) {
+		list = append(list, evidence{Name: visible(name), Value: s.writes[name]})
+	}
+	p.Records = list
+	return nil
+}
+
+func (h *Handler) output(r *request, p *runPage) error {
+	if p.Run.State != api.Finished || p.run.Root != "" {
+		p.Records = []evidence{}
+		return nil
+	}
+	end, err := h.o.App.Ending(r.Context(), p.run)
+	if err != nil {
+		return err
+	}
+	p.Records = members(end.Output)
+	return nil
+}
+
+// members returns the members of an object, one by one; any other value as it is.
+func members(raw json.RawMessage) []evidence {
+	list := []evidence{}
+	var object map[string]json.RawMessage
+	switch {
+	case len(raw) == 0 || string(raw) == "null":
+	case json.Unmarshal(raw, &object) == nil:
+		for _, name := range slices.Sorted(maps.Keys(object)) {
+			list = append(list, evidence{Name: visible(name), Value: object[name]})
+		}
+	default:
+		list = append(list, evidence{Name: "output", Value: raw})
+	}
+	return list
+}

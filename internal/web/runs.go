@@ -1,0 +1,323 @@
+package web
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/espalier-run/espalier/internal/api"
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/identity"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// runFilter is the filter of the list, as its address has it.
+type runFilter struct {
+	Workflow, State, Text, Since, By, Cost string
+}
+
+// Query returns the address of the list with another state.
+func (f runFilter) Query(state string) string {
+	f.State = state
+	return f.encode()
+}
+
+func (f runFilter) encode() string {
+	v := url.Values{}
+	for name, value := range map[string]string{
+		"workflow": f.Workflow, "state": f.State, "q": f.Text, "since": f.Since, "by": f.By, "cost": f.Cost,
+	} {
+		if value != "" {
+			v.Set(name, value)
+		}
+	}
+	return v.Encode()
+}
+
+// Any reports whether the filter selects anything.
+func (f runFilter) Any() bool { return f.encode() != "" }
+
+// sinces are the periods of the filter.
+var sinces = []choice{{"1h", "Last hour"}, {"24h", "Last 24 hours"}, {"168h", "Last 7 days"}, {"720h", "Last 30 days"}}
+
+// costs are the thresholds of the filter, in dollars.
+var costs = []choice{{"0.01", "$0.01 or more"}, {"0.1", "$0.10 or more"}, {"1", "$1 or more"}, {"10", "$10 or more"}}
+
+type choice struct{ Value, Label string }
+
+// stateFilters are the states that the list can be filtered by.
+var stateFilters = []string{
+	"running", "waiting", "budget", "paused", "sleeping", "ok", "failed", "rejected", "cancelled",
+}
+
+func (r *request) runFilter() runFilter {
+	q := r.URL.Query()
+	return runFilter{
+		Workflow: q.Get("workflow"), State: q.Get("state"), Text: strings.TrimSpace(q.Get("q")), Since: q.Get("since"),
+		By: strings.TrimSpace(q.Get("by")), Cost: q.Get("cost"),
+	}
+}
+
+// journal returns the part of the filter that the index of the store answers.
+func (f runFilter) journal(now time.Time) app.Filter {
+	out := app.Filter{Name: f.Workflow, Text: f.Text}
+	switch f.State {
+	case "":
+	case "ok", "failed", "rejected", "cancelled":
+		out.Status, out.Outcome = journal.Finished, journal.Outcome(f.State)
+	case "budget":
+		out.Status = journal.Exceeded
+	case "unfinished":
+		out.Unfinished = true
+	default:
+		out.Status = journal.Status(f.State)
+	}
+	if d, err := time.ParseDuration(f.Since); err == nil {
+		out.Since = journal.MillisOf(now.Add(-d))
+	}
+	return out
+}
+
+// matches decides what the index does not know: who started the run, and what it cost.
+func (f runFilter) matches(row *runRow) bool {
+	if f.By != "" && row.By != f.By {
+		return false
+	}
+	least, err := strconv.ParseFloat(f.Cost, 64)
+	return err != nil || float64(row.Cost) >= least*1e6
+}
+
+// runRow is a run in the list.
+type runRow struct {
+	api.Run
+	What      string
+	By        string
+	Took      time.Duration
+	Cost      int64 // millionths of a dollar
+	Tokens    int64
+	Simulated string
+	TookShare float64 // of the longest in the list
+	CostShare float64
+}
+
+type runsPage struct {
+	shell
+	Filter    runFilter
+	States    []string
+	Sinces    []choice
+	Costs     []choice
+	Workflows []string
+	Rows      []runRow
+	Next      string // address of the next page
+	First     bool   // it is the first page
+	Partial   bool   // the search has stopped before the oldest run
+	Compare   string
+}
+
+// pageSize is how many runs a page shows. maxScan is how many runs are read at most for one page if the filter has
+// parts that the index does not answer.
+const (
+	pageSize = 50
+	maxScan  = 1000
+)
+
+// list returns one page of runs.
+func (h *Handler) list(r *request, f runFilter, size int) (rows []runRow, next string, partial bool, err error) {
+	filter := f.journal(h.o.Now())
+	if cursor := r.URL.Query().Get("before"); cursor != "" {
+		if _, err := uuid.Parse(cursor); err != nil {
+			return nil, "", false, &app.Error{Kind: app.InvalidRequest, Message: "the address of this page is not valid"}
+		}
+		filter.Before = journal.RunID(cursor)
+	}
+	filter.Limit = size + 1
+	for read := 0; ; {
+		runs, err := h.o.App.Runs(r.Context(), filter)
+		switch {
+		case noRuns(err):
+			return nil, "", false, nil
+		case errors.Is(err, journal.ErrUnknownRun):
+			return nil, "", false, &app.Error{
+				Kind: app.InvalidRequest, Message: "the run that this page starts after has been removed",
+				Advice: "Start again with the newest runs.",
+			}
+		case err != nil:
+			return nil, "", false, err
+		}
+		for i := range runs {
+			if len(rows) == size {
+				return rows, string(filter.Before), false, nil
+			}
+			row, err := h.row(r, &runs[i])
+			if err != nil {
+				return nil, "", false, err
+			}
+			filter.Before = runs[i].ID
+			if f.matches(&row) {
+				rows = append(rows, row)
+			}
+		}
+		read += len(runs)
+		if len(runs) < filter.Limit {
+			return rows, "", false, nil
+		}
+		if read >= maxScan {
+			return rows, string(filter.Before), true, nil
+		}
+	}
+}
+
+func (h *Handler) row(r *request, run *app.Run) (runRow, error) {
+	full, err := h.o.App.Status(r.Context(), run.ID)
+	if err != nil {
+		return runRow{}, err
+	}
+	st := api.NewStatus(full)
+	row := runRow{
+		Run: st.Run, By: full.By.User, Cost: full.Used.MicroDollars, Simulated: full.Offline,
+		Tokens: full.Used.InputTokens + full.Used.OutputTokens,
+	}
+	end := st.Updated
+	if st.State == api.Running {
+		end = h.o.Now()
+	}
+	row.Took = end.Sub(st.Started)
+	switch {
+	case st.Error != "":
+		row.What = st.Error
+	case st.State == api.Running:
+		row.What = strings.Join(st.Steps, ", ")
+	case st.State != api.Finished:
+		row.What = waitingWords(st.WaitingFor)
+	case st.Reason != "":
+		row.What = st.Reason
+	}
+	if len(row.What) > 200 {
+		row.What = strings.ToValidUTF8(row.What[:200], "") + "…"
+	}
+	return row, nil
+}
+
+// waitingWords describes what a run waits for. The index has a kind and a name.
+func waitingWords(text string) string {
+	kind, name, ok := strings.Cut(text, ": ")
+	words := map[string]string{
+		"approval": "waits for a decision about ", "event": "waits for the event ", "doubt": "the outcome is unknown of ",
+		"budget": "has reached its limit of ", "retry": "waits to retry ", "call": "waits for a decision about a tool call in ",
+	}
+	if !ok || words[kind] == "" {
+		return text
+	}
+	return sentence(words[kind] + name)
+}
+
+func (h *Handler) runs(r *request) error {
+	page := runsPage{
+		shell: h.shell(r, "runs", "Runs"), Filter: r.runFilter(), States: stateFilters, Sinces: sinces, Costs: costs,
+		First: !r.URL.Query().Has("before"),
+	}
+	found, err := h.o.App.Workflows(r.Context(), app.Reading{})
+	if err != nil {
+		return err
+	}
+	for _, w := range found.Workflows {
+		page.Workflows = append(page.Workflows, w.Name)
+	}
+	if page.Filter.Workflow != "" {
+		page.Workflows = append(page.Workflows, page.Filter.Workflow)
+	}
+	slices.Sort(page.Workflows)
+	page.Workflows = slices.Compact(page.Workflows)
+	var next string
+	if page.Rows, next, page.Partial, err = h.list(r, page.Filter, pageSize); err != nil {
+		return err
+	}
+	if next != "" {
+		page.Next = "/runs?" + strings.TrimPrefix(page.Filter.encode()+"&before="+next, "&")
+	}
+	var longest time.Duration
+	var dearest int64
+	for i := range page.Rows {
+		longest, dearest = max(longest, page.Rows[i].Took), max(dearest, page.Rows[i].Cost)
+	}
+	for i := range page.Rows {
+		row := &page.Rows[i]
+		row.TookShare = 100 * float64(row.Took) / float64(max(longest, 1))
+		row.CostShare = 100 * float64(row.Cost) / float64(max(dearest, 1))
+	}
+	return h.render(r, http.StatusOK, "runs.html", page)
+}
+
+// exportSize is how many runs an export contains.
+const exportSize = 500
+
+func (h *Handler) runsCSV(r *request) error {
+	rows, _, _, err := h.list(r, r.runFilter(), exportSize)
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	w := csv.NewWriter(&out)
+	records := [][]string{{
+		"run_id", "workflow", "state", "outcome", "started", "updated", "started_by", "seconds", "tokens", "dollars",
+	}}
+	for _, row := range rows {
+		records = append(records, []string{
+			row.ID, cell(row.Workflow), string(row.State), row.Outcome, row.Started.Format(time.RFC3339),
+			row.Updated.Format(time.RFC3339), cell(row.By), strconv.FormatFloat(row.Took.Seconds(), 'f', 3, 64),
+			strconv.FormatInt(row.Tokens, 10), strconv.FormatFloat(float64(row.Cost)/1e6, 'f', 6, 64),
+		})
+	}
+	if err := w.WriteAll(records); err != nil {
+		return err
+	}
+	r.w.Header().Set("Content-Disposition", `attachment; filename="runs.csv"`)
+	h.write(r.w, r.Request, http.StatusOK, "text/csv; charset=utf-8", out.Bytes())
+	return nil
+}
+
+// cell returns a text that a spreadsheet does not take for a formula.
+func cell(text string) string {
+	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}
+
+func (h *Handler) runsJSON(r *request) error {
+	rows, next, _, err := h.list(r, r.runFilter(), exportSize)
+	if err != nil {
+		return err
+	}
+	list := []api.Run{}
+	for i := range rows {
+		list = append(list, rows[i].Run)
+	}
+	raw, err := json.MarshalIndent(map[string]any{"runs": list, "next": next}, "", "  ")
+	if err != nil {
+		return err
+	}
+	h.write(r.w, r.Request, http.StatusOK, "application/json", raw)
+	return nil
+}
+
+// MayCancel reports whether the row can be selected for cancelling.
+func (row runRow) MayCancel() bool { return row.State != api.Finished }
+
+// MayOperate reports whether the user can act on runs.
+func (s shell) MayOperate() bool { return s.May[identity.Operate] }
+
+// MayStart reports whether the user can start runs.
+func (s shell) MayStart() bool { return s.May[identity.Start] }
+
+// MayDecide reports whether the user can decide.
+func (s shell) MayDecide() bool { return s.May[identity.Decide] }

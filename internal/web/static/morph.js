@@ -1,0 +1,41 @@
+// Merges a new version of the page into the one that is shown. What has the focus, what a person has typed, which
+// details are open and where things are scrolled to stays as it is.
+const fields = "input, textarea, select";
+
+function attributes(from, to) {
+  for (const { name, value } of to.attributes) {
+    if (from.getAttribute(name) !== value && !(from.matches("details") && name === "open")) from.setAttribute(name, value);
+  }
+  for (const { name } of [...from.attributes]) {
+    if (!to.hasAttribute(name) && !(from.matches("details") && name === "open")) from.removeAttribute(name);
+  }
+}
+
+const same = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && (a.id || "") === (b.id || "");
+
+export function morph(from, to) {
+  if (from.nodeType !== Node.ELEMENT_NODE) {
+    if (from.data !== to.data) from.data = to.data;
+    return;
+  }
+  if (from.isEqualNode(to) || from.matches("[data-keep]") || from.matches(fields)) return;
+  if (from.id !== "graph" || to.dataset.force) attributes(from, to);
+  const old = [...from.childNodes];
+  const byId = new Map(old.filter((n) => n.id).map((n) => [n.id, n]));
+  let at = from.firstChild;
+  for (const next of [...to.childNodes]) {
+    const kept = next.id ? byId.get(next.id) : at && !at.id && same(at, next) ? at : null;
+    if (kept && same(kept, next)) {
+      if (kept === at) at = at.nextSibling;
+      else from.insertBefore(kept, at);
+      morph(kept, next);
+    } else {
+      from.insertBefore(document.importNode(next, true), at);
+    }
+  }
+  while (at) {
+    const gone = at;
+    at = at.nextSibling;
+    gone.remove();
+  }
+}

@@ -1,0 +1,315 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report"
+)
+
+type event = report.Event
+
+const (
+	gateOpened   = report.GateOpened
+	taskFinished = report.TaskFinished
+)
+
+// events interprets the facts of a run. For a child run, it yields the events of that run alone.
+func (h *Handler) events(ctx context.Context, run *app.Run, yield func(*event) error) error {
+	root, err := h.o.App.RootRun(ctx, run)
+	if err != nil {
+		return err
+	}
+	j, err := h.o.App.Journal(ctx, root.ID)
+	if err != nil {
+		return err
+	}
+	in := report.NewInterpreter(root.ID, j.Outline).TrackBudgets()
+	for e, err := range j.Events(ctx, root.ID, 0) {
+		if err != nil {
+			return err
+		}
+		err := in.Interpret(&e, func(e *event) error {
+			if run.ID != root.ID && (e.Run == nil || e.Run.ID != run.ID) {
+				return nil
+			}
+			return yield(e)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// story is what has happened in a run, step by step.
+type story struct {
+	steps   []*stepView
+	open    map[*report.Step]*stepView
+	chosen  string // path of the step whose messages are kept
+	started time.Time
+	ended   time.Time
+	active  time.Duration
+	edits   []string // variables that were edited at the start
+	done    int
+	writes  map[string]json.RawMessage
+}
+
+// stepView is one visit of a step.
+type stepView struct {
+	Name, Path, Kind, Agent string
+	Description             string
+	Depth, Index            int
+	Loop, End               bool
+	State                   string
+	Error, Class            string
+	Started, Ended          time.Time
+	Attempts                []attempt
+	Waits                   []interval
+	Calls                   []interval
+	Messages                []message
+	Used                    journal.Usage
+	Child                   string
+
+	asked time.Time // when the gate opened
+	tried time.Time // when the attempt started
+	ask   time.Time // when the model or tool was called
+	live  string    // chunks of the reply that is being received
+}
+
+// attempt is one try of a step.
+type attempt struct {
+	N              int
+	Started, Ended time.Time
+	Error, Class   string
+	OK             bool
+}
+
+// interval is a part of the time of a step.
+type interval struct {
+	Label      string
+	Kind       string // mdl, tl or hold
+	Start, End time.Time
+}
+
+// message is one entry of a step's conversation.
+type message struct {
+	From    string // engine, model, tool, note or error
+	Title   string
+	Meta    string
+	At      time.Time
+	System  string
+	Texts   []string
+	Tool    *toolView
+	Offline string
+	Live    bool
+}
+
+type toolView struct {
+	Name, CallID  string
+	Input, Output json.RawMessage
+	Error         string
+	Took          time.Duration
+	Done          bool
+	Offline       string
+}
+
+// maxMessages is how many messages of a step a page shows; the newest ones.
+const maxMessages = 200
+
+// read builds the story of a run, with the messages of one step.
+func (h *Handler) read(ctx context.Context, run *app.Run, chosen string) (*story, error) {
+	s := &story{open: map[*report.Step]*stepView{}, chosen: chosen, writes: map[string]json.RawMessage{}}
+	err := h.events(ctx, run, func(e *event) error {
+		s.apply(e)
+		return nil
+	})
+	return s, err
+}
+
+func (s *story) apply(e *event) {
+	at := e.At.Time()
+	if e.Budget != nil {
+		s.active = time.Duration(e.Budget.Active) * time.Millisecond
+	}
+	switch e.Type {
+	case report.RunStarted:
+		s.started = at
+	case report.RunFinished:
+		s.ended = at
+	case report.StateEdited:
+		if x, ok := e.Fact.(journal.StateEdited); ok && len(s.steps) == 0 {
+			s.edits = append(s.edits, x.Path)
+		}
+	}
+	if e.Step == nil {
+		return
+	}
+	v := s.open[e.Step]
+	if v == nil {
+		v = &stepView{
+			Name: e.Step.Name, Path: e.Step.Path, Kind: e.Step.Kind, Agent: e.Step.Agent, Depth: e.Step.Depth,
+			Index: e.Step.Index, Loop: e.Step.Loop, State: "running", Started: at,
+		}
+		if e.Step.Info != nil && e.Step.Info.Step != nil {
+			v.Description = e.Step.Info.Step.Description
+			_, v.End = e.Step.Info.Step.Action.(ir.End)
+		}
+		s.open[e.Step] = v
+		s.steps = append(s.steps, v)
+	}
+	v.Used, v.Child = e.Step.Used, string(e.Step.Child)
+	s.step(e, v, at)
+	if v.Path == s.chosen || s.chosen == everyStep {
+		v.converse(e, at)
+	}
+}
+
+func (s *story) step(e *event, v *stepView, at time.Time) {
+	switch e.Type {
+	case report.StepFinished, report.StepSkipped:
+		v.Ended, v.State, v.Error, v.Class = at, string(e.Outcome), e.Error, string(e.Class)
+		if e.Type == report.StepSkipped {
+			v.State = "skipped"
+		}
+		if v.Error == "" && v.State == "failed" {
+			v.Error = e.Problem
+		}
+		v.closeWait(at)
+		for _, w := range e.Writes {
+			s.writes[w.Path] = e.Value.JSON
+		}
+		s.done++
+		delete(s.open, e.Step)
+	case report.TaskStarted:
+		v.tried, v.State = at, "running"
+		v.closeWait(at)
+		v.Attempts = append(v.Attempts, attempt{N: len(v.Attempts) + 1, Started: at})
+	case report.TaskFinished:
+		if n := len(v.Attempts); n > 0 {
+			a := &v.Attempts[n-1]
+			a.Ended, a.Error, a.Class, a.OK = at, e.Error, string(e.Class), e.Outcome == journal.OutcomeOK
+		}
+	case report.StepRetrying:
+		v.State, v.asked = "sleeping", at
+	case report.GateOpened:
+		v.State, v.asked = "waiting", at
+		if x, ok := e.Fact.(journal.GateOpened); ok && x.Kind == journal.GateInDoubt {
+			v.State = "unknown"
+		}
+	case report.GateDecided, report.GateExpired:
+		v.closeWait(at)
+		v.State = "running"
+	case report.ModelPrompted, report.ToolCalled:
+		v.ask = at
+	case report.ModelReplied:
+		v.call("model", "mdl", at)
+	case report.ToolReturned:
+		v.call(report.Body[journal.ToolUse](e.Note).Name, "tl", at)
+	}
+}
+
+func (v *stepView) closeWait(at time.Time) {
+	if !v.asked.IsZero() {
+		v.Waits = append(v.Waits, interval{"waits", "hold", v.asked, at})
+		v.asked = time.Time{}
+	}
+}
+
+func (v *stepView) call(label, kind string, at time.Time) {
+	if !v.ask.IsZero() {
+		v.Calls = append(v.Calls, interval{visible(label), kind, v.ask, at})
+		v.ask = time.Time{}
+	}
+}
+
+// converse adds what was said in a step.
+func (v *stepView) converse(e *event, at time.Time) {
+	add := func(m message) {
+		m.At = at
+		v.Messages = append(v.Messages, m)
+		if len(v.Messages) > maxMessages {
+			v.Messages = v.Messages[1:]
+		}
+	}
+	who := visible(v.Agent)
+	if who == "" {
+		who = "Model"
+	}
+	switch e.Type {
+	case report.ModelPrompted:
+		p := report.Body[journal.Prompt](e.Note)
+		m := message{From: "engine", Title: "Espalier asks", System: p.System}
+		if all := texts(p.Blocks); len(all) > 0 {
+			m.Texts = []string{strings.Join(all, "\n\n")}
+		}
+		add(m)
+	case report.ModelReplied:
+		r := report.Body[journal.Reply](e.Note)
+		v.live = ""
+		m := message{From: "model", Title: who, Texts: texts(r.Blocks), Offline: r.Offline}
+		if r.Usage.Input+r.Usage.Output > 0 {
+			m.Meta = grouped(r.Usage.Input) + " tokens in, " + grouped(r.Usage.Output) + " out"
+		}
+		if len(m.Texts) > 0 {
+			add(m)
+		}
+	case report.ModelStreamed:
+		v.live += report.Body[journal.Stream](e.Note).Chunk
+	case report.ToolCalled:
+		use := report.Body[journal.ToolUse](e.Note)
+		add(message{From: "tool", Title: who, Tool: &toolView{
+			Name: visible(use.Name), CallID: use.CallID, Input: use.Input, Offline: use.Offline,
+		}})
+	case report.ToolReturned:
+		use := report.Body[journal.ToolUse](e.Note)
+		for i := len(v.Messages) - 1; i >= 0; i-- {
+			if m := &v.Messages[i]; m.Tool != nil && m.Tool.CallID == use.CallID && !m.Tool.Done {
+				m.Tool.Output, m.Tool.Error, m.Tool.Done = use.Output, use.Error, true
+				m.Tool.Took, m.Tool.Offline = at.Sub(m.At), use.Offline
+				return
+			}
+		}
+		add(message{From: "tool", Title: who, Tool: &toolView{
+			Name: visible(use.Name), Input: use.Input, Output: use.Output, Error: use.Error, Done: true, Offline: use.Offline,
+		}})
+	case report.ModelRetried, report.ModelFailed:
+		add(message{From: "error", Title: "The model call failed", Texts: []string{report.Body[journal.ModelRetry](e.Note).Message}})
+	case report.MessagePrinted:
+		add(message{From: "note", Title: "Message", Texts: []string{report.Body[journal.Said](e.Note).Text}})
+	case report.CommandStarted:
+		add(message{From: "note", Title: "Command", Texts: []string{report.Body[journal.Command](e.Note).Command}})
+	case report.GateDecided:
+		x := e.Fact.(journal.GateDecided)
+		word := map[journal.Outcome]string{
+			journal.OutcomeOK: "Approved by ", journal.OutcomeRejected: "Rejected by ",
+		}[x.Outcome]
+		if word == "" {
+			word = "Decided by "
+		}
+		m := message{From: "note", Title: word + visible(app.DescribeActor(x.By, x.Method, ""))}
+		if x.Note != "" {
+			m.Texts = []string{x.Note}
+		}
+		add(m)
+	}
+}
+
+// texts returns the texts of a message.
+func texts(blocks []journal.Block) []string {
+	var out []string
+	for _, b := range blocks {
+		if b.Type == journal.BlockText && b.Text != "" {
+			out = append(out, b.Text)
+		}
+	}
+	return out
+}
+
+// everyStep chooses all steps.
+const everyStep = "*"

@@ -1,0 +1,282 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/espalier-run/espalier/internal/api"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/price"
+)
+
+// functions are what templates can call.
+func (h *Handler) functions() template.FuncMap {
+	return template.FuncMap{
+		"url":   func(address string) string { return h.o.Base + address },
+		"asset": func(name string) string { return h.o.Base + h.assets[name].address },
+		"icon":  icon,
+		"short": short,
+		"n":     number,
+		"plural": func(n int, one, many string) string {
+			return grouped(int64(n)) + " " + map[bool]string{true: one, false: many}[n == 1]
+		},
+		"money":   price.Dollars,
+		"ago":     func(t time.Time) template.HTML { return h.ago(t) },
+		"clock":   func(t time.Time) string { return t.Local().Format("15:04:05") },
+		"stamp":   stamp,
+		"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"took":    func(d time.Duration) string { return took(d) },
+		"state":   func(r api.Run) stateView { return stateOf(r.State, r.Outcome) },
+		"st":      func(state string) stateView { return stateView{state, words[state]} },
+		"value":   showValue,
+		"json":    highlight,
+		"text":    visible,
+		"escape":  url.PathEscape,
+		"query":   url.QueryEscape,
+		"percent": func(f float64) string { return strconv.FormatFloat(f, 'f', 2, 64) + "%" },
+		"add":     func(a, b int) int { return a + b },
+		"date":    func(t time.Time) string { return t.Format("Mon 2 Jan") },
+		"dict":    dict,
+
+		"sentence": sentence,
+		"deref":    func(b *bool) bool { return b != nil && *b },
+
+		"triggerIcon": triggerIcon, "triggerWords": triggerWords,
+	}
+}
+
+// dict returns a map of names and values, for templates with several arguments.
+func dict(pairs ...any) map[string]any {
+	out := map[string]any{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		out[pairs[i].(string)] = pairs[i+1]
+	}
+	return out
+}
+
+func icon(name string) template.HTML {
+	return template.HTML(`<svg class="icon" viewBox="0 0 16 16" aria-hidden="true"><use href="#` +
+		template.HTMLEscapeString(name) + `"/></svg>`)
+}
+
+// short returns the part of a run id that people see.
+func short(id string) string { return id[:min(len(id), 8)] }
+
+// number formats an integer for templates.
+func number(v any) string {
+	switch x := v.(type) {
+	case int:
+		return grouped(x)
+	case int64:
+		return grouped(x)
+	}
+	return fmt.Sprint(v)
+}
+
+// grouped formats a number with commas.
+func grouped[T int | int64](number T) string {
+	digits := strconv.FormatInt(int64(number), 10)
+	sign := ""
+	if strings.HasPrefix(digits, "-") {
+		sign, digits = "-", digits[1:]
+	}
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return sign + digits
+}
+
+// stateView is a state with its word. The state selects the icon and the color.
+type stateView struct{ State, Word string }
+
+// words are the words for the states of runs and steps.
+var words = map[string]string{
+	"queued": "Queued", "pending": "Not reached", "running": "Running", "waiting": "Waiting", "sleeping": "Sleeping",
+	"paused": "Paused", "interrupted": "Interrupted", "budget": "Budget reached", "unknown": "Outcome unknown",
+	"ok": "Finished", "end": "Finished", "failed": "Failed", "rejected": "Rejected", "cancelled": "Cancelled",
+	"skipped": "Skipped",
+}
+
+func stateOf(state api.State, outcome string) stateView {
+	s := string(state)
+	if state == api.Finished {
+		s = outcome
+	}
+	return stateView{s, words[s]}
+}
+
+// Icon returns the name of the symbol of a state.
+func (s stateView) Icon() string { return "i-s-" + s.State }
+
+// ago returns a time relative to now. The browser keeps it up to date.
+func (h *Handler) ago(t time.Time) template.HTML {
+	if t.IsZero() {
+		return "—"
+	}
+	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s" data-ago>%s</time>`, t.UTC().Format(time.RFC3339),
+		stamp(t), relative(h.o.Now().Sub(t))))
+}
+
+// relative returns how long ago something was; static/clock.js has the same rules.
+func relative(d time.Duration) string {
+	suffix := " ago"
+	if d < -time.Second {
+		d = -d
+		return "in " + span(d)
+	}
+	return span(max(d, 0)) + suffix
+}
+
+func span(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+// took returns a duration with at most two units.
+func took(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", max(d.Milliseconds(), 0))
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return ir.Millis(d.Truncate(time.Second).Milliseconds()).Words()
+	case d < 48*time.Hour:
+		return ir.Millis(d.Truncate(time.Minute).Milliseconds()).Words()
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}
+
+// visible returns a text in which control characters and characters that reorder text can be seen, because text from
+// models and files can use them to look like something else.
+func visible(s string) string {
+	if !strings.ContainsFunc(s, hidden) && utf8.ValidString(s) {
+		return s
+	}
+	var out strings.Builder
+	for _, r := range s {
+		switch {
+		case r < ' ' && hidden(r):
+			out.WriteRune('␀' + r)
+		case hidden(r):
+			fmt.Fprintf(&out, "⟨U+%04X⟩", r)
+		default:
+			out.WriteRune(r)
+		}
+	}
+	return out.String()
+}
+
+// hidden reports whether a character is invisible and changes how the text around it looks.
+func hidden(r rune) bool {
+	switch {
+	case r == '\n' || r == '\t' || r == '\r':
+		return false
+	case r >= 0x202A && r <= 0x202E, r >= 0x2066 && r <= 0x2069, r == 0x200E, r == 0x200F, r == 0x061C, r == 0xFEFF:
+		return true
+	}
+	return unicode.IsControl(r)
+}
+
+// highlight returns JSON, indented, with its parts marked for the style sheet.
+func highlight(raw json.RawMessage) template.HTML {
+	var indented strings.Builder
+	var v any
+	decoder := json.NewDecoder(strings.NewReader(string(raw)))
+	decoder.UseNumber()
+	if err := decoder.Decode(&v); err != nil {
+		return template.HTML(template.HTMLEscapeString(visible(string(raw))))
+	}
+	writeJSON(&indented, raw)
+	return template.HTML(indented.String())
+}
+
+// writeJSON writes JSON as HTML and keeps the order of members.
+func writeJSON(out *strings.Builder, raw json.RawMessage) {
+	decoder := json.NewDecoder(strings.NewReader(string(raw)))
+	decoder.UseNumber()
+	type level struct {
+		object bool
+		n      int
+	}
+	var stack []level
+	indent := func() {
+		out.WriteByte('\n')
+		out.WriteString(strings.Repeat("  ", len(stack)))
+	}
+	mark := func(class, text string) {
+		fmt.Fprintf(out, `<span class="%s">%s</span>`, class, template.HTMLEscapeString(visible(text)))
+	}
+	before := func() (key bool) {
+		if len(stack) == 0 {
+			return false
+		}
+		top := &stack[len(stack)-1]
+		if top.object && top.n%2 == 1 {
+			top.n++
+			return false
+		}
+		if top.n > 0 {
+			out.WriteByte(',')
+		}
+		indent()
+		top.n++
+		return top.object
+	}
+	for {
+		token, err := decoder.Token()
+		if err != nil {
+			return
+		}
+		switch x := token.(type) {
+		case json.Delim:
+			if x == '}' || x == ']' {
+				top := stack[len(stack)-1]
+				stack = stack[:len(stack)-1]
+				if top.n > 0 {
+					indent()
+				}
+				out.WriteString(string(x))
+				continue
+			}
+			before()
+			out.WriteString(string(x))
+			stack = append(stack, level{object: x == '{'})
+		case string:
+			key := before()
+			quoted, _ := json.Marshal(x) // strings always encode
+			text := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(quoted))
+			if key {
+				mark("k", text)
+				out.WriteString(": ")
+			} else {
+				mark("s", text)
+			}
+		default:
+			before()
+			text := fmt.Sprint(x)
+			if x == nil {
+				text = "null"
+			}
+			mark("n", text)
+		}
+	}
+}

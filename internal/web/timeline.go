@@ -1,0 +1,154 @@
+package web
+
+import (
+	"fmt"
+	"net/url"
+	"time"
+)
+
+// timeline is a run as a chart of its steps over time.
+type timeline struct {
+	Rows    []lane
+	Axis    []string
+	Summary string
+	Next    int // row that the next page starts with; 0 on the last page
+	First   int // row that this page starts with
+}
+
+// lane is one row of the chart.
+type lane struct {
+	Step     string
+	Label    string
+	State    stateView
+	Sub      bool
+	Current  bool
+	Segments []segment
+	Took     string
+}
+
+// Query returns the parameter that selects the step.
+func (l lane) Query() string { return "?step=" + url.QueryEscape(l.Step) }
+
+// segment is a bar in a row; X and W are per cent of the width.
+type segment struct {
+	Class, State string
+	X, W         string
+	Hold         bool
+}
+
+// rowsPerPage is how many steps a page of the chart shows.
+const rowsPerPage = 100
+
+func (s *story) timeline(now time.Time, chosen string, from int) timeline {
+	end := s.ended
+	if end.IsZero() {
+		end = now
+	}
+	total := max(end.Sub(s.started), time.Millisecond)
+	t := timeline{First: from}
+	for i := range 5 {
+		t.Axis = append(t.Axis, took(total*time.Duration(i)/4))
+	}
+	at := func(x time.Time) float64 {
+		if x.IsZero() {
+			x = end
+		}
+		return min(100, max(0, 100*float64(x.Sub(s.started))/float64(total)))
+	}
+	bar := func(class, state string, a, b time.Time) segment {
+		x, y := at(a), at(b)
+		width := max(y-x, 0.5)
+		return segment{class, state, percent(min(x, 99.5)), percent(width), class == "hold"}
+	}
+	var worked, waited time.Duration
+	shown := 0
+	for _, v := range s.steps {
+		over := v.Ended
+		if over.IsZero() {
+			over = end
+		}
+		waits := v.Waits
+		if !v.asked.IsZero() {
+			waits = append(waits[:len(waits):len(waits)], interval{"waits", "hold", v.asked, end})
+		}
+		var rest time.Duration
+		for _, w := range waits {
+			rest += w.End.Sub(w.Start)
+		}
+		if v.Depth == 0 {
+			waited += rest
+			worked += over.Sub(v.Started) - rest
+		}
+		if v.Depth > 1 && v.Path != chosen {
+			continue
+		}
+		shown++
+		if shown <= from {
+			continue
+		}
+		if len(t.Rows) >= rowsPerPage {
+			t.Next = from + rowsPerPage
+			continue
+		}
+		l := lane{
+			Step: v.Path, Label: visible(v.label()), State: stateView{v.State, words[v.State]}, Sub: v.Depth > 0,
+			Current: v.Path == chosen, Took: took(over.Sub(v.Started)),
+		}
+		start := v.Started
+		for _, w := range waits {
+			if w.Start.After(start) {
+				l.Segments = append(l.Segments, bar("w", v.State, start, w.Start))
+			}
+			l.Segments = append(l.Segments, bar("hold", "", w.Start, w.End))
+			start = w.End
+		}
+		if over.After(start) || len(waits) == 0 {
+			l.Segments = append(l.Segments, bar("w", v.State, start, over))
+		}
+		t.Rows = append(t.Rows, l)
+		if v.Path == chosen {
+			t.Rows = append(t.Rows, v.parts(bar)...)
+		}
+	}
+	t.Summary = took(worked) + " of work"
+	if waited > 0 {
+		t.Summary += ", " + took(waited) + " of waiting"
+	}
+	return t
+}
+
+func percent(f float64) string { return fmt.Sprintf("%.3f%%", f) }
+
+func (v *stepView) label() string {
+	if v.Loop {
+		return fmt.Sprintf("%s (%d)", v.Name, v.Index+1)
+	}
+	return v.Name
+}
+
+// parts returns the attempts and calls of a step as rows.
+func (v *stepView) parts(bar func(class, state string, a, b time.Time) segment) []lane {
+	var out []lane
+	add := func(label string, s segment, d time.Duration) {
+		out = append(out, lane{Step: v.Path, Label: label, Sub: true, Segments: []segment{s}, Took: took(d)})
+	}
+	if len(v.Attempts) > 1 {
+		for _, a := range v.Attempts {
+			if a.Ended.IsZero() {
+				continue
+			}
+			state := "failed"
+			if a.OK {
+				state = "ok"
+			}
+			add(fmt.Sprintf("attempt %d", a.N), bar("w", state, a.Started, a.Ended), a.Ended.Sub(a.Started))
+		}
+	}
+	for i, c := range v.Calls {
+		if i == rowsPerPage/4 {
+			break
+		}
+		add(c.Label, bar(c.Kind, "", c.Start, c.End), c.End.Sub(c.Start))
+	}
+	return out
+}

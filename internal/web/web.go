@@ -1,0 +1,413 @@
+package web
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"html/template"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/api"
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/identity"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+//go:embed static templates
+var files embed.FS
+
+// Options configure the pages.
+type Options struct {
+	App *app.App
+	// Identity returns who makes a request; false if the request has no valid credentials.
+	Identity func(context.Context) (identity.Identity, bool)
+	// Users are the accounts of the server; nil if there are none.
+	Users *identity.Users
+	// Base is the path of the server's public address, without a final slash.
+	Base    string
+	Version string
+	// Stopping ends when the server stops: live events end then.
+	Stopping context.Context
+	Log      *slog.Logger
+	Now      func() time.Time // nil is time.Now
+}
+
+// Handler serves the pages.
+type Handler struct {
+	o         Options
+	mux       *http.ServeMux
+	templates *template.Template
+	assets    map[string]*asset // by name
+	project   string            // name of the project's folder
+	routes    []Route
+}
+
+// Route is a route of the pages and what it needs.
+type Route struct {
+	Pattern string
+	Needs   identity.Permission
+}
+
+// asset is a static file. Its address contains a hash of its content, so that browsers can keep it.
+type asset struct {
+	address     string
+	contentType string
+	plain, gzip []byte
+}
+
+// New returns the handler of all pages.
+func New(o Options) *Handler {
+	h := &Handler{o: o, mux: http.NewServeMux(), assets: map[string]*asset{}}
+	if h.o.Now == nil {
+		h.o.Now = time.Now
+	}
+	if h.o.Log == nil {
+		h.o.Log = slog.New(slog.DiscardHandler)
+	}
+	if h.o.Stopping == nil {
+		h.o.Stopping = context.Background()
+	}
+	if root, err := o.App.Root(); err == nil {
+		h.project = filepath.Base(root)
+	}
+	h.loadAssets()
+	h.templates = template.Must(template.New("").Funcs(h.functions()).ParseFS(files, "templates/*.html"))
+	h.register()
+	return h
+}
+
+// Routes returns the routes of the pages.
+func (h *Handler) Routes() []Route { return h.routes }
+
+func (h *Handler) register() {
+	h.mux.HandleFunc("GET /static/{file}", h.static)
+	h.mux.HandleFunc("GET /login", h.login)
+	h.handle("GET /{$}", identity.Read, h.home)
+	h.handle("GET /welcome", identity.Read, h.welcome)
+	h.handle("POST /welcome", identity.Start, h.startExample)
+	h.handle("GET /inbox", identity.Read, h.inbox)
+	h.handle("GET /inbox/{run}/{step...}", identity.Read, h.inbox)
+	h.handle("GET /runs", identity.Read, h.runs)
+	h.handle("GET /runs.csv", identity.Read, h.runsCSV)
+	h.handle("GET /runs.json", identity.Read, h.runsJSON)
+	h.handle("POST /runs/cancel", identity.Operate, h.cancelRuns)
+	h.handle("GET /runs/{run}", identity.Read, h.run)
+	for name, show := range map[string]func(*request, *runPage) error{
+		"transcript": h.transcript, "audit": h.audit, "artifacts": h.artifacts, "state": h.state, "output": h.output,
+	} {
+		h.handle("GET /runs/{run}/"+name, identity.Read, func(r *request) error { return h.record(r, name, show) })
+	}
+	h.handle("GET /runs/{run}/artifacts/{file...}", identity.Read, h.artifact)
+	h.handle("POST /runs/{run}/decide", identity.Decide, h.decide)
+	for name, act := range actions {
+		h.handle("POST /runs/{run}/"+name, identity.Operate, func(r *request) error { return h.act(r, act) })
+	}
+	h.handle("POST /runs/{run}/retry", identity.Operate, h.retry)
+	h.handle("GET /workflows", identity.Read, h.workflows)
+	h.handle("GET /workflows/{workflow}", identity.Read, h.workflow)
+	h.handle("POST /workflows/{workflow}", identity.Start, h.startRun)
+	h.handle("GET /triggers", identity.Read, h.triggers)
+	h.handle("GET /compare", identity.Read, h.compare)
+	h.handle("GET /system", identity.Read, h.system)
+	h.handle("GET /live", identity.Read, h.live)
+	h.handle("/", identity.Read, func(*request) error {
+		return &app.Error{Kind: app.NotFound, Message: "there is no such page"}
+	})
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
+
+// request is one request of a signed-in user.
+type request struct {
+	*http.Request
+	w  http.ResponseWriter
+	id identity.Identity
+}
+
+func (r *request) actor() journal.Actor {
+	return journal.Actor{User: r.id.Name, Method: string(r.id.Method)}
+}
+
+// handle registers a page with the permission that it needs.
+func (h *Handler) handle(pattern string, needs identity.Permission, serve func(*request) error) {
+	h.routes = append(h.routes, Route{pattern, needs})
+	h.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		id, ok := h.o.Identity(r.Context())
+		if !ok {
+			h.askToSignIn(w, r)
+			return
+		}
+		req := &request{Request: r, w: w, id: id}
+		if !id.May(needs) {
+			h.fail(req, &app.Error{
+				Kind: app.Refused, Reason: forbidden, Message: "your roles do not allow this",
+				Advice: "It needs the permission to " + string(needs) + ". An administrator can change your roles.",
+			})
+			return
+		}
+		if err := serve(req); err != nil && r.Context().Err() == nil { // the client may be gone
+			h.fail(req, err)
+		}
+	})
+}
+
+const forbidden app.Reason = "forbidden"
+
+// shell is what every page shows around its content.
+type shell struct {
+	Title   string
+	Section string // entry of the navigation
+	Project string
+	User    string
+	Version string
+	Waiting int
+	Running []navRun
+	Live    string // address of the live events; empty for none
+	Notice  string // outcome of the previous action
+	May     map[identity.Permission]bool
+	Rail    bool
+}
+
+type navRun struct{ ID, Name string }
+
+// maxNav is how many waiting runs the navigation counts.
+const maxNav = 100
+
+// shell returns the frame of a page. Handlers call it before they read anything else: the page is kept up to date from
+// the position in the journal that shell reads.
+func (h *Handler) shell(r *request, section, title string) shell {
+	pos, _ := h.o.App.Position(r.Context()) // the page itself reports errors
+	s := shell{
+		Title: title, Section: section, Project: h.project, User: r.id.Name, Version: h.o.Version, Rail: true,
+		Live: "/live?after=" + strconv.FormatInt(int64(pos), 10),
+		May:  map[identity.Permission]bool{}, Notice: notices[r.URL.Query().Get("done")],
+	}
+	for _, p := range []identity.Permission{identity.Start, identity.Operate, identity.Decide, identity.Manage} {
+		s.May[p] = r.id.May(p)
+	}
+	ctx := r.Context()
+	for _, status := range []journal.Status{journal.Waiting, journal.Exceeded} {
+		waiting, _ := h.o.App.Runs(ctx, app.Filter{Status: status, Limit: maxNav}) // the page itself reports errors
+		for i := range waiting {
+			if !strings.HasPrefix(waiting[i].Waiting, "event:") {
+				s.Waiting++
+			}
+		}
+	}
+	running, _ := h.o.App.Runs(ctx, app.Filter{Status: journal.Running, Limit: 5})
+	for i := range running {
+		s.Running = append(s.Running, navRun{string(running[i].ID), running[i].Name})
+	}
+	return s
+}
+
+// render writes a page.
+func (h *Handler) render(r *request, status int, name string, data any) error {
+	var out bytes.Buffer
+	if err := h.templates.ExecuteTemplate(&out, name, data); err != nil {
+		return err
+	}
+	h.write(r.w, r.Request, status, "text/html; charset=utf-8", out.Bytes())
+	return nil
+}
+
+// write writes a response, compressed if the client accepts that.
+func (h *Handler) write(w http.ResponseWriter, r *http.Request, status int, contentType string, body []byte) {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Add("Vary", "Accept-Encoding")
+	if len(body) > 1<<10 && acceptsGzip(r) {
+		w.Header().Set("Content-Encoding", "gzip")
+		body = compress(body, gzip.BestSpeed)
+	}
+	w.WriteHeader(status)
+	w.Write(body) // the client may be gone
+}
+
+func acceptsGzip(r *http.Request) bool {
+	return strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")
+}
+
+func compress(body []byte, level int) []byte {
+	var out bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&out, level) // the levels are valid
+	z.Write(body)                            // a buffer accepts everything
+	z.Close()
+	return out.Bytes()
+}
+
+// redirect sends the browser to another page after an action.
+func (h *Handler) redirect(r *request, address string) error {
+	http.Redirect(r.w, r.Request, h.o.Base+address, http.StatusSeeOther)
+	return nil
+}
+
+// errorPage is a request that cannot be answered.
+type errorPage struct {
+	shell
+	Status   int
+	Heading  string
+	Advice   string
+	Details  []string
+	Commands []string
+	// Kept is text that the user has written and that was not sent.
+	Kept string
+}
+
+// fail shows an error. An unexpected error is logged; the user learns only that there was one.
+func (h *Handler) fail(r *request, err error) {
+	page := errorPage{shell: h.shell(r, "", "Problem"), Status: http.StatusInternalServerError}
+	page.Heading, page.Advice = "The server could not do this", "Its log has the reason."
+	page.Kept = r.PostFormValue("note")
+	var known *app.Error
+	if errors.As(err, &known) && known.Kind != app.Internal {
+		page.Status, page.Heading, page.Advice = api.HTTPStatus(known.Kind), sentence(known.Message), known.Advice
+		page.Details = known.Names
+		for _, missing := range known.Missing {
+			page.Details = append(page.Details, missing.Text())
+		}
+		for _, c := range known.Commands {
+			page.Commands = append(page.Commands, c.String())
+		}
+		if known.Reason == forbidden {
+			page.Status = http.StatusForbidden
+		}
+	} else {
+		h.o.Log.Error("page", "path", r.URL.Path, "error", err)
+	}
+	page.Title = page.Heading
+	if err := h.render(r, page.Status, "error.html", page); err != nil {
+		http.Error(r.w, page.Heading, page.Status)
+	}
+}
+
+// loginPage asks for a token.
+type loginPage struct {
+	shell
+	Next, Kept string
+	Wrong      bool
+}
+
+func (h *Handler) login(w http.ResponseWriter, r *http.Request) {
+	h.showLogin(w, r, http.StatusOK, r.URL.Query().Get("next"))
+}
+
+// askToSignIn shows the form to sign in instead of a page. A comment that was about to be sent is shown again.
+func (h *Handler) askToSignIn(w http.ResponseWriter, r *http.Request) {
+	next := r.URL.RequestURI()
+	if r.Method != http.MethodGet {
+		next = "/inbox"
+		if back, err := url.Parse(r.Referer()); err == nil && back.Host == r.Host {
+			next = strings.TrimPrefix(back.RequestURI(), h.o.Base)
+		}
+	}
+	h.showLogin(w, r, http.StatusUnauthorized, next)
+}
+
+func (h *Handler) showLogin(w http.ResponseWriter, r *http.Request, status int, next string) {
+	page := loginPage{
+		shell: shell{Title: "Sign in", Project: h.project}, Next: next, Wrong: r.URL.Query().Has("wrong"),
+	}
+	if r.Method == http.MethodPost {
+		page.Kept = r.PostFormValue("note")
+	}
+	if err := h.render(&request{Request: r, w: w}, status, "login.html", page); err != nil {
+		http.Error(w, "Sign in", status)
+	}
+}
+
+// loadAssets reads the static files. Modules import each other by name; the names are replaced by addresses with hashes,
+// so that all pages share one copy of each module.
+func (h *Handler) loadAssets() {
+	names, _ := fs.Glob(files, "static/*") // the pattern is valid
+	for _, importing := range []bool{false, true} {
+		for _, name := range names {
+			content, err := files.ReadFile(name)
+			if err != nil {
+				panic(err) // it is embedded
+			}
+			if imports := bytes.Contains(content, []byte(` from "./`)); imports == importing {
+				h.addAsset(path.Base(name), content)
+			}
+		}
+	}
+}
+
+func (h *Handler) addAsset(file string, content []byte) {
+	for name, a := range h.assets {
+		content = bytes.ReplaceAll(content, []byte(`from "./`+name+`"`), []byte(`from "./`+path.Base(a.address)+`"`))
+	}
+	sum := sha256.Sum256(content)
+	extension := path.Ext(file)
+	types := map[string]string{
+		".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
+	}
+	h.assets[file] = &asset{
+		address:     "/static/" + strings.TrimSuffix(file, extension) + "." + hex.EncodeToString(sum[:5]) + extension,
+		contentType: types[extension], plain: content, gzip: compress(content, gzip.BestCompression),
+	}
+}
+
+func (h *Handler) static(w http.ResponseWriter, r *http.Request) {
+	// The address is NAME.HASH.EXTENSION.
+	extension := path.Ext(r.PathValue("file"))
+	name := strings.TrimSuffix(r.PathValue("file"), extension)
+	name = strings.TrimSuffix(name, path.Ext(name)) + extension
+	a := h.assets[name]
+	if a == nil || a.address != r.URL.Path {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	w.Header().Set("Content-Type", a.contentType)
+	w.Header().Add("Vary", "Accept-Encoding")
+	body := a.plain
+	if acceptsGzip(r) {
+		w.Header().Set("Content-Encoding", "gzip")
+		body = a.gzip
+	}
+	w.Write(body) // the client may be gone
+}
+
+// home shows the inbox, or how to start if the project has no runs yet.
+func (h *Handler) home(r *request) error {
+	some, err := h.o.App.Runs(r.Context(), app.Filter{Limit: 1})
+	if noRuns(err) || err == nil && len(some) == 0 {
+		return h.redirect(r, "/welcome")
+	}
+	if err != nil {
+		return err
+	}
+	return h.redirect(r, "/inbox")
+}
+
+// noRuns reports whether an error means that the project has no runs yet.
+func noRuns(err error) bool {
+	var known *app.Error
+	return errors.As(err, &known) && known.Reason == app.NoRuns
+}
+
+// runPath returns the address of a run, or of a part of it.
+func runPath(id string, parts ...string) string {
+	return "/runs/" + url.PathEscape(id) + strings.Join(parts, "")
+}
+
+func sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	first, rest := text[:1], text[1:]
+	return strings.ToUpper(first) + rest
+}

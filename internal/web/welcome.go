@@ -1,0 +1,88 @@
+package web
+
+import (
+	"net/http"
+
+	"github.com/espalier-run/espalier/examples"
+	"github.com/espalier-run/espalier/internal/app"
+)
+
+// example is a workflow that a first visit can simulate.
+type example struct {
+	Name, About, Note, Picture string
+	file                       string
+	fields                     []app.Field
+}
+
+// exampleList are the examples of the first visit.
+var exampleList = []example{
+	{
+		Name: "contract-review", file: "agent-flow/contract-review.md", Picture: "fan",
+		About: "Three readers work side by side, then a person signs off.", Note: "Has a gate.",
+		fields: []app.Field{{Name: "contract", Text: exampleContract}, {Name: "counterparty", Text: "Alder Papers"}},
+	},
+	{
+		Name: "support-triage", file: "agent-flow/support-triage.md", Picture: "loop",
+		About: "Sorts a ticket, drafts an answer, and improves it until it is good enough.", Note: "Has a loop.",
+		fields: []app.Field{
+			{Name: "ticket", Text: "Since Monday the export job stops after 40,000 rows with \"cursor expired\"."},
+			{Name: "customer_id", Text: "C-20418"},
+		},
+	},
+	{
+		Name: "second-opinion", file: "agent-flow/second-opinion.md", Picture: "chain",
+		About: "Three readers classify a case, and the majority counts.", Note: "Has a fan-out.",
+		fields: []app.Field{{Name: "case_text", Text: "The parcel arrived a week late and one of two lamps is broken."}},
+	},
+}
+
+const exampleContract = `Master services agreement between Orchard Desk and Alder Papers.
+
+7.2 The Supplier shall be liable without limit for any loss of data.
+12.1 The agreement is renewed for one year unless notice is given 90 days before its end.
+14.3 The Supplier may engage further processors.`
+
+type welcomePage struct {
+	shell
+	Examples  []example
+	Workflows int
+	Ready     bool
+}
+
+func (h *Handler) welcome(r *request) error {
+	found, err := h.o.App.Workflows(r.Context(), app.Reading{})
+	if err != nil {
+		return err
+	}
+	diagnosis, err := h.o.App.Diagnose(r.Context(), false)
+	if err != nil {
+		return err
+	}
+	return h.render(r, http.StatusOK, "welcome.html", welcomePage{
+		shell: h.shell(r, "inbox", "Run your first workflow"), Examples: exampleList, Workflows: len(found.Workflows),
+		Ready: diagnosis.Ready(),
+	})
+}
+
+// startExample simulates an example. Its file is not written to the project: the run keeps its own copy.
+func (h *Handler) startExample(r *request) error {
+	name := r.PostFormValue("example")
+	for _, e := range exampleList {
+		if e.Name != name {
+			continue
+		}
+		raw, err := examples.Files.ReadFile(e.file)
+		if err != nil {
+			return err
+		}
+		text := string(raw)
+		id, err := h.start(r, app.AnalyzeRequest{
+			Workflow: e.Name + ".md", Text: &text, Reading: app.Reading{Run: true},
+		}, e.fields, true)
+		if err != nil {
+			return err
+		}
+		return h.redirect(r, runPath(string(id), "?done=simulated"))
+	}
+	return &app.Error{Kind: app.NotFound, Message: "there is no such example"}
+}

@@ -1,0 +1,491 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"html/template"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/api"
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/check"
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/explain"
+	"github.com/espalier-run/espalier/internal/graph"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/stepkind"
+)
+
+type workflowsPage struct {
+	shell
+	Workflows []workflowRow
+	Root      string
+}
+
+type workflowRow struct {
+	api.Workflow
+	Triggers []string
+	Last     *runRow
+}
+
+func (h *Handler) workflows(r *request) error {
+	page := workflowsPage{shell: h.shell(r, "workflows", "Workflows")}
+	found, err := h.o.App.Workflows(r.Context(), app.Reading{})
+	if err != nil {
+		return err
+	}
+	page.Root = found.Root
+	for _, w := range found.Workflows {
+		row := workflowRow{Workflow: api.NewWorkflow(w)}
+		if w.Analysis != nil && w.Analysis.Program != nil {
+			for _, t := range w.Analysis.Program.Triggers {
+				if words := triggerWords(t); words != "" && !slices.Contains(row.Triggers, words) {
+					row.Triggers = append(row.Triggers, words)
+				}
+			}
+		}
+		last, err := h.o.App.Runs(r.Context(), app.Filter{Name: w.Name, Limit: 1})
+		if err != nil && !noRuns(err) {
+			return err
+		}
+		if len(last) > 0 {
+			row.Last = &runRow{Run: api.NewRun(&last[0])}
+		}
+		page.Workflows = append(page.Workflows, row)
+	}
+	return h.render(r, http.StatusOK, "workflows.html", page)
+}
+
+// Address returns the address of a workflow's page: its path is unique, its name is nicer.
+func (w workflowRow) Address() string {
+	if w.ShadowedBy != "" {
+		return "/workflows/" + url.PathEscape(w.Path)
+	}
+	return "/workflows/" + url.PathEscape(w.Name)
+}
+
+type workflowPage struct {
+	shell
+	api.Workflow
+	ID       string // as the address has it
+	Version  string
+	Agents   int
+	Steps    int
+	Graph    template.HTML
+	Source   []sourceLine
+	Cut      bool
+	Form     []formField
+	Text     bool // the input is one text
+	TextIn   string
+	Cost     []costLine
+	Money    string
+	Triggers []ir.Trigger
+	History  *history
+	LastRun  string
+	Problems []string
+	Missing  []string
+	Commands []string
+	Usable   bool
+}
+
+// sourceLine is a line of a workflow file, or a diagnostic below it.
+type sourceLine struct {
+	Text string
+	Hit  bool
+	Diag *diagView
+}
+
+type diagView struct {
+	Code, Severity, Message, Help string
+	Page                          string
+}
+
+// costLine compares what a run can use with its limit.
+type costLine struct {
+	Title, Usual, Limit, Worst      string
+	UsualShare, WorstShare, LimitAt float64
+	Limited, Exceeds                bool
+}
+
+// maxSource is how many lines of a workflow file are shown.
+const maxSource = 1500
+
+func (h *Handler) workflow(r *request) error {
+	page, fields, err := h.loadWorkflow(r)
+	if err != nil {
+		return err
+	}
+	if like := r.URL.Query().Get("like"); like != "" {
+		input, err := h.inputOf(r, like)
+		if err != nil {
+			return err
+		}
+		fill(fields, input)
+		_ = json.Unmarshal(input, &page.TextIn) // an object fills the fields
+	}
+	page.Form = fields
+	return h.render(r, http.StatusOK, "workflow.html", page)
+}
+
+func (h *Handler) loadWorkflow(r *request) (*workflowPage, []formField, error) {
+	name := r.PathValue("workflow")
+	p := &workflowPage{shell: h.shell(r, "workflows", ""), ID: name}
+	an, err := h.o.App.Analyze(r.Context(), app.AnalyzeRequest{Workflow: name})
+	var missing *source.RefError
+	if errors.As(err, &missing) {
+		return nil, nil, &app.Error{Kind: app.NotFound, Message: visible(missing.Error())}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	counts := an.Counts()
+	p.Title = visible(an.Name())
+	p.Workflow = api.Workflow{
+		Name: visible(an.Name()), Path: h.o.App.Display(an.File.Path), Format: an.Format, Errors: counts["errors"],
+		Warnings: counts["warnings"],
+	}
+	p.Source, p.Cut = sourceOf(an)
+	if p.Errors > 0 || an.Program == nil {
+		return p, nil, nil
+	}
+	p.Usable = true
+	program := an.Program
+	p.Description, p.Version, p.Agents, p.Triggers = program.Description, program.Version, len(program.Agents), program.Triggers
+	for _, b := range program.Blocks {
+		for i := range b.Steps {
+			if !b.Steps[i].Implied {
+				p.Steps++
+			}
+		}
+	}
+	svg, err := graph.NewCompact(program).SVG(graph.CompactOptions{Link: func(string) string { return "#source" }})
+	if err != nil {
+		return nil, nil, err
+	}
+	p.Graph = inlineHTML(svg)
+	if err := h.costs(p, an); err != nil {
+		return nil, nil, err
+	}
+	if p.History, err = h.history(r, an.Name()); err != nil {
+		return nil, nil, err
+	}
+	if p.History != nil {
+		p.LastRun = p.History.last
+	}
+	fields := formOf(program)
+	p.Text = fields == nil
+	return p, fields, nil
+}
+
+func sourceOf(an *app.Analysis) (out []sourceLine, cut bool) {
+	byLine := map[int][]*diagView{}
+	for _, e := range diag.NewReport(an.Files, an.Diagnostics).Diagnostics {
+		line := 1
+		if e.Start != nil && e.File == an.File.Path {
+			line = e.Start.Line
+		}
+		d := &diagView{Code: string(e.Code), Severity: e.Severity.String(), Message: visible(e.Message), Help: visible(e.Help)}
+		if page, ok := explain.Lookup(d.Code); ok {
+			d.Page = page.Text
+		}
+		byLine[line] = append(byLine[line], d)
+	}
+	n := 0
+	for text := range strings.Lines(string(an.File.Text)) {
+		n++
+		if n > maxSource {
+			return out, true
+		}
+		out = append(out, sourceLine{Text: visible(strings.TrimRight(text, "\r\n")), Hit: byLine[n] != nil})
+		for _, d := range byLine[n] {
+			out = append(out, sourceLine{Diag: d})
+		}
+	}
+	return out, false
+}
+
+func (h *Handler) costs(p *workflowPage, an *app.Analysis) error {
+	cost, err := h.o.App.Cost(an, "")
+	if err != nil {
+		return err
+	}
+	add := func(title string, r check.Range, limit *ir.Limit, show func(int64) string) {
+		amount := func(a stepkind.Amount) string {
+			if a.Unbounded != "" {
+				return "unbounded"
+			}
+			return show(a.N)
+		}
+		line := costLine{Title: title, Usual: amount(r.Base), Worst: amount(r.Worst)}
+		scale := float64(max(r.Worst.N, r.Base.N, 1))
+		if limit != nil {
+			scale = max(scale, float64(limit.Max))
+			line.Limited, line.Limit = true, show(limit.Max)
+			line.Exceeds = r.Worst.Unbounded != "" || r.Worst.N > limit.Max
+			line.LimitAt = 96 * float64(limit.Max) / scale
+		}
+		line.UsualShare, line.WorstShare = 96*float64(r.Base.N)/scale, 96*float64(r.Worst.N)/scale
+		if r.Worst.Unbounded != "" {
+			line.WorstShare = 100
+		}
+		p.Cost = append(p.Cost, line)
+	}
+	b := an.Program.Budget
+	add("Steps", cost.Steps, b.Steps, grouped[int64])
+	add("Tool calls", cost.ToolCalls, b.ToolCalls, grouped[int64])
+	add("Tokens", cost.Tokens, b.Tokens, grouped[int64])
+	add("Active time", cost.ActiveSeconds, b.ActiveSeconds, func(n int64) string { return took(time.Duration(n) * time.Second) })
+	p.Money = "at most " + dollars(cost.Money.AtMost)
+	if !cost.Money.Known {
+		p.Money = "unknown: " + cost.Money.Because
+	}
+	return nil
+}
+
+// inputOf returns the input of a run.
+func (h *Handler) inputOf(r *request, name string) (json.RawMessage, error) {
+	run, err := h.o.App.Find(r.Context(), name)
+	if err != nil {
+		return nil, err
+	}
+	root, err := h.o.App.RootRun(r.Context(), run)
+	if err != nil {
+		return nil, err
+	}
+	j, err := h.o.App.Journal(r.Context(), root.ID)
+	if err != nil {
+		return nil, err
+	}
+	for e, err := range j.Events(r.Context(), root.ID, 0) {
+		if err != nil {
+			return nil, err
+		}
+		if started, ok := e.Fact.(journal.RunStarted); ok {
+			return started.Input.JSON, nil
+		}
+		break
+	}
+	return nil, nil
+}
+
+// startRun starts a run from the form of a workflow, or shows the form again with what is wrong.
+func (h *Handler) startRun(r *request) error {
+	page, fields, err := h.loadWorkflow(r)
+	if err != nil {
+		return err
+	}
+	values, err := submitted(r, fields)
+	if err != nil {
+		return err
+	}
+	page.TextIn = normalized(r.PostFormValue("text"))
+	if page.Text && page.TextIn != "" {
+		values = []app.Field{{Text: page.TextIn}}
+	}
+	page.Form = fields
+	simulate := r.PostFormValue("mode") != "run"
+	missing := slices.ContainsFunc(fields, func(f formField) bool { return f.Error != "" })
+	if !missing {
+		id, err := h.start(r, app.AnalyzeRequest{Workflow: page.ID, Reading: app.Reading{Run: true}}, values, simulate)
+		if err == nil {
+			return h.redirect(r, runPath(string(id), "?done="+map[bool]string{true: "simulated", false: "started"}[simulate]))
+		}
+		var known *app.Error
+		if !errors.As(err, &known) || known.Kind == app.Internal {
+			return err
+		}
+		page.Problems = mark(fields, err)
+		for _, m := range known.Missing {
+			page.Missing = append(page.Missing, m.Text())
+		}
+		for _, c := range known.Commands {
+			page.Commands = append(page.Commands, visible(c.String()))
+		}
+		if known.Advice != "" {
+			page.Problems = append(page.Problems, known.Advice)
+		}
+	}
+	page.Title = "Cannot start " + page.Name
+	return h.render(r, http.StatusUnprocessableEntity, "workflow.html", page)
+}
+
+// start starts a run.
+func (h *Handler) start(r *request, what app.AnalyzeRequest, fields []app.Field, simulate bool) (journal.RunID, error) {
+	an, err := h.o.App.Analyze(r.Context(), what)
+	if err != nil {
+		return "", err
+	}
+	prepared, err := h.o.App.Prepare(r.Context(), app.PrepareRequest{
+		Workflow: an, Fields: fields, Options: app.RunOptions{Simulate: simulate},
+	})
+	if err != nil {
+		return "", err
+	}
+	return h.o.App.Start(r.Context(), prepared, "", r.actor())
+}
+
+// history is what became of the latest runs of a workflow.
+type history struct {
+	Runs            int
+	Success         string
+	P50, P95        string
+	Cost            string
+	Days            []day
+	Dots            []dot
+	P50Line, P95Top string
+	Most            int
+	MostTook        string
+	MostCost        string
+	last            string
+}
+
+type day struct {
+	Label            string
+	X                float64
+	OK, Bad, Open    float64 // heights
+	OKY, BadY, OpenY float64
+	took             []time.Duration
+	ok, bad, open    int
+	N                int
+	P50, P95         float64
+	HasTook          bool
+	Summary          string
+	start            time.Time
+}
+
+type dot struct{ X, Y float64 }
+
+// Sizes of the plots.
+const (
+	historyRuns = 100
+	plotTop     = 16.0
+	plotBottom  = 100.0
+	plotDays    = 7
+)
+
+func (h *Handler) history(r *request, name string) (*history, error) {
+	runs, err := h.o.App.Runs(r.Context(), app.Filter{Name: name, Limit: historyRuns})
+	if noRuns(err) || err == nil && len(runs) == 0 {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := &history{Runs: len(runs), last: string(runs[0].ID)}
+	today := h.o.Now().UTC().Truncate(24 * time.Hour)
+	for i := range plotDays {
+		start := today.AddDate(0, 0, i-plotDays+1)
+		out.Days = append(out.Days, day{Label: start.Format("2"), X: 30 + float64(i)*38, start: start})
+	}
+	var durations []time.Duration
+	var spent []int64
+	ok, over := 0, 0
+	type placed struct {
+		x    float64
+		cost int64
+	}
+	var dots []placed
+	for i := range runs {
+		row, err := h.row(r, &runs[i])
+		if err != nil {
+			return nil, err
+		}
+		if row.State == api.Finished {
+			over++
+			if row.Outcome == "ok" {
+				ok++
+			}
+			durations = append(durations, row.Took)
+			spent = append(spent, row.Cost)
+		}
+		k := plotDays - 1 - int(today.Sub(row.Started.UTC().Truncate(24*time.Hour)).Hours()/24)
+		if k < 0 || k >= plotDays {
+			continue
+		}
+		d := &out.Days[k]
+		d.N++
+		switch {
+		case row.State != api.Finished:
+			d.open++
+		case row.Outcome == "ok":
+			d.ok++
+		default:
+			d.bad++
+		}
+		if row.State == api.Finished {
+			d.took = append(d.took, row.Took)
+			dots = append(dots, placed{d.X + 11 + float64(i%9) - 4, row.Cost})
+		}
+	}
+	if over > 0 {
+		out.Success = grouped(100*ok/over) + " %"
+	}
+	p50, p95 := quantile(durations, 50), quantile(durations, 95)
+	out.P50, out.P95 = took(p50), took(p95)
+	slices.Sort(spent)
+	var dearest int64
+	if len(spent) > 0 {
+		out.Cost, dearest = dollars(spent[len(spent)/2]), spent[len(spent)-1]
+	}
+	out.MostCost = dollars(dearest)
+	for _, d := range dots {
+		out.Dots = append(out.Dots, dot{d.x, plotBottom - (plotBottom-plotTop)*float64(d.cost)/float64(max(dearest, 1))})
+	}
+	out.scale()
+	return out, nil
+}
+
+// scale computes the heights of the bars and the lines of durations.
+func (out *history) scale() {
+	var longest time.Duration
+	for i := range out.Days {
+		out.Most = max(out.Most, out.Days[i].N)
+		longest = max(longest, quantile(out.Days[i].took, 95))
+	}
+	out.MostTook = took(longest)
+	var lower, upper []string
+	for i := range out.Days {
+		d := &out.Days[i]
+		height := func(n int) float64 { return (plotBottom - plotTop) * float64(n) / float64(max(out.Most, 1)) }
+		d.OK, d.Open, d.Bad = height(d.ok), height(d.open), height(d.bad)
+		d.OKY = plotBottom - d.OK
+		d.OpenY = d.OKY - d.Open
+		d.BadY = d.OpenY - d.Bad
+		if len(d.took) == 0 {
+			continue
+		}
+		y := func(t time.Duration) float64 {
+			return plotBottom - (plotBottom-plotTop)*float64(t)/float64(max(longest, 1))
+		}
+		d.HasTook, d.P50, d.P95 = true, y(quantile(d.took, 50)), y(quantile(d.took, 95))
+		lower = append(lower, point(d.X+11, d.P50))
+		upper = append(upper, point(d.X+11, d.P95))
+	}
+	out.P50Line, out.P95Top = line(lower), line(upper)
+}
+
+// quantile returns the value below which a share of the values lies.
+func quantile(values []time.Duration, share int) time.Duration {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[min(len(sorted)-1, len(sorted)*share/100)]
+}
+
+func point(x, y float64) string {
+	return strings.TrimSuffix(percent(x), "%") + " " + strings.TrimSuffix(percent(y), "%")
+}
+
+func line(points []string) string {
+	if len(points) == 0 {
+		return ""
+	}
+	return "M" + strings.Join(points, "L")
+}
