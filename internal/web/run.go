@@ -482,11 +482,17 @@ const (
 )
 
 func (h *Handler) artifacts(r *request, p *runPage) error {
-	dir, err := h.o.App.Artifacts(r.Context(), p.run)
+	list := []artifactView{}
+	p.Records = list
+	root, err := h.o.App.Artifacts(r.Context(), p.run)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	list := []artifactView{}
+	defer root.Close()
+	dir := root.FS()
 	err = fs.WalkDir(dir, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() || len(list) == maxArtifacts {
 			return nil //nolint:nilerr // a folder that cannot be read has no files to show
@@ -537,15 +543,19 @@ func (h *Handler) artifact(r *request) error {
 	if err != nil {
 		return err
 	}
-	dir, err := h.o.App.Artifacts(r.Context(), run)
+	root, err := h.o.App.Artifacts(r.Context(), run)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &app.Error{Kind: app.NotFound, Message: "the run has no files"}
+	}
 	if err != nil {
 		return err
 	}
+	defer root.Close()
 	name := path.Clean(r.PathValue("file"))
 	if !fs.ValidPath(name) {
 		return &app.Error{Kind: app.NotFound, Message: "there is no such file"}
 	}
-	raw, err := fs.ReadFile(dir, name)
+	raw, err := fs.ReadFile(root.FS(), name)
 	if err != nil {
 		return &app.Error{Kind: app.NotFound, Message: "there is no such file"}
 	}
