@@ -3,6 +3,8 @@ package web_test
 import (
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -244,5 +246,31 @@ func TestPagesWorkWithoutJavaScript(t *testing.T) {
 	}
 	if status, page := s.get(c, "/runs.json"); status != http.StatusOK || !strings.Contains(page, string(id)) {
 		t.Errorf("JSON: %d %s", status, page)
+	}
+}
+
+// Pages show and start workflows of the project only, whatever path an address contains.
+func TestPagesReachListedWorkflowsOnly(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "outside.md")
+	if err := os.WriteFile(outside, []byte(gated), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, map[string]string{"gated.md": gated})
+	c := s.client()
+	if status, _ := s.get(c, "/workflows/gated"); status != http.StatusOK {
+		t.Errorf("a workflow of the project: %d", status)
+	}
+	for _, path := range []string{outside, "/etc/passwd", "../" + filepath.Base(outside)} {
+		address := "/workflows/" + url.PathEscape(path)
+		if status, page := s.get(c, address); status != http.StatusNotFound || strings.Contains(page, "root:") {
+			t.Errorf("%s: %d", address, status)
+		}
+		response, err := c.PostForm(s.url(address), url.Values{"mode": {"simulate"}, "i.question": {"Why?"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if response.Body.Close(); response.StatusCode != http.StatusNotFound {
+			t.Errorf("start of %s: %s", path, response.Status)
+		}
 	}
 }

@@ -136,7 +136,7 @@ func (h *Handler) workflow(r *request) error {
 func (h *Handler) loadWorkflow(r *request) (*workflowPage, []formField, error) {
 	name := r.PathValue("workflow")
 	p := &workflowPage{shell: h.shell(r, "workflows", ""), ID: name}
-	an, err := h.o.App.Analyze(r.Context(), app.AnalyzeRequest{Workflow: name})
+	an, err := h.o.App.Analyze(r.Context(), app.AnalyzeRequest{Workflow: name, Listed: true})
 	var missing *source.RefError
 	if errors.As(err, &missing) {
 		return nil, nil, &app.Error{Kind: app.NotFound, Message: visible(missing.Error())}
@@ -292,7 +292,7 @@ func (h *Handler) startRun(r *request) error {
 	simulate := r.PostFormValue("mode") != "run"
 	missing := slices.ContainsFunc(fields, func(f formField) bool { return f.Error != "" })
 	if !missing {
-		id, err := h.start(r, app.AnalyzeRequest{Workflow: page.ID, Reading: app.Reading{Run: true}}, values, simulate)
+		id, err := h.start(r, app.AnalyzeRequest{Workflow: page.ID, Listed: true, Reading: app.Reading{Run: true}}, values, simulate)
 		if err == nil {
 			return h.redirect(r, runPath(string(id), "?done="+map[bool]string{true: "simulated", false: "started"}[simulate]))
 		}
