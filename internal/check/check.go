@@ -54,7 +54,7 @@ func (c *checker) add(code diag.Code, severity diag.Severity, at source.Span, me
 	related ...diag.Related,
 ) *diag.Diagnostic {
 	return c.list.Add(diag.Diagnostic{
-		Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related,
+		Code: code, Severity: severity, Span: spanOr(at, c.p.Span), Message: message, Help: help, Related: related,
 	})
 }
 

@@ -303,11 +303,11 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 		c.writtenLater(s, steps, path, diag.Error, at, "reads")
 		return
 	}
-	if without := c.misses(s, path, steps); without != "" {
+	if without, writer := c.misses(s, path, steps); without != "" {
 		c.missing(path, CodeMaybeMissing, diag.Note, at,
 			fmt.Sprintf("%q may be missing when step %q reads it: %s.", path, s.ID, without),
 			"Without it the step gets null, or fails where a text needs it: let every way lead through a step that writes it, or give this one a condition.",
-			diag.Related{Span: steps[0].Span, Message: "written here"})
+			diag.Related{Span: writer.Span, Message: "written here"})
 	}
 }
 
@@ -326,11 +326,11 @@ func (c *checker) writtenLater(s *ir.Step, steps []*ir.Step, path string, severi
 
 // misses says how a step can be reached without the path having been
 // written, "" when it cannot or when the step's own condition takes care.
-func (c *checker) misses(s *ir.Step, path string, steps []*ir.Step) string {
+func (c *checker) misses(s *ir.Step, path string, steps []*ir.Step) (why string, writer *ir.Step) {
 	if s.When != nil {
 		for _, p := range s.When.Paths() {
 			if stepkind.Overlap(strings.Join(p.Segments, "."), path) {
-				return ""
+				return "", nil
 			}
 		}
 	}
@@ -340,20 +340,20 @@ func (c *checker) misses(s *ir.Step, path string, steps []*ir.Step) string {
 		return (!isWriter(at) || !wrote(at, w.on)) && !(w.leaps && c.leavesWriter(n, w.to, steps))
 	})
 	if !slices.ContainsFunc(c.flow.nodesOf[s], func(n int) bool { return entered[n] }) {
-		return ""
+		return "", nil
 	}
 	for _, from := range steps {
 		if from != s && from.When != nil {
 			if s.When != nil && s.When.Text == from.When.Text {
-				return "" // they run together or not at all
+				return "", nil // they run together or not at all
 			}
-			return fmt.Sprintf("step %q, which writes it, runs only when %s", from.ID, from.When.Text)
+			return fmt.Sprintf("step %q, which writes it, runs only when %s", from.ID, from.When.Text), from
 		}
 		if from.SkipOnError {
-			return fmt.Sprintf("step %q, which writes it, is skipped when it fails", from.ID)
+			return fmt.Sprintf("step %q, which writes it, is skipped when it fails", from.ID), from
 		}
 	}
-	return "not every way there leads through a step that writes it"
+	return "not every way there leads through a step that writes it", steps[0]
 }
 
 // leavesWriter reports whether the way from a node to another leaves a loop that

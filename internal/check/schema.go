@@ -18,15 +18,19 @@ func (c *checker) schema(contract *ir.Contract, doc any, of string) {
 		return
 	}
 	if _, err := schema.Compile(contract.Schema); err != nil {
-		c.badSchema(contract, of, err)
+		problem, ok := errors.AsType[*schema.Error](err)
+		if !ok {
+			problem = &schema.Error{Message: err.Error()}
+		}
+		for _, one := range append([]*schema.Error{problem}, problem.Others...) {
+			c.badSchema(contract, of, one)
+		}
 		return
 	}
 	c.doubtful(contract, doc, of)
 }
 
-func (c *checker) badSchema(contract *ir.Contract, of string, err error) {
-	problem := &schema.Error{Message: err.Error()}
-	errors.As(err, &problem)
+func (c *checker) badSchema(contract *ir.Contract, of string, problem *schema.Error) {
 	where := ""
 	if problem.Pointer != "" {
 		where = " at " + problem.Pointer

@@ -113,6 +113,11 @@ func TestPagesTellTheTruth(t *testing.T) {
 			if !has(bad, code) {
 				t.Errorf("the bad example does not produce %s, but:\n%s", code, shown)
 			}
+			for _, d := range bad {
+				if d.Span.IsZero() {
+					t.Errorf("%s has no place: %s", d.Code, d.Message)
+				}
+			}
 			good, shown := validateExample(t, page.Good, as)
 			if good.Errors() || has(good, code) {
 				t.Errorf("the good example is not good:\n%s", shown)

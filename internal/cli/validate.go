@@ -60,7 +60,7 @@ it.`,
 				case sarif:
 					return diag.SARIF{
 						Files: v.Files, Root: v.Repository(), Version: readVersion().Version,
-						Describe: title,
+						Describe: title, Help: pageText, HelpURI: pageAddress,
 					}.Write(w, list)
 				}
 				return a.printDiagnostics(w, v.Files, list, output == "")
@@ -185,6 +185,19 @@ func (a *invocation) printDiagnostics(w io.Writer, files source.Set, list diag.L
 func title(code diag.Code) string {
 	page, _ := explain.Lookup(string(code))
 	return page.Title
+}
+
+func pageText(code diag.Code) string {
+	page, _ := explain.Lookup(string(code))
+	return page.Text
+}
+
+// pageAddress returns the address of the page of a code in the repository.
+func pageAddress(code diag.Code) string {
+	if _, ok := explain.Lookup(string(code)); !ok {
+		return ""
+	}
+	return "https://github.com/espalier-run/espalier/blob/main/internal/explain/pages/" + string(code) + ".txtar"
 }
 
 // usable returns a workflow whose program can be used.

@@ -22,6 +22,8 @@ type SARIF struct {
 	Version string // of Espalier
 	// Describe returns the title of a code's page, or "".
 	Describe func(Code) string
+	// Help returns the text of a code's page in Markdown, or "". It may be nil.
+	Help func(Code) string
 	// HelpURI returns the address of a code's page; only https addresses are
 	// written. It may be nil.
 	HelpURI func(Code) string
@@ -85,6 +87,11 @@ func (s SARIF) rules(l List) ([]sarifRule, map[Code]int) {
 		if s.Describe != nil {
 			if title := s.Describe(code); title != "" {
 				rule.Short = &sarifText{title}
+			}
+		}
+		if s.Help != nil {
+			if text := s.Help(code); text != "" {
+				rule.Help = &sarifHelp{Text: text, Markdown: text}
 			}
 		}
 		if s.HelpURI != nil {
@@ -192,7 +199,12 @@ type (
 	sarifRule struct {
 		ID      Code       `json:"id"`
 		Short   *sarifText `json:"shortDescription,omitempty"`
+		Help    *sarifHelp `json:"help,omitempty"`
 		HelpURI string     `json:"helpUri,omitempty"`
+	}
+	sarifHelp struct {
+		Text     string `json:"text"`
+		Markdown string `json:"markdown"`
 	}
 	sarifText struct {
 		Text string `json:"text"`

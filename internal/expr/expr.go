@@ -105,7 +105,25 @@ func parseAndLint(d Dialect, text string, at source.Span, lint func(*parser, *no
 	if !e.broken {
 		lint(p, e.root)
 	}
-	return e, p.diags.Sorted()
+	return e, withoutCascade(p.diags.Sorted())
+}
+
+// withoutCascade removes errors that may only follow from an earlier one: of the errors after
+// which the parser does not know the structure of the rest, it keeps the first.
+func withoutCascade(list diag.List) diag.List {
+	var out diag.List
+	lost := false
+	for _, d := range list {
+		switch d.Code {
+		case CodeOperand, CodeChained, CodeUnexpected, CodePath:
+			if lost {
+				continue
+			}
+			lost = true
+		}
+		out = append(out, d)
+	}
+	return out
 }
 
 // Paths returns every name that the expression reads, in the order of the text.

@@ -170,6 +170,10 @@ func (p *parser) next(at int) token {
 			return token{kind: kind, start: at, end: at + n}
 		}
 	}
+	if strings.HasPrefix(p.text[at:], "=!") && !strings.HasPrefix(p.text[at:], "=!=") {
+		p.add(CodeSingleEquals, at, at+2, `"=!" is not an operator.`, "Write !=.").Replace("=!", "!=")
+		return token{kind: tokUnequal, start: at, end: at + 2}
+	}
 	if r == '=' {
 		p.add(CodeSingleEquals, at, at+1, `A single "=" does not compare.`, "Write ==.")
 		return token{kind: tokEqual, start: at, end: at + 1}

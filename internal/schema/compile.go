@@ -15,6 +15,7 @@ type Error struct {
 	Got     string   // the invalid value, if the valid ones are known
 	Allowed []string // the valid values
 	Outside bool     // a reference leads to another document
+	Others  []*Error // the other errors of the schema, by location
 }
 
 func (e *Error) Error() string {
@@ -49,7 +50,10 @@ func CompileValue(doc any) (*Schema, error) {
 		}
 	}
 	if len(c.problems) > 0 {
-		return nil, slices.MinFunc(c.problems, func(a, b *Error) int { return strings.Compare(a.Pointer, b.Pointer) })
+		slices.SortStableFunc(c.problems, func(a, b *Error) int { return strings.Compare(a.Pointer, b.Pointer) })
+		first := *c.problems[0]
+		first.Others = c.problems[1:]
+		return nil, &first
 	}
 	return &Schema{root: root}, nil
 }

@@ -1,12 +1,14 @@
 package text
 
 import (
+	"cmp"
 	"fmt"
 	"math/big"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/source"
@@ -188,6 +190,11 @@ func (r *Reader) Int(key string, least int64) (n int64, at source.Span, ok bool)
 		return 0, source.Span{}, false
 	}
 	if node.Kind != Int {
+		if n, ok := units(key, node.Value); ok && n >= least {
+			meant := strconv.FormatInt(n, 10)
+			r.wrongType(key, node, "an integer", fmt.Sprintf("Write %s: %s.", key, meant)).WriteValue(node.Span, meant)
+			return 0, node.Span, false
+		}
 		help := fmt.Sprintf("Write a number without quotes: %s: %d.", key, max(least, 1))
 		r.wrongType(key, node, "an integer", help)
 		return 0, node.Span, false
@@ -208,6 +215,25 @@ func (r *Reader) Int(key string, least int64) (n int64, at source.Span, ok bool)
 		return 0, node.Span, false
 	}
 	return value.Int64(), node.Span, true
+}
+
+// units converts a duration such as 24h to the unit in the name of a key: seconds or milliseconds.
+func units(key, value string) (n int64, ok bool) {
+	if days, found := strings.CutSuffix(value, "d"); found {
+		if n, err := strconv.ParseInt(days, 10, 32); err == nil {
+			value = fmt.Sprintf("%dh", 24*n)
+		}
+	}
+	d, err := time.ParseDuration(value)
+	switch {
+	case err != nil:
+		return 0, false
+	case strings.Contains(key, "_seconds"):
+		return int64(d / time.Second), d%time.Second == 0
+	case strings.HasSuffix(key, "_ms"):
+		return d.Milliseconds(), d%time.Millisecond == 0
+	}
+	return 0, false
 }
 
 // Bool returns a boolean.
@@ -248,7 +274,7 @@ func (r *Reader) Enum(key string, allowed ...string) Text {
 	if t.IsZero() || slices.Contains(allowed, t.Value) {
 		return t
 	}
-	near := diag.Nearest(t.Value, allowed)
+	near := cmp.Or(diag.Nearest(t.Value, allowed), completion(t.Value, allowed))
 	help := "Write one of: " + strings.Join(allowed, ", ") + "."
 	if near != "" {
 		help = fmt.Sprintf("Did you mean %q?", near)
@@ -256,6 +282,22 @@ func (r *Reader) Enum(key string, allowed ...string) Text {
 	r.report(r.codes.BadValue, diag.Error, t.Span, fmt.Sprintf("%q of the %s cannot be %q.", key, r.what, t.Value), help).
 		Replace(t.Value, near)
 	return Text{}
+}
+
+// completion returns the only candidate whose first words are the name: human_review for human.
+func completion(name string, candidates []string) string {
+	found := ""
+	for _, c := range candidates {
+		rest, ok := strings.CutPrefix(strings.ToLower(c), strings.ToLower(name))
+		if !ok || len(name) < 3 || rest == "" || !strings.ContainsAny(rest[:1], "_-.") {
+			continue
+		}
+		if found != "" {
+			return ""
+		}
+		found = c
+	}
+	return found
 }
 
 // Map returns a map, or nil.

@@ -86,7 +86,9 @@ func (l *lowering) find(name text.Text) *step {
 	}
 	var ids []string
 	for _, s := range l.steps {
-		ids = append(ids, s.id.Value)
+		if s.word("id").Value == s.id.Value { // not an ID that replaces a missing or duplicate one
+			ids = append(ids, s.id.Value)
+		}
 	}
 	meant := l.byID[diag.Nearest(name.Value, ids)]
 	var related []diag.Related
