@@ -214,7 +214,7 @@ by its name as "espalier list" shows it.`,
 			root.AddCommand(c)
 		}
 	}
-	in(groupRun, a.runCommand(), a.resumeCommand(), a.serveCommand(), a.workCommand(), a.runsCommand(), a.statusCommand(),
+	in(groupRun, a.runCommand(), a.resumeCommand(), a.serveCommand(), a.workCommand(), a.runsCommand(), a.storeCommand(), a.statusCommand(),
 		a.outputCommand(),
 		a.decisionCommand("approve", "Approve a gate", func(step, note, digest string) app.Message {
 			return app.Approve{Step: step, Note: note, Digest: digest}
