@@ -143,6 +143,10 @@ func (r *round) play(random *rand.Rand) {
 		r.fail("%v", err)
 		return
 	}
+	if code, out := r.try("trust", "--yes"); code != 0 {
+		r.fail("the project is not approved: %s", out)
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	start := []string{"run", "gated.md", "--run-id", run}
