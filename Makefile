@@ -12,7 +12,7 @@ BROKEN := $(BIN)/broken.txt
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build install screenshots test test-clis test-live race lint vuln cross check fix bench bench-postgres soak
+.PHONY: help demo build install screenshots test test-clis test-live race lint vuln cross check fix bench bench-postgres soak soak-short
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -108,6 +108,9 @@ SOAK ?= 8m
 soak: ## act on runs from many processes at once, with kills and signals
 	$(GO) test ./internal/engine/embedded -run 'TestProtocol|TestEveryInterleaving' -count=1 -timeout 1h -rapid.checks=50000 -rapid.nofailfile -protocol.pairs -protocol.depth=6
 	$(GO) run ./internal/soak -for $(SOAK)
+
+soak-short: ## the same for one minute, as CI runs it
+	$(GO) run ./internal/soak -for 1m
 
 bench-postgres: ## measure the durable core on PostgreSQL beside SQLite; starts a server of its own
 	$(GO) run ./internal/bench postgres

@@ -416,6 +416,7 @@ func (a *App) Work(ctx context.Context, ready func(root string), skipped func(*R
 		defer func() { <-ended }()
 	}
 	ready(root)
+	go a.retain(ctx, rt)
 	var mu sync.Mutex
 	lacks := map[journal.RunID]bool{}
 	return rt.Engine.Work(ctx, func(id journal.RunID) bool {

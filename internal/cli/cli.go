@@ -217,7 +217,7 @@ by its name as "espalier list" shows it.`,
 		}
 	}
 	in(groupRun, a.runCommand(), a.resumeCommand(), a.serveCommand(), a.workCommand(), a.triggersCommand(),
-		a.runsCommand(), a.statusCommand(),
+		a.runsCommand(), a.storeCommand(), a.statusCommand(),
 		a.outputCommand(),
 		a.decisionCommand("approve", "Approve a gate", func(step, note, digest string) app.Message {
 			return app.Approve{Step: step, Note: note, Digest: digest}

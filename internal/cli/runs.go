@@ -18,6 +18,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -104,36 +105,118 @@ func (a *invocation) writeRuns(list []app.Run) error {
 // whyColumns is how much of a reason fits into a list.
 const whyColumns = 60
 
+// removeFlags are the flags of runs rm.
+type removeFlags struct {
+	as, why, olderThan, status string
+	request                    app.PruneRequest
+}
+
+// removable are the values of --status: only runs that are over can be removed.
+var removable = []string{
+	string(journal.Finished), string(journal.OutcomeOK), string(journal.OutcomeFailed), string(journal.OutcomeRejected),
+	string(journal.OutcomeCancelled),
+}
+
 func (a *invocation) removeCommand() *cobra.Command {
-	var as, why string
+	var f removeFlags
 	cmd := &cobra.Command{
-		Use:   "rm RUN…",
+		Use:   "rm RUN… | rm [--older-than AGE] [--status STATUS] [--workflow NAME] [--keep N] [--dry-run]",
 		Short: "Remove runs that are over, with their records and files",
-		Long: `Remove runs that are over, with their records and files. A tombstone remains in
-the journal: the id of the run, the hash of its last append, who removed it, when
-and why. "espalier audit verify --anchor" uses it to tell a run that was removed
-by this command from one that was removed in another way.`,
-		Args:              takesRun(1, -1, "at least one run"),
+		Long: `Remove runs that are over, with their records and files: those that are named, or
+all that the flags select. The space is returned to the file system. A tombstone
+remains in the journal: the id of the run, the hash of its last append, who
+removed it, when and why. "espalier audit verify --anchor" uses it to tell a run
+that was removed by this command from one that was removed in another way.
+
+AGE is the time since the end of a run: 30d, 2w or 12h. With "retention" in
+espalier.yaml, "espalier work" and "espalier serve" remove old runs by themselves.`,
+		Example: `  espalier runs rm 5ff07bf3
+  espalier runs rm --older-than 30d --status finished --keep 100 --dry-run`,
 		ValidArgsFunction: a.completeRun,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := context.Background()
-			removal := journal.Removal{By: actor(as), At: journal.MillisOf(time.Now()), Why: why}
-			for _, arg := range args {
-				run, err := a.app().Find(ctx, arg)
-				if err != nil {
-					return err
-				}
-				if err := a.app().Remove(ctx, run.ID, removal); err != nil {
-					return err
-				}
-				a.note("Run %s is removed.", short(run.ID))
-			}
-			return nil
-		},
 	}
-	cmd.Flags().StringVar(&as, "as", "", "the `NAME` of the person you act for; recorded as a claim")
-	cmd.Flags().StringVar(&why, "reason", "", "record this `TEXT` as the reason")
-	return cmd
+	flags := cmd.Flags()
+	flags.StringVar(&f.as, "as", "", "the `NAME` of the person you act for; recorded as a claim")
+	flags.StringVar(&f.why, "reason", "", "record this `TEXT` as the reason")
+	flags.StringVar(&f.olderThan, "older-than", "", "runs that ended at least this `AGE` ago")
+	flags.StringVar(&f.status, "status", "", "runs that are "+strings.Join(removable, ", "))
+	flags.StringVar(&f.request.Workflow, "workflow", "", "runs of this workflow")
+	flags.IntVar(&f.request.Keep, "keep", 0, "keep the newest `N` of the selected runs")
+	flags.BoolVar(&f.request.DryRun, "dry-run", false, "list the runs, and remove nothing")
+	selects := func() bool {
+		return slices.ContainsFunc([]string{"older-than", "status", "workflow", "keep"}, flags.Changed)
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if selects() || len(args) == 0 && f.request.DryRun {
+			return takes(0, 0, "nothing besides flags that select runs")(cmd, args)
+		}
+		return takesRun(1, -1, "at least one run")(cmd, args)
+	}
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		removal := journal.Removal{By: actor(f.as), At: journal.MillisOf(a.Now()), Why: f.why}
+		if len(args) == 0 {
+			return a.prune(&f, removal)
+		}
+		return a.removeRuns(args, f.request.DryRun, removal)
+	}
+	return a.jsonFlag(cmd)
+}
+
+// removeRuns removes the runs that are named.
+func (a *invocation) removeRuns(names []string, dryRun bool, removal journal.Removal) error {
+	ctx := context.Background()
+	for _, name := range names {
+		run, err := a.app().Find(ctx, name)
+		if err != nil {
+			return err
+		}
+		if dryRun {
+			a.note("Run %s would be removed.", short(run.ID))
+			continue
+		}
+		if err := a.app().Remove(ctx, run.ID, removal); err != nil {
+			return err
+		}
+		a.note("Run %s is removed.", short(run.ID))
+	}
+	return nil
+}
+
+// prune removes the runs that flags select.
+func (a *invocation) prune(f *removeFlags, removal journal.Removal) error {
+	req := f.request
+	if f.olderThan != "" {
+		var err error
+		if req.OlderThan, err = config.ParseAge(f.olderThan); err != nil {
+			return usage("Write a number and its unit: 30d, 2w or 12h.", "--older-than %q is no age", f.olderThan)
+		}
+	}
+	if f.status != "" && !slices.Contains(removable, f.status) {
+		return usage(diag.DidYouMean(f.status, removable), "runs that are %q cannot be removed", f.status)
+	}
+	if f.status != string(journal.Finished) {
+		req.Outcome = journal.Outcome(f.status)
+	}
+	if req.Keep < 0 {
+		return usage("0 keeps none.", "--keep cannot be %d", req.Keep)
+	}
+	pruned, err := a.app().Prune(context.Background(), req, removal)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.writeRuns(pruned.Runs)
+	}
+	for i := range pruned.Runs {
+		r := &pruned.Runs[i]
+		fmt.Fprintf(a.stdout, "%s  %s  %-24s  %s\n", short(r.ID), r.Started.Time().Local().Format(time.DateTime), r.Name,
+			standing(r))
+	}
+	if req.DryRun {
+		a.note("%s would be removed.", upper(plural(len(pruned.Runs), "run")))
+		return nil
+	}
+	a.note("Removed %s.", plural(len(pruned.Runs), "run"))
+	return nil
 }
 
 func (a *invocation) statusCommand() *cobra.Command {

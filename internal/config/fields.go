@@ -114,6 +114,22 @@ func (f *fields) duration(key, doc string) time.Duration {
 	return d
 }
 
+// age is a length of time that may be written in days or weeks.
+func (f *fields) age(key, doc string) time.Duration {
+	f.note(key, doc, map[string]any{"type": "string", "pattern": `^([0-9]+[dw]|([0-9.]+(ms|s|m|h))+)$`})
+	t := f.r.String(key)
+	if t.IsZero() {
+		return 0
+	}
+	d, err := ParseAge(t.Value)
+	if err != nil || d <= 0 {
+		f.report(CodeBadValue, t.Span, fmt.Sprintf("Write a number and its unit: %s: 30d, %s: 2w, %s: 12h.", key, key, key),
+			"%q is no length of time.", t.Value)
+		return 0
+	}
+	return d
+}
+
 // contract is a JSON Schema.
 func (f *fields) contract(key, doc string) json.RawMessage {
 	f.note(key, doc, map[string]any{"type": "object"})

@@ -244,7 +244,9 @@ func eventHash(e *journal.Event) (string, error) {
 
 // ReadCheckpoint reads a checkpoint of a run. It returns nil if there is none, or
 // if it is not one of the history that the source has.
-func ReadCheckpoint(ctx context.Context, path string, source journal.EventReader, run journal.RunID) (*Checkpoint, error) {
+func ReadCheckpoint(
+	ctx context.Context, path string, source journal.EventReader, run journal.RunID,
+) (*Checkpoint, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -143,6 +143,10 @@ func (r *round) play(random *rand.Rand) {
 		r.fail("%v", err)
 		return
 	}
+	if code, out := r.try("trust", "--yes"); code != 0 {
+		r.fail("the project is not approved: %s", out)
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	start := []string{"run", "gated.md", "--run-id", run}
@@ -218,7 +222,7 @@ func (r *round) status() (status string, doubt bool) {
 		State string `json:"state"`
 	}
 	if err := json.Unmarshal([]byte(out), &said); err != nil || code != 0 {
-		return fmt.Sprintf("unknown (exit %d)", code), false
+		return fmt.Sprintf("not shown (exit %d)", code), false
 	}
 	if said.State == "interrupted" || said.State == "queued" {
 		said.State = "running"
@@ -238,7 +242,7 @@ func (r *round) check(trace string, stopped, worked bool) {
 		if status, _ := r.status(); status == "running" {
 			r.fail("the run does not come to rest")
 		}
-	case strings.HasPrefix(status, "unknown"):
+	case strings.HasPrefix(status, "not shown"):
 		r.fail("the status is %s", status)
 	}
 	if doubt && !stopped {

@@ -1,0 +1,187 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// PruneRequest selects finished runs to remove. All conditions have to hold; the zero value selects all finished runs.
+type PruneRequest struct {
+	OlderThan time.Duration   // since the end of the run
+	Outcome   journal.Outcome // empty: any
+	Workflow  string          // empty: any
+	Keep      int             // the newest of the selected runs stay
+	DryRun    bool            // only list the runs
+}
+
+// Pruned is what Prune has removed.
+type Pruned struct {
+	Runs  []Run
+	Freed int64 // bytes that the store has returned to the file system
+}
+
+// Prune removes finished runs with their records and files, and returns the space to the file system.
+func (a *App) Prune(ctx context.Context, req PruneRequest, why journal.Removal) (*Pruned, error) {
+	rt, err := a.runs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &Pruned{Runs: []Run{}}
+	before := journal.MillisOf(why.At.Time().Add(-req.OlderThan))
+	kept := 0
+	for entry, err := range rt.Store.Runs(ctx, Filter{Status: journal.Finished, Name: req.Workflow}) {
+		switch {
+		case err != nil:
+			return nil, err
+		case req.Outcome != "" && entry.Outcome != req.Outcome:
+		case kept < req.Keep:
+			kept++
+		case entry.Updated <= before:
+			out.Runs = append(out.Runs, *rt.run(entry))
+		}
+	}
+	if req.DryRun {
+		return out, nil
+	}
+	for i := range out.Runs {
+		// A run that another process has removed meanwhile is gone, too.
+		if err := a.Remove(ctx, out.Runs[i].ID, why); err != nil && !errors.Is(err, journal.ErrUnknownRun) {
+			return nil, err
+		}
+	}
+	if store, ok := rt.Store.(journal.Maintainer); ok && len(out.Runs) > 0 {
+		if out.Freed, err = store.Compact(ctx); errors.Is(err, journal.ErrBusy) {
+			err = nil // the next time
+		}
+	}
+	return out, err
+}
+
+// retainEvery is how often old runs are looked for.
+const retainEvery = time.Hour
+
+// retain removes old runs as the configuration says, until the context ends.
+func (a *App) retain(ctx context.Context, rt *environment) {
+	r := rt.settings.Retention
+	if r.OlderThan == 0 {
+		return
+	}
+	tick := time.NewTicker(retainEvery)
+	defer tick.Stop()
+	for {
+		pruned, err := a.Prune(ctx, PruneRequest{OlderThan: r.OlderThan, Keep: int(r.Keep)}, journal.Removal{
+			At: journal.MillisOf(a.o.Now()), Why: "retention",
+		})
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			a.o.Notify(Notice{Text: fmt.Sprintf("Old runs could not be removed: %v", err)})
+		case len(pruned.Runs) > 0:
+			a.o.Notify(Notice{Text: fmt.Sprintf("Removed %d runs that ended more than %s ago.", len(pruned.Runs), r.OlderThan)})
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// StoreReport is what checking a store found.
+type StoreReport struct {
+	Runs     int      `json:"runs"`
+	Removed  int      `json:"removed"` // runs that left a tombstone
+	Problems []string `json:"problems"`
+}
+
+// CheckStore checks the structure of the store, the chain and the index of every run, the tombstones, and that every
+// record belongs to a run. It changes nothing.
+func (a *App) CheckStore(ctx context.Context) (*StoreReport, error) {
+	rt, err := a.runs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &StoreReport{Problems: []string{}}
+	if store, ok := rt.Store.(journal.Maintainer); ok {
+		if out.Problems, err = store.Check(ctx); err != nil {
+			return nil, err
+		}
+	}
+	known := map[string]bool{}
+	for entry, err := range rt.Store.Runs(ctx, Filter{Children: true}) {
+		if err != nil {
+			return nil, err
+		}
+		known[string(entry.ID)] = true
+		if entry.Root != "" {
+			continue
+		}
+		out.Runs++
+		verified, err := engine.Verify(ctx, rt.Store, entry.ID)
+		if err != nil {
+			out.Problems = append(out.Problems, fmt.Sprintf("run %s: %v", entry.ID, err))
+		}
+		for _, d := range verified.Damage {
+			out.Problems = append(out.Problems, fmt.Sprintf("run %s: %s: %s", d.Run, d.Part, d.Message))
+		}
+	}
+	if _, err := journal.VerifyTombstones(ctx, rt.Store, func(journal.Tombstone, journal.ChainHash) {
+		out.Removed++
+	}); err != nil {
+		out.Problems = append(out.Problems, err.Error())
+	}
+	strays, err := rt.strays(known)
+	out.Problems = append(slices.Clip(out.Problems), strays...)
+	return out, err
+}
+
+// strays returns the records and folders of runs that the store does not have.
+func (rt *environment) strays(known map[string]bool) ([]string, error) {
+	var found []string
+	storage := filepath.Join(rt.Dir(), "storage")
+	for _, dir := range []string{
+		filepath.Join(storage, "transcripts"), filepath.Join(storage, "audit"), filepath.Join(rt.Dir(), "runs"),
+	} {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, e := range entries {
+			id, _, _ := strings.Cut(e.Name(), ".")
+			if id != "" && !known[id] {
+				found = append(found, fmt.Sprintf("%s belongs to no run", filepath.Join(dir, e.Name())))
+			}
+		}
+	}
+	return found, nil
+}
+
+// Backup writes a copy of the project's store to a file that does not exist yet, while runs continue.
+func (a *App) Backup(ctx context.Context, path string) error {
+	rt, err := a.runs(ctx)
+	if err != nil {
+		return err
+	}
+	store, ok := rt.Store.(journal.Maintainer)
+	if !ok {
+		return fail(InvalidRequest, "", "the runs of this project are in a database").
+			advise("Use the tools of the database for a backup, such as pg_dump.")
+	}
+	if err := store.Backup(ctx, path); errors.Is(err, fs.ErrExist) {
+		return fail(InvalidRequest, "", "%s exists already", path).advise("Name a file that does not exist yet.")
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
