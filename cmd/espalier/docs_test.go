@@ -22,8 +22,8 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/explain"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/report/reporttest"
 	"github.com/espalier-run/espalier/internal/stepkind"
@@ -593,7 +593,8 @@ func TestDocsAssumptions(t *testing.T) {
 		"seconds per model call":                   {stepkind.ModelCallSeconds, stepkind.UsualModelSeconds},
 		"seconds per tool call":                    {stepkind.ToolCallSeconds, stepkind.UsualToolSeconds},
 		"seconds per script":                       {stepkind.ScriptSeconds, stepkind.UsualScriptSeconds},
-		"step executions per run":                  {check.DefaultStepCap},
+		"tool calls of one reply":                  {stepkind.MaxCallsPerTurn},
+		"visits of each step":                      {ir.VisitCap},
 		"tokens per input value that a step reads": {stepkind.AssumedInputTokens, stepkind.AssumedInputTokens},
 		"tokens per result of":                     {stepkind.AssumedResultTokens, stepkind.AssumedResultTokens},
 		"tokens per gate note":                     {stepkind.AssumedNoteTokens, stepkind.AssumedNoteTokens},

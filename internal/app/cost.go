@@ -49,6 +49,7 @@ func (a *App) Cost(an *Analysis, model string) (*Cost, error) {
 func money(p *ir.Program, r check.Report, models *registry.Models, model string) Money {
 	out := Money{Agents: map[string]int64{}, Prices: price.Date()}
 	rest := stepkind.Cost{PromptTokens: r.PromptTokens.Worst, ReplyTokens: r.ReplyTokens.Worst}
+	limit, dearest := p.Budget.Tokens, int64(0) // what all tokens of the budget cost at the highest price
 	add := func(name, asked string, prompt, reply stepkind.Amount) string {
 		choice, trouble := models.Choose(cmp.Or(model, asked))
 		if trouble != nil {
@@ -64,6 +65,10 @@ func money(p *ir.Program, r check.Report, models *registry.Models, model string)
 			return reply.Unbounded
 		}
 		worst := p.Worst(prompt.N, reply.N)
+		if limit != nil {
+			most := max(limit.Max, 0)
+			dearest = max(dearest, p.Worst(most, 0), p.Worst(0, most))
+		}
 		out.AtMost += worst
 		if name != "" {
 			out.Agents[name] = worst
@@ -87,8 +92,11 @@ func money(p *ir.Program, r check.Report, models *registry.Models, model string)
 		}
 	}
 	out.Known = true
+	if limit != nil {
+		out.AtMost = min(out.AtMost, dearest)
+	}
 	if limit := p.Budget.MicroDollars; limit != nil {
-		out.Limit, out.Verdict = limit.Max, check.Fits
+		out.Limit, out.Verdict = limit.Max, check.ShouldFit
 		if out.AtMost > limit.Max {
 			out.Verdict = check.MayExceed
 		}

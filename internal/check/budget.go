@@ -95,7 +95,7 @@ func (e *estimator) countSteps() measure {
 	return measure{join: sum, fail: 1, of: func(s *ir.Step) need {
 		n := need{n: executions(s).N}
 		if call, ok := s.Action.(ir.Call); ok {
-			if child := e.child(call.Child); child != nil {
+			if child := e.childOf(s, call); child != nil {
 				if more, ok := child.cheapest(ir.Body, child.countSteps()); ok {
 					n.n += more.n
 				}
@@ -145,7 +145,7 @@ func (e *estimator) certain(s *ir.Step, do func(*estimator, ir.BlockID)) {
 			}
 		}
 	case ir.Call:
-		if child := e.child(a.Child); child != nil {
+		if child := e.childOf(s, a); child != nil {
 			do(child, ir.Body)
 		}
 	}
@@ -200,6 +200,9 @@ func (e *estimator) items(b *bill, perStep []StepCost) []item {
 			return
 		}
 		one := item{at: limit.Span, line: BudgetLine{Name: name, Scope: b.scope, Limit: limit.Max, Base: b.base[d], Worst: b.worst[d], Verdict: Fits}}
+		if d == tokens { // the size of prompts is an estimate
+			one.line.Verdict = ShouldFit
+		}
 		if b.worst[d].Exceeds(limit.Max) {
 			one.line.Verdict, one.line.Because = MayExceed, b.because(d, perStep)
 		}
@@ -264,7 +267,9 @@ func (e *estimator) compare(base, worst vector, perStep []StepCost) []BudgetLine
 	for _, b := range e.bills() {
 		b.base, b.worst = base, worst
 		if b.scope != "" {
-			b.base, b.worst = e.block(b.block).base, e.block(b.block).worst
+			b.base = e.block(b.block).base
+			b.worst, _ = e.within(b.block, b.budget.Steps)
+			b.worst[steps] = e.block(b.block).worst[steps]
 		}
 		for _, i := range e.items(&b, perStep) {
 			out = append(out, i.line)

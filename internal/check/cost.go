@@ -13,9 +13,10 @@ import (
 // Estimate computes what a run of the program can cost.
 //
 // Each block is a graph; its worst case is its longest path. Steps that lead
-// back to each other are first drawn together into one: when limited edges
-// alone close the circle it is passed as often as they allow, otherwise it is
-// as dear as its dearest step, as often as a run may execute steps at all.
+// back to each other are first drawn together into one: if limited edges alone
+// close the circle, it is passed as often as they allow; otherwise a run may
+// enter each of its steps ir.VisitCap times. A budget of steps lowers the result to
+// that of the dearest walk of so many steps.
 func Estimate(p *ir.Program, kinds stepkind.Set) Report {
 	return newEstimator(p, kinds, newFlow(p), newDomains(p)).report()
 }
@@ -29,7 +30,16 @@ type estimator struct {
 	bounds  map[*ir.Step]stepkind.Bound
 	costs   map[*ir.Step]*stepCost
 	blocks  map[ir.BlockID]*blockCost
-	childs  map[int]*estimator
+	childs  map[childKey]*estimator
+	// callerBound says that a budget of the caller bounds the steps of this program.
+	callerBound bool
+}
+
+// childKey identifies a child workflow, and whether a budget of its caller
+// bounds its steps.
+type childKey struct {
+	child int
+	bound bool
 }
 
 // stepCost is what one step costs.
@@ -49,7 +59,7 @@ type blockCost struct {
 func newEstimator(p *ir.Program, kinds stepkind.Set, f *flow, d *domains) *estimator {
 	return &estimator{
 		p: p, kinds: kinds, flow: f, domains: d,
-		bounds: map[*ir.Step]stepkind.Bound{}, costs: map[*ir.Step]*stepCost{}, blocks: map[ir.BlockID]*blockCost{}, childs: map[int]*estimator{},
+		bounds: map[*ir.Step]stepkind.Bound{}, costs: map[*ir.Step]*stepCost{}, blocks: map[ir.BlockID]*blockCost{}, childs: map[childKey]*estimator{},
 	}
 }
 
@@ -186,21 +196,38 @@ func (e *estimator) component(c *component) (vector, stepkind.Amount) {
 		}
 		return round.times(stepkind.N(rounds)), stepkind.N(rounds)
 	}
-	var dearest vector
-	for _, n := range c.nodes {
-		// The cap counts attempts, so what counts here is one of them.
-		s := e.flow.nodes[n].step
-		dearest = dearest.max(e.attempt(s))
+	if e.stepsBound(e.flow.nodes[c.nodes[0]].block) {
+		why := "only a budget of steps ends the repetition"
+		return unbounded(why), stepkind.Amount{Unbounded: why}
 	}
-	return dearest.times(stepkind.N(e.cap())), stepkind.N(e.cap())
+	var all vector
+	seen := map[*ir.Step]bool{}
+	for _, n := range c.nodes {
+		if s := e.flow.nodes[n].step; !seen[s] { // in whatever role, a step is visited so often
+			seen[s] = true
+			all = all.plus(e.step(s).worst)
+		}
+	}
+	return all.times(stepkind.N(ir.VisitCap)), stepkind.N(ir.VisitCap)
 }
 
-// cap is how many steps a run may execute at all.
-func (e *estimator) cap() int64 {
-	if limit := e.p.Budget.Steps; limit != nil {
-		return max(limit.Max, 0)
+// stepsBound reports whether a budget bounds the steps of a block.
+func (e *estimator) stepsBound(b ir.BlockID) bool {
+	for {
+		up := e.flow.inside[b]
+		if up.step == nil {
+			return e.p.Budget.Steps != nil || e.callerBound
+		}
+		if par, ok := up.step.Action.(ir.Parallel); ok {
+			for i := range par.Branches {
+				if par.Branches[i].Block == b {
+					return par.Branches[i].Budget.Steps != nil
+				}
+			}
+			return false
+		}
+		b = up.block
 	}
-	return DefaultStepCap
 }
 
 // pass is the dearest single pass from a node on: everything goes well, and
@@ -225,16 +252,6 @@ func (e *estimator) pass(n int, seen []passing) vector {
 type passing struct {
 	entered bool
 	cost    vector // from here to the end of the block
-}
-
-// attempt is one attempt of a step, with what lies inside it and the longest
-// delay before another.
-func (e *estimator) attempt(s *ir.Step) vector {
-	v := e.step(s).own.plus(e.inside(s))
-	if n := int64(s.Attempts()); n > 1 {
-		v[activeSeconds] = v[activeSeconds].Plus(stepkind.N(delays(s.Retry, n) - delays(s.Retry, n-1)))
-	}
-	return v
 }
 
 // bound is what its kind says about one attempt of a step.
@@ -309,8 +326,9 @@ func (e *estimator) inside(s *ir.Step) vector {
 	case ir.Loop:
 		return e.block(a.Block).worst.times(e.rounds(s, a))
 	case ir.Call:
-		if child := e.child(a.Child); child != nil {
-			return capped(child.block(ir.Body).worst, child.p.Budget)
+		if child := e.childOf(s, a); child != nil {
+			worst, _ := child.within(ir.Body, child.p.Budget.Steps)
+			return capped(worst, child.p.Budget)
 		}
 	}
 	return vector{}
@@ -331,22 +349,30 @@ func (e *estimator) insideBase(s *ir.Step) vector {
 	case ir.Loop:
 		return e.block(a.Block).base
 	case ir.Call:
-		if child := e.child(a.Child); child != nil {
+		if child := e.childOf(s, a); child != nil {
 			return child.block(ir.Body).base
 		}
 	}
 	return vector{}
 }
 
-func (e *estimator) child(i int) *estimator {
+// childOf returns the estimator of the child that a step calls; nil if there is none.
+func (e *estimator) childOf(s *ir.Step, call ir.Call) *estimator {
+	nodes := e.flow.nodesOf[s]
+	return e.child(call.Child, len(nodes) > 0 && e.stepsBound(e.flow.nodes[nodes[0]].block))
+}
+
+func (e *estimator) child(i int, bound bool) *estimator {
 	if i < 0 || i >= len(e.p.Children) {
 		return nil
 	}
-	if e.childs[i] == nil {
+	key := childKey{i, bound}
+	if e.childs[key] == nil {
 		child := &e.p.Children[i]
-		e.childs[i] = newEstimator(child, e.kinds, newFlow(child), newDomains(child))
+		e.childs[key] = newEstimator(child, e.kinds, newFlow(child), newDomains(child))
+		e.childs[key].callerBound = bound
 	}
-	return e.childs[i]
+	return e.childs[key]
 }
 
 // parallel is branches side by side: their costs add up, their times overlap.
@@ -354,7 +380,8 @@ func (e *estimator) parallel(s *ir.Step, par ir.Parallel) vector {
 	var list []vector
 	for i := range par.Branches {
 		b := &par.Branches[i]
-		list = append(list, capped(e.block(b.Block).worst, b.Budget))
+		worst, _ := e.within(b.Block, b.Budget.Steps)
+		list = append(list, capped(worst, b.Budget))
 	}
 	sum := together(list, par.MaxConcurrent)
 	if par.Each == nil {
@@ -438,9 +465,6 @@ func (e *estimator) rounds(s *ir.Step, loop ir.Loop) stepkind.Amount {
 	if loop.Max > 0 {
 		n = n.AtMost(int64(loop.Max))
 	}
-	if limit := e.p.Budget.Steps; limit != nil {
-		n = n.AtMost(max(limit.Max, 0)) // each round executes a step at least
-	}
 	return n
 }
 
@@ -507,19 +531,30 @@ func (e *estimator) report() Report {
 		body = e.block(ir.Body)
 	}
 	base, worst := body.base, body.worst
-	at := func(d int) Range { return Range{Base: base[d], Worst: worst[d]} }
+	var walk *walker
+	if len(e.p.Blocks) > 0 && len(e.p.Blocks[ir.Body].Steps) > 0 {
+		worst, walk = e.within(ir.Body, e.p.Budget.Steps)
+	}
+	// A run stops at its budget. The comparison with the budgets is about what it
+	// would use without them.
+	most := capped(worst, e.p.Budget)
+	at := func(d int) Range { return Range{Base: least(base[d], most[d]), Worst: most[d]} }
 	r.Steps, r.ModelCalls, r.ToolCalls = at(steps), at(modelCalls), at(toolCalls)
 	r.PromptTokens, r.ReplyTokens, r.Tokens = at(promptTokens), at(replyTokens), at(tokens)
 	r.ActiveSeconds, r.WaitSeconds = at(activeSeconds), at(waitSeconds)
 	r.PerStep = []StepCost{}
-	e.perStep(ir.Body, "", stepkind.N(1), &r.PerStep)
+	e.perStep(ir.Body, "", stepkind.N(1), e.p.Budget.Steps, walk, &r.PerStep)
 	r.PerAgent = perAgent(r.PerStep)
+	worst[steps] = body.worst[steps]
 	r.Budgets = e.compare(base, worst, r.PerStep)
 	return r
 }
 
-// perStep lists the steps of a block that can be entered so often.
-func (e *estimator) perStep(b ir.BlockID, prefix string, often stepkind.Amount, into *[]StepCost) {
+// perStep lists the steps of a block that can be entered so often. walk is the
+// graph of the steps that count against a limit; nil if it has no effect.
+func (e *estimator) perStep(
+	b ir.BlockID, prefix string, often stepkind.Amount, limit *ir.Limit, walk *walker, into *[]StepCost,
+) {
 	if int(b) >= len(e.p.Blocks) {
 		return
 	}
@@ -530,6 +565,10 @@ func (e *estimator) perStep(b ir.BlockID, prefix string, often stepkind.Amount, 
 		visits := cost.visits[s].By(often)
 		attempts := int64(s.Attempts())
 		tries := visits.Times(attempts)
+		if walk != nil {
+			entered, started := walk.attempts(s, max(limit.Max, 0))
+			visits, tries = least(visits, entered), least(tries, started)
+		}
 		path, label := prefix+s.ID, ""
 		if s.Label != "" {
 			label = prefix + s.Label
@@ -541,7 +580,7 @@ func (e *estimator) perStep(b ir.BlockID, prefix string, often stepkind.Amount, 
 		switch a := s.Action.(type) {
 		case ir.Loop:
 			if e.flow.owns(s, a.Block, "") {
-				e.perStep(a.Block, path+"/", tries.By(e.rounds(s, a)), into)
+				e.perStep(a.Block, path+"/", tries.By(e.rounds(s, a)), limit, walk, into)
 			}
 		case ir.Parallel:
 			for j := range a.Branches {
@@ -551,18 +590,56 @@ func (e *estimator) perStep(b ir.BlockID, prefix string, often stepkind.Amount, 
 					inner += branch.Name + "/"
 				}
 				if e.flow.owns(s, branch.Block, branch.Name) {
-					e.perStep(branch.Block, inner, tries, into)
+					e.perBranch(branch, inner, tries, into)
 				}
 			}
 			if a.Each != nil && e.flow.owns(s, a.Each.Block, "") {
-				e.perStep(a.Each.Block, path+"/", tries.By(e.length(a.Each, "the list has no known length")), into)
+				often := tries.By(e.length(a.Each, "the list has no known length"))
+				e.perStep(a.Each.Block, path+"/", often, nil, nil, into)
 			}
 		case ir.Call:
-			if child := e.child(a.Child); child != nil {
-				child.perStep(ir.Body, path+"/", tries, into)
+			if child := e.childOf(s, a); child != nil {
+				if walk == nil { // its own budget may have an effect
+					_, inner := child.within(ir.Body, child.p.Budget.Steps)
+					child.perWalk(ir.Body, path+"/", tries, child.p.Budget.Steps, inner, into)
+				} else {
+					child.perStep(ir.Body, path+"/", tries, limit, walk, into)
+				}
 			}
 		}
 	}
+}
+
+// perBranch lists the steps of a branch.
+func (e *estimator) perBranch(branch *ir.Branch, prefix string, often stepkind.Amount, into *[]StepCost) {
+	_, walk := e.within(branch.Block, branch.Budget.Steps)
+	e.perWalk(branch.Block, prefix, often, branch.Budget.Steps, walk, into)
+}
+
+// perWalk lists the steps of a block with a budget of its own, each activation of
+// which may use all of it.
+func (e *estimator) perWalk(
+	b ir.BlockID, prefix string, often stepkind.Amount, limit *ir.Limit, walk *walker, into *[]StepCost,
+) {
+	if walk == nil {
+		e.perStep(b, prefix, often, nil, nil, into)
+		return
+	}
+	from := len(*into)
+	e.perStep(b, prefix, stepkind.N(1), limit, walk, into)
+	for i := from; i < len(*into); i++ {
+		s := &(*into)[i]
+		s.Visits = s.Visits.By(often)
+		s.Worst = s.Worst.times(often)
+	}
+}
+
+// least returns the smaller amount.
+func least(a, b stepkind.Amount) stepkind.Amount {
+	if b.Unbounded == "" && a.Exceeds(b.N) {
+		return b
+	}
+	return a
 }
 
 // alone reports whether a branch is one step of its own name, so that naming

@@ -10,10 +10,6 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// DefaultStepCap is how many step executions a run may have when nothing that
-// the file says bounds a repetition.
-const DefaultStepCap = 1000
-
 // component is a set of nodes of one block that can all reach each other.
 type component struct {
 	nodes  []int
@@ -163,7 +159,7 @@ func (c *checker) circle(comp component) {
 			fmt.Sprintf("%s, nothing leaves that circle, and no budget stops it.", names), help)
 	case !c.bounded():
 		c.add(CodeOnlyCap, diag.Warning, at,
-			fmt.Sprintf("%s, and nothing says how often: only the default cap of %s step executions would stop it.", names, stepkind.N(DefaultStepCap)),
+			fmt.Sprintf("%s, and nothing says how often: only the cap of %s visits of each step would stop it.", names, stepkind.N(ir.VisitCap)),
 			"Give the workflow a budget of steps or tokens, or a deadline; or repeat with a loop that has a limit.")
 	}
 }
@@ -217,7 +213,7 @@ func (c *checker) loop(s *ir.Step, loop ir.Loop) {
 		return
 	}
 	c.add(CodeOnlyCap, diag.Warning, at,
-		fmt.Sprintf("Step %q can repeat without a limit of its own: only its condition and the default cap of %s step executions stop it.", s.ID, stepkind.N(DefaultStepCap)),
+		fmt.Sprintf("Step %q can repeat without a limit of its own: only its condition and the cap of %s visits stop it.", s.ID, stepkind.N(ir.VisitCap)),
 		"Give it a limit.")
 }
 

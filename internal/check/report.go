@@ -69,6 +69,7 @@ type Verdict string
 // The verdicts.
 const (
 	Fits         Verdict = "fits"
+	ShouldFit    Verdict = "should fit" // the worst case is an estimate
 	MayExceed    Verdict = "may exceed"
 	CannotFinish Verdict = "cannot finish"
 )
@@ -127,6 +128,15 @@ func (v vector) totals() Totals {
 		Steps: v[steps], ModelCalls: v[modelCalls], ToolCalls: v[toolCalls], PromptTokens: v[promptTokens],
 		ReplyTokens: v[replyTokens], Tokens: v[tokens], ActiveSeconds: v[activeSeconds], WaitSeconds: v[waitSeconds],
 	}
+}
+
+func (t Totals) times(n stepkind.Amount) Totals {
+	for _, a := range []*stepkind.Amount{
+		&t.Steps, &t.ModelCalls, &t.ToolCalls, &t.PromptTokens, &t.ReplyTokens, &t.Tokens, &t.ActiveSeconds, &t.WaitSeconds,
+	} {
+		*a = a.By(n)
+	}
+	return t
 }
 
 func fromCost(c stepkind.Cost) vector {

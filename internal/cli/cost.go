@@ -72,8 +72,8 @@ func (a *invocation) printCost(r costReport) error {
 	}
 	p.section("Budgets")
 	if len(r.Budgets) == 0 {
-		p.text(fmt.Sprintf("No budget is declared: only the steps themselves bound a run, and the default cap of %s "+
-			"step executions.", stepkind.N(check.DefaultStepCap)))
+		p.text(fmt.Sprintf("No budget is declared: only the steps themselves bound a run, and the cap of %s visits "+
+			"of each step.", stepkind.N(ir.VisitCap)))
 	} else {
 		p.table(budgetTable(r.Budgets))
 		for _, b := range r.Budgets {
@@ -92,11 +92,11 @@ func (a *invocation) printCost(r costReport) error {
 	case len(m.Models) == 0:
 		p.text("At most $0.00: no model is asked.")
 	default:
-		text := fmt.Sprintf("At most %s, with the prices of %s as of %s.", price.Dollars(m.AtMost),
+		text := fmt.Sprintf("At most %s (estimate), with the prices of %s as of %s.", price.Dollars(m.AtMost),
 			strings.Join(m.Models, ", "), m.Prices)
 		if m.Limit > 0 {
 			text += fmt.Sprintf(" The budget of %s %s.", price.Dollars(m.Limit),
-				map[check.Verdict]string{check.Fits: "is enough", check.MayExceed: "may stop a run"}[m.Verdict])
+				map[check.Verdict]string{check.ShouldFit: "should be enough", check.MayExceed: "may stop a run"}[m.Verdict])
 		}
 		p.text(text)
 	}

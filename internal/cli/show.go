@@ -450,7 +450,7 @@ func (a *invocation) printSummary(s summary) error {
 	p.section("What a run can cost")
 	p.table(rangesTable(s.Cost))
 	for _, b := range s.Cost.Budgets {
-		if b.Verdict == check.Fits || b.Scope != "" && b.Verdict != check.CannotFinish {
+		if b.Verdict == check.Fits || b.Verdict == check.ShouldFit || b.Scope != "" && b.Verdict != check.CannotFinish {
 			continue // "espalier cost" has them all
 		}
 		text := fmt.Sprintf("Budget of %s %s: %s", stepkind.N(b.Limit), b.Name, b.Verdict)

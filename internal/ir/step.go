@@ -172,6 +172,10 @@ type Edge struct {
 	Span       source.Span `json:"span,omitzero"`
 }
 
+// VisitCap is how often a run may enter one step of a block per activation of the
+// block if no budget bounds the steps: it ends endless cycles of jumps.
+const VisitCap = 1000
+
 // Exit is a way to leave a block instead of continuing at a step.
 type Exit string
 

@@ -12,10 +12,6 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// visitCap is how often a frame may enter one step if no budget bounds the steps:
-// it ends endless cycles of jumps.
-const visitCap = 1000
-
 // Start starts a run, with edits of its variables before the first step. With hold, no task starts.
 func Start(
 	p *Program, run journal.RunID, start journal.RunStarted, now journal.Millis, hold bool, edits ...Edit,
@@ -177,11 +173,11 @@ func (d *decider) enter(f *Frame, id string, via *int, standIn string) {
 	}
 	if u.again[f.Block][id] || f.Rewound {
 		at.Visit = f.Visits[id] + 1
-		if at.Visit > visitCap && !d.s.stepsBound(f) {
+		if at.Visit > ir.VisitCap && !d.s.stepsBound(f) {
 			over := fmt.Sprintf(
-				"step %q has been reached %d times, which is the most where no budget bounds the steps", id, visitCap,
+				"step %q has been reached %d times, which is the most where no budget bounds the steps", id, ir.VisitCap,
 			)
-			if at.Visit > visitCap+1 { // the edge for failures leads back here
+			if at.Visit > ir.VisitCap+1 { // the edge for failures leads back here
 				d.close(f, Ending{Outcome: journal.OutcomeFailed, Class: journal.ClassBudget, Error: over, Step: id})
 				return
 			}

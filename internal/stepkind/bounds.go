@@ -12,6 +12,7 @@ const (
 	DefaultReplyTokens = 4096 // cap of one model reply
 	MinReplyTokens     = 256  // a call without a cap of its own gets at least this
 	DefaultMaxTurns    = 20   // model calls of an agent that has tools
+	MaxCallsPerTurn    = 16   // tool calls of one reply that are made; the others are refused
 	RepairCalls        = 2    // further calls for a reply that breaks its contract
 	ModelCallSeconds   = 120  // after which a call fails
 	ToolCallSeconds    = 60

@@ -45,12 +45,12 @@ func (m ModelCallBound) Bound(a *ir.Agent) Bound {
 	b.Base = Cost{
 		ModelCalls: N(1), PromptTokens: N(first), ReplyTokens: N(reply), Seconds: N(UsualModelSeconds),
 	}
-	calls, tools := turns+m.Repairs, turns-1
+	calls, tools := turns+m.Repairs, (turns-1)*MaxCallsPerTurn
 	// After call k the prompt has grown by k replies, the results of the
 	// tools called so far, and a note for each repair.
 	prompt := N(first).Times(calls).
 		Plus(N(reply).Times(pairs(calls))).
-		Plus(N(AssumedResultTokens).Times(pairs(turns) + tools*m.Repairs)).
+		Plus(N(AssumedResultTokens).Times(MaxCallsPerTurn*pairs(turns) + tools*m.Repairs)).
 		Plus(N(AssumedNoteTokens).Times(pairs(m.Repairs + 1)))
 	b.Worst = Cost{
 		ModelCalls: N(calls), ToolCalls: N(tools), PromptTokens: prompt,

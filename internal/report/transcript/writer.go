@@ -1,11 +1,13 @@
 package transcript
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
+	"github.com/espalier-run/espalier/internal/report/redact"
 )
 
 // Options configure a Writer; Dir is storage/transcripts.
@@ -81,6 +83,8 @@ var positions = report.ReaderData{
 type position struct {
 	head string // what all lines have after their seq
 	seq  int64  // of the last line
+	// rules are those of the workflow and of its callers.
+	rules *redact.Rules
 }
 
 // Apply implements report.Projector.
@@ -96,7 +100,7 @@ func (p *projector) write(ev *report.Event) error {
 	}
 	f, ok := ev.Run.Data.(*position)
 	if !ok {
-		f = &position{head: head(ev.Run)}
+		f = &position{head: head(ev.Run), rules: redact.Of(false, ev.Run.Audits()...)}
 		ev.Run.Data = f
 	}
 	b, err := p.out.Begin(ev.Run)
@@ -104,9 +108,11 @@ func (p *projector) write(ev *report.Event) error {
 		return err
 	}
 	f.seq++
+	start := len(b)
 	if b, err = p.enc.appendLine(b, t, f.seq, f.head, ev); err != nil {
 		return err
 	}
+	b = redactPayload(f.rules, b, start)
 	p.out.End(ev.Run, b, ev.Type == report.RunFinished)
 	return nil
 }
@@ -153,4 +159,20 @@ func head(run *report.Run) string {
 		b = journal.AppendString(b, string(run.Parent))
 	}
 	return string(b)
+}
+
+// redactPayload redacts the payload of a line, which begins at start. The other
+// members of a line are names, numbers and times.
+func redactPayload(rules *redact.Rules, b []byte, start int) []byte {
+	const name = `,"payload":`
+	at := bytes.Index(b[start:], []byte(name)) // it has quotes, which a string would escape
+	if rules == nil || at < 0 {
+		return b
+	}
+	from, to := start+at+len(name), len(b)-len("}\n")
+	hidden, found, err := rules.Ordered(b[from:to:to])
+	if err != nil || !found {
+		return b
+	}
+	return append(append(b[:from:from], hidden...), "}\n"...)
 }

@@ -33,8 +33,8 @@ func TestBound(t *testing.T) {
 	}{
 		"one call without tools":         {calls(steptest.Settings{"agent": "plain"}), 1, 0},
 		"two repairs of a verdict":       {calls(steptest.Settings{"agent": "plain", "verdict": true}), 3, 0},
-		"default turns with tools":       {calls(steptest.Settings{"agent": "handy"}), stepkind.DefaultMaxTurns, stepkind.DefaultMaxTurns - 1},
-		"own turns with tools":           {calls(steptest.Settings{"agent": "handy", "max_turns": 3}), 3, 2},
+		"default turns with tools":       {calls(steptest.Settings{"agent": "handy"}), stepkind.DefaultMaxTurns, (stepkind.DefaultMaxTurns - 1) * stepkind.MaxCallsPerTurn},
+		"own turns with tools":           {calls(steptest.Settings{"agent": "handy", "max_turns": 3}), 3, 2 * stepkind.MaxCallsPerTurn},
 		"turns mean nothing without any": {calls(steptest.Settings{"agent": "plain", "max_turns": 9}), 1, 0},
 	} {
 		if c.got.Worst.ModelCalls.N != c.model || c.got.Worst.ToolCalls.N != c.tools {
@@ -57,7 +57,7 @@ func TestPromptGrowsWithTheConversation(t *testing.T) {
 	s, task := steptest.Case{Settings: steptest.Settings{"agent": "handy", "max_turns": 3}}.Task("agent")
 	b := stepkind.BoundOf(agent.Kind{}, steptest.Program(), s, task)
 	first := b.Base.PromptTokens.N
-	const reply, result = stepkind.DefaultReplyTokens, stepkind.AssumedResultTokens
+	const reply, result = stepkind.DefaultReplyTokens, stepkind.MaxCallsPerTurn * stepkind.AssumedResultTokens
 	if got, want := b.Worst.PromptTokens.N, first+(first+reply+result)+(first+2*reply+2*result); got != want {
 		t.Errorf("three turns: %d tokens, want %d", got, want)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
@@ -37,7 +38,16 @@ func (c *loop) useTools(ctx context.Context, uses []provider.Block) error {
 	results := make([]journal.ToolUse, len(uses))
 	var calls []step.ToolCall
 	var places []int // of the calls in uses
+	made := len(uses)
 	for i, use := range uses {
+		if i >= stepkind.MaxCallsPerTurn && past.settled() { // earlier releases made all calls
+			made = min(made, i)
+			results[i] = journal.ToolUse{Name: use.ToolName, CallID: use.ToolID, Input: use.Input, Error: fmt.Sprintf(
+				"This call was not made: one reply can make %d calls at most. Make it in your next reply if you still need it.",
+				stepkind.MaxCallsPerTurn,
+			)}
+			continue
+		}
 		c.calls++
 		id := use.ToolID
 		if id == "" || slices.ContainsFunc(uses[:i], func(b provider.Block) bool { return b.ToolID == id }) {
@@ -76,7 +86,7 @@ func (c *loop) useTools(ctx context.Context, uses []provider.Block) error {
 		message.Blocks = append(message.Blocks, block)
 	}
 	c.request.Messages = append(c.request.Messages, message)
-	return c.checkRepeats(results)
+	return c.checkRepeats(results[:made])
 }
 
 // A call that fails repeatedly in the same way leads to a warning, and then ends
@@ -222,4 +232,9 @@ func (p *pastCalls) leftOver(key string) error {
 		}
 	}
 	return nil
+}
+
+// settled reports whether no note is left about a call of this turn.
+func (p *pastCalls) settled() bool {
+	return !slices.ContainsFunc(p.uses, func(use pastUse) bool { return !use.found })
 }

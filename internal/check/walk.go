@@ -1,0 +1,189 @@
+package check
+
+import (
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/stepkind"
+)
+
+// A budget of steps bounds how long a run can walk through the program. The
+// dearest walk of at most K steps is found by dynamic programming over the
+// number of steps that are left. Loops and child workflows, whose steps count
+// against the same budget, are part of the graph; the branches of a step are
+// part of its cost.
+//
+// The walk ignores limits of edges and loops. Their effect is in the other
+// estimate, and the smaller one of both holds.
+
+// walkNode is one attempt of a step.
+type walkNode struct {
+	step *ir.Step
+	cost vector // of the attempt, without steps that count against the same budget
+	next []int  // what can follow once the attempt has been made
+	skip []int  // what can follow if the step is not started
+	nth  int    // number of the attempt, from 1
+}
+
+// walker is the graph of everything that counts against one budget of steps.
+type walker struct {
+	nodes []walkNode
+	start int
+}
+
+// exits are where a block leads, besides its own steps.
+type exits struct{ ok, failed []int }
+
+// newWalker returns the graph of a block and of the loops and children in it.
+func (e *estimator) newWalker(b ir.BlockID) *walker {
+	w := &walker{}
+	w.start = e.addBlock(w, b, exits{}, map[int]int{})
+	return w
+}
+
+// addBlock adds the nodes of a block and returns the first. at has the first
+// attempts of the nodes of enclosing blocks of the same program.
+func (e *estimator) addBlock(w *walker, b ir.BlockID, out exits, at map[int]int) int {
+	if first, ok := at[e.flow.start[b]]; ok { // a block that contains itself, which no format writes
+		return first
+	}
+	for _, n := range e.flow.members[b] {
+		s := e.flow.nodes[n].step
+		at[n] = len(w.nodes)
+		cost := e.step(s).own
+		if par, ok := s.Action.(ir.Parallel); ok {
+			cost = cost.plus(e.parallel(s, par))
+		}
+		cost[steps] = stepkind.N(1)
+		for i := range min(s.Attempts(), maxWalk) {
+			w.nodes = append(w.nodes, walkNode{step: s, cost: cost, nth: i + 1})
+		}
+	}
+	for _, n := range e.flow.members[b] {
+		e.connectWalk(w, n, out, at)
+	}
+	return at[e.flow.start[b]]
+}
+
+// connectWalk adds what follows a node.
+func (e *estimator) connectWalk(w *walker, n int, out exits, at map[int]int) {
+	node := &e.flow.nodes[n]
+	var after []int
+	for _, way := range node.ways {
+		if to, ok := at[way.to]; ok {
+			after = append(after, to)
+		}
+	}
+	if node.closes {
+		after = append(after, out.ok...)
+	}
+	if node.fails || node.closes {
+		after = append(after, out.failed...)
+	}
+	first, attempts := at[n], min(node.step.Attempts(), maxWalk)
+	retries := make([]int, 0, attempts-1)
+	for i := 1; i < attempts; i++ {
+		retries = append(retries, first+i)
+	}
+	var inner []int
+	switch a := node.step.Action.(type) {
+	case ir.Loop:
+		if a.Block >= 0 && int(a.Block) < len(e.p.Blocks) && len(e.p.Blocks[a.Block].Steps) > 0 {
+			again := exits{failed: append(retries[:len(retries):len(retries)], after...)}
+			again.ok = append(again.failed[:len(again.failed):len(again.failed)], len(w.nodes)) // another round
+			inner = []int{e.addBlock(w, a.Block, again, at)}
+		}
+	case ir.Call:
+		if child := e.child(a.Child, true); child != nil && len(child.p.Blocks) > 0 && len(child.p.Blocks[ir.Body].Steps) > 0 {
+			done := append(retries[:len(retries):len(retries)], after...)
+			inner = []int{child.addBlock(w, ir.Body, exits{ok: done, failed: done}, map[int]int{})}
+		}
+	}
+	for i := range attempts {
+		at := &w.nodes[first+i]
+		at.next = append(at.next, after...)
+		at.next = append(at.next, inner...)
+		if i+1 < attempts {
+			at.next = append(at.next, first+i+1)
+		}
+	}
+	if node.step.When != nil {
+		w.nodes[first].skip = after
+	}
+}
+
+// maxWalk bounds the budgets of steps, and the attempts of a step, for which
+// walks are computed.
+const maxWalk = 2000
+
+// best returns the cost of the dearest walk of at most k steps, where each
+// attempt costs what cost returns.
+func (w *walker) best(k int64, cost func(*walkNode) stepkind.Amount) stepkind.Amount {
+	costs := make([]int64, len(w.nodes))
+	var dearest int64
+	for i := range w.nodes {
+		c := cost(&w.nodes[i])
+		if c.Unbounded != "" {
+			return c
+		}
+		costs[i] = c.N
+		dearest = max(dearest, c.N)
+	}
+	if k > maxWalk {
+		return stepkind.N(dearest).Times(k)
+	}
+	before, now := make([]int64, len(w.nodes)), make([]int64, len(w.nodes))
+	for range k {
+		for i := range w.nodes {
+			var onward int64
+			for _, to := range w.nodes[i].next {
+				onward = max(onward, before[to])
+			}
+			now[i] = stepkind.N(costs[i] + onward).N
+		}
+		// A skipped step leads on at once.
+		for changed := true; changed; {
+			changed = false
+			for i := range w.nodes {
+				for _, to := range w.nodes[i].skip {
+					if now[to] > now[i] {
+						now[i], changed = now[to], true
+					}
+				}
+			}
+		}
+		before, now = now, before
+	}
+	return stepkind.N(before[w.start])
+}
+
+// within returns the cost of a block whose steps count against a limit, and how
+// often each step can be visited and attempted; nil if the limit has no effect.
+func (e *estimator) within(b ir.BlockID, limit *ir.Limit) (vector, *walker) {
+	v := e.block(b).worst
+	if limit == nil || !v[steps].Exceeds(limit.Max) {
+		return v, nil
+	}
+	w := e.newWalker(b)
+	for d := range v {
+		most := w.best(max(limit.Max, 0), func(n *walkNode) stepkind.Amount { return n.cost[d] })
+		if most.Unbounded != "" {
+			v[d] = most
+		} else {
+			v[d] = v[d].AtMost(most.N)
+		}
+	}
+	return v, w
+}
+
+// attempts returns how often a step can be started at most, and how often
+// entered, in a walk of at most k steps.
+func (w *walker) attempts(s *ir.Step, k int64) (visits, tries stepkind.Amount) {
+	one := func(is bool) stepkind.Amount {
+		if is {
+			return stepkind.N(1)
+		}
+		return stepkind.Amount{}
+	}
+	visits = w.best(k, func(n *walkNode) stepkind.Amount { return one(n.step == s && n.nth == 1) })
+	tries = w.best(k, func(n *walkNode) stepkind.Amount { return one(n.step == s) })
+	return visits, tries
+}

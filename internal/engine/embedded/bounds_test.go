@@ -1,0 +1,246 @@
+package embedded_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"pgregory.net/rapid"
+
+	"github.com/espalier-run/espalier/internal/check"
+	"github.com/espalier-run/espalier/internal/contract"
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/engine/enginetest"
+	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
+)
+
+// adversary is a step kind whose tasks use as much as they may, and fail or
+// succeed as a seed says.
+type adversary struct {
+	seed   int
+	failOf int // of ten attempts, how many fail
+}
+
+const adversaryModelCalls, adversaryToolCalls = 3, 5
+
+func (adversary) Name() string                                    { return "test" }
+func (adversary) Understands(*ir.Task) error                      { return nil }
+func (adversary) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
+func (adversary) Uses(*ir.Task) stepkind.Uses                     { return stepkind.Uses{} }
+
+func (adversary) Bound(*ir.Program, *ir.Step, *ir.Task, *contract.Contract) stepkind.Bound {
+	cost := stepkind.Cost{ModelCalls: stepkind.N(adversaryModelCalls), ToolCalls: stepkind.N(adversaryToolCalls)}
+	return stepkind.Bound{Base: cost, Worst: cost}
+}
+
+func (adversary) Recovery(*ir.Task, []journal.TaskNoted) step.Recovery { return step.Rerun }
+
+func (a adversary) Run(_ context.Context, job *step.Job) (step.Result, error) {
+	h := fnv.New64a()
+	fmt.Fprint(h, a.seed, job.Key, job.Attempt, job.Visit)
+	n := h.Sum64() >> 7
+	out := step.Result{
+		Value: json.RawMessage(fmt.Sprint(n%3 != 0)),
+		Usage: journal.Usage{ModelCalls: adversaryModelCalls, ToolCalls: adversaryToolCalls},
+	}
+	if int(n/3%10) < a.failOf {
+		return out, step.Errorf(step.ClassTool, "it fails")
+	}
+	return out, nil
+}
+
+func condition(text string) *expr.Expr {
+	e, list := expr.ParseValue(expr.AgentFlow, text, source.Span{})
+	if list.Errors() {
+		panic(fmt.Sprint(list))
+	}
+	return e
+}
+
+// programOf draws a program with what makes costs hard to predict: retries,
+// fallbacks, jumps back, loops, branches and child workflows.
+func programOf(t *rapid.T, prefix string, depth int) *ir.Program {
+	p := &ir.Program{Name: "test", Format: "test"}
+	// A child whose budget is exhausted fails, and its caller may repeat it: only
+	// the budget of the run ends a repetition for certain.
+	if rapid.IntRange(0, 2).Draw(t, "budget") == 0 {
+		p.Budget.Steps = &ir.Limit{Max: rapid.Int64Range(1, 40).Draw(t, "max_steps")}
+	}
+	// Where a budget bounds the steps, repetitions need no limit.
+	least := 1
+	if p.Budget.Steps != nil && prefix == "s" {
+		least = 0
+	}
+	var block func(prefix string, depth int) ir.BlockID
+	block = func(prefix string, depth int) ir.BlockID {
+		id := ir.BlockID(len(p.Blocks))
+		p.Blocks = append(p.Blocks, ir.Block{})
+		n := rapid.IntRange(1, 4).Draw(t, "steps")
+		var steps []ir.Step
+		for i := range n {
+			name := fmt.Sprint(prefix, i)
+			s := ir.Step{
+				ID: name, Type: "task", Action: ir.Task{Kind: "test"}, Writes: []ir.Write{{Path: "state." + name}},
+			}
+			kind := rapid.IntRange(0, 8).Draw(t, "kind")
+			switch {
+			case depth > 0 && kind == 0:
+				s.Action = ir.Loop{Block: block(name+"l", depth-1), Max: rapid.IntRange(least, 3).Draw(t, "rounds")}
+			case depth > 0 && kind == 1:
+				par := ir.Parallel{Join: rapid.SampledFrom([]ir.Join{ir.JoinAll, ir.JoinSettle}).Draw(t, "join")}
+				outer := least
+				least = 1 // the steps of branches do not count against the budget of the run
+				for b := range rapid.IntRange(1, 3).Draw(t, "branches") {
+					branch := ir.Branch{Name: fmt.Sprint("b", b)}
+					if rapid.Bool().Draw(t, "branch budget") {
+						branch.Budget.Steps = &ir.Limit{Max: rapid.Int64Range(1, 10).Draw(t, "branch steps")}
+					}
+					branch.Block = block(fmt.Sprint(name, "p", b), depth-1)
+					par.Branches = append(par.Branches, branch)
+				}
+				s.Action, least = par, outer
+			case depth > 0 && kind == 2:
+				p.Children = append(p.Children, *programOf(t, name+"c", depth-1))
+				s.Action = ir.Call{Child: len(p.Children) - 1, PassReads: true}
+			case kind == 3 && i > 0: // the first step runs, so that every round has one
+				s.When = condition("state." + prefix + "0 != true")
+			}
+			if _, group := s.Action.(ir.Parallel); group {
+				s.Writes = nil
+			}
+			if rapid.IntRange(0, 2).Draw(t, "retry") == 0 {
+				s.Retry = &ir.Retry{MaxAttempts: rapid.IntRange(1, 3).Draw(t, "attempts"), Backoff: ir.Constant, Delays: []ir.Millis{1}}
+			}
+			s.SkipOnError = rapid.IntRange(0, 2).Draw(t, "skips") == 0
+			if i > 0 && rapid.IntRange(0, 3).Draw(t, "back") == 0 {
+				s.Next = append(s.Next, ir.Edge{
+					On:    []ir.Outcome{ir.OK, ir.Failed},
+					To:    ir.Target{Step: fmt.Sprint(prefix, rapid.IntRange(0, i-1).Draw(t, "to"))},
+					Limit: rapid.IntRange(least, 2).Draw(t, "limit"),
+				})
+			}
+			if i+1 < n {
+				on := []ir.Outcome{ir.OK, ir.Skipped}
+				if rapid.Bool().Draw(t, "goes on") {
+					on = append(on, ir.Failed)
+				}
+				s.Next = append(s.Next, ir.Edge{On: on, To: ir.Target{Step: fmt.Sprint(prefix, i+1)}})
+			}
+			steps = append(steps, s)
+		}
+		p.Blocks[id].Steps = steps
+		return id
+	}
+	block(prefix, depth)
+	return p
+}
+
+// spent is what a run has used.
+type spent struct {
+	usage  journal.Usage
+	starts map[string]int64 // attempts, by step
+	// refused says that the run has stopped because its budget is exhausted.
+	refused bool
+}
+
+// runProgram runs a program to its end, or to where a budget stops it.
+func runProgram(t *testing.T, p *ir.Program, kind step.Runner) (out spent) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New()
+		defer store.Close()
+		e := newEngine(store, &solo{id: "me", wakes: make(chan struct{}, 1)}, kind)
+		defer enginetest.Stop(e)
+		if err := e.Start(
+			t.Context(), enginetest.ID, &engine.Definition{Program: p}, json.RawMessage("{}"), nil, journal.Actor{},
+		); err != nil {
+			t.Fatal(err)
+		}
+		entry, err := e.Wait(t.Context(), enginetest.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.refused = entry.Status == journal.Exceeded
+		state, _, _, err := e.Load(t.Context(), enginetest.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ledger := state.Spent
+		if ledger == nil {
+			ledger = state.Frames[""].Ledger
+		}
+		out.usage = ledger.Used
+		out.starts = starts(t, store)
+	})
+	return out
+}
+
+// starts counts the attempts of each step.
+func starts(t *testing.T, store journal.EventReader) map[string]int64 {
+	t.Helper()
+	out := map[string]int64{}
+	for e, err := range store.Events(t.Context(), enginetest.ID, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x, ok := e.Fact.(journal.TaskStarted); ok {
+			out[x.Step]++
+		}
+	}
+	return out
+}
+
+// exceeded returns where a run has used more than the report allows.
+func exceeded(report *check.Report, used spent) (over []string) {
+	test := func(what string, n int64, most stepkind.Amount) {
+		if most.Unbounded == "" && n > most.N {
+			over = append(over, fmt.Sprintf("%s: %d, predicted %d", what, n, most.N))
+		}
+	}
+	test("steps", used.usage.Steps, report.Steps.Worst)
+	test("model calls", used.usage.ModelCalls, report.ModelCalls.Worst)
+	test("tool calls", used.usage.ToolCalls, report.ToolCalls.Worst)
+	attempts := map[string]stepkind.Amount{}
+	for _, s := range report.PerStep {
+		attempts[s.Step[strings.LastIndexByte(s.Step, '/')+1:]] = s.Visits.Times(int64(s.Attempts))
+	}
+	for id, n := range used.starts {
+		test("attempts of "+id, n, attempts[id])
+	}
+	for _, line := range report.Budgets {
+		if line.Name == "steps" && line.Scope == "" && line.Verdict == check.Fits && used.refused {
+			over = append(over, "the budget of steps fits, but stopped the run")
+		}
+	}
+	return over
+}
+
+// No run exceeds what the estimate says it can use at most, whatever its tasks
+// do, and no budget that is said to fit stops a run.
+func TestNoRunExceedsItsBounds(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		p := programOf(r, "s", 2)
+		if err := check.Sound(p, stepkind.NewSet(adversary{})); err != nil {
+			r.Fatal(err)
+		}
+		report := check.Estimate(p, stepkind.NewSet(adversary{}))
+		for range 3 {
+			kind := adversary{seed: rapid.Int().Draw(r, "seed"), failOf: rapid.IntRange(0, 10).Draw(r, "fail")}
+			if over := exceeded(&report, runProgram(t, p, kind)); over != nil {
+				text, _ := json.Marshal(p)
+				r.Fatalf("%s\n%s", strings.Join(over, "\n"), text)
+			}
+		}
+	})
+}
