@@ -421,11 +421,6 @@ func (b *tab) describe() string {
 	return text
 }
 
-func (b *tab) text(selector string) string {
-	b.t.Helper()
-	return eval[string](b, fmt.Sprintf("document.querySelector(%q)?.textContent ?? ''", selector))
-}
-
 // theme emulates the color scheme of the system.
 func (b *tab) theme(name string) {
 	b.t.Helper()

@@ -40,7 +40,6 @@ type runPage struct {
 	Workflow  string // address of the workflow page; empty if the workflow is not there any more
 	Why       *whyView
 	Meters    []meter
-	Foot      string
 	Graph     template.HTML
 	Done      int
 	Of        int
@@ -307,16 +306,13 @@ func editable(raw json.RawMessage) string {
 // panel is what a page shows of one step.
 type panel struct {
 	*stepView
-	Visits   int
-	Reads    []evidence
-	Result   json.RawMessage
-	Writes   []string
-	Contract json.RawMessage
-	Source   string
-	Pending  bool
-	Attempt  string
-	Icon     string
-	Live     string
+	Visits  int
+	Reads   []evidence
+	Result  json.RawMessage
+	Writes  []string
+	Pending bool
+	Attempt string
+	Live    string
 }
 
 func (h *Handler) panel(r *request, p *runPage, s *story, chosen string) (*panel, error) {
@@ -374,12 +370,11 @@ func (h *Handler) record(r *request, tab string, show func(*request, *runPage) e
 
 // logLine is a line of a transcript or an audit log.
 type logLine struct {
-	N        int
-	At       string
-	Event    string
-	Path     string
-	Raw      json.RawMessage
-	ByModels bool
+	N     int
+	At    string
+	Event string
+	Path  string
+	Raw   json.RawMessage
 }
 
 // linesPerPage is how many lines of a log a page shows.

@@ -120,7 +120,6 @@ type runsPage struct {
 	Next      string // address of the next page
 	First     bool   // it is the first page
 	Partial   bool   // the search has stopped before the oldest run
-	Compare   string
 }
 
 // pageSize is how many runs a page shows. maxScan is how many runs are read at most for one page if the filter has

@@ -355,8 +355,6 @@ type day struct {
 	N                int
 	P50, P95         float64
 	HasTook          bool
-	Summary          string
-	start            time.Time
 }
 
 type dot struct{ X, Y float64 }
@@ -381,7 +379,7 @@ func (h *Handler) history(r *request, name string) (*history, error) {
 	today := h.o.Now().UTC().Truncate(24 * time.Hour)
 	for i := range plotDays {
 		start := today.AddDate(0, 0, i-plotDays+1)
-		out.Days = append(out.Days, day{Label: start.Format("2"), X: 30 + float64(i)*38, start: start})
+		out.Days = append(out.Days, day{Label: start.Format("2"), X: 30 + float64(i)*38})
 	}
 	var durations []time.Duration
 	var spent []int64
