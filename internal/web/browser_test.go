@@ -192,7 +192,8 @@ func (s *site) client() *http.Client {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	c := &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	c := &http.Client{Jar: jar, CheckRedirect: stay}
 	response, err := c.Get(s.url("/login?code=" + s.auth.NewLoginCode()))
 	if err != nil {
 		s.t.Fatal(err)

@@ -247,8 +247,8 @@ func TestPagesWorkWithoutJavaScript(t *testing.T) {
 	}
 }
 
-// A run that has reached a limit waits in the inbox, and continues when the limit is raised there. An event is sent from
-// the inbox, too.
+// A run that has reached a limit waits in the inbox, and continues when the limit is raised there. An event is sent
+// from the inbox, too.
 func TestInboxRaisesBudgetsAndSendsEvents(t *testing.T) {
 	s := newSite(t, map[string]string{
 		"gated.md": strings.Replace(gated, "max_tokens: 50000", "max_tokens: 3000", 1), "waits.md": waits,

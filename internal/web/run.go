@@ -393,7 +393,8 @@ func (p *runPage) page(r *request, name string, raw []byte, read func(line []byt
 			continue
 		}
 		if len(out) == linesPerPage {
-			p.NextPage = runPath(p.Run.ID, "/", name, "?from=", strconv.Itoa(out[len(out)-1].N), "&q=", url.QueryEscape(p.Search))
+			last := strconv.Itoa(out[len(out)-1].N)
+			p.NextPage = runPath(p.Run.ID, "/", name, "?from=", last, "&q=", url.QueryEscape(p.Search))
 			break
 		}
 		l := logLine{N: n, Raw: json.RawMessage(line)}
@@ -431,7 +432,8 @@ func (h *Handler) transcript(r *request, p *runPage) error {
 			Payload    json.RawMessage
 		}
 		if json.Unmarshal(line, &e) == nil {
-			out.Event, out.Path, out.At, out.Raw = visible(e.Type), visible(e.Path), e.Timestamp.UTC().Format(time.TimeOnly), e.Payload
+			out.Event, out.Path, out.Raw = visible(e.Type), visible(e.Path), e.Payload
+			out.At = e.Timestamp.UTC().Format(time.TimeOnly)
 		}
 	})
 	return nil
@@ -525,8 +527,8 @@ func preview(dir fs.FS, name string) (text string, cut bool) {
 	return visible(strings.ToValidUTF8(string(raw), "�")), cut
 }
 
-// artifact sends a file of a run. Only images are shown by the browser; everything else is downloaded, because a page or
-// a drawing that a model wrote must not run as one of ours.
+// artifact sends a file of a run. Only images are shown by the browser; everything else is downloaded, because a page
+// or a drawing that a model wrote must not run as one of ours.
 func (h *Handler) artifact(r *request) error {
 	run, err := h.o.App.Find(r.Context(), r.PathValue("run"))
 	if err != nil {
@@ -548,7 +550,8 @@ func (h *Handler) artifact(r *request) error {
 	if isImage(name) {
 		kind = mime.TypeByExtension(strings.ToLower(path.Ext(name)))
 	} else {
-		r.w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(name)}))
+		file := map[string]string{"filename": path.Base(name)}
+		r.w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", file))
 	}
 	r.w.Header().Set("Content-Type", kind)
 	r.w.Write(raw) // the client may be gone

@@ -211,7 +211,7 @@ func waitingWords(text string) string {
 	kind, name, ok := strings.Cut(text, ": ")
 	words := map[string]string{
 		"approval": "waits for a decision about ", "event": "waits for the event ", "doubt": "the outcome is unknown of ",
-		"budget": "has reached its limit of ", "retry": "waits to retry ", "call": "waits for a decision about a tool call in ",
+		"budget": "has reached its limit of ", "retry": "waits to retry ",
 	}
 	if !ok || words[kind] == "" {
 		return text

@@ -277,7 +277,8 @@ func (v *stepView) converse(e *event, at time.Time) {
 			Name: visible(use.Name), Input: use.Input, Output: use.Output, Error: use.Error, Done: true, Offline: use.Offline,
 		}})
 	case report.ModelRetried, report.ModelFailed:
-		add(message{From: "error", Title: "The model call failed", Texts: []string{report.Body[journal.ModelRetry](e.Note).Message}})
+		why := report.Body[journal.ModelRetry](e.Note).Message
+		add(message{From: "error", Title: "The model call failed", Texts: []string{why}})
 	case report.MessagePrinted:
 		add(message{From: "note", Title: "Message", Texts: []string{report.Body[journal.Said](e.Note).Text}})
 	case report.CommandStarted:

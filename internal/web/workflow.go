@@ -156,7 +156,8 @@ func (h *Handler) loadWorkflow(r *request) (*workflowPage, []formField, error) {
 	}
 	p.Usable = true
 	program := an.Program
-	p.Description, p.Version, p.Agents, p.Triggers = program.Description, program.Version, len(program.Agents), program.Triggers
+	p.Description, p.Version, p.Triggers = program.Description, program.Version, program.Triggers
+	p.Agents = len(program.Agents)
 	for _, b := range program.Blocks {
 		for i := range b.Steps {
 			if !b.Steps[i].Implied {
@@ -190,7 +191,9 @@ func sourceOf(an *app.Analysis) (out []sourceLine, cut bool) {
 		if e.Start != nil && e.File == an.File.Path {
 			line = e.Start.Line
 		}
-		d := &diagView{Code: string(e.Code), Severity: e.Severity.String(), Message: visible(e.Message), Help: visible(e.Help)}
+		d := &diagView{
+			Code: string(e.Code), Severity: e.Severity.String(), Message: visible(e.Message), Help: visible(e.Help),
+		}
 		if page, ok := explain.Lookup(d.Code); ok {
 			d.Page = page.Text
 		}
@@ -240,7 +243,8 @@ func (h *Handler) costs(p *workflowPage, an *app.Analysis) error {
 	add("Steps", cost.Steps, b.Steps, grouped[int64])
 	add("Tool calls", cost.ToolCalls, b.ToolCalls, grouped[int64])
 	add("Tokens", cost.Tokens, b.Tokens, grouped[int64])
-	add("Active time", cost.ActiveSeconds, b.ActiveSeconds, func(n int64) string { return took(time.Duration(n) * time.Second) })
+	seconds := func(n int64) string { return took(time.Duration(n) * time.Second) }
+	add("Active time", cost.ActiveSeconds, b.ActiveSeconds, seconds)
 	p.Money = "at most " + dollars(cost.Money.AtMost)
 	if !cost.Money.Known {
 		p.Money = "unknown: " + cost.Money.Because
