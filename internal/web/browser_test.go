@@ -192,7 +192,8 @@ func (s *site) client() *http.Client {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	c := &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	c := &http.Client{Jar: jar, CheckRedirect: stay}
 	response, err := c.Get(s.url("/login?code=" + s.auth.NewLoginCode()))
 	if err != nil {
 		s.t.Fatal(err)
@@ -419,11 +420,6 @@ func (b *tab) describe() string {
 		return err.Error()
 	}
 	return text
-}
-
-func (b *tab) text(selector string) string {
-	b.t.Helper()
-	return eval[string](b, fmt.Sprintf("document.querySelector(%q)?.textContent ?? ''", selector))
 }
 
 // theme emulates the color scheme of the system.

@@ -1,5 +1,5 @@
-// Package web provides the pages of the server: HTML that is rendered from templates and works without JavaScript, and a
-// stream of events that keeps open pages up to date.
+// Package web provides the pages of the server: HTML that is rendered from templates and works without JavaScript, and
+// a stream of events that keeps open pages up to date.
 package web
 
 // Pages are complete documents. A page that is open listens to /live and, when something has happened, requests itself

@@ -92,15 +92,12 @@ func (p property) kind(name string) string {
 		return "json"
 	case kind != "string" && p.Type != nil:
 		return "json"
-	case p.MaxLength != nil && *p.MaxLength <= 120, short120(p.Description), strings.HasSuffix(name, "_id"),
+	case p.MaxLength != nil && *p.MaxLength <= 120, p.Description == "", strings.HasSuffix(name, "_id"),
 		strings.HasSuffix(name, "name"):
 		return "text"
 	}
 	return "area"
 }
-
-// short120 reports whether a description is that of a short text.
-func short120(description string) bool { return description == "" }
 
 // propertyOrder returns the names of the properties of a schema in their order.
 func propertyOrder(schema json.RawMessage) []string {

@@ -90,7 +90,7 @@ func (h *Handler) live(r *request) error {
 	}
 	one, err := h.newLiveRun(ctx, out, run, journal.Seq(after))
 	if err != nil {
-		h.o.Log.Error("live events", "error", err)
+		h.logLive(ctx, err)
 		return nil
 	}
 	root := run.ID
@@ -99,6 +99,13 @@ func (h *Handler) live(r *request) error {
 	}
 	h.follow(ctx, out, app.WatchRequest{Run: root, After: pos}, one.event)
 	return nil
+}
+
+// logLive logs an error of a stream whose response has begun, unless the client or the server has gone away.
+func (h *Handler) logLive(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		h.o.Log.Error("live events", "error", err)
+	}
 }
 
 // follow passes events on until the client or the server goes away. Errors are logged: the response has begun.
@@ -144,9 +151,7 @@ func (h *Handler) follow(ctx context.Context, out *stream, req app.WatchRequest,
 		case <-tick.C:
 			err = out.write(": keep-alive\n\n")
 		case err := <-ended:
-			if err != nil && ctx.Err() == nil {
-				h.o.Log.Error("live events", "error", err)
-			}
+			h.logLive(ctx, err)
 			return
 		}
 		if err != nil {

@@ -272,5 +272,33 @@ func TestPagesReachListedWorkflowsOnly(t *testing.T) {
 		if response.Body.Close(); response.StatusCode != http.StatusNotFound {
 			t.Errorf("start of %s: %s", path, response.Status)
 		}
+
+// A run that has reached a limit waits in the inbox, and continues when the limit is raised there. An event is sent
+// from the inbox, too.
+func TestInboxRaisesBudgetsAndSendsEvents(t *testing.T) {
+	s := newSite(t, map[string]string{
+		"gated.md": strings.Replace(gated, "max_tokens: 50000", "max_tokens: 3000", 1), "waits.md": waits,
+	})
+	id := s.begin("gated", simulate, app.Field{Name: "question", Text: strings.Repeat("Why is the sky blue? ", 1000)})
+	if run := s.rest(id); run.Status != journal.Exceeded {
+		t.Fatalf("the run is %s", run.Status)
+	}
+	waiting := s.begin("waits", simulate)
+	s.rest(waiting)
+	b := s.open()
+	b.visit("/inbox")
+	b.waitText("#inbox-mine", "Out of tokens")
+	b.waitText("article .notice", "3,000 tokens")
+	b.set("#to", "400000")
+	b.click(`form[action$="/raise"] .primary`)
+	b.waitText("#notice", "limit is raised")
+	b.waitText("#inbox-mine", "Approve check")
+	b.click("#inbox-others a")
+	b.wait(`!!document.querySelector("#data")`)
+	b.set("#data", `{"pages": 3}`)
+	b.click(`form[action$="/signal"] button`)
+	b.waitText("#notice", "event is sent")
+	if run := s.rest(waiting); run.Outcome != journal.OutcomeOK {
+		t.Errorf("the run is %s %s", run.Status, run.Outcome)
 	}
 }

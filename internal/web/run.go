@@ -40,7 +40,6 @@ type runPage struct {
 	Workflow  string // address of the workflow page; empty if the workflow is not there any more
 	Why       *whyView
 	Meters    []meter
-	Foot      string
 	Graph     template.HTML
 	Done      int
 	Of        int
@@ -307,16 +306,13 @@ func editable(raw json.RawMessage) string {
 // panel is what a page shows of one step.
 type panel struct {
 	*stepView
-	Visits   int
-	Reads    []evidence
-	Result   json.RawMessage
-	Writes   []string
-	Contract json.RawMessage
-	Source   string
-	Pending  bool
-	Attempt  string
-	Icon     string
-	Live     string
+	Visits  int
+	Reads   []evidence
+	Result  json.RawMessage
+	Writes  []string
+	Pending bool
+	Attempt string
+	Live    string
 }
 
 func (h *Handler) panel(r *request, p *runPage, s *story, chosen string) (*panel, error) {
@@ -374,12 +370,11 @@ func (h *Handler) record(r *request, tab string, show func(*request, *runPage) e
 
 // logLine is a line of a transcript or an audit log.
 type logLine struct {
-	N        int
-	At       string
-	Event    string
-	Path     string
-	Raw      json.RawMessage
-	ByModels bool
+	N     int
+	At    string
+	Event string
+	Path  string
+	Raw   json.RawMessage
 }
 
 // linesPerPage is how many lines of a log a page shows.
@@ -398,7 +393,8 @@ func (p *runPage) page(r *request, name string, raw []byte, read func(line []byt
 			continue
 		}
 		if len(out) == linesPerPage {
-			p.NextPage = runPath(p.Run.ID, "/", name, "?from=", strconv.Itoa(out[len(out)-1].N), "&q=", url.QueryEscape(p.Search))
+			last := strconv.Itoa(out[len(out)-1].N)
+			p.NextPage = runPath(p.Run.ID, "/", name, "?from=", last, "&q=", url.QueryEscape(p.Search))
 			break
 		}
 		l := logLine{N: n, Raw: json.RawMessage(line)}
@@ -436,7 +432,8 @@ func (h *Handler) transcript(r *request, p *runPage) error {
 			Payload    json.RawMessage
 		}
 		if json.Unmarshal(line, &e) == nil {
-			out.Event, out.Path, out.At, out.Raw = visible(e.Type), visible(e.Path), e.Timestamp.UTC().Format(time.TimeOnly), e.Payload
+			out.Event, out.Path, out.Raw = visible(e.Type), visible(e.Path), e.Payload
+			out.At = e.Timestamp.UTC().Format(time.TimeOnly)
 		}
 	})
 	return nil
@@ -536,8 +533,8 @@ func preview(dir fs.FS, name string) (text string, cut bool) {
 	return visible(strings.ToValidUTF8(string(raw), "�")), cut
 }
 
-// artifact sends a file of a run. Only images are shown by the browser; everything else is downloaded, because a page or
-// a drawing that a model wrote must not run as one of ours.
+// artifact sends a file of a run. Only images are shown by the browser; everything else is downloaded, because a page
+// or a drawing that a model wrote must not run as one of ours.
 func (h *Handler) artifact(r *request) error {
 	run, err := h.o.App.Find(r.Context(), r.PathValue("run"))
 	if err != nil {
@@ -563,7 +560,8 @@ func (h *Handler) artifact(r *request) error {
 	if isImage(name) {
 		kind = mime.TypeByExtension(strings.ToLower(path.Ext(name)))
 	} else {
-		r.w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(name)}))
+		file := map[string]string{"filename": path.Base(name)}
+		r.w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", file))
 	}
 	r.w.Header().Set("Content-Type", kind)
 	r.w.Write(raw) // the client may be gone

@@ -120,7 +120,6 @@ type runsPage struct {
 	Next      string // address of the next page
 	First     bool   // it is the first page
 	Partial   bool   // the search has stopped before the oldest run
-	Compare   string
 }
 
 // pageSize is how many runs a page shows. maxScan is how many runs are read at most for one page if the filter has
@@ -212,7 +211,7 @@ func waitingWords(text string) string {
 	kind, name, ok := strings.Cut(text, ": ")
 	words := map[string]string{
 		"approval": "waits for a decision about ", "event": "waits for the event ", "doubt": "the outcome is unknown of ",
-		"budget": "has reached its limit of ", "retry": "waits to retry ", "call": "waits for a decision about a tool call in ",
+		"budget": "has reached its limit of ", "retry": "waits to retry ",
 	}
 	if !ok || words[kind] == "" {
 		return text

@@ -77,7 +77,6 @@ type stepView struct {
 	Child                   string
 
 	asked time.Time // when the gate opened
-	tried time.Time // when the attempt started
 	ask   time.Time // when the model or tool was called
 	live  string    // chunks of the reply that is being received
 }
@@ -107,7 +106,6 @@ type message struct {
 	Texts   []string
 	Tool    *toolView
 	Offline string
-	Live    bool
 }
 
 type toolView struct {
@@ -187,7 +185,7 @@ func (s *story) step(e *event, v *stepView, at time.Time) {
 		s.done++
 		delete(s.open, e.Step)
 	case report.TaskStarted:
-		v.tried, v.State = at, "running"
+		v.State = "running"
 		v.closeWait(at)
 		v.Attempts = append(v.Attempts, attempt{N: len(v.Attempts) + 1, Started: at})
 	case report.TaskFinished:
@@ -279,7 +277,8 @@ func (v *stepView) converse(e *event, at time.Time) {
 			Name: visible(use.Name), Input: use.Input, Output: use.Output, Error: use.Error, Done: true, Offline: use.Offline,
 		}})
 	case report.ModelRetried, report.ModelFailed:
-		add(message{From: "error", Title: "The model call failed", Texts: []string{report.Body[journal.ModelRetry](e.Note).Message}})
+		why := report.Body[journal.ModelRetry](e.Note).Message
+		add(message{From: "error", Title: "The model call failed", Texts: []string{why}})
 	case report.MessagePrinted:
 		add(message{From: "note", Title: "Message", Texts: []string{report.Body[journal.Said](e.Note).Text}})
 	case report.CommandStarted:

@@ -328,8 +328,8 @@ func (h *Handler) showLogin(w http.ResponseWriter, r *http.Request, status int, 
 	}
 }
 
-// loadAssets reads the static files. Modules import each other by name; the names are replaced by addresses with hashes,
-// so that all pages share one copy of each module.
+// loadAssets reads the static files. Modules import each other by name; the names are replaced by addresses with
+// hashes, so that all pages share one copy of each module.
 func (h *Handler) loadAssets() {
 	names, _ := fs.Glob(files, "static/*") // the pattern is valid
 	for _, importing := range []bool{false, true} {

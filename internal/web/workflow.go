@@ -156,7 +156,8 @@ func (h *Handler) loadWorkflow(r *request) (*workflowPage, []formField, error) {
 	}
 	p.Usable = true
 	program := an.Program
-	p.Description, p.Version, p.Agents, p.Triggers = program.Description, program.Version, len(program.Agents), program.Triggers
+	p.Description, p.Version, p.Triggers = program.Description, program.Version, program.Triggers
+	p.Agents = len(program.Agents)
 	for _, b := range program.Blocks {
 		for i := range b.Steps {
 			if !b.Steps[i].Implied {
@@ -190,7 +191,9 @@ func sourceOf(an *app.Analysis) (out []sourceLine, cut bool) {
 		if e.Start != nil && e.File == an.File.Path {
 			line = e.Start.Line
 		}
-		d := &diagView{Code: string(e.Code), Severity: e.Severity.String(), Message: visible(e.Message), Help: visible(e.Help)}
+		d := &diagView{
+			Code: string(e.Code), Severity: e.Severity.String(), Message: visible(e.Message), Help: visible(e.Help),
+		}
 		if page, ok := explain.Lookup(d.Code); ok {
 			d.Page = page.Text
 		}
@@ -240,7 +243,8 @@ func (h *Handler) costs(p *workflowPage, an *app.Analysis) error {
 	add("Steps", cost.Steps, b.Steps, grouped[int64])
 	add("Tool calls", cost.ToolCalls, b.ToolCalls, grouped[int64])
 	add("Tokens", cost.Tokens, b.Tokens, grouped[int64])
-	add("Active time", cost.ActiveSeconds, b.ActiveSeconds, func(n int64) string { return took(time.Duration(n) * time.Second) })
+	seconds := func(n int64) string { return took(time.Duration(n) * time.Second) }
+	add("Active time", cost.ActiveSeconds, b.ActiveSeconds, seconds)
 	p.Money = "at most " + dollars(cost.Money.AtMost)
 	if !cost.Money.Known {
 		p.Money = "unknown: " + cost.Money.Because
@@ -355,8 +359,6 @@ type day struct {
 	N                int
 	P50, P95         float64
 	HasTook          bool
-	Summary          string
-	start            time.Time
 }
 
 type dot struct{ X, Y float64 }
@@ -381,7 +383,7 @@ func (h *Handler) history(r *request, name string) (*history, error) {
 	today := h.o.Now().UTC().Truncate(24 * time.Hour)
 	for i := range plotDays {
 		start := today.AddDate(0, 0, i-plotDays+1)
-		out.Days = append(out.Days, day{Label: start.Format("2"), X: 30 + float64(i)*38, start: start})
+		out.Days = append(out.Days, day{Label: start.Format("2"), X: 30 + float64(i)*38})
 	}
 	var durations []time.Duration
 	var spent []int64
