@@ -119,9 +119,10 @@ var layers = map[string][]string{
 	// Entry points decode a request, call app and render the result. They do not import each other.
 	"internal/cli":    {"internal/app", "internal/api", "internal/explain", "internal/terminal", "internal/identity"},
 	"internal/server": {"internal/app", "internal/api", "internal/identity"},
+	"internal/mcpserver": {"internal/app", "internal/api", "internal/explain"},
 	// The JSON forms that entry points share.
 	"internal/api":  {"internal/app"},
-	"cmd/espalier":  {"internal/cli", "internal/server", "internal/process"},
+	"cmd/espalier":  {"internal/cli", "internal/server", "internal/mcpserver", "internal/process"},
 	"internal/arch": {},
 	// Measures from outside, the layout alone, and runs put together as they are in the product.
 	"internal/bench": {"internal/graph", "internal/registry", "internal/pgtest"},
@@ -153,7 +154,7 @@ var shared = map[string]string{
 
 // entryPoints may import app and what its responses are made of: journal for the types of runs and facts, report and
 // its renderers, and the packages of the language. They must not import what only app and registry put together.
-var entryPoints = []string{"internal/cli", "internal/server", "internal/api"}
+var entryPoints = []string{"internal/cli", "internal/server", "internal/mcpserver", "internal/api"}
 
 // hidden are the packages that entry points reach only through app.
 var hidden = []string{"internal/registry", "internal/engine", "internal/plan"}
