@@ -1,156 +1,165 @@
+//go:build unix
+
 package main
 
 import (
 	"bufio"
 	"encoding/json"
+	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/npmtest"
 )
 
-const mcpFlow = "---\nname: NAME\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Say hello.\n" +
-	"triggers: { api: API }\ninput:\n  schema:\n    type: object\n    required: [who]\n" +
-	"    properties: { who: { type: string } }\n---\n```step\nid: hello\ntype: transform\n" +
-	"description: Say hello\nreads: [input.who]\nwrites: [output]\n```\n"
+// long is a workflow whose one step is a call that takes as long as its input says.
+const long = "---\nname: long\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Wait.\ninput:\n  schema: {type: object, properties: {duration: {type: number}, steps: {type: number}}}\n---\n" +
+	"```step\nid: wait\ntype: tool\ndescription: Wait\ntool: everything.trigger-long-running-operation\nreads: [input]\nwrites: [output]\n```\n"
 
-const mcpGate = "```step\nid: ok\ntype: gate\ngate_method: human_review\ndescription: May we\nreads: [input.who]\n```\n"
-
-// mcpProject is a folder with a workflow, one with a gate, and one that agents
-// may not start.
-func mcpProject(t *testing.T) string {
+// served is a project with an MCP server of other people, and a file that the
+// server holds open as long as anything of it lives.
+func served(t *testing.T) (k *killed, gone func()) {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "project")
-	for _, folder := range []string{dir, dir + "-home"} {
-		if err := os.Mkdir(folder, 0o700); err != nil {
-			t.Fatal(err)
+	k = newKilled(t, 0)
+	alive := filepath.Join(k.dir, "alive")
+	if err := syscall.Mkfifo(alive, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	program := npmtest.Program(t, "@modelcontextprotocol/server-everything@2026.8.31", "mcp-server-everything")
+	config, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"everything": map[string]any{
+		"command": "sh", "args": []string{"-c", `exec 9>"$0"; "$@"`, alive, program, "stdio"},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(k.dir, ".mcp.json"), string(config))
+	put(t, filepath.Join(k.dir, "long.md"), long)
+	held, err := os.OpenFile(alive, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { held.Close() })
+	return k, func() {
+		t.Helper()
+		if _, err := io.Copy(io.Discard, held); err != nil { // ends when nobody can write any more
+			t.Error(err)
 		}
 	}
-	flow := func(name, api string) string { return strings.NewReplacer("NAME", name, "API", api).Replace(mcpFlow) }
-	for name, text := range map[string]string{
-		"hello.md": flow("hello", "true"), "gated.md": flow("gated", "true") + mcpGate, "private.md": flow("private", "false"),
-		"espalier.yaml": "triggers: {hello: {simulate: true}, gated: {simulate: true}}\n",
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
 }
 
-// inspect calls the command line of the MCP Inspector.
-func inspect(t *testing.T, dir string, out any, args ...string) {
-	t.Helper()
-	inspector := npmtest.Program(t, "@modelcontextprotocol/inspector@2.12.0", "mcp-inspector")
-	cmd := exec.Command(inspector, append([]string{"--cli"}, args...)...)
-	cmd.Dir, cmd.Stderr = dir, t.Output()
-	cmd.Env = append(os.Environ(), "HOME="+dir+"-home")
-	raw, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v: %s", err, raw)
-	}
-	if err := json.Unmarshal(raw, out); err != nil {
-		t.Fatalf("%v: %s", err, raw)
-	}
-}
-
-type mcpTools struct {
-	Tools []struct {
-		Name        string          `json:"name"`
-		InputSchema json.RawMessage `json:"inputSchema"`
-	} `json:"tools"`
-}
-
-type mcpCall struct {
-	IsError           bool `json:"isError"`
-	StructuredContent struct {
-		Run     string `json:"run_id"`
-		State   string `json:"state"`
-		Outcome string `json:"outcome"`
-		Output  any    `json:"output"`
-	} `json:"structuredContent"`
-}
-
-func TestMCPInspectorRunsWorkflowsOverStdioAndHTTP(t *testing.T) {
-	dir := mcpProject(t)
-	espalier, err := exec.LookPath("espalier")
-	if err != nil {
-		t.Fatal(err)
-	}
-	// A server in another process, which is stopped at the end.
-	server := exec.Command(espalier, "serve", "--addr", "127.0.0.1:0", "--json")
-	server.Dir, server.Env = dir, append(os.Environ(), "HOME="+dir+"-home")
-	stdout, err := server.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = server.Process.Signal(syscall.SIGTERM)
-		_ = server.Wait() // it was interrupted
-	})
-	var at struct {
-		Address string `json:"address"`
-	}
-	if err := json.NewDecoder(bufio.NewReader(stdout)).Decode(&at); err != nil {
-		t.Fatal(err)
-	}
-	token, err := os.ReadFile(filepath.Join(dir, ".espalier", "server-token"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, client := range map[string][]string{
-		"stdio": {espalier, "mcp"},
-		"http": {
-			"http://" + at.Address + "/mcp", "--transport", "http",
-			"--header", "Authorization: Bearer " + strings.TrimSpace(string(token)),
-		},
+// How far a tool has come is told while it runs, and its server ends with the
+// command, however that ends; what was being done is in the records.
+func TestMCPServerEndsWithTheRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		signal syscall.Signal // 0 lets it end
+		input  string
+		exit   int
+	}{
+		"well":        {input: `{"duration":2,"steps":10}`},
+		"interrupted": {signal: syscall.SIGINT, input: `{"duration":600,"steps":6000}`, exit: 130},
+		"terminated":  {signal: syscall.SIGTERM, input: `{"duration":600,"steps":6000}`, exit: 130},
+		"killed":      {signal: syscall.SIGKILL, input: `{"duration":600,"steps":6000}`, exit: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			where := dir
-			if name == "stdio" {
-				where = mcpProject(t)
+			t.Parallel()
+			k, gone := served(t)
+			put(t, filepath.Join(k.dir, "in.json"), c.input)
+			cmd := k.command("run", "long.md", "--allow-shell", "--input-file", "in.json", "--run-id", killedRun, "--json")
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
 			}
-			var tools mcpTools
-			inspect(t, where, &tools, append(slices.Clone(client), "--method", "tools/list")...)
-			var names []string
-			for _, tool := range tools.Tools {
-				names = append(names, tool.Name)
+			notes, err := cmd.StderrPipe()
+			if err != nil {
+				t.Fatal(err)
 			}
-			slices.Sort(names)
-			want := []string{
-				"explain_code", "list_workflows", "run_gated", "run_hello", "run_output", "run_status", "validate_workflow",
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
 			}
-			if !slices.Equal(names, want) { // nothing decides, and run_private is missing
-				t.Errorf("the tools are %q", names)
-			}
-			call := func(tool string, args ...string) (out mcpCall) {
-				t.Helper()
-				all := append(slices.Clone(client), "--method", "tools/call", "--tool-name", tool)
-				for _, arg := range args {
-					all = append(all, "--tool-arg", arg)
+			stop := func() {
+				if err := cmd.Process.Signal(c.signal); err != nil {
+					t.Error(err)
 				}
-				inspect(t, where, &out, all...)
-				return out
 			}
-			done := call("run_hello", "who=Ann").StructuredContent
-			if done.Outcome != "ok" || done.Output == nil || done.Run == "" {
-				t.Errorf("%+v", done)
+			var reading sync.WaitGroup
+			reading.Go(func() {
+				for lines := bufio.NewScanner(notes); lines.Scan(); {
+					if strings.HasPrefix(lines.Text(), "Stopping.") {
+						stop() // what is being done is not waited for then
+					}
+				}
+			})
+			told := ""
+			for lines := bufio.NewScanner(out); lines.Scan(); {
+				if !strings.Contains(lines.Text(), `"event":"tool.progress"`) || told != "" {
+					continue
+				}
+				told = lines.Text()
+				if c.signal != 0 {
+					stop()
+				}
 			}
-			if got := call("run_status", "run="+done.Run).StructuredContent; got.Run != done.Run || got.Outcome != "ok" {
-				t.Errorf("%+v", got)
+			reading.Wait()
+			_ = cmd.Wait() // how it ended is looked at below
+			if !strings.Contains(told, `"tool":"everything.trigger-long-running-operation"`) || !strings.Contains(told, `"total":`) {
+				t.Errorf("no progress: %q", told)
 			}
-			waiting := call("run_gated", "who=Ann").StructuredContent
-			if waiting.State != "waiting" || waiting.Outcome != "" {
-				t.Errorf("%+v", waiting)
+			if got := cmd.ProcessState.ExitCode(); got != c.exit {
+				t.Errorf("exit code %d, not %d", got, c.exit)
+			}
+			gone()
+			record, err := k.command("transcript", killedRun).Output()
+			if err != nil || !strings.Contains(string(record), `"name":"everything.trigger-long-running-operation"`) {
+				t.Errorf("%v: %s", err, record)
 			}
 		})
 	}
+}
+
+// routed is an agent and a step that call the same tools of a server.
+const routed = "---\nname: routed\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Compute.\ntools: {denylist: [everything.echo]}\n---\n" +
+	"```agent\nid: clerk\nrole: Computes.\ngoal: Compute.\ntools: [everything.get-sum, everything.echo]\n```\n" +
+	"```step\nid: ask\ntype: skill\ndescription: Ask\nagent: clerk\nwrites: [state.said]\n```\n" +
+	"```step\nid: add\ntype: tool\ndescription: Add\ntool: everything.get-sum\nargs: {a: 20, b: 3}\nwrites: [output.sum]\n```\n"
+
+// TestMCPToolsPassTheGate: tools of a server go through the same gate as all
+// others, whoever calls them: lists, schema, and a person who agrees to exactly
+// one call with its arguments.
+func TestMCPToolsPassTheGate(t *testing.T) {
+	k, gone := served(t)
+	put(t, filepath.Join(k.dir, "routed.md"), routed)
+	put(t, filepath.Join(k.dir, "espalier.yaml"), "tools:\n  everything.get-sum: {requires_approval: true}\n")
+	put(t, filepath.Join(k.dir, "ask.script.yaml"), "replies:\n"+
+		"  - step: ask\n    turn: 1\n    tools:\n      - {name: everything.echo, input: {message: x}}\n      - {name: everything.get-sum, input: {a: one, b: 2}}\n      - {name: Bash, input: {command: 'true'}}\n"+
+		"  - step: ask\n    turn: 2\n    tools: [{name: everything.get-sum, input: {a: 5, b: 2}}]\n"+
+		"  - {step: ask, turn: 3, reply: Done.}\n")
+	espalier := func(exit int, args ...string) string {
+		t.Helper()
+		cmd := k.command(args...)
+		out, _ := cmd.CombinedOutput() // how it ended is looked at
+		if got := cmd.ProcessState.ExitCode(); got != exit {
+			t.Fatalf("espalier %s: exit code %d, not %d\n%s", strings.Join(args, " "), got, exit, out)
+		}
+		return string(out)
+	}
+	has := func(text string, wants ...string) {
+		t.Helper()
+		for _, want := range wants {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %q in %s", want, text)
+			}
+		}
+	}
+	espalier(4, "run", "routed.md", "--allow-shell", "--script", "ask.script.yaml", "--run-id", killedRun)
+	has(espalier(0, "status", killedRun), "everything.get-sum", `"a": 5`, `"b": 2`, "digest")
+	has(espalier(0, "transcript", killedRun), `denylist has the tool \"everything.echo\"`, "does not fit", `agent \"clerk\" has no tool \"Bash\"`)
+	espalier(4, "approve", killedRun) // the first call; the step's own asks again
+	has(espalier(0, "status", killedRun), `"a": 20`, `"b": 3`)
+	espalier(1, "reject", killedRun, "--note", "not today")
+	has(espalier(0, "transcript", killedRun), "The sum of 5 and 2 is 7", "not today")
+	gone()
 }

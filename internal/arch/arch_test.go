@@ -117,8 +117,8 @@ var layers = map[string][]string{
 		"internal/trigger", "internal/notify",
 	},
 	// Entry points decode a request, call app and render the result. They do not import each other.
-	"internal/cli":    {"internal/app", "internal/api", "internal/explain", "internal/terminal", "internal/identity"},
-	"internal/server": {"internal/app", "internal/api", "internal/identity"},
+	"internal/cli":       {"internal/app", "internal/api", "internal/explain", "internal/terminal", "internal/identity"},
+	"internal/server":    {"internal/app", "internal/api", "internal/identity"},
 	"internal/mcpserver": {"internal/app", "internal/api", "internal/explain"},
 	// The JSON forms that entry points share.
 	"internal/api":  {"internal/app"},

@@ -49,7 +49,7 @@ func (w World) open(t *testing.T, kind step.Runner) engine.Engine {
 func Run(t *testing.T, s Subject) {
 	for name, test := range map[string]func(*testing.T, Subject){
 		"a run ends and does each task once":                       runsToTheEnd,
-		"starting a run that is running changes nothing":          startsOnce,
+		"starting a run that is running changes nothing":           startsOnce,
 		"a waiting run is released":                                releasesWaitingRuns,
 		"a lost task that may have acted needs a decision":         asksAboutLostTasks,
 		"a lost task can be decided before the run is resumed":     acceptsEarlyDecisions,
