@@ -2,6 +2,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log"
@@ -11,7 +12,10 @@ import (
 	"runtime/debug"
 	"syscall"
 
+	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/cli"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/mcpserver"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/server"
 	"github.com/espalier-run/espalier/internal/web"
@@ -57,7 +61,7 @@ func run() int {
 	}
 	return cli.Main(cli.World{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Dir: dir, Signals: signals,
-		NewServer: newServer,
+		NewServer: newServer, ServeMCP: serveMCP,
 	}, os.Args[1:])
 }
 
@@ -70,5 +74,14 @@ func newServer(o cli.ServerOptions) cli.HTTPServer {
 				Stopping: s.Stopping(), Log: o.Log,
 			})
 		},
+		MCP: func(by func(*http.Request) journal.Actor) http.Handler {
+			return mcpserver.Handler(func(r *http.Request) mcpserver.Options {
+				return mcpserver.Options{App: o.App, Version: o.Version, By: by(r)}
+			})
+		},
 	})
+}
+
+func serveMCP(ctx context.Context, a *app.App, by journal.Actor, version string, in io.Reader, out io.Writer) error {
+	return mcpserver.ServeStdio(ctx, mcpserver.Options{App: a, Version: version, By: by}, in, out)
 }

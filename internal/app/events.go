@@ -249,7 +249,8 @@ func (a *App) wake(ctx context.Context, rt *environment, id journal.RunID, e Inc
 	if err != nil {
 		return err
 	}
-	err = keeper.runError(id, keeper.Engine.Send(ctx, id, plan.Signal{Event: e.Type, Data: e.Data, By: by}, uuid.NewString()))
+	signal := plan.Signal{Event: e.Type, Data: e.Data, By: by}
+	err = keeper.runError(id, keeper.Engine.Send(ctx, id, signal, uuid.NewString()))
 	if failed, ok := errors.AsType[*Error](err); ok && (failed.Kind == Refused || failed.Reason == RunFinished) {
 		return nil // it does not wait any more
 	}

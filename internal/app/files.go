@@ -128,7 +128,8 @@ func watchedFiles(root fs.FS, patterns []string) (map[string]string, error) {
 		}
 		for _, name := range names {
 			info, err := fs.Stat(root, name)
-			if err != nil || !info.Mode().IsRegular() || len(out) >= maxWatched || strings.HasPrefix(name, storageFolder+"/") {
+			if err != nil || !info.Mode().IsRegular() || len(out) >= maxWatched ||
+				strings.HasPrefix(name, storageFolder+"/") {
 				continue
 			}
 			out[name] = fmt.Sprint(info.ModTime().UnixNano(), " ", info.Size())

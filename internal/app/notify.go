@@ -182,10 +182,12 @@ func (n *notifier) send(ctx context.Context) error {
 		case failed == nil:
 			_, err = n.put(ctx, r, nil)
 		case m.Attempts >= maxAttempts:
-			n.app.o.Log.Error("a notification was given up", "id", m.ID, "target", m.Target, "error", n.app.Redact(failed.Error()))
+			n.app.o.Log.Error("a notification was given up", "id", m.ID, "target", m.Target,
+				"error", n.app.Redact(failed.Error()))
 			_, err = n.put(ctx, r, nil)
 		default:
-			n.app.o.Log.Warn("a notification was not sent", "id", m.ID, "target", m.Target, "error", n.app.Redact(failed.Error()))
+			n.app.o.Log.Warn("a notification was not sent", "id", m.ID, "target", m.Target,
+				"error", n.app.Redact(failed.Error()))
 			m.Next = now.Add(min(time.Second<<min(m.Attempts, 12), 2*time.Hour))
 			_, err = n.put(ctx, r, &m)
 		}

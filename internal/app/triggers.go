@@ -439,6 +439,15 @@ func (a *App) startTriggered(
 	}, id, by)
 }
 
+// TriggerOptions returns the options of runs that start without a person, with input from outside of the project.
+func (a *App) TriggerOptions(ctx context.Context, workflow string) RunOptions {
+	o := RunOptions{Untrusted: true}
+	if rt, err := a.triggerStore(ctx); err == nil {
+		o.Simulate = rt.settings.Trigger(workflow).Simulate
+	}
+	return o
+}
+
 // startPrepared prepares and starts a run. A run that exists already has been started by another process.
 func (a *App) startPrepared(ctx context.Context, req PrepareRequest, id journal.RunID, by journal.Actor) error {
 	prepared, err := a.Prepare(ctx, req)

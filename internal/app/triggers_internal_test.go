@@ -179,7 +179,9 @@ func TestScheduleStartsOneRunOnManyServers(t *testing.T) {
 		})
 	}
 	all.Wait()
-	servers[0].rest(t)
+	for _, s := range servers { // each waits for the runs that it drives
+		s.rest(t)
+	}
 	runs := servers[0].runs(t)
 	if len(runs) != 2 || runs[0].Outcome != journal.OutcomeOK {
 		t.Fatalf("%d runs: %+v", len(runs), runs)

@@ -119,13 +119,14 @@ var layers = map[string][]string{
 		"internal/trigger", "internal/notify",
 	},
 	// Entry points decode a request, call app and render the result. They do not import each other.
-	"internal/cli":    {"internal/app", "internal/api", "internal/explain", "internal/terminal", "internal/identity"},
-	"internal/server": {"internal/app", "internal/api", "internal/identity"},
-	"internal/web":    {"internal/app", "internal/api", "internal/identity", "internal/explain", "examples"},
-	"examples":        {},
+	"internal/cli":       {"internal/app", "internal/api", "internal/explain", "internal/terminal", "internal/identity"},
+	"internal/server":    {"internal/app", "internal/api", "internal/identity"},
+	"internal/web":       {"internal/app", "internal/api", "internal/identity", "internal/explain", "examples"},
+	"internal/mcpserver": {"internal/app", "internal/api", "internal/explain"},
+	"examples":           {},
 	// The JSON forms that entry points share.
 	"internal/api":  {"internal/app"},
-	"cmd/espalier":  {"internal/cli", "internal/server", "internal/web", "internal/process"},
+	"cmd/espalier":  {"internal/cli", "internal/server", "internal/web", "internal/mcpserver", "internal/process"},
 	"internal/arch": {},
 	// Measures from outside, the layout alone, and runs put together as they are in the product.
 	"internal/bench": {"internal/graph", "internal/registry", "internal/pgtest"},
@@ -157,7 +158,7 @@ var shared = map[string]string{
 
 // entryPoints may import app and what its responses are made of: journal for the types of runs and facts, report and
 // its renderers, and the packages of the language. They must not import what only app and registry put together.
-var entryPoints = []string{"internal/cli", "internal/server", "internal/api"}
+var entryPoints = []string{"internal/cli", "internal/server", "internal/mcpserver", "internal/api"}
 
 // hidden are the packages that entry points reach only through app.
 var hidden = []string{"internal/registry", "internal/engine", "internal/plan"}

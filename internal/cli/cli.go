@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -41,6 +42,8 @@ type World struct {
 	IsTerminal func(io.Writer) bool
 	// NewServer returns the HTTP server of the serve command.
 	NewServer func(ServerOptions) HTTPServer
+	// ServeMCP serves one client of the mcp command on Stdin and Stdout.
+	ServeMCP func(ctx context.Context, a *app.App, by journal.Actor, version string, in io.Reader, out io.Writer) error
 }
 
 // Main runs one command line and returns the exit code.
@@ -216,7 +219,7 @@ by its name as "espalier list" shows it.`,
 			root.AddCommand(c)
 		}
 	}
-	in(groupRun, a.runCommand(), a.resumeCommand(), a.serveCommand(), a.workCommand(), a.triggersCommand(),
+	in(groupRun, a.runCommand(), a.resumeCommand(), a.serveCommand(), a.workCommand(), a.triggersCommand(), a.mcpCommand(),
 		a.runsCommand(), a.storeCommand(), a.statusCommand(),
 		a.outputCommand(),
 		a.decisionCommand("approve", "Approve a gate", func(step, note, digest string) app.Message {

@@ -362,8 +362,13 @@ func TestScopedTokensStartOneWorkflow(t *testing.T) {
 		token, workflow string
 		want            int
 	}{
-		{scoped, "open", 201}, {scoped, "other", 403}, {scoped, "plain", 403}, {scoped, "shut", 403},
-		{owner, "open", 201}, {owner, "plain", 201}, {owner, "shut", 403},
+		{scoped, "open", 201},
+		{scoped, "other", 403},
+		{scoped, "plain", 403},
+		{scoped, "shut", 403},
+		{owner, "open", 201},
+		{owner, "plain", 201},
+		{owner, "shut", 403},
 	} {
 		var s api.Status
 		p.token = c.token

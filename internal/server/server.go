@@ -19,6 +19,7 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/identity"
+	"github.com/espalier-run/espalier/internal/journal"
 )
 
 // Options configure a Server.
@@ -37,6 +38,8 @@ type Options struct {
 	Now     func() time.Time // nil is time.Now
 	// Pages returns the handler of the pages for people; nil for none.
 	Pages func(*Server) http.Handler
+	// MCP serves /mcp for the actor of a request; nil serves none.
+	MCP func(by func(*http.Request) journal.Actor) http.Handler
 }
 
 // Server serves one project.
@@ -86,6 +89,10 @@ func New(o Options) *Server {
 	s.mux.HandleFunc("POST /login", s.loginWithToken)
 	s.mux.HandleFunc("POST /hooks/{name}", s.receiveHook)
 	s.mux.HandleFunc("POST /logout", s.logout)
+	if o.MCP != nil {
+		h := o.MCP(func(r *http.Request) journal.Actor { return actor(r.Context()) })
+		s.mux.Handle("/mcp", s.needs(identity.Operate, h))
+	}
 	s.mux.HandleFunc("/", s.index)
 	return s
 }

@@ -272,6 +272,8 @@ func TestPagesReachListedWorkflowsOnly(t *testing.T) {
 		if response.Body.Close(); response.StatusCode != http.StatusNotFound {
 			t.Errorf("start of %s: %s", path, response.Status)
 		}
+	}
+}
 
 // A run that has reached a limit waits in the inbox, and continues when the limit is raised there. An event is sent
 // from the inbox, too.

@@ -1,0 +1,274 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/espalier-run/espalier/internal/api"
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/explain"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// Options configure the server of one client.
+type Options struct {
+	App     *app.App
+	Version string
+	By      journal.Actor // who the client is
+}
+
+// patience is how long a call of a workflow waits for its run. A run that takes
+// longer goes on, and the client asks for its status.
+const patience = 45 * time.Second
+
+// New returns a server with the tools of the project as it is now.
+func New(ctx context.Context, o Options) (*mcp.Server, error) {
+	found, err := o.App.Workflows(ctx, app.Reading{})
+	if err != nil {
+		return nil, err
+	}
+	s := mcp.NewServer(&mcp.Implementation{Name: "espalier", Version: o.Version}, &mcp.ServerOptions{
+		Instructions: "Each workflow of the project is a tool. A call starts a run and returns its id. A run that waits for a " +
+			"person cannot be continued here; ask the person to decide.",
+	})
+	h := &handlers{o}
+	h.general(s)
+	names := map[string]bool{}
+	for _, w := range found.Workflows {
+		if name := toolName(w.Name); offered(&w) && !names[name] {
+			names[name] = true
+			h.workflow(s, name, &w)
+		}
+	}
+	return s, nil
+}
+
+// offered reports whether a workflow allows agents to start it.
+func offered(w *app.Workflow) bool {
+	p := w.Analysis.Program
+	return p != nil && w.ShadowedBy == "" && w.Analysis.Err() == nil && slices.ContainsFunc(p.Triggers,
+		func(t ir.Trigger) bool { return (t.Kind == ir.OnMention || t.Kind == ir.OnAPI) && !t.Off })
+}
+
+var notInNames = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+
+// toolName returns the name of the tool of a workflow.
+func toolName(workflow string) string {
+	name := "run_" + notInNames.ReplaceAllString(workflow, "_")
+	return name[:min(len(name), 64)]
+}
+
+type handlers struct{ Options }
+
+type noInput struct{}
+
+type workflowName struct {
+	Workflow string `json:"workflow" jsonschema:"name or path of the workflow"`
+}
+
+type runName struct {
+	Run string `json:"run" jsonschema:"id of the run, or a unique prefix of it"`
+}
+
+// general adds the tools that do not depend on the workflows.
+func (h *handlers) general(s *mcp.Server) {
+	reads := &mcp.ToolAnnotations{ReadOnlyHint: true}
+	mcp.AddTool(s, &mcp.Tool{
+		Name: "list_workflows", Description: "List the workflows of the project.", Annotations: reads,
+	}, func(ctx context.Context, _ *mcp.CallToolRequest, _ noInput) (*mcp.CallToolResult, any, error) {
+		found, err := h.App.Workflows(ctx, app.Reading{})
+		if err != nil {
+			return h.failed(err), nil, nil
+		}
+		list := []api.Workflow{}
+		for _, w := range found.Workflows {
+			list = append(list, api.NewWorkflow(w))
+		}
+		return nil, map[string]any{"workflows": list}, nil
+	})
+	mcp.AddTool(s, &mcp.Tool{
+		Name: "validate_workflow", Description: "Check a workflow and list its mistakes with their places.", Annotations: reads,
+	}, func(ctx context.Context, _ *mcp.CallToolRequest, in workflowName) (*mcp.CallToolResult, any, error) {
+		an, err := h.App.Analyze(ctx, app.AnalyzeRequest{Workflow: in.Workflow})
+		if err != nil {
+			return h.failed(err), nil, nil
+		}
+		return nil, diag.NewReport(an.Files, an.Diagnostics), nil
+	})
+	mcp.AddTool(s, &mcp.Tool{
+		Name: "explain_code", Description: "Explain a diagnostic code such as AF001.", Annotations: reads,
+	}, func(_ context.Context, _ *mcp.CallToolRequest, in struct {
+		Code string `json:"code"`
+	},
+	) (*mcp.CallToolResult, any, error) {
+		page, ok := explain.Lookup(in.Code)
+		if !ok {
+			return h.failed(errors.New("there is no such code")), nil, nil
+		}
+		return nil, page, nil
+	})
+	mcp.AddTool(s, &mcp.Tool{
+		Name: "run_status", Description: "Show the state of a run, and what it waits for.", Annotations: reads,
+	}, func(ctx context.Context, _ *mcp.CallToolRequest, in runName) (*mcp.CallToolResult, any, error) {
+		r, err := h.App.Find(ctx, in.Run)
+		if err != nil {
+			return h.failed(err), nil, nil
+		}
+		return h.state(ctx, r.ID)
+	})
+	mcp.AddTool(s, &mcp.Tool{
+		Name: "run_output", Description: "Get the output of a finished run.", Annotations: reads,
+	}, func(ctx context.Context, _ *mcp.CallToolRequest, in runName) (*mcp.CallToolResult, any, error) {
+		r, err := h.App.Find(ctx, in.Run)
+		if err != nil {
+			return h.failed(err), nil, nil
+		}
+		end, err := h.App.Ending(ctx, r)
+		if err != nil {
+			return h.failed(err), nil, nil
+		}
+		return nil, runState{Run: string(r.ID), State: "finished", Outcome: string(end.Outcome), Error: end.Error, Output: end.Output}, nil
+	})
+}
+
+// runState is what a client gets to know about a run. It has no digest of a
+// gate: decisions are not for agents.
+type runState struct {
+	Run     string          `json:"run_id"`
+	State   string          `json:"state"`
+	Waiting string          `json:"waiting_for,omitempty"`
+	Outcome string          `json:"outcome,omitempty"`
+	Error   string          `json:"error,omitempty"`
+	Output  json.RawMessage `json:"output,omitempty"`
+}
+
+func (h *handlers) state(ctx context.Context, id journal.RunID) (*mcp.CallToolResult, any, error) {
+	status, err := h.App.Status(ctx, id)
+	if err != nil {
+		return h.failed(err), nil, nil
+	}
+	s := api.NewStatus(status)
+	out := runState{Run: s.ID, State: string(s.State), Waiting: s.WaitingFor, Outcome: s.Outcome, Error: s.Error}
+	if status.Status == journal.Finished {
+		end, err := h.App.Ending(ctx, &app.Run{Entry: status.Entry})
+		if err != nil {
+			return h.failed(err), nil, nil
+		}
+		out.Output = end.Output
+	}
+	return nil, out, nil
+}
+
+// workflow adds the tool of a workflow.
+func (h *handlers) workflow(s *mcp.Server, name string, w *app.Workflow) {
+	schema := json.RawMessage(`{"type":"object"}`)
+	if in := w.Analysis.Program.Input; in != nil && len(in.Schema) > 0 {
+		schema = in.Schema
+	}
+	path := w.Path
+	s.AddTool(&mcp.Tool{
+		Name: name, Title: w.Name, InputSchema: schema,
+		Description: strings.TrimSpace(w.Description + "\nStarts a run of the workflow " + w.Name + "."),
+	}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		id, err := h.start(ctx, path, req.Params.Arguments)
+		if err != nil {
+			return h.failed(err), nil
+		}
+		h.wait(ctx, id, req)
+		failed, out, err := h.state(context.WithoutCancel(ctx), id)
+		if failed != nil || err != nil {
+			return failed, err
+		}
+		raw, err := json.Marshal(out)
+		if err != nil {
+			return nil, err
+		}
+		return &mcp.CallToolResult{
+			Content: []mcp.Content{&mcp.TextContent{Text: string(raw)}}, StructuredContent: out,
+		}, nil
+	})
+}
+
+// start starts a run. What an agent writes is as untrusted as what it has read.
+func (h *handlers) start(ctx context.Context, path string, input json.RawMessage) (journal.RunID, error) {
+	an, err := h.App.Analyze(ctx, app.AnalyzeRequest{Workflow: path, Reading: app.Reading{Run: true}})
+	if err != nil {
+		return "", err
+	}
+	p, err := h.App.Prepare(ctx, app.PrepareRequest{
+		Workflow: an, Input: input, Unattended: true, Options: h.App.TriggerOptions(ctx, an.Name()),
+	})
+	if err != nil {
+		return "", err
+	}
+	return h.App.Start(context.WithoutCancel(ctx), p, "", h.By)
+}
+
+// wait reports the progress of a run until it is at rest, the client leaves or
+// patience ends. The run goes on in any case.
+func (h *handlers) wait(ctx context.Context, id journal.RunID, req *mcp.CallToolRequest) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if token := req.Params.GetProgressToken(); token != nil {
+		go func() {
+			n := 0.0
+			for e, err := range h.App.Watch(ctx, app.WatchRequest{Run: id}) {
+				if err != nil {
+					return
+				}
+				n++
+				text := string(e.Type)
+				if e.Step != nil {
+					text += " " + e.Step.Name
+				}
+				// A client that does not listen misses nothing else.
+				_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: n, Message: text})
+			}
+		}()
+	}
+	_, _ = h.App.Wait(ctx, id) // the state is read afterwards
+}
+
+// failed returns an error as a result, which agents can act on.
+func (h *handlers) failed(err error) *mcp.CallToolResult {
+	text := err.Error()
+	if e, ok := errors.AsType[*app.Error](err); ok && e.Advice != "" {
+		text += "\n" + e.Advice
+	}
+	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: h.App.Redact(text)}}}
+}
+
+// ServeStdio serves one client on a pair of streams until it closes them.
+func ServeStdio(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
+	s, err := New(ctx, o)
+	if err != nil {
+		return err
+	}
+	return s.Run(ctx, &mcp.IOTransport{Reader: io.NopCloser(in), Writer: nopCloser{out}})
+}
+
+type nopCloser struct{ io.Writer }
+
+func (nopCloser) Close() error { return nil }
+
+// Handler serves clients over HTTP. options returns those of a request.
+func Handler(options func(*http.Request) Options) http.Handler {
+	return mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
+		s, err := New(r.Context(), options(r))
+		if err != nil {
+			return nil // the client gets a 400
+		}
+		return s
+	}, &mcp.StreamableHTTPOptions{Stateless: true})
+}
