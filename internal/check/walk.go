@@ -117,6 +117,9 @@ const maxWalk = 2000
 // best returns the cost of the dearest walk of at most k steps, where each
 // attempt costs what cost returns.
 func (w *walker) best(k int64, cost func(*walkNode) stepkind.Amount) stepkind.Amount {
+	if len(w.nodes) == 0 {
+		return stepkind.Amount{}
+	}
 	costs := make([]int64, len(w.nodes))
 	var dearest int64
 	for i := range w.nodes {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/report/audit"
@@ -72,6 +73,10 @@ func files(t *testing.T, dir string) map[string]string {
 func TestRecordsContinueFromCheckpoints(t *testing.T) {
 	for _, recording := range reporttest.All(t) {
 		t.Run(recording.Name, func(t *testing.T) {
+			// Rules that replace much, so that a process that forgets them writes something else.
+			redacted := *recording.Program
+			redacted.Audit = &ir.Audit{RedactPatterns: []ir.Name{{Name: "[aeiou]{2}|[A-Z]"}}}
+			recording.Program = &redacted
 			shelf := &reporttest.Shelf{Appends: recording.Appends, Pinned: recording.Program}
 			whole, parts := t.TempDir(), t.TempDir()
 			for name, w := range writers(whole, shelf, shelf) {

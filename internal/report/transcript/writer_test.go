@@ -587,7 +587,7 @@ func TestTwoWriters(t *testing.T) {
 
 func TestModes(t *testing.T) {
 	r := reporttest.Recorded(t, "child")
-	dir := filepath.Join(t.TempDir(), "storage", "transcripts")
+	dir := filepath.Join(t.TempDir(), "transcripts")
 	write(t, dir, r, 0, len(r.Appends))
 	for name := range reporttest.Files(t, dir, ".jsonl") {
 		info, err := os.Stat(filepath.Join(dir, name))
