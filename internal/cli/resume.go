@@ -80,14 +80,15 @@ func (a *invocation) resume(name string, f *resumeFlags) error {
 		return err
 	}
 	ctx, project := context.Background(), a.app()
-	if run.Status == journal.Finished && len(messages) == 0 && f.from == "" {
-		a.note("Run %s has finished.", short(run.ID))
-		return a.reportRun(run)
-	}
 	r, err := project.PrepareResume(ctx, app.ResumeRequest{
 		Run: run.ID, Messages: messages, From: f.from, Set: set,
 		By: actor(""),
 	})
+	var known *app.Error
+	if errors.As(err, &known) && known.Reason == app.RunFinished && len(messages) == 0 {
+		a.note("Run %s has finished.", short(run.ID))
+		return a.reportRun(run)
+	}
 	if err != nil {
 		return err
 	}

@@ -657,6 +657,7 @@ func (l *lowering) collect(last *node) ir.Step {
 		Read string `json:"read"`
 		Path string `json:"path"`
 	}
+	l.read(variable(last.id.Value), last.at)
 	var products []source
 	for _, m := range l.published() {
 		products = append(products, source{variable(m.step), m.path})
