@@ -128,7 +128,7 @@ func pairs(ev *report.Event) bool {
 	switch ev.Type {
 	case report.StepRetrying:
 		x, ok := ev.Fact.(journal.RetrySet)
-		if !ok || x.Continues || ev.Outcome == "" { // steps of frames have one pair
+		if !ok || x.Continues || x.Error != "" || ev.Outcome == "" { // steps of frames have one pair
 			return false
 		}
 		seen.ended = true
