@@ -65,15 +65,28 @@ func (p *projector) Save() ([]byte, error) { return p.in.Save(positions) }
 // Restore implements report.Checkpointer.
 func (p *projector) Restore(state []byte) error { return p.in.Restore(state, positions) }
 
-// positions encodes and decodes the ends of files.
+// positions encodes and decodes the ends of files and the attempts of open steps.
 var positions = report.ReaderData{
-	Save: func(data any) (json.RawMessage, error) { return json.Marshal(data.(*position).seq) },
+	Save: func(data any) (json.RawMessage, error) {
+		if at, ok := data.(*position); ok {
+			return json.Marshal(at.seq)
+		}
+		return json.Marshal(data) // attempts
+	},
 	RestoreRun: func(run *report.Run, raw json.RawMessage) (any, error) {
 		if raw == nil {
 			return nil, nil
 		}
 		at := &position{head: head(run)}
 		return at, json.Unmarshal(raw, &at.seq)
+	},
+	RestoreStep: func(_ *report.Step, raw json.RawMessage) (any, error) {
+		if raw == nil {
+			return nil, nil
+		}
+		var seen attempts
+		err := json.Unmarshal(raw, &seen)
+		return seen, err
 	},
 }
 
@@ -113,8 +126,8 @@ func (p *projector) write(ev *report.Event) error {
 
 // attempts is what the lines of a step have said about its attempts.
 type attempts struct {
-	last  int // the last one that has started
-	ended bool
+	Last  int  `json:"last"` // the last one that has started
+	Ended bool `json:"ended,omitempty"`
 }
 
 // pairs reports whether a line for the event keeps the lines of attempts in pairs: StepStarted and
@@ -131,14 +144,14 @@ func pairs(ev *report.Event) bool {
 		if !ok || x.Continues || x.Error != "" || ev.Outcome == "" { // steps of frames have one pair
 			return false
 		}
-		seen.ended = true
+		seen.Ended = true
 	case report.TaskStarted:
-		if ev.Work.Attempt <= seen.last {
+		if ev.Work.Attempt <= seen.Last {
 			return false // the first attempt, or one that runs again after a crash
 		}
-		seen = attempts{last: ev.Work.Attempt}
+		seen = attempts{Last: ev.Work.Attempt}
 	case report.StepFinished:
-		return !seen.ended
+		return !seen.Ended
 	default:
 		return true
 	}
