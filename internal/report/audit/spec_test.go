@@ -3,6 +3,7 @@ package audit_test
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -159,5 +160,21 @@ func TestStandardReasonCodes(t *testing.T) {
 		if code, _ := ev.ReasonCode(); code != "FAILED_VALIDATION" {
 			t.Errorf("%s: %s", class, code)
 		}
+	}
+}
+
+// Waitpoints and the approval of the start are not steps: they have records of their own, but none that the
+// specification has for steps.
+func TestWaitpointsHaveNoStepRecords(t *testing.T) {
+	r := reporttest.Recorded(t, "observed")
+	step(t, r, "papers").Uncounted = true
+	var got []string
+	for _, one := range records(t, undisturbed(t, r)[string(reporttest.Run)+audit.Ext]) {
+		if one.StepID == "papers" {
+			got = append(got, one.Event)
+		}
+	}
+	if want := []string{audit.WaitpointOpened, audit.WaitpointTimeout}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
