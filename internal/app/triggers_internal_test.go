@@ -160,6 +160,7 @@ func (s *triggerService) trigger(t *testing.T, id string) Trigger {
 
 const simulated = "triggers:\n  %s: {simulate: true, overlap: %s, catch_up: 3h}\n"
 
+// Spec: Agent Flow §2.4 schedule
 func TestScheduleStartsOneRunOnManyServers(t *testing.T) {
 	p := newTriggered(t, map[string]string{
 		"hourly.md":     fmt.Sprintf(scheduled, "hourly", "0 * * * *") + answering,
@@ -341,6 +342,7 @@ func TestPauseResumeRunNowAndNextTimes(t *testing.T) {
 	}
 }
 
+// Spec: Agent Flow §2.5 canonical
 func TestEditedWorkflowsChangeTheirTriggers(t *testing.T) {
 	p := newTriggered(t, map[string]string{
 		"flow.md":       fmt.Sprintf(scheduled, "flow", "0 12 * * *") + answering,
@@ -480,5 +482,21 @@ func TestOverlapPoliciesOfTheConfigurationAreThoseOfSchedules(t *testing.T) {
 	}
 	if !slices.Equal(names, config.Overlaps) {
 		t.Errorf("%v and %v", names, config.Overlaps)
+	}
+}
+
+// A schedule without a time zone is in UTC, whatever the time zone of the machine.
+//
+// Spec: Agent Flow §2.4 timezone-default
+func TestScheduleWithoutTimeZoneIsInUTC(t *testing.T) {
+	local := time.Local
+	t.Cleanup(func() { time.Local = local })
+	time.Local = time.FixedZone("east", 5*60*60)
+	p := newTriggered(t, map[string]string{"noon.md": fmt.Sprintf(scheduled, "noon", "0 12 * * *") + answering})
+	s := p.server()
+	s.at(t, &p.clock, midnight)
+	_, next, err := s.app.UpcomingTimes(t.Context(), "noon", 1)
+	if err != nil || len(next) != 1 || !next[0].Equal(hour(12)) {
+		t.Errorf("%v, %v", next, err)
 	}
 }

@@ -97,7 +97,8 @@ type Config struct {
 	Host  Host         // nil equips no job
 	Log   *slog.Logger // nil discards
 	// CheckOutput validates a run's output against its contract; nil accepts all.
-	CheckOutput func(p *ir.Program, output json.RawMessage) error
+	// origin describes where a part of the output comes from, or returns "".
+	CheckOutput func(p *ir.Program, output json.RawMessage, origin func(path string) string) error
 	// FillInput adds defaults to the input of a child and, if strict, validates
 	// it against its contract; nil does neither.
 	FillInput func(p *ir.Program, input json.RawMessage, strict bool) (json.RawMessage, error)

@@ -15,6 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
+// Spec: Agent Flow §11 visualizer
 func TestWritersMatchGoldenFiles(t *testing.T) {
 	for _, name := range []string{"five", "twelve", "loops"} {
 		program := samples()[name]

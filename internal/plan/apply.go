@@ -146,7 +146,7 @@ func (s *State) leaveStep(x *journal.StepLeft) {
 		s.merge(f)
 	}
 	for _, w := range x.Writes {
-		s.set(f, w, x.Value)
+		s.write(f, w, x.Value)
 	}
 	from := f.jumpedFrom(x)
 	s.endStep(f, Ending{
@@ -270,7 +270,7 @@ func (s *State) decideGate(x *journal.GateDecided) {
 		return
 	}
 	for _, w := range x.Writes {
-		s.set(f, w, x.Value)
+		s.write(f, w, x.Value)
 	}
 	s.endStep(f, Ending{Outcome: x.Outcome, Reason: x.Reason, Class: x.Class, Error: x.Error, Value: x.Value})
 }
@@ -314,7 +314,7 @@ func (s *State) endTask(x *journal.TaskEnded, at journal.Millis) {
 	s.stopClock(f, at)
 	s.release(f, x.Usage)
 	for _, w := range x.Writes {
-		s.set(f, w, x.Value)
+		s.write(f, w, x.Value)
 	}
 	if !x.Final { // another attempt follows; the frames of the step stay
 		f.Phase, f.Tried = Resting, Ending{Outcome: x.Outcome, Class: x.Class, Error: x.Error}

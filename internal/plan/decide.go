@@ -733,13 +733,29 @@ func (d *decider) finalEnding(f *Frame, end Ending) Ending {
 	if end.Outcome == journal.OutcomeOK && (f.Path == "" || f.Child != "") && d.p.CheckOutput != nil {
 		raw, err := d.p.raw(d.output(f))
 		if err == nil {
-			err = d.p.CheckOutput(d.unit(f).ir, raw)
+			err = d.p.CheckOutput(d.unit(f).ir, raw, func(path string) string { return d.origin(f, end.Step, path) })
 		}
 		if err != nil {
 			end.Outcome, end.Class, end.Error = journal.OutcomeFailed, journal.ClassInvalid, err.Error()
 		}
 	}
 	return end
+}
+
+// origin describes where a part of the output of a program comes from. It
+// returns "" if that is not known. last is the last step.
+func (d *decider) origin(top *Frame, last, path string) string {
+	if _, ok := d.written(top); !ok {
+		return fmt.Sprintf("the result of step %q, because no step has written to output", last)
+	}
+	if i := strings.IndexAny(path, ".["); i >= 0 {
+		path = path[:i]
+	}
+	step := cmp.Or(top.Writers["output."+path], top.Writers["output"])
+	if path == "" || step == "" {
+		return ""
+	}
+	return fmt.Sprintf("written by step %q", step)
 }
 
 // ReasonRejected is the reason of a run that a gate has rejected.

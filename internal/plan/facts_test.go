@@ -395,7 +395,7 @@ func stories(t *testing.T) map[string]story {
 	out["outputs that do not fit"] = story{
 		program: call(program(task("one")), ir.Step{Action: ir.Call{Child: 1}}),
 		begin: func(w *world) {
-			w.p.CheckOutput = func(p *ir.Program, output json.RawMessage) error {
+			w.p.CheckOutput = func(p *ir.Program, output json.RawMessage, _ func(string) string) error {
 				return fmt.Errorf("%s of %s does not fit", output, p.Name)
 			}
 		},
@@ -1053,7 +1053,9 @@ func bounds(t *testing.T) map[string]story {
 
 	// Only outputs of successful programs are checked.
 	checks := func(say error) func(w *world) {
-		return func(w *world) { w.p.CheckOutput = func(*ir.Program, json.RawMessage) error { return say } }
+		return func(w *world) {
+			w.p.CheckOutput = func(*ir.Program, json.RawMessage, func(string) string) error { return say }
+		}
 	}
 	fits := program()
 	fits.Blocks[0].Steps = []ir.Step{branches(fits, "fan", ir.JoinAll, 0, "x")}

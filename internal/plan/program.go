@@ -17,8 +17,8 @@ type Program struct {
 	// changes, so deciding stays pure.
 	Blobs func(hash string) (json.RawMessage, error)
 	// CheckOutput validates a program's output against its contract; nil accepts
-	// all.
-	CheckOutput func(p *ir.Program, output json.RawMessage) error
+	// all. origin describes where a part of the output comes from, or returns "".
+	CheckOutput func(p *ir.Program, output json.RawMessage, origin func(path string) string) error
 	// FillInput adds defaults to the input of a child and, if strict, validates
 	// it against its contract; nil does neither.
 	FillInput func(p *ir.Program, input json.RawMessage, strict bool) (json.RawMessage, error)

@@ -272,6 +272,45 @@ func (s *State) set(f *Frame, w journal.Write, value journal.Value) {
 		value = merged(before, under(value, w))
 	}
 	f.Scope[w.Path] = value
+	if w.Path == "output" && w.Reducer != "merge" {
+		f.Writers = nil
+	} else {
+		delete(f.Writers, property(w.Path))
+	}
+}
+
+// write applies one write of the current step, and notes the step as the writer
+// of the properties of the output.
+func (s *State) write(f *Frame, w journal.Write, value journal.Value) {
+	s.set(f, w, value)
+	keys := []string{property(w.Path)}
+	if w.Path == "output" && w.Reducer == "merge" {
+		var object map[string]json.RawMessage
+		if json.Unmarshal(under(value, w).JSON, &object) == nil && object != nil {
+			keys = keys[:0]
+			for key := range object {
+				keys = append(keys, "output."+key)
+			}
+		}
+	}
+	for _, key := range keys {
+		if key == "output" || strings.HasPrefix(key, "output.") {
+			if f.Writers == nil {
+				f.Writers = map[string]string{}
+			}
+			f.Writers[key] = f.Step
+		}
+	}
+}
+
+// property returns the first two segments of a path.
+func property(path string) string {
+	if i := strings.IndexByte(path, '.'); i >= 0 {
+		if j := strings.IndexByte(path[i+1:], '.'); j >= 0 {
+			return path[:i+1+j]
+		}
+	}
+	return path
 }
 
 // setAll applies the variables of an inner scope, except some keys. Namespaces

@@ -50,6 +50,10 @@ type Frame struct {
 	Scope   map[string]journal.Value `json:"scope,omitempty"`
 	// variables of an iteration or a branch; they end with the frame
 	Own []string `json:"own,omitempty"`
+	// Writers are the steps that last wrote to the output, by the key of the
+	// property, such as "output.report". "output" is for properties of unknown
+	// name.
+	Writers map[string]string `json:"writers,omitempty"`
 
 	// The current step.
 	Phase   Phase          `json:"phase"`

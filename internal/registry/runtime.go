@@ -420,8 +420,9 @@ func Runners() map[string]step.Runner {
 	return out
 }
 
-// CheckOutput checks a program's output against its schema.
-func CheckOutput(p *ir.Program, output json.RawMessage) error {
+// CheckOutput checks a program's output against its schema. An error names the origin of each value that does not
+// match.
+func CheckOutput(p *ir.Program, output json.RawMessage, origin func(path string) string) error {
 	if p.Output == nil || len(p.Output.Schema) == 0 {
 		return nil
 	}
@@ -435,6 +436,11 @@ func CheckOutput(p *ir.Program, output json.RawMessage) error {
 	problems, err := s.Check(output)
 	if err != nil || len(problems) == 0 {
 		return err
+	}
+	for i, one := range problems {
+		if from := origin(one.Path); from != "" {
+			problems[i].Message += " (" + from + ")"
+		}
 	}
 	return fmt.Errorf("the output does not match its schema: %s", joined(problems))
 }

@@ -156,11 +156,11 @@ func (t *Tools) lacksValues(name string) []Trouble {
 
 // checkOutput is CheckOutput for values with marks: contracts are about the values themselves. It runs no command for
 // them, because the engine decides with it.
-func checkOutput(s *secret.Registry) func(*ir.Program, json.RawMessage) error {
-	return func(p *ir.Program, output json.RawMessage) error {
+func checkOutput(s *secret.Registry) func(*ir.Program, json.RawMessage, func(string) string) error {
+	return func(p *ir.Program, output json.RawMessage, origin func(path string) string) error {
 		revealed, err := s.Reveal(secret.WithoutAsking(context.Background()), output)
 		if err == nil {
-			err = CheckOutput(p, revealed)
+			err = CheckOutput(p, revealed, origin)
 		}
 		return hidden(s, err)
 	}

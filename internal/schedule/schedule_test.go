@@ -41,6 +41,7 @@ func TestSecondsAreOptional(t *testing.T) {
 	}
 }
 
+// Spec: Agent Flow §2.4 timezone
 func TestUpcomingAcrossDaylightSavingChanges(t *testing.T) {
 	for _, c := range []struct{ name, spec, zone, after, want string }{
 		{

@@ -119,6 +119,7 @@ func (p *project) sendEvents(token string, events ...map[string]any) []answer {
 	return answers
 }
 
+// Spec: Agent Flow §2.4 event
 func TestCloudEventsOfTheOfficialSDKStartRunsOnce(t *testing.T) {
 	p := eventProject(t, map[string]string{
 		"subscriber.md": subscriber, "espalier.yaml": "triggers: {subscriber: {simulate: true}}\n",
@@ -344,6 +345,8 @@ func TestGitHubSignatureOfTheDocumentedExample(t *testing.T) {
 
 // A token with the role starter:NAME starts that workflow and nothing else, and
 // only if the workflow says "api: true".
+//
+// Spec: Agent Flow §2.4 api
 func TestScopedTokensStartOneWorkflow(t *testing.T) {
 	flow := func(name, api string) string {
 		return "---\nname: " + name + "\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: A test.\n" +

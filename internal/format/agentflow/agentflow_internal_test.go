@@ -78,6 +78,8 @@ func codes(t *testing.T) map[string]string {
 }
 
 // A rule without a test case is not enforced.
+//
+// Spec: Agent Flow §11 validator
 func TestCasesCoverEveryCode(t *testing.T) {
 	var all strings.Builder
 	names, err := os.ReadDir("testdata")

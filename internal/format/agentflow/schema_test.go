@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,6 +89,8 @@ func sampleMap(s *shape) string {
 
 // For every key of every shape, a value that the schema accepts must be accepted by the parser.
 // For an unknown key, both must reject it.
+//
+// Spec: Agent Flow §11 parser
 func TestParserAndSchemasAcceptTheSameKeys(t *testing.T) {
 	compiled := schemas(t)
 	for _, s := range append([]*shape{frontmatterShape}, blockShapes...) {
@@ -150,6 +153,8 @@ func TestEveryFieldIsDescribed(t *testing.T) {
 }
 
 // Blocks without diagnostics must be valid for editors, too.
+//
+// Spec: Agent Flow §11 validator
 func TestValidBlocksMatchTheSchemas(t *testing.T) {
 	compiled := schemas(t)
 	blocks := 0
@@ -244,6 +249,38 @@ func TestSchemasAreStable(t *testing.T) {
 	for _, s := range (Format{}).Schemas() {
 		if !json.Valid(s.Schema) || !bytes.Contains(s.Schema, []byte("2020-12")) {
 			t.Errorf("%s is not a schema", s.Block)
+		}
+	}
+}
+
+// Every type of step has the fields that Appendix A lists for it.
+//
+// Spec: Agent Flow §A optional, §3.2 keys
+func TestStepTypesHaveTheFieldsOfTheSpecification(t *testing.T) {
+	all := "id type description reads writes when on_error fallback retry expected_output stop_condition reason_code " +
+		"reason_code_on_fail agent skill_ref tool bundle branches goto gate_method output_files audit_output"
+	for _, key := range strings.Fields(all) {
+		if stepShape.field(key) == nil {
+			t.Errorf("steps have no %q", key)
+		}
+	}
+	for name, keys := range map[string]string{
+		"transform":       "reads writes when on_error expected_output output_files audit_output",
+		"skill":           "skill_ref agent reads writes when on_error expected_output output_files audit_output",
+		"tool":            "tool reads writes when retry fallback output_files audit_output",
+		"decision":        "branches reads",
+		"gate":            "reads writes agent gate_method when",
+		"parallel":        "bundle reads writes",
+		"subagent_bundle": "bundle reads writes",
+		"end":             "description reason_code",
+	} {
+		if findStepType(name) == nil {
+			t.Errorf("there is no step type %q", name)
+		}
+		for _, key := range strings.Fields(keys) {
+			if f := stepShape.field(key); f.types != nil && !slices.Contains(f.types, name) {
+				t.Errorf("%q has no effect in a step of type %s", key, name)
+			}
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 )
 
 // F30: required_events accepts every event that the audit log can have.
+//
+// Spec: Agent Flow §7.2 required-events
 func TestF30RequiredEventsAcceptsEveryAuditEvent(t *testing.T) {
 	events := []string{
 		audit.RunStart, audit.StepStart, audit.StepOutput, audit.StepComplete, audit.StepSkipped, audit.GateDecision,

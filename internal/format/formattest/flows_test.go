@@ -12,6 +12,8 @@ import (
 // Every flow in testdata/flows, and a variant of it with a low risk profile, finishes for 20
 // seeds of the simulation: it succeeds, or one of its own critics rejects. Every gate is
 // approved and every event is sent.
+//
+// Spec: Agent Flow §11 runner
 func TestFlowsFinishForEverySeed(t *testing.T) {
 	names, err := filepath.Glob("testdata/flows/*.txtar")
 	if err != nil || len(names) < 5 {

@@ -14,6 +14,8 @@ import (
 var update = flag.Bool("update", false, "rewrite the records in testdata/runs")
 
 // Every workflow in testdata/runs yields its record.
+//
+// Spec: Agent Flow §11 runner
 func TestRunsMatchTheirRecords(t *testing.T) {
 	names, err := filepath.Glob("testdata/runs/*/*.txtar")
 	if err != nil || len(names) == 0 {

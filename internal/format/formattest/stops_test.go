@@ -22,6 +22,8 @@ import (
 // Every workflow in testdata/runs is stopped at every write to its journal, after it is durable
 // and sometimes before, and resumed with another engine. It must end like the undisturbed run,
 // and no recorded reply may be requested again.
+//
+// Spec: Agent Flow §8.4 resume
 func TestRunsSurviveStops(t *testing.T) {
 	names, err := filepath.Glob("testdata/runs/*/*.txtar")
 	if err != nil {

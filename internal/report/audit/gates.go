@@ -28,6 +28,7 @@ func gateOpenedName(ev *report.Event) string { return gateOpenedNames[ev.Step.Ga
 // gateOpened records a question, and exactly what the person who decides is shown.
 func (p *projector) gateOpened(ev *report.Event, f *fields) error {
 	x := &ev.Step.Gate.GateOpened
+	f.flag("not_a_step", !isStep(ev))
 	if g, ok := gateOf(ev.Step); ok && x.Kind != journal.GateInDoubt {
 		f.text("waitpoint", g.Name)
 		f.text("on_timeout", string(g.OnTimeout))
@@ -58,6 +59,7 @@ func gateOf(s *report.Step) (ir.Gate, bool) {
 }
 
 func gateExpired(_ *projector, ev *report.Event, f *fields) error {
+	f.flag("not_a_step", !isStep(ev))
 	f.text("reason_code", report.ReasonTimeout)
 	if g, ok := gateOf(ev.Step); ok {
 		f.text("waitpoint", g.Name)
@@ -122,6 +124,7 @@ func gateDecidedName(ev *report.Event) string {
 // the completion of the gate's step.
 func (p *projector) gateDecided(ev *report.Event, f *fields) error {
 	x := ev.Fact.(journal.GateDecided)
+	f.flag("not_a_step", !isStep(ev))
 	switch gateDecidedName(ev) {
 	case DoubtDecided:
 		f.text("result", string(x.Outcome))

@@ -33,12 +33,12 @@ var recipes = map[report.EventType][]recipe{
 	report.BudgetRaised:    {{always(BudgetRaised), of(budgetRaised)}},
 	report.BudgetWaiting:   {{always(BudgetWait), budgetWait}},
 	report.BudgetRefused:   {{always(BudgetRefused), of(budgetRefused)}},
-	report.StepStarted:     {{always(StepStart), stepStart}},
+	report.StepStarted:     {{when(StepStart, isStep), stepStart}},
 	report.StepSkipped:     {{always(StepSkipped), stepSkipped}},
 	report.StepFinished: {
 		{when(StepOutput, hasOutput), (*projector).stepOutput},
-		{always(StepComplete), (*projector).stepComplete},
-		{always(BudgetCheck), budgetCheck},
+		{when(StepComplete, isStep), (*projector).stepComplete},
+		{when(BudgetCheck, isStep), budgetCheck},
 	},
 	report.StepRetrying:    {{always(StepRetry), stepRetry}},
 	report.CheckpointSaved: {{always(CheckpointSaved), checkpoint}},
@@ -83,7 +83,13 @@ func when(name string, holds func(*report.Event) bool) func(*report.Event) strin
 
 func hasStep(ev *report.Event) bool   { return ev.Step != nil }
 func isSkipped(ev *report.Event) bool { return ev.Outcome == journal.OutcomeSkipped }
-func hasOutput(ev *report.Event) bool { return !ev.Value.IsZero() || len(visitOf(ev.Step).missing) > 0 }
+func hasOutput(ev *report.Event) bool {
+	return isStep(ev) && (!ev.Value.IsZero() || len(visitOf(ev.Step).missing) > 0)
+}
+
+// isStep reports whether the event is about the execution of a step. Waitpoints
+// and the approval of the start are not; only the records of gates have them.
+func isStep(ev *report.Event) bool { return ev.Step.Info == nil || !ev.Step.Info.Step.Uncounted }
 
 // of fills a record from the fact of its event.
 func of[F journal.Fact](fill func(f *fields, x F)) func(*projector, *report.Event, *fields) error {

@@ -15,6 +15,8 @@ import (
 )
 
 // A run without a transcript has the same audit log, byte for byte.
+//
+// Spec: Agent Flow §7.1 always
 func TestLogDoesNotDependOnTranscript(t *testing.T) {
 	r := reporttest.Recorded(t, "gate-approved")
 	want := reporttest.Together(undisturbed(t, r))
@@ -29,6 +31,8 @@ func TestLogDoesNotDependOnTranscript(t *testing.T) {
 // At a level other than full, events that the specification does not have are
 // omitted unless required (F44). required_events is a minimum: at the full level
 // all events are written (F30).
+//
+// Spec: Agent Flow §7.2 required-events
 func TestF44AuditLevel(t *testing.T) {
 	r := reporttest.Recorded(t, "observed")
 	r.Program.Audit = &ir.Audit{Level: "minimal", RequiredEvents: []ir.Name{{Name: "model_error"}}}
@@ -207,6 +211,8 @@ func step(t *testing.T, r *reporttest.Recording, id string) *ir.Step {
 
 // A fallback has FALLBACK_USED and the declared reason code; the step that failed
 // has its own.
+//
+// Spec: Agent Flow §3.2 reason-code, §7.5 own-codes
 func TestF45FallbackUsed(t *testing.T) {
 	r := reporttest.Recorded(t, "fallback")
 	step(t, r, "draft").ReasonFail = "NO_DRAFT"
@@ -221,6 +227,8 @@ func TestF45FallbackUsed(t *testing.T) {
 }
 
 // A failure that the author tolerates has a status of its own.
+//
+// Spec: Agent Flow §3.2 reason-code-on-fail
 func TestF16SkippedOnError(t *testing.T) {
 	r := reporttest.Recorded(t, "fallback")
 	s := step(t, r, "draft")
@@ -247,6 +255,8 @@ func TestF6MissingReads(t *testing.T) {
 }
 
 // Events that the specification requires without naming them have names.
+//
+// Spec: Agent Flow §8.4 records
 func TestF29Extensions(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range reporttest.All(t) {

@@ -62,7 +62,7 @@ const (
 var standard = map[string]bool{
 	RunStart: true, StepStart: true, StepOutput: true, StepComplete: true, StepSkipped: true, GateDecision: true,
 	BudgetCheck: true, RunComplete: true, RunFailed: true, RunSuspended: true, RunResumed: true, CheckpointSaved: true,
-	WaitpointTimeout: true, MergeConflict: true, StepRetry: true,
+	WaitpointOpened: true, WaitpointPassed: true, WaitpointTimeout: true, MergeConflict: true, StepRetry: true,
 }
 
 // Record is one line of an audit log.

@@ -251,6 +251,7 @@ func (v *verifier) events() {
 		r := &v.recs[i]
 		var data struct {
 			Type, Status string
+			NotAStep     bool `json:"not_a_step"`
 		}
 		json.Unmarshal(r.Data, &data) // what is missing counts as empty
 		visits := open[r.StepID]
@@ -259,6 +260,9 @@ func (v *verifier) events() {
 		case StepStart:
 			open[r.StepID] = append(visits, visit{line: i + 1, gate: data.Type == "gate"})
 		case GateDecision, DoubtDecided, WaitpointTimeout:
+			if data.NotAStep {
+				break
+			}
 			if last < 0 {
 				v.fault(i+1, CheckEvents, "%s of step %q, which has no %s", r.Event, r.StepID, StepStart)
 				break
@@ -300,6 +304,7 @@ func (v *verifier) events() {
 }
 
 // required checks the events that the workflow requires and that every run has.
+// A run that fails can end before its first step.
 func (v *verifier) required() {
 	if v.e.Audit == nil {
 		return
@@ -311,7 +316,7 @@ func (v *verifier) required() {
 	for _, name := range v.e.Audit.RequiredEvents {
 		switch name.Name {
 		case RunStart, StepStart, StepComplete, BudgetCheck:
-			if !seen[name.Name] && (v.e.Finished || name.Name == RunStart) {
+			if !seen[name.Name] && (seen[RunComplete] || name.Name == RunStart) {
 				v.fault(0, CheckEvents, "the workflow requires %s, and there is none", name.Name)
 			}
 		}

@@ -207,6 +207,8 @@ func firstLines(b []byte, n int) []byte {
 
 // No byte can be changed, no line omitted, repeated or moved, with or without a
 // new chain.
+//
+// Spec: Agent Flow §7.1 machines
 func TestVerifyFindsAnyChange(t *testing.T) {
 	all := reporttest.All(t)
 	made := map[string]audit.Evidence{}
@@ -249,6 +251,8 @@ func TestVerifyFindsAnyChange(t *testing.T) {
 }
 
 // The program of docs/audit.md verifies a log without Espalier.
+//
+// Spec: Agent Flow §7.1 machines
 func TestVerifyWithoutEspalier(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {

@@ -273,3 +273,25 @@ func added(all []*metricspb.Metric) string {
 	}
 	return metrics(list)
 }
+
+// The spans of the recorded runs have all attributes of the specification.
+//
+// Spec: Agent Flow §10.1 attributes
+func TestSpansHaveTheAttributesOfAgentFlow(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range reporttest.All(t) {
+		for _, s := range export(t, r, nil, nil).Spans() {
+			for name := range reporttest.Attributes(s.Attributes) {
+				seen[name] = true
+			}
+		}
+	}
+	for _, name := range []string{
+		"workflow.name", "workflow.version", "run.id", "step.id", "step.type", "agent.id", "agent.role", "tokens.input",
+		"tokens.output", "budget.tokens.remaining", "budget.steps.remaining", "reason_code",
+	} {
+		if !seen["agent_flow."+name] {
+			t.Errorf("no span has agent_flow.%s", name)
+		}
+	}
+}

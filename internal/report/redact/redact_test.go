@@ -64,6 +64,8 @@ func TestText(t *testing.T) {
 }
 
 // F31: patterns are names of rules in any case, or regular expressions.
+//
+// Spec: Agent Flow §7.2 redaction
 func TestPatterns(t *testing.T) {
 	text := "ada@example.org 123-45-6789 EMP-00042 x"
 	for _, c := range []struct {

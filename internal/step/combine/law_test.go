@@ -100,6 +100,8 @@ func canon(v any) string {
 // Every item that a worker returns is in the result of a union or a combination
 // by type, or recorded with its worker as dropped. Without a dedupe key, all of
 // them are in the result.
+//
+// Spec: Agent Flow §5.3 combine-by-type, §5.3 union
 func TestUnionAndCombineByTypeLoseNoItem(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		strategy := rapid.SampledFrom([]string{"union", "combine_by_type"}).Draw(r, "strategy")
@@ -189,6 +191,8 @@ func resultItems(r *rapid.T, strategy string, result json.RawMessage) []json.Raw
 
 // What a vote, first_wins, last_wins or a critic does not keep is recorded with
 // the workers that returned it, and merging is deterministic.
+//
+// Spec: Agent Flow §12.3 auditable-merge
 func TestDiscardedValuesAreRecordedWithTheirWorkers(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		settings := by("vote", rapid.SampledFrom([]string{"first_wins", "last_wins"}).Draw(r, "conflict"))
