@@ -47,9 +47,10 @@ type savedFrame struct {
 	RunData  json.RawMessage `json:"run_data,omitempty"`
 	Step     *Step           `json:"step,omitempty"`
 	StepData json.RawMessage `json:"step_data,omitempty"`
-	// Announced and Failed are the unexported fields of Step.
-	Announced bool    `json:"announced,omitempty"`
-	Failed    *Ending `json:"failed,omitempty"`
+	// Announced, Failed and Hooks are the unexported fields of Step.
+	Announced bool           `json:"announced,omitempty"`
+	Failed    *Ending        `json:"failed,omitempty"`
+	Hooks     *journal.Hooks `json:"hooks,omitempty"`
 }
 
 type savedTracker struct {
@@ -93,7 +94,7 @@ func (in *Interpreter) Save(data ReaderData) ([]byte, error) {
 			}
 		}
 		if f.step != nil {
-			s.Announced, s.Failed = f.step.announced, f.step.failed
+			s.Announced, s.Failed, s.Hooks = f.step.announced, f.step.failed, f.step.hooks
 			if s.StepData, err = save(f.step.Data); err != nil {
 				return nil, err
 			}
@@ -176,7 +177,7 @@ func (in *Interpreter) restoreFrame(s *savedFrame, data ReaderData) error {
 	}
 	if f.step = s.Step; f.step != nil {
 		f.step.Run, f.step.Parent, f.step.Info = f.run, f.up, f.unit.step(f.block, f.step.Name)
-		f.step.announced, f.step.failed = s.Announced, s.Failed
+		f.step.announced, f.step.failed, f.step.hooks = s.Announced, s.Failed, s.Hooks
 		if data.RestoreStep != nil {
 			var err error
 			if f.step.Data, err = data.RestoreStep(f.step, s.StepData); err != nil {

@@ -3,10 +3,12 @@ package report_test
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
 )
 
@@ -49,5 +51,40 @@ func TestRestoredInterpreterContinues(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What the hooks of an open step came to is part of a saved Interpreter.
+func TestRestoredInterpreterKeepsHooks(t *testing.T) {
+	p, w := scenarios["linear"](t)
+	var events []journal.Event
+	for _, e := range slices.Concat(w.appends...) {
+		events = append(events, e)
+		if x, ok := e.Fact.(journal.TaskStarted); ok {
+			note := journal.TaskNoted{Work: x.Work, Kind: journal.NoteHooks, Data: []byte(`{"hooks":[{"log":"ready"}]}`)}
+			events = append(events, journal.Event{At: e.At, Fact: note})
+		}
+	}
+	outline := func(string) (*report.Outline, error) { return report.NewOutline(p), nil }
+	in, found := report.NewInterpreter(run, outline), false
+	for i := range events {
+		err := in.Interpret(&events[i], func(e *report.Event) error {
+			found = found || e.Type == report.StepFinished && strings.Contains(string(e.Value.JSON), "ready")
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := in.Save(report.ReaderData{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in = report.NewInterpreter(run, outline)
+		if err := in.Restore(raw, report.ReaderData{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !found {
+		t.Error("the step ended without the result of its hooks")
 	}
 }

@@ -16,7 +16,7 @@ import (
 // rerun is the variable of a test binary that Run has started.
 const rerun = "ESPALIER_TEST_USER"
 
-// nobody is a user that owns nothing.
+// nobody is the user ID of an account without files.
 const nobody = 65534
 
 // Run runs the tests of this test binary that match a pattern, as in -test.run, once more as an ordinary user. It does

@@ -20,7 +20,7 @@ var (
 	question = app.Field{Name: "question", Text: "Why is the sky blue?"}
 )
 
-// Somebody who has read nothing runs an example, approves its gate and sees the result, with the browser alone.
+// A newcomer runs an example, approves its gate and sees the result, with the browser alone.
 func TestFirstVisitLeadsToAnApprovedRun(t *testing.T) {
 	s := newSite(t, nil)
 	b := s.open()

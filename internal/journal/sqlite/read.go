@@ -85,7 +85,7 @@ const chainRows = `WITH RECURSIVE chain (pos, run, prev, seq, body) AS (
 		SELECT a.pos, a.run, a.prev, a.seq, a.body FROM chain JOIN appends a ON a.pos = chain.prev AND a.pos < chain.pos WHERE a.seq > ?2
 	) SELECT pos, run, prev, seq, body FROM chain`
 
-// chainQuery returns one append more than a page, which tells whether there are more.
+// chainQuery returns one append more than a page, to find out whether there are more.
 var chainQuery = chainRows + " LIMIT " + strconv.Itoa(page+1)
 
 // marksQuery returns the last append of each page, newest first.

@@ -136,7 +136,7 @@ func (r *runner) prepare(set Settings) (*exec.Program, error) {
 }
 
 // isOwn reports whether a folder is in the project or in the folder of the run, or is a temporary folder that only this
-// user can change. In other folders, programs may find configuration of somebody else.
+// user can change. In other folders, programs may find the configuration of another user.
 func (r *runner) isOwn(dir string) bool {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {

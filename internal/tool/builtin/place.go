@@ -311,7 +311,7 @@ func (s *spot) write(content []byte) (err error) {
 		}
 	}
 	keep := s.area.keep
-	if s.area.own { // nobody names a file in the folder of a run by accident
+	if s.area.own { // files of a run are not workflows that a person names
 		keep.Consents = nil
 	}
 	if err := keep.Check(s.rel, old, content); err != nil {
