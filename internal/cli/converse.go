@@ -65,6 +65,8 @@ func (a *invocation) textGate(run *app.Run) (*app.Gate, error) {
 
 // readReply shows what a step has to say and reads one line of stdin. It returns false after a signal.
 func (a *invocation) readReply(g *app.Gate) (text string, ok bool) {
+	signals, release := a.Signals.handle()
+	defer release()
 	if !a.json {
 		for _, name := range slices.Sorted(maps.Keys(g.Shows)) {
 			var shown string
@@ -77,8 +79,6 @@ func (a *invocation) readReply(g *app.Gate) (text string, ok bool) {
 			_, _ = io.WriteString(a.stderr, "> ") // a terminal that is gone ends stdin, too
 		}
 	}
-	signals, release := a.Signals.handle()
-	defer release()
 	if a.lines == nil {
 		a.lines = bufio.NewReader(cmp.Or[io.Reader](a.Stdin, strings.NewReader("")))
 	}
