@@ -12,7 +12,7 @@ BROKEN := $(BIN)/broken.txt
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build install screenshots test test-clis test-live race lint vuln cross check fix bench bench-postgres soak soak-short
+.PHONY: help demo build install screenshots test test-clis test-live race lint vuln cross check fix bench bench-postgres soak soak-short docs release test-release
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,6 +91,32 @@ vuln: ## check the dependencies for known vulnerabilities; needs the Go vulnerab
 	@$(GO) tool govulncheck -db '$(VULNDB)' ./... || { code=$$?; [ $$code -eq 3 ] || \
 		echo 'Nothing was checked. If $(VULNDB) cannot be reached, copy the database and run: make vuln VULNDB=file:///FOLDER' >&2; \
 		exit $$code; }
+
+HUGO := github.com/gohugoio/hugo@v0.152.2
+DOCS := $(BIN)/docs
+
+docs: ## build the documentation site in bin/docs; it opens from the file system, too
+	$(GO) run ./internal/reference markdown $(BIN)/reference
+	cd site && CGO_ENABLED=0 HUGO_PARAMS_VERSION=$(VERSION) $(GO) run $(HUGO) --quiet --noBuildLock --cleanDestinationDir \
+		--destination $(CURDIR)/$(DOCS)/$(VERSION)
+	@cd $(DOCS) && printf 'window.docsVersions = {"current": "%s", "all": [%s]};\n' $(VERSION) \
+		"$$(ls -d */ | sort -rV | sed 's|\(.*\)/|"\1"|' | paste -sd, -)" > versions.js
+	@printf '<!doctype html><meta http-equiv="refresh" content="0; url=%s/index.html"><a href="%s/index.html">Espalier</a>\n' \
+		$(VERSION) $(VERSION) > $(DOCS)/index.html
+	$(GO) test -tags site -count=1 -run TestSite ./internal/reference -site $(CURDIR)/$(DOCS)/$(VERSION)
+	@echo 'Open $(DOCS)/index.html.'
+
+# The newest version of goreleaser that the Go version of go.mod builds and whose modules can all be fetched.
+GORELEASER := github.com/goreleaser/goreleaser/v2@v2.14.0
+# The version of a release is the newest one of the changelog.
+VERSION ?= $(shell sed -n 's/^## \[\([0-9][^]]*\)\].*/\1/p' CHANGELOG.md | head -1)
+
+release: ## build archives, packages, checksums and parts lists of a release in dist/; uploads nothing
+	VERSION=$(VERSION) $(GO) run $(GORELEASER) release --snapshot --clean
+	node packaging/npm/pack.mjs dist $(VERSION)
+
+test-release: ## check dist/: install the packages, run them, and build again elsewhere to compare the checksums
+	packaging/check.sh dist $(VERSION)
 
 cross: ## build the whole program for Linux, Windows and macOS
 	CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/espalier

@@ -78,6 +78,11 @@ func Main(w World, args []string) int {
 	return code
 }
 
+// Commands returns the tree of commands, for documentation. Its commands cannot run.
+func Commands() *cobra.Command {
+	return (&invocation{stdout: io.Discard, stderr: terminal.New(io.Discard, false)}).root()
+}
+
 // results writes the result of a command. It keeps the first error, so that callers need not check each line.
 type results struct {
 	to     io.Writer

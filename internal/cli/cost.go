@@ -25,11 +25,11 @@ func (a *invocation) costCommand() *cobra.Command {
 	cmd := a.jsonFlag(&cobra.Command{
 		Use:   "cost WORKFLOW [--model MODEL] [--json]",
 		Short: "Compute the worst-case cost of a run",
-		Long: `Say what a run of a workflow uses on one happy pass (base) and at worst, over
-all paths, with every retry, fallback and repetition; for each step and each
-agent; and how that compares with the declared budgets. Prompt tokens are
-estimates, everything else is a bound. Money is what the models cost that would
-answer: as the workflow names them, --model or the configuration.`,
+		Long: `Compute what a run uses if every step succeeds at once (base) and in the worst
+case, over all paths, with every retry, fallback and repetition. The report has
+each step and each agent, and compares the totals with the declared budgets.
+Tokens of prompts are estimates; everything else is a bound. Prices are those of
+the models that --model, the workflow or the configuration names.`,
 		Args:              takesWorkflow(1, "one workflow"),
 		ValidArgsFunction: a.completeWorkflow,
 		RunE: func(_ *cobra.Command, args []string) error {

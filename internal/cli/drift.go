@@ -16,9 +16,9 @@ func (a *invocation) driftCommand() *cobra.Command {
 	cmd := a.jsonFlag(&cobra.Command{
 		Use:   "drift WORKFLOW [--fix-topology] [--json]",
 		Short: "Report contradictions between the parts of a workflow",
-		Long: `Compare what a workflow says in several places (its prose, its diagram, its code
-and its rules) and say where they disagree. The exit code is 1 when they do.
---fix-topology writes the diagram anew, from the code and the rules.`,
+		Long: `Compare the parts of a workflow that describe the same thing (its prose, its
+diagram, its code and its rules) and report contradictions. The exit code is 1 if
+there are any. --fix-topology regenerates the diagram from the code and the rules.`,
 		Args:              takesWorkflow(1, "one workflow"),
 		ValidArgsFunction: a.completeWorkflow,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -51,7 +51,7 @@ and its rules) and say where they disagree. The exit code is 1 when they do.
 			return &failure{code: exitFailed, message: fmt.Sprintf("%s: %s", an.File.Path, diag.Summary(found))}
 		},
 	})
-	cmd.Flags().BoolVar(&fix, "fix-topology", false, "write the diagram anew, from the code and the rules")
+	cmd.Flags().BoolVar(&fix, "fix-topology", false, "regenerate the diagram from the code and the rules")
 	return cmd
 }
 

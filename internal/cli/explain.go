@@ -15,9 +15,9 @@ func (a *invocation) explainCommand() *cobra.Command {
 	return a.jsonFlag(&cobra.Command{
 		Use:   "explain [CODE] [--json]",
 		Short: "Explain a code such as AF001, with a bad and a good example",
-		Long: `Explain the code of a diagnostic: what it means, how to mend it, an example
-that produces it and one that does not. Without a code, list them all; with the
-letters alone, those that begin with them.`,
+		Long: `Explain the code of a diagnostic: what it means, how to fix it, an example
+that produces it and one that does not. Without a code, list all codes; with
+letters alone, list the codes that start with them.`,
 		Example: `  espalier explain AF001
   espalier explain WF
   espalier explain`,

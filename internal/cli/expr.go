@@ -19,10 +19,10 @@ func (a *invocation) exprCommand() *cobra.Command {
 	var cmd *cobra.Command
 	cmd = a.jsonFlag(&cobra.Command{
 		Use:   "expr EXPRESSION [--dialect D] [--compat reference] [--context FILE.json] [--json]",
-		Short: "Evaluate one condition and show how it came about",
-		Long: `Evaluate a condition as workflows have them, and show what each part of it comes
-to. The context is a JSON object of the names that the condition may use;
-what is not in it is null.`,
+		Short: "Evaluate a condition and show the value of each part",
+		Long: `Evaluate a condition the way workflows do, and show the value of each part. The
+context is a JSON object with the names that the condition may use; names that
+it does not have are null.`,
 		Example: `  espalier expr 'len(input.docs) > 1 and input.tier != "starter"' --context context.json
   espalier expr '"pdf" in ["pdf", "docx"]'`,
 		Args:              takes(1, 1, "one expression, in quotes"),
@@ -72,7 +72,7 @@ what is not in it is null.`,
 			return a.printExpr(e, env)
 		},
 	})
-	cmd.Flags().StringVar(&dialect, "dialect", string(expr.AgentFlow), "the format whose rules hold, `D`")
+	cmd.Flags().StringVar(&dialect, "dialect", string(expr.AgentFlow), "evaluate by the rules of this format, `D`")
 	cmd.Flags().StringVar(&compat, "compat", "",
 		"evaluate as another `PROGRAM` does: reference for AIFLOW conditions")
 	cmd.Flags().StringVar(&context, "context", "", "JSON `FILE` with the names that may be used")

@@ -24,11 +24,11 @@ func (a *invocation) graphCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "graph WORKFLOW|RUN [-o FILE.svg|png|mmd|dot|json] [--data]",
 		Short: "Draw a workflow, or a run of one",
-		Long: `Draw a workflow as SVG, PNG, Mermaid (mmd), Graphviz (dot) or JSON. The file's
-extension says which; without a file, Mermaid is printed, which code hosting
-sites show as a picture. --json is short for --format json. The picture of a
-run shows the workflow as it was when the run began, how far each step has
-come, and the way that was taken.`,
+		Long: `Draw a workflow as SVG, PNG, Mermaid (mmd), Graphviz (dot) or JSON. The
+extension of the file selects the format; without a file, the command prints
+Mermaid, which code hosting sites show as a picture. --json is short for --format
+json. The picture of a run shows the workflow as it was when the run started, the
+state of each step, and the path that the run took.`,
 		Example: `  espalier graph flow.md -o flow.svg
   espalier graph 5ff07bf3 -o run.png
   espalier graph flow.md --data -o flow.png

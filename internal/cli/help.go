@@ -10,8 +10,8 @@ import (
 
 const environmentHelp = `Espalier reads these variables:
 
-  NO_COLOR         set to anything: no colours
-  CLICOLOR_FORCE   set to anything but 0: colours also when the output is not a
+  NO_COLOR         set to anything: no colors
+  CLICOLOR_FORCE   set to anything but 0: colors also when the output is not a
                    terminal
   COLUMNS          how wide a page may be; else the width of the terminal, or 80
   HOME             skills of the user are in ~/.agents/skills and ~/.claude/skills
@@ -76,7 +76,7 @@ const scriptHelp = `--script FILE answers in place of models and tools. The file
     web.search:
       - input: {query: roses}   # if the call has at least this
         output: [{title: Roses}]
-      - fail: {class: TIMEOUT, message: nobody there}
+      - fail: {class: TIMEOUT, message: no answer}
     mail.send:
       side_effects: true        # must not be called twice
       answers:
@@ -87,7 +87,7 @@ const scriptHelp = `--script FILE answers in place of models and tools. The file
 
 The most specific entry answers: key before step, then agent, then workflow;
 then the one with most of attempt, visit, iteration and turn; then the first.
-Nothing is counted, so a run that was killed and resumed hears the same again.
+Nothing is counted, so a run that was killed and resumed gets the same replies.
 `
 
 const formatsHelp = `Espalier reads and runs workflows in these formats:

@@ -10,10 +10,10 @@ func (a *invocation) promoteCommand() *cobra.Command {
 	var force bool
 	cmd := a.jsonFlag(&cobra.Command{
 		Use:   "promote NAME [RUN] [--force]",
-		Short: "Put a generated workflow in its place",
-		Long: `Put a workflow that "espalier create" has staged into workflows/NAME. The
-generation must have passed its check; everything that was staged is kept in
-outputs/NAME/RUN/build, compared, and only then removed from artifacts/.`,
+		Short: "Install a generated workflow",
+		Long: `Install a workflow that "espalier create" has staged in workflows/NAME. The
+generation must have passed its check. All staged files are copied to
+outputs/NAME/RUN/build and compared before they are removed from artifacts/.`,
 		Args:              takes(1, 2, "a name, and a run when several are staged"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -36,6 +36,6 @@ outputs/NAME/RUN/build, compared, and only then removed from artifacts/.`,
 			return nil
 		},
 	})
-	cmd.Flags().BoolVar(&force, "force", false, "promote what has not passed its check")
+	cmd.Flags().BoolVar(&force, "force", false, "promote a generation that has not passed its check")
 	return cmd
 }

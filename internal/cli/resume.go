@@ -314,9 +314,9 @@ func (a *invocation) signalCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "signal RUN EVENT [--data JSON|--text TEXT]",
 		Short: "Send an event to a run",
-		Long: `Send an event to a run that waits for it, or will wait for, and
-carry it on. "espalier status RUN" shows which event that is. What the event
-carries becomes the result of the step.`,
+		Long: `Send an event to a run that waits for it, or that will wait for it later, and
+continue the run. "espalier status RUN" shows the name of the event. The data of
+the event becomes the result of the step.`,
 		Example: `  espalier signal 5ff07bf3 papers_received --data '{"pages": 12}'
   espalier signal 5ff07bf3 chat --text "Make it shorter"`,
 		Args:              takesRun(2, 2, "a run and an event"),
@@ -336,8 +336,8 @@ carries becomes the result of the step.`,
 		},
 	}
 	flags := a.followFlag(cmd).Flags()
-	flags.StringVar(&data, "data", "", "what the event carries, as `JSON`")
-	flags.StringVar(&text, "text", "", "what the event carries, as `TEXT`")
+	flags.StringVar(&data, "data", "", "the data of the event, as `JSON`")
+	flags.StringVar(&text, "text", "", "the data of the event, as `TEXT`")
 	flags.BoolVar(&leave, "no-continue", false, "record the event and leave the run to another process")
 	exclusive(cmd, "data", "text")
 	return cmd

@@ -468,9 +468,9 @@ formats it for people.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&a.json, "json", false, "print one JSON object in a line, which it does anyway")
-	flags.BoolVar(&follow, "follow", false, "continue as the run does, until it has finished")
-	flags.BoolVar(&pretty, "pretty", false, "write it for people")
+	flags.BoolVar(&a.json, "json", false, "print one JSON object per line, as without the flag")
+	flags.BoolVar(&follow, "follow", false, "follow the run until it has finished")
+	flags.BoolVar(&pretty, "pretty", false, "format it for people")
 	flags.BoolVar(&trace, "trace", false, "of an AIFLOW run: the document that the format's trace viewer reads")
 	exclusive(cmd, "json", "pretty")
 	return cmd

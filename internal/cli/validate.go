@@ -23,13 +23,13 @@ func (a *invocation) validateCommand() *cobra.Command {
 	cmd := a.jsonFlag(&cobra.Command{
 		Use:   "validate PATH... [--strict] [--json|--sarif] [-o FILE]",
 		Short: "Report all problems in workflows",
-		Long: `Check workflows and say everything that is wrong with them: the place, what is
-wrong and what to do. A folder means every workflow in it; "-" reads one from
+		Long: `Check workflows and report all problems at once: where each one is, what is wrong
+and how to fix it. A folder means all workflows in it; "-" reads a workflow from
 standard input.
 
-Ends with 0 when nothing is an error, and with 3 otherwise. --strict makes
-errors of warnings and of what was let pass although a format does not allow
-it.`,
+The exit code is 0 if there are no errors, and 3 otherwise. --strict turns
+warnings into errors, and also deviations from a format that are tolerated
+otherwise.`,
 		Example: `  espalier validate flow.md
   espalier validate . --strict
   espalier validate . --sarif -o espalier.sarif
@@ -75,7 +75,7 @@ it.`,
 		},
 	})
 	flags := cmd.Flags()
-	flags.BoolVar(&strict, "strict", false, "make errors of warnings and of what is only tolerated")
+	flags.BoolVar(&strict, "strict", false, "turn warnings and tolerated deviations into errors")
 	a.compatFlag(cmd)
 	a.envFlag(cmd)
 	flags.BoolVar(&sarif, "sarif", false, "print SARIF 2.1.0, for code scanning")

@@ -1,12 +1,17 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
 )
+
+// release is the version of a release; "make release" sets it with -ldflags. Other builds have the version that the Go
+// toolchain derives from the repository.
+var release string
 
 type versionReport struct {
 	Version  string `json:"version"`
@@ -32,11 +37,15 @@ func (a *invocation) printVersion() error {
 		return a.writeJSON(v)
 	}
 	built := ""
-	switch {
-	case v.Commit != "" && v.Modified:
-		built = fmt.Sprintf(" (%.12s, modified)", v.Commit)
-	case v.Commit != "":
-		built = fmt.Sprintf(" (%.12s)", v.Commit)
+	if v.Commit != "" {
+		built = fmt.Sprintf(" (%.12s", v.Commit)
+		if v.Date != "" {
+			built += ", " + v.Date
+		}
+		if v.Modified {
+			built += ", modified"
+		}
+		built += ")"
 	}
 	_, err := fmt.Fprintf(a.stdout, "espalier %s%s %s %s\n", v.Version, built, v.Go, v.Platform)
 	return err
@@ -48,7 +57,7 @@ func readVersion() versionReport {
 	if !ok {
 		return v
 	}
-	v.Version = info.Main.Version
+	v.Version = cmp.Or(release, info.Main.Version)
 	if v.Version == "" || v.Version == "(devel)" {
 		v.Version = "devel"
 	}
