@@ -12,7 +12,7 @@ BROKEN := $(BIN)/broken.txt
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build install screenshots test test-clis test-live race lint vuln cross check fix bench bench-postgres soak soak-short docs release test-release
+.PHONY: help demo build install screenshots test test-clis test-live race lint vuln cross check fix bench bench-postgres soak soak-short docs recording release test-release
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -105,6 +105,16 @@ docs: ## build the documentation site in bin/docs; it opens from the file system
 		$(VERSION) $(VERSION) > $(DOCS)/index.html
 	$(GO) test -tags site -count=1 -run TestSite ./internal/reference -site $(CURDIR)/$(DOCS)/$(VERSION)
 	@echo 'Open $(DOCS)/index.html.'
+
+XTERM := @xterm/headless@6.0.0
+RECORDING := $(CURDIR)/$(BIN)/recording
+
+recording: build ## record docs/pictures/recording.svg from a real run; needs Node.js, npm and script(1)
+	rm -rf $(RECORDING)/project && mkdir -p $(RECORDING)/project/.git
+	npm install --silent --no-audit --no-fund --prefix $(RECORDING) $(XTERM)
+	cp $(RUNS) docs/recording/replies.script.yaml $(RECORDING)/project
+	cd $(RECORDING)/project && PATH=$(CURDIR)/$(BIN):$$PATH NODE_PATH=$(RECORDING)/node_modules \
+		node $(CURDIR)/docs/recording/record.mjs $(CURDIR)/docs/recording/session.json $(CURDIR)/docs/pictures/recording.svg
 
 # The newest version of goreleaser that the Go version of go.mod builds and whose modules can all be fetched.
 GORELEASER := github.com/goreleaser/goreleaser/v2@v2.14.0
