@@ -266,7 +266,7 @@ func (a *App) startForEvent(
 		return false, "", err
 	}
 	if problem = "the trigger was paused"; !state.Paused {
-		err := a.startMapped(ctx, d, id, e, by)
+		err := a.startMapped(ctx, d, id, e, RunOptions{Simulate: d.settings.Simulate}, by)
 		if err != nil && !lasting(err) {
 			return false, "", err
 		}
@@ -288,9 +288,25 @@ func (a *App) startForEvent(
 // maxActive bounds the runs that the state of a trigger names.
 const maxActive = 100
 
-// startMapped starts a run whose input is computed from an event.
+// TestTrigger starts a simulated run with the input that an event or a request with this data gives it, also if the
+// trigger is paused. The run does not count as one of the trigger.
+func (a *App) TestTrigger(
+	ctx context.Context, name string, data json.RawMessage, by journal.Actor,
+) (journal.RunID, error) {
+	_, d, err := a.findTrigger(ctx, name, func(t ir.Trigger) bool {
+		return t.Kind == ir.OnEvent || t.Kind == ir.OnWebhook
+	})
+	if err != nil {
+		return "", err
+	}
+	id := NewRunID()
+	e := Incoming{ID: string(id), Source: "test", Type: d.spec.Event, Time: a.o.Now(), Data: data}
+	return id, a.startMapped(ctx, d, id, e, RunOptions{Simulate: true}, by)
+}
+
+// startMapped starts a run whose input is computed from an event, and therefore untrusted.
 func (a *App) startMapped(
-	ctx context.Context, d *workflowTrigger, id journal.RunID, e Incoming, by journal.Actor,
+	ctx context.Context, d *workflowTrigger, id journal.RunID, e Incoming, options RunOptions, by journal.Actor,
 ) error {
 	an, err := d.analysis(ctx, a)
 	if err != nil {
@@ -300,10 +316,8 @@ func (a *App) startMapped(
 	if err != nil {
 		return err
 	}
-	return a.startPrepared(ctx, PrepareRequest{
-		Workflow: an, Input: input, Unattended: true,
-		Options: RunOptions{Simulate: d.settings.Simulate, Untrusted: true},
-	}, id, by)
+	options.Untrusted = true
+	return a.startPrepared(ctx, PrepareRequest{Workflow: an, Input: input, Unattended: true, Options: options}, id, by)
 }
 
 // mapped returns the input of a run for an event: what the configuration maps, or else the fields of the event's data

@@ -62,6 +62,7 @@ var notices = map[string]string{
 	"cancelled": "Canceled. Running steps are stopped.", "resumed": "Resumed.", "raised": "The limit is raised.",
 	"edited": "The variable is changed. The change is recorded.", "signaled": "The event is sent.",
 	"resolved": "Recorded. The run continues.", "retried": "This run continues the failed one.",
+	"trigger-paused": "Paused. The trigger starts no runs until it is resumed.", "trigger-resumed": "Resumed.",
 	"started": "Started.", "simulated": "Started with simulated replies. Nothing is sent and nothing costs money.",
 }
 

@@ -5,12 +5,14 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/identity"
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
@@ -302,5 +304,61 @@ func TestInboxRaisesBudgetsAndSendsEvents(t *testing.T) {
 	b.waitText("#notice", "event is sent")
 	if run := s.rest(waiting); run.Outcome != journal.OutcomeOK {
 		t.Errorf("the run is %s %s", run.Status, run.Outcome)
+	}
+}
+
+// The page of triggers pauses, resumes, runs and tests them, and lists what they missed.
+func TestTriggersArePausedRunAndTested(t *testing.T) {
+	s := newSite(t, map[string]string{
+		"gated.md":      gated,
+		"espalier.yaml": "triggers: {gated: {simulate: true, input: {question: Why?}}}\nwebhooks: {asked: {workflow: gated, verify: none, simulate: true}}\n",
+	})
+	b := s.open()
+	b.visit("/triggers")
+	b.waitText("tbody", "Schedule 30 2 * * *")
+	b.waitText("tbody", s.url("/hooks/asked"))
+	b.click(`tr:has(.c-when time) form[action$="/pause"] button`)
+	b.waitText("#notice", "Paused")
+	b.waitText(".c-state", "Paused")
+	b.click(`form[action$="/resume"] button`)
+	b.waitText("#notice", "Resumed")
+	b.click(`form[action$="/run"] button`)
+	b.waitText("#run-state", "Waiting")
+
+	b.visit("/triggers")
+	b.waitText(".c-what", "Runs:")
+	b.click(`tr:has(code) details summary`)
+	b.set(`tr:has(code) textarea`, `{"question": "Who?"}`)
+	b.click(`tr:has(code) form[action$="/test"] button`)
+	b.waitText("#run-state", "Waiting")
+	id := strings.TrimPrefix(eval[string](b, "location.pathname"), "/runs/")
+	started := s.facts(journal.RunID(id))[0].(journal.RunStarted)
+	if got := string(started.Input.JSON); !strings.Contains(got, `"question":"Who?"`) {
+		t.Errorf("the run of the test has the input %s", got)
+	}
+	viewer := s.openAs("vera", identity.Viewer)
+	viewer.visit("/triggers")
+	viewer.waitText("tbody", "Schedule")
+	if n := eval[int](viewer, `document.querySelectorAll("tbody form").length`); n != 0 {
+		t.Errorf("a viewer sees %d forms", n)
+	}
+}
+
+// The page of the system shows where runs are kept, how large the store is, what is removed and who is notified.
+func TestSystemShowsStoreRetentionAndNotifications(t *testing.T) {
+	s := newSite(t, map[string]string{"gated.md": gated, "espalier.yaml": `retention: {older_than: 30d, keep: 100}
+secrets: {desk: {env: DESK}}
+notifications:
+  desk: {url: "secret://desk", on: [waiting]}
+`})
+	s.begin("gated", simulate, question)
+	_, page := s.get(s.client(), "/system")
+	for _, want := range []string{"espalier.db", "after 30 days; the newest 100 stay", "secret://desk", "waiting", "not approved"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if !regexp.MustCompile(`\d (kB|MB)</dd>`).MatchString(page) {
+		t.Error("the page lacks the size of the store")
 	}
 }

@@ -315,6 +315,9 @@ func (row runRow) MayCancel() bool { return row.State != api.Finished }
 // MayOperate reports whether the user can act on runs.
 func (s shell) MayOperate() bool { return s.May[identity.Operate] }
 
+// MayManage reports whether the user can manage the server.
+func (s shell) MayManage() bool { return s.May[identity.Manage] }
+
 // MayStart reports whether the user can start runs.
 func (s shell) MayStart() bool { return s.May[identity.Start] }
 

@@ -1,8 +1,11 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
 	"runtime"
+	"strconv"
+	"time"
 
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/identity"
@@ -16,6 +19,9 @@ type systemPage struct {
 	Root      string
 	Platform  string
 	Notebooks []app.Notebook
+	Keeping   *app.Housekeeping // nil if there are no runs yet
+	Size      string
+	Retention string
 }
 
 func (h *Handler) system(r *request) error {
@@ -35,5 +41,41 @@ func (h *Handler) system(r *request) error {
 	if page.Notebooks, err = h.o.App.Notebooks(); err != nil {
 		return err
 	}
+	page.Keeping, err = h.o.App.Housekeeping(r.Context())
+	switch {
+	case noRuns(err):
+	case err != nil:
+		return err
+	default:
+		page.Size, page.Retention = byteSize(page.Keeping.Bytes), retention(page.Keeping)
+	}
 	return h.render(r, http.StatusOK, "system.html", page)
+}
+
+// byteSize formats a number of bytes.
+func byteSize(n int64) string {
+	units := []string{"bytes", "kB", "MB", "GB", "TB"}
+	size, unit := float64(n), 0
+	for size >= 1000 && unit < len(units)-1 {
+		size, unit = size/1000, unit+1
+	}
+	if unit == 0 {
+		return grouped(n) + " bytes"
+	}
+	return strconv.FormatFloat(size, 'f', 1, 64) + " " + units[unit]
+}
+
+// retention says when finished runs are removed.
+func retention(k *app.Housekeeping) string {
+	if k.OlderThan == 0 {
+		return "Finished runs are kept."
+	}
+	text := fmt.Sprintf("Finished runs are removed after %d days", int(k.OlderThan.Hours()/24))
+	if k.OlderThan < 48*time.Hour {
+		text = "Finished runs are removed after " + k.OlderThan.String()
+	}
+	if k.Keep > 0 {
+		text += fmt.Sprintf("; the newest %s stay", grouped(k.Keep))
+	}
+	return text + "."
 }

@@ -1,13 +1,17 @@
 package web
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/identity"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/schedule"
 )
 
@@ -16,6 +20,7 @@ type triggersPage struct {
 	Days     []time.Time
 	Lanes    []triggerLane
 	Triggers []triggerRow
+	Missed   []missedFiring
 	Zone     string
 }
 
@@ -28,51 +33,59 @@ type triggerLane struct {
 }
 
 type triggerRow struct {
-	Workflow, Address, Icon, Words string
-	Next                           time.Time
-	Off                            bool
-	Problem                        string
+	ID, Workflow, Address, Icon, Words string
+
+	Next        time.Time
+	Off, Paused bool
+	Schedule    bool
+	Queued      int
+	Active      []navRun
+	Problem     string
+	Hook        string // address of a webhook
+	Testable    bool   // starts with data
 }
 
-// Limits of the calendar.
+// missedFiring is a firing that started no run.
+type missedFiring struct {
+	Workflow, Address, Words, Reason string
+
+	At, Until time.Time
+}
+
+// Limits of the page.
 const (
 	calendarDays = 7
 	maxPerDay    = 6
+	maxMissed    = 50
 )
 
 func (h *Handler) triggers(r *request) error {
-	found, err := h.o.App.Workflows(r.Context(), app.Reading{})
+	page := triggersPage{shell: h.shell(r, "triggers", "Triggers"), Zone: zoneName(h.o.Now())}
+	found, err := h.o.App.Triggers(r.Context())
 	if err != nil {
 		return err
 	}
 	now := h.o.Now()
-	page := triggersPage{shell: h.shell(r, "triggers", "Triggers"), Zone: zoneName(now)}
 	today := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
 	for i := range calendarDays {
 		page.Days = append(page.Days, today.AddDate(0, 0, i))
 	}
-	for _, w := range found.Workflows {
-		if w.Analysis == nil || w.Analysis.Program == nil || w.Analysis.Err() != nil {
-			continue
+	for i := range found {
+		t := &found[i]
+		row := h.triggerRow(r, t)
+		if t.Kind == ir.OnSchedule {
+			times, err := times(t.Trigger)
+			if err != nil {
+				row.Problem = err.Error()
+			} else {
+				page.Lanes = append(page.Lanes, lanesOf(row, times, page.Days))
+			}
 		}
-		for _, t := range w.Analysis.Program.Triggers {
-			if t.Kind == ir.OnDemand { // a person starts it on the page of the workflow
-				continue
-			}
-			row := triggerRow{
-				Workflow: visible(w.Name), Address: "/workflows/" + url.PathEscape(w.Name), Words: triggerWords(t), Off: t.Off,
-				Icon: triggerIcon(t),
-			}
-			if t.Kind == ir.OnSchedule {
-				times, err := times(t)
-				if err != nil {
-					row.Problem = err.Error()
-				} else {
-					row.Next = times.Next(now)
-					page.Lanes = append(page.Lanes, lanesOf(row, times, page.Days))
-				}
-			}
-			page.Triggers = append(page.Triggers, row)
+		page.Triggers = append(page.Triggers, row)
+		for _, m := range t.Missed {
+			page.Missed = append(page.Missed, missedFiring{
+				Workflow: row.Workflow, Address: row.Address, Words: row.Words, Reason: m.Reason, At: m.At, Until: m.Until,
+			})
 		}
 	}
 	slices.SortStableFunc(page.Triggers, func(a, b triggerRow) int {
@@ -84,7 +97,68 @@ func (h *Handler) triggers(r *request) error {
 		}
 		return -1
 	})
+	slices.SortStableFunc(page.Missed, func(a, b missedFiring) int { return b.At.Compare(a.At) })
+	page.Missed = page.Missed[:min(len(page.Missed), maxMissed)]
 	return h.render(r, http.StatusOK, "triggers.html", page)
+}
+
+func (h *Handler) triggerRow(r *request, t *app.Trigger) triggerRow {
+	row := triggerRow{
+		ID: t.ID, Workflow: visible(t.Workflow), Address: "/workflows/" + url.PathEscape(t.Workflow),
+		Words: triggerWords(t.Trigger), Icon: triggerIcon(t.Trigger), Next: t.Next, Off: t.Off, Paused: t.Paused,
+		Schedule: t.Kind == ir.OnSchedule, Queued: len(t.Queue), Problem: t.Problem,
+		Testable: t.Kind == ir.OnEvent || t.Kind == ir.OnWebhook,
+	}
+	if t.Kind == ir.OnWebhook {
+		row.Hook = h.publicAddress(r) + "/hooks/" + url.PathEscape(t.Event)
+	}
+	for _, id := range t.Active {
+		row.Active = append(row.Active, navRun{ID: string(id), Name: short(string(id))})
+	}
+	return row
+}
+
+// publicAddress returns the address under which the browser reaches the server, without a final slash.
+func (h *Handler) publicAddress(r *request) string {
+	scheme := "http"
+	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
+		scheme = "https"
+	}
+	return scheme + "://" + r.Host + h.o.Base
+}
+
+// actOnTrigger pauses or resumes a trigger, starts a run as it does, or tests it with data.
+func (h *Handler) actOnTrigger(r *request) error {
+	name, ctx := r.PostFormValue("trigger"), r.Context()
+	start := func(done string, id journal.RunID, err error) error {
+		if err != nil {
+			return err
+		}
+		return h.redirect(r, runPath(string(id), "?done="+done))
+	}
+	switch do := r.PathValue("action"); do {
+	case "pause", "resume":
+		if !r.id.May(identity.Manage) {
+			return refused(identity.Manage)
+		}
+		if _, err := h.o.App.PauseTrigger(ctx, name, do == "pause"); err != nil {
+			return err
+		}
+		return h.redirect(r, "/triggers?done=trigger-"+do+"d")
+	case "run":
+		id, err := h.o.App.RunTrigger(ctx, name, r.actor())
+		return start("started", id, err)
+	case "test":
+		var data json.RawMessage
+		if text := strings.TrimSpace(r.PostFormValue("data")); text != "" {
+			if data = json.RawMessage(text); !json.Valid(data) {
+				return &app.Error{Kind: app.InvalidRequest, Message: "the data of the test is not JSON"}
+			}
+		}
+		id, err := h.o.App.TestTrigger(ctx, name, data, r.actor())
+		return start("simulated", id, err)
+	}
+	return &app.Error{Kind: app.NotFound, Message: "there is no such action"}
 }
 
 // zoneName returns the name of the server's time zone.
@@ -105,7 +179,7 @@ func times(t ir.Trigger) (*schedule.Schedule, error) {
 }
 
 func lanesOf(row triggerRow, times *schedule.Schedule, days []time.Time) triggerLane {
-	l := triggerLane{Workflow: row.Workflow, Address: row.Address, Words: row.Words, Off: row.Off}
+	l := triggerLane{Workflow: row.Workflow, Address: row.Address, Words: row.Words, Off: row.Off || row.Paused}
 	for _, start := range days {
 		end := start.AddDate(0, 0, 1)
 		var slot []time.Time
@@ -137,10 +211,16 @@ func triggerWords(t ir.Trigger) string {
 		return visible("Event " + t.Event)
 	case ir.OnAPI:
 		return "HTTP request"
+	case ir.OnFile:
+		return visible("Files " + strings.Join(t.Paths, ", "))
+	case ir.OnCommand:
+		return visible("Command " + strings.Join(t.Names, ", "))
+	case ir.OnWebhook:
+		return visible("Webhook " + t.Event)
 	case ir.OnDemand:
 		return "By hand"
 	}
-	return ""
+	return visible(string(t.Kind))
 }
 
 func triggerIcon(t ir.Trigger) string {
@@ -149,8 +229,10 @@ func triggerIcon(t ir.Trigger) string {
 		return "i-clock"
 	case ir.OnEvent:
 		return "i-k-trigger"
-	case ir.OnAPI:
+	case ir.OnAPI, ir.OnWebhook:
 		return "i-link"
+	case ir.OnFile:
+		return "i-file"
 	}
 	return "i-user"
 }

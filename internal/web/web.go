@@ -119,6 +119,7 @@ func (h *Handler) register() {
 	h.handle("GET /workflows/{workflow}", identity.Read, h.workflow)
 	h.handle("POST /workflows/{workflow}", identity.Start, h.startRun)
 	h.handle("GET /triggers", identity.Read, h.triggers)
+	h.handle("POST /triggers/{action}", identity.Operate, h.actOnTrigger)
 	h.handle("GET /compare", identity.Read, h.compare)
 	h.handle("GET /system", identity.Read, h.system)
 	h.handle("GET /live", identity.Read, h.live)
@@ -152,10 +153,7 @@ func (h *Handler) handle(pattern string, needs identity.Permission, serve func(*
 		}
 		req := &request{Request: r, w: w, id: id}
 		if !id.May(needs) {
-			h.fail(req, &app.Error{
-				Kind: app.Refused, Reason: forbidden, Message: "your roles do not allow this",
-				Advice: "It needs the permission to " + string(needs) + ". An administrator can change your roles.",
-			})
+			h.fail(req, refused(needs))
 			return
 		}
 		if err := serve(req); err != nil && r.Context().Err() == nil { // the client may be gone
@@ -165,6 +163,13 @@ func (h *Handler) handle(pattern string, needs identity.Permission, serve func(*
 }
 
 const forbidden app.Reason = "forbidden"
+
+func refused(needs identity.Permission) error {
+	return &app.Error{
+		Kind: app.Refused, Reason: forbidden, Message: "your roles do not allow this",
+		Advice: "It needs the permission to " + string(needs) + ". An administrator can change your roles.",
+	}
+}
 
 // shell is what every page shows around its content.
 type shell struct {
