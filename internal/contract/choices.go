@@ -12,6 +12,9 @@ import (
 // decisions lists, for each place in the reply, the values that later steps
 // look for and what they lead to.
 func (b *builder) decisions() []Decision {
+	if b.spec.Into != "" {
+		return nil // what is merged of several replies decides
+	}
 	var out []Decision
 	var closed []bool
 	for i := range b.uses {

@@ -116,6 +116,13 @@ type Spec struct {
 	Within []string
 	// Texts are those keys of Within that hold the reply as a text.
 	Texts []string
+	// Required are keys that a reply must have, whatever else is declared.
+	Required []string
+	// Into is the variable that the reply is merged into with those of other
+	// workers; empty if it is not merged.
+	Into string
+	// Items says that the items of the reply become items of a list there.
+	Items bool
 }
 
 // AnyData is the schema of JSON that is not a mere string.
@@ -164,6 +171,10 @@ type slot struct {
 
 // collect finds the places of the reply that are written, and their uses.
 func (b *builder) collect() {
+	if b.spec.Into != "" {
+		b.collectMerged()
+		return
+	}
 	for i := range b.s.Writes {
 		w := &b.s.Writes[i]
 		at := split(w.Part)

@@ -17,19 +17,49 @@ const wholeOutput = "output"
 func (b *builder) declared() {
 	for _, one := range b.slots {
 		doc, from := b.schemaOf(one.write)
-		if doc == nil {
+		if doc = b.part(doc); doc == nil {
 			continue
 		}
 		if len(one.at) == 0 {
 			b.doc = doc
 		} else {
 			b.put(one.at, doc, true)
+			b.hoist(one.at)
 		}
 		b.note(from)
 	}
+	defer b.require()
 	for _, words := range b.spec.Expected {
 		if b.describe(words) {
 			return
+		}
+	}
+}
+
+// hoist moves the definitions of a part to the top, where references look for
+// them.
+func (b *builder) hoist(at []string) {
+	node, root := b.find(at), b.doc.(map[string]any)
+	for _, keyword := range []string{"$defs", "definitions"} {
+		defs, ok := node[keyword].(map[string]any)
+		if !ok {
+			continue
+		}
+		delete(node, keyword)
+		all, _ := root[keyword].(map[string]any)
+		if all == nil {
+			all = map[string]any{}
+		}
+		maps.Copy(all, defs)
+		root[keyword] = all
+	}
+}
+
+// require adds the keys that a reply must have.
+func (b *builder) require() {
+	for _, name := range b.spec.Required {
+		if b.put([]string{name}, nil, true) {
+			b.note("the fields that the bundle requires")
 		}
 	}
 }

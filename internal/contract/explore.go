@@ -135,33 +135,41 @@ func ofLength(kind string, n int) any {
 // Explored is how many simulations with consecutive seeds take every branch.
 const Explored = 10
 
-// Stride is how many consecutive seeds a step keeps the same value for, so that
-// all of them together try it with each of the values of other steps. of gives
-// the contract of a step; false for a step that calls no model.
+// Part is what a simulation can vary about a step.
+type Part struct {
+	Probes []Probe
+	// Fails says that the work of the step can fail.
+	Fails bool
+	// Reports says that conditions look at failures in the result of the step.
+	Reports bool
+}
+
+// Parts returns the part of a step in a simulation.
+type Parts func(*ir.Step) Part
+
+// decider is a step whose result decides where a run goes.
+type decider struct {
+	step           *ir.Step
+	stride, values int
+}
+
+// deciders returns the steps that decide, with the number of consecutive seeds
+// that each keeps its value for.
 //
 // As long as all combinations fit into the seeds, each step waits for those
 // before it. Beyond that it waits only for those that decide whether it runs.
-func Stride(p *ir.Program, s *ir.Step, of func(*ir.Step) (Contract, bool)) int {
-	f := newFlow(p)
-	home, _, ok := f.home(s)
-	if !ok {
-		return 1
-	}
-	type decider struct {
-		step           *ir.Step
-		stride, values int
-	}
-	var before []decider
+func (f *flow) deciders(of Parts) []decider {
+	var out []decider
 	all := 1
-	for b := range p.Blocks {
-		for i := range p.Blocks[b].Steps {
-			one := &p.Blocks[b].Steps[i]
-			c, asks := of(one)
-			if !asks || len(c.Probes) == 0 {
+	for b := range f.p.Blocks {
+		for i := range f.p.Blocks[b].Steps {
+			one := &f.p.Blocks[b].Steps[i]
+			probes := of(one).Probes
+			if len(probes) == 0 {
 				continue
 			}
 			values := 1
-			for _, probe := range c.Probes {
+			for _, probe := range probes {
 				values = min(values*len(probe.Values), 1<<10)
 			}
 			stride := 1
@@ -169,19 +177,156 @@ func Stride(p *ir.Program, s *ir.Step, of func(*ir.Step) (Contract, bool)) int {
 				stride = all
 				all *= values
 			} else {
-				for _, d := range before {
-					if f.depends(one, d.step) {
-						stride = max(stride, d.stride*d.values)
-					}
-				}
+				stride = f.period(one, out)
 			}
-			if one == home {
-				return stride
-			}
-			before = append(before, decider{one, stride, values})
+			out = append(out, decider{one, stride, values})
+		}
+	}
+	return out
+}
+
+// period returns after how many seeds those deciders have had all their values
+// that decide whether a step runs.
+func (f *flow) period(s *ir.Step, before []decider) int {
+	out := 1
+	for _, d := range before {
+		if d.step != s && f.depends(s, d.step) {
+			out = max(out, d.stride*d.values)
+		}
+	}
+	return out
+}
+
+// Stride is how many consecutive seeds a step keeps the same value for, so that
+// all of them together try it with each of the values of other steps.
+func Stride(p *ir.Program, s *ir.Step, of Parts) int {
+	f := newFlow(p)
+	home, _, ok := f.home(s)
+	if !ok {
+		return 1
+	}
+	for _, d := range f.deciders(of) {
+		if d.step == home {
+			return d.stride
 		}
 	}
 	return 1
+}
+
+// Fails reports whether a simulation fails the work of a step, so that ten
+// consecutive seeds together take every way on after a failure. Seed 0 fails
+// nothing, and no seed fails more than one of several steps in a row.
+func Fails(p *ir.Program, s *ir.Step, seed uint64, of Parts) bool {
+	f := newFlow(p)
+	home, _, ok := f.home(s)
+	if !ok {
+		return false
+	}
+	all := f.recoveries(of)
+	if !slices.ContainsFunc(all, func(r recovery) bool { return slices.Contains(r.work, home) }) {
+		return false
+	}
+	deciders := f.deciders(of)
+	for i, one := range all {
+		if !slices.Contains(one.work, home) {
+			continue
+		}
+		before, after := 0, 0
+		for j, other := range all {
+			switch {
+			case j < i && f.reaches(other.step, one.step):
+				before++
+			case j > i && f.reaches(one.step, other.step):
+				after++
+			}
+		}
+		period := f.period(home, deciders)
+		cycle := max(before+after+2, Explored/period)
+		at := cycle - 1 - before
+		if cycle == Explored && before+after+3 <= cycle {
+			at-- // the last of ten seeds is Stubborn
+		}
+		if seed/uint64(period)%uint64(cycle) == uint64(at) {
+			return true
+		}
+	}
+	return false
+}
+
+// Stubborn reports whether a simulation with the seed repeats its values in
+// loops, so that a loop with a limit reaches it.
+func Stubborn(seed uint64) bool { return seed%Explored == Explored-1 }
+
+// StubbornRounds is how often a value is repeated at most: loops without a limit must end, too.
+const StubbornRounds = 8
+
+// recovery is a step with ways on after a failure, and the work that fails it.
+type recovery struct {
+	step *ir.Step
+	work []*ir.Step
+}
+
+// recoveries returns the steps whose failure leads to steps that no success
+// leads to.
+func (f *flow) recoveries(of Parts) []recovery {
+	var out []recovery
+	for b := range f.p.Blocks {
+		for i := range f.p.Blocks[b].Steps {
+			s := &f.p.Blocks[b].Steps[i]
+			if s.Implied || !of(s).Reports && !f.recovers(ir.BlockID(b), s) {
+				continue
+			}
+			work, fails := f.work(s, of)
+			if fails {
+				out = append(out, recovery{s, work})
+			}
+		}
+	}
+	return out
+}
+
+// recovers reports whether a step has a way on for its failure alone.
+func (f *flow) recovers(block ir.BlockID, s *ir.Step) bool {
+	if s.Fallback != nil {
+		return !f.follows(block, s.Fallback.Name)
+	}
+	return slices.ContainsFunc(s.Next, func(e ir.Edge) bool {
+		return e.To.Step != "" && slices.Contains(e.On, ir.Failed) && !slices.Contains(e.On, ir.OK) && !f.follows(block, e.To.Step)
+	})
+}
+
+// follows reports whether a step of a block is the next one after a success.
+func (f *flow) follows(block ir.BlockID, id string) bool {
+	return slices.ContainsFunc(f.p.Blocks[block].Steps, func(s ir.Step) bool {
+		return slices.ContainsFunc(s.Next, func(e ir.Edge) bool { return e.To.Step == id && slices.Contains(e.On, ir.OK) })
+	})
+}
+
+// work returns the steps whose work fails a step: the step itself, or the
+// steps of its blocks that handle no failure. The work of a call is in another
+// program.
+func (f *flow) work(s *ir.Step, of Parts) (steps []*ir.Step, fails bool) {
+	switch s.Action.(type) {
+	case ir.Task:
+		if of(s).Fails && !s.SkipOnError {
+			return []*ir.Step{s}, true
+		}
+		return nil, false
+	case ir.Call:
+		return nil, true
+	}
+	for _, b := range blocksOf(s) {
+		inner := f.p.Blocks[b].Steps
+		for i := range inner {
+			if inner[i].Fallback != nil || slices.ContainsFunc(inner[i].Next, func(e ir.Edge) bool { return slices.Contains(e.On, ir.Failed) }) {
+				continue
+			}
+			if found, ok := f.work(&inner[i], of); ok {
+				steps, fails = append(steps, found...), true
+			}
+		}
+	}
+	return steps, fails
 }
 
 // depends reports whether what one step writes decides if another one runs.

@@ -101,7 +101,7 @@ func (b *builder) usesOf(w *ir.Write) []use {
 		return nil
 	}
 	s := b.s
-	t := &tracer{flow: b.links(), path: w.Path, entered: map[*ir.Step]bool{}}
+	t := &tracer{flow: b.links(), origin: b.s, path: w.Path, entered: map[*ir.Step]bool{}}
 	for _, e := range s.Next {
 		if slices.Contains(e.On, ir.OK) {
 			t.edge(s, &e)
@@ -139,10 +139,12 @@ func mentioned(p *ir.Program, path string) bool {
 					return true
 				}
 			}
-			for j := range s.Reads {
-				if rest, ok := below(s.Reads[j].Path, path); ok && rest != "" {
-					return true
-				}
+			part := func(r ir.Ref) bool {
+				rest, ok := below(r.Path, path)
+				return ok && rest != ""
+			}
+			if slices.ContainsFunc(s.Reads, part) || slices.ContainsFunc(s.Mentions, part) {
+				return true
 			}
 			switch a := s.Action.(type) {
 			case ir.Parallel:
@@ -303,6 +305,7 @@ func (f *flow) reaches(from, to *ir.Step) bool {
 // tracer follows one variable.
 type tracer struct {
 	*flow
+	origin  *ir.Step // that writes it; nil if it is an item of a list
 	path    string
 	entered map[*ir.Step]bool
 	left    map[ir.BlockID]bool
@@ -353,6 +356,11 @@ func (t *tracer) enter(s *ir.Step) {
 			t.out = append(t.out, use{at: split(rest), guarded: r.Optional, path: r.Path, span: r.Span})
 		}
 	}
+	for _, r := range s.Mentions {
+		if rest, ok := below(r.Path, t.path); ok && rest != "" {
+			t.out = append(t.out, use{at: split(rest), guarded: t.avoids(s), path: r.Path, span: r.Span})
+		}
+	}
 	t.action(s)
 	for _, b := range blocksOf(s) {
 		if first := t.first(b); first != nil {
@@ -367,6 +375,16 @@ func (t *tracer) enter(s *ir.Step) {
 	}
 	t.condition(s.StopWhen, runEnds)
 	t.onward(s)
+}
+
+// avoids reports whether a run can end without passing a step after the
+// variable was written.
+func (t *tracer) avoids(s *ir.Step) bool {
+	if t.origin == nil {
+		return true
+	}
+	home, _, ok := t.home(t.origin)
+	return !ok || home == s || t.endsWithout(home, s)
 }
 
 // overwrites reports whether nothing of the variable is left behind a step.

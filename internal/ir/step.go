@@ -27,6 +27,8 @@ type Step struct {
 	When   *expr.Expr `json:"when,omitempty"` // if false, the step is skipped
 	Reads  []Ref      `json:"reads,omitempty"`
 	Writes []Write    `json:"writes,omitempty"`
+	// Mentions are parts of what the step reads that its texts name.
+	Mentions []Ref `json:"mentions,omitempty"`
 	// Result computes the step's result if its action produces none by itself: for a step that
 	// contains blocks, for an End, and after a failure. It can read "result" (the branches'
 	// results, {"iterations": n} for a loop, a child's output, or for an End the previous step's

@@ -77,6 +77,10 @@ func (h *host) Provision(job *step.Job, options json.RawMessage) error {
 	if box.simulate { // nothing real is started, so there is nothing to consent to or to confine
 		job.Machine, job.MayRunCommands = simulatedMachine{seed: o.options.Seed, script: o.script}, true
 		job.Simulated = true
+		if o.options.Simulate && o.options.Seed > 0 {
+			box.job = job
+			job.Model, job.Tools = failingModel{o.model, job, o.options.Seed}, box
+		}
 		return nil
 	}
 	job.Machine, job.MayRunCommands = step.Real{}, h.tools.Consented(o.options) ||

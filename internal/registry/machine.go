@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"iter"
 
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/provider"
@@ -61,13 +63,45 @@ func (m simulatedMachine) Run(ctx context.Context, j *step.Job, w step.Work) (pr
 			return prints(w, []byte(answer.Text))
 		}
 	}
+	output := simulatedMark + w.Shown + "\n"
+	if m.script == nil && j.SimulatesFailure(m.seed) {
+		return process.Outcome{Exit: 1, Stdout: []byte(output), Stderr: []byte(failsOnPurpose(m.seed))}, nil
+	}
 	model := simulated.Model{Seed: m.seed}
+	if w.Ends != nil {
+		if result, err := model.Probed(purpose); err == nil && len(result) > 0 {
+			return w.Ends(result, output), nil
+		}
+		return prints(w, []byte(output))
+	}
 	for _, form := range []json.RawMessage{w.Wants.Schema, nil} { // a schema that nothing fits is left out
 		if out, err := model.Answer(purpose, form); err == nil && len(out) > 0 {
 			return prints(w, out)
 		}
 	}
-	return prints(w, []byte(simulatedMark+w.Shown+"\n"))
+	return prints(w, []byte(output))
+}
+
+// failsOnPurpose explains a simulated failure.
+func failsOnPurpose(seed uint64) string {
+	return fmt.Sprintf("%sseed %d fails this step, to show how the workflow handles it", simulatedMark, seed)
+}
+
+// failingModel is a simulated model of a job that fails with some seeds, where the workflow handles the failure.
+type failingModel struct {
+	provider.Model
+	job  *step.Job
+	seed uint64
+}
+
+// Generate fails, or streams a simulated reply.
+func (m failingModel) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
+	if !m.job.SimulatesFailure(m.seed) {
+		return m.Model.Generate(ctx, req)
+	}
+	return func(yield func(provider.Chunk, error) bool) {
+		yield(provider.Chunk{}, &provider.Error{Class: provider.BadRequest, Message: failsOnPurpose(m.seed)})
+	}
 }
 
 // prints returns the outcome of a command that printed a text and succeeded.

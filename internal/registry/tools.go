@@ -22,6 +22,7 @@ import (
 	"github.com/espalier-run/espalier/internal/provider/scripted"
 	"github.com/espalier-run/espalier/internal/provider/simulated"
 	"github.com/espalier-run/espalier/internal/secret"
+	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/text"
 	"github.com/espalier-run/espalier/internal/tool"
 	"github.com/espalier-run/espalier/internal/tool/builtin"
@@ -127,8 +128,9 @@ type toolbox struct {
 	scripted map[string]tool.Tool
 	simulate bool
 	seed     uint64
-	confined bool // commands run in the sandbox
-	noShell  bool // without consent, models run no commands
+	job      *step.Job // of a simulation that may fail calls; nil otherwise
+	confined bool      // commands run in the sandbox
+	noShell  bool      // without consent, models run no commands
 }
 
 // box has what a run with these options calls, for any program.
@@ -152,7 +154,7 @@ func (b toolbox) Tool(name string) tool.Tool {
 	}
 	found := b.real(name)
 	if b.simulate {
-		return simulatedTool{name: name, like: found, seed: b.seed, returns: b.returns(name, found)}
+		return simulatedTool{name: name, like: found, seed: b.seed, job: b.job, returns: b.returns(name, found)}
 	}
 	return found
 }
@@ -348,6 +350,7 @@ type simulatedTool struct {
 	name string
 	like tool.Tool // what is bound to the name; nil when nothing is
 	seed uint64
+	job  *step.Job // that may fail; nil if it cannot
 	// returns is the schema of its result; nil if unknown.
 	returns json.RawMessage
 }
@@ -363,6 +366,9 @@ func (t simulatedTool) Spec() tool.Spec {
 
 // Call simulates a result: one that fits the schema if there is any, or else one that repeats the input.
 func (t simulatedTool) Call(_ context.Context, call tool.Call) (tool.Result, error) {
+	if t.job != nil && t.job.SimulatesFailure(t.seed) {
+		return tool.Result{}, &tool.Error{Class: tool.ClassTool, Message: failsOnPurpose(t.seed)}
+	}
 	wants, model := call.For.Wants, simulated.Model{Seed: t.seed}
 	purpose := provider.Purpose{
 		Workflow: call.For.Workflow, Step: call.For.Step, Agent: call.For.Agent, Key: t.name + string(call.Input),

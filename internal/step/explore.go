@@ -12,18 +12,40 @@ func (j *Job) Explore(c *contract.Contract) {
 	if len(c.Probes) == 0 || j.Kinds == nil {
 		return
 	}
-	c.Stride = contract.Stride(j.Workflow, j.Step, func(s *ir.Step) (contract.Contract, bool) {
+	c.Stride = contract.Stride(j.Workflow, j.Step, func(s *ir.Step) contract.Part {
 		if s.ID == j.Step.ID {
-			return *c, true
+			return contract.Part{Probes: c.Probes}
 		}
-		task := s.Task()
-		if task == nil {
-			return contract.Contract{}, false
-		}
-		asker, ok := j.Kinds(task.Kind).(stepkind.Asker)
-		if !ok {
-			return contract.Contract{}, false
-		}
-		return asker.Contract(j.Workflow, s, task)
+		return j.part(s)
 	})
+}
+
+// SimulatesFailure reports whether a simulation with the given seed fails the
+// work of the job: all attempts of the first visit.
+func (j *Job) SimulatesFailure(seed uint64) bool {
+	return seed > 0 && j.Visit == 0 && j.Iteration == 0 && j.Kinds != nil &&
+		contract.Fails(j.Workflow, j.Step, seed, j.part)
+}
+
+// part returns what a simulation can vary about a step of the workflow.
+func (j *Job) part(s *ir.Step) contract.Part {
+	task := s.Task()
+	if task == nil {
+		return contract.Part{}
+	}
+	kind := j.Kinds(task.Kind)
+	if kind == nil {
+		return contract.Part{}
+	}
+	uses := kind.Uses(task)
+	out := contract.Part{Fails: len(uses.Agents)+len(uses.Tools)+len(uses.Commands) > 0}
+	if explorer, ok := kind.(stepkind.Explorer); ok {
+		out.Probes = explorer.Explored(j.Workflow, s, task).Probes
+	} else if reply := stepkind.ContractOf(kind, j.Workflow, s, task); reply != nil {
+		out.Probes = reply.Probes
+	}
+	if reporter, ok := kind.(stepkind.FailureReporter); ok {
+		out.Reports = reporter.ReportsFailure(j.Workflow, s, task)
+	}
+	return out
 }

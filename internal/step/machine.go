@@ -2,6 +2,7 @@ package step
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 
@@ -35,6 +36,9 @@ type Work struct {
 	// Wants is what the step needs the command to print, as JSON; the zero
 	// value is any text.
 	Wants contract.Contract
+	// Ends converts a made-up result that meets Wants to the end of the command,
+	// with the given output if the result has none. Nil prints the result.
+	Ends func(result json.RawMessage, output string) process.Outcome
 	// Leave makes the files that the command is expected to leave, of a text
 	// in its place; nil when it leaves none. A real command makes its own.
 	Leave func(text string) error

@@ -39,6 +39,22 @@ type Asker interface {
 	Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, bool)
 }
 
+// Explorer is a Kind whose results simulations vary, although its tasks ask no
+// model.
+type Explorer interface {
+	Kind
+	// Explored returns the contract of the result, with its probes.
+	Explored(p *ir.Program, s *ir.Step, t *ir.Task) contract.Contract
+}
+
+// FailureReporter is a Kind whose tasks succeed although their work failed.
+type FailureReporter interface {
+	Kind
+	// ReportsFailure reports whether conditions look at what a task says about
+	// failures.
+	ReportsFailure(p *ir.Program, s *ir.Step, t *ir.Task) bool
+}
+
 // ContractOf returns the contract of the reply that a task asks for, or nil if it
 // asks no model.
 func ContractOf(k Kind, p *ir.Program, s *ir.Step, t *ir.Task) *contract.Contract {

@@ -1,7 +1,6 @@
 package agentflow
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -108,7 +107,14 @@ func (l *lowering) branch(s *step, b *values, w worker) ir.Branch {
 	agent, at := l.workerAgent(b, w)
 	task := s.agentTask(agent, at)
 	if fields := b.object("worker_output").words("required_fields"); len(fields) > 0 {
-		task.Settings.Put("schema", schemaOf(plain(fields)), b.object("worker_output").key("required_fields"))
+		task.Settings.Put("required", plain(fields), b.object("worker_output").key("required_fields"))
+	}
+	strategy := b.object("merge").word("strategy")
+	if strategy.Value != "combine_by_type" && len(s.ir.Writes) == 1 {
+		task.Settings.Put("into", s.ir.Writes[0].Path, s.ir.Writes[0].Span)
+		if strategy.Value == "union" || len(b.object("merge").words("dedupe_key")) > 0 {
+			task.Settings.Put("items", true, strategy.Span)
+		}
 	}
 	one.Block = l.p.AddBlock(ir.Block{Name: w.id.Value, Span: w.span, Steps: []ir.Step{{
 		ID: w.id.Value, Type: "worker", Description: l.workerDescription(s, agent), Action: task, Reads: s.ir.Reads,
@@ -221,13 +227,4 @@ func (l *lowering) critic(s *step, merge *values) text.Text {
 		}
 	}
 	return text.Text{}
-}
-
-// schemaOf returns a JSON Schema that requires the given fields.
-func schemaOf(fields []string) json.RawMessage {
-	raw, err := json.Marshal(map[string]any{"type": "object", "required": fields})
-	if err != nil {
-		panic(fmt.Sprintf("agentflow: schema: %v", err)) // unreachable: strings encode as JSON
-	}
-	return raw
 }

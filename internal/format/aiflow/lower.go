@@ -460,6 +460,7 @@ func (l *lowering) step(a *agent) ir.Step {
 		for _, word := range words(template) {
 			l.want(word)
 		}
+		s.Mentions = parts(template, at)
 	}
 	if len(a.tools) > 0 {
 		s.Writes = append(s.Writes, ir.Write{
@@ -620,6 +621,18 @@ func words(template string) []string {
 		if name, _, _ = strings.Cut(name, "."); name != "output" && name != "agentId" &&
 			!strings.HasPrefix(name, "output_") {
 			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// parts returns the fields of agents' outputs that a template reads.
+func parts(template string, at source.Span) []ir.Ref {
+	var out []ir.Ref
+	for _, m := range word().FindAllStringSubmatch(template, -1) {
+		name := strings.TrimPrefix(m[1], "context.")
+		if top, _, ok := strings.Cut(name, "."); ok && strings.HasPrefix(top, "output_") {
+			out = append(out, ir.Ref{Path: "context." + name, Span: at})
 		}
 	}
 	return out

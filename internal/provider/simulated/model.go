@@ -80,6 +80,18 @@ func (m Model) Answer(p provider.Purpose, schema json.RawMessage) (json.RawMessa
 	return encode(text, false), nil // one of several texts to choose from
 }
 
+// Probed makes up the places of a result that the contract of the purpose has
+// probes for, as a JSON object. It is nil without probes.
+func (m Model) Probed(p provider.Purpose) (json.RawMessage, error) {
+	if len(p.Contract.Probes) == 0 {
+		return nil, nil
+	}
+	c := p.Contract
+	c.Schema = nil
+	p.Contract = c
+	return m.Answer(p, json.RawMessage(`{"type":"object"}`))
+}
+
 // dice returns dice seeded by what the request is for. Its text counts only when
 // nobody said what it is for: prompts contain the times of approvals and the
 // like, and a reply must not change because of them.
@@ -193,6 +205,9 @@ func (m Model) explore(d dice, c *contract.Contract) []attempt {
 		combinations = min(combinations*max(len(p.Values), 1), mostCombinations)
 	}
 	first := m.Seed/uint64(max(c.Stride, 1)) + uint64(d.round)
+	if contract.Stubborn(m.Seed) && d.round < contract.StubbornRounds && max(c.Stride, 1)*combinations < contract.Explored {
+		first = 0 // of no option; see contract.Probe
+	}
 	for i := range combinations {
 		one := attempt{at: map[string]json.RawMessage{}}
 		rest := first + uint64(i)

@@ -22,6 +22,10 @@ type Settings struct {
 	Schema   json.RawMessage `json:"schema,omitempty"`   // what the reply must be, as JSON Schema
 	Verdict  bool            `json:"verdict,omitempty"`  // the reply must have a boolean "approved"
 	MaxTurns int             `json:"max_turns,omitempty"`
+	// Required, Into and Items are those of contract.Spec, for workers.
+	Required []string `json:"required,omitempty"`
+	Into     string   `json:"into,omitempty"`
+	Items    bool     `json:"items,omitempty"`
 }
 
 // Kind is the step kind "agent".
@@ -61,7 +65,10 @@ func (s Settings) Ask(p *ir.Program) (chat.Ask, bool) {
 	}
 	return chat.Ask{
 		Agent: s.Agent, Texts: []string{s.Task, s.Expected}, MaxTurns: s.MaxTurns,
-		Reply: contract.Spec{Schema: s.Schema, Verdict: s.Verdict, Expected: []string{expected}},
+		Reply: contract.Spec{
+			Schema: s.Schema, Verdict: s.Verdict, Expected: []string{expected},
+			Required: s.Required, Into: s.Into, Items: s.Items,
+		},
 	}, true
 }
 

@@ -95,6 +95,11 @@ func (r *reader) read(text string) (json.RawMessage, []string) {
 			return step.JSON(map[string]any{name: v}), nil
 		}
 	}
+	if object, ok := keyed(text, root); ok {
+		if value := r.repaired(step.JSON(object)); len(r.problems(value)) == 0 {
+			return value, nil
+		}
+	}
 	if value := step.JSON(text); len(r.problems(value)) == 0 { // the schema may ask for a text
 		return value, nil
 	}

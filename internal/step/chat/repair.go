@@ -251,6 +251,11 @@ func findValue(text string, match func(string) (any, bool), exact bool) (any, bo
 	if v, ok := match(bare(text)); ok {
 		return v, true
 	}
+	if boxes := boxed().FindAllStringSubmatch(text, -1); len(boxes) > 0 { // the final answer, as in mathematics
+		v, ok := match(bare(boxes[0][1]))
+		same := !slices.ContainsFunc(boxes, func(m []string) bool { return m[1] != boxes[0][1] })
+		return v, ok && same
+	}
 	said := sentences(text)
 	for _, part := range []func(string) string{
 		func(s string) string { return s },
@@ -280,8 +285,8 @@ func last(said []string, match func(string) (any, bool)) (any, bool) {
 	ends := false
 	for _, s := range said {
 		words := strings.Fields(s)
-		for from := range words {
-			for to := from + 1; to <= min(from+mostWords, len(words)); to++ {
+		for from := 0; from < len(words); from++ {
+			for to := min(from+mostWords, len(words)); to > from; to-- { // "six and a half" is not six
 				v, ok := match(bare(strings.Join(words[from:to], " ")))
 				if !ok {
 					continue
@@ -293,6 +298,8 @@ func last(said []string, match func(string) (any, bool)) (any, bool) {
 					found = append(found, v)
 				}
 				ends = ends || to == len(words)
+				from = to - 1
+				break
 			}
 		}
 	}
@@ -303,7 +310,7 @@ func last(said []string, match func(string) (any, bool)) (any, bool) {
 }
 
 // mostWords is how many words a value has at most.
-const mostWords = 4
+const mostWords = 8
 
 func denies(words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool {
@@ -313,6 +320,7 @@ func denies(words []string) bool {
 }
 
 var (
+	boxed       = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\\(?:boxed|fbox)\s*\{(?:\\text\{)?([^{}]*)\}`) })
 	sentenceEnd = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[.!?](?:\s+|$)|\n+`) })
 	statement   = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)^.*(?:\bis|\bwould be|\bto be|[:=→])\s*(\S.*)$`)
@@ -397,8 +405,41 @@ func numeralOf(s string) (any, bool) {
 		}
 		return json.Number(s), true
 	}
-	n, ok := spelled(strings.ToLower(s))
-	return json.Number(strconv.Itoa(n)), ok
+	return spelledNumber(strings.Join(strings.Fields(strings.ToLower(s)), " "))
+}
+
+// spelledNumber reads a number in words, with a sign and a fraction: "minus two", "six and a half",
+// "seven point five".
+func spelledNumber(s string) (any, bool) {
+	sign := ""
+	for _, word := range []string{"minus ", "negative "} {
+		if rest, ok := strings.CutPrefix(s, word); ok {
+			s, sign = rest, "-"
+		}
+	}
+	fraction := ""
+	for words, digits := range map[string]string{
+		" and a half": ".5", " and one half": ".5", " and a quarter": ".25", " and three quarters": ".75", " and three-quarters": ".75",
+	} {
+		if rest, ok := strings.CutSuffix(s, words); ok {
+			s, fraction = rest, digits
+		}
+	}
+	if whole, rest, ok := strings.Cut(s, " point "); ok && fraction == "" {
+		s, fraction = whole, "."
+		for digit := range strings.FieldsSeq(rest) {
+			n := slices.Index(small[:10], digit)
+			if n < 0 {
+				return nil, false
+			}
+			fraction += strconv.Itoa(n)
+		}
+	}
+	if digits().MatchString(s) && fraction != "" && !strings.ContainsAny(s, ".eE,+-") { // "6 and a half"
+		return json.Number(sign + s + fraction), true
+	}
+	n, ok := spelled(s)
+	return json.Number(sign + strconv.Itoa(n) + fraction), ok
 }
 
 var (
@@ -421,7 +462,7 @@ func spelled(s string) (int, bool) {
 		if right = strings.TrimSpace(strings.TrimPrefix(right, "and ")); right != "" {
 			rest, okRight = spelled(right)
 		}
-		small := many > 0 && many < 1000 && rest < factor && (factor == 1000 || many < 10)
+		small := many > 0 && many < 1000 && rest < factor && (factor == 1000 || many < 100 && many%10 > 0)
 		return many*factor + rest, okLeft && okRight && small
 	}
 	if n := slices.Index(small, s); n >= 0 {
@@ -469,4 +510,65 @@ func optionText(v any) string {
 		return strconv.FormatBool(v)
 	}
 	return ""
+}
+
+// keyedLine is a line such as "Score: 7", "- **Score**: 7" or "score = 7".
+var keyedLine = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("^[-*•\\s]*[*_`\"']*(\\pL[\\pL\\pN _-]{0,60}?)[*_`\"']*\\s*[:=][*_`]*\\s*(.*)$")
+})
+
+// keyed reads an object whose properties are on lines of their own. Each property has at most one line. Lines that
+// name no property continue a text, and are ignored elsewhere.
+func keyed(text string, n *schema.Node) (map[string]any, bool) {
+	if !wants(n, "object") || len(n.Properties) == 0 || strings.ContainsAny(text, "{}") {
+		return nil, false
+	}
+	names := map[string]string{}
+	for name := range n.Properties {
+		if _, twice := names[plainKey(name)]; twice {
+			return nil, false
+		}
+		names[plainKey(name)] = name
+	}
+	values, current := map[string]string{}, ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "```") {
+			continue
+		}
+		m := keyedLine().FindStringSubmatch(line)
+		name := ""
+		if m != nil {
+			name = names[plainKey(m[1])]
+		}
+		switch _, twice := values[name]; {
+		case name != "" && twice:
+			return nil, false
+		case name != "":
+			current, values[name] = name, m[2]
+		case current != "" && m == nil && isText(n.Properties[current]):
+			values[current] += "\n" + line
+		}
+	}
+	object := map[string]any{}
+	for name, value := range values {
+		object[name] = strings.TrimSpace(value)
+		if raw, ok := parse(strings.TrimSpace(value)); ok && !isText(n.Properties[name]) {
+			if v, err := schema.Decode(raw); err == nil {
+				object[name] = v
+			}
+		}
+	}
+	for _, name := range n.Required {
+		if object[name] == "" {
+			return nil, false
+		}
+	}
+	return object, len(object) > 0
+}
+
+// isText reports whether a schema takes any text.
+func isText(n *schema.Node) bool {
+	n = target(n)
+	return n != nil && n.Enum == nil && n.Const == nil && (len(n.Types) == 0 || slices.Contains(n.Types, "string"))
 }

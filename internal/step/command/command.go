@@ -1,7 +1,10 @@
 package command
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
+	"slices"
 
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -30,7 +33,10 @@ type Settings struct {
 // Kind is the step kind "command".
 type Kind struct{ step.Base[Settings] }
 
-var _ step.WriteAhead = Kind{}
+var (
+	_ step.WriteAhead   = Kind{}
+	_ stepkind.Explorer = Kind{}
+)
 
 // Name returns "command".
 func (Kind) Name() string { return "command" }
@@ -64,4 +70,26 @@ func (Kind) WriteAhead() {}
 // Recovery asks a person if the command may have run.
 func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
 	return exec.Recovery(history)
+}
+
+// stateSchema describes what conditions can read of a State.
+var stateSchema = json.RawMessage(`{"type":"object","properties":{"Output":{"type":"string"},"Stderr":{"type":"string"},` +
+	`"ExitCode":{"type":"integer","minimum":0,"maximum":255},"Status":{"enum":["completed","failed"]}}}`)
+
+// Explored returns the contract of the State that the command ends with. A
+// command that conditions ask for an exit code succeeds first.
+func (Kind) Explored(p *ir.Program, s *ir.Step, _ *ir.Task) contract.Contract {
+	c := contract.Of(p, s, contract.Spec{Schema: stateSchema})
+	for i := range c.Probes {
+		probe := &c.Probes[i]
+		success := json.RawMessage(map[string]string{"ExitCode": "0", "Status": `"completed"`}[probe.At])
+		if len(success) == 0 {
+			continue
+		}
+		probe.Values = slices.DeleteFunc(slices.Clone(probe.Values), func(v json.RawMessage) bool {
+			return bytes.Equal(v, success)
+		})
+		probe.Values = slices.Insert(probe.Values, 0, success)
+	}
+	return c
 }

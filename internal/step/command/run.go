@@ -3,6 +3,7 @@ package command
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -40,6 +41,11 @@ func (s Settings) run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if err != nil {
 		return step.Result{}, err
 	}
+	if job.Simulated {
+		p.Wants = Kind{}.Explored(job.Workflow, job.Step, job.Task)
+		job.Explore(&p.Wants)
+		p.Ends = simulatedEnd
+	}
 	outcome, err := p.Run(ctx, job)
 	if err != nil {
 		return step.Result{}, err
@@ -54,6 +60,24 @@ func (s Settings) run(ctx context.Context, job *step.Job) (step.Result, error) {
 	return step.Result{}, &step.Error{
 		Class: step.ClassCommand, Message: state.Error, Exit: outcome.Exit, Value: step.JSON(state),
 	}
+}
+
+// simulatedEnd returns how a command ends that leaves the given State.
+func simulatedEnd(result json.RawMessage, output string) process.Outcome {
+	var state struct {
+		Output   *string `json:"Output"`
+		Stderr   string  `json:"Stderr"`
+		ExitCode int     `json:"ExitCode"`
+		Status   string  `json:"Status"`
+	}
+	_ = json.Unmarshal(result, &state) // it matches stateSchema
+	if state.Output != nil {
+		output = *state.Output
+	}
+	if state.ExitCode == 0 && state.Status == "failed" {
+		state.ExitCode = 1
+	}
+	return process.Outcome{Stdout: []byte(output), Stderr: []byte(state.Stderr), Exit: state.ExitCode}
 }
 
 // failure returns what a command wrote to standard error, or else how it ended.

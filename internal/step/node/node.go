@@ -10,6 +10,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/stepkind"
@@ -72,7 +73,10 @@ type Kind struct {
 	Confine func(root string, without ...string) (*process.Sandbox, error)
 }
 
-var _ stepkind.Asker = Kind{}
+var (
+	_ stepkind.Asker           = Kind{}
+	_ stepkind.FailureReporter = Kind{}
+)
 
 // Contract returns the contract of the step's agent, or of the only agent that the code calls.
 func (Kind) Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, bool) {
@@ -90,6 +94,31 @@ func (Kind) Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, 
 	spec, writes := stepkind.OutputSpec(key, set.output(key))
 	within.Writes = writes
 	return contract.Of(p, &within, spec), true
+}
+
+// ReportsFailure reports whether conditions look at fields that the code writes
+// without the output of an agent, such as a list of errors.
+func (Kind) ReportsFailure(p *ir.Program, s *ir.Step, t *ir.Task) bool {
+	set := stepkind.Lenient[Settings](t)
+	own := func(path string) bool {
+		if !strings.HasPrefix(path, "state.") {
+			return false
+		}
+		for key := range set.Agents {
+			if slices.ContainsFunc(set.output(key), func(f stepkind.OutputField) bool { return stepkind.Overlap(f.Var, path) }) {
+				return false
+			}
+		}
+		return slices.ContainsFunc(s.Writes, func(w ir.Write) bool { return stepkind.Overlap(w.Path, path) })
+	}
+	looks := func(e *expr.Expr) bool {
+		return slices.ContainsFunc(e.Paths(), func(path expr.Path) bool { return own(strings.Join(path.Segments, ".")) })
+	}
+	return slices.ContainsFunc(p.Blocks, func(b ir.Block) bool {
+		return slices.ContainsFunc(b.Steps, func(one ir.Step) bool {
+			return looks(one.When) || slices.ContainsFunc(one.Next, func(e ir.Edge) bool { return looks(e.When) })
+		})
+	})
 }
 
 // output returns what is read from the output of an agent: by the code, and the choice of an orchestrator.

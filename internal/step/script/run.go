@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/exec"
@@ -34,8 +33,9 @@ func (s Settings) run(ctx context.Context, job *step.Job) (step.Result, error) {
 		return step.Result{}, err
 	}
 	p := exec.Program{Name: fmt.Sprintf("the script of step %q", job.Step.ID), Work: step.Work{
-		Shown: s.Script, Wants: contract.Of(job.Workflow, job.Step, contract.Spec{}),
+		Shown: s.Script, Wants: Kind{}.Explored(job.Workflow, job.Step, job.Task),
 	}}
+	job.Explore(&p.Wants)
 	var err error
 	if p.Command, err = s.prepare(ctx, job); err != nil {
 		return step.Result{}, err

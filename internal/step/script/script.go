@@ -40,7 +40,10 @@ var aliases = map[string]string{
 // Kind is the step kind "script".
 type Kind struct{ step.Base[Settings] }
 
-var _ step.Runner = Kind{}
+var (
+	_ step.Runner       = Kind{}
+	_ stepkind.Explorer = Kind{}
+)
 
 // Name returns "script".
 func (Kind) Name() string { return "script" }
@@ -106,4 +109,9 @@ func (Kind) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task, _ *contract.Contract) s
 // Recovery asks a person if the script may have run.
 func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
 	return exec.Recovery(history)
+}
+
+// Explored returns the contract of what the script prints.
+func (Kind) Explored(p *ir.Program, s *ir.Step, _ *ir.Task) contract.Contract {
+	return contract.Of(p, s, contract.Spec{})
 }

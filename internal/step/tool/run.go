@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
@@ -16,7 +15,7 @@ import (
 
 // Run makes the call.
 func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
-	wants := contract.Of(job.Workflow, job.Step, contract.Spec{})
+	wants := Kind{}.Explored(job.Workflow, job.Step, job.Task)
 	job.Explore(&wants)
 	return job.OneCall(ctx, s.Tool, wants,
 		func() (json.RawMessage, error) { return input(job, s) },

@@ -21,7 +21,10 @@ type Settings struct {
 // Kind is the step kind "tool".
 type Kind struct{ step.Base[Settings] }
 
-var _ step.Runner = Kind{}
+var (
+	_ step.Runner       = Kind{}
+	_ stepkind.Explorer = Kind{}
+)
 
 // Name returns "tool".
 func (Kind) Name() string { return "tool" }
@@ -52,4 +55,9 @@ func (Kind) Bound(*ir.Program, *ir.Step, *ir.Task, *contract.Contract) stepkind.
 // Recovery asks a person if the call was made and may have acted.
 func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
 	return step.OneCallRecovery(history)
+}
+
+// Explored returns the contract of the tool's answer.
+func (Kind) Explored(p *ir.Program, s *ir.Step, _ *ir.Task) contract.Contract {
+	return contract.Of(p, s, contract.Spec{})
 }
