@@ -4,6 +4,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -184,11 +185,57 @@ type Gate struct {
 	Digest      string                     `json:"digest,omitempty" doc:"Binds a decision to what is shown"`
 	Until       string                     `json:"until,omitempty" doc:"When the gate expires"`
 	Key         string                     `json:"key,omitempty" doc:"Idempotency key of a step with an unknown outcome"`
+	Files       map[string]string          `json:"files,omitempty" doc:"Paths of the files that hold what is decided on, by its names"`
+	Approvers   *Approvers                 `json:"approvers,omitempty" doc:"Who may decide, if the gate limits it"`
+}
+
+// Approvers are the people who may decide a gate, and those who have approved it.
+type Approvers struct {
+	Roles       []string   `json:"roles,omitempty" doc:"Roles that may decide; absent if anyone who may decide gates may"`
+	Required    int        `json:"required" doc:"Number of people who must approve"`
+	Missing     int        `json:"missing" doc:"Number of approvals that are missing"`
+	FourEyes    bool       `json:"four_eyes,omitempty" doc:"The person who started the run may not decide"`
+	Starter     string     `json:"starter,omitempty" doc:"With four_eyes: the person who started the run"`
+	Approvals   []Approved `json:"approvals,omitempty"`
+	Escalates   *time.Time `json:"escalates,omitempty" doc:"When more people may decide"`
+	EscalatesTo []string   `json:"escalates_to,omitempty" doc:"Roles that may decide then"`
+	Escalated   bool       `json:"escalated,omitempty" doc:"They may decide now"`
+}
+
+// Approved is the approval of one of several people.
+type Approved struct {
+	User string    `json:"user,omitempty"`
+	As   string    `json:"as,omitempty" doc:"Who the user claims to be"`
+	Note string    `json:"note,omitempty"`
+	At   time.Time `json:"at"`
+}
+
+// Person returns the name that the approval counts for.
+func (a Approved) Person() string { return cmp.Or(a.As, a.User) }
+
+func newApprovers(a *app.Approvers) *Approvers {
+	if a == nil {
+		return nil
+	}
+	out := &Approvers{
+		Roles: a.Roles, Required: a.Required, Missing: a.Missing(), FourEyes: a.FourEyes, Starter: a.Starter,
+		EscalatesTo: a.EscalatesTo, Escalated: a.Escalated,
+	}
+	if !a.Escalates.IsZero() {
+		out.Escalates = &a.Escalates
+	}
+	for _, one := range a.Approvals {
+		out.Approvals = append(out.Approvals, Approved{User: one.By.User, As: one.By.As, Note: one.Note, At: one.At})
+	}
+	return out
 }
 
 // NewGate returns the form of a gate.
 func NewGate(g app.Gate) Gate {
-	out := Gate{Step: g.Step, Description: g.Description, Event: g.Event, Shows: g.Shows, Digest: g.Digest, Until: g.Until, Key: g.Key}
+	out := Gate{
+		Step: g.Step, Description: g.Description, Event: g.Event, Shows: g.Shows, Digest: g.Digest, Until: g.Until, Key: g.Key,
+		Files: g.Files, Approvers: newApprovers(g.Approvers),
+	}
 	switch g.Kind {
 	case app.GatePerson:
 		out.Kind = Approval

@@ -64,6 +64,7 @@ const (
 	NoEarlierStep    Reason = "no-earlier-step"   // "previous" of the first step
 	InnerStep        Reason = "inner-step"        // Error.Name is the step of the main line that contains it
 	AlreadyDecided   Reason = "already-decided"   // Error.Name is the gate
+	ClaimedIdentity  Reason = "claimed-identity"  // the gate needs people with credentials of the server
 	NotReached       Reason = "not-reached"       // the run has not come to the step
 	RunFinished      Reason = "run-finished"      // the run accepts no more messages
 	RunUnfinished    Reason = "run-unfinished"    // only finished runs can be removed

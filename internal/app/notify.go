@@ -11,6 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/notify"
+	"github.com/espalier-run/espalier/internal/plan"
 )
 
 const (
@@ -123,6 +124,12 @@ func (n *notifier) fact(ctx context.Context, run journal.RunID, e *journal.Event
 		case journal.GateInDoubt:
 			kind, text = config.NotifyWaiting, "waits for a decision: the outcome of "+x.Key()+" is unknown"
 		}
+	case journal.TimerFired:
+		if x.What == plan.TimerEscalation {
+			kind, text = config.NotifyWaiting, "still waits for an approval, and more people may decide now: "+x.Key()
+		}
+	case journal.GateApproved:
+		kind, text = config.NotifyWaiting, "waits for another approval: "+x.Key()
 	case journal.BudgetWait:
 		kind, text = config.NotifyBudget, "has stopped: the budget "+x.Budget+" is exhausted"
 	case journal.RunFinished:

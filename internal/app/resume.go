@@ -367,8 +367,15 @@ type Message interface {
 // Approve, Reject and Resolve decide a gate. An empty Step means the only gate that is open. With a Digest, the
 // decision is refused if the gate no longer shows what had that digest.
 type (
-	Approve struct{ Step, Note, Digest string }
-	Reject  struct{ Step, Note, Digest string }
+	Approve struct {
+		Step, Note, Digest string
+		// Roles are the approver roles that a server has established for who decides.
+		Roles []string
+	}
+	Reject struct {
+		Step, Note, Digest string
+		Roles              []string // as in Approve
+	}
 	// Resolve decides about a step whose outcome is unknown.
 	Resolve struct {
 		Step   string
@@ -379,6 +386,7 @@ type (
 	Signal struct {
 		Event string
 		Data  json.RawMessage
+		Roles []string // as in Approve
 	}
 	// Edit changes a variable.
 	Edit struct {
@@ -405,11 +413,11 @@ const (
 )
 
 func (m Approve) input(by journal.Actor) plan.Input {
-	return plan.Decision{Step: m.Step, Answer: plan.Approve, Note: m.Note, Digest: m.Digest, By: by}
+	return plan.Decision{Step: m.Step, Answer: plan.Approve, Note: m.Note, Digest: m.Digest, By: by, Roles: m.Roles}
 }
 
 func (m Reject) input(by journal.Actor) plan.Input {
-	return plan.Decision{Step: m.Step, Answer: plan.Reject, Note: m.Note, Digest: m.Digest, By: by}
+	return plan.Decision{Step: m.Step, Answer: plan.Reject, Note: m.Note, Digest: m.Digest, By: by, Roles: m.Roles}
 }
 
 func (m Resolve) input(by journal.Actor) plan.Input {
@@ -417,7 +425,7 @@ func (m Resolve) input(by journal.Actor) plan.Input {
 }
 
 func (m Signal) input(by journal.Actor) plan.Input {
-	return plan.Signal{Event: m.Event, Data: m.Data, By: by}
+	return plan.Signal{Event: m.Event, Data: m.Data, By: by, Roles: m.Roles}
 }
 
 func (m Edit) input(by journal.Actor) plan.Input {

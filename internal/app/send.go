@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/espalier-run/espalier/internal/identity"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/registry"
@@ -85,32 +87,61 @@ func (rt *environment) canContinue(ctx context.Context, id journal.RunID) error 
 	return rt.readyAgain(id, state, def)
 }
 
-// decide sends a decision about what the gate shows now, or about what had the digest of the decision.
+// decide sends a decision about what the gate shows now, or about what had the digest of the decision. An approval is
+// about the files that hold what the gate shows, as they are now.
 func (rt *environment) decide(ctx context.Context, id journal.RunID, d plan.Decision, sent *Sent) error {
 	state, program, _, err := rt.Engine.Load(ctx, id)
 	if err != nil {
 		return err
 	}
 	d.Step = gateOf(state, d.Step)
-	if sent.Edited, err = rt.acceptEdits(ctx, id, state, program, d); err != nil {
-		return err
-	}
-	if len(sent.Edited) > 0 {
-		if state, program, _, err = rt.Engine.Load(ctx, id); err != nil {
-			return err
-		}
-	}
-	shown := ""
+	var found []*plan.Frame
 	for _, f := range state.OpenGates() {
 		if d.Step == "" || d.Step == f.Step || d.Step == f.Place().Key() {
-			_, shown = state.Shown(program, f)
+			found = append(found, f)
 		}
 	}
-	d.Digest = cmp.Or(d.Digest, shown)
+	if len(found) == 1 {
+		if err := rt.mayClaim(state, program, found[0], d.By); err != nil {
+			return err
+		}
+		shown, err := rt.shown(ctx, id, state, program, found[0])
+		if err != nil {
+			return err
+		}
+		switch {
+		case len(shown.edits) == 0:
+			d.Digest = cmp.Or(d.Digest, shown.digest)
+		case d.Digest != "" && d.Digest != shown.digest:
+			return &plan.Refusal{Code: plan.Changed, Why: fmt.Sprintf(
+				"%s has changed since it was shown; look at it again", strings.Join(shown.paths(), ", "))}
+		case d.Answer == plan.Approve:
+			if sent.Edited, err = rt.acceptEdits(ctx, id, shown, d.By); err != nil {
+				return err
+			}
+			d.Digest = shown.digest
+		default: // a rejection leaves the run as it is
+			_, d.Digest = state.Shown(program, found[0])
+		}
+	}
 	if err := rt.Engine.Send(ctx, id, d, uuid.NewString()); err != nil {
 		return rt.decidedBefore(ctx, id, d.Step, err)
 	}
 	return nil
+}
+
+// mayClaim refuses a claimed identity at a gate that names approvers, if the project has users: there, people decide
+// with their own credentials.
+func (rt *environment) mayClaim(state *plan.State, program *plan.Program, f *plan.Frame, by journal.Actor) error {
+	if by.Method != "" || by.As == "" || state.ApproversOf(program, f) == nil {
+		return nil
+	}
+	users, err := identity.NewUsers(rt.Dir()).List()
+	if err != nil || len(users) == 0 {
+		return err
+	}
+	return fail(Refused, ClaimedIdentity, "this project has users: %s cannot decide %s as %s", by.User, f.Place().Key(),
+		by.As)
 }
 
 // gateOf returns the gate that belongs to a step; any other step as it is.
@@ -123,45 +154,47 @@ func gateOf(state *plan.State, step string) string {
 	return step
 }
 
+// gateContent is what a gate shows, with the files that hold it as they are now.
+type gateContent struct {
+	reads  map[string]json.RawMessage
+	digest string
+	files  map[string]string          // path of the file of a variable
+	edits  map[string]json.RawMessage // variables whose files were edited, with what the files hold
+}
+
+// paths returns the files that were edited.
+func (c *gateContent) paths() []string {
+	var out []string
+	for variable := range c.edits {
+		out = append(out, c.files[variable])
+	}
+	slices.Sort(out)
+	return out
+}
+
 // acceptEdits makes changes in the files that a gate shows part of the run, before it is approved: a decision is about
 // what the journal has.
 func (rt *environment) acceptEdits(
-	ctx context.Context, id journal.RunID, state *plan.State, program *plan.Program, d plan.Decision,
+	ctx context.Context, id journal.RunID, shown *gateContent, by journal.Actor,
 ) (edited []string, err error) {
-	if d.Answer != plan.Approve {
-		return nil, nil
-	}
-	for _, f := range state.OpenGates() {
-		if d.Step != "" && d.Step != f.Step && d.Step != f.Place().Key() || f.Gate.Kind != journal.GatePerson {
-			continue
-		}
-		shows, _ := state.Shown(program, f)
-		changes, err := rt.editedFiles(ctx, id, shows)
-		if err != nil {
+	for _, variable := range slices.Sorted(maps.Keys(shown.edits)) {
+		edit := plan.Edit{Path: variable, Value: shown.edits[variable], By: by}
+		if err := rt.Engine.Send(ctx, id, edit, uuid.NewString()); err != nil {
 			return nil, err
 		}
-		for _, variable := range slices.Sorted(maps.Keys(changes)) {
-			edit := plan.Edit{Path: variable, Value: changes[variable], By: d.By}
-			if err := rt.Engine.Send(ctx, id, edit, uuid.NewString()); err != nil {
-				return nil, err
-			}
-			edited = append(edited, variable)
-		}
+		edited = append(edited, variable)
 	}
 	return edited, nil
 }
 
-// editedFiles returns the variables of a gate whose files have been edited, with what the files hold now.
-func (rt *environment) editedFiles(
-	ctx context.Context, id journal.RunID, shows map[string]json.RawMessage,
-) (map[string]json.RawMessage, error) {
-	entry, err := rt.Store.Entry(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	program, err := rt.Program(ctx, entry.Definition)
-	if err != nil {
-		return nil, err
+// shown returns what an open gate shows. If a step has produced a value as a file, the file counts as it is now.
+func (rt *environment) shown(
+	ctx context.Context, id journal.RunID, state *plan.State, program *plan.Program, f *plan.Frame,
+) (*gateContent, error) {
+	out := &gateContent{files: map[string]string{}, edits: map[string]json.RawMessage{}}
+	out.reads, out.digest = state.Shown(program, f)
+	if f.Gate.Kind != journal.GatePerson {
+		return out, nil
 	}
 	// Few workflows show files, so the run is read only when one does.
 	var started journal.RunStarted
@@ -184,27 +217,39 @@ func (rt *environment) editedFiles(
 		return text
 	}
 	root := filepath.Dir(rt.Dir())
-	out := map[string]json.RawMessage{}
-	for variable, was := range shows {
-		now, changed, err := registry.EditedArtifact(program, root, variable, was, read)
+	for variable, was := range out.reads {
+		file, err := registry.ArtifactFile(program.Root(), root, variable, was, read)
 		if err != nil {
 			return nil, err
 		}
-		if changed {
-			load()
+		if file == nil {
+			continue
 		}
-		if failed != nil {
+		out.files[variable] = file.Path
+		if rel, err := filepath.Rel(root, file.Path); err == nil && filepath.IsLocal(rel) {
+			out.files[variable] = filepath.ToSlash(rel)
+		}
+		if !file.Changed {
+			continue
+		}
+		if load(); failed != nil {
 			return nil, failed
 		}
 		// If the variable was edited and its file was not, the variable counts.
-		if changed && len(wrote[variable]) > 0 {
-			if _, changed, err = registry.EditedArtifact(program, root, variable, wrote[variable], read); err != nil {
+		if len(wrote[variable]) > 0 {
+			since, err := registry.ArtifactFile(program.Root(), root, variable, wrote[variable], read)
+			if err != nil {
 				return nil, err
 			}
+			if !since.Changed {
+				continue
+			}
 		}
-		if changed {
-			out[variable] = now
-		}
+		out.edits[variable] = file.Now
+	}
+	if len(out.edits) > 0 {
+		maps.Copy(out.reads, out.edits)
+		out.digest = journal.GateDigest(state.Run, f.Work().Key(), f.Gate.Kind, out.reads)
 	}
 	return out, nil
 }

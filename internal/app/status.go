@@ -46,6 +46,53 @@ type Gate struct {
 	Shows       map[string]json.RawMessage `json:"shows,omitempty"`
 	Digest      string                     `json:"digest,omitempty"`
 	Until       string                     `json:"until,omitempty"`
+	// Files are the paths of the files that hold what the gate shows, by the names in Shows.
+	Files     map[string]string `json:"files,omitempty"`
+	Approvers *Approvers        `json:"approvers,omitempty"`
+}
+
+// Approvers are the people who may decide a gate, and those who have approved it.
+type Approvers struct {
+	Roles     []string   `json:"roles,omitempty"` // empty: anyone who may decide gates
+	Required  int        `json:"required"`
+	FourEyes  bool       `json:"four_eyes,omitempty"` // the person who started the run may not decide
+	Starter   string     `json:"starter,omitempty"`   // with FourEyes: the person who started the run
+	Approvals []Approval `json:"approvals,omitempty"`
+	// Escalates is when people with a role in EscalatesTo may decide, too. Escalated reports that they may.
+	Escalates   time.Time `json:"escalates,omitzero"`
+	EscalatesTo []string  `json:"escalates_to,omitempty"`
+	Escalated   bool      `json:"escalated,omitempty"`
+}
+
+// Missing returns how many approvals are missing.
+func (a *Approvers) Missing() int { return max(0, a.Required-len(a.Approvals)) }
+
+// Approval is the approval of one of several people.
+type Approval struct {
+	By   journal.Actor `json:"by"`
+	Note string        `json:"note,omitempty"`
+	At   time.Time     `json:"at"`
+}
+
+func approversOf(state *plan.State, program *plan.Program, f *plan.Frame) *Approvers {
+	a := state.ApproversOf(program, f)
+	if a == nil {
+		return nil
+	}
+	out := &Approvers{
+		Roles: a.Allowed(f.Gate.Escalated), Required: a.Required(), FourEyes: a.FourEyes, EscalatesTo: a.EscalateTo,
+		Escalated: f.Gate.Escalated,
+	}
+	if a.FourEyes {
+		out.Starter = state.By.Person()
+	}
+	if f.Gate.Escalates != 0 {
+		out.Escalates = f.Gate.Escalates.Time()
+	}
+	for _, one := range state.Approvals(program, f) {
+		out.Approvals = append(out.Approvals, Approval{By: one.By, Note: one.Note, At: one.At.Time()})
+	}
+	return out
 }
 
 // The kinds of gates.
@@ -72,6 +119,19 @@ func (a *App) Status(ctx context.Context, id journal.RunID) (*Status, error) {
 	}
 	s := statusOf(state, program, entry)
 	s.Idle = rt.run(entry).Idle
+	if state.Finished != nil {
+		return s, nil
+	}
+	for i, f := range state.OpenGates() {
+		if f.Gate.Kind != journal.GatePerson {
+			continue
+		}
+		shown, err := rt.shown(ctx, id, state, program, f)
+		if err != nil {
+			return nil, rt.runError(id, err)
+		}
+		s.Gates[i].Shows, s.Gates[i].Digest, s.Gates[i].Files = shown.reads, shown.digest, shown.files
+	}
 	return s, nil
 }
 
@@ -113,8 +173,9 @@ func statusOf(state *plan.State, program *plan.Program, entry journal.Entry) *St
 		case journal.GateInDoubt:
 			g.Key = string(cmp.Or(entry.Root, entry.ID)) + "/" + f.Work().Key() // as other systems got it
 		}
-		if f.Due != 0 {
-			g.Until = f.Due.Time().Format(time.RFC3339)
+		g.Approvers = approversOf(state, program, f)
+		if f.Gate.Due != 0 {
+			g.Until = f.Gate.Due.Time().Format(time.RFC3339)
 		}
 		s.Gates = append(s.Gates, g)
 	}

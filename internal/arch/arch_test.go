@@ -116,7 +116,7 @@ var layers = map[string][]string{
 	"internal/app": {
 		"internal/registry", "internal/engine", "internal/report", "internal/check", "internal/analysis", "internal/format", "internal/graph",
 		"internal/project", "internal/config", "internal/price", "internal/secret", "internal/manifest", "internal/trust",
-		"internal/trigger", "internal/notify",
+		"internal/trigger", "internal/notify", "internal/identity",
 	},
 	// Entry points decode a request, call app and render the result. They do not import each other.
 	"internal/cli":       {"internal/app", "internal/api", "internal/explain", "internal/terminal", "internal/identity"},

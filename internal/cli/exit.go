@@ -144,6 +144,7 @@ var advice = map[app.Reason]string{
 	app.RunOwned:         "It continues by itself; \"espalier status {run}\" shows its status.",
 	app.NoTranscript:     "It was run with --no-transcript, or nothing has happened yet.",
 	app.NotPromotable:    "\"espalier create {name}\" continues and checks it; use --force to promote it anyway.",
+	app.ClaimedIdentity:  "Leave out --as, or let them decide on the server with their own token.",
 	app.WasEdited:        "Keep what you need of it; then use --force to replace it.",
 	app.Incomplete:       "\"espalier create {name}\" continues it; or start over with a description.",
 	app.GenerationFailed: "It is kept in {dir}. Fix it there and run \"espalier create {name}\" again, or start over.",

@@ -300,9 +300,16 @@ func (a *invocation) printStatus(s *app.Status) {
 				fmt.Fprintf(w, "%s asks for approval: %s\n", g.Step, g.Description)
 			}
 			for _, name := range slices.Sorted(maps.Keys(g.Shows)) {
-				fmt.Fprintf(w, "  %s:\n%s\n", name, indented(g.Shows[name], "    "))
+				from := ""
+				if file := g.Files[name]; file != "" {
+					from = " (file " + file + ")"
+				}
+				fmt.Fprintf(w, "  %s%s:\n%s\n", name, from, indented(g.Shows[name], "    "))
 			}
 			fmt.Fprintf(w, "  digest %s\n", g.Digest)
+			if g.Approvers != nil {
+				printApprovers(w, g.Approvers)
+			}
 			if g.Until != "" {
 				fmt.Fprintf(w, "  until %s\n", g.Until)
 			}
@@ -324,6 +331,28 @@ func (a *invocation) printStatus(s *app.Status) {
 				"%s has an unknown outcome: it was started, and no result was recorded\n  key %s\n  espalier resume "+
 					"%s --decide %s=rerun|skip|fail|result=JSON\n", g.Step, g.Key, short(s.ID), g.Step)
 		}
+	}
+}
+
+// printApprovers prints who may decide a gate and who has approved it.
+func printApprovers(w io.Writer, a *app.Approvers) {
+	who := "anyone who may decide gates"
+	if len(a.Roles) > 0 {
+		who = "the role " + strings.Join(a.Roles, " or ")
+	}
+	if a.FourEyes {
+		who += ", not the person who started the run"
+	}
+	fmt.Fprintf(w, "  approvers: %s\n", who)
+	fmt.Fprintf(w, "  approvals: %d of %d, %d missing\n", len(a.Approvals), a.Required, a.Missing())
+	for _, one := range a.Approvals {
+		fmt.Fprintf(w, "    %s  %s\n", one.At.Local().Format(time.DateTime), app.DescribeActor(one.By, "", one.Note))
+	}
+	switch roles := strings.Join(a.EscalatesTo, " or "); {
+	case a.Escalated:
+		fmt.Fprintf(w, "  escalated to the role %s\n", roles)
+	case !a.Escalates.IsZero():
+		fmt.Fprintf(w, "  escalates %s to the role %s\n", a.Escalates.Local().Format(time.DateTime), roles)
 	}
 }
 

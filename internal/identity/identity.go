@@ -160,4 +160,23 @@ func (id Identity) MayDecide(roles []string) bool {
 	})
 }
 
+// ApproverRoles returns the roles under which the identity decides gates that
+// name approvers: NAME for each approver:NAME, "approver" if it may decide gates
+// that name no role, and "*" for the owner.
+func (id Identity) ApproverRoles() []string {
+	var out []string
+	for _, r := range id.Roles {
+		if name, ok := strings.CutPrefix(string(r), approverFor); ok {
+			out = append(out, name)
+		}
+		if r == everything {
+			out = append(out, string(everything))
+		}
+	}
+	if id.MayDecide(nil) {
+		out = append(out, string(Approver))
+	}
+	return out
+}
+
 func (r Role) approves() bool { return r == Approver || strings.HasPrefix(string(r), approverFor) }

@@ -290,9 +290,42 @@ type Gate struct {
 	Text      bool      `json:"text,omitempty"`
 	Timeout   Millis    `json:"timeout,omitempty"`
 	OnTimeout OnTimeout `json:"on_timeout,omitempty"`
+	// Approvers limits who may decide a person's gate; nil is anyone who may decide gates.
+	Approvers *Approvers `json:"approvers,omitempty"`
 	// Name is the name of the waitpoint, if it has one.
 	Name string      `json:"name,omitempty"`
 	Span source.Span `json:"span,omitzero"`
+}
+
+// Approvers are the people who may decide a gate, and how many of them must approve.
+type Approvers struct {
+	Roles []string `json:"roles,omitempty"` // one of them is required; empty is anyone who may decide gates
+	Min   int      `json:"min,omitempty"`   // number of people who must approve; 0 is 1
+	// FourEyes excludes the person who started the run.
+	FourEyes bool `json:"four_eyes,omitempty"`
+	// EscalateAfter is the time after which people with a role in EscalateTo may decide, too; 0 is
+	// never.
+	EscalateAfter Millis   `json:"escalate_after,omitempty"`
+	EscalateTo    []string `json:"escalate_to,omitempty"`
+}
+
+// Required returns the number of people who must approve.
+func (a *Approvers) Required() int {
+	if a == nil {
+		return 1
+	}
+	return max(a.Min, 1)
+}
+
+// Allowed returns the roles that may decide. If there is none, anyone who may decide gates may.
+func (a *Approvers) Allowed(escalated bool) []string {
+	switch {
+	case a == nil || len(a.Roles) == 0:
+		return nil
+	case escalated:
+		return append(slices.Clone(a.Roles), a.EscalateTo...)
+	}
+	return a.Roles
 }
 
 // Join determines when a Parallel ends.

@@ -95,6 +95,15 @@ type Actor struct {
 	Method string `json:"method,omitempty"`
 }
 
+// Person returns the name of the person that an actor counts as: the established
+// user, or else the claimed one, if there is any.
+func (a Actor) Person() string {
+	if a.Method == "" && a.As != "" {
+		return a.As
+	}
+	return a.User
+}
+
 // RunStarted is the first fact of a stream.
 type RunStarted struct {
 	Name       string           `json:"name"`
@@ -306,7 +315,7 @@ type RetrySet struct {
 // deadline.
 type TimerFired struct {
 	Place
-	What string `json:"what"`          // retry, gate, deadline, limit
+	What string `json:"what"`          // retry, gate, escalation, deadline, limit
 	Run  bool   `json:"run,omitempty"` // the deadline is the run's, not the frame's
 }
 
@@ -320,6 +329,8 @@ type GateOpened struct {
 	Digest string           `json:"digest,omitempty"`
 	Event  string           `json:"event,omitempty"`
 	Due    Millis           `json:"due,omitempty"`
+	// Escalates is when more people may decide; 0 is never.
+	Escalates Millis `json:"escalates,omitempty"`
 	// Task is the task that waits, and Call the key of the tool call that needs
 	// an approval.
 	Task *Work  `json:"task,omitempty"`
@@ -330,6 +341,23 @@ type GateOpened struct {
 	For       string `json:"for,omitempty"`
 }
 
+// GateApproved is an approval of a gate that needs more of them. The last one is
+// a GateDecided.
+type GateApproved struct {
+	Place
+	Method string `json:"method"`
+	Event  string `json:"event,omitempty"` // the signal that approved
+	By     Actor  `json:"by,omitzero"`
+	// Roles are the approver roles that a server has established. The role "*"
+	// stands for all of them.
+	Roles  []string `json:"roles,omitempty"`
+	Note   string   `json:"note,omitempty"`
+	Digest string   `json:"digest,omitempty"`
+	// Shows is what the approval is about if that has changed since the gate
+	// opened.
+	Shows map[string]Value `json:"shows,omitempty"`
+}
+
 // GateDecided is the decision of a gate.
 type GateDecided struct {
 	Place
@@ -337,8 +365,11 @@ type GateDecided struct {
 	Method  string  `json:"method"`
 	Event   string  `json:"event,omitempty"` // the signal that decided
 	By      Actor   `json:"by,omitzero"`
-	Note    string  `json:"note,omitempty"`
-	Digest  string  `json:"digest,omitempty"`
+	// Roles are the approver roles of By at a gate that names approvers, as in
+	// GateApproved.
+	Roles  []string `json:"roles,omitempty"`
+	Note   string   `json:"note,omitempty"`
+	Digest string   `json:"digest,omitempty"`
 	// Shows is what the decision is about if that has changed since the gate
 	// opened: a person has edited the state.
 	Shows  map[string]Value `json:"shows,omitempty"`

@@ -22,6 +22,7 @@ func everyFact() []Fact {
 		RetrySet{},
 		TimerFired{},
 		GateOpened{},
+		GateApproved{},
 		GateDecided{},
 		InputRefused{},
 		CancelRequested{},
@@ -54,6 +55,7 @@ func (BudgetRaised) factName() string    { return "BudgetRaised" }
 func (RetrySet) factName() string        { return "RetrySet" }
 func (TimerFired) factName() string      { return "TimerFired" }
 func (GateOpened) factName() string      { return "GateOpened" }
+func (GateApproved) factName() string    { return "GateApproved" }
 func (GateDecided) factName() string     { return "GateDecided" }
 func (InputRefused) factName() string    { return "InputRefused" }
 func (CancelRequested) factName() string { return "CancelRequested" }

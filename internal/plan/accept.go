@@ -34,6 +34,7 @@ const (
 	Changed    RefusalCode = "changed"    // the gate no longer shows what the decision is about
 	WrongKind  RefusalCode = "wrong-kind" // the gate expects other answers
 	NotAllowed RefusalCode = "not-allowed"
+	Voted      RefusalCode = "voted" // the person has approved already
 	Unknown    RefusalCode = "unknown"
 )
 
@@ -178,7 +179,61 @@ func (s *State) gateFor(p *Program, x *Decision) (*Frame, error) {
 			)
 		}
 	}
-	return f, nil
+	return f, s.mayDecide(p, f, x.By, x.Roles)
+}
+
+// mayDecide returns the refusal of a decision by someone who is not an approver
+// of the gate, or who has approved it already.
+func (s *State) mayDecide(p *Program, f *Frame, by journal.Actor, roles []string) error {
+	a := s.ApproversOf(p, f)
+	if a == nil {
+		return nil
+	}
+	who := by.Person()
+	if allowed := a.Allowed(f.Gate.Escalated); by.Method != "" && !approves(roles, allowed) {
+		return refusal(
+			NotAllowed, "%s may not decide step %q: it needs a person with the role %s", who, f.Step,
+			cmp.Or(strings.Join(allowed, " or "), "approver"),
+		)
+	} // without a server, people and their roles are claims
+	if a.FourEyes && who == s.By.Person() {
+		return refusal(NotAllowed, "%s has started the run: another person must decide step %q", who, f.Step)
+	}
+	if slices.ContainsFunc(s.Approvals(p, f), func(one Approval) bool { return one.By.Person() == who }) {
+		return refusal(Voted, "%s has approved step %q already; it needs another person", who, f.Step)
+	}
+	return nil
+}
+
+// AnyRole is the role of a person who may decide every gate.
+const AnyRole = "*"
+
+// approves reports whether a person with these approver roles may decide a gate
+// that names the allowed ones, or none.
+func approves(roles, allowed []string) bool {
+	return len(allowed) == 0 && len(roles) > 0 || slices.ContainsFunc(roles, func(role string) bool {
+		return role == AnyRole || slices.Contains(allowed, role)
+	})
+}
+
+// ApproversOf returns who may decide the open gate of a frame; nil if the gate
+// names no approvers.
+func (s *State) ApproversOf(p *Program, f *Frame) *ir.Approvers {
+	if f.Gate.Kind != journal.GatePerson {
+		return nil
+	}
+	g, _ := s.StepOf(p, f).Action.(ir.Gate)
+	return g.Approvers
+}
+
+// Approvals returns the approvals of what the open gate of a frame shows now.
+// Those of something else do not count.
+func (s *State) Approvals(p *Program, f *Frame) []Approval {
+	if len(f.Gate.Approvals) == 0 {
+		return nil
+	}
+	_, digest := s.Shown(p, f)
+	return slices.DeleteFunc(slices.Clone(f.Gate.Approvals), func(one Approval) bool { return one.Digest != digest })
 }
 
 func (s *State) checkSignal(p *Program, x *Signal) error {
@@ -219,6 +274,9 @@ func (s *State) checkSignal(p *Program, x *Signal) error {
 					WrongKind, `step %q is an approval: the event must say {"approved": true} or {"approved": false}`,
 					f.Step,
 				)
+			}
+			if err := s.mayDecide(p, f, x.By, x.Roles); err != nil {
+				return err
 			}
 		}
 	}
@@ -450,10 +508,22 @@ func evidence(raw json.RawMessage) string {
 }
 
 // gateValue returns what a gate writes. The actor is the operating-system user;
-// the claimed identity is separate.
+// the claimed identity is separate. before are the approvals of other people.
 func gateValue(
 	result, method string, by journal.Actor, evidence string, at journal.Millis, review json.RawMessage,
+	before ...Approval,
 ) journal.Value {
+	type approval struct {
+		Actor     string `json:"actor,omitempty"`
+		Claimed   string `json:"claimed,omitempty"`
+		Evidence  string `json:"evidence,omitempty"`
+		DecidedAt string `json:"decided_at"`
+	}
+	date := func(at journal.Millis) string { return at.Time().Format("2006-01-02T15:04:05.000Z07:00") }
+	var earlier []approval
+	for _, one := range before {
+		earlier = append(earlier, approval{one.By.User, one.By.As, one.Note, date(one.At)})
+	}
 	return journal.Value{JSON: mustJSON(struct {
 		Result    string          `json:"gate_result"`
 		Actor     string          `json:"actor,omitempty"`
@@ -462,7 +532,8 @@ func gateValue(
 		Evidence  string          `json:"evidence,omitempty"`
 		DecidedAt string          `json:"decided_at"`
 		Review    json.RawMessage `json:"review,omitempty"`
-	}{result, by.User, by.As, method, evidence, at.Time().Format("2006-01-02T15:04:05.000Z07:00"), review})}
+		Approvals []approval      `json:"approvals,omitempty"`
+	}{result, by.User, by.As, method, evidence, date(at), review, earlier})}
 }
 
 // notRetried are the classes of errors that a retry does not help. A step that
@@ -556,16 +627,10 @@ func (d *decider) loseTask(x *Gone) {
 func (d *decider) decideGate(f *Frame, x *Decision) {
 	step := d.step(f)
 	decided := journal.GateDecided{Place: f.Place(), Method: MethodPerson, By: x.By, Note: x.Note}
-	d.recordShown(f, &decided)
 	switch x.Answer {
-	case Approve:
-		decided.Outcome = journal.OutcomeOK
-		decided.Value = gateValue("approved", MethodPerson, x.By, x.Note, d.now, x.Value)
-		decided.Writes = d.writes(f, step)
-	case Reject:
-		decided.Outcome = journal.OutcomeRejected
-		decided.Value = gateValue("rejected", MethodPerson, x.By, x.Note, d.now, x.Value)
-		decided.Writes = d.writes(f, step)
+	case Approve, Reject:
+		d.answerGate(f, &decided, x.Answer == Approve, x.Roles, x.Value)
+		return
 	case AnswerRerun:
 		decided.Outcome = journal.OutcomeRerun
 	case AnswerSkip:
@@ -603,16 +668,35 @@ func (d *decider) decideGate(f *Frame, x *Decision) {
 	d.fact(f, decided)
 }
 
-// recordShown records what a gate for a person shows at the moment of the decision.
-func (d *decider) recordShown(f *Frame, decided *journal.GateDecided) {
-	if f.Gate.Kind != journal.GatePerson {
-		return
-	}
+// answerGate records a person's answer. A rejection decides the gate at once, and
+// an approval when enough people have approved.
+func (d *decider) answerGate(
+	f *Frame, decided *journal.GateDecided, approved bool, roles []string, data json.RawMessage,
+) {
 	reads, digest := d.s.Shown(d.p, f)
 	decided.Digest = digest
 	if digest != f.Gate.Digest {
 		decided.Shows = d.s.shows(f, reads)
 	}
+	var before []Approval
+	if a := d.s.ApproversOf(d.p, f); a != nil {
+		decided.Roles, before = roles, d.s.Approvals(d.p, f)
+		if approved && len(before)+1 < a.Required() {
+			d.fact(f, journal.GateApproved{
+				Place: decided.Place, Method: decided.Method, Event: decided.Event, By: decided.By, Roles: roles,
+				Note: decided.Note, Digest: digest, Shows: decided.Shows,
+			})
+			return
+		}
+	}
+	result := "approved"
+	decided.Outcome = journal.OutcomeOK
+	if !approved {
+		decided.Outcome, result = journal.OutcomeRejected, "rejected"
+	}
+	decided.Value = gateValue(result, decided.Method, decided.By, decided.Note, d.now, data, before...)
+	decided.Writes = d.writes(f, d.step(f))
+	d.fact(f, *decided)
 }
 
 func (d *decider) signal(x *Signal) {
@@ -630,26 +714,19 @@ func (d *decider) signal(x *Signal) {
 
 // signalGate decides a gate by a signal.
 func (d *decider) signalGate(f *Frame, x *Signal) {
-	step := d.step(f)
 	decided := journal.GateDecided{
 		Place: f.Place(), Outcome: journal.OutcomeOK, Method: MethodEvent, Event: x.Event, By: x.By,
 	}
 	if f.Gate.Kind == journal.GatePerson {
 		approved, _ := verdict(x.Data)
-		result := "approved"
-		if !approved {
-			decided.Outcome, result = journal.OutcomeRejected, "rejected"
-		}
-		d.recordShown(f, &decided)
-		decided.Value = gateValue(result, MethodEvent, x.By, "", d.now, x.Data)
-	} else {
-		raw := x.Data
-		if len(raw) == 0 {
-			raw = json.RawMessage("null")
-		}
-		decided.Value = journal.Value{JSON: raw}
+		d.answerGate(f, &decided, approved, x.Roles, x.Data)
+		return
 	}
-	decided.Writes = d.writes(f, step)
+	raw := x.Data
+	if len(raw) == 0 {
+		raw = json.RawMessage("null")
+	}
+	decided.Value, decided.Writes = journal.Value{JSON: raw}, d.writes(f, d.step(f))
 	d.fact(f, decided)
 }
 

@@ -75,6 +75,11 @@ func (s *State) applyOther(e *journal.Event) {
 		s.fireTimer(&x)
 	case journal.GateOpened:
 		s.openGate(&x, e.At)
+	case journal.GateApproved:
+		g := s.frame(x.Frame).Gate
+		g.Approvals = append(g.Approvals, Approval{
+			By: x.By, Roles: x.Roles, Note: x.Note, Digest: x.Digest, At: e.At,
+		})
 	case journal.GateDecided:
 		s.decideGate(&x)
 	case journal.Signalled:
@@ -245,13 +250,23 @@ func (s *State) openGate(x *journal.GateOpened, at journal.Millis) {
 		s.dropWaiters(f.Path)
 	}
 	f.Phase = Asking
-	f.Gate = &Gate{Kind: x.Kind, Event: x.Event, Digest: x.Digest, Opened: at}
+	f.Gate = &Gate{
+		Kind: x.Kind, Event: x.Event, Digest: x.Digest, Opened: at, Due: x.Due, Escalates: x.Escalates,
+	}
 	if x.Kind == journal.GateToolCall { // the task has stopped and holds no reservation
 		s.stopClock(f, at)
 		s.release(f, journal.Usage{})
 		f.Gate.Call, f.Gate.Shows = x.Call, x.Shows
 	}
-	s.setDue(f, x.Due)
+	s.setDue(f, f.Gate.nextDue())
+}
+
+// nextDue returns when the next timer of a gate fires; 0 is never.
+func (g *Gate) nextDue() journal.Millis {
+	if g.Escalates == 0 || g.Escalated || g.Due != 0 && g.Due <= g.Escalates {
+		return g.Due
+	}
+	return g.Escalates
 }
 
 func (s *State) decideGate(x *journal.GateDecided) {
@@ -539,6 +554,10 @@ func (s *State) fireTimer(x *journal.TimerFired) {
 		f := s.frame(x.Frame)
 		f.Phase, f.Due = Overdue, 0
 		s.mark(f)
+	case TimerEscalation:
+		f := s.frame(x.Frame)
+		f.Gate.Escalated = true
+		s.setDue(f, f.Gate.nextDue())
 	case TimerLimit:
 		s.frame(x.Frame).Group.TimedOut = true
 	case TimerDeadline:

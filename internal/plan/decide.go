@@ -394,6 +394,9 @@ func (d *decider) enterGate(f *Frame, at journal.Place, step *ir.Step, g *ir.Gat
 	if kind == journal.GatePerson {
 		reads, digest := d.s.shown(d.p, f, step, journal.Work{Place: at}.Key(), kind)
 		opened.Shows, opened.Digest = d.s.shows(f, reads), digest
+		if a := g.Approvers; a != nil && a.EscalateAfter > 0 {
+			opened.Escalates = d.now + journal.Millis(a.EscalateAfter)
+		}
 	}
 	d.fact(f, opened)
 	if waiting := d.s.Signals[g.Event]; kind == journal.GateEvent && len(waiting) > 0 {
@@ -895,6 +898,8 @@ func (d *decider) fireTimers() (fired bool) {
 			}
 		case f.Phase == Resting:
 			d.fact(f, journal.TimerFired{Place: f.Place(), What: TimerRetry})
+		case f.Gate != nil && f.Due != f.Gate.Due:
+			d.fact(f, journal.TimerFired{Place: f.Place(), What: TimerEscalation})
 		default:
 			d.fact(f, journal.TimerFired{Place: f.Place(), What: TimerGate})
 		}

@@ -34,10 +34,11 @@ const (
 
 // The purposes of timers.
 const (
-	TimerRetry    = "retry"
-	TimerGate     = "gate"
-	TimerDeadline = "deadline"
-	TimerLimit    = "limit" // of a step that consists of frames
+	TimerRetry      = "retry"
+	TimerGate       = "gate"
+	TimerEscalation = "escalation" // of a gate
+	TimerDeadline   = "deadline"
+	TimerLimit      = "limit" // of a step that consists of frames
 )
 
 // Result is the end of a task.
@@ -119,6 +120,9 @@ type Decision struct {
 	Note   string
 	Value  json.RawMessage `json:",omitempty"`
 	By     journal.Actor
+	// Roles are the approver roles that a server has established for By. The role
+	// "*" stands for all of them.
+	Roles []string `json:",omitempty"`
 }
 
 // The answers.
@@ -136,6 +140,7 @@ type Signal struct {
 	Event string
 	Data  json.RawMessage `json:",omitempty"`
 	By    journal.Actor
+	Roles []string `json:",omitempty"` // as in Decision
 }
 
 // Cancel, Pause, Continue, Raise and Edit are interventions of a person.

@@ -123,10 +123,25 @@ type Gate struct {
 	Event  string           `json:"event,omitempty"`
 	Digest string           `json:"digest,omitempty"`
 	Opened journal.Millis   `json:"opened"`
+	// Due is when the gate times out, and Escalates when more people may decide;
+	// 0 is never.
+	Due       journal.Millis `json:"due,omitempty"`
+	Escalates journal.Millis `json:"escalates,omitempty"`
+	Escalated bool           `json:"escalated,omitempty"`
+	Approvals []Approval     `json:"approvals,omitempty"` // in the order in which they were given
 	// Call is the key of the tool call that the gate is about, and Shows what a
 	// person approves.
 	Call  string                   `json:"call,omitempty"`
 	Shows map[string]journal.Value `json:"shows,omitempty"`
+}
+
+// Approval is one of several approvals that a gate needs.
+type Approval struct {
+	By     journal.Actor  `json:"by,omitzero"`
+	Roles  []string       `json:"roles,omitempty"`
+	Note   string         `json:"note,omitempty"`
+	Digest string         `json:"digest,omitempty"`
+	At     journal.Millis `json:"at"`
 }
 
 // Ending is how a step or a frame ended.

@@ -93,9 +93,9 @@ var kinds = sync.OnceValue(func() stepkind.Set {
 	)
 })
 
-// EditedArtifact returns what the file of a variable holds now, and whether that differs from the variable's value.
-func EditedArtifact(
+// ArtifactFile returns the file that holds the value of a variable; nil if there is none. See [artifact.FileOf].
+func ArtifactFile(
 	p *ir.Program, root, variable string, was json.RawMessage, read func(path string) string,
-) (json.RawMessage, bool, error) {
-	return artifact.Edited(p, root, variable, was, read)
+) (*artifact.File, error) {
+	return artifact.FileOf(p, root, variable, was, read)
 }

@@ -41,6 +41,8 @@ const (
 	BranchFinished  EventType = "branch.finished"  // Name, Ending; of a branch or an iteration of Step
 	CheckpointSaved EventType = "checkpoint.saved" // Variables
 	GateOpened      EventType = "gate.opened"      // journal.GateOpened, also in Step.Gate
+	GateApproved    EventType = "gate.approved"    // journal.GateApproved: the gate needs more approvals
+	GateEscalated   EventType = "gate.escalated"   // journal.TimerFired: more people may decide
 	GateExpired     EventType = "gate.expired"     // journal.TimerFired
 	GateDecided     EventType = "gate.decided"     // journal.GateDecided; the gate is in Step.Gate
 	GateJudged      EventType = "gate.judged"      // journal.TaskEnded: an agent or a program decided

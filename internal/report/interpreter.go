@@ -201,6 +201,9 @@ func (in *Interpreter) interpret(e *journal.Event) error {
 		f.step.Gate = &Gate{x, e.At}
 		in.announce(f)
 		in.addStep(GateOpened, journal.Work{Place: x.Place})
+	case journal.GateApproved:
+		in.rests, in.cause = true, x.Method
+		in.addStep(GateApproved, journal.Work{Place: x.Place}).By = x.By
 	case journal.GateDecided:
 		in.rests, in.cause = true, x.Method
 		return in.decideGate(&x)
@@ -209,6 +212,8 @@ func (in *Interpreter) interpret(e *journal.Event) error {
 		switch x.What {
 		case plan.TimerGate:
 			in.addStep(GateExpired, journal.Work{Place: x.Place})
+		case plan.TimerEscalation:
+			in.addStep(GateEscalated, journal.Work{Place: x.Place})
 		case plan.TimerDeadline:
 			in.addRun(DeadlineReached)
 		}

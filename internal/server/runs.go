@@ -142,10 +142,15 @@ func (s *Server) registerRuns() {
 			Body decideBody
 		},
 		) (*body[api.Status], error) {
+			roles := approverRoles(ctx)
 			if in.Body.Decision == "reject" {
-				return s.send(ctx, in.Run, app.Reject{Step: in.Body.Step, Note: in.Body.Note, Digest: in.Body.Digest})
+				return s.send(ctx, in.Run, app.Reject{
+					Step: in.Body.Step, Note: in.Body.Note, Digest: in.Body.Digest, Roles: roles,
+				})
 			}
-			return s.send(ctx, in.Run, app.Approve{Step: in.Body.Step, Note: in.Body.Note, Digest: in.Body.Digest})
+			return s.send(ctx, in.Run, app.Approve{
+				Step: in.Body.Step, Note: in.Body.Note, Digest: in.Body.Digest, Roles: roles,
+			})
 		})
 	handle(s, http.MethodPost, "/runs/{run}/resolve", identity.Operate, "Resolve a step whose outcome is unknown", tag,
 		func(ctx context.Context, in *struct {
@@ -161,7 +166,9 @@ func (s *Server) registerRuns() {
 			Body signalBody
 		},
 		) (*body[api.Status], error) {
-			return s.send(ctx, in.Run, app.Signal{Event: in.Body.Event, Data: in.Body.Data})
+			return s.send(ctx, in.Run, app.Signal{
+				Event: in.Body.Event, Data: in.Body.Data, Roles: approverRoles(ctx),
+			})
 		})
 	handle(s, http.MethodPost, "/runs/{run}/edit", identity.Operate, "Edit a variable of a run", tag,
 		func(ctx context.Context, in *struct {
@@ -227,6 +234,12 @@ func (s *Server) status(ctx context.Context, id journal.RunID) (*body[api.Status
 func actor(ctx context.Context) journal.Actor {
 	id, _ := IdentityOf(ctx)
 	return journal.Actor{User: id.Name, Method: string(id.Method)}
+}
+
+// approverRoles returns the roles under which the identity of a request decides gates that name approvers.
+func approverRoles(ctx context.Context) []string {
+	id, _ := IdentityOf(ctx)
+	return id.ApproverRoles()
 }
 
 // startRun starts a run. The run id is derived from the idempotency key and from

@@ -44,7 +44,9 @@ var actions = map[string]action{
 		if text := strings.TrimSpace(r.PostFormValue("data")); text != "" {
 			data = app.ValueOfText(text)
 		}
-		return "signaled", h.send(r, run, app.Signal{Event: r.PostFormValue("event"), Data: data})
+		return "signaled", h.send(r, run, app.Signal{
+			Event: r.PostFormValue("event"), Data: data, Roles: r.id.ApproverRoles(),
+		})
 	},
 	"resolve": func(h *Handler, r *request, run *app.Run) (string, error) {
 		m := app.Resolve{Step: r.PostFormValue("step"), Answer: r.PostFormValue("answer")}

@@ -195,11 +195,33 @@ func (h *Handler) showInbox(r *request, status int, problem, kept string) error 
 func (h *Handler) mine(r *request, a *ask) bool {
 	switch a.Kind {
 	case "gate", "tool":
-		return r.id.MayDecide(nil)
+		return mayDecide(r, a)
 	case "unknown", "budget":
 		return r.id.May(identity.Operate)
 	}
 	return false
+}
+
+// mayDecide reports whether the user can decide a gate, and has not done so.
+func mayDecide(r *request, a *ask) bool {
+	who := a.Gate.Approvers
+	if who == nil {
+		return r.id.MayDecide(nil)
+	}
+	approved := slices.ContainsFunc(who.Approvals, func(one api.Approved) bool { return one.Person() == r.id.Name })
+	return r.id.MayDecide(who.Roles) && !approved && !(who.FourEyes && who.Starter == r.id.Name)
+}
+
+// whoMayDecide describes the approvers of a gate.
+func whoMayDecide(a *api.Approvers) string {
+	text := "People with the role approver"
+	if len(a.Roles) > 0 {
+		text = "People with the role " + strings.Join(a.Roles, " or ")
+	}
+	if a.FourEyes {
+		text += ", except the person who started the run"
+	}
+	return visible(text)
 }
 
 func (h *Handler) detail(r *request, a *ask) (*askDetail, error) {
@@ -353,12 +375,12 @@ func (h *Handler) decide(r *request) error {
 	if digest == "" {
 		return &app.Error{Kind: app.InvalidRequest, Message: "a decision needs the digest of what was shown"}
 	}
-	var message app.Message = app.Approve{Step: step, Note: note, Digest: digest}
+	var message app.Message = app.Approve{Step: step, Note: note, Digest: digest, Roles: r.id.ApproverRoles()}
 	done := "approved"
 	switch r.PostFormValue("decision") {
 	case "approve":
 	case "reject":
-		message, done = app.Reject{Step: step, Note: note, Digest: digest}, "rejected"
+		message, done = app.Reject{Step: step, Note: note, Digest: digest, Roles: r.id.ApproverRoles()}, "rejected"
 	default:
 		return &app.Error{Kind: app.InvalidRequest, Message: "a decision is to approve or to reject"}
 	}

@@ -362,3 +362,26 @@ notifications:
 		t.Error("the page lacks the size of the store")
 	}
 }
+
+// The inbox shows who has approved a gate and how many approvals are missing, and asks each person once.
+func TestInboxShowsWhoHasApproved(t *testing.T) {
+	two := strings.Replace(gated, "gate_method: human_review\n", "gate_method: human_review\napprovers: {min: 2}\n", 1)
+	if two == gated {
+		t.Fatal("the workflow has no gate")
+	}
+	s := newSite(t, map[string]string{"gated.md": two})
+	id := s.begin("gated", simulate, question)
+	s.rest(id)
+	b := s.open()
+	b.visit("/inbox")
+	b.waitText("dl.facts", "0 of 2, 2 missing")
+	b.set("#note", "fine")
+	b.click(`button[value=approve]`)
+	b.waitText("#notice", "Approved")
+	b.visit("/inbox/" + string(id) + "/check")
+	b.waitText("dl.facts", "1 of 2, 1 missing")
+	b.waitText("dl.facts", "fine")
+	if eval[bool](b, `!!document.querySelector("form.decide button[value=approve]")`) {
+		t.Error("the page asks the same person again")
+	}
+}

@@ -283,6 +283,16 @@ func (v *stepView) converse(e *event, at time.Time) {
 		add(message{From: "note", Title: "Message", Texts: []string{report.Body[journal.Said](e.Note).Text}})
 	case report.CommandStarted:
 		add(message{From: "note", Title: "Command", Texts: []string{report.Body[journal.Command](e.Note).Command}})
+	case report.GateApproved:
+		x := e.Fact.(journal.GateApproved)
+		m := message{From: "note", Title: "Approved by " + visible(app.DescribeActor(x.By, x.Method, "")) +
+			"; more approvals are needed"}
+		if x.Note != "" {
+			m.Texts = []string{x.Note}
+		}
+		add(m)
+	case report.GateEscalated:
+		add(message{From: "note", Title: "Escalated: more people may decide"})
 	case report.GateDecided:
 		x := e.Fact.(journal.GateDecided)
 		word := map[journal.Outcome]string{

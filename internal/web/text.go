@@ -12,7 +12,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/espalier-run/espalier/internal/api"
+	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
 )
 
@@ -27,14 +29,19 @@ func (h *Handler) functions() template.FuncMap {
 		"plural": func(n int, one, many string) string {
 			return grouped(int64(n)) + " " + map[bool]string{true: one, false: many}[n == 1]
 		},
-		"money":   price.Dollars,
-		"ago":     func(t time.Time) template.HTML { return h.ago(t) },
-		"clock":   func(t time.Time) string { return t.Local().Format("15:04:05") },
-		"stamp":   stamp,
-		"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"took":    func(d time.Duration) string { return took(d) },
-		"state":   func(r api.Run) stateView { return stateOf(r.State, r.Outcome) },
-		"st":      func(state string) stateView { return stateView{state, words[state]} },
+		"money": price.Dollars,
+		"ago":   func(t time.Time) template.HTML { return h.ago(t) },
+		"clock": func(t time.Time) string { return t.Local().Format("15:04:05") },
+		"stamp": stamp,
+		"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"took":  func(d time.Duration) string { return took(d) },
+		"state": func(r api.Run) stateView { return stateOf(r.State, r.Outcome) },
+		"st":    func(state string) stateView { return stateView{state, words[state]} },
+		"who":   whoMayDecide,
+		"person": func(a api.Approved) string {
+			return visible(app.DescribeActor(journal.Actor{User: a.User, As: a.As}, "", ""))
+		},
+		"join":    func(list []string) string { return visible(strings.Join(list, " or ")) },
 		"value":   showValue,
 		"json":    highlight,
 		"text":    visible,

@@ -162,6 +162,9 @@ func Shapes(t *testing.T) map[string]*ir.Program {
 			[]ir.Step{Task("y1"), gate("yg"), Task("y2")})
 	}
 	return map[string]*ir.Program{
+		"two people": Program([]ir.Step{Task("a"), {ID: "g", Type: "gate", Action: ir.Gate{
+			Decider: ir.Person, Approvers: &ir.Approvers{Min: 2},
+		}}, Task("b")}),
 		"chain":            Program([]ir.Step{Task("a"), Task("b"), Task("c")}),
 		"two pauses":       Program([]ir.Step{Task("a"), gate("g1"), gate("g2"), Task("b")}),
 		"pause in a child": withChild,
@@ -191,8 +194,10 @@ func Answer(t *testing.T, e engine.Engine) bool {
 	}
 	_, digest := state.Shown(p, gates[0])
 	err = e.Send(
-		t.Context(), ID, plan.Decision{Frame: gates[0].Path, Step: gates[0].Step, Answer: plan.Approve, Digest: digest},
-		"ref",
+		t.Context(), ID, plan.Decision{
+			Frame: gates[0].Path, Step: gates[0].Step, Answer: plan.Approve, Digest: digest,
+			By: journal.Actor{User: fmt.Sprintf("user%d", len(gates[0].Gate.Approvals))},
+		}, "ref",
 	)
 	if err != nil && !errors.Is(err, ErrStopped) {
 		t.Fatalf("approve %s: %v", gates[0].Step, err)

@@ -71,6 +71,7 @@ const (
 	CodeWaitpoint    diag.Code = "AF064" // a waitpoint that cannot work
 	CodeEvent        diag.Code = "AF065" // an unknown audit event or id
 	CodePattern      diag.Code = "AF066" // the interpretation of a redaction pattern
+	CodeApprovers    diag.Code = "AF067" // approvers that cannot work or have no effect
 )
 
 // Codes of problems with references to other files, and with overlays.

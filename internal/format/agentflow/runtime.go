@@ -28,6 +28,10 @@ func (l *lowering) runtime() {
 	}
 	if v.flag("approval_required", false) {
 		l.approveStart(v)
+	} else if v.has("approvers") {
+		l.report(CodeApprovers, diag.Warning, v.key("approvers"),
+			"\"approvers\" has no effect: the start of a run needs no approval.",
+			"Add \"approval_required: true\", or move the approvers to a gate.")
 	}
 }
 
@@ -81,7 +85,7 @@ func (l *lowering) waitpoint(w *values, first map[string]source.Span) {
 	}
 	gate := ir.Gate{
 		Decider: ir.Event, Event: w.word("event").Value, OnTimeout: timeouts[w.word("on_timeout").Value],
-		Name: id.Value, Span: id.Span,
+		Name: id.Value, Approvers: l.approvers(w), Span: id.Span,
 	}
 	if seconds, _, ok := w.number("timeout_seconds"); ok {
 		gate.Timeout = ir.Millis(min(seconds, maxSeconds) * 1000)
@@ -95,12 +99,23 @@ func (l *lowering) waitpoint(w *values, first map[string]source.Span) {
 	steps := &l.p.Blocks[ir.Body].Steps
 	i := slices.IndexFunc(*steps, func(one ir.Step) bool { return one.ID == s.id.Value })
 	own := &(*steps)[i]
+	l.checkEscalation(w, gate)
 	if g, ok := own.Action.(ir.Gate); ok && g.Decider == ir.Person && g.Name == "" {
 		gate.Decider = ir.Person
+		if g.Approvers != nil && gate.Approvers != nil {
+			l.report(CodeApprovers, diag.Error, w.key("approvers"),
+				fmt.Sprintf("The gate %q has approvers, too.", s.id.Value), "Remove one of them.")
+		}
+		if gate.Approvers == nil {
+			gate.Approvers = g.Approvers
+			l.checkEscalation(s.values, gate)
+		}
 		own.Action = gate
 		return
 	}
-	if gate.Event == "" && !w.has("event") {
+	if gate.Approvers != nil {
+		gate.Decider = ir.Person
+	} else if gate.Event == "" && !w.has("event") {
 		l.report(CodeMissing, diag.Error, id.Span, "The waitpoint has no \"event\".",
 			"Add \"event:\" with the name of the event.")
 	}
@@ -111,6 +126,59 @@ func (l *lowering) waitpoint(w *values, first map[string]source.Span) {
 		return
 	}
 	l.splice(s, gate)
+}
+
+// approvers compiles who may decide a gate; nil if that is not limited.
+func (l *lowering) approvers(v *values) *ir.Approvers {
+	if !v.has("approvers") {
+		return nil
+	}
+	v = v.object("approvers")
+	a := &ir.Approvers{Roles: l.roles(v.words("roles")), FourEyes: v.flag("four_eyes", false)}
+	if n, _, ok := v.number("min"); ok {
+		a.Min = int(min(n, maxApprovers))
+	}
+	if !v.has("escalate") {
+		return a
+	}
+	escalate := v.object("escalate")
+	if len(a.Roles) == 0 {
+		l.report(CodeApprovers, diag.Error, v.key("escalate"),
+			"The gate escalates, but anyone who may decide gates may decide it.",
+			"Add \"roles\" with the roles that decide first.")
+		return a
+	}
+	seconds, _, _ := escalate.number("after_seconds")
+	a.EscalateAfter, a.EscalateTo = ir.Millis(min(seconds, maxSeconds)*1000), l.roles(escalate.words("roles"))
+	return a
+}
+
+// maxApprovers bounds the number of people that a gate can ask for.
+const maxApprovers = 1000
+
+// roleName is the form of an approver role, as in "espalier user add --role approver:NAME".
+var roleName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// roles returns the names of approver roles, and reports those that no person can have.
+func (l *lowering) roles(list []text.Text) []string {
+	var out []string
+	for _, t := range list {
+		if !roleName.MatchString(t.Value) {
+			l.report(CodeApprovers, diag.Error, t.Span, fmt.Sprintf("%q is not a valid role.", t.Value),
+				"Use letters, digits, dots, hyphens and underscores, and at most 64 characters.")
+		}
+		out = append(out, t.Value)
+	}
+	return out
+}
+
+// checkEscalation warns about an escalation that comes too late.
+func (l *lowering) checkEscalation(v *values, g ir.Gate) {
+	if a := g.Approvers; a != nil && v.has("approvers") && g.Timeout > 0 && a.EscalateAfter >= g.Timeout {
+		l.report(CodeApprovers, diag.Warning, v.object("approvers").key("escalate"),
+			fmt.Sprintf("The gate never escalates: it times out after %s.", g.Timeout.Words()),
+			"Use a shorter \"after_seconds\".")
+	}
 }
 
 // maxSeconds prevents overflow in milliseconds.
@@ -134,6 +202,12 @@ func (l *lowering) splice(s *step, gate ir.Gate) {
 	wait := ir.Step{
 		ID: gate.Name, Type: "waitpoint", Description: fmt.Sprintf("Wait for %s", gate.Event), Action: gate,
 		Implied: true, Uncounted: true, Span: gate.Span,
+	}
+	if gate.Decider == ir.Person { // it shows what the step has written
+		wait.Description = fmt.Sprintf("Approve the result of %s", s.id.Value)
+		for _, w := range s.ir.Writes {
+			wait.Reads = append(wait.Reads, ir.Ref{Path: w.Path, Optional: true, Span: gate.Span})
+		}
 	}
 	if gate.OnTimeout == ir.TimeoutFallback {
 		wait.Fallback = s.ir.Fallback
@@ -195,7 +269,7 @@ func (l *lowering) approveStart(v *values) {
 	}
 	*steps = slices.Insert(*steps, 0, ir.Step{
 		ID: id, Type: "gate", Description: "Approve the start of the run", Implied: true, Uncounted: true, Span: at,
-		Action: ir.Gate{Decider: ir.Person, Span: at}, Reads: []ir.Ref{{Path: "input"}},
+		Action: ir.Gate{Decider: ir.Person, Approvers: l.approvers(v), Span: at}, Reads: []ir.Ref{{Path: "input"}},
 		Next: []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: (*steps)[0].ID}, Sequential: true, Span: at}},
 	})
 }

@@ -74,7 +74,7 @@ var (
 		"gate_opened", "waitpoint_opened", "waitpoint_passed", "doubt_opened", "doubt_decided", "signal_received",
 		"input_refused", "merge_duplicate", "worker_skipped", "step_lost", "model_call", "model_error", "tool_call",
 		"command_run", "budget_wait", "budget_refused", "budget_raised", "deadline_reached", "run_paused",
-		"run_continued", "state_edited", "run_rewound", "cancel_requested",
+		"run_continued", "state_edited", "run_rewound", "cancel_requested", "gate_approval", "gate_escalated",
 	}
 )
 
@@ -284,11 +284,33 @@ var stepShape = &shape{
 			name: "gate_method", kind: choice, choices: gateMethods, types: []string{"gate"},
 			doc: "How the gate is decided. Default: critic_agent if the step has an agent, else human_review.",
 		},
+		{
+			name: "approvers", kind: object, shape: approversShape, types: []string{"gate"},
+			doc: "Who may decide a human_review gate. An Espalier extension.",
+		},
 		{name: "output_files", kind: words, types: writing, doc: "Files that the step creates."},
 		{
 			name: "audit_output", kind: word, types: writing,
 			doc: "JSON file that records what the step read, did and wrote.",
 		},
+	},
+}
+
+var approversShape = &shape{
+	what: "approvers", doc: "Who may decide a gate, and how many of them must approve. An Espalier extension.",
+	fields: []field{
+		{name: "roles", kind: words, doc: "One of these roles is required. Default: anyone who may decide gates."},
+		{name: "min", kind: number, min: 1, doc: "Number of people who must approve. Default: 1."},
+		{name: "four_eyes", kind: flag, doc: "Whether the person who started the run may not decide. Default: false."},
+		{name: "escalate", kind: object, shape: escalateShape, doc: "Who else may decide after some time."},
+	},
+}
+
+var escalateShape = &shape{
+	what: "escalation", doc: "Who else may decide a gate after some time.",
+	fields: []field{
+		{name: "after_seconds", kind: number, min: 1, required: true, doc: "Seconds after the gate has opened."},
+		{name: "roles", kind: words, required: true, doc: "Roles that may then decide, too."},
 	},
 }
 
@@ -417,6 +439,10 @@ var runtimeShape = &shape{
 		{name: "resume_supported", kind: flag, doc: "Whether an interrupted run may be resumed. Default: true."},
 		{name: "max_concurrency", kind: number, min: 1, doc: "Maximum number of concurrent workers."},
 		{name: "approval_required", kind: flag, doc: "Whether a person must approve the start of a run."},
+		{
+			name: "approvers", kind: object, shape: approversShape,
+			doc: "Who may approve the start of a run. An Espalier extension.",
+		},
 		{name: "human_in_the_loop", kind: flag, doc: "Whether people may pause a run and edit its state."},
 		{name: "checkpoints", kind: objects, shape: checkpointShape, doc: "Regular checkpoints."},
 		{
@@ -441,6 +467,10 @@ var waitpointShape = &shape{
 		{name: "event", kind: word, doc: "The event that resumes the run."},
 		{name: "timeout_seconds", kind: number, min: 1, doc: "Maximum wait in seconds. Default: no limit."},
 		{name: "on_timeout", kind: choice, choices: timeoutActions, doc: "What happens on timeout. Default: stop."},
+		{
+			name: "approvers", kind: object, shape: approversShape,
+			doc: "Makes the waitpoint an approval by these people. An Espalier extension.",
+		},
 	},
 }
 

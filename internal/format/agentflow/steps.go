@@ -624,12 +624,14 @@ func (l *lowering) gate(s *step) ir.Action {
 		for _, key := range []string{"agent", "tool", "code"} {
 			unused(key, "a person decides")
 		}
+		g.Approvers = l.approvers(s.values)
 		l.checkGateReads(s, "The gate shows nothing to the person who decides.")
 	case "critic_agent":
 		g.Decider = ir.Work
 		for _, key := range []string{"tool", "code"} {
 			unused(key, "an agent decides")
 		}
+		unused("approvers", "an agent decides")
 		if agent.Value == "" {
 			if !slices.Contains(s.blank, "agent") {
 				l.report(CodeGateDecider, diag.Error, method.Span, "The gate has no agent to decide it.",
@@ -647,6 +649,7 @@ func (l *lowering) gate(s *step) ir.Action {
 	default:
 		g.Decider = ir.Work
 		unused("agent", "a check decides")
+		unused("approvers", "a check decides")
 		verdict := l.check(s, method)
 		g.Verdict = &verdict
 	}

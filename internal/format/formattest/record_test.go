@@ -207,6 +207,8 @@ func line(fact journal.Fact) string {
 		return join(x.Key(), "timer", x.What)
 	case journal.GateOpened:
 		return join(x.Key(), "asks", string(x.Kind), x.Event, fallbackOf(x.For))
+	case journal.GateApproved:
+		return join(x.Key(), "approved", x.Method, by(x.By), strings.Join(x.Roles, ","), quote(x.Note))
 	case journal.GateDecided:
 		return join(x.Key(), "decided", string(x.Outcome), x.Method, cmp.Or(x.Reason, string(x.Class)), by(x.By), quote(x.Note),
 			quote(x.Error), value(x.Value), writes(x.Writes))

@@ -308,8 +308,15 @@ func act(ctx context.Context, e engine.Engine, words []string) error {
 	}
 	tail := func(i int) string { return strings.Join(words[min(i, len(words)):], " ") }
 	by := journal.Actor{User: "eva"}
+	var roles []string
+	if list, ok := strings.CutPrefix(words[len(words)-1], "roles="); ok { // "as" is a user of a server
+		roles, words = strings.Split(list, ","), words[:len(words)-1]
+	}
 	if as, ok := strings.CutPrefix(words[len(words)-1], "as="); ok {
 		by.As, words = as, words[:len(words)-1]
+	}
+	if roles != nil {
+		by = journal.Actor{User: by.As, Method: "token"}
 	}
 	var in plan.Input
 	switch words[0] {
@@ -323,13 +330,13 @@ func act(ctx context.Context, e engine.Engine, words []string) error {
 	case "resume":
 		return e.Resume(ctx, theRun)
 	case "approve", "reject":
-		in = plan.Decision{Step: word(1), Answer: words[0], Note: tail(2), Digest: digest(ctx, e, word(1)), By: by}
+		in = plan.Decision{Step: word(1), Answer: words[0], Note: tail(2), Digest: digest(ctx, e, word(1)), By: by, Roles: roles}
 	case "approve-something-else": // the digest does not match what the gate shows
 		in = plan.Decision{Step: word(1), Answer: plan.Approve, Digest: "0000", By: by}
 	case "decide":
 		in = plan.Decision{Step: word(1), Answer: word(2), Value: json.RawMessage(tail(3)), By: by}
 	case "signal":
-		in = plan.Signal{Event: word(1), Data: json.RawMessage(tail(2)), By: by}
+		in = plan.Signal{Event: word(1), Data: json.RawMessage(tail(2)), By: by, Roles: roles}
 	case "raise":
 		n, err := strconv.ParseInt(word(2), 10, 64)
 		if err != nil {

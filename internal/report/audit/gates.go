@@ -32,6 +32,7 @@ func (p *projector) gateOpened(ev *report.Event, f *fields) error {
 	if g, ok := gateOf(ev.Step); ok && x.Kind != journal.GateInDoubt {
 		f.text("waitpoint", g.Name)
 		f.text("on_timeout", string(g.OnTimeout))
+		approvers(f, g.Approvers)
 	}
 	f.text("waiting_for", x.Event)
 	if x.Due != 0 {
@@ -48,6 +49,53 @@ func (p *projector) gateOpened(ev *report.Event, f *fields) error {
 	}
 	f.text("digest", x.Digest)
 	return p.shown(f, x)
+}
+
+// approvers adds who may decide.
+func approvers(f *fields, a *ir.Approvers) {
+	if a == nil {
+		return
+	}
+	f.texts("approver_roles", a.Roles)
+	f.number("approvals_required", int64(a.Required()))
+	f.flag("four_eyes", a.FourEyes)
+	if a.EscalateAfter > 0 {
+		f.number("escalates_after_ms", int64(a.EscalateAfter))
+		f.texts("escalates_to", a.EscalateTo)
+	}
+}
+
+// gateApproved records an approval of a gate that needs more of them.
+func (p *projector) gateApproved(ev *report.Event, f *fields) error {
+	x := ev.Fact.(journal.GateApproved)
+	f.flag("not_a_step", !isStep(ev))
+	f.text("method", x.Method)
+	f.says("evidence", x.Note)
+	f.text("digest", x.Digest)
+	f.text("actor_kind", person)
+	f.texts("actor_roles", x.Roles)
+	f.text("event", x.Event)
+	question(f, ev.Step)
+	gate := ev.Step.Gate
+	if gate == nil {
+		return nil
+	}
+	f.number("waited_ms", int64(ev.At-gate.At))
+	seen := gate.GateOpened
+	if len(x.Shows) > 0 {
+		seen.Shows = x.Shows
+	}
+	return p.shown(f, &seen)
+}
+
+// gateEscalated records that more people may decide.
+func gateEscalated(_ *projector, ev *report.Event, f *fields) error {
+	f.flag("not_a_step", !isStep(ev))
+	if g, ok := gateOf(ev.Step); ok && g.Approvers != nil {
+		f.text("waitpoint", g.Name)
+		f.texts("escalates_to", g.Approvers.EscalateTo)
+	}
+	return nil
 }
 
 func gateOf(s *report.Step) (ir.Gate, bool) {
@@ -181,6 +229,7 @@ func answered(f *fields, x *journal.GateDecided) {
 	f.text("method", x.Method)
 	f.says("evidence", x.Note)
 	f.text("digest", x.Digest)
+	f.texts("actor_roles", x.Roles)
 	if x.Method == plan.MethodTimeout {
 		f.text("actor", clock)
 		f.text("actor_kind", clock)

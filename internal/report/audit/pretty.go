@@ -190,6 +190,8 @@ var phrases = map[string]phrase{
 	StepLost:         (*printer).stepLost,
 	WorkerSkipped:    say(report.Dim, "worker $worker skipped, $reason_code: $condition"),
 	GateOpened:       say(report.Amber, "waiting for a decision"),
+	GateApproval:     say(report.Green, "approved by $who; more approvals are needed"),
+	GateEscalated:    say(report.Amber, "escalated to more people"),
 	GateDecision:     (*printer).gateDecision,
 	WaitpointOpened:  say(report.Amber, "waiting for event $waiting_for"),
 	WaitpointPassed:  say(report.Green, "event received from $who"),

@@ -45,6 +45,8 @@ var recipes = map[report.EventType][]recipe{
 	report.BranchFinished:  {{when(WorkerSkipped, isSkipped), workerSkipped}},
 	report.TaskLost:        {{when(StepLost, hasStep), of(stepLost)}},
 	report.GateOpened:      {{gateOpenedName, (*projector).gateOpened}},
+	report.GateApproved:    {{always(GateApproval), (*projector).gateApproved}},
+	report.GateEscalated:   {{always(GateEscalated), gateEscalated}},
 	report.GateExpired:     {{always(WaitpointTimeout), gateExpired}},
 	report.GateDecided:     {{gateDecidedName, (*projector).gateDecided}},
 	report.GateJudged:      {{always(GateDecision), (*projector).gateJudged}},

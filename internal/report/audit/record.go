@@ -34,6 +34,8 @@ const (
 	MergeConflict    = "merge_conflict"
 	StepRetry        = "step_retry"
 	GateOpened       = "gate_opened"
+	GateApproval     = "gate_approval"
+	GateEscalated    = "gate_escalated"
 	WaitpointOpened  = "waitpoint_opened"
 	WaitpointPassed  = "waitpoint_passed"
 	DoubtOpened      = "doubt_opened"

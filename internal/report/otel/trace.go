@@ -176,6 +176,10 @@ var happenings = map[report.EventType]struct {
 	report.GateOpened: {"espalier.gate_opened", func(t *Tracer, ev *report.Event) []Attr {
 		return t.attrs(gateKind, ev.Step.Gate.Kind)
 	}},
+	report.GateApproved: {"espalier.gate_approved", func(t *Tracer, ev *report.Event) []Attr {
+		return t.attrs(gateMethod, ev.Fact.(journal.GateApproved).Method)
+	}},
+	report.GateEscalated: {"espalier.gate_escalated", func(*Tracer, *report.Event) []Attr { return nil }},
 	report.GateDecided: {"espalier.gate_decided", func(t *Tracer, ev *report.Event) []Attr {
 		return t.attrs(outcome, cmp.Or(ev.Reason, string(ev.Outcome)), gateMethod, ev.Fact.(journal.GateDecided).Method)
 	}},

@@ -345,11 +345,14 @@ func TestG7Edited(t *testing.T) {
 				task.Settings.Put(key, value, source.Span{})
 			}
 			p := &ir.Program{Blocks: []ir.Block{{Steps: []ir.Step{{ID: "one", Action: task, Writes: []ir.Write{{Path: "artifacts.one"}}}}}}}
-			now, changed, err := artifact.Edited(p, root, "artifacts.one", json.RawMessage(c.was), func(path string) string {
+			file, err := artifact.FileOf(p, root, "artifacts.one", json.RawMessage(c.was), func(path string) string {
 				return map[string]string{"agentfile.run": "run"}[path]
 			})
-			if err != nil || changed != (c.want != "") || string(now) != c.want {
-				t.Errorf("got %s %v %v, want %s", now, changed, err, c.want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if file.Changed != (c.want != "") || string(file.Now) != c.want {
+				t.Errorf("got %s %v, want %s", file.Now, file.Changed, c.want)
 			}
 		})
 	}

@@ -15,10 +15,19 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// Edited reports whether the files of a variable have changed that a step
-// of the program has produced, and gives what they hold now (G7). was is the
-// variable's value, read gives others that tell where the files are.
-func Edited(p *ir.Program, root, variable string, was json.RawMessage, read func(path string) string) (now json.RawMessage, changed bool, err error) {
+// File is what the files of a variable hold.
+type File struct {
+	Path    string          // of the file or folder
+	Now     json.RawMessage // what it holds, if Changed is set
+	Changed bool            // it differs from the value of the variable
+}
+
+// FileOf returns the file or folder that a step of the program has produced as the
+// value of a variable (G7); nil if there is none. was is the variable's value, and
+// read returns other variables, which determine where the file is.
+func FileOf(
+	p *ir.Program, root, variable string, was json.RawMessage, read func(path string) string,
+) (*File, error) {
 	for i := range p.Blocks[ir.Body].Steps {
 		s := &p.Blocks[ir.Body].Steps[i]
 		t := s.Task()
@@ -27,26 +36,29 @@ func Edited(p *ir.Program, root, variable string, was json.RawMessage, read func
 		}
 		set, err := stepkind.Decode[Settings](t)
 		if err != nil || set.Produces == "" {
-			return nil, false, err
+			return nil, err
 		}
 		at := placeOf(root, where{set.Workflow, set.Folder, set.Runs}, read)
+		base, below := at.locate(set.Produces)
+		file := &File{Path: filepath.Join(base, filepath.FromSlash(below))}
 		before := filesOf(was)
 		files, err := at.files(set.Produces, func(name string) bool {
 			_, known := before[name]
 			return known || visible(name) && !common(set.Produces)
 		})
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, false, nil // a file that is gone changes nothing
+			return file, nil // a file that was removed changes nothing
 		}
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
-		if maps.EqualFunc(before, files, func(a, b string) bool { return strings.TrimRight(a, "\n") == strings.TrimRight(b, "\n") }) {
-			return nil, false, nil
+		same := func(a, b string) bool { return strings.TrimRight(a, "\n") == strings.TrimRight(b, "\n") }
+		if file.Changed = !maps.EqualFunc(before, files, same); file.Changed {
+			file.Now = valueAt(set.Produces, files)
 		}
-		return valueAt(set.Produces, files), true, nil
+		return file, nil
 	}
-	return nil, false, nil
+	return nil, nil
 }
 
 // product returns what lies at a path, as the value of a step that produces it.
