@@ -30,7 +30,7 @@ func (c *conn) chainHash(id journal.RunID, pos int64) (journal.ChainHash, error)
 			break
 		}
 		prev := row[0].(int64)
-		if prev >= pos {
+		if prev >= pos && prev != 0 {
 			return hash, &journal.CorruptError{
 				Run: id, Pos: journal.Pos(pos), Why: fmt.Errorf("append %d precedes it", prev),
 			}
