@@ -6,6 +6,7 @@ package api
 import (
 	"cmp"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/app"
@@ -56,14 +57,24 @@ func NewRun(r *app.Run) Run {
 
 func newRun(e journal.Entry, state State) Run {
 	out := Run{
-		ID: string(e.ID), Workflow: e.Name, Format: e.Format, State: state, Outcome: string(e.Outcome), WaitingFor: e.Waiting,
-		Started: e.Started.Time(), Updated: e.Updated.Time(), Parent: string(e.Parent), Root: string(e.Root),
+		ID: string(e.ID), Workflow: e.Name, Format: e.Format, State: state, Outcome: string(e.Outcome),
+		WaitingFor: WaitingFor(e.Waiting),
+		Started:    e.Started.Time(), Updated: e.Updated.Time(), Parent: string(e.Parent), Root: string(e.Root),
 	}
 	if e.Wake != 0 && state != Finished {
 		at := e.Wake.Time()
 		out.Wakes = &at
 	}
 	return out
+}
+
+// WaitingFor returns the words for what a run waits for: the index of the journal
+// has a short name for steps whose outcome is unknown.
+func WaitingFor(index string) string {
+	if step, ok := strings.CutPrefix(index, "doubt: "); ok {
+		return "unknown outcome: " + step
+	}
+	return index
 }
 
 func stateOf(e journal.Entry, idle, inDoubt bool) State {
@@ -333,6 +344,21 @@ func NewExecution(e *app.Execution) Execution {
 	}
 	if d := e.Decided; d != nil {
 		out.Decision = &Decision{User: d.By.User, As: d.By.As, Method: d.Method, Note: d.Note, Digest: d.Digest}
+	}
+	return out
+}
+
+// Executions are the executions of one step of a run, in order.
+type Executions struct {
+	Run        string      `json:"run_id"`
+	Executions []Execution `json:"executions"`
+}
+
+// NewExecutions returns the form of executions.
+func NewExecutions(run journal.RunID, list []*app.Execution) Executions {
+	out := Executions{Run: string(run), Executions: make([]Execution, len(list))}
+	for i, e := range list {
+		out.Executions[i] = NewExecution(e)
 	}
 	return out
 }

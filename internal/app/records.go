@@ -145,8 +145,8 @@ func (a *App) Flush(ctx context.Context) error {
 }
 
 // AuditLog returns the audit log of a run, one JSON object per line. A log that is missing or incomplete is made from
-// the journal.
-func (a *App) AuditLog(ctx context.Context, r *Run) ([]byte, error) {
+// the journal. The caller has to close it.
+func (a *App) AuditLog(ctx context.Context, r *Run) (io.ReadCloser, error) {
 	rt, err := a.reader(ctx, r.ID)
 	if err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func (a *App) AuditLog(ctx context.Context, r *Run) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return os.ReadFile(path)
+	return os.Open(path)
 }
 
 // Artifacts opens the folder that a run has written its files to. Its methods follow no link that leads out of it. The

@@ -41,19 +41,21 @@ func (a *App) VerifyAudit(ctx context.Context, r *Run) ([]AuditReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	evidence, err := a.evidence(ctx, rt, root, entries, len(found.Damage) > 0)
+	v, err := rt.newVerification(ctx, root, entries, found.Damage)
 	if err != nil {
 		return nil, err
 	}
+	if len(found.Damage) == 0 { // nothing is derived from a damaged journal
+		if err := v.derive(ctx); err != nil {
+			return nil, err
+		}
+	}
 	reports := make([]AuditReport, len(entries))
 	for i, entry := range entries {
-		e := &evidence[i]
-		for _, d := range found.Damage {
-			if d.Run == entry.ID || i == 0 && (r.Root != "" || !isOneOf(d.Run, entries)) {
-				e.Journal = append(e.Journal, audit.Fault{Check: d.Part, Message: d.Message})
-			}
+		if reports[i], err = v.runs[entry.ID].Report(v.settings[entry.ID]); err != nil {
+			return nil, err
 		}
-		if reports[i] = audit.Verify(*e); entry.ID == root {
+		if entry.ID == root {
 			reports[i].JournalHead = found.Head.Hash.String()
 			reports[i].Checks = append(append([]string{}, engine.Parts...), reports[i].Checks...)
 			if n := found.Head.Unhashed; n > 0 {
@@ -73,123 +75,159 @@ func isOneOf(id journal.RunID, entries []journal.Entry) bool {
 	return false
 }
 
-// evidence collects what the records of runs are compared with. It derives nothing from a damaged journal.
-func (a *App) evidence(
-	ctx context.Context, rt *environment, root journal.RunID, entries []journal.Entry, damaged bool,
-) ([]audit.Evidence, error) {
+// verification compares the records of a run and of its children with the journal.
+type verification struct {
+	rt         *environment
+	root       journal.RunID
+	last       journal.Seq // the files have at least the lines up to this event
+	transcript bool        // the run has a transcript
+	runs       map[journal.RunID]*audit.Verifier
+	settings   map[journal.RunID]*ir.Audit // what the workflows ask of their logs
+	open       []*audit.Verifier           // those that may have open files
+}
+
+// newVerification finds the files of runs.
+func (rt *environment) newVerification(
+	ctx context.Context, root journal.RunID, entries []journal.Entry, damage []engine.Damage,
+) (*verification, error) {
+	v := &verification{
+		rt: rt, root: root, runs: map[journal.RunID]*audit.Verifier{}, settings: map[journal.RunID]*ir.Audit{},
+	}
 	top, err := rt.Store.Entry(ctx, root)
 	if err != nil {
 		return nil, err
 	}
+	v.last = top.Seq
 	pinned, err := rt.Store.Blob(ctx, top.Definition)
 	if err != nil && !errors.Is(err, journal.ErrUnknownBlob) && !errors.Is(err, journal.ErrCorrupt) {
 		return nil, err
 	}
-	before := derived{}
-	if !damaged {
-		if before, err = rt.derive(ctx, root); err != nil {
-			return nil, err
-		}
+	if v.transcript, err = rt.hasTranscript(ctx, root, len(damage) > 0); err != nil {
+		return nil, err
 	}
 	if err := rt.Flush(ctx); err != nil {
 		return nil, err
 	}
-	all := make([]audit.Evidence, len(entries))
-	for i, one := range entries {
-		if all[i], err = rt.files(one, root, before.transcripts != nil || damaged); err != nil {
+	for i, entry := range entries {
+		e := audit.Evidence{
+			Run: entry.ID, Trace: root, Finished: entry.Status == journal.Finished, Definition: top.Definition, Pinned: pinned,
+			Damaged: len(damage) > 0,
+		}
+		if err := rt.files(&e, v.transcript); err != nil {
 			return nil, err
 		}
-		all[i].Definition, all[i].Pinned = top.Definition, pinned
-	}
-	if damaged {
-		return all, nil
-	}
-	after, err := rt.derive(ctx, root)
-	if err != nil {
-		return nil, err
-	}
-	wanted, err := a.auditSettings(ctx, rt, root)
-	if err != nil {
-		return nil, err
-	}
-	for i := range all {
-		e, id := &all[i], entries[i].ID
-		e.Before, e.After, e.Audit = before.logs[id], after.logs[id], wanted[id]
-		if e.Transcript != nil {
-			e.Transcript.Before, e.Transcript.After = before.transcripts[id], after.transcripts[id]
+		for _, d := range damage {
+			if d.Run == entry.ID || i == 0 && (entry.Root != "" || !isOneOf(d.Run, entries)) {
+				e.Journal = append(e.Journal, audit.Fault{Check: d.Part, Message: d.Message})
+			}
 		}
+		v.runs[entry.ID] = audit.NewVerifier(e)
 	}
-	return all, nil
+	return v, nil
 }
 
-// derived has the records of a run and its children as the journal has them.
-type derived struct{ logs, transcripts map[journal.RunID][]byte }
-
-// derive derives the records of a run. A run that asked for no transcript has none.
-func (rt *environment) derive(ctx context.Context, root journal.RunID) (d derived, err error) {
-	if d.logs, err = rt.Audits.Rebuild(ctx, root); err != nil {
-		return d, err
-	}
+// hasTranscript reports whether a run has a transcript. In a damaged journal, that may be unknown.
+func (rt *environment) hasTranscript(ctx context.Context, root journal.RunID, damaged bool) (bool, error) {
 	for e, err := range rt.Store.Events(ctx, root, 0) {
-		if err != nil {
-			return d, err
+		if err != nil && !damaged {
+			return false, err
 		}
-		if started, ok := e.Fact.(journal.RunStarted); ok && rt.Transcripts.Omits(started) {
-			return d, nil
-		}
-		break
+		started, ok := e.Fact.(journal.RunStarted)
+		return !ok || !rt.Transcripts.Omits(started), nil
 	}
-	d.transcripts, err = rt.Transcripts.Rebuild(ctx, root)
-	return d, err
+	return true, nil
 }
 
-// files reads the records of one run.
-func (rt *environment) files(entry journal.Entry, root journal.RunID, transcript bool) (audit.Evidence, error) {
-	e := audit.Evidence{Run: entry.ID, Trace: root, Finished: entry.Status == journal.Finished}
-	var err error
-	if e.Copy, err = readCopy(rt.Audits.Path(entry.ID)); err != nil {
-		return e, err
+// files adds the records of a run to its evidence. What is appended to them later is not part of it.
+func (rt *environment) files(e *audit.Evidence, transcript bool) (err error) {
+	if e.Copy, err = copyAt(rt.Audits.Path(e.Run)); err != nil {
+		return err
 	}
-	if e.SetAside, err = rt.Audits.SetAside(entry.ID); err != nil || !transcript {
-		return e, err
+	if e.SetAside, err = rt.Audits.SetAside(e.Run); err != nil || !transcript {
+		return err
 	}
-	text, err := readCopy(rt.Transcripts.Path(entry.ID))
+	text, err := copyAt(rt.Transcripts.Path(e.Run))
 	e.Transcript = &text
-	return e, err
+	return err
 }
 
-func readCopy(path string, err error) (audit.Copy, error) {
+// copyAt returns a file as long as it is now.
+func copyAt(path string, err error) (audit.Copy, error) {
 	c := audit.Copy{Path: path}
 	if err != nil {
 		return c, err
 	}
-	if c.File, err = os.ReadFile(path); errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
 		return c, nil
 	}
-	return c, err
+	if err != nil {
+		return c, err
+	}
+	c.Open = func(offset int64) (io.ReadCloser, error) {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		return struct {
+			io.Reader
+			io.Closer
+		}{io.NewSectionReader(f, offset, info.Size()-offset), f}, nil
+	}
+	return c, nil
 }
 
-// auditSettings returns what the workflows of a run and of its children ask of their audit logs.
-func (a *App) auditSettings(
-	ctx context.Context, rt *environment, root journal.RunID,
-) (map[journal.RunID]*ir.Audit, error) {
-	out := map[journal.RunID]*ir.Audit{}
-	in := report.NewInterpreter(root, a.outline(ctx, rt))
-	for e, err := range rt.Store.Events(ctx, root, 0) {
-		if err != nil {
-			return nil, err
+// maxVerified is how many runs may have open files at the same time.
+const maxVerified = 64
+
+// verifier returns the verifier of a run; nil if the run is not verified.
+func (v *verification) verifier(run journal.RunID) *audit.Verifier {
+	one := v.runs[run]
+	if one == nil || len(v.open) > 0 && v.open[len(v.open)-1] == one {
+		return one
+	}
+	if len(v.open) >= maxVerified {
+		for _, old := range v.open {
+			old.Release()
 		}
-		err := in.Interpret(&e, func(ev *report.Event) error {
-			if ev.Type == report.RunStarted && ev.Run.Program != nil {
-				out[ev.Run.ID] = ev.Run.Program.Audit
+		v.open = v.open[:0]
+	}
+	v.open = append(v.open, one)
+	return one
+}
+
+// derive derives the records from the journal, line by line, and compares them.
+func (v *verification) derive(ctx context.Context) error {
+	require := func(mark func(*audit.Verifier)) func(journal.Seq) {
+		return func(seq journal.Seq) {
+			if seq == v.last {
+				for _, one := range v.runs {
+					mark(one)
+				}
 			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
 		}
 	}
-	return out, nil
+	err := v.rt.Audits.Derive(ctx, v.root, func(run *report.Run, line []byte) error {
+		if _, known := v.settings[run.ID]; !known {
+			v.settings[run.ID] = nil
+			if run.Program != nil {
+				v.settings[run.ID] = run.Program.Audit
+			}
+		}
+		if one := v.verifier(run.ID); one != nil {
+			return one.LogLine(line)
+		}
+		return nil
+	}, require((*audit.Verifier).RequireLog))
+	if err != nil || !v.transcript {
+		return err
+	}
+	return v.rt.Transcripts.Derive(ctx, v.root, func(run *report.Run, line []byte) error {
+		if one := v.verifier(run.ID); one != nil {
+			return one.TranscriptLine(line)
+		}
+		return nil
+	}, require((*audit.Verifier).RequireTranscript))
 }
 
 func unhashedNote(n int) string {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"time"
@@ -37,8 +38,9 @@ that was deleted is written again.`,
 			if err != nil {
 				return err
 			}
+			defer text.Close()
 			if a.json {
-				_, err = terminal.JSON(a.stdout).Write(text)
+				_, err = io.Copy(terminal.JSON(a.stdout), text)
 				return err
 			}
 			return audit.Pretty(a.painted(), text, audit.PrettyOptions{Colour: a.colorOut})

@@ -20,3 +20,11 @@ func TestSleepingRunsSayUntilWhen(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A step whose outcome is unknown is described in words.
+func TestUnknownOutcomesAreDescribedInWords(t *testing.T) {
+	entry := app.Run{Entry: journal.Entry{Index: journal.Index{Status: journal.Waiting, Waiting: "doubt: b"}}}
+	if got := standing(&entry); got != "waiting (unknown outcome: b)" {
+		t.Error(got)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
@@ -22,7 +23,7 @@ func (a *invocation) stepStatus(id journal.RunID, name string) error {
 	}
 	if a.json {
 		a.resulted = true
-		return a.writeJSON(found)
+		return a.writeJSON(api.NewExecutions(id, found))
 	}
 	for i, rec := range found {
 		if i > 0 {

@@ -58,13 +58,18 @@ func Verify(ctx context.Context, s VerifySource, run journal.RunID) (Verified, e
 }
 
 func verify(ctx context.Context, s VerifySource, run journal.RunID) (Verified, journal.Seq, error) {
-	v := &verifier{s: s, run: run, hashed: map[journal.Seq]bool{}, blobs: map[string]bool{}}
+	v := &verifier{s: s, run: run, blobs: map[string]bool{}}
 	entry, err := s.Entry(ctx, run)
 	if err != nil {
 		return v.out, 0, err
 	}
+	if v.snapshotSeq, v.snapshot, err = s.Snapshot(ctx, run); err != nil {
+		return v.out, entry.Seq, err
+	}
 	v.out.Head, err = journal.VerifyChain(ctx, s, run, func(l journal.Link, _ journal.ChainHash) {
-		v.hashed[l.Seq] = len(l.Hash) > 0
+		if l.Seq == v.snapshotSeq {
+			v.hashed = len(l.Hash) > 0
+		}
 	})
 	if err == nil {
 		err = v.events(ctx, &entry)
@@ -77,12 +82,18 @@ func verify(ctx context.Context, s VerifySource, run journal.RunID) (Verified, j
 }
 
 type verifier struct {
-	s      VerifySource
-	run    journal.RunID
-	out    Verified
-	hashed map[journal.Seq]bool // ends of appends, and whether their hash is stored
-	blobs  map[string]bool      // checked blobs
+	s     VerifySource
+	run   journal.RunID
+	out   Verified
+	blobs map[string]bool // blobs that were checked lately
+	// The snapshot, and whether the append that it follows has a stored hash.
+	snapshotSeq journal.Seq
+	snapshot    []byte
+	hashed      bool
 }
+
+// maxBlobs bounds the blobs that are remembered as checked.
+const maxBlobs = 4096
 
 func (v *verifier) damage(run journal.RunID, part, format string, args ...any) {
 	v.out.Damage = append(v.out.Damage, Damage{run, part, fmt.Sprintf(format, args...)})
@@ -91,10 +102,6 @@ func (v *verifier) damage(run journal.RunID, part, format string, args ...any) {
 // events folds the events up to the last one that the index names, and compares.
 func (v *verifier) events(ctx context.Context, entry *journal.Entry) error {
 	state := &plan.State{Run: v.run}
-	snapshotSeq, snapshot, err := v.s.Snapshot(ctx, v.run)
-	if err != nil {
-		return err
-	}
 	open, children := Children{}, map[journal.RunID]journal.Entry{}
 	want := journal.Entry{ID: v.run}
 	var latest journal.Millis
@@ -120,16 +127,16 @@ func (v *verifier) events(ctx context.Context, entry *journal.Entry) error {
 		for _, child := range open.Update(state, []journal.Event{e}) {
 			children[child.ID] = child
 		}
-		if e.Seq == snapshotSeq {
-			v.snapshot(state, snapshot)
+		if e.Seq == v.snapshotSeq {
+			v.compareSnapshot(state)
 		}
 		want.Seq, want.Updated, latest = e.Seq, e.At, max(latest, e.At)
 	}
 	if want.Seq < entry.Seq {
 		return fmt.Errorf("%w: run %s: events %d to %d are missing", journal.ErrCorrupt, v.run, want.Seq+1, entry.Seq)
 	}
-	if want.Seq < snapshotSeq && entry.Seq >= snapshotSeq {
-		v.damage(v.run, PartSnapshot, "the snapshot is of event %d, which does not exist", snapshotSeq)
+	if want.Seq < v.snapshotSeq && entry.Seq >= v.snapshotSeq {
+		v.damage(v.run, PartSnapshot, "the snapshot is of event %d, which does not exist", v.snapshotSeq)
 	}
 	if entry.Updated > want.Updated && entry.Updated <= latest { // the clock was set back
 		want.Updated = entry.Updated
@@ -201,6 +208,9 @@ func (v *verifier) references(ctx context.Context, e *journal.Event) error {
 		if v.blobs[hash] {
 			continue
 		}
+		if len(v.blobs) >= maxBlobs {
+			clear(v.blobs)
+		}
 		v.blobs[hash] = true
 		switch _, err := v.s.Blob(ctx, hash); {
 		case errors.Is(err, journal.ErrUnknownBlob):
@@ -214,13 +224,13 @@ func (v *verifier) references(ctx context.Context, e *journal.Event) error {
 	return nil
 }
 
-// snapshot compares a snapshot with the state at its event. A release that
+// compareSnapshot compares the snapshot with the state at its event. A release that
 // stored no hashes may have had another form of snapshots.
-func (v *verifier) snapshot(state *plan.State, have []byte) {
-	if !v.hashed[state.Seq] {
+func (v *verifier) compareSnapshot(state *plan.State) {
+	if !v.hashed {
 		return
 	}
-	restored, err := plan.Restore(have)
+	restored, err := plan.Restore(v.snapshot)
 	if err != nil || !bytes.Equal(restored.Snapshot(), state.Snapshot()) {
 		v.damage(v.run, PartSnapshot,
 			"the snapshot of event %d is not the state that the events imply; resuming starts from it", state.Seq)

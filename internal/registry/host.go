@@ -52,6 +52,10 @@ func tools(root string, o RuntimeOptions) *Tools {
 	return NewTools(root, o.Config, o.Getenv, o.Models.Secrets)
 }
 
+// maxRunEnvs bounds the cache of environments. Options contain a trace parent or a
+// seed, so a server sees new ones with almost every run.
+const maxRunEnvs = 256
+
 // runEnv is shared by all tasks of runs with the same options.
 type runEnv struct {
 	model   provider.Model
@@ -127,8 +131,8 @@ func (h *host) runEnv(options json.RawMessage) (*runEnv, error) {
 	if script != nil {
 		o.model = provider.Deadline{Model: script.Model(played(asked)), After: stepkind.ModelCallSeconds * time.Second}
 	}
-	if h.envs == nil {
-		h.envs = map[string]*runEnv{}
+	if h.envs == nil || len(h.envs) >= maxRunEnvs {
+		h.envs = map[string]*runEnv{} // they are rebuilt when they are needed again
 	}
 	h.envs[string(options)] = o
 	return o, nil

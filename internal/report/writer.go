@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -836,10 +837,13 @@ func (w *Writer) Close() error {
 	return err
 }
 
-// Rebuild returns the records of a root run and of its children as the journal
-// has them, whatever is on disk.
-func (w *Writer) Rebuild(ctx context.Context, run journal.RunID) (map[journal.RunID][]byte, error) {
-	m := memory{}
+// Derive calls line for each line of the records of a root run and of its
+// children as the journal has them, whatever is on disk. line must not keep its
+// argument. applied, if it is not nil, is called after the lines of each event.
+func (w *Writer) Derive(
+	ctx context.Context, run journal.RunID, line func(run *Run, line []byte) error, applied func(journal.Seq),
+) error {
+	out := &derived{line: line}
 	p := w.o.New(&Stream{Run: run, ctx: ctx, outline: func(ctx context.Context, definition string) (*Outline, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -847,16 +851,43 @@ func (w *Writer) Rebuild(ctx context.Context, run journal.RunID) (map[journal.Ru
 	}, source: w.o.Source})
 	for e, err := range w.o.Source.Events(ctx, run, 0) {
 		if err == nil {
-			err = p.Apply(&e, m)
+			err = p.Apply(&e, out)
 		}
-		if err != nil {
-			return nil, fmt.Errorf("%s of run %s: %w", w.o.What, run, err)
+		if err = cmp.Or(err, out.err); err != nil {
+			return w.of(run, err)
+		}
+		if applied != nil {
+			applied(e.Seq)
 		}
 	}
-	return m, nil
+	return nil
 }
 
-type memory map[journal.RunID][]byte
+// derived is an Output that passes each line on.
+type derived struct {
+	line   func(run *Run, line []byte) error
+	buffer []byte
+	err    error
+}
 
-func (m memory) Begin(run *Run) ([]byte, error)    { return m[run.ID], nil }
-func (m memory) End(run *Run, b []byte, over bool) { m[run.ID] = b }
+func (d *derived) Begin(*Run) ([]byte, error) { return d.buffer[:0], d.err }
+
+func (d *derived) End(run *Run, b []byte, _ bool) {
+	if d.buffer = b; len(b) > 0 && d.err == nil {
+		d.err = d.line(run, b)
+	}
+}
+
+// Rebuild returns the records of a root run and of its children as the journal
+// has them, whatever is on disk.
+func (w *Writer) Rebuild(ctx context.Context, run journal.RunID) (map[journal.RunID][]byte, error) {
+	all := map[journal.RunID][]byte{}
+	err := w.Derive(ctx, run, func(run *Run, line []byte) error {
+		all[run.ID] = append(all[run.ID], line...)
+		return nil
+	}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}

@@ -59,7 +59,14 @@ func (s *Server) registerRecords() {
 		defer reader.Close()
 		return io.ReadAll(reader)
 	})
-	record("audit", jsonLines, "Get the audit log of a run", s.o.App.AuditLog)
+	record("audit", jsonLines, "Get the audit log of a run", func(ctx context.Context, r *app.Run) ([]byte, error) {
+		reader, err := s.o.App.AuditLog(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		defer reader.Close()
+		return io.ReadAll(reader)
+	})
 	record("graph", "image/svg+xml", "Draw a run", func(ctx context.Context, r *app.Run) ([]byte, error) {
 		g, err := s.o.App.Graph(ctx, r, graph.Options{})
 		if err != nil {

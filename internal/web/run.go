@@ -440,7 +440,12 @@ func (h *Handler) transcript(r *request, p *runPage) error {
 }
 
 func (h *Handler) audit(r *request, p *runPage) error {
-	raw, err := h.o.App.AuditLog(r.Context(), p.run)
+	log, err := h.o.App.AuditLog(r.Context(), p.run)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	raw, err := io.ReadAll(log)
 	if err != nil {
 		return err
 	}

@@ -210,8 +210,9 @@ func (h *Handler) row(r *request, run *app.Run) (runRow, error) {
 func waitingWords(text string) string {
 	kind, name, ok := strings.Cut(text, ": ")
 	words := map[string]string{
-		"approval": "waits for a decision about ", "event": "waits for the event ", "doubt": "the outcome is unknown of ",
-		"budget": "has reached its limit of ", "retry": "waits to retry ",
+		"approval": "waits for a decision about ", "event": "waits for the event ",
+		"unknown outcome": "the outcome is unknown of ",
+		"budget":          "has reached its limit of ", "retry": "waits to retry ",
 	}
 	if !ok || words[kind] == "" {
 		return text

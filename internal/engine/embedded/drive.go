@@ -77,7 +77,7 @@ func (e *Engine) onTimer() {
 // wake makes a run decide on what is due, and loads it if it is not in memory.
 func (e *Engine) wake(id journal.RunID) {
 	e.mu.Lock()
-	r, skip := e.runs[id], e.skip
+	r, skip, busy := e.runs[id], e.skip, e.ending[id] != nil
 	e.mu.Unlock()
 	if r != nil {
 		r.mu.Lock()
@@ -88,6 +88,15 @@ func (e *Engine) wake(id journal.RunID) {
 	if skip != nil && skip(id) {
 		return
 	}
+	if busy { // acquire waits for its tasks; other runs must not
+		go e.wakeStored(id)
+	} else {
+		e.wakeStored(id)
+	}
+}
+
+// wakeStored loads a run and makes it decide on what is due.
+func (e *Engine) wakeStored(id journal.RunID) {
 	err := e.acquire(context.Background(), id, false)
 	if err == nil {
 		return
@@ -97,6 +106,7 @@ func (e *Engine) wake(id journal.RunID) {
 	defer e.mu.Unlock()
 	if !isHandledElsewhere(err) {
 		e.Log.Error("run not driven", "run", id, "error", err)
+		e.unloaded[id] = time.Now().Add(unloadedInterval)
 		if e.waiting[id] != nil {
 			e.failed[id] = err
 		}
@@ -232,14 +242,47 @@ func (e *Engine) Work(ctx context.Context, skip func(journal.RunID) bool) error 
 	}
 }
 
+// ending counts the tasks of one run that still run although the run was dropped.
+type ending struct {
+	n    int
+	over chan struct{} // closed when n is 0
+}
+
 // taskEnded counts a task that has ended after its run was dropped.
 func (e *Engine) taskEnded(id journal.RunID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.ending[id]--; e.ending[id] <= 0 {
+	t := e.ending[id]
+	if t == nil {
+		return
+	}
+	if t.n--; t.n == 0 {
+		close(t.over)
 		delete(e.ending, id)
 	}
 }
+
+// waitTasks waits for the tasks that a dropped run has left. Loading the run
+// earlier would start them a second time while they still run.
+func (e *Engine) waitTasks(ctx context.Context, id journal.RunID) error {
+	e.mu.Lock()
+	t := e.ending[id]
+	e.mu.Unlock()
+	if t == nil {
+		return nil
+	}
+	select {
+	case <-t.over:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// unloadedInterval is how long claimOrphans skips a run that could not be loaded.
+// Otherwise such runs would fill every claim, and those behind them would wait
+// forever.
+const unloadedInterval = 30 * time.Second
 
 // maxClaims is the number of runs that a process claims before other processes
 // get their turn.
@@ -248,6 +291,9 @@ const maxClaims = 32
 // claimOrphans claims runnable runs that have no living owner, and those that
 // this process has abandoned. It reports whether there may be more of them.
 func (e *Engine) claimOrphans(ctx context.Context) (more bool, err error) {
+	e.mu.Lock()
+	maps.DeleteFunc(e.unloaded, func(_ journal.RunID, until time.Time) bool { return !time.Now().Before(until) })
+	e.mu.Unlock()
 	ids, err := e.store.ClaimNext(ctx, e.process.ID(), maxClaims, e.skips)
 	if err != nil {
 		if ctx.Err() != nil || errors.Is(err, journal.ErrUnavailable) {
@@ -262,13 +308,14 @@ func (e *Engine) claimOrphans(ctx context.Context) (more bool, err error) {
 }
 
 // skips reports whether claimOrphans skips a run: it is in memory, or a task of it
-// still runs, or the caller of Work skips it. A run that this process owns and
+// still runs, or it could not be loaded, or the caller of Work skips it. A run that this process owns and
 // does not skip is abandoned: the process has dropped it after a failed append.
 func (e *Engine) skips(id journal.RunID) bool {
 	e.mu.Lock()
-	here, skip := e.runs[id] != nil || e.loading[id] != nil || e.ending[id] > 0, e.skip
+	_, unloaded := e.unloaded[id]
+	here, skip := e.runs[id] != nil || e.loading[id] != nil || e.ending[id] != nil, e.skip
 	e.mu.Unlock()
-	return here || skip != nil && skip(id)
+	return here || unloaded || skip != nil && skip(id)
 }
 
 // dropFenced drops every run in memory after this process has lost its runs to

@@ -64,7 +64,8 @@ type Engine struct {
 	sleeping map[journal.RunID]journal.Millis // runs of this process that wait for a time
 	rerun    map[journal.RunID]bool           // runs whose lost tasks run again
 	ahead    map[journal.RunID]journal.Millis // runs whose last event is ahead of the clock: see run.setClock
-	ending   map[journal.RunID]int            // tasks that still run although their run was dropped
+	ending   map[journal.RunID]*ending        // tasks that still run although their run was dropped
+	unloaded map[journal.RunID]time.Time      // runs that could not be loaded, and when claimOrphans tries again
 	waiting  map[journal.RunID]*waiter
 	closed   bool
 	held     bool                     // messages are recorded, and no task starts
@@ -85,7 +86,8 @@ func New(c Config) *Engine {
 		runs:  map[journal.RunID]*run{}, loading: map[journal.RunID]chan struct{}{},
 		waiting: map[journal.RunID]*waiter{}, emptied: make(chan struct{}, 1),
 		failed: map[journal.RunID]error{}, sleeping: map[journal.RunID]journal.Millis{},
-		rerun: map[journal.RunID]bool{}, ending: map[journal.RunID]int{}, ahead: map[journal.RunID]journal.Millis{}, writeAhead: map[string]bool{},
+		rerun: map[journal.RunID]bool{}, ending: map[journal.RunID]*ending{}, unloaded: map[journal.RunID]time.Time{},
+		ahead: map[journal.RunID]journal.Millis{}, writeAhead: map[string]bool{},
 	}
 	for kind, runner := range c.Kinds {
 		_, e.writeAhead[kind] = runner.(step.WriteAhead)
@@ -214,7 +216,11 @@ func (e *Engine) acquire(ctx context.Context, id journal.RunID, visit bool, requ
 func (e *Engine) loadRun(
 	ctx context.Context, id journal.RunID, visit bool, loading chan struct{}, requests []request,
 ) error {
-	r, err := e.load(ctx, id)
+	var r *run
+	err := e.waitTasks(ctx, id)
+	if err == nil {
+		r, err = e.load(ctx, id)
+	}
 	if err == nil {
 		r.visit = visit
 		if err = e.admit(r); err != nil {
@@ -470,7 +476,10 @@ func (e *Engine) drop(r *run, reload chan struct{}) {
 		e.failed[r.id] = r.err
 	}
 	if len(r.jobs) > 0 {
-		e.ending[r.id] += len(r.jobs)
+		if e.ending[r.id] == nil {
+			e.ending[r.id] = &ending{over: make(chan struct{})}
+		}
+		e.ending[r.id].n += len(r.jobs)
 	}
 	delete(e.sleeping, r.id)
 	if r.err == nil && r.state != nil && !e.closed && !r.visit {

@@ -124,8 +124,14 @@ func List(t *testing.T, text string) *expr.Expr {
 
 func Begin(t *testing.T, e engine.Engine, p *ir.Program) {
 	t.Helper()
+	BeginAs(t, e, ID, p)
+}
+
+// BeginAs starts a run with an ID of its own.
+func BeginAs(t *testing.T, e engine.Engine, id journal.RunID, p *ir.Program) {
+	t.Helper()
 	if err := e.Start(
-		t.Context(), ID, &engine.Definition{Program: p}, json.RawMessage("{}"), nil, journal.Actor{User: "eva"},
+		t.Context(), id, &engine.Definition{Program: p}, json.RawMessage("{}"), nil, journal.Actor{User: "eva"},
 	); err != nil {
 		t.Fatal(err)
 	}

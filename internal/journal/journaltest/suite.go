@@ -113,6 +113,7 @@ func Run(t *testing.T, subject Subject) {
 		{"changed appends break the chain", tampered},
 		{"appends without a hash are covered by later ones", unhashed},
 		{"removed runs leave tombstones", tombstones},
+		{"archived runs are imported as they were", imports},
 		{"the tail is in commit order", tailOrder},
 		{"reading after an event in the middle of an append", readingFromTheMiddle},
 		{"changed", changed},

@@ -25,9 +25,11 @@ type Store struct {
 	order   []*run // in the order of their starts
 	log     []*row // in commit order
 	lastPos journal.Pos
-	lastMsg journal.InboxID
-	blobs   map[string]*blob
-	tombs   []journal.Link
+	// imported is the lowest position of an imported append; 0 if there is none.
+	imported journal.Pos
+	lastMsg  journal.InboxID
+	blobs    map[string]*blob
+	tombs    []journal.Link
 
 	registers    map[string]journal.Register
 	lastRegister int64
@@ -603,6 +605,56 @@ func (s *Store) remove(why journal.Removal, id journal.RunID) error {
 		}
 		return gone
 	})
+	return nil
+}
+
+// Import implements journal.Admin.
+func (s *Store) Import(_ context.Context, in journal.ImportedRun) error {
+	if err := in.Check(); err != nil {
+		return err
+	}
+	root := &run{Entry: in.Runs[0], fence: journal.FirstFence, hash: journal.ChainStart(in.Runs[0].ID), blobs: map[string]bool{}}
+	root.Owner = ""
+	for a, err := range in.Appends() {
+		if err != nil {
+			return err
+		}
+		root.hash = root.hash.Next(a.Body)
+		root.rows = append(root.rows, &row{run: root.ID, last: a.Seq, body: a.Body, hash: a.Hash})
+	}
+	var blobs []journal.Blob
+	for b, err := range in.Blobs {
+		if err != nil {
+			return err
+		}
+		blobs = append(blobs, b)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return journal.ErrClosed
+	}
+	for i := range in.Runs {
+		if id := in.Runs[i].ID; s.runs[id] != nil {
+			return fmt.Errorf("%w: %s", journal.ErrExists, id)
+		}
+	}
+	// Positions below those of other appends: Tail does not come to them.
+	for i, x := range root.rows {
+		x.pos = s.imported - journal.Pos(len(root.rows)-i)
+	}
+	s.imported -= journal.Pos(len(root.rows))
+	if err := s.keepBlobs(root, &journal.Batch{Blobs: blobs}); err != nil {
+		return err
+	}
+	s.runs[root.ID] = root
+	s.order = append(s.order, root)
+	for _, e := range in.Runs[1:] {
+		e.Owner = ""
+		child := &run{Entry: e}
+		s.runs[e.ID] = child
+		s.order = append(s.order, child)
+	}
 	return nil
 }
 

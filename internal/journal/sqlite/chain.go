@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 
 	"github.com/espalier-run/espalier/internal/journal"
 )
@@ -29,7 +30,7 @@ func (c *conn) chainHash(id journal.RunID, pos int64) (journal.ChainHash, error)
 			break
 		}
 		prev := row[0].(int64)
-		if prev >= pos {
+		if prev >= pos && prev != 0 {
 			return hash, &journal.CorruptError{
 				Run: id, Pos: journal.Pos(pos), Why: fmt.Errorf("append %d precedes it", prev),
 			}
@@ -71,16 +72,17 @@ func addTombstone(c *conn, id journal.RunID, r *root, why journal.Removal) error
 	return err
 }
 
-// positionsQuery returns the positions of a run's appends, newest first.
-// Positions decrease from row to row, so that a damaged chain ends, too.
-const positionsQuery = `WITH RECURSIVE chain (pos, prev) AS (
-		SELECT pos, prev FROM appends WHERE pos = ?1
+// linksQuery returns the appends of a page, newest first. Positions decrease from
+// row to row, so that a damaged chain ends, too.
+var linksQuery = `WITH RECURSIVE chain (pos, prev, seq, body, hash) AS (
+		SELECT pos, prev, seq, body, hash FROM appends WHERE pos = ?1
 		UNION ALL
-		SELECT a.pos, a.prev FROM chain JOIN appends a ON a.pos = chain.prev AND a.pos < chain.pos
-	) SELECT pos FROM chain`
+		SELECT a.pos, a.prev, a.seq, a.body, a.hash FROM chain JOIN appends a ON a.pos = chain.prev AND a.pos < chain.pos
+	) SELECT pos, seq, body, hash FROM chain LIMIT ` + strconv.Itoa(page)
 
-// positions returns the positions of a run's appends, oldest first.
-func (s *Store) positions(ctx context.Context, id journal.RunID) ([]int64, error) {
+// marks returns the positions of the last append of each page of a run, newest
+// first.
+func (s *Store) marks(ctx context.Context, id journal.RunID) ([]int64, error) {
 	n, err := s.rootNumber(ctx, id)
 	if err != nil {
 		return nil, err
@@ -92,48 +94,64 @@ func (s *Store) positions(ctx context.Context, id journal.RunID) ([]int64, error
 	if err := s.row(ctx, newestQuery, head, n).Scan(&head, &seq); err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, s.failed(ctx, err)
 	}
-	rows, err := s.query(ctx, positionsQuery, head)
+	rows, err := s.query(ctx, marksQuery, head, -1)
 	if err != nil {
 		return nil, s.failed(ctx, err)
 	}
 	defer rows.Close()
 	var all []int64
 	for rows.Next() {
-		var pos int64
-		if err := rows.Scan(&pos); err != nil {
+		var m mark
+		if err := rows.Scan(&m.pos, &m.seq); err != nil {
 			return nil, s.failed(ctx, err)
 		}
-		all = append(all, pos)
+		all = append(all, m.pos)
 	}
-	slices.Reverse(all)
 	return all, s.failed(ctx, rows.Err())
 }
 
-// Links implements journal.ChainReader. It holds the positions of the run's
-// appends in memory, and one body at a time.
+// Links implements journal.ChainReader. It holds one page in memory.
 func (s *Store) Links(ctx context.Context, id journal.RunID) iter.Seq2[journal.Link, error] {
 	return func(yield func(journal.Link, error) bool) {
-		all, err := s.positions(ctx, id)
+		marks, err := s.marks(ctx, id)
 		if err != nil {
 			yield(journal.Link{}, err)
 			return
 		}
-		for _, pos := range all {
-			link := journal.Link{Pos: journal.Pos(pos)}
-			err := s.row(ctx, "SELECT seq, body, hash FROM appends WHERE pos = ?", pos).
-				Scan(&link.Seq, &link.Body, &link.Hash)
-			if errors.Is(err, sql.ErrNoRows) { // the run was removed in the meantime
+		for _, mark := range slices.Backward(marks) {
+			links, err := s.linksPage(ctx, mark)
+			if err == nil && len(links) == 0 { // the run was removed in the meantime
 				err = fmt.Errorf("%w: %s", journal.ErrUnknownRun, id)
 			}
 			if err != nil {
-				yield(journal.Link{}, s.failed(ctx, err))
+				yield(journal.Link{}, err)
 				return
 			}
-			if !yield(link, nil) {
-				return
+			for _, link := range slices.Backward(links) {
+				if !yield(link, nil) {
+					return
+				}
 			}
 		}
 	}
+}
+
+// linksPage returns the appends of a page, newest first.
+func (s *Store) linksPage(ctx context.Context, mark int64) ([]journal.Link, error) {
+	rows, err := s.query(ctx, linksQuery, mark)
+	if err != nil {
+		return nil, s.failed(ctx, err)
+	}
+	defer rows.Close()
+	var links []journal.Link
+	for rows.Next() {
+		var link journal.Link
+		if err := rows.Scan(&link.Pos, &link.Seq, &link.Body, &link.Hash); err != nil {
+			return nil, s.failed(ctx, err)
+		}
+		links = append(links, link)
+	}
+	return links, s.failed(ctx, rows.Err())
 }
 
 // Tombstones implements journal.ChainReader.

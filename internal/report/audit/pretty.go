@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -25,13 +26,16 @@ type PrettyOptions struct {
 
 // Pretty prints an audit log for people: what happened, who decided on what
 // evidence, and what each step cost.
-func Pretty(w io.Writer, file []byte, o PrettyOptions) error {
+func Pretty(w io.Writer, file io.Reader, o PrettyOptions) error {
 	if o.Zone == nil {
 		o.Zone = time.UTC
 	}
 	p := printer{w: bufio.NewWriter(w), o: o}
 	n := 0
-	for line := range bytes.Lines(file) {
+	for line, err := range report.Lines(file) {
+		if err != nil {
+			return errors.Join(err, p.w.Flush())
+		}
 		n++
 		var r Record
 		if err := json.Unmarshal(line, &r); err != nil {
@@ -47,7 +51,9 @@ func Pretty(w io.Writer, file []byte, o PrettyOptions) error {
 type printer struct {
 	w     *bufio.Writer
 	o     PrettyOptions
-	steps []cost
+	steps []cost // the first ones
+	more  int    // number of the others
+	sum   spend  // of all steps that are not inside others
 	total *spend
 	last  time.Time // of the previous record
 }
@@ -126,7 +132,7 @@ func (p *printer) record(r *Record) {
 			p.line("asks", question)
 		}
 	case StepComplete:
-		p.steps = append(p.steps, cost{r.StepID, d.spend("")})
+		p.spent(cost{r.StepID, d.spend("")})
 	case RunComplete, RunFailed:
 		total := d.spend("total_")
 		p.total = &total
@@ -356,6 +362,23 @@ func dollars(before string, micro int64) string {
 	return before + fmt.Sprintf("$%.6f", float64(micro)/1e6)
 }
 
+// maxCosts is how many steps the table of costs has. A loop can have any number.
+const maxCosts = 200
+
+// spent adds the cost of a step.
+func (p *printer) spent(c cost) {
+	if !strings.Contains(c.step, ".") {
+		for k, n := range c.members() {
+			*p.sum.members()[k] += *n
+		}
+	}
+	if len(p.steps) < maxCosts {
+		p.steps = append(p.steps, c)
+	} else {
+		p.more++
+	}
+}
+
 // costs prints what each step and the whole run cost. The figures of a step
 // include those of the steps inside it.
 func (p *printer) costs() {
@@ -373,17 +396,17 @@ func (p *printer) costs() {
 	}
 	fmt.Fprintf(p.w, "\n  %s%s  %s\n", "step", strings.Repeat(" ", width-4),
 		p.paint(report.Dim, "model calls  tool calls   tokens in  tokens out          cost"))
-	name, sum := "the run so far", spend{}
+	name, sum := "the run so far", p.sum
 	for i := range p.steps {
 		c := &p.steps[i]
 		if strings.Contains(c.step, ".") {
 			row("  "+c.step, &c.spend)
-			continue
+		} else {
+			row(c.step, &c.spend)
 		}
-		for k, n := range c.members() {
-			*sum.members()[k] += *n
-		}
-		row(c.step, &c.spend)
+	}
+	if p.more > 0 {
+		fmt.Fprintf(p.w, "  … and %s more steps\n", report.Number(int64(p.more)))
 	}
 	if p.total != nil {
 		name, sum = "the run", *p.total

@@ -17,7 +17,7 @@ func TestPrettyBudgets(t *testing.T) {
 damaged
 `
 	var got bytes.Buffer
-	if err := audit.Pretty(&got, []byte(file), audit.PrettyOptions{}); err != nil {
+	if err := audit.Pretty(&got, strings.NewReader(file), audit.PrettyOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	const want = `03:04:05  ask  waiting for budget: cost_usd

@@ -4,18 +4,23 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/espalier-run/espalier/internal/canonical"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report"
 )
 
-// Evidence is everything that an audit log is compared with.
+// Evidence is everything that an audit log is compared with, besides the lines
+// that the journal implies.
 type Evidence struct {
 	Run   journal.RunID
 	Trace journal.RunID // the root run
@@ -23,13 +28,13 @@ type Evidence struct {
 	// Transcript is the transcript; nil if the run has none.
 	Transcript *Copy
 	Finished   bool
-	// Journal is the damage of the journal itself. If there is any, records are
-	// not compared with the journal.
+	// Journal is the damage of the journal itself that concerns the run.
 	Journal []Fault
+	// Damaged reports that the journal is damaged: records are not compared with it.
+	Damaged bool
 	// Definition is the pinned hash, Pinned what is stored under it.
 	Definition string
 	Pinned     []byte
-	Audit      *ir.Audit // settings of the workflow; nil if it has none
 	// SetAside are files that did not match their run and were renamed.
 	SetAside []string
 }
@@ -37,10 +42,9 @@ type Evidence struct {
 // Copy is a file that is derived from the journal.
 type Copy struct {
 	Path string
-	File []byte // as it is on disk; nil when there is none
-	// Before and After are the file as the journal has it, derived before and
-	// after File was read: the run may have written in between.
-	Before, After []byte
+	// Open opens the file at an offset. It is nil when there is no file. The
+	// content must not change between calls.
+	Open func(offset int64) (io.ReadCloser, error)
 }
 
 // Checks.
@@ -66,7 +70,7 @@ type Fault struct {
 	Message string `json:"message"`
 }
 
-// Report is the result of Verify.
+// Report is the result of a Verifier.
 type Report struct {
 	Run     journal.RunID `json:"run_id"`
 	Path    string        `json:"file"`
@@ -82,16 +86,67 @@ type Report struct {
 	Notes  []string `json:"notes,omitempty"`
 }
 
-type verifier struct {
-	e     *Evidence
-	out   Report
-	lines [][]byte
-	recs  []Record // of the lines that are records; others are zero
+// maxFaults is how many faults of one file are listed. In a file that was
+// replaced, every line is one.
+const maxFaults = 1000
+
+// Verifier compares the records of one run with the journal. It holds a few
+// lines in memory, whatever the length of the records.
+type Verifier struct {
+	e          Evidence
+	out        Report
+	log        comparison
+	transcript *comparison // nil if the run has no transcript
+	omitted    int         // faults that are not listed
 }
 
-// Verify compares the records of a run with everything that is known of it.
-func Verify(e Evidence) Report {
-	v := &verifier{e: &e, out: Report{Run: e.Run, Path: e.Path, Head: Genesis, Checks: slices.Clone(Checks)}}
+// NewVerifier returns a Verifier. Pass all lines that the journal implies to
+// LogLine and TranscriptLine, in order, and then call Report.
+func NewVerifier(e Evidence) *Verifier {
+	v := &Verifier{e: e, out: Report{Run: e.Run, Path: e.Path, Head: Genesis, Checks: slices.Clone(Checks)}}
+	v.log = comparison{v: v, check: CheckJournal, copy: &v.e.Copy}
+	if e.Transcript != nil {
+		v.transcript = &comparison{v: v, check: CheckTranscript, copy: e.Transcript}
+	}
+	return v
+}
+
+// LogLine compares the next line that the journal implies with the log.
+func (v *Verifier) LogLine(line []byte) error { return v.log.line(line) }
+
+// TranscriptLine compares the next line that the journal implies with the
+// transcript.
+func (v *Verifier) TranscriptLine(line []byte) error {
+	if v.transcript == nil {
+		return nil
+	}
+	return v.transcript.line(line)
+}
+
+// RequireLog says that the journal had the lines of the log so far before the
+// file was opened. The run may have written the others afterwards.
+func (v *Verifier) RequireLog() { v.log.least = v.log.derived }
+
+// RequireTranscript says the same of the transcript.
+func (v *Verifier) RequireTranscript() {
+	if v.transcript != nil {
+		v.transcript.least = v.transcript.derived
+	}
+}
+
+// Release closes the files. They are opened again when they are needed.
+func (v *Verifier) Release() {
+	v.log.close()
+	if v.transcript != nil {
+		v.transcript.close()
+	}
+}
+
+// Report checks the log itself and returns everything that was found. settings
+// are those of the workflow; nil if it has none.
+func (v *Verifier) Report(settings *ir.Audit) (Report, error) {
+	defer v.Release()
+	e := &v.e
 	for _, path := range e.SetAside {
 		v.note("A file that did not match this run was found and kept: %s", path)
 	}
@@ -99,32 +154,45 @@ func Verify(e Evidence) Report {
 		v.skip(CheckTranscript)
 		v.note("There is no transcript to compare with.")
 	}
-	if e.File == nil {
+	compared := v.out.Faults // they come after those of the file itself
+	v.out.Faults = nil
+	if e.Open == nil {
 		v.fault(0, CheckFile, "there is no audit log")
-	} else {
-		v.read()
-		v.chain()
-		v.ids()
-		v.events()
-		v.definition()
+	} else if err := v.readLog(settings); err != nil {
+		return v.out, err
 	}
-	if len(e.Journal) > 0 {
+	v.out.Faults = append(v.out.Faults, compared...)
+	if e.Damaged {
 		v.skip(CheckJournal, CheckTranscript)
 		v.note("The journal is damaged, so the records were not compared with it.")
-	} else {
-		if e.File != nil {
-			v.compare(CheckJournal, &e.Copy)
-		}
-		if e.Transcript != nil {
-			v.transcript()
-		}
+	} else if err := v.finishComparisons(); err != nil {
+		return v.out, err
 	}
 	slices.SortStableFunc(v.out.Faults, func(a, b Fault) int {
 		return cmp.Or(cmp.Compare(b2i(a.File != e.Path), b2i(b.File != e.Path)), cmp.Compare(a.Line, b.Line))
 	})
+	if v.omitted > 0 {
+		v.note("Only the first %d faults are listed; there are %d more.", maxFaults, v.omitted)
+	}
 	v.out.Faults = append(slices.Clone(e.Journal), v.out.Faults...)
 	v.out.OK = len(v.out.Faults) == 0
-	return v.out
+	return v.out, nil
+}
+
+func (v *Verifier) finishComparisons() error {
+	if v.e.Open != nil {
+		if err := v.log.finish(); err != nil {
+			return err
+		}
+	}
+	switch {
+	case v.transcript == nil:
+	case v.e.Transcript.Open == nil:
+		v.faultIn(v.e.Transcript.Path, 0, CheckTranscript, "there is no transcript")
+	default:
+		return v.transcript.finish()
+	}
+	return nil
 }
 
 func b2i(b bool) int {
@@ -134,70 +202,121 @@ func b2i(b bool) int {
 	return 0
 }
 
-func (v *verifier) skip(checks ...string) {
+func (v *Verifier) skip(checks ...string) {
 	v.out.Checks = slices.DeleteFunc(v.out.Checks, func(c string) bool { return slices.Contains(checks, c) })
 }
 
-func (v *verifier) fault(line int, check, format string, args ...any) {
+func (v *Verifier) fault(line int, check, format string, args ...any) {
 	v.faultIn(v.e.Path, line, check, format, args...)
 }
 
-func (v *verifier) faultIn(path string, line int, check, format string, args ...any) {
+func (v *Verifier) faultIn(path string, line int, check, format string, args ...any) {
+	if len(v.out.Faults) >= maxFaults {
+		v.omitted++
+		return
+	}
 	v.out.Faults = append(v.out.Faults, Fault{path, line, check, fmt.Sprintf(format, args...)})
 }
 
-func (v *verifier) note(format string, args ...any) {
+func (v *Verifier) note(format string, args ...any) {
 	v.out.Notes = append(v.out.Notes, fmt.Sprintf(format, args...))
 }
 
-func (v *verifier) read() {
-	for line := range bytes.Lines(v.e.File) {
-		n := len(v.lines) + 1
-		whole := bytes.HasSuffix(line, []byte("\n"))
-		line = bytes.TrimSuffix(line, []byte("\n"))
-		v.lines, v.recs = append(v.lines, line), append(v.recs, Record{})
-		form, err := canonical.JSON(line)
-		switch {
-		case err != nil && !whole:
-			v.fault(n, CheckFile, "the line is not complete")
-			continue
-		case err != nil:
-			v.fault(n, CheckFile, "the line is not a record: %v", err)
-			continue
-		case !whole:
-			v.fault(n, CheckFile, "the line has no line feed at its end")
-		case !bytes.Equal(form, line):
-			v.fault(n, CheckFile, "the record is not in canonical form (RFC 8785)")
-		}
-		if err := json.Unmarshal(line, &v.recs[n-1]); err != nil {
-			v.fault(n, CheckFile, "the line is not a record: %v", err)
-		}
-	}
-	v.out.Records = len(v.lines)
-	if n := len(v.lines); n > 0 {
-		v.out.Head = hash(v.lines[n-1])
-	}
+// logReader checks the records of a log one after the other.
+type logReader struct {
+	v        *Verifier
+	n        int       // line number
+	seq      int64     // of the previous record
+	prev     string    // hash of the previous line
+	before   time.Time // of the previous record
+	last     string    // event of the previous record
+	seen     map[string]bool
+	open     map[string][]openVisit
+	checkDue map[string]int // steps whose budget_check must follow, and since which line
 }
 
-func (v *verifier) chain() {
-	prev, seq := Genesis, int64(0)
-	for i := range v.recs {
-		r := &v.recs[i]
-		seq++
-		if r.Event != "" {
-			if r.Seq != seq {
-				v.fault(i+1, CheckChain, "seq is %d, not %d: a record was removed, inserted or moved", r.Seq, seq)
-				seq = r.Seq
-			}
-			if r.PrevHash != prev {
-				v.fault(i+1, CheckChain, "prev_hash is %s, but the hash of the previous record is %s: "+
-					"one of the two was changed, or a record between them was removed", short(r.PrevHash), short(prev))
-			}
-			if i > 0 && r.Timestamp.Before(v.recs[i-1].Timestamp) {
-				v.fault(i+1, CheckChain, "timestamp is before that of the previous record")
-			}
+// openVisit is a step that has started and not ended.
+type openVisit struct {
+	line          int
+	gate, decided bool
+}
+
+// readLog checks the log without the journal.
+func (v *Verifier) readLog(settings *ir.Audit) error {
+	in, err := v.e.Open(0)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	l := &logReader{
+		v: v, prev: Genesis, seen: map[string]bool{}, open: map[string][]openVisit{}, checkDue: map[string]int{},
+	}
+	for line, err := range report.Lines(in) {
+		if err != nil {
+			return err
 		}
-		prev = hash(v.lines[i])
+		l.read(line)
+	}
+	v.out.Records, v.out.Head = l.n, l.prev
+	l.end(settings)
+	return nil
+}
+
+// read checks the next line.
+func (l *logReader) read(line []byte) {
+	l.n++
+	whole := bytes.HasSuffix(line, []byte("\n"))
+	line = bytes.TrimSuffix(line, []byte("\n"))
+	r := l.record(line, whole)
+	l.chain(r)
+	l.ids(r)
+	l.events(r)
+	if l.n == 1 {
+		l.v.definition(r)
+	}
+	l.prev, l.before, l.last = hash(line), r.Timestamp, r.Event
+	l.seen[r.Event] = true
+}
+
+// record decodes a line; one that is no record is the zero Record.
+func (l *logReader) record(line []byte, whole bool) *Record {
+	r := &Record{}
+	form, err := canonical.JSON(line)
+	switch {
+	case err != nil && !whole:
+		l.fault(CheckFile, "the line is not complete")
+		return r
+	case err != nil:
+		l.fault(CheckFile, "the line is not a record: %v", err)
+		return r
+	case !whole:
+		l.fault(CheckFile, "the line has no line feed at its end")
+	case !bytes.Equal(form, line):
+		l.fault(CheckFile, "the record is not in canonical form (RFC 8785)")
+	}
+	if err := json.Unmarshal(line, r); err != nil {
+		l.fault(CheckFile, "the line is not a record: %v", err)
+	}
+	return r
+}
+
+func (l *logReader) fault(check, format string, args ...any) { l.v.fault(l.n, check, format, args...) }
+
+func (l *logReader) chain(r *Record) {
+	l.seq++
+	if r.Event == "" {
+		return
+	}
+	if r.Seq != l.seq {
+		l.fault(CheckChain, "seq is %d, not %d: a record was removed, inserted or moved", r.Seq, l.seq)
+		l.seq = r.Seq
+	}
+	if r.PrevHash != l.prev {
+		l.fault(CheckChain, "prev_hash is %s, but the hash of the previous record is %s: "+
+			"one of the two was changed, or a record between them was removed", short(r.PrevHash), short(l.prev))
+	}
+	if l.n > 1 && r.Timestamp.Before(l.before) {
+		l.fault(CheckChain, "timestamp is before that of the previous record")
 	}
 }
 
@@ -213,125 +332,106 @@ func aboutSteps(event string) bool {
 	return strings.HasPrefix(event, "step_") || strings.HasPrefix(event, "gate_") || event == BudgetCheck
 }
 
-func (v *verifier) ids() {
-	for i := range v.recs {
-		r := &v.recs[i]
-		switch {
-		case r.Event == "":
-		case r.RunID != string(v.e.Run):
-			v.fault(i+1, CheckIDs, "run_id is %q, not that of the run", r.RunID)
-		case r.TraceID != string(v.e.Trace):
-			v.fault(i+1, CheckIDs, "trace_id is %q, not that of the run", r.TraceID)
-		case r.StepID == "" && aboutSteps(r.Event):
-			v.fault(i+1, CheckIDs, "step_id is missing on %s", r.Event)
-		case r.Timestamp.IsZero():
-			v.fault(i+1, CheckIDs, "timestamp is missing")
+func (l *logReader) ids(r *Record) {
+	switch {
+	case r.Event == "":
+	case r.RunID != string(l.v.e.Run):
+		l.fault(CheckIDs, "run_id is %q, not that of the run", r.RunID)
+	case r.TraceID != string(l.v.e.Trace):
+		l.fault(CheckIDs, "trace_id is %q, not that of the run", r.TraceID)
+	case r.StepID == "" && aboutSteps(r.Event):
+		l.fault(CheckIDs, "step_id is missing on %s", r.Event)
+	case r.Timestamp.IsZero():
+		l.fault(CheckIDs, "timestamp is missing")
+	}
+}
+
+// events checks that required records exist.
+func (l *logReader) events(r *Record) {
+	if l.n == 1 && r.Event != RunStart {
+		l.fault(CheckEvents, "the first record is %q, not %s", r.Event, RunStart)
+	}
+	if l.last == RunComplete || l.last == RunFailed {
+		l.fault(CheckEvents, "a record follows the end of the run")
+	}
+	var data struct {
+		Type, Status string
+		NotAStep     bool `json:"not_a_step"`
+	}
+	json.Unmarshal(r.Data, &data) // what is missing counts as empty
+	visits := l.open[r.StepID]
+	last := len(visits) - 1
+	switch r.Event {
+	case StepStart:
+		l.open[r.StepID] = append(visits, openVisit{line: l.n, gate: data.Type == "gate"})
+	case GateDecision, DoubtDecided, WaitpointTimeout:
+		if data.NotAStep {
+			break
+		}
+		if last < 0 {
+			l.fault(CheckEvents, "%s of step %q, which has no %s", r.Event, r.StepID, StepStart)
+			break
+		}
+		visits[last].decided = true
+	case StepComplete:
+		if last < 0 {
+			l.fault(CheckEvents, "%s of step %q, which has no %s", StepComplete, r.StepID, StepStart)
+			break
+		}
+		if visits[last].gate && !visits[last].decided && (data.Status == "completed" || data.Status == "rejected") {
+			l.fault(CheckEvents, "step %q is a gate and has no %s", r.StepID, GateDecision)
+		}
+		if l.open[r.StepID] = visits[:last]; last == 0 {
+			delete(l.open, r.StepID)
+		}
+		l.checkDue[r.StepID] = l.n
+	case BudgetCheck:
+		if l.checkDue[r.StepID] == 0 {
+			l.fault(CheckEvents, "%s of step %q, which has not ended", BudgetCheck, r.StepID)
+		}
+		delete(l.checkDue, r.StepID)
+	case RunComplete, RunFailed:
+		for _, step := range slices.Sorted(maps.Keys(l.open)) {
+			for _, one := range l.open[step] {
+				l.v.fault(one.line, CheckEvents, "step %q has no %s", step, StepComplete)
+			}
 		}
 	}
 }
 
-// events checks that required records exist: those that every log has, and those
-// that the workflow requires.
-func (v *verifier) events() {
-	if len(v.recs) == 0 {
-		v.fault(0, CheckEvents, "the audit log is empty")
+// end checks what only the whole log shows.
+func (l *logReader) end(settings *ir.Audit) {
+	if l.n == 0 {
+		l.v.fault(0, CheckEvents, "the audit log is empty")
 		return
 	}
-	if r := &v.recs[0]; r.Event != RunStart {
-		v.fault(1, CheckEvents, "the first record is %q, not %s", r.Event, RunStart)
+	for _, step := range slices.Sorted(maps.Keys(l.checkDue)) {
+		l.v.fault(l.checkDue[step], CheckEvents, "no %s follows the end of step %q", BudgetCheck, step)
 	}
-	type visit struct {
-		line    int
-		gate    bool
-		decided bool
+	if l.v.e.Finished && l.last != RunComplete && l.last != RunFailed {
+		l.fault(CheckEvents, "the run is over, but the last record is %q: the end of the log is missing", l.last)
 	}
-	open := map[string][]visit{}
-	checkDue := map[string]int{} // steps whose budget_check must follow, and since which line
-	for i := range v.recs {
-		r := &v.recs[i]
-		var data struct {
-			Type, Status string
-			NotAStep     bool `json:"not_a_step"`
-		}
-		json.Unmarshal(r.Data, &data) // what is missing counts as empty
-		visits := open[r.StepID]
-		last := len(visits) - 1
-		switch r.Event {
-		case StepStart:
-			open[r.StepID] = append(visits, visit{line: i + 1, gate: data.Type == "gate"})
-		case GateDecision, DoubtDecided, WaitpointTimeout:
-			if data.NotAStep {
-				break
-			}
-			if last < 0 {
-				v.fault(i+1, CheckEvents, "%s of step %q, which has no %s", r.Event, r.StepID, StepStart)
-				break
-			}
-			visits[last].decided = true
-		case StepComplete:
-			if last < 0 {
-				v.fault(i+1, CheckEvents, "%s of step %q, which has no %s", StepComplete, r.StepID, StepStart)
-				break
-			}
-			if visits[last].gate && !visits[last].decided && (data.Status == "completed" || data.Status == "rejected") {
-				v.fault(i+1, CheckEvents, "step %q is a gate and has no %s", r.StepID, GateDecision)
-			}
-			open[r.StepID] = visits[:last]
-			checkDue[r.StepID] = i + 1
-		case BudgetCheck:
-			if checkDue[r.StepID] == 0 {
-				v.fault(i+1, CheckEvents, "%s of step %q, which has not ended", BudgetCheck, r.StepID)
-			}
-			delete(checkDue, r.StepID)
-		case RunComplete, RunFailed:
-			if i != len(v.recs)-1 {
-				v.fault(i+2, CheckEvents, "a record follows the end of the run")
-			}
-			for _, step := range slices.Sorted(maps.Keys(open)) {
-				for _, one := range open[step] {
-					v.fault(one.line, CheckEvents, "step %q has no %s", step, StepComplete)
-				}
-			}
-		}
-	}
-	for _, step := range slices.Sorted(maps.Keys(checkDue)) {
-		v.fault(checkDue[step], CheckEvents, "no %s follows the end of step %q", BudgetCheck, step)
-	}
-	if end := v.recs[len(v.recs)-1].Event; v.e.Finished && end != RunComplete && end != RunFailed {
-		v.fault(len(v.recs), CheckEvents, "the run is over, but the last record is %q: the end of the log is missing", end)
-	}
-	v.required()
-}
-
-// required checks the events that the workflow requires and that every run has.
-// A run that fails can end before its first step.
-func (v *verifier) required() {
-	if v.e.Audit == nil {
+	if settings == nil {
 		return
 	}
-	seen := map[string]bool{}
-	for i := range v.recs {
-		seen[v.recs[i].Event] = true
-	}
-	for _, name := range v.e.Audit.RequiredEvents {
+	// A run that fails can end before its first step.
+	for _, name := range settings.RequiredEvents {
 		switch name.Name {
 		case RunStart, StepStart, StepComplete, BudgetCheck:
-			if !seen[name.Name] && (seen[RunComplete] || name.Name == RunStart) {
-				v.fault(0, CheckEvents, "the workflow requires %s, and there is none", name.Name)
+			if !l.seen[name.Name] && (l.seen[RunComplete] || name.Name == RunStart) {
+				l.v.fault(0, CheckEvents, "the workflow requires %s, and there is none", name.Name)
 			}
 		}
 	}
 }
 
-func (v *verifier) definition() {
-	if len(v.recs) == 0 {
-		return
-	}
+// definition compares the definition that the first record names.
+func (v *Verifier) definition(first *Record) {
 	var data struct {
 		Format     string `json:"audit_format"`
 		Definition string `json:"definition"`
 	}
-	json.Unmarshal(v.recs[0].Data, &data) // what is missing counts as empty
+	json.Unmarshal(first.Data, &data) // what is missing counts as empty
 	if data.Format != Format {
 		v.note("The log is in the format %q; this program writes %q.", data.Format, Format)
 	}
@@ -347,36 +447,86 @@ func (v *verifier) definition() {
 	}
 }
 
-// compare compares a file with the one derived from the journal, up to the first
-// difference: all records of a chain after a change differ.
-func (v *verifier) compare(check string, c *Copy) {
-	have, want := splitLines(c.File), splitLines(c.After)
-	for i, line := range have {
-		if i >= len(want) {
-			v.faultIn(c.Path, i+1, check, "the journal does not have this record: it was added, or the end of the journal is gone")
-			return
+// comparison compares a file with the lines that the journal implies, up to the
+// first difference: all records of a chain after a change differ.
+type comparison struct {
+	v       *Verifier
+	check   string
+	copy    *Copy
+	file    io.ReadCloser // nil if it is closed
+	in      *report.LineReader
+	offset  int64 // of the next line
+	have    int   // lines of the file that are equal
+	derived int   // lines that the journal implies
+	least   int   // lines that the file must have
+	missing string
+	over    bool // the file has ended, or differs
+	differs bool
+}
+
+// next returns the next line of the file; nil at its end.
+func (c *comparison) next() ([]byte, error) {
+	if c.file == nil {
+		var err error
+		if c.file, err = c.copy.Open(c.offset); err != nil {
+			return nil, err
 		}
-		if !bytes.Equal(line, want[i]) {
-			v.faultIn(c.Path, i+1, check, "%s", difference(line, want[i]))
-			return
-		}
+		c.in = report.NewLineReader(c.file)
 	}
-	if least := len(splitLines(c.Before)); len(have) < least {
-		v.faultIn(c.Path, len(have)+1, check, "the file ends here, but the journal has %d more: the next is %s",
-			least-len(have), describe(want[len(have)]))
+	line, err := c.in.Next()
+	if errors.Is(err, io.EOF) {
+		return nil, nil
+	}
+	c.offset += int64(len(line))
+	return line, err
+}
+
+func (c *comparison) close() {
+	if c.file != nil {
+		c.file.Close() // it was only read
+		c.file, c.in = nil, nil
 	}
 }
 
-// splitLines returns the lines of a file, with their line feeds.
-func splitLines(b []byte) [][]byte { return slices.Collect(bytes.Lines(b)) }
-
-// transcript compares the transcript with the one derived from the journal.
-func (v *verifier) transcript() {
-	if v.e.Transcript.File == nil {
-		v.faultIn(v.e.Transcript.Path, 0, CheckTranscript, "there is no transcript")
-		return
+// line compares the next line that the journal implies.
+func (c *comparison) line(want []byte) error {
+	c.derived++
+	if c.over || c.copy.Open == nil {
+		return nil
 	}
-	v.compare(CheckTranscript, v.e.Transcript)
+	have, err := c.next()
+	switch {
+	case err != nil:
+		return err
+	case have == nil:
+		c.over, c.missing = true, describe(want)
+	case !bytes.Equal(have, want):
+		c.over, c.differs = true, true
+		c.v.faultIn(c.copy.Path, c.derived, c.check, "%s", difference(have, want))
+	default:
+		c.have++
+		return nil
+	}
+	c.close()
+	return nil
+}
+
+// finish compares the length of the file.
+func (c *comparison) finish() error {
+	defer c.close()
+	if !c.over {
+		more, err := c.next()
+		if more != nil {
+			c.v.faultIn(c.copy.Path, c.have+1, c.check,
+				"the journal does not have this record: it was added, or the end of the journal is gone")
+		}
+		return err
+	}
+	if !c.differs && c.have < c.least {
+		c.v.faultIn(c.copy.Path, c.have+1, c.check, "the file ends here, but the journal has %d more: the next is %s",
+			c.least-c.have, c.missing)
+	}
+	return nil
 }
 
 // describe names a derived record: a line of a log or of a transcript.

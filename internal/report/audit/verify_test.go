@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,13 +20,73 @@ import (
 	"github.com/espalier-run/espalier/internal/report/reporttest"
 )
 
+// copied is a file, and what the journal implies before and after it was read.
+type copied struct {
+	Path                string
+	File, Before, After []byte
+}
+
+// stored is the evidence about a run, with the content of its files.
+type stored struct {
+	audit.Evidence
+	copied
+	Transcript *copied
+}
+
+// opened returns the copy as a Verifier reads it.
+func (c *copied) opened() audit.Copy {
+	out := audit.Copy{Path: c.Path}
+	if c.File != nil {
+		out.Open = func(offset int64) (io.ReadCloser, error) {
+			return io.NopCloser(bytes.NewReader(c.File[offset:])), nil
+		}
+	}
+	return out
+}
+
+// verify passes everything to a Verifier, which loses its open files on the way.
+func verify(t interface{ Fatal(...any) }, s stored) audit.Report {
+	s.Copy = s.opened()
+	if s.Transcript != nil {
+		s.Evidence.Transcript = new(s.Transcript.opened())
+	}
+	v := audit.NewVerifier(s.Evidence)
+	pass := func(c *copied, line func([]byte) error, require func()) {
+		n, least := 0, bytes.Count(c.Before, []byte("\n"))
+		for text := range bytes.Lines(c.After) {
+			if err := line(text); err != nil {
+				t.Fatal(err)
+			}
+			if n++; n == least {
+				require()
+			}
+			if n%3 == 0 {
+				v.Release()
+			}
+		}
+	}
+	if !s.Damaged {
+		pass(&s.copied, v.LogLine, v.RequireLog)
+		if s.Transcript != nil {
+			pass(s.Transcript, v.TranscriptLine, v.RequireTranscript)
+		}
+	}
+	report, err := v.Report(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
 // evidence returns that of a recorded run with unchanged files.
-func evidence(t testing.TB, r *reporttest.Recording) audit.Evidence {
+func evidence(t testing.TB, r *reporttest.Recording) stored {
 	t.Helper()
 	text := []byte(undisturbed(t, r)[string(reporttest.Run)+audit.Ext])
-	e := audit.Evidence{
-		Run: reporttest.Run, Trace: reporttest.Run, Finished: r.Name != "waiting" && r.Name != "budget",
-		Copy: audit.Copy{Path: "log", File: text, Before: text, After: text},
+	e := stored{
+		Evidence: audit.Evidence{
+			Run: reporttest.Run, Trace: reporttest.Run, Finished: r.Name != "waiting" && r.Name != "budget",
+		},
+		copied: copied{Path: "log", File: text, Before: text, After: text},
 	}
 	e.Pinned = []byte("the definition")
 	e.Definition = sum(e.Pinned)
@@ -70,7 +131,7 @@ func rechain(text []byte) []byte {
 func TestVerifyAcceptsUnchangedLogs(t *testing.T) {
 	for _, r := range reporttest.All(t) {
 		e := evidence(t, r)
-		got := audit.Verify(e)
+		got := verify(t, e)
 		last := bytes.Split(bytes.TrimSpace(e.File), []byte("\n"))
 		if !got.OK || len(got.Faults) > 0 || got.Records != len(last) || got.Head != sum(last[len(last)-1]) {
 			t.Errorf("%s: %+v", r.Name, got)
@@ -123,7 +184,7 @@ func TestVerifyNamesTheChangedRecord(t *testing.T) {
 	} {
 		e := evidence(t, reporttest.Recorded(t, "gate-approved"))
 		e.File = c.change(e.File)
-		got := audit.Verify(e)
+		got := verify(t, e)
 		if got.OK || len(got.Faults) == 0 {
 			t.Errorf("%s: nothing was found", name)
 			continue
@@ -141,24 +202,24 @@ func TestVerifyNamesTheChangedRecord(t *testing.T) {
 func TestVerifyAgainstStoreAndTranscript(t *testing.T) {
 	const text = "{\"seq\":1,\"type\":\"run.started\"}\n" +
 		"{\"seq\":2,\"type\":\"step.completed\",\"path\":\"a\",\"payload\":{\"blocks\":[{\"text\":\"yes\"}]}}\n"
-	transcript := func(have string) func(e *audit.Evidence) {
-		return func(e *audit.Evidence) {
-			e.Transcript = &audit.Copy{Path: "transcript", Before: []byte(text), After: []byte(text)}
+	transcript := func(have string) func(e *stored) {
+		return func(e *stored) {
+			e.Transcript = &copied{Path: "transcript", Before: []byte(text), After: []byte(text)}
 			if have != "" {
 				e.Transcript.File = []byte(have)
 			}
 		}
 	}
 	for name, c := range map[string]struct {
-		change func(e *audit.Evidence)
+		change func(e *stored)
 		file   string
 		line   int
 		check  string
 		says   string
 	}{
 		"":                           {transcript(text), "", 0, "", ""},
-		"the definition was changed": {func(e *audit.Evidence) { e.Pinned = []byte("another") }, "log", 1, audit.CheckDefinition, "it was changed"},
-		"the definition is gone":     {func(e *audit.Evidence) { e.Pinned = nil }, "log", 1, audit.CheckDefinition, "not in the store"},
+		"the definition was changed": {func(e *stored) { e.Pinned = []byte("another") }, "log", 1, audit.CheckDefinition, "it was changed"},
+		"the definition is gone":     {func(e *stored) { e.Pinned = nil }, "log", 1, audit.CheckDefinition, "not in the store"},
 		"the transcript is gone":     {transcript(""), "transcript", 0, audit.CheckTranscript, "there is no transcript"},
 		"a value was changed": {
 			transcript(strings.Replace(text, "yes", "no", 1)), "transcript", 2, audit.CheckTranscript,
@@ -170,20 +231,20 @@ func TestVerifyAgainstStoreAndTranscript(t *testing.T) {
 		"a line was added": {transcript(text + text), "transcript", 3, audit.CheckTranscript, "it was added"},
 		"the end was cut":  {transcript(text[:strings.IndexByte(text, '\n')+1]), "transcript", 2, audit.CheckTranscript, `step.completed of step "a"`},
 		"the end is torn":  {transcript(text[:len(text)-1]), "transcript", 2, audit.CheckTranscript, ""},
-		"the journal has gone on": {func(e *audit.Evidence) {
+		"the journal has gone on": {func(e *stored) {
 			e.Before, e.File, e.Finished = firstLines(e.File, 3), firstLines(e.File, 4), false
 		}, "log", 4, audit.CheckEvents, ""},
-		"the journal is ahead": {func(e *audit.Evidence) {
+		"the journal is ahead": {func(e *stored) {
 			e.Before, e.File, e.Finished = firstLines(e.File, 7), firstLines(e.File, 6), false
 		}, "log", 7, audit.CheckJournal, ""},
-		"the journal is damaged": {func(e *audit.Evidence) {
+		"the journal is damaged": {func(e *stored) {
 			e.Journal = []audit.Fault{{Check: "appends", Message: "hash"}}
-			e.After = nil
+			e.Damaged = true
 		}, "", 0, "appends", "hash"},
 	} {
 		e := evidence(t, reporttest.Recorded(t, "gate-approved"))
 		c.change(&e)
-		got := audit.Verify(e)
+		got := verify(t, e)
 		if c.check == "" {
 			if !got.OK {
 				t.Errorf("%s: %+v", name, got.Faults)
@@ -211,7 +272,7 @@ func firstLines(b []byte, n int) []byte {
 // Spec: Agent Flow §7.1 machines
 func TestVerifyFindsAnyChange(t *testing.T) {
 	all := reporttest.All(t)
-	made := map[string]audit.Evidence{}
+	made := map[string]stored{}
 	for _, r := range all {
 		made[r.Name] = evidence(t, r)
 	}
@@ -244,7 +305,7 @@ func TestVerifyFindsAnyChange(t *testing.T) {
 			t.Skip()
 		}
 		e.File = text
-		if got := audit.Verify(e); got.OK {
+		if got := verify(t, e); got.OK {
 			t.Fatalf("nothing was found in\n%s", text)
 		}
 	})

@@ -1,0 +1,108 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// Import implements journal.Admin. The appends have negative positions, which
+// Tail does not come to.
+func (s *Store) Import(ctx context.Context, in journal.ImportedRun) error {
+	if err := in.Check(); err != nil {
+		return err
+	}
+	unknown := false // an earlier attempt may have been committed
+	return s.call(ctx, func() error {
+		err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return s.importRun(ctx, tx, &in) })
+		if unknown && errors.Is(err, journal.ErrExists) {
+			return nil
+		}
+		unknown = unknown || isRetryable(err) && !pgconn.SafeToRetry(err)
+		return err
+	})
+}
+
+func (s *Store) importRun(ctx context.Context, tx pgx.Tx, in *journal.ImportedRun) error {
+	// Lock the row of the journal: two imports must not use the same positions.
+	if _, err := tx.Exec(ctx, s.q("SELECT 1 FROM @.journal FOR UPDATE")); err != nil {
+		return err
+	}
+	var n int64
+	for i := range in.Runs {
+		e, fence, number := &in.Runs[i], 0, int64(0)
+		if i == 0 {
+			fence = journal.FirstFence
+		}
+		err := tx.QueryRow(ctx, s.q(`INSERT INTO @.runs (id, root, parent, name, format, definition, started, updated, seq,
+			fence, owner, status, outcome, wake, waiting)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, '', $11, $12, $13, $14)
+			ON CONFLICT (id) DO NOTHING RETURNING n`),
+			encodeText(e.ID), encodeText(e.Root), encodeText(e.Parent), encodeText(e.Name), encodeText(e.Format),
+			encodeText(e.Definition), int64(e.Started), int64(e.Updated), int64(e.Seq), fence, encodeText(e.Status),
+			encodeText(e.Outcome), int64(e.Wake), encodeText(e.Waiting)).Scan(&number)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return refusal{fmt.Errorf("%w: %s", journal.ErrExists, e.ID)}
+		}
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			n = number
+		}
+	}
+	if err := s.importAppends(ctx, tx, in, n); err != nil {
+		return err
+	}
+	for b, err := range in.Blobs {
+		if err != nil {
+			return refusal{err}
+		}
+		data := b.Data
+		if data == nil {
+			data = []byte{}
+		}
+		// The update locks a blob that exists, so that it is not removed meanwhile.
+		if _, err := tx.Exec(ctx, s.q(`WITH b AS (
+				INSERT INTO @.blobs AS b (hash, data) VALUES ($2, $3)
+				ON CONFLICT (hash) DO UPDATE SET added = b.added RETURNING n
+			) INSERT INTO @.uses (run, blob) SELECT $1::bigint, n FROM b`), n, encodeText(b.Hash), data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// room is how far below all others the positions of an imported run start. It has
+// fewer appends.
+const room = int64(1) << 40
+
+// importAppends adds the appends of a run.
+func (s *Store) importAppends(ctx context.Context, tx pgx.Tx, in *journal.ImportedRun, n int64) error {
+	var lowest int64
+	if err := tx.QueryRow(ctx, s.q("SELECT least(coalesce(min(pos), 0), 0) FROM @.appends")).Scan(&lowest); err != nil {
+		return err
+	}
+	pos := lowest - room
+	for a, err := range in.Appends() {
+		if err != nil {
+			return refusal{err}
+		}
+		pos++
+		hash := a.Hash
+		if hash == nil {
+			hash = []byte{}
+		}
+		if _, err := tx.Exec(ctx, s.q(`INSERT INTO @.appends (run, first, last, at, pos, token, body, hash)
+			VALUES ($1, $2, $3, $4, $5, 0, $6, $7)`), n, int64(a.First), int64(a.Seq), int64(a.At), pos, a.Body, hash,
+		); err != nil {
+			return err
+		}
+	}
+	return nil
+}
