@@ -14,6 +14,9 @@ import (
 // not it checks what it can. Children are only looked at where they are
 // called: they were checked when they were compiled.
 func Program(p *ir.Program, kinds stepkind.Set) diag.List {
+	if d := tooLarge(p); d != nil {
+		return diag.List{*d}
+	}
 	c := &checker{p: p, kinds: kinds, flow: newFlow(p), domains: newDomains(p)}
 	c.tasks()
 	c.fallbackCycles()
@@ -29,6 +32,31 @@ func Program(p *ir.Program, kinds stepkind.Set) diag.List {
 	c.header()
 	c.budgets()
 	return c.list
+}
+
+// maxWork bounds the checks that relate every read and write of a program to every step. It admits more than 4,000 steps
+// that each read and write one variable.
+const maxWork = 50_000_000
+
+// tooLarge returns a diagnostic for a program whose checks would take longer than a second or two; nil for all others.
+// It has no code: there is nothing to explain beyond its text.
+func tooLarge(p *ir.Program) *diag.Diagnostic {
+	steps, uses := 0, 0
+	for b := range p.Blocks {
+		for i := range p.Blocks[b].Steps {
+			s := &p.Blocks[b].Steps[i]
+			steps++
+			uses += 1 + len(s.Reads) + len(s.Writes)
+		}
+	}
+	if steps*uses <= maxWork {
+		return nil
+	}
+	return &diag.Diagnostic{
+		Severity: diag.Error, Span: p.Span,
+		Message: fmt.Sprintf("The workflow is too large to check: it has %d steps with %d reads and writes.", steps, uses-steps),
+		Help:    "Divide it into several workflows that one workflow calls.",
+	}
 }
 
 type checker struct {

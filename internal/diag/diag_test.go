@@ -1,6 +1,8 @@
 package diag_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -36,6 +38,30 @@ func TestSorted(t *testing.T) {
 	want := diag.List{at("A", "a", 0, 2), at("A", "a", 0, 9), at("A", "a", 5, 6), at("C", "a", 5, 6), at("B", "b", 0, 1)}
 	if diff := cmp.Diff(want, list.Sorted()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Files may have thousands of names, or names of megabytes: no suggestion is made then.
+func TestSuggestionsAreBounded(t *testing.T) {
+	var many []string
+	for i := range 1001 {
+		many = append(many, fmt.Sprintf("name%d", i))
+	}
+	for text, candidates := range map[string][]string{
+		"nome7": many, strings.Repeat("x", 101): {strings.Repeat("x", 100)}, "x" + strings.Repeat("y", 99): {"x" + strings.Repeat("y", 100)},
+	} {
+		if got := diag.Nearest(text, candidates); got != "" {
+			t.Errorf("%d candidates for a name of %d bytes: %q", len(candidates), len(text), got)
+		}
+		if got := diag.DidYouMean(text, candidates); len(got) > 200 {
+			t.Errorf("%.200s", got)
+		}
+	}
+	if got := diag.Nearest("nome7", many[:1000]); got != "name7" {
+		t.Errorf("%q", got)
+	}
+	if got := diag.DidYouMean("anything", many); got != "" {
+		t.Errorf("%q", got)
 	}
 }
 

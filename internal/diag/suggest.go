@@ -4,20 +4,37 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
+)
+
+// Limits of suggestions. Comparing names takes time in proportion to their number and to the square of their length, and
+// names come from files that may be hostile.
+const (
+	maxCandidates = 1000
+	maxNameLength = 100
 )
 
 // Nearest returns the candidate that was probably meant by name, or "" when
 // none is close: at most a third of its letters may differ, and at least one,
-// but never all.
+// but never all. Of equally close candidates, it returns the first in the order
+// of the alphabet.
 func Nearest(name string, candidates []string) string {
-	best, bestDistance := "", max(1, len([]rune(name))/3)+1
-	sorted := slices.Clone(candidates)
-	slices.Sort(sorted)
-	for _, c := range sorted {
-		if strings.EqualFold(c, name) && c != name {
-			return c
+	if len(name) > maxNameLength || len(candidates) > maxCandidates {
+		return ""
+	}
+	best, bestDistance := "", max(1, utf8.RuneCountInString(name)/3)+1
+	for _, c := range candidates {
+		d, length := 0, utf8.RuneCountInString(c)
+		switch apart := length - utf8.RuneCountInString(name); {
+		case strings.EqualFold(c, name) && c != name:
+		case len(c) > maxNameLength || max(apart, -apart) > bestDistance:
+			continue
+		default:
+			if d = distance(name, c); d >= max(utf8.RuneCountInString(name), length) {
+				continue
+			}
 		}
-		if d := distance(name, c); d < bestDistance && d < max(len([]rune(name)), len([]rune(c))) {
+		if d < bestDistance || d == bestDistance && best != "" && c < best {
 			best, bestDistance = c, d
 		}
 	}
@@ -30,7 +47,7 @@ func DidYouMean(name string, candidates []string) string {
 	if near := Nearest(name, candidates); near != "" {
 		return fmt.Sprintf("Did you mean %q?", near)
 	}
-	if len(candidates) == 0 {
+	if len(candidates) == 0 || len(candidates) > maxCandidates {
 		return ""
 	}
 	sorted := slices.Clone(candidates)
@@ -57,12 +74,11 @@ func DidYouMean(name string, candidates []string) string {
 // neighbour to make b of a.
 func distance(a, b string) int {
 	s, t := []rune(strings.ToLower(a)), []rune(strings.ToLower(b))
-	before, previous := make([]int, len(t)+1), make([]int, len(t)+1)
+	before, previous, row := make([]int, len(t)+1), make([]int, len(t)+1), make([]int, len(t)+1)
 	for j := range previous {
 		previous[j] = j
 	}
 	for i := 1; i <= len(s); i++ {
-		row := make([]int, len(t)+1)
 		row[0] = i
 		for j := 1; j <= len(t); j++ {
 			cost := 1
@@ -74,7 +90,7 @@ func distance(a, b string) int {
 				row[j] = min(row[j], before[j-2]+1)
 			}
 		}
-		before, previous = previous, row
+		before, previous, row = previous, row, before
 	}
 	return previous[len(t)]
 }

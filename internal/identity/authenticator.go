@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -22,7 +23,8 @@ type Authenticator struct {
 	owner  Identity
 	now    func() time.Time
 	mu     sync.Mutex
-	logins map[string]time.Time // hashes of unused login codes, with their ends
+	logins map[string]time.Time             // hashes of unused login codes, with their ends
+	ended  sharedFile[map[string]time.Time] // nonces of sessions that signed out, with the ends of their lifetimes
 }
 
 // Lifetimes of sessions and of login codes.
@@ -40,6 +42,7 @@ func NewAuthenticator(stateDir string) (*Authenticator, error) {
 	return &Authenticator{
 		users: NewUsers(stateDir), token: token, key: sessionKey(token), owner: OwnerOf(), now: time.Now,
 		logins: map[string]time.Time{},
+		ended:  sharedFile[map[string]time.Time]{path: filepath.Join(stateDir, "ended-sessions.json")},
 	}, nil
 }
 
@@ -54,12 +57,13 @@ func (a *Authenticator) Token(token string) (Identity, error) {
 	return a.users.Authenticate(token)
 }
 
-// session is the content of a session cookie. It names an account; what that
-// may do is looked up with each request, so that a change of roles, the removal
-// of a user and EndSessions work at once.
+// session is the content of a session cookie. It names an account and the token
+// that started it; both are looked up with each request, so that a change of
+// roles, the end of the token, the removal of a user and EndSessions work at once.
 type session struct {
 	Name   string    `json:"n"`
 	Owner  bool      `json:"o,omitempty"`
+	Token  string    `json:"t,omitempty"` // id of the token; the owner has none
 	Issued time.Time `json:"i"`
 	Ends   time.Time `json:"e"`
 	Nonce  string    `json:"x"`
@@ -72,7 +76,7 @@ func (a *Authenticator) NewSession(id Identity) (value string, ends time.Time, e
 	rand.Read(nonce) // never fails
 	now := a.now().UTC()
 	s := session{
-		Name: id.Name, Owner: id.Kind == Owner, Issued: now,
+		Name: id.Name, Owner: id.Kind == Owner, Token: id.Token, Issued: now,
 		Ends: now.Add(SessionLifetime), Nonce: hex.EncodeToString(nonce),
 	}
 	raw, err := json.Marshal(s)
@@ -89,27 +93,59 @@ func (a *Authenticator) sign(text string) string {
 	return base64.RawURLEncoding.EncodeToString(sum.Sum(nil))
 }
 
-// ErrNoSession is returned for a cookie that is forged, has expired or belongs
-// to an account that no longer exists.
+// ErrNoSession is returned for a cookie that is forged, has expired, has signed
+// out, or belongs to an account or a token that no longer exists.
 var ErrNoSession = errors.New("the session is not valid")
 
 // Session returns the identity of a session cookie.
 func (a *Authenticator) Session(value string) (Identity, error) {
-	text, signature, ok := strings.Cut(value, ".")
-	if !ok || !hmac.Equal([]byte(signature), []byte(a.sign(text))) {
-		return Identity{}, ErrNoSession
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(text)
+	s, err := a.readSession(value)
 	if err != nil {
-		return Identity{}, ErrNoSession
+		return Identity{}, err
 	}
-	var s session
-	if err := json.Unmarshal(raw, &s); err != nil || !a.now().Before(s.Ends) {
+	ended, err := a.ended.read()
+	if err != nil {
+		return Identity{}, err
+	}
+	if _, ok := ended[s.Nonce]; ok {
 		return Identity{}, ErrNoSession
 	}
 	id, err := a.sessionIdentity(s)
 	id.Session = true
 	return id, err
+}
+
+// readSession returns the content of a session cookie that is signed and has not expired.
+func (a *Authenticator) readSession(value string) (s session, err error) {
+	text, signature, ok := strings.Cut(value, ".")
+	if !ok || !hmac.Equal([]byte(signature), []byte(a.sign(text))) {
+		return s, ErrNoSession
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return s, ErrNoSession
+	}
+	if err := json.Unmarshal(raw, &s); err != nil || !a.now().Before(s.Ends) {
+		return s, ErrNoSession
+	}
+	return s, nil
+}
+
+// EndSession ends the session of a cookie, for everyone who has a copy of it. A cookie that is not valid is ignored.
+func (a *Authenticator) EndSession(value string) error {
+	s, err := a.readSession(value)
+	if err != nil {
+		return nil //nolint:nilerr // there is nothing to end
+	}
+	return a.ended.update(func(ended map[string]time.Time) (map[string]time.Time, error) {
+		kept := map[string]time.Time{s.Nonce: s.Ends}
+		for nonce, ends := range ended {
+			if a.now().Before(ends) {
+				kept[nonce] = ends
+			}
+		}
+		return kept, nil
+	})
 }
 
 func (a *Authenticator) sessionIdentity(s session) (Identity, error) {
@@ -118,14 +154,21 @@ func (a *Authenticator) sessionIdentity(s session) (Identity, error) {
 	}
 	account, err := a.users.Find(s.Name)
 	switch {
-	case err == nil && s.Issued.Before(account.SessionsAfter):
-		return Identity{}, ErrNoSession
 	case errors.Is(err, ErrUnknownUser):
 		return Identity{}, ErrNoSession
 	case err != nil:
 		return Identity{}, err
+	case s.Issued.Before(account.SessionsAfter):
+		return Identity{}, ErrNoSession
 	}
-	return account.Identity(), nil
+	for _, t := range account.Tokens {
+		if t.ID == s.Token && t.valid(a.now()) {
+			id := account.Identity()
+			id.Token = t.ID
+			return id, nil
+		}
+	}
+	return Identity{}, ErrNoSession
 }
 
 // NewLoginCode returns a code that [Authenticator.RedeemLogin] accepts once,

@@ -121,8 +121,12 @@ var grants = map[Role][]Permission{
 	everything: {Read, Start, Operate, Decide, Send, Manage},
 }
 
-// May reports whether the identity has a permission.
+// May reports whether the identity has a permission. A program decides only if its entry has an approver role: being an
+// administrator is not enough for it.
 func (id Identity) May(p Permission) bool {
+	if p == Decide && id.Kind == Service && !slices.ContainsFunc(id.Roles, Role.approves) {
+		return false
+	}
 	return slices.ContainsFunc(id.Roles, func(r Role) bool {
 		if strings.HasPrefix(string(r), approverFor) {
 			r = Approver
@@ -145,15 +149,13 @@ func (id Identity) MayStart(workflow string) (any, this bool) {
 }
 
 // MayDecide reports whether the identity may decide a gate that names roles. A
-// gate without roles takes anyone with the permission to decide, but a program
-// only if its entry has an approver role: being an administrator is not enough
-// for it.
+// gate without roles takes everyone with the permission to decide.
 func (id Identity) MayDecide(roles []string) bool {
 	if slices.Contains(id.Roles, everything) {
 		return true
 	}
 	if len(roles) == 0 {
-		return id.May(Decide) && (id.Kind != Service || slices.ContainsFunc(id.Roles, Role.approves))
+		return id.May(Decide)
 	}
 	return slices.ContainsFunc(roles, func(name string) bool {
 		return slices.Contains(id.Roles, Role(approverFor+name))

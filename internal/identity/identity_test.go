@@ -296,6 +296,100 @@ func TestSessionsEnd(t *testing.T) {
 	}
 }
 
+// A session lasts no longer than the token that started it. Another account of the same name does not inherit it.
+func TestSessionsEndWithTheirToken(t *testing.T) {
+	for name, end := range map[string]func(*Users, string) error{
+		"revoked": func(u *Users, token string) error { return u.RevokeToken("ana", token) },
+		"expired": func(u *Users, _ string) error {
+			later := u.now().Add(time.Hour)
+			u.now = func() time.Time { return later }
+			return nil
+		},
+		"account of the same name": func(u *Users, _ string) error {
+			if err := u.Remove("ana"); err != nil {
+				return err
+			}
+			_, err := u.Add("ana", false, []Role{Admin}, 0)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, err := NewAuthenticator(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.now = func() time.Time { return a.users.now() }
+			token, err := a.users.Add("ana", false, []Role{Operator}, time.Hour)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := a.users.AddToken("ana", "laptop", 0); err != nil {
+				t.Fatal(err)
+			}
+			id, err := a.Token(token)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cookie, _, err := a.NewSession(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := a.Session(cookie); err != nil {
+				t.Fatal(err)
+			}
+			if err := end(a.users, id.Token); err != nil {
+				t.Fatal(err)
+			}
+			if id, err := a.Session(cookie); !errors.Is(err, ErrNoSession) {
+				t.Errorf("%+v, %v", id, err)
+			}
+		})
+	}
+}
+
+// A copy of a cookie is of no use after its owner has signed out, also in another process. Other sessions continue.
+func TestSigningOutEndsTheSession(t *testing.T) {
+	dir := t.TempDir()
+	a, err := NewAuthenticator(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := NewAuthenticator(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cookies []string
+	for range 2 {
+		cookie, _, err := a.NewSession(OwnerOf())
+		if err != nil {
+			t.Fatal(err)
+		}
+		cookies = append(cookies, cookie)
+	}
+	for _, cookie := range []string{cookies[0], "forged.cookie", ""} {
+		if err := a.EndSession(cookie); err != nil {
+			t.Errorf("%q: %v", cookie, err)
+		}
+	}
+	for _, process := range []*Authenticator{a, other} {
+		if id, err := process.Session(cookies[0]); !errors.Is(err, ErrNoSession) {
+			t.Errorf("%+v, %v", id, err)
+		}
+		if _, err := process.Session(cookies[1]); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Only programs with an approver role decide. The permission is what routes ask for.
+func TestServicesDecideAsApproversOnly(t *testing.T) {
+	for role, want := range map[Role]bool{Admin: false, Operator: false, Approver: true, "approver:legal": true} {
+		if got := (Identity{Kind: Service, Roles: []Role{role}}).May(Decide); got != want {
+			t.Errorf("a service with the role %s: %v", role, got)
+		}
+	}
+}
+
 func TestLoginCodesWorkOnce(t *testing.T) {
 	a, err := NewAuthenticator(t.TempDir())
 	if err != nil {

@@ -1,19 +1,12 @@
 package identity
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"sync"
 	"time"
-
-	"github.com/espalier-run/espalier/internal/filelock"
-	"github.com/espalier-run/espalier/internal/private"
 )
 
 // Account is a person or a program in the users file.
@@ -37,21 +30,18 @@ type Token struct {
 	Expires time.Time `json:"expires,omitzero"` // zero means never
 }
 
-// Users is the users file of a project. Changes by other processes are seen at
-// the next call. It is safe for concurrent use.
-type Users struct {
-	path string
-	now  func() time.Time
+func (t Token) valid(now time.Time) bool { return t.Expires.IsZero() || now.Before(t.Expires) }
 
-	mu     sync.Mutex
-	seen   fs.FileInfo // the version that cached holds
-	cached []Account
+// Users is the users file of a project. It is safe for concurrent use.
+type Users struct {
+	file sharedFile[[]Account]
+	now  func() time.Time
 }
 
 // NewUsers returns the users file in a project's state folder. The file need not
 // exist.
 func NewUsers(stateDir string) *Users {
-	return &Users{path: filepath.Join(stateDir, "users.json"), now: time.Now}
+	return &Users{file: sharedFile[[]Account]{path: filepath.Join(stateDir, "users.json")}, now: time.Now}
 }
 
 // Errors of the users file.
@@ -67,95 +57,14 @@ var (
 var accountName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9@._+-]{0,127}$`)
 
 // List returns all accounts in the order of their names.
-func (u *Users) List() ([]Account, error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.load()
-}
+func (u *Users) List() ([]Account, error) { return u.file.read() }
 
-// load returns the accounts, from memory if the file has not changed. The
-// caller holds u.mu.
-func (u *Users) load() ([]Account, error) {
-	info, err := os.Stat(u.path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		u.seen, u.cached = nil, nil
-		return nil, nil
-	case err != nil:
-		return nil, err
-	}
-	if s := u.seen; s != nil && os.SameFile(s, info) && s.ModTime().Equal(info.ModTime()) && s.Size() == info.Size() {
-		return u.cached, nil
-	}
-	if err := private.Check(u.path); err != nil {
-		return nil, err
-	}
-	raw, err := os.ReadFile(u.path)
-	if err != nil {
-		return nil, err
-	}
-	var accounts []Account
-	if err := json.Unmarshal(raw, &accounts); err != nil {
-		return nil, fmt.Errorf("%s is damaged: %w", u.path, err)
-	}
-	u.seen, u.cached = info, accounts
-	return accounts, nil
-}
-
-// update changes the file under a lock that holds across processes. The file is
-// replaced as a whole, so readers see the old or the new one.
 func (u *Users) update(change func([]Account) ([]Account, error)) error {
-	if err := private.MakeFolder(filepath.Dir(u.path)); err != nil {
-		return err
-	}
-	lock, err := filelock.Open(u.path + ".lock")
-	if err != nil {
-		return err
-	}
-	defer lock.Close()
-	if err := lock.Exclusive(); err != nil {
-		return err
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	accounts, err := u.load()
-	if err != nil {
-		return err
-	}
-	accounts, err = change(slices.Clone(accounts))
-	if err != nil {
-		return err
-	}
-	slices.SortFunc(accounts, func(a, b Account) int { return compareNames(a.Name, b.Name) })
-	raw, err := json.MarshalIndent(accounts, "", "  ")
-	if err != nil {
-		return err
-	}
-	return replaceFile(u.path, append(raw, '\n'))
-}
-
-// replaceFile writes a file that only its owner can read, durably and at once.
-func replaceFile(path string, data []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
-	if _, err := f.Write(data); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return u.file.update(func(accounts []Account) ([]Account, error) {
+		accounts, err := change(slices.Clone(accounts))
+		slices.SortFunc(accounts, func(a, b Account) int { return compareNames(a.Name, b.Name) })
+		return accounts, err
+	})
 }
 
 // Add adds an account with its first token, which it returns. A lifetime of 0
@@ -198,7 +107,7 @@ func (a *Account) issue(now time.Time, note string, lifetime time.Duration) stri
 	return token
 }
 
-// RevokeToken removes a token from an account.
+// RevokeToken removes a token from an account. The browser sessions that it has started end.
 func (u *Users) RevokeToken(name, id string) error {
 	return u.change(name, func(a *Account) error {
 		kept := slices.DeleteFunc(slices.Clone(a.Tokens), func(t Token) bool { return t.ID == id })
@@ -266,7 +175,7 @@ func (u *Users) Authenticate(token string) (Identity, error) {
 	hash, now := hashToken(token), u.now()
 	for _, a := range accounts {
 		for _, t := range a.Tokens {
-			if sameHash(t.Hash, hash) && (t.Expires.IsZero() || now.Before(t.Expires)) {
+			if sameHash(t.Hash, hash) && t.valid(now) {
 				id := a.Identity()
 				id.Token = t.ID
 				return id, nil

@@ -100,7 +100,7 @@ func (h *handlers) general(s *mcp.Server) {
 	mcp.AddTool(s, &mcp.Tool{
 		Name: "validate_workflow", Description: "Check a workflow and list its mistakes with their places.", Annotations: reads,
 	}, func(ctx context.Context, _ *mcp.CallToolRequest, in workflowName) (*mcp.CallToolResult, any, error) {
-		an, err := h.App.Analyze(ctx, app.AnalyzeRequest{Workflow: in.Workflow})
+		an, err := h.App.Analyze(ctx, app.AnalyzeRequest{Workflow: in.Workflow, Listed: true})
 		if err != nil {
 			return h.failed(err), nil, nil
 		}

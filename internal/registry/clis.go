@@ -3,7 +3,9 @@ package registry
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,6 +30,9 @@ type knownCLI struct {
 	keys    []string
 	env     []string // what else it needs to see
 	prices  string   // the provider whose prices its models have
+	// projectSettings is the folder of a project whose settings can make the program start commands. Whether it reads
+	// them depends on its version and on its user's settings; no argument prevents it.
+	projectSettings string
 	// args is how a text program is called, modelArgs what comes after when a
 	// model is named.
 	args, modelArgs []string
@@ -53,6 +58,7 @@ var knownCLIs = map[string]knownCLI{
 			"GOOGLE_GEMINI_BASE_URL", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION",
 			"GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_APPLICATION_CREDENTIALS", "GEMINI_CLI_HOME",
 		},
+		projectSettings: ".gemini",
 	},
 	config.Copilot: {
 		speaks: config.Copilot, program: "copilot", install: "npm install -g @github/copilot",
@@ -174,6 +180,24 @@ func (m *Models) lacksProgram(c *cli) *Trouble {
 	return &Trouble{
 		Message: fmt.Sprintf("the program %q, which %s needs, is not on the PATH", program, c.name),
 		Help:    help,
+	}
+}
+
+// lacksConsent returns why a program is not started in this project unless a person has consented to commands; nil if
+// nothing is missing.
+func (m *Models) lacksConsent(c *cli, consented bool) *Trouble {
+	folder := c.known.projectSettings
+	if folder == "" || consented || m.config.Allow.Shell {
+		return nil
+	}
+	if _, err := os.Lstat(filepath.Join(m.root, folder)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return &Trouble{
+		Message: fmt.Sprintf("the project has settings for %s in %s, which can start commands and need your consent", c.name,
+			folder),
+		Help: "Review them; then use --allow-shell, or write allow: {shell: true} into " + config.FileName +
+			" and run \"espalier trust\".",
 	}
 }
 

@@ -2,11 +2,15 @@ package registry
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/provider/providertest"
 )
 
 // A program sees what it needs, what its entry says, and nothing else.
@@ -35,6 +39,53 @@ secrets: {s: {env: S}}
 	if _, err := models(t,
 		"models: {clis: {mine: {speaks: text, command: x, env: {A: secret://s}}}}\nsecrets: {s: {env: S}}", nil).cliEnv(t.Context(), m.cli("mine")); err == nil {
 		t.Error("a secret that is not there is passed over")
+	}
+}
+
+// A repository that was cloned cannot start commands by its settings for a program: neither before the run nor with a
+// model that is chosen during the run.
+func TestSettingsForProgramsNeedConsent(t *testing.T) {
+	bin := t.TempDir()
+	started := filepath.Join(bin, "started")
+	script := "#!/bin/sh\n: > " + started + "\n"
+	if err := os.WriteFile(filepath.Join(bin, "gemini"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	program := &ir.Program{
+		Agents: []ir.Agent{{ID: "a", Model: "gemini-cli"}},
+		Blocks: []ir.Block{{Steps: []ir.Step{{ID: "s", Action: ir.Task{
+			Kind: "agent", Settings: ir.Settings{{Name: "agent", Value: json.RawMessage(`"a"`)}},
+		}}}}},
+	}
+	for _, c := range []struct {
+		folder  string
+		config  string
+		options RunOptions
+		refused bool
+	}{
+		{folder: ".gemini", refused: true},
+		{folder: ".gemini", options: RunOptions{AllowShell: true}},
+		{folder: ".gemini", config: "allow: {shell: true}"},
+		{folder: ".claude"},
+	} {
+		m := models(t, c.config, nil)
+		m.root = t.TempDir()
+		if err := os.Mkdir(filepath.Join(m.root, c.folder), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		reported := slices.ContainsFunc(m.Missing(program, c.options), func(d MissingDependency) bool {
+			return strings.Contains(d.Message, "settings for gemini-cli")
+		})
+		if reported != c.refused {
+			t.Errorf("%+v is reported before the run: %t", c, reported)
+		}
+		_ = os.Remove(started) // it need not exist
+		r := router{models: m, instead: "gemini-cli", consented: c.options.AllowShell}
+		_, _ = providertest.Collect(t, r.Generate(t.Context(), providertest.AskText())) // the program says nothing
+		if _, err := os.Stat(started); (err != nil) != c.refused {
+			t.Errorf("%+v: the program was started: %t", c, err == nil)
+		}
 	}
 }
 

@@ -123,7 +123,10 @@ func (h *host) runEnv(options json.RawMessage) (*runEnv, error) {
 	o := &runEnv{options: asked, script: script, stream: asked.RecordStream, tools: h.tools.box(asked, script)}
 	// Offline models cost what the real ones would, so that budgets of money
 	// can be tried out; their replies say what they are.
-	answers := router{models: h.models, instead: asked.Model, otherwise: asked.DefaultModel, sandbox: asked.Sandbox}
+	answers := router{
+		models: h.models, instead: asked.Model, otherwise: asked.DefaultModel, sandbox: asked.Sandbox,
+		consented: asked.AllowShell,
+	}
 	o.model, o.price = answers, answers.price
 	if asked.Simulate {
 		o.model = Simulated(asked.Seed)

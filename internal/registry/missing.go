@@ -116,6 +116,9 @@ func (m *Models) Missing(p *ir.Program, o RunOptions) []MissingDependency {
 			add(a.step, t)
 		}
 		if c := choice.server.cli; c != nil {
+			if t := m.lacksConsent(c, o.AllowShell); t != nil {
+				add(a.step, t)
+			}
 			if _, problem := step.Grants(m.agentInfo(c, o.Sandbox), a.who); problem != "" {
 				add(a.step, &Trouble{
 					Message: problem,

@@ -601,6 +601,7 @@ type router struct {
 	instead   string // of whatever a request names
 	otherwise string // when a request names none
 	sandbox   bool   // commands are confined
+	consented bool   // a person has consented to commands
 }
 
 var _ provider.Agents = router{}
@@ -625,6 +626,9 @@ func (r router) name(asked string) string {
 func (r router) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	return func(yield func(provider.Chunk, error) bool) {
 		choice, trouble := r.models.ChooseWith(r.name(req.Model), req.Options)
+		if c := choice.server.cli; trouble == nil && c != nil {
+			trouble = r.models.lacksConsent(c, r.consented)
+		}
 		if trouble != nil {
 			yield(provider.Chunk{}, &provider.Error{Class: provider.NotReady, Message: trouble.Message + ". " +
 				trouble.Help})

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync"
@@ -69,9 +70,33 @@ func (a *authentication) handler(next http.Handler) http.Handler {
 			return
 		}
 		logEntryOf(r.Context()).user = id.Name
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), identityKey{}, id)))
+		still := func() bool {
+			now, err := a.identify(r)
+			return err == nil && reflect.DeepEqual(now, id)
+		}
+		ctx := context.WithValue(r.Context(), identityKey{}, id)
+		next.ServeHTTP(&streamWriter{w, still}, r.WithContext(ctx))
 	})
 }
+
+// streamWriter ends a stream of events when the credentials of its request are no longer what they were: a token was
+// revoked, a session has ended, or roles have changed. A client that reconnects is checked again.
+type streamWriter struct {
+	http.ResponseWriter
+	still func() bool
+}
+
+var errCredentials = errors.New("the credentials of the request have changed")
+
+func (w *streamWriter) Write(p []byte) (int, error) {
+	if strings.HasPrefix(w.Header().Get("Content-Type"), "text/event-stream") && !w.still() {
+		return 0, errCredentials
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *streamWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 var errNoCredentials = errors.New("the request has no credentials")
 

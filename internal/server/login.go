@@ -86,7 +86,15 @@ func (s *Server) index(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "Espalier\n\n%s\n\n%[2]s/api/v1/openapi.json describes the API, %[2]s/api/v1/inbox lists what waits for you.\n", who, s.base)
 }
 
+// logout ends the session at the server, so that copies of the cookie are of no use.
 func (s *Server) logout(w http.ResponseWriter, r *http.Request) {
+	if cookie, err := r.Cookie(s.auth.cookie); err == nil {
+		if err := s.auth.EndSession(cookie.Value); err != nil {
+			logEntryOf(r.Context()).err = err
+			writeProblem(w, r, Problem{Status: http.StatusInternalServerError, Detail: "The session cannot be ended."})
+			return
+		}
+	}
 	s.auth.endSession(w)
 	http.Redirect(w, r, s.base+"/", http.StatusSeeOther)
 }

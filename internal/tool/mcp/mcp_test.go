@@ -120,6 +120,15 @@ func server() *sdk.Server {
 		}
 		return nil, ctx.Err()
 	})
+	add("patter", nil, func(ctx context.Context, req *sdk.CallToolRequest, in input) (*sdk.CallToolResult, error) {
+		for ctx.Err() == nil {
+			progress := &sdk.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken()}
+			if err := req.Session.NotifyProgress(ctx, progress); err != nil {
+				return nil, err
+			}
+		}
+		return nil, ctx.Err()
+	})
 	return s
 }
 
@@ -319,6 +328,31 @@ func TestItFloods(t *testing.T) {
 		if got, class := call(t, s, "fake.echo", `{"say":"still here"}`); got != `"still here"` {
 			t.Errorf("after %s: %s %s", name, class, got)
 		}
+	}
+}
+
+// Decoding a short message costs much more than reading it, so the number of messages is limited, too.
+func TestNumberOfMessagesInACallIsLimited(t *testing.T) {
+	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server() }, nil)
+	web := httptest.NewServer(handler)
+	t.Cleanup(web.Close)
+	remote := mcp.New(mcp.Config{Name: "fake", URL: web.URL, MaxMessage: 1 << 20, MaxFlood: 8 << 20})
+	t.Cleanup(remote.Close)
+	for name, s := range map[string]*mcp.Server{"program": start(t, "well", nil), "HTTP": remote} {
+		t.Run(name, func(t *testing.T) {
+			heard := 0
+			_, err := find(t, s, "fake.patter").Call(t.Context(), tool.Call{
+				Key: "k1", Input: json.RawMessage(`{"say":""}`), Progress: func(tool.Progress) { heard++ },
+			})
+			var failed *tool.Error
+			if !errors.As(err, &failed) || failed.Class != tool.ClassTool {
+				t.Errorf("%v", err)
+			}
+			// 8 MiB, of which each message counts 4 KiB and its bytes.
+			if heard == 0 || heard > 2048 {
+				t.Errorf("%d messages were decoded", heard)
+			}
+		})
 	}
 }
 

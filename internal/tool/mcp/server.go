@@ -44,7 +44,8 @@ type Config struct {
 	Only []string
 
 	// MaxMessage and MaxFlood are how much it may write: in one message, and
-	// since a call began. 0 is the usual amount.
+	// since a call began. Each message counts messageCost bytes more than it
+	// has. 0 is the usual amount.
 	MaxMessage, MaxFlood int
 }
 
@@ -55,6 +56,10 @@ const (
 	startTime    = 60 * time.Second // a program may have to be fetched first
 	usualMessage = 16 << 20
 	usualFlood   = 64 << 20
+	// messageCost is what a message counts besides its bytes: decoding a short
+	// one takes as long as reading this many bytes. So the usual flood is at
+	// most 16,384 messages.
+	messageCost  = 4 << 10
 	maxTools     = 5000
 	mostStarts   = 5 // within startsWithin
 	startsWithin = 10 * time.Minute
@@ -257,6 +262,7 @@ func (s *Server) asProgram(now *session, env []string) (mcp.Transport, error) {
 		return nil, err
 	}
 	now.meter = newMeter(now.proc.Stdout, int64(s.MaxFlood), &now.seen, now.proc.Stop)
+	now.meter.messages = countLines
 	return &mcp.IOTransport{Reader: now.meter, Writer: now.proc.Stdin, MaxLineLength: s.MaxMessage}, nil
 }
 
@@ -297,7 +303,11 @@ func (t *withHeaders) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := t.next.RoundTrip(req)
 	if err == nil {
-		resp.Body = newMeter(resp.Body, t.most, t.seen, func() {})
+		m := newMeter(resp.Body, t.most, t.seen, func() {})
+		if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+			m.messages = new(eventCounter).count
+		}
+		resp.Body = m
 	}
 	return resp, err
 }
@@ -305,11 +315,34 @@ func (t *withHeaders) RoundTrip(req *http.Request) (*http.Response, error) {
 // meter ends a stream that brings more than it may.
 type meter struct {
 	io.ReadCloser
-	most int64
-	left atomic.Int64
-	over func()
-	seen *schemas
-	line []byte // the start of a message, until it is complete
+	most     int64
+	left     atomic.Int64
+	messages func([]byte) int // counts the messages that end in the next part of the stream; nil for one message in all
+	over     func()
+	seen     *schemas
+	line     []byte // the start of a message, until it is complete
+}
+
+// countLines counts the messages of a program, each of which is a line.
+func countLines(p []byte) int { return bytes.Count(p, []byte("\n")) }
+
+// eventCounter counts server-sent events, each of which ends with an empty line.
+type eventCounter struct{ filled bool } // the current line is not empty
+
+func (c *eventCounter) count(p []byte) (n int) {
+	for _, b := range p {
+		switch b {
+		case '\n':
+			if !c.filled {
+				n++
+			}
+			c.filled = false
+		case '\r':
+		default:
+			c.filled = true
+		}
+	}
+	return n
 }
 
 func newMeter(of io.ReadCloser, most int64, seen *schemas, over func()) *meter {
@@ -322,7 +355,11 @@ var errFlood = errors.New("it wrote more than it may")
 
 func (m *meter) Read(p []byte) (int, error) {
 	n, err := m.ReadCloser.Read(p)
-	if m.left.Add(-int64(n)) < 0 {
+	cost := int64(n)
+	if m.messages != nil {
+		cost += messageCost * int64(m.messages(p[:n]))
+	}
+	if m.left.Add(-cost) < 0 {
 		m.over()
 		return 0, errFlood
 	}

@@ -1,0 +1,113 @@
+package identity
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/espalier-run/espalier/internal/filelock"
+	"github.com/espalier-run/espalier/internal/private"
+)
+
+// sharedFile is a private JSON file that several processes read and change. Changes by other processes are seen at the
+// next call. It is safe for concurrent use. The zero value of T stands for a file that does not exist.
+type sharedFile[T any] struct {
+	path string
+
+	mu     sync.Mutex
+	seen   fs.FileInfo // the version that cached holds
+	cached T
+}
+
+// read returns the content, from memory if the file has not changed. Callers do not change it.
+func (f *sharedFile[T]) read() (T, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.load()
+}
+
+// load is read for callers that hold f.mu.
+func (f *sharedFile[T]) load() (none T, err error) {
+	info, err := os.Stat(f.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f.seen, f.cached = nil, none
+		return none, nil
+	case err != nil:
+		return none, err
+	}
+	if s := f.seen; s != nil && os.SameFile(s, info) && s.ModTime().Equal(info.ModTime()) && s.Size() == info.Size() {
+		return f.cached, nil
+	}
+	if err := private.Check(f.path); err != nil {
+		return none, err
+	}
+	raw, err := os.ReadFile(f.path)
+	if err != nil {
+		return none, err
+	}
+	var content T
+	if err := json.Unmarshal(raw, &content); err != nil {
+		return none, fmt.Errorf("%s is damaged: %w", f.path, err)
+	}
+	f.seen, f.cached = info, content
+	return content, nil
+}
+
+// update replaces the content under a lock that holds across processes. The file is replaced as a whole, so readers see
+// the old or the new one. change returns a new value and leaves the old one as it is.
+func (f *sharedFile[T]) update(change func(T) (T, error)) error {
+	if err := private.MakeFolder(filepath.Dir(f.path)); err != nil {
+		return err
+	}
+	lock, err := filelock.Open(f.path + ".lock")
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := lock.Exclusive(); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	content, err := f.load()
+	if err != nil {
+		return err
+	}
+	if content, err = change(content); err != nil {
+		return err
+	}
+	raw, err := json.MarshalIndent(content, "", "  ")
+	if err != nil {
+		return err
+	}
+	return replaceFile(f.path, append(raw, '\n'))
+}
+
+// replaceFile writes a file that only its owner can read, durably and at once.
+func replaceFile(path string, data []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+		}
+	}()
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
