@@ -375,9 +375,10 @@ type (
 		Answer string          // one of the answers below
 		Value  json.RawMessage // of AnswerResult
 	}
-	// Signal reports an event.
+	// Signal reports an event, to one step if Step is not empty.
 	Signal struct {
 		Event string
+		Step  string
 		Data  json.RawMessage
 	}
 	// Edit changes a variable.
@@ -417,7 +418,7 @@ func (m Resolve) input(by journal.Actor) plan.Input {
 }
 
 func (m Signal) input(by journal.Actor) plan.Input {
-	return plan.Signal{Event: m.Event, Data: m.Data, By: by}
+	return plan.Signal{Event: m.Event, Step: m.Step, Data: m.Data, By: by}
 }
 
 func (m Edit) input(by journal.Actor) plan.Input {

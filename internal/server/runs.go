@@ -86,6 +86,7 @@ type editBody struct {
 
 type signalBody struct {
 	Event string          `json:"event" minLength:"1"`
+	Step  string          `json:"step,omitempty" doc:"The only step that receives the event, as in the gates of a run"`
 	Data  json.RawMessage `json:"data,omitempty"`
 }
 
@@ -161,7 +162,7 @@ func (s *Server) registerRuns() {
 			Body signalBody
 		},
 		) (*body[api.Status], error) {
-			return s.send(ctx, in.Run, app.Signal{Event: in.Body.Event, Data: in.Body.Data})
+			return s.send(ctx, in.Run, app.Signal{Event: in.Body.Event, Step: in.Body.Step, Data: in.Body.Data})
 		})
 	handle(s, http.MethodPost, "/runs/{run}/edit", identity.Operate, "Edit a variable of a run", tag,
 		func(ctx context.Context, in *struct {
