@@ -2,6 +2,8 @@ package formattest
 
 import (
 	"log/slog"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/journal"
@@ -11,6 +13,9 @@ import (
 	"github.com/espalier-run/espalier/internal/report/reporttest"
 	"github.com/espalier-run/espalier/internal/report/transcript"
 )
+
+// The page that lists the keys of transcripts. It is read before tests change the working folder.
+var transcriptPage, transcriptPageErr = os.ReadFile("../../../docs/transcript.md")
 
 // reported checks the reports of a run against their guarantees, for any format and any
 // sequence of events.
@@ -32,6 +37,17 @@ func (h *happened) reported(t *testing.T) {
 	files := map[string]string{}
 	for run, text := range made {
 		files[string(run)] = string(text)
+	}
+	if transcriptPageErr != nil {
+		t.Fatal(transcriptPageErr)
+	}
+	page := reporttest.ParseDocumented(string(transcriptPage))
+	for _, text := range files {
+		for line := range strings.Lines(text) {
+			if missing := page.Check([]byte(line)); len(missing) > 0 {
+				t.Errorf("docs/transcript.md lacks %q", missing)
+			}
+		}
 	}
 	for _, breach := range reporttest.Breaches(files, string(theRun), over) {
 		t.Error(breach)
