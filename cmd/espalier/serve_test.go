@@ -5,15 +5,19 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // serverProcess is a server in a process of its own.
@@ -156,5 +160,55 @@ func TestServeRefusesToBeReachedWithoutUsersAndEncryption(t *testing.T) {
 	p.exits(0, "user", "remove", "ana")
 	if out := p.exits(0, "user", "list"); strings.Contains(out, "ana") {
 		t.Error(out)
+	}
+}
+
+// TestTriggersOfAgentfileReachTheServerAndAgents lists the command names of an Agentfile workflow through the API of the
+// server, and calls a workflow with the trigger natural-language as a tool of MCP.
+func TestTriggersOfAgentfileReachTheServerAndAgents(t *testing.T) {
+	p := newAWF(t, awfChain)
+	const steps = "steps:\n  - {id: one, name: One, agent: agents/a.md, goal: Greet, input: $TOPIC, produces: outputs/x.md}\n"
+	for name, trigger := range map[string]string{
+		"maker":  `{type: command, input_var: TOPIC, commands: {create: "/agentfile:create <name>", list: "/agentfile:list"}}`,
+		"talker": `{type: natural-language, input_var: TOPIC}`,
+	} {
+		p.file("workflows/"+name+"/agents/a.md", "# A\n", 0o600)
+		p.file("workflows/"+name+"/workflow.yaml", "specVersion: \"1.0\"\nname: "+name+
+			"\nversion: 1.0.0\ndescription: Greet people\ntrigger: "+trigger+"\n"+steps, 0o600)
+	}
+	p.file("espalier.yaml", "triggers: {talker: {simulate: true}}\n", 0o600)
+
+	found := map[string]any{}
+	for _, one := range startServer(p).call("GET", "/api/v1/triggers", "", 200)["triggers"].([]any) {
+		trigger := one.(map[string]any)
+		found[trigger["workflow"].(string)] = []any{trigger["kind"], trigger["commands"]}
+	}
+	if got := fmt.Sprint(found); got != "map[maker:[command [create list]] talker:[natural-language <nil>]]" {
+		t.Error(got)
+	}
+
+	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+	session, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: p.command("mcp")}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	tools, err := session.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, tool := range tools.Tools {
+		names = append(names, tool.Name+": "+tool.Description)
+	}
+	if !slices.ContainsFunc(names, func(s string) bool { return strings.HasPrefix(s, "run_talker: Greet people") }) ||
+		slices.ContainsFunc(names, func(s string) bool { return strings.HasPrefix(s, "run_maker") }) {
+		t.Error(names)
+	}
+	result, err := session.CallTool(t.Context(), &mcp.CallToolParams{
+		Name: "run_talker", Arguments: map[string]any{"TOPIC": "Ann"},
+	})
+	if err != nil || result.IsError {
+		t.Fatalf("%v: %+v", err, result)
 	}
 }

@@ -289,7 +289,9 @@ type Trigger struct {
 	Schedule string `json:"schedule,omitempty"`
 	Timezone string `json:"timezone,omitempty"`
 	Event    string `json:"event,omitempty"`
-	Disabled bool   `json:"disabled,omitempty"`
+	// Commands are the names of the commands that start the workflow.
+	Commands []string `json:"commands,omitempty"`
+	Disabled bool     `json:"disabled,omitempty"`
 }
 
 // Triggers returns the forms of the triggers of a program.
@@ -302,7 +304,11 @@ func Triggers(p *ir.Program) []Trigger {
 }
 
 func newTrigger(t ir.Trigger) Trigger {
-	return Trigger{Kind: string(t.Kind), Schedule: t.Schedule, Timezone: t.Timezone, Event: t.Event, Disabled: t.Off}
+	out := Trigger{Kind: string(t.Kind), Schedule: t.Schedule, Timezone: t.Timezone, Event: t.Event, Disabled: t.Off}
+	if t.Kind == ir.OnCommand {
+		out.Commands = t.Names
+	}
+	return out
 }
 
 // Execution is one execution of a step.

@@ -382,9 +382,10 @@ type (
 		Answer string          // one of the answers below
 		Value  json.RawMessage // of AnswerResult
 	}
-	// Signal reports an event.
+	// Signal reports an event, to one step if Step is not empty.
 	Signal struct {
 		Event string
+		Step  string
 		Data  json.RawMessage
 		Roles []string // as in Approve
 	}
@@ -425,7 +426,7 @@ func (m Resolve) input(by journal.Actor) plan.Input {
 }
 
 func (m Signal) input(by journal.Actor) plan.Input {
-	return plan.Signal{Event: m.Event, Data: m.Data, By: by, Roles: m.Roles}
+	return plan.Signal{Event: m.Event, Step: m.Step, Data: m.Data, By: by, Roles: m.Roles}
 }
 
 func (m Edit) input(by journal.Actor) plan.Input {

@@ -55,6 +55,9 @@ func (a *App) Send(ctx context.Context, id journal.RunID, by journal.Actor, mess
 					return err
 				}
 			} else if err := rt.Engine.Send(ctx, id, in, uuid.NewString()); err != nil {
+				if signal, ok := in.(plan.Signal); ok && signal.Step != "" {
+					return rt.decidedBefore(ctx, id, signal.Step, err)
+				}
 				return err
 			}
 		}
@@ -297,7 +300,10 @@ func (rt *environment) decidedBefore(ctx context.Context, id journal.RunID, step
 	answer := cmp.Or(map[journal.Outcome]string{
 		journal.OutcomeOK: "approved", journal.OutcomeRejected: "rejected",
 	}[last.Outcome], "settled")
-	e := fail(Refused, AlreadyDecided, "%s was %s already, on %s by %s; a decision is for one use", last.Key(), answer,
+	if last.Method == plan.MethodEvent {
+		answer = "answered"
+	}
+	e := fail(Refused, AlreadyDecided, "%s was %s already, on %s by %s; an answer is for one use", last.Key(), answer,
 		at.Time().Local().Format(time.DateTime), DescribeActor(last.By, last.Method, last.Note))
 	e.Run, e.Name = id, last.Key()
 	return e

@@ -32,6 +32,7 @@ func (c *checker) data() {
 		for i := range s.Reads {
 			r := &s.Reads[i]
 			if r.Optional {
+				c.optional(w, s, r)
 				continue
 			}
 			if up := c.flow.inside[b]; up.step != nil && slices.Contains(up.step.Reads, *r) {
@@ -50,6 +51,17 @@ func (c *checker) data() {
 	})
 	c.givenNothing(w)
 	c.outputs(w)
+}
+
+// optional warns about a read of a variable that may be missing, if it always is.
+func (c *checker) optional(w *writers, s *ir.Step, r *ir.Ref) {
+	steps := w.of(r.Path)
+	if !strings.Contains(r.Path, ".") || len(steps) == 0 || !c.enters(s) || !slices.ContainsFunc(steps, c.enters) {
+		return
+	}
+	if !slices.ContainsFunc(steps, func(from *ir.Step) bool { return w.before(from, s) }) {
+		c.writtenLater(s, steps, r.Path, diag.Warning, spanOr(r.Span, s.Span), "reads")
+	}
 }
 
 // givenNothing notes steps whose agents see nothing of the run, although there

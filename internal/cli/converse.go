@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -15,41 +16,43 @@ import (
 	"golang.org/x/term"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// converse drives a run like drive, and answers steps that wait for text with lines of stdin. An empty line and the
-// end of stdin are an empty text.
+// converse drives a run like drive, and answers it while it waits. Steps that wait for text read lines of stdin; an
+// empty line and the end of stdin are an empty text. On a terminal, gates ask for a decision.
 func (a *invocation) converse(j *app.Journal, id journal.RunID, begin func(ctx context.Context) error) error {
+	a.showID(id)
 	for {
 		run, err := a.driveToRest(j, id, begin)
 		if err != nil || run == nil {
 			return err
 		}
-		gate, err := a.textGate(run)
-		if err != nil {
-			return err
-		}
-		if gate == nil {
-			return a.reportRun(run)
-		}
-		text, ok := a.readReply(gate)
-		if !ok {
+		answer, err := a.answer(run)
+		if errors.Is(err, errSignal) {
 			return a.interrupted(id, nil)
 		}
-		data, err := json.Marshal(text)
 		if err != nil {
 			return err
 		}
+		if answer == nil {
+			return a.reportRest(run)
+		}
 		begin = func(ctx context.Context) error {
-			_, err := a.app().Send(ctx, id, actor(""), app.Signal{Event: gate.Event, Data: data})
+			_, err := a.app().Send(ctx, id, actor(""), answer)
+			var known *app.Error
+			if errors.As(err, &known) && known.Reason == app.AlreadyDecided {
+				a.note("Your answer was not used: %s.", known.Message)
+				return nil
+			}
 			return err
 		}
 	}
 }
 
-// textGate returns the first gate of a waiting run that a person's text opens, or nil.
-func (a *invocation) textGate(run *app.Run) (*app.Gate, error) {
+// answer returns the answer of the person at hand to the first gate of a run that they can answer here, or nil.
+func (a *invocation) answer(run *app.Run) (app.Message, error) {
 	if run.Status != journal.Waiting {
 		return nil, nil
 	}
@@ -57,27 +60,95 @@ func (a *invocation) textGate(run *app.Run) (*app.Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	if i := slices.IndexFunc(status.Gates, func(g app.Gate) bool { return g.Text }); i >= 0 {
-		return &status.Gates[i], nil
+	for i := range status.Gates {
+		g := &status.Gates[i]
+		switch {
+		case g.Text:
+			return a.reply(g, len(status.Gates) > 1)
+		case (g.Kind == app.GatePerson || g.Kind == app.GateCall) && a.attended():
+			return a.decide(g)
+		}
 	}
 	return nil, nil
 }
 
-// readReply shows what a step has to say and reads one line of stdin. It returns false after a signal.
-func (a *invocation) readReply(g *app.Gate) (text string, ok bool) {
+// attended reports whether a person can be asked: they see stderr and type into stdin.
+func (a *invocation) attended() bool {
+	return !a.json && a.IsTerminal(a.Stderr) && a.typed()
+}
+
+// typed reports whether stdin is a terminal.
+func (a *invocation) typed() bool {
+	f, ok := a.Stdin.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// reply shows the latest reply of a conversation and reads the person's text.
+func (a *invocation) reply(g *app.Gate, several bool) (app.Message, error) {
+	if !a.json {
+		if several {
+			a.note("\n%s:", g.Step)
+		} else {
+			a.note("")
+		}
+		for _, name := range slices.Sorted(maps.Keys(g.Shows)) {
+			a.noteLines(g.Shows[name])
+		}
+		a.note("")
+	}
+	text, err := a.ask("> ")
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(text)
+	if err != nil {
+		return nil, err
+	}
+	return app.Signal{Event: g.Event, Step: g.Step, Data: data}, nil
+}
+
+// decide shows what a gate shows, and asks for a decision. It returns nil if the person leaves it for later.
+func (a *invocation) decide(g *app.Gate) (app.Message, error) {
+	fmt.Fprintln(a.stderr)
+	writeGate(a.stderr, g)
+	for {
+		answer, err := a.ask("Approve? [y]es, [n]o, or Enter to decide later: ")
+		if err != nil {
+			return nil, err
+		}
+		switch strings.ToLower(answer) {
+		case "":
+			return nil, nil
+		case "y", "yes":
+			return app.Approve{Step: g.Step, Digest: g.Digest}, nil
+		case "n", "no":
+			note, err := a.ask("Reason (optional): ")
+			return app.Reject{Step: g.Step, Digest: g.Digest, Note: note}, err
+		}
+	}
+}
+
+// noteLines prints a value for a person, a text with its lines.
+func (a *invocation) noteLines(value json.RawMessage) {
+	var text string
+	if json.Unmarshal(value, &text) != nil {
+		text = string(value)
+	}
+	for line := range strings.Lines(strings.TrimSpace(text)) {
+		a.note("%s", diag.Printable(strings.TrimRight(line, "\r\n")))
+	}
+}
+
+// errSignal reports that a signal arrived while a person was asked.
+var errSignal = errors.New("interrupted")
+
+// ask reads one line of stdin, without the spaces around it. On a terminal, it writes a prompt first. The end of stdin
+// is an empty line.
+func (a *invocation) ask(prompt string) (string, error) {
 	signals, release := a.Signals.handle()
 	defer release()
-	if !a.json {
-		for _, name := range slices.Sorted(maps.Keys(g.Shows)) {
-			var shown string
-			if json.Unmarshal(g.Shows[name], &shown) != nil {
-				shown = string(g.Shows[name])
-			}
-			a.note("\n%s\n", strings.TrimSpace(shown))
-		}
-		if f, isFile := a.Stdin.(*os.File); isFile && term.IsTerminal(int(f.Fd())) {
-			_, _ = io.WriteString(a.stderr, "> ") // a terminal that is gone ends stdin, too
-		}
+	if !a.json && a.typed() {
+		_, _ = io.WriteString(a.stderr, prompt) // a terminal that is gone ends stdin, too
 	}
 	if a.lines == nil {
 		a.lines = bufio.NewReader(cmp.Or[io.Reader](a.Stdin, strings.NewReader("")))
@@ -92,8 +163,8 @@ func (a *invocation) readReply(g *app.Gate) (text string, ok bool) {
 	}()
 	select {
 	case line := <-read:
-		return strings.TrimSpace(line), true
+		return strings.TrimSpace(line), nil
 	case <-signals:
-		return "", false
+		return "", errSignal
 	}
 }

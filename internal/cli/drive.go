@@ -58,9 +58,25 @@ func (a *invocation) rootRun(name string) (*app.Run, error) {
 
 // drive shows a run's progress until it is at rest, and reports its state. begin starts the run, or sends it a message.
 func (a *invocation) drive(j *app.Journal, id journal.RunID, begin func(ctx context.Context) error) error {
+	a.showID(id)
 	run, err := a.driveToRest(j, id, begin)
 	if err != nil || run == nil {
 		return err
+	}
+	return a.reportRest(run)
+}
+
+// showID shows a person at a terminal the id of a run before it continues.
+func (a *invocation) showID(id journal.RunID) {
+	if a.IsTerminal(a.Stderr) {
+		a.note("Run %s", id)
+	}
+}
+
+// reportRest reports a run that has come to rest, to a person at a terminal with its id.
+func (a *invocation) reportRest(run *app.Run) error {
+	if a.IsTerminal(a.Stderr) {
+		a.note("Run %s: %s", run.ID, standing(run))
 	}
 	return a.reportRun(run)
 }
@@ -72,10 +88,6 @@ func (a *invocation) driveToRest(j *app.Journal, id journal.RunID, begin func(ct
 ) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	onTerminal := a.IsTerminal(a.Stderr)
-	if onTerminal {
-		a.note("Run %s", id)
-	}
 	done, err := a.showProgress(j, id)
 	if err != nil {
 		return nil, err
@@ -94,9 +106,6 @@ func (a *invocation) driveToRest(j *app.Journal, id journal.RunID, begin func(ct
 		release()
 		if flushed := done(); err == nil && flushed != nil && !readerGone(flushed) {
 			a.note("The progress could not be shown to the end: %v", flushed)
-		}
-		if err == nil && onTerminal {
-			a.note("Run %s: %s", id, standing(run))
 		}
 		return run, err
 	case first := <-signals:
@@ -271,7 +280,7 @@ func waitingHelp(s *app.Status) string {
 		case app.GateEvent:
 			if g.Text {
 				lines = append(lines, fmt.Sprintf("To reply: espalier signal %[1]s %[2]s --text TEXT   (without a "+
-					"text, the conversation ends), or espalier resume %[1]s", id, g.Event))
+					"text, the conversation ends), or espalier resume %[1]s", id, receiver(s.Gates, &g)))
 				break
 			}
 			lines = append(lines, fmt.Sprintf("To send the event: espalier signal %s %s", id, g.Event))

@@ -309,14 +309,18 @@ func (a *invocation) reportState(run *app.Run) error {
 }
 
 func (a *invocation) signalCommand() *cobra.Command {
-	var data, text string
+	var data, text, step string
 	var leave bool
 	cmd := &cobra.Command{
-		Use:   "signal RUN EVENT [--data JSON|--text TEXT]",
+		Use:   "signal RUN EVENT [--step STEP] [--data JSON|--text TEXT]",
 		Short: "Send an event to a run",
 		Long: `Send an event to a run that waits for it, or that will wait for it later, and
 continue the run. "espalier status RUN" shows the name of the event. The data of
-the event becomes the result of the step.`,
+the event becomes the result of the step.
+
+Every step that waits for the event receives it. --step limits it to one step,
+which must be waiting: a reply to a conversation that has moved on is refused.
+If no step waits for it yet, the event is kept for the next one.`,
 		Example: `  espalier signal 5ff07bf3 papers_received --data '{"pages": 12}'
   espalier signal 5ff07bf3 chat --text "Make it shorter"`,
 		Args:              takesRun(2, 2, "a run and an event"),
@@ -332,12 +336,15 @@ the event becomes the result of the step.`,
 				}
 				data = string(raw)
 			}
-			return a.send(args[0], leave, actor(""), app.Signal{Event: args[1], Data: json.RawMessage(data)})
+			return a.send(args[0], leave, actor(""), app.Signal{
+				Event: args[1], Step: step, Data: json.RawMessage(data),
+			})
 		},
 	}
 	flags := a.followFlag(cmd).Flags()
 	flags.StringVar(&data, "data", "", "the data of the event, as `JSON`")
 	flags.StringVar(&text, "text", "", "the data of the event, as `TEXT`")
+	flags.StringVar(&step, "step", "", "the only `STEP` that receives the event, as \"espalier status\" shows it")
 	flags.BoolVar(&leave, "no-continue", false, "record the event and leave the run to another process")
 	exclusive(cmd, "data", "text")
 	return cmd

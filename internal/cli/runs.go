@@ -294,25 +294,7 @@ func (a *invocation) printStatus(s *app.Status) {
 		fmt.Fprintln(w)
 		switch g.Kind {
 		case app.GatePerson, app.GateCall:
-			if g.Kind == app.GateCall {
-				fmt.Fprintf(w, "%s asks for approval of one call of a tool, with exactly these arguments\n", g.Step)
-			} else {
-				fmt.Fprintf(w, "%s asks for approval: %s\n", g.Step, g.Description)
-			}
-			for _, name := range slices.Sorted(maps.Keys(g.Shows)) {
-				from := ""
-				if file := g.Files[name]; file != "" {
-					from = " (file " + file + ")"
-				}
-				fmt.Fprintf(w, "  %s%s:\n%s\n", name, from, indented(g.Shows[name], "    "))
-			}
-			fmt.Fprintf(w, "  digest %s\n", g.Digest)
-			if g.Approvers != nil {
-				printApprovers(w, g.Approvers)
-			}
-			if g.Until != "" {
-				fmt.Fprintf(w, "  until %s\n", g.Until)
-			}
+			writeGate(w, &g)
 			fmt.Fprintf(w, "  espalier approve %s %s    espalier reject %s %s\n", short(s.ID), g.Step, short(s.ID),
 				g.Step)
 		case app.GateEvent:
@@ -321,7 +303,7 @@ func (a *invocation) printStatus(s *app.Status) {
 				for _, name := range slices.Sorted(maps.Keys(g.Shows)) {
 					fmt.Fprintf(w, "  %s:\n%s\n", name, indented(g.Shows[name], "    "))
 				}
-				fmt.Fprintf(w, "  espalier signal %s %s --text TEXT\n", short(s.ID), g.Event)
+				fmt.Fprintf(w, "  espalier signal %s %s --text TEXT\n", short(s.ID), receiver(s.Gates, &g))
 				break
 			}
 			fmt.Fprintf(w, "%s waits for the event %s: %s\n  espalier signal %s %s\n", g.Step, g.Event, g.Description,
@@ -354,6 +336,40 @@ func printApprovers(w io.Writer, a *app.Approvers) {
 	case !a.Escalates.IsZero():
 		fmt.Fprintf(w, "  escalates %s to the role %s\n", a.Escalates.Local().Format(time.DateTime), roles)
 	}
+}
+
+// writeGate writes what a gate for a person asks and shows.
+func writeGate(w io.Writer, g *app.Gate) {
+	if g.Kind == app.GateCall {
+		fmt.Fprintf(w, "%s asks for approval of one call of a tool, with exactly these arguments\n", g.Step)
+	} else {
+		fmt.Fprintf(w, "%s asks for approval: %s\n", g.Step, g.Description)
+	}
+	for _, name := range slices.Sorted(maps.Keys(g.Shows)) {
+		from := ""
+		if file := g.Files[name]; file != "" {
+			from = " (file " + file + ")"
+		}
+		fmt.Fprintf(w, "  %s%s:\n%s\n", name, from, indented(g.Shows[name], "    "))
+	}
+	fmt.Fprintf(w, "  digest %s\n", g.Digest)
+	if g.Approvers != nil {
+		printApprovers(w, g.Approvers)
+	}
+	if g.Until != "" {
+		fmt.Fprintf(w, "  until %s\n", g.Until)
+	}
+}
+
+// receiver returns the arguments of "espalier signal" that reach one gate: its event, and its step if others wait for the
+// event, too.
+func receiver(gates []app.Gate, g *app.Gate) string {
+	for i := range gates {
+		if gates[i].Event == g.Event && gates[i].Step != g.Step {
+			return g.Event + " --step " + shellWord(g.Step)
+		}
+	}
+	return g.Event
 }
 
 func usedWords(u journal.Usage, l journal.Limits) string {

@@ -82,6 +82,18 @@ func TestAWFConditions(t *testing.T) {
 		`'{{.states.nowhere.Output}}' == '' or 'a{{.states.nowhere.Output}}' == 'a'`:                 false,
 		`'{{.states.nowhere.Output}}' != 'done'`:                                                     true,
 		`{(inputs.name): 1}["it's"] == 1`:                                                            true,
+		// A state that has not run is nil, however it is asked for.
+		`"nowhere" in states`:                                        false,
+		`"build" in states and not ("nowhere" in states)`:            true,
+		`"a" in inputs.list and "n" in inputs and not ("x" in env)`:  true,
+		`states.nowhere == nil or states.nowhere.Output == "x"`:      true,
+		`states.nowhere != nil and states.nowhere.Output == nil`:     false,
+		`get(states, "nowhere") == nil`:                              true,
+		`get(states, "nowhere").Output == "x"`:                       false,
+		`get(states, "build").ExitCode == 0`:                         true,
+		`let s = states; s.nowhere.Output == nil and s.build != nil`: true,
+		`$env.states.nowhere.Output == nil`:                          true,
+		`$env["states"]["build"].ExitCode == 0`:                      true,
 	} {
 		e, list := Parse(AWF, text, source.Span{})
 		if list.Errors() {
@@ -325,6 +337,14 @@ func TestAWFPaths(t *testing.T) {
 			AWF,
 			`states.a b.Output@states["a b"].Output input.c@inputs.c input.d@inputs.d`,
 		},
+		`"a" in states or 'b' not in states`:   {AWF, `states.a@"a" in states states.b@'b' not in states`},
+		`"a" in inputs.list`:                   {AWF, `input.list@inputs.list`},
+		`get(get(states, "a"), "Output") == 1`: {AWF, `states.a.Output@get(get(states, "a"), "Output")`},
+		`let s = states.a; let n = 2; s.Output == n + inputs.b`: {
+			AWF,
+			`states.a@states.a states.a.Output@s.Output input.b@inputs.b`,
+		},
+		`$env.states.a.Output == "x"`: {AWF, `states.a.Output@$env.states.a.Output`},
 	} {
 		for range 2 { // what was read before is where it is, too
 			e, list := Parse(c.dialect, text, source.Span{File: "f", Start: 0, End: len(text)})

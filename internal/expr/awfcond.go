@@ -3,6 +3,7 @@ package expr
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -133,7 +134,7 @@ func parseCondition(text string, report reporter) *condition {
 	}
 	// Clone the text, so that the cache does not keep the whole file in memory.
 	c := &condition{text: strings.Clone(text), root: tree.Node}
-	c.collect(tree.Node, code)
+	c.collect(tree.Node, code, nil)
 	if c.unknown != nil {
 		start := byteOffset(code, c.unknown.Location().From)
 		report(CodeForeign, start, min(start+len(c.unknown.Value), len(text)),
@@ -141,7 +142,7 @@ func parseCondition(text string, report reporter) *condition {
 			"Use contains, startsWith, endsWith, len, or another function of expr-lang that does not depend on the time.")
 		return nil
 	}
-	program, err := exprlang.Compile(code, conditionOptions()...)
+	program, err := exprlang.Compile(code, append(conditionOptions(), exprlang.Patch(optional{}))...)
 	if err != nil {
 		start, end, message := syntax(text, err)
 		report(CodeForeign, start, end, "The condition cannot be understood: "+message+".",
@@ -341,13 +342,20 @@ func wordByte(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// collect records the names that a tree reads.
-func (c *condition) collect(n ast.Node, code string) {
+// collect records the names that a tree reads. Locals are the variables that "let" declares around it: the names that
+// they stand for, or nil.
+func (c *condition) collect(n ast.Node, code string, locals map[string][]string) {
 	if path, ok := namePath(n); ok {
-		start := byteOffset(code, firstOf(n).Location().From)
-		end := min(start+len(strings.Join(path, ".")), len(code))
-		if code[start:end] != strings.Join(path, ".") { // written with brackets or line breaks
-			end = max(start, min(byteOffset(code, n.Location().To), len(code)))
+		known, local := locals[path[0]]
+		if local && known == nil {
+			return
+		}
+		start, end := extent(n, code)
+		if local {
+			path = append(slices.Clone(known), path[1:]...)
+		}
+		if path[0] == "$env" && len(path) > 1 {
+			path = path[1:]
 		}
 		p := foreignPath{written: path, start: start, end: end}
 		if name, ok := textName(path[0]); ok {
@@ -361,9 +369,19 @@ func (c *condition) collect(n ast.Node, code string) {
 			c.unknown = callee
 		}
 	}
+	if let, ok := n.(*ast.VariableDeclaratorNode); ok {
+		c.collect(let.Value, code, locals)
+		locals = maps.Clone(locals)
+		if locals == nil {
+			locals = map[string][]string{}
+		}
+		locals[let.Name], _ = namePath(let.Value)
+		c.collect(let.Expr, code, locals)
+		return
+	}
 	for _, kid := range kids(n) {
 		if kid != nil {
-			c.collect(kid, code)
+			c.collect(kid, code, locals)
 		}
 	}
 }
@@ -378,17 +396,25 @@ func byteOffset(s string, runes int) int {
 	return len(s)
 }
 
-func firstOf(n ast.Node) ast.Node {
+// extent returns the bytes of a node that namePath accepts.
+func extent(n ast.Node, code string) (start, end int) {
+	start, end = byteOffset(code, n.Location().From), byteOffset(code, n.Location().To)
 	switch x := n.(type) {
 	case *ast.MemberNode:
-		return firstOf(x.Node)
+		start, _ = extent(x.Node, code)
 	case *ast.ChainNode:
-		return firstOf(x.Node)
+		return extent(x.Node, code)
+	case *ast.BuiltinNode:
+		_, end = extent(x.Arguments[len(x.Arguments)-1], code)
+		end += strings.IndexByte(code[end:], ')') + 1
+	case *ast.BinaryNode:
+		start, _ = extent(x.Left, code)
+		_, end = extent(x.Right, code)
 	}
-	return n
+	return start, end
 }
 
-// namePath returns the path of a node that is a dotted name.
+// namePath returns the path of a node that is a dotted name. get(states, "a") is one, too, and so is "a" in states.
 func namePath(n ast.Node) ([]string, bool) {
 	switch x := n.(type) {
 	case *ast.IdentifierNode:
@@ -406,8 +432,34 @@ func namePath(n ast.Node) ([]string, bool) {
 		if p, ok := x.Property.(*ast.StringNode); ok {
 			return append(path, p.Value), true
 		}
+	case *ast.BuiltinNode:
+		if x.Name == "get" && len(x.Arguments) == 2 {
+			path, ok := namePath(x.Arguments[0])
+			if p, literal := x.Arguments[1].(*ast.StringNode); ok && literal {
+				return append(path, p.Value), true
+			}
+		}
+	case *ast.BinaryNode:
+		if path, ok := namePath(x.Right); x.Operator == "in" && ok && slices.Contains(keyed, path[len(path)-1]) {
+			if p, literal := x.Left.(*ast.StringNode); literal && len(path) == 1 {
+				return append(path, p.Value), true
+			}
+		}
 	}
 	return nil, false
+}
+
+// keyed are the roots whose keys are names.
+var keyed = []string{"states", "inputs", "env"}
+
+// optional makes the properties of missing values missing, not errors.
+type optional struct{}
+
+func (optional) Visit(n *ast.Node) {
+	if m, ok := (*n).(*ast.MemberNode); ok && !m.Method && !m.Optional {
+		m.Optional = true
+		ast.Patch(n, &ast.ChainNode{Node: m})
+	}
 }
 
 func kids(n ast.Node) []ast.Node {
@@ -463,19 +515,6 @@ func (c *condition) eval(env Env) (any, error) {
 			if v, ok := lookup(env, p.written); ok {
 				tree[p.text] = asWritten(v)
 			}
-			continue
-		}
-		at := tree // properties of missing values are missing, not errors
-		for _, name := range p.written[:len(p.written)-1] {
-			next, isMap := at[name].(map[string]any)
-			if !isMap {
-				if at[name] != nil {
-					break
-				}
-				next = map[string]any{}
-				at[name] = next
-			}
-			at = next
 		}
 	}
 	v, err := exprlang.Run(c.program, tree)

@@ -267,8 +267,16 @@ func (s *State) checkSignal(p *Program, x *Signal) error {
 	if said := ""; text != "" && len(x.Data) > 0 && json.Unmarshal(x.Data, &said) != nil {
 		return refusal(WrongKind, "step %q waits for text: the data of the event must be a string", text)
 	}
+	var receivers, texts []string
 	for _, f := range s.OpenGates() {
-		if f.Gate.Event == x.Event && f.Gate.Kind == journal.GatePerson {
+		if !x.reaches(f) {
+			continue
+		}
+		receivers = append(receivers, f.Place().Key())
+		if g, ok := s.StepOf(p, f).Action.(ir.Gate); ok && g.Text {
+			texts = append(texts, f.Place().Key())
+		}
+		if f.Gate.Kind == journal.GatePerson {
 			if _, ok := verdict(x.Data); !ok {
 				return refusal(
 					WrongKind, `step %q is an approval: the event must say {"approved": true} or {"approved": false}`,
@@ -280,7 +288,20 @@ func (s *State) checkSignal(p *Program, x *Signal) error {
 			}
 		}
 	}
+	switch {
+	case x.Step != "" && len(receivers) == 0:
+		return refusal(NoGate, "step %q is not waiting for the event %q", x.Step, x.Event)
+	case x.Step != "" && len(receivers) > 1:
+		return refusal(Ambiguous, "several steps are waiting for the event: name one of %s", strings.Join(receivers, ", "))
+	case len(texts) > 1: // a text is the reply to one of them
+		return refusal(Ambiguous, "several steps are waiting for text: name one of %s", strings.Join(texts, ", "))
+	}
 	return nil
+}
+
+// reaches reports whether an open gate receives the signal.
+func (x *Signal) reaches(f *Frame) bool {
+	return f.Gate.Event == x.Event && (x.Step == "" || x.Step == f.Step || x.Step == f.Place().Key())
 }
 
 // verdict decodes {"approved": true|false}. ok is false for anything else.
@@ -702,7 +723,7 @@ func (d *decider) answerGate(
 func (d *decider) signal(x *Signal) {
 	passed := false
 	for _, f := range d.s.OpenGates() {
-		if f.Gate.Event == x.Event {
+		if x.reaches(f) {
 			d.signalGate(f, x)
 			passed = true
 		}

@@ -135,9 +135,11 @@ const (
 	AnswerFail   = "fail"
 )
 
-// Signal is an event from outside.
+// Signal is an event from outside. Without a Step, every gate that waits for the event receives it. A Step, named by its
+// id or its key, limits it to one gate, which must be open.
 type Signal struct {
 	Event string
+	Step  string          `json:",omitempty"`
 	Data  json.RawMessage `json:",omitempty"`
 	By    journal.Actor
 	Roles []string `json:",omitempty"` // as in Decision

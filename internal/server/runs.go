@@ -86,6 +86,7 @@ type editBody struct {
 
 type signalBody struct {
 	Event string          `json:"event" minLength:"1"`
+	Step  string          `json:"step,omitempty" doc:"The only step that receives the event, as in the gates of a run"`
 	Data  json.RawMessage `json:"data,omitempty"`
 }
 
@@ -167,7 +168,7 @@ func (s *Server) registerRuns() {
 		},
 		) (*body[api.Status], error) {
 			return s.send(ctx, in.Run, app.Signal{
-				Event: in.Body.Event, Data: in.Body.Data, Roles: approverRoles(ctx),
+				Event: in.Body.Event, Step: in.Body.Step, Data: in.Body.Data, Roles: approverRoles(ctx),
 			})
 		})
 	handle(s, http.MethodPost, "/runs/{run}/edit", identity.Operate, "Edit a variable of a run", tag,

@@ -246,8 +246,10 @@ func TestConversationIsAnsweredThroughTheAPI(t *testing.T) {
 			t.Fatalf("%+v", box)
 		}
 		var problem Problem
-		p.call("POST", "/api/v1/runs/"+s.ID+"/signal", signalBody{"talk", []byte(`{"n":1}`)}, &problem, 409)
-		p.call("POST", "/api/v1/runs/"+s.ID+"/signal", signalBody{"talk", []byte(text)}, nil, 200)
+		p.call("POST", "/api/v1/runs/"+s.ID+"/signal", signalBody{Event: "talk", Data: []byte(`{"n":1}`)}, &problem, 409)
+		p.call("POST", "/api/v1/runs/"+s.ID+"/signal", signalBody{Event: "talk", Data: []byte(text)}, nil, 200)
+		stale := signalBody{Event: "talk", Step: box.Items[0].Gate.Step, Data: []byte(`"late"`)}
+		p.call("POST", "/api/v1/runs/"+s.ID+"/signal", stale, &problem, 409)
 	}
 	if done := p.until(s.ID, api.Finished); done.Outcome != "ok" {
 		t.Fatalf("%+v", done)

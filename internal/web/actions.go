@@ -48,6 +48,23 @@ var actions = map[string]action{
 			Event: r.PostFormValue("event"), Data: data, Roles: r.id.ApproverRoles(),
 		})
 	},
+	"reply": func(h *Handler, r *request, run *app.Run) (string, error) {
+		text := strings.TrimSpace(r.PostFormValue("text"))
+		if ended := r.PostFormValue("end") != ""; ended {
+			text = ""
+		} else if text == "" {
+			return "", &app.Error{
+				Kind: app.InvalidRequest, Message: "the reply is empty", Advice: "Write a reply, or end the conversation.",
+			}
+		}
+		data, err := json.Marshal(text)
+		if err != nil {
+			return "", err
+		}
+		return "replied", h.send(r, run, app.Signal{
+			Event: r.PostFormValue("event"), Step: r.PostFormValue("step"), Data: data,
+		})
+	},
 	"resolve": func(h *Handler, r *request, run *app.Run) (string, error) {
 		m := app.Resolve{Step: r.PostFormValue("step"), Answer: r.PostFormValue("answer")}
 		if m.Answer == app.AnswerResult {
@@ -63,6 +80,7 @@ var notices = map[string]string{
 	"paused":    "Paused. Running steps finish first; no new step starts.",
 	"cancelled": "Canceled. Running steps are stopped.", "resumed": "Resumed.", "raised": "The limit is raised.",
 	"edited": "The variable is changed. The change is recorded.", "signaled": "The event is sent.",
+	"replied":  "The reply is sent.",
 	"resolved": "Recorded. The run continues.", "retried": "This run continues the failed one.",
 	"trigger-paused": "Paused. The trigger starts no runs until it is resumed.", "trigger-resumed": "Resumed.",
 	"started": "Started.", "simulated": "Started with simulated replies. Nothing is sent and nothing costs money.",

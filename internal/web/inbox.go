@@ -21,7 +21,7 @@ import (
 type ask struct {
 	Run     api.Status
 	Gate    api.Gate
-	Kind    string // gate, tool, unknown, budget or event
+	Kind    string // gate, tool, unknown, budget, input or event
 	Icon    string
 	Title   string
 	About   string
@@ -123,6 +123,8 @@ func asksOf(st api.Status) []*ask {
 			a.Kind, a.Icon, a.Title = "tool", "i-k-tool", "Allow a tool call in "+name
 		case api.EventGate:
 			a.Kind, a.Icon, a.Title = "event", "i-s-event", "Waits for the event "+visible(g.Event)
+		case api.InputGate:
+			a.Kind, a.Icon, a.Title = "input", "i-s-event", "Reply to "+visible(g.Event)
 		default:
 			a.Kind, a.Icon, a.Title = "unknown", "i-s-unknown", "Did "+name+" act or not?"
 			a.About = "The process ended while the step was running. It is unknown whether the step had an effect."
@@ -196,7 +198,7 @@ func (h *Handler) mine(r *request, a *ask) bool {
 	switch a.Kind {
 	case "gate", "tool":
 		return mayDecide(r, a)
-	case "unknown", "budget":
+	case "unknown", "budget", "input":
 		return r.id.May(identity.Operate)
 	}
 	return false

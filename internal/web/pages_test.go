@@ -385,3 +385,27 @@ func TestInboxShowsWhoHasApproved(t *testing.T) {
 		t.Error("the page asks the same person again")
 	}
 }
+
+// A conversation waits in the inbox with the reply of the model. A reply that looks like a number stays text, and the
+// conversation can be ended.
+func TestInboxAnswersAConversation(t *testing.T) {
+	s := newSite(t, map[string]string{"chat.yaml": "name: chat\nstates:\n  initial: talk\n  talk: {type: agent, " +
+		"provider: claude, mode: conversation, prompt: hi, on_success: done}\n  done: {type: terminal}\n"})
+	id := s.begin("chat", simulate)
+	s.rest(id)
+	b := s.open()
+	b.visit("/inbox")
+	b.waitText("#inbox-mine", "Reply to talk")
+	b.waitText("article", "simulated reply")
+	b.set("#text", "5")
+	b.click(`form[action$="/reply"] .primary`)
+	b.waitText("#notice", "reply is sent")
+	s.rest(id)
+	b.visit("/inbox")
+	b.waitText("article .crumbs", "talk:input~2")
+	b.click(`form[action$="/reply"] [name=end]`)
+	b.waitText("#notice", "reply is sent")
+	if run := s.rest(id); run.Outcome != journal.OutcomeOK {
+		t.Errorf("the run is %s %s", run.Status, run.Outcome)
+	}
+}

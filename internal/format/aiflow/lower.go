@@ -177,10 +177,12 @@ func (l *lowering) agentSteps(a *agent) []ir.Step {
 		conditions[i] = l.condition(r.condition)
 	}
 	constant := l.lintRules(a, rules, conditions)
-	gates := make([]string, len(rules))
+	gates := make([]string, len(rules)) // of rules that can match
 	for i, r := range rules {
 		if r.human {
 			gates[i] = l.free(a.id.Value + ":" + r.id)
+		} else if constant[i] {
+			break
 		}
 	}
 
@@ -194,17 +196,14 @@ func (l *lowering) agentSteps(a *agent) []ir.Step {
 				e.When = conditions[i]
 			}
 			switch {
-			case r.human:
+			case gates[i] != "":
 				e.To.Step = gates[i]
 			case r.to.Value == "":
 				e.To = ir.Target{Exit: ir.ExitBlock}
 			}
 			out = append(out, e)
-			if constant[i] {
-				return out
-			}
 		}
-		if len(rules) > 0 {
+		if len(rules) > 0 && !slices.Contains(constant[from:], true) {
 			out = append(out, ir.Edge{On: []ir.Outcome{on}, To: ir.Target{Step: l.none}, Label: "no rule matches"})
 		}
 		return out
@@ -218,10 +217,7 @@ func (l *lowering) agentSteps(a *agent) []ir.Step {
 	}
 	steps := []ir.Step{s}
 	for i, r := range rules {
-		if constant[i] && !r.human {
-			break // later rules are unreachable
-		}
-		if !r.human {
+		if gates[i] == "" {
 			continue
 		}
 		target, asks := ir.Target{Step: r.to.Value}, fmt.Sprintf("Continue with %q", r.to.Value)

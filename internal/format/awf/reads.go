@@ -41,6 +41,16 @@ func (l *lowering) refs(out []ir.Ref, e *expr.Expr) []ir.Ref {
 			out = append(out, ir.Ref{Path: name, Span: p.Span, Optional: p.Any || name == "states"})
 		}
 	}
+	for _, p := range e.Indexed() {
+		// {{index .states "a"}} is nil if the state has not run; {{index .states "a" "Output"}} fails.
+		if len(p.Segments) < 2 || p.Segments[0] != "states" || l.doc.byName[p.Segments[1]] == nil {
+			continue // reported by checkIndexed
+		}
+		name := strings.Join(p.Segments[:min(len(p.Segments), 3)], ".")
+		if !slices.ContainsFunc(out, func(r ir.Ref) bool { return r.Path == name }) {
+			out = append(out, ir.Ref{Path: name, Span: p.Span, Optional: len(p.Segments) == 2})
+		}
+	}
 	return out
 }
 

@@ -2,6 +2,8 @@ package formattest
 
 import (
 	"log/slog"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/journal"
@@ -11,6 +13,9 @@ import (
 	"github.com/espalier-run/espalier/internal/report/reporttest"
 	"github.com/espalier-run/espalier/internal/report/transcript"
 )
+
+// The page that lists the keys of transcripts. It is read before tests change the working folder.
+var transcriptPage, transcriptPageErr = os.ReadFile("../../../docs/transcript.md")
 
 // reported checks the reports of a run against their guarantees, for any format and any
 // sequence of events.
@@ -43,6 +48,31 @@ func (h *happened) reported(t *testing.T) {
 		t.Errorf("there are %d transcripts and %d audit logs: %v", len(made), len(logs), err)
 	}
 	h.traced(t, over)
+}
+
+// documented checks that docs/transcript.md lists every key of the transcripts of a run.
+func (h *happened) documented(t *testing.T) {
+	t.Helper()
+	if transcriptPageErr != nil {
+		t.Fatal(transcriptPageErr)
+	}
+	shelf := &reporttest.Shelf{Pinned: h.program, Appends: []journal.Appended{{Pos: 1, Run: theRun, Events: h.events}}}
+	transcripts := transcript.New(transcript.Options{
+		Dir: t.TempDir(), Source: shelf, Program: shelf.Program, Log: slog.New(slog.DiscardHandler),
+	})
+	defer transcripts.Close()
+	files, err := transcripts.Rebuild(t.Context(), theRun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := reporttest.ParseDocumented(string(transcriptPage))
+	for _, text := range files {
+		for line := range strings.Lines(string(text)) {
+			if missing := page.Check([]byte(line)); len(missing) > 0 {
+				t.Errorf("docs/transcript.md lacks %q", missing)
+			}
+		}
+	}
 }
 
 // traced checks that the spans of a run form one trace.

@@ -28,7 +28,9 @@ func TestRunsMatchTheirRecords(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := newTrial(a).run(t).record(t, string(a.Comment))
+			happened := newTrial(a).run(t)
+			happened.documented(t)
+			got := happened.record(t, string(a.Comment))
 			want, _ := section(a, "want")
 			if got == want {
 				return

@@ -16,6 +16,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report/awfaudit"
+	"github.com/espalier-run/espalier/internal/report/reporttest"
 )
 
 // store has the events of some runs.
@@ -119,6 +120,22 @@ func read(t *testing.T, dir string) string {
 		out = out[:i+len("[redacted")] + out[i+strings.Index(out[i:], "]"):]
 	}
 	return out
+}
+
+// TestKeysAreDocumented compares docs/transcript.md with what runs write.
+func TestKeysAreDocumented(t *testing.T) {
+	page := reporttest.ReadDocumented(t)
+	truncated := `{"event":"workflow.started","inputs_truncated":true}` // see TestLongInputsAreCut
+	for line := range strings.Lines(want + truncated) {
+		if missing := page.Check([]byte(line)); len(missing) > 0 {
+			t.Errorf("docs/transcript.md lacks %q", missing)
+		}
+	}
+	for _, kind := range []string{"workflow.started", "workflow.completed"} {
+		if unused := page.Unused(kind); len(unused) > 0 {
+			t.Errorf("docs/transcript.md has %q of %s, which no run writes", unused, kind)
+		}
+	}
 }
 
 // A batch of appends gives the same lines as single ones.

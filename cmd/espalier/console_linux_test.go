@@ -1,0 +1,154 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A conversation on a terminal prompts for each reply and shows the model's text with its lines. An empty line ends it.
+func TestConversationOnATerminal(t *testing.T) {
+	p := newAWF(t, `  initial: chat
+  chat: {type: agent, provider: claude, mode: conversation, prompt: hi, on_success: done}
+  done: {type: terminal}
+`)
+	p.file("replies.yaml", "replies:\n  - {step: chat, turn: 1, reply: \"One\\nTwo\"}\n  - {step: chat, turn: 2, reply: Three}\n",
+		0o600)
+	c := onConsole(t, p.command("run", "flow", "--script", "replies.yaml"), 80, 24)
+	c.until("One\r\nTwo\r\n")
+	c.until("\r\n> ")
+	c.types("more\n")
+	c.until("Three\r\n")
+	c.until("\r\n> ")
+	c.types("\n")
+	if screen := c.ends(0); strings.Count(screen, "Run ") != 2 {
+		t.Errorf("the run is not shown once at its start and once at its end:\n%s", screen)
+	}
+}
+
+// Ctrl-C at the prompt leaves the conversation waiting, Ctrl-D ends it.
+func TestControlKeysInAConversation(t *testing.T) {
+	p := newAWF(t, `  initial: chat
+  chat: {type: agent, provider: claude, mode: conversation, prompt: hi, on_success: done}
+  done: {type: terminal}
+`)
+	c := onConsole(t, p.command("run", "flow", "--simulate", "--run-id", awfRun), 80, 24)
+	c.until("\r\n> ")
+	c.types("\x03")
+	if screen := c.ends(4); !strings.Contains(screen, "To reply: espalier signal") {
+		t.Error(screen)
+	}
+	c = onConsole(t, p.command("resume", awfRun), 80, 24)
+	c.until("\r\n> ")
+	c.types("\x04")
+	c.ends(0)
+}
+
+// A conversation with a program continues its session in every turn, also after the process was killed.
+func TestConversationContinuesTheSessionOfAProgram(t *testing.T) {
+	p := newAWF(t, `  initial: chat
+  chat: {type: agent, provider: claude, mode: conversation, prompt: first, on_success: done}
+  done: {type: terminal}
+`)
+	p.file("bin/claude", awfClaude, 0o700)
+	t.Setenv("PATH", filepath.Join(p.dir, "bin")+":"+os.Getenv("PATH"))
+	p.file("espalier.yaml", "models: {clis: {claude-code: {pass_env: [CALLS]}}}\n", 0o600)
+	t.Setenv("CALLS", filepath.Join(p.dir, "calls"))
+	c := onConsole(t, p.command("run", "flow", "--allow-shell", "--run-id", awfRun), 80, 24)
+	c.until("\r\n> ")
+	c.types("second\n")
+	c.until("it heard: second\r\n")
+	c.until("\r\n> ")
+	if err := c.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.cmd.Wait()
+	cmd := p.command("resume", awfRun)
+	cmd.Stdin = strings.NewReader("third\n\n")
+	if out, err := cmd.Output(); err != nil || string(out) != "it heard: third\n" {
+		t.Fatalf("%v: %s", err, out)
+	}
+	raw, err := os.ReadFile(filepath.Join(p.dir, "calls"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := strings.Split(strings.TrimSpace(string(raw)), "\n")
+	_, rest, _ := strings.Cut(calls[0], " ")
+	session, _, _ := strings.Cut(rest, " ")
+	want := "begun " + session + " model= prompt=first\nresumed " + session + " model= prompt=second\nresumed " + session +
+		" model= prompt=third"
+	if got := strings.Join(calls, "\n"); session == "" || got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// When two people reply to the same turn, the first reply counts. The other person is told, and sees the next turn.
+func TestTwoRepliesToOneTurn(t *testing.T) {
+	p := newAWF(t, `  initial: chat
+  chat: {type: agent, provider: claude, mode: conversation, prompt: hi, on_success: done}
+  done: {type: terminal}
+`)
+	p.file("replies.yaml", `replies:
+  - {step: chat, turn: 1, reply: One}
+  - {step: chat, turn: 2, reply: Two}
+  - {step: chat, turn: 3, reply: Three}
+`, 0o600)
+	c := onConsole(t, p.command("run", "flow", "--script", "replies.yaml", "--run-id", awfRun), 80, 24)
+	c.until("One\r\n")
+	c.until("\r\n> ")
+	p.exits(4, "signal", awfRun, "chat", "--step", "chat:input~1", "--text", "from elsewhere")
+	if said := p.exits(2, "signal", awfRun, "chat", "--step", "chat:input~1", "--text", "too late"); !strings.Contains(said,
+		"chat:input~1 was answered already") {
+		t.Error(said)
+	}
+	c.types("mine\n")
+	c.until("Your answer was not used: chat:input~1 was answered already")
+	c.until("Two\r\n")
+	c.until("\r\n> ")
+	c.types("mine again\n")
+	c.until("Three\r\n")
+	c.until("\r\n> ")
+	c.types("\n")
+	c.ends(0)
+	said := p.exits(0, "transcript", awfRun)
+	for _, text := range []string{"from elsewhere", "mine again"} {
+		if strings.Count(said, `"fidelity":"router","text":"`+text+`"`) != 1 {
+			t.Errorf("%q is not one message:\n%s", text, said)
+		}
+	}
+	if strings.Contains(said, `"text":"mine"`) || strings.Contains(said, "too late") {
+		t.Error(said)
+	}
+}
+
+// If several steps wait for text, a reply from another process has to name one, and reaches only that one.
+func TestReplyNamesOneOfSeveralSteps(t *testing.T) {
+	p := newAWF(t, `  initial: both
+  both: {type: parallel, parallel: [one, two], on_success: done}
+  one: {type: call_workflow, workflow: chat}
+  two: {type: call_workflow, workflow: chat}
+  done: {type: terminal}
+`)
+	p.file(".awf/workflows/chat.yaml", `name: chat
+states:
+  initial: chat
+  chat: {type: agent, provider: claude, mode: conversation, prompt: hi, on_success: done}
+  done: {type: terminal}
+`, 0o600)
+	c := onConsole(t, p.command("run", "flow", "--simulate", "--run-id", awfRun), 80, 24)
+	c.until("both/one/one/call/chat:input~1:")
+	c.until("\r\n> ")
+	c.types("\x03")
+	c.ends(4)
+	const one, two = "both/one/one/call/chat:input~1", "both/two/two/call/chat:input~1"
+	if said := p.exits(2, "signal", awfRun, "chat", "--text", "for both?"); !strings.Contains(said,
+		"several steps are waiting for text: name one of "+one+", "+two) {
+		t.Error(said)
+	}
+	said := p.exits(4, "signal", awfRun, "chat", "--step", one)
+	if !strings.Contains(said, "both.one  done") || strings.Contains(said, "both.two › chat:input  event") {
+		t.Error(said)
+	}
+	p.exits(0, "signal", awfRun, "chat")
+}
