@@ -21,8 +21,13 @@ import (
 // converse drives a run like drive, and answers steps that wait for text with lines of stdin. An empty line and the
 // end of stdin are an empty text.
 func (a *invocation) converse(j *app.Journal, id journal.RunID, begin func(ctx context.Context) error) error {
+	run, err := a.driveToRest(j, id, begin)
+	return a.reply(j, id, run, err)
+}
+
+// reply answers a run at rest that waits for text, and reports the state of any other run.
+func (a *invocation) reply(j *app.Journal, id journal.RunID, run *app.Run, err error) error {
 	for {
-		run, err := a.driveToRest(j, id, begin)
 		if err != nil || run == nil {
 			return err
 		}
@@ -41,10 +46,10 @@ func (a *invocation) converse(j *app.Journal, id journal.RunID, begin func(ctx c
 		if err != nil {
 			return err
 		}
-		begin = func(ctx context.Context) error {
-			_, err := a.app().Send(ctx, id, actor(""), app.Signal{Event: gate.Event, Data: data})
+		run, err = a.driveToRest(j, id, func(ctx context.Context) error {
+			_, err := a.runs().Send(ctx, id, actor(""), app.Signal{Event: gate.Event, Data: data})
 			return err
-		}
+		})
 	}
 }
 
@@ -53,7 +58,7 @@ func (a *invocation) textGate(run *app.Run) (*app.Gate, error) {
 	if run.Status != journal.Waiting {
 		return nil, nil
 	}
-	status, err := a.app().Status(context.Background(), run.ID)
+	status, err := a.runs().Status(context.Background(), run.ID)
 	if err != nil {
 		return nil, err
 	}

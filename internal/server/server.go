@@ -6,9 +6,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"path"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -32,10 +34,12 @@ type Options struct {
 	// behind a proxy; nil means the address that it listens on.
 	PublicURL *url.URL
 	// TLS reports that connections are encrypted, here or at a proxy.
-	TLS     bool
-	Version string
-	Log     *slog.Logger
-	Now     func() time.Time // nil is time.Now
+	TLS bool
+	// Encrypts reports that the server itself encrypts connections.
+	Encrypts bool
+	Version  string
+	Log      *slog.Logger
+	Now      func() time.Time // nil is time.Now
 	// Pages returns the handler of the pages for people; nil for none.
 	Pages func(*Server) http.Handler
 	// MCP serves /mcp for the actor of a request; nil serves none.
@@ -85,6 +89,7 @@ func New(o Options) *Server {
 	if o.Pages != nil {
 		s.pages = o.Pages(s)
 	}
+	s.mux.HandleFunc("GET "+identity.ProofPath, s.prove)
 	s.mux.HandleFunc("GET /login", s.login)
 	s.mux.HandleFunc("POST /login", s.loginWithToken)
 	s.mux.HandleFunc("POST /hooks/{name}", s.receiveHook)
@@ -116,6 +121,8 @@ func (s *Server) newAPI() {
 	s.registerRuns()
 	s.registerRecords()
 	s.registerEvents()
+	s.registerProgress()
+	s.registerIdentity()
 	s.registerTriggers()
 	s.registerCloudEvents()
 }
@@ -230,6 +237,19 @@ func (s *Server) URL(listen net.Addr) string {
 		base = s.o.PublicURL.Scheme + "://" + s.o.PublicURL.Host + s.base
 	}
 	return base
+}
+
+// LocalURL returns the address of the server on this machine, without its proxy.
+func (s *Server) LocalURL(listen net.Addr) string {
+	scheme := "http://"
+	if s.o.Encrypts {
+		scheme = "https://"
+	}
+	host := listen.String()
+	if at, err := netip.ParseAddrPort(host); err == nil && at.Addr().IsUnspecified() {
+		host = net.JoinHostPort("127.0.0.1", strconv.Itoa(int(at.Port())))
+	}
+	return scheme + host
 }
 
 // LoginURL returns an address that signs the owner in once.
