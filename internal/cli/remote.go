@@ -89,7 +89,8 @@ func (a *invocation) connectToAct() error {
 	if err := a.connect(); err != nil || a.server != nil {
 		return err
 	}
-	if root, err := a.app().Root(); err == nil {
+	// An application of its own: the command decides later what its application does.
+	if root, err := app.New(app.Options{Dir: a.Dir, Home: a.Getenv("HOME"), Getenv: a.Getenv}).Root(); err == nil {
 		a.server = client.Local(filepath.Join(root, stateFolder))
 	}
 	return nil
