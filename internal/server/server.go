@@ -123,6 +123,7 @@ func (s *Server) newAPI() {
 	s.registerEvents()
 	s.registerProgress()
 	s.registerIdentity()
+	s.registerStats()
 	s.registerTriggers()
 	s.registerCloudEvents()
 }
@@ -151,7 +152,8 @@ func (s *Server) now() time.Time {
 
 // Handler returns the handler of all routes, behind the guard.
 func (s *Server) Handler(listen net.Addr) http.Handler {
-	var h http.Handler = s.mux
+	h := withETag(s.mux)
+	h = withGzip(h)
 	h = http.MaxBytesHandler(h, maxBody)
 	h = s.auth.handler(h)
 	h = withSameOrigin(h, s.o.PublicURL)
