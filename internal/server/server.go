@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -109,6 +110,17 @@ func (s *Server) newAPI() {
 	}
 	config := huma.DefaultConfig("Espalier", s.o.Version)
 	config.Info.Description = "Workflows, runs, decisions and records of one project."
+	config.Info.Contact = &huma.Contact{Name: "Espalier", URL: "https://github.com/espalier-run/espalier"}
+	config.Servers = []*huma.Server{{URL: cmp.Or(s.base, "/"), Description: "This server"}}
+	config.Tags = []*huma.Tag{
+		{Name: "Workflows", Description: "Files that describe what runs do."},
+		{Name: "Runs", Description: "Executions of workflows, and what people decide about them."},
+		{Name: "Records", Description: "What happened in a run: transcript, audit log, files and pictures."},
+		{Name: "Events", Description: "Live events of runs, and events that workflows and runs wait for."},
+		{Name: "Triggers", Description: "What starts runs without a person."},
+		{Name: "Identity", Description: "Who makes requests."},
+		{Name: "Stats", Description: "The project in numbers."},
+	}
 	config.DocsPath, config.SchemasPath, config.OpenAPIPath = "", "", "/api/v1/openapi"
 	config.CreateHooks = nil // no $schema in bodies
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
