@@ -67,7 +67,8 @@ func run() int {
 
 func newServer(o cli.ServerOptions) cli.HTTPServer {
 	return server.New(server.Options{
-		App: o.App, Auth: o.Auth, StateDir: o.StateDir, PublicURL: o.PublicURL, TLS: o.TLS, Version: o.Version, Log: o.Log,
+		App: o.App, Auth: o.Auth, StateDir: o.StateDir, PublicURL: o.PublicURL, TLS: o.TLS, Encrypts: o.Encrypts,
+		Version: o.Version, Log: o.Log,
 		Pages: func(s *server.Server) http.Handler {
 			return web.New(web.Options{
 				App: o.App, Identity: server.IdentityOf, Users: o.Auth.Users(), Base: s.Base(), Version: o.Version,

@@ -46,6 +46,7 @@ type Run struct {
 	Driver     string     `json:"driver,omitempty" doc:"The process that drives the run"`
 	Parent     string     `json:"parent_run_id,omitempty"`
 	Root       string     `json:"root_run_id,omitempty"`
+	Seq        int64      `json:"seq" doc:"How many facts the journal has of the run"`
 }
 
 // NewRun returns the form of a run.
@@ -60,6 +61,7 @@ func newRun(e journal.Entry, state State) Run {
 		ID: string(e.ID), Workflow: e.Name, Format: e.Format, State: state, Outcome: string(e.Outcome),
 		WaitingFor: WaitingFor(e.Waiting),
 		Started:    e.Started.Time(), Updated: e.Updated.Time(), Parent: string(e.Parent), Root: string(e.Root),
+		Seq: int64(e.Seq),
 	}
 	if e.Wake != 0 && state != Finished {
 		at := e.Wake.Time()
@@ -113,13 +115,14 @@ type Status struct {
 	Limits    Limits   `json:"limits"`
 	Simulated string   `json:"simulated,omitempty" doc:"simulated or scripted, if replies are not from real models"`
 	Untrusted bool     `json:"untrusted,omitempty" doc:"The input comes from outside of the project: an event, a webhook or a file"`
+	Held      bool     `json:"held,omitempty" doc:"A person has paused the run; it may also wait at a gate"`
 }
 
 // NewStatus returns the form of a status.
 func NewStatus(s *app.Status) Status {
 	out := Status{
 		Run: newRun(s.Entry, stateOf(s.Entry, s.Idle, s.InDoubt())), Steps: s.Step, Used: newUsage(s.Used),
-		Reserved: newUsage(s.Held), Simulated: s.Offline, Untrusted: s.Untrusted,
+		Reserved: newUsage(s.Held), Simulated: s.Offline, Untrusted: s.Untrusted, Held: s.Paused,
 		Limits: Limits{
 			Steps: s.Limits.Steps, ToolCalls: s.Limits.ToolCalls, Tokens: s.Limits.Tokens,
 			ActiveSeconds: s.Limits.ActiveSeconds, Dollars: dollars(s.Limits.MicroDollars),
@@ -334,8 +337,11 @@ type Execution struct {
 
 // Decision is the decision about a gate.
 type Decision struct {
-	User   string `json:"user,omitempty"`
-	As     string `json:"as,omitempty" doc:"Who the user claims to be"`
+	User string `json:"user,omitempty"`
+	As   string `json:"as,omitempty" doc:"Who the user claims to be"`
+	// Established is how a server has established the user.
+	Established string `json:"established,omitempty" doc:"How a server has established the user; absent for the account of a process"`
+
 	Method string `json:"method"`
 	Note   string `json:"note,omitempty"`
 	Digest string `json:"digest,omitempty"`
@@ -349,7 +355,7 @@ func NewExecution(e *app.Execution) Execution {
 		Result: e.Result, Writes: e.Writes, Used: newUsage(e.Used), State: e.State,
 	}
 	if d := e.Decided; d != nil {
-		out.Decision = &Decision{User: d.By.User, As: d.By.As, Method: d.Method, Note: d.Note, Digest: d.Digest}
+		out.Decision = &Decision{User: d.By.User, As: d.By.As, Established: d.By.Method, Method: d.Method, Note: d.Note, Digest: d.Digest}
 	}
 	return out
 }

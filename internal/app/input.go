@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -77,6 +78,33 @@ func (p *Prepared) input(req *PrepareRequest, o *Options) (json.RawMessage, erro
 		return nil, p.mismatch(problems, object)
 	}
 	return whole, nil
+}
+
+// InputOf puts an input together for a workflow of another machine: the fields are added to an object, and their texts
+// become what the schema of the input asks for. References to secrets stay as they are.
+func InputOf(contract, object json.RawMessage, fields []Field) (json.RawMessage, error) {
+	input := map[string]json.RawMessage{}
+	if len(object) > 0 && json.Unmarshal(object, &input) != nil {
+		return nil, fail(InvalidRequest, InvalidInput, "the input is no object, and fields cannot be added to it")
+	}
+	var compiled *schema.Schema
+	if len(contract) > 0 {
+		var err error
+		if compiled, err = schema.Compile(contract); err != nil {
+			return nil, err
+		}
+	}
+	only := OnlyText(&ir.Program{Input: &ir.Contract{Schema: contract}})
+	for _, f := range fields {
+		if f.Name == "" && (only == "" || len(fields) > 1) {
+			e := fail(InvalidRequest, UnnamedInput, "the input %q has no name", f.Text)
+			e.Name = f.Text
+			return nil, e
+		}
+		name := cmp.Or(f.Name, only)
+		input[name] = valueOf(compiled, name, f.Text)
+	}
+	return json.Marshal(input)
 }
 
 // missingFiles returns a problem for each of these inputs that does not name an existing file. Relative paths start at

@@ -48,7 +48,11 @@ func (a *App) Start(ctx context.Context, p *Prepared, id journal.RunID, by journ
 	if err := p.Open(ctx); err != nil {
 		return "", err
 	}
-	return id, p.env.runError(id, p.env.Engine.Start(ctx, id, p.def, p.Input, p.Options.Encode(), by))
+	options := p.Options
+	if registry.CountsUsers(p.env.settings.Config) {
+		options.User = by.User
+	}
+	return id, p.env.runError(id, p.env.Engine.Start(ctx, id, p.def, p.Input, options.Encode(), by))
 }
 
 // Open opens the storage that keeps the run, which Start does otherwise.

@@ -119,11 +119,13 @@ var layers = map[string][]string{
 		"internal/trigger", "internal/notify", "internal/identity",
 	},
 	// Entry points decode a request, call app and render the result. They do not import each other.
-	"internal/cli":       {"internal/app", "internal/api", "internal/explain", "internal/terminal", "internal/identity"},
+	"internal/cli":       {"internal/app", "internal/api", "internal/explain", "internal/terminal", "internal/identity", "internal/client"},
 	"internal/server":    {"internal/app", "internal/api", "internal/identity"},
 	"internal/web":       {"internal/app", "internal/api", "internal/identity", "internal/explain", "examples"},
 	"internal/mcpserver": {"internal/app", "internal/api", "internal/explain"},
 	"examples":           {},
+	// Asks the server of a project what commands ask app otherwise.
+	"internal/client": {"internal/app", "internal/api", "internal/identity"},
 	// The JSON forms that entry points share.
 	"internal/api":  {"internal/app"},
 	"cmd/espalier":  {"internal/cli", "internal/server", "internal/web", "internal/mcpserver", "internal/process"},
@@ -158,7 +160,7 @@ var shared = map[string]string{
 
 // entryPoints may import app and what its responses are made of: journal for the types of runs and facts, report and
 // its renderers, and the packages of the language. They must not import what only app and registry put together.
-var entryPoints = []string{"internal/cli", "internal/server", "internal/mcpserver", "internal/api"}
+var entryPoints = []string{"internal/cli", "internal/server", "internal/mcpserver", "internal/api", "internal/client"}
 
 // hidden are the packages that entry points reach only through app.
 var hidden = []string{"internal/registry", "internal/engine", "internal/plan"}

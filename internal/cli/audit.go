@@ -30,11 +30,14 @@ that was deleted is written again.`,
 		ValidArgsFunction: a.completeRun,
 		RunE: func(_ *cobra.Command, args []string) error {
 			ctx := context.Background()
-			run, err := a.app().Find(ctx, args[0])
+			if err := a.connect(); err != nil {
+				return err
+			}
+			run, err := a.runs().Find(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			text, err := a.app().AuditLog(ctx, run)
+			text, err := a.runs().AuditLog(ctx, run)
 			if err != nil {
 				return err
 			}
@@ -76,11 +79,14 @@ rewritten or cut off since then are faults. --key is the public key.`,
 			if len(args) == 0 {
 				return usage("\"espalier runs\" lists the runs.", "audit verify needs a run or --anchor")
 			}
-			run, err := a.app().Find(ctx, args[0])
+			if err := a.connect(); err != nil {
+				return err
+			}
+			run, err := a.runs().Find(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			reports, err := a.app().VerifyAudit(ctx, run)
+			reports, err := a.runs().VerifyAudit(ctx, run)
 			if err != nil {
 				return err
 			}

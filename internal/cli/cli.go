@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/client"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/process"
@@ -119,6 +120,9 @@ type invocation struct {
 	remedies           remedies      // for a run that is not ready
 	opened             *app.App      // nil until a command needs it
 	lines              *bufio.Reader // of stdin; nil until a command reads them
+	// server is what the command talks to instead of the store; nil for the store.
+	server    *client.Client
+	elsewhere bool // ESPALIER_SERVER names the server
 }
 
 // app returns the application, which is created when a command first needs it.
@@ -242,7 +246,8 @@ removes it, and "espalier resume RUN --from STEP" starts a new one from a step.`
 		a.editCommand(), a.transcriptCommand(), a.memoryCommand(), a.auditCommand())
 	in(groupCheck, a.validateCommand(), a.showCommand(), a.graphCommand(), a.costCommand(), a.driftCommand())
 	in(groupFind, a.listCommand(), a.initCommand(), a.newCommand(), a.createCommand(), a.promoteCommand(),
-		a.setupIDECommand(), a.doctorCommand(), a.trustCommand(), a.userCommand())
+		a.setupIDECommand(), a.doctorCommand(), a.trustCommand(), a.userCommand(), a.loginCommand(),
+		a.logoutCommand())
 	in(groupHelp, a.explainCommand(), a.schemaCommand(), a.exprCommand(), a.versionCommand(), a.completionCommand())
 	a.addHelp(root)
 	return root

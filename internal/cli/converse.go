@@ -24,12 +24,19 @@ import (
 // empty line and the end of stdin are an empty text. On a terminal, gates ask for a decision.
 func (a *invocation) converse(j *app.Journal, id journal.RunID, begin func(ctx context.Context) error) error {
 	a.showID(id)
+	run, err := a.driveToRest(j, id, begin)
+	return a.attend(j, id, run, err)
+}
+
+// attend answers a run at rest that waits for something that the person at hand can answer, and reports the state of
+// any other run.
+func (a *invocation) attend(j *app.Journal, id journal.RunID, run *app.Run, err error) error {
 	for {
-		run, err := a.driveToRest(j, id, begin)
 		if err != nil || run == nil {
 			return err
 		}
-		answer, err := a.answer(run)
+		var answer app.Message
+		answer, err = a.answer(run)
 		if errors.Is(err, errSignal) {
 			return a.interrupted(id, nil)
 		}
@@ -39,15 +46,15 @@ func (a *invocation) converse(j *app.Journal, id journal.RunID, begin func(ctx c
 		if answer == nil {
 			return a.reportRest(run)
 		}
-		begin = func(ctx context.Context) error {
-			_, err := a.app().Send(ctx, id, actor(""), answer)
+		run, err = a.driveToRest(j, id, func(ctx context.Context) error {
+			_, err := a.runs().Send(ctx, id, actor(""), answer)
 			var known *app.Error
 			if errors.As(err, &known) && known.Reason == app.AlreadyDecided {
 				a.note("Your answer was not used: %s.", known.Message)
 				return nil
 			}
 			return err
-		}
+		})
 	}
 }
 
@@ -56,7 +63,7 @@ func (a *invocation) answer(run *app.Run) (app.Message, error) {
 	if run.Status != journal.Waiting {
 		return nil, nil
 	}
-	status, err := a.app().Status(context.Background(), run.ID)
+	status, err := a.runs().Status(context.Background(), run.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -45,11 +45,11 @@ func (a *invocation) folder(path string) string {
 // rootRun finds a run by its name; for a child run, it returns the run that it is a part of.
 func (a *invocation) rootRun(name string) (*app.Run, error) {
 	ctx := context.Background()
-	found, err := a.app().Find(ctx, name)
+	found, err := a.runs().Find(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	run, err := a.app().RootRun(ctx, found)
+	run, err := a.runs().RootRun(ctx, found)
 	if err == nil && run.ID != found.ID {
 		a.note("%s is a part of run %s.", short(found.ID), short(run.ID))
 	}
@@ -86,6 +86,9 @@ func (a *invocation) reportRest(run *app.Run) error {
 func (a *invocation) driveToRest(j *app.Journal, id journal.RunID, begin func(ctx context.Context) error) (
 	run *app.Run, err error,
 ) {
+	if a.server != nil {
+		return a.sendAndFollow(id, begin)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	done, err := a.showProgress(j, id)
@@ -152,6 +155,9 @@ func (a *invocation) park(first os.Signal, signals <-chan os.Signal) {
 // process may drive it.
 func (a *invocation) interrupted(id journal.RunID, err error) error {
 	ctx := context.Background()
+	if a.server != nil {
+		return a.leftRunning(id)
+	}
 	run, unknown := a.app().Get(ctx, id)
 	if unknown != nil {
 		return cmp.Or(err, unknown)
@@ -159,7 +165,7 @@ func (a *invocation) interrupted(id journal.RunID, err error) error {
 	help := "To continue: espalier resume " + short(id)
 	atRest := run.Status != journal.Running && run.Status != journal.Sleeping
 	if run.Status == journal.Waiting {
-		status, err := a.app().Status(ctx, id)
+		status, err := a.runs().Status(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -184,7 +190,7 @@ func (a *invocation) reportRun(run *app.Run) error {
 	if run.Status == journal.Finished {
 		return a.reportEnd(run)
 	}
-	status, err := a.app().Status(ctx, run.ID)
+	status, err := a.runs().Status(ctx, run.ID)
 	if err != nil {
 		return err
 	}
@@ -195,7 +201,7 @@ func (a *invocation) reportRun(run *app.Run) error {
 	}
 	switch run.Status {
 	case journal.Exceeded:
-		budget, err := a.app().Exhausted(ctx, run.ID)
+		budget, err := a.runs().Exhausted(ctx, run.ID)
 		if err != nil {
 			return err
 		}
@@ -219,7 +225,7 @@ func (a *invocation) reportRun(run *app.Run) error {
 
 // reportEnd prints how a run ended.
 func (a *invocation) reportEnd(run *app.Run) error {
-	end, err := a.app().Ending(context.Background(), run)
+	end, err := a.runs().Ending(context.Background(), run)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/client"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
@@ -51,7 +52,9 @@ workflow has to allow it (human_in_the_loop), and the change is recorded.`,
   espalier resume 3f2a --from send --set state.contact=desk@example.org`,
 		Args:              takesRun(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
-		RunE:              func(_ *cobra.Command, args []string) error { return a.resume(args[0], &f) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.acting(func() error { return a.resume(args[0], &f) })
+		},
 	}
 	flags := a.followFlag(cmd).Flags()
 	flags.StringArrayVar(&f.raise, "raise", nil, "raise a budget: `BUDGET=N`, with one of "+strings.Join(raisable(),
@@ -79,27 +82,28 @@ func (a *invocation) resume(name string, f *resumeFlags) error {
 	if err != nil {
 		return err
 	}
-	ctx, project := context.Background(), a.app()
-	r, err := project.PrepareResume(ctx, app.ResumeRequest{
-		Run: run.ID, Messages: messages, From: f.from, Set: set,
-		By: actor(""),
-	})
+	request := app.ResumeRequest{Run: run.ID, Messages: messages, From: f.from, Set: set, By: actor("")}
+	if a.server != nil {
+		err = a.resumeOnServer(run, request)
+	} else {
+		err = a.resumeHere(run, request)
+	}
 	var known *app.Error
 	if errors.As(err, &known) && known.Reason == app.RunFinished && len(messages) == 0 {
 		a.note("Run %s has finished.", short(run.ID))
 		return a.reportRun(run)
 	}
+	return err
+}
+
+// resumeHere resumes a run in this process.
+func (a *invocation) resumeHere(run *app.Run, request app.ResumeRequest) error {
+	ctx, project := context.Background(), a.app()
+	r, err := project.PrepareResume(ctx, request)
 	if err != nil {
 		return err
 	}
-	for _, file := range r.Changed {
-		if file.Gone {
-			a.note("%s no longer exists; the run continues with the version that it started with.", file.Path)
-		} else {
-			a.note("%s has changed since the run started; the run continues with the version that it started with.",
-				file.Path)
-		}
-	}
+	a.noteChanged(r.Changed)
 	j, err := project.Journal(ctx, run.ID)
 	if err != nil {
 		return err
@@ -112,6 +116,18 @@ func (a *invocation) resume(name string, f *resumeFlags) error {
 		}
 		return err
 	})
+}
+
+// noteChanged prints which files of a run have changed since it started.
+func (a *invocation) noteChanged(files []app.ChangedFile) {
+	for _, file := range files {
+		if file.Gone {
+			a.note("%s no longer exists; the run continues with the version that it started with.", file.Path)
+		} else {
+			a.note("%s has changed since the run started; the run continues with the version that it started with.",
+				file.Path)
+		}
+	}
 }
 
 // messages parses the flags.
@@ -207,7 +223,7 @@ since. The record has the user of this machine, and the name given with --as.`,
 			if len(args) > 1 {
 				step = args[1]
 			}
-			return a.send(args[0], leave, actor(as), decide(step, note, digest))
+			return a.acting(func() error { return a.send(args[0], leave, actor(as), decide(step, note, digest)) })
 		},
 	}
 	flags := a.followFlag(cmd).Flags()
@@ -233,17 +249,20 @@ func (a *invocation) send(name string, leave bool, by journal.Actor, messages ..
 	if err != nil {
 		return err
 	}
-	j, err := a.app().Journal(context.Background(), run.ID)
-	if err != nil {
-		return err
+	var j *app.Journal
+	if a.server == nil {
+		if j, err = a.app().Journal(context.Background(), run.ID); err != nil {
+			return err
+		}
 	}
 	err = a.drive(j, run.ID, func(ctx context.Context) error {
-		sent, err := a.app().Send(ctx, run.ID, by, messages...)
+		sent, err := a.runs().Send(ctx, run.ID, by, messages...)
 		a.noteEdited(sent)
 		return err
 	})
 	var missing *app.Error
-	if errors.As(err, &missing) && missing.Kind == app.NotReady && missing.Reason != app.InvalidConfig {
+	if errors.As(err, &missing) && missing.Kind == app.NotReady && missing.Reason != app.InvalidConfig &&
+		(a.server == nil || a.elsewhere) {
 		a.note("Nothing was recorded. Use --no-continue to record it and leave the run to another process.")
 	}
 	return err
@@ -251,19 +270,23 @@ func (a *invocation) send(name string, leave bool, by journal.Actor, messages ..
 
 // record says something to a run and leaves the run to other processes.
 func (a *invocation) record(name string, by journal.Actor, messages ...app.Message) (*app.Run, error) {
-	project := a.app(recordOnly)
+	if a.server == nil {
+		a.app(recordOnly)
+	}
 	run, err := a.rootRun(name)
 	if err != nil {
 		return nil, err
 	}
 	ctx := context.Background()
-	sent, err := project.Send(ctx, run.ID, by, messages...)
+	sent, err := a.runs().Send(ctx, run.ID, by, messages...)
 	a.noteEdited(sent)
 	if err != nil {
 		return nil, err
 	}
-	project.Release()
-	if run, err = project.Get(ctx, run.ID); err != nil {
+	if a.server == nil {
+		a.app().Release()
+	}
+	if run, err = a.runs().Get(ctx, run.ID); err != nil {
 		return nil, err
 	}
 	if _, pause := messages[0].(app.Pause); pause && run.Status == journal.Running && !a.json {
@@ -287,7 +310,7 @@ func (a *invocation) noteEdited(sent *app.Sent) {
 
 // reportPausing reports which steps finish before a run pauses.
 func (a *invocation) reportPausing(run *app.Run) error {
-	status, err := a.app().Status(context.Background(), run.ID)
+	status, err := a.runs().Status(context.Background(), run.ID)
 	if err != nil {
 		return err
 	}
@@ -336,8 +359,10 @@ If no step waits for it yet, the event is kept for the next one.`,
 				}
 				data = string(raw)
 			}
-			return a.send(args[0], leave, actor(""), app.Signal{
-				Event: args[1], Step: step, Data: json.RawMessage(data),
+			return a.acting(func() error {
+				return a.send(args[0], leave, actor(""), app.Signal{
+					Event: args[1], Step: step, Data: json.RawMessage(data),
+				})
 			})
 		},
 	}
@@ -358,24 +383,36 @@ func (a *invocation) interveneCommand(verb, about, more string, message app.Mess
 		Args:              takesRun(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			run, err := a.record(args[0], actor(""), message)
-			if err != nil {
-				return err
-			}
-			if _, canceled := message.(app.Cancel); canceled && run.Status != journal.Finished {
-				return a.cleanUp(run)
-			}
-			if a.json {
-				return a.reportState(run)
-			}
-			return nil
+			return a.acting(func() error { return a.intervene(args[0], message) })
 		},
 	}
 	return a.resultFlag(cmd)
 }
 
+// intervene pauses or cancels a run.
+func (a *invocation) intervene(name string, message app.Message) error {
+	run, err := a.record(name, actor(""), message)
+	if err != nil {
+		return err
+	}
+	if _, canceled := message.(app.Cancel); canceled && run.Status != journal.Finished {
+		return a.cleanUp(run)
+	}
+	if a.json {
+		return a.reportState(run)
+	}
+	return nil
+}
+
 // cleanUp does what a run that was canceled still has to do, unless another process drives it.
 func (a *invocation) cleanUp(run *app.Run) error {
+	if a.server != nil { // it does so
+		ended, err := a.server.Follow(context.Background(), run.ID, run.Seq, client.Progress{})
+		if err != nil {
+			return err
+		}
+		return a.reportState(ended)
+	}
 	a.close()
 	a.opened = nil // to drive the run, with another application
 	ended, err := a.app().Finish(context.Background(), run.ID)
@@ -408,11 +445,13 @@ workflow has to allow it (human_in_the_loop), and the change is recorded.`,
 			for i, edit := range edits {
 				messages[i] = edit
 			}
-			run, err := a.record(args[0], actor(""), messages...)
-			if err == nil && a.json {
-				return a.reportState(run)
-			}
-			return err
+			return a.acting(func() error {
+				run, err := a.record(args[0], actor(""), messages...)
+				if err == nil && a.json {
+					return a.reportState(run)
+				}
+				return err
+			})
 		},
 	}
 	return a.resultFlag(cmd)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
@@ -36,6 +37,7 @@ type runFlags struct {
 	runID           string
 	options         app.RunOptions
 	changed         func(flag string) bool
+	visit           func(func(*pflag.Flag)) // the flags that were set
 }
 
 func (a *invocation) runCommand() *cobra.Command {
@@ -71,7 +73,7 @@ like any other failure.`,
 		PreRunE:           func(*cobra.Command, []string) error { return a.validateRun(&f) },
 		RunE:              func(_ *cobra.Command, args []string) error { return a.run(args[0], &f) },
 	}
-	f.changed = cmd.Flags().Changed
+	f.changed, f.visit = cmd.Flags().Changed, cmd.Flags().Visit
 	a.runFlags(cmd, &f)
 	return cmd
 }
@@ -168,6 +170,12 @@ func (a *invocation) validateRun(f *runFlags) error {
 }
 
 func (a *invocation) run(workflow string, f *runFlags) error {
+	if err := a.connect(); err != nil {
+		return err
+	}
+	if a.server != nil {
+		return a.runOnServer(workflow, f)
+	}
 	ctx, project := context.Background(), a.app(func(o *app.Options) {
 		o.Relaxed, o.RecordOnly = f.durability == "relaxed", f.detach
 	})

@@ -18,6 +18,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/client"
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -55,7 +56,10 @@ and status. The short ID is enough for all other commands.`,
 			if most < 0 {
 				return usage("0 is all of them.", "--limit cannot be %d", most)
 			}
-			list, err := a.app().Runs(context.Background(), app.Filter{
+			if err := a.connect(); err != nil {
+				return err
+			}
+			list, err := a.runs().Runs(context.Background(), app.Filter{
 				Status: journal.Status(status), Name: name, Unfinished: open, Children: all, Limit: most,
 			})
 			if err != nil {
@@ -230,6 +234,9 @@ the state of the run after it.`,
 		Args:              takesRun(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.connect(); err != nil {
+				return err
+			}
 			run, err := a.rootRun(args[0])
 			if err != nil {
 				return err
@@ -237,7 +244,7 @@ the state of the run after it.`,
 			if step != "" {
 				return a.stepStatus(run.ID, step)
 			}
-			s, err := a.app().Status(context.Background(), run.ID)
+			s, err := a.runs().Status(context.Background(), run.ID)
 			if err != nil {
 				return err
 			}
@@ -444,12 +451,15 @@ succeed and has no output.`,
 // printOutput prints what a run has returned, or the part of it that has a key.
 func (a *invocation) printOutput(name, key string) error {
 	ctx := context.Background()
+	if err := a.connect(); err != nil {
+		return err
+	}
 	run, err := a.rootRun(name)
 	if err != nil {
 		return err
 	}
 	if run.Status != journal.Finished {
-		status, err := a.app().Status(ctx, run.ID)
+		status, err := a.runs().Status(ctx, run.ID)
 		if err != nil {
 			return err
 		}
@@ -458,7 +468,7 @@ func (a *invocation) printOutput(name, key string) error {
 			help: waitingHelp(status),
 		}
 	}
-	end, err := a.app().Ending(ctx, run)
+	end, err := a.runs().Ending(ctx, run)
 	if err != nil {
 		return err
 	}
@@ -502,9 +512,15 @@ formats it for people.`,
 			if info, err := os.Stat(args[0]); err == nil && info.Mode().IsRegular() {
 				return a.transcriptFile(args[0], pretty, follow || trace)
 			}
-			run, err := a.app().Find(context.Background(), args[0])
+			if err := a.connect(); err != nil {
+				return err
+			}
+			run, err := a.runs().Find(context.Background(), args[0])
 			if err != nil {
 				return err
+			}
+			if trace && a.server != nil {
+				return usage("Leave it out.", "--trace does not work with a server")
 			}
 			if trace {
 				return a.printTrace(run)
@@ -547,7 +563,7 @@ func (a *invocation) printTranscript(run *app.Run, follow, pretty bool) error {
 		case <-ctx.Done():
 		}
 	}()
-	in, err := a.app().Transcript(ctx, run, follow)
+	in, err := a.runs().Transcript(ctx, run, follow)
 	if err != nil {
 		return err
 	}
@@ -555,6 +571,9 @@ func (a *invocation) printTranscript(run *app.Run, follow, pretty bool) error {
 	if !pretty {
 		_, err = io.Copy(terminal.JSON(a.stdout), in)
 		return err
+	}
+	if a.server != nil {
+		return a.prettyFromServer(ctx, run, in, follow)
 	}
 	program, err := a.app().Program(ctx, run)
 	if err != nil {
@@ -603,6 +622,7 @@ type remarks struct {
 	next      []remark
 	last      string // the summary
 	err       error
+	fetch     func() error // adds what is new, instead of reading the journal
 }
 
 type remark struct {
@@ -636,6 +656,10 @@ func (m *remarks) until(moment time.Time) []string {
 
 func (m *remarks) load() {
 	m.read = true
+	if m.fetch != nil {
+		m.err = m.fetch()
+		return
+	}
 	for e, err := range m.journal.Events(context.Background(), m.root, m.progress.Seq()) {
 		var notices []console.Notice
 		if err == nil {
@@ -646,18 +670,45 @@ func (m *remarks) load() {
 			return
 		}
 		for i := range notices {
-			n := &notices[i]
-			if n.Run != m.run {
-				continue
-			}
-			line := n.Remark(m.style)
-			if n.Event == console.RunFinished {
-				m.last = line
-			} else if remarked[n.Event] && line != "" {
-				m.next = append(m.next, remark{n.At.Time, line})
-			}
+			m.add(&notices[i])
 		}
 	}
+}
+
+func (m *remarks) add(n *console.Notice) {
+	if n.Run != m.run {
+		return
+	}
+	line := n.Remark(m.style)
+	if n.Event == console.RunFinished {
+		m.last = line
+	} else if remarked[n.Event] && line != "" {
+		m.next = append(m.next, remark{n.At.Time, line})
+	}
+}
+
+// prettyFromServer formats a transcript with what the server knows of the run besides.
+func (a *invocation) prettyFromServer(ctx context.Context, run *app.Run, in io.Reader, follow bool) error {
+	more := &remarks{run: run.ID, style: console.Style{Colour: a.colorOut}}
+	titles := map[string]string{}
+	var seen journal.Seq
+	more.fetch = func() error {
+		_, err := a.server.Follow(ctx, cmp.Or(run.Root, run.ID), seen, client.Progress{
+			Now: true, Titles: func(t map[string]string) { maps.Copy(titles, t) },
+			Notice: func(n *console.Notice) error {
+				seen = n.Seq
+				more.add(n)
+				return nil
+			},
+		})
+		return err
+	}
+	more.live = follow
+	more.load() // for the titles
+	err := transcript.Pretty(a.painted(), transcript.Read(in), transcript.PrettyOptions{
+		Colour: a.colorOut, Remarks: more.until, Titles: titles,
+	})
+	return errors.Join(err, more.err)
 }
 
 // transcriptFile prints a transcript that is a file and no run of the project.

@@ -27,6 +27,8 @@ type HTTPServer interface {
 	SetReady()
 	// URL returns the address under which people reach the server.
 	URL(listen net.Addr) string
+	// LocalURL returns the address of the server on this machine.
+	LocalURL(listen net.Addr) string
 	// LoginURL returns an address that signs the owner of the project in once.
 	LoginURL(listen net.Addr) string
 }
@@ -38,6 +40,7 @@ type ServerOptions struct {
 	StateDir  string
 	PublicURL *url.URL
 	TLS       bool
+	Encrypts  bool // the server itself has a certificate
 	Version   string
 	Log       *slog.Logger
 }
@@ -137,9 +140,9 @@ func (a *invocation) serve(f *serveFlags) error {
 		log = slog.New(slog.NewJSONHandler(a.stderr, nil))
 	}
 	server := a.NewServer(ServerOptions{
-		App: a.app(), Auth: auth, StateDir: state, PublicURL: public, TLS: f.encrypted(), Version: readVersion().Version, Log: log,
+		App: a.app(), Auth: auth, StateDir: state, PublicURL: public, TLS: f.encrypted(), Encrypts: f.cert != "", Version: readVersion().Version, Log: log,
 	})
-	return a.runServer(server, listener)
+	return a.runServer(server, listener, state)
 }
 
 // listen opens the port. A server that other machines can reach needs users and
@@ -175,7 +178,7 @@ func (a *invocation) listen(f *serveFlags, auth *identity.Authenticator) (net.Li
 }
 
 // runServer serves and drives runs until a signal.
-func (a *invocation) runServer(server HTTPServer, l net.Listener) error {
+func (a *invocation) runServer(server HTTPServer, l net.Listener, state string) error {
 	signals, release := a.Signals.handle()
 	defer release()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -186,6 +189,12 @@ func (a *invocation) runServer(server HTTPServer, l net.Listener) error {
 	}()
 	go func() { served <- server.Serve(ctx, l, a.app().GracePeriod()) }()
 	a.app().SetPublicURL(server.URL(l.Addr()))
+	forget, err := identity.WriteServerFile(state, server.LocalURL(l.Addr()))
+	if err != nil {
+		a.note("Other commands do not find the server: %v", err)
+	} else {
+		defer forget()
+	}
 	if err := a.announce(server, l.Addr()); err != nil {
 		return err
 	}

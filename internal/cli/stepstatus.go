@@ -17,7 +17,7 @@ import (
 
 // stepStatus shows what a step did.
 func (a *invocation) stepStatus(id journal.RunID, name string) error {
-	found, err := a.app().Executions(context.Background(), id, name)
+	found, err := a.runs().Executions(context.Background(), id, name)
 	if err != nil {
 		return err
 	}

@@ -37,6 +37,8 @@ type Config struct {
 	GracePeriod time.Duration
 	// Retention is applied by processes that stay: work and serve.
 	Retention Retention
+	// Spending limits what all runs together may cost.
+	Spending []Named[Spending]
 	// Store is the URL of the database that keeps runs; without it they are in
 	// the project's folder.
 	Store Store
@@ -88,6 +90,7 @@ func (c *Config) read(f *fields) {
 	c.Sandbox = f.flag("sandbox", "true: commands see the project, change only their run's folder, and reach no network.")
 	c.GracePeriod = f.duration("grace_period", "How long a run that receives SIGTERM or SIGHUP waits for a running command before it interrupts it; 10s if not set.")
 	f.object("retention", "retention section", "When \"espalier work\" and \"espalier serve\" remove finished runs.", c.Retention.read)
+	c.Spending = readSpending(f)
 	c.Store.URL = f.text("store", "The database that keeps runs: postgres://user@host/database. If not set, runs are kept in the folder .espalier.")
 	f.object("allow", "allow section", "What runs may do on this machine.", c.Allow.read)
 	c.Commands = readCommands(f)

@@ -110,6 +110,8 @@ const (
 	Send Permission = "send"
 	// Manage covers users, triggers and the server itself.
 	Manage Permission = "manage"
+	// Any is what everyone with valid credentials may do.
+	Any Permission = "any"
 )
 
 var grants = map[Role][]Permission{
@@ -124,7 +126,10 @@ var grants = map[Role][]Permission{
 // May reports whether the identity has a permission. A program decides only if its entry has an approver role: being an
 // administrator is not enough for it.
 func (id Identity) May(p Permission) bool {
-	if p == Decide && id.Kind == Service && !slices.ContainsFunc(id.Roles, Role.approves) {
+	switch {
+	case p == Any:
+		return true
+	case p == Decide && id.Kind == Service && !slices.ContainsFunc(id.Roles, Role.approves):
 		return false
 	}
 	return slices.ContainsFunc(id.Roles, func(r Role) bool {

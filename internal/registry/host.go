@@ -28,6 +28,7 @@ type host struct {
 	getenv func(string) string
 	models *Models
 	tools  *Tools
+	spends *spending // nil without limits
 
 	mu   sync.Mutex
 	envs map[string]*runEnv // by the run's options
@@ -75,6 +76,9 @@ func (h *host) Provision(job *step.Job, options json.RawMessage) error {
 	box := o.tools
 	box.program = job.Workflow
 	job.Model, job.Price, job.Tools = o.model, o.price, box
+	if answers, real := o.model.(router); real && h.spends != nil {
+		job.Model = spendingModel{answers, h.spends, o.price, job.Workflow.Name, o.options.User}
+	}
 	job.Dir, job.Project = h.runs+string(job.Run), h.root
 	job.Limits, job.Consents = h.tools.limits, consents
 	job.RecordStream, job.Untrusted = o.stream, o.options.Untrusted

@@ -57,6 +57,7 @@ type Runtime struct {
 	tools  *Tools
 	follow *report.Follower
 	locks  []*filelock.File
+	spends *spending // nil without limits
 	// telemetry is nil unless it is configured.
 	telemetry *otel.Exporter
 	notice    func(string)
@@ -139,6 +140,9 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 		kinds[k.Name()] = k
 	}
 	host := newHost(dir, o)
+	if r.spends = newSpending(r.Store, o.Config, now); r.spends != nil {
+		host.spends = r.spends
+	}
 	r.models = host.models
 	r.tools = host.tools
 	r.Engine = embedded.New(embedded.Config{
@@ -374,6 +378,8 @@ type RunOptions struct {
 	Untrusted bool `json:"untrusted,omitempty"`
 	// Unready starts although models are missing: steps that need them fail.
 	Unready bool `json:"unready,omitempty"`
+	// User has started the run. It is set if spending limits depend on it.
+	User string `json:"user,omitempty"`
 	// TraceParent is the span that the run is linked to, in the W3C format.
 	TraceParent string `json:"trace_parent,omitempty"`
 }

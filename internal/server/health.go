@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/espalier-run/espalier/internal/api"
-	"github.com/espalier-run/espalier/internal/app"
 )
 
 // stats counts what only the server knows.
@@ -43,14 +42,10 @@ func (s *Server) readiness(w http.ResponseWriter, r *http.Request) {
 
 // metrics writes the state of the project in the text format of Prometheus.
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
-	states := map[api.State]int{}
-	runs, err := s.o.App.Runs(r.Context(), app.Filter{Unfinished: true})
+	states, err := s.states(r.Context())
 	if err != nil {
 		writeProblem(w, r, *problemOf(r.Context(), err))
 		return
-	}
-	for i := range runs {
-		states[api.NewRun(&runs[i]).State]++
 	}
 	var out strings.Builder
 	metric := func(name, kind, help string) {

@@ -6,6 +6,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,6 +15,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/identity"
+	"github.com/espalier-run/espalier/internal/npmtest"
 )
 
 var update = flag.Bool("update", false, "write openapi.json")
@@ -135,4 +138,19 @@ func (c *contract) template(path string) string {
 		}
 	}
 	return best
+}
+
+// The description passes the rules that a linter of others has for descriptions.
+func TestOpenAPIPassesALinter(t *testing.T) {
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	// The summary of an operation says what a description would repeat.
+	content := "extends: [\"spectral:oas\"]\nrules: {operation-description: off}\n"
+	if err := os.WriteFile(rules, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	spectral := npmtest.Program(t, "@stoplight/spectral-cli@6.15.0", "spectral")
+	out, err := exec.Command(spectral, "lint", "--fail-severity", "warn", "-r", rules, "openapi.json").CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
 }

@@ -24,11 +24,21 @@ type Problem struct {
 	Details     []string           `json:"details,omitempty"`
 	Diagnostics []diag.ReportEntry `json:"diagnostics,omitempty" doc:"Mistakes in the workflow, with their places"`
 	Missing     []string           `json:"missing,omitempty" doc:"Models, tools and programs that the run needs"`
+	Needs       []need             `json:"needs,omitempty" doc:"What is missing, with the steps that need it and what to do"`
+	Startable   bool               `json:"startable,omitempty" doc:"The run could start and fail where it needs what is missing"`
 	Commands    []string           `json:"commands,omitempty" doc:"Commands that need consent"`
+	Name        string             `json:"name,omitempty" doc:"What the problem is about, such as a workflow or a step"`
 	RunID       string             `json:"run_id,omitempty"`
 	Request     string             `json:"request_id,omitempty" doc:"Under which the log of the server has the request"`
 
 	cause error // for the log, not for the client
+}
+
+// need is something that a run lacks.
+type need struct {
+	Message string   `json:"message"`
+	Steps   []string `json:"steps"`
+	Help    string   `json:"help,omitempty"`
 }
 
 func (p *Problem) Error() string { return p.Detail }
@@ -62,6 +72,7 @@ func problemOf(ctx context.Context, err error) *Problem {
 	var e *app.Error
 	if errors.As(err, &e) {
 		p.Status, p.Code, p.Help, p.Details, p.RunID = api.HTTPStatus(e.Kind), string(e.Reason), e.Advice, e.Names, string(e.Run)
+		p.Name, p.Startable = e.Name, e.Startable
 		if p.Code == "" {
 			p.Code = codes[e.Kind]
 		}
@@ -73,6 +84,7 @@ func problemOf(ctx context.Context, err error) *Problem {
 		}
 		for _, m := range e.Missing {
 			p.Missing = append(p.Missing, m.Text())
+			p.Needs = append(p.Needs, need{m.Message, m.Steps, m.Help})
 		}
 		for _, c := range e.Commands {
 			p.Commands = append(p.Commands, c.String())

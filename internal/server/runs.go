@@ -28,6 +28,7 @@ type startBody struct {
 	Simulate bool           `json:"simulate,omitempty" doc:"Simulate the replies of models and tools; nothing is executed"`
 	Seed     uint64         `json:"seed,omitempty" doc:"Selects the simulated replies"`
 	Model    string         `json:"model,omitempty" doc:"Replaces the models that the steps name"`
+	RunID    string         `json:"run_id,omitempty" format:"uuid" doc:"Id of the new run; an existing one is refused"`
 }
 
 type startInput struct {
@@ -58,6 +59,7 @@ type decideBody struct {
 	Step     string `json:"step,omitempty" doc:"Step of the gate; may be left out if only one gate is open"`
 	Decision string `json:"decision" enum:"approve,reject"`
 	Note     string `json:"note,omitempty"`
+	As       string `json:"as,omitempty" maxLength:"255" doc:"Who the user acts for; recorded as a claim"`
 	Digest   string `json:"digest" minLength:"1" doc:"Digest of what was shown: a decision on something else is refused"`
 }
 
@@ -94,11 +96,22 @@ type cancelBody struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-type output struct {
-	Outcome string          `json:"outcome"`
-	Reason  string          `json:"reason,omitempty"`
-	Error   string          `json:"error,omitempty"`
-	Output  json.RawMessage `json:"output,omitempty"`
+// decided is the state after a decision.
+type decided struct {
+	api.Status
+	Edited []string `json:"edited,omitempty" doc:"Variables whose files were edited; what the files hold now is what is approved"`
+}
+
+// resumed is a run that continues.
+type resumed struct {
+	api.Status
+	ContinuesFrom string        `json:"continues_from,omitempty" doc:"Step from which a new run continues a finished one"`
+	Changed       []changedFile `json:"changed,omitempty" doc:"Files that have changed since the run started; it continues with what they were"`
+}
+
+type changedFile struct {
+	Path string `json:"path"`
+	Gone bool   `json:"gone,omitempty"`
 }
 
 type inboxItem struct {
@@ -124,7 +137,7 @@ func (s *Server) registerRuns() {
 			return s.status(ctx, r.ID)
 		})
 	handle(s, http.MethodGet, "/runs/{run}/output", identity.Read, "Get the output of a finished run", tag,
-		func(ctx context.Context, in *RunPath) (*body[output], error) {
+		func(ctx context.Context, in *RunPath) (*body[api.Ending], error) {
 			r, err := s.find(ctx, in.Run)
 			if err != nil {
 				return nil, err
@@ -133,7 +146,16 @@ func (s *Server) registerRuns() {
 			if err != nil {
 				return nil, err
 			}
-			return &body[output]{output{string(end.Outcome), end.Reason, end.Error, end.Output}}, nil
+			return &body[api.Ending]{api.NewEnding(end)}, nil
+		})
+	handle(s, http.MethodGet, "/runs/{run}/exhausted", identity.Read, "Get the budget that a run waits for", tag,
+		func(ctx context.Context, in *RunPath) (*body[api.Exhausted], error) {
+			r, err := s.find(ctx, in.Run)
+			if err != nil {
+				return nil, err
+			}
+			budget, err := s.o.App.Exhausted(ctx, r.ID)
+			return &body[api.Exhausted]{api.NewExhausted(budget)}, err
 		})
 	handle(s, http.MethodGet, "/inbox", identity.Read, "List everything that waits for a person", tag, s.inbox)
 
@@ -142,16 +164,8 @@ func (s *Server) registerRuns() {
 			RunPath
 			Body decideBody
 		},
-		) (*body[api.Status], error) {
-			roles := approverRoles(ctx)
-			if in.Body.Decision == "reject" {
-				return s.send(ctx, in.Run, app.Reject{
-					Step: in.Body.Step, Note: in.Body.Note, Digest: in.Body.Digest, Roles: roles,
-				})
-			}
-			return s.send(ctx, in.Run, app.Approve{
-				Step: in.Body.Step, Note: in.Body.Note, Digest: in.Body.Digest, Roles: roles,
-			})
+		) (*body[decided], error) {
+			return s.decide(ctx, in.Run, &in.Body)
 		})
 	handle(s, http.MethodPost, "/runs/{run}/resolve", identity.Operate, "Resolve a step whose outcome is unknown", tag,
 		func(ctx context.Context, in *struct {
@@ -259,7 +273,7 @@ func (s *Server) startRun(ctx context.Context, in *startInput) (*started, error)
 	if err != nil {
 		return nil, err
 	}
-	id := app.NewRunID()
+	id := journal.RunID(in.Body.RunID)
 	if in.Key != "" {
 		id = keyedRun(ctx, in.Key)
 		if r, err := s.o.App.Get(ctx, id); err == nil {
@@ -402,6 +416,37 @@ func (s *Server) send(ctx context.Context, run string, m ...app.Message) (*body[
 	return s.status(ctx, r.ID)
 }
 
+// decide sends a decision about a gate. A program decides only with an approver
+// role of its own; being an administrator is not enough.
+func (s *Server) decide(ctx context.Context, run string, in *decideBody) (*body[decided], error) {
+	if id, _ := IdentityOf(ctx); !id.MayDecide(nil) {
+		return nil, &Problem{
+			Status: http.StatusForbidden, Code: "forbidden", Title: http.StatusText(http.StatusForbidden),
+			Detail: "Your roles do not allow you to decide gates: a program needs the role approver.",
+		}
+	}
+	r, err := s.find(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	by := actor(ctx)
+	by.As = in.As
+	roles := approverRoles(ctx)
+	var message app.Message = app.Approve{Step: in.Step, Note: in.Note, Digest: in.Digest, Roles: roles}
+	if in.Decision == "reject" {
+		message = app.Reject{Step: in.Step, Note: in.Note, Digest: in.Digest, Roles: roles}
+	}
+	sent, err := s.o.App.Send(ctx, r.ID, by, message)
+	if err != nil {
+		return nil, err
+	}
+	status, err := s.status(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &body[decided]{decided{status.Body, sent.Edited}}, nil
+}
+
 func (b resolveBody) message() app.Message {
 	return app.Resolve{Step: b.Step, Answer: b.Answer, Value: b.Value}
 }
@@ -410,7 +455,7 @@ func (s *Server) resumeRun(ctx context.Context, in *struct {
 	RunPath
 	Body *resumeBody
 },
-) (*body[api.Status], error) {
+) (*body[resumed], error) {
 	r, err := s.find(ctx, in.Run)
 	if err != nil {
 		return nil, err
@@ -435,7 +480,15 @@ func (s *Server) resumeRun(ctx context.Context, in *struct {
 	if err := s.o.App.Resume(ctx, resumption); err != nil {
 		return nil, err
 	}
-	return s.status(ctx, resumption.Run)
+	status, err := s.status(ctx, resumption.Run)
+	if err != nil {
+		return nil, err
+	}
+	out := resumed{Status: status.Body, ContinuesFrom: resumption.Step}
+	for _, file := range resumption.Changed {
+		out.Changed = append(out.Changed, changedFile(file))
+	}
+	return &body[resumed]{out}, nil
 }
 
 // maxInbox is how many waiting runs the inbox looks at.

@@ -1,14 +1,17 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"path"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -32,10 +35,12 @@ type Options struct {
 	// behind a proxy; nil means the address that it listens on.
 	PublicURL *url.URL
 	// TLS reports that connections are encrypted, here or at a proxy.
-	TLS     bool
-	Version string
-	Log     *slog.Logger
-	Now     func() time.Time // nil is time.Now
+	TLS bool
+	// Encrypts reports that the server itself encrypts connections.
+	Encrypts bool
+	Version  string
+	Log      *slog.Logger
+	Now      func() time.Time // nil is time.Now
 	// Pages returns the handler of the pages for people; nil for none.
 	Pages func(*Server) http.Handler
 	// MCP serves /mcp for the actor of a request; nil serves none.
@@ -85,6 +90,7 @@ func New(o Options) *Server {
 	if o.Pages != nil {
 		s.pages = o.Pages(s)
 	}
+	s.mux.HandleFunc("GET "+identity.ProofPath, s.prove)
 	s.mux.HandleFunc("GET /login", s.login)
 	s.mux.HandleFunc("POST /login", s.loginWithToken)
 	s.mux.HandleFunc("POST /hooks/{name}", s.receiveHook)
@@ -104,6 +110,17 @@ func (s *Server) newAPI() {
 	}
 	config := huma.DefaultConfig("Espalier", s.o.Version)
 	config.Info.Description = "Workflows, runs, decisions and records of one project."
+	config.Info.Contact = &huma.Contact{Name: "Espalier", URL: "https://github.com/espalier-run/espalier"}
+	config.Servers = []*huma.Server{{URL: cmp.Or(s.base, "/"), Description: "This server"}}
+	config.Tags = []*huma.Tag{
+		{Name: "Workflows", Description: "Files that describe what runs do."},
+		{Name: "Runs", Description: "Executions of workflows, and what people decide about them."},
+		{Name: "Records", Description: "What happened in a run: transcript, audit log, files and pictures."},
+		{Name: "Events", Description: "Live events of runs, and events that workflows and runs wait for."},
+		{Name: "Triggers", Description: "What starts runs without a person."},
+		{Name: "Identity", Description: "Who makes requests."},
+		{Name: "Stats", Description: "The project in numbers."},
+	}
 	config.DocsPath, config.SchemasPath, config.OpenAPIPath = "", "", "/api/v1/openapi"
 	config.CreateHooks = nil // no $schema in bodies
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
@@ -116,6 +133,9 @@ func (s *Server) newAPI() {
 	s.registerRuns()
 	s.registerRecords()
 	s.registerEvents()
+	s.registerProgress()
+	s.registerIdentity()
+	s.registerStats()
 	s.registerTriggers()
 	s.registerCloudEvents()
 }
@@ -144,7 +164,8 @@ func (s *Server) now() time.Time {
 
 // Handler returns the handler of all routes, behind the guard.
 func (s *Server) Handler(listen net.Addr) http.Handler {
-	var h http.Handler = s.mux
+	h := withETag(s.mux)
+	h = withGzip(h)
 	h = http.MaxBytesHandler(h, maxBody)
 	h = s.auth.handler(h)
 	h = withSameOrigin(h, s.o.PublicURL)
@@ -230,6 +251,19 @@ func (s *Server) URL(listen net.Addr) string {
 		base = s.o.PublicURL.Scheme + "://" + s.o.PublicURL.Host + s.base
 	}
 	return base
+}
+
+// LocalURL returns the address of the server on this machine, without its proxy.
+func (s *Server) LocalURL(listen net.Addr) string {
+	scheme := "http://"
+	if s.o.Encrypts {
+		scheme = "https://"
+	}
+	host := listen.String()
+	if at, err := netip.ParseAddrPort(host); err == nil && at.Addr().IsUnspecified() {
+		host = net.JoinHostPort("127.0.0.1", strconv.Itoa(int(at.Port())))
+	}
+	return scheme + host
 }
 
 // LoginURL returns an address that signs the owner in once.

@@ -317,7 +317,7 @@ func TestRunIsStartedApprovedAndReadThroughTheAPI(t *testing.T) {
 	if !bytes.Contains(raw, []byte("<svg")) {
 		t.Errorf("%.80s", raw)
 	}
-	var result output
+	var result api.Ending
 	p.call("GET", "/api/v1/runs/"+s.ID+"/output", nil, &result, 200)
 	if result.Outcome != "ok" || len(result.Output) == 0 {
 		t.Errorf("%+v", result)
@@ -567,4 +567,27 @@ func TestArtifactsStayInTheFolderOfTheRun(t *testing.T) {
 			t.Errorf("%q was read", name)
 		}
 	}
+}
+
+// A program decides gates only with an approver role of its own, although an
+// administrator may do everything else.
+func TestProgramsDecideOnlyAsApprovers(t *testing.T) {
+	p := newProject(t)
+	var s api.Status
+	start := map[string]any{"workflow": "gated", "input": map[string]any{"question": "why?"}, "simulate": true}
+	p.call("POST", "/api/v1/runs", start, &s, 201)
+	gate := p.until(s.ID, api.Waiting).Gates[0]
+	owner := p.token
+	decide := func(name string, want int, roles ...identity.Role) {
+		t.Helper()
+		token, err := p.auth.Users().Add(name, true, roles, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.token = token
+		p.call("POST", "/api/v1/runs/"+s.ID+"/decide", decideBody{Decision: "approve", Digest: gate.Digest}, nil, want)
+		p.token = owner
+	}
+	decide("builder", 403, identity.Admin)
+	decide("reviewer", 200, identity.Approver)
 }

@@ -1,0 +1,367 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const gatedFlow = `---
+name: gated
+kind: agent-flow/workflow
+version: 1.0.0
+description: Asks a person before it answers.
+budgets:
+  max_steps: 20
+input:
+  schema:
+    type: object
+    required: [question]
+    properties:
+      question: { type: string }
+      count: { type: integer, default: 1 }
+output:
+  schema:
+    type: object
+    required: [answer]
+    properties:
+      answer: { type: string }
+---
+
+# Gated
+
+## Agents
+
+~~~agent
+id: writer
+role: Writer
+goal: Answer the question
+max_tokens: 500
+~~~
+
+## Steps
+
+~~~step
+id: draft
+type: skill
+agent: writer
+description: Answer the question
+reads: [input.question]
+writes: [output.answer]
+~~~
+
+~~~step
+id: check
+type: gate
+gate_method: human_review
+description: Look at the answer
+reads: [output.answer]
+~~~
+
+~~~step
+id: done
+type: end
+description: The answer is approved
+~~~
+
+~~~runtime
+human_in_the_loop: true
+waitpoints:
+  - {id: WP, after_step: draft, event: papers, timeout_seconds: 3600}
+~~~
+`
+
+const tightFlow = `---
+name: tight
+kind: agent-flow/workflow
+version: 1.0.0
+description: Two steps, and a budget for one on some ways.
+budgets:
+  max_steps: 1
+---
+~~~step
+id: first
+type: transform
+description: Do something
+writes: [state.a]
+~~~
+~~~step
+id: second
+type: transform
+description: Do something else
+when: state.a != null
+reads: [state.a]
+~~~
+`
+
+// terminalScript is what people type, with the exit codes that they get.
+var terminalScript = []struct {
+	code int
+	args string
+}{
+	{4, "run gated --simulate --input question=why --input count=2 --run-id 11111111-1111-4111-8111-111111111111"},
+	{0, "runs"},
+	{0, "runs --json"},
+	{0, "runs --status waiting"},
+	{0, "runs --status finished"},
+	{2, "runs --status none"},
+	{0, "status 1111"},
+	{0, "status 1111 --json"},
+	{0, "status 1111 --step draft"},
+	{0, "status 1111 --step draft --json"},
+	{2, "status 1111 --step nothing"},
+	{2, "status 9999"},
+	{4, "output 1111"},
+	{0, "pause 1111"},
+	{0, "status 1111"},
+	{4, "resume 1111 --json"},
+	{4, "signal 1111 papers --data {\"pages\":2}"},
+	{2, "approve 1111 nowhere"},
+	{2, "approve 1111 --digest wrong"},
+	{2, "edit 1111 input.question=1"},
+	{0, "edit 1111 output.answer=better"},
+	{0, "approve 1111 check --note fine --as Ana"},
+	{2, "approve 1111 check"},
+	{2, "reject 1111 check"},
+	{0, "status 1111 --step check"},
+	{0, "resume 1111"},
+	{2, "resume 1111 --raise steps=30"},
+	{0, "output 1111"},
+	{0, "output 1111 answer"},
+	{2, "output 1111 nothing"},
+	{0, "output 1111 --json"},
+	{0, "transcript 1111"},
+	{0, "transcript 1111 --pretty"},
+	{0, "transcript 1111 --follow"},
+	{0, "audit 1111"},
+	{0, "audit 1111 --json"},
+	{0, "audit verify 1111"},
+	{2, "cancel 1111"},
+	{2, "run gated --simulate"},
+	{2, "run gated --simulate --input question=why --run-id 11111111-1111-4111-8111-111111111111"},
+	{4, "run gated --simulate --input question=why --run-id 22222222-1111-4111-8111-111111111111 --json"},
+	{4, "signal 2222 papers --json --follow"},
+	{1, "reject 2222 --note no --json --follow"},
+	{0, "output 2222"},
+	{4, "run gated --simulate --input question=why --run-id 33333333-1111-4111-8111-111111111111"},
+	{0, "cancel 3333"},
+	{0, "status 3333"},
+	{5, "run tight --simulate --run-id 44444444-1111-4111-8111-111111111111"},
+	{0, "status 4444"},
+	{5, "resume 4444"},
+	{0, "resume 4444 --raise steps=20"},
+	{0, "runs"},
+	{4, "resume 1111 --from check --json"},
+}
+
+// terminal runs the script and returns everything that was printed.
+func (p *awfProject) terminal(dir string, env ...string) (printed []string) {
+	p.t.Helper()
+	for _, line := range terminalScript {
+		cmd := p.command(strings.Fields(line.args)...)
+		cmd.Dir = dir
+		cmd.Env = append(cmd.Env, env...)
+		var stdout, stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		err := cmd.Run()
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			p.t.Fatal(err)
+		}
+		out := "$ espalier " + line.args + "\n" + stdout.String() + "--\n" + stderr.String()
+		if code := cmd.ProcessState.ExitCode(); code != line.code {
+			p.t.Errorf("exit code %d, want %d\n%s", code, line.code, out)
+		}
+		printed = append(printed, withoutTimes(out))
+	}
+	return printed
+}
+
+// changing is what differs between two executions of the same workflow.
+var changing = []struct {
+	what *regexp.Regexp
+	by   string
+}{
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?`), "TIME"},
+	{regexp.MustCompile(`\b\d\d:\d\d:\d\d\b`), "CLOCK"},
+	{regexp.MustCompile(`\b[0-9.]+ (ms|s|µs)\b`), "DURATION"},
+	{regexp.MustCompile(`"(ms|[a-z_]*_ms|[a-z_]*_ms_used)": ?[0-9.]+`), `"$1":N`},
+	{regexp.MustCompile(`,"ms":N`), ""},
+	{regexp.MustCompile(`\b[0-9a-f]{64}\b`), "HASH"},
+	{regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b`), "RUN"},
+	{regexp.MustCompile(`(run|approve|status) [0-9a-f]{8}\b`), "$1 RUN"},
+}
+
+func withoutTimes(text string) string {
+	for _, c := range changing {
+		text = c.what.ReplaceAllString(text, c.by)
+	}
+	return text
+}
+
+func newGated(t *testing.T) *awfProject {
+	t.Helper()
+	p := &awfProject{t: t, dir: t.TempDir()}
+	put(t, filepath.Join(p.dir, "gated.md"), gatedFlow)
+	put(t, filepath.Join(p.dir, "tight.md"), tightFlow)
+	put(t, filepath.Join(p.dir, "espalier.yaml"), "{}\n")
+	return p
+}
+
+// The same commands print the same and end with the same codes, whether they use
+// the store, find the running server of the project, or are given the address of
+// a server from a folder without a project.
+func TestCommandsAreTheSameThroughAServer(t *testing.T) {
+	alone := newGated(t)
+	store := alone.terminal(alone.dir)
+
+	local := newGated(t)
+	startServer(local)
+	found := local.terminal(local.dir)
+
+	// The server that was found has authenticated who decided.
+	if out := local.exits(0, "status", "1111", "--step", "check", "--json"); !strings.Contains(out, `"project-token"`) {
+		t.Errorf("the decision was not made through the server: %s", out)
+	}
+
+	remote := newGated(t)
+	r := startServer(remote)
+	named := remote.terminal(t.TempDir(), "ESPALIER_SERVER="+r.url, "ESPALIER_TOKEN="+r.token)
+
+	for i, line := range terminalScript {
+		for how, got := range map[string][]string{"a running server": found, "ESPALIER_SERVER": named} {
+			if line.code == 4 && strings.Contains(line.args, "--from") {
+				// The store is written while the command prints: the order of two lines is open.
+				store[i], got[i] = sortedLines(store[i]), sortedLines(got[i])
+			}
+			if diff := cmp.Diff(store[i], got[i]); diff != "" {
+				t.Errorf("%s: with the store (-) and with %s (+):\n%s", line.args, how, diff)
+			}
+		}
+	}
+}
+
+func sortedLines(text string) string {
+	lines := strings.Split(text, "\n")
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// A person on another machine signs in once. What they do is recorded under the
+// name of their account, whoever they are on their own machine.
+func TestLoginStoresATokenForAServer(t *testing.T) {
+	p := newGated(t)
+	s := startServer(p)
+	added := p.exits(0, "user", "add", "ana", "--role", "operator", "--role", "approver", "--json")
+	var account struct{ Token string }
+	if err := json.Unmarshal([]byte(added), &account); err != nil {
+		t.Fatalf("%s: %v", added, err)
+	}
+	away := &awfProject{t: t, dir: t.TempDir()}
+	ask := func(stdin string, code int, args ...string) string {
+		t.Helper()
+		cmd := away.command(args...)
+		cmd.Env = append(cmd.Env, "XDG_CONFIG_HOME=", "ESPALIER_SERVER="+s.url)
+		cmd.Stdin = strings.NewReader(stdin)
+		out, _ := cmd.CombinedOutput()
+		if got := cmd.ProcessState.ExitCode(); got != code {
+			t.Fatalf("%v: exit %d, want %d\n%s", args, got, code, out)
+		}
+		return string(out)
+	}
+	if out := ask("", 6, "runs"); !strings.Contains(out, "espalier login") {
+		t.Errorf("without a token: %s", out)
+	}
+	ask("wrong", 6, "login")
+	if out := ask(account.Token+"\n", 0, "login"); !strings.Contains(out, "as ana (operator, approver)") {
+		t.Error(out)
+	}
+	stored := filepath.Join(away.dir, ".config/espalier/logins.json")
+	if info, err := os.Stat(stored); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	ask("", 4, "run", "gated", "--simulate", "--input", "question=why", "--run-id", awfRun)
+	ask("", 4, "signal", awfRun, "papers")
+	ask("", 0, "approve", awfRun, "--as", "Eve")
+	decided := ask("", 0, "status", awfRun, "--step", "check", "--json")
+	for _, want := range []string{`"user": "ana"`, `"method": "token"`, `"as": "Eve"`} {
+		if !strings.Contains(decided, want) {
+			t.Errorf("%s is missing in %s", want, decided)
+		}
+	}
+	if out := ask("", 2, "run", "gated", "--allow-shell"); !strings.Contains(out, "does not work with a server") {
+		t.Error(out)
+	}
+	ask("", 0, "logout")
+	ask("", 6, "runs")
+}
+
+// A program on the port of a server that is gone does not get the token.
+func TestTokenIsNotSentToAnotherProgram(t *testing.T) {
+	p := newGated(t)
+	s := startServer(p)
+	p.exits(4, "run", "gated", "--simulate", "--input", "question=why", "--run-id", awfRun)
+	if err := s.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	s.cmd.Wait()
+	address := strings.TrimPrefix(s.url, "http://")
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan string, 10)
+	impostor := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.URL.Path + r.Header.Get("Authorization")
+		io.WriteString(w, `{"proof": "00"}`)
+	})}
+	go impostor.Serve(l)
+	defer impostor.Close()
+	p.exits(4, "signal", awfRun, "papers")
+	if got := <-asked; got != "/.well-known/espalier" || len(asked) > 0 {
+		t.Errorf("the other program was asked for %q and %d more", got, len(asked))
+	}
+}
+
+// A server that was killed leaves its file behind. Commands use the store then.
+func TestCommandsWorkWithoutAKilledServer(t *testing.T) {
+	p := newGated(t)
+	s := startServer(p)
+	p.exits(4, "run", "gated", "--simulate", "--input", "question=why", "--run-id", awfRun)
+	file := filepath.Join(p.dir, ".espalier", "server.json")
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("%v, %v", info, err)
+	}
+	if err := s.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	s.cmd.Wait()
+	if _, err := os.Stat(file); err != nil {
+		t.Fatal(err)
+	}
+	p.exits(4, "signal", awfRun, "papers")
+	s = startServer(p)
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	s.cmd.Wait()
+	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a server that has stopped left its file: %v", err)
+	}
+}

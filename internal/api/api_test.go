@@ -1,0 +1,73 @@
+package api_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/espalier-run/espalier/internal/api"
+)
+
+// A client that decodes a form and encodes what it got has the same form again:
+// nothing that a renderer prints is lost on the way.
+func TestFormsSurviveAClient(t *testing.T) {
+	states := []api.State{
+		api.Queued, api.Running, api.Waiting, api.Sleeping, api.Paused, api.Interrupted, api.Budget, api.Finished,
+	}
+	kinds := []api.GateKind{api.Approval, api.ToolApproval, api.EventGate, api.InputGate}
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringMatching(`[a-z]{0,5}`)
+		number := rapid.Int64Range(0, 1<<40)
+		usage := func() map[string]any {
+			micro := number.Draw(t, "micro")
+			return map[string]any{
+				"steps": number.Draw(t, "n"), "model_calls": number.Draw(t, "n"), "tool_calls": number.Draw(t, "n"),
+				"input_tokens": number.Draw(t, "n"), "output_tokens": number.Draw(t, "n"), "micro_dollars": micro,
+				"dollars": float64(micro) / 1e6,
+			}
+		}
+		state := rapid.SampledFrom(states).Draw(t, "state")
+		seq := rapid.Int64Range(4, 1000).Draw(t, "seq")
+		if state == api.Queued {
+			seq = 3
+		}
+		in := map[string]any{
+			"run_id": text.Draw(t, "id"), "workflow": text.Draw(t, "workflow"), "state": state, "seq": seq,
+			"started": "2026-01-02T03:04:05.678Z", "updated": "2026-01-02T03:04:06Z", "used": usage(), "reserved": usage(),
+			"limits": map[string]any{"steps": number.Draw(t, "n"), "dollars": float64(number.Draw(t, "n")) / 1e6},
+			"gates": []any{map[string]any{
+				"step": text.Draw(t, "step"), "kind": rapid.SampledFrom(kinds).Draw(t, "kind"),
+			}},
+		}
+		for _, name := range []string{"format", "outcome", "reason", "error", "waiting_for", "parent_run_id", "simulated"} {
+			if s := text.Draw(t, name); s != "" {
+				in[name] = s
+			}
+		}
+		for _, name := range []string{"untrusted", "held"} {
+			if rapid.Bool().Draw(t, name) {
+				in[name] = true
+			}
+		}
+		if state != api.Finished && rapid.Bool().Draw(t, "wakes") {
+			in["wakes"] = "2026-02-02T03:04:05Z"
+		}
+		raw, err := json.Marshal(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var form api.Status
+		if err := json.Unmarshal(raw, &form); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(form, api.NewStatus(form.App())); diff != "" {
+			t.Errorf("%s\n%s", raw, diff)
+		}
+		form.Driver = text.Draw(t, "driver")
+		if diff := cmp.Diff(form.Run, api.NewRun(form.Run.App())); diff != "" {
+			t.Error(diff)
+		}
+	})
+}

@@ -1,0 +1,19 @@
+package app
+
+import (
+	"context"
+
+	"github.com/espalier-run/espalier/internal/registry"
+)
+
+// SpendingStatus is a spending limit with what has been spent today.
+type SpendingStatus = registry.SpendingStatus
+
+// Spending returns the spending limits of the project and what has been spent today, over all runs.
+func (a *App) Spending(ctx context.Context) ([]SpendingStatus, error) {
+	rt, err := a.runs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return rt.Runtime.Spending(ctx)
+}

@@ -1,0 +1,443 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/espalier-run/espalier/internal/api"
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/client"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/private"
+	"github.com/espalier-run/espalier/internal/report/console"
+	"github.com/espalier-run/espalier/internal/terminal"
+)
+
+// The variables that name a server on another machine.
+const (
+	serverVariable = "ESPALIER_SERVER"
+	tokenVariable  = "ESPALIER_TOKEN"
+)
+
+// runsOf has the runs of a project: the store on this machine, or a server.
+type runsOf interface {
+	Find(ctx context.Context, name string) (*app.Run, error)
+	Get(ctx context.Context, id journal.RunID) (*app.Run, error)
+	RootRun(ctx context.Context, r *app.Run) (*app.Run, error)
+	Runs(ctx context.Context, f app.Filter) ([]app.Run, error)
+	Status(ctx context.Context, id journal.RunID) (*app.Status, error)
+	Ending(ctx context.Context, r *app.Run) (*app.Ending, error)
+	Exhausted(ctx context.Context, id journal.RunID) (app.Budget, error)
+	Executions(ctx context.Context, id journal.RunID, step string) ([]*app.Execution, error)
+	Transcript(ctx context.Context, r *app.Run, follow bool) (io.ReadCloser, error)
+	AuditLog(ctx context.Context, r *app.Run) (io.ReadCloser, error)
+	VerifyAudit(ctx context.Context, r *app.Run) ([]app.AuditReport, error)
+	Send(ctx context.Context, id journal.RunID, by journal.Actor, messages ...app.Message) (*app.Sent, error)
+}
+
+// runs returns the server that the command talks to, or else the project on this
+// machine.
+func (a *invocation) runs() runsOf {
+	if a.server != nil {
+		return a.server
+	}
+	return a.app()
+}
+
+// connect makes the command talk to the server that ESPALIER_SERVER names, if it
+// names one.
+func (a *invocation) connect() error {
+	address := strings.TrimSuffix(a.Getenv(serverVariable), "/")
+	if address == "" || a.server != nil {
+		return nil
+	}
+	token := a.Getenv(tokenVariable)
+	if token == "" {
+		logins, err := a.readLogins()
+		if err != nil {
+			return err
+		}
+		token = logins[address]
+	}
+	server, err := client.New(address, token)
+	if err != nil {
+		return usage("Set "+serverVariable+" to the address of the server.", "%v", err)
+	}
+	a.server, a.elsewhere = server, true
+	return nil
+}
+
+// connectToAct makes a command that acts on existing runs talk to the server of
+// the project, if one is running: the server has the keys of the runs that it
+// drives, and records who decides. Commands that only read need no server: the
+// store has everything.
+func (a *invocation) connectToAct() error {
+	if err := a.connect(); err != nil || a.server != nil {
+		return err
+	}
+	// An application of its own: the command decides later what its application does.
+	if root, err := app.New(app.Options{Dir: a.Dir, Home: a.Getenv("HOME"), Getenv: a.Getenv}).Root(); err == nil {
+		a.server = client.Local(filepath.Join(root, stateFolder))
+	}
+	return nil
+}
+
+// stateFolder is the name of a project's own folder.
+const stateFolder = ".espalier"
+
+// acting does something that acts on runs. If the server of the project lacks
+// something that this process may have, such as a key in the environment, it is
+// done again without the server.
+func (a *invocation) acting(do func() error) error {
+	if err := a.connectToAct(); err != nil {
+		return err
+	}
+	err := do()
+	var missing *app.Error
+	if a.server == nil || a.elsewhere || !errors.As(err, &missing) ||
+		missing.Kind != app.NotReady && missing.Reason != client.Unreachable {
+		return err
+	}
+	a.server.Close()
+	a.server = nil
+	return do()
+}
+
+// sendAndFollow sends something about a run to the server, and shows the progress
+// of the run until it is at rest. After a signal it reports that the run
+// continues, and returns no run.
+func (a *invocation) sendAndFollow(id journal.RunID, begin func(ctx context.Context) error) (*app.Run, error) {
+	after := journal.Seq(0) // of a new run
+	run, err := a.server.Get(context.Background(), id)
+	var missing *app.Error
+	switch {
+	case err == nil:
+		after = run.Seq
+	case !errors.As(err, &missing) || missing.Kind != app.NotFound:
+		return nil, err
+	}
+	return a.followToRest(id, func(ctx context.Context) (journal.Seq, error) { return after, begin(ctx) })
+}
+
+// followToRest shows the progress of a run on a server until it is at rest.
+// begin makes the run move, and returns the last fact that is not shown.
+func (a *invocation) followToRest(
+	id journal.RunID, begin func(ctx context.Context) (journal.Seq, error),
+) (run *app.Run, err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if a.IsTerminal(a.Stderr) {
+		a.note("Run %s", id)
+	}
+	signals, release := a.Signals.handle()
+	defer release()
+	rested := make(chan struct{})
+	go func() {
+		defer close(rested)
+		var after journal.Seq
+		if after, err = begin(ctx); err == nil {
+			run, err = a.server.Follow(ctx, id, after, client.Progress{Notice: a.printNotice})
+		}
+	}()
+	select {
+	case <-rested:
+		if err == nil && a.IsTerminal(a.Stderr) {
+			a.note("Run %s: %s", id, standing(run))
+		}
+		return run, err
+	case <-signals:
+	}
+	cancel()
+	<-rested
+	return nil, a.leftRunning(id)
+}
+
+// printNotice prints a line of progress.
+func (a *invocation) printNotice(n *console.Notice) error {
+	if a.json && a.follow {
+		line, err := n.JSON()
+		if err == nil {
+			_, err = terminal.JSON(a.stdout).Write(line)
+		}
+		return err
+	}
+	if line := n.Line(console.Style{Colour: a.colorErr, Zone: time.Local}); line != "" {
+		_, err := io.WriteString(a.paintedErr(), line+"\n")
+		if readerGone(err) {
+			return nil // the run continues, and its end counts
+		}
+		return err
+	}
+	return nil
+}
+
+// leftRunning reports after a signal that a run continues on the server.
+func (a *invocation) leftRunning(id journal.RunID) error {
+	if a.json {
+		if run, err := a.server.Get(context.Background(), id); err == nil {
+			last := api.NewResult(run, nil, nil)
+			last.Outcome = string(api.Interrupted)
+			if err := a.writeResult(last); err != nil {
+				return err
+			}
+		}
+	}
+	return &failure{
+		code: exitInterrupted, message: fmt.Sprintf("stopped watching; run %s continues on the server", short(id)),
+		help: fmt.Sprintf("To see it: espalier status %[1]s. To stop it: espalier pause %[1]s, or espalier cancel %[1]s",
+			short(id)),
+	}
+}
+
+// resumeOnServer resumes a run on the server.
+func (a *invocation) resumeOnServer(run *app.Run, req app.ResumeRequest) error {
+	ctx := context.Background()
+	r, err := a.server.Resume(ctx, req)
+	if err != nil {
+		return err
+	}
+	a.noteChanged(r.Changed)
+	if r.Step != "" {
+		a.note("Run %s has finished and stays as it is; run %s continues from %s.", short(run.ID), short(r.Run.ID), r.Step)
+	}
+	after := run.Seq
+	if r.Step != "" {
+		after = 0
+	}
+	rested, err := a.followToRest(r.Run.ID, func(context.Context) (journal.Seq, error) { return after, nil })
+	return a.attend(nil, r.Run.ID, rested, err)
+}
+
+// serverFlags are the flags of run that work with a server on another machine.
+var serverFlags = []string{
+	"input", "input-file", "simulate", "seed", "model", "detach", "run-id", "json", "follow", "help",
+}
+
+// runOnServer starts a run on the server that ESPALIER_SERVER names.
+func (a *invocation) runOnServer(workflow string, f *runFlags) error {
+	var refused error
+	f.visit(func(flag *pflag.Flag) {
+		if !slices.Contains(serverFlags, flag.Name) {
+			refused = usage("Leave it out, or unset "+serverVariable+" to run the workflow on this machine.",
+				"--%s does not work with a server", flag.Name)
+		}
+	})
+	if refused != nil {
+		return refused
+	}
+	ctx := context.Background()
+	input, err := a.serverInput(ctx, workflow, f)
+	if err != nil {
+		return err
+	}
+	id := cmp.Or(journal.RunID(f.runID), app.NewRunID())
+	begin := func(ctx context.Context) error {
+		_, err := a.server.Start(ctx, client.StartRequest{
+			Workflow: workflow, Input: input, Simulate: f.options.Simulate, Seed: f.options.Seed,
+			Model: f.options.Model, RunID: id,
+		})
+		return err
+	}
+	if !f.detach {
+		return a.converse(nil, id, begin)
+	}
+	if err := begin(ctx); err != nil {
+		return err
+	}
+	if a.json {
+		run, err := a.server.Get(ctx, id)
+		if err != nil {
+			return err
+		}
+		return a.writeResult(api.NewResult(run, nil, nil))
+	}
+	fmt.Fprintln(a.stdout, id)
+	a.note("Started on %s.", a.server.URL())
+	return nil
+}
+
+// serverInput puts the input of a run on a server together. The workflow's
+// schema decides what texts mean.
+func (a *invocation) serverInput(ctx context.Context, workflow string, f *runFlags) (json.RawMessage, error) {
+	req, err := a.prepareRequest(nil, f)
+	if err != nil || len(req.Fields) == 0 {
+		return req.Input, err
+	}
+	w, err := a.server.Workflow(ctx, workflow)
+	if err != nil {
+		return nil, err
+	}
+	return app.InputOf(w.InputSchema, req.Input, req.Fields)
+}
+
+// logins are tokens by the address of their server.
+type logins map[string]string
+
+func (a *invocation) loginsFile() string {
+	dir := a.Getenv("XDG_CONFIG_HOME")
+	if dir == "" {
+		dir = filepath.Join(a.Getenv("HOME"), ".config")
+	}
+	return filepath.Join(dir, "espalier", "logins.json")
+}
+
+func (a *invocation) readLogins() (logins, error) {
+	out := logins{}
+	path := a.loginsFile()
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return out, nil
+	}
+	if err == nil {
+		err = private.Check(path)
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &out)
+	}
+	if err != nil {
+		return nil, &failure{code: exitNotReady, message: err.Error(), help: "Remove the file and sign in again."}
+	}
+	return out, nil
+}
+
+func (a *invocation) writeLogins(l logins) error {
+	raw, err := json.MarshalIndent(l, "", "  ")
+	if err != nil {
+		return err
+	}
+	path := a.loginsFile()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return a.replaceFile(path, append(raw, '\n'), 0o600)
+}
+
+func (a *invocation) loginCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "login [URL]",
+		Short: "Sign in to a server on another machine",
+		Long: `Store a token for the server at URL, or at the address in ESPALIER_SERVER. The
+token is read from stdin; an administrator creates it with "espalier user add" or
+"espalier user token". It is stored in ~/.config/espalier/logins.json, which only
+you can read.
+
+With ESPALIER_SERVER set, these commands talk to that server instead of the
+project in the working folder: run, resume, runs, status, output, transcript,
+audit, approve, reject, signal, edit, pause and cancel. ESPALIER_TOKEN replaces
+the stored token.`,
+		Example: `  espalier login https://flows.example.org
+  export ESPALIER_SERVER=https://flows.example.org
+  espalier runs`,
+		Args: takes(0, 1, "at most one address"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			address, err := a.loginAddress(args)
+			if err != nil {
+				return err
+			}
+			return a.login(address)
+		},
+	}
+	return cmd
+}
+
+func (a *invocation) logoutCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "logout [URL]",
+		Short: "Remove the stored token for a server",
+		Long: `Remove the token that "espalier login" has stored for the server at URL, or at the
+address in ESPALIER_SERVER. The token stays valid; "espalier user revoke" ends it.`,
+		Args: takes(0, 1, "at most one address"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			address, err := a.loginAddress(args)
+			if err != nil {
+				return err
+			}
+			all, err := a.readLogins()
+			if err != nil {
+				return err
+			}
+			if _, ok := all[address]; !ok {
+				return usage("", "there is no token for %s", address)
+			}
+			delete(all, address)
+			if err := a.writeLogins(all); err != nil {
+				return err
+			}
+			a.note("The token for %s is removed.", address)
+			return nil
+		},
+	}
+}
+
+func (a *invocation) loginAddress(args []string) (string, error) {
+	address := a.Getenv(serverVariable)
+	if len(args) > 0 {
+		address = args[0]
+	}
+	if u, err := url.Parse(address); address == "" || err != nil || u.Host == "" {
+		return "", usage("Write it as https://HOST.", "login needs the address of a server")
+	}
+	return strings.TrimSuffix(address, "/"), nil
+}
+
+// login reads a token, checks it and stores it.
+func (a *invocation) login(address string) error {
+	token, err := a.readToken(address)
+	if err != nil {
+		return err
+	}
+	server, err := client.New(address, token)
+	if err != nil {
+		return usage("", "%v", err)
+	}
+	me, err := server.Me(context.Background())
+	if err != nil {
+		return err
+	}
+	all, err := a.readLogins()
+	if err != nil {
+		return err
+	}
+	all[address] = token
+	if err := a.writeLogins(all); err != nil {
+		return err
+	}
+	roles := make([]string, len(me.Roles))
+	for i, r := range me.Roles {
+		roles[i] = string(r)
+	}
+	a.note("Signed in to %s as %s (%s).", address, me.Name, strings.Join(roles, ", "))
+	return nil
+}
+
+// readToken reads a token from stdin; a terminal does not show it.
+func (a *invocation) readToken(address string) (string, error) {
+	var raw []byte
+	var err error
+	if f, ok := a.Stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		fmt.Fprintf(a.stderr, "Token for %s: ", address)
+		raw, err = term.ReadPassword(int(f.Fd()))
+		fmt.Fprintln(a.stderr)
+	} else if a.Stdin != nil {
+		raw, err = io.ReadAll(io.LimitReader(a.Stdin, 64<<10))
+	}
+	token := strings.TrimSpace(string(raw))
+	if err != nil || token == "" {
+		return "", usage("Write it to stdin: espalier login URL < FILE", "login needs a token")
+	}
+	return token, nil
+}

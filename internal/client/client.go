@@ -1,0 +1,326 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/api"
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/identity"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// Client talks to one server.
+type Client struct {
+	base  string // without a final slash
+	token string
+	http  *http.Client
+}
+
+// connectTimeout is how long a server may take to accept a connection and to
+// begin its response.
+const connectTimeout = 30 * time.Second
+
+// New returns a client of the server at an address.
+func New(address, token string) (*Client, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("%q is not the address of a server: write https://HOST", address)
+	}
+	if host := u.Hostname(); u.Scheme == "http" && host != "localhost" && !net.ParseIP(host).IsLoopback() {
+		return nil, fmt.Errorf("%s is not encrypted: tokens are sent to other machines over https only", address)
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.ResponseHeaderTimeout = connectTimeout
+	return &Client{
+		base: strings.TrimSuffix(u.Scheme+"://"+u.Host+u.Path, "/"), token: token,
+		http: &http.Client{
+			Transport: transport,
+			// A redirect would take the token to another address.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}, nil
+}
+
+// URL returns the address of the server.
+func (c *Client) URL() string { return c.base }
+
+// Close closes idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// probeTimeout is how long the search for a local server may take.
+const probeTimeout = 2 * time.Second
+
+// Local returns a client of the running server of a project on this machine; nil
+// if there is none. It sends the token only to a server that proves to have it.
+func Local(stateDir string) *Client {
+	f, token, ok := identity.ReadServerFile(stateDir)
+	if !ok {
+		return nil
+	}
+	c, err := New(f.URL, token)
+	if err != nil {
+		return nil
+	}
+	raw := make([]byte, 16)
+	rand.Read(raw) // never fails
+	challenge := hex.EncodeToString(raw)
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+identity.ProofPath+"?challenge="+challenge, nil)
+	if err != nil {
+		return nil
+	}
+	w, err := c.http.Do(r)
+	if err != nil {
+		return nil
+	}
+	defer w.Body.Close()
+	var answer struct {
+		Proof string `json:"proof"`
+	}
+	if w.StatusCode != http.StatusOK || json.NewDecoder(io.LimitReader(w.Body, 4096)).Decode(&answer) != nil ||
+		!hmac.Equal([]byte(answer.Proof), []byte(identity.Proof(token, challenge))) {
+		return nil
+	}
+	return c
+}
+
+// Reasons of errors that only a client has.
+const (
+	Unreachable app.Reason = "server-unreachable"
+	SignIn      app.Reason = "sign-in"
+	Forbidden   app.Reason = "forbidden"
+)
+
+// request sends a request and returns its response, which has succeeded.
+func (c *Client) request(ctx context.Context, method, path string, in any) (*http.Response, error) {
+	var content io.Reader
+	if in != nil {
+		raw, err := json.Marshal(in)
+		if err != nil {
+			return nil, err
+		}
+		content = bytes.NewReader(raw)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, c.base+"/api/v1"+path, content)
+	if err != nil {
+		return nil, err
+	}
+	if in != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	w, err := c.http.Do(r)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, c.unreachable(err)
+	}
+	if w.StatusCode >= 300 {
+		defer w.Body.Close()
+		return nil, c.problem(w)
+	}
+	return w, nil
+}
+
+func (c *Client) unreachable(err error) error {
+	var of *url.Error
+	if errors.As(err, &of) {
+		err = of.Err
+	}
+	return &app.Error{
+		Kind: app.StoreUnavailable, Reason: Unreachable,
+		Message: fmt.Sprintf("the server %s cannot be reached: %v", c.base, err),
+		Advice:  "Check ESPALIER_SERVER and that the server is running.", Err: err,
+	}
+}
+
+// maxResponse is how large a response may be that is read at once.
+const maxResponse = 256 << 20
+
+// call sends a request and decodes the response.
+func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
+	raw, err := c.read(ctx, method, path, in)
+	if err != nil || out == nil {
+		return err
+	}
+	if err := json.Unmarshal(raw, out); err != nil {
+		return fmt.Errorf("%s has sent an unexpected response: %w", c.base, err)
+	}
+	return nil
+}
+
+func (c *Client) read(ctx context.Context, method, path string, in any) ([]byte, error) {
+	w, err := c.request(ctx, method, path, in)
+	if err != nil {
+		return nil, err
+	}
+	defer w.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(w.Body, maxResponse))
+	if err != nil {
+		return nil, c.unreachable(err)
+	}
+	return raw, nil
+}
+
+// Me returns who the server takes the client for.
+func (c *Client) Me(ctx context.Context) (id identity.Identity, err error) {
+	return id, c.call(ctx, http.MethodGet, "/me", nil, &id)
+}
+
+func runPath(id journal.RunID, below string) string {
+	return "/runs/" + url.PathEscape(string(id)) + below
+}
+
+// Find returns the run that a person means.
+func (c *Client) Find(ctx context.Context, name string) (*app.Run, error) {
+	if name == "" {
+		return nil, &app.Error{
+			Kind: app.InvalidRequest, Reason: app.NoRunName, Message: "a run is named by its id, or the beginning of it",
+		}
+	}
+	return c.Get(ctx, journal.RunID(name))
+}
+
+// Get returns a run.
+func (c *Client) Get(ctx context.Context, id journal.RunID) (*app.Run, error) {
+	var s api.Status
+	if err := c.call(ctx, http.MethodGet, runPath(id, ""), nil, &s); err != nil {
+		return nil, err
+	}
+	return s.Run.App(), nil
+}
+
+// RootRun returns the run that a child run belongs to; any other run as it is.
+func (c *Client) RootRun(ctx context.Context, r *app.Run) (*app.Run, error) {
+	if r.Root == "" {
+		return r, nil
+	}
+	return c.Get(ctx, r.Root)
+}
+
+// Status returns the state of a run.
+func (c *Client) Status(ctx context.Context, id journal.RunID) (*app.Status, error) {
+	var s api.Status
+	if err := c.call(ctx, http.MethodGet, runPath(id, ""), nil, &s); err != nil {
+		return nil, err
+	}
+	return s.App(), nil
+}
+
+// pageSize is how many runs are asked for at once.
+const pageSize = 500
+
+// Runs lists the runs of the project, the newest first.
+func (c *Client) Runs(ctx context.Context, f app.Filter) ([]app.Run, error) {
+	query := url.Values{}
+	switch {
+	case f.Unfinished:
+		query.Set("state", "unfinished")
+	case f.Status == journal.Exceeded:
+		query.Set("state", "budget")
+	case f.Status != "":
+		query.Set("state", string(f.Status))
+	}
+	if f.Name != "" {
+		query.Set("workflow", f.Name)
+	}
+	if f.Children {
+		query.Set("children", "true")
+	}
+	list := []app.Run{}
+	for {
+		limit := pageSize
+		if f.Limit > 0 {
+			limit = min(limit, f.Limit-len(list))
+		}
+		query.Set("limit", strconv.Itoa(limit))
+		var page struct {
+			Runs []api.Run `json:"runs"`
+			Next string    `json:"next"`
+		}
+		if err := c.call(ctx, http.MethodGet, "/runs?"+query.Encode(), nil, &page); err != nil {
+			return nil, err
+		}
+		for i := range page.Runs {
+			run := page.Runs[i].App()
+			if f.Unfinished && f.Status != "" && run.Status != f.Status ||
+				f.Prefix != "" && !strings.HasPrefix(string(run.ID), f.Prefix) {
+				continue
+			}
+			list = append(list, *run)
+		}
+		if page.Next == "" || f.Limit > 0 && len(list) >= f.Limit {
+			return list, nil
+		}
+		query.Set("cursor", page.Next)
+	}
+}
+
+// Ending returns how a run ended.
+func (c *Client) Ending(ctx context.Context, r *app.Run) (*app.Ending, error) {
+	var e api.Ending
+	if err := c.call(ctx, http.MethodGet, runPath(r.ID, "/output"), nil, &e); err != nil {
+		return nil, err
+	}
+	return e.App(), nil
+}
+
+// Exhausted returns the budget that a run waits for.
+func (c *Client) Exhausted(ctx context.Context, id journal.RunID) (app.Budget, error) {
+	var e api.Exhausted
+	err := c.call(ctx, http.MethodGet, runPath(id, "/exhausted"), nil, &e)
+	return e.App(), err
+}
+
+// Executions returns the executions of a step in a run, in order.
+func (c *Client) Executions(ctx context.Context, id journal.RunID, name string) ([]*app.Execution, error) {
+	var list []api.Execution
+	if err := c.call(ctx, http.MethodGet, runPath(id, "/steps/"+url.PathEscape(name)), nil, &list); err != nil {
+		return nil, err
+	}
+	out := make([]*app.Execution, len(list))
+	for i := range list {
+		out[i] = list[i].App()
+	}
+	return out, nil
+}
+
+// AuditLog returns the audit log of a run, one JSON object per line.
+func (c *Client) AuditLog(ctx context.Context, r *app.Run) (io.ReadCloser, error) {
+	w, err := c.request(ctx, http.MethodGet, runPath(r.ID, "/audit"), nil)
+	if err != nil {
+		return nil, err
+	}
+	return w.Body, nil
+}
+
+// VerifyAudit verifies the records of a run, on the server.
+func (c *Client) VerifyAudit(ctx context.Context, r *app.Run) ([]app.AuditReport, error) {
+	var out struct {
+		Logs []app.AuditReport `json:"logs"`
+	}
+	err := c.call(ctx, http.MethodGet, runPath(r.ID, "/audit/verify"), nil, &out)
+	return out.Logs, err
+}
+
+// Redact returns a text as it is: the server knows the secrets, and has replaced
+// them.
+func (c *Client) Redact(text string) string { return text }

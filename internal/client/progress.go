@@ -1,0 +1,198 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/api"
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report/console"
+)
+
+// Progress is what a stream of progress has.
+type Progress struct {
+	Titles func(map[string]string) // of steps; nil ignores them
+	Notice func(*console.Notice) error
+	// Now ends the stream with what has happened so far.
+	Now bool
+}
+
+// Reconnecting: a server that restarts is back within this time.
+const (
+	reconnectFor   = 30 * time.Second
+	reconnectPause = 500 * time.Millisecond
+)
+
+// Follow passes on the progress of a run after a fact, until the run is at rest,
+// and returns the run. It reconnects if the server restarts.
+func (c *Client) Follow(ctx context.Context, id journal.RunID, after journal.Seq, p Progress) (*app.Run, error) {
+	lost := time.Time{}
+	for {
+		run, err := c.follow(ctx, id, &after, p, func() { lost = time.Time{} })
+		if run != nil || ctx.Err() != nil {
+			return run, errors.Join(err, ctx.Err())
+		}
+		var known *app.Error
+		if err != nil && (!errors.As(err, &known) || known.Reason != Unreachable) {
+			return nil, err
+		}
+		if lost.IsZero() {
+			lost = time.Now()
+		}
+		if time.Since(lost) > reconnectFor {
+			return nil, c.unreachable(cmpErr(err, io.ErrUnexpectedEOF))
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(reconnectPause):
+		}
+	}
+}
+
+func cmpErr(err, otherwise error) error {
+	if err != nil {
+		return err
+	}
+	return otherwise
+}
+
+// follow reads one stream. It returns no run and no error if the stream breaks
+// off.
+func (c *Client) follow(
+	ctx context.Context, id journal.RunID, after *journal.Seq, p Progress, connected func(),
+) (*app.Run, error) {
+	path := runPath(id, "/progress?after="+strconv.FormatInt(int64(*after), 10))
+	if p.Now {
+		path += "&until=now"
+	}
+	w, err := c.request(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer w.Body.Close()
+	connected()
+	lines := bufio.NewScanner(w.Body)
+	lines.Buffer(nil, maxResponse)
+	var event, number, data string
+	for lines.Scan() {
+		name, value, _ := strings.Cut(lines.Text(), ": ")
+		switch name {
+		case "event":
+			event = value
+		case "id":
+			number = value
+		case "data":
+			data = value
+		case "":
+			run, err := p.dispatch(event, data)
+			if run != nil || err != nil {
+				return run, err
+			}
+			if n, err := strconv.ParseInt(number, 10, 64); err == nil {
+				*after = journal.Seq(n)
+			}
+			event, number, data = "", "", ""
+		}
+	}
+	return nil, nil // the connection has ended; Follow connects again
+}
+
+func (p *Progress) dispatch(event, data string) (*app.Run, error) {
+	switch event {
+	case "titles":
+		titles := map[string]string{}
+		if p.Titles == nil || json.Unmarshal([]byte(data), &titles) != nil {
+			return nil, nil
+		}
+		p.Titles(titles)
+	case "notice":
+		n, err := console.Decode([]byte(data))
+		if err != nil {
+			return nil, err
+		}
+		if p.Notice != nil {
+			return nil, p.Notice(n)
+		}
+	case "rest":
+		var run api.Run
+		if err := json.Unmarshal([]byte(data), &run); err != nil {
+			return nil, err
+		}
+		return run.App(), nil
+	}
+	return nil, nil
+}
+
+// Transcript returns the transcript of a run, one JSON object per line. With
+// follow, reading continues as the run does, until the run has finished or the
+// context ends.
+func (c *Client) Transcript(ctx context.Context, r *app.Run, follow bool) (io.ReadCloser, error) {
+	raw, err := c.read(ctx, http.MethodGet, runPath(r.ID, "/transcript"), nil)
+	if err != nil {
+		return nil, err
+	}
+	if !follow {
+		return io.NopCloser(strings.NewReader(string(raw))), nil
+	}
+	return io.NopCloser(&growing{
+		c: c, ctx: ctx, run: r.ID, rest: raw, read: len(raw), over: r.Status == journal.Finished,
+	}), nil
+}
+
+// growing reads a transcript as it grows.
+type growing struct {
+	c    *Client
+	ctx  context.Context
+	run  journal.RunID
+	rest []byte // that was fetched, and not read
+	read int    // how much was fetched
+	over bool   // the run has finished, and everything is fetched
+}
+
+// growPause is how often a growing transcript is asked for.
+const growPause = 250 * time.Millisecond
+
+// Read implements io.Reader.
+func (g *growing) Read(p []byte) (int, error) {
+	for len(g.rest) == 0 {
+		if g.over {
+			return 0, io.EOF
+		}
+		select {
+		case <-g.ctx.Done():
+			return 0, io.EOF
+		case <-time.After(growPause):
+		}
+		run, err := g.c.Get(g.ctx, g.run) // before the transcript, so that that of a finished run is complete
+		if err != nil {
+			return 0, endOf(g.ctx, err)
+		}
+		raw, err := g.c.read(g.ctx, http.MethodGet, runPath(g.run, "/transcript"), nil)
+		if err != nil {
+			return 0, endOf(g.ctx, err)
+		}
+		g.over = run.Status == journal.Finished
+		if len(raw) > g.read {
+			g.rest, g.read = raw[g.read:], len(raw)
+		}
+	}
+	n := copy(p, g.rest)
+	g.rest = g.rest[n:]
+	return n, nil
+}
+
+func endOf(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return io.EOF
+	}
+	return err
+}

@@ -1,0 +1,189 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/api"
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// StartRequest is a run that a server starts.
+type StartRequest struct {
+	Workflow string          `json:"workflow"`
+	Input    json.RawMessage `json:"input,omitempty"`
+	Simulate bool            `json:"simulate,omitempty"`
+	Seed     uint64          `json:"seed,omitempty"`
+	Model    string          `json:"model,omitempty"`
+	RunID    journal.RunID   `json:"run_id,omitempty"`
+}
+
+// Workflow is a workflow of the project.
+type Workflow struct {
+	api.Workflow
+	InputSchema json.RawMessage `json:"input_schema"`
+}
+
+// Workflow describes a workflow, by its name or its path.
+func (c *Client) Workflow(ctx context.Context, name string) (w Workflow, err error) {
+	return w, c.call(ctx, http.MethodGet, "/workflows/"+url.PathEscape(name), nil, &w)
+}
+
+// Start starts a run and returns when that is durable.
+func (c *Client) Start(ctx context.Context, req StartRequest) (*app.Run, error) {
+	var s api.Status
+	if err := c.call(ctx, http.MethodPost, "/runs", req, &s); err != nil {
+		return nil, err
+	}
+	return s.Run.App(), nil
+}
+
+type (
+	edit struct {
+		Variable string          `json:"variable"`
+		Value    json.RawMessage `json:"value"`
+	}
+	raise struct {
+		Budget string `json:"budget"`
+		To     int64  `json:"to"`
+	}
+	resolve struct {
+		Step   string          `json:"step"`
+		Answer string          `json:"answer"`
+		Value  json.RawMessage `json:"value,omitempty"`
+	}
+	decision struct {
+		Step     string `json:"step,omitempty"`
+		Decision string `json:"decision"`
+		Note     string `json:"note,omitempty"`
+		As       string `json:"as,omitempty"`
+		Digest   string `json:"digest"`
+	}
+)
+
+// Send says something to a run, and returns when the answer is durable. The
+// server records who says it; by contributes whom that person claims to be.
+func (c *Client) Send(
+	ctx context.Context, id journal.RunID, by journal.Actor, messages ...app.Message,
+) (*app.Sent, error) {
+	sent := &app.Sent{}
+	for _, m := range messages {
+		route, in, err := c.message(ctx, id, by, m)
+		if err != nil {
+			return sent, err
+		}
+		var out struct {
+			Edited []string `json:"edited"`
+		}
+		if err := c.call(ctx, http.MethodPost, runPath(id, "/"+route), in, &out); err != nil {
+			return sent, err
+		}
+		sent.Edited = append(sent.Edited, out.Edited...)
+	}
+	return sent, nil
+}
+
+// message returns the route of a message and the body of its request.
+func (c *Client) message(ctx context.Context, id journal.RunID, by journal.Actor, m app.Message) (string, any, error) {
+	switch m := m.(type) {
+	case app.Approve:
+		digest, err := c.digest(ctx, id, m.Step, m.Digest)
+		return "decide", decision{m.Step, "approve", m.Note, by.As, digest}, err
+	case app.Reject:
+		digest, err := c.digest(ctx, id, m.Step, m.Digest)
+		return "decide", decision{m.Step, "reject", m.Note, by.As, digest}, err
+	case app.Signal:
+		return "signal", struct {
+			Event string          `json:"event"`
+			Step  string          `json:"step,omitempty"`
+			Data  json.RawMessage `json:"data,omitempty"`
+		}{m.Event, m.Step, m.Data}, nil
+	case app.Edit:
+		return "edit", edit(m), nil
+	case app.Raise:
+		return "raise", raise(m), nil
+	case app.Resolve:
+		return "resolve", resolve(m), nil
+	case app.Cancel:
+		return "cancel", map[string]string{"reason": m.Reason}, nil
+	case app.Pause:
+		return "pause", nil, nil
+	}
+	return "", nil, fmt.Errorf("a server takes no %T", m)
+}
+
+// noGate is sent as the digest if no gate is open. The server refuses the
+// decision with its reason.
+const noGate = "none"
+
+// digest returns the digest of what a gate shows, unless the caller has one: the
+// server takes no decision without it.
+func (c *Client) digest(ctx context.Context, id journal.RunID, step, digest string) (string, error) {
+	if digest != "" {
+		return digest, nil
+	}
+	status, err := c.Status(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	digest = noGate
+	for _, g := range status.Gates {
+		// The last part of a key is the step; "STEP:gate" is the gate of a step.
+		name := g.Step[strings.LastIndexByte(g.Step, '/')+1:]
+		if g.Digest != "" && (step == "" || step == g.Step || step == name || step+":gate" == name) {
+			digest = g.Digest
+		}
+	}
+	return digest, nil
+}
+
+// Resumed is a run that continues.
+type Resumed struct {
+	Run     *app.Run
+	Step    string // from which a new run continues a finished one
+	Changed []app.ChangedFile
+}
+
+// Resume continues a run, and returns when that is durable.
+func (c *Client) Resume(ctx context.Context, req app.ResumeRequest) (*Resumed, error) {
+	in := struct {
+		From    string    `json:"from,omitempty"`
+		Set     []edit    `json:"set,omitempty"`
+		Raise   []raise   `json:"raise,omitempty"`
+		Resolve []resolve `json:"resolve,omitempty"`
+	}{From: req.From}
+	for _, one := range req.Set {
+		in.Set = append(in.Set, edit(one))
+	}
+	for _, m := range req.Messages {
+		switch m := m.(type) {
+		case app.Raise:
+			in.Raise = append(in.Raise, raise(m))
+		case app.Resolve:
+			in.Resolve = append(in.Resolve, resolve(m))
+		default:
+			return nil, fmt.Errorf("a run is not resumed with a %T", m)
+		}
+	}
+	var out struct {
+		api.Status
+		ContinuesFrom string `json:"continues_from"`
+		Changed       []struct {
+			Path string `json:"path"`
+			Gone bool   `json:"gone"`
+		} `json:"changed"`
+	}
+	if err := c.call(ctx, http.MethodPost, runPath(req.Run, "/resume"), in, &out); err != nil {
+		return nil, err
+	}
+	r := &Resumed{Run: out.Run.App(), Step: out.ContinuesFrom}
+	for _, file := range out.Changed {
+		r.Changed = append(r.Changed, app.ChangedFile(file))
+	}
+	return r, nil
+}

@@ -1,0 +1,42 @@
+package config
+
+import (
+	"github.com/espalier-run/espalier/internal/price"
+	"github.com/espalier-run/espalier/internal/text"
+)
+
+// Spending is a limit on what the models of all runs together may cost.
+type Spending struct {
+	MicroDollars int64     // in a day
+	Workflow     text.Text // only runs of this workflow
+	User         text.Text // only runs that this user has started
+	Each         string    // "workflow" or "user": one limit for each of them
+}
+
+// The values of Spending.Each.
+const (
+	EachWorkflow = "workflow"
+	EachUser     = "user"
+)
+
+func readSpending(f *fields) []Named[Spending] {
+	return entries(f, "spending", "spending limit", "What the models of all runs together may cost in a day.",
+		func(name text.Text, f *fields) Spending {
+			s := Spending{
+				Workflow: f.text("workflow", "Only runs of this workflow count."),
+				User:     f.text("user", "Only runs that this user has started count."),
+				Each:     f.choice("each", "One limit for each workflow, or for each user.", EachWorkflow, EachUser),
+			}
+			dollars := f.decimal("dollars_per_day", "The limit in US dollars. A day starts at midnight UTC.")
+			if name.Value == "" {
+				return s
+			}
+			rate, err := price.ParseRate(dollars.Value) // both count millionths
+			if err != nil || rate <= 0 {
+				f.report(CodeMissing, name.Span, "Add dollars_per_day: 20.",
+					"The spending limit %q does not say how much may be spent.", name.Value)
+			}
+			s.MicroDollars = int64(rate)
+			return s
+		})
+}

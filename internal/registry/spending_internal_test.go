@@ -1,0 +1,164 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/source"
+)
+
+func settings(t *testing.T, text string) *config.Config {
+	t.Helper()
+	c, problems := config.Parse(source.NewFile(config.FileName, text))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	return c
+}
+
+var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+
+// Many calls of several processes at once reserve exactly what the limit allows.
+func TestSpendingLimitHoldsAcrossProcesses(t *testing.T) {
+	c := settings(t, "spending: {all: {dollars_per_day: 1}, each: {each: user, dollars_per_day: 0.6}}\n")
+	store := memory.New()
+	clock := func() time.Time { return noon }
+	var mu sync.Mutex
+	granted := map[string]int{}
+	var work sync.WaitGroup
+	for process := range 4 {
+		s := newSpending(store, c, clock)
+		for call := range 20 {
+			user := []string{"ana", "ben"}[(process+call)%2]
+			work.Go(func() {
+				full, err := s.reserve(t.Context(), s.shares("flow", user), 100_000)
+				if err != nil {
+					t.Error(err)
+				}
+				if full == nil {
+					mu.Lock()
+					granted[user]++
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	work.Wait()
+	if granted["ana"] > 6 || granted["ben"] > 6 || granted["ana"]+granted["ben"] != 10 {
+		t.Errorf("%v", granted)
+	}
+	// A refused share gives back what the other shares had reserved.
+	status, err := newSpending(store, c, clock).status(t.Context())
+	if err != nil || len(status) != 3 {
+		t.Fatalf("%+v, %v", status, err)
+	}
+	if sum := status[1].MicroDollars + status[2].MicroDollars; status[0].MicroDollars != 1_000_000 || sum != 1_000_000 {
+		t.Errorf("%+v", status)
+	}
+	// The next day is another one, and old days are forgotten.
+	clock = func() time.Time { return noon.AddDate(0, 0, 30) }
+	s := newSpending(store, c, clock)
+	if full, err := s.reserve(t.Context(), s.shares("flow", "ana"), 100_000); full != nil || err != nil {
+		t.Errorf("%+v, %v", full, err)
+	}
+	if all, err := store.List(t.Context(), spendingPrefix); err != nil || len(all) != 2 {
+		t.Errorf("%v, %v", all, err)
+	}
+}
+
+// A call costs what the model has counted. One that fails before it is billed
+// costs nothing, one that breaks off costs its worst case, and one that the
+// limit does not allow is not made.
+func TestCallsAreReservedAndSettled(t *testing.T) {
+	calls, status, whole := 0, http.StatusOK, true
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		calls++
+		if status != http.StatusOK {
+			w.WriteHeader(status)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		end := "null"
+		if whole {
+			end = `"stop"`
+		}
+		fmt.Fprint(w, `data: {"id":"x","object":"chat.completion.chunk","model":"m","choices":[{"index":0,`+
+			`"delta":{"role":"assistant","content":"hello"},"finish_reason":`+end+`}]}`+"\n\n")
+		if whole {
+			fmt.Fprint(w, `data: {"id":"x","object":"chat.completion.chunk","model":"m","choices":[],`+
+				`"usage":{"prompt_tokens":100,"completion_tokens":10,"total_tokens":110}}`+"\n\ndata: [DONE]\n\n")
+		}
+	}))
+	defer server.Close()
+	c := settings(t, `
+models: {providers: {till: {api: openai, base_url: "`+server.URL+`", max_retries: 0}}}
+prices: {till/m: {input: 10, output: 100}, till/free: {input: 0, output: 0}}
+spending: {all: {dollars_per_day: 0.2}}
+`)
+	s := newSpending(memory.New(), c, func() time.Time { return noon })
+	r := router{models: NewModels(t.TempDir(), c, func(string) string { return "" })}
+	model := spendingModel{r, s, r.price, "flow", ""}
+	ask := func(name string, tokens int) error {
+		request := provider.Request{Model: name, MaxTokens: tokens, Messages: []provider.Message{{
+			Role: provider.User, Blocks: []provider.Block{{Type: provider.Text, Text: "hi"}},
+		}}}
+		for _, err := range model.Generate(context.Background(), request) {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	spent := func(want int64) {
+		t.Helper()
+		got, err := s.status(t.Context())
+		if err != nil || len(got) != 1 || got[0].MicroDollars != want {
+			t.Errorf("%+v, %v; want %d", got, err, want)
+		}
+	}
+	const cost = 100*10 + 10*100 // in millionths
+	if err := ask("till/m", 500); err != nil {
+		t.Fatal(err)
+	}
+	spent(cost)
+	status = http.StatusBadRequest
+	if err := ask("till/m", 500); err == nil {
+		t.Error("no error")
+	}
+	spent(cost)
+	if calls != 2 {
+		t.Errorf("%d calls", calls)
+	}
+	status, whole = http.StatusOK, false
+	_ = ask("till/m", 500) // it breaks off
+	got, err := s.status(t.Context())
+	if err != nil || got[0].MicroDollars < cost+500*100 {
+		t.Errorf("a reply that broke off: %+v, %v", got, err)
+	}
+	before := got[0].MicroDollars
+	whole = true
+	var refused *provider.Error
+	if err := ask("till/m", 1900); !errors.As(err, &refused) || refused.Class != provider.RateLimit ||
+		refused.RetryAfter != 12*time.Hour {
+		t.Errorf("beyond the limit: %v", err)
+	}
+	if err := ask("till/m", 5000); !errors.As(err, &refused) || refused.Class == provider.RateLimit {
+		t.Errorf("a call that never fits: %v", err)
+	}
+	if err := ask("till/unpriced", 100); err == nil {
+		t.Error("a model without a price was asked")
+	}
+	spent(before)
+	if calls != 3 {
+		t.Errorf("%d calls", calls)
+	}
+}

@@ -1,0 +1,46 @@
+package console
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// wire is a notice with everything that its line is made of. A server sends it,
+// and the terminal of the client formats it.
+type wire struct {
+	Notice
+	Place   string         `json:"place,omitempty"`
+	Root    journal.RunID  `json:"root,omitempty"`
+	Limits  journal.Limits `json:"limits,omitzero"`
+	Printed string         `json:"printed,omitempty"`
+	Quiet   bool           `json:"quiet,omitempty"`
+	Badly   bool           `json:"badly,omitempty"`
+}
+
+// Encode returns a notice for [Decode], which may be in another process.
+func Encode(n *Notice) ([]byte, error) {
+	return json.Marshal(wire{*n, n.place, n.root, n.limits, n.printed, n.quiet, n.badly})
+}
+
+// Decode returns the notice that [Encode] has encoded.
+func Decode(raw []byte) (*Notice, error) {
+	var w wire
+	if err := json.Unmarshal(raw, &w); err != nil {
+		return nil, err
+	}
+	n := w.Notice
+	n.place, n.root, n.limits, n.printed, n.quiet, n.badly = w.Place, w.Root, w.Limits, w.Printed, w.Quiet, w.Badly
+	return &n, nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *Time) UnmarshalJSON(raw []byte) error {
+	var at time.Time
+	if err := at.UnmarshalJSON(raw); err != nil {
+		return err
+	}
+	t.Time = at
+	return nil
+}

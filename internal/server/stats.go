@@ -1,0 +1,61 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/espalier-run/espalier/internal/api"
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/identity"
+)
+
+// projectStats is the state of a project in numbers.
+type projectStats struct {
+	Runs     map[api.State]int `json:"runs" doc:"Unfinished runs by state"`
+	Spending []spendingStats   `json:"spending" doc:"Spending limits, and what has been spent today (UTC)"`
+	Clients  int64             `json:"event_clients" doc:"Clients of live events"`
+}
+
+type spendingStats struct {
+	Name              string  `json:"name" doc:"Name of the limit in espalier.yaml"`
+	Of                string  `json:"of,omitempty" doc:"The workflow or user, if there is a limit for each"`
+	Dollars           float64 `json:"dollars" doc:"Spent and reserved"`
+	MicroDollars      int64   `json:"micro_dollars" doc:"Millionths of a dollar, exactly"`
+	LimitDollars      float64 `json:"limit_dollars"`
+	LimitMicroDollars int64   `json:"limit_micro_dollars"`
+}
+
+func (s *Server) registerStats() {
+	handle(s, http.MethodGet, "/stats", identity.Read, "Show the state of the project in numbers", "Stats",
+		func(ctx context.Context, _ *struct{}) (*body[projectStats], error) {
+			states, err := s.states(ctx)
+			if err != nil {
+				return nil, err
+			}
+			spent, err := s.o.App.Spending(ctx)
+			if err != nil {
+				return nil, err
+			}
+			out := projectStats{Runs: states, Spending: []spendingStats{}, Clients: s.stats.clients.Load()}
+			for _, one := range spent {
+				out.Spending = append(out.Spending, spendingStats{
+					Name: one.Name, Of: one.Of, Dollars: float64(one.MicroDollars) / 1e6, MicroDollars: one.MicroDollars,
+					LimitDollars: float64(one.Limit) / 1e6, LimitMicroDollars: one.Limit,
+				})
+			}
+			return &body[projectStats]{out}, nil
+		})
+}
+
+// states counts the unfinished runs in each state.
+func (s *Server) states(ctx context.Context) (map[api.State]int, error) {
+	runs, err := s.o.App.Runs(ctx, app.Filter{Unfinished: true})
+	if err != nil {
+		return nil, err
+	}
+	states := map[api.State]int{}
+	for i := range runs {
+		states[api.NewRun(&runs[i]).State]++
+	}
+	return states, nil
+}
