@@ -13,6 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/engine/embedded"
@@ -156,4 +159,34 @@ func TestChainHasTheFactsOfTheEmbeddedEngine(t *testing.T) {
 		}
 	}
 	verify(t, w.store, id)
+}
+
+func TestEngineKeepsItsPromises(t *testing.T) {
+	enginetest.Run(t, enginetest.Subject{
+		Owner: journal.Temporal,
+		New: func(t *testing.T) enginetest.World {
+			w := newWorld(t, func(c *temporal.Config) { c.Namespace = newNamespace(t) })
+			return enginetest.World{
+				Journal: w.store,
+				Open:    func(_ *testing.T, kinds map[string]step.Runner) engine.Engine { return w.open(kinds) },
+			}
+		},
+	})
+}
+
+// newNamespace returns a namespace of its own: the suite uses one id for all runs.
+func newNamespace(t *testing.T) string {
+	t.Helper()
+	name := "test-" + uuid.NewString()
+	c, err := client.NewNamespaceClient(client.Options{HostPort: temporaltest.Shared(t).Address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Register(t.Context(), &workflowservice.RegisterNamespaceRequest{
+		Namespace: name, WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return name
 }
