@@ -3,10 +3,12 @@ package temporal
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 )
@@ -70,11 +72,11 @@ func (d *driver) show(ctx workflow.Context) {
 
 // registerAttributes adds the search attributes to the namespace. Without the
 // permission to do that, runs have none.
-func (e *Engine) registerAttributes(ctx context.Context) bool {
-	operator := e.client.OperatorService()
-	known, err := operator.ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: e.c.Namespace})
+func registerAttributes(ctx context.Context, c client.Client, namespace string, log *slog.Logger) bool {
+	operator := c.OperatorService()
+	known, err := operator.ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
 	if err != nil {
-		e.Log.Warn("search attributes of Temporal not read", "error", err)
+		log.Warn("search attributes of Temporal not read", "error", err)
 		return false
 	}
 	missing := map[string]enumspb.IndexedValueType{}
@@ -89,11 +91,11 @@ func (e *Engine) registerAttributes(ctx context.Context) bool {
 		return true
 	}
 	_, err = operator.AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
-		Namespace: e.c.Namespace, SearchAttributes: missing,
+		Namespace: namespace, SearchAttributes: missing,
 	})
 	var exists *serviceerror.AlreadyExists
 	if err != nil && !errors.As(err, &exists) {
-		e.Log.Warn("search attributes of Temporal not added", "error", err)
+		log.Warn("search attributes of Temporal not added", "error", err)
 		return false
 	}
 	return true

@@ -2,10 +2,12 @@ package temporal
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
@@ -38,31 +40,37 @@ type Config struct {
 	// ContinueAfter is the number of events after which a workflow continues as a
 	// new one; 0 leaves that to the server.
 	ContinueAfter int
-	// Client changes the options of the connection, such as its credentials.
-	Client func(*client.Options)
+	// Client sets the credentials of the connection; nil uses none.
+	Client func(context.Context, *client.Options) error
 }
 
-// Engine drives the runs of one journal on Temporal. It implements engine.Engine.
+// Engine drives the runs of one journal on Temporal. It connects to the server
+// when it first needs it: reading runs needs only the journal. It implements
+// engine.Engine.
 type Engine struct {
 	*engine.Core
-	c          Config
-	store      journal.Store
+	c        Config
+	store    journal.Store
+	identity string // of this engine among the workers of the task queue
+
+	connecting sync.Mutex // guards client and attributes until client is set
 	client     client.Client
-	attributes bool
+	attributes bool // the namespace has the search attributes
 
 	mu      sync.Mutex // guards everything below
 	jobs    map[*job]bool
+	mine    map[journal.RunID]bool   // runs that this process has started or continued
+	all     bool                     // run the tasks of all runs, not only of mine
 	skip    func(journal.RunID) bool // runs whose tasks this process does not run; nil for none
 	held    bool
 	closed  bool
 	workers []worker.Worker
-	working bool // the workers run tasks
 }
 
 var _ engine.Engine = (*Engine)(nil)
 
-// Open connects to Temporal.
-func Open(ctx context.Context, c Config) (*Engine, error) {
+// New returns an engine.
+func New(c Config) *Engine {
 	if c.Namespace == "" {
 		c.Namespace = client.DefaultNamespace
 	}
@@ -72,22 +80,52 @@ func Open(ctx context.Context, c Config) (*Engine, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	e := &Engine{Core: engine.NewCore(c.Config, c.Store), c: c, store: c.Store, jobs: map[*job]bool{}}
+	host, _ := os.Hostname() // only for people to read
+	return &Engine{
+		Core: engine.NewCore(c.Config, c.Store), c: c, store: c.Store, jobs: map[*job]bool{},
+		mine: map[journal.RunID]bool{}, identity: fmt.Sprintf("%d@%s %s", os.Getpid(), host, rand.Text()[:8]),
+	}
+}
+
+// UnreachableError means that the Temporal server does not answer.
+type UnreachableError struct {
+	Address string
+	Err     error
+}
+
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("the Temporal server at %s cannot be reached: %v", e.Address, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// connect connects to the server, once.
+func (e *Engine) connect(ctx context.Context) error {
+	e.connecting.Lock()
+	defer e.connecting.Unlock()
+	if e.client != nil {
+		return nil
+	}
 	options := client.Options{
-		HostPort: c.Address, Namespace: c.Namespace, DataConverter: dataConverter(), Logger: logger{e.Log},
+		HostPort: e.c.Address, Namespace: e.c.Namespace, DataConverter: dataConverter(), Logger: logger{e.Log},
+		Identity: e.identity,
 		ExternalStorage: converter.ExternalStorage{
-			Drivers: []converter.StorageDriver{blobDriver{c.Store}}, PayloadSizeThreshold: largePayload,
+			Drivers: []converter.StorageDriver{blobDriver{e.store}}, PayloadSizeThreshold: largePayload,
 		},
 	}
-	if c.Client != nil {
-		c.Client(&options)
+	if e.c.Client != nil {
+		if err := e.c.Client(ctx, &options); err != nil {
+			return err
+		}
 	}
-	var err error
-	if e.client, err = client.DialContext(ctx, options); err != nil {
-		return nil, fmt.Errorf("Temporal at %s cannot be reached: %w", c.Address, err)
+	c, err := client.DialContext(ctx, options)
+	if err != nil {
+		return &UnreachableError{e.c.Address, err}
 	}
-	e.attributes = e.registerAttributes(ctx)
-	return e, nil
+	e.attributes = registerAttributes(ctx, c, e.c.Namespace, e.Log)
+	e.client = c
+	return nil
 }
 
 // logger passes messages of Temporal's library on. What it reports as an error is
@@ -107,7 +145,10 @@ func (e *Engine) publishQueue() string { return e.c.TaskQueue + "-publish" }
 
 // serve starts the workers of this process, if they do not run. Those of a held
 // engine decide and append, and run no tasks.
-func (e *Engine) serve() error {
+func (e *Engine) serve(ctx context.Context) error {
+	if err := e.connect(ctx); err != nil {
+		return err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -139,13 +180,24 @@ func (e *Engine) serve() error {
 	return nil
 }
 
+// drives makes this process run the tasks of a run.
+func (e *Engine) drives(id journal.RunID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.mine[id] = true
+}
+
 // enter counts a task that starts. It returns why this process does not run it,
-// or "".
+// or "". A process that does not work for all runs declines the others: it ends
+// when its own run rests, and a person may have consented to that one only.
 func (e *Engine) enter(j *job) (declined string) {
 	e.mu.Lock()
-	skip := e.skip
+	skip, mine, all := e.skip, e.mine[j.in.Run], e.all
 	e.mu.Unlock()
-	if skip != nil && skip(j.in.Run) {
+	if !all && !mine {
+		return "this process drives other runs"
+	}
+	if !mine && skip != nil && skip(j.in.Run) {
 		return "this worker cannot run tasks of the run"
 	}
 	e.mu.Lock()
@@ -188,9 +240,10 @@ func (e *Engine) StartFrom(
 // start records that a run has started and starts its workflow. If the process
 // dies in between, Resume and Work start the workflow.
 func (e *Engine) start(ctx context.Context, id journal.RunID, b *engine.Beginning) error {
-	if err := e.serve(); err != nil {
+	if err := e.serve(ctx); err != nil {
 		return err
 	}
+	e.drives(id)
 	now := journal.MillisOf(e.c.Now())
 	events := []journal.Event{{Seq: 1, At: now, Fact: b.Started}}
 	for i, edit := range b.Edits {
@@ -271,7 +324,8 @@ func (e *Engine) Resume(ctx context.Context, id journal.RunID) error {
 	if entry.Status == journal.Finished {
 		return journal.ErrFinished
 	}
-	if err := e.serve(); err != nil {
+	e.drives(id)
+	if err := e.serve(ctx); err != nil {
 		return err
 	}
 	return e.startWorkflow(ctx, id)
@@ -305,7 +359,8 @@ func (e *Engine) Send(ctx context.Context, id journal.RunID, in plan.Input, ref 
 	if entry.Status == journal.Finished {
 		return check()
 	}
-	if err := e.serve(); err != nil {
+	e.drives(id)
+	if err := e.serve(ctx); err != nil {
 		return err
 	}
 	m, err := engine.EncodeMessage(in, ref, journal.MillisOf(e.c.Now()))
@@ -395,7 +450,8 @@ func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, err
 		if idle {
 			return entry, nil
 		}
-		if err := e.serve(); err != nil {
+		e.drives(id)
+		if err := e.serve(ctx); err != nil {
 			return entry, err
 		}
 		select {
@@ -413,9 +469,9 @@ func (e *Engine) Listen(ctx context.Context) { <-ctx.Done() }
 // Work implements engine.Driver.
 func (e *Engine) Work(ctx context.Context, skip func(journal.RunID) bool) error {
 	e.mu.Lock()
-	e.skip = skip
+	e.all, e.skip = true, skip
 	e.mu.Unlock()
-	if err := e.serve(); err != nil {
+	if err := e.serve(ctx); err != nil {
 		return err
 	}
 	if err := e.startOrphans(ctx); err != nil {
@@ -460,8 +516,8 @@ func (e *Engine) CatchUp(ctx context.Context) error {
 		if !due {
 			return context.Cause(ctx)
 		}
-		if err := e.serve(); err != nil {
-			return err
+		if err := e.serve(ctx); err != nil {
+			return nil //nolint:nilerr // runs can be read without the server
 		}
 		select {
 		case <-e.store.Changed():
@@ -537,5 +593,30 @@ func (e *Engine) close(now <-chan struct{}, park bool) {
 	for _, w := range workers {
 		w.Stop() // waits for running tasks
 	}
-	e.client.Close()
+	e.connecting.Lock()
+	defer e.connecting.Unlock()
+	if e.client != nil {
+		e.client.Close()
+	}
 }
+
+// Driven reports whether another process has recently asked for tasks of the task
+// queue. If that is unknown, it reports true.
+func (e *Engine) Driven(ctx context.Context) bool {
+	if err := e.connect(ctx); err != nil {
+		return true
+	}
+	queue, err := e.client.DescribeTaskQueue(ctx, e.c.TaskQueue, enumspb.TASK_QUEUE_TYPE_ACTIVITY)
+	if err != nil {
+		return true
+	}
+	for _, p := range queue.GetPollers() {
+		if p.GetIdentity() != e.identity && time.Since(p.GetLastAccessTime().AsTime()) < pollLife {
+			return true
+		}
+	}
+	return false
+}
+
+// pollLife is the longest time between two requests of a living worker for tasks.
+const pollLife = 75 * time.Second

@@ -61,10 +61,7 @@ func (w *world) open(kinds map[string]step.Runner) *temporal.Engine {
 	w.t.Helper()
 	c := w.config
 	c.Kinds = kinds
-	e, err := temporal.Open(w.t.Context(), c)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	e := temporal.New(c)
 	w.t.Cleanup(func() { enginetest.Stop(e) })
 	return e
 }

@@ -69,6 +69,7 @@ type driver struct {
 	tasks    map[string]*launch // running activities, by the key of the task
 	starting []*launch          // wait until the journal has their facts
 	launches int
+	sleeping int // declined tasks that wait
 	// parked are tasks whose activity has ended because their reservation waits.
 	parked map[string]*launch
 	// refused are budgets of refused reservations, by task and number.
@@ -118,6 +119,8 @@ type launch struct {
 	number int         // number of the reservation that the task waits for
 	cancel workflow.CancelFunc
 	cause  error // why the workflow has cancelled it
+	// declined is how many workers have declined to run it.
+	declined int
 }
 
 // runWorkflow is the workflow.
@@ -553,16 +556,24 @@ func (d *driver) ended(ctx workflow.Context, l *launch, carried *facts, out *tas
 		d.unpark()
 	case out.Declined != "":
 		// Another worker, or this one later, may be able to run it.
-		if err := workflow.Sleep(ctx, declinedDelay); err != nil {
+		d.sleeping++
+		if err := workflow.Sleep(ctx, min(declinedDelay<<min(l.declined, 10), declinedMost)); err != nil {
 			panic(err)
 		}
-		d.starting = append(d.starting, &launch{work: l.work, rerun: l.rerun, seq: d.state.Seq})
+		d.sleeping--
+		d.starting = append(d.starting, &launch{
+			work: l.work, rerun: l.rerun, seq: d.state.Seq, declined: l.declined + 1,
+		})
 		d.woken = true
 	}
 }
 
-// declinedDelay is how long a task that a worker has declined waits.
-const declinedDelay = time.Second
+// declinedDelay is how long a task that a worker has declined waits at first, and
+// declinedMost at most.
+const (
+	declinedDelay = 500 * time.Millisecond
+	declinedMost  = 30 * time.Second
+)
 
 // recovered returns the input of a task's end. A lost task that a person wants to
 // run again does not ask.
@@ -694,7 +705,7 @@ func (d *driver) quietJournal() bool { return len(d.decided) == 0 && !d.publishi
 
 // quiet reports whether nothing is under way.
 func (d *driver) quiet() bool {
-	return d.quietJournal() && len(d.tasks) == 0 && len(d.starting) == 0 && len(d.queue) == 0
+	return d.quietJournal() && len(d.tasks)+d.sleeping == 0 && len(d.starting) == 0 && len(d.queue) == 0
 }
 
 // setTimer makes the workflow wake when the next timer of the run is due. An
