@@ -97,8 +97,9 @@ func (e *UnreachableError) Error() string {
 	return fmt.Sprintf("the Temporal server at %s cannot be reached: %v", e.Address, e.Err)
 }
 
-// Unwrap returns the cause.
-func (e *UnreachableError) Unwrap() error { return e.Err }
+// Unwrap returns journal.ErrUnavailable and the cause: what happens to the run is
+// not known until the server answers.
+func (e *UnreachableError) Unwrap() []error { return []error{journal.ErrUnavailable, e.Err} }
 
 // connect connects to the server, once.
 func (e *Engine) connect(ctx context.Context) error {
