@@ -40,7 +40,7 @@ func TestScriptsOnTemporal(t *testing.T) {
 			return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o755)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "isjson": isJSON, "isxml": isXML, "ispng": isPNG,
+			"exits": exits, "isjson": isJSON, "isxml": isXML, "ispng": isPNG, "sql": runSQL,
 		},
 	})
 }

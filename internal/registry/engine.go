@@ -1,9 +1,11 @@
 package registry
 
 import (
+	"context"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/journal"
 )
 
 // TemporalVariable names the environment variable with the address of the
@@ -29,4 +31,23 @@ func temporalServer(o RuntimeOptions) (*config.Temporal, error) {
 		return nil, StoreError(config.NotApproved("the Temporal server in "+config.FileName) + ". " + config.Approval)
 	}
 	return &c, nil
+}
+
+// Idle reports whether no process drives a run.
+func (r *Runtime) Idle(e journal.Entry) bool {
+	if e.Owner == journal.Temporal {
+		return !r.Driven(e)
+	}
+	return e.Owner == "" || r.Process.Dead(e.Owner)
+}
+
+// Driven reports whether another process drives a run.
+func (r *Runtime) Driven(e journal.Entry) bool {
+	if e.Owner != journal.Temporal {
+		return e.Owner != "" && r.Process.Drives(e.Owner)
+	}
+	engine, ok := r.Engine.(interface {
+		Driven(context.Context, journal.RunID) bool
+	})
+	return ok && e.Status == journal.Running && engine.Driven(context.Background(), e.ID)
 }

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -35,15 +34,13 @@ func (r *Runtime) useTemporal(common engine.Config, o RuntimeOptions, now func()
 			return err
 		}
 	}
-	e := temporal.New(temporal.Config{
-		Config: common, Store: r.observed(r.Store, o), Now: now,
+	r.Engine = temporal.New(temporal.Config{
+		Config: common, Store: r.observed(r.Store, o), Now: now, Process: r.Process,
 		Address: c.Shown(), Namespace: c.Namespace.Value, TaskQueue: queue,
 		Client: func(ctx context.Context, options *client.Options) error {
 			return credentials(ctx, filepath.Dir(r.dir), c, o.Models, options)
 		},
 	})
-	r.Engine = e
-	r.Process = &temporalProcess{Process: r.Process, engine: e}
 	return nil
 }
 
@@ -105,38 +102,4 @@ func credentials(
 	}
 	options.ConnectionOptions.TLS = secure
 	return nil
-}
-
-// temporalProcess is a process whose runs Temporal drives: one is driven if
-// another worker is there.
-type temporalProcess struct {
-	Process
-	engine *temporal.Engine
-
-	mu     sync.Mutex
-	asked  time.Time
-	driven bool
-}
-
-// Dead implements Process.
-func (p *temporalProcess) Dead(o journal.Owner) bool {
-	if o != journal.Temporal {
-		return p.Process.Dead(o)
-	}
-	return !p.Drives(o)
-}
-
-// Drives implements Process. The answer is kept for a second: lists ask for each run.
-func (p *temporalProcess) Drives(o journal.Owner) bool {
-	if o != journal.Temporal {
-		return p.Process.Drives(o)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if time.Since(p.asked) > time.Second {
-		ctx, stop := context.WithTimeout(context.Background(), 5*time.Second)
-		defer stop()
-		p.driven, p.asked = p.engine.Driven(ctx), time.Now()
-	}
-	return p.driven
 }

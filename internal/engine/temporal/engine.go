@@ -40,8 +40,18 @@ type Config struct {
 	// ContinueAfter is the number of events after which a workflow continues as a
 	// new one; 0 leaves that to the server.
 	ContinueAfter int
+	// Process is this process among those that share the journal; nil shares it
+	// with none.
+	Process Process
 	// Client sets the credentials of the connection; nil uses none.
 	Client func(context.Context, *client.Options) error
+}
+
+// Process is this process among those that share a journal.
+type Process interface {
+	ID() journal.Owner
+	// Dead reports whether another process has certainly ended.
+	Dead(journal.Owner) bool
 }
 
 // Engine drives the runs of one journal on Temporal. It connects to the server
@@ -65,6 +75,9 @@ type Engine struct {
 	held    bool
 	closed  bool
 	workers []worker.Worker
+
+	announcing sync.Mutex // guards announced
+	announced  journal.Register
 }
 
 var _ engine.Engine = (*Engine)(nil)
@@ -182,10 +195,14 @@ func (e *Engine) serve(ctx context.Context) error {
 }
 
 // drives makes this process run the tasks of a run.
-func (e *Engine) drives(id journal.RunID) {
+func (e *Engine) drives(ctx context.Context, id journal.RunID) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	known := e.mine[id]
 	e.mine[id] = true
+	e.mu.Unlock()
+	if !known {
+		e.announce(ctx)
+	}
 }
 
 // enter counts a task that starts. It returns why this process does not run it,
@@ -244,7 +261,7 @@ func (e *Engine) start(ctx context.Context, id journal.RunID, b *engine.Beginnin
 	if err := e.serve(ctx); err != nil {
 		return err
 	}
-	e.drives(id)
+	e.drives(ctx, id)
 	now := journal.MillisOf(e.c.Now())
 	events := []journal.Event{{Seq: 1, At: now, Fact: b.Started}}
 	for i, edit := range b.Edits {
@@ -261,6 +278,10 @@ func (e *Engine) start(ctx context.Context, id journal.RunID, b *engine.Beginnin
 	}
 	return e.startWorkflow(ctx, id)
 }
+
+// workflowID returns the id of the workflow of a run. Projects may share a
+// namespace, and ids of scheduled runs are derived from names in the project.
+func (e *Engine) workflowID(id journal.RunID) string { return e.c.TaskQueue + "/" + string(id) }
 
 // startWorkflow starts the workflow of a run from the beginning of its journal,
 // unless it has been started.
@@ -286,7 +307,7 @@ func (e *Engine) startWorkflow(ctx context.Context, id journal.RunID) error {
 		break
 	}
 	_, err := e.client.ExecuteWorkflow(withRun(ctx, id), client.StartWorkflowOptions{
-		ID: string(id), TaskQueue: e.c.TaskQueue, StaticSummary: name,
+		ID: e.workflowID(id), TaskQueue: e.c.TaskQueue, StaticSummary: name,
 		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
@@ -325,7 +346,10 @@ func (e *Engine) Resume(ctx context.Context, id journal.RunID) error {
 	if entry.Status == journal.Finished {
 		return journal.ErrFinished
 	}
-	e.drives(id)
+	if entry.Status == journal.Running && !e.isMine(id) && e.Driven(ctx, id) {
+		return &journal.OwnedError{Owner: journal.Temporal}
+	}
+	e.drives(ctx, id)
 	if err := e.serve(ctx); err != nil {
 		return err
 	}
@@ -360,7 +384,7 @@ func (e *Engine) Send(ctx context.Context, id journal.RunID, in plan.Input, ref 
 	if entry.Status == journal.Finished {
 		return check()
 	}
-	e.drives(id)
+	e.drives(ctx, id)
 	if err := e.serve(ctx); err != nil {
 		return err
 	}
@@ -394,7 +418,7 @@ func (e *Engine) update(
 ) error {
 	for {
 		options := client.UpdateWorkflowOptions{
-			WorkflowID: string(id), UpdateName: name, Args: args, WaitForStage: client.WorkflowUpdateStageCompleted,
+			WorkflowID: e.workflowID(id), UpdateName: name, Args: args, WaitForStage: client.WorkflowUpdateStageCompleted,
 		}
 		handle, err := e.client.UpdateWorkflow(withRun(ctx, id), options)
 		if err == nil {
@@ -410,7 +434,7 @@ func (e *Engine) update(
 			}
 			return &plan.Refusal{Code: plan.RefusalCode(code), Why: refused.Message()}
 		case errors.As(err, &missing):
-			state, err := e.client.DescribeWorkflowExecution(ctx, string(id), "")
+			state, err := e.client.DescribeWorkflowExecution(ctx, e.workflowID(id), "")
 			if err != nil || state.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 				return errEnded
 			}
@@ -451,7 +475,7 @@ func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, err
 		if idle {
 			return entry, nil
 		}
-		e.drives(id)
+		e.drives(ctx, id)
 		if err := e.serve(ctx); err != nil {
 			return entry, err
 		}
@@ -472,6 +496,7 @@ func (e *Engine) Work(ctx context.Context, skip func(journal.RunID) bool) error 
 	e.mu.Lock()
 	e.all, e.skip = true, skip
 	e.mu.Unlock()
+	e.announce(ctx)
 	if err := e.serve(ctx); err != nil {
 		return err
 	}
@@ -594,30 +619,10 @@ func (e *Engine) close(now <-chan struct{}, park bool) {
 	for _, w := range workers {
 		w.Stop() // waits for running tasks
 	}
+	e.announce(context.Background())
 	e.connecting.Lock()
 	defer e.connecting.Unlock()
 	if e.client != nil {
 		e.client.Close()
 	}
 }
-
-// Driven reports whether another process has recently asked for tasks of the task
-// queue. If that is unknown, it reports true.
-func (e *Engine) Driven(ctx context.Context) bool {
-	if err := e.connect(ctx); err != nil {
-		return true
-	}
-	queue, err := e.client.DescribeTaskQueue(ctx, e.c.TaskQueue, enumspb.TASK_QUEUE_TYPE_ACTIVITY)
-	if err != nil {
-		return true
-	}
-	for _, p := range queue.GetPollers() {
-		if p.GetIdentity() != e.identity && time.Since(p.GetLastAccessTime().AsTime()) < pollLife {
-			return true
-		}
-	}
-	return false
-}
-
-// pollLife is the longest time between two requests of a living worker for tasks.
-const pollLife = 75 * time.Second

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/converter"
@@ -64,7 +65,7 @@ func (d blobDriver) Store(
 ) ([]converter.StorageDriverClaim, error) {
 	run := runOf(ctx.Context)
 	if target, ok := ctx.Target.(converter.StorageDriverWorkflowInfo); ok && run == "" {
-		run = journal.RunID(target.WorkflowID)
+		run = journal.RunID(target.WorkflowID[strings.LastIndexByte(target.WorkflowID, '/')+1:])
 	}
 	if run == "" {
 		return nil, errors.New("a large payload belongs to no run")

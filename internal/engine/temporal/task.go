@@ -442,7 +442,7 @@ func (j *job) ReserveUpTo(
 // ask asks the workflow for budget.
 func (j *job) ask(ctx context.Context, r reservation) (answer reserved, err error) {
 	handle, err := j.e.client.UpdateWorkflow(withRun(ctx, j.in.Run), client.UpdateWorkflowOptions{
-		UpdateID: fmt.Sprintf("%s reserve %d", j.id, r.Reserve.N), WorkflowID: string(j.in.Run), UpdateName: reserveName,
+		UpdateID: fmt.Sprintf("%s reserve %d", j.id, r.Reserve.N), WorkflowID: j.e.workflowID(j.in.Run), UpdateName: reserveName,
 		Args: []any{r}, WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
 	if err == nil {
