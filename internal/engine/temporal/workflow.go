@@ -278,10 +278,19 @@ func (d *driver) send(ctx workflow.Context, m journal.Message) (*plan.Refusal, e
 	d.queue = append(d.queue, q)
 	d.waiters++
 	err = workflow.Await(ctx, func() bool { return q.done && d.published >= q.seq })
+	if _, ok := in.(plan.Cancel); ok && err == nil && q.refused == nil {
+		// Tasks that no worker has started end at once.
+		_, err = workflow.AwaitWithTimeout(ctx, cancelTime, func() bool {
+			return d.state.Finished != nil && d.published >= d.state.Seq
+		})
+	}
 	d.waiters--
 	d.woken = true
 	return q.refused, err
 }
+
+// cancelTime is how long the sender of a cancellation waits for the end of the run.
+const cancelTime = 2 * time.Second
 
 // rerunLostTasks makes open tasks run again without a decision if they are lost.
 func (d *driver) rerunLostTasks(workflow.Context) error {
@@ -557,7 +566,8 @@ func (d *driver) ended(ctx workflow.Context, l *launch, carried *facts, out *tas
 	case out.Declined != "":
 		// Another worker, or this one later, may be able to run it.
 		d.sleeping++
-		if err := workflow.Sleep(ctx, min(declinedDelay<<min(l.declined, 10), declinedMost)); err != nil {
+		delay := min(declinedDelay<<min(l.declined, 10), declinedMost)
+		if _, err := workflow.AwaitWithTimeout(ctx, delay, func() bool { return !d.wanted(l) }); err != nil {
 			panic(err)
 		}
 		d.sleeping--
@@ -566,6 +576,12 @@ func (d *driver) ended(ctx workflow.Context, l *launch, carried *facts, out *tas
 		})
 		d.woken = true
 	}
+}
+
+// wanted reports whether a task is to run.
+func (d *driver) wanted(l *launch) bool {
+	f := d.state.Frames[l.work.Frame]
+	return f != nil && f.Phase == plan.Working && f.Work() == l.work && f.Rerun == l.rerun && !f.Cancelled
 }
 
 // declinedDelay is how long a task that a worker has declined waits at first, and
