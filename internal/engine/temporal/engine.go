@@ -114,6 +114,12 @@ func (e *UnreachableError) Error() string {
 // not known until the server answers.
 func (e *UnreachableError) Unwrap() []error { return []error{journal.ErrUnavailable, e.Err} }
 
+func (e *Engine) externalStorage() converter.ExternalStorage {
+	return converter.ExternalStorage{
+		Drivers: []converter.StorageDriver{blobDriver{e.store}}, PayloadSizeThreshold: largePayload,
+	}
+}
+
 // connect connects to the server, once.
 func (e *Engine) connect(ctx context.Context) error {
 	e.connecting.Lock()
@@ -123,10 +129,7 @@ func (e *Engine) connect(ctx context.Context) error {
 	}
 	options := client.Options{
 		HostPort: e.c.Address, Namespace: e.c.Namespace, DataConverter: dataConverter(), Logger: logger{e.Log},
-		Identity: e.identity,
-		ExternalStorage: converter.ExternalStorage{
-			Drivers: []converter.StorageDriver{blobDriver{e.store}}, PayloadSizeThreshold: largePayload,
-		},
+		Identity: e.identity, ExternalStorage: e.externalStorage(),
 	}
 	if e.c.Client != nil {
 		if err := e.c.Client(ctx, &options); err != nil {
