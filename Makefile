@@ -12,7 +12,7 @@ BROKEN := $(BIN)/broken.txt
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build install screenshots test test-clis test-live race lint vuln cross check fix bench bench-postgres soak soak-short docs recording release test-release
+.PHONY: help demo build install screenshots test test-clis test-temporal test-live race lint vuln cross check fix bench bench-postgres soak soak-short docs recording release test-release
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,10 @@ screenshots: ## take pictures of all web pages; needs Chromium
 # The programs are installed from npm into the user's cache, once: about a gigabyte.
 test-clis: ## run steps through the real claude, codex, gemini and copilot, offline; installs them
 	$(GO) test -tags clis -count=1 -timeout 20m -v -run 'TestRealCLIs' ./cmd/espalier
+
+# The server is compiled into the user's cache, once, which takes minutes.
+test-temporal: ## run the engine's tests on a Temporal server; installs it
+	$(GO) test -tags temporal -count=1 -timeout 15m ./internal/engine/temporal
 
 test-live: ## run the provider suite against real accounts, with the keys in the environment; costs money
 	@[ -n "$$ANTHROPIC_API_KEY$$OPENAI_API_KEY$$GEMINI_API_KEY" ] || echo 'ANTHROPIC_API_KEY, OPENAI_API_KEY and GEMINI_API_KEY are not set: no provider is tested.'

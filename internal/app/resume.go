@@ -343,7 +343,7 @@ func (a *App) Finish(ctx context.Context, id journal.RunID) (*Run, error) {
 		return nil, err
 	}
 	run, err := a.Get(ctx, id)
-	if err != nil || run.Status == journal.Finished || run.Owner != "" && !rt.Process.Dead(run.Owner) {
+	if err != nil || run.Status == journal.Finished || !rt.Idle(run.Entry) {
 		return nil, err
 	}
 	err = rt.tell(ctx, id, func() error {

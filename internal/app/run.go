@@ -120,8 +120,8 @@ func (a *App) keeper(ctx context.Context, id journal.RunID) (*environment, error
 func (rt *environment) run(entry journal.Entry) *Run {
 	r := &Run{Entry: entry}
 	if entry.Status == journal.Running {
-		r.Idle = entry.Owner == "" || rt.Process.Dead(entry.Owner)
-		if entry.Owner != "" && rt.Process.Drives(entry.Owner) {
+		r.Idle = rt.Idle(entry)
+		if rt.Driven(entry) {
 			r.Driver = cmp.Or(rt.describeOwner(entry.Owner), "another process")
 		}
 	}

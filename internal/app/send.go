@@ -80,7 +80,7 @@ func (rt *environment) canContinue(ctx context.Context, id journal.RunID) error 
 	if err != nil {
 		return err
 	}
-	if entry.Status == journal.Finished || entry.Owner != "" && !rt.Process.Dead(entry.Owner) {
+	if entry.Status == journal.Finished || !rt.Idle(entry) {
 		return nil
 	}
 	state, _, def, err := rt.Engine.Load(ctx, id)

@@ -87,8 +87,9 @@ func (a *App) settings(space *project.Workspace, root string, how consent) (*set
 		c.Simulate()
 	}
 	// Neither a simulation nor consent to commands may send the data of a run to a server that a file names.
-	if c.Store.URL.Value != "" && !a.approved(root, trust.Sum([]byte(c.File.Text))) {
-		c.Store.Withheld = true
+	elsewhere := c.Store.URL.Value != "" || c.Engine == config.EngineTemporal
+	if elsewhere && !a.approved(root, trust.Sum([]byte(c.File.Text))) {
+		c.Store.Withheld, c.Temporal.Withheld = true, true
 		s.texts += "-"
 	}
 	if list.Errors() {
@@ -118,14 +119,15 @@ func (a *App) configured(
 	return a.environment(root, s)
 }
 
-// settingsOrNone returns the approved settings. If the configuration has errors, only its store counts.
+// settingsOrNone returns the approved settings. If the configuration has errors, only its store and its engine count.
 func (a *App) settingsOrNone(space *project.Workspace, root string) *settings {
 	s, err := a.settings(space, root, approvedOnly)
 	switch {
 	case err != nil:
 		return &settings{Config: &config.Config{}, err: err}
 	case s.err != nil:
-		return &settings{Config: &config.Config{Store: s.Store}, err: s.err, texts: s.texts}
+		only := &config.Config{Store: s.Store, Engine: s.Engine, Temporal: s.Temporal, Secrets: s.Secrets}
+		return &settings{Config: only, err: s.err, texts: s.texts}
 	}
 	return s
 }

@@ -46,6 +46,8 @@ var layers = map[string][]string{
 	"internal/usertest": {},
 	// Tests and benchmarks start PostgreSQL with it.
 	"internal/pgtest": {},
+	// Tests start Temporal with it.
+	"internal/temporaltest": {},
 	// Tools and steps that fetch something from the network.
 	"internal/netguard": {},
 	// Hashes and comparisons go through it.

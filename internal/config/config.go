@@ -42,6 +42,10 @@ type Config struct {
 	// Store is the URL of the database that keeps runs; without it they are in
 	// the project's folder.
 	Store Store
+	// Engine drives runs: EngineEmbedded, which an empty one means, or
+	// EngineTemporal.
+	Engine   string
+	Temporal Temporal
 
 	Triggers []Named[Trigger] // by workflow
 	Webhooks []Named[Webhook]
@@ -92,6 +96,8 @@ func (c *Config) read(f *fields) {
 	f.object("retention", "retention section", "When \"espalier work\" and \"espalier serve\" remove finished runs.", c.Retention.read)
 	c.Spending = readSpending(f)
 	c.Store.URL = f.text("store", "The database that keeps runs: postgres://user@host/database. If not set, runs are kept in the folder .espalier.")
+	c.Engine = f.choice("engine", "What drives runs: embedded (this program alone; the default) or temporal (a Temporal server).", EngineEmbedded, EngineTemporal)
+	f.object("temporal", "temporal section", "How the Temporal server is reached, if engine is temporal.", c.Temporal.read)
 	f.object("allow", "allow section", "What runs may do on this machine.", c.Allow.read)
 	c.Commands = readCommands(f)
 	c.Triggers = readTriggers(f)
@@ -159,6 +165,7 @@ func (c *Config) check(out *diag.List) {
 			c.checkReference(h.Value, out)
 		}
 	}
+	c.checkReference(c.Temporal.APIKey, out)
 	for _, w := range c.Webhooks {
 		c.checkReference(w.Is.Secret, out)
 	}

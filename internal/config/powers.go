@@ -101,6 +101,9 @@ func (c *Config) Powers() []Power {
 	if c.Store.URL.Value != "" {
 		add("store", "keeps runs in "+c.Store.Shown(), func() { c.Store.Withheld = true })
 	}
+	if c.Engine == EngineTemporal {
+		add("engine", "sends runs to the Temporal server at "+c.Temporal.Shown(), func() { c.Temporal.Withheld = true })
+	}
 	if c.Allow.Shell {
 		add("allow.shell", "lets all workflows run commands", func() { c.Allow.Shell = false })
 	}

@@ -253,6 +253,10 @@ type Filter struct {
 // Owner is the ID of a process that can own runs.
 type Owner string
 
+// Temporal is the owner of the runs that Temporal drives. It never dies: no
+// process can claim such a run.
+const Temporal Owner = "temporal"
+
 // Claim is the right to append to a run.
 type Claim struct {
 	Fence      int64

@@ -19,6 +19,11 @@ func Append(ctx context.Context, s Writer, b Batch) error {
 	return <-outcome
 }
 
+// Mortal returns dead, except that Temporal never dies.
+func Mortal(dead func(Owner) bool) func(Owner) bool {
+	return func(o Owner) bool { return o != Temporal && dead(o) }
+}
+
 // ClaimByScan is ClaimNext for a store in which looking at all running runs is
 // cheap. dead reports whether the process of an owner has ended.
 func ClaimByScan(

@@ -320,3 +320,15 @@ func (s *State) outOfTime(f *Frame) (spent *Frame) {
 	})
 	return spent
 }
+
+// Bounded reports whether a reservation of a task can be refused or has to wait:
+// the run or a part of it has limits.
+func (s *State) Bounded() bool {
+	for _, f := range s.Frames {
+		if l := f.Ledger; l != nil && (l.Limits.Tokens != nil || l.Limits.MicroDollars != nil ||
+			l.Limits.ToolCalls != nil || l.Limits.Steps != nil) {
+			return true
+		}
+	}
+	return false
+}

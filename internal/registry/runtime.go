@@ -145,13 +145,19 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 	}
 	r.models = host.models
 	r.tools = host.tools
-	r.Engine = embedded.New(embedded.Config{
-		Store: r.observed(r.Store, o), Process: r.Process, Now: now, Monotonic: monotonic(),
-		Config: engine.Config{
-			Kinds: kinds, Log: o.Log, Machine: machine(filepath.Dir(dir)), Secrets: secrets, Host: host,
-			CheckOutput: checkOutput(secrets), FillInput: fillInput(secrets),
-		},
-	})
+	common := engine.Config{
+		Kinds: kinds, Log: o.Log, Machine: machine(filepath.Dir(dir)), Secrets: secrets, Host: host,
+		CheckOutput: checkOutput(secrets), FillInput: fillInput(secrets),
+	}
+	if onTemporal(o) {
+		if err := r.useTemporal(common, o, now); err != nil {
+			return nil, err
+		}
+	} else {
+		r.Engine = embedded.New(embedded.Config{
+			Config: common, Store: r.observed(r.Store, o), Process: r.Process, Now: now, Monotonic: monotonic(),
+		})
+	}
 	if err := r.record(); err != nil {
 		return nil, err
 	}

@@ -24,6 +24,8 @@ import (
 type Subject struct {
 	// New returns an empty world for one test.
 	New func(t *testing.T) World
+	// Owner owns runs that wait; empty if the engine releases them.
+	Owner journal.Owner
 }
 
 // World is where the engines of one test run.
@@ -126,7 +128,7 @@ func releasesWaitingRuns(t *testing.T, s Subject) {
 	e := w.open(t, NewKind())
 	Begin(t, e, Program([]ir.Step{Task("a"), {ID: "g", Action: ir.Gate{Decider: ir.Person}}, Task("b")}))
 	entry := Rest(t, e)
-	if entry.Status != journal.Waiting || entry.Waiting != "approval: g" || entry.Owner != "" {
+	if entry.Status != journal.Waiting || entry.Waiting != "approval: g" || entry.Owner != s.Owner {
 		t.Errorf("%+v", entry)
 	}
 	if e.Owns(ID) {

@@ -97,6 +97,7 @@ func Run(t *testing.T, subject Subject) {
 		{"a batch follows the last event", followsLastEvent},
 		{"an old fence is refused", oldFence},
 		{"claiming", claiming},
+		{"no process claims a run of Temporal", keepingTemporalRuns},
 		{"releasing", releasing},
 		{"the inbox is taken with the append", inboxTaken},
 		{"a refused batch leaves nothing", refusedLeavesNothing},
@@ -335,6 +336,26 @@ func claiming(t *testing.T, s *group) {
 		t.Fatal(err)
 	}
 }
+
+// Temporal drives its runs without a process that is alive. Workers append to them
+// without a claim.
+func keepingTemporalRuns(t *testing.T, s *group) {
+	ctx := t.Context()
+	Append(t, s, Start("a", journal.Temporal))
+	if _, owned := errors.AsType[*journal.OwnedError](second(s.Claim(ctx, "a", "me"))); !owned {
+		t.Error("a process has claimed the run")
+	}
+	ids, err := s.ClaimNext(ctx, "me", 10, func(journal.RunID) bool { return false })
+	if err != nil || len(ids) > 0 {
+		t.Errorf("a process has claimed %v, %v", ids, err)
+	}
+	Append(t, s, Steps("a", journal.FirstFence, 1, 2))
+	if e, err := s.Entry(ctx, "a"); err != nil || e.Owner != journal.Temporal || e.Seq != 3 {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
 
 func releasing(t *testing.T, s *group) {
 	Append(t, s, Start("a", "first"))

@@ -94,7 +94,7 @@ func (p *Process) ID() journal.Owner { return p.id }
 // Dead reports whether a process has ended. If that is unknown, it returns false:
 // a run that waits is better than one with two writers.
 func (p *Process) Dead(o journal.Owner) bool {
-	if o == p.id {
+	if o == p.id || o == journal.Temporal {
 		return false
 	}
 	if !isName(string(o)) {

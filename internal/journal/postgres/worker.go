@@ -189,6 +189,9 @@ func (s *Store) unregister() {
 // false if the process is alive. A process is dead if its lease has ended, or if
 // it has no row. Sealing waits for the group that the process has in flight.
 func (s *Store) seal(ctx context.Context, id journal.Owner) (bool, error) {
+	if id == journal.Temporal {
+		return false, nil
+	}
 	var alive bool
 	batch := &pgx.Batch{}
 	batch.Queue(s.q(`WITH gone AS (
@@ -211,7 +214,7 @@ func (s *Store) ID() journal.Owner {
 // false: a run that waits is better than one with two writers.
 func (s *Store) Dead(o journal.Owner) bool {
 	id, past := s.worker.names()
-	if o == id || past[o] {
+	if o == id || o == journal.Temporal || past[o] {
 		return past[o]
 	}
 	_, alive, err := s.lives(o)

@@ -71,6 +71,7 @@ func Open(path string, o Options) (*Store, error) {
 	if s.dead == nil {
 		s.dead = func(journal.Owner) bool { return false }
 	}
+	s.dead = journal.Mortal(s.dead)
 	if s.patience == 0 {
 		s.patience = 10 * time.Second
 	}

@@ -1,0 +1,631 @@
+package temporal
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	tlog "go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
+)
+
+// Config configures an Engine.
+type Config struct {
+	engine.Config
+	Store     journal.Store
+	Address   string
+	Namespace string // empty is "default"
+	TaskQueue string
+	// Heartbeat is after how long without a heartbeat a task is lost; 0 is 10 s.
+	Heartbeat time.Duration
+	// Now is the clock of events that the engine records itself; nil is time.Now.
+	Now func() time.Time
+	// ContinueAfter is the number of events after which a workflow continues as a
+	// new one; 0 leaves that to the server.
+	ContinueAfter int
+	// Process is this process among those that share the journal; nil shares it
+	// with none.
+	Process Process
+	// Client sets the credentials of the connection; nil uses none.
+	Client func(context.Context, *client.Options) error
+}
+
+// Process is this process among those that share a journal.
+type Process interface {
+	ID() journal.Owner
+	// Dead reports whether another process has certainly ended.
+	Dead(journal.Owner) bool
+}
+
+// Engine drives the runs of one journal on Temporal. It connects to the server
+// when it first needs it: reading runs needs only the journal. It implements
+// engine.Engine.
+type Engine struct {
+	*engine.Core
+	c        Config
+	store    journal.Store
+	identity string // of this engine among the workers of the task queue
+
+	connecting sync.Mutex // guards client and attributes until client is set
+	client     client.Client
+	attributes bool // the namespace has the search attributes
+
+	mu      sync.Mutex // guards everything below
+	jobs    map[*job]bool
+	mine    map[journal.RunID]bool   // runs that this process has started or continued
+	all     bool                     // run the tasks of all runs, not only of mine
+	skip    func(journal.RunID) bool // runs whose tasks this process does not run; nil for none
+	held    bool
+	closed  bool
+	workers []worker.Worker
+
+	announcing sync.Mutex // guards announced
+	announced  journal.Register
+}
+
+var _ engine.Engine = (*Engine)(nil)
+
+// New returns an engine.
+func New(c Config) *Engine {
+	if c.Namespace == "" {
+		c.Namespace = client.DefaultNamespace
+	}
+	if c.Heartbeat == 0 {
+		c.Heartbeat = 10 * time.Second
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	host, _ := os.Hostname() // only for people to read
+	return &Engine{
+		Core: engine.NewCore(c.Config, c.Store), c: c, store: c.Store, jobs: map[*job]bool{},
+		mine: map[journal.RunID]bool{}, identity: fmt.Sprintf("%d@%s %s", os.Getpid(), host, rand.Text()[:8]),
+	}
+}
+
+// UnreachableError means that the Temporal server does not answer.
+type UnreachableError struct {
+	Address string
+	Err     error
+}
+
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("the Temporal server at %s cannot be reached: %v", e.Address, e.Err)
+}
+
+// Unwrap returns journal.ErrUnavailable and the cause: what happens to the run is
+// not known until the server answers.
+func (e *UnreachableError) Unwrap() []error { return []error{journal.ErrUnavailable, e.Err} }
+
+func (e *Engine) externalStorage() converter.ExternalStorage {
+	return converter.ExternalStorage{
+		Drivers: []converter.StorageDriver{blobDriver{e.store}}, PayloadSizeThreshold: largePayload,
+	}
+}
+
+// connect connects to the server, once.
+func (e *Engine) connect(ctx context.Context) error {
+	e.connecting.Lock()
+	defer e.connecting.Unlock()
+	if e.client != nil {
+		return nil
+	}
+	options := client.Options{
+		HostPort: e.c.Address, Namespace: e.c.Namespace, DataConverter: dataConverter(), Logger: logger{e.Log},
+		Identity: e.identity, ExternalStorage: e.externalStorage(),
+	}
+	if e.c.Client != nil {
+		if err := e.c.Client(ctx, &options); err != nil {
+			return err
+		}
+	}
+	c, err := client.DialContext(ctx, options)
+	if err != nil {
+		return &UnreachableError{e.c.Address, err}
+	}
+	e.attributes = registerAttributes(ctx, c, e.c.Namespace, e.Log)
+	e.client = c
+	return nil
+}
+
+// logger passes messages of Temporal's library on. What it reports as an error is
+// tried again, so it is a warning here.
+type logger struct{ log *slog.Logger }
+
+func (l logger) Debug(msg string, keyvals ...any) { l.log.Debug("temporal: "+msg, keyvals...) }
+func (l logger) Info(msg string, keyvals ...any)  { l.log.Debug("temporal: "+msg, keyvals...) }
+func (l logger) Warn(msg string, keyvals ...any)  { l.log.Warn("temporal: "+msg, keyvals...) }
+func (l logger) Error(msg string, keyvals ...any) { l.log.Warn("temporal: "+msg, keyvals...) }
+
+var _ tlog.Logger = logger{}
+
+// publishQueue is the task queue of appends. Engines that run no tasks serve it,
+// too.
+func (e *Engine) publishQueue() string { return e.c.TaskQueue + "-publish" }
+
+// serve starts the workers of this process, if they do not run. Those of a held
+// engine decide and append, and run no tasks.
+func (e *Engine) serve(ctx context.Context) error {
+	if err := e.connect(ctx); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return engine.ErrClosed
+	}
+	if len(e.workers) > 0 {
+		return nil
+	}
+	common := worker.Options{
+		WorkerStopTimeout: forever, StickyScheduleToStartTimeout: 2 * time.Second,
+		DeadlockDetectionTimeout: 5 * time.Second, DisableRegistrationAliasing: true,
+	}
+	main := common
+	main.LocalActivityWorkerOnly = e.held
+	w := worker.New(e.client, e.c.TaskQueue, main)
+	w.RegisterWorkflowWithOptions(e.runWorkflow, workflow.RegisterOptions{Name: workflowName})
+	if !e.held {
+		w.RegisterActivityWithOptions(e.taskActivity, activity.RegisterOptions{Name: taskName})
+	}
+	common.DisableWorkflowWorker = true
+	p := worker.New(e.client, e.publishQueue(), common)
+	p.RegisterActivityWithOptions(e.publishActivity, activity.RegisterOptions{Name: publishName})
+	for _, one := range []worker.Worker{p, w} {
+		if err := one.Start(); err != nil {
+			return err
+		}
+		e.workers = append([]worker.Worker{one}, e.workers...)
+	}
+	return nil
+}
+
+// drives makes this process run the tasks of a run.
+func (e *Engine) drives(ctx context.Context, id journal.RunID) {
+	e.mu.Lock()
+	known := e.mine[id]
+	e.mine[id] = true
+	e.mu.Unlock()
+	if !known {
+		e.announce(ctx)
+	}
+}
+
+// enter counts a task that starts. It returns why this process does not run it,
+// or "". A process that does not work for all runs declines the others: it ends
+// when its own run rests, and a person may have consented to that one only.
+func (e *Engine) enter(j *job) (declined string) {
+	e.mu.Lock()
+	skip, mine, all := e.skip, e.mine[j.in.Run], e.all
+	e.mu.Unlock()
+	if !all && !mine {
+		return "this process drives other runs"
+	}
+	if !mine && skip != nil && skip(j.in.Run) {
+		return "this worker cannot run tasks of the run"
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return engine.ErrClosed.Error()
+	}
+	e.jobs[j] = true
+	return ""
+}
+
+func (e *Engine) leave(j *job) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.jobs, j)
+}
+
+// Start implements engine.Driver.
+func (e *Engine) Start(
+	ctx context.Context, id journal.RunID, def *engine.Definition, input, options json.RawMessage, by journal.Actor,
+) error {
+	b, err := e.Begin(def, input, options, by)
+	if err != nil {
+		return err
+	}
+	return e.start(ctx, id, b)
+}
+
+// StartFrom implements engine.Driver.
+func (e *Engine) StartFrom(
+	ctx context.Context, id, old journal.RunID, step string, by journal.Actor, edits ...plan.Edit,
+) error {
+	b, err := e.BeginFrom(ctx, old, step, by, edits...)
+	if err != nil {
+		return err
+	}
+	return e.start(ctx, id, b)
+}
+
+// start records that a run has started and starts its workflow. If the process
+// dies in between, Resume and Work start the workflow.
+func (e *Engine) start(ctx context.Context, id journal.RunID, b *engine.Beginning) error {
+	if err := e.serve(ctx); err != nil {
+		return err
+	}
+	e.drives(ctx, id)
+	now := journal.MillisOf(e.c.Now())
+	events := []journal.Event{{Seq: 1, At: now, Fact: b.Started}}
+	for i, edit := range b.Edits {
+		events = append(events, journal.Event{Seq: journal.Seq(i) + 2, At: now, Fact: journal.StateEdited{
+			Path: edit.Path, Value: journal.Value{JSON: edit.Value}, By: edit.By,
+		}})
+	}
+	err := journal.Append(ctx, e.store, journal.Batch{
+		Run: id, Fence: journal.FirstFence, Owner: journal.Temporal, Events: events, Blobs: b.Blobs,
+		Index: &journal.Index{Status: journal.Running},
+	})
+	if err != nil {
+		return err
+	}
+	return e.startWorkflow(ctx, id)
+}
+
+// workflowID returns the id of the workflow of a run. Projects may share a
+// namespace, and ids of scheduled runs are derived from names in the project.
+func (e *Engine) workflowID(id journal.RunID) string { return e.c.TaskQueue + "/" + string(id) }
+
+// startWorkflow starts the workflow of a run from the beginning of its journal,
+// unless it has been started.
+func (e *Engine) startWorkflow(ctx context.Context, id journal.RunID) error {
+	in := runInput{Run: id, Heartbeat: e.c.Heartbeat, Attributes: e.attributes, ContinueAfter: e.c.ContinueAfter}
+	name := ""
+	for event, err := range e.store.Events(ctx, id, 0) {
+		if err != nil {
+			return err
+		}
+		switch x := event.Fact.(type) {
+		case journal.RunStarted:
+			line, err := journal.Encode(nil, []journal.Event{event})
+			if err != nil {
+				return err
+			}
+			in.Started, name = string(line), x.Name
+			continue
+		case journal.StateEdited:
+			in.Edits = append(in.Edits, plan.Edit{Path: x.Path, Value: x.Value.JSON, By: x.By})
+			continue
+		}
+		break
+	}
+	_, err := e.client.ExecuteWorkflow(withRun(ctx, id), client.StartWorkflowOptions{
+		ID: e.workflowID(id), TaskQueue: e.c.TaskQueue, StaticSummary: name,
+		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
+		WorkflowExecutionErrorWhenAlreadyStarted: true,
+	}, workflowName, in)
+	var started *serviceerror.WorkflowExecutionAlreadyStarted
+	if errors.As(err, &started) {
+		return nil
+	}
+	return err
+}
+
+// entry returns the index row of a run that Temporal drives.
+func (e *Engine) entry(ctx context.Context, id journal.RunID) (journal.Entry, error) {
+	entry, err := e.store.Entry(ctx, id)
+	switch {
+	case err != nil:
+		return entry, err
+	case entry.Root != "":
+		return entry, &journal.ChildError{Root: entry.Root}
+	case entry.Status != journal.Finished && entry.Owner != journal.Temporal:
+		return entry, ErrNotTemporal
+	}
+	return entry, nil
+}
+
+// ErrNotTemporal means that a run was started without Temporal.
+var ErrNotTemporal = errors.New("the run was started by the embedded engine, not on Temporal")
+
+// Resume implements engine.Driver. Temporal continues runs by itself: Resume
+// makes sure that the workflow exists and that this process can drive it.
+func (e *Engine) Resume(ctx context.Context, id journal.RunID) error {
+	entry, err := e.entry(ctx, id)
+	if err != nil {
+		return err
+	}
+	if entry.Status == journal.Finished {
+		return journal.ErrFinished
+	}
+	if entry.Status == journal.Running && !e.isMine(id) && e.Driven(ctx, id) {
+		return &journal.OwnedError{Owner: journal.Temporal}
+	}
+	e.drives(ctx, id)
+	if err := e.serve(ctx); err != nil {
+		return err
+	}
+	return e.startWorkflow(ctx, id)
+}
+
+// ResumeAgain implements engine.Driver.
+func (e *Engine) ResumeAgain(ctx context.Context, id journal.RunID) error {
+	if err := e.Resume(ctx, id); err != nil {
+		return err
+	}
+	return e.update(ctx, id, rerunLostName, "", nil)
+}
+
+// Send implements engine.Driver.
+func (e *Engine) Send(ctx context.Context, id journal.RunID, in plan.Input, ref string) error {
+	in, err := e.Hide(in)
+	if err != nil {
+		return err
+	}
+	entry, err := e.entry(ctx, id)
+	if err != nil {
+		return err
+	}
+	check := func() error {
+		state, program, _, err := e.Load(ctx, id)
+		if err != nil {
+			return err
+		}
+		return state.Check(program, in)
+	}
+	if entry.Status == journal.Finished {
+		return check()
+	}
+	e.drives(ctx, id)
+	if err := e.serve(ctx); err != nil {
+		return err
+	}
+	m, err := engine.EncodeMessage(in, ref, journal.MillisOf(e.c.Now()))
+	if err != nil {
+		return err
+	}
+	var refused *plan.Refusal
+	err = e.update(ctx, id, sendName, ref, &refused, m)
+	if errors.Is(err, errEnded) {
+		// The run has finished since, or its workflow was never started.
+		if err = check(); err == nil {
+			if err = e.startWorkflow(ctx, id); err == nil {
+				err = e.update(ctx, id, sendName, ref, &refused, m)
+			}
+		}
+	}
+	if err == nil && refused != nil {
+		return refused
+	}
+	return err
+}
+
+// errEnded means that there is no workflow that could be updated.
+var errEnded = errors.New("the workflow has ended")
+
+// update sends an update to the workflow of a run and waits for its answer. While
+// the workflow continues as a new one, the update is sent again.
+func (e *Engine) update(
+	ctx context.Context, id journal.RunID, name, ref string, answer any, args ...any,
+) error {
+	for {
+		options := client.UpdateWorkflowOptions{
+			WorkflowID: e.workflowID(id), UpdateName: name, Args: args, WaitForStage: client.WorkflowUpdateStageCompleted,
+		}
+		handle, err := e.client.UpdateWorkflow(withRun(ctx, id), options)
+		if err == nil {
+			err = handle.Get(ctx, answer)
+		}
+		var refused *temporal.ApplicationError
+		var missing *serviceerror.NotFound
+		switch {
+		case errors.As(err, &refused) && refused.Type() == refusalType:
+			var code string
+			if err := refused.Details(&code); err != nil {
+				return err
+			}
+			return &plan.Refusal{Code: plan.RefusalCode(code), Why: refused.Message()}
+		case errors.As(err, &missing):
+			state, err := e.client.DescribeWorkflowExecution(ctx, e.workflowID(id), "")
+			if err != nil || state.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+				return errEnded
+			}
+			continue
+		}
+		return err
+	}
+}
+
+// Drive implements engine.Driver.
+func (e *Engine) Drive(
+	ctx context.Context, id journal.RunID, send func(ctx context.Context) error,
+) (journal.Entry, error) {
+	if err := send(ctx); err != nil {
+		return journal.Entry{}, err
+	}
+	return e.Wait(ctx, id)
+}
+
+// pollInterval is how often Wait reads the journal if appends of other processes
+// do not wake it.
+const pollInterval = 50 * time.Millisecond
+
+// Wait implements engine.Driver.
+func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, error) {
+	for {
+		changed := e.store.Changed() // before reading, so that no append is missed
+		entry, err := e.entry(ctx, id)
+		if err != nil {
+			return entry, err
+		}
+		if entry.Status != journal.Running && entry.Status != journal.Sleeping {
+			return entry, nil
+		}
+		e.mu.Lock()
+		idle := e.closed || e.held
+		e.mu.Unlock()
+		if idle {
+			return entry, nil
+		}
+		e.drives(ctx, id)
+		if err := e.serve(ctx); err != nil {
+			return entry, err
+		}
+		select {
+		case <-changed:
+		case <-time.After(pollInterval):
+		case <-ctx.Done():
+			return entry, context.Cause(ctx)
+		}
+	}
+}
+
+// Listen implements engine.Driver. Temporal delivers messages.
+func (e *Engine) Listen(ctx context.Context) { <-ctx.Done() }
+
+// Work implements engine.Driver.
+func (e *Engine) Work(ctx context.Context, skip func(journal.RunID) bool) error {
+	e.mu.Lock()
+	e.all, e.skip = true, skip
+	e.mu.Unlock()
+	e.announce(ctx)
+	if err := e.serve(ctx); err != nil {
+		return err
+	}
+	if err := e.startOrphans(ctx); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// startOrphans starts the workflows of runs whose process has died before it
+// could start them.
+func (e *Engine) startOrphans(ctx context.Context) error {
+	for entry, err := range e.store.Runs(ctx, journal.Filter{Status: journal.Running}) {
+		if err != nil {
+			return err
+		}
+		if entry.Owner == journal.Temporal {
+			if err := e.startWorkflow(ctx, entry.ID); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// CatchUp implements engine.Driver. If a run is due, this process decides what
+// follows, since no other worker may be running.
+func (e *Engine) CatchUp(ctx context.Context) error {
+	limit, stop := context.WithTimeout(ctx, catchUpTime)
+	defer stop()
+	for {
+		now := journal.MillisOf(e.c.Now())
+		ids, _, err := e.store.Due(limit, now)
+		if err != nil && limit.Err() == nil {
+			return err
+		}
+		due := false
+		for _, id := range ids {
+			entry, err := e.store.Entry(limit, id)
+			due = due || err == nil && entry.Owner == journal.Temporal
+		}
+		if !due {
+			return context.Cause(ctx)
+		}
+		if err := e.serve(ctx); err != nil {
+			return nil //nolint:nilerr // runs can be read without the server
+		}
+		select {
+		case <-e.store.Changed():
+		case <-time.After(pollInterval):
+		case <-limit.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// catchUpTime bounds how long a command waits for what is due.
+const catchUpTime = 5 * time.Second
+
+// Hold implements engine.Driver.
+func (e *Engine) Hold() {
+	e.mu.Lock()
+	e.held = true
+	e.mu.Unlock()
+}
+
+// Owns implements engine.Driver: it reports whether a task of the run is running
+// in this process.
+func (e *Engine) Owns(id journal.RunID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for j := range e.jobs {
+		if j.in.Run == id {
+			return true
+		}
+	}
+	return false
+}
+
+// Drain implements engine.Driver. Running tasks end; Temporal continues the runs
+// in other processes.
+func (e *Engine) Drain() { e.close(nil, false) }
+
+// Close implements engine.Driver.
+func (e *Engine) Close(now <-chan struct{}) { e.close(now, true) }
+
+func (e *Engine) close(now <-chan struct{}, park bool) {
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return
+	}
+	e.closed = true
+	workers := e.workers
+	e.workers = nil
+	jobs := make([]*job, 0, len(e.jobs))
+	for j := range e.jobs {
+		jobs = append(jobs, j)
+	}
+	e.mu.Unlock()
+	ended := make(chan struct{})
+	defer close(ended)
+	if park {
+		for _, j := range jobs {
+			if j.recovery() == journal.RecoveryRerun {
+				j.cancel(engine.ErrParked)
+			}
+		}
+		go func() {
+			select {
+			case <-now:
+				for _, j := range jobs {
+					j.cancel(engine.ErrParked)
+				}
+			case <-ended:
+			}
+		}()
+	}
+	for _, w := range workers {
+		w.Stop() // waits for running tasks
+	}
+	e.announce(context.Background())
+	e.connecting.Lock()
+	defer e.connecting.Unlock()
+	if e.client != nil {
+		e.client.Close()
+	}
+}

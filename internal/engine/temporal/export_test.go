@@ -1,0 +1,28 @@
+package temporal
+
+import (
+	"context"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// Client returns the engine's connection.
+func (e *Engine) Client(ctx context.Context) (client.Client, error) { return e.client, e.connect(ctx) }
+
+// WorkflowID returns the id of the workflow of a run.
+func (e *Engine) WorkflowID(id journal.RunID) string { return e.workflowID(id) }
+
+// Replayer returns a replayer of the engine's workflows.
+func (e *Engine) Replayer() (worker.WorkflowReplayer, error) {
+	r, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{
+		DataConverter: dataConverter(), ExternalStorage: e.externalStorage(),
+	})
+	if err == nil {
+		r.RegisterWorkflowWithOptions(e.runWorkflow, workflow.RegisterOptions{Name: workflowName})
+	}
+	return r, err
+}

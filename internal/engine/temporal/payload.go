@@ -1,0 +1,140 @@
+package temporal
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/converter"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// dataConverter returns the converter of all payloads.
+func dataConverter() converter.DataConverter {
+	return converter.NewCompositeDataConverter(converter.NewNilPayloadConverter(), plainJSON{})
+}
+
+// plainJSON encodes payloads as JSON without escapes for HTML, which would change
+// the bytes of facts.
+type plainJSON struct{}
+
+func (plainJSON) Encoding() string { return converter.MetadataEncodingJSON }
+
+func (c plainJSON) ToPayload(value any) (*commonpb.Payload, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(value); err != nil {
+		return nil, fmt.Errorf("%w: %w", converter.ErrUnableToEncode, err)
+	}
+	return &commonpb.Payload{
+		Metadata: map[string][]byte{converter.MetadataEncoding: []byte(c.Encoding())},
+		Data:     bytes.TrimSuffix(b.Bytes(), []byte("\n")),
+	}, nil
+}
+
+func (plainJSON) FromPayload(payload *commonpb.Payload, into any) error {
+	if err := json.Unmarshal(payload.GetData(), into); err != nil {
+		return fmt.Errorf("%w: %w", converter.ErrUnableToDecode, err)
+	}
+	return nil
+}
+
+func (plainJSON) ToString(payload *commonpb.Payload) string { return string(payload.GetData()) }
+
+// largePayload is the size in bytes above which a payload is stored in the journal.
+const largePayload = 64 << 10
+
+// blobDriver stores large payloads as blobs of the run that they belong to.
+type blobDriver struct{ store journal.Store }
+
+func (blobDriver) Name() string { return "espalier" }
+func (blobDriver) Type() string { return "espalier.journal" }
+
+// Store implements converter.StorageDriver.
+func (d blobDriver) Store(
+	ctx converter.StorageDriverStoreContext, payloads []*commonpb.Payload,
+) ([]converter.StorageDriverClaim, error) {
+	run := runOf(ctx.Context)
+	if target, ok := ctx.Target.(converter.StorageDriverWorkflowInfo); ok && run == "" {
+		run = journal.RunID(target.WorkflowID[strings.LastIndexByte(target.WorkflowID, '/')+1:])
+	}
+	if run == "" {
+		return nil, errors.New("a large payload belongs to no run")
+	}
+	claims := make([]converter.StorageDriverClaim, 0, len(payloads))
+	blobs := make([]journal.Blob, 0, len(payloads))
+	for _, p := range payloads {
+		raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(p)
+		if err != nil {
+			return nil, err
+		}
+		blob := newBlob(raw)
+		blobs = append(blobs, blob)
+		claims = append(claims, converter.StorageDriverClaim{ClaimData: map[string]string{"blob": blob.Hash}})
+	}
+	return claims, putBlobs(ctx.Context, d.store, run, blobs...)
+}
+
+// Retrieve implements converter.StorageDriver.
+func (d blobDriver) Retrieve(
+	ctx converter.StorageDriverRetrieveContext, claims []converter.StorageDriverClaim,
+) ([]*commonpb.Payload, error) {
+	payloads := make([]*commonpb.Payload, 0, len(claims))
+	for _, c := range claims {
+		raw, err := d.store.Blob(ctx.Context, c.ClaimData["blob"])
+		if err != nil {
+			return nil, err
+		}
+		p := &commonpb.Payload{}
+		if err := proto.Unmarshal(raw, p); err != nil {
+			return nil, err
+		}
+		payloads = append(payloads, p)
+	}
+	return payloads, nil
+}
+
+type runKey struct{}
+
+// withRun returns a context for requests whose payloads belong to a run.
+func withRun(ctx context.Context, run journal.RunID) context.Context {
+	return context.WithValue(ctx, runKey{}, run)
+}
+
+func runOf(ctx context.Context) journal.RunID {
+	run, _ := ctx.Value(runKey{}).(journal.RunID)
+	return run
+}
+
+func newBlob(data []byte) journal.Blob {
+	sum := sha256.Sum256(data)
+	return journal.Blob{Hash: hex.EncodeToString(sum[:]), Data: data}
+}
+
+// putBlobs stores blobs of a run with an append that has no events.
+func putBlobs(ctx context.Context, store journal.Store, run journal.RunID, blobs ...journal.Blob) error {
+	for {
+		entry, err := store.Entry(ctx, run)
+		if err != nil {
+			return err
+		}
+		err = journal.Append(ctx, store, journal.Batch{
+			Run: run, Fence: journal.FirstFence, After: entry.Seq, Blobs: blobs,
+		})
+		if !errors.Is(err, journal.ErrConflict) {
+			return err
+		}
+		if entry.Owner != journal.Temporal {
+			return err // the run has finished: another fence counts
+		}
+	}
+}

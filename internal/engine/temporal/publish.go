@@ -1,0 +1,101 @@
+package temporal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// facts are decisions of a run on their way to the journal.
+type facts struct {
+	Run journal.RunID `json:"run"`
+	// After is the last event before these.
+	After journal.Seq `json:"after"`
+	// Lines are the events as the journal encodes them.
+	Lines    string          `json:"lines"`
+	Index    journal.Index   `json:"index"` // after the last event
+	Children []journal.Entry `json:"children,omitempty"`
+	Snapshot string          `json:"snapshot,omitempty"`
+	// Blobs are values that the journal keeps for the workflow.
+	Blobs []string `json:"blobs,omitempty"`
+}
+
+// DivergedError means that the workflow has decided something else than the
+// journal has.
+type DivergedError struct {
+	Run journal.RunID
+	Seq journal.Seq
+}
+
+func (e *DivergedError) Error() string {
+	return fmt.Sprintf("run %s: event %d in the journal differs from the one that the workflow has decided", e.Run, e.Seq)
+}
+
+// appendFacts appends what the journal does not have yet. Several workers may do
+// that at the same time: all append the same bytes.
+func appendFacts(ctx context.Context, store journal.Store, f *facts) error {
+	events, err := journal.Decode([]byte(f.Lines))
+	if err != nil {
+		return err
+	}
+	var blobs []journal.Blob
+	for _, text := range f.Blobs {
+		blobs = append(blobs, newBlob([]byte(text)))
+	}
+	for {
+		known, err := compareFacts(ctx, store, f)
+		if err != nil {
+			return err
+		}
+		rest := events[known:]
+		if len(rest) == 0 {
+			if len(blobs) == 0 {
+				return nil
+			}
+			return putBlobs(ctx, store, f.Run, blobs...)
+		}
+		batch := journal.Batch{
+			Run: f.Run, Fence: journal.FirstFence, After: rest[0].Seq - 1, Events: rest, Index: &f.Index,
+			Children: f.Children, Blobs: blobs, Release: f.Index.Status == journal.Finished,
+		}
+		if f.Snapshot != "" {
+			batch.Snapshot = []byte(f.Snapshot)
+		}
+		err = journal.Append(ctx, store, batch)
+		if !errors.Is(err, journal.ErrConflict) {
+			return err
+		}
+		entry, err := store.Entry(ctx, f.Run)
+		if err != nil {
+			return err
+		}
+		if entry.Seq < batch.After+1 { // it was not another worker that appended the same events
+			return fmt.Errorf("%w: run %s ends at event %d, not %d", journal.ErrConflict, f.Run, entry.Seq, batch.After)
+		}
+	}
+}
+
+// compareFacts returns how many of the events the journal has. They must be equal.
+func compareFacts(ctx context.Context, store journal.Store, f *facts) (known int, err error) {
+	lines := bytes.SplitAfter([]byte(f.Lines), []byte("\n"))
+	for event, err := range store.Events(ctx, f.Run, f.After) {
+		if err != nil {
+			return known, err
+		}
+		if len(lines[known]) == 0 {
+			return known, nil // later events
+		}
+		line, err := journal.Encode(nil, []journal.Event{event})
+		if err != nil {
+			return known, err
+		}
+		if !bytes.Equal(line, lines[known]) {
+			return known, &DivergedError{Run: f.Run, Seq: event.Seq}
+		}
+		known++
+	}
+	return known, nil
+}

@@ -1,0 +1,452 @@
+package temporal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/step"
+)
+
+// taskInput is the input of the activity that runs a task. Everything else is in
+// the journal.
+type taskInput struct {
+	Run    journal.RunID `json:"run"`
+	Work   journal.Work  `json:"work"`
+	Rerun  int           `json:"rerun,omitempty"`
+	Launch int           `json:"launch"`
+	// Facts are appended to the journal first; nil if it has them.
+	Facts *facts `json:"facts,omitempty"`
+}
+
+// taskOutput is the result of the activity.
+type taskOutput struct {
+	// Published reports whether the journal has the facts of the input.
+	Published bool `json:"published,omitempty"`
+	// Log is what the task has done and the workflow does not have yet.
+	Log []entry `json:"log,omitempty"`
+
+	// One of these is set, unless the task is not to run anymore.
+	End      *ending `json:"end,omitempty"`
+	Waits    int     `json:"waits,omitempty"`    // number of the reservation that has to wait
+	Declined string  `json:"declined,omitempty"` // why this worker does not run the task
+}
+
+// entry is a note or a reservation of a task.
+type entry struct {
+	Note    *plan.Note    `json:"note,omitempty"`
+	Reserve *plan.Reserve `json:"reserve,omitempty"`
+}
+
+// ending is the end of a task.
+type ending struct {
+	Result *plan.Result `json:"result,omitempty"`
+	Gone   *plan.Gone   `json:"gone,omitempty"`
+	Ask    *plan.Ask    `json:"ask,omitempty"`
+	Sleep  *plan.Sleep  `json:"sleep,omitempty"`
+	// Lost replaces the rest if the workflow has cancelled the task because the
+	// deadline has passed, which the activity does not know.
+	Lost *plan.Gone `json:"lost,omitempty"`
+}
+
+func newEnding(in plan.Input) *ending {
+	switch x := in.(type) {
+	case plan.Result:
+		return &ending{Result: &x}
+	case plan.Gone:
+		return &ending{Gone: &x}
+	case plan.Ask:
+		return &ending{Ask: &x}
+	case plan.Sleep:
+		return &ending{Sleep: &x}
+	}
+	panic(fmt.Sprintf("temporal: a task cannot end with %T", in))
+}
+
+// input returns the input for the plan. cause is why the workflow has cancelled
+// the task, or nil.
+func (e *ending) input(cause error) plan.Input {
+	switch {
+	case e.Lost != nil && errors.Is(cause, engine.ErrDeadline):
+		return *e.Lost
+	case e.Result != nil:
+		return *e.Result
+	case e.Gone != nil:
+		return *e.Gone
+	case e.Ask != nil:
+		return *e.Ask
+	}
+	return *e.Sleep
+}
+
+// heartbeat is what the workflow gets to know of a task whose worker dies.
+type heartbeat struct {
+	Published bool             `json:"published,omitempty"`
+	Log       []entry          `json:"log,omitempty"`
+	Policy    journal.Recovery `json:"policy"`
+	Used      *journal.Usage   `json:"used,omitempty"`
+}
+
+// divergedType is the type of the error of facts that differ from the journal's.
+const divergedType = "diverged"
+
+// publishActivity appends facts to the journal.
+func (e *Engine) publishActivity(ctx context.Context, f facts) error {
+	err := appendFacts(ctx, e.store, &f)
+	if diverged, ok := errors.AsType[*DivergedError](err); ok {
+		e.Log.Error("the journal differs from the history", "run", f.Run, "seq", diverged.Seq)
+		return temporal.NewNonRetryableApplicationError(err.Error(), divergedType, err)
+	}
+	return err
+}
+
+// taskActivity runs a task.
+func (e *Engine) taskActivity(ctx context.Context, in taskInput) (taskOutput, error) {
+	j := &job{e: e, in: in, token: activity.GetInfo(ctx).TaskToken, id: activity.GetInfo(ctx).ActivityID}
+	var stop context.CancelCauseFunc
+	j.ctx, stop = context.WithCancelCause(withRun(context.WithoutCancel(ctx), in.Run))
+	j.cancel = stop
+	defer stop(nil)
+	interval := min(beatInterval, activity.GetInfo(ctx).HeartbeatTimeout/4)
+	if why := e.enter(j); why != "" {
+		return taskOutput{Declined: why}, nil
+	}
+	defer e.leave(j)
+	ended := make(chan struct{})
+	var beats sync.WaitGroup
+	beats.Go(func() { j.beatUntil(ended, interval) })
+	defer beats.Wait()
+	defer close(ended)
+	return j.run()
+}
+
+// beatInterval is how often a running task sends a heartbeat. The answer says
+// whether the task is cancelled.
+const beatInterval = time.Second
+
+// job is a running task. It implements step.Log.
+type job struct {
+	*engine.Task
+	e      *Engine
+	in     taskInput
+	id     string // of the activity
+	token  []byte
+	ctx    context.Context //nolint:containedctx // the life of the task, not of one call
+	cancel context.CancelCauseFunc
+
+	beating sync.Mutex // one heartbeat at a time, so that a later one has more
+
+	mu        sync.Mutex // guards everything below
+	published bool
+	started   bool                // the task may act
+	history   []journal.TaskNoted // every note of the task so far
+	log       []entry             // what the workflow does not have yet
+	last      int                 // number of the last note
+	calls     int                 // number of the last reservation
+	waits     int                 // number of the reservation that has to wait
+	bounded   bool                // reservations need an answer of the workflow
+}
+
+// run publishes what the task depends on, reads its job from the journal and runs
+// it.
+func (j *job) run() (taskOutput, error) {
+	ready, err := j.prepare()
+	switch {
+	case err != nil:
+		if diverged, ok := errors.AsType[*DivergedError](err); ok {
+			return taskOutput{}, temporal.NewNonRetryableApplicationError(diverged.Error(), divergedType, err)
+		}
+		return taskOutput{Published: j.published, Declined: err.Error()}, nil
+	case !ready:
+		return taskOutput{Published: j.published}, nil
+	}
+	if err := j.begin(); err != nil {
+		return taskOutput{Published: j.published, Declined: err.Error()}, nil
+	}
+	result, cause, err := j.e.Run(j.ctx, j.Task, j.notes)
+	if unwritten := j.add(result.Notes); err == nil {
+		err = unwritten
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	out := taskOutput{Published: j.published, Log: j.log}
+	if j.waits > 0 && !errors.Is(cause, engine.ErrCancelled) {
+		out.Waits = j.waits
+		return out, nil
+	}
+	in, blob := j.e.Ended(j.Task, j.history, result, cause, err)
+	if blob != nil {
+		if err := putBlobs(context.WithoutCancel(j.ctx), j.e.store, j.in.Run, *blob); err != nil {
+			in = j.e.Lost(j.Work, j.in.Rerun, j.Job.Task, j.history, err.Error())
+		}
+	}
+	out.End = newEnding(in)
+	if errors.Is(cause, engine.ErrCancelled) {
+		lost, _ := j.e.Ended(j.Task, j.history, result, engine.ErrDeadline, err)
+		if gone, ok := lost.(plan.Gone); ok {
+			out.End.Lost = &gone
+		}
+	}
+	return out, nil
+}
+
+// prepare makes the journal complete and reads the job. It reports whether the
+// task is still to run. It waits as long as the journal cannot be reached.
+func (j *job) prepare() (ready bool, err error) {
+	for {
+		ready, err = j.load()
+		_, diverged := errors.AsType[*DivergedError](err)
+		if err == nil || diverged || !errors.Is(err, journal.ErrUnavailable) {
+			return ready, err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-j.ctx.Done():
+			return false, context.Cause(j.ctx)
+		}
+	}
+}
+
+func (j *job) load() (ready bool, err error) {
+	if j.in.Facts != nil && !j.published {
+		if err := appendFacts(j.ctx, j.e.store, j.in.Facts); err != nil {
+			return false, err
+		}
+		j.mu.Lock()
+		j.published = true
+		j.mu.Unlock()
+	}
+	entry, err := j.e.store.Entry(j.ctx, j.in.Run)
+	if err != nil {
+		return false, err
+	}
+	def, err := j.e.Compiled(j.ctx, entry.Definition)
+	if err != nil {
+		return false, err
+	}
+	state, err := j.e.Fold(j.ctx, j.in.Run)
+	if err != nil {
+		return false, err
+	}
+	f := state.Frames[j.in.Work.Frame]
+	if f == nil || f.Phase != plan.Working || f.Work() != j.in.Work || f.Rerun != j.in.Rerun {
+		return false, nil
+	}
+	var history []journal.TaskNoted
+	for event, err := range j.e.store.Events(j.ctx, j.in.Run, f.Begun) {
+		if err != nil {
+			return false, err
+		}
+		if note, ok := event.Fact.(journal.TaskNoted); ok && note.Work == j.in.Work {
+			history = append(history, note)
+		}
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.history = history
+	for _, n := range history {
+		j.last, j.calls = max(j.last, n.N), max(j.calls, n.Settles)
+	}
+	j.bounded = state.Bounded()
+	j.Task = j.e.NewTask(
+		state, j.e.Program(def), def, plan.OpenTask{Work: j.in.Work, Rerun: j.in.Rerun, Frame: f}, history,
+	)
+	j.Job.Log = j
+	return true, nil
+}
+
+// begin sends the first heartbeat. A task does nothing before that, so that one
+// without a heartbeat can run again.
+func (j *job) begin() error {
+	j.mu.Lock()
+	j.started = true
+	j.mu.Unlock()
+	return j.beat(j.ctx)
+}
+
+// beatUntil sends heartbeats until the task has ended.
+func (j *job) beatUntil(ended <-chan struct{}, interval time.Duration) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ended:
+			return
+		case <-tick.C:
+			_ = j.beat(j.ctx) // it cancels the task if the server says so
+		}
+	}
+}
+
+// beat sends a heartbeat with everything that the workflow does not have yet, and
+// returns when the server has it.
+func (j *job) beat(ctx context.Context) error {
+	j.beating.Lock()
+	defer j.beating.Unlock()
+	j.mu.Lock()
+	if !j.started {
+		j.mu.Unlock()
+		return j.answered(j.e.client.RecordActivityHeartbeat(context.WithoutCancel(ctx), j.token))
+	}
+	beat := heartbeat{
+		Published: j.published, Log: j.log, Policy: j.e.Recovery(j.Job.Task, j.history), Used: journal.Reported(j.history),
+	}
+	j.mu.Unlock()
+	return j.answered(j.e.client.RecordActivityHeartbeat(context.WithoutCancel(ctx), j.token, beat))
+}
+
+// answered handles the answer to a heartbeat: the task may be cancelled, or taken
+// for lost.
+func (j *job) answered(err error) error {
+	var cancelled *temporal.CanceledError
+	var gone *serviceerror.NotFound
+	switch {
+	case errors.As(err, &cancelled):
+		j.cancel(engine.ErrCancelled)
+		return nil // what was sent is durable
+	case errors.As(err, &gone):
+		j.cancel(engine.ErrParked)
+	}
+	return err
+}
+
+// recovery returns what happens to the task if its outcome stays unknown.
+func (j *job) recovery() journal.Recovery {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.started {
+		return journal.RecoveryRerun
+	}
+	return j.e.Recovery(j.Job.Task, j.history)
+}
+
+func (j *job) notes() []journal.TaskNoted {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.history
+}
+
+// add adds notes to the log.
+func (j *job) add(notes []step.Note) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, n := range notes {
+		var data json.RawMessage
+		if n.Data != nil {
+			var err error
+			if data, err = step.Encode(n.Data); err != nil {
+				return fmt.Errorf("a note cannot be written: %w", err)
+			}
+		}
+		j.last++
+		note := plan.Note{
+			Work: j.Work, Rerun: j.in.Rerun, N: j.last, Kind: n.Kind, Data: data, Settles: int(n.Settles), Usage: n.Usage,
+		}
+		j.log = append(j.log, entry{Note: &note})
+		j.history = append(j.history, journal.TaskNoted{
+			Work: note.Work, N: note.N, Kind: note.Kind, Data: note.Data, Settles: note.Settles, Usage: note.Usage,
+		})
+	}
+	return nil
+}
+
+// Note implements step.Log.
+func (j *job) Note(ctx context.Context, notes ...step.Note) error {
+	if len(notes) == 0 {
+		return nil
+	}
+	if err := j.add(notes); err != nil {
+		return err
+	}
+	if err := j.beat(ctx); err != nil {
+		j.cancel(engine.ErrParked)
+		return err
+	}
+	return ctx.Err()
+}
+
+// Reserve implements step.Log.
+func (j *job) Reserve(ctx context.Context, amount journal.Usage, notes ...step.Note) (step.Reservation, error) {
+	n, _, err := j.ReserveUpTo(ctx, amount, 0, notes...)
+	return n, err
+}
+
+// errWaits ends a task whose reservation has to wait.
+var errWaits = errors.New("the reservation has to wait for budget")
+
+// ReserveUpTo implements step.Log. Without a limit that could refuse it, a
+// reservation needs no answer of the workflow: it only has to be durable.
+func (j *job) ReserveUpTo(
+	ctx context.Context, most journal.Usage, least int64, notes ...step.Note,
+) (step.Reservation, journal.Usage, error) {
+	if err := j.add(notes); err != nil {
+		return 0, most, err
+	}
+	j.mu.Lock()
+	j.calls++
+	request := plan.Reserve{Work: j.Work, Rerun: j.in.Rerun, N: j.calls, Amount: most, Least: least}
+	sent := j.log
+	if !j.bounded {
+		j.log = append(j.log, entry{Reserve: &request})
+	}
+	bounded := j.bounded
+	j.mu.Unlock()
+	if !bounded {
+		if err := j.beat(ctx); err != nil {
+			j.cancel(engine.ErrParked)
+			return 0, most, err
+		}
+		return step.Reservation(request.N), most, ctx.Err()
+	}
+	if len(notes) > 0 { // what happens to the task if its worker dies may depend on them
+		if err := j.beat(ctx); err != nil {
+			j.cancel(engine.ErrParked)
+			return 0, most, err
+		}
+	}
+	answer, err := j.ask(ctx, reservation{Log: sent, Reserve: request})
+	if err != nil {
+		j.cancel(engine.ErrParked)
+		return 0, most, err
+	}
+	j.mu.Lock()
+	j.log = j.log[len(sent):]
+	j.mu.Unlock()
+	switch {
+	case answer.Granted != nil:
+		return step.Reservation(request.N), *answer.Granted, nil
+	case answer.Budget != "":
+		return 0, most, engine.BudgetError(answer.Budget)
+	case answer.Gone != "":
+		j.cancel(engine.ErrParked)
+		return 0, most, errors.New(answer.Gone)
+	}
+	j.mu.Lock()
+	j.waits = request.N
+	j.mu.Unlock()
+	j.cancel(errWaits)
+	return 0, most, errWaits
+}
+
+// ask asks the workflow for budget.
+func (j *job) ask(ctx context.Context, r reservation) (answer reserved, err error) {
+	handle, err := j.e.client.UpdateWorkflow(withRun(ctx, j.in.Run), client.UpdateWorkflowOptions{
+		UpdateID: fmt.Sprintf("%s reserve %d", j.id, r.Reserve.N), WorkflowID: j.e.workflowID(j.in.Run), UpdateName: reserveName,
+		Args: []any{r}, WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	if err == nil {
+		err = handle.Get(ctx, &answer)
+	}
+	return answer, err
+}

@@ -1,0 +1,53 @@
+package registry
+
+import (
+	"context"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// TemporalVariable names the environment variable with the address of the
+// Temporal server that drives runs: host:port or host:port/namespace. It
+// overrides the project's configuration.
+const TemporalVariable = "ESPALIER_TEMPORAL"
+
+// onTemporal reports whether Temporal drives the runs.
+func onTemporal(o RuntimeOptions) bool {
+	return o.Getenv(TemporalVariable) != "" || o.Config.Engine == config.EngineTemporal
+}
+
+// temporalServer returns how the Temporal server is reached.
+func temporalServer(o RuntimeOptions) (*config.Temporal, error) {
+	c := o.Config.Temporal
+	if chosen := o.Getenv(TemporalVariable); chosen != "" {
+		if address, namespace, ok := strings.Cut(chosen, "/"); ok {
+			c.Address.Value, c.Namespace.Value = address, namespace
+		} else {
+			c.Address.Value = chosen
+		}
+	} else if c.Withheld {
+		return nil, StoreError(config.NotApproved("the Temporal server in "+config.FileName) + ". " + config.Approval)
+	}
+	return &c, nil
+}
+
+// Idle reports whether no process drives a run.
+func (r *Runtime) Idle(e journal.Entry) bool {
+	if e.Owner == journal.Temporal {
+		return !r.Driven(e)
+	}
+	return e.Owner == "" || r.Process.Dead(e.Owner)
+}
+
+// Driven reports whether another process drives a run.
+func (r *Runtime) Driven(e journal.Entry) bool {
+	if e.Owner != journal.Temporal {
+		return e.Owner != "" && r.Process.Drives(e.Owner)
+	}
+	engine, ok := r.Engine.(interface {
+		Driven(context.Context, journal.RunID) bool
+	})
+	return ok && e.Status == journal.Running && engine.Driven(context.Background(), e.ID)
+}

@@ -1,0 +1,105 @@
+//go:build temporal
+
+package registry
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/engine/temporal"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// useTemporal makes Temporal drive the runs.
+func (r *Runtime) useTemporal(common engine.Config, o RuntimeOptions, now func() time.Time) error {
+	c, err := temporalServer(o)
+	if err != nil {
+		return err
+	}
+	queue := c.TaskQueue.Value
+	if queue == "" {
+		if queue, err = taskQueue(context.Background(), r.Store); err != nil {
+			return err
+		}
+	}
+	r.Engine = temporal.New(temporal.Config{
+		Config: common, Store: r.observed(r.Store, o), Now: now, Process: r.Process,
+		Address: c.Shown(), Namespace: c.Namespace.Value, TaskQueue: queue,
+		Client: func(ctx context.Context, options *client.Options) error {
+			return credentials(ctx, filepath.Dir(r.dir), c, o.Models, options)
+		},
+	})
+	return nil
+}
+
+// queueRegister keeps the name of the task queue, which all processes of a store
+// share.
+const queueRegister = "temporal/task-queue"
+
+func taskQueue(ctx context.Context, store journal.Registers) (string, error) {
+	for {
+		kept, err := store.Load(ctx, queueRegister)
+		if err != nil || len(kept.Data) > 0 {
+			return string(kept.Data), err
+		}
+		kept.Key, kept.Data = queueRegister, []byte("espalier-"+strings.ToLower(rand.Text()[:12]))
+		if _, err := store.Save(ctx, kept); err != nil && !errors.Is(err, journal.ErrConflict) {
+			return "", err
+		}
+	}
+}
+
+// credentials sets how this process identifies itself to the server. Names of
+// files are relative to the project.
+func credentials(
+	ctx context.Context, root string, c *config.Temporal, models *Models, options *client.Options,
+) error {
+	if c.APIKey.Value != "" {
+		key, err := models.resolve(ctx, c.APIKey.Value)
+		if err != nil {
+			return err
+		}
+		options.Credentials = client.NewAPIKeyStaticCredentials(key)
+	}
+	if c.APIKey.Value == "" && !c.TLS && c.CA.Value == "" && c.Cert.Value == "" {
+		return nil
+	}
+	secure := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName.Value}
+	path := func(name string) string {
+		if filepath.IsAbs(name) {
+			return name
+		}
+		return filepath.Join(root, name)
+	}
+	if c.CA.Value != "" {
+		pem, err := os.ReadFile(path(c.CA.Value))
+		if err != nil {
+			return err
+		}
+		secure.RootCAs = x509.NewCertPool()
+		if !secure.RootCAs.AppendCertsFromPEM(pem) {
+			return fmt.Errorf("%s has no certificate", c.CA.Value)
+		}
+	}
+	if c.Cert.Value != "" {
+		pair, err := tls.LoadX509KeyPair(path(c.Cert.Value), path(c.Key.Value))
+		if err != nil {
+			return err
+		}
+		secure.Certificates = []tls.Certificate{pair}
+	}
+	options.ConnectionOptions.TLS = secure
+	return nil
+}

@@ -1,0 +1,165 @@
+// Package temporaltest starts Temporal development servers for tests.
+package temporaltest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
+)
+
+// Version is the version of Temporal's command line program. It has the server.
+const Version = "v1.5.1"
+
+// Program returns the path of Temporal's program and installs it into the user's
+// cache if it is not there, which takes minutes.
+func Program() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cache, "espalier-tests", "temporal-"+Version)
+	path := filepath.Join(dir, "temporal")
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	cmd := exec.Command("go", "install", "github.com/temporalio/cli/cmd/temporal@"+Version)
+	cmd.Env = append(os.Environ(), "GOBIN="+dir, "GOFLAGS=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go install: %w\n%s", err, out)
+	}
+	return path, nil
+}
+
+// Server is a development server.
+type Server struct {
+	Address string
+	dir     string
+	cmd     *exec.Cmd
+	output  bytes.Buffer
+}
+
+// Start starts a server with a database in a new folder. The arguments are those
+// of "temporal server start-dev".
+func Start(args ...string) (*Server, error) {
+	dir, err := os.MkdirTemp("", "espalier-temporal-")
+	if err != nil {
+		return nil, err
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Address: "127.0.0.1:" + strconv.Itoa(port), dir: dir}
+	if err := s.Restart(args...); err != nil {
+		s.Remove()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Restart starts a server that was killed, with its database and its address.
+func (s *Server) Restart(args ...string) error {
+	program, err := Program()
+	if err != nil {
+		return err
+	}
+	_, port, err := net.SplitHostPort(s.Address)
+	if err != nil {
+		return err
+	}
+	s.cmd = exec.Command(program, append([]string{
+		"server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", port, "--log-level", "error",
+		"--db-filename", filepath.Join(s.dir, "temporal.db"),
+		"--dynamic-config-value", "system.enableActivityEagerExecution=true",
+		"--dynamic-config-value", "system.forceSearchAttributesCacheRefreshOnRead=true",
+	}, args...)...)
+	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
+	if err := s.cmd.Start(); err != nil {
+		return err
+	}
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	for {
+		c, err := client.DialContext(ctx, client.Options{HostPort: s.Address, Logger: silent{}})
+		if err == nil {
+			c.Close()
+			return nil
+		}
+		if ctx.Err() != nil {
+			s.Kill()
+			return fmt.Errorf("the server does not answer: %w\n%s", err, s.output.String())
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// Kill ends the server as a crash does.
+func (s *Server) Kill() {
+	if s.cmd != nil {
+		_ = s.cmd.Process.Kill() // it may have ended
+		_ = s.cmd.Wait()
+		s.cmd = nil
+	}
+}
+
+// Remove ends the server and removes its database.
+func (s *Server) Remove() {
+	s.Kill()
+	_ = os.RemoveAll(s.dir)
+}
+
+var shared struct {
+	sync.Mutex
+	server *Server
+}
+
+// Shared returns the server that all tests of this process share.
+func Shared(t testing.TB) *Server {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.server == nil {
+		var err error
+		if shared.server, err = Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return shared.server
+}
+
+// StopShared stops the shared server. TestMain calls it.
+func StopShared() {
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.server != nil {
+		shared.server.Remove()
+		shared.server = nil
+	}
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// silent discards what the client logs while the server starts.
+type silent struct{}
+
+func (silent) Debug(string, ...any) {}
+func (silent) Info(string, ...any)  {}
+func (silent) Warn(string, ...any)  {}
+func (silent) Error(string, ...any) {}
