@@ -40,7 +40,7 @@ func (c *checker) badSchema(contract *ir.Contract, of string, problem *schema.Er
 	if at.File != contract.Span.File && !contract.Span.IsZero() {
 		related = append(related, diag.Related{Span: contract.Span, Message: "the schema is referred to here"})
 	}
-	help := "Correct it as JSON Schema (draft 2020-12) wants it."
+	help := "Correct the schema (JSON Schema draft 2020-12)."
 	switch {
 	case problem.Outside:
 		help = "Copy what it refers to under \"$defs\", and refer to it there."
