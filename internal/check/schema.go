@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/schema"
 )
 
-// schema checks that a contract is a JSON Schema; doc is the same, decoded.
+// schema checks that a contract is a valid JSON Schema; doc is its decoded form.
 func (c *checker) schema(contract *ir.Contract, doc any, of string) {
 	if len(contract.Schema) == 0 {
 		return
@@ -52,7 +52,7 @@ func (c *checker) badSchema(contract *ir.Contract, of string, problem *schema.Er
 		Replace(problem.Got, diag.Nearest(problem.Got, problem.Allowed))
 }
 
-// pointerTo is the JSON pointer of a path.
+// pointerTo returns the JSON pointer of a path.
 func pointerTo(path ...string) string {
 	var b strings.Builder
 	for _, name := range path {
@@ -64,7 +64,7 @@ func pointerTo(path ...string) string {
 
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 
-// decoded is a JSON text as Go values; nil when it is not JSON.
+// decoded returns a JSON text as Go values, or nil if it is not valid JSON.
 func decoded(raw json.RawMessage) any {
 	var v any
 	if json.Unmarshal(raw, &v) != nil {
