@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// agents reports agents that do not exist and agents that nobody asks.
+// agents reports references to agents that do not exist, and agents that no step uses.
 func (c *checker) agents() {
 	var there []string
 	for i := range c.p.Agents {
@@ -20,16 +20,17 @@ func (c *checker) agents() {
 		}
 	}
 	used := map[string]bool{}
-	reported := map[string]int{} // by name: where in the list
+	reported := map[string]int{} // index into the diagnostics, by name
 	for _, t := range c.found {
 		for _, a := range t.uses.Agents {
 			used[a.Name] = true
 			if c.p.Agent(a.Name) != nil {
 				continue
 			}
-			used[diag.Nearest(a.Name, there)] = true // probably the one that was meant
+			used[diag.Nearest(a.Name, there)] = true // probably the intended agent
 			if i, ok := reported[a.Name]; ok {
-				c.list[i].Related = append(c.list[i].Related, diag.Related{Span: spanOr(a.Span, t.step.Span), Message: "also asked here"})
+				c.list[i].Related = append(c.list[i].Related,
+					diag.Related{Span: spanOr(a.Span, t.step.Span), Message: "also asked here"})
 				continue
 			}
 			before := len(c.list)
@@ -41,9 +42,9 @@ func (c *checker) agents() {
 	}
 	for i := range c.p.Agents {
 		a := &c.p.Agents[i]
-		if !a.Implied && !used[a.ID] && len(c.found) > 0 { // without any work there is more to say than that
+		if !a.Implied && !used[a.ID] && len(c.found) > 0 { // a workflow without steps has a diagnostic of its own
 			c.missing(a.ID, CodeUnusedAgent, diag.Warning, a.Span,
-				fmt.Sprintf("No step asks agent %q.", a.ID),
+				fmt.Sprintf("No step uses agent %q.", a.ID),
 				fmt.Sprintf("Name it in the step that it is meant for (\"agent: %s\"), or remove it.", a.ID))
 		}
 	}
@@ -62,7 +63,7 @@ func (c *checker) noAgent(name string, at source.Span, there []string) {
 		Replace(name, diag.Nearest(name, there))
 }
 
-// tools reports tools that the workflow's own lists refuse.
+// tools reports tools that the workflow's own lists deny.
 func (c *checker) tools() {
 	c.toolNames()
 	for _, t := range c.found {
@@ -98,9 +99,8 @@ func (c *checker) tools() {
 	c.workers()
 }
 
-// toolNames reports what cannot be a tool's name in the lists of the workflow
-// and of the agents that somebody wrote down. An entry may end in a pattern or
-// narrow the tool down in brackets.
+// toolNames reports invalid tool names in the lists of the workflow and of explicitly declared agents. An entry may end
+// in a pattern, or restrict the tool in brackets.
 func (c *checker) toolNames() {
 	look := func(list []ir.Name) {
 		for i := range list {
@@ -109,7 +109,8 @@ func (c *checker) toolNames() {
 				name = before
 			}
 			if name = strings.ReplaceAll(name, "*", "x"); !stepkind.IsToolName(name) {
-				c.add(stepkind.CodeToolName, diag.Error, list[i].Span, fmt.Sprintf("%q cannot be the name of a tool.", list[i].Name), stepkind.ToolNameHelp+".")
+				c.add(stepkind.CodeToolName, diag.Error, list[i].Span,
+					fmt.Sprintf("%q cannot be the name of a tool.", list[i].Name), stepkind.ToolNameHelp+".")
 			}
 		}
 	}
@@ -122,8 +123,7 @@ func (c *checker) toolNames() {
 	}
 }
 
-// workers reports agents with tools that work in a branch, where none may be
-// used.
+// workers reports agents with tools that run in a branch, where tools are not available.
 func (c *checker) workers() {
 	if c.p.Tools.WorkersMayUse {
 		return
@@ -143,7 +143,7 @@ func (c *checker) workers() {
 	}
 }
 
-// inBranch reports whether a block runs, at whatever depth, in a fan-out.
+// inBranch reports whether a block runs inside a fan-out, at any depth.
 func (c *checker) inBranch(b ir.BlockID) bool {
 	for up := c.flow.inside[b]; up.step != nil; up = c.flow.inside[up.block] {
 		if !up.loop {
@@ -160,7 +160,7 @@ func relatedAt(at source.Span) []diag.Related {
 	return []diag.Related{{Span: at, Message: "refused here"}}
 }
 
-// refused says why a tool may not be called, and where that is written.
+// refused returns why a tool may not be called, and the place of that rule.
 func (c *checker) refused(name string) (why string, at source.Span) {
 	t := &c.p.Tools
 	for i := range t.Deny {
@@ -174,7 +174,7 @@ func (c *checker) refused(name string) (why string, at source.Span) {
 	return "", source.Span{}
 }
 
-// toolMeant returns the allowed tool that was probably meant, or "".
+// toolMeant returns the allowed tool that was probably intended, or "".
 func (c *checker) toolMeant(name string) string {
 	var allowed []string
 	for i := range c.p.Tools.Allow {

@@ -10,18 +10,18 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// need is what the cheapest way through needs for certain of one thing, and
-// for the largest call the step that makes it.
+// need is the amount that the cheapest path through a block uses in any case, and for the largest call the step that
+// makes it.
 type need struct {
 	n  int64
 	at *ir.Step
 }
 
-// measure is how a need adds up along a path.
+// measure defines how a need adds up along a path.
 type measure struct {
-	of   func(s *ir.Step) need // what a step needs when it runs and goes well
+	of   func(s *ir.Step) need // need of a step that runs and succeeds
 	join func(a, b need) need
-	fail int64 // what a step needs at least when it fails
+	fail int64 // minimum need of a step that fails
 }
 
 func sum(a, b need) need { return need{n: min(a.n+b.n, 1<<60)} }
@@ -33,14 +33,14 @@ func larger(a, b need) need {
 	return a
 }
 
-// cheapest is the least that a block can need until it closes well or the
-// program ends well; false when it never does.
+// cheapest returns the minimum need of a block until it succeeds or the program ends successfully; ok is false if
+// neither can happen.
 func (e *estimator) cheapest(b ir.BlockID, m measure) (need, bool) {
 	if b < 0 || int(b) >= len(e.p.Blocks) || len(e.p.Blocks[b].Steps) == 0 {
 		return need{}, true
 	}
 	first := e.flow.start[b]
-	known := make([]need, len(e.flow.members[b])) // on arrival at a node, by its local position
+	known := make([]need, len(e.flow.members[b])) // need on arrival at a node, by its local position
 	arrived := make([]bool, len(known))
 	arrived[0] = true
 	done, found := need{}, false
@@ -50,8 +50,8 @@ func (e *estimator) cheapest(b ir.BlockID, m measure) (need, bool) {
 		}
 	}
 	todo := []int{first}
-	// Needs only shrink from one arrival to the next and never fall below
-	// nothing, so this ends; in practice each node is seen once or twice.
+	// Needs only decrease between arrivals and are never negative, so the loop terminates. In practice each node is
+	// visited once or twice.
 	for len(todo) > 0 {
 		n := todo[0]
 		todo = todo[1:]
@@ -64,7 +64,7 @@ func (e *estimator) cheapest(b ir.BlockID, m measure) (need, bool) {
 		}
 		failed := m.join(here, need{n: m.fail, at: at.step})
 		if at.step.When != nil {
-			failed = here // standing in for a step that was skipped
+			failed = here // the fallback of a step that was skipped
 		}
 		if at.ends {
 			finish(well)
@@ -89,8 +89,8 @@ func (e *estimator) cheapest(b ir.BlockID, m measure) (need, bool) {
 	return done, found
 }
 
-// countSteps counts executions. The steps of branches count against their own
-// budget, those of a child against the caller's.
+// countSteps counts executions. The steps of branches count against the budget of the branch, those of a child against
+// the caller's.
 func (e *estimator) countSteps() measure {
 	return measure{join: sum, fail: 1, of: func(s *ir.Step) need {
 		n := need{n: executions(s).N}
@@ -105,7 +105,7 @@ func (e *estimator) countSteps() measure {
 	}}
 }
 
-// countTools counts tool calls that cannot be avoided.
+// countTools counts unavoidable tool calls.
 func (e *estimator) countTools() measure {
 	return measure{join: sum, of: func(s *ir.Step) need {
 		n := need{n: e.bound(s).Base.ToolCalls.N}
@@ -118,7 +118,7 @@ func (e *estimator) countTools() measure {
 	}}
 }
 
-// largestCall finds the largest reservation that cannot be avoided.
+// largestCall finds the largest unavoidable reservation.
 func (e *estimator) largestCall() measure {
 	return measure{join: larger, of: func(s *ir.Step) need {
 		n := need{n: e.bound(s).Reserve, at: s}
@@ -131,7 +131,7 @@ func (e *estimator) largestCall() measure {
 	}}
 }
 
-// certain calls do for the blocks that run for certain when a step goes well.
+// certain calls do for the blocks that always run when a step succeeds.
 func (e *estimator) certain(s *ir.Step, do func(*estimator, ir.BlockID)) {
 	switch a := s.Action.(type) {
 	case ir.Parallel:
@@ -151,15 +151,15 @@ func (e *estimator) certain(s *ir.Step, do func(*estimator, ir.BlockID)) {
 	}
 }
 
-// bill is a budget, what it is for and what is known about the cost.
+// bill is a budget, its scope and the known costs.
 type bill struct {
-	scope       string // of a branch; empty for the run
+	scope       string // the branch; empty for the run
 	block       ir.BlockID
 	budget      ir.Budget
 	base, worst vector
 }
 
-// bills are the budgets that a program declares, without any costs.
+// bills returns the budgets that a program declares, without costs.
 func (e *estimator) bills() []bill {
 	var list []bill
 	if e.p.Budget != (ir.Budget{}) {
@@ -177,7 +177,11 @@ func (e *estimator) bills() []bill {
 				if branch.Budget == (ir.Budget{}) || branch.Block < 0 || int(branch.Block) >= len(e.p.Blocks) {
 					continue
 				}
-				list = append(list, bill{scope: e.flow.path(ir.BlockID(b), s) + "/" + branch.Name, block: branch.Block, budget: branch.Budget})
+				list = append(list,
+					bill{
+						scope: e.flow.path(ir.BlockID(b), s) + "/" + branch.Name, block: branch.Block,
+						budget: branch.Budget,
+					})
 			}
 		}
 	}
@@ -188,18 +192,23 @@ func (e *estimator) bills() []bill {
 type item struct {
 	line BudgetLine
 	at   source.Span
-	step *ir.Step // that alone is too large, if one is
+	step *ir.Step // the step that alone exceeds the limit, if any
 }
 
-// items compares a bill's budget with its costs, and with what its block needs
-// on any way through.
+// items compares the budget of a bill with its costs, and with the minimum need of its block.
 func (e *estimator) items(b *bill, perStep []StepCost) []item {
 	var list []item
 	put := func(name string, d int, limit *ir.Limit, m *measure, because func(need) string) {
 		if limit == nil {
 			return
 		}
-		one := item{at: limit.Span, line: BudgetLine{Name: name, Scope: b.scope, Limit: limit.Max, Base: b.base[d], Worst: b.worst[d], Verdict: Fits}}
+		one := item{
+			at: limit.Span,
+			line: BudgetLine{
+				Name: name, Scope: b.scope, Limit: limit.Max, Base: b.base[d], Worst: b.worst[d],
+				Verdict: Fits,
+			},
+		}
 		if d == tokens { // the size of prompts is an estimate
 			one.line.Verdict = ShouldFit
 		}
@@ -221,13 +230,14 @@ func (e *estimator) items(b *bill, perStep []StepCost) []item {
 		return fmt.Sprintf("every way through makes %s tool calls at least", stepkind.N(n.n))
 	})
 	put("tokens", tokens, b.budget.Tokens, &largestCall, func(n need) string {
-		return fmt.Sprintf("one call of step %q reserves %s tokens, its prompt and its largest reply", n.at.ID, stepkind.N(n.n))
+		return fmt.Sprintf("one call of step %q reserves %s tokens, its prompt and its largest reply", n.at.ID,
+			stepkind.N(n.n))
 	})
 	put("active seconds", activeSeconds, b.budget.ActiveSeconds, nil, nil)
 	return list
 }
 
-// because says what makes a cost so large.
+// because returns the main reason for a high cost.
 func (b *bill) because(d int, perStep []StepCost) string {
 	if why := b.worst[d].Unbounded; why != "" {
 		return "unbounded because " + why
@@ -261,7 +271,7 @@ func (t Totals) at(d int) stepkind.Amount {
 	}
 }
 
-// compare is the report's lines about budgets.
+// compare returns the budget lines of the report.
 func (e *estimator) compare(base, worst vector, perStep []StepCost) []BudgetLine {
 	out := []BudgetLine{}
 	for _, b := range e.bills() {
@@ -278,10 +288,10 @@ func (e *estimator) compare(base, worst vector, perStep []StepCost) []BudgetLine
 	return out
 }
 
-// budgets reports budgets that no way through the workflow fits.
+// budgets reports budgets that no path through the workflow fits.
 func (c *checker) budgets() {
 	if c.list.Errors() {
-		return // figures about a broken workflow would only distract
+		return // figures for an invalid workflow would mislead
 	}
 	e := newEstimator(c.p, c.kinds, c.flow, c.domains)
 	e.replies = c.replies
@@ -303,7 +313,8 @@ func (c *checker) budgets() {
 				what = strings.TrimSuffix(what, "s")
 			}
 			c.add(CodeCannotFinish, diag.Error, spanOr(i.at, c.p.Span),
-				fmt.Sprintf("%s cannot finish inside its budget of %s %s: %s.", who, stepkind.N(i.line.Limit), what, i.line.Because),
+				fmt.Sprintf("%s cannot finish inside its budget of %s %s: %s.", who, stepkind.N(i.line.Limit), what,
+					i.line.Because),
 				"Raise the budget, or let the workflow do less.", related...)
 		}
 	}

@@ -10,9 +10,8 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// Program checks what must hold for any program that is Sound; of one that is
-// not it checks what it can. Children are only looked at where they are
-// called: they were checked when they were compiled.
+// Program checks a program that is Sound; if it is not, Program checks as much as it can. It looks at child workflows
+// only where they are called, because they are checked when they are compiled.
 func Program(p *ir.Program, kinds stepkind.Set) diag.List {
 	if d := tooLarge(p); d != nil {
 		return diag.List{*d}
@@ -64,13 +63,13 @@ type checker struct {
 	kinds   stepkind.Set
 	flow    *flow
 	domains *domains
-	found   []usedTask // every task of the program
+	found   []usedTask // all tasks of the program
 	replies map[*ir.Step]*contract.Contract
-	reached []bool // by node: some way leads to it
+	reached []bool // by node: reports whether some path leads to it
 	list    diag.List
 }
 
-// usedTask is a task, the step that it belongs to and what it names.
+// usedTask is a task, its step and the names it uses.
 type usedTask struct {
 	block ir.BlockID
 	step  *ir.Step
@@ -86,14 +85,14 @@ func (c *checker) add(code diag.Code, severity diag.Severity, at source.Span, me
 	})
 }
 
-// missing is add for diagnostics about an undefined name. It returns nil if an unreadable part of
-// the file may define that name.
+// missing is add for diagnostics about an undefined name. It returns nil if an unreadable part of the file may define
+// that name.
 func (c *checker) missing(name string, code diag.Code, severity diag.Severity, at source.Span, message, help string,
 	related ...diag.Related,
 ) *diag.Diagnostic {
 	names := []string{name}
 	if rootOf(name) == outputRoot {
-		names = append(names, outputRoot) // a step may write all of it
+		names = append(names, outputRoot) // a step may write the whole output
 	}
 	if c.p.Unread.Explains(severity, names...) {
 		return nil
@@ -110,7 +109,7 @@ func (c *checker) steps(do func(b ir.BlockID, s *ir.Step)) {
 	}
 }
 
-// tasksOf are the pieces of leaf work in a step.
+// tasksOf returns the tasks of a step.
 func tasksOf(s *ir.Step) []*ir.Task {
 	switch a := s.Action.(type) {
 	case ir.Task:
@@ -131,7 +130,7 @@ func tasksOf(s *ir.Step) []*ir.Task {
 	return nil
 }
 
-// tasks asks every kind about the settings of its tasks.
+// tasks lets each step kind check the settings of its tasks.
 func (c *checker) tasks() {
 	c.found = make([]usedTask, 0, len(c.flow.nodes))
 	c.replies = make(map[*ir.Step]*contract.Contract, len(c.flow.nodes))
@@ -139,7 +138,7 @@ func (c *checker) tasks() {
 		for _, t := range tasksOf(s) {
 			kind, ok := c.kinds[t.Kind]
 			if !ok {
-				continue // Sound reports it
+				continue // reported by Sound
 			}
 			c.list = append(c.list, kind.Check(c.p, s, t)...)
 			c.replies[s] = stepkind.ContractOf(kind, c.p, s, t)

@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected diagnostics")
 
-// files is a folder in memory: just enough of a project.
+// files is an in-memory folder that serves as a project.
 type files map[string]*source.File
 
 func (f files) Read(from *source.File, ref string) (*source.File, error) {
@@ -58,9 +58,9 @@ func (f files) read(t *testing.T, dir string) {
 	}
 }
 
-// Each archive has workflows, and under "want" what the checks say of them:
-// "file:line:column severity CODE message". Files called broken-… do not compile.
-func TestCases(t *testing.T) {
+// Each archive holds workflows and, in the file "want", the expected diagnostics: "file:line:column severity CODE
+// message". Files named broken-… do not compile.
+func TestDiagnosticsOfCases(t *testing.T) {
 	archives, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(archives) == 0 {
 		t.Fatal("no cases", err)
@@ -105,7 +105,7 @@ func TestCases(t *testing.T) {
 func say(t *testing.T, into *strings.Builder, project files, file *source.File) {
 	t.Helper()
 	p, list := agentflow.Format{}.Compile(file, project)
-	// Of files that are broken on purpose everything is wanted that is said.
+	// Files that are broken on purpose must list all of their diagnostics.
 	broken := strings.HasPrefix(file.Path, "broken-")
 	if list.Errors() && !broken {
 		t.Fatalf("%s does not compile: %v", file.Path, list)
@@ -130,8 +130,8 @@ func say(t *testing.T, into *strings.Builder, project files, file *source.File) 
 	}
 }
 
-// The examples are right, so the checks have nothing to complain of.
-func TestExamplesAreRight(t *testing.T) {
+// The examples are correct, so the checks report nothing.
+func TestExamplesHaveNoDiagnostics(t *testing.T) {
 	project := files{}
 	project.read(t, "../../examples/agent-flow")
 	checked := 0

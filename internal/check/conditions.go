@@ -9,14 +9,14 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// condition is an expression of a step and what it decides.
+// condition is an expression of a step and its purpose.
 type condition struct {
 	expr  *expr.Expr
-	after bool   // looked at when the step has done its work, not before
-	dead  string // what can never happen when it never holds; "" when that is no matter
+	after bool   // evaluated after the step's work rather than before
+	dead  string // what can never happen if the condition never holds; "" if that is harmless
 }
 
-// conditionsOf are all expressions of a step.
+// conditionsOf returns all expressions of a step.
 func conditionsOf(s *ir.Step) []condition {
 	var list []condition
 	put := func(e *expr.Expr, after bool, dead string) {
@@ -78,7 +78,7 @@ func (c *checker) conditions() {
 	c.steps(func(_ ir.BlockID, s *ir.Step) {
 		for _, cond := range conditionsOf(s) {
 			if cond.dead == "" || len(cond.expr.Paths()) == 0 {
-				continue // a constant was reported when it was parsed
+				continue // constants are reported by the parser
 			}
 			possible, sure, why := c.domains.canHold(cond.expr)
 			if possible {
@@ -86,7 +86,7 @@ func (c *checker) conditions() {
 			}
 			severity, help := diag.Warning, "Correct the condition, or remove what it guards."
 			if !sure {
-				severity, help = diag.Note, "That is all right for something that is switched by a setting of the file."
+				severity, help = diag.Note, "This is fine if a setting in the file turns it on and off."
 			}
 			c.add(CodeNeverHolds, severity, spanOr(cond.expr.Span, s.Span),
 				fmt.Sprintf("This can never hold, so %s%s.", cond.dead, why), help)
@@ -94,7 +94,7 @@ func (c *checker) conditions() {
 	})
 }
 
-// decisions reports decisions that some value has no way out of.
+// decisions reports decisions without a path for some value.
 func (c *checker) decisions() {
 	c.steps(func(_ ir.BlockID, s *ir.Step) {
 		if _, ok := s.Action.(ir.Route); !ok {

@@ -10,13 +10,11 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// Estimate computes what a run of the program can cost.
+// Estimate computes the cost of a run of the program.
 //
-// Each block is a graph; its worst case is its longest path. Steps that lead
-// back to each other are first drawn together into one: if limited edges alone
-// close the circle, it is passed as often as they allow; otherwise a run may
-// enter each of its steps ir.VisitCap times. A budget of steps lowers the result to
-// that of the dearest walk of so many steps.
+// Each block is a graph; its worst case is the longest path. Cycles are first contracted into components: a cycle that
+// only limited edges close is passed as often as the limits allow; otherwise a run may enter each of its steps
+// ir.VisitCap times. A step budget lowers the result to the cost of the most expensive walk with that number of steps.
 func Estimate(p *ir.Program, kinds stepkind.Set) Report {
 	return newEstimator(p, kinds, newFlow(p), newDomains(p)).report()
 }
@@ -26,31 +24,30 @@ type estimator struct {
 	kinds   stepkind.Set
 	flow    *flow
 	domains *domains
-	replies map[*ir.Step]*contract.Contract // those that are known already
+	replies map[*ir.Step]*contract.Contract // cached contracts of replies
 	bounds  map[*ir.Step]stepkind.Bound
 	costs   map[*ir.Step]*stepCost
 	blocks  map[ir.BlockID]*blockCost
 	childs  map[childKey]*estimator
-	// callerBound says that a budget of the caller bounds the steps of this program.
+	// callerBound reports that a budget of the caller limits the steps of this program.
 	callerBound bool
 }
 
-// childKey identifies a child workflow, and whether a budget of its caller
-// bounds its steps.
+// childKey identifies a child workflow, and whether a budget of its caller limits its steps.
 type childKey struct {
 	child int
 	bound bool
 }
 
-// stepCost is what one step costs.
+// stepCost is the cost of one step.
 type stepCost struct {
 	bound stepkind.Bound
-	own   vector // one attempt, without what lies inside it
-	base  vector // one happy visit, with what lies inside it
-	worst vector // one visit, all attempts, with what lies inside it
+	own   vector // one attempt, without nested steps
+	base  vector // one visit without failures, with nested steps
+	worst vector // one visit with all attempts, with nested steps
 }
 
-// blockCost is what one activation of a block costs.
+// blockCost is the cost of one activation of a block.
 type blockCost struct {
 	base, worst vector
 	visits      map[*ir.Step]stepkind.Amount
@@ -59,12 +56,12 @@ type blockCost struct {
 func newEstimator(p *ir.Program, kinds stepkind.Set, f *flow, d *domains) *estimator {
 	return &estimator{
 		p: p, kinds: kinds, flow: f, domains: d,
-		bounds: map[*ir.Step]stepkind.Bound{}, costs: map[*ir.Step]*stepCost{}, blocks: map[ir.BlockID]*blockCost{}, childs: map[childKey]*estimator{},
+		bounds: map[*ir.Step]stepkind.Bound{}, costs: map[*ir.Step]*stepCost{}, blocks: map[ir.BlockID]*blockCost{},
+		childs: map[childKey]*estimator{},
 	}
 }
 
-// block costs a block. One that contains itself, which no format writes, has
-// no bound.
+// block returns the cost of a block. A block that contains itself is unbounded; no format produces one.
 func (e *estimator) block(b ir.BlockID) *blockCost {
 	if c, ok := e.blocks[b]; ok {
 		if c == nil {
@@ -93,7 +90,7 @@ func unbounded(why string) vector {
 	return v
 }
 
-// ways are the ways on inside a node's block.
+// ways calls do for the outgoing edges of a node that stay inside its block.
 func (e *estimator) ways(n int, do func(to int, w *way)) {
 	at := &e.flow.nodes[n]
 	for i := range at.ways {
@@ -103,18 +100,18 @@ func (e *estimator) ways(n int, do func(to int, w *way)) {
 	}
 }
 
-// longest is the dearest path through a block, in each dimension for itself.
+// longest returns the cost of the most expensive path through a block, in each dimension separately.
 func (e *estimator) longest(b ir.BlockID, visits map[*ir.Step]stepkind.Amount) vector {
 	comps := e.flow.components(b, anyWay)
-	of := make([]int, len(e.flow.members[b])) // by local position: the component
+	of := make([]int, len(e.flow.members[b])) // component by local position
 	for i := range comps {
 		for _, n := range comps[i].nodes {
 			of[e.flow.nodes[n].local] = i
 		}
 	}
 	reach := e.reach(b)
-	best := make([]vector, len(comps)) // from a component to the end of the block
-	// Components come in the order of their ends: what follows is known.
+	best := make([]vector, len(comps)) // cost from a component to the end of the block
+	// Components are sorted so that successors come first.
 	for i := range comps {
 		c := &comps[i]
 		var onward vector
@@ -137,8 +134,7 @@ func (e *estimator) longest(b ir.BlockID, visits map[*ir.Step]stepkind.Amount) v
 	return best[of[0]]
 }
 
-// reach are the nodes of a block that its first step leads to, by their local
-// positions.
+// reach returns, by local position, which nodes of a block its first step leads to.
 func (e *estimator) reach(b ir.BlockID) []bool {
 	reach := make([]bool, len(e.flow.members[b]))
 	reach[0] = true
@@ -156,8 +152,7 @@ func (e *estimator) reach(b ir.BlockID) []bool {
 	return reach
 }
 
-// component is the cost of passing through a component, and how often each of
-// its nodes can be visited.
+// component returns the cost of passing through a component, and how often each of its nodes can be visited.
 func (e *estimator) component(c *component) (vector, stepkind.Amount) {
 	if !c.cyclic {
 		return e.step(e.flow.nodes[c.nodes[0]].step).worst, stepkind.N(1)
@@ -180,7 +175,7 @@ func (e *estimator) component(c *component) (vector, stepkind.Amount) {
 	if !slices.ContainsFunc(rest, func(r component) bool { return r.cyclic }) {
 		best := map[int]vector{}
 		var round vector
-		for _, r := range rest { // one node each, what follows first
+		for _, r := range rest { // components of one node each, successors first
 			n := r.nodes[0]
 			if !member(n) {
 				continue
@@ -203,7 +198,7 @@ func (e *estimator) component(c *component) (vector, stepkind.Amount) {
 	var all vector
 	seen := map[*ir.Step]bool{}
 	for _, n := range c.nodes {
-		if s := e.flow.nodes[n].step; !seen[s] { // in whatever role, a step is visited so often
+		if s := e.flow.nodes[n].step; !seen[s] { // visits count per step, also for its nodes as a fallback
 			seen[s] = true
 			all = all.plus(e.step(s).worst)
 		}
@@ -211,7 +206,7 @@ func (e *estimator) component(c *component) (vector, stepkind.Amount) {
 	return all.times(stepkind.N(ir.VisitCap)), stepkind.N(ir.VisitCap)
 }
 
-// stepsBound reports whether a budget bounds the steps of a block.
+// stepsBound reports whether a budget limits the steps of a block.
 func (e *estimator) stepsBound(b ir.BlockID) bool {
 	for {
 		up := e.flow.inside[b]
@@ -230,12 +225,11 @@ func (e *estimator) stepsBound(b ir.BlockID) bool {
 	}
 }
 
-// pass is the dearest single pass from a node on: everything goes well, and
-// nothing is done twice.
+// pass returns the cost of the most expensive single pass from a node, without failures and repetitions.
 func (e *estimator) pass(n int, seen []passing) vector {
 	at := &seen[e.flow.nodes[n].local]
 	if at.entered {
-		return at.cost // nothing yet, when this leads back to where the pass has been
+		return at.cost // a cycle; the cost is still zero
 	}
 	at.entered = true
 	var onward vector
@@ -248,19 +242,19 @@ func (e *estimator) pass(n int, seen []passing) vector {
 	return at.cost
 }
 
-// passing is what is known about a node while the happy pass is looked for.
+// passing is the state of a node during the search of pass.
 type passing struct {
 	entered bool
 	cost    vector // from here to the end of the block
 }
 
-// bound is what its kind says about one attempt of a step.
+// bound returns the bound that the step kind reports for one attempt of a step.
 func (e *estimator) bound(s *ir.Step) stepkind.Bound {
 	if b, ok := e.bounds[s]; ok {
 		return b
 	}
 	var b stepkind.Bound
-	for _, t := range tasksOf(s) { // one at most
+	for _, t := range tasksOf(s) { // at most one task
 		if kind, ok := e.kinds[t.Kind]; ok {
 			reply, known := e.replies[s]
 			if !known {
@@ -273,13 +267,13 @@ func (e *estimator) bound(s *ir.Step) stepkind.Bound {
 	return b
 }
 
-// step costs one visit of a step.
+// step returns the cost of one visit of a step.
 func (e *estimator) step(s *ir.Step) *stepCost {
 	if c, ok := e.costs[s]; ok {
 		return c
 	}
 	c := &stepCost{}
-	e.costs[s] = c // so that a block which contains itself comes to an end
+	e.costs[s] = c // stored early, so that a block that contains itself terminates
 	c.bound = e.bound(s)
 	c.own = fromCost(c.bound.Worst)
 	c.own[steps] = executions(s)
@@ -309,7 +303,7 @@ func (e *estimator) step(s *ir.Step) *stepCost {
 	return c
 }
 
-// executions returns how many executions one attempt at a step counts as.
+// executions returns how many executions one attempt of a step counts as.
 func executions(s *ir.Step) stepkind.Amount {
 	if s.Uncounted {
 		return stepkind.Amount{}
@@ -317,8 +311,7 @@ func executions(s *ir.Step) stepkind.Amount {
 	return stepkind.N(1)
 }
 
-// inside is what the blocks and children of a step cost at worst in one
-// attempt.
+// inside returns the worst-case cost of the blocks and children of a step in one attempt.
 func (e *estimator) inside(s *ir.Step) vector {
 	switch a := s.Action.(type) {
 	case ir.Parallel:
@@ -334,7 +327,7 @@ func (e *estimator) inside(s *ir.Step) vector {
 	return vector{}
 }
 
-// insideBase is the same for a happy pass.
+// insideBase is inside for a pass without failures.
 func (e *estimator) insideBase(s *ir.Step) vector {
 	switch a := s.Action.(type) {
 	case ir.Parallel:
@@ -356,7 +349,7 @@ func (e *estimator) insideBase(s *ir.Step) vector {
 	return vector{}
 }
 
-// childOf returns the estimator of the child that a step calls; nil if there is none.
+// childOf returns the estimator of the child that a step calls, or nil if there is none.
 func (e *estimator) childOf(s *ir.Step, call ir.Call) *estimator {
 	nodes := e.flow.nodesOf[s]
 	return e.child(call.Child, len(nodes) > 0 && e.stepsBound(e.flow.nodes[nodes[0]].block))
@@ -375,7 +368,7 @@ func (e *estimator) child(i int, bound bool) *estimator {
 	return e.childs[key]
 }
 
-// parallel is branches side by side: their costs add up, their times overlap.
+// parallel returns the cost of parallel branches: their costs add up, their times overlap.
 func (e *estimator) parallel(s *ir.Step, par ir.Parallel) vector {
 	var list []vector
 	for i := range par.Branches {
@@ -401,8 +394,8 @@ func (e *estimator) parallel(s *ir.Step, par ir.Parallel) vector {
 	return sum.plus(all)
 }
 
-// together adds up branches that run side by side, at most so many at a time.
-// The steps of branches count against their own budgets only.
+// together adds up branches that run in parallel, at most so many at a time. The steps of branches count only against
+// their own budgets.
 func together(list []vector, most int) vector {
 	var sum vector
 	for _, v := range list {
@@ -415,8 +408,8 @@ func together(list []vector, most int) vector {
 	return sum
 }
 
-// makespan is how long it takes until the last branch is done, when each
-// begins as soon as there is room, in their order.
+// makespan returns the time until the last branch is done, if each branch starts in order as soon as there is a free
+// slot.
 func makespan(list []vector, d, most int) stepkind.Amount {
 	if most <= 0 || most > len(list) {
 		most = len(list)
@@ -440,7 +433,7 @@ func makespan(list []vector, d, most int) stepkind.Amount {
 	return stepkind.N(slices.Max(busy))
 }
 
-// capped lowers a cost to a budget: it cannot be overshot, only refused.
+// capped lowers a cost to a budget, because a run never exceeds its budget.
 func capped(v vector, b ir.Budget) vector {
 	lower := func(limit *ir.Limit, ds ...int) {
 		if limit != nil {
@@ -456,7 +449,7 @@ func capped(v vector, b ir.Budget) vector {
 	return v
 }
 
-// rounds is how often a loop can go round.
+// rounds returns the maximum number of iterations of a loop.
 func (e *estimator) rounds(s *ir.Step, loop ir.Loop) stepkind.Amount {
 	n := stepkind.Amount{Unbounded: fmt.Sprintf("step %q repeats without a limit", s.ID)}
 	if loop.Each != nil {
@@ -468,7 +461,7 @@ func (e *estimator) rounds(s *ir.Step, loop ir.Loop) stepkind.Amount {
 	return n
 }
 
-// length is how long a list can be.
+// length returns the maximum length of a list.
 func (e *estimator) length(each *ir.Each, unknown string) stepkind.Amount {
 	if each.Items == nil {
 		return stepkind.Amount{}
@@ -495,12 +488,12 @@ func (e *estimator) length(each *ir.Each, unknown string) stepkind.Amount {
 
 func seconds(m ir.Millis) int64 { return (int64(m) + 999) / 1000 }
 
-// delays is how long a step waits between its attempts in all, in seconds.
+// delays returns the total delay between the attempts of a step, in seconds.
 func delays(r *ir.Retry, attempts int64) int64 {
 	if r == nil || len(r.Delays) == 0 {
 		return 0
 	}
-	const mostCounted = 1000 // nobody tries more often and expects an end
+	const mostCounted = 1000 // bounds the sum; no practical retry rule has more attempts
 	var sum, delay float64
 	delay = float64(r.Delays[0])
 	for i := range min(attempts-1, mostCounted) {
@@ -523,7 +516,7 @@ func delays(r *ir.Retry, attempts int64) int64 {
 	return seconds(ir.Millis(min(sum, longest)))
 }
 
-// report puts it all together.
+// report assembles the Report.
 func (e *estimator) report() Report {
 	var r Report
 	body := &blockCost{}
@@ -535,8 +528,7 @@ func (e *estimator) report() Report {
 	if len(e.p.Blocks) > 0 && len(e.p.Blocks[ir.Body].Steps) > 0 {
 		worst, walk = e.within(ir.Body, e.p.Budget.Steps)
 	}
-	// A run stops at its budget. The comparison with the budgets is about what it
-	// would use without them.
+	// A run stops at its budget. The comparison with budgets uses the cost without them.
 	most := capped(worst, e.p.Budget)
 	at := func(d int) Range { return Range{Base: least(base[d], most[d]), Worst: most[d]} }
 	r.Steps, r.ModelCalls, r.ToolCalls = at(steps), at(modelCalls), at(toolCalls)
@@ -550,8 +542,8 @@ func (e *estimator) report() Report {
 	return r
 }
 
-// perStep lists the steps of a block that can be entered so often. walk is the
-// graph of the steps that count against a limit; nil if it has no effect.
+// perStep lists the steps of a block that can be entered often times. walk is the graph of the steps that count against
+// a limit; it is nil if the limit has no effect.
 func (e *estimator) perStep(
 	b ir.BlockID, prefix string, often stepkind.Amount, limit *ir.Limit, walk *walker, into *[]StepCost,
 ) {
@@ -616,8 +608,7 @@ func (e *estimator) perBranch(branch *ir.Branch, prefix string, often stepkind.A
 	e.perWalk(branch.Block, prefix, often, branch.Budget.Steps, walk, into)
 }
 
-// perWalk lists the steps of a block with a budget of its own, each activation of
-// which may use all of it.
+// perWalk lists the steps of a block with its own budget, each activation of which may use the whole budget.
 func (e *estimator) perWalk(
 	b ir.BlockID, prefix string, often stepkind.Amount, limit *ir.Limit, walk *walker, into *[]StepCost,
 ) {
@@ -642,8 +633,7 @@ func least(a, b stepkind.Amount) stepkind.Amount {
 	return a
 }
 
-// alone reports whether a branch is one step of its own name, so that naming
-// both would say everything twice.
+// alone reports whether a branch consists of one step of the same name, so that naming both would be redundant.
 func (e *estimator) alone(b *ir.Branch) bool {
 	if b.Block < 0 || int(b.Block) >= len(e.p.Blocks) {
 		return false
@@ -659,7 +649,8 @@ func perAgent(list []StepCost) []AgentCost {
 		if s.Bound.Agent == "" {
 			continue
 		}
-		at := slices.IndexFunc(out, func(a AgentCost) bool { return a.Agent == s.Bound.Agent && a.Model == s.Bound.Model })
+		at := slices.IndexFunc(out,
+			func(a AgentCost) bool { return a.Agent == s.Bound.Agent && a.Model == s.Bound.Model })
 		if at < 0 {
 			out = append(out, AgentCost{Agent: s.Bound.Agent, Model: s.Bound.Model})
 			at = len(out) - 1

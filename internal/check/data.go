@@ -14,18 +14,17 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// The variables that every program has: what it was given and what its file
-// says about itself, which nothing writes, and what it gives back.
+// The variables of every program: input and workflow metadata, which no step writes, and the output.
 const (
 	inputRoot    = "input"
 	workflowRoot = "workflow"
 	outputRoot   = "output"
-	// What a run knows of itself, and how the step before ended.
+	// Metadata of the run, and the ending of the previous step.
 	runRoot  = "run"
 	lastRoot = "last"
 )
 
-// data checks that what is read is there when it is read.
+// data checks that values are written before they are read.
 func (c *checker) data() {
 	w := c.written()
 	c.steps(func(b ir.BlockID, s *ir.Step) {
@@ -36,7 +35,7 @@ func (c *checker) data() {
 				continue
 			}
 			if up := c.flow.inside[b]; up.step != nil && slices.Contains(up.step.Reads, *r) {
-				continue // handed down by the step around it, and checked there
+				continue // passed down by the enclosing step, and checked there
 			}
 			c.read(w, s, r.Path, spanOr(r.Span, s.Span))
 		}
@@ -64,8 +63,7 @@ func (c *checker) optional(w *writers, s *ir.Step, r *ir.Ref) {
 	}
 }
 
-// givenNothing notes steps whose agents see nothing of the run, although there
-// is something to see.
+// givenNothing reports steps whose agents receive no data of the run, although there is some.
 func (c *checker) givenNothing(w *writers) {
 	asks := map[*ir.Step]bool{}
 	for _, t := range c.found {
@@ -82,13 +80,12 @@ func (c *checker) givenNothing(w *writers) {
 			return
 		}
 		c.add(CodeGivenNothing, diag.Note, s.Span,
-			fmt.Sprintf("Step %q reads nothing, so it is given no more of the run than its own description.", s.ID),
+			fmt.Sprintf("Step %q reads nothing, so its agent receives only the description of the step.", s.ID),
 			"Let it read what it needs: the input, or what another step writes.")
 	})
 }
 
-// handsOn reports whether what a step reads is all that some agent, worker or
-// child gets.
+// handsOn reports whether the reads of a step are all the data that some agent, worker or child receives.
 func (c *checker) handsOn(s *ir.Step, asks map[*ir.Step]bool) bool {
 	switch a := s.Action.(type) {
 	case ir.Task:
@@ -107,20 +104,19 @@ func (c *checker) handsOn(s *ir.Step, asks map[*ir.Step]bool) bool {
 	return false
 }
 
-// writers knows who writes what.
+// writers indexes the writes of a program.
 type writers struct {
 	c     *checker
 	by    []writer
-	vars  []string // declared before anything writes them, loop variables included
+	vars  []string // declared variables, including loop variables
 	after map[*ir.Step][]bool
-	// unwritten is where a name that nothing has was reported, by name; who
-	// else wants it is told there.
+	// unwritten maps an undefined name to the index of its diagnostic, to which further uses are added.
 	unwritten map[string]int
 }
 
-// nobody reports a name that nothing writes: the first time as a mistake, later
-// as one more place that it concerns.
-func (w *writers) nobody(path string, at source.Span, also string, report func()) {
+// undefined reports a name that no step writes. Its first use is a diagnostic; further uses are added to it as related
+// places.
+func (w *writers) undefined(path string, at source.Span, also string, report func()) {
 	key := writable(path)
 	if i, ok := w.unwritten[key]; ok {
 		d := &w.c.list[i]
@@ -135,7 +131,7 @@ func (w *writers) nobody(path string, at source.Span, also string, report func()
 	}
 }
 
-// loopVar is what every iteration begins with.
+// loopVar is the variable that each iteration sets.
 const loopVar = "loop"
 
 type writer struct {
@@ -168,7 +164,7 @@ func (c *checker) written() *writers {
 	return w
 }
 
-// of lists the steps that write something of a path.
+// of returns the steps that write a path or a part of it.
 func (w *writers) of(path string) []*ir.Step {
 	var list []*ir.Step
 	for i := range w.by {
@@ -183,7 +179,7 @@ func (w *writers) declared(path string) bool {
 	return slices.ContainsFunc(w.vars, func(v string) bool { return stepkind.Overlap(v, path) })
 }
 
-// keys are all names that a read or a condition could have meant.
+// keys returns all names that a read or a condition can refer to.
 func (w *writers) keys() []string {
 	var list []string
 	for i := range w.by {
@@ -196,17 +192,18 @@ func (w *writers) keys() []string {
 	return list
 }
 
-// help says what could have been meant by a name that nothing has.
+// help returns suggestions for a name that does not exist.
 func (w *writers) help(path string, facts ...string) string {
 	if w.c.p.Unread.Explains(diag.Warning, path) {
-		return "It stands in a part of the file that is not read, as another message says; mend that first."
+		return "It is in a part of the file that cannot be read, as another message reports; fix that first."
 	}
 	keys := w.keys()
 	if near := w.nearest(path, facts); near != "" {
 		return fmt.Sprintf("Did you mean %q?", near)
 	}
-	if alike := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return rootOf(key) != rootOf(path) }); len(alike) > 0 {
-		keys = alike // what else there is has nothing to do with it
+	if alike := slices.DeleteFunc(slices.Clone(keys),
+		func(key string) bool { return rootOf(key) != rootOf(path) }); len(alike) > 0 {
+		keys = alike // the other names are unrelated
 	}
 	if help := diag.DidYouMean(path, keys); help != "" {
 		return help
@@ -214,15 +211,14 @@ func (w *writers) help(path string, facts ...string) string {
 	return fmt.Sprintf("Let an earlier step write %q.", path)
 }
 
-// nearest is the name that was probably meant, also when only the part of it
-// that a step would write is misspelt.
+// nearest returns the name that was probably intended, even if only the part that a step would write is misspelled.
 func (w *writers) nearest(path string, facts []string) string {
 	all := append(slices.Clone(facts), w.keys()...)
 	return cmp.Or(diag.Nearest(path, all), diag.Nearest(writable(path), all))
 }
 
-// meant is nearest for fixes of a step: it returns "" if the name is written too late for the step, or
-// if a part of the file could not be read, which may have the right name.
+// meant is nearest for fixes of a step: it returns "" if the name is written too late for the step, or if an unreadable
+// part of the file may define the right name.
 func (w *writers) meant(s *ir.Step, path string, facts ...string) string {
 	if w.c.p.Unread.Any() {
 		return ""
@@ -235,7 +231,7 @@ func (w *writers) meant(s *ir.Step, path string, facts ...string) string {
 	return near
 }
 
-// writable is the part of a path that a step would write.
+// writable returns the part of a path that a step would write.
 func writable(path string) string {
 	if segments := strings.SplitN(path, ".", 3); len(segments) == 3 {
 		return segments[0] + "." + segments[1]
@@ -243,7 +239,7 @@ func writable(path string) string {
 	return path
 }
 
-// near is where the name is written that help proposes.
+// near returns the place where the name is written that help suggests.
 func (w *writers) near(path string, facts ...string) []diag.Related {
 	if w.c.p.Unread.Explains(diag.Warning, path) {
 		return nil
@@ -257,15 +253,16 @@ func (w *writers) near(path string, facts ...string) []diag.Related {
 	return nil
 }
 
-// before reports whether some way leads from a write to the step. The write
-// happened when the step ended well, or was a gate that said no.
+// before reports whether some path leads from a write to the step. The write happens if its step succeeds, or is a gate
+// that is rejected.
 func (w *writers) before(from, to *ir.Step) bool {
 	reach, ok := w.after[from]
 	if !ok {
 		f := w.c.flow
 		var next []int
 		for _, n := range f.nodesOf[from] {
-			f.after(n, func(at int, way *way) bool { return at != n || wrote(from, way.on) }, func(m int) { next = append(next, m) })
+			f.after(n, func(at int, way *way) bool { return at != n || wrote(from, way.on) },
+				func(m int) { next = append(next, m) })
 		}
 		reach = f.walk(next, anyWay)
 		w.after[from] = reach
@@ -288,7 +285,7 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 	case workflowRoot:
 		if !c.domains.fact(path) {
 			c.missing(strings.TrimPrefix(path, workflowRoot+"."), CodeNeverWritten, diag.Error, at,
-				fmt.Sprintf("Step %q reads %q, which the file does not say about itself.", s.ID, path),
+				fmt.Sprintf("Step %q reads %q, which is not in the workflow's metadata.", s.ID, path),
 				"").Suggest(path, c.domains.facts())
 		}
 		return
@@ -298,7 +295,7 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 	}
 	steps := w.of(path)
 	if len(steps) == 0 {
-		w.nobody(path, at, "also read here", func() {
+		w.undefined(path, at, "also read here", func() {
 			c.missing(path, CodeNeverWritten, diag.Error, at,
 				fmt.Sprintf("Step %q reads %q, but no step writes it.", s.ID, path),
 				w.help(path), w.near(path)...).Replace(path, w.meant(s, path))
@@ -309,7 +306,7 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 		return
 	}
 	if !c.enters(s) || !slices.ContainsFunc(steps, c.enters) {
-		return // reported as unreachable; order means nothing there
+		return // reported as unreachable; order does not matter there
 	}
 	if !slices.ContainsFunc(steps, func(from *ir.Step) bool { return w.before(from, s) }) {
 		c.writtenLater(s, steps, path, diag.Error, at, "reads")
@@ -318,16 +315,19 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 	if without, writer := c.misses(s, path, steps); without != "" {
 		c.missing(path, CodeMaybeMissing, diag.Note, at,
 			fmt.Sprintf("%q may be missing when step %q reads it: %s.", path, s.ID, without),
-			"Without it the step gets null, or fails where a text needs it: let every way lead through a step that writes it, or give this one a condition.",
+			"Without it the step gets null, or fails where a text needs it: let every way lead through a step that "+
+				"writes it, or give this one a condition.",
 			diag.Related{Span: writer.Span, Message: "written here"})
 	}
 }
 
-func (c *checker) writtenLater(s *ir.Step, steps []*ir.Step, path string, severity diag.Severity, at source.Span, does string) {
+func (c *checker) writtenLater(s *ir.Step, steps []*ir.Step, path string, severity diag.Severity, at source.Span,
+	does string,
+) {
 	if steps[0] == s {
 		c.missing(path, CodeWrittenLater, severity, at,
 			fmt.Sprintf("Step %q %s %q, which only it writes itself, afterwards.", s.ID, does, path),
-			"Let an earlier step write it, or read what this one is to be made of.")
+			"Let an earlier step write it, or read the values that it is computed from.")
 		return
 	}
 	c.missing(path, CodeWrittenLater, severity, at,
@@ -336,8 +336,8 @@ func (c *checker) writtenLater(s *ir.Step, steps []*ir.Step, path string, severi
 		diag.Related{Span: steps[0].Span, Message: "written only here"})
 }
 
-// misses says how a step can be reached without the path having been
-// written, "" when it cannot or when the step's own condition takes care.
+// misses describes how a step can be reached before the path is written. It returns "" if that is impossible or the
+// step's own condition excludes it.
 func (c *checker) misses(s *ir.Step, path string, steps []*ir.Step) (why string, writer *ir.Step) {
 	if s.When != nil {
 		for _, p := range s.When.Paths() {
@@ -357,7 +357,7 @@ func (c *checker) misses(s *ir.Step, path string, steps []*ir.Step) (why string,
 	for _, from := range steps {
 		if from != s && from.When != nil {
 			if s.When != nil && s.When.Text == from.When.Text {
-				return "", nil // they run together or not at all
+				return "", nil // both run, or neither does
 			}
 			return fmt.Sprintf("step %q, which writes it, runs only when %s", from.ID, from.When.Text), from
 		}
@@ -368,8 +368,8 @@ func (c *checker) misses(s *ir.Step, path string, steps []*ir.Step) (why string,
 	return "not every way there leads through a step that writes it", steps[0]
 }
 
-// leavesWriter reports whether the way from a node to another leaves a loop that
-// is one of the steps: it writes then, too.
+// leavesWriter reports whether the way between two nodes leaves a loop that is one of the steps: leaving a loop also
+// writes.
 func (c *checker) leavesWriter(from, to int, steps []*ir.Step) bool {
 	for up := c.flow.inside[c.flow.nodes[from].block]; up.step != nil; up = c.flow.inside[up.block] {
 		loop, ok := up.step.Action.(ir.Loop)
@@ -380,7 +380,7 @@ func (c *checker) leavesWriter(from, to int, steps []*ir.Step) bool {
 	return false
 }
 
-// holds reports whether one of the steps lies inside a step.
+// holds reports whether one of the steps is nested in outer.
 func (c *checker) holds(outer *ir.Step, steps []*ir.Step) bool {
 	switch outer.Action.(type) {
 	case ir.Loop, ir.Parallel:
@@ -399,7 +399,7 @@ func (c *checker) holds(outer *ir.Step, steps []*ir.Step) bool {
 
 func (c *checker) blockOf(s *ir.Step) ir.BlockID { return c.flow.nodes[c.flow.nodesOf[s][0]].block }
 
-// input checks a read of the run's input against what the input may be.
+// input checks a read of the run's input against the input schema.
 func (c *checker) input(path string, worst diag.Severity, at source.Span) {
 	missing, closed := undeclared(c.domains.schema, strings.Split(path, "."))
 	if missing == "" {
@@ -407,13 +407,15 @@ func (c *checker) input(path string, worst diag.Severity, at source.Span) {
 	}
 	severity, message := diag.Warning, fmt.Sprintf("The input schema does not declare %q.", missing)
 	if closed {
-		severity, message = worst, fmt.Sprintf("There is no input %q: only what is declared may be given.", strings.TrimPrefix(missing, inputRoot+"."))
+		severity, message = worst,
+			fmt.Sprintf("There is no input %q: only declared inputs are allowed.",
+				strings.TrimPrefix(missing, inputRoot+"."))
 	}
-	if c.domains.schema.empty() { // there is nothing to be shown
+	if c.domains.schema.empty() { // there is no declaration to show
 		c.add(CodeNoSuchInput, severity, at, message, c.inputHelp(missing))
 		return
 	}
-	var around []string // the pointer to where it would be declared
+	var around []string // pointer to the place of the missing declaration
 	for _, name := range strings.Split(missing, ".")[1:] {
 		around = append(around, "properties", name)
 	}
@@ -435,7 +437,7 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path) 
 	at := spanOr(path.Span, spanOr(cond.expr.Span, s.Span))
 	worst := diag.Error
 	if cond.expr.Dialect.MissingIsFalse() {
-		worst = diag.Warning // it can be decided all the same
+		worst = diag.Warning // the condition can be decided nevertheless
 	}
 	switch rootOf(dotted) {
 	case inputRoot:
@@ -448,22 +450,22 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path) 
 			return
 		}
 		c.missing(path.Segments[1], CodeNoSuchName, diag.Error, at,
-			fmt.Sprintf("The file does not say %q about itself, so it is always null here.", path.Segments[1]),
+			fmt.Sprintf("The workflow has no metadata %q, so it is always null here.", path.Segments[1]),
 			"").Suggest(dotted, c.domains.facts())
 		return
 	}
 	if w.declared(dotted) || slices.ContainsFunc(s.Reads, func(r ir.Ref) bool { return r.Path == dotted }) {
-		return // what the step reads is checked there
+		return // checked as a read of the step
 	}
 	steps := w.of(dotted)
 	if len(steps) == 0 {
 		severity := worst
 		if len(path.Segments) == 1 && !c.domains.inputKnown() {
-			severity = diag.Warning // the input may have it
+			severity = diag.Warning // the input may contain it
 		}
-		w.nobody(dotted, at, "also looked at here", func() {
+		w.undefined(dotted, at, "also looked at here", func() {
 			c.missing(dotted, CodeNoSuchName, severity, at,
-				fmt.Sprintf("Nothing is called %q here: no step writes it, so it is always null.", dotted),
+				fmt.Sprintf("%q is not defined: no step writes it, so it is always null.", dotted),
 				w.help(dotted, c.domains.facts()...), w.near(dotted, c.domains.facts()...)...).
 				Replace(dotted, w.meant(s, dotted, c.domains.facts()...))
 		})
@@ -481,10 +483,12 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path) 
 	}
 }
 
-// undeclaredOutput reports a look at a part of the output that its schema does
-// not have, when the output is only ever written as a whole.
+// undeclaredOutput reports a read of a part of the output that its schema does not declare, if steps write the output
+// only as a whole.
 func (c *checker) undeclaredOutput(w *writers, path string, at source.Span) bool {
-	if rootOf(path) != outputRoot || slices.ContainsFunc(w.by, func(by writer) bool { return by.path != outputRoot && stepkind.Overlap(by.path, path) }) {
+	if rootOf(path) != outputRoot ||
+		slices.ContainsFunc(w.by,
+			func(by writer) bool { return by.path != outputRoot && stepkind.Overlap(by.path, path) }) {
 		return false
 	}
 	declared := shapeOf(c.domains.output)
@@ -492,9 +496,11 @@ func (c *checker) undeclaredOutput(w *writers, path string, at source.Span) bool
 	if missing == "" {
 		return false
 	}
-	severity, message := diag.Warning, fmt.Sprintf("The output schema does not declare %q, so it is probably null here.", missing)
+	severity, message := diag.Warning,
+		fmt.Sprintf("The output schema does not declare %q, so it is probably null here.", missing)
 	if closed {
-		severity, message = diag.Error, fmt.Sprintf("The output can never have %q: its schema allows no other properties.", missing)
+		severity, message = diag.Error,
+			fmt.Sprintf("The output can never have %q: its schema allows no other properties.", missing)
 	}
 	var there []string
 	for _, name := range keys(declared.properties()) {
@@ -505,7 +511,7 @@ func (c *checker) undeclaredOutput(w *writers, path string, at source.Span) bool
 	return true
 }
 
-// outputs reports promised outputs that no step writes.
+// outputs reports declared outputs that no step writes.
 func (c *checker) outputs(w *writers) {
 	if c.p.Output == nil || len(w.by) == 0 {
 		return
@@ -520,7 +526,7 @@ func (c *checker) outputs(w *writers) {
 	}
 }
 
-// rootOf is the first segment of a dotted path.
+// rootOf returns the first segment of a dotted path.
 func rootOf(path string) string {
 	root, _, _ := strings.Cut(path, ".")
 	return root

@@ -10,21 +10,18 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// domains knows which values names can have before anything has run: what the
-// file says about itself, and inputs whose schema lists their values. A
-// condition on such names alone can be tried with every combination.
+// domains knows the values that names can have before the run: workflow metadata, and inputs whose schema lists their
+// values. Conditions on such names can be evaluated with every combination.
 type domains struct {
 	p             *ir.Program
-	input, output any // the schemas, decoded
+	input, output any // decoded schemas
 	schema        shape
 }
 
-// shape is a JSON Schema, of which only what concerns properties is read here;
-// nil when nothing is known.
+// shape is the part of a JSON Schema that describes properties; nil if nothing is known.
 type shape map[string]any
 
-// shapeOf reads a schema. True and false are schemas, too, that say nothing
-// about properties.
+// shapeOf decodes a schema. The schemas true and false do not describe properties.
 func shapeOf(v any) shape {
 	switch v := v.(type) {
 	case map[string]any:
@@ -35,7 +32,7 @@ func shapeOf(v any) shape {
 	return nil
 }
 
-// open reports whether the properties are not the whole truth.
+// open reports whether undeclared properties are allowed.
 func (s shape) open() bool {
 	for _, keyword := range [...]string{"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternProperties"} {
 		if _, ok := s[keyword]; ok {
@@ -50,10 +47,10 @@ func (s shape) properties() map[string]any {
 	return all
 }
 
-// property is the schema of a property; nil when it is not declared.
+// property returns the schema of a property, or nil if it is not declared.
 func (s shape) property(name string) shape { return shapeOf(s.properties()[name]) }
 
-// required are the properties that must be there.
+// required returns the names of required properties.
 func (s shape) required() []string {
 	list, _ := s["required"].([]any)
 	var names []string
@@ -65,13 +62,13 @@ func (s shape) required() []string {
 	return names
 }
 
-// empty reports whether the schema rules out every property.
+// empty reports whether the schema excludes every property.
 func (s shape) empty() bool {
 	extra, plain := s["additionalProperties"].(bool)
 	return plain && !extra && len(s.properties()) == 0
 }
 
-// hasDefault reports whether a property gets a value when it is left out.
+// hasDefault reports whether a property has a default value.
 func (s shape) hasDefault(name string) bool {
 	_, ok := s.property(name)["default"]
 	return ok
@@ -89,19 +86,18 @@ func newDomains(p *ir.Program) *domains {
 	return d
 }
 
-// inputKnown reports whether the input's properties are declared at all.
+// inputKnown reports whether the schema declares properties of the input.
 func (d *domains) inputKnown() bool {
 	return d.schema != nil && !d.schema.open() && len(d.schema.properties()) > 0
 }
 
-// inputs are the declared properties of the input.
+// inputs returns the declared properties of the input.
 func (d *domains) inputs() []string {
 	return keys(d.schema.properties())
 }
 
-// undeclared follows a path into the schema of its root. It returns the part of
-// the path that is not declared, "" when all is or nothing can be said, and
-// whether the schema rules it out.
+// undeclared follows a path into the schema of its root. It returns the part of the path that is not declared, or "" if
+// all is declared or nothing is known, and whether the schema excludes it.
 func undeclared(at shape, path []string) (missing string, closed bool) {
 	for i := 1; i < len(path); i++ {
 		if at == nil || at.open() || len(at.properties()) == 0 && !at.empty() {
@@ -111,7 +107,7 @@ func undeclared(at shape, path []string) (missing string, closed bool) {
 			extra, written := at["additionalProperties"]
 			allowed, plain := extra.(bool)
 			if written && !plain {
-				return "", false // described by a schema of their own
+				return "", false // described by their own schema
 			}
 			return strings.Join(path[:i+1], "."), written && !allowed
 		}
@@ -120,7 +116,7 @@ func undeclared(at shape, path []string) (missing string, closed bool) {
 	return "", false
 }
 
-// own are the facts that have a field of their own in a program.
+// own returns the metadata that has a field in ir.Program.
 func (d *domains) own() map[string]string {
 	own := map[string]string{"name": d.p.Name}
 	if d.p.Version != "" {
@@ -132,7 +128,7 @@ func (d *domains) own() map[string]string {
 	return own
 }
 
-// fact reports whether the file says something about itself under the path.
+// fact reports whether the path is metadata of the workflow.
 func (d *domains) fact(path string) bool {
 	name, _, _ := strings.Cut(strings.TrimPrefix(path, workflowRoot+"."), ".")
 	if path == workflowRoot || d.own()[name] != "" {
@@ -141,7 +137,7 @@ func (d *domains) fact(path string) bool {
 	return slices.ContainsFunc(d.p.Meta, func(m ir.Meta) bool { return m.Name == name })
 }
 
-// facts are the paths of what the file says about itself.
+// facts returns the paths of the workflow's metadata.
 func (d *domains) facts() []string {
 	var list []string
 	for name := range d.own() {
@@ -153,7 +149,7 @@ func (d *domains) facts() []string {
 	return list
 }
 
-// values lists what a path can be; false when that is not known.
+// values returns the possible values of a path; ok is false if they are not known.
 func (d *domains) values(path []string) (list []any, fixed, ok bool) {
 	if len(path) < 2 {
 		return nil, false, false
@@ -210,12 +206,11 @@ func (d *domains) inputValues(path []string) ([]any, bool) {
 	return list, true
 }
 
-// most is how many combinations are tried at most.
+// most is the maximum number of combinations that try evaluates.
 const most = 256
 
-// try evaluates conditions with every combination of the values that their
-// names can have, until keep says stop. It returns false when a name can be
-// anything, or there are too many combinations.
+// try evaluates conditions with every combination of the values of their names, until keep returns false. It returns
+// false if a name can have any value, or if there are too many combinations.
 func (d *domains) try(conds []*expr.Expr, keep func(env map[string]any) bool) (tried, allFixed bool) {
 	var names []string
 	var choices [][]any
@@ -253,8 +248,8 @@ func (d *domains) try(conds []*expr.Expr, keep func(env map[string]any) bool) (t
 	return true, allFixed
 }
 
-// canHold reports whether a condition can hold. When it cannot, sure is false
-// if only settings of the file itself stand against it, and why names them.
+// canHold reports whether a condition can hold. If it cannot, sure is false if only metadata of the file prevents it,
+// and why names the reason.
 func (d *domains) canHold(e *expr.Expr) (possible, sure bool, why string) {
 	holds := false
 	tried, allFixed := d.try([]*expr.Expr{e}, func(env map[string]any) bool {
@@ -268,7 +263,7 @@ func (d *domains) canHold(e *expr.Expr) (possible, sure bool, why string) {
 	return false, !allFixed, d.describe(e)
 }
 
-// describe says what the names of a condition can be.
+// describe lists the possible values of the names in a condition.
 func (d *domains) describe(e *expr.Expr) string {
 	var parts []string
 	for _, p := range e.Paths() {
@@ -276,7 +271,7 @@ func (d *domains) describe(e *expr.Expr) string {
 		var words []string
 		for _, v := range values {
 			if v == nil {
-				continue // an input that was left out; it goes without saying
+				continue // an omitted input
 			}
 			raw, err := json.Marshal(v)
 			if err != nil {
@@ -313,10 +308,10 @@ func (d *domains) alwaysOne(conds []*expr.Expr) bool {
 	return tried && all
 }
 
-// known is values by dotted path, as an expression sees them.
+// known maps dotted paths to values, as the environment of an expression.
 type known map[string]any
 
-// Lookup returns the value at a path.
+// Lookup returns the value of a path.
 func (k known) Lookup(path []string) (any, bool) {
 	v, ok := k[strings.Join(path, ".")]
 	return v, ok && v != nil

@@ -19,8 +19,8 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// unit is a step kind that costs the same every time: one model call with a
-// prompt of 10 and a reply of 100 tokens, in at most 1000 seconds.
+// unit is a step kind with constant costs: one model call with a prompt of 10 and a reply of 100 tokens, in at most
+// 1000 seconds.
 type unit struct{}
 
 func (unit) Name() string                                    { return "unit" }
@@ -28,13 +28,16 @@ func (unit) Understands(*ir.Task) error                      { return nil }
 func (unit) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 func (unit) Uses(*ir.Task) stepkind.Uses                     { return stepkind.Uses{} }
 func (unit) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task, _ *contract.Contract) stepkind.Bound {
-	cost := stepkind.Cost{ModelCalls: stepkind.N(1), PromptTokens: stepkind.N(10), ReplyTokens: stepkind.N(100), Seconds: stepkind.N(1000)}
+	cost := stepkind.Cost{
+		ModelCalls: stepkind.N(1), PromptTokens: stepkind.N(10), ReplyTokens: stepkind.N(100),
+		Seconds: stepkind.N(1000),
+	}
 	return stepkind.Bound{Base: cost, Worst: cost, Reserve: 110, Agent: "someone"}
 }
 
 var units = stepkind.NewSet(unit{})
 
-// build is a tiny language for programs: steps in a row, each with edits.
+// build edits a step of a test program.
 type build func(*ir.Step)
 
 func task(id string, edits ...build) ir.Step {
@@ -95,11 +98,11 @@ func cond(text string) *expr.Expr {
 	return e
 }
 
-// row is steps one after the other, the document's order where a step does not
-// say otherwise.
+// row returns a block of steps in document order, unless a step has edges of its own.
 func row(steps ...ir.Step) ir.Block {
 	for i := range len(steps) - 1 {
-		steps[i].Next = append(steps[i].Next, ir.Edge{On: []ir.Outcome{ir.OK, ir.Skipped}, To: ir.Target{Step: steps[i+1].ID}, Sequential: true})
+		steps[i].Next = append(steps[i].Next,
+			ir.Edge{On: []ir.Outcome{ir.OK, ir.Skipped}, To: ir.Target{Step: steps[i+1].ID}, Sequential: true})
 	}
 	return ir.Block{Steps: steps}
 }
@@ -115,12 +118,19 @@ func TestEstimate(t *testing.T) {
 		steps, calls, seconds string // "base worst"
 		waits                 string
 	}{
-		"one step":                  {program(row(task("a"))), "1 1", "1 1", "1,000 1,000", "0 0"},
-		"three steps":               {program(row(task("a"), task("b"), task("c"))), "3 3", "3 3", "3,000 3,000", "0 0"},
-		"a conditional step counts": {program(row(task("a"), task("b", when("x.y == 1")))), "2 2", "2 2", "2,000 2,000", "0 0"},
-		"retries and their delays":  {program(row(task("a", retry(3, 500, 2000)))), "1 3", "1 3", "1,000 3,003", "0 0"},
+		"one step": {program(row(task("a"))), "1 1", "1 1", "1,000 1,000", "0 0"},
+		"three steps": {
+			program(row(task("a"), task("b"), task("c"))), "3 3", "3 3", "3,000 3,000",
+			"0 0",
+		},
+		"a conditional step counts": {
+			program(row(task("a"), task("b", when("x.y == 1")))), "2 2", "2 2", "2,000 2,000",
+			"0 0",
+		},
+		"retries and their delays": {program(row(task("a", retry(3, 500, 2000)))), "1 3", "1 3", "1,000 3,003", "0 0"},
 		"a fallback adds to its step": {
-			program(row(task("a", fallback("b"), edge("c", 0, ir.OK, ir.Skipped)), task("b"), task("c"))), "2 3", "2 3", "2,000 3,000", "0 0",
+			program(row(task("a", fallback("b"), edge("c", 0, ir.OK, ir.Skipped)), task("b"), task("c"))), "2 3", "2 3",
+			"2,000 3,000", "0 0",
 		},
 		"the dearer branch": {
 			program(ir.Block{Steps: []ir.Step{
@@ -131,52 +141,79 @@ func TestEstimate(t *testing.T) {
 			}}), "4 4", "3 3", "3,000 3,000", "0 0",
 		},
 		"side by side": {
-			program(row(task("p", acts(ir.Parallel{Branches: []ir.Branch{branch(1), branch(2), branch(3)}, Join: ir.JoinSettle}))),
+			program(row(task("p",
+				acts(ir.Parallel{Branches: []ir.Branch{branch(1), branch(2), branch(3)}, Join: ir.JoinSettle}))),
 				row(task("x")), row(task("y")), row(task("z"))), "1 1", "3 3", "1,000 1,000", "0 0",
 		},
 		"two at a time": {
-			program(row(task("p", acts(ir.Parallel{Branches: []ir.Branch{branch(1), branch(2), branch(3)}, MaxConcurrent: 2, Join: ir.JoinSettle}))),
+			program(row(task("p",
+				acts(ir.Parallel{
+					Branches: []ir.Branch{branch(1), branch(2), branch(3)}, MaxConcurrent: 2,
+					Join: ir.JoinSettle,
+				}))),
 				row(task("x")), row(task("y")), row(task("z"))), "1 1", "3 3", "2,000 2,000", "0 0",
 		},
 		"a branch within its budget": {
-			program(row(task("p", acts(ir.Parallel{Branches: []ir.Branch{{Name: "b", Block: 1, Budget: ir.Budget{ActiveSeconds: limit(1500)}}}, Join: ir.JoinSettle}))),
+			program(row(task("p",
+				acts(ir.Parallel{Branches: []ir.Branch{{
+					Name: "b", Block: 1,
+					Budget: ir.Budget{ActiveSeconds: limit(1500)},
+				}}, Join: ir.JoinSettle}))),
 				row(task("x"), task("y"))), "1 1", "2 2", "2,000 2,000", "0 0",
 		},
 		"a loop with a limit": {
-			program(row(task("l", acts(ir.Loop{Block: 1, Max: 5}))), row(task("x"), task("y"))), "3 11", "2 10", "2,000 10,000", "0 0",
+			program(row(task("l", acts(ir.Loop{Block: 1, Max: 5}))), row(task("x"), task("y"))), "3 11", "2 10",
+			"2,000 10,000", "0 0",
 		},
 		"a loop over a list": {
-			program(row(task("l", acts(ir.Loop{Block: 1, Each: &ir.Each{Items: cond(`["a", "b", "c"]`), Var: "v"}}))), row(task("x"))), "2 4", "1 3", "1,000 3,000", "0 0",
+			program(row(task("l", acts(ir.Loop{Block: 1, Each: &ir.Each{Items: cond(`["a", "b", "c"]`), Var: "v"}}))),
+				row(task("x"))), "2 4", "1 3", "1,000 3,000", "0 0",
 		},
 		"a loop without a limit": {
-			program(row(task("l", acts(ir.Loop{Block: 1, While: cond("x.y == 1")}))), row(task("x"))), "2 unbounded", "1 unbounded", "1,000 unbounded", "0 0",
+			program(row(task("l", acts(ir.Loop{Block: 1, While: cond("x.y == 1")}))), row(task("x"))), "2 unbounded",
+			"1 unbounded", "1,000 unbounded", "0 0",
 		},
 		"a loop within the budget of steps": {
-			withSteps(program(row(task("l", acts(ir.Loop{Block: 1}))), row(task("x"))), 7), "2 7", "1 6", "1,000 6,000", "0 0",
+			withSteps(program(row(task("l", acts(ir.Loop{Block: 1}))), row(task("x"))), 7), "2 7", "1 6", "1,000 6,000",
+			"0 0",
 		},
 		"a fan-out over a list of unknown length": {
-			program(row(task("p", acts(ir.Parallel{Each: &ir.Each{Items: cond("x.list"), Var: "v", Block: 1}, Join: ir.JoinAll}))), row(task("x"))),
+			program(row(task("p",
+				acts(ir.Parallel{
+					Each: &ir.Each{Items: cond("x.list"), Var: "v", Block: 1},
+					Join: ir.JoinAll,
+				}))), row(task("x"))),
 			"1 1", "1 unbounded", "1,000 1,000", "0 0",
 		},
 		"an edge back with a limit": {
 			program(row(task("a"), task("b", edge("a", 3)), task("c"))), "3 9", "3 9", "3,000 9,000", "0 0",
 		},
 		"an edge back without one": {
-			program(row(task("a"), task("b", when("x.y == 1"), edge("a", 0)), task("c"))), "2 2,001", "2 2,001", "2,000 2,001,000", "0 0",
+			program(row(task("a"), task("b", when("x.y == 1"), edge("a", 0)), task("c"))), "2 2,001", "2 2,001",
+			"2,000 2,001,000", "0 0",
 		},
 		"an edge back within the budget of steps": {
-			withSteps(program(row(task("a"), task("b", when("x.y == 1"), edge("a", 0)), task("c"))), 10), "2 10", "2 10", "2,000 10,000", "0 0",
+			withSteps(program(row(task("a"), task("b", when("x.y == 1"), edge("a", 0)), task("c"))), 10), "2 10",
+			"2 10", "2,000 10,000", "0 0",
 		},
 		"a jump out of a loop": {
-			program(row(task("l", acts(ir.Loop{Block: 1, Max: 2})), task("end", acts(ir.End{}))), row(task("x", edge("end", 0, ir.Failed)))), "3 4", "1 2", "1,000 2,000", "0 0",
+			program(row(task("l", acts(ir.Loop{Block: 1, Max: 2})), task("end", acts(ir.End{}))),
+				row(task("x", edge("end", 0, ir.Failed)))), "3 4", "1 2", "1,000 2,000", "0 0",
 		},
 		"a jump out of a loop and back to it": {
-			program(row(task("start"), task("l", acts(ir.Loop{Block: 1, Max: 2}))), row(task("x", edge("start", 4, ir.Failed)))), "3 20", "2 15", "2,000 15,000", "0 0",
+			program(row(task("start"), task("l", acts(ir.Loop{Block: 1, Max: 2}))),
+				row(task("x", edge("start", 4, ir.Failed)))), "3 20", "2 15", "2,000 15,000", "0 0",
 		},
-		"a person with time": {program(row(task("g", acts(ir.Gate{Decider: ir.Person, Timeout: 60_000})))), "1 1", "0 0", "0 0", "0 60"},
-		"a person without":   {program(row(task("g", acts(ir.Gate{Decider: ir.Person})))), "1 1", "0 0", "0 0", "0 unbounded"},
-		"nothing":            {program(ir.Block{}), "0 0", "0 0", "0 0", "0 0"},
-		"a timeout":          {program(row(task("a", func(s *ir.Step) { s.Timeout = 1500 }))), "1 1", "1 1", "2 2", "0 0"},
+		"a person with time": {
+			program(row(task("g", acts(ir.Gate{Decider: ir.Person, Timeout: 60_000})))), "1 1",
+			"0 0", "0 0", "0 60",
+		},
+		"a person without": {
+			program(row(task("g", acts(ir.Gate{Decider: ir.Person})))), "1 1", "0 0", "0 0",
+			"0 unbounded",
+		},
+		"nothing":   {program(ir.Block{}), "0 0", "0 0", "0 0", "0 0"},
+		"a timeout": {program(row(task("a", func(s *ir.Step) { s.Timeout = 1500 }))), "1 1", "1 1", "2 2", "0 0"},
 		"a child": {
 			func() *ir.Program {
 				p := program(row(task("c", acts(ir.Call{Child: 0}), retry(2))))
@@ -235,11 +272,15 @@ func TestPerStepAndAgent(t *testing.T) {
 	for _, s := range r.PerStep {
 		got = append(got, fmt.Sprintf("%s %s×%d %s", s.Step, s.Visits, s.Attempts, s.Worst.Tokens))
 	}
-	want := []string{"a 1×2 220", "l 1×1 0", "l/x 3×1 330", "p 1×1 0", "p/W1 1×1 110", "p/W2/y 1×1 110", "p/W2/z 1×1 110"}
+	want := []string{
+		"a 1×2 220", "l 1×1 0", "l/x 3×1 330", "p 1×1 0", "p/W1 1×1 110", "p/W2/y 1×1 110",
+		"p/W2/z 1×1 110",
+	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if len(r.PerAgent) != 1 || r.PerAgent[0].Agent != "someone" || r.PerAgent[0].ModelCalls.N != 8 || r.PerAgent[0].Tokens.N != 880 {
+	if len(r.PerAgent) != 1 || r.PerAgent[0].Agent != "someone" || r.PerAgent[0].ModelCalls.N != 8 ||
+		r.PerAgent[0].Tokens.N != 880 {
 		t.Errorf("agents: %+v", r.PerAgent)
 	}
 }
@@ -272,26 +313,42 @@ func TestReportIsJSON(t *testing.T) {
 	}
 }
 
-// Checks on shapes that other formats have and Agent Flow has not.
-func TestPrograms(t *testing.T) {
+// Checks of constructs that Agent Flow does not have.
+func TestChecksOfOtherFormats(t *testing.T) {
 	for name, c := range map[string]struct {
 		p    *ir.Program
 		want []diag.Code
 	}{
-		"a loop without an end":       {program(row(task("l", acts(ir.Loop{Block: 1}))), row(task("x"))), []diag.Code{check.CodeEndless}},
-		"a loop left by an edge":      {program(row(task("l", acts(ir.Loop{Block: 1}))), row(task("x", exits(ir.ExitLoop, "v.done == true"), writes("v")))), []diag.Code{check.CodeOnlyCap}},
-		"a loop left by a jump":       {program(row(task("l", acts(ir.Loop{Block: 1})), task("e", acts(ir.End{}))), row(task("x", edge("e", 0, ir.Failed)))), []diag.Code{check.CodeOnlyCap}},
-		"a loop with a limit":         {program(row(task("l", acts(ir.Loop{Block: 1, Max: 3}))), row(task("x"))), nil},
-		"an edge back with limit":     {program(row(task("a"), task("b", edge("a", 3)))), nil},
-		"its own loop variable":       {program(row(task("l", acts(ir.Loop{Block: 1, Each: &ir.Each{Items: cond("[1, 2]"), Var: "item"}}))), row(task("x", reads("item.name")))), nil},
-		"written in an earlier round": {program(row(task("l", acts(ir.Loop{Block: 1, Max: 3}))), row(task("x", reads("v.a"), when("v.a != null")), task("y", writes("v.a")))), nil},
-		"written inside a loop":       {program(row(task("l", acts(ir.Loop{Block: 1, Max: 3})), task("z", reads("v.a"))), row(task("y", writes("v.a")))), nil},
-		"written inside a branch":     {program(row(task("p", acts(ir.Parallel{Branches: []ir.Branch{{Name: "b", Block: 1}}, Join: ir.JoinAll})), task("z", reads("v.a"))), row(task("y", writes("v.a")))), nil},
+		"a loop without an end": {
+			program(row(task("l", acts(ir.Loop{Block: 1}))), row(task("x"))),
+			[]diag.Code{check.CodeEndless},
+		},
+		"a loop left by an edge": {program(row(task("l", acts(ir.Loop{Block: 1}))),
+			row(task("x", exits(ir.ExitLoop, "v.done == true"), writes("v")))), []diag.Code{check.CodeOnlyCap}},
+		"a loop left by a jump": {program(row(task("l", acts(ir.Loop{Block: 1})), task("e", acts(ir.End{}))),
+			row(task("x", edge("e", 0, ir.Failed)))), []diag.Code{check.CodeOnlyCap}},
+		"a loop with a limit":     {program(row(task("l", acts(ir.Loop{Block: 1, Max: 3}))), row(task("x"))), nil},
+		"an edge back with limit": {program(row(task("a"), task("b", edge("a", 3)))), nil},
+		"its own loop variable": {program(row(task("l",
+			acts(ir.Loop{Block: 1, Each: &ir.Each{Items: cond("[1, 2]"), Var: "item"}}))), row(task("x",
+			reads("item.name")))), nil},
+		"written in an earlier round": {program(row(task("l", acts(ir.Loop{Block: 1, Max: 3}))),
+			row(task("x", reads("v.a"), when("v.a != null")), task("y", writes("v.a")))), nil},
+		"written inside a loop": {program(row(task("l", acts(ir.Loop{Block: 1, Max: 3})), task("z", reads("v.a"))),
+			row(task("y", writes("v.a")))), nil},
+		"written inside a branch": {program(row(task("p",
+			acts(ir.Parallel{Branches: []ir.Branch{{Name: "b", Block: 1}}, Join: ir.JoinAll})), task("z",
+			reads("v.a"))), row(task("y", writes("v.a")))), nil},
 		"written by a sibling branch": {
-			program(row(task("p", acts(ir.Parallel{Branches: []ir.Branch{{Name: "b", Block: 1}, {Name: "c", Block: 2}}, Join: ir.JoinAll}))),
+			program(row(task("p",
+				acts(ir.Parallel{
+					Branches: []ir.Branch{{Name: "b", Block: 1}, {Name: "c", Block: 2}},
+					Join:     ir.JoinAll,
+				}))),
 				row(task("y", writes("v.a"))), row(task("z", reads("v.a")))), []diag.Code{check.CodeWrittenLater},
 		},
-		"while what the loop writes": {program(row(task("l", acts(ir.Loop{Block: 1, Max: 3, While: cond("v.more == true")}))), row(task("y", writes("v.more")))), nil},
+		"while what the loop writes": {program(row(task("l",
+			acts(ir.Loop{Block: 1, Max: 3, While: cond("v.more == true")}))), row(task("y", writes("v.more")))), nil},
 		"declared beforehand": {
 			func() *ir.Program {
 				p := program(row(task("a", reads("v.a"))))
@@ -301,7 +358,8 @@ func TestPrograms(t *testing.T) {
 		},
 		"a gate that goes on when rejected": {
 			program(ir.Block{Steps: []ir.Step{
-				task("g", acts(ir.Gate{Decider: ir.Person}), writes("v.g"), edge("b", 0, ir.OK), edge("b", 0, ir.Rejected)),
+				task("g", acts(ir.Gate{Decider: ir.Person}), writes("v.g"), edge("b", 0, ir.OK),
+					edge("b", 0, ir.Rejected)),
 				task("b", reads("v.g")),
 			}}), nil,
 		},
@@ -325,31 +383,46 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-func TestSound(t *testing.T) {
+func TestSoundRejectsInvalidPrograms(t *testing.T) {
 	for says, p := range map[string]*ir.Program{
-		"no blocks":           {},
-		"has no steps":        program(ir.Block{}),
-		`called "a"`:          program(row(task("a"), task("a"))),
-		`goes on to "z"`:      program(row(task("a", edge("z", 0)))),
-		`falls back to "z"`:   program(row(task("a", fallback("z")))),
-		"to itself":           program(row(task("a", fallback("a")))),
-		"kind of work":        program(row(task("a", acts(ir.Task{Kind: "magic"})))),
-		"only be read":        program(row(task("a", writes("input.x")))),
-		"fans out to nobody":  program(row(task("a", acts(ir.Parallel{Join: ir.JoinAll})))),
-		"event without":       program(row(task("a", acts(ir.Gate{Decider: ir.Event})))),
-		"below zero":          program(row(task("a", acts(ir.Gate{Decider: ir.Person, Timeout: -1})))),
-		"to nothing":          program(row(task("a", acts(ir.Gate{Decider: ir.Person, OnTimeout: ir.TimeoutFallback})))),
-		"runs block 7":        program(row(task("a", acts(ir.Loop{Block: 7, Max: 1})))),
-		"runs already":        program(row(task("a", acts(ir.Loop{Block: 1, Max: 1})), task("b", acts(ir.Loop{Block: 1, Max: 1}))), row(task("x"))),
-		"belongs to no step":  program(row(task("a")), row(task("x"))),
-		"calls child 0":       program(row(task("a", acts(ir.Call{})))),
-		"has no action":       program(row(task("a", acts(nil)))),
-		"two branches":        program(row(task("a", acts(ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "b", Block: 1}, {Name: "b", Block: 2}}}))), row(task("x")), row(task("y"))),
-		"two agents":          {Blocks: []ir.Block{row(task("a"))}, Agents: []ir.Agent{{ID: "x"}, {ID: "x"}}},
-		"a verdict and":       program(row(task("a", acts(ir.Gate{Decider: ir.Work})))),
-		"edge 0 is for no":    program(row(task("a", func(s *ir.Step) { s.Next = []ir.Edge{{To: ir.Target{Exit: ir.ExitBlock}}} }))),
-		"two timeouts":        program(row(task("a", computes("x"), acts(ir.Loop{Block: 1, Max: 1}), func(s *ir.Step) { s.Timeout = 1 })), row(task("x"))),
-		"its task does not":   program(row(task("a", computes("x"), acts(ir.Parallel{Branches: []ir.Branch{{Name: "b", Block: 1}}, Combine: &ir.Task{Kind: "unit"}}))), row(task("x"))),
+		"no blocks":               {},
+		"has no steps":            program(ir.Block{}),
+		`called "a"`:              program(row(task("a"), task("a"))),
+		`goes on to "z"`:          program(row(task("a", edge("z", 0)))),
+		`falls back to "z"`:       program(row(task("a", fallback("z")))),
+		"to itself":               program(row(task("a", fallback("a")))),
+		"kind of work":            program(row(task("a", acts(ir.Task{Kind: "magic"})))),
+		"only be read":            program(row(task("a", writes("input.x")))),
+		"fans out to no branches": program(row(task("a", acts(ir.Parallel{Join: ir.JoinAll})))),
+		"event without":           program(row(task("a", acts(ir.Gate{Decider: ir.Event})))),
+		"below zero":              program(row(task("a", acts(ir.Gate{Decider: ir.Person, Timeout: -1})))),
+		"to nothing": program(row(task("a",
+			acts(ir.Gate{Decider: ir.Person, OnTimeout: ir.TimeoutFallback})))),
+		"runs block 7": program(row(task("a", acts(ir.Loop{Block: 7, Max: 1})))),
+		"runs already": program(row(task("a", acts(ir.Loop{Block: 1, Max: 1})),
+			task("b", acts(ir.Loop{Block: 1, Max: 1}))), row(task("x"))),
+		"belongs to no step": program(row(task("a")), row(task("x"))),
+		"calls child 0":      program(row(task("a", acts(ir.Call{})))),
+		"has no action":      program(row(task("a", acts(nil)))),
+		"two branches": program(row(task("a",
+			acts(ir.Parallel{
+				Join: ir.JoinAll,
+				Branches: []ir.Branch{
+					{Name: "b", Block: 1},
+					{Name: "b", Block: 2},
+				},
+			}))), row(task("x")), row(task("y"))),
+		"two agents":    {Blocks: []ir.Block{row(task("a"))}, Agents: []ir.Agent{{ID: "x"}, {ID: "x"}}},
+		"a verdict and": program(row(task("a", acts(ir.Gate{Decider: ir.Work})))),
+		"edge 0 is for no": program(row(task("a",
+			func(s *ir.Step) { s.Next = []ir.Edge{{To: ir.Target{Exit: ir.ExitBlock}}} }))),
+		"two timeouts": program(row(task("a", computes("x"), acts(ir.Loop{Block: 1, Max: 1}),
+			func(s *ir.Step) { s.Timeout = 1 })), row(task("x"))),
+		"its task does not": program(row(task("a", computes("x"),
+			acts(ir.Parallel{
+				Branches: []ir.Branch{{Name: "b", Block: 1}},
+				Combine:  &ir.Task{Kind: "unit"},
+			}))), row(task("x"))),
 		"holds no others":     program(row(task("a", computes("x")))),
 		"an exit, or to noth": program(row(task("a", edge("", 0)))),
 	} {
@@ -359,7 +432,7 @@ func TestSound(t *testing.T) {
 	}
 }
 
-// anyProgram draws programs that may be as wrong as JSON can make them.
+// anyProgram draws programs that may be invalid in every way that JSON can express.
 func anyProgram(t *rapid.T, depth int) *ir.Program {
 	p := &ir.Program{Name: "p"}
 	n := rapid.IntRange(0, 5).Draw(t, "blocks")
@@ -371,7 +444,10 @@ func anyProgram(t *rapid.T, depth int) *ir.Program {
 		if !rapid.Bool().Draw(t, "each") {
 			return nil
 		}
-		return &ir.Each{Items: cond(rapid.SampledFrom([]string{"v.a", "[1, 2]", "input.x"}).Draw(t, "items")), Var: "v", Block: ir.BlockID(block.Draw(t, "block"))}
+		return &ir.Each{
+			Items: cond(rapid.SampledFrom([]string{"v.a", "[1, 2]", "input.x"}).Draw(t, "items")), Var: "v",
+			Block: ir.BlockID(block.Draw(t, "block")),
+		}
 	}
 	for range n {
 		var b ir.Block
@@ -381,25 +457,41 @@ func anyProgram(t *rapid.T, depth int) *ir.Program {
 			case 1:
 				s.Action = ir.Route{}
 			case 2:
-				s.Action = ir.Gate{Decider: rapid.SampledFrom([]ir.Decider{ir.Person, ir.Event, ir.Work}).Draw(t, "decider"), Timeout: ir.Millis(rapid.Int64Range(-1, 1<<50).Draw(t, "timeout")), OnTimeout: ir.TimeoutSkip}
+				s.Action = ir.Gate{Decider: rapid.SampledFrom([]ir.Decider{ir.Person, ir.Event, ir.Work}).Draw(t,
+					"decider"), Timeout: ir.Millis(rapid.Int64Range(-1, 1<<50).Draw(t,
+					"timeout")), OnTimeout: ir.TimeoutSkip}
 			case 3:
 				par := ir.Parallel{Each: each(), MaxConcurrent: rapid.IntRange(-1, 3).Draw(t, "most"), Join: ir.JoinAll}
 				for range rapid.IntRange(0, 3).Draw(t, "branches") {
-					par.Branches = append(par.Branches, ir.Branch{Name: name.Draw(t, "branch"), Block: ir.BlockID(block.Draw(t, "block")), Budget: ir.Budget{Tokens: &ir.Limit{Max: 50}}})
+					par.Branches = append(par.Branches,
+						ir.Branch{
+							Name: name.Draw(t, "branch"), Block: ir.BlockID(block.Draw(t, "block")),
+							Budget: ir.Budget{Tokens: &ir.Limit{Max: 50}},
+						})
 				}
 				s.Action = par
 			case 4:
-				s.Action = ir.Loop{Block: ir.BlockID(block.Draw(t, "block")), Each: each(), Max: rapid.IntRange(-1, 9).Draw(t, "max")}
+				s.Action = ir.Loop{
+					Block: ir.BlockID(block.Draw(t, "block")), Each: each(),
+					Max: rapid.IntRange(-1, 9).Draw(t, "max"),
+				}
 			case 5:
 				s.Action = ir.Call{Child: rapid.IntRange(-1, 1).Draw(t, "child"), PassReads: true}
 			case 6:
 				s.Action = ir.End{Failed: rapid.Bool().Draw(t, "failed")}
 			}
 			for range rapid.IntRange(0, 3).Draw(t, "edges") {
-				e := ir.Edge{On: []ir.Outcome{rapid.SampledFrom([]ir.Outcome{ir.OK, ir.Failed, ir.Skipped, ir.Rejected}).Draw(t, "on")}, Limit: rapid.IntRange(0, 3).Draw(t, "limit"), Sequential: rapid.Bool().Draw(t, "sequential")}
+				e := ir.Edge{
+					On: []ir.Outcome{rapid.SampledFrom([]ir.Outcome{
+						ir.OK, ir.Failed, ir.Skipped,
+						ir.Rejected,
+					}).Draw(t, "on")}, Limit: rapid.IntRange(0, 3).Draw(t, "limit"),
+					Sequential: rapid.Bool().Draw(t, "sequential"),
+				}
 				e.To.Step = name.Draw(t, "to")
 				if rapid.IntRange(0, 4).Draw(t, "exit") == 0 {
-					e.To = ir.Target{Exit: rapid.SampledFrom([]ir.Exit{ir.ExitBlock, ir.ExitLoop, ir.ExitFail}).Draw(t, "exit")}
+					e.To = ir.Target{Exit: rapid.SampledFrom([]ir.Exit{ir.ExitBlock, ir.ExitLoop, ir.ExitFail}).Draw(t,
+						"exit")}
 				}
 				s.Next = append(s.Next, e)
 			}
@@ -410,7 +502,10 @@ func anyProgram(t *rapid.T, depth int) *ir.Program {
 				s.Fallback = &ir.Name{Name: name.Draw(t, "fallback")}
 			}
 			if rapid.Bool().Draw(t, "retry") {
-				s.Retry = &ir.Retry{MaxAttempts: rapid.IntRange(-1, 1<<40).Draw(t, "attempts"), Backoff: ir.Exponential, Delays: []ir.Millis{1000}, Multiplier: 1e9}
+				s.Retry = &ir.Retry{
+					MaxAttempts: rapid.IntRange(-1, 1<<40).Draw(t, "attempts"), Backoff: ir.Exponential,
+					Delays: []ir.Millis{1000}, Multiplier: 1e9,
+				}
 			}
 			s.SkipOnError = rapid.Bool().Draw(t, "skip")
 			reads(rapid.SliceOfN(rapid.SampledFrom(paths), 0, 2).Draw(t, "reads")...)(&s)
@@ -420,7 +515,10 @@ func anyProgram(t *rapid.T, depth int) *ir.Program {
 		p.Blocks = append(p.Blocks, b)
 	}
 	if rapid.Bool().Draw(t, "budget") {
-		p.Budget = ir.Budget{Steps: &ir.Limit{Max: rapid.Int64Range(-1, 1<<62).Draw(t, "max")}, Tokens: &ir.Limit{Max: 1000}, ToolCalls: &ir.Limit{Max: 1}}
+		p.Budget = ir.Budget{
+			Steps:  &ir.Limit{Max: rapid.Int64Range(-1, 1<<62).Draw(t, "max")},
+			Tokens: &ir.Limit{Max: 1000}, ToolCalls: &ir.Limit{Max: 1},
+		}
 	}
 	if depth > 0 && rapid.Bool().Draw(t, "child") {
 		p.Children = []ir.Program{*anyProgram(t, depth-1)}
@@ -445,8 +543,8 @@ func TestAnyProgram(t *testing.T) {
 	})
 }
 
-// A long chain, and one in which every step leads back to the first.
-func TestLongPrograms(t *testing.T) {
+// Estimate and Program handle a long chain, and one in which every step leads back to the first.
+func TestLongProgramsAreChecked(t *testing.T) {
 	const n = 2000
 	var chain, knot []ir.Step
 	for i := range n {
@@ -463,7 +561,8 @@ func TestLongPrograms(t *testing.T) {
 
 func BenchmarkTwelveSteps(b *testing.B) {
 	var text strings.Builder
-	text.WriteString("---\nname: bench\ndescription: d\nkind: agent-flow/workflow\nversion: 1.0.0\nbudgets:\n  max_steps: 40\n  max_tokens: 900000\n---\n## Steps\n")
+	text.WriteString("---\nname: bench\ndescription: d\nkind: agent-flow/workflow\nversion: 1.0.0\nbudgets:\n  " +
+		"max_steps: 40\n  max_tokens: 900000\n---\n## Steps\n")
 	for i := range 12 {
 		read := "input"
 		if i > 0 {
@@ -473,7 +572,8 @@ func BenchmarkTwelveSteps(b *testing.B) {
 		if i == 6 {
 			more = "when: state.k3.more == true\ngoto: s4\n"
 		}
-		fmt.Fprintf(&text, "```step\nid: s%d\ntype: skill\ndescription: Do it\nagent: writer\nreads: [%s]\nwrites: [state.k%d]\n%s```\n", i, read, i, more)
+		fmt.Fprintf(&text, "```step\nid: s%d\ntype: skill\ndescription: Do it\nagent: writer\nreads: [%s]\nwrites: "+
+			"[state.k%d]\n%s```\n", i, read, i, more)
 	}
 	text.WriteString("## Agents\n```agent\nid: writer\nrole: r\ngoal: g\ntools: [search]\n```\n")
 	f := source.NewFile("flow.md", text.String())
@@ -492,7 +592,9 @@ func BenchmarkTwelveSteps(b *testing.B) {
 			check.Estimate(p, kinds)
 		}
 	})
-	p.Input = &ir.Contract{Schema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"string"},"b":{"enum":["x","y"]}},"required":["a"]}`)}
+	p.Input = &ir.Contract{Schema: json.RawMessage(
+		`{"type":"object","properties":{"a":{"type":"string"},"b":{"enum":["x","y"]}},"required":["a"]}`,
+	)}
 	b.Run("Program with a schema", func(b *testing.B) {
 		for b.Loop() {
 			check.Program(p, kinds)

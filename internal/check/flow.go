@@ -6,16 +6,15 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// flow is a program as a graph of the ways in which its steps can follow each
-// other. A step has one node for being itself, and one more for each step that
-// it stands in for, because what follows then is what would have followed the
-// other.
+// flow is a program as a graph of the ways in which its steps can follow each other. A step has one node for itself,
+// and one more for each step that it is a fallback of, because a fallback continues where the failed step would have
+// continued.
 type flow struct {
 	p       *ir.Program
 	nodes   []node
-	start   []int            // by block: the node of its first step; they lie in a row
-	named   []map[string]int // by block: the nodes of its steps; the first of those with the same name
-	members [][]int          // by block: its nodes, stand-ins included
+	start   []int            // by block: the node of its first step; the nodes of a block are consecutive
+	named   []map[string]int // by block: the nodes of its steps; the first one of equal names
+	members [][]int          // by block: its nodes, including fallbacks
 	inside  []container      // by block: the step that runs it
 	nodesOf map[*ir.Step][]int
 }
@@ -23,31 +22,31 @@ type flow struct {
 // container is the step that runs a block. The body has none.
 type container struct {
 	step  *ir.Step
-	block ir.BlockID // that the step stands in
+	block ir.BlockID // the block that contains the step
 	loop  bool
-	name  string // of the branch, when it has one
+	name  string // the name of the branch, if any
 }
 
 type node struct {
 	step   *ir.Step
 	block  ir.BlockID
-	local  int // its position among the members of its block
-	stands int // the node that it stands in for, or -1
+	local  int // position among the members of its block
+	stands int // the node that it is a fallback of, or -1
 	ways   []way
-	closes bool // may close its block well, having done its work or skipped it
-	fails  bool // may close its block badly
-	ends   bool // may end the whole program well
+	closes bool // may end its block successfully, after running or being skipped
+	fails  bool // may end its block with a failure
+	ends   bool // may end the whole program successfully
 }
 
-// way is one way on from a node.
+// way is one way from a node to another.
 type way struct {
 	to    int
 	on    ir.Outcome
-	edge  *ir.Edge // nil when the step it leads to stands in for this one
-	leaps bool     // leaves this node's block for an enclosing one
+	edge  *ir.Edge // nil if the target is a fallback of this node
+	leaps bool     // leaves this node's block for an enclosing block
 }
 
-// noStep stands for a target that does not exist.
+// noStep marks a target that does not exist.
 const noStep = -1
 
 func newFlow(p *ir.Program) *flow {
@@ -56,8 +55,10 @@ func newFlow(p *ir.Program) *flow {
 		steps += len(p.Blocks[b].Steps)
 	}
 	f := &flow{
-		p: p, start: make([]int, len(p.Blocks)), named: make([]map[string]int, len(p.Blocks)), members: make([][]int, len(p.Blocks)),
-		inside: make([]container, len(p.Blocks)), nodes: make([]node, 0, steps), nodesOf: make(map[*ir.Step][]int, steps),
+		p: p, start: make([]int, len(p.Blocks)), named: make([]map[string]int, len(p.Blocks)),
+		members: make([][]int, len(p.Blocks)),
+		inside:  make([]container, len(p.Blocks)), nodes: make([]node, 0, steps),
+		nodesOf: make(map[*ir.Step][]int, steps),
 	}
 	for b := range p.Blocks {
 		f.start[b], f.named[b] = len(f.nodes), make(map[string]int, len(p.Blocks[b].Steps))
@@ -75,7 +76,7 @@ func newFlow(p *ir.Program) *flow {
 		seen[ir.Body] = true
 		f.nest(ir.Body, seen)
 	}
-	// Stand-ins are added while walking, so the list grows.
+	// The loop adds nodes for fallbacks, so the list grows.
 	for n := 0; n < len(f.nodes); n++ {
 		f.connect(n)
 	}
@@ -83,8 +84,7 @@ func newFlow(p *ir.Program) *flow {
 	return f
 }
 
-// lift gives a step that holds blocks the jumps that lead out of them: seen
-// from its own block, it is that step that goes there.
+// lift adds jumps that leave a block to the step that runs it: in its own block, that step is the source of the jump.
 func (f *flow) lift() {
 	for n := range f.nodes {
 		for _, w := range f.nodes[n].ways {
@@ -108,7 +108,7 @@ func (f *flow) add(n node) int {
 	return at
 }
 
-// nest finds out which step runs which block.
+// nest records which step runs which block.
 func (f *flow) nest(b ir.BlockID, seen []bool) {
 	for i := range f.p.Blocks[b].Steps {
 		s := &f.p.Blocks[b].Steps[i]
@@ -146,8 +146,8 @@ func (f *flow) blocksOf(s *ir.Step) func(yield func(ir.BlockID, string) bool) {
 	}
 }
 
-// find looks a step up in a block and, as jumps may, in the blocks around it
-// up to the nearest fan-out.
+// find looks up a step in a block and, because jumps may leave blocks, in the enclosing blocks up to the nearest
+// fan-out.
 func (f *flow) find(b ir.BlockID, id string) (n int, leaps bool) {
 	for {
 		if at, ok := f.named[b][id]; ok {
@@ -161,7 +161,7 @@ func (f *flow) find(b ir.BlockID, id string) (n int, leaps bool) {
 	}
 }
 
-// outcomes are how a step can end, as far as its own edges are concerned.
+// outcomes returns how a step can end, as far as its own edges matter.
 func outcomes(s *ir.Step) (list []ir.Outcome, fallback bool) {
 	list = make([]ir.Outcome, 0, 4)
 	if _, end := s.Action.(ir.End); !end {
@@ -182,7 +182,7 @@ func outcomes(s *ir.Step) (list []ir.Outcome, fallback bool) {
 	}
 	if s.Fallback != nil {
 		if _, gate := s.Action.(ir.Gate); gate && s.When == nil && skipped {
-			list = append(list, ir.Skipped) // by its timeout
+			list = append(list, ir.Skipped) // after a timeout
 		}
 		return list, failed || skipped
 	}
@@ -198,8 +198,8 @@ func outcomes(s *ir.Step) (list []ir.Outcome, fallback bool) {
 	return list, false
 }
 
-// edges are the edges that count at a node: the step's own, or when it stands
-// in for another its own jumps and then those of the other.
+// edges returns the edges that apply at a node: the step's own, or for a fallback its own jumps and then the edges of
+// the failed step.
 func (f *flow) edges(n int) []*ir.Edge {
 	var list []*ir.Edge
 	for at := n; at >= 0; at = f.nodes[at].stands {
@@ -261,16 +261,15 @@ func (f *flow) connect(n int) {
 	}
 	for at := n; at >= 0; at = f.nodes[at].stands {
 		if f.nodes[at].step == f.nodes[to].step {
-			return // a circle of stand-ins, which is reported elsewhere
+			return // a cycle of fallbacks, which is reported elsewhere
 		}
 	}
 	stand := f.add(node{step: f.nodes[to].step, block: block, stands: n})
 	f.nodes[n].ways = append(f.nodes[n].ways, way{to: stand, on: ir.Failed})
 }
 
-// after calls visit for every node that can be entered directly once a node is
-// done, by a way that take accepts; leaving a block goes on with the step that
-// ran it.
+// after calls visit for every node that can directly follow a node along ways that take accepts; at the end of a block,
+// it continues with the step that ran the block.
 func (f *flow) after(n int, take func(n int, w *way) bool, visit func(int)) {
 	for i := range f.nodes[n].ways {
 		if take(n, &f.nodes[n].ways[i]) {
@@ -294,8 +293,8 @@ func (f *flow) after(n int, take func(n int, w *way) bool, visit func(int)) {
 
 func anyWay(int, *way) bool { return true }
 
-// walk marks everything that can run once the nodes in todo are entered.
-// through says by which ways a node may be left.
+// walk marks all nodes that can run after the nodes in todo are entered. through decides by which ways a node may be
+// left.
 func (f *flow) walk(todo []int, through func(n int, w *way) bool) []bool {
 	entered := make([]bool, len(f.nodes))
 	push := func(n int) {
@@ -322,7 +321,7 @@ func (f *flow) walk(todo []int, through func(n int, w *way) bool) []bool {
 	return entered
 }
 
-// entry is the first node of the program, if it has any.
+// entry returns the first node of the program, if there is one.
 func (f *flow) entry() []int {
 	if len(f.p.Blocks) == 0 || len(f.p.Blocks[ir.Body].Steps) == 0 {
 		return nil
@@ -334,7 +333,7 @@ func (f *flow) entry() []int {
 	return out
 }
 
-// path names a step with the steps that it lies inside.
+// path returns the name of a step, preceded by the names of its enclosing steps.
 func (f *flow) path(b ir.BlockID, s *ir.Step) string {
 	up := f.inside[b]
 	if up.step == nil {
@@ -347,7 +346,7 @@ func (f *flow) path(b ir.BlockID, s *ir.Step) string {
 	return outer + "/" + s.ID
 }
 
-// within reports whether a block is another or lies inside it.
+// within reports whether a block is outer or nested in it.
 func (f *flow) within(b, outer ir.BlockID) bool {
 	for b != outer {
 		up := f.inside[b]
@@ -359,8 +358,7 @@ func (f *flow) within(b, outer ir.BlockID) bool {
 	return true
 }
 
-// holder is the step of an outer block that a block lies inside, nil when
-// there is none.
+// holder returns the step of an outer block that contains a block, or nil if there is none.
 func (f *flow) holder(b, outer ir.BlockID) *ir.Step {
 	for {
 		up := f.inside[b]
@@ -371,9 +369,8 @@ func (f *flow) holder(b, outer ir.BlockID) *ir.Step {
 	}
 }
 
-// owns reports whether a step is the one that runs a block, under this name
-// of a branch. Formats give each block to one step; a program that does not
-// must not make walks over it endless.
+// owns reports whether a step is the one that runs a block, as the branch of this name. Formats give each block to one
+// step; walks must terminate for invalid programs, too.
 func (f *flow) owns(s *ir.Step, b ir.BlockID, name string) bool {
 	return b > ir.Body && int(b) < len(f.inside) && f.inside[b].step == s && f.inside[b].name == name
 }

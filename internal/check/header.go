@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/schedule"
 )
 
-// header checks what a file says before its first step.
+// header checks the header of a file: everything before its first step.
 func (c *checker) header() {
 	c.version()
 	for i := range c.p.Triggers {
@@ -53,8 +53,8 @@ func (c *checker) version() {
 		Replace(c.p.Version, better)
 }
 
-// versionNumbers are the one to three numbers that a version begins with, also
-// one with a "v" before them or a suffix after them; nil when there are none.
+// versionNumbers returns the one to three numbers at the start of a version, which may have a "v" before or a suffix
+// after them; nil if there are none.
 func versionNumbers(version string) []string {
 	version = strings.TrimPrefix(version, "v")
 	if suffix := strings.IndexAny(version, "-+"); suffix >= 0 {
@@ -104,8 +104,7 @@ func (c *checker) trigger(t *ir.Trigger) {
 	}
 }
 
-// epoch is where the search for a schedule's first time begins. A fixed day
-// makes the same file give the same answer for ever.
+// epoch is the start of the search for the first time of a schedule. A fixed day makes the result reproducible.
 var epoch = time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 func zoneHelp(name string) string {
@@ -115,15 +114,15 @@ func zoneHelp(name string) string {
 	return "Write a name of the IANA list, such as \"Europe/Berlin\" or \"UTC\"."
 }
 
-// commonZones are the names that a misspelt one is compared with. The list
-// of all is not to be had from the time package.
+// commonZones are candidates for a misspelled time zone. Package time does not provide a list of all zones.
 var commonZones = []string{
 	"UTC", "Africa/Cairo", "Africa/Johannesburg", "Africa/Lagos", "Africa/Nairobi",
 	"America/Argentina/Buenos_Aires", "America/Bogota", "America/Chicago", "America/Denver", "America/Halifax",
 	"America/Lima", "America/Los_Angeles", "America/Mexico_City", "America/New_York", "America/Phoenix",
 	"America/Santiago", "America/Sao_Paulo", "America/Toronto", "America/Vancouver",
 	"Asia/Bangkok", "Asia/Dhaka", "Asia/Dubai", "Asia/Hong_Kong", "Asia/Jakarta", "Asia/Jerusalem", "Asia/Karachi",
-	"Asia/Kolkata", "Asia/Manila", "Asia/Riyadh", "Asia/Seoul", "Asia/Shanghai", "Asia/Singapore", "Asia/Tehran", "Asia/Tokyo",
+	"Asia/Kolkata", "Asia/Manila", "Asia/Riyadh", "Asia/Seoul", "Asia/Shanghai", "Asia/Singapore", "Asia/Tehran",
+	"Asia/Tokyo",
 	"Australia/Brisbane", "Australia/Melbourne", "Australia/Perth", "Australia/Sydney", "Pacific/Auckland",
 	"Europe/Amsterdam", "Europe/Athens", "Europe/Berlin", "Europe/Brussels", "Europe/Copenhagen", "Europe/Dublin",
 	"Europe/Helsinki", "Europe/Istanbul", "Europe/Kyiv", "Europe/Lisbon", "Europe/London", "Europe/Madrid",

@@ -15,7 +15,7 @@ func spanOr(a, b source.Span) source.Span {
 	return a
 }
 
-// fallbackCycles reports steps that stand in for each other in a circle.
+// fallbackCycles reports fallbacks that form a cycle.
 func (c *checker) fallbackCycles() {
 	reported := map[*ir.Step]bool{}
 	c.steps(func(b ir.BlockID, s *ir.Step) {
@@ -34,7 +34,7 @@ func (c *checker) fallbackCycles() {
 		for _, one := range chain {
 			reported[one] = true
 		}
-		message := fmt.Sprintf("Step %q and its fallbacks stand in for each other in a circle.", s.ID)
+		message := fmt.Sprintf("Step %q and its fallbacks form a cycle.", s.ID)
 		if len(chain) == 1 {
 			message = fmt.Sprintf("Step %q falls back to itself.", s.ID)
 		}
@@ -43,8 +43,7 @@ func (c *checker) fallbackCycles() {
 	})
 }
 
-// reachability reports steps that nothing leads to; of a row of them only the
-// first, since mending it mends the others.
+// reachability reports unreachable steps; of several in a row only the first, because fixing it fixes the others.
 func (c *checker) reachability() {
 	c.reached = c.flow.walk(c.flow.entry(), anyWay)
 	explained := make([]bool, len(c.flow.nodes))
@@ -54,7 +53,7 @@ func (c *checker) reachability() {
 			continue
 		}
 		if up := c.flow.inside[at.block]; at.block != ir.Body && (up.step == nil || !c.enters(up.step)) {
-			continue // its whole block does not run, which is said once
+			continue // its whole block never runs, which is reported once
 		}
 		more := 0
 		for m, after := range c.flow.walk([]int{n}, anyWay) {
@@ -68,14 +67,15 @@ func (c *checker) reachability() {
 		}
 		message := fmt.Sprintf("Step %q can never run: no other step leads to it.", at.step.ID)
 		if more > 0 {
-			message = fmt.Sprintf("Step %q can never run: no other step leads to it, nor to %s after it.", at.step.ID, count(more, "step"))
+			message = fmt.Sprintf("Step %q can never run: no other step leads to it, nor to %s after it.", at.step.ID,
+				count(more, "step"))
 		}
 		c.missing(at.step.ID, CodeUnreachable, diag.Warning, at.step.Span, message,
 			"Lead to it from another step (a goto, a branch, a fallback), or remove it.")
 	}
 }
 
-// enters reports whether a step can run at all, as itself or as a stand-in.
+// enters reports whether a step can run at all, by itself or as a fallback.
 func (c *checker) enters(s *ir.Step) bool {
 	for _, n := range c.flow.nodesOf[s] {
 		if c.reached[n] {

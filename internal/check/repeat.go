@@ -16,12 +16,12 @@ type component struct {
 	cyclic bool
 }
 
-// components finds them, those further down the flow first (Tarjan's
-// algorithm, without recursion: a chain of steps may be long).
+// components returns the strongly connected components of a block, successors first. It uses Tarjan's algorithm without
+// recursion, because a chain of steps may be long.
 func (f *flow) components(b ir.BlockID, follow func(n int, w *way) bool) []component {
 	const unseen = 0
 	members := f.members[b]
-	// By local position.
+	// The slices are indexed by local position.
 	order, low := make([]int, len(members)), make([]int, len(members))
 	done := make([]bool, len(members))
 	local := func(n int) int { return f.nodes[n].local }
@@ -81,7 +81,7 @@ func (f *flow) components(b ir.BlockID, follow func(n int, w *way) bool) []compo
 	return found
 }
 
-// set is the nodes of a component, to be asked for.
+// set returns a function that reports whether a node belongs to a component.
 func (f *flow) set(c component) func(n int) bool {
 	block := f.nodes[c.nodes[0]].block
 	in := make([]bool, len(f.members[block]))
@@ -100,8 +100,7 @@ func (f *flow) loopsOnItself(n int, follow func(n int, w *way) bool) bool {
 	return false
 }
 
-// repetitions reports what goes round without an end, or with none but the
-// engine's own.
+// repetitions reports repetitions that never end, or that only the engine's cap ends.
 func (c *checker) repetitions() {
 	for b := range c.p.Blocks {
 		for _, comp := range c.flow.components(ir.BlockID(b), anyWay) {
@@ -117,7 +116,7 @@ func (c *checker) repetitions() {
 	})
 }
 
-// circle looks at steps that lead back to each other.
+// circle checks a cycle of steps.
 func (c *checker) circle(comp component) {
 	member := c.flow.set(comp)
 	leaves, limited := false, true
@@ -146,7 +145,8 @@ func (c *checker) circle(comp component) {
 		return
 	}
 	names := c.circleNames(comp)
-	at, help := c.flow.nodes[comp.nodes[0]].step.Span, "Give a step in it a condition, so that it is left when the work is done."
+	at, help := c.flow.nodes[comp.nodes[0]].step.Span,
+		"Give a step in it a condition, so that it is left when the work is done."
 	if back != nil {
 		at = spanOr(back.Span, from.Span)
 	}
@@ -159,7 +159,8 @@ func (c *checker) circle(comp component) {
 			fmt.Sprintf("%s, nothing leaves that circle, and no budget stops it.", names), help)
 	case !c.bounded():
 		c.add(CodeOnlyCap, diag.Warning, at,
-			fmt.Sprintf("%s, and nothing says how often: only the cap of %s visits of each step would stop it.", names, stepkind.N(ir.VisitCap)),
+			fmt.Sprintf("%s, and nothing says how often: only the cap of %s visits of each step would stop it.", names,
+				stepkind.N(ir.VisitCap)),
 			"Give the workflow a budget of steps or tokens, or a deadline; or repeat with a loop that has a limit.")
 	}
 }
@@ -193,14 +194,13 @@ func (c *checker) circleNames(comp component) string {
 	return "Steps " + strings.Join(names[:last], ", ") + " and " + names[last] + " lead back to each other"
 }
 
-// bounded reports whether the file itself bounds how much a run can do, or may
-// do so where it could not be read.
+// bounded reports whether the file itself limits the work of a run, or may do so in an unreadable part.
 func (c *checker) bounded() bool {
 	b := c.p.Budget
 	return c.p.Unread.Header || b.Steps != nil || b.Tokens != nil || b.ActiveSeconds != nil || b.MicroDollars != nil
 }
 
-// loop looks at a step that repeats a block.
+// loop checks a step that repeats a block.
 func (c *checker) loop(s *ir.Step, loop ir.Loop) {
 	if loop.Max > 0 || loop.Each != nil || c.bounded() {
 		return
@@ -213,22 +213,25 @@ func (c *checker) loop(s *ir.Step, loop ir.Loop) {
 		return
 	}
 	c.add(CodeOnlyCap, diag.Warning, at,
-		fmt.Sprintf("Step %q can repeat without a limit of its own: only its condition and the cap of %s visits stop it.", s.ID, stepkind.N(ir.VisitCap)),
+		fmt.Sprintf("Step %q can repeat without a limit of its own: only its condition and the cap of %s visits stop "+
+			"it.", s.ID, stepkind.N(ir.VisitCap)),
 		"Give it a limit.")
 }
 
-// leavesLoop reports whether a step inside a loop's block can leave the loop
-// for good.
+// leavesLoop reports whether a step inside a loop can leave the loop for good.
 func (c *checker) leavesLoop(b ir.BlockID) bool {
 	for n := range c.flow.nodes {
 		at := &c.flow.nodes[n]
 		if !c.flow.within(at.block, b) {
 			continue
 		}
-		if at.ends || slices.ContainsFunc(at.ways, func(w way) bool { return !c.flow.within(c.flow.nodes[w.to].block, b) }) {
+		if at.ends || slices.ContainsFunc(at.ways, func(w way) bool {
+			return !c.flow.within(c.flow.nodes[w.to].block, b)
+		}) {
 			return true
 		}
-		if at.block == b && slices.ContainsFunc(at.step.Next, func(e ir.Edge) bool { return e.To.Exit == ir.ExitLoop }) {
+		if at.block == b && slices.ContainsFunc(at.step.Next,
+			func(e ir.Edge) bool { return e.To.Exit == ir.ExitLoop }) {
 			return true
 		}
 	}

@@ -8,11 +8,10 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 )
 
-// replyUses reports uses of a model's reply that contradict each other, and
-// comparisons that no reply can make true.
+// replyUses reports uses of a model's reply that contradict each other, and comparisons that no reply can make true.
 func (c *checker) replyUses() {
 	type place struct{ path, text string }
-	possible := map[place]bool{} // for the reply of another step
+	possible := map[place]bool{} // uses of another step's reply
 	found := map[place]contract.Comparison{}
 	var order []place
 	for _, used := range c.found {
@@ -22,9 +21,13 @@ func (c *checker) replyUses() {
 		}
 		for _, one := range reply.Conflicts {
 			c.add(CodeConflictingUses, diag.Warning, spanOr(one.Span, used.step.Span),
-				fmt.Sprintf("%s is used as %s here and as %s elsewhere, so step %q cannot be told what to reply.", one.Path, article(one.Second), article(one.First), used.step.ID),
+				fmt.Sprintf("%s is used as %s here and as %s elsewhere, so step %q cannot be told what to reply.",
+					one.Path, article(one.Second), article(one.First), used.step.ID),
 				"Use the value in one way, or let the step write two values.",
-				diag.Related{Span: spanOr(one.Related, used.step.Span), Message: fmt.Sprintf("used as %s here", article(one.First))})
+				diag.Related{
+					Span:    spanOr(one.Related, used.step.Span),
+					Message: fmt.Sprintf("used as %s here", article(one.First)),
+				})
 		}
 		for _, one := range reply.NeverTrue {
 			at := place{fmt.Sprint(one.Span), one.Path + one.Compared}

@@ -2,8 +2,8 @@ package check
 
 import "github.com/espalier-run/espalier/internal/stepkind"
 
-// Report is what a run can cost, from one happy pass to the worst case over
-// all paths. Prompt tokens are estimates; everything else is a bound.
+// Report is the cost of a run, from one pass without failures to the worst case over all paths. Prompt tokens are
+// estimates; everything else is a bound.
 type Report struct {
 	Steps         Range `json:"steps"`
 	ModelCalls    Range `json:"model_calls"`
@@ -12,22 +12,21 @@ type Report struct {
 	ReplyTokens   Range `json:"reply_tokens"`
 	Tokens        Range `json:"tokens"`
 	ActiveSeconds Range `json:"active_seconds"`
-	WaitSeconds   Range `json:"wait_seconds"` // for people and events
+	WaitSeconds   Range `json:"wait_seconds"` // waiting for people and events
 
 	PerStep  []StepCost   `json:"per_step"`
 	PerAgent []AgentCost  `json:"per_agent"`
 	Budgets  []BudgetLine `json:"budgets"`
 }
 
-// Range is a figure between two amounts.
+// Range is an amount from a base case to a worst case.
 type Range struct {
-	// Base is one happy pass: no retries, no fallbacks, no repetitions. Of
-	// several branches it is the dearest.
+	// Base is one pass without retries, fallbacks and repetitions. At a branch, it is the most expensive path.
 	Base  stepkind.Amount `json:"base"`
 	Worst stepkind.Amount `json:"worst"`
 }
 
-// Totals is what something uses in all.
+// Totals is the total usage of a step or an agent.
 type Totals struct {
 	Steps         stepkind.Amount `json:"steps"`
 	ModelCalls    stepkind.Amount `json:"model_calls"`
@@ -39,17 +38,16 @@ type Totals struct {
 	WaitSeconds   stepkind.Amount `json:"wait_seconds"`
 }
 
-// StepCost is the share of one step. Steps on different branches never all
-// reach their worst in one run, so the shares may add up to more than the
-// report's figures.
+// StepCost is the share of one step. Steps on different branches never all reach their worst case in one run, so the
+// shares may add up to more than the totals of the report.
 type StepCost struct {
-	Step     string          `json:"step"`            // with the steps that it lies inside: "extract/W1_ACTIONS"
-	Label    string          `json:"label,omitempty"` // the same as people call it, if not so
+	Step     string          `json:"step"`            // with its enclosing steps: "extract/W1_ACTIONS"
+	Label    string          `json:"label,omitempty"` // the step's label, if it differs
 	Type     string          `json:"type"`
-	Attempts int             `json:"attempts"` // of one visit, retries included
-	Visits   stepkind.Amount `json:"visits"`   // how often it can be entered
-	Bound    stepkind.Bound  `json:"bound"`    // of one attempt
-	Worst    Totals          `json:"worst"`    // of all attempts of all visits, without the steps inside it
+	Attempts int             `json:"attempts"` // per visit, including retries
+	Visits   stepkind.Amount `json:"visits"`   // how often the step can be entered
+	Bound    stepkind.Bound  `json:"bound"`    // per attempt
+	Worst    Totals          `json:"worst"`    // all attempts of all visits, without nested steps
 }
 
 // AgentCost is the share of one agent, added up over its steps.
@@ -63,10 +61,10 @@ type AgentCost struct {
 	Tokens       stepkind.Amount `json:"tokens"`
 }
 
-// Verdict is how a budget compares with the estimate.
+// Verdict is the result of comparing a budget with the estimate.
 type Verdict string
 
-// The verdicts.
+// Verdicts about a budget.
 const (
 	Fits         Verdict = "fits"
 	ShouldFit    Verdict = "should fit" // the worst case is an estimate
@@ -76,13 +74,14 @@ const (
 
 // BudgetLine compares one declared budget with the estimate.
 type BudgetLine struct {
-	Name    string          `json:"name"`            // "steps", "tool calls", "tokens", "active seconds"
-	Scope   string          `json:"scope,omitempty"` // "extract/W1_ACTIONS" for a branch's budget; empty for the run's
+	Name string `json:"name"` // "steps", "tool calls", "tokens", "active seconds"
+	// "extract/W1_ACTIONS" for the budget of a branch; empty for that of the run
+	Scope   string          `json:"scope,omitempty"`
 	Limit   int64           `json:"limit"`
 	Base    stepkind.Amount `json:"base"`
 	Worst   stepkind.Amount `json:"worst"`
 	Verdict Verdict         `json:"verdict"`
-	Because string          `json:"because,omitempty"` // what makes it exceed
+	Because string          `json:"because,omitempty"` // the reason for exceeding the budget
 }
 
 // The dimensions of a cost.
@@ -98,8 +97,8 @@ const (
 	dimensions
 )
 
-// vector is a cost in all dimensions. Each is bounded for itself: the path
-// with most tokens need not be the one with most steps.
+// vector is a cost in all dimensions. Each is bounded separately: the path with the most tokens need not be the one
+// with the most steps.
 type vector [dimensions]stepkind.Amount
 
 func (v vector) plus(w vector) vector {
@@ -132,7 +131,8 @@ func (v vector) totals() Totals {
 
 func (t Totals) times(n stepkind.Amount) Totals {
 	for _, a := range []*stepkind.Amount{
-		&t.Steps, &t.ModelCalls, &t.ToolCalls, &t.PromptTokens, &t.ReplyTokens, &t.Tokens, &t.ActiveSeconds, &t.WaitSeconds,
+		&t.Steps, &t.ModelCalls, &t.ToolCalls, &t.PromptTokens, &t.ReplyTokens, &t.Tokens, &t.ActiveSeconds,
+		&t.WaitSeconds,
 	} {
 		*a = a.By(n)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/schema"
 )
 
-// schema checks that a contract is a JSON Schema; doc is the same, decoded.
+// schema checks that a contract is a valid JSON Schema; doc is its decoded form.
 func (c *checker) schema(contract *ir.Contract, doc any, of string) {
 	if len(contract.Schema) == 0 {
 		return
@@ -40,7 +40,7 @@ func (c *checker) badSchema(contract *ir.Contract, of string, problem *schema.Er
 	if at.File != contract.Span.File && !contract.Span.IsZero() {
 		related = append(related, diag.Related{Span: contract.Span, Message: "the schema is referred to here"})
 	}
-	help := "Correct it as JSON Schema (draft 2020-12) wants it."
+	help := "Correct the schema (JSON Schema draft 2020-12)."
 	switch {
 	case problem.Outside:
 		help = "Copy what it refers to under \"$defs\", and refer to it there."
@@ -52,7 +52,7 @@ func (c *checker) badSchema(contract *ir.Contract, of string, problem *schema.Er
 		Replace(problem.Got, diag.Nearest(problem.Got, problem.Allowed))
 }
 
-// pointerTo is the JSON pointer of a path.
+// pointerTo returns the JSON pointer of a path.
 func pointerTo(path ...string) string {
 	var b strings.Builder
 	for _, name := range path {
@@ -64,7 +64,7 @@ func pointerTo(path ...string) string {
 
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 
-// decoded is a JSON text as Go values; nil when it is not JSON.
+// decoded returns a JSON text as Go values, or nil if it is not valid JSON.
 func decoded(raw json.RawMessage) any {
 	var v any
 	if json.Unmarshal(raw, &v) != nil {

@@ -14,32 +14,37 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// keywords are those of JSON Schema, draft 2020-12, and a few of its relatives
-// that are still common.
+// keywords are the keywords of JSON Schema draft 2020-12, and some of other drafts that are still common.
 var keywords = []string{
 	"$anchor", "$comment", "$defs", "$dynamicAnchor", "$dynamicRef", "$id", "$ref", "$schema", "$vocabulary",
-	"additionalProperties", "allOf", "anyOf", "const", "contains", "contentEncoding", "contentMediaType", "contentSchema",
-	"default", "definitions", "dependencies", "dependentRequired", "dependentSchemas", "deprecated", "description", "else", "enum",
-	"example", "examples", "exclusiveMaximum", "exclusiveMinimum", "format", "if", "items", "maxContains", "maxItems", "maxLength",
-	"maxProperties", "maximum", "minContains", "minItems", "minLength", "minProperties", "minimum", "multipleOf", "not", "oneOf",
-	"pattern", "patternProperties", "prefixItems", "properties", "propertyNames", "readOnly", "required", "then", "title", "type",
+	"additionalProperties", "allOf", "anyOf", "const", "contains", "contentEncoding", "contentMediaType",
+	"contentSchema",
+	"default", "definitions", "dependencies", "dependentRequired", "dependentSchemas", "deprecated", "description",
+	"else", "enum",
+	"example", "examples", "exclusiveMaximum", "exclusiveMinimum", "format", "if", "items", "maxContains", "maxItems",
+	"maxLength",
+	"maxProperties", "maximum", "minContains", "minItems", "minLength", "minProperties", "minimum", "multipleOf", "not",
+	"oneOf",
+	"pattern", "patternProperties", "prefixItems", "properties", "propertyNames", "readOnly", "required", "then",
+	"title", "type",
 	"unevaluatedItems", "unevaluatedProperties", "uniqueItems", "writeOnly",
 }
 
-// doubtful reports what is allowed in a JSON Schema, but hardly ever meant:
-// keywords that are misspelt, required properties that are not declared,
-// defaults that the schema itself refuses.
+// doubtful reports mistakes that a JSON Schema allows: misspelled keywords, required properties that are not declared,
+// and defaults that the schema itself rejects.
 func (c *checker) doubtful(contract *ir.Contract, doc any, of string) {
 	eachSchema(doc, nil, func(s shape, path []string) {
 		say := func(message, help string, more ...string) *diag.Diagnostic {
-			return c.add(CodeDoubtfulSchema, diag.Warning, contract.At(pointerTo(append(slices.Clone(path), more...)...)), message, help)
+			return c.add(CodeDoubtfulSchema, diag.Warning,
+				contract.At(pointerTo(append(slices.Clone(path), more...)...)), message, help)
 		}
 		for keyword := range s {
 			if slices.Contains(keywords, keyword) {
 				continue
 			}
-			if near := diag.Nearest(keyword, keywords); len(near) > 3 { // "note" is not "not"
-				say(fmt.Sprintf("JSON Schema has no keyword %q, so it does nothing in the schema of %s.", keyword, of), fmt.Sprintf("Did you mean %q?", near), keyword).Replace(keyword, near)
+			if near := diag.Nearest(keyword, keywords); len(near) > 3 { // "note" is not a misspelled "not"
+				say(fmt.Sprintf("JSON Schema has no keyword %q, so it does nothing in the schema of %s.", keyword, of),
+					fmt.Sprintf("Did you mean %q?", near), keyword).Replace(keyword, near)
 			}
 		}
 		declared := s.properties()
@@ -57,20 +62,22 @@ func (c *checker) doubtful(contract *ir.Contract, doc any, of string) {
 		}
 		if value, ok := s["default"]; ok {
 			if why := s.refuses(value); why != "" {
-				say(fmt.Sprintf("This default does not fit its own schema: %s.", why), "Choose a default that the schema allows, or change the schema.", "default")
+				say(fmt.Sprintf("This default does not fit its own schema: %s.", why),
+					"Choose a default that the schema allows, or change the schema.", "default")
 			}
 		}
 	})
 }
 
-// refuses says why a value does not fit a schema, as far as its type, its list of
-// values, its bounds and its pattern tell; "" when they do not.
+// refuses returns why a value does not match the type, the list of values, the bounds or the pattern of a schema; "" if
+// it matches.
 func (s shape) refuses(value any) string {
 	raw, err := json.Marshal(value)
 	if err != nil {
 		return ""
 	}
-	if values, ok := s["enum"].([]any); ok && !slices.ContainsFunc(values, func(v any) bool { return reflect.DeepEqual(v, value) }) {
+	if values, ok := s["enum"].([]any); ok && !slices.ContainsFunc(values,
+		func(v any) bool { return reflect.DeepEqual(v, value) }) {
 		return fmt.Sprintf("%s is not in its enum", raw)
 	}
 	var types []string
@@ -121,15 +128,14 @@ func isOfType(value any, name string) bool {
 	return name == "object"
 }
 
-// eachSchema calls do for a schema and all schemas in it. The path is good only
-// until do returns.
+// eachSchema calls do for a schema and all schemas in it. The path is valid only until do returns.
 func eachSchema(v any, path []string, do func(s shape, path []string)) {
 	object, ok := v.(map[string]any)
 	if !ok {
 		return
 	}
 	do(object, path)
-	for keyword := range object { // diagnostics are sorted by their places
+	for keyword := range object { // the order does not matter: diagnostics are sorted by position
 		at := append(path, keyword)
 		switch keyword {
 		case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
@@ -137,7 +143,8 @@ func eachSchema(v any, path []string, do func(s shape, path []string)) {
 			for name := range inner {
 				eachSchema(inner[name], append(at, name), do)
 			}
-		case "items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else", "unevaluatedItems", "unevaluatedProperties":
+		case "items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else",
+			"unevaluatedItems", "unevaluatedProperties":
 			eachSchema(object[keyword], at, do)
 		case "allOf", "anyOf", "oneOf", "prefixItems":
 			inner, _ := object[keyword].([]any)

@@ -8,12 +8,9 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// Sound is an error unless the program is one that a format may give back
-// without having reported an error: names are given once, targets and blocks
-// and children exist, every task is understood by its kind, and so on. The
-// author of a workflow never sees it. Formats tell their authors about such
-// mistakes in their own words and places; their tests, and whoever reads a
-// stored program, ask Sound.
+// Sound returns an error if a program is not valid: names must be unique, targets, blocks and children must exist,
+// every task must have a kind that accepts it, and so on. Formats report such mistakes to authors as diagnostics, so a
+// program that compiles without errors is Sound. Tests of formats and readers of stored programs call it.
 func Sound(p *ir.Program, kinds stepkind.Set) error {
 	if len(p.Blocks) == 0 {
 		return errors.New("the program has no blocks")
@@ -24,7 +21,8 @@ func Sound(p *ir.Program, kinds stepkind.Set) error {
 	for b := range p.Blocks {
 		s.block(f, ir.BlockID(b))
 	}
-	s.want(p.OnCancel == "" || p.Step(ir.Body, p.OnCancel) != nil, "a cancelled run ends with %q, which is not there", p.OnCancel)
+	s.want(p.OnCancel == "" || p.Step(ir.Body, p.OnCancel) != nil, "a cancelled run ends with %q, which is not there",
+		p.OnCancel)
 	for b, owner := range s.owner {
 		s.want(owner != "", "block %d belongs to no step", b)
 	}
@@ -74,7 +72,8 @@ func (s *soundness) block(f *flow, b ir.BlockID) {
 		}
 		for j := range at.Writes {
 			root := rootOf(at.Writes[j].Path)
-			s.want(root != inputRoot && root != workflowRoot, "step %q writes %q, which can only be read", at.ID, at.Writes[j].Path)
+			s.want(root != inputRoot && root != workflowRoot, "step %q writes %q, which can only be read", at.ID,
+				at.Writes[j].Path)
 		}
 	}
 }
@@ -82,7 +81,8 @@ func (s *soundness) block(f *flow, b ir.BlockID) {
 func (s *soundness) edges(f *flow, b ir.BlockID, at *ir.Step) {
 	for i := range at.Next {
 		to := at.Next[i].To
-		s.want((to.Step == "") != (to.Exit == ""), "step %q: edge %d leads to a step and an exit, or to nothing", at.ID, i)
+		s.want((to.Step == "") != (to.Exit == ""), "step %q: edge %d leads to a step and an exit, or to nothing", at.ID,
+			i)
 		s.want(len(at.Next[i].On) > 0, "step %q: edge %d is for no outcome", at.ID, i)
 		if to.Step != "" {
 			n, _ := f.find(b, to.Step)
@@ -90,7 +90,8 @@ func (s *soundness) edges(f *flow, b ir.BlockID, at *ir.Step) {
 		}
 	}
 	if at.Fallback != nil {
-		s.want(s.p.Step(b, at.Fallback.Name) != nil, "step %q falls back to %q, which is not there", at.ID, at.Fallback.Name)
+		s.want(s.p.Step(b, at.Fallback.Name) != nil, "step %q falls back to %q, which is not there", at.ID,
+			at.Fallback.Name)
 		s.want(at.Fallback.Name != at.ID, "step %q falls back to itself", at.ID)
 	}
 }
@@ -100,11 +101,12 @@ func (s *soundness) action(at *ir.Step) {
 	case ir.Task, ir.Route, ir.End:
 	case ir.Gate:
 		s.want(a.Decider != ir.Event || a.Event != "", "step %q waits for an event without a name", at.ID)
-		s.want((a.Decider == ir.Work) == (a.Verdict != nil), "step %q: a verdict and who decides do not fit together", at.ID)
+		s.want((a.Decider == ir.Work) == (a.Verdict != nil), "step %q: a verdict and who decides do not fit together",
+			at.ID)
 		s.want(a.Timeout >= 0, "step %q has a timeout below zero", at.ID)
 		s.want(a.OnTimeout != ir.TimeoutFallback || at.Fallback != nil, "step %q falls back in time, to nothing", at.ID)
 	case ir.Parallel:
-		s.want((len(a.Branches) > 0) != (a.Each != nil), "step %q fans out to nobody, or in two ways", at.ID)
+		s.want((len(a.Branches) > 0) != (a.Each != nil), "step %q fans out to no branches, or in two ways", at.ID)
 		names := map[string]bool{}
 		for i := range a.Branches {
 			s.want(!names[a.Branches[i].Name], "step %q has two branches %q", at.ID, a.Branches[i].Name)
@@ -119,14 +121,15 @@ func (s *soundness) action(at *ir.Step) {
 		s.own(a.Block, at)
 		s.want(a.Max >= 0, "step %q repeats fewer than no times", at.ID)
 	case ir.Call:
-		s.want(a.Child >= 0 && a.Child < len(s.p.Children), "step %q calls child %d, which is not there", at.ID, a.Child)
+		s.want(a.Child >= 0 && a.Child < len(s.p.Children), "step %q calls child %d, which is not there", at.ID,
+			a.Child)
 	default:
 		s.want(false, "step %q has no action", at.ID)
 	}
 	if at.TimeoutExpr != nil {
 		s.want(at.Timeout == 0, "step %q has two timeouts", at.ID)
 		switch at.Action.(type) {
-		case ir.Parallel, ir.Loop, ir.Call: // a task of theirs has only what is written as it is
+		case ir.Parallel, ir.Loop, ir.Call: // their tasks have only literal settings
 			s.want(at.Task() == nil, "step %q computes a timeout, which its task does not see", at.ID)
 		default:
 			s.want(false, "step %q computes a timeout and holds no others", at.ID)
@@ -134,7 +137,7 @@ func (s *soundness) action(at *ir.Step) {
 	}
 }
 
-// own notes that a step runs a block.
+// own records that a step runs a block.
 func (s *soundness) own(b ir.BlockID, at *ir.Step) {
 	if b <= ir.Body || int(b) >= len(s.p.Blocks) {
 		s.want(false, "step %q runs block %d, which is not there for it", at.ID, b)

@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// structure checks the actions that hold others.
+// structure checks the actions that contain other steps.
 func (c *checker) structure() {
 	c.steps(func(_ ir.BlockID, s *ir.Step) {
 		switch a := s.Action.(type) {
@@ -32,21 +32,22 @@ func (c *checker) parallel(s *ir.Step, par ir.Parallel) {
 	}
 }
 
-// share reports a branch that may use more than the whole run.
+// share reports a branch with a larger budget than the whole run.
 func (c *checker) share(s *ir.Step, what string, part, whole *ir.Limit) {
 	if part == nil || whole == nil || part.Max <= whole.Max {
 		return
 	}
 	c.add(CodeBudgetShare, diag.Warning, spanOr(part.Span, s.Span),
-		fmt.Sprintf("Each worker of step %q may use %s %s, but the whole run only %s.", s.ID, stepkind.N(part.Max), what, stepkind.N(whole.Max)),
+		fmt.Sprintf("Each worker of step %q may use %s %s, but the whole run only %s.", s.ID, stepkind.N(part.Max),
+			what, stepkind.N(whole.Max)),
 		"Lower the one or raise the other; the smaller of the two is what counts.",
 		diag.Related{Span: whole.Span, Message: "the budget of the run"})
 }
 
-// call checks that a child gets the inputs that it asks for.
+// call checks that a child workflow receives its required inputs.
 func (c *checker) call(s *ir.Step, call ir.Call) {
 	if call.Child < 0 || call.Child >= len(c.p.Children) {
-		return // the format could not compile it, and said why
+		return // the child does not compile, which the format reports
 	}
 	child := &c.p.Children[call.Child]
 	if child.Input == nil {
@@ -61,7 +62,7 @@ func (c *checker) call(s *ir.Step, call ir.Call) {
 		for i := range s.Reads {
 			path := s.Reads[i].Path
 			if !strings.Contains(path, ".") || len(s.Reads) == 1 {
-				return // a whole namespace, or one object, may hold anything
+				return // a whole namespace, or an object, may contain any key
 			}
 			given[path[strings.LastIndexByte(path, '.')+1:]] = true
 		}
@@ -71,12 +72,13 @@ func (c *checker) call(s *ir.Step, call ir.Call) {
 			continue
 		}
 		severity, help := diag.Error, fmt.Sprintf("Add %q to the inputs that the step gives.", name)
-		if call.PassReads { // the child starts without it
+		if call.PassReads { // the child starts without the value
 			severity = diag.Warning
 			help = fmt.Sprintf("Let the step read something whose name ends in %q.", "."+name)
 		}
 		c.add(CodeChildInput, severity, spanOr(call.Span, s.Span),
-			fmt.Sprintf("Workflow %q needs the input %q, which step %q does not give it.", child.Name, name, s.ID), help,
+			fmt.Sprintf("Workflow %q needs the input %q, which step %q does not give it.", child.Name, name, s.ID),
+			help,
 			diag.Related{Span: child.Input.At(pointerTo("required", strconv.Itoa(i))), Message: "needed here"})
 	}
 }

@@ -5,31 +5,29 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// A budget of steps bounds how long a run can walk through the program. The
-// dearest walk of at most K steps is found by dynamic programming over the
-// number of steps that are left. Loops and child workflows, whose steps count
-// against the same budget, are part of the graph; the branches of a step are
-// part of its cost.
+// A step budget limits the length of a walk through the program. The most expensive walk of at most K steps is found by
+// dynamic programming over the number of remaining steps. Loops and child workflows, whose steps count against the same
+// budget, are part of the graph; the branches of a step are part of its cost.
 //
-// The walk ignores limits of edges and loops. Their effect is in the other
-// estimate, and the smaller one of both holds.
+// The walk ignores limits of edges and loops. The other estimate accounts for them, and the smaller one of the two
+// applies.
 
 // walkNode is one attempt of a step.
 type walkNode struct {
 	step *ir.Step
-	cost vector // of the attempt, without steps that count against the same budget
-	next []int  // what can follow once the attempt has been made
+	cost vector // cost of the attempt, without steps that count against the same budget
+	next []int  // what can follow after the attempt
 	skip []int  // what can follow if the step is not started
 	nth  int    // number of the attempt, from 1
 }
 
-// walker is the graph of everything that counts against one budget of steps.
+// walker is the graph of all steps that count against one step budget.
 type walker struct {
 	nodes []walkNode
 	start int
 }
 
-// exits are where a block leads, besides its own steps.
+// exits are the nodes that follow a block.
 type exits struct{ ok, failed []int }
 
 // newWalker returns the graph of a block and of the loops and children in it.
@@ -39,10 +37,10 @@ func (e *estimator) newWalker(b ir.BlockID) *walker {
 	return w
 }
 
-// addBlock adds the nodes of a block and returns the first. at has the first
-// attempts of the nodes of enclosing blocks of the same program.
+// addBlock adds the nodes of a block and returns the first. at maps the nodes of enclosing blocks of the same program
+// to their first attempts.
 func (e *estimator) addBlock(w *walker, b ir.BlockID, out exits, at map[int]int) int {
-	if first, ok := at[e.flow.start[b]]; ok { // a block that contains itself, which no format writes
+	if first, ok := at[e.flow.start[b]]; ok { // a block that contains itself; no format produces one
 		return first
 	}
 	for _, n := range e.flow.members[b] {
@@ -63,7 +61,7 @@ func (e *estimator) addBlock(w *walker, b ir.BlockID, out exits, at map[int]int)
 	return at[e.flow.start[b]]
 }
 
-// connectWalk adds what follows a node.
+// connectWalk adds the edges from a node to its successors.
 func (e *estimator) connectWalk(w *walker, n int, out exits, at map[int]int) {
 	node := &e.flow.nodes[n]
 	var after []int
@@ -88,11 +86,12 @@ func (e *estimator) connectWalk(w *walker, n int, out exits, at map[int]int) {
 	case ir.Loop:
 		if a.Block >= 0 && int(a.Block) < len(e.p.Blocks) && len(e.p.Blocks[a.Block].Steps) > 0 {
 			again := exits{failed: append(retries[:len(retries):len(retries)], after...)}
-			again.ok = append(again.failed[:len(again.failed):len(again.failed)], len(w.nodes)) // another round
+			again.ok = append(again.failed[:len(again.failed):len(again.failed)], len(w.nodes)) // another iteration
 			inner = []int{e.addBlock(w, a.Block, again, at)}
 		}
 	case ir.Call:
-		if child := e.child(a.Child, true); child != nil && len(child.p.Blocks) > 0 && len(child.p.Blocks[ir.Body].Steps) > 0 {
+		if child := e.child(a.Child, true); child != nil && len(child.p.Blocks) > 0 &&
+			len(child.p.Blocks[ir.Body].Steps) > 0 {
 			done := append(retries[:len(retries):len(retries)], after...)
 			inner = []int{child.addBlock(w, ir.Body, exits{ok: done, failed: done}, map[int]int{})}
 		}
@@ -110,12 +109,10 @@ func (e *estimator) connectWalk(w *walker, n int, out exits, at map[int]int) {
 	}
 }
 
-// maxWalk bounds the budgets of steps, and the attempts of a step, for which
-// walks are computed.
+// maxWalk limits the step budgets, and the attempts of a step, for which walks are computed.
 const maxWalk = 2000
 
-// best returns the cost of the dearest walk of at most k steps, where each
-// attempt costs what cost returns.
+// best returns the cost of the most expensive walk of at most k steps, where cost returns the cost of each attempt.
 func (w *walker) best(k int64, cost func(*walkNode) stepkind.Amount) stepkind.Amount {
 	if len(w.nodes) == 0 {
 		return stepkind.Amount{}
@@ -142,7 +139,7 @@ func (w *walker) best(k int64, cost func(*walkNode) stepkind.Amount) stepkind.Am
 			}
 			now[i] = stepkind.N(costs[i] + onward).N
 		}
-		// A skipped step leads on at once.
+		// A skipped step leads to its successors immediately.
 		for changed := true; changed; {
 			changed = false
 			for i := range w.nodes {
@@ -158,16 +155,21 @@ func (w *walker) best(k int64, cost func(*walkNode) stepkind.Amount) stepkind.Am
 	return stepkind.N(before[w.start])
 }
 
-// within returns the cost of a block whose steps count against a limit, and how
-// often each step can be visited and attempted; nil if the limit has no effect.
+// within returns the cost of a block whose steps count against a limit, and how often each step can be visited and
+// attempted; nil if the limit has no effect.
 func (e *estimator) within(b ir.BlockID, limit *ir.Limit) (vector, *walker) {
 	v := e.block(b).worst
-	if limit == nil || !v[steps].Exceeds(limit.Max) {
+	if limit == nil {
+		return v, nil
+	}
+	// A negative limit, which no format produces, counts as zero: an empty block has no walk.
+	k := max(limit.Max, 0)
+	if !v[steps].Exceeds(k) {
 		return v, nil
 	}
 	w := e.newWalker(b)
 	for d := range v {
-		most := w.best(max(limit.Max, 0), func(n *walkNode) stepkind.Amount { return n.cost[d] })
+		most := w.best(k, func(n *walkNode) stepkind.Amount { return n.cost[d] })
 		if most.Unbounded != "" {
 			v[d] = most
 		} else {
@@ -177,8 +179,7 @@ func (e *estimator) within(b ir.BlockID, limit *ir.Limit) (vector, *walker) {
 	return v, w
 }
 
-// attempts returns how often a step can be started at most, and how often
-// entered, in a walk of at most k steps.
+// attempts returns how often a step can be started at most, and how often entered, in a walk of at most k steps.
 func (w *walker) attempts(s *ir.Step, k int64) (visits, tries stepkind.Amount) {
 	one := func(is bool) stepkind.Amount {
 		if is {

@@ -5,17 +5,20 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// What can be wrong with the configuration.
+// Diagnostic codes of the configuration.
 const (
 	CodeWrongType diag.Code = "CFG001" // a value of the wrong type
-	CodeMissing   diag.Code = "CFG002" // something that must be there is not
-	CodeUnknown   diag.Code = "CFG003" // a key that means nothing here
-	CodeBadValue  diag.Code = "CFG004" // a value that is not possible
-	CodeOpenKey   diag.Code = "CFG005" // a key that is written out
-	CodeNoSecret  diag.Code = "CFG006" // a secret that is not declared
-	CodeSources   diag.Code = "CFG007" // keys that exclude each other
-	CodeTransport diag.Code = "CFG008" // an MCP server that speaks what is out of use
-	CodeSchema    diag.Code = "CFG009" // a schema that is none
+	CodeMissing   diag.Code = "CFG002" // a required key is missing
+	CodeUnknown   diag.Code = "CFG003" // an unknown key
+	CodeBadValue  diag.Code = "CFG004" // an invalid value
+	CodeOpenKey   diag.Code = "CFG005" // a key or password in plain text
+	CodeNoSecret  diag.Code = "CFG006" // a reference to an undeclared secret
+	CodeSources   diag.Code = "CFG007" // mutually exclusive keys
+	CodeTransport diag.Code = "CFG008" // an MCP server with a deprecated transport
+	CodeSchema    diag.Code = "CFG009" // an invalid JSON Schema
 )
 
-var codes = text.Codes{WrongType: CodeWrongType, Missing: CodeMissing, Unknown: CodeUnknown, BadValue: CodeBadValue, UnknownAs: diag.Error}
+var codes = text.Codes{
+	WrongType: CodeWrongType, Missing: CodeMissing, Unknown: CodeUnknown, BadValue: CodeBadValue,
+	UnknownAs: diag.Error,
+}

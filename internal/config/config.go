@@ -14,13 +14,12 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// FileName is what the file is called, at the root of a project.
+// FileName is the name of the configuration file in the root folder of a project.
 const FileName = "espalier.yaml"
 
-// Config is everything that espalier.yaml says. The zero Config is that of a
-// project without one.
+// Config holds the settings of espalier.yaml. The zero Config is that of a project without the file.
 type Config struct {
-	File *source.File // nil when there is none
+	File *source.File // nil if there is no file
 
 	Models   Models
 	Prices   []Named[Price]
@@ -30,36 +29,34 @@ type Config struct {
 	MCP      []Named[Server]
 	Sandbox  bool
 	Allow    Allow
-	// Commands is what commands may use; zero fields have their default.
+	// Commands limits the resources of commands; zero fields select the defaults.
 	Commands process.Limits
-	// GracePeriod is how long a run waits, after a signal to stop, for a running
-	// command; 0 is the default.
+	// GracePeriod is how long a run waits for a running command after a signal to stop; 0 selects the default.
 	GracePeriod time.Duration
-	// Retention is applied by processes that stay: work and serve.
+	// Retention is applied by long-running processes: work and serve.
 	Retention Retention
 	// Spending limits what all runs together may cost.
 	Spending []Named[Spending]
-	// Store is the URL of the database that keeps runs; without it they are in
-	// the project's folder.
+	// Store is the database that keeps runs; if its URL is empty, runs are kept in the project's folder.
 	Store Store
 	// Engine drives runs: EngineEmbedded, which an empty one means, or
 	// EngineTemporal.
 	Engine   string
 	Temporal Temporal
 
-	Triggers []Named[Trigger] // by workflow
+	Triggers []Named[Trigger] // keyed by workflow
 	Webhooks []Named[Webhook]
 
 	Notifications []Named[Notification]
 
-	// MCPFile is the other file that names servers.
+	// MCPFile holds the servers of .mcp.json.
 	MCPFile MCPFile
 }
 
-// Store is where runs are kept.
+// Store is the database that keeps runs.
 type Store struct {
 	URL text.Text
-	// Withheld says that no person has approved the URL.
+	// Withheld reports that the URL is not approved.
 	Withheld bool
 }
 
@@ -72,7 +69,7 @@ func (s Store) Shown() string {
 	return u.Redacted()
 }
 
-// Parse reads a file. The result is usable unless the list has an error.
+// Parse parses a configuration file. The Config is usable unless the list contains an error.
 func Parse(f *source.File) (*Config, diag.List) {
 	node, out := text.ParseYAML(f, 0, len(f.Text))
 	c := &Config{File: f}
@@ -83,20 +80,25 @@ func Parse(f *source.File) (*Config, diag.List) {
 	return c, out.Sorted()
 }
 
-// read is the list of sections.
+// read reads all sections. It is the list of the top-level keys.
 func (c *Config) read(f *fields) {
-	f.object("models", "models section", "Which models answer, and who runs them.", c.Models.read)
+	f.object("models", "models section", "Models and their providers.", c.Models.read)
 	c.Prices = readPrices(f)
 	c.Secrets = readSecrets(f)
-	f.object("defaults", "defaults section", "What holds for agents that do not say otherwise.", c.Defaults.read)
+	f.object("defaults", "defaults section", "Defaults for agents.", c.Defaults.read)
 	c.Tools = readTools(f)
 	c.MCP = readServers(f)
-	c.Sandbox = f.flag("sandbox", "true: commands see the project, change only their run's folder, and reach no network.")
-	c.GracePeriod = f.duration("grace_period", "How long a run that receives SIGTERM or SIGHUP waits for a running command before it interrupts it; 10s if not set.")
-	f.object("retention", "retention section", "When \"espalier work\" and \"espalier serve\" remove finished runs.", c.Retention.read)
+	c.Sandbox = f.flag("sandbox",
+		"true: commands can read the project, change only their run's folder, and have no network access.")
+	c.GracePeriod = f.duration("grace_period", "How long a run that receives SIGTERM or SIGHUP waits for a running "+
+		"command before it interrupts it; 10s if not set.")
+	f.object("retention", "retention section", "When \"espalier work\" and \"espalier serve\" remove finished runs.",
+		c.Retention.read)
 	c.Spending = readSpending(f)
-	c.Store.URL = f.text("store", "The database that keeps runs: postgres://user@host/database. If not set, runs are kept in the folder .espalier.")
-	c.Engine = f.choice("engine", "What drives runs: embedded (this program alone; the default) or temporal (a Temporal server).", EngineEmbedded, EngineTemporal)
+	c.Store.URL = f.text("store", "The database that keeps runs: postgres://user@host/database. If not set, runs are "+
+		"kept in the folder .espalier.")
+	c.Engine = f.choice("engine", "What drives runs: embedded (this program alone; the default) or temporal (a Temporal "+
+		"server).", EngineEmbedded, EngineTemporal)
 	f.object("temporal", "temporal section", "How the Temporal server is reached, if engine is temporal.", c.Temporal.read)
 	f.object("allow", "allow section", "What runs may do on this machine.", c.Allow.read)
 	c.Commands = readCommands(f)
@@ -105,9 +107,8 @@ func (c *Config) read(f *fields) {
 	c.Notifications = readNotifications(f)
 }
 
-// Find reads the file of a project, and .mcp.json, whose problems stay with
-// it; without them the Config is empty. read is how a file of the project is
-// read by its name.
+// Find reads espalier.yaml and .mcp.json of a project; files that do not exist leave their part of the Config empty.
+// Problems of .mcp.json are kept in MCPFile rather than returned. Find calls read with the name of each file.
 func Find(read func(name string) (*source.File, error)) (*Config, diag.List, error) {
 	c, list := &Config{}, diag.List(nil)
 	f, err := find(read, FileName)
@@ -127,7 +128,7 @@ func Find(read func(name string) (*source.File, error)) (*Config, diag.List, err
 	return c, list, nil
 }
 
-// find reads a file that need not be there.
+// find reads an optional file; it returns nil if the file does not exist.
 func find(read func(name string) (*source.File, error), name string) (*source.File, error) {
 	f, err := read(name)
 	var ref *source.RefError
@@ -137,7 +138,7 @@ func find(read func(name string) (*source.File, error), name string) (*source.Fi
 	return f, err
 }
 
-// Schema is the JSON Schema of the file, for editors.
+// Schema returns the JSON Schema of the file, for editors.
 func Schema() json.RawMessage {
 	all := newFields(nil, "configuration", new(diag.List))
 	new(Config).read(all)
@@ -147,12 +148,12 @@ func Schema() json.RawMessage {
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(all.schema); err != nil {
-		panic(err) // maps and texts
+		panic(err) // cannot happen: the schema consists of maps and strings
 	}
 	return b.Bytes()
 }
 
-// check looks at what sections say about each other.
+// check reports references between sections that do not resolve.
 func (c *Config) check(out *diag.List) {
 	for _, p := range c.Models.Providers {
 		c.checkReference(p.Is.Key, out)

@@ -1,8 +1,7 @@
-// Package config is the project's own settings, read from espalier.yaml: which
-// models answer, what they cost, where secrets come from, and what is allowed.
+// Package config reads espalier.yaml, the settings of a project: models and their prices, sources of secrets, tools,
+// and permissions.
 package config
 
-// A section is one struct and one function that reads it, listed in
-// Config.read. The functions ask for their keys through fields, which notes
-// what was asked for: the JSON Schema for editors is made of that, so it
-// cannot say anything else than the reader does.
+// Each section is one struct and one function that reads it, called from Config.read. These functions read keys through
+// fields, which records every key with its type and description. Schema is built from that record, so the parser and
+// the schema for editors cannot disagree.

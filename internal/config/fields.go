@@ -14,12 +14,12 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// fields reads the keys of one map, and notes them for the schema.
+// fields reads the keys of one map and records them in a JSON Schema.
 type fields struct {
 	r      *text.Reader
 	what   string
 	out    *diag.List
-	schema map[string]any // of JSON Schema
+	schema map[string]any // JSON Schema of the map
 }
 
 func newFields(n *text.Node, what string, out *diag.List) *fields {
@@ -38,13 +38,16 @@ func (f *fields) note(key, doc string, more map[string]any) {
 }
 
 func (f *fields) report(code diag.Code, at source.Span, help, format string, args ...any) {
-	f.out.Add(diag.Diagnostic{Code: code, Severity: diag.Error, Span: at, Message: fmt.Sprintf(format, args...), Help: help})
+	f.out.Add(diag.Diagnostic{
+		Code: code, Severity: diag.Error, Span: at, Message: fmt.Sprintf(format, args...),
+		Help: help,
+	})
 }
 
-// done reports what nobody has asked for.
+// done reports the keys that were not read.
 func (f *fields) done() { f.r.Done() }
 
-// require reports which of the keys are missing.
+// require reports missing keys.
 func (f *fields) require(keys ...string) {
 	f.r.Require(keys...)
 	f.schema["required"] = slices.Sorted(slices.Values(keys))
@@ -55,7 +58,7 @@ func (f *fields) text(key, doc string) text.Text {
 	return f.r.String(key)
 }
 
-// texts is a list; one text alone is a list of one.
+// texts reads a list of strings; a single string is a list of one.
 func (f *fields) texts(key, doc string) []text.Text {
 	f.note(key, doc, map[string]any{"anyOf": []any{
 		map[string]any{"type": "string"}, map[string]any{"type": "array", "items": map[string]any{"type": "string"}},
@@ -74,18 +77,19 @@ func (f *fields) flag(key, doc string) bool {
 	return b
 }
 
-// number is 0 when it is not there.
+// number reads an integer from least to most; it returns 0 if the key is missing.
 func (f *fields) number(key, doc string, least, most int64) int64 {
 	f.note(key, doc, map[string]any{"type": "integer", "minimum": least, "maximum": most})
 	n, at, ok := f.r.Int(key, least)
 	if ok && n > most {
-		f.report(CodeBadValue, at, fmt.Sprintf("Write %s: %d or less.", key, most), "%q of the %s must be at most %d.", key, f.what, most)
+		f.report(CodeBadValue, at, fmt.Sprintf("Write %s: %d or less.", key, most), "%q of the %s must be at most %d.",
+			key, f.what, most)
 		return 0
 	}
 	return n
 }
 
-// decimal is a number as it is written, "" when there is none.
+// decimal reads a number in its original spelling; it returns "" if the key is missing.
 func (f *fields) decimal(key, doc string) text.Text {
 	f.note(key, doc, map[string]any{"type": "number", "minimum": 0})
 	n := f.r.Node(key)
@@ -93,13 +97,14 @@ func (f *fields) decimal(key, doc string) text.Text {
 	case n == nil:
 		return text.Text{}
 	case n.Kind != text.Int && n.Kind != text.Float:
-		f.report(CodeWrongType, n.Span, fmt.Sprintf("Write a number without quotes: %s: 3.75.", key), "%q of the %s must be a number, but this is %s.", key, f.what, n.Kind)
+		f.report(CodeWrongType, n.Span, fmt.Sprintf("Write a number without quotes: %s: 3.75.", key),
+			"%q of the %s must be a number, but this is %s.", key, f.what, n.Kind)
 		return text.Text{}
 	}
 	return text.Text{Value: string(n.JSON()), Span: n.Span}
 }
 
-// duration is 0 when it is not there.
+// duration reads a duration; it returns 0 if the key is missing.
 func (f *fields) duration(key, doc string) time.Duration {
 	f.note(key, doc, map[string]any{"type": "string", "pattern": `^([0-9.]+(ms|s|m|h))+$`})
 	t := f.r.String(key)
@@ -108,13 +113,15 @@ func (f *fields) duration(key, doc string) time.Duration {
 	}
 	d, err := time.ParseDuration(t.Value)
 	if err != nil || d <= 0 {
-		f.report(CodeBadValue, t.Span, fmt.Sprintf("Write a number and its unit: %s: 500ms, %s: 30s, %s: 2m.", key, key, key), "%q is no length of time.", t.Value)
+		f.report(CodeBadValue, t.Span,
+			fmt.Sprintf("Write a number and its unit: %s: 500ms, %s: 30s, %s: 2m.", key, key, key),
+			"%q is not a duration.", t.Value)
 		return 0
 	}
 	return d
 }
 
-// age is a length of time that may be written in days or weeks.
+// age reads a duration that may be written in days or weeks.
 func (f *fields) age(key, doc string) time.Duration {
 	f.note(key, doc, map[string]any{"type": "string", "pattern": `^([0-9]+[dw]|([0-9.]+(ms|s|m|h))+)$`})
 	t := f.r.String(key)
@@ -123,14 +130,15 @@ func (f *fields) age(key, doc string) time.Duration {
 	}
 	d, err := ParseAge(t.Value)
 	if err != nil || d <= 0 {
-		f.report(CodeBadValue, t.Span, fmt.Sprintf("Write a number and its unit: %s: 30d, %s: 2w, %s: 12h.", key, key, key),
-			"%q is no length of time.", t.Value)
+		f.report(CodeBadValue, t.Span,
+			fmt.Sprintf("Write a number and its unit: %s: 30d, %s: 2w, %s: 12h.", key, key, key),
+			"%q is not a duration.", t.Value)
 		return 0
 	}
 	return d
 }
 
-// contract is a JSON Schema.
+// contract reads a JSON Schema.
 func (f *fields) contract(key, doc string) json.RawMessage {
 	f.note(key, doc, map[string]any{"type": "object"})
 	n := f.r.Map(key)
@@ -146,7 +154,7 @@ func (f *fields) contract(key, doc string) json.RawMessage {
 	if place, ok := n.Places()[problem.Pointer]; ok {
 		at, where = place, " at "+problem.Pointer
 	}
-	help := "Correct it as JSON Schema (draft 2020-12) wants it."
+	help := "Correct the schema (JSON Schema draft 2020-12)."
 	if near := diag.DidYouMean(problem.Got, problem.Allowed); len(problem.Allowed) > 0 && near != "" {
 		help = near
 	}
@@ -154,7 +162,7 @@ func (f *fields) contract(key, doc string) json.RawMessage {
 	return nil
 }
 
-// object reads a map with keys of its own.
+// object reads a nested map with its own keys.
 func (f *fields) object(key, what, doc string, read func(*fields)) {
 	inner := newFields(f.r.Map(key), what, f.out)
 	read(inner)
@@ -162,14 +170,13 @@ func (f *fields) object(key, what, doc string, read func(*fields)) {
 	f.note(key, doc, inner.schema)
 }
 
-// Named is an entry of a map whose keys are names.
+// Named is an entry of a map that is keyed by name.
 type Named[T any] struct {
 	Name text.Text
 	Is   T
 }
 
-// entries reads a map from names to maps, in the order of the file. A name
-// must look like one, if pattern says how.
+// entries reads a map from names to maps, in the order of the file.
 func entries[T any](f *fields, key, what, doc string, read func(name text.Text, f *fields) T) []Named[T] {
 	var out []Named[T]
 	if n := f.r.Map(key); n != nil {
@@ -186,8 +193,8 @@ func entries[T any](f *fields, key, what, doc string, read func(name text.Text, 
 	return out
 }
 
-// lacks tells whether none of the keys says anything. One of the wrong type was
-// reported already, and counts as said.
+// lacks reports whether all of the keys are missing or empty. A key of the wrong type counts as present, because it is
+// reported already.
 func (f *fields) lacks(keys ...string) bool {
 	return !slices.ContainsFunc(keys, func(key string) bool {
 		n := f.r.Node(key)
@@ -195,7 +202,7 @@ func (f *fields) lacks(keys ...string) bool {
 	})
 }
 
-// exclusive reports keys of which only one may be there.
+// exclusive reports keys that are present together although only one of them may be.
 func (f *fields) exclusive(keys ...string) {
 	first := ""
 	for _, key := range keys {
@@ -204,7 +211,8 @@ func (f *fields) exclusive(keys ...string) {
 		case first == "":
 			first = key
 		default:
-			f.report(CodeSources, f.r.KeySpan(key), "Keep one of: "+strings.Join(keys, ", ")+".", "%q and %q of the %s exclude each other.", first, key, f.what)
+			f.report(CodeSources, f.r.KeySpan(key), "Keep one of: "+strings.Join(keys, ", ")+".",
+				"%q and %q of the %s exclude each other.", first, key, f.what)
 		}
 	}
 }

@@ -10,23 +10,25 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// MCPFileName is where other programs, too, keep their MCP servers.
+// MCPFileName is the file in which other programs, too, declare MCP servers.
 const MCPFileName = ".mcp.json"
 
-// MCPFile is such a file. It belongs to other programs as well, so what is
-// wrong with a server in it keeps nobody from running what does not need it.
+// MCPFile holds the servers of .mcp.json. Other programs use that file as well, so a mistake in one of its servers
+// affects only the runs that need that server.
 type MCPFile struct {
-	File     *source.File // nil when there is none
+	File     *source.File // nil if there is no file
 	Servers  []Named[Server]
 	Problems diag.List
-	Err      error // why it cannot be read at all
+	Err      error // set if the file cannot be read
 }
 
-// mcpCodes let other programs have keys of their own.
-var mcpCodes = text.Codes{WrongType: CodeWrongType, Missing: CodeMissing, Unknown: CodeUnknown, BadValue: CodeBadValue, UnknownAs: diag.Note}
+// mcpCodes ignore unknown keys, because other programs define keys there.
+var mcpCodes = text.Codes{
+	WrongType: CodeWrongType, Missing: CodeMissing, Unknown: CodeUnknown, BadValue: CodeBadValue,
+	UnknownAs: diag.Note,
+}
 
-// ParseMCP reads such a file. Servers of the configuration come before those
-// of the same name here.
+// ParseMCP parses .mcp.json. A server of espalier.yaml takes precedence over a server of the same name here.
 func ParseMCP(f *source.File) MCPFile {
 	out := MCPFile{File: f}
 	node, problems := text.ParseJSON(f)
@@ -54,7 +56,7 @@ func ParseMCP(f *source.File) MCPFile {
 	return out
 }
 
-// mcpTypes are how programs call the ways to speak with a server.
+// mcpTypes are the names that programs use for transports.
 var mcpTypes = []string{"stdio", "http", "streamable-http", "streamableHttp", "sse"}
 
 func readMCP(name text.Text, n *text.Node, out *diag.List) Server {
@@ -70,20 +72,24 @@ func readMCP(name text.Text, n *text.Node, out *diag.List) Server {
 	}
 	lacks := func(key string) bool {
 		n := r.Node(key)
-		return n == nil || n.Kind < text.List && n.Value == "" // of another kind was reported
+		return n == nil || n.Kind < text.List && n.Value == "" // values of another kind are reported elsewhere
 	}
 	switch {
 	case kind.Value == "sse":
-		say(CodeTransport, diag.Warning, kind.Span, fmt.Sprintf("The MCP server %q speaks SSE alone, which is out of use, so Espalier cannot use it.", name.Value),
-			"Ask the server for its address for streamable HTTP, and write \"type\": \"http\".")
+		say(CodeTransport, diag.Warning, kind.Span,
+			fmt.Sprintf("The MCP server %q uses the SSE transport, which is deprecated and not supported.", name.Value),
+			"Look up the server's address for streamable HTTP, and write \"type\": \"http\".")
 	case lacks("command") && lacks("url") && n.Kind == text.Map:
-		say(CodeMissing, diag.Error, name.Span, fmt.Sprintf("The MCP server %q says neither how it is started nor where it is.", name.Value),
+		say(CodeMissing, diag.Error, name.Span,
+			fmt.Sprintf("The MCP server %q has neither a command nor a URL.", name.Value),
 			`Add "command": "npx" and "args", or "url": "https://…".`)
 	case program.Value != "" && s.URL.Value != "":
-		say(CodeSources, diag.Error, r.KeySpan("url"), `"command" and "url" of the MCP server exclude each other.`, "Keep one of them.")
+		say(CodeSources, diag.Error, r.KeySpan("url"), `"command" and "url" of the MCP server exclude each other.`,
+			"Keep one of them.")
 	}
 	if strings.ContainsAny(name.Value, serverless) {
-		say(CodeBadValue, diag.Warning, name.Span, fmt.Sprintf("%q cannot be the name of a server here, because tools are written server.tool.", name.Value),
+		say(CodeBadValue, diag.Warning, name.Span,
+			fmt.Sprintf("%q cannot be the name of a server here, because tools are written server.tool.", name.Value),
 			"Use letters, digits, dashes and underscores.")
 	}
 	s.checkVariables(out)
@@ -91,7 +97,7 @@ func readMCP(name text.Text, n *text.Node, out *diag.List) Server {
 	return s
 }
 
-// texts reads a map of texts.
+// texts reads a map of strings.
 func texts(r *text.Reader, key string, out *diag.List) []Header {
 	n := r.Map(key)
 	if n == nil {
@@ -105,10 +111,10 @@ func texts(r *text.Reader, key string, out *diag.List) []Header {
 	return all
 }
 
-// serverless are characters that names of servers cannot have.
+// serverless are the characters that a server's name must not contain.
 const serverless = ".*?[ "
 
-// texts are all texts in which variables may stand.
+// texts returns all strings in which variables are expanded.
 func (s *Server) texts() []text.Text {
 	out := slices.Clone(s.Command)
 	out = append(out, s.URL)
@@ -118,7 +124,7 @@ func (s *Server) texts() []text.Text {
 	return out
 }
 
-// checkVariables reports variables that are not written as such.
+// checkVariables reports malformed references to variables.
 func (s *Server) checkVariables(out *diag.List) {
 	for _, t := range s.texts() {
 		checkVariables(t, out)
@@ -128,14 +134,14 @@ func (s *Server) checkVariables(out *diag.List) {
 func checkVariables(t text.Text, out *diag.List) {
 	if _, ok := variables(t.Value); !ok {
 		out.Add(diag.Diagnostic{
-			Code: CodeBadValue, Severity: diag.Error, Span: t.Span, Message: fmt.Sprintf("%q has a ${ that is not closed.", t.Value),
-			Help: "Write ${NAME}, or ${NAME:-otherwise} for a variable that may be missing.",
+			Code: CodeBadValue, Severity: diag.Error, Span: t.Span,
+			Message: fmt.Sprintf("%q has a ${ that is not closed.", t.Value),
+			Help:    "Write ${NAME}, or ${NAME:-default} for an optional variable.",
 		})
 	}
 }
 
-// Variables are the names of all variables of the environment that servers and
-// the headers of tools name.
+// Variables returns the names of the environment variables that servers and headers of tools refer to.
 func (c *Config) Variables() []string {
 	var all []text.Text
 	for _, list := range [][]Named[Server]{c.MCP, c.MCPFile.Servers} {
@@ -157,17 +163,16 @@ func (c *Config) Variables() []string {
 	return slices.Compact(out)
 }
 
-// variables are the names in a text; false when one is not closed.
+// variables returns the names of the variables in s; ok is false if a reference is not closed.
 func variables(s string) (names []string, ok bool) {
 	_, err := Expand(s, func(name string) string {
 		names = append(names, name)
-		return "-" // not empty, which would be an error
+		return "-" // not empty, because Expand rejects empty variables
 	})
 	return names, err == nil
 }
 
-// Expand puts variables of the environment into a text: ${NAME}, and
-// ${NAME:-otherwise} for one that may be missing.
+// Expand replaces references to environment variables: ${NAME}, and ${NAME:-default} for an optional variable.
 func Expand(s string, getenv func(string) string) (string, error) {
 	var out strings.Builder
 	for {

@@ -30,7 +30,8 @@ func TestParseMCP(t *testing.T) {
 		t.Fatalf("%v, %v", got, problems)
 	}
 	web, fs := got.Servers[0], got.Servers[1]
-	if fs.Name.Value != "fs" || len(fs.Is.Command) != 4 || fs.Is.Command[3].Value != "${HOME:-/tmp}" || fs.Is.Env[1].Name != "A" {
+	if fs.Name.Value != "fs" || len(fs.Is.Command) != 4 || fs.Is.Command[3].Value != "${HOME:-/tmp}" ||
+		fs.Is.Env[1].Name != "A" {
 		t.Errorf("%+v", fs)
 	}
 	if web.Is.URL.Value != "https://a.example/mcp" || web.Is.Headers[0].Value.Value != "Bearer ${TOKEN}" {
@@ -38,9 +39,8 @@ func TestParseMCP(t *testing.T) {
 	}
 }
 
-// All mistakes are told at once, each with its place; a server with one is
-// known not to work, the others do.
-func TestMistakesInMCP(t *testing.T) {
+// ParseMCP reports all mistakes with their positions. A server with a mistake is unusable; the others remain usable.
+func TestParseMCPReportsAllMistakes(t *testing.T) {
 	got, problems := parseMCP(`{
   "mcpServers": {
     "none": {"args": ["x"]},
@@ -54,8 +54,8 @@ func TestMistakesInMCP(t *testing.T) {
   }
 }`)
 	want := []string{
-		`3:6 CFG002 error The MCP server "none" says neither how it is started nor where it is.`,
-		`4:22 CFG008 warning The MCP server "old" speaks SSE alone, which is out of use, so Espalier cannot use it.`,
+		`3:6 CFG002 error The MCP server "none" has neither a command nor a URL.`,
+		`4:22 CFG008 warning The MCP server "old" uses the SSE transport, which is deprecated and not supported.`,
 		`5:6 CFG004 warning "a.b" cannot be the name of a server here, because tools are written server.tool.`,
 		`6:30 CFG007 error "command" and "url" of the MCP server exclude each other.`,
 		`7:44 CFG004 error "${B" has a ${ that is not closed.`,
@@ -97,20 +97,26 @@ mcp:
 	if got := strings.Join(c.Variables(), " "); got != "A B C D E" || problems != nil {
 		t.Errorf("%s %v", got, problems)
 	}
-	_, problems = parse("tools: {look: {url: 'https://a.example', headers: {A: '${A'}}}\nmcp: {one: {command: ['${B']}}")
-	if len(problems) != 2 || !strings.HasPrefix(problems[0], `1:56 CFG004 "${A" has a ${`) || !strings.HasPrefix(problems[1], "2:24 CFG004") {
+	_, problems = parse("tools: {look: {url: 'https://a.example', headers: {A: '${A'}}}\nmcp: {one: {command: " +
+		"['${B']}}")
+	if len(problems) != 2 || !strings.HasPrefix(problems[0], `1:56 CFG004 "${A" has a ${`) ||
+		!strings.HasPrefix(problems[1], "2:24 CFG004") {
 		t.Errorf("%q", problems)
 	}
 }
 
-// What is printed for tools that nothing is bound to can be pasted.
-func TestPaste(t *testing.T) {
-	unbound := []config.Unbound{{Tool: "crm.read", Steps: []string{"fetch", "child.fetch"}}, {Tool: "crm.write", Steps: []string{"store"}}}
+// The suggested bindings for unbound tools are valid configuration.
+func TestPasteIsValidConfiguration(t *testing.T) {
+	unbound := []config.Unbound{
+		{Tool: "crm.read", Steps: []string{"fetch", "child.fetch"}},
+		{Tool: "crm.write", Steps: []string{"store"}},
+	}
 	for _, before := range []string{"", "allow: {shell: true}\n", "tools:\n  look: {use: Read}\n"} {
 		c, _ := parse(before)
 		_, paste, _ := strings.Cut(c.Paste(unbound, "use --simulate"), "\n\n")
 		after, problems := parse(before + paste)
-		if problems != nil || after.Tool("crm.read") == nil || after.Tool("crm.write").Use.Value != "SERVER.TOOL" || !strings.Contains(paste, "# for fetch, child.fetch\n") {
+		if problems != nil || after.Tool("crm.read") == nil || after.Tool("crm.write").Use.Value != "SERVER.TOOL" ||
+			!strings.Contains(paste, "# for fetch, child.fetch\n") {
 			t.Errorf("%s: %v\n%s", before, problems, paste)
 		}
 	}
@@ -119,14 +125,16 @@ func TestPaste(t *testing.T) {
 func TestExpand(t *testing.T) {
 	env := map[string]string{"A": "1", "EMPTY": ""}
 	for text, want := range map[string]string{
-		"plain": "plain", "${A}": "1", "a${A}b${A}": "a1b1", "${B:-two}": "two", "${B:-}": "", "${EMPTY:-x}": "x", "$A": "$A", "${B:-${A}": "${A",
+		"plain": "plain", "${A}": "1", "a${A}b${A}": "a1b1", "${B:-two}": "two", "${B:-}": "", "${EMPTY:-x}": "x",
+		"$A": "$A", "${B:-${A}": "${A",
 	} {
 		if got, err := config.Expand(text, func(name string) string { return env[name] }); err != nil || got != want {
 			t.Errorf("%s: %q, %v", text, got, err)
 		}
 	}
 	for text, want := range map[string]string{"${B}": "B is not set", "${A": "not closed"} {
-		if _, err := config.Expand(text, func(name string) string { return env[name] }); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := config.Expand(text, func(name string) string { return env[name] }); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

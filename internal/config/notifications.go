@@ -7,18 +7,18 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// Notification is where people are told what needs their attention.
+// Notification configures one recipient of notifications.
 type Notification struct {
-	URL       text.Text // of shoutrrr
+	URL       text.Text // a shoutrrr URL
 	Webhook   text.Text
-	Secret    text.Text // of the webhook
-	On        []string  // empty is all
+	Secret    text.Text // signs requests to a webhook
+	On        []string  // kinds of events; empty selects all
 	Workflows []text.Text
 
 	Withheld bool // see Power
 }
 
-// The reasons for notifications.
+// Kinds of events that notifications are sent for.
 const (
 	NotifyWaiting = "waiting"
 	NotifyFailed  = "failed"
@@ -40,7 +40,8 @@ func readNotifications(f *fields) []Named[Notification] {
 			for _, on := range f.texts("on", "Only for these reasons: waiting, failed, budget, missed.") {
 				n.On = append(n.On, on.Value)
 				if !slices.Contains(known, on.Value) {
-					f.report(CodeBadValue, on.Span, "Use waiting, failed, budget or missed.", "%q is not a reason.", on.Value)
+					f.report(CodeBadValue, on.Span, "Use waiting, failed, budget or missed.", "%q is not a reason.",
+						on.Value)
 				}
 			}
 			f.exclusive("url", "webhook")
@@ -51,7 +52,7 @@ func readNotifications(f *fields) []Named[Notification] {
 			}
 			if f.lacks("url", "webhook") {
 				f.report(CodeMissing, name.Span, "Add url: secret://NAME, or webhook: https://….",
-					"The notification %q does not say where it goes.", name.Value)
+					"The notification %q has no destination.", name.Value)
 			}
 			if n.Webhook.Value != "" {
 				u, err := url.Parse(n.Webhook.Value)
@@ -68,7 +69,7 @@ func readNotifications(f *fields) []Named[Notification] {
 		})
 }
 
-// Wants reports whether a notification is about a reason and a workflow.
+// Wants reports whether the recipient is notified of an event of this kind in this workflow.
 func (n *Notification) Wants(kind, workflow string) bool {
 	if len(n.On) > 0 && !slices.Contains(n.On, kind) {
 		return false

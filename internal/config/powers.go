@@ -11,19 +11,18 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// Power is something in the configuration that runs a program, opens access, or
-// sends a secret to an address that the file names. It counts only once a
-// person has approved the content of the file.
+// Power is a setting that runs a program, opens access, or sends a secret to an address in the file. It takes effect
+// only after a person approves the content of the file.
 type Power struct {
-	Where string `json:"where"` // the key: mcp.github
-	What  string `json:"what"`  // for people
-	// MCPFile says that it stands in .mcp.json.
+	Where string `json:"where"` // the key, such as mcp.github
+	What  string `json:"what"`  // a description for people
+	// MCPFile reports that the setting is in .mcp.json.
 	MCPFile bool `json:"mcp_file,omitempty"`
 
 	withhold func()
 }
 
-// Powers lists what needs approval.
+// Powers returns the settings that need approval.
 func (c *Config) Powers() []Power {
 	var out []Power
 	add := func(where, what string, withhold func()) {
@@ -52,8 +51,10 @@ func (c *Config) Powers() []Power {
 	}
 	for i := range c.Models.CLIs {
 		one := &c.Models.CLIs[i]
-		if is := &one.Is; len(is.Command)+len(is.Args)+len(is.Env)+len(is.PassEnv) > 0 || slices.Contains([]string{OpenCode, Vibe}, one.Name.Value) {
-			add("models.clis."+one.Name.Value, "runs "+words(one.Name.Value, slices.Concat(is.Command, is.Args)), func() { is.Withheld = true })
+		if is := &one.Is; len(is.Command)+len(is.Args)+len(is.Env)+len(is.PassEnv) > 0 ||
+			slices.Contains([]string{OpenCode, Vibe}, one.Name.Value) {
+			add("models.clis."+one.Name.Value, "runs "+words(one.Name.Value, slices.Concat(is.Command, is.Args)),
+				func() { is.Withheld = true })
 		}
 	}
 	for i := range c.Tools {
@@ -115,7 +116,7 @@ func (c *Config) Powers() []Power {
 	return out
 }
 
-// Local reports whether an address is one of this machine.
+// Local reports whether an address is a loopback address.
 func Local(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.User != nil {
@@ -125,7 +126,7 @@ func Local(address string) bool {
 	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// words joins the words of a command, or gives what it is called.
+// words joins the words of a command; without a command it returns name.
 func words(name string, list []text.Text) string {
 	var out []string
 	for _, w := range list {
@@ -137,8 +138,8 @@ func words(name string, list []text.Text) string {
 	return strings.Join(out, " ")
 }
 
-// Withhold takes away what needs approval, of one of the two files, and returns
-// what that was. What is left of an entry says so when it is used.
+// Withhold disables the settings that need approval in one of the two files and returns them. Using a disabled entry
+// fails with NotApproved.
 func (c *Config) Withhold(mcpFile bool) []Power {
 	powers := slices.DeleteFunc(c.Powers(), func(p Power) bool { return p.MCPFile != mcpFile })
 	for _, p := range powers {
@@ -147,15 +148,15 @@ func (c *Config) Withhold(mcpFile bool) []Power {
 	return powers
 }
 
-// Approval says what to do about something that is withheld.
+// Approval is the instruction for approving withheld settings.
 const Approval = "Review the file, then run \"espalier trust\"."
 
-// NotApproved says why something that is withheld cannot be used.
+// NotApproved returns the reason why a withheld setting cannot be used.
 func NotApproved(what string) string {
 	return fmt.Sprintf("%s is not approved on this machine", what)
 }
 
-// Simulate gives secrets that come from commands values that are made up.
+// Simulate replaces secrets that come from commands with simulated values.
 func (c *Config) Simulate() {
 	for i := range c.Secrets {
 		if s := &c.Secrets[i]; len(s.Is.Command) > 0 {

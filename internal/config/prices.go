@@ -5,17 +5,18 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// Price is what a model costs here, in place of what Espalier knows.
+// Price is the price of a model. It overrides Espalier's own price list.
 type Price = price.Price
 
 func readPrices(f *fields) []Named[Price] {
-	const doc = "What models cost, in dollars for a million tokens, by NAME or PROVIDER/NAME. It takes the place of what Espalier knows."
+	const doc = "Prices of models in US dollars per million tokens, by NAME or PROVIDER/NAME. They override the " +
+		"built-in prices."
 	return entries(f, "prices", "price", doc, func(_ text.Text, f *fields) Price {
 		var p Price
-		p.Input = f.rate("input", "Tokens that the model reads.", 0)
-		p.Output = f.rate("output", "Tokens that it writes.", 0)
-		p.CacheRead = f.rate("cache_read", "Tokens that it finds in its cache; as input when it is left out.", p.Input)
-		p.CacheWrite = f.rate("cache_write", "Tokens that it puts into its cache; as input when it is left out.", p.Input)
+		p.Input = f.rate("input", "Price of input tokens.", 0)
+		p.Output = f.rate("output", "Price of output tokens.", 0)
+		p.CacheRead = f.rate("cache_read", "Price of tokens read from the cache; defaults to input.", p.Input)
+		p.CacheWrite = f.rate("cache_write", "Price of tokens written to the cache; defaults to input.", p.Input)
 		f.require("input", "output")
 		return p
 	})
@@ -28,7 +29,8 @@ func (f *fields) rate(key, doc string, otherwise price.Rate) price.Rate {
 	}
 	r, err := price.ParseRate(t.Value)
 	if err != nil {
-		f.report(CodeBadValue, t.Span, "Write dollars for a million tokens: "+key+": 3.75.", "%q of the price cannot be: %v.", key, err)
+		f.report(CodeBadValue, t.Span, "Write US dollars per million tokens: "+key+": 3.75.",
+			"%q of the price is invalid: %v.", key, err)
 		return otherwise
 	}
 	return r

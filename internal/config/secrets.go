@@ -17,48 +17,52 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// Secret is where a secret comes from: one of these.
+// Secret is the source of a secret; exactly one of Env, File and Command is set.
 type Secret struct {
 	Env     string
 	File    string
 	Command []string
-	// Withheld: see Power.
+	// Withheld reports that the source is not approved; see Power.
 	Withheld bool
 	// simulated is the value in a simulated run, which starts no command.
 	simulated string
 }
 
 func readSecrets(f *fields) []Named[Secret] {
-	return entries(f, "secrets", "secret", "Where secrets come from. Elsewhere they are written secret://NAME.", func(name text.Text, f *fields) Secret {
-		s := Secret{
-			Env:  f.text("env", "The environment variable that holds it.").Value,
-			File: f.text("file", "The file that holds it, and nothing else; ~ is your home folder.").Value,
-		}
-		for _, part := range f.texts("command", "The command that prints it, as a list of its words.") {
-			s.Command = append(s.Command, part.Value)
-		}
-		f.exclusive("env", "file", "command")
-		if name.Value != "" && f.lacks("env", "file", "command") {
-			f.report(CodeMissing, name.Span, "Add one of: env: VARIABLE, file: PATH, command: [NAME, ARGUMENT].", "The secret %q does not say where it comes from.", name.Value)
-		}
-		if name.Value != "" && !secretName().MatchString(name.Value) {
-			f.report(CodeBadValue, name.Span, "Use letters, digits, dashes and underscores.", "%q cannot be the name of a secret.", name.Value)
-		}
-		return s
-	})
+	return entries(f, "secrets", "secret", "Sources of secrets. Refer to a secret as secret://NAME.",
+		func(name text.Text, f *fields) Secret {
+			s := Secret{
+				Env:  f.text("env", "The environment variable that contains the secret.").Value,
+				File: f.text("file", "The file that contains only the secret; ~ is your home folder.").Value,
+			}
+			for _, part := range f.texts("command",
+				"The command that prints the secret, and its arguments, as a list.") {
+				s.Command = append(s.Command, part.Value)
+			}
+			f.exclusive("env", "file", "command")
+			if name.Value != "" && f.lacks("env", "file", "command") {
+				f.report(CodeMissing, name.Span, "Add one of: env: VARIABLE, file: PATH, command: [NAME, ARGUMENT].",
+					"The secret %q has no source.", name.Value)
+			}
+			if name.Value != "" && !secretName().MatchString(name.Value) {
+				f.report(CodeBadValue, name.Span, "Use letters, digits, dashes and underscores.",
+					"%q cannot be the name of a secret.", name.Value)
+			}
+			return s
+		})
 }
 
 var secretName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`) })
 
-// Reference is the name that a text refers to, if it is a reference.
+// Reference returns the name of the secret that value refers to; ok is false if value is not a reference.
 func Reference(value string) (name string, ok bool) { return strings.CutPrefix(value, secret.Scheme) }
 
-// checkKey holds that a key is a reference: a file that is shared must not
-// hold the key itself.
+// checkKey reports a key that is not a reference. The file is shared, so it must not contain keys.
 func (f *fields) checkKey(key text.Text) {
 	if _, ok := Reference(key.Value); key.Value != "" && !ok {
-		f.report(CodeOpenKey, key.Span, "Declare a secret, and write key: secret://NAME; or name a variable with key_env:.",
-			"The key of the %s is written out, so everybody who can read this file would know it.", f.what)
+		f.report(CodeOpenKey, key.Span,
+			"Declare a secret, and write key: secret://NAME; or name a variable with key_env:.",
+			"The key of the %s is in plain text.", f.what)
 	}
 }
 
@@ -71,7 +75,8 @@ func (c *Config) checkReference(t text.Text, out *diag.List) {
 	for _, s := range c.Secrets {
 		names = append(names, s.Name.Value)
 	}
-	help := fmt.Sprintf("Declare it: secrets: {%s: {env: %s}}.", name, strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
+	help := fmt.Sprintf("Declare it: secrets: {%s: {env: %s}}.", name,
+		strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
 	near := diag.Nearest(name, names)
 	if near != "" {
 		help = fmt.Sprintf("Did you mean %q?", secret.Scheme+near)
@@ -82,7 +87,7 @@ func (c *Config) checkReference(t text.Text, out *diag.List) {
 	}).Replace(name, near)
 }
 
-// Secret is the declared secret of that name; nil when there is none.
+// Secret returns the declared secret of that name, or nil if there is none.
 func (c *Config) Secret(name string) *Secret {
 	for i := range c.Secrets {
 		if c.Secrets[i].Name.Value == name {
@@ -92,7 +97,7 @@ func (c *Config) Secret(name string) *Secret {
 	return nil
 }
 
-// Place says where a secret comes from, for people.
+// Place describes the source of the secret.
 func (s *Secret) Place() string {
 	switch {
 	case s.Env != "":
@@ -105,13 +110,13 @@ func (s *Secret) Place() string {
 	return "nowhere"
 }
 
-// secretSeconds is how long a command may take: it may ask a person.
+// secretSeconds limits the run time of a command. It is long enough for a command that asks a person.
 const secretSeconds = 60
 
-// mostSecret is how much it may print: whoever prints more prints something else.
-const mostSecret = 1 << 20
+// maxSecretOutput limits the output of a command; more than that is not a secret.
+const maxSecretOutput = 1 << 20
 
-// Value finds a secret out. dir is the project's root.
+// Value returns the secret. Relative paths and commands are resolved in dir, the root folder of the project.
 func (s *Secret) Value(ctx context.Context, dir string, getenv func(string) string) (string, error) {
 	var value string
 	switch {
@@ -135,7 +140,7 @@ func (s *Secret) Value(ctx context.Context, dir string, getenv func(string) stri
 		}
 		value = string(raw)
 	case len(s.Command) > 0:
-		printed, err := s.ask(ctx, dir)
+		printed, err := s.output(ctx, dir)
 		if err != nil {
 			return "", fmt.Errorf("the command %s failed: %w", s.Command[0], err)
 		}
@@ -148,9 +153,9 @@ func (s *Secret) Value(ctx context.Context, dir string, getenv func(string) stri
 	return value, nil
 }
 
-// ask runs the command and returns what it prints. It sees the whole
-// environment: that is where such programs find their own keys.
-func (s *Secret) ask(ctx context.Context, dir string) (string, error) {
+// output runs the command and returns its standard output. The command inherits the whole environment, because password
+// managers read their own keys from it.
+func (s *Secret) output(ctx context.Context, dir string) (string, error) {
 	path := s.Command[0]
 	if filepath.Base(path) == path {
 		found, err := exec.LookPath(path)
@@ -159,22 +164,24 @@ func (s *Secret) ask(ctx context.Context, dir string) (string, error) {
 		}
 		path = found
 	}
-	ctx, stop := context.WithTimeoutCause(ctx, secretSeconds*time.Second, fmt.Errorf("it took more than %d seconds", secretSeconds))
+	ctx, stop := context.WithTimeoutCause(ctx, secretSeconds*time.Second,
+		fmt.Errorf("it took more than %d seconds", secretSeconds))
 	defer stop()
-	done, err := process.Run(ctx, process.Command{Path: path, Args: s.Command[1:], Dir: dir, Env: os.Environ(), MaxOutput: mostSecret})
+	done, err := process.Run(ctx,
+		process.Command{Path: path, Args: s.Command[1:], Dir: dir, Env: os.Environ(), MaxOutput: maxSecretOutput})
 	switch {
 	case err != nil:
 		return "", err
 	case done.Signal != "":
-		return "", fmt.Errorf("it was ended by %s%s", done.Signal, lastWords(done.Stderr))
+		return "", fmt.Errorf("it was ended by %s%s", done.Signal, lastLine(done.Stderr))
 	case done.Exit != 0:
-		return "", fmt.Errorf("exit status %d%s", done.Exit, lastWords(done.Stderr))
+		return "", fmt.Errorf("exit status %d%s", done.Exit, lastLine(done.Stderr))
 	}
 	return string(done.Stdout), nil
 }
 
-// lastWords is the last line that a command had to say.
-func lastWords(stderr []byte) string {
+// lastLine returns the last line of a command's error output, for an error message.
+func lastLine(stderr []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(stderr)), "\n")
 	if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {
 		return ": " + last

@@ -17,7 +17,7 @@ type Trigger struct {
 	CatchUp  time.Duration
 	Jitter   time.Duration
 	Simulate bool
-	Input    json.RawMessage // an object
+	Input    json.RawMessage // a JSON object
 	Map      []Mapping
 }
 
@@ -27,8 +27,7 @@ type Mapping struct {
 	Value *expr.Expr
 }
 
-// Overlaps lists what a schedule can do when its previous run is not over; the
-// first is the default.
+// Overlaps lists what a schedule can do while its previous run is active; the first is the default.
 var Overlaps = []string{"skip", "queue-one", "queue-all", "cancel-old", "allow"}
 
 func readTriggers(f *fields) []Named[Trigger] {
@@ -36,18 +35,21 @@ func readTriggers(f *fields) []Named[Trigger] {
 		"How the triggers of workflows start runs, by the name of the workflow.",
 		func(_ text.Text, f *fields) Trigger {
 			return Trigger{
-				Overlap: f.choice("overlap", "What a schedule does when its previous run is not over; a run that waits for "+
-					"a person is not over. The default is skip.", Overlaps...),
-				CatchUp:  f.duration("catch_up", "How late a scheduled run may start, after a time without a server; 1h if not set."),
+				Overlap: f.choice("overlap",
+					"What a schedule does while its previous run is active; a run that waits for "+
+						"a person is active. The default is skip.", Overlaps...),
+				CatchUp: f.duration("catch_up",
+					"How late a scheduled run may start after the server was down; 1h if not set."),
 				Jitter:   f.duration("jitter", "Delays each scheduled run by a random time below this."),
 				Simulate: f.flag("simulate", "true: simulate the replies of models and tools."),
 				Input:    f.json("input", "Input of the runs."),
-				Map:      f.mappings("map", "Expressions that compute inputs from an event: {repo: event.data.repository.name}."),
+				Map: f.mappings("map",
+					"Expressions that compute inputs from an event: {repo: event.data.repository.name}."),
 			}
 		})
 }
 
-// Webhook is an address that starts runs.
+// Webhook configures an address that starts runs.
 type Webhook struct {
 	Workflow  text.Text
 	Verify    string
@@ -59,7 +61,7 @@ type Webhook struct {
 	Withheld bool // see Power
 }
 
-// The ways to verify that a request to a webhook is genuine.
+// The methods of verifying requests to a webhook.
 const (
 	VerifyStandard = "standard-webhooks"
 	VerifyGitHub   = "github"
@@ -74,10 +76,12 @@ func readWebhooks(f *fields) []Named[Webhook] {
 				Workflow: f.text("workflow", "Name or path of the workflow."),
 				Verify: f.choice("verify", "How requests are signed; none accepts requests without a signature.",
 					VerifyStandard, VerifyGitHub, VerifyNothing),
-				Secret:    f.text("secret", "The secret that requests are signed with: secret://NAME."),
-				Tolerance: f.duration("tolerance", "How old a signed request may be, with standard-webhooks; 5m if not set."),
-				Simulate:  f.flag("simulate", "true: simulate the replies of models and tools."),
-				Map:       f.mappings("map", "Expressions that compute inputs from the request: {repo: event.data.repository.name}."),
+				Secret: f.text("secret", "The secret that requests are signed with: secret://NAME."),
+				Tolerance: f.duration("tolerance",
+					"How old a signed request may be, with standard-webhooks; 5m if not set."),
+				Simulate: f.flag("simulate", "true: simulate the replies of models and tools."),
+				Map: f.mappings("map",
+					"Expressions that compute inputs from the request: {repo: event.data.repository.name}."),
 			}
 			if name.Value == "" {
 				f.require("workflow", "verify")
@@ -97,7 +101,7 @@ func readWebhooks(f *fields) []Named[Webhook] {
 		})
 }
 
-// Webhook returns the entry of a webhook; nil if there is none.
+// Webhook returns the entry of a webhook, or nil if there is none.
 func (c *Config) Webhook(name string) *Webhook {
 	for i := range c.Webhooks {
 		if c.Webhooks[i].Name.Value == name {
@@ -107,7 +111,7 @@ func (c *Config) Webhook(name string) *Webhook {
 	return nil
 }
 
-// Trigger returns how the triggers of a workflow are configured.
+// Trigger returns the configuration of a workflow's triggers, with defaults filled in.
 func (c *Config) Trigger(workflow string) Trigger {
 	t := Trigger{}
 	for _, one := range c.Triggers {
@@ -124,7 +128,7 @@ func (c *Config) Trigger(workflow string) Trigger {
 	return t
 }
 
-// json reads a map as it is.
+// json reads a map as raw JSON.
 func (f *fields) json(key, doc string) json.RawMessage {
 	f.note(key, doc, map[string]any{"type": "object"})
 	n := f.r.Map(key)

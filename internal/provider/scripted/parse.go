@@ -168,7 +168,7 @@ func (p *parser) duration(r *text.Reader, key string) time.Duration {
 	}
 	d, err := time.ParseDuration(t.Value)
 	if err != nil || d < 0 {
-		p.report(CodeBadValue, t.Span, fmt.Sprintf("%q is no length of time.", t.Value),
+		p.report(CodeBadValue, t.Span, fmt.Sprintf("%q is not a duration.", t.Value),
 			fmt.Sprintf("Write a number and its unit: %s: 200ms, %s: 1.5s, %s: 2m.", key, key, key))
 		return 0
 	}
