@@ -63,7 +63,7 @@ test-clis: ## run steps through the real claude, codex, gemini and copilot, offl
 	$(GO) test -tags clis -count=1 -timeout 20m -v -run 'TestRealCLIs' ./cmd/espalier
 
 test-live: ## run the provider suite against real accounts, with the keys in the environment; costs money
-	@[ -n "$$ANTHROPIC_API_KEY$$OPENAI_API_KEY$$GEMINI_API_KEY" ] || echo 'ANTHROPIC_API_KEY, OPENAI_API_KEY and GEMINI_API_KEY are not set: no provider is tested.'
+	@[ -n "$$ANTHROPIC_API_KEY$$OPENAI_API_KEY$$GEMINI_API_KEY" ] || echo 'ANTHROPIC_API_KEY, OPENAI_API_KEY and GEMINI_API_KEY are not set: nothing will be proven about any provider.'
 	$(GO) test -tags live -count=1 -timeout 20m -v -run 'TestLive$$' ./internal/registry
 
 race: ## run all tests with the race detector
