@@ -67,7 +67,7 @@ test-temporal: ## run the engine's tests on a Temporal server; installs it
 	$(GO) test -tags temporal -count=1 -timeout 15m ./internal/engine/temporal
 
 test-live: ## run the provider suite against real accounts, with the keys in the environment; costs money
-	@[ -n "$$ANTHROPIC_API_KEY$$OPENAI_API_KEY$$GEMINI_API_KEY" ] || echo 'ANTHROPIC_API_KEY, OPENAI_API_KEY and GEMINI_API_KEY are not set: no provider is tested.'
+	@[ -n "$$ANTHROPIC_API_KEY$$OPENAI_API_KEY$$GEMINI_API_KEY" ] || echo 'ANTHROPIC_API_KEY, OPENAI_API_KEY and GEMINI_API_KEY are not set: nothing will be proven about any provider.'
 	$(GO) test -tags live -count=1 -timeout 20m -v -run 'TestLive$$' ./internal/registry
 
 race: ## run all tests with the race detector

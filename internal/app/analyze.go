@@ -182,7 +182,7 @@ func (a *App) Preview(ctx context.Context, an *Analysis, s *ir.Step) (*provider.
 	if err != nil {
 		return nil, err
 	}
-	return env.tools.Preview(ctx, an.Program, s)
+	return env.tools.Preview(ctx, an.Program, s, env.models)
 }
 
 // environmentOf returns the environment of a workflow's project, and applies the project's defaults to the program.

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -16,9 +17,19 @@ func TestRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	bound := t.TempDir() // a project with tools
+	for name, text := range map[string]string{
+		"support-triage.md": readText(t, filepath.Join(root, "examples", "agent-flow", "support-triage.md")),
+		"espalier.yaml":     "tools: {crm.read: {use: Read}}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(bound, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for name, c := range map[string]struct{ file, step string }{
 		"agent-flow-agent":     {"examples/agent-flow/support-triage.md", "check_draft"},
-		"agent-flow-tools":     {"examples/agent-flow/support-triage.md", "answer_billing"},
+		"agent-flow-tools":     {"support-triage.md", "answer_billing"},
+		"agent-flow-worker":    {"examples/agent-flow/second-opinion.md", "R1"},
 		"agent-flow-transform": {"examples/agent-flow/support-triage.md", "finish"},
 		"agent-flow-gate":      {"examples/agent-flow/market-brief.md", "review"},
 		"agent-flow-merge":     {"examples/agent-flow/second-opinion.md", "read"},
@@ -31,7 +42,11 @@ func TestRequests(t *testing.T) {
 		"agentfile-artifact":   {"examples/agentfile/workflows/course-kit/workflow.yaml", "outline"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, got, stderr := run(t, root, "show", c.file, "--step", c.step, "--prompt")
+			dir := root
+			if !strings.Contains(c.file, "/") {
+				dir = bound
+			}
+			code, got, stderr := run(t, dir, "show", c.file, "--step", c.step, "--prompt")
 			if code != 0 {
 				t.Fatal(stderr)
 			}
@@ -48,4 +63,13 @@ func TestRequests(t *testing.T) {
 			}
 		})
 	}
+}
+
+func readText(t *testing.T, name string) string {
+	t.Helper()
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
 }

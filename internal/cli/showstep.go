@@ -111,6 +111,9 @@ func requestText(r *provider.Request) []byte {
 	for _, t := range r.Tools {
 		section("tool "+t.Name, strings.TrimSpace(t.Description+"\n"+string(t.Schema)))
 	}
+	if r.Work != nil {
+		section("own tools", grantsText(r.Work.Grants))
+	}
 	section("reply schema", string(r.Schema))
 	section("options", string(r.Options))
 	var limits []string
@@ -122,6 +125,25 @@ func requestText(r *provider.Request) []byte {
 	}
 	section("limits", strings.Join(limits, ", "))
 	return append(bytes.TrimRight(out.Bytes(), "\n"), '\n')
+}
+
+// grantsText lists the tools of its own that a coding agent may use.
+func grantsText(grants []provider.Grant) string {
+	if len(grants) == 0 {
+		return "none"
+	}
+	var lines []string
+	for _, g := range grants {
+		line := g.Tool
+		if len(g.Only) > 0 {
+			line += ", only " + strings.Join(g.Only, ", ")
+		}
+		if len(g.Never) > 0 {
+			line += ", never " + strings.Join(g.Never, ", ")
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
 }
 
 func prefixed(text string) string { return "  " + strings.ReplaceAll(text, "\n", "\n  ") }

@@ -228,6 +228,7 @@ func (b *builder) contract() Contract {
 	c.Probes = b.probes(c.Choices)
 	c.NeverTrue, c.Possible = b.compare()
 	if b.spec.Verdict {
+		c.Choices = b.verdictChoices()
 		c.Probes = []Probe{{At: "approved", Values: []json.RawMessage{json.RawMessage("true"), json.RawMessage("false")}}}
 	}
 	return c
@@ -252,6 +253,23 @@ func (b *builder) verdict() {
 		b.put([]string{"reason"}, map[string]any{"type": "string"}, false)
 	}
 	b.note("the gate")
+}
+
+// verdictChoices says what approving and rejecting lead to.
+func (b *builder) verdictChoices() []Decision {
+	t := &tracer{flow: b.links()}
+	leads := func(on ir.Outcome, otherwise string) string {
+		for i := range b.s.Next {
+			if e := &b.s.Next[i]; e.When == nil && slices.Contains(e.On, on) {
+				return t.leads(b.s, &e.To)
+			}
+		}
+		return otherwise
+	}
+	return []Decision{{At: "approved", Options: []Option{
+		{Value: json.RawMessage("true"), Leads: leads(ir.OK, "the run continues")},
+		{Value: json.RawMessage("false"), Leads: leads(ir.Rejected, "the run ends here")},
+	}}}
 }
 
 // name is the last segment of the only variable that takes the whole reply.

@@ -25,7 +25,7 @@ func (b *builder) probes(decisions []Decision) []Probe {
 	var out []Probe
 	places := [][]string{}
 	for _, u := range b.uses {
-		if !slices.Contains(u.at, each) && !slices.ContainsFunc(places, func(at []string) bool { return slices.Equal(at, u.at) }) {
+		if u.how != isRead && !slices.Contains(u.at, each) && !slices.ContainsFunc(places, func(at []string) bool { return slices.Equal(at, u.at) }) {
 			places = append(places, u.at)
 		}
 	}

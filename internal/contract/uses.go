@@ -502,6 +502,9 @@ func (t *tracer) leads(s *ir.Step, to *ir.Target) string {
 }
 
 func titled(s *ir.Step) string {
+	if s.Implied && s.Description != "" { // its ID means nothing to a model
+		return fmt.Sprintf("%q", strings.TrimSuffix(s.Description, "."))
+	}
 	if s.Description != "" && s.Description != s.Title() {
 		return fmt.Sprintf("%q (%s)", s.Title(), strings.TrimSuffix(s.Description, "."))
 	}

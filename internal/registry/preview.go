@@ -21,7 +21,7 @@ import (
 
 // Preview is the first request that a step sends to a model. What is known only
 // when the step runs is replaced by its name in parentheses.
-func (t *Tools) Preview(ctx context.Context, p *ir.Program, s *ir.Step) (*provider.Request, error) {
+func (t *Tools) Preview(ctx context.Context, p *ir.Program, s *ir.Step, models *Models) (*provider.Request, error) {
 	task := s.Task()
 	runners := Runners()
 	if task == nil || runners[task.Kind] == nil || !asksModel(p, s, task) {
@@ -29,7 +29,7 @@ func (t *Tools) Preview(ctx context.Context, p *ir.Program, s *ir.Step) (*provid
 	}
 	box := t.box(RunOptions{AllowShell: true}, nil)
 	box.program = p
-	model := &recorder{}
+	model := &recorder{router: router{models: models}}
 	job := &step.Job{
 		Run: "preview", Root: "preview", Key: s.ID + "#0", Workflow: p, Step: s, Task: task,
 		Host: step.Host{
@@ -186,8 +186,19 @@ func unknown(p *ir.Program, path string) json.RawMessage {
 
 var errPreviewed = errors.New("the request was only looked at")
 
-// recorder is a model that keeps the first request and answers none.
-type recorder struct{ request *provider.Request }
+// recorder is a model that keeps the first request and answers none. Programs get requests as they do in runs.
+type recorder struct {
+	router
+	request *provider.Request
+}
+
+// Agent returns how the program works that a model is; nil if it is none.
+func (r *recorder) Agent(model string) *provider.AgentInfo {
+	if r.models == nil {
+		return nil
+	}
+	return r.router.Agent(model)
+}
 
 // Generate keeps the request.
 func (r *recorder) Generate(_ context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {

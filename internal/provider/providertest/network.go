@@ -202,6 +202,13 @@ func (n *network) toolNames(t *testing.T) {
 	req.Tools = []provider.Tool{
 		{Name: "mcp.weather"},
 		{Name: "mcp/weather"},
+		{Name: "mcp_weather"},
+		{Name: "mcp_weather_2"},
+		{Name: "mcp-weather"},
+		{Name: "mcp. weather"},
+		{Name: "wetter.größe"},
+		{Name: strings.Repeat("x", 64)},
+		{Name: strings.Repeat("x", 63) + "."},
 		{Name: strings.Repeat("x", 80)},
 		{Name: "1st"},
 		{Name: "weather", Schema: AskTool().Tools[0].Schema},

@@ -235,12 +235,20 @@ func condition(t *testing.T, text string) *expr.Expr {
 	return e
 }
 
-// F43: what a person says to a skill is the request itself.
+// F43: what a person says to a skill is the request itself, and marked as such.
+// What comes from outside is data.
 func TestTextInputIsTheRequest(t *testing.T) {
 	_, world, _, err := do(t, steptest.Play{Settings: plain, Replies: says("x"), With: func(job *step.Job) {
 		job.Reads = []step.Read{{Path: "input", Value: json.RawMessage(`"Fix my code"`)}}
 	}})
-	if err != nil || world.Requests[0].Messages[0].Blocks[1].Text != "Fix my code" {
+	const request = "The user's request:\n<request>\nFix my code\n</request>"
+	if err != nil || world.Requests[0].Messages[0].Blocks[1].Text != request {
+		t.Errorf("%v, %+v", err, world.Requests[0].Messages)
+	}
+	_, world, _, err = do(t, steptest.Play{Settings: plain, Replies: says("x"), With: func(job *step.Job) {
+		job.Reads, job.Untrusted = []step.Read{{Path: "input", Value: json.RawMessage(`"Fix my code"`)}}, true
+	}})
+	if err != nil || world.Requests[0].Messages[0].Blocks[1].Text != "<data name=\"input\">\nFix my code\n</data>" {
 		t.Errorf("%v, %+v", err, world.Requests[0].Messages)
 	}
 }

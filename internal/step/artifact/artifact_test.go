@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/artifact"
+	"github.com/espalier-run/espalier/internal/step/chat"
 	"github.com/espalier-run/espalier/internal/step/steptest"
 	"github.com/espalier-run/espalier/internal/usertest"
 )
@@ -85,8 +86,9 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// The prompt is the skill, a line, what to work on and the goal; the system
-// prompt is the agent's, as it is. G3: of several inputs each has its name.
+// The prompt is the skill and the goal, the inputs as data under their names
+// (G3), and the form of the reply. The system prompt is the agent's, followed by
+// what data is.
 func TestG3Prompts(t *testing.T) {
 	world := &steptest.World{Replies: says("ok")}
 	p := steptest.Play{
@@ -100,10 +102,13 @@ func TestG3Prompts(t *testing.T) {
 	if _, err := (artifact.Kind{}).Run(t.Context(), job); err != nil {
 		t.Fatal(err)
 	}
-	want := "# Skill: S\n\n---\n\n=== AGENT_INPUT ===\n\nwhat a says\n\n=== data/x.txt ===\n\ndata\n\n---\n\nGoal: Do it.\n\n" +
-		"Reply with the complete content of the file a.md and nothing else."
+	want := "# Skill: S\n\nGoal: Do it.\n\n<data name=\"AGENT_INPUT\">\nwhat a says\n</data>\n\n" +
+		"<data name=\"data/x.txt\">\ndata\n</data>\n\nReply with the complete content of the file a.md and nothing else."
 	if got := world.Requests[0].Messages[0].Blocks[0].Text; got != want {
 		t.Errorf("got %q", got)
+	}
+	if system := world.Requests[0].System; !strings.HasSuffix(system, chat.AboutData) {
+		t.Errorf("got %q", system)
 	}
 }
 

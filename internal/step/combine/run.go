@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
@@ -127,8 +128,10 @@ func (m *merge) ask(ctx context.Context, job *step.Job, set Settings, conflicts 
 	return result, nil
 }
 
-const task = "Several workers did the same task independently and contradict each other. For each numbered conflict, choose the claim that is right. " +
-	"Give the number of the claim as \"choice\" and explain it briefly as \"reason\"."
+const task = "Several workers did the same task independently, and their results contradict each other. " +
+	"For each conflict below, choose the claim that is right. Reply with an object whose keys are the numbers of the " +
+	"conflicts. Under each key, give the number of the claim that you choose as \"choice\", and the reason in one " +
+	"sentence as \"reason\"."
 
 // ballot returns the JSON Schema of the critic's answer: a choice for each conflict,
 // by the number of its claims.
@@ -146,5 +149,5 @@ func ballot(claims ...int) json.RawMessage {
 			"required": []string{"choice", "reason"},
 		}
 	}
-	return step.JSON(map[string]any{"type": "object", "properties": properties, "required": required})
+	return contract.Ordered(step.JSON(map[string]any{"type": "object", "properties": properties, "required": required}))
 }

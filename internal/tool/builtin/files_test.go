@@ -79,7 +79,9 @@ func (w *world) call(t *testing.T, name string, input any) (said string, class t
 		if err != nil {
 			t.Fatal(err)
 		}
-		result, err := one.Call(t.Context(), tool.Call{Key: "k1", Input: raw, Dir: w.run, MayReach: w.mayReach, MayTouch: w.mayTouch, Keep: w.keep})
+		result, err := one.Call(t.Context(), tool.Call{
+			Key: "k1", TraceParent: "00-01-02-01", Input: raw, Dir: w.run, MayReach: w.mayReach, MayTouch: w.mayTouch, Keep: w.keep,
+		})
 		var failed *tool.Error
 		switch {
 		case errors.As(err, &failed):
