@@ -159,7 +159,10 @@ func (a *App) Runs(ctx context.Context, f Filter) ([]Run, error) {
 			case err != nil:
 				return nil, err
 			default:
-				r.Reason, r.Error = end.Reason, end.Error
+				r.Reason = end.Reason
+				if r.Error, err = rt.shownText(ctx, r.ID, end.Error); err != nil {
+					return nil, err
+				}
 			}
 		}
 	}
@@ -329,7 +332,10 @@ func (a *App) Ending(ctx context.Context, r *Run) (*Ending, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Ending{Outcome: end.Outcome, Reason: end.Reason, Error: end.Error, Status: end.Status}
+	out := &Ending{Outcome: end.Outcome, Reason: end.Reason, Status: end.Status}
+	if out.Error, err = rt.shownText(ctx, cmp.Or(r.Root, r.ID), end.Error); err != nil {
+		return nil, err
+	}
 	if out.Output, err = rt.Engine.Raw(end.Output); err != nil {
 		return nil, err
 	}
@@ -337,6 +343,16 @@ func (a *App) Ending(ctx context.Context, r *Run) (*Ending, error) {
 		out.From, err = rt.resumeFrom(ctx, r.ID, end.Last)
 	}
 	return out, err
+}
+
+// shownText redacts a text of a run as its workflow asks for.
+func (rt *environment) shownText(ctx context.Context, root journal.RunID, text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	rules, err := rt.Shown.Rules(ctx, root)
+	hidden, _ := rules.Text(text)
+	return hidden, err
 }
 
 // Budget is a budget that a run has used up.

@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/canonical"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
-	"github.com/espalier-run/espalier/internal/report/redact"
+	"github.com/espalier-run/espalier/internal/redact"
 )
 
 // How much of a value a record holds. A longer one is replaced by its size, its
