@@ -345,6 +345,20 @@ func (a *App) Ending(ctx context.Context, r *Run) (*Ending, error) {
 	return out, err
 }
 
+// RedactValue redacts a value of a run as its workflow asks for.
+func (a *App) RedactValue(ctx context.Context, r *Run, value json.RawMessage) (json.RawMessage, error) {
+	rt, err := a.reader(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := rt.Shown.Rules(ctx, cmp.Or(r.Root, r.ID))
+	if err != nil {
+		return nil, err
+	}
+	hidden, _, err := rules.JSON(value)
+	return hidden, err
+}
+
 // shownText redacts a text of a run as its workflow asks for.
 func (rt *environment) shownText(ctx context.Context, root journal.RunID, text string) (string, error) {
 	if text == "" {

@@ -219,7 +219,7 @@ var structural = map[string]bool{
 func (r redaction) walk(v reflect.Value, name string) error {
 	switch {
 	case v.Type() == rawType:
-		if name == "Options" || v.Len() == 0 {
+		if v.Len() == 0 {
 			return nil
 		}
 		hidden, _, err := r.rules.JSON(v.Bytes())
