@@ -50,8 +50,10 @@ func TestEveryPageRedacts(t *testing.T) {
 		for _, run := range []journal.RunID{waiting, decided} {
 			for _, step := range []string{"draft", "check"} {
 				path := strings.NewReplacer("{run}", string(run), "{workflow}", "gated", "{step}", step).Replace(pattern)
-				for _, query := range []string{"", "?step=" + step, "?a=" + string(waiting) + "&b=" + string(decided),
-					"?like=" + string(run)} {
+				for _, query := range []string{
+					"", "?step=" + step, "?a=" + string(waiting) + "&b=" + string(decided),
+					"?like=" + string(run),
+				} {
 					body := s.read(client, path+query)
 					if found := private.FindString(body); found != "" {
 						t.Errorf("%s shows %s", path+query, found)

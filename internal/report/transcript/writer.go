@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/redact"
+	"github.com/espalier-run/espalier/internal/report"
 )
 
 // Options configure a Writer; Dir is storage/transcripts.
