@@ -92,7 +92,7 @@ func (n *notifier) collect(ctx context.Context) error {
 		after = journal.Pos(at)
 	}
 	last := after
-	for appended, err := range n.rt.Store.Tail(ctx, after) {
+	for appended, err := range n.rt.Shown.Tail(ctx, after) {
 		if err != nil {
 			return err
 		}

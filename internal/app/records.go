@@ -129,7 +129,7 @@ func (a *App) FlowTrace(ctx context.Context, r *Run) ([]byte, error) {
 		}
 		return v.JSON, nil
 	}
-	return flowtrace.Document(program, rt.Store.Events(ctx, r.ID, 0), read)
+	return flowtrace.Document(program, rt.Shown.Events(ctx, r.ID, 0), read)
 }
 
 // Flush waits until the records have everything that has been appended so far.

@@ -163,7 +163,10 @@ func (a *App) Runs(ctx context.Context, f Filter) ([]Run, error) {
 			case err != nil:
 				return nil, err
 			default:
-				r.Reason, r.Error = end.Reason, end.Error
+				r.Reason = end.Reason
+				if r.Error, err = rt.shownText(ctx, r.ID, end.Error); err != nil {
+					return nil, err
+				}
 			}
 		}
 	}
@@ -333,7 +336,10 @@ func (a *App) Ending(ctx context.Context, r *Run) (*Ending, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Ending{Outcome: end.Outcome, Reason: end.Reason, Error: end.Error, Status: end.Status}
+	out := &Ending{Outcome: end.Outcome, Reason: end.Reason, Status: end.Status}
+	if out.Error, err = rt.shownText(ctx, cmp.Or(r.Root, r.ID), end.Error); err != nil {
+		return nil, err
+	}
 	if out.Output, err = rt.Engine.Raw(end.Output); err != nil {
 		return nil, err
 	}
@@ -341,6 +347,30 @@ func (a *App) Ending(ctx context.Context, r *Run) (*Ending, error) {
 		out.From, err = rt.resumeFrom(ctx, r.ID, end.Last)
 	}
 	return out, err
+}
+
+// RedactValue redacts a value of a run as its workflow asks for.
+func (a *App) RedactValue(ctx context.Context, r *Run, value json.RawMessage) (json.RawMessage, error) {
+	rt, err := a.reader(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := rt.Shown.Rules(ctx, cmp.Or(r.Root, r.ID))
+	if err != nil {
+		return nil, err
+	}
+	hidden, _, err := rules.JSON(value)
+	return hidden, err
+}
+
+// shownText redacts a text of a run as its workflow asks for.
+func (rt *environment) shownText(ctx context.Context, root journal.RunID, text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	rules, err := rt.Shown.Rules(ctx, root)
+	hidden, _ := rules.Text(text)
+	return hidden, err
 }
 
 // Budget is a budget that a run has used up.

@@ -286,7 +286,7 @@ func (rt *environment) decidedBefore(ctx context.Context, id journal.RunID, step
 	}
 	var last *journal.GateDecided
 	var at journal.Millis
-	for e, failed := range rt.Store.Events(ctx, id, 0) {
+	for e, failed := range rt.Shown.Events(ctx, id, 0) {
 		if failed != nil {
 			return err
 		}

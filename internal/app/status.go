@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/redact"
 )
 
 // Status is the state of a run.
@@ -119,6 +120,11 @@ func (a *App) Status(ctx context.Context, id journal.RunID) (*Status, error) {
 	}
 	s := statusOf(state, program, entry)
 	s.Idle = rt.run(entry).Idle
+	rules, err := rt.Shown.Rules(ctx, id)
+	if err != nil {
+		return nil, rt.runError(id, err)
+	}
+	defer s.redact(rules)
 	if state.Finished != nil {
 		return s, nil
 	}
@@ -133,6 +139,28 @@ func (a *App) Status(ctx context.Context, id journal.RunID) (*Status, error) {
 		s.Gates[i].Shows, s.Gates[i].Digest, s.Gates[i].Files = shown.reads, shown.digest, shown.files
 	}
 	return s, nil
+}
+
+// redact redacts what the run works on. Digests are those of the values themselves.
+func (s *Status) redact(rules *redact.Rules) {
+	s.Error, _ = rules.Text(s.Error)
+	for i := range s.Gates {
+		g := &s.Gates[i]
+		for name, value := range g.Shows {
+			hidden, _, err := rules.JSON(value)
+			if err != nil {
+				hidden = nil
+			}
+			g.Shows[name] = hidden
+		}
+		if g.Approvers == nil {
+			continue
+		}
+		for n := range g.Approvers.Approvals {
+			one := &g.Approvers.Approvals[n]
+			one.Note, _ = rules.Text(one.Note)
+		}
+	}
 }
 
 func statusOf(state *plan.State, program *plan.Program, entry journal.Entry) *Status {
@@ -280,7 +308,7 @@ func (a *App) Executions(ctx context.Context, id journal.RunID, name string) ([]
 		return nil, rt.runError(id, err)
 	}
 	h := &historian{program: program, state: &plan.State{Run: id}, name: name, known: map[string]bool{}}
-	for e, err := range rt.Store.Events(ctx, id, 0) {
+	for e, err := range rt.Shown.Events(ctx, id, 0) {
 		if err != nil {
 			return nil, rt.runError(id, err)
 		}

@@ -47,7 +47,7 @@ func (a *App) Watch(ctx context.Context, req WatchRequest) iter.Seq2[Event, erro
 			return
 		}
 		open := map[journal.RunID]*watched{}
-		for appended, err := range journal.Follow(ctx, rt.Store, req.After, followPoll) {
+		for appended, err := range journal.Follow(ctx, rt.Shown, req.After, followPoll) {
 			if err != nil {
 				yield(Event{}, err)
 				return
@@ -104,12 +104,12 @@ func (w *watched) catchUp(ctx context.Context, rt *environment, run journal.RunI
 		return nil
 	}
 	var after journal.Seq
-	if c, err := rt.Audits.Checkpoint(ctx, run); err == nil && c != nil && c.Seq <= last {
+	if c, err := rt.checkpoint(ctx, run); err == nil && c != nil && c.Seq <= last {
 		if w.in.Restore(c.State, report.ReaderData{}) == nil {
 			after = c.Seq
 		}
 	}
-	for e, err := range rt.Store.Events(ctx, run, after) {
+	for e, err := range rt.Shown.Events(ctx, run, after) {
 		if err != nil || e.Seq > last {
 			return err
 		}
@@ -148,15 +148,24 @@ func (a *App) Journal(ctx context.Context, id journal.RunID) (*Journal, error) {
 // Journal returns the journal that will have the run. Open the storage first.
 func (p *Prepared) Journal() *Journal { return &Journal{p.env.app, p.env} }
 
-// Events yields the facts of a run after a sequence number.
+// Events yields the facts of a run after a sequence number, redacted.
 func (j *Journal) Events(ctx context.Context, id journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error] {
-	return j.rt.Store.Events(ctx, id, after)
+	return j.rt.Shown.Events(ctx, id, after)
 }
 
 // Checkpoint returns a checkpoint of a run's audit log, nil if there is none. A reader that continues there need not
 // read what happened before.
 func (j *Journal) Checkpoint(ctx context.Context, id journal.RunID) (*report.Checkpoint, error) {
-	return j.rt.Audits.Checkpoint(ctx, id)
+	return j.rt.checkpoint(ctx, id)
+}
+
+// checkpoint returns a checkpoint of a run's audit log, nil if there is none. A checkpoint has facts as the journal has
+// them, so runs with redaction are read from their start.
+func (rt *environment) checkpoint(ctx context.Context, id journal.RunID) (*report.Checkpoint, error) {
+	if rules, err := rt.Shown.Rules(ctx, id); err != nil || rules != nil {
+		return nil, err
+	}
+	return rt.Audits.Checkpoint(ctx, id)
 }
 
 // Outline returns the structure of a workflow, by the hash of its definition.
@@ -164,11 +173,11 @@ func (j *Journal) Outline(definition string) (*report.Outline, error) {
 	return j.app.outline(context.Background(), j.rt)(definition)
 }
 
-// Follow feeds a renderer with everything that is appended from now on.
+// Follow feeds a renderer with everything that is appended from now on, redacted.
 func (j *Journal) Follow(sink report.Sink) (*report.Follower, error) {
 	pos, err := j.rt.Store.Last(context.Background())
 	if err != nil {
 		return nil, err
 	}
-	return report.Follow(j.rt.Store, sink, report.FollowOptions{After: pos, Log: j.app.o.Log, Poll: followPoll}), nil
+	return report.Follow(j.rt.Shown, sink, report.FollowOptions{After: pos, Log: j.app.o.Log, Poll: followPoll}), nil
 }

@@ -21,8 +21,8 @@ func TestEveryFactIsListed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := bytes.Count(names, []byte("factName() string")); n != len(everyFact()) {
-		t.Errorf("%d facts, %d listed", n, len(everyFact()))
+	if n := bytes.Count(names, []byte("factName() string")); n != len(EveryFact()) {
+		t.Errorf("%d facts, %d listed", n, len(EveryFact()))
 	}
 }
 
@@ -85,7 +85,7 @@ func fill(t *rapid.T, v reflect.Value) {
 }
 
 func drawEvent(t *rapid.T) Event {
-	fact := reflect.New(reflect.TypeOf(rapid.SampledFrom(everyFact()).Draw(t, "fact"))).Elem()
+	fact := reflect.New(reflect.TypeOf(rapid.SampledFrom(EveryFact()).Draw(t, "fact"))).Elem()
 	fill(t, fact)
 	return Event{
 		Seq:  Seq(rapid.Int64().Draw(t, "seq")),
@@ -143,7 +143,7 @@ func TestEveryEventSurvivesTheJournal(t *testing.T) {
 
 // Random facts have few fields set at once; here every field has a value.
 func TestEveryFieldOfAFactIsEncoded(t *testing.T) {
-	for _, zero := range everyFact() {
+	for _, zero := range EveryFact() {
 		v := reflect.New(reflect.TypeOf(zero)).Elem()
 		occupy(v)
 		events := []Event{{Seq: 1, Fact: v.Interface().(Fact)}}
@@ -213,7 +213,7 @@ func TestEmptyRawFieldsAreOmitted(t *testing.T) {
 			}
 		}
 	}
-	for _, f := range everyFact() {
+	for _, f := range EveryFact() {
 		visit(f.factName(), reflect.TypeOf(f))
 	}
 }
@@ -289,7 +289,7 @@ func TestDecodeErrorsNameTheDamage(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, zero := range everyFact() {
+	for _, zero := range EveryFact() {
 		v := reflect.New(reflect.TypeOf(zero)).Elem()
 		occupy(v)
 		body, err := Encode(nil, []Event{{Seq: 1, At: 2, Run: "r", Fact: v.Interface().(Fact)}, {Seq: 2, Fact: zero}})
@@ -350,7 +350,7 @@ var chainStep = []Event{
 // What Encode writes is read the short way: otherwise it would be slow, and
 // no other test would tell.
 func TestEncodedFactsAreDecodedByTheFastCodec(t *testing.T) {
-	for _, zero := range everyFact() {
+	for _, zero := range EveryFact() {
 		full := reflect.New(reflect.TypeOf(zero)).Elem()
 		occupy(full)
 		for _, f := range []Fact{zero, full.Interface().(Fact)} {

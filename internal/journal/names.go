@@ -1,7 +1,7 @@
 package journal
 
-// everyFact returns one fact of each type.
-func everyFact() []Fact {
+// EveryFact returns a zero fact of each type.
+func EveryFact() []Fact {
 	return []Fact{
 		RunStarted{},
 		RunFinished{},

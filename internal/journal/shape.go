@@ -20,7 +20,7 @@ type factShape struct {
 
 var factShapes = sync.OnceValue(func() shapes {
 	all := shapes{byType: map[reflect.Type]*jsonfast.Shape{}, byName: map[string]factShape{}}
-	facts := everyFact()
+	facts := EveryFact()
 	types := make([]reflect.Type, len(facts))
 	for i, f := range facts {
 		types[i] = reflect.TypeOf(f)

@@ -144,8 +144,16 @@ func (s *State) enterGroup(x *journal.StepEntered) {
 
 func (s *State) leaveStep(x *journal.StepLeft) {
 	f := s.enterStep(x.Place, x.Via, x.For)
-	if f.Phase != Grouped && (x.Outcome == journal.OutcomeOK || x.Counts) { // it starts and ends at once
-		s.countStep(f)
+	if f.Phase != Grouped {
+		if x.Outcome == journal.OutcomeOK || x.Counts { // it starts and ends at once
+			s.countStep(f)
+		}
+		if x.Outcome == journal.OutcomeFailed && x.Class == journal.ClassBudget {
+			if f.Starved == nil {
+				f.Starved = map[string]bool{}
+			}
+			f.Starved[x.Step] = true
+		}
 	}
 	if x.Merge && f.Group != nil {
 		s.merge(f)

@@ -373,11 +373,27 @@ func (d *decider) startTask(f *Frame, w journal.Work, rerun int, via *int, stand
 }
 
 // noBudget fails a step because the budget of its branch or child is exhausted.
+// The failure may lead on to other steps, but not around in a cycle: no step of it
+// can run anymore.
 func (d *decider) noBudget(f *Frame, at journal.Place, budget string, via *int, standIn string) {
+	why := fmt.Sprintf("the budget of %s is exhausted", budget)
+	if f.Starved[at.Step] || d.inEndlessLoop(f) {
+		d.close(f, Ending{Outcome: journal.OutcomeFailed, Class: journal.ClassBudget, Error: why, Step: at.Step})
+		return
+	}
 	d.leave(f, journal.StepLeft{
-		Place: at, Outcome: journal.OutcomeFailed, Class: journal.ClassBudget, Via: via, For: standIn,
-		Error: fmt.Sprintf("the budget of %s is exhausted", budget),
+		Place: at, Outcome: journal.OutcomeFailed, Class: journal.ClassBudget, Via: via, For: standIn, Error: why,
 	})
+}
+
+// inEndlessLoop reports whether a frame is an iteration of a loop that has no
+// limit of its own.
+func (d *decider) inEndlessLoop(f *Frame) bool {
+	if f.Path == "" || f.Child != "" || f.Apart {
+		return false
+	}
+	loop, ok := d.step(d.s.Frames[f.Parent]).Action.(ir.Loop)
+	return ok && loop.Max == 0 && loop.MaxExpr == nil && loop.Each == nil
 }
 
 func (d *decider) enterGate(f *Frame, at journal.Place, step *ir.Step, g *ir.Gate, via *int, standIn string) {

@@ -42,6 +42,8 @@ type Runtime struct {
 	// themselves.
 	Transcripts *transcript.Writer
 	Audits      *audit.Writer
+	// Shown is the journal as people see it: redacted as the workflows of its runs ask for.
+	Shown *report.RedactedJournal
 	// Secrets has the values that are kept out of all of these.
 	Secrets *secret.Registry
 	// GracePeriod is how long running commands may take to finish when the process is asked to stop.
@@ -170,6 +172,7 @@ func (r *Runtime) record() error {
 	if err != nil {
 		return err
 	}
+	r.Shown = report.NewRedactedJournal(r.Store, r.Program)
 	r.Transcripts = transcript.New(transcript.Options{
 		Dir: transcripts, Source: r.Store, Lock: lock, Log: r.log, Skip: withoutTranscript, Program: r.Program,
 	})

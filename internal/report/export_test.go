@@ -1,6 +1,11 @@
 package report
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/redact"
+)
 
 // Size returns the size of the Interpreter's state as JSON.
 func (in *Interpreter) Size() int {
@@ -17,4 +22,18 @@ func (in *Interpreter) Size() int {
 		panic(err)
 	}
 	return size + len(raw)
+}
+
+// RedactFact redacts a fact that has no large values.
+func RedactFact(rules *redact.Rules, fact journal.Fact) (journal.Fact, error) {
+	return redaction{rules: rules}.fact(fact)
+}
+
+// NoteBodies returns the zero data of every kind of note that has a form.
+func NoteBodies() map[string]any {
+	out := map[string]any{}
+	for kind, t := range noteTypes {
+		out[kind] = t.body()
+	}
+	return out
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/protected"
+	"github.com/espalier-run/espalier/internal/redact"
 )
 
 // Finish looks after the files that a step declares, once its task has ended
@@ -210,16 +211,34 @@ func (j *Job) audit(history []journal.TaskNoted, r Result, failed error) []byte 
 		Merges   []json.RawMessage `json:"merge_decisions,omitempty"`
 		Usage    journal.Usage     `json:"usage"`
 	}{Workflow: j.Workflow.Name, Run: j.Run, Step: j.Step.ID, Attempt: j.Attempt + 1, Reads: []read{}, Reason: cmp.Or(j.Step.ReasonOK, "COMPLETED")}
+	var rules *redact.Rules
+	if j.Workflow.Audit != nil {
+		rules = redact.Of(false, j.Workflow.Audit)
+	}
+	hide := func(raw json.RawMessage) json.RawMessage {
+		hidden, _, err := rules.JSON(raw)
+		if err != nil {
+			return nil // what is not JSON cannot be redacted
+		}
+		return hidden
+	}
+	hideText := func(text string) string {
+		hidden, _ := rules.Text(text)
+		return hidden
+	}
 	for _, one := range j.Reads {
+		one.Value = hide(one.Value)
 		out.Reads = append(out.Reads, read(one))
 	}
 	for _, b := range j.Branches {
 		out.Usage = out.Usage.Plus(b.Used)
-		out.Workers = append(out.Workers, branch{b.Name, string(b.Outcome), b.Error, b.Value, b.Used})
+		out.Workers = append(out.Workers, branch{
+			b.Name, string(b.Outcome), hideText(b.Error), hide(b.Value), b.Used,
+		})
 	}
 	count := func(kind string, data json.RawMessage, u journal.Usage) {
 		if kind == journal.NoteMerge {
-			out.Merges = append(out.Merges, data)
+			out.Merges = append(out.Merges, hide(data))
 		}
 		out.Usage = out.Usage.Plus(u)
 	}
@@ -231,10 +250,10 @@ func (j *Job) audit(history []journal.TaskNoted, r Result, failed error) []byte 
 	}
 	out.Usage = out.Usage.Plus(r.Usage)
 	if failed == nil {
-		out.Result = r.Value
+		out.Result = hide(r.Value)
 	} else {
 		var f *Error
-		out.Error, out.Reason = failed.Error(), j.Step.ReasonFail
+		out.Error, out.Reason = hideText(failed.Error()), j.Step.ReasonFail
 		if errors.As(failed, &f) {
 			out.Class = f.Class
 		}

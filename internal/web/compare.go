@@ -111,7 +111,11 @@ func (h *Handler) side(r *request, name string) (*side, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, m := range members(end.Output) {
+		output, err := h.o.App.RedactValue(r.Context(), run, end.Output)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range members(output) {
 			s.output[m.Name] = m.Value
 		}
 	}

@@ -100,11 +100,12 @@ func programOf(t *rapid.T, prefix string, depth int) *ir.Program {
 			case depth > 0 && kind == 1:
 				par := ir.Parallel{Join: rapid.SampledFrom([]ir.Join{ir.JoinAll, ir.JoinSettle}).Draw(t, "join")}
 				outer := least
-				least = 1 // the steps of branches do not count against the budget of the run
 				for b := range rapid.IntRange(1, 3).Draw(t, "branches") {
+					least = 1 // the steps of branches do not count against the budget of the run
 					branch := ir.Branch{Name: fmt.Sprint("b", b)}
 					if rapid.Bool().Draw(t, "branch budget") {
 						branch.Budget.Steps = &ir.Limit{Max: rapid.Int64Range(1, 10).Draw(t, "branch steps")}
+						least = 0
 					}
 					branch.Block = block(fmt.Sprint(name, "p", b), depth-1)
 					par.Branches = append(par.Branches, branch)

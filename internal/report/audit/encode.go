@@ -12,8 +12,8 @@ import (
 
 	"github.com/espalier-run/espalier/internal/canonical"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/redact"
 	"github.com/espalier-run/espalier/internal/report"
-	"github.com/espalier-run/espalier/internal/report/redact"
 )
 
 // How much of a value a record holds. A longer one is replaced by its size, its

@@ -16,8 +16,8 @@ import (
 	"sync"
 
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/redact"
 	"github.com/espalier-run/espalier/internal/report"
-	"github.com/espalier-run/espalier/internal/report/redact"
 	"github.com/espalier-run/espalier/internal/secret"
 )
 

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/report/redact"
+	"github.com/espalier-run/espalier/internal/redact"
 )
 
 // message and part have the form of messages in the conventions.

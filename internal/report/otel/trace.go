@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/redact"
 	"github.com/espalier-run/espalier/internal/report"
-	"github.com/espalier-run/espalier/internal/report/redact"
 )
 
 // TracerOptions configure a Tracer.

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/redact"
 	"github.com/espalier-run/espalier/internal/report"
-	"github.com/espalier-run/espalier/internal/report/redact"
 )
 
 // Options configure a Writer; Dir is storage/transcripts.
@@ -119,6 +119,9 @@ func (p *projector) write(ev *report.Event) error {
 	if !ok {
 		f = newPosition(ev.Run)
 		ev.Run.Data = f
+	}
+	if ev.Type == report.ModelStreamed && f.rules != nil {
+		return nil // a match can be split over chunks; the reply follows as a whole
 	}
 	b, err := p.out.Begin(ev.Run)
 	if err != nil {

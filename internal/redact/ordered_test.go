@@ -3,7 +3,7 @@ package redact_test
 import (
 	"testing"
 
-	"github.com/espalier-run/espalier/internal/report/redact"
+	"github.com/espalier-run/espalier/internal/redact"
 )
 
 func TestOrderedKeepsTheOrderOfMembers(t *testing.T) {

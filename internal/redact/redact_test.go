@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/espalier-run/espalier/internal/report/redact"
+	"github.com/espalier-run/espalier/internal/redact"
 )
 
 func rules(t testing.TB, pii, secrets bool, patterns ...string) *redact.Rules {

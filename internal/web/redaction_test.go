@@ -1,0 +1,88 @@
+package web_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// No page shows what a workflow redacts, except those with the product of a run: its output and its files.
+func TestEveryPageRedacts(t *testing.T) {
+	private := regexp.MustCompile(`ann@example|bob@example|ZX-[0-9]`)
+	text := gated + "\n~~~runtime\nhuman_in_the_loop: true\n~~~\n\n" +
+		"~~~observability\nredaction: {pii: true, patterns: [\"ZX-[0-9]+\"]}\n~~~\n"
+	s := newSite(t, map[string]string{"gated.md": text})
+	scripted := app.RunOptions{
+		Script: "replies:\n  - {reply: \"Ask bob@example.com about ZX-4444\"}\n", ScriptName: "replies.yaml",
+		RecordStream: true,
+	}
+	asked := app.Field{Name: "question", Text: "Who is ann@example.com, ZX-1111?"}
+	waiting, decided := s.begin("gated", scripted, asked), s.begin("gated", scripted, asked)
+	s.rest(waiting)
+	s.rest(decided)
+	by := journal.Actor{User: "tester"}
+	for _, m := range []app.Message{
+		app.Edit{Variable: "output.answer", Value: json.RawMessage(`"bob@example.com, ZX-2222"`)},
+		app.Approve{Note: "bob@example.com, ZX-3333"},
+	} {
+		if _, err := s.app.Send(t.Context(), decided, by, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.rest(decided)
+	client, marked := s.client(), 0
+	for _, route := range s.pages.Routes() {
+		method, pattern, ok := strings.Cut(route.Pattern, " ")
+		if !ok {
+			method, pattern = http.MethodGet, route.Pattern
+		}
+		if method != http.MethodGet || strings.HasSuffix(pattern, "/output") || strings.Contains(pattern, "/artifacts") {
+			continue
+		}
+		for _, run := range []journal.RunID{waiting, decided} {
+			for _, step := range []string{"draft", "check"} {
+				path := strings.NewReplacer("{run}", string(run), "{workflow}", "gated", "{step}", step).Replace(pattern)
+				for _, query := range []string{
+					"", "?step=" + step, "?a=" + string(waiting) + "&b=" + string(decided),
+					"?like=" + string(run),
+				} {
+					body := s.read(client, path+query)
+					if found := private.FindString(body); found != "" {
+						t.Errorf("%s shows %s", path+query, found)
+					}
+					if strings.Contains(body, "[redacted ") {
+						marked++
+					}
+				}
+			}
+		}
+	}
+	if marked < 20 {
+		t.Errorf("only %d pages have redacted content; the test does not test much", marked)
+	}
+}
+
+// read returns a page; of a stream, what it sends within a moment.
+func (s *site) read(client *http.Client, path string) string {
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url(path), nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	w, err := client.Do(r)
+	if err != nil {
+		return ""
+	}
+	defer w.Body.Close()
+	raw, _ := io.ReadAll(w.Body) // a stream ends with the context
+	return string(raw)
+}
