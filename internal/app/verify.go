@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/report/audit"
+	"github.com/espalier-run/espalier/internal/report/transcript"
 )
 
 // AuditReport is the result of verifying the records of a run.
@@ -77,13 +79,14 @@ func isOneOf(id journal.RunID, entries []journal.Entry) bool {
 
 // verification compares the records of a run and of its children with the journal.
 type verification struct {
-	rt         *environment
-	root       journal.RunID
-	last       journal.Seq // the files have at least the lines up to this event
-	transcript bool        // the run has a transcript
-	runs       map[journal.RunID]*audit.Verifier
-	settings   map[journal.RunID]*ir.Audit // what the workflows ask of their logs
-	open       []*audit.Verifier           // those that may have open files
+	audits      *audit.Writer
+	transcripts *transcript.Writer
+	root        journal.RunID
+	last        journal.Seq // the files have at least the lines up to this event
+	transcript  bool        // the run has a transcript
+	runs        map[journal.RunID]*audit.Verifier
+	settings    map[journal.RunID]*ir.Audit // what the workflows ask of their logs
+	open        []*audit.Verifier           // those that may have open files
 }
 
 // newVerification finds the files of runs.
@@ -91,7 +94,7 @@ func (rt *environment) newVerification(
 	ctx context.Context, root journal.RunID, entries []journal.Entry, damage []engine.Damage,
 ) (*verification, error) {
 	v := &verification{
-		rt: rt, root: root, runs: map[journal.RunID]*audit.Verifier{}, settings: map[journal.RunID]*ir.Audit{},
+		audits: rt.Audits, transcripts: rt.Transcripts, root: root, runs: map[journal.RunID]*audit.Verifier{}, settings: map[journal.RunID]*ir.Audit{},
 	}
 	top, err := rt.Store.Entry(ctx, root)
 	if err != nil {
@@ -128,12 +131,18 @@ func (rt *environment) newVerification(
 
 // hasTranscript reports whether a run has a transcript. In a damaged journal, that may be unknown.
 func (rt *environment) hasTranscript(ctx context.Context, root journal.RunID, damaged bool) (bool, error) {
-	for e, err := range rt.Store.Events(ctx, root, 0) {
-		if err != nil && !damaged {
-			return false, err
-		}
+	told, err := rt.tells(rt.Store.Events(ctx, root, 0))
+	if damaged && err != nil {
+		return true, nil
+	}
+	return told, err
+}
+
+// tells reports whether the run of these events has a transcript.
+func (rt *environment) tells(events iter.Seq2[journal.Event, error]) (bool, error) {
+	for e, err := range events {
 		started, ok := e.Fact.(journal.RunStarted)
-		return !ok || !rt.Transcripts.Omits(started), nil
+		return !ok || !rt.Transcripts.Omits(started), err
 	}
 	return true, nil
 }
@@ -207,7 +216,7 @@ func (v *verification) derive(ctx context.Context) error {
 			}
 		}
 	}
-	err := v.rt.Audits.Derive(ctx, v.root, func(run *report.Run, line []byte) error {
+	err := v.audits.Derive(ctx, v.root, func(run *report.Run, line []byte) error {
 		if _, known := v.settings[run.ID]; !known {
 			v.settings[run.ID] = nil
 			if run.Program != nil {
@@ -222,7 +231,7 @@ func (v *verification) derive(ctx context.Context) error {
 	if err != nil || !v.transcript {
 		return err
 	}
-	return v.rt.Transcripts.Derive(ctx, v.root, func(run *report.Run, line []byte) error {
+	return v.transcripts.Derive(ctx, v.root, func(run *report.Run, line []byte) error {
 		if one := v.verifier(run.ID); one != nil {
 			return one.TranscriptLine(line)
 		}

@@ -90,8 +90,64 @@ and status. The short ID is enough for all other commands.`,
 	flags.BoolVar(&all, "children", false, "also runs that are part of others")
 	flags.IntVar(&most, "limit", 50, "how many at most; 0 is all")
 	cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp))
-	cmd.AddCommand(a.removeCommand())
+	cmd.AddCommand(a.removeCommand(), a.exportCommand(), a.importCommand())
 	return cmd
+}
+
+func (a *invocation) exportCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "export RUN FILE",
+		Short: "Write a finished run to a file that another project can import",
+		Long: `Write a finished run with its child runs to FILE, a ZIP archive: the journal with
+its chain of hashes, the values that it names, the audit logs and the transcripts.
+FILE must not exist yet. Files that the run has written to its own folder are not
+part of the archive.
+
+The command prints the hash of the journal. "espalier runs import" prints the same
+hash: if both are equal, the run is the one that was exported.`,
+		Example:           "  espalier runs export 5ff07bf3 review.zip",
+		Args:              takesRun(2, 2, "a run and a file"),
+		ValidArgsFunction: a.completeRun,
+		RunE: func(_ *cobra.Command, args []string) error {
+			ctx := context.Background()
+			run, err := a.app().Find(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			head, err := a.app().Export(ctx, run, a.inDir(args[1]))
+			if err != nil {
+				return err
+			}
+			a.note("Run %s is exported to %s.", short(run.ID), args[1])
+			fmt.Fprintf(a.stdout, "%s  journal head %s\n", run.ID, head)
+			return nil
+		},
+	}
+}
+
+func (a *invocation) importCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "import FILE",
+		Short: "Add a run that was exported from another project",
+		Long: `Add the run in FILE, which "espalier runs export" has written, to this project.
+The archive is verified first, as "espalier audit verify" verifies a run. If it was
+changed, or if the project has the run already, nothing is added. The store of
+either project can be a file or PostgreSQL.
+
+An archive can also be made up as a whole. Compare the hash that is printed with the
+one that the export has printed.`,
+		Example: "  espalier runs import review.zip",
+		Args:    takes(1, 1, "one file"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			run, head, err := a.app().Import(context.Background(), a.inDir(args[0]))
+			if err != nil {
+				return err
+			}
+			a.note("Run %s is imported.", short(run.ID))
+			fmt.Fprintf(a.stdout, "%s  journal head %s\n", run.ID, head)
+			return nil
+		},
+	}
 }
 
 // writeRuns prints one JSON object for each run.

@@ -43,7 +43,8 @@ const (
 	RecordTranscript = "transcript"
 )
 
-func (r Record) name() string { return r.Kind + "/" + string(r.Run) + ".ndjson" }
+// Name returns the name of the record in an archive.
+func (r Record) Name() string { return r.Kind + "/" + string(r.Run) + ".ndjson" }
 
 // manifest is the content of manifest.json.
 type manifest struct {
@@ -175,7 +176,7 @@ func writeRecord(out *zip.Writer, r Record, open func(Record) (io.ReadCloser, er
 		return err
 	}
 	defer in.Close()
-	f, err := out.Create(r.name())
+	f, err := out.Create(r.Name())
 	if err != nil {
 		return err
 	}
@@ -318,7 +319,7 @@ func (a *Archive) Records() []Record {
 }
 
 // OpenRecord opens a record.
-func (a *Archive) OpenRecord(r Record) (io.ReadCloser, error) { return a.open(r.name()) }
+func (a *Archive) OpenRecord(r Record) (io.ReadCloser, error) { return a.open(r.Name()) }
 
 // Imported returns the run as Admin.Import takes it.
 func (a *Archive) Imported(ctx context.Context) ImportedRun {

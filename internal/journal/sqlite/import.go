@@ -83,12 +83,12 @@ const room = int64(1) << 40
 
 // importAppends adds the appends of a run and returns the position of the last.
 func importAppends(c *conn, in *journal.ImportedRun, n int64) (pos int64, err error) {
-	row, err := c.row(2, "SELECT coalesce(max(pos), 0), min(coalesce(min(pos), 0), 0) FROM appends")
+	row, err := c.row(2, "SELECT coalesce(max(pos), -1), min(coalesce(min(pos), 0), 0) FROM appends")
 	if err != nil {
 		return 0, err
 	}
-	if row[0].(int64) == 0 { // SQLite counts on from the largest position, which must not be negative
-		if _, err := c.exec("INSERT INTO appends (pos, run, prev, seq, body) VALUES (1, 0, 0, 0, x'')"); err != nil {
+	if row[0].(int64) < 0 { // SQLite counts on from the largest position, so an empty row makes it 0
+		if _, err := c.exec("INSERT INTO appends (pos, run, prev, seq, body) VALUES (0, 0, 0, 0, x'')"); err != nil {
 			return 0, err
 		}
 	}
