@@ -21,11 +21,7 @@ func TestLimitsHold(t *testing.T) {
 		testLimits(t)
 		return
 	}
-	users := map[string]*syscall.Credential{"this user": nil}
-	if os.Geteuid() == 0 {
-		users = map[string]*syscall.Credential{"root": nil, "ordinary user": {Uid: 65534, Gid: 65534}}
-	}
-	for user, credential := range users {
+	for user, credential := range testUsers(t) {
 		t.Run(user, func(t *testing.T) {
 			dir := sharedFolder(t, credential)
 			self := filepath.Join(dir, "process.test")
