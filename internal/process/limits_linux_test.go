@@ -48,7 +48,11 @@ func testLimits(t *testing.T) {
 		says         string // on standard error
 	}{
 		{"memory", "dd if=/dev/zero of=/dev/null bs=256M count=1", process.Limits{Memory: 64 << 20}, "memory exhausted"},
-		{"memory of a child", "(dd if=/dev/zero of=/dev/null bs=256M count=1)", process.Limits{Memory: 64 << 20}, "memory exhausted"},
+		{
+			"memory of a child", "(dd if=/dev/zero of=/dev/null bs=256M count=1)",
+			process.Limits{Memory: 64 << 20},
+			"memory exhausted",
+		},
 		{"CPU time", "i=0; while [ $i -lt 20000000 ]; do i=$((i+1)); done", process.Limits{CPU: time.Second}, ""},
 		{"processes", "i=0; while [ $i -lt 9999 ]; do sleep 100 & i=$((i+1)); done", process.Limits{Processes: 20}, "fork"},
 	} {

@@ -29,8 +29,10 @@ out = []
 for s in json.load(sys.stdin):
     b = s.encode()
     out.append({
-        "quote": u.quote(s), "quote all": u.quote(s, safe=""), "quote_plus": u.quote_plus(s), "urlencode": u.urlencode({"k": s}),
-        "json": json.dumps(s), "json utf-8": json.dumps(s, ensure_ascii=False), "json in json": json.dumps(json.dumps({"k": s})),
+        "quote": u.quote(s), "quote all": u.quote(s, safe=""), "quote_plus": u.quote_plus(s),
+	"urlencode": u.urlencode({"k": s}),
+        "json": json.dumps(s), "json utf-8": json.dumps(s, ensure_ascii=False),
+	"json in json": json.dumps(json.dumps({"k": s})),
         "json thrice": json.dumps(json.dumps(json.dumps(s))), "json in a query": u.quote(json.dumps(s)),
         "html": html.escape(s), "xmlcharref": html.escape(s).encode("ascii", "xmlcharrefreplace").decode(),
         "b64": base64.b64encode(b).decode(), "urlsafe": base64.urlsafe_b64encode(b).decode(),
@@ -78,11 +80,14 @@ func goEncoders(s string) map[string]string {
 	var escaped bytes.Buffer
 	json.HTMLEscape(&escaped, must(json.Marshal(s)))
 	return map[string]string{
-		"plain": s, "QueryEscape": url.QueryEscape(s), "PathEscape": url.PathEscape(s), "Values": url.Values{"k": {s}}.Encode(),
-		"json": string(must(json.Marshal(s))), "HTMLEscape": escaped.String(), "%q": fmt.Sprintf("%q", s), "%+q": fmt.Sprintf("%+q", s),
+		"plain": s, "QueryEscape": url.QueryEscape(s), "PathEscape": url.PathEscape(s),
+		"Values": url.Values{"k": {s}}.Encode(),
+		"json":   string(must(json.Marshal(s))), "HTMLEscape": escaped.String(), "%q": fmt.Sprintf("%q", s),
+		"%+q":  fmt.Sprintf("%+q", s),
 		"html": html.EscapeString(s), "slashes": strings.ReplaceAll(string(must(json.Marshal(s))), "/", `\/`),
-		"base64": base64.StdEncoding.EncodeToString([]byte(s)), "raw base64url": base64.RawURLEncoding.EncodeToString([]byte("~" + s)),
-		"hex": hex.EncodeToString([]byte(s)), "Dump": fmt.Sprintf("% x", s), "%X": fmt.Sprintf("%X", s),
+		"base64":        base64.StdEncoding.EncodeToString([]byte(s)),
+		"raw base64url": base64.RawURLEncoding.EncodeToString([]byte("~" + s)),
+		"hex":           hex.EncodeToString([]byte(s)), "Dump": fmt.Sprintf("% x", s), "%X": fmt.Sprintf("%X", s),
 		"basic auth":    "Basic " + base64.StdEncoding.EncodeToString([]byte("user:"+s)),
 		"json of bytes": string(must(json.Marshal([]byte(s)))),
 	}
@@ -103,7 +108,7 @@ func randomSecret(r *rand.Rand) string {
 }
 
 // TestNoEncoderLeaks hides random secrets in the output of encoders that others
-// wrote. Nothing but what stands around a secret may be left, however the text
+// wrote. Nothing but the text around a secret may be left, however the text
 // is cut into pieces, and revealing returns the text.
 func TestNoEncoderLeaks(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
@@ -138,8 +143,10 @@ func TestNoEncoderLeaks(t *testing.T) {
 					failed[encoder] = true
 					continue
 				}
-				if back, err := registry.RevealText(t.Context(), hidden); err != nil || back != whole && !strings.Contains(encoder, "htmlentities") {
-					t.Errorf("%s, %s of %q: %q became %q and came back as %q, %v", language, encoder, secrets[i], whole, hidden, back, err)
+				if back, err := registry.RevealText(t.Context(), hidden); err != nil || back != whole &&
+					!strings.Contains(encoder, "htmlentities") {
+					t.Errorf("%s, %s of %q: %q became %q and came back as %q, %v", language, encoder, secrets[i], whole, hidden,
+						back, err)
 				}
 				stream := secret.Stream{Registry: registry}
 				var pieces strings.Builder
@@ -159,8 +166,8 @@ func TestNoEncoderLeaks(t *testing.T) {
 // update rewrites the recorded output of PHP.
 var update = flag.Bool("update", false, "record the output of the encoders of PHP")
 
-// encodedBy returns what the encoders of a language make of secrets. Few machines have PHP, so its output is recorded in
-// testdata; the secrets are the same in every run. Without another language, its encoders are not tested.
+// encodedBy returns what the encoders of a language make of secrets. Few machines have PHP, so its output is recorded
+// in testdata; the secrets are the same in every run. Without another language, its encoders are not tested.
 func encodedBy(t *testing.T, language string, argv, secrets []string) (list []map[string]string) {
 	t.Helper()
 	record := filepath.Join("testdata", "php.json")
