@@ -12,7 +12,7 @@ BROKEN := $(BIN)/broken.txt
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build install screenshots test test-clis test-temporal test-live race lint vuln cross check fix bench bench-postgres soak soak-short docs recording release test-release
+.PHONY: help demo build install screenshots test test-clis test-temporal test-live race lint vuln cross check fix bench bench-postgres soak soak-short docs recording release test-release test-confinement
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,18 @@ test: ## run all tests, with the race detector where that is cheap and there is 
 	@command -v chromium chromium-browser google-chrome >/dev/null 2>&1 || echo 'Chromium was not found: the tests of the web pages in a browser are skipped.'
 	GORACE=atexit_sleep_ms=0 $(GO) test $(RACE) $(call LISTED,-vE)
 	$(GO) test $(call LISTED,-E)
+
+# Every combination of a user (root, ordinary) and a sandbox (bubblewrap, Landlock with namespaces, Landlock alone) has
+# to run: what other targets skip is a failure here.
+CONFINED = ./internal/process ./internal/usertest ./internal/trust ./internal/registry ./internal/tool/builtin ./cmd/espalier
+CONFINEMENT = TestSandbox|TestLimitsHold|TestSocketsInASandbox|TestRunBecomesAnOrdinaryUser|TestApprovalIsForContentsOfAProject|TestStore|TestStorage|TestRunFolderTakesNoConfiguration|TestWorkflowRulesHoldForResolvedPaths|TestPromisesHoldForOrdinaryUsers
+
+test-confinement: ## test the sandboxes as root and as an ordinary user; needs root and bubblewrap
+	@mkdir -p $(BIN)
+	@ESPALIER_TEST_CONFINEMENT=required $(GO) test -p 1 -count=1 -timeout 5m -v -run '^($(CONFINEMENT))' $(CONFINED) \
+		> $(BIN)/confinement.txt 2>&1 || { cat $(BIN)/confinement.txt; exit 1; }
+	@grep -E '^ *--- (PASS|SKIP)' $(BIN)/confinement.txt
+	@! grep -q -e '--- SKIP' $(BIN)/confinement.txt || { echo 'Some combinations were skipped.' >&2; exit 1; }
 
 # SHOTS is the folder for the pictures of all pages: light and dark, 1280 and 360 pixels wide.
 SHOTS ?= $(CURDIR)/$(BIN)/screenshots

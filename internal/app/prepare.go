@@ -166,7 +166,7 @@ func (p *Prepared) configure(a *App, req *PrepareRequest) error {
 	registry.ApplyDefaults(program, s.Config)
 	o.NoAWFAudit = o.NoAWFAudit || registry.NoAWFAudit(a.o.Getenv)
 	o.Pin(s.Config, p.env.models)
-	o.Named = registry.NamedConsent(program) && !req.Unattended
+	o.Named = registry.NamedConsent(program) && !req.Unattended && !o.Untrusted
 	if !o.AllowShell && !registry.Simulates(*o) {
 		o.AllowShell = a.approvedCommands(p.Root, p.Workflow)
 	}

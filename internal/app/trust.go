@@ -59,7 +59,10 @@ func (a *App) Review(dir string, as Reading) (*Review, error) {
 		if home.Root != p.Root || an.Program == nil || an.Diagnostics.Errors() {
 			return
 		}
-		needs := slices.DeleteFunc(an.Commands(), func(c Command) bool { return c.Covered })
+		unattended := slices.ContainsFunc(c.Webhooks, func(hook config.Named[config.Webhook]) bool {
+			return slices.Contains([]string{an.Name(), an.File.Path}, hook.Is.Workflow.Value)
+		})
+		needs := slices.DeleteFunc(an.Commands(), func(c Command) bool { return c.Covered && !unattended })
 		for _, c := range needs {
 			r.Commands = append(r.Commands, WorkflowCommand{an.File.Path, c})
 		}

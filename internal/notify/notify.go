@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/nicholas-fedor/shoutrrr"
@@ -65,6 +66,9 @@ func (m Message) text() string {
 	return text + "\n(" + m.ID + ")"
 }
 
+// webhookClient follows no redirects: only the address in the configuration gets the message.
+var webhookClient = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+
 // post sends a message as a webhook that is signed as Standard Webhooks says.
 func (t Target) post(ctx context.Context, m Message) error {
 	body, err := json.Marshal(m)
@@ -88,9 +92,12 @@ func (t Target) post(ctx context.Context, m Message) error {
 	r.Header.Set("webhook-id", m.ID)
 	r.Header.Set("webhook-timestamp", fmt.Sprint(now.Unix()))
 	r.Header.Set("webhook-signature", signature)
-	w, err := http.DefaultClient.Do(r)
+	w, err := webhookClient.Do(r)
 	if err != nil {
-		return err
+		if failed, ok := errors.AsType[*url.Error](err); ok {
+			err = failed.Err // without the URL, which may be secret
+		}
+		return fmt.Errorf("the webhook cannot be reached: %w", err)
 	}
 	defer w.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(w.Body, 64<<10)) // so that the connection can be used again

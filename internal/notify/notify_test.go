@@ -2,6 +2,8 @@ package notify_test
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -63,5 +65,22 @@ func TestWebhooksAreSignedAsStandardWebhooksVerifies(t *testing.T) {
 	target.Secret = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 	if err := target.Send(t.Context(), message); err == nil {
 		t.Error("a signature with another secret was accepted")
+	}
+}
+
+// The receiver of a webhook cannot send the message on, for example to a service of this machine. Errors do not contain
+// the address, which may be secret.
+func TestWebhooksFollowNoRedirects(t *testing.T) {
+	reached := false
+	inner := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
+	defer inner.Close()
+	outer := httptest.NewServer(http.RedirectHandler(inner.URL, http.StatusTemporaryRedirect))
+	target := notify.Target{Webhook: outer.URL + "/hunter22", Secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
+	if err := target.Send(t.Context(), message); err == nil || reached {
+		t.Errorf("%v; the redirect was followed: %t", err, reached)
+	}
+	outer.Close()
+	if err := target.Send(t.Context(), message); err == nil || strings.Contains(err.Error(), "hunter22") {
+		t.Error(err)
 	}
 }

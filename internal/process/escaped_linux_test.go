@@ -21,12 +21,15 @@ import (
 
 // forksAway are ways to leave the group of a command.
 var forksAway = map[string]string{
-	"a session of its own":       `setsid sh -c 'exec 5>%[1]q; echo on >&5; sleep 1000' & cat %[2]q`,
-	"and then an orphan":         `(setsid sh -c 'exec 5>%[1]q; echo on >&5; sleep 1000; sleep 1000' &) ; cat %[2]q`,
-	"and a family":               `(setsid sh -c 'exec 5>%[1]q; (setsid sleep 1000 &); sleep 1000 & echo on >&5; wait' &) ; cat %[2]q`,
-	"deaf to signals":            `(setsid sh -c 'trap "" TERM HUP INT; exec 5>%[1]q; echo on >&5; sleep 1000; sleep 1000' &) ; cat %[2]q`,
-	"in a background job's own":  `set -m; (exec 5>%[1]q; echo on >&5; exec sleep 1000) & cat %[2]q`,
-	"without a mark to be known": `(env -i /usr/bin/setsid /bin/sh -c 'exec 5>%[1]q; echo on >&5; sleep 1000' &) ; cat %[2]q`,
+	"a session of its own": `setsid sh -c 'exec 5>%[1]q; echo on >&5; sleep 1000' & cat %[2]q`,
+	"and then an orphan":   `(setsid sh -c 'exec 5>%[1]q; echo on >&5; sleep 1000; sleep 1000' &) ; cat %[2]q`,
+	"and a family": `(setsid sh -c 'exec 5>%[1]q; (setsid sleep 1000 &); sleep 1000 & echo on >&5; wait' &) ; ` +
+		`cat %[2]q`,
+	"deaf to signals": `(setsid sh -c 'trap "" TERM HUP INT; exec 5>%[1]q; echo on >&5; sleep 1000; ` +
+		`sleep 1000' &) ; cat %[2]q`,
+	"in a background job's own": `set -m; (exec 5>%[1]q; echo on >&5; exec sleep 1000) & cat %[2]q`,
+	"without a mark to be known": `(env -i /usr/bin/setsid /bin/sh -c 'exec 5>%[1]q; echo on >&5; sleep 1000' &) ; ` +
+		`cat %[2]q`,
 }
 
 // fork is a command that forks away and goes on until go is written to.
@@ -64,7 +67,7 @@ func TestWhatForksAwayIsKilled(t *testing.T) {
 func TestWhatForksAwayDiesWithUs(t *testing.T) {
 	for name, script := range forksAway {
 		if strings.Contains(script, "env -i") {
-			continue // with nobody left who adopted it, only its mark could give it away
+			continue // its adopter has ended, so only its mark identifies it
 		}
 		t.Run(name, func(t *testing.T) {
 			line := newLifeline(t)
@@ -95,7 +98,8 @@ func TestOthersAreLeftAlone(t *testing.T) {
 	why := errors.New("why")
 	ended := make(chan error, 1)
 	go func() {
-		_, err := process.Run(ctx, shell(fmt.Sprintf(`(setsid sh -c 'exec 5>%q; echo on >&5; read -r x <%q; echo "$x" >&5; sleep 1000' &); sleep 1000`,
+		_, err := process.Run(ctx, shell(fmt.Sprintf(`(setsid sh -c 'exec 5>%q; echo on >&5; read -r x <%q; `+
+			`echo "$x" >&5; sleep 1000' &); sleep 1000`,
 			line.path, filepath.Join(filepath.Dir(line.path), "word"))))
 		ended <- err
 	}()
@@ -198,7 +202,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 func TestWatchdogIsReplaced(t *testing.T) {
 	orphansComeToUs(t)
 	line := newLifeline(t)
-	us := play(t, helper+"="+fmt.Sprintf(`exec 5>%q; (setsid sleep 1000 &); trap '' TERM HUP; echo on >&5; sleep 1000; sleep 1000`, line.path))
+	us := play(t, helper+"="+fmt.Sprintf(`exec 5>%q; (setsid sleep 1000 &); trap '' TERM HUP; echo on >&5; `+
+		`sleep 1000; sleep 1000`, line.path))
 	if err := us.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +218,7 @@ func TestWatchdogIsReplaced(t *testing.T) {
 	settled(t)
 }
 
-// While nothing runs nobody notices, so the next command looks.
+// While no command runs, escaped processes are not searched for. The next command searches.
 func TestWatchdogIsReplacedBeforeItIsNeeded(t *testing.T) {
 	orphansComeToUs(t)
 	first := watchdogOf(t, os.Getpid(), 0)
@@ -273,7 +278,8 @@ func TestOneInsideOfAnother(t *testing.T) {
 		"without a mark, leading": `exec env -i /bin/sh -c 'exec 5>%q; sleep 1000 & echo on >&5; wait; sleep 1000'`,
 	} {
 		nested := func(line *lifeline) string {
-			return helper + `='` + strings.ReplaceAll(fmt.Sprintf(inner, line.path), `'`, `'\''`) + `' setsid ` + self + ` & wait`
+			return helper + `='` + strings.ReplaceAll(fmt.Sprintf(inner, line.path), `'`, `'\''`) + `' setsid ` + self +
+				` & wait`
 		}
 		t.Run(name+", ended", func(t *testing.T) {
 			// Beside another command, because what has no mark could be that one's.
@@ -323,7 +329,8 @@ func TestMarksAddUp(t *testing.T) {
 	line := newLifeline(t)
 	said := make(chan string, 1)
 	go func() { said <- line.begun(t) }()
-	if _, err := process.Run(t.Context(), shell(fmt.Sprintf(`echo $ESPALIER_COMMAND; %s='echo $ESPALIER_COMMAND >%s' %s`, helper, line.path, self))); err != nil {
+	script := fmt.Sprintf(`echo $ESPALIER_COMMAND; %s='echo $ESPALIER_COMMAND >%s' %s`, helper, line.path, self)
+	if _, err := process.Run(t.Context(), shell(script)); err != nil {
 		t.Fatal(err)
 	}
 	if marks := strings.Fields(<-said); len(marks) != 2 {
@@ -347,7 +354,7 @@ func (l *lifeline) gone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n != 0 || failed != nil {
-		t.Errorf("somebody still holds it: %d, %v", n, failed)
+		t.Errorf("the pipe is still open: %d, %v", n, failed)
 	}
 }
 
@@ -396,8 +403,8 @@ func TestNoFilesLeft(t *testing.T) {
 	}
 }
 
-// Who else holds a pipe of a command is not waited for.
-func TestAPipeThatSomebodyElseHolds(t *testing.T) {
+// A command ends even if another process holds its pipe open.
+func TestCommandEndsWhileAnotherProcessHoldsItsPipe(t *testing.T) {
 	line := newLifeline(t)
 	command, goOn := fork(t, `exec 5>%[1]q; echo $$ >&5; cat %[2]q`, line)
 	held := make(chan *os.File, 1)

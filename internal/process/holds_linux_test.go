@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/usertest"
 )
 
 // Variables of a test binary that runs itself again.
@@ -50,11 +51,7 @@ func TestSandboxHolds(t *testing.T) {
 		testHolds(t, by)
 		return
 	}
-	users := map[string]*syscall.Credential{"this user": nil}
-	if os.Geteuid() == 0 {
-		users = map[string]*syscall.Credential{"root": nil, "ordinary user": {Uid: 65534, Gid: 65534}}
-	}
-	for user, credential := range users {
+	for user, credential := range testUsers(t) {
 		for by, env := range map[string]string{
 			"bubblewrap": "", "Landlock": "PATH=" + pathWithoutBwrap(t), "Landlock alone": noNamespaces + "=1",
 		} {
@@ -76,6 +73,16 @@ func TestSandboxHolds(t *testing.T) {
 			})
 		}
 	}
+}
+
+// testUsers returns the users that sandboxes and limits are tested with: root and an ordinary user if this process is
+// root, and otherwise its own user.
+func testUsers(t *testing.T) map[string]*syscall.Credential {
+	if os.Geteuid() == 0 {
+		return map[string]*syscall.Credential{"root": nil, "ordinary user": {Uid: 65534, Gid: 65534}}
+	}
+	t.Run("root", func(t *testing.T) { usertest.Skip(t, "only root can run tests as two users") })
+	return map[string]*syscall.Credential{"this user": nil}
 }
 
 // terminal returns a new terminal.
@@ -118,10 +125,10 @@ func inherit(t *testing.T, path string) {
 
 func needsBubblewrap(t *testing.T) {
 	if _, err := exec.LookPath("bwrap"); err != nil {
-		t.Skip("bubblewrap is not installed (apt-get install bubblewrap)")
+		usertest.Skip(t, "bubblewrap is not installed (apt-get install bubblewrap)")
 	}
 	if err := exec.Command("bwrap", "--ro-bind", "/", "/", "--unshare-all", "true").Run(); err != nil {
-		t.Skip("bubblewrap is not permitted here: ", err)
+		usertest.Skip(t, "bubblewrap is not permitted here: ", err)
 	}
 }
 

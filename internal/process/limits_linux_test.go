@@ -21,11 +21,7 @@ func TestLimitsHold(t *testing.T) {
 		testLimits(t)
 		return
 	}
-	users := map[string]*syscall.Credential{"this user": nil}
-	if os.Geteuid() == 0 {
-		users = map[string]*syscall.Credential{"root": nil, "ordinary user": {Uid: 65534, Gid: 65534}}
-	}
-	for user, credential := range users {
+	for user, credential := range testUsers(t) {
 		t.Run(user, func(t *testing.T) {
 			dir := sharedFolder(t, credential)
 			self := filepath.Join(dir, "process.test")
@@ -52,7 +48,11 @@ func testLimits(t *testing.T) {
 		says         string // on standard error
 	}{
 		{"memory", "dd if=/dev/zero of=/dev/null bs=256M count=1", process.Limits{Memory: 64 << 20}, "memory exhausted"},
-		{"memory of a child", "(dd if=/dev/zero of=/dev/null bs=256M count=1)", process.Limits{Memory: 64 << 20}, "memory exhausted"},
+		{
+			"memory of a child", "(dd if=/dev/zero of=/dev/null bs=256M count=1)",
+			process.Limits{Memory: 64 << 20},
+			"memory exhausted",
+		},
 		{"CPU time", "i=0; while [ $i -lt 20000000 ]; do i=$((i+1)); done", process.Limits{CPU: time.Second}, ""},
 		{"processes", "i=0; while [ $i -lt 9999 ]; do sleep 100 & i=$((i+1)); done", process.Limits{Processes: 20}, "fork"},
 	} {

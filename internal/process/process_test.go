@@ -41,8 +41,11 @@ func TestHowItEnds(t *testing.T) {
 		"what it does not read": {command: process.Command{
 			Path: "/bin/sh", Args: []string{"-c", "echo enough"}, Stdin: bytes.Repeat([]byte("x"), 1<<20),
 		}, stdout: "enough\n"},
-		"arguments as they are": {command: process.Command{Path: "/bin/sh", Args: []string{"-c", `printf '%s|' "$@"`, "sh", "a b", "", `"$HOME"`, "--"}}, stdout: `a b||"$HOME"|--|`},
-		"nothing that is open":  {command: shell(`cat <&3 2>/dev/null; echo $?`), stdout: "", stderr: ""},
+		"arguments as they are": {command: process.Command{Path: "/bin/sh", Args: []string{
+			"-c", `printf '%s|' "$@"`, "sh",
+			"a b", "", `"$HOME"`, "--",
+		}}, stdout: `a b||"$HOME"|--|`},
+		"nothing that is open": {command: shell(`cat <&3 2>/dev/null; echo $?`), stdout: "", stderr: ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := process.Run(t.Context(), c.command)
@@ -127,7 +130,8 @@ func TestWhatItLeavesBehindIsKilled(t *testing.T) {
 		close(began)
 	}()
 	// The one in the background also holds the output, which must not make us wait for it.
-	got, err := process.Run(t.Context(), shell(fmt.Sprintf(`exec 5>%q; sleep 1000 & echo on >&5; exec 5>&-; echo done`, line.path)))
+	got, err := process.Run(t.Context(), shell(fmt.Sprintf(`exec 5>%q; sleep 1000 & echo on >&5; exec 5>&-; echo done`,
+		line.path)))
 	if err != nil || string(got.Stdout) != "done\n" {
 		t.Fatalf("%q, %v", got.Stdout, err)
 	}
@@ -141,9 +145,15 @@ func TestCancelled(t *testing.T) {
 		grace  time.Duration
 		stdout string
 	}{
-		"it may tidy up":       {script: `trap 'echo bye; exit 0' TERM; echo on >&5; sleep 1000 & wait`, grace: time.Minute, stdout: "bye\n"},
-		"or it is killed":      {script: `trap '' TERM; echo on >&5; sleep 1000; sleep 1000`, grace: time.Millisecond},
-		"with all its helpers": {script: `(trap '' TERM; sleep 1000) & (trap '' TERM; sleep 1000) & echo on >&5; wait`, grace: time.Millisecond},
+		"it may tidy up": {
+			script: `trap 'echo bye; exit 0' TERM; echo on >&5; sleep 1000 & wait`,
+			grace:  time.Minute, stdout: "bye\n",
+		},
+		"or it is killed": {script: `trap '' TERM; echo on >&5; sleep 1000; sleep 1000`, grace: time.Millisecond},
+		"with all its helpers": {
+			script: `(trap '' TERM; sleep 1000) & (trap '' TERM; sleep 1000) & echo on >&5; wait`,
+			grace:  time.Millisecond,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			line := newLifeline(t)
@@ -189,7 +199,10 @@ func TestTheEndOfTheErrorsIsKept(t *testing.T) {
 }
 
 func TestEnvironment(t *testing.T) {
-	got := process.Environment([]string{"PATH=/bin", "OPENAI_API_KEY=x", "LC_ALL=C", "HOME=/h", "LD_PRELOAD=y", "broken", "AWS_SECRET=z"}, "MORE=1")
+	got := process.Environment([]string{
+		"PATH=/bin", "OPENAI_API_KEY=x", "LC_ALL=C", "HOME=/h", "LD_PRELOAD=y",
+		"broken", "AWS_SECRET=z",
+	}, "MORE=1")
 	if want := []string{"PATH=/bin", "LC_ALL=C", "HOME=/h", "MORE=1"}; !slices.Equal(got, want) {
 		t.Errorf("got %v", got)
 	}
@@ -248,10 +261,14 @@ func TestWhatTheShellStarts(t *testing.T) {
 		exit    int
 	}{
 		"a script without a first line": {process.Command{Path: script, Args: []string{"x"}}, "no interpreter named x\n", 0},
-		"from its own folder":           {process.Command{Path: "./script", Args: []string{"z"}, Dir: dir}, "no interpreter named z\n", 0},
-		"a name to be found":            {process.Command{Path: "script", Args: []string{"y"}, Env: []string{"PATH=" + dir}}, "no interpreter named y\n", 0},
-		"nothing":                       {process.Command{Path: filepath.Join(dir, "nothing")}, "", 127},
-		"no program":                    {process.Command{Path: plain}, "", 126},
+		"from its own folder": {
+			process.Command{Path: "./script", Args: []string{"z"}, Dir: dir},
+			"no interpreter named z\n", 0,
+		},
+		"a name to be found": {process.Command{Path: "script", Args: []string{"y"}, Env: []string{"PATH=" +
+			dir}}, "no interpreter named y\n", 0},
+		"nothing":    {process.Command{Path: filepath.Join(dir, "nothing")}, "", 127},
+		"no program": {process.Command{Path: plain}, "", 126},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := process.Run(t.Context(), c.command)
@@ -265,7 +282,10 @@ func TestWhatTheShellStarts(t *testing.T) {
 // A command must not have children that it has not started: one that waits for
 // all of them would wait for ever.
 func TestItHasNoChildrenButItsOwn(t *testing.T) {
-	got, err := process.Run(t.Context(), process.Command{Path: "/bin/sh", Args: []string{"-c", `ps -o pid= --ppid $$ 2>/dev/null | wc -l`}})
+	got, err := process.Run(t.Context(), process.Command{Path: "/bin/sh", Args: []string{
+		"-c",
+		`ps -o pid= --ppid $$ 2>/dev/null | wc -l`,
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +335,7 @@ func playRestless() {
 		go func() {
 			for {
 				fmt.Print(".")
-				_, _ = process.Run(context.Background(), shell(script)) // there is nobody to tell
+				_, _ = process.Run(context.Background(), shell(script)) // the error does not matter
 			}
 		}()
 	}
@@ -368,7 +388,10 @@ func sockets(at string) string {
 	for _, kind := range []struct {
 		name string
 		is   int
-	}{{"pair", syscall.SOCK_STREAM}, {"pair of packets", syscall.SOCK_SEQPACKET}, {"pair of datagrams", syscall.SOCK_DGRAM}, {"raw pair", syscall.SOCK_RAW}} {
+	}{{"pair", syscall.SOCK_STREAM}, {"pair of packets", syscall.SOCK_SEQPACKET}, {
+		"pair of datagrams",
+		syscall.SOCK_DGRAM,
+	}, {"raw pair", syscall.SOCK_RAW}} {
 		_, err := syscall.Socketpair(syscall.AF_UNIX, kind.is, 0)
 		try(kind.name, err)
 	}
@@ -476,7 +499,8 @@ func TestManyAtOnce(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 25 {
-				if got, err := process.Run(t.Context(), shell(`echo on`)); err != nil || got.Exit != 0 || string(got.Stdout) != "on\n" {
+				if got, err := process.Run(t.Context(), shell(`echo on`)); err != nil || got.Exit != 0 ||
+					string(got.Stdout) != "on\n" {
 					t.Errorf("%+v, %v", got, err)
 				}
 			}

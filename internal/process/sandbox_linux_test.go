@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,12 +19,7 @@ func TestSandbox(t *testing.T) {
 		tryOut(t)
 	})
 	t.Run("bubblewrap", func(t *testing.T) {
-		if _, err := exec.LookPath("bwrap"); err != nil {
-			t.Skip("bubblewrap is not installed (apt-get install bubblewrap)")
-		}
-		if err := exec.Command("bwrap", "--ro-bind", "/", "/", "--unshare-all", "true").Run(); err != nil {
-			t.Skip("bubblewrap may not work here: ", err)
-		}
+		needsBubblewrap(t)
 		tryOut(t)
 	})
 }

@@ -49,7 +49,8 @@ func TestFirstThreadHasOnlyOrphans(t *testing.T) {
 func TestFailedStartLeavesNothing(t *testing.T) {
 	works := func() {
 		t.Helper()
-		if got, err := Run(t.Context(), Command{Path: "/bin/echo", Args: []string{"x"}}); err != nil || string(got.Stdout) != "x\n" {
+		if got, err := Run(t.Context(), Command{Path: "/bin/echo", Args: []string{"x"}}); err != nil ||
+			string(got.Stdout) != "x\n" {
 			t.Errorf("%q, %v", got.Stdout, err)
 		}
 		if n := slotsInUse(); n != 0 {

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A number in the table may be somebody else's by the time that it is read.
-func TestWatchdogKillsNobodyElse(t *testing.T) {
+// A process ID in the table may belong to another process by the time it is read.
+func TestWatchdogKillsOnlyItsProcesses(t *testing.T) {
 	becomeSubreaper() // as the watchdog's parent gets the orphans when we are dead
 	for name, c := range map[string]struct {
 		script string
@@ -27,10 +27,10 @@ func TestWatchdogKillsNobodyElse(t *testing.T) {
 	}{
 		"ours, with its leader":    {script: `echo on; sleep 1000; sleep 1000`, marked: true, killed: true},
 		"ours, without its leader": {script: `sleep 1000 & echo on`, killed: true},
-		"somebody else's":          {script: `echo on; exec sleep 1000`},
+		"another process":          {script: `echo on; exec sleep 1000`},
 		"just being started":       {script: `sleep 1000 & echo on`, begun: ticks(), killed: true},
 		"started before":           {script: `sleep 1000 & echo on`, begun: ticks() + 100_000},
-		"started by somebody":      {script: `sleep 1000 & echo on; exec sleep 1000`, begun: ticks()},
+		"started by another one":   {script: `sleep 1000 & echo on; exec sleep 1000`, begun: ticks()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := &watchdog{}
@@ -59,7 +59,7 @@ func TestWatchdogKillsNobodyElse(t *testing.T) {
 			if _, err := output.ReadString('\n'); err != nil {
 				t.Fatal(err)
 			}
-			if strings.HasSuffix(c.script, "& echo on") { // it leads nobody any more
+			if strings.HasSuffix(c.script, "& echo on") { // it leads no group any more
 				_ = unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
 			}
 			if c.begun > 0 {
@@ -69,7 +69,7 @@ func TestWatchdogKillsNobodyElse(t *testing.T) {
 			}
 			end(t, g)
 			if c.killed {
-				if _, err := io.Copy(io.Discard, output); err != nil { // until nobody holds it
+				if _, err := io.Copy(io.Discard, output); err != nil { // until every process has closed it
 					t.Error(err)
 				}
 				return
@@ -151,7 +151,9 @@ func TestKilledBeforeTheGroupIsKnown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := fork(Command{Path: "/bin/sh", Args: []string{"-c", script}}, files{null, null, null}, func(int, int) {}); err != nil {
+		if _, err := fork(Command{Path: "/bin/sh", Args: []string{"-c", script}}, files{null, null, null}, func(int,
+			int) {
+		}); err != nil {
 			t.Fatal(err)
 		}
 		select {}
@@ -192,8 +194,8 @@ func TestKilledBeforeTheGroupIsKnown(t *testing.T) {
 	}
 }
 
-// A command whose end somebody else has heard of did not end well for us.
-func TestAnEndThatNobodyKnows(t *testing.T) {
+// A command fails if another process has collected its exit status.
+func TestUnknownExitStatusIsAFailure(t *testing.T) {
 	null, err := unix.Open(os.DevNull, unix.O_RDONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -209,7 +211,7 @@ func TestAnEndThatNobodyKnows(t *testing.T) {
 			t.Error(err)
 		}
 		if outcome, err := l.end(); err == nil {
-			t.Errorf("it is told to have ended with %d", outcome.Exit)
+			t.Errorf("it is reported to have ended with %d", outcome.Exit)
 		}
 	})
 }
@@ -237,16 +239,16 @@ func TestOlderKernels(t *testing.T) {
 	defer unix.Close(exit)
 	fds := []unix.PollFd{{Fd: int32(exit), Events: unix.POLLIN}}
 	if poll(fds, 0); fds[0].Revents != 0 {
-		t.Error("it is told to be dead while it lives")
+		t.Error("it is reported dead while it runs")
 	}
 	in.Close()
 	poll(fds, forever)
 	if s, ok := statOf(cmd.Process.Pid); !ok || !s.dead {
-		t.Error("it is told to be dead, or was buried by somebody else")
+		t.Error("it is reported dead, or another process has collected it")
 	}
 }
 
-// Without lists of children nobody is told how another one's command ended, or
+// Without lists of children, no process learns how the command of another one ended, or
 // keeps it from hearing that.
 func TestWithoutLists(t *testing.T) {
 	orphans.open() // once

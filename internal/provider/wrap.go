@@ -115,6 +115,56 @@ func (l Limit) Generate(ctx context.Context, req Request) iter.Seq2[Chunk, error
 	}
 }
 
+// Bounds of replies. The longest replies of models have about 128,000 tokens, which is half a megabyte of text.
+const (
+	MaxReply     = 8 << 20 // bytes of texts and of the inputs of tools
+	MaxToolCalls = 500     // in one reply
+)
+
+// Bound fails a reply that is larger than any model's: servers of models can be hostile, or broken.
+type Bound struct{ Model Model }
+
+// Generate asks, and stops listening when the reply is too large. The call is not repeated.
+func (b Bound) Generate(ctx context.Context, req Request) iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) {
+		size := 0
+		for c, err := range b.Model.Generate(ctx, req) {
+			size += len(c.Text)
+			if size > MaxReply || c.Reply != nil && c.Reply.size() > MaxReply {
+				yield(Chunk{}, &Error{
+					Class: BadRequest, Message: fmt.Sprintf("the reply is larger than %d MiB", MaxReply>>20), Spent: true,
+				})
+				return
+			}
+			if c.Reply != nil && c.Reply.toolCalls() > MaxToolCalls {
+				yield(Chunk{}, &Error{
+					Class: BadRequest, Message: fmt.Sprintf("the reply has more than %d tool calls", MaxToolCalls), Spent: true,
+				})
+				return
+			}
+			if !yield(c, err) {
+				return
+			}
+		}
+	}
+}
+
+func (r *Reply) size() (n int) {
+	for i := range r.Blocks {
+		n += len(r.Blocks[i].Text) + len(r.Blocks[i].Input)
+	}
+	return n
+}
+
+func (r *Reply) toolCalls() (n int) {
+	for i := range r.Blocks {
+		if r.Blocks[i].Type == ToolUse {
+			n++
+		}
+	}
+	return n
+}
+
 // Deadline gives up on a reply that takes too long.
 type Deadline struct {
 	Model Model

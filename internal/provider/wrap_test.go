@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -148,4 +149,63 @@ func TestDeadline(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// Servers that send without end, or more than any model says, fail the call once.
+func TestOversizedRepliesFail(t *testing.T) {
+	piece := provider.Chunk{Type: provider.Text, Text: strings.Repeat("x", 1<<20)}
+	calls := func(n int) *provider.Reply {
+		return &provider.Reply{Blocks: slices.Repeat([]provider.Block{{Type: provider.ToolUse, ToolName: "Read"}}, n)}
+	}
+	for name, c := range map[string]struct {
+		next func(i int) (provider.Chunk, bool) // false at the end
+		want string
+	}{
+		"endless stream": {func(int) (provider.Chunk, bool) { return piece, true }, "larger than 8 MiB"},
+		"large input": {func(i int) (provider.Chunk, bool) {
+			input := make([]byte, 9<<20)
+			return provider.Chunk{Reply: &provider.Reply{Blocks: []provider.Block{{Type: provider.ToolUse, Input: input}}}}, i == 0
+		}, "larger than 8 MiB"},
+		"many calls": {func(i int) (provider.Chunk, bool) {
+			return provider.Chunk{Reply: calls(501)}, i == 0
+		}, "more than 500 tool calls"},
+		"within bounds": {func(i int) (provider.Chunk, bool) {
+			if i == 7 {
+				return provider.Chunk{Reply: calls(500)}, true
+			}
+			return piece, i < 7
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			attempts := 0
+			endless := generator(func(yield func(provider.Chunk, error) bool) {
+				attempts++
+				for i := 0; ; i++ {
+					if next, ok := c.next(i); !ok || !yield(next, nil) {
+						return
+					}
+				}
+			})
+			m := provider.Retry{
+				Model: provider.Bound{Model: endless}, Times: 3, Jitter: func() float64 { return 0 },
+				Pause: func(context.Context, time.Duration) error { return nil },
+			}
+			var got error
+			for _, err := range m.Generate(t.Context(), provider.Request{}) {
+				got = errors.Join(got, err)
+			}
+			if (got == nil) != (c.want == "") || got != nil && !strings.Contains(got.Error(), c.want) {
+				t.Errorf("%v, want %q", got, c.want)
+			}
+			if attempts != 1 {
+				t.Errorf("%d attempts", attempts)
+			}
+		})
+	}
+}
+
+type generator func(yield func(provider.Chunk, error) bool)
+
+func (g generator) Generate(context.Context, provider.Request) iter.Seq2[provider.Chunk, error] {
+	return iter.Seq2[provider.Chunk, error](g)
 }

@@ -127,12 +127,13 @@ func NamedConsent(p *ir.Program) bool { return coveredByName(p, true) }
 func (t *Tools) Consented(o RunOptions) bool { return o.AllowShell || t.config.Allow.Shell }
 
 // Unapproved lists the commands of a program that need consent and do not have
-// it. A simulated run needs none.
+// it. A simulated run needs none. Naming a file is consent only if a person has
+// named it: an event or a webhook has not.
 func (t *Tools) Unapproved(p *ir.Program, o RunOptions) []Command {
 	if t.Consented(o) || Simulates(o) {
 		return nil
 	}
-	return slices.DeleteFunc(Commands(p), func(c Command) bool { return c.Covered || c.Optional })
+	return slices.DeleteFunc(Commands(p), func(c Command) bool { return c.Covered && o.Named || c.Optional })
 }
 
 // Simulates reports whether a run starts nothing real.

@@ -92,7 +92,7 @@ func (h *host) Provision(job *step.Job, options json.RawMessage) error {
 		return nil
 	}
 	job.Machine, job.MayRunCommands = step.Real{}, h.tools.Consented(o.options) ||
-		coveredByName(job.Workflow, job.Run == job.Root || o.options.Named)
+		coveredByName(job.Workflow, o.options.Named)
 	if o.tools.confined {
 		job.Sandbox = h.tools.sandbox
 	}

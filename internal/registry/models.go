@@ -504,7 +504,7 @@ func (m *Models) provider(s server) (provider.Model, error) {
 	// A place is held while a call is made, not while it is waited for
 	// another attempt; each attempt has its own time.
 	whole := provider.Retry{
-		Model: provider.Limit{Model: provider.Deadline{Model: bare, After: patience}, Slots: provider.NewSlots(atOnce)},
+		Model: provider.Limit{Model: provider.Deadline{Model: provider.Bound{Model: bare}, After: patience}, Slots: provider.NewSlots(atOnce)},
 		Times: retries, Jitter: rand.Float64, Pause: pause,
 	}
 	m.open[s.id()] = whole

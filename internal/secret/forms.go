@@ -33,6 +33,7 @@ func forms(value string) []form {
 		{label: "json", text: quoted(value, false)},
 		{label: "json-html", text: quoted(value, true)},
 		{label: "json-ascii", text: ascii(quoted(value, false))},
+		{label: "json-php", text: strings.ReplaceAll(ascii(quoted(value, false)), "/", `\/`)},
 		{label: "json/2", text: quoted(quoted(value, false), false)}, // JSON in a string of JSON
 		{label: "url", text: url.QueryEscape(value)},
 		{label: "url-path", text: url.PathEscape(value)},

@@ -578,7 +578,7 @@ func (r *reader) entity() (char, bool) {
 	return char{}, false
 }
 
-// is returns the character that an escape stands for. Its kind is the first of
+// is returns the character that an escape represents. Its kind is the first of
 // the letters whose encoder returns what was read; a kind that has no letter
 // still decodes, but cannot be encoded again.
 func (r *reader) is(first byte, text, letters string) (char, bool) {

@@ -9,7 +9,7 @@ import (
 // A recipe says how the characters of a text are encoded where it was found, so
 // that Reveal returns what was there, byte for byte. It is a list of units (see
 // literal), each with a count if it is repeated: "4.U10." is four characters as
-// they are, one as %2F, and ten as they are. It tells which characters are
+// they are, one as %2F, and ten as they are. It shows which characters are
 // encoded, but nothing else about them.
 
 // recipe returns the recipe that turns a text into what was found, or "" if

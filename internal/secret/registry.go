@@ -231,7 +231,7 @@ func (r *Registry) HideText(text string) string {
 	return out
 }
 
-// Show is HideText for text that is for people only: nobody will reveal it, so
+// Show is HideText for text that is for people only: it is never revealed, so
 // what merely looks like a mark stays as it is.
 func (r *Registry) Show(text string) string {
 	return strings.ReplaceAll(r.HideText(text), escaped, opening)
@@ -257,7 +257,7 @@ func (s *Stream) End() string {
 	return out
 }
 
-// Hides tells whether hidden text has anything to reveal.
+// Hides reports whether hidden text has anything to reveal.
 func Hides(hidden []byte) bool { return bytes.Contains(hidden, []byte(opening)) }
 
 // RevealText puts values back into hidden text.
@@ -287,7 +287,7 @@ func (r *Registry) RevealText(ctx context.Context, text string) (string, error) 
 	}
 }
 
-// form is the text that a mark stands for.
+// form returns the text that a mark replaces.
 func (r *Registry) form(ctx context.Context, inner string) (string, error) {
 	name, label, _ := strings.Cut(inner, " ")
 	value, err := r.Value(ctx, name)
@@ -353,7 +353,7 @@ func (r *Registry) Hide(raw json.RawMessage) json.RawMessage {
 	return out
 }
 
-// spells tells whether JSON may spell a mark with escapes: those of numbers. The
+// spells reports whether JSON may spell a mark with escapes: those of numbers. The
 // ones by which HTML is kept out are not part of any.
 func spells(raw []byte) bool {
 	escapes := bytes.Count(raw, []byte(`\u`))

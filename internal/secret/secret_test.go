@@ -31,7 +31,10 @@ func TestHide(t *testing.T) {
 		{"base64, first of three", base64.StdEncoding.EncodeToString([]byte(key)), "[secret KEY base64/0]"},
 		{"base64, second", base64.StdEncoding.EncodeToString([]byte("u" + key + "v")), "[secret KEY base64/1]"},
 		{"base64, third", base64.StdEncoding.EncodeToString([]byte("ab" + key + "cde")), "[secret KEY base64/2]"},
-		{"base64 of addresses", base64.URLEncoding.EncodeToString([]byte("u:" + strings.Repeat("~?>", 3) + key)), "[secret KEY base64"},
+		{
+			"base64 of addresses", base64.URLEncoding.EncodeToString([]byte("u:" + strings.Repeat("~?>", 3) + key)),
+			"[secret KEY base64",
+		},
 		{"in an address", "https://x/?q=" + url.QueryEscape(key), "https://x/?q=[secret KEY url]"},
 		{"in a path", "https://x/" + url.PathEscape(key), "https://x/[secret KEY url-path]"},
 		{"as scripts escape it", strings.ReplaceAll(url.QueryEscape(key), "+", "%20"), "[secret KEY url-component]"},
@@ -84,7 +87,8 @@ func TestHideJSON(t *testing.T) {
 	r := secret.New(fixed("KEY", key), fixed("PIN", "12345678"))
 	for _, c := range []struct{ name, raw, want, back string }{
 		{"a text", string(must(json.Marshal([]string{key}))), `["[secret KEY]"]`, ""},
-		{"escapes of one's own", `"` + strings.ReplaceAll(key, `"`, `\u0022`) + `"`, `"[secret KEY]"`, `"` + strings.ReplaceAll(key, `"`, `\"`) + `"`},
+		{"escapes of one's own", `"` + strings.ReplaceAll(key, `"`, `\u0022`) + `"`, `"[secret KEY]"`, `"` +
+			strings.ReplaceAll(key, `"`, `\"`) + `"`},
 		{"a name", `{"12345678":1}`, `{"[secret PIN]":1}`, ""},
 		{"a number", `{"pin": 12345678, "n": -1.5e3}`, `{"pin": "[secret #][secret PIN]", "n": -1.5e3}`, ""},
 		{"part of a number", `[1234567890.5]`, `["[secret #][secret PIN]90.5"]`, ""},
@@ -118,7 +122,10 @@ func TestHideJSON(t *testing.T) {
 // Text from outside that says "[secret KEY]" must not be turned into the
 // value, not even when no secret was known at the time when it was hidden.
 func TestForgedMark(t *testing.T) {
-	for _, forged := range []string{`"[secret KEY]"`, `"\u005bsecret KEY]"`, `"[secret [secret KEY]"`, `{"[secret KEY]":1}`, `"[secret -]KEY]"`} {
+	for _, forged := range []string{
+		`"[secret KEY]"`, `"\u005bsecret KEY]"`, `"[secret [secret KEY]"`,
+		`{"[secret KEY]":1}`, `"[secret -]KEY]"`,
+	} {
 		for _, before := range []*secret.Registry{nil, secret.New(), secret.New(fixed("KEY", key))} {
 			hidden := before.Hide(json.RawMessage(forged))
 			got := must(secret.New(fixed("KEY", key)).Reveal(t.Context(), hidden))
@@ -170,17 +177,23 @@ func TestNothingIsLost(t *testing.T) {
 		raw := must(json.Marshal(map[string]any{text: []any{text, 1.5, nil}}))
 		revealed, err := r.Reveal(context.Background(), r.Hide(raw))
 		var x, y any
-		if err != nil || json.Unmarshal(raw, &x) != nil || json.Unmarshal(revealed, &y) != nil || fmt.Sprint(x) != fmt.Sprint(y) {
+		if err != nil || json.Unmarshal(raw, &x) != nil || json.Unmarshal(revealed, &y) != nil ||
+			fmt.Sprint(x) != fmt.Sprint(y) {
 			t.Fatalf("%s came back as %s (%v)", raw, revealed, err)
 		}
 	})
 }
 
-// A command is not run before somebody needs its secret, then once; its value
+// A command runs when its secret is first needed, and only once; its value
 // is hidden from then on.
 func TestCommandIsAskedOnce(t *testing.T) {
 	asked := 0
-	r := secret.New(secret.Source{Name: "KEY", Asks: true, Find: func(context.Context) (string, error) { asked++; return key, nil }})
+	r := secret.New(secret.Source{Name: "KEY", Asks: true, Find: func(context.Context) (string,
+		error,
+	) {
+		asked++
+		return key, nil
+	}})
 	if got := r.HideText(key); got != key || asked != 0 {
 		t.Errorf("asked %d times, got %q", asked, got)
 	}

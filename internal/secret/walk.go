@@ -10,7 +10,7 @@ import (
 var errNotJSON = errors.New("not JSON")
 
 // walk changes the texts and names in a JSON value, and makes texts of the
-// numbers that number changes. What nobody changes stays as it is, byte for
+// numbers that number changes. Everything else stays as it is, byte for
 // byte. A text that comes back bare is put there without quotes.
 func walk(
 	raw json.RawMessage, text func(string) (is string, bare bool, err error), number func(string) string,

@@ -38,7 +38,10 @@ func TestBackslashRunsAreSkipped(t *testing.T) {
 func TestSecretsAfterBackslashesAreHidden(t *testing.T) {
 	m := newMatcher()
 	m.addSecret("key", "secret-value-1")
-	for _, escaped := range []string{`secret-value-1`, `\u0073ecret-value-1`, `\\u0073ecret-value-1`, `\\\\u0073ecret-value-1`} {
+	for _, escaped := range []string{
+		`secret-value-1`, `\u0073ecret-value-1`, `\\u0073ecret-value-1`,
+		`\\\\u0073ecret-value-1`,
+	} {
 		for n := range 40 {
 			if out, _, _ := m.search(strings.Repeat(`\`, n)+escaped, true); strings.Contains(out, "ecret-value-1") {
 				t.Errorf("%d backslashes before %s: %s", n, escaped, out)

@@ -2,6 +2,10 @@ package server
 
 import (
 	"bufio"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -11,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/api"
+	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/identity"
 )
 
@@ -133,6 +138,51 @@ func TestSigningOutEndsTheSessionAtTheServer(t *testing.T) {
 	post("/logout", nil)
 	if got := status(); got != 401 {
 		t.Errorf("after: %d", got)
+	}
+}
+
+// A request to a webhook is no consent to the commands of an AWF workflow: they need approval of their content.
+func TestWebhooksDoNotConsentToCommandsOfAWF(t *testing.T) {
+	dir := t.TempDir()
+	made := filepath.Join(t.TempDir(), "made")
+	for name, text := range map[string]string{
+		".awf/workflows/touch.yaml": strings.Replace(awfWorkflow, "%s", made, 1),
+		"espalier.yaml": "secrets: {s: {env: TEST_HOOK}}\n" +
+			"webhooks: {push: {workflow: touch, verify: github, secret: secret://s}}\n",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("TEST_HOOK", "It's a Secret to Everybody")
+	t.Setenv("HOME", t.TempDir()) // approvals are stored there
+	p := serve(t, dir)
+	post := func(body string) answer {
+		mac := hmac.New(sha256.New, []byte(os.Getenv("TEST_HOOK")))
+		mac.Write([]byte(body))
+		return p.hook("push", body, "X-Hub-Signature-256", "sha256="+hex.EncodeToString(mac.Sum(nil)))
+	}
+	if got := post(`{"n":1}`); len(got.Started) != 0 || !strings.Contains(fmt.Sprint(got), "consent") {
+		t.Fatalf("%+v", got)
+	}
+	review, err := p.app.Review(dir, app.Reading{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.app.Approve(review); err != nil {
+		t.Fatal(err)
+	}
+	got := post(`{"n":2}`)
+	if len(got.Started) != 1 {
+		t.Fatalf("after the approval: %+v", got)
+	}
+	p.until(got.Started[0], api.Finished)
+	if _, err := os.Stat(made); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -4,6 +4,7 @@ package usertest
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -16,8 +17,21 @@ import (
 // rerun is the variable of a test binary that Run has started.
 const rerun = "ESPALIER_TEST_USER"
 
+// required is the variable that makes tests fail where they cannot run in every combination of users and sandboxes.
+const required = "ESPALIER_TEST_CONFINEMENT"
+
 // nobody is the user ID of an account without files.
 const nobody = 65534
+
+// Skip skips a test that this machine cannot run. If ESPALIER_TEST_CONFINEMENT is set, as "make test-confinement" does,
+// the test fails instead.
+func Skip(t *testing.T, reason ...any) {
+	t.Helper()
+	if os.Getenv(required) != "" {
+		t.Fatal(append([]any{"this combination cannot be tested here: "}, reason...)...)
+	}
+	t.Skip(reason...)
+}
 
 // Run runs the tests of this test binary that match a pattern, as in -test.run, once more as an ordinary user. It does
 // nothing if this process is not root. A machine on which root cannot become another user skips the subtest.
@@ -28,7 +42,7 @@ func Run(t *testing.T, pattern string) {
 	}
 	t.Run("ordinary user", func(t *testing.T) {
 		if os.Geteuid() != 0 {
-			t.Skipf("uid %d is an ordinary user already", os.Geteuid())
+			Skip(t, fmt.Sprintf("uid %d is an ordinary user already", os.Geteuid()))
 		}
 		dir := t.TempDir()
 		self := filepath.Join(dir, filepath.Base(os.Args[0]))
@@ -39,7 +53,7 @@ func Run(t *testing.T, pattern string) {
 			}
 		}
 		if err := os.Chown(dir, nobody, nobody); err != nil {
-			t.Skip("root cannot give files to another user: ", err)
+			Skip(t, "root cannot give files to another user: ", err)
 		}
 		cmd := exec.Command(self, "-test.run="+pattern, "-test.v", "-test.timeout=4m")
 		for _, one := range os.Environ() {
@@ -53,7 +67,7 @@ func Run(t *testing.T, pattern string) {
 		var ended *exec.ExitError
 		switch {
 		case err != nil && !errors.As(err, &ended) && errors.Is(err, fs.ErrPermission):
-			t.Skip("root cannot become another user, or that user cannot enter this folder: ", err)
+			Skip(t, "root cannot become another user, or that user cannot enter this folder: ", err)
 		case err != nil:
 			t.Errorf("%v\n%s", err, out)
 		case !strings.Contains(string(out), "--- PASS: "):

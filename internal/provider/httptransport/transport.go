@@ -94,14 +94,32 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	case kind == "text/html":
 		resp.Body.Close()
 		return nil, &provider.Error{Class: provider.BadRequest, Status: resp.StatusCode, Message: fmt.Sprintf("%s answers with a web page, so it is no server of models", req.URL.Host)}
-	case req.Method == http.MethodPost && kind != "text/event-stream":
+	}
+	resp.Body = &boundedBody{ReadCloser: resp.Body, left: longestReply}
+	if req.Method == http.MethodPost && kind != "text/event-stream" {
 		return t.streamed(resp)
 	}
 	return resp, nil
 }
 
-// longestReply bounds a reply that does not come as a stream.
+// longestReply bounds the body of a reply. In a stream, each token takes up to a few hundred bytes.
 const longestReply = 64 << 20
+
+// boundedBody fails when a body is longer than longestReply.
+type boundedBody struct {
+	io.ReadCloser
+	left int64
+}
+
+func (b *boundedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, &provider.Error{
+			Class: provider.BadRequest, Message: fmt.Sprintf("the reply is longer than %d MiB", longestReply>>20), Spent: true,
+		}
+	}
+	return n, err
+}
 
 // streamed turns a reply that is one JSON value into a stream. What does not
 // begin like JSON is taken for a stream, whatever its type says.
@@ -115,7 +133,7 @@ func (t *transport) streamed(resp *http.Response) (*http.Response, error) {
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(buffered, longestReply+1))
+	body, err := io.ReadAll(buffered)
 	if err != nil {
 		return nil, err
 	}
