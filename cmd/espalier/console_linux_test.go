@@ -239,3 +239,24 @@ func TestGreeting(t *testing.T) {
 		t.Error(screen)
 	}
 }
+
+// On a terminal, init asks for a first workflow, its format and its pattern.
+func TestInitAsksThreeQuestions(t *testing.T) {
+	dir := t.TempDir()
+	p := newAWF(t, awfChain)
+	cmd := p.command("init")
+	cmd.Dir = dir
+	c := onConsole(t, cmd, 80, 24)
+	c.until("Name of a first workflow, or Enter for none: ")
+	c.types("digest\n")
+	c.until("[agent-flow]: ")
+	c.types("awf\n")
+	c.until("[pipeline]: ")
+	c.types("\n")
+	c.ends(0)
+	for _, name := range []string{"digest.yaml", "digest.script.yaml", "espalier.yaml"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
