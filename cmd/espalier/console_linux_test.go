@@ -152,3 +152,111 @@ states:
 	}
 	p.exits(0, "signal", awfRun, "chat")
 }
+
+// gatedProject is a project with a workflow whose output a person approves.
+func gatedProject(t *testing.T) *awfProject {
+	p := newAWF(t, awfChain)
+	p.file("gated.md", "---\nname: gated\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Ask.\n---\n"+
+		"```step\nid: draft\ntype: transform\ndescription: Write\nwrites: [output.draft]\n```\n"+
+		"```step\nid: ok\ntype: gate\ngate_method: human_review\ndescription: May it go out?\nreads: [output.draft]\n```\n", 0o600)
+	p.file("replies.yaml", "replies:\n  - {step: draft, reply: {draft: The plan}}\n", 0o600)
+	return p
+}
+
+// At a gate on a terminal, run shows the evidence and asks for the decision.
+func TestGateIsDecidedOnTheTerminal(t *testing.T) {
+	p := gatedProject(t)
+	run := func(id string) *console {
+		c := onConsole(t, p.command("run", "gated.md", "--script", "replies.yaml", "--run-id", id), 80, 24)
+		c.until("ok asks for approval: May it go out?")
+		c.until("The plan")
+		c.until("digest ")
+		c.until("Approve? [y]es, [n]o, or Enter to decide later: ")
+		return c
+	}
+	c := run("00000000-0000-4000-8000-00000000000a")
+	c.types("maybe\n")
+	c.until("Approve? ")
+	c.types("y\n")
+	c.ends(0)
+
+	c = run("00000000-0000-4000-8000-00000000000b")
+	c.types("n\n")
+	c.until("Reason (optional): ")
+	c.types("too short\n")
+	if screen := c.ends(1); !strings.Contains(screen, "was rejected") {
+		t.Error(screen)
+	}
+	if said := p.exits(0, "audit", "00000000-0000-4000-8000-00000000000b"); !strings.Contains(said, "too short") {
+		t.Error(said)
+	}
+
+	c = run("00000000-0000-4000-8000-00000000000c")
+	c.types("\n")
+	if screen := c.ends(4); !strings.Contains(screen, "To decide: espalier approve") {
+		t.Error(screen)
+	}
+	// Nothing is asked if stdin is not a terminal.
+	p.exits(4, "resume", "00000000-0000-4000-8000-00000000000c")
+}
+
+// With --wait, run stays at a gate until another process has decided, and prints the output.
+func TestRunWaitsForADecisionFromElsewhere(t *testing.T) {
+	p := gatedProject(t)
+	cmd := p.command("run", "gated.md", "--script", "replies.yaml", "--wait", "--run-id", awfRun)
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	cmd.Stdout = &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := newLines(stderr)
+	said.until(t, "waiting for approval")
+	p.exits(0, "approve", awfRun)
+	for said.Scan() { // to the end
+	}
+	if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), "The plan") {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}
+
+// On a terminal, the command alone says what is in the folder and what to do next.
+func TestGreeting(t *testing.T) {
+	p := gatedProject(t)
+	p.exits(4, "run", "gated.md", "--script", "replies.yaml")
+	screen := onConsole(t, p.command(), 80, 24).ends(0)
+	for _, text := range []string{"and 1 run that is not over", "espalier runs --open", "1 run waiting for you", "--simulate"} {
+		if !strings.Contains(screen, text) {
+			t.Errorf("%q is missing:\n%s", text, screen)
+		}
+	}
+	empty := p.command()
+	empty.Dir = t.TempDir()
+	if screen := onConsole(t, empty, 80, 24).ends(0); !strings.Contains(screen, "espalier init") {
+		t.Error(screen)
+	}
+}
+
+// On a terminal, init asks for a first workflow, its format and its pattern.
+func TestInitAsksThreeQuestions(t *testing.T) {
+	dir := t.TempDir()
+	p := newAWF(t, awfChain)
+	cmd := p.command("init")
+	cmd.Dir = dir
+	c := onConsole(t, cmd, 80, 24)
+	c.until("Name of a first workflow, or Enter for none: ")
+	c.types("digest\n")
+	c.until("[agent-flow]: ")
+	c.types("awf\n")
+	c.until("[pipeline]: ")
+	c.types("\n")
+	c.ends(0)
+	for _, name := range []string{"digest.yaml", "digest.script.yaml", "espalier.yaml"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report"
 )
 
 // State is what a run is doing.
@@ -70,11 +71,14 @@ func newRun(e journal.Entry, state State) Run {
 	return out
 }
 
-// WaitingFor returns the words for what a run waits for: the index of the journal
-// has a short name for steps whose outcome is unknown.
+// WaitingFor returns the words for what a run waits for: the index of the journal has short names for unknown outcomes and
+// budgets.
 func WaitingFor(index string) string {
 	if step, ok := strings.CutPrefix(index, "doubt: "); ok {
 		return "unknown outcome: " + step
+	}
+	if budget, ok := strings.CutPrefix(index, "budget: "); ok {
+		return "budget: " + report.BudgetName(budget)
 	}
 	return index
 }

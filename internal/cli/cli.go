@@ -120,6 +120,10 @@ type invocation struct {
 	remedies           remedies      // for a run that is not ready
 	opened             *app.App      // nil until a command needs it
 	lines              *bufio.Reader // of stdin; nil until a command reads them
+	quiet, verbose     bool          // how much progress is shown
+	autoApprove        bool          // gates of a simulated run are approved
+	wait               bool          // a run that waits is watched until it has finished
+	outputFile         string        // for the output of a run; empty means stdout
 	// server is what the command talks to instead of the store; nil for the store.
 	server    *client.Client
 	elsewhere bool // ESPALIER_SERVER names the server
@@ -197,11 +201,17 @@ by its name as "espalier list" shows it.`,
 				return unknownCommand(cmd, args[0])
 			case version:
 				return a.printVersion()
+			case a.attended():
+				return a.greet()
 			}
 			return cmd.Help()
 		},
 	}
 	root.Flags().BoolVar(&version, "version", false, "like the command version")
+	root.PersistentFlags().BoolFunc("no-color", "print no colors", func(string) error {
+		a.colorOut, a.colorErr = false, false
+		return nil
+	})
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetIn(a.Stdin)
@@ -255,7 +265,9 @@ removes it, and "espalier resume RUN --from STEP" starts a new one from a step.`
 
 func unknownCommand(root *cobra.Command, name string) error {
 	help := fmt.Sprintf("%q lists the commands.", root.Name()+" help")
-	if near := diag.Nearest(name, commandNames(root)); near != "" {
+	if other := otherWords[name]; other != "" {
+		help = other
+	} else if near := diag.Nearest(name, commandNames(root)); near != "" {
 		help = fmt.Sprintf("Did you mean %q? %s", root.Name()+" "+near, help)
 	} else if strings.HasSuffix(name, ".md") || strings.ContainsAny(name, `/\`) {
 		help = fmt.Sprintf("To check a file: %q", root.Name()+" validate "+name)

@@ -74,19 +74,52 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-func TestPatternsAreAllThere(t *testing.T) {
-	entries, err := templates.ReadDir("templates")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(entries) != len(patterns) {
-		t.Errorf("%d templates, %d patterns", len(entries), len(patterns))
-	}
-	for _, p := range patterns {
-		if text, err := fromTemplate(p, "some-name"); err != nil || strings.Contains(text, "{{") ||
-			!strings.Contains(text, "name: some-name\n") {
-			t.Errorf("%s: %v\n%s", p, err, text)
+// Every pattern that a format has is valid and runs to its end, and no template is left over.
+func TestPatternsAreValidAndRun(t *testing.T) {
+	left := map[string]bool{"agentfile/writer": true}
+	for _, f := range newFormats {
+		entries, err := templates.ReadDir("templates/" + f.name)
+		if err != nil {
+			t.Fatal(err)
 		}
+		for _, e := range entries {
+			left[f.name+"/"+strings.TrimSuffix(e.Name(), ".tmpl")] = true
+		}
+	}
+	delete(left, "agentfile/writer")
+	for _, f := range newFormats {
+		for _, p := range patterns {
+			dir := t.TempDir()
+			espalier := func(args ...string) (int, string) {
+				var out bytes.Buffer
+				code := Main(World{
+					Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Dir: dir,
+					Getenv: func(name string) string { return map[string]string{"HOME": dir}[name] },
+				}, args)
+				return code, out.String()
+			}
+			code, said := espalier("new", "some-name", "--format", f.name, "--pattern", p.name)
+			if why := p.cannot[f.name]; why != "" {
+				if code != exitUsage || !strings.Contains(said, why) {
+					t.Errorf("%s %s: exit code %d: %s", f.name, p.name, code, said)
+				}
+				continue
+			}
+			delete(left, f.name+"/"+p.name)
+			path := strings.ReplaceAll(f.file, "NAME", "some-name")
+			if code, said := espalier("validate", path, "--strict"); code != exitOK {
+				t.Errorf("%s %s: %s", f.name, p.name, said)
+			}
+			inputs := []string{"-i", "topic=x", "-i", "url=https://example.org", "-i", "question=q", "-i", "text=t", "-i", "document=d",
+				"-i", "TOPIC=t", "-i", "period=2026"}
+			run := append([]string{"run", path, "--simulate", "--auto-approve", "--allow-undeclared"}, inputs...)
+			if code, said := espalier(run...); code != exitOK {
+				t.Errorf("%s %s: exit code %d: %s", f.name, p.name, code, said)
+			}
+		}
+	}
+	if len(left) > 0 {
+		t.Errorf("templates without a pattern: %v", left)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/term"
 
@@ -43,6 +44,15 @@ func (a *invocation) attend(j *app.Journal, id journal.RunID, run *app.Run, err 
 		if err != nil {
 			return err
 		}
+		if answer == nil && a.wait && (run.Status == journal.Waiting || run.Status == journal.Sleeping) {
+			if err := a.awaitMove(run); errors.Is(err, errSignal) {
+				return a.interrupted(id, nil)
+			} else if err != nil {
+				return err
+			}
+			run, err = a.driveToRest(j, id, func(context.Context) error { return nil })
+			continue
+		}
 		if answer == nil {
 			return a.reportRest(run)
 		}
@@ -72,7 +82,10 @@ func (a *invocation) answer(run *app.Run) (app.Message, error) {
 		switch {
 		case g.Text:
 			return a.reply(g, len(status.Gates) > 1)
-		case (g.Kind == app.GatePerson || g.Kind == app.GateCall) && a.attended():
+		case g.Kind != app.GatePerson && g.Kind != app.GateCall:
+		case a.autoApprove:
+			return app.Approve{Step: g.Step, Digest: g.Digest, Note: "approved by --auto-approve"}, nil
+		case a.attended():
 			return a.decide(g)
 		}
 	}
@@ -173,5 +186,27 @@ func (a *invocation) ask(prompt string) (string, error) {
 		return strings.TrimSpace(line), nil
 	case <-signals:
 		return "", errSignal
+	}
+}
+
+// moveInterval is how often a waiting run is looked at.
+const moveInterval = 200 * time.Millisecond
+
+// awaitMove returns when another process has moved a run that waits.
+func (a *invocation) awaitMove(run *app.Run) error {
+	signals, release := a.Signals.handle()
+	defer release()
+	tick := time.NewTicker(moveInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-signals:
+			return errSignal
+		case <-tick.C:
+		}
+		now, err := a.runs().Get(context.Background(), run.ID)
+		if err != nil || now.Seq != run.Seq {
+			return err
+		}
 	}
 }

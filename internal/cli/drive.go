@@ -68,14 +68,14 @@ func (a *invocation) drive(j *app.Journal, id journal.RunID, begin func(ctx cont
 
 // showID shows a person at a terminal the id of a run before it continues.
 func (a *invocation) showID(id journal.RunID) {
-	if a.IsTerminal(a.Stderr) {
+	if a.IsTerminal(a.Stderr) && !a.quiet {
 		a.note("Run %s", id)
 	}
 }
 
 // reportRest reports a run that has come to rest, to a person at a terminal with its id.
 func (a *invocation) reportRest(run *app.Run) error {
-	if a.IsTerminal(a.Stderr) {
+	if a.IsTerminal(a.Stderr) && !a.quiet {
 		a.note("Run %s: %s", run.ID, standing(run))
 	}
 	return a.reportRun(run)
@@ -206,7 +206,7 @@ func (a *invocation) reportRun(run *app.Run) error {
 			return err
 		}
 		return &failure{
-			code: exitBudget, message: fmt.Sprintf("run %s has exhausted a budget (%s)", short(run.ID), run.Waiting),
+			code: exitBudget, message: fmt.Sprintf("run %s has exhausted a budget (%s)", short(run.ID), api.WaitingFor(run.Waiting)),
 			help: fmt.Sprintf("To continue with more: espalier resume %s --raise %s", short(run.ID), raiseHint(budget)),
 		}
 	case journal.Waiting, journal.PausedAt, journal.Sleeping:
@@ -322,10 +322,29 @@ func (a *invocation) writeResult(r api.Result) error {
 
 // printValue prints a result for people and pipes: text as it is, anything else as indented JSON.
 func (a *invocation) printValue(raw json.RawMessage) error {
+	if a.outputFile != "" {
+		return a.writeOutputFile(raw)
+	}
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
 		_, err := fmt.Fprintln(a.stdout, strings.TrimSuffix(text, "\n"))
 		return err
 	}
 	return a.writeJSON(readableJSON(raw))
+}
+
+// writeOutputFile writes the output of a run to the file of --output.
+func (a *invocation) writeOutputFile(raw json.RawMessage) error {
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		indented, err := json.MarshalIndent(readableJSON(raw), "", "  ")
+		if err != nil {
+			return err
+		}
+		text = string(indented)
+	}
+	if err := os.WriteFile(a.inDir(a.outputFile), []byte(strings.TrimSuffix(text, "\n")+"\n"), 0o644); err != nil {
+		return cannotWrite(a.outputFile, err)
+	}
+	return nil
 }

@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -41,42 +44,105 @@ const firstConfig = `# Settings of this project. Everything is optional: take th
 #   max_tokens: 8000                  # of one reply
 `
 
-func (a *invocation) initCommand() *cobra.Command {
-	return a.jsonFlag(&cobra.Command{
-		Use:   "init [--json]",
-		Short: "Make this folder a project",
-		Long: `Make a project of the working folder: an espalier.yaml that says what can be
-set, and, where there are Agentfile workflows, lines in .gitignore for what runs
-make. What is there already stays as it is.
+// initFlags are the flags of init.
+type initFlags struct{ workflow, format, pattern string }
 
-Nothing needs this: a project is also the folder with .git, .awf or
-agentfile.yaml, and a workflow runs without any.`,
-		Example:           "  espalier init",
+func (a *invocation) initCommand() *cobra.Command {
+	var f initFlags
+	cmd := a.jsonFlag(&cobra.Command{
+		Use:   "init [--workflow NAME [--format FORMAT] [--pattern PATTERN]] [--json]",
+		Short: "Make this folder a project",
+		Long: `Make a project of the working folder: an espalier.yaml that lists the settings,
+a first workflow, and a file of replies with which a CI job runs the workflow
+without a model. On a terminal, init asks for the name, the format and the
+pattern of the workflow; elsewhere, it creates a workflow only with --workflow.
+Where there are Agentfile workflows, it adds what runs write to .gitignore.
+Existing files stay as they are.
+
+A project does not need this: the folder with .git, .awf or agentfile.yaml is a
+project, too, and a workflow also runs without one.`,
+		Example: `  espalier init
+  espalier init --workflow release-notes --format agent-flow --pattern gate`,
 		Args:              takes(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
-			written := []string{}
-			made, err := newFile(a.inDir(config.FileName), config.FileName, firstConfig)
-			switch {
-			case err != nil:
-				return err
-			case made:
-				written = append(written, config.FileName)
-			default:
-				a.note(alreadyThere, config.FileName)
-			}
-			if a.hasAgentfiles() {
-				if err := manifest.IgnoreRuns(a.inDir(".")); err != nil {
-					return cannotWrite(".gitignore", err)
+			if f.workflow == "" && a.attended() {
+				if err := a.askForWorkflow(&f); err != nil {
+					return err
 				}
 			}
-			if err := a.tellWritten(written); err != nil {
-				return err
-			}
-			a.note("\"espalier new NAME\" begins a workflow; \"espalier doctor\" says which models are there.")
-			return nil
+			return a.init(&f)
 		},
 	})
+	flags := cmd.Flags()
+	flags.StringVar(&f.workflow, "workflow", "", "the `NAME` of a first workflow")
+	flags.StringVar(&f.format, "format", newFormats[0].name, "its format: one of "+strings.Join(newFormatNames(), ", "))
+	flags.StringVar(&f.pattern, "pattern", patterns[0].name, "its pattern: one of "+strings.Join(patternNames(), ", "))
+	cmd.RegisterFlagCompletionFunc("pattern", cobra.FixedCompletions(patternNames(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(newFormatNames(), cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// askForWorkflow asks the three questions of init. An empty answer is the default; without a name, there is no workflow.
+func (a *invocation) askForWorkflow(f *initFlags) (err error) {
+	ask := func(question, otherwise string) string {
+		answer := ""
+		if err == nil {
+			answer, err = a.ask(question)
+		}
+		return cmp.Or(answer, otherwise)
+	}
+	if f.workflow = ask("Name of a first workflow, or Enter for none: ", ""); f.workflow == "" {
+		return err
+	}
+	f.format = ask(fmt.Sprintf("Format (%s) [%s]: ", strings.Join(newFormatNames(), ", "), f.format), f.format)
+	f.pattern = ask(fmt.Sprintf("Pattern (%s) [%s]: ", strings.Join(patternNames(), ", "), f.pattern), f.pattern)
+	return err
+}
+
+// firstScript answers in place of models, so that a CI job can run a new workflow.
+const firstScript = `# Replies in place of models, for a CI job:
+#   espalier run %s --script %s --auto-approve
+# Add replies that the workflow has to handle; "espalier help script" describes the file.
+replies: []
+otherwise: simulate
+`
+
+func (a *invocation) init(f *initFlags) error {
+	written := []string{}
+	next := "\"espalier new NAME\" creates a workflow; \"espalier doctor\" shows which models are available."
+	if f.workflow != "" { // first, because its name and pattern can be wrong
+		path, err := a.newWorkflow(f.workflow, f.format, f.pattern, ".")
+		if err != nil {
+			return err
+		}
+		script := f.workflow + ".script.yaml"
+		if err := a.createFile(script, fmt.Sprintf(firstScript, path, script)); err != nil {
+			return err
+		}
+		written = append(written, path, script)
+		next = fmt.Sprintf("Next: \"espalier show %s\", then \"espalier run %s --simulate\". \"espalier doctor\" shows which "+
+			"models are available.", f.workflow, f.workflow)
+	}
+	made, err := newFile(a.inDir(config.FileName), config.FileName, firstConfig)
+	switch {
+	case err != nil:
+		return err
+	case made:
+		written = append(written, config.FileName)
+	default:
+		a.note(alreadyThere, config.FileName)
+	}
+	if a.hasAgentfiles() {
+		if err := manifest.IgnoreRuns(a.inDir(".")); err != nil {
+			return cannotWrite(".gitignore", err)
+		}
+	}
+	if err := a.tellWritten(written); err != nil {
+		return err
+	}
+	a.note("%s", next)
+	return nil
 }
 
 // hasAgentfiles reports whether the working folder is a project of the Agentfile

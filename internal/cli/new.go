@@ -16,66 +16,146 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 )
 
-//go:embed templates/*.tmpl
+//go:embed templates
 var templates embed.FS
 
-// patterns are the beginnings that Agent Flow recommends.
-var patterns = []string{"pipeline", "agentic", "fanout"}
+// pattern is a workflow to start from.
+type pattern struct {
+	name, about string
+	// cannot says why formats lack the pattern.
+	cannot map[string]string
+}
+
+// patterns are the workflows that new creates, the default first.
+var patterns = []pattern{
+	{name: "pipeline", about: "steps one after the other"},
+	{name: "review", about: "a loop: write, review, and revise until the reviewer approves", cannot: map[string]string{
+		"agentfile": "its steps run in the order of the file, and none runs twice",
+		"nof":       "it repeats all agents at the end of a pass, not one in the middle",
+	}},
+	{name: "fanout", about: "specialists side by side, then merged", cannot: map[string]string{
+		"agentfile": "its steps run one after the other", "aiflow": "its flows are in one place at a time",
+	}},
+	{name: "gate", about: "a person approves before the run continues", cannot: map[string]string{
+		"awf": "it has no step that waits for an approval", "nof": "it has nothing that waits for a person",
+	}},
+	{name: "schedule", about: "runs at fixed times", cannot: map[string]string{
+		"awf": "its files have no triggers", "nof": "its files have no triggers", "aiflow": "its files have no triggers",
+	}},
+	{name: "tool", about: "calls a tool and reports what it found", cannot: map[string]string{
+		"agentfile": "its steps name no tools", "nof": "its nodes call agents only",
+	}},
+	{name: "agentic", about: "a specialist works, a reviewer decides whether it may pass", cannot: map[string]string{
+		"awf": onlyAgentFlow, "nof": onlyAgentFlow, "agentfile": onlyAgentFlow, "aiflow": onlyAgentFlow,
+	}},
+}
+
+const onlyAgentFlow = "it is a pattern of Agent Flow"
+
+// newFormats are the formats of new workflows, the default first, with the file that holds one.
+var newFormats = []struct{ name, file string }{
+	{"agent-flow", "NAME.md"}, {"awf", "NAME.yaml"}, {"nof", "NAME.nof.md"},
+	{"agentfile", "workflows/NAME/workflow.yaml"}, {"aiflow", "NAME.aiflow"},
+}
+
+func patternNames() []string {
+	var out []string
+	for _, p := range patterns {
+		out = append(out, p.name)
+	}
+	return out
+}
+
+func newFormatNames() []string {
+	var out []string
+	for _, f := range newFormats {
+		out = append(out, f.name)
+	}
+	return out
+}
 
 func (a *invocation) newCommand() *cobra.Command {
-	var pattern, dir string
+	var format, chosen, dir string
+	long := "Write a small valid workflow to start from, in any format:\n\n"
+	for _, p := range patterns {
+		long += fmt.Sprintf("  %-9s %s\n", p.name, p.about)
+	}
+	long += "\nNot every format has every pattern. An existing file is never overwritten."
 	cmd := a.jsonFlag(&cobra.Command{
-		Use:   "new NAME [--pattern pipeline|agentic|fanout] [-o DIR] [--json]",
+		Use:   "new NAME [--pattern PATTERN] [--format FORMAT] [-o DIR] [--json]",
 		Short: "Create a valid workflow to start from",
-		Long: `Write NAME.md, a small valid Agent Flow workflow to begin with:
-
-  pipeline  steps one after the other: validate, process, deliver
-  agentic   a specialist works, a reviewer decides whether it may pass
-  fanout    specialists side by side, merged, confirmed by a person
-
-A file that is there already is never overwritten.`,
+		Long:  long,
 		Example: `  espalier new invoice-check
-  espalier new contract-review --pattern fanout -o workflows`,
+  espalier new contract-review --pattern gate -o workflows
+  espalier new digest --format awf --pattern review`,
 		Args:              takes(1, 1, "a name"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(_ *cobra.Command, args []string) error {
-			name := args[0]
-			if err := checkName(name); err != nil {
-				return err
-			}
-			if !slices.Contains(patterns, pattern) {
-				return usage(diag.DidYouMean(pattern, patterns), "there is no pattern %q", pattern)
-			}
-			text, err := fromTemplate(pattern, name)
+			shown, err := a.newWorkflow(args[0], format, chosen, dir)
 			if err != nil {
 				return err
 			}
-			path := filepath.Join(dir, name+".md")
-			if err := a.createFile(path, text); err != nil {
-				return err
-			}
-			shown := filepath.ToSlash(path)
 			if a.json {
-				return a.writeJSON(map[string]string{"name": name, "pattern": pattern, "path": shown})
+				return a.writeJSON(map[string]string{
+					"name": args[0], "format": format, "pattern": chosen, "path": shown,
+				})
 			}
 			if _, err := fmt.Fprintln(a.stdout, shown); err != nil {
 				return err
 			}
 			word := shellWord(shown)
-			a.note("Next: write down what it does, then \"espalier validate %s\" and \"espalier show %s\".", word, word)
+			a.note("Next: describe what it does, then run \"espalier validate %s\" and \"espalier show %s\".", word, word)
 			return nil
 		},
 	})
 	flags := cmd.Flags()
-	flags.StringVar(&pattern, "pattern", patterns[0], "one of "+strings.Join(patterns, ", "))
+	flags.StringVar(&chosen, "pattern", patterns[0].name, "one of "+strings.Join(patternNames(), ", "))
+	flags.StringVar(&format, "format", newFormats[0].name, "one of "+strings.Join(newFormatNames(), ", "))
 	flags.StringVarP(&dir, "output", "o", ".", "write into this folder, `DIR`")
-	cmd.RegisterFlagCompletionFunc("pattern", cobra.FixedCompletions(patterns, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("pattern", cobra.FixedCompletions(patternNames(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(newFormatNames(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.MarkFlagDirname("output")
 	return cmd
 }
 
-func fromTemplate(pattern, name string) (string, error) {
-	raw, err := templates.ReadFile("templates/" + pattern + ".md.tmpl")
+// newWorkflow creates a workflow and returns the path of its file.
+func (a *invocation) newWorkflow(name, format, chosen, dir string) (shown string, err error) {
+	if err := checkName(name); err != nil {
+		return "", err
+	}
+	f := slices.IndexFunc(newFormats, func(f struct{ name, file string }) bool { return f.name == format })
+	if f < 0 {
+		return "", usage(diag.DidYouMean(format, newFormatNames()), "there is no format %q", format)
+	}
+	p := slices.IndexFunc(patterns, func(p pattern) bool { return p.name == chosen })
+	if p < 0 {
+		return "", usage(diag.DidYouMean(chosen, patternNames()), "there is no pattern %q", chosen)
+	}
+	if why := patterns[p].cannot[format]; why != "" {
+		var can []string
+		for _, other := range patterns {
+			if other.cannot[format] == "" {
+				can = append(can, other.name)
+			}
+		}
+		return "", usage(fmt.Sprintf("Use one of %s, or another format.", strings.Join(can, ", ")),
+			"%s has no pattern %q: %s", format, chosen, why)
+	}
+	path := filepath.Join(dir, strings.ReplaceAll(newFormats[f].file, "NAME", name))
+	text, err := fromTemplate(format+"/"+chosen, name)
+	if err == nil {
+		err = a.createFile(path, text)
+	}
+	if err == nil && format == "agentfile" {
+		if text, err = fromTemplate("agentfile/writer", name); err == nil {
+			err = a.createFile(filepath.Join(filepath.Dir(path), "agents", "writer.md"), text)
+		}
+	}
+	return filepath.ToSlash(path), err
+}
+
+func fromTemplate(template, name string) (string, error) {
+	raw, err := templates.ReadFile("templates/" + template + ".tmpl")
 	if err != nil {
 		return "", err
 	}

@@ -29,7 +29,9 @@ func (a *invocation) showProgress(j *app.Journal, run journal.RunID) (done func(
 	switch {
 	case a.json && a.follow:
 		sink = console.NewJSON(terminal.JSON(a.stdout), o)
-	case a.IsTerminal(a.Stderr):
+	case a.quiet:
+		return func() error { return nil }, nil
+	case a.IsTerminal(a.Stderr) && !a.verbose:
 		live := console.NewLive(a.paintedErr(), o, a.consoleSize, time.Now)
 		sink, closing = live, redraw(live)
 	default:

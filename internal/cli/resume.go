@@ -567,12 +567,11 @@ func standing(run *app.Run) string {
 	case e.Status == journal.Finished:
 		return string(e.Outcome)
 	case e.Status == journal.Sleeping && e.Wake != 0:
-		return fmt.Sprintf("%s until %s (%s)", e.Status, e.Wake.Time().Local().Format(time.DateTime),
-			api.WaitingFor(e.Waiting))
+		return fmt.Sprintf("%s until %s (%s)", e.Status, e.Wake.Time().Local().Format(time.DateTime), api.WaitingFor(run.Waiting))
 	case run.Driver != "":
 		return fmt.Sprintf("%s (%s)", e.Status, run.Driver)
 	case e.Waiting != "" && e.Waiting != string(e.Status):
-		return fmt.Sprintf("%s (%s)", e.Status, api.WaitingFor(e.Waiting))
+		return fmt.Sprintf("%s (%s)", e.Status, api.WaitingFor(run.Waiting))
 	}
 	return string(e.Status)
 }

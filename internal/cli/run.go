@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -17,6 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/source"
 )
@@ -35,6 +37,8 @@ type runFlags struct {
 	trace           string
 	durability      string
 	runID           string
+	maxCost         float64 // in dollars
+	timeout         time.Duration
 	options         app.RunOptions
 	changed         func(flag string) bool
 	visit           func(func(*pflag.Flag)) // the flags that were set
@@ -126,6 +130,15 @@ func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
 		"full: every step survives a power cut; relaxed: the last moments may not")
 	complete("durability", durabilities)
 	flags.StringVar(&f.runID, "run-id", "", "the id of the new run: a UUID")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "show no progress")
+	flags.BoolVarP(&a.verbose, "verbose", "v", false, "on a terminal, show one line for each event and keep it")
+	flags.StringVarP(&a.outputFile, "output", "o", "", "write the output of the run to this `FILE`")
+	flags.Float64Var(&f.maxCost, "max-cost", 0, "stop the run before it costs more than this many `DOLLARS`")
+	flags.DurationVar(&f.timeout, "timeout", 0, "stop the run after this `DURATION` of active time, such as 90s or 2h")
+	flags.BoolVar(&a.wait, "wait", false, "at a gate, wait for a decision from elsewhere, until the run has finished")
+	flags.BoolVar(&a.autoApprove, "auto-approve", false, "approve every gate; only with --simulate or --script")
+	exclusive(cmd, "quiet", "verbose")
+	exclusive(cmd, "detach", "wait")
 	exclusive(cmd, "simulate", "script")
 }
 
@@ -157,6 +170,16 @@ func (a *invocation) validateRun(f *runFlags) error {
 	if f.changed("seed") && !f.options.Simulate && f.script == "" {
 		return usage("Add --simulate. Set the seed of a real model in the agent's options.",
 			"--seed selects simulated replies, and this run asks models")
+	}
+	if a.autoApprove && !f.options.Simulate && f.script == "" {
+		return usage("Add --simulate or --script, or decide with \"espalier approve\".",
+			"--auto-approve is for simulated runs, and this run acts")
+	}
+	if f.changed("max-cost") && f.maxCost <= 0 {
+		return usage("Write dollars, as in --max-cost 0.50.", "--max-cost has to be greater than 0")
+	}
+	if f.changed("timeout") && f.timeout < time.Second {
+		return usage("Write a duration, as in --timeout 90s.", "--timeout has to be at least one second")
 	}
 	if !slices.Contains(durabilities, f.durability) {
 		return usage(diag.DidYouMean(f.durability, durabilities), "there is no durability %q", f.durability)
@@ -194,6 +217,7 @@ func (a *invocation) run(workflow string, f *runFlags) error {
 	if err := a.fitsFormat(f, an.Program.Format); err != nil {
 		return err
 	}
+	f.limit(an)
 	prepare, err := a.prepareRequest(an, f)
 	if err != nil {
 		return err
@@ -212,6 +236,19 @@ func (a *invocation) run(workflow string, f *runFlags) error {
 		return a.dryRun(an)
 	}
 	return a.start(p, f)
+}
+
+// limit lowers the budget of a workflow to the limits of the flags.
+func (f *runFlags) limit(an *app.Analysis) {
+	p := *an.Program
+	lower := func(limit **ir.Limit, most int64) {
+		if most > 0 && (*limit == nil || (*limit).Max > most) {
+			*limit = &ir.Limit{Max: most}
+		}
+	}
+	lower(&p.Budget.MicroDollars, int64(f.maxCost*1e6))
+	lower(&p.Budget.ActiveSeconds, int64(f.timeout/time.Second))
+	an.Program = &p
 }
 
 // prepareRequest reads the files that the flags name.

@@ -44,8 +44,9 @@ func (a *invocation) runsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runs [--status STATUS] [--workflow NAME] [--open]",
 		Short: "List the runs of this project, the newest first",
-		Long: `List the runs of this project, the newest first: short ID, start time, workflow,
-and status. The short ID is enough for all other commands.`,
+		Long: `List the runs of this project, the newest first: short ID, start time, duration
+until the last event, cost, workflow, and status. The short ID is enough for all
+other commands.`,
 		Example: `  espalier runs --open
   espalier runs --status waiting --workflow contract-review`,
 		Args: takes(0, 0, "nothing"),
@@ -62,6 +63,15 @@ and status. The short ID is enough for all other commands.`,
 			list, err := a.runs().Runs(context.Background(), app.Filter{
 				Status: journal.Status(status), Name: name, Unfinished: open, Children: all, Limit: most,
 			})
+			var none *app.Error
+			if errors.As(err, &none) && none.Reason == app.NoRuns {
+				if !a.json {
+					end := a.failure(none)
+					message := sentence(end.message)
+					a.note("%s\n%s", strings.ToUpper(message[:1])+message[1:], end.help)
+				}
+				return nil
+			}
 			if err != nil {
 				return err
 			}
@@ -72,13 +82,15 @@ and status. The short ID is enough for all other commands.`,
 				a.note("No runs.")
 				return nil
 			}
+			fmt.Fprintf(a.stdout, "%-8s  %-19s  %8s  %9s  %-24s  %s\n", "ID", "STARTED", "DURATION", "COST", "WORKFLOW", "STATUS")
 			for _, e := range list {
 				how := standing(&e)
 				if why := cmp.Or(e.Error, e.Reason); why != "" { // words before their code
 					how += " (" + fit(diag.Printable(why), whyColumns) + ")"
 				}
-				fmt.Fprintf(a.stdout, "%s  %s  %-24s  %s\n", short(e.ID),
-					e.Started.Time().Local().Format(time.DateTime), e.Name, how)
+				fmt.Fprintf(a.stdout, "%s  %s  %8s  %9s  %-24s  %s\n", short(e.ID),
+					e.Started.Time().Local().Format(time.DateTime), report.Duration(e.Updated.Time().Sub(e.Started.Time())),
+					a.costOf(&e), e.Name, how)
 			}
 			return nil
 		},
@@ -148,6 +160,15 @@ one that the export has printed.`,
 			return nil
 		},
 	}
+}
+
+// costOf returns what a run has cost so far, or "-" if it is not known.
+func (a *invocation) costOf(run *app.Run) string {
+	status, err := a.runs().Status(context.Background(), cmp.Or(run.Root, run.ID))
+	if err != nil || run.Root != "" {
+		return "-"
+	}
+	return price.Dollars(status.Used.MicroDollars)
 }
 
 // writeRuns prints one JSON object for each run.

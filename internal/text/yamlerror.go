@@ -393,7 +393,7 @@ func (m mistake) outOfPlace() bool {
 		m.p.report(CodeNotAPair, m.at, m.at+1, "There is no key before this colon.", `Write "key: value".`)
 	case '%':
 		m.p.report(CodeSyntax, m.at, wordEnd(m.p.text, m.at),
-			"Lines for YAML programs, such as %YAML and %TAG, are not allowed here.", "Remove the line.")
+			"This directive is not supported.", "Remove the line.")
 	default:
 		return false
 	}

@@ -67,6 +67,10 @@ func parseOnce(f *source.File, base int, text string) (*Node, diag.List) {
 	if rest, ok := strings.CutPrefix(text, "\ufeff"); ok {
 		base, text = base+len(text)-len(rest), rest
 	}
+	// The library refuses the directive %YAML 1.2, which says nothing that matters here.
+	if line, _, _ := strings.Cut(text, "\n"); strings.HasPrefix(line, "%YAML 1.") {
+		text = "#" + text[1:]
+	}
 	p := &yamlParser{file: f, base: base, text: text, line: 1, column: 1}
 	if at := invalidUTF8(text); at >= 0 {
 		p.report(CodeCharacter, at, at+1, "This byte is not part of UTF-8 text.", "Save the file in the UTF-8 encoding.")

@@ -59,7 +59,7 @@ func outerKeys(text string) []string {
 	var keys []string
 	for line := range strings.Lines(text) {
 		key, _, ok := strings.Cut(line, ":")
-		if ok && key != "" && !strings.ContainsAny(key[:1], " #-\t\r\n") {
+		if ok && key != "" && !strings.ContainsAny(key[:1], " #-{\t\r\n") {
 			keys = append(keys, strings.Trim(strings.TrimSpace(key), `"'`))
 		}
 	}

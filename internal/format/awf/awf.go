@@ -3,8 +3,10 @@ package awf
 import (
 	"encoding/json"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
@@ -35,8 +37,16 @@ func (Format) Match(f *source.File) format.Match {
 		(slices.Contains(keys, "initial") || slices.Contains(keys, "states.initial")) && !inFolder(f, "templates") {
 		return format.Certain
 	}
+	if flowStates().MatchString(f.Text) && !inFolder(f, "templates") {
+		return format.Certain
+	}
 	return format.No
 }
+
+// flowStates matches states in braces, as in JSON.
+var flowStates = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)(^|[{,]\s*)["']?states["']?\s*:\s*\{\s*["']?initial["']?\s*:`)
+})
 
 // inFolder reports whether a file is in a folder of .awf. Files in its templates folder are
 // parts of workflows that cannot run by themselves.

@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// greet tells a person at a terminal what is in the project, and what to do next.
+func (a *invocation) greet() error {
+	ctx := context.Background()
+	found, err := a.app().Workflows(ctx, a.reading)
+	if err != nil {
+		return err
+	}
+	runs, err := a.app().Runs(ctx, app.Filter{Unfinished: true})
+	var none *app.Error
+	if err != nil && (!errors.As(err, &none) || none.Reason != app.NoRuns) {
+		return err
+	}
+	waiting := 0
+	for _, r := range runs {
+		if r.Status == journal.Waiting {
+			waiting++
+		}
+	}
+	w := a.stdout
+	fmt.Fprintln(w, "Espalier runs workflows of LLM agents, durably and within a budget.")
+	fmt.Fprintln(w)
+	t := table{}
+	if n := len(found.Workflows); n == 0 {
+		fmt.Fprintln(w, "There are no workflows in this folder yet.")
+		t.add("espalier init", "set up a project with a first workflow")
+		t.add("espalier new NAME", "create a workflow from a pattern")
+	} else {
+		first := shellWord(found.Workflows[0].Name)
+		fmt.Fprintf(w, "This folder has %s", plural(n, "workflow"))
+		if len(runs) > 0 {
+			fmt.Fprintf(w, " and %s that %s not over", plural(len(runs), "run"), map[bool]string{true: "is", false: "are"}[len(runs) == 1])
+		}
+		fmt.Fprintln(w, ".")
+		if waiting > 0 {
+			t.add("espalier runs --open", plural(waiting, "run")+" waiting for you")
+		}
+		t.add("espalier list", "list the workflows")
+		t.add("espalier show "+first, "what the first one does")
+		t.add("espalier run "+first+" --simulate", "run it without a model and without cost")
+	}
+	t.add("espalier doctor", "which models and tools are available")
+	t.add("espalier help", "all commands")
+	fmt.Fprintln(w)
+	return t.write(w, a.columns(), "  ")
+}
+
+// otherWords are the words that people of other programs try, and what to use instead.
+var otherWords = map[string]string{
+	"logs":  `"espalier transcript RUN --follow" prints what a run does.`,
+	"ps":    `"espalier runs --open" lists the runs that are not over.`,
+	"stop":  `"espalier pause RUN" stops a run so that it can be resumed, "espalier cancel RUN" ends it.`,
+	"retry": `"espalier resume RUN --from current" repeats the step that failed.`,
+	"start": `"espalier run WORKFLOW" starts a run, with --detach in the background.`,
+}
