@@ -52,6 +52,7 @@ type serveFlags struct {
 	addr, public, logFormat string
 	proxied                 bool
 	cert, key               string
+	oidc                    string
 }
 
 func (a *invocation) serveCommand() *cobra.Command {
@@ -92,6 +93,7 @@ period (grace_period in espalier.yaml, 10s by default).`,
 	flags.BoolVar(&f.proxied, "trusted-proxy", false, "a proxy in front of the server encrypts connections")
 	flags.StringVar(&f.cert, "tls-cert", "", "`FILE` with the certificate of the server")
 	flags.StringVar(&f.key, "tls-key", "", "`FILE` with the key of the certificate")
+	flags.StringVar(&f.oidc, "oidc", "", "JSON `FILE` with an OpenID Connect provider through which people sign in")
 	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -129,6 +131,13 @@ func (a *invocation) serve(f *serveFlags) error {
 	auth, err := identity.NewAuthenticator(state)
 	if err != nil {
 		return &failure{code: exitNotReady, message: err.Error()}
+	}
+	if f.oidc != "" {
+		settings, err := identity.ReadOIDC(a.inDir(f.oidc))
+		if err != nil {
+			return &failure{code: exitNotReady, message: err.Error(), help: "docs/users.md describes the file."}
+		}
+		auth.UseOIDC(settings)
 	}
 	listener, err := a.listen(f, auth)
 	if err != nil {
@@ -169,7 +178,7 @@ func (a *invocation) listen(f *serveFlags, auth *identity.Authenticator) (net.Li
 		l.Close()
 		return nil, &failure{code: exitNotReady, message: err.Error()}
 	}
-	if len(accounts) == 0 {
+	if len(accounts) == 0 && auth.OIDC() == nil {
 		l.Close()
 		return nil, usage("Create one with \"espalier user add NAME --role admin\".",
 			"%s can be reached from other machines, and the project has no users", f.addr)

@@ -97,6 +97,16 @@ type project struct {
 
 func serve(t *testing.T, dir string) *project {
 	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serveOn(t, dir, l, func(*identity.Authenticator) {})
+}
+
+// serveOn serves a project on a listener, with a change of its authentication.
+func serveOn(t *testing.T, dir string, l net.Listener, change func(*identity.Authenticator)) *project {
+	t.Helper()
 	a := app.New(app.Options{Dir: dir, Home: t.TempDir(), Getenv: func(name string) string {
 		if strings.HasPrefix(name, "TEST_") {
 			return os.Getenv(name)
@@ -122,12 +132,9 @@ func serve(t *testing.T, dir string) *project {
 	if err != nil {
 		t.Fatal(err)
 	}
+	change(auth)
 	log := &bytes.Buffer{}
 	s := New(Options{App: a, Auth: auth, StateDir: state, Version: "test", Log: slog.New(slog.NewTextHandler(log, nil))})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	go func() { ended <- s.Serve(ctx, l, 5*time.Second) }()
 	s.SetReady()
 	stopped := false
