@@ -3,12 +3,14 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -363,5 +365,75 @@ func TestCommandsWorkWithoutAKilledServer(t *testing.T) {
 	s.cmd.Wait()
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a server that has stopped left its file: %v", err)
+	}
+}
+
+// SIGHUP reloads the configuration: the process and its port stay, requests that
+// are made meanwhile are answered, and a configuration with errors changes
+// nothing.
+func TestServerReloadsItsConfiguration(t *testing.T) {
+	p := newGated(t)
+	asked := make(chan string, 100)
+	provider := func(name string) string {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			asked <- name
+			w.WriteHeader(http.StatusNotFound)
+		}))
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	file := filepath.Join(p.dir, "oidc.json")
+	use := func(issuer string) {
+		put(t, file, `{"issuer": "`+issuer+`", "client_id": "x", "roles": {"all": ["viewer"]}}`)
+	}
+	use(provider("first"))
+	lines, log := io.Pipe()
+	defer lines.Close()
+	s := startServerTo(p, log, "--oidc", "oidc.json")
+	said := bufio.NewScanner(lines)
+	hup := func(config, want string) {
+		t.Helper()
+		put(t, filepath.Join(p.dir, "espalier.yaml"), config)
+		if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		for said.Scan() {
+			if strings.Contains(said.Text(), want) {
+				return
+			}
+		}
+		t.Fatalf("%q was not said", want)
+	}
+	signIn := func(want string) {
+		t.Helper()
+		done := make(chan struct{})
+		go func() { // the server logs requests
+			defer close(done)
+			s.call("GET", "/login/oidc", "", http.StatusBadGateway)
+		}()
+		for said.Scan() {
+			if strings.Contains(said.Text(), "path=/login/oidc") {
+				break
+			}
+		}
+		<-done
+		if got := <-asked; got != want {
+			t.Errorf("the provider is the %s, want the %s", got, want)
+		}
+	}
+	signIn("first")
+	use(provider("second"))
+	signIn("first")
+	hup("sandbox: maybe\n", "The configuration was not reloaded")
+	signIn("first")
+	hup("sandbox: false\n", "The configuration is reloaded")
+	signIn("second")
+	go io.Copy(io.Discard, lines)
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	s.cmd.Wait()
+	if code := s.cmd.ProcessState.ExitCode(); code != 130 {
+		t.Errorf("exit code %d", code)
 	}
 }

@@ -29,9 +29,13 @@ type serverProcess struct {
 }
 
 // startServer starts "espalier serve" in a project and returns when it answers.
-func startServer(p *awfProject) *serverProcess {
+func startServer(p *awfProject, more ...string) *serverProcess { return startServerTo(p, nil, more...) }
+
+// startServerTo is startServer with a writer for what the server logs.
+func startServerTo(p *awfProject, log io.Writer, more ...string) *serverProcess {
 	p.t.Helper()
-	cmd := p.command("serve", "--addr", "127.0.0.1:0", "--json")
+	cmd := p.command(append([]string{"serve", "--addr", "127.0.0.1:0", "--json"}, more...)...)
+	cmd.Stderr = log
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		p.t.Fatal(err)

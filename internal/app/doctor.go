@@ -72,6 +72,32 @@ func (a *App) Diagnose(ctx context.Context, reach bool) (*Diagnosis, error) {
 	return d, nil
 }
 
+// ServerTools is an MCP server of the project with its tools.
+type ServerTools = registry.ServerTools
+
+// ListServers starts the MCP servers of the project around the working folder that a person has approved, and asks each
+// for its tools. Secrets are masked.
+func (a *App) ListServers(ctx context.Context) ([]ServerTools, error) {
+	space, root, err := a.here()
+	if err != nil {
+		return nil, err
+	}
+	defer space.Close()
+	s, err := a.settings(space, root, approvedOnly)
+	if err != nil {
+		return nil, err
+	}
+	env, err := a.environment(root, s)
+	if err != nil {
+		return nil, err
+	}
+	list := env.tools.ListServers(ctx)
+	for i := range list {
+		list[i].Problem = env.models.Secrets.Show(list[i].Problem)
+	}
+	return list, nil
+}
+
 // mcpComponent returns the state of .mcp.json; nil without one.
 func mcpComponent(file *config.MCPFile) *Component {
 	f := &Component{What: "MCP servers", Name: config.MCPFileName, State: ComponentOK}

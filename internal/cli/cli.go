@@ -256,7 +256,7 @@ removes it, and "espalier resume RUN --from STEP" starts a new one from a step.`
 		a.editCommand(), a.transcriptCommand(), a.memoryCommand(), a.auditCommand())
 	in(groupCheck, a.validateCommand(), a.showCommand(), a.graphCommand(), a.costCommand(), a.driftCommand())
 	in(groupFind, a.listCommand(), a.initCommand(), a.newCommand(), a.createCommand(), a.promoteCommand(),
-		a.setupIDECommand(), a.doctorCommand(), a.trustCommand(), a.userCommand(), a.loginCommand(),
+		a.setupIDECommand(), a.doctorCommand(), a.toolsCommand(), a.trustCommand(), a.userCommand(), a.loginCommand(),
 		a.logoutCommand())
 	in(groupHelp, a.explainCommand(), a.schemaCommand(), a.exprCommand(), a.versionCommand(), a.completionCommand())
 	a.addHelp(root)

@@ -519,13 +519,8 @@ func (a *invocation) work() (reload bool, err error) {
 		case err := <-ended:
 			return false, err
 		case sig := <-signals:
-			if sig == syscall.SIGHUP {
-				if err := a.app().CheckConfig(); err != nil {
-					a.notifyError(err)
-					a.note("The configuration was not reloaded: %v", err)
-					continue
-				}
-				a.note("Reloading the configuration.")
+			if sig == syscall.SIGHUP && !a.mayReload() {
+				continue
 			}
 			cancel()
 			a.park(sig, signals)
@@ -538,6 +533,17 @@ func (a *invocation) work() (reload bool, err error) {
 			}
 		}
 	}
+}
+
+// mayReload reports whether the configuration can be reloaded, and says so.
+func (a *invocation) mayReload() bool {
+	if err := a.app().CheckConfig(); err != nil {
+		a.notifyError(err)
+		a.note("The configuration was not reloaded: %v", err)
+		return false
+	}
+	a.note("Reloading the configuration.")
+	return true
 }
 
 // notifyError prints the diagnostics of an error.

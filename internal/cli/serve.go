@@ -52,6 +52,7 @@ type serveFlags struct {
 	addr, public, logFormat string
 	proxied                 bool
 	cert, key               string
+	oidc                    string
 }
 
 func (a *invocation) serveCommand() *cobra.Command {
@@ -70,7 +71,9 @@ To serve other machines, create users and give the server a certificate
 say so with --trusted-proxy and --public-url.
 
 Interrupt it to stop: running steps finish first. SIGTERM gives them the grace
-period (grace_period in espalier.yaml, 10s by default).`,
+period (grace_period in espalier.yaml, 10s by default). SIGHUP reloads the
+configuration, secrets and --oidc; the port stays open. Users and certificates
+are read again when their files change.`,
 		Example: `  espalier serve
   espalier serve --addr 127.0.0.1:8080
   espalier serve --addr 0.0.0.0:7477 --trusted-proxy --public-url https://flows.example.org`,
@@ -92,6 +95,7 @@ period (grace_period in espalier.yaml, 10s by default).`,
 	flags.BoolVar(&f.proxied, "trusted-proxy", false, "a proxy in front of the server encrypts connections")
 	flags.StringVar(&f.cert, "tls-cert", "", "`FILE` with the certificate of the server")
 	flags.StringVar(&f.key, "tls-key", "", "`FILE` with the key of the certificate")
+	flags.StringVar(&f.oidc, "oidc", "", "JSON `FILE` with an OpenID Connect provider through which people sign in")
 	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -122,32 +126,80 @@ func (a *invocation) serve(f *serveFlags) error {
 	if err != nil {
 		return err
 	}
-	state, err := a.app().StateDir(context.Background())
-	if err != nil {
-		return err
-	}
-	auth, err := identity.NewAuthenticator(state)
-	if err != nil {
-		return &failure{code: exitNotReady, message: err.Error()}
-	}
-	listener, err := a.listen(f, auth)
-	if err != nil {
-		return err
-	}
-	defer listener.Close()
 	log := slog.New(slog.NewTextHandler(a.stderr, nil))
 	if f.logFormat == "json" {
 		log = slog.New(slog.NewJSONHandler(a.stderr, nil))
 	}
-	server := a.NewServer(ServerOptions{
-		App: a.app(), Auth: auth, StateDir: state, PublicURL: public, TLS: f.encrypted(), Encrypts: f.cert != "", Version: readVersion().Version, Log: log,
-	})
-	return a.runServer(server, listener, state)
+	var port *keptListener
+	defer func() {
+		if port != nil {
+			port.TCPListener.Close()
+		}
+	}()
+	for first := true; ; first = false {
+		state, err := a.app().StateDir(context.Background())
+		if err != nil {
+			return err
+		}
+		auth, err := a.authenticator(f, state)
+		if err != nil {
+			return err
+		}
+		if port == nil {
+			if port, err = a.listen(f, auth); err != nil {
+				return err
+			}
+		}
+		listener, err := f.wrapTLS(port.open())
+		if err != nil {
+			return err
+		}
+		server := a.NewServer(ServerOptions{
+			App: a.app(), Auth: auth, StateDir: state, PublicURL: public, TLS: f.encrypted(), Encrypts: f.cert != "",
+			Version: readVersion().Version, Log: log,
+		})
+		reload, err := a.runServer(server, listener, state, first)
+		if !reload {
+			return err
+		}
+		a.close()
+		a.opened = nil // to read the configuration again
+	}
 }
+
+// authenticator returns the authentication of a project's server.
+func (a *invocation) authenticator(f *serveFlags, state string) (*identity.Authenticator, error) {
+	auth, err := identity.NewAuthenticator(state)
+	if err != nil {
+		return nil, &failure{code: exitNotReady, message: err.Error()}
+	}
+	if f.oidc == "" {
+		return auth, nil
+	}
+	settings, err := identity.ReadOIDC(a.inDir(f.oidc))
+	if err != nil {
+		return nil, &failure{code: exitNotReady, message: err.Error(), help: "docs/users.md describes the file."}
+	}
+	auth.UseOIDC(settings)
+	return auth, nil
+}
+
+// keptListener is a port that stays open when a server that listens on it stops:
+// connections wait for the next server.
+type keptListener struct{ *net.TCPListener }
+
+// open lets the next server accept connections.
+func (l *keptListener) open() net.Listener {
+	_ = l.SetDeadline(time.Time{}) // Accept reports a port that is closed
+	return l
+}
+
+// Close makes Accept return, and keeps the port open.
+func (l *keptListener) Close() error { return l.SetDeadline(time.Unix(1, 0)) }
 
 // listen opens the port. A server that other machines can reach needs users and
 // encryption, because its tokens open everything that its runs can do.
-func (a *invocation) listen(f *serveFlags, auth *identity.Authenticator) (net.Listener, error) {
+func (a *invocation) listen(f *serveFlags, auth *identity.Authenticator) (*keptListener, error) {
 	l, err := net.Listen("tcp", f.addr)
 	if err != nil {
 		return nil, &failure{
@@ -156,8 +208,9 @@ func (a *invocation) listen(f *serveFlags, auth *identity.Authenticator) (net.Li
 		}
 	}
 	at, err := netip.ParseAddrPort(l.Addr().String())
+	kept := &keptListener{l.(*net.TCPListener)}
 	if err == nil && at.Addr().Unmap().IsLoopback() {
-		return f.wrapTLS(l)
+		return kept, nil
 	}
 	if !f.encrypted() {
 		l.Close()
@@ -169,16 +222,17 @@ func (a *invocation) listen(f *serveFlags, auth *identity.Authenticator) (net.Li
 		l.Close()
 		return nil, &failure{code: exitNotReady, message: err.Error()}
 	}
-	if len(accounts) == 0 {
+	if len(accounts) == 0 && auth.OIDC() == nil {
 		l.Close()
 		return nil, usage("Create one with \"espalier user add NAME --role admin\".",
 			"%s can be reached from other machines, and the project has no users", f.addr)
 	}
-	return f.wrapTLS(l)
+	return kept, nil
 }
 
-// runServer serves and drives runs until a signal.
-func (a *invocation) runServer(server HTTPServer, l net.Listener, state string) error {
+// runServer serves and drives runs until a signal. It reports whether to start again with the configuration as it is
+// now: after SIGHUP, if the configuration is valid.
+func (a *invocation) runServer(server HTTPServer, l net.Listener, state string, first bool) (reload bool, err error) {
 	signals, release := a.Signals.handle()
 	defer release()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -195,21 +249,25 @@ func (a *invocation) runServer(server HTTPServer, l net.Listener, state string) 
 	} else {
 		defer forget()
 	}
-	if err := a.announce(server, l.Addr()); err != nil {
-		return err
+	if first {
+		if err := a.announce(server, l.Addr()); err != nil {
+			return false, err
+		}
+	} else {
+		a.note("The configuration is reloaded.")
 	}
 	for {
 		select {
 		case err := <-worked:
 			cancel()
 			<-served
-			return err
+			return false, err
 		case err := <-served:
 			cancel()
-			return &failure{code: exitNotReady, message: err.Error()}
+			return false, &failure{code: exitNotReady, message: err.Error()}
 		case sig := <-signals:
-			if sig == syscall.SIGHUP {
-				continue // users and tokens are read with each request
+			if sig == syscall.SIGHUP && !a.mayReload() {
+				continue
 			}
 			cancel()
 			a.park(sig, signals)
@@ -217,10 +275,10 @@ func (a *invocation) runServer(server HTTPServer, l net.Listener, state string) 
 			if worked := <-worked; err == nil && !errors.Is(worked, context.Canceled) {
 				err = worked
 			}
-			if err != nil {
-				return err
+			if err != nil || sig == syscall.SIGHUP {
+				return err == nil, err
 			}
-			return &failure{code: exitInterrupted, message: "stopped; the runs continue with the next \"espalier serve\""}
+			return false, &failure{code: exitInterrupted, message: "stopped; the runs continue with the next \"espalier serve\""}
 		}
 	}
 }

@@ -17,7 +17,6 @@ func (f *serveFlags) wrapTLS(l net.Listener) (net.Listener, error) {
 	}
 	c := &certificate{cert: f.cert, key: f.key}
 	if _, err := c.get(nil); err != nil {
-		l.Close()
 		return nil, &failure{code: exitNotReady, message: err.Error(), help: "Look at --tls-cert and --tls-key."}
 	}
 	return tls.NewListener(l, &tls.Config{

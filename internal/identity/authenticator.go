@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -8,6 +9,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -18,6 +20,7 @@ import (
 // use.
 type Authenticator struct {
 	users  *Users
+	oidc   *OIDC  // nil without a provider
 	token  string // the project's own
 	key    []byte // signs sessions
 	owner  Identity
@@ -31,6 +34,9 @@ type Authenticator struct {
 const (
 	SessionLifetime = 30 * 24 * time.Hour
 	loginLifetime   = 15 * time.Minute
+	// oidcSessionLifetime bounds how long a person keeps roles of a group that
+	// they have left.
+	oidcSessionLifetime = 8 * time.Hour
 )
 
 // NewAuthenticator returns the authenticator of a project.
@@ -49,8 +55,25 @@ func NewAuthenticator(stateDir string) (*Authenticator, error) {
 // Users returns the users file.
 func (a *Authenticator) Users() *Users { return a.users }
 
-// Token returns the identity of a bearer token.
-func (a *Authenticator) Token(token string) (Identity, error) {
+// UseOIDC lets people sign in through a provider. Call it before the first
+// request.
+func (a *Authenticator) UseOIDC(s *OIDCSettings) {
+	a.oidc = &OIDC{settings: *s, users: a.users, now: func() time.Time { return a.now() }}
+}
+
+// OIDC returns the provider through which people sign in; nil if there is none.
+func (a *Authenticator) OIDC() *OIDC { return a.oidc }
+
+// Token returns the identity of a bearer token: the project's own, that of a
+// user, or an ID token of the OpenID Connect provider.
+func (a *Authenticator) Token(ctx context.Context, token string) (Identity, error) {
+	if a.oidc != nil && strings.Count(token, ".") == 2 {
+		id, err := a.oidc.Token(ctx, token)
+		if errors.Is(err, ErrNotAdmitted) {
+			err = fmt.Errorf("%w: %w", ErrInvalidToken, err)
+		}
+		return id, err
+	}
 	if sameHash(hashToken(token), hashToken(a.token)) {
 		return a.owner, nil
 	}
@@ -67,6 +90,9 @@ type session struct {
 	Issued time.Time `json:"i"`
 	Ends   time.Time `json:"e"`
 	Nonce  string    `json:"x"`
+	// Roles are those of a person who has signed in at a provider. Such a person
+	// has no account here.
+	Roles []Role `json:"r,omitempty"`
 }
 
 // NewSession returns the value of a session cookie for an identity and the time
@@ -78,6 +104,9 @@ func (a *Authenticator) NewSession(id Identity) (value string, ends time.Time, e
 	s := session{
 		Name: id.Name, Owner: id.Kind == Owner, Token: id.Token, Issued: now,
 		Ends: now.Add(SessionLifetime), Nonce: hex.EncodeToString(nonce),
+	}
+	if id.Method == ByOIDC {
+		s.Roles, s.Ends = id.Roles, now.Add(oidcSessionLifetime)
 	}
 	raw, err := json.Marshal(s)
 	if err != nil {
@@ -91,6 +120,33 @@ func (a *Authenticator) sign(text string) string {
 	sum := hmac.New(sha256.New, a.key)
 	sum.Write([]byte(text))
 	return base64.RawURLEncoding.EncodeToString(sum.Sum(nil))
+}
+
+// SealAttempt returns an attempt to sign in for a cookie.
+func (a *Authenticator) SealAttempt(attempt Attempt) (string, error) {
+	raw, err := json.Marshal(attempt)
+	if err != nil {
+		return "", err
+	}
+	text := attemptPrefix + base64.RawURLEncoding.EncodeToString(raw)
+	return text + "." + a.sign(text), nil
+}
+
+// attemptPrefix keeps attempts apart from sessions, which the same key signs.
+const attemptPrefix = "attempt-"
+
+// OpenAttempt returns the attempt of a cookie.
+func (a *Authenticator) OpenAttempt(value string) (attempt Attempt, err error) {
+	text, signature, ok := strings.Cut(value, ".")
+	if !ok || !hmac.Equal([]byte(signature), []byte(a.sign(text))) {
+		return attempt, ErrNoSession
+	}
+	encoded, ok := strings.CutPrefix(text, attemptPrefix)
+	raw, err := base64.RawURLEncoding.DecodeString(encoded)
+	if !ok || err != nil || json.Unmarshal(raw, &attempt) != nil {
+		return attempt, ErrNoSession
+	}
+	return attempt, nil
 }
 
 // ErrNoSession is returned for a cookie that is forged, has expired, has signed
@@ -151,6 +207,12 @@ func (a *Authenticator) EndSession(value string) error {
 func (a *Authenticator) sessionIdentity(s session) (Identity, error) {
 	if s.Owner {
 		return a.owner, nil
+	}
+	if len(s.Roles) > 0 {
+		if a.oidc == nil {
+			return Identity{}, ErrNoSession
+		}
+		return Identity{Name: s.Name, Kind: User, Method: ByOIDC, Roles: s.Roles}, nil
 	}
 	account, err := a.users.Find(s.Name)
 	switch {

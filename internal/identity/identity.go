@@ -30,6 +30,8 @@ type Method string
 const (
 	ByProjectToken Method = "project-token"
 	ByToken        Method = "token"
+	// ByOIDC is a sign-in at an OpenID Connect provider.
+	ByOIDC Method = "oidc"
 )
 
 // Identity is an authenticated person or program.

@@ -210,11 +210,11 @@ func TestProjectTokenIsOneForAllProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if id, err := a.Token(tokens[0]); err != nil || id.Kind != Owner || !id.MayDecide([]string{"legal"}) {
+	if id, err := a.Token(t.Context(), tokens[0]); err != nil || id.Kind != Owner || !id.MayDecide([]string{"legal"}) {
 		t.Errorf("%+v, %v", id, err)
 	}
 	other, _ := newToken()
-	if _, err := a.Token(other); !errors.Is(err, ErrInvalidToken) {
+	if _, err := a.Token(t.Context(), other); !errors.Is(err, ErrInvalidToken) {
 		t.Errorf("the token of another project: %v", err)
 	}
 }
@@ -232,7 +232,7 @@ func TestSessionsEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := a.Token(token)
+	id, err := a.Token(t.Context(), token)
 	if err != nil {
 		t.Fatal(err)
 	}

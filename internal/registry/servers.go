@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -160,6 +161,44 @@ func (t *Tools) offers(ctx context.Context, server string) ([]tool.Tool, error) 
 	delete(s.wrong, server)
 	s.found[server] = found
 	return found, nil
+}
+
+// ServerTools is an MCP server of the project with its tools.
+type ServerTools struct {
+	Server  string      `json:"server"`
+	Tools   []tool.Spec `json:"tools"`
+	Problem string      `json:"problem,omitempty"` // why the server cannot be used
+	Help    string      `json:"help,omitempty"`
+}
+
+// ListServers starts the MCP servers of the project and asks each for its tools, in the order of their names.
+func (t *Tools) ListServers(ctx context.Context) []ServerTools {
+	s := &t.servers
+	s.mu.Lock()
+	t.load()
+	names := slices.Concat(slices.Collect(maps.Keys(s.known)), slices.Collect(maps.Keys(s.wrong)))
+	wrong := maps.Clone(s.wrong)
+	s.mu.Unlock()
+	slices.Sort(names)
+	var out []ServerTools
+	for _, name := range slices.Compact(names) {
+		one, err := ServerTools{Server: name, Tools: []tool.Spec{}}, wrong[name]
+		if err == nil {
+			var offered []tool.Tool
+			offered, err = t.offers(ctx, name)
+			for _, o := range offered {
+				one.Tools = append(one.Tools, o.Spec())
+			}
+		}
+		if err != nil {
+			one.Problem = err.Error()
+			if trouble, ok := errors.AsType[*Trouble](err); ok {
+				one.Help = trouble.Help
+			}
+		}
+		out = append(out, one)
+	}
+	return out
 }
 
 // served is a tool of a server; nil when there is none.

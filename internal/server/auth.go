@@ -108,7 +108,7 @@ func (a *authentication) identify(r *http.Request) (identity.Identity, error) {
 		if !strings.EqualFold(scheme, "Bearer") {
 			return identity.Identity{}, identity.ErrInvalidToken
 		}
-		return a.Token(strings.TrimSpace(token))
+		return a.Token(r.Context(), strings.TrimSpace(token))
 	}
 	cookie, err := r.Cookie(a.cookie)
 	if err != nil {

@@ -36,7 +36,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 
 // loginWithToken signs a user in with a token from a form.
 func (s *Server) loginWithToken(w http.ResponseWriter, r *http.Request) {
-	id, err := s.auth.Token(r.PostFormValue("token"))
+	id, err := s.auth.Token(r.Context(), r.PostFormValue("token"))
 	next := localPath(r.PostFormValue("next"))
 	if err != nil {
 		if s.pages != nil && strings.Contains(r.Header.Get("Accept"), "text/html") && s.auth.failures.add(remoteHost(r)) == 0 {

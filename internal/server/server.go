@@ -93,6 +93,10 @@ func New(o Options) *Server {
 	s.mux.HandleFunc("GET "+identity.ProofPath, s.prove)
 	s.mux.HandleFunc("GET /login", s.login)
 	s.mux.HandleFunc("POST /login", s.loginWithToken)
+	if o.Auth.OIDC() != nil {
+		s.mux.HandleFunc("GET /login/oidc", s.beginOIDC)
+		s.mux.HandleFunc("GET "+oidcCallback, s.finishOIDC)
+	}
 	s.mux.HandleFunc("POST /hooks/{name}", s.receiveHook)
 	s.mux.HandleFunc("POST /logout", s.logout)
 	if o.MCP != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/identity"
+	"github.com/espalier-run/espalier/internal/journal"
 )
 
 const gated = `---
@@ -97,6 +98,16 @@ type project struct {
 
 func serve(t *testing.T, dir string) *project {
 	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serveOn(t, dir, l, func(*identity.Authenticator) {})
+}
+
+// serveOn serves a project on a listener, with a change of its authentication.
+func serveOn(t *testing.T, dir string, l net.Listener, change func(*identity.Authenticator)) *project {
+	t.Helper()
 	a := app.New(app.Options{Dir: dir, Home: t.TempDir(), Getenv: func(name string) string {
 		if strings.HasPrefix(name, "TEST_") {
 			return os.Getenv(name)
@@ -122,12 +133,14 @@ func serve(t *testing.T, dir string) *project {
 	if err != nil {
 		t.Fatal(err)
 	}
+	change(auth)
 	log := &bytes.Buffer{}
-	s := New(Options{App: a, Auth: auth, StateDir: state, Version: "test", Log: slog.New(slog.NewTextHandler(log, nil))})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := New(Options{
+		App: a, Auth: auth, StateDir: state, Version: "test", Log: slog.New(slog.NewTextHandler(log, nil)),
+		MCP: func(func(*http.Request) journal.Actor) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+		},
+	})
 	go func() { ended <- s.Serve(ctx, l, 5*time.Second) }()
 	s.SetReady()
 	stopped := false
@@ -519,7 +532,8 @@ func TestEveryRouteChecksItsPermission(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	routes := p.server.Routes()
+	// Besides the routes of the API, those that only the server itself has.
+	routes := append(p.server.Routes(), Route{"GET", "/metrics", identity.Read}, Route{"POST", "/mcp", identity.Operate})
 	if len(routes) < 25 {
 		t.Fatalf("%d routes", len(routes))
 	}
@@ -552,10 +566,12 @@ func TestEveryRouteChecksItsPermission(t *testing.T) {
 			}
 		}
 	}
-	// Wrong tokens are refused before any route is looked at.
-	for what, token := range map[string]string{"another project's": other, "an expired": expired} {
-		if got := status(routes[0], token); got != 401 {
-			t.Errorf("%s token: %d", what, got)
+	// Wrong tokens are refused on every route; after some of them, for a while.
+	for _, route := range routes {
+		for what, token := range map[string]string{"another project's": other, "an expired": expired} {
+			if got := status(route, token); got != 401 && got != 429 {
+				t.Errorf("%s %s with %s token: %d", route.Method, route.Path, what, got)
+			}
 		}
 	}
 }

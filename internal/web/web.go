@@ -35,6 +35,8 @@ type Options struct {
 	Identity func(context.Context) (identity.Identity, bool)
 	// Users are the accounts of the server; nil if there are none.
 	Users *identity.Users
+	// SSO reports that people can sign in through an OpenID Connect provider.
+	SSO bool
 	// Base is the path of the server's public address, without a final slash.
 	Base    string
 	Version string
@@ -302,7 +304,7 @@ func (h *Handler) fail(r *request, err error) {
 type loginPage struct {
 	shell
 	Next, Kept string
-	Wrong      bool
+	Wrong, SSO bool
 }
 
 func (h *Handler) login(w http.ResponseWriter, r *http.Request) {
@@ -324,6 +326,7 @@ func (h *Handler) askToSignIn(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) showLogin(w http.ResponseWriter, r *http.Request, status int, next string) {
 	page := loginPage{
 		shell: shell{Title: "Sign in", Project: h.project}, Next: next, Wrong: r.URL.Query().Has("wrong"),
+		SSO: h.o.SSO,
 	}
 	if r.Method == http.MethodPost {
 		page.Kept = r.PostFormValue("note")

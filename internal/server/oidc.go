@@ -1,0 +1,99 @@
+package server
+
+import (
+	"errors"
+	"html"
+	"net/http"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/identity"
+)
+
+// oidcCallback is where the provider sends people back to.
+const oidcCallback = "/login/oidc/callback"
+
+// attemptLifetime is how long a person may take to sign in at the provider.
+const attemptLifetime = 10 * time.Minute
+
+// redirectURL returns the address of the callback, as the provider knows it.
+func (s *Server) redirectURL(r *http.Request) string {
+	if p := s.o.PublicURL; p != nil {
+		return p.Scheme + "://" + p.Host + s.base + oidcCallback
+	}
+	scheme := "http://"
+	if s.o.TLS {
+		scheme = "https://"
+	}
+	return scheme + r.Host + s.base + oidcCallback // the guard has checked the host
+}
+
+// attemptCookie returns the cookie of an attempt to sign in. The provider's page
+// leads back here, so that browsers would withhold a strict cookie.
+func (s *Server) attemptCookie(value string, age time.Duration) *http.Cookie {
+	return &http.Cookie{
+		Name: s.auth.cookie + "_oidc", Value: value, Path: s.base + oidcCallback, MaxAge: int(age / time.Second), HttpOnly: true,
+		Secure: s.o.TLS, SameSite: http.SameSiteLaxMode,
+	}
+}
+
+// beginOIDC sends a person to the provider.
+func (s *Server) beginOIDC(w http.ResponseWriter, r *http.Request) {
+	next := localPath(r.URL.Query().Get("next"))
+	to, attempt, err := s.o.Auth.OIDC().Begin(r.Context(), s.redirectURL(r), next)
+	if err != nil {
+		logEntryOf(r.Context()).err = err
+		writeProblem(w, r, Problem{
+			Status: http.StatusBadGateway, Code: "oidc", Detail: "The OpenID Connect provider does not answer.",
+		})
+		return
+	}
+	sealed, err := s.o.Auth.SealAttempt(attempt)
+	if err != nil {
+		writeProblem(w, r, Problem{Status: http.StatusInternalServerError})
+		return
+	}
+	http.SetCookie(w, s.attemptCookie(sealed, attemptLifetime))
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// finishOIDC signs in a person who comes back from the provider.
+func (s *Server) finishOIDC(w http.ResponseWriter, r *http.Request) {
+	refuse := func(err error, detail string) {
+		logEntryOf(r.Context()).err = err
+		if s.auth.failures.add(remoteHost(r)) > 0 {
+			writeProblem(w, r, Problem{Status: http.StatusTooManyRequests, Detail: "Too many attempts to sign in."})
+			return
+		}
+		writeProblem(w, r, Problem{Status: http.StatusForbidden, Code: "oidc", Detail: detail})
+	}
+	cookie, err := r.Cookie(s.attemptCookie("", 0).Name)
+	var attempt identity.Attempt
+	if err == nil {
+		attempt, err = s.o.Auth.OpenAttempt(cookie.Value)
+	}
+	query := r.URL.Query()
+	if err != nil || attempt.State == "" || query.Get("state") != attempt.State {
+		refuse(err, "This attempt to sign in is not yours, or is too old. Start again.")
+		return
+	}
+	http.SetCookie(w, s.attemptCookie("", -time.Second))
+	id, err := s.o.Auth.OIDC().Finish(r.Context(), s.redirectURL(r), attempt, query.Get("code"))
+	switch {
+	case errors.Is(err, identity.ErrNotAdmitted):
+		refuse(err, "You have signed in, but "+err.Error()+".")
+		return
+	case err != nil:
+		refuse(err, "The provider has not signed you in.")
+		return
+	}
+	if err := s.auth.startSession(w, id); err != nil {
+		writeProblem(w, r, Problem{Status: http.StatusInternalServerError})
+		return
+	}
+	// A redirect would still belong to the provider's page, so that browsers would
+	// not send the strict session cookie. A page of our own leads on.
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	to := html.EscapeString(s.base + localPath(attempt.Next))
+	w.Write([]byte(`<!doctype html><title>Espalier</title><meta http-equiv="refresh" content="0;url=` + to + `">` +
+		`<a href="` + to + `">Continue</a>` + "\n"))
+}
