@@ -64,7 +64,8 @@ test-clis: ## run steps through the real claude, codex, gemini and copilot, offl
 
 # The server is compiled into the user's cache, once, which takes minutes.
 test-temporal: ## run the engine's tests on a Temporal server; installs it
-	$(GO) test -tags temporal -count=1 -timeout 15m ./internal/engine/temporal
+	$(GO) test -tags temporal -count=1 -timeout 30m ./internal/engine/temporal
+	$(GO) test -tags temporal -count=1 -timeout 30m -run OnTemporal ./cmd/espalier ./internal/format/formattest
 
 test-live: ## run the provider suite against real accounts, with the keys in the environment; costs money
 	@[ -n "$$ANTHROPIC_API_KEY$$OPENAI_API_KEY$$GEMINI_API_KEY" ] || echo 'ANTHROPIC_API_KEY, OPENAI_API_KEY and GEMINI_API_KEY are not set: no provider is tested.'

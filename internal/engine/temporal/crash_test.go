@@ -45,7 +45,8 @@ func TestRunsSurviveTheServer(t *testing.T) {
 		return nil
 	}
 	p := enginetest.Program([]ir.Step{
-		enginetest.Task("a"), enginetest.Task("b"), {ID: "g", Type: "gate", Action: ir.Gate{Decider: ir.Person}},
+		enginetest.Task("a"), enginetest.Task("b"),
+		{ID: "g", Type: "gate", Action: ir.Gate{Decider: ir.Person}},
 		enginetest.Task("c"),
 	})
 	e := w.open(map[string]step.Runner{"test": kind})
