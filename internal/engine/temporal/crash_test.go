@@ -166,7 +166,7 @@ func TestTerminatedWorkflowIsReported(t *testing.T) {
 	}
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
-	if _, err := e.Wait(ctx, id); err == nil || !strings.Contains(err.Error(), "Temporal has ended the workflow") {
+	if _, err := e.Wait(ctx, id); err == nil || !strings.Contains(err.Error(), "was ended in Temporal") {
 		t.Errorf("%v", err)
 	}
 }

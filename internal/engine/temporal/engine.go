@@ -412,7 +412,7 @@ func (e *Engine) Send(ctx context.Context, id journal.RunID, in plan.Input, ref 
 }
 
 // errEnded means that there is no workflow that could be updated.
-var errEnded = errors.New("Temporal has ended the workflow of this run")
+var errEnded = errors.New("the workflow of this run was ended in Temporal")
 
 // update sends an update to the workflow of a run and waits for its answer. While
 // the workflow continues as a new one, the update is sent again.
