@@ -12,7 +12,7 @@ BROKEN := $(BIN)/broken.txt
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build install screenshots test test-clis test-temporal test-live race lint vuln cross check fix bench bench-postgres soak soak-short docs recording release test-release test-confinement
+.PHONY: help demo build install screenshots test test-clis test-temporal test-live race lint vuln cross check fix bench bench-postgres soak soak-short docs recording release test-release test-confinement test-temporal-short
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,7 +76,11 @@ test-clis: ## run steps through the real claude, codex, gemini and copilot, offl
 
 # The server is compiled into the user's cache, once, which takes minutes.
 test-temporal: ## run the engine's tests on a Temporal server; installs it
-	$(GO) test -tags temporal -count=1 -timeout 15m ./internal/engine/temporal
+	$(GO) test -tags temporal -count=1 -timeout 30m ./internal/engine/temporal
+	$(GO) test -tags temporal -count=1 -timeout 30m -run OnTemporal ./cmd/espalier ./internal/format/formattest
+
+test-temporal-short: ## the same for one minute
+	$(GO) test -tags temporal -count=1 -timeout 15m -run 'TestChain|TestLong|TestReplay|TestLarge|TestStarved|Append' ./internal/engine/temporal
 
 test-live: ## run the provider suite against real accounts, with the keys in the environment; costs money
 	@[ -n "$$ANTHROPIC_API_KEY$$OPENAI_API_KEY$$GEMINI_API_KEY" ] || echo 'ANTHROPIC_API_KEY, OPENAI_API_KEY and GEMINI_API_KEY are not set: nothing will be proven about any provider.'

@@ -19,12 +19,13 @@ type killed struct {
 	t       *testing.T
 	dir     string
 	effects string // what the steps have done in the world, a line each
+	env     []string
 }
 
 const killedRun = "00000000-0000-4000-8000-000000000001"
 
-func newKilled(t *testing.T, steps int) *killed {
-	k := &killed{t: t, dir: t.TempDir()}
+func newKilled(t *testing.T, steps int, env ...string) *killed {
+	k := &killed{t: t, dir: t.TempDir(), env: env}
 	k.effects = filepath.Join(k.dir, "effects")
 	var b strings.Builder
 	b.WriteString("---\nname: chain\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Leave traces.\n---\n")
@@ -47,7 +48,7 @@ func newKilled(t *testing.T, steps int) *killed {
 func (k *killed) command(args ...string) *exec.Cmd {
 	cmd := exec.Command("espalier", args...)
 	cmd.Dir = k.dir
-	cmd.Env = append(os.Environ(), "NO_COLOR=1", "HOME="+k.dir, "GORACE="+quickExit)
+	cmd.Env = append(append(os.Environ(), "NO_COLOR=1", "HOME="+k.dir, "GORACE="+quickExit), k.env...)
 	return cmd
 }
 
@@ -139,58 +140,69 @@ func (k *killed) record() []string {
 // by looking at the world, as a person would. At the end everything was done
 // once, and the records say the same as those of an undisturbed run.
 func TestKilledAnywhere(t *testing.T) {
+	var all [][2]int
+	for first := 1; first <= 10; first++ {
+		for second := range 3 {
+			all = append(all, [2]int{first, second})
+		}
+	}
+	killAnywhere(t, all)
+}
+
+// killAnywhere kills the program at a line of progress, and at another one of the
+// recovery.
+func killAnywhere(t *testing.T, lines [][2]int, env ...string) {
 	const steps = 5
-	calm := newKilled(t, steps)
+	calm := newKilled(t, steps, env...)
 	calm.runs(0, "run", "chain.md", "--allow-shell", "--run-id", killedRun)
 	if s, _ := calm.stands(); s.Outcome != "ok" {
 		t.Fatalf("undisturbed: %+v", s)
 	}
 	want := calm.record()
-	for first := 1; first <= 2*steps; first++ {
-		for second := range 3 {
-			t.Run(fmt.Sprintf("line %d, then %d", first, second), func(t *testing.T) {
-				t.Parallel()
-				k := newKilled(t, steps)
-				k.runs(first, "run", "chain.md", "--allow-shell", "--run-id", killedRun)
-				for try := range 4 * steps {
-					s, begun := k.stands()
-					if !begun {
-						k.runs(0, "run", "chain.md", "--allow-shell", "--run-id", killedRun)
-						continue
+	for _, at := range lines {
+		first, second := at[0], at[1]
+		t.Run(fmt.Sprintf("line %d, then %d", first, second), func(t *testing.T) {
+			t.Parallel()
+			k := newKilled(t, steps, env...)
+			k.runs(first, "run", "chain.md", "--allow-shell", "--run-id", killedRun)
+			for try := range 4 * steps {
+				s, begun := k.stands()
+				if !begun {
+					k.runs(0, "run", "chain.md", "--allow-shell", "--run-id", killedRun)
+					continue
+				}
+				if s.Status == "finished" {
+					break
+				}
+				args := []string{"resume", killedRun}
+				for _, g := range s.Gates {
+					answer := "rerun"
+					if slices.Contains(k.done(), g.Step+"#0") {
+						answer = `result={"n": 0}`
 					}
-					if s.Status == "finished" {
-						break
-					}
-					args := []string{"resume", killedRun}
-					for _, g := range s.Gates {
-						answer := "rerun"
-						if slices.Contains(k.done(), g.Step+"#0") {
-							answer = `result={"n": 0}`
-						}
-						args = append(args, "--decide", g.Step+"="+answer)
-					}
-					kill := second
-					if try > 0 {
-						kill = 0
-					}
-					k.runs(kill, args...)
+					args = append(args, "--decide", g.Step+"="+answer)
 				}
-				s, _ := k.stands()
-				if s.Outcome != "ok" {
-					t.Fatalf("%+v", s)
+				kill := second
+				if try > 0 {
+					kill = 0
 				}
-				done := k.done()
-				slices.Sort(done)
-				if got := slices.Compact(slices.Clone(done)); len(got) != steps || len(done) != steps {
-					t.Errorf("done: %v", done)
-				}
-				if out, err := k.command("audit", "verify", killedRun).CombinedOutput(); err != nil {
-					t.Errorf("the audit log: %v\n%s", err, out)
-				}
-				if got := k.record(); !slices.Equal(got, want) {
-					t.Errorf("the record says\n%s\nnot\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-				}
-			})
-		}
+				k.runs(kill, args...)
+			}
+			s, _ := k.stands()
+			if s.Outcome != "ok" {
+				t.Fatalf("%+v", s)
+			}
+			done := k.done()
+			slices.Sort(done)
+			if got := slices.Compact(slices.Clone(done)); len(got) != steps || len(done) != steps {
+				t.Errorf("done: %v", done)
+			}
+			if out, err := k.command("audit", "verify", killedRun).CombinedOutput(); err != nil {
+				t.Errorf("the audit log: %v\n%s", err, out)
+			}
+			if got := k.record(); !slices.Equal(got, want) {
+				t.Errorf("the record says\n%s\nnot\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+		})
 	}
 }

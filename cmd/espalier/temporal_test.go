@@ -44,3 +44,11 @@ func TestScriptsOnTemporal(t *testing.T) {
 		},
 	})
 }
+
+// TestKilledOnTemporal kills the program as TestKilledAnywhere does. Temporal
+// notices the death of a worker by its missing heartbeats.
+func TestKilledOnTemporal(t *testing.T) {
+	server := temporaltest.Shared(t)
+	t.Cleanup(temporaltest.StopShared)
+	killAnywhere(t, [][2]int{{1, 0}, {2, 1}, {3, 2}, {5, 0}, {6, 2}, {9, 1}}, "ESPALIER_TEMPORAL="+server.Address)
+}

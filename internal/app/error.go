@@ -133,6 +133,10 @@ func (rt *environment) runError(id journal.RunID, err error) error {
 	case errors.As(err, &owned):
 		out.Kind, out.Reason = Conflict, RunOwned
 		out.Message = "another process is driving this run"
+		if owned.Owner == journal.Temporal && !rt.OnTemporal() {
+			out.Message = "Temporal drives this run"
+			out.Advice = "Set \"engine: temporal\" in the configuration, as it was when the run started."
+		}
 		if driver := rt.describeOwner(owned.Owner); driver != "" {
 			out.Message += ": " + driver
 		}

@@ -264,3 +264,55 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestTemporalSection(t *testing.T) {
+	c, problems := parse(`engine: temporal
+temporal:
+  address: temporal.example.com:7233
+  namespace: flows
+  task_queue: contracts
+  api_key: secret://cloud
+  ca: ca.pem
+  cert: client.pem
+  key: client.key
+  server_name: temporal
+secrets:
+  cloud: {env: TEMPORAL_API_KEY}
+`)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	got := c.Temporal
+	if c.Engine != config.EngineTemporal || got.Shown() != "temporal.example.com:7233" || got.Namespace.Value != "flows" ||
+		got.TaskQueue.Value != "contracts" || got.APIKey.Value != "secret://cloud" || got.CA.Value != "ca.pem" ||
+		got.Cert.Value != "client.pem" || got.Key.Value != "client.key" || got.ServerName.Value != "temporal" {
+		t.Errorf("%q %+v", c.Engine, got)
+	}
+	for text, want := range map[string]string{
+		"engine: temporary":                    "CFG004",
+		"temporal: {address: localhost}":       "CFG004",
+		"temporal: {api_key: open}":            "CFG005",
+		"temporal: {api_key: 'secret://none'}": "CFG006",
+		"temporal: {cert: a.pem}":              "CFG002",
+		"temporal: {key: a.pem}":               "CFG002",
+		"temporal: {host: localhost}":          "CFG003",
+	} {
+		if _, problems := parse(text + "\n"); len(problems) != 1 || !strings.Contains(problems[0], want) {
+			t.Errorf("%s: %v", text, problems)
+		}
+	}
+}
+
+// A server that a file names gets the data of runs only after a person has
+// approved it.
+func TestTemporalServerIsWithheld(t *testing.T) {
+	c, _ := parse("engine: temporal\n")
+	var found []string
+	for _, p := range c.Withhold(false) {
+		found = append(found, p.Where+" "+p.What)
+	}
+	want := []string{"engine sends runs to the Temporal server at localhost:7233"}
+	if d := cmp.Diff(want, found); d != "" || !c.Temporal.Withheld {
+		t.Errorf("%s, withheld: %v", d, c.Temporal.Withheld)
+	}
+}

@@ -33,6 +33,17 @@ func temporalServer(o RuntimeOptions) (*config.Temporal, error) {
 	return &c, nil
 }
 
+// OnTemporal reports whether Temporal drives the runs that this process starts.
+func (r *Runtime) OnTemporal() bool {
+	_, ok := r.Engine.(temporalEngine)
+	return ok
+}
+
+// temporalEngine is an engine that knows whether another process drives a run.
+type temporalEngine interface {
+	Driven(context.Context, journal.RunID) bool
+}
+
 // Idle reports whether no process drives a run.
 func (r *Runtime) Idle(e journal.Entry) bool {
 	if e.Owner == journal.Temporal {
@@ -46,8 +57,6 @@ func (r *Runtime) Driven(e journal.Entry) bool {
 	if e.Owner != journal.Temporal {
 		return e.Owner != "" && r.Process.Drives(e.Owner)
 	}
-	engine, ok := r.Engine.(interface {
-		Driven(context.Context, journal.RunID) bool
-	})
+	engine, ok := r.Engine.(temporalEngine)
 	return ok && e.Status == journal.Running && engine.Driven(context.Background(), e.ID)
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // useTemporal reports that this program was built without Temporal, whose
-// libraries would make it 20 MB larger.
+// libraries would make it 19 MB larger.
 func (*Runtime) useTemporal(_ engine.Config, o RuntimeOptions, _ func() time.Time) error {
 	if _, err := temporalServer(o); err != nil {
 		return err

@@ -564,6 +564,8 @@ func (e *Engine) Send(ctx context.Context, id journal.RunID, in plan.Input, ref 
 		// released it.
 		var owned *journal.OwnedError
 		switch {
+		case errors.As(err, &owned) && owned.Owner == journal.Temporal:
+			return err // it does not read inboxes
 		case errors.As(err, &owned):
 			return e.enqueue(ctx, id, in, ref)
 		case !errors.Is(err, errNotHeld):

@@ -412,7 +412,7 @@ func (e *Engine) Send(ctx context.Context, id journal.RunID, in plan.Input, ref 
 }
 
 // errEnded means that there is no workflow that could be updated.
-var errEnded = errors.New("the workflow has ended")
+var errEnded = errors.New("the workflow of this run was ended in Temporal")
 
 // update sends an update to the workflow of a run and waits for its answer. While
 // the workflow continues as a new one, the update is sent again.
@@ -463,6 +463,7 @@ const pollInterval = 50 * time.Millisecond
 
 // Wait implements engine.Driver.
 func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, error) {
+	looked := time.Now() // at the workflow
 	for {
 		changed := e.store.Changed() // before reading, so that no append is missed
 		entry, err := e.entry(ctx, id)
@@ -482,6 +483,12 @@ func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, err
 		if err := e.serve(ctx); err != nil {
 			return entry, err
 		}
+		if time.Since(looked) > lookInterval {
+			looked = time.Now()
+			if err := e.look(ctx, id); err != nil {
+				return entry, err
+			}
+		}
 		select {
 		case <-changed:
 		case <-time.After(pollInterval):
@@ -489,6 +496,30 @@ func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, err
 			return entry, context.Cause(ctx)
 		}
 	}
+}
+
+// lookInterval is how often Wait looks at the workflow itself.
+const lookInterval = 5 * time.Second
+
+// look returns an error if Temporal has ended the workflow of a run that has not
+// finished, and warns if the workflow cannot proceed.
+func (e *Engine) look(ctx context.Context, id journal.RunID) error {
+	found, err := e.client.DescribeWorkflowExecution(ctx, e.workflowID(id), "")
+	if err != nil {
+		return nil //nolint:nilerr // the server may come back
+	}
+	if task := found.GetPendingWorkflowTask(); task.GetAttempt() > 3 {
+		e.Log.Warn("the workflow cannot proceed; Temporal shows why", "run", id, "attempt", task.GetAttempt())
+	}
+	switch found.GetWorkflowExecutionInfo().GetStatus() {
+	case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW:
+		return nil
+	}
+	entry, err := e.entry(ctx, id) // after the workflow has ended, the journal is complete
+	if err == nil && entry.Status != journal.Finished {
+		err = errEnded
+	}
+	return err
 }
 
 // Listen implements engine.Driver. Temporal delivers messages.

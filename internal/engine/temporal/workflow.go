@@ -510,6 +510,8 @@ func (d *driver) launch(ctx workflow.Context, l *launch, carries *facts) {
 			Summary:             l.work.Key(),
 			StartToCloseTimeout: forever, HeartbeatTimeout: d.in.Heartbeat, WaitForCancellation: true,
 			RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
+			// The worker that decides would get it first, again and again.
+			DisableEagerExecution: l.declined > 0,
 		}),
 		taskName, taskInput{Run: d.in.Run, Work: l.work, Rerun: l.rerun, Launch: d.launches, Facts: carries},
 	)

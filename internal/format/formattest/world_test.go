@@ -42,6 +42,8 @@ type trial struct {
 	stopAfter bool
 	// change modifies the program before it runs; may be nil.
 	change func(*ir.Program)
+	// open returns the engine; nil is the embedded one, with a virtual clock.
+	open func(dir string, store journal.Store) engine.Engine
 }
 
 // special are the names of archive files that are not part of the workflow.
@@ -155,6 +157,11 @@ func (tr *trial) run(t *testing.T) *happened {
 	pinned := asWritten(t, h.program)
 	h.dir = filepath.Join(dir, ".espalier", "runs", string(theRun))
 	defer in(t, dir)() // the working directory of the run
+	if tr.open != nil {
+		tr.play(t, h, dir)
+		h.reported(t)
+		return h
+	}
 	synctest.Test(t, func(t *testing.T) {
 		if tr.stopAt > 0 {
 			tr.playStopped(t, h, dir)
@@ -169,10 +176,23 @@ func (tr *trial) run(t *testing.T) *happened {
 	return h
 }
 
-// play runs in a synctest bubble: time passes only when every goroutine is blocked.
+// settle waits until every goroutine is blocked, in a synctest bubble.
+func (tr *trial) settle() {
+	if tr.open == nil {
+		synctest.Wait()
+	}
+}
+
+// play runs in a synctest bubble, unless the trial has an engine of its own: time passes only when
+// every goroutine is blocked.
 func (tr *trial) play(t *testing.T, h *happened, dir string) {
 	store := registry.MemoryStore()
-	e := registry.InMemory(filepath.Join(dir, ".espalier"), store, registry.RuntimeOptions{})
+	var e engine.Engine
+	if folder := filepath.Join(dir, ".espalier"); tr.open != nil {
+		e = tr.open(folder, store)
+	} else {
+		e = registry.InMemory(folder, store, registry.RuntimeOptions{})
+	}
 	defer func() {
 		now := make(chan struct{})
 		close(now)
@@ -193,10 +213,10 @@ func (tr *trial) play(t *testing.T, h *happened, dir string) {
 				t.Fatalf("%s: %v", line, err)
 			}
 			time.Sleep(d)
-			synctest.Wait()
+			tr.settle()
 			words = words[2:]
 		} else {
-			rest(t, e)
+			tr.rest(t, e)
 		}
 		if len(words) == 0 {
 			continue
@@ -206,13 +226,13 @@ func (tr *trial) play(t *testing.T, h *happened, dir string) {
 		if err := act(ctx, e, words); err != nil {
 			answer += ": " + err.Error()
 		}
-		synctest.Wait()
+		tr.settle()
 		h.answers[n] = append(h.answers[n], answer)
 	}
-	for tr.agreeable && agree(t, e) {
-		rest(t, e)
+	for tr.agreeable && tr.agree(t, e) {
+		tr.rest(t, e)
 	}
-	h.entry = rest(t, e)
+	h.entry = tr.rest(t, e)
 	tr.seen(t, store, h)
 	state, _, _, err := e.Load(ctx, theRun)
 	if err != nil {
@@ -245,9 +265,9 @@ func (tr *trial) start(ctx context.Context, e engine.Engine, h *happened) error 
 }
 
 // agree approves the first open gate; false if there is none.
-func agree(t *testing.T, e engine.Engine) bool {
+func (tr *trial) agree(t *testing.T, e engine.Engine) bool {
 	t.Helper()
-	rest(t, e)
+	tr.rest(t, e)
 	state, _, _, err := e.Load(t.Context(), theRun)
 	if err != nil {
 		t.Fatal(err)
@@ -263,7 +283,7 @@ func agree(t *testing.T, e engine.Engine) bool {
 	if err := act(t.Context(), e, words); err != nil {
 		t.Fatal(err)
 	}
-	synctest.Wait()
+	tr.settle()
 	return true
 }
 
@@ -286,13 +306,13 @@ func (tr *trial) seen(t *testing.T, store journal.Store, h *happened) int {
 	return len(h.events)
 }
 
-func rest(t *testing.T, e engine.Engine) journal.Entry {
+func (tr *trial) rest(t *testing.T, e engine.Engine) journal.Entry {
 	t.Helper()
 	entry, err := e.Wait(t.Context(), theRun)
 	if err != nil {
 		t.Fatal(err)
 	}
-	synctest.Wait()
+	tr.settle()
 	return entry
 }
 
