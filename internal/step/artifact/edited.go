@@ -15,10 +15,12 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// Edited reports whether the files of a variable have changed that a step
-// of the program has produced, and gives what they hold now (G7). was is the
-// variable's value, read gives others that tell where the files are.
-func Edited(p *ir.Program, root, variable string, was json.RawMessage, read func(path string) string) (now json.RawMessage, changed bool, err error) {
+// Edited reports whether the files that a step of the program has produced for a variable have changed, and returns
+// their current content (G7). was is the variable's value; read returns other variables, which determine where the
+// files are.
+func Edited(p *ir.Program, root, variable string, was json.RawMessage,
+	read func(path string) string,
+) (now json.RawMessage, changed bool, err error) {
 	for i := range p.Blocks[ir.Body].Steps {
 		s := &p.Blocks[ir.Body].Steps[i]
 		t := s.Task()
@@ -36,12 +38,13 @@ func Edited(p *ir.Program, root, variable string, was json.RawMessage, read func
 			return known || visible(name) && !common(set.Produces)
 		})
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, false, nil // a file that is gone changes nothing
+			return nil, false, nil // a missing file is not a change
 		}
 		if err != nil {
 			return nil, false, err
 		}
-		if maps.EqualFunc(before, files, func(a, b string) bool { return strings.TrimRight(a, "\n") == strings.TrimRight(b, "\n") }) {
+		if maps.EqualFunc(before, files,
+			func(a, b string) bool { return strings.TrimRight(a, "\n") == strings.TrimRight(b, "\n") }) {
 			return nil, false, nil
 		}
 		return valueAt(set.Produces, files), true, nil
@@ -49,7 +52,7 @@ func Edited(p *ir.Program, root, variable string, was json.RawMessage, read func
 	return nil, false, nil
 }
 
-// product returns what lies at a path, as the value of a step that produces it.
+// product returns the content of a path as the value of the step that produces it.
 func (p *place) product(name string) (json.RawMessage, error) {
 	if !isFolder(name) {
 		text, err := p.read(name)
@@ -67,14 +70,13 @@ func valueAt(name string, files map[string]string) json.RawMessage {
 	return step.JSON(files[""])
 }
 
-// common reports whether a folder is one that steps, runs or workflows share:
-// other files in it are no additions to what a step has produced.
+// common reports whether steps, runs or workflows share a folder, so that other files in it do not belong to the
+// product of a step.
 func common(folder string) bool {
 	return !strings.Contains(strings.TrimSuffix(folder, "/"), "/")
 }
 
-// files returns the files at a path, by their names below it: of a folder, those
-// that are wanted.
+// files returns the files at a path, keyed by their names below it; in a folder, only those that wanted accepts.
 func (p *place) files(name string, wanted func(name string) bool) (map[string]string, error) {
 	base, below := p.locate(name)
 	root, err := os.OpenRoot(base)
@@ -90,10 +92,10 @@ func (p *place) files(name string, wanted func(name string) bool) (map[string]st
 	return walk(root, below, wanted)
 }
 
-// visible reports whether a file is not a hidden one.
+// visible reports whether a file is not hidden.
 func visible(name string) bool { return !strings.HasPrefix(path.Base(name), ".") }
 
-// walk reads the files below a folder that are wanted.
+// walk reads the files below a folder that wanted accepts.
 func walk(root *os.Root, below string, wanted func(name string) bool) (map[string]string, error) {
 	files := map[string]string{}
 	start := filepath.ToSlash(below)
