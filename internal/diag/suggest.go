@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// Nearest returns the candidate that was probably meant by name, or "" when
-// none is close: at most a third of its letters may differ, and at least one,
-// but never all.
+// Nearest returns the candidate that name was probably meant to be, or "" if none is close: at most a third of its
+// letters may differ, and at least one, but never all.
 func Nearest(name string, candidates []string) string {
 	best, bestDistance := "", max(1, len([]rune(name))/3)+1
 	sorted := slices.Clone(candidates)
@@ -24,8 +23,8 @@ func Nearest(name string, candidates []string) string {
 	return best
 }
 
-// DidYouMean is the help sentence for an unknown name: the nearest candidate
-// if there is one, otherwise the list of what there is.
+// DidYouMean returns the help text for an unknown name: the nearest candidate if there is one, otherwise the list of
+// candidates.
 func DidYouMean(name string, candidates []string) string {
 	if near := Nearest(name, candidates); near != "" {
 		return fmt.Sprintf("Did you mean %q?", near)
@@ -53,8 +52,7 @@ func DidYouMean(name string, candidates []string) string {
 	return "There are " + strings.Join(sorted, ", ") + more + "."
 }
 
-// distance counts the letters to insert, delete, replace or swap with their
-// neighbour to make b of a.
+// distance returns the number of letters to insert, delete, replace or swap with their neighbor to turn a into b.
 func distance(a, b string) int {
 	s, t := []rune(strings.ToLower(a)), []rune(strings.ToLower(b))
 	before, previous := make([]int, len(t)+1), make([]int, len(t)+1)

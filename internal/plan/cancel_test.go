@@ -35,8 +35,7 @@ func leaving(t reporter, s ir.Step) ir.Step {
 	return s
 }
 
-// A child that is cancelled because the calling step has no time left still runs
-// its cleanup step.
+// A child that is cancelled because the calling step has no time left still runs its cleanup step.
 func TestCleanupRunsAfterATimeout(t *testing.T) {
 	child := program(chain(task("one"), task("two"))...)
 	child.Blocks[0].Steps = append(child.Blocks[0].Steps, task("tidy"))
@@ -59,8 +58,7 @@ func TestCleanupRunsAfterATimeout(t *testing.T) {
 	}
 }
 
-// Whatever phase a step is in when it is cancelled, it makes the writes that it
-// always makes, and earlier writes stay.
+// Whatever phase a step is in when it is cancelled, it makes the writes that it always makes, and earlier writes stay.
 func TestCancelledStepsMakeTheirWrites(t *testing.T) {
 	inner := func(p *ir.Program, s ...ir.Step) ir.BlockID { return p.AddBlock(ir.Block{Steps: chain(s...)}) }
 	retried := leaving(t, task("x"))
@@ -160,8 +158,7 @@ func TestCancelledBranchesDoNotOverwriteTheWinner(t *testing.T) {
 	}
 }
 
-// A result that a person gives for a lost task is validated like that of the
-// task.
+// A result that a person gives for a lost task is validated like that of the task.
 func TestResultsFromPeopleAreValidated(t *testing.T) {
 	lost := func(s ir.Step) *world {
 		w := start(t, program(s), "")

@@ -22,8 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "write the facts of testdata/facts anew")
 
-// facts formats events with everything that was decided: a later process and the
-// records have nothing else.
+// facts formats events with everything that was decided: a later process and the records have nothing else.
 func facts(events []journal.Event) string {
 	var b strings.Builder
 	at := journal.Millis(1000)
@@ -128,8 +127,7 @@ func yes() plan.Result       { return value(`{"approved": true}`) }
 func rejected() plan.Result  { return value(`{"approved": false, "reason": "not now"}`) }
 func cancelled() plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
 
-// critics returns branches of one check each, inside a branch. Another branch
-// beside it is independent of them.
+// critics returns branches of one check each, inside a branch. Another branch beside it is independent of them.
 func critics(join ir.Join, most int) *ir.Program {
 	p := program()
 	fan := ir.Parallel{Join: join, MaxConcurrent: most}
@@ -902,8 +900,7 @@ func endings(t *testing.T) map[string]story {
 			w.do = func(journal.Work) plan.Result { return no("no luck") }
 		}}
 	}
-	// Facts name the replaced step and the limited edge also if the budget is
-	// exhausted.
+	// Facts name the replaced step and the limited edge also if the budget is exhausted.
 	for kind, action := range map[string]ir.Action{"task": ir.Task{Kind: "test"}, "loop": ir.Loop{Block: 1, While: cond(
 		t, "loop.index < 1",
 	)}} {
@@ -1016,7 +1013,13 @@ func endings(t *testing.T) map[string]story {
 
 	gathering := program()
 	gathering.Vars = []ir.Var{{Path: "state.other", Reducer: ir.Set}, {Path: "state.list", Reducer: ir.Append}}
-	for i, write := range []ir.Write{{Path: "state.list"}, {Path: "state.list", Reducer: ir.Set, Part: "n"}, {Path: "output", Reducer: ir.Merge, Under: "u", AsList: true}, {Path: "output", Reducer: ir.Merge, NonObjectKey: "b"}, {Path: "state.other"}} {
+	for i, write := range []ir.Write{
+		{Path: "state.list"},
+		{Path: "state.list", Reducer: ir.Set, Part: "n"},
+		{Path: "output", Reducer: ir.Merge, Under: "u", AsList: true},
+		{Path: "output", Reducer: ir.Merge, NonObjectKey: "b"},
+		{Path: "state.other"},
+	} {
 		s := task(fmt.Sprintf("s%d", i))
 		s.Writes = []ir.Write{write}
 		gathering.Blocks[0].Steps = append(gathering.Blocks[0].Steps, s)
@@ -1037,8 +1040,8 @@ func bounds(t *testing.T) map[string]story {
 	out := map[string]story{}
 	eva := journal.Actor{User: "eva"}
 
-	// A rejection ends the program as rejected, unless later work succeeds.
-	// Rejections inside a child or a branch do not.
+	// A rejection ends the program as rejected, unless later work succeeds. Rejections inside a child or a branch do
+	// not.
 	check := ir.Step{ID: "check", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}}
 	check.Next = []ir.Edge{{On: []ir.Outcome{ir.Rejected}, To: ir.Target{Exit: ir.ExitBlock}}}
 	out["a no that leads out"] = story{program: program(check), tell: ends("check", rejected())}
@@ -1152,8 +1155,7 @@ func bounds(t *testing.T) map[string]story {
 		tell:    ends("check", value(`{"approved": true, "evidence": "", "reason": "because"}`)),
 	}
 
-	// A rewind restores the values of the step, whatever is open, and keeps the
-	// usage.
+	// A rewind restores the values of the step, whatever is open, and keeps the usage.
 	back := program()
 	loop := ir.Step{ID: "loop", Writes: always("loop"), Action: ir.Loop{
 		Each: &ir.Each{Items: items(t, "[1, 2]"), Var: "n"},

@@ -28,8 +28,7 @@ type reporter interface {
 	Fatalf(format string, args ...any)
 }
 
-// world provides tasks, time and people for a plan, and checks the plan's three
-// laws after every batch.
+// world provides tasks, time and people for a plan, and checks the plan's three laws after every batch.
 type world struct {
 	t     reporter
 	p     *plan.Program
@@ -65,8 +64,8 @@ func (w *world) tell(in ...plan.Input) []journal.Event {
 	return events
 }
 
-// current sets the rerun of inputs of tasks to that of the running execution,
-// unless a test has set it; -1 stands for the first execution.
+// current sets the rerun of inputs of tasks to that of the running execution, unless a test has set it; -1 stands for
+// the first execution.
 func current(s *plan.State, in []plan.Input) []plan.Input {
 	out := slices.Clone(in)
 	for i, one := range in {
@@ -102,9 +101,8 @@ func (w *world) took(events []journal.Event) {
 	}
 }
 
-// laws checks that the fold equals the live state, that deciding again yields
-// nothing unless the decision was cut, and that a snapshot round trip changes
-// nothing.
+// laws checks that the fold equals the live state, that deciding again yields nothing unless the decision was cut, and
+// that a snapshot round trip changes nothing.
 func (w *world) laws() {
 	w.t.Helper()
 	live := string(w.s.Snapshot())
@@ -162,8 +160,7 @@ func (w *world) result(n int) {
 	w.tell(r)
 }
 
-// run ends tasks and advances the time until the run rests. pick chooses among
-// running tasks.
+// run ends tasks and advances the time until the run rests. pick chooses among running tasks.
 func (w *world) run(pick func(n int) int) {
 	w.t.Helper()
 	for range 100_000 {
@@ -365,8 +362,9 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 				steps := chain(edit(task("a"), func(s *ir.Step) { s.Fallback = &ir.Name{Name: "spare"} }), task("b"))
 				return program(append(steps, task("spare"))...)
 			},
-			do:   failing("a"),
-			want: "start a#0; end a#0 failed API_ERROR; start spare#0 for a; end spare#0 ok; start b#0; end b#0 ok; finished ok",
+			do: failing("a"),
+			want: "start a#0; end a#0 failed API_ERROR; start spare#0 for a; end spare#0 ok; start b#0; end b#0 ok; " +
+				"finished ok",
 		},
 		{
 			name: "a fallback takes the place of a step that was skipped",
@@ -387,8 +385,10 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 				return program(append(steps, task("spare"))...)
 			},
 			do: failing("a", "c"),
-			want: "start a#0; end a#0 failed API_ERROR; start spare~1#0 for a; end spare~1#0 ok; start b~1#0; end b~1#0 ok; " +
-				"start c~1#0; end c~1#0 failed API_ERROR; start spare~2#0 for c; end spare~2#0 ok; start d#0; end d#0 ok; finished ok",
+			want: "start a#0; end a#0 failed API_ERROR; start spare~1#0 for a; end spare~1#0 ok; start b~1#0; end " +
+				"b~1#0 ok; " +
+				"start c~1#0; end c~1#0 failed API_ERROR; start spare~2#0 for c; end spare~2#0 ok; start d#0; end " +
+				"d#0 ok; finished ok",
 		},
 		{
 			name: "ordered edges, the first that holds",
@@ -419,7 +419,8 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 				b.Next = []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "a"}, Limit: 2}}
 				return program(chain(task("a"), b)...)
 			},
-			want: "start a~1#0; end a~1#0 ok; start b~1#0; end b~1#0 ok; start a~2#0; end a~2#0 ok; start b~2#0; end b~2#0 ok; " +
+			want: "start a~1#0; end a~1#0 ok; start b~1#0; end b~1#0 ok; start a~2#0; end a~2#0 ok; start b~2#0; end " +
+				"b~2#0 ok; " +
 				"start a~3#0; end a~3#0 ok; start b~3#0; end b~3#0 ok; finished ok",
 		},
 		{
@@ -430,7 +431,8 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 				}))
 			},
 			do: failing("a"),
-			want: "start a#0; end a#0 failed API_ERROR; retry a#1 at 1500; timer a retry; start a#1; end a#1 failed API_ERROR; " +
+			want: "start a#0; end a#0 failed API_ERROR; retry a#1 at 1500; timer a retry; start a#1; end a#1 failed " +
+				"API_ERROR; " +
 				"retry a#2 at 3500; timer a retry; start a#2; end a#2 failed API_ERROR; finished failed API_ERROR",
 		},
 		{
@@ -688,8 +690,8 @@ func TestLoopsStopAtTheirLimits(t *testing.T) {
 	}
 }
 
-// Delays with jitter differ between attempts and between runs, stay within their
-// share, and are the same when the same run is decided again.
+// Delays with jitter differ between attempts and between runs, stay within their share, and are the same when the same
+// run is decided again.
 func TestJitterIsDeterministic(t *testing.T) {
 	retried := task("send")
 	retried.Retry = &ir.Retry{MaxAttempts: 6, Backoff: ir.Constant, Delays: []ir.Millis{10_000}, Jitter: 0.2}
@@ -729,8 +731,7 @@ func TestJitterIsDeterministic(t *testing.T) {
 	}
 }
 
-// A cycle ends, whatever its steps do and whichever edges lead back, including
-// edges for failures (F11).
+// A cycle ends, whatever its steps do and whichever edges lead back, including edges for failures (F11).
 func TestCyclesEnd(t *testing.T) {
 	caught := func(s ir.Step, next ...ir.Edge) ir.Step {
 		s.Next = next
@@ -1004,8 +1005,7 @@ func TestInputsOfALostExecutionAreRefused(t *testing.T) {
 	}
 }
 
-// The attempt after a lost one is a new task: its notes count from the first one,
-// and it counts as a step.
+// The attempt after a lost one is a new task: its notes count from the first one, and it counts as a step.
 func TestAttemptAfterALostOneIsANewTask(t *testing.T) {
 	step := task("a")
 	step.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{5}}
@@ -1061,8 +1061,7 @@ func TestBudgetsAreReservations(t *testing.T) {
 				t.Fatal("overshot")
 			}
 		}
-		// Each granted call uses 30: others can continue, in order, until 300 are
-		// used.
+		// Each granted call uses 30: others can continue, in order, until 300 are used.
 		granted := 0
 		for {
 			f := slices.IndexFunc(w.tasks, func(task journal.Work) bool {
@@ -1171,8 +1170,8 @@ func TestCancelWaitsForTasksAndPauseHoldsThem(t *testing.T) {
 	}
 }
 
-// A step of frames has a time limit, exact to the millisecond. Running tasks and
-// waiting for retries count; time without a process does not.
+// A step of frames has a time limit, exact to the millisecond. Running tasks and waiting for retries count; time
+// without a process does not.
 func TestStepTimeLimitsCountActiveTime(t *testing.T) {
 	inside := task("body")
 	inside.Retry = &ir.Retry{MaxAttempts: 3, Backoff: ir.Constant, Delays: []ir.Millis{200}}
@@ -1222,8 +1221,8 @@ func TestStepTimeLimitsCountActiveTime(t *testing.T) {
 	}
 }
 
-// The time limit of a step of frames can be an expression. It is evaluated when
-// the step starts; later changes have no effect. An invalid value fails the step.
+// The time limit of a step of frames can be an expression. It is evaluated when the step starts; later changes have no
+// effect. An invalid value fails the step.
 func TestStepTimeLimitsCanBeExpressions(t *testing.T) {
 	holding := func(kind string, limit *expr.Expr) *ir.Program {
 		p := program()
@@ -1297,8 +1296,7 @@ func TestStepTimeLimitsCanBeExpressions(t *testing.T) {
 			t.Error(kind, describe(w.log))
 		}
 
-		// Each attempt evaluates it when it starts, and stores the value for
-		// later processes.
+		// Each attempt evaluates it when it starts, and stores the value for later processes.
 		p = holding(kind, filled("{{.states.limit}}"))
 		p.Vars = []ir.Var{{Path: "states.limit", Init: json.RawMessage(`"500ms"`)}}
 		w = start(t, p, "")
@@ -1331,8 +1329,7 @@ func wakes(t *testing.T, w *world) journal.Millis {
 	return at
 }
 
-// A cancelled program, also a child, ends with its cleanup step. Cancelling again
-// does not run it twice.
+// A cancelled program, also a child, ends with its cleanup step. Cancelling again does not run it twice.
 func TestCancelledProgramsCleanUp(t *testing.T) {
 	child := program(chain(task("one"), task("two"))...)
 	child.Blocks[0].Steps = append(child.Blocks[0].Steps, task("tidy"))
@@ -1374,8 +1371,7 @@ func TestCancelledProgramsCleanUp(t *testing.T) {
 	}
 }
 
-// TestAnyOrderOfTheSameResultsEndsTheSame checks the law that makes crashes,
-// races and slow machines harmless.
+// TestAnyOrderOfTheSameResultsEndsTheSame checks the law that makes crashes, races and slow machines harmless.
 func TestAnyOrderOfTheSameResultsEndsTheSame(t *testing.T) {
 	p := program()
 	inner := branches(p, "inner", ir.JoinSettle, 2, "p", "q", "r")
@@ -1435,8 +1431,7 @@ func TestLongChainsStayLinear(t *testing.T) {
 	}
 }
 
-// Decisions without tasks are cut: otherwise they would have to fit into memory,
-// and could not be stopped.
+// Decisions without tasks are cut: otherwise they would have to fit into memory, and could not be stopped.
 func TestLongDecisionsAreCut(t *testing.T) {
 	p := program()
 	route := p.AddBlock(ir.Block{Steps: []ir.Step{{ID: "on", Action: ir.Route{}}}})

@@ -168,8 +168,8 @@ func (g *generator) program(depth int) {
 	}
 }
 
-// TestLawsHoldForRandomPrograms applies random inputs to random programs and checks the
-// plan's laws after every batch. Every run can be brought to its end.
+// TestLawsHoldForRandomPrograms applies random inputs to random programs and checks the plan's laws after every batch.
+// Every run can be brought to its end.
 func TestLawsHoldForRandomPrograms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := &generator{t: t, p: &ir.Program{Name: "random", MayIntervene: true}}
@@ -353,8 +353,7 @@ func (g *generator) bringToAnEnd(w *world) {
 	w.t.Fatalf("the run does not come to an end\n%s", w.s.Snapshot())
 }
 
-// invariants checks every state: nothing is counted twice or missing, and no
-// budget is exceeded.
+// invariants checks every state: nothing is counted twice or missing, and no budget is exceeded.
 func (w *world) invariants() {
 	if w.s.Finished != nil {
 		return
