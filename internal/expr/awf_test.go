@@ -331,7 +331,7 @@ func TestAWFPaths(t *testing.T) {
 			`states.a b.Output@states["a b"].Output input.c@inputs.c input.d@inputs.d`,
 		},
 	} {
-		for range 2 { // what was read before is where it is, too
+		for range 2 { // parsing again gives the same spans
 			e, list := Parse(c.dialect, text, source.Span{File: "f", Start: 0, End: len(text)})
 			if list.Errors() {
 				t.Error(list)

@@ -57,7 +57,7 @@ func start(t reporter, program *ir.Program, input string) *world {
 	return w
 }
 
-func (w *world) tell(in ...plan.Input) []journal.Event {
+func (w *world) send(in ...plan.Input) []journal.Event {
 	w.t.Helper()
 	events := w.s.Decide(w.p, w.now, current(w.s, in)...)
 	w.took(events)
@@ -157,7 +157,7 @@ func (w *world) result(n int) {
 	if r.Outcome == journal.OutcomeOK && r.Value.IsZero() {
 		r.Value = journal.Value{JSON: fmt.Appendf(nil, "%q", task.Key())}
 	}
-	w.tell(r)
+	w.send(r)
 }
 
 // run ends tasks and advances the time until the run rests. pick chooses among running tasks.
@@ -173,7 +173,7 @@ func (w *world) run(pick func(n int) int) {
 			return
 		}
 		w.now = max(w.now, wake)
-		if len(w.tell()) == 0 {
+		if len(w.send()) == 0 {
 			w.t.Fatalf("woken at %d for nothing", wake)
 		}
 	}
@@ -825,7 +825,7 @@ func TestGatesTakeOneDecision(t *testing.T) {
 		}
 		d := digest(w)
 		yes := plan.Decision{Step: "g", Answer: plan.Approve, Digest: d, By: journal.Actor{User: "eva"}}
-		w.tell(yes, yes)
+		w.send(yes, yes)
 		w.run(first)
 		if got := describe(w.log); !strings.Contains(got, "decided g ok human_review") ||
 			!strings.Contains(got, "no: nothing is waiting") {
@@ -835,7 +835,7 @@ func TestGatesTakeOneDecision(t *testing.T) {
 	t.Run("a claimed name stands beside the actor, never in its place", func(t *testing.T) {
 		w := start(t, gate(ir.Gate{Decider: ir.Person}), "")
 		w.run(first)
-		w.tell(plan.Decision{Answer: plan.Approve, Digest: digest(w), By: journal.Actor{User: "eva", As: "boss"}})
+		w.send(plan.Decision{Answer: plan.Approve, Digest: digest(w), By: journal.Actor{User: "eva", As: "boss"}})
 		var got struct{ Actor, Claimed string }
 		if err := json.Unmarshal(w.s.Root().Scope["state.g"].JSON, &got); err != nil || got.Actor != "eva" ||
 			got.Claimed != "boss" {
@@ -846,7 +846,7 @@ func TestGatesTakeOneDecision(t *testing.T) {
 		w := start(t, gate(ir.Gate{Decider: ir.Person}), "")
 		w.run(first)
 		d := digest(w)
-		w.tell(plan.Edit{Path: "state.a", Value: json.RawMessage(`"changed"`)})
+		w.send(plan.Edit{Path: "state.a", Value: json.RawMessage(`"changed"`)})
 		err := w.s.Check(w.p, plan.Decision{Step: "g", Answer: plan.Approve, Digest: d})
 		if r, ok := plan.IsRefusal(err); !ok || r.Code != plan.Changed {
 			t.Errorf("got %v", err)
@@ -855,8 +855,8 @@ func TestGatesTakeOneDecision(t *testing.T) {
 	t.Run("what was shown is in the facts, and its digest is everybody's to compute", func(t *testing.T) {
 		w := start(t, gate(ir.Gate{Decider: ir.Person}), "")
 		w.run(first)
-		w.tell(plan.Edit{Path: "state.a", Value: json.RawMessage(`{"text": "<b>", "n": 1.0}`)})
-		w.tell(plan.Decision{Answer: plan.Approve, Digest: digest(w)})
+		w.send(plan.Edit{Path: "state.a", Value: json.RawMessage(`{"text": "<b>", "n": 1.0}`)})
+		w.send(plan.Decision{Answer: plan.Approve, Digest: digest(w)})
 		var opened journal.GateOpened
 		var decided journal.GateDecided
 		for _, e := range w.log {
@@ -897,7 +897,7 @@ func TestGatesTakeOneDecision(t *testing.T) {
 		w = start(t, gate(ir.Gate{Decider: ir.Person, Timeout: 100}), "")
 		w.result(0)
 		w.now += 500 // after the deadline, but the decision arrives before the timer
-		w.tell(plan.Decision{Answer: plan.Approve, Digest: digest(w)})
+		w.send(plan.Decision{Answer: plan.Approve, Digest: digest(w)})
 		w.run(first)
 		if w.s.Finished.Outcome != "ok" {
 			t.Errorf("%+v", w.s.Finished)
@@ -905,7 +905,7 @@ func TestGatesTakeOneDecision(t *testing.T) {
 	})
 	t.Run("an event may come before anybody waits for it", func(t *testing.T) {
 		w := start(t, gate(ir.Gate{Decider: ir.Event, Event: "papers"}), "")
-		w.tell(plan.Signal{Event: "papers", Data: json.RawMessage(`{"n":1}`)})
+		w.send(plan.Signal{Event: "papers", Data: json.RawMessage(`{"n":1}`)})
 		w.run(first)
 		if w.s.Finished == nil || w.done["b#0"] != 1 {
 			t.Error(describe(w.log))
@@ -926,7 +926,7 @@ func TestGatesTakeOneDecision(t *testing.T) {
 		if r, ok := plan.IsRefusal(w.s.Check(w.p, plan.Signal{Event: "ok"})); !ok || r.Code != plan.WrongKind {
 			t.Error("not refused")
 		}
-		w.tell(plan.Signal{Event: "ok", Data: json.RawMessage(`{"approved": false}`)})
+		w.send(plan.Signal{Event: "ok", Data: json.RawMessage(`{"approved": false}`)})
 		if w.s.Finished == nil || w.s.Finished.Outcome != "rejected" {
 			t.Error(describe(w.log))
 		}
@@ -945,7 +945,7 @@ func TestLostTasksFollowTheirRecovery(t *testing.T) {
 		w := start(t, program(chain(task("a"), task("b"))...), "")
 		task := w.tasks[0]
 		w.tasks = nil
-		w.tell(plan.Gone{Work: task, Why: "crash", Policy: policy})
+		w.send(plan.Gone{Work: task, Why: "crash", Policy: policy})
 		return w
 	}
 	w := lost(journal.RecoveryRerun)
@@ -963,11 +963,11 @@ func TestLostTasksFollowTheirRecovery(t *testing.T) {
 		if w.s.Summary().Waiting != "doubt: a" {
 			t.Errorf("%+v", w.s.Summary())
 		}
-		w.tell(plan.Decision{Step: "a", Answer: plan.Approve})
+		w.send(plan.Decision{Step: "a", Answer: plan.Approve})
 		if len(w.tasks) > 0 {
 			t.Fatal("a doubt cannot be approved")
 		}
-		w.tell(plan.Decision{Step: "a", Answer: answer, Value: json.RawMessage("1")})
+		w.send(plan.Decision{Step: "a", Answer: answer, Value: json.RawMessage("1")})
 		w.run(first)
 		if w.s.Finished.Outcome != want {
 			t.Errorf("%s: %+v", answer, w.s.Finished)
@@ -979,7 +979,7 @@ func TestLostTasksFollowTheirRecovery(t *testing.T) {
 func TestInputsOfALostExecutionAreRefused(t *testing.T) {
 	w := start(t, program(task("a")), "")
 	work := w.tasks[0]
-	w.tell(plan.Gone{Work: work, Why: "crash", Policy: journal.RecoveryRerun})
+	w.send(plan.Gone{Work: work, Why: "crash", Policy: journal.RecoveryRerun})
 	const lost, rerun = -1, 1
 	late := []plan.Input{
 		plan.Note{Work: work, Rerun: lost, N: 1, Kind: "reply"},
@@ -990,7 +990,7 @@ func TestInputsOfALostExecutionAreRefused(t *testing.T) {
 		plan.Result{Work: work, Rerun: lost, Outcome: journal.OutcomeOK},
 	}
 	for _, in := range late {
-		events := w.tell(in)
+		events := w.send(in)
 		if len(events) != 1 {
 			t.Fatalf("%+v: %s", in, describe(events))
 		}
@@ -998,8 +998,8 @@ func TestInputsOfALostExecutionAreRefused(t *testing.T) {
 			t.Errorf("%+v: %+v", in, events[0].Fact)
 		}
 	}
-	w.tell(plan.Note{Work: work, Rerun: rerun, N: 1, Kind: "reply"})
-	w.tell(plan.Result{Work: work, Rerun: rerun, Outcome: journal.OutcomeOK})
+	w.send(plan.Note{Work: work, Rerun: rerun, N: 1, Kind: "reply"})
+	w.send(plan.Result{Work: work, Rerun: rerun, Outcome: journal.OutcomeOK})
 	if w.s.Finished == nil || w.s.Finished.Outcome != journal.OutcomeOK {
 		t.Error(describe(w.log))
 	}
@@ -1010,18 +1010,18 @@ func TestAttemptAfterALostOneIsANewTask(t *testing.T) {
 	step := task("a")
 	step.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{5}}
 	w := start(t, program(chain(step)...), "")
-	w.tell(plan.Note{Work: w.tasks[0], N: 1, Kind: "command"})
+	w.send(plan.Note{Work: w.tasks[0], N: 1, Kind: "command"})
 	lost := w.tasks[0]
 	w.tasks = nil
-	w.tell(plan.Gone{Work: lost, Why: "crash", Policy: journal.RecoveryRerun})
+	w.send(plan.Gone{Work: lost, Why: "crash", Policy: journal.RecoveryRerun})
 	w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: journal.OutcomeFailed, Class: "TOOL"} }
 	w.result(0)
 	w.now, _ = w.s.Wake()
-	w.tell()
+	w.send()
 	if len(w.tasks) != 1 || w.tasks[0].Key() != "a#1" {
 		t.Fatalf("%v", w.tasks)
 	}
-	noted := w.tell(plan.Note{Work: w.tasks[0], N: 1, Kind: "command"})
+	noted := w.send(plan.Note{Work: w.tasks[0], N: 1, Kind: "command"})
 	if len(noted) != 1 {
 		t.Errorf("the note of the second attempt is lost: %v", describe(noted))
 	}
@@ -1039,8 +1039,8 @@ func TestBudgetsAreReservations(t *testing.T) {
 		if s := w.s.Summary(); s.Status != journal.Exceeded || s.Waiting != "budget: steps" {
 			t.Fatalf("%+v\n%s", s, describe(w.log))
 		}
-		w.tell(plan.Raise{Budget: plan.BudgetSteps, To: 2})
-		w.tell(plan.Raise{Budget: plan.BudgetSteps, To: 3})
+		w.send(plan.Raise{Budget: plan.BudgetSteps, To: 2})
+		w.send(plan.Raise{Budget: plan.BudgetSteps, To: 3})
 		w.run(first)
 		if w.s.Finished == nil || w.s.Finished.Outcome != "ok" {
 			t.Error(describe(w.log))
@@ -1056,7 +1056,7 @@ func TestBudgetsAreReservations(t *testing.T) {
 		p.Budget.Tokens = limit(300)
 		w := start(t, p, "")
 		for _, task := range w.tasks {
-			w.tell(plan.Reserve{Work: task, N: 1, Amount: journal.Usage{InputTokens: 60, OutputTokens: 40}})
+			w.send(plan.Reserve{Work: task, N: 1, Amount: journal.Usage{InputTokens: 60, OutputTokens: 40}})
 			if held := w.s.Root().Ledger.Held; held.InputTokens+held.OutputTokens > 300 {
 				t.Fatal("overshot")
 			}
@@ -1073,14 +1073,14 @@ func TestBudgetsAreReservations(t *testing.T) {
 			granted++
 			task := w.tasks[f]
 			w.tasks = slices.Delete(w.tasks, f, f+1)
-			w.tell(plan.Note{Work: task, N: 1, Kind: "reply", Settles: 1, Usage: journal.Usage{OutputTokens: 30}},
+			w.send(plan.Note{Work: task, N: 1, Kind: "reply", Settles: 1, Usage: journal.Usage{OutputTokens: 30}},
 				plan.Result{Work: task, Outcome: journal.OutcomeOK, Value: journal.Value{JSON: json.RawMessage("1")}})
 		}
 		used := w.s.Root().Ledger.Used
 		if granted != 7 || used.OutputTokens != 210 || w.s.Summary().Status != journal.Exceeded {
 			t.Errorf("%d granted, %d used, %+v", granted, used.OutputTokens, w.s.Summary())
 		}
-		w.tell(plan.Raise{Budget: plan.BudgetTokens, To: 1 << 30})
+		w.send(plan.Raise{Budget: plan.BudgetTokens, To: 1 << 30})
 		for _, task := range slices.Clone(w.tasks) {
 			if w.s.Frames[task.Frame].Reserved == nil {
 				t.Fatal("still waiting after the raise")
@@ -1099,7 +1099,7 @@ func TestBudgetsAreReservations(t *testing.T) {
 		fan.Action = par
 		p.Blocks[0].Steps = []ir.Step{fan}
 		w := start(t, p, "")
-		events := w.tell(plan.Reserve{Work: w.tasks[0], N: 1, Amount: journal.Usage{OutputTokens: 20}})
+		events := w.send(plan.Reserve{Work: w.tasks[0], N: 1, Amount: journal.Usage{OutputTokens: 20}})
 		if got := describe(events); got != "refused fan/x/x#0 tokens\n" {
 			t.Error(got)
 		}
@@ -1109,8 +1109,8 @@ func TestBudgetsAreReservations(t *testing.T) {
 		p.Budget.Tokens = limit(100)
 		w := start(t, p, "")
 		task := w.tasks[0]
-		w.tell(plan.Reserve{Work: task, N: 1, Amount: journal.Usage{OutputTokens: 70}})
-		w.tell(plan.Gone{Work: task, Policy: journal.RecoveryRerun})
+		w.send(plan.Reserve{Work: task, N: 1, Amount: journal.Usage{OutputTokens: 70}})
+		w.send(plan.Gone{Work: task, Policy: journal.RecoveryRerun})
 		if l := w.s.Root().Ledger; l.Used.OutputTokens != 70 || l.Held.OutputTokens != 0 {
 			t.Errorf("%+v", l)
 		}
@@ -1122,20 +1122,20 @@ func TestBudgetsAreReservations(t *testing.T) {
 		w.now += 4000
 		w.result(0)
 		w.now += 3_600_000 // waiting does not count
-		w.tell(plan.Signal{Event: "e"})
+		w.send(plan.Signal{Event: "e"})
 		wake, ok := w.s.Wake()
 		if !ok || wake != w.now+6000 {
 			t.Fatalf("wakes at %d, now %d", wake, w.now)
 		}
 		w.now = wake
-		w.tell()
+		w.send()
 		if s := w.s.Summary(); s.Status != journal.Exceeded {
 			t.Fatalf("%+v", s)
 		}
 		task := w.tasks[0]
 		w.tasks = nil
-		w.tell(plan.Gone{Work: task, Why: "deadline", Policy: journal.RecoveryRerun})
-		w.tell(plan.Raise{Budget: plan.BudgetDeadline, To: 20})
+		w.send(plan.Gone{Work: task, Why: "deadline", Policy: journal.RecoveryRerun})
+		w.send(plan.Raise{Budget: plan.BudgetDeadline, To: 20})
 		w.run(first)
 		if w.s.Finished == nil || w.s.Finished.Outcome != "ok" {
 			t.Error(describe(w.log))
@@ -1147,7 +1147,7 @@ func TestCancelWaitsForTasksAndPauseHoldsThem(t *testing.T) {
 	p := program()
 	p.Blocks[0].Steps = chain(branches(p, "fan", ir.JoinAll, 0, "x", "y"), task("after"))
 	w := start(t, p, "")
-	w.tell(plan.Cancel{Reason: "enough"})
+	w.send(plan.Cancel{Reason: "enough"})
 	if w.s.Finished != nil {
 		t.Fatal("a run is over only when its tasks are")
 	}
@@ -1158,12 +1158,12 @@ func TestCancelWaitsForTasksAndPauseHoldsThem(t *testing.T) {
 	}
 
 	w = start(t, program(chain(task("a"), task("b"))...), "")
-	w.tell(plan.Pause{})
+	w.send(plan.Pause{})
 	w.result(0)
 	if len(w.tasks) > 0 || w.s.Summary().Status != journal.PausedAt {
 		t.Errorf("%+v", w.s.Summary())
 	}
-	w.tell(plan.Continue{})
+	w.send(plan.Continue{})
 	w.run(first)
 	if w.s.Finished == nil {
 		t.Error(describe(w.log))
@@ -1192,13 +1192,13 @@ func TestStepTimeLimitsCountActiveTime(t *testing.T) {
 	w.now += 3_600_000 // without a process
 	gone := w.tasks[0]
 	w.tasks = w.tasks[1:]
-	w.tell(plan.Gone{Work: gone, Why: "killed", Policy: journal.RecoveryRerun, Until: until})
+	w.send(plan.Gone{Work: gone, Why: "killed", Policy: journal.RecoveryRerun, Until: until})
 	wake, ok := w.s.Wake()
 	if at := w.log[len(w.log)-1].At; !ok || wake != at+100 {
 		t.Fatalf("wakes at %d, begun at %d\n%s", wake, at, describe(w.log))
 	}
 	w.now = wake
-	w.tell()
+	w.send()
 	w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
 	w.result(0)
 	if got := last(w); got != "start late#0" {
@@ -1211,11 +1211,11 @@ func TestStepTimeLimitsCountActiveTime(t *testing.T) {
 	w.now += 100
 	w.result(0)
 	w.now = wakes(t, w)
-	w.tell()
+	w.send()
 	w.now += 150
 	w.result(0)
 	w.now = wakes(t, w) // after 500, before the third attempt
-	w.tell()
+	w.send()
 	if got := last(w); got != "start late#0" || w.done["loop/0/body#2"] > 0 {
 		t.Error(describe(w.log))
 	}
@@ -1301,19 +1301,19 @@ func TestStepTimeLimitsCanBeExpressions(t *testing.T) {
 		p.Vars = []ir.Var{{Path: "states.limit", Init: json.RawMessage(`"500ms"`)}}
 		w = start(t, p, "")
 		w.now += 100
-		w.tell(plan.Pause{})
+		w.send(plan.Pause{})
 		w.result(0)
 		w.now += 3_600_000
-		w.tell(plan.Edit{Path: "states.limit", Value: json.RawMessage(`"200ms"`)}, plan.Continue{})
+		w.send(plan.Edit{Path: "states.limit", Value: json.RawMessage(`"200ms"`)}, plan.Continue{})
 		if due := wakes(t, w); due != w.now+400 {
 			t.Errorf("%s: due at %d, at %d\n%s", kind, due, w.now, describe(w.log))
 		}
 		w.now += 400
-		w.tell()
+		w.send()
 		w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
 		w.result(0)
 		w.now = wakes(t, w)
-		w.tell()
+		w.send()
 		if got := fmt.Sprint(entered(w)); got != "[500 200]" || wakes(t, w) != w.now+200 {
 			t.Error(kind, got, describe(w.log))
 		}
@@ -1339,7 +1339,7 @@ func TestCancelledProgramsCleanUp(t *testing.T) {
 	p.Children, p.OnCancel = []ir.Program{*child}, "tell"
 
 	w := start(t, p, "")
-	w.tell(plan.Cancel{Reason: "enough"})
+	w.send(plan.Cancel{Reason: "enough"})
 	w.do = func(task journal.Work) plan.Result {
 		if task.Step == "one" {
 			return plan.Result{Outcome: journal.OutcomeCancelled}
@@ -1353,13 +1353,13 @@ func TestCancelledProgramsCleanUp(t *testing.T) {
 	}
 
 	w = start(t, p, "")
-	w.tell(plan.Pause{})
-	w.tell(plan.Cancel{})
+	w.send(plan.Pause{})
+	w.send(plan.Cancel{})
 	w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
 	w.result(0)
-	w.tell(plan.Cancel{})
+	w.send(plan.Cancel{})
 	w.result(0)
-	w.tell(plan.Cancel{})
+	w.send(plan.Cancel{})
 	if w.run(first); w.s.Finished == nil || w.s.Finished.Outcome != "cancelled" {
 		t.Error(describe(w.log))
 	}
@@ -1443,7 +1443,7 @@ func TestLongDecisionsAreCut(t *testing.T) {
 	w.quick = true
 	pieces := 1
 	for ; w.s.Finished == nil; pieces++ {
-		if n := len(w.tell()); n == 0 || n > 11_000 || !w.s.Moving() && w.s.Finished == nil {
+		if n := len(w.send()); n == 0 || n > 11_000 || !w.s.Moving() && w.s.Finished == nil {
 			t.Fatalf("%d facts at once, more: %t", n, w.s.Moving())
 		}
 		if pieces%5 == 0 {

@@ -111,13 +111,20 @@ func world() (store, []journal.Appended) {
 	return s, appends
 }
 
-const want = `{"event":"workflow.started","execution_id":"r1","timestamp":"1970-01-01T00:00:01.000Z","user":"ann","workflow_name":"deploy","inputs":{"env":"prod","my_password":"[redacted]","n":5},"schema_version":1}
-{"event":"workflow.started","execution_id":"c1","timestamp":"1970-01-01T00:00:01.200Z","user":"ann","workflow_name":"build","schema_version":1}
-{"event":"workflow.completed","execution_id":"c1","timestamp":"1970-01-01T00:00:01.300Z","user":"ann","workflow_name":"build","status":"failure","exit_code":7,"duration_ms":100,"error":"no rule","schema_version":1}
-{"event":"workflow.completed","execution_id":"r1","timestamp":"1970-01-01T00:00:02.500Z","user":"ann","workflow_name":"deploy","status":"success","exit_code":0,"duration_ms":1500,"schema_version":1}
-{"event":"workflow.started","execution_id":"r3","timestamp":"1970-01-01T00:00:05.000Z","user":"","workflow_name":"stop","schema_version":1}
-{"event":"workflow.completed","execution_id":"r3","timestamp":"1970-01-01T00:00:05.001Z","user":"","workflow_name":"stop","status":"failure","exit_code":1,"duration_ms":1,"error":"cancelled","schema_version":1}
-`
+const want = `{"event":"workflow.started","execution_id":"r1","timestamp":"1970-01-01T00:00:01.000Z","user":"ann",` +
+	`"workflow_name":"deploy","inputs":{"env":"prod","my_password":"[redacted]","n":5},"schema_version":1}` + "\n" +
+	`{"event":"workflow.started","execution_id":"c1","timestamp":"1970-01-01T00:00:01.200Z","user":"ann",` +
+	`"workflow_name":"build","schema_version":1}` + "\n" +
+	`{"event":"workflow.completed","execution_id":"c1","timestamp":"1970-01-01T00:00:01.300Z","user":"ann",` +
+	`"workflow_name":"build","status":"failure","exit_code":7,"duration_ms":100,` +
+	`"error":"no rule","schema_version":1}` + "\n" +
+	`{"event":"workflow.completed","execution_id":"r1","timestamp":"1970-01-01T00:00:02.500Z","user":"ann",` +
+	`"workflow_name":"deploy","status":"success","exit_code":0,"duration_ms":1500,"schema_version":1}` + "\n" +
+	`{"event":"workflow.started","execution_id":"r3","timestamp":"1970-01-01T00:00:05.000Z","user":"",` +
+	`"workflow_name":"stop","schema_version":1}` + "\n" +
+	`{"event":"workflow.completed","execution_id":"r3","timestamp":"1970-01-01T00:00:05.001Z","user":"",` +
+	`"workflow_name":"stop","status":"failure","exit_code":1,"duration_ms":1,` +
+	`"error":"cancelled","schema_version":1}` + "\n"
 
 func open(t *testing.T, dir string, s store) *awfaudit.Writer {
 	t.Helper()

@@ -183,12 +183,13 @@ func checkMetric(t *rapid.T, got *metricspb.Metric, want *Metric) {
 	}
 	for i, s := range want.Series {
 		ok := false
+		const delta = metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_DELTA
 		switch {
 		case want.Bounds != nil:
 			p := got.GetHistogram().GetDataPoints()[i]
 			ok = p.Count == s.Count && p.GetSum() == s.Sum && slices.Equal(p.BucketCounts, s.Buckets) &&
 				slices.Equal(p.ExplicitBounds, want.Bounds) &&
-				(got.GetHistogram().AggregationTemporality == metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_DELTA) == want.Delta
+				(got.GetHistogram().AggregationTemporality == delta) == want.Delta
 		case want.Whole:
 			p := got.GetSum().GetDataPoints()[i]
 			ok = p.GetAsInt() == int64(s.Sum) && got.GetSum().IsMonotonic && p.StartTimeUnixNano == uint64(s.Start)*1e6

@@ -262,9 +262,9 @@ func added(all []*metricspb.Metric) string {
 			sums[key], order = one, append(order, key)
 		}
 		for _, p := range m.GetHistogram().GetDataPoints() {
+			histogram := &metricspb.Histogram{DataPoints: []*metricspb.HistogramDataPoint{p}}
 			one := &metricspb.Metric{
-				Name: m.Name, Unit: m.Unit,
-				Data: &metricspb.Metric_Histogram{Histogram: &metricspb.Histogram{DataPoints: []*metricspb.HistogramDataPoint{p}}},
+				Name: m.Name, Unit: m.Unit, Data: &metricspb.Metric_Histogram{Histogram: histogram},
 			}
 			key := m.Name + fmt.Sprint(reporttest.Attributes(p.Attributes))
 			if there := sums[key]; there != nil {

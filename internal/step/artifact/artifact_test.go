@@ -220,7 +220,8 @@ func TestG10ScriptsRunInTheWorkflowFolder(t *testing.T) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	text := `echo "$PWD|$AGENT_INPUT|$TASK|$AGENTFILE_RUN_ID|$AGENTFILE_RUN_DIR|$AGENTFILE_WORKFLOW|${A_SECRET-none}|$ESPALIER_KEY|$0"`
+	text := `echo "$PWD|$AGENT_INPUT|$TASK|$AGENTFILE_RUN_ID|$AGENTFILE_RUN_DIR|` +
+		`$AGENTFILE_WORKFLOW|${A_SECRET-none}|$ESPALIER_KEY|$0"`
 	play := steptest.Play{
 		Settings: steptest.Settings{
 			"scripts":  []artifact.Script{{Shell: "bash", Path: "x.sh", Text: text}},

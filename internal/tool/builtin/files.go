@@ -201,7 +201,8 @@ func (o Options) writeTool() tool.Tool {
 			// writing the same content twice has the same result
 			Target: "files", SideEffects: true, TakesKey: true,
 			Schema: schemaOf(`{"type":"object","properties":{
-				"path":{"type":"string","minLength":1,"description":"Path relative to the run's folder, or an absolute path in the project"},
+				"path":{"type":"string","minLength":1,` +
+				`"description":"Path relative to the run's folder, or an absolute path in the project"},
 				"content":{"type":"string"}},"required":["path","content"],"additionalProperties":false}`),
 			Returns: schemaOf(`{"type":"object","properties":{"path":{"type":"string"},"bytes":{"type":"integer",` +
 				`"minimum":0}},"required":["path","bytes"]}`),
@@ -242,7 +243,8 @@ func (o Options) editTool() tool.Tool {
 			Schema: schemaOf(`{"type":"object","properties":{
 				"path":{"type":"string","minLength":1,"description":"` + pathHelp + `"},
 				"old_string":{"type":"string","minLength":1},"new_string":{"type":"string"},
-				"replace_all":{"type":"boolean"}},"required":["path","old_string","new_string"],"additionalProperties":false}`),
+				"replace_all":{"type":"boolean"}},"required":["path","old_string","new_string"],` +
+				`"additionalProperties":false}`),
 			Returns: schemaOf(`{"type":"object","properties":{"path":{"type":"string"},"replaced":{"type":"integer",` +
 				`"minimum":1}},"required":["path","replaced"]}`),
 		},
@@ -339,7 +341,8 @@ func (o Options) grepTool() tool.Tool {
 			Description: "Find the lines that match a regular expression (RE2), in the project and the run's folder.",
 			Target:      "files",
 			Schema: schemaOf(`{"type":"object","properties":{
-				"pattern":{"type":"string","minLength":1},"path":{"type":"string","description":"File or folder to search"},
+				"pattern":{"type":"string","minLength":1},` +
+				`"path":{"type":"string","description":"File or folder to search"},
 				"glob":{"type":"string","description":"Only files whose names match, such as *.go"},
 				"ignore_case":{"type":"boolean"}},"required":["pattern"],"additionalProperties":false}`),
 			Returns: schemaOf(`{"type":"object","properties":{"matches":{"type":"array","items":{"type":"object",` +

@@ -60,7 +60,8 @@ func (o Options) notifyTool() tool.Tool {
 				"title":{"type":"string"},
 				"message":{"type":"string","minLength":1},
 				"priority":{"type":"string","enum":["low","default","high"]},
-				"webhook_url":{"type":"string","minLength":1,"description":"URL of the webhook, which receives title, message and priority as JSON"}},
+				"webhook_url":{"type":"string","minLength":1,` +
+				`"description":"URL of the webhook, which receives title, message and priority as JSON"}},
 				"required":["message"],"additionalProperties":false}`),
 			Returns: schemaOf(`{"type":"object","properties":{"backend":{"type":"string"},"status":{"const":"sent"}},` +
 				`"required":["backend","status"]}`),
