@@ -12,7 +12,7 @@ import (
 
 // A long line with many errors is rendered with work in proportion to what is shown: each frame is as long as that of a
 // short line.
-func TestManyErrorsInOneLine(t *testing.T) {
+func TestFramesOfLongLinesAreCropped(t *testing.T) {
 	f := source.NewFile("x.yaml", strings.Repeat("a\u0301[", 10_000))
 	var list diag.List
 	for i := 0; i < len(f.Text); i++ {

@@ -78,7 +78,7 @@ func TestPrint(t *testing.T) {
 }
 
 // Places in other files, missing files, and diagnostics without a place.
-func TestPrintPlaces(t *testing.T) {
+func TestPrintPlacesOutsideTheFile(t *testing.T) {
 	a, b := source.NewFile("a.md", "id: x\n"), source.NewFile("sub/b.md", "one\nid: x\n")
 	files := source.Set{}
 	files.Add(a, b, nil)

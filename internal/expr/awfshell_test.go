@@ -87,7 +87,7 @@ func TestFillShell(t *testing.T) {
 }
 
 // The content of a file is data in a command, even if it contains marks.
-func TestFilesAreData(t *testing.T) {
+func TestFileContentsAreNotExecuted(t *testing.T) {
 	o := ShellOptions{
 		Doubts:          []string{"states"},
 		TemplateOptions: TemplateOptions{ReadFile: func(string) (string, error) { return "x\x00w", nil }},
@@ -101,7 +101,7 @@ func TestFilesAreData(t *testing.T) {
 }
 
 // A value stays data after any template function, and Read is what the template renders elsewhere.
-func TestDoubtStays(t *testing.T) {
+func TestValuesStayDataAfterFunctions(t *testing.T) {
 	world := Values{
 		"input": map[string]any{"list": []any{"x", "y"}, "s": "x,y", "n": 7.0},
 		"states.a": map[string]any{

@@ -38,7 +38,7 @@ type Expr struct {
 	Dialect Dialect
 	Text    string
 	Span    source.Span
-	// Names maps the first segment of paths to a path: "tier" → "input.tier". Other names stand for themselves.
+	// Names maps the first segment of paths to a path: "tier" → "input.tier". Other names are not mapped.
 	Names map[string]string
 
 	root   *node

@@ -664,8 +664,8 @@ func (b *builder) detail(st *ir.Step) string {
 	return ""
 }
 
-// taskDetail returns the only setting of a task that a picture shows. The name of an agent that is not in the file says
-// nothing to its author.
+// taskDetail returns the only setting of a task that a picture shows. It omits the name of an agent that is not in the
+// file, because its author does not know it.
 func (b *builder) taskDetail(t ir.Task) string {
 	for _, name := range []string{"agent", "tool", "language"} {
 		var text string

@@ -54,7 +54,8 @@ func (b *builder) foldSteps(s *scope, from, to int) string {
 	return id
 }
 
-// isClosed reports whether a group is drawn as one node: it has many branches, it does not fit, or the options say so.
+// isClosed reports whether a group is drawn as one node: it has many branches, it does not fit, or the options request
+// it.
 func (b *builder) isClosed(st *ir.Step, path string) bool {
 	switch a := st.Action.(type) {
 	case ir.Parallel:

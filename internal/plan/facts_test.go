@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "write the facts of testdata/facts anew")
 
-// facts formats events with everything that was decided: a later process and the records have nothing else.
+// facts formats events with everything that was decided: later processes and records depend on it alone.
 func facts(events []journal.Event) string {
 	var b strings.Builder
 	at := journal.Millis(1000)

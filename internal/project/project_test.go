@@ -228,7 +228,7 @@ func TestOneFileIsReadOnce(t *testing.T) {
 	}
 }
 
-func TestFilesThatTheUserNames(t *testing.T) {
+func TestUserPathsAreNotConfined(t *testing.T) {
 	dir := tree(t, `
 -- elsewhere/flow.md --
 -- elsewhere/schema.json --
@@ -452,7 +452,7 @@ func TestCandidatesBoundsItsDepth(t *testing.T) {
 	}
 }
 
-func TestTextUnderAName(t *testing.T) {
+func TestTextReadsFilesRelativeToItsName(t *testing.T) {
 	dir := tree(t, "-- .git/HEAD --\n-- flows/schema.json --\n{}\n")
 	w := space(t, dir, "")
 	p, f, err := w.Text("flows/new.md", "text")

@@ -153,8 +153,8 @@ func (w *Workspace) File(path string) (*Project, *source.File, error) {
 	return p, f, nil
 }
 
-// Text is a file whose text the user gave by other means, such as standard input, under a name that says where it would
-// lie.
+// Text returns a file whose text does not come from the file system, such as standard input. name is the path that the
+// file would have.
 func (w *Workspace) Text(name, text string) (*Project, *source.File, error) {
 	real, below, err := w.existing(name)
 	if err != nil {
@@ -198,8 +198,7 @@ func (w *Workspace) Exists(path string) bool {
 	return err == nil
 }
 
-// Main returns the file that stands for a folder: its workflow.yaml or its SKILL.md, spelled exactly so; "" when it has
-// neither.
+// Main returns the main file of a folder: workflow.yaml or SKILL.md, in exactly this spelling; "" if it has neither.
 func (w *Workspace) Main(dir string) string {
 	entries, err := w.files.ReadDir(w.abs(dir))
 	if err != nil {

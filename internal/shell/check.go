@@ -269,7 +269,7 @@ func summarizes(list []*syntax.Stmt) bool {
 	return false
 }
 
-// readsInput reports whether commands print what is in their standard input, as far as their names tell.
+// readsInput reports whether commands print what is in their standard input, judging by their names.
 func readsInput(list []*syntax.Stmt) (found bool) {
 	for _, s := range list {
 		syntax.Walk(s, func(n syntax.Node) bool {

@@ -61,7 +61,7 @@ func align(value, written string, from int, quote byte) []int {
 		case rest == "":
 			return nil
 		case quote == '"' && rest[0] == '\\' && len(rest) > 1:
-			if rest[1] == '\n' || rest[1] == '\r' { // the line goes on
+			if rest[1] == '\n' || rest[1] == '\r' { // the line continues
 				j += 1 + blanks(rest[1:], 0)
 				continue
 			}

@@ -171,7 +171,7 @@ func TestBatchWritesTheSameLines(t *testing.T) {
 }
 
 // Two writers take turns: each sees what the other has written.
-func TestTwoWriters(t *testing.T) {
+func TestWritersSeeEachOthersRecords(t *testing.T) {
 	s, appends := world()
 	dir := t.TempDir()
 	one, other := open(t, dir, s), open(t, dir, s)
@@ -206,7 +206,7 @@ func TestStartsAndEndsArePaired(t *testing.T) {
 }
 
 // Wherever the process dies, the next one completes the file without repetitions.
-func TestContinueAfterCrash(t *testing.T) {
+func TestCrashNeitherLosesNorRepeatsRecords(t *testing.T) {
 	s, appends := world()
 	for n := range len(appends) + 1 {
 		for _, lost := range []bool{false, true} {
@@ -282,7 +282,7 @@ func TestUnwritableFileIsRetried(t *testing.T) {
 }
 
 // Inputs that are secrets by their names are masked, whatever their values.
-func TestSecretsByName(t *testing.T) {
+func TestInputsWithSecretNamesAreMasked(t *testing.T) {
 	s := store{"r": {{
 		Seq: 1,
 		Fact: journal.RunStarted{
@@ -405,7 +405,7 @@ func (s stored) Blob(_ context.Context, hash string) ([]byte, error) {
 
 // A line stays short: the longest inputs are truncated first, and all of them are omitted when there are too many. The
 // others are unchanged.
-func TestInputsFit(t *testing.T) {
+func TestLongestInputsAreTruncatedFirst(t *testing.T) {
 	text := func(n int, s string) string { return `"` + strings.Repeat(s, n) + `"` }
 	for name, c := range map[string]struct {
 		input journal.Value
@@ -485,7 +485,7 @@ func TestLongErrorsAreCut(t *testing.T) {
 }
 
 // Exit codes are valid, that of a failure is never 0, and secrets in error texts are masked.
-func TestHowRunsEnd(t *testing.T) {
+func TestExitCodesOfEndings(t *testing.T) {
 	key := "ghp_" + strings.Repeat("a1B2", 9)
 	for _, c := range []struct {
 		fact   journal.RunFinished
@@ -509,8 +509,8 @@ func TestHowRunsEnd(t *testing.T) {
 	}
 }
 
-// A torn line stays on a line of its own, and its record is written again.
-func TestTornLines(t *testing.T) {
+// A torn line stays on a separate line, and its record is written again.
+func TestTornLineIsWrittenAgain(t *testing.T) {
 	s, appends := world()
 	dir := t.TempDir()
 	if err := open(t, dir, s).RecordAll(t.Context(), appends); err != nil {
@@ -630,7 +630,7 @@ func TestCloseSavesThePosition(t *testing.T) {
 	}
 }
 
-// What could not be read is made up for by the next process; later runs are written at once.
+// The next process writes the records of unreadable runs; later runs are written at once.
 func TestUnreadableRunIsRetried(t *testing.T) {
 	s, appends := world()
 	begins := s["r1"][0].Fact.(journal.RunStarted)

@@ -198,7 +198,7 @@ func TestRepeatedAppendsAndOtherRunsAreIgnored(t *testing.T) {
 }
 
 // Control characters of models and files do not reach the terminal.
-func TestNoControlCharacters(t *testing.T) {
+func TestControlCharactersDoNotReachTheTerminal(t *testing.T) {
 	r := recorded(t, "gate-rejected")
 	evil := "\x1b[2J\u009b31m\u202eevil\r\n\a"
 	for _, a := range r.Appends {
@@ -342,7 +342,7 @@ func TestLiveDrawsTheArea(t *testing.T) {
 }
 
 // In a terminal that became narrower, what was drawn takes more rows, and all of them are overwritten.
-func TestNarrowerTerminal(t *testing.T) {
+func TestNarrowerTerminalIsRedrawnCompletely(t *testing.T) {
 	r := recorded(t, "waiting")
 	size := console.Size{Columns: 80, Rows: 24}
 	var out bytes.Buffer
@@ -401,7 +401,7 @@ func TestManyWorkersFitTheScreen(t *testing.T) {
 	}
 }
 
-func TestColours(t *testing.T) {
+func TestColorsMatchTheGraph(t *testing.T) {
 	r := recorded(t, "bundle")
 	o := r.options()
 	o.Style.Colour = true

@@ -183,7 +183,7 @@ func TestHookDoesNotRepeatFailure(t *testing.T) {
 }
 
 // A loop that reaches its limit succeeds, and its line mentions the limit.
-func TestLoopAtItsLimit(t *testing.T) {
+func TestLoopAtItsLimitShowsTheLimit(t *testing.T) {
 	loop := journal.Place{Step: "wait"}
 	for reason, want := range map[string]string{
 		"":                             "wait  done",

@@ -7,5 +7,5 @@ package otel
 // delivered, which is a small file for each run. The Exporter follows the runs that this process drives; what cannot be
 // delivered stays in the journal, and is recorded as owed, until a later process delivers it.
 //
-// The encodings are written by hand. The OpenTelemetry SDK creates spans while things happen, with ids of its own, does
-// not report which of them have arrived, and does not support http/json. The tests decode with its generated types.
+// The encodings are written by hand. The OpenTelemetry SDK creates spans as events happen, with random ids, does not
+// report which of them have arrived, and does not support http/json. The tests decode with its generated types.

@@ -41,7 +41,7 @@ func debts(t *testing.T, dir string) []string {
 }
 
 // Close does not wait for a collector that hangs longer than its context allows.
-func TestCollectorHangs(t *testing.T) {
+func TestCloseDoesNotWaitForHangingCollector(t *testing.T) {
 	hangs := make(chan struct{})
 	c := reporttest.NewCollector(t)
 	t.Cleanup(func() { close(hangs) }) // before the server, which waits for it
@@ -66,7 +66,7 @@ func TestCollectorHangs(t *testing.T) {
 
 // Many collectors accept traces only. That is reported, and metrics are dropped; spans that no collector accepts are
 // kept until the address is corrected.
-func TestCollectorWithoutMetrics(t *testing.T) {
+func TestCollectorWithoutMetricsStillReceivesSpans(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	for _, status := range []int{
 		http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented,
@@ -94,7 +94,7 @@ func TestCollectorWithoutMetrics(t *testing.T) {
 }
 
 // Rejected spans are not sent again, and the others are delivered.
-func TestCollectorRejects(t *testing.T) {
+func TestRejectedSpansAreNotSentAgain(t *testing.T) {
 	c := reporttest.NewCollector(t)
 	n := 0
 	c.Answer(func(r *http.Request, _ http.Header) int {
@@ -118,7 +118,7 @@ func TestCollectorRejects(t *testing.T) {
 }
 
 // A collector may reject some spans of a request.
-func TestCollectorRejectsSome(t *testing.T) {
+func TestPartiallyRejectedSpansAreCounted(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Write([]byte{0x0a, 0x02, 0x08, 0x03}) // three were rejected
 	}))
@@ -132,7 +132,7 @@ func TestCollectorRejectsSome(t *testing.T) {
 }
 
 // Keys in headers are sent only to the configured address.
-func TestCollectorRedirects(t *testing.T) {
+func TestRedirectsAreNotFollowed(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it went there") }))
 	defer other.Close()
 	server := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
@@ -223,7 +223,7 @@ func (g *growing) Events(ctx context.Context, run journal.RunID, after journal.S
 }
 
 // Two processes that drive a run in turn deliver every span once, also when both run all the time.
-func TestTwoProcesses(t *testing.T) {
+func TestTwoProcessesDeliverEverySpanOnce(t *testing.T) {
 	r := reporttest.Recorded(t, "gate-approved")
 	c := reporttest.NewCollector(t)
 	arrived := make(chan struct{}, 100)
@@ -332,7 +332,7 @@ func left(t *testing.T, runs ...journal.RunID) string {
 	return dir
 }
 
-// A process without runs of its own delivers what others have left, and a long-lived one does so repeatedly.
+// A process without runs delivers what others have left, and a long-lived one does so repeatedly.
 func TestStartDeliversWhatOthersLeft(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	dir := left(t, reporttest.Run)
@@ -463,7 +463,7 @@ func TestOnlyDeadProcessesAreInherited(t *testing.T) {
 
 // What a process has appended but not read when it is killed is delivered by the next one. Appends in progress stay
 // owed.
-func TestKilledBeforeReading(t *testing.T) {
+func TestNextProcessDeliversUnreadEvents(t *testing.T) {
 	const other = "22222222-2222-4222-8222-222222222222"
 	r := reporttest.Recorded(t, "linear")
 	dir := t.TempDir()
@@ -549,7 +549,7 @@ func (s *slow) Events(ctx context.Context, run journal.RunID, after journal.Seq)
 }
 
 // What was not read when the Exporter closes is owed, and counted.
-func TestCloseWhileReading(t *testing.T) {
+func TestUnreadEventsAreOwedAtClose(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	dir := t.TempDir()
 	source := &slow{Shelf: &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends}, began: make(chan struct{})}
@@ -634,7 +634,7 @@ func TestInheritanceIsLimited(t *testing.T) {
 }
 
 // Forget removes all files of a deleted run.
-func TestForget(t *testing.T) {
+func TestForgetRemovesAllFilesOfARun(t *testing.T) {
 	dir := t.TempDir()
 	r := reporttest.Recorded(t, "waiting")
 	c := reporttest.NewCollector(t)
@@ -662,7 +662,7 @@ func TestContent(t *testing.T) {
 	}
 }
 
-// Secrets are redacted whatever the workflow says, before texts are cut.
+// Secrets are redacted regardless of the workflow's settings, before texts are cut.
 func TestContentIsRedacted(t *testing.T) {
 	r := reporttest.Recorded(t, "agent-with-tools")
 	const key = "AKIAIOSFODNN7EXAMPLE"

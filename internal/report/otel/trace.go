@@ -631,8 +631,8 @@ func (t *Tracer) toolCalled(ev *report.Event, task *openTask) {
 	task.tools[use.CallID] = openTool{id: t.toolSpan(ev, task, use), at: ev.At, who: task.now(), use: *use}
 }
 
-// toolSpan returns the id of the span of a tool call: the one that the tool has got as its parent, or, if the task has
-// made another call with the same ID, one of its own.
+// toolSpan returns the id of the span of a tool call: the one that the tool has received as its parent, or another one
+// if the task has already made a call with the same ID.
 func (t *Tracer) toolSpan(ev *report.Event, task *openTask, use *journal.ToolUse) SpanID {
 	key := cmp.Or(task.now().key, task.work.Key())
 	id := SpanID(journal.ToolSpan(t.root, task.step.Run.ID, key, use.CallID))
