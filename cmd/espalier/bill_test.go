@@ -25,9 +25,8 @@ import (
 	"github.com/espalier-run/espalier/internal/report/reporttest"
 )
 
-// till is a server of models that keeps account of every request, for many
-// projects at once. It counts when a request arrives: whoever is killed before
-// the answer has to pay for it all the same.
+// till is a model server that records the usage of many projects. It counts a request when it arrives: a process that
+// is killed before the response has to pay for it nevertheless.
 type till struct {
 	t   *testing.T
 	url string
@@ -36,20 +35,19 @@ type till struct {
 	accounts map[string]*account // by project
 }
 
-// account is what one project has asked for.
+// account is the usage of one project.
 type account struct {
-	asked  map[string]int // by who asks, and with how many results of tools
+	asked  map[string]int // keyed by agent and number of tool results
 	calls  int
 	input  int // tokens
 	output int
-	// stop is called in the middle of answering a request: when it has come,
-	// after half of the answer, and after all of it.
+	// stop is called while a request is answered: on arrival, after half of the response, and after all of it.
 	stop func(request int, moment string)
-	// meet holds the answer to the grower back until the taster asks again.
+	// meet holds back the response to the grower until the taster's next request.
 	meet chan struct{}
 }
 
-// The moments of a request.
+// Moments of a request.
 const (
 	arrived  = "when it arrived"
 	halfSaid = "in the middle of the answer"
@@ -75,7 +73,7 @@ func (s *till) account(project string) *account {
 	return a
 }
 
-// What a token costs, in millionths of a dollar.
+// Prices of tokens, in millionths of a dollar.
 const (
 	microIn  = 3
 	microOut = 15
@@ -93,7 +91,7 @@ func (s *till) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	raw, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // whoever asks was killed before it was said
+		return // the client was killed before the end of the response
 	}
 	if err := json.Unmarshal(raw, &request); err != nil || r.URL.Path != "/"+project+"/chat/completions" {
 		s.t.Errorf("a request to %s cannot be read: %v\n%s", r.URL.Path, err, raw)
@@ -120,11 +118,11 @@ func (s *till) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	if meet != nil && who == "Judges the taste" && results == 1 {
 		meet <- struct{}{}
-		n = calmCalls // however early it was
+		n = calmCalls // however early the request was
 	}
 	if meet != nil && who == "Judges the tree" {
 		<-meet
-		<-r.Context().Done() // nobody waits for it any more
+		<-r.Context().Done() // the client is gone
 		return
 	}
 	if stop == nil {
@@ -144,30 +142,36 @@ func (s *till) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		say(`{"id":"c","model":"till-1","choices":[{"index":0,"delta":{"tool_calls":` + calls + `}}]}`)
 	} else {
 		half := len(answer) / 2
-		say(`{"id":"c","model":"till-1","choices":[{"index":0,"delta":{"role":"assistant","content":` + quote(answer[:half]) + `}}]}`)
+		say(`{"id":"c","model":"till-1","choices":[{"index":0,"delta":{"role":"assistant","content":` +
+			quote(answer[:half]) + `}}]}`)
 		stop(n, halfSaid)
 		say(`{"id":"c","model":"till-1","choices":[{"index":0,"delta":{"content":` + quote(answer[half:]) + `}}]}`)
 	}
 	say(`{"id":"c","model":"till-1","choices":[{"index":0,"delta":{},"finish_reason":"` + finish + `"}]}`)
-	say(fmt.Sprintf(`{"id":"c","model":"till-1","choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`, input, output, input+output))
+	say(fmt.Sprintf(`{"id":"c","model":"till-1","choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":%d,`+
+		`"total_tokens":%d}}`, input, output, input+output))
 	say("[DONE]")
 	stop(n, allSaid)
 }
 
-// answers are what each agent says, by how many results it has been told.
+// answers are the replies of each agent, by the number of tool results in the request.
 var answers = map[string][]string{
-	"Judges the taste": {`calls [{"index":0,"id":"t1","type":"function","function":{"name":"Read","arguments":"{\"path\":\"quince.txt\"}"}}]`, `{"items": [{"view": "sour when raw, sweet when cooked"}], "summary": "It has to be cooked.", "type": "view"}`},
-	"Judges the tree":  {`{"items": [{"view": "hardy, and small enough for a wall"}], "summary": "It suits a wall.", "type": "view"}`},
+	"Judges the taste": {`calls [{"index":0,"id":"t1","type":"function","function":{"name":"Read",` +
+		`"arguments":"{\"path\":\"quince.txt\"}"}}]`, `{"items": [{"view": "sour when raw, sweet when cooked"}], ` +
+		`"summary": "It has to be cooked.", "type": "view"}`},
+	"Judges the tree": {`{"items": [{"view": "hardy, and small enough for a wall"}], "summary": "It suits a wall.", ` +
+		`"type": "view"}`},
 	"Decides": {
-		`calls [{"index":0,"id":"d1","type":"function","function":{"name":"Bash","arguments":"{\"command\":\"echo ordered >> ../../../effects\"}"}},{"index":1,"id":"d2","type":"function","function":{"name":"Read","arguments":"{\"path\":\"quince.txt\"}"}}]`,
+		`calls [{"index":0,"id":"d1","type":"function","function":{"name":"Bash","arguments":"{\"command\":\"echo ` +
+			`ordered >> ../../../effects\"}"}},{"index":1,"id":"d2","type":"function","function":{"name":"Read",` +
+			`"arguments":"{\"path\":\"quince.txt\"}"}}]`,
 		"", "One quince tree is ordered.",
 	},
 }
 
 const decision = "One quince tree is ordered."
 
-// orchard is a project in which two agents judge at the same time, and a third
-// acts on it.
+// orchard is a project in which two agents work in parallel, and a third acts on their replies.
 func (s *till) orchard(project string) map[string]string {
 	return map[string]string{
 		"espalier.yaml": fmt.Sprintf(`models:
@@ -220,7 +224,7 @@ merge: {strategy: union}
 	}
 }
 
-// billed is what the product says that a run has used.
+// billed is the usage that Espalier reports for a run.
 type billed struct {
 	ModelCalls int `json:"model_calls"`
 	ToolCalls  int `json:"tool_calls"`
@@ -235,7 +239,7 @@ type billed struct {
 	} `json:"lost"`
 }
 
-// auditRecord is what of the audit log is about money.
+// auditRecord holds the fields of audit records that concern cost.
 type auditRecord struct {
 	Event string `json:"event"`
 	Data  struct {
@@ -249,25 +253,23 @@ type auditRecord struct {
 	} `json:"data"`
 }
 
-// espalierIn runs a command line of the product in a project.
+// espalierIn runs a command of Espalier in a project.
 func espalierIn(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("espalier", args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "NO_COLOR=1", "HOME="+dir, "GORACE="+quickExit)
-	var told strings.Builder
-	cmd.Stderr = &told
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Errorf("espalier %s: %v\n%s%s", strings.Join(args, " "), err, out, told.String())
+		t.Errorf("espalier %s: %v\n%s%s", strings.Join(args, " "), err, out, stderr.String())
 	}
 	return string(out)
 }
 
-// settle holds a finished run against what the server has seen. The bill is
-// what was paid for replies that are on record, and what may have been paid
-// for those that are not; every request is covered, and no reply that is on
-// record was asked for again.
+// settle compares a finished run with the server's account. The bill is the cost of recorded replies plus the possible
+// cost of lost ones; it covers every request, and no recorded reply was requested again.
 func (s *till) settle(t *testing.T, dir, project string) (lost int) {
 	t.Helper()
 	var status struct {
@@ -310,13 +312,17 @@ func (s *till) settle(t *testing.T, dir, project string) (lost int) {
 	switch {
 	case status.Outcome != "ok":
 		t.Errorf("it ended with %q", status.Outcome)
-	case u.ModelCalls-u.Lost.ModelCalls != replies || u.Micro-u.Lost.Micro != paid || u.Input-u.Lost.Input != paidIn || u.Output-u.Lost.Output != paidOut || u.Lost.Micro != charged:
-		t.Errorf("the bill is %+v; on record are %d replies for %d (%d tokens in, %d out), and %d that is charged besides", u, replies, paid, paidIn, paidOut, charged)
+	case u.ModelCalls-u.Lost.ModelCalls != replies || u.Micro-u.Lost.Micro != paid || u.Input-u.Lost.Input != paidIn ||
+		u.Output-u.Lost.Output != paidOut || u.Lost.Micro != charged:
+		t.Errorf("the bill is %+v; on record are %d replies for %d (%d tokens in, %d out), and %d that is charged "+
+			"besides", u, replies, paid, paidIn, paidOut, charged)
 	case end.Data.Total != u.Micro || end.Data.TotalLost != u.Lost.Micro:
 		t.Errorf("the audit log ends with %+v, the bill is %+v", end.Data, u)
 	case a.calls > u.ModelCalls || a.micro() > u.Micro || again > u.Lost.ModelCalls:
-		t.Errorf("the server has seen %d calls for %d, %d of them again (%v); the bill is %+v", a.calls, a.micro(), again, a.asked, u)
-	case u.Lost.ModelCalls == 0 && (a.calls != u.ModelCalls || a.input != u.Input || a.output != u.Output || a.micro() != u.Micro):
+		t.Errorf("the server has seen %d calls for %d, %d of them again (%v); the bill is %+v", a.calls, a.micro(),
+			again, a.asked, u)
+	case u.Lost.ModelCalls == 0 &&
+		(a.calls != u.ModelCalls || a.input != u.Input || a.output != u.Output || a.micro() != u.Micro):
 		t.Errorf("nothing was lost, and the server has %+v, the bill %+v", a, u)
 	}
 	var steps billed
@@ -324,7 +330,8 @@ func (s *till) settle(t *testing.T, dir, project string) (lost int) {
 		var records []struct {
 			Used billed `json:"used"`
 		}
-		if err := json.Unmarshal([]byte(espalierIn(t, dir, "status", errandRun, "--step", step, "--json")), &records); err != nil {
+		if err := json.Unmarshal([]byte(espalierIn(t, dir, "status", errandRun, "--step", step, "--json")),
+			&records); err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range records {
@@ -343,15 +350,16 @@ func (s *till) settle(t *testing.T, dir, project string) (lost int) {
 	return u.Lost.ModelCalls
 }
 
-// buyer is somebody who has a tree ordered, and looks whether it was before
-// they order again.
+// buyer orders a tree, and checks before a repetition whether it was ordered.
 func (s *till) buyer(project string) *shape {
-	return &shape{errand: errand{Run: []string{"orchard.md"}, Results: map[string]string{"decide": quote(decision)}}, files: s.orchard(project)}
+	return &shape{
+		errand: errand{Run: []string{"orchard.md"}, Results: map[string]string{"decide": quote(decision)}},
+		files:  s.orchard(project),
+	}
 }
 
-// TestBillEqualsTheCalls kills the program at every write to its journal, in
-// which each prompt, reply and result of a tool of three agents is a fact.
-// Whatever happens, the bill is that of the calls that the server counted.
+// TestBillEqualsTheCalls kills the program at every write to its journal, where each prompt, reply and tool result of
+// three agents is a fact. The bill always equals the calls that the server counted.
 func TestBillEqualsTheCalls(t *testing.T) {
 	s := newTill(t)
 	calm := s.buyer("calm")
@@ -392,8 +400,7 @@ func TestBillEqualsTheCalls(t *testing.T) {
 	}
 }
 
-// TestBillWhenKilledInACall kills the program with SIGKILL while the server
-// answers it.
+// TestBillWhenKilledInACall kills the program with SIGKILL while the server responds.
 func TestBillWhenKilledInACall(t *testing.T) {
 	s := newTill(t)
 	for request := 1; request <= 5; request++ {
@@ -413,7 +420,7 @@ func TestBillWhenKilledInACall(t *testing.T) {
 	}
 }
 
-// killed begins the run in a process that dies at a moment of a request.
+// killed starts the run in a process that is killed at a moment of a request.
 func (s *till) killed(t *testing.T, dir, project string, request int, moment string) {
 	t.Helper()
 	cmd := exec.Command("espalier", "run", "orchard.md", "--allow-shell", "--run-id", errandRun)
@@ -430,7 +437,7 @@ func (s *till) killed(t *testing.T, dir, project string, request int, moment str
 		if err := cmd.Process.Kill(); err != nil {
 			t.Error(err)
 		}
-		<-gone // the rest is said to nobody
+		<-gone // the client cannot receive the rest
 	}
 	s.mu.Unlock()
 	if err := cmd.Start(); err != nil {
@@ -446,18 +453,17 @@ func (s *till) killed(t *testing.T, dir, project string, request int, moment str
 	s.mu.Unlock()
 }
 
-// differing is what differs from time to time in what is told of a run.
+// differing matches output that differs between runs.
 var differing = regexp.MustCompile(`\d\d:\d\d:\d\d|\d{4}-\d\d-\d\d|[\d.]+ m?s\b|started by \w+`)
 
-// figures are tokens and money. They change with every word of a tool's
-// description; whether they are right is for settle to say.
+// figures matches tokens and cost. They change with the descriptions of tools; settle verifies them.
 var figures = regexp.MustCompile(`\s*(\$[\d.]+|\b\d[\d,]*\d\b)`)
 
-// sideBySide is how lines begin that are in one order only by chance.
-var sideBySide = regexp.MustCompile(`^(hh:mm:ss|  )  (judge\.\w+|decide  (tool \w+|\w+ returned))`)
+// concurrent matches the start of lines whose order is random.
+var concurrent = regexp.MustCompile(`^(hh:mm:ss|  )  (judge\.\w+|decide  (tool \w+|\w+ returned))`)
 
-// told is a text without that, and with what happened side by side in one order.
-func told(text string) string {
+// normalized returns a text without differing parts, and with concurrent lines in a fixed order.
+func normalized(text string) string {
 	text = differing.ReplaceAllStringFunc(text, func(s string) string {
 		switch {
 		case strings.Contains(s, ":"):
@@ -474,26 +480,25 @@ func told(text string) string {
 		if strings.Contains(line, "$") {
 			line = figures.ReplaceAllString(line, " N")
 		}
-		if sideBySide.MatchString(line) || !strings.HasPrefix(line, "      ") || len(parts) == 0 {
+		if concurrent.MatchString(line) || !strings.HasPrefix(line, "      ") || len(parts) == 0 {
 			parts = append(parts, "")
 		}
 		parts[len(parts)-1] += line
 	}
 	for i := 0; i < len(parts); {
 		n := 0
-		for i+n < len(parts) && sideBySide.MatchString(parts[i+n]) {
+		for i+n < len(parts) && concurrent.MatchString(parts[i+n]) {
 			n++
 		}
 		slices.SortStableFunc(parts[i:i+n], func(a, b string) int {
-			return strings.Compare(sideBySide.FindString(a), sideBySide.FindString(b))
+			return strings.Compare(concurrent.FindString(a), concurrent.FindString(b))
 		})
 		i += max(n, 1)
 	}
 	return strings.Join(parts, "")
 }
 
-// agree holds the spans of a run against its bill: those of the run, those of
-// its steps together, and those of its calls together.
+// agree compares the spans of a run with its bill: those of the run, of its steps, and of its calls.
 func agree(t *testing.T, dir string, spans []*tracepb.Span) {
 	t.Helper()
 	var status struct {
@@ -504,18 +509,21 @@ func agree(t *testing.T, dir string, spans []*tracepb.Span) {
 	}
 	sums, seen := map[string]billed{}, map[string]bool{}
 	for _, span := range spans {
-		if seen[string(span.SpanId)] { // whoever was killed could not note that it had arrived
+		if seen[string(span.SpanId)] { // a killed process may not have recorded the delivery
 			continue
 		}
 		seen[string(span.SpanId)] = true
 		kind, name, _ := strings.Cut(span.Name, " ")
 		if strings.Contains(name, ".") {
-			continue // a part of another step
+			continue // nested in another step
 		}
 		attributes := reporttest.Attributes(span.Attributes)
 		sum := sums[kind]
-		for key, into := range map[string]*int{"agent_flow.tokens.input": &sum.Input, "agent_flow.tokens.output": &sum.Output} {
-			n, _ := strconv.Atoi(attributes[key]) // those of tools have none
+		for key, into := range map[string]*int{
+			"agent_flow.tokens.input":  &sum.Input,
+			"agent_flow.tokens.output": &sum.Output,
+		} {
+			n, _ := strconv.Atoi(attributes[key]) // spans of tools have no tokens
 			*into += n
 		}
 		dollars, _ := strconv.ParseFloat(attributes["espalier.cost.usd"], 64)
@@ -530,14 +538,12 @@ func agree(t *testing.T, dir string, spans []*tracepb.Span) {
 	}
 }
 
-// calmCalls is the number of the taster's second call, when all calls come in
-// their usual order.
+// calmCalls is the number of the taster's second call if all calls arrive in their usual order.
 const calmCalls = 3
 
-// TestCarefulAccount: what is told of a run in which two agents were at work
-// when the program was killed. One had its tool's result and was being
-// answered, the other had just asked.
-func TestCarefulAccount(t *testing.T) {
+// TestAuditOfKilledParallelAgents checks the output for a run whose program was killed while two agents were active.
+// One had its tool result and was receiving a reply, the other had just sent its request.
+func TestAuditOfKilledParallelAgents(t *testing.T) {
 	c := collected(t)
 	s := newTill(t)
 	b := s.buyer("account")
@@ -545,7 +551,8 @@ func TestCarefulAccount(t *testing.T) {
 	s.account("account").meet = make(chan struct{})
 	s.killed(t, dir, "account", calmCalls, halfSaid)
 	var got strings.Builder
-	fmt.Fprintf(&got, "-- espalier status, before it is resumed --\n%s", told(espalierIn(t, dir, "status", errandRun)))
+	fmt.Fprintf(&got, "-- espalier status, before it is resumed --\n%s",
+		normalized(espalierIn(t, dir, "status", errandRun)))
 	b.process(t, dir, b.errand)
 	if lost := s.settle(t, dir, "account"); lost != 2 {
 		t.Errorf("%d calls were lost", lost)
@@ -553,7 +560,7 @@ func TestCarefulAccount(t *testing.T) {
 	agree(t, dir, c.Spans())
 	for _, args := range [][]string{{"status"}, {"transcript", "--pretty"}, {"audit"}} {
 		args = slices.Insert(args, 1, errandRun)
-		fmt.Fprintf(&got, "-- espalier %s --\n%s", strings.Join(args, " "), told(espalierIn(t, dir, args...)))
+		fmt.Fprintf(&got, "-- espalier %s --\n%s", strings.Join(args, " "), normalized(espalierIn(t, dir, args...)))
 	}
 	path := filepath.Join("..", "..", "testdata", "records", "interrupted.txt")
 	if *update {

@@ -29,7 +29,8 @@ description: Plants a tree.
 tools:
   allowlist: [Bash]
 ---
-` + "```agent\nid: gardener\nrole: Gardener\ngoal: Plant\ntools: [Bash]\n```\n```step\nid: plant\ntype: skill\nagent: gardener\ndescription: Plant a tree\nwrites: [output.tree]\n```\n"
+` + "```agent\nid: gardener\nrole: Gardener\ngoal: Plant\ntools: [Bash]\n```\n```step\nid: plant\ntype: skill\n" +
+	"agent: gardener\ndescription: Plant a tree\nwrites: [output.tree]\n```\n"
 
 func newGarden(t *testing.T, env ...string) *garden {
 	g := &garden{t: t, dir: t.TempDir(), env: env}
@@ -67,7 +68,7 @@ func (g *garden) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// succeeds runs espalier and returns what it writes.
+// succeeds runs espalier and returns its output.
 func (g *garden) succeeds(args ...string) string {
 	g.t.Helper()
 	var out, errs bytes.Buffer
@@ -79,7 +80,7 @@ func (g *garden) succeeds(args ...string) string {
 	return out.String()
 }
 
-// pipe makes a named pipe: whoever opens it waits for the other side.
+// pipe creates a named pipe, whose opening blocks until the other side opens it.
 func (g *garden) pipe(name string) string {
 	g.t.Helper()
 	path := filepath.Join(g.dir, name)
@@ -89,8 +90,7 @@ func (g *garden) pipe(name string) string {
 	return path
 }
 
-// killWhen begins the run and kills espalier with SIGKILL as soon as somebody
-// opens the pipe for writing, which is what the agent's tool does.
+// killWhen starts the run and kills espalier with SIGKILL as soon as the agent's tool opens the pipe for writing.
 func (g *garden) killWhen(pipe string, args ...string) {
 	g.t.Helper()
 	cmd := g.command(args...)
@@ -119,7 +119,7 @@ func (g *garden) killWhen(pipe string, args ...string) {
 		}
 		<-ended
 	case err := <-ended:
-		// Let go of the pipe.
+		// Release the pipe.
 		if f, e := os.OpenFile(pipe, os.O_RDWR, 0); e == nil {
 			f.Close()
 		}
@@ -127,9 +127,9 @@ func (g *garden) killWhen(pipe string, args ...string) {
 	}
 }
 
-// fakeClaude plants a tree once in a session, and remembers that.
+// fakeClaude plants one tree per session, and records it.
 const fakeClaude = `#!/bin/sh
-cat > told
+cat > prompt.txt
 while [ $# -gt 0 ]; do
 	case "$1" in
 	--session-id) session=$2; new=1 ;;
@@ -145,18 +145,20 @@ fi
 echo "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"$session\",\"model\":\"claude-fake\"}"
 if [ ! -f "session-$session" ]; then
 	echo begun > "session-$session"
-	echo '{"type":"assistant","message":{"id":"m1","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"plant"}}]}}'
+	echo '{"type":"assistant","message":{"id":"m1",'\
+'"content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"plant"}}]}}'
 	echo planted >> trees
 	: > "$PIPE" # until it is killed
 	sleep 1000
 fi
 echo '{"type":"assistant","message":{"id":"m2","content":[{"type":"text","text":"It is planted."}]}}'
-echo "{\"type\":\"result\",\"subtype\":\"success\",\"result\":\"It is planted.\",\"session_id\":\"$session\",\"total_cost_usd\":0.5}"
+echo "{\"type\":\"result\",\"subtype\":\"success\",\"result\":\"It is planted.\","\
+"\"session_id\":\"$session\",\"total_cost_usd\":0.5}"
 `
 
-// Espalier is killed while a program works. The program dies with it; the run
-// goes on with the program's session, and what it had done is not done again.
-func TestKilledProgramGoesOn(t *testing.T) {
+// If Espalier is killed while an agent program works, the program dies with it. The resumed run continues the program's
+// session, and does not repeat its actions.
+func TestKilledAgentProgramContinuesItsSession(t *testing.T) {
 	g := newGarden(t)
 	g.write("claude", fakeClaude, 0o700)
 	g.write("espalier.yaml", "models: {clis: {claude-code: {command: ./claude, pass_env: [PIPE]}}}\n", 0o600)
@@ -171,8 +173,8 @@ func TestKilledProgramGoesOn(t *testing.T) {
 	if len(sessions) != 2 || sessions[0] != sessions[1] {
 		t.Errorf("the sessions were %q", sessions)
 	}
-	if told := g.read("told"); !strings.Contains(told, "You were interrupted") {
-		t.Errorf("it was told %q", told)
+	if prompt := g.read("prompt.txt"); !strings.Contains(prompt, "You were interrupted") {
+		t.Errorf("it received %q", prompt)
 	}
 	record := g.succeeds("transcript", gardenRun)
 	for _, want := range []string{`"agent_emitted"`, `You were interrupted`, `"text":"It is planted."`} {
@@ -183,11 +185,11 @@ func TestKilledProgramGoesOn(t *testing.T) {
 	g.succeeds("audit", "verify", gardenRun)
 }
 
-// A program whose sessions nobody can go on with may have acted: a person
-// decides.
-func TestKilledProgramAsks(t *testing.T) {
+// A program without resumable sessions may have acted, so a person decides.
+func TestKilledAgentProgramWithoutSessionAsks(t *testing.T) {
 	g := newGarden(t)
-	g.write("parrot", "#!/bin/sh\ncat > /dev/null\necho planted >> trees\nif [ $(wc -l < trees) = 1 ]; then : > \"$PIPE\"; sleep 1000; fi\necho It is planted.\n", 0o700)
+	g.write("parrot", "#!/bin/sh\ncat > /dev/null\necho planted >> trees\nif [ $(wc -l < trees) = 1 ]; then : > "+
+		"\"$PIPE\"; sleep 1000; fi\necho It is planted.\n", 0o700)
 	g.write("espalier.yaml", "models: {clis: {parrot: {speaks: text, command: ./parrot, pass_env: [PIPE]}}}\n", 0o600)
 	pipe := g.pipe("pipe")
 	g.env = append(g.env, "PIPE="+pipe)

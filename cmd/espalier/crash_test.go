@@ -28,28 +28,24 @@ import (
 // shape is a run that is hard to resume.
 type shape struct {
 	errand
-	// sideBySide: branches run at the same time, so records may be in any order.
+	// sideBySide reports that branches run in parallel, so that records may be in any order.
 	sideBySide bool
 	files      map[string]string // of the project
-	screens    strings.Builder   // what its processes have told
+	screens    strings.Builder   // output of its processes
 }
 
-// outcome is everything that a disturbed run must have in common with an
-// undisturbed one.
+// outcome is everything that a disturbed run must have in common with an undisturbed one.
 type outcome struct {
 	standing, output string
 	effects          []string
-	records          map[string][]string // by the name of the transcript
+	records          map[string][]string // keyed by the name of the transcript
 }
 
-// TestCrashMatrix kills the program at every write to its journal, before it
-// and after it, and again while it recovers. A new process then brings the run
-// to its end. Outcome, output, records and what was done in the world must be
-// those of an undisturbed run.
+// TestCrashMatrix kills the program at every write to its journal, before and after it, and again while it recovers. A
+// new process then finishes the run. Outcome, output, records and side effects must equal those of an undisturbed run.
 //
-// It was seen to fail with a journal that says "durable" too early (see
-// TestCrashMatrixSeesALostWrite), and it found that the attempt after one
-// that was lost did not note its command: killed once more, it was done twice.
+// It fails with a journal that reports writes as durable too early (see TestCrashMatrixSeesALostWrite). It has found
+// that the attempt after a lost one did not record its command, so that another kill repeated the command.
 func TestCrashMatrix(t *testing.T) {
 	for name, s := range shapes(t) {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +59,7 @@ func TestCrashMatrix(t *testing.T) {
 	}
 }
 
-// TestCrashMatrixSeesALostWrite: a journal that loses one write is found out.
+// TestCrashMatrixSeesALostWrite checks that the matrix detects a journal that loses one write.
 func TestCrashMatrixSeesALostWrite(t *testing.T) {
 	s := shapes(t)["chain"]
 	s.Late = true
@@ -91,7 +87,7 @@ func (s *shape) matrix(t *testing.T, compared func(label string, differences []s
 			one := s.errand
 			one.Stop, one.After = first, after
 			if ended := s.process(t, broken, one); ended != nil {
-				// Branches share writes as it happens: this time there were fewer.
+				// Parallel branches may share writes, so this run had fewer.
 				compared(label, s.look(t, broken, ended).differences(&want))
 				continue
 			}
@@ -99,8 +95,8 @@ func (s *shape) matrix(t *testing.T, compared func(label string, differences []s
 			ended := s.process(t, once, calmly)
 			compared(label, s.look(t, once, ended).differences(&want))
 
-			// The second time it is the first, the middle or the last write of
-			// the recovery, in turn, and each before and after it.
+			// The second kill is at the first, the middle or the last write of the recovery, in turn, before and after
+			// it.
 			second := []int{1, (ended.Writes + 1) / 2, ended.Writes}[turn%3]
 			two := s.errand
 			two.Stop, two.After = second, turn/3%2 == 0
@@ -125,8 +121,8 @@ func beforeOrAfter(after bool) string {
 	return "before"
 }
 
-// process runs an errand in a process of its own and waits until it, and every
-// command that it has started, is gone. It returns nil when the process was killed.
+// process runs an errand in a separate process and waits until the process and all of its commands have ended. It
+// returns nil if the process was killed.
 func (s *shape) process(t *testing.T, dir string, e errand) *returned {
 	t.Helper()
 	e.Dir = dir
@@ -138,18 +134,17 @@ func (s *shape) process(t *testing.T, dir string, e errand) *returned {
 	if err := os.WriteFile(path, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Commands inherit the pipe, as they inherit everything that nobody
-	// closes: reading it ends when the last of them is dead. It has a number
-	// beyond those that the program gives to its commands itself.
+	// Commands inherit the pipe because it is not closed on exec, so reading from it ends when the last of them has
+	// ended. Its number is above those that the program assigns for its commands.
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer read.Close()
-	var out, told bytes.Buffer
+	var out, stderr bytes.Buffer
 	cmd := exec.Command(personProgram(t), path)
 	cmd.Env = append(os.Environ(), "NO_COLOR=1", "HOME="+dir, "GORACE="+quickExit)
-	cmd.Stdout, cmd.Stderr = &out, &told
+	cmd.Stdout, cmd.Stderr = &out, &stderr
 	for range 8 {
 		cmd.ExtraFiles = append(cmd.ExtraFiles, write)
 	}
@@ -159,13 +154,13 @@ func (s *shape) process(t *testing.T, dir string, e errand) *returned {
 		t.Fatal(err)
 	}
 	err = cmd.Wait()
-	s.screens.WriteString(told.String())
+	s.screens.WriteString(stderr.String())
 	if _, err := io.Copy(io.Discard, read); err != nil {
 		t.Fatal(err)
 	}
 	var exit *exec.ExitError
 	if err != nil && (!errors.As(err, &exit) || exit.Exited()) {
-		t.Fatalf("%v\n%s", err, told.String())
+		t.Fatalf("%v\n%s", err, stderr.String())
 	}
 	if err != nil {
 		return nil
@@ -177,8 +172,7 @@ func (s *shape) process(t *testing.T, dir string, e errand) *returned {
 	return back
 }
 
-// look puts what a process came back with and what the run has left on the
-// disk together.
+// look combines the report of a process with the files that the run has left on disk.
 func (s *shape) look(t *testing.T, dir string, back *returned) outcome {
 	t.Helper()
 	o := outcome{standing: back.Standing, output: back.Output, effects: traces(dir), records: map[string][]string{}}
@@ -204,10 +198,10 @@ func (s *shape) look(t *testing.T, dir string, back *returned) outcome {
 	return o
 }
 
-// moment is when something was decided, which results and prompts repeat.
+// moment matches times of decisions, which results and prompts repeat.
 var moment = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z`)
 
-// record is a transcript without what differs from time to time.
+// record returns a transcript without the parts that differ between runs.
 func (s *shape) record(t *testing.T, raw []byte) []string {
 	t.Helper()
 	var lines []string
@@ -252,13 +246,14 @@ func (got outcome) differences(want *outcome) []string {
 	}
 	for name, lines := range want.records {
 		if !slices.Equal(got.records[name], lines) {
-			out = append(out, fmt.Sprintf("the record %s differs (-calm +killed):\n%s", name, cmp.Diff(lines, got.records[name])))
+			out = append(out,
+				fmt.Sprintf("the record %s differs (-calm +killed):\n%s", name, cmp.Diff(lines, got.records[name])))
 		}
 	}
 	return out
 }
 
-// project makes a project in a folder of its own.
+// project creates a project in a new folder.
 func (s *shape) project(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(t.TempDir(), "")
@@ -282,8 +277,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// copied copies a project as a killed process has left it. Pipes by which
-// processes wake each other have no meaning any more.
+// copied copies a project as a killed process has left it, without the pipes by which processes wake each other.
 func (s *shape) copied(t *testing.T, from string) string {
 	t.Helper()
 	to, err := os.MkdirTemp(t.TempDir(), "")
@@ -311,25 +305,32 @@ func (s *shape) copied(t *testing.T, from string) string {
 	return to
 }
 
-// shapes are the examples, and every shape of run that has ever been hard to resume.
+// shapes returns the examples, and all kinds of runs that have ever been hard to resume.
 func shapes(t *testing.T) map[string]*shape {
 	t.Helper()
 	out := map[string]*shape{}
 	files := examples(t, "agent-flow")
 	example := func(run ...string) *shape { return &shape{errand: errand{Run: run}, files: files} }
-	out["weekly-metrics"] = example("weekly-metrics.md", "--input", `orders=[{"region":"north","amount":3},{"region":"south","amount":4}]`)
+	out["weekly-metrics"] = example("weekly-metrics.md", "--input",
+		`orders=[{"region":"north","amount":3},{"region":"south","amount":4}]`)
 	out["market-brief"] = example("market-brief.md", "--simulate", "--input", "question=What do roses cost in winter?")
-	out["meeting-minutes"] = example("meeting-minutes.md", "--simulate", "--input", "transcript="+strings.Repeat("Eva: we ship on Monday. ", 12))
+	out["meeting-minutes"] = example("meeting-minutes.md", "--simulate", "--input",
+		"transcript="+strings.Repeat("Eva: we ship on Monday. ", 12))
 	out["contract-review"] = example("contract-review.md", "--simulate", "--input", "contract=The parties agree.")
 	out["contract-review"].sideBySide = true
-	out["support-triage"] = example("support-triage.md", "--simulate", "--input", "ticket=Billed twice", "--input", "customer_id=42", "--input", "service_tier=enterprise")
-	out["vendor-onboarding"] = example("vendor-onboarding.md", "--simulate", "--input", "company=Acme", "--input", "contact=a@example.org")
+	out["support-triage"] = example("support-triage.md", "--simulate", "--input", "ticket=Billed twice", "--input",
+		"customer_id=42", "--input", "service_tier=enterprise")
+	out["vendor-onboarding"] = example("vendor-onboarding.md", "--simulate", "--input", "company=Acme", "--input",
+		"contact=a@example.org")
 	out["release-notes"] = example("release-notes", "--simulate", "--input", "log=fixed a bug")
 	out["minutes"] = example("skills/minutes", "--simulate", "--input", "Eva: we ship on Monday.")
 
-	// Nodes call agents while they run: a crash in the middle of one repeats no call.
+	// Nodes call agents while they run; a crash during a node must not repeat a call.
 	nodes := examples(t, "nof")
-	out["cost-review"] = &shape{errand: errand{Run: []string{"cost-review.nof.md", "--simulate", "--input", "period=2026-01"}}, files: nodes, sideBySide: true}
+	out["cost-review"] = &shape{errand: errand{Run: []string{
+		"cost-review.nof.md", "--simulate", "--input",
+		"period=2026-01",
+	}}, files: nodes, sideBySide: true}
 
 	program := func(name string, p *ir.Program) *shape {
 		s := &shape{errand: errand{Program: p}}
@@ -339,7 +340,10 @@ func shapes(t *testing.T) map[string]*shape {
 	program("chain", blocks([]ir.Step{traced("a"), traced("b"), traced("c")}))
 
 	again := approval("ask")
-	again.Next = []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "a"}, Limit: 1}, {On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "b"}}}
+	again.Next = []ir.Edge{
+		{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "a"}, Limit: 1},
+		{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "b"}},
+	}
 	program("second pause in one step", blocks([]ir.Step{traced("a"), again, traced("b")}))
 	program("two pauses", blocks([]ir.Step{traced("a"), approval("g1"), approval("g2"), traced("b")}))
 
@@ -352,7 +356,10 @@ func shapes(t *testing.T) map[string]*shape {
 		[]ir.Step{traced("y1"), approval("yg"), traced("y2")})).sideBySide = true
 
 	program("pause in a loop", blocks(
-		[]ir.Step{{ID: "each", Type: "loop", Action: ir.Loop{Block: 1, Each: &ir.Each{Items: list(t, "[1, 2, 3]"), Var: "item"}}}, traced("after")},
+		[]ir.Step{{
+			ID: "each", Type: "loop",
+			Action: ir.Loop{Block: 1, Each: &ir.Each{Items: list(t, "[1, 2, 3]"), Var: "item"}},
+		}, traced("after")},
 		[]ir.Step{traced("body"), approval("ask")}))
 
 	flaky := scripted("flaky", trace+`; case "$ESPALIER_KEY" in *#2) ;; *) exit 1;; esac`)
@@ -363,14 +370,20 @@ func shapes(t *testing.T) map[string]*shape {
 		[]ir.Step{traced("x1"), approval("xg"), traced("x2")},
 		[]ir.Step{traced("y1"), approval("yg"), traced("y2")})).sideBySide = true
 
-	// The winner ends only when the other one is at work.
+	// The winner ends only after the other branch has started.
 	working := program("join any, the other works", fan(ir.JoinAny,
 		[]ir.Step{scripted("x", `until grep -q y#0 ../../../`+effects+`; do sleep 0.01; done; `+trace)},
 		[]ir.Step{scripted("y", trace+`; exec sleep 1000`)}))
 	working.sideBySide, working.Hopeless = true, []string{"fan/y/y#0"}
 
 	narrow := blocks(
-		[]ir.Step{{ID: "fan", Type: "parallel", Action: ir.Parallel{Join: ir.JoinAll, Each: &ir.Each{Items: list(t, "[1, 2, 3, 4, 5]"), Var: "item", Block: 1}}}, traced("after")},
+		[]ir.Step{{
+			ID: "fan", Type: "parallel",
+			Action: ir.Parallel{
+				Join: ir.JoinAll,
+				Each: &ir.Each{Items: list(t, "[1, 2, 3, 4, 5]"), Var: "item", Block: 1},
+			},
+		}, traced("after")},
 		[]ir.Step{traced("one")})
 	narrow.Budget.Steps = &ir.Limit{Max: 3}
 	s := program("budget of a fan-out", narrow)
@@ -378,7 +391,7 @@ func shapes(t *testing.T) map[string]*shape {
 	return out
 }
 
-// examples are the files of the examples for one format.
+// examples returns the files of the examples of one format.
 func examples(t *testing.T, format string) map[string]string {
 	t.Helper()
 	root := filepath.Join("..", "..", "examples", format)
@@ -414,7 +427,7 @@ func approval(id string) ir.Step {
 	return ir.Step{ID: id, Type: "gate", Action: ir.Gate{Decider: ir.Person}}
 }
 
-// blocks makes a program; steps without ways on lead to the next one.
+// blocks returns a program; steps without edges lead to the next step.
 func blocks(blocks ...[]ir.Step) *ir.Program {
 	p := &ir.Program{Name: "shape", Format: "test"}
 	for _, steps := range blocks {

@@ -24,58 +24,55 @@ import (
 	"github.com/espalier-run/espalier/internal/trust"
 )
 
-// errand is what a person does in one process: begin the run unless it is
-// there, and answer whatever it asks until it is over. The program may be
-// stopped dead on the way.
+// errand is the work of a simulated user in one process: start the run unless it exists, and answer its questions until
+// it is over. The process may be killed at any write.
 type errand struct {
 	Dir string // of the project
-	// Run is how the run begins: what stands behind "espalier run". A Program
-	// is for what no format can say yet; it is begun as the command would.
+	// Run are the arguments of "espalier run". Program is used for programs that no format can express; it is started
+	// as the command would start it.
 	Run     []string
 	Program *ir.Program
-	// Create is what stands behind "espalier create": a name, words and flags.
-	// It is carried on without the words until it is done.
+	// Create are the arguments of "espalier create": a name, a description and flags. Later calls continue without the
+	// description until the workflow is generated.
 	Create []string
-	// Resume: the run that generates is carried on by "espalier resume" first.
+	// Resume resumes the generating run with "espalier resume" first.
 	Resume bool
-	Raise  string // what to do about a budget: BUDGET=N
-	// Fails are the keys of tasks that fail: whoever knows that does them again.
+	Raise  string // answer to an exhausted budget: BUDGET=N
+	// Fails are the keys of tasks that fail, and are therefore repeated.
 	Fails []string
-	// Hopeless are the keys of tasks that never end by themselves. While they
-	// run, what is in doubt is answered from beside the process that runs them.
+	// Hopeless are the keys of tasks that never end. While they run, another process answers questions about unknown
+	// outcomes.
 	Hopeless []string
-	// Results are what steps in doubt are said to have given when their traces
-	// are there, by their ids; without one it is the key of the task.
+	// Results are the results of steps with unknown outcome whose side effects exist, by step id; the default is the
+	// key of the task.
 	Results map[string]string
 
-	// Stop is the number of the write to the journal at which the process is
-	// killed, with nothing tidied up: before it, or After it is durable. 0 is never.
+	// Stop is the number of the write to the journal at which the process is killed without cleanup: before the write,
+	// or with After once it is durable. 0 never kills it.
 	Stop  int
 	After bool
-	// Late is a fault: the journal says that a write is durable before it is,
-	// so that a kill loses the last one.
+	// Late injects a fault: the journal reports a write as durable too early, so that a kill loses the last write.
 	Late bool
 }
 
-// returned is what a person comes back with.
+// returned is the report of an errand.
 type returned struct {
-	Writes   int // to the journal
+	Writes   int // writes to the journal
 	Standing string
 	Output   string
 }
 
 const errandRun = "00000000-0000-4000-8000-000000000001"
 
-// effects is where the steps of a run leave traces in the world, a line each.
+// effects is the file in which the steps of a run record side effects, one per line.
 const effects = "effects"
 
-// trace is what steps do in the world: it leaves the key of the task, without
-// the run's id before it, and gives it back as the result.
+// trace is the side effect of steps: it records the key of the task, without the id of the run, and returns it as the
+// result.
 const trace = `key="${ESPALIER_KEY#*/}"; echo "$key" >> ../../../` + effects + `; printf '"%s"' "$key"`
 
-// person runs an errand, which it finds in the file that it is called with. It
-// goes through the command line of the product for everything that has one,
-// and prints what it comes back with.
+// person runs the errand in the file that is its argument. It uses the command line for everything that has a command,
+// and prints its report.
 func person() {
 	var e errand
 	raw, err := os.ReadFile(os.Args[1])
@@ -102,7 +99,7 @@ func person() {
 	}
 }
 
-// asked is what a person reads in `espalier status --json`.
+// asked is the output of `espalier status --json`.
 type asked struct {
 	Status  string `json:"state"`
 	Outcome string `json:"outcome"`
@@ -138,14 +135,14 @@ func (e *errand) do(s *stopping) (standing string, err error) {
 	return "", fmt.Errorf("the run does not come to an end")
 }
 
-// create has a workflow made. Somebody who comes back carries on what is
-// staged; only if nothing is, they say again what they want.
+// create generates a workflow. If there is a staged one, it continues it; otherwise it passes the description again.
 func (e *errand) create(s *stopping) (standing string, err error) {
 	s.clock = true
 	name, flags := e.Create[0], e.Create[2:]
-	if staged, err := filepath.Glob(filepath.Join(e.Dir, "artifacts", name, "*", manifest.FileName)); err == nil && e.Resume && len(staged) > 0 {
+	if staged, err := filepath.Glob(filepath.Join(e.Dir, "artifacts", name, "*", manifest.FileName)); err == nil &&
+		e.Resume && len(staged) > 0 {
 		if m, err := manifest.Read(filepath.Dir(staged[0])); err == nil {
-			e.espalier(s, io.Discard, os.Stderr, "resume", m.Run) // or it has not begun, or is over
+			e.espalier(s, io.Discard, os.Stderr, "resume", m.Run) // it may not have started, or be over
 		}
 	}
 	code := e.espalier(s, io.Discard, os.Stderr, append([]string{"create", name}, flags...)...)
@@ -158,7 +155,7 @@ func (e *errand) create(s *stopping) (standing string, err error) {
 	return "created", nil
 }
 
-// looks asks how the run stands; false when it never began.
+// looks reads the status of the run; begun is false if it never started.
 func (e *errand) looks(s *stopping) (a *asked, begun bool, err error) {
 	var out bytes.Buffer
 	switch code := e.espalier(s, &out, os.Stderr, "status", errandRun, "--json"); code {
@@ -171,16 +168,16 @@ func (e *errand) looks(s *stopping) (a *asked, begun bool, err error) {
 	}
 }
 
-// besides runs a command, and answers what is in doubt while it runs.
+// besides runs a command, and answers questions about unknown outcomes while it runs.
 func (e *errand) besides(s *stopping, args []string) error {
-	told, progress := io.Pipe()
+	stderr, progress := io.Pipe()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		e.espalier(s, io.Discard, progress, args...)
 		progress.Close()
 	}()
-	lines := bufio.NewScanner(told)
+	lines := bufio.NewScanner(stderr)
 	for lines.Scan() {
 		fmt.Fprintln(os.Stderr, lines.Text())
 		a, _, err := e.looks(s)
@@ -195,20 +192,20 @@ func (e *errand) besides(s *stopping, args []string) error {
 	return lines.Err()
 }
 
-// answer is the next command of somebody who sees this. What is in doubt comes
-// first, and is decided by looking at the world.
+// answer returns the next command of the user. Unknown outcomes come first; they are decided by the recorded side
+// effects.
 func (e *errand) answer(a *asked) []string {
 	doubts := []string{"resume", errandRun}
 	var others []string
 	for _, g := range a.Gates {
-		_, g.Key, _ = strings.Cut(g.Key, "/") // behind the run's id
+		_, g.Key, _ = strings.Cut(g.Key, "/") // after the id of the run
 		switch {
 		case g.Kind == "unknown_outcome" && e.Results[g.Step] != "" && len(traces(e.Dir)) > 0:
 			doubts = append(doubts, "--decide", g.Step+"=result="+e.Results[g.Step])
 		case g.Kind == "unknown_outcome" && (!slices.Contains(traces(e.Dir), g.Key) || slices.Contains(e.Fails, g.Key)):
 			doubts = append(doubts, "--decide", g.Step+"=rerun")
 		case g.Kind == "unknown_outcome" && slices.Contains(e.Hopeless, g.Key):
-			// The others will make it superfluous.
+			// The other answers make it unnecessary.
 		case g.Kind == "unknown_outcome":
 			doubts = append(doubts, "--decide", fmt.Sprintf("%s=result=%q", g.Step, g.Key))
 		case others != nil: // one at a time
@@ -221,7 +218,8 @@ func (e *errand) answer(a *asked) []string {
 	switch {
 	case len(doubts) > 2:
 		return doubts
-	case others != nil && a.Status != "running" && a.Status != "interrupted" && a.Status != "queued": // first see what the last process has left
+	// check first what the last process has left
+	case others != nil && a.Status != "running" && a.Status != "interrupted" && a.Status != "queued":
 		return others
 	case a.Status == "budget":
 		return []string{"resume", errandRun, "--raise", e.Raise}
@@ -237,9 +235,12 @@ func traces(dir string) []string {
 	return strings.Fields(string(raw))
 }
 
-// espalier runs one command line of the product.
-func (e *errand) espalier(s *stopping, out, told io.Writer, args ...string) int {
-	w := cli.World{Stdin: strings.NewReader(""), Stdout: out, Stderr: told, Getenv: os.Getenv, Dir: e.Dir, Journal: s.wrap}
+// espalier runs a command line of Espalier.
+func (e *errand) espalier(s *stopping, out, stderr io.Writer, args ...string) int {
+	w := cli.World{
+		Stdin: strings.NewReader(""), Stdout: out, Stderr: stderr, Getenv: os.Getenv, Dir: e.Dir,
+		Journal: s.wrap,
+	}
 	if s.clock {
 		w.Now = s.now
 	}
@@ -249,19 +250,22 @@ func (e *errand) espalier(s *stopping, out, told io.Writer, args ...string) int 
 func (e *errand) begin(s *stopping) error {
 	if e.Program == nil {
 		args := append([]string{"run", "--allow-shell"}, e.Run...)
-		if code := e.espalier(s, io.Discard, os.Stderr, append(args, "--run-id", errandRun, "--durability", "relaxed")...); code == 2 || code == 3 || code == 6 {
+		if code := e.espalier(s, io.Discard, os.Stderr,
+			append(args, "--run-id", errandRun, "--durability", "relaxed")...); code == 2 || code == 3 || code == 6 {
 			return fmt.Errorf("run: exit code %d", code)
 		}
 		return nil
 	}
 	approvals := trust.Open(os.Getenv)
-	r, err := registry.OpenRuntime(filepath.Join(e.Dir, ".espalier"), registry.RuntimeOptions{Relaxed: true, Journal: s.wrap, Trust: &approvals})
+	r, err := registry.OpenRuntime(filepath.Join(e.Dir, ".espalier"),
+		registry.RuntimeOptions{Relaxed: true, Journal: s.wrap, Trust: &approvals})
 	if err != nil {
 		return err
 	}
 	defer r.Close()
 	ctx := context.Background()
-	if err := r.Engine.Start(ctx, errandRun, &engine.Definition{Program: e.Program}, json.RawMessage("{}"), registry.RunOptions{AllowShell: true}.Encode(), journal.Actor{User: "eva"}); err != nil {
+	if err := r.Engine.Start(ctx, errandRun, &engine.Definition{Program: e.Program}, json.RawMessage("{}"),
+		registry.RunOptions{AllowShell: true}.Encode(), journal.Actor{User: "eva"}); err != nil {
 		return err
 	}
 	_, err = r.Engine.Wait(ctx, errandRun)
@@ -273,9 +277,8 @@ type stopping struct {
 	errand *errand
 	mu     sync.Mutex
 	writes int
-	late   func() // the write that was said to be durable and is not
-	// clock: looking at the clock counts, too. Commands do so before each
-	// change of a manifest.
+	late   func() // a write that was reported as durable too early
+	// clock also counts reads of the clock, which commands do before each change of a manifest.
 	clock bool
 }
 
@@ -286,7 +289,7 @@ func (s *stopping) now() time.Time {
 	return time.Now()
 }
 
-// wrap lays it around a journal. One process opens its journal several times.
+// wrap wraps a journal. A process opens its journal several times.
 func (s *stopping) wrap(store journal.Store) journal.Store { return &counted{store, s} }
 
 type counted struct {
@@ -294,8 +297,8 @@ type counted struct {
 	s *stopping
 }
 
-// next counts a write, and tells whether the process dies when it is done. It
-// does not return when the process dies before.
+// next counts a write, and reports whether the process is killed after it. It does not return if the process is killed
+// before it.
 func (s *stopping) next() (last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -320,7 +323,7 @@ func (c *counted) Append(b journal.Batch, done func(error)) {
 	})
 }
 
-// appendLate writes what came before, and only says that it has written this.
+// appendLate performs the previous write, and only reports this one as done.
 func (c *counted) appendLate(b journal.Batch, done func(error), last bool) {
 	c.s.mu.Lock()
 	before := c.s.late
@@ -335,7 +338,7 @@ func (c *counted) appendLate(b journal.Batch, done func(error), last bool) {
 	go done(nil)
 }
 
-// Close writes what is late: only a kill loses it.
+// Close performs the late write: only a kill loses it.
 func (c *counted) Close() error {
 	c.s.mu.Lock()
 	before := c.s.late
@@ -356,7 +359,7 @@ func (c *counted) Claim(ctx context.Context, run journal.RunID, me journal.Owner
 	return claim, err
 }
 
-// die ends the process as kill -9 does: no lock is given back, nothing is flushed.
+// die ends the process like kill -9: locks are not released and buffers are not flushed.
 func die() {
 	if p, err := os.FindProcess(os.Getpid()); err == nil {
 		p.Kill()

@@ -24,8 +24,8 @@ import (
 	"github.com/espalier-run/espalier/internal/trust"
 )
 
-// own runs a command in a process of its own.
-func (f *faulty) own(args ...string) (code int, told string) {
+// own runs a command in a separate process.
+func (f *faulty) own(args ...string) (code int, stderr string) {
 	f.t.Helper()
 	cmd := exec.Command("espalier", args...)
 	cmd.Dir, cmd.Env = f.dir, append(os.Environ(), "NO_COLOR=1", "HOME="+f.dir, "GORACE="+quickExit)
@@ -37,10 +37,10 @@ func (f *faulty) own(args ...string) (code int, told string) {
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-// hold leaves a trace when somebody says so.
+// hold leaves a trace when the test releases it.
 const hold = `echo on > ../../../begun; read x < ../../../go; ` + trace
 
-// held resumes the run in a process of its own, and returns when a step holds it.
+// held resumes the run in a separate process, and returns when a step blocks it.
 func (f *faulty) held() *exec.Cmd {
 	f.t.Helper()
 	for _, name := range []string{"begun", "go"} {
@@ -64,7 +64,7 @@ func (f *faulty) held() *exec.Cmd {
 	return cmd
 }
 
-// goOn lets the step go on, and waits for the end of its process.
+// goOn releases the step and waits for the end of its process.
 func (f *faulty) goOn(cmd *exec.Cmd) {
 	f.t.Helper()
 	if err := os.WriteFile(filepath.Join(f.dir, "go"), []byte("go\n"), 0); err != nil {
@@ -75,7 +75,7 @@ func (f *faulty) goOn(cmd *exec.Cmd) {
 	}
 }
 
-// begun begins a run of a program and leaves it to others.
+// begun starts a run of a program and leaves it to other processes.
 func (f *faulty) begun(p *ir.Program) {
 	f.t.Helper()
 	approvals := trust.Open(func(name string) string { return map[string]string{"HOME": f.dir}[name] })
@@ -85,7 +85,8 @@ func (f *faulty) begun(p *ir.Program) {
 	}
 	defer r.Close()
 	r.Engine.Hold()
-	if err := r.Engine.Start(f.t.Context(), errandRun, &engine.Definition{Program: p}, json.RawMessage("{}"), registry.RunOptions{AllowShell: true}.Encode(), journal.Actor{User: "eva"}); err != nil {
+	if err := r.Engine.Start(f.t.Context(), errandRun, &engine.Definition{Program: p}, json.RawMessage("{}"),
+		registry.RunOptions{AllowShell: true}.Encode(), journal.Actor{User: "eva"}); err != nil {
 		f.t.Fatal(err)
 	}
 	now := make(chan struct{})
@@ -93,35 +94,37 @@ func (f *faulty) begun(p *ir.Program) {
 	r.Engine.Close(now)
 }
 
-// TestTwoProcessesResumeOneRun: one works, the other says who does.
+// TestTwoProcessesResumeOneRun checks that one process drives the run, and the other reports which one does.
 func TestTwoProcessesResumeOneRun(t *testing.T) {
 	f := newFaulty(t)
 	f.begun(blocks([]ir.Step{scripted("hold", hold)}))
 	first := f.held()
-	code, told := f.own("resume", errandRun)
-	owner := regexp.MustCompile(fmt.Sprintf(`another process is driving this run: espalier, process %d on .+, since `, first.Process.Pid))
-	if code != 6 || !owner.MatchString(told) {
-		t.Errorf("exit code %d\n%s", code, told)
+	code, stderr := f.own("resume", errandRun)
+	owner := regexp.MustCompile(fmt.Sprintf(`another process is driving this run: espalier, process %d on .+, since `,
+		first.Process.Pid))
+	if code != 6 || !owner.MatchString(stderr) {
+		t.Errorf("exit code %d\n%s", code, stderr)
 	}
 	f.goOn(first)
 	f.once("hold#0")
 }
 
-// TestDecisionForTheProcessThatWorks: it is heard there, and whoever made it
-// is told that all is well.
-func TestDecisionForTheProcessThatWorks(t *testing.T) {
+// TestDecisionReachesTheActiveProcess checks that the process that drives the run accepts a decision of another
+// process, which succeeds.
+func TestDecisionReachesTheActiveProcess(t *testing.T) {
 	f := newFaulty(t)
 	f.begun(fan(ir.JoinAll, []ir.Step{scripted("x", hold)}, []ir.Step{approval("ask")}))
 	first := f.held()
-	if code, told := f.own("approve", errandRun); code != 0 || !strings.Contains(told, fmt.Sprintf("process %d", first.Process.Pid)) {
-		t.Errorf("exit code %d\n%s", code, told)
+	if code, stderr := f.own("approve", errandRun); code != 0 ||
+		!strings.Contains(stderr, fmt.Sprintf("process %d", first.Process.Pid)) {
+		t.Errorf("exit code %d\n%s", code, stderr)
 	}
 	f.goOn(first)
 	f.once("a#0", "fan/x/x#0", "b#0")
 }
 
-// TestManyApproveAtOnce: one of them is heard, the others are told.
-func TestManyApproveAtOnce(t *testing.T) {
+// TestOneOfManyApprovalsCounts checks that one approval is accepted, and the others report it.
+func TestOneOfManyApprovalsCounts(t *testing.T) {
 	f := newFaulty(t)
 	f.waits()
 	var wg sync.WaitGroup
@@ -147,8 +150,8 @@ func TestManyApproveAtOnce(t *testing.T) {
 	f.once("make#0", "hand_over#0")
 }
 
-// TestApproveAgainstTimeout: whichever comes first settles the gate, and both
-// sides say the same about it.
+// TestApproveAgainstTimeout checks that the first of both decides the gate, and that both sides report the same
+// decision.
 func TestApproveAgainstTimeout(t *testing.T) {
 	approved, late := 0, 0
 	for i, timeout := range []ir.Millis{1, 60_000, 10, 20, 30, 40} {
@@ -156,7 +159,7 @@ func TestApproveAgainstTimeout(t *testing.T) {
 		ask := approval("ask")
 		ask.Action = ir.Gate{Decider: ir.Person, Timeout: timeout, OnTimeout: ir.TimeoutFail}
 		f.begun(blocks([]ir.Step{ask, traced("after")}))
-		code, told := f.own("approve", errandRun)
+		code, stderr := f.own("approve", errandRun)
 		var a asked
 		if err := json.Unmarshal([]byte(f.exits(0, nil, "status", errandRun, "--json")), &a); err != nil {
 			t.Fatal(err)
@@ -169,7 +172,7 @@ func TestApproveAgainstTimeout(t *testing.T) {
 			late++
 			f.once()
 		default:
-			t.Errorf("timeout %d ms: exit code %d, but %+v\n%s", timeout, code, a, strings.TrimSpace(told))
+			t.Errorf("timeout %d ms: exit code %d, but %+v\n%s", timeout, code, a, strings.TrimSpace(stderr))
 		}
 		if i == 1 && (approved != 1 || late != 1) {
 			t.Errorf("after a minute and after a millisecond: %d approved, %d late", approved, late)
@@ -177,7 +180,7 @@ func TestApproveAgainstTimeout(t *testing.T) {
 	}
 }
 
-// interleaved is a journal that reports to a test where a command has come to.
+// interleaved is a journal that reports to the test how far a command has come.
 type interleaved struct {
 	journal.Store
 	claimed, posted func()
@@ -197,8 +200,8 @@ func (s *interleaved) Enqueue(ctx context.Context, run journal.RunID, m journal.
 	return owner, err
 }
 
-// TestApproveTwiceKeepsRunMoving: the process whose decision is refused has claimed the run, and finds the decision of
-// the other one in the inbox. It drives the run to its end.
+// TestApproveTwiceKeepsRunMoving checks a process whose decision is refused after it claimed the run: it finds the
+// decision of the other process in the inbox, and drives the run to its end.
 func TestApproveTwiceKeepsRunMoving(t *testing.T) {
 	for _, verb := range []string{"approve", "reject"} {
 		f := newFaulty(t)

@@ -22,7 +22,7 @@ import (
 	"github.com/espalier-run/espalier/internal/report/reporttest"
 )
 
-// collected lets every process of a test export to a collector, at once.
+// collected makes every process of a test export to a collector without delay.
 func collected(t *testing.T) *reporttest.Collector {
 	t.Helper()
 	c := reporttest.NewCollector(t)
@@ -31,7 +31,7 @@ func collected(t *testing.T) *reporttest.Collector {
 	return c
 }
 
-// named is a span in one line.
+// named formats a span as one line.
 func named(s *tracepb.Span) string {
 	line := s.Name
 	if s.Status.GetCode() == tracepb.Status_STATUS_CODE_ERROR {
@@ -43,7 +43,7 @@ func named(s *tracepb.Span) string {
 	return line
 }
 
-// tree is a trace. Of two workers side by side, either may be done first.
+// tree formats a trace. Either of two parallel workers may finish first.
 func tree(spans []*tracepb.Span) string {
 	at := func(name string) int {
 		return slices.IndexFunc(spans, func(s *tracepb.Span) bool { return s.Name == name })
@@ -54,9 +54,8 @@ func tree(spans []*tracepb.Span) string {
 	return reporttest.Tree(spans, named)
 }
 
-// telling is a project whose workflow has everything that a trace can show:
-// agents side by side that call tools, a child run, a step that fails at first,
-// one that fails for good, and a gate.
+// telling is a project whose workflow covers everything in a trace: parallel agents that call tools, a child run, a
+// step that succeeds after a retry, one that fails, and a gate.
 func telling() *shape {
 	return &shape{
 		errand:     errand{Run: []string{"telling.md", "--script", "telling.script.yaml"}},
@@ -192,8 +191,8 @@ const tellingTree = `invoke_workflow telling
           chat scripted
 `
 
-// TestTelemetry runs a workflow that parks at a gate and is carried on by
-// another process: one trace, whose id the audit log has, too.
+// TestTelemetry runs a workflow that stops at a gate and is resumed by another process. Both export one trace, whose id
+// is also in the audit log.
 func TestTelemetry(t *testing.T) {
 	c := collected(t)
 	t.Setenv("TRACEPARENT", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
@@ -216,14 +215,18 @@ func TestTelemetry(t *testing.T) {
 		attrs := reporttest.Attributes(span.Attributes)
 		if span.Name == "invoke_workflow telling" {
 			for key, want := range map[string]string{
-				"agent_flow.workflow.name": "telling", "agent_flow.workflow.version": "1.2.0", "agent_flow.run.id": errandRun, "espalier.outcome": "ok",
-				"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": "telling", "agent_flow.reason_code": "COMPLETED",
+				"agent_flow.workflow.name": "telling", "agent_flow.workflow.version": "1.2.0",
+				"agent_flow.run.id": errandRun, "espalier.outcome": "ok",
+				"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": "telling",
+				"agent_flow.reason_code": "COMPLETED",
 			} {
 				if attrs[key] != want {
 					t.Errorf("%s: %s is %q, not %q", span.Name, key, attrs[key], want)
 				}
 			}
-			if len(span.Links) != 1 || fmt.Sprintf("%x-%x", span.Links[0].TraceId, span.Links[0].SpanId) != "0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331" {
+			if len(span.Links) != 1 ||
+				fmt.Sprintf("%x-%x", span.Links[0].TraceId,
+					span.Links[0].SpanId) != "0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331" {
 				t.Errorf("it is not linked with TRACEPARENT: %v", span.Links)
 			}
 		}
@@ -238,7 +241,8 @@ func TestTelemetry(t *testing.T) {
 		}
 	}
 	for _, resource := range c.Resources() {
-		if resource["service.name"] != "espalier" || resource["deployment.environment.name"] != "test" || resource["service.instance.id"] == "" {
+		if resource["service.name"] != "espalier" || resource["deployment.environment.name"] != "test" ||
+			resource["service.instance.id"] == "" {
 			t.Errorf("resource: %v", resource)
 		}
 	}
@@ -270,30 +274,29 @@ func TestTelemetry(t *testing.T) {
 	}
 }
 
-// telemetryFiles are what is kept about what has been exported.
+// telemetryFiles returns the files that record what has been exported.
 func telemetryFiles(t *testing.T, dir string) []string {
 	t.Helper()
 	var out []string
-	err := filepath.WalkDir(filepath.Join(dir, ".espalier", "storage", "telemetry"), func(path string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err == nil && !d.IsDir() && d.Name() != ".lock" {
-			out = append(out, path)
-		}
-		return err
-	})
+	err := filepath.WalkDir(filepath.Join(dir, ".espalier", "storage", "telemetry"),
+		func(path string, d fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err == nil && !d.IsDir() && d.Name() != ".lock" {
+				out = append(out, path)
+			}
+			return err
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return out
 }
 
-// TestTelemetryOfKilledRuns kills the program at every second write to its
-// journal, before it and after it in turn. Whatever the next process has to do
-// again, the trace is whole: no span is missing, none has lost its parent, and
-// one that arrives twice, because the process died before it could note that it
-// had arrived, is the same twice.
+// TestTelemetryOfKilledRuns kills the program at every second write to its journal, alternately before and after it.
+// Whatever the next process repeats, the trace is complete: no span is missing, none has lost its parent, and a span
+// that arrives twice, because the process died before it recorded the delivery, is identical.
 func TestTelemetryOfKilledRuns(t *testing.T) {
 	c := collected(t)
 	s := telling()
@@ -334,8 +337,7 @@ func TestTelemetryOfKilledRuns(t *testing.T) {
 	}
 }
 
-// kinds counts the spans of each name, but for calls of models that were lost
-// and had to be made again.
+// kinds counts the spans of each name, except lost model calls that were repeated.
 func kinds(spans []*tracepb.Span) map[string]int {
 	out := map[string]int{}
 	for _, s := range spans {
@@ -346,9 +348,8 @@ func kinds(spans []*tracepb.Span) map[string]int {
 	return out
 }
 
-// TestTelemetryDoesNotDisturb: a collector that is not there, or answers
-// errors, changes nothing about a run but one line on stderr. What it missed is
-// delivered by the next process that works.
+// TestTelemetryDoesNotDisturb checks that a collector that is unreachable, or returns errors, changes nothing about a
+// run but one line on stderr. The next process delivers what the collector missed.
 func TestTelemetryDoesNotDisturb(t *testing.T) {
 	s := telling()
 	dir := s.project(t)
@@ -358,14 +359,16 @@ func TestTelemetryDoesNotDisturb(t *testing.T) {
 		t.Fatalf("%s\n%s", back.Standing, s.screens.String())
 	}
 	notes := strings.Count(s.screens.String(), "Telemetry: ")
-	if notes != 2 || !strings.Contains(s.screens.String(), "spans could not be delivered (http://127.0.0.1:1/x/v1/traces: connection refused)") {
+	if notes != 2 ||
+		!strings.Contains(s.screens.String(),
+			"spans could not be delivered (http://127.0.0.1:1/x/v1/traces: connection refused)") {
 		t.Errorf("%d notes of 2 processes:\n%s", notes, s.screens.String())
 	}
 	if strings.Contains(s.screens.String(), "hidden") {
 		t.Error("the password of the collector is shown")
 	}
 
-	// It is there, and in trouble.
+	// The collector is reachable and returns errors.
 	c := reporttest.NewCollector(t)
 	c.Answer(func(_ *http.Request, h http.Header) int {
 		h.Set("Retry-After", "1")
@@ -381,7 +384,7 @@ func TestTelemetryDoesNotDisturb(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 
-	// And now it works: another run brings along what the others owe.
+	// The collector works: another run delivers what the others owe.
 	c = reporttest.NewCollector(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
 	cmd = exec.Command("espalier", "run", "sending.md", "--allow-shell", "--script", "telling.script.yaml")
@@ -408,8 +411,8 @@ func TestTelemetryDoesNotDisturb(t *testing.T) {
 	}
 }
 
-// TestTelemetryLeftBehind is delivered although no run begins or goes on: by
-// whoever wants to carry the run on that is over, and by a worker.
+// TestTelemetryLeftBehind checks that spans are delivered although no run starts or continues: by a command that tries
+// to resume the finished run, and by a worker.
 func TestTelemetryLeftBehind(t *testing.T) {
 	s := telling()
 	for _, args := range [][]string{{"resume", errandRun}, {"work"}} {
@@ -421,7 +424,8 @@ func TestTelemetryLeftBehind(t *testing.T) {
 			return cmd
 		}
 		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
-		if out, err := espalier("run", "sending.md", "--allow-shell", "--script", "telling.script.yaml", "--run-id", errandRun).CombinedOutput(); err != nil {
+		if out, err := espalier("run", "sending.md", "--allow-shell", "--script", "telling.script.yaml", "--run-id",
+			errandRun).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		c := collected(t)
@@ -436,7 +440,7 @@ func TestTelemetryLeftBehind(t *testing.T) {
 		}
 		<-arrived
 		if args[0] == "work" {
-			cmd.Process.Signal(os.Interrupt) // it would stay
+			cmd.Process.Signal(os.Interrupt) // otherwise it would keep running
 		}
 		var exit *exec.ExitError
 		if err := cmd.Wait(); args[0] == "work" && !errors.As(err, &exit) || args[0] != "work" && err != nil {
@@ -448,15 +452,20 @@ func TestTelemetryLeftBehind(t *testing.T) {
 	}
 }
 
-// TestNoTelemetry: without an address, or when it is switched off, there is
-// nothing: no request, no file, no word.
+// TestNoTelemetry checks that there is no request, file or output without an address, or if telemetry is disabled.
 func TestNoTelemetry(t *testing.T) {
 	c := reporttest.NewCollector(t)
 	for name, env := range map[string]map[string]string{
-		"no address":     {"OTEL_SERVICE_NAME": "x", "OTEL_TRACES_EXPORTER": "otlp"},
-		"switched off":   {"OTEL_SDK_DISABLED": "TRUE", "OTEL_EXPORTER_OTLP_ENDPOINT": c.URL},
-		"no exporters":   {"OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": c.URL},
-		"nobody's trace": {"OTEL_TRACES_SAMPLER": "always_off", "OTEL_METRICS_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": c.URL},
+		"no address":   {"OTEL_SERVICE_NAME": "x", "OTEL_TRACES_EXPORTER": "otlp"},
+		"switched off": {"OTEL_SDK_DISABLED": "TRUE", "OTEL_EXPORTER_OTLP_ENDPOINT": c.URL},
+		"no exporters": {
+			"OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "none",
+			"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL,
+		},
+		"nobody's trace": {
+			"OTEL_TRACES_SAMPLER": "always_off", "OTEL_METRICS_EXPORTER": "none",
+			"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for key, value := range env {
@@ -467,15 +476,16 @@ func TestNoTelemetry(t *testing.T) {
 			if back := s.process(t, dir, s.errand); !strings.HasPrefix(back.Standing, "finished ok") {
 				t.Fatal(back.Standing)
 			}
-			if len(c.Requests()) > 0 || len(telemetryFiles(t, dir)) > 0 || strings.Contains(s.screens.String(), "Telemetry") {
+			if len(c.Requests()) > 0 || len(telemetryFiles(t, dir)) > 0 ||
+				strings.Contains(s.screens.String(), "Telemetry") {
 				t.Errorf("%d requests, %q\n%s", len(c.Requests()), telemetryFiles(t, dir), s.screens.String())
 			}
 		})
 	}
 }
 
-// TestInterruptEndsTelemetry: a run is over, and the program only waits for a
-// collector that does not answer. An interrupt ends that, and nothing is lost.
+// TestInterruptEndsTelemetry checks that an interrupt ends the wait for a collector that does not respond after the run
+// has finished, and that nothing is lost.
 func TestInterruptEndsTelemetry(t *testing.T) {
 	c := reporttest.NewCollector(t)
 	asked := make(chan struct{}, 1)
@@ -484,7 +494,7 @@ func TestInterruptEndsTelemetry(t *testing.T) {
 		case asked <- struct{}{}:
 		default:
 		}
-		io.Copy(io.Discard, r.Body) // only then it is seen that somebody has gone
+		io.Copy(io.Discard, r.Body) // the server detects a closed connection only after it has read the body
 		<-r.Context().Done()
 		return http.StatusServiceUnavailable
 	})
@@ -493,10 +503,12 @@ func TestInterruptEndsTelemetry(t *testing.T) {
 	espalier := func(env string, args ...string) *exec.Cmd {
 		cmd := exec.Command("espalier", args...)
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "NO_COLOR=1", "HOME="+dir, "GORACE="+quickExit, "OTEL_BSP_SCHEDULE_DELAY=60000", env)
+		cmd.Env = append(os.Environ(), "NO_COLOR=1", "HOME="+dir, "GORACE="+quickExit, "OTEL_BSP_SCHEDULE_DELAY=60000",
+			env)
 		return cmd
 	}
-	cmd := espalier("OTEL_EXPORTER_OTLP_ENDPOINT="+c.URL, "run", "sending.md", "--allow-shell", "--script", "telling.script.yaml", "--run-id", errandRun)
+	cmd := espalier("OTEL_EXPORTER_OTLP_ENDPOINT="+c.URL, "run", "sending.md", "--allow-shell", "--script",
+		"telling.script.yaml", "--run-id", errandRun)
 	var out strings.Builder
 	cmd.Stdout = &out
 	if err := cmd.Start(); err != nil {
@@ -506,7 +518,7 @@ func TestInterruptEndsTelemetry(t *testing.T) {
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // how it ended is looked at below
+	_ = cmd.Wait() // its result is checked below
 	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || !strings.Contains(out.String(), "PRIVATE") {
 		t.Errorf("exit code %d; before that it printed %q", code, out.String())
 	}
@@ -514,7 +526,8 @@ func TestInterruptEndsTelemetry(t *testing.T) {
 		t.Errorf("%v\n%s", err, raw)
 	}
 	whole := reporttest.NewCollector(t)
-	if raw, err := espalier("OTEL_EXPORTER_OTLP_ENDPOINT="+whole.URL, "run", "sending.md", "--allow-shell", "--script", "telling.script.yaml").CombinedOutput(); err != nil {
+	if raw, err := espalier("OTEL_EXPORTER_OTLP_ENDPOINT="+whole.URL, "run", "sending.md", "--allow-shell", "--script",
+		"telling.script.yaml").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, raw)
 	}
 	if n := len(whole.Spans()); n != 8 {
@@ -522,8 +535,7 @@ func TestInterruptEndsTelemetry(t *testing.T) {
 	}
 }
 
-// TestTelemetryPicture: the picture in the documentation is the trace of the
-// run that it is about.
+// TestTelemetryPicture checks that the picture in the documentation is the trace of the run it describes.
 func TestTelemetryPicture(t *testing.T) {
 	const page = "docs/telemetry.md"
 	lines := readPage(t, page)

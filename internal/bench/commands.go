@@ -12,25 +12,26 @@ import (
 	"time"
 )
 
-// What running commands may cost, against starting the same ones from a loop.
+// Targets for running commands, relative to starting the same commands in a loop.
 const (
 	commandSteps  = 1000
 	commandRounds = 15
 	commandTarget = 2.0
-	commandGrowth = 1.1 // the last quarter of the chain, against the first
+	commandGrowth = 1.1 // the last quarter of the chain relative to the first
 )
 
-// commandsCommand has nothing else measured.
+// commandsCommand measures only commands.
 const commandsCommand = "commands"
 
-// commands measures a chain of AWF steps that do nothing but start "true".
-// Both ways take turns, so that whatever else the machine does meets both.
+// commands measures a chain of AWF steps that run "true". Both variants alternate, so that other load on the machine
+// affects both.
 func commands(dir, espalier string) error {
 	root := filepath.Join(dir, "commands")
 	if err := os.MkdirAll(filepath.Join(root, ".awf", "workflows"), 0o755); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(root, ".awf", "workflows", "chain.yaml"), []byte(commandChain(commandSteps)), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(root, ".awf", "workflows", "chain.yaml"), []byte(commandChain(commandSteps)),
+		0o644); err != nil {
 		return err
 	}
 	var ratios, growths []float64
@@ -52,7 +53,7 @@ func commands(dir, espalier string) error {
 		if err != nil {
 			return err
 		}
-		loop := (before + after) / 2 // what the machine was like meanwhile
+		loop := (before + after) / 2 // load of the machine in the meantime
 		before = after
 		ours, bare = append(ours, took), append(bare, loop)
 		ratios = append(ratios, ratio(took, loop))
@@ -68,11 +69,15 @@ func commands(dir, espalier string) error {
 	slices.Sort(bare)
 	middle := commandRounds / 2
 	ok := ratios[middle] <= commandTarget
-	fmt.Printf("\na chain of %d commands: %.0f µs each, %.0f µs from a bare loop; %.2f times as long, at most %.1f: %s\n",
-		commandSteps, float64(ours[middle].Microseconds())/commandSteps, float64(bare[middle].Microseconds())/commandSteps, ratios[middle], commandTarget, met(ok))
-	fmt.Printf("  %d rounds by turns, half of them between %.2f and %.2f\n", commandRounds, ratios[commandRounds/4], ratios[commandRounds-1-commandRounds/4])
+	fmt.Printf("\na chain of %d commands: %.0f µs each, %.0f µs from a bare loop; %.2f times as long, at most %.1f: "+
+		"%s\n",
+		commandSteps, float64(ours[middle].Microseconds())/commandSteps,
+		float64(bare[middle].Microseconds())/commandSteps, ratios[middle], commandTarget, met(ok))
+	fmt.Printf("  %d rounds by turns, half of them between %.2f and %.2f\n", commandRounds, ratios[commandRounds/4],
+		ratios[commandRounds-1-commandRounds/4])
 	if !ok {
-		fmt.Println("  What dominates: making each step durable before it is done: a wait for the disk, and nearly as much time in SQLite;")
+		fmt.Println("  What dominates: making each step durable before it is done: a wait for the disk, and nearly " +
+			"as much time in SQLite;")
 		fmt.Println("  then deciding, noting and preparing it. Reading and checking the workflow is about a thirtieth.")
 	}
 	fmt.Printf("its last %d commands to its first: %.2f times as long, at most %.1f: %s\n",
@@ -80,7 +85,7 @@ func commands(dir, espalier string) error {
 	return nil
 }
 
-// bareCommands is how long the commands take from a loop.
+// bareCommands returns the time of the commands in a loop.
 func bareCommands() (time.Duration, error) {
 	began := time.Now()
 	for range commandSteps {
@@ -91,8 +96,8 @@ func bareCommands() (time.Duration, error) {
 	return time.Since(began), nil
 }
 
-// commandsGrew compares the last quarter of a chain with the first, by what its
-// transcript says: looking on while it runs would cost time.
+// commandsGrew returns the ratio of the last quarter of a chain to the first, according to the transcript: observing
+// the run would cost time.
 func commandsGrew(transcript string) (float64, error) {
 	f, err := os.Open(transcript)
 	if err != nil {
@@ -115,7 +120,7 @@ func commandsGrew(transcript string) (float64, error) {
 		}
 	}
 	const quarter = commandSteps / 4
-	if len(began) != commandSteps+1 { // the last one is the end
+	if len(began) != commandSteps+1 { // the last event is the end of the run
 		return 0, fmt.Errorf("%d steps began, not %d", len(began), commandSteps+1)
 	}
 	return ratio(began[commandSteps].Sub(began[commandSteps-quarter]), began[quarter].Sub(began[0])), nil

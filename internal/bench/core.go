@@ -11,34 +11,31 @@ import (
 	"time"
 )
 
-// The durable core is measured in child processes, a fresh one with a fresh
-// folder for each round: `measure` is one round of one scenario, `play` a
-// process that such a round needs beside it.
+// The durable core is measured in child processes; each round uses a new process and a new folder. `measure` runs one
+// round of one scenario, `play` runs an additional process that a round needs.
 const (
 	coreCommand    = "core"    // [SCENARIO…]
 	measureCommand = "measure" // SCENARIO FOLDER
 	playCommand    = "play"    // PART FOLDER ARGUMENTS…
 )
 
-// figures are what a round has measured, by name.
+// figures maps names to the measured values of a round.
 type figures map[string]float64
 
 // line is one row of the table.
 type line struct {
 	scenario, what, level string
-	// figure is compared with the target; said is the same in words, with
-	// other figures of the round.
+	// figure is compared with the target; note formats it together with other figures of the round.
 	figure  string
 	atLeast bool
 	target  float64
 	unit    string
-	said    func(figures) string
-	// costs is what most of the time goes into, for the note under the table
-	// when the target is missed.
+	note    func(figures) string
+	// costs names what dominates the time, for the note under the table if the target is missed.
 	costs string
 }
 
-// largest is the scenario that takes gigabytes.
+// largest is the scenario that needs gigabytes.
 const largest = "waiting"
 
 const (
@@ -48,90 +45,108 @@ const (
 )
 
 const (
-	fsyncCosts = "waiting for the disk: one fsync of the write-ahead log per step, while the records are written beside it"
-	manyCosts  = "processor time, on all cores: about half of it goes into the records, two files for every run; of the rest a third are SQLite's statements"
+	fsyncCosts = "waiting for the disk: one fsync of the write-ahead log per step, while the records are written " +
+		"beside it"
+	manyCosts = "processor time, on all cores: about half of it goes into the records, two files for every run; of " +
+		"the rest a third are SQLite's statements"
 )
 
 var lines = []line{
 	{
-		scenario: "chain", what: "one run of 1,000 steps, per step", level: full, figure: "ratio", target: 2, unit: "× bare", costs: fsyncCosts,
-		said: func(f figures) string { return micros(f["step"]) },
+		scenario: "chain", what: "one run of 1,000 steps, per step", level: full, figure: "ratio", target: 2,
+		unit: "× bare", costs: fsyncCosts,
+		note: func(f figures) string { return micros(f["step"]) },
 	},
 	{
-		scenario: "chain-relaxed", what: "one run of 1,000 steps, per step", level: relaxed, figure: "ratio", target: 0.9, unit: "× bare",
-		costs: "SQLite: half of the processor time is its statements and its commit; then the engine, and the records beside it",
-		said:  func(f figures) string { return micros(f["step"]) },
+		scenario: "chain-relaxed", what: "one run of 1,000 steps, per step", level: relaxed, figure: "ratio",
+		target: 0.9, unit: "× bare",
+		costs: "SQLite: half of the processor time is its statements and its commit; then the engine, and the " +
+			"records beside it",
+		note: func(f figures) string { return micros(f["step"]) },
 	},
 	{
-		scenario: "runs-64", what: "64 runs of 20 steps, rate", level: full, figure: "rate", atLeast: true, target: 3, unit: "× bare rate",
+		scenario: "runs-64", what: "64 runs of 20 steps, rate", level: full, figure: "rate", atLeast: true, target: 3,
+		unit:  "× bare rate",
 		costs: manyCosts,
-		said:  func(f figures) string { return fmt.Sprintf("%.0f steps/s", f["steps"]) },
+		note:  func(f figures) string { return fmt.Sprintf("%.0f steps/s", f["steps"]) },
 	},
 	{
-		scenario: "runs-1000", what: "1,000 runs of 20 steps, rate", level: full, figure: "rate", atLeast: true, target: 4, unit: "× bare rate",
+		scenario: "runs-1000", what: "1,000 runs of 20 steps, rate", level: full, figure: "rate", atLeast: true,
+		target: 4, unit: "× bare rate",
 		costs: manyCosts,
-		said:  func(f figures) string { return fmt.Sprintf("%.0f steps/s", f["steps"]) },
+		note:  func(f figures) string { return fmt.Sprintf("%.0f steps/s", f["steps"]) },
 	},
 	{
-		scenario: "runs-1000", what: "  time between two steps of a run, 99 %", level: full, figure: "gap", target: 40, unit: "ms",
+		scenario: "runs-1000", what: "  time between two steps of a run, 99 %", level: full, figure: "gap", target: 40,
+		unit:  "ms",
 		costs: "the queue before the one committer: a run waits until all others had their turn",
-		said:  func(f figures) string { return fmt.Sprintf("median %.1f ms", f["gap50"]) },
+		note:  func(f figures) string { return fmt.Sprintf("median %.1f ms", f["gap50"]) },
 	},
 	{
 		scenario: "fan-out", what: "fan-out of 1,000 branches", level: full, figure: "whole", target: 25, unit: "ms",
-		costs: "processor time: a thousand tasks begin and end in a few appends, and the records of their facts are written beside it",
-		said:  func(f figures) string { return fmt.Sprintf("%.0f bare", f["whole"]*1e6/f["bare"]) },
+		costs: "processor time: a thousand tasks begin and end in a few appends, and the records of their facts are " +
+			"written beside it",
+		note: func(f figures) string { return fmt.Sprintf("%.0f bare", f["whole"]*1e6/f["bare"]) },
 	},
 	{
-		scenario: "loop", what: "loop of 10,000, last thousand to first", level: full, figure: "growth", target: 1.1, unit: "×",
+		scenario: "loop", what: "loop of 10,000, last thousand to first", level: full, figure: "growth", target: 1.1,
+		unit:  "×",
 		costs: "noise of the machine between the beginning and the end of the run",
-		said:  func(f figures) string { return micros(f["step"]) + " a turn" },
+		note:  func(f figures) string { return micros(f["step"]) + " a turn" },
 	},
 	{
-		scenario: "waiting", what: "100,000 waiting runs, heap of each", level: full, figure: "heap", target: 100, unit: "bytes",
+		scenario: "waiting", what: "100,000 waiting runs, heap of each", level: full, figure: "heap", target: 100,
+		unit:  "bytes",
 		costs: "what the records keep in memory of the runs that were last at work",
-		said:  func(f figures) string { return fmt.Sprintf("%.0f goroutines", f["goroutines"]) },
+		note:  func(f figures) string { return fmt.Sprintf("%.0f goroutines", f["goroutines"]) },
 	},
 	{
-		scenario: "waiting", what: "  disk of each in the journal", level: full, figure: "disk", target: 1024, unit: "bytes",
+		scenario: "waiting", what: "  disk of each in the journal", level: full, figure: "disk", target: 1024,
+		unit:  "bytes",
 		costs: "the facts of the run and its row in the index",
-		said:  func(f figures) string { return fmt.Sprintf("begun %.0f/s", f["begun"]) },
+		note:  func(f figures) string { return fmt.Sprintf("begun %.0f/s", f["begun"]) },
 	},
 	{
 		scenario: "waiting", what: "  processor time while idle", level: full, figure: "idle", target: 1, unit: "ms/s",
 		costs: "looking once in a second for what other processes have appended",
-		said:  func(figures) string { return "" },
+		note:  func(figures) string { return "" },
 	},
 	{
-		scenario: "resume-loop", what: "resume after a kill in a loop of 10,000", level: full, figure: "first", target: 20, unit: "ms",
+		scenario: "resume-loop", what: "resume after a kill in a loop of 10,000", level: full, figure: "first",
+		target: 20, unit: "ms",
 		costs: "starting the process and opening the store",
-		said:  func(f figures) string { return fmt.Sprintf("opened at %.1f ms", f["opened"]) },
+		note:  func(f figures) string { return fmt.Sprintf("opened at %.1f ms", f["opened"]) },
 	},
 	{
-		scenario: "resume-chain", what: "resume after a kill in a chain of 1,000", level: full, figure: "first", target: 20, unit: "ms",
+		scenario: "resume-chain", what: "resume after a kill in a chain of 1,000", level: full, figure: "first",
+		target: 20, unit: "ms",
 		costs: "starting the process and opening the store; then the records, which are brought up to date beside it",
-		said:  func(f figures) string { return fmt.Sprintf("opened at %.1f ms", f["opened"]) },
+		note:  func(f figures) string { return fmt.Sprintf("opened at %.1f ms", f["opened"]) },
 	},
 	{
-		scenario: "approve", what: "approval from another process, slowest of 20", level: full, figure: "worst", target: 10, unit: "ms",
+		scenario: "approve", what: "approval from another process, slowest of 20", level: full, figure: "worst",
+		target: 10, unit: "ms",
 		costs: "two commits: the message, and the owner's answer to it",
-		said:  func(f figures) string { return fmt.Sprintf("median %.1f ms", f["median"]) },
+		note:  func(f figures) string { return fmt.Sprintf("median %.1f ms", f["median"]) },
 	},
 	{
-		scenario: "approve-busy", what: "  while the owner drives 64 runs", level: full, figure: "worst", target: 50, unit: "ms",
+		scenario: "approve-busy", what: "  while the owner drives 64 runs", level: full, figure: "worst", target: 50,
+		unit:  "ms",
 		costs: "the owner's queue: the approval takes its turn behind the other runs",
-		said:  func(f figures) string { return fmt.Sprintf("median %.1f ms", f["median"]) },
+		note:  func(f figures) string { return fmt.Sprintf("median %.1f ms", f["median"]) },
 	},
 	{
-		scenario: "cold", what: "cold start of espalier run to its first step", level: full, figure: "first", target: 20, unit: "ms",
-		costs: "starting the process, whose libraries for models prepare themselves; then making the store: its first commits wait for the disk",
-		said:  func(f figures) string { return fmt.Sprintf("%.0f bare", f["first"]*1e6/f["bare"]) },
+		scenario: "cold", what: "cold start of espalier run to its first step", level: full, figure: "first",
+		target: 20, unit: "ms",
+		costs: "starting the process, whose libraries for models prepare themselves; then making the store: its " +
+			"first commits wait for the disk",
+		note: func(f figures) string { return fmt.Sprintf("%.0f bare", f["first"]*1e6/f["bare"]) },
 	},
 }
 
 func micros(ns float64) string { return fmt.Sprintf("%.0f µs", ns/1e3) }
 
-// core measures scenarios of the durable core, all of them when none is named.
+// core measures the named scenarios of the durable core, or all of them.
 func core(only []string) error {
 	dir, err := os.MkdirTemp("", "espalier-bench-")
 	if err != nil {
@@ -142,13 +157,14 @@ func core(only []string) error {
 	if err != nil {
 		return err
 	}
-	if len(only) == 0 || slices.Contains(only, "cold") { // the one that measures the program itself
+	if len(only) == 0 || slices.Contains(only, "cold") { // measures the program itself
 		if _, _, err := build(dir); err != nil {
 			return err
 		}
 	}
 	fmt.Printf("\nthe durable core, transcripts being written; medians of %d rounds\n", rounds)
-	fmt.Printf("bare is appending 256 bytes to a file and making them durable, measured in the same process just before\n\n")
+	fmt.Printf("bare is appending 256 bytes to a file and making them durable, measured in the same process just " +
+		"before\n\n")
 	const form = "  %-45s %-8s %14s %10s %17s   %s\n"
 	fmt.Printf(form, "", "level", "measured", "bare", "result", "target")
 	done := map[string]figures{}
@@ -171,7 +187,8 @@ func core(only []string) error {
 		if !ok {
 			missed = append(missed, l)
 		}
-		fmt.Printf(form, l.what, l.level, l.said(f), micros(f["bare"]), figure(f[l.figure])+" "+l.unit, fmt.Sprintf("%s %s: %s", most, figure(l.target), met(ok)))
+		fmt.Printf(form, l.what, l.level, l.note(f), micros(f["bare"]), figure(f[l.figure])+" "+l.unit,
+			fmt.Sprintf("%s %s: %s", most, figure(l.target), met(ok)))
 	}
 	for _, l := range missed {
 		fmt.Printf("\n  Missed: %s (%s). What dominates: %s.", strings.TrimSpace(l.what), l.level, l.costs)
@@ -187,7 +204,7 @@ func figure(v float64) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
-// medians runs a scenario several times, each in a process of its own.
+// medians runs a scenario several times, each in a new process.
 func medians(self, scenario, dir string) (figures, error) {
 	all := map[string][]float64{}
 	for round := range rounds {
@@ -208,8 +225,8 @@ func medians(self, scenario, dir string) (figures, error) {
 		for name, v := range f {
 			all[name] = append(all[name], v)
 		}
-		// The others stay until the end: where many files have just been deleted,
-		// a file system may look for the place of a new one for long.
+		// Other folders are kept until the end: after many files are deleted, a file system may take long to allocate a
+		// new one.
 		if scenario == largest {
 			if err := os.RemoveAll(folder); err != nil {
 				return nil, err
@@ -224,7 +241,7 @@ func medians(self, scenario, dir string) (figures, error) {
 	return out, nil
 }
 
-// bare is the time of one append of 256 bytes that is made durable.
+// bare returns the time of one durable append of 256 bytes.
 func bare(dir string) (time.Duration, error) {
 	f, err := os.Create(filepath.Join(dir, "bare"))
 	if err != nil {

@@ -43,7 +43,8 @@ func main() {
 	case len(args) == 3 && args[0] == layoutCommand:
 		err = drawChain(args[1], args[2])
 	default:
-		err = fmt.Errorf("bench takes no arguments, or %q, or %q and names of what to measure, not %q", commandsCommand, coreCommand, args)
+		err = fmt.Errorf("bench takes no arguments, or %q, or %q and names of what to measure, not %q", commandsCommand,
+			coreCommand, args)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -51,14 +52,13 @@ func main() {
 	}
 }
 
-// What is measured inside bench itself runs in a process of its own, too: so
-// that everything is measured alike.
+// Measurements of code inside bench also run in a separate process, so that all measurements are alike.
 const (
 	decodeCommand = "decode-yaml" // FOLDER
 	layoutCommand = "layout"      // NODES TIMES
 )
 
-// run measures everything, or commands alone.
+// run measures everything, or only commands.
 func run(onlyCommands bool) error {
 	dir, err := os.MkdirTemp("", "espalier-bench-")
 	if err != nil {
@@ -95,8 +95,7 @@ func run(onlyCommands bool) error {
 // espalierFile is the name of the built program.
 const espalierFile = "espalier.exe"
 
-// build compiles Espalier and, as the baseline of start-up, a program that
-// does nothing.
+// build compiles Espalier and, as the baseline of start-up, an empty program.
 func build(dir string) (espalier, empty string, err error) {
 	source := filepath.Join(dir, "empty.go")
 	if err := os.WriteFile(source, []byte("package main\n\nfunc main() {}\n"), 0o644); err != nil {
@@ -114,14 +113,14 @@ func build(dir string) (espalier, empty string, err error) {
 	return espalier, empty, nil
 }
 
-// taken is how long a process took.
+// taken is the time that a process took.
 type taken struct{ cpu, wall time.Duration }
 
 func (t taken) String() string {
 	return fmt.Sprintf("%9.3f ms (%9.3f ms)", milliseconds(t.cpu), milliseconds(t.wall))
 }
 
-// per shares a time among so many pieces of work.
+// per divides a time by the number of work items.
 func (t taken) per(n int) taken { return taken{t.cpu / time.Duration(n), t.wall / time.Duration(n)} }
 
 func (t taken) minus(u taken) taken {
@@ -141,8 +140,8 @@ func (c command) run() (taken, error) {
 	return taken{cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), time.Since(began)}, nil
 }
 
-// byTurns runs commands one after the other, several rounds, so that all see
-// the same machine. It returns the median of each.
+// byTurns runs commands alternately for several rounds, so that all run under the same load. It returns the median of
+// each.
 func byTurns(rounds int, commands ...command) ([]taken, error) {
 	cpu, wall := make([][]time.Duration, len(commands)), make([][]time.Duration, len(commands))
 	for range rounds {
@@ -180,7 +179,8 @@ func startUp(espalier, empty string) error {
 	fmt.Printf("  an empty Go program       %s\n", m[1])
 	fmt.Printf("  ratio %.2f, aim at most %.0f: %s\n", r, aim, met(r <= aim))
 	if r > aim {
-		fmt.Println("  What dominates: the libraries for models, tools and telemetry prepare themselves before the program begins;\n" +
+		fmt.Println("  What dominates: the libraries for models, tools and telemetry prepare themselves before the " +
+			"program begins;\n" +
 			"  a program with one of those for models alone takes two to four times an empty one.")
 	}
 	return nil
@@ -193,7 +193,8 @@ func validation(dir, espalier, self string) error {
 		return err
 	}
 	for i := range files {
-		if err := os.WriteFile(filepath.Join(flows, fmt.Sprintf("flow-%04d.md", i)), []byte(twelveSteps), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(flows, fmt.Sprintf("flow-%04d.md", i)), []byte(twelveSteps),
+			0o644); err != nil {
 			return err
 		}
 	}
@@ -206,12 +207,12 @@ func validation(dir, espalier, self string) error {
 	fmt.Printf("\nvalidation of %d workflows of 12 steps, start-up included, %d rounds; per workflow:\n", files, rounds)
 	fmt.Printf("  espalier validate         %s\n", ours)
 	fmt.Printf("  only decoding their YAML  %s\n", theirs)
-	fmt.Printf("  ratio %.2f; %.0f workflows per core-second, aim at least %.0f: %s\n", ratio(ours.cpu, theirs.cpu), speed, aim, met(speed >= aim))
+	fmt.Printf("  ratio %.2f; %.0f workflows per core-second, aim at least %.0f: %s\n", ratio(ours.cpu, theirs.cpu),
+		speed, aim, met(speed >= aim))
 	return nil
 }
 
-// decodeYAML reads every file of a folder, decodes its YAML and does nothing
-// else.
+// decodeYAML only reads every file of a folder and decodes its YAML.
 func decodeYAML(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -232,7 +233,7 @@ func decodeYAML(dir string) error {
 	return nil
 }
 
-// yamlParts cuts out the frontmatter and the fenced blocks.
+// yamlParts returns the frontmatter and the fenced blocks.
 func yamlParts(text string) []string {
 	_, text, _ = strings.Cut(text, "---\n")
 	head, body, _ := strings.Cut(text, "\n---\n")
@@ -253,7 +254,8 @@ func layout(self string) error {
 	for _, nodes := range []int{10, 100, 1000} {
 		times := max(1000/nodes, 3)
 		size := strconv.Itoa(nodes)
-		m, err := byTurns(rounds, command{self, layoutCommand, size, strconv.Itoa(times)}, command{self, layoutCommand, size, "0"})
+		m, err := byTurns(rounds, command{self, layoutCommand, size, strconv.Itoa(times)},
+			command{self, layoutCommand, size, "0"})
 		if err != nil {
 			return err
 		}
@@ -268,7 +270,7 @@ func layout(self string) error {
 	return nil
 }
 
-// drawChain draws a picture of so many nodes so many times.
+// drawChain draws a picture of a number of nodes a number of times.
 func drawChain(nodes, times string) error {
 	n, err := strconv.Atoi(nodes)
 	if err != nil {
@@ -287,21 +289,30 @@ func drawChain(nodes, times string) error {
 	return nil
 }
 
-// chain is a program of so many steps with a way around every seventh and a
-// way back at every eleventh.
+// chain returns a program of n steps with a bypass at every seventh step and a jump back at every eleventh.
 func chain(n int) *ir.Program {
 	steps := make([]ir.Step, n)
 	name := func(i int) string { return fmt.Sprintf("step_%d", i) }
 	for i := range steps {
-		steps[i] = ir.Step{ID: name(i), Type: "transform", Description: "Do one thing after the other", Action: ir.Task{Kind: "transform"}}
+		steps[i] = ir.Step{
+			ID: name(i), Type: "transform", Description: "Do one thing after the other",
+			Action: ir.Task{Kind: "transform"},
+		}
 		if i+1 < n {
-			steps[i].Next = append(steps[i].Next, ir.Edge{On: []ir.Outcome{ir.OK, ir.Skipped}, To: ir.Target{Step: name(i + 1)}, Sequential: true})
+			steps[i].Next = append(steps[i].Next,
+				ir.Edge{On: []ir.Outcome{ir.OK, ir.Skipped}, To: ir.Target{Step: name(i + 1)}, Sequential: true})
 		}
 		if i%7 == 3 && i+3 < n {
-			steps[i].Next = append([]ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: name(i + 3)}, Label: "skip ahead"}}, steps[i].Next...)
+			steps[i].Next = append([]ir.Edge{{
+				On: []ir.Outcome{ir.OK}, To: ir.Target{Step: name(i + 3)},
+				Label: "skip ahead",
+			}}, steps[i].Next...)
 		}
 		if i%11 == 10 {
-			steps[i].Next = append([]ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: name(i - 5)}, Label: "again", Limit: 3}}, steps[i].Next...)
+			steps[i].Next = append([]ir.Edge{{
+				On: []ir.Outcome{ir.OK}, To: ir.Target{Step: name(i - 5)}, Label: "again",
+				Limit: 3,
+			}}, steps[i].Next...)
 		}
 	}
 	return &ir.Program{Format: "agent-flow", Name: "chain", Blocks: []ir.Block{{Steps: steps}}}

@@ -14,14 +14,14 @@ import (
 	"github.com/espalier-run/espalier/internal/registry"
 )
 
-// postgresCommand measures a PostgreSQL store beside the SQLite one.
+// postgresCommand compares a PostgreSQL store with the SQLite store.
 const postgresCommand = "postgres"
 
-// postgresRounds is how often each figure is measured; the median counts.
+// postgresRounds is the number of rounds; the median counts.
 const postgresRounds = 3
 
-// onPostgres runs the scenarios of the durable core on both stores. The server
-// runs on the same machine, with its default settings: every commit is synced.
+// onPostgres runs the scenarios of the durable core on both stores. The server runs on the same machine, with its
+// default settings: every commit is synced.
 func onPostgres() error {
 	server, err := pgtest.Start()
 	if err != nil {
@@ -76,10 +76,10 @@ func onPostgres() error {
 	return nil
 }
 
-// together runs 1,000 × 20 steps in each of several processes on one database, and
-// returns the steps per second of all of them.
+// together runs 1,000 × 20 steps in each of several processes on one database, and returns the steps per second of all
+// of them.
 func together(store string, workers int, dir string) (float64, error) {
-	// The first one creates the journal.
+	// The first process creates the journal.
 	if _, err := measureOn(store, "fan-out", filepath.Join(dir, "first")); err != nil {
 		return 0, err
 	}
@@ -104,7 +104,7 @@ func together(store string, workers int, dir string) (float64, error) {
 	return sum, nil
 }
 
-// measureOn runs one round of a scenario in a process of its own.
+// measureOn runs one round of a scenario in a new process.
 func measureOn(store, scenario, dir string) (figures, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -34,8 +34,8 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// work is leaf work that takes no time, so that what is measured is everything
-// around it. do is told of each task as it begins; it may be nil.
+// work is a step kind that takes no time, so that a scenario measures the overhead of the engine. It calls do, which
+// may be nil, at the start of each task.
 type work struct {
 	do func(context.Context, *step.Job)
 }
@@ -59,7 +59,7 @@ func (w work) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	return step.Result{Value: json.RawMessage(`"done well"`)}, ctx.Err()
 }
 
-// task is a step that reads one variable and writes another.
+// task returns a step that reads one variable and writes another.
 func task(id, reads string) ir.Step {
 	s := ir.Step{ID: id, Type: "task", Action: ir.Task{Kind: "bench"}, Writes: []ir.Write{{Path: "state." + id}}}
 	if reads != "" {
@@ -72,12 +72,15 @@ func gateStep(id string) ir.Step {
 	return ir.Step{ID: id, Type: "gate", Action: ir.Gate{Decider: ir.Person}}
 }
 
-// program links the steps of each block one after the other.
+// program connects the steps of each block in order.
 func program(blocks ...[]ir.Step) *engine.Definition {
 	p := &ir.Program{Name: "bench", Format: "bench"}
 	for _, steps := range blocks {
 		for i := range steps[:len(steps)-1] {
-			steps[i].Next = []ir.Edge{{On: []ir.Outcome{ir.OK, ir.Skipped}, To: ir.Target{Step: steps[i+1].ID}, Sequential: true}}
+			steps[i].Next = []ir.Edge{{
+				On: []ir.Outcome{ir.OK, ir.Skipped}, To: ir.Target{Step: steps[i+1].ID},
+				Sequential: true,
+			}}
 		}
 		p.Blocks = append(p.Blocks, ir.Block{Steps: steps})
 	}
@@ -101,18 +104,21 @@ func loopOf(n int) *engine.Definition {
 		[]ir.Step{task("turn", "loop.index")})
 }
 
-// fanOut does one task for each item of its input.
+// fanOut returns a program with one task per item of its input.
 func fanOut() (*engine.Definition, error) {
 	list, problems := expr.ParseValue(expr.AgentFlow, "input.items", source.Span{})
 	if problems.Errors() {
 		return nil, fmt.Errorf("the list: %s", problems[0].Message)
 	}
 	return program(
-		[]ir.Step{{ID: "fan", Type: "parallel", Action: ir.Parallel{Join: ir.JoinAll, Each: &ir.Each{Items: list, Var: "item", Block: 1}}}},
+		[]ir.Step{{
+			ID: "fan", Type: "parallel",
+			Action: ir.Parallel{Join: ir.JoinAll, Each: &ir.Each{Items: list, Var: "item", Block: 1}},
+		}},
 		[]ir.Step{task("branch", "item")}), nil
 }
 
-// measure is one round of a scenario; it prints its figures.
+// measure runs one round of a scenario and prints its figures.
 func measure(scenario, dir string) error {
 	base, err := bare(dir)
 	if err != nil {
@@ -171,7 +177,7 @@ func open(dir string, o registry.RuntimeOptions, do func(context.Context, *step.
 	return registry.OpenRuntime(filepath.Join(dir, "store"), o)
 }
 
-// shut gives a runtime back without waiting for its tasks.
+// shut closes a runtime without waiting for its tasks.
 func shut(r *registry.Runtime) error {
 	now := make(chan struct{})
 	close(now)
@@ -185,7 +191,7 @@ func begin(r *registry.Runtime, id journal.RunID, def *engine.Definition, input 
 	return r.Engine.Start(context.Background(), id, def, input, nil, journal.Actor{User: "bench"})
 }
 
-// toRest begins runs of a program, all at once, and waits until all are at rest.
+// toRest starts runs of a program at once and waits until all are at rest.
 func toRest(r *registry.Runtime, def *engine.Definition, ids []journal.RunID) error {
 	failed := make(chan error, 1)
 	var all sync.WaitGroup
@@ -220,7 +226,7 @@ func newIDs(n int) []journal.RunID {
 	return ids
 }
 
-// pace notes when the steps of a run begin.
+// pace records when the steps of a run start.
 type pace struct {
 	last time.Time
 	gaps []time.Duration
@@ -234,7 +240,7 @@ func measureRuns(dir string, base time.Duration, runs, steps int, relaxed bool) 
 		paces[id] = &pace{gaps: make([]time.Duration, 0, steps)}
 	}
 	r, err := open(dir, registry.RuntimeOptions{Relaxed: relaxed}, func(_ context.Context, job *step.Job) {
-		at, now := paces[job.Run], time.Now() // a run's tasks come one after the other
+		at, now := paces[job.Run], time.Now() // the tasks of a run are sequential
 		if !at.last.IsZero() {
 			at.gaps = append(at.gaps, now.Sub(at.last))
 		}
@@ -319,7 +325,7 @@ func measureWaiting(dir string) (figures, error) {
 		if err := toRest(r, p, newIDs(1000)); err != nil {
 			return nil, err
 		}
-		if i == 0 { // what the first ones need is needed once
+		if i == 0 { // exclude one-time costs of the first tasks
 			heap, disk = heapSize(), diskSize(dir)
 			began = time.Now()
 		}
@@ -328,7 +334,7 @@ func measureWaiting(dir string) (figures, error) {
 	if err := r.Flush(context.Background()); err != nil {
 		return nil, err
 	}
-	time.Sleep(settle) // files that nobody writes to any more are closed after a second or two
+	time.Sleep(settle) // idle files are closed after a second or two
 	f := figures{
 		"heap": (float64(heapSize()) - float64(heap)) / runs, "disk": float64(diskSize(dir)-disk) / runs,
 		"begun": runs / took.Seconds(), "goroutines": float64(runtime.NumGoroutine()),
@@ -346,9 +352,8 @@ func measureWaiting(dir string) (figures, error) {
 	return f, shut(r)
 }
 
-// heapSize is what is in use. Memory that is free goes back to the system at
-// once: by itself the runtime takes its time over that, and some of the
-// processor's, which would be taken for the cost of waiting.
+// heapSize returns the memory in use. It first returns free memory to the system, because the runtime would do so later
+// and its CPU time would count as the cost of waiting.
 func heapSize() uint64 {
 	runtime.GC()
 	debug.FreeOSMemory()
@@ -357,7 +362,7 @@ func heapSize() uint64 {
 	return m.HeapAlloc
 }
 
-// diskSize is how long the journal's files are.
+// diskSize returns the size of the journal's files.
 func diskSize(dir string) (size int64) {
 	for _, name := range []string{"espalier.db", "espalier.db-wal"} {
 		if info, err := os.Stat(filepath.Join(dir, "store", name)); err == nil {
@@ -367,10 +372,10 @@ func diskSize(dir string) (size int64) {
 	return size
 }
 
-// theRun is the run that several processes of a scenario speak of.
+// theRun is the run that the processes of a scenario share.
 const theRun journal.RunID = "00000000-0000-4000-8000-000000000001"
 
-// other is a process that plays a part.
+// other is an additional process of a scenario.
 type other struct {
 	cmd *exec.Cmd
 	out *bufio.Scanner
@@ -398,7 +403,7 @@ func startProcess(cmd *exec.Cmd) (*other, error) {
 	return &other{cmd: cmd, out: bufio.NewScanner(out), in: in}, cmd.Start()
 }
 
-// number reads the next line, a moment or a count.
+// number reads the next line: a time or a count.
 func (o *other) number() (int64, error) {
 	if !o.out.Scan() {
 		return 0, cmp.Or(o.out.Err(), fmt.Errorf("%v ended too soon", o.cmd.Args))
@@ -407,13 +412,13 @@ func (o *other) number() (int64, error) {
 }
 
 func (o *other) kill() {
-	o.cmd.Process.Kill() // it may have ended by itself
-	o.cmd.Wait()         // which says that it was killed
+	o.cmd.Process.Kill() // it may have exited already
+	o.cmd.Wait()         // which reports that it was killed
 }
 
 func tell(moment time.Time) { fmt.Println(moment.UnixNano()) }
 
-// play is one process among several.
+// play runs an additional process of a scenario.
 func play(part, dir string, args []string) error {
 	switch part {
 	case "resume-loop":
@@ -432,7 +437,7 @@ func play(part, dir string, args []string) error {
 	return fmt.Errorf("there is no part %q", part)
 }
 
-// playUntil runs a program up to its n-th task and stays there.
+// playUntil runs a program up to its n-th task and blocks there.
 func playUntil(dir string, p *engine.Definition, n int) error {
 	count := 0
 	r, err := open(dir, registry.RuntimeOptions{}, func(ctx context.Context, _ *step.Job) {
@@ -447,7 +452,7 @@ func playUntil(dir string, p *engine.Definition, n int) error {
 	return toRest(r, p, []journal.RunID{theRun})
 }
 
-// playResumer carries a run on, and tells when its first task begins.
+// playResumer resumes a run and reports when its first task starts.
 func playResumer(dir string) error {
 	begun := make(chan time.Time, 1)
 	r, err := open(dir, registry.RuntimeOptions{}, func(ctx context.Context, _ *step.Job) {
@@ -495,20 +500,26 @@ func measureResume(dir, part string) (figures, error) {
 
 const approvals = 20
 
-// playOwner owns a run that asks for approvals one after the other, and tells
-// when it has heard of each. It goes on until it is killed.
+// playOwner owns a run that requests one approval after the other, and reports when each decision arrives. It runs
+// until it is killed.
 func playOwner(dir string, busy bool) error {
 	asks := []ir.Step{}
 	for i := range approvals {
 		asks = append(asks, gateStep(fmt.Sprintf("ask%d", i)), task(fmt.Sprintf("heard%d", i), ""))
 	}
 	p := program(
-		[]ir.Step{{ID: "both", Type: "parallel", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "stay", Block: 1}, {Name: "ask", Block: 2}}}}},
+		[]ir.Step{{
+			ID: "both", Type: "parallel",
+			Action: ir.Parallel{
+				Join:     ir.JoinAll,
+				Branches: []ir.Branch{{Name: "stay", Block: 1}, {Name: "ask", Block: 2}},
+			},
+		}},
 		[]ir.Step{task("stay", "")}, asks)
 	owned := make(chan struct{})
 	r, err := open(dir, registry.RuntimeOptions{}, func(ctx context.Context, job *step.Job) {
 		switch {
-		case job.Step.ID == "stay": // so that the run stays this process's
+		case job.Step.ID == "stay": // keeps the run owned by this process
 			close(owned)
 			<-ctx.Done()
 		case job.Run == theRun:
@@ -535,19 +546,18 @@ func playOwner(dir string, busy bool) error {
 	select {}
 }
 
-// playApprover approves what the run asks whenever it is told to, and tells
-// when it began to.
+// playApprover approves the gate of the run on request, and reports when it started to.
 func playApprover(dir string) error {
 	r, err := open(dir, registry.RuntimeOptions{}, nil)
 	if err != nil {
 		return err
 	}
 	ctx := context.Background()
-	for told := bufio.NewScanner(os.Stdin); told.Scan(); {
+	for requests := bufio.NewScanner(os.Stdin); requests.Scan(); {
 		var gates []*plan.Frame
 		var state *plan.State
 		var program *plan.Program
-		for len(gates) == 0 { // the owner may not have come to the next one yet
+		for len(gates) == 0 { // the owner may not have reached the next gate yet
 			if state, program, _, err = r.Engine.Load(ctx, theRun); err != nil {
 				return err
 			}
@@ -597,13 +607,14 @@ func measureApprovals(dir, part string) (figures, error) {
 	return figures{"median": milliseconds(took[len(took)/2]), "worst": milliseconds(took[len(took)-1])}, nil
 }
 
-// measureCold starts the program itself in a project that has no store yet.
+// measureCold starts the program itself in a project without a store.
 func measureCold(dir string) (figures, error) {
 	flow := filepath.Join(dir, "flow.md")
 	if err := os.WriteFile(flow, []byte(twelveSteps), 0o644); err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(filepath.Join(filepath.Dir(dir), espalierFile), "run", flow, "--simulate", "--json", "--input", "ticket=It broke", "--input", "customer_id=42")
+	cmd := exec.Command(filepath.Join(filepath.Dir(dir), espalierFile), "run", flow, "--simulate", "--json", "--input",
+		"ticket=It broke", "--input", "customer_id=42")
 	cmd.Dir = dir
 	began := time.Now()
 	p, err := startProcess(cmd)
@@ -616,5 +627,5 @@ func measureCold(dir string) (figures, error) {
 			return figures{"first": milliseconds(time.Since(began))}, nil
 		}
 	}
-	return nil, fmt.Errorf("espalier run told of no step")
+	return nil, fmt.Errorf("espalier run reported no step")
 }

@@ -14,9 +14,8 @@ import (
 	"unicode/utf8"
 )
 
-// JSON returns the canonical form of a JSON text. It returns an error if the
-// text is not JSON or has no canonical form: duplicate member names, unpaired
-// surrogates, invalid UTF-8, or numbers beyond the range of a double.
+// JSON returns the canonical form of a JSON text. It returns an error if the text is not JSON or has no canonical form:
+// duplicate member names, unpaired surrogates, invalid UTF-8, or numbers beyond the range of a double.
 func JSON(text []byte) ([]byte, error) { return Append(nil, text) }
 
 // Append appends the canonical form of a JSON text to b.
@@ -114,8 +113,7 @@ func (p *parser) array(b []byte, depth int) ([]byte, error) {
 	return append(b, ']'), nil
 }
 
-// member is one member of an object. Its value is values[start:end] of a buffer
-// shared by all members.
+// member is one member of an object. Its value is values[start:end] of a buffer shared by all members.
 type member struct {
 	name       string
 	start, end int
@@ -174,9 +172,8 @@ func (p *parser) object(b []byte, depth int) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// Compare compares member names by their UTF-16 code units. The result differs
-// from comparing bytes only for a character above U+FFFF and one between U+E000
-// and U+FFFF.
+// Compare compares member names by their UTF-16 code units. The result differs from comparing bytes only for a
+// character above U+FFFF and one between U+E000 and U+FFFF.
 func Compare(x, y string) int {
 	same := 0
 	for same < len(x) && same < len(y) && x[same] == y[same] {
@@ -258,8 +255,8 @@ func (p *parser) unescape(raw []byte) (string, error) {
 	return text, nil
 }
 
-// checkSurrogates rejects escapes of unpaired surrogates. The decoder replaces
-// them by U+FFFD, so different strings would get the same canonical form.
+// checkSurrogates rejects escapes of unpaired surrogates. The decoder replaces them by U+FFFD, so different strings
+// would get the same canonical form.
 func checkSurrogates(raw []byte) error {
 	unpaired := errors.New("unpaired surrogate")
 	for i := 0; i < len(raw); i++ {

@@ -60,8 +60,10 @@ func TestCanonicalForm(t *testing.T) {
 		},
 		"the order of names in RFC 8785, section 3.2.3": {
 			`{"\u20ac":"Euro Sign","\r":"Carriage Return","\ufb33":"Hebrew Letter Dalet With Dagesh","1":"One",` +
-				`"\ud83d\ude00":"Emoji: Grinning Face","\u0080":"Control","\u00f6":"Latin Small Letter O With Diaeresis"}`,
-			"{\"\\r\":\"Carriage Return\",\"1\":\"One\",\"\u0080\":\"Control\",\"ö\":\"Latin Small Letter O With Diaeresis\"," +
+				`"\ud83d\ude00":"Emoji: Grinning Face","\u0080":"Control","\u00f6":"Latin Small Letter O With ` +
+				`Diaeresis"}`,
+			"{\"\\r\":\"Carriage Return\",\"1\":\"One\",\"\u0080\":\"Control\",\"ö\":\"Latin Small Letter O With " +
+				"Diaeresis\"," +
 				"\"€\":\"Euro Sign\",\"😀\":\"Emoji: Grinning Face\",\"\ufb33\":\"Hebrew Letter Dalet With Dagesh\"}",
 		},
 		"nesting":            {` [ { "b" : [ ] , "a" : { } } , "" ] `, `[{"a":{},"b":[]},""]`},
@@ -79,7 +81,8 @@ func TestCanonicalForm(t *testing.T) {
 
 func TestTextsWithoutCanonicalFormAreRejected(t *testing.T) {
 	for _, in := range []string{
-		``, ` `, `{`, `[1,]`, `{"a":1,}`, `{"a" 1}`, `{a:1}`, `nul`, `01`, `1.`, `.5`, `+1`, `- 1`, `NaN`, `1e400`, `1 2`,
+		``, ` `, `{`, `[1,]`, `{"a":1,}`, `{"a" 1}`, `{a:1}`, `nul`, `01`, `1.`, `.5`, `+1`, `- 1`, `NaN`, `1e400`,
+		`1 2`,
 		`"a`, "\"\n\"", `"\x"`, `{"a":1,"a":2}`, `{"a":1,"\u0061":2}`,
 		`"\ud800"`, `"\udc00\ud800"`, `"\ud800x"`, `"\ud83dA"`, "\"\xff\"", "\"\\n\xff\"",
 		strings.Repeat("[", 20_000),
@@ -103,8 +106,7 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// value draws values that survive encoding and canonicalization. -0 does not: it
-// is written as 0.
+// value draws values that survive encoding and canonicalization. -0 does not: it is written as 0.
 func value() *rapid.Generator[any] {
 	return rapid.Deferred(func() *rapid.Generator[any] {
 		return rapid.OneOf(
@@ -122,8 +124,8 @@ func value() *rapid.Generator[any] {
 	})
 }
 
-// The canonical form does not depend on how the value was formatted, decodes to
-// the same value, and is its own canonical form.
+// The canonical form does not depend on how the value was formatted, decodes to the same value, and is its own
+// canonical form.
 func TestFormIsUniqueAndStable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := value().Draw(t, "value")

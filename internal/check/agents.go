@@ -42,7 +42,7 @@ func (c *checker) agents() {
 	}
 	for i := range c.p.Agents {
 		a := &c.p.Agents[i]
-		if !a.Implied && !used[a.ID] && len(c.found) > 0 { // a workflow without steps has a diagnostic of its own
+		if !a.Implied && !used[a.ID] && len(c.found) > 0 { // a workflow without steps has another diagnostic
 			c.missing(a.ID, CodeUnusedAgent, diag.Warning, a.Span,
 				fmt.Sprintf("No step uses agent %q.", a.ID),
 				fmt.Sprintf("Name it in the step that it is meant for (\"agent: %s\"), or remove it.", a.ID))

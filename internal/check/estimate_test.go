@@ -98,7 +98,7 @@ func cond(text string) *expr.Expr {
 	return e
 }
 
-// row returns a block of steps in document order, unless a step has edges of its own.
+// row returns a block of steps in document order, unless a step has edges.
 func row(steps ...ir.Step) ir.Block {
 	for i := range len(steps) - 1 {
 		steps[i].Next = append(steps[i].Next,

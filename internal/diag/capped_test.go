@@ -10,16 +10,21 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// A long line with many errors is rendered with work in proportion to what is
-// shown: each frame is as long as that of a short line.
-func TestManyErrorsInOneLine(t *testing.T) {
+// A long line with many errors is rendered with work in proportion to what is shown: each frame is as long as that of a
+// short line.
+func TestFramesOfLongLinesAreCropped(t *testing.T) {
 	f := source.NewFile("x.yaml", strings.Repeat("a\u0301[", 10_000))
 	var list diag.List
 	for i := 0; i < len(f.Text); i++ {
-		list.Add(diag.Diagnostic{Code: "X1", Severity: diag.Error, Span: f.Span(i, len(f.Text)), Message: fmt.Sprint("no ", i)})
+		list.Add(diag.Diagnostic{
+			Code: "X1", Severity: diag.Error, Span: f.Span(i, len(f.Text)),
+			Message: fmt.Sprint("no ", i),
+		})
 	}
 	capped := list.Sorted().Capped()
-	if len(capped) != diag.MostPerFile+1 || !strings.Contains(capped[diag.MostPerFile].Message, fmt.Sprint(len(list)-diag.MostPerFile)) || !capped.Errors() {
+	if len(capped) != diag.MaxPerFile+1 ||
+		!strings.Contains(capped[diag.MaxPerFile].Message, fmt.Sprint(len(list)-diag.MaxPerFile)) ||
+		!capped.Errors() {
 		t.Errorf("%d: %+v", len(capped), capped[len(capped)-1])
 	}
 	files := source.Set{}
@@ -40,12 +45,15 @@ func TestManyErrorsInOneLine(t *testing.T) {
 func TestCapIsPerFile(t *testing.T) {
 	var list diag.List
 	for _, name := range []string{"a", "b"} {
-		for i := range diag.MostPerFile + 5 {
-			list.Add(diag.Diagnostic{Code: "X1", Severity: diag.Warning, Span: source.Span{File: name, Start: i, End: i + 1}, Message: "m"})
+		for i := range diag.MaxPerFile + 5 {
+			list.Add(diag.Diagnostic{
+				Code: "X1", Severity: diag.Warning,
+				Span: source.Span{File: name, Start: i, End: i + 1}, Message: "m",
+			})
 		}
 	}
 	capped := list.Sorted().Capped()
-	if len(capped) != 2*(diag.MostPerFile+1) || capped.Errors() {
+	if len(capped) != 2*(diag.MaxPerFile+1) || capped.Errors() {
 		t.Errorf("%d", len(capped))
 	}
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// Code names one kind of diagnostic for ever: "AF012", "EXPR003". Each has a
-// page that `espalier explain CODE` prints.
+// Code identifies one kind of diagnostic, such as "AF012" or "EXPR003". Codes are never reused. Each has a page that
+// `espalier explain CODE` prints.
 type Code string
 
 // Severity orders diagnostics by weight.
 type Severity int
 
-// The severities. A Note informs; a Warning works but is probably not meant;
-// an Error makes the workflow invalid.
+// Severities of diagnostics. A Note informs; a Warning marks text that works but is probably a mistake; an Error makes
+// the workflow invalid.
 const (
 	Note Severity = iota
 	Warning
@@ -25,10 +25,10 @@ const (
 
 func (s Severity) String() string { return [...]string{"note", "warning", "error"}[s] }
 
-// MarshalText writes the severity's name.
+// MarshalText returns the severity's name.
 func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Diagnostic is one thing to say about one place.
+// Diagnostic is one finding about one place in a file.
 type Diagnostic struct {
 	Code     Code
 	Severity Severity
@@ -37,8 +37,8 @@ type Diagnostic struct {
 	Help     string // one sentence: what to do about it
 	Related  []Related
 	Fixes    []Fix // alternatives, the best one first
-	// Lenient marks a Note about something that was accepted although the
-	// format's rules do not allow it; --strict makes it an error.
+	// Lenient marks a Note about something that was accepted although the format's rules do not allow it; --strict
+	// turns it into an error.
 	Lenient bool
 }
 
@@ -48,7 +48,7 @@ type Related struct {
 	Message string
 }
 
-// List is diagnostics in the order in which they were found.
+// List is a list of diagnostics in the order in which they were found.
 type List []Diagnostic
 
 // Add appends a diagnostic. The pointer is valid until the next call.
@@ -57,12 +57,12 @@ func (l *List) Add(d Diagnostic) *Diagnostic {
 	return &(*l)[len(*l)-1]
 }
 
-// Errors reports whether the list holds an error.
+// Errors reports whether the list contains an error.
 func (l List) Errors() bool {
 	return slices.ContainsFunc(l, func(d Diagnostic) bool { return d.Severity == Error })
 }
 
-// Count says how many diagnostics have the severity.
+// Count returns how many diagnostics have the severity.
 func (l List) Count(s Severity) int {
 	n := 0
 	for _, d := range l {
@@ -73,8 +73,8 @@ func (l List) Count(s Severity) int {
 	return n
 }
 
-// Strict returns the list as --strict sees it: warnings, and notes about
-// leniency, are errors. It never changes anything else.
+// Strict returns the list as --strict reports it: warnings, and notes about leniency, become errors. Nothing else
+// changes.
 func (l List) Strict() List {
 	out := slices.Clone(l)
 	for i := range out {
@@ -85,8 +85,7 @@ func (l List) Strict() List {
 	return out
 }
 
-// Sorted returns the list in the order of the text, by file, place and code,
-// without exact repetitions.
+// Sorted returns the list in the order of the text, by file, place and code, without exact repetitions.
 func (l List) Sorted() List {
 	out := slices.Clone(l)
 	slices.SortStableFunc(out, func(a, b Diagnostic) int {
@@ -103,12 +102,11 @@ func (l List) Sorted() List {
 	})
 }
 
-// MostPerFile is how many diagnostics of one file are kept.
-const MostPerFile = 200
+// MaxPerFile is the maximum number of diagnostics of one file.
+const MaxPerFile = 200
 
-// Capped returns a sorted list with at most MostPerFile diagnostics of each file,
-// and one more that says how many were left out. That one is as severe as the
-// worst of them.
+// Capped returns a sorted list with at most MaxPerFile diagnostics per file, and one more that reports how many were
+// omitted. Its severity is the highest of those.
 func (l List) Capped() List {
 	var out List
 	for begin := 0; begin < len(l); {
@@ -116,13 +114,14 @@ func (l List) Capped() List {
 		for end < len(l) && l[end].Span.File == l[begin].Span.File {
 			end++
 		}
-		kept := min(begin+MostPerFile, end)
+		kept := min(begin+MaxPerFile, end)
 		out = append(out, l[begin:kept]...)
 		if left := l[kept:end]; len(left) > 0 {
 			worst := slices.MaxFunc(left, func(a, b Diagnostic) int { return cmp.Compare(a.Severity, b.Severity) })
 			out = append(out, Diagnostic{
-				Severity: worst.Severity, Span: left[0].Span, Message: fmt.Sprintf("%d more problems of this file, from here on, are not shown.", len(left)),
-				Help: "Fix those above first.",
+				Severity: worst.Severity, Span: left[0].Span,
+				Message: fmt.Sprintf("%d more problems of this file, from here on, are not shown.", len(left)),
+				Help:    "Fix those above first.",
 			})
 		}
 		begin = end

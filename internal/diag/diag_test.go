@@ -13,7 +13,10 @@ import (
 
 func TestStrict(t *testing.T) {
 	list := diag.List{
-		{Code: "A", Severity: diag.Note}, {Code: "B", Severity: diag.Note, Lenient: true}, {Code: "C", Severity: diag.Warning}, {Code: "D", Severity: diag.Error},
+		{Code: "A", Severity: diag.Note},
+		{Code: "B", Severity: diag.Note, Lenient: true},
+		{Code: "C", Severity: diag.Warning},
+		{Code: "D", Severity: diag.Error},
 	}
 	var got []diag.Severity
 	for _, d := range list.Strict() {
@@ -34,8 +37,14 @@ func TestSorted(t *testing.T) {
 	at := func(code diag.Code, file string, start, end int) diag.Diagnostic {
 		return diag.Diagnostic{Code: code, Span: source.Span{File: file, Start: start, End: end}, Message: string(code)}
 	}
-	list := diag.List{at("B", "b", 0, 1), at("A", "a", 5, 6), at("C", "a", 5, 6), at("A", "a", 5, 6), at("A", "a", 0, 9), at("A", "a", 0, 2)}
-	want := diag.List{at("A", "a", 0, 2), at("A", "a", 0, 9), at("A", "a", 5, 6), at("C", "a", 5, 6), at("B", "b", 0, 1)}
+	list := diag.List{
+		at("B", "b", 0, 1), at("A", "a", 5, 6), at("C", "a", 5, 6), at("A", "a", 5, 6),
+		at("A", "a", 0, 9), at("A", "a", 0, 2),
+	}
+	want := diag.List{
+		at("A", "a", 0, 2), at("A", "a", 0, 9), at("A", "a", 5, 6), at("C", "a", 5, 6),
+		at("B", "b", 0, 1),
+	}
 	if diff := cmp.Diff(want, list.Sorted()); diff != "" {
 		t.Error(diff)
 	}
@@ -79,7 +88,7 @@ func TestNearest(t *testing.T) {
 		"x":              "",
 		"approve":        "",
 		"":               "",
-		"validate":       "", // six letters away is a guess, not a help
+		"validate":       "", // six letters differ, so there is no suggestion
 	} {
 		if got := diag.Nearest(name, steps); got != want {
 			t.Errorf("nearest to %q is %q, want %q", name, got, want)

@@ -1,7 +1,6 @@
-// Package diag is what Espalier says about a file: diagnostics with a stable
-// code, a tight span, what is wrong and what to do.
+// Package diag defines diagnostics about files: each has a stable code, a precise span, a description of the problem
+// and a suggested action.
 package diag
 
-// Everything that reads or checks returns a result and a List; nothing stops
-// at the first mistake. Rendering (a code frame, JSON, SARIF) happens at the
-// very end and is the only place that needs the files' text.
+// Parsers and checks return a result and a List, and do not stop at the first mistake. Rendering (a code frame, JSON,
+// SARIF) is the last step and the only one that needs the text of files.

@@ -23,9 +23,8 @@ type Edit struct {
 	unquote bool   // Located extends the span by the quotes around it
 }
 
-// Suggest completes a diagnostic about an unknown name: it sets the help text of DidYouMean and, if
-// a candidate is close, adds a fix, unless that candidate is among taken: keys that exist already. It
-// does nothing if d is nil.
+// Suggest completes a diagnostic about an unknown name: it sets the help text of DidYouMean and, if a candidate is
+// close, adds a fix, unless that candidate is among taken: keys that exist already. It does nothing if d is nil.
 func (d *Diagnostic) Suggest(name string, candidates []string, taken ...string) {
 	if d == nil {
 		return
@@ -36,16 +35,16 @@ func (d *Diagnostic) Suggest(name string, candidates []string, taken ...string) 
 	}
 }
 
-// Replace adds a fix that replaces a word inside the diagnostic's span. It does nothing if d is nil
-// or no replacement is known.
+// Replace adds a fix that replaces a word inside the diagnostic's span. It does nothing if d is nil or no replacement
+// is known.
 func (d *Diagnostic) Replace(old, replacement string) {
 	if d != nil {
 		d.ReplaceAt(d.Span, old, replacement)
 	}
 }
 
-// ReplaceAt adds a fix that replaces a word inside another span. It does nothing if d is nil or no
-// replacement is known.
+// ReplaceAt adds a fix that replaces a word inside another span. It does nothing if d is nil or no replacement is
+// known.
 func (d *Diagnostic) ReplaceAt(at source.Span, old, replacement string) {
 	if d == nil || old == "" || replacement == "" || at.IsZero() {
 		return
@@ -73,9 +72,9 @@ func (d *Diagnostic) WriteValue(at source.Span, newText string) {
 	}
 }
 
-// Located returns the list with the spans of all edits narrowed to the words that they replace. It
-// drops fixes that cannot be applied as they are: the file is not in files, the word is written in
-// another way, for example with escapes, or it occurs several times in the span.
+// Located returns the list with the spans of all edits narrowed to the words that they replace. It drops fixes that
+// cannot be applied as they are: the file is not in files, the word is written in another way, for example with
+// escapes, or it occurs several times in the span.
 func (l List) Located(files source.Set) List {
 	out := slices.Clone(l)
 	for i := range out {

@@ -106,7 +106,7 @@ func TestSARIFMatchesThePublicSchema(t *testing.T) {
 	}
 	fixFiles, fixes := suggested("reads: [sumary]\n", "sumary", "sumary", "summary")
 	sampleFiles, list := sample()
-	many := make(diag.List, diag.MostPerFile+1)
+	many := make(diag.List, diag.MaxPerFile+1)
 	for i := range many {
 		many[i] = fixes[0]
 	}

@@ -7,8 +7,7 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// Report is a list as JSON output has it. Its field names are a promise to
-// scripts.
+// Report is the JSON form of a list. Its field names are stable, because scripts depend on them.
 type Report struct {
 	Diagnostics []ReportEntry `json:"diagnostics"`
 	Errors      int           `json:"errors"`
@@ -16,8 +15,8 @@ type Report struct {
 	Notes       int           `json:"notes"`
 }
 
-// ReportEntry is one diagnostic of a Report. A diagnostic that is about no
-// place has no file, one whose file could not be read no lines and columns.
+// ReportEntry is one diagnostic of a Report. A diagnostic without a place has no file; if its file could not be read,
+// it has no lines and columns.
 type ReportEntry struct {
 	Code     Code            `json:"code"`
 	Severity Severity        `json:"severity"`
@@ -31,8 +30,7 @@ type ReportEntry struct {
 	Lenient  bool            `json:"lenient,omitempty"`
 }
 
-// ReportPlace is a place: line and column from 1, columns in characters, the
-// offset in bytes from 0.
+// ReportPlace is a position: line and column count from 1, columns in characters; the offset is in bytes from 0.
 type ReportPlace struct {
 	source.Position
 	Offset int `json:"offset"`
@@ -60,7 +58,7 @@ type ReportEdit struct {
 	NewText string       `json:"new_text"`
 }
 
-// NewReport makes the report of a list.
+// NewReport returns the report of a list.
 func NewReport(files source.Set, l List) Report {
 	r := Report{
 		Diagnostics: make([]ReportEntry, 0, len(l)),
@@ -89,7 +87,8 @@ func NewReport(files source.Set, l List) Report {
 			one := ReportFix{Title: fix.Title}
 			for _, edit := range fix.Edits {
 				start, end := places(edit.Span)
-				one.Edits = append(one.Edits, ReportEdit{File: edit.Span.File, Start: start, End: end, NewText: edit.NewText})
+				one.Edits = append(one.Edits,
+					ReportEdit{File: edit.Span.File, Start: start, End: end, NewText: edit.NewText})
 			}
 			e.Fixes = append(e.Fixes, one)
 		}

@@ -18,12 +18,19 @@ func sample() (source.Set, diag.List) {
 	files.Add(f, other)
 	return files, diag.List{
 		{
-			Code: "YAML008", Severity: diag.Error, Span: f.Span(22, 24), Message: `The key "id" is written twice.`, Help: "Keep one.",
-			Related: []diag.Related{{Span: f.Span(11, 13), Message: "first written here"}, {Span: other.Span(0, 1), Message: "also here"}},
+			Code: "YAML008", Severity: diag.Error, Span: f.Span(22, 24), Message: `The key "id" is written twice.`,
+			Help: "Keep one.",
+			Related: []diag.Related{
+				{Span: f.Span(11, 13), Message: "first written here"},
+				{Span: other.Span(0, 1), Message: "also here"},
+			},
 		},
 		{Code: "AF007", Severity: diag.Note, Span: f.Span(2, 10), Message: "A <note>.", Lenient: true},
 		{Code: "PRJ001", Severity: diag.Warning, Message: "About no place."},
-		{Code: "FMT001", Severity: diag.Error, Span: source.Span{File: "gone.md", Start: 1, End: 2}, Message: "Not read."},
+		{
+			Code: "FMT001", Severity: diag.Error, Span: source.Span{File: "gone.md", Start: 1, End: 2},
+			Message: "Not read.",
+		},
 	}
 }
 
@@ -282,7 +289,10 @@ func TestWriteSARIF(t *testing.T) {
 		Files: files, Version: "1.2.3",
 		Describe: func(c diag.Code) string { return map[diag.Code]string{"YAML008": "The same key twice"}[c] },
 		HelpURI: func(c diag.Code) string {
-			return map[diag.Code]string{"YAML008": "https://example.org/YAML008", "AF007": "http://example.org/AF007"}[c]
+			return map[diag.Code]string{
+				"YAML008": "https://example.org/YAML008",
+				"AF007":   "http://example.org/AF007",
+			}[c]
 		},
 	}
 	var b strings.Builder
@@ -294,7 +304,7 @@ func TestWriteSARIF(t *testing.T) {
 	}
 }
 
-// Names that look like something else are still files.
+// Names that look like URLs are treated as files.
 func TestSARIFAddresses(t *testing.T) {
 	for path, want := range map[string]string{
 		"a.md":         "a.md",

@@ -10,8 +10,8 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// Printer writes diagnostics for people: the sentence, the place, and the
-// lines of the file with carets under what is meant.
+// Printer writes diagnostics for people: the message, the position, and the lines of the file with carets under the
+// span.
 type Printer struct {
 	Files source.Set
 	Color bool
@@ -29,8 +29,7 @@ func (p Printer) Print(w io.Writer, l List) error {
 	return out.Flush()
 }
 
-// Summary counts the list in words: "2 errors, 1 warning". It is empty for an
-// empty list.
+// Summary returns the number of diagnostics in words: "2 errors, 1 warning". It is empty for an empty list.
 func Summary(l List) string {
 	var parts []string
 	for _, s := range [...]Severity{Error, Warning, Note} {
@@ -45,7 +44,7 @@ func Summary(l List) string {
 	return strings.Join(parts, ", ")
 }
 
-// style is an ANSI colour; the zero style is none.
+// style is an ANSI color; the zero style is none.
 type style string
 
 const (
@@ -73,8 +72,7 @@ func (p Printer) diagnostic(w *bufio.Writer, d Diagnostic) {
 	}
 	fmt.Fprintf(w, "%s%s\n", p.paint(d.Severity.style(), head), p.paint(bold, ": "+Printable(d.Message)))
 
-	// The gutter is as wide as the largest line number of all frames, so that
-	// they stand below one another.
+	// The gutter is as wide as the largest line number of all frames, so that frames are aligned.
 	gutter := 1
 	for _, s := range d.spans() {
 		if f := p.Files[s.File]; f != nil {
@@ -115,8 +113,8 @@ func (p Printer) place(w *bufio.Writer, gutter int, arrow string, s source.Span)
 	fmt.Fprintf(w, "%*s%s %s\n", gutter, "", p.paint(blue, arrow), at)
 }
 
-// frame writes the line or lines of a span with marks below. Of a span over
-// more than three lines the first and the last one are shown.
+// frame writes the lines of a span with marks below. For a span of more than three lines it shows the first and the
+// last one.
 func (p Printer) frame(w *bufio.Writer, gutter int, s source.Span, st style, mark byte, label string) {
 	f := p.Files[s.File]
 	if f == nil {
@@ -151,8 +149,8 @@ func (p Printer) frame(w *bufio.Writer, gutter int, s source.Span, st style, mar
 // linePart is the bytes [start, end) of one line.
 type linePart struct{ line, start, end int }
 
-// lineParts cuts a span into the lines it covers, without their indentation
-// after the first and without lines of which it has nothing.
+// lineParts splits a span into lines. It omits the indentation of lines after the first, and lines that contain nothing
+// of the span.
 func lineParts(f *source.File, s source.Span) []linePart {
 	first, last := f.Position(s.Start).Line, f.Position(s.End).Line
 	var parts []linePart

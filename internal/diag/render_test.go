@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expectations in testdata")
 
-// cut takes two marks out of a text and returns the span between them.
+// cut removes two marks from a text and returns the span between them.
 func cut(text, opening, closing string) (string, int, int) {
 	before, rest, found := strings.Cut(text, opening)
 	if !found {
@@ -27,11 +27,11 @@ func cut(text, opening, closing string) (string, int, int) {
 	return before + inside + after, len(before), len(before) + len(inside)
 }
 
-// marked makes a diagnostic of a text with marks in it.
+// marked returns a diagnostic for the marked span of a text.
 func marked(name, in string) (*source.File, diag.Diagnostic) {
 	in = strings.NewReplacer("␍", "\r", "→", "\t", "¶\n", "", "☇", "\x1b", "⇄", "\u202e").Replace(in)
 	d := diag.Diagnostic{Code: "AF001", Severity: diag.Error, Message: "Something is wrong.", Help: "Mend it."}
-	// The marks of the one span must not count in the offsets of the other.
+	// The marks of one span must not affect the offsets of the other.
 	withoutRelated := strings.NewReplacer("‹", "", "›", "").Replace(in)
 	text, start, end := cut(withoutRelated, "«", "»")
 	f := source.NewFile(name, text)
@@ -77,9 +77,8 @@ func TestPrint(t *testing.T) {
 	}
 }
 
-// Places in other files, files that are not there and diagnostics about no
-// place at all.
-func TestPrintPlaces(t *testing.T) {
+// Places in other files, missing files, and diagnostics without a place.
+func TestPrintPlacesOutsideTheFile(t *testing.T) {
 	a, b := source.NewFile("a.md", "id: x\n"), source.NewFile("sub/b.md", "one\nid: x\n")
 	files := source.Set{}
 	files.Add(a, b, nil)
@@ -88,7 +87,10 @@ func TestPrintPlaces(t *testing.T) {
 			{Span: b.Span(8, 9), Message: "the other one"},
 			{Span: source.Span{File: "gone.md", Start: 3, End: 4}, Message: "a third one"},
 		}},
-		{Code: "AF002", Severity: diag.Warning, Span: source.Span{File: "gone.md", Start: 3, End: 4}, Message: "It is not there.", Help: "Look for it."},
+		{
+			Code: "AF002", Severity: diag.Warning, Span: source.Span{File: "gone.md", Start: 3, End: 4},
+			Message: "It is not there.", Help: "Look for it.",
+		},
 		{Code: "PRJ001", Severity: diag.Note, Message: "Nothing in particular."},
 	}
 	const want = `error[AF001]: There are two.
@@ -143,11 +145,11 @@ func TestPrintColor(t *testing.T) {
 	}
 }
 
-// Whatever the file and the span, there is a frame, no line of it is endless
-// and nothing in it commands the terminal.
-func TestPrintAnything(t *testing.T) {
+// Every file and span has a frame, whose lines are short and contain no control characters.
+func TestFramesAreShortAndPrintable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.StringOfN(rapid.RuneFrom([]rune("ab \t\r\n\n名é\u0301😀\x1b\u202e\u2028x")), 0, 400, -1).Draw(t, "text")
+		text := rapid.StringOfN(rapid.RuneFrom([]rune("ab \t\r\n\n名é\u0301😀\x1b\u202e\u2028x")), 0, 400, -1).Draw(t,
+			"text")
 		start := rapid.IntRange(0, len(text)).Draw(t, "start")
 		end := rapid.IntRange(start, len(text)).Draw(t, "end")
 		f := source.NewFile("a.md", text)
@@ -160,7 +162,7 @@ func TestPrintAnything(t *testing.T) {
 			t.Fatalf("%q", b.String())
 		}
 		for line := range strings.Lines(b.String()) {
-			// Combining marks take no room, so letters may be more than columns.
+			// Combining marks take no column, so a line may have more characters than columns.
 			if utf8.RuneCountInString(line) > 600 {
 				t.Fatalf("a line of %d characters", utf8.RuneCountInString(line))
 			}

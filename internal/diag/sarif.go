@@ -12,20 +12,17 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// SARIF is how a list is written in the Static Analysis Results Interchange
-// Format 2.1.0, which code hosts and editors read.
+// SARIF writes a list in the Static Analysis Results Interchange Format 2.1.0, which code hosts and editors read.
 type SARIF struct {
 	Files source.Set
-	// Root is the absolute path of the folder that paths are written relative
-	// to; "" leaves them as they are.
+	// Root is the absolute path of the folder to which paths are relative; "" leaves paths unchanged.
 	Root    string
 	Version string // of Espalier
 	// Describe returns the title of a code's page, or "".
 	Describe func(Code) string
 	// Help returns the text of a code's page in Markdown, or "". It may be nil.
 	Help func(Code) string
-	// HelpURI returns the address of a code's page; only https addresses are
-	// written. It may be nil.
+	// HelpURI returns the address of a code's page; only https addresses are written. It may be nil.
 	HelpURI func(Code) string
 }
 
@@ -36,7 +33,7 @@ func (s SARIF) Write(w io.Writer, l List) error {
 	for _, d := range l.Located(s.Files) {
 		text := d.Message
 		if d.Help != "" {
-			text += " " + d.Help // viewers show nothing but the message
+			text += " " + d.Help // viewers show only the message
 		}
 		r := sarifResult{
 			RuleID: d.Code, RuleIndex: index[d.Code], Level: d.Severity, Message: sarifText{text},
@@ -132,7 +129,7 @@ func (s SARIF) fix(fix Fix) sarifFix {
 
 const sourceRoot = "%SRCROOT%"
 
-// bases says where the root is.
+// bases returns the address of the root.
 func (s SARIF) bases() map[string]sarifArtifact {
 	if s.Root == "" {
 		return nil
@@ -142,8 +139,7 @@ func (s SARIF) bases() map[string]sarifArtifact {
 	return map[string]sarifArtifact{sourceRoot: folder}
 }
 
-// path is a file's path from the root, or the whole of it when it lies
-// elsewhere.
+// path returns the path of a file relative to the root, or its absolute path if it is outside.
 func (s SARIF) path(f *source.File) string {
 	if s.Root == "" || f.Abs == "" {
 		return f.Path
@@ -154,8 +150,7 @@ func (s SARIF) path(f *source.File) string {
 	return filepath.ToSlash(f.Abs)
 }
 
-// artifact names a file as a URI: relative to the source's root when the path
-// is, a file: address otherwise.
+// artifact returns the URI of a file: relative to the root if the path is, otherwise a file: address.
 func artifact(file string) sarifArtifact {
 	if drive := len(file) > 2 && file[1:3] == ":/"; drive || path.IsAbs(file) {
 		return sarifArtifact{URI: (&url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(file, "/")}).String()}
@@ -163,7 +158,7 @@ func artifact(file string) sarifArtifact {
 	return sarifArtifact{URI: (&url.URL{Path: path.Clean(file)}).String(), BaseID: sourceRoot}
 }
 
-// utf16Position counts columns as editors and code hosts do.
+// utf16Position counts columns in UTF-16 code units, like editors and code hosts.
 func utf16Position(f *source.File, offset int) source.Position {
 	p := f.Position(offset)
 	line := f.Line(p.Line)
@@ -184,7 +179,7 @@ type (
 	sarifRun struct {
 		Tool       sarifTool `json:"tool"`
 		ColumnKind string    `json:"columnKind"`
-		// Bases are the folders that addresses may be relative to.
+		// Bases are the folders to which addresses may be relative.
 		Bases   map[string]sarifArtifact `json:"originalUriBaseIds,omitempty"`
 		Results []sarifResult            `json:"results"`
 	}

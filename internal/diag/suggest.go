@@ -41,8 +41,8 @@ func Nearest(name string, candidates []string) string {
 	return best
 }
 
-// DidYouMean is the help sentence for an unknown name: the nearest candidate
-// if there is one, otherwise the list of what there is.
+// DidYouMean returns the help text for an unknown name: the nearest candidate if there is one, otherwise the list of
+// candidates.
 func DidYouMean(name string, candidates []string) string {
 	if near := Nearest(name, candidates); near != "" {
 		return fmt.Sprintf("Did you mean %q?", near)
@@ -70,8 +70,7 @@ func DidYouMean(name string, candidates []string) string {
 	return "There are " + strings.Join(sorted, ", ") + more + "."
 }
 
-// distance counts the letters to insert, delete, replace or swap with their
-// neighbour to make b of a.
+// distance returns the number of letters to insert, delete, replace or swap with their neighbor to turn a into b.
 func distance(a, b string) int {
 	s, t := []rune(strings.ToLower(a)), []rune(strings.ToLower(b))
 	before, previous, row := make([]int, len(t)+1), make([]int, len(t)+1), make([]int, len(t)+1)

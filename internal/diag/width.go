@@ -8,23 +8,21 @@ import (
 	"golang.org/x/text/width"
 )
 
-// maxLine is how many columns of a line a frame shows.
+// maxLine is the maximum number of columns of a line in a frame.
 const maxLine = 100
 
-// tabStop is where tabs go to. Every terminal has its own idea; a frame writes
-// spaces, so that the carets are right everywhere.
+// tabStop is the width of tabs. Terminals differ, so a frame contains spaces instead of tabs to align the carets.
 const tabStop = 4
 
-// cropped is a line as a frame shows it.
+// cropped is a line in the form that a frame shows.
 type cropped struct {
 	text   string
 	before int // columns left of the marks
 	width  int // columns of the marks
 }
 
-// crop writes the line so that one column is one column: tabs become spaces,
-// control characters become a replacement sign. Of a long line only the
-// neighbourhood of [start, end) is kept.
+// crop returns a line in which each cell has a known width: tabs become spaces, and control characters become a
+// replacement character. Of a long line it keeps only the neighborhood of [start, end).
 func crop(line string, start, end int) cropped {
 	line, start, end = around(line, start, end)
 	type cell struct {
@@ -51,8 +49,7 @@ func crop(line string, start, end int) cropped {
 			c = cell{"\ufffd", 1}
 		}
 		if c.width == 0 && len(cells) > 0 {
-			// A combining mark belongs to the letter before it, unless the
-			// span begins or ends between the two.
+			// A combining mark belongs to the letter before it, unless the span starts or ends between the two.
 			if startCell != len(cells) && endCell != len(cells) {
 				cells[len(cells)-1].text += c.text
 				i += size
@@ -74,7 +71,7 @@ func crop(line string, start, end int) cropped {
 
 	from, to := 0, len(cells)
 	if total > maxLine {
-		// Begin a third of the room before the span, and fill the rest.
+		// Start a third of the room before the span, and fill the rest.
 		room := maxLine / 3
 		for from = startCell; from > 0 && room > 0; from-- {
 			room -= cells[from-1].width
@@ -109,8 +106,7 @@ func crop(line string, start, end int) cropped {
 	return out
 }
 
-// Width says how many columns a terminal gives to a text without control
-// characters.
+// Width returns how many terminal columns a text without control characters takes.
 func Width(text string) int {
 	n := 0
 	for _, r := range text {
@@ -119,7 +115,7 @@ func Width(text string) int {
 	return n
 }
 
-// RuneWidth says the same of a character.
+// RuneWidth returns how many terminal columns a character takes.
 func RuneWidth(r rune) int {
 	if r < 0x300 {
 		return 1
@@ -134,14 +130,13 @@ func RuneWidth(r rune) int {
 	return 1
 }
 
-// isDirection reports whether a character changes the direction of text, which
-// would show a frame in another order than the file has.
+// isDirection reports whether a character changes the direction of text, which would reorder the characters of a frame.
 func isDirection(r rune) bool {
 	return r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' || r == '\u200e' || r == '\u200f'
 }
 
-// Printable makes a sentence fit to print: names in it come from files, which
-// must not be able to send commands to a terminal or to begin new lines.
+// Printable makes a message safe to print: names in it come from files, which must not send commands to a terminal or
+// start new lines.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -154,8 +149,8 @@ func Printable(s string) string {
 	}, s)
 }
 
-// aroundBytes is how much of a line is looked at on each side of a span: more
-// than is ever shown, so that a long line costs no more than a short one.
+// aroundBytes is how much of a line is read on each side of a span. It is more than a frame shows, so that a long line
+// costs no more than a short one.
 const aroundBytes = 2048
 
 // around returns the part of a line that a frame can show, and the span in it.

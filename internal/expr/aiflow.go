@@ -11,9 +11,8 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 )
 
-// aiflowParser parses the conditions of AIFLOW. Its grammar differs from the
-// common one in comparisons: the right side may be a comparison again, `=` and
-// `!` are operators without a result, and some constants are names. The parser
+// aiflowParser parses the conditions of AIFLOW. Its grammar differs from the common one in comparisons: the right side
+// may be a comparison again, `=` and `!` are operators without a result, and some constants are names. The parser
 // produces the same tree as the common one.
 //
 //	or      := and ("or" and)*
@@ -22,8 +21,8 @@ import (
 //	primary := "(" or ")" | always | true | false | contains "(" or, … ")"
 //	         | name [op primary] | literal [op primary]
 //
-// This is the grammar of the reference program. The wide dialect also compares
-// any primary and accepts null, a minus, && || ! in and [ ].
+// This is the grammar of the reference program. The wide dialect also compares any primary and accepts null, a minus,
+// && || ! in and [ ].
 type aiflowParser struct {
 	*parser
 	exact bool // accept only the grammar of the reference program
@@ -193,8 +192,8 @@ func (a *aiflowParser) stranger(start, end int, r rune) {
 	a.add(CodeCharacter, start, end, shown+" means nothing in a condition.", help)
 }
 
-// aiflowString reads a string. A backslash quotes the next character. If the string
-// is not closed, end is beyond the text.
+// aiflowString reads a string. A backslash quotes the next character. If the string is not closed, end is beyond the
+// text.
 func aiflowString(s string, at int) (content string, end int) {
 	var b strings.Builder
 	closing := s[at]
@@ -210,8 +209,8 @@ func aiflowString(s string, at int) (content string, end int) {
 	return b.String(), len(s) + 1
 }
 
-// aiflowNumber returns the end of a number: digits with at most one point. The reference program
-// reads all digits and points, and so accepts "1.".
+// aiflowNumber returns the end of a number: digits with at most one point. The reference program reads all digits and
+// points, and so accepts "1.".
 func aiflowNumber(s string, at int, exact bool) int {
 	points := 0
 	for at < len(s) {
@@ -287,8 +286,7 @@ func (a *aiflowParser) not() *node {
 	return &node{op: opNot, start: t.start, kids: []*node{a.not()}, end: a.last()}
 }
 
-// tooDeep enters a nesting level. Unless it returns true, the caller must decrement
-// deep afterwards.
+// tooDeep enters a nesting level. Unless it returns true, the caller must decrement deep afterwards.
 func (a *aiflowParser) tooDeep(t aiflowToken) bool {
 	if a.deep++; a.deep <= maxDepth {
 		return false

@@ -68,16 +68,19 @@ func TestEmptyAIFlowConditionHolds(t *testing.T) {
 	}
 }
 
-// FuzzAIFlow checks that neither dialect panics, and that conditions that the
-// reference program accepts have the same value in the wide dialect, except for
-// names without a root and inherited properties.
+// FuzzAIFlow checks that neither dialect panics, and that conditions that the reference program accepts have the same
+// value in the wide dialect, except for names without a root and inherited properties.
 func FuzzAIFlow(f *testing.F) {
 	for _, seed := range []string{
-		"output.a == 'x' and not context.b > 1", "contains(output.l, 5) == always", "a = 1", "-1 in [1, 2]", "not(((", "'a\\",
+		"output.a == 'x' and not context.b > 1", "contains(output.l, 5) == always", "a = 1", "-1 in [1, 2]", "not(((",
+		"'a\\",
 	} {
 		f.Add(seed)
 	}
-	env := Values{"context": map[string]any{"b": 2.0, "n": nil}, "output": map[string]any{"a": "x", "l": []any{5.0, "y"}}}
+	env := Values{
+		"context": map[string]any{"b": 2.0, "n": nil},
+		"output":  map[string]any{"a": "x", "l": []any{5.0, "y"}},
+	}
 	f.Fuzz(func(t *testing.T, text string) {
 		exact, list := Parse(AIFlowReference, text, at(text))
 		wide, more := Parse(AIFlow, text, at(text))

@@ -9,9 +9,9 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// The file contains conditions with the results that AIFLOW's own program has for them: true, false, or an error.
-// One group is left out: the program reports "contains" without two arguments only if it evaluates the call, and
-// Espalier reports it in advance.
+// The file contains conditions with the results that AIFLOW's own program has for them: true, false, or an error. One
+// group is left out: the program reports "contains" without two arguments only if it evaluates the call, and Espalier
+// reports it in advance.
 func TestConditionsHaveTheResultsOfTheReferenceProgram(t *testing.T) {
 	raw, err := os.ReadFile("testdata/aiflow-reference.json")
 	if err != nil {

@@ -12,8 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// The dialects of AWF. Conditions are written in expr-lang and texts are Go
-// templates; both read the same names.
+// The dialects of AWF. Conditions are written in expr-lang and texts are Go templates; both read the same names.
 const (
 	AWF         Dialect = "awf"          // a condition, or any value
 	AWFLenient  Dialect = "awf-lenient"  // a condition that is false if it cannot be evaluated
@@ -45,23 +44,24 @@ func (d Dialect) foreign() bool {
 	return false
 }
 
-// MissingIsFalse reports whether a condition on a missing value is false rather
-// than an error.
+// MissingIsFalse reports whether a condition on a missing value is false rather than an error.
 func (d Dialect) MissingIsFalse() bool { return d == AWF || d == AWFLenient }
 
-// ErrorIsFalse reports whether a condition that cannot be evaluated counts as
-// false. Eval and Bool return the error nevertheless, for the records.
+// ErrorIsFalse reports whether a condition that cannot be evaluated counts as false. Eval and Bool return the error
+// nevertheless, for the records.
 func (d Dialect) ErrorIsFalse() bool { return d == AWFLenient }
 
-// ParseWithin is like Parse and ParseValue, which are the same for the dialects of
-// AWF, for a text that the file contains with quotes, escapes or folding. within
-// returns the span of a part of the text.
+// ParseWithin is like Parse and ParseValue, which are the same for the dialects of AWF, for a text that the file
+// contains with quotes, escapes or folding. within returns the span of a part of the text.
 func ParseWithin(d Dialect, text string, at source.Span, within func(start, end int) source.Span) (*Expr, diag.List) {
 	e := &Expr{Dialect: d, Text: text, Span: at, within: within}
 	var list diag.List
 	report := func(code diag.Code, start, end int, message, help string) {
 		e.broken = true
-		list.Add(diag.Diagnostic{Code: code, Severity: diag.Error, Span: within(start, end), Message: message, Help: help})
+		list.Add(diag.Diagnostic{
+			Code: code, Severity: diag.Error, Span: within(start, end), Message: message,
+			Help: help,
+		})
 	}
 	switch {
 	case d != AWFTemplate && strings.TrimSpace(text) == "":
@@ -132,8 +132,8 @@ var errorFacts = map[string]string{
 	"message": "error", "type": "class", "state": "step", "exitcode": "exit",
 }
 
-// AWFFact reports whether a name below workflow, error, context or loop exists, and
-// returns the names that do. Other names always exist.
+// AWFFact reports whether a name below workflow, error, context or loop exists, and returns the names that do. Other
+// names always exist.
 func AWFFact(written []string) (known []string, ok bool) {
 	if len(written) < 2 {
 		return nil, true
@@ -247,7 +247,10 @@ func lookup(env Env, written []string) (any, bool) {
 		return runFact(env, last)
 	case path[0] == "last" && len(path) == 1:
 		whole := map[string]any{}
-		for name, fact := range map[string]string{"Message": "error", "Type": "class", "State": "step", "ExitCode": "exit"} {
+		for name, fact := range map[string]string{
+			"Message": "error", "Type": "class", "State": "step",
+			"ExitCode": "exit",
+		} {
 			if v, ok := errorFact(env, fact); ok {
 				whole[name] = v
 			}
@@ -263,8 +266,8 @@ func lookup(env Env, written []string) (any, bool) {
 	return v, ok
 }
 
-// withoutState returns what is known of a state that has no such property: before the first step
-// there are no states, and only models use tokens.
+// withoutState returns what is known of a state that has no such property: before the first step there are no states,
+// and only models use tokens.
 func withoutState(path []string, v any, ok bool) (any, bool) {
 	switch {
 	case len(path) == 1:
@@ -277,8 +280,8 @@ func withoutState(path []string, v any, ok bool) (any, bool) {
 	return v, ok
 }
 
-// errorFact returns a property of the failed step. Its exit code is part of its
-// value, and so is its name if hooks have run since.
+// errorFact returns a property of the failed step. Its exit code is part of its value, and so is its name if hooks have
+// run since.
 func errorFact(env Env, fact string) (any, bool) {
 	switch fact {
 	case "exit":
@@ -294,8 +297,7 @@ func errorFact(env Env, fact string) (any, bool) {
 	return env.Lookup([]string{"last", fact})
 }
 
-// HookedState is the key under which a step that forwards the result of another
-// step stores the name of that step.
+// HookedState is the key under which a step that forwards the result of another step stores the name of that step.
 const HookedState = "EndedState"
 
 // runFact returns a property of the run, with times in the format of AWF.
@@ -375,8 +377,7 @@ func world(env Env, paths []foreignPath, convert func(written []string, v any) a
 	return tree, missing
 }
 
-// whole converts integral numbers to int, recursively, so that 1000000 is not
-// printed as 1e+06.
+// whole converts integral numbers to int, recursively, so that 1000000 is not printed as 1e+06.
 func whole(v any) any {
 	switch x := v.(type) {
 	case float64:
@@ -395,8 +396,7 @@ func whole(v any) any {
 	return v
 }
 
-// plainData converts the result of another library to float64, []any and
-// map[string]any.
+// plainData converts the result of another library to float64, []any and map[string]any.
 func plainData(v any) (any, error) {
 	switch x := v.(type) {
 	case nil, bool, string, float64:
@@ -415,8 +415,7 @@ func plainData(v any) (any, error) {
 	return out, err
 }
 
-// coerced converts a text that looks like a number or a boolean, as AWF does with
-// inputs in conditions: "007" equals 7.
+// coerced converts a text that looks like a number or a boolean, as AWF does with inputs in conditions: "007" equals 7.
 func coerced(s string) any {
 	if n, err := strconv.Atoi(s); err == nil {
 		return n

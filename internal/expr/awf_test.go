@@ -148,8 +148,10 @@ func TestAWFTemplates(t *testing.T) {
 		`{{with .}}{{.states.test.Stderr}}{{end}}{{with $}}{{.loop.Index}}{{end}}`:     "boom1",
 		`{{.workflow.ID}} {{.workflow.name}} {{.workflow.Duration}}`:                   "r1 flow 1.5s",
 		`{{.workflow.StartedAt}}`:                                                      "2023-11-14T22:13:20Z",
-		`{{.error.Message}} {{.error.type}} {{.error.State}} {{.error.exit_code}}`:     "it broke COMMAND_FAILED test 3",
-		`{{json error}}`:                     `{"ExitCode":3,"Message":"it broke","State":"test","Type":"COMMAND_FAILED"}`,
+		`{{.error.Message}} {{.error.type}} {{.error.State}} {{.error.exit_code}}`: "it broke COMMAND_FAILED " +
+			"test 3",
+		`{{json error}}`: `{"ExitCode":3,"Message":"it broke","State":"test",` +
+			`"Type":"COMMAND_FAILED"}`,
 		`{{.states.par.steps.build.output}}`: "built ok\n",
 		`{{.awf.scripts_dir}}/x`:             "/p/.awf/scripts/x",
 	} {
@@ -168,7 +170,10 @@ func TestAWFTemplates(t *testing.T) {
 
 // A.4: a condition can distinguish null from the text "null".
 func TestAWFNullItemsPrintAsNull(t *testing.T) {
-	world := Values{"loop": map[string]any{"index": 0.0, "item": nil, "parent": map[string]any{"index": 0.0, "item": nil}}}
+	world := Values{"loop": map[string]any{
+		"index": 0.0, "item": nil,
+		"parent": map[string]any{"index": 0.0, "item": nil},
+	}}
 	for _, text := range []string{
 		`{{.loop.Item}}`, `{{loop.item}}`, `{{.loop.Parent.Item}}`, `{{json .loop.Item}}`,
 		`{{if .loop.Item}}true{{else}}null{{end}}`,
@@ -346,7 +351,7 @@ func TestAWFPaths(t *testing.T) {
 		},
 		`$env.states.a.Output == "x"`: {AWF, `states.a.Output@$env.states.a.Output`},
 	} {
-		for range 2 { // what was read before is where it is, too
+		for range 2 { // parsing again gives the same spans
 			e, list := Parse(c.dialect, text, source.Span{File: "f", Start: 0, End: len(text)})
 			if list.Errors() {
 				t.Error(list)
@@ -387,12 +392,14 @@ func TestAWFRoundTrip(t *testing.T) {
 
 func TestAWFNeverPanicsAndSpansAreInTheText(t *testing.T) {
 	piece := rapid.SampledFrom([]string{
-		"{{", "}}", ".inputs.a", "inputs.a", "states", "[", "]", "(", ")", "contains(", " and ", "==", "'", `"`, "é", "1",
+		"{{", "}}", ".inputs.a", "inputs.a", "states", "[", "]", "(", ")", "contains(", " and ", "==", "'", `"`, "é",
+		"1",
 		"|", "json", "range ", "end", "$", "\n", "?.", "len(", "{", "}", ":", "#", "let x = 1; ",
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join(rapid.SliceOfN(piece, 0, 8).Draw(t, "text"), "")
-		d := rapid.SampledFrom([]Dialect{AWF, AWFLenient, AWFTemplate, AWFItems, AWFNumber, AWFOutputs}).Draw(t, "dialect")
+		d := rapid.SampledFrom([]Dialect{AWF, AWFLenient, AWFTemplate, AWFItems, AWFNumber, AWFOutputs}).Draw(t,
+			"dialect")
 		if d == AWFOutputs && rapid.Bool().Draw(t, "object") {
 			raw, _ := json.Marshal(map[string]string{"a": text, "b": "states.x"})
 			text = string(raw)
@@ -416,8 +423,7 @@ func TestAWFNeverPanicsAndSpansAreInTheText(t *testing.T) {
 	})
 }
 
-// A cached condition must not leak its span, dialect or errors into another one,
-// and the cache must be bounded.
+// A cached condition must not leak its span, dialect or errors into another one, and the cache must be bounded.
 func TestConditionCacheIsTransparentAndBounded(t *testing.T) {
 	text := `states.build.ExitCode == 0`
 	one, _ := ParseValue(AWF, text, source.Span{Start: 1, End: 2})

@@ -27,8 +27,8 @@ type condition struct {
 	reads   []foreignPath
 	text    string
 	unknown *ast.IdentifierNode // a function that does not exist
-	// verbatim turns off the conversion of inputs to numbers, because version 1.10
-	// must not become 1.1 if nothing is computed.
+	// verbatim turns off the conversion of inputs to numbers, because version 1.10 must not become 1.1 if nothing is
+	// computed.
 	verbatim bool
 }
 
@@ -91,9 +91,8 @@ func readCondition(text string, report reporter) foreign {
 	return c
 }
 
-// conditions caches parsed conditions. Workflows repeat the same ones, each is
-// parsed when the file is read and again when a run starts, and parsing one takes
-// longer than most of the work of a step.
+// conditions caches parsed conditions. Workflows repeat the same ones, each is parsed when the file is read and again
+// when a run starts, and parsing one takes longer than most of the work of a step.
 type conditions struct {
 	mu    sync.Mutex
 	known map[string]*condition // by their texts
@@ -139,7 +138,8 @@ func parseCondition(text string, report reporter) *condition {
 		start := byteOffset(code, c.unknown.Location().From)
 		report(CodeForeign, start, min(start+len(c.unknown.Value), len(text)),
 			fmt.Sprintf("There is no function %q.", c.unknown.Value),
-			"Use contains, startsWith, endsWith, len, or another function of expr-lang that does not depend on the time.")
+			"Use contains, startsWith, endsWith, len, or another function of expr-lang that does not depend on the "+
+				"time.")
 		return nil
 	}
 	program, err := exprlang.Compile(code, append(conditionOptions(), exprlang.Patch(optional{}))...)
@@ -175,9 +175,8 @@ func syntax(text string, err error) (start, end int, message string) {
 	return start, end, strings.TrimSuffix(message, ".")
 }
 
-// sameLength rewrites the syntax that AWF adds to expr-lang: contains(a, b) as a
-// function, and names in template braces, which are texts inside of quotes. It
-// keeps the length of the text, so that offsets stay valid.
+// sameLength rewrites the syntax that AWF adds to expr-lang: contains(a, b) as a function, and names in template
+// braces, which are texts inside of quotes. It keeps the length of the text, so that offsets stay valid.
 func sameLength(text string) string {
 	b := []byte(text)
 	for i := 0; i < len(b); i++ {
@@ -224,8 +223,8 @@ func braced(s string) (string, bool) {
 	return strings.TrimPrefix(inner, "."), true
 }
 
-// asTexts rewrites the names in braces of a quoted text: a name that is the whole
-// text is put in parentheses, others are concatenated with the rest.
+// asTexts rewrites the names in braces of a quoted text: a name that is the whole text is put in parentheses, others
+// are concatenated with the rest.
 func asTexts(b []byte, open, end int) {
 	if name, ok := braced(strings.TrimSpace(string(b[open+1 : end]))); ok {
 		nameText(b, open, end+1, name)
@@ -259,9 +258,8 @@ func isName(s string) bool {
 	})
 }
 
-// nameText is like blank for a name that is replaced by the text of its value. It
-// encodes the name as one identifier that does not occur in files; textName
-// decodes it.
+// nameText is like blank for a name that is replaced by the text of its value. It encodes the name as one identifier
+// that does not occur in files; textName decodes it.
 func nameText(b []byte, start, end int, name string) {
 	at := blank(b, start, end, name)
 	if !isName(name) {
@@ -311,8 +309,7 @@ func closing(b []byte, open int) int {
 	return -1
 }
 
-// calls reports whether the word at an offset is a function call rather than an
-// operator between two operands.
+// calls reports whether the word at an offset is a function call rather than an operator between two operands.
 func calls(b []byte, at int, word string) bool {
 	if !strings.HasPrefix(string(b[at:]), word+"(") {
 		return false
@@ -501,8 +498,8 @@ func kids(n ast.Node) []ast.Node {
 
 func (c *condition) paths() []foreignPath { return c.reads }
 
-// eval returns the value. Missing values are nil, and an operator that fails
-// because of one makes the condition false rather than an error.
+// eval returns the value. Missing values are nil, and an operator that fails because of one makes the condition false
+// rather than an error.
 func (c *condition) eval(env Env) (any, error) {
 	tree, missing := world(env, c.reads, func(written []string, v any) any {
 		if s, ok := v.(string); ok && !c.verbatim && written[0] == "inputs" && len(written) == 2 {
@@ -537,8 +534,7 @@ type computed struct {
 	fill   *template // otherwise a template, whose result is evaluated
 }
 
-// readNumber parses a number: 5, {{.inputs.n}}, {{.inputs.a * .inputs.b}},
-// {{.inputs.n}} + 1.
+// readNumber parses a number: 5, {{.inputs.n}}, {{.inputs.a * .inputs.b}}, {{.inputs.n}} + 1.
 func readNumber(text string, report reporter) foreign {
 	trimmed := strings.TrimSpace(text)
 	inner, opened := strings.CutPrefix(trimmed, "{{")

@@ -50,8 +50,7 @@ func readOutput(text string, report reporter) foreign {
 	return c
 }
 
-// OutputNames returns the names of the outputs of an expression in the dialect
-// AWFOutputs, and nil for other dialects.
+// OutputNames returns the names of the outputs of an expression in the dialect AWFOutputs, and nil for other dialects.
 func (e *Expr) OutputNames() []string {
 	if o, ok := e.other.(*outputs); ok {
 		return o.names
@@ -93,8 +92,8 @@ func allThere(env Env, e foreign) bool {
 	})
 }
 
-// joined converts a template with only names in its braces to an expression of the
-// dialect AWF: the value itself for a single name, otherwise a text.
+// joined converts a template with only names in its braces to an expression of the dialect AWF: the value itself for a
+// single name, otherwise a text.
 func joined(template string) (string, bool) {
 	if name, ok := braced(strings.TrimSpace(template)); ok {
 		return name, true

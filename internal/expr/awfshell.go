@@ -91,7 +91,8 @@ func parts(text string) []shell.Part {
 var (
 	actionForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{[^{}]*\}\}`) })
 	branchForm = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^\{\{-?\s*(if|else|end|range|with|define|template|block|break|continue|\$\w+\s*:?=|/\*)`)
+		return regexp.MustCompile(`^\{\{-?\s*(if|else|end|range|with|define|template|block|` +
+			`break|continue|\$\w+\s*:?=|/\*)`)
 	})
 	escapeForm = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^\{\{-?\s*escape\b|\|\s*escape\s*-?\}\}$`)
@@ -221,7 +222,8 @@ func doubtful(v any) bool {
 	return false
 }
 
-// printers returns replacements of the predefined template functions that format text: the originals would change marks.
+// printers returns replacements of the predefined template functions that format text: the originals would change
+// marks.
 func printers() gotemplate.FuncMap {
 	keep := func(make func(args []any) string) func(args ...any) any {
 		return func(args ...any) any {
@@ -244,7 +246,9 @@ func printers() gotemplate.FuncMap {
 		"js":       keep(func(args []any) string { return gotemplate.JSEscapeString(joined(args)) }),
 		"urlquery": keep(func(args []any) string { return url.QueryEscape(joined(args)) }),
 		"printf": func(format any, args ...any) any {
-			return keep(func(args []any) string { return fmt.Sprintf(fmt.Sprint(args[0]), args[1:]...) })(slices.Insert(args, 0, format)...)
+			return keep(func(args []any) string {
+				return fmt.Sprintf(fmt.Sprint(args[0]), args[1:]...)
+			})(slices.Insert(args, 0, format)...)
 		},
 	}
 }
@@ -374,7 +378,10 @@ func readable(text string) string {
 
 // unusable returns the error of an expression that could not be parsed.
 func (e *Expr) unusable() error {
-	return &EvalError{Problem: ProblemNotParsed, Span: e.Span, Text: e.Text, Message: "The template is not valid.", Help: "Fix its errors first."}
+	return &EvalError{
+		Problem: ProblemNotParsed, Span: e.Span, Text: e.Text, Message: "The template is not valid.",
+		Help: "Fix its errors first.",
+	}
 }
 
 // jsonText returns a value as JSON.

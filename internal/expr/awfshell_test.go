@@ -10,7 +10,10 @@ import (
 
 // FillShell passes untrusted values in variables; people read the command with the values in their places.
 func TestFillShell(t *testing.T) {
-	world := Values{"input": map[string]any{"x": "it"}, "states.a": map[string]any{"Output": "a'b", "Response": map[string]any{"n": 5.0, "f$": []any{"c d"}}}}
+	world := Values{
+		"input":    map[string]any{"x": "it"},
+		"states.a": map[string]any{"Output": "a'b", "Response": map[string]any{"n": 5.0, "f$": []any{"c d"}}},
+	}
 	for text, want := range map[string]struct {
 		run, read, values string
 	}{
@@ -22,7 +25,10 @@ func TestFillShell(t *testing.T) {
 		`echo {{range index .states.a.Response "f$"}}{{.}} {{.}}{{end}}`: {
 			`echo ${__espalier_1} ${__espalier_1}`, `echo c d c d`, `c d`,
 		},
-		`echo {{.states.a.Response}}`:              {`echo "${__espalier_1}"`, `echo {"f$":["c d"],"n":5}`, `{"f$":["c d"],"n":5}`},
+		`echo {{.states.a.Response}}`: {
+			`echo "${__espalier_1}"`, `echo {"f$":["c d"],"n":5}`,
+			`{"f$":["c d"],"n":5}`,
+		},
 		`{{range $k, $v := .inputs}}{{$k}}{{end}}`: {"x", "x", ``},
 		`echo {{trimSpace .states.a.Output}}`:      {`echo ${__espalier_1}`, `echo a'b`, `a'b`},
 		`echo {{json .states.a.Output}}`:           {`echo "${__espalier_1}"`, `echo "a'b"`, `"a'b"`},
@@ -38,7 +44,11 @@ func TestFillShell(t *testing.T) {
 		}
 	}
 	var e *Expr
-	for _, text := range []string{`{{range $k, $v := .states.a.Response}}{{$k}}{{end}}`, `{{range $k, $v := .states.a}}{{range $k, $v := .}}{{$k}}{{end}}{{end}}`, `{{range $k, $v := index .states.b.Response 0}}{{$k}}{{end}}`} {
+	for _, text := range []string{
+		`{{range $k, $v := .states.a.Response}}{{$k}}{{end}}`,
+		`{{range $k, $v := .states.a}}{{range $k, $v := .}}{{$k}}{{end}}{{end}}`,
+		`{{range $k, $v := index .states.b.Response 0}}{{$k}}{{end}}`,
+	} {
 		world["states.b.Response"] = []any{map[string]any{"$(x)": 1.0}}
 		e, _ = ParseValue(AWFTemplate, text, source.Span{})
 		if got, err := e.FillShell(world, ShellOptions{Doubts: []string{"states"}}); err == nil {
@@ -47,7 +57,8 @@ func TestFillShell(t *testing.T) {
 	}
 	// A trusted value cannot contain marks.
 	world["input"] = map[string]any{"x": "it\x00w$(x)\x00", "l": []any{"\x00q", map[string]any{"k": "\x00o"}}}
-	e, _ = ParseValue(AWFTemplate, `echo {{.inputs.x}} {{.states.a.Output}} {{index .inputs.l 0}} {{(index .inputs.l 1).k}}`, source.Span{})
+	e, _ = ParseValue(AWFTemplate,
+		`echo {{.inputs.x}} {{.states.a.Output}} {{index .inputs.l 0}} {{(index .inputs.l 1).k}}`, source.Span{})
 	if got, err := e.FillShell(world, ShellOptions{Doubts: []string{"states"}}); err != nil ||
 		got.Text != "echo itw$(x) ${__espalier_1} q o\n" {
 		t.Errorf("%q, %v", got.Text, err)
@@ -55,7 +66,8 @@ func TestFillShell(t *testing.T) {
 	// Values under the roots in OneWord are never split.
 	e, _ = ParseValue(AWFTemplate, `echo {{.inputs.y}} {{.states.a.Output}} {{.inputs.m.z}}`, source.Span{})
 	world["input"] = map[string]any{"y": "y y", "m": map[string]any{"z": "z"}}
-	if got, err := e.FillShell(world, ShellOptions{Doubts: []string{"states", "inputs"}, OneWord: []string{"inputs"}}); err != nil ||
+	if got, err := e.FillShell(world,
+		ShellOptions{Doubts: []string{"states", "inputs"}, OneWord: []string{"inputs"}}); err != nil ||
 		got.Text != `echo "${__espalier_1}" ${__espalier_2} "${__espalier_3}"`+"\n" {
 		t.Errorf("%q, %v", got.Text, err)
 	}
@@ -75,30 +87,54 @@ func TestFillShell(t *testing.T) {
 }
 
 // The content of a file is data in a command, even if it contains marks.
-func TestFilesAreData(t *testing.T) {
-	o := ShellOptions{Doubts: []string{"states"}, TemplateOptions: TemplateOptions{ReadFile: func(string) (string, error) { return "x\x00w", nil }}}
+func TestFileContentsAreNotExecuted(t *testing.T) {
+	o := ShellOptions{
+		Doubts:          []string{"states"},
+		TemplateOptions: TemplateOptions{ReadFile: func(string) (string, error) { return "x\x00w", nil }},
+	}
 	e, _ := ParseValue(AWFTemplate, `echo {{readFile "f"}} {{.states.a.Output}}`, source.Span{})
 	got, err := e.FillShell(Values{"states.a.Output": "$(y)"}, o)
-	if err != nil || got.Text != "echo ${__espalier_1} ${__espalier_2}\n" || strings.Join(got.Values, "|") != "xw|$(y)" {
+	if err != nil || got.Text != "echo ${__espalier_1} ${__espalier_2}\n" ||
+		strings.Join(got.Values, "|") != "xw|$(y)" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
 
 // A value stays data after any template function, and Read is what the template renders elsewhere.
-func TestDoubtStays(t *testing.T) {
+func TestValuesStayDataAfterFunctions(t *testing.T) {
 	world := Values{
-		"input":    map[string]any{"list": []any{"x", "y"}, "s": "x,y", "n": 7.0},
-		"states.a": map[string]any{"Output": "SECRET a,SECRET b", "Response": map[string]any{"l": []any{"SECRET", 1.0, []any{"SECRET"}}, "m": map[string]any{"k": "SECRET"}, "y": "SECRET", "SECRET": map[string]any{"l": []any{"SECRET"}}}},
-		"loop":     map[string]any{"index": 0.0, "item": "SECRET"},
+		"input": map[string]any{"list": []any{"x", "y"}, "s": "x,y", "n": 7.0},
+		"states.a": map[string]any{
+			"Output": "SECRET a,SECRET b",
+			"Response": map[string]any{
+				"l": []any{"SECRET", 1.0, []any{"SECRET"}}, "m": map[string]any{"k": "SECRET"},
+				"y": "SECRET", "SECRET": map[string]any{"l": []any{"SECRET"}},
+			},
+		},
+		"loop": map[string]any{"index": 0.0, "item": "SECRET"},
 	}
 	world["states"] = map[string]any{"a": world["states.a"]}
 	for _, text := range []string{
-		`{{.states.a.Output}}`, `{{.states.a.Response}}`, `{{.states.a.Response.l}}`, `{{.states}}`, `{{json .states}}`, `{{json .}}`, `{{printf "%q" .states.a.Output}}`,
-		`{{split .states.a.Output ","}}`, `{{json (split .states.a.Output ",")}}`, `{{printf "%q" (split .states.a.Output ",")}}`, `{{js (split .states.a.Output ",")}}`, `{{html (split .states.a.Output ",")}}`,
-		`{{print (split .states.a.Output ",")}}`, `{{println .states.a.Response}}`, `{{split .states.a.Output "," | trimSpace}}`, `{{index (split .states.a.Output ",") 1}}`, `{{slice (split .states.a.Output ",") 1}}`,
-		`{{join (split .states.a.Output ",") "-"}}`, `{{join .inputs.list .states.a.Output}}`, `{{join .states.a.Response.l ","}}`, `{{join .states.a.Output ","}}`, `{{split .inputs.s .states.a.Output}}`, `{{slice .states.a.Output 0 8}}`,
-		`{{escape (split .states.a.Output ",")}}`, `{{escape .states.a.Response.l}}`, `{{escape (escape .states.a.Output)}}`, `{{json (escape .states.a.Output)}}`, `{{.states.a.Output | html | js | printf "%s%d" "x" 5}}`,
-		`{{with .states.a.Response}}{{range .l}}{{.}} {{end}}{{.m}}{{end}}`, `{{$x := index .states.a.Response.l 0}}{{$x}}`, `{{or .inputs.none .states.a.Output}}`, `{{index .states.a.Response (index .inputs.list 1)}}`, `{{index .states.a.Response .loop.Item "l" 0}} {{index .inputs .loop.Item}} {{index .states.a.Output 0}}`, `{{printf .states.a.Output}}`, `{{printf "%s" .}}`, `{{range split .states.a.Output ","}}[{{.}}]{{end}}`, `{{define "x"}}[{{.}}]{{end}}{{template "x" .states.a.Output}}`,
+		`{{.states.a.Output}}`, `{{.states.a.Response}}`, `{{.states.a.Response.l}}`, `{{.states}}`, `{{json .states}}`,
+		`{{json .}}`, `{{printf "%q" .states.a.Output}}`,
+		`{{split .states.a.Output ","}}`, `{{json (split .states.a.Output ",")}}`,
+		`{{printf "%q" (split .states.a.Output ",")}}`, `{{js (split .states.a.Output ",")}}`,
+		`{{html (split .states.a.Output ",")}}`,
+		`{{print (split .states.a.Output ",")}}`, `{{println .states.a.Response}}`,
+		`{{split .states.a.Output "," | trimSpace}}`, `{{index (split .states.a.Output ",") 1}}`,
+		`{{slice (split .states.a.Output ",") 1}}`,
+		`{{join (split .states.a.Output ",") "-"}}`, `{{join .inputs.list .states.a.Output}}`,
+		`{{join .states.a.Response.l ","}}`, `{{join .states.a.Output ","}}`, `{{split .inputs.s .states.a.Output}}`,
+		`{{slice .states.a.Output 0 8}}`,
+		`{{escape (split .states.a.Output ",")}}`, `{{escape .states.a.Response.l}}`,
+		`{{escape (escape .states.a.Output)}}`, `{{json (escape .states.a.Output)}}`,
+		`{{.states.a.Output | html | js | printf "%s%d" "x" 5}}`,
+		`{{with .states.a.Response}}{{range .l}}{{.}} {{end}}{{.m}}{{end}}`,
+		`{{$x := index .states.a.Response.l 0}}{{$x}}`, `{{or .inputs.none .states.a.Output}}`,
+		`{{index .states.a.Response (index .inputs.list 1)}}`,
+		`{{index .states.a.Response .loop.Item "l" 0}} {{index .inputs .loop.Item}} {{index .states.a.Output 0}}`,
+		`{{printf .states.a.Output}}`, `{{printf "%s" .}}`, `{{range split .states.a.Output ","}}[{{.}}]{{end}}`,
+		`{{define "x"}}[{{.}}]{{end}}{{template "x" .states.a.Output}}`,
 		`{{json .inputs.list}} {{split .inputs.s ","}} {{.inputs.n}} {{printf "%03d" .inputs.n}} {{js .inputs.s}}`,
 	} {
 		e, list := ParseValue(AWFTemplate, text, source.Span{})
@@ -110,7 +146,8 @@ func TestDoubtStays(t *testing.T) {
 		read, readErr := e.Eval(world)
 		e, _ = ParseValue(AWFTemplate, "echo "+text, source.Span{})
 		got, err := e.FillShell(world, ShellOptions{Doubts: []string{"states", "loop"}, Shell: "sh"})
-		if err != nil || readErr != nil || strings.Contains(got.Text, "SECRET") || strings.Contains(got.Text+got.Read, "\x00") {
+		if err != nil || readErr != nil || strings.Contains(got.Text, "SECRET") ||
+			strings.Contains(got.Text+got.Read, "\x00") {
 			t.Errorf("%s: %q, %v, %v", text, got.Text, err, readErr)
 		}
 		if want := "echo " + fmt.Sprint(read); want != got.Read {

@@ -133,8 +133,7 @@ type (
 func (o object) String() string { return jsonText(map[string]any(o)) }
 func (l list) String() string   { return jsonText([]any(l)) }
 
-// noItem is a loop item that is null. It prints as "null" and is false in a
-// template, because it is an empty slice.
+// noItem is a loop item that is null. It prints as "null" and is false in a template, because it is an empty slice.
 type noItem []any
 
 func (noItem) String() string { return "null" }
@@ -192,8 +191,8 @@ var ofGo = []string{
 	"print", "printf", "println", "slice", "urlquery",
 }
 
-// unknownCalls reports calls of unknown functions. It returns false if there are
-// none or the template does not parse for another reason.
+// unknownCalls reports calls of unknown functions. It returns false if there are none or the template does not parse
+// for another reason.
 func (t *template) unknownCalls(known gotemplate.FuncMap, report reporter) bool {
 	all := map[string]*goparse.Tree{}
 	tree := goparse.New("")
@@ -251,8 +250,8 @@ func templateError(text string, err error) (start, end int, message string) {
 	return start, max(start, end), strings.TrimSpace(strings.Split(message, "\n")[0])
 }
 
-// collect records the names that a template reads. top reports whether the dot is
-// the root, which it is not inside of range and with.
+// collect records the names that a template reads. top reports whether the dot is the root, which it is not inside of
+// range and with.
 func (t *template) collect(n goparse.Node, top bool) {
 	switch x := n.(type) {
 	case *goparse.ListNode:
@@ -315,16 +314,15 @@ func (t *template) collect(n goparse.Node, top bool) {
 	}
 }
 
-// everything records that a template reads all names, as in {{json .}}. Variables
-// of the environment are excluded.
+// everything records that a template reads all names, as in {{json .}}. Variables of the environment are excluded.
 func (t *template) everything(pos int) {
 	for _, root := range []string{"inputs", "states", "loop"} {
 		t.reads = append(t.reads, foreignPath{written: []string{root}, start: pos, end: pos + 1, any: true})
 	}
 }
 
-// spelled records a name read with index, as in index .states "my-step". It returns
-// true if the arguments are a complete name, as in index . "inputs" "x".
+// spelled records a name read with index, as in index .states "my-step". It returns true if the arguments are a
+// complete name, as in index . "inputs" "x".
 func (t *template) spelled(c *goparse.CommandNode, top bool) bool {
 	if id, ok := c.Args[0].(*goparse.IdentifierNode); !ok || id.Ident != "index" || len(c.Args) < 3 {
 		return false
@@ -371,8 +369,7 @@ func (t *template) branch(b *goparse.BranchNode, top, inner bool) {
 	t.collect(b.ElseList, top)
 }
 
-// add records a name. The parser reports the position of some part of it, so add
-// searches for the name around there.
+// add records a name. The parser reports the position of some part of it, so add searches for the name around there.
 func (t *template) add(path []string, pos int, lead string) {
 	word := lead + strings.Join(path, ".")
 	p := foreignPath{written: slices.Clone(path), start: 0, end: len(t.text)}
@@ -471,8 +468,7 @@ func (t *template) explain(env Env, err error) error {
 	return e
 }
 
-// items is a list: a YAML or JSON list with templates in its texts, or the result
-// of a template.
+// items is a list: a YAML or JSON list with templates in its texts, or the result of a template.
 type items struct {
 	fixed []any       // with a *template for each text that contains actions
 	parts []*template // the templates in fixed
@@ -557,7 +553,8 @@ func (it *items) paths() []foreignPath {
 	var out []foreignPath
 	for _, t := range it.parts {
 		for _, p := range t.reads {
-			out = append(out, foreignPath{written: p.written, start: 0, end: -1, any: p.any}) // the position is not known
+			// the position is not known
+			out = append(out, foreignPath{written: p.written, start: 0, end: -1, any: p.any})
 		}
 	}
 	return out
@@ -567,8 +564,8 @@ func (it *items) eval(env Env) (any, error) {
 	if it.fill == nil {
 		return filled(it.fixed, env)
 	}
-	// If the template is a single name of a list, return that list: rendering it as
-	// text and splitting it may not yield the same elements.
+	// If the template is a single name of a list, return that list: rendering it as text and splitting it may not yield
+	// the same elements.
 	if len(it.fill.reads) == 1 && onlyName(it.fill.text) {
 		if v, ok := lookup(env, it.fill.reads[0].written); ok {
 			if l, isList := v.([]any); isList {

@@ -7,8 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Decode decodes JSON into the values of expressions. Integers that float64 would
-// round become int64 if they fit.
+// Decode decodes JSON into the values of expressions. Integers that float64 would round become int64 if they fit.
 func Decode(raw json.RawMessage) (any, error) {
 	if text, ok := plainText(raw); ok {
 		return text, nil
@@ -37,8 +36,8 @@ func plainText(raw json.RawMessage) (string, bool) {
 	return string(raw[1:last]), true
 }
 
-// hasLongNumber reports whether raw contains enough digits in a row for a number
-// that float64 would round. The digits may also be part of a string.
+// hasLongNumber reports whether raw contains enough digits in a row for a number that float64 would round. The digits
+// may also be part of a string.
 func hasLongNumber(raw json.RawMessage) bool {
 	const shortest = 16
 	digits := 0
@@ -52,8 +51,7 @@ func hasLongNumber(raw json.RawMessage) bool {
 	return false
 }
 
-// decodeExactly decodes JSON without rounding integers: IDs of other systems often
-// exceed the precision of float64.
+// decodeExactly decodes JSON without rounding integers: IDs of other systems often exceed the precision of float64.
 func decodeExactly(raw json.RawMessage) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()

@@ -9,18 +9,16 @@ import (
 
 // dialect holds the differences between the conditions of formats.
 type dialect struct {
-	// words are the operators written with letters. They are case-insensitive and
-	// reserved.
+	// words are the operators written with letters. They are case-insensitive and reserved.
 	words map[string]tokenKind
 	// constants are case-sensitive.
 	constants map[string]value
 	// elsewhere maps spellings of other languages to constants, for diagnostics.
 	elsewhere map[string]string
-	// symbols reports whether && || ! are part of the language. Otherwise they are
-	// accepted with a note.
+	// symbols reports whether && || ! are part of the language. Otherwise they are accepted with a note.
 	symbols bool
-	// calculates reports whether the dialect has arithmetic, chained comparisons and conditions about
-	// the items of lists: any(x > 1 for x in list).
+	// calculates reports whether the dialect has arithmetic, chained comparisons and conditions about the items of
+	// lists: any(x > 1 for x in list).
 	calculates bool
 	functions  map[string]*function
 	profile    profile
@@ -32,8 +30,7 @@ type dialect struct {
 	bare func(path []string) []string
 }
 
-// function is a function of one or two arguments. A function that is another
-// notation for an operator only has an op.
+// function is a function of one or two arguments. A function that is another notation for an operator only has an op.
 type function struct {
 	takes   int
 	op      op
@@ -47,8 +44,8 @@ type profile struct {
 	// truth returns whether a condition with this value holds.
 	truth func(v value) (bool, Problem)
 	equal func(a, b value) (bool, Problem)
-	// order returns a negative number, 0 or a positive number. It returns false if
-	// the values have no order; then every comparison is false.
+	// order returns a negative number, 0 or a positive number. It returns false if the values have no order; then every
+	// comparison is false.
 	order    func(a, b value) (int, bool, Problem)
 	contains func(whole, part value) (bool, Problem)
 }
@@ -186,8 +183,7 @@ func strictEqual(a, b value) (bool, Problem) {
 	return deepEqual(a, b, &visits, maxLevels)
 }
 
-// deepEqual compares without conversion: values of different types are unequal.
-// It stops after *visits values.
+// deepEqual compares without conversion: values of different types are unequal. It stops after *visits values.
 func deepEqual(a, b value, visits *int, levels int) (bool, Problem) {
 	if *visits--; *visits < 0 || levels == 0 {
 		return false, ProblemSize

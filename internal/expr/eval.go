@@ -26,7 +26,7 @@ type EvalError struct {
 	Span    source.Span // of the failing part
 	Text    string      // of that part
 	Message string      // one sentence that describes the problem
-	Help    string      // one sentence that tells what to do
+	Help    string      // one sentence: the action to take
 }
 
 func (e *EvalError) Error() string { return e.Message + " " + e.Help }

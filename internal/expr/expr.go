@@ -17,12 +17,11 @@ type Dialect string
 const (
 	// AgentFlow is the strict dialect of Agent Flow files.
 	AgentFlow Dialect = "agent-flow"
-	// AIFlow is the dialect of AIFLOW files. AIFlowReference is the subset that
-	// the reference program accepts, with the meaning of names there.
+	// AIFlow is the dialect of AIFLOW files. AIFlowReference is the subset that the reference program accepts, with the
+	// meaning of names there.
 	AIFlow          Dialect = "aiflow"
 	AIFlowReference Dialect = "aiflow-reference"
-	// NOF is the dialect of routing rules: the strict profile with the constants
-	// of Python.
+	// NOF is the dialect of routing rules: the strict profile with the constants of Python.
 	NOF Dialect = "nof"
 )
 
@@ -34,14 +33,12 @@ func Dialects() []Dialect {
 	}
 }
 
-// Expr is a parsed expression. Its JSON form consists of dialect, text, span and
-// names; decoding parses the text again.
+// Expr is a parsed expression. Its JSON form consists of dialect, text, span and names; decoding parses the text again.
 type Expr struct {
 	Dialect Dialect
 	Text    string
 	Span    source.Span
-	// Names maps the first segment of paths to a path: "tier" → "input.tier".
-	// Other names stand for themselves.
+	// Names maps the first segment of paths to a path: "tier" → "input.tier". Other names are not mapped.
 	Names map[string]string
 
 	root   *node
@@ -52,16 +49,15 @@ type Expr struct {
 
 // Path is a name that an expression reads.
 type Path struct {
-	// Segments is the path after applying Names, without a trailing .length.
-	// Indexes are segments too: list.0 and list[0] are the same.
+	// Segments is the path after applying Names, without a trailing .length. Indexes are segments too: list.0 and
+	// list[0] are the same.
 	Segments []string
 	// Written is the path in the text, including .length.
 	Written []string
-	// Length reports whether Written ends in .length: the value is a text, a list
-	// or an object, unless it has a key of that name.
+	// Length reports whether Written ends in .length: the value is a text, a list or an object, unless it has a key of
+	// that name.
 	Length bool
-	// Any reports whether the text reads all names, such as {{json .}}, rather than
-	// this one in particular.
+	// Any reports whether the text reads all names, such as {{json .}}, rather than this one in particular.
 	Any  bool
 	Span source.Span
 }
@@ -71,29 +67,26 @@ func (p Path) String() string { return pathText(p.Segments) }
 
 // Env provides the values of names.
 type Env interface {
-	// Lookup returns the value at a path, or false if there is none. It need not
-	// handle .length: the evaluator then looks up the path without it.
+	// Lookup returns the value at a path, or false if there is none. It need not handle .length: the evaluator then
+	// looks up the path without it.
 	Lookup(path []string) (any, bool)
 }
 
-// Parse parses a condition. at is the span of text in its file; if it is as long
-// as the text, diagnostics point into it, otherwise at all of it.
+// Parse parses a condition. at is the span of text in its file; if it is as long as the text, diagnostics point into
+// it, otherwise at all of it.
 //
-// The expression is never nil. If its text does not parse, Paths returns the
-// names in the valid parts, but it cannot be evaluated. d must be one of
-// Dialects.
+// The expression is never nil. If its text does not parse, Paths returns the names in the valid parts, but it cannot be
+// evaluated. d must be one of Dialects.
 func Parse(d Dialect, text string, at source.Span) (*Expr, diag.List) {
 	return parseAndLint(d, text, at, (*parser).lintCondition)
 }
 
-// ParseValue is like Parse for an expression with any value, such as the items
-// of a loop.
+// ParseValue is like Parse for an expression with any value, such as the items of a loop.
 func ParseValue(d Dialect, text string, at source.Span) (*Expr, diag.List) {
 	return parseAndLint(d, text, at, (*parser).lintValue)
 }
 
-// parseAndLint parses an expression and lints it, with the dialect's own lint if
-// it has one.
+// parseAndLint parses an expression and lints it, with the dialect's own lint if it has one.
 func parseAndLint(d Dialect, text string, at source.Span, lint func(*parser, *node)) (*Expr, diag.List) {
 	if d.foreign() {
 		return parseForeign(d, text, at)
@@ -108,8 +101,8 @@ func parseAndLint(d Dialect, text string, at source.Span, lint func(*parser, *no
 	return e, withoutCascade(p.diags.Sorted())
 }
 
-// withoutCascade removes errors that may only follow from an earlier one: of the errors after
-// which the parser does not know the structure of the rest, it keeps the first.
+// withoutCascade removes errors that may only follow from an earlier one: of the errors after which the parser does not
+// know the structure of the rest, it keeps the first.
 func withoutCascade(list diag.List) diag.List {
 	var out diag.List
 	lost := false
@@ -126,8 +119,7 @@ func withoutCascade(list diag.List) diag.List {
 	return out
 }
 
-// Paths returns every name that the expression reads, in the order of the text.
-// Functions and constants are not names.
+// Paths returns every name that the expression reads, in the order of the text. Functions and constants are not names.
 func (e *Expr) Paths() []Path {
 	if e == nil || e.root == nil && e.other == nil {
 		return nil
@@ -152,8 +144,8 @@ func (e *Expr) Paths() []Path {
 	return out
 }
 
-// Indexed returns the names that a template reads with the function index. Paths
-// contains only their prefixes. Their segments are as written.
+// Indexed returns the names that a template reads with the function index. Paths contains only their prefixes. Their
+// segments are as written.
 func (e *Expr) Indexed() []Path {
 	t, ok := e.other.(*template)
 	if !ok {
@@ -166,8 +158,7 @@ func (e *Expr) Indexed() []Path {
 	return out
 }
 
-// Eval returns the value: nil, bool, float64, string, []any or map[string]any.
-// Errors are of type *EvalError.
+// Eval returns the value: nil, bool, float64, string, []any or map[string]any. Errors are of type *EvalError.
 func (e *Expr) Eval(env Env) (any, error) {
 	if e != nil && e.other != nil {
 		v, err := e.other.eval(env)
@@ -225,9 +216,9 @@ func (e *Expr) located(err error) error {
 	return err
 }
 
-// String returns the canonical form of the expression: uniform operators, strings
-// and numbers, and no redundant parentheses. It parses to an expression with the
-// same meaning. For an expression that does not parse, String returns its text.
+// String returns the canonical form of the expression: uniform operators, strings and numbers, and no redundant
+// parentheses. It parses to an expression with the same meaning. For an expression that does not parse, String returns
+// its text.
 func (e *Expr) String() string {
 	switch {
 	case e == nil:
@@ -240,8 +231,7 @@ func (e *Expr) String() string {
 	return b.String()
 }
 
-// Equal reports whether two expressions have the same dialect, text, span and
-// names.
+// Equal reports whether two expressions have the same dialect, text, span and names.
 func (e *Expr) Equal(o *Expr) bool {
 	if e == nil || o == nil {
 		return e == o
@@ -258,8 +248,7 @@ type Part struct {
 	Err   error // if set, Value is nil
 }
 
-// Parts evaluates every sub-expression, inner ones first. It omits constants,
-// unless the whole expression is one.
+// Parts evaluates every sub-expression, inner ones first. It omits constants, unless the whole expression is one.
 func (e *Expr) Parts(env Env) []Part {
 	if e != nil && e.other != nil {
 		v, err := e.Eval(env)
@@ -294,8 +283,8 @@ func (e *Expr) Parts(env Env) []Part {
 // span returns the span of a node.
 func (e *Expr) span(n *node) source.Span { return place(e.Span, e.Text, n.start, n.end) }
 
-// place returns the span of a part of the text at a span. If the file has the text
-// with quotes or escapes, the offsets differ and place returns the whole span.
+// place returns the span of a part of the text at a span. If the file has the text with quotes or escapes, the offsets
+// differ and place returns the whole span.
 func place(at source.Span, text string, start, end int) source.Span {
 	if at.End-at.Start != len(text) {
 		return at

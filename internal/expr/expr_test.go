@@ -161,7 +161,10 @@ func TestOperatorsOnAllPairsOfTypes(t *testing.T) {
 		for i, want := range fields[1:] {
 			left := fmt.Sprintf("x.%s %s x.%s", fields[0], operator, names[i])
 			e, _ := Parse(AgentFlow, left, at(left))
-			got := map[string]string{"true": "T", "false": "F", "!type": "E", "!not_condition": "E"}[outcome(e.Eval(env))]
+			got := map[string]string{
+				"true": "T", "false": "F", "!type": "E",
+				"!not_condition": "E",
+			}[outcome(e.Eval(env))]
 			if got != want {
 				t.Errorf("%s: got %s, want %s", left, got, want)
 			}

@@ -31,8 +31,7 @@ func (e *Expr) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// UnmarshalJSON decodes the output of MarshalJSON and parses the text. It returns
-// an error if the text does not parse.
+// UnmarshalJSON decodes the output of MarshalJSON and parses the text. It returns an error if the text does not parse.
 func (e *Expr) UnmarshalJSON(raw []byte) error {
 	var s surrogate
 	if err := json.Unmarshal(raw, &s); err != nil {
@@ -60,8 +59,8 @@ func (e *Expr) FromSurrogate(from any) error {
 // NewSurrogate implements jsonfast.Surrogate.
 func (e *Expr) NewSurrogate() any { return &surrogate{} }
 
-// ToSurrogate implements jsonfast.Surrogate. It rejects an expression that does
-// not parse, because it could not be decoded again.
+// ToSurrogate implements jsonfast.Surrogate. It rejects an expression that does not parse, because it could not be
+// decoded again.
 func (e *Expr) ToSurrogate(to any) error {
 	if e.broken {
 		return fmt.Errorf("the expression %q does not parse", e.Text)

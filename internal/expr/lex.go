@@ -65,8 +65,8 @@ var arithmetic = map[string]tokenKind{
 // longer maps operators of other languages, which would be read as two tokens.
 var longer = map[string]string{"===": "==", "!==": "!=", "<>": "!=", "=>": ">=", "=<": "<="}
 
-// wordEnd returns the end of the word at i: letters, digits, _ and inner hyphens.
-// There is no subtraction, so a hyphen can be part of a name.
+// wordEnd returns the end of the word at i: letters, digits, _ and inner hyphens. There is no subtraction, so a hyphen
+// can be part of a name.
 func wordEnd(s string, i int) int {
 	for i < len(s) {
 		r, size := utf8.DecodeRuneInString(s[i:])
@@ -181,8 +181,8 @@ func (p *parser) next(at int) token {
 	return p.lexStranger(at, r, size)
 }
 
-// lexStranger reports an unexpected character and returns the token that was
-// probably meant, so that parsing can continue.
+// lexStranger reports an unexpected character and returns the token that was probably meant, so that parsing can
+// continue.
 func (p *parser) lexStranger(at int, r rune, size int) token {
 	t := token{kind: tokBad, start: at, end: at + size}
 	help := "Remove it, or put text in quotes."
@@ -254,8 +254,8 @@ func (p *parser) lexWord(at int) token {
 	return t
 }
 
-// lexNumber reads a JSON number. A number that continues like a name or with a
-// second point, such as 2nd or 1.2.3, is one invalid token.
+// lexNumber reads a JSON number. A number that continues like a name or with a second point, such as 2nd or 1.2.3, is
+// one invalid token.
 func (p *parser) lexNumber(at int) token {
 	end := at
 	if p.text[end] == '-' {

@@ -45,8 +45,8 @@ func (p *parser) lintDecides(n *node) {
 	}
 }
 
-// neverTrueOrFalse reports whether a node cannot be a condition. The constant null
-// can be one, although not a useful one.
+// neverTrueOrFalse reports whether a node cannot be a condition. The constant null can be one, although not a useful
+// one.
 func (p *parser) neverTrueOrFalse(n *node) bool {
 	types := p.types(n)
 	return types&kindBool == 0 && types != kindNull
@@ -142,8 +142,8 @@ func (p *parser) lintEqual(n *node) {
 		upperFirst(kinds(withoutNull(a))), kinds(withoutNull(b)), n.op == opUnequal), help)
 }
 
-// withoutNull removes null from a set of kinds, unless it is the only one. Any
-// value may be null, so messages leave it out.
+// withoutNull removes null from a set of kinds, unless it is the only one. Any value may be null, so messages leave it
+// out.
 func withoutNull(set kind) kind {
 	if set == kindNull {
 		return set
@@ -205,8 +205,8 @@ func (p *parser) types(n *node) kind {
 	return kindBool
 }
 
-// CheckTypes lints a condition with the types of the names that it reads. types returns the types of a
-// path, after applying Names, as JSON Schema names them; nil if they are not known.
+// CheckTypes lints a condition with the types of the names that it reads. types returns the types of a path, after
+// applying Names, as JSON Schema names them; nil if they are not known.
 func (e *Expr) CheckTypes(types func(path []string) []string) diag.List {
 	if e == nil || e.root == nil || e.broken {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// The loose profile converts values like JavaScript, because the reference
-// program of AIFLOW evaluates conditions with JavaScript operators:
+// The loose profile converts values like JavaScript, because the reference program of AIFLOW evaluates conditions with
+// JavaScript operators:
 //   - two values that both convert to a number are compared as numbers; "",
 //     null, true and [] convert, a missing value does not;
 //   - other pairs are compared loosely: a missing value equals null, a list is
@@ -68,8 +68,7 @@ func looseOrder(a, b value) (int, bool, Problem) {
 	return slices.Compare(utf16.Encode([]rune(looseText(a))), utf16.Encode([]rune(looseText(b)))), true, ""
 }
 
-// looseContains implements the function contains: an element of a list without
-// conversion, or a part of a text.
+// looseContains implements the function contains: an element of a list without conversion, or a part of a text.
 func looseContains(whole, part value) (bool, Problem) {
 	switch whole.kind {
 	case kindText:
@@ -209,9 +208,8 @@ func numberText(f float64) string {
 // aiflowRoots are the names that conditions can use in the reference program.
 var aiflowRoots = []string{"context", "output", "agentId", "user"}
 
-// lookupAIFlow returns a lookup function. Unless exact, it looks for names without
-// a root in the latest output and then in the context, which the reference
-// program does not.
+// lookupAIFlow returns a lookup function. Unless exact, it looks for names without a root in the latest output and then
+// in the context, which the reference program does not.
 func lookupAIFlow(exact bool) func(env Env, path []string) value {
 	return func(env Env, path []string) value {
 		if slices.Contains(aiflowRoots, path[0]) || env == nil {
@@ -293,12 +291,12 @@ func property(v value, name string) (value, bool) {
 	return value{}, false
 }
 
-// inherited returns the properties that every JavaScript object inherits. They are
-// not documented; conditions that use them by accident behave as in the reference
-// program.
+// inherited returns the properties that every JavaScript object inherits. They are not documented; conditions that use
+// them by accident behave as in the reference program.
 func inherited(name string, rest []string) value {
 	switch name {
-	case "constructor", "toString", "toLocaleString", "valueOf", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable",
+	case "constructor", "toString", "toLocaleString", "valueOf", "hasOwnProperty", "isPrototypeOf",
+		"propertyIsEnumerable",
 		"__proto__", "__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__":
 		if len(rest) == 0 {
 			return value{kind: kindForeign, str: "function " + name + "() { [native code] }"}

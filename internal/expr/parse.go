@@ -79,8 +79,8 @@ func (p *parser) lenient(code diag.Code, start, end int, message, help string) {
 	})
 }
 
-// report adds a diagnostic up to a limit. The limit counts errors alone, so the
-// list contains an error whenever one is dropped.
+// report adds a diagnostic up to a limit. The limit counts errors alone, so the list contains an error whenever one is
+// dropped.
 func (p *parser) report(d diag.Diagnostic) *diag.Diagnostic {
 	if d.Severity != diag.Error && len(p.diags) < 4*maxDiags || p.diags.Count(diag.Error) < maxDiags {
 		return p.diags.Add(d)
@@ -409,7 +409,8 @@ func (p *parser) missingLeft(t token) {
 			"Write the value that belongs there.")
 	case tokAnd, tokOr, tokIs, tokIn, tokContains:
 		p.add(CodeOperand, t.start, t.end, fmt.Sprintf("There is nothing to the left of %s.", p.shown(t)),
-			fmt.Sprintf("Write what belongs there; a variable of that name is written with its namespace, such as input.%s.",
+			fmt.Sprintf("Write what belongs there; a variable of that name is written with its namespace, such as "+
+				"input.%s.",
 				p.written(t)))
 	default:
 		p.add(CodeOperand, t.start, t.end, fmt.Sprintf("There is nothing to the left of %s.", p.shown(t)),
@@ -417,8 +418,8 @@ func (p *parser) missingLeft(t token) {
 	}
 }
 
-// bang parses `!x`. Like in other languages, it binds more tightly than not.
-// Before a comparison that is misleading, so it is an error there.
+// bang parses `!x`. Like in other languages, it binds more tightly than not. Before a comparison that is misleading, so
+// it is an error there.
 func (p *parser) bang(t token, n *node) *node {
 	n.op = opNot
 	n.kids = []*node{p.after(t, bindOperand)}
@@ -572,8 +573,7 @@ func (p *parser) call(name token) *node {
 	return n
 }
 
-// functionName returns the name of a function. The name of an operator is
-// case-insensitive, like the operator.
+// functionName returns the name of a function. The name of an operator is case-insensitive, like the operator.
 func (p *parser) functionName(t token) string {
 	if t.kind != tokName {
 		return strings.ToLower(p.written(t))

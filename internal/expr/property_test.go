@@ -12,8 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// written draws an expression with words in any case, redundant parentheses and
-// both kinds of quotes.
+// written draws an expression with words in any case, redundant parentheses and both kinds of quotes.
 func written(depth int) *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		if depth == 0 {
@@ -224,9 +223,12 @@ func FuzzExpr(f *testing.F) {
 	for _, text := range []string{
 		`risk_profile != "low"`, `service_tier != "starter"`, `input.reference_docs.length > 0`, `input.pages != null`,
 		`input.formats contains "pptx"`, `state.approved.gate_result == "approved"`, `output.report != null`,
-		`text(input.n) == "3" and not (a or b)`, `contains(input.formats, 'x') == false`, `x not in [1, -2.5e3, [null]]`,
-		`a["odd key"][0].length is not empty`, `!a && b || c`, `lower(trim(x)) == "\u00e9\ud83d\ude00"`, `1 < a < 3`, `a = (b`,
-		`{{ x }} == “y”`, `a is null`, `version == 1.2.3`, "a == \"\xff\"", "\x00", `((((((`, `[[[[`, `not not not`, `a.b.`, `x.f(`,
+		`text(input.n) == "3" and not (a or b)`, `contains(input.formats, 'x') == false`,
+		`x not in [1, -2.5e3, [null]]`,
+		`a["odd key"][0].length is not empty`, `!a && b || c`, `lower(trim(x)) == "\u00e9\ud83d\ude00"`, `1 < a < 3`,
+		`a = (b`,
+		`{{ x }} == “y”`, `a is null`, `version == 1.2.3`, "a == \"\xff\"", "\x00", `((((((`, `[[[[`, `not not not`,
+		`a.b.`, `x.f(`,
 	} {
 		f.Add(text, env)
 	}

@@ -33,8 +33,8 @@ type Use struct {
 	Guarded bool
 	// Negated reports whether the expression requires that the comparison is false (x != 5, not x).
 	Negated bool
-	// Above reports whether the comparison requires a larger value than Value (x > 5,
-	// 5 < x), Strictly whether Value itself does not satisfy it.
+	// Above reports whether the comparison requires a larger value than Value (x > 5, 5 < x), Strictly whether Value
+	// itself does not satisfy it.
 	Above, Strictly bool
 }
 

@@ -33,7 +33,8 @@ func TestUses(t *testing.T) {
 		},
 		{
 			expr.AIFlow, `output.kind == 'refund' and output.amount > context.limit`,
-			`output.kind equals refund loose; output.amount orders context.limit above loose guarded; context.limit orders output.amount loose guarded`,
+			`output.kind equals refund loose; output.amount orders context.limit above loose guarded; context.limit ` +
+				`orders output.amount loose guarded`,
 		},
 		{
 			expr.AWF, `states.ask.JSON.score >= 5 and states.ask.Output == "yes"`,

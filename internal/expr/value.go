@@ -65,8 +65,8 @@ func boolean(b bool) value {
 	return value{kind: kindBool}
 }
 
-// of unboxes a Go value. Numbers of all Go types become numbers; a json.Number
-// beyond the range of float64 becomes the largest one.
+// of unboxes a Go value. Numbers of all Go types become numbers; a json.Number beyond the range of float64 becomes the
+// largest one.
 func of(plain any) value {
 	switch v := plain.(type) {
 	case nil:
@@ -157,8 +157,7 @@ func (v value) plain() any {
 	}
 }
 
-// length returns the number of characters, elements or keys, or -1 for other
-// kinds.
+// length returns the number of characters, elements or keys, or -1 for other kinds.
 func (v value) length() int {
 	switch v.kind {
 	case kindText:
@@ -188,9 +187,8 @@ const (
 	maxVisits = 1 << 20
 )
 
-// canonical returns the string form: true, false, null, the shortest form of a
-// number, a text unchanged, lists and objects as compact JSON with sorted keys.
-// It fails for values that are too large, nested too deeply or foreign.
+// canonical returns the string form: true, false, null, the shortest form of a number, a text unchanged, lists and
+// objects as compact JSON with sorted keys. It fails for values that are too large, nested too deeply or foreign.
 func (v value) canonical() (string, Problem) {
 	switch v.kind {
 	case kindNull, kindMissing:
@@ -257,8 +255,8 @@ func appendJSON(b []byte, v value, levels int) ([]byte, Problem) {
 	return b, problem
 }
 
-// formatNumber returns the shortest digits that parse to the same number, with an
-// exponent only for very large and very small numbers.
+// formatNumber returns the shortest digits that parse to the same number, with an exponent only for very large and very
+// small numbers.
 func formatNumber(f float64) string {
 	size := math.Abs(f)
 	switch {
@@ -300,12 +298,10 @@ func quote(s string) string {
 	return b.String()
 }
 
-// Values is an Env of plain data. A key may be dotted: "state.approved" is the
-// value of that variable, and a longer path descends into it. If several keys are
-// prefixes of a path, the longest applies.
+// Values is an Env of plain data. A key may be dotted: "state.approved" is the value of that variable, and a longer
+// path descends into it. If several keys are prefixes of a path, the longest applies.
 //
-// Values are nil, bool, string, numbers of any Go type, json.Number, []any and
-// map[string]any.
+// Values are nil, bool, string, numbers of any Go type, json.Number, []any and map[string]any.
 type Values map[string]any
 
 // Lookup implements Env.
@@ -355,8 +351,7 @@ func Descend(v any, path []string) (any, bool) {
 	return v, true
 }
 
-// index parses a list index, or returns -1. It must be cheap for other segments,
-// which are the common case.
+// index parses a list index, or returns -1. It must be cheap for other segments, which are the common case.
 func index(s string) int {
 	if s == "" || len(s) > 9 {
 		return -1

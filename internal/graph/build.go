@@ -394,8 +394,8 @@ func (b *builder) exits(s *scope) [][]exit {
 	return all
 }
 
-// fallbackExits returns the edges of a fallback without jumps of its own: those of its primary
-// step, for each outcome that the fallback can have.
+// fallbackExits returns the edges of a fallback without jumps of its own: those of its primary step, for each outcome
+// that the fallback can have.
 func fallbackExits(st *ir.Step, id string, primary *ir.Step, exitsOfPrimary []exit) []exit {
 	possible := outcomeSet(ir.OK, ir.Failed)
 	if _, gate := st.Action.(ir.Gate); gate {
@@ -421,8 +421,7 @@ func fallbackExits(st *ir.Step, id string, primary *ir.Step, exitsOfPrimary []ex
 	return exits
 }
 
-// stopsAtTimeout reports whether a step fails only if nothing answers in time, which then ends
-// the run.
+// stopsAtTimeout reports whether a step fails only if nothing answers in time, which then ends the run.
 func stopsAtTimeout(st *ir.Step) bool {
 	g, gate := st.Action.(ir.Gate)
 	return gate && g.Decider != ir.Work && (g.OnTimeout == ir.TimeoutFail || g.OnTimeout == ir.TimeoutNotify)
@@ -490,8 +489,7 @@ func (b *builder) stepExits(s *scope, st *ir.Step, from string) []exit {
 	return exits
 }
 
-// maySkip reports whether a skipped step can follow its edges. A fallback comes before them,
-// except after a timeout.
+// maySkip reports whether a skipped step can follow its edges. A fallback comes before them, except after a timeout.
 func maySkip(st *ir.Step) bool {
 	if g, gate := st.Action.(ir.Gate); gate && g.OnTimeout == ir.TimeoutSkip {
 		return true
@@ -666,8 +664,8 @@ func (b *builder) detail(st *ir.Step) string {
 	return ""
 }
 
-// taskDetail returns the only setting of a task that a picture shows. The name of an agent that
-// is not in the file says nothing to its author.
+// taskDetail returns the only setting of a task that a picture shows. It omits the name of an agent that is not in the
+// file, because its author does not know it.
 func (b *builder) taskDetail(t ir.Task) string {
 	for _, name := range []string{"agent", "tool", "language"} {
 		var text string
@@ -785,8 +783,8 @@ func writePaths(st *ir.Step) []string {
 	return all
 }
 
-// clean converts a text to one line: runs of white space become a space, and characters that
-// cannot be shown (control characters, invalid encoding) are removed.
+// clean converts a text to one line: runs of white space become a space, and characters that cannot be shown (control
+// characters, invalid encoding) are removed.
 func clean(s string) string {
 	const longest = 20_000
 	var out strings.Builder

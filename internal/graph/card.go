@@ -1,7 +1,6 @@
 package graph
 
-// card is the appearance of a node or of the head of a frame: its size, and its text, relative
-// to its top left corner.
+// card is the appearance of a node or of the head of a frame: its size, and its text, relative to its top left corner.
 type card struct {
 	w, h  float64
 	shape cardShape

@@ -11,15 +11,14 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// Compact is the small picture of a workflow, or of one run of it, for a web page. It has no
-// styles of its own: the page's style sheet and its symbols determine what it looks like, so it
-// can be shown under a strict content security policy.
+// Compact is the small picture of a workflow, or of one run of it, for a web page. It has no styles of its own: the
+// page's style sheet and its symbols determine what it looks like, so it can be shown under a strict content security
+// policy.
 //
-// The picture of a run changes by patches of attributes and texts. For a step with the path
-// STEP, the element IDs are node-STEP (data-state), badge-STEP (href), dur-STEP (text and
-// data-since), name-STEP (text of the title) and, if it is folded, count-STEP, ok-STEP, run-STEP
-// and fail-STEP. For an edge it is edge-FROM-TO (data-taken, data-active). Patches returns them
-// ready to apply.
+// The picture of a run changes by patches of attributes and texts. For a step with the path STEP, the element IDs are
+// node-STEP (data-state), badge-STEP (href), dur-STEP (text and data-since), name-STEP (text of the title) and, if it
+// is folded, count-STEP, ok-STEP, run-STEP and fail-STEP. For an edge it is edge-FROM-TO (data-taken, data-active).
+// Patches returns them ready to apply.
 type Compact struct {
 	program *ir.Program
 	graph   *Graph
@@ -44,8 +43,8 @@ func NewCompact(p *ir.Program) *Compact {
 	return c
 }
 
-// NewCompactRun returns the picture of a run before its first event. Color is the state of a
-// step. frame is empty, or the frame of a child run.
+// NewCompactRun returns the picture of a run before its first event. Color is the state of a step. frame is empty, or
+// the frame of a child run.
 func NewCompactRun(p *ir.Program, frame string) *Compact {
 	c := NewCompact(p)
 	c.graph.dropStarts()
@@ -136,8 +135,8 @@ func (t *Tracker) resume(old *Tracker) {
 	}
 }
 
-// keepSteps removes what a compact picture does not show: artifacts, how branches join, and the
-// implied end of a workflow that simply ends after its last step.
+// keepSteps removes what a compact picture does not show: artifacts, how branches join, and the implied end of a
+// workflow that simply ends after its last step.
 func (g *Graph) keepSteps() {
 	for i := range g.Groups {
 		g.Groups[i].Footer = ""
@@ -177,8 +176,8 @@ type Patch struct {
 	Remove bool   `json:"remove,omitempty"` // the attribute
 }
 
-// Patches returns the changes since the last call. redraw reports that the picture has to be
-// drawn again instead, because a group was folded.
+// Patches returns the changes since the last call. redraw reports that the picture has to be drawn again instead,
+// because a group was folded.
 func (c *Compact) Patches() (patches []Patch, redraw bool) {
 	changed := c.tracker.changed
 	c.tracker.changed = map[string]bool{}
@@ -266,8 +265,10 @@ func dataState(state string) string {
 func stateWord(state string) string {
 	words := map[string]string{
 		"pending": "Not reached", stateRunning: "Running", stateWaiting: "Waiting", stateUnknown: "Outcome unknown",
-		string(journal.OutcomeOK): "Finished", string(journal.OutcomeEnd): "Finished", string(journal.OutcomeFailed): "Failed",
-		string(journal.OutcomeSkipped): "Skipped", string(journal.OutcomeRejected): "Rejected", string(journal.OutcomeCancelled): "Cancelled",
+		string(journal.OutcomeOK): "Finished", string(journal.OutcomeEnd): "Finished",
+		string(journal.OutcomeFailed):  "Failed",
+		string(journal.OutcomeSkipped): "Skipped", string(journal.OutcomeRejected): "Rejected",
+		string(journal.OutcomeCancelled): "Cancelled",
 	}
 	if word := words[state]; word != "" {
 		return word

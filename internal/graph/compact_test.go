@@ -98,8 +98,9 @@ func TestCompactNodesAreLinksWithTitles(t *testing.T) {
 		"name-write_report":        "write_report, skill · writer, Not reached",
 		"name-research":            "research, parallel · research_pack, Not reached",
 		"name-research.web_reader": "web_reader, worker · researcher, Not reached",
-		"name-press_release":       "press_release, event · press.ready, at most 2\u00a0days, then continues, Not reached",
-		"name-approve":             "approve, gate · a person, Not reached",
+		"name-press_release": "press_release, event · press.ready, at most 2\u00a0days, then continues, Not " +
+			"reached",
+		"name-approve": "approve, gate · a person, Not reached",
 	} {
 		if e := page[id]; e == nil || e.Text != want {
 			t.Errorf("%s is %+v, want %q", id, e, want)

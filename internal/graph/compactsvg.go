@@ -49,8 +49,7 @@ func compactHead(_ *ruler, _ *Group, _ float64) *card {
 // pageFonts is how much wider than the Go fonts the fonts of a page may be.
 const pageFonts = 1.12
 
-// pageWidth returns the width of a text in the fonts of a page, which may be wider than the Go
-// fonts.
+// pageWidth returns the width of a text in the fonts of a page, which may be wider than the Go fonts.
 func (r *ruler) pageWidth(c cut, size float64, s string) float64 {
 	return pageFonts * r.width(c, size, s)
 }
@@ -117,8 +116,7 @@ type compactWriter struct {
 	out   bytes.Buffer
 }
 
-// open writes a start tag; attributes are names and values in turn. An attribute with an empty
-// value is left out.
+// open writes a start tag; attributes are names and values in turn. An attribute with an empty value is left out.
 func (w *compactWriter) open(tag string, attributes ...string) {
 	w.out.WriteString("<" + tag)
 	for i := 0; i < len(attributes); i += 2 {

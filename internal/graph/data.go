@@ -16,8 +16,8 @@ type spot struct {
 func (s spot) step() *ir.Step { return &s.scope.steps[s.at] }
 func (s spot) node() string   { return s.scope.nodes[s.at] }
 
-// dataEdges adds an edge from each step whose value of a key may reach a reader of that key.
-// F9: the relevant key is the longest written one that is a prefix of the path that is read.
+// dataEdges adds an edge from each step whose value of a key may reach a reader of that key. F9: the relevant key is
+// the longest written one that is a prefix of the path that is read.
 func (b *builder) dataEdges() {
 	keys, before := b.writtenKeys(), b.predecessors()
 	for _, s := range b.scopes {
@@ -121,8 +121,8 @@ func writtenKey(keys map[string]bool, path string) string {
 	}
 }
 
-// writers returns the steps whose write of key may reach a reader. It walks backward, and past
-// a writer only if that step may not have run.
+// writers returns the steps whose write of key may reach a reader. It walks backward, and past a writer only if that
+// step may not have run.
 func writers(before map[spot][]spot, reader spot, key string) []spot {
 	var found []spot
 	seen := map[spot]bool{reader: true}
@@ -152,8 +152,8 @@ func writers(before map[spot][]spot, reader spot, key string) []spot {
 	return found
 }
 
-// possiblePredecessors returns the possible predecessors of a step. For the first step of a block, these
-// are the predecessors of the block.
+// possiblePredecessors returns the possible predecessors of a step. For the first step of a block, these are the
+// predecessors of the block.
 func possiblePredecessors(before map[spot][]spot, s spot) []spot {
 	all := slices.Clone(before[s])
 	if s.at == 0 && s.scope.outer != nil {

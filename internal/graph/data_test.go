@@ -8,8 +8,8 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// crossedTexts returns the texts that a data line crosses: labels of data lines, labels of other
-// edges, and the text of frames. Other text is on cards, which cover the lines.
+// crossedTexts returns the texts that a data line crosses: labels of data lines, labels of other edges, and the text of
+// frames. Other text is on cards, which cover the lines.
 func crossedTexts(g *Graph, p *picture, r *ruler) []string {
 	type area struct {
 		rect

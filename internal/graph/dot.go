@@ -114,8 +114,7 @@ func dotString(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// dotLines returns a label of several lines, with ampersands escaped, because DOT decodes
-// entities.
+// dotLines returns a label of several lines, with ampersands escaped, because DOT decodes entities.
 func dotLines(lines []string) string {
 	escaped := make([]string, len(lines))
 	for i, l := range lines {

@@ -8,16 +8,16 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// The limits of a picture. What exceeds them is folded, so that the size of a picture, and the
-// time to draw it, do not grow with the program.
+// The limits of a picture. What exceeds them is folded, so that the size of a picture, and the time to draw it, do not
+// grow with the program.
 const (
 	mostSteps    = 300 // drawn one by one, including those inside groups; counted by cost
 	mostBranches = 20  // of a group that is drawn open
 	foldTail     = 10  // steps after the folded ones
 )
 
-// foldRange returns which steps of a block are folded into one node: none if there is room for
-// all, otherwise all but the first and the last few.
+// foldRange returns which steps of a block are folded into one node: none if there is room for all, otherwise all but
+// the first and the last few.
 func (b *builder) foldRange(steps []ir.Step) (from, to int) {
 	total := 0
 	for i := range steps {
@@ -54,8 +54,8 @@ func (b *builder) foldSteps(s *scope, from, to int) string {
 	return id
 }
 
-// isClosed reports whether a group is drawn as one node: it has many branches, it does not fit,
-// or the options say so.
+// isClosed reports whether a group is drawn as one node: it has many branches, it does not fit, or the options request
+// it.
 func (b *builder) isClosed(st *ir.Step, path string) bool {
 	switch a := st.Action.(type) {
 	case ir.Parallel:

@@ -24,7 +24,10 @@ func largePrograms() map[string]*ir.Program {
 		s := choices.add(step(fmt.Sprint("choice_", i), "decision", "Which way?", ir.Route{}))
 		s.Next = []ir.Edge{
 			branch("left", fmt.Sprint("choice_", (i+1)%n)), branch("right", fmt.Sprint("choice_", (i*7+3)%n)),
-			{On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: ir.ExitFail, Reason: fmt.Sprint("NONE_", i%5)}, Label: "none"},
+			{
+				On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: ir.ExitFail, Reason: fmt.Sprint("NONE_", i%5)},
+				Label: "none",
+			},
 		}
 	}
 	inner := func(f *flow, name string) ir.BlockID {

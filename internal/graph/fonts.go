@@ -16,8 +16,8 @@ import (
 	"golang.org/x/text/unicode/bidi"
 )
 
-// fallbackFonts has the glyphs that the Go fonts lack, from the fonts of the system. A font that
-// contained every script would be several times as large as the program.
+// fallbackFonts has the glyphs that the Go fonts lack, from the fonts of the system. A font that contained every script
+// would be several times as large as the program.
 type fallbackFonts struct {
 	glyphs map[rune]fallbackGlyph
 	opened []*os.File
@@ -34,8 +34,8 @@ type fallbackGlyph struct {
 // mostFonts is the number of font files that are searched.
 const mostFonts = 2000
 
-// findGlyphs looks for characters in the fonts below some folders. It opens each font once, and
-// keeps only those open that are of use.
+// findGlyphs looks for characters in the fonts below some folders. It opens each font once, and keeps only those open
+// that are of use.
 func findGlyphs(wanted []rune, dirs []string) *fallbackFonts {
 	f := &fallbackFonts{glyphs: map[rune]fallbackGlyph{}}
 	for _, path := range fontFiles(dirs) {
@@ -85,8 +85,7 @@ func fontFiles(dirs []string) []string {
 	return files
 }
 
-// openFont opens a font file, or the first font of a collection. The file is nil if it is not a
-// font.
+// openFont opens a font file, or the first font of a collection. The file is nil if it is not a font.
 func openFont(path string) (*os.File, *sfnt.Font) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -105,7 +104,10 @@ func openFont(path string) (*os.File, *sfnt.Font) {
 // fontRank orders font files by name: upright sans serif fonts of normal weight first.
 func fontRank(path string) int {
 	name, rank := strings.ToLower(filepath.Base(path)), 0
-	for _, word := range []string{"bold", "italic", "oblique", "condensed", "light", "thin", "black", "medium", "mono"} {
+	for _, word := range []string{
+		"bold", "italic", "oblique", "condensed", "light", "thin", "black", "medium",
+		"mono",
+	} {
 		if strings.Contains(name, word) {
 			rank += 2
 		}
@@ -191,8 +193,8 @@ func isRightToLeft(r rune) bool {
 	return unicode.In(r, unicode.Hebrew, unicode.Arabic, unicode.Syriac, unicode.Thaana, unicode.Nko)
 }
 
-// needsShaping reports whether the form of a character depends on its neighbors. A PNG shows
-// such characters one by one.
+// needsShaping reports whether the form of a character depends on its neighbors. A PNG shows such characters one by
+// one.
 func needsShaping(r rune) bool {
 	return unicode.In(r, unicode.Arabic, unicode.Syriac, unicode.Nko, unicode.Devanagari, unicode.Bengali,
 		unicode.Gurmukhi, unicode.Gujarati, unicode.Oriya, unicode.Tamil, unicode.Telugu, unicode.Kannada,

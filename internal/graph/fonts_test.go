@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// rareFont returns the Go font with the ligatures U+FB01 and U+FB02 moved to U+FB13 and U+FB14,
-// which the Go font does not have.
+// rareFont returns the Go font with the ligatures U+FB01 and U+FB02 moved to U+FB13 and U+FB14, which the Go font does
+// not have.
 func rareFont(t *testing.T) []byte {
 	t.Helper()
 	ttf := bytes.Clone(goregular.TTF)

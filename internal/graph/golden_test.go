@@ -44,9 +44,8 @@ func TestWritersMatchGoldenFiles(t *testing.T) {
 	}
 }
 
-// mermaidLine matches every form of line that Mermaid writes. Inside quotes, nothing ends them
-// or has a meaning in Mermaid, Markdown or HTML, except our own line breaks and numeric
-// entities.
+// mermaidLine matches every form of line that Mermaid writes. Inside quotes, nothing ends them or has a meaning in
+// Mermaid, Markdown or HTML, except our own line breaks and numeric entities.
 var mermaidLine = regexp.MustCompile(`^ *(` + strings.Join([]string{
 	`flowchart TD`,
 	`direction TB`,

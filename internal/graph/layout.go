@@ -155,8 +155,7 @@ type inset struct {
 	name string  // shown if not empty
 }
 
-// items returns the elements of a lane of a frame, without artifacts, which are placed with
-// their step.
+// items returns the elements of a lane of a frame, without artifacts, which are placed with their step.
 func (a *arranger) items(group string, lane int) []string {
 	var items []string
 	for _, id := range a.members[group] {
@@ -337,8 +336,9 @@ func (a *arranger) put(d *drawing, x, y float64) {
 		for _, in := range a.insets[id] {
 			if in.name != "" {
 				a.picture.lanes = append(a.picture.lanes, laneName{
-					frame: rect{box.x + in.x - 10, box.y + in.y - in.head, in.w + 20, in.h + in.head + 10}, text: in.name,
-					tone: g.Tone,
+					frame: rect{box.x + in.x - 10, box.y + in.y - in.head, in.w + 20, in.h + in.head + 10},
+					text:  in.name,
+					tone:  g.Tone,
 				})
 			}
 			a.put(in.drawing, box.x+in.x, box.y+in.y)
@@ -346,8 +346,7 @@ func (a *arranger) put(d *drawing, x, y float64) {
 	}
 }
 
-// spread returns where the n-th line meets the side of a box: next to its center, with growing
-// distance.
+// spread returns where the n-th line meets the side of a box: next to its center, with growing distance.
 func spread(box rect, n int, step float64) float64 {
 	half := box.h/2 - 10
 	if half < 1 {

@@ -2,8 +2,7 @@ package graph
 
 import "slices"
 
-// block is the state of laying out one block. The method is the classic one for layered
-// drawings, adapted to workflows:
+// block is the state of laying out one block. The method is the classic one for layered drawings, adapted to workflows:
 //
 //	rank     cut loops, and give each box a row below all its predecessors;
 //	         a fallback shares the row of its step
@@ -137,8 +136,7 @@ func (b *block) rank() {
 	}
 }
 
-// placeFallbacks places a fallback next to its step if only that step leads to it, after a
-// failure or a skip.
+// placeFallbacks places a fallback next to its step if only that step leads to it, after a failure or a skip.
 func (b *block) placeFallbacks() {
 	n := len(b.items)
 	b.side, b.fallbacks = slices.Repeat([]int{-1}, n), make([][]int, n)
@@ -187,8 +185,8 @@ func (b *block) placeFallbacks() {
 	}
 }
 
-// keepDocumentOrder adds an invisible link to each item that no link leads to, so that it stays
-// at its position in the document.
+// keepDocumentOrder adds an invisible link to each item that no link leads to, so that it stays at its position in the
+// document.
 func (b *block) keepDocumentOrder() {
 	entered := make([]bool, len(b.items))
 	for _, l := range b.links {
@@ -203,8 +201,8 @@ func (b *block) keepDocumentOrder() {
 	}
 }
 
-// cutLoops marks the links that close a loop, and returns the items in an order where each
-// follows all its successors. out has the links that leave each item.
+// cutLoops marks the links that close a loop, and returns the items in an order where each follows all its successors.
+// out has the links that leave each item.
 func (b *block) cutLoops(out [][]int) []int {
 	const (
 		fresh = iota
@@ -243,9 +241,8 @@ func (b *block) root(i int) int {
 	return i
 }
 
-// fill creates the rows, with a row for labels where there are any, and a bend wherever a line
-// passes a row. Lines of one style to one box share their bends: they run together from where
-// they meet.
+// fill creates the rows, with a row for labels where there are any, and a bend wherever a line passes a row. Lines of
+// one style to one box share their bends: they run together from where they meet.
 func (b *block) fill() {
 	labeled := map[int]bool{} // ranks with labels below them
 	deepest := 0
@@ -287,7 +284,8 @@ func (b *block) fill() {
 		l.path = []int{l.from}
 		for row := from + 1; row < to; row++ {
 			if row == from+1 && l.text != "" {
-				b.boxes = append(b.boxes, box{link: i, left: l.width / 2, right: l.width / 2, h: b.labelHeight, row: row})
+				b.boxes = append(b.boxes,
+					box{link: i, left: l.width / 2, right: l.width / 2, h: b.labelHeight, row: row})
 				l.path = append(l.path, len(b.boxes)-1)
 				continue
 			}

@@ -13,8 +13,8 @@ const (
 	slide      = 1.5  // target ratio of width to height
 )
 
-// inColumns breaks a very long drawing into columns, only where a single line leads from one column
-// to the next. Otherwise sixty steps would be a strip that fits no page or screen.
+// inColumns breaks a very long drawing into columns, only where a single line leads from one column to the next.
+// Otherwise sixty steps would be a strip that fits no page or screen.
 func (g *Graph) inColumns(d *drawing) *drawing {
 	if d.h <= tallest || len(d.seams) == 0 {
 		return d

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// dataLane is a vertical line next to the boxes that carries a key from the steps that write it
-// to those that read it.
+// dataLane is a vertical line next to the boxes that carries a key from the steps that write it to those that read it.
 type dataLane struct {
 	label       string
 	edges       []int
@@ -23,8 +22,7 @@ type dataLane struct {
 	middle      float64 // of the label
 }
 
-// dataLanes routes the data edges along the sides of the page. Writers of a key with the same
-// readers share a line.
+// dataLanes routes the data edges along the sides of the page. Writers of a key with the same readers share a line.
 func (a *arranger) dataLanes() {
 	lanes := a.groupData()
 	for _, l := range lanes {
@@ -137,8 +135,8 @@ func (a *arranger) crossesLabel(data []route, label rect) bool {
 	return false
 }
 
-// placeDataLabels chooses a part of each lane for its label that no horizontal line crosses: as
-// close to the middle as possible, or beyond the ends of a lane that is too short.
+// placeDataLabels chooses a part of each lane for its label that no horizontal line crosses: as close to the middle as
+// possible, or beyond the ends of a lane that is too short.
 func (a *arranger) placeDataLabels(lanes []*dataLane) {
 	var lines [2][]float64 // heights of all horizontal lines on each side
 	side := func(l *dataLane) int {
@@ -174,8 +172,8 @@ func (a *arranger) placeDataLabels(lanes []*dataLane) {
 	}
 }
 
-// placeLabel places the label between two neighboring lines, as close to the middle of the lane
-// as possible. It reports whether the label is next to the lane, and not beyond its ends.
+// placeLabel places the label between two neighboring lines, as close to the middle of the lane as possible. It reports
+// whether the label is next to the lane, and not beyond its ends.
 func (l *dataLane) placeLabel(lines []float64) bool {
 	top, bottom := math.Inf(1), math.Inf(-1)
 	for _, ends := range []map[string][]point{l.out, l.in} {
@@ -297,8 +295,8 @@ func (a *arranger) laneX(l *dataLane, before []*dataLane, flow []route) float64 
 	return far * sign
 }
 
-// dataEnd returns the path from a box up to the horizontal line to its lane: out of the side or,
-// if that is blocked, through the gap below (for a reader: above) the row.
+// dataEnd returns the path from a box up to the horizontal line to its lane: out of the side or, if that is blocked,
+// through the gap below (for a reader: above) the row.
 func (a *arranger) dataEnd(id string, l *dataLane, n int, reads bool) []point {
 	box := a.picture.boxes[id]
 	edge := box.x

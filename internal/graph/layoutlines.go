@@ -6,8 +6,7 @@ import (
 	"slices"
 )
 
-// run is a horizontal piece of lines in the gap between two rows: it enters from above at x1
-// and continues at x2.
+// run is a horizontal piece of lines in the gap between two rows: it enters from above at x1 and continues at x2.
 type run struct {
 	x1, x2 float64
 	// Runs with the same origin or destination may share a track.
@@ -21,9 +20,8 @@ func (r *run) high() float64 { return max(r.x1, r.x2) }
 // inside reports whether a vertical line at x would cross the run.
 func (r *run) inside(x float64) bool { return x > r.low()+0.5 && x < r.high()-0.5 }
 
-// loopBack is the path of a link that leads upward: a vertical lane next to the boxes, reached
-// from the sides of its ends or, if something is in the way, through the gaps above and below
-// them.
+// loopBack is the path of a link that leads upward: a vertical lane next to the boxes, reached from the sides of its
+// ends or, if something is in the way, through the gaps above and below them.
 type loopBack struct {
 	link       int
 	right      bool
@@ -114,8 +112,8 @@ func (t *lines) findSeams(d *drawing) []seam {
 	return seams
 }
 
-// findPorts determines where lines touch boxes. Normal lines use the center; others touch next
-// to it, toward their origin.
+// findPorts determines where lines touch boxes. Normal lines use the center; others touch next to it, toward their
+// origin.
 func (t *lines) findPorts() {
 	type end struct {
 		box   int
@@ -163,8 +161,7 @@ func (t *lines) findPorts() {
 	}
 }
 
-// findLoops chooses a side and a lane for each link that leads upward, with short ones closest
-// to the boxes.
+// findLoops chooses a side and a lane for each link that leads upward, with short ones closest to the boxes.
 func (t *lines) findLoops() {
 	for i := range t.links {
 		l := &t.links[i]
@@ -270,8 +267,8 @@ func (t *lines) obstacles(i int, right bool) float64 {
 	return 0
 }
 
-// assign places the runs of a gap on tracks so that different lines never overlap and few
-// cross. It returns the number of tracks.
+// assign places the runs of a gap on tracks so that different lines never overlap and few cross. It returns the number
+// of tracks.
 func assign(runs []*run) int {
 	crossing := func(upper, lower *run) int {
 		n := 0

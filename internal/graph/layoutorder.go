@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// sort orders the boxes inside their rows: it sweeps down and up, moves each box to the mean of
-// its neighbors, and keeps the order with the fewest crossings. The initial order is that of
-// the document, and only a better one replaces it.
+// sort orders the boxes inside their rows: it sweeps down and up, moves each box to the mean of its neighbors, and
+// keeps the order with the fewest crossings. The initial order is that of the document, and only a better one replaces
+// it.
 func (b *block) sort() {
 	above, below := make([][]int, len(b.boxes)), make([][]int, len(b.boxes))
 	for _, s := range b.segs {
@@ -109,9 +109,8 @@ func (b *block) crossings(gaps [][]seg) int {
 	return n
 }
 
-// align groups boxes that should be exactly below each other into columns: first the bends of
-// one line, then each step and the step where all its paths join, then labels and their
-// targets.
+// align groups boxes that should be exactly below each other into columns: first the bends of one line, then each step
+// and the step where all its paths join, then labels and their targets.
 func (b *block) align() {
 	for i := range b.boxes {
 		b.boxes[i].column = i
@@ -195,8 +194,8 @@ func (t *tie) leftOf(a, b int) bool {
 	return false
 }
 
-// spine returns the pairs of items that belong below each other: a step and the step where all
-// its paths join, and a step with its only branch (or the middle one of several).
+// spine returns the pairs of items that belong below each other: a step and the step where all its paths join, and a
+// step with its only branch (or the middle one of several).
 func (b *block) spine() [][2]int {
 	n := len(b.items)
 	out, in := make([][]int, n), make([][]int, n)
@@ -262,8 +261,8 @@ func (b *block) minor(i int) bool {
 	return n != nil && (n.Kind == NodeFail || n.Kind == NodeExit)
 }
 
-// dominators returns for each item the nearest one on all paths to it, or -1. In order, every
-// item follows its predecessors.
+// dominators returns for each item the nearest one on all paths to it, or -1. In order, every item follows its
+// predecessors.
 func dominators(order []int, in [][]int) []int {
 	n := len(order)
 	dom, depth := make([]int, n), make([]int, n)
@@ -295,8 +294,8 @@ func dominators(order []int, in [][]int) []int {
 	return dom
 }
 
-// placeColumns sets the x of each column. Each column is pulled toward the mean of its neighbors,
-// while rows keep their order and distances. That is a quadratic program.
+// placeColumns sets the x of each column. Each column is pulled toward the mean of its neighbors, while rows keep their
+// order and distances. That is a quadratic program.
 func (b *block) placeColumns() {
 	c := &columns{block: b, x: make([]float64, len(b.boxes))}
 	c.addLimits()
@@ -399,8 +398,8 @@ func (c *columns) push(rounds int, round func(float64) float64) {
 	}
 }
 
-// solve moves every column to its mean and corrects for the limits, with Hildreth's method: the
-// forces of the limits carry over from round to round.
+// solve moves every column to its mean and corrects for the limits, with Hildreth's method: the forces of the limits
+// carry over from round to round.
 func (c *columns) solve() {
 	rounds := 300
 	if len(c.boxes) > 2000 {
@@ -462,8 +461,7 @@ func (c *columns) snap() {
 	c.push(len(c.boxes), math.Ceil)
 }
 
-// straighten aligns columns that are almost aligned, if there is space: small steps in a line
-// look like mistakes.
+// straighten aligns columns that are almost aligned, if there is space: small steps in a line look like mistakes.
 func (c *columns) straighten() {
 	free := func(i int, to float64) bool {
 		for _, l := range c.limits {

@@ -22,8 +22,8 @@ const (
 	italic
 )
 
-// ruler measures text in the Go fonts. They are slightly wider than Helvetica and similar
-// fonts, so text that fits here also fits in the fallback fonts of an SVG.
+// ruler measures text in the Go fonts. They are slightly wider than Helvetica and similar fonts, so text that fits here
+// also fits in the fallback fonts of an SVG.
 type ruler struct {
 	fonts    [3]*sfnt.Font
 	advances [3]map[rune]float64 // in em
@@ -43,8 +43,8 @@ func newRuler() (*ruler, error) {
 	return r, nil
 }
 
-// advance returns the width of a character in em. Characters that the Go fonts lack count as
-// wide, so that they fit in any font.
+// advance returns the width of a character in em. Characters that the Go fonts lack count as wide, so that they fit in
+// any font.
 func (r *ruler) advance(c cut, ch rune) float64 {
 	if a, known := r.advances[c][ch]; known {
 		return a
@@ -100,8 +100,8 @@ func (r *ruler) fit(c cut, size float64, s string, width float64) string {
 	return s
 }
 
-// wrap breaks a text into at most max lines of the given width: at spaces and, inside words that
-// are too long for a line, after punctuation or anywhere.
+// wrap breaks a text into at most max lines of the given width: at spaces and, inside words that are too long for a
+// line, after punctuation or anywhere.
 func (r *ruler) wrap(c cut, size float64, s string, width float64, max int) []string {
 	if s == "" {
 		return nil

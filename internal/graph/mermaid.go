@@ -33,8 +33,8 @@ type mermaid struct {
 	bold  []string
 }
 
-// name returns the ID in the flowchart. Its prefix avoids Mermaid's keywords ("end",
-// "subgraph") and the letters o and x that change an arrow's head.
+// name returns the ID in the flowchart. Its prefix avoids Mermaid's keywords ("end", "subgraph") and the letters o and
+// x that change an arrow's head.
 func (m *mermaid) name(id string) string {
 	if n := m.names[id]; n != "" {
 		return n
@@ -122,8 +122,8 @@ func (m *mermaid) edge(i int) {
 	fmt.Fprintf(&m.out, "  %s %s%s %s\n", m.name(e.From), arrow, label, m.name(e.To))
 }
 
-// styles writes the colors of the light theme. It sets the text color too, so that a dark page
-// does not show white text on a light surface.
+// styles writes the colors of the light theme. It sets the text color too, so that a dark page does not show white text
+// on a light surface.
 func (m *mermaid) styles() {
 	light := palette(false)
 	used := map[Tone]bool{}
@@ -158,8 +158,7 @@ func (m *mermaid) styles() {
 // mermaidClass returns a class name that is not a Mermaid keyword.
 func mermaidClass(t Tone) string { return "tone_" + string(t) }
 
-// mermaidText joins lines and encodes every character with a meaning in Mermaid, Markdown or
-// HTML as a numeric entity.
+// mermaidText joins lines and encodes every character with a meaning in Mermaid, Markdown or HTML as a numeric entity.
 func mermaidText(lines []string) string {
 	var s strings.Builder
 	for i, line := range lines {

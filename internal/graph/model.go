@@ -113,8 +113,7 @@ const (
 	GroupLoop   GroupKind = "loop"   // a repeated block
 )
 
-// Group is a frame around other nodes: a bundle or a loop. It is a step as well, so edges may
-// start and end at it.
+// Group is a frame around other nodes: a bundle or a loop. It is a step as well, so edges may start and end at it.
 type Group struct {
 	ID     string    `json:"id"`
 	Kind   GroupKind `json:"kind"`

@@ -2,8 +2,7 @@ package graph
 
 import "slices"
 
-// outline is the graph as a tree: the direct members of each frame, in document order. "" is
-// the page itself.
+// outline is the graph as a tree: the direct members of each frame, in document order. "" is the page itself.
 type outline struct {
 	nodes   map[string]*Node
 	groups  map[string]*Group

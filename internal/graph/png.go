@@ -24,8 +24,8 @@ const (
 	pngMaxArea = 50e6
 )
 
-// PNG writes the picture in the light theme, on an opaque page. Characters that the Go fonts lack
-// come from the fonts of the system. gaps describes the ones that are missing there, too.
+// PNG writes the picture in the light theme, on an opaque page. Characters that the Go fonts lack come from the fonts
+// of the system. gaps describes the ones that are missing there, too.
 func (g *Graph) PNG(w io.Writer) (gaps Gaps, err error) {
 	return g.png(w, systemFontDirs())
 }
@@ -260,8 +260,8 @@ func dashes(line []point, pattern []float64, phase, scale float64) [][]point {
 	return all
 }
 
-// strokePieces returns the polygons that cover a line of some width: a bar for each straight
-// piece and a disc for each joint, all with the same winding so that overlaps add up.
+// strokePieces returns the polygons that cover a line of some width: a bar for each straight piece and a disc for each
+// joint, all with the same winding so that overlaps add up.
 func strokePieces(line []point, half float64) [][]point {
 	var all [][]point
 	for i := 1; i < len(line); i++ {
@@ -293,8 +293,7 @@ func strokePieces(line []point, half float64) [][]point {
 	return all
 }
 
-// glyphs returns the outlines of a text. A character that no font has becomes an empty box of its
-// measured width.
+// glyphs returns the outlines of a text. A character that no font has becomes an empty box of its measured width.
 func (c *canvas) glyphs(t *sceneText) [][]point {
 	width := c.ruler.width(t.cut, t.size, t.text)
 	x := 0.0

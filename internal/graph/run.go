@@ -16,9 +16,8 @@ const (
 	stateUnknown = "unknown" // the step may have acted, and did not report
 )
 
-// Tracker marks the progress of a run in its graph: the states of its steps, and the edges that
-// it took. It holds no more than the graph and the frames that are open, however long the run
-// is.
+// Tracker marks the progress of a run in its graph: the states of its steps, and the edges that it took. It holds no
+// more than the graph and the frames that are open, however long the run is.
 type Tracker struct {
 	graph   *Graph
 	program *ir.Program
@@ -43,12 +42,13 @@ type trackedFrame struct {
 	hidden  bool   // its group is folded
 }
 
-// Track returns a tracker for a run of the program that the graph was built from. frame is where
-// the run starts in the journal: empty, or the frame of a child run.
+// Track returns a tracker for a run of the program that the graph was built from. frame is where the run starts in the
+// journal: empty, or the frame of a child run.
 func (g *Graph) Track(p *ir.Program, frame string) *Tracker {
 	t := &Tracker{
 		graph: g, program: p, frame: frame, frames: map[string]*trackedFrame{}, steps: map[string]string{},
-		nodes: map[string]*Node{}, shown: map[string]*Progress{}, leaving: map[string][]int{}, changed: map[string]bool{},
+		nodes: map[string]*Node{}, shown: map[string]*Progress{}, leaving: map[string][]int{},
+		changed: map[string]bool{},
 	}
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
@@ -302,8 +302,8 @@ func (t *Tracker) close(frame, outcome string, at ir.Millis) {
 	})
 }
 
-// markTaken marks the edge that a frame followed out of its current step: the first one that
-// leads to the right place and belongs to the outcome of the step.
+// markTaken marks the edge that a frame followed out of its current step: the first one that leads to the right place
+// and belongs to the outcome of the step.
 func (t *Tracker) markTaken(in *trackedFrame, leads func(*Edge) bool) {
 	tries := []ir.Outcome{ir.Outcome(in.outcome)}
 	switch in.outcome {

@@ -9,8 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
-// After a person rewinds the run to its first step, the back edge of the workflow is not marked
-// as taken.
+// After a person rewinds the run to its first step, the back edge of the workflow is not marked as taken.
 func TestRewindDoesNotMarkBackEdge(t *testing.T) {
 	f := newFlow("back", "")
 	f.add(step("draft", "task", "", ir.Task{Kind: "agent"}))
@@ -72,8 +71,7 @@ func ended(step string, outcome journal.Outcome) journal.Fact {
 	return journal.TaskEnded{Work: journal.Work{Place: journal.Place{Step: step}}, Outcome: outcome, Final: true}
 }
 
-// reviewed has a step with a condition, a fallback and a jump: skipped or failed, it is replaced
-// by its fallback.
+// reviewed has a step with a condition, a fallback and a jump: skipped or failed, it is replaced by its fallback.
 func reviewed() *ir.Program {
 	f := newFlow("reviewed", "")
 	s := f.add(step("review", "skill", "", work("agent", "critic")))

@@ -8,8 +8,8 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// flow builds programs like a format's lowering: steps in document order, and sequential edges
-// between those on the chain.
+// flow builds programs like a format's lowering: steps in document order, and sequential edges between those on the
+// chain.
 type flow struct {
 	program ir.Program
 	off     map[string]bool // fallbacks and branches: not on the chain
@@ -228,8 +228,8 @@ func sixtySteps() *ir.Program {
 	return f.done()
 }
 
-// loops uses features of other formats: loops, early exits, transitions on failure, state
-// machines, fan-out over a list.
+// loops uses features of other formats: loops, early exits, transitions on failure, state machines, fan-out over a
+// list.
 func loops() *ir.Program {
 	f := newFlow("loops", "")
 	inner := f.program.AddBlock(ir.Block{Steps: []ir.Step{
@@ -300,8 +300,7 @@ func samples() map[string]*ir.Program {
 	}
 }
 
-// hostile has names and texts with a meaning in XML, HTML, Markdown, Mermaid or DOT, or without
-// a glyph in any font.
+// hostile has names and texts with a meaning in XML, HTML, Markdown, Mermaid or DOT, or without a glyph in any font.
 func hostile() *ir.Program {
 	f := newFlow(`"quoted" <name> & more`, "a\x00b\x1b[31m ]]> --> <!--")
 	f.program.Triggers = []ir.Trigger{{Kind: ir.OnEvent, Event: `"<&>'`}, {Kind: "no such kind"}, {Kind: ir.OnSchedule}}

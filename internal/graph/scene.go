@@ -385,8 +385,8 @@ func tidy(points []point) []point {
 	return out
 }
 
-// trunkPhase returns the dash offset with which all paths draw the dashes of the vertical line
-// at x at the same heights.
+// trunkPhase returns the dash offset with which all paths draw the dashes of the vertical line at x at the same
+// heights.
 func trunkPhase(p path, x float64, dash []float64) float64 {
 	period := 0.0
 	for _, d := range dash {

@@ -47,8 +47,8 @@ const (
 	IconStop     Icon = "stop"
 )
 
-// look returns the tone and icon of a step. They depend on its action, not on its format.
-// Unlisted task kinds have side effects, like a tool.
+// look returns the tone and icon of a step. They depend on its action, not on its format. Unlisted task kinds have side
+// effects, like a tool.
 func look(a ir.Action) (Tone, Icon) {
 	switch a := a.(type) {
 	case ir.Task:
@@ -113,8 +113,7 @@ const (
 	paintData  paint = "data-edge"
 )
 
-// fill, line and ink are the three paints of a tone: its surface, its outline and the text on
-// it.
+// fill, line and ink are the three paints of a tone: its surface, its outline and the text on it.
 func (t Tone) fill() paint { return paint(t) + "-fill" }
 func (t Tone) line() paint { return paint(t) + "-line" }
 func (t Tone) ink() paint  { return paint(t) + "-ink" }

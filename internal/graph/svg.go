@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// fontStack is the font list of an SVG: the Go fonts, in which text is measured, or narrower
-// ones.
+// fontStack is the font list of an SVG: the Go fonts, in which text is measured, or narrower ones.
 const fontStack = `"Go","Helvetica Neue",Helvetica,Arial,"Liberation Sans",sans-serif`
 
 // SVG writes the picture as a self-contained file.
@@ -51,8 +50,8 @@ func (s *svg) write() {
 	s.out.WriteString("</svg>\n")
 }
 
-// style writes the colors as variables, so that a page can override them, with a dark theme for
-// readers who prefer it. The plain value comes first for viewers without support for variables.
+// style writes the colors as variables, so that a page can override them, with a dark theme for readers who prefer it.
+// The plain value comes first for viewers without support for variables.
 func (s *svg) style() {
 	var light, dark, classes strings.Builder
 	for _, c := range colors() {
@@ -168,8 +167,7 @@ func number(x float64) string {
 	return strings.TrimSuffix(text, ".0")
 }
 
-// escape makes text safe in elements and attributes. Characters that XML does not allow are
-// replaced.
+// escape makes text safe in elements and attributes. Characters that XML does not allow are replaced.
 func escape(s string) string {
 	var b bytes.Buffer
 	if err := xml.EscapeText(&b, []byte(s)); err != nil {

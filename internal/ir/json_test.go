@@ -27,8 +27,8 @@ func encode(t rapid.TB, v any) []byte {
 	return b.Bytes()
 }
 
-// roundTrip checks that a program is unchanged after encoding and decoding, and that encoding
-// it again yields the same bytes.
+// roundTrip checks that a program is unchanged after encoding and decoding, and that encoding it again yields the same
+// bytes.
 func roundTrip(t rapid.TB, p *Program) {
 	t.Helper()
 	raw := encode(t, p)
@@ -45,8 +45,8 @@ func roundTrip(t rapid.TB, p *Program) {
 	sameWithCodec(t, p, raw)
 }
 
-// sameWithCodec checks that package jsonfast encodes the program to the same bytes and decodes its
-// own output without falling back to encoding/json.
+// sameWithCodec checks that package jsonfast encodes the program to the same bytes and decodes its own output without
+// falling back to encoding/json.
 func sameWithCodec(t rapid.TB, p *Program, want []byte) {
 	t.Helper()
 	shape := jsonfast.ShapeOf(reflect.TypeFor[Program]())
@@ -122,8 +122,7 @@ var (
 	}
 )
 
-// fill draws a value. levels bounds the nesting of slices and pointers; filled records which
-// fields were ever non-zero.
+// fill draws a value. levels bounds the nesting of slices and pointers; filled records which fields were ever non-zero.
 func fill(t *rapid.T, v reflect.Value, levels int, filled map[string]bool) {
 	switch v.Type() {
 	case rawType:

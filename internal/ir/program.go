@@ -18,8 +18,7 @@ type Program struct {
 	Name        string `json:"name"`
 	Version     string `json:"version,omitempty"`
 	Description string `json:"description,omitempty"`
-	// Meta holds the remaining metadata of the file, in file order. Conditions read scalars as
-	// workflow.NAME.
+	// Meta holds the remaining metadata of the file, in file order. Conditions read scalars as workflow.NAME.
 	Meta []Meta `json:"meta,omitempty"`
 
 	Input    *Contract `json:"input,omitempty"`
@@ -33,23 +32,21 @@ type Program struct {
 	Agents   []Agent   `json:"agents,omitempty"`
 	Audit    *Audit    `json:"audit,omitempty"`
 
-	// OnCancel names a step of the body that a cancelled run executes last. No edge leads to it. ""
-	// means none.
+	// OnCancel names a step of the body that a cancelled run executes last. No edge leads to it. "" means none.
 	OnCancel string `json:"on_cancel,omitempty"`
 	// MayIntervene allows a person to pause the run and edit its state.
 	MayIntervene bool `json:"may_intervene,omitempty"`
 	// NoResume forbids resuming an interrupted run.
 	NoResume bool `json:"no_resume,omitempty"`
-	// CheckpointEvery adds a checkpoint to the records after this many steps. Durability does not
-	// depend on it: every step is durable.
+	// CheckpointEvery adds a checkpoint to the records after this many steps. Durability does not depend on it: every
+	// step is durable.
 	CheckpointEvery int `json:"checkpoint_every,omitempty"`
 
 	// Blocks[0] is the body of the program.
 	Blocks []Block `json:"blocks"`
 	// Children are the programs that Call actions refer to by position.
 	Children []Program `json:"children,omitempty"`
-	// Files are the other files that this program was compiled from. A run pins them together with
-	// the program.
+	// Files are the other files that this program was compiled from. A run pins them together with the program.
 	Files []File `json:"files,omitempty"`
 	// Quote is the cost of a run by the format's own price list; nil if the format has none.
 	Quote *Quote `json:"quote,omitempty"`
@@ -89,8 +86,8 @@ type Contract struct {
 	Span  source.Span `json:"span,omitzero"`
 }
 
-// At returns the position of the part of the schema at a JSON pointer, or of the nearest
-// enclosing part with a known position.
+// At returns the position of the part of the schema at a JSON pointer, or of the nearest enclosing part with a known
+// position.
 func (c *Contract) At(pointer string) source.Span {
 	for pointer != "" {
 		if at, ok := c.Places[pointer]; ok {
@@ -104,8 +101,7 @@ func (c *Contract) At(pointer string) source.Span {
 // Reducer determines how a write combines with the variable's current value.
 type Reducer string
 
-// The reducers. Append adds to the end of a list. Merge overlays an object on the current one,
-// key by key.
+// The reducers. Append adds to the end of a list. Merge overlays an object on the current one, key by key.
 const (
 	Set    Reducer = "set"
 	Append Reducer = "append"
@@ -118,9 +114,8 @@ type Var struct {
 	Reducer Reducer         `json:"reducer,omitempty"` // empty means Set
 	Schema  json.RawMessage `json:"schema,omitempty"`
 	Init    json.RawMessage `json:"init,omitempty"`
-	// From is the machine property that the variable starts with: "env:NAME", "user", "host",
-	// "dir", or "stamp:FOLDER", a timestamped name for a new folder below FOLDER in the project. It
-	// is resolved once, when the run starts.
+	// From is the machine property that the variable starts with: "env:NAME", "user", "host", "dir", or "stamp:FOLDER",
+	// a timestamped name for a new folder below FOLDER in the project. It is resolved once, when the run starts.
 	From string      `json:"from,omitempty"`
 	Span source.Span `json:"span,omitzero"`
 }
@@ -162,8 +157,7 @@ type Limit struct {
 	Span source.Span `json:"span,omitzero"`
 }
 
-// Budget bounds a run, a branch or a child. Time is active time: waiting for people and events
-// does not count.
+// Budget bounds a run, a branch or a child. Time is active time: waiting for people and events does not count.
 type Budget struct {
 	Steps         *Limit `json:"steps,omitempty"`
 	ToolCalls     *Limit `json:"tool_calls,omitempty"`
@@ -230,15 +224,14 @@ type Agent struct {
 	Span    source.Span `json:"span,omitzero"`
 }
 
-// Bundle is the set of files that accompany an agent's instructions. The agent reads them on
-// demand.
+// Bundle is the set of files that accompany an agent's instructions. The agent reads them on demand.
 type Bundle struct {
 	Dir   string   `json:"dir"`   // relative to the project root, or absolute if outside it
 	Files []string `json:"files"` // relative to Dir, with slashes
 }
 
-// ModelName returns the model in the form that --model accepts, with its provider if the file
-// names one. It returns "" for a nil agent.
+// ModelName returns the model in the form that --model accepts, with its provider if the file names one. It returns ""
+// for a nil agent.
 func (a *Agent) ModelName() string {
 	switch {
 	case a == nil:
@@ -269,8 +262,8 @@ type File struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Quote is the cost of a run by a price list that belongs to the format, in millionths of a
-// dollar. Each agent has a fixed price per call, whichever model runs it.
+// Quote is the cost of a run by a price list that belongs to the format, in millionths of a dollar. Each agent has a
+// fixed price per call, whichever model runs it.
 type Quote struct {
 	Lines []QuoteLine `json:"lines"`
 	// Base is the cost of one pass; Worst includes every repetition that the file allows.
@@ -278,8 +271,7 @@ type Quote struct {
 	Worst int64 `json:"worst_micro_dollars"`
 	// Unpriced are the agents that the price list does not contain.
 	Unpriced []string `json:"unpriced,omitempty"`
-	// Stated is the cost that the file claims for a run; Ceilings are the limits that its prose
-	// names.
+	// Stated is the cost that the file claims for a run; Ceilings are the limits that its prose names.
 	Stated   *Limit  `json:"stated,omitempty"`
 	Ceilings []Limit `json:"ceilings,omitempty"`
 	// Notes state the assumptions behind the figures.

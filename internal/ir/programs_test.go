@@ -12,11 +12,11 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// The programs below are what the five formats compile to, written by hand. They show that each
-// format's ideas become steps, edges and blocks, and that no field serves one format alone.
+// The programs below are what the five formats compile to, written by hand. They show that each format's ideas become
+// steps, edges and blocks, and that no field serves one format alone.
 
-// cond parses a condition. One dialect is enough here: the shape of a program does not depend
-// on how a format writes its conditions.
+// cond parses a condition. One dialect is enough here: the shape of a program does not depend on how a format writes
+// its conditions.
 func cond(text string) *expr.Expr {
 	e, diags := expr.ParseValue(expr.AgentFlow, text, source.Span{})
 	if diags.Errors() {
@@ -40,8 +40,7 @@ func onward(step string) Edge {
 	return Edge{On: []Outcome{OK, Skipped}, To: to(step), Sequential: true}
 }
 
-// agentFlowProgram has a fallback, a gate that a later condition reads, a decision, and a
-// bundle with a merge.
+// agentFlowProgram has a fallback, a gate that a later condition reads, a decision, and a bundle with a merge.
 func agentFlowProgram() *Program {
 	p := &Program{Format: "agent-flow", Name: "report", Level: "Layer 2 (graph)", Tools: Tools{AllowAll: true}}
 	body := p.AddBlock(Block{})
@@ -93,8 +92,8 @@ func agentFlowProgram() *Program {
 	return p
 }
 
-// awfProgram has a loop inside a parallel branch with a jump out of it, transitions after
-// failures, ignored failures, and an inline end with an exit code.
+// awfProgram has a loop inside a parallel branch with a jump out of it, transitions after failures, ignored failures,
+// and an inline end with an exit code.
 func awfProgram() *Program {
 	p := &Program{Format: "awf", Name: "check-all", Tools: Tools{AllowAll: true}}
 	body := p.AddBlock(Block{})
@@ -178,8 +177,7 @@ func awfProgram() *Program {
 	return p
 }
 
-// awfCallProgram has a child workflow with bound inputs and named outputs, in a loop with a
-// computed bound.
+// awfCallProgram has a child workflow with bound inputs and named outputs, in a loop with a computed bound.
 func awfCallProgram() *Program {
 	child := Program{Format: "awf", Name: "build-one", Tools: Tools{AllowAll: true}, Blocks: []Block{{Steps: []Step{
 		{
@@ -203,8 +201,7 @@ func awfCallProgram() *Program {
 	return p
 }
 
-// nofProgram has a crew that appends to one list, a back edge with a limit, and a conditional
-// route.
+// nofProgram has a crew that appends to one list, a back edge with a limit, and a conditional route.
 func nofProgram() *Program {
 	p := &Program{
 		Format: "nof", Name: "insights", Tools: Tools{AllowAll: true},
@@ -248,8 +245,8 @@ func nofProgram() *Program {
 	return p
 }
 
-// aiflowProgram has ordered rules of which the first match wins, one rule that a person must
-// confirm, and an end for the case that no rule matches.
+// aiflowProgram has ordered rules of which the first match wins, one rule that a person must confirm, and an end for
+// the case that no rule matches.
 func aiflowProgram() *Program {
 	p := &Program{
 		Format: "aiflow", Dialect: "C", Name: "support", Tools: Tools{AllowAll: true},
@@ -367,8 +364,7 @@ func TestBrokenFindsEachViolation(t *testing.T) {
 	}
 }
 
-// broken lists the violations of what ir guarantees to its readers: every name resolves, and
-// blocks form a tree.
+// broken lists the violations of what ir guarantees to its readers: every name resolves, and blocks form a tree.
 func broken(p *Program) []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }

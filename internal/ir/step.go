@@ -37,21 +37,21 @@ type Step struct {
 
 	Action Action `json:"-"` // encoded as {"task": {…}} and so on
 	Retry  *Retry `json:"retry,omitempty"`
-	// Timeout bounds one attempt; 0 means the kind's default. For a step that contains others it
-	// bounds their active time, including waits between attempts.
+	// Timeout bounds one attempt; 0 means the kind's default. For a step that contains others it bounds their active
+	// time, including waits between attempts.
 	Timeout Millis `json:"timeout,omitempty"`
-	// TimeoutExpr computes the Timeout of a step that contains others, as text for ParseTimeout, at
-	// the start of each attempt. Tasks compute their own.
+	// TimeoutExpr computes the Timeout of a step that contains others, as text for ParseTimeout, at the start of each
+	// attempt. Tasks compute their own.
 	TimeoutExpr *expr.Expr `json:"timeout_expr,omitempty"`
 	// SkipOnError turns a failure into a skip once all retries have failed.
 	SkipOnError bool `json:"skip_on_error,omitempty"`
-	// InheritOutcome makes the step end with the outcome of the step before it. A failure
-	// propagates even if a person skips this step.
+	// InheritOutcome makes the step end with the outcome of the step before it. A failure propagates even if a person
+	// skips this step.
 	InheritOutcome bool `json:"again,omitempty"`
-	// Fallback names a step of the same block that runs instead of this one if this one fails or
-	// its condition is false. Execution then continues with this step's successors, unless the
-	// fallback has a jump of its own (an edge that is not Sequential). If this step was skipped, a
-	// fallback that succeeds follows this step's edge for Skipped, if it has one.
+	// Fallback names a step of the same block that runs instead of this one if this one fails or its condition is
+	// false. Execution then continues with this step's successors, unless the fallback has a jump of its own (an edge
+	// that is not Sequential). If this step was skipped, a fallback that succeeds follows this step's edge for Skipped,
+	// if it has one.
 	Fallback *Name `json:"fallback,omitempty"`
 	// StopWhen is evaluated after the writes; if true, the whole program ends successfully.
 	StopWhen *expr.Expr `json:"stop_when,omitempty"`
@@ -67,8 +67,7 @@ type Step struct {
 
 	// Implied is set for steps that the format's lowering created.
 	Implied bool `json:"implied,omitempty"`
-	// Uncounted is set for gates that are not executions of a step: neither budgets nor
-	// checkpoints count them.
+	// Uncounted is set for gates that are not executions of a step: neither budgets nor checkpoints count them.
 	Uncounted bool        `json:"uncounted,omitempty"`
 	Span      source.Span `json:"span,omitzero"` // of the ID, or of the whole step if it has no ID
 }
@@ -90,9 +89,8 @@ type Write struct {
 	// Part is the key of the result to store; empty stores all of it.
 	Part    string  `json:"part,omitempty"`
 	Reducer Reducer `json:"reducer,omitempty"` // if empty: the variable's declared reducer, or Set
-	// Under is the key under which a Merge stores a result that is not an object with that key.
-	// AsList converts the result to a list of its values first. Flat replaces each list in that
-	// list by its elements.
+	// Under is the key under which a Merge stores a result that is not an object with that key. AsList converts the
+	// result to a list of its values first. Flat replaces each list in that list by its elements.
 	Under  string `json:"under,omitempty"`
 	AsList bool   `json:"as_list,omitempty"`
 	Flat   bool   `json:"flat,omitempty"`
@@ -166,16 +164,16 @@ type Edge struct {
 	When  *expr.Expr `json:"when,omitempty"`
 	To    Target     `json:"to"`
 	Label string     `json:"label,omitempty"` // shown on the arrow in pictures
-	// Limit is how often the edge may be taken per activation of its block; 0 means unlimited. An
-	// edge that has reached its limit does not match.
+	// Limit is how often the edge may be taken per activation of its block; 0 means unlimited. An edge that has reached
+	// its limit does not match.
 	Limit int `json:"limit,omitempty"`
 	// Sequential marks an edge that follows document order rather than an explicit jump.
 	Sequential bool        `json:"sequential,omitempty"`
 	Span       source.Span `json:"span,omitzero"`
 }
 
-// VisitCap is how often a run may enter one step of a block per activation of the
-// block if no budget bounds the steps: it ends endless cycles of jumps.
+// VisitCap is how often a run may enter one step of a block per activation of the block if no budget bounds the steps:
+// it ends endless cycles of jumps.
 const VisitCap = 1000
 
 // Exit is a way to leave a block instead of continuing at a step.
@@ -188,8 +186,8 @@ const (
 	ExitFail  Exit = "fail"  // close the block as failed, with Reason
 )
 
-// Target is the destination of an edge: an exit, or a step of this block or of an enclosing one
-// with no Parallel or Call in between.
+// Target is the destination of an edge: an exit, or a step of this block or of an enclosing one with no Parallel or
+// Call in between.
 type Target struct {
 	Step   string `json:"step,omitempty"`
 	Exit   Exit   `json:"exit,omitempty"`
@@ -229,8 +227,8 @@ func (s *Step) Attempts() int {
 	return s.Retry.MaxAttempts
 }
 
-// Task returns the step's leaf work, whether it is the whole action or a part of it (a verdict,
-// a combination of branches, final work). It returns nil if there is none.
+// Task returns the step's leaf work, whether it is the whole action or a part of it (a verdict, a combination of
+// branches, final work). It returns nil if there is none.
 func (s *Step) Task() *Task {
 	switch a := s.Action.(type) {
 	case Task:
@@ -285,8 +283,7 @@ type Gate struct {
 	Decider Decider `json:"decider"`
 	Verdict *Task   `json:"verdict,omitempty"`
 	Event   string  `json:"event,omitempty"` // if set, also settles a person's gate
-	// Text marks a gate whose event carries text that a person writes. Commands ask for it on the
-	// terminal.
+	// Text marks a gate whose event carries text that a person writes. Commands ask for it on the terminal.
 	Text      bool      `json:"text,omitempty"`
 	Timeout   Millis    `json:"timeout,omitempty"`
 	OnTimeout OnTimeout `json:"on_timeout,omitempty"`
@@ -346,12 +343,11 @@ type Parallel struct {
 	Each          *Each `json:"each,omitempty"`
 	MaxConcurrent int   `json:"max_concurrent,omitempty"` // 0 means unlimited
 	Join          Join  `json:"join"`
-	// MinSuccess is the number of branches whose success suffices for JoinSettle; 0 means that no
-	// branch may fail.
+	// MinSuccess is the number of branches whose success suffices for JoinSettle; 0 means that no branch may fail.
 	MinSuccess int `json:"min_success,omitempty"`
-	// Combine computes the step's result from the branches' results ({branch, outcome, value} in
-	// branch order). A retry then repeats only the branches that failed. Without it, the branches'
-	// writes are applied to the parent's scope in branch order.
+	// Combine computes the step's result from the branches' results ({branch, outcome, value} in branch order). A retry
+	// then repeats only the branches that failed. Without it, the branches' writes are applied to the parent's scope in
+	// branch order.
 	Combine *Task       `json:"combine,omitempty"`
 	Name    string      `json:"name,omitempty"` // of the bundle, if it has one
 	Span    source.Span `json:"span,omitzero"`
@@ -366,8 +362,8 @@ type Branch struct {
 	Span   source.Span `json:"span,omitzero"`
 }
 
-// Each is the iteration over a list of a fan-out or a loop. A Var below "loop." is stored in
-// the loop's own variable, which nested loops see as their parent's.
+// Each is the iteration over a list of a fan-out or a loop. A Var below "loop." is stored in the loop's own variable,
+// which nested loops see as their parent's.
 type Each struct {
 	Items *expr.Expr `json:"items"`
 	Var   string     `json:"var"`
@@ -393,11 +389,10 @@ type Call struct {
 	Inputs []Binding `json:"inputs,omitempty"`
 	// PassReads passes the step's reads as the child's input, named by their last segment.
 	PassReads bool `json:"pass_reads,omitempty"`
-	// Outputs are the call's results by name, each evaluated in the child's scope at its end. If
-	// empty, the result is the child's output.
+	// Outputs are the call's results by name, each evaluated in the child's scope at its end. If empty, the result is
+	// the child's output.
 	Outputs []Binding `json:"outputs,omitempty"`
-	// Finish is work on the child's result, which it passes on: it handles the files that the step
-	// declares.
+	// Finish is work on the child's result, which it passes on: it handles the files that the step declares.
 	Finish *Task       `json:"finish,omitempty"`
 	Span   source.Span `json:"span,omitzero"`
 }
@@ -416,8 +411,8 @@ type End struct {
 	// MessageExpr computes the message; Message is used if it cannot be evaluated.
 	MessageExpr *expr.Expr `json:"message_expr,omitempty"`
 	Status      int        `json:"status,omitempty"` // exit code chosen by the author; 0 means none
-	// Check is a condition that is expected to be true at the end. If it is false, the run still
-	// ends, with a note about it.
+	// Check is a condition that is expected to be true at the end. If it is false, the run still ends, with a note
+	// about it.
 	Check *expr.Expr `json:"check,omitempty"`
 	// Work computes the final result before the end, if any work is left.
 	Work *Task `json:"work,omitempty"`
@@ -478,11 +473,11 @@ func (s Settings) At(name string) source.Span {
 	return source.Span{}
 }
 
-// Decode stores the settings in the struct that into points to. A setting that the struct
-// lacks, or one of another type, is an error: kinds and formats must agree.
+// Decode stores the settings in the struct that into points to. A setting that the struct lacks, or one of another
+// type, is an error: kinds and formats must agree.
 func (s Settings) Decode(into any) error {
-	// Fields are decoded one by one instead of through a single JSON object: programs are checked
-	// far more often than they change, and this dominated the profile.
+	// Fields are decoded one by one instead of through a single JSON object: programs are checked far more often than
+	// they change, and this dominated the profile.
 	v := reflect.ValueOf(into).Elem()
 	t := v.Type()
 	left := len(s)
@@ -507,8 +502,8 @@ func (s Settings) Decode(into any) error {
 	return fmt.Errorf("unknown setting %q", s[unknown].Name)
 }
 
-// settingNames returns the JSON names of a struct's fields. They are cached per type, because
-// computing them dominated Decode.
+// settingNames returns the JSON names of a struct's fields. They are cached per type, because computing them dominated
+// Decode.
 func settingNames(t reflect.Type) []string {
 	if known, ok := settingsOf.Load(t); ok {
 		return known.([]string)

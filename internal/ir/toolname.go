@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// ToolName returns the plain name of the tool that an entry of a list names:
-// without the brackets that narrow its arguments, and with a dot between an MCP
-// server and its tool.
+// ToolName returns the plain name of the tool that an entry of a list names: without the brackets that narrow its
+// arguments, and with a dot between an MCP server and its tool.
 func ToolName(entry string) string {
 	name, _, _ := strings.Cut(entry, "(")
 	name = strings.TrimSpace(name)
@@ -20,9 +19,8 @@ func ToolName(entry string) string {
 	return name
 }
 
-// MatchesTool reports whether an entry of a list names a tool. An entry may be a
-// pattern ("github.*"). Brackets ("Bash(git status)") concern the arguments of a
-// tool and not its name.
+// MatchesTool reports whether an entry of a list names a tool. An entry may be a pattern ("github.*"). Brackets
+// ("Bash(git status)") concern the arguments of a tool and not its name.
 func MatchesTool(entry, name string) bool {
 	entry, name = withoutSlashes.Replace(ToolName(entry)), withoutSlashes.Replace(ToolName(name))
 	if entry == name {

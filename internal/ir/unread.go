@@ -6,9 +6,9 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 )
 
-// Unread describes the parts of a file that were reported as unreadable. A definition that the
-// program lacks may be in one of them. Checks for undefined, unwritten or unused names call
-// Explains first, so that one mistake is reported once.
+// Unread describes the parts of a file that were reported as unreadable. A definition that the program lacks may be in
+// one of them. Checks for undefined, unwritten or unused names call Explains first, so that one mistake is reported
+// once.
 type Unread struct {
 	// Header is set if the part before the first step is unreadable.
 	Header bool `json:"header,omitempty"`
@@ -17,8 +17,8 @@ type Unread struct {
 	// Rest is set if the file appears to be truncated, so that any definition may be missing.
 	Rest  bool     `json:"rest,omitempty"`
 	Texts []string `json:"texts,omitempty"`
-	// Warned are texts that were reported as warnings only. They do not explain errors: otherwise a
-	// file that cannot work would pass validation.
+	// Warned are texts that were reported as warnings only. They do not explain errors: otherwise a file that cannot
+	// work would pass validation.
 	Warned []string `json:"warned,omitempty"`
 }
 
@@ -27,9 +27,8 @@ func (u *Unread) Any() bool {
 	return u.Header || u.Steps || u.Rest || len(u.Texts) > 0 || len(u.Warned) > 0
 }
 
-// Explains reports whether a diagnostic of the given severity is probably a consequence of an
-// unreadable part, because a name it concerns occurs there. A dotted name matches where its
-// parent or a child of it occurs.
+// Explains reports whether a diagnostic of the given severity is probably a consequence of an unreadable part, because
+// a name it concerns occurs there. A dotted name matches where its parent or a child of it occurs.
 func (u *Unread) Explains(severity diag.Severity, names ...string) bool {
 	return u.Rest || occurs(u.Texts, names) || severity < diag.Error && occurs(u.Warned, names)
 }

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// ValidVersion reports whether a version of a workflow is a semantic version (semver.org):
-// MAJOR.MINOR.PATCH, optionally with a pre-release and build metadata.
+// ValidVersion reports whether a version of a workflow is a semantic version (semver.org): MAJOR.MINOR.PATCH,
+// optionally with a pre-release and build metadata.
 func ValidVersion(version string) bool { return semver().MatchString(version) }
 
 var semver = sync.OnceValue(func() *regexp.Regexp {

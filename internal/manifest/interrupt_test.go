@@ -12,8 +12,8 @@ import (
 // killed ends a promotion in the middle.
 type killed struct{}
 
-// A promotion is stopped before every change that it makes. Promoting again yields the same
-// files as an undisturbed promotion.
+// A promotion is stopped before every change that it makes. Promoting again yields the same files as an undisturbed
+// promotion.
 func TestInterruptedPromotionCanBeRepeated(t *testing.T) {
 	calm := staging(t)
 	changes := 0

@@ -204,8 +204,8 @@ func RoleOf(name string) string {
 	return "manifest"
 }
 
-// Register updates the list of files from the folder. by maps paths to the steps that produced
-// them or everything below them; the longest matching path wins.
+// Register updates the list of files from the folder. by maps paths to the steps that produced them or everything below
+// them; the longest matching path wins.
 func (m *Manifest) Register(dir string, by map[string]string) error {
 	found, err := Files(dir)
 	if err != nil {
@@ -258,8 +258,7 @@ func Files(dir string) ([]string, error) {
 	return out, err
 }
 
-// Canonical returns the path of a staged file in the workflow's folder, or "" for files that
-// are not promoted.
+// Canonical returns the path of a staged file in the workflow's folder, or "" for files that are not promoted.
 func Canonical(name string) string {
 	first, rest, _ := strings.Cut(name, "/")
 	switch {

@@ -116,8 +116,8 @@ func TestG20PromotesValidatedGeneration(t *testing.T) {
 	}
 }
 
-// Files that were added or removed after validation prevent promotion, and an incomplete
-// generation leaves nothing behind.
+// Files that were added or removed after validation prevent promotion, and an incomplete generation leaves nothing
+// behind.
 func TestG20PromotesOnlyValidatedFiles(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(dir string) error
@@ -237,17 +237,19 @@ func TestG22IgnoreKeepsExistingLines(t *testing.T) {
 	}
 }
 
-// What a model has put into a generation does not become configuration, and a
-// link in the project does not lead a promotion elsewhere.
+// What a model has put into a generation does not become configuration, and a link in the project does not lead a
+// promotion elsewhere.
 func TestPromoteTakesOnlyWorkflowFiles(t *testing.T) {
 	for _, name := range []string{
-		"04-agents/.git/config", "05-skills/espalier.yaml", "06-scripts/.envrc", "06-scripts/node_modules/x.node", "05-skills/CLAUDE.md", "04-agents/GIT~1/a.md", "06-scripts/HEAD",
+		"04-agents/.git/config", "05-skills/espalier.yaml", "06-scripts/.envrc", "06-scripts/node_modules/x.node",
+		"05-skills/CLAUDE.md", "04-agents/GIT~1/a.md", "06-scripts/HEAD",
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
 			m := stage(t, root)
 			full := filepath.Join(manifest.Staged(root, "w", run), name)
-			if err := errors.Join(os.MkdirAll(filepath.Dir(full), 0o755), os.WriteFile(full, []byte("x"), 0o644)); err != nil {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(full), 0o755),
+				os.WriteFile(full, []byte("x"), 0o644)); err != nil {
 				t.Fatal(err)
 			}
 			validated(t, root, m)
@@ -261,7 +263,9 @@ func TestPromoteTakesOnlyWorkflowFiles(t *testing.T) {
 	}
 	root := t.TempDir()
 	validated(t, root, stage(t, root))
-	if err := errors.Join(os.MkdirAll(filepath.Join(root, ".git"), 0o755), os.MkdirAll(filepath.Join(root, "workflows"), 0o755), os.Symlink("../.git", filepath.Join(root, "workflows/w"))); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(root, ".git"), 0o755),
+		os.MkdirAll(filepath.Join(root, "workflows"), 0o755),
+		os.Symlink("../.git", filepath.Join(root, "workflows/w"))); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := manifest.Promote(root, "w", run, false, now); err == nil {

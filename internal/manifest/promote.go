@@ -48,16 +48,14 @@ var (
 	ErrChanged = errors.New("a file was changed after validation")
 	// ErrIncomplete reports a generation without the files of a workflow.
 	ErrIncomplete = errors.New("03-workflow.yaml or an agent is missing")
-	// ErrEdited reports an existing file of the workflow that no generation wrote and that would be
-	// overwritten.
+	// ErrEdited reports an existing file of the workflow that no generation wrote and that would be overwritten.
 	ErrEdited = errors.New("the workflow already exists and contains a file that was not generated")
 	// ErrNotPromotable reports a file that is not part of a workflow.
 	ErrNotPromotable = errors.New("a workflow consists of Markdown and YAML files and scripts in its folders, " +
 		"without hidden files or files that other programs read as configuration; remove")
 )
 
-// promotable reports whether a file may be put into a workflow's folder: what is
-// not listed may not.
+// promotable reports whether a file may be put into a workflow's folder: what is not listed may not.
 func promotable(name string) bool {
 	if protected.Path(name) != nil {
 		return false
@@ -69,13 +67,16 @@ func promotable(name string) bool {
 	case "agents", "skills":
 		return slices.Contains([]string{".md", ".yaml", ".yml", ".json", ".txt", ".csv"}, ext)
 	case "scripts":
-		return slices.Contains([]string{".sh", ".ps1", ".py", ".js", ".mjs", ".md", ".txt", ".json", ".yaml", ".yml", ".csv"}, ext)
+		return slices.Contains([]string{
+			".sh", ".ps1", ".py", ".js", ".mjs", ".md", ".txt", ".json", ".yaml", ".yml",
+			".csv",
+		}, ext)
 	}
 	return false
 }
 
-// Promote copies a generation to its workflow folder, archives all of it and removes the
-// staging folder. If it is interrupted at any point, calling it again completes it.
+// Promote copies a generation to its workflow folder, archives all of it and removes the staging folder. If it is
+// interrupted at any point, calling it again completes it.
 func Promote(root, workflow, run string, force bool, now time.Time) (*Manifest, error) {
 	return promote(root, workflow, run, force, now, func() {})
 }
@@ -140,8 +141,7 @@ func (p *promotion) note(m *Manifest, dir string) error {
 	return m.Write(dir)
 }
 
-// copy copies a file to a place in the project. No symbolic link on the way
-// leads elsewhere.
+// copy copies a file to a place in the project. No symbolic link on the way leads elsewhere.
 func (p *promotion) copy(from, to string) error {
 	p.before()
 	root, err := os.OpenRoot(p.root)
@@ -224,8 +224,8 @@ func (p *promotion) moves(target string) ([]move, error) {
 	return out, nil
 }
 
-// checkEdited returns an error if a file would be lost: if it is neither the new content nor
-// that of the last promotion.
+// checkEdited returns an error if a file would be lost: if it is neither the new content nor that of the last
+// promotion.
 func (p *promotion) checkEdited(moves []move, target string) error {
 	dir := filepath.Join(p.root, filepath.FromSlash(target))
 	earlier := promoted(p.root, dir)
@@ -249,8 +249,8 @@ func (p *promotion) checkEdited(moves []move, target string) error {
 	return nil
 }
 
-// promoted returns the checksums of the files that the last promotion wrote to a workflow's
-// folder, if its archive still exists.
+// promoted returns the checksums of the files that the last promotion wrote to a workflow's folder, if its archive
+// still exists.
 func promoted(root, dir string) map[string]string {
 	var status workflowStatus
 	raw, err := os.ReadFile(filepath.Join(dir, statusFile))
@@ -302,8 +302,7 @@ func (p *promotion) place(m *Manifest, moves []move, target, archive string) err
 	return Ignore(dir, "outputs/")
 }
 
-// archive copies everything and compares it. Only then does the manifest allow the removal of
-// the staging folder.
+// archive copies everything and compares it. Only then does the manifest allow the removal of the staging folder.
 func (p *promotion) archive(m *Manifest, archive string) error {
 	m.Phases.Archival.Enter(InProgress, p.now)
 	if err := p.note(m, p.staged); err != nil {
@@ -344,8 +343,7 @@ func (p *promotion) archive(m *Manifest, archive string) error {
 	return p.note(m, p.staged)
 }
 
-// clear removes the staging folder. The manifest is removed last, because it marks the folder
-// as removable.
+// clear removes the staging folder. The manifest is removed last, because it marks the folder as removable.
 func (p *promotion) clear() error {
 	names, err := Files(p.staged)
 	if err != nil {

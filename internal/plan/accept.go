@@ -42,8 +42,8 @@ func refusal(code RefusalCode, format string, args ...any) *Refusal {
 	return &Refusal{Code: code, Why: fmt.Sprintf(format, args...)}
 }
 
-// Check returns the *Refusal of an input that would be refused; nil if it would
-// be accepted. It does not change the state.
+// Check returns the *Refusal of an input that would be refused; nil if it would be accepted. It does not change the
+// state.
 func (s *State) Check(p *Program, in Input) error {
 	if s.Finished != nil {
 		return refusal(TooLate, "the run has finished: %s", s.Finished.Outcome)
@@ -409,9 +409,8 @@ func (d *decider) declared(f *Frame, path string) ir.Reducer {
 	return ""
 }
 
-// checked returns a result in the form in which it is written, or an error if it
-// lacks a part that the step writes. A value that is split into parts, or merged
-// with others now or later, must be inline, not a hash.
+// checked returns a result in the form in which it is written, or an error if it lacks a part that the step writes. A
+// value that is split into parts, or merged with others now or later, must be inline, not a hash.
 func (d *decider) checked(f *Frame, step *ir.Step, v journal.Value) (journal.Value, error) {
 	gathers := func(r ir.Reducer) bool { return r != "" && r != ir.Set }
 	whole := true
@@ -477,8 +476,8 @@ func (d *decider) endTask(f *Frame, r *Result) {
 	}
 }
 
-// judge turns a verdict into an outcome. Anything that is not clearly a verdict
-// is a failure: a gate never passes by accident.
+// judge turns a verdict into an outcome. Anything that is not clearly a verdict is a failure: a gate never passes by
+// accident.
 func (d *decider) judge(f *Frame, step *ir.Step, ended *journal.TaskEnded) {
 	raw, err := d.p.raw(ended.Value)
 	approved, ok := verdict(raw)
@@ -499,8 +498,7 @@ func (d *decider) judge(f *Frame, step *ir.Step, ended *journal.TaskEnded) {
 	ended.Writes = d.writes(f, step)
 }
 
-// reviewer returns the author of a verdict that no person gives: the agent, the
-// tool, or the kind of work.
+// reviewer returns the author of a verdict that no person gives: the agent, the tool, or the kind of work.
 func reviewer(t *ir.Task) string {
 	for _, setting := range []string{"agent", "tool"} {
 		var name string
@@ -557,8 +555,8 @@ func gateValue(
 	}{result, by.User, by.As, method, evidence, date(at), review, earlier})}
 }
 
-// notRetried are the classes of errors that a retry does not help. A step that
-// lists one of them explicitly is retried, except for budgets.
+// notRetried are the classes of errors that a retry does not help. A step that lists one of them explicitly is retried,
+// except for budgets.
 var notRetried = []journal.Class{
 	journal.ClassBudget, journal.ClassDenied, journal.ClassMissing, journal.ClassInput, journal.ClassBadRequest,
 	journal.ClassNoQuota,
@@ -578,8 +576,8 @@ func retryable(step *ir.Step, attempt int, class journal.Class, exit int) bool {
 	return true
 }
 
-// delay returns the time to wait before an attempt. Jitter is derived from the
-// run and the task's key, so that deciding stays pure.
+// delay returns the time to wait before an attempt. Jitter is derived from the run and the task's key, so that deciding
+// stays pure.
 func delay(r *ir.Retry, run journal.RunID, next journal.Work) journal.Millis {
 	if len(r.Delays) == 0 {
 		return 0
@@ -602,8 +600,7 @@ func delay(r *ir.Retry, run journal.RunID, next journal.Work) journal.Millis {
 		base = min(base, float64(r.MaxDelay))
 	}
 	if r.Jitter > 0 {
-		// All bits depend on the attempt and on the run: runs that fail together
-		// must not retry together.
+		// All bits depend on the attempt and on the run: runs that fail together must not retry together.
 		h := sha256.Sum256([]byte(string(run) + " " + next.Key()))
 		base *= 1 + r.Jitter*(float64(binary.BigEndian.Uint64(h[:])>>11)/float64(1<<52)-1)
 	}
@@ -630,8 +627,7 @@ func (d *decider) reserve(x *Reserve) {
 	}
 }
 
-// loseTask records that the outcome of a task is unknown. What it had reserved may
-// have been spent, so it is charged.
+// loseTask records that the outcome of a task is unknown. What it had reserved may have been spent, so it is charged.
 func (d *decider) loseTask(x *Gone) {
 	f := d.s.Frames[x.Work.Frame]
 	var charged journal.Usage

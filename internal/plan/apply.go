@@ -11,8 +11,8 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// Fold applies the events of one or more whole appends. Nothing is left to
-// decide at the end of an append, so no frame stays marked.
+// Fold applies the events of one or more whole appends. Nothing is left to decide at the end of an append, so no frame
+// stays marked.
 func (s *State) Fold(events []journal.Event) {
 	for i := range events {
 		s.Apply(&events[i])
@@ -27,8 +27,8 @@ func (s *State) unmarkAll() {
 	s.moved = s.moved[:0]
 }
 
-// Apply applies one event. It needs no Program: facts contain everything that
-// was decided. Only Apply changes the state; deciding goes through it, too.
+// Apply applies one event. It needs no Program: facts contain everything that was decided. Only Apply changes the
+// state; deciding goes through it, too.
 func (s *State) Apply(e *journal.Event) {
 	s.Seq, s.At = e.Seq, e.At
 	switch x := e.Fact.(type) {
@@ -41,8 +41,8 @@ func (s *State) Apply(e *journal.Event) {
 	}
 }
 
-// applyOther is the part of Apply for facts that are rarer than once per step.
-// It is separate because its stack frame has room for a fact of every type.
+// applyOther is the part of Apply for facts that are rarer than once per step. It is separate because its stack frame
+// has room for a fact of every type.
 func (s *State) applyOther(e *journal.Event) {
 	switch x := e.Fact.(type) {
 	case journal.RunStarted:
@@ -279,8 +279,8 @@ func (g *Gate) nextDue() journal.Millis {
 
 func (s *State) decideGate(x *journal.GateDecided) {
 	f := s.frame(x.Frame)
-	// A gate that waits for an event consumes the oldest signal. A signal that
-	// approves in place of a person arrived while the gate was open, and is not kept.
+	// A gate that waits for an event consumes the oldest signal. A signal that approves in place of a person arrived
+	// while the gate was open, and is not kept.
 	if waiting := s.Signals[x.Event]; len(waiting) > 0 && f.Gate.Kind == journal.GateEvent {
 		if s.Signals[x.Event] = waiting[1:]; len(waiting) == 1 {
 			delete(s.Signals, x.Event)
@@ -354,8 +354,8 @@ func (s *State) frame(path string) *Frame {
 	return f
 }
 
-// enterStep moves a frame to a step. via is the limited edge that led there, or
-// nil; standIn is the step that it replaces, or empty.
+// enterStep moves a frame to a step. via is the limited edge that led there, or nil; standIn is the step that it
+// replaces, or empty.
 func (s *State) enterStep(at journal.Place, via *int, standIn string) *Frame {
 	f := s.frame(at.Frame)
 	if via != nil {
@@ -452,8 +452,7 @@ func (s *State) closeFrame(x *journal.FrameClosed) {
 	at := f.Index
 	switch g.Mode {
 	case ModeLoop:
-		// An iteration that ends writes its variables, except its own, into the
-		// enclosing scope.
+		// An iteration that ends writes its variables, except its own, into the enclosing scope.
 		at = 0
 		s.setAll(parent, f.Scope, f.Own)
 	case ModeParallel:
@@ -487,8 +486,8 @@ func (g *Group) keep(at int, r *BranchResult) {
 	g.Results[at] = r
 }
 
-// merge applies the writes of branches to the enclosing scope in branch order.
-// Writes of cancelled branches never replace those of the others.
+// merge applies the writes of branches to the enclosing scope in branch order. Writes of cancelled branches never
+// replace those of the others.
 func (s *State) merge(f *Frame) {
 	for _, cancelled := range []bool{true, false} {
 		for i := range f.Group.Next {
@@ -508,8 +507,7 @@ func (s *State) stopClock(f *Frame, at journal.Millis) {
 	s.stopClocks(f, at)
 }
 
-// rested ends the time that a frame waits for its next attempt. Time after Due
-// does not count: no process was running.
+// rested ends the time that a frame waits for its next attempt. Time after Due does not count: no process was running.
 func (s *State) rested(f *Frame) { s.stopClocks(f, min(s.At, f.Due)) }
 
 // release ends all reservations of a frame's task and charges the usage that no note has settled.
@@ -526,8 +524,7 @@ func (s *State) release(f *Frame, used journal.Usage) {
 	s.dropWaiters(f.Path)
 }
 
-// removeWaiter removes a reservation, or the start of a task (n is 0), from the
-// queue for budget.
+// removeWaiter removes a reservation, or the start of a task (n is 0), from the queue for budget.
 func (s *State) removeWaiter(w journal.Work, n int) {
 	for i := range s.BudgetWaiters {
 		if s.BudgetWaiters[i].N == n && s.BudgetWaiters[i].Work == w {

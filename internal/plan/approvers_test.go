@@ -41,7 +41,7 @@ func (w *world) refused(t *testing.T, in plan.Input, want plan.RefusalCode) {
 		t.Errorf("%+v: got %v, want the refusal %s", in, r, want)
 	}
 	before := len(w.s.OpenGates())
-	events := w.tell(in)
+	events := w.send(in)
 	if _, ok := events[0].Fact.(journal.InputRefused); !ok || len(w.s.OpenGates()) != before {
 		t.Errorf("%+v was not refused: %s", in, describe(events))
 	}
@@ -68,7 +68,7 @@ func TestOnlyApproversDecideAGate(t *testing.T) {
 					w.refused(t, w.signed(answer, "eva", c.roles...), plan.NotAllowed)
 					continue
 				}
-				w.tell(w.signed(answer, "eva", c.roles...))
+				w.send(w.signed(answer, "eva", c.roles...))
 				if len(w.s.OpenGates()) != 0 {
 					t.Error("the decision did not count")
 				}
@@ -83,7 +83,7 @@ func TestOnlyApproversDecideAGate(t *testing.T) {
 		yes := plan.Signal{Event: "go", Data: json.RawMessage(`{"approved": true}`), By: by, Roles: []string{"ops"}}
 		w.refused(t, yes, plan.NotAllowed)
 		yes.Roles = []string{"legal"}
-		if w.tell(yes); len(w.s.OpenGates()) != 0 {
+		if w.send(yes); len(w.s.OpenGates()) != 0 {
 			t.Error("the event did not count")
 		}
 	})
@@ -91,7 +91,7 @@ func TestOnlyApproversDecideAGate(t *testing.T) {
 		w := atGate(t, legal)
 		d := w.signed(plan.Approve, "root")
 		d.By = journal.Actor{User: "root", As: "eva"}
-		if w.tell(d); len(w.s.OpenGates()) != 0 {
+		if w.send(d); len(w.s.OpenGates()) != 0 {
 			t.Error("the claim did not count")
 		}
 	})
@@ -101,13 +101,13 @@ func TestGateNeedsSeveralPeople(t *testing.T) {
 	two := ir.Gate{Approvers: &ir.Approvers{Roles: []string{"legal"}, Min: 2}}
 	t.Run("each person counts once", func(t *testing.T) {
 		w := atGate(t, two)
-		w.tell(w.signed(plan.Approve, "ann", "legal"))
+		w.send(w.signed(plan.Approve, "ann", "legal"))
 		w.refused(t, w.signed(plan.Approve, "ann", "legal"), plan.Voted)
 		gate := w.s.OpenGates()[0]
 		if got := w.s.Approvals(w.p, gate); len(got) != 1 || got[0].By.User != "ann" || got[0].At != w.now {
 			t.Errorf("%+v", got)
 		}
-		w.tell(w.signed(plan.Approve, "ben", "legal"))
+		w.send(w.signed(plan.Approve, "ben", "legal"))
 		var value struct {
 			Result    string `json:"gate_result"`
 			Actor     string
@@ -120,45 +120,45 @@ func TestGateNeedsSeveralPeople(t *testing.T) {
 	})
 	t.Run("a person is the same with a token and at the terminal", func(t *testing.T) {
 		w := atGate(t, two)
-		w.tell(w.signed(plan.Approve, "ann", "legal"))
+		w.send(w.signed(plan.Approve, "ann", "legal"))
 		again := w.signed(plan.Approve, "ann")
 		again.By = journal.Actor{User: "root", As: "ann"}
 		w.refused(t, again, plan.Voted)
 	})
 	t.Run("one rejection decides", func(t *testing.T) {
 		w := atGate(t, two)
-		w.tell(w.signed(plan.Approve, "ann", "legal"))
-		w.tell(w.signed(plan.Reject, "ben", "legal"))
+		w.send(w.signed(plan.Approve, "ann", "legal"))
+		w.send(w.signed(plan.Reject, "ben", "legal"))
 		if len(w.s.OpenGates()) != 0 || !strings.Contains(describe(w.log), "decided g rejected") {
 			t.Error(describe(w.log))
 		}
 	})
 	t.Run("an approval of something else does not count", func(t *testing.T) {
 		w := atGate(t, two)
-		w.tell(w.signed(plan.Approve, "ann", "legal"))
-		w.tell(plan.Edit{Path: "state.a", Value: json.RawMessage(`"changed"`)})
+		w.send(w.signed(plan.Approve, "ann", "legal"))
+		w.send(plan.Edit{Path: "state.a", Value: json.RawMessage(`"changed"`)})
 		if got := w.s.Approvals(w.p, w.s.OpenGates()[0]); len(got) != 0 {
 			t.Errorf("%+v", got)
 		}
-		w.tell(w.signed(plan.Approve, "ben", "legal"))
+		w.send(w.signed(plan.Approve, "ben", "legal"))
 		if len(w.s.OpenGates()) != 1 {
 			t.Fatal("the gate counted the approval of the old text")
 		}
-		w.tell(w.signed(plan.Approve, "ann", "legal"))
+		w.send(w.signed(plan.Approve, "ann", "legal"))
 		if len(w.s.OpenGates()) != 0 {
 			t.Error("the gate is still open")
 		}
 	})
 	t.Run("approvals survive a snapshot", func(t *testing.T) {
 		w := atGate(t, two)
-		w.tell(w.signed(plan.Approve, "ann", "legal"))
+		w.send(w.signed(plan.Approve, "ann", "legal"))
 		restored, err := plan.Restore(w.s.Snapshot())
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.s = restored
 		w.refused(t, w.signed(plan.Approve, "ann", "legal"), plan.Voted)
-		if w.tell(w.signed(plan.Approve, "ben", "legal")); len(w.s.OpenGates()) != 0 {
+		if w.send(w.signed(plan.Approve, "ben", "legal")); len(w.s.OpenGates()) != 0 {
 			t.Error("the first approval is lost")
 		}
 	})
@@ -171,7 +171,7 @@ func TestFourEyesExcludeThePersonWhoStartedTheRun(t *testing.T) {
 	own := w.signed(plan.Approve, "")
 	own.By = journal.Actor{User: "starter"}
 	w.refused(t, own, plan.NotAllowed)
-	if w.tell(w.signed(plan.Approve, "eva", "approver")); len(w.s.OpenGates()) != 0 {
+	if w.send(w.signed(plan.Approve, "eva", "approver")); len(w.s.OpenGates()) != 0 {
 		t.Error("another person cannot decide")
 	}
 }
@@ -188,29 +188,29 @@ func TestGatesEscalate(t *testing.T) {
 			t.Errorf("the run wakes at %d", wake)
 		}
 		w.now = opened + 4_000
-		w.tell()
+		w.send()
 		if n := countTimers(w.log, plan.TimerEscalation); n != 1 {
 			t.Errorf("it escalated %d times", n)
 		}
 		if wake, ok := w.s.Wake(); !ok || wake != opened+10_000 {
 			t.Errorf("the run wakes at %d", wake)
 		}
-		if w.tell(w.signed(plan.Approve, "cho", "board")); len(w.s.OpenGates()) != 0 {
+		if w.send(w.signed(plan.Approve, "cho", "board")); len(w.s.OpenGates()) != 0 {
 			t.Error("the board cannot decide")
 		}
 	})
 	t.Run("the first approvers still may", func(t *testing.T) {
 		w := atGate(t, escalating)
 		w.now += 4_000
-		w.tell()
-		if w.tell(w.signed(plan.Approve, "ann", "legal")); len(w.s.OpenGates()) != 0 {
+		w.send()
+		if w.send(w.signed(plan.Approve, "ann", "legal")); len(w.s.OpenGates()) != 0 {
 			t.Error("they cannot decide")
 		}
 	})
 	t.Run("the timeout follows", func(t *testing.T) {
 		w := atGate(t, escalating)
 		w.now += 60_000 // both timers are late
-		w.tell()
+		w.send()
 		if e, g := countTimers(w.log, plan.TimerEscalation), countTimers(w.log, plan.TimerGate); e != 1 || g != 1 {
 			t.Errorf("%d escalations, %d timeouts", e, g)
 		}
@@ -220,7 +220,7 @@ func TestGatesEscalate(t *testing.T) {
 		late.Approvers = &ir.Approvers{Roles: []string{"legal"}, EscalateAfter: 10_000, EscalateTo: []string{"board"}}
 		w := atGate(t, late)
 		w.now += 60_000
-		w.tell()
+		w.send()
 		if e, g := countTimers(w.log, plan.TimerEscalation), countTimers(w.log, plan.TimerGate); e != 0 || g != 1 {
 			t.Errorf("%d escalations, %d timeouts", e, g)
 		}

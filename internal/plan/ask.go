@@ -4,8 +4,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// ask opens the gate before a tool call. The task has stopped; it keeps its
-// place, its attempt and its notes.
+// ask opens the gate before a tool call. The task has stopped; it keeps its place, its attempt and its notes.
 func (d *decider) ask(x *Ask) {
 	f := d.s.Frames[x.Work.Frame]
 	work := x.Work
@@ -30,8 +29,8 @@ const (
 	ReasonNobody   = "timed out"
 )
 
-// answerCall records the answer to a tool call and lets the task continue. The
-// answer is a note of the task, so it applies to this call only, and once.
+// answerCall records the answer to a tool call and lets the task continue. The answer is a note of the task, so it
+// applies to this call only, and once.
 func (d *decider) answerCall(f *Frame, answer journal.ToolAnswer, method string) {
 	answer.Call = f.Gate.Call
 	_, answer.Digest = d.s.Shown(d.p, f)

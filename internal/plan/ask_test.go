@@ -7,8 +7,7 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
-// A task that needs approval for a tool call is one execution of its step, before
-// and after the answer.
+// A task that needs approval for a tool call is one execution of its step, before and after the answer.
 func TestApprovalIsNotAStep(t *testing.T) {
 	work := journal.Work{Place: journal.Place{Step: "send"}}
 	s := &plan.State{}

@@ -35,8 +35,7 @@ func leaving(t reporter, s ir.Step) ir.Step {
 	return s
 }
 
-// A child that is cancelled because the calling step has no time left still runs
-// its cleanup step.
+// A child that is cancelled because the calling step has no time left still runs its cleanup step.
 func TestCleanupRunsAfterATimeout(t *testing.T) {
 	child := program(chain(task("one"), task("two"))...)
 	child.Blocks[0].Steps = append(child.Blocks[0].Steps, task("tidy"))
@@ -47,7 +46,7 @@ func TestCleanupRunsAfterATimeout(t *testing.T) {
 	p.Children = []ir.Program{*child}
 	w := start(t, p, "")
 	w.now = wakes(t, w)
-	w.tell()
+	w.send()
 	w.end("one", plan.Result{Outcome: journal.OutcomeCancelled})
 	if len(w.tasks) != 1 || w.tasks[0].Key() != "call/call/tidy#0" {
 		t.Fatal(describe(w.log))
@@ -59,8 +58,7 @@ func TestCleanupRunsAfterATimeout(t *testing.T) {
 	}
 }
 
-// Whatever phase a step is in when it is cancelled, it makes the writes that it
-// always makes, and earlier writes stay.
+// Whatever phase a step is in when it is cancelled, it makes the writes that it always makes, and earlier writes stay.
 func TestCancelledStepsMakeTheirWrites(t *testing.T) {
 	inner := func(p *ir.Program, s ...ir.Step) ir.BlockID { return p.AddBlock(ir.Block{Steps: chain(s...)}) }
 	retried := leaving(t, task("x"))
@@ -79,7 +77,7 @@ func TestCancelledStepsMakeTheirWrites(t *testing.T) {
 		"in doubt": {func(*ir.Program) ir.Step { return leaving(t, task("x")) }, func(w *world) {
 			lost := w.tasks[0]
 			w.tasks = nil
-			w.tell(plan.Gone{Work: lost, Why: "crash", Policy: journal.RecoveryAsk})
+			w.send(plan.Gone{Work: lost, Why: "crash", Policy: journal.RecoveryAsk})
 		}, "cancelled cancelled|"},
 		"waits to be tried again": {func(*ir.Program) ir.Step { return retried }, func(w *world) {
 			w.end("x", plan.Result{Outcome: journal.OutcomeFailed, Error: "no luck"})
@@ -126,7 +124,7 @@ func TestCancelledStepsMakeTheirWrites(t *testing.T) {
 			w := start(t, p, `{"list": [1, 2]}`)
 			w.end("before", value(`"kept"`))
 			c.until(w)
-			w.tell(plan.Cancel{})
+			w.send(plan.Cancel{})
 			w.do = stopped
 			w.run(first)
 			text := func(path string) string { return strings.Trim(w.seen(path), `"`) }
@@ -160,14 +158,13 @@ func TestCancelledBranchesDoNotOverwriteTheWinner(t *testing.T) {
 	}
 }
 
-// A result that a person gives for a lost task is validated like that of the
-// task.
+// A result that a person gives for a lost task is validated like that of the task.
 func TestResultsFromPeopleAreValidated(t *testing.T) {
 	lost := func(s ir.Step) *world {
 		w := start(t, program(s), "")
 		gone := w.tasks[0]
 		w.tasks = nil
-		w.tell(plan.Gone{Work: gone, Why: "crash", Policy: journal.RecoveryAsk})
+		w.send(plan.Gone{Work: gone, Why: "crash", Policy: journal.RecoveryAsk})
 		return w
 	}
 	critic := ir.Step{ID: "g", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}, Writes: []ir.Write{{
@@ -186,21 +183,21 @@ func TestResultsFromPeopleAreValidated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := lost(c.step)
-			events := w.tell(plan.Decision{Answer: plan.AnswerResult, Value: json.RawMessage(c.bad)})
+			events := w.send(plan.Decision{Answer: plan.AnswerResult, Value: json.RawMessage(c.bad)})
 			if len(events) != 1 || len(w.s.OpenGates()) != 1 {
 				t.Fatalf("taken: %s", describe(events))
 			}
 			if x, ok := events[0].Fact.(journal.InputRefused); !ok || x.Why == "" {
 				t.Errorf("%+v", events[0].Fact)
 			}
-			w.tell(plan.Decision{Answer: plan.AnswerResult, Value: json.RawMessage(c.good)})
+			w.send(plan.Decision{Answer: plan.AnswerResult, Value: json.RawMessage(c.good)})
 			if w.s.Finished == nil || w.s.Finished.Outcome != c.outcome {
 				t.Error(describe(w.log))
 			}
 		})
 	}
 	w := lost(task("g"))
-	w.tell(plan.Decision{Answer: plan.AnswerFail})
+	w.send(plan.Decision{Answer: plan.AnswerFail})
 	if f := w.s.Finished; f == nil || f.Outcome != journal.OutcomeFailed || f.Reason != string(journal.ClassInDoubt) ||
 		f.Error != "a person decided that it failed" {
 		t.Errorf("%+v", f)

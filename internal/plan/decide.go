@@ -29,8 +29,8 @@ func Start(
 	return s, d.out
 }
 
-// Decide turns inputs, and timers that are due by now, into events, which belong
-// into one append. It changes the state: if the append fails, discard the state.
+// Decide turns inputs, and timers that are due by now, into events, which belong into one append. It changes the state:
+// if the append fails, discard the state.
 func (s *State) Decide(p *Program, now journal.Millis, in ...Input) []journal.Event {
 	s.cut = false
 	d := &decider{s: s, p: p, now: now}
@@ -44,8 +44,8 @@ func (s *State) Decide(p *Program, now journal.Millis, in ...Input) []journal.Ev
 		}
 		d.accept(one)
 		if _, gone := one.(Gone); gone && i+1 < len(in) {
-			// Tasks of one process are lost together: a task that is rerun before
-			// the others are lost would keep the clock running.
+			// Tasks of one process are lost together: a task that is rerun before the others are lost would keep the
+			// clock running.
 			if _, gone := in[i+1].(Gone); gone {
 				continue
 			}
@@ -59,14 +59,13 @@ func (s *State) Decide(p *Program, now journal.Millis, in ...Input) []journal.Ev
 	return d.out
 }
 
-// mostAtOnce bounds the facts of one decision, approximately. Nested loops
-// without tasks could otherwise fill the memory.
+// mostAtOnce bounds the facts of one decision, approximately. Nested loops without tasks could otherwise fill the
+// memory.
 const mostAtOnce = 10_000
 
 func (d *decider) full() bool { return len(d.out) >= mostAtOnce }
 
-// Moving reports whether the last decision stopped at mostAtOnce facts: the next
-// one continues without any input.
+// Moving reports whether the last decision stopped at mostAtOnce facts: the next one continues without any input.
 func (s *State) Moving() bool { return s.cut && s.Finished == nil }
 
 type decider struct {
@@ -151,8 +150,7 @@ func (d *decider) evalBool(e *expr.Expr, sc *scope) (bool, error) {
 	return ok, err
 }
 
-// eval evaluates an expression. An error of reading a value takes precedence: it
-// explains why the expression failed.
+// eval evaluates an expression. An error of reading a value takes precedence: it explains why the expression failed.
 func (d *decider) eval(e *expr.Expr, sc *scope) (any, error) {
 	v, err := e.Eval(sc)
 	if sc.err != nil {
@@ -161,8 +159,8 @@ func (d *decider) eval(e *expr.Expr, sc *scope) (any, error) {
 	return v, err
 }
 
-// enter enters a step of the frame's block. via is the limited edge that led
-// there, or nil; standIn is the step that it replaces, or "".
+// enter enters a step of the frame's block. via is the limited edge that led there, or nil; standIn is the step that it
+// replaces, or "".
 func (d *decider) enter(f *Frame, id string, via *int, standIn string) {
 	u := d.unit(f)
 	step := u.step(f.Block, id)
@@ -175,7 +173,8 @@ func (d *decider) enter(f *Frame, id string, via *int, standIn string) {
 		at.Visit = f.Visits[id] + 1
 		if at.Visit > ir.VisitCap && !d.s.stepsBound(f) {
 			over := fmt.Sprintf(
-				"step %q has been reached %d times, which is the most where no budget bounds the steps", id, ir.VisitCap,
+				"step %q has been reached %d times, which is the most where no budget bounds the steps", id,
+				ir.VisitCap,
 			)
 			if at.Visit > ir.VisitCap+1 { // the edge for failures leads back here
 				d.close(f, Ending{Outcome: journal.OutcomeFailed, Class: journal.ClassBudget, Error: over, Step: id})
@@ -256,8 +255,7 @@ func (d *decider) startStep(f *Frame, step *ir.Step, w journal.Work, via *int, s
 	}
 }
 
-// opensWith reports whether a step starts with a task, and which part of its work
-// that is.
+// opensWith reports whether a step starts with a task, and which part of its work that is.
 func opensWith(step *ir.Step) (task bool, part string) {
 	switch a := step.Action.(type) {
 	case ir.Task:
@@ -270,8 +268,8 @@ func opensWith(step *ir.Step) (task bool, part string) {
 	return false, ""
 }
 
-// deadEnd returns the class of a route that leads to an exit marked as a failure,
-// "" if it leads elsewhere. Then the route itself fails.
+// deadEnd returns the class of a route that leads to an exit marked as a failure, "" if it leads elsewhere. Then the
+// route itself fails.
 func (d *decider) deadEnd(f *Frame, step *ir.Step) (class journal.Class, err error) {
 	sc := d.scope(f)
 	for i := range step.Next {
@@ -296,8 +294,7 @@ func (d *decider) deadEnd(f *Frame, step *ir.Step) (class journal.Class, err err
 	return "", nil
 }
 
-// enterEnd ends a program. If it succeeds, its result may be computed from that
-// of the previous step.
+// enterEnd ends a program. If it succeeds, its result may be computed from that of the previous step.
 func (d *decider) enterEnd(f *Frame, at journal.Place, step *ir.Step, a *ir.End, via *int, standIn string) {
 	left := journal.StepLeft{Place: at, Outcome: journal.OutcomeOK, Via: via, For: standIn}
 	if step.Result != nil && !a.Failed {
@@ -327,8 +324,8 @@ const (
 // ReasonCondition is the reason of a skipped step: its condition was false.
 const ReasonCondition = "SKIPPED_CONDITION"
 
-// ReasonUndecided is the reason of an iteration after which the loop's break
-// condition could not be evaluated. The loop continues.
+// ReasonUndecided is the reason of an iteration after which the loop's break condition could not be evaluated. The loop
+// continues.
 const ReasonUndecided = "UNDECIDED"
 
 // TaskOf returns the task of a frame's current step.
@@ -420,8 +417,7 @@ func (d *decider) enterGate(f *Frame, at journal.Place, step *ir.Step, g *ir.Gat
 	}
 }
 
-// limit returns the time limit of a step of frames. StepEntered stores it, so
-// that it is evaluated once per attempt.
+// limit returns the time limit of a step of frames. StepEntered stores it, so that it is evaluated once per attempt.
 func (d *decider) limit(f *Frame, step *ir.Step) (journal.Millis, error) {
 	if step.TimeoutExpr == nil {
 		return journal.Millis(step.Timeout), nil
@@ -576,8 +572,8 @@ func stopsAtTimeout(step *ir.Step) bool {
 	return ok && g.Decider != ir.Work && (g.OnTimeout == ir.TimeoutFail || g.OnTimeout == ir.TimeoutNotify)
 }
 
-// choose returns the first edge that matches. A step that replaces another one
-// follows its own jumps first, then the edges of the other.
+// choose returns the first edge that matches. A step that replaces another one follows its own jumps first, then the
+// edges of the other.
 func (d *decider) choose(f *Frame, step *ir.Step, outcome ir.Outcome) (*ir.Edge, *int, error) {
 	sc := d.scope(f)
 	var tried []journal.Tried
@@ -638,8 +634,7 @@ func matches(on []ir.Outcome, outcome ir.Outcome) bool {
 	return false
 }
 
-// jump enters a step of this block, or leaves the block for a step of an
-// enclosing one.
+// jump enters a step of this block, or leaves the block for a step of an enclosing one.
 func (d *decider) jump(f *Frame, step string, via *int) {
 	if _, here := d.unit(f).index[f.Block][step]; here {
 		d.enter(f, step, via, "")
@@ -683,8 +678,7 @@ func (d *decider) ending(f *Frame, step *ir.Step, a *ir.End) Ending {
 	return end
 }
 
-// ReasonStopNotMet is the reason of a run that ended although its stop condition
-// was false.
+// ReasonStopNotMet is the reason of a run that ended although its stop condition was false.
 const ReasonStopNotMet = "STOP_CONDITION_NOT_MET"
 
 // close ends a frame, or the run if it is the frame of the body.
@@ -761,8 +755,8 @@ func (d *decider) finalEnding(f *Frame, end Ending) Ending {
 	return end
 }
 
-// origin describes where a part of the output of a program comes from. It
-// returns "" if that is not known. last is the last step.
+// origin describes where a part of the output of a program comes from. It returns "" if that is not known. last is the
+// last step.
 func (d *decider) origin(top *Frame, last, path string) string {
 	if _, ok := d.written(top); !ok {
 		return fmt.Sprintf("the result of step %q, because no step has written to output", last)
@@ -780,8 +774,7 @@ func (d *decider) origin(top *Frame, last, path string) string {
 // ReasonRejected is the reason of a run that a gate has rejected.
 const ReasonRejected = "GATE_REJECTED"
 
-// output returns the output of a program: what its steps wrote to "output", else
-// the result of its last step.
+// output returns the output of a program: what its steps wrote to "output", else the result of its last step.
 func (d *decider) output(top *Frame) journal.Value {
 	if v, ok := d.written(top); ok {
 		return v
@@ -843,8 +836,7 @@ func (d *decider) closeCancelled(f *Frame) {
 	d.close(f, end)
 }
 
-// mayCleanUp reports whether a cancelled program has a cleanup step, and time and
-// budget to run it.
+// mayCleanUp reports whether a cancelled program has a cleanup step, and time and budget to run it.
 func (d *decider) mayCleanUp(f *Frame) bool {
 	if f.Path != "" && f.Child == "" || f.Cleaning || f.FailedBy != "" || d.unit(f).ir.OnCancel == "" || d.s.Expired {
 		return false
@@ -895,8 +887,7 @@ const (
 	MethodTimeout   = "timeout"
 )
 
-// fireTimers fires all timers that are due, in the order of their due times, and
-// reports whether there were any.
+// fireTimers fires all timers that are due, in the order of their due times, and reports whether there were any.
 func (d *decider) fireTimers() (fired bool) {
 	for d.s.Finished == nil {
 		t, f, ok := d.s.nextTimer()
@@ -929,8 +920,7 @@ func (d *decider) timeOutGroup(f *Frame) {
 	d.fact(f, journal.CancelRequested{Frame: f.Path, Below: true, Reason: string(journal.ClassTimeout)})
 }
 
-// grantPending grants the first request that waits for budget, if it fits, and
-// reports whether it decided anything.
+// grantPending grants the first request that waits for budget, if it fits, and reports whether it decided anything.
 func (d *decider) grantPending() bool {
 	if d.s.Expired || len(d.s.BudgetWaiters) == 0 {
 		return false

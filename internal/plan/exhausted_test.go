@@ -73,6 +73,5 @@ func TestRefusedStepsDoNotRepeatForever(t *testing.T) {
 // anything happened.
 func (w *world) more() bool {
 	w.s.MarkAll()
-	return len(w.tell()) > 0
+	return len(w.send()) > 0
 }
-

@@ -22,8 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "write the facts of testdata/facts anew")
 
-// facts formats events with everything that was decided: a later process and the
-// records have nothing else.
+// facts formats events with everything that was decided: later processes and records depend on it alone.
 func facts(events []journal.Event) string {
 	var b strings.Builder
 	at := journal.Millis(1000)
@@ -128,8 +127,7 @@ func yes() plan.Result       { return value(`{"approved": true}`) }
 func rejected() plan.Result  { return value(`{"approved": false, "reason": "not now"}`) }
 func cancelled() plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
 
-// critics returns branches of one check each, inside a branch. Another branch
-// beside it is independent of them.
+// critics returns branches of one check each, inside a branch. Another branch beside it is independent of them.
 func critics(join ir.Join, most int) *ir.Program {
 	p := program()
 	fan := ir.Parallel{Join: join, MaxConcurrent: most}
@@ -442,7 +440,7 @@ func stories(t *testing.T) map[string]story {
 	} {
 		do := func(w *world) {
 			if kind == "event" {
-				w.tell(plan.Signal{Event: "go", Data: json.RawMessage(`{"n":1}`), By: journal.Actor{User: "eva"}})
+				w.send(plan.Signal{Event: "go", Data: json.RawMessage(`{"n":1}`), By: journal.Actor{User: "eva"}})
 			}
 			w.do = func(task journal.Work) plan.Result {
 				if task.Step == "a" {
@@ -487,7 +485,7 @@ func people(t *testing.T) map[string]story {
 			_, d.Digest = w.s.Shown(w.p, open[0])
 		}
 		d.By = eva
-		w.tell(d)
+		w.send(d)
 	}
 	gate := func(g ir.Gate) *ir.Program {
 		s := ir.Step{ID: "g", Action: g, Reads: []ir.Ref{{Path: "state.a"}}, Writes: []ir.Write{{Path: "state.g"}}}
@@ -516,9 +514,9 @@ func people(t *testing.T) map[string]story {
 		w *world,
 	) {
 		// before a gate waits for it
-		w.tell(plan.Signal{Event: "go", Data: json.RawMessage(`{"approved": false, "why": 1}`), By: eva})
+		w.send(plan.Signal{Event: "go", Data: json.RawMessage(`{"approved": false, "why": 1}`), By: eva})
 		w.result(0)
-		w.tell(plan.Signal{Event: "go", Data: json.RawMessage(`{"approved": true}`), By: eva})
+		w.send(plan.Signal{Event: "go", Data: json.RawMessage(`{"approved": true}`), By: eva})
 	}}
 	misses := task("a")
 	misses.Reads = []ir.Ref{{Path: "input.n"}, {Path: "state.none"}}
@@ -528,14 +526,14 @@ func people(t *testing.T) map[string]story {
 		{Path: "state.late"},
 	}}
 	out["an event that came before is still there"] = story{program: again, tell: func(w *world) {
-		w.tell(plan.Signal{Event: "go", Data: json.RawMessage(`"early"`)})
+		w.send(plan.Signal{Event: "go", Data: json.RawMessage(`"early"`)})
 		w.result(0)
-		w.tell(plan.Signal{Event: "go", Data: json.RawMessage(`{"approved": true}`)})
+		w.send(plan.Signal{Event: "go", Data: json.RawMessage(`{"approved": true}`)})
 	}}
 	out["two events before anybody waits"] = story{program: gate(ir.Gate{Decider: ir.Event, Event: "go"}), tell: func(
 		w *world,
 	) {
-		w.tell(plan.Signal{Event: "go", Data: json.RawMessage(`1`), By: eva}, plan.Signal{Event: "go"})
+		w.send(plan.Signal{Event: "go", Data: json.RawMessage(`1`), By: eva}, plan.Signal{Event: "go"})
 	}}
 
 	// A refusal has the reason and the sender.
@@ -544,7 +542,7 @@ func people(t *testing.T) map[string]story {
 		p.Budget = ir.Budget{Steps: limit(50), MicroDollars: limit(2_500_000)}
 		return p
 	}(), tell: func(w *world) {
-		w.tell(
+		w.send(
 			plan.Decision{Answer: plan.Approve, By: eva},
 			plan.Continue{By: eva}, plan.Pause{By: eva}, plan.Pause{By: eva}, plan.Continue{By: eva},
 			plan.Raise{Budget: "patience", To: 1}, plan.Raise{Budget: plan.BudgetTokens, To: 1},
@@ -557,7 +555,7 @@ func people(t *testing.T) map[string]story {
 		)
 		late := w.tasks[0]
 		w.result(0)
-		w.tell(
+		w.send(
 			plan.Result{Work: late}, plan.Note{Work: late}, plan.Reserve{Work: late}, plan.Gone{Work: late},
 			plan.Ask{Work: late}, plan.Sleep{Work: late},
 			plan.Result{Work: journal.Work{Place: journal.Place{Frame: "nowhere"}}},
@@ -583,7 +581,7 @@ func people(t *testing.T) map[string]story {
 	out["which gate is meant"] = story{program: two, tell: func(w *world) {
 		_, x := w.s.Shown(w.p, w.s.OpenGates()[0])
 		_, y := w.s.Shown(w.p, w.s.OpenGates()[1])
-		w.tell(
+		w.send(
 			plan.Decision{Answer: plan.Approve}, plan.Decision{Step: "ask", Answer: plan.Approve},
 			plan.Decision{Step: "none", Answer: plan.Approve}, plan.Decision{Frame: "fan/z", Answer: plan.Approve},
 			plan.Decision{Frame: "fan/x", Answer: plan.AnswerRerun, Digest: x},
@@ -600,10 +598,10 @@ func people(t *testing.T) map[string]story {
 		return story{program: program(task("a")), tell: func(w *world) {
 			work := w.tasks[0]
 			w.tasks = nil
-			w.tell(plan.Note{Work: work, N: 1, Kind: "reply", Data: json.RawMessage(`"hm"`), Usage: journal.Usage{
+			w.send(plan.Note{Work: work, N: 1, Kind: "reply", Data: json.RawMessage(`"hm"`), Usage: journal.Usage{
 				OutputTokens: 3,
 			}}, plan.Note{Work: work, N: 1, Kind: "reply"})
-			w.tell(plan.Ask{
+			w.send(plan.Ask{
 				Work: work, Call: "a#0/1", Shows: map[string]json.RawMessage{"tool": json.RawMessage(`"rm"`)},
 				Within: within,
 			})
@@ -613,20 +611,20 @@ func people(t *testing.T) map[string]story {
 	out["a task that sleeps"] = story{program: program(task("a"), task("after")), tell: func(w *world) {
 		work := w.tasks[0]
 		w.tasks = nil
-		w.tell(plan.Reserve{Work: work, N: 1, Amount: journal.Usage{OutputTokens: 20, ModelCalls: 1}})
-		w.tell(plan.Note{
+		w.send(plan.Reserve{Work: work, N: 1, Amount: journal.Usage{OutputTokens: 20, ModelCalls: 1}})
+		w.send(plan.Note{
 			Work: work, N: 1, Kind: "model_retry", Data: json.RawMessage(`{}`), Settles: 1,
 			Usage: journal.Usage{ModelCalls: 1},
 		})
-		w.tell(plan.Sleep{Work: work, For: 3600_000, Why: "rate limit"})
+		w.send(plan.Sleep{Work: work, For: 3600_000, Why: "rate limit"})
 	}}
 	out["a task that is lost and has counted"] = story{program: program(task("a")), tell: func(w *world) {
 		lost := w.tasks[0]
 		w.tasks = nil
-		w.tell(plan.Reserve{Work: lost, N: 1, Amount: journal.Usage{
+		w.send(plan.Reserve{Work: lost, N: 1, Amount: journal.Usage{
 			InputTokens: 64_000, OutputTokens: 33_200, ModelCalls: 1,
 		}})
-		w.tell(plan.Gone{Work: lost, Why: "stopped", Policy: journal.RecoveryRerun, Used: &journal.Usage{
+		w.send(plan.Gone{Work: lost, Why: "stopped", Policy: journal.RecoveryRerun, Used: &journal.Usage{
 			InputTokens: 200, OutputTokens: 40, ModelCalls: 1,
 		}})
 	}}
@@ -637,7 +635,7 @@ func people(t *testing.T) map[string]story {
 	})
 	out["a call that is not agreed to"] = asks(0, func(w *world) { answer(w, plan.Decision{Answer: plan.Reject}) })
 	out["a call that nobody answers"] = asks(5000, func(*world) {})
-	out["a call that is cancelled"] = asks(0, func(w *world) { w.tell(plan.Cancel{}) })
+	out["a call that is cancelled"] = asks(0, func(w *world) { w.send(plan.Cancel{}) })
 	for _, said := range []string{plan.AnswerRerun, plan.AnswerSkip, plan.AnswerResult, plan.AnswerFail} {
 		a := task("a")
 		a.Writes, a.Next = always("a"), []ir.Edge{on("after", ir.OK, ir.Skipped, ir.Failed)}
@@ -645,8 +643,8 @@ func people(t *testing.T) map[string]story {
 		out["in doubt a person says "+said] = story{program: program(a, task("after")), tell: func(w *world) {
 			lost := w.tasks[0]
 			w.tasks = nil
-			w.tell(plan.Reserve{Work: lost, N: 1, Amount: journal.Usage{OutputTokens: 20, ModelCalls: 1}})
-			w.tell(plan.Gone{Work: lost, Why: "killed", Policy: journal.RecoveryAsk, Until: 900})
+			w.send(plan.Reserve{Work: lost, N: 1, Amount: journal.Usage{OutputTokens: 20, ModelCalls: 1}})
+			w.send(plan.Gone{Work: lost, Why: "killed", Policy: journal.RecoveryAsk, Until: 900})
 			answer(w, plan.Decision{Answer: plan.AnswerResult, Value: json.RawMessage("{")})
 			answer(w, plan.Decision{Answer: said, Note: "looked", Value: json.RawMessage(`{"n":1}`)})
 		}}
@@ -777,9 +775,9 @@ func endings(t *testing.T) map[string]story {
 	one := int64(1)
 	more := func(w *world) {
 		w.run(first)
-		w.tell(plan.Raise{Budget: plan.BudgetSteps, To: 2, By: journal.Actor{User: "eva"}})
+		w.send(plan.Raise{Budget: plan.BudgetSteps, To: 2, By: journal.Actor{User: "eva"}})
 		w.run(first)
-		w.tell(plan.Raise{Budget: plan.BudgetSteps, To: 20})
+		w.send(plan.Raise{Budget: plan.BudgetSteps, To: 20})
 	}
 	for kind, action := range map[string]ir.Action{
 		"task": ir.Task{Kind: "test"}, "call": ir.Call{}, "loop": ir.Loop{Block: 1, Each: &ir.Each{
@@ -801,7 +799,7 @@ func endings(t *testing.T) map[string]story {
 	}
 	slow := func(w *world) {
 		w.now += 1000
-		w.tell()
+		w.send()
 		w.do = stopped
 	}
 	late := program()
@@ -822,7 +820,7 @@ func endings(t *testing.T) map[string]story {
 	out["a run that has used its time"] = story{program: all, tell: func(w *world) {
 		w.now += 1000
 		w.end("a", plan.Result{Outcome: journal.OutcomeOK})
-		w.tell(plan.Raise{Budget: plan.BudgetDeadline, To: 2})
+		w.send(plan.Raise{Budget: plan.BudgetDeadline, To: 2})
 	}}
 	timed := program()
 	timed.Blocks[0].Steps = chain(ir.Step{ID: "fan", Timeout: 500, Writes: always("fan"), Fallback: &ir.Name{
@@ -847,7 +845,7 @@ func endings(t *testing.T) map[string]story {
 	tidy.Blocks[0].Steps = append(tidy.Blocks[0].Steps, task("tidy"))
 	tidy.OnCancel, tidy.Budget.Steps = "tidy", limit(1)
 	out["cancelled without a step left to tidy up"] = story{
-		program: tidy, tell: func(w *world) { w.run(first); w.tell(plan.Cancel{Reason: "enough"}) },
+		program: tidy, tell: func(w *world) { w.run(first); w.send(plan.Cancel{Reason: "enough"}) },
 	}
 	standIn := task("spare")
 	standIn.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{1000}}
@@ -855,14 +853,14 @@ func endings(t *testing.T) map[string]story {
 	primary.Fallback = &ir.Name{Name: "spare"}
 	out["a spare that is cancelled"] = story{program: program(primary, task("b"), standIn), tell: func(w *world) {
 		ends("a", no("no luck"), "spare", no("nor there"))(w)
-		w.tell(plan.Cancel{})
+		w.send(plan.Cancel{})
 	}}
 	standIn = ir.Step{ID: "spare", Action: ir.Loop{Block: 1, Each: &ir.Each{Items: items(t, "[1, 2]"), Var: "x"}}}
 	group := program(primary, task("b"), standIn)
 	group.AddBlock(ir.Block{Steps: []ir.Step{task("in")}})
 	out["a loop in the place of a step is cancelled"] = story{program: group, tell: func(w *world) {
 		w.end("a", no("no luck"))
-		w.tell(plan.Cancel{})
+		w.send(plan.Cancel{})
 		w.do = stopped
 	}}
 	lost := program(primary, task("b"), task("spare"))
@@ -870,8 +868,8 @@ func endings(t *testing.T) map[string]story {
 		w.end("a", no("no luck"))
 		gone := w.tasks[0]
 		w.tasks = nil
-		w.tell(plan.Gone{Work: gone, Why: "killed", Policy: journal.RecoveryAsk})
-		w.tell(plan.Decision{Answer: plan.AnswerRerun})
+		w.send(plan.Gone{Work: gone, Why: "killed", Policy: journal.RecoveryAsk})
+		w.send(plan.Decision{Answer: plan.AnswerRerun})
 	}}
 	many := program()
 	many.Blocks[0].Steps = []ir.Step{branches(many, "fan", ir.JoinAll, 0, "x", "y", "z")}
@@ -879,13 +877,13 @@ func endings(t *testing.T) map[string]story {
 	out["what one process left is lost together"] = story{program: many, tell: func(w *world) {
 		var in []plan.Input
 		for i, work := range w.tasks {
-			w.tell(plan.Reserve{
+			w.send(plan.Reserve{
 				Work: work, N: 1, Amount: journal.Usage{OutputTokens: 60, ModelCalls: 1}, Least: int64(10 * i),
 			})
 			in = append(in, plan.Gone{Work: work, Why: "killed", Policy: journal.RecoveryRerun, Until: 1500})
 		}
 		w.tasks, w.now = nil, 9000
-		w.tell(in...)
+		w.send(in...)
 	}}
 	for backoff, r := range map[string]ir.Retry{
 		"exponential": {Backoff: ir.Exponential, Delays: []ir.Millis{100}}, "exponential threefold": {
@@ -902,8 +900,7 @@ func endings(t *testing.T) map[string]story {
 			w.do = func(journal.Work) plan.Result { return no("no luck") }
 		}}
 	}
-	// Facts name the replaced step and the limited edge also if the budget is
-	// exhausted.
+	// Facts name the replaced step and the limited edge also if the budget is exhausted.
 	for kind, action := range map[string]ir.Action{"task": ir.Task{Kind: "test"}, "loop": ir.Loop{Block: 1, While: cond(
 		t, "loop.index < 1",
 	)}} {
@@ -932,7 +929,7 @@ func endings(t *testing.T) map[string]story {
 				w *world,
 			) {
 				w.end("a", no("no luck"))
-				w.tell(plan.Raise{Budget: plan.BudgetSteps, To: 20})
+				w.send(plan.Raise{Budget: plan.BudgetSteps, To: 20})
 			}}
 			out[way+" without steps in a branch as a "+kind] = story{
 				program: build(ir.Budget{Steps: limit(1)}, true), tell: ends("a", no("no luck")),
@@ -950,7 +947,7 @@ func endings(t *testing.T) map[string]story {
 	out["done again without a step left"] = story{program: bounded, tell: func(w *world) {
 		gone := w.tasks[0]
 		w.tasks = nil
-		w.tell(plan.Gone{Work: gone, Why: "killed", Policy: journal.RecoveryRerun})
+		w.send(plan.Gone{Work: gone, Why: "killed", Policy: journal.RecoveryRerun})
 	}}
 	used := program()
 	used.Blocks[0].Steps = []ir.Step{{ID: "loop", TimeoutExpr: computed(t, "0.5"), Action: ir.Loop{
@@ -1016,7 +1013,13 @@ func endings(t *testing.T) map[string]story {
 
 	gathering := program()
 	gathering.Vars = []ir.Var{{Path: "state.other", Reducer: ir.Set}, {Path: "state.list", Reducer: ir.Append}}
-	for i, write := range []ir.Write{{Path: "state.list"}, {Path: "state.list", Reducer: ir.Set, Part: "n"}, {Path: "output", Reducer: ir.Merge, Under: "u", AsList: true}, {Path: "output", Reducer: ir.Merge, NonObjectKey: "b"}, {Path: "state.other"}} {
+	for i, write := range []ir.Write{
+		{Path: "state.list"},
+		{Path: "state.list", Reducer: ir.Set, Part: "n"},
+		{Path: "output", Reducer: ir.Merge, Under: "u", AsList: true},
+		{Path: "output", Reducer: ir.Merge, NonObjectKey: "b"},
+		{Path: "state.other"},
+	} {
 		s := task(fmt.Sprintf("s%d", i))
 		s.Writes = []ir.Write{write}
 		gathering.Blocks[0].Steps = append(gathering.Blocks[0].Steps, s)
@@ -1037,8 +1040,8 @@ func bounds(t *testing.T) map[string]story {
 	out := map[string]story{}
 	eva := journal.Actor{User: "eva"}
 
-	// A rejection ends the program as rejected, unless later work succeeds.
-	// Rejections inside a child or a branch do not.
+	// A rejection ends the program as rejected, unless later work succeeds. Rejections inside a child or a branch do
+	// not.
 	check := ir.Step{ID: "check", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}}
 	check.Next = []ir.Edge{{On: []ir.Outcome{ir.Rejected}, To: ir.Target{Exit: ir.ExitBlock}}}
 	out["a no that leads out"] = story{program: program(check), tell: ends("check", rejected())}
@@ -1070,14 +1073,14 @@ func bounds(t *testing.T) map[string]story {
 	tidy.OnCancel, tidy.Budget.ActiveSeconds = "tidy", limit(1)
 	out["cancelled when the time is up"] = story{program: tidy, tell: func(w *world) {
 		w.now += 1000
-		w.tell()
-		w.tell(plan.Cancel{Reason: "enough", By: eva}, plan.Cancel{By: eva})
+		w.send()
+		w.send(plan.Cancel{Reason: "enough", By: eva}, plan.Cancel{By: eva})
 		w.do = stopped
 	}}
 	late := program(ir.Step{ID: "call", Action: ir.Call{}})
 	late.Children = []ir.Program{*tidy}
 	out["a child whose own time is up"] = story{
-		program: late, tell: func(w *world) { w.now += 1000; w.tell(); w.do = stopped },
+		program: late, tell: func(w *world) { w.now += 1000; w.send(); w.do = stopped },
 	}
 
 	namesakes := program()
@@ -1085,15 +1088,15 @@ func bounds(t *testing.T) map[string]story {
 	namesakes.Blocks[0].Steps[0].Action.(ir.Parallel).Branches[0].Budget.ActiveSeconds = limit(1)
 	out["a jump of the clock is not active time"] = story{program: late, tell: func(w *world) {
 		w.now += 900
-		w.tell()
+		w.send()
 		w.now += 7_200_000
-		w.tell(plan.ClockJump{By: 7_200_000})
+		w.send(plan.ClockJump{By: 7_200_000})
 		w.now += 99
-		w.tell()
+		w.send()
 		w.do = stopped
 	}}
 	out["a branch whose name begins another one stops alone"] = story{
-		program: namesakes, tell: func(w *world) { w.now += 1000; w.tell(); w.end("x", cancelled()) },
+		program: namesakes, tell: func(w *world) { w.now += 1000; w.send(); w.end("x", cancelled()) },
 	}
 	again := task("a")
 	again.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant}
@@ -1113,7 +1116,7 @@ func bounds(t *testing.T) map[string]story {
 	out["what tasks reserve"] = story{program: money, tell: func(w *world) {
 		x, y := w.tasks[0], w.tasks[1]
 		ask := func(work journal.Work, n int, tokens, least int64) {
-			w.tell(plan.Reserve{
+			w.send(plan.Reserve{
 				Work: work, N: n, Amount: journal.Usage{OutputTokens: tokens, ModelCalls: 1}, Least: least,
 			})
 		}
@@ -1123,11 +1126,11 @@ func bounds(t *testing.T) map[string]story {
 		ask(y, 2, 40, 0) // waits for x
 		ask(y, 2, 40, 0) // the same request again
 		ask(x, 2, 10, 0) // would fit, but y waits in front
-		w.tell(plan.Edit{Path: "state.n", Value: json.RawMessage("1")})
-		w.tell(plan.Note{Work: x, N: 1, Kind: "reply", Settles: 1, Usage: journal.Usage{OutputTokens: 70}})
-		w.tell(plan.Edit{Path: "state.n", Value: json.RawMessage("1")})
-		w.tell(plan.Raise{Budget: plan.BudgetTokens, To: 120})
-		w.tell(plan.Note{Work: y, N: 1, Kind: "reply", Settles: 2, Usage: journal.Usage{OutputTokens: 30}})
+		w.send(plan.Edit{Path: "state.n", Value: json.RawMessage("1")})
+		w.send(plan.Note{Work: x, N: 1, Kind: "reply", Settles: 1, Usage: journal.Usage{OutputTokens: 70}})
+		w.send(plan.Edit{Path: "state.n", Value: json.RawMessage("1")})
+		w.send(plan.Raise{Budget: plan.BudgetTokens, To: 120})
+		w.send(plan.Note{Work: y, N: 1, Kind: "reply", Settles: 2, Usage: journal.Usage{OutputTokens: 30}})
 		ask(y, 3, 40, 10) // fewer tokens suffice
 	}}
 	waits := program(
@@ -1136,10 +1139,10 @@ func bounds(t *testing.T) map[string]story {
 	)
 	out["a jump of the clock while nothing runs"] = story{program: waits, tell: func(w *world) {
 		w.now += 7_200_000
-		w.tell(plan.ClockJump{By: 7_200_000})
+		w.send(plan.ClockJump{By: 7_200_000})
 	}}
 	out["which events there are"] = story{program: waits, tell: func(w *world) {
-		w.tell(plan.Signal{Event: "b"}, plan.Signal{Event: "z"}, plan.Signal{Event: "a"})
+		w.send(plan.Signal{Event: "b"}, plan.Signal{Event: "z"}, plan.Signal{Event: "a"})
 	}}
 	parts := task("a")
 	parts.Writes = []ir.Write{{Path: "state.n", Part: "n"}}
@@ -1152,8 +1155,7 @@ func bounds(t *testing.T) map[string]story {
 		tell:    ends("check", value(`{"approved": true, "evidence": "", "reason": "because"}`)),
 	}
 
-	// A rewind restores the values of the step, whatever is open, and keeps the
-	// usage.
+	// A rewind restores the values of the step, whatever is open, and keeps the usage.
 	back := program()
 	loop := ir.Step{ID: "loop", Writes: always("loop"), Action: ir.Loop{
 		Each: &ir.Each{Items: items(t, "[1, 2]"), Var: "n"},
@@ -1178,7 +1180,7 @@ func bounds(t *testing.T) map[string]story {
 			for range 5 {
 				w.result(0)
 			}
-			w.tell(plan.Edit{Path: "state.edited", Value: json.RawMessage("1")})
+			w.send(plan.Edit{Path: "state.edited", Value: json.RawMessage("1")})
 			takeBack(w, step, eva)
 			if step == "fan" {
 				return // to see the state then
@@ -1186,10 +1188,10 @@ func bounds(t *testing.T) map[string]story {
 			for len(w.tasks) > 0 {
 				w.result(0)
 			}
-			w.tell(plan.Signal{Event: "go"})
+			w.send(plan.Signal{Event: "go"})
 			for range 2 {
 				_, digest := w.s.Shown(w.p, w.s.OpenGates()[0])
-				w.tell(plan.Decision{Answer: plan.Approve, Digest: digest})
+				w.send(plan.Decision{Answer: plan.Approve, Digest: digest})
 				for len(w.tasks) > 0 && w.s.Finished == nil {
 					w.result(0)
 				}
@@ -1201,7 +1203,7 @@ func bounds(t *testing.T) map[string]story {
 		p.Blocks[0].Steps[0].Next = []ir.Edge{on("wait", ir.OK)}
 		p.Budget.Steps = limit(2)
 		out["taken back from a stop to "+step] = story{program: p, tell: func(w *world) {
-			w.tell(plan.Signal{Event: "go"})
+			w.send(plan.Signal{Event: "go"})
 			takeBack(w, step, eva)
 		}}
 	}
@@ -1210,7 +1212,7 @@ func bounds(t *testing.T) map[string]story {
 	)
 	ends.OnCancel = "tidy"
 	out["nothing is taken back that is being cancelled"] = story{program: ends, tell: func(w *world) {
-		w.tell(plan.Cancel{})
+		w.send(plan.Cancel{})
 		w.end("a", cancelled())
 		takeBack(w, "a", eva)
 	}}
@@ -1231,5 +1233,5 @@ func takeBack(w *world, step string, by journal.Actor) {
 	if !reached {
 		w.t.Fatalf("step %q was not reached\n%s", step, describe(w.log))
 	}
-	w.tell(plan.Rewind{Step: step, Was: was, By: by})
+	w.send(plan.Rewind{Step: step, Was: was, By: by})
 }

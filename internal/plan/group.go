@@ -28,8 +28,7 @@ func (d *decider) decideGroup(f *Frame) {
 	}
 }
 
-// endTimedOut ends a step of frames that has timed out, as soon as no frame is open.
-// The writes of branches stay.
+// endTimedOut ends a step of frames that has timed out, as soon as no frame is open. The writes of branches stay.
 func (d *decider) endTimedOut(f *Frame) {
 	if f.Group.Live > 0 {
 		return
@@ -56,8 +55,8 @@ func (d *decider) parallel(f *Frame, a *ir.Parallel) {
 	}
 }
 
-// following returns the index of the next branch to open. Branches whose results
-// an earlier attempt left are not opened again.
+// following returns the index of the next branch to open. Branches whose results an earlier attempt left are not opened
+// again.
 func (g *Group) following() int {
 	next := g.Next
 	for g.Results[next] != nil {
@@ -136,8 +135,7 @@ func (d *decider) join(f *Frame, a *ir.Parallel) {
 	d.succeed(f, left, gathered)
 }
 
-// retryBranches schedules another attempt at the branches that failed, if it can
-// make the step succeed.
+// retryBranches schedules another attempt at the branches that failed, if it can make the step succeed.
 func (d *decider) retryBranches(f *Frame, a *ir.Parallel) bool {
 	step, g := d.step(f), f.Group
 	retry := journal.RetrySet{Work: journal.Work{Place: f.Place(), Attempt: f.Attempt + 1}}
@@ -161,8 +159,8 @@ func (d *decider) retryBranches(f *Frame, a *ir.Parallel) bool {
 	return true
 }
 
-// merges reports whether the writes of branches are merged when the step ends,
-// whatever its outcome. They are not if a task combines them.
+// merges reports whether the writes of branches are merged when the step ends, whatever its outcome. They are not if a
+// task combines them.
 func (d *decider) merges(f *Frame) bool {
 	par, ok := d.step(f).Action.(ir.Parallel)
 	return ok && par.Combine == nil
@@ -265,8 +263,7 @@ func (d *decider) loop(f *Frame, a *ir.Loop) {
 	})
 }
 
-// leaveLoop ends a loop that has not failed. Its result is the number of
-// iterations.
+// leaveLoop ends a loop that has not failed. Its result is the number of iterations.
 func (d *decider) leaveLoop(f *Frame, left journal.StepLeft) {
 	var gathered journal.Value
 	if step := d.step(f); len(step.Writes) > 0 || step.Result != nil {
@@ -417,8 +414,7 @@ func limits(b *ir.Budget) *journal.Limits {
 	return &out
 }
 
-// ChildID derives the ID of a child run from its frame, in the form of a UUID v4.
-// It is the same in every process.
+// ChildID derives the ID of a child run from its frame, in the form of a UUID v4. It is the same in every process.
 func ChildID(root journal.RunID, frame string) journal.RunID {
 	sum := sha256.Sum256([]byte(string(root) + "\x00" + frame))
 	sum[6] = sum[6]&0x0f | 0x40

@@ -126,8 +126,7 @@ func TestUnreadableValuesFail(t *testing.T) {
 	}
 }
 
-// A value that is stored by hash is read if the step or the variable has a
-// reducer.
+// A value that is stored by hash is read if the step or the variable has a reducer.
 func TestReducersReadLargeValues(t *testing.T) {
 	for _, reducer := range []ir.Reducer{ir.Append, ir.Merge} {
 		for _, declared := range []bool{true, false} {
@@ -154,8 +153,8 @@ func TestReducersReadLargeValues(t *testing.T) {
 	}
 }
 
-// A combine task sees the outcome, the usage and the value of each branch; null
-// and the error if the value cannot be read.
+// A combine task sees the outcome, the usage and the value of each branch; null and the error if the value cannot be
+// read.
 func TestCombineTasksSeeAllBranches(t *testing.T) {
 	p := program()
 	fan := branches(p, "fan", ir.JoinBest, 0, "x", "y", "z")

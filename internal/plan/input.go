@@ -6,13 +6,11 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// Input is something that happens to a run. Deciding turns it into facts, or into
-// InputRefused with the reason.
+// Input is something that happens to a run. Deciding turns it into facts, or into InputRefused with the reason.
 type Input interface{ inputName() string }
 
-// taskInput is an input from a running task, or about one. It names the task and
-// its rerun, so that what a lost execution still sends is not taken for that of
-// its rerun.
+// taskInput is an input from a running task, or about one. It names the task and its rerun, so that what a lost
+// execution still sends is not taken for that of its rerun.
 type taskInput interface {
 	Input
 	task() (w journal.Work, rerun int)
@@ -54,8 +52,7 @@ type Result struct {
 	Usage journal.Usage // usage that no note has settled
 }
 
-// Note is something that happened inside a task. Settles is the reservation that
-// it ends.
+// Note is something that happened inside a task. Settles is the reservation that it ends.
 type Note struct {
 	Work    journal.Work
 	Rerun   int
@@ -72,8 +69,7 @@ type Reserve struct {
 	Rerun  int
 	N      int
 	Amount journal.Usage
-	// Least is the number of output tokens that suffices if fewer than Amount are
-	// left; 0 requires all of them.
+	// Least is the number of output tokens that suffices if fewer than Amount are left; 0 requires all of them.
 	Least int64
 }
 
@@ -84,13 +80,13 @@ type Gone struct {
 	Why    string
 	Policy journal.Recovery
 	Until  journal.Millis // when the task was last known to run; 0 is now
-	// Used is what the task is known to have used in addition to its notes; nil
-	// charges everything that it had reserved.
+	// Used is what the task is known to have used in addition to its notes; nil charges everything that it had
+	// reserved.
 	Used *journal.Usage
 }
 
-// Ask reports that a task has stopped before a tool call that needs a person's
-// approval. After the answer it continues from its notes.
+// Ask reports that a task has stopped before a tool call that needs a person's approval. After the answer it continues
+// from its notes.
 type Ask struct {
 	Work  journal.Work
 	Rerun int
@@ -100,8 +96,8 @@ type Ask struct {
 	Within journal.Millis
 }
 
-// Sleep reports that a task has stopped because something that it needs is not
-// available for some time. Then it continues from its notes.
+// Sleep reports that a task has stopped because something that it needs is not available for some time. Then it
+// continues from its notes.
 type Sleep struct {
 	Work  journal.Work
 	Rerun int
@@ -114,8 +110,7 @@ type Decision struct {
 	// Frame and Step select the gate; an empty Step is the only open one.
 	Frame, Step string
 	Answer      string // approve, reject; for a lost task: rerun, skip, result, fail
-	// Digest is the digest of what the person saw. It must match what the gate
-	// shows now.
+	// Digest is the digest of what the person saw. It must match what the gate shows now.
 	Digest string
 	Note   string
 	Value  json.RawMessage `json:",omitempty"`
@@ -165,8 +160,7 @@ type (
 	}
 )
 
-// Rewind takes a run back to a step of its body. Was is the checkpoint of the
-// last time that the run reached the step.
+// Rewind takes a run back to a step of its body. Was is the checkpoint of the last time that the run reached the step.
 type Rewind struct {
 	Step string
 	Was  Checkpoint
@@ -182,8 +176,8 @@ type Checkpoint struct {
 // TakenOver reports that another process owns the run now.
 type TakenOver struct{ Owner string }
 
-// ClockJump reports that the wall clock has advanced by this much while no time
-// has passed. It does not count as active time.
+// ClockJump reports that the wall clock has advanced by this much while no time has passed. It does not count as active
+// time.
 type ClockJump struct{ By journal.Millis }
 
 func (Result) inputName() string    { return "result" }

@@ -7,8 +7,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// Ledger is a budget and its use. The run has one. A branch or a child may have
-// its own; its work then counts in both.
+// Ledger is a budget and its use. The run has one. A branch or a child may have its own; its work then counts in both.
 type Ledger struct {
 	Limits journal.Limits `json:"limits,omitzero"`
 	Used   journal.Usage  `json:"used,omitzero"`
@@ -39,8 +38,7 @@ func (c *Clock) stop(at journal.Millis) {
 	}
 }
 
-// due returns when a limit is reached if the clock keeps running; 0 if it is
-// stopped.
+// due returns when a limit is reached if the clock keeps running; 0 if it is stopped.
 func (c *Clock) due(limit journal.Millis) journal.Millis {
 	if c.Open == 0 {
 		return 0
@@ -77,8 +75,8 @@ func (l *Ledger) limit(budget string) **int64 {
 	return nil
 }
 
-// countedBy returns the part of a usage that a named budget counts. Active time
-// is not part of a usage: clocks measure it.
+// countedBy returns the part of a usage that a named budget counts. Active time is not part of a usage: clocks measure
+// it.
 func countedBy(budget string, u journal.Usage) int64 {
 	switch budget {
 	case BudgetSteps:
@@ -103,8 +101,7 @@ func (l *Ledger) Limit(budget string) *int64 {
 	return nil
 }
 
-// Needed returns the limit at which a named budget has room for what is used, what is reserved, and a
-// further amount.
+// Needed returns the limit at which a named budget has room for what is used, what is reserved, and a further amount.
 func (l *Ledger) Needed(budget string, more journal.Usage) int64 {
 	if budget == BudgetDeadline {
 		return (int64(l.Active) + 999) / 1000
@@ -119,8 +116,8 @@ func (l *Ledger) raise(budget string, to int64) {
 	}
 }
 
-// short returns the first budget that an amount exceeds, or "". later reports
-// whether it may fit after reservations are settled.
+// short returns the first budget that an amount exceeds, or "". later reports whether it may fit after reservations are
+// settled.
 func (l *Ledger) short(amount journal.Usage) (budget string, later bool) {
 	for _, name := range Budgets {
 		limit, more := l.Limit(name), countedBy(name, amount)
@@ -143,8 +140,8 @@ func (l *Ledger) ActiveAt(now journal.Millis) time.Duration {
 	return time.Duration(active) * time.Millisecond
 }
 
-// deadline returns when the active time is exhausted if the clock keeps running;
-// 0 if it is stopped or there is no limit.
+// deadline returns when the active time is exhausted if the clock keeps running; 0 if it is stopped or there is no
+// limit.
 func (l *Ledger) deadline() journal.Millis {
 	if l.Limits.ActiveSeconds == nil {
 		return 0
@@ -177,8 +174,7 @@ func (s *State) limited(f *Frame, do func(at *Frame)) {
 	}
 }
 
-// startClocks starts, and stopClocks stops, the clocks of the enclosing steps
-// that have a time limit.
+// startClocks starts, and stopClocks stops, the clocks of the enclosing steps that have a time limit.
 func (s *State) startClocks(f *Frame, at journal.Millis) {
 	s.limited(f, func(owner *Frame) {
 		g := owner.Group
@@ -201,9 +197,8 @@ func (s *State) clocksRun() bool {
 	return false
 }
 
-// shiftClocks removes time from everything that measures active time, and moves
-// the deadlines that follow from it. Gates and retries keep their due times,
-// which are times of the wall clock.
+// shiftClocks removes time from everything that measures active time, and moves the deadlines that follow from it.
+// Gates and retries keep their due times, which are times of the wall clock.
 func (s *State) shiftClocks(by journal.Millis) {
 	for _, path := range s.paths() {
 		f := s.Frames[path]
@@ -222,9 +217,8 @@ func (s *State) shiftClocks(by journal.Millis) {
 	}
 }
 
-// timedOutStep returns the outermost enclosing step that has no time left; nil if
-// there is none. Steps that have timed out already are not included: what still
-// starts in them is cleanup.
+// timedOutStep returns the outermost enclosing step that has no time left; nil if there is none. Steps that have timed
+// out already are not included: what still starts in them is cleanup.
 func (s *State) timedOutStep(f *Frame) (spent *Frame) {
 	s.limited(f, func(owner *Frame) {
 		if g := owner.Group; !g.TimedOut && g.Clock.Open == 0 && g.Clock.Active >= g.Limit {
@@ -234,8 +228,7 @@ func (s *State) timedOutStep(f *Frame) (spent *Frame) {
 	return spent
 }
 
-// countStep counts the execution of a step in the enclosing budgets; in a branch
-// only in its own.
+// countStep counts the execution of a step in the enclosing budgets; in a branch only in its own.
 func (s *State) countStep(f *Frame) {
 	for ; ; f = s.Frames[f.Parent] {
 		if f.Ledger != nil {
@@ -247,9 +240,8 @@ func (s *State) countStep(f *Frame) {
 	}
 }
 
-// counts reports whether starting a task is an execution of its step. Combining
-// branches belongs to a step that has started, and so does the rerun of a lost
-// task.
+// counts reports whether starting a task is an execution of its step. Combining branches belongs to a step that has
+// started, and so does the rerun of a lost task.
 func counts(w journal.Work, rerun int) bool {
 	return rerun == 0 && (w.Part != PartCombine || w.Attempt > 0)
 }
@@ -266,8 +258,8 @@ func (s *State) stepsBound(f *Frame) bool {
 	}
 }
 
-// short returns the first enclosing budget that an amount exceeds, or "". at is
-// the frame of its ledger; later reports whether waiting may help.
+// short returns the first enclosing budget that an amount exceeds, or "". at is the frame of its ledger; later reports
+// whether waiting may help.
 func (s *State) short(f *Frame, amount journal.Usage) (budget string, at *Frame, later bool) {
 	for ; ; f = s.Frames[f.Parent] {
 		if f.Ledger != nil {
@@ -284,9 +276,8 @@ func (s *State) short(f *Frame, amount journal.Usage) (budget string, at *Frame,
 	}
 }
 
-// grant returns the part of an amount that can be reserved now: all of it or, if
-// least output tokens suffice and waiting brings no more, the tokens that are
-// left. The other results are those of short.
+// grant returns the part of an amount that can be reserved now: all of it or, if least output tokens suffice and
+// waiting brings no more, the tokens that are left. The other results are those of short.
 func (s *State) grant(f *Frame, amount journal.Usage, least int64) (
 	granted journal.Usage, budget string, at *Frame, later bool,
 ) {
@@ -310,8 +301,7 @@ func (s *State) grant(f *Frame, amount journal.Usage, least int64) (
 	return granted, "", nil, false
 }
 
-// outOfTime returns the outermost enclosing frame that has no active time left;
-// nil if there is none.
+// outOfTime returns the outermost enclosing frame that has no active time left; nil if there is none.
 func (s *State) outOfTime(f *Frame) (spent *Frame) {
 	s.ledgers(f, func(owner *Frame, l *Ledger) {
 		if l.Limits.ActiveSeconds != nil && l.Open == 0 && l.Active >= journal.Millis(*l.Limits.ActiveSeconds*1000) {

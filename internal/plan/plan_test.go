@@ -28,8 +28,7 @@ type reporter interface {
 	Fatalf(format string, args ...any)
 }
 
-// world provides tasks, time and people for a plan, and checks the plan's three
-// laws after every batch.
+// world provides tasks, time and people for a plan, and checks the plan's three laws after every batch.
 type world struct {
 	t     reporter
 	p     *plan.Program
@@ -58,15 +57,15 @@ func start(t reporter, program *ir.Program, input string) *world {
 	return w
 }
 
-func (w *world) tell(in ...plan.Input) []journal.Event {
+func (w *world) send(in ...plan.Input) []journal.Event {
 	w.t.Helper()
 	events := w.s.Decide(w.p, w.now, current(w.s, in)...)
 	w.took(events)
 	return events
 }
 
-// current sets the rerun of inputs of tasks to that of the running execution,
-// unless a test has set it; -1 stands for the first execution.
+// current sets the rerun of inputs of tasks to that of the running execution, unless a test has set it; -1 stands for
+// the first execution.
 func current(s *plan.State, in []plan.Input) []plan.Input {
 	out := slices.Clone(in)
 	for i, one := range in {
@@ -102,9 +101,8 @@ func (w *world) took(events []journal.Event) {
 	}
 }
 
-// laws checks that the fold equals the live state, that deciding again yields
-// nothing unless the decision was cut, and that a snapshot round trip changes
-// nothing.
+// laws checks that the fold equals the live state, that deciding again yields nothing unless the decision was cut, and
+// that a snapshot round trip changes nothing.
 func (w *world) laws() {
 	w.t.Helper()
 	live := string(w.s.Snapshot())
@@ -159,11 +157,10 @@ func (w *world) result(n int) {
 	if r.Outcome == journal.OutcomeOK && r.Value.IsZero() {
 		r.Value = journal.Value{JSON: fmt.Appendf(nil, "%q", task.Key())}
 	}
-	w.tell(r)
+	w.send(r)
 }
 
-// run ends tasks and advances the time until the run rests. pick chooses among
-// running tasks.
+// run ends tasks and advances the time until the run rests. pick chooses among running tasks.
 func (w *world) run(pick func(n int) int) {
 	w.t.Helper()
 	for range 100_000 {
@@ -176,7 +173,7 @@ func (w *world) run(pick func(n int) int) {
 			return
 		}
 		w.now = max(w.now, wake)
-		if len(w.tell()) == 0 {
+		if len(w.send()) == 0 {
 			w.t.Fatalf("woken at %d for nothing", wake)
 		}
 	}
@@ -365,8 +362,9 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 				steps := chain(edit(task("a"), func(s *ir.Step) { s.Fallback = &ir.Name{Name: "spare"} }), task("b"))
 				return program(append(steps, task("spare"))...)
 			},
-			do:   failing("a"),
-			want: "start a#0; end a#0 failed API_ERROR; start spare#0 for a; end spare#0 ok; start b#0; end b#0 ok; finished ok",
+			do: failing("a"),
+			want: "start a#0; end a#0 failed API_ERROR; start spare#0 for a; end spare#0 ok; start b#0; end b#0 ok; " +
+				"finished ok",
 		},
 		{
 			name: "a fallback takes the place of a step that was skipped",
@@ -387,8 +385,10 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 				return program(append(steps, task("spare"))...)
 			},
 			do: failing("a", "c"),
-			want: "start a#0; end a#0 failed API_ERROR; start spare~1#0 for a; end spare~1#0 ok; start b~1#0; end b~1#0 ok; " +
-				"start c~1#0; end c~1#0 failed API_ERROR; start spare~2#0 for c; end spare~2#0 ok; start d#0; end d#0 ok; finished ok",
+			want: "start a#0; end a#0 failed API_ERROR; start spare~1#0 for a; end spare~1#0 ok; start b~1#0; end " +
+				"b~1#0 ok; " +
+				"start c~1#0; end c~1#0 failed API_ERROR; start spare~2#0 for c; end spare~2#0 ok; start d#0; end " +
+				"d#0 ok; finished ok",
 		},
 		{
 			name: "ordered edges, the first that holds",
@@ -419,7 +419,8 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 				b.Next = []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "a"}, Limit: 2}}
 				return program(chain(task("a"), b)...)
 			},
-			want: "start a~1#0; end a~1#0 ok; start b~1#0; end b~1#0 ok; start a~2#0; end a~2#0 ok; start b~2#0; end b~2#0 ok; " +
+			want: "start a~1#0; end a~1#0 ok; start b~1#0; end b~1#0 ok; start a~2#0; end a~2#0 ok; start b~2#0; end " +
+				"b~2#0 ok; " +
 				"start a~3#0; end a~3#0 ok; start b~3#0; end b~3#0 ok; finished ok",
 		},
 		{
@@ -430,7 +431,8 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 				}))
 			},
 			do: failing("a"),
-			want: "start a#0; end a#0 failed API_ERROR; retry a#1 at 1500; timer a retry; start a#1; end a#1 failed API_ERROR; " +
+			want: "start a#0; end a#0 failed API_ERROR; retry a#1 at 1500; timer a retry; start a#1; end a#1 failed " +
+				"API_ERROR; " +
 				"retry a#2 at 3500; timer a retry; start a#2; end a#2 failed API_ERROR; finished failed API_ERROR",
 		},
 		{
@@ -688,8 +690,8 @@ func TestLoopsStopAtTheirLimits(t *testing.T) {
 	}
 }
 
-// Delays with jitter differ between attempts and between runs, stay within their
-// share, and are the same when the same run is decided again.
+// Delays with jitter differ between attempts and between runs, stay within their share, and are the same when the same
+// run is decided again.
 func TestJitterIsDeterministic(t *testing.T) {
 	retried := task("send")
 	retried.Retry = &ir.Retry{MaxAttempts: 6, Backoff: ir.Constant, Delays: []ir.Millis{10_000}, Jitter: 0.2}
@@ -729,8 +731,7 @@ func TestJitterIsDeterministic(t *testing.T) {
 	}
 }
 
-// A cycle ends, whatever its steps do and whichever edges lead back, including
-// edges for failures (F11).
+// A cycle ends, whatever its steps do and whichever edges lead back, including edges for failures (F11).
 func TestCyclesEnd(t *testing.T) {
 	caught := func(s ir.Step, next ...ir.Edge) ir.Step {
 		s.Next = next
@@ -824,7 +825,7 @@ func TestGatesTakeOneDecision(t *testing.T) {
 		}
 		d := digest(w)
 		yes := plan.Decision{Step: "g", Answer: plan.Approve, Digest: d, By: journal.Actor{User: "eva"}}
-		w.tell(yes, yes)
+		w.send(yes, yes)
 		w.run(first)
 		if got := describe(w.log); !strings.Contains(got, "decided g ok human_review") ||
 			!strings.Contains(got, "no: nothing is waiting") {
@@ -834,7 +835,7 @@ func TestGatesTakeOneDecision(t *testing.T) {
 	t.Run("a claimed name stands beside the actor, never in its place", func(t *testing.T) {
 		w := start(t, gate(ir.Gate{Decider: ir.Person}), "")
 		w.run(first)
-		w.tell(plan.Decision{Answer: plan.Approve, Digest: digest(w), By: journal.Actor{User: "eva", As: "boss"}})
+		w.send(plan.Decision{Answer: plan.Approve, Digest: digest(w), By: journal.Actor{User: "eva", As: "boss"}})
 		var got struct{ Actor, Claimed string }
 		if err := json.Unmarshal(w.s.Root().Scope["state.g"].JSON, &got); err != nil || got.Actor != "eva" ||
 			got.Claimed != "boss" {
@@ -845,7 +846,7 @@ func TestGatesTakeOneDecision(t *testing.T) {
 		w := start(t, gate(ir.Gate{Decider: ir.Person}), "")
 		w.run(first)
 		d := digest(w)
-		w.tell(plan.Edit{Path: "state.a", Value: json.RawMessage(`"changed"`)})
+		w.send(plan.Edit{Path: "state.a", Value: json.RawMessage(`"changed"`)})
 		err := w.s.Check(w.p, plan.Decision{Step: "g", Answer: plan.Approve, Digest: d})
 		if r, ok := plan.IsRefusal(err); !ok || r.Code != plan.Changed {
 			t.Errorf("got %v", err)
@@ -854,8 +855,8 @@ func TestGatesTakeOneDecision(t *testing.T) {
 	t.Run("what was shown is in the facts, and its digest is everybody's to compute", func(t *testing.T) {
 		w := start(t, gate(ir.Gate{Decider: ir.Person}), "")
 		w.run(first)
-		w.tell(plan.Edit{Path: "state.a", Value: json.RawMessage(`{"text": "<b>", "n": 1.0}`)})
-		w.tell(plan.Decision{Answer: plan.Approve, Digest: digest(w)})
+		w.send(plan.Edit{Path: "state.a", Value: json.RawMessage(`{"text": "<b>", "n": 1.0}`)})
+		w.send(plan.Decision{Answer: plan.Approve, Digest: digest(w)})
 		var opened journal.GateOpened
 		var decided journal.GateDecided
 		for _, e := range w.log {
@@ -896,7 +897,7 @@ func TestGatesTakeOneDecision(t *testing.T) {
 		w = start(t, gate(ir.Gate{Decider: ir.Person, Timeout: 100}), "")
 		w.result(0)
 		w.now += 500 // after the deadline, but the decision arrives before the timer
-		w.tell(plan.Decision{Answer: plan.Approve, Digest: digest(w)})
+		w.send(plan.Decision{Answer: plan.Approve, Digest: digest(w)})
 		w.run(first)
 		if w.s.Finished.Outcome != "ok" {
 			t.Errorf("%+v", w.s.Finished)
@@ -904,7 +905,7 @@ func TestGatesTakeOneDecision(t *testing.T) {
 	})
 	t.Run("an event may come before anybody waits for it", func(t *testing.T) {
 		w := start(t, gate(ir.Gate{Decider: ir.Event, Event: "papers"}), "")
-		w.tell(plan.Signal{Event: "papers", Data: json.RawMessage(`{"n":1}`)})
+		w.send(plan.Signal{Event: "papers", Data: json.RawMessage(`{"n":1}`)})
 		w.run(first)
 		if w.s.Finished == nil || w.done["b#0"] != 1 {
 			t.Error(describe(w.log))
@@ -925,7 +926,7 @@ func TestGatesTakeOneDecision(t *testing.T) {
 		if r, ok := plan.IsRefusal(w.s.Check(w.p, plan.Signal{Event: "ok"})); !ok || r.Code != plan.WrongKind {
 			t.Error("not refused")
 		}
-		w.tell(plan.Signal{Event: "ok", Data: json.RawMessage(`{"approved": false}`)})
+		w.send(plan.Signal{Event: "ok", Data: json.RawMessage(`{"approved": false}`)})
 		if w.s.Finished == nil || w.s.Finished.Outcome != "rejected" {
 			t.Error(describe(w.log))
 		}
@@ -944,7 +945,7 @@ func TestLostTasksFollowTheirRecovery(t *testing.T) {
 		w := start(t, program(chain(task("a"), task("b"))...), "")
 		task := w.tasks[0]
 		w.tasks = nil
-		w.tell(plan.Gone{Work: task, Why: "crash", Policy: policy})
+		w.send(plan.Gone{Work: task, Why: "crash", Policy: policy})
 		return w
 	}
 	w := lost(journal.RecoveryRerun)
@@ -962,11 +963,11 @@ func TestLostTasksFollowTheirRecovery(t *testing.T) {
 		if w.s.Summary().Waiting != "doubt: a" {
 			t.Errorf("%+v", w.s.Summary())
 		}
-		w.tell(plan.Decision{Step: "a", Answer: plan.Approve})
+		w.send(plan.Decision{Step: "a", Answer: plan.Approve})
 		if len(w.tasks) > 0 {
 			t.Fatal("a doubt cannot be approved")
 		}
-		w.tell(plan.Decision{Step: "a", Answer: answer, Value: json.RawMessage("1")})
+		w.send(plan.Decision{Step: "a", Answer: answer, Value: json.RawMessage("1")})
 		w.run(first)
 		if w.s.Finished.Outcome != want {
 			t.Errorf("%s: %+v", answer, w.s.Finished)
@@ -978,7 +979,7 @@ func TestLostTasksFollowTheirRecovery(t *testing.T) {
 func TestInputsOfALostExecutionAreRefused(t *testing.T) {
 	w := start(t, program(task("a")), "")
 	work := w.tasks[0]
-	w.tell(plan.Gone{Work: work, Why: "crash", Policy: journal.RecoveryRerun})
+	w.send(plan.Gone{Work: work, Why: "crash", Policy: journal.RecoveryRerun})
 	const lost, rerun = -1, 1
 	late := []plan.Input{
 		plan.Note{Work: work, Rerun: lost, N: 1, Kind: "reply"},
@@ -989,7 +990,7 @@ func TestInputsOfALostExecutionAreRefused(t *testing.T) {
 		plan.Result{Work: work, Rerun: lost, Outcome: journal.OutcomeOK},
 	}
 	for _, in := range late {
-		events := w.tell(in)
+		events := w.send(in)
 		if len(events) != 1 {
 			t.Fatalf("%+v: %s", in, describe(events))
 		}
@@ -997,31 +998,30 @@ func TestInputsOfALostExecutionAreRefused(t *testing.T) {
 			t.Errorf("%+v: %+v", in, events[0].Fact)
 		}
 	}
-	w.tell(plan.Note{Work: work, Rerun: rerun, N: 1, Kind: "reply"})
-	w.tell(plan.Result{Work: work, Rerun: rerun, Outcome: journal.OutcomeOK})
+	w.send(plan.Note{Work: work, Rerun: rerun, N: 1, Kind: "reply"})
+	w.send(plan.Result{Work: work, Rerun: rerun, Outcome: journal.OutcomeOK})
 	if w.s.Finished == nil || w.s.Finished.Outcome != journal.OutcomeOK {
 		t.Error(describe(w.log))
 	}
 }
 
-// The attempt after a lost one is a new task: its notes count from the first one,
-// and it counts as a step.
+// The attempt after a lost one is a new task: its notes count from the first one, and it counts as a step.
 func TestAttemptAfterALostOneIsANewTask(t *testing.T) {
 	step := task("a")
 	step.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{5}}
 	w := start(t, program(chain(step)...), "")
-	w.tell(plan.Note{Work: w.tasks[0], N: 1, Kind: "command"})
+	w.send(plan.Note{Work: w.tasks[0], N: 1, Kind: "command"})
 	lost := w.tasks[0]
 	w.tasks = nil
-	w.tell(plan.Gone{Work: lost, Why: "crash", Policy: journal.RecoveryRerun})
+	w.send(plan.Gone{Work: lost, Why: "crash", Policy: journal.RecoveryRerun})
 	w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: journal.OutcomeFailed, Class: "TOOL"} }
 	w.result(0)
 	w.now, _ = w.s.Wake()
-	w.tell()
+	w.send()
 	if len(w.tasks) != 1 || w.tasks[0].Key() != "a#1" {
 		t.Fatalf("%v", w.tasks)
 	}
-	noted := w.tell(plan.Note{Work: w.tasks[0], N: 1, Kind: "command"})
+	noted := w.send(plan.Note{Work: w.tasks[0], N: 1, Kind: "command"})
 	if len(noted) != 1 {
 		t.Errorf("the note of the second attempt is lost: %v", describe(noted))
 	}
@@ -1039,8 +1039,8 @@ func TestBudgetsAreReservations(t *testing.T) {
 		if s := w.s.Summary(); s.Status != journal.Exceeded || s.Waiting != "budget: steps" {
 			t.Fatalf("%+v\n%s", s, describe(w.log))
 		}
-		w.tell(plan.Raise{Budget: plan.BudgetSteps, To: 2})
-		w.tell(plan.Raise{Budget: plan.BudgetSteps, To: 3})
+		w.send(plan.Raise{Budget: plan.BudgetSteps, To: 2})
+		w.send(plan.Raise{Budget: plan.BudgetSteps, To: 3})
 		w.run(first)
 		if w.s.Finished == nil || w.s.Finished.Outcome != "ok" {
 			t.Error(describe(w.log))
@@ -1056,13 +1056,12 @@ func TestBudgetsAreReservations(t *testing.T) {
 		p.Budget.Tokens = limit(300)
 		w := start(t, p, "")
 		for _, task := range w.tasks {
-			w.tell(plan.Reserve{Work: task, N: 1, Amount: journal.Usage{InputTokens: 60, OutputTokens: 40}})
+			w.send(plan.Reserve{Work: task, N: 1, Amount: journal.Usage{InputTokens: 60, OutputTokens: 40}})
 			if held := w.s.Root().Ledger.Held; held.InputTokens+held.OutputTokens > 300 {
 				t.Fatal("overshot")
 			}
 		}
-		// Each granted call uses 30: others can continue, in order, until 300 are
-		// used.
+		// Each granted call uses 30: others can continue, in order, until 300 are used.
 		granted := 0
 		for {
 			f := slices.IndexFunc(w.tasks, func(task journal.Work) bool {
@@ -1074,14 +1073,14 @@ func TestBudgetsAreReservations(t *testing.T) {
 			granted++
 			task := w.tasks[f]
 			w.tasks = slices.Delete(w.tasks, f, f+1)
-			w.tell(plan.Note{Work: task, N: 1, Kind: "reply", Settles: 1, Usage: journal.Usage{OutputTokens: 30}},
+			w.send(plan.Note{Work: task, N: 1, Kind: "reply", Settles: 1, Usage: journal.Usage{OutputTokens: 30}},
 				plan.Result{Work: task, Outcome: journal.OutcomeOK, Value: journal.Value{JSON: json.RawMessage("1")}})
 		}
 		used := w.s.Root().Ledger.Used
 		if granted != 7 || used.OutputTokens != 210 || w.s.Summary().Status != journal.Exceeded {
 			t.Errorf("%d granted, %d used, %+v", granted, used.OutputTokens, w.s.Summary())
 		}
-		w.tell(plan.Raise{Budget: plan.BudgetTokens, To: 1 << 30})
+		w.send(plan.Raise{Budget: plan.BudgetTokens, To: 1 << 30})
 		for _, task := range slices.Clone(w.tasks) {
 			if w.s.Frames[task.Frame].Reserved == nil {
 				t.Fatal("still waiting after the raise")
@@ -1100,7 +1099,7 @@ func TestBudgetsAreReservations(t *testing.T) {
 		fan.Action = par
 		p.Blocks[0].Steps = []ir.Step{fan}
 		w := start(t, p, "")
-		events := w.tell(plan.Reserve{Work: w.tasks[0], N: 1, Amount: journal.Usage{OutputTokens: 20}})
+		events := w.send(plan.Reserve{Work: w.tasks[0], N: 1, Amount: journal.Usage{OutputTokens: 20}})
 		if got := describe(events); got != "refused fan/x/x#0 tokens\n" {
 			t.Error(got)
 		}
@@ -1110,8 +1109,8 @@ func TestBudgetsAreReservations(t *testing.T) {
 		p.Budget.Tokens = limit(100)
 		w := start(t, p, "")
 		task := w.tasks[0]
-		w.tell(plan.Reserve{Work: task, N: 1, Amount: journal.Usage{OutputTokens: 70}})
-		w.tell(plan.Gone{Work: task, Policy: journal.RecoveryRerun})
+		w.send(plan.Reserve{Work: task, N: 1, Amount: journal.Usage{OutputTokens: 70}})
+		w.send(plan.Gone{Work: task, Policy: journal.RecoveryRerun})
 		if l := w.s.Root().Ledger; l.Used.OutputTokens != 70 || l.Held.OutputTokens != 0 {
 			t.Errorf("%+v", l)
 		}
@@ -1123,20 +1122,20 @@ func TestBudgetsAreReservations(t *testing.T) {
 		w.now += 4000
 		w.result(0)
 		w.now += 3_600_000 // waiting does not count
-		w.tell(plan.Signal{Event: "e"})
+		w.send(plan.Signal{Event: "e"})
 		wake, ok := w.s.Wake()
 		if !ok || wake != w.now+6000 {
 			t.Fatalf("wakes at %d, now %d", wake, w.now)
 		}
 		w.now = wake
-		w.tell()
+		w.send()
 		if s := w.s.Summary(); s.Status != journal.Exceeded {
 			t.Fatalf("%+v", s)
 		}
 		task := w.tasks[0]
 		w.tasks = nil
-		w.tell(plan.Gone{Work: task, Why: "deadline", Policy: journal.RecoveryRerun})
-		w.tell(plan.Raise{Budget: plan.BudgetDeadline, To: 20})
+		w.send(plan.Gone{Work: task, Why: "deadline", Policy: journal.RecoveryRerun})
+		w.send(plan.Raise{Budget: plan.BudgetDeadline, To: 20})
 		w.run(first)
 		if w.s.Finished == nil || w.s.Finished.Outcome != "ok" {
 			t.Error(describe(w.log))
@@ -1148,7 +1147,7 @@ func TestCancelWaitsForTasksAndPauseHoldsThem(t *testing.T) {
 	p := program()
 	p.Blocks[0].Steps = chain(branches(p, "fan", ir.JoinAll, 0, "x", "y"), task("after"))
 	w := start(t, p, "")
-	w.tell(plan.Cancel{Reason: "enough"})
+	w.send(plan.Cancel{Reason: "enough"})
 	if w.s.Finished != nil {
 		t.Fatal("a run is over only when its tasks are")
 	}
@@ -1159,20 +1158,20 @@ func TestCancelWaitsForTasksAndPauseHoldsThem(t *testing.T) {
 	}
 
 	w = start(t, program(chain(task("a"), task("b"))...), "")
-	w.tell(plan.Pause{})
+	w.send(plan.Pause{})
 	w.result(0)
 	if len(w.tasks) > 0 || w.s.Summary().Status != journal.PausedAt {
 		t.Errorf("%+v", w.s.Summary())
 	}
-	w.tell(plan.Continue{})
+	w.send(plan.Continue{})
 	w.run(first)
 	if w.s.Finished == nil {
 		t.Error(describe(w.log))
 	}
 }
 
-// A step of frames has a time limit, exact to the millisecond. Running tasks and
-// waiting for retries count; time without a process does not.
+// A step of frames has a time limit, exact to the millisecond. Running tasks and waiting for retries count; time
+// without a process does not.
 func TestStepTimeLimitsCountActiveTime(t *testing.T) {
 	inside := task("body")
 	inside.Retry = &ir.Retry{MaxAttempts: 3, Backoff: ir.Constant, Delays: []ir.Millis{200}}
@@ -1193,13 +1192,13 @@ func TestStepTimeLimitsCountActiveTime(t *testing.T) {
 	w.now += 3_600_000 // without a process
 	gone := w.tasks[0]
 	w.tasks = w.tasks[1:]
-	w.tell(plan.Gone{Work: gone, Why: "killed", Policy: journal.RecoveryRerun, Until: until})
+	w.send(plan.Gone{Work: gone, Why: "killed", Policy: journal.RecoveryRerun, Until: until})
 	wake, ok := w.s.Wake()
 	if at := w.log[len(w.log)-1].At; !ok || wake != at+100 {
 		t.Fatalf("wakes at %d, begun at %d\n%s", wake, at, describe(w.log))
 	}
 	w.now = wake
-	w.tell()
+	w.send()
 	w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
 	w.result(0)
 	if got := last(w); got != "start late#0" {
@@ -1212,18 +1211,18 @@ func TestStepTimeLimitsCountActiveTime(t *testing.T) {
 	w.now += 100
 	w.result(0)
 	w.now = wakes(t, w)
-	w.tell()
+	w.send()
 	w.now += 150
 	w.result(0)
 	w.now = wakes(t, w) // after 500, before the third attempt
-	w.tell()
+	w.send()
 	if got := last(w); got != "start late#0" || w.done["loop/0/body#2"] > 0 {
 		t.Error(describe(w.log))
 	}
 }
 
-// The time limit of a step of frames can be an expression. It is evaluated when
-// the step starts; later changes have no effect. An invalid value fails the step.
+// The time limit of a step of frames can be an expression. It is evaluated when the step starts; later changes have no
+// effect. An invalid value fails the step.
 func TestStepTimeLimitsCanBeExpressions(t *testing.T) {
 	holding := func(kind string, limit *expr.Expr) *ir.Program {
 		p := program()
@@ -1297,25 +1296,24 @@ func TestStepTimeLimitsCanBeExpressions(t *testing.T) {
 			t.Error(kind, describe(w.log))
 		}
 
-		// Each attempt evaluates it when it starts, and stores the value for
-		// later processes.
+		// Each attempt evaluates it when it starts, and stores the value for later processes.
 		p = holding(kind, filled("{{.states.limit}}"))
 		p.Vars = []ir.Var{{Path: "states.limit", Init: json.RawMessage(`"500ms"`)}}
 		w = start(t, p, "")
 		w.now += 100
-		w.tell(plan.Pause{})
+		w.send(plan.Pause{})
 		w.result(0)
 		w.now += 3_600_000
-		w.tell(plan.Edit{Path: "states.limit", Value: json.RawMessage(`"200ms"`)}, plan.Continue{})
+		w.send(plan.Edit{Path: "states.limit", Value: json.RawMessage(`"200ms"`)}, plan.Continue{})
 		if due := wakes(t, w); due != w.now+400 {
 			t.Errorf("%s: due at %d, at %d\n%s", kind, due, w.now, describe(w.log))
 		}
 		w.now += 400
-		w.tell()
+		w.send()
 		w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
 		w.result(0)
 		w.now = wakes(t, w)
-		w.tell()
+		w.send()
 		if got := fmt.Sprint(entered(w)); got != "[500 200]" || wakes(t, w) != w.now+200 {
 			t.Error(kind, got, describe(w.log))
 		}
@@ -1331,8 +1329,7 @@ func wakes(t *testing.T, w *world) journal.Millis {
 	return at
 }
 
-// A cancelled program, also a child, ends with its cleanup step. Cancelling again
-// does not run it twice.
+// A cancelled program, also a child, ends with its cleanup step. Cancelling again does not run it twice.
 func TestCancelledProgramsCleanUp(t *testing.T) {
 	child := program(chain(task("one"), task("two"))...)
 	child.Blocks[0].Steps = append(child.Blocks[0].Steps, task("tidy"))
@@ -1342,7 +1339,7 @@ func TestCancelledProgramsCleanUp(t *testing.T) {
 	p.Children, p.OnCancel = []ir.Program{*child}, "tell"
 
 	w := start(t, p, "")
-	w.tell(plan.Cancel{Reason: "enough"})
+	w.send(plan.Cancel{Reason: "enough"})
 	w.do = func(task journal.Work) plan.Result {
 		if task.Step == "one" {
 			return plan.Result{Outcome: journal.OutcomeCancelled}
@@ -1356,13 +1353,13 @@ func TestCancelledProgramsCleanUp(t *testing.T) {
 	}
 
 	w = start(t, p, "")
-	w.tell(plan.Pause{})
-	w.tell(plan.Cancel{})
+	w.send(plan.Pause{})
+	w.send(plan.Cancel{})
 	w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
 	w.result(0)
-	w.tell(plan.Cancel{})
+	w.send(plan.Cancel{})
 	w.result(0)
-	w.tell(plan.Cancel{})
+	w.send(plan.Cancel{})
 	if w.run(first); w.s.Finished == nil || w.s.Finished.Outcome != "cancelled" {
 		t.Error(describe(w.log))
 	}
@@ -1374,8 +1371,7 @@ func TestCancelledProgramsCleanUp(t *testing.T) {
 	}
 }
 
-// TestAnyOrderOfTheSameResultsEndsTheSame checks the law that makes crashes,
-// races and slow machines harmless.
+// TestAnyOrderOfTheSameResultsEndsTheSame checks the law that makes crashes, races and slow machines harmless.
 func TestAnyOrderOfTheSameResultsEndsTheSame(t *testing.T) {
 	p := program()
 	inner := branches(p, "inner", ir.JoinSettle, 2, "p", "q", "r")
@@ -1435,8 +1431,7 @@ func TestLongChainsStayLinear(t *testing.T) {
 	}
 }
 
-// Decisions without tasks are cut: otherwise they would have to fit into memory,
-// and could not be stopped.
+// Decisions without tasks are cut: otherwise they would have to fit into memory, and could not be stopped.
 func TestLongDecisionsAreCut(t *testing.T) {
 	p := program()
 	route := p.AddBlock(ir.Block{Steps: []ir.Step{{ID: "on", Action: ir.Route{}}}})
@@ -1448,7 +1443,7 @@ func TestLongDecisionsAreCut(t *testing.T) {
 	w.quick = true
 	pieces := 1
 	for ; w.s.Finished == nil; pieces++ {
-		if n := len(w.tell()); n == 0 || n > 11_000 || !w.s.Moving() && w.s.Finished == nil {
+		if n := len(w.send()); n == 0 || n > 11_000 || !w.s.Moving() && w.s.Finished == nil {
 			t.Fatalf("%d facts at once, more: %t", n, w.s.Moving())
 		}
 		if pieces%5 == 0 {

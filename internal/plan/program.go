@@ -13,14 +13,13 @@ import (
 // Program is an ir.Program with indexes.
 type Program struct {
 	units map[string]*unit
-	// Blobs reads values that are stored by hash. The value of a hash never
-	// changes, so deciding stays pure.
+	// Blobs reads values that are stored by hash. The value of a hash never changes, so deciding stays pure.
 	Blobs func(hash string) (json.RawMessage, error)
-	// CheckOutput validates a program's output against its contract; nil accepts
-	// all. origin describes where a part of the output comes from, or returns "".
+	// CheckOutput validates a program's output against its contract; nil accepts all. origin describes where a part of
+	// the output comes from, or returns "".
 	CheckOutput func(p *ir.Program, output json.RawMessage, origin func(path string) string) error
-	// FillInput adds defaults to the input of a child and, if strict, validates
-	// it against its contract; nil does neither.
+	// FillInput adds defaults to the input of a child and, if strict, validates it against its contract; nil does
+	// neither.
 	FillInput func(p *ir.Program, input json.RawMessage, strict bool) (json.RawMessage, error)
 }
 
@@ -82,8 +81,8 @@ func (u *unit) step(block ir.BlockID, id string) *ir.Step {
 	return &u.ir.Blocks[block].Steps[i]
 }
 
-// revisitable returns the steps that one frame may enter more than once: those on
-// a cycle of edges. Only they have a visit number in their keys.
+// revisitable returns the steps that one frame may enter more than once: those on a cycle of edges. Only they have a
+// visit number in their keys.
 func revisitable(b *ir.Block, index map[string]int) map[string]bool {
 	n := len(b.Steps)
 	next := make([][]int, n)
@@ -128,8 +127,7 @@ func revisitable(b *ir.Block, index map[string]int) map[string]bool {
 	return again
 }
 
-// components returns the strongly connected components of a graph (Tarjan). It
-// does not recurse: chains may be long.
+// components returns the strongly connected components of a graph (Tarjan). It does not recurse: chains may be long.
 func components(next [][]int) [][]int {
 	n := len(next)
 	number, low, on := make([]int, n), make([]int, n), make([]bool, n)

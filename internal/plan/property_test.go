@@ -168,8 +168,8 @@ func (g *generator) program(depth int) {
 	}
 }
 
-// TestLawsHoldForRandomPrograms applies random inputs to random programs and checks the
-// plan's laws after every batch. Every run can be brought to its end.
+// TestLawsHoldForRandomPrograms applies random inputs to random programs and checks the plan's laws after every batch.
+// Every run can be brought to its end.
 func TestLawsHoldForRandomPrograms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := &generator{t: t, p: &ir.Program{Name: "random", MayIntervene: true}}
@@ -221,19 +221,19 @@ func (g *generator) happen(w *world) {
 		switch pick(g, "what", "result", "result", "result", "reserve", "note", "gone") {
 		case "result":
 			gone()
-			w.tell(g.result(task))
+			w.send(g.result(task))
 		case "reserve":
-			w.tell(plan.Reserve{Work: task, N: rapid.IntRange(1, 2).Draw(g.t, "n"), Amount: journal.Usage{
+			w.send(plan.Reserve{Work: task, N: rapid.IntRange(1, 2).Draw(g.t, "n"), Amount: journal.Usage{
 				OutputTokens: 20, ModelCalls: 1,
 			}})
 		case "note":
-			w.tell(plan.Note{
+			w.send(plan.Note{
 				Work: task, N: rapid.IntRange(1, 3).Draw(g.t, "n"), Kind: "reply", Settles: 1,
 				Usage: journal.Usage{OutputTokens: 7},
 			})
 		case "gone":
 			gone()
-			w.tell(plan.Gone{
+			w.send(plan.Gone{
 				Work: task, Why: "crash", Policy: pick(g, "policy", journal.RecoveryRerun, journal.RecoveryAsk),
 			})
 		}
@@ -250,37 +250,37 @@ func (g *generator) happen(w *world) {
 				plan.AnswerResult,
 			)
 			_, digest := w.s.Shown(w.p, f)
-			w.tell(plan.Decision{Frame: f.Path, Step: f.Step, Answer: answer, Digest: digest, Value: json.RawMessage(
+			w.send(plan.Decision{Frame: f.Path, Step: f.Step, Answer: answer, Digest: digest, Value: json.RawMessage(
 				`{"approved": true}`,
 			)})
 			return
 		}
 	case "signal":
-		w.tell(plan.Signal{Event: pick(g, "event", "e1", "e2")})
+		w.send(plan.Signal{Event: pick(g, "event", "e1", "e2")})
 	case "time":
 		if wake, ok := w.s.Wake(); ok {
 			w.now = max(w.now, wake)
 		}
-		w.tell()
+		w.send()
 	case "jump":
 		w.now += 5000
-		w.tell(plan.ClockJump{By: 5000})
+		w.send(plan.ClockJump{By: 5000})
 	case "pause":
-		w.tell(plan.Pause{})
+		w.send(plan.Pause{})
 	case "continue":
-		w.tell(plan.Continue{})
+		w.send(plan.Continue{})
 	case "cancel":
 		if g.chance("really", 20) {
-			w.tell(plan.Cancel{})
+			w.send(plan.Cancel{})
 		}
 	case "edit":
-		w.tell(plan.Edit{Path: "state.s1", Value: json.RawMessage("5")})
+		w.send(plan.Edit{Path: "state.s1", Value: json.RawMessage("5")})
 	case "raise":
-		w.tell(plan.Raise{Budget: pick(g, "budget", plan.Budgets...), To: 1 << 20})
+		w.send(plan.Raise{Budget: pick(g, "budget", plan.Budgets...), To: 1 << 20})
 	case "back":
 		g.goBack(w)
 	case "late":
-		w.tell(plan.Result{
+		w.send(plan.Result{
 			Work: journal.Work{Place: journal.Place{Step: "s1"}, Attempt: 7}, Outcome: journal.OutcomeOK,
 		})
 	}
@@ -299,7 +299,7 @@ func (g *generator) goBack(w *world) {
 		s.Fold(w.log[i : i+1])
 	}
 	if reached && w.s.Finished == nil {
-		w.tell(plan.Rewind{Step: step, Was: was})
+		w.send(plan.Rewind{Step: step, Was: was})
 	}
 }
 
@@ -311,10 +311,10 @@ func (g *generator) bringToAnEnd(w *world) {
 		}
 		switch {
 		case w.s.Paused:
-			w.tell(plan.Continue{})
+			w.send(plan.Continue{})
 		case w.s.Expired || w.s.Summary().Status == journal.Exceeded:
 			for _, budget := range plan.Budgets {
-				w.tell(plan.Raise{Budget: budget, To: 1 << 40})
+				w.send(plan.Raise{Budget: budget, To: 1 << 40})
 			}
 			if w.s.Finished == nil && w.s.Summary().Status == journal.Exceeded {
 				w.t.Fatalf("still short of budget: %+v", w.s.BudgetWaiters)
@@ -328,17 +328,17 @@ func (g *generator) bringToAnEnd(w *world) {
 			if f := w.s.Frames[task.Frame]; f != nil && f.Cancelled {
 				r = plan.Result{Work: task, Outcome: journal.OutcomeCancelled}
 			}
-			w.tell(r)
+			w.send(r)
 		case len(w.s.OpenGates()) > 0:
 			f := w.s.OpenGates()[0]
 			_, digest := w.s.Shown(w.p, f)
 			switch f.Gate.Kind {
 			case journal.GatePerson:
-				w.tell(plan.Decision{Frame: f.Path, Step: f.Step, Answer: plan.Approve, Digest: digest})
+				w.send(plan.Decision{Frame: f.Path, Step: f.Step, Answer: plan.Approve, Digest: digest})
 			case journal.GateInDoubt:
-				w.tell(plan.Decision{Frame: f.Path, Step: f.Step, Answer: plan.AnswerRerun})
+				w.send(plan.Decision{Frame: f.Path, Step: f.Step, Answer: plan.AnswerRerun})
 			default:
-				w.tell(plan.Signal{Event: f.Gate.Event})
+				w.send(plan.Signal{Event: f.Gate.Event})
 			}
 		default:
 			wake, ok := w.s.Wake()
@@ -346,15 +346,14 @@ func (g *generator) bringToAnEnd(w *world) {
 				w.t.Fatalf("nothing is left to do and the run is not over\n%s\n%s", w.s.Snapshot(), describe(w.log))
 			}
 			w.now = max(w.now, wake)
-			w.tell()
+			w.send()
 		}
 		w.invariants()
 	}
 	w.t.Fatalf("the run does not come to an end\n%s", w.s.Snapshot())
 }
 
-// invariants checks every state: nothing is counted twice or missing, and no
-// budget is exceeded.
+// invariants checks every state: nothing is counted twice or missing, and no budget is exceeded.
 func (w *world) invariants() {
 	if w.s.Finished != nil {
 		return

@@ -45,8 +45,8 @@ func (s *State) OpenGates() []*Frame {
 	return out
 }
 
-// MayBeInDoubt reports whether a decision names a running task. If its process
-// has ended, the task is in doubt as soon as another process claims the run.
+// MayBeInDoubt reports whether a decision names a running task. If its process has ended, the task is in doubt as soon
+// as another process claims the run.
 func (s *State) MayBeInDoubt(in Input) bool {
 	x, ok := in.(Decision)
 	return ok && slices.ContainsFunc(s.OpenTasks(), func(t OpenTask) bool {
@@ -54,9 +54,8 @@ func (s *State) MayBeInDoubt(in Input) bool {
 	})
 }
 
-// Resumable reports whether a task can continue from its notes: it is running or
-// lost, or waits for an answer or a due time. The notes of all such tasks follow
-// the event since.
+// Resumable reports whether a task can continue from its notes: it is running or lost, or waits for an answer or a due
+// time. The notes of all such tasks follow the event since.
 func (s *State) Resumable() (since journal.Seq, ok bool) {
 	for _, f := range s.Frames {
 		asked := f.Gate != nil && (f.Gate.Kind == journal.GateInDoubt || f.Gate.Kind == journal.GateToolCall)
@@ -78,8 +77,7 @@ func (s *State) StepOf(p *Program, f *Frame) *ir.Step { return p.unit(f.Program)
 // Root returns the run's own program.
 func (p *Program) Root() *ir.Program { return p.unit("").ir }
 
-// At returns a program by the path that facts name it with; the run's own if the
-// path is empty.
+// At returns a program by the path that facts name it with; the run's own if the path is empty.
 func (p *Program) At(path string) *ir.Program { return p.unit(path).ir }
 
 // ProgramOf returns the program of a frame: the run's own, or a child's.
@@ -107,8 +105,8 @@ func (s *State) Repeats(f *Frame) int {
 	return n
 }
 
-// Shown returns exactly what a gate shows and its digest, which a decision has to
-// name: the values of its step's reads, or the tool call of a task.
+// Shown returns exactly what a gate shows and its digest, which a decision has to name: the values of its step's reads,
+// or the tool call of a task.
 func (s *State) Shown(p *Program, f *Frame) (map[string]json.RawMessage, string) {
 	if f.Gate.Kind != journal.GateToolCall {
 		return s.shown(p, f, s.StepOf(p, f), f.Work().Key(), f.Gate.Kind)
@@ -153,8 +151,7 @@ func (s *State) Reads(p *Program, f *Frame, step *ir.Step) map[string]json.RawMe
 	return values
 }
 
-// Read returns one value that a step reads; null and false if it was never
-// written.
+// Read returns one value that a step reads; null and false if it was never written.
 func (s *State) Read(p *Program, f *Frame, path string) (json.RawMessage, bool) {
 	sc := scope{s: s, p: p, f: f}
 	if raw, ok := sc.text(path); ok {
@@ -164,8 +161,7 @@ func (s *State) Read(p *Program, f *Frame, path string) (json.RawMessage, bool) 
 	return mustJSON(v), ok
 }
 
-// Variables returns all variables that a frame sees, by their keys. The run's
-// input is not included; it never changes.
+// Variables returns all variables that a frame sees, by their keys. The run's input is not included; it never changes.
 func (s *State) Variables(p *Program, f *Frame) map[string]json.RawMessage {
 	out := map[string]json.RawMessage{}
 	for {
@@ -243,8 +239,7 @@ func (s *State) Summary() journal.Index {
 	return out
 }
 
-// Stuck returns the number of running tasks that wait for budget. Cancelled tasks
-// do not wait.
+// Stuck returns the number of running tasks that wait for budget. Cancelled tasks do not wait.
 func (s *State) Stuck() int {
 	n := 0
 	for _, one := range s.BudgetWaiters {
@@ -255,8 +250,7 @@ func (s *State) Stuck() int {
 	return n
 }
 
-// waitingFor returns what a run without running tasks waits for. People come
-// before timers: a person can act.
+// waitingFor returns what a run without running tasks waits for. People come before timers: a person can act.
 func (s *State) waitingFor() (status journal.Status, what string) {
 	asked, slept := []string{}, []string{}
 	for _, path := range s.paths() {
@@ -312,8 +306,7 @@ func (s *State) Size() int {
 	return size
 }
 
-// Snapshot encodes the state. A snapshot is a cache of the fold, never a source
-// of truth.
+// Snapshot encodes the state. A snapshot is a cache of the fold, never a source of truth.
 func (s *State) Snapshot() []byte {
 	raw, err := states().Append(make([]byte, 0, s.Size()), s)
 	if err != nil {

@@ -53,8 +53,7 @@ func (d *decider) outputWrites(f *Frame, step *ir.Step) []journal.Write {
 	return out
 }
 
-// failureValue returns the value and the writes of a step that was skipped or
-// failed.
+// failureValue returns the value and the writes of a step that was skipped or failed.
 func (d *decider) failureValue(f *Frame, step *ir.Step, outcome journal.Outcome, how failing) (
 	journal.Value, []journal.Write,
 ) {

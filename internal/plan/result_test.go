@@ -120,8 +120,7 @@ func TestStepsComputeTheirResults(t *testing.T) {
 	}
 }
 
-// An end step computes the run's result from the previous step, and its message
-// from variables.
+// An end step computes the run's result from the previous step, and its message from variables.
 func TestEndStepsComputeResultAndMessage(t *testing.T) {
 	done := ir.Step{ID: "done", Action: ir.End{}, Result: computed(t, "result.Output"), Writes: []ir.Write{{
 		Path: "output",
@@ -191,8 +190,8 @@ func TestStepsOfFramesAreRetried(t *testing.T) {
 	}
 }
 
-// A call is retried only after the exit codes that its step names. The child's
-// exit code does not become that of the run.
+// A call is retried only after the exit codes that its step names. The child's exit code does not become that of the
+// run.
 func TestCallsAreRetriedByExitCode(t *testing.T) {
 	for status, want := range map[int]int{75: 3, 3: 1} {
 		p := program(ir.Step{ID: "g", Action: ir.Call{}, Retry: &ir.Retry{

@@ -8,12 +8,10 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// A rewind takes a run back to a step of its body that it had reached before,
-// with the values of that time. Usage stays used. Steps that run again count as
-// further visits, so that no task has the key of an earlier one.
+// A rewind takes a run back to a step of its body that it had reached before, with the values of that time. Usage stays
+// used. Steps that run again count as further visits, so that no task has the key of an earlier one.
 
-// CheckReturn returns why a run of the program cannot continue from a step; nil
-// if it can.
+// CheckReturn returns why a run of the program cannot continue from a step; nil if it can.
 func (p *Program) CheckReturn(step string) error {
 	if _, here := p.unit("").index[ir.Body][step]; here {
 		return nil
@@ -23,7 +21,8 @@ func (p *Program) CheckReturn(step string) error {
 			if _, inside := index[step]; inside {
 				return refusal(
 					NotAllowed,
-					"step %q is inside a branch, a loop or another workflow; a run can only go back to a step of its main line",
+					"step %q is inside a branch, a loop or another workflow; a run can only go back to a step of its "+
+						"main line",
 					step,
 				)
 			}
@@ -32,8 +31,7 @@ func (p *Program) CheckReturn(step string) error {
 	return refusal(Unknown, "there is no step %q", step)
 }
 
-// Reaches reports whether an event is about to move the run's body to a step, and
-// returns the checkpoint before that.
+// Reaches reports whether an event is about to move the run's body to a step, and returns the checkpoint before that.
 func (s *State) Reaches(e *journal.Event, step string) (Checkpoint, bool) {
 	var at journal.Place
 	switch x := e.Fact.(type) {
@@ -68,8 +66,7 @@ func (s *State) checkRewind(p *Program, x *Rewind) error {
 	return p.CheckReturn(x.Step)
 }
 
-// rewind ends everything that is open, innermost first, and moves the body to the
-// step.
+// rewind ends everything that is open, innermost first, and moves the body to the step.
 func (d *decider) rewind(x *Rewind) {
 	paths := d.s.paths()
 	slices.Reverse(paths) // inner frames have longer paths

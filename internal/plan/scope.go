@@ -14,20 +14,19 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// scope resolves names in expressions of a frame: the frame's own variables, then
-// those of the enclosing frames of the same program.
+// scope resolves names in expressions of a frame: the frame's own variables, then those of the enclosing frames of the
+// same program.
 type scope struct {
 	s *State
 	p *Program
 	f *Frame
-	// extra takes precedence over all other variables. It has the variables of a
-	// loop's next iteration.
+	// extra takes precedence over all other variables. It has the variables of a loop's next iteration.
 	extra map[string]journal.Value
 	err   error // of the first value that could not be read
 }
 
-// Lookup implements expr.Env. It finds the variable with the longest key that is
-// a prefix of the path, and descends into its value.
+// Lookup implements expr.Env. It finds the variable with the longest key that is a prefix of the path, and descends
+// into its value.
 func (sc *scope) Lookup(path []string) (any, bool) {
 	if v, ok := sc.find(path, sc.extra); ok {
 		return v, true
@@ -58,8 +57,7 @@ func (sc *scope) Lookup(path []string) (any, bool) {
 	return nil, false
 }
 
-// text returns the JSON of a variable in the nearest scope if that is a plain
-// string, which needs no decoding.
+// text returns the JSON of a variable in the nearest scope if that is a plain string, which needs no decoding.
 func (sc *scope) text(path string) (json.RawMessage, bool) {
 	f := sc.f
 	for len(f.Scope) == 0 && f.Path != "" && f.Child == "" {
@@ -101,9 +99,8 @@ func (sc *scope) find(path []string, vars map[string]journal.Value) (any, bool) 
 	return nil, false
 }
 
-// gathered applies what was written below a namespace, such as output.report, to
-// what was written to the namespace itself. A value that cannot be read stays as
-// it is; reading it returns the error.
+// gathered applies what was written below a namespace, such as output.report, to what was written to the namespace
+// itself. A value that cannot be read stays as it is; reading it returns the error.
 func (p *Program) gathered(whole journal.Value, namespace string, vars map[string]journal.Value) journal.Value {
 	keys := below(namespace, vars)
 	if len(keys) == 0 {
@@ -135,8 +132,7 @@ func below(path string, vars map[string]journal.Value) []string {
 	return out
 }
 
-// put sets a part of an object. Values on the path that are not objects are
-// replaced by objects.
+// put sets a part of an object. Values on the path that are not objects are replaced by objects.
 func put(whole json.RawMessage, path []string, value json.RawMessage) json.RawMessage {
 	if len(value) == 0 {
 		value = json.RawMessage("null")
@@ -168,8 +164,8 @@ func (sc *scope) meta(path []string) (any, bool) {
 	return expr.Descend(value, path[1:])
 }
 
-// about returns what expressions can read about the run itself. Times are those
-// of the journal, so that the same events always give the same value.
+// about returns what expressions can read about the run itself. Times are those of the journal, so that the same events
+// always give the same value.
 func (sc *scope) about() map[string]any {
 	id := sc.s.RunOf(sc.f)
 	if id == "" {
@@ -198,9 +194,8 @@ func (sc *scope) before() map[string]any {
 	return out
 }
 
-// namespace collects all variables below a path in one object: the value of
-// "state" if only "state.a" and "state.b" were written. The nearest frame takes
-// precedence.
+// namespace collects all variables below a path in one object: the value of "state" if only "state.a" and "state.b"
+// were written. The nearest frame takes precedence.
 func (sc *scope) namespace(path []string) any {
 	prefix := strings.Join(path, ".")
 	nearest := map[string]journal.Value{}
@@ -248,8 +243,8 @@ func (p *Program) raw(v journal.Value) (json.RawMessage, error) {
 	return p.Blobs(v.Hash)
 }
 
-// set applies one write to a scope. The current value matters only to reducers
-// other than set; it is looked up in the enclosing frames, too.
+// set applies one write to a scope. The current value matters only to reducers other than set; it is looked up in the
+// enclosing frames, too.
 func (s *State) set(f *Frame, w journal.Write, value journal.Value) {
 	if f.Scope == nil {
 		f.Scope = map[string]journal.Value{}
@@ -279,8 +274,7 @@ func (s *State) set(f *Frame, w journal.Write, value journal.Value) {
 	}
 }
 
-// write applies one write of the current step, and notes the step as the writer
-// of the properties of the output.
+// write applies one write of the current step, and notes the step as the writer of the properties of the output.
 func (s *State) write(f *Frame, w journal.Write, value journal.Value) {
 	s.set(f, w, value)
 	keys := []string{property(w.Path)}
@@ -313,8 +307,7 @@ func property(path string) string {
 	return path
 }
 
-// setAll applies the variables of an inner scope, except some keys. Namespaces
-// come before the variables below them.
+// setAll applies the variables of an inner scope, except some keys. Namespaces come before the variables below them.
 func (s *State) setAll(f *Frame, vars map[string]journal.Value, except []string) {
 	for _, key := range slices.Sorted(maps.Keys(vars)) {
 		if !slices.Contains(except, key) {
@@ -323,9 +316,8 @@ func (s *State) setAll(f *Frame, vars map[string]journal.Value, except []string)
 	}
 }
 
-// absorb merges a namespace and the variables below it into one value, before a
-// write to the namespace. Values that are stored by hash cannot be merged here;
-// they stay separate variables and still count.
+// absorb merges a namespace and the variables below it into one value, before a write to the namespace. Values that are
+// stored by hash cannot be merged here; they stay separate variables and still count.
 func (s *State) absorb(f *Frame, namespace string, before journal.Value) journal.Value {
 	keys := below(namespace, f.Scope)
 	if len(keys) == 0 {

@@ -28,9 +28,8 @@ type State struct {
 	Spent         *Ledger                `json:"spent,omitempty"`   // of a finished run
 	Finished      *journal.RunFinished   `json:"finished,omitempty"`
 
-	// Hold prevents tasks from starting: the process is ending, or only records.
-	// Everything else is decided. Hold is not part of the state. The process that
-	// loads the run next calls MarkAll.
+	// Hold prevents tasks from starting: the process is ending, or only records. Everything else is decided. Hold is
+	// not part of the state. The process that loads the run next calls MarkAll.
 	Hold bool `json:"-"`
 
 	moved  []*Frame // frames that the next decision has to look at
@@ -50,9 +49,8 @@ type Frame struct {
 	Scope   map[string]journal.Value `json:"scope,omitempty"`
 	// variables of an iteration or a branch; they end with the frame
 	Own []string `json:"own,omitempty"`
-	// Writers are the steps that last wrote to the output, by the key of the
-	// property, such as "output.report". "output" is for properties of unknown
-	// name.
+	// Writers are the steps that last wrote to the output, by the key of the property, such as "output.report".
+	// "output" is for properties of unknown name.
 	Writers map[string]string `json:"writers,omitempty"`
 
 	// The current step.
@@ -74,13 +72,11 @@ type Frame struct {
 	// Reserved is what the running task has reserved, by number.
 	Reserved map[int]journal.Usage `json:"reserved,omitempty"`
 
-	// Last is how the last step ended. The current step, which may be retried, is
-	// not included.
+	// Last is how the last step ended. The current step, which may be retried, is not included.
 	Last Ending `json:"last,omitzero"`
 	// Before is how the step before Last ended.
 	Before Ending `json:"before,omitzero"`
-	// Tried is how the last attempt at the current step ended, if another
-	// follows.
+	// Tried is how the last attempt at the current step ended, if another follows.
 	Tried Ending `json:"tried,omitzero"`
 	// Policy is what happens to a lost task.
 	Policy journal.Recovery `json:"policy,omitempty"`
@@ -158,8 +154,7 @@ type Ending struct {
 	Step    string          `json:"step,omitempty"`   // the step that ended it
 }
 
-// failing reports whether a step failed, including one that has jumped out of
-// loops since.
+// failing reports whether a step failed, including one that has jumped out of loops since.
 func (e *Ending) failing() bool {
 	return e.Outcome == journal.OutcomeFailed || e.Outcome == journal.OutcomeJump && (e.Class != "" || e.Error != "")
 }
@@ -177,8 +172,7 @@ type Group struct {
 	Clock    Clock          `json:"clock,omitzero"`
 	TimedOut bool           `json:"timed_out,omitempty"`
 	Items    journal.Value  `json:"items,omitzero"`
-	// Results are the results of branches by index. A loop or a call has only the
-	// last one, at 0.
+	// Results are the results of branches by index. A loop or a call has only the last one, at 0.
 	Results  map[int]*BranchResult `json:"results,omitempty"`
 	OK       int                   `json:"ok,omitempty"`
 	Failed   int                   `json:"failed,omitempty"`
@@ -232,9 +226,8 @@ func (s *State) mark(f *Frame) {
 	}
 }
 
-// MarkAll makes the next decision look at every frame. After a complete batch
-// there is nothing to decide, which is a law that tests check. After Hold there
-// is.
+// MarkAll makes the next decision look at every frame. After a complete batch there is nothing to decide, which is a
+// law that tests check. After Hold there is.
 func (s *State) MarkAll() {
 	for _, path := range s.paths() {
 		s.mark(s.Frames[path])

@@ -7,8 +7,8 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// timer is a moment at which a frame may have something to do. Timers that have
-// become obsolete stay in the heap; nextTimer drops them.
+// timer is a moment at which a frame may have something to do. Timers that have become obsolete stay in the heap;
+// nextTimer drops them.
 type timer struct {
 	due   journal.Millis
 	path  string

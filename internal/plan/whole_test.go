@@ -8,8 +8,7 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
-// A branch or an iteration that writes a namespace and then a part of it has both
-// effects in that order.
+// A branch or an iteration that writes a namespace and then a part of it has both effects in that order.
 func TestNamespaceAndPartAreMerged(t *testing.T) {
 	inside := func() []ir.Step {
 		whole, part := task("whole"), task("part")

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Rate is the price of one token in millionths of a millionth of a dollar, which
-// equals the price of a million tokens in millionths of a dollar.
+// Rate is the price of one token in millionths of a millionth of a dollar, which equals the price of a million tokens
+// in millionths of a dollar.
 type Rate int64
 
 // perDollar is the Rate of one dollar for a million tokens.
@@ -43,8 +43,7 @@ func (r Rate) String() string {
 // Price is the price of one model.
 type Price struct {
 	Rates
-	// Long applies instead of Rates to prompts of more than Above tokens; an
-	// Above of 0 means never.
+	// Long applies instead of Rates to prompts of more than Above tokens; an Above of 0 means never.
 	Above int64
 	Long  Rates
 }
@@ -83,8 +82,8 @@ func (p Rates) cost(t Tokens) int64 {
 	return min(sum.Int64(), maxCost)
 }
 
-// Worst returns the highest possible cost of the given numbers of input and
-// output tokens: any input token may be written to or read from the cache.
+// Worst returns the highest possible cost of the given numbers of input and output tokens: any input token may be
+// written to or read from the cache.
 func (p Price) Worst(input, output int64) int64 {
 	rates := p.Rates
 	if p.Above > 0 && input > p.Above {
@@ -96,8 +95,7 @@ func (p Price) Worst(input, output int64) int64 {
 
 const maxCost = int64(1) << 60 // far beyond any bill, far from overflow
 
-// Dollars formats millionths of a dollar, such as $0.42. Small amounts get more
-// decimal places. It rounds up.
+// Dollars formats millionths of a dollar, such as $0.42. Small amounts get more decimal places. It rounds up.
 func Dollars(micro int64) string {
 	sign := ""
 	if micro < 0 {

@@ -95,8 +95,7 @@ var releaseSuffix = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`-(\d{8}|\d{4}-\d{2}-\d{2}|latest)$`)
 })
 
-// Known returns the published price of a model and reports whether it is valid
-// at the given time.
+// Known returns the published price of a model and reports whether it is valid at the given time.
 func Known(provider, model string, now time.Time) (Price, bool) {
 	model = strings.TrimPrefix(model, "models/") // Gemini's resource prefix
 	for _, name := range []string{model, releaseSuffix().ReplaceAllString(model, "")} {

@@ -10,16 +10,15 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// bundleFolders is where skills keep what they bring along.
+// bundleFolders are the folders of a skill's additional files.
 var bundleFolders = [...]string{"assets", "references", "scripts"}
 
-// maxBundle is how many files of a skill are listed; all of them can be read.
+// maxBundle is the maximum number of files of a skill that are listed; all of them can be read.
 const maxBundle = 200
 
-// Bundle is the files that come with a SKILL.md: those in its scripts,
-// references and assets, and Markdown beside it. Hidden files and symbolic
-// links are left out. dir is from the project's root, or absolute when the
-// skill is in one of the user's own folders.
+// Bundle returns the files of a SKILL.md: those in its folders scripts, references and assets, and Markdown files
+// beside it. It omits hidden files and symbolic links. dir is relative to the project's root, or absolute if the skill
+// is in one of the user's folders.
 func (p *Project) Bundle(f *source.File) (dir string, names []string) {
 	if filepath.Base(f.Abs) != skillFile {
 		return "", nil
@@ -38,14 +37,15 @@ func (p *Project) Bundle(f *source.File) (dir string, names []string) {
 	files := within.root.FS()
 	if entries, err := fs.ReadDir(files, rel); err == nil && (rel != "." || !ofProject) {
 		for _, e := range entries {
-			if name := e.Name(); e.Type().IsRegular() && name != skillFile && path.Ext(name) == ".md" && name[0] != '.' {
+			if name := e.Name(); e.Type().IsRegular() && name != skillFile && path.Ext(name) == ".md" &&
+				name[0] != '.' {
 				names = append(names, name)
 			}
 		}
 	}
 	for _, folder := range bundleFolders {
 		start := path.Join(rel, folder)
-		// What cannot be looked into is not listed; the skill works without.
+		// Unreadable folders are not listed; the skill works without them.
 		_ = fs.WalkDir(files, start, func(at string, d fs.DirEntry, err error) error {
 			switch {
 			case len(names) >= maxBundle:

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// What lies beside a SKILL.md is listed as it can be read: from the project's
-// root, or by its full path when the skill is the user's.
+// The files of a skill are listed by the path under which they can be read: relative to the project's root, or absolute
+// if the skill is in a user's folder.
 func TestBundle(t *testing.T) {
 	dir := tree(t, `
 -- secret --
@@ -49,7 +49,7 @@ link ../../../../../secret
 			t.Errorf("%s: %s %q", name, at, files)
 		}
 	}
-	// The project's own Markdown is not a skill's.
+	// Markdown files of the project do not belong to a skill.
 	_, f, err := w.File(filepath.Join(dir, "p/SKILL.md"))
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,7 @@ package project
 
 import "github.com/espalier-run/espalier/internal/diag"
 
-// What can be wrong with the files of a project, taken together.
+// Diagnostic codes of a project as a whole.
 const (
 	CodeShadowed diag.Code = "PRJ001" // a skill is hidden by another one of the same name
 )

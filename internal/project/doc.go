@@ -1,13 +1,11 @@
-// Package project finds the files around a workflow: the root of its project,
-// the files that it may read, and the skills and workflows that exist.
+// Package project finds the files around a workflow: the root of its project, the files that it may read, and the
+// skills and workflows that exist.
 package project
 
-// Everything that a workflow refers to is read through a Root, so that no
-// reference and no symbolic link in a cloned repository can reach outside it.
-// Paths that the user typed, and skills in the user's own folders, are not
-// confined.
+// Everything that a workflow refers to is read through a Root, so that no reference and no symbolic link in a cloned
+// repository can reach outside it. Paths that the user typed, and skills in the user's own folders, are not confined.
 //
 // All reads go through a FileSystem: the disk, or an Overlay with unsaved texts.
 //
-// This package does not depend on the formats: it lists files that could be
-// workflows, and the caller asks the formats which of them are.
+// This package does not depend on the formats: it lists files that could be workflows, and the caller asks the formats
+// which of them are.

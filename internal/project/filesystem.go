@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// FileSystem is what a Workspace reads from. All names are absolute paths of the operating system.
-// Failures are of the kinds of package io/fs.
+// FileSystem is what a Workspace reads from. All names are absolute paths of the operating system. Failures are of the
+// kinds of package io/fs.
 type FileSystem interface {
 	Stat(name string) (fs.FileInfo, error)
 	Lstat(name string) (fs.FileInfo, error)
@@ -62,9 +62,9 @@ type diskRoot struct{ *os.Root }
 
 func (r diskRoot) Open(name string) (fs.File, error) { return r.Root.Open(name) }
 
-// Overlay is a FileSystem in which some files have other texts than in the one below, such as the
-// unsaved texts of an editor. Files may also exist in the overlay alone; without a file system below,
-// nothing else exists. It is safe for concurrent use.
+// Overlay is a FileSystem in which some files have other texts than in the one below, such as the unsaved texts of an
+// editor. Files may also exist in the overlay alone; without a file system below, nothing else exists. It is safe for
+// concurrent use.
 type Overlay struct {
 	below FileSystem // nil for none
 

@@ -18,8 +18,8 @@ type Project struct {
 	Root string // absolute, free of symbolic links
 
 	space *Workspace
-	// roots are the folders that may be read from, the project's first; the
-	// others are skills in the user's own folders, each confined to itself.
+	// roots are the folders that may be read from, the project's first; the others are skills in the user's own
+	// folders, each confined to itself.
 	roots []confined
 	files map[string]*source.File // by absolute path: one text is one File
 
@@ -41,15 +41,17 @@ func (p *Project) close() error {
 	return err
 }
 
-// Read follows a reference as it is written in a file: from the file's own
-// folder, then from the root that the file is confined to. Failures are
-// *source.RefError.
+// Read follows a reference as it is written in a file: from the file's own folder, then from the root that the file is
+// confined to. Failures are *source.RefError.
 func (p *Project) Read(from *source.File, ref string) (*source.File, error) {
 	switch {
 	case ref == "":
 		return nil, &source.RefError{Ref: ref, Problem: source.RefMissing}
 	case strings.Contains(ref, "://"):
-		return nil, &source.RefError{Ref: ref, Problem: source.RefEscapes, Detail: "only files of the project can be referred to"}
+		return nil, &source.RefError{
+			Ref: ref, Problem: source.RefEscapes,
+			Detail: "only files of the project can be referred to",
+		}
 	case isAbsolute(ref):
 		return nil, &source.RefError{Ref: ref, Problem: source.RefAbsolute}
 	}
@@ -75,7 +77,7 @@ func (p *Project) Read(from *source.File, ref string) (*source.File, error) {
 	return nil, first
 }
 
-// confining is the innermost root that holds the file.
+// confining returns the innermost root that contains the file.
 func (p *Project) confining(f *source.File) confined {
 	best := p.roots[0]
 	for _, r := range p.roots[1:] {
@@ -112,7 +114,7 @@ func (p *Project) open(within confined, name, ref string) (*source.File, error) 
 	return f, nil
 }
 
-// refused turns what a Root said into a reference that failed.
+// refused converts an error of a Root to a RefError.
 func refused(within confined, name, ref string, err error) error {
 	failed := &source.RefError{Ref: ref, Problem: source.RefUnread, Detail: reason(err)}
 	var number syscall.Errno
@@ -125,20 +127,19 @@ func refused(within confined, name, ref string, err error) error {
 			}
 		}
 	case errors.As(err, &number):
-		// A path component that is a file: nothing can be there.
+		// A path component is a file, so nothing can exist below it.
 		if errors.Is(err, syscall.ENOTDIR) {
 			failed.Problem = source.RefMissing
 		}
 	default:
-		// The operating system did not object, so the os.Root did: the path
-		// leaves it.
+		// The operating system did not fail, so os.Root did: the path leaves it.
 		failed.Problem, failed.Detail = source.RefEscapes, "a symbolic link on the way leads out of the project"
 	}
 	return failed
 }
 
-// isAbsolute reports whether a reference is an absolute path on any system, so
-// that a workflow is equally invalid on all of them.
+// isAbsolute reports whether a reference is an absolute path on any system, so that a workflow is equally invalid on
+// all of them.
 func isAbsolute(ref string) bool {
 	if filepath.IsAbs(ref) || strings.HasPrefix(ref, "/") || strings.HasPrefix(ref, `\`) {
 		return true
@@ -146,22 +147,20 @@ func isAbsolute(ref string) bool {
 	return len(ref) >= 2 && ref[1] == ':' && ('a' <= ref[0]|0x20 && ref[0]|0x20 <= 'z')
 }
 
-// Skipped is a file or folder that a search had to leave out.
+// Skipped is a file or folder that a search left out.
 type Skipped struct {
 	Path   string `json:"path"`
 	Reason string `json:"reason"`
 }
 
-// Searches are bounded, because users run `espalier list` in home folders and
-// at the root of a disk.
+// Searches are bounded, because users run `espalier list` in home folders and at the root of a disk.
 const (
 	maxDepth   = 16
 	maxFolders = 20_000
 )
 
-// Candidates lists, by display path in sorted order, the files below a folder
-// whose names could be workflows'. Hidden folders are left out, except those
-// where workflows and skills are kept; symbolic links are not followed.
+// Candidates lists, by display path in sorted order, the files below a folder whose names could be workflows'. Hidden
+// folders are left out, except those where workflows and skills are kept; symbolic links are not followed.
 func (p *Project) Candidates(dir string) (paths []string, skipped []Skipped) {
 	start, err := p.space.realPath(p.space.abs(dir))
 	if err != nil {
@@ -175,8 +174,8 @@ func (p *Project) Candidates(dir string) (paths []string, skipped []Skipped) {
 	return paths, skipped
 }
 
-// WorkflowFiles returns the files below a folder that Candidates lists, and all
-// folders that it looks into, as absolute paths.
+// WorkflowFiles returns the files below a folder that Candidates lists, and all folders that it looks into, as absolute
+// paths.
 func (p *Project) WorkflowFiles(dir string) (files, folders []string) {
 	start, err := p.space.realPath(p.space.abs(dir))
 	if err != nil {
@@ -193,7 +192,8 @@ func (p *Project) walk(start string) (files, folders []string, skipped []Skipped
 		if depth > maxDepth || len(folders) >= maxFolders {
 			if !full {
 				full = len(folders) >= maxFolders
-				skipped = append(skipped, Skipped{Path: p.space.Display(at), Reason: "there are too many folders to look into them all"})
+				skipped = append(skipped,
+					Skipped{Path: p.space.Display(at), Reason: "there are too many folders to look into them all"})
 			}
 			return
 		}
@@ -248,8 +248,7 @@ func leftOut(folder string) bool {
 	return strings.HasPrefix(folder, ".")
 }
 
-// CouldBeWorkflow goes by the file extensions of the formats, so that searching
-// need not open every file.
+// CouldBeWorkflow goes by the file extensions of the formats, so that searching need not open every file.
 func CouldBeWorkflow(name string) bool {
 	switch strings.ToLower(filepath.Ext(name)) {
 	case ".md", ".yaml", ".yml", ".aiflow":

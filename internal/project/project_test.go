@@ -14,8 +14,7 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// tree writes a txtar archive into a new folder. A file whose text is
-// "link TARGET" becomes a symbolic link.
+// tree writes a txtar archive into a new folder. A file whose text is "link TARGET" becomes a symbolic link.
 func tree(t *testing.T, archive string) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -135,10 +134,12 @@ link ../../nowhere.json
 -- p/flows/loop.json --
 link loop.json
 `)
-	if err := os.WriteFile(filepath.Join(dir, "p/flows/large.json"), make([]byte, project.MaxFileSize+1), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "p/flows/large.json"), make([]byte, project.MaxFileSize+1),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "p/flows/limit.json"), make([]byte, project.MaxFileSize), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "p/flows/limit.json"), make([]byte, project.MaxFileSize),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "p/flows/latin1.json"), []byte("caf\xe9"), 0o644); err != nil {
@@ -227,7 +228,7 @@ func TestOneFileIsReadOnce(t *testing.T) {
 	}
 }
 
-func TestFilesThatTheUserNames(t *testing.T) {
+func TestUserPathsAreNotConfined(t *testing.T) {
 	dir := tree(t, `
 -- elsewhere/flow.md --
 -- elsewhere/schema.json --
@@ -332,7 +333,10 @@ inside
 	if len(skipped) == 0 || skipped[0].Path != ".agents/skills/stray" {
 		t.Errorf("the link out of the project is not reported: %+v", skipped)
 	}
-	for name, text := range map[string]string{"lint": "project's lint", "notes": "user's notes", "linked": "linked", "inside": "inside"} {
+	for name, text := range map[string]string{
+		"lint": "project's lint", "notes": "user's notes", "linked": "linked",
+		"inside": "inside",
+	} {
 		f, err := p.Skill(name)
 		if err != nil || !strings.HasPrefix(f.Text, text) {
 			t.Errorf("%s: got %+v, %v", name, f, err)
@@ -403,7 +407,10 @@ link /
 		t.Fatal(err)
 	}
 	got, skipped := p.Candidates(".")
-	want := []string{".agents/skills/a/SKILL.md", ".awf/workflows/a.yaml", ".claude/x.md", "b/FLOW.MD", "b/flow.aiflow", "b/flow.yml"}
+	want := []string{
+		".agents/skills/a/SKILL.md", ".awf/workflows/a.yaml", ".claude/x.md", "b/FLOW.MD", "b/flow.aiflow",
+		"b/flow.yml",
+	}
 	if !slices.Equal(got, want) || len(skipped) > 0 {
 		t.Errorf("got %q, skipped %+v", got, skipped)
 	}
@@ -445,7 +452,7 @@ func TestCandidatesBoundsItsDepth(t *testing.T) {
 	}
 }
 
-func TestTextUnderAName(t *testing.T) {
+func TestTextReadsFilesRelativeToItsName(t *testing.T) {
 	dir := tree(t, "-- .git/HEAD --\n-- flows/schema.json --\n{}\n")
 	w := space(t, dir, "")
 	p, f, err := w.Text("flows/new.md", "text")

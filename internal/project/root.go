@@ -11,10 +11,9 @@ const stateFolder = ".espalier"
 // markers are the files and folders that a project's root holds.
 var markers = [...]string{stateFolder, "espalier.yaml", ".awf", "agentfile.yaml", ".git"}
 
-// FindRoot returns the nearest folder, from dir upwards, that holds a sign of
-// a project; dir itself when there is none. A folder inside of a state folder
-// belongs to the project around it: runs write there, and what they write is
-// never the root of a project.
+// FindRoot returns the nearest folder, from dir upwards, that holds a sign of a project; dir itself when there is none.
+// A folder inside of a state folder belongs to the project around it: runs write there, and what they write is never
+// the root of a project.
 func FindRoot(dir string) string { return findRoot(Disk{}, dir) }
 
 func findRoot(files FileSystem, dir string) string {

@@ -9,8 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// LookupKind is a kind of file that AWF also finds by name outside of a project. Its value is
-// the folder's name.
+// LookupKind is a kind of file that AWF also finds by name outside of a project. Its value is the folder's name.
 type LookupKind = string
 
 // The lookup kinds.
@@ -23,8 +22,8 @@ const (
 	Skills    LookupKind = "skills"
 )
 
-// SearchFirst adds folders that are searched before the project's own, from the user's
-// environment. Relative paths start at the working directory.
+// SearchFirst adds folders that are searched before the project's own, from the user's environment. Relative paths
+// start at the working directory.
 func (w *Workspace) SearchFirst(kind LookupKind, dirs ...string) {
 	for _, dir := range dirs {
 		if dir != "" {
@@ -45,8 +44,8 @@ func (w *Workspace) userDirs(kind LookupKind) []string {
 	return out
 }
 
-// Lookup finds a file by name: in folders from the environment, in the project, then in the
-// user's own folders. Failures are *source.RefError.
+// Lookup finds a file by name: in folders from the environment, in the project, then in the user's own folders.
+// Failures are *source.RefError.
 func (p *Project) Lookup(kind LookupKind, name string) (*source.File, error) {
 	if !filepath.IsLocal(filepath.FromSlash(name)) {
 		return nil, &source.RefError{Ref: name, Problem: source.RefEscapes}
@@ -127,8 +126,8 @@ func (w *Workspace) FilesOutside(kind LookupKind) []FoundFile {
 	return out
 }
 
-// lookupRoot returns the folder in which files of the given folder may refer to each other: its
-// parent if the folder is named after its kind.
+// lookupRoot returns the folder in which files of the given folder may refer to each other: its parent if the folder is
+// named after its kind.
 func lookupRoot(dir string, kind LookupKind) string {
 	if filepath.Base(dir) == kind {
 		return filepath.Dir(dir)
@@ -136,8 +135,8 @@ func lookupRoot(dir string, kind LookupKind) string {
 	return dir
 }
 
-// workflowRoot returns the lookup root that contains dir, given as a real path, or "".
-// Workflows there belong to no project, so they run in the project of the working directory.
+// workflowRoot returns the lookup root that contains dir, given as a real path, or "". Workflows there belong to no
+// project, so they run in the project of the working directory.
 func (w *Workspace) workflowRoot(dir string) string {
 	for _, one := range slices.Concat(w.first[Workflows], w.userDirs(Workflows)) {
 		if real, err := w.realPath(one); err == nil && inside(real, dir) {

@@ -13,8 +13,7 @@ import (
 
 const skillFile = "SKILL.md"
 
-// skillFolders is where skills are kept below a project's root, most
-// important first.
+// skillFolders is where skills are kept below a project's root, most important first.
 var skillFolders = [...]string{".agents/skills", ".claude/skills", ".awf/skills"}
 
 // Scope is whose skill it is.
@@ -31,8 +30,7 @@ type Skill struct {
 	Name  string
 	Scope Scope
 	Path  string // of its SKILL.md, as shown
-	// ShadowedBy is the skill of the same name that is used instead, "" for
-	// the one that is used.
+	// ShadowedBy is the skill of the same name that is used instead, "" for the one that is used.
 	ShadowedBy string
 
 	abs    string   // of its SKILL.md
@@ -40,8 +38,8 @@ type Skill struct {
 	file   string   // its SKILL.md below within
 }
 
-// Skills lists the skills that can be called by name, in the order in which
-// they are looked up, hidden ones included, and what could not be searched.
+// Skills lists the skills that can be called by name, in the order in which they are looked up, hidden ones included,
+// and what could not be searched.
 func (p *Project) Skills() ([]Skill, []Skipped) {
 	p.scan()
 	return p.skills, p.skipped
@@ -115,8 +113,8 @@ func (p *Project) scan() {
 	}
 	first := map[string]string{}
 	seen := map[string]bool{}
-	// One file may be found twice: .claude/skills is often a link to
-	// .agents/skills, and a home folder can be a project too.
+	// One file may be found twice: .claude/skills is often a link to .agents/skills, and a home folder can be a project
+	// too.
 	p.skills = slices.DeleteFunc(p.skills, func(s Skill) bool {
 		twice := seen[s.abs]
 		seen[s.abs] = true
@@ -143,8 +141,7 @@ func (w *Workspace) userSkillFolders() []string {
 // maxSkillDepth lets skills be grouped in folders: skills/GROUP/NAME/SKILL.md.
 const maxSkillDepth = 3
 
-// scanProject looks for skills below a folder of the project. Links are
-// followed as long as they stay inside it.
+// scanProject looks for skills below a folder of the project. Links are followed as long as they stay inside it.
 func (p *Project) scanProject(folder string, depth int) {
 	root := p.roots[0]
 	entries, err := fs.ReadDir(root.root.FS(), folder)
@@ -183,9 +180,8 @@ func (p *Project) scanProject(folder string, depth int) {
 	}
 }
 
-// scanUser looks for skills below one of the user's folders. The user made
-// these folders and the links in them, so links are followed; each skill is
-// then confined to its own folder.
+// scanUser looks for skills below one of the user's folders. The user made these folders and the links in them, so
+// links are followed; each skill is then confined to its own folder.
 func (p *Project) scanUser(folder string, depth int) {
 	entries, err := p.space.files.ReadDir(folder)
 	if err != nil {

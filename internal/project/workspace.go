@@ -15,12 +15,11 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// MaxFileSize is the maximum size of a file. Workflows are written by hand;
-// larger files are something else.
+// MaxFileSize is the maximum size of a file. Workflows are written by hand; larger files are something else.
 const MaxFileSize = 4 << 20
 
-// Workspace is what one invocation of Espalier can see: the working folder,
-// the user's own folders, and the projects of the files that were named.
+// Workspace is what one invocation of Espalier can see: the working folder, the user's own folders, and the projects of
+// the files that were named.
 type Workspace struct {
 	files             FileSystem
 	dir, home, config string
@@ -29,8 +28,7 @@ type Workspace struct {
 	first             map[LookupKind][]string
 }
 
-// NewWorkspace returns the workspace of a working folder. home and config are
-// the user's folders; either may be empty.
+// NewWorkspace returns the workspace of a working folder. home and config are the user's folders; either may be empty.
 func NewWorkspace(dir, home, config string) (*Workspace, error) {
 	return NewWorkspaceOn(Disk{}, dir, home, config)
 }
@@ -48,8 +46,8 @@ func NewWorkspaceOn(files FileSystem, dir, home, config string) (*Workspace, err
 	return w, nil
 }
 
-// Changed drops what the workspace remembers of a file, after its text has changed or it was
-// created, removed or renamed. Results that were computed from it keep the old text.
+// Changed drops what the workspace remembers of a file, after its text has changed or it was created, removed or
+// renamed. Results that were computed from it keep the old text.
 func (w *Workspace) Changed(path string) {
 	abs := w.abs(path)
 	if real, err := w.realPath(abs); err == nil {
@@ -127,8 +125,8 @@ func (w *Workspace) at(root string) (*Project, error) {
 	return p, nil
 }
 
-// File reads a file that the user named and opens its project. Failures are
-// *source.RefError, unless the project itself cannot be opened.
+// File reads a file that the user named and opens its project. Failures are *source.RefError, unless the project itself
+// cannot be opened.
 func (w *Workspace) File(path string) (*Project, *source.File, error) {
 	real, err := w.realPath(w.abs(path))
 	if err != nil {
@@ -155,8 +153,8 @@ func (w *Workspace) File(path string) (*Project, *source.File, error) {
 	return p, f, nil
 }
 
-// Text is a file whose text the user gave by other means, such as standard
-// input, under a name that says where it would lie.
+// Text returns a file whose text does not come from the file system, such as standard input. name is the path that the
+// file would have.
 func (w *Workspace) Text(name, text string) (*Project, *source.File, error) {
 	real, below, err := w.existing(name)
 	if err != nil {
@@ -200,8 +198,7 @@ func (w *Workspace) Exists(path string) bool {
 	return err == nil
 }
 
-// Main returns the file that stands for a folder: its workflow.yaml or its
-// SKILL.md, spelled exactly so; "" when it has neither.
+// Main returns the main file of a folder: workflow.yaml or SKILL.md, in exactly this spelling; "" if it has neither.
 func (w *Workspace) Main(dir string) string {
 	entries, err := w.files.ReadDir(w.abs(dir))
 	if err != nil {
@@ -215,8 +212,7 @@ func (w *Workspace) Main(dir string) string {
 	return ""
 }
 
-// Display is how a path is shown: from the working folder when that is
-// shorter, with forward slashes.
+// Display is how a path is shown: from the working folder when that is shorter, with forward slashes.
 func (w *Workspace) Display(abs string) string {
 	rel, err := filepath.Rel(w.dir, abs)
 	if err != nil || len(rel) > len(abs) {
@@ -264,8 +260,7 @@ func (w *Workspace) unreadable(path string, err error) error {
 	return near
 }
 
-// realPath is absolute and free of symbolic links, so that one file has one
-// path and one project.
+// realPath is absolute and free of symbolic links, so that one file has one path and one project.
 func (w *Workspace) realPath(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -274,8 +269,8 @@ func (w *Workspace) realPath(path string) (string, error) {
 	return w.files.EvalSymlinks(abs)
 }
 
-// readText reads a whole file. The kind of file is looked at before it is
-// opened: opening a named pipe waits for a writer.
+// readText reads a whole file. The kind of file is looked at before it is opened: opening a named pipe waits for a
+// writer.
 func readText(name string, info fs.FileInfo, open func() (fs.File, error)) (string, error) {
 	if !info.Mode().IsRegular() {
 		return "", &source.RefError{Ref: name, Problem: source.RefNotFile, Detail: kindOf(info)}
@@ -296,7 +291,10 @@ func readText(name string, info fs.FileInfo, open func() (fs.File, error)) (stri
 func acceptable(name, text string) error {
 	switch {
 	case len(text) > MaxFileSize:
-		return &source.RefError{Ref: name, Problem: source.RefTooLarge, Detail: fmt.Sprintf("files may have up to %d MiB", MaxFileSize>>20)}
+		return &source.RefError{
+			Ref: name, Problem: source.RefTooLarge,
+			Detail: fmt.Sprintf("files may have up to %d MiB", MaxFileSize>>20),
+		}
 	case !utf8.ValidString(text):
 		return &source.RefError{Ref: name, Problem: source.RefUnread, Detail: "it is not UTF-8 text"}
 	}
@@ -310,8 +308,7 @@ func kindOf(info fs.FileInfo) string {
 	return "it is a special file"
 }
 
-// reason returns the message of the operating system without the path, which
-// the surrounding message contains.
+// reason returns the message of the operating system without the path, which the surrounding message contains.
 func reason(err error) string {
 	var path *fs.PathError
 	if errors.As(err, &path) {

@@ -9,10 +9,9 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 )
 
-// Analyze reports mistakes in the code of one program that can be found without running it:
-// undefined names, attributes that do not exist, functions that node code cannot use, wrong
-// arguments and missing modules. The modules run one after the other in the same namespace.
-// States are the names of the functions whose first parameter is a dict.
+// Analyze reports mistakes in the code of one program that can be found without running it: undefined names, attributes
+// that do not exist, functions that node code cannot use, wrong arguments and missing modules. The modules run one
+// after the other in the same namespace. States are the names of the functions whose first parameter is a dict.
 func Analyze(modules []*Module, states []string) diag.List {
 	a := &analysis{kinds: map[*binding]string{}, global: newScope(nil, moduleScope), states: states}
 	for name := range strings.FieldsSeq("__name__ __file__ __doc__ __builtins__ __annotations__") {
@@ -483,8 +482,8 @@ func optional(names ...string) (out []Param) {
 	return out
 }
 
-// signatures are the parameters of known functions. Those of the SDK have several names for the
-// agent, so that all are optional here.
+// signatures are the parameters of known functions. Those of the SDK have several names for the agent, so that all are
+// optional here.
 var signatures = map[string][]Param{
 	sdk + ":AgentRunner.run": append(optional("name", "workload"),
 		Param{Name: "agent_name", KeyOnly: true, Default: &Const{}}),

@@ -87,7 +87,8 @@ func TestCodeWithoutMistakesIsNotReported(t *testing.T) {
 		"import functools\n@functools.lru_cache\ndef f(a): return a\nf.cache_clear()",
 		"def f(): pass\nf = lambda a: a\nf(1)",
 		"import os.path, xml.etree.ElementTree as ET\nprint(os.path.join('a'), os.sep, ET.fromstring)",
-		"match 5:\n    case int() as n if n > 1:\n        print(n)\n    case [first, *rest]:\n        print(first, rest)",
+		"match 5:\n    case int() as n if n > 1:\n        print(n)\n    case [first, *rest]:\n        print(first, " +
+			"rest)",
 		"def f[T](x: T) -> T:\n    return x\ntype A = list[int]\nprint(A)",
 		"def f(x: Unknown) -> Other:\n    y: Missing = x\n    return y",
 		"with open as f:\n    pass" + "\nopen = 1",

@@ -32,8 +32,7 @@ type token struct {
 	inner        Range
 }
 
-// lexer splits text[pos:end] into tokens. The range allows a second lexer to read
-// the expressions inside of f-strings.
+// lexer splits text[pos:end] into tokens. The range allows a second lexer to read the expressions inside of f-strings.
 type lexer struct {
 	text    string
 	pos     int
@@ -96,8 +95,7 @@ func (l *lexer) lines() []token {
 	return l.out
 }
 
-// indentation reads the beginning of a line. It returns false if the line is
-// blank.
+// indentation reads the beginning of a line. It returns false if the line is blank.
 func (l *lexer) indentation() bool {
 	start, width := l.pos, 0
 	for l.pos < l.end {
@@ -314,8 +312,7 @@ func (l *lexer) suffix(start int) {
 
 const maxDigits = 4300 // the limit of CPython
 
-// prefix returns the length of the string prefix at the current position, such
-// as rf, or -1 if no string begins there.
+// prefix returns the length of the string prefix at the current position, such as rf, or -1 if no string begins there.
 func (l *lexer) prefix() int {
 	for n := 0; n <= 2 && l.pos+n < l.end; n++ {
 		switch c := l.text[l.pos+n]; {
@@ -398,8 +395,8 @@ func afterEscape(text string, i int) int {
 	return i + 2
 }
 
-// fieldEnd returns the offset after the replacement field of an f-string that begins with the
-// brace at pos. Strings inside of the field may use the quotes of the f-string.
+// fieldEnd returns the offset after the replacement field of an f-string that begins with the brace at pos. Strings
+// inside of the field may use the quotes of the f-string.
 func (l *lexer) fieldEnd(pos int, lines bool) (int, bool) {
 	if l.nested++; l.nested > maxNestedStrings {
 		l.nested--
@@ -441,8 +438,8 @@ func (l *lexer) specEnd(i, limit int, lines bool) int {
 	return i
 }
 
-// exprEnd returns the offset of the first !, :, = or } outside of brackets and strings, which ends
-// the expression of a replacement field that begins at pos, or the limit.
+// exprEnd returns the offset of the first !, :, = or } outside of brackets and strings, which ends the expression of a
+// replacement field that begins at pos, or the limit.
 func (l *lexer) exprEnd(pos, limit int) int {
 	in := &lexer{text: l.text, pos: pos, end: limit, inside: 1, nested: l.nested, fail: func(Range, string, string) {}}
 	for in.pos < limit {
@@ -468,8 +465,7 @@ var simpleEscapes = map[byte]string{
 	'n': "\n", 'r': "\r", 't': "\t", 'v': "\v", '\n': "",
 }
 
-// content returns the value of a string: escapes are replaced unless it is raw,
-// and every line ending is \n.
+// content returns the value of a string: escapes are replaced unless it is raw, and every line ending is \n.
 func (l *lexer) content(at Range, raw bool) string {
 	text := l.text[at.Start:at.End]
 	if raw || strings.IndexByte(text, '\\') < 0 {

@@ -7,14 +7,13 @@ import (
 	"sync"
 )
 
-// libraryText lists the modules of the built-in interpreter, one per line, and the names in those
-// that code often uses. "go run ./internal/cpython/build" writes it.
+// libraryText lists the modules of the built-in interpreter, one per line, and the names in those that code often uses.
+// "go run ./internal/cpython/build" writes it.
 //
 //go:embed library.txt
 var libraryText string
 
-// library returns the names in modules and types. The list of a module is empty if its names are
-// not known.
+// library returns the names in modules and types. The list of a module is empty if its names are not known.
 var library = sync.OnceValue(func() map[string][]string {
 	out := map[string][]string{
 		"agents": {"shared"}, "agents.shared": {"agent_sdk", "agent_base"},

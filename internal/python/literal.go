@@ -6,8 +6,8 @@ import (
 	"math/big"
 )
 
-// Literal returns the value of an expression as JSON. It returns false if the expression is not a
-// literal, or has no representation in JSON.
+// Literal returns the value of an expression as JSON. It returns false if the expression is not a literal, or has no
+// representation in JSON.
 func Literal(x Expr) (json.RawMessage, bool) {
 	value, ok := literal(x)
 	if !ok {

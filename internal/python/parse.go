@@ -36,8 +36,8 @@ type parser struct {
 	inDef  bool
 }
 
-// stop is the panic value that abandons a statement after an error. statement
-// recovers it and continues with the next one.
+// stop is the panic value that abandons a statement after an error. statement recovers it and continues with the next
+// one.
 type stop struct{}
 
 func (p *parser) add(code diag.Code, at Range, message, help string) {
@@ -149,8 +149,8 @@ func (p *parser) expectOp(op string) token {
 	return p.take()
 }
 
-// visible returns a range that can be underlined: that of the token, or the end
-// of the previous token if it has no text.
+// visible returns a range that can be underlined: that of the token, or the end of the previous token if it has no
+// text.
 func (p *parser) visible(t token) Range {
 	if t.at.End > t.at.Start {
 		return t.at
@@ -181,8 +181,8 @@ func (p *parser) deeper() func() {
 	return func() { p.depth = at - 1 }
 }
 
-// statement parses a line of simple statements or a compound statement. After an
-// error it skips the line and the block below it.
+// statement parses a line of simple statements or a compound statement. After an error it skips the line and the block
+// below it.
 func (p *parser) statement() (out []Stmt) {
 	begin := p.pos
 	depth := p.depth
@@ -282,8 +282,7 @@ func (p *parser) oneStatement() []Stmt {
 	return out
 }
 
-// softStatement reports whether a name begins a statement whose block starts with a word, rather
-// than an expression.
+// softStatement reports whether a name begins a statement whose block starts with a word, rather than an expression.
 func (p *parser) softStatement(word string) bool {
 	next := p.tokens[p.pos+1]
 	if next.kind == tokOp && !slices.Contains([]string{"(", "[", "{", "-", "*", "~", "..."},
@@ -377,8 +376,8 @@ func (p *parser) withStatement() Stmt {
 	return n
 }
 
-// withBrackets reports whether the bracket after "with" encloses all of its items: the matching one
-// is followed by a colon, and there is an "as" or a comma at its level.
+// withBrackets reports whether the bracket after "with" encloses all of its items: the matching one is followed by a
+// colon, and there is an "as" or a comma at its level.
 func (p *parser) withBrackets() bool {
 	depth, several := 0, false
 	for i := p.pos; p.tokens[i].kind != tokEnd && p.tokens[i].kind != tokNewline; i++ {

@@ -35,8 +35,7 @@ func standardLibrary(t *testing.T) []string {
 	return files
 }
 
-// CPython's own library is code that the parser must accept, and that has no undefined names or wrong
-// calls.
+// CPython's own library is code that the parser must accept, and that has no undefined names or wrong calls.
 func TestStandardLibraryHasNoMistakes(t *testing.T) {
 	for _, path := range standardLibrary(t) {
 		data, err := os.ReadFile(path)

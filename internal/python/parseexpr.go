@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// exprList parses an expression, or several separated by commas, which form a
-// tuple.
+// exprList parses an expression, or several separated by commas, which form a tuple.
 func (p *parser) exprList() Expr {
 	start := p.peek().at.Start
 	if p.isWord("yield") {
@@ -264,8 +263,7 @@ func (p *parser) postfix() Expr {
 	}
 }
 
-// chain limits the length of a chain of operators, because its tree is as deep
-// as the chain is long.
+// chain limits the length of a chain of operators, because its tree is as deep as the chain is long.
 func (p *parser) chain(n int, at token) {
 	if n > maxChain {
 		p.fail(p.visible(at), fmt.Sprintf("The expression has more than %d operators in a row.", maxChain),
@@ -605,8 +603,8 @@ func (p *parser) fstring(at Range, raw bool, level int) *FString {
 	return out
 }
 
-// hole parses one {…} of an f-string and returns its parts and where it ends. at
-// begins at the brace and ends with the f-string.
+// hole parses one {…} of an f-string and returns its parts and where it ends. at begins at the brace and ends with the
+// f-string.
 func (p *parser) hole(at Range, level int) ([]FPart, int) {
 	text := p.module.Code
 	brace := Range{at.Start, at.Start + 1}

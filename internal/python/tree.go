@@ -11,8 +11,7 @@ type Stmt interface{ Where() Range }
 // Range is the bytes [Start, End) of the code.
 type Range struct{ Start, End int }
 
-// Where returns the range itself. It makes every node with a Range an Expr or a
-// Stmt.
+// Where returns the range itself. It makes every node with a Range an Expr or a Stmt.
 func (r Range) Where() Range { return r }
 
 // The expressions.
@@ -304,8 +303,8 @@ type (
 // WithItem is one "x as target" of a with statement; Target may be nil.
 type WithItem struct{ X, Target Expr }
 
-// Case is one case of a match statement. Its pattern is kept as the names that it binds and the
-// expressions that it evaluates.
+// Case is one case of a match statement. Its pattern is kept as the names that it binds and the expressions that it
+// evaluates.
 type Case struct {
 	Range
 	Binds []*Name
@@ -331,8 +330,7 @@ type Handler struct {
 // Module is a parsed program.
 type Module struct {
 	Code string
-	// Base is the offset of the code in its file, Line the number of its first
-	// line.
+	// Base is the offset of the code in its file, Line the number of its first line.
 	Base, Line int
 	Body       []Stmt
 
@@ -342,8 +340,7 @@ type Module struct {
 // Span returns the place of a range in the file.
 func (m *Module) Span(at Range) source.Span { return m.file.Span(m.Base+at.Start, m.Base+at.End) }
 
-// Walk visits all nodes of some statements. It skips the children of a node if
-// visit returns false.
+// Walk visits all nodes of some statements. It skips the children of a node if visit returns false.
 func Walk(body []Stmt, visit func(n any) bool) {
 	for _, s := range body {
 		walk(s, visit)

@@ -17,13 +17,12 @@ type Schedule struct {
 	hourly bool // means an interval rather than a time of day
 }
 
-// parser accepts five fields, six fields of which the first is the second, or a
-// descriptor such as @daily.
+// parser accepts five fields, six fields of which the first is the second, or a descriptor such as @daily.
 var parser = cron.MustNewParser(
 	cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor | cron.DowOrDom)
 
-// Parse parses a cron expression: five fields, optionally after a field for
-// seconds, or a descriptor such as @daily. A nil zone means UTC.
+// Parse parses a cron expression: five fields, optionally after a field for seconds, or a descriptor such as @daily. A
+// nil zone means UTC.
 func Parse(spec string, zone *time.Location) (*Schedule, error) {
 	fields := strings.Fields(spec)
 	named := strings.HasPrefix(spec, "@")
@@ -46,15 +45,14 @@ func Parse(spec string, zone *time.Location) (*Schedule, error) {
 	return &Schedule{times: times, zone: zone, hourly: hourly}, nil
 }
 
-// Next returns the first time after the given one, or the zero time if there is
-// none.
+// Next returns the first time after the given one, or the zero time if there is none.
 func (s *Schedule) Next(after time.Time) time.Time {
 	if s.hourly {
 		return s.nextByInterval(after)
 	}
 	wall := wallClock(after.In(s.zone))
-	// The wall-clock time of a skipped occurrence can be earlier than that of
-	// after, so start well before and return the first that is late enough.
+	// The wall-clock time of a skipped occurrence can be earlier than that of after, so start well before and return
+	// the first that is late enough.
 	for at := s.times.Next(wall.Add(-longestChange)); !at.IsZero(); at = s.times.Next(at) {
 		if t := s.instant(at); t.After(after) {
 			return t
@@ -76,8 +74,8 @@ func (s *Schedule) Upcoming(after time.Time, limit int) []time.Time {
 	return out
 }
 
-// longestChange exceeds every change of a time zone's offset, except for the
-// whole days that a few islands have skipped.
+// longestChange exceeds every change of a time zone's offset, except for the whole days that a few islands have
+// skipped.
 const longestChange = 3 * time.Hour
 
 // wallClock returns the wall-clock time of t as if it were UTC.
@@ -85,8 +83,7 @@ func wallClock(t time.Time) time.Time {
 	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
 }
 
-// instant returns when clocks in the zone first show a wall-clock time, or when
-// they skip it.
+// instant returns when clocks in the zone first show a wall-clock time, or when they skip it.
 func (s *Schedule) instant(wall time.Time) time.Time {
 	t := time.Date(wall.Year(), wall.Month(), wall.Day(), wall.Hour(), wall.Minute(), wall.Second(), 0, s.zone)
 	if wallClock(t).Equal(wall) {
@@ -108,8 +105,8 @@ func (s *Schedule) instant(wall time.Time) time.Time {
 	return begins
 }
 
-// nextByInterval implements Next for hourly schedules: between two changes of
-// the zone's offset it computes with a fixed offset.
+// nextByInterval implements Next for hourly schedules: between two changes of the zone's offset it computes with a
+// fixed offset.
 func (s *Schedule) nextByInterval(after time.Time) time.Time {
 	period := after
 	for range 10 { // an hourly schedule fires within the first few periods

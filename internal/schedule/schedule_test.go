@@ -46,55 +46,71 @@ func TestUpcomingAcrossDaylightSavingChanges(t *testing.T) {
 	for _, c := range []struct{ name, spec, zone, after, want string }{
 		{
 			"a plain week", "0 6 * * 1-5", "UTC", "2026-06-05 12:00",
-			"2026-06-08 06:00 UTC; 2026-06-09 06:00 UTC; 2026-06-10 06:00 UTC; 2026-06-11 06:00 UTC; 2026-06-12 06:00 UTC",
+			"2026-06-08 06:00 UTC; 2026-06-09 06:00 UTC; 2026-06-10 06:00 UTC; 2026-06-11 06:00 UTC; 2026-06-12 " +
+				"06:00 UTC",
 		},
 		{
 			"the same wall time before and after clocks go forward", "0 6 * * *", "Europe/Berlin", "2026-03-27 12:00",
-			"2026-03-28 06:00 CET; 2026-03-29 06:00 CEST; 2026-03-30 06:00 CEST; 2026-03-31 06:00 CEST; 2026-04-01 06:00 CEST",
+			"2026-03-28 06:00 CET; 2026-03-29 06:00 CEST; 2026-03-30 06:00 CEST; 2026-03-31 06:00 CEST; 2026-04-01 " +
+				"06:00 CEST",
 		},
 		{
 			"a skipped time fires at the change", "30 2 * * *", "Europe/Berlin", "2026-03-27 12:00",
-			"2026-03-28 02:30 CET; 2026-03-29 03:00 CEST; 2026-03-30 02:30 CEST; 2026-03-31 02:30 CEST; 2026-04-01 02:30 CEST",
+			"2026-03-28 02:30 CET; 2026-03-29 03:00 CEST; 2026-03-30 02:30 CEST; 2026-03-31 02:30 CEST; 2026-04-01 " +
+				"02:30 CEST",
 		},
 		{
 			"two skipped times fire once", "0,30 2 * * *", "Europe/Berlin", "2026-03-28 12:00",
-			"2026-03-29 03:00 CEST; 2026-03-30 02:00 CEST; 2026-03-30 02:30 CEST; 2026-03-31 02:00 CEST; 2026-03-31 02:30 CEST",
+			"2026-03-29 03:00 CEST; 2026-03-30 02:00 CEST; 2026-03-30 02:30 CEST; 2026-03-31 02:00 CEST; 2026-03-31 " +
+				"02:30 CEST",
 		},
 		{
 			"a repeated time fires at its first occurrence", "30 2 * * *", "Europe/Berlin", "2026-10-23 12:00",
-			"2026-10-24 02:30 CEST; 2026-10-25 02:30 CEST; 2026-10-26 02:30 CET; 2026-10-27 02:30 CET; 2026-10-28 02:30 CET",
+			"2026-10-24 02:30 CEST; 2026-10-25 02:30 CEST; 2026-10-26 02:30 CET; 2026-10-27 02:30 CET; 2026-10-28 " +
+				"02:30 CET",
 		},
 		{
-			"a repeated time does not fire again between its occurrences", "30 2 * * *", "Europe/Berlin", "2026-10-25 02:45",
-			"2026-10-26 02:30 CET; 2026-10-27 02:30 CET; 2026-10-28 02:30 CET; 2026-10-29 02:30 CET; 2026-10-30 02:30 CET",
+			"a repeated time does not fire again between its occurrences", "30 2 * * *", "Europe/Berlin",
+			"2026-10-25 02:45",
+			"2026-10-26 02:30 CET; 2026-10-27 02:30 CET; 2026-10-28 02:30 CET; 2026-10-29 02:30 CET; 2026-10-30 " +
+				"02:30 CET",
 		},
 		{
 			"New York goes forward", "15 2 * * *", "America/New_York", "2026-03-07 12:00",
-			"2026-03-08 03:00 EDT; 2026-03-09 02:15 EDT; 2026-03-10 02:15 EDT; 2026-03-11 02:15 EDT; 2026-03-12 02:15 EDT",
+			"2026-03-08 03:00 EDT; 2026-03-09 02:15 EDT; 2026-03-10 02:15 EDT; 2026-03-11 02:15 EDT; 2026-03-12 " +
+				"02:15 EDT",
 		},
 		{
 			"New York goes back", "15 1 * * *", "America/New_York", "2026-10-31 12:00",
-			"2026-11-01 01:15 EDT; 2026-11-02 01:15 EST; 2026-11-03 01:15 EST; 2026-11-04 01:15 EST; 2026-11-05 01:15 EST",
+			"2026-11-01 01:15 EDT; 2026-11-02 01:15 EST; 2026-11-03 01:15 EST; 2026-11-04 01:15 EST; 2026-11-05 " +
+				"01:15 EST",
 		},
 		{
 			"half an hour on Lord Howe", "15 2 * * *", "Australia/Lord_Howe", "2026-10-03 12:00",
-			"2026-10-04 02:30 +11; 2026-10-05 02:15 +11; 2026-10-06 02:15 +11; 2026-10-07 02:15 +11; 2026-10-08 02:15 +11",
+			"2026-10-04 02:30 +11; 2026-10-05 02:15 +11; 2026-10-06 02:15 +11; 2026-10-07 02:15 +11; 2026-10-08 " +
+				"02:15 +11",
 		},
 		{
-			"every half hour follows elapsed time when clocks go forward", "*/30 * * * *", "Europe/Berlin", "2026-03-29 01:10",
-			"2026-03-29 01:30 CET; 2026-03-29 03:00 CEST; 2026-03-29 03:30 CEST; 2026-03-29 04:00 CEST; 2026-03-29 04:30 CEST",
+			"every half hour follows elapsed time when clocks go forward", "*/30 * * * *", "Europe/Berlin",
+			"2026-03-29 01:10",
+			"2026-03-29 01:30 CET; 2026-03-29 03:00 CEST; 2026-03-29 03:30 CEST; 2026-03-29 04:00 CEST; 2026-03-29 " +
+				"04:30 CEST",
 		},
 		{
-			"every half hour follows elapsed time when clocks go back", "*/30 * * * *", "Europe/Berlin", "2026-10-25 01:50",
-			"2026-10-25 02:00 CEST; 2026-10-25 02:30 CEST; 2026-10-25 02:00 CET; 2026-10-25 02:30 CET; 2026-10-25 03:00 CET",
+			"every half hour follows elapsed time when clocks go back", "*/30 * * * *", "Europe/Berlin",
+			"2026-10-25 01:50",
+			"2026-10-25 02:00 CEST; 2026-10-25 02:30 CEST; 2026-10-25 02:00 CET; 2026-10-25 02:30 CET; 2026-10-25 " +
+				"03:00 CET",
 		},
 		{
 			"a descriptor", "@daily", "Asia/Tokyo", "2026-01-01 12:00",
-			"2026-01-02 00:00 JST; 2026-01-03 00:00 JST; 2026-01-04 00:00 JST; 2026-01-05 00:00 JST; 2026-01-06 00:00 JST",
+			"2026-01-02 00:00 JST; 2026-01-03 00:00 JST; 2026-01-04 00:00 JST; 2026-01-05 00:00 JST; 2026-01-06 " +
+				"00:00 JST",
 		},
 		{
 			"leap days", "0 0 29 2 *", "UTC", "2026-01-01 00:00",
-			"2028-02-29 00:00 UTC; 2032-02-29 00:00 UTC; 2036-02-29 00:00 UTC; 2040-02-29 00:00 UTC; 2044-02-29 00:00 UTC",
+			"2028-02-29 00:00 UTC; 2032-02-29 00:00 UTC; 2036-02-29 00:00 UTC; 2040-02-29 00:00 UTC; 2044-02-29 " +
+				"00:00 UTC",
 		},
 		{"never", "0 0 31 2 *", "UTC", "2026-01-01 00:00", ""},
 	} {
@@ -159,7 +175,10 @@ func TestTimesIncreaseAndDailyTimesAreNotRepeated(t *testing.T) {
 }
 
 func TestInvalidExpressionsAreRejected(t *testing.T) {
-	for _, spec := range []string{"", "* * * *", "* * * * * * *", "60 * * * * *", "0 25 * * *", "@sometimes", "a b c d e"} {
+	for _, spec := range []string{
+		"", "* * * *", "* * * * * * *", "60 * * * * *", "0 25 * * *", "@sometimes",
+		"a b c d e",
+	} {
 		if _, err := Parse(spec, nil); err == nil {
 			t.Errorf("%q was accepted", spec)
 		}

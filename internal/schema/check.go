@@ -69,8 +69,8 @@ type scope struct {
 	at *path
 }
 
-// evaluated is the set of properties and items that a schema has evaluated. The
-// unevaluated keywords apply to the others.
+// evaluated is the set of properties and items that a schema has evaluated. The unevaluated keywords apply to the
+// others.
 type evaluated struct {
 	properties map[string]bool
 	items      map[int]bool
@@ -239,8 +239,8 @@ func (r *evaluation) matching(alternatives []*Node, v any, at *path, in *scope, 
 	return out
 }
 
-// reportClosest reports the failures of the alternative with the fewest, among
-// those that the value does not mismatch altogether.
+// reportClosest reports the failures of the alternative with the fewest, among those that the value does not mismatch
+// altogether.
 func (r *evaluation) reportClosest(alternatives []*Node, v any, at *path, in *scope) {
 	if r.quiet > 0 {
 		r.failed++
@@ -264,8 +264,8 @@ func (r *evaluation) reportClosest(alternatives []*Node, v any, at *path, in *sc
 	r.found = append(r.found, best[:min(len(best), max(0, maxFailures-len(r.found)))]...)
 }
 
-// noMatch returns the message for a value that matches no alternative. It names
-// the types if the value has none of them.
+// noMatch returns the message for a value that matches no alternative. It names the types if the value has none of
+// them.
 func noMatch(alternatives []*Node, v any) string {
 	var types []string
 	for _, one := range alternatives {

@@ -25,8 +25,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("invalid schema at %s: %s", e.Pointer, e.Message)
 }
 
-// Compile compiles a schema. The error is an *Error: the one with the first
-// pointer in lexical order.
+// Compile compiles a schema. The error is an *Error: the one with the first pointer in lexical order.
 func Compile(raw json.RawMessage) (*Schema, error) {
 	doc, err := Decode(raw)
 	if err != nil {
@@ -66,8 +65,8 @@ const (
 	draft2020 = 2020
 )
 
-// Limits of compiling. Every node stores its pointer, so a long name with many
-// nodes below it would take far more memory than the document itself.
+// Limits of compiling. Every node stores its pointer, so a long name with many nodes below it would take far more
+// memory than the document itself.
 const (
 	maxPointerTokens = 400
 	maxPointerLen    = 4_000      // bytes of one pointer

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// hasFormat reports whether s has a format. Unknown formats accept every
-// string, as the specification requires.
+// hasFormat reports whether s has a format. Unknown formats accept every string, as the specification requires.
 func hasFormat(s, format string) bool {
 	switch format {
 	case "date":
@@ -47,8 +46,7 @@ func hasFormat(s, format string) bool {
 	return true
 }
 
-// hasURIChars reports whether s has only characters allowed in a URI. url.Parse
-// accepts more.
+// hasURIChars reports whether s has only characters allowed in a URI. url.Parse accepts more.
 func hasURIChars(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool {
 		return r <= ' ' || r > '~' || strings.ContainsRune("\\\"<>^`{|}", r)
@@ -60,8 +58,7 @@ func isDate(s string) bool {
 	return err == nil
 }
 
-// isTime reports whether s is a time of RFC 3339. time.Parse also accepts
-// one-digit hours and fractions after a comma.
+// isTime reports whether s is a time of RFC 3339. time.Parse also accepts one-digit hours and fractions after a comma.
 func isTime(s string) bool {
 	if len(s) < len("15:04:05Z") || s[2] != ':' || s[8] == ',' {
 		return false
@@ -70,8 +67,7 @@ func isTime(s string) bool {
 	return err == nil
 }
 
-// isDuration reports whether s is a duration of RFC 3339, appendix A, such as
-// P1Y2M3DT4H5M6S, any parts of it, or P2W.
+// isDuration reports whether s is a duration of RFC 3339, appendix A, such as P1Y2M3DT4H5M6S, any parts of it, or P2W.
 func isDuration(s string) bool {
 	s, ok := strings.CutPrefix(s, "P")
 	if !ok {
@@ -87,8 +83,8 @@ func isDuration(s string) bool {
 	return isDurationParts(days, "YMD") && isDurationParts(clock, "HMS")
 }
 
-// isDurationParts reports whether s is a sequence of numbers, each followed by a
-// unit, with the units in the given order.
+// isDurationParts reports whether s is a sequence of numbers, each followed by a unit, with the units in the given
+// order.
 func isDurationParts(s, units string) bool {
 	for s != "" {
 		end := strings.IndexAny(s, units)

@@ -18,8 +18,7 @@ type keyword struct {
 	at    string
 }
 
-// read compiles the keyword called name; around is the object that contains it.
-// Unknown keywords are ignored.
+// read compiles the keyword called name; around is the object that contains it. Unknown keywords are ignored.
 func (k *keyword) read(name string, around map[string]any) {
 	n := k.n
 	switch name {
@@ -141,8 +140,7 @@ func (k *keyword) readMore(name string, around map[string]any) {
 	}
 }
 
-// recursive is the anchor that $recursiveAnchor defines. It cannot clash with an
-// $anchor, which must not contain "#".
+// recursive is the anchor that $recursiveAnchor defines. It cannot clash with an $anchor, which must not contain "#".
 const recursive = "#"
 
 func (k *keyword) reference(name string) {
@@ -217,8 +215,8 @@ func (k *keyword) items(around map[string]any) {
 	}
 }
 
-// dependencies compiles dependentSchemas, dependentRequired and their older form
-// dependencies, which mixes both and remains allowed.
+// dependencies compiles dependentSchemas, dependentRequired and their older form dependencies, which mixes both and
+// remains allowed.
 func (k *keyword) dependencies() {
 	object, ok := k.value.(map[string]any)
 	if !ok {

@@ -83,7 +83,10 @@ func TestErrorsNameTheLocation(t *testing.T) {
 		{`{"type": ["string", "nul"]}`, "/type/1", `"nul" is not a type`},
 		{`{"required": "a"}`, "/required", `expected an array, not a string`},
 		{`{"required": ["a", "a"]}`, "/required/1", `"a" is listed twice`},
-		{`{"properties": {"a/b": {"pattern": "["}}}`, "/properties/a~1b/pattern", `"[" is not a valid regular expression`},
+		{
+			`{"properties": {"a/b": {"pattern": "["}}}`, "/properties/a~1b/pattern",
+			`"[" is not a valid regular expression`,
+		},
 		{`{"patternProperties": {"(": true}}`, "/patternProperties/(", `"(" is not a valid regular expression`},
 		{`{"items": {"$ref": "#/$defs/x"}}`, "/items/$ref", `the reference "#/$defs/x" has no target`},
 		{`{"$ref": "#x"}`, "/$ref", `the anchor "x" is not defined`},
@@ -162,7 +165,8 @@ func TestKeywordsOfOlderDrafts(t *testing.T) {
 		{draft7 + `"items": [{"type": "string"}], "additionalItems": false}`, `["a"]`, `["a", 1]`},
 		{draft7 + `"dependencies": {"a": ["b"], "c": {"required": ["d"]}}}`, `{"a": 1, "b": 1}`, `{"c": 1}`},
 		{
-			draft2019 + `"$recursiveAnchor": true, "properties": {"a": {"$recursiveRef": "#"}}, "additionalProperties": false}`,
+			draft2019 + `"$recursiveAnchor": true, "properties": {"a": {"$recursiveRef": "#"}}, ` +
+				`"additionalProperties": false}`,
 			`{"a": {"a": {}}}`, `{"a": {"b": 1}}`,
 		},
 		{
@@ -211,7 +215,8 @@ func TestHostileSchemasAreBounded(t *testing.T) {
 	if got := problems(t, `{"items": {"$ref": "#"}}`, list[4500:13500]); got != "" {
 		t.Errorf("a deeply nested array: %s", got)
 	}
-	if _, err := compiled(t, `{"items": {"$ref": "#"}}`).Check(json.RawMessage(list)); !errors.Is(err, schema.ErrTooMuch) {
+	if _, err := compiled(t, `{"items": {"$ref": "#"}}`).Check(json.RawMessage(list)); !errors.Is(err,
+		schema.ErrTooMuch) {
 		t.Errorf("an array nested too deeply: %v", err)
 	}
 	long := strings.Repeat("9", 100_000)

@@ -5,8 +5,8 @@ import (
 	"regexp"
 )
 
-// Node is a compiled schema or subschema. Compile creates it; afterwards it is
-// read-only. Keywords of older drafts are converted to those of draft 2020-12.
+// Node is a compiled schema or subschema. Compile creates it; afterwards it is read-only. Keywords of older drafts are
+// converted to those of draft 2020-12.
 type Node struct {
 	Bool *bool // a boolean schema: true accepts every value, false none
 
@@ -74,8 +74,7 @@ type PatternProperty struct {
 // Never reports whether the schema is false, which accepts no value.
 func (n *Node) Never() bool { return n.Bool != nil && !*n.Bool }
 
-// Accepts reports whether a value is valid. The value must be as Decode returns
-// it.
+// Accepts reports whether a value is valid. The value must be as Decode returns it.
 func (n *Node) Accepts(v any) bool {
 	r := evaluation{quiet: 1}
 	r.check(n, v, nil, nil)

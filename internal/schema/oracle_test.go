@@ -34,8 +34,7 @@ func oracle(doc string) (*jsonschema.Schema, error) {
 	return c.Compile("schema:///")
 }
 
-// For random schemas, both implementations accept the schema or neither does,
-// and both accept the same values.
+// For random schemas, both implementations accept the schema or neither does, and both accept the same values.
 func TestAgreesWithLibrary(t *testing.T) {
 	compiled, valid, invalid := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -149,7 +148,8 @@ func drawKeyword(t *rapid.T, name string, depth int) any {
 		return pick(0, 1, 1.5, 3)
 	case "multipleOf":
 		return pick(1, 0.5, 2, 0.1)
-	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains":
+	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains",
+		"maxContains":
 		return pick(0, 1, 2, 2.0)
 	case "uniqueItems":
 		return pick(true, false)
@@ -192,7 +192,8 @@ func drawValue(t *rapid.T, depth int) any {
 		}
 		return out
 	case kind == 4 && depth > 0:
-		return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) any { return drawValue(t, depth-1) }), 0, 3).Draw(t, "items")
+		return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) any { return drawValue(t, depth-1) }), 0, 3).Draw(t,
+			"items")
 	}
 	return rapid.SampledFrom([]any{
 		nil, true, false, "", "a", "ab", "b1", 0, 1, json.Number("1.0"), 2, 2.5, -1, json.Number("1e2"),

@@ -44,8 +44,7 @@ func (c *compiler) identify(n *Node, id, at string) {
 	n.within.root = n
 }
 
-// resolve resolves a reference after the whole schema is compiled and then calls
-// found.
+// resolve resolves a reference after the whole schema is compiled and then calls found.
 func (c *compiler) resolve(ref, at string, from *Node, found func(to *Node, anchor string)) {
 	c.unresolved = append(c.unresolved, func() {
 		u, err := url.Parse(ref)
@@ -79,9 +78,8 @@ func (c *compiler) resolve(ref, at string, from *Node, found func(to *Node, anch
 	})
 }
 
-// follow returns the node at a JSON pointer, or nil if the pointer has no
-// target. The target is compiled as a schema even if no keyword declares one
-// there.
+// follow returns the node at a JSON pointer, or nil if the pointer has no target. The target is compiled as a schema
+// even if no keyword declares one there.
 func (c *compiler) follow(pointer string) *Node {
 	if strings.Count(pointer, "/") > maxPointerTokens {
 		return nil

@@ -21,8 +21,7 @@ func (s *Schema) Root() *Node { return s.root }
 
 // Problem is one violation of a schema.
 type Problem struct {
-	// Path is the location in the value, such as "orders[2].amount". It is empty
-	// for the value itself.
+	// Path is the location in the value, such as "orders[2].amount". It is empty for the value itself.
 	Path    string `json:"path"`
 	Message string `json:"message"`
 }
@@ -34,12 +33,10 @@ func (p Problem) String() string {
 	return p.Path + ": " + p.Message
 }
 
-// ErrTooMuch is returned when a validation was aborted because it exceeded the
-// limits on work or nesting.
+// ErrTooMuch is returned when a validation was aborted because it exceeded the limits on work or nesting.
 var ErrTooMuch = errors.New("validating the value against its schema takes too much work")
 
-// Decode decodes one JSON value. Numbers become json.Number, which keeps their
-// digits.
+// Decode decodes one JSON value. Numbers become json.Number, which keeps their digits.
 func Decode(raw []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -74,8 +71,8 @@ func (s *Schema) Check(value json.RawMessage) ([]Problem, error) {
 	return slices.Compact(out), nil // several subschemas may report the same problem
 }
 
-// Fill sets missing properties of an object, and of objects nested in it, to
-// the defaults of the schema. It returns other values unchanged.
+// Fill sets missing properties of an object, and of objects nested in it, to the defaults of the schema. It returns
+// other values unchanged.
 func (s *Schema) Fill(value json.RawMessage) json.RawMessage {
 	filled, _ := fill(s.root, value)
 	return filled
@@ -112,8 +109,7 @@ func fill(n *Node, value json.RawMessage) (json.RawMessage, bool) {
 	return raw, true
 }
 
-// Types returns the JSON types allowed for a property of the root, or nil if
-// the schema does not restrict them.
+// Types returns the JSON types allowed for a property of the root, or nil if the schema does not restrict them.
 func (s *Schema) Types(property string) []string {
 	if p := s.root.Properties[property]; p != nil {
 		return p.Types

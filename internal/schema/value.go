@@ -16,8 +16,7 @@ const (
 	maxExponent = 400
 )
 
-// number returns the exact value of a number. It returns nil for other types
-// and for numbers beyond the limits.
+// number returns the exact value of a number. It returns nil for other types and for numbers beyond the limits.
 func number(v any) *big.Rat {
 	n, ok := v.(json.Number)
 	if !ok || len(n) > maxDigits {
@@ -61,8 +60,7 @@ func isType(v any, name string) bool {
 	return n != nil && n.IsInt()
 }
 
-// equal reports whether two JSON values are equal. Numbers are compared by
-// value: 1.0 equals 1.
+// equal reports whether two JSON values are equal. Numbers are compared by value: 1.0 equals 1.
 func equal(a, b any) bool {
 	switch a := a.(type) {
 	case []any:

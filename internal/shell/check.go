@@ -269,7 +269,7 @@ func summarizes(list []*syntax.Stmt) bool {
 	return false
 }
 
-// readsInput reports whether commands print what is in their standard input, as far as their names tell.
+// readsInput reports whether commands print what is in their standard input, judging by their names.
 func readsInput(list []*syntax.Stmt) (found bool) {
 	for _, s := range list {
 		syntax.Walk(s, func(n syntax.Node) bool {
@@ -287,7 +287,8 @@ func readsInput(list []*syntax.Stmt) (found bool) {
 
 // filters are programs that print what they read.
 var filters = []string{
-	"awk", "base64", "cat", "cut", "dd", "grep", "head", "jq", "read", "rev", "sed", "sort", "tail", "tee", "tr", "uniq",
+	"awk", "base64", "cat", "cut", "dd", "grep", "head", "jq", "read", "rev", "sed", "sort", "tail", "tee", "tr",
+	"uniq",
 	"xargs",
 }
 
@@ -551,7 +552,8 @@ func (c *insertion) mustBeName(values set) {
 // mustNotExpand checks values that the shell may expand again.
 func (c *insertion) mustNotExpand(values set) {
 	c.must(values, func(text string) bool { return !strings.ContainsAny(text, "$`") },
-		"the shell would expand the value again", "Put the value in double quotes, or assign it to a plain variable first")
+		"the shell would expand the value again",
+		"Put the value in double quotes, or assign it to a plain variable first")
 }
 
 // mustNotExecute rejects values in code.
@@ -622,7 +624,8 @@ func isAllArguments(w *syntax.Word) bool {
 		return false
 	}
 	p, ok := parts[0].(*syntax.ParamExp)
-	return ok && p.Param != nil && p.Param.Value == "@" && p.Exp == nil && p.Slice == nil && p.Repl == nil && p.Index == nil
+	return ok && p.Param != nil && p.Param.Value == "@" && p.Exp == nil && p.Slice == nil && p.Repl == nil &&
+		p.Index == nil
 }
 
 // unquoted reports whether a word contains values without quotes around them, and which.

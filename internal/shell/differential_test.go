@@ -78,7 +78,8 @@ var passed = []context{
 
 // pieces are what values are made of.
 var pieces = []string{
-	"'", `"`, "`", "$", `\`, "\n", " ", "\t", "*", "?", "[", "]", "{a,b}", "~", "!", "#", ";", "|", "&", "<", ">", "(", ")",
+	"'", `"`, "`", "$", `\`, "\n", " ", "\t", "*", "?", "[", "]", "{a,b}", "~", "!", "#", ";", "|", "&", "<", ">", "(",
+	")",
 	"é", "漢", "😀", "\u202e", "\x01", "\x7f", "\r", "$(>pwned)", "`>pwned`", "${x}", "$x", "EOF\n", "\nEOF\n>pwned\n",
 	"__espalier_1", "-n", "-e", "%s", `\n`, `'"'`, `$'\x41'`, "<<EOF", "esac", "a", "word", "0", "=", ":", "/", "..",
 	"';>pwned;'", `";>pwned;"`, "$((1))", "a[$(>pwned)]", "&&>pwned", "|>pwned", "\n>pwned\n", "é'", "()",
@@ -141,7 +142,8 @@ func checkValues(t *testing.T, program string, list []context, values []string, 
 	command, wants := together(list)
 	const driver = `while [ $# -gt 0 ]; do
 n=$1 c=$2; shift 2
-(i=1; while [ "$i" -le "$n" ]; do eval "export __espalier_$i=\"\$1\""; shift; i=$((i + 1)); done; unset i n; set --; eval "$c")
+(i=1; while [ "$i" -le "$n" ]; do eval "export __espalier_$i=\"\$1\""; shift; i=$((i + 1)); done
+unset i n; set --; eval "$c")
 while [ "$n" -gt 0 ]; do shift; n=$((n - 1)); done
 printf '%s' "$0"
 done`
@@ -169,7 +171,8 @@ done`
 		got := strings.Split(results[i], end)
 		for k, want := range wants(v) {
 			if k >= len(got) || got[k] != want {
-				t.Errorf("seed %d, value %q: %s prints %q, want %q", seed, v, list[k].command, got[min(k, len(got)-1)], want)
+				t.Errorf("seed %d, value %q: %s prints %q, want %q", seed, v, list[k].command, got[min(k, len(got)-1)],
+					want)
 				break
 			}
 		}

@@ -68,8 +68,9 @@ func TestInsertRejectsCode(t *testing.T) {
 		`bash -e -c @`: "bash", `/bin/sh -c @`: "sh", `sudo -u me bash -c "@"`: "bash", `timeout 5 sh -c @`: "sh",
 		`docker exec box sh -c "@"`: "sh", `find . -exec sh -c '@' \;`: "sh", `X=1 sh -c @`: "sh",
 		`find . -exec awk 1 {} \; -exec sh -c "@" \;`: "sh", `ssh host @`: "ssh", `ssh -p 22 host "ls @"`: "ssh",
-		`ssh -o "ProxyCommand=@" host`: "ssh", `python3 -c "@"`: "python", `python3 -c@`: "python", `perl -ne '@'`: "perl",
-		`node -e @`: "node", `awk '{ print "@" }'`: "awk", `awk -F , '@' f`: "awk", `sed "s/x/@/"`: "sed",
+		`ssh -o "ProxyCommand=@" host`: "ssh", `python3 -c "@"`: "python", `python3 -c@`: "python",
+		`perl -ne '@'`: "perl",
+		`node -e @`:    "node", `awk '{ print "@" }'`: "awk", `awk -F , '@' f`: "awk", `sed "s/x/@/"`: "sed",
 		`sed -i -e s/x/@/ f`: "sed", `sed --expression=@`: "sed", `jq ".x == \"@\""`: "jq", `jq -r --arg x 1 @`: "jq",
 		`sqlite3 db "insert @"`: "sqlite3", `psql -c "@"`: "psql", `su me -c @`: "su", `echo "@" | sh`: "sh",
 		`echo @ | grep x | bash -s`: "bash", `echo "$(echo @ | sh)"`: "sh", "cat <<E | ssh host bash\n@\nE\n": "bash",
@@ -83,7 +84,8 @@ func TestInsertRejectsCode(t *testing.T) {
 		`source <(echo @)`: "source", `. "@"`: ".", `bash <(echo "@")`: "bash", `sh < <(echo "@")`: "sh",
 		`echo "@" | while read -r l; do eval "$l"; done`: "eval", `read -r x <<< "@"; eval "$x"`: "eval",
 		`f() { eval "$1"; }; f "@"`: "eval", `f() { sh; }; echo "@" | f`: "sh", `set -- "@"; eval "$*"`: "eval",
-		`printf -v x %s "@"; eval "$x"`: "eval", `eval "${x:=@}"`: "eval", `echo "@" | { read -r x; eval "$x"; }`: "eval",
+		`printf -v x %s "@"; eval "$x"`: "eval", `eval "${x:=@}"`: "eval",
+		`echo "@" | { read -r x; eval "$x"; }`: "eval",
 		`mapfile -t l <<< "@"; eval "${l[0]}"`: "eval", `echo "@" > >(sh)`: "sh", `echo "@" | tee >(bash)`: "bash",
 		"f() { \"$\a\"; }; f \"@\"": "command", "f() { shift; \"$\a\"; }; f x \"@\"": "command",
 		`f() { $1 x; }; f "@"`: "command", "f() { \"$\a\"; }; f sh -c \"@\"": "sh",
@@ -98,15 +100,19 @@ func TestInsertRejectsCode(t *testing.T) {
 		// Values that reach code through coprocesses and open files.
 		`coproc sh; echo '@' >&"${COPROC[1]}"`: "sh", `coproc X { bash; }; echo "@" >&"${X[1]}"`: "bash",
 		`coproc while read -r l; do eval "$l"; done; echo '@' >&"${COPROC[1]}"`: "eval",
-		`exec 3> >(sh); echo '@' >&3`:                                           "sh", `exec > >(sh); echo '@'`: "sh", `exec <<<'@'; sh`: "sh",
+		`exec 3> >(sh); echo '@' >&3`:                                           "sh", `exec > >(sh); echo '@'`: "sh",
+		`exec <<<'@'; sh`:          "sh",
 		`exec < <(echo '@'); bash`: "bash", `exec 3<<<'@'; sh <&3`: "sh", `exec {f}<<<'@'; sh <&$f`: "sh",
-		`exec 3<<<'@'; source /dev/fd/3`: "source", `source /dev/stdin <<<'@'`: "source", `bash /dev/stdin <<<"@"`: "bash",
-		`echo "@" | python3 /dev/stdin`: "python", `x='@'; y=x; eval "${!y}"`: "eval", `echo "@" | { eval "$(cat)"; }`: "eval",
+		`exec 3<<<'@'; source /dev/fd/3`: "source", `source /dev/stdin <<<'@'`: "source",
+		`bash /dev/stdin <<<"@"`:        "bash",
+		`echo "@" | python3 /dev/stdin`: "python", `x='@'; y=x; eval "${!y}"`: "eval",
+		`echo "@" | { eval "$(cat)"; }`:          "eval",
 		`echo "@" | { sh -c "$(</dev/stdin)"; }`: "sh",
 		// Programs that execute an argument.
 		`find . -execdir "@" +`: "command", `busybox sh -c "@"`: "sh", `fish -c "@"`: "fish", `pwsh -c "@"`: "pwsh",
 		`git -c "core.pager=@" log`: "git", `rsync -e "@" a b`: "rsync", `scp -o "ProxyCommand=@" a b`: "scp",
-		`tar --checkpoint-action=exec="@" f`: "tar", `flock f -c "@"`: "flock", `tmux new -d "@"`: "tmux", `npx "@"`: "command",
+		`tar --checkpoint-action=exec="@" f`: "tar", `flock f -c "@"`: "flock", `tmux new -d "@"`: "tmux",
+		`npx "@"`:                "command",
 		`sshpass -p x ssh h "@"`: "ssh", `runuser -c "@"`: "runuser", `make --eval="@"`: "make", `m4 <<<"@"`: "m4",
 		// Values that are commands.
 		`@`: "command", `"@" x`: "command", `x && @`: "command", `x=@; $x now`: "command", `timeout 5 @`: "command",
@@ -140,11 +146,15 @@ func TestInsertAcceptsData(t *testing.T) {
 		`out="@"; eval "$(ssh-agent)"; echo "$out"`, `x=$(echo "@" | wc -l); echo $((x + 1))`, `read -p "@" x`,
 		`echo "@" | xargs -n 1 echo`, `echo "@" | xargs sh -c 'echo "$1"' sh`, `OUT_DIR=@; SRC="@"; export GOAL=@`,
 		"retry() { for i in 1 2; do \"$\a\" && return; done; }; retry curl -d \"@\" x", `f() { echo "$1"; }; f "@"`,
-		"sh <<E\nE\necho @", "cat <<''\n\necho @\n", `./run-@.sh`, `bin/@ x`, `case "@" in x) ;; esac`, `[[ "@" == x ]]`,
+		"sh <<E\nE\necho @", "cat <<''\n\necho @\n", `./run-@.sh`, `bin/@ x`, `case "@" in x) ;; esac`,
+		`[[ "@" == x ]]`,
 		`git switch -c "@"`, `git -C "@" commit -m "@"`, `make deploy TO="@"`, `tar -czf "@" x`, `rsync -a "@" b`,
-		`coproc cat; echo '@' >&"${COPROC[1]}"; read -r y <&"${COPROC[0]}"; echo "$y"`, `exec 3>log; echo "@" >&3; date`,
-		`exec 2>&1; echo "@"; python3 x.py`, `find . -name "@" -exec rm {} +`, `npx prettier "@"`, `x=1; y=x; echo "${!y} @"`,
-		`echo "@" | while read -r l; do n=$(($(nproc) + 1)); done`, `curl -d "@" x | jq .y`, `TEXT="@" awk 'BEGIN { print 1 }'`,
+		`coproc cat; echo '@' >&"${COPROC[1]}"; read -r y <&"${COPROC[0]}"; echo "$y"`,
+		`exec 3>log; echo "@" >&3; date`,
+		`exec 2>&1; echo "@"; python3 x.py`, `find . -name "@" -exec rm {} +`, `npx prettier "@"`,
+		`x=1; y=x; echo "${!y} @"`,
+		`echo "@" | while read -r l; do n=$(($(nproc) + 1)); done`, `curl -d "@" x | jq .y`,
+		`TEXT="@" awk 'BEGIN { print 1 }'`,
 	} {
 		if _, err := shell.Insert("bash", split(command, shell.Value{Unknown: true})); err != nil {
 			t.Errorf("%s: %v", command, err)
@@ -159,7 +169,8 @@ func TestInsertChecksValues(t *testing.T) {
 		`echo $((@ + 1)) "$((@))" $(("@")) $((${x:-@}))`: "7\n", `((x = @)); for ((i=@;;)); do :; done`: "7",
 		`let x=@ "y = @"`: "7", `a[@]=1; a=([@]=x); echo ${a[@]} ${x:@:1}`: "7", `[[ @ -gt 3 ]]`: "-3",
 		`[[ x == y && ( '@' -lt 3 ) ]]`: "7", `n=@; echo $((n + 1))`: "7", `n="@"; [[ $n -gt 3 ]]`: "7",
-		`export n=@; echo ${x:n}`: "7", `for n in @; do ((n)); done`: "7", `n=@; let y=n`: "7", `n=@; m=n; echo $((m))`: "7",
+		`export n=@; echo ${x:n}`: "7", `for n in @; do ((n)); done`: "7", `n=@; let y=n`: "7",
+		`n=@; m=n; echo $((m))`:  "7",
 		`declare -i y; n=@; y=n`: "7", `n=@; a[n]=1`: "7", `declare -i y=@`: "7", `echo x >&@`: "2",
 		`read @`: "name", `unset "m[@]"`: "name", `printf -v @ x`: "name", `[ -v @ ]`: "name", `[[ -v @ ]]`: "name",
 		`declare "@"`: "name", `getopts ab @`: "name", `[ @ = x ]`: "some words",
@@ -191,7 +202,8 @@ func TestInsertChecksValues(t *testing.T) {
 func TestInsertRejectsPlaces(t *testing.T) {
 	for _, command := range []string{
 		"cat <<@\nx\n@\n", "cat <<'@E'\nx\n@E\n", "cat <<E\"O\"F\n$(echo @)\nEOF\n", "@=1", "@() { :; }",
-		"function @ { :; }", "for @ in x; do :; done", "export @", `echo ${@}`, `"@`, "'@", "$(@", "echo ${x:-@", "case @ in",
+		"function @ { :; }", "for @ in x; do :; done", "export @", `echo ${@}`, `"@`, "'@", "$(@", "echo ${x:-@",
+		"case @ in",
 		strings.Repeat("$(", 1000) + "@" + strings.Repeat(")", 1000), `echo "${x:-'$((@))'}"`,
 		`declare -A m; m[k-@]=1`,
 	} {
@@ -238,7 +250,8 @@ func TestGuardedVariables(t *testing.T) {
 // FuzzInsert checks that the text of a value never becomes part of a command.
 func FuzzInsert(f *testing.F) {
 	for _, one := range []string{
-		"<<''\n\n@\nF\n", `"@"`, `'@'`, "<<E\n@\nE\n", "<<'E'\n@\nE\n", "$((@))", "`@`", "# @", `\@`, `$'@'`, "${x:-@}", "[[ @ -gt 1 ]]",
+		"<<''\n\n@\nF\n", `"@"`, `'@'`, "<<E\n@\nE\n", "<<'E'\n@\nE\n", "$((@))", "`@`", "# @", `\@`, `$'@'`, "${x:-@}",
+		"[[ @ -gt 1 ]]",
 		"x <<-'E' <<F\n@\n\tE\n@\nF\n", "$(case @ in a) '@';; esac)", "echo \"`echo \\\"@\\\" \\`echo '@'\\``\"",
 		"a[@]=1; a=([@]=@ '@')", "declare -A m; m[@]='@'", "echo ${x:@} ${x#'@'} \"${x/'@'/@}\" ${x[@]}", "((@))",
 		"echo $'\\@ @\\'' $\"@\" $@", "f() { x '@'; }; function g { x \"@\"; }", "sh -c \"echo ^\" @", "echo {1..@}",

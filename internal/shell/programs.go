@@ -52,10 +52,13 @@ var programs = map[string]program{
 		options: []string{"-c", "--command", "-v", "--set"}, stdin: 9, nested: true,
 		takes: []string{"-d", "-h", "-p", "-U", "-F", "-o"},
 	},
-	"mysql":   {options: []string{"-e", "--execute"}, stdin: 9, nested: true, takes: []string{"-h", "-P", "-u", "-D"}},
-	"sqlite3": {options: []string{"-cmd"}, operand: 2, rest: true, stdin: 2, takes: []string{"-separator", "-nullvalue"}},
-	"su":      {words: true, options: []string{"-c", "--command"}, stdin: 9, nested: true, takes: []string{"-s", "-g"}},
-	"script":  {words: true, options: []string{"-c", "--command"}, nested: true},
+	"mysql": {options: []string{"-e", "--execute"}, stdin: 9, nested: true, takes: []string{"-h", "-P", "-u", "-D"}},
+	"sqlite3": {
+		options: []string{"-cmd"}, operand: 2, rest: true, stdin: 2,
+		takes: []string{"-separator", "-nullvalue"},
+	},
+	"su":     {words: true, options: []string{"-c", "--command"}, stdin: 9, nested: true, takes: []string{"-s", "-g"}},
+	"script": {words: true, options: []string{"-c", "--command"}, nested: true},
 	"awk": {
 		options: []string{"-e", "--source"}, files: []string{"-f", "--file"}, operand: 1, nested: true,
 		takes: []string{"-v", "-F"},
@@ -69,7 +72,8 @@ var programs = map[string]program{
 		takes2: []string{"--arg", "--argjson", "--slurpfile", "--rawfile"},
 	},
 	"ssh": {words: true, operand: 2, rest: true, stdin: 2, takes: []string{
-		"-b", "-c", "-D", "-E", "-e", "-F", "-I", "-i", "-J", "-L", "-l", "-m", "-O", "-p", "-Q", "-R", "-S", "-W", "-w",
+		"-b", "-c", "-D", "-E", "-e", "-F", "-I", "-i", "-J", "-L", "-l", "-m", "-O", "-p", "-Q", "-R", "-S", "-W",
+		"-w",
 	}, options: []string{"-o"}},
 	"watch":     {words: true, operand: 1, rest: true, takes: []string{"-n", "--interval"}},
 	"parallel":  {operand: 1, rest: true, stdin: 1},
@@ -98,7 +102,8 @@ var programs = map[string]program{
 	"getopts":   {names: true},
 	"zstyle":    {options: []string{"-e"}},
 	// Other shells and interpreters.
-	"fish": otherShell, "nu": otherShell, "elvish": otherShell, "xonsh": otherShell, "tcsh": otherShell, "csh": otherShell,
+	"fish": otherShell, "nu": otherShell, "elvish": otherShell, "xonsh": otherShell, "tcsh": otherShell,
+	"csh":  otherShell,
 	"pwsh": powerShell, "powershell": powerShell,
 	"julia":  {options: []string{"-e", "-E", "--eval", "--print"}, stdin: 1, nested: true},
 	"groovy": {options: []string{"-e"}, nested: true},
@@ -110,10 +115,13 @@ var programs = map[string]program{
 	"yq": {operand: 1, nested: true, takes: []string{"-o", "-p", "-I"}},
 	"bc": {stdin: 9}, "m4": {stdin: 1, options: []string{"-D"}},
 	// Programs with options that are commands.
-	"runuser": {words: true, options: []string{"-c", "--command"}, nested: true, takes: []string{"-u", "-g", "-G", "-s"}},
-	"sg":      {words: true, options: []string{"-c"}, operand: 2, nested: true},
-	"flock":   {words: true, options: []string{"-c", "--command"}, nested: true, takes: []string{"-w", "-E"}},
-	"capsh":   {words: true, options: []string{"-c"}},
+	"runuser": {
+		words: true, options: []string{"-c", "--command"}, nested: true,
+		takes: []string{"-u", "-g", "-G", "-s"},
+	},
+	"sg":    {words: true, options: []string{"-c"}, operand: 2, nested: true},
+	"flock": {words: true, options: []string{"-c", "--command"}, nested: true, takes: []string{"-w", "-E"}},
+	"capsh": {words: true, options: []string{"-c"}},
 	"nix-shell": {
 		words: true, options: []string{"--run", "--command"}, takes: []string{"-p", "-A", "-I"},
 	},
@@ -129,7 +137,8 @@ var programs = map[string]program{
 		"--checkpoint-action", "--to-command", "--use-compress-program", "--rsh-command", "--info-script",
 		"--new-volume-script", "-I",
 	}},
-	"make": {options: []string{"--eval", "-E"}, macros: true}, "gmake": {options: []string{"--eval", "-E"}, macros: true},
+	"make":   {options: []string{"--eval", "-E"}, macros: true},
+	"gmake":  {options: []string{"--eval", "-E"}, macros: true},
 	"tmux":   {operand: 1, rest: true, takes: []string{"-L", "-S", "-f", "-c", "-n", "-s", "-t", "-x", "-y"}},
 	"screen": {operand: 1, rest: true, takes: []string{"-S", "-c", "-h", "-p", "-t"}},
 	"socat":  {operand: 1, rest: true},
@@ -232,7 +241,8 @@ func (p program) roles(name string, args []string) (out []role, input bool) {
 			}
 		case option && slices.ContainsFunc(p.options, func(o string) bool { return attached(arg, o) }):
 			done, out[i] = true, code
-		case option && slices.ContainsFunc(p.files, func(o string) bool { return introduces(arg, o) || attached(arg, o) }):
+		case option && slices.ContainsFunc(p.files,
+			func(o string) bool { return introduces(arg, o) || attached(arg, o) }):
 			done = true
 			i++
 		case option && slices.Contains(p.takes2, arg):
@@ -428,9 +438,11 @@ func (c *insertion) arguments(name string, p program, args []string, words []*sy
 		if r != code && isInput(args[i]) {
 			input = true
 		}
-		if assigned, _, ok := strings.Cut(args[i], "="); ok && p.macros && r == data && !strings.HasPrefix(assigned, "-") {
+		if assigned, _, ok := strings.Cut(args[i], "="); ok && p.macros && r == data && !strings.HasPrefix(assigned,
+			"-") {
 			c.must(c.values(words[i]), func(text string) bool { return !strings.Contains(text, "$") },
-				name+" would expand the value again", "Pass the value in the environment, or check it in an earlier step")
+				name+" would expand the value again",
+				"Pass the value in the environment, or check it in an earlier step")
 		}
 	}
 	if p.words {
@@ -505,7 +517,8 @@ func (c *insertion) builtin(name string, args []string, words []*syntax.Word, in
 		if evaluates && name == "printf" && len(args) > 0 {
 			numbers := conversions(args[0])
 			for i, w := range words[1:] {
-				if len(numbers) == 0 || numbers[i%len(numbers)] || len(c.unquoted(w)) > 0 && slices.Contains(numbers, true) {
+				if len(numbers) == 0 || numbers[i%len(numbers)] ||
+					len(c.unquoted(w)) > 0 && slices.Contains(numbers, true) {
 					c.mustBeNumber(c.values(w))
 				}
 			}

@@ -15,7 +15,8 @@ func Guarded(name string) bool {
 
 // guardedPrefixes are families of variables of one loader, interpreter or tool.
 var guardedPrefixes = []string{
-	"LD_", "LDR_", "_RLD", "DYLD_", "BASH_", "ESPALIER_", "AWF_", "GIT_", "NODE_", "NPM_CONFIG_", "npm_config_", "YARN_",
+	"LD_", "LDR_", "_RLD", "DYLD_", "BASH_", "ESPALIER_", "AWF_", "GIT_", "NODE_", "NPM_CONFIG_", "npm_config_",
+	"YARN_",
 	"PYTHON", "PIP_", "UV_", "PERL", "RUBY", "GEM_", "BUNDLE_", "LUA_INIT", "LUA_PATH", "LUA_CPATH", "PHP_INI",
 	"JAVA_", "JDK_JAVA_", "_JAVA_", "MAVEN_", "GRADLE_", "SBT_", "DOTNET_", "CORECLR_", "COR_PROFILER", "COMPlus_",
 	"CARGO_", "RUSTC", "RUSTUP_", "CMAKE_", "SSH_ASKPASS", "GPG_", "RSYNC_", "ANSIBLE_", "KRB5_", "ERL_", "JULIA_",

@@ -9,8 +9,8 @@ import (
 
 // File is the text of one file.
 type File struct {
-	// Path is the path that diagnostics print and spans refer to: relative to
-	// the working directory if that is shorter, always with forward slashes.
+	// Path is the path that diagnostics print and spans refer to: relative to the working directory if that is shorter,
+	// always with forward slashes.
 	Path string
 	// Abs is the absolute path; empty for text that does not come from a file.
 	Abs string
@@ -37,8 +37,7 @@ type Position struct {
 	Column int `json:"column"`
 }
 
-// Position returns the position of a byte offset. An offset inside a character
-// has the position of that character.
+// Position returns the position of a byte offset. An offset inside a character has the position of that character.
 func (f *File) Position(offset int) Position {
 	starts := f.lineStarts()
 	offset = min(max(offset, 0), len(f.Text))
@@ -83,8 +82,8 @@ func (f *File) Line(n int) string {
 	return strings.TrimRight(f.Text[starts[n-1]:end], "\r\n")
 }
 
-// Lines returns the number of lines. A last line without a newline counts; the
-// empty text after a final newline does not.
+// Lines returns the number of lines. A last line without a newline counts; the empty text after a final newline does
+// not.
 func (f *File) Lines() int {
 	n := len(f.lineStarts())
 	if n > 1 && f.lines[n-1] == len(f.Text) {

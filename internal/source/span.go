@@ -15,16 +15,14 @@ type Span struct {
 // IsZero reports whether the span has no location.
 func (s Span) IsZero() bool { return s == Span{} }
 
-// Sub returns the part [start, end) of the span, relative to its start and
-// clamped to it.
+// Sub returns the part [start, end) of the span, relative to its start and clamped to it.
 func (s Span) Sub(start, end int) Span {
 	start = min(max(start, 0), s.End-s.Start)
 	end = min(max(end, start), s.End-s.Start)
 	return Span{File: s.File, Start: s.Start + start, End: s.Start + end}
 }
 
-// MarshalText returns "file#start-end", so that a span is one short string in
-// JSON. The zero span is the empty string.
+// MarshalText returns "file#start-end", so that a span is one short string in JSON. The zero span is the empty string.
 func (s Span) MarshalText() ([]byte, error) {
 	return s.AppendText(make([]byte, 0, len(s.File)+16))
 }

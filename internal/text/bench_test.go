@@ -30,7 +30,8 @@ func twelveSteps() string {
 		"# Purpose\n\nTurn a brief into a report.\n\n## Agents\n\n")
 	for i := range 3 {
 		fmt.Fprintf(&b, "```agent\nid: agent_%d\nrole: Writes part %d\ngoal: A part that needs no second look\n"+
-			"tools: [search]\nmax_tokens: 4000\nexpected_output: |\n  A list of objects: { owner, action }\n```\n\n", i, i)
+			"tools: [search]\nmax_tokens: 4000\nexpected_output: |\n  A list of objects: { owner, action }\n```\n\n", i,
+			i)
 	}
 	b.WriteString("## Steps\n\n")
 	for i := range 12 {

@@ -31,8 +31,8 @@ func checkDiagnostics(t *testing.T, f *source.File, l diag.List) {
 	}
 }
 
-// checkTree checks the contract of Node: spans are in the file, and a span has the
-// length of the content exactly if the file contains the content there.
+// checkTree checks the contract of Node: spans are in the file, and a span has the length of the content exactly if the
+// file contains the content there.
 func checkTree(t *testing.T, f *source.File, n *text.Node) {
 	t.Helper()
 	checkSpan(t, f, n.Span, n.Value)
@@ -51,8 +51,8 @@ func checkTree(t *testing.T, f *source.File, n *text.Node) {
 	}
 }
 
-// checkOrder checks that values are in their parent, in order and without overlap.
-// Aliases and merged keys are elsewhere, so texts with an asterisk are skipped.
+// checkOrder checks that values are in their parent, in order and without overlap. Aliases and merged keys are
+// elsewhere, so texts with an asterisk are skipped.
 func checkOrder(t *testing.T, n *text.Node) {
 	t.Helper()
 	at := n.Span.Start
@@ -84,7 +84,8 @@ func FuzzYAML(f *testing.F) {
 		"a: !foo bar\nb: !!int 12\nc: !!float 1e3\n", "a: foo\n  bar\n\n  baz\n", "a: |2\n   x\n  y\n",
 		"a: b\u2028c\u0085d\n",
 		"a: 0x1F\nb: 0o17\nc: .inf\nd: 2020-01-01\n", "a: 1\n---\nb: 2\n", "a: !<tag:x> y\n", "a: \x01\n", "a: \xff\n",
-		"description: Use this: it is good\n  and: that\nname: x\n", "on: push\ntrue: 1\n", "a: | x\n y\n", "a:b\nc: d\n",
+		"description: Use this: it is good\n  and: that\nname: x\n", "on: push\ntrue: 1\n", "a: | x\n y\n",
+		"a:b\nc: d\n",
 		"words\na: b\n",
 		"!\n&0: 0\n0: 00", "a:\n  - b\n   - c\n", "a { b: c }\nd:[e: f]\n", "a:  b: c }\n", "a: b: c\"\n",
 		"a: |\n   b\n  c\n d\n", "a:\n b: 1\n  c: 2\n",
@@ -131,9 +132,12 @@ func FuzzMarkdown(f *testing.F) {
 	for _, seed := range []string{
 		"", "---\nname: x\n---\n# T\n", "---\nname: x\n", "---  \r\na: b\r\n--- \r\nbody", "\ufeff---\na: b\n---",
 		"---\n---\n", "---",
-		"# A\n\n```step\nid: a\n```\n\n## B\n~~~~step x\n~~~\n~~~~\n", "````md\n```step\n```\n````\n", "```step\nid: a\n",
-		"- item\n\n  ```step\n  id: a\n  ```\n", "- ```step\n  id: a\n```\n", "> ```step\n> id: a\n> ```\n", "Title\n===\n\nTwo\nlines\n---\n", "##\n", "\t```step\n", "```\n```",
-		"```step\na: b\n``\n\n# B\n```step\n```\n", "id: a\n```\n\n```step\nb: c\n```\n", "```step\n\n# A\n\n```step\n```\n",
+		"# A\n\n```step\nid: a\n```\n\n## B\n~~~~step x\n~~~\n~~~~\n", "````md\n```step\n```\n````\n",
+		"```step\nid: a\n",
+		"- item\n\n  ```step\n  id: a\n  ```\n", "- ```step\n  id: a\n```\n", "> ```step\n> id: a\n> ```\n",
+		"Title\n===\n\nTwo\nlines\n---\n", "##\n", "\t```step\n", "```\n```",
+		"```step\na: b\n``\n\n# B\n```step\n```\n", "id: a\n```\n\n```step\nb: c\n```\n",
+		"```step\n\n# A\n\n```step\n```\n",
 		"# A #\n", "1. > - ```x\n```\n", "<div>\n```step\n</div>\n```\n", ">\t```", ">\t````step\n>\tid: a\n>\t````\n",
 	} {
 		f.Add(seed)

@@ -18,9 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expectations in testdata")
 
-// TestGolden parses every NAME.yaml and NAME.md of the archives and compares the
-// result with NAME.out. In the inputs, ␍ is a carriage return, → a tab and ¶
-// removes the newline, so that editors do not change them.
+// TestGolden parses every NAME.yaml and NAME.md of the archives and compares the result with NAME.out. In the inputs, ␍
+// is a carriage return, → a tab and ¶ removes the newline, so that editors do not change them.
 func TestGolden(t *testing.T) {
 	archives, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(archives) == 0 {
@@ -88,8 +87,7 @@ func printList(b *strings.Builder, f *source.File, list diag.List) {
 	}
 }
 
-// describeNode prints a tree. Scalars are printed with kind, value, and the text at
-// their span if it differs.
+// describeNode prints a tree. Scalars are printed with kind, value, and the text at their span if it differs.
 func describeNode(b *strings.Builder, f *source.File, n *text.Node, indent string) {
 	place := f.Text[n.Span.Start:n.Span.End]
 	switch n.Kind {
@@ -133,7 +131,8 @@ func describeDocument(f *source.File) string {
 		fmt.Fprintf(&b, "heading %d: level %d %q written %q\n", i, h.Level, h.Text, f.Text[h.Span.Start:h.Span.End])
 	}
 	for _, fence := range d.Fences {
-		fmt.Fprintf(&b, "fence %q under %d closed %v quoted %v\n  content %q\n  whole   %q\n", fence.Info, fence.Heading,
+		fmt.Fprintf(&b, "fence %q under %d closed %v quoted %v\n  content %q\n  whole   %q\n", fence.Info,
+			fence.Heading,
 			fence.Closed, fence.Quoted,
 			region(fence.Content), f.Text[fence.Span.Start:fence.Span.End])
 	}

@@ -12,9 +12,8 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// ParseJSON parses a file as one JSON value. It reports common errors (comments,
-// missing or superfluous commas, other quotes, keys without quotes) and continues
-// as if the text were correct, so that one error does not hide the next. It
+// ParseJSON parses a file as one JSON value. It reports common errors (comments, missing or superfluous commas, other
+// quotes, keys without quotes) and continues as if the text were correct, so that one error does not hide the next. It
 // returns nil only with an error.
 func ParseJSON(f *source.File) (*Node, diag.List) {
 	p := &jsonParser{file: f, text: f.Text}
@@ -128,7 +127,8 @@ func (p *jsonParser) object(depth int) *Node {
 		if p.at < len(p.text) && p.text[p.at] == ':' {
 			p.at++
 		} else {
-			p.say(CodeJSONSyntax, key.Span.Start, key.Span.End, fmt.Sprintf("There is no colon after the key %q.", key.Value),
+			p.say(CodeJSONSyntax, key.Span.Start, key.Span.End,
+				fmt.Sprintf("There is no colon after the key %q.", key.Value),
 				"Write \"key\": value.")
 		}
 		p.space()
@@ -206,8 +206,7 @@ func (p *jsonParser) closes(open int, bracket byte) bool {
 	return false
 }
 
-// separator consumes the comma between two entries. It returns false after an
-// error from which parsing cannot continue.
+// separator consumes the comma between two entries. It returns false after an error from which parsing cannot continue.
 func (p *jsonParser) separator(bracket byte) bool {
 	if p.lost {
 		return false
@@ -253,7 +252,8 @@ func (p *jsonParser) key() *Node {
 	}
 	word := p.text[p.at:end]
 	n := &Node{Kind: String, Value: word, Span: p.file.Span(p.at, end)}
-	p.say(CodeJSONQuotes, p.at, end, fmt.Sprintf("The key %s is not in quotes.", word), fmt.Sprintf("Write \"%s\".", word))
+	p.say(CodeJSONQuotes, p.at, end, fmt.Sprintf("The key %s is not in quotes.", word),
+		fmt.Sprintf("Write \"%s\".", word))
 	p.at = end
 	return n
 }
@@ -417,8 +417,7 @@ func (p *jsonParser) str() *Node {
 	return n
 }
 
-// endsHere reports whether the next line looks like another entry, so that the
-// string was probably meant to end.
+// endsHere reports whether the next line looks like another entry, so that the string was probably meant to end.
 func (p *jsonParser) endsHere(quote byte) bool {
 	for p.next = max(p.next, p.at); p.next < len(p.text) && strings.IndexByte(" \t\r\n", p.text[p.next]) >= 0; {
 		p.next++
@@ -457,8 +456,7 @@ func (p *jsonParser) escape(b *strings.Builder) {
 		`Write \\ for a backslash, or \u and four hexadecimal digits.`)
 }
 
-// unicodeEscape decodes \uXXXX or a surrogate pair. An unpaired surrogate becomes
-// U+FFFD, as in encoding/json.
+// unicodeEscape decodes \uXXXX or a surrogate pair. An unpaired surrogate becomes U+FFFD, as in encoding/json.
 func unicodeEscape(s string) (rune, int) {
 	r := hexRune(s)
 	if r < 0 {

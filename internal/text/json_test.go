@@ -107,8 +107,8 @@ func TestLongAndDeepJSONIsBounded(t *testing.T) {
 	}
 }
 
-// FuzzJSON checks that valid JSON is parsed without diagnostics to the same value as
-// encoding/json, and that invalid JSON has diagnostics.
+// FuzzJSON checks that valid JSON is parsed without diagnostics to the same value as encoding/json, and that invalid
+// JSON has diagnostics.
 func FuzzJSON(f *testing.F) {
 	for _, seed := range []string{
 		`{"a":[1,2.5e3,"x\u00e9",true,null]}`, `{"a":1,}`, `{'a':b}`, "[1 2", `"\ud800"`,

@@ -17,8 +17,7 @@ import (
 // Document is the structure of a Markdown file: frontmatter, headings and fences.
 type Document struct {
 	File *source.File
-	// Frontmatter is the text between the --- lines. If it is not closed, it
-	// extends to the first empty line.
+	// Frontmatter is the text between the --- lines. If it is not closed, it extends to the first empty line.
 	Frontmatter                       Region
 	HasFrontmatter, FrontmatterClosed bool
 	// Body is the text after the frontmatter.
@@ -29,13 +28,11 @@ type Document struct {
 	tooDeep source.Span // the first mark that is nested too deep
 }
 
-// maxNesting is how many lists and quotations one line may open. The library
-// takes time for each line and each of them.
+// maxNesting is how many lists and quotations one line may open. The library takes time for each line and each of them.
 const maxNesting = 100
 
-// flattened returns a text in which no line opens more than maxNesting lists and
-// quotations, with the same length, and where the first mark too many was; -1
-// when there was none.
+// flattened returns a text in which no line opens more than maxNesting lists and quotations, with the same length, and
+// where the first mark too many was; -1 when there was none.
 func flattened(text string) (body []byte, deep int) {
 	body, deep = []byte(text), -1
 	for start := 0; start < len(body); {
@@ -69,8 +66,8 @@ func flattened(text string) (body []byte, deep int) {
 	return body, deep
 }
 
-// containerMark returns the length of the mark of a list entry or a quotation
-// that a text begins with; 0 when there is none.
+// containerMark returns the length of the mark of a list entry or a quotation that a text begins with; 0 when there is
+// none.
 func containerMark(b []byte) int {
 	n := 0
 	switch c := b[0]; {
@@ -107,13 +104,12 @@ type Heading struct {
 type Fence struct {
 	Info     string // the first word after the fence: "step"
 	InfoSpan source.Span
-	// Content is the lines between the two fence lines, including the indentation
-	// of a list.
+	// Content is the lines between the two fence lines, including the indentation of a list.
 	Content Region
 	Span    source.Span // including the fence lines
 	Closed  bool
-	// Stop is the line that ends an unclosed block: the opening line of the next
-	// block, or a malformed fence. Mend sets it.
+	// Stop is the line that ends an unclosed block: the opening line of the next block, or a malformed fence. Mend sets
+	// it.
 	Stop     source.Span
 	Unopened bool // set by Mend: the opening line is missing, InfoSpan is the first line
 	Quoted   bool // in a quotation: every line of Content begins with >
@@ -125,8 +121,8 @@ var blockParser = sync.OnceValue(func() parser.Parser {
 	return parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...))
 })
 
-// ParseMarkdown parses a file. It cannot fail, because every text is valid Markdown;
-// Problems reports what is suspicious.
+// ParseMarkdown parses a file. It cannot fail, because every text is valid Markdown; Problems reports what is
+// suspicious.
 func ParseMarkdown(f *source.File) *Document {
 	d := &Document{File: f}
 	d.splitFrontmatter()
@@ -137,8 +133,8 @@ func ParseMarkdown(f *source.File) *Document {
 		d.tooDeep = f.Span(base+deep, base+deep+min(len(line), 1))
 	}
 	root := blockParser().Parse(mdtext.NewReader(body))
-	// A node in a list or in a quotation is found on the way down; recursion
-	// is not needed, so deep nesting costs nothing.
+	// A node in a list or in a quotation is found on the way down; recursion is not needed, so deep nesting costs
+	// nothing.
 	quotes := 0
 	for n := root.FirstChild(); n != nil; {
 		switch n := n.(type) {
@@ -168,8 +164,8 @@ func ParseMarkdown(f *source.File) *Document {
 			n = n.NextSibling()
 		}
 	}
-	// A fence line that opens the next block does not close this one: the list
-	// or the quotation that this one stood in has ended.
+	// A fence line that opens the next block does not close this one: the list or the quotation that this one stood in
+	// has ended.
 	for i := range d.Fences {
 		if fence := &d.Fences[i]; i+1 < len(d.Fences) && fence.Span.End > d.Fences[i+1].Span.Start {
 			fence.Closed = false
@@ -198,8 +194,7 @@ func (d *Document) splitFrontmatter() {
 		}
 		at = after
 	}
-	// Without a second line this may be a rule above the text, unless a key
-	// follows at once.
+	// Without a second line this may be a rule above the text, unless a key follows at once.
 	line, _ := nextLine(text, next)
 	if key, _, found := strings.Cut(line, ":"); !found || !isKey(key) {
 		d.Frontmatter = Region{}
@@ -218,8 +213,7 @@ func (d *Document) splitFrontmatter() {
 	d.Body.Start = at
 }
 
-// nextLine returns the line at an offset without its line break, and the offset of
-// the next line.
+// nextLine returns the line at an offset without its line break, and the offset of the next line.
 func nextLine(s string, at int) (line string, next int) {
 	end := strings.IndexByte(s[at:], '\n')
 	if end < 0 {
@@ -244,9 +238,8 @@ func (d *Document) heading(n *ast.Heading, base int) Heading {
 	return Heading{Level: n.Level, Text: strings.Join(parts, " "), Span: d.File.Span(start, end)}
 }
 
-// addFence adds a fenced block. If its opening line occurs again inside, the closing
-// line is missing: Markdown would treat the next block as text of this one, so the
-// block ends there.
+// addFence adds a fenced block. If its opening line occurs again inside, the closing line is missing: Markdown would
+// treat the next block as text of this one, so the block ends there.
 func (d *Document) addFence(n *ast.FencedCodeBlock, base int, quoted bool) {
 	fence := d.fence(n, base, quoted)
 	if fence.Info != "" {
@@ -293,7 +286,8 @@ func (d *Document) fence(n *ast.FencedCodeBlock, base int, quoted bool) Fence {
 	}
 	end := fence.Content.End
 	closing, _ := nextLine(text, end)
-	if bar := strings.Trim(closing, " \t>"); length > 0 && len(bar) >= length && fenceLength(bar) == len(bar) && bar[0] == line[0] {
+	if bar := strings.Trim(closing, " \t>"); length > 0 && len(bar) >= length && fenceLength(bar) == len(bar) &&
+		bar[0] == line[0] {
 		fence.Closed = true
 		end += len(strings.TrimRight(closing, " \t"))
 	}
@@ -301,8 +295,8 @@ func (d *Document) fence(n *ast.FencedCodeBlock, base int, quoted bool) Fence {
 	return fence
 }
 
-// openingFence returns the offset of the opening fence in the line at an offset.
-// After a tab in a quotation, the offset of the library is inaccurate.
+// openingFence returns the offset of the opening fence in the line at an offset. After a tab in a quotation, the offset
+// of the library is inaccurate.
 func openingFence(text string, at int) int {
 	begin := strings.LastIndexByte(text[:at], '\n') + 1
 	line, _ := nextLine(text, begin)
@@ -322,9 +316,8 @@ func fenceLength(s string) int {
 	return len(s) - len(strings.TrimLeft(s, s[:1]))
 }
 
-// Problems returns diagnostics for the document, including those that Mend has
-// handled. blocks are the info words of the format's fences: a problem with one of
-// them is an error, with any other fence a warning.
+// Problems returns diagnostics for the document, including those that Mend has handled. blocks are the info words of
+// the format's fences: a problem with one of them is an error, with any other fence a warning.
 func (d *Document) Problems(blocks ...string) diag.List {
 	var out diag.List
 	if d.HasFrontmatter && !d.FrontmatterClosed {
@@ -343,8 +336,9 @@ func (d *Document) Problems(blocks ...string) diag.List {
 	if !d.tooDeep.IsZero() {
 		out.Add(diag.Diagnostic{
 			Code: CodeNested, Severity: diag.Error, Span: d.tooDeep,
-			Message: fmt.Sprintf("More than %d lists or quotations are nested here; the rest of the line is read as text.", maxNesting),
-			Help:    "Use fewer levels.",
+			Message: fmt.Sprintf("More than %d lists or quotations are nested here; the rest of the line is read as "+
+				"text.", maxNesting),
+			Help: "Use fewer levels.",
 		})
 	}
 	for _, fence := range d.Fences {
@@ -369,11 +363,13 @@ func (d *Document) Problems(blocks ...string) diag.List {
 			}
 			switch {
 			case fence.Stop.End == 0:
-			case slices.Contains(blocks, strings.TrimSpace(strings.TrimLeft(d.File.Text[fence.Stop.Start:fence.Stop.End], "`~"))):
+			case slices.Contains(blocks,
+				strings.TrimSpace(strings.TrimLeft(d.File.Text[fence.Stop.Start:fence.Stop.End], "`~"))):
 				found.Message = "This block is not closed before the next one begins."
 				found.Related = []diag.Related{{Span: fence.Stop, Message: "the next one begins here"}}
 			default:
-				found.Help = fmt.Sprintf("Write a line with %s and nothing else where the block ends.", line[:fenceLength(line)])
+				found.Help = fmt.Sprintf("Write a line with %s and nothing else where the block ends.",
+					line[:fenceLength(line)])
 				found.Related = []diag.Related{{Span: fence.Stop, Message: "this does not close it"}}
 			}
 			out.Add(found)
@@ -389,8 +385,7 @@ func (d *Document) Problems(blocks ...string) diag.List {
 	return out
 }
 
-// blockInside returns the span of a line in a fence that looks like the opening of
-// another block, or the zero span.
+// blockInside returns the span of a line in a fence that looks like the opening of another block, or the zero span.
 func (d *Document) blockInside(fence Fence, blocks []string) source.Span {
 	text := d.File.Text
 	own := fenceLength(text[fence.Span.Start:])
@@ -398,7 +393,8 @@ func (d *Document) blockInside(fence Fence, blocks []string) source.Span {
 		line, next := nextLine(text, at)
 		trimmed := strings.TrimSpace(line)
 		length := fenceLength(trimmed)
-		if length >= own && trimmed[0] == text[fence.Span.Start] && slices.Contains(blocks, strings.TrimSpace(trimmed[length:])) {
+		if length >= own && trimmed[0] == text[fence.Span.Start] && slices.Contains(blocks,
+			strings.TrimSpace(trimmed[length:])) {
 			start := at + strings.Index(line, trimmed)
 			return d.File.Span(start, start+len(trimmed))
 		}

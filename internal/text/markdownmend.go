@@ -10,11 +10,10 @@ import (
 // maxMends limits the work for a file with many unmatched fences.
 const maxMends = 50
 
-// Mend repairs blocks with a missing or malformed closing line and blocks with a
-// missing opening line, so that one missing line does not swap text and blocks in
-// the rest of the file. blocks are the info words of the format. guess returns the
-// block type of the lines above an unmatched fence and the offset where the block
-// starts in them, or "". Problems reports the repairs.
+// Mend repairs blocks with a missing or malformed closing line and blocks with a missing opening line, so that one
+// missing line does not swap text and blocks in the rest of the file. blocks are the info words of the format. guess
+// returns the block type of the lines above an unmatched fence and the offset where the block starts in them, or "".
+// Problems reports the repairs.
 func (d *Document) Mend(blocks []string, guess func(lines string) (block string, start int)) {
 	mends := 0
 	for i := 0; i < len(d.Fences) && mends < maxMends; i++ {
@@ -52,8 +51,7 @@ func (d *Document) Mend(blocks []string, guess func(lines string) (block string,
 	}
 }
 
-// reread parses the document again from an offset and keeps the first fences
-// blocks.
+// reread parses the document again from an offset and keeps the first fences blocks.
 func (d *Document) reread(fences, from int) {
 	d.Fences = d.Fences[:fences]
 	d.Headings = slices.DeleteFunc(d.Headings, func(h Heading) bool { return h.Span.Start >= from })
@@ -66,8 +64,7 @@ func (d *Document) reread(fences, from int) {
 	d.Headings = append(d.Headings, rest.Headings...)
 }
 
-// openingInside reports whether a line in a fence looks like an opening fence with
-// an info word.
+// openingInside reports whether a line in a fence looks like an opening fence with an info word.
 func (d *Document) openingInside(fence Fence) bool {
 	for line := range strings.Lines(d.File.Text[fence.Content.Start:fence.Content.End]) {
 		if n := fenceLength(line); n >= 3 && strings.TrimSpace(line[n:]) != "" {
@@ -77,8 +74,8 @@ func (d *Document) openingInside(fence Fence) bool {
 	return false
 }
 
-// realEnd returns the end of a block with a missing closing line: before the next
-// heading or block, or at a malformed fence.
+// realEnd returns the end of a block with a missing closing line: before the next heading or block, or at a malformed
+// fence.
 func (d *Document) realEnd(fence Fence, blocks []string) (end, next int, stop source.Span, ok bool) {
 	following := d.blockInside(fence, blocks)
 	if fence.Closed && following.End == 0 {
@@ -96,7 +93,8 @@ func (d *Document) realEnd(fence Fence, blocks []string) (end, next int, stop so
 		if n := fenceLength(trimmed); n > 0 && (trimmed[0] == '`' || n == len(trimmed) && n > 1) {
 			return at, after, d.File.Span(at, at+len(trimmed)), true
 		}
-		if blank && heading < 0 && strings.HasPrefix(strings.TrimLeft(trimmed, "#"), " ") && strings.HasPrefix(trimmed, "#") {
+		if blank && heading < 0 && strings.HasPrefix(strings.TrimLeft(trimmed, "#"), " ") && strings.HasPrefix(trimmed,
+			"#") {
 			heading = at
 		}
 		blank = trimmed == ""

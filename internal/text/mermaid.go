@@ -81,8 +81,8 @@ func (c *Flowchart) Subgraph(id string) *Subgraph {
 	return nil
 }
 
-// ParseFlowchart parses the Mermaid flowchart at [start, end) of a file. Text that
-// does not parse is an error, so no edge is dropped silently.
+// ParseFlowchart parses the Mermaid flowchart at [start, end) of a file. Text that does not parse is an error, so no
+// edge is dropped silently.
 func ParseFlowchart(f *source.File, start, end int) (*Flowchart, diag.List) {
 	p := &flowParser{file: f, chart: &Flowchart{}, end: end}
 	header := false
@@ -188,7 +188,8 @@ func (p *flowParser) header() bool {
 		return true
 	}
 	if p.pos < p.stop && !strings.HasPrefix(p.rest(), "%%") {
-		p.fail(CodeFlowSyntax, p.file.Span(p.pos, p.stop), fmt.Sprintf("%q does not belong behind the direction.", p.rest()),
+		p.fail(CodeFlowSyntax, p.file.Span(p.pos, p.stop),
+			fmt.Sprintf("%q does not belong behind the direction.", p.rest()),
 			"Begin a new line after graph TD.")
 	}
 	return true
@@ -284,7 +285,8 @@ func (p *flowParser) class(start int) {
 	for _, id := range nodes {
 		n := p.chart.Node(id.Value)
 		if n == nil {
-			p.fail(CodeFlowSyntax, id.Span, fmt.Sprintf("There is no node %q.", id.Value), "").Suggest(id.Value, p.ids())
+			p.fail(CodeFlowSyntax, id.Span, fmt.Sprintf("There is no node %q.", id.Value), "").Suggest(id.Value,
+				p.ids())
 			continue
 		}
 		n.Class = append(n.Class, class)
@@ -510,7 +512,8 @@ func (p *flowParser) shape() (Text, string, bool) {
 				after := trimmed[q+2:]
 				if strings.HasPrefix(strings.TrimLeft(after, " "), s[1]) {
 					p.pos = begin + skip + q + 2 + (len(after) - len(strings.TrimLeft(after, " "))) + len(s[1])
-					return Text{Value: trimmed[1 : q+1], Span: p.file.Span(begin+skip+1, begin+skip+q+1)}, s[0] + s[1], true
+					return Text{Value: trimmed[1 : q+1], Span: p.file.Span(begin+skip+1, begin+skip+q+1)}, s[0] + s[1],
+						true
 				}
 			}
 		} else {
@@ -593,8 +596,8 @@ func (p *flowParser) link() (FlowEdge, bool) {
 	return e, true
 }
 
-// labelled reports whether the match of a whole link is the first half of a link
-// around a label: --open--> is, --o B is not.
+// labelled reports whether the match of a whole link is the first half of a link around a label: --open--> is, --o B is
+// not.
 func (p *flowParser) labelled(link string) bool {
 	last := link[len(link)-1]
 	if last != 'o' && last != 'x' {

@@ -48,14 +48,17 @@ func TestFlowcharts(t *testing.T) {
 		{
 			"shapes",
 			"flowchart LR\n" +
-				"A[a] --> B(b) --> C([c]) --> D[[d]] --> E[(e)] --> F((f)) --> G{g} --> H{{h}} --> I>i] --> J[/j/] --> K(((k)))",
+				"A[a] --> B(b) --> C([c]) --> D[[d]] --> E[(e)] --> F((f)) --> G{g} --> H{{h}} --> I>i] --> J[/j/] " +
+				"--> K(((k)))",
 			"A[a]\nB(b)\nC([c])\nD[[d]]\nE[(e)]\nF((f))\nG{g}\nH{{h}}\nI>i]\nJ[/j/]\nK(((k)))\nA solid B\nB solid C\n" +
 				"C solid D\nD solid E\nE solid F\nF solid G\nG solid H\nH solid I\nI solid J\nJ solid K",
 			"",
 		},
 		{
-			"arrows", "graph TD\nA -.-> B\nA ==> B\nA --- B\nA -.- B\nA === B\nA ~~~ B\nA ---> B\nA <--> B\nA --o B\nA --x B",
-			"A\nB\nA dotted B\nA thick B\nA solid B (no head)\nA dotted B (no head)\nA thick B (no head)\nA invisible B (no head)\nA solid B\nA solid B (both)\nA solid B (no head)\nA solid B (no head)", "",
+			"arrows", "graph TD\nA -.-> B\nA ==> B\nA --- B\nA -.- B\nA === B\nA ~~~ B\nA ---> B\nA <--> B\nA --o B\n" +
+				"A --x B",
+			"A\nB\nA dotted B\nA thick B\nA solid B (no head)\nA dotted B (no head)\nA thick B (no head)\nA " +
+				"invisible B (no head)\nA solid B\nA solid B (both)\nA solid B (no head)\nA solid B (no head)", "",
 		},
 		{
 			"labels",
@@ -74,7 +77,8 @@ func TestFlowcharts(t *testing.T) {
 		},
 		{
 			"classes",
-			"graph TD\n%% a comment\nA[x]:::big --> B; B --> C %% another\nclassDef haiku fill:#059669,stroke:#047857\n" +
+			"graph TD\n%% a comment\nA[x]:::big --> B; B --> C %% another\nclassDef haiku " +
+				"fill:#059669,stroke:#047857\n" +
 				"class A,B haiku\nstyle A fill:#fff\nlinkStyle 0 stroke:red",
 			"A[x]:big:haiku\nB:haiku\nC\nA solid B\nB solid C",
 			"",

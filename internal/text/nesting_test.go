@@ -11,8 +11,8 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// work counts the blocks that the library makes, each with the number of blocks
-// around it: what it takes to go through the text once.
+// work counts the blocks that the library makes, each with the number of blocks around it: what it takes to go through
+// the text once.
 func work(body []byte) (sum, deepest int) {
 	depth := 0
 	root := blockParser().Parse(mdtext.NewReader(body))
@@ -31,7 +31,8 @@ func work(body []byte) (sum, deepest int) {
 
 func TestNestingCostsNoMoreThanText(t *testing.T) {
 	for name, text := range map[string]string{
-		"lists": strings.Repeat("- ", 20_000), "quotations": strings.Repeat(">", 20_000), "both": strings.Repeat("> - ", 10_000), "numbers": strings.Repeat("1. ", 10_000),
+		"lists": strings.Repeat("- ", 20_000), "quotations": strings.Repeat(">", 20_000),
+		"both": strings.Repeat("> - ", 10_000), "numbers": strings.Repeat("1. ", 10_000),
 		"other numbers": strings.Repeat("1) ", 10_000), "tabs": strings.Repeat("-\t", 10_000),
 	} {
 		d := ParseMarkdown(source.NewFile("x.md", text))
@@ -49,10 +50,12 @@ func TestNestingCostsNoMoreThanText(t *testing.T) {
 	}
 }
 
-// FuzzNestingWork asserts that a byte costs a bounded amount of work, counted in
-// blocks.
+// FuzzNestingWork asserts that a byte costs a bounded amount of work, counted in blocks.
 func FuzzNestingWork(f *testing.F) {
-	for _, s := range []string{strings.Repeat("- ", 300), strings.Repeat("> ", 300) + "\nx\n", "1. a\n   - b\n", "-\n -\n  -\n"} {
+	for _, s := range []string{
+		strings.Repeat("- ", 300), strings.Repeat("> ", 300) + "\nx\n", "1. a\n   - b\n",
+		"-\n -\n  -\n",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

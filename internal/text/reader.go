@@ -14,9 +14,8 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// Reader decodes a map key by key. It reports missing, mistyped and unknown keys
-// with the codes of a format. A key whose value is null counts as absent, except
-// that Require reports it as empty.
+// Reader decodes a map key by key. It reports missing, mistyped and unknown keys with the codes of a format. A key
+// whose value is null counts as absent, except that Require reports it as empty.
 type Reader struct {
 	node  *Node
 	shape *Shape // the keys that may be read; nil for all
@@ -28,8 +27,8 @@ type Reader struct {
 	wrong bool     // the node is not a map, so missing keys are not reported
 }
 
-// room holds the keys that most formats allow in a map. It is pooled, because every
-// map of a file needs one for a short time.
+// room holds the keys that most formats allow in a map. It is pooled, because every map of a file needs one for a short
+// time.
 type room [24]string
 
 var rooms = sync.Pool{New: func() any { return new(room) }}
@@ -37,8 +36,7 @@ var rooms = sync.Pool{New: func() any { return new(room) }}
 // Codes are the diagnostic codes that a Reader reports.
 type Codes struct {
 	WrongType, Missing, Unknown, BadValue diag.Code
-	// UnknownAs is the severity of an unknown key; UnknownLenient makes it an
-	// error with --strict.
+	// UnknownAs is the severity of an unknown key; UnknownLenient makes it an error with --strict.
 	UnknownAs      diag.Severity
 	UnknownLenient bool
 	// YesNo accepts yes, no, on and off as booleans, as YAML 1.1 does.
@@ -57,9 +55,8 @@ func (t Text) IsZero() bool { return t == Text{} }
 // Text returns the content and the span of a scalar.
 func (n *Node) Text() Text { return Text{Value: n.Value, Span: n.Span} }
 
-// Read returns a Reader for n. what names it in messages, such as "step". A node
-// that is not a map is reported and treated as an empty map; nil and Null are
-// empty maps.
+// Read returns a Reader for n. what names it in messages, such as "step". A node that is not a map is reported and
+// treated as an empty map; nil and Null are empty maps.
 func Read(n *Node, what string, codes Codes, out *diag.List) *Reader {
 	r := &Reader{node: n, what: what, codes: codes, out: out}
 	if n == nil || n.Kind == Null {
@@ -68,14 +65,17 @@ func Read(n *Node, what string, codes Codes, out *diag.List) *Reader {
 			r.node.Span = n.Span
 		}
 	} else if n.Kind != Map {
-		r.report(codes.WrongType, diag.Error, n.Span, fmt.Sprintf("The %s must be a map, but this is %s.", what, n.Kind),
+		r.report(codes.WrongType, diag.Error, n.Span,
+			fmt.Sprintf("The %s must be a map, but this is %s.", what, n.Kind),
 			`Write it as lines of "key: value".`)
 		r.node, r.wrong = &Node{Kind: Map, Span: n.Span}, true
 	}
 	return r
 }
 
-func (r *Reader) report(code diag.Code, severity diag.Severity, span source.Span, message, help string) *diag.Diagnostic {
+func (r *Reader) report(code diag.Code, severity diag.Severity, span source.Span, message,
+	help string,
+) *diag.Diagnostic {
 	return r.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: span, Message: message, Help: help})
 }
 
@@ -141,7 +141,8 @@ func (r *Reader) String(key string) Text {
 	if n.Kind >= List {
 		help := fmt.Sprintf("Write %s: and the text after it.", key)
 		if n.Kind == Map && len(n.Pairs) > 0 && n.Pairs[0].Key.Span.Start == n.Span.Start { // a block map
-			help = fmt.Sprintf("Write %s: and the text after it, or %q if the lines below are the text.", key, key+": |")
+			help = fmt.Sprintf("Write %s: and the text after it, or %q if the lines below are the text.", key,
+				key+": |")
 		}
 		r.wrongType(key, n, "a string", help)
 		return Text{}
@@ -149,8 +150,7 @@ func (r *Reader) String(key string) Text {
 	return n.Text()
 }
 
-// Strings returns a list of texts. A single text is a list of one. Entries that
-// are not texts are reported and omitted.
+// Strings returns a list of texts. A single text is a list of one. Entries that are not texts are reported and omitted.
 func (r *Reader) Strings(key string) []Text {
 	n := r.Node(key)
 	switch {
@@ -170,7 +170,8 @@ func (r *Reader) Strings(key string) []Text {
 	for _, item := range n.Items {
 		switch {
 		case item.Kind == Null:
-			r.report(r.codes.WrongType, diag.Error, item.Span, fmt.Sprintf("An entry of %q of the %s is empty.", key, r.what),
+			r.report(r.codes.WrongType, diag.Error, item.Span,
+				fmt.Sprintf("An entry of %q of the %s is empty.", key, r.what),
 				"Write a string there, or remove the entry.")
 		case item.Kind >= List:
 			r.report(r.codes.WrongType, diag.Error, item.headSpan(),
@@ -205,7 +206,8 @@ func (r *Reader) Int(key string, least int64) (n int64, at source.Span, ok bool)
 	value, _ := parseInteger(node.Value)
 	switch {
 	case value == nil || !value.IsInt64():
-		r.report(r.codes.BadValue, diag.Error, node.Span, fmt.Sprintf("%q of the %s is too large a number.", key, r.what),
+		r.report(r.codes.BadValue, diag.Error, node.Span,
+			fmt.Sprintf("%q of the %s is too large a number.", key, r.what),
 			"Write a number below 9223372036854775808.")
 		return 0, node.Span, false
 	case value.Cmp(big.NewInt(least)) < 0:
@@ -279,7 +281,8 @@ func (r *Reader) Enum(key string, allowed ...string) Text {
 	if near != "" {
 		help = fmt.Sprintf("Did you mean %q?", near)
 	}
-	r.report(r.codes.BadValue, diag.Error, t.Span, fmt.Sprintf("%q of the %s cannot be %q.", key, r.what, t.Value), help).
+	r.report(r.codes.BadValue, diag.Error, t.Span, fmt.Sprintf("%q of the %s cannot be %q.", key, r.what, t.Value),
+		help).
 		Replace(t.Value, near)
 	return Text{}
 }
@@ -334,8 +337,7 @@ func (r *Reader) RequireDeclared() {
 	r.Require(keys...)
 }
 
-// Require reports missing keys at the first key of the map, and empty keys at
-// their own position.
+// Require reports missing keys at the first key of the map, and empty keys at their own position.
 func (r *Reader) Require(keys ...string) {
 	for _, key := range keys {
 		r.know(key)
@@ -375,8 +377,7 @@ func (r *Reader) firstKey() source.Span {
 	return r.node.Span
 }
 
-// Done reports the keys that were not read. Call it once, after reading all known
-// keys.
+// Done reports the keys that were not read. Call it once, after reading all known keys.
 func (r *Reader) Done() {
 	for _, p := range r.node.Pairs {
 		if slices.Contains(r.asked, p.Key.Value) {

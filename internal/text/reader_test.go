@@ -17,8 +17,7 @@ var stepCodes = text.Codes{
 	UnknownAs: diag.Warning,
 }
 
-// read decodes a text and returns the diagnostics, one per line: code, marked text,
-// message, help.
+// read decodes a text and returns the diagnostics, one per line: code, marked text, message, help.
 func read(t *testing.T, in string, take func(*text.Reader)) string {
 	t.Helper()
 	f := source.NewFile("a.yaml", in)
@@ -49,7 +48,8 @@ func TestReader(t *testing.T) {
 			}
 		}, ""},
 		{"absent", "a: b\n", func(r *text.Reader) {
-			if !r.String("x").IsZero() || r.Strings("x") != nil || r.Map("x") != nil || r.List("x") != nil || r.Has("x") {
+			if !r.String("x").IsZero() || r.Strings("x") != nil || r.Map("x") != nil || r.List("x") != nil ||
+				r.Has("x") {
 				t.Error("something out of nothing")
 			}
 			if _, _, ok := r.Int("x", 0); ok {
@@ -68,7 +68,8 @@ func TestReader(t *testing.T) {
 		},
 		{
 			"a map for a text", "a:\n  b: c\n", func(r *text.Reader) { r.String("a") },
-			`WRONG "b" "a" of the step must be a string, but this is a map. Write a: and the text after it, or "a: |" if the lines below are the text.`,
+			`WRONG "b" "a" of the step must be a string, but this is a map. Write a: and the text after it, or "a: ` +
+				`|" if the lines below are the text.`,
 		},
 		{"texts", "a: [b, 'c', 3]\nd: e\n", func(r *text.Reader) {
 			var got []string
@@ -83,8 +84,10 @@ func TestReader(t *testing.T) {
 			if got := r.Strings("a"); len(got) != 1 {
 				t.Errorf("%d entries", len(got))
 			}
-		}, `WRONG "[c" An entry of "a" of the step must be a string, but this is a list. Write one text per entry; put it in quotes if it holds a colon.
-WRONG "d" An entry of "a" of the step must be a string, but this is a map. Write one text per entry; put it in quotes if it holds a colon.
+		}, `WRONG "[c" An entry of "a" of the step must be a string, but this is a list. ` +
+			`Write one text per entry; put it in quotes if it holds a colon.
+WRONG "d" An entry of "a" of the step must be a string, but this is a map. ` +
+			`Write one text per entry; put it in quotes if it holds a colon.
 WRONG "" An entry of "a" of the step is empty. Write a string there, or remove the entry.`},
 		{
 			"a map for a list", "a: {b: c}\n", func(r *text.Reader) { r.Strings("a"); r.List("a") },
@@ -93,7 +96,8 @@ WRONG "{b" "a" of the step must be a list, but this is a map. Begin each entry b
 		},
 		{
 			"dashes without spaces", "a:\n  -b\n  -c\n", func(r *text.Reader) { r.Strings("a") },
-			`WRONG "-b\n  -c" "a" of the step must be a list of texts, but this is a string. Put a space after the dash of each entry.`,
+			`WRONG "-b\n  -c" "a" of the step must be a list of texts, but this is a string. Put a space after the ` +
+				`dash of each entry.`,
 		},
 		{"numbers", "a: 3\nb: 1_000\nc: 0x10\n", func(r *text.Reader) {
 			for key, want := range map[string]int64{"a": 3, "b": 1000, "c": 16} {
@@ -141,7 +145,8 @@ MISSING "description" "description" of the step is empty. Write a value after de
 MISSING "tpye" The step has no "role". Add a line with role: and its value.`,
 		},
 		{
-			"unknown", "id: a\nread: [b]\n\"x\": 1\n", func(r *text.Reader) { r.String("id"); r.Strings("reads"); r.Done() },
+			"unknown", "id: a\nread: [b]\n\"x\": 1\n",
+			func(r *text.Reader) { r.String("id"); r.Strings("reads"); r.Done() },
 			`UNKNOWN "read" The step has no key "read". Did you mean "reads"?
 UNKNOWN "x" The step has no key "x". There are id and reads.`,
 		},

@@ -7,9 +7,8 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 )
 
-// Shape declares the keys of one kind of map. A format has one table of shapes: its parser can read
-// no other keys, messages suggest these keys and values, and the JSON Schema for editors is generated
-// from them.
+// Shape declares the keys of one kind of map. A format has one table of shapes: its parser can read no other keys,
+// messages suggest these keys and values, and the JSON Schema for editors is generated from them.
 type Shape struct {
 	fields []Field
 	index  map[string]*Field
@@ -66,8 +65,7 @@ func (s *Shape) Open() *Shape {
 	return s
 }
 
-// Field returns the declaration of a key. It panics if there is none: a parser can read declared keys
-// alone.
+// Field returns the declaration of a key. It panics if there is none: a parser can read declared keys alone.
 func (s *Shape) Field(key string) *Field {
 	f := s.index[key]
 	if f == nil {

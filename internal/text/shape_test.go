@@ -12,7 +12,10 @@ import (
 var stepShape = text.NewShape(
 	text.Field{Name: "id", Required: true, Pattern: "^[a-z]+$", Doc: "Name of the step."},
 	text.Field{Name: "mode", Choices: []string{"fast", "slow"}},
-	text.Field{Name: "retry", Form: text.Object, Shape: text.NewShape(text.Field{Name: "times", Form: text.AnInt}).Open()},
+	text.Field{
+		Name: "retry", Form: text.Object,
+		Shape: text.NewShape(text.Field{Name: "times", Form: text.AnInt}).Open(),
+	},
 	text.Field{Name: "label", Hidden: true},
 )
 

@@ -7,9 +7,8 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// SourceMap returns a function that maps byte ranges of the value to spans of its file. It
-// handles block scalars, folded lines and quoted strings with common escapes. A range that it
-// cannot map yields the span of the whole text.
+// SourceMap returns a function that maps byte ranges of the value to spans of its file. It handles block scalars,
+// folded lines and quoted strings with common escapes. A range that it cannot map yields the span of the whole text.
 func (t Text) SourceMap(f *source.File) func(start, end int) source.Span {
 	if t.Span.End-t.Span.Start == len(t.Value) {
 		return t.Span.Sub
@@ -36,9 +35,9 @@ func (t Text) SourceMap(f *source.File) func(start, end int) source.Span {
 	}
 }
 
-// align returns, for each byte of value, its offset in written, starting at from and with the
-// given quote (0 for none). It returns nil if the two do not match. Any two runs of white space
-// match, because indentation and folding change them.
+// align returns, for each byte of value, its offset in written, starting at from and with the given quote (0 for none).
+// It returns nil if the two do not match. Any two runs of white space match, because indentation and folding change
+// them.
 func align(value, written string, from int, quote byte) []int {
 	offsets := make([]int, len(value))
 	j := from
@@ -62,7 +61,7 @@ func align(value, written string, from int, quote byte) []int {
 		case rest == "":
 			return nil
 		case quote == '"' && rest[0] == '\\' && len(rest) > 1:
-			if rest[1] == '\n' || rest[1] == '\r' { // the line goes on
+			if rest[1] == '\n' || rest[1] == '\r' { // the line continues
 				j += 1 + blanks(rest[1:], 0)
 				continue
 			}
@@ -86,8 +85,7 @@ func align(value, written string, from int, quote byte) []int {
 
 func blank(b byte) bool { return b == ' ' || b == '\n' || b == '\t' || b == '\r' }
 
-// blanks is how long the blanks at the beginning are, with those that
-// double quotes write as escapes.
+// blanks is how long the blanks at the beginning are, with those that double quotes write as escapes.
 func blanks(s string, quote byte) int {
 	n := 0
 	for n < len(s) {

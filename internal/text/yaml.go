@@ -30,23 +30,20 @@ func (k Kind) String() string {
 
 // Node is a YAML value with its span.
 //
-// An alias is the same Node as its anchor, so a Node may occur several times in a
-// tree. There are no cycles.
+// An alias is the same Node as its anchor, so a Node may occur several times in a tree. There are no cycles.
 type Node struct {
 	Kind Kind
 	// Value is the content of a scalar, without quotes and with escapes resolved.
 	Value string
 	Items []*Node // of a list
 	Pairs []Pair  // of a map, in the order of the file
-	// Span is the whole value. If the file contains a scalar's content verbatim,
-	// Span is that content without quotes, so that len(Value) ==
-	// Span.End-Span.Start and offsets in Value map to the file. Otherwise (escapes,
-	// folded lines) the two lengths always differ.
+	// Span is the whole value. If the file contains a scalar's content verbatim, Span is that content without quotes,
+	// so that len(Value) == Span.End-Span.Start and offsets in Value map to the file. Otherwise (escapes, folded lines)
+	// the two lengths always differ.
 	Span source.Span
 }
 
-// Pair is an entry of a map. The key is a scalar; its Value is its name, also if
-// its Kind is not String (on, 2, null).
+// Pair is an entry of a map. The key is a scalar; its Value is its name, also if its Kind is not String (on, 2, null).
 type Pair struct{ Key, Value *Node }
 
 // Get returns the value of a key of a map, or nil.
@@ -87,14 +84,12 @@ func (n *Node) Keys() []string {
 	return keys
 }
 
-// Exact reports whether the file contains the scalar's content verbatim, so that
-// offsets in Value are offsets in Span.
+// Exact reports whether the file contains the scalar's content verbatim, so that offsets in Value are offsets in Span.
 func (n *Node) Exact() bool {
 	return n.Kind < List && len(n.Value) == n.Span.End-n.Span.Start
 }
 
-// JSON returns the value as JSON. Maps keep the order of the file and integers keep
-// all their digits.
+// JSON returns the value as JSON. Maps keep the order of the file and integers keep all their digits.
 func (n *Node) JSON() json.RawMessage { return n.appendJSON(nil) }
 
 func (n *Node) appendJSON(b []byte) []byte {
@@ -137,8 +132,8 @@ func (n *Node) appendJSON(b []byte) []byte {
 // maxPlaces limits the result of Places.
 const maxPlaces = 500
 
-// Places returns the spans of the parts of a value by their JSON pointers: the
-// span of a scalar, or of the key of a list or map.
+// Places returns the spans of the parts of a value by their JSON pointers: the span of a scalar, or of the key of a
+// list or map.
 func (n *Node) Places() map[string]source.Span {
 	all := map[string]source.Span{}
 	n.addPlaces(all, "")
@@ -194,8 +189,7 @@ func plainJSON(s string) bool {
 	return true
 }
 
-// ParseBool parses a boolean as people write it: true, yes, on and 1, false, no, off and 0, in
-// lower or upper case.
+// ParseBool parses a boolean as people write it: true, yes, on and 1, false, no, off and 0, in lower or upper case.
 func ParseBool(s string) (b, ok bool) {
 	switch strings.ToLower(s) {
 	case "true", "yes", "on", "1", "t":
@@ -208,8 +202,7 @@ func ParseBool(s string) (b, ok bool) {
 
 func isTrue(s string) bool { return s == "true" || s == "True" || s == "TRUE" }
 
-// parseInteger parses the integers of YAML 1.2: a leading zero has no meaning, and
-// octal numbers begin with 0o.
+// parseInteger parses the integers of YAML 1.2: a leading zero has no meaning, and octal numbers begin with 0o.
 func parseInteger(s string) (*big.Int, bool) {
 	digits := strings.ReplaceAll(s, "_", "")
 	sign := ""
@@ -249,8 +242,7 @@ func integerText(s string) string {
 	return "0"
 }
 
-// floatText keeps the digits of a number that is valid JSON, so that 1.10 does not
-// become 1.1.
+// floatText keeps the digits of a number that is valid JSON, so that 1.10 does not become 1.1.
 func floatText(s string) string {
 	if json.Valid([]byte(s)) {
 		return s

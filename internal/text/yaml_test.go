@@ -73,7 +73,8 @@ func TestYAMLJSON(t *testing.T) {
 func TestHostileYAMLIsBounded(t *testing.T) {
 	laughs := "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
 	for c := 'b'; c <= 'k'; c++ {
-		laughs += fmt.Sprintf("%c: &%c [%s]\n", c, c, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c, ", c-1), 10), ", "))
+		laughs += fmt.Sprintf("%c: &%c [%s]\n", c, c,
+			strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c, ", c-1), 10), ", "))
 	}
 	var keys strings.Builder
 	for i := range 20_000 {

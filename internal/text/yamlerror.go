@@ -11,9 +11,8 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 )
 
-// explain reports why the library could not parse the text. It finds the cause in
-// the text at the positions that the library reports, never in the wording of its
-// message.
+// explain reports why the library could not parse the text. It finds the cause in the text at the positions that the
+// library reports, never in the wording of its message.
 func (p *yamlParser) explain(err error, tooDeep bool) {
 	var e *yaml.LoadError
 	if !errors.As(err, &e) {
@@ -35,7 +34,8 @@ func (p *yamlParser) explain(err error, tooDeep bool) {
 	}
 	m := mistake{p: p, at: at, context: context, stage: e.Stage}
 	for _, explained := range [...]func() bool{
-		m.tab, m.alias, m.lines, m.openQuote, m.swallowed, m.escape, m.openBracket, m.colon, m.listAfterKey, m.forbiddenStart,
+		m.tab, m.alias, m.lines, m.openQuote, m.swallowed, m.escape, m.openBracket, m.colon, m.listAfterKey,
+		m.forbiddenStart,
 		m.notAPair, m.outOfPlace, m.trailing, m.indentation,
 	} {
 		if explained() {
@@ -50,7 +50,8 @@ const lookHere = "Check the quotation marks, the indentation and the colons of t
 func (p *yamlParser) explainCharacter(e *yaml.LoadError) {
 	for i, r := range p.text {
 		if r < 0x20 && r != '\t' && r != '\n' && r != '\r' || r == 0xFFFE || r == 0xFFFF {
-			p.report(CodeCharacter, i, i+utf8.RuneLen(r), fmt.Sprintf("The control character U+%04X is not allowed.", r),
+			p.report(CodeCharacter, i, i+utf8.RuneLen(r),
+				fmt.Sprintf("The control character U+%04X is not allowed.", r),
 				`Remove it; in double quotes it can be written as an escape such as "\x07".`)
 			return
 		}
@@ -58,8 +59,7 @@ func (p *yamlParser) explainCharacter(e *yaml.LoadError) {
 	p.report(CodeCharacter, 0, 0, "This cannot be read as text: "+e.Message+".", "Save the file in the UTF-8 encoding.")
 }
 
-// mistake is an error of the library. Each method checks for one cause, and
-// reports it and returns true if it applies.
+// mistake is an error of the library. Each method checks for one cause, and reports it and returns true if it applies.
 type mistake struct {
 	p       *yamlParser
 	at      int // where the library stopped
@@ -92,8 +92,7 @@ func wordEnd(s string, at int) int {
 	return max(end, min(at+1, len(s)))
 }
 
-// tab explains a tab in the indentation of the line or of the construct being
-// parsed.
+// tab explains a tab in the indentation of the line or of the construct being parsed.
 func (m mistake) tab() bool {
 	from := lineStart(m.p.text, m.at)
 	if m.context >= 0 && m.char(m.context) != '"' && m.char(m.context) != '\'' {
@@ -133,7 +132,8 @@ func (m mistake) alias() bool {
 
 func (m mistake) openQuote() bool {
 	quote := m.char(m.context)
-	if m.stage != yaml.ScannerStage || quote != '"' && quote != '\'' || closingQuote(m.p.text, m.context) < len(m.p.text) {
+	if m.stage != yaml.ScannerStage || quote != '"' && quote != '\'' ||
+		closingQuote(m.p.text, m.context) < len(m.p.text) {
 		return false
 	}
 	if m.char(m.at) == '\\' {
@@ -143,8 +143,8 @@ func (m mistake) openQuote() bool {
 	return true
 }
 
-// swallowed explains a missing quotation mark further up: the string extends to the
-// next mark in the file, after which the text is invalid.
+// swallowed explains a missing quotation mark further up: the string extends to the next mark in the file, after which
+// the text is invalid.
 func (m mistake) swallowed() bool {
 	if m.stage != yaml.ParserStage || m.at >= len(m.p.text) {
 		return false
@@ -181,8 +181,7 @@ func (m mistake) reportQuote(at int) {
 	m.p.report(CodeQuote, at, at+1, "This quotation mark is never closed.", help)
 }
 
-// cutPair splits a line at the colon of its key. The value has no leading white
-// space.
+// cutPair splits a line at the colon of its key. The value has no leading white space.
 func cutPair(line string) (key, value string, found bool) {
 	for i := range len(line) {
 		if line[i] == ':' && i+1 < len(line) && isSpace(line[i+1]) {
@@ -237,7 +236,8 @@ func (m mistake) colon() bool {
 		value = strings.TrimSpace(value)
 		opening := start + len(line) - len(strings.TrimLeft(line[len(line)-len(first)-len(line[m.at-start:]):], " \t"))
 		if missing := missingOpening(value); missing != "" {
-			m.p.report(CodeColon, opening, start+len(line), fmt.Sprintf("The %s that opens this value is missing.", missing),
+			m.p.report(CodeColon, opening, start+len(line),
+				fmt.Sprintf("The %s that opens this value is missing.", missing),
 				fmt.Sprintf("Write %s: %s%s", key, missing, value))
 			return true
 		}
@@ -255,7 +255,8 @@ func (m mistake) colon() bool {
 	aboveLine := strings.TrimRight(lineAround(m.p.text, above), " \t")
 	name, rest, found := strings.Cut(aboveLine, ":")
 	switch {
-	case found && rest != "" && !isSpace(rest[0]) && !strings.Contains(rest, ": ") && isKey(strings.TrimLeft(name, " -")):
+	case found && rest != "" && !isSpace(rest[0]) && !strings.Contains(rest, ": ") &&
+		isKey(strings.TrimLeft(name, " -")):
 		colon := above + len(name)
 		m.p.report(CodeColon, colon, colon+1,
 			fmt.Sprintf("There is no space after the colon of %q.", strings.TrimLeft(name, " -")),
@@ -278,8 +279,8 @@ func (m mistake) colon() bool {
 	return true
 }
 
-// missingOpening returns the opening quotation mark or bracket that is missing from
-// a value that ends with the closing one.
+// missingOpening returns the opening quotation mark or bracket that is missing from a value that ends with the closing
+// one.
 func missingOpening(value string) string {
 	last := len(value) - 1
 	if last < 1 {
@@ -437,14 +438,14 @@ func (m mistake) indentation() bool {
 		help = "Indent it below the key that the list belongs to."
 	}
 	if name, column, ok := m.nearColumn(start, first-start); ok {
-		help = fmt.Sprintf("There are %d spaces before it, and %d before %q; give both the same.", first-start, column, name)
+		help = fmt.Sprintf("There are %d spaces before it, and %d before %q; give both the same.", first-start, column,
+			name)
 	}
 	m.p.report(CodeIndentation, first, wordEnd(m.p.text, first), what, help)
 	return true
 }
 
-// nearColumn returns the key above a line that has nearly the same indentation and
-// nested lines.
+// nearColumn returns the key above a line that has nearly the same indentation and nested lines.
 func (m mistake) nearColumn(start, column int) (key string, at int, ok bool) {
 	least := 2
 	for start > 0 {
@@ -465,8 +466,7 @@ func (m mistake) nearColumn(start, column int) (key string, at int, ok bool) {
 	return key, at, ok
 }
 
-// repairable reports whether an error can be repaired by quoting the value of the
-// line.
+// repairable reports whether an error can be repaired by quoting the value of the line.
 func repairable(code diag.Code) bool {
 	switch code {
 	case CodeColon, CodeNeedsQuotes, CodeAnchor, CodeTag:

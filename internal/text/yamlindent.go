@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// misplaced explains a line with inconsistent indentation. The library stops at it
-// or at the line after it.
+// misplaced explains a line with inconsistent indentation. The library stops at it or at the line after it.
 func (r *lineReader) misplaced(here pairLine) bool {
 	above, parent := r.above, r.before
 	switch {
@@ -23,8 +22,8 @@ func (r *lineReader) misplaced(here pairLine) bool {
 	if parent.known && (parent.hasValue || parent.column > above.column) {
 		return here.column < above.column && here.hasValue && follows == above.column && r.indent(here, above.column)
 	}
-	// The line above is the first one of its map; parent is the key of the map, if
-	// known. The line that agrees with the next one is correct.
+	// The line above is the first one of its map; parent is the key of the map, if known. The line that agrees with the
+	// next one is correct.
 	if here.column > above.column && parent.known && r.dashFollows(here.at, above.column) {
 		return r.report(CodeNotAPair, above.at+above.column, above.at+above.column+1,
 			"This is the first key of a list entry, and its dash is missing.",
@@ -73,8 +72,8 @@ func spaces(n int) string {
 	return fmt.Sprintf("%d spaces", n)
 }
 
-// dashMisplaced explains an entry with keys whose dash is not aligned with those
-// below it, so that its second key is misplaced.
+// dashMisplaced explains an entry with keys whose dash is not aligned with those below it, so that its second key is
+// misplaced.
 func (r *lineReader) dashMisplaced(above, here pairLine) bool {
 	for at := r.after(here.at); at < len(r.text); at = r.after(at) {
 		column := r.indentAt(at)
@@ -87,8 +86,7 @@ func (r *lineReader) dashMisplaced(above, here pairLine) bool {
 	return false
 }
 
-// entryMisplaced explains an entry that is indented less than its siblings, or a
-// first entry that is indented further.
+// entryMisplaced explains an entry that is indented less than its siblings, or a first entry that is indented further.
 func (r *lineReader) entryMisplaced(at, column int) bool {
 	if column >= r.dash-1 || lineStart(r.text, r.m.at) != at {
 		return false

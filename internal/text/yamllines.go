@@ -7,15 +7,13 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 )
 
-// lineReader looks for an error line by line in a text that the library could not
-// parse. The library often stops far below the error: at the next quotation mark,
-// or at the next line with a colon. lineReader reports only what is certain from
-// the lines; for the rest, the position of the library is used.
+// lineReader looks for an error line by line in a text that the library could not parse. The library often stops far
+// below the error: at the next quotation mark, or at the next line with a colon. lineReader reports only what is
+// certain from the lines; for the rest, the position of the library is used.
 type lineReader struct {
 	m    mistake
 	text string
-	// The key above: its column, the offset of its colon, and whether it has a
-	// value on its line.
+	// The key above: its column, the offset of its colon, and whether it has a value on its line.
 	column, colon int
 	hasKey        bool
 	hasValue      bool
@@ -23,13 +21,11 @@ type lineReader struct {
 	blockIndent   int  // of the block scalar that has just ended, or 0
 	// The lines of the last two keys.
 	above, before pairLine
-	// The list entry above, unless it has a key: its column starting at 1, or 0;
-	// its line; and the number of entries.
+	// The list entry above, unless it has a key: its column starting at 1, or 0; its line; and the number of entries.
 	dash, entry, entries int
 }
 
-// pairLine is a line with a key: its offset, the column of the key, and whether it
-// has a value.
+// pairLine is a line with a key: its offset, the column of the key, and whether it has a value.
 type pairLine struct {
 	at, column      int
 	hasValue, entry bool
@@ -125,8 +121,10 @@ func (r *lineReader) line(at int) (next int, found bool) {
 				return next, r.notAPair(at+column, content, next)
 			}
 		case r.blockIndent > 0 && !looksLikePair(content):
-			return next, r.report(CodeIndentation, at+column, at+len(line), "This line is indented less than the text above it.",
-				fmt.Sprintf("Indent it by %d spaces if it belongs to the text; if not, write a key and a colon.", r.blockIndent))
+			return next, r.report(CodeIndentation, at+column, at+len(line),
+				"This line is indented less than the text above it.",
+				fmt.Sprintf("Indent it by %d spaces if it belongs to the text; if not, write a key and a colon.",
+					r.blockIndent))
 		case r.emptyBlock:
 			return next, r.report(CodeIndentation, at+column, at+len(line),
 				"The text that begins with | on the line above must be indented.",
@@ -160,8 +158,7 @@ func looksLikePair(content string) bool {
 	return isKey(key) && isKey(strings.TrimSpace(value)) || strings.Contains(key, ":")
 }
 
-// linePair splits the content of a line at the colon of a simple key, which may be
-// quoted.
+// linePair splits the content of a line at the colon of a simple key, which may be quoted.
 func linePair(content string) (key, value string, ok bool) {
 	end := 0
 	if c := content[0]; c == '"' || c == '\'' {
@@ -180,8 +177,7 @@ func linePair(content string) (key, value string, ok bool) {
 	return content[:end], strings.TrimLeft(content[end+1:], " \t"), true
 }
 
-// value checks the value at an offset of a line. indent is the column of its key or
-// dash.
+// value checks the value at an offset of a line. indent is the column of its key or dash.
 func (r *lineReader) value(line, at, indent, next int) (int, bool) {
 	switch c := r.text[at]; c {
 	case '|', '>':
@@ -217,15 +213,15 @@ func (r *lineReader) value(line, at, indent, next int) (int, bool) {
 		rest := strings.TrimRight(r.text[end:endOfLine(r.text, end)], " \t")
 		if rest != "" && isStray(rest) {
 			start := end + len(rest) - len(strings.TrimLeft(rest, " \t"))
-			return next, r.report(CodeNeedsQuotes, start, end+len(rest), "There is something after the closing bracket.",
+			return next, r.report(CodeNeedsQuotes, start, end+len(rest),
+				"There is something after the closing bracket.",
 				fmt.Sprintf("Remove it: %s", strings.TrimSpace(r.text[lineStart(r.text, line):end])))
 		}
 	}
 	return next, false
 }
 
-// isStray reports whether s consists of closing marks and separators, which may be
-// left over after a flow list or map.
+// isStray reports whether s consists of closing marks and separators, which may be left over after a flow list or map.
 func isStray(s string) bool { return strings.Trim(s, " \t\"'`]},;") == "" }
 
 func closingFor(opening byte) byte {
@@ -235,8 +231,7 @@ func closingFor(opening byte) byte {
 	return '}'
 }
 
-// closingBracket returns the offset after the bracket that closes the one at an
-// offset, or -1.
+// closingBracket returns the offset after the bracket that closes the one at an offset, or -1.
 func closingBracket(s string, at int) int {
 	depth := 0
 	for i := at; i < len(s); i++ {
@@ -256,8 +251,8 @@ func closingBracket(s string, at int) int {
 	return -1
 }
 
-// endsBefore reports whether the value of a key at a column must have ended
-// before the line at an offset: the text ends there, or another key follows.
+// endsBefore reports whether the value of a key at a column must have ended before the line at an offset: the text ends
+// there, or another key follows.
 func (r *lineReader) endsBefore(at, column int) bool {
 	at = r.skip(at)
 	if at >= len(r.text) {
@@ -279,8 +274,7 @@ func (r *lineReader) endsBefore(at, column int) bool {
 	return isPair
 }
 
-// block skips the lines of a block scalar. Its first line determines the
-// indentation.
+// block skips the lines of a block scalar. Its first line determines the indentation.
 func (r *lineReader) block(indent, at int) (int, bool) {
 	first, own, lines := -1, 0, 0
 	for ; at < len(r.text); at = r.after(at) {
@@ -306,7 +300,8 @@ func (r *lineReader) block(indent, at int) (int, bool) {
 		case column < own:
 			return at, r.report(CodeIndentation, at+column, at+len(line),
 				"This line is indented less than the text that it belongs to.",
-				fmt.Sprintf("Indent it by %d spaces, as the lines above, or by %d if it is a key of its own.", own, indent))
+				fmt.Sprintf("Indent it by %d spaces, as the lines above, or by %d if it is a key of its own.", own,
+					indent))
 		}
 		lines++
 	}
@@ -322,9 +317,8 @@ func firstWords(s string, at int) string {
 	return words
 }
 
-// below counts the lines below a key without a value, at their indentation, and
-// those of them with a key. It returns 0 if the library stopped further down,
-// because then the lines are correct.
+// below counts the lines below a key without a value, at their indentation, and those of them with a key. It returns 0
+// if the library stopped further down, because then the lines are correct.
 func (r *lineReader) below(at, column int) (lines, pairs int) {
 	for ; at < len(r.text); at = r.after(at) {
 		line := strings.TrimRight(lineAround(r.text, at), " \t")
@@ -381,8 +375,7 @@ func (r *lineReader) notAPair(at int, content string, next int) bool {
 		r.pairHelp(at, content, next))
 }
 
-// cutGlued returns the key of a line without ": " between a key and a value in
-// brackets, and the offset of the bracket.
+// cutGlued returns the key of a line without ": " between a key and a value in brackets, and the offset of the bracket.
 func cutGlued(content string) (name string, bracket int, ok bool) {
 	bracket = strings.IndexAny(content, "[{")
 	if bracket <= 0 || closingBracket(content, bracket) != len(content) {
@@ -398,7 +391,8 @@ func cutGlued(content string) (name string, bracket int, ok bool) {
 func (p *yamlParser) reportGlued(at int, content, name string, bracket int) {
 	help := fmt.Sprintf("Write %q.", name+": "+content[bracket:])
 	if content[bracket-1] == ':' {
-		p.report(CodeColon, at+len(name), at+len(name)+1, fmt.Sprintf("There is no space after the colon of %q.", name), help).
+		p.report(CodeColon, at+len(name), at+len(name)+1, fmt.Sprintf("There is no space after the colon of %q.", name),
+			help).
 			Write(p.span(at+len(name), at+len(name)+1), ": ")
 		return
 	}

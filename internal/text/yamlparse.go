@@ -16,14 +16,12 @@ import (
 const (
 	// maxDepth limits nesting and thereby recursion.
 	maxDepth = 100
-	// maxExpanded limits the number of nodes that aliases add to a tree, counting
-	// every alias as a copy of its anchor.
+	// maxExpanded limits the number of nodes that aliases add to a tree, counting every alias as a copy of its anchor.
 	maxExpanded = 10_000
 )
 
-// ParseYAML parses the bytes [start, end) of a file as one YAML document. It
-// returns a Null node for an empty document, and nil only with an error. It may
-// return a tree together with errors such as duplicate keys or a value that needs
+// ParseYAML parses the bytes [start, end) of a file as one YAML document. It returns a Null node for an empty document,
+// and nil only with an error. It may return a tree together with errors such as duplicate keys or a value that needs
 // quotes, so that one error does not hide the next.
 func ParseYAML(f *source.File, start, end int) (*Node, diag.List) {
 	n, repairs, out := parseRepairing(f, start, end)
@@ -37,8 +35,8 @@ func ParseYAML(f *source.File, start, end int) (*Node, diag.List) {
 	return n, out
 }
 
-// yamlParser converts the tree of the library, which has the line and column of the
-// start of a node, to nodes with byte spans.
+// yamlParser converts the tree of the library, which has the line and column of the start of a node, to nodes with byte
+// spans.
 type yamlParser struct {
 	file *source.File
 	base int    // offset of text in the file
@@ -73,7 +71,8 @@ func parseOnce(f *source.File, base int, text string) (*Node, diag.List) {
 	}
 	p := &yamlParser{file: f, base: base, text: text, line: 1, column: 1}
 	if at := invalidUTF8(text); at >= 0 {
-		p.report(CodeCharacter, at, at+1, "This byte is not part of UTF-8 text.", "Save the file in the UTF-8 encoding.")
+		p.report(CodeCharacter, at, at+1, "This byte is not part of UTF-8 text.",
+			"Save the file in the UTF-8 encoding.")
 		return nil, p.out
 	}
 	if n := parsePlain(p); n != nil {
@@ -94,9 +93,8 @@ func parseOnce(f *source.File, base int, text string) (*Node, diag.List) {
 	return n, out
 }
 
-// hideSeparators replaces characters that the library treats as line breaks, but
-// YAML 1.2 does not, by characters of the same length that the text does not
-// contain. restore reverses it; it is nil if nothing was replaced.
+// hideSeparators replaces characters that the library treats as line breaks, but YAML 1.2 does not, by characters of
+// the same length that the text does not contain. restore reverses it; it is nil if nothing was replaced.
 func hideSeparators(s string) (hidden string, restore func(string) string) {
 	var hide, back []string
 	spare := map[int]rune{2: '\u07FF', 3: '\uE000'}
@@ -207,8 +205,7 @@ func (p *yamlParser) span(start, end int) source.Span {
 
 func (p *yamlParser) new(kind Kind, value string, start, end int) *Node {
 	if len(p.nodes) == cap(p.nodes) {
-		// Allocate nodes in bulk: about a key and a value for each colon and a value
-		// for each comma.
+		// Allocate nodes in bulk: about a key and a value for each colon and a value for each comma.
 		if p.guess == 0 {
 			p.guess = 2*strings.Count(p.text, ":") + strings.Count(p.text, ",") + 4
 		}
@@ -219,8 +216,8 @@ func (p *yamlParser) new(kind Kind, value string, start, end int) *Node {
 	return &p.nodes[len(p.nodes)-1]
 }
 
-// seek moves the cursor to a line and column and returns its offset. The tree is
-// visited in the order of the text, so the cursor rarely moves backwards.
+// seek moves the cursor to a line and column and returns its offset. The tree is visited in the order of the text, so
+// the cursor rarely moves backwards.
 func (p *yamlParser) seek(line, column int) int {
 	if line < p.line || line == p.line && column < p.column {
 		p.line, p.column, p.offset = 1, 1, 0
@@ -261,8 +258,7 @@ func lineBreak(s string) int {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' }
 
-// node converts n and returns the end of its text, including closing quotes and
-// brackets.
+// node converts n and returns the end of its text, including closing quotes and brackets.
 func (p *yamlParser) node(n *yaml.Node) (*Node, int) {
 	start := p.seek(n.Line, n.Column)
 	if n.Kind == yaml.AliasNode {
@@ -296,8 +292,8 @@ func (p *yamlParser) node(n *yaml.Node) (*Node, int) {
 	return node, end
 }
 
-// size returns the number of nodes, counting every alias as a copy. It is used for
-// anchored nodes only and stops at the limit.
+// size returns the number of nodes, counting every alias as a copy. It is used for anchored nodes only and stops at the
+// limit.
 func (p *yamlParser) size(n *Node) int {
 	total := 1
 	for _, item := range n.Items {
@@ -327,15 +323,16 @@ func (p *yamlParser) alias(n *yaml.Node, start int) (*Node, int) {
 	}
 	p.expanded += a.size
 	if p.expanded > maxExpanded {
-		p.report(CodeTooMuch, start, end, fmt.Sprintf("The aliases of this text repeat more than %d values.", maxExpanded),
+		p.report(CodeTooMuch, start, end,
+			fmt.Sprintf("The aliases of this text repeat more than %d values.", maxExpanded),
 			"Write out what is needed instead of repeating it by aliases.")
 		return p.new(Null, "", start, start), end
 	}
 	return a.node, end
 }
 
-// properties skips &anchors and !tags at an offset. It returns their end and the
-// start of the content, which differ if a line break follows.
+// properties skips &anchors and !tags at an offset. It returns their end and the start of the content, which differ if
+// a line break follows.
 func (p *yamlParser) properties(at int) (behind, content int) {
 	behind = at
 	sameLine := true
@@ -419,8 +416,7 @@ func (p *yamlParser) sequence(n *yaml.Node, start int) (*Node, int) {
 	return node, end
 }
 
-// swallowedEntries returns the entries that YAML reads as part of the entry above,
-// because they are indented further.
+// swallowedEntries returns the entries that YAML reads as part of the entry above, because they are indented further.
 func (p *yamlParser) swallowedEntries(item *Node, end int) []*Node {
 	at := item.Span.Start - p.base
 	dash := strings.LastIndexByte(p.text[:at], '-')
@@ -448,7 +444,8 @@ func (p *yamlParser) swallowedEntries(item *Node, end int) []*Node {
 	below := strings.IndexByte(p.text[second:], '-')
 	if len(entries) > 2 {
 		p.report(CodeIndentation, item.Span.Start-p.base, entries[0].Span.End-p.base,
-			"This entry is indented less than those below, so YAML reads them as words of this one.", indentHelp(below, column))
+			"This entry is indented less than those below, so YAML reads them as words of this one.",
+			indentHelp(below, column))
 		return entries
 	}
 	p.report(CodeIndentation, entries[1].Span.Start-p.base, entries[1].Span.End-p.base,
@@ -457,8 +454,7 @@ func (p *yamlParser) swallowedEntries(item *Node, end int) []*Node {
 	return entries
 }
 
-// close returns the end of a flow list or map; block collections end with their
-// last entry.
+// close returns the end of a flow list or map; block collections end with their last entry.
 func (p *yamlParser) close(n *yaml.Node, opening, closing byte, start, end int) int {
 	if n.Style&yaml.FlowStyle == 0 || start >= len(p.text) || p.text[start] != opening {
 		return end
@@ -497,12 +493,14 @@ func (p *yamlParser) mapping(n *yaml.Node, start int) (*Node, int) {
 		case key.Kind == Map && strings.HasPrefix(p.text[start:], "{{") && key.Span.Start == p.base+start+1:
 			p.report(CodeNeedsQuotes, start, start+2,
 				"A value without quotes cannot begin with {{, which YAML takes for a map in a map.",
-				fmt.Sprintf("Put the whole value in quotes, with %q in it.", "{"+p.file.Text[key.Span.Start:key.Span.End]+"}"))
+				fmt.Sprintf("Put the whole value in quotes, with %q in it.",
+					"{"+p.file.Text[key.Span.Start:key.Span.End]+"}"))
 		case key.Kind == List || key.Kind == Map:
 			p.report(CodeKey, key.Span.Start-p.base, key.Span.End-p.base,
 				"A key must be a word or a string, not "+key.Kind.String()+".",
 				"Write a plain key, and put lists and maps after its colon.")
-		case n.Style&yaml.FlowStyle == 0 && n.Content[i].Style == 0 && value.Kind < List && p.gluedPair(key, node, seen):
+		case n.Style&yaml.FlowStyle == 0 && n.Content[i].Style == 0 && value.Kind < List && p.gluedPair(key, node,
+			seen):
 		case n.Content[i].Tag == "!!merge":
 			merges = append(merges, p.merged(value)...)
 		default:
@@ -532,8 +530,8 @@ func (p *yamlParser) mapping(n *yaml.Node, start int) (*Node, int) {
 	return node, end
 }
 
-// gluedPair parses a line without ": " between a key and a value in brackets, such
-// as "tags [a: b]", which YAML takes for a pair with the key "tags [a".
+// gluedPair parses a line without ": " between a key and a value in brackets, such as "tags [a: b]", which YAML takes
+// for a pair with the key "tags [a".
 func (p *yamlParser) gluedPair(key, parent *Node, seen map[string]*Node) bool {
 	start := key.Span.Start - p.base
 	content := strings.TrimRight(p.text[start:endOfLine(p.text, start)], " \t")
@@ -596,9 +594,8 @@ func (p *yamlParser) scalar(n *yaml.Node, behind, content int) (*Node, int) {
 	}
 }
 
-// inexact returns a scalar whose content differs from the text in the file. By the
-// contract of Node the lengths must differ; if they are equal by accident, the
-// span excludes the last byte.
+// inexact returns a scalar whose content differs from the text in the file. By the contract of Node the lengths must
+// differ; if they are equal by accident, the span excludes the last byte.
 func (p *yamlParser) inexact(kind Kind, value string, start, end int) *Node {
 	if end-start == len(value) && end > start {
 		end--
@@ -606,8 +603,7 @@ func (p *yamlParser) inexact(kind Kind, value string, start, end int) *Node {
 	return p.new(kind, value, start, end)
 }
 
-// closingQuote returns the offset after the quotation mark that closes the one at
-// start.
+// closingQuote returns the offset after the quotation mark that closes the one at start.
 func closingQuote(s string, start int) int {
 	if start >= len(s) {
 		return len(s)
@@ -626,8 +622,8 @@ func closingQuote(s string, start int) int {
 	return len(s)
 }
 
-// foldedEnd returns the end of a plain scalar over several lines: the file has line
-// breaks and indentation where value has a space or line breaks.
+// foldedEnd returns the end of a plain scalar over several lines: the file has line breaks and indentation where value
+// has a space or line breaks.
 func foldedEnd(s string, start int, value string) int {
 	at, v := start, 0
 	for v < len(value) && at < len(s) {
@@ -655,8 +651,7 @@ func foldedEnd(s string, start int, value string) int {
 	return at
 }
 
-// block returns the node of a block scalar. Its content starts in the line after
-// its header.
+// block returns the node of a block scalar. Its content starts in the line after its header.
 func (p *yamlParser) block(n *yaml.Node, kind Kind, header int) (*Node, int) {
 	type line struct{ start, end int }
 	var lines []line // of the content, without line breaks

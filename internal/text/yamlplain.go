@@ -8,17 +8,15 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// plainReader parses the simple YAML of most workflows: block maps and lists,
-// values on one line, flow lists and maps on one line, and literal blocks. It takes
-// a tenth of the time of the library. At anything else it gives up, and the library
-// parses the text; it never reports an error. If it succeeds, its tree equals that
-// of the library, which FuzzPlain checks.
+// plainReader parses the simple YAML of most workflows: block maps and lists, values on one line, flow lists and maps
+// on one line, and literal blocks. It takes a tenth of the time of the library. At anything else it gives up, and the
+// library parses the text; it never reports an error. If it succeeds, its tree equals that of the library, which
+// FuzzPlain checks.
 type plainReader struct {
 	p    *yamlParser
 	text string
 
-	// The next line that is neither empty nor a comment. At the end, first ==
-	// len(text).
+	// The next line that is neither empty nor a comment. At the end, first == len(text).
 	first, end int // offsets of its content, without the line break
 	indent     int
 }
@@ -40,8 +38,8 @@ func parsePlain(p *yamlParser) *Node {
 	return n
 }
 
-// simpleText reports whether a text ends with a newline and holds no tabs, no
-// control characters and no line breaks but newlines.
+// simpleText reports whether a text ends with a newline and holds no tabs, no control characters and no line breaks but
+// newlines.
 func simpleText(s string) bool {
 	if s == "" || s[len(s)-1] != '\n' {
 		return false
@@ -218,8 +216,7 @@ func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 
 func isWordByte(c byte) bool { return isLetter(c) || c >= '0' && c <= '9' || c == '-' || c == '.' }
 
-// after parses the value after a colon: on the same line, or on the lines below
-// that are indented further.
+// after parses the value after a colon: on the same line, or on the lines below that are indented further.
 func (r *plainReader) after(at, indent, depth int) (*Node, bool) {
 	from := at
 	for at < r.end && r.text[at] == ' ' {
@@ -238,8 +235,8 @@ func (r *plainReader) after(at, indent, depth int) (*Node, bool) {
 	}
 }
 
-// value parses the value at an offset of the line and moves to the line after it.
-// It gives up if the value continues on the next line.
+// value parses the value at an offset of the line and moves to the line after it. It gives up if the value continues on
+// the next line.
 func (r *plainReader) value(at, indent, depth int) (*Node, bool) {
 	var n *Node
 	var end int
@@ -272,8 +269,7 @@ func (r *plainReader) onlyComment(at int) bool {
 	return trimmed == "" || trimmed[0] == '#' && len(trimmed) < len(rest)
 }
 
-// plainEnd returns the end of a plain scalar, or at if it contains a colon that may
-// be significant.
+// plainEnd returns the end of a plain scalar, or at if it contains a colon that may be significant.
 func (r *plainReader) plainEnd(at int) int {
 	rest := r.text[at:r.end]
 	if strings.Contains(rest, ": ") {
@@ -297,8 +293,7 @@ func (r *plainReader) quoted(at int) (*Node, int) {
 	return r.p.new(String, r.text[start:end], start, end), end + 1
 }
 
-// quotation returns the content of a quoted scalar that ends on the same line and
-// contains no escapes.
+// quotation returns the content of a quoted scalar that ends on the same line and contains no escapes.
 func (r *plainReader) quotation(at int) (start, end int, ok bool) {
 	length := strings.IndexByte(r.text[at+1:r.end], r.text[at])
 	if length < 0 {
@@ -311,8 +306,7 @@ func (r *plainReader) quotation(at int) (start, end int, ok bool) {
 	return start, end, true
 }
 
-// flow parses a flow list or map that ends on the same line. It returns its end, or
-// nil if it gives up.
+// flow parses a flow list or map that ends on the same line. It returns its end, or nil if it gives up.
 func (r *plainReader) flow(start, depth int) (*Node, int) {
 	if depth > maxPlainDepth {
 		return nil, 0
@@ -439,8 +433,8 @@ func (r *plainReader) literal(header, indent int) (*Node, bool) {
 	return n, r.indent <= indent
 }
 
-// scalarKind returns the kind of a plain scalar. It follows YAML 1.2; the library
-// reads large integers as floats, 017 as octal and 2020-01-01 as a time.
+// scalarKind returns the kind of a plain scalar. It follows YAML 1.2; the library reads large integers as floats, 017
+// as octal and 2020-01-01 as a time.
 func scalarKind(s string) Kind {
 	switch s {
 	case "", "~", "null", "Null", "NULL":

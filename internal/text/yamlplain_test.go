@@ -12,12 +12,13 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// FuzzPlain checks that plainReader, unless it gives up, returns the tree of the
-// library, and that the library reports no errors.
+// FuzzPlain checks that plainReader, unless it gives up, returns the tree of the library, and that the library reports
+// no errors.
 func FuzzPlain(f *testing.F) {
 	for _, seed := range []string{
 		"a: b\n", "id: validate\nreads: [input, state.x]\nretry:\n  max_attempts: 3\n  backoff_ms: [500, 2_000]\n",
-		"workers:\n  - id: W1\n    agent: a\n  - id: W2\n    agent: b\nmerge:\n  strategy: union\n", "a:\n- b\n- c\nd: e\n",
+		"workers:\n  - id: W1\n    agent: a\n  - id: W2\n    agent: b\nmerge:\n  strategy: union\n",
+		"a:\n- b\n- c\nd: e\n",
 		"a: |\n  x\n\n  y\nb: |-\n  z\n", "a: \"q\" # c\nb: 'r'\nc: # d\n  e: f\n", "# c\n\na: b # c\n  # d\nc: d\n",
 		"a:\nb:\n", "  a: b\n  c: d\n",
 		"a: 1.0.0\nb: 1.10\nc: 1e3\nd: 2020-01-01\ne: 0x1F\nf: 017\ng: true\nh: null\ni: 12_000\nj: 1e999\n",
@@ -52,20 +53,24 @@ func comparePlain(t interface{ Fatalf(string, ...any) }, s string) bool {
 	return true
 }
 
-// The texts consist of lines that are likely to be YAML, which a fuzzer rarely
-// finds.
+// The texts consist of lines that are likely to be YAML, which a fuzzer rarely finds.
 func TestPlainReaderAgreesWithLibrary(t *testing.T) {
 	values := []string{
 		"", "b", "b c", " b", "1", "1.0", "1.0.0", "0x1g", "-1", "+1", "~", "null", "true", "yes", "[a, b]",
 		"[a b, 'c', \"d\",]", "[]", "[a,,b]", "[a", "[a: b]", "[a] b",
-		"{}", "{a: b}", "{a: b, c: 1, }", "{ a: [b, {c: 'd'}] }", "{a: b, a: c}", "{a}", "{a: , b: c}", "{a:b}", "{\"a\": b}",
+		"{}", "{a: b}", "{a: b, c: 1, }", "{ a: [b, {c: 'd'}] }", "{a: b, a: c}", "{a}", "{a: , b: c}", "{a:b}",
+		"{\"a\": b}",
 		"{\"a\":b}", "{'a b': c}", "{a: b c}", "{a: b: c}", "{a: b #c}", "{a: b",
 		"[{a: b}, [c, d]]", "[{a: b} c]", "[[a]", "{a: {b: {c: d}}}", "{a: it's, b: é — ü}",
-		"[a/b, (c), d+e, $f, 50%, x=y, <z>, q;r]", "[- a]", "[a, - b]", "[a:b]", "[a :b]", "{true: 1, null: 2}", "[a # b]",
-		"{a: b}}", "{? a}", "[a, b]: c", "{a: b}: c", "{a: 'b'c}", "{a: 'b''c'}", "[1.0, 2, x3]", "'q'", "\"q\"", "'it''s'",
-		"\"a\\n\"", "'a' b", "|", "|-", "|+", "|2", ">", ">-", "a: b", "a:", "a #c", "a#c", "# c", "*x", "&x a", "!t a", "é",
+		"[a/b, (c), d+e, $f, 50%, x=y, <z>, q;r]", "[- a]", "[a, - b]", "[a:b]", "[a :b]", "{true: 1, null: 2}",
+		"[a # b]",
+		"{a: b}}", "{? a}", "[a, b]: c", "{a: b}: c", "{a: 'b'c}", "{a: 'b''c'}", "[1.0, 2, x3]", "'q'", "\"q\"",
+		"'it''s'",
+		"\"a\\n\"", "'a' b", "|", "|-", "|+", "|2", ">", ">-", "a: b", "a:", "a #c", "a#c", "# c", "*x", "&x a", "!t a",
+		"é",
 		"(a)", "/a", "$a", "a - b",
-		"2020-01-01", "017", "a, b", "- a", "@a", "<<", "1e3", "1e999", "12345678901234567890123", "a ? b", "? a", "'", "\"",
+		"2020-01-01", "017", "a, b", "- a", "@a", "<<", "1e3", "1e999", "12345678901234567890123", "a ? b", "? a", "'",
+		"\"",
 		"0o7", ".5", "a:b", "http://x/y#z",
 	}
 	keys := []string{

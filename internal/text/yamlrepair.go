@@ -18,10 +18,8 @@ type Repair struct {
 	node *Node // the value, if it is not a text
 }
 
-// ParseYAMLLenient is like ParseYAML but accepts a value in a "key: value" line
-// that needs quotes because it contains a colon and a space or begins with a
-// reserved character. It returns such values as repairs instead of reporting
-// them.
+// ParseYAMLLenient is like ParseYAML but accepts a value in a "key: value" line that needs quotes because it contains a
+// colon and a space or begins with a reserved character. It returns such values as repairs instead of reporting them.
 func ParseYAMLLenient(f *source.File, start, end int) (*Node, []Repair, diag.List) {
 	return parseRepairing(f, start, end)
 }
@@ -29,9 +27,8 @@ func ParseYAMLLenient(f *source.File, start, end int) (*Node, []Repair, diag.Lis
 // maxRepairs limits the work for a text that is not YAML.
 const maxRepairs = 30
 
-// parseRepairing parses a region. If an error can be fixed by quotes, it replaces
-// the value by a plain word of the same length, which keeps all offsets, and
-// parses the region again. Finally it puts the value into the tree.
+// parseRepairing parses a region. If an error can be fixed by quotes, it replaces the value by a plain word of the same
+// length, which keeps all offsets, and parses the region again. Finally it puts the value into the tree.
 func parseRepairing(f *source.File, start, end int) (*Node, []Repair, diag.List) {
 	region := f.Span(start, end)
 	start, end = region.Start, region.End
@@ -67,10 +64,14 @@ func parseRepairing(f *source.File, start, end int) (*Node, []Repair, diag.List)
 				repair.node = value
 			}
 		case `"`, "'":
-			repair.Value = Text{Value: fold(original[:len(original)-1]), Span: f.Span(start+entry.start, start+entry.end-1)}
+			repair.Value = Text{
+				Value: fold(original[:len(original)-1]),
+				Span:  f.Span(start+entry.start, start+entry.end-1),
+			}
 		}
 		repairs = append(repairs, repair)
-		if from, to := problem.Span.Start-start, problem.Span.End-start; strings.IndexByte("[{", mended[entry.start]) >= 0 &&
+		if from, to := problem.Span.Start-start,
+			problem.Span.End-start; strings.IndexByte("[{", mended[entry.start]) >= 0 &&
 			isStray(mended[from:to]) {
 			// The list or map is valid without the stray marks after it.
 			mended = mended[:from] + strings.Repeat(" ", to-from) + mended[to:]
@@ -115,8 +116,7 @@ type entry struct {
 	start, end int
 }
 
-// entryAround returns the entry that contains an offset. The value must start on the
-// line of its key.
+// entryAround returns the entry that contains an offset. The value must start on the line of its key.
 func entryAround(s string, at int) (entry, bool) {
 	start := lineStart(s, at)
 	for {
@@ -183,8 +183,7 @@ func harmless(s string) string {
 	return b.String()
 }
 
-// fold joins the lines of a plain scalar like YAML: with a space, or with one
-// newline for each empty line between them.
+// fold joins the lines of a plain scalar like YAML: with a space, or with one newline for each empty line between them.
 func fold(s string) string {
 	var b strings.Builder
 	empty := 0

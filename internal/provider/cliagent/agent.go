@@ -16,66 +16,63 @@ import (
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
-// Agent is a program that works by itself.
+// Agent runs a coding agent, a program that works autonomously, as a model.
 type Agent struct {
-	Name    string // as people call it: "claude-code"
+	Name    string // such as "claude-code"
 	Dialect Dialect
-	// Program is what is run. First comes before what the dialect tells it, Args
-	// are what its user wants it to be told besides.
+	// Program is the path of the program. First are arguments before those of the dialect; Args are additional
+	// arguments from the configuration.
 	Program string
 	First   []string
 	Args    []string
-	Dir     string // where it works
-	// Env is all that it gets to see of the environment, at the moment of use.
+	Dir     string // working directory
+	// Env returns the whole environment of the program. It is called for each request.
 	Env func(context.Context) ([]string, error)
-	// Timeout is how long it may work on one request; 0 is as long as it takes.
+	// Timeout limits one request; 0 means no limit.
 	Timeout time.Duration
-	// Grace is how long it has to end by itself once it was asked to; 0 is the
-	// usual time.
+	// Grace is the time between asking the program to stop and killing it; 0 selects the default.
 	Grace time.Duration
-	// Linger is how long it may take to end after it has said that it is done;
-	// 0 is usualLinger. It writes down its session then.
+	// Linger is how long the program may take to exit after it reports its result, because it saves its session then; 0
+	// selects defaultLinger.
 	Linger time.Duration
-	// Limits bounds what the program uses of the machine.
+	// Limits bounds the resources of the program.
 	Limits process.Limits
 }
 
-// usualLinger is enough for everything that a program has to tidy up.
-const usualLinger = 10 * time.Second
+// defaultLinger leaves enough time for any cleanup.
+const defaultLinger = 10 * time.Second
 
-// Dialect is how one program is spoken with.
+// Dialect implements the command line and the output format of one program.
 type Dialect interface {
-	// Info is what the program can do, under a name.
+	// Info returns the capabilities of the program.
 	Info(name string) provider.AgentInfo
-	// Call is how the program is called for a request. more is what its user
-	// wants it to be told besides.
+	// Call returns the command line for a request. more are additional arguments from the configuration.
 	Call(req *provider.Request, more []string) (Call, error)
-	// Hear takes a line of its output.
-	Hear(line []byte, t *Turn)
-	// Whole says that its output is one text, not lines that mean something.
+	// ParseLine parses a line of output and records its content in t.
+	ParseLine(line []byte, t *Turn)
+	// Whole reports whether the output is a single text rather than lines of events.
 	Whole() bool
 }
 
-// Call is how a program is called.
+// Call is the invocation of a program.
 type Call struct {
 	Args  []string
-	Env   []string // besides what it gets anyway
+	Env   []string // in addition to Agent.Env
 	Stdin string
-	// Files are written before, below a folder of their own which is gone
-	// afterwards; Args and Env name it as FilesDir.
+	// Files are written to a temporary folder that is removed afterwards; Args and Env refer to the folder as FilesDir.
 	Files map[string]string
 }
 
-// FilesDir stands for the folder of a call's files.
+// FilesDir is the placeholder for the folder of a call's files.
 const FilesDir = "\x00files\x00"
 
-// Info is what the agent can do.
+// Info returns the capabilities of the agent.
 func (a *Agent) Info() *provider.AgentInfo {
 	info := a.Dialect.Info(a.Name)
 	return &info
 }
 
-// Generate lets the program work, and tells what it does.
+// Generate runs the program and streams its output.
 func (a *Agent) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	return func(yield func(provider.Chunk, error) bool) {
 		if err := ctx.Err(); err != nil {
@@ -83,7 +80,11 @@ func (a *Agent) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 			return
 		}
 		limited, stop := ctx, context.CancelFunc(func() {})
-		slow := &provider.Error{Class: provider.Timeout, Message: fmt.Sprintf("%s did not end within %s", a.Name, ir.Millis(a.Timeout.Milliseconds()).Words()), Spent: true}
+		slow := &provider.Error{
+			Class:   provider.Timeout,
+			Message: fmt.Sprintf("%s did not end within %s", a.Name, ir.Millis(a.Timeout.Milliseconds()).Words()),
+			Spent:   true,
+		}
 		if a.Timeout > 0 {
 			limited, stop = context.WithTimeoutCause(ctx, a.Timeout, slow)
 		}
@@ -91,7 +92,7 @@ func (a *Agent) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 		t := newTurn(&req)
 		err := a.work(limited, &req, t, func(c provider.Chunk) bool { return yield(c, nil) })
 		switch {
-		case errors.Is(err, errLeft):
+		case errors.Is(err, errConsumerGone):
 		case ctx.Err() != nil:
 			err := ctx.Err()
 			if partial := t.partial(a.Name); partial != nil {
@@ -111,17 +112,20 @@ func (a *Agent) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 	}
 }
 
-// errLeft: whoever listened has gone.
-var errLeft = errors.New("nobody listens")
+// errConsumerGone is returned when the consumer of a stream stops reading.
+var errConsumerGone = errors.New("the consumer stopped reading")
 
-// work runs the program to its end. When it returns, nothing of it is left.
-func (a *Agent) work(ctx context.Context, req *provider.Request, t *Turn, tell func(provider.Chunk) bool) error {
+// work runs the program to its end. When it returns, no process of the program is left.
+func (a *Agent) work(ctx context.Context, req *provider.Request, t *Turn, yield func(provider.Chunk) bool) error {
 	if req.Work == nil {
 		req.Work = &provider.Work{}
 	}
 	for _, word := range []string{req.Model, req.Work.Session} {
-		if strings.HasPrefix(word, "-") { // some programs would take it for an option
-			return &provider.Error{Class: provider.BadRequest, Message: fmt.Sprintf("%s is not asked for %q", a.Name, word)}
+		if strings.HasPrefix(word, "-") { // some programs would parse it as an option
+			return &provider.Error{
+				Class:   provider.BadRequest,
+				Message: fmt.Sprintf("%s cannot be called with %q, which looks like an option", a.Name, word),
+			}
 		}
 	}
 	call, err := a.Dialect.Call(req, a.Args)
@@ -149,14 +153,17 @@ func (a *Agent) work(ctx context.Context, req *provider.Request, t *Turn, tell f
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return &provider.Error{Class: provider.NotReady, Message: fmt.Sprintf("%s cannot be started: %v", a.Program, err)}
+		return &provider.Error{
+			Class:   provider.NotReady,
+			Message: fmt.Sprintf("%s cannot be started: %v", a.Program, err),
+		}
 	}
 	go func() {
-		_, _ = io.WriteString(p.Stdin, call.Stdin) // it need not read what it is given
+		_, _ = io.WriteString(p.Stdin, call.Stdin) // the program need not read its input
 		p.Stdin.Close()
 	}()
-	heard := a.listen(p, t, tell)
-	if heard == nil && !t.cut {
+	readErr := a.readOutput(p, t, yield)
+	if readErr == nil && !t.cut {
 		a.await(ctx, p)
 	}
 	p.Stop()
@@ -165,18 +172,18 @@ func (a *Agent) work(ctx context.Context, req *provider.Request, t *Turn, tell f
 	switch {
 	case errors.Is(died, process.ErrAlive):
 		return &provider.Error{Class: provider.APIError, Message: fmt.Sprintf("%s: %v", a.Name, died), Spent: true}
-	case heard != nil:
-		return heard
+	case readErr != nil:
+		return readErr
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
 	return t.end(a, outcome)
 }
 
-// await lets a program that has nothing more to say end by itself.
+// await gives a program that has reported its result time to exit by itself.
 func (a *Agent) await(ctx context.Context, p *process.Process) {
-	go func() { _, _ = io.Copy(io.Discard, p.Stdout) }() // it may say something all the same
-	linger := time.NewTimer(cmp.Or(a.Linger, usualLinger))
+	go func() { _, _ = io.Copy(io.Discard, p.Stdout) }() // drained, so that the program does not block on output
+	linger := time.NewTimer(cmp.Or(a.Linger, defaultLinger))
 	defer linger.Stop()
 	select {
 	case <-p.Done():
@@ -185,26 +192,29 @@ func (a *Agent) await(ctx context.Context, p *process.Process) {
 	}
 }
 
-// listen hears what the program says until it has ended, or has said enough.
-func (a *Agent) listen(p *process.Process, t *Turn, tell func(provider.Chunk) bool) error {
+// readOutput parses the output of the program until the program ends, the result is complete, or the consumer stops.
+func (a *Agent) readOutput(p *process.Process, t *Turn, yield func(provider.Chunk) bool) error {
 	if a.Dialect.Whole() {
 		all, err := io.ReadAll(io.LimitReader(p.Stdout, mostText+1))
 		if len(all) > mostText {
-			return &provider.Error{Class: provider.APIError, Message: fmt.Sprintf("%s wrote more than %d MiB", a.Name, mostText>>20), Spent: true}
+			return &provider.Error{
+				Class:   provider.APIError,
+				Message: fmt.Sprintf("%s wrote more than %d MiB", a.Name, mostText>>20), Spent: true,
+			}
 		}
-		a.Dialect.Hear(clean(all), t)
+		a.Dialect.ParseLine(clean(all), t)
 		if err != nil {
 			return &provider.Error{Class: provider.APIError, Message: err.Error(), Spent: true}
 		}
-		return t.tell(tell)
+		return t.flush(yield)
 	}
 	lines := newLines(p.Stdout)
 	for line := range lines.all() {
-		a.Dialect.Hear(line, t)
-		if err := t.tell(tell); err != nil {
+		a.Dialect.ParseLine(line, t)
+		if err := t.flush(yield); err != nil {
 			return err
 		}
-		if t.over() { // it has said all there is, or used all that it may
+		if t.over() { // the result is complete, or a limit is reached
 			break
 		}
 	}
@@ -212,10 +222,10 @@ func (a *Agent) listen(p *process.Process, t *Turn, tell func(provider.Chunk) bo
 	return nil
 }
 
-// end is an error unless the program has done what it was asked to.
+// end returns an error unless the program completed the request.
 func (t *Turn) end(a *Agent, o process.Outcome) error {
 	if t.cut {
-		return nil // we ended it
+		return nil // stopped by readOutput
 	}
 	if t.failed != nil {
 		failed := *t.failed
@@ -240,16 +250,16 @@ func (t *Turn) end(a *Agent, o process.Outcome) error {
 	case o.Exit == 0:
 		how = "it ended without a result"
 	}
-	if said := cmp.Or(t.trouble, lastWords(o.Stderr)); said != "" {
+	if said := cmp.Or(t.trouble, stderrTail(o.Stderr)); said != "" {
 		how += ": " + said
 	}
 	if t.skipped > 0 {
 		how += fmt.Sprintf(" (%d lines of its output were too long to be read)", t.skipped)
 	}
-	t.begun = t.begun || a.Dialect.Whole() // nobody can tell
+	t.begun = t.begun || a.Dialect.Whole() // unknown, so assume that it started
 	class := provider.APIError
 	if !t.begun && o.Exit != 0 {
-		class = provider.BadRequest // it did not even begin: trying again does not help
+		class = provider.BadRequest // it failed on startup; a retry does not help
 	}
 	return &provider.Error{
 		Class: class, Message: fmt.Sprintf("%s: %s", a.Name, how), Spent: t.begun,
@@ -257,8 +267,8 @@ func (t *Turn) end(a *Agent, o process.Outcome) error {
 	}
 }
 
-// lastWords are the end of what a program wrote to its standard error.
-func lastWords(stderr []byte) string {
+// stderrTail returns the end of a program's error output, for an error message.
+func stderrTail(stderr []byte) string {
 	const most = 2000
 	text := strings.TrimSpace(strings.ToValidUTF8(strings.ReplaceAll(string(stderr), "\x00", ""), "�"))
 	if len(text) > most {

@@ -19,10 +19,10 @@ import (
 	"github.com/espalier-run/espalier/internal/provider/providertest"
 )
 
-// The tests run this program again as the agent that they need.
+// The test binary runs itself as a fake agent.
 const (
-	fakeMode = "FAKE_AGENT" // what it does
-	fakeFile = "FAKE_FILE"  // where it writes what it was told
+	fakeMode = "FAKE_AGENT" // selects the behavior
+	fakeFile = "FAKE_FILE"  // file in which the fake agent records its invocation
 )
 
 func TestMain(m *testing.M) {
@@ -38,10 +38,10 @@ func fake(mode string) int {
 	switch mode {
 	case "answers":
 		return answers()
-	case "tells": // what it was told
+	case "record": // records its invocation
 		in, _ := io.ReadAll(os.Stdin)
-		told, _ := json.Marshal(map[string]any{"args": os.Args[1:], "stdin": string(in), "env": os.Environ()})
-		if err := os.WriteFile(os.Getenv(fakeFile), told, 0o600); err != nil {
+		received, _ := json.Marshal(map[string]any{"args": os.Args[1:], "stdin": string(in), "env": os.Environ()})
+		if err := os.WriteFile(os.Getenv(fakeFile), received, 0o600); err != nil {
 			return 1
 		}
 		fmt.Print(hello, `{"type":"result","subtype":"success","result":"told","session_id":"s-1"}`)
@@ -54,33 +54,40 @@ func fake(mode string) int {
 		self, _ := os.FindProcess(os.Getpid())
 		_ = self.Kill()
 		select {}
-	case "works": // until it is stopped
-		fmt.Print(hello, `{"type":"assistant","message":{"id":"m1","model":"fake-1","usage":{"input_tokens":200,"output_tokens":40},"content":[{"type":"text","text":"I work"}]}}`, "\n")
+	case "work": // runs until it is stopped
+		fmt.Print(hello,
+			`{"type":"assistant","message":{"id":"m1","model":"fake-1",`+
+				`"usage":{"input_tokens":200,"output_tokens":40},"content":[{"type":"text","text":"I work"}]}}`, "\n")
 		select {}
-	case "works and dies":
-		fmt.Print(hello, `{"type":"assistant","message":{"id":"m1","model":"fake-1","usage":{"input_tokens":200,"output_tokens":40},"content":[{"type":"text","text":"I work"}]}}`, "\n")
+	case "work and die":
+		fmt.Print(hello,
+			`{"type":"assistant","message":{"id":"m1","model":"fake-1",`+
+				`"usage":{"input_tokens":200,"output_tokens":40},"content":[{"type":"text","text":"I work"}]}}`, "\n")
 		return 3
-	case "deaf": // to every plea, and so is its child
+	case "ignore signals": // ignores signals to stop, as does its child
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 		child := exec.Command(os.Args[0])
-		child.Env = append(os.Environ(), fakeMode+"=deaf child")
+		child.Env = append(os.Environ(), fakeMode+"=ignore signals child")
 		if err := child.Start(); err != nil {
 			return 1
 		}
-		if err := os.WriteFile(os.Getenv(fakeFile), fmt.Appendf(nil, "%d %d", os.Getpid(), child.Process.Pid), 0o600); err != nil {
+		if err := os.WriteFile(os.Getenv(fakeFile), fmt.Appendf(nil, "%d %d", os.Getpid(), child.Process.Pid),
+			0o600); err != nil {
 			return 1
 		}
 		fmt.Print(hello)
 		select {}
-	case "deaf child":
+	case "ignore signals child":
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 		select {}
-	case "stays": // after it has said everything
+	case "stay": // stays alive after its result
 		fmt.Print(hello, `{"type":"result","subtype":"success","result":"done","session_id":"s-1"}`, "\n")
 		select {}
 	case "long":
-		fmt.Print(hello, `{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t","content":"`, strings.Repeat("x", 3<<20), `"}]}}`, "\n")
-		fmt.Print(`{"type":"result","subtype":"success","result":"`, strings.Repeat("y", 2<<20), `","session_id":"s-1"}`)
+		fmt.Print(hello, `{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t","content":"`,
+			strings.Repeat("x", 3<<20), `"}]}}`, "\n")
+		fmt.Print(`{"type":"result","subtype":"success","result":"`, strings.Repeat("y", 2<<20),
+			`","session_id":"s-1"}`)
 	case "reads nothing":
 		fmt.Print(hello, `{"type":"result","subtype":"success","result":"done","session_id":"s-1"}`)
 	case "plain":
@@ -92,7 +99,7 @@ func fake(mode string) int {
 	return 0
 }
 
-// answers returns an agent that passes the suite of models.
+// answers returns an agent that passes the provider test suite.
 func answers() int {
 	in, _ := io.ReadAll(os.Stdin)
 	answer := "Hello. An espalier is a tree that is trained along a frame."
@@ -102,13 +109,30 @@ func answers() int {
 	case strings.Contains(string(in), "much longer than"):
 		answer = "Once"
 	case strings.Contains(string(in), "overloaded"):
-		fmt.Print(hello, `{"type":"result","subtype":"success","is_error":true,"api_error_status":529,"result":"come back later","session_id":"s-1"}`)
+		fmt.Print(hello,
+			`{"type":"result","subtype":"success","is_error":true,`+
+				`"api_error_status":529,"result":"come back later","session_id":"s-1"}`)
 		return 1
 	}
 	for _, line := range []any{
-		map[string]any{"type": "assistant", "message": map[string]any{"id": "m1", "model": "fake-1", "content": []any{map[string]string{"type": "thinking", "thinking": "Hm."}}}},
-		map[string]any{"type": "assistant", "message": map[string]any{"id": "m1", "model": "fake-1", "content": []any{map[string]string{"type": "text", "text": answer}}}},
-		map[string]any{"type": "result", "subtype": "success", "result": answer, "session_id": "s-1", "usage": map[string]int{"input_tokens": 20, "output_tokens": 4}},
+		map[string]any{
+			"type": "assistant",
+			"message": map[string]any{
+				"id": "m1", "model": "fake-1",
+				"content": []any{map[string]string{"type": "thinking", "thinking": "Hm."}},
+			},
+		},
+		map[string]any{
+			"type": "assistant",
+			"message": map[string]any{
+				"id": "m1", "model": "fake-1",
+				"content": []any{map[string]string{"type": "text", "text": answer}},
+			},
+		},
+		map[string]any{
+			"type": "result", "subtype": "success", "result": answer, "session_id": "s-1",
+			"usage": map[string]int{"input_tokens": 20, "output_tokens": 4},
+		},
 	} {
 		raw, _ := json.Marshal(line)
 		fmt.Printf("%s\n", raw)
@@ -135,7 +159,10 @@ func TestSuite(t *testing.T) {
 	overloaded.Messages[0].Blocks[0].Text = "overloaded"
 	providertest.Run(t, providertest.Subject{
 		Model: fakeAgent(t, "answers"), NoTools: true,
-		Failures: []providertest.Failure{{Request: overloaded, Want: provider.Error{Class: provider.APIError, Status: 529, Spent: true}}},
+		Failures: []providertest.Failure{{
+			Request: overloaded,
+			Want:    provider.Error{Class: provider.APIError, Status: 529, Spent: true},
+		}},
 	})
 }
 
@@ -149,7 +176,7 @@ func generate(t *testing.T, a *Agent, req provider.Request) (*provider.Reply, *p
 	return reply, failed
 }
 
-// collect is for agents that also do things; providertest.Collect is for models.
+// collect is providertest.Collect for agents, whose streams also contain tool events.
 func collect(ctx context.Context, a *Agent, req provider.Request) (*provider.Reply, error) {
 	var reply *provider.Reply
 	for c, err := range a.Generate(ctx, req) {
@@ -163,23 +190,23 @@ func collect(ctx context.Context, a *Agent, req provider.Request) (*provider.Rep
 	return reply, nil
 }
 
-// told is what a fake agent was told.
-type told struct {
+// invocation is what a fake agent received.
+type invocation struct {
 	Args  []string
 	Stdin string
 	Env   []string
 }
 
-func tell(t *testing.T, d Dialect, req provider.Request) told {
+func invoke(t *testing.T, d Dialect, req provider.Request) invocation {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "told")
-	a := fakeAgent(t, "tells", fakeFile+"="+file)
-	a.Dialect, a.Args = speaking{d}, []string{"--more"}
+	a := fakeAgent(t, "record", fakeFile+"="+file)
+	a.Dialect, a.Args = claudeOutput{d}, []string{"--more"}
 	reply, failed := generate(t, a, req)
 	if failed != nil || reply.Text() != "told" {
 		t.Fatalf("%+v, %v", reply, failed)
 	}
-	var out told
+	var out invocation
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -190,17 +217,16 @@ func tell(t *testing.T, d Dialect, req provider.Request) told {
 	return out
 }
 
-// speaking is called as one dialect says, and heard as Claude is.
-type speaking struct{ Dialect }
+// claudeOutput builds calls by one dialect and parses output as Claude's.
+type claudeOutput struct{ Dialect }
 
-func (speaking) Hear(line []byte, t *Turn) { Claude{}.Hear(line, t) }
-func (speaking) Whole() bool               { return false }
+func (claudeOutput) ParseLine(line []byte, t *Turn) { Claude{}.ParseLine(line, t) }
+func (claudeOutput) Whole() bool                    { return false }
 
-// How each program is called: the prompt on standard input, however long it
-// is, no more rights than are granted, and nothing of the environment that
-// nobody has passed on.
-func TestCalls(t *testing.T) {
-	t.Setenv("PRIVATE_TOKEN", "of somebody")
+// Each program receives the prompt on standard input, whatever its length, only the granted permissions, and only the
+// variables that are passed on.
+func TestCommandLines(t *testing.T) {
+	t.Setenv("PRIVATE_TOKEN", "secret")
 	req := providertest.AskText()
 	req.Model, req.System = "big", "Be kind."
 	req.Messages[0].Blocks[0].Text = strings.Repeat("long ", 100_000)
@@ -208,34 +234,55 @@ func TestCalls(t *testing.T) {
 	for _, c := range []struct {
 		dialect Dialect
 		work    provider.Work
-		has     string // parts of the arguments, which | separates
+		has     string // parts of the arguments, separated by |
 		lacks   string
 	}{
 		{
 			Claude{},
 			provider.Work{NewSession: "n-1"},
-			"--print| --output-format|stream-json| --permission-mode|dontAsk| --setting-sources||--strict-mcp-config| --tools|| --disallowedTools|Read(./.espalier/**)| --model|big| --append-system-prompt-file| --session-id|n-1|--more",
+			"--print| --output-format|stream-json| --permission-mode|dontAsk| " +
+				"--setting-sources||--strict-mcp-config| --tools|| --disallowedTools|Read(./.espalier/**)| " +
+				"--model|big| --append-system-prompt-file| --session-id|n-1|--more",
 			"--allowedTools --max-turns --resume",
 		},
 		{
 			Claude{},
-			provider.Work{Session: "s-1", Turns: 7, MicroDollars: 1_500_000, Grants: []provider.Grant{{Tool: "Read"}, git}},
-			"--tools|Read,Bash| --allowedTools|Read|Bash(git_*)| |Bash(git_push)| --max-turns|7| --max-budget-usd|1.500000| --resume|s-1",
+			provider.Work{
+				Session: "s-1", Turns: 7, MicroDollars: 1_500_000,
+				Grants: []provider.Grant{{Tool: "Read"}, git},
+			},
+			"--tools|Read,Bash| --allowedTools|Read|Bash(git_*)| |Bash(git_push)| --max-turns|7| " +
+				"--max-budget-usd|1.500000| --resume|s-1",
 			"--session-id",
 		},
-		{Codex{}, provider.Work{}, `exec|--json| --ignore-rules| --sandbox|read-only| --config|web_search="disabled"| --model|big|--more|-`, "resume workspace-write"},
+		{
+			Codex{},
+			provider.Work{},
+			`exec|--json| --ignore-rules| --sandbox|read-only| --config|web_search="disabled"| --model|big|--more|-`,
+			"resume workspace-write",
+		},
 		{
 			Codex{},
 			provider.Work{Session: "s-1", Grants: []provider.Grant{{Tool: "Bash"}, {Tool: "WebSearch"}}},
 			"exec|--json| --sandbox|workspace-write| --more|resume|s-1|-", "disabled read-only",
 		},
-		{Codex{}, provider.Work{Grants: []provider.Grant{{Tool: "Read"}, {Tool: "Grep"}}}, "--sandbox|read-only", "workspace-write"},
-		{Gemini{}, provider.Work{NewSession: "n-1"}, "--output-format|stream-json| --admin-policy| --model|big|--session-id|n-1|--more", "--resume --yolo"},
+		{
+			Codex{},
+			provider.Work{Grants: []provider.Grant{{Tool: "Read"}, {Tool: "Grep"}}},
+			"--sandbox|read-only",
+			"workspace-write",
+		},
+		{
+			Gemini{},
+			provider.Work{NewSession: "n-1"},
+			"--output-format|stream-json| --admin-policy| --model|big|--session-id|n-1|--more", "--resume --yolo",
+		},
 		{Gemini{}, provider.Work{Session: "s-1"}, "--resume|s-1", "--session-id"},
 		{
 			Copilot{},
 			provider.Work{NewSession: "n-1"},
-			"--output-format|json| --no-ask-user|--disable-builtin-mcps| --available-tools=none| --model|big|--session-id=n-1|--more", "--allow-all-urls",
+			"--output-format|json| --no-ask-user|--disable-builtin-mcps| --available-tools=none| " +
+				"--model|big|--session-id=n-1|--more", "--allow-all-urls",
 		},
 		{
 			Copilot{},
@@ -244,7 +291,7 @@ func TestCalls(t *testing.T) {
 		},
 	} {
 		req.Work = &c.work
-		got := tell(t, c.dialect, req)
+		got := invoke(t, c.dialect, req)
 		args := strings.ReplaceAll(strings.Join(got.Args, "|"), " ", "_")
 		rest := args
 		for part := range strings.SplitSeq(c.has, " ") {
@@ -261,7 +308,7 @@ func TestCalls(t *testing.T) {
 			}
 		}
 		if !strings.Contains(got.Stdin, "long long") {
-			t.Errorf("%T: told %.40q", c.dialect, got.Stdin)
+			t.Errorf("%T: received %.40q", c.dialect, got.Stdin)
 		}
 		if strings.Contains(strings.Join(got.Env, " "), "PRIVATE_TOKEN") {
 			t.Errorf("%T sees %q", c.dialect, got.Env)
@@ -273,16 +320,17 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// The policy of gemini denies all but what is granted.
-func TestGeminiPolicy(t *testing.T) {
+// The policy of gemini denies everything that is not granted.
+func TestGeminiPolicyDeniesWhatIsNotGranted(t *testing.T) {
 	got := geminiPolicy([]provider.Grant{{Tool: "Edit"}})
-	if !strings.Contains(got, "toolName = \"*\"\ndecision = \"deny\"") || !strings.Contains(got, "toolName = \"replace\"\ndecision = \"allow\"") || strings.Contains(got, "shell") {
+	if !strings.Contains(got, "toolName = \"*\"\ndecision = \"deny\"") ||
+		!strings.Contains(got, "toolName = \"replace\"\ndecision = \"allow\"") || strings.Contains(got, "shell") {
 		t.Error(got)
 	}
 }
 
-// What an agent cannot be held to is said, and not passed over.
-func TestProblems(t *testing.T) {
+// Restrictions that an agent cannot enforce are reported.
+func TestUnenforceableRestrictionsAreReported(t *testing.T) {
 	narrow := []provider.Grant{{Tool: "Bash", Only: []string{"Bash(git *)"}}}
 	for _, c := range []struct {
 		dialect Dialect
@@ -309,15 +357,15 @@ func TestProblems(t *testing.T) {
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%T %v: %q", c.dialect, c.grants, got)
 		}
-		if _, isPlain := c.dialect.(Plain); !info.Acts(narrow) || !isPlain && info.Acts([]provider.Grant{{Tool: "Read"}}) {
+		if _, isPlain := c.dialect.(Plain); !info.Acts(narrow) ||
+			!isPlain && info.Acts([]provider.Grant{{Tool: "Read"}}) {
 			t.Errorf("%T does not know what acts", c.dialect)
 		}
 	}
 }
 
-// A model that is spelt like an option is none: a workflow must not tell a
-// program more than Espalier does.
-func TestNoOptions(t *testing.T) {
+// A model that looks like an option is rejected, so that a workflow cannot add options to a command line.
+func TestModelCannotBeAnOption(t *testing.T) {
 	for _, d := range dialects {
 		a := fakeAgent(t, "answers")
 		a.Dialect = d
@@ -329,13 +377,14 @@ func TestNoOptions(t *testing.T) {
 	}
 }
 
-func TestEnds(t *testing.T) {
+func TestFailuresAreClassified(t *testing.T) {
 	for mode, want := range map[string]string{
 		"dies":   "it ended with exit code 3: out of memory",
 		"killed": "signal",
 	} {
 		_, failed := generate(t, fakeAgent(t, mode), providertest.AskText())
-		if failed == nil || failed.Class != provider.APIError || !failed.Spent || !strings.Contains(failed.Message, want) {
+		if failed == nil || failed.Class != provider.APIError || !failed.Spent ||
+			!strings.Contains(failed.Message, want) {
 			t.Errorf("%s: %+v", mode, failed)
 		}
 	}
@@ -356,16 +405,17 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// A program that is killed is charged what it had reported.
+// A program that is killed is charged for the usage it had reported.
 func TestKilledProgramReportsItsUsage(t *testing.T) {
 	want := provider.Usage{Input: 200, Output: 40}
-	if _, failed := generate(t, fakeAgent(t, "works and dies"), providertest.AskText()); failed == nil || failed.Partial == nil || failed.Partial.Usage != want {
+	if _, failed := generate(t, fakeAgent(t, "work and die"), providertest.AskText()); failed == nil ||
+		failed.Partial == nil || failed.Partial.Usage != want {
 		t.Errorf("died: %+v", failed)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var err error
-	for c, problem := range fakeAgent(t, "works").Generate(ctx, providertest.AskText()) {
+	for c, problem := range fakeAgent(t, "work").Generate(ctx, providertest.AskText()) {
 		if c.Type == provider.Text {
 			cancel()
 		}
@@ -377,9 +427,9 @@ func TestKilledProgramReportsItsUsage(t *testing.T) {
 	}
 }
 
-// One that has said everything and stays is ended.
-func TestStays(t *testing.T) {
-	a := fakeAgent(t, "stays")
+// A program that does not exit after its result is stopped.
+func TestProgramThatDoesNotExitIsStopped(t *testing.T) {
+	a := fakeAgent(t, "stay")
 	a.Linger = time.Millisecond
 	reply, failed := generate(t, a, providertest.AskText())
 	if failed != nil || reply.Text() != "done" {
@@ -387,8 +437,8 @@ func TestStays(t *testing.T) {
 	}
 }
 
-// A program of plain text gets the prompt where it wants it.
-func TestPlain(t *testing.T) {
+// A plain-text program receives the prompt in its placeholder or on standard input.
+func TestPlainPassesPrompt(t *testing.T) {
 	req := providertest.AskText()
 	req.System, req.Model = "", "small"
 	req.Messages[0].Blocks[0].Text = "Hi"
@@ -398,7 +448,11 @@ func TestPlain(t *testing.T) {
 	}{
 		{Plain{Args: []string{"run"}, ModelArgs: []string{"--model", ModelPlace}}, "", "run --more|Hi"},
 		{Plain{Args: []string{"-p", PromptPlace, "-m", ModelPlace}}, "small", "-p Hi -m small --more|"},
-		{Plain{Args: []string{"run"}, ModelArgs: []string{"--model", ModelPlace}}, "small", "run --model small --more|Hi"},
+		{
+			Plain{Args: []string{"run"}, ModelArgs: []string{"--model", ModelPlace}},
+			"small",
+			"run --model small --more|Hi",
+		},
 	} {
 		a := fakeAgent(t, "plain")
 		a.Dialect, a.Args, req.Model = c.dialect, []string{"--more"}, c.model
@@ -409,7 +463,8 @@ func TestPlain(t *testing.T) {
 	}
 	nowhere := fakeAgent(t, "plain")
 	nowhere.Dialect = Plain{Args: []string{"run"}}
-	if _, failed := generate(t, nowhere, req); failed == nil || failed.Class != provider.BadRequest || !strings.Contains(failed.Message, "no place for the model") {
+	if _, failed := generate(t, nowhere, req); failed == nil || failed.Class != provider.BadRequest ||
+		!strings.Contains(failed.Message, "no place for the model") {
 		t.Errorf("a model that has no place: %+v", failed)
 	}
 	req.Model = ""

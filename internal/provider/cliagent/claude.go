@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
-// Claude is Claude Code: claude -p with a stream of JSON lines.
+// Claude is the dialect of Claude Code: claude -p with a stream of JSON lines.
 type Claude struct{}
 
 // claudeTools are the tools of Claude Code that workflows may name.
@@ -18,25 +18,24 @@ var claudeTools = []string{
 	"Read", "Write", "Edit", "Glob", "Grep", "Bash", "NotebookEdit", "WebFetch", "WebSearch", "Task", "TodoWrite",
 }
 
-// reading are the tools of any agent that change nothing.
+// reading are the tools, of all agents, that change nothing.
 var reading = []string{"Read", "Glob", "Grep", "WebFetch", "WebSearch", "TodoWrite"}
 
-// acts reports whether grants let an agent change something.
+// acts reports whether grants allow an agent to change something.
 func acts(grants []provider.Grant) bool {
 	return slices.ContainsFunc(grants, func(g provider.Grant) bool { return !slices.Contains(reading, g.Tool) })
 }
 
-// Info says that it can be held to everything that a step allows.
+// Info reports that every restriction of a step can be enforced.
 func (Claude) Info(name string) provider.AgentInfo {
 	return provider.AgentInfo{Name: name, Tools: claudeTools, Resumes: true, NamesSession: true, Acts: acts}
 }
 
-// Whole returns false.
+// Whole implements Dialect.
 func (Claude) Whole() bool { return false }
 
-// Call grants the program its tools, lets it use those without asking,
-// and nothing else. Settings of the project it works in do not count: they may
-// be anybody's, and could grant more.
+// Call grants the program exactly the tools of the step, without confirmation. It ignores the settings of the project,
+// because they come from an unknown author and could grant more.
 func (Claude) Call(req *provider.Request, more []string) (Call, error) {
 	call := Call{Stdin: prompt(req, false)}
 	add := func(args ...string) { call.Args = append(call.Args, args...) }
@@ -61,7 +60,7 @@ func (Claude) Call(req *provider.Request, more []string) (Call, error) {
 		add("--model", req.Model)
 	}
 	if req.System != "" {
-		call.Files = map[string]string{"system.md": req.System} // it may be too long for an argument
+		call.Files = map[string]string{"system.md": req.System} // a file, because it may be too long for an argument
 		add("--append-system-prompt-file", FilesDir+"/system.md")
 	}
 	if n := req.Work.Turns; n > 0 {
@@ -81,17 +80,17 @@ func (Claude) Call(req *provider.Request, more []string) (Call, error) {
 	return call, nil
 }
 
-// storage is the project's own folder, which is not for agents.
+// storage is Espalier's folder in the project, which agents must not access.
 const storage = ".espalier"
 
-// claudeLine is a line of any type; each has some of these.
+// claudeLine is a line of any type; each type uses some of the fields.
 type claudeLine struct {
 	Type      string         `json:"type"`
 	Subtype   string         `json:"subtype"`
 	Session   string         `json:"session_id"`
 	Model     string         `json:"model"`
 	Message   *claudeMessage `json:"message"`
-	Parent    *string        `json:"parent_tool_use_id"` // set when a helper of the agent speaks
+	Parent    *string        `json:"parent_tool_use_id"` // set for messages of a subagent
 	IsError   bool           `json:"is_error"`
 	Status    *int           `json:"api_error_status"`
 	Result    *string        `json:"result"`
@@ -110,7 +109,7 @@ type claudeLine struct {
 type claudeMessage struct {
 	ID      string          `json:"id"`
 	Model   string          `json:"model"`
-	Content json.RawMessage `json:"content"` // a text, or blocks
+	Content json.RawMessage `json:"content"` // a string or blocks
 	Usage   claudeUsage     `json:"usage"`
 }
 
@@ -138,8 +137,8 @@ type claudeBlock struct {
 	IsError   bool            `json:"is_error"`
 }
 
-// Hear understands what it says, does, gets back and comes to.
-func (Claude) Hear(line []byte, t *Turn) {
+// ParseLine implements Dialect.
+func (Claude) ParseLine(line []byte, t *Turn) {
 	var l claudeLine
 	if json.Unmarshal(line, &l) != nil {
 		return
@@ -168,8 +167,7 @@ func (Claude) Hear(line []byte, t *Turn) {
 	}
 }
 
-// synthetic is the model of messages that the program makes up itself, to say
-// what went wrong; the result says it again.
+// synthetic is the model of error messages that the program generates itself; the result repeats them.
 const synthetic = "<synthetic>"
 
 func claudeSays(l *claudeLine, t *Turn) {
@@ -184,11 +182,11 @@ func claudeSays(l *claudeLine, t *Turn) {
 		switch {
 		case b.Type == "tool_use":
 			t.call(b.ID, b.Name, b.Input)
-		case l.Parent != nil: // what a helper says is for the agent, not for us
+		case l.Parent != nil: // output of a subagent is not part of the reply
 		case b.Type == "text":
-			t.say(provider.Text, b.Text, "")
+			t.addBlock(provider.Text, b.Text, "")
 		case b.Type == "thinking":
-			t.say(provider.Thinking, b.Thinking, b.Signature)
+			t.addBlock(provider.Thinking, b.Thinking, b.Signature)
 		}
 	}
 	t.uses(m.ID, m.Usage.usage())
@@ -202,7 +200,7 @@ func claudeReturned(b claudeBlock, t *Turn) {
 	t.returned(b.ToolUseID, "", nil, b.Content, problem)
 }
 
-// textOf returns the text of something that is one, or a list of blocks with text.
+// textOf returns a JSON string, or the text of a list of blocks.
 func textOf(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -223,7 +221,7 @@ func textOf(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// claudeBlocks returns the blocks of a message; a text alone is one.
+// claudeBlocks returns the blocks of a message; a plain string is one block.
 func claudeBlocks(raw json.RawMessage) []claudeBlock {
 	var blocks []json.RawMessage
 	if json.Unmarshal(raw, &blocks) != nil {
@@ -236,7 +234,7 @@ func claudeBlocks(raw json.RawMessage) []claudeBlock {
 	var out []claudeBlock
 	for _, one := range blocks {
 		var b claudeBlock
-		if json.Unmarshal(one, &b) == nil { // one that is odd does not spoil the others
+		if json.Unmarshal(one, &b) == nil { // skip malformed blocks
 			out = append(out, b)
 		}
 	}
@@ -277,14 +275,14 @@ func claudeEnds(l *claudeLine, t *Turn) {
 		if l.Result != nil {
 			answer := plain(*l.Result)
 			t.answer = &answer
-			if t.last == "" { // of a form that is not among the messages
-				t.say(provider.Text, answer, "")
+			if t.last == "" { // the result is not among the messages
+				t.addBlock(provider.Text, answer, "")
 			}
 		}
 	}
 }
 
-// total returns what all models together have used.
+// total returns the total usage of all models.
 func (l *claudeLine) total() provider.Usage {
 	var sum provider.Usage
 	for _, u := range l.ModelsUse {

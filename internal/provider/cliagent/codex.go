@@ -8,41 +8,44 @@ import (
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
-// Codex is OpenAI's codex: codex exec with JSON lines. All that it does it does
-// in a shell, in a sandbox of its own; what it is granted decides which.
+// Codex is the dialect of OpenAI's codex: codex exec with JSON lines. It does everything in a shell inside its own
+// sandbox; the granted tools determine the kind of sandbox.
 type Codex struct{}
 
 var codexTools = []string{"Read", "Glob", "Grep", "Write", "Edit", "Bash", "WebSearch", "TodoWrite"}
 
-// Info says what it cannot be held to.
+// Info reports which restrictions cannot be enforced.
 func (Codex) Info(name string) provider.AgentInfo {
 	return provider.AgentInfo{
 		Name: name, Tools: codexTools, Resumes: true, Acts: acts,
 		Problem: func(grants []provider.Grant, denied []string) string {
 			if slices.Contains(denied, "Bash") {
-				return fmt.Sprintf("the program %s does everything in a shell, and the workflow's denylist has %q", name, "Bash")
+				return fmt.Sprintf("the program %s does everything in a shell, and the workflow's denylist has %q",
+					name, "Bash")
 			}
 			return narrows(name, grants)
 		},
 	}
 }
 
-// narrows says what an agent cannot be held to that has a tool or has not.
+// narrows returns why grants that restrict a tool's arguments cannot be enforced, for an agent that can only enable or
+// disable whole tools.
 func narrows(name string, grants []provider.Grant) string {
 	for _, g := range grants {
 		for _, list := range [][]string{g.Only, g.Never} {
 			if len(list) > 0 {
-				return fmt.Sprintf("the program %s cannot be held to %s: it has a tool for everything, or not at all", name, list[0])
+				return fmt.Sprintf("the program %s cannot enforce %s: it can only allow or deny whole tools",
+					name, list[0])
 			}
 		}
 	}
 	return ""
 }
 
-// Whole returns false.
+// Whole implements Dialect.
 func (Codex) Whole() bool { return false }
 
-// Call lets it read, and write where it works if it may write anything.
+// Call selects a read-only sandbox, or one with write access to the working directory if a granted tool writes.
 func (Codex) Call(req *provider.Request, more []string) (Call, error) {
 	call := Call{Stdin: prompt(req, true)}
 	add := func(args ...string) { call.Args = append(call.Args, args...) }
@@ -87,7 +90,7 @@ type codexLine struct {
 		Query     json.RawMessage `json:"query"`
 	} `json:"item"`
 	Usage *struct {
-		Input      int64 `json:"input_tokens"` // those that were cached included
+		Input      int64 `json:"input_tokens"` // includes cached tokens
 		CacheRead  int64 `json:"cached_input_tokens"`
 		CacheWrite int64 `json:"cache_write_input_tokens"`
 		Output     int64 `json:"output_tokens"`
@@ -100,8 +103,8 @@ type codexError struct {
 	Message string `json:"message"`
 }
 
-// Hear understands threads, turns and items.
-func (Codex) Hear(line []byte, t *Turn) {
+// ParseLine implements Dialect.
+func (Codex) ParseLine(line []byte, t *Turn) {
 	var l codexLine
 	if json.Unmarshal(line, &l) != nil {
 		return
@@ -118,11 +121,12 @@ func (Codex) Hear(line []byte, t *Turn) {
 		t.turns++
 		if u := l.Usage; u != nil {
 			t.usage = provider.Usage{
-				Input: max(0, u.Input-u.CacheRead-u.CacheWrite), Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite,
+				Input: max(0, u.Input-u.CacheRead-u.CacheWrite), Output: u.Output, CacheRead: u.CacheRead,
+				CacheWrite: u.CacheWrite,
 			}
 		}
 	case "error":
-		t.trouble = l.Message // it may try again by itself
+		t.trouble = l.Message // the program may retry
 	case "turn.failed":
 		why := "it says that it failed"
 		if l.Error != nil && l.Error.Message != "" {
@@ -139,12 +143,12 @@ func codexItem(l *codexLine, t *Turn, done bool) {
 	switch i.Type {
 	case "agent_message", "assistant_message":
 		if done {
-			t.say(provider.Text, i.Text, "")
+			t.addBlock(provider.Text, i.Text, "")
 		}
 		return
 	case "reasoning":
 		if done {
-			t.say(provider.Thinking, i.Text, "")
+			t.addBlock(provider.Thinking, i.Text, "")
 		}
 		return
 	case "command_execution":
@@ -157,7 +161,7 @@ func codexItem(l *codexLine, t *Turn, done bool) {
 		input = toJSON(map[string]json.RawMessage{"query": object(i.Query)})
 	case "function_call":
 		name, input = i.Name, i.Arguments
-	default: // a list of things to do, a warning, or something newer than this
+	default: // to-do lists, warnings, and types that newer releases add
 		return
 	}
 	t.call(i.ID, name, input)

@@ -8,10 +8,10 @@ import (
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
-// Copilot is GitHub's copilot, with JSON lines.
+// Copilot is the dialect of GitHub's copilot, with JSON lines.
 type Copilot struct{}
 
-// copilotTools are what it calls the tools that workflows may name.
+// copilotTools maps the tools that workflows may name to those of the program.
 var copilotTools = []struct {
 	name string
 	own  []string
@@ -25,7 +25,7 @@ var copilotTools = []struct {
 	{"WebFetch", []string{"web_fetch"}},
 }
 
-// Info says that it has a tool, or has not.
+// Info reports that only whole tools can be enabled or disabled.
 func (Copilot) Info(name string) provider.AgentInfo {
 	info := provider.AgentInfo{Name: name, Resumes: true, NamesSession: true, Acts: acts}
 	for _, t := range copilotTools {
@@ -35,14 +35,15 @@ func (Copilot) Info(name string) provider.AgentInfo {
 	return info
 }
 
-// Whole returns false.
+// Whole implements Dialect.
 func (Copilot) Whole() bool { return false }
 
-// Call lets it see no tools but those that are granted, and use these.
+// Call makes only the granted tools available and allows them.
 func (Copilot) Call(req *provider.Request, more []string) (Call, error) {
 	call := Call{Stdin: prompt(req, true)}
 	add := func(args ...string) { call.Args = append(call.Args, args...) }
-	add("--output-format", "json", "--stream", "off", "--no-color", "--no-auto-update", "--no-ask-user", "--disable-builtin-mcps", "--disallow-temp-dir")
+	add("--output-format", "json", "--stream", "off", "--no-color", "--no-auto-update", "--no-ask-user",
+		"--disable-builtin-mcps", "--disallow-temp-dir")
 	var seen []string
 	for _, t := range copilotTools {
 		if slices.ContainsFunc(req.Work.Grants, func(g provider.Grant) bool { return g.Tool == t.name }) {
@@ -50,7 +51,7 @@ func (Copilot) Call(req *provider.Request, more []string) (Call, error) {
 		}
 	}
 	if len(seen) == 0 {
-		seen = []string{"none"} // a list of nothing would be no list
+		seen = []string{"none"} // an empty list would make all tools available
 	}
 	add("--available-tools="+strings.Join(seen, ","), "--allow-all-tools")
 	if slices.Contains(seen, "web_fetch") {
@@ -94,12 +95,12 @@ type copilotLine struct {
 		CacheRead  int64   `json:"cacheReadTokens"`
 		CacheWrite int64   `json:"cacheWriteTokens"`
 		Call       string  `json:"apiCallId"`
-		Parent     *string `json:"parentToolCallId"` // set when a helper speaks
+		Parent     *string `json:"parentToolCallId"` // set for messages of a subagent
 	} `json:"data"`
 }
 
-// Hear understands what it says, does and comes to.
-func (Copilot) Hear(line []byte, t *Turn) {
+// ParseLine implements Dialect.
+func (Copilot) ParseLine(line []byte, t *Turn) {
 	var l copilotLine
 	if json.Unmarshal(line, &l) != nil {
 		return
@@ -116,10 +117,13 @@ func (Copilot) Hear(line []byte, t *Turn) {
 		if d.Model != "" {
 			t.model = d.Model
 		}
-		t.say(provider.Thinking, d.Reasoning, "")
-		t.say(provider.Text, d.Content, "")
+		t.addBlock(provider.Thinking, d.Reasoning, "")
+		t.addBlock(provider.Text, d.Content, "")
 	case "assistant.usage":
-		t.uses(d.Call, provider.Usage{Input: max(0, d.Input-d.CacheRead), Output: d.Output, CacheRead: d.CacheRead, CacheWrite: d.CacheWrite})
+		t.uses(d.Call, provider.Usage{
+			Input: max(0, d.Input-d.CacheRead), Output: d.Output, CacheRead: d.CacheRead,
+			CacheWrite: d.CacheWrite,
+		})
 	case "tool.execution_start":
 		t.call(d.ID, d.Tool, d.Arguments)
 	case "tool.execution_complete":

@@ -1,19 +1,17 @@
-// Package cliagent is the models that are programs: claude, codex, gemini,
-// copilot and others, run as subprocesses that work by themselves.
+// Package cliagent implements models that are programs: claude, codex, gemini, copilot and others, run as subprocesses
+// that work autonomously.
 package cliagent
 
 // How a program becomes a model:
 //
-//   - A Dialect knows one program: how it is called for a request, which of its
-//     tools can be granted and taken away, and what its lines of output mean.
-//   - Agent.Generate starts the program, tells it the prompt on standard input,
-//     and makes blocks, sessions and tool events of its lines as they come. The
-//     program dies with the request, and its death is verified.
-//   - Whoever uses an agent sees a provider.Model and asks provider.Agents which
-//     names are agents. The names are listed in builtin: "claude-code/MODEL",
-//     or just "claude-code" for the program's usual model. The names that AWF
-//     workflows use as provider ("claude", "github_copilot", …) mean the same.
+//  - A Dialect describes one program: its command line for a request, the tools that can be granted or denied, and the
+//    meaning of its output.
+//  - Agent.Generate starts the program, writes the prompt to standard input, and turns lines of output into blocks,
+//    sessions and tool events as they arrive. The program ends with the request; Generate verifies that no process is
+//    left.
+//  - Callers see a provider.Model; provider.Agents reports which names are agents. Package registry lists the names:
+//    "claude-code/MODEL", or "claude-code" for the program's default model. The provider names of AWF workflows
+//    ("claude", "github_copilot", …) are synonyms.
 //
-// A line that nobody understands is passed over: programs get new kinds of
-// lines with every release. What must be there is the line that says how it
-// ended; without it the work counts as broken off.
+// Unknown lines are ignored, because new releases of the programs add new types. Only the final line, which reports the
+// result, is required; without it the request counts as interrupted.

@@ -9,10 +9,10 @@ import (
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
-// Gemini is Google's gemini, with a stream of JSON lines.
+// Gemini is the dialect of Google's gemini, with a stream of JSON lines.
 type Gemini struct{}
 
-// geminiTools are what it calls the tools that workflows may name.
+// geminiTools maps the tools that workflows may name to those of the program.
 var geminiTools = []struct {
 	name string
 	own  []string
@@ -28,7 +28,7 @@ var geminiTools = []struct {
 	{"TodoWrite", []string{"write_todos"}},
 }
 
-// Info says that it has a tool, or has not.
+// Info reports that only whole tools can be enabled or disabled.
 func (Gemini) Info(name string) provider.AgentInfo {
 	info := provider.AgentInfo{Name: name, Resumes: true, NamesSession: true, Acts: acts}
 	for _, t := range geminiTools {
@@ -38,11 +38,10 @@ func (Gemini) Info(name string) provider.AgentInfo {
 	return info
 }
 
-// Whole returns false.
+// Whole implements Dialect.
 func (Gemini) Whole() bool { return false }
 
-// Call hands it a policy of its own, above those of the user and of the project
-// that it works in.
+// Call passes a policy that overrides those of the user and of the project.
 func (Gemini) Call(req *provider.Request, more []string) (Call, error) {
 	call := Call{Stdin: prompt(req, true), Files: map[string]string{"policy.toml": geminiPolicy(req.Work.Grants)}}
 	add := func(args ...string) { call.Args = append(call.Args, args...) }
@@ -104,8 +103,8 @@ type geminiLine struct {
 	} `json:"stats"`
 }
 
-// Hear understands what it says, does and comes to.
-func (Gemini) Hear(line []byte, t *Turn) {
+// ParseLine implements Dialect.
+func (Gemini) ParseLine(line []byte, t *Turn) {
 	var l geminiLine
 	if json.Unmarshal(line, &l) != nil {
 		return
@@ -118,9 +117,9 @@ func (Gemini) Hear(line []byte, t *Turn) {
 		switch {
 		case l.Role != "assistant":
 		case l.Delta:
-			t.sayMore(l.Content)
+			t.addDelta(l.Content)
 		default:
-			t.say(provider.Text, l.Content, "")
+			t.addBlock(provider.Text, l.Content, "")
 		}
 	case "tool_use":
 		t.call(l.ID, l.Tool, l.Input)

@@ -9,23 +9,23 @@ import (
 	"unicode/utf8"
 )
 
-// How much is read: of one line, and of a program whose output is one text.
+// Limits of the output: of one line, and of a program whose output is a single text.
 const (
-	mostLine = 32 << 20
+	maxLine  = 32 << 20
 	mostText = 16 << 20
 )
 
-// lines reads what a program writes, line by line.
+// lines reads the output of a program line by line.
 type lines struct {
 	r       *bufio.Reader
-	most    int
-	skipped int // lines that were too long
+	max     int
+	skipped int // number of lines above the limit
 }
 
-func newLines(r io.Reader) *lines { return &lines{r: bufio.NewReaderSize(r, 64<<10), most: mostLine} }
+func newLines(r io.Reader) *lines { return &lines{r: bufio.NewReaderSize(r, 64<<10), max: maxLine} }
 
-// all returns the lines that are not empty, cleaned. The last one need not have an
-// end: whoever reads it finds out whether it is whole.
+// all returns the lines that are not empty, cleaned. The last one may lack a newline; its parser detects whether it is
+// complete.
 func (l *lines) all() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for {
@@ -40,13 +40,13 @@ func (l *lines) all() iter.Seq[[]byte] {
 	}
 }
 
-// next returns the next line, nil if it is too long to be kept.
+// next returns the next line, or nil if it exceeds the limit.
 func (l *lines) next() ([]byte, error) {
 	var line []byte
 	tooLong := false
 	for {
 		piece, err := l.r.ReadSlice('\n')
-		if len(line)+len(piece) > l.most {
+		if len(line)+len(piece) > l.max {
 			tooLong, line = true, nil
 		}
 		if !tooLong {
@@ -62,8 +62,7 @@ func (l *lines) next() ([]byte, error) {
 	}
 }
 
-// clean leaves out the zero bytes that some programs write between others, and
-// replaces what is no text.
+// clean removes the zero bytes that some programs write, and replaces invalid UTF-8.
 func clean(b []byte) []byte {
 	if bytes.IndexByte(b, 0) >= 0 {
 		b = bytes.ReplaceAll(b, []byte{0}, nil)

@@ -9,63 +9,64 @@ import (
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
-// Plain is a program that takes a prompt and writes its answer as text. Nobody
-// can tell what it does, or hold it to anything.
+// Plain is the dialect of programs that accept a prompt and print their reply as text. Their actions cannot be observed
+// or restricted.
 type Plain struct {
-	// Args are what it is called with. {prompt} and {model} stand for the prompt
-	// and the model; without {prompt} it gets the prompt on standard input.
+	// Args are the arguments. {prompt} and {model} are replaced; without {prompt} the prompt is written to standard
+	// input.
 	Args []string
-	// ModelArgs come after Args when a model is named.
+	// ModelArgs follow Args if a model is named.
 	ModelArgs []string
 }
 
-// The places in arguments that are filled in.
+// Placeholders in arguments.
 const (
 	PromptPlace = "{prompt}"
 	ModelPlace  = "{model}"
 )
 
-// Info says that it may do anything: which tools a step names makes no
-// difference to it, so a step must not count on what it denies.
+// Info reports that no restriction can be enforced: the program may do anything, whatever tools a step allows or
+// denies.
 func (Plain) Info(name string) provider.AgentInfo {
 	return provider.AgentInfo{
 		Name: name, Tools: claudeTools, Acts: func([]provider.Grant) bool { return true },
 		Problem: func(grants []provider.Grant, denied []string) string {
 			if len(denied) > 0 {
-				return fmt.Sprintf("the program %s cannot be held to the workflow's denylist, which has %q", name, denied[0])
+				return fmt.Sprintf("the program %s cannot enforce the workflow's denylist, which has %q", name,
+					denied[0])
 			}
 			return narrows(name, grants)
 		},
 	}
 }
 
-// Whole returns true.
+// Whole implements Dialect.
 func (Plain) Whole() bool { return true }
 
-// mostArgument is how long a prompt may be that is handed over as an argument:
-// Linux takes no more.
-const mostArgument = 128<<10 - 1
+// maxArgument is the maximum length of a prompt that is passed as an argument; Linux limits arguments to this length.
+const maxArgument = 128<<10 - 1
 
-// Call fills in what has a place.
+// Call replaces the placeholders.
 func (p Plain) Call(req *provider.Request, more []string) (Call, error) {
 	text := prompt(req, true)
 	call := Call{Stdin: text}
 	argument := text
-	if strings.HasPrefix(text, "-") { // which would be taken for an option
+	if strings.HasPrefix(text, "-") { // the program would parse it as an option
 		argument = " " + text
 	}
 	args := slices.Clone(p.Args)
 	if req.Model != "" {
 		args = append(args, p.ModelArgs...)
 		if !strings.Contains(strings.Join(args, " "), ModelPlace) {
-			return Call{}, fmt.Errorf("there is no place for the model %q in its command: write %s where it belongs", req.Model, ModelPlace)
+			return Call{}, fmt.Errorf("there is no place for the model %q in its command: write %s where it belongs",
+				req.Model, ModelPlace)
 		}
 	}
 	for i, arg := range args {
 		arg = strings.ReplaceAll(arg, ModelPlace, req.Model)
 		if strings.Contains(arg, PromptPlace) {
 			call.Stdin = ""
-			if arg = strings.ReplaceAll(arg, PromptPlace, argument); len(arg) > mostArgument {
+			if arg = strings.ReplaceAll(arg, PromptPlace, argument); len(arg) > maxArgument {
 				return Call{}, errors.New("the prompt is too long for an argument of a program")
 			}
 		}
@@ -75,8 +76,8 @@ func (p Plain) Call(req *provider.Request, more []string) (Call, error) {
 	return call, nil
 }
 
-// Hear takes all of the output for the answer.
-func (Plain) Hear(all []byte, t *Turn) {
+// ParseLine uses the whole output as the reply.
+func (Plain) ParseLine(all []byte, t *Turn) {
 	text := strings.TrimSpace(string(all))
-	t.say(provider.Text, text, "")
+	t.addBlock(provider.Text, text, "")
 }

@@ -9,22 +9,22 @@ import (
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
-// prompt returns the prompt for a program. A program that continues a session
-// gets only what is new; otherwise the prompt holds the whole conversation.
+// prompt returns the prompt for a program. If the program continues a session, the prompt contains only new messages;
+// otherwise it contains the whole conversation.
 func prompt(req *provider.Request, withSystem bool) string {
 	messages := req.Messages
 	if req.Work.Session != "" && len(messages) > 0 {
-		return said(messages[len(messages)-1])
+		return textOfMessage(messages[len(messages)-1])
 	}
 	var parts []string
 	if withSystem && req.System != "" {
 		parts = append(parts, req.System)
 	}
 	if len(messages) == 1 {
-		return strings.Join(append(parts, said(messages[0])), "\n\n")
+		return strings.Join(append(parts, textOfMessage(messages[0])), "\n\n")
 	}
 	for i, m := range messages {
-		text := said(m)
+		text := textOfMessage(m)
 		switch {
 		case text == "":
 		case i == len(messages)-1:
@@ -38,8 +38,8 @@ func prompt(req *provider.Request, withSystem bool) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// said returns the text of a message.
-func said(m provider.Message) string {
+// textOfMessage returns the text of a message.
+func textOfMessage(m provider.Message) string {
 	var out []string
 	for _, b := range m.Blocks {
 		switch b.Type {
@@ -52,13 +52,13 @@ func said(m provider.Message) string {
 	return plain(strings.Join(out, "\n\n"))
 }
 
-// writeFiles makes the files of a call, and what removes them.
+// writeFiles writes the files of a call and returns a function that removes them.
 func (c *Call) writeFiles() (done func(), err error) {
 	if len(c.Files) == 0 {
 		return func() {}, nil
 	}
-	// They may hold secrets, and a crash would leave them: in memory, if the
-	// system keeps files there.
+	// The files may contain secrets that a crash would leave behind, so they are kept in memory if the system has a
+	// memory file system.
 	parent := "/dev/shm"
 	if info, err := os.Stat(parent); err != nil || !info.IsDir() {
 		parent = ""

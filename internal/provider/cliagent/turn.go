@@ -11,59 +11,62 @@ import (
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
-// Turn is what a program has said so far about one request.
+// Turn collects the output of a program for one request. It is used by one goroutine.
 type Turn struct {
 	asked     provider.Work
 	maxTokens int
 
-	begun   bool // it has started to work
-	ended   bool // it has said that it is done
-	cut     bool // it has used all that it may
+	begun   bool // the program has started to work
+	ended   bool // the program has reported its result
+	cut     bool // the program has reached its token limit
 	session string
 	model   string
 	blocks  []provider.Block
-	calls   map[string]provider.Did // not yet returned
-	answer  *string                 // what it says to have come to
-	last    string                  // what it said last
+	calls   map[string]provider.Did // calls without a result
+	answer  *string                 // the reply, as reported with the result
+	last    string                  // the last text of the program
 	stop    provider.StopReason
 	usage   provider.Usage
 	turns   int
 	cost    *int64
 	failed  *provider.Error
 	skipped int
-	// trouble is what it has complained about, with the status of a server's
-	// answer; it counts if nothing came of the work.
+	// trouble is the last problem that the program reported, with the HTTP status if known; it matters only if there is
+	// no result.
 	trouble string
 	status  int
 
-	chunks []provider.Chunk          // to be told
-	spent  map[string]provider.Usage // by message, while it works
+	chunks []provider.Chunk          // not yet streamed
+	spent  map[string]provider.Usage // by message, during the work
 }
 
 func newTurn(req *provider.Request) *Turn {
-	t := &Turn{maxTokens: req.MaxTokens, model: req.Model, stop: provider.Done, calls: map[string]provider.Did{}, spent: map[string]provider.Usage{}}
+	t := &Turn{
+		maxTokens: req.MaxTokens, model: req.Model, stop: provider.Done, calls: map[string]provider.Did{},
+		spent: map[string]provider.Usage{},
+	}
 	if req.Work != nil {
 		t.asked = *req.Work
 	}
 	return t
 }
 
-// over reports whether there is nothing more to hear.
+// over reports whether no further output matters.
 func (t *Turn) over() bool { return t.ended || t.cut || t.failed != nil }
 
-// tell hands over what is new.
-func (t *Turn) tell(tell func(provider.Chunk) bool) error {
+// flush streams the new chunks.
+func (t *Turn) flush(yield func(provider.Chunk) bool) error {
 	chunks := t.chunks
 	t.chunks = nil
 	for _, c := range chunks {
-		if !tell(c) {
-			return errLeft
+		if !yield(c) {
+			return errConsumerGone
 		}
 	}
 	return nil
 }
 
-// inSession is what the program calls its session.
+// inSession records the id of the program's session.
 func (t *Turn) inSession(id string) {
 	t.begun = true
 	if id != "" && id != t.session {
@@ -72,8 +75,8 @@ func (t *Turn) inSession(id string) {
 	}
 }
 
-// say is a text, or a thought, that is whole.
-func (t *Turn) say(kind provider.BlockType, text, signature string) {
+// addBlock adds a complete text or reasoning block.
+func (t *Turn) addBlock(kind provider.BlockType, text, signature string) {
 	text = plain(text)
 	if text == "" {
 		return
@@ -86,11 +89,11 @@ func (t *Turn) say(kind provider.BlockType, text, signature string) {
 	t.chunks = append(t.chunks, provider.Chunk{Type: kind, Text: text})
 }
 
-// sayMore adds a piece to the current text.
-func (t *Turn) sayMore(text string) {
+// addDelta appends a piece to the current text.
+func (t *Turn) addDelta(text string) {
 	n := len(t.blocks)
 	if n == 0 || t.blocks[n-1].Type != provider.Text {
-		t.say(provider.Text, text, "")
+		t.addBlock(provider.Text, text, "")
 		return
 	}
 	text = plain(text)
@@ -99,8 +102,7 @@ func (t *Turn) sayMore(text string) {
 	t.chunks = append(t.chunks, provider.Chunk{Type: provider.Text, Text: text})
 }
 
-// call records a tool that the program starts to use, and returns its id. Some
-// programs tell it twice.
+// call records a tool call that the program starts, and returns its id. Some programs report a call twice.
 func (t *Turn) call(id, name string, input json.RawMessage) string {
 	t.begun = true
 	if _, open := t.calls[id]; open {
@@ -111,18 +113,19 @@ func (t *Turn) call(id, name string, input json.RawMessage) string {
 	}
 	did := provider.Did{ID: id, Name: plain(cmp.Or(name, "tool")), Input: object(input)}
 	t.calls[id] = did
-	t.blocks = append(t.blocks, provider.Block{Type: provider.ToolUse, ToolID: did.ID, ToolName: did.Name, Input: did.Input})
+	t.blocks = append(t.blocks,
+		provider.Block{Type: provider.ToolUse, ToolID: did.ID, ToolName: did.Name, Input: did.Input})
 	t.chunks = append(t.chunks, provider.Chunk{Did: &did})
 	return id
 }
 
 func (t *Turn) used(id string) bool {
-	return slices.ContainsFunc(t.blocks, func(b provider.Block) bool { return b.Type == provider.ToolUse && b.ToolID == id })
+	return slices.ContainsFunc(t.blocks,
+		func(b provider.Block) bool { return b.Type == provider.ToolUse && b.ToolID == id })
 }
 
-// returned is what came of a tool. One that nobody heard about before is told
-// as a call first, under the name given; what was told already is not told
-// again.
+// returned records the result of a tool call. If the call is unknown, returned first records it under the given name; a
+// result that is recorded already is ignored.
 func (t *Turn) returned(id, name string, input, output json.RawMessage, problem string) {
 	if _, open := t.calls[id]; !open {
 		if id != "" && t.used(id) {
@@ -136,8 +139,8 @@ func (t *Turn) returned(id, name string, input, output json.RawMessage, problem 
 	t.chunks = append(t.chunks, provider.Chunk{Did: &did})
 }
 
-// uses counts tokens while the program works, message by message; the last
-// count of a message is the one that holds. Beyond what it may it is stopped.
+// uses records the usage of a message during the work; the last record of a message counts. If the total exceeds the
+// limit, the program is stopped.
 func (t *Turn) uses(message string, u provider.Usage) {
 	t.spent[message] = u
 	var sum provider.Usage
@@ -158,7 +161,7 @@ func (t *Turn) uses(message string, u provider.Usage) {
 	}
 }
 
-// reply returns what the work came to.
+// reply returns the reply to the request.
 func (t *Turn) reply(name string) *provider.Reply {
 	answer := t.last
 	if t.answer != nil {
@@ -174,8 +177,7 @@ func (t *Turn) reply(name string) *provider.Reply {
 	return r
 }
 
-// partial returns what the program had reported when it was stopped; nil when it had
-// reported no usage.
+// partial returns the usage that the program had reported when it was stopped, or nil if it had reported none.
 func (t *Turn) partial(name string) *provider.Reply {
 	if t.usage == (provider.Usage{}) && t.cost == nil {
 		return nil
@@ -183,12 +185,12 @@ func (t *Turn) partial(name string) *provider.Reply {
 	return t.reply(name)
 }
 
-// fail is what the program itself says went wrong.
+// fail records an error that the program reports.
 func (t *Turn) fail(class provider.Class, status int, format string, args ...any) {
 	t.failed = &provider.Error{Class: class, Status: status, Message: plain(fmt.Sprintf(format, args...))}
 }
 
-// classOf returns the class of a failure that has the status of a server's answer.
+// classOf returns the error class for an HTTP status.
 func classOf(status int) provider.Class {
 	switch {
 	case status == 429:
@@ -205,11 +207,10 @@ func classOf(status int) provider.Class {
 	return provider.APIError
 }
 
-// plain returns a text without zero bytes, which no file, no argument and hardly a
-// terminal takes.
+// plain removes zero bytes, which files, arguments and most terminals do not accept.
 func plain(text string) string { return strings.ReplaceAll(text, "\x00", "") }
 
-// object returns the input of a tool: what is no JSON becomes a text.
+// object returns the input of a tool; text that is not valid JSON becomes a JSON string.
 func object(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 || string(raw) == "null" {
 		return json.RawMessage("{}")
@@ -217,22 +218,22 @@ func object(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// mostOutput is how much is kept of what a tool of the program returned.
-const mostOutput = 1 << 20
+// maxToolOutput is the maximum size of a tool's output that is kept.
+const maxToolOutput = 1 << 20
 
-// bounded returns a tool's output, or the beginning of it.
+// bounded returns a tool's output, truncated to maxToolOutput.
 func bounded(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return json.RawMessage("null")
 	}
-	if len(raw) <= mostOutput {
+	if len(raw) <= maxToolOutput {
 		return raw
 	}
 	var text string
 	if json.Unmarshal(raw, &text) != nil {
 		text = string(raw)
 	}
-	end := min(len(text), mostOutput/2)
+	end := min(len(text), maxToolOutput/2)
 	for end > 0 && end < len(text) && !utf8.RuneStart(text[end]) {
 		end--
 	}
@@ -242,12 +243,12 @@ func bounded(raw json.RawMessage) json.RawMessage {
 func toJSON(v any) json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // texts, numbers and lists
+		panic(err) // cannot happen: strings, numbers and lists
 	}
 	return raw
 }
 
-// micro returns an amount of dollars in millionths.
+// micro converts US dollars to millionths.
 func micro(dollars float64) *int64 {
 	n := int64(dollars*1e6 + 0.5)
 	return &n

@@ -2,17 +2,18 @@ package scripted
 
 import "github.com/espalier-run/espalier/internal/provider"
 
-// CommandAnswer is what a script has for a command in place of running it.
+// CommandAnswer is the scripted result of a command, which is used instead of running it.
 type CommandAnswer struct {
 	Text  string
-	Fails bool // the text is why
+	Fails bool // the text is the error message
 }
 
-// Command returns the answer of the entry that fits a command best. Only entries
-// that name its step, its agent or its key count: the others are for models.
+// Command returns the result of the best matching entry. Only entries that name the step, the agent or the key apply;
+// the others are for models.
 func (s *Script) Command(p provider.Purpose) (CommandAnswer, bool) {
 	e := choose(s.replies, originOf(p), func(e *entry) bool {
-		return !e.usedUp() && (e.when.step.Value != "" || e.when.agent.Value != "" || e.when.key.Value != "") && (e.reply != nil || e.fail != nil)
+		return !e.usedUp() && (e.when.step.Value != "" || e.when.agent.Value != "" || e.when.key.Value != "") &&
+			(e.reply != nil || e.fail != nil)
 	})
 	switch {
 	case e == nil:

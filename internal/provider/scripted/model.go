@@ -10,16 +10,15 @@ import (
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
-// Options are what a script needs to be played.
+// Options configure how a script is played.
 type Options struct {
-	// Simulate answers what the script has no entry for, when the script
-	// says "otherwise: simulate".
+	// Simulate answers requests without an entry if the script has "otherwise: simulate".
 	Simulate provider.Model
-	// Sleep waits for delays; nil waits for real.
+	// Sleep waits for delays; nil selects a real timer.
 	Sleep func(ctx context.Context, d time.Duration) error
 }
 
-// Model plays the script's replies.
+// Model returns a model that sends the script's replies.
 func (s *Script) Model(o Options) provider.Model {
 	if o.Sleep == nil {
 		o.Sleep = sleep
@@ -32,7 +31,7 @@ type model struct {
 	options Options
 }
 
-// Generate streams the reply of the entry that fits best.
+// Generate streams the reply of the best matching entry.
 func (m model) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	return func(yield func(provider.Chunk, error) bool) {
 		from := originOf(req.For)
@@ -62,7 +61,8 @@ func (m model) play(ctx context.Context, req provider.Request, e *entry, yield f
 	for c, err := range provider.Play(ctx, req, e.answer(req)) {
 		if c.Reply != nil && e.fail != nil {
 			c, err = provider.Chunk{}, &provider.Error{
-				Class: provider.Class(e.fail.class), Status: e.fail.status, RetryAfter: e.fail.retryAfter, Message: e.fail.message,
+				Class: provider.Class(e.fail.class), Status: e.fail.status, RetryAfter: e.fail.retryAfter,
+				Message: e.fail.message,
 			}
 		}
 		if !yield(c, err) {
@@ -71,8 +71,7 @@ func (m model) play(ctx context.Context, req provider.Request, e *entry, yield f
 	}
 }
 
-// answer returns the entry as a reply. One that asks for tools does so until it
-// finds its calls in the conversation.
+// answer returns the entry as a reply. An entry with tool calls repeats them until the conversation contains them.
 func (e *entry) answer(req provider.Request) provider.Reply {
 	out := provider.Reply{Stop: provider.Done, Usage: e.usage, Model: Name, Offline: Name}
 	if e.thinking != "" {
@@ -80,7 +79,8 @@ func (e *entry) answer(req provider.Request) provider.Reply {
 	}
 	if len(e.calls) > 0 && !e.asked(req) {
 		for i, c := range e.calls {
-			out.Blocks = append(out.Blocks, provider.Block{Type: provider.ToolUse, ToolID: e.callID(i), ToolName: c.name, Input: c.input})
+			out.Blocks = append(out.Blocks,
+				provider.Block{Type: provider.ToolUse, ToolID: e.callID(i), ToolName: c.name, Input: c.input})
 		}
 		out.Stop = provider.WantsTool
 		return out
@@ -96,7 +96,7 @@ func (e *entry) answer(req provider.Request) provider.Reply {
 
 func (e *entry) callID(i int) string { return fmt.Sprintf("script-%d-%d", e.line, i+1) }
 
-// asked reports whether the conversation has the entry's tool calls already.
+// asked reports whether the conversation already contains the entry's tool calls.
 func (e *entry) asked(req provider.Request) bool {
 	for _, m := range req.Messages {
 		for _, b := range m.Blocks {
@@ -115,7 +115,7 @@ func originOf(p provider.Purpose) origin {
 	}
 }
 
-// miss says that there is no reply, for whom, and which entry comes nearest.
+// miss returns the error for a request without an entry; it names the request and the nearest entry.
 func (s *Script) miss(from origin, req provider.Request) *provider.Error {
 	return &provider.Error{
 		Class:   provider.BadRequest,

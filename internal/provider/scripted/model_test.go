@@ -45,7 +45,10 @@ replies:
 	providertest.Run(t, providertest.Subject{
 		Model: s.Model(scripted.Options{}), Offline: "scripted",
 		Failures: []providertest.Failure{
-			{Request: ask("busy"), Want: provider.Error{Class: provider.RateLimit, Status: 429, RetryAfter: 1500 * time.Millisecond}},
+			{
+				Request: ask("busy"),
+				Want:    provider.Error{Class: provider.RateLimit, Status: 429, RetryAfter: 1500 * time.Millisecond},
+			},
 			{Request: ask("broken"), Want: provider.Error{Class: provider.APIError}},
 			{Request: ask("unknown"), Want: provider.Error{Class: provider.BadRequest}},
 		},
@@ -54,14 +57,15 @@ replies:
 
 func answer(t testing.TB, s *scripted.Script, p provider.Purpose) string {
 	t.Helper()
-	r, err := providertest.Collect(t, s.Model(scripted.Options{Simulate: simulated.Model{}}).Generate(t.Context(), provider.Request{For: p}))
+	r, err := providertest.Collect(t,
+		s.Model(scripted.Options{Simulate: simulated.Model{}}).Generate(t.Context(), provider.Request{For: p}))
 	if err != nil {
 		return err.Error()
 	}
 	return r.Text()
 }
 
-func TestWhichEntryAnswers(t *testing.T) {
+func TestMostSpecificEntryAnswers(t *testing.T) {
 	s := good(t, `
 replies:
   - reply: anything
@@ -124,12 +128,14 @@ replies:
 	}
 }
 
-// Retries, said in the file, without anybody counting: whoever asks again
-// after a crash hears the same.
-func TestAskingAgainChangesNothing(t *testing.T) {
+// A repeated request gets the same reply, so retries survive a crash.
+func TestRepeatedRequestGetsTheSameReply(t *testing.T) {
 	s := good(t, "replies:\n  - step: a\n    attempt: 1-2\n    fail: TIMEOUT\n  - step: a\n    reply: at last\n")
 	for range 3 {
-		for attempt, want := range []string{"TIMEOUT: the script says so", "TIMEOUT: the script says so", "at last", "at last"} {
+		for attempt, want := range []string{
+			"TIMEOUT: the script says so", "TIMEOUT: the script says so", "at last",
+			"at last",
+		} {
 			if got := answer(t, s, provider.Purpose{Step: "a", Attempt: attempt}); got != want {
 				t.Errorf("attempt %d: %q", attempt, got)
 			}
@@ -138,8 +144,12 @@ func TestAskingAgainChangesNothing(t *testing.T) {
 }
 
 func TestReplies(t *testing.T) {
-	s := good(t, "replies:\n  - step: a\n    reply: {b: [1, 2.50, null], c: \"x\"}\n  - step: b\n    reply: \"true\"\n  - step: c\n    reply: 5\n  - step: d\n    reply: |\n      two\n      lines\n")
-	for step, want := range map[string]string{"a": `{"b":[1,2.50,null],"c":"x"}`, "b": "true", "c": "5", "d": "two\nlines\n"} {
+	s := good(t, "replies:\n  - step: a\n    reply: {b: [1, 2.50, null], c: \"x\"}\n  - step: b\n    reply: "+
+		"\"true\"\n  - step: c\n    reply: 5\n  - step: d\n    reply: |\n      two\n      lines\n")
+	for step, want := range map[string]string{
+		"a": `{"b":[1,2.50,null],"c":"x"}`, "b": "true", "c": "5",
+		"d": "two\nlines\n",
+	} {
 		if got := answer(t, s, provider.Purpose{Step: step}); got != want {
 			t.Errorf("%s: got %q, want %q", step, got, want)
 		}
@@ -147,20 +157,24 @@ func TestReplies(t *testing.T) {
 }
 
 func TestUsageAndStop(t *testing.T) {
-	s := good(t, "replies:\n  - step: a\n    reply: x\n    usage: {input: 900, output: 40, cache_read: 7}\n    stop: refused\n  - step: b\n    reply: abcdefgh\n    usage: {input: 3}\n")
-	r, err := providertest.Collect(t, s.Model(scripted.Options{}).Generate(t.Context(), provider.Request{For: provider.Purpose{Step: "a"}}))
+	s := good(t, "replies:\n  - step: a\n    reply: x\n    usage: {input: 900, output: 40, cache_read: 7}\n    stop: "+
+		"refused\n  - step: b\n    reply: abcdefgh\n    usage: {input: 3}\n")
+	r, err := providertest.Collect(t,
+		s.Model(scripted.Options{}).Generate(t.Context(), provider.Request{For: provider.Purpose{Step: "a"}}))
 	if err != nil || r.Stop != provider.Refused || r.Usage != (provider.Usage{Input: 900, Output: 40, CacheRead: 7}) {
 		t.Errorf("got %+v, %v", r, err)
 	}
-	r, err = providertest.Collect(t, s.Model(scripted.Options{}).Generate(t.Context(), provider.Request{For: provider.Purpose{Step: "b"}}))
+	r, err = providertest.Collect(t,
+		s.Model(scripted.Options{}).Generate(t.Context(), provider.Request{For: provider.Purpose{Step: "b"}}))
 	if err != nil || r.Stop != provider.Done || r.Usage != (provider.Usage{Input: 3, Output: 2}) {
 		t.Errorf("got %+v, %v", r, err)
 	}
 }
 
-// Several entries may ask for tools in one conversation; each does so once.
-func TestToolsInTurns(t *testing.T) {
-	s := good(t, "replies:\n  - step: a\n    turn: 1\n    tools: [{name: x}, {name: y, input: {n: 1}}]\n  - step: a\n    tools: [{name: z}]\n  - agent: b\n    reply: done\n")
+// Several entries may call tools in one conversation; each does so once.
+func TestEachEntryCallsItsToolsOnce(t *testing.T) {
+	s := good(t, "replies:\n  - step: a\n    turn: 1\n    tools: [{name: x}, {name: y, input: {n: 1}}]\n  - step: a\n"+
+		"    tools: [{name: z}]\n  - agent: b\n    reply: done\n")
 	req := provider.Request{For: provider.Purpose{Step: "a", Agent: "b"}}
 	var asked []string
 	for turn := range 3 {
@@ -179,8 +193,8 @@ func TestToolsInTurns(t *testing.T) {
 	}
 }
 
-// The pieces that came before a failure are there, and no reply is.
-func TestFailingInTheMiddle(t *testing.T) {
+// The chunks before a failure are streamed, and there is no reply.
+func TestFailureAfterChunksHasNoReply(t *testing.T) {
 	s := good(t, "replies:\n  - reply: \"half of it\"\n    fail: {class: API_ERROR, message: cut}\n")
 	said := ""
 	var failed error
@@ -200,7 +214,8 @@ func TestDelay(t *testing.T) {
 		if got := answer(t, s, provider.Purpose{}); got != "late" || time.Since(began) != time.Hour {
 			t.Errorf("%q after %s", got, time.Since(began))
 		}
-		if _, err := s.Tools(scripted.Options{})[0].Call(t.Context(), tool.Call{}); err != nil || time.Since(began) != 3*time.Hour {
+		if _, err := s.Tools(scripted.Options{})[0].Call(t.Context(), tool.Call{}); err != nil ||
+			time.Since(began) != 3*time.Hour {
 			t.Errorf("%v after %s", err, time.Since(began))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -213,7 +228,8 @@ func TestDelay(t *testing.T) {
 	})
 	var waited time.Duration
 	quick := scripted.Options{Sleep: func(_ context.Context, d time.Duration) error { waited += d; return nil }}
-	if r, err := providertest.Collect(t, s.Model(quick).Generate(t.Context(), provider.Request{})); err != nil || r.Text() != "late" || waited != time.Hour {
+	if r, err := providertest.Collect(t, s.Model(quick).Generate(t.Context(), provider.Request{})); err != nil ||
+		r.Text() != "late" || waited != time.Hour {
 		t.Errorf("%v after %s", err, waited)
 	}
 }
@@ -221,17 +237,22 @@ func TestDelay(t *testing.T) {
 func TestMiss(t *testing.T) {
 	s := good(t, "replies:\n  - step: research\n    reply: x\n  - step: draft\n    attempt: 1\n    reply: y\n")
 	req := provider.Request{
-		Messages: []provider.Message{{Role: provider.User, Blocks: []provider.Block{{Type: provider.Text, Text: "Write\nthe brief."}}}},
-		For:      provider.Purpose{Step: "draft", Agent: "writer", Attempt: 1},
+		Messages: []provider.Message{{
+			Role:   provider.User,
+			Blocks: []provider.Block{{Type: provider.Text, Text: "Write\nthe brief."}},
+		}},
+		For: provider.Purpose{Step: "draft", Agent: "writer", Attempt: 1},
 	}
 	_, err := providertest.Collect(t, s.Model(scripted.Options{}).Generate(t.Context(), req))
-	want := `BAD_REQUEST: demo.yaml has no reply for step "draft", agent "writer", visit 1, iteration 1, attempt 2, turn 1, ` +
+	want := `BAD_REQUEST: demo.yaml has no reply for step "draft", agent "writer", visit 1, iteration 1, attempt 2, ` +
+		`turn 1, ` +
 		`which was asked: "Write the brief.". The nearest entry, in line 4, is for step "draft", attempt 1.`
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 	req.For = provider.Purpose{Step: "reserch"}
-	if _, err = providertest.Collect(t, s.Model(scripted.Options{}).Generate(t.Context(), req)); err == nil || !strings.HasSuffix(err.Error(), `in line 2, is for step "research".`) {
+	if _, err = providertest.Collect(t, s.Model(scripted.Options{}).Generate(t.Context(), req)); err == nil ||
+		!strings.HasSuffix(err.Error(), `in line 2, is for step "research".`) {
 		t.Errorf("got %v", err)
 	}
 	if got := answer(t, good(t, ""), provider.Purpose{Step: "a"}); !strings.HasSuffix(got, "It has none at all.") {
@@ -249,7 +270,9 @@ func TestOtherwise(t *testing.T) {
 	if _, err = providertest.Collect(t, s.Model(scripted.Options{}).Generate(t.Context(), req)); err == nil {
 		t.Error("there is nobody to simulate it")
 	}
-	if r, err = providertest.Collect(t, s.Model(scripted.Options{Simulate: simulated.Model{}}).Generate(t.Context(), provider.Request{For: provider.Purpose{Step: "a"}})); err != nil || r.Offline != "scripted" {
+	if r, err = providertest.Collect(t,
+		s.Model(scripted.Options{Simulate: simulated.Model{}}).Generate(t.Context(),
+			provider.Request{For: provider.Purpose{Step: "a"}})); err != nil || r.Offline != "scripted" {
 		t.Errorf("got %+v, %v", r, err)
 	}
 }
@@ -277,7 +300,8 @@ tools:
 		t.Fatalf("%d tools", len(tools))
 	}
 	spec := tools[1].Spec()
-	if spec.Name != "mail.send" || spec.Description != "Sends a mail" || !spec.SideEffects || !spec.TakesKey || string(spec.Schema) != `{"type":"object"}` {
+	if spec.Name != "mail.send" || spec.Description != "Sends a mail" || !spec.SideEffects || !spec.TakesKey ||
+		string(spec.Schema) != `{"type":"object"}` {
 		t.Errorf("got %+v", spec)
 	}
 	if spec := tools[0].Spec(); spec.Name != "web.search" || spec.SideEffects || spec.Description == "" {
@@ -298,7 +322,13 @@ tools:
 		{0, `{}`, p{Step: "research"}, `TIMEOUT: nobody there`},
 		{0, `{}`, p{Step: "research", Attempt: 1}, `["none"] false scripted`},
 		{1, `{}`, p{Step: "send"}, `{"message":"no such address"} true scripted`},
-		{1, `{"to": "x"}`, p{Step: "sent"}, `TOOL_ERROR: demo.yaml has no answer of the tool "mail.send" for step "sent", key "k", visit 1, iteration 1, attempt 1, which was given {"to": "x"}. The nearest entry, in line 16, is for step "send".`},
+		{
+			1, `{"to": "x"}`,
+			p{Step: "sent"},
+			`TOOL_ERROR: demo.yaml has no answer of the tool "mail.send" for step "sent", key "k", visit 1, ` +
+				`iteration 1, attempt 1, ` +
+				`which was given {"to": "x"}. The nearest entry, in line 16, is for step "send".`,
+		},
 	} {
 		r, err := tools[c.tool].Call(t.Context(), tool.Call{Key: "k", Input: json.RawMessage(c.input), For: c.where})
 		got := fmt.Sprintf("%s %t %s", r.Output, r.IsError, r.Offline)
@@ -320,15 +350,15 @@ tools:
 	}
 }
 
-// The order of entries matters only among equals: however a file is shuffled,
-// each request has the same reply as long as no two entries are alike.
+// The order of entries matters only among equals: in any order, each request gets the same reply as long as no two
+// entries are equally specific.
 func TestOrderDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		seen := map[string]bool{}
 		var entries []string
 		for i := range rapid.IntRange(1, 8).Draw(rt, "entries") {
-			// Only chains of ever narrower entries: of two that fit and are
-			// equally narrow, the first would answer.
+			// Entries form chains of increasing specificity: of two equally specific entries that match, the first
+			// would win.
 			var e strings.Builder
 			depth := rapid.IntRange(0, 3).Draw(rt, "depth")
 			for _, key := range []string{"step", "agent", "attempt"}[:depth] {
@@ -348,7 +378,8 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		}
 		one, other := script(entries), script(rapid.Permutation(entries).Draw(rt, "shuffled"))
 		p := provider.Purpose{
-			Step: rapid.SampledFrom([]string{"1", "2"}).Draw(rt, "of step"), Agent: rapid.SampledFrom([]string{"1", "2"}).Draw(rt, "of agent"),
+			Step:    rapid.SampledFrom([]string{"1", "2"}).Draw(rt, "of step"),
+			Agent:   rapid.SampledFrom([]string{"1", "2"}).Draw(rt, "of agent"),
 			Attempt: rapid.IntRange(0, 1).Draw(rt, "at attempt"),
 		}
 		a, b := answer(t, one, p), answer(t, other, p)

@@ -18,9 +18,12 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-var codes = text.Codes{WrongType: CodeWrongType, Missing: CodeMissing, Unknown: CodeUnknown, BadValue: CodeBadValue, UnknownAs: diag.Error}
+var codes = text.Codes{
+	WrongType: CodeWrongType, Missing: CodeMissing, Unknown: CodeUnknown, BadValue: CodeBadValue,
+	UnknownAs: diag.Error,
+}
 
-// Parse reads a script. It is usable unless the list has an error.
+// Parse parses a script. The Script is usable unless the list contains an error.
 func Parse(f *source.File) (*Script, diag.List) {
 	node, out := text.ParseYAML(f, 0, len(f.Text))
 	p := &parser{file: f, out: &out}
@@ -55,7 +58,7 @@ func (p *parser) report(code diag.Code, at source.Span, message, help string) {
 	p.out.Add(diag.Diagnostic{Code: code, Severity: diag.Error, Span: at, Message: message, Help: help})
 }
 
-// reply reads one entry of what models say.
+// reply parses one entry for models.
 func (p *parser) reply(n *text.Node) *entry {
 	r := text.Read(n, "reply", codes, p.out)
 	e := p.entry(n, r)
@@ -87,8 +90,7 @@ func (p *parser) reply(n *text.Node) *entry {
 	return e
 }
 
-// whole holds that an entry says something, and nothing that contradicts
-// itself.
+// whole reports entries that are empty or contradictory.
 func (p *parser) whole(n *text.Node, r *text.Reader) {
 	if !r.Has("reply") && !r.Has("tools") && !r.Has("fail") {
 		p.report(CodeMissing, head(n), `The reply says neither "reply" nor "tools" nor "fail".`,
@@ -96,7 +98,8 @@ func (p *parser) whole(n *text.Node, r *text.Reader) {
 	}
 	together := func(key, with, help string) {
 		if r.Has(key) && r.Has(with) {
-			p.report(CodeTogether, r.KeySpan(with), fmt.Sprintf("%q and %q of the reply do not go together.", key, with), help)
+			p.report(CodeTogether, r.KeySpan(with),
+				fmt.Sprintf("%q and %q of the reply do not go together.", key, with), help)
 		}
 	}
 	together("fail", "tools", `Write two entries: one asks for the tools, the other, with turn: 2, fails.`)
@@ -107,7 +110,7 @@ func (p *parser) whole(n *text.Node, r *text.Reader) {
 	}
 }
 
-// entry reads what replies and answers of tools have in common.
+// entry parses the keys that entries for models and tools have in common.
 func (p *parser) entry(n *text.Node, r *text.Reader) *entry {
 	e := &entry{span: head(n), line: p.file.Position(n.Span.Start).Line}
 	e.when = selector{
@@ -115,14 +118,14 @@ func (p *parser) entry(n *text.Node, r *text.Reader) *entry {
 		attempt: p.numbers(r, "attempt"), visit: p.numbers(r, "visit"), iteration: p.numbers(r, "iteration"),
 	}
 	if _, err := path.Match(e.when.key.Value, ""); err != nil {
-		p.report(CodeBadValue, e.when.key.Span, fmt.Sprintf("%q is no pattern for keys.", e.when.key.Value),
+		p.report(CodeBadValue, e.when.key.Span, fmt.Sprintf("%q is not a valid pattern for keys.", e.when.key.Value),
 			"Write a task's key, with * for any text between two slashes: each/*/draft.")
 	}
 	e.delay = p.duration(r, "delay")
 	return e
 }
 
-// head returns where an entry begins: its first key.
+// head returns the span of the first key of an entry.
 func head(n *text.Node) source.Span {
 	if len(n.Pairs) > 0 {
 		return n.Pairs[0].Key.Span
@@ -134,7 +137,7 @@ var severalNumbers = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^([1-9]\d{0,5})\s*(?:(\+)|-\s*([1-9]\d{0,5}))?$`)
 })
 
-// numbers reads 2, 2-4 or 2+.
+// numbers parses 2, 2-4 or 2+.
 func (p *parser) numbers(r *text.Reader, key string) numbers {
 	t := r.String(key)
 	if t.IsZero() {
@@ -146,7 +149,7 @@ func (p *parser) numbers(r *text.Reader, key string) numbers {
 			fmt.Sprintf("Write a number from 1 on, or several: %s: 2, %s: 2-4, %s: 2+.", key, key, key))
 		return numbers{}
 	}
-	from, _ := strconv.Atoi(m[1]) // at most six digits, like the other
+	from, _ := strconv.Atoi(m[1]) // cannot fail: the pattern limits it to six digits
 	to := from
 	switch {
 	case m[2] != "":
@@ -155,7 +158,7 @@ func (p *parser) numbers(r *text.Reader, key string) numbers {
 		to, _ = strconv.Atoi(m[3])
 	}
 	if to != 0 && to < from {
-		p.report(CodeBadValue, t.Span, fmt.Sprintf("%q goes from %d to %d, which is nothing.", key, from, to),
+		p.report(CodeBadValue, t.Span, fmt.Sprintf("%q is an empty range: %d to %d.", key, from, to),
 			fmt.Sprintf("Write %s: %d-%d.", key, to, from))
 	}
 	return numbers{from, to}
@@ -197,7 +200,7 @@ func (p *parser) call(n *text.Node) call {
 	return c
 }
 
-// failure reads fail: CLASS, or a map with more about it.
+// failure parses fail: CLASS, or a map with details.
 func (p *parser) failure(r *text.Reader, classes []string) *failure {
 	n := r.Node("fail")
 	if n == nil {
@@ -211,7 +214,8 @@ func (p *parser) failure(r *text.Reader, classes []string) *failure {
 		}
 		f.class = class.Value
 		if !slices.Contains(classes, f.class) {
-			p.report(CodeBadValue, class.Span, fmt.Sprintf("There is no class of failures %q.", f.class), classHelp(f.class, classes))
+			p.report(CodeBadValue, class.Span, fmt.Sprintf("There is no error class %q.", f.class),
+				classHelp(f.class, classes))
 		}
 		return f
 	}
@@ -235,7 +239,7 @@ func classHelp(class string, classes []string) string {
 	return "Write one of: " + strings.Join(classes, ", ") + "."
 }
 
-// tool reads what a tool answers: a list, or a map with more about the tool.
+// tool parses the entries of a tool: a list, or a map that also describes the tool.
 func (p *parser) tool(pair text.Pair) toolScript {
 	t := toolScript{spec: tool.Spec{Name: pair.Key.Value, Description: "Answers from " + p.file.Path + "."}}
 	answers := pair.Value.Items
@@ -252,7 +256,8 @@ func (p *parser) tool(pair text.Pair) toolScript {
 		answers = r.List("answers")
 		r.Done()
 	}
-	if len(answers) == 0 && (pair.Value.Kind == text.List || pair.Value.Kind == text.Null || pair.Value.Get("answers") == nil) {
+	if len(answers) == 0 &&
+		(pair.Value.Kind == text.List || pair.Value.Kind == text.Null || pair.Value.Get("answers") == nil) {
 		p.report(CodeMissing, pair.Key.Span, fmt.Sprintf("The tool %q has no answers.", pair.Key.Value),
 			`Add an entry below it, such as "- output: {}".`)
 	}
@@ -285,26 +290,32 @@ func (p *parser) answer(n *text.Node) *entry {
 	switch {
 	case n.Kind != text.Map:
 	case len(says) == 0:
-		p.report(CodeMissing, head(n), `The answer says neither "output" nor "error" nor "fail".`, "Add a line such as output: {}.")
+		p.report(CodeMissing, head(n), `The answer has no "output", "error" or "fail".`,
+			"Add a line such as output: {}.")
 	case len(says) > 1:
-		p.report(CodeTogether, r.KeySpan(says[1]), fmt.Sprintf("%q and %q of the answer do not go together.", says[0], says[1]),
-			`Keep one: "output" is what the tool gives, "error" what it says when it says no, "fail" that it did not work.`)
+		p.report(CodeTogether, r.KeySpan(says[1]),
+			fmt.Sprintf("%q and %q of the answer do not go together.", says[0], says[1]),
+			`Keep one: "output" is a result, "error" a refusal by the tool, "fail" a failed call.`)
 	}
 	return e
 }
 
-// toolClasses are the ways in which a tool fails to work.
-var toolClasses = []string{string(tool.ClassTool), string(provider.Timeout), string(provider.RateLimit), string(provider.APIError), string(provider.NotReady)}
+// toolClasses are the error classes of tools.
+var toolClasses = []string{
+	string(tool.ClassTool), string(provider.Timeout), string(provider.RateLimit),
+	string(provider.APIError), string(provider.NotReady),
+}
 
-// neverAnswers warns of entries that an earlier one always comes before.
+// neverAnswers warns about entries that an earlier entry always precedes.
 func (p *parser) neverAnswers(entries []*entry) {
 	for i, later := range entries {
 		for _, earlier := range entries[:i] {
-			if earlier.when.sameOrMore(later.when) && !earlier.usedUp() && !better(later, earlier) && string(earlier.input) == string(later.input) {
+			if earlier.when.sameOrMore(later.when) && !earlier.usedUp() && !better(later, earlier) &&
+				string(earlier.input) == string(later.input) {
 				p.out.Add(diag.Diagnostic{
 					Code: CodeNever, Severity: diag.Warning, Span: later.span,
-					Message: fmt.Sprintf("This entry never answers: one above it is for %s too.", later),
-					Help:    "Remove one of the two, or tell them apart by attempt, visit, iteration or turn.",
+					Message: fmt.Sprintf("This entry is never used: an earlier one also matches %s.", later),
+					Help:    "Remove one of the two, or distinguish them by attempt, visit, iteration or turn.",
 					Related: []diag.Related{{Span: earlier.span, Message: "this one answers"}},
 				})
 				break

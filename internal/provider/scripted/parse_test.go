@@ -91,7 +91,7 @@ func TestParse(t *testing.T) {
 	good(t, "otherwise: fail\n")
 	for _, c := range []struct {
 		name, script string
-		want         string // code and the marked text
+		want         string // code and marked text
 		says         string
 	}{
 		{"not YAML", "replies: [", "YAML", ""},
@@ -104,7 +104,7 @@ func TestParse(t *testing.T) {
 		{"no answers", "tools:\n  a: []\n", "PROV002 a", "no answers"},
 		{"no answers at all", "tools:\n  a:\n", "PROV002 a", "no answers"},
 		{"no answers in a map", "tools:\n  a: {side_effects: true}\n", "PROV002 a", "no answers"},
-		{"an answer without content", "tools:\n  a:\n    - step: x\n", "PROV002 step", "neither"},
+		{"an answer without content", "tools:\n  a:\n    - step: x\n", "PROV002 step", "has no"},
 		{"a call without a name", "replies:\n  - tools: [{input: {}}]\n", "PROV002 input", "name"},
 		{"unknown key", "replies:\n  - stepp: a\n    reply: b\n", "PROV003 stepp", `Did you mean "step"?`},
 		{"turn of a tool", "tools:\n  a:\n    - turn: 1\n      output: 1\n", "PROV003 turn", ""},
@@ -120,13 +120,20 @@ func TestParse(t *testing.T) {
 		{"stop", "replies:\n  - reply: a\n    stop: done\n", "PROV004 done", ""},
 		{"bad pattern", "replies:\n  - key: \"[a\"\n    reply: a\n", "PROV004 [a", ""},
 		{"usage", "replies:\n  - reply: a\n    usage: {input: -1}\n", "PROV004 -1", ""},
-		{"fail and tools", "replies:\n  - fail: TIMEOUT\n    tools: [{name: a}]\n", "PROV005 tools", "do not go together"},
+		{
+			"fail and tools", "replies:\n  - fail: TIMEOUT\n    tools: [{name: a}]\n", "PROV005 tools",
+			"do not go together",
+		},
 		{"fail and usage", "replies:\n  - fail: TIMEOUT\n    usage: {input: 1}\n", "PROV005 usage", ""},
 		{"fail and stop", "replies:\n  - fail: TIMEOUT\n    stop: refused\n", "PROV005 stop", ""},
 		{"tools and stop", "replies:\n  - tools: [{name: a}]\n    stop: refused\n", "PROV005 stop", ""},
 		{"output and fail", "tools:\n  a:\n    - output: 1\n      fail: TIMEOUT\n", "PROV005 fail", ""},
 		{"twice", "replies:\n  - step: a\n    reply: 1\n  - step: a\n    reply: 2\n", "PROV006 step", `step "a"`},
-		{"twice, narrower", "replies:\n  - step: a\n    attempt: 1+\n    reply: 1\n  - step: a\n    attempt: 2\n    reply: 2\n", "PROV006 step", `attempt 2`},
+		{
+			"twice, narrower",
+			"replies:\n  - step: a\n    attempt: 1+\n    reply: 1\n  - step: a\n    attempt: 2\n    reply: 2\n",
+			"PROV006 step", `attempt 2`,
+		},
 		{"a tool twice", "tools:\n  a:\n    - output: 1\n    - output: 2\n", "PROV006 output", "anything"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -146,7 +153,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// What looks like a repetition and is none.
+// Entries that look redundant but are not cause no warning.
 func TestEntriesThatAnswer(t *testing.T) {
 	for _, script := range []string{
 		"replies:\n  - step: a\n    reply: 1\n  - step: a\n    attempt: 2\n    reply: 2\n",
@@ -160,10 +167,12 @@ func TestEntriesThatAnswer(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	script := "replies:\n  - step: reserch\n    reply: 1\n  - agent: nobody\n    reply: 2\n  - step: draft\n    workflow: child\n    reply: 3\n" +
+	script := "replies:\n  - step: reserch\n    reply: 1\n  - agent: nobody\n    reply: 2\n  - step: draft\n    " +
+		"workflow: child\n    reply: 3\n" +
 		"tools:\n  x:\n    - step: inner\n      output: 1\n    - workflow: other\n      output: 2\n"
 	p := &ir.Program{
-		Name: "demo", Agents: []ir.Agent{{ID: "writer"}}, Blocks: []ir.Block{{Steps: []ir.Step{{ID: "research"}, {ID: "draft"}}}},
+		Name: "demo", Agents: []ir.Agent{{ID: "writer"}},
+		Blocks:   []ir.Block{{Steps: []ir.Step{{ID: "research"}, {ID: "draft"}}}},
 		Children: []ir.Program{{Name: "child", Blocks: []ir.Block{{Steps: []ir.Step{{ID: "inner"}}}}}},
 	}
 	var got []string

@@ -13,10 +13,10 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// Name is what replies give as their model and as what they are.
+// Name is the model and provider name of scripted replies.
 const Name = "scripted"
 
-// Script is a file that was read.
+// Script is a parsed script.
 type Script struct {
 	path     string
 	replies  []*entry
@@ -27,7 +27,7 @@ type Script struct {
 // Simulates reports whether requests that the script does not answer are simulated.
 func (s *Script) Simulates() bool { return s.simulate }
 
-// entry is one answer, and what it answers.
+// entry is one reply or result, with its selector.
 type entry struct {
 	when selector
 	line int
@@ -36,7 +36,7 @@ type entry struct {
 	delay time.Duration
 	fail  *failure
 
-	// Of a model.
+	// The fields of entries for models.
 	reply    *string
 	thinking string
 	calls    []call
@@ -44,7 +44,7 @@ type entry struct {
 	usage    provider.Usage
 
 	// Of a tool.
-	input   json.RawMessage // what the call's input must have; nil for any
+	input   json.RawMessage // must be contained in the input of the call; nil matches any
 	output  json.RawMessage
 	isError bool
 }
@@ -66,11 +66,10 @@ type toolScript struct {
 	answers []*entry
 }
 
-// usedUp reports whether the entry has nothing more to say once it has asked for
-// its tools.
+// usedUp reports whether the entry only calls tools and has no reply to send after them.
 func (e *entry) usedUp() bool { return len(e.calls) > 0 && e.reply == nil && e.fail == nil }
 
-// String returns what the entry is for, as a message says it.
+// String returns the selector of the entry, for messages.
 func (e *entry) String() string {
 	if e.input != nil {
 		return fmt.Sprintf("%s, with the input %s", e.when, e.input)
@@ -78,7 +77,7 @@ func (e *entry) String() string {
 	return e.when.String()
 }
 
-// Check reports the names in the script that the workflow does not have.
+// Check reports names in the script that the workflow does not contain.
 func (s *Script) Check(p *ir.Program) diag.List {
 	names := map[string][]string{}
 	collect(p, names)
@@ -88,8 +87,9 @@ func (s *Script) Check(p *ir.Program) diag.List {
 			if have := names[n.key]; n.value.Value != "" && !slices.Contains(have, n.value.Value) {
 				out.Add(diag.Diagnostic{
 					Code: CodeNoSuch, Severity: diag.Warning, Span: n.value.Span,
-					Message: fmt.Sprintf("The workflow has no %s %q, so nobody ever asks for this.", n.key, n.value.Value),
-					Help:    or(diag.DidYouMean(n.value.Value, have), "Remove the entry."),
+					Message: fmt.Sprintf("The workflow has no %s %q, so this entry is never used.", n.key,
+						n.value.Value),
+					Help: or(diag.DidYouMean(n.value.Value, have), "Remove the entry."),
 				})
 			}
 		}

@@ -11,20 +11,19 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// selector says which requests an entry answers. What is empty does not count.
+// selector decides which requests an entry answers. Empty fields match any request.
 type selector struct {
 	workflow, step, agent, key      text.Text
 	attempt, visit, iteration, turn numbers
 }
 
-// numbers are from…to, counted from 1; to is 0 for "and so on". The zero value
-// is any.
+// numbers is a range from…to, counted from 1; to is 0 for an open range. The zero value matches any number.
 type numbers struct{ from, to int }
 
 func (n numbers) any() bool       { return n.from == 0 }
 func (n numbers) has(at int) bool { return n.any() || at >= n.from && (n.to == 0 || at <= n.to) }
 
-// covers reports whether n has all that m has.
+// covers reports whether n contains all numbers of m.
 func (n numbers) covers(m numbers) bool {
 	return n.any() || !m.any() && m.from >= n.from && (n.to == 0 || m.to != 0 && m.to <= n.to)
 }
@@ -39,7 +38,7 @@ func (n numbers) String() string {
 	return fmt.Sprintf("%d-%d", n.from, n.to)
 }
 
-// origin is where a request or a call comes from, counted from 1.
+// origin identifies the source of a request or a call; numbers are counted from 1.
 type origin struct {
 	workflow, step, agent, key      string
 	attempt, visit, iteration, turn int
@@ -50,8 +49,7 @@ type name struct {
 	value text.Text
 }
 
-// names returns the selectors that name something of the workflow, the most
-// specific first.
+// names returns the selectors that name a part of the workflow, the most specific first.
 func (s selector) names() []name {
 	return []name{{"step", s.step}, {"agent", s.agent}, {"workflow", s.workflow}}
 }
@@ -73,8 +71,7 @@ func (o origin) count(key string) int {
 	return map[string]int{"visit": o.visit, "iteration": o.iteration, "attempt": o.attempt, "turn": o.turn}[key]
 }
 
-// fits compares the selector with a request: how many of its conditions hold,
-// and how many do not.
+// fits returns how many conditions of the selector match the request, and how many do not.
 func (s selector) fits(o origin) (yes, no int) {
 	tell := func(ok bool) {
 		if ok {
@@ -99,7 +96,7 @@ func (s selector) fits(o origin) (yes, no int) {
 	return yes, no
 }
 
-// sharesName reports whether the selector names something that o is from.
+// sharesName reports whether one of the selector's names is that of the origin.
 func (s selector) sharesName(o origin) bool {
 	for _, n := range s.names() {
 		if n.value.Value != "" && n.value.Value == o.name(n.key) {
@@ -109,8 +106,8 @@ func (s selector) sharesName(o origin) bool {
 	return s.key.Value != "" && matchesKey(s.key.Value, o.key)
 }
 
-// matchesKey compares a key as written with a task's key, with or without its
-// attempt; * stands for anything between two slashes.
+// matchesKey compares the pattern of a key with the key of a task, with or without its attempt; * matches any text
+// between two slashes.
 func matchesKey(pattern, key string) bool {
 	whole, _ := path.Match(pattern, key)
 	if i := strings.LastIndexByte(key, '#'); i >= 0 && !whole {
@@ -119,8 +116,7 @@ func matchesKey(pattern, key string) bool {
 	return whole
 }
 
-// rank orders entries that fit: what names the place more closely comes first,
-// then what is narrower.
+// rank orders matching entries: first by how closely they name the source, then by the number of conditions.
 func (s selector) rank() (place, narrow int) {
 	for i, value := range []text.Text{s.workflow, s.agent, s.step, s.key} {
 		if value.Value != "" {
@@ -135,7 +131,7 @@ func (s selector) rank() (place, narrow int) {
 	return place, narrow
 }
 
-// sameOrMore reports whether s fits whatever t fits, and is no less specific.
+// sameOrMore reports whether s matches everything that t matches, and is at least as specific.
 func (s selector) sameOrMore(t selector) bool {
 	same := s.key.Value == t.key.Value
 	for i, n := range s.names() {
@@ -148,7 +144,7 @@ func (s selector) sameOrMore(t selector) bool {
 	return same
 }
 
-// String returns the selector as a message says it: step "draft", attempt 1.
+// String returns the selector for messages: step "draft", attempt 1.
 func (s selector) String() string {
 	var parts []string
 	if s.key.Value != "" {
@@ -170,7 +166,7 @@ func (s selector) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// String returns where a request comes from, as a message says it.
+// String returns the source of a request for messages.
 func (o origin) String() string {
 	var parts []string
 	for _, key := range []string{"step", "agent", "workflow"} {
@@ -189,7 +185,7 @@ func (o origin) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// choose returns the entry that answers, or nil.
+// choose returns the best matching entry, or nil if none matches.
 func choose(entries []*entry, o origin, also func(*entry) bool) *entry {
 	var best *entry
 	for _, e := range entries {
@@ -203,7 +199,7 @@ func choose(entries []*entry, o origin, also func(*entry) bool) *entry {
 	return best
 }
 
-// better reports whether e answers before f, when both would.
+// better reports whether e takes precedence over f.
 func better(e, f *entry) bool {
 	place, narrow := e.when.rank()
 	otherPlace, otherNarrow := f.when.rank()
@@ -216,8 +212,7 @@ func better(e, f *entry) bool {
 	return len(e.input) > 0 && len(f.input) == 0
 }
 
-// nearest returns the entry that lacks least to fit, or nil when none has anything
-// in common with the request.
+// nearest returns the entry with the fewest mismatches, or nil if no entry has anything in common with the request.
 func nearest(entries []*entry, o origin) *entry {
 	var best *entry
 	bestYes, bestNo := 0, 0
@@ -230,7 +225,7 @@ func nearest(entries []*entry, o origin) *entry {
 	if best != nil {
 		return best
 	}
-	// Perhaps the step's name is only misspelt.
+	// The name of the step may be misspelled.
 	var steps []string
 	for _, e := range entries {
 		steps = append(steps, e.when.step.Value)

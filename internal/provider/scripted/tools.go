@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// Tools returns the tools that the script answers for, in its order.
+// Tools returns the tools of the script, in the order of the file.
 func (s *Script) Tools(o Options) []tool.Tool {
 	if o.Sleep == nil {
 		o.Sleep = sleep
@@ -29,10 +29,10 @@ type scriptedTool struct {
 	sleep  func(context.Context, time.Duration) error
 }
 
-// Spec returns what the script says about the tool.
+// Spec returns the specification of the tool.
 func (t scriptedTool) Spec() tool.Spec { return t.spec }
 
-// Call returns the answer that fits best.
+// Call returns the best matching result.
 func (t scriptedTool) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return tool.Result{}, err
@@ -43,8 +43,12 @@ func (t scriptedTool) Call(ctx context.Context, c tool.Call) (tool.Result, error
 	}
 	e := choose(t.answers, from, func(e *entry) bool { return holds(c.Input, e.input) })
 	if e == nil {
-		return tool.Result{}, &tool.Error{Class: tool.ClassTool, Message: fmt.Sprintf("%s has no answer of the tool %q for %s, which was given %s.%s",
-			t.script.path, t.spec.Name, from, shortened(string(c.Input)), t.script.near(t.answers, from))}
+		return tool.Result{},
+			&tool.Error{
+				Class: tool.ClassTool,
+				Message: fmt.Sprintf("%s has no answer of the tool %q for %s, which was given %s.%s",
+					t.script.path, t.spec.Name, from, shortened(string(c.Input)), t.script.near(t.answers, from)),
+			}
 	}
 	if e.delay > 0 {
 		if err := t.sleep(ctx, e.delay); err != nil {
@@ -57,7 +61,7 @@ func (t scriptedTool) Call(ctx context.Context, c tool.Call) (tool.Result, error
 	return tool.Result{Output: e.output, IsError: e.isError, Offline: Name}, nil
 }
 
-// holds reports whether an input has at least what is wanted of it.
+// holds reports whether input contains wanted.
 func holds(input, wanted json.RawMessage) bool {
 	if wanted == nil {
 		return true

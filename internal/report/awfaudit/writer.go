@@ -83,11 +83,9 @@ type record struct {
 const (
 	started   = "workflow.started"
 	completed = "workflow.completed"
-	// maxStreams is how many streams stay in memory between appends; others
-	// are read again from the journal.
+	// maxStreams is how many streams stay in memory between appends; others are read again from the journal.
 	maxStreams = 4096
-	// maxLine is the longest line, so that one write appends it;
-	// maxError is how much of it an error text may take.
+	// maxLine is the longest line, so that one write appends it; maxError is how much of it an error text may take.
 	maxLine  = 4096
 	maxError = 2048
 )
@@ -185,8 +183,7 @@ func (s *stream) take(e *journal.Event, emit func(*report.Event) error) error {
 	return s.in.Interpret(e, emit)
 }
 
-// open returns the stream of an append with everything before it; nil if it is
-// not recorded.
+// open returns the stream of an append with everything before it; nil if it is not recorded.
 func (w *Writer) open(ctx context.Context, a *journal.Appended) (*stream, error) {
 	first := &a.Events[0]
 	s := &stream{in: report.NewInterpreter(a.Run, nil)}
@@ -323,16 +320,14 @@ func (w *Writer) save() error {
 	return nil
 }
 
-// Close writes the lines that are owed and saves the position, from which the
-// next process starts.
+// Close writes the lines that are owed and saves the position, from which the next process starts.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return errors.Join(w.settle(), w.save())
 }
 
-// start returns the record of a run that starts, and keeps its masked inputs with
-// the run, for end.
+// start returns the record of a run that starts, and keeps its masked inputs with the run, for end.
 func (w *Writer) start(ctx context.Context, ev *report.Event) (record, error) {
 	line := newRecord(started, ev)
 	raw, err := w.value(ctx, ev.Value)
@@ -395,8 +390,8 @@ func maskNamed(inputs json.RawMessage) json.RawMessage {
 	return encoded(all)
 }
 
-// maskedValues returns the inputs that are masked, which errors must not show either.
-// Values that are too short to be told from other text are left out.
+// maskedValues returns the masked inputs, which errors must not contain either. It omits values that are too short to
+// distinguish them from other text.
 func maskedValues(inputs, masked json.RawMessage) *secret.Registry {
 	var before, after map[string]json.RawMessage
 	if json.Unmarshal(inputs, &before) != nil || json.Unmarshal(masked, &after) != nil {
@@ -408,16 +403,16 @@ func maskedValues(inputs, masked json.RawMessage) *secret.Registry {
 			continue
 		}
 		value := string(raw)
-		_ = json.Unmarshal(raw, &value) // what is no text is looked for as JSON
-		sources = append(sources, secret.Source{Name: name, Find: func(context.Context) (string, error) { return value, nil }})
+		_ = json.Unmarshal(raw, &value) // other types are searched for as JSON
+		sources = append(sources,
+			secret.Source{Name: name, Find: func(context.Context) (string, error) { return value, nil }})
 	}
 	return secret.New(sources...)
 }
 
 const redactedSecret = `"[redacted secret]"`
 
-// encoded returns a value as JSON without HTML escapes. It is called only with
-// values that can be encoded.
+// encoded returns a value as JSON without HTML escapes. It is called only with values that can be encoded.
 func encoded(v any) json.RawMessage {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -426,8 +421,7 @@ func encoded(v any) json.RawMessage {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// truncated replaces the longest input by an ellipsis. It returns nil when that
-// does not help.
+// truncated replaces the longest input by an ellipsis. It returns nil when that does not help.
 func truncated(inputs json.RawMessage) json.RawMessage {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(inputs, &object) != nil {
@@ -447,8 +441,7 @@ func truncated(inputs json.RawMessage) json.RawMessage {
 	return encoded(object)
 }
 
-// shortened returns a text, or the start of it, that takes at most so many bytes
-// as JSON.
+// shortened returns a text, or the start of it, that takes at most so many bytes as JSON.
 func shortened(text string, most int) string {
 	short := text
 	for n := min(len(text), most); len(encoded(short)) > most; n = n * 3 / 4 {
@@ -457,8 +450,7 @@ func shortened(text string, most int) string {
 	return short
 }
 
-// write appends the lines that the file does not have: the position may not have
-// been saved in time.
+// write appends the lines that the file does not have: the position may not have been saved in time.
 func (w *Writer) write(lines []record) (err error) {
 	if w.o.Lock != nil {
 		if err := w.o.Lock.Exclusive(); err != nil {
@@ -494,9 +486,8 @@ func (w *Writer) write(lines []record) (err error) {
 	return err
 }
 
-// recent reads which records the end of the file has, and reports whether a
-// crash has torn its last line. It reads nothing if the file has not changed
-// since this writer wrote it.
+// recent reads which records the end of the file has, and reports whether a crash has torn its last line. It reads
+// nothing if the file has not changed since this writer wrote it.
 func (w *Writer) recent(f *os.File) (torn bool, err error) {
 	const back = 256 << 10
 	info, err := f.Stat()

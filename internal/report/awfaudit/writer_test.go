@@ -64,22 +64,43 @@ var loop = journal.Place{Frame: "each/0/call/call", Step: "loop"}
 func world() (store, []journal.Appended) {
 	s := store{
 		"r1": {
-			{Seq: 1, At: 1000, Fact: journal.RunStarted{Name: "deploy", Format: "awf", Input: value(`{"env":"prod","my_password":"hunter2","n":5}`), By: journal.Actor{User: "ann"}}},
+			{
+				Seq: 1, At: 1000,
+				Fact: journal.RunStarted{
+					Name: "deploy", Format: "awf",
+					Input: value(`{"env":"prod","my_password":"hunter2","n":5}`), By: journal.Actor{User: "ann"},
+				},
+			},
 			{Seq: 2, At: 1100, Fact: journal.StepEntered{Place: journal.Place{Step: "each"}, Mode: "loop"}},
 			{Seq: 3, At: 1100, Fact: journal.FrameOpened{Frame: "each/0", Step: "each"}},
-			{Seq: 4, At: 1200, Fact: journal.StepEntered{Place: journal.Place{Frame: "each/0", Step: "call"}, Mode: "call"}},
+			{
+				Seq: 4, At: 1200,
+				Fact: journal.StepEntered{Place: journal.Place{Frame: "each/0", Step: "call"}, Mode: "call"},
+			},
 			{Seq: 5, At: 1200, Run: child, Fact: journal.FrameOpened{
 				Frame: "each/0/call/call", Parent: "each/0", Step: "call", Child: child, Name: "build",
 				Vars: map[string]journal.Value{"input": value(`{}`)},
 			}},
 			{Seq: 6, At: 1250, Run: child, Fact: journal.StepEntered{Place: loop, Mode: "loop"}},
-			{Seq: 7, At: 1250, Run: child, Fact: journal.FrameOpened{Frame: loop.Frame + "/loop/0", Parent: loop.Frame, Step: "loop"}},
+			{
+				Seq: 7, At: 1250, Run: child,
+				Fact: journal.FrameOpened{Frame: loop.Frame + "/loop/0", Parent: loop.Frame, Step: "loop"},
+			},
 			{Seq: 8, At: 1250, Run: child, Fact: journal.FrameClosed{Frame: loop.Frame + "/loop/0", Outcome: "ok"}},
-			{Seq: 9, At: 1300, Run: child, Fact: journal.FrameClosed{Frame: loop.Frame, Outcome: "failed", Error: "no rule", Status: 7}},
+			{
+				Seq: 9, At: 1300, Run: child,
+				Fact: journal.FrameClosed{Frame: loop.Frame, Outcome: "failed", Error: "no rule", Status: 7},
+			},
 			{Seq: 10, At: 2500, Fact: journal.RunFinished{Outcome: "ok"}},
 		},
-		"r2": {{Seq: 1, At: 1, Fact: journal.RunStarted{Name: "other", Format: "agent-flow"}}, {Seq: 2, At: 2, Fact: journal.RunFinished{Outcome: "ok"}}},
-		"r3": {{Seq: 1, At: 5000, Fact: journal.RunStarted{Name: "stop", Format: "awf"}}, {Seq: 2, At: 5001, Fact: journal.RunFinished{Outcome: "cancelled"}}},
+		"r2": {
+			{Seq: 1, At: 1, Fact: journal.RunStarted{Name: "other", Format: "agent-flow"}},
+			{Seq: 2, At: 2, Fact: journal.RunFinished{Outcome: "ok"}},
+		},
+		"r3": {
+			{Seq: 1, At: 5000, Fact: journal.RunStarted{Name: "stop", Format: "awf"}},
+			{Seq: 2, At: 5001, Fact: journal.RunFinished{Outcome: "cancelled"}},
+		},
 	}
 	appends := []journal.Appended{
 		{Pos: 1, Run: "r1", Events: s["r1"][:3]},
@@ -91,17 +112,27 @@ func world() (store, []journal.Appended) {
 	return s, appends
 }
 
-const want = `{"event":"workflow.started","execution_id":"r1","timestamp":"1970-01-01T00:00:01.000Z","user":"ann","workflow_name":"deploy","inputs":{"env":"prod","my_password":"[redacted]","n":5},"schema_version":1}
-{"event":"workflow.started","execution_id":"c1","timestamp":"1970-01-01T00:00:01.200Z","user":"ann","workflow_name":"build","schema_version":1}
-{"event":"workflow.completed","execution_id":"c1","timestamp":"1970-01-01T00:00:01.300Z","user":"ann","workflow_name":"build","status":"failure","exit_code":7,"duration_ms":100,"error":"no rule","schema_version":1}
-{"event":"workflow.completed","execution_id":"r1","timestamp":"1970-01-01T00:00:02.500Z","user":"ann","workflow_name":"deploy","status":"success","exit_code":0,"duration_ms":1500,"schema_version":1}
-{"event":"workflow.started","execution_id":"r3","timestamp":"1970-01-01T00:00:05.000Z","user":"","workflow_name":"stop","schema_version":1}
-{"event":"workflow.completed","execution_id":"r3","timestamp":"1970-01-01T00:00:05.001Z","user":"","workflow_name":"stop","status":"failure","exit_code":1,"duration_ms":1,"error":"cancelled","schema_version":1}
-`
+const want = `{"event":"workflow.started","execution_id":"r1","timestamp":"1970-01-01T00:00:01.000Z","user":"ann",` +
+	`"workflow_name":"deploy","inputs":{"env":"prod","my_password":"[redacted]","n":5},"schema_version":1}` + "\n" +
+	`{"event":"workflow.started","execution_id":"c1","timestamp":"1970-01-01T00:00:01.200Z","user":"ann",` +
+	`"workflow_name":"build","schema_version":1}` + "\n" +
+	`{"event":"workflow.completed","execution_id":"c1","timestamp":"1970-01-01T00:00:01.300Z","user":"ann",` +
+	`"workflow_name":"build","status":"failure","exit_code":7,"duration_ms":100,` +
+	`"error":"no rule","schema_version":1}` + "\n" +
+	`{"event":"workflow.completed","execution_id":"r1","timestamp":"1970-01-01T00:00:02.500Z","user":"ann",` +
+	`"workflow_name":"deploy","status":"success","exit_code":0,"duration_ms":1500,"schema_version":1}` + "\n" +
+	`{"event":"workflow.started","execution_id":"r3","timestamp":"1970-01-01T00:00:05.000Z","user":"",` +
+	`"workflow_name":"stop","schema_version":1}` + "\n" +
+	`{"event":"workflow.completed","execution_id":"r3","timestamp":"1970-01-01T00:00:05.001Z","user":"",` +
+	`"workflow_name":"stop","status":"failure","exit_code":1,"duration_ms":1,` +
+	`"error":"cancelled","schema_version":1}` + "\n"
 
 func open(t *testing.T, dir string, s store) *awfaudit.Writer {
 	t.Helper()
-	w, err := awfaudit.New(awfaudit.Options{Path: filepath.Join(dir, "deep", "audit.jsonl"), Position: filepath.Join(dir, "position"), Source: s})
+	w, err := awfaudit.New(awfaudit.Options{
+		Path:     filepath.Join(dir, "deep", "audit.jsonl"),
+		Position: filepath.Join(dir, "position"), Source: s,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +188,7 @@ func TestBatchWritesTheSameLines(t *testing.T) {
 }
 
 // Two writers take turns: each sees what the other has written.
-func TestTwoWriters(t *testing.T) {
+func TestWritersSeeEachOthersRecords(t *testing.T) {
 	s, appends := world()
 	dir := t.TempDir()
 	one, other := open(t, dir, s), open(t, dir, s)
@@ -192,7 +223,7 @@ func TestStartsAndEndsArePaired(t *testing.T) {
 }
 
 // Wherever the process dies, the next one completes the file without repetitions.
-func TestContinueAfterCrash(t *testing.T) {
+func TestCrashNeitherLosesNorRepeatsRecords(t *testing.T) {
 	s, appends := world()
 	for n := range len(appends) + 1 {
 		for _, lost := range []bool{false, true} {
@@ -225,8 +256,8 @@ func TestContinueAfterCrash(t *testing.T) {
 	}
 }
 
-// What could not be written is written later; if the process ends before that, the
-// next one starts where the file is complete.
+// What could not be written is written later; if the process ends before that, the next one starts where the file is
+// complete.
 func TestUnwritableFileIsRetried(t *testing.T) {
 	s, appends := world()
 	for _, ends := range []bool{false, true} {
@@ -243,7 +274,7 @@ func TestUnwritableFileIsRetried(t *testing.T) {
 		}
 		rest := appends[4:]
 		if ends && w.Close() == nil {
-			t.Fatal("it ends, and nobody is told that something is missing")
+			t.Fatal("the failure is not reported")
 		}
 		if err := os.Remove(obstacle); err != nil {
 			t.Fatal(err)
@@ -268,8 +299,15 @@ func TestUnwritableFileIsRetried(t *testing.T) {
 }
 
 // Inputs that are secrets by their names are masked, whatever their values.
-func TestSecretsByName(t *testing.T) {
-	s := store{"r": {{Seq: 1, Fact: journal.RunStarted{Format: "awf", Input: value(`{"API_KEY_X":"abcd","Token":7,"password2":"p","secret_":["s"],"secretary":"Ann","a_token":"t"}`)}}}}
+func TestInputsWithSecretNamesAreMasked(t *testing.T) {
+	s := store{"r": {{
+		Seq: 1,
+		Fact: journal.RunStarted{
+			Format: "awf",
+			Input: value(`{"API_KEY_X":"abcd","Token":7,"password2":"p","secret_":["s"],"secretary":"Ann",` +
+				`"a_token":"t"}`),
+		},
+	}}}
 	dir := t.TempDir()
 	w := open(t, dir, s)
 	if err := w.Record(t.Context(), journal.Appended{Pos: 1, Run: "r", Events: s["r"]}); err != nil {
@@ -277,7 +315,8 @@ func TestSecretsByName(t *testing.T) {
 	}
 	raw, err := os.ReadFile(filepath.Join(dir, "deep", "audit.jsonl"))
 	const hidden = `"[redacted secret]"`
-	if want := `"inputs":{"API_KEY_X":` + hidden + `,"Token":` + hidden + `,"a_token":` + hidden + `,"password2":` + hidden + `,"secret_":` + hidden + `,"secretary":"Ann"}`; err != nil || !strings.Contains(string(raw), want) {
+	if want := `"inputs":{"API_KEY_X":` + hidden + `,"Token":` + hidden + `,"a_token":` + hidden + `,"password2":` +
+		hidden + `,"secret_":` + hidden + `,"secretary":"Ann"}`; err != nil || !strings.Contains(string(raw), want) {
 		t.Errorf("%s, %v, want %s", raw, err, want)
 	}
 }
@@ -286,7 +325,10 @@ func TestSecretsByName(t *testing.T) {
 func TestErrorsHideMaskedInputs(t *testing.T) {
 	s := store{"r": {
 		{Seq: 1, Fact: journal.RunStarted{Format: "awf", Input: value(`{"api_key":"hunter/2 hunter","city":"Rome"}`)}},
-		{Seq: 2, Fact: journal.RunFinished{Outcome: "failed", Error: "no hunter/2 hunter in Rome: ?k=hunter%2F2%20hunter"}},
+		{Seq: 2, Fact: journal.RunFinished{
+			Outcome: "failed",
+			Error:   "no hunter/2 hunter in Rome: ?k=hunter%2F2%20hunter",
+		}},
 	}}
 	dir := t.TempDir()
 	w := open(t, dir, s)
@@ -319,7 +361,8 @@ func TestSkippedRunsStaySkipped(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := read(t, dir); strings.Contains(got, `"r1"`) || strings.Contains(got, `"c1"`) || !strings.Contains(got, `"r3"`) {
+		if got := read(t, dir); strings.Contains(got, `"r1"`) || strings.Contains(got, `"c1"`) ||
+			!strings.Contains(got, `"r3"`) {
 			t.Errorf("from append %d: %s", n, got)
 		}
 	}
@@ -327,7 +370,10 @@ func TestSkippedRunsStaySkipped(t *testing.T) {
 
 func TestLongInputsAreCut(t *testing.T) {
 	long, middle := strings.Repeat("x", 9000), strings.Repeat("y", 200)
-	s := store{"r": {{Seq: 1, Fact: journal.RunStarted{Format: "awf", Input: value(`{"long":"` + long + `","middle":"` + middle + `"}`)}}}}
+	s := store{"r": {{
+		Seq:  1,
+		Fact: journal.RunStarted{Format: "awf", Input: value(`{"long":"` + long + `","middle":"` + middle + `"}`)},
+	}}}
 	dir := t.TempDir()
 	w := open(t, dir, s)
 	if err := w.Record(t.Context(), journal.Appended{Pos: 1, Run: "r", Events: s["r"]}); err != nil {
@@ -343,7 +389,10 @@ func begun(t *testing.T, input journal.Value, blobs map[string]string) string {
 	t.Helper()
 	s := store{"r": {{Seq: 1, Fact: journal.RunStarted{Format: "awf", Input: input}}}}
 	dir := t.TempDir()
-	w, err := awfaudit.New(awfaudit.Options{Path: filepath.Join(dir, "deep", "audit.jsonl"), Position: filepath.Join(dir, "position"), Source: stored{s, blobs}})
+	w, err := awfaudit.New(awfaudit.Options{
+		Path:     filepath.Join(dir, "deep", "audit.jsonl"),
+		Position: filepath.Join(dir, "position"), Source: stored{s, blobs},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -371,23 +420,36 @@ func (s stored) Blob(_ context.Context, hash string) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// A line stays short: the longest inputs are truncated first, and all of them are
-// omitted when there are too many. The others are unchanged.
-func TestInputsFit(t *testing.T) {
+// A line stays short: the longest inputs are truncated first, and all of them are omitted when there are too many. The
+// others are unchanged.
+func TestLongestInputsAreTruncatedFirst(t *testing.T) {
 	text := func(n int, s string) string { return `"` + strings.Repeat(s, n) + `"` }
 	for name, c := range map[string]struct {
 		input journal.Value
 		want  string
 	}{
-		"as it is":        {value(`{"q":"<a> & b","n":[1,{"x":null}]}`), `"inputs":{"q":"<a> & b","n":[1,{"x":null}]},"schema`},
-		"beside a secret": {value(`{"q":"<a> & b","token":"x"}`), `"inputs":{"q":"<a> & b","token":"[redacted secret]"},"schema`},
-		"one is long":     {value(`{"a":` + text(3000, "x") + `,"b":` + text(2000, "<") + `}`), `"inputs":{"a":"…","b":` + text(2000, "<") + `},"inputs_truncated":true,"schema`},
-		"all are long":    {value(`{"b":` + text(4000, "x") + `,"a":` + text(4000, "y") + `,"c":` + text(5000, "z") + `,"d":"<"}`), `"inputs":{"a":"…","b":"…","c":"…","d":"<"},"inputs_truncated":true,"schema`},
-		"one is a list":   {value(`{"a":[` + text(3000, "x") + `,` + text(3000, "x") + `],"b":1}`), `"inputs":{"a":"…","b":1},"inputs_truncated":true,"schema`},
-		"too many":        {value(`{"n0":1` + many(600) + `}`), `"workflow_name":"","inputs_truncated":true,"schema`},
-		"stored":          {journal.Value{Hash: "h"}, `"inputs":{"kept":"apart"},"schema`},
-		"none":            {value(`{}`), `"workflow_name":"","schema`},
-		"null":            {value(`null`), `"workflow_name":"","schema`},
+		"as it is": {
+			value(`{"q":"<a> & b","n":[1,{"x":null}]}`),
+			`"inputs":{"q":"<a> & b","n":[1,{"x":null}]},"schema`,
+		},
+		"beside a secret": {
+			value(`{"q":"<a> & b","token":"x"}`),
+			`"inputs":{"q":"<a> & b","token":"[redacted secret]"},"schema`,
+		},
+		"one is long": {
+			value(`{"a":` + text(3000, "x") + `,"b":` + text(2000, "<") + `}`),
+			`"inputs":{"a":"…","b":` + text(2000, "<") + `},"inputs_truncated":true,"schema`,
+		},
+		"all are long": {value(`{"b":` + text(4000, "x") + `,"a":` + text(4000, "y") + `,"c":` + text(5000, "z") +
+			`,"d":"<"}`), `"inputs":{"a":"…","b":"…","c":"…","d":"<"},"inputs_truncated":true,"schema`},
+		"one is a list": {
+			value(`{"a":[` + text(3000, "x") + `,` + text(3000, "x") + `],"b":1}`),
+			`"inputs":{"a":"…","b":1},"inputs_truncated":true,"schema`,
+		},
+		"too many": {value(`{"n0":1` + many(600) + `}`), `"workflow_name":"","inputs_truncated":true,"schema`},
+		"stored":   {journal.Value{Hash: "h"}, `"inputs":{"kept":"apart"},"schema`},
+		"none":     {value(`{}`), `"workflow_name":"","schema`},
+		"null":     {value(`null`), `"workflow_name":"","schema`},
 	} {
 		got := begun(t, c.input, map[string]string{"h": `{"kept":"apart"}`})
 		if !strings.Contains(got, c.want) {
@@ -414,7 +476,8 @@ func ended(t *testing.T, fact journal.RunFinished) map[string]any {
 	}
 	_, line, _ := strings.Cut(read(t, dir), "\n")
 	var out map[string]any
-	if err := json.Unmarshal([]byte(line), &out); err != nil || len(line) > 4096+len("\n") || strings.Count(line, "\n") != 1 {
+	if err := json.Unmarshal([]byte(line), &out); err != nil || len(line) > 4096+len("\n") ||
+		strings.Count(line, "\n") != 1 {
 		t.Errorf("%d bytes, %v: %.80s", len(line), err, line)
 	}
 	return out
@@ -422,7 +485,10 @@ func ended(t *testing.T, fact journal.RunFinished) map[string]any {
 
 // Long error texts and control characters fit on one line.
 func TestLongErrorsAreCut(t *testing.T) {
-	for _, words := range []string{strings.Repeat("é", 9000), strings.Repeat("\x1b[31m\n", 2000), strings.Repeat("\x00", 9000), strings.Repeat("<", 2100)} {
+	for _, words := range []string{
+		strings.Repeat("é", 9000), strings.Repeat("\x1b[31m\n", 2000),
+		strings.Repeat("\x00", 9000), strings.Repeat("<", 2100),
+	} {
 		got, _ := ended(t, journal.RunFinished{Outcome: "failed", Error: words})["error"].(string)
 		cut, shortened := strings.CutSuffix(got, "…")
 		if !shortened || !strings.HasPrefix(words, cut) || len(cut) < 200 {
@@ -435,9 +501,8 @@ func TestLongErrorsAreCut(t *testing.T) {
 	}
 }
 
-// Exit codes are valid, that of a failure is never 0, and secrets in error texts
-// are masked.
-func TestHowRunsEnd(t *testing.T) {
+// Exit codes are valid, that of a failure is never 0, and secrets in error texts are masked.
+func TestExitCodesOfEndings(t *testing.T) {
 	key := "ghp_" + strings.Repeat("a1B2", 9)
 	for _, c := range []struct {
 		fact   journal.RunFinished
@@ -461,8 +526,8 @@ func TestHowRunsEnd(t *testing.T) {
 	}
 }
 
-// A torn line stays on a line of its own, and its record is written again.
-func TestTornLines(t *testing.T) {
+// A torn line stays on a separate line, and its record is written again.
+func TestTornLineIsWrittenAgain(t *testing.T) {
 	s, appends := world()
 	dir := t.TempDir()
 	if err := open(t, dir, s).RecordAll(t.Context(), appends); err != nil {
@@ -520,7 +585,10 @@ func TestLockIsHeldForWriting(t *testing.T) {
 	s, appends := world()
 	dir := t.TempDir()
 	turn := &lock{refused: errors.New("it is another's turn")}
-	w, err := awfaudit.New(awfaudit.Options{Path: filepath.Join(dir, "deep", "audit.jsonl"), Position: filepath.Join(dir, "position"), Source: s, Lock: turn})
+	w, err := awfaudit.New(awfaudit.Options{
+		Path:     filepath.Join(dir, "deep", "audit.jsonl"),
+		Position: filepath.Join(dir, "position"), Source: s, Lock: turn,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -579,8 +647,7 @@ func TestCloseSavesThePosition(t *testing.T) {
 	}
 }
 
-// What could not be read is made up for by the next process; later runs are
-// written at once.
+// The next process writes the records of unreadable runs; later runs are written at once.
 func TestUnreadableRunIsRetried(t *testing.T) {
 	s, appends := world()
 	begins := s["r1"][0].Fact.(journal.RunStarted)
@@ -590,7 +657,10 @@ func TestUnreadableRunIsRetried(t *testing.T) {
 	dir := t.TempDir()
 	blobs := map[string]string{}
 	next := func() *awfaudit.Writer {
-		w, err := awfaudit.New(awfaudit.Options{Path: filepath.Join(dir, "deep", "audit.jsonl"), Position: filepath.Join(dir, "position"), Source: stored{s, blobs}})
+		w, err := awfaudit.New(awfaudit.Options{
+			Path:     filepath.Join(dir, "deep", "audit.jsonl"),
+			Position: filepath.Join(dir, "position"), Source: stored{s, blobs},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -632,13 +702,15 @@ func (c counted) Events(ctx context.Context, run journal.RunID, after journal.Se
 	return c.store.Events(ctx, run, after)
 }
 
-// A stream is read once, not for each round of a loop, and those of other formats
-// are not read.
+// A stream is read once, not for each round of a loop, and those of other formats are not read.
 func TestRoundsDoNotReadTheJournal(t *testing.T) {
 	s, _ := world()
 	reads := 0
 	dir := t.TempDir()
-	w, err := awfaudit.New(awfaudit.Options{Path: filepath.Join(dir, "audit.jsonl"), Position: filepath.Join(dir, "position"), Source: counted{s, &reads}})
+	w, err := awfaudit.New(awfaudit.Options{
+		Path:     filepath.Join(dir, "audit.jsonl"),
+		Position: filepath.Join(dir, "position"), Source: counted{s, &reads},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -652,10 +724,12 @@ func TestRoundsDoNotReadTheJournal(t *testing.T) {
 		}
 		seq += 2
 		other := []journal.Event{{Seq: seq, Fact: journal.FrameClosed{Frame: "x"}}}
-		if err := w.Record(t.Context(), journal.Appended{Pos: journal.Pos(2*i + 1), Run: "r1", Events: round}); err != nil {
+		if err := w.Record(t.Context(),
+			journal.Appended{Pos: journal.Pos(2*i + 1), Run: "r1", Events: round}); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Record(t.Context(), journal.Appended{Pos: journal.Pos(2*i + 2), Run: "r2", Events: other}); err != nil {
+		if err := w.Record(t.Context(),
+			journal.Appended{Pos: journal.Pos(2*i + 2), Run: "r2", Events: other}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -27,8 +27,8 @@ func (s Size) orUsual() Size {
 
 var spinner = []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
 
-// Area returns the lines of the status area at a time, the most important ones
-// first if the terminal has no room for all.
+// Area returns the lines of the status area at a time, the most important ones first if the terminal has no room for
+// all.
 func (p *Progress) Area(now time.Time, size Size, s Style) []string {
 	if p.started == 0 {
 		return nil
@@ -38,8 +38,7 @@ func (p *Progress) Area(now time.Time, size Size, s Style) []string {
 	lines := []string{p.headline(now, width, &s)}
 	room := max(size.Rows-2, 1)
 	waits, works := p.sorted()
-	// Steps that wait for the user come first, then those that are running, then
-	// finished ones as far as there is room.
+	// Steps that wait for the user come first, then those that are running, then finished ones as far as there is room.
 	var body []string
 	for _, a := range slices.Concat(waits, works) {
 		body = append(body, a.line(now, width, &s))
@@ -85,7 +84,8 @@ func (p *Progress) headline(now time.Time, width int, s *Style) string {
 		parts = append(parts, counted(used.ToolCalls, limits.ToolCalls, "tool call"))
 	}
 	if m := limits.MicroDollars; m != nil {
-		parts = append(parts, fmt.Sprintf("%s of %s left", price.Dollars(max(*m-used.MicroDollars, 0)), price.Dollars(*m)))
+		parts = append(parts,
+			fmt.Sprintf("%s of %s left", price.Dollars(max(*m-used.MicroDollars, 0)), price.Dollars(*m)))
 	} else if used.MicroDollars > 0 {
 		parts = append(parts, price.Dollars(used.MicroDollars))
 	}
@@ -107,8 +107,8 @@ func counted(used int64, limit *int64, what string) string {
 	return fmt.Sprintf("%s of %s left", report.Number(max(*limit-used, 0)), plural(*limit, what))
 }
 
-// sorted returns the open steps: those that wait for the user, and the others as
-// a tree, each below its enclosing step, in the order in which they started.
+// sorted returns the open steps: those that wait for the user, and the others as a tree, each below its enclosing step,
+// in the order in which they started.
 func (p *Progress) sorted() (waits, works []*active) {
 	below := map[*report.Step][]*active{}
 	for _, a := range p.active {
@@ -175,8 +175,7 @@ func (a *active) line(now time.Time, width int, s *Style) string {
 	return fit(s, indent, "▸", name, strings.Join(parts, " · "), report.KindColour(a.step.Kind), report.Dim, width)
 }
 
-// fit formats a mark, a name and a text within a width; the text is cut before
-// the name.
+// fit formats a mark, a name and a text within a width; the text is cut before the name.
 func fit(s *Style, indent, mark, name, text string, nameColour, textColour report.Colour, width int) string {
 	name, text = report.Clean(name), report.Clean(text)
 	start := indent
@@ -208,9 +207,8 @@ func (p *Progress) doneLine(n *Notice, width int, s *Style) string {
 	return fit(s, "  ", mark, n.place, text, report.KindColour(n.Kind), colour, width)
 }
 
-// Summary returns what stays on the screen: a line for each outermost step, and
-// how the run ended or what it waits for. The last lines are never cut: they
-// have the commands to copy.
+// Summary returns what stays on the screen: a line for each outermost step, and how the run ended or what it waits for.
+// The last lines are never cut: they have the commands to copy.
 func (p *Progress) Summary(s Style) []string {
 	const uncut = 1 << 20
 	width := s.Width

@@ -162,8 +162,7 @@ func TestBatchIsOneWrite(t *testing.T) {
 	}
 }
 
-// A write has at most 4 KiB, which a pipe takes atomically, so that lines of other
-// programs are not mixed into it.
+// A write has at most 4 KiB, which a pipe takes atomically, so that lines of other programs are not mixed into it.
 func TestWritesFitAPipe(t *testing.T) {
 	most := 0
 	for _, r := range recordings(t) {
@@ -199,7 +198,7 @@ func TestRepeatedAppendsAndOtherRunsAreIgnored(t *testing.T) {
 }
 
 // Control characters of models and files do not reach the terminal.
-func TestNoControlCharacters(t *testing.T) {
+func TestControlCharactersDoNotReachTheTerminal(t *testing.T) {
 	r := recorded(t, "gate-rejected")
 	evil := "\x1b[2J\u009b31m\u202eevil\r\n\a"
 	for _, a := range r.Appends {
@@ -342,14 +341,14 @@ func TestLiveDrawsTheArea(t *testing.T) {
 	}
 }
 
-// In a terminal that became narrower, what was drawn takes more rows, and all of
-// them are overwritten.
-func TestNarrowerTerminal(t *testing.T) {
+// In a terminal that became narrower, what was drawn takes more rows, and all of them are overwritten.
+func TestNarrowerTerminalIsRedrawnCompletely(t *testing.T) {
 	r := recorded(t, "waiting")
 	size := console.Size{Columns: 80, Rows: 24}
 	var out bytes.Buffer
 	now := time.UnixMilli(0)
-	l := console.NewLive(&out, r.options(), func() console.Size { return size }, func() time.Time { now = now.Add(time.Second); return now })
+	l := console.NewLive(&out, r.options(), func() console.Size { return size },
+		func() time.Time { now = now.Add(time.Second); return now })
 	feed(t, l, r.Appends[:len(r.Appends)-1])
 	now = r.Appends[0].Events[0].At.Time()
 	feed(t, l, r.Appends[len(r.Appends)-1:])
@@ -402,13 +401,16 @@ func TestManyWorkersFitTheScreen(t *testing.T) {
 	}
 }
 
-func TestColours(t *testing.T) {
+func TestColorsMatchTheGraph(t *testing.T) {
 	r := recorded(t, "bundle")
 	o := r.options()
 	o.Style.Colour = true
 	var lines bytes.Buffer
 	feed(t, console.NewLines(&lines, o), r.Appends)
-	for what, colour := range map[string]report.Colour{"extract": report.Cyan, "extract.W1_ACTIONS": report.Purple, "publish": report.Green} {
+	for what, colour := range map[string]report.Colour{
+		"extract": report.Cyan, "extract.W1_ACTIONS": report.Purple,
+		"publish": report.Green,
+	} {
 		if !strings.Contains(lines.String(), colour.Paint(what)) {
 			t.Errorf("%s is not painted as in the graph:\n%s", what, lines.String())
 		}

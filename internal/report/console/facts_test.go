@@ -130,9 +130,18 @@ func TestToolCallWaitsForApproval(t *testing.T) {
 		decided journal.GateDecided
 		want    string
 	}{
-		{journal.GateDecided{Method: plan.MethodPerson, Reason: plan.ReasonApproved, By: journal.Actor{User: "kim"}}, "send  call to mail.send approved by kim"},
-		{journal.GateDecided{Method: plan.MethodPerson, Reason: plan.ReasonDenied, Note: "not today"}, "send  call to mail.send rejected: not today"},
-		{journal.GateDecided{Method: plan.MethodTimeout, Reason: plan.ReasonNobody}, "send  call to mail.send timed out"},
+		{
+			journal.GateDecided{Method: plan.MethodPerson, Reason: plan.ReasonApproved, By: journal.Actor{User: "kim"}},
+			"send  call to mail.send approved by kim",
+		},
+		{
+			journal.GateDecided{Method: plan.MethodPerson, Reason: plan.ReasonDenied, Note: "not today"},
+			"send  call to mail.send rejected: not today",
+		},
+		{
+			journal.GateDecided{Method: plan.MethodTimeout, Reason: plan.ReasonNobody},
+			"send  call to mail.send timed out",
+		},
 	} {
 		s := play(t, journal.RunStarted{Name: "flow"}, journal.TaskStarted{Work: work, Kind: "agent"})
 		s.take(opened)
@@ -142,7 +151,8 @@ func TestToolCallWaitsForApproval(t *testing.T) {
 		c.decided.Place, c.decided.Outcome = work.Place, journal.OutcomeRerun
 		s.take(c.decided)
 		s.expectLines(c.want)
-		s.take(journal.TaskStarted{Work: work, Kind: "agent", Rerun: 1}, journal.TaskEnded{Work: work, Outcome: "ok", Final: true})
+		s.take(journal.TaskStarted{Work: work, Kind: "agent", Rerun: 1},
+			journal.TaskEnded{Work: work, Outcome: "ok", Final: true})
 		s.expectLines("send  done")
 		s.expectArea("1 step")
 	}
@@ -153,7 +163,10 @@ func TestHookDoesNotRepeatFailure(t *testing.T) {
 	for _, again := range []bool{true, false} {
 		task := ir.Task{Kind: "hook"}
 		task.Settings.Put("again", again, source.Span{})
-		outline := report.NewOutline(&ir.Program{Blocks: []ir.Block{{Steps: []ir.Step{{ID: "send", Type: "hook", Action: task}}}}})
+		outline := report.NewOutline(&ir.Program{Blocks: []ir.Block{{Steps: []ir.Step{{
+			ID: "send", Type: "hook",
+			Action: task,
+		}}}}})
 		s := &stage{t: t, p: console.NewProgress(run, func(string) (*report.Outline, error) { return outline, nil })}
 		s.take(journal.RunStarted{Name: "flow"}, journal.TaskStarted{Work: work, Kind: "hook"})
 		s.take(journal.TaskEnded{Work: work, Outcome: "failed", Error: "exit code 4", Final: true})
@@ -169,10 +182,13 @@ func TestHookDoesNotRepeatFailure(t *testing.T) {
 	}
 }
 
-// A loop that reaches its limit succeeds, and its line says so.
-func TestLoopAtItsLimit(t *testing.T) {
+// A loop that reaches its limit succeeds, and its line mentions the limit.
+func TestLoopAtItsLimitShowsTheLimit(t *testing.T) {
 	loop := journal.Place{Step: "wait"}
-	for reason, want := range map[string]string{"": "wait  done", string(journal.ClassLoopLimit): "wait  stopped after 0 ms: iteration limit (2) reached"} {
+	for reason, want := range map[string]string{
+		"":                             "wait  done",
+		string(journal.ClassLoopLimit): "wait  stopped after 0 ms: iteration limit (2) reached",
+	} {
 		s := play(t, journal.RunStarted{Name: "flow"}, journal.StepEntered{Place: loop, Mode: "loop", Max: 2})
 		s.take(journal.StepLeft{Place: loop, Outcome: "ok", Reason: reason})
 		s.expectLines(want)
@@ -189,32 +205,37 @@ func TestHookMessagesAreShown(t *testing.T) {
 	s.take(journal.TaskEnded{Work: work, Outcome: "ok", Final: true})
 	s.expectLines()
 	s.take(journal.RunFinished{Outcome: "ok"})
-	if got := strings.Join(s.p.Summary(console.Style{}), "\n"); got != "  · send  about to send\nflow  finished in 0 ms, 1 step" {
+	if got := strings.Join(s.p.Summary(console.Style{}),
+		"\n"); got != "  · send  about to send\nflow  finished in 0 ms, 1 step" {
 		t.Errorf("at the end:\n%s", got)
 	}
 }
 
 func TestModelRetryIsShown(t *testing.T) {
 	s := play(t, journal.RunStarted{Name: "flow"}, journal.TaskStarted{Work: work, Kind: "agent"})
-	s.take(note(1, journal.NoteModelRetry, journal.ModelRetry{ModelError: journal.ModelError{Class: "RATE_LIMIT", Message: "slow down"}, Wait: 5000}))
+	s.take(note(1, journal.NoteModelRetry,
+		journal.ModelRetry{ModelError: journal.ModelError{Class: "RATE_LIMIT", Message: "slow down"}, Wait: 5000}))
 	s.expectLines("send  model call failed: slow down; retrying in 5.0 s")
 	s.expectArea("model call failed, retrying in 4.0 s")
 	s.take(note(2, journal.NoteReply, journal.Reply{}))
-	if area := s.p.Area(time.UnixMilli(2000), console.Size{}, console.Style{}); strings.Contains(strings.Join(area, "\n"), "retrying") {
+	if area := s.p.Area(time.UnixMilli(2000), console.Size{},
+		console.Style{}); strings.Contains(strings.Join(area, "\n"), "retrying") {
 		t.Errorf("%q", area)
 	}
 }
 
 func TestConcurrentToolCallsAreShown(t *testing.T) {
 	s := play(t, journal.RunStarted{Name: "flow"}, journal.TaskStarted{Work: work, Kind: "agent"})
-	s.take(note(1, journal.NoteToolCall, journal.ToolUse{Name: "look", CallID: "1"}), note(2, journal.NoteToolCall, journal.ToolUse{Name: "read", CallID: "2"}))
+	s.take(note(1, journal.NoteToolCall, journal.ToolUse{Name: "look", CallID: "1"}),
+		note(2, journal.NoteToolCall, journal.ToolUse{Name: "read", CallID: "2"}))
 	s.expectArea("tool look and 1 more")
 	s.take(note(3, journal.NoteToolResult, journal.ToolUse{Name: "look", CallID: "1"}))
 	s.expectArea("tool read")
 }
 
 func TestToolProgressIsShown(t *testing.T) {
-	s := play(t, journal.RunStarted{Name: "flow"}, journal.TaskStarted{Work: work, Kind: "agent"}, note(1, journal.NoteToolCall, journal.ToolUse{Name: "look", CallID: "1"}))
+	s := play(t, journal.RunStarted{Name: "flow"}, journal.TaskStarted{Work: work, Kind: "agent"},
+		note(1, journal.NoteToolCall, journal.ToolUse{Name: "look", CallID: "1"}))
 	for i, c := range []struct {
 		far  journal.Progress
 		want string
@@ -232,7 +253,8 @@ func TestToolProgressIsShown(t *testing.T) {
 	s.take(note(9, journal.NoteToolResult, journal.ToolUse{Name: "look", CallID: "1"}))
 	s.expectLines("send  tool look returned")
 	n := console.Notice{Event: console.ToolProgress, Tool: "look", Done: 1, Total: 4}
-	if line, err := n.JSON(); err != nil || !strings.Contains(string(line), `"event":"tool.progress","tool":"look","done":1,"total":4}`) {
+	if line, err := n.JSON(); err != nil ||
+		!strings.Contains(string(line), `"event":"tool.progress","tool":"look","done":1,"total":4}`) {
 		t.Errorf("%s %v", line, err)
 	}
 }
@@ -246,7 +268,13 @@ func TestContinuedAndRewoundRuns(t *testing.T) {
 
 func TestCostBudgetIsShown(t *testing.T) {
 	limit, seconds := int64(2_000_000), int64(60)
-	s := play(t, journal.RunStarted{Name: "flow", Budget: &journal.Limits{MicroDollars: &limit, ActiveSeconds: &seconds}}, journal.TaskStarted{Work: work, Kind: "agent"})
+	s := play(t, journal.RunStarted{
+		Name:   "flow",
+		Budget: &journal.Limits{MicroDollars: &limit, ActiveSeconds: &seconds},
+	}, journal.TaskStarted{
+		Work: work,
+		Kind: "agent",
+	})
 	reply := note(1, journal.NoteReply, journal.Reply{})
 	reply.Usage.MicroDollars = 500_000
 	s.take(reply)
@@ -261,7 +289,7 @@ func TestCostBudgetIsShown(t *testing.T) {
 	s.expectLines("send  done in 0 ms, $0.50", "flow  finished in 0 ms, 1 step, $0.50")
 }
 
-// A task that sleeps says why, and when it continues.
+// A task that sleeps shows the reason, and when it continues.
 func TestSleepingTaskSaysWhenItContinues(t *testing.T) {
 	s := play(t, journal.RunStarted{Name: "w"}, journal.TaskStarted{Work: work, Kind: "agent"})
 	s.take(journal.RetrySet{Work: work, Due: 1000 + 7_200_000, Continues: true, Why: "rate limit"})

@@ -14,7 +14,7 @@ func TestSimulatedResultsAreLabeled(t *testing.T) {
 }
 
 func TestTimesOfAnotherDayHaveADate(t *testing.T) {
-	told := Time{time.Date(2026, 3, 1, 23, 0, 0, 0, time.UTC)}
+	at := Time{time.Date(2026, 3, 1, 23, 0, 0, 0, time.UTC)}
 	for _, c := range []struct {
 		after time.Duration
 		zone  *time.Location
@@ -25,7 +25,7 @@ func TestTimesOfAnotherDayHaveADate(t *testing.T) {
 		{2 * time.Hour, time.FixedZone("west", -5*3600), "20:00:00"},
 	} {
 		s := Style{Zone: c.zone}
-		if got := s.moment(Time{told.Add(c.after)}, told); got != c.want {
+		if got := s.moment(Time{at.Add(c.after)}, at); got != c.want {
 			t.Errorf("%v later: %s, want %s", c.after, got, c.want)
 		}
 	}

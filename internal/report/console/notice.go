@@ -46,8 +46,7 @@ const (
 	InputRefused Event = "input.refused"
 )
 
-// kindHook is the kind of steps around other steps: messages and small commands,
-// whose starts and ends are not shown.
+// kindHook is the kind of steps around other steps: messages and small commands, whose starts and ends are not shown.
 const kindHook = "hook"
 
 // What a wait is for.
@@ -58,8 +57,7 @@ const (
 	ForBudget   = "budget"
 )
 
-// Notice is one thing that happened. Its JSON is a line of the --json output,
-// without empty fields.
+// Notice is one thing that happened. Its JSON is a line of the --json output, without empty fields.
 type Notice struct {
 	Seq       journal.Seq     `json:"seq"` // in the journal
 	At        Time            `json:"at"`
@@ -111,7 +109,7 @@ type Notice struct {
 	root    journal.RunID  // the run that commands name
 	limits  journal.Limits // of the run that waits for budget
 	printed string         // output of a command
-	quiet   bool           // another notice of the same event says it better
+	quiet   bool           // another notice of the same event is more precise
 	badly   bool           // it is an end that the author marked as a failure
 }
 
@@ -151,20 +149,19 @@ func (s *Style) clock(t Time) string {
 }
 
 // moment formats a time, with the date unless it is that of the notice.
-func (s *Style) moment(t, told Time) string {
+func (s *Style) moment(t, at Time) string {
 	zone := s.Zone
 	if zone == nil {
 		zone = time.UTC
 	}
 	const day = "2006-01-02"
-	if t.In(zone).Format(day) == told.In(zone).Format(day) {
+	if t.In(zone).Format(day) == at.In(zone).Format(day) {
 		return s.clock(t)
 	}
 	return t.In(zone).Format(day + " 15:04")
 }
 
-// Remark returns the notice as a line among those of a transcript, where the
-// figures of each reply are of interest.
+// Remark returns the notice as a line among those of a transcript, where the figures of each reply are of interest.
 func (n *Notice) Remark(s Style) string {
 	if n.Event == ModelReplied {
 		parts := spent([]string{n.Model + " replied: " + tokens(n.Tokens)}, 0, n.MicroDollars, n.Offline)
@@ -207,45 +204,45 @@ func (n *Notice) text(s *Style) (string, report.Colour) {
 
 type phrase = func(n *Notice, s *Style) (string, report.Colour)
 
-// say makes a phrase of one color.
-func say(colour report.Colour, text func(n *Notice) string) phrase {
+// inColor returns a phrase of one color.
+func inColor(colour report.Colour, text func(n *Notice) string) phrase {
 	return func(n *Notice, _ *Style) (string, report.Colour) { return text(n), colour }
 }
 
 var phrases = map[Event]phrase{
-	RunStarted:   say(report.Plain, (*Notice).runStarted),
+	RunStarted:   inColor(report.Plain, (*Notice).runStarted),
 	RunFinished:  func(n *Notice, _ *Style) (string, report.Colour) { return n.finished() },
-	RunClaimed:   say(report.Dim, func(*Notice) string { return "resumed by another process" }),
-	StepStarted:  say(report.Plain, (*Notice).stepStarted),
+	RunClaimed:   inColor(report.Dim, func(*Notice) string { return "resumed by another process" }),
+	StepStarted:  inColor(report.Plain, (*Notice).stepStarted),
 	StepFinished: func(n *Notice, _ *Style) (string, report.Colour) { return n.stepFinished() },
-	StepSkipped:  say(report.Dim, func(*Notice) string { return "skipped: condition is false" }),
-	StepRetrying: say(report.Amber, (*Notice).stepRetrying),
-	StepLost:     say(report.Amber, (*Notice).stepLost),
-	StepSaid:     say(report.Plain, func(n *Notice) string { return strings.TrimSpace(n.Note) }),
-	ModelRetried: say(report.Amber, func(n *Notice) string {
+	StepSkipped:  inColor(report.Dim, func(*Notice) string { return "skipped: condition is false" }),
+	StepRetrying: inColor(report.Amber, (*Notice).stepRetrying),
+	StepLost:     inColor(report.Amber, (*Notice).stepLost),
+	StepSaid:     inColor(report.Plain, func(n *Notice) string { return strings.TrimSpace(n.Note) }),
+	ModelRetried: inColor(report.Amber, func(n *Notice) string {
 		return fmt.Sprintf("model call failed: %s; retrying in %s", n.Error, report.Duration(n.Due.Sub(n.At.Time)))
 	}),
-	ScriptRuns: say(report.Plain, func(n *Notice) string { return "running " + n.Script + ": " + n.Command }),
-	ToolProgress: say(report.Dim, func(n *Notice) string {
+	ScriptRuns: inColor(report.Plain, func(n *Notice) string { return "running " + n.Script + ": " + n.Command }),
+	ToolProgress: inColor(report.Dim, func(n *Notice) string {
 		return "tool " + n.Tool + " " + howFar(n.Done, n.Total, n.Note)
 	}),
 	ToolFinished: func(n *Notice, _ *Style) (string, report.Colour) { return n.toolFinished() },
 	WaitStarted:  func(n *Notice, s *Style) (string, report.Colour) { return n.waits(s), report.Amber },
 	WaitFinished: func(n *Notice, _ *Style) (string, report.Colour) { return n.decided() },
-	Signalled: say(report.Plain, func(n *Notice) string {
+	Signalled: inColor(report.Plain, func(n *Notice) string {
 		return "event " + n.Signal + " received" + n.actor(" from ") + "; nothing waits for it yet"
 	}),
-	Paused:    say(report.Amber, func(n *Notice) string { return "paused" + n.who() }),
-	Continued: say(report.Plain, func(n *Notice) string { return "continued" + n.who() }),
-	Cancelling: say(report.Amber, func(n *Notice) string {
+	Paused:    inColor(report.Amber, func(n *Notice) string { return "paused" + n.who() }),
+	Continued: inColor(report.Plain, func(n *Notice) string { return "continued" + n.who() }),
+	Cancelling: inColor(report.Amber, func(n *Notice) string {
 		return "cancellation requested" + n.who() + because(n.Reason)
 	}),
-	BudgetRaised: say(report.Plain, func(n *Notice) string {
+	BudgetRaised: inColor(report.Plain, func(n *Notice) string {
 		return fmt.Sprintf("%s raised to %s%s", budgetWords(n.Budget), report.BudgetFigure(n.Budget, n.To), n.who())
 	}),
-	Rewound:      say(report.Amber, func(n *Notice) string { return "rewound to " + n.Step + n.who() }),
-	StateEdited:  say(report.Plain, func(n *Notice) string { return n.Variable + " changed" + n.who() }),
-	InputRefused: say(report.Amber, func(n *Notice) string { return "refused input" + n.who() + ": " + n.Error }),
+	Rewound:      inColor(report.Amber, func(n *Notice) string { return "rewound to " + n.Step + n.who() }),
+	StateEdited:  inColor(report.Plain, func(n *Notice) string { return n.Variable + " changed" + n.who() }),
+	InputRefused: inColor(report.Amber, func(n *Notice) string { return "refused input" + n.who() + ": " + n.Error }),
 }
 
 func (n *Notice) runStarted() string {
@@ -277,7 +274,8 @@ func (n *Notice) stepRetrying() string {
 	if n.Attempts > 0 {
 		attempt += fmt.Sprintf(" of %d", n.Attempts)
 	}
-	return fmt.Sprintf("failed: %s; retrying in %s (attempt %s)", n.Error, report.Duration(n.Due.Sub(n.At.Time)), attempt)
+	return fmt.Sprintf("failed: %s; retrying in %s (attempt %s)", n.Error, report.Duration(n.Due.Sub(n.At.Time)),
+		attempt)
 }
 
 func (n *Notice) stepLost() string {
@@ -287,7 +285,8 @@ func (n *Notice) stepLost() string {
 	if n.Tokens == 0 {
 		return "interrupted; running again"
 	}
-	return "interrupted; running again: a model call got no reply and is charged up to " + used(n.Tokens, n.MicroDollars)
+	return "interrupted; running again: a model call got no reply and is charged up to " +
+		used(n.Tokens, n.MicroDollars)
 }
 
 // used returns tokens and their cost, if that is known.
@@ -326,8 +325,7 @@ func howFar(done, total float64, message string) string {
 	return text + message
 }
 
-// who returns who did it, for the end of a sentence. A claimed name stands
-// beside the user, never instead of it.
+// who returns the actor, for the end of a sentence. A claimed name is shown beside the user, never instead of it.
 func (n *Notice) who() string { return n.actor(" by ") }
 
 func (n *Notice) actor(before string) string {

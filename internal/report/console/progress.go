@@ -48,7 +48,7 @@ type active struct {
 	wait    *Notice
 	retry   journal.Millis // time of the next attempt
 	over    int            // finished branches, items or iterations
-	// undecided reports that a notice has said that the stop condition has no value.
+	// undecided reports that a notice about a stop condition without a value was sent.
 	undecided bool
 }
 
@@ -79,8 +79,7 @@ func NewProgress(run journal.RunID, outline func(definition string) (*report.Out
 // Seq returns the sequence number of the last event.
 func (p *Progress) Seq() journal.Seq { return p.seq }
 
-// Apply applies the next event and returns its notices, which are valid until
-// the next call.
+// Apply applies the next event and returns its notices, which are valid until the next call.
 func (p *Progress) Apply(e *journal.Event) ([]Notice, error) {
 	p.out, p.seq = p.out[:0], e.Seq
 	err := p.in.Interpret(e, func(ev *report.Event) error {
@@ -105,9 +104,8 @@ func (p *Progress) Apply(e *journal.Event) ([]Notice, error) {
 	return p.out, err
 }
 
-// restore continues where the checkpoint was written. Notices of earlier steps are
-// not known; the summary counts them. If the checkpoint cannot be used, nothing
-// changes.
+// restore continues where the checkpoint was written. Notices of earlier steps are not known; the summary counts them.
+// If the checkpoint cannot be used, nothing changes.
 func (p *Progress) restore(c *report.Checkpoint) {
 	run := &report.Run{}
 	var open []*active
@@ -131,8 +129,8 @@ func (p *Progress) restore(c *report.Checkpoint) {
 	p.paused, p.starved = p.in.Standing()
 }
 
-// tell adds a notice about the event's step, or about the run if it has none.
-func (p *Progress) tell(ev *report.Event, event Event) *Notice {
+// add adds a notice about the event's step, or about the run if it has none.
+func (p *Progress) add(ev *report.Event, event Event) *Notice {
 	n := Notice{
 		Seq: ev.Seq, At: Time{ev.At.Time()}, Run: p.run, Event: event, By: ev.By.User, Claimed: ev.By.As,
 		place: p.name, root: p.run,
@@ -160,26 +158,27 @@ func place(s *report.Step) string {
 	return text
 }
 
-// handlers update the progress and add the notices of each event. The step's
-// active state is nil if it is not shown.
+// handlers update the progress and add the notices of each event. The step's active state is nil if it is not shown.
 var handlers = map[report.EventType]func(p *Progress, ev *report.Event, a *active){
-	report.RunStarted:      (*Progress).runStarted,
-	report.RunFinished:     (*Progress).runFinished,
-	report.RunClaimed:      of(RunClaimed, func(*Notice, journal.Claimed) {}),
-	report.RunPaused:       func(p *Progress, ev *report.Event, _ *active) { p.paused = true; p.tell(ev, Paused) },
-	report.RunContinued:    func(p *Progress, ev *report.Event, _ *active) { p.paused = false; p.tell(ev, Continued) },
-	report.RunRewound:      of(Rewound, func(n *Notice, x journal.Rewound) { n.Step = x.Step }),
-	report.StateEdited:     of(StateEdited, func(n *Notice, x journal.StateEdited) { n.Variable = x.Path }),
-	report.SignalReceived:  of(Signalled, func(n *Notice, x journal.Signalled) { n.Signal = x.Event }),
-	report.InputRefused:    of(InputRefused, func(n *Notice, x journal.InputRefused) { n.Reason, n.Error = x.Input, x.Why }),
-	report.BudgetRaised:    of(BudgetRaised, func(n *Notice, x journal.BudgetRaised) { n.Budget, n.To = x.Budget, x.To }),
+	report.RunStarted:     (*Progress).runStarted,
+	report.RunFinished:    (*Progress).runFinished,
+	report.RunClaimed:     of(RunClaimed, func(*Notice, journal.Claimed) {}),
+	report.RunPaused:      func(p *Progress, ev *report.Event, _ *active) { p.paused = true; p.add(ev, Paused) },
+	report.RunContinued:   func(p *Progress, ev *report.Event, _ *active) { p.paused = false; p.add(ev, Continued) },
+	report.RunRewound:     of(Rewound, func(n *Notice, x journal.Rewound) { n.Step = x.Step }),
+	report.StateEdited:    of(StateEdited, func(n *Notice, x journal.StateEdited) { n.Variable = x.Path }),
+	report.SignalReceived: of(Signalled, func(n *Notice, x journal.Signalled) { n.Signal = x.Event }),
+	report.InputRefused: of(InputRefused,
+		func(n *Notice, x journal.InputRefused) { n.Reason, n.Error = x.Input, x.Why }),
+	report.BudgetRaised: of(BudgetRaised,
+		func(n *Notice, x journal.BudgetRaised) { n.Budget, n.To = x.Budget, x.To }),
 	report.CancelRequested: (*Progress).cancelRequested,
 	report.DeadlineReached: (*Progress).deadlineReached,
 	report.BudgetReserved:  func(p *Progress, _ *report.Event, _ *active) { p.starved = "" },
 	report.BudgetWaiting:   (*Progress).budgetWaiting,
 	report.StepStarted:     (*Progress).stepStarted,
 	report.StepFinished:    (*Progress).stepFinished,
-	report.StepSkipped:     func(p *Progress, ev *report.Event, _ *active) { p.keep(p.tell(ev, StepSkipped), ev.Step) },
+	report.StepSkipped:     func(p *Progress, ev *report.Event, _ *active) { p.keep(p.add(ev, StepSkipped), ev.Step) },
 	report.StepRetrying:    (*Progress).stepRetrying,
 	report.TaskStarted:     (*Progress).taskStarted,
 	report.TaskLost:        of(StepLost, taskLost),
@@ -197,14 +196,14 @@ var handlers = map[report.EventType]func(p *Progress, ev *report.Event, a *activ
 
 // of handles an event by one notice, filled from the event's fact.
 func of[F journal.Fact](event Event, fill func(*Notice, F)) func(*Progress, *report.Event, *active) {
-	return func(p *Progress, ev *report.Event, _ *active) { fill(p.tell(ev, event), ev.Fact.(F)) }
+	return func(p *Progress, ev *report.Event, _ *active) { fill(p.add(ev, event), ev.Fact.(F)) }
 }
 
 func (p *Progress) runStarted(ev *report.Event, _ *active) {
 	if ev.Run.Parent == "" {
 		p.name, p.started = ev.Run.Name, ev.At
 	}
-	n := p.tell(ev, RunStarted)
+	n := p.add(ev, RunStarted)
 	n.Run, n.Parent, n.Name = ev.Run.ID, ev.Run.Parent, ev.Run.Name
 	if from := ev.Run.From; from != nil {
 		n.From, n.Step = from.Run, from.Step
@@ -212,7 +211,7 @@ func (p *Progress) runStarted(ev *report.Event, _ *active) {
 }
 
 func (p *Progress) runFinished(ev *report.Event, _ *active) {
-	n := p.tell(ev, RunFinished)
+	n := p.add(ev, RunFinished)
 	n.Run, n.Parent, n.Name, n.Outcome, n.Error = ev.Run.ID, ev.Run.Parent, ev.Run.Name, ev.Outcome, ev.Problem
 	n.Millis = int64(ev.At - ev.Run.Started)
 	n.result(ev.Value)
@@ -220,7 +219,8 @@ func (p *Progress) runFinished(ev *report.Event, _ *active) {
 		return
 	}
 	used := ev.Budget.Used
-	n.Steps, n.Tokens, n.MicroDollars, n.Lost, n.Offline = used.Steps, total(used), used.MicroDollars, used.Lost, p.offline
+	n.Steps, n.Tokens, n.MicroDollars, n.Lost, n.Offline = used.Steps, total(used), used.MicroDollars, used.Lost,
+		p.offline
 	n.Reason, n.Status = ev.Reason, ev.Status
 	end := *n
 	p.end = &end
@@ -229,11 +229,11 @@ func (p *Progress) runFinished(ev *report.Event, _ *active) {
 func (p *Progress) stepStarted(ev *report.Event, _ *active) {
 	a := &active{step: ev.Step}
 	ev.Step.Data, p.active = a, append(p.active, a)
-	p.tell(ev, StepStarted).quiet = ev.Step.Gate != nil
+	p.add(ev, StepStarted).quiet = ev.Step.Gate != nil
 }
 
 func (p *Progress) stepFinished(ev *report.Event, a *active) {
-	n := p.tell(ev, StepFinished)
+	n := p.add(ev, StepFinished)
 	n.Outcome, n.Error, n.Millis = ev.Outcome, ev.Problem, int64(ev.At-ev.Step.Started)
 	n.result(ev.Value)
 	if ev.Step.Info != nil {
@@ -313,7 +313,7 @@ func (p *Progress) stepRetrying(ev *report.Event, a *active) {
 	}
 	x := ev.Fact.(journal.RetrySet)
 	a.retry = x.Due
-	n := p.tell(ev, StepRetrying)
+	n := p.add(ev, StepRetrying)
 	n.Due, n.Error = Time{x.Due.Time()}, cmp.Or(ev.Error, string(ev.Class))
 	if x.Continues {
 		return
@@ -331,13 +331,13 @@ func (p *Progress) branchFinished(ev *report.Event, a *active) {
 	a.over++
 	if ev.Reason == plan.ReasonUndecided && !a.undecided { // one notice is enough
 		a.undecided = true
-		p.tell(ev, StepSaid).Note = "continues: the stop condition cannot be evaluated: " + ev.Error
+		p.add(ev, StepSaid).Note = "continues: the stop condition cannot be evaluated: " + ev.Error
 	}
 }
 
 func (p *Progress) modelReplied(ev *report.Event, a *active) {
 	r := report.Body[journal.Reply](ev.Note)
-	n := p.tell(ev, ModelReplied)
+	n := p.add(ev, ModelReplied)
 	n.Model, n.Offline, n.Tokens, n.MicroDollars = r.Model, r.Offline, total(ev.Usage), ev.Usage.MicroDollars
 	p.answeredOffline(a, r.Offline)
 }
@@ -350,20 +350,20 @@ func (p *Progress) answeredOffline(a *active, offline string) {
 
 func (p *Progress) modelRetried(ev *report.Event, a *active) {
 	r := report.Body[journal.ModelRetry](ev.Note)
-	n := p.tell(ev, ModelRetried)
+	n := p.add(ev, ModelRetried)
 	a.again = ev.At + r.Wait
 	n.Error, n.Reason, n.Due = r.Message, string(r.Class), Time{a.again.Time()}
 }
 
 func (p *Progress) messagePrinted(ev *report.Event, _ *active) {
-	n := p.tell(ev, StepSaid)
+	n := p.add(ev, StepSaid)
 	n.Note = report.Body[journal.Said](ev.Note).Text
 	p.remember(n)
 }
 
 func (p *Progress) commandStarted(ev *report.Event, _ *active) {
 	if c := report.Body[journal.Command](ev.Note); c.Script != "" {
-		n := p.tell(ev, ScriptRuns)
+		n := p.add(ev, ScriptRuns)
 		n.Script, n.Command = c.Script, c.Command
 		p.remember(n)
 	}
@@ -375,7 +375,7 @@ func (p *Progress) toolCalled(ev *report.Event, a *active) {
 
 func (p *Progress) toolProgressed(ev *report.Event, a *active) {
 	far := report.Body[journal.Progress](ev.Note)
-	n := p.tell(ev, ToolProgress)
+	n := p.add(ev, ToolProgress)
 	n.Tool, n.Done, n.Total, n.Note = far.Name, far.Done, far.Total, far.Message
 	if i := a.tool(far.Name, far.CallID); i >= 0 {
 		a.tools[i].far = " " + howFar(far.Done, far.Total, far.Message)
@@ -387,7 +387,7 @@ func (p *Progress) toolReturned(ev *report.Event, a *active) {
 	if i := a.tool(t.Name, t.CallID); i >= 0 { // several may be running at the same time
 		a.tools = slices.Delete(a.tools, i, i+1)
 	}
-	n := p.tell(ev, ToolFinished)
+	n := p.add(ev, ToolFinished)
 	n.Tool, n.Error, n.Reason, n.Offline = t.Name, t.Error, string(t.Class), t.Offline
 	p.answeredOffline(a, t.Offline)
 }
@@ -397,7 +397,7 @@ func (p *Progress) gateOpened(ev *report.Event, a *active) {
 		return
 	}
 	x := &ev.Step.Gate.GateOpened
-	n := p.tell(ev, WaitStarted)
+	n := p.add(ev, WaitStarted)
 	n.Signal, n.Step = x.Event, x.Place.Key()
 	if x.Due != 0 {
 		n.Due = Time{x.Due.Time()}
@@ -421,7 +421,7 @@ func (p *Progress) gateDecided(ev *report.Event, a *active) {
 		return
 	}
 	x := ev.Fact.(journal.GateDecided)
-	n := p.tell(ev, WaitFinished)
+	n := p.add(ev, WaitFinished)
 	n.Outcome, n.Reason, n.Note, n.Signal = x.Outcome, x.Method, x.Note, x.Event
 	if a.wait != nil {
 		n.For, n.Tool = a.wait.For, a.wait.Tool
@@ -438,7 +438,7 @@ func (p *Progress) gateDecided(ev *report.Event, a *active) {
 func (p *Progress) cancelRequested(ev *report.Event, _ *active) {
 	if x := ev.Fact.(journal.CancelRequested); x.Frame == "" && !x.Below {
 		p.stopping = true
-		n := p.tell(ev, Cancelling)
+		n := p.add(ev, Cancelling)
 		n.Reason = x.Reason
 	}
 }
@@ -456,7 +456,7 @@ func (p *Progress) budgetWaiting(ev *report.Event, _ *active) {
 
 func (p *Progress) budgetExhausted(ev *report.Event, budget string) *Notice {
 	p.starved = budget
-	n := p.tell(ev, WaitStarted)
+	n := p.add(ev, WaitStarted)
 	n.For, n.Budget, n.limits = ForBudget, budget, p.in.Budget(ev.At).Limits
 	return n
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/espalier-run/espalier/internal/report"
 )
 
-// Screen draws lines in place at the bottom of a terminal. Each drawing is one
-// write, marked as a frame for terminals that support synchronized output.
+// Screen draws lines in place at the bottom of a terminal. Each drawing is one write, marked as a frame for terminals
+// that support synchronized output.
 type Screen struct {
 	w      io.Writer
 	drawn  time.Time
@@ -70,8 +70,8 @@ func (s *Screen) Finish(lines []string, size Size) error {
 	return err
 }
 
-// back moves the cursor to the start of what was drawn. In a terminal that has
-// become narrower, the lines take more rows.
+// back moves the cursor to the start of what was drawn. In a terminal that has become narrower, the lines take more
+// rows.
 func (s *Screen) back(out *bytes.Buffer, size Size) {
 	out.WriteByte('\r')
 	if rows := s.rows(size); rows > 0 {

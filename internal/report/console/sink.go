@@ -24,14 +24,13 @@ type Options struct {
 	Checkpoint func(ctx context.Context) (*report.Checkpoint, error)
 }
 
-// follower keeps Progress up to date with the journal. Events before the first
-// append that it gets have no notices.
+// follower keeps Progress up to date with the journal. Events before the first append that it gets have no notices.
 type follower struct {
-	o    Options
-	mu   sync.Mutex
-	p    *Progress
-	tell func(n *Notice) error // nil if notices are not shown
-	show func() error          // called after each group of appends
+	o      Options
+	mu     sync.Mutex
+	p      *Progress
+	notify func(n *Notice) error // nil if notices are not shown
+	show   func() error          // called after each group of appends
 }
 
 // Record implements report.Sink. It ignores appends of other runs.
@@ -81,8 +80,8 @@ func (f *follower) take(ctx context.Context, events []journal.Event) error {
 			return err
 		}
 		for j := range notices {
-			if f.tell != nil {
-				failed = errors.Join(failed, f.tell(&notices[j]))
+			if f.notify != nil {
+				failed = errors.Join(failed, f.notify(&notices[j]))
 			}
 		}
 	}
@@ -91,22 +90,21 @@ func (f *follower) take(ctx context.Context, events []journal.Event) error {
 
 func newFollower(o Options) *follower { return &follower{o: o, p: NewProgress(o.Run, o.Outline)} }
 
-// printer is a follower that prints the lines of a group of appends by one write,
-// which wakes the reader once.
+// printer is a follower that prints the lines of a group of appends by one write, which wakes the reader once.
 type printer struct {
 	*follower
 	w     io.Writer
 	lines bytes.Buffer
 }
 
-// maxWrite is how much is written at once: what a pipe takes atomically, so that
-// lines of other programs are not mixed into these.
+// maxWrite is how much is written at once: what a pipe takes atomically, so that lines of other programs are not mixed
+// into these.
 const maxWrite = 4096
 
 func newPrinter(w io.Writer, o Options, line func(n *Notice) ([]byte, error)) *printer {
 	p := &printer{follower: newFollower(o), w: w}
 	p.show = p.print
-	p.tell = func(n *Notice) error {
+	p.notify = func(n *Notice) error {
 		text, err := line(n)
 		if p.lines.Len()+len(text) > maxWrite {
 			err = errors.Join(err, p.print())
@@ -155,8 +153,8 @@ type Live struct {
 	closed bool
 }
 
-// NewLive returns a Live that draws to w, a terminal. It calls size and now for
-// each drawing. Call Tick several times a second, and Close at the end.
+// NewLive returns a Live that draws to w, a terminal. It calls size and now for each drawing. Call Tick several times a
+// second, and Close at the end.
 func NewLive(w io.Writer, o Options, size func() Size, now func() time.Time) *Live {
 	l := &Live{follower: newFollower(o), screen: Screen{w: w}, size: size, now: now}
 	l.show = l.draw
@@ -183,8 +181,7 @@ func (l *Live) Tick() error {
 	return l.draw()
 }
 
-// Close replaces the area by the summary and shows the cursor. It may be called
-// again.
+// Close replaces the area by the summary and shows the cursor. It may be called again.
 func (l *Live) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -74,8 +74,8 @@ type Rule struct {
 	Result    bool   `json:"result"`
 }
 
-// Document returns the final context of a run, with its trace under "__trace".
-// value returns the JSON of a value, which may be stored by hash.
+// Document returns the final context of a run, with its trace under "__trace". value returns the JSON of a value, which
+// may be stored by hash.
 func Document(
 	p *ir.Program, events iter.Seq2[journal.Event, error], value func(journal.Value) (json.RawMessage, error),
 ) ([]byte, error) {
@@ -141,7 +141,7 @@ func (t *tracer) runStarted(ev *report.Event) error {
 	if err != nil {
 		return err
 	}
-	_ = json.Unmarshal(raw, &t.input) // an input that is no object has no names
+	_ = json.Unmarshal(raw, &t.input) // other inputs have no names
 	return t.reset(x.Vars)
 }
 
@@ -190,7 +190,7 @@ func (t *tracer) set(path string, v journal.Value, part string) error {
 func overlay(all json.RawMessage, agent string, fresh json.RawMessage) json.RawMessage {
 	agents := map[string]map[string]json.RawMessage{}
 	var tools map[string]json.RawMessage
-	_, _ = json.Unmarshal(all, &agents), json.Unmarshal(fresh, &tools) // what is no object adds nothing
+	_, _ = json.Unmarshal(all, &agents), json.Unmarshal(fresh, &tools) // other types add nothing
 	if agents[agent] == nil {
 		agents[agent] = map[string]json.RawMessage{}
 	}
@@ -290,7 +290,8 @@ func (t *tracer) taskFinished(ev *report.Event) error {
 	entry.AttemptCount = len(entry.Attempts)
 	t.ended = ev.At
 	if ev.Outcome != ir.OK {
-		attempt.Status, attempt.Error, attempt.ErrorCode, attempt.ErrorClass = "error", ev.Error, string(ev.Class), "hard"
+		attempt.Status, attempt.Error, attempt.ErrorCode, attempt.ErrorClass = "error", ev.Error, string(ev.Class),
+			"hard"
 		if step != nil && step.Retry != nil && slices.Contains(step.Retry.On, string(ev.Class)) {
 			attempt.ErrorClass = "transient"
 		}
@@ -322,8 +323,8 @@ func (t *tracer) taskFinished(ev *report.Event) error {
 	return nil
 }
 
-// unconditional adds the first edge of a step for an outcome if it has no
-// condition: the journal records only the conditions that were evaluated.
+// unconditional adds the first edge of a step for an outcome if it has no condition: the journal records only the
+// conditions that were evaluated.
 func (t *tracer) unconditional(entry *Entry, s *ir.Step, outcome ir.Outcome) {
 	if s == nil {
 		return
@@ -360,8 +361,8 @@ func (t *tracer) routed(ev *report.Event) error {
 	return nil
 }
 
-// complete adds the rules after the one that matched to the newest entry. The engine does not evaluate them,
-// but the reference program does.
+// complete adds the rules after the one that matched to the newest entry. The engine does not evaluate them, but the
+// reference program does.
 func (t *tracer) complete() {
 	if len(t.entries) == 0 || t.entries[len(t.entries)-1].Status != "success" {
 		return

@@ -20,8 +20,9 @@ var flow = &ir.Program{
 	Agents: []ir.Agent{{ID: "sort", Role: "Sorter"}},
 	Blocks: []ir.Block{{Steps: []ir.Step{
 		{
-			ID: "sort", Description: "Sort it", Action: ir.Task{Kind: "prompt"}, Retry: &ir.Retry{MaxAttempts: 3, On: []string{"RATE_LIMIT"}},
-			Next: []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "answer"}, Label: "rule 1"}},
+			ID: "sort", Description: "Sort it", Action: ir.Task{Kind: "prompt"},
+			Retry: &ir.Retry{MaxAttempts: 3, On: []string{"RATE_LIMIT"}},
+			Next:  []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "answer"}, Label: "rule 1"}},
 		},
 		{ID: "answer", Description: "Answer it", Action: ir.Task{Kind: "prompt"}},
 	}}},
@@ -36,19 +37,29 @@ func note(step string, attempt int, kind, data string) journal.TaskNoted {
 }
 
 var told = []journal.Event{
-	{At: 1000, Fact: journal.RunStarted{Input: value(`{"ticket":"twice"}`), Vars: map[string]journal.Value{"context.language": value(`"en"`), "agentId": value(`"x"`)}}},
+	{At: 1000, Fact: journal.RunStarted{
+		Input: value(`{"ticket":"twice"}`),
+		Vars:  map[string]journal.Value{"context.language": value(`"en"`), "agentId": value(`"x"`)},
+	}},
 	{At: 1000, Fact: journal.TaskStarted{Work: work("sort", 0)}},
-	{At: 1100, Fact: journal.TaskEnded{Work: work("sort", 0), Outcome: "failed", Class: "RATE_LIMIT", Error: "slow down"}},
+	{At: 1100, Fact: journal.TaskEnded{
+		Work: work("sort", 0), Outcome: "failed", Class: "RATE_LIMIT",
+		Error: "slow down",
+	}},
 	{At: 1100, Fact: journal.RetrySet{Work: work("sort", 1), Due: 2100}},
 	{At: 2150, Fact: journal.TaskStarted{Work: work("sort", 1)}},
-	{At: 2200, Fact: note("sort", 1, journal.NoteReply, `{"model":"m","offline":"scripted","blocks":[{"type":"text","text":"{\"kind\":"},{"type":"text","text":"1}"}]}`)},
+	{At: 2200, Fact: note("sort", 1, journal.NoteReply, `{"model":"m","offline":"scripted","blocks":[{"type":"text",`+
+		`"text":"{\"kind\":"},{"type":"text","text":"1}"}]}`)},
 	{At: 2250, Fact: note("sort", 1, journal.NoteToolCall, `{"name":"sum","input":{"a":1}}`)},
 	{At: 2300, Fact: journal.TaskEnded{
 		Work: work("sort", 1), Outcome: "ok", Final: true, Value: journal.Value{Hash: "h"},
 		Writes: []journal.Write{{Path: "context.output_sort", Part: "output"}, {Path: "output", Part: "output"}},
 	}},
 	{At: 2300, Fact: journal.TaskStarted{Work: work("answer", 0)}},
-	{At: 2400, Fact: journal.TaskEnded{Work: work("answer", 0), Outcome: "failed", Class: "BAD_REQUEST", Error: "no", Final: true}},
+	{At: 2400, Fact: journal.TaskEnded{
+		Work: work("answer", 0), Outcome: "failed", Class: "BAD_REQUEST", Error: "no",
+		Final: true,
+	}},
 }
 
 const document = `{

@@ -25,8 +25,8 @@ type part struct {
 	Response  json.RawMessage `json:"response,omitempty"`
 }
 
-// prompted adds a message to the model. Only what is new since the last call is
-// kept: otherwise a conversation of twenty turns would be exported twenty times.
+// prompted adds a message to the model. Only what is new since the last call is kept: otherwise a conversation of
+// twenty turns would be exported twenty times.
 func (a *actor) prompted(p *journal.Prompt) {
 	if p.System != "" {
 		a.system = p.System
@@ -52,8 +52,8 @@ func (a *actor) returned(use *journal.ToolUse) {
 	a.asked = append(a.asked, message{Role: "tool", Parts: []part{result}})
 }
 
-// said returns a reply as a message.
-func said(r *journal.Reply) message {
+// replyMessage returns a reply as a message.
+func replyMessage(r *journal.Reply) message {
 	m := message{Role: "assistant", Finish: finishes[r.Stop]}
 	for _, b := range r.Blocks {
 		switch b.Type {
@@ -78,7 +78,7 @@ func (t *Tracer) conversation(who *actor, r *journal.Reply, rules *redact.Rules)
 		out = append(out, inputMessages, encoded(t.hidden(who.asked, rules)))
 	}
 	if r != nil {
-		out = append(out, outputMessages, encoded(t.hidden([]message{said(r)}, rules)))
+		out = append(out, outputMessages, encoded(t.hidden([]message{replyMessage(r)}, rules)))
 	}
 	return t.attrs(out...)
 }
@@ -100,7 +100,7 @@ func (t *Tracer) hidden(in []message, rules *redact.Rules) []message {
 // text redacts a text, then cuts it: half a secret would not be recognized.
 func (t *Tracer) text(text string, rules *redact.Rules) string {
 	text, _ = rules.Text(text)
-	return cut(strings.ToValidUTF8(text, "\uFFFD"), t.o.MostBytes)
+	return cut(strings.ToValidUTF8(text, "\uFFFD"), t.o.MaxBytes)
 }
 
 // value redacts a JSON value. One that is too long becomes the start of its text.
@@ -112,7 +112,7 @@ func (t *Tracer) value(raw json.RawMessage, rules *redact.Rules) json.RawMessage
 	if err != nil {
 		return nil // not JSON, so it is left out
 	}
-	if most := t.o.MostBytes; most > 0 && len(hidden) > most {
+	if most := t.o.MaxBytes; most > 0 && len(hidden) > most {
 		short, err := json.Marshal(cut(string(hidden), most))
 		if err != nil {
 			return nil

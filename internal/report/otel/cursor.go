@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/report"
 )
 
-// cursor says up to where a run's stream has been delivered.
+// cursor is the position up to which a run's stream has been delivered.
 type cursor struct {
 	Spans   journal.Seq `json:"spans"`
 	Part    int         `json:"part,omitempty"` // number of delivered spans of the next event
@@ -29,14 +29,13 @@ func (c *cursor) reach(to cursor) {
 	c.Metrics = max(c.Metrics, to.Metrics)
 }
 
-// ledger is the folder of cursors. A run that is over and delivered has none. A
-// run of which a process owes something also has a file in that process's own
-// folder, so that a later process need not look at all runs.
+// ledger is the folder of cursors. A run that is over and delivered has none. If a process has not delivered everything
+// of a run, the run also has a file in that process's folder, so that a later process need not read all runs.
 type ledger struct {
 	dir string
 	me  journal.Owner
-	// open opens the lock that excludes other processes while a cursor is written,
-	// when it is first needed; nil when there are no others.
+	// open opens the lock that excludes other processes while a cursor is written, when it is first needed; nil when
+	// there are no others.
 	open func() (Lock, error)
 	lock Lock
 }
@@ -65,8 +64,7 @@ func (l *ledger) alone(do func() error) (err error) {
 }
 
 const (
-	// owed has a folder for each process, with an empty file for each run of which
-	// the process owes something.
+	// owed has a folder for each process, with an empty file for each run of which the process owes something.
 	owed = "owed"
 	// draft is the name of a cursor that is being written, in the process's folder.
 	draft = ".new"
@@ -85,8 +83,7 @@ func (l *ledger) mine() string { return filepath.Join(l.dir, owed, string(l.me))
 
 func (l *ledger) debt(run journal.RunID) string { return filepath.Join(l.mine(), string(run)) }
 
-// read returns a run's cursor. A missing or unreadable one is zero: spans that
-// arrive twice have the same ids.
+// read returns a run's cursor. A missing or unreadable one is zero: spans that arrive twice have the same ids.
 func (l *ledger) read(run journal.RunID) (cursor, error) {
 	raw, err := os.ReadFile(l.path(run))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -133,8 +130,7 @@ func (l *ledger) owe(run journal.RunID) error {
 	return err
 }
 
-// owes reports whether it still has to. The process that delivers the end of a
-// run removes the debts of all.
+// owes reports whether it still has to. The process that delivers the end of a run removes the debts of all.
 func (l *ledger) owes(run journal.RunID) bool {
 	_, err := os.Lstat(l.debt(run))
 	return !errors.Is(err, fs.ErrNotExist)
@@ -153,8 +149,8 @@ func (l *ledger) close() {
 	os.Remove(l.mine()) // fails if there are debts in it
 }
 
-// maxInherited is how many runs a process takes over at a time: one process must
-// not deliver everything that accumulated during a long outage.
+// maxInherited is how many runs a process takes over at a time: one process must not deliver everything that
+// accumulated during a long outage.
 const maxInherited = 100
 
 // inherit takes over what processes that have ended did not deliver.

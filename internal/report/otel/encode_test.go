@@ -48,7 +48,8 @@ func drawID[T TraceID | SpanID](t *rapid.T, label string) (id T) {
 func drawSpan(t *rapid.T) *Span {
 	s := &Span{
 		Trace: drawID[TraceID](t, "trace"), ID: drawID[SpanID](t, "id"), Name: rapid.String().Draw(t, "name"),
-		Kind: rapid.SampledFrom([]Kind{Internal, Client}).Draw(t, "kind"), Start: drawMillis(t, "start"), End: drawMillis(t, "end"),
+		Kind: rapid.SampledFrom([]Kind{Internal, Client}).Draw(t, "kind"), Start: drawMillis(t, "start"),
+		End:   drawMillis(t, "end"),
 		Attrs: drawAttrs(t, "attributes"), Failed: rapid.Bool().Draw(t, "failed"),
 	}
 	if rapid.Bool().Draw(t, "has a parent") {
@@ -58,7 +59,8 @@ func drawSpan(t *rapid.T) *Span {
 		s.Message = rapid.String().Draw(t, "message")
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "events") {
-		s.Events = append(s.Events, Event{drawMillis(t, "at"), rapid.String().Draw(t, "event"), drawAttrs(t, "of the event")})
+		s.Events = append(s.Events,
+			Event{drawMillis(t, "at"), rapid.String().Draw(t, "event"), drawAttrs(t, "of the event")})
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "links") {
 		s.Links = append(s.Links, Link{drawID[TraceID](t, "other trace"), drawID[SpanID](t, "other span")})
@@ -68,7 +70,8 @@ func drawSpan(t *rapid.T) *Span {
 
 func drawMetric(t *rapid.T) Metric {
 	m := Metric{
-		Name: rapid.String().Draw(t, "name"), Unit: rapid.String().Draw(t, "unit"), About: rapid.String().Draw(t, "about"),
+		Name: rapid.String().Draw(t, "name"), Unit: rapid.String().Draw(t, "unit"),
+		About: rapid.String().Draw(t, "about"),
 		Whole: rapid.Bool().Draw(t, "whole"), Delta: rapid.Bool().Draw(t, "delta"),
 	}
 	if rapid.Bool().Draw(t, "histogram") {
@@ -81,7 +84,8 @@ func drawMetric(t *rapid.T) Metric {
 			s.Sum = math.Floor(s.Sum)
 		}
 		if m.Bounds != nil {
-			s.Count, s.Buckets = rapid.Uint64().Draw(t, "count"), rapid.SliceOfN(rapid.Uint64(), 4, 4).Draw(t, "buckets")
+			s.Count, s.Buckets = rapid.Uint64().Draw(t, "count"),
+				rapid.SliceOfN(rapid.Uint64(), 4, 4).Draw(t, "buckets")
 		}
 		m.Series = append(m.Series, s)
 	}
@@ -91,7 +95,10 @@ func drawMetric(t *rapid.T) Metric {
 // OpenTelemetry's own decoders read the same from both encodings.
 func TestEncodingsAreEquivalent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := &Resource{Attrs: drawAttrs(t, "resource"), Scope: rapid.String().Draw(t, "scope"), Version: rapid.String().Draw(t, "version")}
+		r := &Resource{
+			Attrs: drawAttrs(t, "resource"), Scope: rapid.String().Draw(t, "scope"),
+			Version: rapid.String().Draw(t, "version"),
+		}
 		var spans []*Span
 		for range rapid.IntRange(1, 3).Draw(t, "spans") {
 			spans = append(spans, drawSpan(t))
@@ -134,8 +141,10 @@ func same(t *rapid.T, binary, text []byte, one, other proto.Message) {
 func check(t *rapid.T, got *tracepb.Span, want *Span) {
 	switch {
 	case string(got.TraceId) != string(want.Trace[:]), string(got.SpanId) != string(want.ID[:]), got.Name != want.Name,
-		got.StartTimeUnixNano != uint64(want.Start)*1e6, got.EndTimeUnixNano != uint64(want.End)*1e6, int(got.Kind) != int(want.Kind),
-		(got.Status.GetCode() == tracepb.Status_STATUS_CODE_ERROR) != want.Failed, got.Status.GetMessage() != want.Message,
+		got.StartTimeUnixNano != uint64(want.Start)*1e6, got.EndTimeUnixNano != uint64(want.End)*1e6,
+		int(got.Kind) != int(want.Kind),
+		(got.Status.GetCode() == tracepb.Status_STATUS_CODE_ERROR) != want.Failed,
+		got.Status.GetMessage() != want.Message,
 		(len(got.ParentSpanId) > 0) != (want.Parent != SpanID{}), len(got.Attributes) != len(want.Attrs),
 		len(got.Events) != len(want.Events), len(got.Links) != len(want.Links):
 		t.Fatalf("%v became %v", want, got)
@@ -174,11 +183,13 @@ func checkMetric(t *rapid.T, got *metricspb.Metric, want *Metric) {
 	}
 	for i, s := range want.Series {
 		ok := false
+		const delta = metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_DELTA
 		switch {
 		case want.Bounds != nil:
 			p := got.GetHistogram().GetDataPoints()[i]
-			ok = p.Count == s.Count && p.GetSum() == s.Sum && slices.Equal(p.BucketCounts, s.Buckets) && slices.Equal(p.ExplicitBounds, want.Bounds) &&
-				(got.GetHistogram().AggregationTemporality == metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_DELTA) == want.Delta
+			ok = p.Count == s.Count && p.GetSum() == s.Sum && slices.Equal(p.BucketCounts, s.Buckets) &&
+				slices.Equal(p.ExplicitBounds, want.Bounds) &&
+				(got.GetHistogram().AggregationTemporality == delta) == want.Delta
 		case want.Whole:
 			p := got.GetSum().GetDataPoints()[i]
 			ok = p.GetAsInt() == int64(s.Sum) && got.GetSum().IsMonotonic && p.StartTimeUnixNano == uint64(s.Start)*1e6
@@ -248,7 +259,10 @@ func TestTraceOf(t *testing.T) {
 	if got := TraceOf("0af76519-16cd-43dd-8448-eb211c80319c"); got[0] != 0x0a || got[15] != 0x9c {
 		t.Errorf("%x", got)
 	}
-	for _, odd := range []journal.RunID{"", "x", "00000000-0000-0000-0000-000000000000", "0af7651916cd43dd8448eb211c80319c00"} {
+	for _, odd := range []journal.RunID{
+		"", "x", "00000000-0000-0000-0000-000000000000",
+		"0af7651916cd43dd8448eb211c80319c00",
+	} {
 		if TraceOf(odd) == (TraceID{}) {
 			t.Errorf("%q has no trace", odd)
 		}
@@ -276,7 +290,8 @@ func TestRejected(t *testing.T) {
 	}
 	text := sender{to: &Endpoint{JSON: true}}
 	for answer, want := range map[string]int64{
-		`{"partialSuccess":{"rejectedSpans":"7","errorMessage":"no"}}`: 7, `{"partialSuccess":{"rejectedDataPoints":3}}`: 3, "{}": 0, "no": 0,
+		`{"partialSuccess":{"rejectedSpans":"7","errorMessage":"no"}}`: 7,
+		`{"partialSuccess":{"rejectedDataPoints":3}}`:                  3, "{}": 0, "no": 0,
 	} {
 		if n := text.rejected([]byte(answer)); n != want {
 			t.Errorf("%s: %d", answer, n)
@@ -284,8 +299,7 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// docs/telemetry.md has every name, in both versions, and every variable that is
-// read.
+// docs/telemetry.md has every name, in both versions, and every variable that is read.
 func TestNamesAreDocumented(t *testing.T) {
 	raw, err := os.ReadFile(filepath.FromSlash("../../../docs/telemetry.md"))
 	if err != nil {
@@ -303,7 +317,8 @@ func TestNamesAreDocumented(t *testing.T) {
 		if variable == VariableEndpoint {
 			return "http://localhost:4318"
 		}
-		general := strings.NewReplacer("OTLP_TRACES_", "OTLP_", "OTLP_METRICS_", "OTLP_", "_SPAN_ATTRIBUTE_", "_ATTRIBUTE_").Replace(variable)
+		general := strings.NewReplacer("OTLP_TRACES_", "OTLP_", "OTLP_METRICS_", "OTLP_", "_SPAN_ATTRIBUTE_",
+			"_ATTRIBUTE_").Replace(variable)
 		if !strings.Contains(page, general) && !strings.Contains(page, variable) {
 			t.Errorf("it says nothing about %s", variable)
 		}

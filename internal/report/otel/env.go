@@ -21,16 +21,16 @@ type Settings struct {
 	Names           Conventions
 	// Content enables content in spans; see TracerOptions.
 	Content bool
-	// MostBytes is the maximum length of a text in an attribute.
-	MostBytes int
+	// MaxBytes is the maximum length of a text in an attribute.
+	MaxBytes int
 	// Resource has the resource attributes of the variables, and service.name.
 	Resource []Attr
 	// Delta selects delta temporality for metrics.
 	Delta bool
 	// Share is the share of traces that is exported; 1 is all.
 	Share float64
-	// Queue is the maximum number of waiting spans, Batch the maximum of one
-	// request, Delay the time between requests, and Interval that of metrics.
+	// Queue is the maximum number of waiting spans, Batch the maximum of one request, Delay the time between requests,
+	// and Interval that of metrics.
 	Queue, Batch    int
 	Delay, Interval time.Duration
 	// Problems are variables with invalid values, which are ignored.
@@ -84,12 +84,12 @@ func Asked(getenv func(string) string) bool {
 	return false
 }
 
-// mostContent is the default maximum length of a text: what common collectors
-// accept, with many of them in one request.
-const mostContent = 64 << 10
+// defaultMaxBytes is the default maximum length of a text: what common collectors accept, with many of them in one
+// request.
+const defaultMaxBytes = 64 << 10
 
-// FromEnvironment reads the variables. Without an address nothing is exported:
-// unlike an SDK, a command-line program does not connect to a default port.
+// FromEnvironment reads the variables. Without an address nothing is exported: unlike an SDK, a command-line program
+// does not connect to a default port.
 func FromEnvironment(getenv func(string) string) *Settings {
 	e := &environment{getenv: getenv, s: &Settings{Share: 1}}
 	s := e.s
@@ -104,8 +104,8 @@ func FromEnvironment(getenv func(string) string) *Settings {
 		}
 	}
 	s.Content = e.content()
-	s.MostBytes = e.number("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", mostContent)
-	s.MostBytes = e.number("OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", s.MostBytes)
+	s.MaxBytes = e.number("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", defaultMaxBytes)
+	s.MaxBytes = e.number("OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", s.MaxBytes)
 	s.Resource = e.resource()
 	s.Delta = strings.EqualFold(e.get("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"), "delta")
 	s.Share = e.share()
@@ -170,7 +170,8 @@ func (e *environment) endpoint(signal, path string) *Endpoint {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		// The address may contain a password, so it is not repeated.
-		e.problem(name, "Write it like http://localhost:4318.", "is not an address that starts with http:// or https://")
+		e.problem(name, "Write it like http://localhost:4318.",
+			"is not an address that starts with http:// or https://")
 		return nil
 	}
 	if name == VariableEndpoint {
@@ -277,7 +278,8 @@ func (e *environment) tls(signal string) (*tls.Config, error) {
 			}
 		}
 		if err != nil {
-			e.problem(caName, "Set it to a PEM file with the collector's certificate authority.", "cannot be used: %v", err)
+			e.problem(caName, "Set it to a PEM file with the collector's certificate authority.", "cannot be used: %v",
+				err)
 			return nil, err
 		}
 	}
@@ -299,7 +301,8 @@ func (e *environment) content() bool {
 		return true
 	case "", "false", "no_content", "event_only":
 	default:
-		e.problem(variableContent, "Set it to SPAN_ONLY to include prompts and replies in spans, otherwise to NO_CONTENT.",
+		e.problem(variableContent,
+			"Set it to SPAN_ONLY to include prompts and replies in spans, otherwise to NO_CONTENT.",
 			"is %q, which counts as NO_CONTENT", value)
 	}
 	return false
@@ -325,8 +328,8 @@ func (e *environment) resource() []Attr {
 	return out
 }
 
-// share returns the share of traces that the sampler selects. A run has no parent,
-// so parentbased samplers are equivalent to their roots.
+// share returns the share of traces that the sampler selects. A run has no parent, so parentbased samplers are
+// equivalent to their roots.
 func (e *environment) share() float64 {
 	name := "OTEL_TRACES_SAMPLER"
 	switch sampler := strings.TrimPrefix(e.get(name), "parentbased_"); sampler {
@@ -342,7 +345,8 @@ func (e *environment) share() float64 {
 		if err == nil && share >= 0 && share <= 1 {
 			return share
 		}
-		e.problem("OTEL_TRACES_SAMPLER_ARG", "Write a number from 0 to 1.", "is %q, which is not a number from 0 to 1", text)
+		e.problem("OTEL_TRACES_SAMPLER_ARG", "Write a number from 0 to 1.", "is %q, which is not a number from 0 to 1",
+			text)
 	default:
 		e.problem(name, "Use always_on, always_off or traceidratio, optionally with the prefix parentbased_.",
 			"is %q, which is unknown", e.get(name))
@@ -350,8 +354,7 @@ func (e *environment) share() float64 {
 	return 1
 }
 
-// sampled reports whether a trace is exported. It depends only on the id, so that
-// every process decides the same.
+// sampled reports whether a trace is exported. It depends only on the id, so that every process decides the same.
 func (s *Settings) sampled(id TraceID) bool {
 	if s.Share >= 1 {
 		return true

@@ -26,17 +26,15 @@ type Options struct {
 	// Process is this process, and Gone reports whether another has ended.
 	Process journal.Owner
 	Gone    func(journal.Owner) bool
-	// Lock opens the lock that excludes other processes while a cursor is written;
-	// nil when there are no others.
+	// Lock opens the lock that excludes other processes while a cursor is written; nil when there are no others.
 	Lock    func() (Lock, error)
 	Version func() string    // of the program; nil if unknown
 	Now     func() time.Time // nil is time.Now
 }
 
-// Exporter delivers the spans and metrics of the runs that this process drives.
-// It reads the journal in a goroutine of its own, and no faster than it can
-// deliver: the journal is the queue, so that no run waits for the Exporter, and
-// its memory is bounded however long a collector is down.
+// Exporter delivers the spans and metrics of the runs that this process drives. It reads the journal in a goroutine of
+// its own, and no faster than it can deliver: the journal is the queue, so that no run waits for the Exporter, and its
+// memory is bounded however long a collector is down.
 type Exporter struct {
 	o        Options
 	resource Resource
@@ -95,12 +93,10 @@ type item struct {
 // Summary is the result of all deliveries.
 type Summary struct {
 	Delivered int
-	// Waiting spans stay in the journal for a later process; so do measurements,
-	// if Measured is set.
+	// Waiting spans stay in the journal for a later process; so do measurements, if Measured is set.
 	Waiting  int
 	Measured bool
-	// Refused spans are lost: the collector rejects them. So are measurements, if
-	// Unmeasured is set.
+	// Refused spans are lost: the collector rejects them. So are measurements, if Unmeasured is set.
 	Refused    int
 	Unmeasured bool
 	// Trouble is the last problem of a collector, To its address.
@@ -110,8 +106,7 @@ type Summary struct {
 	Problems   []Problem
 }
 
-// maxStreams is how many runs without events are kept in memory. Others are read
-// again when they have events.
+// maxStreams is how many runs without events are kept in memory. Others are read again when they have events.
 const maxStreams = 256
 
 // lookEvery is how often a process looks for what other processes left to deliver.
@@ -139,9 +134,8 @@ func New(o Options) *Exporter {
 	return x
 }
 
-// Appending is called before an append of this process is durable. It records
-// that there is something to deliver, for a later process if this one dies, also
-// after Close. It never waits for a collector.
+// Appending is called before an append of this process is durable. It records that there is something to deliver, for a
+// later process if this one dies, also after Close. It never waits for a collector.
 func (x *Exporter) Appending(run journal.RunID) {
 	if !x.o.Settings.Enabled() {
 		return
@@ -191,8 +185,7 @@ func (x *Exporter) Appended(run journal.RunID, last journal.Seq) {
 	}
 }
 
-// Start starts to deliver what ended processes have left, even if this process
-// never appends anything.
+// Start starts to deliver what ended processes have left, even if this process never appends anything.
 func (x *Exporter) Start() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -201,8 +194,7 @@ func (x *Exporter) Start() {
 	}
 }
 
-// begin starts the goroutine, and reports whether anything is exported. x.mu is
-// held.
+// begin starts the goroutine, and reports whether anything is exported. x.mu is held.
 func (x *Exporter) begin() bool {
 	enabled := x.o.Settings.Enabled()
 	if !x.running {
@@ -233,7 +225,7 @@ func (x *Exporter) start() {
 		{"telemetry.sdk.version", version},
 	} {
 		// Attributes that the user sets take precedence.
-		if !slices.ContainsFunc(x.resource.Attrs, func(said Attr) bool { return said.Key == a.Key }) && a.Value != "" {
+		if !slices.ContainsFunc(x.resource.Attrs, func(set Attr) bool { return set.Key == a.Key }) && a.Value != "" {
 			x.resource.Attrs = append(x.resource.Attrs, a)
 		}
 	}
@@ -301,8 +293,7 @@ func (x *Exporter) await() bool {
 	}
 }
 
-// deliver sends what there is. With last, it sends everything, and stops at the
-// first failure.
+// deliver sends what there is. With last, it sends everything, and stops at the first failure.
 func (x *Exporter) deliver(last bool) {
 	var failed error
 	if !last && len(x.pending) == 0 && x.o.Now().Sub(x.looked) >= lookEvery {
@@ -331,8 +322,8 @@ func (x *Exporter) deliver(last bool) {
 	}
 }
 
-// fill reads new events until enough spans wait; then it returns more. An error
-// means that the journal cannot be read now.
+// fill reads new events until enough spans wait; then it returns more. An error means that the journal cannot be read
+// now.
 func (x *Exporter) fill() (more bool, failed error) {
 	x.mu.Lock()
 	news := x.news
@@ -458,7 +449,7 @@ func (x *Exporter) open(run journal.RunID) (*stream, error) {
 		return nil, err
 	}
 	s.tracer = NewTracer(run, TracerOptions{
-		Names: x.o.Settings.Names, Content: x.o.Settings.Content, MostBytes: x.o.Settings.MostBytes, Origin: x.o.Origin,
+		Names: x.o.Settings.Names, Content: x.o.Settings.Content, MaxBytes: x.o.Settings.MaxBytes, Origin: x.o.Origin,
 		Outline: func(definition string) (*report.Outline, error) {
 			p, err := x.o.Program(context.Background(), definition)
 			if err != nil {
@@ -506,8 +497,7 @@ func (x *Exporter) sendSpans() error {
 	return nil
 }
 
-// trouble records a problem of a collector. Problems of spans take precedence over
-// those of metrics.
+// trouble records a problem of a collector. Problems of spans take precedence over those of metrics.
 func (x *Exporter) trouble(at *sender, why string) {
 	if at == x.traces || len(x.pending) == 0 {
 		x.summary.Trouble, x.summary.To = why, at.to.Shown()
@@ -578,8 +568,7 @@ func (s *stream) delivered() bool { return s.done.Spans >= s.seq && s.done.Metri
 // clean reports whether nothing of what was read is owed.
 func (x *Exporter) clean(s *stream) bool { return s.delivered() && s.saved == s.done }
 
-// Close delivers what there is, within the time of its context, and returns the
-// summary.
+// Close delivers what there is, within the time of its context, and returns the summary.
 func (x *Exporter) Close(limit time.Duration) Summary {
 	x.mu.Lock()
 	if x.closed {
@@ -611,8 +600,8 @@ func (x *Exporter) Close(limit time.Duration) Summary {
 	return x.summary
 }
 
-// waiting counts the spans of this process's runs that were not delivered. It
-// records unread events as owed, and reads them to count their spans.
+// waiting counts the spans of this process's runs that were not delivered. It records unread events as owed, and reads
+// them to count their spans.
 func (x *Exporter) waiting() int {
 	n := 0
 	for _, i := range x.pending {

@@ -41,7 +41,7 @@ func debts(t *testing.T, dir string) []string {
 }
 
 // Close does not wait for a collector that hangs longer than its context allows.
-func TestCollectorHangs(t *testing.T) {
+func TestCloseDoesNotWaitForHangingCollector(t *testing.T) {
 	hangs := make(chan struct{})
 	c := reporttest.NewCollector(t)
 	t.Cleanup(func() { close(hangs) }) // before the server, which waits for it
@@ -64,11 +64,14 @@ func TestCollectorHangs(t *testing.T) {
 	}
 }
 
-// Many collectors accept traces only. That is reported, and metrics are dropped;
-// spans that no collector accepts are kept until the address is corrected.
-func TestCollectorWithoutMetrics(t *testing.T) {
+// Many collectors accept traces only. That is reported, and metrics are dropped; spans that no collector accepts are
+// kept until the address is corrected.
+func TestCollectorWithoutMetricsStillReceivesSpans(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
-	for _, status := range []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented, http.StatusBadRequest} {
+	for _, status := range []int{
+		http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented,
+		http.StatusBadRequest,
+	} {
 		for _, signal := range []string{"metrics", "traces"} {
 			c := reporttest.NewCollector(t)
 			c.Answer(func(r *http.Request, _ http.Header) int {
@@ -82,7 +85,8 @@ func TestCollectorWithoutMetrics(t *testing.T) {
 			l.sees(r.Appends)
 			s := l.Close(time.Minute)
 			kept := signal == "traces" && status != http.StatusBadRequest
-			if s.Unmeasured != (signal == "metrics") || s.Measured || (s.Waiting > 0) != kept || (len(debts(t, dir)) > 0) != kept || s.Trouble == "" {
+			if s.Unmeasured != (signal == "metrics") || s.Measured || (s.Waiting > 0) != kept ||
+				(len(debts(t, dir)) > 0) != kept || s.Trouble == "" {
 				t.Errorf("%d at %s: %+v, owed are %q", status, signal, s, debts(t, dir))
 			}
 		}
@@ -90,7 +94,7 @@ func TestCollectorWithoutMetrics(t *testing.T) {
 }
 
 // Rejected spans are not sent again, and the others are delivered.
-func TestCollectorRejects(t *testing.T) {
+func TestRejectedSpansAreNotSentAgain(t *testing.T) {
 	c := reporttest.NewCollector(t)
 	n := 0
 	c.Answer(func(r *http.Request, _ http.Header) int {
@@ -104,7 +108,8 @@ func TestCollectorRejects(t *testing.T) {
 	l := newLife(t, dir, r.Program, variables{"OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "1"}.at(c), nil)
 	l.sees(r.Appends)
 	s := l.Close(time.Minute)
-	if want := spansOf(t, r); s.Refused != 1 || s.Waiting != 0 || s.Delivered != want-1 || len(c.Spans()) != want-1 || !strings.Contains(s.Trouble, "400") {
+	if want := spansOf(t, r); s.Refused != 1 || s.Waiting != 0 || s.Delivered != want-1 || len(c.Spans()) != want-1 ||
+		!strings.Contains(s.Trouble, "400") {
 		t.Errorf("%+v, %d spans", s, len(c.Spans()))
 	}
 	if left := debts(t, dir); len(left) > 0 {
@@ -113,7 +118,7 @@ func TestCollectorRejects(t *testing.T) {
 }
 
 // A collector may reject some spans of a request.
-func TestCollectorRejectsSome(t *testing.T) {
+func TestPartiallyRejectedSpansAreCounted(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Write([]byte{0x0a, 0x02, 0x08, 0x03}) // three were rejected
 	}))
@@ -127,32 +132,36 @@ func TestCollectorRejectsSome(t *testing.T) {
 }
 
 // Keys in headers are sent only to the configured address.
-func TestCollectorRedirects(t *testing.T) {
+func TestRedirectsAreNotFollowed(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it went there") }))
 	defer other.Close()
 	server := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
 	defer server.Close()
 	r := reporttest.Recorded(t, "linear")
-	l := newLife(t, t.TempDir(), r.Program, variables{"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL, "OTEL_EXPORTER_OTLP_HEADERS": "authorization=k3y"}, nil)
+	l := newLife(t, t.TempDir(), r.Program,
+		variables{"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL, "OTEL_EXPORTER_OTLP_HEADERS": "authorization=k3y"}, nil)
 	l.sees(r.Appends)
 	if s := l.Close(time.Minute); s.Waiting == 0 || !strings.Contains(s.Trouble, "307") {
 		t.Errorf("%+v", s)
 	}
 }
 
-// A collector with a private certificate authority is trusted only if the authority
-// is configured.
+// A collector with a private certificate authority is trusted only if the authority is configured.
 func TestPrivateCertificateAuthority(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it logs refused handshakes
 	server.StartTLS()
 	defer server.Close()
 	authority := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+	if err := os.WriteFile(authority,
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, known := range []string{"", authority} {
-		s := otel.FromEnvironment(variables{"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL, "OTEL_EXPORTER_OTLP_CERTIFICATE": known}.getenv)
+		s := otel.FromEnvironment(variables{
+			"OTEL_EXPORTER_OTLP_ENDPOINT":    server.URL,
+			"OTEL_EXPORTER_OTLP_CERTIFICATE": known,
+		}.getenv)
 		if err := s.Traces.Reach(t.Context()); (err == nil) != (known != "") {
 			t.Errorf("authority %q: %v", known, err)
 		}
@@ -175,7 +184,8 @@ func TestDeliveryIsRetried(t *testing.T) {
 		return http.StatusOK
 	})
 	r := reporttest.Recorded(t, "linear")
-	l := newLife(t, t.TempDir(), r.Program, variables{"OTEL_BSP_SCHEDULE_DELAY": "1", "OTEL_METRICS_EXPORTER": "none"}.at(c), nil)
+	l := newLife(t, t.TempDir(), r.Program,
+		variables{"OTEL_BSP_SCHEDULE_DELAY": "1", "OTEL_METRICS_EXPORTER": "none"}.at(c), nil)
 	l.sees(r.Appends)
 	<-arrived
 	if s := l.Close(time.Minute); s.Waiting+s.Refused > 0 || s.Delivered != spansOf(t, r) {
@@ -187,7 +197,8 @@ func TestDeliveryIsRetried(t *testing.T) {
 func TestJournalIsTheQueue(t *testing.T) {
 	for _, r := range reporttest.All(t) {
 		env := variables{"OTEL_BSP_MAX_QUEUE_SIZE": "2", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "1"}
-		if got, want := export(t, r, env, nil).Spans(), export(t, r, nil, nil).Spans(); reporttest.Tree(got, tell) != reporttest.Tree(want, tell) {
+		if got, want := export(t, r, env, nil).Spans(),
+			export(t, r, nil, nil).Spans(); reporttest.Tree(got, formatSpan) != reporttest.Tree(want, formatSpan) {
 			t.Errorf("%s: %d spans, not %d", r.Name, len(got), len(want))
 		}
 	}
@@ -211,9 +222,8 @@ func (g *growing) Events(ctx context.Context, run journal.RunID, after journal.S
 	return (&reporttest.Shelf{Appends: g.appends}).Events(ctx, run, after)
 }
 
-// Two processes that drive a run in turn deliver every span once, also when both
-// run all the time.
-func TestTwoProcesses(t *testing.T) {
+// Two processes that drive a run in turn deliver every span once, also when both run all the time.
+func TestTwoProcessesDeliverEverySpanOnce(t *testing.T) {
 	r := reporttest.Recorded(t, "gate-approved")
 	c := reporttest.NewCollector(t)
 	arrived := make(chan struct{}, 100)
@@ -251,7 +261,7 @@ func TestTwoProcesses(t *testing.T) {
 		}
 	}
 	want := export(t, r, nil, nil)
-	if got := reporttest.Tree(c.Spans(), tell); got != reporttest.Tree(want.Spans(), tell) {
+	if got := reporttest.Tree(c.Spans(), formatSpan); got != reporttest.Tree(want.Spans(), formatSpan) {
 		t.Errorf("%s", got)
 	}
 }
@@ -322,8 +332,7 @@ func left(t *testing.T, runs ...journal.RunID) string {
 	return dir
 }
 
-// A process without runs of its own delivers what others have left, and a
-// long-lived one does so repeatedly.
+// A process without runs delivers what others have left, and a long-lived one does so repeatedly.
 func TestStartDeliversWhatOthersLeft(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	dir := left(t, reporttest.Run)
@@ -332,9 +341,10 @@ func TestStartDeliversWhatOthersLeft(t *testing.T) {
 	c.Answer(func(*http.Request, http.Header) int { arrived <- struct{}{}; return http.StatusOK })
 	var now atomic.Int64
 	j := &growing{}
-	l := newLife(t, dir, r.Program, variables{"OTEL_BSP_SCHEDULE_DELAY": "1", "OTEL_METRICS_EXPORTER": "none"}.at(c), func(o *otel.Options) {
-		o.Source, o.Process, o.Now = j, "worker", func() time.Time { return time.UnixMilli(now.Load()) }
-	})
+	l := newLife(t, dir, r.Program, variables{"OTEL_BSP_SCHEDULE_DELAY": "1", "OTEL_METRICS_EXPORTER": "none"}.at(c),
+		func(o *otel.Options) {
+			o.Source, o.Process, o.Now = j, "worker", func() time.Time { return time.UnixMilli(now.Load()) }
+		})
 	j.commit(r.Appends)
 	l.Start()
 	l.Start()
@@ -384,18 +394,18 @@ func TestInheritanceIsShared(t *testing.T) {
 	}
 }
 
-// One process resumes a run while another has inherited what its last process
-// owed. Neither removes the other's debt while there is something to deliver, and
-// when one has delivered the end, the other has nothing to do.
+// One process resumes a run while another has inherited what its last process owed. Neither removes the other's debt
+// while there is something to deliver, and when one has delivered the end, the other has nothing to do.
 func TestInheritedAndResumedRun(t *testing.T) {
 	r := reporttest.Recorded(t, "gate-approved")
 	for _, over := range []bool{false, true} {
 		dir := left(t, reporttest.Run)
 		c := reporttest.NewCollector(t)
 		begins := func(name journal.Owner, appends []journal.Appended) *life {
-			l := newLife(t, dir, r.Program, variables{"OTEL_BSP_SCHEDULE_DELAY": "3600000"}.at(c), func(o *otel.Options) {
-				o.Process, o.Gone = name, func(o journal.Owner) bool { return o == "process" }
-			})
+			l := newLife(t, dir, r.Program, variables{"OTEL_BSP_SCHEDULE_DELAY": "3600000"}.at(c),
+				func(o *otel.Options) {
+					o.Process, o.Gone = name, func(o journal.Owner) bool { return o == "process" }
+				})
 			l.shelf.Appends = appends
 			return l
 		}
@@ -451,9 +461,9 @@ func TestOnlyDeadProcessesAreInherited(t *testing.T) {
 	}
 }
 
-// What a process has appended but not read when it is killed is delivered by the
-// next one. Appends in progress stay owed.
-func TestKilledBeforeReading(t *testing.T) {
+// What a process has appended but not read when it is killed is delivered by the next one. Appends in progress stay
+// owed.
+func TestNextProcessDeliversUnreadEvents(t *testing.T) {
 	const other = "22222222-2222-4222-8222-222222222222"
 	r := reporttest.Recorded(t, "linear")
 	dir := t.TempDir()
@@ -499,7 +509,8 @@ func (f failing) Events(context.Context, journal.RunID, journal.Seq) iter.Seq2[j
 func TestUnreadableJournalIsReported(t *testing.T) {
 	c := reporttest.NewCollector(t)
 	for _, err := range []error{journal.ErrUnknownRun, journal.ErrBusy} {
-		l := newLife(t, t.TempDir(), &ir.Program{}, variables{}.at(c), func(o *otel.Options) { o.Source = failing{err} })
+		l := newLife(t, t.TempDir(), &ir.Program{}, variables{}.at(c),
+			func(o *otel.Options) { o.Source = failing{err} })
 		l.Appended("run", 3)
 		s := l.Close(time.Minute)
 		if want := !errors.Is(err, journal.ErrUnknownRun); (s.Unreadable != nil) != want {
@@ -538,11 +549,12 @@ func (s *slow) Events(ctx context.Context, run journal.RunID, after journal.Seq)
 }
 
 // What was not read when the Exporter closes is owed, and counted.
-func TestCloseWhileReading(t *testing.T) {
+func TestUnreadEventsAreOwedAtClose(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	dir := t.TempDir()
 	source := &slow{Shelf: &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends}, began: make(chan struct{})}
-	l := newLife(t, dir, r.Program, variables{"OTEL_BSP_SCHEDULE_DELAY": "1"}.at(reporttest.NewCollector(t)), func(o *otel.Options) { o.Source = source })
+	l := newLife(t, dir, r.Program, variables{"OTEL_BSP_SCHEDULE_DELAY": "1"}.at(reporttest.NewCollector(t)),
+		func(o *otel.Options) { o.Source = source })
 	l.Appended(reporttest.Run, 1)
 	<-source.began
 	s := l.Close(time.Millisecond)
@@ -568,7 +580,8 @@ func TestUnusedExporterCostsNothing(t *testing.T) {
 func TestInvalidSettingsAreReported(t *testing.T) {
 	dir := t.TempDir()
 	for _, works := range []bool{false, true} {
-		l := newLife(t, dir, &ir.Program{}, variables{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, nil)
+		l := newLife(t, dir, &ir.Program{},
+			variables{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, nil)
 		if works {
 			l.Appended("run", 1)
 			l.Appended("run", 2)
@@ -588,7 +601,8 @@ func TestInheritanceIsLimited(t *testing.T) {
 	dir := t.TempDir()
 	const runs = 130
 	var all []journal.Appended
-	dead := newLife(t, dir, r.Program, variables{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_BSP_MAX_QUEUE_SIZE": "5"}, nil)
+	dead := newLife(t, dir, r.Program,
+		variables{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_BSP_MAX_QUEUE_SIZE": "5"}, nil)
 	for i := range runs {
 		all = append(all, renamed(r.Appends, journal.RunID(fmt.Sprintf("%08d-1111-4111-8111-111111111111", i)))...)
 	}
@@ -620,7 +634,7 @@ func TestInheritanceIsLimited(t *testing.T) {
 }
 
 // Forget removes all files of a deleted run.
-func TestForget(t *testing.T) {
+func TestForgetRemovesAllFilesOfARun(t *testing.T) {
 	dir := t.TempDir()
 	r := reporttest.Recorded(t, "waiting")
 	c := reporttest.NewCollector(t)
@@ -640,16 +654,15 @@ func TestForget(t *testing.T) {
 // content is an environment that enables content.
 var content = variables{"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true", "OTEL_METRICS_EXPORTER": "none"}
 
-// If enabled, spans have prompts, replies, arguments and results, in the form of
-// the conventions.
+// If enabled, spans have prompts, replies, arguments and results, in the form of the conventions.
 func TestContent(t *testing.T) {
 	for _, name := range []string{"agent-with-tools", "observed"} {
 		c := export(t, reporttest.Recorded(t, name), content, nil)
-		golden(t, filepath.Join("testdata", "content", name+".txt"), []byte(reporttest.Tree(c.Spans(), tell)))
+		golden(t, filepath.Join("testdata", "content", name+".txt"), []byte(reporttest.Tree(c.Spans(), formatSpan)))
 	}
 }
 
-// Secrets are redacted whatever the workflow says, before texts are cut.
+// Secrets are redacted regardless of the workflow's settings, before texts are cut.
 func TestContentIsRedacted(t *testing.T) {
 	r := reporttest.Recorded(t, "agent-with-tools")
 	const key = "AKIAIOSFODNN7EXAMPLE"
@@ -657,7 +670,8 @@ func TestContentIsRedacted(t *testing.T) {
 		for j := range r.Appends[i].Events {
 			e := &r.Appends[i].Events[j]
 			if x, ok := e.Fact.(journal.TaskNoted); ok {
-				x.Data = json.RawMessage(strings.NewReplacer("Find out.", "Find "+key, "I should search.", "I use "+key, `"n":[1`, `"`+key+`":[1`, "hits", key, "exit code 1", key, "careful", key).Replace(string(x.Data)))
+				x.Data = json.RawMessage(strings.NewReplacer("Find out.", "Find "+key, "I should search.", "I use "+key,
+					`"n":[1`, `"`+key+`":[1`, "hits", key, "exit code 1", key, "careful", key).Replace(string(x.Data)))
 				e.Fact = x
 			}
 		}
@@ -675,7 +689,7 @@ func TestContentIsRedacted(t *testing.T) {
 			}
 		}
 		if !strings.Contains(text, "[redacted aws_key]") {
-			t.Errorf("limit %q: it does not tell that something is hidden", limit)
+			t.Errorf("limit %q: it does not show that something is hidden", limit)
 		}
 		if cut := strings.Contains(text, "…"); cut != (limit != "") {
 			t.Errorf("limit %q: cut %t", limit, cut)
@@ -697,16 +711,19 @@ func TestInventedToolNames(t *testing.T) {
 		for j := range r.Appends[i].Events {
 			e := &r.Appends[i].Events[j]
 			if x, ok := e.Fact.(journal.TaskNoted); ok {
-				x.Data = json.RawMessage(strings.ReplaceAll(string(x.Data), `"name":"Bash"`, `"name":"made.up","class":"NOT_ALLOWED"`))
+				x.Data = json.RawMessage(strings.ReplaceAll(string(x.Data), `"name":"Bash"`,
+					`"name":"made.up","class":"NOT_ALLOWED"`))
 				e.Fact = x
 			}
 		}
 	}
 	c := export(t, r, nil, nil)
-	if got := metrics(c.Metrics()); strings.Contains(got, "made.up") || !strings.Contains(got, "gen_ai.tool.name:_OTHER") {
+	if got := metrics(c.Metrics()); strings.Contains(got, "made.up") ||
+		!strings.Contains(got, "gen_ai.tool.name:_OTHER") {
 		t.Error(got)
 	}
-	if got := reporttest.Tree(c.Spans(), tell); !strings.Contains(got, "execute_tool made.up [INTERNAL, 100 ms] ERROR NOT_ALLOWED") {
+	if got := reporttest.Tree(c.Spans(), formatSpan); !strings.Contains(got,
+		"execute_tool made.up [INTERNAL, 100 ms] ERROR NOT_ALLOWED") {
 		t.Error(got)
 	}
 }
@@ -722,7 +739,8 @@ func TestOrigin(t *testing.T) {
 			continue
 		}
 		want := otel.SpanOf("22222222-2222-4222-8222-222222222222", "22222222-2222-4222-8222-222222222222")
-		if len(s.Links) != 1 || fmt.Sprintf("%x", s.Links[0].TraceId) != "22222222222242228222222222222222" || string(s.Links[0].SpanId) != string(want[:]) {
+		if len(s.Links) != 1 || fmt.Sprintf("%x", s.Links[0].TraceId) != "22222222222242228222222222222222" ||
+			string(s.Links[0].SpanId) != string(want[:]) {
 			t.Errorf("%v", s.Links)
 		}
 	}

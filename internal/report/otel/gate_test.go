@@ -6,8 +6,7 @@ import (
 	"sync"
 )
 
-// gate accepts a number of requests with spans, and none with metrics, until it is
-// opened.
+// gate accepts a number of requests with spans, and none with metrics, until it is opened.
 type gate struct {
 	mu   sync.Mutex
 	most int

@@ -89,8 +89,7 @@ func (m *Metrics) Add(p Point, since journal.Millis) {
 	}
 }
 
-// keyOf returns a key for a set of attributes. Their order is always the same for
-// one metric.
+// keyOf returns a key for a set of attributes. Their order is always the same for one metric.
 func keyOf(attrs []Attr) string {
 	var b strings.Builder
 	for _, a := range attrs {

@@ -81,24 +81,21 @@ const (
 	names // their number
 )
 
-// Conventions selects a version of the conventions for generative AI. They are in
-// development, and names change.
+// Conventions selects a version of the conventions for generative AI. They are in development, and names change.
 type Conventions int
 
 const (
-	// Published is the last version that was published with the other conventions
-	// of OpenTelemetry (1.41).
+	// Published is the last version that was published with the other conventions of OpenTelemetry (1.41).
 	Published Conventions = iota
-	// Latest is that of the repository in which they are developed now. It is
-	// selected by OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental.
+	// Latest is that of the repository in which they are developed now. It is selected by
+	// OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental.
 	Latest
 )
 
 // absent marks what a version does not have.
 const absent = "-"
 
-// called has the names of each version, in every signal. Latest is empty where the
-// name has not changed.
+// called has the names of each version, in every signal. Latest is empty where the name has not changed.
 var called = [names]struct{ published, latest string }{
 	workflowName:    {published: "agent_flow.workflow.name"},
 	workflowVersion: {published: "agent_flow.workflow.version"},
@@ -126,7 +123,10 @@ var called = [names]struct{ published, latest string }{
 	inputTokens:        {published: "gen_ai.usage.input_tokens"},
 	outputTokens:       {published: "gen_ai.usage.output_tokens"},
 	cacheReadTokens:    {published: "gen_ai.usage.cache_read.input_tokens"},
-	cacheWriteTokens:   {published: "gen_ai.usage.cache_creation.input_tokens", latest: "gen_ai.usage.cache_write.input_tokens"},
+	cacheWriteTokens: {
+		published: "gen_ai.usage.cache_creation.input_tokens",
+		latest:    "gen_ai.usage.cache_write.input_tokens",
+	},
 	tokenType:          {published: "gen_ai.token.type", latest: absent},
 	genAIAgent:         {published: "gen_ai.agent.name"},
 	genAIWorkflow:      {published: "gen_ai.workflow.name"},

@@ -82,10 +82,11 @@ func export(t *testing.T, r *reporttest.Recording, env variables, change func(*o
 	return c
 }
 
-// tell formats a span with everything in it.
-func tell(s *tracepb.Span) string {
+// formatSpan formats a span with all of its fields.
+func formatSpan(s *tracepb.Span) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s [%s, %d ms]", s.Name, strings.TrimPrefix(s.Kind.String(), "SPAN_KIND_"), (s.EndTimeUnixNano-s.StartTimeUnixNano)/1e6)
+	fmt.Fprintf(&b, "%s [%s, %d ms]", s.Name, strings.TrimPrefix(s.Kind.String(), "SPAN_KIND_"),
+		(s.EndTimeUnixNano-s.StartTimeUnixNano)/1e6)
 	if s.Status.GetCode() == tracepb.Status_STATUS_CODE_ERROR {
 		fmt.Fprintf(&b, " ERROR %s", s.Status.Message)
 	}
@@ -117,31 +118,34 @@ func metrics(all []*metricspb.Metric) string {
 			if _, ok := p.Value.(*metricspb.NumberDataPoint_AsDouble); ok {
 				value = fmt.Sprint(p.GetAsDouble())
 			}
-			lines = append(lines, fmt.Sprintf("%s %v = %s %s\n", m.Name, reporttest.Attributes(p.Attributes), value, m.Unit))
+			lines = append(lines,
+				fmt.Sprintf("%s %v = %s %s\n", m.Name, reporttest.Attributes(p.Attributes), value, m.Unit))
 		}
 		for _, p := range m.GetHistogram().GetDataPoints() {
-			lines = append(lines, fmt.Sprintf("%s %v = %d times, together %v %s\n", m.Name, reporttest.Attributes(p.Attributes), p.Count, p.GetSum(), m.Unit))
+			lines = append(lines,
+				fmt.Sprintf("%s %v = %d times, together %v %s\n", m.Name, reporttest.Attributes(p.Attributes), p.Count,
+					p.GetSum(), m.Unit))
 		}
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "")
 }
 
-// The traces of all recorded runs: parallel agents, child runs, retries, gates,
-// failures, tools, and lost tasks.
+// The traces of all recorded runs: parallel agents, child runs, retries, gates, failures, tools, and lost tasks.
 func TestTraces(t *testing.T) {
 	for _, r := range reporttest.All(t) {
 		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
 			c := export(t, r, nil, nil)
 			got := txtar.Format(&txtar.Archive{Files: []txtar.File{
-				{Name: "trace", Data: []byte(reporttest.Tree(c.Spans(), tell))},
+				{Name: "trace", Data: []byte(reporttest.Tree(c.Spans(), formatSpan))},
 				{Name: "metrics", Data: []byte(metrics(c.Metrics()))},
 			}})
 			golden(t, filepath.Join("testdata", r.Name+".txtar"), got)
 			for _, s := range c.Spans() {
 				if got := fmt.Sprintf("%x", s.TraceId); got != strings.ReplaceAll(string(reporttest.Run), "-", "") {
-					t.Errorf("%s is of trace %s: the trace is the run's id, and so the audit log's trace_id", s.Name, got)
+					t.Errorf("%s is of trace %s: the trace is the run's id, and so the audit log's trace_id", s.Name,
+						got)
 				}
 				if s.EndTimeUnixNano < s.StartTimeUnixNano {
 					t.Errorf("%s ends before it begins", s.Name)
@@ -156,13 +160,13 @@ func golden(t *testing.T, path string, got []byte) {
 	reporttest.Golden(t, path, string(got), *update)
 }
 
-// Several processes export a run, each but the last of which is cut off after a
-// number of spans. Together they deliver every span and every measurement once.
+// Several processes export a run, each but the last of which is cut off after a number of spans. Together they deliver
+// every span and every measurement once.
 func TestProcessesDeliverEverythingOnce(t *testing.T) {
 	for _, name := range []string{"agent-with-tools", "bundle", "child", "doubt"} {
 		r := reporttest.Recorded(t, name)
 		whole := export(t, r, variables{"OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE": "delta"}, nil)
-		want := reporttest.Tree(whole.Spans(), tell)
+		want := reporttest.Tree(whole.Spans(), formatSpan)
 		for died := range len(r.Appends) {
 			for _, arrive := range []int{0, 1, 2, 1000} {
 				t.Run(fmt.Sprintf("%s/%d appends, %d arrive", name, died, arrive), func(t *testing.T) {
@@ -202,7 +206,7 @@ func lives(t *testing.T, r *reporttest.Recording, died, arrive int, want, wantMe
 			t.Errorf("%s was delivered twice", s.Name)
 		}
 	}
-	if diff := cmp.Diff(want, reporttest.Tree(c.Spans(), tell)); diff != "" {
+	if diff := cmp.Diff(want, reporttest.Tree(c.Spans(), formatSpan)); diff != "" {
 		t.Errorf("(-undisturbed +disturbed)\n%s", diff)
 	}
 	if diff := cmp.Diff(wantMetrics, added(c.Metrics())); diff != "" {
@@ -241,7 +245,10 @@ func added(all []*metricspb.Metric) string {
 	var order []string
 	for _, m := range all {
 		for _, p := range m.GetSum().GetDataPoints() {
-			one := &metricspb.Metric{Name: m.Name, Unit: m.Unit, Data: &metricspb.Metric_Sum{Sum: &metricspb.Sum{DataPoints: []*metricspb.NumberDataPoint{p}}}}
+			one := &metricspb.Metric{
+				Name: m.Name, Unit: m.Unit,
+				Data: &metricspb.Metric_Sum{Sum: &metricspb.Sum{DataPoints: []*metricspb.NumberDataPoint{p}}},
+			}
 			key := m.Name + fmt.Sprint(reporttest.Attributes(p.Attributes))
 			if there := sums[key]; there != nil {
 				to := there.GetSum().DataPoints[0]
@@ -255,7 +262,10 @@ func added(all []*metricspb.Metric) string {
 			sums[key], order = one, append(order, key)
 		}
 		for _, p := range m.GetHistogram().GetDataPoints() {
-			one := &metricspb.Metric{Name: m.Name, Unit: m.Unit, Data: &metricspb.Metric_Histogram{Histogram: &metricspb.Histogram{DataPoints: []*metricspb.HistogramDataPoint{p}}}}
+			histogram := &metricspb.Histogram{DataPoints: []*metricspb.HistogramDataPoint{p}}
+			one := &metricspb.Metric{
+				Name: m.Name, Unit: m.Unit, Data: &metricspb.Metric_Histogram{Histogram: histogram},
+			}
 			key := m.Name + fmt.Sprint(reporttest.Attributes(p.Attributes))
 			if there := sums[key]; there != nil {
 				to := there.GetHistogram().DataPoints[0]

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// message is an encoded protobuf message: fields in the order of their numbers,
-// zeros omitted. The numbers are those of opentelemetry-proto.
+// message is an encoded protobuf message: fields in the order of their numbers, zeros omitted. The numbers are those of
+// opentelemetry-proto.
 type protobuf []byte
 
 func (b protobuf) tag(field, wire int) protobuf {

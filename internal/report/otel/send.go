@@ -112,8 +112,7 @@ func (s *sender) send(ctx context.Context, body []byte) (rejected int64, err err
 	return 0, failed
 }
 
-// plain describes a connection problem without the address, which may contain a
-// password.
+// plain describes a connection problem without the address, which may contain a password.
 func plain(err error) string {
 	var timeout net.Error
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
@@ -131,8 +130,7 @@ func plain(err error) string {
 	return strings.TrimPrefix(err.Error(), "connect: ")
 }
 
-// rejected returns how many spans or points a collector has rejected of a request
-// that it accepted.
+// rejected returns how many spans or points a collector has rejected of a request that it accepted.
 func (s *sender) rejected(answer []byte) int64 {
 	if s.to.JSON {
 		var partial struct {
@@ -219,8 +217,7 @@ func (s *sender) encodeMetrics(r *Resource, metrics []Metric) ([]byte, error) {
 	return protobufMetrics(r, metrics), nil
 }
 
-// Reach sends an empty request to check that the endpoint exists and accepts the
-// credentials.
+// Reach sends an empty request to check that the endpoint exists and accepts the credentials.
 func (e *Endpoint) Reach(ctx context.Context) error {
 	s := newSender(e)
 	defer s.close()

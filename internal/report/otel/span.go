@@ -36,8 +36,7 @@ type Span struct {
 	Message    string // of a failure
 }
 
-// Attr is an attribute of a span, a point or a resource. Its value is a string,
-// int64, float64, bool or []string.
+// Attr is an attribute of a span, a point or a resource. Its value is a string, int64, float64, bool or []string.
 type Attr struct {
 	Key   string
 	Value any
@@ -56,8 +55,7 @@ type Link struct {
 	Span  SpanID
 }
 
-// TraceOf is the trace of a stream: the run's id, which the audit log calls
-// trace_id, without its hyphens.
+// TraceOf is the trace of a stream: the run's id, which the audit log calls trace_id, without its hyphens.
 func TraceOf(root journal.RunID) TraceID { return journal.TraceID(root) }
 
 // SpanOf is the id of a run's own span.

@@ -16,19 +16,18 @@ import (
 // TracerOptions configure a Tracer.
 type TracerOptions struct {
 	Names Conventions
-	// Content adds prompts, replies, arguments and results of tools, and error
-	// texts, which may be confidential.
+	// Content adds prompts, replies, arguments and results of tools, and error texts, which may be confidential.
 	Content bool
-	// MostBytes is the maximum length of a text in them; 0 is unlimited.
-	MostBytes int
+	// MaxBytes is the maximum length of a text in them; 0 is unlimited.
+	MaxBytes int
 	// Outline returns the outline of a pinned definition; nil if it is unknown.
 	Outline func(definition string) (*report.Outline, error)
 	// Origin returns the span from which a run was started; nil if there is none.
 	Origin func(journal.RunStarted) (Link, bool)
 }
 
-// Tracer makes the spans and the measurements of one stream. Its state is what
-// is open: it does not grow with what has finished.
+// Tracer makes the spans and the measurements of one stream. Its state is what is open: it does not grow with what has
+// finished.
 type Tracer struct {
 	o     TracerOptions
 	root  journal.RunID
@@ -88,17 +87,17 @@ type openTask struct {
 
 // actor is the source of model and tool calls: an agent, or a task without one.
 type actor struct {
-	id     SpanID
-	parent SpanID
-	at     journal.Millis
-	key    string // of a call
-	name   string // of the agent
-	role   string
-	model  string
-	talks  bool // it has a span of its own
-	used   journal.Usage
-	system string
-	asked  []message // since the last reply
+	id      SpanID
+	parent  SpanID
+	at      journal.Millis
+	key     string // of a call
+	name    string // of the agent
+	role    string
+	model   string
+	hasSpan bool // has its own span
+	used    journal.Usage
+	system  string
+	asked   []message // since the last reply
 }
 
 // hold is the reservation of a call in progress.
@@ -145,8 +144,7 @@ func (t *Tracer) event(ev *report.Event) error {
 	return nil
 }
 
-// handlers update what is open and emit what has ended. The state of the step
-// is nil if it is not open.
+// handlers update what is open and emit what has ended. The state of the step is nil if it is not open.
 var handlers = map[report.EventType]func(t *Tracer, ev *report.Event, open *openStep){
 	report.RunStarted:     (*Tracer).runStarted,
 	report.RunFinished:    (*Tracer).runFinished,
@@ -279,8 +277,8 @@ func typeOf(s *report.Step) string {
 	return cmp.Or(s.Info.Step.Type, s.Kind)
 }
 
-// parentOf returns the span that contains a step: that of the enclosing step
-// or of the run. With inside, it returns the span of the step itself.
+// parentOf returns the span that contains a step: that of the enclosing step or of the run. With inside, it returns the
+// span of the step itself.
 func (t *Tracer) parentOf(s *report.Step, inside bool) SpanID {
 	run := s.Run
 	if !inside {
@@ -347,7 +345,7 @@ func (t *Tracer) taskStarted(ev *report.Event, open *openStep) {
 		return
 	}
 	agent := agentOf(ev.Step)
-	agent.id, agent.parent, agent.at, agent.talks = t.id("agent", ev.Seq), open.id, ev.At, agent.name != ""
+	agent.id, agent.parent, agent.at, agent.hasSpan = t.id("agent", ev.Seq), open.id, ev.At, agent.name != ""
 	open.task = &openTask{
 		work: ev.Work, step: ev.Step, who: []*actor{agent}, last: ev.At,
 		held: map[int]hold{}, tools: map[string]openTool{}, spans: map[SpanID]bool{},
@@ -447,8 +445,10 @@ func (t *Tracer) taskLost(ev *report.Event, open *openStep) {
 	task.last = ev.At
 }
 
-func (t *Tracer) agentEnded(task *openTask, who *actor, at journal.Millis, result journal.Outcome, class journal.Class, text string) {
-	if !who.talks {
+func (t *Tracer) agentEnded(task *openTask, who *actor, at journal.Millis, result journal.Outcome, class journal.Class,
+	text string,
+) {
+	if !who.hasSpan {
 		return
 	}
 	label := who.name
@@ -459,7 +459,8 @@ func (t *Tracer) agentEnded(task *openTask, who *actor, at journal.Millis, resul
 		Trace: t.trace, ID: who.id, Parent: who.parent, Name: invokeAgent + " " + label, Kind: Internal,
 		Start: who.at, End: at,
 		Attrs: t.and(t.attrs(
-			operation, invokeAgent, genAIAgent, label, agentID, who.name, agentRole, who.role, requestModel, bare(who.model),
+			operation, invokeAgent, genAIAgent, label, agentID, who.name, agentRole, who.role, requestModel,
+			bare(who.model),
 			workflowName, task.step.Run.Name, runID, string(task.step.Run.ID), stepID, task.step.Path,
 			attempt, int64(task.work.Attempt+1), outcome, result,
 			inputTokens, who.used.InputTokens, outputTokens, who.used.OutputTokens,
@@ -489,8 +490,7 @@ func (t *Tracer) note(ev *report.Event, open *openStep) {
 	task.last = ev.At
 }
 
-// noteHandlers handle events inside a task. Those of model calls also handle
-// unreadable notes: the call was made.
+// noteHandlers handle events inside a task. Those of model calls also handle unreadable notes: the call was made.
 var noteHandlers = map[report.EventType]struct {
 	handle     func(t *Tracer, ev *report.Event, task *openTask)
 	unreadable bool
@@ -507,7 +507,7 @@ var noteHandlers = map[report.EventType]struct {
 
 func (t *Tracer) modelPrompted(ev *report.Event, task *openTask) {
 	agent := task.now()
-	agent.talks = true
+	agent.hasSpan = true
 	if t.o.Content && !ev.Note.Unreadable {
 		agent.prompted(report.Body[journal.Prompt](ev.Note))
 	}
@@ -530,8 +530,7 @@ func (t *Tracer) modelFailed(ev *report.Event, task *openTask) {
 	}
 }
 
-// held returns the reservation of a call. A call without one has lasted since
-// the last event of the task.
+// held returns the reservation of a call. A call without one has lasted since the last event of the task.
 func (t *Tracer) held(task *openTask, ev *report.Event) hold {
 	if h, ok := task.held[ev.Note.Settles]; ok && ev.Note.Settles > 0 {
 		return h
@@ -557,7 +556,7 @@ var finishes = map[string]string{
 func (t *Tracer) called(task *openTask, n int, h hold, at journal.Millis, c call) {
 	delete(task.held, n)
 	who, step := h.who, task.step
-	who.talks = true
+	who.hasSpan = true
 	asked, by := bare(who.model), ""
 	if i := strings.IndexByte(who.model, '/'); i > 0 {
 		by = who.model[:i]
@@ -574,7 +573,8 @@ func (t *Tracer) called(task *openTask, n int, h hold, at journal.Millis, c call
 	begun := min(h.at, at)
 	model := t.attrs(operation, chat, provider, by, requestModel, asked, responseModel, answered)
 	span := Span{
-		Trace: t.trace, ID: t.id("chat", h.seq), Parent: who.id, Name: strings.TrimSpace(chat + " " + asked), Kind: Client,
+		Trace: t.trace, ID: t.id("chat", h.seq), Parent: who.id, Name: strings.TrimSpace(chat + " " + asked),
+		Kind:  Client,
 		Start: begun, End: at,
 		Attrs: t.and(t.attrs(
 			operation, chat, provider, by, requestModel, asked, responseModel, answered, offline, offlineBy,
@@ -589,7 +589,8 @@ func (t *Tracer) called(task *openTask, n int, h hold, at journal.Millis, c call
 		}
 		span.Attrs = t.and(span.Attrs, responseID, c.reply.ID)
 		if a := c.reply.Asked; a != nil {
-			span.Attrs = t.and(span.Attrs, serverAddress, a.Server, outputType, map[bool]string{true: "json", false: "text"}[a.JSON])
+			span.Attrs = t.and(span.Attrs, serverAddress, a.Server, outputType,
+				map[bool]string{true: "json", false: "text"}[a.JSON])
 			if a.MaxTokens > 0 {
 				span.Attrs = t.and(span.Attrs, requestMaxTokens, a.MaxTokens)
 			}
@@ -634,9 +635,8 @@ func (t *Tracer) toolCalled(ev *report.Event, task *openTask) {
 	task.tools[use.CallID] = openTool{id: t.toolSpan(ev, task, use), at: ev.At, who: task.now(), use: *use}
 }
 
-// toolSpan returns the id of the span of a tool call: the one that the tool has
-// got as its parent, or, if the task has made another call with the same ID,
-// one of its own.
+// toolSpan returns the id of the span of a tool call: the one that the tool has received as its parent, or another one
+// if the task has already made a call with the same ID.
 func (t *Tracer) toolSpan(ev *report.Event, task *openTask, use *journal.ToolUse) SpanID {
 	key := cmp.Or(task.now().key, task.work.Key())
 	id := SpanID(journal.ToolSpan(t.root, task.step.Run.ID, key, use.CallID))
@@ -664,17 +664,20 @@ func (t *Tracer) toolReturned(ev *report.Event, task *openTask) {
 	}
 }
 
-func (t *Tracer) toolEnded(task *openTask, open openTool, at journal.Millis, use *journal.ToolUse, class journal.Class, text string) {
+func (t *Tracer) toolEnded(task *openTask, open openTool, at journal.Millis, use *journal.ToolUse, class journal.Class,
+	text string,
+) {
 	step := task.step
 	parent := open.who.id
-	if !open.who.talks {
+	if !open.who.hasSpan {
 		parent = open.who.parent
 	}
 	span := Span{
 		Trace: t.trace, ID: open.id, Parent: parent, Name: strings.TrimSpace(executeTool + " " + use.Name),
 		Kind: Internal, Start: open.at, End: at,
 		Attrs: t.attrs(
-			operation, executeTool, toolName, use.Name, toolType, "function", toolCallID, use.CallID, offline, use.Offline,
+			operation, executeTool, toolName, use.Name, toolType, "function", toolCallID, use.CallID, offline,
+			use.Offline,
 			agentID, open.who.name,
 			workflowName, step.Run.Name, runID, string(step.Run.ID), stepID, step.Path,
 		),
@@ -698,8 +701,8 @@ func (t *Tracer) toolEnded(task *openTask, open openTool, at journal.Millis, use
 	t.measure(toolDuration, seconds(open.at, at), measured)
 }
 
-// Classes of calls that were not made. A model may invent any number of names,
-// and each is a series of a metric: these share one.
+// Classes of calls that were not made. A model may invent any number of names, and each is a series of a metric: these
+// share one.
 const (
 	classDenied  = journal.ClassDenied
 	classMissing = journal.ClassMissing
@@ -717,10 +720,10 @@ func (t *Tracer) callStarted(ev *report.Event, task *openTask) {
 	_ = json.Unmarshal(c.Request, &request) // other kinds of work have no agent
 	above := task.now()
 	agent := &actor{id: t.id("agent", ev.Seq), parent: above.id, at: ev.At, key: c.Key, name: request.Settings.Agent}
-	if !above.talks {
+	if !above.hasSpan {
 		agent.parent = above.parent
 	}
-	agent.talks = agent.name != ""
+	agent.hasSpan = agent.name != ""
 	agent.known(task.step)
 	task.who = append(task.who, agent)
 }

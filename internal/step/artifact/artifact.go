@@ -13,21 +13,21 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// Settings is what a task of the kind "artifact" says.
+// Settings are the settings of a task of kind "artifact".
 type Settings struct {
-	Agent    string  `json:"agent"` // ID of the agent; its instructions are the system prompt, as they are
+	Agent    string  `json:"agent"` // ID of the agent; its instructions are the unmodified system prompt
 	Skill    string  `json:"skill,omitempty"`
 	Goal     string  `json:"goal"`
 	Inputs   []Input `json:"inputs"`
-	Produces string  `json:"produces,omitempty"` // a path; with / at its end, a folder
-	Draft    string  `json:"draft,omitempty"`    // rules that make a draft for the model to improve
+	Produces string  `json:"produces,omitempty"` // a path; a trailing / denotes a folder
+	Draft    string  `json:"draft,omitempty"`    // name of the rules that generate a draft for the model to improve
 	Workflow string  `json:"workflow"`
-	Folder   string  `json:"folder"`         // of the workflow
-	Runs     string  `json:"runs,omitempty"` // folder of those of all runs, from the root; "" is that of the specification (G5)
+	Folder   string  `json:"folder"` // of the workflow
+	// folder that contains the folders of all runs, relative to the root; "" is that of the specification (G5)
+	Runs string `json:"runs,omitempty"`
 }
 
-// Input is something to work on: a variable or a part of it, a file that is
-// read when the step runs, or a text.
+// Input is material for the agent: a variable or a part of it, a file that is read when the step runs, or a text.
 type Input struct {
 	Name string `json:"name"`
 	Read string `json:"read,omitempty"`
@@ -63,8 +63,7 @@ func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 	}}
 }
 
-// Ask returns the prompt. The reply for a .json file must be JSON; the parts of a
-// folder may have to be asked for again.
+// Ask returns the prompt. The reply for a .json file must be JSON; invalid parts of a folder are requested again.
 func (s Settings) Ask(*ir.Program) (chat.Ask, bool) {
 	ask := chat.Ask{Agent: s.Agent, Texts: []string{s.Skill, s.Goal}, Checked: isFolder(s.Produces)}
 	if s.producesJSON() {

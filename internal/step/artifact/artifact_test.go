@@ -20,12 +20,21 @@ import (
 
 func TestSuite(t *testing.T) {
 	steptest.Run(t, artifact.Kind{},
-		steptest.Case{Name: "plain", Settings: steptest.Settings{"agent": "plain", "goal": "g", "produces": "outputs/a.md"}},
-		steptest.Case{Name: "a folder", Settings: steptest.Settings{"agent": "plain", "goal": "g", "produces": "outputs/a/", "draft": "agents"}},
+		steptest.Case{
+			Name:     "plain",
+			Settings: steptest.Settings{"agent": "plain", "goal": "g", "produces": "outputs/a.md"},
+		},
+		steptest.Case{
+			Name:     "a folder",
+			Settings: steptest.Settings{"agent": "plain", "goal": "g", "produces": "outputs/a/", "draft": "agents"},
+		},
 		steptest.Case{Name: "nobody", Misfit: true},
 	)
 	steptest.Run(t, artifact.Shell{},
-		steptest.Case{Name: "plain", Settings: steptest.Settings{"scripts": []artifact.Script{{Shell: "bash", Path: "x.sh"}}}},
+		steptest.Case{
+			Name:     "plain",
+			Settings: steptest.Settings{"scripts": []artifact.Script{{Shell: "bash", Path: "x.sh"}}},
+		},
 		steptest.Case{Name: "nothing", Misfit: true},
 	)
 	steptest.Run(t, artifact.Collect{},
@@ -53,30 +62,61 @@ func TestRuns(t *testing.T) {
 		}
 	}
 	base := func(produces string, inputs ...artifact.Input) steptest.Settings {
-		return steptest.Settings{"agent": "plain", "goal": "Do it.", "workflow": "w", "folder": filepath.Join(root, "workflows/w"), "produces": produces, "inputs": inputs}
+		return steptest.Settings{
+			"agent": "plain", "goal": "Do it.", "workflow": "w",
+			"folder": filepath.Join(root, "workflows/w"), "produces": produces, "inputs": inputs,
+		}
 	}
 	asked := artifact.Input{Name: "AGENT_INPUT", Read: "input.AGENT_INPUT"}
 	notes := []string{journal.NotePrompt, journal.NoteReply}
 	plays := []steptest.Play{
 		{Name: "a file", Settings: base("outputs/a.md", asked), Replies: says("hello"), Value: `"hello"`, Notes: notes},
-		{Name: "YAML in a fence", Settings: base("outputs/a.yaml", asked), Replies: says("```yaml\na: 1\n```"), Value: `"a: 1\n"`},
-		{Name: "G11: a folder", Settings: base("outputs/all/", asked), Replies: says("##FILE: x.md##\nX\n##END##\n=##FILE: all/sub/y.md##\nY\n##END##"), Value: `{"x.md":"X\n","sub/y.md":"Y\n"}`},
-		{Name: "G11: no marks", Settings: base("outputs/none/", asked), Replies: says("just text"), Value: `{"index.md":"just text"}`},
+		{
+			Name: "YAML in a fence", Settings: base("outputs/a.yaml", asked), Replies: says("```yaml\na: 1\n```"),
+			Value: `"a: 1\n"`,
+		},
+		{
+			Name: "G11: a folder", Settings: base("outputs/all/", asked),
+			Replies: says("##FILE: x.md##\nX\n##END##\n=##FILE: all/sub/y.md##\nY\n##END##"),
+			Value:   `{"x.md":"X\n","sub/y.md":"Y\n"}`,
+		},
+		{
+			Name: "G11: no marks", Settings: base("outputs/none/", asked), Replies: says("just text"),
+			Value: `{"index.md":"just text"}`,
+		},
 		{
 			Name: "G11: out of the folder, then inside", Settings: base("outputs/out/", asked),
 			Replies: says("##FILE: ../../x.md##\nX\n##END##", "##FILE: x.md##\nX\n##END##"), Value: `{"x.md":"X\n"}`,
 		},
-		{Name: "a file of a folder", Settings: base("outputs/b.md", artifact.Input{Name: "b.md", Read: "artifacts.all", Part: "b.md"}), Replies: says("ok"), Value: `"ok"`},
-		{Name: "one that is not there", Settings: base("outputs/b.md", artifact.Input{Name: "c.md", Read: "artifacts.all", Part: "c.md"}), Class: step.ClassInput},
-		{Name: "nothing given", Settings: base("outputs/b.md", artifact.Input{Name: "x", Read: "artifacts.none"}), Class: step.ClassInput},
-		{Name: "a file that is not there", Settings: base("outputs/b.md", artifact.Input{Name: "x", File: "outputs/none.txt"}), Class: step.ClassMissing},
+		{
+			Name:     "a file of a folder",
+			Settings: base("outputs/b.md", artifact.Input{Name: "b.md", Read: "artifacts.all", Part: "b.md"}),
+			Replies:  says("ok"), Value: `"ok"`,
+		},
+		{
+			Name:     "one that is not there",
+			Settings: base("outputs/b.md", artifact.Input{Name: "c.md", Read: "artifacts.all", Part: "c.md"}),
+			Class:    step.ClassInput,
+		},
+		{
+			Name: "nothing given", Settings: base("outputs/b.md", artifact.Input{Name: "x", Read: "artifacts.none"}),
+			Class: step.ClassInput,
+		},
+		{
+			Name:     "a file that is not there",
+			Settings: base("outputs/b.md", artifact.Input{Name: "x", File: "outputs/none.txt"}),
+			Class:    step.ClassMissing,
+		},
 	}
 	for i := range plays {
 		plays[i].With = with
 	}
 	steptest.Runs(t, artifact.Kind{}, plays...)
 	run := filepath.Join(root, "outputs/w/2026-02-23T10-41-22/execution")
-	for name, want := range map[string]string{"a.md": "hello\n", "a.yaml": "a: 1\n", "all/sub/y.md": "Y\n", "none/index.md": "just text\n", "out/x.md": "X\n"} {
+	for name, want := range map[string]string{
+		"a.md": "hello\n", "a.yaml": "a: 1\n", "all/sub/y.md": "Y\n",
+		"none/index.md": "just text\n", "out/x.md": "X\n",
+	} {
 		if raw, err := os.ReadFile(filepath.Join(run, name)); err != nil || string(raw) != want {
 			t.Errorf("G5: %s: %q %v", name, raw, err)
 		}
@@ -93,8 +133,9 @@ func TestG3Prompts(t *testing.T) {
 	world := &steptest.World{Replies: says("ok")}
 	p := steptest.Play{
 		Settings: steptest.Settings{
-			"agent": "plain", "skill": "# Skill: S\n", "goal": "Do it.", "workflow": "w", "folder": "f", "produces": "outputs/a.md",
-			"inputs": []artifact.Input{{Name: "AGENT_INPUT", Read: "state.a"}, {Name: "data/x.txt", Text: "data\n"}},
+			"agent": "plain", "skill": "# Skill: S\n", "goal": "Do it.", "workflow": "w", "folder": "f",
+			"produces": "outputs/a.md",
+			"inputs":   []artifact.Input{{Name: "AGENT_INPUT", Read: "state.a"}, {Name: "data/x.txt", Text: "data\n"}},
 		},
 		With: func(j *step.Job) { j.Project = t.TempDir() },
 	}
@@ -112,13 +153,13 @@ func TestG3Prompts(t *testing.T) {
 	}
 }
 
-// A file whose name ends in .json holds JSON, however the model wraps it; a reply
-// without JSON is asked for again.
+// A file whose name ends in .json contains JSON, however the model wraps it; a reply without JSON is requested again.
 func TestJSONFilesHoldJSON(t *testing.T) {
 	root := t.TempDir()
 	p := steptest.Play{
 		Settings: steptest.Settings{
-			"agent": "plain", "goal": "g", "workflow": "w", "folder": filepath.Join(root, "w"), "produces": "artifacts/a.json",
+			"agent": "plain", "goal": "g", "workflow": "w", "folder": filepath.Join(root, "w"),
+			"produces": "artifacts/a.json",
 		},
 		With: func(j *step.Job) { j.Project = root },
 	}
@@ -139,16 +180,20 @@ func TestJSONFilesHoldJSON(t *testing.T) {
 	}
 }
 
-// G4: where paths begin.
-func TestG4Places(t *testing.T) {
+// G4: the base folders of paths.
+func TestG4PathsResolveToTheirFolders(t *testing.T) {
 	root := t.TempDir()
 	for produces, want := range map[string]string{
-		"outputs/a.md": "outputs/w/run/execution/a.md", "artifacts/x/a.md": "artifacts/x/a.md", "shared/a.md": "shared/a.md",
+		"outputs/a.md": "outputs/w/run/execution/a.md", "artifacts/x/a.md": "artifacts/x/a.md",
+		"shared/a.md":      "shared/a.md",
 		"workflows/v/a.md": "workflows/v/a.md", "notes/a.md": "workflows/w/notes/a.md",
 		"artifacts/{workflow_name}/{run_id}/a.md": "artifacts/made/r1/a.md",
 	} {
 		p := steptest.Play{
-			Settings: steptest.Settings{"agent": "plain", "goal": "g", "workflow": "w", "folder": filepath.Join(root, "workflows/w"), "produces": produces},
+			Settings: steptest.Settings{
+				"agent": "plain", "goal": "g", "workflow": "w",
+				"folder": filepath.Join(root, "workflows/w"), "produces": produces,
+			},
 			With: func(j *step.Job) {
 				j.Project = root
 				j.Reads = []step.Read{
@@ -168,8 +213,8 @@ func TestG4Places(t *testing.T) {
 	}
 }
 
-// G10: scripts run in the workflow's folder, with what they need and no more.
-func TestG10Scripts(t *testing.T) {
+// G10: scripts run in the workflow's folder, with a minimal environment.
+func TestG10ScriptsRunInTheWorkflowFolder(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no bash")
 	}
@@ -179,12 +224,19 @@ func TestG10Scripts(t *testing.T) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	text := `echo "$PWD|$AGENT_INPUT|$TASK|$AGENTFILE_RUN_ID|$AGENTFILE_RUN_DIR|$AGENTFILE_WORKFLOW|${A_SECRET-none}|$ESPALIER_KEY|$0"`
+	text := `echo "$PWD|$AGENT_INPUT|$TASK|$AGENTFILE_RUN_ID|$AGENTFILE_RUN_DIR|` +
+		`$AGENTFILE_WORKFLOW|${A_SECRET-none}|$ESPALIER_KEY|$0"`
 	play := steptest.Play{
-		Settings: steptest.Settings{"scripts": []artifact.Script{{Shell: "bash", Path: "x.sh", Text: text}}, "variable": "TASK", "workflow": "w", "folder": folder},
+		Settings: steptest.Settings{
+			"scripts":  []artifact.Script{{Shell: "bash", Path: "x.sh", Text: text}},
+			"variable": "TASK", "workflow": "w", "folder": folder,
+		},
 		With: func(j *step.Job) {
 			j.Project, j.MayRunCommands = root, true
-			j.Reads = []step.Read{{Path: "agentfile.run", Value: json.RawMessage(`"run"`)}, {Path: "input.TASK", Value: json.RawMessage(`"roses"`)}}
+			j.Reads = []step.Read{
+				{Path: "agentfile.run", Value: json.RawMessage(`"run"`)},
+				{Path: "input.TASK", Value: json.RawMessage(`"roses"`)},
+			}
 		},
 	}
 	for _, same := range []bool{true, false} {
@@ -203,24 +255,30 @@ func TestG10Scripts(t *testing.T) {
 		if err := json.Unmarshal(result.Value, &printed); err != nil {
 			t.Fatal(err)
 		}
-		want := strings.Join([]string{folder, "roses", "roses", "run", filepath.Join(root, "outputs/w/run/execution"), "w", "none", "/work#0"}, "|")
+		want := strings.Join([]string{
+			folder, "roses", "roses", "run", filepath.Join(root, "outputs/w/run/execution"),
+			"w", "none", "/work#0",
+		}, "|")
 		if !strings.HasPrefix(printed, want) || strings.Contains(printed, folder+"/x.sh") != same {
 			t.Errorf("got %s", printed)
 		}
 	}
-	// What no environment can hold is in a file, as long as the script runs.
+	// An input that is too long for the environment is in a file while the script runs.
 	long := play
-	long.Settings = steptest.Settings{"scripts": []artifact.Script{{Shell: "bash", Path: "long.sh", Text: `echo "${AGENT_INPUT-none} $(wc -c < "$AGENT_INPUT_FILE") $TASK_FILE"`}}, "variable": "TASK", "workflow": "w", "folder": folder}
+	long.Settings = steptest.Settings{"scripts": []artifact.Script{{
+		Shell: "bash", Path: "long.sh",
+		Text: `echo "${AGENT_INPUT-none} $(wc -c < "$AGENT_INPUT_FILE") $TASK_FILE"`,
+	}}, "variable": "TASK", "workflow": "w", "folder": folder}
 	long.With = func(j *step.Job) {
 		play.With(j)
 		j.Reads[1].Value = step.JSON(strings.Repeat("x", 200<<10))
 	}
 	result, err := long.Done(t, artifact.Shell{}, &steptest.Log{}, &steptest.World{})
-	var said string
-	if err != nil || json.Unmarshal(result.Value, &said) != nil || !strings.HasPrefix(said, "none 204800 /") {
+	var printed string
+	if err != nil || json.Unmarshal(result.Value, &printed) != nil || !strings.HasPrefix(printed, "none 204800 /") {
 		t.Errorf("%s, %v", result.Value, err)
 	}
-	if _, err := os.Stat(strings.TrimSpace(strings.TrimPrefix(said, "none 204800 "))); err == nil {
+	if _, err := os.Stat(strings.TrimSpace(strings.TrimPrefix(printed, "none 204800 "))); err == nil {
 		t.Error("the file is still there")
 	}
 	refused := play
@@ -230,17 +288,20 @@ func TestG10Scripts(t *testing.T) {
 	}
 }
 
-// G10: bash comes first, then pwsh; where there is neither, the step says what
-// it needs. A stand-in prints how pwsh would be called.
-func TestG10Shells(t *testing.T) {
+// G10: bash is preferred to pwsh; without both, the error names what the step needs. A fake pwsh prints its command
+// line.
+func TestG10FirstInstalledShellRuns(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the stand-in is a script of sh")
 	}
-	both := []artifact.Script{{Shell: "bash", Path: "x.sh", Text: "echo bash"}, {Shell: "pwsh", Path: "x.ps1", Text: "Write-Output x"}}
+	both := []artifact.Script{
+		{Shell: "bash", Path: "x.sh", Text: "echo bash"},
+		{Shell: "pwsh", Path: "x.ps1", Text: "Write-Output x"},
+	}
 	for name, c := range map[string]struct {
 		installed string
 		scripts   []artifact.Script
-		want      string // of what is printed, or of the error
+		want      string // part of the output, or of the error
 	}{
 		"both":       {"bash pwsh", both, "as bash"},
 		"only pwsh":  {"pwsh", both, "as pwsh -NoProfile -NonInteractive -File"},
@@ -250,7 +311,8 @@ func TestG10Shells(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bin, root := t.TempDir(), t.TempDir()
 			for _, shell := range strings.Fields(c.installed) {
-				if err := os.WriteFile(filepath.Join(bin, shell), []byte("#!/bin/sh\necho as "+shell+" \"$@\"\n"), 0o755); err != nil {
+				if err := os.WriteFile(filepath.Join(bin, shell), []byte("#!/bin/sh\necho as "+shell+" \"$@\"\n"),
+					0o755); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -274,16 +336,19 @@ func TestG10Shells(t *testing.T) {
 	}
 }
 
-// G10, G11: the folder that a script fills is handed on like that of an agent,
-// file by file.
+// G10, G11: the files of a folder that a script fills are the result, as with an agent.
 func TestG10ScriptProducesAFolder(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no bash")
 	}
 	root := t.TempDir()
-	text := `mkdir -p "$AGENTFILE_RUN_DIR/all/sub"; echo A > "$AGENTFILE_RUN_DIR/all/a.md"; echo B > "$AGENTFILE_RUN_DIR/all/sub/b.md"`
+	text := `mkdir -p "$AGENTFILE_RUN_DIR/all/sub"; echo A > "$AGENTFILE_RUN_DIR/all/a.md"; echo B > ` +
+		`"$AGENTFILE_RUN_DIR/all/sub/b.md"`
 	play := steptest.Play{
-		Settings: steptest.Settings{"scripts": []artifact.Script{{Shell: "bash", Path: "x.sh", Text: text}}, "workflow": "w", "folder": root, "produces": "outputs/all/"},
+		Settings: steptest.Settings{
+			"scripts":  []artifact.Script{{Shell: "bash", Path: "x.sh", Text: text}},
+			"workflow": "w", "folder": root, "produces": "outputs/all/",
+		},
 		With: func(j *step.Job) {
 			j.Project, j.MayRunCommands = root, true
 			j.Reads = []step.Read{{Path: "agentfile.run", Value: json.RawMessage(`"run"`)}}
@@ -299,22 +364,42 @@ func TestG10ScriptProducesAFolder(t *testing.T) {
 	}
 }
 
-// G7: what is edited is what a step has produced: not what others have put
-// beside it, and hidden files are not lost.
-func TestG7Edited(t *testing.T) {
+// G7: only the files that a step has produced count as edited, not other files beside them, and hidden files are kept.
+func TestG7EditedReportsChangedProducts(t *testing.T) {
 	for name, c := range map[string]struct {
 		produces, was string
-		change        map[string]string // below the run's folder; "" removes
-		want          string            // "" is no change
+		change        map[string]string // relative to the run's folder; "" removes the file
+		want          string            // "" means unchanged
 	}{
-		"nothing":                        {produces: "outputs/all/", was: `{"a.md":"A\n",".hidden":"H\n"}`},
-		"a file":                         {produces: "outputs/a.md", was: `"A\n"`, change: map[string]string{"a.md": "B\n"}, want: `"B\n"`},
-		"a file of a folder":             {produces: "outputs/all/", was: `{"a.md":"A\n",".hidden":"H\n"}`, change: map[string]string{"all/a.md": "B\n"}, want: `{".hidden":"H\n","a.md":"B\n"}`},
-		"one more":                       {produces: "outputs/all/", was: `{"a.md":"A\n"}`, change: map[string]string{"all/b.md": "B\n"}, want: `{"a.md":"A\n","b.md":"B\n"}`},
-		"one less":                       {produces: "outputs/all/", was: `{"a.md":"A\n","b.md":"B\n"}`, change: map[string]string{"all/b.md": ""}, want: `{"a.md":"A\n"}`},
-		"one that an editor leaves":      {produces: "outputs/all/", was: `{"a.md":"A\n"}`, change: map[string]string{"all/.a.md.swp": "x"}},
-		"the run's own folder":           {produces: "outputs/", was: `{"a.md":"A\n"}`, change: map[string]string{"execution-state.json": "{}"}},
-		"a file of the run's own folder": {produces: "outputs/", was: `{"a.md":"A\n"}`, change: map[string]string{"a.md": "B\n", "other.md": "x"}, want: `{"a.md":"B\n"}`},
+		"nothing": {produces: "outputs/all/", was: `{"a.md":"A\n",".hidden":"H\n"}`},
+		"a file": {
+			produces: "outputs/a.md", was: `"A\n"`,
+			change: map[string]string{"a.md": "B\n"}, want: `"B\n"`,
+		},
+		"a file of a folder": {
+			produces: "outputs/all/", was: `{"a.md":"A\n",".hidden":"H\n"}`,
+			change: map[string]string{"all/a.md": "B\n"}, want: `{".hidden":"H\n","a.md":"B\n"}`,
+		},
+		"one more": {
+			produces: "outputs/all/", was: `{"a.md":"A\n"}`,
+			change: map[string]string{"all/b.md": "B\n"}, want: `{"a.md":"A\n","b.md":"B\n"}`,
+		},
+		"one less": {
+			produces: "outputs/all/", was: `{"a.md":"A\n","b.md":"B\n"}`,
+			change: map[string]string{"all/b.md": ""}, want: `{"a.md":"A\n"}`,
+		},
+		"one that an editor leaves": {
+			produces: "outputs/all/", was: `{"a.md":"A\n"}`,
+			change: map[string]string{"all/.a.md.swp": "x"},
+		},
+		"the run's own folder": {
+			produces: "outputs/", was: `{"a.md":"A\n"}`,
+			change: map[string]string{"execution-state.json": "{}"},
+		},
+		"a file of the run's own folder": {
+			produces: "outputs/", was: `{"a.md":"A\n"}`,
+			change: map[string]string{"a.md": "B\n", "other.md": "x"}, want: `{"a.md":"B\n"}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
@@ -346,7 +431,10 @@ func TestG7Edited(t *testing.T) {
 				put(name, text)
 			}
 			task := ir.Task{Kind: "artifact"}
-			for key, value := range map[string]string{"agent": "a", "workflow": "w", "folder": root, "produces": c.produces} {
+			for key, value := range map[string]string{
+				"agent": "a", "workflow": "w", "folder": root,
+				"produces": c.produces,
+			} {
 				task.Settings.Put(key, value, source.Span{})
 			}
 			p := &ir.Program{Blocks: []ir.Block{{Steps: []ir.Step{{ID: "one", Action: task, Writes: []ir.Write{{Path: "artifacts.one"}}}}}}}
@@ -363,13 +451,17 @@ func TestG7Edited(t *testing.T) {
 	}
 }
 
-// G21: all products are copied, also two that are called the same.
+// G21: all products are copied, including those of the same name.
 func TestG21CopiesAllProducts(t *testing.T) {
 	root := t.TempDir()
 	play := steptest.Play{
 		Settings: steptest.Settings{
 			"output": "artifacts.one", "directory": "results/{run_id}", "workflow": "w", "folder": root,
-			"products": []artifact.Product{{Read: "artifacts.one", Path: "outputs/en/a.md"}, {Read: "artifacts.two", Path: "outputs/de/a.md"}, {Read: "artifacts.all", Path: "outputs/all/"}},
+			"products": []artifact.Product{
+				{Read: "artifacts.one", Path: "outputs/en/a.md"},
+				{Read: "artifacts.two", Path: "outputs/de/a.md"},
+				{Read: "artifacts.all", Path: "outputs/all/"},
+			},
 		},
 		With: func(j *step.Job) {
 			j.Project = root
@@ -392,25 +484,42 @@ func TestG21CopiesAllProducts(t *testing.T) {
 	}
 }
 
-// Drafts follow from the request.
-func TestDraftsFollowTheRequest(t *testing.T) {
+// Drafts reflect the request.
+func TestDraftsReflectTheRequest(t *testing.T) {
 	for asked, want := range map[string][]string{
-		"Read the feedback, group it by theme, then write a summary":       {"id: read-feedback", "id: group-by-theme", "id: write-summary", "agents/reader.md", "agents/organiser.md", "agents/writer.md"},
-		"Translate the letter into German and ask me for approval":         {"id: translate-letter-german", "gate: human-approval", "agents/translator.md"},
-		"- collect prices\n- compare them":                                 {"id: collect-prices", "id: compare"},
-		"Émincer les oignons; über alles berichten":                        {"id: emincer-les-oignons", "id: uber-alles-berichten"},
-		"Read the notes, then post it":                                     {"id: read-notes", "id: post"},
-		"Rank apples and pears, shred the rest and post them":              {`goal: "Rank apples, pears."`, "id: shred-rest", "id: post"},
-		"Übersetze den Brief, prüfe ihn, dann veröffentliche das Ergebnis": {`goal: "Übersetze den Brief."`, `goal: "Prüfe ihn."`, `goal: "Veröffentliche das Ergebnis."`},
-		"翻译文件，然后发布结果":                                                      {`goal: "翻译文件."`, `goal: "发布结果."`},
-		"???":                                                              {"id: flow"},
+		"Read the feedback, group it by theme, then write a summary": {
+			"id: read-feedback", "id: group-by-theme",
+			"id: write-summary", "agents/reader.md", "agents/organiser.md", "agents/writer.md",
+		},
+		"Translate the letter into German and ask me for approval": {
+			"id: translate-letter-german",
+			"gate: human-approval", "agents/translator.md",
+		},
+		"- collect prices\n- compare them": {"id: collect-prices", "id: compare"},
+		"Émincer les oignons; über alles berichten": {
+			"id: emincer-les-oignons",
+			"id: uber-alles-berichten",
+		},
+		"Read the notes, then post it": {"id: read-notes", "id: post"},
+		"Rank apples and pears, shred the rest and post them": {
+			`goal: "Rank apples, pears."`,
+			"id: shred-rest", "id: post",
+		},
+		"Übersetze den Brief, prüfe ihn, dann veröffentliche das Ergebnis": {
+			`goal: "Übersetze den Brief."`,
+			`goal: "Prüfe ihn."`, `goal: "Veröffentliche das Ergebnis."`,
+		},
+		"翻译文件，然后发布结果": {`goal: "翻译文件."`, `goal: "发布结果."`},
+		"???":         {"id: flow"},
 	} {
 		world := &steptest.World{Replies: says("ok")}
 		p := steptest.Play{Settings: steptest.Settings{
-			"agent": "plain", "goal": "g", "workflow": "my-flow", "folder": "f", "produces": "outputs/w.yaml", "draft": "workflow",
+			"agent": "plain", "goal": "g", "workflow": "my-flow", "folder": "f", "produces": "outputs/w.yaml",
+			"draft":  "workflow",
 			"inputs": []artifact.Input{{Name: "AGENT_INPUT", Text: asked}},
 		}, With: func(j *step.Job) { j.Project = t.TempDir() }}
-		if _, err := (artifact.Kind{}).Run(t.Context(), p.Job("artifact", t.TempDir(), &steptest.Log{}, world)); err != nil {
+		if _, err := (artifact.Kind{}).Run(t.Context(),
+			p.Job("artifact", t.TempDir(), &steptest.Log{}, world)); err != nil {
 			t.Fatal(err)
 		}
 		sample := world.Requests[0].For.Sample
@@ -422,8 +531,7 @@ func TestDraftsFollowTheRequest(t *testing.T) {
 	}
 }
 
-// No path that a workflow or a model names becomes configuration of the next
-// run, nor part of a workflow.
+// No path that a workflow or a model names becomes configuration of the next run, or part of a workflow.
 func TestRepliesNeverBecomeConfiguration(t *testing.T) {
 	usertest.Run(t, "^TestRepliesNeverBecomeConfiguration$")
 	root := t.TempDir()
@@ -442,22 +550,30 @@ func TestRepliesNeverBecomeConfiguration(t *testing.T) {
 	}
 	produce := func(produces, reply string) error {
 		play := steptest.Play{
-			Settings: steptest.Settings{"agent": "plain", "goal": "g", "workflow": "w", "folder": folder, "produces": produces}, With: with,
+			Settings: steptest.Settings{
+				"agent": "plain", "goal": "g", "workflow": "w", "folder": folder,
+				"produces": produces,
+			}, With: with,
 			Replies: says(reply, reply, reply, reply),
 		}
 		_, err := play.Done(t, artifact.Kind{}, &steptest.Log{}, &steptest.World{Replies: play.Replies})
 		return err
 	}
 	for _, path := range []string{
-		"espalier.yaml", "shared/espalier.yaml", "workflows/other/.mcp.json", "outputs/.git/config", "agentfile.yaml", "outputs/.claude/settings.json", "workflow.yaml",
-		"workflows/w/workflow.yaml", "workflows/new/agents/a.md", "skills/s.md", "scripts/cli/run.sh", "workflows/link/post-checkout", "shared/.GIT/config",
+		"espalier.yaml", "shared/espalier.yaml", "workflows/other/.mcp.json", "outputs/.git/config", "agentfile.yaml",
+		"outputs/.claude/settings.json", "workflow.yaml",
+		"workflows/w/workflow.yaml", "workflows/new/agents/a.md", "skills/s.md", "scripts/cli/run.sh",
+		"workflows/link/post-checkout", "shared/.GIT/config",
 		"\u017fkills/s.md", "workflows/new/\uff41gents/a.md", "./Scripts/run.sh",
 	} {
 		if err := produce(path, "model: evil"); err == nil {
 			t.Errorf("%s was written", path)
 		}
 	}
-	for _, name := range []string{".git/hooks/post-checkout", "espalier.yaml", "deep/.mcp.json", "GIT~1/config", ".g\u200cit/config"} {
+	for _, name := range []string{
+		".git/hooks/post-checkout", "espalier.yaml", "deep/.mcp.json", "GIT~1/config",
+		".g\u200cit/config",
+	} {
 		if err := produce("outputs/folder/", "##FILE: "+name+"##\nevil\n##END##"); err == nil {
 			t.Errorf("the model chose %s", name)
 		}
@@ -465,10 +581,13 @@ func TestRepliesNeverBecomeConfiguration(t *testing.T) {
 	if err := produce("outputs/fine.md", "fine"); err != nil {
 		t.Error(err)
 	}
-	// The folder of the workflow is the root of the project, or in a shared folder.
+	// The folder of the workflow is the root of the project, or a shared folder.
 	for _, one := range []string{"", "shared/w"} {
 		folder = filepath.Join(root, one)
-		for _, path := range []string{"workflow.yaml", "scripts/run.sh", "shared/w/skills/s.md", "workflows/new/agents/a.md"} {
+		for _, path := range []string{
+			"workflow.yaml", "scripts/run.sh", "shared/w/skills/s.md",
+			"workflows/new/agents/a.md",
+		} {
 			if one == "" && strings.HasPrefix(path, "shared/") {
 				continue
 			}

@@ -2,5 +2,5 @@ package artifact
 
 import "github.com/espalier-run/espalier/internal/diag"
 
-// CodeNoDraft is a draft that there are no rules for.
+// CodeNoDraft reports a draft for which there are no rules.
 const CodeNoDraft diag.Code = "AFILE017"

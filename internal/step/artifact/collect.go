@@ -15,7 +15,7 @@ import (
 // Collection are the settings of a task of kind "handover".
 type Collection struct {
 	Output    string    `json:"output"`              // the variable that holds the output
-	Directory string    `json:"directory,omitempty"` // that gets a copy of all products
+	Directory string    `json:"directory,omitempty"` // receives a copy of all products
 	Products  []Product `json:"products"`
 	Workflow  string    `json:"workflow"`
 	Folder    string    `json:"folder"`
@@ -53,7 +53,7 @@ func (s Collection) Run(_ context.Context, job *step.Job) (step.Result, error) {
 		}
 		files := filesOf(r.Value)
 		for _, name := range slices.Sorted(maps.Keys(files)) {
-			// Below the folder as below outputs/, so that no two of one name meet.
+			// The structure below outputs/ is kept, so that products of the same name do not collide.
 			to := path.Join(s.Directory, strings.TrimPrefix(s.Products[i].Path, "outputs/"), name)
 			if err := at.write(to, files[name]); err != nil {
 				return step.Result{}, step.Errorf(step.ClassMissing, "the output cannot be written to %s: %v", to, err)

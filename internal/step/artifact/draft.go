@@ -14,14 +14,14 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// request is what a draft is made of.
+// request is the input of a draft.
 type request struct {
-	name  string // of what is to be made
+	name  string // of the generated workflow
 	given []material
 }
 
-// drafts make a draft of a workflow, or of a part of it, by rules: from what
-// the user asked for, or from a design that a model has made of that.
+// drafts generate a draft of a workflow, or of a part of it, by rules: from the user's request, or from a design that a
+// model has derived from it.
 var drafts = map[string]func(request) string{
 	"clarification": clarification,
 	"design":        designed,
@@ -53,8 +53,8 @@ type outline struct {
 
 var jsonFence = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("(?s)```json\\s*\n(.*?)```") })
 
-// designOf returns the design among the inputs, or else one that rules make of
-// the request, which is the first thing given.
+// designOf returns the design among the inputs. If there is none, it derives one from the request, which is the first
+// input.
 func designOf(r request) design {
 	for _, m := range r.given {
 		for _, fence := range jsonFence().FindAllStringSubmatch(m.text, -1) {
@@ -71,7 +71,7 @@ func designOf(r request) design {
 	return tidy(decompose(r.name, asked), r.name)
 }
 
-// tidy makes names fit to be names, and ids unique.
+// tidy makes names valid and ids unique.
 func tidy(d design, name string) design {
 	d.Name = name
 	if strings.TrimSpace(d.Description) == "" {
@@ -104,41 +104,53 @@ func tidy(d design, name string) design {
 }
 
 var (
-	// inOrder separates actions that follow each other. What follows it is always an action.
+	// inOrder separates consecutive actions. The text after it is always an action.
 	inOrder = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)\s*[.;:\n。；：]+\s*|[,，、]?\s*(?:然后|然後|接着|之后|そして|それから)|` +
 			`[,，]?\s+(?:(?:and|und|et|y|e|и)\s+)?(?:then|after that|dann|danach|anschließend|puis|ensuite|luego|` +
 			`después|poi|dopo|depois|затем|потом)(?:\s+|$)`)
 	})
-	// between separates actions, or the things that an action is about.
+	// between separates actions, or the objects of an action.
 	between = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)\s*(?:[,，、]\s*and\b|[,，、]|\s+(?:and|und|et|и)\s+)\s*`)
 	})
 	listMark  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*(?:[-*•]|\d+[.)])\s*`) })
 	asksFirst = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)\b(approv\w*|confirm\w*|sign[- ]?off|ask (me|us|a person|someone|somebody)|human)\b`)
+		return regexp.MustCompile(`(?i)\b(approv\w*|confirm\w*|sign[- ]?off|ask (me|us|a ` +
+			`person|someone|somebody)|human)\b`)
 	})
 	lead = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^(please|first|next|finally|afterwards|also|it should|should|must|a workflow (that|which|to)|workflow (that|to)|i want to|i want it to|to)\s+`)
+		return regexp.MustCompile(`(?i)^(please|first|next|finally|afterwards|also|it should|should|must|a workflow ` +
+			`(that|which|to)|workflow (that|to)|i want to|i want it to|to)\s+`)
 	})
 )
 
-// verbs are what people ask for, and who does it.
+// verbs maps the verbs of requests to the roles that do the work.
 var verbs = map[string]string{
-	"analyse": "analyst", "analyze": "analyst", "answer": "adviser", "assess": "assessor", "brainstorm": "ideas-finder", "build": "builder",
-	"check": "checker", "classify": "classifier", "collect": "collector", "compare": "analyst", "compile": "editor", "compose": "writer",
-	"convert": "converter", "create": "author", "describe": "writer", "design": "designer", "draft": "writer", "edit": "editor",
-	"evaluate": "assessor", "explain": "explainer", "extract": "extractor", "fetch": "collector", "find": "researcher", "fix": "repairer",
-	"format": "editor", "gather": "collector", "generate": "author", "group": "organiser", "identify": "analyst", "improve": "editor",
-	"list": "organiser", "make": "author", "order": "organiser", "plan": "planner", "polish": "editor", "prepare": "author", "produce": "author",
-	"propose": "adviser", "prioritise": "organiser", "prioritize": "organiser", "proofread": "proofreader", "publish": "publisher", "rank": "organiser",
-	"read": "reader", "recommend": "adviser", "report": "reporter", "research": "researcher", "review": "reviewer", "rewrite": "editor",
-	"score": "assessor", "search": "researcher", "send": "publisher", "shorten": "editor", "sort": "organiser", "split": "organiser",
-	"suggest": "adviser", "summarise": "summariser", "summarize": "summariser", "test": "tester", "translate": "translator", "turn": "converter",
+	"analyse": "analyst", "analyze": "analyst", "answer": "adviser", "assess": "assessor", "brainstorm": "ideas-finder",
+	"build": "builder",
+	"check": "checker", "classify": "classifier", "collect": "collector", "compare": "analyst", "compile": "editor",
+	"compose": "writer",
+	"convert": "converter", "create": "author", "describe": "writer", "design": "designer", "draft": "writer",
+	"edit":     "editor",
+	"evaluate": "assessor", "explain": "explainer", "extract": "extractor", "fetch": "collector", "find": "researcher",
+	"fix":    "repairer",
+	"format": "editor", "gather": "collector", "generate": "author", "group": "organiser", "identify": "analyst",
+	"improve": "editor",
+	"list":    "organiser", "make": "author", "order": "organiser", "plan": "planner", "polish": "editor",
+	"prepare": "author", "produce": "author",
+	"propose": "adviser", "prioritise": "organiser", "prioritize": "organiser", "proofread": "proofreader",
+	"publish": "publisher", "rank": "organiser",
+	"read": "reader", "recommend": "adviser", "report": "reporter", "research": "researcher", "review": "reviewer",
+	"rewrite": "editor",
+	"score":   "assessor", "search": "researcher", "send": "publisher", "shorten": "editor", "sort": "organiser",
+	"split":   "organiser",
+	"suggest": "adviser", "summarise": "summariser", "summarize": "summariser", "test": "tester",
+	"translate": "translator", "turn": "converter",
 	"validate": "checker", "verify": "checker", "write": "writer",
 }
 
-// decompose splits a request into the things that it asks for.
+// decompose splits a request into its actions.
 func decompose(name, asked string) design {
 	asked = strings.TrimSpace(asked)
 	d := design{Name: name, Description: oneLine(asked)}
@@ -160,19 +172,23 @@ func decompose(name, asked string) design {
 			}
 		}
 		d.Steps = append(d.Steps, outline{
-			ID: slug(part, 4), Name: sentence(oneLine(part)), Goal: sentence(part) + ".", Agent: role(part), Skill: slug(part, 5),
-			Gate: asksFirst().MatchString(part),
+			ID: slug(part, 4), Name: sentence(oneLine(part)), Goal: sentence(part) + ".", Agent: role(part),
+			Skill: slug(part, 5),
+			Gate:  asksFirst().MatchString(part),
 		})
 	}
 	if len(d.Steps) == 0 {
 		words := strings.ReplaceAll(name, "-", " ")
-		d.Steps = []outline{{ID: slug(name, 4), Name: sentence(words), Goal: sentence(words) + ".", Agent: role(words), Skill: slug(name, 5)}}
+		d.Steps = []outline{{
+			ID: slug(name, 4), Name: sentence(words), Goal: sentence(words) + ".", Agent: role(words),
+			Skill: slug(name, 5),
+		}}
 	}
 	return d
 }
 
-// appendActions adds the actions of a part of a request that has no order of its own, such as "read and group
-// the feedback". Something that is not an action belongs to the action before it.
+// appendActions adds the actions of a part of a request that has no order of its own, such as "read and group the
+// feedback". Something that is not an action belongs to the action before it.
 func appendActions(parts []string, text string) []string {
 	before := len(parts)
 	for _, part := range between().Split(text, -1) {
@@ -191,9 +207,9 @@ func appendActions(parts []string, text string) []string {
 	return parts
 }
 
-// isAction reports whether a part of a request is an action of its own. An unknown verb is recognized by the
-// object after it, as in "post it". In a request that does not start with a verb of the table, such as one in
-// another language, every part is an action: an additional step does less harm than one that is lost.
+// isAction reports whether a part of a request is an action of its own. An unknown verb is recognized by the object
+// after it, as in "post it". In a request that does not start with a verb of the table, such as one in another
+// language, every part is an action: an additional step does less harm than one that is lost.
 func isAction(part, first string) bool {
 	words := strings.Fields(strings.ToLower(part))
 	switch {
@@ -202,10 +218,11 @@ func isAction(part, first string) bool {
 	case verbs[strings.ToLower(firstWord(first))] == "":
 		return true
 	}
-	return len(words) > 1 && slices.Contains(objects, strings.Trim(words[1], ",.")) && !slices.Contains(objects, words[0])
+	return len(words) > 1 && slices.Contains(objects, strings.Trim(words[1], ",.")) && !slices.Contains(objects,
+		words[0])
 }
 
-// objects are words with which the object of a verb starts.
+// objects are words that start the object of a verb.
 var objects = []string{
 	"it", "them", "this", "that", "these", "those", "the", "a", "an", "all", "each", "every", "my", "our", "your",
 	"his", "her", "its", "their", "one", "me", "us", "everything",
@@ -231,12 +248,16 @@ func afterFirst(s string) string {
 	return rest
 }
 
-// small are words that names do without.
-var small = []string{"a", "an", "the", "of", "to", "for", "in", "on", "it", "its", "them", "their", "that", "which", "with", "into", "from", "my", "our", "your", "is", "are", "be"}
+// small are words that names omit.
+var small = []string{
+	"a", "an", "the", "of", "to", "for", "in", "on", "it", "its", "them", "their", "that", "which",
+	"with", "into", "from", "my", "our", "your", "is", "are", "be",
+}
 
-// slug returns a name made of the first words of a text that matter.
+// slug returns a name made of the first significant words of a text.
 func slug(text string, most int) string {
-	words := strings.FieldsFunc(asciiLetters(strings.ToLower(text)), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
+	words := strings.FieldsFunc(asciiLetters(strings.ToLower(text)),
+		func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
 	var kept []string
 	for _, w := range words {
 		if len(kept) < most && !slices.Contains(small, w) {
@@ -253,7 +274,7 @@ func slug(text string, most int) string {
 	return name
 }
 
-// asciiLetters replaces letters with accents and ligatures by letters without.
+// asciiLetters replaces accented letters and ligatures with ASCII letters.
 func asciiLetters(s string) string {
 	s = strings.NewReplacer("ß", "ss", "æ", "ae", "œ", "oe", "ø", "o", "ł", "l", "đ", "d", "ı", "i").Replace(s)
 	return strings.Map(func(r rune) rune {
@@ -270,7 +291,7 @@ func sentence(s string) string {
 
 func lower(s string) string { return firstAs(unicode.ToLower, s) }
 
-// firstAs changes the first letter of a text.
+// firstAs maps the first letter of a text.
 func firstAs(as func(rune) rune, s string) string {
 	first, size := utf8.DecodeRuneInString(s)
 	if size == 0 {
@@ -307,7 +328,7 @@ func designed(r request) string {
 	d := designOf(r)
 	raw, err := json.MarshalIndent(d, "", "  ")
 	if err != nil {
-		return "" // plain data always encodes
+		return "" // cannot happen: plain data always encodes
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Design: %s\n\n%s\n\n## Steps\n\n", r.name, d.Description)
@@ -321,7 +342,7 @@ func designed(r request) string {
 func quoted(s string) string {
 	raw, err := json.Marshal(s)
 	if err != nil {
-		return `""` // text always encodes
+		return `""` // cannot happen: text always encodes
 	}
 	return string(raw) // JSON is YAML
 }
@@ -329,9 +350,12 @@ func quoted(s string) string {
 func config(r request) string {
 	d := designOf(r)
 	var b strings.Builder
-	fmt.Fprintf(&b, "specVersion: \"1.0\"\nname: %s\nversion: 1.0.0\ndescription: %s\n\ntrigger:\n  type: natural-language\n  input_var: AGENT_INPUT\n\nexecution:\n  preferred: ide\n\nsteps:\n", d.Name, quoted(d.Description))
+	fmt.Fprintf(&b, "specVersion: \"1.0\"\nname: %s\nversion: 1.0.0\ndescription: %s\n\ntrigger:\n  type: "+
+		"natural-language\n  input_var: AGENT_INPUT\n\nexecution:\n  preferred: ide\n\nsteps:\n", d.Name,
+		quoted(d.Description))
 	for i, s := range d.Steps {
-		fmt.Fprintf(&b, "  - id: %s\n    name: %s\n    agent: agents/%s.md\n    skill: skills/%s.md\n", s.ID, quoted(s.Name), s.Agent, s.Skill)
+		fmt.Fprintf(&b, "  - id: %s\n    name: %s\n    agent: agents/%s.md\n    skill: skills/%s.md\n", s.ID,
+			quoted(s.Name), s.Agent, s.Skill)
 		if i == 0 {
 			b.WriteString("    input: $AGENT_INPUT\n")
 		} else {
@@ -360,13 +384,15 @@ func agents(r request) string {
 		}
 		done[s.Agent] = true
 		title := sentence(strings.ReplaceAll(s.Agent, "-", " "))
-		fmt.Fprintf(&b, "##FILE: %s.md##\n# Agent: %s\n\n## Persona\nYou are the %s of a workflow that does this: %s\n\n## Responsibilities\n", s.Agent, title, strings.ReplaceAll(s.Agent, "-", " "), d.Description)
+		fmt.Fprintf(&b, "##FILE: %s.md##\n# Agent: %s\n\n## Persona\nYou are the %s of a workflow that does this: "+
+			"%s\n\n## Responsibilities\n", s.Agent, title, strings.ReplaceAll(s.Agent, "-", " "), d.Description)
 		for _, other := range d.Steps {
 			if other.Agent == s.Agent {
 				fmt.Fprintf(&b, "- %s\n", other.Name)
 			}
 		}
-		b.WriteString("\n## Rules\n- Work on what you are given; invent nothing.\n- Say so when something that you need is missing.\n")
+		b.WriteString("\n## Rules\n- Work on what you are given; invent nothing.\n- Say so when something that you " +
+			"need is missing.\n")
 		for _, other := range d.Steps {
 			if other.Agent == s.Agent && other.Gate {
 				fmt.Fprintf(&b, "- A person decides on the result of %q: make it easy to judge.\n", other.Name)
@@ -399,9 +425,14 @@ func skills(r request) string {
 		if i+1 < len(d.Steps) {
 			next = fmt.Sprintf("the next step, %q", d.Steps[i+1].Name)
 		}
-		fmt.Fprintf(&b, "##FILE: %s.md##\n# Skill: %s\n\n## Purpose\nHow to %s.\n\n", s.Skill, s.Name, lower(strings.TrimRight(s.Goal, ".")))
-		fmt.Fprintf(&b, "## Instructions\n1. Read %s to its end.\n2. Note what of it matters to this goal: %s\n3. %s.\n4. Check the result against the goal, and leave out what does not serve it.\n5. Hand it over in a form that %s can use as it is.\n\n", from, s.Goal, sentence(s.Goal), next)
-		fmt.Fprintf(&b, "## Examples\nGiven a short piece of %s, a good result is:\n\n```markdown\n# %s\n\n- one finding in each line, with the words that it rests on\n```\n##END##\n", strings.TrimPrefix(from, "the "), s.Name)
+		fmt.Fprintf(&b, "##FILE: %s.md##\n# Skill: %s\n\n## Purpose\nHow to %s.\n\n", s.Skill, s.Name,
+			lower(strings.TrimRight(s.Goal, ".")))
+		fmt.Fprintf(&b, "## Instructions\n1. Read %s to its end.\n2. Note what of it matters to this goal: %s\n3. "+
+			"%s.\n4. Check the result against the goal, and leave out what does not serve it.\n5. Hand it over in a "+
+			"form that %s can use as it is.\n\n", from, s.Goal, sentence(s.Goal), next)
+		fmt.Fprintf(&b, "## Examples\nGiven a short piece of %s, a good result is:\n\n```markdown\n# %s\n\n- one "+
+			"finding in each line, with the words that it rests on\n```\n##END##\n", strings.TrimPrefix(from, "the "),
+			s.Name)
 	}
 	return b.String()
 }
@@ -409,17 +440,23 @@ func skills(r request) string {
 func scripts(r request) string {
 	d := designOf(r)
 	var b strings.Builder
-	fmt.Fprintf(&b, "##FILE: ide/instructions.md##\n# %s\n\n%s\n\nRead workflow.yaml and do its steps in their order, each as its agent and with its skill. Write what each step produces to its path, and stop at gates until a person has approved.\n##END##\n", d.Name, d.Description)
+	fmt.Fprintf(&b, "##FILE: ide/instructions.md##\n# %s\n\n%s\n\nRead workflow.yaml and do its steps in their "+
+		"order, each as its agent and with its skill. Write what each step produces to its path, and stop at gates "+
+		"until a person has approved.\n##END##\n", d.Name, d.Description)
 	b.WriteString("##FILE: ide/steps.md##\n# Steps\n\n")
 	for i, s := range d.Steps {
-		fmt.Fprintf(&b, "%d. %s: agents/%s.md with skills/%s.md, to outputs/%s\n", i+1, s.Name, s.Agent, s.Skill, product(d, i))
+		fmt.Fprintf(&b, "%d. %s: agents/%s.md with skills/%s.md, to outputs/%s\n", i+1, s.Name, s.Agent, s.Skill,
+			product(d, i))
 		if s.Gate {
 			b.WriteString("   Wait for a person's approval.\n")
 		}
 	}
-	fmt.Fprintf(&b, "##END##\n##FILE: cli/run.sh##\n#!/usr/bin/env bash\nset -euo pipefail\nexec espalier run %s --input \"AGENT_INPUT=${1:-${AGENT_INPUT:?say what to work on}}\"\n##END##\n", d.Name)
-	fmt.Fprintf(&b, "##FILE: cli/run.ps1##\nparam([string]$Text = $env:AGENT_INPUT)\nespalier run %s --input \"AGENT_INPUT=$Text\"\nexit $LASTEXITCODE\n##END##\n", d.Name)
-	fmt.Fprintf(&b, "##FILE: README.md##\n# Scripts of %s\n\n`cli/run.sh \"text\"` runs the workflow; `ide/` tells an editor's agent how to do it by itself.\n##END##\n", d.Name)
+	fmt.Fprintf(&b, "##END##\n##FILE: cli/run.sh##\n#!/usr/bin/env bash\nset -euo pipefail\nexec espalier run %s "+
+		"--input \"AGENT_INPUT=${1:-${AGENT_INPUT:?say what to work on}}\"\n##END##\n", d.Name)
+	fmt.Fprintf(&b, "##FILE: cli/run.ps1##\nparam([string]$Text = $env:AGENT_INPUT)\nespalier run %s --input "+
+		"\"AGENT_INPUT=$Text\"\nexit $LASTEXITCODE\n##END##\n", d.Name)
+	fmt.Fprintf(&b, "##FILE: README.md##\n# Scripts of %s\n\n`cli/run.sh \"text\"` runs the workflow; `ide/` tells "+
+		"an editor's agent how to do it by itself.\n##END##\n", d.Name)
 	return b.String()
 }
 
@@ -434,6 +471,7 @@ func review(r request) string {
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", s.ID, s.Agent, s.Skill, gate)
 	}
-	b.WriteString("\nEvery step works on what the one before it has produced. The files are checked before the workflow can be promoted.\n")
+	b.WriteString("\nEvery step works on what the one before it has produced. The files are checked before the " +
+		"workflow can be promoted.\n")
 	return b.String()
 }

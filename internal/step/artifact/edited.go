@@ -61,7 +61,7 @@ func FileOf(
 	return nil, nil
 }
 
-// product returns what lies at a path, as the value of a step that produces it.
+// product returns the content of a path as the value of the step that produces it.
 func (p *place) product(name string) (json.RawMessage, error) {
 	if !isFolder(name) {
 		text, err := p.read(name)
@@ -79,14 +79,13 @@ func valueAt(name string, files map[string]string) json.RawMessage {
 	return step.JSON(files[""])
 }
 
-// common reports whether a folder is one that steps, runs or workflows share:
-// other files in it are no additions to what a step has produced.
+// common reports whether steps, runs or workflows share a folder, so that other files in it do not belong to the
+// product of a step.
 func common(folder string) bool {
 	return !strings.Contains(strings.TrimSuffix(folder, "/"), "/")
 }
 
-// files returns the files at a path, by their names below it: of a folder, those
-// that are wanted.
+// files returns the files at a path, keyed by their names below it; in a folder, only those that wanted accepts.
 func (p *place) files(name string, wanted func(name string) bool) (map[string]string, error) {
 	base, below := p.locate(name)
 	root, err := os.OpenRoot(base)
@@ -102,10 +101,10 @@ func (p *place) files(name string, wanted func(name string) bool) (map[string]st
 	return walk(root, below, wanted)
 }
 
-// visible reports whether a file is not a hidden one.
+// visible reports whether a file is not hidden.
 func visible(name string) bool { return !strings.HasPrefix(path.Base(name), ".") }
 
-// walk reads the files below a folder that are wanted.
+// walk reads the files below a folder that wanted accepts.
 func walk(root *os.Root, below string, wanted func(name string) bool) (map[string]string, error) {
 	files := map[string]string{}
 	start := filepath.ToSlash(below)

@@ -18,17 +18,16 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// place is where a task reads and writes (G4): outputs/ is the run's own
-// folder, artifacts/, workflows/ and shared/ begin at the project's root, and
-// everything else in the workflow's folder.
+// place resolves the paths of a task (G4): outputs/ is the run's folder; artifacts/, workflows/ and shared/ are in the
+// root folder of the project; all other paths are in the workflow's folder.
 type place struct {
 	where
-	root, run      string // of this run; the root is absolute
-	target, making string // what {workflow_name} and {run_id} stand for
+	root, run      string // of this run; root is absolute
+	target, making string // values of {workflow_name} and {run_id}
 	keep           protected.Files
 }
 
-// where is what the settings of a task say about its place.
+// where holds the settings of a task that determine its place.
 type where struct{ workflow, folder, runs string }
 
 func newPlace(job *step.Job, w where) *place {
@@ -51,13 +50,13 @@ func newPlace(job *step.Job, w where) *place {
 	return p
 }
 
-// runVariable is the run's id as the format has it.
+// runVariable holds the run's id in the form of the format.
 const runVariable = "agentfile.run"
 
 func placeOf(root string, w where, read func(path string) string) *place {
 	p := &place{where: w, root: root, run: read(runVariable)}
 	p.target, p.making = p.workflow, p.run
-	// A workflow that generates another one gets its name as an input.
+	// A workflow that generates another one receives its name as an input.
 	if name := read("input.workflow_name"); plainName().MatchString(name) {
 		p.target = name
 	}
@@ -69,12 +68,12 @@ func placeOf(root string, w where, read func(path string) string) *place {
 
 var plainName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`) })
 
-// fill puts values in the place of placeholders (G12).
+// fill replaces placeholders (G12).
 func (p *place) fill(name string) string {
 	return strings.NewReplacer("{workflow_name}", p.target, "{run_id}", p.making).Replace(name)
 }
 
-// runDir returns the run's own folder, from the root.
+// runDir returns the run's folder, relative to the root.
 func (p *place) runDir() string {
 	if p.runs != "" {
 		return path.Join(p.runs, p.run)
@@ -102,7 +101,7 @@ func (p *place) open(base string) (*os.Root, error) {
 	return os.OpenRoot(base)
 }
 
-// write puts a file where its path leads to, whole or not at all.
+// write writes a file atomically.
 func (p *place) write(name, text string) error {
 	base, below := p.locate(name)
 	root, err := p.open(base)
@@ -115,7 +114,8 @@ func (p *place) write(name, text string) error {
 		return err
 	}
 	if p.defines(base, resolved) {
-		return fmt.Errorf("%q cannot be written: it is part of a workflow's definition. Write to outputs/ or artifacts/, and use \"espalier promote\"", name)
+		return fmt.Errorf("%q cannot be written: it is part of a workflow's definition. Write to outputs/ or "+
+			"artifacts/, and use \"espalier promote\"", name)
 	}
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
@@ -127,8 +127,8 @@ func (p *place) write(name, text string) error {
 	return protected.WriteFile(root, below, []byte(text), protected.Options{File: 0o644, Folder: 0o755, Keep: keep})
 }
 
-// defines reports whether a path below a folder is part of a workflow's
-// definition. Only promote, which a person asks for, puts such files in place.
+// defines reports whether a path below a folder is part of a workflow's definition. Only the command promote, which a
+// person runs, writes such files.
 func (p *place) defines(base, name string) bool {
 	isDefinition := func(folder string) bool {
 		below, err := filepath.Rel(folder, filepath.Join(base, filepath.FromSlash(name)))
@@ -146,13 +146,13 @@ func (p *place) defines(base, name string) bool {
 		isDefinition(filepath.Join(p.root, parts[0], parts[1]))
 }
 
-// definition are the files and folders that define a workflow, in its folder.
+// definition lists the files and folders that define a workflow.
 var definition = []string{"workflow.yaml", "workflow.yml", "workflow_status.json", "agents", "skills", "scripts"}
 
-// mostRead is how large a file may be that a step works on.
-const mostRead = 1 << 20
+// maxRead is the maximum size of an input file.
+const maxRead = 1 << 20
 
-// read returns what a file holds, or the files of a folder.
+// read returns the content of a file, or the files of a folder.
 func (p *place) read(name string) (string, error) {
 	base, below := p.locate(name)
 	root, err := os.OpenRoot(base)
@@ -181,8 +181,8 @@ func readFile(root *os.Root, name string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, mostRead+1))
-	if err == nil && len(raw) > mostRead {
+	raw, err := io.ReadAll(io.LimitReader(f, maxRead+1))
+	if err == nil && len(raw) > maxRead {
 		err = errors.New("it is larger than 1 MiB")
 	}
 	return strings.ToValidUTF8(string(raw), "�"), err
@@ -195,8 +195,7 @@ var (
 	endMark  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*=?##END##\s*$`) })
 )
 
-// split takes a reply apart into the files of a folder (G11). A reply without
-// marks is index.md.
+// split splits a reply into the files of a folder (G11). A reply without markers is index.md.
 func split(text, folder string) (files map[string]string, problems []string) {
 	files = map[string]string{}
 	name, open := "", false
@@ -237,12 +236,13 @@ func split(text, folder string) (files map[string]string, problems []string) {
 	return files, problems
 }
 
-// partName returns the name of a file in its folder. Models like to repeat the
-// folder; nothing else may lead out of it.
+// partName returns the name of a file in its folder. It removes the folder's name, which models often repeat, and
+// rejects paths that lead out of the folder.
 func partName(name, folder string) (clean, problem string) {
 	clean = strings.Trim(name, "`\"' ")
 	if strings.HasPrefix(clean, "/") || strings.ContainsAny(clean, "\\:\x00") {
-		return "", fmt.Sprintf("%q cannot be the name of a file: write a name inside the folder, such as notes.md", name)
+		return "", fmt.Sprintf("%q cannot be the name of a file: write a name inside the folder, such as notes.md",
+			name)
 	}
 	clean = path.Clean(clean)
 	clean = strings.TrimPrefix(clean, path.Clean(folder)+"/")
@@ -260,8 +260,8 @@ var onlyFence = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile("(?s)^\\s*```([A-Za-z0-9_+-]*)[ \t]*\n(.*)\n?```\\s*$")
 })
 
-// unfenced takes away a fence around all of a reply, which models put around
-// YAML, JSON and scripts, and which the file must not have.
+// unfenced removes a code fence around the whole reply. Models add one around YAML, JSON and scripts, and the file must
+// not contain it.
 func unfenced(name, text string) string {
 	m := onlyFence().FindStringSubmatch(text)
 	if m == nil || strings.Contains(m[2], "\n```") {
@@ -276,7 +276,7 @@ func unfenced(name, text string) string {
 	return strings.TrimRight(m[2], "\n") + "\n"
 }
 
-// filesOf returns what a step has produced, by the paths below its own.
+// filesOf returns the files that a step has produced, keyed by their paths below its own.
 func filesOf(value json.RawMessage) map[string]string {
 	var files map[string]string
 	if json.Unmarshal(value, &files) == nil && files != nil {

@@ -53,7 +53,7 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	text := ir.PlainText(result.Value)
 	files := map[string]string{"": text}
 	if folder {
-		files, _ = split(text, s.Produces) // looked at when the reply came
+		files, _ = split(text, s.Produces) // problems were handled when the reply arrived
 	} else if files[""] = unfenced(s.Produces, text); s.producesJSON() {
 		var indented bytes.Buffer
 		if json.Indent(&indented, result.Value, "", "  ") == nil {
@@ -66,7 +66,8 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if err := at.write(s.Produces+name, files[name]); err != nil {
-			return result, step.Errorf(step.ClassMissing, "step %q cannot write %s: %v", job.Step.ID, s.Produces+name, err)
+			return result, step.Errorf(step.ClassMissing, "step %q cannot write %s: %v", job.Step.ID, s.Produces+name,
+				err)
 		}
 	}
 	return result, nil
@@ -99,7 +100,7 @@ func (s Settings) prompt(given []material, draft string) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// material is something to work on.
+// material is one input of the prompt.
 type material struct{ name, text string }
 
 func inputs(job *step.Job, at *place, list []Input) ([]material, error) {
@@ -120,7 +121,8 @@ func inputs(job *step.Job, at *place, list []Input) ([]material, error) {
 				}
 			}
 			if err != nil {
-				return nil, step.Errorf(step.ClassMissing, "step %q works on %s, which cannot be read: %v", job.Step.ID, in.File, err)
+				return nil, step.Errorf(step.ClassMissing, "step %q works on %s, which cannot be read: %v", job.Step.ID,
+					in.File, err)
 			}
 			out = append(out, material{at.fill(in.Name), text})
 		default:
@@ -143,21 +145,23 @@ func valueOf(job *step.Job, in Input) (string, error) {
 	case in.Part != "":
 		text, ok := files[in.Part]
 		if !ok {
-			return "", step.Errorf(step.ClassInput, "step %q works on %s, and there is no such file among %q", job.Step.ID, in.Name, slices.Sorted(maps.Keys(files)))
+			return "", step.Errorf(step.ClassInput, "step %q works on %s, and there is no such file among %q",
+				job.Step.ID, in.Name, slices.Sorted(maps.Keys(files)))
 		}
 		return text, nil
 	}
 	return joined(in.Name, files), nil
 }
 
-// joined returns the files of a folder, one after the other, each under its name.
+// joined returns the files of a folder as one text, each under its name.
 func joined(folder string, files map[string]string) string {
 	var b strings.Builder
 	for i, name := range slices.Sorted(maps.Keys(files)) {
 		if i > 0 {
 			b.WriteString("\n\n")
 		}
-		fmt.Fprintf(&b, "=== %s%s ===\n\n%s", strings.TrimSuffix(folder, "/")+"/", name, strings.TrimRight(files[name], "\n"))
+		fmt.Fprintf(&b, "=== %s%s ===\n\n%s", strings.TrimSuffix(folder, "/")+"/", name,
+			strings.TrimRight(files[name], "\n"))
 	}
 	return b.String()
 }

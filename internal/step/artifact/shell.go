@@ -20,19 +20,19 @@ import (
 
 // ShellSettings are the settings of a task of kind "shell".
 type ShellSettings struct {
-	Scripts  []Script `json:"scripts"`            // the first whose shell is installed is run
-	Variable string   `json:"variable,omitempty"` // that holds the input of the run
-	Produces string   `json:"produces,omitempty"` // must exist afterwards
+	Scripts  []Script `json:"scripts"`            // the first one whose shell is installed runs
+	Variable string   `json:"variable,omitempty"` // the variable with the input of the run
+	Produces string   `json:"produces,omitempty"` // must exist after the script
 	Workflow string   `json:"workflow"`
-	Folder   string   `json:"folder"` // of the workflow, in which scripts run
+	Folder   string   `json:"folder"` // the workflow's folder, in which scripts run
 	Runs     string   `json:"runs,omitempty"`
 }
 
 // Script is a script for one shell.
 type Script struct {
 	Shell string `json:"shell"` // bash or pwsh
-	Path  string `json:"path"`  // from the workflow's folder
-	Text  string `json:"text"`  // as it was when the run started
+	Path  string `json:"path"`  // relative to the workflow's folder
+	Text  string `json:"text"`  // content at the start of the run
 }
 
 // Shell is the step kind "shell".
@@ -60,7 +60,7 @@ func (Shell) Uses(t *ir.Task) stepkind.Uses {
 	return u
 }
 
-// Bound returns the time that a script may take.
+// Bound returns the time limit of scripts.
 func (Shell) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task, _ *contract.Contract) stepkind.Bound {
 	return exec.Bound(s, stepkind.Amount{Unbounded: "a script has no time limit of its own"})
 }
@@ -115,13 +115,14 @@ func (s ShellSettings) Run(ctx context.Context, job *step.Job) (step.Result, err
 	}
 	value, err := at.product(s.Produces)
 	if err != nil {
-		return step.Result{}, step.Errorf(step.ClassInvalid, "step %q did not produce %s: %v", job.Step.ID, s.Produces, err)
+		return step.Result{},
+			step.Errorf(step.ClassInvalid, "step %q did not produce %s: %v", job.Step.ID, s.Produces, err)
 	}
 	return step.Result{Value: value}, nil
 }
 
-// makeRunDir creates the run's own folder and returns its path. A link must not lead to another folder: a script may
-// write to the folder, also in a sandbox.
+// makeRunDir creates the run's folder and returns its path. It refuses links to other folders, because a script may
+// write to the folder even in a sandbox.
 func (p *place) makeRunDir() (string, error) {
 	root, err := os.OpenRoot(p.root)
 	if err != nil {
@@ -136,8 +137,7 @@ func (p *place) makeRunDir() (string, error) {
 	return filepath.Join(p.root, dir), root.MkdirAll(dir, 0o755)
 }
 
-// leave returns a function that writes a text where a script would have written
-// its product; nil if the script produces nothing.
+// leave returns a function that writes a text to the place of a script's product; nil if the script produces nothing.
 func (p *place) leave(produces string) func(text string) error {
 	if produces == "" {
 		return nil
@@ -157,12 +157,13 @@ func choose(job *step.Job, scripts []Script) (string, Script, error) {
 		}
 		missing = append(missing, s.Shell)
 	}
-	return "", Script{}, step.Errorf(step.ClassMissing, "step %q needs %s, which is not installed", job.Step.ID, strings.Join(missing, " or "))
+	return "", Script{},
+		step.Errorf(step.ClassMissing, "step %q needs %s, which is not installed", job.Step.ID,
+			strings.Join(missing, " or "))
 }
 
-// scriptFile returns the file to run: the script itself, so that it finds the
-// files beside it, or a copy of what it was when the run started if it has
-// changed since.
+// scriptFile returns the file to run: the script itself, so that it finds the files beside it, or a copy of its content
+// at the start of the run if it has changed since.
 func scriptFile(files *exec.Files, at *place, s Script) (string, error) {
 	own := filepath.Join(at.folder, filepath.FromSlash(s.Path))
 	if raw, err := os.ReadFile(own); err == nil && string(raw) == s.Text {
@@ -171,8 +172,7 @@ func scriptFile(files *exec.Files, at *place, s Script) (string, error) {
 	return files.Add("*"+filepath.Ext(s.Path), s.Text)
 }
 
-// environment returns the variables of a script (G10). An input that is too
-// long for a variable goes into a file.
+// environment returns the environment of a script (G10). An input that is too long for a variable is written to a file.
 func environment(files *exec.Files, at *place, set ShellSettings, dir string) ([]string, error) {
 	job := files.Job
 	more := []string{"AGENTFILE_RUN_ID=" + at.run, "AGENTFILE_RUN_DIR=" + dir, "AGENTFILE_WORKFLOW=" + at.workflow}

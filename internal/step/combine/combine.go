@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// Settings is what a task of this kind says.
+// Settings are the settings of a task of kind "combine".
 type Settings struct {
 	Strategy       string   `json:"strategy"`
 	DedupeKey      []string `json:"dedupe_key,omitempty"`
@@ -22,15 +22,15 @@ type Settings struct {
 	Format         string   `json:"format,omitempty"`
 }
 
-// The strategies.
+// Strategies of merging.
 const (
 	ByType = "combine_by_type"
 	Union  = "union"
 	Vote   = "vote"
-	Critic = "send_to_critic" // also a way to settle conflicts
+	Critic = "send_to_critic" // also a rule for conflicts
 )
 
-// The other ways to settle conflicts.
+// Further rules for conflicts.
 const (
 	FirstWins = "first_wins"
 	LastWins  = "last_wins"
@@ -55,8 +55,7 @@ func (s Settings) Validate() error {
 		stepkind.OneOf("conflict", cmp.Or(s.Conflict, Fail), FirstWins, LastWins, Critic, Fail))
 }
 
-// Check reports conflicts that go to a critic that is not named, and votes
-// that can end in a tie.
+// Check reports conflicts that go to a critic that is not named, and votes that can end in a tie.
 func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 	set := stepkind.Lenient[Settings](t)
 	var list diag.List
@@ -72,14 +71,15 @@ func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 		})
 	}
 	if n := voters(s); set.Strategy == Vote && n > 0 && n%2 == 0 {
-		severity := diag.Note // the author has set a rule for it
+		severity := diag.Note // the author has set a rule for ties
 		if cmp.Or(set.Conflict, Fail) == Fail {
 			severity = diag.Warning
 		}
 		list.Add(diag.Diagnostic{
 			Code: stepkind.CodeEvenVoters, Severity: severity, Span: stepkind.At(s, t, "strategy"),
 			Message: fmt.Sprintf("%d workers vote in step %q, so a vote can end in a tie.", n, s.ID),
-			Help:    fmt.Sprintf("Let an odd number of workers vote; a tie is settled as a conflict (%s).", cmp.Or(set.Conflict, Fail)),
+			Help: fmt.Sprintf("Let an odd number of workers vote; a tie is settled as a conflict (%s).",
+				cmp.Or(set.Conflict, Fail)),
 		})
 	}
 	return list
@@ -87,8 +87,8 @@ func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 
 func asksCritic(set Settings) bool { return set.Strategy == Critic || set.Conflict == Critic }
 
-// mayAskCritic reports whether a merge can have conflicts that go to a critic. A
-// union and a combination by type have none without a dedupe key.
+// mayAskCritic reports whether a merge can have conflicts that go to a critic. A union and a combination by type have
+// none without a dedupe key.
 func (s Settings) mayAskCritic() bool {
 	keepsAll := (s.Strategy == Union || s.Strategy == ByType) && len(s.DedupeKey) == 0
 	return asksCritic(s) && !keepsAll
@@ -104,21 +104,20 @@ func voters(s *ir.Step) int {
 // Uses names the critic.
 func (Kind) Uses(t *ir.Task) stepkind.Uses { return stepkind.Uses{Agents: stepkind.Named(t, "critic")} }
 
-// Contract returns the ballot of the critic, shown for one conflict of two claims:
-// how many there are is known when the workers have ended.
+// Contract returns the schema of the critic's ballot, for one conflict of two claims: the actual numbers are known only
+// after the workers.
 func (Kind) Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, bool) {
 	return replies(p, s, 2), stepkind.Lenient[Settings](t).mayAskCritic()
 }
 
 func replies(p *ir.Program, s *ir.Step, claims ...int) contract.Contract {
 	ballots := *s
-	ballots.Writes = nil // what the step writes is made of the choices
+	ballots.Writes = nil // the step's writes are derived from the choices
 	return contract.Of(p, &ballots, contract.Spec{Schema: ballot(claims...), From: "the conflicts between the workers"})
 }
 
-// Bound returns nothing if the workers do not disagree. At worst the critic sees every
-// branch's result in one call, with repairs, because its reply must have the
-// form of a result.
+// Bound returns no cost if the workers agree. In the worst case the critic sees the results of all branches in one
+// call, with repairs, because its reply must have the form of a result.
 func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task, _ *contract.Contract) stepkind.Bound {
 	set := stepkind.Lenient[Settings](t)
 	if !set.mayAskCritic() {
@@ -127,7 +126,7 @@ func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task, _ *contract.Contract) s
 	bound := stepkind.ModelCallBound{
 		Known:    stepkind.TextTokens(set.Format),
 		Reads:    stepkind.ResultTokens(p, s.Action),
-		MaxTurns: 1, // whatever tools the critic has, it has none here
+		MaxTurns: 1, // the critic has no tools here, whatever its agent allows
 		Repairs:  stepkind.RepairCalls,
 	}.Bound(p.Agent(set.Critic))
 	bound.Base, bound.Reserve = stepkind.Cost{}, 0 // the workers may agree

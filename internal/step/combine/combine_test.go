@@ -16,9 +16,21 @@ func workers(n int) ir.Action {
 
 func TestSuite(t *testing.T) {
 	steptest.Run(t, combine.Kind{},
-		steptest.Case{Name: "by type", Action: workers(2), Settings: steptest.Settings{"strategy": "combine_by_type", "dedupe_key": []string{"type"}}},
-		steptest.Case{Name: "union", Action: workers(2), Settings: steptest.Settings{"strategy": "union", "conflict": "first_wins", "required_fields": []string{"a"}, "format": "f"}},
-		steptest.Case{Name: "a critic", Action: workers(2), Settings: steptest.Settings{"strategy": "union", "conflict": "send_to_critic", "critic": "plain"}},
+		steptest.Case{
+			Name: "by type", Action: workers(2),
+			Settings: steptest.Settings{"strategy": "combine_by_type", "dedupe_key": []string{"type"}},
+		},
+		steptest.Case{
+			Name: "union", Action: workers(2),
+			Settings: steptest.Settings{
+				"strategy": "union", "conflict": "first_wins", "required_fields": []string{"a"},
+				"format": "f",
+			},
+		},
+		steptest.Case{
+			Name: "a critic", Action: workers(2),
+			Settings: steptest.Settings{"strategy": "union", "conflict": "send_to_critic", "critic": "plain"},
+		},
 		steptest.Case{
 			Name: "F23: conflicts without a critic", Action: workers(2),
 			Settings: steptest.Settings{"strategy": "union", "conflict": "send_to_critic"},
@@ -35,7 +47,10 @@ func TestSuite(t *testing.T) {
 			Codes: []diag.Code{stepkind.CodeEvenVoters}, At: []string{"strategy"},
 		},
 		steptest.Case{Name: "another strategy", Settings: steptest.Settings{"strategy": "guess"}, Misfit: true},
-		steptest.Case{Name: "another rule", Settings: steptest.Settings{"strategy": "union", "conflict": "toss"}, Misfit: true},
+		steptest.Case{
+			Name: "another rule", Settings: steptest.Settings{"strategy": "union", "conflict": "toss"},
+			Misfit: true,
+		},
 	)
 }
 

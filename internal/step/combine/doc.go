@@ -1,3 +1,2 @@
-// Package combine is the step kind that makes one result of the results of
-// branches that ran side by side.
+// Package combine implements the step kind that merges the results of parallel branches.
 package combine

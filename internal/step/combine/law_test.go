@@ -25,7 +25,7 @@ type decision struct {
 	Why string
 }
 
-// output is what one worker returns, and the items in it.
+// output is the result of one worker, and its items.
 type output struct {
 	value any
 	items []any
@@ -71,7 +71,7 @@ var outputs = rapid.Custom(func(r *rapid.T) output {
 func merged(t *testing.T, r *rapid.T, s steptest.Settings, outs []string, replies ...steptest.Reply) (
 	json.RawMessage, []decision, error,
 ) {
-	job := steptest.Play{Settings: s, With: said(outs...)}.
+	job := steptest.Play{Settings: s, With: results(outs...)}.
 		Job("combine", "", &steptest.Log{}, &steptest.World{Replies: replies})
 	result, err := (combine.Kind{}).Run(t.Context(), job)
 	var decisions []decision
@@ -97,9 +97,8 @@ func canon(v any) string {
 	return string(step.JSON(plain))
 }
 
-// Every item that a worker returns is in the result of a union or a combination
-// by type, or recorded with its worker as dropped. Without a dedupe key, all of
-// them are in the result.
+// Every item that a worker returns is in the result of a union or a combination by type, or recorded with its worker as
+// dropped. Without a dedupe key, all of them are in the result.
 //
 // Spec: Agent Flow §5.3 combine-by-type, §5.3 union
 func TestUnionAndCombineByTypeLoseNoItem(t *testing.T) {
@@ -111,12 +110,12 @@ func TestUnionAndCombineByTypeLoseNoItem(t *testing.T) {
 		if key != nil {
 			settings["dedupe_key"] = key
 		}
-		said := map[string]int{}
+		returned := map[string]int{}
 		var texts []string
 		for i, out := range rapid.SliceOfN(outputs, 1, 4).Draw(r, "outputs") {
 			texts = append(texts, string(step.JSON(out.value)))
 			for _, item := range out.items {
-				said[fmt.Sprintf("w%d %s", i+1, canon(item))]++
+				returned[fmt.Sprintf("w%d %s", i+1, canon(item))]++
 			}
 		}
 		result, decisions, err := merged(t, r, settings, texts)
@@ -133,7 +132,7 @@ func TestUnionAndCombineByTypeLoseNoItem(t *testing.T) {
 					r.Fatalf("%s is dropped without a worker", dropped.Value)
 				}
 				for _, worker := range dropped.From {
-					if said[worker+" "+canon(dropped.Value)] == 0 {
+					if returned[worker+" "+canon(dropped.Value)] == 0 {
 						r.Fatalf("worker %s did not return %s", worker, dropped.Value)
 					}
 				}
@@ -145,7 +144,8 @@ func TestUnionAndCombineByTypeLoseNoItem(t *testing.T) {
 			}
 		}
 		if err != nil { // a conflict, which a record describes
-			if !slices.ContainsFunc(decisions, func(d decision) bool { return d.Why == "fail" && d.Kept == nil && len(d.Dropped) > 1 }) {
+			if !slices.ContainsFunc(decisions,
+				func(d decision) bool { return d.Why == "fail" && d.Kept == nil && len(d.Dropped) > 1 }) {
 				r.Fatalf("no record of the conflict %v", err)
 			}
 			return
@@ -154,8 +154,8 @@ func TestUnionAndCombineByTypeLoseNoItem(t *testing.T) {
 			accounted[canon(kept)]++
 		}
 		content := map[string]int{}
-		for said, n := range said {
-			content[said[3:]] += n
+		for key, n := range returned {
+			content[key[3:]] += n
 		}
 		for value := range accounted {
 			if content[value] == 0 {
@@ -189,8 +189,8 @@ func resultItems(r *rapid.T, strategy string, result json.RawMessage) []json.Raw
 	return list
 }
 
-// What a vote, first_wins, last_wins or a critic does not keep is recorded with
-// the workers that returned it, and merging is deterministic.
+// What a vote, first_wins, last_wins or a critic does not keep is recorded with the workers that returned it, and
+// merging is deterministic.
 //
 // Spec: Agent Flow §12.3 auditable-merge
 func TestDiscardedValuesAreRecordedWithTheirWorkers(t *testing.T) {

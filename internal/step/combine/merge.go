@@ -13,41 +13,40 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// merge sorts the results of branches into slots, one for each thing that only
-// one value can be kept for.
+// merge sorts the results of branches into slots. Each slot keeps one value.
 type merge struct {
 	shape  shape
 	slots  []*slot
 	byID   map[string]*slot
-	groups []string // in order of appearance, also those without items
+	groups []string // in order of appearance, including groups without items
 }
 
 // shape is the form of the merged result.
 type shape int
 
 const (
-	aList   shape = iota // of the slots' values
-	byGroup              // a list for each group
-	byKey                // an object: each slot is a key
+	aList   shape = iota // a list of the slots' values
+	byGroup              // an object with a list per group
+	byKey                // an object with a key per slot
 	one                  // a single value
 )
 
-// slot is one thing, and the claims about it.
+// slot is a place for one value, and the claims for it.
 type slot struct {
 	group  string
-	key    string // its name for people
+	key    string // a readable name
 	claims []*claim
-	last   int // the claim that was made last
-	chosen int // -1: not yet
+	last   int // index of the most recent claim
+	chosen int // index of the chosen claim; -1 if undecided
 	why    string
-	reason string // of the critic
+	reason string // given by the critic
 }
 
 // claim is one value for a slot, and the branches that returned it.
 type claim struct {
 	value json.RawMessage
 	canon string
-	from  []string // once for each time
+	from  []string // one entry per occurrence
 }
 
 // layOut sorts the branches' results into slots (F22).
@@ -68,9 +67,8 @@ func layOut(set Settings, branches []step.Branch) *merge {
 	return m
 }
 
-// shapeOf returns the form of the result. A union and a combination by type keep
-// all items. A vote compares whole results, and so does a critic, except for
-// results that are collections.
+// shapeOf returns the form of the result. A union and a combination by type keep all items. A vote compares whole
+// results, and so does a critic, except for collections.
 func shapeOf(set Settings, branches []step.Branch) shape {
 	switch {
 	case set.Strategy == ByType:
@@ -83,8 +81,8 @@ func shapeOf(set Settings, branches []step.Branch) shape {
 	return one
 }
 
-// items adds each item of a branch's result. Items with the same dedupe key share
-// a slot. An item that lacks a field of the key has a slot of its own.
+// items adds each item of a branch's result. Items with the same dedupe key share a slot. An item that lacks a field of
+// the key has a separate slot.
 func (m *merge) items(set Settings, b step.Branch) {
 	output, items := split(b.Value)
 	if group := text(output["type"]); m.shape == byGroup && group != "" {
@@ -107,9 +105,8 @@ func (m *merge) items(set Settings, b step.Branch) {
 	}
 }
 
-// identity returns the dedupe key of an item, and its form for people. Both are
-// empty if the item lacks a field of the key. The type is a field of every item
-// whose output has one.
+// identity returns the dedupe key of an item, and its readable form. Both are empty if the item lacks a field of the
+// key. The type counts as a field of every item if the output has one.
 func identity(key []string, kind string, item map[string]json.RawMessage) (id, label string) {
 	var ids, labels []string
 	for _, field := range key {
@@ -128,12 +125,12 @@ func identity(key []string, kind string, item map[string]json.RawMessage) (id, l
 
 func text(raw json.RawMessage) string {
 	var s string
-	_ = json.Unmarshal(raw, &s) // what is no text is none
+	_ = json.Unmarshal(raw, &s) // other types leave s empty
 	return s
 }
 
-// split takes a result apart: its fields if it is an object, and its items:
-// those of a list, of "items" in an object, or the result itself.
+// split returns the fields of a result that is an object, and its items: the elements of a list or of "items" in an
+// object, or the result itself.
 func split(value json.RawMessage) (object map[string]json.RawMessage, items []json.RawMessage) {
 	if json.Unmarshal(value, &items) == nil && items != nil {
 		return nil, items
@@ -155,8 +152,7 @@ func isObject(value json.RawMessage) bool {
 	return object != nil
 }
 
-// isCollection reports whether a result is a list, or an object with a list of
-// items.
+// isCollection reports whether a result is a list, or an object with a list of items.
 func isCollection(value json.RawMessage) bool {
 	var items []json.RawMessage
 	object, _ := split(value)
@@ -171,7 +167,7 @@ type field struct {
 	value json.RawMessage
 }
 
-// fields returns those of an object, in its own order.
+// fields returns the fields of an object in their order.
 func fields(value json.RawMessage) []field {
 	d := json.NewDecoder(bytes.NewReader(value))
 	if _, err := d.Token(); err != nil {
@@ -211,7 +207,7 @@ func (m *merge) add(from, group, key, id string, value json.RawMessage) {
 	s.last = len(s.claims) - 1
 }
 
-// agree chooses where there is nothing to decide, or where most say the same.
+// agree chooses the value of slots with a single claim and, with vote, of slots with a majority.
 func (m *merge) agree(vote bool) {
 	for _, s := range m.slots {
 		if len(s.claims) == 1 {
@@ -250,7 +246,7 @@ func (m *merge) conflicts() []*slot {
 
 func (s *slot) choose(i int, why string) { s.chosen, s.why = i, why }
 
-// contradiction says who says what about a slot.
+// contradiction describes the claims for a slot.
 func (s *slot) contradiction() string {
 	sides := make([]string, len(s.claims))
 	for i, c := range s.claims {
@@ -268,7 +264,7 @@ func short(value json.RawMessage) string {
 	return string(text)
 }
 
-// question returns a conflict as the critic sees it.
+// question returns a conflict in the form that the critic sees.
 func (s *slot) question() json.RawMessage {
 	type side struct {
 		Number int             `json:"choice"`
@@ -285,7 +281,7 @@ func (s *slot) question() json.RawMessage {
 	return step.JSON(out)
 }
 
-// value returns the merged result. Every slot has been decided.
+// value returns the merged result. Every slot must be decided.
 func (m *merge) value() json.RawMessage {
 	list := []json.RawMessage{}
 	object := map[string]json.RawMessage{}
@@ -312,8 +308,8 @@ func (m *merge) value() json.RawMessage {
 	return step.JSON(list)
 }
 
-// decisions returns a note for each slot with several claims, in the order of the
-// result. A slot without a choice is a conflict that fails the step.
+// decisions returns a note for each slot with several claims, in the order of the result. A slot without a choice is a
+// conflict that fails the step.
 func (m *merge) decisions() []step.Note {
 	var out []step.Note
 	for _, s := range m.slots {
@@ -333,8 +329,7 @@ func (m *merge) decisions() []step.Note {
 	return out
 }
 
-// canonical returns a form of JSON in which equal values are equal texts: keys in
-// order, numbers by their value.
+// canonical returns JSON in which equal values have equal texts: keys are sorted, and numbers are normalized.
 func canonical(raw json.RawMessage) string {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -361,7 +356,7 @@ func plain(v any) any {
 		}
 		if f, err := v.Float64(); err == nil {
 			if n := int64(f); float64(n) == f && n < 1<<53 && n > -1<<53 {
-				return n // 1.0 and 1 are one number
+				return n // 1.0 and 1 are equal
 			}
 			return f
 		}

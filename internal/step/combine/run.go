@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/step/chat"
 )
 
-// Run merges the results of the branches that succeeded. It notes every choice.
+// Run merges the results of the branches that succeeded, and records every choice.
 func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	var branches []step.Branch
 	for _, b := range job.Branches {
@@ -45,12 +45,12 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	return result, err
 }
 
-// complete wants every result to have the fields that the bundle asks for.
+// complete returns an error if a result lacks a field that the bundle requires.
 func complete(set Settings, branches []step.Branch) error {
 	var missing []string
 	for _, b := range branches {
 		var object map[string]json.RawMessage
-		_ = json.Unmarshal(b.Value, &object) // what is no object has no fields
+		_ = json.Unmarshal(b.Value, &object) // other types have no fields
 		for _, field := range set.RequiredFields {
 			if _, ok := object[field]; !ok {
 				missing = append(missing, fmt.Sprintf("the result of worker %q has no %q", b.Name, field))
@@ -63,7 +63,7 @@ func complete(set Settings, branches []step.Branch) error {
 	return nil
 }
 
-// settle decides what the branches disagree on.
+// settle resolves conflicts between branches.
 func (m *merge) settle(ctx context.Context, job *step.Job, set Settings, conflicts []*slot) (step.Result, error) {
 	policy := cmp.Or(set.Conflict, Fail)
 	if set.Strategy == Critic {
@@ -85,24 +85,31 @@ func (m *merge) settle(ctx context.Context, job *step.Job, set Settings, conflic
 		for i, s := range conflicts {
 			names[i] = s.contradiction()
 		}
-		return step.Result{}, step.Errorf(step.ClassMerge, "the workers of step %q contradict each other: %s", job.Step.ID, strings.Join(names, "; "))
+		return step.Result{},
+			step.Errorf(step.ClassMerge, "the workers of step %q contradict each other: %s", job.Step.ID,
+				strings.Join(names, "; "))
 	}
 	return step.Result{}, nil
 }
 
-// ask lets the critic choose among what the branches said, all at once.
+// ask lets the critic resolve all conflicts in one call.
 func (m *merge) ask(ctx context.Context, job *step.Job, set Settings, conflicts []*slot) (step.Result, error) {
 	critic := job.Workflow.Agent(set.Critic)
 	if critic == nil {
-		return step.Result{}, step.Errorf(step.ClassMissing, "conflicts in step %q go to the critic %q, and there is no such agent", job.Step.ID, set.Critic)
+		return step.Result{},
+			step.Errorf(step.ClassMissing, "conflicts in step %q go to the critic %q, and there is no such agent",
+				job.Step.ID, set.Critic)
 	}
 	alone := *critic
-	alone.Tools = nil // a critic judges what is there
+	alone.Tools = nil // the critic judges only the given values
 	sizes := make([]int, len(conflicts))
 	for i, s := range conflicts {
 		sizes[i] = len(s.claims)
 	}
-	t := chat.Conversation{Agent: &alone, Task: task, Form: chat.Form{Contract: replies(job.Workflow, job.Step, sizes...)}}
+	t := chat.Conversation{
+		Agent: &alone, Task: task,
+		Form: chat.Form{Contract: replies(job.Workflow, job.Step, sizes...)},
+	}
 	for i, s := range conflicts {
 		t.Data = append(t.Data, chat.Data{Name: fmt.Sprintf("conflict %d", i+1), Value: s.question()})
 	}
@@ -120,7 +127,8 @@ func (m *merge) ask(ctx context.Context, job *step.Job, set Settings, conflicts 
 			Reason string `json:"reason"`
 		}
 		if err := json.Unmarshal(answers[strconv.Itoa(i+1)], &answer); err != nil {
-			return result, step.Errorf(step.ClassInvalid, "the critic's answer to conflict %d cannot be read: %v", i+1, err)
+			return result, step.Errorf(step.ClassInvalid, "the critic's answer to conflict %d cannot be read: %v", i+1,
+				err)
 		}
 		s.choose(answer.Choice-1, "critic")
 		s.reason = answer.Reason
@@ -133,8 +141,7 @@ const task = "Several workers did the same task independently, and their results
 	"conflicts. Under each key, give the number of the claim that you choose as \"choice\", and the reason in one " +
 	"sentence as \"reason\"."
 
-// ballot returns the JSON Schema of the critic's answer: a choice for each conflict,
-// by the number of its claims.
+// ballot returns the JSON Schema of the critic's reply: one choice per conflict, by the number of its claims.
 func ballot(claims ...int) json.RawMessage {
 	properties, required := map[string]any{}, []string{}
 	for i, n := range claims {

@@ -14,8 +14,8 @@ import (
 	"github.com/espalier-run/espalier/internal/step/steptest"
 )
 
-// said returns the results of workers w1, w2, …; an empty one was skipped.
-func said(values ...string) func(*step.Job) {
+// results returns the results of workers w1, w2, …; an empty one was skipped.
+func results(values ...string) func(*step.Job) {
 	return func(job *step.Job) {
 		for i, v := range values {
 			b := step.Branch{Name: fmt.Sprintf("w%d", i+1), Outcome: ir.OK, Value: json.RawMessage(v)}
@@ -49,140 +49,196 @@ func TestRuns(t *testing.T) {
 	steptest.Runs(t, combine.Kind{},
 		steptest.Play{
 			Name: "F22: by type", Settings: by("combine_by_type", ""), Notes: []string{},
-			With:  said(`{"type":"risk","items":[1,2],"confidence":1}`, `{"type":"action","items":[3]}`, `{"type":"risk","items":[1]}`),
+			With: results(`{"type":"risk","items":[1,2],"confidence":1}`, `{"type":"action","items":[3]}`,
+				`{"type":"risk","items":[1]}`),
 			Value: `{"risk":[1,2,1],"action":[3]}`,
 		},
 		steptest.Play{
 			Name: "F22: by worker when there is no type", Settings: by("combine_by_type", ""),
-			With: said(`"a text"`, `{"file":"x"}`, `[1,2]`), Value: `{"w1":["a text"],"w2":[{"file":"x"}],"w3":[1,2]}`,
+			With:  results(`"a text"`, `{"file":"x"}`, `[1,2]`),
+			Value: `{"w1":["a text"],"w2":[{"file":"x"}],"w3":[1,2]}`,
 		},
 		steptest.Play{
 			Name: "F22: by the items' own types", Settings: by("combine_by_type", ""),
-			With: said(`[{"type":"a","n":1},{"type":"b","n":2}]`), Value: `{"a":[{"type":"a","n":1}],"b":[{"type":"b","n":2}]}`,
+			With:  results(`[{"type":"a","n":1},{"type":"b","n":2}]`),
+			Value: `{"a":[{"type":"a","n":1}],"b":[{"type":"b","n":2}]}`,
 		},
 		steptest.Play{
 			Name: "F22: duplicates are dropped", Settings: by("combine_by_type", "", key...), Notes: []string{merge},
-			With:  said(`{"type":"risk","items":[{"label":"x","p":1.0}]}`, `{"type":"risk","items":[{"p":1,"label":"x"},{"label":"y","p":2}]}`),
+			With: results(`{"type":"risk","items":[{"label":"x","p":1.0}]}`,
+				`{"type":"risk","items":[{"p":1,"label":"x"},{"label":"y","p":2}]}`),
 			Value: `{"risk":[{"label":"x","p":1.0},{"label":"y","p":2}]}`,
 		},
 		steptest.Play{
-			Name: "F22: the same label of another type is another thing", Settings: by("combine_by_type", "", key...), Notes: []string{},
-			With:  said(`{"type":"risk","items":[{"label":"x","p":1}]}`, `{"type":"action","items":[{"label":"x","p":2}]}`),
+			Name: "F22: the same label of another type is another thing", Settings: by("combine_by_type", "", key...),
+			Notes: []string{},
+			With: results(`{"type":"risk","items":[{"label":"x","p":1}]}`,
+				`{"type":"action","items":[{"label":"x","p":2}]}`),
 			Value: `{"risk":[{"label":"x","p":1}],"action":[{"label":"x","p":2}]}`,
 		},
 		steptest.Play{
 			Name: "F22: a conflict fails and is recorded", Settings: by("combine_by_type", "", key...),
 			Class: step.ClassMerge, Notes: []string{merge},
-			With: said(`{"type":"risk","items":[{"label":"x","p":1}]}`, `{"type":"risk","items":[{"label":"x","p":2}]}`),
+			With: results(`{"type":"risk","items":[{"label":"x","p":1}]}`,
+				`{"type":"risk","items":[{"label":"x","p":2}]}`),
 		},
 		steptest.Play{
 			Name: "the first wins", Settings: by("combine_by_type", "first_wins", key...), Notes: []string{merge},
-			With:  said(`{"type":"risk","items":[{"label":"x","p":1}]}`, `{"type":"risk","items":[{"label":"x","p":2}]}`),
+			With: results(`{"type":"risk","items":[{"label":"x","p":1}]}`,
+				`{"type":"risk","items":[{"label":"x","p":2}]}`),
 			Value: `{"risk":[{"label":"x","p":1}]}`,
 		},
 		steptest.Play{
 			Name: "the last wins", Settings: by("combine_by_type", "last_wins", key...), Notes: []string{merge},
-			With:  said(`{"type":"risk","items":[{"label":"x","p":1}]}`, `{"type":"risk","items":[{"label":"x","p":2}]}`, `{"type":"risk","items":[{"label":"x","p":1}]}`),
+			With: results(`{"type":"risk","items":[{"label":"x","p":1}]}`,
+				`{"type":"risk","items":[{"label":"x","p":2}]}`, `{"type":"risk","items":[{"label":"x","p":1}]}`),
 			Value: `{"risk":[{"label":"x","p":1}]}`,
 		},
 		steptest.Play{
 			Name: "F22: an item without a key field is kept", Settings: by("union", "", key...), Notes: []string{},
-			With: said(`[{"a":1}]`, `[{"a":1}]`), Value: `[{"a":1},{"a":1}]`,
+			With: results(`[{"a":1}]`, `[{"a":1}]`), Value: `[{"a":1},{"a":1}]`,
 		},
 		steptest.Play{
 			Name: "F22: an item with only a part of the key is kept", Settings: by("combine_by_type", "", key...),
 			Notes: []string{},
-			With:  said(`{"type":"action","items":[{"do":"a"},{"do":"b"},{"do":"b"},{"label":null}]}`, `{"type":"action","items":[{"do":"a"}]}`),
+			With: results(`{"type":"action","items":[{"do":"a"},{"do":"b"},{"do":"b"},{"label":null}]}`,
+				`{"type":"action","items":[{"do":"a"}]}`),
 			Value: `{"action":[{"do":"a"},{"do":"b"},{"do":"b"},{"label":null},{"do":"a"}]}`,
 		},
 		steptest.Play{
-			Name: "F22: a key field of the output is not one of its items", Settings: by("union", "", "dedupe_key", []string{"label"}),
-			With:  said(`{"label":"risks","items":[{"n":1},{"n":2}]}`, `{"label":"risks","items":[{"n":3}]}`),
-			Value: `[{"n":1},{"n":2},{"n":3}]`,
+			Name:     "F22: a key field of the output is not one of its items",
+			Settings: by("union", "", "dedupe_key", []string{"label"}),
+			With:     results(`{"label":"risks","items":[{"n":1},{"n":2}]}`, `{"label":"risks","items":[{"n":3}]}`),
+			Value:    `[{"n":1},{"n":2},{"n":3}]`,
 		},
 		steptest.Play{
-			Name: "F22: the type of the output is the type of its items", Settings: by("union", "", key...), Notes: []string{merge},
-			With:  said(`{"type":"a","items":[{"label":"x"}]}`, `{"type":"a","items":[{"label":"x"}]}`, `{"type":"b","items":[{"label":"x"}]}`),
+			Name: "F22: the type of the output is the type of its items", Settings: by("union", "", key...),
+			Notes: []string{merge},
+			With: results(`{"type":"a","items":[{"label":"x"}]}`, `{"type":"a","items":[{"label":"x"}]}`,
+				`{"type":"b","items":[{"label":"x"}]}`),
 			Value: `[{"label":"x"},{"label":"x"}]`,
 		},
 		steptest.Play{
 			Name: "F22: a type without items has an empty list", Settings: by("combine_by_type", ""),
-			With: said(`{"type":"risk","items":[]}`, `{"type":"action","items":[1]}`), Value: `{"risk":[],"action":[1]}`,
+			With:  results(`{"type":"risk","items":[]}`, `{"type":"action","items":[1]}`),
+			Value: `{"risk":[],"action":[1]}`,
 		},
 
-		steptest.Play{Name: "F22: a union of lists keeps all items", Settings: by("union", ""), Notes: []string{}, With: said(`[1,2]`, `[2,3]`), Value: `[1,2,2,3]`},
 		steptest.Play{
-			Name: "F22: a union of objects keeps all outputs", Settings: by("union", ""), Notes: []string{},
-			With: said(`{"a":1,"b":2}`, `{"b":2,"c":3}`, `{"a":2}`), Value: `[{"a":1,"b":2},{"b":2,"c":3},{"a":2}]`,
+			Name: "F22: a union of lists keeps all items", Settings: by("union", ""), Notes: []string{},
+			With: results(`[1,2]`, `[2,3]`), Value: `[1,2,2,3]`,
 		},
 		steptest.Play{
-			Name: "F22: a union of texts keeps all outputs", Settings: by("union", "send_to_critic", "critic", "plain"), Notes: []string{},
-			With: said(`"yes"`, `"no"`, `"yes"`), Value: `["yes","no","yes"]`,
+			Name: "F22: a union of objects keeps all outputs", Settings: by("union", ""), Notes: []string{},
+			With: results(`{"a":1,"b":2}`, `{"b":2,"c":3}`, `{"a":2}`), Value: `[{"a":1,"b":2},{"b":2,"c":3},{"a":2}]`,
+		},
+		steptest.Play{
+			Name: "F22: a union of texts keeps all outputs", Settings: by("union", "send_to_critic", "critic", "plain"),
+			Notes: []string{},
+			With:  results(`"yes"`, `"no"`, `"yes"`), Value: `["yes","no","yes"]`,
 		},
 		steptest.Play{
 			Name: "a union by key", Settings: by("union", "last_wins", "dedupe_key", []string{"id"}),
-			With: said(`[{"id":1,"v":1},{"id":2,"v":1}]`, `[{"id":1,"v":2}]`), Value: `[{"id":1,"v":2},{"id":2,"v":1}]`,
+			With:  results(`[{"id":1,"v":1},{"id":2,"v":1}]`, `[{"id":1,"v":2}]`),
+			Value: `[{"id":1,"v":2},{"id":2,"v":1}]`,
 		},
-		steptest.Play{Name: "a union of envelopes", Settings: by("union", ""), With: said(`{"items":[1]}`, `{"items":[2]}`), Value: `[1,2]`},
-		steptest.Play{Name: "those that were skipped are left out", Settings: by("union", ""), With: said(`[1]`, ``, `[2]`), Value: `[1,2]`},
-		steptest.Play{Name: "nobody", Settings: by("union", ""), With: said(``), Value: `[]`},
+		steptest.Play{
+			Name: "a union of envelopes", Settings: by("union", ""),
+			With: results(`{"items":[1]}`, `{"items":[2]}`), Value: `[1,2]`,
+		},
+		steptest.Play{
+			Name: "those that were skipped are left out", Settings: by("union", ""),
+			With: results(`[1]`, ``, `[2]`), Value: `[1,2]`,
+		},
+		steptest.Play{Name: "no results", Settings: by("union", ""), With: results(``), Value: `[]`},
 
-		steptest.Play{Name: "a vote", Settings: by("vote", ""), Notes: []string{merge}, With: said(`"yes"`, `"no"`, `"yes"`), Value: `"yes"`},
+		steptest.Play{
+			Name: "a vote", Settings: by("vote", ""), Notes: []string{merge},
+			With: results(`"yes"`, `"no"`, `"yes"`), Value: `"yes"`,
+		},
 		steptest.Play{
 			Name: "a vote on each key", Settings: by("vote", ""), Notes: []string{merge, merge},
-			With: said(`{"a":1,"b":"x"}`, `{"a":2,"b":"x"}`, `{"a":1,"b":"y"}`), Value: `{"a":1,"b":"x"}`,
+			With: results(`{"a":1,"b":"x"}`, `{"a":2,"b":"x"}`, `{"a":1,"b":"y"}`), Value: `{"a":1,"b":"x"}`,
 		},
-		steptest.Play{Name: "F24: a tie is a conflict", Settings: by("vote", ""), With: said(`"yes"`, `"no"`), Class: step.ClassMerge},
-		steptest.Play{Name: "F24: a tie is settled", Settings: by("vote", "first_wins"), With: said(`"yes"`, `"no"`), Value: `"yes"`},
-		steptest.Play{Name: "F24: most of several", Settings: by("vote", ""), With: said(`1`, `2`, `3`, `3`), Value: `3`},
-		steptest.Play{Name: "nobody votes", Settings: by("vote", ""), With: said(``), Value: `null`},
+		steptest.Play{
+			Name: "F24: a tie is a conflict", Settings: by("vote", ""), With: results(`"yes"`, `"no"`),
+			Class: step.ClassMerge,
+		},
+		steptest.Play{
+			Name: "F24: a tie is settled", Settings: by("vote", "first_wins"), With: results(`"yes"`, `"no"`),
+			Value: `"yes"`,
+		},
+		steptest.Play{
+			Name: "F24: most of several", Settings: by("vote", ""), With: results(`1`, `2`, `3`, `3`),
+			Value: `3`,
+		},
+		steptest.Play{Name: "no votes", Settings: by("vote", ""), With: results(``), Value: `null`},
 
 		steptest.Play{
 			Name: "F23: a critic chooses", Settings: by("union", "send_to_critic", critic...), Notes: asked,
 			Replies: []steptest.Reply{{Text: `{"1":{"choice":2,"reason":"newer"}}`}},
-			With:    said(`[{"label":"x","v":1}]`, `[{"label":"x","v":2}]`), Value: `[{"label":"x","v":2}]`,
+			With:    results(`[{"label":"x","v":1}]`, `[{"label":"x","v":2}]`), Value: `[{"label":"x","v":2}]`,
 		},
 		steptest.Play{
 			Name: "F23: a critic as strategy", Settings: by("send_to_critic", "", critic...), Notes: asked,
 			Replies: []steptest.Reply{{Text: `{"1":{"choice":1,"reason":"older"}}`}},
-			With:    said(`[{"label":"x","v":1}]`, `[{"label":"x","v":2}]`), Value: `[{"label":"x","v":1}]`,
+			With:    results(`[{"label":"x","v":1}]`, `[{"label":"x","v":2}]`), Value: `[{"label":"x","v":1}]`,
 		},
 		steptest.Play{
 			Name: "F23: a critic is asked for all at once", Settings: by("union", "send_to_critic", critic...),
-			Replies: []steptest.Reply{{Text: `{"1":{"choice":1,"reason":"a"}}`}, {Text: `{"1":{"choice":1,"reason":"a"},"2":{"choice":3,"reason":"b"}}`}, {Text: `{"1":{"choice":1,"reason":"a"},"2":{"choice":2,"reason":"b"}}`}},
-			With:    said(`[{"label":"x","v":1},{"label":"y","v":1}]`, `[{"label":"x","v":2},{"label":"y","v":2}]`), Value: `[{"label":"x","v":1},{"label":"y","v":2}]`,
+			Replies: []steptest.Reply{
+				{Text: `{"1":{"choice":1,"reason":"a"}}`},
+				{Text: `{"1":{"choice":1,"reason":"a"},"2":{"choice":3,"reason":"b"}}`},
+				{Text: `{"1":{"choice":1,"reason":"a"},"2":{"choice":2,"reason":"b"}}`},
+			},
+			With:  results(`[{"label":"x","v":1},{"label":"y","v":1}]`, `[{"label":"x","v":2},{"label":"y","v":2}]`),
+			Value: `[{"label":"x","v":1},{"label":"y","v":2}]`,
 		},
 		steptest.Play{
-			Name: "F23: a ballot with more than was asked for", Settings: by("union", "send_to_critic", critic...), Notes: asked,
-			Replies: []steptest.Reply{{Text: "Sorry!\n```json\n{\"summary\":\"Both are good.\",\"confidence\":0.9,\"1\":{\"choice\":\"two\",\"reason\":\"newer\",\"sure\":true}}\n```"}},
-			With:    said(`[{"label":"x","v":1}]`, `[{"label":"x","v":2}]`), Value: `[{"label":"x","v":2}]`,
+			Name: "F23: a ballot with more than was asked for", Settings: by("union", "send_to_critic", critic...),
+			Notes: asked,
+			Replies: []steptest.Reply{{Text: "Sorry!\n```json\n{\"summary\":\"Both are " +
+				"good.\",\"confidence\":0.9,\"1\":{\"choice\":\"two\",\"reason\":\"newer\",\"sure\":true}}\n```"}},
+			With: results(`[{"label":"x","v":1}]`, `[{"label":"x","v":2}]`), Value: `[{"label":"x","v":2}]`,
 		},
 		steptest.Play{
-			Name: "F23: a critic chooses among texts", Settings: by("send_to_critic", "", "critic", "plain"), Notes: asked,
+			Name: "F23: a critic chooses among texts", Settings: by("send_to_critic", "", "critic", "plain"),
+			Notes:   asked,
 			Replies: []steptest.Reply{{Text: `{"1":{"choice":2,"reason":"newer"}}`}},
-			With:    said(`"yes"`, `"no"`, `"yes"`), Value: `"no"`,
+			With:    results(`"yes"`, `"no"`, `"yes"`), Value: `"no"`,
 		},
 		steptest.Play{
-			Name: "F23: a critic chooses among the values of each field", Settings: by("send_to_critic", "", "critic", "plain"),
-			Notes:   append(asked, merge),
-			Replies: []steptest.Reply{{Text: `{"1":{"choice":2,"reason":"newer"}}`}},
-			With:    said(`{"a":1,"b":1}`, `{"a":2,"b":1}`), Value: `{"a":2,"b":1}`,
+			Name:     "F23: a critic chooses among the values of each field",
+			Settings: by("send_to_critic", "", "critic", "plain"),
+			Notes:    append(asked, merge),
+			Replies:  []steptest.Reply{{Text: `{"1":{"choice":2,"reason":"newer"}}`}},
+			With:     results(`{"a":1,"b":1}`, `{"a":2,"b":1}`), Value: `{"a":2,"b":1}`,
 		},
 		steptest.Play{
-			Name: "F23: a critic is not asked about equal texts", Settings: by("send_to_critic", "", "critic", "plain"), Notes: []string{merge},
-			With: said(`"yes"`, `"yes"`), Value: `"yes"`,
+			Name: "F23: a critic is not asked about equal texts", Settings: by("send_to_critic", "", "critic", "plain"),
+			Notes: []string{merge},
+			With:  results(`"yes"`, `"yes"`), Value: `"yes"`,
 		},
-		steptest.Play{Name: "F23: a critic is not asked about lists without a key", Settings: by("send_to_critic", "", critic...), Notes: []string{}, With: said(`[1]`, `[2]`), Value: `[1,2]`},
-		steptest.Play{Name: "F23: no such critic", Settings: by("send_to_critic", "", "critic", "nobody"), With: said(`{"a":1}`, `{"a":2}`), Class: step.ClassMissing},
+		steptest.Play{
+			Name:     "F23: a critic is not asked about lists without a key",
+			Settings: by("send_to_critic", "", critic...), Notes: []string{}, With: results(`[1]`, `[2]`),
+			Value: `[1,2]`,
+		},
+		steptest.Play{
+			Name: "F23: no such critic", Settings: by("send_to_critic", "", "critic", "missing"),
+			With: results(`{"a":1}`, `{"a":2}`), Class: step.ClassMissing,
+		},
 
 		steptest.Play{
 			Name: "required fields", Settings: by("union", "", "required_fields", []string{"type", "items"}),
-			With: said(`{"type":"a","items":[1]}`, `{"type":"a"}`), Class: step.ClassInvalid,
+			With: results(`{"type":"a","items":[1]}`, `{"type":"a"}`), Class: step.ClassInvalid,
 		},
 	)
 }
 
-func run(t *testing.T, s steptest.Settings, with func(*step.Job), replies ...steptest.Reply) (*steptest.Log, *steptest.World, step.Result, error) {
+func run(t *testing.T, s steptest.Settings, with func(*step.Job), replies ...steptest.Reply) (*steptest.Log,
+	*steptest.World, step.Result, error,
+) {
 	t.Helper()
 	log, world := &steptest.Log{}, &steptest.World{Replies: replies}
 	result, err := steptest.Play{Settings: s, With: with}.Done(t, combine.Kind{}, log, world)
@@ -190,8 +246,11 @@ func run(t *testing.T, s steptest.Settings, with func(*step.Job), replies ...ste
 }
 
 func TestMissingFieldsAreNamed(t *testing.T) {
-	_, _, _, err := run(t, by("union", "", "required_fields", []string{"type", "items"}), said(`{"type":"a"}`, `7`))
-	for _, want := range []string{`worker "w1" has no "items"`, `worker "w2" has no "type"`, `worker "w2" has no "items"`} {
+	_, _, _, err := run(t, by("union", "", "required_fields", []string{"type", "items"}), results(`{"type":"a"}`, `7`))
+	for _, want := range []string{
+		`worker "w1" has no "items"`, `worker "w2" has no "type"`,
+		`worker "w2" has no "items"`,
+	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %s", err, want)
 		}
@@ -199,15 +258,15 @@ func TestMissingFieldsAreNamed(t *testing.T) {
 }
 
 func TestConflictsAreNamed(t *testing.T) {
-	_, _, _, err := run(t, by("vote", ""), said(`{"a":1}`, `{"a":2}`, `{"a":1}`, `{"a":2}`))
+	_, _, _, err := run(t, by("vote", ""), results(`{"a":1}`, `{"a":2}`, `{"a":1}`, `{"a":2}`))
 	if want := `"a" (w1 and w3: 1; w2 and w4: 2)`; err == nil || !strings.Contains(err.Error(), want) {
 		t.Error(err)
 	}
 }
 
-func TestDecisionsAreNotedOneByOne(t *testing.T) {
+func TestEachDecisionIsRecorded(t *testing.T) {
 	log, world, _, err := run(t, by("union", "send_to_critic", critic...),
-		said(`[{"label":"x","v":1},{"label":"y"}]`, `[{"label":"x","v":2},{"label":"y"},{"label":"z"}]`),
+		results(`[{"label":"x","v":1},{"label":"y"}]`, `[{"label":"x","v":2},{"label":"y"},{"label":"z"}]`),
 		steptest.Reply{Text: `{"1":{"choice":2,"reason":"newer"}}`})
 	if err != nil {
 		t.Fatal(err)
@@ -223,7 +282,11 @@ func TestDecisionsAreNotedOneByOne(t *testing.T) {
 		}
 	}
 	want := []journal.MergeDecision{
-		{Key: "x", Kept: json.RawMessage(`{"label":"x","v":2}`), From: []string{"w2"}, Dropped: []journal.MergeClaim{{Value: json.RawMessage(`{"label":"x","v":1}`), From: []string{"w1"}}}, Why: "critic", Reason: "newer"},
+		{
+			Key: "x", Kept: json.RawMessage(`{"label":"x","v":2}`), From: []string{"w2"},
+			Dropped: []journal.MergeClaim{{Value: json.RawMessage(`{"label":"x","v":1}`), From: []string{"w1"}}},
+			Why:     "critic", Reason: "newer",
+		},
 		{Key: "y", Kept: json.RawMessage(`{"label":"y"}`), From: []string{"w1", "w2"}, Why: "duplicate"},
 	}
 	if string(step.JSON(got)) != string(step.JSON(want)) {
@@ -235,7 +298,7 @@ func TestDecisionsAreNotedOneByOne(t *testing.T) {
 }
 
 func TestFailureIsTyped(t *testing.T) {
-	_, _, _, err := run(t, by("vote", ""), said(`{"a":1}`, `{"a":2}`))
+	_, _, _, err := run(t, by("vote", ""), results(`{"a":1}`, `{"a":2}`))
 	var f *step.Error
 	if !errors.As(err, &f) || f.Class != step.ClassMerge {
 		t.Error(err)

@@ -55,7 +55,7 @@ func TestBash(t *testing.T) {
 	}
 }
 
-// held returns a pipe with a name: it ends when its last holder is dead.
+// held returns a named pipe. Reading from it ends when its last holder has exited.
 func held(t *testing.T) (path string, wait func() *bufio.Reader) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "line")
@@ -77,7 +77,7 @@ func held(t *testing.T) (path string, wait func() *bufio.Reader) {
 	}
 }
 
-// A run that ends takes its command along, and whatever that has started.
+// A canceled run kills its command and all processes that the command started.
 func TestBashIsKilledWithTheRun(t *testing.T) {
 	w := newWorld(t)
 	path, wait := held(t)
@@ -89,7 +89,8 @@ func TestBashIsKilledWithTheRun(t *testing.T) {
 		cancel(why)
 		done <- r
 	}()
-	raw, _ := json.Marshal(in{"command": fmt.Sprintf(`exec 5>%q; (sleep 1000 &); echo on >&5; trap '' TERM; sleep 1000; sleep 1000`, path)})
+	raw, _ := json.Marshal(in{"command": fmt.Sprintf(`exec 5>%q; (sleep 1000 &); echo on >&5; trap '' TERM; sleep `+
+		`1000; sleep 1000`, path)})
 	bash := find(t, builtin.Tools(w.options), "Bash")
 	if _, err := bash.Call(ctx, tool.Call{Input: raw, Dir: w.run}); !errors.Is(err, why) {
 		t.Errorf("%v", err)
@@ -139,7 +140,8 @@ func TestRequest(t *testing.T) {
 		case "/json":
 			out.Header().Set("Content-Type", "application/json")
 			body, _ := io.ReadAll(r.Body)
-			fmt.Fprintf(out, `{"method":%q,"body":%q,"type":%q,"key":%q}`, r.Method, body, r.Header.Get("Content-Type"), r.Header.Get("X-Key"))
+			fmt.Fprintf(out, `{"method":%q,"body":%q,"type":%q,"key":%q}`, r.Method, body, r.Header.Get("Content-Type"),
+				r.Header.Get("X-Key"))
 		case "/text":
 			fmt.Fprint(out, "hello")
 		case "/missing":
@@ -159,20 +161,37 @@ func TestRequest(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	w.options.Network = builtin.Network{Guard: netguard.Options{Allow: []string{s.Listener.Addr().String()}}, MaxBytes: 1 << 20}
+	w.options.Network = builtin.Network{
+		Guard:    netguard.Options{Allow: []string{s.Listener.Addr().String()}},
+		MaxBytes: 1 << 20,
+	}
 	for name, c := range map[string]struct {
 		input in
 		want  string
 		class tool.Class
 	}{
-		"text":                   {in{"url": s.URL + "/text"}, `"body":"hello"`, ""},
-		"JSON":                   {in{"url": s.URL + "/json", "method": "POST", "body": in{"a": 1}, "headers": in{"X-Key": "k"}}, `"json":{"method":"POST","body":"{\"a\":1}","type":"application/json","key":"k"}`, ""},
-		"text to send":           {in{"url": s.URL + "/json", "method": "PUT", "body": "plain"}, `"body":"plain","type":"text/plain; charset=utf-8"`, ""},
-		"a no":                   {in{"url": s.URL + "/missing"}, `"status":404`, "no"},
-		"an endless answer":      {in{"url": s.URL + "/flood"}, "longer than", tool.ClassTool},
-		"no answer":              {in{"url": s.URL + "/hang", "timeout_seconds": 1}, "in time", tool.ClassTimeout},
-		"a redirect inside":      {in{"url": s.URL + "/inside"}, "169.254.169.254 is a link-local address", tool.ClassDenied},
-		"another port of ours":   {in{"url": "http://127.0.0.1:1"}, "127.0.0.1 is a loopback address", tool.ClassDenied},
+		"text": {in{"url": s.URL + "/text"}, `"body":"hello"`, ""},
+		"JSON": {in{
+			"url": s.URL + "/json", "method": "POST", "body": in{"a": 1},
+			"headers": in{"X-Key": "k"},
+		}, `"json":{"method":"POST","body":"{\"a\":1}","type":"application/json","key":"k"}`, ""},
+		"text to send": {
+			in{"url": s.URL + "/json", "method": "PUT", "body": "plain"},
+			`"body":"plain","type":"text/plain; charset=utf-8"`, "",
+		},
+		"a no":              {in{"url": s.URL + "/missing"}, `"status":404`, "no"},
+		"an endless answer": {in{"url": s.URL + "/flood"}, "longer than", tool.ClassTool},
+		"no answer":         {in{"url": s.URL + "/hang", "timeout_seconds": 1}, "in time", tool.ClassTimeout},
+		"a redirect inside": {
+			in{"url": s.URL + "/inside"},
+			"169.254.169.254 is a link-local address",
+			tool.ClassDenied,
+		},
+		"another port of ours": {
+			in{"url": "http://127.0.0.1:1"},
+			"127.0.0.1 is a loopback address",
+			tool.ClassDenied,
+		},
 		"a private address":      {in{"url": "http://10.0.0.1"}, "private address", tool.ClassDenied},
 		"one that is wrapped up": {in{"url": "http://[::ffff:192.168.0.1]"}, "private address", tool.ClassDenied},
 		"a file":                 {in{"url": "file:///etc/passwd"}, "only http and https", tool.ClassInput},
@@ -184,24 +203,27 @@ func TestRequest(t *testing.T) {
 			}
 		})
 	}
-	if got, class := w.call(t, "http.request", in{"url": s.URL + "/on"}); class != "" || !strings.Contains(got, "hello") {
+	if got, class := w.call(t, "http.request", in{"url": s.URL + "/on"}); class != "" ||
+		!strings.Contains(got, "hello") {
 		t.Errorf("sent on: %s %s", class, got)
 	}
 	asked := ""
 	w.mayReach = func(address string) bool { asked = address; return false }
-	if got, class := w.call(t, "http.request", in{"url": s.URL + "/on"}); class != tool.ClassDenied || asked != s.URL+"/text" || strings.Contains(got, "hello") {
+	if got, class := w.call(t, "http.request", in{"url": s.URL + "/on"}); class != tool.ClassDenied || asked != s.URL+
+		"/text" || strings.Contains(got, "hello") {
 		t.Errorf("sent on to where it may not go (%s): %s %s", asked, class, got)
 	}
 	w.mayReach = nil
 	w.options.Network.Guard = netguard.Options{Resolve: func(context.Context, string) ([]netip.Addr, error) {
 		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
 	}}
-	if got, class := w.call(t, "http.request", in{"url": "http://innocent.example"}); class != tool.ClassDenied || !strings.Contains(got, "innocent.example is at 127.0.0.1") {
+	if got, class := w.call(t, "http.request", in{"url": "http://innocent.example"}); class != tool.ClassDenied ||
+		!strings.Contains(got, "innocent.example is at 127.0.0.1") {
 		t.Errorf("a name that means us: %s %s", class, got)
 	}
 }
 
-func TestWhatMayBeRepeated(t *testing.T) {
+func TestRepeatableCalls(t *testing.T) {
 	tools := builtin.Tools(builtin.Options{})
 	for _, c := range []struct {
 		name, input string
@@ -228,15 +250,20 @@ func TestNotify(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		want := `{"message":"it <stands>","priority":"high","text":"Nightly: it <stands>","title":"Nightly"}`
 		var got, wanted map[string]string
-		if json.Unmarshal(body, &got) != nil || json.Unmarshal([]byte(want), &wanted) != nil || fmt.Sprint(got) != fmt.Sprint(wanted) ||
+		if json.Unmarshal(body, &got) != nil || json.Unmarshal([]byte(want), &wanted) != nil ||
+			fmt.Sprint(got) != fmt.Sprint(wanted) ||
 			r.Method != http.MethodPost || r.Header.Get("Idempotency-Key") != "k1" || r.URL.Path != "/hook" {
 			out.WriteHeader(http.StatusTeapot)
 		}
 	}))
 	t.Cleanup(s.Close)
-	t.Setenv("PATH", t.TempDir()) // there is no desktop
-	hook := in{"backend": "webhook", "webhook_url": s.URL + "/hook", "title": "Nightly", "message": "it <stands>", "priority": "high"}
-	if got, class := w.call(t, "notify.send", hook); class != tool.ClassDenied || !strings.Contains(got, "loopback address") {
+	t.Setenv("PATH", t.TempDir()) // no desktop is available
+	hook := in{
+		"backend": "webhook", "webhook_url": s.URL + "/hook", "title": "Nightly", "message": "it <stands>",
+		"priority": "high",
+	}
+	if got, class := w.call(t, "notify.send", hook); class != tool.ClassDenied ||
+		!strings.Contains(got, "loopback address") {
 		t.Errorf("the network guard let it pass: %s %s", class, got)
 	}
 	w.options.Network.Guard.Allow = []string{strings.TrimPrefix(s.URL, "http://")}
@@ -245,12 +272,15 @@ func TestNotify(t *testing.T) {
 		want  string
 		class tool.Class
 	}{
-		"log":            {in{"message": "hi"}, `{"backend":"log","status":"sent"}`, ""},
-		"webhook":        {hook, `{"backend":"webhook","status":"sent","status_code":200}`, ""},
-		"its refusal":    {in{"backend": "webhook", "webhook_url": s.URL + "/other", "message": "x"}, "418", "no"},
-		"webhook of no":  {in{"backend": "webhook", "message": "x"}, `needs "webhook_url"`, tool.ClassInput},
-		"no such scheme": {in{"backend": "webhook", "webhook_url": "file:///etc/passwd", "message": "x"}, "cannot be reached", tool.ClassInput},
-		"no desktop":     {in{"backend": "desktop", "message": "x"}, `use the backend "log" or "webhook"`, tool.ClassTool},
+		"log":           {in{"message": "hi"}, `{"backend":"log","status":"sent"}`, ""},
+		"webhook":       {hook, `{"backend":"webhook","status":"sent","status_code":200}`, ""},
+		"its refusal":   {in{"backend": "webhook", "webhook_url": s.URL + "/other", "message": "x"}, "418", "no"},
+		"webhook of no": {in{"backend": "webhook", "message": "x"}, `needs "webhook_url"`, tool.ClassInput},
+		"no such scheme": {
+			in{"backend": "webhook", "webhook_url": "file:///etc/passwd", "message": "x"},
+			"cannot be reached", tool.ClassInput,
+		},
+		"no desktop": {in{"backend": "desktop", "message": "x"}, `use the backend "log" or "webhook"`, tool.ClassTool},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, class := w.call(t, "notify.send", c.input); !strings.Contains(got, c.want) || class != c.class {

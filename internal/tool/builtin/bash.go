@@ -13,15 +13,15 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// Shell is how commands run.
+// Shell configures how commands run.
 type Shell struct {
-	// Env is what commands get to see besides what every program needs.
+	// Env are additional environment variables of commands.
 	Env []string
-	// MaxOutput is how much a command may write; 0 is maxOutput.
+	// MaxOutput limits the output of a command; 0 selects maxOutput.
 	MaxOutput int
-	// Sandbox confines commands; nil leaves them what the user may do.
+	// Sandbox confines commands; nil runs them with all permissions of the user.
 	Sandbox *process.Sandbox
-	// Limits bounds what commands use of the machine.
+	// Limits bounds the resources of commands.
 	Limits process.Limits
 }
 
@@ -49,13 +49,15 @@ func (o Options) bashTool() tool.Tool {
 	}
 	return function[input]{
 		spec: tool.Spec{
-			Name: "Bash", Description: "Run a shell command in the run's folder. $ESPALIER_PROJECT is the folder of the project.",
-			Target: target, SideEffects: true, Timeout: (longestSeconds + 30) * time.Second,
+			Name:        "Bash",
+			Description: "Run a shell command in the run's folder. $ESPALIER_PROJECT is the folder of the project.",
+			Target:      target, SideEffects: true, Timeout: (longestSeconds + 30) * time.Second,
 			Schema: schemaOf(fmt.Sprintf(`{"type":"object","properties":{
 				"command":{"type":"string","minLength":1},
 				"timeout_seconds":{"type":"integer","minimum":1,"maximum":%d,"description":"Default: %d"}},
 				"required":["command"],"additionalProperties":false}`, longestSeconds, usualSeconds)),
-			Returns: schemaOf(`{"type":"object","properties":{"exit":{"const":0},"stdout":{"type":"string"}},"required":["exit","stdout"]}`),
+			Returns: schemaOf(`{"type":"object","properties":{"exit":{"const":0},"stdout":{"type":"string"}},` +
+				`"required":["exit","stdout"]}`),
 		},
 		call: func(ctx context.Context, call tool.Call, in input) (any, error) {
 			if in.Timeout == 0 {
@@ -69,15 +71,22 @@ func (o Options) bashTool() tool.Tool {
 			if limit == 0 {
 				limit = maxOutput
 			}
-			more := append([]string{"ESPALIER_PROJECT=" + o.Root, "ESPALIER_KEY=" + call.Key, "TRACEPARENT=" + call.TraceParent}, o.Shell.Env...)
+			more := append([]string{
+				"ESPALIER_PROJECT=" + o.Root, "ESPALIER_KEY=" + call.Key,
+				"TRACEPARENT=" + call.TraceParent,
+			}, o.Shell.Env...)
 			command := process.Command{
 				Path: shell, Args: []string{"-c", in.Command}, Dir: call.Dir, MaxOutput: limit,
-				Env: process.Environment(os.Environ(), more...), Sandbox: o.Shell.Sandbox.For(call.Dir), Limits: o.Shell.Limits,
+				Env: process.Environment(os.Environ(), more...), Sandbox: o.Shell.Sandbox.For(call.Dir),
+				Limits: o.Shell.Limits,
 			}
 			bounded, stop := context.WithTimeoutCause(ctx, time.Duration(in.Timeout)*time.Second, errSlow)
 			defer stop()
 			outcome, err := process.Run(bounded, command)
-			out := output{Exit: outcome.Exit, Stdout: shown(outcome.Stdout), Stderr: shown(outcome.Stderr), Signal: outcome.Signal}
+			out := output{
+				Exit: outcome.Exit, Stdout: shown(outcome.Stdout), Stderr: shown(outcome.Stderr),
+				Signal: outcome.Signal,
+			}
 			switch {
 			case errors.Is(err, process.ErrTooMuch):
 				out.Error = fmt.Sprintf("it was stopped: it wrote more than %d bytes", limit)
@@ -95,7 +104,7 @@ func (o Options) bashTool() tool.Tool {
 
 var errSlow = errors.New("the command took too long")
 
-// shellPath returns bash, or the shell that every system has.
+// shellPath returns the path of bash, or of sh if bash is not installed.
 func shellPath() (string, error) {
 	if bash, err := exec.LookPath("bash"); err == nil {
 		return bash, nil

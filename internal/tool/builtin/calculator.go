@@ -10,9 +10,9 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// Calculator computes: an expression, or one operation on some numbers. fixed
-// is the operation that it always does, "" when the input says which. It is
-// there for workflows that bring it along under a name of their own.
+// Calculator returns a tool that evaluates an expression, or applies one operation to numbers. fixed is the only
+// operation of the tool; if it is "", the input selects one. Workflows that ship a calculator use it under their own
+// name.
 func Calculator(name, fixed string) tool.Tool {
 	type input struct {
 		Expression string    `json:"expression"`
@@ -55,7 +55,7 @@ func wrongInput(format string, args ...any) error {
 	return &tool.Error{Class: tool.ClassInput, Message: fmt.Sprintf(format, args...)}
 }
 
-// operate puts numbers together from left to right.
+// operate applies an operation to numbers from left to right.
 func operate(operation string, numbers []float64) (any, error) {
 	if operation == "" {
 		return nil, wrongInput("there is neither an expression nor an operation")
@@ -63,7 +63,10 @@ func operate(operation string, numbers []float64) (any, error) {
 	if len(numbers) < 2 {
 		return nil, wrongInput("%s needs at least two numbers", operation)
 	}
-	sign, ok := map[string]byte{"add": '+', "subtract": '-', "multiply": '*', "divide": '/', "power": '^', "remainder": '%'}[operation]
+	sign, ok := map[string]byte{
+		"add": '+', "subtract": '-', "multiply": '*', "divide": '/', "power": '^',
+		"remainder": '%',
+	}[operation]
 	if !ok {
 		return nil, wrongInput("there is no operation %q", operation)
 	}
@@ -104,7 +107,7 @@ func finite(f float64) (any, error) {
 	return f, nil
 }
 
-// compute reads + - * / % ^, parentheses and a sign, with the usual precedence.
+// compute evaluates + - * / % ^, parentheses and signs, with the usual precedence.
 func compute(text string) (any, error) {
 	c := &computation{text: text}
 	result, err := c.sum(0)
@@ -124,7 +127,7 @@ type computation struct {
 
 const deepestExpression = 100
 
-// peek returns the next character that is no space, 0 at the end.
+// peek returns the next character that is not a space, or 0 at the end.
 func (c *computation) peek() byte {
 	for c.at < len(c.text) && strings.IndexByte(" \t\r\n", c.text[c.at]) >= 0 {
 		c.at++

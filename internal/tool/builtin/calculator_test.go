@@ -33,13 +33,15 @@ func TestCalculator(t *testing.T) {
 		result, err := builtin.Calculator("calc", "").Call(t.Context(), tool.Call{Input: json.RawMessage(input)})
 		var failed *tool.Error
 		switch message, wantsError := strings.CutPrefix(want, "error "); {
-		case wantsError && (!errors.As(err, &failed) || !strings.Contains(failed.Message, message) || failed.Class != tool.ClassInput):
+		case wantsError &&
+			(!errors.As(err, &failed) || !strings.Contains(failed.Message, message) || failed.Class != tool.ClassInput):
 			t.Errorf("%s: %s, %v", input, result.Output, err)
 		case !wantsError && (err != nil || string(result.Output) != want):
 			t.Errorf("%s: %s, %v", input, result.Output, err)
 		}
 	}
-	result, err := builtin.Calculator("sum", "add").Call(t.Context(), tool.Call{Input: json.RawMessage(`{"a":1,"b":2}`)})
+	result, err := builtin.Calculator("sum", "add").Call(t.Context(),
+		tool.Call{Input: json.RawMessage(`{"a":1,"b":2}`)})
 	if err != nil || string(result.Output) != "3" {
 		t.Errorf("%s %v", result.Output, err)
 	}

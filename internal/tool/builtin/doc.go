@@ -1,8 +1,7 @@
-// Package builtin is the tools that are always there: files, commands and
-// requests over HTTP, each kept where it belongs.
+// Package builtin implements the tools that are always available: files, commands and HTTP requests, each confined to
+// its permitted area.
 package builtin
 
-// Files are reached through os.Root, one step of the path at a time, and every
-// step is looked at before it is taken and compared after: a folder that turns
-// into a link in between is noticed. What holds the records of runs, and what
-// decides which tools there are, cannot be reached even inside the project.
+// Files are opened through os.Root, one element of the path at a time. Each element is inspected before it is opened
+// and compared afterwards, so that a folder that is replaced by a link in between is detected. The records of runs, and
+// the files that decide which tools exist, are inaccessible even inside the project.

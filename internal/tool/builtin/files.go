@@ -17,18 +17,18 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// What file tools read, write and find at most.
+// Limits of the file tools.
 const (
-	maxRead    = 16 << 20  // of a file that is read, edited or searched
-	maxShown   = 256 << 10 // of its text, in one answer
+	maxRead    = 16 << 20  // bytes of a file that is read, edited or searched
+	maxShown   = 256 << 10 // bytes of text in one result
 	maxWrite   = 16 << 20
 	maxFound   = 1000    // files
 	maxMatches = 200     // lines
 	maxLine    = 500     // bytes of a line that matches
-	maxLooked  = 200_000 // files and folders that are looked at
+	maxLooked  = 200_000 // files and folders visited
 )
 
-// function is a tool made of a function that takes its decoded input.
+// function is a tool that is implemented by a function of its decoded input.
 type function[In any] struct {
 	spec       tool.Spec
 	call       func(ctx context.Context, call tool.Call, in In) (any, error)
@@ -37,22 +37,22 @@ type function[In any] struct {
 
 func (f function[In]) Spec() tool.Spec { return f.spec }
 
-// Repeatable asks the function, if it has anything to say.
+// Repeatable reports whether a call may be repeated, if the function defines it.
 func (f function[In]) Repeatable(input json.RawMessage) bool {
 	var in In
 	return f.repeatable != nil && json.Unmarshal(input, &in) == nil && f.repeatable(in)
 }
 
-// saying is an answer with a line for the log of the run.
+// saying is a result with a line for the log of the run.
 type saying struct {
 	value any
 	line  string
 }
 
-// no is an answer that says that the tool worked, and what went wrong.
+// no is a result for a call that worked but did not achieve its purpose.
 type no struct {
 	value any
-	words string // what to call it where the value would be too much; may be empty
+	words string // a short description, for results that are too large to show; may be empty
 }
 
 func (no) Error() string { return "no" }
@@ -72,7 +72,7 @@ func (f function[In]) Call(ctx context.Context, call tool.Call) (tool.Result, er
 		if ctx.Err() != nil {
 			return tool.Result{}, context.Cause(ctx)
 		}
-		return tool.Result{}, told(err)
+		return tool.Result{}, forModel(err)
 	}
 	line := ""
 	if s, ok := value.(saying); ok {
@@ -82,7 +82,7 @@ func (f function[In]) Call(ctx context.Context, call tool.Call) (tool.Result, er
 	return tool.Result{Output: raw, Said: line}, err
 }
 
-// encode writes JSON as people read it.
+// encode returns JSON without HTML escapes.
 func encode(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -91,8 +91,8 @@ func encode(v any) (json.RawMessage, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// told returns an error in words that help a model, without paths of this machine.
-func told(err error) error {
+// forModel returns an error whose message helps a model and contains no paths of this machine.
+func forModel(err error) error {
 	var ours *tool.Error
 	var at *fs.PathError
 	switch {
@@ -104,24 +104,27 @@ func told(err error) error {
 	return &tool.Error{Class: tool.ClassTool, Message: err.Error()}
 }
 
-// Options are what the tools may reach.
+// Options configures what the tools may access.
 type Options struct {
-	// Root is the project's folder; empty is none.
+	// Root is the project's folder; empty if there is none.
 	Root string
-	// Readable are further folders, from which files may only be read.
+	// Readable are additional folders, which are read-only.
 	Readable []string
-	// Shell, Network: see bash.go and request.go.
+	// Shell and Network are described at their types.
 	Shell   Shell
 	Network Network
 
-	// Of one call: see area.
+	// Set for each call; see area.
 	may  func(path string, linked bool) bool
 	keep protected.Files
 }
 
-// Tools returns all of them.
+// Tools returns all built-in tools.
 func Tools(o Options) []tool.Tool {
-	return []tool.Tool{o.readTool(), o.writeTool(), o.editTool(), o.globTool(), o.grepTool(), o.bashTool(), o.requestTool(), o.notifyTool()}
+	return []tool.Tool{
+		o.readTool(), o.writeTool(), o.editTool(), o.globTool(), o.grepTool(), o.bashTool(),
+		o.requestTool(), o.notifyTool(),
+	}
 }
 
 const pathHelp = "Path relative to the run's folder, or to the project if the run's folder has no such file"
@@ -142,7 +145,8 @@ func (o Options) readTool() tool.Tool {
 				"offset":{"type":"integer","minimum":1,"description":"First line to return, from 1"},
 				"limit":{"type":"integer","minimum":1,"description":"Number of lines to return"}},
 				"required":["path"],"additionalProperties":false}`),
-			Returns: schemaOf(`{"type":"object","properties":{"path":{"type":"string"},"content":{"type":"string"},"lines":{"type":"integer","minimum":0}},"required":["path","content","lines"]}`),
+			Returns: schemaOf(`{"type":"object","properties":{"path":{"type":"string"},"content":{"type":"string"},` +
+				`"lines":{"type":"integer","minimum":0}},"required":["path","content","lines"]}`),
 		},
 		call: func(_ context.Context, call tool.Call, in input) (any, error) {
 			s, err := o.of(call).find(call.Dir, in.Path, false, false)
@@ -155,7 +159,10 @@ func (o Options) readTool() tool.Tool {
 				return nil, err
 			}
 			if !isText(raw) {
-				return nil, &tool.Error{Class: tool.ClassInput, Message: fmt.Sprintf("%q is not a file of text", in.Path)}
+				return nil, &tool.Error{
+					Class:   tool.ClassInput,
+					Message: fmt.Sprintf("%q is not a file of text", in.Path),
+				}
 			}
 			lines := strings.SplitAfter(string(raw), "\n")
 			if lines[len(lines)-1] == "" {
@@ -189,16 +196,23 @@ func (o Options) writeTool() tool.Tool {
 	}
 	return function[input]{
 		spec: tool.Spec{
-			Name: "Write", Description: "Write a text file, replacing it if it exists. A relative path is in the run's folder.",
-			Target: "files", SideEffects: true, TakesKey: true, // the same file twice is the same file
+			Name:        "Write",
+			Description: "Write a text file, replacing it if it exists. A relative path is in the run's folder.",
+			// writing the same content twice has the same result
+			Target: "files", SideEffects: true, TakesKey: true,
 			Schema: schemaOf(`{"type":"object","properties":{
-				"path":{"type":"string","minLength":1,"description":"Path relative to the run's folder, or an absolute path in the project"},
+				"path":{"type":"string","minLength":1,` +
+				`"description":"Path relative to the run's folder, or an absolute path in the project"},
 				"content":{"type":"string"}},"required":["path","content"],"additionalProperties":false}`),
-			Returns: schemaOf(`{"type":"object","properties":{"path":{"type":"string"},"bytes":{"type":"integer","minimum":0}},"required":["path","bytes"]}`),
+			Returns: schemaOf(`{"type":"object","properties":{"path":{"type":"string"},"bytes":{"type":"integer",` +
+				`"minimum":0}},"required":["path","bytes"]}`),
 		},
 		call: func(_ context.Context, call tool.Call, in input) (any, error) {
 			if len(in.Content) > maxWrite {
-				return nil, &tool.Error{Class: tool.ClassInput, Message: fmt.Sprintf("the content is larger than %d bytes", maxWrite)}
+				return nil, &tool.Error{
+					Class:   tool.ClassInput,
+					Message: fmt.Sprintf("the content is larger than %d bytes", maxWrite),
+				}
 			}
 			s, err := o.of(call).find(call.Dir, in.Path, true, true)
 			if err != nil {
@@ -222,13 +236,17 @@ func (o Options) editTool() tool.Tool {
 	}
 	return function[input]{
 		spec: tool.Spec{
-			Name: "Edit", Description: "Replace a piece of text in a file. The piece must occur exactly once, unless replace_all is set.",
+			Name: "Edit",
+			Description: "Replace a piece of text in a file. The piece must occur exactly once, unless replace_all " +
+				"is set.",
 			Target: "files", SideEffects: true,
 			Schema: schemaOf(`{"type":"object","properties":{
 				"path":{"type":"string","minLength":1,"description":"` + pathHelp + `"},
 				"old_string":{"type":"string","minLength":1},"new_string":{"type":"string"},
-				"replace_all":{"type":"boolean"}},"required":["path","old_string","new_string"],"additionalProperties":false}`),
-			Returns: schemaOf(`{"type":"object","properties":{"path":{"type":"string"},"replaced":{"type":"integer","minimum":1}},"required":["path","replaced"]}`),
+				"replace_all":{"type":"boolean"}},"required":["path","old_string","new_string"],` +
+				`"additionalProperties":false}`),
+			Returns: schemaOf(`{"type":"object","properties":{"path":{"type":"string"},"replaced":{"type":"integer",` +
+				`"minimum":1}},"required":["path","replaced"]}`),
 		},
 		call: func(_ context.Context, call tool.Call, in input) (any, error) {
 			s, err := o.of(call).find(call.Dir, in.Path, true, false)
@@ -245,11 +263,16 @@ func (o Options) editTool() tool.Tool {
 			case n == 0:
 				return nil, no{value: fmt.Sprintf("old_string is not in %q", in.Path)}
 			case n > 1 && !in.All:
-				return nil, no{value: fmt.Sprintf("old_string is in %q %d times; write more of it, or set replace_all", in.Path, n)}
+				return nil,
+					no{value: fmt.Sprintf("old_string is in %q %d times; write more of it, or set replace_all", in.Path,
+						n)}
 			}
 			text := strings.ReplaceAll(string(raw), in.Old, in.New)
 			if len(text) > maxWrite {
-				return nil, &tool.Error{Class: tool.ClassInput, Message: fmt.Sprintf("the file would be larger than %d bytes", maxWrite)}
+				return nil, &tool.Error{
+					Class:   tool.ClassInput,
+					Message: fmt.Sprintf("the file would be larger than %d bytes", maxWrite),
+				}
 			}
 			if err := s.write([]byte(text)); err != nil {
 				return nil, err
@@ -266,11 +289,14 @@ func (o Options) globTool() tool.Tool {
 	}
 	return function[input]{
 		spec: tool.Spec{
-			Name: "Glob", Description: "List the files that match a pattern such as **/*.md, in the project and the run's folder.", Target: "files",
+			Name:        "Glob",
+			Description: "List the files that match a pattern such as **/*.md, in the project and the run's folder.",
+			Target:      "files",
 			Schema: schemaOf(`{"type":"object","properties":{
 				"pattern":{"type":"string","minLength":1},"path":{"type":"string","description":"Folder to search"}},
 				"required":["pattern"],"additionalProperties":false}`),
-			Returns: schemaOf(`{"type":"object","properties":{"files":{"type":"array","items":{"type":"string"}}},"required":["files"]}`),
+			Returns: schemaOf(`{"type":"object","properties":{"files":{"type":"array","items":{"type":"string"}}},` +
+				`"required":["files"]}`),
 		},
 		call: func(ctx context.Context, call tool.Call, in input) (any, error) {
 			match, err := globMatcher(in.Pattern)
@@ -311,12 +337,17 @@ func (o Options) grepTool() tool.Tool {
 	}
 	return function[input]{
 		spec: tool.Spec{
-			Name: "Grep", Description: "Find the lines that match a regular expression (RE2), in the project and the run's folder.", Target: "files",
+			Name:        "Grep",
+			Description: "Find the lines that match a regular expression (RE2), in the project and the run's folder.",
+			Target:      "files",
 			Schema: schemaOf(`{"type":"object","properties":{
-				"pattern":{"type":"string","minLength":1},"path":{"type":"string","description":"File or folder to search"},
+				"pattern":{"type":"string","minLength":1},` +
+				`"path":{"type":"string","description":"File or folder to search"},
 				"glob":{"type":"string","description":"Only files whose names match, such as *.go"},
 				"ignore_case":{"type":"boolean"}},"required":["pattern"],"additionalProperties":false}`),
-			Returns: schemaOf(`{"type":"object","properties":{"matches":{"type":"array","items":{"type":"object","properties":{"path":{"type":"string"},"line":{"type":"integer","minimum":1},"text":{"type":"string"}},"required":["path","line","text"]}}},"required":["matches"]}`),
+			Returns: schemaOf(`{"type":"object","properties":{"matches":{"type":"array","items":{"type":"object",` +
+				`"properties":{"path":{"type":"string"},"line":{"type":"integer","minimum":1},` +
+				`"text":{"type":"string"}},"required":["path","line","text"]}}},"required":["matches"]}`),
 		},
 		call: func(ctx context.Context, call tool.Call, in input) (any, error) {
 			pattern := in.Pattern
@@ -340,12 +371,12 @@ func (o Options) grepTool() tool.Tool {
 				}
 				s, err := a.walk(name, false, false)
 				if err != nil {
-					return nil // it went away meanwhile, or leads where we do not go
+					return nil // the file was removed, or is a link to a forbidden place
 				}
 				defer s.close()
 				raw, err := s.read(maxRead)
 				if err != nil || !isText(raw) {
-					return nil // what is no text has no lines
+					return nil // binary files have no lines
 				}
 				n := 0
 				for line := range strings.Lines(string(raw)) {
@@ -373,9 +404,8 @@ func (o Options) grepTool() tool.Tool {
 	}
 }
 
-// files visits the files below a folder, or in all areas, each area in the
-// order of names. Links are passed over: what they lead to is visited where it
-// is, or is none of a tool's business.
+// files visits the files below a folder, or in all areas, each area in the order of names. Links are skipped: their
+// targets are visited at their own path, or are outside the permitted areas.
 func (o Options) files(ctx context.Context, dir, below string, visit func(a area, name, below string) error) error {
 	var spots []*spot
 	if below != "" {
@@ -431,7 +461,7 @@ func (s *spot) visit(ctx context.Context, looked *int, visit func(a area, name, 
 		switch {
 		case err != nil:
 			if d != nil && d.IsDir() {
-				return fs.SkipDir // one that must not be read
+				return fs.SkipDir // a folder that must not be read
 			}
 			return nil
 		case s.area.forbidden(parts, false) != "" || len(parts) > 0 && parts[len(parts)-1] == ".git":
@@ -446,8 +476,8 @@ func (s *spot) visit(ctx context.Context, looked *int, visit func(a area, name, 
 	})
 }
 
-// globMatcher makes a matcher of a pattern in which ** stands for any folders.
-// A pattern without a slash is about names in any folder.
+// globMatcher compiles a pattern in which ** matches any number of folders. A pattern without a slash matches names in
+// any folder.
 func globMatcher(pattern string) (func(name string) bool, error) {
 	pattern = strings.TrimPrefix(pattern, "./")
 	if !strings.Contains(pattern, "/") {
@@ -455,7 +485,10 @@ func globMatcher(pattern string) (func(name string) bool, error) {
 	}
 	for p := range strings.SplitSeq(pattern, "/") {
 		if _, err := path.Match(p, ""); err != nil {
-			return nil, &tool.Error{Class: tool.ClassInput, Message: fmt.Sprintf("the pattern %q is not well-formed", pattern)}
+			return nil, &tool.Error{
+				Class:   tool.ClassInput,
+				Message: fmt.Sprintf("the pattern %q is not well-formed", pattern),
+			}
 		}
 	}
 	return func(name string) bool { return tool.MatchPath(pattern, name) }, nil

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// world is a project with a run's folder in it, and a folder outside.
+// world is a project with the folder of a run, and a folder outside the project.
 type world struct {
 	root, run, outside string
 	options            builtin.Options
@@ -42,8 +42,10 @@ func newWorld(t *testing.T) *world {
 	w.run = filepath.Join(w.root, ".espalier", "runs", "r1")
 	w.options = builtin.Options{Root: w.root}
 	for name, text := range map[string]string{
-		"readme.md": "one\ntwo\nthree\n", "src/a.go": "package a\n", "src/deep/b.go": "package b // needle\n", "espalier.yaml": "x: 1\n", ".git/config": "[core]\n",
-		".espalier/espalier.db": "journal", ".espalier/runs/r1/note.txt": "mine\n", ".espalier/runs/r2/note.txt": "another run's\n", "bin": "a\x00b",
+		"readme.md": "one\ntwo\nthree\n", "src/a.go": "package a\n", "src/deep/b.go": "package b // needle\n",
+		"espalier.yaml": "x: 1\n", ".git/config": "[core]\n",
+		".espalier/espalier.db": "journal", ".espalier/runs/r1/note.txt": "mine\n",
+		".espalier/runs/r2/note.txt": "another run's\n", "bin": "a\x00b",
 	} {
 		w.put(t, filepath.Join(w.root, name), text)
 	}
@@ -68,8 +70,8 @@ func (w *world) link(t *testing.T, to, at string) {
 	}
 }
 
-// call calls a tool; said is what it gives, or why it does not.
-func (w *world) call(t *testing.T, name string, input any) (said string, class tool.Class) {
+// call calls a tool. It returns its result or error as text, and the class of the error.
+func (w *world) call(t *testing.T, name string, input any) (got string, class tool.Class) {
 	t.Helper()
 	for _, one := range builtin.Tools(w.options) {
 		if one.Spec().Name != name {
@@ -102,7 +104,7 @@ func (w *world) call(t *testing.T, name string, input any) (said string, class t
 
 type in = map[string]any
 
-// misfits returns how an answer differs from what a tool says about its answers.
+// misfits returns the differences between a result and the tool's declared result schema.
 func misfits(t *testing.T, returns, answer json.RawMessage) []schema.Problem {
 	t.Helper()
 	s, err := schema.Compile(returns)
@@ -124,15 +126,33 @@ func TestRead(t *testing.T) {
 		input in
 		want  string
 	}{
-		"from the project":       {in{"path": "readme.md"}, `{"content":"one\ntwo\nthree\n","lines":3,"path":"readme.md"}`},
-		"from the run's folder":  {in{"path": "note.txt"}, `{"content":"mine\n","lines":1,"path":"note.txt"}`},
-		"by a whole path":        {in{"path": filepath.Join(w.root, "src/a.go")}, `{"content":"package a\n","lines":1,"path":"src/a.go"}`},
-		"the run's, as a whole":  {in{"path": filepath.Join(w.run, "note.txt")}, `{"content":"mine\n","lines":1,"path":"note.txt"}`},
-		"some lines":             {in{"path": "readme.md", "offset": 2, "limit": 1}, `{"content":"two\n","lines":3,"path":"readme.md"}`},
-		"lines that are not":     {in{"path": "readme.md", "offset": 9}, `{"content":"","lines":3,"path":"readme.md"}`},
-		"over a link inside":     {in{"path": "inner"}, `{"content":"package a\n","lines":1,"path":"src/a.go"}`},
-		"over a folder's link":   {in{"path": "deep/b.go"}, `{"content":"package b // needle\n","lines":1,"path":"src/deep/b.go"}`},
-		"with dots that do none": {in{"path": "./src/../readme.md", "limit": 1}, `{"content":"one\n","lines":3,"path":"readme.md"}`},
+		"from the project": {
+			in{"path": "readme.md"},
+			`{"content":"one\ntwo\nthree\n","lines":3,"path":"readme.md"}`,
+		},
+		"from the run's folder": {in{"path": "note.txt"}, `{"content":"mine\n","lines":1,"path":"note.txt"}`},
+		"by a whole path": {
+			in{"path": filepath.Join(w.root, "src/a.go")},
+			`{"content":"package a\n","lines":1,"path":"src/a.go"}`,
+		},
+		"the run's, as a whole": {
+			in{"path": filepath.Join(w.run, "note.txt")},
+			`{"content":"mine\n","lines":1,"path":"note.txt"}`,
+		},
+		"some lines": {
+			in{"path": "readme.md", "offset": 2, "limit": 1},
+			`{"content":"two\n","lines":3,"path":"readme.md"}`,
+		},
+		"lines that are not": {in{"path": "readme.md", "offset": 9}, `{"content":"","lines":3,"path":"readme.md"}`},
+		"over a link inside": {in{"path": "inner"}, `{"content":"package a\n","lines":1,"path":"src/a.go"}`},
+		"over a folder's link": {
+			in{"path": "deep/b.go"},
+			`{"content":"package b // needle\n","lines":1,"path":"src/deep/b.go"}`,
+		},
+		"with dots that do none": {
+			in{"path": "./src/../readme.md", "limit": 1},
+			`{"content":"one\n","lines":3,"path":"readme.md"}`,
+		},
 	} {
 		if got, class := w.call(t, "Read", c.input); got != c.want || class != "" {
 			t.Errorf("%s: %s %s", name, class, got)
@@ -148,8 +168,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Whatever leads out, or to what is Espalier's own, is refused by every tool.
-func TestWhatIsOutOfReach(t *testing.T) {
+// Every tool refuses paths that lead out of its areas or to Espalier's own files.
+func TestForbiddenPathsAreRefused(t *testing.T) {
 	w := newWorld(t)
 	w.link(t, w.outside, "out")
 	w.link(t, filepath.Join(w.outside, "secret"), "out.txt")
@@ -162,13 +182,16 @@ func TestWhatIsOutOfReach(t *testing.T) {
 		t.Fatal(err)
 	}
 	reads := []string{
-		"../../../../etc/passwd", "/etc/passwd", filepath.Join(w.outside, "secret"), "out/secret", "out.txt", "up.txt", "away/secret",
+		"../../../../etc/passwd", "/etc/passwd", filepath.Join(w.outside, "secret"), "out/secret", "out.txt", "up.txt",
+		"away/secret",
 		".espalier/espalier.db", "own/espalier.db", "own.db", ".ESPALIER/espalier.db", "own/runs/r2/note.txt",
-		filepath.Join(w.root, ".espalier", "espalier.db"), filepath.Join(w.root, ".espalier/runs/r2/note.txt"), "../r2/note.txt", "round",
+		filepath.Join(w.root, ".espalier", "espalier.db"), filepath.Join(w.root, ".espalier/runs/r2/note.txt"),
+		"../r2/note.txt", "round",
 	}
 	for _, path := range reads {
 		if got, class := w.call(t, "Read", in{"path": path}); class != tool.ClassDenied {
-			if class != "TOOL_ERROR" || !strings.Contains(got, "no such file") { // a name in other letters is no name where they count
+			// on a case-sensitive file system, another case is another name
+			if class != "TOOL_ERROR" || !strings.Contains(got, "no such file") {
 				t.Errorf("Read %s: %s %s", path, class, got)
 			}
 		}
@@ -177,22 +200,30 @@ func TestWhatIsOutOfReach(t *testing.T) {
 		}
 	}
 	writes := append(reads,
-		filepath.Join(w.root, "espalier.yaml"), filepath.Join(w.root, ".mcp.json"), filepath.Join(w.root, ".git/hooks/pre-commit"),
-		filepath.Join(w.root, "src/espalier.yaml"), filepath.Join(w.root, "src/.mcp.json"), filepath.Join(w.root, "vendored/.git/hooks/pre-commit"),
-		filepath.Join(w.root, "src/.espalier/new"), filepath.Join(w.root, "config"), filepath.Join(w.root, "own/new"), filepath.Join(w.root, "out/new"), "away/new",
+		filepath.Join(w.root, "espalier.yaml"), filepath.Join(w.root, ".mcp.json"),
+		filepath.Join(w.root, ".git/hooks/pre-commit"),
+		filepath.Join(w.root, "src/espalier.yaml"), filepath.Join(w.root, "src/.mcp.json"),
+		filepath.Join(w.root, "vendored/.git/hooks/pre-commit"),
+		filepath.Join(w.root, "src/.espalier/new"), filepath.Join(w.root, "config"), filepath.Join(w.root, "own/new"),
+		filepath.Join(w.root, "out/new"), "away/new",
 	)
 	for _, path := range writes {
 		if !filepath.IsAbs(path) && !strings.HasPrefix(path, "..") && !strings.HasPrefix(path, "away") {
-			path = filepath.Join(w.root, path) // as it stands it would be in the run's folder
+			path = filepath.Join(w.root, path) // a relative path would be in the run's folder
 		}
 		if got, class := w.call(t, "Write", in{"path": path, "content": "x"}); class != tool.ClassDenied {
 			t.Errorf("Write %s: %s %s", path, class, got)
 		}
-		if got, class := w.call(t, "Edit", in{"path": path, "old_string": "e", "new_string": "x"}); class != tool.ClassDenied && class != tool.ClassTool {
+		if got, class := w.call(t, "Edit",
+			in{"path": path, "old_string": "e", "new_string": "x"}); class != tool.ClassDenied &&
+			class != tool.ClassTool {
 			t.Errorf("Edit %s: %s %s", path, class, got)
 		}
 	}
-	for path, want := range map[string]string{filepath.Join(w.outside, "secret"): "secret\n", filepath.Join(w.root, ".espalier/espalier.db"): "journal"} {
+	for path, want := range map[string]string{
+		filepath.Join(w.outside, "secret"):             "secret\n",
+		filepath.Join(w.root, ".espalier/espalier.db"): "journal",
+	} {
 		if raw, err := os.ReadFile(path); err != nil || string(raw) != want {
 			t.Errorf("%s: %q, %v", path, raw, err)
 		}
@@ -202,8 +233,8 @@ func TestWhatIsOutOfReach(t *testing.T) {
 	}
 }
 
-// Folders that somebody has allowed can be read, and no more than that.
-func TestReadable(t *testing.T) {
+// Folders in Readable can be read but not changed.
+func TestReadableFoldersAreReadOnly(t *testing.T) {
 	w := newWorld(t)
 	w.options.Readable = []string{w.outside}
 	path := filepath.Join(w.outside, "secret")
@@ -217,10 +248,11 @@ func TestReadable(t *testing.T) {
 			t.Errorf("%s: %s %s", name, class, got)
 		}
 	}
-	if got, class := w.call(t, "Write", in{"path": filepath.Join(w.outside, "new"), "content": "x"}); class != tool.ClassDenied {
+	if got, class := w.call(t, "Write",
+		in{"path": filepath.Join(w.outside, "new"), "content": "x"}); class != tool.ClassDenied {
 		t.Errorf("Write: %s %s", class, got)
 	}
-	// One that holds the project does not open what is Espalier's own.
+	// A readable folder that contains the project does not open Espalier's own files.
 	w.options.Readable = []string{filepath.Dir(w.root)}
 	own := filepath.Base(w.root) + "/.espalier/espalier.db"
 	if got, class := w.call(t, "Read", in{"path": own}); class != tool.ClassDenied {
@@ -247,7 +279,7 @@ func TestWrite(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, raw, err)
 		}
 	}
-	// Nothing beside the file is touched, and nothing stays there.
+	// Writing changes no other file and leaves no temporary file.
 	w.put(t, filepath.Join(w.root, ".readme.md.new"), "mine")
 	if got, class := w.call(t, "Write", in{"path": filepath.Join(w.root, "readme.md"), "content": "x"}); class != "" {
 		t.Errorf("%s %s", class, got)
@@ -261,17 +293,18 @@ func TestWrite(t *testing.T) {
 	if _, class := w.call(t, "Write", in{"path": strings.Repeat("n", 255), "content": ""}); class != "" {
 		t.Errorf("a long name: %s", class)
 	}
-	if _, class := w.call(t, "Write", in{"path": filepath.Join(w.root, "src"), "content": ""}); class != tool.ClassInput {
+	if _, class := w.call(t, "Write",
+		in{"path": filepath.Join(w.root, "src"), "content": ""}); class != tool.ClassInput {
 		t.Errorf("over a folder: %s", class)
 	}
-	if _, class := w.call(t, "Write", in{"path": "big", "content": strings.Repeat("x", 16<<20+1)}); class != tool.ClassInput {
+	if _, class := w.call(t, "Write",
+		in{"path": "big", "content": strings.Repeat("x", 16<<20+1)}); class != tool.ClassInput {
 		t.Errorf("too much: %s", class)
 	}
 }
 
-// Branches may write the same file at the same time: it is always one of them,
-// whole.
-func TestWriteAtOnce(t *testing.T) {
+// Concurrent writes of one file leave the complete content of one of them.
+func TestConcurrentWritesAreAtomic(t *testing.T) {
 	w := newWorld(t)
 	texts := []string{strings.Repeat("a", 1<<18), strings.Repeat("b", 1<<18)}
 	var writing sync.WaitGroup
@@ -281,7 +314,8 @@ func TestWriteAtOnce(t *testing.T) {
 				if got, class := w.call(t, "Write", in{"path": "same", "content": text}); class != "" {
 					t.Errorf("%s %s", class, got)
 				}
-				if raw, err := os.ReadFile(filepath.Join(w.run, "same")); err != nil || !slices.Contains(texts, string(raw)) {
+				if raw, err := os.ReadFile(filepath.Join(w.run, "same")); err != nil ||
+					!slices.Contains(texts, string(raw)) {
 					t.Errorf("%d bytes, %v", len(raw), err)
 				}
 			}
@@ -327,9 +361,21 @@ func TestGlobAndGrep(t *testing.T) {
 		{"Glob", in{"pattern": "*.txt"}, `{"files":["note.txt"]}`},
 		{"Glob", in{"pattern": "**/secret"}, `{"files":[]}`},
 		{"Glob", in{"pattern": "**/config"}, `{"files":[]}`},
-		{"Grep", in{"pattern": "needle"}, `{"matches":[{"path":"src/deep/b.go","line":1,"text":"package b // needle"}]}`},
-		{"Grep", in{"pattern": "^T", "ignore_case": true}, `{"matches":[{"path":"readme.md","line":2,"text":"two"},{"path":"readme.md","line":3,"text":"three"}]}`},
-		{"Grep", in{"pattern": "package", "glob": "a.*"}, `{"matches":[{"path":"src/a.go","line":1,"text":"package a"}]}`},
+		{
+			"Grep",
+			in{"pattern": "needle"},
+			`{"matches":[{"path":"src/deep/b.go","line":1,"text":"package b // needle"}]}`,
+		},
+		{
+			"Grep",
+			in{"pattern": "^T", "ignore_case": true},
+			`{"matches":[{"path":"readme.md","line":2,"text":"two"},{"path":"readme.md","line":3,"text":"three"}]}`,
+		},
+		{
+			"Grep",
+			in{"pattern": "package", "glob": "a.*"},
+			`{"matches":[{"path":"src/a.go","line":1,"text":"package a"}]}`,
+		},
 		{"Grep", in{"pattern": "two", "path": "readme.md"}, `{"matches":[{"path":"readme.md","line":2,"text":"two"}]}`},
 		{"Grep", in{"pattern": "journal|secret|another"}, `{"matches":[]}`},
 	} {
@@ -347,22 +393,25 @@ func TestGlobAndGrep(t *testing.T) {
 	}
 }
 
-func TestMuchIsCut(t *testing.T) {
+func TestLargeResultsAreTruncated(t *testing.T) {
 	w := newWorld(t)
 	for n := range 1005 {
 		w.put(t, filepath.Join(w.root, "many", fmt.Sprintf("f%04d", n)), "hit\n")
 	}
 	w.put(t, filepath.Join(w.root, "long"), strings.Repeat("x", 300<<10))
-	for name, input := range map[string]in{"Glob": {"pattern": "many/*"}, "Grep": {"pattern": "hit"}, "Read": {"path": "long"}} {
+	for name, input := range map[string]in{
+		"Glob": {"pattern": "many/*"}, "Grep": {"pattern": "hit"},
+		"Read": {"path": "long"},
+	} {
 		if got, class := w.call(t, name, input); class != "" || !strings.Contains(got, `"truncated":true`) {
 			t.Errorf("%s: %s %.100s", name, class, got)
 		}
 	}
 }
 
-// While somebody swaps a folder for a link that leads out, and back, reading
-// and writing through it either work inside or are refused.
-func TestSwappedForALink(t *testing.T) {
+// While another process swaps a folder for a link that leads out, and back, reading and writing through it either stay
+// inside or are refused.
+func TestFolderSwappedForLinkNeverLeadsOut(t *testing.T) {
 	w := newWorld(t)
 	inside, spare := filepath.Join(w.root, "swap"), filepath.Join(w.root, "spare")
 	w.put(t, filepath.Join(inside, "secret"), "harmless\n")
@@ -382,7 +431,8 @@ func TestSwappedForALink(t *testing.T) {
 		}
 	})
 	for range 300 {
-		if got, class := w.call(t, "Read", in{"path": "swap/secret"}); class == "" && !strings.Contains(got, "harmless") {
+		if got, class := w.call(t, "Read", in{"path": "swap/secret"}); class == "" && !strings.Contains(got,
+			"harmless") {
 			t.Fatalf("read outside: %s", got)
 		}
 		w.call(t, "Write", in{"path": filepath.Join(inside, "secret"), "content": "harmless\n"})
@@ -397,12 +447,13 @@ func TestSwappedForALink(t *testing.T) {
 	}
 }
 
-// The schemas are well-formed, and say what the tools take.
-func TestSpecs(t *testing.T) {
+// The schemas are well-formed and match what the tools accept.
+func TestSpecsMatchTheTools(t *testing.T) {
 	seen := map[string]bool{}
 	for _, one := range builtin.Tools(builtin.Options{}) {
 		spec := one.Spec()
-		if _, err := schema.Compile(spec.Schema); err != nil || spec.Description == "" || spec.Target == "" || seen[spec.Name] {
+		if _, err := schema.Compile(spec.Schema); err != nil || spec.Description == "" || spec.Target == "" ||
+			seen[spec.Name] {
 			t.Errorf("%s: %v", spec.Name, err)
 		}
 		seen[spec.Name] = true
@@ -412,13 +463,13 @@ func TestSpecs(t *testing.T) {
 	}
 }
 
-// The run's own folder is no place for configuration either: a command that the
-// workflow allows, such as git status, would read it.
+// The run's folder must not contain configuration either: an allowed command, such as git status, would read it.
 func TestRunFolderTakesNoConfiguration(t *testing.T) {
 	usertest.Run(t, "^TestRunFolderTakesNoConfiguration$")
 	w := newWorld(t)
 	for _, path := range []string{
-		".git", ".git/config", ".GIT/config", "sub/.git/config", ".g\u200cit/config", "GIT~1/config", ".git::$DATA", "HEAD", "repo/HEAD", ".envrc", ".npmrc", "espalier.yaml", ".mcp.json",
+		".git", ".git/config", ".GIT/config", "sub/.git/config", ".g\u200cit/config", "GIT~1/config", ".git::$DATA",
+		"HEAD", "repo/HEAD", ".envrc", ".npmrc", "espalier.yaml", ".mcp.json",
 		".claude/settings.json", "CLAUDE.md", ".vscode/tasks.json",
 	} {
 		if got, class := w.call(t, "Write", in{"path": path, "content": "x"}); class != tool.ClassDenied {
@@ -432,14 +483,19 @@ func TestRunFolderTakesNoConfiguration(t *testing.T) {
 	}
 }
 
-// What the workflow denies is denied where links lead to, too; and no run
-// changes the files that it was read from.
+// Denied paths stay denied through links, and no run changes the files of its own workflow.
 func TestWorkflowRulesHoldForResolvedPaths(t *testing.T) {
 	usertest.Run(t, "^TestWorkflowRulesHoldForResolvedPaths$")
 	w := newWorld(t)
 	w.link(t, "src/deep", "public")
-	caller := tool.Caller{Program: &ir.Program{Tools: ir.Tools{AllowAll: true, Deny: []ir.Name{{Name: "Read(src/deep/**)"}, {Name: "Write(src/deep/**)"}}}}}
-	for name, input := range map[string]in{"Read": {"path": "public/b.go"}, "Write": {"path": filepath.Join(w.root, "public/new/b.go"), "content": "x"}} {
+	caller := tool.Caller{Program: &ir.Program{Tools: ir.Tools{
+		AllowAll: true,
+		Deny:     []ir.Name{{Name: "Read(src/deep/**)"}, {Name: "Write(src/deep/**)"}},
+	}}}
+	for name, input := range map[string]in{
+		"Read":  {"path": "public/b.go"},
+		"Write": {"path": filepath.Join(w.root, "public/new/b.go"), "content": "x"},
+	} {
 		w.mayTouch = func(path string, linked bool) bool { return caller.MayTouch(name, path, linked) }
 		if got, class := w.call(t, name, input); class != tool.ClassDenied {
 			t.Errorf("%s: %s %s", name, class, got)
@@ -448,7 +504,7 @@ func TestWorkflowRulesHoldForResolvedPaths(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(w.root, "src/deep/new")); err == nil {
 		t.Error("a folder was made in a denied one")
 	}
-	// A list that allows docs/** does not allow what links in docs lead to.
+	// A list that allows docs/** does not allow the targets of links in docs.
 	w.put(t, filepath.Join(w.root, "docs/own.md"), "own\n")
 	w.link(t, "../src", "docs/away")
 	caller = tool.Caller{Program: &ir.Program{Tools: ir.Tools{Allow: []ir.Name{{Name: "Read(docs/**)"}}}}}
@@ -463,7 +519,10 @@ func TestWorkflowRulesHoldForResolvedPaths(t *testing.T) {
 	sum := sha256.Sum256([]byte("one\ntwo\nthree\n"))
 	w.keep.Sums = []string{hex.EncodeToString(sum[:])}
 	flow := filepath.Join(w.root, "readme.md")
-	for name, input := range map[string]in{"Write": {"path": flow, "content": "x"}, "Edit": {"path": flow, "old_string": "two", "new_string": "x"}} {
+	for name, input := range map[string]in{
+		"Write": {"path": flow, "content": "x"},
+		"Edit":  {"path": flow, "old_string": "two", "new_string": "x"},
+	} {
 		if got, class := w.call(t, name, input); class != tool.ClassDenied {
 			t.Errorf("%s: %s %s", name, class, got)
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// The backends of notifications.
+// Backends of notifications.
 const (
 	notifyLog     = "log"
 	notifyDesktop = "desktop"
@@ -33,7 +33,7 @@ type notice struct {
 	URL      string `json:"webhook_url"`
 }
 
-// line returns the notice for a terminal and a log.
+// line returns the notice as one line for terminals and logs.
 func (n notice) line() string {
 	if n.Title == "" {
 		return n.Message
@@ -41,7 +41,7 @@ func (n notice) line() string {
 	return n.Title + ": " + n.Message
 }
 
-// delivered is what the tool gives back.
+// delivered is the result of the tool.
 type delivered struct {
 	Backend string `json:"backend"`
 	Status  string `json:"status"`
@@ -51,16 +51,20 @@ type delivered struct {
 func (o Options) notifyTool() tool.Tool {
 	return function[notice]{
 		spec: tool.Spec{
-			Name: "notify.send", Description: "Notify a person in the log of the run, on the desktop, or through a webhook.",
-			Target: "a person", SideEffects: true,
+			Name:        "notify.send",
+			Description: "Notify a person in the log of the run, on the desktop, or through a webhook.",
+			Target:      "a person", SideEffects: true,
 			Schema: schemaOf(`{"type":"object","properties":{
-				"backend":{"type":"string","enum":["` + strings.Join([]string{notifyLog, notifyDesktop, notifyWebhook}, `","`) + `"]},
+				"backend":{"type":"string","enum":["` + strings.Join([]string{notifyLog, notifyDesktop, notifyWebhook},
+				`","`) + `"]},
 				"title":{"type":"string"},
 				"message":{"type":"string","minLength":1},
 				"priority":{"type":"string","enum":["low","default","high"]},
-				"webhook_url":{"type":"string","minLength":1,"description":"URL of the webhook, which receives title, message and priority as JSON"}},
+				"webhook_url":{"type":"string","minLength":1,` +
+				`"description":"URL of the webhook, which receives title, message and priority as JSON"}},
 				"required":["message"],"additionalProperties":false}`),
-			Returns: schemaOf(`{"type":"object","properties":{"backend":{"type":"string"},"status":{"const":"sent"}},"required":["backend","status"]}`),
+			Returns: schemaOf(`{"type":"object","properties":{"backend":{"type":"string"},"status":{"const":"sent"}},` +
+				`"required":["backend","status"]}`),
 		},
 		repeatable: func(in notice) bool { return in.Backend == "" || in.Backend == notifyLog },
 		call: func(ctx context.Context, call tool.Call, in notice) (any, error) {
@@ -78,7 +82,7 @@ func (o Options) notifyTool() tool.Tool {
 	}
 }
 
-// post hands a notice to a webhook.
+// post sends a notice to a webhook.
 func (o Options) post(ctx context.Context, call tool.Call, in notice) (status int, err error) {
 	if in.URL == "" {
 		return 0, &tool.Error{Class: tool.ClassInput, Message: `a notice by webhook needs "webhook_url"`}
@@ -90,8 +94,11 @@ func (o Options) post(ctx context.Context, call tool.Call, in notice) (status in
 	if err != nil {
 		return 0, &tool.Error{Class: tool.ClassInput, Message: fmt.Sprintf("%q cannot be reached: %v", in.URL, err)}
 	}
-	// "text" is what the webhooks of chat programs show.
-	body, err := json.Marshal(map[string]string{"title": in.Title, "message": in.Message, "priority": in.Priority, "text": in.line()})
+	// Webhooks of chat programs display "text".
+	body, err := json.Marshal(map[string]string{
+		"title": in.Title, "message": in.Message, "priority": in.Priority,
+		"text": in.line(),
+	})
 	if err != nil {
 		return 0, err
 	}
@@ -112,9 +119,9 @@ func (o Options) post(ctx context.Context, call tool.Call, in notice) (status in
 	return answer.Status, nil
 }
 
-// desktopCommand returns the program of an operating system that shows a notice, with its arguments and its input. A
-// model chooses title and message, so neither may be read as an option: osascript executes the argument of -e, and takes
-// all arguments after "-" as they are.
+// desktopCommand returns the program of an operating system that displays a notice, with its arguments and its input. A
+// model chooses title and message, so neither may be parsed as an option: osascript executes the argument of -e, and
+// passes all arguments after "-" to the script unchanged.
 func desktopCommand(system string, in notice) (program string, args []string, input string) {
 	title := cmp.Or(in.Title, "Espalier")
 	if system == "darwin" {
@@ -130,8 +137,11 @@ func show(ctx context.Context, in notice) error {
 	program, args, input := desktopCommand(runtime.GOOS, in)
 	path, err := exec.LookPath(program)
 	if err != nil {
-		return &tool.Error{Class: tool.ClassTool, Message: fmt.Sprintf("%s, which shows notices on the desktop, is not "+
-			"installed; use the backend \"log\" or \"webhook\"", program)}
+		return &tool.Error{
+			Class: tool.ClassTool,
+			Message: fmt.Sprintf("%s, which shows notices on the desktop, is not "+
+				"installed; use the backend \"log\" or \"webhook\"", program),
+		}
 	}
 	env := process.Environment(os.Environ())
 	for _, name := range []string{"DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"} {
@@ -141,7 +151,10 @@ func show(ctx context.Context, in notice) error {
 	}
 	outcome, err := process.Run(ctx, process.Command{Path: path, Args: args, Stdin: []byte(input), Env: env})
 	if err == nil && outcome.Exit != 0 {
-		err = &tool.Error{Class: tool.ClassTool, Message: fmt.Sprintf("%s failed: %s", program, bytes.TrimSpace(outcome.Stderr))}
+		err = &tool.Error{
+			Class:   tool.ClassTool,
+			Message: fmt.Sprintf("%s failed: %s", program, bytes.TrimSpace(outcome.Stderr)),
+		}
 	}
 	return err
 }

@@ -2,5 +2,5 @@
 
 package builtin
 
-// nonBlocking matters only where a pipe can take a file's place.
+// nonBlocking has no effect on systems where a pipe cannot replace a file.
 const nonBlocking = 0

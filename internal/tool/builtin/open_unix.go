@@ -4,5 +4,5 @@ package builtin
 
 import "syscall"
 
-// nonBlocking keeps a pipe that took a file's place from holding us.
+// nonBlocking keeps open from blocking if a pipe has replaced the file.
 const nonBlocking = syscall.O_NONBLOCK

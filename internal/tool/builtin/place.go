@@ -16,30 +16,29 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// storage is the project's own folder: records of runs, and what decides them.
+// storage is Espalier's folder in the project. It holds the records of runs and approvals.
 const storage = ".espalier"
 
-// mostLinks is how many links a path may lead over.
-const mostLinks = 32
+// maxLinks is the maximum number of links on a path.
+const maxLinks = 32
 
-// refused returns a path that leads where a tool must not go.
+// refused returns the error for a path that a tool must not access.
 func refused(name, why string) error {
 	return &tool.Error{Class: tool.ClassDenied, Message: fmt.Sprintf("%q %s", name, why)}
 }
 
-// area is a folder that file tools may work in.
+// area is a folder that file tools may access.
 type area struct {
 	path string // absolute, without links
-	own  bool   // the run's: all of it can be read
-	only bool   // to be read
-	// may reports whether the workflow lets the call go to a path in the area;
-	// nil allows all.
+	own  bool   // the run's folder, where every file can be read
+	only bool   // read-only
+	// may reports whether the workflow allows the call to access a path in the area; nil allows all.
 	may func(path string, linked bool) bool
 	// keep are files that must not be changed.
 	keep protected.Files
 }
 
-// areas returns where a call may go: the run's folder, which comes first, and the project.
+// areas returns the areas of a call: the run's folder, which comes first, and the project.
 func (o Options) areas(dir string) []area {
 	out := make([]area, 0, 2)
 	if dir != "" {
@@ -57,15 +56,14 @@ func (o Options) areas(dir string) []area {
 	return out
 }
 
-// of returns the options of one call: what it may read besides, and what the
-// workflow keeps it from.
+// of returns the options of one call, with its additional readable folders and the restrictions of the workflow.
 func (o Options) of(call tool.Call) Options {
 	o.Readable = slices.Concat(o.Readable, call.Readable)
 	o.may, o.keep = call.MayTouch, call.Keep
 	return o
 }
 
-// real returns a folder's path without links; as it was given if it has none.
+// real returns the path of a folder without links, or dir if it cannot be resolved.
 func real(dir string) string {
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs
@@ -76,9 +74,8 @@ func real(dir string) string {
 	return dir
 }
 
-// forbidden says why a name in the area is out of reach; "" when it is not. A
-// name counts in every folder: a project can be inside of another one, and
-// inside of a folder that may be read.
+// forbidden returns why a name in the area is inaccessible, or "" if it is accessible. The rule applies in every
+// folder, because a project can be nested in another project or in a readable folder.
 func (a area) forbidden(parts []string, write bool) string {
 	if a.only && write {
 		return "may only be read"
@@ -95,12 +92,12 @@ func (a area) forbidden(parts []string, write bool) string {
 	return ""
 }
 
-// spot is where a path leads: a name in a folder that is held open.
+// spot is the target of a path: a name in an open folder.
 type spot struct {
 	dir  *os.Root
 	base string
-	rel  string      // from the area's folder, with slashes
-	info fs.FileInfo // nil when there is nothing yet
+	rel  string      // relative to the area, with slashes
+	info fs.FileInfo // nil if the file does not exist
 	area area
 }
 
@@ -109,12 +106,12 @@ func (s *spot) close() { s.dir.Close() }
 // errChanged reports a path that another process changes at the same time.
 var errChanged = errors.New("it changed while it was looked at")
 
-// walk goes to where a path leads. Links are followed as long as they stay in
-// the area. make lets it create folders that are missing.
+// walk resolves a path. It follows links as long as they stay in the area. If makeDirs is set, it creates missing
+// folders.
 func (a area) walk(name string, write, makeDirs bool) (*spot, error) {
 	rest := splitPath(name)
 	for links := 0; ; links++ {
-		if links > mostLinks {
+		if links > maxLinks {
 			return nil, refused(name, "leads over too many links")
 		}
 		if a.may != nil && !slices.Contains(rest, "..") && !a.may(path.Join(rest...), links > 0) {
@@ -131,7 +128,7 @@ func (a area) walk(name string, write, makeDirs bool) (*spot, error) {
 	}
 }
 
-// splitPath takes a relative path apart. One that leads out keeps its "..".
+// splitPath splits a relative path into its elements. A path that leads out keeps its "..".
 func splitPath(name string) []string {
 	clean := path.Clean(filepath.ToSlash(name))
 	if clean == "." {
@@ -140,8 +137,7 @@ func splitPath(name string) []string {
 	return strings.Split(clean, "/")
 }
 
-// step goes along a path until its end, or until a link, and then says where
-// that leads, from the area's folder.
+// step follows a path to its end or to the first link, and then returns the target of the link relative to the area.
 func (a area) step(parts []string, write, makeDirs bool) (_ *spot, link []string, err error) {
 	name := strings.Join(parts, "/")
 	if slices.Contains(parts, "..") {
@@ -212,12 +208,11 @@ func (a area) step(parts []string, write, makeDirs bool) (_ *spot, link []string
 		dir.Close()
 		dir = inner
 	}
-	return nil, nil, errChanged // not reached: the last part returns
+	return nil, nil, errChanged // unreachable: the last element returns
 }
 
-// find goes to a path that was given to a tool: an absolute one in the area
-// that it names, any other in the first area that has it. With create it is
-// the first area where nothing of the name exists.
+// find resolves a path in the input of a tool: an absolute path in the area that contains it, a relative path in the
+// first area where it exists. With create, find resolves relative paths only in the first area.
 func (o Options) find(dir, name string, write, create bool) (*spot, error) {
 	areas := o.areas(dir)
 	if len(areas) == 0 {
@@ -253,8 +248,7 @@ func (o Options) find(dir, name string, write, create bool) (*spot, error) {
 	return nil, missing
 }
 
-// realParent resolves links in the part of an absolute path that is outside of
-// our areas, so that /tmp and /private/tmp are the same.
+// realParent resolves links in the part of an absolute path outside the areas, so that /tmp and /private/tmp are equal.
 func realParent(name string) string {
 	dir, base := filepath.Split(filepath.Clean(name))
 	if plain, err := filepath.EvalSymlinks(dir); err == nil {
@@ -263,8 +257,7 @@ func realParent(name string) string {
 	return filepath.Clean(name)
 }
 
-// open opens the file for reading; only a plain file, and only the one that
-// was looked at.
+// open opens the file for reading. It refuses anything but the regular file that walk has inspected.
 func (s *spot) open() (*os.File, error) {
 	if s.info == nil {
 		return nil, &fs.PathError{Op: "open", Path: s.rel, Err: fs.ErrNotExist}
@@ -284,7 +277,7 @@ func (s *spot) open() (*os.File, error) {
 	return f, nil
 }
 
-// read reads the file, up to a size.
+// read reads the file up to a size limit.
 func (s *spot) read(most int64) ([]byte, error) {
 	f, err := s.open()
 	if err != nil {
@@ -298,8 +291,7 @@ func (s *spot) read(most int64) ([]byte, error) {
 	return raw, err
 }
 
-// write puts content in place of the file, whole or not at all. A link that
-// somebody puts there meanwhile is replaced, never followed.
+// write replaces the file atomically. A link that appears at its place is replaced, never followed.
 func (s *spot) write(content []byte) (err error) {
 	if s.info != nil && !s.info.Mode().IsRegular() {
 		return &tool.Error{Class: tool.ClassInput, Message: fmt.Sprintf("%q is not a file", s.rel)}
@@ -307,11 +299,11 @@ func (s *spot) write(content []byte) (err error) {
 	var old []byte
 	if s.info != nil {
 		if old, err = s.read(maxRead); err != nil {
-			old = nil // no workflow is that large
+			old = nil // too large to be a workflow
 		}
 	}
 	keep := s.area.keep
-	if s.area.own { // files of a run are not workflows that a person names
+	if s.area.own { // files of a run are not workflows
 		keep.Consents = nil
 	}
 	if err := keep.Check(s.rel, old, content); err != nil {
@@ -324,7 +316,7 @@ func (s *spot) write(content []byte) (err error) {
 	if s.info != nil {
 		mode = s.info.Mode().Perm()
 	}
-	fresh := "." + rand.Text() + ".new" // others may write the same file at this moment
+	fresh := "." + rand.Text() + ".new" // a unique name, because others may write the same file at the same time
 	f, err := s.dir.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
@@ -334,7 +326,7 @@ func (s *spot) write(content []byte) (err error) {
 		err = s.dir.Rename(fresh, s.base)
 	}
 	if err != nil {
-		_ = s.dir.Remove(fresh) // it is worth nothing now
+		_ = s.dir.Remove(fresh) // incomplete
 	}
 	return err
 }

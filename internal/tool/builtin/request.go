@@ -16,11 +16,11 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// Network is what requests may reach.
+// Network configures which hosts requests may reach.
 type Network struct {
-	// Guard says what may be reached besides the open internet.
+	// Guard allows hosts in addition to public addresses.
 	Guard netguard.Options
-	// MaxBytes is how long an answer may be; 0 is the usual length.
+	// MaxBytes limits the size of a response; 0 selects the default.
 	MaxBytes int64
 }
 
@@ -42,8 +42,9 @@ func (o Options) requestTool() tool.Tool {
 	}
 	return function[input]{
 		spec: tool.Spec{
-			Name: "http.request", Description: "Make an HTTP request to a public address and return the status, headers and body.",
-			Target: "the open internet", SideEffects: true, Timeout: (longestSeconds + 30) * time.Second,
+			Name:        "http.request",
+			Description: "Make an HTTP request to a public address and return the status, headers and body.",
+			Target:      "the open internet", SideEffects: true, Timeout: (longestSeconds + 30) * time.Second,
 			Schema: schemaOf(fmt.Sprintf(`{"type":"object","properties":{
 				"url":{"type":"string","minLength":1},
 				"method":{"type":"string","enum":["%s"]},
@@ -51,7 +52,9 @@ func (o Options) requestTool() tool.Tool {
 				"body":{"description":"A string is sent as it is, anything else as JSON"},
 				"timeout_seconds":{"type":"integer","minimum":1,"maximum":%d}},
 				"required":["url"],"additionalProperties":false}`, strings.Join(methods, `","`), longestSeconds)),
-			Returns: schemaOf(`{"type":"object","properties":{"status":{"type":"integer","examples":[200]},"headers":{"type":"object","additionalProperties":{"type":"string"}},"body":{"type":"string"}},"required":["status","body"]}`),
+			Returns: schemaOf(`{"type":"object","properties":{"status":{"type":"integer","examples":[200]},` +
+				`"headers":{"type":"object","additionalProperties":{"type":"string"}},"body":{"type":"string"}},` +
+				`"required":["status","body"]}`),
 		},
 		repeatable: func(in input) bool { return slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, method(in)) },
 		call: func(ctx context.Context, call tool.Call, in input) (any, error) {
@@ -60,7 +63,10 @@ func (o Options) requestTool() tool.Tool {
 				err = netguard.Check(u)
 			}
 			if err != nil {
-				return nil, &tool.Error{Class: tool.ClassInput, Message: fmt.Sprintf("%q cannot be reached: %v", in.URL, err)}
+				return nil, &tool.Error{
+					Class:   tool.ClassInput,
+					Message: fmt.Sprintf("%q cannot be reached: %v", in.URL, err),
+				}
 			}
 			var body io.Reader
 			header := http.Header{}
@@ -91,7 +97,11 @@ func (o Options) requestTool() tool.Tool {
 			follow := client.CheckRedirect
 			client.CheckRedirect = func(next *http.Request, via []*http.Request) error {
 				if call.MayReach != nil && !call.MayReach(next.URL.String()) {
-					return &tool.Error{Class: tool.ClassDenied, Message: fmt.Sprintf("it was sent on to %s, which the lists of tools do not allow", next.URL.Host)}
+					return &tool.Error{
+						Class: tool.ClassDenied,
+						Message: fmt.Sprintf("it was sent on to %s, which the lists of tools do not allow",
+							next.URL.Host),
+					}
 				}
 				return follow(next, via)
 			}

@@ -1,3 +1,2 @@
-// Package http is tools that are requests over HTTP, declared by a URL, a
-// method and a schema.
+// Package http implements tools that send an HTTP request, declared by a URL, a method and a schema.
 package http

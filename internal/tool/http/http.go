@@ -20,34 +20,33 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// Declared is a tool that the configuration declares.
+// Declared is the declaration of a tool in the configuration.
 type Declared struct {
 	Name        string
 	Description string
 	Schema      json.RawMessage
-	URL         string // {name} after the host is replaced by an argument
-	Method      string // empty is POST
+	URL         string // {name} after the host is replaced with an argument
+	Method      string // empty selects POST
 	Headers     []Header
-	// IdempotencyHeader is where the server takes the call's key.
+	// IdempotencyHeader is the header that carries the key of the call.
 	IdempotencyHeader string
-	SideEffects       *bool // nil is what the method says
+	SideEffects       *bool // nil: derived from the method
 	Timeout           time.Duration
 }
 
-// Header is a header of the request. Its value may refer to a secret, which
-// is looked up when the request is made.
+// Header is a header of the request. Its value may refer to a secret, which is resolved for each request.
 type Header struct{ Name, Value string }
 
-// Options are what requests may reach, and where secrets come from.
+// Options configures which hosts requests may reach, and the source of secrets.
 type Options struct {
 	Guard netguard.Options
-	// Value puts the values of secrets and variables into a text; nil leaves it.
+	// Value replaces references to secrets and variables in a text; nil leaves texts unchanged.
 	Value func(ctx context.Context, text string) (string, error)
-	// MaxBytes is how long an answer may be; 0 is the usual length.
+	// MaxBytes limits the size of a response; 0 selects the default.
 	MaxBytes int64
 }
 
-// New makes a tool.
+// New returns the declared tool.
 func New(d Declared, o Options) tool.Tool {
 	if d.Method == "" {
 		d.Method = http.MethodPost
@@ -67,13 +66,13 @@ func (d declared) Spec() tool.Spec {
 		effects = *d.SideEffects
 	}
 	return tool.Spec{
-		Name: d.Name, Description: d.Description, Schema: d.Schema, SideEffects: effects, TakesKey: d.IdempotencyHeader != "",
-		Target: d.Method + " " + d.URL, Timeout: d.Timeout,
+		Name: d.Name, Description: d.Description, Schema: d.Schema, SideEffects: effects,
+		TakesKey: d.IdempotencyHeader != "",
+		Target:   d.Method + " " + d.URL, Timeout: d.Timeout,
 	}
 }
 
-// Call makes the request. The answer's body is the result: as it is when it is
-// JSON, else as text.
+// Call sends the request. Its result is the body of the response: unchanged if it is JSON, otherwise as a string.
 func (d declared) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
 	req, err := d.request(ctx, call)
 	if err != nil {
@@ -102,13 +101,13 @@ func (d declared) Call(ctx context.Context, call tool.Call) (tool.Result, error)
 	case answer.Status >= http.StatusInternalServerError:
 		return tool.Result{}, &tool.Error{Class: journal.ClassAPI, Message: status(answer, body)}
 	case answer.Status >= http.StatusBadRequest:
-		said, err := json.Marshal(status(answer, body))
-		return tool.Result{Output: said, IsError: true}, err
+		message, err := json.Marshal(status(answer, body))
+		return tool.Result{Output: message, IsError: true}, err
 	}
 	return tool.Result{Output: body}, nil
 }
 
-// status says what a server said no with.
+// status describes the response of a server that rejects the request.
 func status(a *tool.Answer, body json.RawMessage) string {
 	const most = 2000
 	text := string(body)
@@ -118,8 +117,8 @@ func status(a *tool.Answer, body json.RawMessage) string {
 	return fmt.Sprintf("the server answered %d %s: %s", a.Status, http.StatusText(a.Status), text)
 }
 
-// request puts the arguments where they belong: into the path, else into the
-// query of what only asks, else into the body.
+// request builds the request. Arguments go into the path if the URL names them, otherwise into the query of a GET or
+// DELETE request or into the body of others.
 func (d declared) request(ctx context.Context, call tool.Call) (*http.Request, error) {
 	args := map[string]json.RawMessage{}
 	if err := json.Unmarshal(call.Input, &args); err != nil {
@@ -156,7 +155,10 @@ func (d declared) request(ctx context.Context, call tool.Call) (*http.Request, e
 		value := h.Value
 		if d.o.Value != nil {
 			if value, err = d.o.Value(ctx, value); err != nil {
-				return nil, &tool.Error{Class: tool.ClassMissing, Message: fmt.Sprintf("the header %s: %v", h.Name, err)}
+				return nil, &tool.Error{
+					Class:   tool.ClassMissing,
+					Message: fmt.Sprintf("the header %s: %v", h.Name, err),
+				}
 			}
 		}
 		req.Header.Set(h.Name, value)
@@ -167,7 +169,7 @@ func (d declared) request(ctx context.Context, call tool.Call) (*http.Request, e
 	return req, nil
 }
 
-// fillURL puts arguments into a URL and takes them away from the rest.
+// fillURL inserts arguments into a URL and removes them from args.
 func fillURL(text string, args map[string]json.RawMessage) (*url.URL, error) {
 	whole := text
 	path, query, hasQuery := strings.Cut(text, "?")
@@ -216,7 +218,7 @@ func fillURL(text string, args map[string]json.RawMessage) (*url.URL, error) {
 	return u, nil
 }
 
-// placeholders returns the arguments that a URL names.
+// placeholders returns the names of the arguments in a URL.
 func placeholders(text string) []string {
 	var out []string
 	for {

@@ -16,7 +16,7 @@ import (
 	tools "github.com/espalier-run/espalier/internal/tool/http"
 )
 
-// echo answers with what it was asked.
+// echo responds with a description of the request.
 func echo(t *testing.T) *httptest.Server {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -62,7 +62,7 @@ func echo(t *testing.T) *httptest.Server {
 	return s
 }
 
-func TestCalls(t *testing.T) {
+func TestCallSendsRequest(t *testing.T) {
 	s := echo(t)
 	open := netguard.Options{Allow: []string{s.Listener.Addr().String()}}
 	for name, c := range map[string]struct {
@@ -86,35 +86,74 @@ func TestCalls(t *testing.T) {
 			`{"id":"a/../b?x","v":1}`,
 			`"body":"{\"v\":1}","key":"","request":"PUT /records/a%2F..%2Fb%3Fx"`, "",
 		},
-		"and in the query":   {tools.Declared{URL: s.URL + "/r?id={id}", Method: "GET"}, `{"id":"a&b=c"}`, `"request":"GET /r?id=a%26b%3Dc"`, ""},
-		"one that leads up":  {tools.Declared{URL: s.URL + "/r/{id}", Method: "GET"}, `{"id":".."}`, "cannot be part of an address", tool.ClassInput},
-		"one that is absent": {tools.Declared{URL: s.URL + "/r/{id}", Method: "GET"}, `{}`, `needs the argument "id"`, tool.ClassInput},
-		"no object":          {tools.Declared{URL: s.URL}, `[1]`, "not an object", tool.ClassInput},
-		"a bearer":           {tools.Declared{URL: s.URL, Headers: []tools.Header{{Name: "Authorization", Value: "Bearer secret://crm"}}}, `{}`, `"auth":"Bearer [crm]"`, ""},
-		"a key":              {tools.Declared{URL: s.URL, Headers: []tools.Header{{Name: "X-Api-Key", Value: "secret://k"}}}, `{}`, `"auth":"[k]"`, ""},
-		"a key that is not":  {tools.Declared{URL: s.URL, Headers: []tools.Header{{Name: "X-Api-Key", Value: "secret://none"}}}, `{}`, "nobody knows", tool.ClassMissing},
-		"an idempotency key": {tools.Declared{URL: s.URL, IdempotencyHeader: "Idempotency-Key"}, `{}`, `"key":"k1"`, ""},
-		"text":               {tools.Declared{URL: s.URL + "/text", Method: "GET"}, `{}`, `"plain text"`, ""},
-		"a no":               {tools.Declared{URL: s.URL + "/no"}, `{}`, "422 Unprocessable Entity: \\\"too many roses\\\"", "no"},
-		"too often":          {tools.Declared{URL: s.URL + "/busy"}, `{}`, "429", "RATE_LIMIT"},
-		"a broken server":    {tools.Declared{URL: s.URL + "/broken"}, `{}`, "502", "API_ERROR"},
-		"an answer cut off":  {tools.Declared{URL: s.URL + "/cut"}, `{}`, "broke off before its end", tool.ClassTool},
-		"sent in a circle":   {tools.Declared{URL: s.URL + "/again"}, `{}`, "redirected more than", tool.ClassTool},
-		"sent away, inside":  {tools.Declared{URL: s.URL + "/away"}, `{}`, "private address", tool.ClassDenied},
-		"an endless answer":  {tools.Declared{URL: s.URL + "/flood"}, `{}`, "longer than", tool.ClassTool},
-		"nobody there":       {tools.Declared{URL: "http://127.0.0.1:1/"}, `{}`, "loopback", tool.ClassDenied},
+		"and in the query": {
+			tools.Declared{URL: s.URL + "/r?id={id}", Method: "GET"},
+			`{"id":"a&b=c"}`,
+			`"request":"GET /r?id=a%26b%3Dc"`, "",
+		},
+		"one that leads up": {
+			tools.Declared{URL: s.URL + "/r/{id}", Method: "GET"},
+			`{"id":".."}`,
+			"cannot be part of an address", tool.ClassInput,
+		},
+		"one that is absent": {
+			tools.Declared{URL: s.URL + "/r/{id}", Method: "GET"},
+			`{}`, `needs the argument "id"`,
+			tool.ClassInput,
+		},
+		"no object": {tools.Declared{URL: s.URL}, `[1]`, "not an object", tool.ClassInput},
+		"a bearer": {tools.Declared{
+			URL: s.URL,
+			Headers: []tools.Header{{
+				Name:  "Authorization",
+				Value: "Bearer secret://crm",
+			}},
+		}, `{}`, `"auth":"Bearer [crm]"`, ""},
+		"a key": {tools.Declared{
+			URL:     s.URL,
+			Headers: []tools.Header{{Name: "X-Api-Key", Value: "secret://k"}},
+		}, `{}`, `"auth":"[k]"`, ""},
+		"a key that is not": {tools.Declared{
+			URL: s.URL,
+			Headers: []tools.Header{{
+				Name:  "X-Api-Key",
+				Value: "secret://none",
+			}},
+		}, `{}`, "nobody knows", tool.ClassMissing},
+		"an idempotency key": {
+			tools.Declared{URL: s.URL, IdempotencyHeader: "Idempotency-Key"},
+			`{}`, `"key":"k1"`,
+			"",
+		},
+		"text": {tools.Declared{URL: s.URL + "/text", Method: "GET"}, `{}`, `"plain text"`, ""},
+		"a no": {
+			tools.Declared{URL: s.URL + "/no"},
+			`{}`,
+			"422 Unprocessable Entity: \\\"too many roses\\\"", "no",
+		},
+		"too often":         {tools.Declared{URL: s.URL + "/busy"}, `{}`, "429", "RATE_LIMIT"},
+		"a broken server":   {tools.Declared{URL: s.URL + "/broken"}, `{}`, "502", "API_ERROR"},
+		"an answer cut off": {tools.Declared{URL: s.URL + "/cut"}, `{}`, "broke off before its end", tool.ClassTool},
+		"sent in a circle":  {tools.Declared{URL: s.URL + "/again"}, `{}`, "redirected more than", tool.ClassTool},
+		"sent away, inside": {tools.Declared{URL: s.URL + "/away"}, `{}`, "private address", tool.ClassDenied},
+		"an endless answer": {tools.Declared{URL: s.URL + "/flood"}, `{}`, "longer than", tool.ClassTool},
+		"nobody there":      {tools.Declared{URL: "http://127.0.0.1:1/"}, `{}`, "loopback", tool.ClassDenied},
 	} {
 		t.Run(name, func(t *testing.T) {
-			one := tools.New(c.d, tools.Options{Guard: open, MaxBytes: 1 << 20, Value: func(_ context.Context, text string) (string, error) {
-				before, name, ok := strings.Cut(text, "secret://")
-				if name == "none" {
-					return "", errors.New("nobody knows it")
-				}
-				if !ok {
-					return text, nil
-				}
-				return before + "[" + name + "]", nil
-			}})
+			one := tools.New(c.d,
+				tools.Options{
+					Guard: open, MaxBytes: 1 << 20,
+					Value: func(_ context.Context, text string) (string, error) {
+						before, name, ok := strings.Cut(text, "secret://")
+						if name == "none" {
+							return "", errors.New("nobody knows it")
+						}
+						if !ok {
+							return text, nil
+						}
+						return before + "[" + name + "]", nil
+					},
+				})
 			result, err := one.Call(t.Context(), tool.Call{Key: "k1", Input: json.RawMessage(c.input)})
 			got, class := string(result.Output), tool.Class("")
 			var failed *tool.Error
@@ -153,7 +192,7 @@ func TestSpec(t *testing.T) {
 	}
 }
 
-func TestCancelled(t *testing.T) {
+func TestCanceledCallFails(t *testing.T) {
 	reached := make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
@@ -167,21 +206,28 @@ func TestCancelled(t *testing.T) {
 		<-reached
 		cancel(why)
 	}()
-	one := tools.New(tools.Declared{URL: s.URL}, tools.Options{Guard: netguard.Options{Allow: []string{s.Listener.Addr().String()}}})
+	one := tools.New(tools.Declared{URL: s.URL},
+		tools.Options{Guard: netguard.Options{Allow: []string{s.Listener.Addr().String()}}})
 	if _, err := one.Call(ctx, tool.Call{Input: json.RawMessage("{}")}); !errors.Is(err, why) {
 		t.Errorf("%v", err)
 	}
 }
 
-// A request belongs to the trace of its run, unless its headers say otherwise.
-func TestTraceParentIsHandedOn(t *testing.T) {
+// A request belongs to the trace of its run unless its headers set another trace.
+func TestTraceParentIsPropagated(t *testing.T) {
 	var got string
-	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Get("Traceparent") }))
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		got = r.Header.Get("Traceparent")
+	}))
 	defer s.Close()
 	open := tools.Options{Guard: netguard.Options{Allow: []string{s.Listener.Addr().String()}}}
-	for want, headers := range map[string][]tools.Header{"00-01-02-01": nil, "own": {{Name: "traceparent", Value: "own"}}} {
+	for want, headers := range map[string][]tools.Header{
+		"00-01-02-01": nil,
+		"own":         {{Name: "traceparent", Value: "own"}},
+	} {
 		call := tool.Call{Input: json.RawMessage(`{}`), TraceParent: "00-01-02-01"}
-		if _, err := tools.New(tools.Declared{URL: s.URL, Headers: headers}, open).Call(t.Context(), call); err != nil || got != want {
+		if _, err := tools.New(tools.Declared{URL: s.URL, Headers: headers}, open).Call(t.Context(),
+			call); err != nil || got != want {
 			t.Errorf("the header is %q, want %q (%v)", got, want, err)
 		}
 	}

@@ -18,17 +18,19 @@ import (
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
-var update = flag.Bool("update", false, "write what is heard into the files")
+var update = flag.Bool("update", false, "rewrite the expected results")
 
-var dialects = map[string]Dialect{"claude": Claude{}, "codex": Codex{}, "gemini": Gemini{}, "copilot": Copilot{}, "plain": Plain{}}
+var dialects = map[string]Dialect{
+	"claude": Claude{}, "codex": Codex{}, "gemini": Gemini{}, "copilot": Copilot{},
+	"plain": Plain{},
+}
 
-// Each file is what a program writes and what is made of it. Its name begins
-// with the dialect; \0 is a zero byte, "exit" how the program ended, "work" what
-// was asked of it.
-func TestHear(t *testing.T) {
+// Each file holds the output of a program and the expected result. Its name starts with the dialect; \0 is a zero byte,
+// "exit" the program's exit, "work" the request.
+func TestParseOutput(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
-		t.Fatal("there is nothing to hear", err)
+		t.Fatal("no test data", err)
 	}
 	for _, path := range files {
 		t.Run(filepath.Base(path), func(t *testing.T) {
@@ -36,9 +38,9 @@ func TestHear(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := heardIn(t, path, archive)
+			got := resultOf(t, path, archive)
 			for i, f := range archive.Files {
-				if f.Name != "heard" {
+				if f.Name != "want" {
 					continue
 				}
 				if *update {
@@ -47,14 +49,14 @@ func TestHear(t *testing.T) {
 						t.Fatal(err)
 					}
 				} else if got != string(f.Data) {
-					t.Errorf("heard:\n%s\nwant:\n%s", got, f.Data)
+					t.Errorf("got:\n%s\nwant:\n%s", got, f.Data)
 				}
 			}
 		})
 	}
 }
 
-func heardIn(t *testing.T, path string, archive *txtar.Archive) string {
+func resultOf(t *testing.T, path string, archive *txtar.Archive) string {
 	name, _, _ := strings.Cut(filepath.Base(path), "-")
 	a := &Agent{Name: name, Dialect: dialects[strings.TrimSuffix(name, ".txtar")]}
 	req := provider.Request{Work: &provider.Work{}}
@@ -64,7 +66,7 @@ func heardIn(t *testing.T, path string, archive *txtar.Archive) string {
 		switch f.Name {
 		case "lines":
 			written = bytes.ReplaceAll(f.Data, []byte(`\0`), []byte{0})
-		case "partial": // without the end of the last line
+		case "partial": // without a newline at the end
 			written = append(written, bytes.TrimSuffix(f.Data, []byte("\n"))...)
 		case "exit":
 			code, rest, _ := strings.Cut(strings.TrimSpace(string(f.Data)), " ")
@@ -76,14 +78,14 @@ func heardIn(t *testing.T, path string, archive *txtar.Archive) string {
 			}
 		}
 	}
-	return hear(a, &req, written, outcome)
+	return parseOutput(a, &req, written, outcome)
 }
 
-// hear returns what comes of a program's output, for people.
-func hear(a *Agent, req *provider.Request, written []byte, outcome process.Outcome) string {
+// parseOutput returns a readable form of the chunks and the reply that result from a program's output.
+func parseOutput(a *Agent, req *provider.Request, written []byte, outcome process.Outcome) string {
 	var out strings.Builder
 	turn := newTurn(req)
-	tell := func(c provider.Chunk) bool {
+	yield := func(c provider.Chunk) bool {
 		switch {
 		case c.Session != "":
 			fmt.Fprintf(&out, "session %s\n", c.Session)
@@ -92,19 +94,20 @@ func hear(a *Agent, req *provider.Request, written []byte, outcome process.Outco
 		case c.Did != nil:
 			fmt.Fprintf(&out, "returned %s %s %s %q\n", c.Did.ID, c.Did.Name, c.Did.Output, c.Did.Error)
 		case c.Used != nil:
-			fmt.Fprintf(&out, "used %d of input and %d of output\n", c.Used.Usage.Input+c.Used.Usage.CacheRead+c.Used.Usage.CacheWrite, c.Used.Usage.Output)
+			fmt.Fprintf(&out, "used %d of input and %d of output\n",
+				c.Used.Usage.Input+c.Used.Usage.CacheRead+c.Used.Usage.CacheWrite, c.Used.Usage.Output)
 		default:
 			fmt.Fprintf(&out, "%s %q\n", c.Type, c.Text)
 		}
 		return true
 	}
 	if a.Dialect.Whole() {
-		a.Dialect.Hear(clean(written), turn)
-		_ = turn.tell(tell)
+		a.Dialect.ParseLine(clean(written), turn)
+		_ = turn.flush(yield)
 	} else {
 		for line := range newLines(bytes.NewReader(written)).all() {
-			a.Dialect.Hear(line, turn)
-			_ = turn.tell(tell)
+			a.Dialect.ParseLine(line, turn)
+			_ = turn.flush(yield)
 			if turn.over() {
 				break
 			}
@@ -113,7 +116,8 @@ func hear(a *Agent, req *provider.Request, written []byte, outcome process.Outco
 	err := turn.end(a, outcome)
 	var failed *provider.Error
 	if errors.As(err, &failed) {
-		fmt.Fprintf(&out, "failed %s %d spent=%t nosession=%t: %s\n", failed.Class, failed.Status, failed.Spent, failed.NoSession, failed.Message)
+		fmt.Fprintf(&out, "failed %s %d spent=%t nosession=%t: %s\n", failed.Class, failed.Status, failed.Spent,
+			failed.NoSession, failed.Message)
 		return out.String()
 	}
 	reply := turn.reply(a.Name)
@@ -129,9 +133,8 @@ func hear(a *Agent, req *provider.Request, written []byte, outcome process.Outco
 	return out.String()
 }
 
-// FuzzHear: whatever a program writes, nothing breaks, and what is told is text
-// and JSON.
-func FuzzHear(f *testing.F) {
+// FuzzParseOutput checks that no output causes a panic, and that chunks contain valid text and JSON.
+func FuzzParseOutput(f *testing.F) {
 	files, _ := filepath.Glob("testdata/*.txtar")
 	for _, path := range files {
 		if archive, err := txtar.ParseFile(path); err == nil {
@@ -147,14 +150,15 @@ func FuzzHear(f *testing.F) {
 			turn := newTurn(&provider.Request{MaxTokens: 100})
 			ids := map[string]int{}
 			for line := range newLines(bytes.NewReader(written)).all() {
-				d.Hear(line, turn)
-				_ = turn.tell(func(c provider.Chunk) bool {
+				d.ParseLine(line, turn)
+				_ = turn.flush(func(c provider.Chunk) bool {
 					if strings.ContainsRune(c.Text, 0) {
 						t.Errorf("%s: a zero byte in %q", name, c.Text)
 					}
 					if c.Did != nil {
 						ids[c.Did.ID]++
-						if c.Did.ID == "" || !json.Valid(c.Did.Input) || c.Did.Returned && !json.Valid(c.Did.Output) || ids[c.Did.ID] > 2 {
+						if c.Did.ID == "" || !json.Valid(c.Did.Input) || c.Did.Returned && !json.Valid(c.Did.Output) ||
+							ids[c.Did.ID] > 2 {
 							t.Errorf("%s: %+v", name, c.Did)
 						}
 					}
@@ -168,22 +172,21 @@ func FuzzHear(f *testing.F) {
 	})
 }
 
-// A line may be megabytes long; one that is longer than anybody needs is
-// passed over, and what follows is heard.
-func TestLongLines(t *testing.T) {
+// A line may have several megabytes. A line above the limit is skipped, and the following lines are parsed.
+func TestOverlongLineIsSkipped(t *testing.T) {
 	long := strings.Repeat("x", 5<<20)
 	text := `{"type":"assistant","message":{"content":[{"type":"text","text":"` + long + `"}]}}` + "\n"
 	end := `{"type":"result","subtype":"success","result":"done"}`
 	turn := newTurn(&provider.Request{})
 	lines := newLines(strings.NewReader(text + end))
 	for line := range lines.all() {
-		Claude{}.Hear(line, turn)
+		Claude{}.ParseLine(line, turn)
 	}
 	if len(turn.blocks) != 1 || len(turn.blocks[0].Text) != len(long) || !turn.ended {
 		t.Errorf("%d blocks, ended %t", len(turn.blocks), turn.ended)
 	}
 	lines = newLines(strings.NewReader(text + end))
-	lines.most = 1 << 20
+	lines.max = 1 << 20
 	n := 0
 	for range lines.all() {
 		n++
@@ -193,13 +196,13 @@ func TestLongLines(t *testing.T) {
 	}
 }
 
-// What a tool returned is kept up to a size.
-func TestLargeOutput(t *testing.T) {
+// The output of a tool is truncated to a maximum size.
+func TestToolOutputIsTruncated(t *testing.T) {
 	turn := newTurn(&provider.Request{})
 	turn.call("1", "Bash", nil)
 	turn.returned("1", "", nil, toJSON(strings.Repeat("é", 3<<20)), "")
 	output := turn.chunks[1].Did.Output
-	if len(output) > mostOutput || !json.Valid(output) || !bytes.Contains(output, []byte(`"truncated":true`)) {
+	if len(output) > maxToolOutput || !json.Valid(output) || !bytes.Contains(output, []byte(`"truncated":true`)) {
 		t.Errorf("%d bytes: %.100s", len(output), output)
 	}
 }

@@ -17,12 +17,12 @@ import (
 	"github.com/espalier-run/espalier/internal/provider/providertest"
 )
 
-// A program that is deaf to SIGTERM dies with its children: when the run
-// ends, and when nobody listens any more.
-func TestDeaf(t *testing.T) {
+// A program that ignores SIGTERM is killed with its children when the run is canceled and when the consumer stops
+// reading.
+func TestProgramThatIgnoresSIGTERMIsKilled(t *testing.T) {
 	start := func(t *testing.T) (*Agent, func()) {
 		file := filepath.Join(t.TempDir(), "pids")
-		return fakeAgent(t, "deaf", fakeFile+"="+file), func() {
+		return fakeAgent(t, "ignore signals", fakeFile+"="+file), func() {
 			raw, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
@@ -42,7 +42,7 @@ func TestDeaf(t *testing.T) {
 		for c, err := range a.Generate(ctx, providertest.AskText()) {
 			last = err
 			if c.Session != "" {
-				cancel() // it has begun
+				cancel() // the program has started
 			}
 		}
 		cancel()
@@ -60,11 +60,12 @@ func TestDeaf(t *testing.T) {
 	})
 }
 
-// One that takes too long is ended, and says so in the words that retries know.
-func TestSlow(t *testing.T) {
-	a := fakeAgent(t, "deaf")
+// A program that exceeds its timeout is stopped; the error has the class that retries expect.
+func TestTimeoutStopsProgram(t *testing.T) {
+	a := fakeAgent(t, "ignore signals")
 	a.Timeout = time.Nanosecond
-	if _, failed := generate(t, a, providertest.AskText()); failed == nil || failed.Class != provider.Timeout || !failed.Spent {
+	if _, failed := generate(t, a, providertest.AskText()); failed == nil || failed.Class != provider.Timeout ||
+		!failed.Spent {
 		t.Errorf("%+v", failed)
 	}
 }
