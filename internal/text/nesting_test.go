@@ -53,8 +53,9 @@ func TestNestingCostsNoMoreThanText(t *testing.T) {
 // FuzzNestingWork asserts that a byte costs a bounded amount of work, counted in blocks.
 func FuzzNestingWork(f *testing.F) {
 	for _, s := range []string{
-		strings.Repeat("- ", 300), strings.Repeat("> ", 300) + "\nx\n", "1. a\n   - b\n",
-		"-\n -\n  -\n",
+		strings.Repeat("- ", 300), strings.Repeat("> ", 300) + "\nx\n", "1. a\n   - b\n", "-\n -\n  -\n",
+		// Without the limit, these exceed the bound.
+		strings.Repeat("- ", 8000), strings.Repeat("1. ", 8000),
 	} {
 		f.Add(s)
 	}
