@@ -71,6 +71,12 @@ func (b *builder) describe(words string) bool {
 	if described == nil {
 		return false
 	}
+	if len(b.spec.Required) > 0 && described["type"] != "object" {
+		if described["type"] != "array" || !slices.Contains(b.spec.Required, itemsKey) {
+			return false
+		}
+		described = map[string]any{"type": "object", "properties": map[string]any{itemsKey: described}, "required": []any{itemsKey}}
+	}
 	properties, _ := described["properties"].(map[string]any)
 	for _, one := range b.slots {
 		if len(one.at) > 0 && properties[one.at[0]] == nil {
