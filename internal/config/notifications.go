@@ -24,6 +24,9 @@ const (
 	NotifyFailed  = "failed"
 	NotifyBudget  = "budget"
 	NotifyMissed  = "missed"
+	// NotifyTimeout is the timeout of a waitpoint whose workflow asks to notify people. Every notification has it,
+	// whatever its reasons.
+	NotifyTimeout = "timeout"
 )
 
 func readNotifications(f *fields) []Named[Notification] {
@@ -70,7 +73,7 @@ func readNotifications(f *fields) []Named[Notification] {
 
 // Wants reports whether a notification is about a reason and a workflow.
 func (n *Notification) Wants(kind, workflow string) bool {
-	if len(n.On) > 0 && !slices.Contains(n.On, kind) {
+	if len(n.On) > 0 && !slices.Contains(n.On, kind) && kind != NotifyTimeout {
 		return false
 	}
 	for _, w := range n.Workflows {

@@ -75,4 +75,3 @@ func (w *world) more() bool {
 	w.s.MarkAll()
 	return len(w.tell()) > 0
 }
-
