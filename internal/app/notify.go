@@ -128,6 +128,10 @@ func (n *notifier) fact(ctx context.Context, run journal.RunID, e *journal.Event
 		if x.What == plan.TimerEscalation {
 			kind, text = config.NotifyWaiting, "still waits for an approval, and more people may decide now: "+x.Key()
 		}
+	case journal.GateDecided:
+		if x.Notify {
+			kind, text = config.NotifyTimeout, "stops at "+x.Key()+": "+x.Error
+		}
 	case journal.GateApproved:
 		kind, text = config.NotifyWaiting, "waits for another approval: "+x.Key()
 	case journal.BudgetWait:

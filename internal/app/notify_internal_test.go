@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/trust"
 )
 
@@ -168,4 +169,34 @@ func copyProject(t *testing.T, dir string) string {
 		}
 	}
 	return to
+}
+
+// The timeout of a waitpoint with notify_then_stop goes to every notification, whatever its reasons; that of one with
+// stop goes to none.
+//
+// Spec: Agent Flow §8.3 timeout-notify
+func TestTimeoutsAreNotifiedIfTheWorkflowAsksForIt(t *testing.T) {
+	p, to := notified(t, "skip")
+	s := p.server()
+	n := &notifier{s.app, s.rt}
+	s.at(t, &p.clock, midnight)
+	s.at(t, &p.clock, hour(1))
+	s.rest(t)
+	n.round(t)
+	run, before := s.runs(t)[0].ID, len(to.bodies)
+	for i, notify := range []bool{false, true} {
+		fact := journal.GateDecided{
+			Place: journal.Place{Step: "ok"}, Outcome: journal.OutcomeFailed, Error: "no decision within 1 h", Notify: notify,
+		}
+		if err := n.fact(t.Context(), run, &journal.Event{Seq: journal.Seq(1000 + i), Fact: fact}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := n.send(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sent := to.bodies[before:]
+	if len(sent) != 2 || !strings.Contains(sent[0], `"type":"timeout"`) || !strings.Contains(sent[0], "no decision within 1 h") {
+		t.Errorf("%q", sent)
+	}
 }

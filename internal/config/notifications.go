@@ -24,6 +24,9 @@ const (
 	NotifyFailed  = "failed"
 	NotifyBudget  = "budget"
 	NotifyMissed  = "missed"
+	// NotifyTimeout is the timeout of a waitpoint whose workflow asks to notify people. Every notification has it,
+	// whatever its reasons.
+	NotifyTimeout = "timeout"
 )
 
 func readNotifications(f *fields) []Named[Notification] {
@@ -71,7 +74,7 @@ func readNotifications(f *fields) []Named[Notification] {
 
 // Wants reports whether the recipient is notified of an event of this kind in this workflow.
 func (n *Notification) Wants(kind, workflow string) bool {
-	if len(n.On) > 0 && !slices.Contains(n.On, kind) {
+	if len(n.On) > 0 && !slices.Contains(n.On, kind) && kind != NotifyTimeout {
 		return false
 	}
 	for _, w := range n.Workflows {

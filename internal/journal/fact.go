@@ -378,6 +378,8 @@ type GateDecided struct {
 	Error  string           `json:"error,omitempty"`
 	Value  Value            `json:"value,omitzero"`
 	Writes []Write          `json:"writes,omitempty"`
+	// Notify is set if the workflow asks to notify people of the timeout.
+	Notify bool `json:"notify,omitempty"`
 }
 
 // Signalled is a signal that no gate waits for yet.

@@ -233,3 +233,19 @@ func countTimers(log []journal.Event, what string) int {
 		return !ok || x.What != what
 	}))
 }
+
+func TestOnlyNotifyThenStopNotifies(t *testing.T) {
+	for then, want := range map[ir.OnTimeout]bool{ir.TimeoutFail: false, ir.TimeoutNotify: true, ir.TimeoutSkip: false} {
+		w := atGate(t, ir.Gate{Timeout: 1000, OnTimeout: then})
+		w.now += 1000
+		var got bool
+		for _, e := range w.tell() {
+			if x, ok := e.Fact.(journal.GateDecided); ok {
+				got = x.Notify
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %t", then, got)
+		}
+	}
+}

@@ -864,7 +864,7 @@ func (d *decider) timeOutGate(f *Frame) {
 	g, _ := step.Action.(ir.Gate)
 	decided := journal.GateDecided{
 		Place: f.Place(), Outcome: journal.OutcomeFailed, Method: MethodTimeout, Class: journal.ClassTimeout,
-		Reason: string(journal.ClassTimeout),
+		Reason: string(journal.ClassTimeout), Notify: g.OnTimeout == ir.TimeoutNotify,
 	}
 	decided.Error = fmt.Sprintf("no decision within %s", g.Timeout.Words())
 	if f.Gate != nil && f.Gate.Kind == journal.GateEvent {

@@ -1,0 +1,177 @@
+package formattest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+	"pgregory.net/rapid"
+
+	"github.com/espalier-run/espalier/internal/check"
+	"github.com/espalier-run/espalier/internal/registry"
+	"github.com/espalier-run/espalier/internal/stepkind"
+)
+
+// adversarial returns a workflow of agents and models that cost as much as they
+// can: many tools in each turn, replies that have to be repaired, failures after
+// most of the work is done, fallbacks, calls that a deadline cuts off, and large
+// inputs.
+func adversarial(r *rapid.T) *trial {
+	var flow, script strings.Builder
+	pick := func(name string, most int) int { return rapid.IntRange(0, most).Draw(r, name) }
+	deadline := pick("deadline", 3) == 0
+	flow.WriteString("---\nname: flow\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: flow\n" +
+		"tools: {allowlist: [web.search]}\n")
+	if deadline {
+		flow.WriteString("budgets: {deadline_seconds: 4}\n")
+	}
+	script.WriteString("replies:\n")
+	steps := pick("steps", 2) + 1
+	flow.WriteString("output: {schema: {type: object, properties: {")
+	for i := range 2 * steps {
+		fmt.Fprintf(&flow, "n%d: {type: integer}, ", i)
+	}
+	flow.WriteString("}}}\n---\n")
+	delay := ""
+	if deadline {
+		delay = ", delay: 1500ms"
+	}
+	for i := range steps {
+		agent := func(id string) {
+			fmt.Fprintf(&flow, "```agent\nid: %s\nrole: r\ngoal: g\nmax_tokens: 300\n", id)
+			if pick("tools", 2) > 0 {
+				flow.WriteString("tools: [web.search]\n")
+			}
+			flow.WriteString("```\n")
+		}
+		step := func(id, agent, result, more string) {
+			fmt.Fprintf(&flow, "```step\nid: %s\ntype: skill\nagent: %s\ndescription: d\nreads: [input]\nwrites: [output.%s]\n%s```\n",
+				id, agent, result, more)
+			tools := strings.TrimSuffix(strings.Repeat("{name: web.search, input: {}}, ", rapid.SampledFrom([]int{1, 4, 16, 25}).Draw(r, "calls")), ", ")
+			turns := rapid.SampledFrom([]int{0, 1, 3, 19, 25}).Draw(r, "turns")
+			for turn := 1; turn <= turns; turn++ {
+				fmt.Fprintf(&script, "  - {step: %s, turn: %d, tools: [%s]%s}\n", id, turn, tools, delay)
+			}
+			switch pick("end", 3) {
+			case 0:
+				fmt.Fprintf(&script, "  - {step: %s, reply: 7%s}\n", id, delay)
+			case 1:
+				fmt.Fprintf(&script, "  - {step: %s, reply: not a number%s}\n", id, delay)
+			case 2:
+				fmt.Fprintf(&script, "  - {step: %s, fail: TIMEOUT}\n", id)
+			default:
+				fmt.Fprintf(&script, "  - {step: %s, attempt: 1, reply: no number%s}\n  - {step: %s, reply: 7}\n", id, delay, id)
+			}
+		}
+		agent(fmt.Sprint("a", i))
+		more := ""
+		if pick("retry", 1) == 1 {
+			more = fmt.Sprintf("retry: {max_attempts: %d, backoff_ms: [1]}\n", pick("attempts", 2)+1)
+		}
+		fallback := pick("fallback", 2) == 0
+		if fallback {
+			more += fmt.Sprintf("on_error: fallback\nfallback: f%d\n", i)
+		} else if pick("skip", 1) == 1 {
+			more += "on_error: skip\n"
+		}
+		step(fmt.Sprint("s", i), fmt.Sprint("a", i), fmt.Sprint("n", i), more)
+		if fallback {
+			agent(fmt.Sprint("b", i))
+			step(fmt.Sprint("f", i), fmt.Sprint("b", i), fmt.Sprint("n", steps+i), "")
+		}
+	}
+	script.WriteString("tools:\n  web.search:\n    - output: {found: [1, 2, 3]}\n")
+	tr := &trial{
+		files:  []txtar.File{{Name: "flow.md", Data: []byte(flow.String())}},
+		script: script.String(),
+		input:  fmt.Sprintf(`{"text": %q}`, strings.Repeat("much to read ", pick("input", 3000))),
+	}
+	for i := range 4 * btoi(deadline) {
+		tr.do = append(tr.do, fmt.Sprintf("raise active_seconds %d", 4*(i+2)))
+	}
+	return tr
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// comparison is what a run has used and what was predicted.
+type comparison struct {
+	what string
+	n    int64
+	most stepkind.Amount
+}
+
+// compareWithEstimate runs a workflow and compares what it has used with its estimate.
+func compareWithEstimate(t *testing.T, tr *trial) ([]comparison, error) {
+	t.Helper()
+	h := tr.run(t)
+	if h.problems.Errors() {
+		return nil, fmt.Errorf("%v", h.problems)
+	}
+	ledger := h.state.Spent // of a finished run
+	if ledger == nil {
+		ledger = h.state.Root().Ledger
+	}
+	used := ledger.Used
+	if deadlines := len(tr.do) + 1; used.Lost.ModelCalls > int64(deadlines) {
+		return nil, fmt.Errorf("%d calls were lost, but at most %d deadlines passed", used.Lost.ModelCalls, deadlines)
+	}
+	report := check.Estimate(h.program, registry.Kinds())
+	return []comparison{
+		{"steps", used.Steps, report.Steps.Worst},
+		// A call that was cut off is made again after a person has raised the deadline.
+		{"model calls", used.ModelCalls - used.Lost.ModelCalls, report.ModelCalls.Worst},
+		{"tool calls", used.ToolCalls, report.ToolCalls.Worst},
+	}, nil
+}
+
+// No run of a workflow exceeds its estimate, whatever its models do.
+func TestNoWorkflowExceedsItsEstimate(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		tr := adversarial(r)
+		all, err := compareWithEstimate(t, tr)
+		if err != nil {
+			r.Fatalf("%v\n%s", err, tr.files[0].Data)
+		}
+		for _, one := range all {
+			if one.most.Unbounded != "" || one.n > one.most.N {
+				r.Fatalf("%s: %d, predicted %v\n%s\n%s", one.what, one.n, one.most, tr.files[0].Data, tr.script)
+			}
+		}
+	})
+}
+
+// The estimates of steps, model calls and tool calls are exact: a run attains them.
+func TestEstimatesAreAttained(t *testing.T) {
+	var script strings.Builder
+	script.WriteString("replies:\n  - {step: s, reply: not a number}\n")
+	calls := strings.TrimSuffix(strings.Repeat("{name: web.search, input: {}}, ", stepkind.MaxCallsPerTurn+9), ", ")
+	for turn := 1; turn < stepkind.DefaultMaxTurns; turn++ {
+		fmt.Fprintf(&script, "  - {step: s, turn: %d, tools: [%s]}\n", turn, calls)
+	}
+	script.WriteString("tools:\n  web.search:\n    - output: {found: [1, 2, 3]}\n")
+	all, err := compareWithEstimate(t, &trial{script: script.String(), files: []txtar.File{{Name: "flow.md", Data: []byte(`---
+name: flow
+kind: agent-flow/workflow
+version: 1.0.0
+description: flow
+output: {schema: {type: object, properties: {n: {type: integer}}}}
+---
+` + "```agent\nid: a\nrole: r\ngoal: g\nmax_tokens: 300\ntools: [web.search]\n```\n" +
+		"```step\nid: s\ntype: skill\nagent: a\ndescription: d\nreads: [input]\nwrites: [output.n]\n" +
+		"retry: {max_attempts: 3, backoff_ms: [1]}\n```\n")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range all {
+		if one.n != one.most.N || one.n == 0 {
+			t.Errorf("%s: %d, predicted %v", one.what, one.n, one.most)
+		}
+	}
+}
