@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -472,8 +474,9 @@ func parseEdits(args []string) ([]app.Edit, error) {
 
 func (a *invocation) workCommand() *cobra.Command {
 	var noTriggers bool
+	var format, level string
 	cmd := &cobra.Command{
-		Use:   "work [--no-triggers]",
+		Use:   "work [--no-triggers] [--log-format FORMAT] [--log-level LEVEL]",
 		Short: "Drive every run of the project until interrupted",
 		Long: `Stay in the foreground and drive every run of the project: runs whose process has
 ended, timers, approvals, runs that were started with --detach. Triggers of
@@ -483,12 +486,20 @@ or the permission to run its commands is reported and left alone.
 Interrupt it to stop: running steps finish first, and the next "espalier work" or
 "espalier resume" continues the runs. SIGTERM gives running steps the grace
 period (grace_period in espalier.yaml, 10s by default). SIGHUP reloads the
-configuration.`,
+configuration.
+
+The log on stderr says which runs are driven and how they rest or end; with
+--log-level debug, also their steps. With --log-format json, each line of the log
+is a JSON object.`,
 		Args: takes(0, 0, "nothing"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			log, err := newLog(a.stderr, format, level)
+			if err != nil {
+				return err
+			}
 			for {
-				a.app(func(o *app.Options) { o.NoTriggers = noTriggers })
-				reload, err := a.work()
+				a.app(func(o *app.Options) { o.NoTriggers, o.Log = noTriggers, log })
+				reload, err := a.work(log, format == "json")
 				if !reload {
 					return err
 				}
@@ -497,13 +508,49 @@ configuration.`,
 			}
 		},
 	}
-	cmd.Flags().BoolVar(&noTriggers, "no-triggers", false, "do not start runs for triggers")
+	flags := cmd.Flags()
+	flags.BoolVar(&noTriggers, "no-triggers", false, "do not start runs for triggers")
+	flags.StringVar(&format, "log-format", "text", "text or json")
+	flags.StringVar(&level, "log-level", "info", "the least important messages: debug, info, warn or error")
+	for name, values := range map[string][]string{"log-format": logFormats, "log-level": logLevels} {
+		cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
 	return cmd
+}
+
+// The values of --log-format and --log-level.
+var (
+	logFormats = []string{"text", "json"}
+	logLevels  = []string{"debug", "info", "warn", "error"}
+)
+
+// newLog returns a logger for the values of --log-format and --log-level.
+func newLog(w io.Writer, format, level string) (*slog.Logger, error) {
+	var o slog.HandlerOptions
+	var least slog.Level
+	if !slices.Contains(logLevels, level) || least.UnmarshalText([]byte(level)) != nil {
+		return nil, usage(diag.DidYouMean(level, logLevels), "there is no log level %q", level)
+	}
+	o.Level = least
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, &o)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, &o)), nil
+	}
+	return nil, usage(diag.DidYouMean(format, logFormats), "there is no log format %q", format)
 }
 
 // work drives every run of a project until a signal. It reports whether to start again with the configuration as it is
 // now: after SIGHUP, if the configuration is valid.
-func (a *invocation) work() (reload bool, err error) {
+func (a *invocation) work(log *slog.Logger, structured bool) (reload bool, err error) {
+	say, skipped := a.note, a.skipped
+	if structured {
+		say = func(format string, args ...any) { log.Info(fmt.Sprintf(format, args...)) }
+		skipped = func(run *app.Run, missing *app.Error) {
+			log.Warn("run skipped", "run_id", run.ID, "error", a.app().Redact(a.failure(missing).message))
+		}
+	}
 	signals, release := a.Signals.handle()
 	defer release()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -511,15 +558,15 @@ func (a *invocation) work() (reload bool, err error) {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- a.app().Work(ctx, func(root string) {
-			a.note("Working in %s. Interrupt to stop.", a.folder(root))
-		}, a.skipped)
+			say("Working in %s. Interrupt to stop.", a.folder(root))
+		}, skipped)
 	}()
 	for {
 		select {
 		case err := <-ended:
 			return false, err
 		case sig := <-signals:
-			if sig == syscall.SIGHUP && !a.mayReload() {
+			if sig == syscall.SIGHUP && !a.mayReload(say) {
 				continue
 			}
 			cancel()
@@ -536,13 +583,13 @@ func (a *invocation) work() (reload bool, err error) {
 }
 
 // mayReload reports whether the configuration can be reloaded, and says so.
-func (a *invocation) mayReload() bool {
+func (a *invocation) mayReload(say func(format string, args ...any)) bool {
 	if err := a.app().CheckConfig(); err != nil {
 		a.notifyError(err)
-		a.note("The configuration was not reloaded: %v", err)
+		say("The configuration was not reloaded: %v", err)
 		return false
 	}
-	a.note("Reloading the configuration.")
+	say("Reloading the configuration.")
 	return true
 }
 

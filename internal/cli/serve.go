@@ -266,7 +266,7 @@ func (a *invocation) runServer(server HTTPServer, l net.Listener, state string, 
 			cancel()
 			return false, &failure{code: exitNotReady, message: err.Error()}
 		case sig := <-signals:
-			if sig == syscall.SIGHUP && !a.mayReload() {
+			if sig == syscall.SIGHUP && !a.mayReload(a.note) {
 				continue
 			}
 			cancel()

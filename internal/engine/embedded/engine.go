@@ -238,6 +238,9 @@ func (e *Engine) loadRun(
 	if err != nil {
 		return err
 	}
+	if !visit {
+		e.Log.Info("run claimed", "run_id", id)
+	}
 	r.continueLoaded(requests)
 	r.mu.Unlock()
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -410,6 +411,7 @@ func (r *run) appended(b *journal.Batch, err error, p *pending) {
 		p.answer(err)
 		return
 	}
+	r.log(b)
 	if b.Release && len(r.queue) > 0 {
 		// Messages arrived while the release was in flight: claim the run
 		// again for them.
@@ -438,6 +440,32 @@ func (r *run) appended(b *journal.Batch, err error, p *pending) {
 	}
 	r.mu.Unlock()
 	p.answer(nil)
+}
+
+// log logs what an append says about the run and, as details, about its steps.
+func (r *run) log(b *journal.Batch) {
+	log := r.e.Log
+	if log.Enabled(context.Background(), slog.LevelDebug) {
+		for i := range b.Events {
+			switch x := b.Events[i].Fact.(type) {
+			case journal.TaskStarted:
+				log.Debug("step started", "run_id", r.id, "step", x.Place.Key(), "attempt", x.Attempt)
+			case journal.TaskEnded:
+				log.Debug("step ended", "run_id", r.id, "step", x.Place.Key(), "outcome", x.Outcome)
+			}
+		}
+	}
+	if b.Index == nil || !log.Enabled(context.Background(), slog.LevelInfo) {
+		return
+	}
+	details := []any{"run_id", r.id, "state", b.Index.Status}
+	if b.Index.Outcome != "" {
+		details = append(details, "outcome", b.Index.Outcome)
+	}
+	if b.Index.Waiting != "" {
+		details = append(details, "waiting_for", b.Index.Waiting)
+	}
+	log.Info("run changed", details...)
 }
 
 // effect applies the effect of a durable fact outside of the state. It does not
