@@ -110,8 +110,10 @@ func TestPatternsAreValidAndRun(t *testing.T) {
 			if code, said := espalier("validate", path, "--strict"); code != exitOK {
 				t.Errorf("%s %s: %s", f.name, p.name, said)
 			}
-			inputs := []string{"-i", "topic=x", "-i", "url=https://example.org", "-i", "question=q", "-i", "text=t", "-i", "document=d",
-				"-i", "TOPIC=t", "-i", "period=2026"}
+			inputs := []string{
+				"-i", "topic=x", "-i", "url=https://example.org", "-i", "question=q", "-i", "text=t", "-i", "document=d",
+				"-i", "TOPIC=t", "-i", "period=2026",
+			}
 			run := append([]string{"run", path, "--simulate", "--auto-approve", "--allow-undeclared"}, inputs...)
 			if code, said := espalier(run...); code != exitOK {
 				t.Errorf("%s %s: exit code %d: %s", f.name, p.name, code, said)

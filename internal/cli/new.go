@@ -54,8 +54,11 @@ const onlyAgentFlow = "it is a pattern of Agent Flow"
 
 // newFormats are the formats of new workflows, the default first, with the file that holds one.
 var newFormats = []struct{ name, file string }{
-	{"agent-flow", "NAME.md"}, {"awf", "NAME.yaml"}, {"nof", "NAME.nof.md"},
-	{"agentfile", "workflows/NAME/workflow.yaml"}, {"aiflow", "NAME.aiflow"},
+	{"agent-flow", "NAME.md"},
+	{"awf", "NAME.yaml"},
+	{"nof", "NAME.nof.md"},
+	{"agentfile", "workflows/NAME/workflow.yaml"},
+	{"aiflow", "NAME.aiflow"},
 }
 
 func patternNames() []string {

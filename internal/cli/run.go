@@ -19,6 +19,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
@@ -87,6 +88,7 @@ func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
 	}
 	flags.StringArrayVarP(&f.inputs, "input", "i", nil,
 		"`NAME=VALUE`, or NAME=@FILE to read the value from a file; may be repeated")
+	cmd.RegisterFlagCompletionFunc("input", a.completeInput)
 	flags.StringVar(&f.inputFile, "input-file", "", "read the whole input from this JSON `FILE`")
 	flags.BoolVar(&f.allowUndeclared, "allow-undeclared", false, "take inputs that the workflow does not declare")
 	flags.BoolVar(&f.options.AllowShell, "allow-shell", false,
@@ -137,6 +139,9 @@ func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
 	flags.BoolVar(&a.autoApprove, "auto-approve", false, "approve every gate; only with --simulate or --script")
 	exclusive(cmd, "quiet", "verbose")
 	exclusive(cmd, "detach", "wait")
+	cmd.RegisterFlagCompletionFunc("model", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return price.Models(), cobra.ShellCompDirectiveNoFileComp
+	})
 	exclusive(cmd, "simulate", "script")
 }
 
