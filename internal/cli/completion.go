@@ -1,12 +1,17 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/explain"
 )
@@ -74,6 +79,57 @@ func completeCode(_ *cobra.Command, args []string, prefix string) ([]string, cob
 		if page, ok := explain.Lookup(code); ok && len(args) == 0 && strings.HasPrefix(code, strings.ToUpper(prefix)) {
 			out = append(out, fmt.Sprintf("%s\t%s", code, page.Title))
 		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeInput offers the names of a workflow's inputs, and completes the value if it has to be one of a few.
+func (a *invocation) completeInput(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	an, err := a.app().Analyze(context.Background(), app.AnalyzeRequest{Workflow: args[0], Reading: a.reading})
+	if err != nil || an.Program == nil || an.Program.Input == nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var contract struct {
+		Properties map[string]struct {
+			Description string `json:"description"`
+			Enum        []any  `json:"enum"`
+		} `json:"properties"`
+	}
+	if json.Unmarshal(an.Program.Input.Schema, &contract) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(contract.Properties)) {
+		property := contract.Properties[name]
+		if len(property.Enum) == 0 {
+			out = append(out, name+"=\t"+diag.Printable(property.Description))
+		}
+		for _, value := range property.Enum {
+			out = append(out, fmt.Sprintf("%s=%v", name, value))
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// completeWaitingStep offers the steps that a run waits at.
+func (a *invocation) completeWaitingStep(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	run, err := a.app().Find(context.Background(), args[0])
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	status, err := a.app().Status(context.Background(), cmp.Or(run.Root, run.ID))
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var out []string
+	for _, g := range status.Gates {
+		out = append(out, diag.Printable(g.Step))
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
 }

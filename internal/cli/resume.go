@@ -372,6 +372,7 @@ If no step waits for it yet, the event is kept for the next one.`,
 	flags.StringVar(&data, "data", "", "the data of the event, as `JSON`")
 	flags.StringVar(&text, "text", "", "the data of the event, as `TEXT`")
 	flags.StringVar(&step, "step", "", "the only `STEP` that receives the event, as \"espalier status\" shows it")
+	cmd.RegisterFlagCompletionFunc("step", a.completeWaitingStep)
 	flags.BoolVar(&leave, "no-continue", false, "record the event and leave the run to another process")
 	exclusive(cmd, "data", "text")
 	return cmd

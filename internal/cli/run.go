@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,6 +22,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
@@ -89,6 +92,7 @@ func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
 	}
 	flags.StringArrayVarP(&f.inputs, "input", "i", nil,
 		"`NAME=VALUE`, or NAME=@FILE to read the value from a file; may be repeated")
+	cmd.RegisterFlagCompletionFunc("input", a.completeInput)
 	flags.StringVar(&f.inputFile, "input-file", "", "read the whole input from this JSON `FILE`")
 	flags.BoolVar(&f.allowUndeclared, "allow-undeclared", false, "take inputs that the workflow does not declare")
 	flags.BoolVar(&f.options.AllowShell, "allow-shell", false,
@@ -136,9 +140,12 @@ func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
 	flags.Float64Var(&f.maxCost, "max-cost", 0, "stop the run before it costs more than this many `DOLLARS`")
 	flags.DurationVar(&f.timeout, "timeout", 0, "stop the run after this `DURATION` of active time, such as 90s or 2h")
 	flags.BoolVar(&a.wait, "wait", false, "at a gate, wait for a decision from elsewhere, until the run has finished")
-	flags.BoolVar(&a.autoApprove, "auto-approve", false, "approve every gate; only with --simulate or --script")
+	flags.BoolVar(&a.autoApprove, "auto-approve", false, "approve every gate of a run in which nothing is real")
 	exclusive(cmd, "quiet", "verbose")
 	exclusive(cmd, "detach", "wait")
+	cmd.RegisterFlagCompletionFunc("model", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return price.Models(), cobra.ShellCompDirectiveNoFileComp
+	})
 	exclusive(cmd, "simulate", "script")
 }
 
@@ -222,6 +229,10 @@ func (a *invocation) run(workflow string, f *runFlags) error {
 	if err != nil {
 		return err
 	}
+	if a.autoApprove && prepare.Script != nil && (len(an.Commands()) > 0 || !simulatesRest().MatchString(prepare.Script.Text)) {
+		return usage("Use --simulate, or add \"otherwise: simulate\" to the script of a workflow without commands.",
+			"--auto-approve is for simulated runs, and with --script, commands and tools without an entry are real")
+	}
 	p, err := project.Prepare(ctx, prepare)
 	if err != nil {
 		return err
@@ -250,6 +261,11 @@ func (f *runFlags) limit(an *app.Analysis) {
 	lower(&p.Budget.ActiveSeconds, int64(f.timeout/time.Second))
 	an.Program = &p
 }
+
+// simulatesRest matches a script that simulates the replies and tools that it does not list.
+var simulatesRest = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^otherwise:[ \t]*simulate[ \t]*(#.*)?\r?$`)
+})
 
 // prepareRequest reads the files that the flags name.
 func (a *invocation) prepareRequest(an *app.Analysis, f *runFlags) (req app.PrepareRequest, err error) {

@@ -805,18 +805,54 @@ func (a *invocation) transcriptFile(path string, pretty, ofRuns bool) error {
 	return err
 }
 
-// completeRun completes ids of runs.
-func (a *invocation) completeRun(_ *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+// completeRun completes the ids of runs that a command applies to, and then the steps or events that they wait for.
+func (a *invocation) completeRun(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	const done = cobra.ShellCompDirectiveNoFileComp
 	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+		return a.completeGate(cmd, args), done
 	}
-	runs, err := a.app().Runs(context.Background(), app.Filter{Prefix: prefix, Limit: 30})
+	filter := app.Filter{Prefix: prefix, Limit: 30}
+	switch cmd.Name() {
+	case "approve", "reject", "signal":
+		filter.Status = journal.Waiting
+	case "pause", "cancel", "edit":
+		filter.Unfinished = true
+	case "rm":
+		filter.Status = journal.Finished
+	}
+	runs, err := a.app().Runs(context.Background(), filter)
 	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+		return nil, done
 	}
 	var out []string
 	for _, r := range runs {
 		out = append(out, fmt.Sprintf("%s\t%s, %s", short(r.ID), r.Name, standing(&r)))
 	}
-	return out, cobra.ShellCompDirectiveNoFileComp
+	return out, done
+}
+
+// completeGate completes what stands behind a run: the steps of its open gates, or the events that it waits for.
+func (a *invocation) completeGate(cmd *cobra.Command, args []string) []string {
+	if len(args) > 1 || cmd.Name() != "approve" && cmd.Name() != "reject" && cmd.Name() != "signal" {
+		return nil
+	}
+	run, err := a.app().Find(context.Background(), args[0])
+	if err != nil {
+		return nil
+	}
+	status, err := a.app().Status(context.Background(), cmp.Or(run.Root, run.ID))
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, g := range status.Gates {
+		what := g.Step
+		if event := g.Kind == app.GateEvent; event != (cmd.Name() == "signal") {
+			continue
+		} else if event {
+			what = g.Event
+		}
+		out = append(out, diag.Printable(what)+"\t"+diag.Printable(g.Description))
+	}
+	return out
 }

@@ -4,7 +4,9 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -94,6 +96,9 @@ func Date() string { return table().date }
 var releaseSuffix = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`-(\d{8}|\d{4}-\d{2}-\d{2}|latest)$`)
 })
+
+// Models returns the names of all models with a published price, as PROVIDER/NAME.
+func Models() []string { return slices.Sorted(maps.Keys(table().models)) }
 
 // Known returns the published price of a model and reports whether it is valid at the given time.
 func Known(provider, model string, now time.Time) (Price, bool) {
