@@ -7,10 +7,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/memory"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/source"
@@ -160,5 +162,43 @@ spending: {all: {dollars_per_day: 0.2}}
 	spent(before)
 	if calls != 3 {
 		t.Errorf("%d calls", calls)
+	}
+}
+
+// racing are registers whose first two readers see the same version.
+type racing struct {
+	journal.Registers
+	loads atomic.Int32
+	both  chan struct{}
+}
+
+func (r *racing) Load(ctx context.Context, key string) (journal.Register, error) {
+	got, err := r.Registers.Load(ctx, key)
+	switch r.loads.Add(1) {
+	case 1:
+		<-r.both
+	case 2:
+		close(r.both)
+	}
+	return got, err
+}
+
+// Of two calls that read the same sum, one is counted first and the other looks
+// again.
+func TestSpendingCountsCallsThatRace(t *testing.T) {
+	c := settings(t, "spending: {all: {dollars_per_day: 1}}\n")
+	s := newSpending(&racing{Registers: memory.New(), both: make(chan struct{})}, c, func() time.Time { return noon })
+	granted := make(chan bool, 2)
+	for range 2 {
+		go func() {
+			full, err := s.reserve(context.Background(), s.shares("flow", ""), 600_000)
+			if err != nil {
+				t.Error(err)
+			}
+			granted <- full == nil
+		}()
+	}
+	if a, b := <-granted, <-granted; a == b {
+		t.Errorf("both calls: %v", a)
 	}
 }
