@@ -135,8 +135,9 @@ var layers = map[string][]string{
 	"cmd/espalier":  {"internal/cli", "internal/server", "internal/web", "internal/mcpserver", "internal/process"},
 	"internal/arch": {},
 	// Measures from outside, the layout alone, and runs put together as they are in the product.
-	"internal/bench": {"internal/graph", "internal/registry", "internal/pgtest"},
-	"internal/soak":  {},
+	"internal/bench":     {"internal/graph", "internal/registry", "internal/pgtest"},
+	"internal/soak":      {},
+	"internal/reference": {"internal/cli", "internal/config", "internal/explain"},
 }
 
 // seams are the packages whose subfolders are leaves: implementations of one

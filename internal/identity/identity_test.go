@@ -326,7 +326,7 @@ func TestSessionsEndWithTheirToken(t *testing.T) {
 			if _, err := a.users.AddToken("ana", "laptop", 0); err != nil {
 				t.Fatal(err)
 			}
-			id, err := a.Token(token)
+			id, err := a.Token(t.Context(), token)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -239,7 +239,7 @@ func TestOnlyNotifyThenStopNotifies(t *testing.T) {
 		w := atGate(t, ir.Gate{Timeout: 1000, OnTimeout: then})
 		w.now += 1000
 		var got bool
-		for _, e := range w.tell() {
+		for _, e := range w.send() {
 			if x, ok := e.Fact.(journal.GateDecided); ok {
 				got = x.Notify
 			}

@@ -26,7 +26,7 @@ func (p *project) user(name string, service bool, roles ...identity.Role) (token
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	who, err := p.auth.Token(token)
+	who, err := p.auth.Token(p.t.Context(), token)
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -57,7 +57,7 @@ func folder(f *source.File) string {
 // formats apart even if the YAML is invalid.
 func outerKeys(text string) []string {
 	var keys []string
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
 		key, _, ok := strings.Cut(line, ":")
 		if ok && key != "" && !strings.ContainsAny(key[:1], " #-{\t\r\n") {
 			keys = append(keys, strings.Trim(strings.TrimSpace(key), `"'`))
