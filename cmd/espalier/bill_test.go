@@ -327,14 +327,16 @@ func (s *till) settle(t *testing.T, dir, project string) (lost int) {
 	}
 	var steps billed
 	for _, step := range []string{"judge", "decide"} {
-		var records []struct {
-			Used billed `json:"used"`
+		var records struct {
+			Executions []struct {
+				Used billed `json:"used"`
+			} `json:"executions"`
 		}
 		if err := json.Unmarshal([]byte(espalierIn(t, dir, "status", errandRun, "--step", step, "--json")),
 			&records); err != nil {
 			t.Fatal(err)
 		}
-		for _, r := range records {
+		for _, r := range records.Executions {
 			steps.ModelCalls += r.Used.ModelCalls
 			steps.Micro += r.Used.Micro
 			steps.Lost.Micro += r.Used.Lost.Micro

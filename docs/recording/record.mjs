@@ -54,9 +54,9 @@ async function type(text) {
   shoot(0.3);
 }
 
-async function run(command) {
-  const child = spawn("script", ["-qefc", `stty cols ${columns} rows ${rows} -echo; ${command}`, "/dev/null"],
-    { stdio: ["ignore", "pipe", "inherit"], env: { ...process.env, TERM: "xterm-256color", COLUMNS: String(columns) } });
+async function run(command, answer) {
+  const child = spawn("script", ["-qefc", `stty cols ${columns} rows ${rows}; ${command}`, "/dev/null"],
+    { stdio: ["pipe", "pipe", "inherit"], env: { ...process.env, TERM: "xterm-256color", COLUMNS: String(columns) } });
   let last = performance.now();
   for await (const data of child.stdout) {
     const now = performance.now(), passed = (now - last) / 1000;
@@ -65,13 +65,18 @@ async function run(command) {
       last = now;
     }
     await write(data);
+    if (answer && data.toString().includes(answer.to)) {
+      shoot(2);
+      child.stdin.write(answer.type + "\n");
+      last = performance.now();
+    }
   }
   shoot(0.2);
 }
 
-for (const { show, run: command, pause } of commands) {
+for (const { show, run: command, answer, pause } of commands) {
   await type(show);
-  await run(command ?? show);
+  await run(command ?? show, answer);
   shoot(pause ?? 1.5);
 }
 

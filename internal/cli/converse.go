@@ -73,6 +73,9 @@ func (a *invocation) answer(run *app.Run) (app.Message, error) {
 	if run.Status != journal.Waiting {
 		return nil, nil
 	}
+	// A person who has seen the question may interrupt it.
+	_, release := a.Signals.handle()
+	defer release()
 	status, err := a.runs().Status(context.Background(), run.ID)
 	if err != nil {
 		return nil, err
@@ -183,6 +186,9 @@ func (a *invocation) ask(prompt string) (string, error) {
 	}()
 	select {
 	case line := <-read:
+		if !strings.HasSuffix(line, "\n") && !a.json && a.typed() {
+			a.note("") // the end of the input leaves the cursor behind the prompt
+		}
 		return strings.TrimSpace(line), nil
 	case <-signals:
 		return "", errSignal
