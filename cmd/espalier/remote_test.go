@@ -201,7 +201,7 @@ var changing = []struct {
 }{
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?`), "TIME"},
 	{regexp.MustCompile(`\b\d\d:\d\d:\d\d\b`), "CLOCK"},
-	{regexp.MustCompile(`\b[0-9.]+ (ms|s|µs)\b`), "DURATION"},
+	{regexp.MustCompile(` *\b[0-9.]+ (ms|s|µs|min [0-9]+ s)\b`), " DURATION"}, // with the padding of a column
 	{regexp.MustCompile(`"(ms|[a-z_]*_ms|[a-z_]*_ms_used)": ?[0-9.]+`), `"$1":N`},
 	{regexp.MustCompile(`,"ms":N`), ""},
 	{regexp.MustCompile(`\b[0-9a-f]{64}\b`), "HASH"},
