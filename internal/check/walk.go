@@ -92,8 +92,14 @@ func (e *estimator) connectWalk(w *walker, n int, out exits, at map[int]int) {
 	case ir.Call:
 		if child := e.child(a.Child, true); child != nil && len(child.p.Blocks) > 0 &&
 			len(child.p.Blocks[ir.Body].Steps) > 0 {
-			done := append(retries[:len(retries):len(retries)], after...)
+			done, begin := append(retries[:len(retries):len(retries)], after...), len(w.nodes)
 			inner = []int{child.addBlock(w, ir.Body, exits{ok: done, failed: done}, map[int]int{})}
+			if child.p.Budget.Steps != nil {
+				// Wherever its own budget is exhausted, the child ends, and the run continues after the call.
+				for i := begin; i < len(w.nodes); i++ {
+					w.nodes[i].next = append(w.nodes[i].next, done...)
+				}
+			}
 		}
 	}
 	for i := range attempts {

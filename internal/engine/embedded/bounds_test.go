@@ -245,3 +245,34 @@ func TestNoRunExceedsItsBounds(t *testing.T) {
 		}
 	})
 }
+
+// A child whose own budget ends it early takes fewer steps of the run's budget, so that the run can call it more often.
+func TestChildrenThatExhaustTheirBudgetAreRepeated(t *testing.T) {
+	task := func(id string, next ...ir.Edge) ir.Step {
+		return ir.Step{ID: id, Type: "task", Action: ir.Task{Kind: "test"}, Next: next}
+	}
+	to := func(step string, limit int) ir.Edge {
+		return ir.Edge{On: []ir.Outcome{ir.OK, ir.Skipped, ir.Failed}, To: ir.Target{Step: step}, Limit: limit}
+	}
+	child := ir.Program{
+		Format: "test", Name: "test", Budget: ir.Budget{Steps: &ir.Limit{Max: 2}},
+		Blocks: []ir.Block{{Steps: []ir.Step{
+			task("c0", to("c1", 0)), task("c1", to("c2", 0)), task("c2", to("c3", 0)), task("c3", to("c4", 0)), task("c4"),
+		}}},
+	}
+	call := ir.Step{
+		ID: "s0", Type: "task", Action: ir.Call{PassReads: true}, SkipOnError: true, Next: []ir.Edge{to("s1", 0)},
+	}
+	p := &ir.Program{
+		Format: "test", Name: "test", Budget: ir.Budget{Steps: &ir.Limit{Max: 8}}, Children: []ir.Program{child},
+		Blocks: []ir.Block{{Steps: []ir.Step{call, task("s1", to("s0", 2))}}},
+	}
+	report := check.Estimate(p, stepkind.NewSet(adversary{}))
+	used := runProgram(t, p, adversary{})
+	if used.starts["c0"] != 2 {
+		t.Fatalf("the child ran %d times", used.starts["c0"])
+	}
+	if over := exceeded(&report, used); over != nil {
+		t.Error(strings.Join(over, "\n"))
+	}
+}
