@@ -37,6 +37,7 @@ demo: build ## show what Espalier does, without an API key or an account
 		$(EXAMPLE) > $(BROKEN)
 	@echo '$$ espalier validate - < broken.md'
 	@$(ESPALIER) validate - --stdin-name broken.md < $(BROKEN); [ $$? -eq 3 ]
+	@echo; echo 'Next: bin/espalier serve shows these runs in a browser; docs/first-steps.md creates a workflow of your own.'
 
 # The libraries of models and servers take minutes to compile with the race detector, and what is concurrent lies below
 # them. So "make test" uses it for every package that is tested without them; "make race" for all.
@@ -47,6 +48,7 @@ test: ## run all tests, with the race detector where that is cheap and there is 
 	@$(if $(RACE),,echo 'No C compiler was found: the tests run without the race detector.')
 	@[ "$$($(GO) env GOOS)" != linux ] || bwrap --ro-bind / / --unshare-all true 2>/dev/null || echo 'bubblewrap is missing or not permitted: only the Landlock sandbox is tested.'
 	@command -v python3 >/dev/null 2>&1 || echo 'python3 was not found: tests that compare results with CPython are skipped.'
+	@[ "$$($(GO) env GOOS)" != linux ] || command -v systemd-analyze >/dev/null 2>&1 || echo 'systemd-analyze was not found: the systemd unit is not verified.'
 	@command -v chromium chromium-browser google-chrome >/dev/null 2>&1 || echo 'Chromium was not found: the tests of the web pages in a browser are skipped.'
 	GORACE=atexit_sleep_ms=0 $(GO) test $(RACE) $(call LISTED,-vE)
 	$(GO) test $(call LISTED,-E)

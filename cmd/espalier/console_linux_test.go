@@ -83,7 +83,7 @@ func TestConversationContinuesTheSessionOfAProgram(t *testing.T) {
 	}
 }
 
-// When two people reply to the same turn, the first reply counts. The other person is told, and sees the next turn.
+// When two people reply to the same turn, the first reply counts. The other terminal reports that and shows the next turn.
 func TestTwoRepliesToOneTurn(t *testing.T) {
 	p := newAWF(t, `  initial: chat
   chat: {type: agent, provider: claude, mode: conversation, prompt: hi, on_success: done}

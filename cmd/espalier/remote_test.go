@@ -266,7 +266,7 @@ func sortedLines(text string) string {
 }
 
 // A person on another machine signs in once. What they do is recorded under the
-// name of their account, whoever they are on their own machine.
+// name of their account, not of the user on their own machine.
 func TestLoginStoresATokenForAServer(t *testing.T) {
 	p := newGated(t)
 	s := startServer(p)

@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-run/espalier/internal/npmtest"
 )
 
-// The command lists what a server of others offers, starts nothing that nobody
-// has approved, and says which server cannot be used.
+// TestToolsListsServersAndTheirTools lists the tools of a real MCP server. The command does not start a server that is
+// not approved, and reports why a server cannot be used.
 func TestToolsListsServersAndTheirTools(t *testing.T) {
 	p := newGated(t)
 	program := npmtest.Program(t, "@modelcontextprotocol/server-everything@2026.8.31", "mcp-server-everything")

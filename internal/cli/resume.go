@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -475,7 +474,7 @@ func parseEdits(args []string) ([]app.Edit, error) {
 
 func (a *invocation) workCommand() *cobra.Command {
 	var noTriggers bool
-	var format, level string
+	var logging logFlags
 	cmd := &cobra.Command{
 		Use:   "work [--no-triggers] [--log-format FORMAT] [--log-level LEVEL]",
 		Short: "Drive every run of the project until interrupted",
@@ -494,13 +493,13 @@ The log on stderr says which runs are driven and how they rest or end; with
 is a JSON object.`,
 		Args: takes(0, 0, "nothing"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			log, err := newLog(a.stderr, format, level)
+			log, err := logging.new(a.stderr)
 			if err != nil {
 				return err
 			}
 			for {
 				a.app(func(o *app.Options) { o.NoTriggers, o.Log = noTriggers, log })
-				reload, err := a.work(log, format == "json")
+				reload, err := a.work(log, logging.format == "json")
 				if !reload {
 					return err
 				}
@@ -511,35 +510,8 @@ is a JSON object.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&noTriggers, "no-triggers", false, "do not start runs for triggers")
-	flags.StringVar(&format, "log-format", "text", "text or json")
-	flags.StringVar(&level, "log-level", "info", "the least important messages: debug, info, warn or error")
-	for name, values := range map[string][]string{"log-format": logFormats, "log-level": logLevels} {
-		cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	}
+	logging.add(cmd)
 	return cmd
-}
-
-// The values of --log-format and --log-level.
-var (
-	logFormats = []string{"text", "json"}
-	logLevels  = []string{"debug", "info", "warn", "error"}
-)
-
-// newLog returns a logger for the values of --log-format and --log-level.
-func newLog(w io.Writer, format, level string) (*slog.Logger, error) {
-	var o slog.HandlerOptions
-	var least slog.Level
-	if !slices.Contains(logLevels, level) || least.UnmarshalText([]byte(level)) != nil {
-		return nil, usage(diag.DidYouMean(level, logLevels), "there is no log level %q", level)
-	}
-	o.Level = least
-	switch format {
-	case "text":
-		return slog.New(slog.NewTextHandler(w, &o)), nil
-	case "json":
-		return slog.New(slog.NewJSONHandler(w, &o)), nil
-	}
-	return nil, usage(diag.DidYouMean(format, logFormats), "there is no log format %q", format)
 }
 
 // work drives every run of a project until a signal. It reports whether to start again with the configuration as it is

@@ -49,10 +49,11 @@ type ServerOptions struct {
 const defaultAddr = "127.0.0.1:7477"
 
 type serveFlags struct {
-	addr, public, logFormat string
-	proxied                 bool
-	cert, key               string
-	oidc                    string
+	addr, public string
+	logging      logFlags
+	proxied      bool
+	cert, key    string
+	oidc         string
 }
 
 func (a *invocation) serveCommand() *cobra.Command {
@@ -96,16 +97,12 @@ are read again when their files change.`,
 	flags.StringVar(&f.cert, "tls-cert", "", "`FILE` with the certificate of the server")
 	flags.StringVar(&f.key, "tls-key", "", "`FILE` with the key of the certificate")
 	flags.StringVar(&f.oidc, "oidc", "", "JSON `FILE` with an OpenID Connect provider through which people sign in")
-	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
-	cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	f.logging.add(cmd)
 	return cmd
 }
 
 // validate returns the public URL.
 func (f *serveFlags) validate() (*url.URL, error) {
-	if f.logFormat != "text" && f.logFormat != "json" {
-		return nil, usage("Use text or json.", "there is no log format %q", f.logFormat)
-	}
 	if (f.cert == "") != (f.key == "") {
 		return nil, usage("Use both or none.", "--tls-cert and --tls-key belong together")
 	}
@@ -126,9 +123,9 @@ func (a *invocation) serve(f *serveFlags) error {
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(a.stderr, nil))
-	if f.logFormat == "json" {
-		log = slog.New(slog.NewJSONHandler(a.stderr, nil))
+	log, err := f.logging.new(a.stderr)
+	if err != nil {
+		return err
 	}
 	var port *keptListener
 	defer func() {

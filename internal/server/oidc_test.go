@@ -123,7 +123,7 @@ func TestPeopleSignInAtAnOpenIDConnectProvider(t *testing.T) {
 			t.Errorf("%s has a session: %d", name, w.StatusCode)
 		}
 	}
-	// A link that somebody else has begun signs nobody in.
+	// A callback without the cookie of its attempt does not sign in.
 	w, err = newBrowser(t).Get(p.url + oidcCallback + "?code=x&state=y")
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +134,7 @@ func TestPeopleSignInAtAnOpenIDConnectProvider(t *testing.T) {
 	}
 }
 
-// Programs send ID tokens. Tokens that are expired, or made for somebody else, or
+// Programs send ID tokens. Tokens that are expired, issued for another client, or
 // signed with a key that the provider no longer has, are refused.
 func TestIDTokensOfTheProviderAreVerified(t *testing.T) {
 	p, issuer := withProvider(t)

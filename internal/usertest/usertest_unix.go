@@ -20,7 +20,7 @@ const rerun = "ESPALIER_TEST_USER"
 // required is the variable that makes tests fail where they cannot run in every combination of users and sandboxes.
 const required = "ESPALIER_TEST_CONFINEMENT"
 
-// nobody is the user ID of an account without files.
+// nobody is the user ID of the account "nobody", which owns no files.
 const nobody = 65534
 
 // Skip skips a test that this machine cannot run. If ESPALIER_TEST_CONFINEMENT is set, as "make test-confinement" does,

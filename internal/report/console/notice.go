@@ -212,7 +212,7 @@ func inColor(colour report.Colour, text func(n *Notice) string) phrase {
 var phrases = map[Event]phrase{
 	RunStarted:   inColor(report.Plain, (*Notice).runStarted),
 	RunFinished:  func(n *Notice, _ *Style) (string, report.Colour) { return n.finished() },
-	RunClaimed:   inColor(report.Dim, func(*Notice) string { return "resumed by another process" }),
+	RunClaimed:   inColor(report.Dim, func(*Notice) string { return "resumed in a new process" }),
 	StepStarted:  inColor(report.Plain, (*Notice).stepStarted),
 	StepFinished: func(n *Notice, _ *Style) (string, report.Colour) { return n.stepFinished() },
 	StepSkipped:  inColor(report.Dim, func(*Notice) string { return "skipped: condition is false" }),
