@@ -35,6 +35,9 @@ var commands = map[string][]string{
 	"work": {"work"}, "kill": nil, "term": nil,
 }
 
+// restTimeout is how long a worker has to bring the run to rest.
+const restTimeout = 30 * time.Second
+
 // names are the commands in a fixed order, so that a seed determines a round.
 var names = []string{"approve", "reject", "resume", "decide", "pause", "cancel", "edit", "leave", "work", "kill", "term"}
 
@@ -152,13 +155,17 @@ func (r *round) play(random *rand.Rand) {
 	start := []string{"run", "gated.md", "--run-id", run}
 	var first *exec.Cmd
 	var all sync.WaitGroup
+	var worker *exec.Cmd
+	var waitWorker func() int
 	launch := func(name string, args []string) *exec.Cmd {
 		cmd, wait, err := r.begin(ctx, name, args...)
 		if err != nil {
 			r.fail("%v", err)
 			return nil
 		}
-		if name != "work" {
+		if name == "work" {
+			waitWorker = wait
+		} else {
 			all.Go(func() { wait() })
 		}
 		return cmd
@@ -175,7 +182,6 @@ func (r *round) play(random *rand.Rand) {
 			}
 		}
 	}
-	var worker *exec.Cmd
 	stopped := false
 	for range 2 + random.IntN(2) {
 		name := names[random.IntN(len(names))]
@@ -204,13 +210,15 @@ func (r *round) play(random *rand.Rand) {
 		r.fail("a process does not end")
 	}
 	if worker != nil {
-		for range 100 { // a worker brings the run to rest
+		// A worker brings the run to rest. It looks for the runs of dead processes
+		// once a second, and a busy machine delays it.
+		for end := time.Now().Add(restTimeout); time.Now().Before(end); {
 			if status, _ := r.status(); status != "running" {
 				break
 			}
 		}
-		_ = worker.Process.Signal(syscall.SIGTERM)
-		_ = worker.Wait()
+		_ = worker.Process.Signal(syscall.SIGTERM) // it may have ended
+		waitWorker()
 	}
 	r.check(trace, stopped, worker != nil)
 }
