@@ -144,27 +144,16 @@ func writeLinks(ctx context.Context, out *zip.Writer, s ChainReader, run RunID) 
 }
 
 func writeBlobs(ctx context.Context, out *zip.Writer, s Reader, run RunID) error {
-	written := map[string]bool{}
-	for e, err := range s.Events(ctx, run, 0) {
+	for blob, err := range blobsOf(ctx, s, run) {
 		if err != nil {
 			return err
 		}
-		for hash := range References(e.Fact) {
-			if written[hash] {
-				continue
-			}
-			written[hash] = true
-			data, err := s.Blob(ctx, hash)
-			if err != nil {
-				return err
-			}
-			f, err := out.Create(blobsFolder + hash)
-			if err != nil {
-				return err
-			}
-			if _, err := f.Write(data); err != nil {
-				return err
-			}
+		f, err := out.Create(blobsFolder + blob.Hash)
+		if err != nil {
+			return err
+		}
+		if _, err := f.Write(blob.Data); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -458,11 +447,15 @@ func (*Archive) Last(context.Context) (Pos, error) { return 0, nil }
 // Changed implements Tailer. An archive never changes.
 func (*Archive) Changed() <-chan struct{} { return nil }
 
-// ImportedRun is a finished run of another store.
+// ImportedRun is a run of another store.
 type ImportedRun struct {
 	Runs  []Entry // the root run first, then its children
 	Links iter.Seq2[Link, error]
 	Blobs iter.Seq2[Blob, error]
+	// Moved allows a run that has not finished. The caller makes sure that no
+	// process continues it in the other store.
+	Moved bool
+	Inbox []InboxMessage // of a run that has not finished
 }
 
 // Check returns ErrInvalid or ErrUnfinished if the run cannot be imported.
@@ -471,7 +464,7 @@ func (r *ImportedRun) Check() error {
 		if (r.Runs[i].Root == "") != (i == 0) || i > 0 && r.Runs[i].Root != r.Runs[0].ID {
 			return fmt.Errorf("%w: run %s", ErrInvalid, r.Runs[i].ID)
 		}
-		if r.Runs[i].Status != Finished {
+		if r.Runs[i].Status != Finished && !r.Moved {
 			return fmt.Errorf("%w: %s", ErrUnfinished, r.Runs[i].ID)
 		}
 	}

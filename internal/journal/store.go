@@ -151,11 +151,14 @@ type Admin interface {
 	// completely or not at all. Remove stops at the first run that it must not
 	// remove (ErrUnfinished).
 	Remove(ctx context.Context, why Removal, runs ...RunID) error
-	// Import adds a finished run of another store, completely or not at all. Its
-	// appends keep their bodies and hashes. They did not happen here, so Tail does
-	// not return them. A run that exists, also as a child, is an ErrExists. The
-	// caller has verified the run.
+	// Import adds a run of another store, completely or not at all. Its appends
+	// keep their bodies and hashes. They did not happen here, so Tail does not
+	// return them. The run has no owner. A run that exists, also as a child, is an
+	// ErrExists. The caller has verified the run.
 	Import(ctx context.Context, run ImportedRun) error
+	// ImportTombstones adds the tombstones of another store, all or none, to a
+	// store that has none; otherwise it returns ErrExists.
+	ImportTombstones(ctx context.Context, all []Link) error
 	// Close waits for the batches that were passed to Append. Later appends
 	// fail with ErrClosed.
 	Close() error

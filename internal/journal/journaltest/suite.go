@@ -115,6 +115,7 @@ func Run(t *testing.T, subject Subject) {
 		{"appends without a hash are covered by later ones", unhashed},
 		{"removed runs leave tombstones", tombstones},
 		{"archived runs are imported as they were", imports},
+		{"a store is copied with its unfinished runs", copies},
 		{"the tail is in commit order", tailOrder},
 		{"reading after an event in the middle of an append", readingFromTheMiddle},
 		{"changed", changed},

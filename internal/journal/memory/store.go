@@ -647,6 +647,10 @@ func (s *Store) Import(_ context.Context, in journal.ImportedRun) error {
 	if err := s.keepBlobs(root, &journal.Batch{Blobs: blobs}); err != nil {
 		return err
 	}
+	for _, m := range in.Inbox {
+		s.lastMsg++
+		root.inbox = append(root.inbox, journal.InboxMessage{ID: s.lastMsg, Message: m.Message})
+	}
 	s.runs[root.ID] = root
 	s.order = append(s.order, root)
 	for _, e := range in.Runs[1:] {
@@ -654,6 +658,19 @@ func (s *Store) Import(_ context.Context, in journal.ImportedRun) error {
 		child := &run{Entry: e}
 		s.runs[e.ID] = child
 		s.order = append(s.order, child)
+	}
+	return nil
+}
+
+// ImportTombstones implements journal.Admin.
+func (s *Store) ImportTombstones(_ context.Context, all []journal.Link) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.tombs) > 0 {
+		return fmt.Errorf("%w: tombstones", journal.ErrExists)
+	}
+	for i, link := range all {
+		s.tombs = append(s.tombs, journal.Link{Pos: journal.Pos(i + 1), Body: link.Body, Hash: link.Hash})
 	}
 	return nil
 }

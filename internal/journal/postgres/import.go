@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 
@@ -75,7 +76,43 @@ func (s *Store) importRun(ctx context.Context, tx pgx.Tx, in *journal.ImportedRu
 			return err
 		}
 	}
+	for _, m := range in.Inbox {
+		data := m.Data
+		if data == nil {
+			data = []byte{}
+		}
+		if _, err := tx.Exec(ctx, s.q(`INSERT INTO @.inbox (run, token, kind, data, at) VALUES ($1, $2, $3, $4, $5)`),
+			n, rand.Text(), encodeText(m.Kind), data, int64(m.At)); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// ImportTombstones implements journal.Admin.
+func (s *Store) ImportTombstones(ctx context.Context, all []journal.Link) error {
+	return s.call(ctx, func() error {
+		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+			// Lock the row of the journal: Remove adds tombstones, too.
+			if _, err := tx.Exec(ctx, s.q("SELECT 1 FROM @.journal FOR UPDATE")); err != nil {
+				return err
+			}
+			var n int64
+			if err := tx.QueryRow(ctx, s.q("SELECT count(*) FROM @.tombstones")).Scan(&n); err != nil {
+				return err
+			}
+			if n > 0 {
+				return refusal{fmt.Errorf("%w: tombstones", journal.ErrExists)}
+			}
+			for i, link := range all {
+				if _, err := tx.Exec(ctx, s.q("INSERT INTO @.tombstones (n, body, hash) VALUES ($1, $2, $3)"),
+					i+1, link.Body, link.Hash); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
 }
 
 // room is how far below all others the positions of an imported run start. It has

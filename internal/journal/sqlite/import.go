@@ -73,8 +73,33 @@ func importRun(c *conn, in *journal.ImportedRun) error {
 			return err
 		}
 	}
+	for _, m := range in.Inbox {
+		if _, err := c.exec("INSERT INTO inbox (run, kind, data, at) VALUES (?, ?, ?, ?)",
+			n, m.Kind, filled(m.Data), int64(m.At)); err != nil {
+			return err
+		}
+	}
 	_, err = c.exec("UPDATE runs SET head = ? WHERE n = ?", head, n)
 	return err
+}
+
+// ImportTombstones implements journal.Admin.
+func (s *Store) ImportTombstones(ctx context.Context, all []journal.Link) error {
+	return s.write(ctx, func(c *conn) error {
+		row, err := c.row(1, "SELECT count(*) FROM tombstones")
+		if err != nil {
+			return err
+		}
+		if row[0].(int64) > 0 {
+			return refusef("%w: tombstones", journal.ErrExists)
+		}
+		for _, link := range all {
+			if _, err := c.exec("INSERT INTO tombstones (body, hash) VALUES (?, ?)", link.Body, link.Hash); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // room is how far below all others the positions of an imported run start. It has
