@@ -26,6 +26,17 @@ import (
 // TestScriptsOnPostgres runs scripts of the command line again with a
 // PostgreSQL store: what people see does not depend on the store.
 func TestScriptsOnPostgres(t *testing.T) {
+	scriptsOnPostgres(t, "ESPALIER_STORE", "script/run", "script/work", "script/resume-from", "script/resume-key",
+		"script/resume-scripts", "script/agent-flow-run", "script/secrets")
+}
+
+// TestMigrationToPostgres moves a project from SQLite to PostgreSQL.
+func TestMigrationToPostgres(t *testing.T) {
+	scriptsOnPostgres(t, "DATABASE", "postgres/migrate")
+}
+
+// scriptsOnPostgres runs scripts with the URL of an empty store in a variable.
+func scriptsOnPostgres(t *testing.T, variable string, names ...string) {
 	server := pgtest.Shared(t)
 	t.Cleanup(pgtest.StopShared)
 	root, err := filepath.Abs(filepath.Join("..", ".."))
@@ -33,10 +44,8 @@ func TestScriptsOnPostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	var files []string
-	for _, name := range []string{
-		"run", "work", "resume-from", "resume-key", "resume-scripts", "agent-flow-run", "secrets",
-	} {
-		files = append(files, filepath.Join(root, "testdata", "script", name+".txtar"))
+	for _, name := range names {
+		files = append(files, filepath.Join(root, "testdata", name+".txtar"))
 	}
 	testscript.Run(t, testscript.Params{
 		Files:               files,
@@ -47,7 +56,7 @@ func TestScriptsOnPostgres(t *testing.T) {
 			e.Setenv("GORACE", quickExit)
 			e.Setenv("BARE_PATH", barePath(t))
 			sum := sha256.Sum256([]byte(e.WorkDir))
-			e.Setenv("ESPALIER_STORE", server.URL("postgres")+"&schema=s"+hex.EncodeToString(sum[:8]))
+			e.Setenv(variable, server.URL("postgres")+"&schema=s"+hex.EncodeToString(sum[:8]))
 			return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o755)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

@@ -13,6 +13,8 @@ import (
 
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/registry"
+	"github.com/espalier-run/espalier/internal/trust"
 )
 
 // PruneRequest selects finished runs to remove. All conditions have to hold; the zero value selects all finished runs.
@@ -165,6 +167,51 @@ func (rt *environment) strays(known map[string]bool) ([]string, error) {
 		}
 	}
 	return found, nil
+}
+
+// Migrate moves all runs from the folder of the project to a PostgreSQL database, unfinished ones and the state of
+// schedules included. Without a URL it uses the store that the environment or the configuration names. It returns the
+// path of the journal that the folder keeps under another name.
+func (a *App) Migrate(ctx context.Context, url string) (done journal.Copied, kept string, err error) {
+	space, root, err := a.here()
+	if err != nil {
+		return done, "", err
+	}
+	defer space.Close()
+	if url == "" {
+		if url, err = registry.StoreURL(a.settingsOrNone(space, root).Config, a.o.Getenv); err != nil {
+			return done, "", fail(InvalidRequest, "", "%v", err)
+		}
+	}
+	if url == "" {
+		return done, "", fail(InvalidRequest, "", "no PostgreSQL database is named").
+			advise("Name one: espalier store migrate postgres://user@host/database")
+	}
+	dir := filepath.Join(root, storageFolder)
+	if !exists(filepath.Join(dir, storageFile)) {
+		return done, "", fail(NotFound, NoRuns, "there are no runs in %s", folderName(space, root))
+	}
+	approvals := trust.Open(a.o.Getenv)
+	done, kept, err = registry.MigrateStore(ctx, dir, url, &approvals, a.o.Log)
+	if err == nil {
+		return done, a.Display(kept), nil
+	}
+	e := fail(InvalidRequest, "", "the runs are not moved: %v", err)
+	e.Err = err
+	if _, busy := errors.AsType[registry.InUseError](err); busy {
+		return done, "", e.advise("Stop them, and repeat the command.")
+	}
+	if _, owned := errors.AsType[*journal.OwnedError](err); owned {
+		return done, "", e.advise("Temporal drives this run. Wait until it has finished, or cancel it.")
+	}
+	if errors.Is(err, journal.ErrDiffers) {
+		return done, "", e.advise("The database has been used for something else. Name an empty one, or another schema.")
+	}
+	if kind := storeKind(err); kind != Internal {
+		e.Kind = kind
+	}
+	e.Advice = storeAdvice(err)
+	return done, "", e
 }
 
 // Backup writes a copy of the project's store to a file that does not exist yet, while runs continue.

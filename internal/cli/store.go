@@ -5,12 +5,14 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/espalier-run/espalier/internal/journal"
 )
 
 func (a *invocation) storeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "store",
-		Short: "Check or back up the store of this project's runs",
+		Short: "Check, back up or move the store of this project's runs",
 		Args:  takes(0, 0, "nothing"),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -41,8 +43,51 @@ their own folders are not part of the copy.`,
 			return nil
 		},
 	}
-	cmd.AddCommand(a.jsonFlag(check), backup)
+	migrate := &cobra.Command{
+		Use:   "migrate [URL]",
+		Short: "Move all runs from the project's folder to a PostgreSQL database",
+		Long: `Move all runs from the project's folder to a PostgreSQL database: finished and
+unfinished ones, waiting decisions, the state of schedules, and the tombstones of
+removed runs. Every run keeps its ID, its events and its chain of hashes, so
+"espalier audit verify" and anchors hold as before. Runs that have not finished
+continue in the database.
+
+Without a URL, the runs move to the store that ESPALIER_STORE or espalier.yaml
+names. Stop everything that uses the project first. The file in the folder is
+kept under another name, and no longer used. A migration that was interrupted can
+be repeated.`,
+		Example: "  espalier store migrate postgres://espalier@db.example.com/espalier",
+		Args:    takes(0, 1, "the URL of a database"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			url := ""
+			if len(args) > 0 {
+				url = args[0]
+			}
+			return a.migrateStore(url)
+		},
+	}
+	cmd.AddCommand(a.jsonFlag(check), backup, a.jsonFlag(migrate))
 	return cmd
+}
+
+func (a *invocation) migrateStore(url string) error {
+	done, kept, err := a.app().Migrate(context.Background(), url)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.writeJSON(struct {
+			journal.Copied
+			Kept string `json:"kept"`
+		}{done, kept})
+	}
+	a.note("Moved %s, %d of them unfinished, and %s.", plural(done.Runs, "run"), done.Unfinished,
+		plural(done.Tombstones, "tombstone"))
+	a.note("The file that had them is kept as %s.", kept)
+	if url != "" {
+		a.note("Set \"store\" in espalier.yaml, or ESPALIER_STORE, to the URL of the database.")
+	}
+	return nil
 }
 
 func (a *invocation) checkStore() error {

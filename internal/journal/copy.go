@@ -62,6 +62,9 @@ func copyRun(ctx context.Context, from, to Store, e Entry) (added bool, err erro
 	if err != nil {
 		return false, err
 	}
+	if e.Owner == Temporal && e.Status != Finished {
+		return false, &OwnedError{Owner: e.Owner}
+	}
 	in := ImportedRun{Moved: true, Links: from.Links(ctx, e.ID), Blobs: blobsOf(ctx, from, e.ID)}
 	e.Owner = ""
 	in.Runs = []Entry{e}

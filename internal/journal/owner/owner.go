@@ -177,6 +177,19 @@ func (p *Process) Describe(o journal.Owner) (Info, error) {
 	return info, err
 }
 
+// Others describes the other living processes.
+func (p *Process) Others() []Info {
+	var all []Info
+	for name := range p.others() {
+		if p.Dead(journal.Owner(name)) {
+			continue
+		}
+		info, _ := p.Describe(journal.Owner(name)) // it may have ended by now, or not written it yet
+		all = append(all, info)
+	}
+	return all
+}
+
 // Close ends this process's ownership: other processes consider it dead.
 func (p *Process) Close() error {
 	var err error
