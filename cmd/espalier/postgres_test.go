@@ -26,7 +26,7 @@ import (
 // TestScriptsOnPostgres runs scripts of the command line again with a
 // PostgreSQL store: what people see does not depend on the store.
 func TestScriptsOnPostgres(t *testing.T) {
-	scriptsOnPostgres(t, "ESPALIER_STORE", "script/run", "script/work", "script/resume-from", "script/resume-key",
+	scriptsOnPostgres(t, "ESPALIER_STORE", "script/run", "script/work", "script/workers", "script/resume-from", "script/resume-key",
 		"script/resume-scripts", "script/agent-flow-run", "script/secrets")
 }
 

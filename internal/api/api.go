@@ -403,6 +403,28 @@ type Missed struct {
 	Reason string `json:"reason"`
 }
 
+// Worker is a process that uses the store of the project.
+type Worker struct {
+	ID       string `json:"id"`
+	Host     string `json:"host"`
+	PID      int    `json:"pid"`
+	Command  string `json:"command"`
+	Version  string `json:"version,omitempty"`
+	Works    bool   `json:"works" doc:"It drives every run of the project"`
+	Since    string `json:"since"`
+	LastSeen string `json:"last_seen,omitempty" doc:"The last sign of life, if the store keeps leases"`
+	Runs     int    `json:"runs" doc:"Unfinished runs that it owns"`
+	Draining bool   `json:"draining"`
+}
+
+// NewWorker returns the form of a worker.
+func NewWorker(w *app.Worker) Worker {
+	return Worker{
+		ID: string(w.ID), Host: w.Host, PID: w.PID, Command: w.Command, Version: w.Version, Works: w.Works,
+		Since: timeText(w.Since), LastSeen: timeText(w.Seen), Runs: w.Runs, Draining: w.Draining,
+	}
+}
+
 // NewTrigger returns the form of a trigger.
 func NewTrigger(t *app.Trigger) TriggerStatus {
 	out := TriggerStatus{

@@ -69,6 +69,7 @@ type App struct {
 
 	triggers  *triggerService // nil unless this App fires triggers
 	publicURL atomic.Pointer[string]
+	drained   chan struct{} // closed by watchDrain
 }
 
 // storageFolder is the name of a project's own folder.
@@ -94,7 +95,7 @@ func New(o Options) *App {
 	if o.Notify == nil {
 		o.Notify = func(Notice) {}
 	}
-	return &App{o: o, envs: map[string]*environment{}}
+	return &App{o: o, envs: map[string]*environment{}, drained: make(chan struct{})}
 }
 
 // WarmUp prepares the codecs of runs in the background, for a caller that is about to start one.

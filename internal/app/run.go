@@ -449,8 +449,16 @@ func (a *App) Work(ctx context.Context, ready func(root string), skipped func(*R
 		ended := a.serveTriggers(ctx, rt)
 		defer func() { <-ended }()
 	}
+	version := ""
+	if a.o.Version != nil {
+		version = a.o.Version()
+	}
+	if err := rt.AnnounceWorker(version); err != nil {
+		a.o.Log.Warn("other processes do not see that this one works", "error", err)
+	}
 	ready(root)
 	go a.retain(ctx, rt)
+	go a.watchDrain(ctx, rt)
 	var mu sync.Mutex
 	lacks := map[journal.RunID]bool{}
 	return rt.Engine.Work(ctx, func(id journal.RunID) bool {

@@ -238,7 +238,7 @@ by its name as "espalier list" shows it.`,
 			root.AddCommand(c)
 		}
 	}
-	in(groupRun, a.runCommand(), a.resumeCommand(), a.serveCommand(), a.workCommand(), a.triggersCommand(), a.mcpCommand(),
+	in(groupRun, a.runCommand(), a.resumeCommand(), a.serveCommand(), a.workCommand(), a.workersCommand(), a.triggersCommand(), a.mcpCommand(),
 		a.runsCommand(), a.storeCommand(), a.statusCommand(),
 		a.outputCommand(),
 		a.decisionCommand("approve", "Approve a gate", func(step, note, digest string) app.Message {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -538,6 +539,11 @@ func (a *invocation) work(log *slog.Logger, structured bool) (reload bool, err e
 		select {
 		case err := <-ended:
 			return false, err
+		case <-a.app().Drained():
+			cancel()
+			a.park(os.Interrupt, signals)
+			say("Drained; other workers continue the runs.")
+			return false, nil
 		case sig := <-signals:
 			if sig == syscall.SIGHUP && !a.mayReload(say) {
 				continue

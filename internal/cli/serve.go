@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"os"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -262,6 +263,11 @@ func (a *invocation) runServer(server HTTPServer, l net.Listener, state string, 
 		case err := <-served:
 			cancel()
 			return false, &failure{code: exitNotReady, message: err.Error()}
+		case <-a.app().Drained():
+			cancel()
+			a.park(os.Interrupt, signals)
+			a.note("Drained; other workers continue the runs.")
+			return false, <-served
 		case sig := <-signals:
 			if sig == syscall.SIGHUP && !a.mayReload(a.note) {
 				continue

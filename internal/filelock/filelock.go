@@ -44,8 +44,15 @@ func taken(err error) (bool, error) {
 	return err == nil, err
 }
 
-// Write appends to the file.
-func (l *File) Write(p []byte) (int, error) { return l.f.Write(p) }
+// Replace replaces the content of the file. A concurrent reader may see a part
+// of it.
+func (l *File) Replace(content []byte) error {
+	if err := l.f.Truncate(0); err != nil {
+		return err
+	}
+	_, err := l.f.WriteAt(content, 0)
+	return err
+}
 
 // Close closes the file and releases its lock.
 func (l *File) Close() error { return l.f.Close() }

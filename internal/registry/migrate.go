@@ -25,7 +25,7 @@ const (
 )
 
 // InUseError lists the processes that use the storage folder of a project.
-type InUseError []owner.Info
+type InUseError []owner.Worker
 
 func (e InUseError) Error() string {
 	var all []string
@@ -54,8 +54,8 @@ func MigrateStore(
 		return done, "", err
 	}
 	defer process.Close()
-	if others := process.Others(); len(others) > 0 {
-		return done, "", InUseError(others)
+	if others, err := process.Workers(ctx); err != nil || len(others) > 0 {
+		return done, "", errors.Join(err, InUseError(others))
 	}
 	if done, err = copyToDatabase(ctx, path, url, process, log); err != nil {
 		return done, "", err
@@ -64,8 +64,8 @@ func MigrateStore(
 		return done, "", err
 	}
 	// A process that has started meanwhile may have added to the journal.
-	if others := process.Others(); len(others) > 0 {
-		return done, "", errors.Join(InUseError(others), renameJournal(kept, path))
+	if others, err := process.Workers(ctx); err != nil || len(others) > 0 {
+		return done, "", errors.Join(err, InUseError(others), renameJournal(kept, path))
 	}
 	return done, kept, moveRecords(dir)
 }

@@ -24,7 +24,19 @@ type Process interface {
 	Dead(journal.Owner) bool
 	// Describe returns what a living process says about itself.
 	Describe(journal.Owner) (owner.Info, error)
+	// Publish replaces what this process says about itself.
+	Publish(owner.Info) error
+	// Workers lists the living processes. This process may be one of them.
+	Workers(context.Context) ([]owner.Worker, error)
 	Close() error
+}
+
+// Worker is a living process that uses a store.
+type Worker = owner.Worker
+
+// AnnounceWorker tells other processes that this one drives every run of the store.
+func (r *Runtime) AnnounceWorker(version string) error {
+	return r.Process.Publish(owner.Describe(version, true))
 }
 
 // StoreError says why the store that a person has chosen cannot be used.

@@ -1,6 +1,7 @@
 package owner
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -32,7 +33,28 @@ type Info struct {
 	PID     int       `json:"pid"`
 	Host    string    `json:"host"`
 	Command string    `json:"command"`
+	Version string    `json:"version,omitempty"`
+	Works   bool      `json:"works,omitempty"` // it drives every run of the store
 	Since   time.Time `json:"since"`
+}
+
+// Describe returns the Info of this process. version is the version of the
+// program; works means that it drives every run of the store.
+func Describe(version string, works bool) Info {
+	host, _ := os.Hostname() // only for people to read
+	return Info{
+		PID: os.Getpid(), Host: host, Command: filepath.Base(os.Args[0]), Version: version, Works: works,
+		Since: time.Now().UTC().Truncate(time.Second),
+	}
+}
+
+// Worker is a living process with its name.
+type Worker struct {
+	ID journal.Owner
+	Info
+	// Seen is the last sign of life, on the store's clock; zero if the process
+	// is known to live now.
+	Seen time.Time
 }
 
 const (
@@ -72,18 +94,20 @@ func (p *Process) announce() (err error) {
 	if err := p.lock.Exclusive(); err != nil {
 		return err
 	}
-	host, _ := os.Hostname() // only shown to people
-	info, err := json.Marshal(Info{
-		PID: os.Getpid(), Host: host, Command: filepath.Base(os.Args[0]), Since: time.Now().UTC().Truncate(time.Second),
-	})
-	if err != nil {
-		return err
-	}
-	if _, err := p.lock.Write(info); err != nil {
+	if err := p.Publish(Describe("", false)); err != nil {
 		return err
 	}
 	p.pipe, err = listen(p.path(p.id), p.onWake)
 	return err
+}
+
+// Publish replaces what this process says about itself.
+func (p *Process) Publish(is Info) error {
+	text, err := json.Marshal(is)
+	if err != nil {
+		return err
+	}
+	return p.lock.Replace(text)
 }
 
 func (p *Process) path(o journal.Owner) string { return filepath.Join(p.dir, string(o)) }
@@ -177,17 +201,18 @@ func (p *Process) Describe(o journal.Owner) (Info, error) {
 	return info, err
 }
 
-// Others describes the other living processes.
-func (p *Process) Others() []Info {
-	var all []Info
+// Workers lists the other living processes.
+func (p *Process) Workers(context.Context) ([]Worker, error) {
+	var all []Worker
 	for name := range p.others() {
-		if p.Dead(journal.Owner(name)) {
+		id := journal.Owner(name)
+		if p.Dead(id) {
 			continue
 		}
-		info, _ := p.Describe(journal.Owner(name)) // it may have ended by now, or not written it yet
-		all = append(all, info)
+		info, _ := p.Describe(id) // it may have ended by now, or not written it yet
+		all = append(all, Worker{ID: id, Info: info})
 	}
-	return all
+	return all, nil
 }
 
 // Close ends this process's ownership: other processes consider it dead.

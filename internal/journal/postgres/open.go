@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/journal/owner"
 	"github.com/espalier-run/espalier/internal/journal/queue"
 )
 
@@ -157,6 +158,7 @@ func Open(ctx context.Context, url string, o Options) (_ *Store, err error) {
 	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, explain(err)
 	}
+	s.worker.is = owner.Describe("", false)
 	if err := s.retry(ctx, func() error { return s.register(ctx) }); err != nil {
 		return nil, explain(err)
 	}

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -24,6 +22,7 @@ type worker struct {
 	id     journal.Owner
 	past   map[journal.Owner]bool // names under which this process was sealed
 	leaves bool                   // StopDriving has been called
+	is     owner.Info
 
 	wakes  chan struct{}
 	listen sync.Once
@@ -41,17 +40,14 @@ func (w *worker) names() (journal.Owner, map[journal.Owner]bool) {
 
 // register adds a row for this process under a new name.
 func (s *Store) register(ctx context.Context) error {
-	host, _ := os.Hostname() // only for people to read
-	about, err := json.Marshal(owner.Info{
-		PID: os.Getpid(), Host: host, Command: filepath.Base(os.Args[0]), Since: time.Now().UTC().Truncate(time.Second),
-	})
+	w := &s.worker
+	w.mu.Lock()
+	leaves, is := w.leaves, w.is
+	w.mu.Unlock()
+	about, err := json.Marshal(is)
 	if err != nil {
 		return err
 	}
-	w := &s.worker
-	w.mu.Lock()
-	leaves := w.leaves
-	w.mu.Unlock()
 	id := journal.Owner(rand.Text())
 	before := time.Now()
 	var now time.Time
@@ -246,6 +242,36 @@ func (s *Store) StopDriving() {
 	if _, err := s.pool.Exec(ctx, s.q("UPDATE @.workers SET driving = false WHERE id = $1"), id); err != nil {
 		s.log.Warn("other processes do not know that this one stops", "error", err)
 	}
+}
+
+// Publish replaces what this process says about itself.
+func (s *Store) Publish(is owner.Info) error {
+	s.worker.mu.Lock()
+	s.worker.is = is
+	id := s.worker.id
+	s.worker.mu.Unlock()
+	about, err := json.Marshal(is)
+	if err != nil {
+		return err
+	}
+	_, err = s.pool.Exec(s.life, s.q("UPDATE @.workers SET about = $2 WHERE id = $1"), id, string(about))
+	return err
+}
+
+// Workers lists the living processes.
+func (s *Store) Workers(ctx context.Context) ([]owner.Worker, error) {
+	var all []owner.Worker
+	var w owner.Worker
+	var about string
+	err := s.query(ctx, []any{&w.ID, &w.Seen, &about}, func() error {
+		w.Info = owner.Info{}
+		if err := json.Unmarshal([]byte(about), &w.Info); err != nil {
+			return err
+		}
+		all = append(all, w)
+		return nil
+	}, `SELECT id, until - $1::interval, about FROM @.workers WHERE NOT sealed AND until >= clock_timestamp()`, s.lease)
+	return all, err
 }
 
 // Describe returns what a process says about itself.

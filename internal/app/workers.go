@@ -1,0 +1,121 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/registry"
+)
+
+// Worker is a process that uses the store of a project.
+type Worker struct {
+	registry.Worker
+	Runs     int // that it owns and that have not finished
+	Draining bool
+}
+
+// drainPrefix starts the keys of the registers that ask processes to stop.
+const drainPrefix = "drain/"
+
+// drainPoll is how often a process looks whether it should stop.
+const drainPoll = time.Second
+
+// Workers lists the living processes that use the store, the oldest first. This process is not one of them.
+func (a *App) Workers(ctx context.Context) ([]Worker, error) {
+	rt, err := a.runs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	processes, err := rt.Process.Workers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	load := map[journal.Owner]int{}
+	for e, err := range rt.Store.Runs(ctx, Filter{Unfinished: true}) {
+		if err != nil {
+			return nil, err
+		}
+		load[e.Owner]++
+	}
+	asked, err := rt.Store.List(ctx, drainPrefix)
+	if err != nil {
+		return nil, err
+	}
+	all := []Worker{}
+	for _, p := range processes {
+		if p.ID == rt.Process.ID() {
+			continue
+		}
+		all = append(all, Worker{Worker: p, Runs: load[p.ID], Draining: slices.ContainsFunc(asked, func(r journal.Register) bool {
+			return r.Key == drainPrefix+string(p.ID)
+		})})
+	}
+	slices.SortStableFunc(all, func(x, y Worker) int { return x.Since.Compare(y.Since) })
+	return all, nil
+}
+
+// Drain asks a worker to stop: it claims no more runs, lets running steps finish, and ends. The worker is named by the
+// start of its ID.
+func (a *App) Drain(ctx context.Context, name string) (*Worker, error) {
+	all, err := a.Workers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(w Worker) bool { return !strings.HasPrefix(string(w.ID), strings.ToUpper(name)) })
+	switch {
+	case len(all) == 0 || name == "":
+		return nil, fail(NotFound, "", "there is no worker %q", name).advise("\"espalier workers\" lists them.")
+	case len(all) > 1:
+		return nil, fail(InvalidRequest, "", "%d workers start with %q", len(all), name).advise("Write more of the ID.")
+	case !all[0].Works:
+		return nil, fail(InvalidRequest, "", "process %d on %s drives only runs that a person has started with it",
+			all[0].PID, all[0].Host).advise("Only \"espalier work\" and \"espalier serve\" can be drained. Interrupt it instead.")
+	}
+	rt, err := a.runs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	key := drainPrefix + string(all[0].ID)
+	if _, err := rt.Store.Save(ctx, journal.Register{Key: key, Data: []byte("{}")}); err != nil &&
+		!errors.Is(err, journal.ErrConflict) { // asked already
+		return nil, err
+	}
+	return &all[0], nil
+}
+
+// Drained returns a channel that is closed when Drain has asked this process to stop.
+func (a *App) Drained() <-chan struct{} { return a.drained }
+
+// watchDrain waits until this process is asked to stop, or the context ends. It removes requests to processes that
+// have ended.
+func (a *App) watchDrain(ctx context.Context, rt *environment) {
+	tick := time.NewTicker(drainPoll)
+	defer tick.Stop()
+	for {
+		asked, err := rt.Store.List(ctx, drainPrefix)
+		if err != nil && ctx.Err() == nil {
+			a.o.Log.Warn("requests to drain workers could not be read", "error", err)
+		}
+		for _, r := range asked {
+			id := journal.Owner(strings.TrimPrefix(r.Key, drainPrefix))
+			here := id == rt.Process.ID()
+			if here || rt.Process.Dead(id) {
+				// If this fails, another process removes it.
+				_, _ = rt.Store.Save(ctx, journal.Register{Key: r.Key, Version: r.Version})
+			}
+			if here {
+				close(a.drained)
+				return
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/espalier-run/espalier/internal/api"
+	"github.com/espalier-run/espalier/internal/app"
+)
+
+func (a *invocation) workersCommand() *cobra.Command {
+	cmd := a.jsonFlag(&cobra.Command{
+		Use:   "workers [--json]",
+		Short: "List the processes that drive runs, and drain one",
+		Long: `List the living processes that use the project's runs: workers ("espalier work"
+and "espalier serve") on all machines that share the store, and commands that
+drive a run of their own. RUNS is the number of unfinished runs that a process
+owns.`,
+		Args: takes(0, 0, "nothing"),
+		RunE: func(*cobra.Command, []string) error { return a.listWorkers() },
+	})
+	cmd.AddCommand(&cobra.Command{
+		Use:   "drain WORKER",
+		Short: "Make a worker stop when its running steps have finished",
+		Long: `Ask a worker to stop: it claims no more runs, lets its running steps finish, and
+ends with exit code 0. Other workers continue its runs. The worker is named by
+the start of its ID.`,
+		Args: takes(1, 1, "the ID of a worker"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			w, err := a.app(recordOnly).Drain(context.Background(), args[0])
+			if err != nil {
+				return err
+			}
+			a.note("Worker %s, process %d on %s, stops when its running steps have finished.", shortWorker(w), w.PID, w.Host)
+			return nil
+		},
+	})
+	return cmd
+}
+
+// shortWorker returns as much of a worker's ID as people need.
+func shortWorker(w *app.Worker) string { return string(w.ID[:min(len(w.ID), 8)]) }
+
+func (a *invocation) listWorkers() error {
+	all, err := a.app(recordOnly).Workers(context.Background())
+	if err != nil {
+		return err
+	}
+	if a.json {
+		for i := range all {
+			if err := a.writeLine(api.NewWorker(&all[i])); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	t := table{
+		header: []string{"ID", "HOST", "PROCESS", "KIND", "VERSION", "SINCE", "RUNS", "STATE"}, whole: []int{0}, right: []int{2, 6},
+		paint: func(s string) string { return a.paint(a.colorOut, a.screen, dim, s) },
+	}
+	for i := range all {
+		w := &all[i]
+		kind, state := "command", "alive"
+		if w.Works {
+			kind = "worker"
+		}
+		if !w.Seen.IsZero() {
+			state = fmt.Sprintf("seen %s", w.Seen.Local().Format(time.TimeOnly))
+		}
+		if w.Draining {
+			state = "draining"
+		}
+		t.add(shortWorker(w), w.Host, strconv.Itoa(w.PID), kind, w.Version, w.Since.Local().Format(time.DateTime),
+			strconv.Itoa(w.Runs), state)
+	}
+	if err := t.write(a.stdout, a.columns(), ""); err != nil {
+		return err
+	}
+	if len(all) == 0 {
+		a.note("No process drives runs. \"espalier work\" starts a worker.")
+	}
+	return nil
+}
