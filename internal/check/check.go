@@ -10,8 +10,8 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// Program checks a program that is Sound; if it is not, Program checks as much as it can. It looks at child workflows
-// only where they are called, because they are checked when they are compiled.
+// Program checks a program. Formats make only valid programs (see irtest.Sound); of others, Program checks as much as it
+// can. It looks at child workflows only where they are called, because they are checked when they are compiled.
 func Program(p *ir.Program, kinds stepkind.Set) diag.List {
 	if d := tooLarge(p); d != nil {
 		return diag.List{*d}
@@ -138,7 +138,7 @@ func (c *checker) tasks() {
 		for _, t := range tasksOf(s) {
 			kind, ok := c.kinds[t.Kind]
 			if !ok {
-				continue // reported by Sound
+				continue // the format reports it
 			}
 			c.list = append(c.list, kind.Check(c.p, s, t)...)
 			c.replies[s] = stepkind.ContractOf(kind, c.p, s, t)

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/report"
 )
 
@@ -52,7 +52,7 @@ func add(t *testing.T, s journal.Store, runs ...journal.RunID) {
 }
 
 func TestFollow(t *testing.T) {
-	store := memory.New()
+	store := memorytest.New()
 	defer store.Close()
 	add(t, store, "a", "b")
 	first, err := store.Last(t.Context())
@@ -89,7 +89,7 @@ func TestFollow(t *testing.T) {
 // TestTroubleDoesNotEndFollowing: a sink's error is said once in a second and
 // told by Flush, and the next append comes all the same.
 func TestTroubleDoesNotEndFollowing(t *testing.T) {
-	store := memory.New()
+	store := memorytest.New()
 	defer store.Close()
 	broken := errors.New("broken")
 	sink := &list{fail: map[journal.RunID]error{"a": broken, "b": broken}}
@@ -129,7 +129,7 @@ func (p *patient) Idle(context.Context) error {
 }
 
 func TestIdle(t *testing.T) {
-	store := memory.New()
+	store := memorytest.New()
 	defer store.Close()
 	sink := &patient{idle: make(chan struct{}, 1)}
 	f := report.Follow(store, sink, report.FollowOptions{Poll: time.Millisecond})
@@ -167,7 +167,7 @@ func (c told) Write(p []byte) (int, error) {
 // TestFlushLooksAgain: that the journal could not be read a while ago is no
 // reason to go without what it has.
 func TestFlushLooksAgain(t *testing.T) {
-	store := memory.New()
+	store := memorytest.New()
 	defer store.Close()
 	add(t, store, "a")
 	sink, warned := &list{}, make(told)
@@ -190,7 +190,7 @@ func (unreadable) Tail(context.Context, journal.Pos) iter.Seq2[journal.Appended,
 }
 
 func TestAJournalThatCannotBeRead(t *testing.T) {
-	store := memory.New()
+	store := memorytest.New()
 	defer store.Close()
 	add(t, store, "a")
 	f := report.Follow(unreadable{store}, &list{}, report.FollowOptions{Poll: time.Hour, Log: slog.New(slog.DiscardHandler)})

@@ -14,7 +14,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/report/transcript"
 )
@@ -35,7 +35,7 @@ func TestFollowerCompletesTranscriptsAfterCrash(t *testing.T) {
 func folder(t *testing.T, p *ir.Program, appends [][]journal.Event, seen int) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
-	store := memory.New()
+	store := memorytest.New()
 	defer store.Close()
 	life := func() (*transcript.Writer, *report.Follower) {
 		w := transcript.New(transcript.Options{

@@ -12,7 +12,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/manifest"
 	"github.com/espalier-run/espalier/internal/report/execution"
 )
@@ -43,7 +43,7 @@ type world struct {
 }
 
 func begin(t *testing.T, format, input string) *world {
-	w := &world{t: t, root: t.TempDir(), store: memory.New(), run: "r"}
+	w := &world{t: t, root: t.TempDir(), store: memorytest.New(), run: "r"}
 	t.Cleanup(func() { w.store.Close() })
 	w.writer = execution.New(execution.Options{Root: w.root, Source: w.store, Program: program})
 	w.start(format, input, nil)
