@@ -384,8 +384,8 @@ type RunOptions struct {
 	Sandbox bool `json:"sandbox,omitempty"`
 	// Confinement describes the sandbox when the run started, and what it does not confine.
 	Confinement string `json:"confinement,omitempty"`
-	// Model replaces the models that steps name; DefaultModel is used by steps that name none, as configured when the run
-	// started.
+	// Model replaces the models that steps name; DefaultModel is used by steps that name none, as configured when the
+	// run started.
 	Model        string `json:"model,omitempty"`
 	DefaultModel string `json:"default_model,omitempty"`
 	// AllowShell is a person's consent to all commands of the workflow.

@@ -187,7 +187,8 @@ func (r *racing) Load(ctx context.Context, key string) (journal.Register, error)
 // again.
 func TestSpendingCountsCallsThatRace(t *testing.T) {
 	c := settings(t, "spending: {all: {dollars_per_day: 1}}\n")
-	s := newSpending(&racing{Registers: memorytest.New(), both: make(chan struct{})}, c, func() time.Time { return noon })
+	s := newSpending(&racing{Registers: memorytest.New(), both: make(chan struct{})}, c,
+		func() time.Time { return noon })
 	granted := make(chan bool, 2)
 	for range 2 {
 		go func() {

@@ -68,7 +68,8 @@ func (r *Runtime) openStore(o RuntimeOptions) (now func() time.Time, err error) 
 		return nil, err
 	}
 	r.Process = process
-	store, err := sqlite.Open(filepath.Join(r.dir, "espalier.db"), sqlite.Options{Relaxed: o.Relaxed, Dead: process.Dead})
+	store, err := sqlite.Open(filepath.Join(r.dir, "espalier.db"),
+		sqlite.Options{Relaxed: o.Relaxed, Dead: process.Dead})
 	if err != nil {
 		return nil, err
 	}

@@ -42,8 +42,9 @@ func add(t *testing.T, s journal.Store, runs ...journal.RunID) {
 	t.Helper()
 	for _, run := range runs {
 		err := journal.Append(t.Context(), s, journal.Batch{
-			Run: run, Fence: journal.FirstFence, Events: []journal.Event{{Seq: 1, At: 1, Fact: journal.RunStarted{Name: string(run)}}},
-			Index: &journal.Index{Status: journal.Running},
+			Run: run, Fence: journal.FirstFence,
+			Events: []journal.Event{{Seq: 1, At: 1, Fact: journal.RunStarted{Name: string(run)}}},
+			Index:  &journal.Index{Status: journal.Running},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -95,7 +96,8 @@ func TestTroubleDoesNotEndFollowing(t *testing.T) {
 	sink := &list{fail: map[journal.RunID]error{"a": broken, "b": broken}}
 	var log bytes.Buffer
 	f := report.Follow(store, sink, report.FollowOptions{
-		Poll: time.Hour, Log: slog.New(slog.NewTextHandler(&log, nil)), Now: func() time.Time { return time.Unix(50, 0) },
+		Poll: time.Hour, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Now: func() time.Time { return time.Unix(50, 0) },
 	})
 	add(t, store, "a", "b")
 	if err := f.Flush(t.Context()); !errors.Is(err, broken) {
@@ -171,7 +173,8 @@ func TestFlushLooksAgain(t *testing.T) {
 	defer store.Close()
 	add(t, store, "a")
 	sink, warned := &list{}, make(told)
-	f := report.Follow(&once{Store: store}, sink, report.FollowOptions{Poll: time.Hour, Log: slog.New(slog.NewTextHandler(warned, nil))})
+	f := report.Follow(&once{Store: store}, sink,
+		report.FollowOptions{Poll: time.Hour, Log: slog.New(slog.NewTextHandler(warned, nil))})
 	defer f.Close()
 	<-warned
 	if err := f.Flush(t.Context()); err != nil {
@@ -193,7 +196,8 @@ func TestAJournalThatCannotBeRead(t *testing.T) {
 	store := memorytest.New()
 	defer store.Close()
 	add(t, store, "a")
-	f := report.Follow(unreadable{store}, &list{}, report.FollowOptions{Poll: time.Hour, Log: slog.New(slog.DiscardHandler)})
+	f := report.Follow(unreadable{store}, &list{},
+		report.FollowOptions{Poll: time.Hour, Log: slog.New(slog.DiscardHandler)})
 	defer f.Close()
 	if err := f.Flush(t.Context()); !errors.Is(err, journal.ErrCorrupt) {
 		t.Errorf("%v", err)

@@ -50,7 +50,10 @@ func folder(t *testing.T, p *ir.Program, appends [][]journal.Event, seen int) ma
 	}
 	put := func(part [][]journal.Event) {
 		for _, events := range part {
-			b := journal.Batch{Run: run, Fence: journal.FirstFence, After: events[0].Seq - 1, Events: slices.Clone(events)}
+			b := journal.Batch{
+				Run: run, Fence: journal.FirstFence, After: events[0].Seq - 1,
+				Events: slices.Clone(events),
+			}
 			if x, ok := b.Started(); ok { // the store requires the definition
 				sum := sha256.Sum256([]byte("{}"))
 				x.Definition = hex.EncodeToString(sum[:])

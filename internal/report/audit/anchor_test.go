@@ -245,7 +245,8 @@ func TestNoAnchorOverDamage(t *testing.T) {
 	s, _ := anchoredStore(t, k)
 	broken := other{Store: s, links: map[journal.RunID]journal.ChainReader{"b": wrongHashes{s}}}
 	var text bytes.Buffer
-	if _, err := audit.WriteAnchor(t.Context(), &text, broken, time.Now(), k.sign); !errors.Is(err, journal.ErrCorrupt) {
+	if _, err := audit.WriteAnchor(t.Context(), &text, broken, time.Now(), k.sign); !errors.Is(err,
+		journal.ErrCorrupt) {
 		t.Error(err)
 	}
 }
