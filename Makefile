@@ -12,7 +12,7 @@ BROKEN := $(BIN)/broken.txt
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build install screenshots test test-clis test-temporal test-live race lint vuln cross check fix bench bench-postgres soak soak-short docs recording release test-release test-confinement test-temporal-short
+.PHONY: help demo build install screenshots test test-clis test-temporal test-live race lint vuln cross check fix bench bench-postgres lines soak soak-short docs recording release test-release test-confinement test-temporal-short
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -172,6 +172,9 @@ soak-short: ## the same for one minute, as CI runs it
 
 bench-postgres: ## measure the durable core on PostgreSQL beside SQLite; starts a server of its own
 	$(GO) run ./internal/bench postgres
+
+lines: ## count product code, and what the commits of the restructuring changed
+	$(GO) run ./internal/lines
 
 bench: ## measure validation, start-up, layout and the durable core
 	$(GO) run ./internal/bench

@@ -176,7 +176,11 @@ func TestEditDiscardsOnlyDependentResults(t *testing.T) {
 		breaks           bool     // the edit makes parent.md invalid
 	}{
 		{"itself", "parent.md", strings.Replace(parent, "id: ask", "id: question", 1), []string{"parent.md"}, false},
-		{"a child workflow", "child.md", strings.Replace(child, "type: transform", "type: nothing", 1), []string{"parent.md", "child.md"}, true},
+		{
+			"a child workflow", "child.md", strings.Replace(child, "type: transform", "type: nothing", 1),
+			[]string{"parent.md", "child.md"},
+			true,
+		},
 		{"a skill", ".agents/skills/helper/SKILL.md", "---\nname: [\n---\n", []string{"parent.md"}, true},
 		{"a file of a skill", ".agents/skills/helper/scripts/x.sh", "true", []string{"parent.md"}, false},
 		{"another workflow", "other.md", child, []string{"other.md"}, false},

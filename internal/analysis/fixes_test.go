@@ -69,9 +69,13 @@ func misspelled(t *testing.T) []folder {
 	t.Helper()
 	words := map[string][]string{
 		"../../examples/agent-flow/contract-review.md": {
-			"reads:", "writes:", "type:", "agent:", "description:", "max_tokens:", "summariser", "state.findings", "transform",
+			"reads:", "writes:", "type:", "agent:", "description:", "max_tokens:", "summariser", "state.findings",
+			"transform",
 		},
-		"../../examples/awf/.awf/workflows/*.yaml": {"states:", "initial:", "on_success:", "command:", "timeout:", "type:", "description:"},
+		"../../examples/awf/.awf/workflows/*.yaml": {
+			"states:", "initial:", "on_success:", "command:", "timeout:",
+			"type:", "description:",
+		},
 	}
 	var out []folder
 	for name, list := range words {
@@ -92,7 +96,8 @@ func misspelled(t *testing.T) []folder {
 				}
 				base := filepath.Base(file)
 				out = append(out, folder{
-					name: file + " " + word, main: []string{base}, files: map[string]string{".espalier/keep": "", base: swapped},
+					name: file + " " + word, main: []string{base},
+					files: map[string]string{".espalier/keep": "", base: swapped},
 				})
 			}
 		}

@@ -44,8 +44,9 @@ var layers = map[string][]string{
 	// Steps, tools and models that are programs all run commands.
 	"internal/process": {},
 	// Only tests import these.
-	"internal/npmtest":  {},
-	"internal/usertest": {},
+	"internal/npmtest":   {},
+	"internal/ir/irtest": {"internal/stepkind"},
+	"internal/usertest":  {},
 	// Tests and benchmarks start PostgreSQL with it.
 	"internal/pgtest": {},
 	// Tests start Temporal with it.
@@ -93,7 +94,8 @@ var layers = map[string][]string{
 		"internal/schema", "internal/process",
 	},
 	"internal/step": {
-		"internal/redact", "internal/stepkind", "internal/protected", "internal/secret", "internal/provider", "internal/tool",
+		"internal/redact", "internal/stepkind", "internal/protected", "internal/secret", "internal/provider",
+		"internal/tool",
 		"internal/journal", "internal/schema", "internal/process", "internal/netguard", "internal/cpython",
 		"internal/private",
 	},
@@ -108,8 +110,11 @@ var layers = map[string][]string{
 	"internal/engine":  {"internal/plan", "internal/step", "internal/journal"},
 	// The audit and the console tell what budgets had left and when a run waited:
 	// questions to the one fold that everybody uses. Money is written in one way.
-	"internal/report": {"internal/redact", "internal/journal", "internal/ir", "internal/plan", "internal/manifest", "internal/price", "internal/secret"},
-	"internal/graph":  {"internal/ir", "internal/plan"},
+	"internal/report": {
+		"internal/redact", "internal/journal", "internal/ir", "internal/plan", "internal/manifest",
+		"internal/price", "internal/secret",
+	},
+	"internal/graph": {"internal/ir", "internal/plan"},
 
 	// The list of what ships, and what the configuration makes of it.
 	"internal/registry": {
@@ -118,12 +123,17 @@ var layers = map[string][]string{
 	},
 	// The operations of the product. It reads records through the renderers below report.
 	"internal/app": {
-		"internal/registry", "internal/engine", "internal/report", "internal/check", "internal/analysis", "internal/format", "internal/graph",
-		"internal/project", "internal/config", "internal/price", "internal/secret", "internal/manifest", "internal/trust",
+		"internal/registry", "internal/engine", "internal/report", "internal/check", "internal/analysis",
+		"internal/format", "internal/graph",
+		"internal/project", "internal/config", "internal/price", "internal/secret", "internal/manifest",
+		"internal/trust",
 		"internal/trigger", "internal/notify", "internal/identity", "internal/redact",
 	},
 	// Entry points decode a request, call app and render the result. They do not import each other.
-	"internal/cli":       {"internal/app", "internal/api", "internal/explain", "internal/terminal", "internal/identity", "internal/client"},
+	"internal/cli": {
+		"internal/app", "internal/api", "internal/explain", "internal/terminal", "internal/identity",
+		"internal/client",
+	},
 	"internal/server":    {"internal/app", "internal/api", "internal/identity"},
 	"internal/web":       {"internal/app", "internal/api", "internal/identity", "internal/explain", "examples"},
 	"internal/mcpserver": {"internal/app", "internal/api", "internal/explain"},
@@ -137,6 +147,7 @@ var layers = map[string][]string{
 	// Measures from outside, the layout alone, and runs put together as they are in the product.
 	"internal/bench":     {"internal/graph", "internal/registry", "internal/pgtest"},
 	"internal/soak":      {},
+	"internal/lines":     {},
 	"internal/reference": {"internal/cli", "internal/config", "internal/explain"},
 }
 
@@ -172,7 +183,8 @@ var hidden = []string{"internal/registry", "internal/engine", "internal/plan"}
 // slow are libraries that only tests may import, because of what they cost
 // every start of the program.
 var slow = map[string]string{
-	"github.com/santhosh-tekuri/jsonschema/v6": "it compiles all meta-schemas when the program starts; use internal/schema",
+	"github.com/santhosh-tekuri/jsonschema/v6": "it compiles all meta-schemas when the program starts; use " +
+		"internal/schema",
 }
 
 func TestImportsPointDown(t *testing.T) {
@@ -197,9 +209,11 @@ func objection(from, to string) string {
 	target, toLeaf := layerOf(to)
 	switch {
 	case layers[home] == nil:
-		return fmt.Sprintf("%s has no place in the layers yet; give it one in this test and in docs/architecture.md", from)
+		return fmt.Sprintf("%s has no place in the layers yet; give it one in this test and in docs/architecture.md",
+			from)
 	case layers[target] == nil:
-		return fmt.Sprintf("%s has no place in the layers yet; give it one in this test and in docs/architecture.md", to)
+		return fmt.Sprintf("%s has no place in the layers yet; give it one in this test and in docs/architecture.md",
+			to)
 	case slices.Contains(entryPoints, from) && slices.Contains(hidden, to):
 		return "entry points call app, so that all of them do the same"
 	case toLeaf && target == "internal/report" && (from == "internal/app" || slices.Contains(entryPoints, from)):
@@ -212,7 +226,8 @@ func objection(from, to string) string {
 		return ""
 	case !reach(home)[target]:
 		may := slices.Sorted(maps.Keys(reach(home)))
-		return fmt.Sprintf("%s may import only %s; otherwise lower layers come to depend on higher ones", home, strings.Join(may, ", "))
+		return fmt.Sprintf("%s may import only %s; otherwise lower layers come to depend on higher ones", home,
+			strings.Join(may, ", "))
 	}
 	return ""
 }
@@ -275,7 +290,8 @@ func imports(t *testing.T, root string) map[string]map[string]string {
 			if err != nil {
 				return err
 			}
-			if why := slow[imported]; why != "" && !strings.HasSuffix(pkg, "test") { // suites are imported by tests only
+			// Only tests import suites.
+			if why := slow[imported]; why != "" && !strings.HasSuffix(pkg, "test") {
 				t.Errorf("%s imports %s: %s", filepath.ToSlash(rel), imported, why)
 			}
 			out[pkg][strings.TrimPrefix(imported, module+"/")] = filepath.ToSlash(rel)
@@ -358,7 +374,7 @@ func TestObjection(t *testing.T) {
 		{"internal/engine", "internal/engine/embedded", false},
 		{"internal/cli", "internal/engine/embedded", false},
 		{"internal/journal/sqlite", "internal/journal/queue", true},
-		{"internal/journal/sqlite", "internal/journal/memory", false},
+		{"internal/journal/sqlite", "internal/journal/memorytest", false},
 		{"internal/journal", "internal/journal/queue", false},
 		{"internal/engine", "internal/journal/queue", false},
 		{"internal/newcomer", "internal/source", false},
@@ -382,7 +398,10 @@ var (
 func TestCheckingDependsOnNothingThatRuns(t *testing.T) {
 	root := moduleRoot(t)
 	all := imports(t, root)
-	compile := []string{"internal/analysis", "internal/check", "internal/contract", "internal/graph", "internal/stepkind"}
+	compile := []string{
+		"internal/analysis", "internal/check", "internal/contract", "internal/graph",
+		"internal/stepkind",
+	}
 	for pkg := range all {
 		if home, _ := layerOf(pkg); home == "internal/format" && pkg != "internal/format/formattest" {
 			compile = append(compile, pkg)
@@ -474,7 +493,7 @@ func TestNoFormatNamesRightOfTheProgram(t *testing.T) {
 			}
 			rel = filepath.ToSlash(rel)
 			if slices.Contains(exporters, path.Dir(rel)) || slices.Contains(exporters, rel) ||
-				strings.HasSuffix(path.Dir(rel), "test") { // suites are imported by tests only
+				strings.HasSuffix(path.Dir(rel), "test") { // Only tests import suites.
 				return nil
 			}
 			fset := token.NewFileSet()
@@ -547,27 +566,30 @@ func TestOneWayToActOnTheMachine(t *testing.T) {
 	}{
 		{"internal/step", starts, []string{"internal/step/machine.go"}},
 		{"internal/step", writes, nil},
-		{"internal/manifest", writes, []string{"internal/manifest/manifest.go"}}, // which writes manifest.json and .gitignore
+		// It writes manifest.json and .gitignore.
+		{"internal/manifest", writes, []string{"internal/manifest/manifest.go"}},
 		// The file tools ask before each step of a path; notes have names of our own making.
 		{"internal/tool", writes, []string{"internal/tool/builtin/place.go", "internal/tool/notebook/notebook.go"}},
 	} {
-		err := filepath.WalkDir(filepath.Join(root, filepath.FromSlash(rule.below)), func(name string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
-				return err
-			}
-			rel, err := filepath.Rel(root, name)
-			if err != nil {
-				return err
-			}
-			raw, err := os.ReadFile(name)
-			if err != nil {
-				return err
-			}
-			if found := rule.found.Find(raw); found != nil && !slices.Contains(rule.allowed, filepath.ToSlash(rel)) {
-				t.Errorf("%s has %s: use step.Machine, or internal/protected", rel, found)
-			}
-			return nil
-		})
+		err := filepath.WalkDir(filepath.Join(root, filepath.FromSlash(rule.below)),
+			func(name string, d fs.DirEntry, err error) error {
+				if err != nil || d.IsDir() || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
+					return err
+				}
+				rel, err := filepath.Rel(root, name)
+				if err != nil {
+					return err
+				}
+				raw, err := os.ReadFile(name)
+				if err != nil {
+					return err
+				}
+				found := rule.found.Find(raw)
+				if found != nil && !slices.Contains(rule.allowed, filepath.ToSlash(rel)) {
+					t.Errorf("%s has %s: use step.Machine, or internal/protected", rel, found)
+				}
+				return nil
+			})
 		if err != nil {
 			t.Fatal(err)
 		}

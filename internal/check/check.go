@@ -10,8 +10,8 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// Program checks a program that is Sound; if it is not, Program checks as much as it can. It looks at child workflows
-// only where they are called, because they are checked when they are compiled.
+// Program checks a program. Formats make only valid programs (see irtest.Sound); of others, Program checks as much as
+// it can. It looks at child workflows only where they are called, because they are checked when they are compiled.
 func Program(p *ir.Program, kinds stepkind.Set) diag.List {
 	if d := tooLarge(p); d != nil {
 		return diag.List{*d}
@@ -33,8 +33,8 @@ func Program(p *ir.Program, kinds stepkind.Set) diag.List {
 	return c.list
 }
 
-// maxWork bounds the checks that relate every read and write of a program to every step. It admits more than 4,000 steps
-// that each read and write one variable.
+// maxWork bounds the checks that relate every read and write of a program to every step. It admits more than 4,000
+// steps that each read and write one variable.
 const maxWork = 50_000_000
 
 // tooLarge returns a diagnostic for a program whose checks would take longer than a second or two; nil for all others.
@@ -53,8 +53,9 @@ func tooLarge(p *ir.Program) *diag.Diagnostic {
 	}
 	return &diag.Diagnostic{
 		Severity: diag.Error, Span: p.Span,
-		Message: fmt.Sprintf("The workflow is too large to check: it has %d steps with %d reads and writes.", steps, uses-steps),
-		Help:    "Divide it into several workflows that one workflow calls.",
+		Message: fmt.Sprintf("The workflow is too large to check: it has %d steps with %d reads and writes.", steps,
+			uses-steps),
+		Help: "Divide it into several workflows that one workflow calls.",
 	}
 }
 
@@ -138,7 +139,7 @@ func (c *checker) tasks() {
 		for _, t := range tasksOf(s) {
 			kind, ok := c.kinds[t.Kind]
 			if !ok {
-				continue // reported by Sound
+				continue // the format reports it
 			}
 			c.list = append(c.list, kind.Check(c.p, s, t)...)
 			c.replies[s] = stepkind.ContractOf(kind, c.p, s, t)

@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format/agentflow"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/ir/irtest"
 	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/source"
 )
@@ -110,7 +111,7 @@ func say(t *testing.T, into *strings.Builder, project files, file *source.File) 
 	if list.Errors() && !broken {
 		t.Fatalf("%s does not compile: %v", file.Path, list)
 	}
-	if err := check.Sound(p, registry.Kinds()); err != nil && !broken {
+	if err := irtest.Sound(p, registry.Kinds()); err != nil && !broken {
 		t.Errorf("%s: %v", file.Path, err)
 	}
 	said := check.Program(p, registry.Kinds())
@@ -145,7 +146,7 @@ func TestExamplesHaveNoDiagnostics(t *testing.T) {
 			continue
 		}
 		checked++
-		if err := check.Sound(p, registry.Kinds()); err != nil {
+		if err := irtest.Sound(p, registry.Kinds()); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		for _, d := range check.Program(p, registry.Kinds()) {

@@ -6,8 +6,5 @@ package check
 // and termination query that graph; cost.go finds its most expensive and its cheapest path. No check depends on the
 // format: the names that exist come from the program itself.
 //
-// Sound is separate: it verifies that formats produce valid programs, and its errors address programmers. Diagnostics
-// for authors have a code and a page.
-//
 // A correct file must produce no diagnostics. Therefore a check reports an error only if the problem is certain, and a
 // warning only if it is probable.

@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/format/agentflow"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/ir/irtest"
 	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/stepkind"
@@ -368,7 +369,7 @@ func TestChecksOfOtherFormats(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := check.Sound(c.p, units); err != nil {
+			if err := irtest.Sound(c.p, units); err != nil {
 				t.Errorf("not sound: %v", err)
 			}
 			var got []diag.Code
@@ -426,7 +427,7 @@ func TestSoundRejectsInvalidPrograms(t *testing.T) {
 		"holds no others":     program(row(task("a", computes("x")))),
 		"an exit, or to noth": program(row(task("a", edge("", 0)))),
 	} {
-		if err := check.Sound(p, units); err == nil || !strings.Contains(err.Error(), says) {
+		if err := irtest.Sound(p, units); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: got %v", says, err)
 		}
 	}
@@ -530,7 +531,7 @@ func TestAnyProgram(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := anyProgram(t, 1)
 		check.Program(p, units)
-		_ = check.Sound(p, units)
+		_ = irtest.Sound(p, units)
 		r := check.Estimate(p, units)
 		for name, one := range map[string]check.Range{
 			"steps": r.Steps, "model calls": r.ModelCalls, "tool calls": r.ToolCalls, "prompt": r.PromptTokens,

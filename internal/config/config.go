@@ -97,9 +97,10 @@ func (c *Config) read(f *fields) {
 	c.Spending = readSpending(f)
 	c.Store.URL = f.text("store", "The database that keeps runs: postgres://user@host/database. If not set, runs are "+
 		"kept in the folder .espalier.")
-	c.Engine = f.choice("engine", "What drives runs: embedded (this program alone; the default) or temporal (a Temporal "+
-		"server).", EngineEmbedded, EngineTemporal)
-	f.object("temporal", "temporal section", "How the Temporal server is reached, if engine is temporal.", c.Temporal.read)
+	c.Engine = f.choice("engine", "What drives runs: embedded (this program alone; the default) or temporal (a "+
+		"Temporal server).", EngineEmbedded, EngineTemporal)
+	f.object("temporal", "temporal section", "How the Temporal server is reached, if engine is temporal.",
+		c.Temporal.read)
 	f.object("allow", "allow section", "What runs may do on this machine.", c.Allow.read)
 	c.Commands = readCommands(f)
 	c.Triggers = readTriggers(f)

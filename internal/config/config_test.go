@@ -283,7 +283,8 @@ secrets:
 		t.Fatal(problems)
 	}
 	got := c.Temporal
-	if c.Engine != config.EngineTemporal || got.Shown() != "temporal.example.com:7233" || got.Namespace.Value != "flows" ||
+	if c.Engine != config.EngineTemporal || got.Shown() != "temporal.example.com:7233" ||
+		got.Namespace.Value != "flows" ||
 		got.TaskQueue.Value != "contracts" || got.APIKey.Value != "secret://cloud" || got.CA.Value != "ca.pem" ||
 		got.Cert.Value != "client.pem" || got.Key.Value != "client.key" || got.ServerName.Value != "temporal" {
 		t.Errorf("%q %+v", c.Engine, got)

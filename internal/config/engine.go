@@ -40,7 +40,8 @@ func (t *Temporal) Shown() string {
 func (t *Temporal) read(f *fields) {
 	t.Address = f.text("address", "Host and port of the server; "+DefaultTemporal+" if not set.")
 	t.Namespace = f.text("namespace", "The namespace of the workflows; default if not set.")
-	t.TaskQueue = f.text("task_queue", "The task queue of the workers. Projects with different stores must not share one. If not set, a name is chosen once and kept in the store.")
+	t.TaskQueue = f.text("task_queue", "The task queue of the workers. Projects with different stores must not "+
+		"share one. If not set, a name is chosen once and kept in the store.")
 	t.APIKey = f.text("api_key", "The API key, as a reference to a declared secret: secret://NAME. It implies TLS.")
 	t.TLS = f.flag("tls", "true: encrypt the connection.")
 	t.CA = f.text("ca", "A PEM file with the certificates that sign the server's; those of the system if not set.")

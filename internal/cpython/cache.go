@@ -98,8 +98,8 @@ func newMachine(dir string) (*machine, error) {
 	return compile(wasm, nil)
 }
 
-// isPrivate creates the cache folder, and reports whether only this user can change it. Its files are machine code, which
-// is executed without further checks.
+// isPrivate creates the cache folder, and reports whether only this user can change it. Its files are machine code,
+// which is executed without further checks.
 func isPrivate(dir string) bool {
 	if dir == "" || private.MakeFolder(dir) != nil {
 		return false

@@ -57,7 +57,8 @@ func TestSuggestionsAreBounded(t *testing.T) {
 		many = append(many, fmt.Sprintf("name%d", i))
 	}
 	for text, candidates := range map[string][]string{
-		"nome7": many, strings.Repeat("x", 101): {strings.Repeat("x", 100)}, "x" + strings.Repeat("y", 99): {"x" + strings.Repeat("y", 100)},
+		"nome7": many, strings.Repeat("x", 101): {strings.Repeat("x", 100)},
+		"x" + strings.Repeat("y", 99): {"x" + strings.Repeat("y", 100)},
 	} {
 		if got := diag.Nearest(text, candidates); got != "" {
 			t.Errorf("%d candidates for a name of %d bytes: %q", len(candidates), len(text), got)

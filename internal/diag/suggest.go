@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of suggestions. Comparing names takes time in proportion to their number and to the square of their length, and
-// names come from files that may be hostile.
+// Limits of suggestions. Comparing names takes time in proportion to their number and to the square of their length,
+// and names come from files that may be hostile.
 const (
 	maxCandidates = 1000
 	maxNameLength = 100

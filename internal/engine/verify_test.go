@@ -10,13 +10,13 @@ import (
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/journaltest"
-	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
 // changedStore is a store in which a person has changed rows.
 type changedStore struct {
-	*memory.Store
+	*memorytest.Store
 	entry    func(*journal.Entry)
 	children func([]journal.Entry) []journal.Entry
 	snapshot func([]byte) []byte
@@ -70,7 +70,7 @@ func (c changedStore) Blob(ctx context.Context, hash string) ([]byte, error) {
 
 // Verify finds a change of anything that a store keeps besides the events.
 func TestVerifyFindsEveryChange(t *testing.T) {
-	s := memory.New()
+	s := memorytest.New()
 	defer s.Close()
 	const run = journal.RunID("a")
 	child := plan.ChildID(run, "call")
@@ -155,7 +155,7 @@ func TestVerifyFindsEveryChange(t *testing.T) {
 // Events that no engine writes are damage, too: the hashes of an earlier release
 // do not show that they were changed.
 func TestVerifyReportsEventsThatDoNotFit(t *testing.T) {
-	s := memory.New()
+	s := memorytest.New()
 	defer s.Close()
 	b := journaltest.Start("a", "me")
 	b.Events = append(b.Events, journal.Event{Seq: 2, At: 1001, Fact: journal.FrameClosed{Frame: "unknown"}})

@@ -169,7 +169,8 @@ func TestCompileBoundsDepth(t *testing.T) {
 		t.Fatalf("got %+v", r.Diagnostics)
 	}
 	// The first and the last references are enough: sixteen frames are unreadable.
-	if chain := r.Diagnostics[0].Related; len(chain) != 3 || chain[0].Span.File != "0.toy" || chain[2].Span.File != "14.toy" {
+	if chain := r.Diagnostics[0].Related; len(chain) != 3 || chain[0].Span.File != "0.toy" ||
+		chain[2].Span.File != "14.toy" {
 		t.Errorf("the chain is %+v", chain)
 	}
 	if r := compile(t, d, "20.toy"); len(r.Diagnostics) > 0 {

@@ -168,8 +168,11 @@ func TestExactOnlyIfDecodingYieldsAnEqualValue(t *testing.T) {
 		v     outer
 		exact bool
 	}{
-		"everything":            {everything, true},
-		"empty or nil":          {outer{Bare: null, Raw: json.RawMessage{}, List: []inner{}, Map: map[string]*inner{}}, true},
+		"everything": {everything, true},
+		"empty or nil": {
+			outer{Bare: null, Raw: json.RawMessage{}, List: []inner{}, Map: map[string]*inner{}},
+			true,
+		},
 		"null or nil":           {outer{}, false},
 		"white space":           {outer{Bare: json.RawMessage(`[1, 2]`)}, false},
 		"trailing white space":  {outer{Bare: json.RawMessage("1\n")}, false},
@@ -194,7 +197,8 @@ func TestExactOnlyIfDecodingYieldsAnEqualValue(t *testing.T) {
 
 func TestReadUnescapesStrings(t *testing.T) {
 	for _, s := range []string{
-		``, `"`, `\`, `\\`, `\"`, `"\`, `a "b" \c \\d`, `\n`, "\n", `\u0041`, "é\\\"", `{"a": "\""}`, "tab\t\"", "\\\u2028",
+		``, `"`, `\`, `\\`, `\"`, `"\`, `a "b" \c \\d`, `\n`, "\n", `\u0041`, "é\\\"", `{"a": "\""}`, "tab\t\"",
+		"\\\u2028",
 	} {
 		raw, err := json.Marshal(inner{Text: s})
 		if err != nil {

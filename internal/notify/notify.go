@@ -67,7 +67,9 @@ func (m Message) text() string {
 }
 
 // webhookClient follows no redirects: only the address in the configuration gets the message.
-var webhookClient = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+var webhookClient = &http.Client{
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
 
 // post sends a message as a webhook that is signed as Standard Webhooks says.
 func (t Target) post(ctx context.Context, m Message) error {

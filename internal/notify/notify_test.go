@@ -21,7 +21,8 @@ var message = notify.Message{
 func TestMailArrivesAtARealServer(t *testing.T) {
 	next := npmtest.Lines(t, filepath.Join("testdata", "smtp.cjs"), "smtp-server@3.21.1")
 	target := notify.Target{
-		URL: "smtp://127.0.0.1:" + next() + "/?from=espalier@example.org&to=ann@example.org&auth=None&encryption=None&starttls=no",
+		URL: "smtp://127.0.0.1:" + next() +
+			"/?from=espalier@example.org&to=ann@example.org&auth=None&encryption=None&starttls=no",
 	}
 	if err := target.Send(t.Context(), message); err != nil {
 		t.Fatal(err)

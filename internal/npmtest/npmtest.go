@@ -41,7 +41,8 @@ func Install(t testing.TB, pkg string) string {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(fresh)
-	install := exec.Command(npm, "install", "--prefix", fresh, "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error", pkg)
+	install := exec.Command(npm, "install", "--prefix", fresh, "--no-audit", "--no-fund", "--ignore-scripts",
+		"--loglevel=error", pkg)
 	install.Dir = fresh
 	if out, err := install.CombinedOutput(); err != nil {
 		t.Fatalf("npm install %s: %v\n%s", pkg, err, out)

@@ -292,7 +292,8 @@ func (s *State) checkSignal(p *Program, x *Signal) error {
 	case x.Step != "" && len(receivers) == 0:
 		return refusal(NoGate, "step %q is not waiting for the event %q", x.Step, x.Event)
 	case x.Step != "" && len(receivers) > 1:
-		return refusal(Ambiguous, "several steps are waiting for the event: name one of %s", strings.Join(receivers, ", "))
+		return refusal(Ambiguous, "several steps are waiting for the event: name one of %s",
+			strings.Join(receivers, ", "))
 	case len(texts) > 1: // a text is the reply to one of them
 		return refusal(Ambiguous, "several steps are waiting for text: name one of %s", strings.Join(texts, ", "))
 	}

@@ -235,7 +235,10 @@ func countTimers(log []journal.Event, what string) int {
 }
 
 func TestOnlyNotifyThenStopNotifies(t *testing.T) {
-	for then, want := range map[ir.OnTimeout]bool{ir.TimeoutFail: false, ir.TimeoutNotify: true, ir.TimeoutSkip: false} {
+	for then, want := range map[ir.OnTimeout]bool{
+		ir.TimeoutFail: false, ir.TimeoutNotify: true,
+		ir.TimeoutSkip: false,
+	} {
 		w := atGate(t, ir.Gate{Timeout: 1000, OnTimeout: then})
 		w.now += 1000
 		var got bool

@@ -15,10 +15,13 @@ func TestRefusedStepsDoNotRepeatForever(t *testing.T) {
 		return s
 	}
 	for name, body := range map[string][]ir.Step{
-		"no cycle":              {task("x")},
-		"a jump to itself":      {back("x", "x")},
-		"a cycle of two":        {back("x", "y"), back("y", "x")},
-		"a cycle with a choice": {back("x", "r"), {ID: "r", Action: ir.Route{}, Next: []ir.Edge{on("x", ir.OK, ir.Failed)}}},
+		"no cycle":         {task("x")},
+		"a jump to itself": {back("x", "x")},
+		"a cycle of two":   {back("x", "y"), back("y", "x")},
+		"a cycle with a choice": {
+			back("x", "r"),
+			{ID: "r", Action: ir.Route{}, Next: []ir.Edge{on("x", ir.OK, ir.Failed)}},
+		},
 	} {
 		for _, skips := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {

@@ -130,8 +130,8 @@ const (
 	AnswerFail   = "fail"
 )
 
-// Signal is an event from outside. Without a Step, every gate that waits for the event receives it. A Step, named by its
-// id or its key, limits it to one gate, which must be open.
+// Signal is an event from outside. Without a Step, every gate that waits for the event receives it. A Step, named by
+// its id or its key, limits it to one gate, which must be open.
 type Signal struct {
 	Event string
 	Step  string          `json:",omitempty"`

@@ -29,7 +29,10 @@ func Check(path string) error {
 	case err != nil:
 		return err
 	case info.Mode()&fs.ModeSymlink != 0:
-		return &Error{Path: path, Why: "is a symbolic link", Help: "Remove the link; Espalier creates a folder instead."}
+		return &Error{
+			Path: path, Why: "is a symbolic link",
+			Help: "Remove the link; Espalier creates a folder instead.",
+		}
 	}
 	return checkOwner(path, info)
 }

@@ -91,7 +91,8 @@ type Error struct {
 
 func (e *Error) Error() string {
 	if e.Consent {
-		return fmt.Sprintf("%q cannot be written: it is a workflow, and naming it runs its commands without further consent",
+		return fmt.Sprintf("%q cannot be written: it is a workflow, and naming it runs its commands without further "+
+			"consent",
 			e.Path)
 	}
 	if e.Component == "" {

@@ -25,8 +25,10 @@ func TestConfigurationIsProtectedInEverySpelling(t *testing.T) {
 		".npmrc", ".env", ".env.local", ".husky/pre-commit",
 		".devcontainer/devcontainer.json", ".pre-commit-config.yaml", ".bashrc", ".ssh/authorized_keys",
 		".agents/skills/x/SKILL.md",
-		"CLAUDE.md", "docs/AGENTS.md", "gemini.md", "HEAD", "repo/head", "GNUmakefile", "lefthook.yml", "mise.toml", "\u200b",
-		"lefthook-local.yml", "QWEN.md", "Desktop.ini", "sub/pyvenv.cfg", "bitbucket-pipelines.yml", "Azure-Pipelines.yaml",
+		"CLAUDE.md", "docs/AGENTS.md", "gemini.md", "HEAD", "repo/head", "GNUmakefile", "lefthook.yml", "mise.toml",
+		"\u200b",
+		"lefthook-local.yml", "QWEN.md", "Desktop.ini", "sub/pyvenv.cfg", "bitbucket-pipelines.yml",
+		"Azure-Pipelines.yaml",
 	} {
 		if err := protected.Path(path); err == nil {
 			t.Errorf("%q may be written", path)
@@ -75,12 +77,18 @@ func TestWriteFileFollowsLinksWithCare(t *testing.T) {
 	write := func(name string) error {
 		return protected.WriteFile(root, name, []byte("x"), protected.Options{File: 0o600, Folder: 0o700})
 	}
-	for _, name := range []string{"notes/post-checkout", "twice/x", "absolute/config", "out/x", "up/x", "round/x", "../x", "/x", ".git/config"} {
+	for _, name := range []string{
+		"notes/post-checkout", "twice/x", "absolute/config", "out/x", "up/x", "round/x",
+		"../x", "/x", ".git/config",
+	} {
 		if err := write(name); err == nil {
 			t.Errorf("%s was written", name)
 		}
 	}
-	for name, at := range map[string]string{"fine/a": "real/a", "alias/b": "real/b", "new/deep/c": "new/deep/c", "file.md": "file.md"} {
+	for name, at := range map[string]string{
+		"fine/a": "real/a", "alias/b": "real/b", "new/deep/c": "new/deep/c",
+		"file.md": "file.md",
+	} {
 		if err := write(name); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -103,7 +103,8 @@ func (r *Rules) Text(text string) (string, bool) {
 
 // hinted reports whether a text may have a match.
 func (c *rule) hinted(text string) bool {
-	return c.hints == nil || slices.ContainsFunc(c.hints, func(hint string) bool { return strings.Contains(text, hint) })
+	return c.hints == nil || slices.ContainsFunc(c.hints,
+		func(hint string) bool { return strings.Contains(text, hint) })
 }
 
 // piece is a part of a text: unchanged, or the replacement of a match.

@@ -42,14 +42,16 @@ func TestText(t *testing.T) {
 		"between 10 000 and 20 000":                "",
 		"2026-02-25T06:13:20.000Z":                 "",
 
-		join("key ", "AKIA", "IOSFODNN7EXAMPLE"):                                    "key [redacted aws_key]",
-		join("ghp_", strings.Repeat("a1B2", 9)):                                     "[redacted github_token]",
-		join("use sk-", "ant-api03-", strings.Repeat("x", 30), "!"):                 "use [redacted model_key]!",
-		"Authorization: Bearer abcdefghijklmnop1234":                                "Authorization: Bearer [redacted bearer_token]",
-		"postgres://eva:hunter22@db/x":                                              "postgres://eva:[redacted password]@db/x",
-		`{"password": "correct horse"}`:                                             `{"password": "[redacted secret] horse"}`,
-		"API_KEY=abcdef123456 next":                                                 "API_KEY=[redacted secret] next",
-		"the token count: 12":                                                       "",
+		join("key ", "AKIA", "IOSFODNN7EXAMPLE"):                    "key [redacted aws_key]",
+		join("ghp_", strings.Repeat("a1B2", 9)):                     "[redacted github_token]",
+		join("use sk-", "ant-api03-", strings.Repeat("x", 30), "!"): "use [redacted model_key]!",
+		"Authorization: Bearer abcdefghijklmnop1234": "Authorization: Bearer " +
+			"[redacted bearer_token]",
+		"postgres://eva:hunter22@db/x": "postgres://eva:[redacted " +
+			"password]@db/x",
+		`{"password": "correct horse"}`: `{"password": "[redacted secret] horse"}`,
+		"API_KEY=abcdef123456 next":     "API_KEY=[redacted secret] next",
+		"the token count: 12":           "",
 		"-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----\nrest": "[redacted private_key]\nrest",
 		"-----BEGIN PRIVATE KEY-----\nabc":                                          "[redacted private_key]",
 	} {

@@ -57,19 +57,28 @@ var builtin = sync.OnceValue(func() []rule {
 		{name: "model_key", group: secret, hints: []string{"sk-"}, expr: `\bsk-[A-Za-z0-9_\-]{20,}`},
 		{name: "npm_token", group: secret, hints: []string{"npm_"}, expr: `\bnpm_[A-Za-z0-9]{36}\b`},
 		{name: "huggingface_token", group: secret, hints: []string{"hf_"}, expr: `\bhf_[A-Za-z0-9]{30,}\b`},
-		{name: "sendgrid_key", group: secret, hints: []string{"SG."}, expr: `\bSG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}`},
+		{
+			name: "sendgrid_key", group: secret, hints: []string{"SG."},
+			expr: `\bSG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}`,
+		},
 		{
 			name: "jwt", group: secret, hints: []string{"eyJ"},
 			expr: `\beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]*`,
 		},
 		{name: "bearer_token", group: secret, expr: `(?i)\bbearer\s+([A-Za-z0-9._~+/\-]{16,}=*)`},
-		{name: "password", group: secret, hints: []string{"://"}, expr: `\b[a-zA-Z][a-zA-Z0-9+.\-]*://[^/\s:@]+:([^/\s@]+)@`},
+		{
+			name: "password", group: secret, hints: []string{"://"},
+			expr: `\b[a-zA-Z][a-zA-Z0-9+.\-]*://[^/\s:@]+:([^/\s@]+)@`,
+		},
 		{
 			name: "secret", group: secret, hints: []string{":", "="},
 			expr: `(?i)\b(?:api[_\- ]?key|access[_\- ]?key|client[_\- ]?secret|secret|token|passw(?:or)?d|passphrase)["']?\s*[:=]\s*["']?([^\s"',;&\[]{6,})`,
 		},
 
-		{name: "email", group: pii, hints: []string{"@"}, expr: `[A-Za-z0-9._%+\-]+@[A-Za-z0-9\-]+(?:\.[A-Za-z0-9\-]+)+`},
+		{
+			name: "email", group: pii, hints: []string{"@"},
+			expr: `[A-Za-z0-9._%+\-]+@[A-Za-z0-9\-]+(?:\.[A-Za-z0-9\-]+)+`,
+		},
 		{name: "IBAN", group: pii, expr: `\b[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]){11,30}\b`, real: iban},
 		{name: "credit_card", group: pii, expr: `[0-9](?:[ \-]?[0-9]){12,18}`, real: card},
 		{name: "SSN", group: pii, expr: `[0-9]{3}-[0-9]{2}-[0-9]{4}`, real: ssn},
@@ -138,7 +147,8 @@ func iban(text string, start, end int) bool {
 // ssn excludes numbers that are never assigned.
 func ssn(text string, start, end int) bool {
 	s := text[start:end]
-	return s[:3] != "000" && s[:3] != "666" && s[0] != '9' && s[4:6] != "00" && s[7:] != "0000" && alone(text, start, end)
+	return s[:3] != "000" && s[:3] != "666" && s[0] != '9' && s[4:6] != "00" && s[7:] != "0000" &&
+		alone(text, start, end)
 }
 
 // phone excludes dates, versions and other numbers with separators.

@@ -149,7 +149,8 @@ func configurationPage() (string, error) {
 		return "", err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Keys of `%s`\n\nNAME stands for a name that you choose, and `[]` for the elements of a list.\n\n"+
+	fmt.Fprintf(&b, "# Keys of `%s`\n\n"+
+		"NAME stands for a name that you choose, and `[]` for the elements of a list.\n\n"+
 		"| key | value | meaning |\n|---|---|---|\n", config.FileName)
 	var walk func(path string, s *schema)
 	walk = func(path string, s *schema) {

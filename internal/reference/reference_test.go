@@ -80,7 +80,8 @@ func TestCompletionsAreWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"espalier.bash", "_espalier", "espalier.fish", "espalier.ps1"} {
-		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.Contains(string(text), "espalier") {
+		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil ||
+			!strings.Contains(string(text), "espalier") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

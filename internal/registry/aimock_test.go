@@ -25,7 +25,8 @@ func TestAgainstAimock(t *testing.T) {
 	} {
 		t.Run(api, func(t *testing.T) {
 			m := models(t,
-				"models: {providers: {mock: {api: "+api+", base_url: '"+base+path+"', key_env: K, max_retries: 0}}}", map[string]string{"K": "k"})
+				"models: {providers: {mock: {api: "+api+", base_url: '"+base+path+"', key_env: K, max_retries: 0}}}",
+				map[string]string{"K": "k"})
 			model := router{models: m, instead: "mock/" + map[string]string{
 				config.Anthropic: "claude-sonnet-4-5",
 				config.Gemini:    "gemini-2.5-flash",

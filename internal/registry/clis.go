@@ -40,8 +40,9 @@ type knownCLI struct {
 
 var knownCLIs = map[string]knownCLI{
 	config.ClaudeCode: {
-		speaks: config.ClaudeCode, program: "claude", install: "npm install -g @anthropic-ai/claude-code", prices: config.Anthropic,
-		keys: []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"},
+		speaks: config.ClaudeCode, program: "claude", install: "npm install -g @anthropic-ai/claude-code",
+		prices: config.Anthropic,
+		keys:   []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"},
 		env: []string{
 			"ANTHROPIC_BASE_URL", "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX",
 			"DISABLE_TELEMETRY",
@@ -52,8 +53,9 @@ var knownCLIs = map[string]knownCLI{
 		keys: []string{"OPENAI_API_KEY", "CODEX_API_KEY"}, env: []string{"OPENAI_BASE_URL", "CODEX_HOME"},
 	},
 	config.GeminiCLI: {
-		speaks: config.GeminiCLI, program: "gemini", install: "npm install -g @google/gemini-cli", prices: config.Gemini,
-		keys: []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"},
+		speaks: config.GeminiCLI, program: "gemini", install: "npm install -g @google/gemini-cli",
+		prices: config.Gemini,
+		keys:   []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"},
 		env: []string{
 			"GOOGLE_GEMINI_BASE_URL", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION",
 			"GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_APPLICATION_CREDENTIALS", "GEMINI_CLI_HOME",
@@ -69,7 +71,8 @@ var knownCLIs = map[string]knownCLI{
 		},
 	},
 	config.OpenCode: {
-		speaks: config.PlainText, program: "opencode", install: "npm install -g opencode-ai", args: []string{"run"}, modelArgs: []string{"--model", cliagent.ModelPlace},
+		speaks: config.PlainText, program: "opencode", install: "npm install -g opencode-ai", args: []string{"run"},
+		modelArgs: []string{"--model", cliagent.ModelPlace},
 	},
 	config.Vibe: {
 		speaks: config.PlainText, program: "vibe", install: "pip install mistral-vibe",
@@ -194,7 +197,8 @@ func (m *Models) lacksConsent(c *cli, consented bool) *Trouble {
 		return nil
 	}
 	return &Trouble{
-		Message: fmt.Sprintf("the project has settings for %s in %s, which can start commands and need your consent", c.name,
+		Message: fmt.Sprintf("the project has settings for %s in %s, which can start commands and need your consent",
+			c.name,
 			folder),
 		Help: "Review them; then use --allow-shell, or write allow: {shell: true} into " + config.FileName +
 			" and run \"espalier trust\".",
@@ -407,4 +411,6 @@ func (m *Models) examineCLI(ctx context.Context, c *cli) *Finding {
 // great deal before they say anything.
 const versionSeconds = 30
 
-var versionIn = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[0-9]+(\.[0-9]+)+([-+.][0-9A-Za-z]+)*`) })
+var versionIn = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`[0-9]+(\.[0-9]+)+([-+.][0-9A-Za-z]+)*`)
+})

@@ -37,7 +37,8 @@ secrets: {s: {env: S}}
 		}
 	}
 	if _, err := models(t,
-		"models: {clis: {mine: {speaks: text, command: x, env: {A: secret://s}}}}\nsecrets: {s: {env: S}}", nil).cliEnv(t.Context(), m.cli("mine")); err == nil {
+		"models: {clis: {mine: {speaks: text, command: x, env: {A: secret://s}}}}\nsecrets: {s: {env: S}}",
+		nil).cliEnv(t.Context(), m.cli("mine")); err == nil {
 		t.Error("a secret that is not there is passed over")
 	}
 }

@@ -53,7 +53,8 @@ func TestAgentsOfAWF(t *testing.T) {
 			want: "openai_compatible/m", at: "https://api.openai.com/v1 OPENAI_API_KEY-value",
 		},
 		{
-			ask: "openai_compatible/m", options: `{"base_url":"https://api.openai.com/v1"}`, want: "openai_compatible/m",
+			ask: "openai_compatible/m", options: `{"base_url":"https://api.openai.com/v1"}`,
+			want:  "openai_compatible/m",
 			lacks: "OPENAI_API_KEY is not set",
 		},
 		{
@@ -65,7 +66,8 @@ func TestAgentsOfAWF(t *testing.T) {
 			want: "openai_compatible/m", lacks: "MINE",
 		},
 		{
-			ask: "openai_compatible/m", options: `{"base_url":"https://there.example","api_key":"x${MINE}"}`, keys: "MINE",
+			ask: "openai_compatible/m", options: `{"base_url":"https://there.example","api_key":"x${MINE}"}`,
+			keys: "MINE",
 			want: "openai_compatible/m", lacks: "is not sent to",
 		},
 		{

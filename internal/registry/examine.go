@@ -35,8 +35,8 @@ const (
 // reachSeconds is how long a server may take to be there.
 const reachSeconds = 10
 
-// Examine returns the state of everything that is configured. With reach, it asks the servers whether they are there and
-// accept the key, which costs nothing.
+// Examine returns the state of everything that is configured. With reach, it asks the servers whether they are there
+// and accept the key, which costs nothing.
 func (m *Models) Examine(ctx context.Context, reach bool) []Finding {
 	var out []Finding
 	for _, s := range m.config.Secrets {

@@ -40,8 +40,8 @@ func newHost(dir string, o RuntimeOptions) *host {
 		o.Models = NewModels(root, o.Config, o.Getenv)
 	}
 	return &host{
-		runs: filepath.Join(dir, "runs") +
-			string(filepath.Separator), root: root, config: o.Config, getenv: o.Getenv, models: o.Models, tools: tools(root, o),
+		runs: filepath.Join(dir, "runs") + string(filepath.Separator), root: root, config: o.Config,
+		getenv: o.Getenv, models: o.Models, tools: tools(root, o),
 	}
 }
 

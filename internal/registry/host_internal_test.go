@@ -7,7 +7,8 @@ import (
 
 // A server sees new options with almost every run, and must not keep all of them.
 func TestEnvironmentsOfRunsAreBounded(t *testing.T) {
-	h := newHost(filepath.Join(t.TempDir(), ".espalier"), RuntimeOptions{Getenv: func(string) string { return "" }}.complete())
+	dir := filepath.Join(t.TempDir(), ".espalier")
+	h := newHost(dir, RuntimeOptions{Getenv: func(string) string { return "" }}.complete(dir))
 	defer h.tools.Close()
 	for i := range 4 * maxRunEnvs {
 		if _, err := h.runEnv(RunOptions{Simulate: true, Seed: uint64(i)}.Encode()); err != nil {

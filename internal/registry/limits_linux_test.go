@@ -30,7 +30,10 @@ models:
 		t.Fatal(err)
 	}
 	said := []provider.Block{{Text: "hi"}}
-	for range agent.Generate(t.Context(), provider.Request{Messages: []provider.Message{{Role: provider.User, Blocks: said}}}) {
+	for range agent.Generate(t.Context(), provider.Request{Messages: []provider.Message{{
+		Role:   provider.User,
+		Blocks: said,
+	}}}) {
 	}
 	for _, who := range []string{"server", "agent"} {
 		raw, err := os.ReadFile(filepath.Join(dir, who))

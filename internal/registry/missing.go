@@ -86,7 +86,8 @@ func branchMoney(p *ir.Program) bool {
 	return false
 }
 
-// Missing returns the models, keys and prices that a program's steps need and that are not available, without duplicates.
+// Missing returns the models, keys and prices that a program's steps need and that are not available, without
+// duplicates.
 func (m *Models) Missing(p *ir.Program, o RunOptions) []MissingDependency {
 	r := router{models: m, instead: o.Model, otherwise: o.DefaultModel, sandbox: o.Sandbox}
 	var out []MissingDependency
@@ -178,8 +179,8 @@ func optionNames(options json.RawMessage) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// ApplyDefaults fills in the configured defaults of agents. It is done before a program is checked, priced and pinned, so
-// that all of these agree.
+// ApplyDefaults fills in the configured defaults of agents. It is done before a program is checked, priced and pinned,
+// so that all of these agree.
 func ApplyDefaults(p *ir.Program, c *config.Config) {
 	for i := range p.Agents {
 		a := &p.Agents[i]

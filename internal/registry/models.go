@@ -69,7 +69,8 @@ var (
 		config.Gemini: "gemini-3.8-flash",
 	}
 	short = map[string]string{
-		"opus": "anthropic/claude-opus-5-5", "sonnet": "anthropic/claude-sonnet-5-5", "haiku": "anthropic/claude-haiku-5-5",
+		"opus": "anthropic/claude-opus-5-5", "sonnet": "anthropic/claude-sonnet-5-5",
+		"haiku": "anthropic/claude-haiku-5-5",
 	}
 	// families are the beginnings of names by which a provider is known.
 	families = []struct{ begins, provider string }{
@@ -237,7 +238,8 @@ func (m *Models) Choose(name string) (Choice, *Trouble) {
 			if s.cli != nil && strings.HasPrefix(after, "-") {
 				return Choice{}, &Trouble{
 					Message: fmt.Sprintf("%q is no model of %s", after, s.name),
-					Help:    fmt.Sprintf("Write %s/MODEL; other arguments go into %s, as args.", s.name, config.FileName),
+					Help: fmt.Sprintf("Write %s/MODEL; other arguments go into %s, as args.", s.name,
+						config.FileName),
 				}
 			}
 			if by, full, ok := strings.Cut(short[after], "/"); ok && by == s.name {
@@ -408,8 +410,8 @@ func (m *Models) lacksVariable(s server) *Trouble {
 // usualKeys are the variables whose keys belong to the providers themselves.
 var usualKeys = []string{"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"}
 
-// ownKey refuses to send a provider's usual key to an address that a file of the project names, because the file may not
-// be the user's own.
+// ownKey refuses to send a provider's usual key to an address that a file of the project names, because the file may
+// not be the user's own.
 func (m *Models) ownKey(s server, env string) *Trouble {
 	if s.settings.BaseURL.Value == "" || !slices.Contains(usualKeys, env) {
 		return nil
@@ -504,7 +506,10 @@ func (m *Models) provider(s server) (provider.Model, error) {
 	// A place is held while a call is made, not while it is waited for
 	// another attempt; each attempt has its own time.
 	whole := provider.Retry{
-		Model: provider.Limit{Model: provider.Deadline{Model: provider.Bound{Model: bare}, After: patience}, Slots: provider.NewSlots(atOnce)},
+		Model: provider.Limit{
+			Model: provider.Deadline{Model: provider.Bound{Model: bare}, After: patience},
+			Slots: provider.NewSlots(atOnce),
+		},
 		Times: retries, Jitter: rand.Float64, Pause: pause,
 	}
 	m.open[s.id()] = whole

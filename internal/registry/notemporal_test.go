@@ -14,7 +14,10 @@ import (
 // A build without Temporal says so before anything is started.
 func TestBuildWithoutTemporalSaysSo(t *testing.T) {
 	for name, o := range map[string]registry.RuntimeOptions{
-		"configured": {Config: &config.Config{Engine: config.EngineTemporal}, Getenv: func(string) string { return "" }},
+		"configured": {
+			Config: &config.Config{Engine: config.EngineTemporal},
+			Getenv: func(string) string { return "" },
+		},
 		"environment": {Getenv: func(name string) string {
 			if name == registry.TemporalVariable {
 				return "localhost:7233"

@@ -51,7 +51,8 @@ func TestEveryToolIsAccepted(t *testing.T) {
 		t.Run(api, func(t *testing.T) {
 			server := providertest.NewServer(t, protocol)
 			m := models(t,
-				"models: {providers: {mock: {api: "+api+", base_url: '"+server.URL+"', key_env: K, max_retries: 0}}}", map[string]string{"K": server.Key})
+				"models: {providers: {mock: {api: "+api+", base_url: '"+server.URL+"', key_env: K, max_retries: 0}}}",
+				map[string]string{"K": server.Key})
 			req := providertest.AskText()
 			req.Tools, req.Options = offered, []byte(`{"temperature":0.5}`)
 			reply, err := providertest.Collect(t, router{models: m, instead: "mock/suite"}.Generate(t.Context(), req))

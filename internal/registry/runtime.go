@@ -91,8 +91,8 @@ type RuntimeOptions struct {
 	Trust *trust.Store
 }
 
-// complete fills in the defaults.
-func (o RuntimeOptions) complete() RuntimeOptions {
+// complete fills in the defaults of a project whose storage folder is dir.
+func (o RuntimeOptions) complete(dir string) RuntimeOptions {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -105,21 +105,38 @@ func (o RuntimeOptions) complete() RuntimeOptions {
 	if o.Notice == nil {
 		o.Notice = func(string) {}
 	}
+	if o.Models == nil {
+		o.Models = NewModels(filepath.Dir(dir), o.Config, o.Getenv)
+	}
 	return o
 }
 
 // DefaultGrace is the grace period of projects that set none.
 const DefaultGrace = 10 * time.Second
 
-// OpenRuntime opens the storage folder of a project, and creates it if needed.
-func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
-	o = o.complete()
-	if o.Models == nil {
-		o.Models = NewModels(filepath.Dir(dir), o.Config, o.Getenv)
+// EngineConfig returns the settings that every engine needs, for an engine that writes the files of steps below dir.
+func EngineConfig(dir string, o RuntimeOptions) engine.Config {
+	o = o.complete(dir)
+	return engineConfig(dir, o, newHost(dir, o))
+}
+
+func engineConfig(dir string, o RuntimeOptions, host *host) engine.Config {
+	kinds := Runners()
+	for _, k := range o.Kinds {
+		kinds[k.Name()] = k
 	}
 	secrets := o.Models.Secrets
+	return engine.Config{
+		Kinds: kinds, Log: o.Log, Machine: machine(filepath.Dir(dir)), Secrets: secrets, Host: host,
+		CheckOutput: checkOutput(secrets), FillInput: fillInput(secrets),
+	}
+}
+
+// OpenRuntime opens the storage folder of a project, and creates it if needed.
+func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
+	o = o.complete(dir)
 	r := &Runtime{
-		GracePeriod: cmp.Or(o.Config.GracePeriod, DefaultGrace), Secrets: secrets, dir: dir, log: o.Log,
+		GracePeriod: cmp.Or(o.Config.GracePeriod, DefaultGrace), Secrets: o.Models.Secrets, dir: dir, log: o.Log,
 		getenv: o.Getenv, notice: o.Notice,
 	}
 	defer func() {
@@ -137,20 +154,13 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 	if o.Journal != nil {
 		r.Store = o.Journal(r.Store)
 	}
-	kinds := Runners()
-	for _, k := range o.Kinds {
-		kinds[k.Name()] = k
-	}
 	host := newHost(dir, o)
 	if r.spends = newSpending(r.Store, o.Config, now); r.spends != nil {
 		host.spends = r.spends
 	}
 	r.models = host.models
 	r.tools = host.tools
-	common := engine.Config{
-		Kinds: kinds, Log: o.Log, Machine: machine(filepath.Dir(dir)), Secrets: secrets, Host: host,
-		CheckOutput: checkOutput(secrets), FillInput: fillInput(secrets),
-	}
+	common := engineConfig(dir, o, host)
 	if onTemporal(o) {
 		if err := r.useTemporal(common, o, now); err != nil {
 			return nil, err
@@ -374,8 +384,8 @@ type RunOptions struct {
 	Sandbox bool `json:"sandbox,omitempty"`
 	// Confinement describes the sandbox when the run started, and what it does not confine.
 	Confinement string `json:"confinement,omitempty"`
-	// Model replaces the models that steps name; DefaultModel is used by steps that name none, as configured when the run
-	// started.
+	// Model replaces the models that steps name; DefaultModel is used by steps that name none, as configured when the
+	// run started.
 	Model        string `json:"model,omitempty"`
 	DefaultModel string `json:"default_model,omitempty"`
 	// AllowShell is a person's consent to all commands of the workflow.

@@ -52,7 +52,8 @@ models: {providers: {mine: {api: openai, base_url: "http://localhost:1/v1", key_
 `))
 	s := Secrets(t.TempDir(), c, func(name string) string { return "value of " + name })
 	for env, want := range map[string]string{
-		"ANTHROPIC_API_KEY": "[secret ANTHROPIC_API_KEY]", "OPENAI_API_KEY": "[secret openai]", "MY_KEY": "[secret MY_KEY]", "PATH": "value of PATH",
+		"ANTHROPIC_API_KEY": "[secret ANTHROPIC_API_KEY]", "OPENAI_API_KEY": "[secret openai]",
+		"MY_KEY": "[secret MY_KEY]", "PATH": "value of PATH",
 	} {
 		if got := s.HideText("value of " + env); got != want {
 			t.Errorf("%s: got %q, want %q", env, got, want)
@@ -80,8 +81,10 @@ tools: {look: {url: "https://a.example", headers: {Authorization: "Bearer ${LOOK
 	}
 	s := Secrets(root, c, func(name string) string { return env[name] })
 	for text, want := range map[string]string{
-		"value of CRM_TOKEN": "[secret crm]", "value of LOOK_TOKEN": "[secret LOOK_TOKEN]", "value of WEB_KEY": "[secret WEB_KEY]", "value of taken": "[secret variable.taken]",
-		"value of UNUSED": "value of UNUSED", "a default value": "a default value", root: root, "/home/somebody": "/home/somebody",
+		"value of CRM_TOKEN": "[secret crm]", "value of LOOK_TOKEN": "[secret LOOK_TOKEN]",
+		"value of WEB_KEY": "[secret WEB_KEY]", "value of taken": "[secret variable.taken]",
+		"value of UNUSED": "value of UNUSED", "a default value": "a default value", root: root,
+		"/home/somebody": "/home/somebody",
 	} {
 		if got := s.HideText(text); got != want {
 			t.Errorf("%s: got %q, want %q", text, got, want)
@@ -96,9 +99,11 @@ tools: {look: {url: "https://a.example", headers: {Authorization: "Bearer ${LOOK
 func TestTelling(t *testing.T) {
 	there := t.TempDir()
 	for value, want := range map[string]bool{
-		"production": true, "DEBUG": true, "Europe": true, "https://api.example": true, "http://localhost:8080/": true, there: true,
+		"production": true, "DEBUG": true, "Europe": true, "https://api.example": true, "http://localhost:8080/": true,
+		there:            true,
 		"hunter2hunter2": false, "sk-ant-abcdefgh": false, "dQwRtYuIoP": false, "two words": false, "eu-west-1": false,
-		"https://hooks.example/T0/B0/x": false, "https://me:pass@api.example": false, "https://api.example/?key=x": false, there + "/not-there": false,
+		"https://hooks.example/T0/B0/x": false, "https://me:pass@api.example": false,
+		"https://api.example/?key=x": false, there + "/not-there": false,
 		"abcdefghijklmnop": false, "ABCDEFGHIJKLMNOP": false, "//x9f3+kQ": false, // the last is base64, and no server
 	} {
 		if got := isOrdinary(value); got != want {

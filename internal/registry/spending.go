@@ -80,7 +80,8 @@ func (s *spending) shares(workflow, user string) []share {
 	day := s.now().UTC().Format(dayFormat)
 	var out []share
 	for _, l := range s.limits {
-		if l.Is.Workflow.Value != "" && l.Is.Workflow.Value != workflow || l.Is.User.Value != "" && l.Is.User.Value != user {
+		if l.Is.Workflow.Value != "" && l.Is.Workflow.Value != workflow ||
+			l.Is.User.Value != "" && l.Is.User.Value != user {
 			continue
 		}
 		one := share{limit: l.Is.MicroDollars, words: "the spending limit " + l.Name.Value}
@@ -298,7 +299,8 @@ func (m spendingModel) claim(ctx context.Context, shares []share, worst int64) e
 	message := fmt.Sprintf("%s (%s per day) is reached", full.words, price.Dollars(full.limit))
 	if worst > full.limit {
 		return &provider.Error{Class: provider.APIError, Message: fmt.Sprintf(
-			"one call can cost %s, and %s allows %s per day", price.Dollars(worst), full.words, price.Dollars(full.limit))}
+			"one call can cost %s, and %s allows %s per day", price.Dollars(worst), full.words,
+			price.Dollars(full.limit))}
 	}
 	return &provider.Error{Class: provider.RateLimit, RetryAfter: max(minWait, tomorrow.Sub(now)), Message: message}
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/source"
 )
@@ -32,7 +32,7 @@ var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 // Many calls of several processes at once reserve exactly what the limit allows.
 func TestSpendingLimitHoldsAcrossProcesses(t *testing.T) {
 	c := settings(t, "spending: {all: {dollars_per_day: 1}, each: {each: user, dollars_per_day: 0.6}}\n")
-	store := memory.New()
+	store := memorytest.New()
 	clock := func() time.Time { return noon }
 	var mu sync.Mutex
 	granted := map[string]int{}
@@ -106,7 +106,7 @@ models: {providers: {till: {api: openai, base_url: "`+server.URL+`", max_retries
 prices: {till/m: {input: 10, output: 100}, till/free: {input: 0, output: 0}}
 spending: {all: {dollars_per_day: 0.2}}
 `)
-	s := newSpending(memory.New(), c, func() time.Time { return noon })
+	s := newSpending(memorytest.New(), c, func() time.Time { return noon })
 	r := router{models: NewModels(t.TempDir(), c, func(string) string { return "" })}
 	model := spendingModel{r, s, r.price, "flow", ""}
 	ask := func(name string, tokens int) error {
@@ -187,7 +187,8 @@ func (r *racing) Load(ctx context.Context, key string) (journal.Register, error)
 // again.
 func TestSpendingCountsCallsThatRace(t *testing.T) {
 	c := settings(t, "spending: {all: {dollars_per_day: 1}}\n")
-	s := newSpending(&racing{Registers: memory.New(), both: make(chan struct{})}, c, func() time.Time { return noon })
+	s := newSpending(&racing{Registers: memorytest.New(), both: make(chan struct{})}, c,
+		func() time.Time { return noon })
 	granted := make(chan bool, 2)
 	for range 2 {
 		go func() {

@@ -15,7 +15,8 @@ import (
 // storageParts are the parts of a storage folder that decide what runs do. What
 // is in the folders of runs is their own: commands may leave anything there.
 var storageParts = []string{
-	ignoreFile, signatureFile, "espalier.db", "espalier.db-wal", "espalier.db-shm", "owners", "runs", "servers", notebookFolder,
+	ignoreFile, signatureFile, "espalier.db", "espalier.db-wal", "espalier.db-shm", "owners", "runs", "servers",
+	notebookFolder,
 	"storage", "storage/transcripts", "storage/audit", "storage/audit.jsonl",
 	"storage/postgres", "storage/postgres/transcripts", "storage/postgres/audit", "storage/postgres/audit.jsonl",
 }

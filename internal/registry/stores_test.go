@@ -15,7 +15,8 @@ import (
 
 // Stores that earlier releases have written are migrated: their runs verify, and a run that waits continues to its end.
 func TestStoresOfEarlierReleases(t *testing.T) {
-	const waiting, finished journal.RunID = "00000000-0000-4000-8000-000000000001", "10000000-0000-4000-8000-000000000002"
+	const waiting, finished journal.RunID = "00000000-0000-4000-8000-000000000001",
+		"10000000-0000-4000-8000-000000000002"
 	fixtures, err := filepath.Glob("testdata/stores/*.db.gz")
 	if err != nil || len(fixtures) == 0 {
 		t.Fatalf("%d fixtures, %v", len(fixtures), err)

@@ -44,21 +44,6 @@ func (r *Runtime) useTemporal(common engine.Config, o RuntimeOptions, now func()
 	return nil
 }
 
-// InMemoryOnTemporal is InMemory with a Temporal server.
-func InMemoryOnTemporal(dir string, store journal.Store, o RuntimeOptions, address, queue string) engine.Engine {
-	o = o.complete()
-	if o.Models == nil {
-		o.Models = NewModels(filepath.Dir(dir), o.Config, o.Getenv)
-	}
-	return temporal.New(temporal.Config{
-		Store: store, Address: address, TaskQueue: queue,
-		Config: engine.Config{
-			Kinds: Runners(), CheckOutput: CheckOutput, FillInput: FillInput, Machine: machine(filepath.Dir(dir)),
-			Log: o.Log, Host: newHost(dir, o),
-		},
-	})
-}
-
 // queueRegister keeps the name of the task queue, which all processes of a store
 // share.
 const queueRegister = "temporal/task-queue"

@@ -231,7 +231,8 @@ tools:
 	}
 	step := tool.Purpose{
 		Workflow: "w", Step: "s",
-		Wants: contract.Contract{Schema: json.RawMessage(`{"required":["next"],"properties":{"next":{"type":"string"},"tier":{"const":"silver"}}}`)},
+		Wants: contract.Contract{Schema: json.RawMessage(
+			`{"required":["next"],"properties":{"next":{"type":"string"},"tier":{"const":"silver"}}}`)},
 	}
 	got := answer(1, "crm.read", step)
 	if err := json.Unmarshal([]byte(got), &record); err != nil || record.ID == nil || record.Tier != "silver" ||
@@ -337,7 +338,8 @@ func TestToolsOfServers(t *testing.T) {
 	}
 	for i, want := range []string{
 		`has no tool "everything.ecko" Did you mean "everything.echo"? It has everything.`,
-		`switched off Take "enabled: false" out of its entry`, "NOT_SET is not set", `nothing is bound to the tool "nobody.x"`,
+		`switched off Take "enabled: false" out of its entry`, "NOT_SET is not set",
+		`nothing is bound to the tool "nobody.x"`,
 	} {
 		if len(got) != 4 || !strings.Contains(got[i], want) {
 			t.Errorf("%d: %q", i, got)

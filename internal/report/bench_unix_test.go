@@ -37,10 +37,16 @@ func BenchmarkWriters(b *testing.B) {
 	}
 	writers := map[string]func(b *testing.B, dir string) report.Sink{
 		"transcript": func(b *testing.B, dir string) report.Sink {
-			return transcript.New(transcript.Options{Dir: dir, Source: shelf, Program: shelf.Program, Lock: lock(b, dir), Log: quiet})
+			return transcript.New(transcript.Options{
+				Dir: dir, Source: shelf, Program: shelf.Program,
+				Lock: lock(b, dir), Log: quiet,
+			})
 		},
 		"audit": func(b *testing.B, dir string) report.Sink {
-			return audit.New(audit.Options{Dir: dir, Source: shelf, Program: shelf.Program, Lock: lock(b, dir), Log: quiet})
+			return audit.New(audit.Options{
+				Dir: dir, Source: shelf, Program: shelf.Program, Lock: lock(b, dir),
+				Log: quiet,
+			})
 		},
 	}
 	for name, open := range writers {
@@ -71,7 +77,8 @@ func BenchmarkWriters(b *testing.B) {
 func turns(runs, steps int) (*ir.Program, []journal.Appended) {
 	p := &ir.Program{Name: "bench", Blocks: []ir.Block{{}}}
 	for i := range steps {
-		p.Blocks[0].Steps = append(p.Blocks[0].Steps, ir.Step{ID: fmt.Sprintf("step%d", i), Type: "transform", Action: ir.Task{Kind: "transform"}})
+		p.Blocks[0].Steps = append(p.Blocks[0].Steps,
+			ir.Step{ID: fmt.Sprintf("step%d", i), Type: "transform", Action: ir.Task{Kind: "transform"}})
 	}
 	value := journal.Value{JSON: json.RawMessage(`"done well"`)}
 	work := func(i int) journal.Work { return journal.Work{Place: journal.Place{Step: fmt.Sprintf("step%d", i)}} }
@@ -79,9 +86,15 @@ func turns(runs, steps int) (*ir.Program, []journal.Appended) {
 	for i := range steps + 1 {
 		var facts []journal.Fact
 		if i == 0 {
-			facts = append(facts, journal.RunStarted{Name: "bench", Definition: "d", Input: journal.Value{JSON: json.RawMessage("{}")}})
+			facts = append(facts, journal.RunStarted{
+				Name: "bench", Definition: "d",
+				Input: journal.Value{JSON: json.RawMessage("{}")},
+			})
 		} else {
-			facts = append(facts, journal.TaskEnded{Work: work(i - 1), Outcome: "ok", Value: value, Writes: []journal.Write{{Path: fmt.Sprintf("state.step%d", i-1)}}, Final: true})
+			facts = append(facts, journal.TaskEnded{
+				Work: work(i - 1), Outcome: "ok", Value: value,
+				Writes: []journal.Write{{Path: fmt.Sprintf("state.step%d", i-1)}}, Final: true,
+			})
 		}
 		if i < steps {
 			facts = append(facts, journal.TaskStarted{Work: work(i), Kind: "transform"})
@@ -90,7 +103,10 @@ func turns(runs, steps int) (*ir.Program, []journal.Appended) {
 		}
 		var events []journal.Event
 		for n, f := range facts {
-			events = append(events, journal.Event{Seq: journal.Seq(2*i + n + 1), At: journal.Millis(1_772_000_000_000 + 20*i), Fact: f})
+			events = append(events, journal.Event{
+				Seq: journal.Seq(2*i + n + 1),
+				At:  journal.Millis(1_772_000_000_000 + 20*i), Fact: f,
+			})
 		}
 		for run := range runs {
 			id := journal.RunID(fmt.Sprintf("11111111-1111-4111-8111-%012d", run))

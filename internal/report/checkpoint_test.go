@@ -61,7 +61,10 @@ func TestRestoredInterpreterKeepsHooks(t *testing.T) {
 	for _, e := range slices.Concat(w.appends...) {
 		events = append(events, e)
 		if x, ok := e.Fact.(journal.TaskStarted); ok {
-			note := journal.TaskNoted{Work: x.Work, Kind: journal.NoteHooks, Data: []byte(`{"hooks":[{"log":"ready"}]}`)}
+			note := journal.TaskNoted{
+				Work: x.Work, Kind: journal.NoteHooks,
+				Data: []byte(`{"hooks":[{"log":"ready"}]}`),
+			}
 			events = append(events, journal.Event{At: e.At, Fact: note})
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/report"
 )
 
@@ -42,8 +42,9 @@ func add(t *testing.T, s journal.Store, runs ...journal.RunID) {
 	t.Helper()
 	for _, run := range runs {
 		err := journal.Append(t.Context(), s, journal.Batch{
-			Run: run, Fence: journal.FirstFence, Events: []journal.Event{{Seq: 1, At: 1, Fact: journal.RunStarted{Name: string(run)}}},
-			Index: &journal.Index{Status: journal.Running},
+			Run: run, Fence: journal.FirstFence,
+			Events: []journal.Event{{Seq: 1, At: 1, Fact: journal.RunStarted{Name: string(run)}}},
+			Index:  &journal.Index{Status: journal.Running},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -52,7 +53,7 @@ func add(t *testing.T, s journal.Store, runs ...journal.RunID) {
 }
 
 func TestFollow(t *testing.T) {
-	store := memory.New()
+	store := memorytest.New()
 	defer store.Close()
 	add(t, store, "a", "b")
 	first, err := store.Last(t.Context())
@@ -89,13 +90,14 @@ func TestFollow(t *testing.T) {
 // TestTroubleDoesNotEndFollowing: a sink's error is said once in a second and
 // told by Flush, and the next append comes all the same.
 func TestTroubleDoesNotEndFollowing(t *testing.T) {
-	store := memory.New()
+	store := memorytest.New()
 	defer store.Close()
 	broken := errors.New("broken")
 	sink := &list{fail: map[journal.RunID]error{"a": broken, "b": broken}}
 	var log bytes.Buffer
 	f := report.Follow(store, sink, report.FollowOptions{
-		Poll: time.Hour, Log: slog.New(slog.NewTextHandler(&log, nil)), Now: func() time.Time { return time.Unix(50, 0) },
+		Poll: time.Hour, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Now: func() time.Time { return time.Unix(50, 0) },
 	})
 	add(t, store, "a", "b")
 	if err := f.Flush(t.Context()); !errors.Is(err, broken) {
@@ -129,7 +131,7 @@ func (p *patient) Idle(context.Context) error {
 }
 
 func TestIdle(t *testing.T) {
-	store := memory.New()
+	store := memorytest.New()
 	defer store.Close()
 	sink := &patient{idle: make(chan struct{}, 1)}
 	f := report.Follow(store, sink, report.FollowOptions{Poll: time.Millisecond})
@@ -167,11 +169,12 @@ func (c told) Write(p []byte) (int, error) {
 // TestFlushLooksAgain: that the journal could not be read a while ago is no
 // reason to go without what it has.
 func TestFlushLooksAgain(t *testing.T) {
-	store := memory.New()
+	store := memorytest.New()
 	defer store.Close()
 	add(t, store, "a")
 	sink, warned := &list{}, make(told)
-	f := report.Follow(&once{Store: store}, sink, report.FollowOptions{Poll: time.Hour, Log: slog.New(slog.NewTextHandler(warned, nil))})
+	f := report.Follow(&once{Store: store}, sink,
+		report.FollowOptions{Poll: time.Hour, Log: slog.New(slog.NewTextHandler(warned, nil))})
 	defer f.Close()
 	<-warned
 	if err := f.Flush(t.Context()); err != nil {
@@ -190,10 +193,11 @@ func (unreadable) Tail(context.Context, journal.Pos) iter.Seq2[journal.Appended,
 }
 
 func TestAJournalThatCannotBeRead(t *testing.T) {
-	store := memory.New()
+	store := memorytest.New()
 	defer store.Close()
 	add(t, store, "a")
-	f := report.Follow(unreadable{store}, &list{}, report.FollowOptions{Poll: time.Hour, Log: slog.New(slog.DiscardHandler)})
+	f := report.Follow(unreadable{store}, &list{},
+		report.FollowOptions{Poll: time.Hour, Log: slog.New(slog.DiscardHandler)})
 	defer f.Close()
 	if err := f.Flush(t.Context()); !errors.Is(err, journal.ErrCorrupt) {
 		t.Errorf("%v", err)

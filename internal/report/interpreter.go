@@ -253,8 +253,9 @@ func (in *Interpreter) interpret(e *journal.Event) error {
 
 func (in *Interpreter) startRun(x *journal.RunStarted) error {
 	run := &Run{
-		ID: in.root, Name: x.Name, Format: x.Format, Definition: x.Definition, By: x.By, From: x.From, Started: in.fact.At,
-		Input: x.Input, Options: x.Options,
+		ID: in.root, Name: x.Name, Format: x.Format, Definition: x.Definition, By: x.By, From: x.From,
+		Started: in.fact.At,
+		Input:   x.Input, Options: x.Options,
 	}
 	f := &frame{run: run}
 	if in.outline != nil {
@@ -329,7 +330,8 @@ func (in *Interpreter) closeFrame(x *journal.FrameClosed) error {
 		return err
 	}
 	end := Ending{
-		Outcome: x.Outcome, Class: x.Class, Reason: x.Reason, Error: x.Error, Status: x.Status, Last: x.Step, Value: x.Value,
+		Outcome: x.Outcome, Class: x.Class, Reason: x.Reason, Error: x.Error, Status: x.Status, Last: x.Step,
+		Value: x.Value,
 	}
 	if f.run.Caller != nil && f.depth == 0 { // the body of a child run
 		err = in.finishRun(x.Frame, end)
@@ -378,7 +380,8 @@ func (in *Interpreter) endTask(x *journal.TaskEnded) error {
 			step.failed = &Ending{Outcome: x.Outcome, Class: x.Class, Error: x.Error}
 		}
 		in.addStep(TaskFinished, x.Work).Ending = end
-		if x.Final && x.Part == plan.PartVerdict && (x.Outcome == journal.OutcomeOK || x.Outcome == journal.OutcomeRejected) {
+		if x.Final && x.Part == plan.PartVerdict && (x.Outcome == journal.OutcomeOK ||
+			x.Outcome == journal.OutcomeRejected) {
 			judged := in.add(GateJudged, step.Run, step)
 			judged.Work, judged.Ending = x.Work, end
 		}
@@ -445,7 +448,8 @@ func (in *Interpreter) end(w journal.Work, fallbackFor string, end Ending) error
 	in.announce(f)
 	step := f.step
 	f.step, f.each = nil, false
-	if end.Outcome != journal.OutcomeRejected || end.Value.IsZero() { // otherwise the value tells who rejected it, and why
+	// Otherwise the value tells who rejected it, and why.
+	if end.Outcome != journal.OutcomeRejected || end.Value.IsZero() {
 		end.Problem = problem(&end)
 	}
 	if step.hooks != nil {
@@ -488,7 +492,8 @@ func problem(e *Ending) string {
 	switch {
 	case e.Error != "":
 		return e.Error
-	case e.Outcome != journal.OutcomeFailed && e.Outcome != journal.OutcomeRejected && e.Outcome != journal.OutcomeCancelled:
+	case e.Outcome != journal.OutcomeFailed && e.Outcome != journal.OutcomeRejected &&
+		e.Outcome != journal.OutcomeCancelled:
 		return ""
 	case e.Reason != "":
 		return string(e.Outcome) + ": " + e.Reason

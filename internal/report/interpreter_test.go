@@ -45,7 +45,10 @@ func (g *generator) steps(depth int) []ir.Step {
 	chain(steps...)
 	for i := range steps {
 		if i > 0 && g.chance("back", 15) {
-			back := ir.Edge{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: steps[rapid.IntRange(0, i).Draw(g.t, "to")].ID}, Limit: 2}
+			back := ir.Edge{
+				On: []ir.Outcome{ir.OK},
+				To: ir.Target{Step: steps[rapid.IntRange(0, i).Draw(g.t, "to")].ID}, Limit: 2,
+			}
 			steps[i].Next = append([]ir.Edge{back}, steps[i].Next...)
 		}
 		if i+1 < len(steps) && g.chance("fallback", 15) {
@@ -82,7 +85,10 @@ func (g *generator) step(depth int) ir.Step {
 	case "critic":
 		s.Action = ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}
 	case "parallel":
-		par := ir.Parallel{Join: ir.Join(pick(g, "join", "all", "any", "settle", "best")), MaxConcurrent: rapid.IntRange(0, 2).Draw(g.t, "most")}
+		par := ir.Parallel{
+			Join:          ir.Join(pick(g, "join", "all", "any", "settle", "best")),
+			MaxConcurrent: rapid.IntRange(0, 2).Draw(g.t, "most"),
+		}
 		for range rapid.IntRange(1, 3).Draw(g.t, "branches") {
 			b := ir.Branch{Name: g.id(), Block: block()}
 			if g.chance("branch when", 15) {
@@ -98,9 +104,13 @@ func (g *generator) step(depth int) ir.Step {
 		}
 		s.Action = par
 	case "fan":
-		s.Action = ir.Parallel{Join: ir.JoinAll, Each: &ir.Each{Items: items(g.t, "input.list"), Var: "x", Block: block()}}
+		s.Action = ir.Parallel{
+			Join: ir.JoinAll,
+			Each: &ir.Each{Items: items(g.t, "input.list"), Var: "x", Block: block()},
+		}
 	case "loop":
-		s.Action = ir.Loop{Block: block(), Each: &ir.Each{Items: items(g.t, pick(g, "items", "input.list", "input.yes")), Var: "x"}}
+		s.Action = ir.Loop{Block: block(), Each: &ir.Each{Items: items(g.t,
+			pick(g, "items", "input.list", "input.yes")), Var: "x"}}
 	case "while":
 		s.Action = ir.Loop{Block: block(), While: cond(g.t, "loop.index < 2")}
 	case "call":
@@ -126,18 +136,30 @@ func (g *generator) happen(w *world) {
 		switch pick(g, "what", "ok", "ok", "no", "failed", "note", "gone") {
 		case "ok":
 			take()
-			w.tell(plan.Result{Work: task, Outcome: journal.OutcomeOK, Value: journal.Value{JSON: json.RawMessage(`{"approved": true}`)}})
+			w.tell(plan.Result{
+				Work: task, Outcome: journal.OutcomeOK,
+				Value: journal.Value{JSON: json.RawMessage(`{"approved": true}`)},
+			})
 		case "no":
 			take()
-			w.tell(plan.Result{Work: task, Outcome: journal.OutcomeOK, Value: journal.Value{JSON: json.RawMessage(`{"approved": false}`)}})
+			w.tell(plan.Result{
+				Work: task, Outcome: journal.OutcomeOK,
+				Value: journal.Value{JSON: json.RawMessage(`{"approved": false}`)},
+			})
 		case "failed":
 			take()
 			w.tell(plan.Result{Work: task, Outcome: journal.OutcomeFailed, Class: "API_ERROR"})
 		case "note":
-			w.tell(plan.Note{Work: task, N: rapid.IntRange(1, 3).Draw(g.t, "n"), Kind: journal.NoteReply, Data: json.RawMessage(`{"blocks":[]}`)})
+			w.tell(plan.Note{
+				Work: task, N: rapid.IntRange(1, 3).Draw(g.t, "n"), Kind: journal.NoteReply,
+				Data: json.RawMessage(`{"blocks":[]}`),
+			})
 		case "gone":
 			take()
-			w.tell(plan.Gone{Work: task, Why: "crash", Policy: pick(g, "policy", journal.RecoveryRerun, journal.RecoveryAsk)})
+			w.tell(plan.Gone{
+				Work: task, Why: "crash",
+				Policy: pick(g, "policy", journal.RecoveryRerun, journal.RecoveryAsk),
+			})
 		}
 		return
 	}
@@ -145,8 +167,12 @@ func (g *generator) happen(w *world) {
 	case "decide":
 		for _, f := range w.s.OpenGates() {
 			_, digest := w.s.Shown(w.p, f)
-			answer := pick(g, "answer", plan.Approve, plan.Reject, plan.AnswerRerun, plan.AnswerSkip, plan.AnswerFail, plan.AnswerResult)
-			w.tell(plan.Decision{Frame: f.Path, Step: f.Step, Answer: answer, Digest: digest, Value: json.RawMessage(`{"approved": true}`)})
+			answer := pick(g, "answer", plan.Approve, plan.Reject, plan.AnswerRerun, plan.AnswerSkip, plan.AnswerFail,
+				plan.AnswerResult)
+			w.tell(plan.Decision{
+				Frame: f.Path, Step: f.Step, Answer: answer, Digest: digest,
+				Value: json.RawMessage(`{"approved": true}`),
+			})
 			return
 		}
 	case "signal":
@@ -293,13 +319,15 @@ func TestEventsAsJSON(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, w := scenario(t)
 			outline := report.NewOutline(p)
-			in := report.NewInterpreter(run, func(string) (*report.Outline, error) { return outline, nil }).TrackBudgets()
+			in := report.NewInterpreter(run,
+				func(string) (*report.Outline, error) { return outline, nil }).TrackBudgets()
 			var got bytes.Buffer
 			enc := json.NewEncoder(&got)
 			enc.SetEscapeHTML(false)
 			for _, events := range w.appends {
 				for i := range events {
-					if err := in.Interpret(&events[i], func(ev *report.Event) error { return enc.Encode(ev) }); err != nil {
+					if err := in.Interpret(&events[i],
+						func(ev *report.Event) error { return enc.Encode(ev) }); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -322,7 +350,10 @@ func loopRun(t *testing.T, mode string, n int) int {
 			t.Fatal(err)
 		}
 	}
-	take(journal.RunStarted{Name: "long", Input: journal.Value{JSON: json.RawMessage(`{}`)}, Budget: &journal.Limits{ActiveSeconds: &limit}})
+	take(journal.RunStarted{
+		Name: "long", Input: journal.Value{JSON: json.RawMessage(`{}`)},
+		Budget: &journal.Limits{ActiveSeconds: &limit},
+	})
 	take(journal.StepEntered{Place: journal.Place{Step: "each"}, Mode: mode, Total: n})
 	for i := range n {
 		path := fmt.Sprintf("each/%d", i)
@@ -357,7 +388,8 @@ func TestReplyIsANote(t *testing.T) {
 			{Type: provider.ToolUse, ToolID: "i", ToolName: "n", Input: json.RawMessage(`{}`)},
 			{Type: provider.ToolResult, ToolID: "i", Content: json.RawMessage(`1`), IsError: true},
 		},
-		Stop: provider.WantsTool, Usage: provider.Usage{Input: 1, Output: 2, CacheRead: 3, CacheWrite: 4}, Model: "m", Offline: "simulated",
+		Stop: provider.WantsTool, Usage: provider.Usage{Input: 1, Output: 2, CacheRead: 3, CacheWrite: 4}, Model: "m",
+		Offline: "simulated",
 	}
 	want, err := json.Marshal(reply)
 	if err != nil {

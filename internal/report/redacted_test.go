@@ -14,7 +14,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/report"
 )
 
@@ -147,7 +147,7 @@ func TestEveryFactIsRedacted(t *testing.T) {
 
 // Large values and the facts of child workflows are redacted, whichever way they are read.
 func TestRedactedJournalRedactsEveryRead(t *testing.T) {
-	store := memory.New()
+	store := memorytest.New()
 	defer store.Close()
 	p := &ir.Program{Name: "test", Audit: &ir.Audit{RedactPII: true}}
 	large := json.RawMessage(fmt.Sprintf("%q", strings.Repeat("x ", 300_000)+planted))

@@ -14,7 +14,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/report/transcript"
 )
@@ -35,7 +35,7 @@ func TestFollowerCompletesTranscriptsAfterCrash(t *testing.T) {
 func folder(t *testing.T, p *ir.Program, appends [][]journal.Event, seen int) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
-	store := memory.New()
+	store := memorytest.New()
 	defer store.Close()
 	life := func() (*transcript.Writer, *report.Follower) {
 		w := transcript.New(transcript.Options{
@@ -50,7 +50,10 @@ func folder(t *testing.T, p *ir.Program, appends [][]journal.Event, seen int) ma
 	}
 	put := func(part [][]journal.Event) {
 		for _, events := range part {
-			b := journal.Batch{Run: run, Fence: journal.FirstFence, After: events[0].Seq - 1, Events: slices.Clone(events)}
+			b := journal.Batch{
+				Run: run, Fence: journal.FirstFence, After: events[0].Seq - 1,
+				Events: slices.Clone(events),
+			}
 			if x, ok := b.Started(); ok { // the store requires the definition
 				sum := sha256.Sum256([]byte("{}"))
 				x.Definition = hex.EncodeToString(sum[:])

@@ -46,8 +46,9 @@ func start(t reporter, program *ir.Program, input string) *world {
 	w := &world{t: t, p: plan.Compile(program), now: begin}
 	s, events := plan.Start(w.p, run, journal.RunStarted{
 		Name: program.Name, Format: program.Format, Definition: "definition",
-		Input: journal.Value{JSON: json.RawMessage(input)}, Vars: plan.InitialVars(program), Budget: plan.LimitsOf(program),
-		By: journal.Actor{User: "eva"},
+		Input: journal.Value{JSON: json.RawMessage(input)}, Vars: plan.InitialVars(program),
+		Budget: plan.LimitsOf(program),
+		By:     journal.Actor{User: "eva"},
 	}, w.now, false)
 	w.s = s
 	w.took(events)
@@ -173,7 +174,10 @@ func program(name string, steps ...ir.Step) *ir.Program {
 func chain(steps ...ir.Step) []ir.Step {
 	for i := range steps[:len(steps)-1] {
 		if steps[i].Next == nil {
-			steps[i].Next = []ir.Edge{{On: []ir.Outcome{ir.OK, ir.Skipped}, To: ir.Target{Step: steps[i+1].ID}, Sequential: true}}
+			steps[i].Next = []ir.Edge{{
+				On: []ir.Outcome{ir.OK, ir.Skipped}, To: ir.Target{Step: steps[i+1].ID},
+				Sequential: true,
+			}}
 		}
 	}
 	return steps
@@ -225,7 +229,8 @@ func failed(class journal.Class, text string) plan.Result {
 func bundle(p *ir.Program, id string, join ir.Join, workers ...string) ir.Step {
 	par := ir.Parallel{Join: join}
 	for _, name := range workers {
-		par.Branches = append(par.Branches, ir.Branch{Name: name, Block: p.AddBlock(ir.Block{Steps: []ir.Step{agent(name, name)}})})
+		par.Branches = append(par.Branches,
+			ir.Branch{Name: name, Block: p.AddBlock(ir.Block{Steps: []ir.Step{agent(name, name)}})})
 	}
 	return ir.Step{ID: id, Type: "subagent_bundle", Action: par}
 }

@@ -512,7 +512,10 @@ func (w *Writer) begin(run journal.RunID) *stream {
 			w.forget(old)
 		}
 	}
-	s := &stream{Stream: Stream{Run: run, outline: w.outline, source: w.o.Source}, w: w, files: map[journal.RunID]*file{}}
+	s := &stream{
+		Stream: Stream{Run: run, outline: w.outline, source: w.o.Source}, w: w,
+		files: map[journal.RunID]*file{},
+	}
 	w.runs[run] = s
 	return s
 }

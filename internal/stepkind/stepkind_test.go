@@ -12,7 +12,8 @@ import (
 
 func TestAmountAsText(t *testing.T) {
 	for want, a := range map[string]stepkind.Amount{
-		"0": {}, "7": stepkind.N(7), "999": stepkind.N(999), "1,000": stepkind.N(1000), "1,234,567": stepkind.N(1234567), "-1,234": stepkind.N(-1234),
+		"0": {}, "7": stepkind.N(7), "999": stepkind.N(999), "1,000": stepkind.N(1000),
+		"1,234,567": stepkind.N(1234567), "-1,234": stepkind.N(-1234),
 		"unbounded": {Unbounded: "because"},
 	} {
 		if a.String() != want {
@@ -87,7 +88,10 @@ func TestReadTokens(t *testing.T) {
 				{ID: "b", Action: agent("usual"), Writes: []ir.Write{{Path: "state.usual"}, {Path: "state.short"}}},
 				{ID: "c", Action: ir.Task{Kind: "tool"}, Writes: []ir.Write{{Path: "state.found"}}},
 				{ID: "d", Action: ir.Gate{Decider: ir.Person}, Writes: []ir.Write{{Path: "state.ok"}}},
-				{ID: "e", Action: ir.Parallel{Branches: []ir.Branch{{Block: 1}, {Block: 1}}}, Writes: []ir.Write{{Path: "state.both"}}},
+				{
+					ID: "e", Action: ir.Parallel{Branches: []ir.Branch{{Block: 1}, {Block: 1}}},
+					Writes: []ir.Write{{Path: "state.both"}},
+				},
 			}},
 			{Steps: []ir.Step{{ID: "w", Action: agent("usual")}}},
 		},

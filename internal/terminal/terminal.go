@@ -17,7 +17,8 @@ import (
 // control reports whether a terminal obeys a character instead of showing it:
 // C0 and C1 controls, and those that change the direction of text.
 func control(r rune) bool {
-	return unicode.IsControl(r) || r == 0x061c || r == 0x200e || r == 0x200f || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+	return unicode.IsControl(r) || r == 0x061c || r == 0x200e || r == 0x200f || r >= 0x202a && r <= 0x202e ||
+		r >= 0x2066 && r <= 0x2069
 }
 
 // Writer writes to a terminal, or to something else.
@@ -105,7 +106,10 @@ func (w *Writer) inert(text string) string {
 
 // Inert returns a text that a terminal only shows.
 func Inert(text string) string {
-	if strings.IndexFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && control(r) || r == utf8.RuneError }) < 0 {
+	if strings.IndexFunc(text, func(r rune) bool {
+		return r != '\n' && r != '\t' && control(r) ||
+			r == utf8.RuneError
+	}) < 0 {
 		return text
 	}
 	text = strings.ReplaceAll(text, "\r\n", "\n")

@@ -21,7 +21,8 @@ func TestTerminalGetsNothingToObey(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if text := out.String(); strings.ContainsAny(text, "\x1b\a\u009b\u202e\u2066\x7f\r\x00\u061c\u200f") || strings.Contains(text, "\xff") || !strings.Contains(text, "e\ufffdf") {
+	if text := out.String(); strings.ContainsAny(text, "\x1b\a\u009b\u202e\u2066\x7f\r\x00\u061c\u200f") ||
+		strings.Contains(text, "\xff") || !strings.Contains(text, "e\ufffdf") {
 		t.Errorf("%q", text)
 	}
 	out.Reset()
@@ -47,7 +48,8 @@ func TestOnlyOurSequencesAreEscapes(t *testing.T) {
 	w := terminal.New(&out, true)
 	io.WriteString(w, w.Escape("[1m")+"bold\x1b[5m"+w.Escape("[0m")+w.Escape("]0;title\a")+w.Escape("[2J"))
 	io.WriteString(w.Mark(w), "\r\x1b[3Aline\x1b[K\r\n\x1b[?25h\x1b]52;c;x\a")
-	if want := "\x1b[1mbold\ufffd[5m\x1b[0m]0;title\ufffd[2J\r\x1b[3Aline\x1b[K\r\n\x1b[?25h]52;c;x\ufffd"; out.String() != want {
+	want := "\x1b[1mbold\ufffd[5m\x1b[0m]0;title\ufffd[2J\r\x1b[3Aline\x1b[K\r\n\x1b[?25h]52;c;x\ufffd"
+	if out.String() != want {
 		t.Errorf("%q", out.String())
 	}
 }

@@ -30,7 +30,12 @@ func TestApprovalIsForContentsOfAProject(t *testing.T) {
 		root string
 		sums []string
 		want bool
-	}{{"/p", []string{a}, true}, {"/p", []string{a, b}, false}, {"/p", []string{b}, false}, {"/q", []string{a}, false}} {
+	}{
+		{"/p", []string{a}, true},
+		{"/p", []string{a, b}, false},
+		{"/p", []string{b}, false},
+		{"/q", []string{a}, false},
+	} {
 		if ok, err := s.Has(c.root, c.sums...); ok != c.want || err != nil {
 			t.Errorf("%s: %v, %v", c.root, ok, err)
 		}

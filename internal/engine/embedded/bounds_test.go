@@ -18,8 +18,9 @@ import (
 	"github.com/espalier-run/espalier/internal/engine/enginetest"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/ir/irtest"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/stepkind"
@@ -159,7 +160,7 @@ type spent struct {
 func runProgram(t *testing.T, p *ir.Program, kind step.Runner) (out spent) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.New()
+		store := memorytest.New()
 		defer store.Close()
 		e := newEngine(store, &solo{id: "me", wakes: make(chan struct{}, 1)}, kind)
 		defer enginetest.Stop(e)
@@ -232,7 +233,7 @@ func exceeded(report *check.Report, used spent) (over []string) {
 func TestNoRunExceedsItsBounds(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p := programOf(r, "s", 2)
-		if err := check.Sound(p, stepkind.NewSet(adversary{})); err != nil {
+		if err := irtest.Sound(p, stepkind.NewSet(adversary{})); err != nil {
 			r.Fatal(err)
 		}
 		report := check.Estimate(p, stepkind.NewSet(adversary{}))

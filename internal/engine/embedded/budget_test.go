@@ -8,7 +8,7 @@ import (
 	"github.com/espalier-run/espalier/internal/engine/enginetest"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/step"
 )
@@ -17,7 +17,7 @@ import (
 // the task.
 func TestRunCanBeCancelledWhileATaskWaitsForBudget(t *testing.T) {
 	for _, where := range []string{"here", "in another process", "and its process dies then"} {
-		kind, disk := enginetest.NewKind(), memory.New()
+		kind, disk := enginetest.NewKind(), memorytest.New()
 		kind.Hold = enginetest.Reserving(40)
 		p := enginetest.Program([]ir.Step{enginetest.Task("a"), enginetest.Task("b")})
 		p.Budget.Tokens = &ir.Limit{Max: 150}
@@ -91,7 +91,7 @@ func TestBranchThatWaitsForBudgetIsCancelled(t *testing.T) {
 			}}, enginetest.Task("b")},
 			[]ir.Step{enginetest.Task("slow")}, quick)
 		p.Budget.Tokens = &ir.Limit{Max: 50}
-		e := open(t, memory.New(), kind, "one")
+		e := open(t, memorytest.New(), kind, "one")
 		enginetest.Begin(t, e, p)
 		entry := enginetest.Rest(t, e)
 		if gated {

@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/engine/enginetest"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/step"
 )
 
@@ -80,7 +80,7 @@ func TestJumpsOfTheWallClockAreNotActiveTime(t *testing.T) {
 		for _, jump := range []time.Duration{2 * time.Hour, -2 * time.Hour} {
 			t.Run(name+" "+jump.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					c, store := newClocks(), memory.New()
+					c, store := newClocks(), memorytest.New()
 					defer store.Close()
 					e := openWithClocks(store, working(20*time.Second), "one", c)
 					defer enginetest.Stop(e)
@@ -105,7 +105,7 @@ func TestDeadlinesHoldAfterAJump(t *testing.T) {
 		for _, jump := range []time.Duration{2 * time.Hour, -2 * time.Hour} {
 			t.Run(name+" "+jump.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					c, store := newClocks(), memory.New()
+					c, store := newClocks(), memorytest.New()
 					defer store.Close()
 					e := openWithClocks(store, working(50*time.Second), "one", c)
 					defer enginetest.Stop(e)
@@ -129,7 +129,7 @@ func TestDeadlinesHoldAfterAJump(t *testing.T) {
 func TestTimersDoNotStallWhenTheClockIsSetBack(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			c, store := newClocks(), memory.New()
+			c, store := newClocks(), memorytest.New()
 			defer store.Close()
 			kind := enginetest.NewKind()
 			kind.Fail["flaky"] = 1
@@ -159,7 +159,7 @@ func TestTimersDoNotStallWhenTheClockIsSetBack(t *testing.T) {
 // suspended in between: timers of a process do not advance then.
 func TestGatesFollowTheWallClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, store := newClocks(), memory.New()
+		c, store := newClocks(), memorytest.New()
 		defer store.Close()
 		e := openWithClocks(store, enginetest.NewKind(), "one", c)
 		defer enginetest.Stop(e)
@@ -178,7 +178,7 @@ func TestGatesFollowTheWallClock(t *testing.T) {
 // A clock that was behind and is corrected does not make a run's clock run ahead.
 func TestCorrectedClockCatchesUpWithTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, store := newClocks(), memory.New()
+		c, store := newClocks(), memorytest.New()
 		defer store.Close()
 		e := openWithClocks(store, enginetest.NewKind(), "one", c)
 		enginetest.Begin(t, e, enginetest.Program([]ir.Step{
@@ -210,7 +210,7 @@ func TestCorrectedClockCatchesUpWithTheRun(t *testing.T) {
 // The active time of a run stays right while the clock catches up with it.
 func TestDeadlinesHoldWhileTheClockIsCorrected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, store := newClocks(), memory.New()
+		c, store := newClocks(), memorytest.New()
 		defer store.Close()
 		kind := working(50 * time.Second)
 		e := openWithClocks(store, kind, "one", c)

@@ -7,7 +7,7 @@ import (
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
@@ -23,7 +23,7 @@ func TestRunWithoutTasksCanBeStopped(t *testing.T) {
 		[]ir.Step{{ID: "inner", Action: ir.Loop{Block: 2, Max: 5000, While: always}}},
 		[]ir.Step{{ID: "on", Action: ir.Route{}}},
 	)
-	store := memory.New()
+	store := memorytest.New()
 	defer store.Close()
 	var reached journal.Seq
 	for _, name := range []string{"first", "second"} {

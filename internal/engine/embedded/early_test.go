@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/engine/enginetest"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/step"
 )
 
@@ -50,7 +50,7 @@ func asCareful(k *enginetest.Kind) step.Runner { return careful{Kind: k} }
 func TestCrashAtEveryAppendOfWriteAheadTasks(t *testing.T) {
 	for name, p := range enginetest.Shapes(t) {
 		t.Run(name, func(t *testing.T) {
-			crashAtEveryAppend(t, name, p, 3, asCareful, func(*testing.T) journal.Store { return memory.New() })
+			crashAtEveryAppend(t, name, p, 3, asCareful, func(*testing.T) journal.Store { return memorytest.New() })
 		})
 	}
 }
@@ -64,7 +64,7 @@ func TestWriteAheadTasksActAfterTheirNote(t *testing.T) {
 				left := 0
 				for _, after := range []bool{false, true} {
 					kind := enginetest.NewKind()
-					disk := memory.New()
+					disk := memorytest.New()
 					store := &stopping{Store: disk, left: n, after: after}
 					e := open(t, store, asCareful(kind), "one")
 					if e.Start(
@@ -103,7 +103,7 @@ func TestWriteAheadTasksActAfterTheirNote(t *testing.T) {
 func TestRerunTasksDoNotStartEarly(t *testing.T) {
 	for n := 1; ; n++ {
 		kind := enginetest.NewKind()
-		disk := memory.New()
+		disk := memorytest.New()
 		store := &stopping{Store: disk, left: n}
 		e := open(t, store, asCareful(kind), "one")
 		if e.Start(
@@ -134,7 +134,7 @@ func TestOneAppendPerWriteAheadTask(t *testing.T) {
 	for n := range tasks {
 		steps = append(steps, enginetest.Task(fmt.Sprint("s", n)))
 	}
-	store := memory.New()
+	store := memorytest.New()
 	e := open(t, store, asCareful(enginetest.NewKind()), "one")
 	enginetest.Begin(t, e, enginetest.Program(steps))
 	if got, err := enginetest.Finish(t, e); err != nil || got.Outcome != "ok" {
@@ -166,7 +166,7 @@ func TestSlowWriteAheadTaskDelaysNothing(t *testing.T) {
 					}
 					return nil
 				}}
-				store := memory.New()
+				store := memorytest.New()
 				e := open(t, store, kind, "one")
 				enginetest.Begin(t, e, enginetest.Program([]ir.Step{enginetest.Task("a"), enginetest.Task("b")}))
 				synctest.Wait()

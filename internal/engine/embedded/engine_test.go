@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/engine/enginetest"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/journal/sqlite"
 	"github.com/espalier-run/espalier/internal/step"
 )
@@ -47,7 +47,7 @@ func open(t *testing.T, store journal.Store, kind step.Runner, name string) *emb
 
 func TestEngineKeepsItsPromises(t *testing.T) {
 	enginetest.Run(t, enginetest.Subject{New: func(t *testing.T) enginetest.World {
-		store := memory.New()
+		store := memorytest.New()
 		t.Cleanup(func() { store.Close() })
 		opened := 0
 		return enginetest.World{Journal: store, Open: func(_ *testing.T, kinds map[string]step.Runner) engine.Engine {
@@ -88,7 +88,7 @@ func (s *stopping) Append(b journal.Batch, done func(error)) {
 func TestCrashAtEveryAppend(t *testing.T) {
 	for name, p := range enginetest.Shapes(t) {
 		t.Run(name, func(t *testing.T) {
-			crashAtEveryAppend(t, name, p, 3, plain, func(*testing.T) journal.Store { return memory.New() })
+			crashAtEveryAppend(t, name, p, 3, plain, func(*testing.T) journal.Store { return memorytest.New() })
 		})
 	}
 }

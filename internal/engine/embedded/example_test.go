@@ -10,14 +10,14 @@ import (
 	"github.com/espalier-run/espalier/internal/engine/enginetest"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/step"
 )
 
 // Run a program of two tasks in memory.
 func Example() {
 	ctx := context.Background()
-	store := memory.New()
+	store := memorytest.New()
 	defer store.Close()
 	e := embedded.New(embedded.Config{
 		Config:  engine.Config{Kinds: map[string]step.Runner{"test": enginetest.NewKind()}},

@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/engine/enginetest"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/step"
 )
 
@@ -54,7 +54,7 @@ func TestWorkTakesBackItsOwnRunAfterAnOutage(t *testing.T) {
 	for _, failure := range []error{journal.ErrUnavailable, journal.ErrFull} {
 		synctest.Test(t, func(t *testing.T) {
 			all := &peers{}
-			store := &outage{Store: memory.NewShared(all.dead), err: failure}
+			store := &outage{Store: memorytest.NewShared(all.dead), err: failure}
 			defer store.Close()
 			store.failing.Store(2)
 			e := newEngine(store, all.join("worker"), enginetest.NewKind())
@@ -82,7 +82,7 @@ func (r *renamed) ID() journal.Owner { return r.name.Load().(journal.Owner) }
 func TestTasksEndWhenTheProcessIsFenced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := &peers{}
-		store := memory.NewShared(all.dead)
+		store := memorytest.NewShared(all.dead)
 		defer store.Close()
 		kind := enginetest.NewKind()
 		var began, cancelled atomic.Int32

@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-run/espalier/internal/engine/enginetest"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/step"
 )
@@ -56,14 +56,14 @@ func (h *hooked) Append(b journal.Batch, done func(error)) {
 // rivals are engines over one store.
 type rivals struct {
 	t     *testing.T
-	store *memory.Store
+	store *memorytest.Store
 	peers peers
 	kind  *enginetest.Kind
 }
 
 func newRivals(t *testing.T) *rivals {
 	r := &rivals{t: t, kind: enginetest.NewKind()}
-	r.store = memory.NewShared(r.peers.dead)
+	r.store = memorytest.NewShared(r.peers.dead)
 	return r
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/espalier-run/espalier/internal/engine/enginetest"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/step"
 )
@@ -52,7 +52,7 @@ func kinds(notes []journal.TaskNoted) string {
 // A task that a person reruns in another process has its earlier notes, and its
 // new notes come after them.
 func TestRerunTaskHasItsNotes(t *testing.T) {
-	disk := memory.New()
+	disk := memorytest.New()
 	begun := make(chan struct{})
 	kind := &noting{Kind: enginetest.NewKind(), seen: make(chan string, 2)}
 	kind.hold = func(ctx context.Context, _ *step.Job) error {
@@ -100,7 +100,7 @@ func TestRerunTaskHasItsNotes(t *testing.T) {
 // A process that dies while a model call is under way charges what the call had
 // reported, not all that was reserved for it.
 func TestLostCallIsChargedWhatItReported(t *testing.T) {
-	disk := memory.New()
+	disk := memorytest.New()
 	begun := make(chan struct{})
 	reported := journal.Usage{ModelCalls: 1, InputTokens: 200, OutputTokens: 40}
 	kind := &noting{Kind: enginetest.NewKind(), seen: make(chan string, 2)}

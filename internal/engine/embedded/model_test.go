@@ -22,7 +22,7 @@ import (
 	"github.com/espalier-run/espalier/internal/engine/enginetest"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/step"
 )
@@ -34,7 +34,7 @@ import (
 
 // world is the processes of one test and the store that they share.
 type world struct {
-	store *memory.Store
+	store *memorytest.Store
 	peers peers
 	// recovery is the recovery of a task of a dead process.
 	recovery step.Recovery
@@ -527,7 +527,7 @@ func (w *world) until(name string) {
 func play(t *testing.T, situation string, names []string, choose func(n int) int) (violations []string) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{recovery: step.Ask, active: map[string]string{}, done: map[string]int{}}
-		w.store = memory.NewShared(w.peers.dead)
+		w.store = memorytest.NewShared(w.peers.dead)
 		situations[situation](t, w)
 		before, err := w.store.Entry(t.Context(), enginetest.ID)
 		if err != nil {

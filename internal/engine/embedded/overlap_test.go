@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/engine/enginetest"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/step"
 )
 
@@ -21,7 +21,7 @@ import (
 func TestContinuingAfterAFailedAppendWaitsForTheOldTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := &peers{}
-		store := &outage{Store: memory.NewShared(all.dead), err: journal.ErrFull}
+		store := &outage{Store: memorytest.NewShared(all.dead), err: journal.ErrFull}
 		defer store.Close()
 		store.failing.Store(2)
 		kind := enginetest.NewKind()
@@ -89,7 +89,7 @@ func (u *unreadable) ClaimNext(
 func TestWorkDrivesRunsBehindThoseThatCannotBeLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := &peers{}
-		store := &unreadable{Store: memory.NewShared(all.dead)}
+		store := &unreadable{Store: memorytest.NewShared(all.dead)}
 		defer store.Close()
 		first := newEngine(store, all.join("first"), enginetest.NewKind())
 		first.Hold()

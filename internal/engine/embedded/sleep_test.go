@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-run/espalier/internal/engine/enginetest"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/step"
 )
 
@@ -19,7 +19,7 @@ import (
 func TestSleepingTaskContinuesFromItsNotes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := &peers{}
-		store := memory.NewShared(all.dead)
+		store := memorytest.NewShared(all.dead)
 		defer store.Close()
 		kind := &noting{Kind: enginetest.NewKind(), seen: make(chan string, 2)}
 		kind.hold = func(_ context.Context, job *step.Job) error {

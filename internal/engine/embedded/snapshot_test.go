@@ -9,7 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/engine/enginetest"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 )
 
 // counting counts the bytes of snapshots and of events that are read.
@@ -38,7 +38,7 @@ func TestLongRunsAreResumedFromSnapshots(t *testing.T) {
 		"chain": chain(1500),
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := &counting{Store: memory.New()}
+			store := &counting{Store: memorytest.New()}
 			e := open(t, store, enginetest.NewKind(), "one")
 			if err := e.Start(
 				t.Context(), enginetest.ID, &engine.Definition{Program: p}, json.RawMessage("{}"), nil, journal.Actor{},

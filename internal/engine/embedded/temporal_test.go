@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-run/espalier/internal/engine/enginetest"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
@@ -18,7 +18,7 @@ import (
 // store without Temporal: it neither resumes the run nor leaves messages that
 // nothing reads.
 func TestRunsOfTemporalAreLeftAlone(t *testing.T) {
-	store := memory.New()
+	store := memorytest.New()
 	t.Cleanup(func() { store.Close() })
 	def := &engine.Definition{Program: enginetest.Program([]ir.Step{enginetest.Task("a")})}
 	raw, hash, err := def.Encode()

@@ -17,7 +17,7 @@ import (
 	"github.com/espalier-run/espalier/internal/engine/enginetest"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/step"
 )
@@ -110,7 +110,7 @@ func TestCatchUpFiresTimersAndStartsNoTask(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			kind := enginetest.NewKind()
 			kind.Fail["flaky"] = 1
-			store := memory.New()
+			store := memorytest.New()
 			e := openAt(t, store, kind, "one", began)
 			enginetest.Begin(t, e, enginetest.Program(c.steps))
 			until(t, store, func(e journal.Entry) bool { return e.Status != journal.Running })
@@ -162,7 +162,7 @@ func TestTimeAfterACrashIsNotActiveTime(t *testing.T) {
 		}}},
 		[]ir.Step{enginetest.Task("a")}, []ir.Step{enginetest.Task("b")})
 	p.Budget.ActiveSeconds = &ir.Limit{Max: 60}
-	disk := memory.New()
+	disk := memorytest.New()
 	dead := &stopping{Store: disk, left: 2} // everything after the start is lost
 	e := openAt(t, dead, kind, "one", began)
 	enginetest.Begin(t, e, p)
@@ -247,7 +247,7 @@ func (p *peer) die() {
 func TestWorkTakesOverAbandonedRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := &peers{}
-		store := memory.NewShared(all.dead)
+		store := memorytest.NewShared(all.dead)
 		defer store.Close()
 		kind := enginetest.NewKind()
 		make := func(p *peer, s journal.Store) *embedded.Engine {
@@ -322,7 +322,7 @@ func TestWorkTakesOverAbandonedRuns(t *testing.T) {
 func TestWorkFiresTimersThatOthersSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := &peers{}
-		store := memory.NewShared(all.dead)
+		store := memorytest.NewShared(all.dead)
 		defer store.Close()
 		worker := newEngine(store, all.join("worker"), enginetest.NewKind())
 		ctx, cancel := context.WithCancel(t.Context())
@@ -353,7 +353,7 @@ func TestWorkFiresTimersThatOthersSet(t *testing.T) {
 func TestWorkSkipsRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := &peers{}
-		store := memory.NewShared(all.dead)
+		store := memorytest.NewShared(all.dead)
 		defer store.Close()
 		kind := enginetest.NewKind()
 		make := func(name journal.Owner) *embedded.Engine {
@@ -395,7 +395,7 @@ func TestWaitEndsWhenAnotherProcessWakesTheRun(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			all := &peers{}
-			store := memory.NewShared(all.dead)
+			store := memorytest.NewShared(all.dead)
 			defer store.Close()
 			kind := enginetest.NewKind()
 			kind.Fail["flaky"] = 1
@@ -443,7 +443,7 @@ func TestWaitEndsWhenAnotherProcessWakesTheRun(t *testing.T) {
 
 // A thousand runs that wait for people cost no goroutine each.
 func TestWaitingRunsHaveNoGoroutines(t *testing.T) {
-	store := memory.New()
+	store := memorytest.New()
 	e := open(t, store, enginetest.NewKind(), "one")
 	before := runtime.NumGoroutine()
 	var all sync.WaitGroup
@@ -477,7 +477,7 @@ func TestWaitingRunsHaveNoGoroutines(t *testing.T) {
 func TestMessageToAnEndingRunIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := &peers{}
-		store := memory.NewShared(all.dead)
+		store := memorytest.NewShared(all.dead)
 		defer store.Close()
 		kind := enginetest.NewKind()
 		end := make(chan struct{})
@@ -512,7 +512,7 @@ func TestMessageToAnEndingRunIsRefused(t *testing.T) {
 func TestLoadedRunIsNotAdvancedBeforeItContinues(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	kind := enginetest.NewKind()
-	store := memory.New()
+	store := memorytest.New()
 	e := openAt(t, store, kind, "one", began)
 	enginetest.Begin(t, e, enginetest.Program([]ir.Step{
 		gateUntil("g", time.Minute, ir.TimeoutSkip), enginetest.Task("a"),
@@ -571,7 +571,7 @@ func TestWorkContinuesRunsAfterAFailedAppend(t *testing.T) {
 		[]ir.Step{enginetest.Task("short")}, []ir.Step{enginetest.Task("long")})
 	for appends := 2; appends <= 4; appends++ {
 		synctest.Test(t, func(t *testing.T) {
-			store := memory.New()
+			store := memorytest.New()
 			defer store.Close()
 			kind := enginetest.NewKind()
 			var running sync.Map

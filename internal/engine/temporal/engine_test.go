@@ -23,7 +23,7 @@ import (
 	"github.com/espalier-run/espalier/internal/engine/temporal"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/temporaltest"
 )
@@ -43,7 +43,7 @@ type world struct {
 
 func newWorld(t *testing.T, change ...func(*temporal.Config)) *world {
 	t.Helper()
-	store := memory.New()
+	store := memorytest.New()
 	t.Cleanup(func() { store.Close() })
 	w := &world{t: t, store: store, config: temporal.Config{
 		Store: store, Address: temporaltest.Shared(t).Address, TaskQueue: uuid.NewString(), Heartbeat: 3 * time.Second,
@@ -119,7 +119,7 @@ func (solo) Wakes() <-chan struct{}    { return nil }
 // embeddedFacts returns the facts of the same program on the embedded engine.
 func embeddedFacts(t *testing.T, p *ir.Program, kind step.Runner) []string {
 	t.Helper()
-	store := memory.New()
+	store := memorytest.New()
 	t.Cleanup(func() { store.Close() })
 	e := embedded.New(embedded.Config{
 		Config: engine.Config{Kinds: map[string]step.Runner{"test": kind}}, Store: store, Process: solo{},

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 )
 
 // lines returns events from 2 on, as the journal encodes them.
@@ -28,7 +28,7 @@ func lines(t *testing.T, reasons ...string) string {
 
 func newRun(t *testing.T) journal.Store {
 	t.Helper()
-	store := memory.New()
+	store := memorytest.New()
 	t.Cleanup(func() { store.Close() })
 	if err := journal.Append(t.Context(), store, journal.Batch{
 		Run: "run", Fence: journal.FirstFence, Owner: journal.Temporal,

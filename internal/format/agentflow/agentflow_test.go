@@ -18,6 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/format/agentflow"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/ir/irtest"
 	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/source"
 )
@@ -207,7 +208,7 @@ func checkWellFormed(t testing.TB, r format.Result) {
 		checkProgram(t, r.Program)
 	}
 	if !r.Diagnostics.Errors() && r.Program != nil {
-		if err := check.Sound(r.Program, registry.Kinds()); err != nil {
+		if err := irtest.Sound(r.Program, registry.Kinds()); err != nil {
 			t.Errorf("nothing was an error, but: %v", err)
 		}
 		for _, d := range check.Program(r.Program, registry.Kinds()) {

@@ -105,7 +105,8 @@ func specTests(t *testing.T) []specTest {
 			}
 			add(path, strings.TrimSuffix(filepath.Base(path), ".txtar"), string(archive.Comment))
 		case strings.HasSuffix(path, "_test.go"):
-			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution)
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil,
+				parser.ParseComments|parser.SkipObjectResolution)
 			if err != nil {
 				return err
 			}

@@ -147,7 +147,8 @@ func (b *binder) strange(v *values, rest *leftovers) {
 			found.Help = fmt.Sprintf("Move it next to %q: give both the same indentation.", rest.what)
 			if f := rest.parent.field(key); f.kind == object && pair.Value.Kind == text.Null {
 				misplaced = append(misplaced, f.shape)
-				found.Help = fmt.Sprintf("Move it next to %q: give both the same indentation, and indent its keys more.", rest.what)
+				found.Help = fmt.Sprintf("Move it next to %q: give both the same indentation, and indent its keys more.",
+					rest.what)
 			}
 		case sibling >= 0:
 			misplaced = append(misplaced, rest.parent.fields[sibling].shape)

@@ -71,7 +71,10 @@ func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, message, help string,
 	related ...diag.Related,
 ) *diag.Diagnostic {
-	return l.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related})
+	return l.out.Add(diag.Diagnostic{
+		Code: code, Severity: severity, Span: at, Message: message, Help: help,
+		Related: related,
+	})
 }
 
 // missing is report for diagnostics about an undefined name. It stays silent if an unreadable

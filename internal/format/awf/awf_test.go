@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/format/awf"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/ir/irtest"
 	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/source"
 )
@@ -524,9 +525,9 @@ func TestTemplateTimeoutsOfContainers(t *testing.T) {
 				t.Errorf("%s, %s: got %q, want %q", keys, template, got, want)
 			}
 			if s := p.Step(ir.Body, "x"); want == "" && s.Task() == nil && (s.Timeout != 0 || s.TimeoutExpr == nil ||
-				s.TimeoutExpr.Text != template || check.Sound(p, registry.Kinds()) != nil) {
+				s.TimeoutExpr.Text != template || irtest.Sound(p, registry.Kinds()) != nil) {
 				t.Errorf("%s, %s: %d, %+v, %v", keys, template, s.Timeout, s.TimeoutExpr,
-					check.Sound(p, registry.Kinds()))
+					irtest.Sound(p, registry.Kinds()))
 			}
 		}
 	}

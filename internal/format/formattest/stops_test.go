@@ -15,8 +15,8 @@ import (
 
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/plan"
-	"github.com/espalier-run/espalier/internal/registry"
 )
 
 // Every workflow in testdata/runs is stopped at every write to its journal, after it is durable
@@ -126,10 +126,10 @@ func (s *stopping) gone() bool {
 // playStopped is play with a process that dies, and another one that continues.
 func (tr *trial) playStopped(t *testing.T, h *happened, dir string) {
 	ctx := t.Context()
-	store := registry.MemoryStore()
+	store := memorytest.New()
 	dying := &stopping{Store: store, left: tr.stopAt, after: tr.stopAfter}
 	folder := filepath.Join(dir, ".espalier")
-	e := registry.InMemory(folder, dying, registry.RuntimeOptions{})
+	e := inMemory(folder, dying)
 	defer func() {
 		synctest.Wait()
 		end(e)
@@ -145,7 +145,7 @@ func (tr *trial) playStopped(t *testing.T, h *happened, dir string) {
 		}
 		h.stopped = true
 		end(e)
-		e = registry.InMemory(folder, store, registry.RuntimeOptions{})
+		e = inMemory(folder, store)
 		if err := e.Resume(ctx, theRun); errors.Is(err, journal.ErrUnknownRun) {
 			if err := tr.start(ctx, e, h); err != nil { // the run had not started
 				t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/engine/temporal"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/temporaltest"
@@ -44,9 +45,10 @@ func TestRunsOnTemporalMatchTheirRecords(t *testing.T) {
 				t.Skipf("it waits for %s", wait)
 			}
 			tr.open = func(dir string, store journal.Store) engine.Engine {
-				return registry.InMemoryOnTemporal(
-					dir, store, registry.RuntimeOptions{}, server.Address, uuid.NewString(),
-				)
+				return temporal.New(temporal.Config{
+					Config: registry.EngineConfig(dir, registry.RuntimeOptions{}), Store: store,
+					Address: server.Address, TaskQueue: uuid.NewString(),
+				})
 			}
 			got := timeless(tr.run(t).record(t, string(a.Comment)+" leave out times"))
 			wanted := timeless(want)

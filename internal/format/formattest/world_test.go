@@ -18,11 +18,15 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/google/uuid"
+
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/engine/embedded"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/project"
 	"github.com/espalier-run/espalier/internal/registry"
@@ -186,12 +190,12 @@ func (tr *trial) settle() {
 // play runs in a synctest bubble, unless the trial has an engine of its own: time passes only when
 // every goroutine is blocked.
 func (tr *trial) play(t *testing.T, h *happened, dir string) {
-	store := registry.MemoryStore()
+	store := memorytest.New()
 	var e engine.Engine
 	if folder := filepath.Join(dir, ".espalier"); tr.open != nil {
 		e = tr.open(folder, store)
 	} else {
-		e = registry.InMemory(folder, store, registry.RuntimeOptions{})
+		e = inMemory(folder, store)
 	}
 	defer func() {
 		now := make(chan struct{})
@@ -417,3 +421,21 @@ func (h *happened) made(t *testing.T) []string {
 	slices.Sort(out)
 	return out
 }
+
+// inMemory returns an engine over a store that no other process shares. It writes the files of steps below dir.
+func inMemory(dir string, store journal.Store) engine.Engine {
+	return embedded.New(embedded.Config{
+		Config: registry.EngineConfig(dir, registry.RuntimeOptions{}), Store: store,
+		Process: onlyProcess(uuid.NewString()),
+	})
+}
+
+// onlyProcess is a process that shares its store with no living process.
+type onlyProcess journal.Owner
+
+func (p onlyProcess) ID() journal.Owner         { return journal.Owner(p) }
+func (p onlyProcess) Dead(o journal.Owner) bool { return o != journal.Owner(p) }
+func (onlyProcess) Wake(journal.Owner)          {}
+func (onlyProcess) Drives(journal.Owner) bool   { return false }
+func (onlyProcess) StopDriving()                {}
+func (onlyProcess) Wakes() <-chan struct{}      { return nil }

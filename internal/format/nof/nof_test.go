@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/format/nof"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/ir/irtest"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/step/node"
 	"github.com/espalier-run/espalier/internal/stepkind"
@@ -54,7 +54,7 @@ func compile(t testing.TB, text string, as nof.Format, files folder) (*ir.Progra
 		}
 	}
 	if p != nil && !list.Errors() {
-		if err := check.Sound(p, stepkind.NewSet(node.Kind{}, node.Collect{})); err != nil {
+		if err := irtest.Sound(p, stepkind.NewSet(node.Kind{}, node.Collect{})); err != nil {
 			t.Errorf("not sound: %v", err)
 		}
 	}
@@ -692,7 +692,7 @@ func FuzzCompile(f *testing.F) {
 			}
 		}
 		if p != nil && !list.Errors() {
-			if err := check.Sound(p, stepkind.NewSet(node.Kind{}, node.Collect{})); err != nil {
+			if err := irtest.Sound(p, stepkind.NewSet(node.Kind{}, node.Collect{})); err != nil {
 				t.Error(err)
 			}
 		}

@@ -37,7 +37,10 @@ func media(t *testing.T, p Protocol, s *Server, open func(httptransport.Options)
 			return provider.Block{Type: provider.ToolUse, ToolID: id, ToolName: "camera", Input: json.RawMessage(`{}`)}
 		}
 		result := func(id string, shown ...provider.Media) provider.Block {
-			return provider.Block{Type: provider.ToolResult, ToolID: id, ToolName: "camera", Content: json.RawMessage(`"[a placeholder of ` + id + `]"`), Media: shown}
+			return provider.Block{
+				Type: provider.ToolResult, ToolID: id, ToolName: "camera",
+				Content: json.RawMessage(`"[a placeholder of ` + id + `]"`), Media: shown,
+			}
 		}
 		req.Messages = append(req.Messages,
 			provider.Message{Role: provider.Assistant, Blocks: []provider.Block{use("t1"), use("t2")}},
@@ -46,7 +49,10 @@ func media(t *testing.T, p Protocol, s *Server, open func(httptransport.Options)
 			}},
 		)
 		before := len(s.Seen())
-		model := open(httptransport.Options{BaseURL: s.URL, Key: func(context.Context) (string, error) { return s.Key, nil }})
+		model := open(httptransport.Options{
+			BaseURL: s.URL,
+			Key:     func(context.Context) (string, error) { return s.Key, nil },
+		})
 		if _, err := Collect(t, model.Generate(t.Context(), req)); err != nil {
 			t.Errorf("%s: %v", c.model, err)
 			continue

@@ -23,8 +23,10 @@ type NetworkModel interface {
 // ambient are the variables in which the providers' libraries look for keys
 // and addresses by themselves.
 var ambient = []string{
-	"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS", "OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID",
-	"OPENAI_PROJECT_ID", "GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_CLOUD_PROJECT",
+	"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS", "OPENAI_API_KEY",
+	"OPENAI_BASE_URL", "OPENAI_ORG_ID",
+	"OPENAI_PROJECT_ID", "GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GOOGLE_GENAI_USE_VERTEXAI",
+	"GOOGLE_CLOUD_PROJECT",
 }
 
 // network is a model under test, and the server that speaks its protocol.
@@ -104,7 +106,8 @@ func (n *network) notAStream(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if body := string(n.Seen()[before].Body); n.protocol != Gemini && req.Options != nil && !strings.Contains(body, `"stream":false`) {
+			if body := string(n.Seen()[before].Body); n.protocol != Gemini && req.Options != nil &&
+				!strings.Contains(body, `"stream":false`) {
 				t.Errorf("a stream is asked for: %s", body)
 			}
 			if diff := cmp.Diff(streamed, whole); diff != "" {
@@ -137,7 +140,10 @@ func (n *network) ownOptions(t *testing.T) {
 	if body := string(n.Seen()[before].Body); !strings.Contains(body, `"temperature":0.5`) {
 		t.Error(body)
 	}
-	limit := map[Protocol]string{Anthropic: "max_tokens", Chat: "max_tokens", Responses: "max_output_tokens", Gemini: "maxOutputTokens"}[n.protocol]
+	limit := map[Protocol]string{
+		Anthropic: "max_tokens", Chat: "max_tokens", Responses: "max_output_tokens",
+		Gemini: "maxOutputTokens",
+	}[n.protocol]
 	for _, bad := range []string{
 		`{"model":"other"}`, `[1]`, `{"tools.0.name":"other"}`,
 		`{"` + limit + `":1000000}`, `{"max_output_tokens":1000000,"max_tokens":1000000}`, // however it is spelt
@@ -156,16 +162,23 @@ func (n *network) commonOptions(t *testing.T) {
 	// The server refuses what its protocol has no word for.
 	req := AskText()
 	for _, stop := range []string{`"END"`, `["END","."]`} {
-		req.Options = json.RawMessage(`{"temperature":0.5,"top_p":0.25,"top_k":40,"stop":` + stop + `,"seed":7,"presence_penalty":0.5,"frequency_penalty":0.75}`)
+		req.Options = json.RawMessage(`{"temperature":0.5,"top_p":0.25,"top_k":40,"stop":` + stop +
+			`,"seed":7,"presence_penalty":0.5,"frequency_penalty":0.75}`)
 		list := stop
 		if n.protocol != Chat && stop[0] == '"' {
 			list = "[" + stop + "]"
 		}
 		want := map[Protocol][]string{
 			Anthropic: {`"temperature":0.5`, `"top_p":0.25`, `"top_k":40`, `"stop_sequences":` + list},
-			Chat:      {`"temperature":0.5`, `"top_p":0.25`, `"top_k":40`, `"stop":` + list, `"seed":7`, `"presence_penalty":0.5`, `"frequency_penalty":0.75`},
+			Chat: {
+				`"temperature":0.5`, `"top_p":0.25`, `"top_k":40`, `"stop":` + list, `"seed":7`,
+				`"presence_penalty":0.5`, `"frequency_penalty":0.75`,
+			},
 			Responses: {`"temperature":0.5`, `"top_p":0.25`},
-			Gemini:    {`"temperature":0.5`, `"topP":0.25`, `"topK":40`, `"stopSequences":` + list, `"seed":7`, `"presencePenalty":0.5`, `"frequencyPenalty":0.75`},
+			Gemini: {
+				`"temperature":0.5`, `"topP":0.25`, `"topK":40`, `"stopSequences":` + list, `"seed":7`,
+				`"presencePenalty":0.5`, `"frequencyPenalty":0.75`,
+			},
 		}[n.protocol]
 		before := len(n.Seen())
 		if _, err := Collect(t, n.model.Generate(t.Context(), req)); err != nil {
@@ -183,10 +196,25 @@ func (n *network) largeNumbers(t *testing.T) {
 	// What a step hands on, a tool returns and a model asked for is not rounded.
 	const large = "9007199254740993"
 	req := AskText()
-	req.Tools = []provider.Tool{{Name: "count", Schema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer","maximum":` + large + `}}}`)}}
+	req.Tools = []provider.Tool{{
+		Name:   "count",
+		Schema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer","maximum":` + large + `}}}`),
+	}}
 	req.Messages = append(req.Messages,
-		provider.Message{Role: provider.Assistant, Blocks: []provider.Block{{Type: provider.ToolUse, ToolID: "t1", ToolName: "count", Input: json.RawMessage(`{"n":` + large + `}`)}}},
-		provider.Message{Role: provider.User, Blocks: []provider.Block{{Type: provider.ToolResult, ToolID: "t1", ToolName: "count", Content: json.RawMessage(`{"n":` + large + `}`)}}},
+		provider.Message{
+			Role: provider.Assistant,
+			Blocks: []provider.Block{{
+				Type: provider.ToolUse, ToolID: "t1", ToolName: "count",
+				Input: json.RawMessage(`{"n":` + large + `}`),
+			}},
+		},
+		provider.Message{
+			Role: provider.User,
+			Blocks: []provider.Block{{
+				Type: provider.ToolResult, ToolID: "t1", ToolName: "count",
+				Content: json.RawMessage(`{"n":` + large + `}`),
+			}},
+		},
 	)
 	before := len(n.Seen())
 	if _, err := Collect(t, n.model.Generate(t.Context(), req)); err != nil {
@@ -226,7 +254,10 @@ func (n *network) oddConversations(t *testing.T) {
 	req := AskText()
 	req.Tools = []provider.Tool{{Name: "a.b"}}
 	req.Messages = append(req.Messages,
-		provider.Message{Role: provider.Assistant, Blocks: []provider.Block{{Type: provider.Thinking, Text: "without a signature"}}},
+		provider.Message{
+			Role:   provider.Assistant,
+			Blocks: []provider.Block{{Type: provider.Thinking, Text: "without a signature"}},
+		},
 		provider.Message{Role: provider.User, Blocks: []provider.Block{{Type: provider.Text, Text: "Again."}}},
 		provider.Message{Role: provider.Assistant, Blocks: []provider.Block{
 			{Type: provider.Text, Text: ""},
@@ -235,7 +266,10 @@ func (n *network) oddConversations(t *testing.T) {
 		}},
 		provider.Message{Role: provider.User, Blocks: []provider.Block{
 			{Type: provider.Text, Text: "Go on."},
-			{Type: provider.ToolResult, ToolID: "t1", ToolName: "a.b", Content: json.RawMessage(`"broken"`), IsError: true},
+			{
+				Type: provider.ToolResult, ToolID: "t1", ToolName: "a.b", Content: json.RawMessage(`"broken"`),
+				IsError: true,
+			},
 			{Type: provider.ToolResult, ToolID: "t2", ToolName: "a.b", Content: json.RawMessage(`""`)},
 		}},
 	)
@@ -261,8 +295,14 @@ func (n *network) foreignConversations(t *testing.T) {
 				{Type: provider.ToolUse, ToolID: "é", ToolName: "other/tool", Input: json.RawMessage(`{}`)},
 			}},
 			provider.Message{Role: provider.User, Blocks: []provider.Block{
-				{Type: provider.ToolResult, ToolID: "functions.a.b:0", ToolName: "a.b", Content: json.RawMessage(`"one"`)},
-				{Type: provider.ToolResult, ToolID: "functions.a-b:0", ToolName: "a.b", Content: json.RawMessage(`"two"`)},
+				{
+					Type: provider.ToolResult, ToolID: "functions.a.b:0", ToolName: "a.b",
+					Content: json.RawMessage(`"one"`),
+				},
+				{
+					Type: provider.ToolResult, ToolID: "functions.a-b:0", ToolName: "a.b",
+					Content: json.RawMessage(`"two"`),
+				},
 				{Type: provider.ToolResult, ToolID: "é", ToolName: "other/tool", Content: json.RawMessage(`"three"`)},
 			}},
 		)
@@ -276,17 +316,24 @@ func (n *network) keys(t *testing.T) {
 	if err := n.model.Reach(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := n.open(httptransport.Options{BaseURL: n.URL, Key: func(context.Context) (string, error) { return "wrong", nil }}).Reach(t.Context()); err == nil {
+	wrong := func(context.Context) (string, error) { return "wrong", nil }
+	if err := n.open(httptransport.Options{BaseURL: n.URL, Key: wrong}).Reach(t.Context()); err == nil {
 		t.Error("a wrong key is taken")
 	}
-	none := n.open(httptransport.Options{BaseURL: n.URL, Key: func(context.Context) (string, error) { return "", errors.New("locked") }})
+	none := n.open(httptransport.Options{
+		BaseURL: n.URL,
+		Key:     func(context.Context) (string, error) { return "", errors.New("locked") },
+	})
 	_, err := Collect(t, none.Generate(t.Context(), AskText()))
 	var failed *provider.Error
 	if !errors.As(err, &failed) || failed.Class != provider.NotReady || !strings.Contains(failed.Message, "locked") {
 		t.Errorf("got %v", err)
 	}
 	n.Key = ""
-	keyless := n.open(httptransport.Options{BaseURL: n.URL, Headers: func(context.Context) (map[string]string, error) { return map[string]string{"X-Team": "roses"}, nil }})
+	keyless := n.open(httptransport.Options{
+		BaseURL: n.URL,
+		Headers: func(context.Context) (map[string]string, error) { return map[string]string{"X-Team": "roses"}, nil },
+	})
 	before := len(n.Seen())
 	if _, err := Collect(t, keyless.Generate(t.Context(), AskText())); err != nil {
 		t.Error(err)

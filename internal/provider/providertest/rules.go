@@ -163,7 +163,8 @@ func anthropicRules(raw []byte) error {
 		}
 		for key := range schema.Properties {
 			if !anthropicKey.MatchString(key) {
-				return fmt.Errorf("tools.%d.custom.input_schema.properties: Property keys should match pattern '%s'", i, anthropicKey)
+				return fmt.Errorf("tools.%d.custom.input_schema.properties: Property keys should match pattern '%s'", i,
+					anthropicKey)
 			}
 		}
 	}
@@ -226,7 +227,8 @@ func anthropicTurn(content []block, open []string, ids map[string]bool) ([]strin
 			case !answering:
 				return nil, errors.New("tool_result blocks must come before any other block")
 			case i < 0:
-				return nil, fmt.Errorf("tool_result %q has no tool_use in the previous message, or a second result", b.ToolUseID)
+				return nil, fmt.Errorf("tool_result %q has no tool_use in the previous message, or a second result",
+					b.ToolUseID)
 			}
 			open = slices.Delete(slices.Clone(open), i, i+1)
 			if b.Content != nil {
@@ -318,7 +320,8 @@ func chatRules(raw []byte) error {
 		if m.Role == "tool" {
 			at := slices.Index(open, m.ToolCallID)
 			if at < 0 {
-				return fmt.Errorf("messages with role tool must answer a preceding message with tool_calls: %q", m.ToolCallID)
+				return fmt.Errorf("messages with role tool must answer a preceding message with tool_calls: %q",
+					m.ToolCallID)
 			}
 			open = slices.Delete(open, at, at+1)
 			continue
@@ -388,12 +391,14 @@ func responsesRules(raw []byte) error {
 	answered := map[string]bool{}
 	for i, item := range body.Input {
 		at := fmt.Sprintf("input.%d", i)
-		if i > 0 && body.Input[i-1].Type == "reasoning" && item.Type != "reasoning" && item.Type != "function_call" && item.Role != "assistant" {
+		if i > 0 && body.Input[i-1].Type == "reasoning" && item.Type != "reasoning" && item.Type != "function_call" &&
+			item.Role != "assistant" {
 			return fmt.Errorf("%s: the reasoning item before it lacks its required following item", at)
 		}
 		switch {
 		case item.Type == "function_call":
-			if item.CallID == "" || !openAIName.MatchString(item.Name) || slices.Contains(open, item.CallID) || answered[item.CallID] {
+			if item.CallID == "" || !openAIName.MatchString(item.Name) || slices.Contains(open, item.CallID) ||
+				answered[item.CallID] {
 				return fmt.Errorf("%s: call %q of %q: illegal or repeated", at, item.CallID, item.Name)
 			}
 			open = append(open, item.CallID)
@@ -463,7 +468,8 @@ func geminiRules(raw []byte) error {
 	for i, c := range body.Contents {
 		at := fmt.Sprintf("contents[%d]", i)
 		if want := [...]string{"user", "model"}[i%2]; c.Role != want {
-			return fmt.Errorf("%s: the role is %q; function call turns must follow a user turn, and turns alternate", at, c.Role)
+			return fmt.Errorf("%s: the role is %q; function call turns must follow a user turn, and turns alternate",
+				at, c.Role)
 		}
 		var calls, responses []call
 		for _, p := range c.Parts {
@@ -475,7 +481,8 @@ func geminiRules(raw []byte) error {
 			}
 		}
 		if !slices.Equal(open, responses) {
-			return fmt.Errorf("%s: the function response parts %v do not equal the function call parts %v of the turn before", at, responses, open)
+			return fmt.Errorf("%s: the function response parts %v do not equal the function call parts %v of the "+
+				"turn before", at, responses, open)
 		}
 		open = calls
 	}

@@ -125,10 +125,22 @@ func replySchemas(t *testing.T, p Protocol, s *Server, model provider.Model) {
 		"many optional":   {manyOptional(30), []Protocol{Gemini}},
 		"deeply nested":   {deeplyNested(12), []Protocol{Anthropic, Gemini}},
 		"not enough deep": {deeplyNested(8), everyProtocol},
-		"enum":            {`{"type":"object","properties":{"x":` + longEnum(250, 60) + `},"required":["x"]}`, everyProtocol},
-		"long enum":       {`{"type":"object","properties":{"x":` + longEnum(251, 60) + `},"required":["x"]}`, []Protocol{Anthropic, Gemini}},
-		"huge enum":       {`{"type":"object","properties":{"x":` + longEnum(1001, 4) + `},"required":["x"]}`, []Protocol{Anthropic, Gemini}},
-		"many long names": {`{"type":"object","properties":{"x":` + longEnum(200, 601) + `},"required":["x"]}`, []Protocol{Anthropic, Gemini}},
+		"enum": {
+			`{"type":"object","properties":{"x":` + longEnum(250, 60) + `},"required":["x"]}`,
+			everyProtocol,
+		},
+		"long enum": {
+			`{"type":"object","properties":{"x":` + longEnum(251, 60) + `},"required":["x"]}`,
+			[]Protocol{Anthropic, Gemini},
+		},
+		"huge enum": {
+			`{"type":"object","properties":{"x":` + longEnum(1001, 4) + `},"required":["x"]}`,
+			[]Protocol{Anthropic, Gemini},
+		},
+		"many long names": {
+			`{"type":"object","properties":{"x":` + longEnum(200, 601) + `},"required":["x"]}`,
+			[]Protocol{Anthropic, Gemini},
+		},
 		"odd names":       {`{"type":"object","properties":{"größe":{"type":"string"},"a b":{"type":"integer"}},"required":["größe","a b"]}`, everyProtocol},
 		"empty object":    {`{"type":"object"}`, nil},
 		"inner empty":     {`{"type":"object","properties":{"x":{"type":"object"}},"required":["x"]}`, nil},

@@ -196,7 +196,10 @@ func (p Protocol) failure(t Trouble) []byte {
 	case Gemini:
 		inner = map[string]any{"message": message, "code": t.Status, "status": t.Code}
 		if t.Header["Retry-Info"] != "" {
-			inner["details"] = []any{map[string]any{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": t.Header["Retry-Info"]}}
+			inner["details"] = []any{map[string]any{
+				"@type":      "type.googleapis.com/google.rpc.RetryInfo",
+				"retryDelay": t.Header["Retry-Info"],
+			}}
 		}
 	}
 	out := map[string]any{"error": inner}
@@ -214,23 +217,65 @@ func (p Protocol) failure(t Trouble) []byte {
 func NetworkFailures(p Protocol) []Failure {
 	overloaded := map[Protocol]string{Anthropic: "overloaded_error"}[p]
 	out := []Failure{
-		{Trouble{Status: 429, Code: "rate_limit_error", Header: map[string]string{"Retry-After": "7"}}.Ask("rate limit"), provider.Error{Class: provider.RateLimit, Status: 429, RetryAfter: 7 * time.Second}},
-		{Trouble{Status: 529, Code: overloaded}.Ask("overloaded"), provider.Error{Class: provider.APIError, Status: 529}},
+		{
+			Trouble{
+				Status: 429, Code: "rate_limit_error",
+				Header: map[string]string{"Retry-After": "7"},
+			}.Ask("rate limit"),
+			provider.Error{Class: provider.RateLimit, Status: 429, RetryAfter: 7 * time.Second},
+		},
+		{
+			Trouble{Status: 529, Code: overloaded}.Ask("overloaded"),
+			provider.Error{Class: provider.APIError, Status: 529},
+		},
 		{Trouble{Status: 500}.Ask("broken"), provider.Error{Class: provider.APIError, Status: 500}},
 		{Trouble{Status: 504}.Ask("slow"), provider.Error{Class: provider.Timeout, Status: 504}},
-		{Trouble{Status: 400, Code: "invalid_request_error"}.Ask("bad request"), provider.Error{Class: provider.BadRequest, Status: 400}},
-		{Trouble{Status: 404, Code: "not_found_error"}.Ask("no such model"), provider.Error{Class: provider.BadRequest, Status: 404}},
-		{Trouble{Status: 401, Code: "authentication_error"}.Ask("wrong key"), provider.Error{Class: provider.NotReady, Status: 401}},
-		{Trouble{Status: 302, Header: map[string]string{"Location": "/elsewhere"}}.Ask("redirect"), provider.Error{Class: provider.BadRequest, Status: 302}},
-		{Trouble{Status: 502, Raw: "<html>Bad Gateway</html>"}.Ask("proxy"), provider.Error{Class: provider.APIError, Status: 502}},
-		{Trouble{Status: 200, Raw: "<html>Log in</html>", Header: map[string]string{"Content-Type": "text/html"}}.Ask("web page"), provider.Error{Class: provider.BadRequest, Status: 200}},
-		{Trouble{Status: 200, Raw: `{"hello":"world"}`}.Ask("not a reply"), provider.Error{Class: provider.BadRequest, Status: 200}},
-		{Trouble{Status: 200, Raw: `{"error":{"message":"slow down","code":429}}`}.Ask("hidden error"), provider.Error{Class: provider.RateLimit, Status: 429}},
-		{Trouble{Status: 200, Raw: `{"half":`}.Ask("half a reply"), provider.Error{Class: provider.APIError, Status: 200, Spent: true}},
+		{
+			Trouble{Status: 400, Code: "invalid_request_error"}.Ask("bad request"),
+			provider.Error{Class: provider.BadRequest, Status: 400},
+		},
+		{
+			Trouble{Status: 404, Code: "not_found_error"}.Ask("no such model"),
+			provider.Error{Class: provider.BadRequest, Status: 404},
+		},
+		{
+			Trouble{Status: 401, Code: "authentication_error"}.Ask("wrong key"),
+			provider.Error{Class: provider.NotReady, Status: 401},
+		},
+		{
+			Trouble{Status: 302, Header: map[string]string{"Location": "/elsewhere"}}.Ask("redirect"),
+			provider.Error{Class: provider.BadRequest, Status: 302},
+		},
+		{
+			Trouble{Status: 502, Raw: "<html>Bad Gateway</html>"}.Ask("proxy"),
+			provider.Error{Class: provider.APIError, Status: 502},
+		},
+		{
+			Trouble{
+				Status: 200, Raw: "<html>Log in</html>",
+				Header: map[string]string{"Content-Type": "text/html"},
+			}.Ask("web page"),
+			provider.Error{Class: provider.BadRequest, Status: 200},
+		},
+		{
+			Trouble{Status: 200, Raw: `{"hello":"world"}`}.Ask("not a reply"),
+			provider.Error{Class: provider.BadRequest, Status: 200},
+		},
+		{
+			Trouble{Status: 200, Raw: `{"error":{"message":"slow down","code":429}}`}.Ask("hidden error"),
+			provider.Error{Class: provider.RateLimit, Status: 429},
+		},
+		{
+			Trouble{Status: 200, Raw: `{"half":`}.Ask("half a reply"),
+			provider.Error{Class: provider.APIError, Status: 200, Spent: true},
+		},
 		{Trouble{Cut: true}.Ask("cut"), provider.Error{Spent: true, Class: provider.APIError}},
 		{Trouble{End: true}.Ask("no end"), provider.Error{Spent: true, Class: provider.APIError}},
 		{Trouble{Garbage: true}.Ask("garbage"), provider.Error{Spent: true, Class: provider.APIError}},
-		{Trouble{Event: true, Code: "overloaded_error"}.Ask("in the middle"), provider.Error{Spent: true, Class: provider.APIError}},
+		{
+			Trouble{Event: true, Code: "overloaded_error"}.Ask("in the middle"),
+			provider.Error{Spent: true, Class: provider.APIError},
+		},
 	}
 	quota := Trouble{Status: 429, Code: "insufficient_quota"}
 	switch p {
@@ -239,9 +284,15 @@ func NetworkFailures(p Protocol) []Failure {
 	case Gemini:
 		quota = Trouble{Status: 402}
 		// In the middle the status comes with it.
-		out[len(out)-1] = Failure{Trouble{Event: true, Status: 503}.Ask("in the middle"), provider.Error{Spent: true, Class: provider.APIError, Status: 503}}
+		out[len(out)-1] = Failure{
+			Trouble{Event: true, Status: 503}.Ask("in the middle"),
+			provider.Error{Spent: true, Class: provider.APIError, Status: 503},
+		}
 		out = append(out, Failure{
-			Trouble{Status: 429, Code: "RESOURCE_EXHAUSTED", Header: map[string]string{"Retry-Info": "12s"}}.Ask("retry info"),
+			Trouble{
+				Status: 429, Code: "RESOURCE_EXHAUSTED",
+				Header: map[string]string{"Retry-Info": "12s"},
+			}.Ask("retry info"),
 			provider.Error{Class: provider.RateLimit, Status: 429, RetryAfter: 12 * time.Second},
 		})
 	}

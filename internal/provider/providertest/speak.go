@@ -35,7 +35,10 @@ func (s *Server) answer(w http.ResponseWriter, body []byte) {
 			}
 		}
 	}
-	say := spoken{text: []string{"Hello. ", "An espalier is a tree that grows along a frame; ", "its growth is free, the frame is not."}}
+	say := spoken{text: []string{
+		"Hello. ", "An espalier is a tree that grows along a frame; ",
+		"its growth is free, the frame is not.",
+	}}
 	switch {
 	case strings.Contains(asked, "rain"):
 		s.wantsBack(asked)
@@ -176,22 +179,31 @@ func (p Protocol) events(say spoken) []streamed {
 		}
 		send("response.created", `"response":{"id":"r1","object":"response","model":"suite-1","status":"in_progress","output":[]}`)
 		if say.think {
-			send("response.output_item.added", `"output_index":%d,"item":{"id":"rs_1","type":"reasoning","summary":[]}`, i)
-			send("response.reasoning_summary_text.delta", `"item_id":"rs_1","output_index":%d,"summary_index":0,"delta":%q`, i, thought)
-			send("response.output_item.done", `"output_index":%d,"item":{"id":"rs_1","type":"reasoning","summary":[{"type":"summary_text","text":%q}],"encrypted_content":%q}`, i, thought, signature)
+			send("response.output_item.added", `"output_index":%d,"item":{"id":"rs_1","type":"reasoning","summary":[]}`,
+				i)
+			send("response.reasoning_summary_text.delta",
+				`"item_id":"rs_1","output_index":%d,"summary_index":0,"delta":%q`, i, thought)
+			send("response.output_item.done",
+				`"output_index":%d,"item":{"id":"rs_1","type":"reasoning","summary":[{"type":"summary_text","text":%q}],"encrypted_content":%q}`, i, thought, signature)
 			i++
 		}
 		if len(say.text) > 0 {
-			send("response.output_item.added", `"output_index":%d,"item":{"id":"m1","type":"message","role":"assistant","status":"in_progress","content":[]}`, i)
+			send("response.output_item.added",
+				`"output_index":%d,"item":{"id":"m1","type":"message","role":"assistant","status":"in_progress","content":[]}`, i)
 			for _, t := range say.text {
-				send("response.output_text.delta", `"item_id":"m1","output_index":%d,"content_index":0,"delta":%q`, i, t)
+				send("response.output_text.delta", `"item_id":"m1","output_index":%d,"content_index":0,"delta":%q`, i,
+					t)
 			}
-			send("response.output_item.done", `"output_index":%d,"item":{"id":"m1","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":%q,"annotations":[]}]}`, i, strings.Join(say.text, ""))
+			send("response.output_item.done",
+				`"output_index":%d,"item":{"id":"m1","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":%q,"annotations":[]}]}`, i, strings.Join(say.text, ""))
 		}
 		if say.call {
-			send("response.output_item.added", `"output_index":%d,"item":{"id":"fc_1","type":"function_call","call_id":"call_1","name":"weather","arguments":""}`, i)
-			send("response.function_call_arguments.delta", `"item_id":"fc_1","output_index":%d,"delta":"{\"city\":\"Leeds\"}"`, i)
-			send("response.output_item.done", `"output_index":%d,"item":{"id":"fc_1","type":"function_call","call_id":"call_1","name":"weather","arguments":"{\"city\":\"Leeds\"}","status":"completed"}`, i)
+			send("response.output_item.added",
+				`"output_index":%d,"item":{"id":"fc_1","type":"function_call","call_id":"call_1","name":"weather","arguments":""}`, i)
+			send("response.function_call_arguments.delta",
+				`"item_id":"fc_1","output_index":%d,"delta":"{\"city\":\"Leeds\"}"`, i)
+			send("response.output_item.done",
+				`"output_index":%d,"item":{"id":"fc_1","type":"function_call","call_id":"call_1","name":"weather","arguments":"{\"city\":\"Leeds\"}","status":"completed"}`, i)
 		}
 		kind, details := "completed", "null"
 		if say.cut {
@@ -214,7 +226,8 @@ func (p Protocol) events(say spoken) []streamed {
 		}
 		if say.call {
 			finish = `,"finishReason":"FUNCTION_CALL"` // which no list has, and servers send
-			piece(fmt.Sprintf(`{"functionCall":{"name":"weather","args":{"city":"Leeds"}},"thoughtSignature":%q}`, signature), "")
+			piece(fmt.Sprintf(`{"functionCall":{"name":"weather","args":{"city":"Leeds"}},"thoughtSignature":%q}`,
+				signature), "")
 		}
 		piece(`{"text":""}`, finish)
 	}
@@ -264,7 +277,8 @@ func (p Protocol) plain(say spoken) string {
 			strings.Join(parts, ","), choose("stop", "tool_calls", "length"))
 	case Responses:
 		if say.think {
-			add(`{"id":"rs_1","type":"reasoning","summary":[{"type":"summary_text","text":%q}],"encrypted_content":%q}`, thought, signature)
+			add(`{"id":"rs_1","type":"reasoning","summary":[{"type":"summary_text","text":%q}],"encrypted_content":%q}`,
+				thought, signature)
 		}
 		if text != "" {
 			add(`{"id":"m1","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":%q,"annotations":[]}]}`, text)
@@ -274,7 +288,8 @@ func (p Protocol) plain(say spoken) string {
 		}
 		return fmt.Sprintf(`{"id":"r1","object":"response","model":"suite-1","status":%q,"incomplete_details":%s,"error":null,"output":[%s],`+
 			`"usage":{"input_tokens":19,"output_tokens":5,"total_tokens":24,"input_tokens_details":{"cached_tokens":5},"output_tokens_details":{"reasoning_tokens":0}}}`,
-			choose("completed", "completed", "incomplete"), choose("null", "null", `{"reason":"max_output_tokens"}`), strings.Join(parts, ","))
+			choose("completed", "completed", "incomplete"), choose("null", "null", `{"reason":"max_output_tokens"}`),
+			strings.Join(parts, ","))
 	}
 	if say.think {
 		add(`{"text":%q,"thought":true}`, thought)

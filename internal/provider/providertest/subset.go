@@ -37,26 +37,32 @@ var (
 // https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
 var openAISubset = subset{
 	keywords: []string{
-		"type", "enum", "const", "anyOf", "$ref", "$defs", "definitions", "description", "title", "properties", "required", "additionalProperties",
-		"items", "minItems", "maxItems", "pattern", "format", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
+		"type", "enum", "const", "anyOf", "$ref", "$defs", "definitions", "description", "title", "properties",
+		"required", "additionalProperties",
+		"items", "minItems", "maxItems", "pattern", "format", "multipleOf", "minimum", "maximum", "exclusiveMinimum",
+		"exclusiveMaximum",
 	},
-	formats: commonFormats, closed: true, allRequired: true, enumTypes: scalarTypes, depth: 10, properties: 5000, enumValues: 1000,
+	formats: commonFormats, closed: true, allRequired: true, enumTypes: scalarTypes, depth: 10, properties: 5000,
+	enumValues: 1000,
 	characters: 120_000, enumCharacters: 15_000,
 }
 
 // https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations
 var anthropicSubset = subset{
 	keywords: []string{
-		"type", "enum", "const", "anyOf", "allOf", "$ref", "$defs", "definitions", "default", "description", "title", "properties", "required",
+		"type", "enum", "const", "anyOf", "allOf", "$ref", "$defs", "definitions", "default", "description", "title",
+		"properties", "required",
 		"additionalProperties", "items", "minItems", "format",
 	},
-	formats: append([]string{"uri"}, commonFormats...), closed: true, enumTypes: scalarTypes, minItems: []string{"0", "1"}, optional: 24, unions: 16,
+	formats: append([]string{"uri"}, commonFormats...), closed: true, enumTypes: scalarTypes,
+	minItems: []string{"0", "1"}, optional: 24, unions: 16,
 }
 
 // https://ai.google.dev/api/generate-content#generationconfig (responseJsonSchema)
 var geminiSubset = subset{
 	keywords: []string{
-		"$id", "$defs", "$ref", "$anchor", "type", "format", "title", "description", "enum", "items", "prefixItems", "minItems", "maxItems",
+		"$id", "$defs", "$ref", "$anchor", "type", "format", "title", "description", "enum", "items", "prefixItems",
+		"minItems", "maxItems",
 		"minimum", "maximum", "anyOf", "oneOf", "properties", "additionalProperties", "required", "propertyOrdering",
 	},
 	enumTypes: []string{"string", "number"},
@@ -153,7 +159,8 @@ func (w *walker) enum(schema map[string]any, at string) error {
 	}
 	w.nCharacters += total
 	if w.enumCharacters > 0 && len(values) > 250 && total > w.enumCharacters {
-		return fmt.Errorf("%s: an enum of more than 250 values has %d characters; the limit is %d", at, total, w.enumCharacters)
+		return fmt.Errorf("%s: an enum of more than 250 values has %d characters; the limit is %d", at, total,
+			w.enumCharacters)
 	}
 	for _, v := range values {
 		if kind := typeOf(v); !slices.Contains(w.enumTypes, kind) {

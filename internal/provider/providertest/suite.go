@@ -72,8 +72,11 @@ func AskShort() provider.Request {
 func ask(step, text string) provider.Request {
 	return provider.Request{
 		Model: "suite", System: "You take part in a test.", MaxTokens: 1000,
-		Messages: []provider.Message{{Role: provider.User, Blocks: []provider.Block{{Type: provider.Text, Text: text}}}},
-		For:      provider.Purpose{Workflow: "suite", Step: step, Agent: "tester", Key: step + "#0"},
+		Messages: []provider.Message{{
+			Role:   provider.User,
+			Blocks: []provider.Block{{Type: provider.Text, Text: text}},
+		}},
+		For: provider.Purpose{Workflow: "suite", Step: step, Agent: "tester", Key: step + "#0"},
 	}
 }
 
@@ -206,7 +209,8 @@ func copied(t *testing.T, req provider.Request) provider.Request {
 // Check holds a reply to what is true of every reply.
 func Check(t testing.TB, req provider.Request, r *provider.Reply) {
 	t.Helper()
-	if !slices.Contains([]provider.StopReason{provider.Done, provider.WantsTool, provider.CutOff, provider.Refused}, r.Stop) {
+	if !slices.Contains([]provider.StopReason{provider.Done, provider.WantsTool, provider.CutOff, provider.Refused},
+		r.Stop) {
 		t.Errorf("it stopped because of %q", r.Stop)
 	}
 	if r.Model == "" {
@@ -262,7 +266,8 @@ func (s Subject) roundTrip(t *testing.T) {
 			if b.Type == provider.ToolUse {
 				asked++
 				results.Blocks = append(results.Blocks, provider.Block{
-					Type: provider.ToolResult, ToolID: b.ToolID, ToolName: b.ToolName, Content: json.RawMessage(`{"weather":"rain"}`),
+					Type: provider.ToolResult, ToolID: b.ToolID, ToolName: b.ToolName,
+					Content: json.RawMessage(`{"weather":"rain"}`),
 				})
 			}
 		}
@@ -280,7 +285,8 @@ func (s Subject) failure(t *testing.T, f Failure) {
 	if !errors.As(err, &got) {
 		t.Fatalf("%v is a %T", err, err)
 	}
-	if got.Class != f.Want.Class || got.Status != f.Want.Status || got.RetryAfter != f.Want.RetryAfter || got.Spent != f.Want.Spent {
+	if got.Class != f.Want.Class || got.Status != f.Want.Status || got.RetryAfter != f.Want.RetryAfter ||
+		got.Spent != f.Want.Spent {
 		t.Errorf("got %+v, want %+v", got, f.Want)
 	}
 	if got.Message == "" {

@@ -52,7 +52,10 @@ func stream(events ...event) iter.Seq2[provider.Chunk, error] {
 func TestCollectFindsBrokenStreams(t *testing.T) {
 	said := event{chunk: provider.Chunk{Type: provider.Text, Text: "hello"}}
 	thought := event{chunk: provider.Chunk{Type: provider.Thinking, Text: "hm"}}
-	end := event{chunk: provider.Chunk{Reply: &provider.Reply{Blocks: []provider.Block{{Type: provider.Text, Text: "hello"}}}}}
+	end := event{chunk: provider.Chunk{Reply: &provider.Reply{Blocks: []provider.Block{{
+		Type: provider.Text,
+		Text: "hello",
+	}}}}}
 	failed := event{err: errors.New("broken")}
 	for name, c := range map[string]struct {
 		events []event
@@ -84,7 +87,8 @@ func TestCheckFindsBadReplies(t *testing.T) {
 	}
 	good := func() provider.Reply {
 		return provider.Reply{
-			Blocks: []provider.Block{use("1", "weather", `{"city":"Leeds"}`)}, Stop: provider.WantsTool, Model: "m", Usage: provider.Usage{Input: 1, Output: 1},
+			Blocks: []provider.Block{use("1", "weather", `{"city":"Leeds"}`)}, Stop: provider.WantsTool, Model: "m",
+			Usage: provider.Usage{Input: 1, Output: 1},
 		}
 	}
 	for name, c := range map[string]struct {

@@ -162,7 +162,8 @@ func WriteAnchor(ctx context.Context, w io.Writer, s AnchorSource, at time.Time,
 				Run: entry.ID, Why: fmt.Errorf("events %d to %d are missing", head.Seq+1, entry.Seq),
 			}
 		}
-		if err := writeLine(io.MultiWriter(out, list), anchoredRun{entry.ID, head.Seq, head.Hash.String()}); err != nil {
+		if err := writeLine(io.MultiWriter(out, list),
+			anchoredRun{entry.ID, head.Seq, head.Hash.String()}); err != nil {
 			return statement, err
 		}
 		statement.Runs++

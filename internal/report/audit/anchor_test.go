@@ -16,7 +16,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/journaltest"
-	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/report/audit"
 )
 
@@ -42,9 +42,9 @@ func newKeys(t *testing.T) (k keys) {
 }
 
 // anchoredStore returns a store with three finished runs and one that continues.
-func anchoredStore(t *testing.T, k keys) (*memory.Store, []byte) {
+func anchoredStore(t *testing.T, k keys) (*memorytest.Store, []byte) {
 	t.Helper()
-	s := memory.New()
+	s := memorytest.New()
 	t.Cleanup(func() { s.Close() })
 	for _, id := range []journal.RunID{"a", "b", "early"} {
 		journaltest.Append(t, s, journaltest.Start(id, "me"))
@@ -69,7 +69,7 @@ func remove(t *testing.T, s journal.Admin, runs ...journal.RunID) {
 
 // other replaces parts of a store, as a person with access to its files can.
 type other struct {
-	*memory.Store
+	*memorytest.Store
 	links      map[journal.RunID]journal.ChainReader // a rewritten run
 	hidden     []journal.RunID
 	tombstones []journal.Link
@@ -108,34 +108,34 @@ func (o other) Tombstones(ctx context.Context) iter.Seq2[journal.Link, error] {
 // A rewritten store has valid chains; only the anchor shows that they are others.
 func TestAnchorFindsWhatChainsCannot(t *testing.T) {
 	k := newKeys(t)
-	rewritten := memory.New()
+	rewritten := memorytest.New()
 	defer rewritten.Close()
 	start := journaltest.Start("a", "me")
 	start.Events[0].At++
 	journaltest.Append(t, rewritten, start)
 	journaltest.Append(t, rewritten, journaltest.Finish("a", 1, 1))
-	cut := memory.New()
+	cut := memorytest.New()
 	defer cut.Close()
 	journaltest.Append(t, cut, journaltest.Start("a", "me"))
 
 	for name, c := range map[string]struct {
-		change func(s *memory.Store) audit.AnchorSource
+		change func(s *memorytest.Store) audit.AnchorSource
 		want   string // faults
 		counts string // removed and new runs
 	}{
-		"nothing": {func(s *memory.Store) audit.AnchorSource { return s }, "", "0 0"},
-		"runs continue and start": {func(s *memory.Store) audit.AnchorSource {
+		"nothing": {func(s *memorytest.Store) audit.AnchorSource { return s }, "", "0 0"},
+		"runs continue and start": {func(s *memorytest.Store) audit.AnchorSource {
 			journaltest.Append(t, s, journaltest.Steps("c", 1, 1, 2))
 			journaltest.Append(t, s, journaltest.Start("d", "me"))
 			return s
 		}, "", "0 1"},
-		"removed": {func(s *memory.Store) audit.AnchorSource { remove(t, s, "a", "b"); return s }, "", "2 0"},
-		"continued and removed": {func(s *memory.Store) audit.AnchorSource {
+		"removed": {func(s *memorytest.Store) audit.AnchorSource { remove(t, s, "a", "b"); return s }, "", "2 0"},
+		"continued and removed": {func(s *memorytest.Store) audit.AnchorSource {
 			journaltest.Append(t, s, journaltest.Finish("c", 1, 1))
 			remove(t, s, "c")
 			return s
 		}, "", "1 0"},
-		"removed and started again": {func(s *memory.Store) audit.AnchorSource {
+		"removed and started again": {func(s *memorytest.Store) audit.AnchorSource {
 			remove(t, s, "a")
 			again := journaltest.Start("a", "me")
 			again.Events[0].At = 77
@@ -143,30 +143,30 @@ func TestAnchorFindsWhatChainsCannot(t *testing.T) {
 			return s
 		}, "", "1 1"},
 		"gone": {
-			func(s *memory.Store) audit.AnchorSource { return other{Store: s, hidden: []journal.RunID{"b"}} },
+			func(s *memorytest.Store) audit.AnchorSource { return other{Store: s, hidden: []journal.RunID{"b"}} },
 			"b: the run was removed, and there is no tombstone for it", "0 0",
 		},
 		"rewritten": {
-			func(s *memory.Store) audit.AnchorSource {
+			func(s *memorytest.Store) audit.AnchorSource {
 				return other{Store: s, links: map[journal.RunID]journal.ChainReader{"a": rewritten}}
 			},
 			"a: the run was rewritten: its first 2 events are not those of the anchor", "0 0",
 		},
 		"cut off": {
-			func(s *memory.Store) audit.AnchorSource {
+			func(s *memorytest.Store) audit.AnchorSource {
 				return other{Store: s, links: map[journal.RunID]journal.ChainReader{"a": cut}}
 			},
 			"a: the run ends with event 1, but had 2 events", "0 0",
 		},
 		"tombstones gone": {
-			func(s *memory.Store) audit.AnchorSource {
+			func(s *memorytest.Store) audit.AnchorSource {
 				remove(t, s, "a")
 				return other{Store: s, tombstones: []journal.Link{}}
 			},
 			": the store has 0 tombstones, but had 1\na: the run was removed, and there is no tombstone for it", "0 0",
 		},
 		"tombstones rewritten": {
-			func(s *memory.Store) audit.AnchorSource {
+			func(s *memorytest.Store) audit.AnchorSource {
 				remove(t, rewrittenTombstones(t), "early")
 				return other{Store: s, tombstones: slices.Collect(links(t, rewrittenTombstones(t)))}
 			},
@@ -194,9 +194,9 @@ func TestAnchorFindsWhatChainsCannot(t *testing.T) {
 
 // rewrittenTombstones returns a store with one tombstone that is not the one of
 // anchoredStore.
-func rewrittenTombstones(t *testing.T) *memory.Store {
+func rewrittenTombstones(t *testing.T) *memorytest.Store {
 	t.Helper()
-	s := memory.New()
+	s := memorytest.New()
 	t.Cleanup(func() { s.Close() })
 	for _, id := range []journal.RunID{"late", "early"} {
 		journaltest.Append(t, s, journaltest.Start(id, "me"))
@@ -245,12 +245,13 @@ func TestNoAnchorOverDamage(t *testing.T) {
 	s, _ := anchoredStore(t, k)
 	broken := other{Store: s, links: map[journal.RunID]journal.ChainReader{"b": wrongHashes{s}}}
 	var text bytes.Buffer
-	if _, err := audit.WriteAnchor(t.Context(), &text, broken, time.Now(), k.sign); !errors.Is(err, journal.ErrCorrupt) {
+	if _, err := audit.WriteAnchor(t.Context(), &text, broken, time.Now(), k.sign); !errors.Is(err,
+		journal.ErrCorrupt) {
 		t.Error(err)
 	}
 }
 
-type wrongHashes struct{ *memory.Store }
+type wrongHashes struct{ *memorytest.Store }
 
 func (w wrongHashes) Links(ctx context.Context, run journal.RunID) iter.Seq2[journal.Link, error] {
 	return func(yield func(journal.Link, error) bool) {

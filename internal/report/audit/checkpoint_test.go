@@ -43,7 +43,8 @@ func writers(dir string, source journal.Reader, shelf *reporttest.Shelf) map[str
 			Dir: filepath.Join(dir, "audit"), Source: source, Program: shelf.Program, Log: quiet, CheckpointEvents: 1,
 		}).Writer,
 		"transcript": transcript.New(transcript.Options{
-			Dir: filepath.Join(dir, "transcript"), Source: source, Program: shelf.Program, Log: quiet, CheckpointEvents: 1,
+			Dir: filepath.Join(dir, "transcript"), Source: source, Program: shelf.Program, Log: quiet,
+			CheckpointEvents: 1,
 		}).Writer,
 	}
 }
@@ -95,7 +96,8 @@ func TestRecordsContinueFromCheckpoints(t *testing.T) {
 				}
 			}
 			for _, name := range []string{"audit", "transcript"} {
-				if diff := cmp.Diff(files(t, filepath.Join(whole, name)), files(t, filepath.Join(parts, name))); diff != "" {
+				if diff := cmp.Diff(files(t, filepath.Join(whole, name)),
+					files(t, filepath.Join(parts, name))); diff != "" {
 					t.Errorf("%s: %s", name, diff)
 				}
 			}

@@ -18,13 +18,16 @@ type recipe struct {
 
 // recipes are the records of each event, in their order.
 var recipes = map[report.EventType][]recipe{
-	report.RunStarted:      {{always(RunStart), (*projector).runStart}},
-	report.RunFinished:     {{ofOutcome(RunComplete, RunFailed), (*projector).runEnd}},
-	report.RunSuspended:    {{always(RunSuspended), suspended}},
-	report.RunResumed:      {{always(RunResumed), resumed}},
-	report.RunPaused:       {{always(RunPaused), none}},
-	report.RunContinued:    {{always(RunContinued), none}},
-	report.RunRewound:      {{always(RunRewound), of(func(f *fields, x journal.Rewound) { f.text("to_step", x.Step) })}},
+	report.RunStarted:   {{always(RunStart), (*projector).runStart}},
+	report.RunFinished:  {{ofOutcome(RunComplete, RunFailed), (*projector).runEnd}},
+	report.RunSuspended: {{always(RunSuspended), suspended}},
+	report.RunResumed:   {{always(RunResumed), resumed}},
+	report.RunPaused:    {{always(RunPaused), none}},
+	report.RunContinued: {{always(RunContinued), none}},
+	report.RunRewound: {{
+		always(RunRewound),
+		of(func(f *fields, x journal.Rewound) { f.text("to_step", x.Step) }),
+	}},
 	report.CancelRequested: {{always(CancelRequested), of(cancelRequested)}},
 	report.StateEdited:     {{always(StateEdited), (*projector).stateEdited}},
 	report.SignalReceived:  {{always(SignalReceived), of(signalReceived)}},

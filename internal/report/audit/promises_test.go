@@ -44,8 +44,10 @@ func TestF44AuditLevel(t *testing.T) {
 		}
 	}
 	for event, want := range map[string]bool{
-		audit.RunStart: true, audit.StepOutput: true, audit.GateDecision: true, audit.BudgetCheck: true, audit.RunComplete: true,
-		audit.MergeConflict: true, audit.CheckpointSaved: true, audit.ModelError: true, audit.ToolCall: false, audit.GateOpened: false,
+		audit.RunStart: true, audit.StepOutput: true, audit.GateDecision: true, audit.BudgetCheck: true,
+		audit.RunComplete:   true,
+		audit.MergeConflict: true, audit.CheckpointSaved: true, audit.ModelError: true, audit.ToolCall: false,
+		audit.GateOpened: false,
 	} {
 		if seen[event] != want {
 			t.Errorf("%s: %t", event, seen[event])
@@ -144,7 +146,10 @@ func TestEventsAreDocumented(t *testing.T) {
 // The cost per item of a fan-out does not depend on the number of items.
 func TestWideRunsStayLinear(t *testing.T) {
 	text := func(n int) string {
-		p := &ir.Program{Name: "wide", Blocks: []ir.Block{{Steps: []ir.Step{{ID: "map", Type: "parallel", Action: ir.Parallel{}}}}, {Steps: []ir.Step{{ID: "one", Type: "tool", Action: ir.Task{Kind: "tool"}}}}}}
+		p := &ir.Program{Name: "wide", Blocks: []ir.Block{{Steps: []ir.Step{{
+			ID: "map", Type: "parallel",
+			Action: ir.Parallel{},
+		}}}, {Steps: []ir.Step{{ID: "one", Type: "tool", Action: ir.Task{Kind: "tool"}}}}}}
 		var events []journal.Event
 		add := func(f journal.Fact) {
 			events = append(events, journal.Event{Seq: journal.Seq(len(events) + 1), At: 1_772_000_000_000, Fact: f})
@@ -154,7 +159,10 @@ func TestWideRunsStayLinear(t *testing.T) {
 			return journal.Work{Place: journal.Place{Frame: fmt.Sprintf("map/%d", i), Step: "one"}}
 		}
 		add(journal.RunStarted{Name: "wide", Definition: "d"})
-		add(journal.StepEntered{Place: at, Mode: "parallel", Total: n, Items: journal.Value{JSON: json.RawMessage("[]")}})
+		add(journal.StepEntered{
+			Place: at, Mode: "parallel", Total: n,
+			Items: journal.Value{JSON: json.RawMessage("[]")},
+		})
 		for i := range n {
 			add(journal.FrameOpened{Frame: fmt.Sprintf("map/%d", i), Step: "map", Block: 1, Index: i})
 		}
@@ -221,7 +229,8 @@ func TestF45FallbackUsed(t *testing.T) {
 	if d := got["draft"]; d["reason_code"] != "NO_DRAFT" || d["status"] != "failed" {
 		t.Error(d)
 	}
-	if d := got["template"]; d["reason_code"] != report.ReasonFallback || d["declared_reason_code"] != "TEMPLATE_TAKEN" || d["fallback_for"] != "draft" {
+	if d := got["template"]; d["reason_code"] != report.ReasonFallback ||
+		d["declared_reason_code"] != "TEMPLATE_TAKEN" || d["fallback_for"] != "draft" {
 		t.Error(d)
 	}
 }
@@ -249,7 +258,8 @@ func TestF6MissingReads(t *testing.T) {
 			}
 		}
 	}
-	if text := undisturbed(t, r)[string(reporttest.Run)+audit.Ext]; strings.Count(text, `"missing_reads":["state.pages"]`) != 1 {
+	if text := undisturbed(t, r)[string(reporttest.Run)+audit.Ext]; strings.Count(text,
+		`"missing_reads":["state.pages"]`) != 1 {
 		t.Error(text)
 	}
 }
@@ -266,7 +276,10 @@ func TestF29Extensions(t *testing.T) {
 			}
 		}
 	}
-	for _, event := range []string{"checkpoint_saved", "run_suspended", "run_resumed", "waitpoint_timeout", "merge_conflict", "step_retry"} {
+	for _, event := range []string{
+		"checkpoint_saved", "run_suspended", "run_resumed", "waitpoint_timeout",
+		"merge_conflict", "step_retry",
+	} {
 		if !seen[event] {
 			t.Errorf("%s is never written", event)
 		}

@@ -47,7 +47,8 @@ func TestRecordsHaveTheBaseFieldsOfTheSpecification(t *testing.T) {
 				if !uuid.MatchString(one.RunID) || !uuid.MatchString(one.TraceID) || one.Event == "" {
 					t.Errorf("%s: a base field is missing: %s", r.Name, line)
 				}
-				if strings.HasPrefix(one.Event, "step_") && one.StepID == "" || !strings.HasPrefix(string(one.Data), "{") {
+				if strings.HasPrefix(one.Event, "step_") && one.StepID == "" ||
+					!strings.HasPrefix(string(one.Data), "{") {
 					t.Errorf("%s: a base field is missing: %s", r.Name, line)
 				}
 			}

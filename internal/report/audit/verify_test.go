@@ -92,7 +92,8 @@ func evidence(t testing.TB, r *reporttest.Recording) stored {
 	e.Definition = sum(e.Pinned)
 	// Recordings have no definition; here they get one.
 	for _, part := range []*[]byte{&e.File, &e.Before, &e.After} {
-		*part = rechain(bytes.ReplaceAll(*part, []byte(`"definition":"definition"`), []byte(`"definition":"`+e.Definition+`"`)))
+		*part = rechain(bytes.ReplaceAll(*part, []byte(`"definition":"definition"`),
+			[]byte(`"definition":"`+e.Definition+`"`)))
 	}
 	return e
 }
@@ -164,23 +165,62 @@ func TestVerifyNamesTheChangedRecord(t *testing.T) {
 		check  string
 		says   string
 	}{
-		"another reason":                         {replace("looks good", "looks bad"), 9, audit.CheckJournal, `data.evidence is "looks bad", but the journal says "looks good"`},
-		"the same, with a new chain":             {both(replace("looks good", "looks bad"), rechain), 9, audit.CheckJournal, `data.evidence is "looks bad"`},
-		"another person":                         {both(replace(`"actor":"eva","actor_kind":"person"`, `"actor":"ida","actor_kind":"person"`), rechain), 9, audit.CheckJournal, `data.actor is "ida"`},
-		"a record taken out":                     {drop(9, 9), 9, audit.CheckChain, "seq is 10, not 9"},
-		"a decision taken out, with a new chain": {both(drop(9, 9), rechain), 9, audit.CheckJournal, "data.actor is missing"},
-		"the end cut off":                        {drop(15, 18), 14, audit.CheckEvents, `the last record is "step_start"`},
-		"all of it cut off":                      {func([]byte) []byte { return []byte{} }, 0, audit.CheckEvents, "empty"},
-		"no file":                                {func([]byte) []byte { return nil }, 0, audit.CheckFile, "there is no audit log"},
-		"a line torn":                            {func(b []byte) []byte { return b[:len(b)-10] }, 18, audit.CheckFile, "not complete"},
-		"a line feed missing":                    {func(b []byte) []byte { return b[:len(b)-1] }, 18, audit.CheckFile, "line feed"},
-		"a record added":                         {both(func(b []byte) []byte { return append(bytes.Clone(b), bytes.SplitAfter(b, []byte("\n"))[12]...) }, rechain), 19, audit.CheckEvents, "follows the end"},
-		"white space":                            {replace(`,"event"`, `, "event"`), 1, audit.CheckFile, "canonical"},
-		"another run":                            {both(replace(`"run_id":"1`, `"run_id":"2`), rechain), 1, audit.CheckIDs, "run_id"},
-		"no trace":                               {both(replace(`,"trace_id":"11111111-1111-4111-8111-111111111111"`, ``), rechain), 1, audit.CheckIDs, "trace_id"},
-		"no step":                                {both(replace(`"step_id":"draft","timestamp"`, `"timestamp"`), rechain), 2, audit.CheckIDs, "step_id is missing on step_start"},
-		"another definition":                     {both(replace(`"definition":"`, `"definition":"0`), rechain), 1, audit.CheckDefinition, "but the run has pinned"},
-		"another time":                           {both(replace(`06:14:20.500Z`, `06:14:20.501Z`), rechain), 15, audit.CheckJournal, "timestamp is"},
+		"another reason": {
+			replace("looks good", "looks bad"), 9, audit.CheckJournal,
+			`data.evidence is "looks bad", but the journal says "looks good"`,
+		},
+		"the same, with a new chain": {
+			both(replace("looks good", "looks bad"), rechain), 9,
+			audit.CheckJournal, `data.evidence is "looks bad"`,
+		},
+		"another person": {both(replace(`"actor":"eva","actor_kind":"person"`,
+			`"actor":"ida","actor_kind":"person"`), rechain), 9, audit.CheckJournal, `data.actor is "ida"`},
+		"a record taken out": {drop(9, 9), 9, audit.CheckChain, "seq is 10, not 9"},
+		"a decision taken out, with a new chain": {
+			both(drop(9, 9), rechain), 9, audit.CheckJournal,
+			"data.actor is missing",
+		},
+		"the end cut off": {
+			drop(15, 18), 14, audit.CheckEvents,
+			`the last record is "step_start"`,
+		},
+		"all of it cut off": {
+			func([]byte) []byte { return []byte{} }, 0, audit.CheckEvents,
+			"empty",
+		},
+		"no file": {
+			func([]byte) []byte { return nil }, 0, audit.CheckFile,
+			"there is no audit log",
+		},
+		"a line torn": {
+			func(b []byte) []byte { return b[:len(b)-10] }, 18, audit.CheckFile,
+			"not complete",
+		},
+		"a line feed missing": {
+			func(b []byte) []byte { return b[:len(b)-1] }, 18, audit.CheckFile,
+			"line feed",
+		},
+		"a record added": {both(func(b []byte) []byte {
+			return append(bytes.Clone(b),
+				bytes.SplitAfter(b, []byte("\n"))[12]...)
+		}, rechain), 19, audit.CheckEvents, "follows the end"},
+		"white space": {replace(`,"event"`, `, "event"`), 1, audit.CheckFile, "canonical"},
+		"another run": {
+			both(replace(`"run_id":"1`, `"run_id":"2`), rechain), 1,
+			audit.CheckIDs, "run_id",
+		},
+		"no trace": {both(replace(`,"trace_id":"11111111-1111-4111-8111-111111111111"`,
+			``), rechain), 1, audit.CheckIDs, "trace_id"},
+		"no step": {both(replace(`"step_id":"draft","timestamp"`, `"timestamp"`),
+			rechain), 2, audit.CheckIDs, "step_id is missing on step_start"},
+		"another definition": {
+			both(replace(`"definition":"`, `"definition":"0`), rechain), 1,
+			audit.CheckDefinition, "but the run has pinned",
+		},
+		"another time": {
+			both(replace(`06:14:20.500Z`, `06:14:20.501Z`), rechain), 15,
+			audit.CheckJournal, "timestamp is",
+		},
 	} {
 		e := evidence(t, reporttest.Recorded(t, "gate-approved"))
 		e.File = c.change(e.File)
@@ -217,10 +257,19 @@ func TestVerifyAgainstStoreAndTranscript(t *testing.T) {
 		check  string
 		says   string
 	}{
-		"":                           {transcript(text), "", 0, "", ""},
-		"the definition was changed": {func(e *stored) { e.Pinned = []byte("another") }, "log", 1, audit.CheckDefinition, "it was changed"},
-		"the definition is gone":     {func(e *stored) { e.Pinned = nil }, "log", 1, audit.CheckDefinition, "not in the store"},
-		"the transcript is gone":     {transcript(""), "transcript", 0, audit.CheckTranscript, "there is no transcript"},
+		"": {transcript(text), "", 0, "", ""},
+		"the definition was changed": {
+			func(e *stored) { e.Pinned = []byte("another") }, "log", 1,
+			audit.CheckDefinition, "it was changed",
+		},
+		"the definition is gone": {
+			func(e *stored) { e.Pinned = nil }, "log", 1, audit.CheckDefinition,
+			"not in the store",
+		},
+		"the transcript is gone": {
+			transcript(""), "transcript", 0, audit.CheckTranscript,
+			"there is no transcript",
+		},
 		"a value was changed": {
 			transcript(strings.Replace(text, "yes", "no", 1)), "transcript", 2, audit.CheckTranscript,
 			`payload.blocks[0].text is "no", but the journal says "yes"`,
@@ -229,8 +278,11 @@ func TestVerifyAgainstStoreAndTranscript(t *testing.T) {
 			transcript(strings.Replace(text, ",", ", ", 1)), "transcript", 1, audit.CheckTranscript, "not written as",
 		},
 		"a line was added": {transcript(text + text), "transcript", 3, audit.CheckTranscript, "it was added"},
-		"the end was cut":  {transcript(text[:strings.IndexByte(text, '\n')+1]), "transcript", 2, audit.CheckTranscript, `step.completed of step "a"`},
-		"the end is torn":  {transcript(text[:len(text)-1]), "transcript", 2, audit.CheckTranscript, ""},
+		"the end was cut": {
+			transcript(text[:strings.IndexByte(text, '\n')+1]), "transcript", 2, audit.CheckTranscript,
+			`step.completed of step "a"`,
+		},
+		"the end is torn": {transcript(text[:len(text)-1]), "transcript", 2, audit.CheckTranscript, ""},
 		"the journal has gone on": {func(e *stored) {
 			e.Before, e.File, e.Finished = firstLines(e.File, 3), firstLines(e.File, 4), false
 		}, "log", 4, audit.CheckEvents, ""},
@@ -333,11 +385,23 @@ func TestVerifyWithoutEspalier(t *testing.T) {
 		text []byte
 		want string
 	}{
-		"as it is":       {text, "18 records hold"},
-		"changed":        {bytes.Replace(text, []byte("looks good"), []byte("looks bad"), 1), "line 10: the hash does not fit"},
-		"shown changed":  {rechain(bytes.ReplaceAll(text, []byte("draft#0"), []byte("draft#1"))), "line 7: the digest does not fit"},
-		"line taken out": {bytes.Join(slices.Delete(bytes.SplitAfter(text, []byte("\n")), 3, 4), nil), "line 4: the hash does not fit"},
-		"cut off":        {text[:bytes.LastIndexByte(text[:len(text)-1], '\n')+1], "the run has not ended, or the end of the log is gone"},
+		"as it is": {text, "18 records hold"},
+		"changed": {
+			bytes.Replace(text, []byte("looks good"), []byte("looks bad"), 1),
+			"line 10: the hash does not fit",
+		},
+		"shown changed": {
+			rechain(bytes.ReplaceAll(text, []byte("draft#0"), []byte("draft#1"))),
+			"line 7: the digest does not fit",
+		},
+		"line taken out": {
+			bytes.Join(slices.Delete(bytes.SplitAfter(text, []byte("\n")), 3, 4), nil),
+			"line 4: the hash does not fit",
+		},
+		"cut off": {
+			text[:bytes.LastIndexByte(text[:len(text)-1], '\n')+1],
+			"the run has not ended, or the end of the log is gone",
+		},
 	} {
 		path := filepath.Join(t.TempDir(), "log")
 		if err := os.WriteFile(path, c.text, 0o600); err != nil {

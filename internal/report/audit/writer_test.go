@@ -83,7 +83,8 @@ func TestChain(t *testing.T) {
 				if form, err := canonical.JSON([]byte(line)); err != nil || string(form) != line {
 					t.Errorf("%s %s:%d is not canonical: %v", r.Name, name, i+1, err)
 				}
-				if rec.Seq != int64(i+1) || rec.PrevHash != prev || rec.RunID+audit.Ext != name || rec.TraceID != string(reporttest.Run) || rec.Event == "" {
+				if rec.Seq != int64(i+1) || rec.PrevHash != prev || rec.RunID+audit.Ext != name ||
+					rec.TraceID != string(reporttest.Run) || rec.Event == "" {
 					t.Errorf("%s %s:%d: %s", r.Name, name, i+1, line)
 				}
 				var data struct {
@@ -92,7 +93,8 @@ func TestChain(t *testing.T) {
 				if json.Unmarshal(rec.Data, &data); data.Step != rec.StepID {
 					t.Errorf("%s %s:%d: F28: data repeats the step: %s", r.Name, name, i+1, line)
 				}
-				if strings.HasPrefix(rec.Event, "step_") && rec.StepID == "" || strings.HasPrefix(rec.Event, "run_") && rec.StepID != "" {
+				if strings.HasPrefix(rec.Event, "step_") && rec.StepID == "" ||
+					strings.HasPrefix(rec.Event, "run_") && rec.StepID != "" {
 					t.Errorf("%s %s:%d: F28: %s", r.Name, name, i+1, line)
 				}
 				sum := sha256.Sum256([]byte(line))
@@ -101,7 +103,8 @@ func TestChain(t *testing.T) {
 			if !strings.Contains(lines[0], `"event":"run_start"`) {
 				t.Errorf("%s %s begins with %s", r.Name, name, lines[0])
 			}
-			if last := lines[len(lines)-1]; r.Name != "waiting" && r.Name != "budget" && !strings.Contains(last, `"event":"run_complete"`) && !strings.Contains(last, `"event":"run_failed"`) {
+			if last := lines[len(lines)-1]; r.Name != "waiting" && r.Name != "budget" &&
+				!strings.Contains(last, `"event":"run_complete"`) && !strings.Contains(last, `"event":"run_failed"`) {
 				t.Errorf("%s %s ends with %s", r.Name, name, last)
 			}
 		}
@@ -177,7 +180,8 @@ func TestRebuild(t *testing.T) {
 		if diff := cmp.Diff(want, reporttest.Files(t, dir, audit.Ext)); diff != "" {
 			t.Errorf("%s: %s", r.Name, diff)
 		}
-		if is, err := os.Stat(filepath.Join(dir, string(reporttest.Run)+audit.Ext)); err != nil || is.Mode().Perm() != 0o600 {
+		if is, err := os.Stat(filepath.Join(dir, string(reporttest.Run)+audit.Ext)); err != nil ||
+			is.Mode().Perm() != 0o600 {
 			t.Errorf("%v, %v", is.Mode(), err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/manifest"
 	"github.com/espalier-run/espalier/internal/report/execution"
 )
@@ -43,7 +43,7 @@ type world struct {
 }
 
 func begin(t *testing.T, format, input string) *world {
-	w := &world{t: t, root: t.TempDir(), store: memory.New(), run: "r"}
+	w := &world{t: t, root: t.TempDir(), store: memorytest.New(), run: "r"}
 	t.Cleanup(func() { w.store.Close() })
 	w.writer = execution.New(execution.Options{Root: w.root, Source: w.store, Program: program})
 	w.start(format, input, nil)
@@ -67,10 +67,16 @@ func (w *world) add(facts ...journal.Fact) {
 
 func (w *world) append(facts ...journal.Fact) error {
 	w.t.Helper()
-	b := journal.Batch{Run: w.run, Fence: journal.FirstFence, After: w.seq, Index: &journal.Index{Status: journal.Running}}
+	b := journal.Batch{
+		Run: w.run, Fence: journal.FirstFence, After: w.seq,
+		Index: &journal.Index{Status: journal.Running},
+	}
 	for _, f := range facts {
 		w.seq++
-		b.Events = append(b.Events, journal.Event{Seq: w.seq, At: journal.Millis(time.Date(2026, 2, 23, 10, 41, 22, 0, time.UTC).UnixMilli()), Fact: f})
+		b.Events = append(b.Events, journal.Event{
+			Seq: w.seq,
+			At:  journal.Millis(time.Date(2026, 2, 23, 10, 41, 22, 0, time.UTC).UnixMilli()), Fact: f,
+		})
 	}
 	if err := journal.Append(w.t.Context(), w.store, b); err != nil {
 		w.t.Fatal(err)
@@ -95,29 +101,36 @@ func work(step string) journal.Work { return journal.Work{Place: journal.Place{S
 // G5, G8: the record of a run from start to end.
 func TestG8StateOfARun(t *testing.T) {
 	w := begin(t, "agentfile", `{"AGENT_INPUT":"roses"}`)
-	if s := w.state(); s.Status != "running" || s.RunID != stamp || s.Run != "r" || s.Input != "roses" || len(s.Steps) != 2 || s.Steps[0].Status != "pending" {
+	if s := w.state(); s.Status != "running" || s.RunID != stamp || s.Run != "r" || s.Input != "roses" ||
+		len(s.Steps) != 2 || s.Steps[0].Status != "pending" {
 		t.Errorf("%+v", s)
 	}
 	w.add(journal.TaskStarted{Work: work("one")})
 	if s := w.state(); s.Steps[0].Status != "in_progress" || s.Current != "one" {
 		t.Errorf("%+v", s)
 	}
-	w.add(journal.TaskEnded{Work: work("one"), Outcome: "ok", Final: true}, journal.GateOpened{Place: journal.Place{Step: "one:gate"}, Kind: "person"})
+	w.add(journal.TaskEnded{Work: work("one"), Outcome: "ok", Final: true},
+		journal.GateOpened{Place: journal.Place{Step: "one:gate"}, Kind: "person"})
 	if s := w.state(); s.Steps[0].Status != "awaiting_approval" || s.Status != "awaiting_approval" {
 		t.Errorf("%+v", s)
 	}
 	if err := w.writer.Idle(t.Context()); err != nil { // drops the run from memory
 		t.Fatal(err)
 	}
-	w.add(journal.GateDecided{Place: journal.Place{Step: "one:gate"}, Outcome: "ok", By: journal.Actor{User: "eva"}}, journal.TaskStarted{Work: work("two")})
-	if s := w.state(); s.Steps[0].Status != "completed" || s.Steps[0].ApprovedBy != "eva" || s.Steps[0].ApprovedAt == "" || s.Status != "running" {
+	w.add(journal.GateDecided{Place: journal.Place{Step: "one:gate"}, Outcome: "ok", By: journal.Actor{User: "eva"}},
+		journal.TaskStarted{Work: work("two")})
+	if s := w.state(); s.Steps[0].Status != "completed" || s.Steps[0].ApprovedBy != "eva" ||
+		s.Steps[0].ApprovedAt == "" || s.Status != "running" {
 		t.Errorf("%+v", s)
 	}
 	w.add(journal.Rewound{Step: "one"})
 	if s := w.state(); s.Steps[0].Status != "pending" || s.Steps[1].Status != "pending" {
 		t.Errorf("%+v", s)
 	}
-	w.add(journal.TaskStarted{Work: work("one")}, journal.TaskEnded{Work: work("one"), Outcome: "failed", Error: "no", Final: true}, journal.RunFinished{Outcome: "failed"})
+	w.add(journal.TaskStarted{Work: work("one")}, journal.TaskEnded{
+		Work: work("one"), Outcome: "failed", Error: "no",
+		Final: true,
+	}, journal.RunFinished{Outcome: "failed"})
 	if s := w.state(); s.Status != "failed" || s.Steps[0].Error != "no" || len(s.Errors) != 1 {
 		t.Errorf("%+v", s)
 	}
@@ -126,9 +139,11 @@ func TestG8StateOfARun(t *testing.T) {
 // Steps that are running or waiting when a run is cancelled end with it.
 func TestCancelledRunEndsItsSteps(t *testing.T) {
 	w := begin(t, "agentfile", `{"AGENT_INPUT":"roses"}`)
-	w.add(journal.TaskStarted{Work: work("one")}, journal.TaskEnded{Work: work("one"), Outcome: "ok", Final: true}, journal.GateOpened{Place: journal.Place{Step: "one:gate"}, Kind: "person"})
+	w.add(journal.TaskStarted{Work: work("one")}, journal.TaskEnded{Work: work("one"), Outcome: "ok", Final: true},
+		journal.GateOpened{Place: journal.Place{Step: "one:gate"}, Kind: "person"})
 	w.add(journal.RunFinished{Outcome: "cancelled"})
-	if s := w.state(); s.Status != "failed" || s.Steps[0].Status != "failed" || s.Steps[0].Error != "cancelled" || s.Steps[1].Status != "pending" {
+	if s := w.state(); s.Status != "failed" || s.Steps[0].Status != "failed" || s.Steps[0].Error != "cancelled" ||
+		s.Steps[1].Status != "pending" {
 		t.Errorf("%+v", s)
 	}
 }
@@ -150,14 +165,17 @@ func TestG18Manifest(t *testing.T) {
 	}
 	w.add(journal.TaskStarted{Work: work("one")}, journal.TaskEnded{Work: work("one"), Outcome: "ok", Final: true})
 	m, err := manifest.Read(dir)
-	if err != nil || m.Status != manifest.Generating || m.Steps[0].Status != manifest.Completed || m.Steps[1].Status != manifest.Pending {
+	if err != nil || m.Status != manifest.Generating || m.Steps[0].Status != manifest.Completed ||
+		m.Steps[1].Status != manifest.Pending {
 		t.Fatalf("%+v %v", m, err)
 	}
-	if f := m.Files[0]; f.Path != "01-one.md" || f.ProducedBy != "one" || f.Role != "clarification" || f.Checksum != manifest.Checksum([]byte("1")) {
+	if f := m.Files[0]; f.Path != "01-one.md" || f.ProducedBy != "one" || f.Role != "clarification" ||
+		f.Checksum != manifest.Checksum([]byte("1")) {
 		t.Errorf("%+v", f)
 	}
 	w.add(journal.RunFinished{Outcome: "ok"})
-	if m, err = manifest.Read(dir); err != nil || m.Status != manifest.Generated || m.Phases.Generation.Status != manifest.Completed {
+	if m, err = manifest.Read(dir); err != nil || m.Status != manifest.Generated ||
+		m.Phases.Generation.Status != manifest.Completed {
 		t.Errorf("%+v %v", m, err)
 	}
 }
@@ -178,7 +196,10 @@ func TestContinuedRunSharesRecords(t *testing.T) {
 	}
 	w.add(
 		journal.TaskStarted{Work: work("one")}, journal.TaskEnded{Work: work("one"), Outcome: "ok", Final: true},
-		journal.TaskStarted{Work: work("two")}, journal.TaskEnded{Work: work("two"), Outcome: "failed", Error: "no", Final: true}, journal.RunFinished{Outcome: "failed"},
+		journal.TaskStarted{Work: work("two")}, journal.TaskEnded{
+			Work: work("two"), Outcome: "failed", Error: "no",
+			Final: true,
+		}, journal.RunFinished{Outcome: "failed"},
 	)
 	if m, err := manifest.Read(dir); err != nil || m.Status != manifest.Failed {
 		t.Fatalf("%+v %v", m, err)
@@ -187,21 +208,27 @@ func TestContinuedRunSharesRecords(t *testing.T) {
 		from := &journal.Origin{Run: w.run, Step: "two"}
 		w.run, w.seq = run, 0
 		w.start("agentfile", input, from)
-		if s := w.state(); s.Run != string(run) || s.Status != "running" || s.Steps[0].Status != "completed" || s.Steps[1].Status != "pending" || len(s.Errors) != i+1 {
+		if s := w.state(); s.Run != string(run) || s.Status != "running" || s.Steps[0].Status != "completed" ||
+			s.Steps[1].Status != "pending" || len(s.Errors) != i+1 {
 			t.Errorf("%+v", s)
 		}
-		if m, err := manifest.Read(dir); err != nil || m.Status != manifest.Generating || m.Run != string(run) || m.Phases.Generation.Status != manifest.InProgress || len(m.Errors) != i+1 {
+		if m, err := manifest.Read(dir); err != nil || m.Status != manifest.Generating || m.Run != string(run) ||
+			m.Phases.Generation.Status != manifest.InProgress || len(m.Errors) != i+1 {
 			t.Errorf("%+v %v", m, err)
 		}
 		if run == "s" {
-			w.add(journal.TaskStarted{Work: work("two")}, journal.TaskEnded{Work: work("two"), Outcome: "failed", Error: "no", Final: true}, journal.RunFinished{Outcome: "failed"})
+			w.add(journal.TaskStarted{Work: work("two")},
+				journal.TaskEnded{Work: work("two"), Outcome: "failed", Error: "no", Final: true},
+				journal.RunFinished{Outcome: "failed"})
 		}
 	}
-	w.add(journal.TaskStarted{Work: work("two")}, journal.TaskEnded{Work: work("two"), Outcome: "ok", Final: true}, journal.RunFinished{Outcome: "ok"})
+	w.add(journal.TaskStarted{Work: work("two")}, journal.TaskEnded{Work: work("two"), Outcome: "ok", Final: true},
+		journal.RunFinished{Outcome: "ok"})
 	if s := w.state(); s.Status != "completed" || s.Steps[1].Error != "" {
 		t.Errorf("%+v", s)
 	}
-	if m, err := manifest.Read(dir); err != nil || m.Status != manifest.Generated || m.Steps[1].Status != manifest.Completed {
+	if m, err := manifest.Read(dir); err != nil || m.Status != manifest.Generated ||
+		m.Steps[1].Status != manifest.Completed {
 		t.Errorf("%+v %v", m, err)
 	}
 }
@@ -277,7 +304,8 @@ func TestJournalIsReadOnlyIfNeeded(t *testing.T) {
 	writer := execution.New(execution.Options{Root: w.root, Source: noReads{w.store}, Program: program})
 	appends := []journal.Appended{
 		{Run: w.run, Events: []journal.Event{{Seq: 1, Fact: journal.RunStarted{
-			Name: "w", Format: "agentfile", Vars: map[string]journal.Value{"agentfile.run": {JSON: json.RawMessage(`"` + stamp + `"`)}},
+			Name: "w", Format: "agentfile",
+			Vars: map[string]journal.Value{"agentfile.run": {JSON: json.RawMessage(`"` + stamp + `"`)}},
 		}}}},
 		{Run: w.run, Events: []journal.Event{{Seq: 2, Fact: journal.TaskStarted{Work: work("one"), Kind: "artifact"}}}},
 	}
@@ -289,7 +317,10 @@ func TestJournalIsReadOnlyIfNeeded(t *testing.T) {
 	}
 	other := begin(t, "other", `{}`)
 	writer = execution.New(execution.Options{Root: other.root, Source: noReads{other.store}, Program: program})
-	if err := writer.Record(t.Context(), journal.Appended{Run: other.run, Events: []journal.Event{{Seq: 2, Fact: journal.Claimed{}}}}); err != nil {
+	if err := writer.Record(t.Context(), journal.Appended{
+		Run:    other.run,
+		Events: []journal.Event{{Seq: 2, Fact: journal.Claimed{}}},
+	}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -92,12 +92,16 @@ var uuid4 = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9
 var htmlEscape = regexp.MustCompile(`[^\\](\\\\)*\\u00(3c|3e|26)`)
 
 func (c *checker) breach(f *transcriptFile, l *transcriptLine, format string, args ...any) {
-	c.breaches = append(c.breaches, fmt.Sprintf("%s line %d: %s: %s", f.run, l.number, fmt.Sprintf(format, args...), l.text))
+	c.breaches = append(c.breaches, fmt.Sprintf("%s line %d: %s: %s", f.run, l.number, fmt.Sprintf(format, args...),
+		l.text))
 }
 
 // read parses a file. Lines that cannot be read are reported and skipped.
 func (c *checker) read(run, text string) *transcriptFile {
-	f := &transcriptFile{run: run, open: map[string][]openedStep{}, latest: map[string]int{}, calls: map[string]toolPayload{}}
+	f := &transcriptFile{
+		run: run, open: map[string][]openedStep{}, latest: map[string]int{},
+		calls: map[string]toolPayload{},
+	}
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		c.breaches = append(c.breaches, run+": the last line has no end")
 	}
@@ -166,7 +170,8 @@ func ordered(keys []string, all ...string) bool {
 func (c *checker) file(f *transcriptFile, root bool) {
 	for i := range f.lines {
 		l := &f.lines[i]
-		if !ordered(l.keys, "seq", "run_id", "parent_run_id?", "child_run_id?", "type", "path", "iteration", "timestamp", "payload") {
+		if !ordered(l.keys, "seq", "run_id", "parent_run_id?", "child_run_id?", "type", "path", "iteration",
+			"timestamp", "payload") {
 			c.breach(f, l, "the envelope has the keys %q", l.keys)
 		}
 		if l.Seq != int64(i+1) {
@@ -389,7 +394,8 @@ func (c *checker) tool(f *transcriptFile, l *transcriptLine) {
 		return
 	}
 	keys := keysOf(l.Payload)
-	if !ordered(keys, "name", "call_id", "input", "output", "error?", "fidelity", "offline?") || p.Name == "" || p.CallID == "" {
+	if !ordered(keys, "name", "call_id", "input", "output", "error?", "fidelity", "offline?") || p.Name == "" ||
+		p.CallID == "" {
 		c.breach(f, l, "the payload has the keys %q", keys)
 	}
 	if p.Fidelity != "router" && p.Fidelity != "agent_emitted" {

@@ -16,9 +16,11 @@ import (
 func steps(run journal.RunID, n int) (*ir.Program, []journal.Appended) {
 	p := &ir.Program{Name: "bench", Blocks: []ir.Block{{}}}
 	for i := range n {
-		p.Blocks[0].Steps = append(p.Blocks[0].Steps, ir.Step{ID: fmt.Sprintf("step%d", i), Type: "transform", Action: ir.Task{Kind: "transform"}})
+		p.Blocks[0].Steps = append(p.Blocks[0].Steps,
+			ir.Step{ID: fmt.Sprintf("step%d", i), Type: "transform", Action: ir.Task{Kind: "transform"}})
 	}
-	value := journal.Value{JSON: json.RawMessage(`{"text":"a result of a usual size, which is a sentence or two","n":12}`)}
+	value := journal.Value{JSON: json.RawMessage(
+		`{"text":"a result of a usual size, which is a sentence or two","n":12}`)}
 	at, seq := journal.Millis(1_772_000_000_000), journal.Seq(0)
 	event := func(f journal.Fact) journal.Event {
 		seq++
@@ -27,10 +29,14 @@ func steps(run journal.RunID, n int) (*ir.Program, []journal.Appended) {
 	}
 	work := func(i int) journal.Work { return journal.Work{Place: journal.Place{Step: fmt.Sprintf("step%d", i)}} }
 	out := []journal.Appended{{Run: run, Events: []journal.Event{
-		event(journal.RunStarted{Name: "bench", Definition: "d"}), event(journal.TaskStarted{Work: work(0), Kind: "transform"}),
+		event(journal.RunStarted{Name: "bench", Definition: "d"}),
+		event(journal.TaskStarted{Work: work(0), Kind: "transform"}),
 	}}}
 	for i := range n {
-		a := journal.Appended{Run: run, Events: []journal.Event{event(journal.TaskEnded{Work: work(i), Outcome: "ok", Value: value, Final: true})}}
+		a := journal.Appended{Run: run, Events: []journal.Event{event(journal.TaskEnded{
+			Work: work(i), Outcome: "ok",
+			Value: value, Final: true,
+		})}}
 		if i+1 < n {
 			a.Events = append(a.Events, event(journal.TaskStarted{Work: work(i + 1), Kind: "transform"}))
 		} else {

@@ -33,7 +33,8 @@ func TestSlowSubscriberLosesNewestEvents(t *testing.T) {
 	}
 	f.Publish(transcript.Event{RunID: "another"})
 	stats := f.Stats()
-	if len(stats) != 2 || stats[0].Dropped != n+1-transcript.Buffer || stats[0].Sent != transcript.Buffer || stats[0].Waiting != transcript.Buffer {
+	if len(stats) != 2 || stats[0].Dropped != n+1-transcript.Buffer || stats[0].Sent != transcript.Buffer ||
+		stats[0].Waiting != transcript.Buffer {
 		t.Errorf("%+v", stats)
 	}
 	if stats[1].Dropped != 0 || stats[1].Sent != n || stats[1].Run != "r" {

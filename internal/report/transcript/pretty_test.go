@@ -11,18 +11,21 @@ import (
 )
 
 func TestPretty(t *testing.T) {
-	texts := map[string]string{"reference": reference + "damaged\n" + `{"seq":9,"type":"run.paused","path":"x","payload":{"by":"eva"}}` + "\n" + `{"seq":10,"ty`}
+	texts := map[string]string{"reference": reference + "damaged\n" +
+		`{"seq":9,"type":"run.paused","path":"x","payload":{"by":"eva"}}` + "\n" + `{"seq":10,"ty`}
 	for _, name := range []string{"agent-with-tools", "child", "loop", "retry"} {
 		texts[name] = undisturbed(t, reporttest.Recorded(t, name))[string(reporttest.Run)+".jsonl"]
 	}
 	for name, text := range texts {
 		var got bytes.Buffer
-		if err := transcript.Pretty(&got, transcript.Read(strings.NewReader(text)), transcript.PrettyOptions{}); err != nil {
+		if err := transcript.Pretty(&got, transcript.Read(strings.NewReader(text)),
+			transcript.PrettyOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		reporttest.Golden(t, filepath.Join("testdata", name+".pretty"), got.String(), *update)
 		var coloured bytes.Buffer
-		if err := transcript.Pretty(&coloured, transcript.Read(strings.NewReader(text)), transcript.PrettyOptions{Colour: true, Full: true}); err != nil {
+		if err := transcript.Pretty(&coloured, transcript.Read(strings.NewReader(text)),
+			transcript.PrettyOptions{Colour: true, Full: true}); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(coloured.String(), "\x1b[") {
@@ -34,17 +37,20 @@ func TestPretty(t *testing.T) {
 // Items of a fan-out are open at the same time, and each has its own duration.
 func TestPrettyTimesIterations(t *testing.T) {
 	line := func(kind, iteration, second string) string {
-		return `{"seq":1,"type":"step.` + kind + `","path":"each.w","iteration":` + iteration + `,"timestamp":"2026-01-01T00:00:0` + second + `Z","payload":{"name":"w","kind":"agent"}}` + "\n"
+		return `{"seq":1,"type":"step.` + kind + `","path":"each.w","iteration":` + iteration +
+			`,"timestamp":"2026-01-01T00:00:0` + second + `Z","payload":{"name":"w","kind":"agent"}}` + "\n"
 	}
 	for text, want := range map[string][]string{
-		line("started", "0", "1") + line("started", "1", "3") + line("completed", "0", "5") + line("completed", "1", "6"): {"done (4.0 s)", "done (3.0 s)"},
+		line("started", "0", "1") + line("started", "1", "3") + line("completed", "0", "5") + line("completed", "1",
+			"6"): {"done (4.0 s)", "done (3.0 s)"},
 		// A retry outside loops: the iteration is that of the last attempt.
 		line("started", "0", "1") + line("completed", "2", "5"): {"done (4.0 s)"},
 		// Concurrent nested loops: the lines do not identify the iteration.
 		line("started", "0", "1") + line("started", "0", "3") + line("completed", "0", "5"): {"done\n"},
 	} {
 		var got bytes.Buffer
-		if err := transcript.Pretty(&got, transcript.Read(strings.NewReader(text)), transcript.PrettyOptions{}); err != nil {
+		if err := transcript.Pretty(&got, transcript.Read(strings.NewReader(text)),
+			transcript.PrettyOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		for _, one := range want {

@@ -37,17 +37,30 @@ func TestRead(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"nothing", "", ""},
 		{"one", `{"seq":1,"type":"run.started"}` + "\n", "1 run.started "},
-		{"an unknown type is passed on as it is", `{"seq":1,"type":"run.paused","payload":{"x":1},"extra":[]}` + "\n", "1 run.paused "},
+		{
+			"an unknown type is passed on as it is", `{"seq":1,"type":"run.paused","payload":{"x":1},"extra":[]}` + "\n",
+			"1 run.paused ",
+		},
 		{"even an empty one", `{"type":""}` + "\n", "0  "},
-		{"damage does not end reading", "{\"seq\":1,\"type\":\"a\"}\nnonsense\n\n{\"seq\":2,\"type\":\"b\"}\n", "1 a ; line 2 torn=false; 2 b "},
+		{
+			"damage does not end reading", "{\"seq\":1,\"type\":\"a\"}\nnonsense\n\n{\"seq\":2,\"type\":\"b\"}\n",
+			"1 a ; line 2 torn=false; 2 b ",
+		},
 		{"no type", "{\"seq\":1}\n{\"seq\":2,\"type\":\"b\"}\n", "line 1 torn=false; 2 b "},
-		{"another form", "[]\n{\"type\":7}\n{\"type\":\"b\",\"seq\":\"x\"}\n", "line 1 torn=false; line 2 torn=false; line 3 torn=false"},
+		{
+			"another form", "[]\n{\"type\":7}\n{\"type\":\"b\",\"seq\":\"x\"}\n",
+			"line 1 torn=false; line 2 torn=false; line 3 torn=false",
+		},
 		{"a torn last line", "{\"seq\":1,\"type\":\"a\"}\n{\"seq\":2,\"ty", "1 a ; line 2 torn=true"},
 		{"a last line without its end", "{\"seq\":1,\"type\":\"a\"}", "1 a "},
 		{"NUL bytes", "\x00\x00\n{\"seq\":1,\"type\":\"a\"}\n", "line 1 torn=false; 1 a "},
 		{"CRLF", "{\"seq\":1,\"type\":\"a\"}\r\n", "1 a "},
 		{"a bad time loses nothing", `{"seq":1,"type":"a","timestamp":"yesterday"}`, "1 a "},
-		{"the reference program", reference, "1 step.started ask; 2 message.user agenttools; 4 tool.result ; 3 step.completed loop:0/loop:1/p; 5 step.call_workflow.completed call"},
+		{
+			"the reference program", reference,
+			"1 step.started ask; 2 message.user agenttools; 4 tool.result ; 3 step.completed loop:0/loop:1/p; 5 " +
+				"step.call_workflow.completed call",
+		},
 	} {
 		if got := describe(c.text); got != c.want {
 			t.Errorf("%s: got  %q\nwant %q", c.name, got, c.want)
@@ -101,7 +114,8 @@ func FuzzRead(f *testing.F) {
 		if n > strings.Count(text, "\n")+1 {
 			t.Fatalf("%d events and errors", n)
 		}
-		if err := transcript.Pretty(discard{}, transcript.Read(strings.NewReader(text)), transcript.PrettyOptions{}); err != nil {
+		if err := transcript.Pretty(discard{}, transcript.Read(strings.NewReader(text)),
+			transcript.PrettyOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -106,7 +106,8 @@ func TestBreachesAreFound(t *testing.T) {
 	}
 	without := func(part string) func(string) string {
 		return func(text string) string {
-			lines := slices.DeleteFunc(strings.SplitAfter(text, "\n"), func(line string) bool { return strings.Contains(line, part) })
+			lines := slices.DeleteFunc(strings.SplitAfter(text, "\n"),
+				func(line string) bool { return strings.Contains(line, part) })
 			for i := range lines {
 				_, rest, _ := strings.Cut(lines[i], ",")
 				if lines[i] != "" {
@@ -137,9 +138,12 @@ func TestBreachesAreFound(t *testing.T) {
 		"a call without a child":  {"child", replace(`"child_run_id"`, `"child"`)},
 		"a call as a step":        {"child", replace(`"step.call_workflow.started"`, `"step.started"`)},
 		"a result without a call": {"agent-with-tools", without(`"tool.call"`)},
-		"a message of no step":    {"agent-with-tools", replace(`"message.user","path":"research"`, `"message.user","path":"other"`)},
-		"another fidelity":        {"agent-with-tools", replace(`"fidelity":"agent_emitted"`, `"fidelity":"router"`)},
-		"escapes for HTML":        {"agent-with-tools", replace(`a<b`, `a\u003cb`)},
+		"a message of no step": {
+			"agent-with-tools",
+			replace(`"message.user","path":"research"`, `"message.user","path":"other"`),
+		},
+		"another fidelity": {"agent-with-tools", replace(`"fidelity":"agent_emitted"`, `"fidelity":"router"`)},
+		"escapes for HTML": {"agent-with-tools", replace(`a<b`, `a\u003cb`)},
 	} {
 		files := map[string]string{}
 		for name, text := range undisturbed(t, reporttest.Recorded(t, c.recording)) {
@@ -218,7 +222,8 @@ func TestContinueAfterAnyCut(t *testing.T) {
 					}
 					put(t, dir, name, text[:size])
 					catchUp(t, dir, r)
-					if got := reporttest.Files(t, dir, ".jsonl"); got[name] != text || got[root] != want[root] || len(got) != len(want) {
+					if got := reporttest.Files(t, dir, ".jsonl"); got[name] != text || got[root] != want[root] ||
+						len(got) != len(want) {
 						t.Fatalf("%s cut at %d:\n%s", name, size, cmp.Diff(want, got))
 					}
 				}
@@ -358,7 +363,10 @@ func TestBatchWithOneUnwritableRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	lock := &counted{}
-	w := transcript.New(transcript.Options{Dir: dir, Source: s, Program: s.Program, Lock: lock, Log: quiet(), Now: frozen})
+	w := transcript.New(transcript.Options{
+		Dir: dir, Source: s, Program: s.Program, Lock: lock, Log: quiet(),
+		Now: frozen,
+	})
 	half := len(s.Appends) / 2
 	if err := w.RecordAll(t.Context(), s.Appends[:half]); err == nil || !strings.Contains(err.Error(), "run-3") {
 		t.Fatal(err)
@@ -569,7 +577,10 @@ func TestTwoWriters(t *testing.T) {
 				}
 				defer lock.Close()
 				s := &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends}
-				w := transcript.New(transcript.Options{Dir: dir, Source: s, Program: s.Program, Lock: lock, Log: quiet(), Now: frozen})
+				w := transcript.New(transcript.Options{
+					Dir: dir, Source: s, Program: s.Program, Lock: lock,
+					Log: quiet(), Now: frozen,
+				})
 				for _, a := range r.Appends {
 					if err := w.Record(t.Context(), a); err != nil {
 						t.Error(err)
@@ -611,7 +622,10 @@ func TestUnwritableFileIsRetried(t *testing.T) {
 	}
 	s := &reporttest.Shelf{Pinned: r.Program}
 	now := time.Unix(100, 0)
-	w := transcript.New(transcript.Options{Dir: dir, Source: s, Program: s.Program, Log: quiet(), Now: func() time.Time { return now }})
+	w := transcript.New(transcript.Options{
+		Dir: dir, Source: s, Program: s.Program, Log: quiet(),
+		Now: func() time.Time { return now },
+	})
 	for _, a := range r.Appends {
 		now = now.Add(time.Second)
 		s.Appends = append(s.Appends, a)
@@ -682,7 +696,10 @@ func TestPositionOfAnotherJournal(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	for text, want := range map[string]journal.Pos{"2\n": 2, "99\n": 0, "x": 0, "-1": 0, "": 0} {
 		put(t, dir, ".position", text)
-		if pos, err := writer(dir, &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends}).Position(t.Context()); pos != want || err != nil {
+		if pos, err := writer(dir, &reporttest.Shelf{
+			Pinned:  r.Program,
+			Appends: r.Appends,
+		}).Position(t.Context()); pos != want || err != nil {
 			t.Errorf("%q: %d, %v", text, pos, err)
 		}
 	}
@@ -693,7 +710,10 @@ func TestRunsWithoutTranscript(t *testing.T) {
 	dir := t.TempDir()
 	s := &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends}
 	for _, from := range []int{0, 2} {
-		w := transcript.New(transcript.Options{Dir: dir, Source: s, Program: s.Program, Now: frozen, Skip: func(x journal.RunStarted) bool { return x.Name == "each" }})
+		w := transcript.New(transcript.Options{
+			Dir: dir, Source: s, Program: s.Program, Now: frozen,
+			Skip: func(x journal.RunStarted) bool { return x.Name == "each" },
+		})
 		for _, a := range r.Appends[from:] {
 			if err := w.Record(t.Context(), a); err != nil {
 				t.Fatal(err)
@@ -807,7 +827,8 @@ func TestSubscribersGetWhatIsOnDisk(t *testing.T) {
 		for len(one.C) > 0 {
 			e := <-one.C
 			line := fmt.Sprintf(`{"seq":%d,"run_id":%q,`, e.Seq, reporttest.Run)
-			if text := reporttest.Files(t, dir, ".jsonl")[string(reporttest.Run)+".jsonl"]; !strings.Contains(text, line) {
+			if text := reporttest.Files(t, dir, ".jsonl")[string(reporttest.Run)+".jsonl"]; !strings.Contains(text,
+				line) {
 				t.Fatalf("event %d was told before it was written", e.Seq)
 			}
 		}

@@ -35,14 +35,28 @@ func TestBash(t *testing.T) {
 		want  string
 		class tool.Class
 	}{
-		"output":           {in{"command": "echo out; echo err >&2"}, `{"exit":0,"stdout":"out\n","stderr":"err\n"}`, ""},
-		"an exit code":     {in{"command": "echo half; exit 3"}, `{"exit":3,"stdout":"half\n"}`, "no"},
-		"where":            {in{"command": `cat note.txt; cat "$ESPALIER_PROJECT/src/a.go"`}, `{"exit":0,"stdout":"mine\npackage a\n"}`, ""},
-		"its environment":  {in{"command": `echo "$SOME_API_KEY|$GIVEN|$ESPALIER_KEY"`}, `{"exit":0,"stdout":"|1|k1\n"}`, ""},
-		"its trace":        {in{"command": `echo "$TRACEPARENT"`}, `{"exit":0,"stdout":"00-01-02-01\n"}`, ""},
-		"too much":         {in{"command": "yes"}, "wrote more than 1000 bytes", "no"},
-		"a hundred MB":     {in{"command": "head -c 100000000 /dev/zero"}, "wrote more than 1000 bytes", "no"},
-		"too long":         {in{"command": "sleep 1000; sleep 1000", "timeout_seconds": 1}, "stopped after 1 seconds", "no"},
+		"output": {
+			in{"command": "echo out; echo err >&2"},
+			`{"exit":0,"stdout":"out\n","stderr":"err\n"}`,
+			"",
+		},
+		"an exit code": {in{"command": "echo half; exit 3"}, `{"exit":3,"stdout":"half\n"}`, "no"},
+		"where": {
+			in{"command": `cat note.txt; cat "$ESPALIER_PROJECT/src/a.go"`},
+			`{"exit":0,"stdout":"mine\npackage a\n"}`, "",
+		},
+		"its environment": {
+			in{"command": `echo "$SOME_API_KEY|$GIVEN|$ESPALIER_KEY"`},
+			`{"exit":0,"stdout":"|1|k1\n"}`, "",
+		},
+		"its trace":    {in{"command": `echo "$TRACEPARENT"`}, `{"exit":0,"stdout":"00-01-02-01\n"}`, ""},
+		"too much":     {in{"command": "yes"}, "wrote more than 1000 bytes", "no"},
+		"a hundred MB": {in{"command": "head -c 100000000 /dev/zero"}, "wrote more than 1000 bytes", "no"},
+		"too long": {
+			in{"command": "sleep 1000; sleep 1000", "timeout_seconds": 1},
+			"stopped after 1 seconds",
+			"no",
+		},
 		"what is no text":  {in{"command": `printf 'a\377b'`}, `{"exit":0,"stdout":"a` + "�" + `b"}`, ""},
 		"something killed": {in{"command": `kill -9 $$`}, `{"exit":137,"stdout":"","signal":"killed"}`, "no"},
 	} {

@@ -82,7 +82,8 @@ func (w *world) call(t *testing.T, name string, input any) (got string, class to
 			t.Fatal(err)
 		}
 		result, err := one.Call(t.Context(), tool.Call{
-			Key: "k1", TraceParent: "00-01-02-01", Input: raw, Dir: w.run, MayReach: w.mayReach, MayTouch: w.mayTouch, Keep: w.keep,
+			Key: "k1", TraceParent: "00-01-02-01", Input: raw, Dir: w.run, MayReach: w.mayReach, MayTouch: w.mayTouch,
+			Keep: w.keep,
 		})
 		var failed *tool.Error
 		switch {

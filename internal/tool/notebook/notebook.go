@@ -75,7 +75,8 @@ type adder struct{ dir string }
 func (adder) Spec() tool.Spec {
 	return tool.Spec{
 		Name: Add, Description: "Keep a note for your later runs.", SideEffects: true, TakesKey: true,
-		Schema:  json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{"note":{"type":"string","minLength":1,"maxLength":%d}},"required":["note"],"additionalProperties":false}`, longestNote)),
+		Schema: json.RawMessage(fmt.Sprintf(
+			`{"type":"object","properties":{"note":{"type":"string","minLength":1,"maxLength":%d}},"required":["note"],"additionalProperties":false}`, longestNote)),
 		Returns: json.RawMessage(`{"type":"object","properties":{"kept":{"const":true}},"required":["kept"]}`),
 	}
 }
@@ -85,7 +86,10 @@ func (a adder) Call(_ context.Context, call tool.Call) (tool.Result, error) {
 		Note string `json:"note"`
 	}
 	if err := json.Unmarshal(call.Input, &in); err != nil || in.Note == "" || len(in.Note) > longestNote {
-		return tool.Result{}, &tool.Error{Class: tool.ClassInput, Message: fmt.Sprintf("a note is a text of at most %d bytes", longestNote)}
+		return tool.Result{}, &tool.Error{
+			Class:   tool.ClassInput,
+			Message: fmt.Sprintf("a note is a text of at most %d bytes", longestNote),
+		}
 	}
 	name := file(a.dir, call.For.Workflow, call.For.Agent)
 	notes, err := read(name)

@@ -20,7 +20,8 @@ func TestNotebook(t *testing.T) {
 	}
 	call := func(name, key, agent, input string) (string, error) {
 		t.Helper()
-		result, err := tools[name].Call(t.Context(), tool.Call{Key: key, Input: json.RawMessage(input), For: tool.Purpose{Workflow: "../flow", Agent: agent}})
+		result, err := tools[name].Call(t.Context(),
+			tool.Call{Key: key, Input: json.RawMessage(input), For: tool.Purpose{Workflow: "../flow", Agent: agent}})
 		return string(result.Output), err
 	}
 	must := func(want, name, key, agent, input string) {
@@ -49,11 +50,13 @@ func TestNotebook(t *testing.T) {
 	must(`["one","two"]`, notebook.Read, "k5", "a", `{}`)
 
 	var failed *tool.Error
-	if _, err := call(notebook.Add, "k6", "a", `{"note":"`+strings.Repeat("x", 5000)+`"}`); !errors.As(err, &failed) || failed.Class != tool.ClassInput {
+	if _, err := call(notebook.Add, "k6", "a", `{"note":"`+strings.Repeat("x", 5000)+`"}`); !errors.As(err, &failed) ||
+		failed.Class != tool.ClassInput {
 		t.Errorf("too long a note: %v", err)
 	}
 	books, err := notebook.Books(dir)
-	if err != nil || len(books) != 2 || books[0].Workflow != "../flow" || books[0].Agent != "a" || len(books[0].Notes) != 2 {
+	if err != nil || len(books) != 2 || books[0].Workflow != "../flow" || books[0].Agent != "a" ||
+		len(books[0].Notes) != 2 {
 		t.Errorf("%+v %v", books, err)
 	}
 	if found, err := notebook.Forget(dir, "../flow", "a"); !found || err != nil {

@@ -1,17 +1,17 @@
-package memory_test
+package memorytest_test
 
 import (
 	"context"
 	"fmt"
 
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/memory"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 )
 
 // Start a run, finish it, and read its facts.
 func Example() {
 	ctx := context.Background()
-	store := memory.New()
+	store := memorytest.New()
 	defer store.Close()
 
 	start := journal.Batch{

@@ -1,8 +1,10 @@
-package check
+// Package irtest checks the programs that formats produce, in tests.
+package irtest
 
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/stepkind"
@@ -10,16 +12,16 @@ import (
 
 // Sound returns an error if a program is not valid: names must be unique, targets, blocks and children must exist,
 // every task must have a kind that accepts it, and so on. Formats report such mistakes to authors as diagnostics, so a
-// program that compiles without errors is Sound. Tests of formats and readers of stored programs call it.
+// program that compiles without errors is sound.
 func Sound(p *ir.Program, kinds stepkind.Set) error {
 	if len(p.Blocks) == 0 {
 		return errors.New("the program has no blocks")
 	}
 	s := &soundness{p: p, kinds: kinds, owner: make([]string, len(p.Blocks))}
 	s.owner[ir.Body] = "the program"
-	f := newFlow(p)
+	s.nest()
 	for b := range p.Blocks {
-		s.block(f, ir.BlockID(b))
+		s.block(ir.BlockID(b))
 	}
 	s.want(p.OnCancel == "" || p.Step(ir.Body, p.OnCancel) != nil, "a cancelled run ends with %q, which is not there",
 		p.OnCancel)
@@ -42,7 +44,8 @@ func Sound(p *ir.Program, kinds stepkind.Set) error {
 type soundness struct {
 	p        *ir.Program
 	kinds    stepkind.Set
-	owner    []string // by block: the step that runs it
+	owner    []string                  // by block: the step that runs it
+	around   map[ir.BlockID]ir.BlockID // by body of a loop: the block of the loop
 	problems []error
 }
 
@@ -52,7 +55,34 @@ func (s *soundness) want(ok bool, format string, args ...any) {
 	}
 }
 
-func (s *soundness) block(f *flow, b ir.BlockID) {
+// nest finds the bodies of loops. Their steps may jump to steps outside the loop.
+func (s *soundness) nest() {
+	s.around = map[ir.BlockID]ir.BlockID{}
+	for b := range s.p.Blocks {
+		for _, at := range s.p.Blocks[b].Steps {
+			if loop, ok := at.Action.(ir.Loop); ok {
+				s.around[loop.Block] = ir.BlockID(b)
+			}
+		}
+	}
+}
+
+// visible reports whether a step in b can jump to a step.
+func (s *soundness) visible(b ir.BlockID, id string) bool {
+	for range s.p.Blocks {
+		if s.p.Step(b, id) != nil {
+			return true
+		}
+		around, ok := s.around[b]
+		if !ok {
+			return false
+		}
+		b = around
+	}
+	return false
+}
+
+func (s *soundness) block(b ir.BlockID) {
 	block := &s.p.Blocks[b]
 	s.want(len(block.Steps) > 0, "block %d has no steps", b)
 	ids := map[string]bool{}
@@ -61,9 +91,9 @@ func (s *soundness) block(f *flow, b ir.BlockID) {
 		s.want(at.ID != "", "step %d of block %d has no name", i, b)
 		s.want(!ids[at.ID], "two steps of block %d are called %q", b, at.ID)
 		ids[at.ID] = true
-		s.edges(f, b, at)
+		s.edges(b, at)
 		s.action(at)
-		for _, t := range tasksOf(at) {
+		if t := at.Task(); t != nil {
 			if kind, ok := s.kinds[t.Kind]; !ok {
 				s.want(false, "step %q: there is no kind of work %q", at.ID, t.Kind)
 			} else if err := kind.Understands(t); err != nil {
@@ -71,22 +101,21 @@ func (s *soundness) block(f *flow, b ir.BlockID) {
 			}
 		}
 		for j := range at.Writes {
-			root := rootOf(at.Writes[j].Path)
-			s.want(root != inputRoot && root != workflowRoot, "step %q writes %q, which can only be read", at.ID,
+			root, _, _ := strings.Cut(at.Writes[j].Path, ".")
+			s.want(root != "input" && root != "workflow", "step %q writes %q, which can only be read", at.ID,
 				at.Writes[j].Path)
 		}
 	}
 }
 
-func (s *soundness) edges(f *flow, b ir.BlockID, at *ir.Step) {
+func (s *soundness) edges(b ir.BlockID, at *ir.Step) {
 	for i := range at.Next {
 		to := at.Next[i].To
 		s.want((to.Step == "") != (to.Exit == ""), "step %q: edge %d leads to a step and an exit, or to nothing", at.ID,
 			i)
 		s.want(len(at.Next[i].On) > 0, "step %q: edge %d is for no outcome", at.ID, i)
 		if to.Step != "" {
-			n, _ := f.find(b, to.Step)
-			s.want(n != noStep, "step %q goes on to %q, which is not there", at.ID, to.Step)
+			s.want(s.visible(b, to.Step), "step %q goes on to %q, which is not there", at.ID, to.Step)
 		}
 	}
 	if at.Fallback != nil {

@@ -1,4 +1,4 @@
-package memory
+package memorytest
 
 import "github.com/espalier-run/espalier/internal/journal"
 

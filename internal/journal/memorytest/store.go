@@ -1,4 +1,4 @@
-package memory
+package memorytest
 
 import (
 	"context"
@@ -613,7 +613,10 @@ func (s *Store) Import(_ context.Context, in journal.ImportedRun) error {
 	if err := in.Check(); err != nil {
 		return err
 	}
-	root := &run{Entry: in.Runs[0], fence: journal.FirstFence, hash: journal.ChainStart(in.Runs[0].ID), blobs: map[string]bool{}}
+	root := &run{
+		Entry: in.Runs[0], fence: journal.FirstFence, hash: journal.ChainStart(in.Runs[0].ID),
+		blobs: map[string]bool{},
+	}
 	root.Owner = ""
 	for a, err := range in.Appends() {
 		if err != nil {
