@@ -591,7 +591,7 @@ func (c *loop) receive(
 // retryNote returns the note of an attempt that failed and is made again.
 func (c *loop) retryNote(err error, wait time.Duration, worst journal.Usage, held step.Reservation) step.Note {
 	retry := journal.ModelRetry{ModelError: modelError(err), Wait: journal.Millis(wait.Milliseconds())}
-	return step.Note{Kind: journal.NoteModelRetry, Data: retry, Settles: held, Usage: c.charged(err, worst)}
+	return step.Note{Kind: journal.NoteModelRetry, Data: retry, Settles: held, Usage: c.charged(err, worst).Unanswered()}
 }
 
 var errNoReply = &provider.Error{Class: provider.APIError, Message: "the model's reply broke off", Spent: true}
