@@ -15,8 +15,10 @@ import (
 // Cost is what a run can cost.
 type Cost struct {
 	check.Report
-	Money Money     `json:"money"`
-	Quote *ir.Quote `json:"quote,omitempty"`
+	// Repeats is how often a model call is repeated at most if the provider fails. Repeated calls are not included.
+	Repeats int       `json:"repeats_per_call"`
+	Money   Money     `json:"money"`
+	Quote   *ir.Quote `json:"quote,omitempty"`
 }
 
 // Money is what the models of a workflow can cost. If that is unknown, it says why, rather than give a sum that could
@@ -40,9 +42,31 @@ func (a *App) Cost(an *Analysis, model string) (*Cost, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cost{Report: an.Cost(), Quote: an.Program.Quote}
+	c := &Cost{Quote: an.Program.Quote}
+	c.Report = check.EstimateWith(an.Program, registry.Kinds(), func(asked string) string {
+		choice, trouble := env.models.Choose(cmp.Or(model, asked))
+		if trouble != nil {
+			return ""
+		}
+		return choice.Program()
+	})
+	c.Repeats = repeats(c.Report, env.models, model)
 	c.Money = money(an.Program, c.Report, env.models, model)
 	return c, nil
+}
+
+// repeats returns how often a model call is repeated at most after failures of its provider.
+func repeats(r check.Report, models *registry.Models, model string) int {
+	most := 0
+	names := []string{""} // of steps that have no agent
+	for _, a := range r.PerAgent {
+		names = append(names, a.Model)
+	}
+	for _, name := range names {
+		choice, _ := models.Choose(cmp.Or(model, name)) // an unknown provider has the usual limit
+		most = max(most, choice.Retries())
+	}
+	return most
 }
 
 // money adds up what models cost at worst. The shares of agents add up to no less than any run can cost.

@@ -209,7 +209,7 @@ func (e *estimator) items(b *bill, perStep []StepCost) []item {
 				Verdict: Fits,
 			},
 		}
-		if d == tokens { // the size of prompts is an estimate
+		if d == tokens || d == activeSeconds { // the size of prompts and the delays of providers are estimates
 			one.line.Verdict = ShouldFit
 		}
 		if b.worst[d].Exceeds(limit.Max) {

@@ -15,8 +15,14 @@ import (
 // Each block is a graph; its worst case is the longest path. Cycles are first contracted into components: a cycle that
 // only limited edges close is passed as often as the limits allow; otherwise a run may enter each of its steps
 // ir.VisitCap times. A step budget lowers the result to the cost of the most expensive walk with that number of steps.
-func Estimate(p *ir.Program, kinds stepkind.Set) Report {
-	return newEstimator(p, kinds, newFlow(p), newDomains(p)).report()
+func Estimate(p *ir.Program, kinds stepkind.Set) Report { return EstimateWith(p, kinds, nil) }
+
+// EstimateWith is Estimate for models that are known. program returns the name of the external agent that a model name
+// selects, or "": such an agent makes calls by itself, which nothing bounds.
+func EstimateWith(p *ir.Program, kinds stepkind.Set, program func(model string) string) Report {
+	e := newEstimator(p, kinds, newFlow(p), newDomains(p))
+	e.program = program
+	return e.report()
 }
 
 type estimator struct {
@@ -29,6 +35,7 @@ type estimator struct {
 	costs   map[*ir.Step]*stepCost
 	blocks  map[ir.BlockID]*blockCost
 	childs  map[childKey]*estimator
+	program func(model string) string // the external agent of a model; nil knows none
 	// callerBound reports that a budget of the caller limits the steps of this program.
 	callerBound bool
 }
@@ -263,6 +270,17 @@ func (e *estimator) bound(s *ir.Step) stepkind.Bound {
 			b = kind.Bound(e.p, s, t, reply)
 		}
 	}
+	if e.program != nil && b.Worst.ModelCalls != (stepkind.Amount{}) {
+		if name := e.program(b.Model); name != "" {
+			w := &b.Worst
+			why := fmt.Sprintf("step %q is done by %s, which makes calls by itself", s.ID, name)
+			for _, a := range []*stepkind.Amount{
+				&w.ModelCalls, &w.ToolCalls, &w.PromptTokens, &w.ReplyTokens, &w.Seconds,
+			} {
+				*a = stepkind.Amount{Unbounded: why}
+			}
+		}
+	}
 	e.bounds[s] = b
 	return b
 }
@@ -363,7 +381,7 @@ func (e *estimator) child(i int, bound bool) *estimator {
 	if e.childs[key] == nil {
 		child := &e.p.Children[i]
 		e.childs[key] = newEstimator(child, e.kinds, newFlow(child), newDomains(child))
-		e.childs[key].callerBound = bound
+		e.childs[key].callerBound, e.childs[key].program = bound, e.program
 	}
 	return e.childs[key]
 }

@@ -86,6 +86,10 @@ func (a *invocation) printCost(r costReport) error {
 	for _, reason := range unboundedReasons(r.Report) {
 		p.text("Unbounded: " + sentence(reason))
 	}
+	if calls := r.ModelCalls.Worst; r.Repeats > 0 && calls.Unbounded == "" && calls.N > 0 {
+		p.text(fmt.Sprintf("If the provider fails, each model call is repeated up to %d times; repeats are not included: at "+
+			"most %s.", r.Repeats, calls.Times(int64(r.Repeats))))
+	}
 	switch m := r.Money; {
 	case !m.Known:
 		p.text("Money is unknown: " + sentence(m.Because))

@@ -141,7 +141,8 @@ func (c *Core) Ended(
 		in.Value, blob = KeepValue(result.Value)
 	case errors.Is(cause, ErrParked), errors.Is(cause, ErrDeadline): // whether it acted is unknown
 		lost := c.Lost(t.Work, t.Job.Rerun, t.Job.Task, history, cause.Error())
-		if result.Usage != (journal.Usage{}) {
+		// At a deadline, the task ends in order: nothing is in flight but what it says.
+		if result.Usage != (journal.Usage{}) || errors.Is(cause, ErrDeadline) {
 			lost.Used = &result.Usage
 		}
 		return lost, nil

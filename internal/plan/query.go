@@ -222,10 +222,10 @@ func (s *State) Summary() journal.Index {
 		out.Wake = wake
 	}
 	switch {
+	case s.Open > s.Stuck(): // also after the deadline: calls in progress finish
+		out.Status = journal.Running
 	case s.Expired:
 		out.Status, out.Waiting = journal.Exceeded, "budget: "+BudgetDeadline
-	case s.Open > s.Stuck():
-		out.Status = journal.Running
 	case len(s.BudgetWaiters) > 0:
 		out.Status, out.Waiting = journal.Exceeded, "budget: "+s.BudgetWaiters[0].Budget
 	case s.Paused:

@@ -200,6 +200,25 @@ func (c Choice) String() string {
 	return c.Provider + "/" + c.Model
 }
 
+// Program returns the name of the external agent, or "" if the choice is a model.
+func (c Choice) Program() string {
+	if c.server.cli == nil {
+		return ""
+	}
+	return c.Provider
+}
+
+// Retries returns how often a call is repeated after failures of the provider.
+func (c Choice) Retries() int {
+	switch n := c.server.settings.MaxRetries; {
+	case c.server.cli != nil:
+		return 0
+	case n != nil:
+		return int(*n)
+	}
+	return usualRetries
+}
+
 // Trouble is the reason why something cannot be used, and what to do about it.
 type Trouble struct {
 	Message string `json:"message"`
@@ -492,12 +511,9 @@ func (m *Models) provider(s server) (provider.Model, error) {
 		return m.program(s)
 	}
 	bare := m.bare(s)
-	atOnce, retries := usualAtOnce, usualRetries
+	atOnce := usualAtOnce
 	if n := s.settings.MaxConcurrent; n > 0 {
 		atOnce = int(n)
-	}
-	if n := s.settings.MaxRetries; n != nil {
-		retries = int(*n)
 	}
 	patience := m.config.Defaults.ModelTimeout
 	if patience == 0 {
@@ -510,7 +526,7 @@ func (m *Models) provider(s server) (provider.Model, error) {
 			Model: provider.Deadline{Model: provider.Bound{Model: bare}, After: patience},
 			Slots: provider.NewSlots(atOnce),
 		},
-		Times: retries, Jitter: rand.Float64, Pause: pause,
+		Times: Choice{server: s}.Retries(), Jitter: rand.Float64, Pause: pause,
 	}
 	m.open[s.id()] = whole
 	return whole, nil

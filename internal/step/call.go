@@ -142,14 +142,20 @@ func (j *Job) callTool(ctx context.Context, c ToolCall, found tool.Tool, notes [
 	if err != nil {
 		return done, err
 	}
+	end, err := j.BeginCall()
+	if err != nil {
+		return done, err
+	}
 	// Apart from the reservation, which may have to wait: a call that is noted
 	// is one that may have been made.
 	if c.Made == nil {
 		if err := j.Log.Note(ctx, Note{Kind: journal.NoteToolCall, Data: done.Use}); err != nil {
+			end()
 			return done, err
 		}
 	}
 	said, ok := j.make(ctx, c, found, &done.Use)
+	end()
 	if !ok {
 		done.InFlight = amount
 		return done, context.Cause(ctx)

@@ -107,6 +107,11 @@ func (j *Job) atOnce(ctx context.Context, calls []ToolCall, out *ToolsDone) erro
 	if err != nil {
 		return err
 	}
+	endCalls, err := j.BeginCall()
+	if err != nil {
+		return err
+	}
+	defer endCalls()
 	if err := j.Log.Note(ctx, intents...); err != nil {
 		return err
 	}

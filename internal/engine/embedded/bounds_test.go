@@ -277,3 +277,74 @@ func TestChildrenThatExhaustTheirBudgetAreRepeated(t *testing.T) {
 		t.Error(strings.Join(over, "\n"))
 	}
 }
+
+// features returns what makes the costs of a program hard to predict.
+func features(p *ir.Program) map[string]bool {
+	out := map[string]bool{"budget": p.Budget.Steps != nil}
+	for _, b := range p.Blocks {
+		for i := range b.Steps {
+			s := &b.Steps[i]
+			switch s.Action.(type) {
+			case ir.Loop:
+				out["loop"] = true
+			case ir.Parallel:
+				out["branches"] = true
+			case ir.Call:
+				out["child"] = true
+			}
+			out["retry"] = out["retry"] || s.Attempts() > 1
+			for _, edge := range s.Next {
+				out["jump"] = out["jump"] || edge.To.Step <= s.ID
+			}
+		}
+	}
+	return out
+}
+
+// For each feature of programs there is a run that uses at least nine tenths of what the estimate allows: of steps, of
+// model calls and of tool calls at the same time, and of the attempts of some step. The programs are random, but always
+// the same.
+func TestBoundsAreAttained(t *testing.T) {
+	const programs, tries = 150, 4
+	programAt := rapid.Custom(func(r *rapid.T) *ir.Program { return programOf(r, "s", 1) })
+	best := map[string]float64{}
+	reach := func(key string, n int64, most stepkind.Amount) float64 {
+		if most.Unbounded != "" || most.N == 0 {
+			return 0
+		}
+		best[key] = max(best[key], float64(n)/float64(most.N))
+		return float64(n) / float64(most.N)
+	}
+	for seed := range programs {
+		p := programAt.Example(seed)
+		report := check.Estimate(p, stepkind.NewSet(adversary{}))
+		for try := range tries {
+			used := runProgram(t, p, adversary{seed: try, failOf: []int{0, 10, 5, 8}[try]})
+			if over := exceeded(&report, used); over != nil {
+				t.Fatalf("program %d: %s", seed, strings.Join(over, "\n"))
+			}
+			for feature, has := range features(p) {
+				if !has {
+					continue
+				}
+				all := min(
+					reach(feature+": steps", used.usage.Steps, report.Steps.Worst),
+					reach(feature+": model calls", used.usage.ModelCalls, report.ModelCalls.Worst),
+					reach(feature+": tool calls", used.usage.ToolCalls, report.ToolCalls.Worst),
+				)
+				best[feature+": all of them"] = max(best[feature+": all of them"], all)
+				for _, s := range report.PerStep {
+					id := s.Step[strings.LastIndexByte(s.Step, '/')+1:]
+					reach(feature+": attempts", used.starts[id], s.Visits.Times(int64(s.Attempts)))
+				}
+			}
+		}
+	}
+	for _, feature := range []string{"budget", "loop", "branches", "child", "retry", "jump"} {
+		for _, bound := range []string{"steps", "model calls", "tool calls", "all of them", "attempts"} {
+			if got := best[feature+": "+bound]; got < 0.9 {
+				t.Errorf("no run of a program with the feature %q uses nine tenths of its %s, only %.2f", feature, bound, got)
+			}
+		}
+	}
+}

@@ -509,7 +509,7 @@ func (r *run) effect(e *journal.Event) {
 		if x.What == plan.TimerDeadline && x.Run {
 			for key, j := range r.jobs {
 				if !r.early[key] {
-					j.cancel(engine.ErrDeadline)
+					j.Job.Deadline.Pass()
 				}
 			}
 		}

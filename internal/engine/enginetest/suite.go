@@ -56,6 +56,7 @@ func Run(t *testing.T, s Subject) {
 		"a lost task that may have acted needs a decision":         asksAboutLostTasks,
 		"a lost task can be decided before the run is resumed":     acceptsEarlyDecisions,
 		"an exhausted budget parks a run inside its step":          parksWithoutBudget,
+		"a call in progress finishes after the deadline":           finishesCallsAfterTheDeadline,
 		"a decision about something else is refused":               refusesOtherDecisions,
 		"large values are stored once":                             storesLargeValuesOnce,
 		"undisturbed tasks run once":                               runsTasksOnce,
@@ -189,6 +190,56 @@ func parksWithoutBudget(t *testing.T, s Subject) {
 	}
 	if notes != 3 {
 		t.Errorf("%d calls were made, not 3", notes)
+	}
+}
+
+// A deadline refuses the next call, but does not interrupt the one in progress: it would have to be made again.
+func finishesCallsAfterTheDeadline(t *testing.T, s Subject) {
+	w := s.New(t)
+	kind := NewKind()
+	calls := 0
+	kind.Hold = func(ctx context.Context, job *step.Job) error {
+		if job.Rerun > 0 {
+			return nil
+		}
+		end, err := job.BeginCall()
+		if err != nil {
+			return err
+		}
+		calls++
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for ctx.Err() == nil { // until the deadline passes, and then until the call ends
+			<-tick.C
+			next, err := job.BeginCall()
+			if err != nil {
+				break
+			}
+			next()
+		}
+		if ctx.Err() != nil {
+			t.Errorf("the call was interrupted: %v", context.Cause(ctx))
+		}
+		end()
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	p := Program([]ir.Step{Task("a")})
+	p.Budget.ActiveSeconds = &ir.Limit{Max: 1}
+	e := w.open(t, kind)
+	Begin(t, e, p)
+	if entry := Rest(t, e); entry.Status != journal.Exceeded || calls != 1 {
+		t.Fatalf("%+v after %d calls", entry, calls)
+	}
+	if entry := Rest(t, e); entry.Waiting != "budget: "+plan.BudgetDeadline {
+		t.Fatalf("%+v", entry)
+	}
+	state, _, _, err := e.Load(t.Context(), ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if used := state.Root().Ledger.Used; used.ModelCalls != 0 || used.ToolCalls != 0 {
+		t.Errorf("charged for calls that were not cut off: %+v", used)
 	}
 }
 

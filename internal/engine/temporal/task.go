@@ -117,6 +117,7 @@ func (e *Engine) taskActivity(ctx context.Context, in taskInput) (taskOutput, er
 	var stop context.CancelCauseFunc
 	j.ctx, stop = context.WithCancelCause(withRun(context.WithoutCancel(ctx), in.Run))
 	j.cancel = stop
+	j.deadline = step.NewDeadline(func() { stop(engine.ErrDeadline) })
 	defer stop(nil)
 	interval := min(beatInterval, activity.GetInfo(ctx).HeartbeatTimeout/4)
 	if why := e.enter(j); why != "" {
@@ -144,6 +145,8 @@ type job struct {
 	token  []byte
 	ctx    context.Context //nolint:containedctx // the life of the task, not of one call
 	cancel context.CancelCauseFunc
+
+	deadline *step.Deadline
 
 	beating sync.Mutex // one heartbeat at a time, so that a later one has more
 
@@ -262,7 +265,7 @@ func (j *job) load() (ready bool, err error) {
 	j.Task = j.e.NewTask(
 		state, j.e.Program(def), def, plan.OpenTask{Work: j.in.Work, Rerun: j.in.Rerun, Frame: f}, history,
 	)
-	j.Job.Log = j
+	j.Job.Log, j.Job.Deadline = j, j.deadline
 	return true, nil
 }
 
@@ -313,13 +316,30 @@ func (j *job) answered(err error) error {
 	var gone *serviceerror.NotFound
 	switch {
 	case errors.As(err, &cancelled):
-		j.cancel(engine.ErrCancelled)
+		if j.expired() {
+			j.deadline.Pass()
+		} else {
+			j.cancel(engine.ErrCancelled)
+		}
 		return nil // what was sent is durable
 	case errors.As(err, &gone):
 		j.cancel(engine.ErrParked)
 	}
 	return err
 }
+
+// expired reports whether the workflow has cancelled the task because the deadline of the run has passed. A heartbeat
+// does not say why. Without an answer, the task is cancelled at once, which is safe.
+func (j *job) expired() bool {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(j.ctx), queryTime)
+	defer stop()
+	answer, err := j.e.client.QueryWorkflow(ctx, j.e.workflowID(j.in.Run), "", expiredName, j.in.Work.Key())
+	var yes bool
+	return err == nil && answer.Get(&yes) == nil && yes
+}
+
+// queryTime is how long a cancelled task waits for the reason.
+const queryTime = 5 * time.Second
 
 // recovery returns what happens to the task if its outcome stays unknown.
 func (j *job) recovery() journal.Recovery {

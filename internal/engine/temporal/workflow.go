@@ -28,6 +28,7 @@ const (
 	sendName      = "espalier.send"
 	reserveName   = "espalier.reserve"
 	rerunLostName = "espalier.rerun-lost"
+	expiredName   = "espalier.expired" // asks whether a task is cancelled because the deadline has passed
 )
 
 // runInput is the input of a workflow: a run that starts, or one that continues
@@ -247,6 +248,10 @@ func (d *driver) handleUpdates(ctx workflow.Context) error {
 		workflow.SetUpdateHandlerWithOptions(ctx, rerunLostName, d.rerunLostTasks, workflow.UpdateHandlerOptions{
 			Description: "Run tasks again whose outcome is unknown",
 		}),
+		workflow.SetQueryHandler(ctx, expiredName, func(key string) (bool, error) {
+			t := d.tasks[key]
+			return t != nil && errors.Is(t.cause, engine.ErrDeadline), nil
+		}),
 	)
 }
 
@@ -439,7 +444,9 @@ func (d *driver) effects(ctx workflow.Context, events []journal.Event) {
 func (d *driver) cancel(frame string, cause error) {
 	for _, key := range slices.Sorted(maps.Keys(d.tasks)) {
 		t := d.tasks[key]
-		if t.cause == nil && (frame == "" || strings.HasPrefix(t.work.Frame+"/", frame+"/")) {
+		// A task that finishes its call after the deadline can still be cancelled.
+		first := t.cause == nil || errors.Is(t.cause, engine.ErrDeadline) && !errors.Is(cause, engine.ErrDeadline)
+		if first && (frame == "" || strings.HasPrefix(t.work.Frame+"/", frame+"/")) {
 			t.cause = cause
 			t.cancel()
 		}

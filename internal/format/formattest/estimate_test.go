@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/espalier-run/espalier/internal/check"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
@@ -33,13 +34,14 @@ func adversarial(r *rapid.T) *trial {
 		fmt.Fprintf(&flow, "n%d: {type: integer}, ", i)
 	}
 	flow.WriteString("}}}\n---\n")
-	delay := ""
+	// Every reply has as many tokens as its agent allows.
+	delay := fmt.Sprintf(", usage: {input: 100, output: %d}", replyTokens)
 	if deadline {
-		delay = ", delay: 1500ms"
+		delay += ", delay: 1500ms"
 	}
 	for i := range steps {
 		agent := func(id string) {
-			fmt.Fprintf(&flow, "```agent\nid: %s\nrole: r\ngoal: g\nmax_tokens: 300\n", id)
+			fmt.Fprintf(&flow, "```agent\nid: %s\nrole: r\ngoal: g\nmax_tokens: %d\n", id, replyTokens)
 			if pick("tools", 2) > 0 {
 				flow.WriteString("tools: [web.search]\n")
 			}
@@ -61,7 +63,7 @@ func adversarial(r *rapid.T) *trial {
 			case 2:
 				fmt.Fprintf(&script, "  - {step: %s, fail: TIMEOUT}\n", id)
 			default:
-				fmt.Fprintf(&script, "  - {step: %s, attempt: 1, reply: no number%s}\n  - {step: %s, reply: 7}\n", id, delay, id)
+				fmt.Fprintf(&script, "  - {step: %s, attempt: 1, reply: no number%s}\n  - {step: %s, reply: 7%s}\n", id, delay, id, delay)
 			}
 		}
 		agent(fmt.Sprint("a", i))
@@ -87,11 +89,17 @@ func adversarial(r *rapid.T) *trial {
 		script: script.String(),
 		input:  fmt.Sprintf(`{"text": %q}`, strings.Repeat("much to read ", pick("input", 3000))),
 	}
+	if !deadline && pick("crash", 1) == 1 {
+		tr.stopAt, tr.stopAfter = pick("write", 40)+1, rapid.Bool().Draw(r, "after")
+	}
 	for i := range 4 * btoi(deadline) {
 		tr.do = append(tr.do, fmt.Sprintf("raise active_seconds %d", 4*(i+2)))
 	}
 	return tr
 }
+
+// replyTokens is the cap on the replies of adversarial models.
+const replyTokens = 300
 
 func btoi(b bool) int {
 	if b {
@@ -119,16 +127,33 @@ func compareWithEstimate(t *testing.T, tr *trial) ([]comparison, error) {
 		ledger = h.state.Root().Ledger
 	}
 	used := ledger.Used
-	if deadlines := len(tr.do) + 1; used.Lost.ModelCalls > int64(deadlines) {
-		return nil, fmt.Errorf("%d calls were lost, but at most %d deadlines passed", used.Lost.ModelCalls, deadlines)
+	// Nothing is lost at a deadline. A crash loses at most what was in progress: in a chain of steps, one model call or
+	// the tool calls of one turn.
+	crashes := int64(btoi(h.stopped))
+	if used.Lost.ModelCalls > crashes {
+		return nil, fmt.Errorf("%d model calls were lost in %d crashes", used.Lost.ModelCalls, crashes)
 	}
 	report := check.Estimate(h.program, registry.Kinds())
-	return []comparison{
+	tools := report.ToolCalls.Worst
+	if tools.N > 0 {
+		tools = tools.Plus(stepkind.N(crashes * stepkind.MaxCallsPerTurn))
+	}
+	out := []comparison{
 		{"steps", used.Steps, report.Steps.Worst},
-		// A call that was cut off is made again after a person has raised the deadline.
 		{"model calls", used.ModelCalls - used.Lost.ModelCalls, report.ModelCalls.Worst},
-		{"tool calls", used.ToolCalls, report.ToolCalls.Worst},
-	}, nil
+		{"tool calls", used.ToolCalls, tools},
+		{"reply tokens", used.OutputTokens - used.Lost.OutputTokens, report.ReplyTokens.Worst},
+	}
+	starts := map[string]int64{}
+	for _, e := range h.events {
+		if x, ok := e.Fact.(journal.TaskStarted); ok && x.Rerun == 0 {
+			starts[x.Step]++
+		}
+	}
+	for _, s := range report.PerStep {
+		out = append(out, comparison{"attempts of " + s.Step, starts[s.Step], s.Visits.Times(int64(s.Attempts))})
+	}
+	return out, nil
 }
 
 // No run of a workflow exceeds its estimate, whatever its models do.
@@ -147,13 +172,13 @@ func TestNoWorkflowExceedsItsEstimate(t *testing.T) {
 	})
 }
 
-// The estimates of steps, model calls and tool calls are exact: a run attains them.
+// The estimates of steps, attempts, model calls, tool calls and reply tokens are exact: a run attains them.
 func TestEstimatesAreAttained(t *testing.T) {
 	var script strings.Builder
-	script.WriteString("replies:\n  - {step: s, reply: not a number}\n")
+	script.WriteString("replies:\n  - {step: s, reply: not a number, usage: {output: 300}}\n")
 	calls := strings.TrimSuffix(strings.Repeat("{name: web.search, input: {}}, ", stepkind.MaxCallsPerTurn+9), ", ")
 	for turn := 1; turn < stepkind.DefaultMaxTurns; turn++ {
-		fmt.Fprintf(&script, "  - {step: s, turn: %d, tools: [%s]}\n", turn, calls)
+		fmt.Fprintf(&script, "  - {step: s, turn: %d, tools: [%s], usage: {output: 300}}\n", turn, calls)
 	}
 	script.WriteString("tools:\n  web.search:\n    - output: {found: [1, 2, 3]}\n")
 	all, err := compareWithEstimate(t, &trial{script: script.String(), files: []txtar.File{{Name: "flow.md", Data: []byte(`---

@@ -57,3 +57,35 @@ func TestLongRateLimitIsWaitedForDurably(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// overloaded rejects each call twice before it answers.
+type overloaded struct {
+	provider.Model
+	failed map[int]int // by turn
+}
+
+func (o *overloaded) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
+	if o.failed[req.For.Turn]++; o.failed[req.For.Turn] > 2 {
+		return o.Model.Generate(ctx, req)
+	}
+	return func(yield func(provider.Chunk, error) bool) {
+		yield(provider.Chunk{}, &provider.Error{Class: provider.APIError, Status: 529, Message: "overloaded"})
+	}
+}
+
+// A call that the provider rejects and that is repeated counts as a call without a reply, so that the calls with a reply
+// stay within what was predicted.
+func TestRepeatedCallsAreCountedApart(t *testing.T) {
+	log, world := &steptest.Log{}, &steptest.World{Replies: searches(2), Tools: search}
+	model := provider.Retry{
+		Model: &overloaded{Model: world, failed: map[int]int{}}, Times: 4, Jitter: func() float64 { return 0 },
+		Pause: func(context.Context, time.Duration) error { return nil },
+	}
+	play := steptest.Play{Settings: handy, With: func(j *step.Job) { j.Model = model }}
+	if _, err := play.Done(t, agent.Kind{}, log, world); err != nil {
+		t.Fatal(err)
+	}
+	if got := log.Used; got.ModelCalls != 9 || got.Lost.ModelCalls != 6 {
+		t.Errorf("%+v, not nine calls of which six have no reply", got)
+	}
+}

@@ -134,6 +134,15 @@ type loop struct {
 	sent     int                // cap of the last reply, in tokens
 	failed   map[failedCall]int // since a call last worked
 	external *externalAgent     // nil for a model
+	endCall  func()             // ends the call in progress; nil if there is none
+}
+
+// stopCall ends the call in progress, if there is one.
+func (c *loop) stopCall() {
+	if c.endCall != nil {
+		c.endCall()
+		c.endCall = nil
+	}
 }
 
 func newLoop(t *Conversation, job *step.Job) *loop {
@@ -432,7 +441,16 @@ func (c *loop) call(ctx context.Context) (*provider.Reply, error) {
 	if c.external != nil {
 		request.Work.MicroDollars = worst.MicroDollars
 	}
+	if c.external == nil { // an external agent can continue its session
+		if c.endCall, err = c.job.BeginCall(); err != nil {
+			return nil, err
+		}
+	}
+	defer c.stopCall() // after the outcome is known: it may interrupt the task
 	reply, held, err := c.receive(ctx, request, worst, held)
+	if errors.Is(err, step.ErrNoCall) {
+		return nil, err
+	}
 	if c.external != nil && c.external.canRestart(err) {
 		return c.restart(ctx, err, held)
 	}
@@ -535,8 +553,12 @@ func (c *loop) receive(
 				return nil, held, err
 			}
 			held = 0 // nothing is reserved during the wait
+			c.stopCall()
 		case chunk.Again:
 			if held, err = c.job.Log.Reserve(ctx, worst); err != nil {
+				return nil, 0, err
+			}
+			if c.endCall, err = c.job.BeginCall(); err != nil {
 				return nil, 0, err
 			}
 		case chunk.Session != "":
@@ -569,7 +591,7 @@ func (c *loop) receive(
 // retryNote returns the note of an attempt that failed and is made again.
 func (c *loop) retryNote(err error, wait time.Duration, worst journal.Usage, held step.Reservation) step.Note {
 	retry := journal.ModelRetry{ModelError: modelError(err), Wait: journal.Millis(wait.Milliseconds())}
-	return step.Note{Kind: journal.NoteModelRetry, Data: retry, Settles: held, Usage: c.charged(err, worst)}
+	return step.Note{Kind: journal.NoteModelRetry, Data: retry, Settles: held, Usage: c.charged(err, worst).Unanswered()}
 }
 
 var errNoReply = &provider.Error{Class: provider.APIError, Message: "the model's reply broke off", Spent: true}
