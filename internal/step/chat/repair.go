@@ -363,7 +363,7 @@ func bare(text string) string {
 	if _, body, ok := onlyFence(text); ok {
 		text = body
 	}
-	return strings.TrimSpace(strings.TrimRight(strings.Trim(text, " \t\n\"'`*_“”‘’()[]<>"), ".!?,;: \"'`*_“”‘’"))
+	return strings.TrimSpace(strings.TrimRight(strings.Trim(text, " \t\n\"'`*_“”‘’()[]<>~≈"), ".!?,;: \"'`*_“”‘’"))
 }
 
 // truth reads a word for true or false.
@@ -523,6 +523,9 @@ func keyed(text string, n *schema.Node) (map[string]any, bool) {
 	if !wants(n, "object") || len(n.Properties) == 0 || strings.ContainsAny(text, "{}") {
 		return nil, false
 	}
+	if object, ok := keyedElements(text, n); ok {
+		return object, true
+	}
 	names := map[string]string{}
 	for name := range n.Properties {
 		if _, twice := names[plainKey(name)]; twice {
@@ -561,6 +564,21 @@ func keyed(text string, n *schema.Node) (map[string]any, bool) {
 	}
 	for _, name := range n.Required {
 		if object[name] == "" {
+			return nil, false
+		}
+	}
+	return object, len(object) > 0
+}
+
+// keyedElements reads an object whose properties are XML elements.
+func keyedElements(text string, n *schema.Node) (map[string]any, bool) {
+	object := map[string]any{}
+	for name := range n.Properties {
+		switch found := elements(text, func(tag string) bool { return tag == plainKey(name) }); len(found) {
+		case 0:
+		case 1:
+			object[name] = found[0]
+		default:
 			return nil, false
 		}
 	}
