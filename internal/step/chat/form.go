@@ -92,6 +92,11 @@ func (r *reader) read(text string) (json.RawMessage, []string) {
 func (r *reader) readValue(
 	text string, root *schema.Node, look func(yield func([]json.RawMessage) bool),
 ) (json.RawMessage, []string) {
+	if object, ok := keyedElements(text, root); ok {
+		if value := r.repaired(step.JSON(object)); len(r.problems(value)) == 0 {
+			return value, nil
+		}
+	}
 	var first []string
 	for tier := range look {
 		var values []json.RawMessage

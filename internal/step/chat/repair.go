@@ -523,9 +523,6 @@ func keyed(text string, n *schema.Node) (map[string]any, bool) {
 	if !wants(n, "object") || len(n.Properties) == 0 || strings.ContainsAny(text, "{}") {
 		return nil, false
 	}
-	if object, ok := keyedElements(text, n); ok {
-		return object, true
-	}
 	names := map[string]string{}
 	for name := range n.Properties {
 		if _, twice := names[plainKey(name)]; twice {
@@ -570,8 +567,11 @@ func keyed(text string, n *schema.Node) (map[string]any, bool) {
 	return object, len(object) > 0
 }
 
-// keyedElements reads an object whose properties are XML elements.
+// keyedElements reads an object from a text that begins with one of its properties as an XML element.
 func keyedElements(text string, n *schema.Node) (map[string]any, bool) {
+	if !wants(n, "object") || !strings.HasPrefix(text, "<") {
+		return nil, false
+	}
 	object := map[string]any{}
 	for name := range n.Properties {
 		switch found := elements(text, func(tag string) bool { return tag == plainKey(name) }); len(found) {

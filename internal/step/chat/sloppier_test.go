@@ -114,6 +114,7 @@ func TestSloppierReplies(t *testing.T) {
 			{"| Kind | Score |\n|---|---|\n| billing | 7 |", `{"kind":"billing","score":7}`},
 			{"<result>{\"kind\": \"billing\", \"score\": 7}</result>", `{"kind":"billing","score":7}`},
 			{"<kind>billing</kind>\n<score>7</score>", `{"kind":"billing","score":7}`},
+			{"<kind>billing</kind>\n<kind>technical</kind><score>7</score>", ""},
 			{
 				"<thinking>{\"kind\":\"technical\",\"score\":1}</thinking>{\"kind\":\"billing\",\"score\":7}",
 				`{"kind":"billing","score":7}`,
