@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -157,6 +158,58 @@ prices: {suite: {input: 1, output: 10, cache_read: 0.1}}
 		return err
 	}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A provider that asks for a wait of two hours puts the run to sleep, and status shows until when. An engine test shows
+// that such a run wakes up.
+func TestRunSleepsAsLongAsTheProviderAsks(t *testing.T) {
+	dir := t.TempDir()
+	good := providertest.NewServer(t, providertest.Chat)
+	f := &faults{server: good, first: []func(http.ResponseWriter){refuse(429, "7200")}}
+	server := httptest.NewServer(f)
+	defer server.Close()
+	for name, text := range map[string]string{
+		"hello.md":      hello,
+		"espalier.yaml": fmt.Sprintf("models: {providers: {mine: {api: openai, base_url: %q}}}\n", server.URL),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do := func(signals *Signals, args ...string) (string, int) {
+		var out strings.Builder
+		code := Main(World{
+			Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Dir: dir, Getenv: func(string) string { return "" },
+			Signals: signals,
+		}, args)
+		return out.String(), code
+	}
+	const id = "00000000-0000-4000-8000-00000000000b"
+	begin, signals, ended := time.Now(), NewSignals(), make(chan string)
+	go func() {
+		out, code := do(signals, "run", "hello.md", "--model", "mine/suite", "--run-id", id)
+		ended <- fmt.Sprintf("exit %d\n%s", code, out)
+	}()
+	status, code := do(nil, "status", id)
+	for !strings.Contains(status, "sleeping") && time.Since(begin) < 30*time.Second {
+		status, code = do(nil, "status", id)
+	}
+	signals.Deliver(os.Interrupt)
+	out := <-ended
+	wake := regexp.MustCompile(`sleeping until (\S+ \S+) \((.*)\)`).FindStringSubmatch(status)
+	if code != 0 || wake == nil || f.seen.Load() != 1 {
+		t.Fatalf("exit %d\n%s\n%s", code, status, out)
+	}
+	until, err := time.ParseInLocation(time.DateTime, wake[1], time.Local)
+	if err != nil || until.Before(begin.Add(2*time.Hour-time.Second)) || until.After(time.Now().Add(2*time.Hour)) {
+		t.Errorf("%v: until %s", err, wake[1])
+	}
+	if !strings.Contains(wake[2], "greet") {
+		t.Errorf("it sleeps because of %s", wake[2])
+	}
+	if !strings.Contains(out, "exit 130") || !strings.Contains(out, "greet  waits: not now; continues in 2 h") {
+		t.Error(out)
 	}
 }
 

@@ -29,6 +29,8 @@ type ShellOptions struct {
 	OneWord []string
 	// Shell is the name of the shell that runs the command.
 	Shell string
+	// prompt says that the text is a prompt: it may contain any key, and files that the author names.
+	prompt bool
 }
 
 // ShellText is a rendered command.
@@ -70,6 +72,40 @@ func (e *Expr) FillPath(env Env, o ShellOptions) (path string, untrusted []strin
 		}
 	}
 	return readable(text), untrusted, nil
+}
+
+// TextPart is a part of a rendered text: what the author wrote, or a value.
+type TextPart struct {
+	Text  string
+	Value bool
+}
+
+// FillParts renders a template as a prompt. Inputs, the output of steps, loop items and errors are values in it, and so
+// are files whose path depends on them. The function raw makes them a part of the text.
+func (e *Expr) FillParts(env Env, o TemplateOptions) ([]TextPart, error) {
+	t, ok := e.other.(*template)
+	if !ok || e.broken {
+		return nil, e.unusable()
+	}
+	text, err := t.render(env, o, &ShellOptions{Doubts: []string{"inputs", "states", "loop", "error"}, prompt: true})
+	if err != nil {
+		return nil, err
+	}
+	var out []TextPart
+	for {
+		before, way, value, after, found := cutValue(text)
+		if before != "" {
+			out = append(out, TextPart{Text: before})
+		}
+		if !found {
+			return out, nil
+		}
+		if way == asQuoted {
+			value = shell.Quote(value)
+		}
+		out = append(out, TextPart{Text: value, Value: true})
+		text = after
+	}
 }
 
 // parts splits a marked text.

@@ -112,7 +112,7 @@ func functions(o TemplateOptions, sh *ShellOptions, tree map[string]any) gotempl
 				return "", errors.New("files cannot be read here")
 			}
 			text, err := o.ReadFile(bare(path))
-			if sh != nil && err == nil { // any step may have written the file
+			if sh != nil && err == nil && (!sh.prompt || doubtful(path)) { // any step may have written the file
 				return mistrust(text, false, false)
 			}
 			return text, err
@@ -412,7 +412,7 @@ func (t *template) render(env Env, o TemplateOptions, sh *ShellOptions) (string,
 		if sh == nil {
 			return presentable(v)
 		}
-		marked, err := sh.doubted(written[0], v, t.keyed)
+		marked, err := sh.doubted(written[0], v, t.keyed && !sh.prompt)
 		if err != nil && refused == nil {
 			refused = err
 		}

@@ -62,6 +62,19 @@ func (j *Job) Fill(template string, values expr.Values) (string, error) {
 	return text, nil
 }
 
+// FillParts writes a template with what the step reads, and tells the values apart from what the author wrote.
+func (j *Job) FillParts(template string, values expr.Values) ([]expr.TextPart, error) {
+	e, err := j.template(template)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := e.FillParts(values, expr.TemplateOptions{ReadFile: j.readFile})
+	if err != nil {
+		return nil, Errorf(ClassInput, "step %q: %v", j.Step.ID, err)
+	}
+	return parts, nil
+}
+
 func (j *Job) template(text string) (*expr.Expr, error) {
 	e, list := expr.ParseValue(expr.AWFTemplate, text, source.Span{})
 	if list.Errors() {

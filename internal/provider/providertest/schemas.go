@@ -19,12 +19,14 @@ var trickySchemas = map[string]map[string]string{
 		"refs":    `{"type":"object","properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"type":"number","multipleOf":0.01}}}`,
 		"deep refs": `{"type":"object","properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"type":"object","properties":{"b":{"$ref":"#/$defs/b"}}},` +
 			`"b":{"oneOf":[{"type":"integer","enum":[1,2]},{"type":"null"},{"type":"array","items":{"$ref":"#/$defs/a"}}]}}}`,
-		"huge":    `{"type":"object","properties":{"n":{"type":"number","minimum":-1.7976931348623157e308,"maximum":1e300,"multipleOf":1e-9,"enum":[123456789012345678901234567890,0.1000,-0.0]}}}`,
-		"none":    `{"type":"object","properties":{"x":{}}}`,
-		"enum":    `{"type":"object","properties":{"x":` + longEnum(300, 60) + `}}`,
-		"samples": `{"type":"object","properties":{"x":{"type":"number","examples":[1,2.50],"const":7}},"maxProperties":1}`,
+		"huge":     `{"type":"object","properties":{"n":{"type":"number","minimum":-1.7976931348623157e308,"maximum":1e300,"multipleOf":1e-9,"enum":[123456789012345678901234567890,0.1000,-0.0]}}}`,
+		"none":     `{"type":"object","properties":{"x":{}}}`,
+		"enum":     `{"type":"object","properties":{"x":` + longEnum(300, 60) + `}}`,
+		"nullable": `{"type":"object","properties":{"n":{"type":["integer","null"],"enum":[1,null]},"t":true,"p":{"type":"array","prefixItems":[{"const":1.0}],"items":false}}}`,
+		"samples":  `{"type":"object","properties":{"x":{"type":"number","examples":[1,2.50],"const":7}},"maxProperties":1}`,
 	},
 	"rewritten": {
+		"patterns":     `{"type":"object","patternProperties":{"^x-\\d{1,3}$":{"type":"integer","exclusiveMinimum":0}},"propertyNames":{"maxLength":9},"minProperties":1}`,
 		"unicode keys": `{"type":"object","properties":{"😀":{"type":"string"},"日本語":{"type":"integer","enum":[1,2]},"á":{},"a\u0301":{}},"required":["日本語","😀"]}`,
 		"like dots":    `{"type":"object","properties":{"a.b":{"type":"string"},"a_b":{"type":"integer"},"a-b":{"type":"boolean"},"a/b":{"$ref":"#/properties/a.b"}}}`,
 		"escaped refs": `{"type":"object","properties":{"a":{"$ref":"#/$defs/x~1y"},"b":{"$ref":"#/$defs/x%20z"}},"$defs":{"x/y":{"type":"string"},"x z":{"$ref":"#/$defs/x~1y"}}}`,
@@ -76,26 +78,12 @@ func (p Protocol) sentSchema(t *testing.T, body []byte) any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := map[Protocol][]any{
+	return at(all, map[Protocol][]any{
 		Anthropic: {"tools", 0, "input_schema"},
 		Chat:      {"tools", 0, "function", "parameters"},
 		Responses: {"tools", 0, "parameters"},
 		Gemini:    {"tools", 0, "functionDeclarations", 0, "parametersJsonSchema"},
-	}[p]
-	for _, at := range path {
-		switch at := at.(type) {
-		case string:
-			object, _ := all.(map[string]any)
-			all = object[at]
-		case int:
-			list, _ := all.([]any)
-			if at >= len(list) {
-				return nil
-			}
-			all = list[at]
-		}
-	}
-	return all
+	}[p]...)
 }
 
 // replySchemas holds that no schema of a reply, however unusual, makes a
@@ -150,6 +138,15 @@ func replySchemas(t *testing.T, p Protocol, s *Server, model provider.Model) {
 		"huge constants":  {`{"type":"object","properties":{"n":{"enum":[123456789012345678901234567890,0.1000]}},"required":["n"]}`, everyProtocol},
 		"circle":          {`{"type":"object","required":["a"],"properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}`, nil},
 		"far reference":   {`{"type":"object","required":["a"],"properties":{"a":{"$ref":"https://example.com/a.json"}}}`, nil},
+		"nullable":        {`{"type":"object","properties":{"n":{"type":["integer","null"]},"s":{"enum":["a",null]}},"required":["n","s"]}`, []Protocol{Anthropic, Chat, Responses}},
+		"no values":       {`{"type":"object","properties":{"n":{"const":null},"s":{"type":"string","enum":["a"],"default":"a"}},"required":["n","s"]}`, []Protocol{Anthropic, Chat, Responses}},
+		"formats":         {`{"type":"object","properties":{"d":{"type":"string","format":"date"},"m":{"type":"string","format":"x-odd"}},"required":["d","m"]}`, everyProtocol},
+		"pairs":           {`{"type":"object","properties":{"p":{"type":"array","prefixItems":[{"type":"number"},{"type":"string"}],"items":false}},"required":["p"]}`, nil},
+		"patterns":        {`{"type":"object","patternProperties":{"^x":{"type":"integer"}},"properties":{"a":{"type":"string"}},"required":["a"]}`, nil},
+		"true inside":     {`{"type":"object","properties":{"a":true,"b":{"type":"string"}},"required":["b"]}`, nil},
+		"false inside":    {`{"type":"object","properties":{"a":false,"b":{"type":"string"}},"required":["b"]}`, nil},
+		"beside $ref":     {`{"type":"object","properties":{"a":{"$ref":"#/$defs/a","description":"An a","minLength":2}},"required":["a"],"$defs":{"a":{"type":"string"}}}`, everyProtocol},
+		"required only":   {`{"type":"object","required":["a"]}`, nil},
 		"large integers":  {`{"type":"object","properties":{"n":{"enum":[9007199254740993,-9007199254740995]}},"required":["n"]}`, everyProtocol},
 	} {
 		req := AskText()
@@ -163,10 +160,59 @@ func replySchemas(t *testing.T, p Protocol, s *Server, model provider.Model) {
 		for _, one := range c.native {
 			want = want || one == p
 		}
-		if got := enforces(t, p, s.Seen()[before].Body); got != want {
+		body := s.Seen()[before].Body
+		if got := enforces(t, p, body); got != want {
 			t.Errorf("%s: asked to enforce the schema: %t, want %t", name, got, want)
 		}
+		schema, err := decode([]byte(c.schema))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent := p.sentReplySchema(t, body)
+		if sent == nil {
+			continue // it is in the prompt only
+		}
+		properties, _ := at(schema, "properties").(map[string]any)
+		for key := range properties {
+			values := at(schema, "properties", key, "enum")
+			if got := at(sent, "properties", key, "enum"); values != nil && !reflect.DeepEqual(got, values) {
+				t.Errorf("%s: the values of %s arrived as %v, want %v", name, key, got, values)
+			}
+		}
 	}
+}
+
+// sentReplySchema returns the schema of the reply in a request; nil if there is none.
+func (p Protocol) sentReplySchema(t *testing.T, body []byte) any {
+	t.Helper()
+	all, err := decode(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at(all, map[Protocol][]any{
+		Anthropic: {"output_config", "format", "schema"},
+		Chat:      {"response_format", "json_schema", "schema"},
+		Responses: {"text", "format", "schema"},
+		Gemini:    {"generationConfig", "responseJsonSchema"},
+	}[p]...)
+}
+
+// at returns the part of a JSON value under keys of objects and indexes of lists; nil if there is none.
+func at(value any, path ...any) any {
+	for _, key := range path {
+		switch key := key.(type) {
+		case string:
+			object, _ := value.(map[string]any)
+			value = object[key]
+		case int:
+			list, _ := value.([]any)
+			if key >= len(list) {
+				return nil
+			}
+			value = list[key]
+		}
+	}
+	return value
 }
 
 var everyProtocol = []Protocol{Anthropic, Chat, Responses, Gemini}

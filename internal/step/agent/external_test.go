@@ -29,6 +29,8 @@ type outside struct {
 	planted        int
 	answers        []string // by the number of answers that were given
 	given          int
+	// killed ends its work after it has reported its usage.
+	killed func(context.Context, *provider.Reply) error
 }
 
 type planting struct{ called, done bool }
@@ -43,7 +45,7 @@ func (o *outside) Agent(model string) *provider.AgentInfo {
 	}
 }
 
-func (o *outside) Generate(_ context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
+func (o *outside) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	o.requests = append(o.requests, req)
 	return func(yield func(provider.Chunk, error) bool) {
 		id := req.Work.Session
@@ -61,6 +63,13 @@ func (o *outside) Generate(_ context.Context, req provider.Request) iter.Seq2[pr
 		}
 		tell := func(c provider.Chunk) bool { return yield(c, nil) }
 		if !tell(provider.Chunk{Session: id}) || !o.work(p, tell) {
+			return
+		}
+		if o.killed != nil {
+			used := &provider.Reply{Usage: provider.Usage{Input: 200, Output: 40}, Worked: &provider.Worked{Session: id, Turns: 2}}
+			if tell(provider.Chunk{Used: used}) {
+				yield(provider.Chunk{}, o.killed(ctx, used))
+			}
 			return
 		}
 		answer := o.answers[min(o.given, len(o.answers)-1)]
@@ -137,6 +146,39 @@ func TestOutside(t *testing.T) {
 	w := o.requests[0].Work
 	if len(w.Grants) != 1 || w.Grants[0].Tool != "Plant" || w.Turns != stepkind.DefaultMaxTurns || len(o.requests[0].Tools) > 0 {
 		t.Errorf("%+v", w)
+	}
+}
+
+// A coding agent whose work ends early is charged the 240 tokens that it had reported, and not the worst case that was
+// reserved for all its turns: if its program is killed, if its step is cancelled, and if Espalier itself is killed.
+func TestKilledCodingAgentIsChargedWhatItReported(t *testing.T) {
+	want := journal.Usage{ModelCalls: 2, InputTokens: 200, OutputTokens: 40}
+	for name, killed := range map[string]func(context.CancelFunc) func(context.Context, *provider.Reply) error{
+		"program": func(context.CancelFunc) func(context.Context, *provider.Reply) error {
+			return func(_ context.Context, used *provider.Reply) error {
+				return &provider.Error{Class: provider.APIError, Message: "killed", Spent: true, Partial: used}
+			}
+		},
+		"step": func(cancel context.CancelFunc) func(context.Context, *provider.Reply) error {
+			return func(ctx context.Context, used *provider.Reply) error {
+				cancel()
+				return &provider.Interrupted{Cause: ctx.Err(), Partial: used}
+			}
+		},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		o, log := newOutside(), &steptest.Log{}
+		o.killed = killed(cancel)
+		result, err := agent.Kind{}.Run(ctx, outsideJob(t, o, log, steptest.Settings{"agent": "handy"}))
+		// A journal has all notes but the last, if Espalier is killed at this point.
+		if used := journal.Reported(log.Notes); used == nil || *used != want {
+			t.Errorf("%s: reported before the end: %+v", name, used)
+		}
+		log.Finish(result)
+		if err == nil || log.Used != want || log.Most.OutputTokens <= 10*want.OutputTokens {
+			t.Errorf("%s: charged %+v of at most %+v, %v", name, log.Used, log.Most, err)
+		}
 	}
 }
 

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/schema"
@@ -52,7 +54,8 @@ func (r *reader) read(text string) (json.RawMessage, []string) {
 	if text == "" {
 		return nil, []string{"the reply is empty"}
 	}
-	if value, ok := r.chosen(text); ok {
+	said := withoutReasoning(text)
+	if value, ok := r.chosen(said); ok {
 		return value, nil
 	}
 	switch {
@@ -67,24 +70,54 @@ func (r *reader) read(text string) (json.RawMessage, []string) {
 		return loose(text), nil
 	}
 	root := target(r.schema.Root())
-	look := func(text string) func(yield func(json.RawMessage) bool) { return candidates(text, r.form.LastFence) }
 	if slices.Equal(root.Types, []string{"string"}) {
-		look = onlyWhole // JSON inside a text belongs to the text
+		return r.readValue(text, root, onlyWhole(text)) // JSON inside a text belongs to the text
+	}
+	answers := elements(said, func(name string) bool {
+		return slices.Contains(answerTags, name) || r.form.Name != "" && name == plainKey(r.form.Name)
+	})
+	var values []json.RawMessage
+	for _, answer := range answers {
+		if value, problems := r.readValue(answer, root, candidates(answer, r.form.LastFence)); len(problems) == 0 {
+			values = append(values, value)
+		}
+	}
+	if len(values) > 0 {
+		return only(values)
+	}
+	return r.readValue(said, root, candidates(said, r.form.LastFence))
+}
+
+// readValue finds the value in a text. look returns the JSON values in it.
+func (r *reader) readValue(
+	text string, root *schema.Node, look func(yield func([]json.RawMessage) bool),
+) (json.RawMessage, []string) {
+	if object, ok := keyedElements(text, root); ok {
+		if value := r.repaired(step.JSON(object)); len(r.problems(value)) == 0 {
+			return value, nil
+		}
 	}
 	var first []string
-	for candidate := range look(text) {
-		value := r.repaired(candidate)
-		problems := r.problems(value)
-		if len(problems) == 0 {
-			return value, nil
+	for tier := range look {
+		var values []json.RawMessage
+		for _, candidate := range tier {
+			value := r.repaired(candidate)
+			problems := r.problems(value)
+			if len(problems) == 0 {
+				values = append(values, value)
+			} else if first == nil {
+				first = problems
+			}
 		}
-		if first == nil {
-			first = problems
+		if len(values) > 0 {
+			return only(values)
 		}
 	}
-	if list, ok := parseLines(text); ok && wants(root, "array") {
-		if value := r.repaired(list); len(r.problems(value)) == 0 {
-			return value, nil
+	for _, find := range []func(string, *schema.Node) (json.RawMessage, bool){parseLines, parseBullets, parseTable} {
+		if found, ok := find(text, root); ok {
+			if value := r.repaired(found); len(r.problems(value)) == 0 {
+				return value, nil
+			}
 		}
 	}
 	if v, ok := scalar(text, root, false); ok {
@@ -115,6 +148,25 @@ func (r *reader) read(text string) (json.RawMessage, []string) {
 	return nil, first
 }
 
+// distinct returns values without repetitions.
+func distinct(values []json.RawMessage) []json.RawMessage {
+	var out []json.RawMessage
+	for _, v := range values {
+		if !slices.ContainsFunc(out, func(o json.RawMessage) bool { return bytes.Equal(o, v) }) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// only returns the one value that a reply contains, perhaps several times, or reports that there are several.
+func only(values []json.RawMessage) (json.RawMessage, []string) {
+	if values = distinct(values); len(values) > 1 {
+		return nil, []string{fmt.Sprintf("the reply contains %d different answers; give only one", len(values))}
+	}
+	return values[0], nil
+}
+
 // chosen finds the option that a reply names, where other replies are allowed.
 func (r *reader) chosen(text string) (json.RawMessage, bool) {
 	for _, d := range r.form.Choices {
@@ -122,8 +174,11 @@ func (r *reader) chosen(text string) (json.RawMessage, bool) {
 			continue
 		}
 		texts := []string{text}
-		for value := range candidates(text, r.form.LastFence) {
-			texts = textsIn(r.repaired(value))
+		for tier := range candidates(text, r.form.LastFence) {
+			if tier = distinct(tier); len(tier) > 1 {
+				return nil, false
+			}
+			texts = textsIn(r.repaired(tier[0]))
 			break
 		}
 		var found []any
@@ -240,59 +295,88 @@ func loose(text string) json.RawMessage {
 	return step.JSON(text)
 }
 
-// candidates returns the places where JSON can be in a reply, the likeliest first:
-// the whole text, fenced blocks, and objects and lists in running text.
-func candidates(text string, lastFence bool) func(yield func(json.RawMessage) bool) {
-	return func(yield func(json.RawMessage) bool) {
-		if value, ok := parse(text); ok && !yield(value) {
+// candidates returns the places where JSON can be in a reply, the likeliest first: the whole text, fenced blocks, and
+// objects and lists in running text. Of equally likely places only one can have the answer; with lastFence, a later
+// block is likelier.
+func candidates(text string, lastFence bool) func(yield func([]json.RawMessage) bool) {
+	return func(yield func([]json.RawMessage) bool) {
+		if value, ok := parseWhole(text); ok && !yield([]json.RawMessage{value}) {
 			return
 		}
-		fenced := fences(text)
+		var fenced []json.RawMessage
+		for _, body := range fences(text) {
+			if value, ok := parse(body); ok {
+				fenced = append(fenced, value)
+			}
+		}
 		if lastFence {
-			slices.Reverse(fenced)
+			for _, value := range slices.Backward(fenced) {
+				if !yield([]json.RawMessage{value}) {
+					return
+				}
+			}
+		} else if len(fenced) > 0 && !yield(fenced) {
+			return
 		}
-		for _, body := range fenced {
-			if value, ok := parse(body); ok && !yield(value) {
-				return
-			}
-		}
-		const tries = 100 // a text of nothing but brackets must not cost for ever
-		for rest, n := text, 0; n < tries; n++ {
-			start := strings.IndexAny(rest, "{[")
-			if start < 0 {
-				return
-			}
-			rest = rest[start:]
-			end := balanced(rest)
-			value, ok := json.RawMessage(nil), false
-			if end > 0 {
-				value, ok = parse(rest[:end])
-			}
-			if !ok {
-				rest = rest[1:]
-				continue
-			}
-			if !yield(value) {
-				return
-			}
-			rest = rest[end:]
+		if running := inText(text); len(running) > 0 {
+			yield(running)
 		}
 	}
+}
+
+// inText returns the objects and lists in running text.
+func inText(text string) []json.RawMessage {
+	var out []json.RawMessage
+	const tries = 100 // a text of nothing but brackets must not cost for ever
+	for rest, n := text, 0; n < tries; n++ {
+		start := strings.IndexAny(rest, "{[")
+		if start < 0 {
+			break
+		}
+		rest = rest[start:]
+		end := balanced(rest)
+		value, ok := json.RawMessage(nil), false
+		if end > 0 {
+			value, ok = parse(rest[:end])
+		}
+		if !ok {
+			rest = rest[1:]
+			continue
+		}
+		out = append(out, value)
+		rest = rest[end:]
+	}
+	return out
 }
 
 // onlyWhole returns the text itself, if it is JSON.
-func onlyWhole(text string) func(yield func(json.RawMessage) bool) {
-	return func(yield func(json.RawMessage) bool) {
+func onlyWhole(text string) func(yield func([]json.RawMessage) bool) {
+	return func(yield func([]json.RawMessage) bool) {
 		if value, ok := parse(text); ok {
-			yield(value)
+			yield([]json.RawMessage{value})
 		}
 	}
 }
 
-// parse reads text that is one JSON value, apart from trailing commas, comments, other quotes and the
-// constants of Python.
+// parseWhole reads text that is one JSON value, or an object without its braces.
+func parseWhole(text string) (json.RawMessage, bool) {
+	if value, ok := parse(text); ok {
+		return value, true
+	}
+	if !strings.HasPrefix(text, `"`) {
+		return nil, false
+	}
+	return parse("{" + text + "}")
+}
+
+// parse reads text that is one JSON value, apart from trailing commas, comments, other quotes, keys without quotes,
+// line breaks in strings and the constants of Python and JavaScript.
 func parse(text string) (json.RawMessage, bool) {
-	for _, try := range []string{text, withoutComments(text), withoutComments(doubleQuoted(text))} {
+	if value, ok := parsePlain(text); ok {
+		return value, true
+	}
+	requoted := withoutComments(oneLineStrings(doubleQuoted(text)))
+	for _, try := range []string{withoutComments(oneLineStrings(text)), requoted, withQuotedKeys(requoted)} {
 		if value, ok := parsePlain(try); ok {
 			return value, true
 		}
@@ -318,7 +402,10 @@ func compact(text string) (json.RawMessage, bool) {
 }
 
 // parseLines reads text that is several objects, one after the other, as a list.
-func parseLines(text string) (json.RawMessage, bool) {
+func parseLines(text string, n *schema.Node) (json.RawMessage, bool) {
+	if !wants(n, "array") {
+		return nil, false
+	}
 	if _, body, ok := onlyFence(text); ok {
 		text = body
 	}
@@ -442,12 +529,65 @@ func doubleQuoted(text string) string {
 	return b.String()
 }
 
-// withoutPython writes True, False and None outside of strings as JSON does.
+// oneLineStrings escapes the line breaks and tabs inside of strings.
+func oneLineStrings(text string) string {
+	escapes := strings.NewReplacer("\n", `\n`, "\r", `\r`, "\t", `\t`)
+	var b strings.Builder
+	last := 0 // the end of the latest string
+	open := -1
+	for i := range skipStrings(text) {
+		if open >= 0 { // the first position after a string
+			b.WriteString(text[last:open])
+			b.WriteString(escapes.Replace(text[open:i]))
+			last, open = i, -1
+		}
+		if text[i] == '"' {
+			open = i
+		}
+	}
+	if open >= 0 {
+		b.WriteString(text[last:open])
+		b.WriteString(escapes.Replace(text[open:]))
+		return b.String()
+	}
+	return b.String() + text[last:]
+}
+
+// withQuotedKeys puts quotes around the keys of objects that have none, as in JavaScript.
+func withQuotedKeys(text string) string {
+	var b strings.Builder
+	last := 0
+	before := byte(0) // the latest character that is no space
+	for i := range skipStrings(text) {
+		if i < last {
+			continue
+		}
+		if key := bareKey().FindStringSubmatch(text[i:]); key != nil && (before == '{' || before == ',') {
+			b.WriteString(text[last:i])
+			fmt.Fprintf(&b, "%q", key[1])
+			last = i + len(key[1])
+		}
+		if strings.IndexByte(" \t\r\n", text[i]) < 0 {
+			before = text[i]
+		}
+	}
+	return b.String() + text[last:]
+}
+
+var bareKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)\s*:`) })
+
+// constants are what other languages write for the constants of JSON. JSON has no number that is none.
+var constants = map[string]string{
+	"True": "true", "False": "false", "None": "null", "NaN": "null", "-Infinity": "null", "Infinity": "null",
+	"undefined": "null",
+}
+
+// withoutPython writes the constants of Python and JavaScript outside of strings as JSON does.
 func withoutPython(text string) string {
 	var b strings.Builder
 	last := 0
 	for i := range skipStrings(text) {
-		for word, plain := range map[string]string{"True": "true", "False": "false", "None": "null"} {
+		for word, plain := range constants {
 			if strings.HasPrefix(text[i:], word) && i >= last {
 				b.WriteString(text[last:i])
 				b.WriteString(plain)

@@ -363,7 +363,7 @@ func bare(text string) string {
 	if _, body, ok := onlyFence(text); ok {
 		text = body
 	}
-	return strings.TrimSpace(strings.TrimRight(strings.Trim(text, " \t\n\"'`*_“”‘’()[]<>"), ".!?,;: \"'`*_“”‘’"))
+	return strings.TrimSpace(strings.TrimRight(strings.Trim(text, " \t\n\"'`*_“”‘’()[]<>~≈"), ".!?,;: \"'`*_“”‘’"))
 }
 
 // truth reads a word for true or false.
@@ -561,6 +561,24 @@ func keyed(text string, n *schema.Node) (map[string]any, bool) {
 	}
 	for _, name := range n.Required {
 		if object[name] == "" {
+			return nil, false
+		}
+	}
+	return object, len(object) > 0
+}
+
+// keyedElements reads an object from a text that begins with one of its properties as an XML element.
+func keyedElements(text string, n *schema.Node) (map[string]any, bool) {
+	if !wants(n, "object") || !strings.HasPrefix(text, "<") {
+		return nil, false
+	}
+	object := map[string]any{}
+	for name := range n.Properties {
+		switch found := elements(text, func(tag string) bool { return tag == plainKey(name) }); len(found) {
+		case 0:
+		case 1:
+			object[name] = found[0]
+		default:
 			return nil, false
 		}
 	}

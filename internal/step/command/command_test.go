@@ -71,6 +71,14 @@ func TestRuns(t *testing.T) {
 	steptest.Runs(t, command.Kind{}, plays...)
 }
 
+// A command gets the traceparent of its run, so that its own spans belong to the trace.
+func TestCommandsGetTheTraceOfTheirRun(t *testing.T) {
+	state, err := run(t, t.TempDir(), cmd(`echo "$TRACEPARENT"`), func(j *step.Job) { j.Root, j.Run = "root", "child" })
+	if want := journal.TraceParent("root", "child") + "\n"; err != nil || state.Output != want {
+		t.Errorf("%v: got %q, want %q", err, state.Output, want)
+	}
+}
+
 func run(t *testing.T, dir string, set steptest.Settings, with func(*step.Job)) (command.State, error) {
 	t.Helper()
 	job := steptest.Play{Settings: set, With: with}.Job("command", dir, &steptest.Log{}, &steptest.World{})

@@ -3,10 +3,14 @@ package conversation_test
 import (
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/step/chat"
 	"github.com/espalier-run/espalier/internal/step/conversation"
 	"github.com/espalier-run/espalier/internal/step/steptest"
 )
@@ -101,6 +105,51 @@ func TestWordsAsTheyAre(t *testing.T) {
 	if request.System != "Be kind." || len(request.Messages) != 1 || len(request.Messages[0].Blocks) != 1 ||
 		request.Messages[0].Blocks[0].Text != "<skill_content name=\"care\">\nTake care.\n</skill_content>\n\nDo it." {
 		t.Errorf("%+v", request)
+	}
+}
+
+// Values that a prompt inserts as a whole are delimited, and the system prompt says what that means. What the function
+// raw inserts and files that the author names are a part of the prompt.
+func TestInsertedValuesAreData(t *testing.T) {
+	for _, c := range []struct{ prompt, want string }{
+		{"Sum up:\n{{.states.log.Output}}\nin {{.inputs.lang}}", "Sum up:\n<data>\none\ntwo\n</data>\nin French"},
+		{"Sum up: {{trimSpace .states.log.Output}}", "Sum up:\n<data>\none\ntwo\n</data>"},
+		{"{{range $k, $v := .inputs.map}}{{$k}} is {{$v}}; {{end}}", "a b is 1; "},
+		{"Count {{json .inputs.map}}", `Count {"a b":"1"}`},
+		{"Sum up:\n{{raw .states.log.Output}}", "Sum up:\none\ntwo"},
+		{"Keep to this:\n{{readFile \"rules.txt\"}}", "Keep to this:\nBe\nbrief"},
+		{"Sum up:\n{{readFile .inputs.file}}", "Sum up:\n<data>\nBe\nbrief\n</data>"},
+		{"{{.states.log.Output}}", "one\ntwo"},
+		{
+			"{{if eq .inputs.lang \"French\"}}Answer in French:\n{{.inputs.lang}}{{end}}",
+			"Answer in French:\n<data>\nFrench\n</data>",
+		},
+	} {
+		world := &steptest.World{Replies: []steptest.Reply{{Text: "ok"}}}
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "rules.txt"), []byte("Be\nbrief"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p := steptest.Play{
+			Settings: steptest.Settings{"agent": "plain", "prompt": c.prompt, "system": "Be kind."},
+			With: func(j *step.Job) {
+				j.Reads = []step.Read{
+					{Path: "input", Value: json.RawMessage(`{"lang":"French","map":{"a b":"1"},"file":"rules.txt"}`)},
+					{Path: "states.log.Output", Value: json.RawMessage(`"one\ntwo"`)},
+				}
+			},
+		}
+		if _, err := (conversation.Kind{}).Run(t.Context(), p.Job("conversation", dir, &steptest.Log{}, world)); err != nil {
+			t.Errorf("%s: %v", c.prompt, err)
+			continue
+		}
+		system := "Be kind."
+		if strings.Contains(c.want, "<data>") {
+			system += "\n\n" + chat.AboutInserted
+		}
+		if got := world.Requests[0]; got.Messages[0].Blocks[0].Text != c.want || got.System != system {
+			t.Errorf("%s: %q %q, want %q", c.prompt, got.System, got.Messages[0].Blocks[0].Text, c.want)
+		}
 	}
 }
 

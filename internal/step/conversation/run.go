@@ -54,12 +54,17 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 			return step.Result{Value: step.JSON(s.ended(&d))}, nil
 		}
 	}
-	prompt := d.said
+	prompt, system := d.said, s.System
 	if !s.Reply {
-		if prompt, err = job.Fill(s.Prompt, values); err != nil {
+		parts, err := job.FillParts(s.Prompt, values)
+		if err != nil {
 			return step.Result{}, err
 		}
-		prompt = withSkills(s.Skills, prompt)
+		text, delimits := chat.Insert(parts)
+		if delimits {
+			system = strings.TrimPrefix(system+"\n\n"+chat.AboutInserted, "\n\n")
+		}
+		prompt = withSkills(s.Skills, text)
 	}
 	if s.Provider != "" {
 		named := *c.Agent
@@ -69,7 +74,7 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		c.Agent = &named
 	}
 	transcript := &chat.Transcript{}
-	c.Task, c.System, c.Verbatim, c.Transcript = prompt, s.System, true, transcript
+	c.Task, c.System, c.Verbatim, c.Transcript = prompt, system, true, transcript
 	c.Form.Plain = !c.Form.Strict()
 	if s.Reply {
 		c.Step, c.Before, c.TurnsBefore, c.Session = s.Dialog, d.messages, d.turns, d.session

@@ -143,7 +143,7 @@ func TestCode(t *testing.T) {
 
 func TestTemplates(t *testing.T) {
 	values := map[string]string{
-		"context": `{"language":"nl","output_a":{"n":1},"text":"x"}`, "input": `{"ticket":"T1","language":"de"}`, "output": `{"n":2}`,
+		"context": `{"language":"nl","output_a":{"n":1},"text":"x"}`, "input": `{"ticket":"T1","language":"de","letter":"Dear\nyou"}`, "output": `{"n":2}`,
 	}
 	for template, want := range map[string]string{
 		"plain":                        "plain",
@@ -151,6 +151,9 @@ func TestTemplates(t *testing.T) {
 		"{{output_a.n}}/{{output.n}}":  "1/2",
 		"{{output_a}}":                 `{"n":1}`,
 		"{{context.text}}":             "x",
+		"Sort {{letter}} by kind":      "Sort\n<data>\nDear\nyou\n</data>\nby kind",
+		"Sort this:\n{{ticket}}":       "Sort this:\n<data>\nT1\n</data>",
+		"{{letter}}":                   "Task: Dear\nyou",
 		"{{nobody}} {{text.deep}}":     "{{nobody}} {{text.deep}}",
 		"{{ not a name }} {{}}":        "{{ not a name }} {{}}",
 	} {

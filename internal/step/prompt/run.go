@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/espalier-run/espalier/internal/contract"
+	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/provider"
@@ -208,34 +209,51 @@ var placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompi
 
 // fill replaces the names that it knows and leaves the others as they are.
 func (k *known) fill(template string) string {
-	return placeholder().ReplaceAllStringFunc(template, func(found string) string {
-		path := strings.Split(placeholder().FindStringSubmatch(found)[1], ".")
-		var value any
-		ok := true
-		switch {
-		case path[0] == "output" && k.output != nil:
-			value = k.output
-		case path[0] == "context" && len(path) > 1:
-			path = path[1:]
-			value, ok = k.context[path[0]]
-		default:
-			value, ok = k.context[path[0]]
+	var parts []expr.TextPart
+	add := func(text string, value bool) {
+		if text != "" || value {
+			parts = append(parts, expr.TextPart{Text: text, Value: value})
 		}
-		for _, name := range path[1:] {
-			object, isObject := value.(map[string]any)
-			if !ok || !isObject {
-				return found
-			}
-			value, ok = object[name]
-		}
+	}
+	at := 0
+	for _, m := range placeholder().FindAllStringSubmatchIndex(template, -1) {
+		value, ok := k.lookup(strings.Split(template[m[2]:m[3]], "."))
 		if !ok {
-			return found
+			continue
 		}
-		if text, isText := value.(string); isText {
-			return text
+		text, isText := value.(string)
+		if !isText {
+			text = string(step.JSON(value))
 		}
-		return string(step.JSON(value))
-	})
+		add(template[at:m[0]], false)
+		add(text, true)
+		at = m[1]
+	}
+	add(template[at:], false)
+	prompt, _ := chat.Insert(parts)
+	return prompt
+}
+
+// lookup returns the value that a template names.
+func (k *known) lookup(path []string) (value any, ok bool) {
+	ok = true
+	switch {
+	case path[0] == "output" && k.output != nil:
+		value = k.output
+	case path[0] == "context" && len(path) > 1:
+		path = path[1:]
+		value, ok = k.context[path[0]]
+	default:
+		value, ok = k.context[path[0]]
+	}
+	for _, name := range path[1:] {
+		object, isObject := value.(map[string]any)
+		if !ok || !isObject {
+			return nil, false
+		}
+		value, ok = object[name]
+	}
+	return value, ok
 }
 
 // request is a tool that a reply asks for in its own words.
