@@ -27,9 +27,9 @@ func main() {
 	var err error
 	switch args := os.Args[1:]; {
 	case len(args) == 0:
-		err = run(false)
-	case len(args) == 1 && args[0] == commandsCommand:
-		err = run(true)
+		err = run("")
+	case len(args) == 1 && (args[0] == commandsCommand || args[0] == maskingCommand):
+		err = run(args[0])
 	case len(args) == 1 && args[0] == postgresCommand:
 		err = onPostgres()
 	case args[0] == coreCommand:
@@ -43,8 +43,8 @@ func main() {
 	case len(args) == 3 && args[0] == layoutCommand:
 		err = drawChain(args[1], args[2])
 	default:
-		err = fmt.Errorf("bench takes no arguments, or %q, or %q and names of what to measure, not %q", commandsCommand,
-			coreCommand, args)
+		err = fmt.Errorf("bench takes no arguments, or %q or %q, or %q and names of what to measure, not %q",
+			commandsCommand, maskingCommand, coreCommand, args)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -58,8 +58,8 @@ const (
 	layoutCommand = "layout"      // NODES TIMES
 )
 
-// run measures everything, or only commands.
-func run(onlyCommands bool) error {
+// run measures everything, or only commands or masking.
+func run(only string) error {
 	dir, err := os.MkdirTemp("", "espalier-bench-")
 	if err != nil {
 		return err
@@ -73,8 +73,11 @@ func run(onlyCommands bool) error {
 	if err != nil {
 		return err
 	}
-	if onlyCommands {
+	switch only {
+	case commandsCommand:
 		return commands(dir, espalier)
+	case maskingCommand:
+		return masking(dir, espalier)
 	}
 	fmt.Println("Processor time (user and system, one core), then wall time in brackets; medians of runs by turns.")
 	if err := startUp(espalier, empty); err != nil {
@@ -84,6 +87,9 @@ func run(onlyCommands bool) error {
 		return err
 	}
 	if err := layout(self); err != nil {
+		return err
+	}
+	if err := masking(dir, espalier); err != nil {
 		return err
 	}
 	if err := commands(dir, espalier); err != nil {

@@ -38,7 +38,6 @@ func Program(p *ir.Program, kinds stepkind.Set) diag.List {
 const maxWork = 50_000_000
 
 // tooLarge returns a diagnostic for a program whose checks would take longer than a second or two; nil for all others.
-// It has no code: there is nothing to explain beyond its text.
 func tooLarge(p *ir.Program) *diag.Diagnostic {
 	steps, uses := 0, 0
 	for b := range p.Blocks {
@@ -52,7 +51,7 @@ func tooLarge(p *ir.Program) *diag.Diagnostic {
 		return nil
 	}
 	return &diag.Diagnostic{
-		Severity: diag.Error, Span: p.Span,
+		Code: CodeTooLarge, Severity: diag.Error, Span: p.Span,
 		Message: fmt.Sprintf("The workflow is too large to check: it has %d steps with %d reads and writes.", steps,
 			uses-steps),
 		Help: "Divide it into several workflows that one workflow calls.",

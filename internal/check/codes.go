@@ -33,4 +33,6 @@ const (
 	CodeConflictingUses diag.Code = "WF026"
 	// CodeNeverReplied reports a comparison that no reply can satisfy.
 	CodeNeverReplied diag.Code = "WF027"
+	// CodeTooLarge reports a workflow whose checks would take too long.
+	CodeTooLarge diag.Code = "WF028"
 )

@@ -1,6 +1,7 @@
 package secret
 
 import (
+	"bytes"
 	"fmt"
 	"html"
 	"slices"
@@ -22,9 +23,8 @@ import (
 // A matcher is not changed any more once it is used, and may then be used by
 // several goroutines.
 type matcher struct {
-	roots  [kinds]node
-	begins [256]uint8        // bit k: a text of kind k can begin with this byte
-	second [kinds][256]*node // by the first byte, if it is taken as it is
+	roots [kinds]node
+	pairs [256][256]uint8 // bit k: a text of kind k may begin with these two bytes
 }
 
 // kind is how a text is compared.
@@ -55,72 +55,83 @@ type needle struct {
 
 // node is a place in the tree of all needles: what has been read so far.
 type node struct {
-	edges  []edge
+	on     []byte  // the bytes that continue a needle
+	to     []*node // where each of them leads
 	needle *needle // that ends here
 }
 
-type edge struct {
-	on byte
-	to *node
-}
-
 func (n *node) next(c byte) *node {
-	for i := range n.edges {
-		if n.edges[i].on == c {
-			return n.edges[i].to
-		}
+	if i := bytes.IndexByte(n.on, c); i >= 0 {
+		return n.to[i]
 	}
 	return nil
 }
 
 // add looks for a text from now on. Of equal texts the first one counts.
 func (m *matcher) add(k kind, n *needle) {
-	first := n.text[0]
-	m.begins[first] |= 1 << k
-	if k != exact {
-		for _, c := range escapes {
-			m.begins[c] |= 1 << k
-		}
-	}
 	at := &m.roots[k]
 	for i := range len(n.text) {
 		to := at.next(n.text[i])
 		if to == nil {
 			to = &node{}
-			at.edges = append(at.edges, edge{n.text[i], to})
+			at.on, at.to = append(at.on, n.text[i]), append(at.to, to)
 		}
 		at = to
 	}
 	if at.needle == nil {
 		at.needle = n
 	}
-	m.second[k][first] = m.roots[k].next(first)
-	if k == digits && first >= 'a' {
-		m.begins[first-'a'+'A'] |= 1 << k
-		m.second[k][first-'a'+'A'] = m.second[k][first]
+	for first := range m.pairs {
+		c := byte(first)
+		literally, escaped := k.reads(c, n.text[0]), k.escapes(c)
+		if !literally && !escaped {
+			continue
+		}
+		for second := range m.pairs[first] {
+			next := byte(second)
+			if escaped && stands(c, next, n.text[0]) ||
+				literally && (k.reads(next, n.text[1]) || k.escapes(next) || k.skips(next)) {
+				m.pairs[first][second] |= 1 << k
+			}
+		}
 	}
 }
 
-// rejects reports whether two plain characters show that no text of a kind
-// begins at a place, as is nearly always the case.
-func (m *matcher) rejects(k kind, text string, i int) bool {
-	if i+1 >= len(text) || k != exact && special[text[i]] || special[text[i+1]] {
-		return false
-	}
-	at := m.second[k][text[i]]
-	return at == nil || at.next(text[i+1]) == nil
+// reads reports whether a byte as it is may be the byte of a needle.
+func (k kind) reads(c, needle byte) bool {
+	return c == needle || k == digits && c >= 'A' && c <= 'F' && c-'A'+'a' == needle
 }
 
-// special are the bytes that are not always taken as they are.
-var special = func() (out [256]bool) {
-	for _, c := range escapes + "ABCDEF" {
-		out[c] = true
+// stands reports whether an escape that begins with two bytes may stand for the byte of a needle.
+func stands(c, next, needle byte) bool {
+	switch {
+	case beginsEscape(next): // an escape whose characters are encoded again
+		return true
+	case c == '+':
+		return needle == ' '
+	case c == '%':
+		return isHex(next)
+	case c == '&':
+		return inEntity(next)
 	}
-	for c := range skippable {
-		out[c[0]] = true
+	return next == 'u' || next == 'U' || next == 'x' || unshort[next] == string(needle)
+}
+
+// escapes reports whether a byte may begin an escape.
+func (k kind) escapes(c byte) bool { return k != exact && beginsEscape(c) }
+
+func beginsEscape(c byte) bool { return c == '%' || c == '\\' || c == '&' || c == '+' }
+
+// skips reports whether a byte may stand between two bytes of a needle.
+func (k kind) skips(c byte) bool {
+	switch c {
+	case '\n', '\r', '\t', ' ':
+		return k == wrapped || k == digits
+	case ':', '-':
+		return k == digits
 	}
-	return out
-}()
+	return false
+}
 
 // replace replaces what it finds: the leftmost occurrence, and of several that
 // begin there the longest. Unless end is set, a suffix that may start an
@@ -136,14 +147,20 @@ func (m *matcher) search(text string, end bool) (out, rest string, work int) {
 	done := 0
 	s := search{decoder: decoder{text: text}, final: end}
 	for i := 0; i < len(text); {
-		begins := m.begins[text[i]]
+		begins := uint8(1<<kinds - 1)
+		if i+1 < len(text) {
+			begins = m.pairs[text[i]][text[i+1]]
+		}
+		if i+2 < len(text) && text[i+1] == ' ' { // those that skip it continue with the byte behind it
+			begins &= m.pairs[text[i]][text[i+2]] | 1<<exact | 1<<encoded
+		}
 		if begins == 0 || m.insideRun(text, i) {
 			i++
 			continue
 		}
 		s.found, s.last = nil, i
 		for k := range kind(kinds) {
-			if begins&(1<<k) != 0 && !m.rejects(k, text, i) {
+			if begins&(1<<k) != 0 {
 				s.kind, s.root = k, &m.roots[k]
 				s.seen = nil
 				s.step(s.root, i, 0)
@@ -174,7 +191,7 @@ func (m *matcher) insideRun(text string, i int) bool {
 		return false
 	}
 	for k := range kind(kinds) {
-		if m.second[k]['\\'] != nil {
+		if m.roots[k].next('\\') != nil {
 			return false
 		}
 	}
@@ -221,7 +238,7 @@ func (s *search) step(at *node, pos, skipped int) {
 			s.best = slices.Clone(s.path)
 		}
 	}
-	if len(at.edges) == 0 {
+	if len(at.on) == 0 {
 		return
 	}
 	if pos == len(s.text) {
@@ -229,7 +246,7 @@ func (s *search) step(at *node, pos, skipped int) {
 		return
 	}
 	c := s.text[pos]
-	if s.kind == exact || strings.IndexByte(escapes, c) < 0 {
+	if !s.kind.escapes(c) {
 		s.take(at, char{s.text[pos : pos+1], pos + 1, literal}, skipped)
 		return
 	}
@@ -269,7 +286,7 @@ func (s *search) take(at *node, c char, skipped int) {
 		s.step(to, c.end, 0)
 		s.path = s.path[:len(s.path)-1]
 	}
-	if at != s.root && skipped < maxSkipped && s.skips(c.text) {
+	if at != s.root && skipped < maxSkipped && len(c.text) == 1 && s.kind.skips(c.text[0]) {
 		s.path = append(s.path, skip)
 		if s.units {
 			s.path[len(s.path)-1] += skippable[c.text] + c.unit
@@ -277,11 +294,6 @@ func (s *search) take(at *node, c char, skipped int) {
 		s.step(at, c.end, skipped+1)
 		s.path = s.path[:len(s.path)-1]
 	}
-}
-
-func (s *search) skips(c string) bool {
-	name := skippable[c]
-	return name != "" && (s.kind == digits || s.kind == wrapped && strings.Contains("nrtb", name))
 }
 
 // Units describe how a character is encoded, without telling which it is: a
@@ -319,9 +331,6 @@ var encoders = map[string]func(string) string{
 	},
 	"n": func(s string) string { return named[s] },
 }
-
-// escapes are the characters that begin an escape.
-const escapes = `%\&+`
 
 var short = map[string]string{
 	`"`: `\"`, `\`: `\\`, "/": `\/`, "\b": `\b`, "\f": `\f`, "\n": `\n`, "\r": `\r`, "\t": `\t`, "'": `\'`,
@@ -413,7 +422,7 @@ func (d *decoder) decode(pos, depth int) (out []char, cut bool) {
 		return known.chars, known.cut
 	}
 	d.work++
-	if depth == 0 || strings.IndexByte(escapes, d.text[pos]) < 0 {
+	if depth == 0 || !beginsEscape(d.text[pos]) {
 		out = []char{{d.text[pos : pos+1], pos + 1, literal}}
 	} else {
 		out, cut = d.escapes(pos, depth)
@@ -428,7 +437,7 @@ func (d *decoder) escapes(pos, depth int) (out []char, cut bool) {
 	below, cut := d.decode(pos, depth-1)
 	out = slices.Clip(below)
 	for _, c := range below {
-		if len(c.text) != 1 || strings.IndexByte(escapes, c.text[0]) < 0 {
+		if len(c.text) != 1 || !beginsEscape(c.text[0]) {
 			continue
 		}
 		r := reader{decoder: d, pos: c.end, depth: depth - 1}
@@ -456,7 +465,7 @@ type reader struct {
 
 // char reads one character that is wanted: the most decoded form that fits.
 func (r *reader) char(wanted func(byte) bool) (byte, bool) {
-	if r.pos < len(r.text) && (r.depth == 0 || strings.IndexByte(escapes, r.text[r.pos]) < 0) {
+	if r.pos < len(r.text) && (r.depth == 0 || !beginsEscape(r.text[r.pos])) {
 		c := r.text[r.pos]
 		if !wanted(c) {
 			return 0, false
@@ -561,9 +570,7 @@ const maxEntity = 32
 
 func (r *reader) entity() (char, bool) {
 	for range maxEntity {
-		c, ok := r.char(func(c byte) bool {
-			return c == '#' || c == ';' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-		})
+		c, ok := r.char(inEntity)
 		if !ok {
 			return char{}, false
 		}
@@ -576,6 +583,10 @@ func (r *reader) entity() (char, bool) {
 		}
 	}
 	return char{}, false
+}
+
+func inEntity(c byte) bool {
+	return c == '#' || c == ';' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
 // is returns the character that an escape represents. Its kind is the first of

@@ -80,7 +80,20 @@ func unquote(raw []byte) (string, error) {
 	if bytes.IndexByte(inner, '\\') < 0 {
 		return string(inner), nil
 	}
-	var text string
-	err := json.Unmarshal(raw, &text)
-	return text, err
+	out := make([]byte, 0, len(inner))
+	for i := 0; i < len(inner); i++ {
+		c := inner[i]
+		if c == '\\' {
+			i++
+			short := strings.IndexByte(`"\/bfnrt`, inner[i])
+			if short < 0 { // an escape with digits
+				var text string
+				err := json.Unmarshal(raw, &text)
+				return text, err
+			}
+			c = "\"\\/\b\f\n\r\t"[short]
+		}
+		out = append(out, c)
+	}
+	return string(out), nil
 }

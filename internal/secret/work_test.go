@@ -1,8 +1,11 @@
 package secret
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // Text full of escapes costs a bounded amount of work for each byte, however long it is.
@@ -45,6 +48,54 @@ func TestSecretsAfterBackslashesAreHidden(t *testing.T) {
 		for n := range 40 {
 			if out, _, _ := m.search(strings.Repeat(`\`, n)+escaped, true); strings.Contains(out, "ecret-value-1") {
 				t.Errorf("%d backslashes before %s: %s", n, escaped, out)
+			}
+		}
+	}
+}
+
+// The table of pairs only saves work: without it, the same occurrences are found.
+func TestPairsOverlookNothing(t *testing.T) {
+	fast := newMatcher()
+	values := []string{"secret-value-1", "\n\"/+ &%\\x", "+/+/+/+/abc", " leading blank", "ABCDEFabcdef0123", "'ä€😀\t\b\f\r"}
+	for i, value := range values {
+		fast.addSecret(string(rune('a'+i)), value)
+	}
+	slow := &matcher{roots: fast.roots}
+	for i := range slow.pairs {
+		for j := range slow.pairs[i] {
+			slow.pairs[i][j] = 1<<kinds - 1
+		}
+	}
+	var pieces []string
+	for _, value := range values {
+		for _, f := range forms(value) {
+			pieces = append(pieces, f.text)
+		}
+	}
+	pieces = append(pieces, `\`, `%`, `&`, `+`, "\n", " ", "-", ":", `\u`, `\x`, `&#`, "%5C", "%25", "&amp;", "s", "A", "[secret ")
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		var b strings.Builder
+		for range 1 + random.IntN(4) {
+			piece := pieces[random.IntN(len(pieces))]
+			switch random.IntN(5) {
+			case 0: // encoded again, and more than is needed
+				piece = each(piece, "%", "0123456789ABCDEF")
+			case 1:
+				piece = quoted(units16(piece, "0123456789abcdef"), false)
+			case 2:
+				r, size := utf8.DecodeRuneInString(piece)
+				piece = fmt.Sprintf(`\U%08x`, r) + piece[size:]
+			case 3: // in part
+				piece = piece[random.IntN(len(piece)):]
+			}
+			b.WriteString(piece)
+		}
+		for _, end := range []bool{true, false} {
+			out, rest, work := fast.search(b.String(), end)
+			wantOut, wantRest, most := slow.search(b.String(), end)
+			if out != wantOut || rest != wantRest || work > most {
+				t.Fatalf("%q:\n%q and %q after %d steps, want\n%q and %q after %d", b.String(), out, rest, work, wantOut, wantRest, most)
 			}
 		}
 	}

@@ -49,9 +49,9 @@ func (c *insertion) follow(file *syntax.File) {
 	// What a command writes to an open file or a coprocess can be read by any other command.
 	in := func() set {
 		if hasChannels(file) {
-			return c.values(file)
+			return union(c.input, c.values(file))
 		}
-		return nil
+		return c.input
 	}
 	for c.changed = true; c.changed; {
 		c.changed = false
@@ -647,9 +647,10 @@ func (c *insertion) unquoted(w *syntax.Word) set {
 	return out
 }
 
-// shellCode checks code for another shell. Values may only be words of it that the author has escaped.
-func (c *insertion) shellCode(program, code string) {
-	if !c.checks || c.err != nil || !c.form.MatchString(code) {
+// shellCode checks code for another shell. It inherits the variables, and its standard input contains in. Values may be
+// words of the code only if the author has escaped them.
+func (c *insertion) shellCode(program, code string, parameters map[string]set, in set) {
+	if !c.checks || c.err != nil {
 		return
 	}
 	found := set{}
@@ -664,26 +665,31 @@ func (c *insertion) shellCode(program, code string) {
 		}
 		found[n] = true
 	}
-	in := newInsertion("sh", c.parts)
-	in.prefix, in.form, in.nested = c.prefix, c.form, true
-	file, err := in.parse(strings.ReplaceAll(code, "\x00", "x"))
+	inner := newInsertion("sh", c.parts)
+	inner.prefix, inner.form, inner.nested, inner.input = c.prefix, c.form, true, in
+	inner.vars = maps.Clone(c.vars)
+	maps.Copy(inner.vars, parameters)
+	if len(found) == 0 && len(in) == 0 && len(inner.vars) == 0 {
+		return
+	}
+	file, err := inner.parse(strings.ReplaceAll(code, "\x00", "x"))
 	if err != nil {
-		c.err = err
+		if len(found) > 0 || IsShell(program) { // the shell of another machine may be any
+			c.err = err
+		}
 		return
 	}
-	in.declarations(file)
-	in.checks = true
-	in.visit(file, nil)
-	if in.err != nil {
-		c.err = in.err
+	inner.follow(file)
+	if inner.err != nil {
+		c.err = inner.err
 		return
 	}
-	in.words(file, found)
+	inner.words(file, found)
 	for n := range found {
 		c.code[n] = true
 	}
 	for _, n := range found.sorted() {
-		if in.oneWord[n] {
+		if inner.oneWord[n] {
 			continue
 		}
 		c.fail(n, program, program+" executes the value as code: {{escape …}} has no effect inside of quotes",

@@ -114,6 +114,24 @@ func TestInsertRejectsCode(t *testing.T) {
 		`tar --checkpoint-action=exec="@" f`: "tar", `flock f -c "@"`: "flock", `tmux new -d "@"`: "tmux",
 		`npx "@"`:                "command",
 		`sshpass -p x ssh h "@"`: "ssh", `runuser -c "@"`: "runuser", `make --eval="@"`: "make", `m4 <<<"@"`: "m4",
+		`strace -o x "@"`: "command", `taskset 1 "@"`: "command", `flock f "@"`: "command", `nsenter -t 1 "@"`: "command",
+		`systemd-run -p x=y "@"`: "command", `setpriv --reuid 1 "@"`: "command", `gosu me sh -c "@"`: "sh",
+		`R -e "@"`: "R", `octave --eval "@"`: "octave", `emacs --eval "@"`: "emacs", `ex -c "@" f`: "ex",
+		`gnuplot -e "@"`: "gnuplot", `duckdb db "@"`: "duckdb", `mongosh --eval "@"`: "mongosh",
+		`git rebase -x "@" main`: "git rebase", `git -C d rebase --exec="@"`: "git rebase",
+		`git bisect run "@"`:        "git bisect run",
+		`git submodule foreach "@"`: "git submodule foreach", `git filter-branch --tree-filter "@"`: "git filter-branch",
+		`git difftool -x "@"`: "git difftool", `git grep --open-files-in-pager="@" x`: "git grep",
+		`git clone -c "@" u`: "git clone", `git fetch --upload-pack="@" u`: "git fetch", `git config "@" x`: "git config",
+		// Values that code in a second shell executes.
+		`bash -c 'eval "$1"' _ "@"`: "eval", `sh -c 'eval "$0"' "@"`: "eval", "sh -c '\"$\a\"' _ \"@\"": "command",
+		`X="@" sh -c 'eval "$X"'`: "eval", `export X="@"; bash -c 'sh -c "$X"'`: "sh", `env X="@" sh -c 'eval "$X"'`: "eval",
+		`echo "@" | bash -c 'read -r l; eval "$l"'`: "eval", `find . -exec sh -c '. "$1"' _ "@" \;`: ".",
+		`echo "@" | xargs sh -c 'eval "$1"' _`: "eval", "bash -s \"@\" <<'E'\neval \"$1\"\nE\n": "eval",
+		// Values that awk executes.
+		`awk -v x="@" 'BEGIN { system(x) }'`: "awk", `X="@" awk 'BEGIN { system(ENVIRON["X"]) }'`: "awk",
+		`awk 'BEGIN { x | getline y }' x="@"`: "awk", `echo "@" | awk '{ system($0) }'`: "awk",
+		`awk -v x="@" '{ print | x }'`: "awk", `awk -v x="@" '{ print x | "sh" }'`: "awk",
 		// Values that are commands.
 		`@`: "command", `"@" x`: "command", `x && @`: "command", `x=@; $x now`: "command", `timeout 5 @`: "command",
 		`sudo -u me "@"`: "command", `exec @`: "command", `echo x | xargs @`: "command",
@@ -137,7 +155,11 @@ func TestInsertRejectsCode(t *testing.T) {
 // Values that no program executes are accepted, also as arguments of programs that execute others.
 func TestInsertAcceptsData(t *testing.T) {
 	for _, command := range []string{
-		`trap x "@"`, `sh -c x sh "@"`, `bash run.sh -c @`, `ssh -i "@" host`, `ssh "@" ls`, `python3 x.py @`,
+		`trap x "@"`, `sh -c x sh "@"`, `sh -c 'echo "$1"' _ "@"`, `X="@" sh -c 'ls -- "$X"; eval "$Y"'`,
+		`awk -v x="@" '/a|b/ || c { print x | "sort" }'`, `X="@" awk '{ print ENVIRON["X"] }'`, `git commit -m "@"`,
+		`git log --format="@"`, `git config user.name "@"`, `git bisect good "@"`, `git rebase "@"`, `flock f cat "@"`,
+		`echo "@" | bash -c 'read -r l; echo "$l"'`, `sh -c 'for f; do cat "$f"; done' _ "@"`,
+		`bash run.sh -c @`, `ssh -i "@" host`, `ssh "@" ls`, `python3 x.py @`,
 		`python3 -c x "@"`, `awk -v x="@" '{ print x }'`, `awk '{ print }' @`, `gawk -f x @`, `sed -n p @`,
 		`jq --arg x "@" .y`, `jq . @`, `echo eval @`, `evaluate @`, `echo "@" | bash x.sh`, `echo @; x | sh`,
 		"cat <<E | sort\n@\nE\n", "sh run.sh <<E\n@\nE\n", "ssh host cat <<E\nx\nE\necho @", "python3 -c x <<E\n@\nE\n",
@@ -175,7 +197,7 @@ func TestInsertChecksValues(t *testing.T) {
 		`read @`: "name", `unset "m[@]"`: "name", `printf -v @ x`: "name", `[ -v @ ]`: "name", `[[ -v @ ]]`: "name",
 		`declare "@"`: "name", `getopts ab @`: "name", `[ @ = x ]`: "some words",
 		`declare -a x="@"`: "some words", `x=(); declare x=@`: "some words", `./run-@.sh`: "a-1.b", `python3 @`: "x.py",
-		`bash "@"`: "x.sh", `make TO="@"`: "north",
+		`bash "@"`: "x.sh", `make TO="@"`: "north", `sh -c 'echo $(($1))' _ "@"`: "7", `N="@" sh -c '[[ $N -gt 3 ]]'`: "7",
 	} {
 		if _, err := shell.Insert("bash", split(command, shell.Value{Text: fits})); err != nil {
 			t.Errorf("%s with %q: %v", command, fits, err)

@@ -2,9 +2,12 @@ package shell
 
 import (
 	"fmt"
+	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -81,7 +84,7 @@ var programs = map[string]program{
 	"batch":     {stdin: 9},
 	"crontab":   {stdin: 9},
 	"ed":        {stdin: 9},
-	"ex":        {stdin: 9},
+	"ex":        {options: []string{"-c", "--cmd"}, stdin: 9},
 	"dc":        {options: []string{"-e"}, stdin: 9},
 	"gdb":       {options: []string{"-ex", "--eval-command"}, stdin: 9},
 	"eval":      {words: true, operand: 1, rest: true},
@@ -112,8 +115,16 @@ var programs = map[string]program{
 	"ghc":    {options: []string{"-e"}, nested: true},
 	"expect": {options: []string{"-c"}, stdin: 1, nested: true},
 	"vim":    {options: []string{"-c", "--cmd"}}, "nvim": {options: []string{"-c", "--cmd"}},
-	"yq": {operand: 1, nested: true, takes: []string{"-o", "-p", "-I"}},
-	"bc": {stdin: 9}, "m4": {stdin: 1, options: []string{"-D"}},
+	"vi": {options: []string{"-c", "--cmd"}}, "view": {options: []string{"-c", "--cmd"}},
+	"emacs":  {options: []string{"-eval", "--eval", "--execute", "-f", "--funcall"}},
+	"R":      {options: []string{"-e"}, nested: true, stdin: 9},
+	"octave": {options: []string{"--eval"}, nested: true, stdin: 1},
+	"sage":   {options: []string{"-c"}}, "scala": {options: []string{"-e"}}, "guile": {options: []string{"-c", "-e"}},
+	"sbcl": {options: []string{"--eval"}}, "swipl": {options: []string{"-g", "-t"}},
+	"gnuplot": {options: []string{"-e"}, stdin: 1}, "mongosh": {options: []string{"--eval"}, stdin: 9},
+	"duckdb": {options: []string{"-c", "-s", "-cmd"}, operand: 2, rest: true, stdin: 2},
+	"yq":     {operand: 1, nested: true, takes: []string{"-o", "-p", "-I"}},
+	"bc":     {stdin: 9}, "m4": {stdin: 1, options: []string{"-D"}},
 	// Programs with options that are commands.
 	"runuser": {
 		words: true, options: []string{"-c", "--command"}, nested: true,
@@ -132,7 +143,20 @@ var programs = map[string]program{
 	"pdsh":    {operand: 1, rest: true, takes: []string{"-w", "-g", "-l"}},
 	"pssh":    {operand: 1, rest: true, takes: []string{"-h", "-H", "-l"}},
 	"git":     {options: []string{"-c", "--exec-path", "--config-env"}, global: true, takes: []string{"-C"}},
-	"hg":      {options: []string{"--config"}}, "cargo": {options: []string{"--config"}},
+	// Subcommands of git that execute an argument.
+	"git rebase": {options: []string{"-x", "--exec"}}, "git bisect run": {operand: 1, rest: true},
+	"git submodule foreach": {operand: 1, rest: true}, "git difftool": {options: []string{"-x", "--extcmd"}},
+	"git grep":   {options: []string{"-O", "--open-files-in-pager"}},
+	"git config": {operand: 1, takes: []string{"-f", "--file"}},
+	"git clone":  {options: []string{"-c", "--config", "-u", "--upload-pack", "--template"}},
+	"git fetch":  {options: []string{"--upload-pack"}}, "git pull": {options: []string{"--upload-pack"}},
+	"git ls-remote": {options: []string{"--upload-pack", "--exec"}}, "git archive": {options: []string{"--exec"}},
+	"git push": {options: []string{"--receive-pack", "--exec"}},
+	"git filter-branch": {options: []string{
+		"--env-filter", "--tree-filter", "--index-filter", "--parent-filter", "--msg-filter", "--commit-filter",
+		"--tag-name-filter", "--setup",
+	}},
+	"hg": {options: []string{"--config"}}, "cargo": {options: []string{"--config"}},
 	"tar": {options: []string{
 		"--checkpoint-action", "--to-command", "--use-compress-program", "--rsh-command", "--info-script",
 		"--new-volume-script", "-I",
@@ -165,6 +189,18 @@ var wrappers = map[string][]string{
 	"chroot": nil, "unshare": nil, "noglob": nil, "nocorrect": nil, "-": nil, "busybox": nil,
 	"npx": {"-p", "--package", "-w", "--workspace"}, "bunx": nil, "uvx": {"--from", "--with", "-p", "--python"},
 	"sshpass": {"-p", "-f", "-d", "-P"}, "entr": nil,
+	"strace": {"-e", "-o", "-p", "-s", "-u", "-E", "-P", "-O", "-S", "-a", "-b", "-I", "-X"},
+	"ltrace": {"-e", "-o", "-p", "-s", "-u", "-l", "-a", "-n", "-A"}, "taskset": nil, "chrt": {"-T", "-P", "-D"},
+	"nsenter": {"-t", "-S", "-G"}, "setpriv": {"--reuid", "--regid", "--groups", "--ambient-caps", "--inh-caps"},
+	"systemd-run": {"-p", "-u", "-E", "-M", "-H", "--property", "--unit", "--setenv"},
+	"flock":       {"-w", "-E", "-c", "--command"},
+	"prlimit":     nil, "numactl": {"-C", "-m", "-N"}, "valgrind": nil, "gosu": nil, "su-exec": nil, "pkexec": {"--user"},
+	"tini": nil, "dumb-init": nil, "xvfb-run": {"-n", "-s", "-a"}, "faketime": nil, "firejail": nil,
+}
+
+// operandsOfWrappers is how many operands of a wrapper come before the command.
+var operandsOfWrappers = map[string]int{
+	"timeout": 1, "chroot": 1, "taskset": 1, "chrt": 1, "flock": 1, "gosu": 1, "su-exec": 1, "faketime": 1,
 }
 
 // find returns the description of a program and its usual name.
@@ -332,6 +368,9 @@ func (c *insertion) call(call *syntax.CallExpr, in set, here *syntax.Word) {
 			continue
 		}
 		c.arguments(name, p, args[i+1:], call.Args[i+1:], in, here, piped)
+		if name == "git" {
+			c.git(args[i+1:], call.Args[i+1:], in, here, piped)
+		}
 		if i < first || p.rest { // another program follows
 			continue
 		}
@@ -340,6 +379,25 @@ func (c *insertion) call(call *syntax.CallExpr, in set, here *syntax.Word) {
 			return
 		}
 		i += next
+	}
+}
+
+// git checks the arguments of a subcommand of git.
+func (c *insertion) git(args []string, words []*syntax.Word, in set, here *syntax.Word, piped bool) {
+	name := "git"
+	for i := 0; i < len(args); i++ {
+		if slices.Contains(programs["git"].takes, args[i]) {
+			i++
+		} else if !strings.HasPrefix(args[i], "-") {
+			name += " " + args[i]
+			if p, ok := programs[name]; ok {
+				c.arguments(name, p, args[i+1:], words[i+1:], in, here, piped)
+				return
+			}
+			if strings.Count(name, " ") == 2 {
+				return
+			}
+		}
 	}
 }
 
@@ -359,7 +417,7 @@ func (c *insertion) commandName(words []*syntax.Word, args []string) (first int,
 		wrapper := path.Base(args[first])
 		piped = piped || wrapper == "xargs"
 		i := first + 1
-		for left := map[string]int{"timeout": 1, "chroot": 1}[wrapper]; i < len(args); i++ {
+		for left := operandsOfWrappers[wrapper]; i < len(args); i++ {
 			for n := range c.values(words[i]) {
 				c.oneWord[n] = true
 			}
@@ -368,8 +426,9 @@ func (c *insertion) commandName(words []*syntax.Word, args []string) (first int,
 				continue
 			}
 			if assign := strings.IndexByte(args[i], '='); assign > 0 && syntax.ValidName(args[i][:assign]) {
-				if Guarded(args[i][:assign]) {
-					name := args[i][:assign]
+				name := args[i][:assign]
+				c.assigned(name, c.values(words[i]))
+				if Guarded(name) {
 					c.mustNotExecute(c.values(words[i]), name, "the variable "+name+" changes which code is executed")
 				}
 				continue
@@ -418,6 +477,7 @@ func (c *insertion) arguments(name string, p program, args []string, words []*sy
 ) {
 	roles, input := p.roles(name, args)
 	var parts []string
+	var after []*syntax.Word // what follows the code
 	hasCode := false
 	for i, r := range roles {
 		switch r {
@@ -429,7 +489,7 @@ func (c *insertion) arguments(name string, p program, args []string, words []*sy
 			if through := c.expanded(words[i].Parts); len(through) > 0 || !p.words {
 				c.mustNotExecute(union(through, c.values(words[i])), name, name+" executes the value as code")
 			}
-			parts = append(parts, args[i])
+			parts, after = append(parts, args[i]), words[i+1:]
 		case variableName:
 			c.mustBeName(c.values(words[i]))
 		case operandRole:
@@ -445,8 +505,15 @@ func (c *insertion) arguments(name string, p program, args []string, words []*sy
 				"Pass the value in the environment, or check it in an earlier step")
 		}
 	}
-	if p.words {
-		c.shellCode(name, strings.Join(parts, " "))
+	if name == "awk" {
+		c.awk(strings.Join(parts, " "), words, in)
+	}
+	if p.words && hasCode {
+		read := in
+		if piped {
+			read = nil
+		}
+		c.shellCode(name, strings.Join(parts, " "), c.parameters(name, after, in, piped), read)
 	}
 	if piped && len(in) > 0 {
 		replaces := slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, "{}") })
@@ -455,14 +522,63 @@ func (c *insertion) arguments(name string, p program, args []string, words []*sy
 		}
 		return
 	}
-	if !input || len(in) == 0 {
+	if !input {
 		return
 	}
 	if here != nil && p.words && len(c.expanded(here.Parts)) == 0 {
-		c.shellCode(name, c.cook(here.Parts, true))
+		c.shellCode(name, c.cook(here.Parts, true), c.parameters(name, append([]*syntax.Word{{}}, words...), nil, false), nil)
 		return
 	}
 	c.mustNotExecute(in, name, name+" executes the value as code")
+}
+
+// parameters returns the values in the parameters of a shell, from $0 on. If piped is set, more of them come from in.
+func (c *insertion) parameters(name string, words []*syntax.Word, in set, piped bool) map[string]set {
+	if !IsShell(name) {
+		return nil // eval has those of its shell
+	}
+	out := map[string]set{"0": nil, positional: nil, firstPositional: nil}
+	for i, w := range words {
+		values := c.values(w)
+		switch {
+		case i == 0:
+			out["0"] = values
+			values = c.unquoted(w) // which may be several words
+			fallthrough
+		case i == 1:
+			out[firstPositional] = union(out[firstPositional], values)
+			fallthrough
+		default:
+			out[positional] = union(out[positional], values)
+		}
+	}
+	if piped {
+		for parameter := range out {
+			out[parameter] = union(out[parameter], in)
+		}
+	}
+	return out
+}
+
+// awkExecutes matches code of awk that executes a text.
+var awkExecutes = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\bsystem\s*\(|\|&?\s*getline\b|` +
+		`\bprintf?\b[^;}\n]*[^|]\|&?\s*([\w$(]|"(\S*/)?(ba|da|z|k)?sh\b)`)
+})
+
+// awk checks a program of awk, which can execute values from its arguments, the environment and its input.
+func (c *insertion) awk(code string, words []*syntax.Word, in set) {
+	if !awkExecutes().MatchString(code) {
+		return
+	}
+	reached := in
+	for _, w := range words {
+		reached = union(reached, c.values(w))
+	}
+	if strings.Contains(code, "ENVIRON") {
+		reached = union(append(slices.Collect(maps.Values(c.vars)), reached)...)
+	}
+	c.mustNotExecute(reached, "awk", "awk executes commands, and the value can become one")
 }
 
 // operand checks a value that an interpreter could read as an option, and the output of commands that it executes.
