@@ -206,7 +206,11 @@ func TestGateIsDecidedOnTheTerminal(t *testing.T) {
 	c.types("maybe\n")
 	c.until("Approve? ")
 	c.types("y\n")
-	c.ends(0)
+	screen := c.ends(0)
+	if _, after, _ := strings.Cut(screen, "✓ draft"); !strings.Contains(screen, "✓ draft") ||
+		strings.Contains(after[strings.LastIndex(after, "Approve? "):], "✓ draft") {
+		t.Errorf("a step that finished before the decision is shown again:\n%s", screen)
+	}
 
 	c = run("00000000-0000-4000-8000-00000000000b")
 	c.types("n\n")
