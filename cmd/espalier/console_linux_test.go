@@ -45,15 +45,43 @@ func TestControlKeysInAConversation(t *testing.T) {
 	c.ends(0)
 }
 
+// awfCodex answers like codex exec: it names its session, which "codex exec … resume ID -" continues.
+const awfCodex = `#!/bin/sh
+prompt=$(cat)
+how=begun
+session=th-$$
+while [ $# -gt 0 ]; do
+  case "$1" in
+  resume) session="$2"; how=resumed; shift;;
+  esac
+  last="$1"
+  shift
+done
+[ "$last" = - ] || exit 2
+echo "$how $session model= prompt=$prompt" >> "$CALLS"
+echo '{"type":"thread.started","thread_id":"'$session'"}'
+echo '{"type":"turn.started"}'
+echo '{"type":"item.completed","item":{"id":"item_1","type":"agent_message","text":"it heard: '"$prompt"'"}}'
+echo '{"type":"turn.completed","usage":{"input_tokens":5,"output_tokens":3}}'
+`
+
 // A conversation with a program continues its session in every turn, also after the process was killed.
 func TestConversationContinuesTheSessionOfAProgram(t *testing.T) {
+	for program, c := range map[string]struct{ name, script string }{
+		"claude": {"claude-code", awfClaude}, "codex": {"codex", awfCodex},
+	} {
+		t.Run(program, func(t *testing.T) { continuesSession(t, program, c.name, c.script) })
+	}
+}
+
+func continuesSession(t *testing.T, program, name, script string) {
 	p := newAWF(t, `  initial: chat
-  chat: {type: agent, provider: claude, mode: conversation, prompt: first, on_success: done}
+  chat: {type: agent, provider: `+program+`, mode: conversation, prompt: first, on_success: done}
   done: {type: terminal}
 `)
-	p.file("bin/claude", awfClaude, 0o700)
+	p.file("bin/"+program, script, 0o700)
 	t.Setenv("PATH", filepath.Join(p.dir, "bin")+":"+os.Getenv("PATH"))
-	p.file("espalier.yaml", "models: {clis: {claude-code: {pass_env: [CALLS]}}}\n", 0o600)
+	p.file("espalier.yaml", "models: {clis: {"+name+": {pass_env: [CALLS]}}}\n", 0o600)
 	t.Setenv("CALLS", filepath.Join(p.dir, "calls"))
 	c := onConsole(t, p.command("run", "flow", "--allow-shell", "--run-id", awfRun), 80, 24)
 	c.until("\r\n> ")
@@ -178,7 +206,11 @@ func TestGateIsDecidedOnTheTerminal(t *testing.T) {
 	c.types("maybe\n")
 	c.until("Approve? ")
 	c.types("y\n")
-	c.ends(0)
+	screen := c.ends(0)
+	if _, after, _ := strings.Cut(screen, "✓ draft"); !strings.Contains(screen, "✓ draft") ||
+		strings.Contains(after[strings.LastIndex(after, "Approve? "):], "✓ draft") {
+		t.Errorf("a step that finished before the decision is shown again:\n%s", screen)
+	}
 
 	c = run("00000000-0000-4000-8000-00000000000b")
 	c.types("n\n")

@@ -163,3 +163,32 @@ func TestMCPToolsPassTheGate(t *testing.T) {
 	has(espalier(0, "transcript", killedRun), "The sum of 5 and 2 is 7", "not today")
 	gone()
 }
+
+// summing is an AIFLOW file with a tool of an MCP server.
+const summing = `{"flow": {"name": "sum", "entry_agent": "a",
+  "logic": [{"id": "r", "from": "a", "to": "b", "condition": "always"}]},
+"metadata": {"name": "sum", "version": "1.0.0", "description": "d"},
+"agents": [
+  {"id": "a", "name": "A", "role": "r", "model": {"provider": "google", "name": "m"}, "prompt": "p", "tools": ["plus"]},
+  {"id": "b", "name": "B", "role": "r", "model": {"provider": "google", "name": "m"}, "prompt": "p", "output_format": "text"}],
+"prompts": {"p": "Add the numbers."},
+"tools": {"plus": {"type": "mcp", "server": "everything", "tool": "get-sum"}}}`
+
+// A tool of an AIFLOW file may be a tool of an MCP server. The agent calls it by the name in the file, and the trace has
+// its result.
+func TestAIFlowCallsToolsOfMCPServers(t *testing.T) {
+	k, gone := served(t)
+	put(t, filepath.Join(k.dir, "sum.aiflow"), summing)
+	put(t, filepath.Join(k.dir, "sum.script.yaml"), "replies:\n"+
+		"  - {step: a, turn: 1, tools: [{name: plus, input: {a: 5, b: 2}}]}\n"+
+		"  - {step: a, turn: 2, reply: '{\"ok\": true}'}\n  - {step: b, reply: Done.}\n")
+	run := k.command("run", "sum.aiflow", "--allow-shell", "--script", "sum.script.yaml", "--run-id", killedRun)
+	if out, err := run.CombinedOutput(); err != nil || !strings.Contains(string(out), "Done.") {
+		t.Fatalf("%v: %s", err, out)
+	}
+	out, err := k.command("transcript", killedRun).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "The sum of 5 and 2 is 7") {
+		t.Errorf("%v: %s", err, out)
+	}
+	gone()
+}

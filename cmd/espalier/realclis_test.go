@@ -104,6 +104,12 @@ func plot(t *testing.T, c realCLI) *garden {
 		t.Fatal(err)
 	}
 	g.write("fixtures.json", string(fixtures), 0o600)
+	g.leads(t, c)
+	return g
+}
+
+// leads serves the fixtures, and configures the program for them. It returns the program's home.
+func (g *garden) leads(t *testing.T, c realCLI) string {
 	url := serveModels(t, filepath.Join(g.dir, "fixtures.json"))
 	g.env = append(g.env, c.env(url)...)
 	home := g.dir
@@ -122,7 +128,7 @@ func plot(t *testing.T, c realCLI) *garden {
 			}
 		}
 	}
-	return g
+	return home
 }
 
 // ownHome is a folder that is gone after the test, and not a temporary one to
@@ -234,6 +240,54 @@ func TestRealCLIsHeldBack(t *testing.T) {
 			// codex does not always tell of a command that fails at once.
 			if c.name != "codex" && !strings.Contains(record, `"error":`) {
 				t.Error("nothing says that it was not allowed to")
+			}
+		})
+	}
+}
+
+// A conversation of AWF is one session of the real program: its own file of the session has both turns.
+func TestRealCLIsHoldConversations(t *testing.T) {
+	sessions := map[string]string{"claude-code": ".claude/projects", "codex": "sessions"}
+	for _, c := range realCLIs() {
+		if sessions[c.name] == "" {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			g := plot(t, c)
+			g.write("fixtures.json", `{"fixtures":[
+  {"match":{"userMessage":"Which tree"},"response":{"content":"An oak."}},
+  {"match":{"userMessage":"How tall"},"response":{"content":"Forty meters."}}]}`, 0o600)
+			home := g.leads(t, c)
+			provider := strings.TrimSuffix(c.name, "-code")
+			g.write(".awf/workflows/talk.yaml", `name: talk
+states:
+  initial: chat
+  chat: {type: agent, provider: `+provider+`, mode: conversation, prompt: Which tree?, on_success: done}
+  done: {type: terminal}
+`, 0o600)
+			cmd := g.command("run", "talk", "--allow-shell", "--run-id", gardenRun)
+			cmd.Stdin = strings.NewReader("How tall?\n\n")
+			if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "Forty meters.") {
+				t.Fatalf("%v: %s", err, out)
+			}
+			var files []string
+			err := filepath.WalkDir(filepath.Join(home, sessions[c.name]), func(path string, d os.DirEntry, err error) error {
+				if err == nil && strings.HasSuffix(path, ".jsonl") {
+					files = append(files, path)
+				}
+				return err
+			})
+			if err != nil || len(files) != 1 {
+				t.Fatalf("%q: %v", files, err)
+			}
+			raw, err := os.ReadFile(files[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []string{"Which tree?", "An oak.", "How tall?", "Forty meters."} {
+				if !strings.Contains(string(raw), want) {
+					t.Errorf("the session has no %q", want)
+				}
 			}
 		})
 	}

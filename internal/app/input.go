@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/secret"
@@ -74,10 +75,37 @@ func (p *Prepared) input(req *PrepareRequest, o *Options) (json.RawMessage, erro
 	if err != nil {
 		return nil, err
 	}
-	if problems = append(problems, missingFiles(program.Input.Files, whole, o)...); len(problems) > 0 {
+	problems = append(problems, missingFiles(program.Input.Files, whole, o)...)
+	if !req.AllowUndeclared {
+		problems = append(problems, undeclared(program, req.Fields, problems)...)
+	}
+	if len(problems) > 0 {
 		return nil, p.mismatch(problems, object)
 	}
 	return whole, nil
+}
+
+// undeclared returns a problem for each field that the workflow does not declare and that is not reported yet. A JSON
+// Schema allows other properties unless it forbids them, but a person who names an input means one that exists. A schema
+// with additionalProperties or patternProperties means other names, too.
+func undeclared(p *ir.Program, fields []Field, reported []schema.Problem) []schema.Problem {
+	var contract struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+		Additional json.RawMessage            `json:"additionalProperties"`
+		Patterns   json.RawMessage            `json:"patternProperties"`
+	}
+	if json.Unmarshal(p.Input.Schema, &contract) != nil || len(contract.Properties) == 0 ||
+		contract.Patterns != nil || contract.Additional != nil && string(contract.Additional) != "false" {
+		return nil
+	}
+	var out []schema.Problem
+	for _, f := range fields {
+		known := slices.ContainsFunc(reported, func(r schema.Problem) bool { return r.Path == f.Name })
+		if f.Name != "" && contract.Properties[f.Name] == nil && !known {
+			out = append(out, schema.Problem{Path: f.Name})
+		}
+	}
+	return out
 }
 
 // InputOf puts an input together for a workflow of another machine: the fields are added to an object, and their texts
@@ -132,7 +160,6 @@ func missingFiles(names []string, input json.RawMessage, o *Options) []schema.Pr
 
 // fields adds fields to an input.
 func (p *Prepared) fields(object map[string]json.RawMessage, contract *schema.Schema, fields []Field) error {
-	names := declared(p.Workflow.Program)
 	for _, f := range fields {
 		if f.Name == "" {
 			only := OnlyText(p.Workflow.Program)
@@ -143,9 +170,6 @@ func (p *Prepared) fields(object map[string]json.RawMessage, contract *schema.Sc
 			}
 			object[only] = valueOf(contract, only, f.Text)
 			continue
-		}
-		if near := nearestInput(names, f.Name); near != "" {
-			p.note("The workflow declares no input %q. Did you mean %q?", f.Name, near)
 		}
 		value := valueOf(contract, f.Name, f.Text)
 		if !f.Literal {
@@ -171,6 +195,9 @@ func (p *Prepared) mismatch(problems []schema.Problem, object map[string]json.Ra
 			lines[i] = "it " + lines[i]
 		case named && !slices.Contains(names, problem.Path):
 			lines[i], reason = secrets.Show(problem.Path)+": the workflow declares no such input", UndeclaredInput
+			if help := diag.DidYouMean(problem.Path, names); help != "" {
+				lines[i] += ". " + strings.TrimSuffix(help, ".")
+			}
 		}
 	}
 	separator := " "

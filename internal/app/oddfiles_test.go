@@ -32,6 +32,21 @@ func oddFiles(t *testing.T) map[string]string {
 			out[filepath.Base(strings.TrimSuffix(path, ".txtar"))+"/"+f.Name] = string(f.Data)
 		}
 	}
+	for _, path := range archives {
+		format := filepath.Base(strings.TrimSuffix(path, ".txtar"))
+		valid, invalid := 0, 0
+		for name := range out {
+			switch {
+			case strings.HasPrefix(name, format+"/ok-"):
+				valid++
+			case strings.HasPrefix(name, format+"/"):
+				invalid++
+			}
+		}
+		if valid < 30 || invalid < 20 {
+			t.Errorf("%s has %d valid and %d invalid files", format, valid, invalid)
+		}
+	}
 	return out
 }
 

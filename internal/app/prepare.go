@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/config"
-	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -339,12 +338,4 @@ func rewrite(path, text string) error {
 		return err
 	}
 	return os.WriteFile(path, []byte(text), info.Mode().Perm())
-}
-
-// nearestInput returns the declared input that an undeclared one probably means; empty if there is none.
-func nearestInput(declared []string, name string) string {
-	if slices.Contains(declared, name) {
-		return ""
-	}
-	return diag.Nearest(name, declared)
 }

@@ -121,6 +121,7 @@ type invocation struct {
 	opened             *app.App      // nil until a command needs it
 	lines              *bufio.Reader // of stdin; nil until a command reads them
 	quiet, verbose     bool          // how much progress is shown
+	shown              journal.Seq   // the last event of the run whose progress is shown
 	autoApprove        bool          // gates of a simulated run are approved
 	wait               bool          // a run that waits is watched until it has finished
 	outputFile         string        // for the output of a run; empty means stdout

@@ -110,6 +110,9 @@ func (a *invocation) driveToRest(j *app.Journal, id journal.RunID, begin func(ct
 		if flushed := done(); err == nil && flushed != nil && !readerGone(flushed) {
 			a.note("The progress could not be shown to the end: %v", flushed)
 		}
+		if run != nil {
+			a.shown = run.Seq
+		}
 		return run, err
 	case first := <-signals:
 		a.park(first, signals)

@@ -33,6 +33,8 @@ type foreignPath struct {
 	written    []string
 	start, end int
 	any        bool   // read as part of all names
+	guarded    bool   // read only if it exists, or if what it is part of is not empty
+	members    bool   // a block is rendered for its members only
 	text       string // the identifier that holds the text of the value; "" if the value itself is read
 }
 

@@ -25,7 +25,8 @@ type template struct {
 	parsed  *gotemplate.Template // nil if the text contains no action
 	reads   []foreignPath
 	calls   []*goparse.IdentifierNode
-	keyed   bool // range assigns keys of objects to a variable
+	trees   map[string]*goparse.Tree // the templates of the text by name, "" for the text itself
+	keyed   bool                     // range assigns keys of objects to a variable
 }
 
 // TemplateOptions configure the rendering of a template.
@@ -177,12 +178,22 @@ func readTemplate(text string, report reporter) foreign {
 		return nil
 	}
 	t.parsed = parsed
+	t.trees = map[string]*goparse.Tree{}
 	for _, one := range parsed.Templates() {
 		if one.Tree != nil && one.Tree.Root != nil {
-			t.collect(one.Tree.Root, true)
+			t.trees[one.Name()] = one.Tree
 		}
 	}
+	t.collectAll()
 	return t
+}
+
+// collectAll records the names that the template reads, including the templates that it calls.
+func (t *template) collectAll() {
+	if main := t.trees[""]; main != nil {
+		root := &base{}
+		t.collect(main.Root, scope{dot: root, vars: map[string]*base{"$": root}, in: []string{""}})
+	}
 }
 
 // ofGo are the predefined functions of Go templates.
@@ -200,9 +211,8 @@ func (t *template) unknownCalls(known gotemplate.FuncMap, report reporter) bool 
 	if _, err := tree.Parse(t.text, "", "", all); err != nil {
 		return false
 	}
-	for _, one := range all {
-		t.collect(one.Root, true)
-	}
+	t.trees = all
+	t.collectAll()
 	ours := slices.DeleteFunc(slices.Sorted(maps.Keys(known)), func(name string) bool {
 		return slices.Contains(roots, name) || slices.Contains(ofGo, name)
 	})
@@ -250,68 +260,170 @@ func templateError(text string, err error) (start, end int, message string) {
 	return start, max(start, end), strings.TrimSpace(strings.Split(message, "\n")[0])
 }
 
-// collect records the names that a template reads. top reports whether the dot is the root, which it is not inside of
-// range and with.
-func (t *template) collect(n goparse.Node, top bool) {
+// A base is the name that a dot or a variable of a template stands for. The root has an empty path.
+type base struct {
+	path []string
+	// guarded is set if the template may skip what it reads from the base: the base is tested by with, or is nil if it
+	// does not exist.
+	guarded bool
+}
+
+// join returns the base for a part of b.
+func (b *base) join(names ...string) *base {
+	if b == nil {
+		return nil
+	}
+	return &base{path: slices.Concat(b.path, names), guarded: b.guarded}
+}
+
+// states reports whether the base is the object of all states.
+func (b *base) states() bool { return b != nil && len(b.path) == 1 && b.path[0] == "states" }
+
+// scope holds what the dot and the variables of a template stand for; nil if that is not a name.
+type scope struct {
+	dot  *base
+	vars map[string]*base
+	// tested are names that may be missing and that an enclosing block tests, as in {{if index .states "a"}}.
+	tested [][]string
+	in     []string // the templates that are being expanded
+}
+
+// within returns a scope for a part of a template with another dot.
+func (s scope) within(dot *base) scope {
+	return scope{dot: dot, vars: maps.Clone(s.vars), tested: slices.Clone(s.tested), in: s.in}
+}
+
+// resolve returns the name that a part of a template stands for, or nil.
+func (s scope) resolve(n goparse.Node) *base {
+	switch x := n.(type) {
+	case *goparse.DotNode:
+		return s.dot
+	case *goparse.FieldNode:
+		return s.dot.join(x.Ident...)
+	case *goparse.VariableNode:
+		return s.vars[x.Ident[0]].join(x.Ident[1:]...)
+	case *goparse.ChainNode:
+		return s.resolve(x.Node).join(x.Field...)
+	case *goparse.IdentifierNode:
+		if slices.Contains(roots, x.Ident) {
+			return &base{path: []string{x.Ident}}
+		}
+	case *goparse.PipeNode:
+		if x != nil && len(x.Cmds) == 1 {
+			return s.resolve(x.Cmds[0])
+		}
+	case *goparse.CommandNode:
+		if len(x.Args) == 1 {
+			return s.resolve(x.Args[0])
+		}
+		if keys := indexKeys(x); len(keys) > 0 && len(keys) == len(x.Args)-2 {
+			if b := s.resolve(x.Args[1]); b != nil {
+				return &base{path: slices.Concat(b.path, keys), guarded: true}
+			}
+		}
+	}
+	return nil
+}
+
+// indexKeys returns the leading literal keys of a call of index, or nil.
+func indexKeys(c *goparse.CommandNode) []string {
+	if id, ok := c.Args[0].(*goparse.IdentifierNode); !ok || id.Ident != "index" || len(c.Args) < 3 {
+		return nil
+	}
+	var keys []string
+	for _, a := range c.Args[2:] {
+		name, ok := a.(*goparse.StringNode)
+		if !ok {
+			break
+		}
+		keys = append(keys, name.Text)
+	}
+	return keys
+}
+
+// collect records the names that a template reads.
+func (t *template) collect(n goparse.Node, s scope) {
 	switch x := n.(type) {
 	case *goparse.ListNode:
 		if x != nil {
 			for _, one := range x.Nodes {
-				t.collect(one, top)
+				t.collect(one, s)
 			}
 		}
 	case *goparse.ActionNode:
-		t.collect(x.Pipe, top)
+		t.collect(x.Pipe, s)
 	case *goparse.PipeNode:
-		if x != nil {
-			for _, c := range x.Cmds {
-				t.collect(c, top)
-			}
+		if x == nil {
+			return
+		}
+		for _, c := range x.Cmds {
+			t.collect(c, s)
+		}
+		if len(x.Decl) == 1 {
+			s.vars[x.Decl[0].Ident[0]] = s.resolve(&goparse.PipeNode{Cmds: x.Cmds})
 		}
 	case *goparse.CommandNode:
 		args := x.Args
-		if t.spelled(x, top) {
+		if t.spelled(x, s) {
 			args = args[2:]
 		}
 		for _, a := range args {
-			t.collect(a, top)
+			t.collect(a, s)
 		}
 	case *goparse.FieldNode:
-		if top {
-			t.add(x.Ident, int(x.Pos), ".")
-		}
+		t.add(s, s.resolve(x), int(x.Pos), ".", x.Ident)
 	case *goparse.VariableNode:
+		b := s.resolve(x)
 		switch {
-		case x.Ident[0] == "$" && len(x.Ident) > 1:
-			t.add(x.Ident[1:], int(x.Pos), "$.")
-		case x.Ident[0] == "$":
+		case len(x.Ident) > 1:
+			t.add(s, b, int(x.Pos), x.Ident[0]+".", x.Ident[1:])
+		case b != nil && len(b.path) == 0:
 			t.everything(int(x.Pos))
 		}
 	case *goparse.ChainNode:
 		if id, ok := x.Node.(*goparse.IdentifierNode); ok && slices.Contains(roots, id.Ident) {
-			t.add(append([]string{id.Ident}, x.Field...), int(id.Pos), "")
+			t.add(s, s.resolve(x), int(id.Pos), "", append([]string{id.Ident}, x.Field...))
 			return
 		}
-		t.collect(x.Node, top)
+		t.collect(x.Node, s)
+		if b := s.resolve(x); b != nil && len(b.path) > len(x.Field) {
+			t.indexed = append(t.indexed, foreignPath{written: b.path, start: int(x.Pos), end: int(x.Pos) + 1})
+		}
 	case *goparse.IdentifierNode:
 		t.calls = append(t.calls, x)
-		if slices.Contains(roots, x.Ident) {
-			t.add([]string{x.Ident}, int(x.Pos), "")
-		}
+		t.add(s, s.resolve(x), int(x.Pos), "", []string{x.Ident})
 	case *goparse.DotNode:
-		if top {
+		if s.dot != nil && len(s.dot.path) == 0 {
 			t.everything(int(x.Pos))
 		}
 	case *goparse.IfNode:
-		t.branch(&x.BranchNode, top, top)
+		t.branch(&x.BranchNode, s, func(s scope) *base { return s.dot })
 	case *goparse.RangeNode:
 		t.keyed = t.keyed || len(x.Pipe.Decl) > 1
-		t.branch(&x.BranchNode, top, false)
+		t.visited(x.Pipe, s)
+		t.branch(&x.BranchNode, s, func(s scope) *base {
+			for _, v := range x.Pipe.Decl { // keys and elements
+				delete(s.vars, v.Ident[0])
+			}
+			return nil
+		})
 	case *goparse.WithNode:
-		t.branch(&x.BranchNode, top, false)
+		t.visited(x.Pipe, s)
+		t.branch(&x.BranchNode, s, func(s scope) *base { return s.resolve(&goparse.PipeNode{Cmds: x.Pipe.Cmds}) })
 	case *goparse.TemplateNode:
-		t.collect(x.Pipe, top)
+		t.collect(x.Pipe, s)
+		t.expand(x, s)
 	}
+}
+
+// expand records the names that a called template reads.
+func (t *template) expand(call *goparse.TemplateNode, s scope) {
+	tree := t.trees[call.Name]
+	if tree == nil || slices.Contains(s.in, call.Name) {
+		return
+	}
+	dot := s.resolve(call.Pipe)
+	t.collect(tree.Root, scope{dot: dot, vars: map[string]*base{"$": dot}, in: append(slices.Clone(s.in), call.Name)})
 }
 
 // everything records that a template reads all names, as in {{json .}}. Variables of the environment are excluded.
@@ -321,58 +433,83 @@ func (t *template) everything(pos int) {
 	}
 }
 
+// visited records that a block is rendered only if there are states, as in {{range .states}}.
+func (t *template) visited(p *goparse.PipeNode, s scope) {
+	if b := s.resolve(&goparse.PipeNode{Cmds: p.Cmds}); b.states() {
+		t.reads = append(t.reads, foreignPath{
+			written: b.path, start: int(p.Pos), end: int(p.Pos) + len(p.String()), members: true,
+		})
+	}
+}
+
 // spelled records a name read with index, as in index .states "my-step". It returns true if the arguments are a
 // complete name, as in index . "inputs" "x".
-func (t *template) spelled(c *goparse.CommandNode, top bool) bool {
-	if id, ok := c.Args[0].(*goparse.IdentifierNode); !ok || id.Ident != "index" || len(c.Args) < 3 {
+func (t *template) spelled(c *goparse.CommandNode, s scope) bool {
+	keys := indexKeys(c)
+	if len(keys) == 0 {
 		return false
 	}
-	var path []string
-	whole := false
-	switch base := c.Args[1].(type) {
-	case *goparse.DotNode:
-		whole = top
-	case *goparse.FieldNode:
-		if top {
-			path = slices.Clone(base.Ident)
-		}
-	case *goparse.VariableNode:
-		if base.Ident[0] == "$" {
-			path = slices.Clone(base.Ident[1:])
-			whole = len(path) == 0
-		}
+	from := s.resolve(c.Args[1])
+	if from == nil {
+		return false
 	}
-	begins := len(path)
-	p := foreignPath{start: int(c.Args[2].Position())}
-	for _, a := range c.Args[2:] {
-		name, ok := a.(*goparse.StringNode)
-		if !ok {
-			break
-		}
-		path = append(path, name.Text)
-		p.end = int(name.Pos) + len(name.Quoted)
+	last := c.Args[1+len(keys)].(*goparse.StringNode)
+	p := foreignPath{
+		written: slices.Concat(from.path, keys), start: int(c.Args[2].Position()),
+		end: int(last.Pos) + len(last.Quoted),
 	}
-	p.written = path
 	switch {
-	case whole && len(path) > 0 && slices.Contains(roots, path[0]):
+	case len(from.path) > 0:
+		t.indexed = append(t.indexed, p)
+	case slices.Contains(roots, keys[0]):
 		t.reads = append(t.reads, p)
 		return true
-	case begins > 0 && len(path) > begins:
-		t.indexed = append(t.indexed, p)
 	}
 	return false
 }
 
-func (t *template) branch(b *goparse.BranchNode, top, inner bool) {
-	t.collect(b.Pipe, top)
-	t.collect(b.List, inner)
-	t.collect(b.ElseList, top)
+// guards reports whether an enclosing block tests a name, or what it is part of.
+func (s scope) guards(path []string) bool {
+	return slices.ContainsFunc(s.tested, func(tested []string) bool {
+		return len(tested) < len(path) && slices.Equal(tested, path[:len(tested)])
+	})
+}
+
+// tests appends the names that a condition tests and that may be missing or empty.
+func (s scope) tests(out [][]string, n goparse.Node) [][]string {
+	if b := s.resolve(n); b != nil && (b.guarded || b.states()) { // {{with .states.a}} fails if the state has not run
+		return append(out, b.path)
+	}
+	switch x := n.(type) {
+	case *goparse.PipeNode:
+		for _, c := range x.Cmds {
+			out = s.tests(out, c)
+		}
+	case *goparse.CommandNode:
+		for _, a := range x.Args {
+			out = s.tests(out, a)
+		}
+	}
+	return out
+}
+
+// branch records the names that a block reads. inner returns its dot; it may change the variables of the block.
+func (t *template) branch(b *goparse.BranchNode, s scope, inner func(scope) *base) {
+	in := s.within(s.dot) // variables of the pipe end with the block
+	t.collect(b.Pipe, in)
+	t.collect(b.ElseList, in.within(s.dot))
+	in.tested = in.tests(in.tested, b.Pipe)
+	in.dot = inner(in)
+	t.collect(b.List, in)
 }
 
 // add records a name. The parser reports the position of some part of it, so add searches for the name around there.
-func (t *template) add(path []string, pos int, lead string) {
-	word := lead + strings.Join(path, ".")
-	p := foreignPath{written: slices.Clone(path), start: 0, end: len(t.text)}
+func (t *template) add(s scope, b *base, pos int, lead string, names []string) {
+	if b == nil || len(b.path) == 0 {
+		return
+	}
+	word := lead + strings.Join(names, ".")
+	p := foreignPath{written: b.path, start: 0, end: len(t.text), guarded: b.guarded || s.guards(b.path)}
 	from := max(0, min(pos, len(t.text))-len(word))
 	if i := strings.Index(t.text[from:], word); i >= 0 {
 		p.start = from + i + len(lead)
@@ -442,7 +579,7 @@ func (t *template) explain(env Env, err error) error {
 		Problem: ProblemType, Text: t.text, Help: "Check that the step ran before, and the spelling of the name.",
 	}
 	for _, p := range t.reads {
-		if _, ok := lookup(env, p.written); !ok {
+		if _, ok := lookup(env, p.written); !ok && !p.guarded {
 			e.Message = fmt.Sprintf("There is no %s.", strings.Join(p.written, "."))
 			switch p.written[0] {
 			case "inputs":

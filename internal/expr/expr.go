@@ -58,8 +58,12 @@ type Path struct {
 	// that name.
 	Length bool
 	// Any reports whether the text reads all names, such as {{json .}}, rather than this one in particular.
-	Any  bool
-	Span source.Span
+	Any bool
+	// Guarded reports whether a template reads the name only if it exists, or if what it is part of is not empty.
+	Guarded bool
+	// Members reports whether a template renders a block only for members of the value, as {{range .states}} does.
+	Members bool
+	Span    source.Span
 }
 
 // String returns Segments in the syntax of expressions.
@@ -127,7 +131,7 @@ func (e *Expr) Paths() []Path {
 	var out []Path
 	if e.other != nil {
 		for _, p := range e.other.paths() {
-			path := Path{Segments: awfPath(p.written), Written: p.written, Any: p.any, Span: e.Span}
+			path := Path{Segments: awfPath(p.written), Written: p.written, Any: p.any, Guarded: p.guarded, Members: p.members, Span: e.Span}
 			if p.end >= p.start {
 				path.Span = e.within(p.start, p.end)
 			}

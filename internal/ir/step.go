@@ -81,6 +81,8 @@ type Ref struct {
 	Span source.Span `json:"span,omitzero"`
 	// Optional is set if the variable may be missing.
 	Optional bool `json:"optional,omitempty"`
+	// Members is set if a part of the step's text is rendered only for members of the variable.
+	Members bool `json:"members,omitempty"`
 }
 
 // Write stores the step's result, or one part of it, in a variable.

@@ -190,7 +190,8 @@ func (r *Reader) Int(key string, least int64) (n int64, at source.Span, ok bool)
 	if node == nil {
 		return 0, source.Span{}, false
 	}
-	if node.Kind != Int {
+	value, whole := node.Integer()
+	if node.Kind != Int && !whole {
 		if n, ok := units(key, node.Value); ok && n >= least {
 			meant := strconv.FormatInt(n, 10)
 			r.wrongType(key, node, "an integer", fmt.Sprintf("Write %s: %s.", key, meant)).WriteValue(node.Span, meant)
@@ -200,10 +201,6 @@ func (r *Reader) Int(key string, least int64) (n int64, at source.Span, ok bool)
 		r.wrongType(key, node, "an integer", help)
 		return 0, node.Span, false
 	}
-	if small, err := strconv.ParseInt(node.Value, 10, 64); err == nil && small >= least {
-		return small, node.Span, true
-	}
-	value, _ := parseInteger(node.Value)
 	switch {
 	case value == nil || !value.IsInt64():
 		r.report(r.codes.BadValue, diag.Error, node.Span,

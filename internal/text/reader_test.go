@@ -99,8 +99,8 @@ WRONG "{b" "a" of the step must be a list, but this is a map. Begin each entry b
 			`WRONG "-b\n  -c" "a" of the step must be a list of texts, but this is a string. Put a space after the ` +
 				`dash of each entry.`,
 		},
-		{"numbers", "a: 3\nb: 1_000\nc: 0x10\n", func(r *text.Reader) {
-			for key, want := range map[string]int64{"a": 3, "b": 1000, "c": 16} {
+		{"numbers", "a: 3\nb: 1_000\nc: 0x10\nd: 1000.0\ne: 1e3\n", func(r *text.Reader) {
+			for key, want := range map[string]int64{"a": 3, "b": 1000, "c": 16, "d": 1000, "e": 1000} {
 				if n, at, ok := r.Int(key, 1); n != want || !ok || at.IsZero() {
 					t.Errorf("%s = %d %v", key, n, ok)
 				}

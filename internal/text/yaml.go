@@ -2,6 +2,7 @@ package text
 
 import (
 	"encoding/json"
+	"math"
 	"math/big"
 	"strconv"
 	"strings"
@@ -230,6 +231,20 @@ func parseInteger(s string) (*big.Int, bool) {
 		return nil, false
 	}
 	return new(big.Int).SetString(sign+digits, base)
+}
+
+// Integer returns the value of a number without a fraction. As in JSON Schema, 1000.0 and 1e3 are integers.
+func (n *Node) Integer() (*big.Int, bool) {
+	switch n.Kind {
+	case Int:
+		return parseInteger(n.Value)
+	case Float:
+		f, err := strconv.ParseFloat(strings.ReplaceAll(n.Value, "_", ""), 64)
+		if err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+			return big.NewInt(int64(f)), true
+		}
+	}
+	return nil, false
 }
 
 func integerText(s string) string {

@@ -438,12 +438,25 @@ func TestPublishedFormsLoad(t *testing.T) {
 		"commands by name":     {"specVersion: \"1.0\"\n" + rest + "trigger:\n  type: command\n  commands: {create: \"/agentfile:create <name>\"}\nsteps:\n" + one, false},
 		"a list of inputs":     {head + "steps:\n" + one + agentStep("two", "input: [outputs/one.md, $AGENT_INPUT]"), false},
 		"staged products":      {head + "output: {directory: \"workflows/{workflow_name}\"}\nsteps:\n" + agentStep("one", "produces: \"artifacts/{workflow_name}/{run_id}/manifest.json\"") + agentStep("two", "input: \"artifacts/{workflow_name}/{run_id}/manifest.json\"\nproduces: \"workflows/{workflow_name}/\""), false},
+		"a block of inputs": {head + "steps:\n" + one +
+			agentStep("two", "input: |\n      outputs/one.md\n      $AGENT_INPUT"), false},
+		"folders": {head + "output: {directory: outputs/}\nsteps:\n" + agentStep("one", "produces: outputs/04-agents/") +
+			agentStep("two", "input: [outputs/04-agents/]\nproduces: artifacts/w/files/") +
+			agentStep("three", "input: artifacts/w/"), false},
+		"scripts of two shells, of which one is there": {head + "steps:\n" + one + "  - id: end\n    name: N\n    goal: G\n    action: shell\n" +
+			"    script: {bash: scripts/x.sh, pwsh: scripts/x.ps1}\n", false},
 		"a script at the end":  {head + "steps:\n" + one + "  - {id: end, name: N, goal: G, action: shell, script: {bash: scripts/x.sh}}\n", false},
 		"neither kind of step": {head + "steps:\n  - {id: init, name: N, goal: G, produces: outputs/x.md}\n" + one, true},
 		"other kinds of steps": {head + "variables: {a: b}\nsteps:\n  - {id: ask, name: N, ask: \"Who?\", action: echo}\n" + one, true},
 	} {
-		if got := compile(c.text, nil); got.Diagnostics.Errors() != c.refused {
-			t.Errorf("%s: %v", name, got.Diagnostics)
+		got := compile(c.text, nil).Diagnostics
+		if got.Errors() != c.refused {
+			t.Errorf("%s: %v", name, got)
+		}
+		if c.refused && !slices.ContainsFunc(got, func(d diag.Diagnostic) bool {
+			return strings.Contains(d.Help, `specification, "Agent Step Fields"`)
+		}) {
+			t.Errorf("%s: no diagnostic names the clause: %v", name, got)
 		}
 	}
 }

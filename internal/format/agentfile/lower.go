@@ -300,7 +300,7 @@ func (l *lowering) agent(n *node, s *ir.Step) {
 	id := l.agentOf(n)
 	t.Settings.Put("agent", id, n.agent.Span)
 	if n.skill.Value != "" {
-		if f := l.open(n.skill, "skill"); f != nil {
+		if f := l.open(n.skill, "skill", diag.Error); f != nil {
 			l.sections(f, n.skill, "skill", "Purpose", "Instructions", "Examples")
 			l.p.AddFile(f, "skill")
 			t.Settings.Put("skill", f.Text, n.skill.Span)
@@ -409,7 +409,7 @@ func (l *lowering) agentOf(n *node) string {
 		}
 	}
 	if ref.Value != "" {
-		if f := l.open(ref, "agent"); f != nil {
+		if f := l.open(ref, "agent", diag.Error); f != nil {
 			l.sections(f, ref, "agent", "Persona", "Responsibilities", "Rules", "Output Format")
 			l.p.AddFile(f, "agent")
 			system = append(system, strings.TrimSpace(f.Text))
@@ -444,17 +444,17 @@ func (l *lowering) sections(f *source.File, ref text.Text, what string, wanted .
 		diag.Related{Span: ref.Span, Message: fmt.Sprintf("The %s is referenced here.", what)})
 }
 
-// open reads a file that the workflow refers to.
-func (l *lowering) open(ref text.Text, what string) *source.File {
+// open reads a file that the workflow refers to. missing is the severity of the diagnostic if there is none.
+func (l *lowering) open(ref text.Text, what string, missing diag.Severity) *source.File {
 	f, err := l.files.Read(l.file, path.Clean(ref.Value))
 	if err == nil {
 		return f
 	}
-	l.noFile(ref, what, err)
+	l.noFile(ref, what, missing, err)
 	return nil
 }
 
-func (l *lowering) noFile(ref text.Text, what string, err error) {
+func (l *lowering) noFile(ref text.Text, what string, missing diag.Severity, err error) {
 	var failed *source.RefError
 	if errors.As(err, &failed) && (failed.Problem == source.RefEscapes || failed.Problem == source.RefAbsolute) {
 		l.report(CodeOutside, diag.Error, ref.Span, fmt.Sprintf("The %s %q is outside of the project.", what,
@@ -466,7 +466,7 @@ func (l *lowering) noFile(ref text.Text, what string, err error) {
 	if failed != nil && len(failed.Near) > 0 {
 		help = fmt.Sprintf("Did you mean %q?", failed.Near[0])
 	}
-	l.report(CodeNoFile, diag.Error, ref.Span, fmt.Sprintf("The %s %q does not exist.", what, ref.Value), help)
+	l.report(CodeNoFile, missing, ref.Span, fmt.Sprintf("The %s %q does not exist.", what, ref.Value), help)
 }
 
 var placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{([A-Za-z_][A-Za-z0-9_]*)\}`) })
@@ -581,7 +581,7 @@ func (l *lowering) fileOf(n *node, in text.Text, name string) (artifactInput, bo
 	}
 	f, err := l.files.Read(l.file, name)
 	if err != nil {
-		l.noFile(in, "input", err)
+		l.noFile(in, "input", diag.Error, err)
 		return artifactInput{}, false
 	}
 	l.p.AddFile(f, "input")
@@ -612,7 +612,11 @@ func (l *lowering) shell(n *node, s *ir.Step) {
 		if one.ref.Value == "" {
 			continue
 		}
-		if f := l.open(one.ref, "script"); f != nil {
+		missing := diag.Error
+		if len(scripts) > 0 { // the script for the other shell suffices
+			missing = diag.Warning
+		}
+		if f := l.open(one.ref, "script", missing); f != nil {
 			l.p.AddFile(f, "script")
 			scripts = append(scripts, script{Shell: one.shell, Path: path.Clean(one.ref.Value), Text: f.Text})
 		}

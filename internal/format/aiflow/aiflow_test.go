@@ -233,6 +233,10 @@ func TestReportsMistakesInTools(t *testing.T) {
 		`"config":{"temperature":0.5,"top_k":3,"stop":["a"],"max_tokens":9}`: "",
 		`"config":{"temperature":"hot"}`:                                     "AIFLOW_WRONG_TYPE hot",
 		`"config":{"max_tokens":0}`:                                          "AIFLOW_WRONG_TYPE 0",
+		`"config":{"max_tokens":1000.0}`:                                     "",
+		`"config":{"max_tokens":1e3},"retryPolicy":{"maxAttempts":2.0}`:      "",
+		`"config":{"max_tokens":1000.5}`:                                     "AIFLOW_WRONG_TYPE 1000.5",
+		`"config":{"max_tokens":99999999999999999999}`:                       "AIFLOW_WRONG_TYPE 99999999999999999999",
 		`"memory":"notes/one.json"`:                                          "",
 		`"tools":["serch"]`:                                                  "AGENT_TOOLS_WITHOUT_REGISTRY serch",
 	} {
@@ -253,6 +257,11 @@ func TestModelSettingsTakePrecedence(t *testing.T) {
 	got := compile(document(`"start":"one"`, strings.Replace(one, `"m"`, model, 1)), nil).Program.Agents[0]
 	if string(got.Options) != `{"temperature":0.1,"top_p":0.5}` || got.MaxTokens != 10 {
 		t.Errorf("%s, %d", got.Options, got.MaxTokens)
+	}
+	model = `"m","config":{"max_tokens":1e3}`
+	got = compile(document(`"start":"one"`, strings.Replace(one, `"m"`, model, 1)), nil).Program.Agents[0]
+	if got.MaxTokens != 1000 {
+		t.Errorf("1e3 is %d", got.MaxTokens)
 	}
 }
 

@@ -62,10 +62,7 @@ func (l *lowering) program() *ir.Program {
 		l.p.Name = strings.TrimSuffix(d.file.Path[strings.LastIndexByte(d.file.Path, '/')+1:], ".aiflow")
 	}
 	if d.maxSteps != nil {
-		var most int64
-		if json.Unmarshal(d.maxSteps.JSON(), &most) == nil {
-			l.p.Budget.Steps = &ir.Limit{Max: most, Span: d.maxSteps.Span}
-		}
+		l.p.Budget.Steps = d.maxSteps
 	}
 	if d.variables != nil {
 		for _, p := range d.variables.Pairs {
@@ -316,7 +313,7 @@ func (l *lowering) lintRules(a *agent, rules []*rule, conditions []*expr.Expr) [
 			l.out.Add(diag.Diagnostic{
 				Code: CodeSeveralAlways, Severity: diag.Warning, Span: r.span,
 				Help:    "Move the rule that always matches to the end.",
-				Message: fmt.Sprintf("Rule %q is never evaluated: an earlier rule always matches.", r.id),
+				Message: fmt.Sprintf("Rule %q never decides: an earlier rule always matches.", r.id),
 				Related: []diag.Related{{Span: rules[always].span, Message: "this rule always matches"}},
 			})
 			continue
@@ -386,12 +383,11 @@ func (l *lowering) retry(a *agent) *ir.Retry {
 		MaxAttempts: defaultAttempts, Backoff: ir.Constant, Delays: []ir.Millis{1000}, MaxDelay: 60_000,
 		Span: a.id.Span,
 	}
-	var again int
 	switch {
 	case a.attempts > 0:
 		r.MaxAttempts = a.attempts
-	case l.doc.retries != nil && json.Unmarshal(l.doc.retries.JSON(), &again) == nil: // A10
-		r.MaxAttempts = again + 1
+	case l.doc.retries != nil: // A10
+		r.MaxAttempts = *l.doc.retries + 1
 	case a.isTool():
 		return nil // a failed call may have had side effects, and the file requests no retry
 	}

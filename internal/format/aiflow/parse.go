@@ -30,8 +30,8 @@ type document struct {
 	about      text.Text
 	entry      text.Text
 	variables  *text.Node
-	maxSteps   *text.Node
-	retries    *text.Node
+	maxSteps   *ir.Limit
+	retries    *int
 	fallback   text.Text
 	agents     []*agent
 	rules      []*rule
@@ -164,19 +164,32 @@ func (o *object) number(key string) int {
 	if n == nil {
 		return 0
 	}
-	var value int
-	if n.Kind != text.Int || json.Unmarshal(n.JSON(), &value) != nil || value < 1 {
+	value, ok := integer(n)
+	if !ok || value < 1 {
 		o.wrong(key, n, "an integer above 0")
 		return 0
 	}
 	return value
 }
 
+// integer returns an integer that JSON numbers represent exactly.
+func integer(n *text.Node) (int, bool) {
+	value, ok := n.Integer()
+	if !ok || value.BitLen() > 53 {
+		return 0, false
+	}
+	return int(value.Int64()), true
+}
+
 // tokens returns "max_tokens". Editors write 0 for an agent that only calls a tool.
 func (o *object) tokens(a *agent) int {
-	if n := o.node.Get("max_tokens"); n != nil && n.Kind == text.Int && a.isTool() {
+	n := o.node.Get("max_tokens")
+	if n == nil || !a.isTool() {
+		return o.number("max_tokens")
+	}
+	if value, ok := integer(n); ok {
 		o.get("max_tokens")
-		if n.Value == "0" {
+		if value == 0 {
 			o.report(CodeBadValue, diag.Warning, n.Span, "Remove it.",
 				"\"max_tokens\" of the agent %q has no effect, because the agent only calls a tool.", a.id.Value)
 		}
@@ -572,16 +585,15 @@ func (d *document) readFlow(flow *object) {
 			flow.wrong("variables", n, "an object")
 		}
 	}
-	if flow.number("max_steps") > 0 {
-		d.maxSteps = flow.node.Get("max_steps")
+	if most := flow.number("max_steps"); most > 0 {
+		d.maxSteps = &ir.Limit{Max: int64(most), Span: flow.node.Get("max_steps").Span}
 	}
 	handling := flow.inner("error_handling", "error handling")
 	if n := handling.get("retry"); n != nil {
-		var times int
-		if json.Unmarshal(n.JSON(), &times) != nil || n.Kind != text.Int || times < 0 {
-			handling.wrong("retry", n, "a whole number")
+		if times, ok := integer(n); ok && times >= 0 {
+			d.retries = &times
 		} else {
-			d.retries = n
+			handling.wrong("retry", n, "a whole number")
 		}
 	}
 	if d.fallback = handling.text("fallback_agent"); d.fallback.Value != "" &&

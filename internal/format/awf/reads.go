@@ -37,9 +37,10 @@ func (l *lowering) refs(out []ir.Ref, e *expr.Expr) []ir.Ref {
 		if name == "loop" && l.loops == 0 {
 			continue // already reported
 		}
-		if !slices.ContainsFunc(out, func(r ir.Ref) bool { return r.Path == name }) {
-			out = append(out, ir.Ref{Path: name, Span: p.Span, Optional: p.Any || name == "states"})
-		}
+		out = addRef(out, ir.Ref{
+			Path: name, Span: p.Span, Optional: p.Any || p.Guarded || name == "states",
+			Members: p.Members,
+		})
 	}
 	for _, p := range e.Indexed() {
 		// {{index .states "a"}} is nil if the state has not run; {{index .states "a" "Output"}} fails.
@@ -47,9 +48,21 @@ func (l *lowering) refs(out []ir.Ref, e *expr.Expr) []ir.Ref {
 			continue // reported by checkIndexed
 		}
 		name := strings.Join(p.Segments[:min(len(p.Segments), 3)], ".")
-		if !slices.ContainsFunc(out, func(r ir.Ref) bool { return r.Path == name }) {
-			out = append(out, ir.Ref{Path: name, Span: p.Span, Optional: len(p.Segments) == 2})
-		}
+		out = addRef(out, ir.Ref{Path: name, Span: p.Span, Optional: len(p.Segments) == 2})
+	}
+	return out
+}
+
+// addRef appends a read, or combines it with an earlier one of the same variable.
+func addRef(out []ir.Ref, r ir.Ref) []ir.Ref {
+	i := slices.IndexFunc(out, func(o ir.Ref) bool { return o.Path == r.Path })
+	if i < 0 {
+		return append(out, r)
+	}
+	if old := &out[i]; old.Optional && !r.Optional || r.Members && !old.Members {
+		old.Span = r.Span
+		old.Optional = old.Optional && r.Optional
+		old.Members = old.Members || r.Members
 	}
 	return out
 }
@@ -110,6 +123,11 @@ func (l *lowering) checkPaths(e *expr.Expr, severity diag.Severity) {
 			l.report(CodeNoProperty, severity, p.Span,
 				fmt.Sprintf("%q is not defined.", strings.Join(p.Written, ".")), "").Suggest(written[1], known)
 			continue
+		}
+		if p.Guarded && p.Segments[0] == "states" && len(p.Segments) > 1 && l.doc.byName[p.Segments[1]] == nil &&
+			!slices.ContainsFunc(e.Indexed(), func(i expr.Path) bool { return i.Segments[1] == p.Segments[1] }) {
+			l.report(CodeNoState, diag.Warning, p.Span, fmt.Sprintf("State %q is not defined.", p.Segments[1]), "").
+				Suggest(p.Segments[1], l.names())
 		}
 		if len(p.Segments) < 3 || p.Segments[0] != "states" {
 			continue

@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/espalier-run/espalier/internal/check"
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/registry"
 )
 
 // Variables of the machine are declared once, and unknown ones are reported.
@@ -53,6 +57,77 @@ func TestChecksPropertiesOfCalls(t *testing.T) {
 			"', on_success: z}\n  z: {type: terminal}\n"
 		if got := strings.Join(diagnose(text, child), ", "); got != want {
 			t.Errorf("%s: got %q, want %q", read, got, want)
+		}
+	}
+}
+
+// Names of states in blocks are checked once.
+func TestReportsUndefinedStatesInBlocks(t *testing.T) {
+	for read, want := range map[string]string{
+		"{{with .states}}{{.nope.Output}}{{end}}":              "AWF005 nope.Output",
+		"{{with .states}}{{.y.Outpt}}{{end}}":                  "AWF011 y.Outpt",
+		"{{with index .states \"nope\"}}{{.Output}}{{end}}":    "AWF005 \"nope\"",
+		"{{$s := .states}}{{$s.y.Outpt}}":                      "AWF011 y.Outpt",
+		"{{with .states}}{{.y.Output}}{{.y.exit_code}}{{end}}": "",
+	} {
+		text := "name: f\nstates:\n  initial: y\n  y: {type: step, command: x, on_success: x}\n" +
+			"  x: {type: step, command: 'echo " + read + "', on_success: z}\n  z: {type: terminal}\n"
+		if got := strings.Join(diagnose(text, nil), ", "); got != want {
+			t.Errorf("%s: got %q, want %q", read, got, want)
+		}
+	}
+}
+
+// everything returns what validate reports.
+func everything(text string) diag.List {
+	p, list := compile(text, nil)
+	return append(list, check.Program(p, registry.Kinds())...)
+}
+
+// Whatever a template calls the states, what it reads from them is checked like {{.states.NAME}}.
+func TestFollowsStatesThroughVariablesAndBlocks(t *testing.T) {
+	for read, want := range map[string]string{
+		"{{.states.later.Output}}":                                                    "error",
+		"{{$s := .states}}{{$s.later.Output}}":                                        "error",
+		"{{$s := states}}{{index $s \"later\" \"Output\"}}":                           "error",
+		"{{$s := .}}{{$s.states.later.Output}}":                                       "error",
+		"{{$s := .inputs}}{{$s = .states}}{{$s.later.Output}}":                        "error",
+		"{{(index .states \"later\").Output}}":                                        "error",
+		"{{with .states.later}}{{.Output}}{{end}}":                                    "error",
+		"{{if $s := .states}}{{$s.later.Output}}{{end}}":                              "warning",
+		"{{define \"t\"}}{{.later.Output}}{{end}}{{template \"t\" .states}}":          "error",
+		"{{with .states}}{{.later.Output}}{{end}}":                                    "warning",
+		"{{with $s := .states}}{{$s.later.Output}}{{end}}":                            "warning",
+		"{{with index .states \"later\"}}{{.Output}}{{end}}":                          "warning",
+		"{{$s := index .states \"later\"}}{{if $s}}{{$s.Output}}{{end}}":              "warning",
+		"{{if index .states \"later\"}}{{.states.later.Output}}{{end}}":               "warning",
+		"{{if and .states (index .states \"later\")}}{{.states.later.Output}}{{end}}": "warning",
+		"{{range .states}}{{.Output}}{{end}}":                                         "warning",
+		"{{range $k, $v := .states}}{{$k}}{{$v.Output}}{{end}}":                       "warning",
+		"{{$s := .states}}{{range $s}}{{.Output}}{{end}}":                             "warning",
+		"{{with .states}}{{json .}}{{end}}":                                           "warning",
+		"{{json .states}}{{len .states}}":                                             "",
+		"{{range .inputs}}{{.later}}{{end}}":                                          "",
+		"{{$s := .inputs}}{{json $s}}":                                                "",
+	} {
+		// The initial state reads; "later" runs afterwards.
+		text := "name: f\nstates:\n  initial: x\n  x: {type: step, command: 'echo " + read +
+			"', on_success: later}\n  later: {type: step, command: x, on_success: z}\n  z: {type: terminal}\n"
+		got := ""
+		for _, d := range everything(text) {
+			if d.Code == check.CodeWrittenLater && got != "error" {
+				got = d.Severity.String()
+			}
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", read, got, want)
+		}
+		// Afterwards there are states.
+		text = strings.Replace(text, "initial: x", "initial: later", 1)
+		text = strings.Replace(text, "on_success: later", "on_success: z", 1)
+		text = strings.Replace(text, "command: x, on_success: z", "command: x, on_success: x", 1)
+		for _, d := range everything(text) {
+			t.Errorf("%s, afterwards: %v", read, d)
 		}
 	}
 }

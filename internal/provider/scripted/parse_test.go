@@ -167,22 +167,22 @@ func TestEntriesThatAnswer(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	script := "replies:\n  - step: reserch\n    reply: 1\n  - agent: nobody\n    reply: 2\n  - step: draft\n    " +
+	script := "replies:\n  - step: reserch\n    reply: 1\n  - step: ask\n    reply: 1\n  - agent: nobody\n    reply: 2\n  - step: draft\n    " +
 		"workflow: child\n    reply: 3\n" +
 		"tools:\n  x:\n    - step: inner\n      output: 1\n    - workflow: other\n      output: 2\n"
 	p := &ir.Program{
 		Name: "demo", Agents: []ir.Agent{{ID: "writer"}},
-		Blocks:   []ir.Block{{Steps: []ir.Step{{ID: "research"}, {ID: "draft"}}}},
+		Blocks:   []ir.Block{{Steps: []ir.Step{{ID: "research"}, {ID: "draft"}, {ID: "ask", Action: ir.Gate{}}}}},
 		Children: []ir.Program{{Name: "child", Blocks: []ir.Block{{Steps: []ir.Step{{ID: "inner"}}}}}},
 	}
 	var got []string
 	for _, d := range good(t, script).Check(p) {
-		if d.Code != scripted.CodeNoSuch || d.Severity != diag.Warning {
+		if d.Code != scripted.CodeNoSuch || d.Severity != diag.Error {
 			t.Errorf("got %+v", d)
 		}
 		got = append(got, script[d.Span.Start:d.Span.End]+": "+d.Help)
 	}
-	want := `reserch: Did you mean "research"?|nobody: There is only writer.|other: There are child and demo.`
+	want := `reserch: Did you mean "research"?|ask: There are draft, inner and research.|nobody: There is only writer.|other: There are child and demo.`
 	if strings.Join(got, "|") != want {
 		t.Errorf("got %q", got)
 	}

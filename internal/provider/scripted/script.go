@@ -77,21 +77,26 @@ func (e *entry) String() string {
 	return e.when.String()
 }
 
-// Check reports names in the script that the workflow does not contain.
+// Check reports entries that can never answer: the workflow does not contain what they name, or a step that makes no
+// request.
 func (s *Script) Check(p *ir.Program) diag.List {
 	names := map[string][]string{}
 	collect(p, names)
 	var out diag.List
 	check := func(e *entry) {
 		for _, n := range e.when.names() {
-			if have := names[n.key]; n.value.Value != "" && !slices.Contains(have, n.value.Value) {
-				out.Add(diag.Diagnostic{
-					Code: CodeNoSuch, Severity: diag.Warning, Span: n.value.Span,
-					Message: fmt.Sprintf("The workflow has no %s %q, so this entry is never used.", n.key,
-						n.value.Value),
-					Help: or(diag.DidYouMean(n.value.Value, have), "Remove the entry."),
-				})
+			have := names[n.key]
+			if n.value.Value == "" || slices.Contains(have, n.value.Value) {
+				continue
 			}
+			message := fmt.Sprintf("The workflow has no %s %q, so this entry is never used.", n.key, n.value.Value)
+			if n.key == "step" && slices.Contains(names[quietStep], n.value.Value) {
+				message = fmt.Sprintf("Step %q asks no model, so this entry is never used.", n.value.Value)
+			}
+			out.Add(diag.Diagnostic{
+				Code: CodeNoSuch, Severity: diag.Error, Span: n.value.Span, Message: message,
+				Help: or(diag.DidYouMean(n.value.Value, have), "Remove the entry."),
+			})
 		}
 	}
 	for _, e := range s.replies {
@@ -105,6 +110,9 @@ func (s *Script) Check(p *ir.Program) diag.List {
 	return out
 }
 
+// quietStep is the key of the steps that request nothing: those that choose, end or wait for a person.
+const quietStep = "quiet step"
+
 func collect(p *ir.Program, names map[string][]string) {
 	names["workflow"] = append(names["workflow"], p.Name)
 	for _, a := range p.Agents {
@@ -112,7 +120,12 @@ func collect(p *ir.Program, names map[string][]string) {
 	}
 	for _, b := range p.Blocks {
 		for i := range b.Steps {
-			names["step"] = append(names["step"], b.Steps[i].ID)
+			kind := "step"
+			switch b.Steps[i].Action.(type) {
+			case ir.Route, ir.End, ir.Gate:
+				kind = quietStep
+			}
+			names[kind] = append(names[kind], b.Steps[i].ID)
 		}
 	}
 	for i := range p.Children {

@@ -28,9 +28,10 @@ type Progress struct {
 	stopping bool
 	starved  string // the budget that is exhausted
 	end      *Notice
-	active   []*active // open steps, in the order in which they started
-	done     []Notice  // the last outermost steps that have finished
-	ended    int       // how many there were
+	active   []*active   // open steps, in the order in which they started
+	done     []Notice    // the last outermost steps that have finished
+	ended    int         // how many there were
+	shown    journal.Seq // the last event that an earlier console has shown
 	out      []Notice
 }
 
@@ -125,7 +126,10 @@ func (p *Progress) restore(c *report.Checkpoint) {
 	if err != nil {
 		return
 	}
-	p.seq, p.name, p.started, p.offline, p.ended, p.active = c.Seq, run.Name, run.Started, run.Offline, run.Steps, open
+	p.seq, p.name, p.started, p.offline, p.active = c.Seq, run.Name, run.Started, run.Offline, open
+	if p.shown == 0 {
+		p.ended = run.Steps
+	}
 	p.paused, p.starved = p.in.Standing()
 }
 
@@ -278,6 +282,9 @@ func (p *Progress) keep(n *Notice, s *report.Step) {
 }
 
 func (p *Progress) remember(n *Notice) {
+	if n.Seq <= p.shown {
+		return
+	}
 	if len(p.done) == 2*maxDone { // rarely, since it moves all of them
 		p.done = p.done[:copy(p.done, p.done[maxDone:])]
 	}

@@ -19,6 +19,9 @@ type Options struct {
 	// Outline returns the steps of the pinned definition; nil if they are unknown.
 	Outline func(definition string) (*report.Outline, error)
 	Style   Style
+	// Shown is the last event that an earlier console has shown. The status area and the summary leave out the steps that
+	// finished until then.
+	Shown journal.Seq
 	// Checkpoint returns where the audit log of the run can be continued, nil if that is not known. Then only what
 	// follows is read.
 	Checkpoint func(ctx context.Context) (*report.Checkpoint, error)
@@ -88,7 +91,11 @@ func (f *follower) take(ctx context.Context, events []journal.Event) error {
 	return failed
 }
 
-func newFollower(o Options) *follower { return &follower{o: o, p: NewProgress(o.Run, o.Outline)} }
+func newFollower(o Options) *follower {
+	p := NewProgress(o.Run, o.Outline)
+	p.shown = o.Shown
+	return &follower{o: o, p: p}
+}
 
 // printer is a follower that prints the lines of a group of appends by one write, which wakes the reader once.
 type printer struct {
