@@ -164,7 +164,7 @@ fix: ## fix formatting
 SOAK ?= 8m
 
 soak: ## act on runs from many processes at once, with kills and signals
-	$(GO) test ./internal/engine/embedded -run 'TestProtocol|TestEveryInterleaving' -count=1 -timeout 1h -rapid.checks=50000 -rapid.nofailfile -protocol.pairs -protocol.depth=6
+	$(GO) test ./internal/engine/embedded -run 'TestProtocol|TestEvery' -count=1 -timeout 1h -rapid.checks=50000 -rapid.nofailfile -protocol.pairs=5 -protocol.triples=2
 	$(GO) run ./internal/soak -for $(SOAK)
 
 soak-short: ## the same for one minute, as CI runs it
