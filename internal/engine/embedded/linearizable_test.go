@@ -35,7 +35,7 @@ type progress struct {
 var start = map[string]progress{
 	"new": {stage: absent}, "running": {stage: early}, "running again": {stage: early}, "killed": {stage: early},
 	"doubt": {stage: inDoubt},
-	"gate": {stage: asking}, "paused": {asking, true}, "event": {stage: decided}, "finished": {stage: over},
+	"gate":  {stage: asking}, "paused": {asking, true}, "event": {stage: decided}, "finished": {stage: over},
 }
 
 // reachable returns the states that the run reaches without a command: tasks end, and processes die while they
