@@ -66,9 +66,10 @@ type proc struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	// What the command returned, unless the process was killed.
+	// What the command returned, unless the process was killed, and whether its message was accepted.
 	entry journal.Entry
 	err   error
+	sent  bool
 
 	// Turns of the scheduler in which the command was called and returned.
 	called, returned int
@@ -339,7 +340,11 @@ func (p *proc) actor() journal.Actor { return journal.Actor{User: p.name} }
 
 // drive is a command that drives the run. If it leaves the run to another process, that process must drive it.
 func (p *proc) drive(say func(context.Context) error) (err error) {
-	p.entry, err = p.e.Drive(p.ctx, enginetest.ID, say)
+	p.entry, err = p.e.Drive(p.ctx, enginetest.ID, func(ctx context.Context) error {
+		err := say(ctx)
+		p.sent = err == nil
+		return err
+	})
 	p.w.mu.Lock()
 	killed := p.killed
 	p.w.mu.Unlock()
@@ -721,7 +726,7 @@ func (w *world) checkAnswer(p *proc, did []string, removed bool) {
 	case p.err == nil:
 	case refused && refusal.Why == "":
 		w.violate("%s was refused without a reason", p.name)
-	case errors.Is(p.err, journal.ErrExists) && p.is("run"):
+	case errors.Is(p.err, journal.ErrExists) && p.is("run"), errors.Is(p.err, journal.ErrConflict) && removed:
 	case refused, errors.Is(p.err, journal.ErrFinished), errors.Is(p.err, journal.ErrUnknownRun), errors.Is(
 		p.err, journal.ErrUnfinished,
 	), errors.As(p.err, &owned) && p.is("resume"):
