@@ -163,8 +163,8 @@ fix: ## fix formatting
 # SOAK is how long real processes meet, after the model of the protocol. A failure prints the seed that plays it again.
 SOAK ?= 8m
 
-soak: ## act on runs from many processes at once, with kills and signals
-	$(GO) test ./internal/engine/embedded -run 'TestProtocol|TestEveryInterleaving' -count=1 -timeout 1h -rapid.checks=50000 -rapid.nofailfile -protocol.pairs -protocol.depth=6
+soak: ## act on runs from many processes at once, with kills, full disks, clock jumps and slow readers: ten minutes
+	$(GO) test ./internal/engine/embedded -run 'TestProtocol|TestEvery|TestClocksMayJump' -count=1 -timeout 1h -rapid.checks=50000 -rapid.nofailfile -protocol.pairs=5 -protocol.triples=2
 	$(GO) run ./internal/soak -for $(SOAK)
 
 soak-short: ## the same for one minute, as CI runs it

@@ -78,11 +78,29 @@ func freshStorage(dir string, by *trust.Store) error {
 		return err
 	}
 	for _, name := range files {
-		if err := os.Rename(filepath.Join(made, name), filepath.Join(dir, name)); err != nil {
-			return err
+		from, to := filepath.Join(made, name), filepath.Join(dir, name)
+		if err := os.Rename(from, to); err != nil {
+			if err := writeOver(from, to); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// writeOver copies a small file to another file system: the folder may be a mounted volume. The file has all of its
+// content or none, because other processes may write the same content at the same time.
+func writeOver(from, to string) error {
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Close())
 }
 
 // isFresh reports whether nothing is in a folder that could decide anything:

@@ -105,6 +105,8 @@ type Follower struct {
 	waiting chan struct{} // closed when something has moved; nil when nobody waits
 	failed  error         // of the last appends, or of idling since
 	stuck   error         // of the last look
+	asked   int           // calls of Flush
+	looked  int           // of these, how many precede the last look that reached the end of the journal
 	warned  time.Time
 }
 
@@ -145,7 +147,9 @@ func (f *Follower) run(ctx context.Context, poll time.Duration) {
 		// remembers of that is all there is to read.
 		if found := f.recall(ctx); !heels || !found {
 			if f.look(ctx) && idle && idler != nil {
-				f.moved(f.Pos(), idler.Idle(ctx), nil)
+				if err := idler.Idle(ctx); ctx.Err() == nil {
+					f.moved(f.Pos(), err, nil)
+				}
 			}
 		}
 		idle, heels = false, false
@@ -211,17 +215,33 @@ func (f *Follower) recall(ctx context.Context) bool {
 
 // look hands over everything that is there, and tells whether it could.
 func (f *Follower) look(ctx context.Context) bool {
+	f.mu.Lock()
+	asked := f.asked
+	f.mu.Unlock()
 	for {
 		read, err := f.page(ctx)
 		if len(read) > 0 && !f.hand(ctx, read) {
 			return false
 		}
 		if len(read) < atOnce || err != nil {
+			if ctx.Err() != nil {
+				return false // Close has ended the look; the next process continues at the saved position
+			}
+			if err == nil {
+				f.reachedEnd(asked)
+			}
 			f.moved(0, nil, err)
 			return err == nil
 		}
 		f.recall(ctx) // once it is near enough, nothing need be read
 	}
+}
+
+// reachedEnd records that a look has read the journal to its end. Its start follows asked calls of Flush.
+func (f *Follower) reachedEnd(asked int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.looked = max(f.looked, asked)
 }
 
 // atOnce is how many appends are read before they are handed over.
@@ -286,6 +306,10 @@ func (f *Follower) Pos() journal.Pos {
 // Flush waits until the sink has had everything that was appended before the
 // call. It returns what went wrong with the last appends, if anything did; what
 // a sink still owes, the sink itself says when it is closed.
+//
+// The newest append may be one that Tail does not return, because its run has been
+// removed. Therefore a look that starts after the call and reaches the end of the
+// journal suffices.
 func (f *Follower) Flush(ctx context.Context) error {
 	last, err := f.journal.Last(ctx)
 	if err != nil {
@@ -293,6 +317,8 @@ func (f *Follower) Flush(ctx context.Context) error {
 	}
 	f.mu.Lock()
 	f.stuck = nil // what the next look says counts
+	f.asked++
+	asked := f.asked
 	f.mu.Unlock()
 	select {
 	case f.kick <- struct{}{}:
@@ -300,7 +326,7 @@ func (f *Follower) Flush(ctx context.Context) error {
 	}
 	for {
 		f.mu.Lock()
-		pos, failed, stuck := f.pos, f.failed, f.stuck
+		pos, looked, failed, stuck := f.pos, f.looked, f.failed, f.stuck
 		if f.waiting == nil {
 			f.waiting = make(chan struct{})
 		}
@@ -309,7 +335,7 @@ func (f *Follower) Flush(ctx context.Context) error {
 		switch {
 		case stuck != nil:
 			return stuck
-		case pos >= last:
+		case pos >= last || looked >= asked:
 			return failed
 		}
 		select {

@@ -316,3 +316,77 @@ func TestFollowWhatIsRemembered(t *testing.T) {
 		t.Errorf("%v came first", first)
 	}
 }
+
+// A follower without a saved position reaches the end of a journal whose newest
+// run was removed, although it gets no append with the last position.
+func TestFlushEndsWhenTheNewestRunWasRemoved(t *testing.T) {
+	store := memory.New()
+	defer store.Close()
+	add(t, store, "a")
+	err := journal.Append(t.Context(), store, journal.Batch{
+		Run: "b", Fence: journal.FirstFence,
+		Events: []journal.Event{{Seq: 1, At: 1, Fact: journal.RunStarted{}}, {Seq: 2, At: 1, Fact: journal.RunFinished{}}},
+		Index:  &journal.Index{Status: journal.Finished},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Remove(t.Context(), journal.Removal{}, "b"); err != nil {
+		t.Fatal(err)
+	}
+	sink := &list{}
+	f := report.Follow(store, sink, report.FollowOptions{Poll: time.Hour})
+	defer f.Close()
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		if err := f.Flush(ctx); err != nil {
+			t.Error(err)
+		}
+		cancel()
+	}
+	if got := sink.all(); !slices.Equal(got, []journal.RunID{"a"}) {
+		t.Error(got)
+	}
+}
+
+// interrupted is a journal and a sink that are busy until following ends.
+type interrupted struct {
+	journal.Store
+	list
+	busy   chan struct{}
+	inIdle bool
+}
+
+func (i *interrupted) wait(ctx context.Context) error {
+	close(i.busy)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (i *interrupted) Tail(ctx context.Context, after journal.Pos) iter.Seq2[journal.Appended, error] {
+	if i.inIdle {
+		return i.Store.Tail(ctx, after)
+	}
+	return func(yield func(journal.Appended, error) bool) { yield(journal.Appended{}, i.wait(ctx)) }
+}
+
+func (i *interrupted) Idle(ctx context.Context) error { return i.wait(ctx) }
+
+// Closing a follower while it reads or idles is no trouble to warn about: nothing
+// is lost.
+func TestClosingAFollowerDoesNotWarn(t *testing.T) {
+	for _, inIdle := range []bool{false, true} {
+		store := memory.New()
+		defer store.Close()
+		var log bytes.Buffer
+		both := &interrupted{Store: store, busy: make(chan struct{}), inIdle: inIdle}
+		f := report.Follow(both, both, report.FollowOptions{
+			Poll: time.Millisecond, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		<-both.busy
+		f.Close()
+		if log.Len() > 0 {
+			t.Errorf("idle %t: %s", inIdle, log.String())
+		}
+	}
+}

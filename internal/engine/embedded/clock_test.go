@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/engine/embedded"
 	"github.com/espalier-run/espalier/internal/engine/enginetest"
@@ -229,5 +231,46 @@ func TestDeadlinesHoldWhileTheClockIsCorrected(t *testing.T) {
 		if got := enginetest.Rest(t, e); got.Status != journal.Exceeded || c.mono() != 60*time.Second {
 			t.Errorf("after %s: %+v", c.mono(), got)
 		}
+	})
+}
+
+// Whenever and however often the wall clock jumps, active time is what the tasks take, retries are due after their
+// delay, and the run finishes.
+func TestClocksMayJumpAnyTime(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		jumps := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) [2]time.Duration {
+			wait := rapid.IntRange(0, 20).Draw(rt, "seconds until the jump")
+			by := rapid.IntRange(-7200, 7200).Draw(rt, "seconds of the jump")
+			return [2]time.Duration{time.Duration(wait) * time.Second, time.Duration(by) * time.Second}
+		}), 0, 6).Draw(rt, "jumps")
+		synctest.Test(t, func(t *testing.T) {
+			c, store := newClocks(), memory.New()
+			defer store.Close()
+			kind := working(20 * time.Second)
+			kind.Fail["flaky"] = 1
+			flaky := enginetest.Task("flaky")
+			flaky.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{5_000}}
+			p := enginetest.Program([]ir.Step{flaky, enginetest.Task("b")})
+			p.Budget.ActiveSeconds = &ir.Limit{Max: 80}
+			e := openWithClocks(store, kind, "one", c)
+			defer enginetest.Stop(e)
+			enginetest.Begin(t, e, p)
+			jumped := make(chan struct{})
+			defer func() { <-jumped }()
+			go func() {
+				defer close(jumped)
+				for _, j := range jumps {
+					time.Sleep(j[0])
+					c.jump(j[1])
+				}
+			}()
+			if got := enginetest.Rest(t, e); got.Outcome != journal.OutcomeOK {
+				rt.Errorf("%+v", got)
+			}
+			// A jump ahead makes a retry due at once, and one back does not delay it: the engine looks every minute.
+			if took := c.mono(); took > 3*time.Minute {
+				rt.Errorf("it took %s", took)
+			}
+		})
 	})
 }

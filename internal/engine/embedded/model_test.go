@@ -66,9 +66,13 @@ type proc struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	// What the command returned, unless the process was killed.
+	// What the command returned, unless the process was killed, and whether its message was accepted.
 	entry journal.Entry
 	err   error
+	sent  bool
+
+	// Turns of the scheduler in which the command was called and returned.
+	called, returned int
 
 	// w.mu guards these.
 	dead   bool // the process has ended
@@ -103,8 +107,10 @@ func (w *world) start(name string, hold bool) *proc {
 func (w *world) execute(name, command string) *proc {
 	c := commands[command]
 	p := w.start(name, c.records)
+	p.called = w.now()
 	go func() {
 		p.err = c.do(p)
+		p.returned = w.now()
 		if c.records || command == "work" {
 			enginetest.Stop(p.e)
 		} else {
@@ -121,6 +127,13 @@ func (p *proc) exit() {
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
 	p.ended = true
+}
+
+// now returns the turn of the scheduler.
+func (w *world) now() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.turn
 }
 
 // others reports whether a process other than this one has not ended.
@@ -281,6 +294,7 @@ var commands = map[string]struct {
 	records bool // it starts no task
 	do      func(p *proc) error
 }{
+	"run":     {do: func(p *proc) error { return p.drive(p.begin) }},
 	"resume":  {do: func(p *proc) error { return p.drive(p.resume) }},
 	"approve": {do: func(p *proc) error { return p.drive(p.decide(plan.Approve)) }},
 	"reject":  {do: func(p *proc) error { return p.drive(p.decide(plan.Reject)) }},
@@ -326,7 +340,11 @@ func (p *proc) actor() journal.Actor { return journal.Actor{User: p.name} }
 
 // drive is a command that drives the run. If it leaves the run to another process, that process must drive it.
 func (p *proc) drive(say func(context.Context) error) (err error) {
-	p.entry, err = p.e.Drive(p.ctx, enginetest.ID, say)
+	p.entry, err = p.e.Drive(p.ctx, enginetest.ID, func(ctx context.Context) error {
+		err := say(ctx)
+		p.sent = err == nil
+		return err
+	})
 	p.w.mu.Lock()
 	killed := p.killed
 	p.w.mu.Unlock()
@@ -340,6 +358,14 @@ func (p *proc) record(in plan.Input) error { return p.send(in)(p.ctx) }
 
 func (p *proc) send(in plan.Input) func(context.Context) error {
 	return func(ctx context.Context) error { return p.e.Send(ctx, enginetest.ID, in, p.name) }
+}
+
+// begin starts the run.
+func (p *proc) begin(ctx context.Context) error {
+	def := &engine.Definition{
+		Program: enginetest.Program(append([]ir.Step{enginetest.Task("first")}, modelSteps()...)),
+	}
+	return p.e.Start(ctx, enginetest.ID, def, json.RawMessage("{}"), nil, journal.Actor{})
 }
 
 func (p *proc) resume(ctx context.Context) error {
@@ -403,9 +429,23 @@ func (w *world) order() {
 	})
 }
 
+// A process that waits notices within maxIdle passes of time that the run has finished. The longest interval of the
+// engine is a second; workers stop a second after the others.
+const (
+	pass    = 20 * time.Millisecond
+	maxIdle = int(5 * time.Second / pass)
+)
+
+// finished reports whether the run has finished or was removed.
+func (w *world) finished() bool {
+	entry, err := w.store.Entry(context.Background(), enginetest.ID)
+	return err != nil || entry.Status == journal.Finished
+}
+
 // schedule lets the commands run to their end. choose picks one of n calls that wait, or n to let time pass.
 func (w *world) schedule(choose func(n int) int) {
 	const most = 4000
+	idle := 0 // passes of time since the run finished in which no process had anything to do
 	for range most {
 		synctest.Wait()
 		w.mu.Lock()
@@ -420,7 +460,13 @@ func (w *world) schedule(choose func(n int) int) {
 			i = choose(n)
 		}
 		if i >= n {
-			time.Sleep(20 * time.Millisecond)
+			if n == 0 && w.finished() {
+				idle++
+			}
+			if idle > maxIdle {
+				break
+			}
+			time.Sleep(pass)
 			continue
 		}
 		w.mu.Lock()
@@ -433,7 +479,9 @@ func (w *world) schedule(choose func(n int) int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range w.all {
-		if !p.ended {
+		if !p.ended && idle > maxIdle {
+			w.violations = append(w.violations, p.name+" waits for a run that has finished")
+		} else if !p.ended {
 			w.violations = append(w.violations, p.name+" does not end")
 		}
 	}
@@ -450,20 +498,36 @@ var situations = map[string]func(t *testing.T, w *world){
 	"paused": func(t *testing.T, w *world) {
 		w.prepare(t, func(e *embedded.Engine) error { return e.Send(t.Context(), enginetest.ID, plan.Pause{}, "") })
 	},
+	"finished": func(t *testing.T, w *world) {
+		w.prepare(t, func(e *embedded.Engine) error { return e.Send(t.Context(), enginetest.ID, plan.Cancel{}, "") })
+	},
+	"new":     func(*testing.T, *world) {},
 	"running": func(t *testing.T, w *world) { w.run() },
 	"running again": func(t *testing.T, w *world) {
 		w.recovery = step.Rerun
 		w.run()
 	},
+	"killed": func(t *testing.T, w *world) { w.lose(t) },
 	"doubt": func(t *testing.T, w *world) {
-		setup := w.peers.join("setup")
-		e := newEngine(&stopping{Store: w.store, left: 2}, setup, enginetest.NewKind())
-		enginetest.Begin(t, e, enginetest.Program(append([]ir.Step{enginetest.Task("first")}, modelSteps()...)))
-		synctest.Wait() // The task has acted, and its process dies before that is durable.
-		w.done["first#0"]++
+		w.lose(t)
+		e := newEngine(w.store, w.peers.join("setup"), &enginetest.Kind{Policy: step.Ask})
+		if err := e.Resume(t.Context(), enginetest.ID); err != nil {
+			t.Error(err)
+		}
+		enginetest.Rest(t, e)
 		enginetest.Stop(e)
-		setup.die()
 	},
+}
+
+// lose starts the run in a process that dies before the result of its first task is durable.
+func (w *world) lose(t *testing.T) {
+	setup := w.peers.join("lost")
+	e := newEngine(&stopping{Store: w.store, left: 2}, setup, enginetest.NewKind())
+	enginetest.Begin(t, e, enginetest.Program(append([]ir.Step{enginetest.Task("first")}, modelSteps()...)))
+	synctest.Wait() // The task has acted.
+	w.done["first#0"]++
+	enginetest.Stop(e)
+	setup.die()
 }
 
 // modelSteps ask for a decision and an event, with a task after each.
@@ -476,12 +540,8 @@ func modelSteps() []ir.Step {
 func (w *world) run() {
 	p := w.start("run", false)
 	go func() {
-		p.err = p.drive(func(ctx context.Context) error {
-			def := &engine.Definition{
-				Program: enginetest.Program(append([]ir.Step{enginetest.Task("first")}, modelSteps()...)),
-			}
-			return p.e.Start(ctx, enginetest.ID, def, json.RawMessage("{}"), nil, journal.Actor{})
-		})
+		p.err = p.drive(p.begin)
+		p.returned = w.now()
 		p.e.Drain()
 		p.exit()
 	}()
@@ -525,12 +585,18 @@ func (w *world) until(name string) {
 
 // play executes commands in a situation and returns what is wrong with the outcome.
 func play(t *testing.T, situation string, names []string, choose func(n int) int) (violations []string) {
+	var w *world
+	defer func() {
+		if len(violations) == 0 && !w.linearizable(situation) {
+			violations = append(violations, "no order of the commands explains their answers: "+w.answers(), "trace: "+w.steps())
+		}
+	}()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{recovery: step.Ask, active: map[string]string{}, done: map[string]int{}}
+		w = &world{recovery: step.Ask, active: map[string]string{}, done: map[string]int{}}
 		w.store = memorytest.NewShared(w.peers.dead)
 		situations[situation](t, w)
 		before, err := w.store.Entry(t.Context(), enginetest.ID)
-		if err != nil {
+		if err != nil && situation != "new" {
 			t.Fatal(err)
 		}
 		for i, name := range names {
@@ -538,6 +604,7 @@ func play(t *testing.T, situation string, names []string, choose func(n int) int
 		}
 		w.schedule(choose)
 		w.check(before)
+		w.recover(before)
 		for _, p := range w.all { // so that the goroutines of killed or stuck processes end
 			p.halt()
 			enginetest.Stop(p.e)
@@ -545,10 +612,30 @@ func play(t *testing.T, situation string, names []string, choose func(n int) int
 		w.store.Close()
 		violations = w.violations
 		if len(violations) > 0 {
-			violations = append(violations, "trace: "+strings.Join(w.trace[:min(len(w.trace), 80)], ", "))
+			violations = append(violations, "trace: "+w.steps())
 		}
 	})
 	return violations
+}
+
+// steps describes what the scheduler has let happen.
+func (w *world) steps() string { return strings.Join(w.trace[:min(len(w.trace), 80)], ", ") }
+
+// recover resumes a run that killed processes have left, and checks that it comes to rest with every task done once.
+func (w *world) recover(before journal.Entry) {
+	entry, err := w.store.Entry(context.Background(), enginetest.ID)
+	if err != nil || entry.Status != journal.Running || len(w.violations) > 0 {
+		return
+	}
+	p := w.execute("resume", "resume")
+	w.schedule(func(int) int { return 0 })
+	if p.err != nil {
+		w.violate("a later resume: %v", p.err)
+	}
+	w.check(before)
+	if entry, err = w.store.Entry(context.Background(), enginetest.ID); err == nil && entry.Status == journal.Running {
+		w.violate("the run does not come to rest when it is resumed")
+	}
 }
 
 // check compares the outcome with the promises of the protocol.
@@ -563,6 +650,9 @@ func (w *world) check(before journal.Entry) {
 	facts, reruns, losses := map[string][]string{}, 0, 0
 	if !removed {
 		for event, err := range w.store.Events(ctx, enginetest.ID, 0) {
+			if errors.Is(err, journal.ErrUnknownRun) && before.ID == "" {
+				break // no command has started it
+			}
 			if err != nil {
 				w.violate("reading: %v", err)
 				return
@@ -575,7 +665,9 @@ func (w *world) check(before journal.Entry) {
 					reruns++
 				}
 			case journal.TaskLost:
-				losses++
+				if event.Seq > before.Seq {
+					losses++
+				}
 			case journal.Signalled:
 				by, what = x.By.User, "signaled"
 			case journal.StateEdited:
@@ -596,7 +688,7 @@ func (w *world) check(before journal.Entry) {
 		w.checkAnswer(p, facts[p.name], removed)
 	}
 	// The first owner of a lost task has died before the commands started.
-	if died := before.Owner == "setup"; losses > 0 && !killed && !died {
+	if died := before.Owner == "lost"; losses > 0 && !killed && !died {
 		w.violate("a process has given a run up while it did a task")
 	}
 	for key, n := range w.done {
@@ -606,7 +698,7 @@ func (w *world) check(before journal.Entry) {
 	}
 	entry, err := w.store.Entry(ctx, enginetest.ID)
 	switch untouched := entry.Seq == before.Seq; {
-	case removed && errors.Is(err, journal.ErrUnknownRun):
+	case errors.Is(err, journal.ErrUnknownRun) && (removed || before.ID == ""):
 	case err != nil:
 		w.violate("the run: %v", err)
 	case entry.Status == journal.Running && (worked || !killed && !untouched):
@@ -634,6 +726,7 @@ func (w *world) checkAnswer(p *proc, did []string, removed bool) {
 	case p.err == nil:
 	case refused && refusal.Why == "":
 		w.violate("%s was refused without a reason", p.name)
+	case errors.Is(p.err, journal.ErrExists) && p.is("run"), errors.Is(p.err, journal.ErrConflict) && removed:
 	case refused, errors.Is(p.err, journal.ErrFinished), errors.Is(p.err, journal.ErrUnknownRun), errors.Is(
 		p.err, journal.ErrUnfinished,
 	), errors.As(p.err, &owned) && p.is("resume"):
@@ -672,16 +765,15 @@ func follow(choices []int) func(n int) int {
 
 var (
 	protocolDepth = flag.Int(
-		"protocol.depth", defaultDepth, "try every order of this many choices of the protocol test",
+		"protocol.depth", defaultDepth, "try every order of this many choices for the pairs that meet most often",
 	)
-	protocolPairs = flag.Bool(
-		"protocol.pairs", false, "try every pair of commands in every situation, not only those that meet most often",
-	)
+	protocolPairs   = flag.Int("protocol.pairs", defaultPairs, "try every order of this many choices for every pair")
+	protocolTriples = flag.Int("protocol.triples", defaultTriples, "try every order of this many choices for every triple")
 )
 
-// TestEveryInterleaving tries all orders of the first calls of two commands.
+// TestEveryInterleaving tries all orders of the first calls of two commands that often meet.
 func TestEveryInterleaving(t *testing.T) {
-	pairs := map[string][][]string{
+	for situation, all := range map[string][][]string{
 		"gate": {
 			{"approve", "approve"},
 			{"approve", "reject"},
@@ -691,33 +783,43 @@ func TestEveryInterleaving(t *testing.T) {
 		},
 		"running":       {{"pause", "cancel"}, {"signal", "interrupt"}},
 		"running again": {{"signal", "interrupt"}},
+		"killed":        {{"resume", "resume"}, {"resume", "decide"}},
 		"doubt":         {{"decide", "decide"}, {"resume", "decide"}},
 		"paused":        {{"resume", "resume"}},
-	}
-	if *protocolPairs {
-		names := slices.Sorted(maps.Keys(commands))
-		for situation := range situations {
-			pairs[situation] = nil
-			for i, a := range names {
-				for _, b := range names[i:] {
-					pairs[situation] = append(pairs[situation], []string{a, b})
-				}
-			}
-		}
-	}
-	for situation, all := range pairs {
+	} {
 		for _, pair := range all {
 			t.Run(situation+"/"+strings.Join(pair, "+"), func(t *testing.T) {
-				for next := []int{}; next != nil && !t.Failed(); {
-					var violations []string
-					next = enumerate(next, *protocolDepth, func(choose func(int) int) {
-						violations = play(t, situation, pair, choose)
-					})
-					for _, v := range violations {
-						t.Error(v)
+				playAll(t, situation, pair, *protocolDepth)
+			})
+		}
+	}
+}
+
+// TestEveryPairAndTriple tries all orders of the first calls of all pairs and triples of commands in all situations.
+func TestEveryPairAndTriple(t *testing.T) {
+	names := slices.Sorted(maps.Keys(commands))
+	for situation := range situations {
+		t.Run(situation, func(t *testing.T) {
+			t.Parallel()
+			for i, a := range names {
+				for j, b := range names[i:] {
+					playAll(t, situation, []string{a, b}, *protocolPairs)
+					for _, c := range names[i+j:] {
+						playAll(t, situation, []string{a, b, c}, *protocolTriples)
 					}
 				}
-			})
+			}
+		})
+	}
+}
+
+// playAll tries every order of the first choices. The order in which the commands start is one of them.
+func playAll(t *testing.T, situation string, names []string, depth int) {
+	for next := []int{}; next != nil && !t.Failed(); {
+		var violations []string
+		next = enumerate(next, depth, func(choose func(int) int) { violations = play(t, situation, names, choose) })
+		for _, v := range violations {
+			t.Errorf("%s, %v: %s", situation, names, v)
 		}
 	}
 }

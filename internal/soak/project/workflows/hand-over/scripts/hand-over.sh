@@ -1,0 +1,1 @@
+echo hand-over >> 'TRACE'; sleep 0.1
