@@ -48,12 +48,32 @@ type Run struct {
 	Parent     string     `json:"parent_run_id,omitempty"`
 	Root       string     `json:"root_run_id,omitempty"`
 	Seq        int64      `json:"seq" doc:"How many facts the journal has of the run"`
+	Queue      *Queue     `json:"queue,omitempty" doc:"Place of a run that waits because of a concurrency limit"`
+}
+
+// Queue is the place of a run among those that wait because of a concurrency limit.
+type Queue struct {
+	Position int    `json:"position" doc:"1 is next"`
+	Limit    string `json:"limit,omitempty" doc:"Name of the limit in espalier.yaml; absent if it is the turn of the run"`
+	Provider string `json:"provider,omitempty" doc:"Provider of the model call that waits; absent if the run itself waits"`
+}
+
+// inQueue adds the place of a run that waits because of a concurrency limit.
+func (r *Run) inQueue(at *app.QueuePlace) {
+	if at == nil {
+		return
+	}
+	r.Queue = &Queue{at.Position, at.Limit, at.Provider}
+	if at.Provider == "" && r.State == Interrupted {
+		r.State = Queued
+	}
 }
 
 // NewRun returns the form of a run.
 func NewRun(r *app.Run) Run {
 	out := newRun(r.Entry, stateOf(r.Entry, r.Idle, false))
 	out.Reason, out.Error, out.Driver = r.Reason, r.Error, r.Driver
+	out.inQueue(r.Queue)
 	return out
 }
 
@@ -133,6 +153,7 @@ func NewStatus(s *app.Status) Status {
 		},
 	}
 	out.Reason, out.Error = s.Reason, s.Error
+	out.inQueue(s.Queue)
 	for _, g := range s.Gates {
 		out.Gates = append(out.Gates, NewGate(g))
 	}

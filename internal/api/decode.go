@@ -26,6 +26,9 @@ func (r *Run) App() *app.Run {
 	if r.Wakes != nil {
 		out.Wake = journal.MillisOf(*r.Wakes)
 	}
+	if q := r.Queue; q != nil {
+		out.Queue = &app.QueuePlace{Position: q.Position, Limit: q.Limit, Provider: q.Provider}
+	}
 	return out
 }
 
@@ -48,7 +51,7 @@ func (s State) status() journal.Status {
 func (s *Status) App() *app.Status {
 	run := s.Run.App()
 	out := &app.Status{
-		Entry: run.Entry, Step: s.Steps, Used: s.Used.journal(), Held: s.Reserved.journal(), Paused: s.Held, Idle: run.Idle,
+		Entry: run.Entry, Step: s.Steps, Used: s.Used.journal(), Held: s.Reserved.journal(), Paused: s.Held, Idle: run.Idle, Queue: run.Queue,
 		Reason: s.Reason, Error: s.Error, Offline: s.Simulated, Untrusted: s.Untrusted,
 		Limits: journal.Limits{
 			Steps: s.Limits.Steps, ToolCalls: s.Limits.ToolCalls, Tokens: s.Limits.Tokens, ActiveSeconds: s.Limits.ActiveSeconds,

@@ -28,7 +28,12 @@ type Run struct {
 	Idle   bool   `json:"idle,omitempty"` // it could continue, and no process drives it
 	// Driver describes the living process that drives the run; empty if none does.
 	Driver string `json:"-"`
+	// Queue is the place of the run among those that wait because of a concurrency limit; nil if it does not wait.
+	Queue *QueuePlace `json:"queue,omitempty"`
 }
+
+// QueuePlace is the place of a run among those that wait because of a concurrency limit.
+type QueuePlace = registry.QueuePlace
 
 // Filter selects runs.
 type Filter = journal.Filter
@@ -51,6 +56,9 @@ func (a *App) Start(ctx context.Context, p *Prepared, id journal.RunID, by journ
 	options := p.Options
 	if registry.CountsUsers(p.env.settings.Config) {
 		options.User = by.User
+	}
+	if !registry.CountsTokens(p.env.settings.Config) {
+		options.Token = ""
 	}
 	return id, p.env.runError(id, p.env.Engine.Start(ctx, id, p.def, p.Input, options.Encode(), by))
 }
@@ -128,6 +136,18 @@ func (rt *environment) run(entry journal.Entry) *Run {
 	return r
 }
 
+// queue adds the places of runs among those that wait because of a concurrency limit.
+func (rt *environment) queue(ctx context.Context, runs ...*Run) error {
+	places, err := rt.Queued(ctx)
+	for _, r := range runs {
+		at, waits := places[r.ID]
+		if waits && r.Status == journal.Running && (r.Idle || at.Provider != "") {
+			r.Queue = &at
+		}
+	}
+	return err
+}
+
 // Get returns a run as the store has it.
 func (a *App) Get(ctx context.Context, id journal.RunID) (*Run, error) {
 	rt, err := a.reader(ctx, id)
@@ -138,7 +158,8 @@ func (a *App) Get(ctx context.Context, id journal.RunID) (*Run, error) {
 	if err != nil {
 		return nil, rt.runError(id, err)
 	}
-	return rt.run(entry), nil
+	r := rt.run(entry)
+	return r, rt.queue(ctx, r)
 }
 
 // Runs lists the runs of the project, the newest first.
@@ -153,6 +174,13 @@ func (a *App) Runs(ctx context.Context, f Filter) ([]Run, error) {
 			return nil, err
 		}
 		list = append(list, *rt.run(entry))
+	}
+	all := make([]*Run, len(list))
+	for i := range list {
+		all[i] = &list[i]
+	}
+	if err := rt.queue(ctx, all...); err != nil {
+		return nil, err
 	}
 	for i := range list {
 		if r := &list[i]; r.Status == journal.Finished && r.Root == "" {
@@ -211,7 +239,8 @@ func (a *App) find(ctx context.Context, name string) (*environment, *Run, error)
 		}
 		return nil, nil, e
 	}
-	return rt, rt.run(found[0]), nil
+	r := rt.run(found[0])
+	return rt, r, rt.queue(ctx, r)
 }
 
 // RootRun returns the run that a child run belongs to; any other run as it is.

@@ -17,3 +17,15 @@ func (a *App) Spending(ctx context.Context) ([]SpendingStatus, error) {
 	}
 	return rt.Runtime.Spending(ctx)
 }
+
+// ConcurrencyStatus is a concurrency limit with the runs and model calls that count for it.
+type ConcurrencyStatus = registry.ConcurrencyStatus
+
+// Concurrency returns the concurrency limits of the project, and how many runs and model calls count for each.
+func (a *App) Concurrency(ctx context.Context) ([]ConcurrencyStatus, error) {
+	rt, err := a.runs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return rt.Runtime.Concurrency(ctx)
+}

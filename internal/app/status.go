@@ -26,6 +26,7 @@ type Status struct {
 	Limits  journal.Limits `json:"limits,omitzero"`
 	Paused  bool           `json:"paused,omitempty"`
 	Idle    bool           `json:"idle,omitempty"`
+	Queue   *QueuePlace    `json:"queue,omitempty"`
 	Reason  string         `json:"reason,omitempty"`
 	Error   string         `json:"error,omitempty"`
 	Offline string         `json:"offline,omitempty"` // simulated or scripted
@@ -119,7 +120,11 @@ func (a *App) Status(ctx context.Context, id journal.RunID) (*Status, error) {
 		return nil, rt.runError(id, err)
 	}
 	s := statusOf(state, program, entry)
-	s.Idle = rt.run(entry).Idle
+	run := rt.run(entry)
+	if err := rt.queue(ctx, run); err != nil {
+		return nil, err
+	}
+	s.Idle, s.Queue = run.Idle, run.Queue
 	rules, err := rt.Shown.Rules(ctx, id)
 	if err != nil {
 		return nil, rt.runError(id, err)

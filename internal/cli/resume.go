@@ -592,6 +592,10 @@ func (a *invocation) skipped(run *app.Run, missing *app.Error) {
 func standing(run *app.Run) string {
 	e := run.Entry
 	switch {
+	case run.Queue != nil && run.Queue.Provider != "":
+		return fmt.Sprintf("%s (call %d in the queue of %s)", e.Status, run.Queue.Position, run.Queue.Provider)
+	case run.Queue != nil:
+		return fmt.Sprintf("queued (position %d)", run.Queue.Position)
 	case run.Idle && e.Updated == e.Started:
 		return "queued"
 	case run.Idle:

@@ -345,7 +345,7 @@ func (a *invocation) writeStatus(s *app.Status) error {
 func (a *invocation) printStatus(s *app.Status) {
 	w := a.stdout
 	fmt.Fprintf(w, "%s  %s\n", a.paint(a.colorOut, a.screen, bold, string(s.ID)), s.Name)
-	fmt.Fprintf(w, "  %s", standing(&app.Run{Entry: s.Entry, Idle: s.Idle}))
+	fmt.Fprintf(w, "  %s", standing(&app.Run{Entry: s.Entry, Idle: s.Idle, Queue: s.Queue}))
 	if s.Reason != "" && s.Outcome == journal.OutcomeOK {
 		fmt.Fprintf(w, " (%s)", s.Reason) // that of others is in the error
 	}
@@ -368,7 +368,7 @@ func (a *invocation) printStatus(s *app.Status) {
 		fmt.Fprintf(w, "  under way: %s, for which up to %s %s\n", plural(int(calls), "model call"),
 			report.TokensAndMoney(s.Held.InputTokens+s.Held.OutputTokens, s.Held.MicroDollars), then)
 	}
-	if s.Idle {
+	if s.Idle && s.Queue == nil {
 		fmt.Fprintf(w, "  no process is driving it; to continue: espalier resume %s\n", short(s.ID))
 	}
 	for _, step := range s.Step {

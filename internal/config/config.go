@@ -37,6 +37,8 @@ type Config struct {
 	Retention Retention
 	// Spending limits what all runs together may cost.
 	Spending []Named[Spending]
+	// Concurrency limits how many runs and model calls happen at the same time.
+	Concurrency []Named[Concurrency]
 	// Store is the database that keeps runs; if its URL is empty, runs are kept in the project's folder.
 	Store Store
 	// Engine drives runs: EngineEmbedded, which an empty one means, or
@@ -95,6 +97,7 @@ func (c *Config) read(f *fields) {
 	f.object("retention", "retention section", "When \"espalier work\" and \"espalier serve\" remove finished runs.",
 		c.Retention.read)
 	c.Spending = readSpending(f)
+	c.Concurrency = readConcurrency(f)
 	c.Store.URL = f.text("store", "The database that keeps runs: postgres://user@host/database. If not set, runs are "+
 		"kept in the folder .espalier.")
 	c.Engine = f.choice("engine", "What drives runs: embedded (this program alone; the default) or temporal (a "+

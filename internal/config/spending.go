@@ -10,13 +10,15 @@ type Spending struct {
 	MicroDollars int64     // in a day
 	Workflow     text.Text // only runs of this workflow
 	User         text.Text // only runs that this user has started
-	Each         string    // "workflow" or "user": one limit for each of them
+	Token        text.Text // only runs that this token has started, by its id
+	Each         string    // EachWorkflow, EachUser or EachToken: one limit for each of them
 }
 
 // The values of Spending.Each.
 const (
 	EachWorkflow = "workflow"
 	EachUser     = "user"
+	EachToken    = "token"
 )
 
 func readSpending(f *fields) []Named[Spending] {
@@ -25,7 +27,9 @@ func readSpending(f *fields) []Named[Spending] {
 			s := Spending{
 				Workflow: f.text("workflow", "Only runs of this workflow count."),
 				User:     f.text("user", "Only runs that this user has started count."),
-				Each:     f.choice("each", "One limit for each workflow, or for each user.", EachWorkflow, EachUser),
+				Token:    f.text("token", "Only runs that this token of the server has started count, by its id."),
+				Each: f.choice("each", "One limit for each workflow, for each user, or for each token of the server.",
+					EachWorkflow, EachUser, EachToken),
 			}
 			dollars := f.decimal("dollars_per_day", "The limit in US dollars. A day starts at midnight UTC.")
 			if name.Value == "" {

@@ -30,6 +30,8 @@ type host struct {
 	tools  *Tools
 	spends *spending // nil without limits
 
+	concurrency *concurrency // nil without limits
+
 	mu   sync.Mutex
 	envs map[string]*runEnv // by the run's options
 }
@@ -76,8 +78,14 @@ func (h *host) Provision(job *step.Job, options json.RawMessage) error {
 	box := o.tools
 	box.program = job.Workflow
 	job.Model, job.Price, job.Tools = o.model, o.price, box
-	if answers, real := o.model.(router); real && h.spends != nil {
-		job.Model = spendingModel{answers, h.spends, o.price, job.Workflow.Name, o.options.User}
+	if answers, real := o.model.(router); real {
+		if h.spends != nil {
+			by := spender{job.Workflow.Name, o.options.User, o.options.Token}
+			job.Model = spendingModel{answers, h.spends, o.price, by}
+		}
+		if h.concurrency.limitsCalls() {
+			job.Model = limitedModel{answers, job.Model, h.concurrency, job.Run, job.Workflow.Name}
+		}
 	}
 	job.Dir, job.Project = h.runs+string(job.Run), h.root
 	job.Limits, job.Consents = h.tools.limits, consents

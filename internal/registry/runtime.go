@@ -60,6 +60,8 @@ type Runtime struct {
 	follow *report.Follower
 	locks  []*filelock.File
 	spends *spending // nil without limits
+
+	concurrency *concurrency // nil without limits
 	// telemetry is nil unless it is configured.
 	telemetry *otel.Exporter
 	notice    func(string)
@@ -158,6 +160,8 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 	if r.spends = newSpending(r.Store, o.Config, now); r.spends != nil {
 		host.spends = r.spends
 	}
+	r.concurrency = newConcurrency(r.Store, r.Process, o.Config)
+	host.concurrency = r.concurrency
 	r.models = host.models
 	r.tools = host.tools
 	common := engineConfig(dir, o, host)
@@ -166,9 +170,13 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 			return nil, err
 		}
 	} else {
-		r.Engine = embedded.New(embedded.Config{
+		c := embedded.Config{
 			Config: common, Store: r.observed(r.Store, o), Process: r.Process, Now: now, Monotonic: monotonic(),
-		})
+		}
+		if r.concurrency.limitsRuns() {
+			c.Slots = r.concurrency
+		}
+		r.Engine = embedded.New(c)
 	}
 	if err := r.record(); err != nil {
 		return nil, err
@@ -399,6 +407,8 @@ type RunOptions struct {
 	Unready bool `json:"unready,omitempty"`
 	// User has started the run. It is set if spending limits depend on it.
 	User string `json:"user,omitempty"`
+	// Token is the id of the server's token that has started the run. It is set if spending limits depend on it.
+	Token string `json:"token,omitempty"`
 	// TraceParent is the span that the run is linked to, in the W3C format.
 	TraceParent string `json:"trace_parent,omitempty"`
 }

@@ -68,6 +68,22 @@ func CountsUsers(c *config.Config) bool {
 	})
 }
 
+// CountsTokens reports whether spending limits depend on the token that starts a run.
+func CountsTokens(c *config.Config) bool {
+	return slices.ContainsFunc(c.Spending, func(l config.Named[config.Spending]) bool {
+		return l.Is.Each == config.EachToken || l.Is.Token.Value != ""
+	})
+}
+
+// spender is what a call counts for.
+type spender struct{ workflow, user, token string }
+
+// within reports whether a limit applies to a spender. A limit for each token applies to runs that a token has started.
+func (s spender) within(l *config.Spending) bool {
+	return (l.Workflow.Value == "" || l.Workflow.Value == s.workflow) && (l.User.Value == "" || l.User.Value == s.user) &&
+		(l.Token.Value == "" || l.Token.Value == s.token) && (l.Each != config.EachToken || s.token != "")
+}
+
 // share is a part of spending that has a limit of its own.
 type share struct {
 	key   string
@@ -76,21 +92,22 @@ type share struct {
 }
 
 // shares returns the limits that apply to a call.
-func (s *spending) shares(workflow, user string) []share {
+func (s *spending) shares(by spender) []share {
 	day := s.now().UTC().Format(dayFormat)
 	var out []share
 	for _, l := range s.limits {
-		if l.Is.Workflow.Value != "" && l.Is.Workflow.Value != workflow ||
-			l.Is.User.Value != "" && l.Is.User.Value != user {
+		if !by.within(&l.Is) {
 			continue
 		}
 		one := share{limit: l.Is.MicroDollars, words: "the spending limit " + l.Name.Value}
 		of := ""
 		switch l.Is.Each {
 		case config.EachWorkflow:
-			of = workflow
+			of = by.workflow
 		case config.EachUser:
-			of = user
+			of = by.user
+		case config.EachToken:
+			of = by.token
 		}
 		if of != "" {
 			one.words += " for " + of
@@ -183,7 +200,7 @@ func (s *spending) correct(ctx context.Context, shares []share, difference int64
 // SpendingStatus is a spending limit with what has been spent today.
 type SpendingStatus struct {
 	Name         string // of the limit
-	Of           string // the workflow or the user that it is for, if there is one for each
+	Of           string // the workflow, the user or the token that it is for, if there is one for each
 	MicroDollars int64  // spent and reserved
 	Limit        int64
 }
@@ -219,8 +236,8 @@ func (s *spending) status(ctx context.Context) ([]SpendingStatus, error) {
 type spendingModel struct {
 	router
 	*spending
-	price          func(model string) (price.Price, bool)
-	workflow, user string
+	price func(model string) (price.Price, bool)
+	by    spender
 }
 
 // minWait is the shortest wait for the next day. Shorter waits are made while
@@ -232,7 +249,7 @@ const minWait = 16 * time.Minute
 // tomorrow.
 func (m spendingModel) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	return func(yield func(provider.Chunk, error) bool) {
-		shares := m.shares(m.workflow, m.user)
+		shares := m.shares(m.by)
 		if len(shares) == 0 {
 			m.router.Generate(ctx, req)(yield)
 			return

@@ -42,7 +42,7 @@ func TestSpendingLimitHoldsAcrossProcesses(t *testing.T) {
 		for call := range 20 {
 			user := []string{"ana", "ben"}[(process+call)%2]
 			work.Go(func() {
-				full, err := s.reserve(t.Context(), s.shares("flow", user), 100_000)
+				full, err := s.reserve(t.Context(), s.shares(spender{workflow: "flow", user: user}), 100_000)
 				if err != nil {
 					t.Error(err)
 				}
@@ -69,7 +69,7 @@ func TestSpendingLimitHoldsAcrossProcesses(t *testing.T) {
 	// The next day is another one, and old days are forgotten.
 	clock = func() time.Time { return noon.AddDate(0, 0, 30) }
 	s := newSpending(store, c, clock)
-	if full, err := s.reserve(t.Context(), s.shares("flow", "ana"), 100_000); full != nil || err != nil {
+	if full, err := s.reserve(t.Context(), s.shares(spender{workflow: "flow", user: "ana"}), 100_000); full != nil || err != nil {
 		t.Errorf("%+v, %v", full, err)
 	}
 	if all, err := store.List(t.Context(), spendingPrefix); err != nil || len(all) != 2 {
@@ -108,7 +108,7 @@ spending: {all: {dollars_per_day: 0.2}}
 `)
 	s := newSpending(memorytest.New(), c, func() time.Time { return noon })
 	r := router{models: NewModels(t.TempDir(), c, func(string) string { return "" })}
-	model := spendingModel{r, s, r.price, "flow", ""}
+	model := spendingModel{r, s, r.price, spender{workflow: "flow"}}
 	ask := func(name string, tokens int) error {
 		request := provider.Request{Model: name, MaxTokens: tokens, Messages: []provider.Message{{
 			Role: provider.User, Blocks: []provider.Block{{Type: provider.Text, Text: "hi"}},
@@ -192,7 +192,7 @@ func TestSpendingCountsCallsThatRace(t *testing.T) {
 	granted := make(chan bool, 2)
 	for range 2 {
 		go func() {
-			full, err := s.reserve(context.Background(), s.shares("flow", ""), 600_000)
+			full, err := s.reserve(context.Background(), s.shares(spender{workflow: "flow", user: ""}), 600_000)
 			if err != nil {
 				t.Error(err)
 			}

@@ -251,6 +251,12 @@ func actor(ctx context.Context) journal.Actor {
 	return journal.Actor{User: id.Name, Method: string(id.Method)}
 }
 
+// token returns the id of the token that a request has presented; empty if it has presented none.
+func token(ctx context.Context) string {
+	id, _ := IdentityOf(ctx)
+	return id.Token
+}
+
 // approverRoles returns the roles under which the identity of a request decides gates that name approvers.
 func approverRoles(ctx context.Context) []string {
 	id, _ := IdentityOf(ctx)
@@ -290,7 +296,7 @@ func (s *Server) startRun(ctx context.Context, in *startInput) (*started, error)
 	prepared, err := s.o.App.Prepare(ctx, app.PrepareRequest{
 		Workflow: an, Input: input,
 		Options: app.RunOptions{
-			Simulate: in.Body.Simulate, Seed: in.Body.Seed, Model: in.Body.Model, Untrusted: untrusted,
+			Simulate: in.Body.Simulate, Seed: in.Body.Seed, Model: in.Body.Model, Untrusted: untrusted, Token: token(ctx),
 		},
 	})
 	if err != nil {

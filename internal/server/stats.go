@@ -14,11 +14,22 @@ type projectStats struct {
 	Runs     map[api.State]int `json:"runs" doc:"Unfinished runs by state"`
 	Spending []spendingStats   `json:"spending" doc:"Spending limits, and what has been spent today (UTC)"`
 	Clients  int64             `json:"event_clients" doc:"Clients of live events"`
+
+	Concurrency []concurrencyStats `json:"concurrency" doc:"Concurrency limits, and what counts for them now"`
+}
+
+type concurrencyStats struct {
+	Name     string `json:"name" doc:"Name of the limit in espalier.yaml"`
+	Runs     int64  `json:"runs" doc:"Runs that are being driven"`
+	MaxRuns  int64  `json:"max_runs,omitempty" doc:"Absent if runs are not limited"`
+	Calls    int64  `json:"calls" doc:"Model calls under way"`
+	MaxCalls int64  `json:"max_calls,omitempty" doc:"Absent if calls are not limited"`
+	Waiting  int64  `json:"waiting" doc:"Runs and model calls in the queue"`
 }
 
 type spendingStats struct {
 	Name              string  `json:"name" doc:"Name of the limit in espalier.yaml"`
-	Of                string  `json:"of,omitempty" doc:"The workflow or user, if there is a limit for each"`
+	Of                string  `json:"of,omitempty" doc:"The workflow, user or token, if there is a limit for each"`
 	Dollars           float64 `json:"dollars" doc:"Spent and reserved"`
 	MicroDollars      int64   `json:"micro_dollars" doc:"Millionths of a dollar, exactly"`
 	LimitDollars      float64 `json:"limit_dollars"`
@@ -41,6 +52,16 @@ func (s *Server) registerStats() {
 				out.Spending = append(out.Spending, spendingStats{
 					Name: one.Name, Of: one.Of, Dollars: float64(one.MicroDollars) / 1e6, MicroDollars: one.MicroDollars,
 					LimitDollars: float64(one.Limit) / 1e6, LimitMicroDollars: one.Limit,
+				})
+			}
+			limits, err := s.o.App.Concurrency(ctx)
+			if err != nil {
+				return nil, err
+			}
+			out.Concurrency = []concurrencyStats{}
+			for _, l := range limits {
+				out.Concurrency = append(out.Concurrency, concurrencyStats{
+					Name: l.Name, Runs: l.Runs, MaxRuns: l.MaxRuns, Calls: l.Calls, MaxCalls: l.MaxCalls, Waiting: l.Waiting,
 				})
 			}
 			return &body[projectStats]{out}, nil

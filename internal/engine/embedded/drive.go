@@ -197,10 +197,12 @@ func (e *Engine) Listen(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-e.process.Wakes():
+		case <-e.freed:
 		case <-poll.C:
 		}
 		e.dropFenced()
 		e.readInboxes(ctx)
+		e.retryQueued(ctx)
 	}
 }
 
@@ -237,6 +239,7 @@ func (e *Engine) Work(ctx context.Context, skip func(journal.RunID) bool) error 
 		case <-ctx.Done():
 			return nil
 		case <-e.process.Wakes():
+		case <-e.freed:
 		case <-look.C:
 		}
 	}
@@ -294,7 +297,13 @@ func (e *Engine) claimOrphans(ctx context.Context) (more bool, err error) {
 	e.mu.Lock()
 	maps.DeleteFunc(e.unloaded, func(_ journal.RunID, until time.Time) bool { return !time.Now().Before(until) })
 	e.mu.Unlock()
-	ids, err := e.store.ClaimNext(ctx, e.process.ID(), maxClaims, e.skips)
+	var ids []journal.RunID
+	if e.slots == nil {
+		ids, err = e.store.ClaimNext(ctx, e.process.ID(), maxClaims, e.skips)
+	} else {
+		e.retryQueued(ctx)
+		err = e.queueOrphans(ctx)
+	}
 	if err != nil {
 		if ctx.Err() != nil || errors.Is(err, journal.ErrUnavailable) {
 			return false, nil // Work tries again

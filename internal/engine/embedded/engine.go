@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/engine"
@@ -41,6 +42,8 @@ type Config struct {
 	// not block. On a store that several machines share, Now is the store's time.
 	Now       func() time.Time
 	Monotonic func() time.Duration
+	// Slots limits how many runs are driven at the same time; nil does not.
+	Slots Slots
 }
 
 // Engine drives the runs of one store in this process. It implements engine.Engine.
@@ -52,8 +55,12 @@ type Engine struct {
 
 	writeAhead map[string]bool // kinds that write a note before they act
 
-	tasks   sync.WaitGroup // goroutines that run tasks
+	tasks   sync.WaitGroup // goroutines that run tasks or release slots
 	emptied chan struct{}  // sent to when no run is left in memory
+
+	slots    Slots // nil without limits
+	lastSlot atomic.Int64
+	freed    chan struct{} // sent to when a queued run of this process may acquire a slot
 
 	// mu guards everything below. It is never held during a call of the store.
 	// A goroutine that holds run.mu may lock it, not the other way around.
@@ -67,6 +74,7 @@ type Engine struct {
 	ending   map[journal.RunID]*ending        // tasks that still run although their run was dropped
 	unloaded map[journal.RunID]time.Time      // runs that could not be loaded, and when claimOrphans tries again
 	waiting  map[journal.RunID]*waiter
+	queued   map[journal.RunID]bool // runs that this process drives when they get a slot
 	closed   bool
 	held     bool                     // messages are recorded, and no task starts
 	all      bool                     // drive every run of the store, not only those of this process
@@ -82,8 +90,9 @@ var _ engine.Engine = (*Engine)(nil)
 func New(c Config) *Engine {
 	e := &Engine{
 		Core: engine.NewCore(c.Config, c.Store), store: c.Store, process: c.Process,
-		clock: newClock(c.Now, c.Monotonic),
-		runs:  map[journal.RunID]*run{}, loading: map[journal.RunID]chan struct{}{},
+		clock: newClock(c.Now, c.Monotonic), slots: c.Slots, freed: make(chan struct{}, 1),
+		queued: map[journal.RunID]bool{},
+		runs:   map[journal.RunID]*run{}, loading: map[journal.RunID]chan struct{}{},
 		waiting: map[journal.RunID]*waiter{}, emptied: make(chan struct{}, 1),
 		failed: map[journal.RunID]error{}, sleeping: map[journal.RunID]journal.Millis{},
 		rerun: map[journal.RunID]bool{}, ending: map[journal.RunID]*ending{}, unloaded: map[journal.RunID]time.Time{},
@@ -125,6 +134,7 @@ func (e *Engine) StartFrom(
 
 func (e *Engine) start(ctx context.Context, id journal.RunID, b *engine.Beginning) error {
 	r := newRun(e, id, b.Definition)
+	loading := make(chan struct{})
 	e.mu.Lock()
 	if e.closed {
 		e.mu.Unlock()
@@ -134,6 +144,23 @@ func (e *Engine) start(ctx context.Context, id journal.RunID, b *engine.Beginnin
 		e.mu.Unlock()
 		return fmt.Errorf("%w: %s", journal.ErrExists, id)
 	}
+	e.loading[id] = loading
+	e.mu.Unlock()
+	var err error
+	r.slot, r.queued, err = e.acquireSlot(ctx, id, b.Started.Name)
+	r.visit = r.queued
+	e.mu.Lock()
+	delete(e.loading, id)
+	close(loading)
+	if e.closed && err == nil {
+		err = engine.ErrClosed
+	}
+	if err != nil {
+		e.releaseSlot(id, r.slot)
+		e.signalIfEmpty()
+		e.mu.Unlock()
+		return err
+	}
 	e.runs[id] = r
 	e.mu.Unlock()
 
@@ -141,7 +168,7 @@ func (e *Engine) start(ctx context.Context, id journal.RunID, b *engine.Beginnin
 	r.mu.Lock()
 	now, skipped := e.clock.read()
 	r.skipped = skipped
-	state, events := plan.Start(r.program, id, b.Started, now, e.holding(), b.Edits...)
+	state, events := plan.Start(r.program, id, b.Started, now, e.holding() || r.queued, b.Edits...)
 	r.state, r.fence, r.owner = state, journal.FirstFence, e.process.ID()
 	r.append(&pending{events: events, blobs: b.Blobs, done: []answer{{to: func(err error) { durable <- err }}}})
 	r.mu.Unlock()
@@ -217,15 +244,23 @@ func (e *Engine) loadRun(
 	ctx context.Context, id journal.RunID, visit bool, loading chan struct{}, requests []request,
 ) error {
 	var r *run
+	var slot int64
+	var queued bool
 	err := e.waitTasks(ctx, id)
+	if err == nil && !visit {
+		slot, queued, err = e.acquireStoredSlot(ctx, id)
+	}
 	if err == nil {
 		r, err = e.load(ctx, id)
 	}
 	if err == nil {
-		r.visit = visit
+		r.visit, r.slot, r.queued = visit || queued, slot, queued
 		if err = e.admit(r); err != nil {
 			e.release(r.id, r.fence, r.state.Seq)
 		}
+	}
+	if err != nil {
+		e.releaseSlot(id, slot)
 	}
 	e.mu.Lock()
 	delete(e.loading, id)
@@ -238,7 +273,7 @@ func (e *Engine) loadRun(
 	if err != nil {
 		return err
 	}
-	if !visit {
+	if !r.visit {
 		e.Log.Info("run claimed", "run_id", id)
 	}
 	r.continueLoaded(requests)
@@ -358,6 +393,7 @@ func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, err
 		}
 		r, here := e.runs[id], e.runs[id] != nil || e.loading[id] != nil
 		_, timed := e.sleeping[id]
+		driven = driven || e.queued[id]
 		idle := e.closed || e.held
 		w := e.join(id) // before reading the store: a later release closes w.rested
 		e.mu.Unlock()
@@ -422,6 +458,9 @@ func (e *Engine) tryAcquire(ctx context.Context, entry *journal.Entry) (bool, er
 	if now := e.now(); entry.Status == journal.Sleeping && entry.Wake > now && entry.Updated <= now {
 		return false, nil // a run whose last event is in the future has a clock of its own: see run.setClock
 	}
+	if turn, err := e.hasTurn(ctx, entry); !turn || err != nil {
+		return false, err
+	}
 	err := e.acquire(ctx, entry.ID, false)
 	if err != nil && isHandledElsewhere(err) {
 		return false, nil
@@ -485,7 +524,11 @@ func (e *Engine) drop(r *run, reload chan struct{}) {
 		e.ending[r.id].n += len(r.jobs)
 	}
 	delete(e.sleeping, r.id)
-	if r.err == nil && r.state != nil && !e.closed && !r.visit {
+	e.releaseSlot(r.id, r.slot)
+	if r.queued && e.queued[r.id] && (r.err != nil || r.state == nil || r.state.Summary().Status != journal.Running) {
+		e.leaveQueue(r.id)
+	}
+	if r.err == nil && r.state != nil && !e.closed && (!r.visit || r.queued) {
 		if wake, ok := r.wake(); ok {
 			if !e.all || r.ahead() > 0 { // otherwise driveDue finds it in the store
 				e.sleeping[r.id] = wake

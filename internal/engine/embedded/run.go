@@ -32,6 +32,9 @@ type run struct {
 	err   error         // why it failed
 	visit bool          // decide what is due, start no task
 
+	slot   int64 // number of the run's slot; 0 if it has none
+	queued bool  // the run has no slot although it needs one; visit is set, too
+
 	queue    []request
 	spare    []request // the previous queue, emptied, for reuse
 	inFlight bool      // an append has not called back yet; requests stay in queue until then

@@ -1,0 +1,414 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/engine/embedded"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/provider"
+)
+
+// The registers with the runs that are driven and the model calls under way, and those that wait.
+const (
+	runsRegister  = "concurrency/runs"
+	callsRegister = "concurrency/calls"
+)
+
+// concurrency limits how many runs are driven and how many model calls are made at the same time, over all processes
+// that share a store. Processes share two registers, and ignore what dead processes have left in them.
+type concurrency struct {
+	registers journal.Registers
+	process   Process
+	limits    []config.Named[config.Concurrency]
+	freed     chan struct{} // receives a value when this process has ended a call
+}
+
+var _ embedded.Slots = (*concurrency)(nil)
+
+// newConcurrency returns what enforces the limits of a project; nil if it has none.
+func newConcurrency(store journal.Registers, p Process, c *config.Config) *concurrency {
+	if len(c.Concurrency) == 0 {
+		return nil
+	}
+	return &concurrency{registers: store, process: p, limits: c.Concurrency, freed: make(chan struct{}, 1)}
+}
+
+// line is the content of a register.
+type line struct {
+	Next    int64    `json:"next"` // arrival of the next ticket
+	Held    []ticket `json:"held,omitempty"`
+	Waiting []ticket `json:"waiting,omitempty"`
+}
+
+// ticket is a run that a process drives or wants to drive, or a model call.
+type ticket struct {
+	ID       string        `json:"id"` // of the run, or of the call
+	Run      journal.RunID `json:"run"`
+	Workflow string        `json:"workflow"`
+	Provider string        `json:"provider,omitempty"` // of a call
+	Owner    journal.Owner `json:"owner"`
+	Slot     int64         `json:"slot,omitempty"` // distinguishes the slots that one run holds one after the other
+	Arrival  int64         `json:"arrival"`
+}
+
+func (t *ticket) is(other *ticket) bool { return t.ID == other.ID && t.Owner == other.Owner }
+
+// applies reports whether a limit applies to a ticket.
+func applies(l *config.Concurrency, t *ticket) bool {
+	return (l.Workflow.Value == "" || l.Workflow.Value == t.Workflow) &&
+		(l.Provider.Value == "" || l.Provider.Value == t.Provider)
+}
+
+// priority returns the highest priority that the configuration has for a ticket.
+func (c *concurrency) priority(t *ticket) (highest int64) {
+	for i := range c.limits {
+		if l := &c.limits[i].Is; applies(l, t) {
+			highest = max(highest, l.Priority)
+		}
+	}
+	return highest
+}
+
+// full returns the name of the limit that does not allow one more ticket; empty if all do.
+func (c *concurrency) full(held []ticket, t *ticket) string {
+	for i := range c.limits {
+		l := &c.limits[i].Is
+		most := l.Runs
+		if t.Provider != "" {
+			most = l.Calls
+		}
+		if most == 0 || !applies(l, t) {
+			continue
+		}
+		var n int64
+		for j := range held {
+			h := &held[j]
+			if applies(l, h) && (l.Each != config.EachWorkflow || h.Workflow == t.Workflow) &&
+				(l.Each != config.EachProvider || h.Provider == t.Provider) {
+				n++
+			}
+		}
+		if n >= most {
+			return c.limits[i].Name.Value
+		}
+	}
+	return ""
+}
+
+// alive removes the tickets of dead processes, and of processes that are about to end from those that wait.
+func (c *concurrency) alive(l *line) {
+	me, dead, ends := c.process.ID(), map[journal.Owner]bool{}, map[journal.Owner]bool{}
+	know := func(known map[journal.Owner]bool, o journal.Owner, find func(journal.Owner) bool) bool {
+		if _, ok := known[o]; !ok {
+			known[o] = o != me && find(o)
+		}
+		return known[o]
+	}
+	l.Held = slices.DeleteFunc(l.Held, func(t ticket) bool { return know(dead, t.Owner, c.process.Dead) })
+	l.Waiting = slices.DeleteFunc(l.Waiting, func(t ticket) bool {
+		return know(ends, t.Owner, func(o journal.Owner) bool { return !c.process.Drives(o) })
+	})
+	slices.SortStableFunc(l.Waiting, func(a, b ticket) int {
+		return cmp.Or(cmp.Compare(c.priority(&b), c.priority(&a)), cmp.Compare(a.Arrival, b.Arrival))
+	})
+}
+
+// next returns the waiting tickets that the limits allow now: in their order, each on top of those before it. A ticket
+// whose own limit is reached does not hold up those behind it.
+func (c *concurrency) next(l *line) (out []ticket) {
+	held := slices.Clone(l.Held)
+	for i := range l.Waiting {
+		t := &l.Waiting[i]
+		if slices.ContainsFunc(held, func(h ticket) bool { return h.ID == t.ID && !h.is(t) }) {
+			// Another process drives the run, or may do so before this one.
+			if !slices.ContainsFunc(l.Held, func(h ticket) bool { return h.ID == t.ID }) {
+				out = append(out, *t)
+			}
+			continue
+		}
+		if c.full(held, t) == "" {
+			held, out = append(held, *t), append(out, *t)
+		}
+	}
+	return out
+}
+
+func (c *concurrency) load(ctx context.Context, key string) (l line, r journal.Register, err error) {
+	if r, err = c.registers.Load(ctx, key); err != nil {
+		return l, r, err
+	}
+	if r.Version != 0 {
+		if err := json.Unmarshal(r.Data, &l); err != nil {
+			return l, r, fmt.Errorf("the register %s is damaged: %w", key, err)
+		}
+	}
+	c.alive(&l)
+	return l, r, nil
+}
+
+// update changes a register. change reports whether there is something to save.
+func (c *concurrency) update(ctx context.Context, key string, change func(*line) bool) error {
+	for {
+		l, r, err := c.load(ctx, key)
+		if err != nil || !change(&l) {
+			return err
+		}
+		if r.Data, err = json.Marshal(l); err != nil {
+			return err
+		}
+		r.Key = key
+		if _, err = c.registers.Save(ctx, r); !errors.Is(err, journal.ErrConflict) {
+			return err
+		}
+	}
+}
+
+// enter adds a ticket to those that wait, unless it is there, and reports whether it is its turn.
+func (c *concurrency) enter(l *line, t *ticket) (turn, changed bool) {
+	at := slices.IndexFunc(l.Waiting, func(w ticket) bool { return w.is(t) })
+	if at < 0 {
+		t.Arrival = l.Next
+		// A run that two processes want to drive has one place in the line.
+		if same := slices.IndexFunc(l.Waiting, func(w ticket) bool { return w.ID == t.ID }); same >= 0 {
+			t.Arrival = l.Waiting[same].Arrival
+		}
+		l.Next++
+		l.Waiting = append(l.Waiting, *t)
+		c.alive(l)
+	}
+	return slices.ContainsFunc(c.next(l), func(n ticket) bool { return n.is(t) }), at < 0
+}
+
+// take gives a ticket a slot if it is its turn; otherwise the ticket waits.
+func (c *concurrency) take(ctx context.Context, key string, t ticket) (taken bool, err error) {
+	t.Owner = c.process.ID()
+	err = c.update(ctx, key, func(l *line) bool {
+		t := t
+		if at := slices.IndexFunc(l.Held, func(h ticket) bool { return h.is(&t) }); at >= 0 {
+			l.Held[at].Slot, taken = t.Slot, true
+			return true
+		}
+		var changed bool
+		if taken, changed = c.enter(l, &t); !taken {
+			return changed
+		}
+		l.Waiting = slices.DeleteFunc(l.Waiting, func(w ticket) bool { return w.is(&t) })
+		l.Held = append(l.Held, t)
+		return true
+	})
+	return taken && err == nil, err
+}
+
+// Queue implements embedded.Slots.
+func (c *concurrency) Queue(ctx context.Context, run journal.RunID, workflow string) (turn bool, err error) {
+	err = c.update(ctx, runsRegister, func(l *line) bool {
+		t := ticket{ID: string(run), Run: run, Workflow: workflow, Owner: c.process.ID()}
+		if slices.ContainsFunc(l.Held, func(h ticket) bool { return h.is(&t) }) {
+			turn = true
+			return false
+		}
+		var changed bool
+		turn, changed = c.enter(l, &t)
+		return changed
+	})
+	return turn, err
+}
+
+// Acquire implements embedded.Slots.
+func (c *concurrency) Acquire(ctx context.Context, run journal.RunID, workflow string, slot int64) (bool, error) {
+	return c.take(ctx, runsRegister, ticket{ID: string(run), Run: run, Workflow: workflow, Slot: slot})
+}
+
+// Release implements embedded.Slots.
+func (c *concurrency) Release(ctx context.Context, run journal.RunID, slot int64) ([]journal.Owner, error) {
+	return c.leave(ctx, runsRegister, func(t *ticket) bool { return t.ID == string(run) && t.Slot == slot }, nil)
+}
+
+// Leave implements embedded.Slots.
+func (c *concurrency) Leave(ctx context.Context, run journal.RunID) ([]journal.Owner, error) {
+	return c.leave(ctx, runsRegister, nil, func(t *ticket) bool { return t.ID == string(run) })
+}
+
+// leave removes tickets of this process, and returns the processes whose turn it is then.
+func (c *concurrency) leave(ctx context.Context, key string, held, waiting func(*ticket) bool) (next []journal.Owner, err error) {
+	me := c.process.ID()
+	remove := func(list *[]ticket, which func(*ticket) bool) bool {
+		n := len(*list)
+		*list = slices.DeleteFunc(*list, func(t ticket) bool { return which != nil && t.Owner == me && which(&t) })
+		return len(*list) != n
+	}
+	err = c.update(ctx, key, func(l *line) bool {
+		a, b := remove(&l.Held, held), remove(&l.Waiting, waiting)
+		next = nil
+		for _, t := range c.next(l) {
+			next = append(next, t.Owner)
+		}
+		return a || b
+	})
+	return slices.Compact(slices.Sorted(slices.Values(next))), err
+}
+
+// QueuePlace is the place of a run, or of one of its model calls, among those that wait for a concurrency limit.
+type QueuePlace struct {
+	Position int    // 1 is next
+	Limit    string // name of the limit; empty if it is the run's turn
+	Provider string // of the call that waits; empty if the run itself waits
+}
+
+// Queued returns the runs that wait because of a concurrency limit.
+func (r *Runtime) Queued(ctx context.Context) (map[journal.RunID]QueuePlace, error) {
+	if r.concurrency == nil {
+		return nil, nil
+	}
+	return r.concurrency.places(ctx)
+}
+
+func (c *concurrency) places(ctx context.Context) (map[journal.RunID]QueuePlace, error) {
+	out := map[journal.RunID]QueuePlace{}
+	for _, key := range []string{callsRegister, runsRegister} {
+		l, _, err := c.load(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		seen := map[string]bool{}
+		for i := range l.Held {
+			seen[l.Held[i].ID] = true
+		}
+		position := map[string]int{} // by provider: calls of others are not ahead
+		for i := range l.Waiting {
+			t := &l.Waiting[i]
+			if seen[t.ID] {
+				continue // also another process waits for it
+			}
+			seen[t.ID] = true
+			position[t.Provider]++
+			if at, known := out[t.Run]; !known || at.Provider != t.Provider {
+				out[t.Run] = QueuePlace{position[t.Provider], c.full(l.Held, t), t.Provider}
+			}
+		}
+	}
+	return out, nil
+}
+
+// ConcurrencyStatus is a concurrency limit with what counts for it.
+type ConcurrencyStatus struct {
+	Name            string
+	Runs, MaxRuns   int64
+	Calls, MaxCalls int64
+	Waiting         int64 // runs and calls
+}
+
+// Concurrency returns the concurrency limits, and how many runs and calls count for each.
+func (r *Runtime) Concurrency(ctx context.Context) ([]ConcurrencyStatus, error) {
+	c := r.concurrency
+	if c == nil {
+		return nil, nil
+	}
+	runs, _, err := c.load(ctx, runsRegister)
+	if err != nil {
+		return nil, err
+	}
+	calls, _, err := c.load(ctx, callsRegister)
+	if err != nil {
+		return nil, err
+	}
+	count := func(list []ticket, l *config.Concurrency) (n int64) {
+		seen := map[string]bool{}
+		for i := range list {
+			if t := &list[i]; applies(l, t) && !seen[t.ID] {
+				seen[t.ID] = true
+				n++
+			}
+		}
+		return n
+	}
+	var out []ConcurrencyStatus
+	for i := range c.limits {
+		l := &c.limits[i].Is
+		one := ConcurrencyStatus{Name: c.limits[i].Name.Value, MaxRuns: l.Runs, MaxCalls: l.Calls}
+		if l.Runs > 0 {
+			one.Runs, one.Waiting = count(runs.Held, l), count(runs.Waiting, l)
+		}
+		if l.Calls > 0 {
+			one.Calls, one.Waiting = count(calls.Held, l), one.Waiting+count(calls.Waiting, l)
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// limitsRuns reports whether a limit concerns runs.
+func (c *concurrency) limitsRuns() bool {
+	return c != nil && slices.ContainsFunc(c.limits, func(l config.Named[config.Concurrency]) bool { return l.Is.Runs > 0 })
+}
+
+// limitsCalls reports whether a limit concerns model calls.
+func (c *concurrency) limitsCalls() bool {
+	return c != nil && slices.ContainsFunc(c.limits, func(l config.Named[config.Concurrency]) bool { return l.Is.Calls > 0 })
+}
+
+// callPoll is how often a waiting call looks whether another process has ended one.
+const callPoll = 50 * time.Millisecond
+
+// limitedModel is a model whose calls wait for their turn.
+type limitedModel struct {
+	router
+	next provider.Model
+	*concurrency
+	run      journal.RunID
+	workflow string
+}
+
+// Generate waits until the limits allow the call, and makes it.
+func (m limitedModel) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
+	return func(yield func(provider.Chunk, error) bool) {
+		choice, trouble := m.models.ChooseWith(m.name(req.Model), req.Options)
+		if trouble != nil { // which the call reports
+			m.next.Generate(ctx, req)(yield)
+			return
+		}
+		call := ticket{ID: rand.Text(), Run: m.run, Workflow: m.workflow, Provider: choice.Provider}
+		defer func() {
+			mine := func(t *ticket) bool { return t.ID == call.ID }
+			others, err := m.leave(context.WithoutCancel(ctx), callsRegister, mine, mine)
+			if err == nil && len(others) > 0 {
+				select {
+				case m.freed <- struct{}{}:
+				default:
+				}
+			}
+		}()
+		if err := m.waitTurn(ctx, call); err != nil {
+			yield(provider.Chunk{}, err)
+			return
+		}
+		m.next.Generate(ctx, req)(yield)
+	}
+}
+
+// waitTurn waits until a call has a slot.
+func (m limitedModel) waitTurn(ctx context.Context, call ticket) error {
+	for {
+		if taken, err := m.take(ctx, callsRegister, call); taken || err != nil {
+			return err
+		}
+		again := time.NewTimer(callPoll)
+		select {
+		case <-again.C:
+		case <-m.freed:
+		case <-ctx.Done():
+			again.Stop()
+			return context.Cause(ctx)
+		}
+		again.Stop()
+	}
+}
