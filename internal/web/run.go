@@ -303,58 +303,6 @@ func editable(raw json.RawMessage) string {
 	return out.String()
 }
 
-// panel is what a page shows of one step.
-type panel struct {
-	*stepView
-	Visits  int
-	Reads   []evidence
-	Result  json.RawMessage
-	Writes  []string
-	Pending bool
-	Attempt string
-	Live    string
-}
-
-func (h *Handler) panel(r *request, p *runPage, s *story, chosen string) (*panel, error) {
-	if chosen == "" {
-		return nil, nil
-	}
-	out := &panel{}
-	for _, v := range s.steps {
-		if v.Path == chosen {
-			out.stepView = v
-			out.Visits++
-		}
-	}
-	if out.stepView == nil {
-		out.stepView, out.Pending = &stepView{Name: chosen, Path: chosen, State: "pending"}, true
-		return out, nil
-	}
-	out.Live = out.live
-	if n := len(out.Attempts); n > 1 {
-		out.Attempt = fmt.Sprintf(" · attempt %d", n)
-	}
-	executions, err := h.o.App.Executions(r.Context(), cmp.Or(p.run.Root, p.run.ID), out.Name)
-	var known *app.Error
-	if errors.As(err, &known) && known.Kind == app.NotFound {
-		return out, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	last := executions[len(executions)-1]
-	for _, name := range slices.Sorted(maps.Keys(last.Reads)) {
-		out.Reads = append(out.Reads, evidence{
-			Name: visible(name), Value: last.Reads[name], Untrusted: name == "input" || strings.HasPrefix(name, "input."),
-		})
-	}
-	out.Result, out.Writes = last.Result, last.Writes
-	return out, nil
-}
-
-// Talks reports whether the step has a conversation.
-func (p *panel) Talks() bool { return len(p.Messages) > 0 || p.Live != "" }
-
 // record renders one of the other tabs of a run.
 func (h *Handler) record(r *request, tab string, show func(*request, *runPage) error) error {
 	p, err := h.loadRun(r, tab)

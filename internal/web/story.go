@@ -79,6 +79,7 @@ type stepView struct {
 	asked time.Time // when the gate opened
 	ask   time.Time // when the model or tool was called
 	live  string    // chunks of the reply that is being received
+	info  *report.StepInfo
 }
 
 // attempt is one try of a step.
@@ -155,6 +156,7 @@ func (s *story) apply(e *event) {
 			Index: e.Step.Index, Loop: e.Step.Loop, State: "running", Started: at,
 		}
 		if e.Step.Info != nil && e.Step.Info.Step != nil {
+			v.info = e.Step.Info
 			v.Description = e.Step.Info.Step.Description
 			_, v.End = e.Step.Info.Step.Action.(ir.End)
 		}
