@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/app"
@@ -27,6 +28,45 @@ type panel struct {
 	Live     string
 	Contract *contract.Contract // of the reply; nil if the step asks no model
 	Source   *excerpt
+	// Inside are the steps inside a step that has many, the failed ones first.
+	Inside              []lane
+	FirstItem, NextItem int // items that this page and the next one start with; 0 if there is no next page
+}
+
+// maxOpen is up to how many steps inside another one are shown in the timeline; more are a list in the panel.
+const maxOpen = 20
+
+// folded reports whether the steps inside are not in the timeline.
+func (v *stepView) folded() bool { return v.Items > maxOpen }
+
+// itemsPerPage is how many steps inside another one a page lists.
+const itemsPerPage = 50
+
+// list adds one page of the steps inside a folded step.
+func (p *panel) list(s *story, from int) {
+	if !p.folded() {
+		return
+	}
+	p.FirstItem = from
+	n := 0
+	for _, failed := range []bool{true, false} {
+		for _, v := range s.steps {
+			if v.parent != p.stepView || (v.State == "failed") != failed {
+				continue
+			}
+			if n++; n <= from {
+				continue
+			}
+			if len(p.Inside) == itemsPerPage {
+				p.NextItem = n - 1
+				return
+			}
+			p.Inside = append(p.Inside, lane{
+				Step: v.Path, Visit: v.Visit, Label: visible(v.label()), State: stateView{v.State, words[v.State]},
+				Took: took(v.length()),
+			})
+		}
+	}
 }
 
 // excerpt is the part of a workflow file that declares a step.
@@ -38,21 +78,17 @@ type excerpt struct {
 	Changed bool
 }
 
-func (h *Handler) panel(r *request, p *runPage, s *story, chosen string) (*panel, error) {
-	if chosen == "" {
+func (h *Handler) panel(r *request, p *runPage, s *story, path string, chosen *stepView) (*panel, error) {
+	if path == "" {
 		return nil, nil
 	}
-	out := &panel{}
-	for _, v := range s.steps {
-		if v.Path == chosen {
-			out.stepView = v
-			out.Visits++
-		}
+	out := &panel{stepView: chosen, Visits: s.visits[path]}
+	if chosen == nil {
+		out.stepView, out.Pending = &stepView{Name: path, Path: path, State: "pending"}, true
 	}
-	if out.stepView == nil {
-		out.stepView, out.Pending = &stepView{Name: chosen, Path: chosen, State: "pending"}, true
-	}
-	program, step := p.program, findStep(p.program, chosen)
+	from, _ := strconv.Atoi(r.URL.Query().Get("item")) // any other value means the first page
+	out.list(s, max(from, 0))
+	program, step := p.program, findStep(p.program, path)
 	if out.info != nil {
 		program, step = out.info.Program, out.info.Step
 	}
@@ -72,6 +108,9 @@ func (h *Handler) panel(r *request, p *runPage, s *story, chosen string) (*panel
 		return nil, err
 	}
 	last := executions[len(executions)-1]
+	if len(executions) == out.Visits {
+		last = executions[out.Visit-1]
+	}
 	for _, name := range slices.Sorted(maps.Keys(last.Reads)) {
 		out.Reads = append(out.Reads, evidence{
 			Name: visible(name), Value: last.Reads[name], Untrusted: name == "input" || strings.HasPrefix(name, "input."),
@@ -149,6 +188,9 @@ func findStep(p *ir.Program, path string) *ir.Step {
 	}
 	return nil
 }
+
+// Count describes the steps inside.
+func (p *panel) Count() string { return p.count() + ", the failed ones first" }
 
 // Talks reports whether the step has a conversation.
 func (p *panel) Talks() bool { return len(p.Messages) > 0 || p.Live != "" }

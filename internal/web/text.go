@@ -32,6 +32,7 @@ func (h *Handler) functions() template.FuncMap {
 		"ago":   func(t time.Time) template.HTML { return h.ago(t) },
 		"clock": func(t time.Time) string { return t.Local().Format("15:04:05") },
 		"stamp": stamp,
+		"when":  func(t time.Time) string { return t.Format("Mon 2 Jan 15:04 MST") },
 		"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"took":  func(d time.Duration) string { return took(d) },
 		"state": func(r api.Run) stateView { return stateOf(r.State, r.Outcome) },
