@@ -9,6 +9,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -108,6 +110,34 @@ func (a *App) Program(ctx context.Context, r *Run) (*ir.Program, error) {
 		return nil, err
 	}
 	return program.Root(), nil
+}
+
+// SourceText returns the text of a file that a run was started from, and its path below the root of the project. file
+// is the path in a span. The text is empty if the file has changed since; the path too if the run has no such file.
+func (a *App) SourceText(ctx context.Context, r *Run, file string) (text, path string, err error) {
+	rt, err := a.reader(ctx, r.ID)
+	if err != nil {
+		return "", "", err
+	}
+	root, err := a.RootRun(ctx, r)
+	if err != nil {
+		return "", "", err
+	}
+	def, err := rt.Engine.Definition(ctx, root.Definition)
+	if err != nil {
+		return "", "", err
+	}
+	for _, f := range def.Sources {
+		if f.Path != file && !strings.HasSuffix(f.Path, "/"+file) && !strings.HasSuffix(file, "/"+f.Path) {
+			continue
+		}
+		raw, err := os.ReadFile(filepath.Join(rt.root, filepath.FromSlash(f.Path)))
+		if err != nil || sha256Hex(raw) != f.SHA256 {
+			return "", f.Path, nil //nolint:nilerr // a file that is gone has changed
+		}
+		return string(raw), f.Path, nil
+	}
+	return "", "", nil
 }
 
 // FlowTrace returns a run of an AIFLOW file as the format's trace viewer reads it.

@@ -485,9 +485,12 @@ func lasting(err error) bool {
 	return ok && slices.Contains([]Kind{InvalidRequest, InvalidWorkflow, NotReady, NotFound, Refused}, failed.Kind)
 }
 
+// ByTrigger is the method of an actor that is a trigger; its user is the ID of the trigger.
+const ByTrigger = "trigger"
+
 // triggerActor is who starts the runs of a trigger.
 func triggerActor(d *workflowTrigger) journal.Actor {
-	return journal.Actor{User: d.id, Method: "trigger"}
+	return journal.Actor{User: d.id, Method: ByTrigger}
 }
 
 // reason returns an error in one line.

@@ -26,6 +26,7 @@ import (
 	"github.com/espalier-run/espalier/internal/identity"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/server"
+	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/web"
 )
 
@@ -42,6 +43,7 @@ type site struct {
 
 	pages *web.Handler
 	wrap  func(journal.Store) journal.Store
+	env   map[string]string
 	log   *lockedBuffer
 }
 
@@ -90,7 +92,9 @@ func newSite(t *testing.T, files map[string]string) *site {
 
 func (s *site) start() {
 	s.t.Helper()
-	s.app = app.New(app.Options{Dir: s.dir, Home: s.home, Relaxed: true, Journal: s.wrap})
+	s.app = app.New(app.Options{Dir: s.dir, Home: s.home, Relaxed: true, Journal: s.wrap, Getenv: func(name string) string {
+		return s.env[name]
+	}})
 	state, err := s.app.StateDir(context.Background())
 	if err != nil {
 		s.t.Fatal(err)
@@ -142,12 +146,26 @@ func (s *site) url(path string) string { return "http://" + s.addr + path }
 // begin starts a run of a workflow.
 func (s *site) begin(workflow string, o app.RunOptions, fields ...app.Field) journal.RunID {
 	s.t.Helper()
+	return s.prepare(workflow, app.PrepareRequest{Options: o, Fields: fields})
+}
+
+// play starts a run whose replies are in a script.
+func (s *site) play(workflow, script string, fields ...app.Field) journal.RunID {
+	s.t.Helper()
+	return s.prepare(workflow, app.PrepareRequest{
+		Script: source.NewFile("replies.yaml", script), Fields: fields, Options: app.RunOptions{RecordStream: true},
+	})
+}
+
+func (s *site) prepare(workflow string, how app.PrepareRequest) journal.RunID {
+	s.t.Helper()
 	ctx := s.t.Context()
 	an, err := s.app.Analyze(ctx, app.AnalyzeRequest{Workflow: workflow, Reading: app.Reading{Run: true}})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	prepared, err := s.app.Prepare(ctx, app.PrepareRequest{Workflow: an, Options: o, Fields: fields})
+	how.Workflow = an
+	prepared, err := s.app.Prepare(ctx, how)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -96,3 +96,20 @@ func aroundChanges(all []diffLine) []diffLine {
 	}
 	return out
 }
+
+// patchLines returns the lines of a file in the format of diff.
+func patchLines(text string) []diffLine {
+	var out []diffLine
+	for i, line := range strings.Split(text, "\n") {
+		l := diffLine{N: i + 1, Text: line}
+		switch {
+		case strings.HasPrefix(line, "+++"), strings.HasPrefix(line, "---"):
+		case strings.HasPrefix(line, "+"):
+			l.Kind, l.Text = "add", line[1:]
+		case strings.HasPrefix(line, "-"):
+			l.Kind, l.Text = "del", line[1:]
+		}
+		out = append(out, l)
+	}
+	return out
+}

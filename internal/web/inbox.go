@@ -280,20 +280,16 @@ func (h *Handler) describeBudget(r *request, d *askDetail, run *app.Run) error {
 
 // following returns what follows a gate.
 func following(p *ir.Program, key string) (approve, reject string) {
-	name := key[strings.LastIndexAny(key, "/.")+1:]
-	name, _, _ = strings.Cut(name, "#")
-	for b := range p.Blocks {
-		step := p.Step(ir.BlockID(b), name)
-		if step == nil {
-			continue
+	step := findStep(p, key)
+	if step == nil {
+		return "", ""
+	}
+	for _, edge := range step.Next {
+		if slices.Contains(edge.On, ir.OK) && approve == "" {
+			approve = edge.To.Step
 		}
-		for _, edge := range step.Next {
-			if slices.Contains(edge.On, ir.OK) && approve == "" {
-				approve = edge.To.Step
-			}
-			if slices.Contains(edge.On, ir.Rejected) && reject == "" {
-				reject = edge.To.Step
-			}
+		if slices.Contains(edge.On, ir.Rejected) && reject == "" {
+			reject = edge.To.Step
 		}
 	}
 	return visible(approve), visible(reject)

@@ -18,7 +18,7 @@ import (
 // Live events tell an open page what to do:
 //
 //	patch    change attributes and texts of the graph: a list of graph.Patch
-//	delta    append text to the reply that is being received: {step, text}
+//	delta    append text to the reply that is being received: {step, text}; step is the key of the visit
 //	changed  request the page again and merge it: {run, redraw}
 //
 // The id of an event is the last fact of the run that it covers; on pages about all runs, the position in the journal.
@@ -212,7 +212,7 @@ func (h *Handler) newLiveRun(ctx context.Context, out *stream, run *app.Run, aft
 func (l *liveRun) event(e app.Event) error {
 	if e.Type == report.ModelStreamed && e.Step != nil {
 		text := report.Body[journal.Stream](e.Note).Chunk
-		return l.out.send("delta", int64(e.Seq), map[string]string{"step": e.Step.Path, "text": visible(text)})
+		return l.out.send("delta", int64(e.Seq), map[string]string{"step": liveKey(e.Step), "text": visible(text)})
 	}
 	if e.Seq <= l.last {
 		return nil

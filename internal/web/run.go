@@ -129,21 +129,19 @@ func (h *Handler) run(r *request) error {
 	if err != nil {
 		return err
 	}
-	chosen := r.URL.Query().Get("step")
-	s, err := h.read(ctx, p.run, chosen)
+	path := r.URL.Query().Get("step")
+	visit, _ := strconv.Atoi(r.URL.Query().Get("visit")) // any other value means the last visit
+	s, err := h.read(ctx, p.run, keepChosen(path, visit))
 	if err != nil {
 		return err
 	}
-	if chosen == "" {
-		if chosen = s.interesting(); chosen != "" {
-			if s, err = h.read(ctx, p.run, chosen); err != nil {
-				return err
-			}
-		}
+	chosen := s.choose(path, visit)
+	if path == "" && chosen != nil {
+		path = chosen.Path
 	}
 	svg, err := picture.SVG(graph.CompactOptions{
 		Link:    func(step string) string { return h.o.Base + runPath(p.Run.ID, "?step=", url.QueryEscape(step)) },
-		Current: chosen,
+		Current: path,
 	})
 	if err != nil {
 		return err
@@ -156,34 +154,59 @@ func (h *Handler) run(r *request) error {
 	}
 	from, _ := strconv.Atoi(r.URL.Query().Get("row")) // any other value means the first page
 	p.Timeline = s.timeline(h.o.Now(), chosen, max(from, 0))
-	if p.Step, err = h.panel(r, p, s, chosen); err != nil {
+	if p.Step, err = h.panel(r, p, s, path, chosen); err != nil {
 		return err
 	}
 	return h.render(r, http.StatusOK, "run.html", p)
 }
 
-// interesting returns the step to show if none is chosen: one that failed, waits or runs, or the last one.
-func (s *story) interesting() string {
+// keepChosen selects the steps whose messages a page may show. If no step is chosen, that is any step of the main line,
+// and their earlier visits and steps that have finished are dropped.
+func keepChosen(path string, visit int) func(*stepView) bool {
+	var last *stepView
+	return func(v *stepView) bool {
+		switch {
+		case path == "" && v.Depth > 0, path != "" && v.Path != path, visit > 0 && v.Visit != visit:
+			return false
+		case last != nil && last != v && (last.Path == v.Path || last.State == "ok"):
+			last.Messages = nil
+		}
+		last = v
+		return true
+	}
+}
+
+// choose returns the visit of a step that the page shows, nil if there is none. Without a path, that is a step that
+// failed, waits or runs, or the last one.
+func (s *story) choose(path string, visit int) *stepView {
+	if path != "" {
+		for _, v := range slices.Backward(s.steps) {
+			if v.Path == path && (visit <= 0 || v.Visit == visit) {
+				return v
+			}
+		}
+		return nil
+	}
 	for _, state := range []string{"failed", "unknown", "waiting", "running"} {
 		for _, v := range slices.Backward(s.steps) {
 			if v.State == state && v.Depth == 0 {
-				return v.Path
+				return v
 			}
 		}
 	}
 	for _, v := range slices.Backward(s.steps) {
 		if !v.End && v.Depth == 0 {
-			return v.Path
+			return v
 		}
 	}
-	return ""
+	return nil
 }
 
 // doneOf returns how many steps of the main line have finished, and how many there are.
 func (s *story) doneOf(p *ir.Program) (done, of int) {
 	known := map[string]bool{}
 	for _, v := range s.steps {
-		if v.Depth == 0 && !v.Ended.IsZero() && !known[v.Path] {
+		if v.Depth == 0 && !v.Ended.IsZero() && v.State != "failed" && !known[v.Path] {
 			known[v.Path] = true
 			done++
 		}
@@ -212,9 +235,9 @@ func (p *runPage) meters(s *story) {
 		switch {
 		case p.Run.State == api.Finished:
 		case most.Worst.Unbounded != "":
-			m.Worst = "worst case unbounded"
+			m.Worst = "no bound on what is left"
 		default:
-			m.Worst = "worst case " + show(most.Worst.N)
+			m.Worst = "at most " + show(max(0, most.Worst.N-u)) + " more"
 		}
 		p.Meters = append(p.Meters, m)
 	}
@@ -303,58 +326,6 @@ func editable(raw json.RawMessage) string {
 	return out.String()
 }
 
-// panel is what a page shows of one step.
-type panel struct {
-	*stepView
-	Visits  int
-	Reads   []evidence
-	Result  json.RawMessage
-	Writes  []string
-	Pending bool
-	Attempt string
-	Live    string
-}
-
-func (h *Handler) panel(r *request, p *runPage, s *story, chosen string) (*panel, error) {
-	if chosen == "" {
-		return nil, nil
-	}
-	out := &panel{}
-	for _, v := range s.steps {
-		if v.Path == chosen {
-			out.stepView = v
-			out.Visits++
-		}
-	}
-	if out.stepView == nil {
-		out.stepView, out.Pending = &stepView{Name: chosen, Path: chosen, State: "pending"}, true
-		return out, nil
-	}
-	out.Live = out.live
-	if n := len(out.Attempts); n > 1 {
-		out.Attempt = fmt.Sprintf(" · attempt %d", n)
-	}
-	executions, err := h.o.App.Executions(r.Context(), cmp.Or(p.run.Root, p.run.ID), out.Name)
-	var known *app.Error
-	if errors.As(err, &known) && known.Kind == app.NotFound {
-		return out, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	last := executions[len(executions)-1]
-	for _, name := range slices.Sorted(maps.Keys(last.Reads)) {
-		out.Reads = append(out.Reads, evidence{
-			Name: visible(name), Value: last.Reads[name], Untrusted: name == "input" || strings.HasPrefix(name, "input."),
-		})
-	}
-	out.Result, out.Writes = last.Result, last.Writes
-	return out, nil
-}
-
-// Talks reports whether the step has a conversation.
-func (p *panel) Talks() bool { return len(p.Messages) > 0 || p.Live != "" }
-
 // record renders one of the other tabs of a run.
 func (h *Handler) record(r *request, tab string, show func(*request, *runPage) error) error {
 	p, err := h.loadRun(r, tab)
@@ -439,6 +410,10 @@ func (h *Handler) transcript(r *request, p *runPage) error {
 	return nil
 }
 
+// maxVerified is the number of facts up to which a run is verified whenever its audit log is shown; larger ones are
+// verified on request.
+const maxVerified = 5000
+
 func (h *Handler) audit(r *request, p *runPage) error {
 	log, err := h.o.App.AuditLog(r.Context(), p.run)
 	if err != nil {
@@ -449,12 +424,14 @@ func (h *Handler) audit(r *request, p *runPage) error {
 	if err != nil {
 		return err
 	}
-	reports, err := h.o.App.VerifyAudit(r.Context(), p.run)
-	if err != nil {
-		return err
+	if p.run.Seq <= maxVerified || r.URL.Query().Has("verify") {
+		reports, err := h.o.App.VerifyAudit(r.Context(), p.run)
+		if err != nil {
+			return err
+		}
+		verified := !slices.ContainsFunc(reports, func(report app.AuditReport) bool { return !report.OK })
+		p.Verified = &verified
 	}
-	verified := !slices.ContainsFunc(reports, func(report app.AuditReport) bool { return !report.OK })
-	p.Verified = &verified
 	p.Records = p.page(r, "audit", raw, func(line []byte, out *logLine) {
 		var e struct {
 			Event     string
@@ -473,6 +450,9 @@ type artifactView struct {
 	Path    string
 	Size    int64
 	Text    string
+	JSON    json.RawMessage
+	Diff    []diffLine
+	Prose   []block
 	IsImage bool
 	Cut     bool
 }
@@ -505,7 +485,7 @@ func (h *Handler) artifacts(r *request, p *runPage) error {
 		}
 		a := artifactView{Path: name, Size: info.Size(), IsImage: isImage(name)}
 		if !a.IsImage {
-			a.Text, a.Cut = preview(dir, name)
+			a.show(preview(dir, name))
 		}
 		list = append(list, a)
 		return nil
@@ -520,6 +500,21 @@ func isImage(name string) bool {
 		return true
 	}
 	return false
+}
+
+// show chooses the form of a file's text by its name: a JSON tree, Markdown, a difference, or the text itself.
+func (a *artifactView) show(text string, cut bool) {
+	a.Cut = cut
+	switch extension := strings.ToLower(path.Ext(a.Path)); {
+	case extension == ".json" && !cut && json.Valid([]byte(text)):
+		a.JSON = json.RawMessage(text)
+	case extension == ".md":
+		a.Prose = prose(text)
+	case extension == ".diff" || extension == ".patch":
+		a.Diff = patchLines(text)
+	default:
+		a.Text = text
+	}
 }
 
 func preview(dir fs.FS, name string) (text string, cut bool) {
@@ -575,15 +570,24 @@ func (h *Handler) artifact(r *request) error {
 
 // state shows the variables of a run.
 func (h *Handler) state(r *request, p *runPage) error {
-	s, err := h.read(r.Context(), p.run, "")
+	s, err := h.read(r.Context(), p.run, noStep)
 	if err != nil {
 		return err
 	}
+	from, _ := strconv.Atoi(r.URL.Query().Get("from")) // any other value means the first page
+	names := slices.Sorted(maps.Keys(s.writes))
+	from = min(max(from, 0), len(names))
 	list := []evidence{}
-	for _, name := range slices.Sorted(maps.Keys(s.writes)) {
+	for _, name := range names[from:min(from+linesPerPage, len(names))] {
 		list = append(list, evidence{Name: visible(name), Value: s.writes[name]})
 	}
 	p.Records = list
+	if from > 0 {
+		p.FirstPage = runPath(p.Run.ID, "/state")
+	}
+	if next := from + linesPerPage; next < len(names) {
+		p.NextPage = runPath(p.Run.ID, "/state?from=", strconv.Itoa(next))
+	}
 	return nil
 }
 

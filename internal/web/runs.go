@@ -22,7 +22,7 @@ import (
 
 // runFilter is the filter of the list, as its address has it.
 type runFilter struct {
-	Workflow, State, Text, Since, By, Cost string
+	Workflow, State, Text, Since, By, Cost, Trigger string
 }
 
 // Query returns the address of the list with another state.
@@ -35,6 +35,7 @@ func (f runFilter) encode() string {
 	v := url.Values{}
 	for name, value := range map[string]string{
 		"workflow": f.Workflow, "state": f.State, "q": f.Text, "since": f.Since, "by": f.By, "cost": f.Cost,
+		"trigger": f.Trigger,
 	} {
 		if value != "" {
 			v.Set(name, value)
@@ -63,7 +64,7 @@ func (r *request) runFilter() runFilter {
 	q := r.URL.Query()
 	return runFilter{
 		Workflow: q.Get("workflow"), State: q.Get("state"), Text: strings.TrimSpace(q.Get("q")), Since: q.Get("since"),
-		By: strings.TrimSpace(q.Get("by")), Cost: q.Get("cost"),
+		By: strings.TrimSpace(q.Get("by")), Cost: q.Get("cost"), Trigger: q.Get("trigger"),
 	}
 }
 
@@ -87,8 +88,29 @@ func (f runFilter) journal(now time.Time) app.Filter {
 	return out
 }
 
-// matches decides what the index does not know: who started the run, and what it cost.
+// Values of the filter by trigger; any other value is the ID of a trigger.
+const (
+	noTrigger  = "none"
+	anyTrigger = "any"
+)
+
+// matches decides what the index does not know: who or what started the run, and what it cost.
 func (f runFilter) matches(row *runRow) bool {
+	switch f.Trigger {
+	case "":
+	case noTrigger:
+		if row.Trigger != "" {
+			return false
+		}
+	case anyTrigger:
+		if row.Trigger == "" {
+			return false
+		}
+	default:
+		if row.Trigger != f.Trigger {
+			return false
+		}
+	}
 	if f.By != "" && row.By != f.By {
 		return false
 	}
@@ -101,6 +123,7 @@ type runRow struct {
 	api.Run
 	What      string
 	By        string
+	Trigger   string // ID of the trigger that started the run; By is empty then
 	Took      time.Duration
 	Cost      int64 // millionths of a dollar
 	Tokens    int64
@@ -112,7 +135,8 @@ type runRow struct {
 type runsPage struct {
 	shell
 	Filter    runFilter
-	States    []string
+	States    []stateChip
+	Triggers  []choice
 	Sinces    []choice
 	Costs     []choice
 	Workflows []string
@@ -120,6 +144,52 @@ type runsPage struct {
 	Next      string // address of the next page
 	First     bool   // it is the first page
 	Partial   bool   // the search has stopped before the oldest run
+}
+
+// stateChip filters the list by a state. Count is how many runs are in the state now; empty for the states in which
+// runs end.
+type stateChip struct{ State, Count string }
+
+// maxCount is up to which number runs in a state are counted.
+const maxCount = 100
+
+// stateChips counts the runs in the states in which runs do not stay.
+func (h *Handler) stateChips(r *request) ([]stateChip, error) {
+	var out []stateChip
+	for _, state := range stateFilters {
+		filter := runFilter{State: state}.journal(h.o.Now())
+		if filter.Status == journal.Finished {
+			out = append(out, stateChip{State: state})
+			continue
+		}
+		filter.Limit = maxCount
+		runs, err := h.o.App.Runs(r.Context(), filter)
+		if err != nil && !noRuns(err) {
+			return nil, err
+		}
+		count := grouped(len(runs))
+		if len(runs) == maxCount {
+			count += "+"
+		}
+		out = append(out, stateChip{state, count})
+	}
+	return out, nil
+}
+
+// triggerChoices are the triggers that the list can be filtered by.
+func (h *Handler) triggerChoices(r *request, f runFilter) ([]choice, error) {
+	out := []choice{{"", "Started by anything"}, {noTrigger, "Started by people"}, {anyTrigger, "Started by triggers"}}
+	found, err := h.o.App.Triggers(r.Context())
+	if err != nil && !noRuns(err) {
+		return nil, err
+	}
+	for i := range found {
+		out = append(out, choice{found[i].ID, visible(found[i].Workflow) + ": " + triggerWords(found[i].Trigger)})
+	}
+	if !slices.ContainsFunc(out, func(c choice) bool { return c.Value == f.Trigger }) {
+		out = append(out, choice{f.Trigger, visible(f.Trigger)})
+	}
+	return out, nil
 }
 
 // pageSize is how many runs a page shows. maxScan is how many runs are read at most for one page if the filter has
@@ -185,6 +255,9 @@ func (h *Handler) row(r *request, run *app.Run) (runRow, error) {
 		Run: st.Run, By: full.By.User, Cost: full.Used.MicroDollars, Simulated: full.Offline,
 		Tokens: full.Used.InputTokens + full.Used.OutputTokens,
 	}
+	if full.By.Method == app.ByTrigger {
+		row.By, row.Trigger = "", full.By.User
+	}
 	end := st.Updated
 	if st.State == api.Running {
 		end = h.o.Now()
@@ -222,8 +295,15 @@ func waitingWords(text string) string {
 
 func (h *Handler) runs(r *request) error {
 	page := runsPage{
-		shell: h.shell(r, "runs", "Runs"), Filter: r.runFilter(), States: stateFilters, Sinces: sinces, Costs: costs,
+		shell: h.shell(r, "runs", "Runs"), Filter: r.runFilter(), Sinces: sinces, Costs: costs,
 		First: !r.URL.Query().Has("before"),
+	}
+	var err error
+	if page.States, err = h.stateChips(r); err != nil {
+		return err
+	}
+	if page.Triggers, err = h.triggerChoices(r, page.Filter); err != nil {
+		return err
 	}
 	found, err := h.o.App.Workflows(r.Context(), app.Reading{})
 	if err != nil {
@@ -268,12 +348,13 @@ func (h *Handler) runsCSV(r *request) error {
 	var out bytes.Buffer
 	w := csv.NewWriter(&out)
 	records := [][]string{{
-		"run_id", "workflow", "state", "outcome", "started", "updated", "started_by", "seconds", "tokens", "dollars",
+		"run_id", "workflow", "state", "outcome", "started", "updated", "started_by", "trigger", "seconds", "tokens", "dollars",
 	}}
 	for _, row := range rows {
 		records = append(records, []string{
 			row.ID, cell(row.Workflow), string(row.State), row.Outcome, row.Started.Format(time.RFC3339),
-			row.Updated.Format(time.RFC3339), cell(row.By), strconv.FormatFloat(row.Took.Seconds(), 'f', 3, 64),
+			row.Updated.Format(time.RFC3339), cell(row.By), cell(row.Trigger),
+			strconv.FormatFloat(row.Took.Seconds(), 'f', 3, 64),
 			strconv.FormatInt(row.Tokens, 10), strconv.FormatFloat(float64(row.Cost)/1e6, 'f', 6, 64),
 		})
 	}

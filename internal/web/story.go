@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"time"
 
@@ -51,7 +52,8 @@ func (h *Handler) events(ctx context.Context, run *app.Run, yield func(*event) e
 type story struct {
 	steps   []*stepView
 	open    map[*report.Step]*stepView
-	chosen  string // path of the step whose messages are kept
+	visits  map[string]int       // of each step, by its path
+	keep    func(*stepView) bool // reports whether the messages of a step are kept
 	started time.Time
 	ended   time.Time
 	active  time.Duration
@@ -75,10 +77,15 @@ type stepView struct {
 	Messages                []message
 	Used                    journal.Usage
 	Child                   string
+	Visit                   int    // of the step, from 1
+	Items, Failed           int    // steps inside, and those that failed
+	Key                     string // names this visit in live events
 
-	asked time.Time // when the gate opened
-	ask   time.Time // when the model or tool was called
-	live  string    // chunks of the reply that is being received
+	parent *stepView
+	asked  time.Time // when the gate opened
+	ask    time.Time // when the model or tool was called
+	live   string    // chunks of the reply that is being received
+	info   *report.StepInfo
 }
 
 // attempt is one try of a step.
@@ -120,14 +127,25 @@ type toolView struct {
 // maxMessages is how many messages of a step a page shows; the newest ones.
 const maxMessages = 200
 
-// read builds the story of a run, with the messages of one step.
-func (h *Handler) read(ctx context.Context, run *app.Run, chosen string) (*story, error) {
-	s := &story{open: map[*report.Step]*stepView{}, chosen: chosen, writes: map[string]json.RawMessage{}}
+// read builds the story of a run. It keeps the messages of the steps that keep selects.
+func (h *Handler) read(ctx context.Context, run *app.Run, keep func(*stepView) bool) (*story, error) {
+	s := &story{
+		open: map[*report.Step]*stepView{}, visits: map[string]int{}, keep: keep, writes: map[string]json.RawMessage{},
+	}
 	err := h.events(ctx, run, func(e *event) error {
 		s.apply(e)
 		return nil
 	})
 	return s, err
+}
+
+func everyStep(*stepView) bool { return true }
+
+func noStep(*stepView) bool { return false }
+
+// liveKey names a visit of a step in live events.
+func liveKey(s *report.Step) string {
+	return s.Path + "#" + strconv.Itoa(s.Index) + "@" + strconv.FormatInt(int64(s.Started), 10)
 }
 
 func (s *story) apply(e *event) {
@@ -152,9 +170,16 @@ func (s *story) apply(e *event) {
 	if v == nil {
 		v = &stepView{
 			Name: e.Step.Name, Path: e.Step.Path, Kind: e.Step.Kind, Agent: e.Step.Agent, Depth: e.Step.Depth,
-			Index: e.Step.Index, Loop: e.Step.Loop, State: "running", Started: at,
+			Index: e.Step.Index, Loop: e.Step.Loop, State: "running", Started: at, Key: liveKey(e.Step),
+			parent: s.open[e.Step.Parent],
+		}
+		s.visits[v.Path]++
+		v.Visit = s.visits[v.Path]
+		if v.parent != nil {
+			v.parent.Items++
 		}
 		if e.Step.Info != nil && e.Step.Info.Step != nil {
+			v.info = e.Step.Info
 			v.Description = e.Step.Info.Step.Description
 			_, v.End = e.Step.Info.Step.Action.(ir.End)
 		}
@@ -163,7 +188,7 @@ func (s *story) apply(e *event) {
 	}
 	v.Used, v.Child = e.Step.Used, string(e.Step.Child)
 	s.step(e, v, at)
-	if v.Path == s.chosen || s.chosen == everyStep {
+	if s.keep(v) {
 		v.converse(e, at)
 	}
 }
@@ -181,6 +206,9 @@ func (s *story) step(e *event, v *stepView, at time.Time) {
 		v.closeWait(at)
 		for _, w := range e.Writes {
 			s.writes[w.Path] = e.Value.JSON
+		}
+		if v.parent != nil && v.State == "failed" {
+			v.parent.Failed++
 		}
 		s.done++
 		delete(s.open, e.Step)
@@ -319,6 +347,3 @@ func texts(blocks []journal.Block) []string {
 	}
 	return out
 }
-
-// everyStep chooses all steps.
-const everyStep = "*"

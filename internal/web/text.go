@@ -1,7 +1,6 @@
 package web
 
 import (
-	"encoding/json"
 	"fmt"
 	"html/template"
 	"net/url"
@@ -33,6 +32,7 @@ func (h *Handler) functions() template.FuncMap {
 		"ago":   func(t time.Time) template.HTML { return h.ago(t) },
 		"clock": func(t time.Time) string { return t.Local().Format("15:04:05") },
 		"stamp": stamp,
+		"when":  func(t time.Time) string { return t.Format("Mon 2 Jan 15:04 MST") },
 		"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"took":  func(d time.Duration) string { return took(d) },
 		"state": func(r api.Run) stateView { return stateOf(r.State, r.Outcome) },
@@ -43,7 +43,8 @@ func (h *Handler) functions() template.FuncMap {
 		},
 		"join":    func(list []string) string { return visible(strings.Join(list, " or ")) },
 		"value":   showValue,
-		"json":    highlight,
+		"json":    jsonTree,
+		"reply":   showReply,
 		"text":    visible,
 		"escape":  url.PathEscape,
 		"query":   url.QueryEscape,
@@ -53,6 +54,7 @@ func (h *Handler) functions() template.FuncMap {
 		"dict":    dict,
 
 		"sentence": sentence,
+		"plain":    editable,
 		"deref":    func(b *bool) bool { return b != nil && *b },
 
 		"triggerIcon": triggerIcon, "triggerWords": triggerWords,
@@ -201,89 +203,4 @@ func hidden(r rune) bool {
 		return true
 	}
 	return unicode.IsControl(r)
-}
-
-// highlight returns JSON, indented, with its parts marked for the style sheet.
-func highlight(raw json.RawMessage) template.HTML {
-	var indented strings.Builder
-	var v any
-	decoder := json.NewDecoder(strings.NewReader(string(raw)))
-	decoder.UseNumber()
-	if err := decoder.Decode(&v); err != nil {
-		return template.HTML(template.HTMLEscapeString(visible(string(raw))))
-	}
-	writeJSON(&indented, raw)
-	return template.HTML(indented.String())
-}
-
-// writeJSON writes JSON as HTML and keeps the order of members.
-func writeJSON(out *strings.Builder, raw json.RawMessage) {
-	decoder := json.NewDecoder(strings.NewReader(string(raw)))
-	decoder.UseNumber()
-	type level struct {
-		object bool
-		n      int
-	}
-	var stack []level
-	indent := func() {
-		out.WriteByte('\n')
-		out.WriteString(strings.Repeat("  ", len(stack)))
-	}
-	mark := func(class, text string) {
-		fmt.Fprintf(out, `<span class="%s">%s</span>`, class, template.HTMLEscapeString(visible(text)))
-	}
-	before := func() (key bool) {
-		if len(stack) == 0 {
-			return false
-		}
-		top := &stack[len(stack)-1]
-		if top.object && top.n%2 == 1 {
-			top.n++
-			return false
-		}
-		if top.n > 0 {
-			out.WriteByte(',')
-		}
-		indent()
-		top.n++
-		return top.object
-	}
-	for {
-		token, err := decoder.Token()
-		if err != nil {
-			return
-		}
-		switch x := token.(type) {
-		case json.Delim:
-			if x == '}' || x == ']' {
-				top := stack[len(stack)-1]
-				stack = stack[:len(stack)-1]
-				if top.n > 0 {
-					indent()
-				}
-				out.WriteString(string(x))
-				continue
-			}
-			before()
-			out.WriteString(string(x))
-			stack = append(stack, level{object: x == '{'})
-		case string:
-			key := before()
-			quoted, _ := json.Marshal(x) // strings always encode
-			text := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(quoted))
-			if key {
-				mark("k", text)
-				out.WriteString(": ")
-			} else {
-				mark("s", text)
-			}
-		default:
-			before()
-			text := fmt.Sprint(x)
-			if x == nil {
-				text = "null"
-			}
-			mark("n", text)
-		}
-	}
 }

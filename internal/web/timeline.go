@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"net/url"
+	"strconv"
 	"time"
 )
 
@@ -18,7 +19,9 @@ type timeline struct {
 // lane is one row of the chart.
 type lane struct {
 	Step     string
+	Visit    int // 0: the last one
 	Label    string
+	Note     string
 	State    stateView
 	Sub      bool
 	Current  bool
@@ -27,7 +30,13 @@ type lane struct {
 }
 
 // Query returns the parameter that selects the step.
-func (l lane) Query() string { return "?step=" + url.QueryEscape(l.Step) }
+func (l lane) Query() string {
+	query := "?step=" + url.QueryEscape(l.Step)
+	if l.Visit > 0 {
+		query += "&visit=" + strconv.Itoa(l.Visit)
+	}
+	return query
+}
 
 // segment is a bar in a row; X and W are per cent of the width.
 type segment struct {
@@ -39,7 +48,7 @@ type segment struct {
 // rowsPerPage is how many steps a page of the chart shows.
 const rowsPerPage = 100
 
-func (s *story) timeline(now time.Time, chosen string, from int) timeline {
+func (s *story) timeline(now time.Time, chosen *stepView, from int) timeline {
 	end := s.ended
 	if end.IsZero() {
 		end = now
@@ -79,7 +88,7 @@ func (s *story) timeline(now time.Time, chosen string, from int) timeline {
 			waited += rest
 			worked += over.Sub(v.Started) - rest
 		}
-		if v.Depth > 1 && v.Path != chosen {
+		if v != chosen && (v.Depth > 1 || v.parent != nil && v.parent.folded()) {
 			continue
 		}
 		shown++
@@ -92,7 +101,13 @@ func (s *story) timeline(now time.Time, chosen string, from int) timeline {
 		}
 		l := lane{
 			Step: v.Path, Label: visible(v.label()), State: stateView{v.State, words[v.State]}, Sub: v.Depth > 0,
-			Current: v.Path == chosen, Took: took(over.Sub(v.Started)),
+			Current: v == chosen, Took: took(over.Sub(v.Started)),
+		}
+		if s.visits[v.Path] > 1 {
+			l.Visit = v.Visit
+		}
+		if v.folded() {
+			l.Note = v.count()
 		}
 		start := v.Started
 		for _, w := range waits {
@@ -106,7 +121,7 @@ func (s *story) timeline(now time.Time, chosen string, from int) timeline {
 			l.Segments = append(l.Segments, bar("w", v.State, start, over))
 		}
 		t.Rows = append(t.Rows, l)
-		if v.Path == chosen {
+		if v == chosen {
 			t.Rows = append(t.Rows, v.parts(bar)...)
 		}
 	}
@@ -126,11 +141,20 @@ func (v *stepView) label() string {
 	return v.Name
 }
 
+// count describes the steps inside a step.
+func (v *stepView) count() string {
+	text := grouped(v.Items) + " steps"
+	if v.Failed > 0 {
+		text += ", " + grouped(v.Failed) + " failed"
+	}
+	return text
+}
+
 // parts returns the attempts and calls of a step as rows.
 func (v *stepView) parts(bar func(class, state string, a, b time.Time) segment) []lane {
 	var out []lane
 	add := func(label string, s segment, d time.Duration) {
-		out = append(out, lane{Step: v.Path, Label: label, Sub: true, Segments: []segment{s}, Took: took(d)})
+		out = append(out, lane{Step: v.Path, Visit: v.Visit, Label: label, Sub: true, Segments: []segment{s}, Took: took(d)})
 	}
 	if len(v.Attempts) > 1 {
 		for _, a := range v.Attempts {

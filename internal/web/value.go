@@ -62,6 +62,17 @@ func showValue(raw json.RawMessage) valueView {
 	return valueView{JSON: raw}
 }
 
+// showReply chooses the form of what a model or a file says: JSON, or prose.
+func showReply(text string) valueView {
+	trimmed := strings.TrimSpace(text)
+	if strings.HasPrefix(trimmed, "{") || strings.HasPrefix(trimmed, "[") {
+		if raw := json.RawMessage(trimmed); json.Valid(raw) {
+			return valueView{JSON: raw}
+		}
+	}
+	return valueView{Blocks: prose(visible(text))}
+}
+
 // table returns a list of flat objects as a table.
 func table(list []map[string]json.RawMessage) (valueView, bool) {
 	var v valueView

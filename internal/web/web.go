@@ -124,6 +124,10 @@ func (h *Handler) register() {
 	h.handle("POST /triggers/{action}", identity.Operate, h.actOnTrigger)
 	h.handle("GET /compare", identity.Read, h.compare)
 	h.handle("GET /system", identity.Read, h.system)
+	for name, page := range h.exports() {
+		h.handle("GET /"+name+".csv", identity.Read, page)
+		h.handle("GET /"+name+".json", identity.Read, page)
+	}
 	h.handle("GET /live", identity.Read, h.live)
 	h.handle("/", identity.Read, func(*request) error {
 		return &app.Error{Kind: app.NotFound, Message: "there is no such page"}
@@ -221,8 +225,13 @@ func (h *Handler) shell(r *request, section, title string) shell {
 	return s
 }
 
-// render writes a page.
+// render writes a page, or its table if the address asks for an export.
 func (h *Handler) render(r *request, status int, name string, data any) error {
+	if extension := path.Ext(r.URL.Path); extension == ".csv" || extension == ".json" {
+		if e, ok := data.(exporter); ok {
+			return h.writeTable(r, e.table())
+		}
+	}
 	var out bytes.Buffer
 	if err := h.templates.ExecuteTemplate(&out, name, data); err != nil {
 		return err

@@ -1,28 +1,36 @@
 package web
 
 import (
+	"embed"
+	"io/fs"
 	"net/http"
+	"path"
 
 	"github.com/espalier-run/espalier/examples"
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/source"
 )
 
 // example is a workflow that a first visit can simulate.
 type example struct {
 	Name, About, Note, Picture string
-	file                       string
+	file, script               string // script is the content of a file of replies; empty for simulated ones
+	files                      fs.ReadFileFS
 	fields                     []app.Field
 }
+
+//go:embed examples
+var failing embed.FS
 
 // exampleList are the examples of the first visit.
 var exampleList = []example{
 	{
-		Name: "contract-review", file: "agent-flow/contract-review.md", Picture: "fan",
+		Name: "contract-review", files: examples.Files, file: "agent-flow/contract-review.md", Picture: "fan",
 		About: "Three readers work side by side, then a person signs off.", Note: "Has a gate.",
 		fields: []app.Field{{Name: "contract", Text: exampleContract}, {Name: "counterparty", Text: "Alder Papers"}},
 	},
 	{
-		Name: "support-triage", file: "agent-flow/support-triage.md", Picture: "loop",
+		Name: "support-triage", files: examples.Files, file: "agent-flow/support-triage.md", Picture: "loop",
 		About: "Sorts a ticket, drafts an answer, and improves it until it is good enough.", Note: "Has a loop.",
 		fields: []app.Field{
 			{Name: "ticket", Text: "Since Monday the export job stops after 40,000 rows with \"cursor expired\"."},
@@ -30,9 +38,15 @@ var exampleList = []example{
 		},
 	},
 	{
-		Name: "second-opinion", file: "agent-flow/second-opinion.md", Picture: "chain",
+		Name: "second-opinion", files: examples.Files, file: "agent-flow/second-opinion.md", Picture: "chain",
 		About: "Three readers classify a case, and the majority counts.", Note: "Has a fan-out.",
 		fields: []app.Field{{Name: "case_text", Text: "The parcel arrived a week late and one of two lamps is broken."}},
+	},
+	{
+		Name: "parcel-refund", files: failing, file: "examples/parcel-refund.md", Picture: "fail",
+		script: "examples/parcel-refund.script.yaml",
+		About:  "Answers a complaint. The mail server refuses the address.", Note: "Fails, and you correct it.",
+		fields: []app.Field{{Name: "complaint", Text: "My parcel never arrived. Ada, ada.lovelace(at)mail.example"}},
 	},
 }
 
@@ -71,14 +85,22 @@ func (h *Handler) startExample(r *request) error {
 		if e.Name != name {
 			continue
 		}
-		raw, err := examples.Files.ReadFile(e.file)
+		raw, err := e.files.ReadFile(e.file)
 		if err != nil {
 			return err
 		}
 		text := string(raw)
+		how := app.PrepareRequest{Fields: e.fields, Options: app.RunOptions{Simulate: true}}
+		if e.script != "" {
+			script, err := e.files.ReadFile(e.script)
+			if err != nil {
+				return err
+			}
+			how.Options.Simulate, how.Script = false, source.NewFile(path.Base(e.script), string(script))
+		}
 		id, err := h.start(r, app.AnalyzeRequest{
 			Workflow: e.Name + ".md", Text: &text, Reading: app.Reading{Run: true},
-		}, e.fields, true)
+		}, how)
 		if err != nil {
 			return err
 		}

@@ -85,13 +85,38 @@ type workflowPage struct {
 	TextIn   string
 	Cost     []costLine
 	Money    string
-	Triggers []ir.Trigger
+	Triggers []workflowTrigger
 	History  *history
 	LastRun  string
 	Problems []string
 	Missing  []string
 	Commands []string
 	Usable   bool
+}
+
+// workflowTrigger is a trigger of a workflow, with the next times of a schedule.
+type workflowTrigger struct {
+	ir.Trigger
+	Next []time.Time
+}
+
+// maxUpcoming is how many times of a schedule the page of a workflow shows.
+const maxUpcoming = 3
+
+// upcoming returns the next times at which a trigger fires; none if it is disabled or no schedule.
+func upcoming(t ir.Trigger, now time.Time) []time.Time {
+	if t.Kind != ir.OnSchedule || t.Off {
+		return nil
+	}
+	schedule, err := times(t)
+	if err != nil {
+		return nil
+	}
+	var out []time.Time
+	for at := schedule.Next(now); !at.IsZero() && len(out) < maxUpcoming; at = schedule.Next(at) {
+		out = append(out, at)
+	}
+	return out
 }
 
 // sourceLine is a line of a workflow file, or a diagnostic below it.
@@ -156,7 +181,10 @@ func (h *Handler) loadWorkflow(r *request) (*workflowPage, []formField, error) {
 	}
 	p.Usable = true
 	program := an.Program
-	p.Description, p.Version, p.Triggers = program.Description, program.Version, program.Triggers
+	p.Description, p.Version = program.Description, program.Version
+	for _, t := range program.Triggers {
+		p.Triggers = append(p.Triggers, workflowTrigger{t, upcoming(t, h.o.Now())})
+	}
 	p.Agents = len(program.Agents)
 	for _, b := range program.Blocks {
 		for i := range b.Steps {
@@ -296,7 +324,9 @@ func (h *Handler) startRun(r *request) error {
 	simulate := r.PostFormValue("mode") != "run"
 	missing := slices.ContainsFunc(fields, func(f formField) bool { return f.Error != "" })
 	if !missing {
-		id, err := h.start(r, app.AnalyzeRequest{Workflow: page.ID, Listed: true, Reading: app.Reading{Run: true}}, values, simulate)
+		// Whoever starts a run on a page watches it, so its replies are recorded as they arrive.
+		how := app.PrepareRequest{Fields: values, Options: app.RunOptions{Simulate: simulate, RecordStream: true}}
+		id, err := h.start(r, app.AnalyzeRequest{Workflow: page.ID, Listed: true, Reading: app.Reading{Run: true}}, how)
 		if err == nil {
 			return h.redirect(r, runPath(string(id), "?done="+map[bool]string{true: "simulated", false: "started"}[simulate]))
 		}
@@ -320,14 +350,12 @@ func (h *Handler) startRun(r *request) error {
 }
 
 // start starts a run.
-func (h *Handler) start(r *request, what app.AnalyzeRequest, fields []app.Field, simulate bool) (journal.RunID, error) {
-	an, err := h.o.App.Analyze(r.Context(), what)
-	if err != nil {
+func (h *Handler) start(r *request, what app.AnalyzeRequest, how app.PrepareRequest) (journal.RunID, error) {
+	var err error
+	if how.Workflow, err = h.o.App.Analyze(r.Context(), what); err != nil {
 		return "", err
 	}
-	prepared, err := h.o.App.Prepare(r.Context(), app.PrepareRequest{
-		Workflow: an, Fields: fields, Options: app.RunOptions{Simulate: simulate},
-	})
+	prepared, err := h.o.App.Prepare(r.Context(), how)
 	if err != nil {
 		return "", err
 	}

@@ -5,7 +5,7 @@ import { restore } from "./forms.js";
 
 const link = document.getElementById("link");
 const address = document.body.dataset.live;
-let timer = 0, busy = false, again = false, fresh = 0;
+let timer = 0, busy = false, again = false, fresh = 0, pause = 250;
 
 function say(state, text) {
   if (link.dataset.link === state) return;
@@ -30,6 +30,7 @@ function holdRows(next) {
 async function refresh() {
   if (busy) { again = true; return; }
   busy = true;
+  const start = performance.now();
   try {
     const response = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store" });
     if (response.status === 401) { say("lost", "Signed out. Reload to sign in."); return; }
@@ -49,12 +50,13 @@ async function refresh() {
     follow();
   } catch { /* the connection is lost: the stream reports it */ } finally {
     busy = false;
+    pause = Math.max(250, 4 * (performance.now() - start)); // a page that takes long is requested less often
     if (again) { again = false; soon(); }
   }
 }
 
 function soon() {
-  if (!timer) timer = setTimeout(() => { timer = 0; refresh(); }, 250);
+  if (!timer) timer = setTimeout(() => { timer = 0; refresh(); }, pause);
 }
 
 function patch(list) {
@@ -67,13 +69,17 @@ function patch(list) {
   }
 }
 
+let source = null;
+const lose = () => say("lost", "Not connected, showing " + new Date().toLocaleTimeString());
+
 function connect() {
-  const source = new EventSource(address);
+  source?.close();
+  source = new EventSource(address);
   let lost = false;
   source.addEventListener("open", () => { say("live", "Live"); if (lost) { lost = false; soon(); } });
   source.addEventListener("error", () => {
     lost = true;
-    say("lost", "Not connected, showing " + new Date().toLocaleTimeString());
+    lose();
     if (source.readyState === EventSource.CLOSED) setTimeout(() => { connect(); soon(); }, 2000);
   });
   source.addEventListener("patch", (ev) => patch(JSON.parse(ev.data)));
@@ -82,9 +88,12 @@ function connect() {
     const { step, text } = JSON.parse(ev.data), out = document.getElementById("stream");
     if (out && document.getElementById("panel")?.dataset.step === step) out.append(text); else soon();
   });
-  addEventListener("pagehide", () => source.close(), { once: true });
 }
 
-if (address) connect();
-addEventListener("online", soon);
-addEventListener("pageshow", (ev) => { if (ev.persisted) { connect(); soon(); } });
+if (address) {
+  connect();
+  addEventListener("pagehide", () => source.close());
+  addEventListener("offline", () => { source.close(); lose(); });
+  addEventListener("online", () => { connect(); soon(); });
+  addEventListener("pageshow", (ev) => { if (ev.persisted) { connect(); soon(); } });
+}

@@ -1,0 +1,196 @@
+package web
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/contract"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/stepkind"
+)
+
+// panel is what a page shows of one step.
+type panel struct {
+	*stepView
+	Visits   int
+	Reads    []evidence
+	Result   json.RawMessage
+	Writes   []string
+	Pending  bool
+	Attempt  string
+	Live     string
+	Contract *contract.Contract // of the reply; nil if the step asks no model
+	Source   *excerpt
+	// Inside are the steps inside a step that has many, the failed ones first.
+	Inside              []lane
+	FirstItem, NextItem int // items that this page and the next one start with; 0 if there is no next page
+}
+
+// maxOpen is up to how many steps inside another one are shown in the timeline; more are a list in the panel.
+const maxOpen = 20
+
+// folded reports whether the steps inside are not in the timeline.
+func (v *stepView) folded() bool { return v.Items > maxOpen }
+
+// itemsPerPage is how many steps inside another one a page lists.
+const itemsPerPage = 50
+
+// list adds one page of the steps inside a folded step.
+func (p *panel) list(s *story, from int) {
+	if !p.folded() {
+		return
+	}
+	p.FirstItem = from
+	n := 0
+	for _, failed := range []bool{true, false} {
+		for _, v := range s.steps {
+			if v.parent != p.stepView || (v.State == "failed") != failed {
+				continue
+			}
+			if n++; n <= from {
+				continue
+			}
+			if len(p.Inside) == itemsPerPage {
+				p.NextItem = n - 1
+				return
+			}
+			p.Inside = append(p.Inside, lane{
+				Step: v.Path, Visit: v.Visit, Label: visible(v.label()), State: stateView{v.State, words[v.State]},
+				Took: took(v.length()),
+			})
+		}
+	}
+}
+
+// excerpt is the part of a workflow file that declares a step.
+type excerpt struct {
+	Path  string
+	First int // number of the first line
+	Lines []string
+	// Changed reports that the file is not the one that the run was started from, and has no lines for that reason.
+	Changed bool
+}
+
+func (h *Handler) panel(r *request, p *runPage, s *story, path string, chosen *stepView) (*panel, error) {
+	if path == "" {
+		return nil, nil
+	}
+	out := &panel{stepView: chosen, Visits: s.visits[path]}
+	if chosen == nil {
+		out.stepView, out.Pending = &stepView{Name: path, Path: path, State: "pending"}, true
+	}
+	from, _ := strconv.Atoi(r.URL.Query().Get("item")) // any other value means the first page
+	out.list(s, max(from, 0))
+	program, step := p.program, findStep(p.program, path)
+	if out.info != nil {
+		program, step = out.info.Program, out.info.Step
+	}
+	if err := h.describeStep(r, p, out, program, step); err != nil || out.Pending {
+		return out, err
+	}
+	out.Live = out.live
+	if n := len(out.Attempts); n > 1 {
+		out.Attempt = fmt.Sprintf(" · attempt %d", n)
+	}
+	executions, err := h.o.App.Executions(r.Context(), cmp.Or(p.run.Root, p.run.ID), out.Name)
+	var known *app.Error
+	if errors.As(err, &known) && known.Kind == app.NotFound {
+		return out, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	last := executions[len(executions)-1]
+	if len(executions) == out.Visits {
+		last = executions[out.Visit-1]
+	}
+	for _, name := range slices.Sorted(maps.Keys(last.Reads)) {
+		out.Reads = append(out.Reads, evidence{
+			Name: visible(name), Value: last.Reads[name], Untrusted: name == "input" || strings.HasPrefix(name, "input."),
+		})
+	}
+	out.Result, out.Writes = last.Result, last.Writes
+	return out, nil
+}
+
+// describeStep adds what the workflow says about a step: the contract of its reply, and its source.
+func (h *Handler) describeStep(r *request, p *runPage, out *panel, program *ir.Program, step *ir.Step) error {
+	if step == nil {
+		return nil
+	}
+	out.Description = step.Description
+	if t := step.Task(); t != nil {
+		if kind := app.Kinds()[t.Kind]; kind != nil {
+			out.Contract = stepkind.ContractOf(kind, program, step, t)
+		}
+	}
+	if step.Span.IsZero() {
+		return nil
+	}
+	text, path, err := h.o.App.SourceText(r.Context(), p.run, step.Span.File)
+	switch {
+	case err != nil || path == "":
+		return err
+	case text == "":
+		out.Source = &excerpt{Path: visible(path), Changed: true}
+		return nil
+	}
+	next := len(text)
+	for b := range program.Blocks {
+		for i := range program.Blocks[b].Steps {
+			at := program.Blocks[b].Steps[i].Span
+			if at.File == step.Span.File && at.Start > step.Span.Start {
+				next = min(next, at.Start)
+			}
+		}
+	}
+	out.Source = excerptOf(text, step.Span.Start, next)
+	out.Source.Path = visible(path)
+	return nil
+}
+
+// maxExcerpt is how many lines of a file an excerpt has.
+const maxExcerpt = 24
+
+// excerptOf returns the lines of a text from the line before a position up to, but not including, the line before the
+// next position.
+func excerptOf(text string, at, next int) *excerpt {
+	at, next = min(at, len(text)), min(next, len(text))
+	line := strings.Count(text[:at], "\n") // the index of the line
+	first := max(line-1, 0)
+	end := strings.Count(text[:next], "\n") - 1
+	if next == len(text) {
+		end = first + maxExcerpt
+	}
+	all := strings.Split(visible(text), "\n")
+	end = min(max(end, line+1), first+maxExcerpt, len(all))
+	for end > line+1 && strings.TrimSpace(all[end-1]) == "" {
+		end--
+	}
+	return &excerpt{First: first + 1, Lines: all[first:end]}
+}
+
+// findStep returns the step of a program that a path names.
+func findStep(p *ir.Program, path string) *ir.Step {
+	name := path[strings.LastIndexAny(path, "/.")+1:]
+	name, _, _ = strings.Cut(name, "#")
+	for b := range p.Blocks {
+		if step := p.Step(ir.BlockID(b), name); step != nil {
+			return step
+		}
+	}
+	return nil
+}
+
+// Count describes the steps inside.
+func (p *panel) Count() string { return p.count() + ", the failed ones first" }
+
+// Talks reports whether the step has a conversation.
+func (p *panel) Talks() bool { return len(p.Messages) > 0 || p.Live != "" }
