@@ -13,8 +13,8 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// AIFLOW files can declare requests with every kind of credentials, and the calculator under any name. Private addresses
-// need the permission of the project.
+// AIFLOW files can declare requests with every kind of credentials, and the calculator under any name. Private
+// addresses need the permission of the project.
 func TestToolsOfAnAIFLOWFile(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

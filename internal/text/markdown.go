@@ -108,8 +108,8 @@ type Fence struct {
 	Content Region
 	Span    source.Span // including the fence lines
 	Closed  bool
-	// Stop is the line that ends an unclosed block: the opening line of the next block, or a malformed fence. Repair sets
-	// it.
+	// Stop is the line that ends an unclosed block: the opening line of the next block, or a malformed fence. Repair
+	// sets it.
 	Stop     source.Span
 	Unopened bool // set by Repair: the opening line is missing, InfoSpan is the first line
 	Quoted   bool // in a quotation: every line of Content begins with >
