@@ -106,33 +106,26 @@ func (f *fields) decimal(key, doc string) text.Text {
 
 // duration reads a duration; it returns 0 if the key is missing.
 func (f *fields) duration(key, doc string) time.Duration {
-	f.note(key, doc, map[string]any{"type": "string", "pattern": `^([0-9.]+(ms|s|m|h))+$`})
-	t := f.r.String(key)
-	if t.IsZero() {
-		return 0
-	}
-	d, err := time.ParseDuration(t.Value)
-	if err != nil || d <= 0 {
-		f.report(CodeBadValue, t.Span,
-			fmt.Sprintf("Write a number and its unit: %s: 500ms, %s: 30s, %s: 2m.", key, key, key),
-			"%q is not a duration.", t.Value)
-		return 0
-	}
-	return d
+	return f.positive(key, doc, `^([0-9.]+(ms|s|m|h))+$`, time.ParseDuration, "500ms", "30s", "2m")
 }
 
 // age reads a duration that may be written in days or weeks.
 func (f *fields) age(key, doc string) time.Duration {
-	f.note(key, doc, map[string]any{"type": "string", "pattern": `^([0-9]+[dw]|([0-9.]+(ms|s|m|h))+)$`})
+	return f.positive(key, doc, `^([0-9]+[dw]|([0-9.]+(ms|s|m|h))+)$`, ParseAge, "30d", "2w", "12h")
+}
+
+func (f *fields) positive(
+	key, doc, pattern string, parse func(string) (time.Duration, error), examples ...string,
+) time.Duration {
+	f.note(key, doc, map[string]any{"type": "string", "pattern": pattern})
 	t := f.r.String(key)
 	if t.IsZero() {
 		return 0
 	}
-	d, err := ParseAge(t.Value)
+	d, err := parse(t.Value)
 	if err != nil || d <= 0 {
-		f.report(CodeBadValue, t.Span,
-			fmt.Sprintf("Write a number and its unit: %s: 30d, %s: 2w, %s: 12h.", key, key, key),
-			"%q is not a duration.", t.Value)
+		help := "Write a number and its unit: " + key + ": " + strings.Join(examples, ", "+key+": ") + "."
+		f.report(CodeBadValue, t.Span, help, "%q is not a duration.", t.Value)
 		return 0
 	}
 	return d

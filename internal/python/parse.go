@@ -40,37 +40,35 @@ type parser struct {
 // one.
 type stop struct{}
 
-func (p *parser) add(code diag.Code, at Range, message, help string) {
+func (p *parser) add(at Range, message, help string) {
 	if len(p.found) < maxFound {
 		p.found.Add(diag.Diagnostic{
-			Code: code, Severity: diag.Error, Span: p.module.Span(at), Message: message,
-			Help: help,
+			Code: CodeSyntax, Severity: diag.Error, Span: p.module.Span(at), Message: message, Help: help,
 		})
 	}
 }
 
 func (p *parser) fail(at Range, message, help string) {
-	p.add(CodeSyntax, at, message, help)
+	p.add(at, message, help)
 	panic(stop{})
 }
 
 func (p *parser) parse() {
 	if len(p.module.Code) > maxCode {
-		p.add(CodeSyntax, Range{0, 1},
+		p.add(Range{0, 1},
 			fmt.Sprintf("The code is %d bytes long; the limit is %d.", len(p.module.Code),
 				maxCode), "Move work into agents.")
 		return
 	}
 	if i := strings.IndexByte(p.module.Code, 0); i >= 0 || !utf8.ValidString(p.module.Code) {
-		p.add(CodeSyntax, Range{max(i, 0), max(i, 0) + 1}, "The code is not valid UTF-8.", "Save the file as UTF-8.")
+		p.add(Range{max(i, 0), max(i, 0) + 1}, "The code is not valid UTF-8.", "Save the file as UTF-8.")
 		return
 	}
-	fail := func(at Range, message, help string) { p.add(CodeSyntax, at, message, help) }
-	lex := &lexer{text: p.module.Code, end: len(p.module.Code), fail: fail}
+	lex := &lexer{text: p.module.Code, end: len(p.module.Code), fail: p.add}
 	p.tokens = lex.lines()
 	for p.peek().kind != tokEnd {
 		if t := p.peek(); t.kind == tokIndent {
-			p.add(CodeSyntax, t.at, "This line is indented, but nothing above begins a block.",
+			p.add(t.at, "This line is indented, but nothing above begins a block.",
 				"Remove the indentation.")
 			p.pos++
 			continue
@@ -141,12 +139,12 @@ func (p *parser) shown(t token) string {
 	return fmt.Sprintf("%q", p.module.Code[t.at.Start:t.at.End])
 }
 
-func (p *parser) expectOp(op string) token {
+func (p *parser) expectOp(op string) {
 	if !p.isOp(op) {
 		t := p.peek()
 		p.fail(p.visible(t), fmt.Sprintf("Expected %q before %s.", op, p.shown(t)), fmt.Sprintf("Write %s here.", op))
 	}
-	return p.take()
+	p.take()
 }
 
 // visible returns a range that can be underlined: that of the token, or the end of the previous token if it has no
@@ -433,7 +431,7 @@ func (p *parser) block(after string) []Stmt {
 	if p.isOp(":") {
 		p.take()
 	} else { // go on as if it were there
-		p.add(CodeSyntax, p.visible(p.peek()), fmt.Sprintf("Expected a colon after the %s.", after), "Add the colon.")
+		p.add(p.visible(p.peek()), fmt.Sprintf("Expected a colon after the %s.", after), "Add the colon.")
 		for p.peek().kind != tokNewline && p.peek().kind != tokEnd {
 			p.take()
 		}
@@ -443,7 +441,7 @@ func (p *parser) block(after string) []Stmt {
 	}
 	p.take()
 	if t := p.peek(); t.kind != tokIndent {
-		p.add(CodeSyntax, p.visible(t), fmt.Sprintf("Expected an indented block below the %s.", after),
+		p.add(p.visible(t), fmt.Sprintf("Expected an indented block below the %s.", after),
 			"Indent its body, or write pass.")
 		return nil
 	}
@@ -451,7 +449,7 @@ func (p *parser) block(after string) []Stmt {
 	var out []Stmt
 	for p.peek().kind != tokDedent && p.peek().kind != tokEnd {
 		if t := p.peek(); t.kind == tokIndent {
-			p.add(CodeSyntax, t.at, "This line is indented more than the one above.", "Give it the same indentation.")
+			p.add(t.at, "This line is indented more than the one above.", "Give it the same indentation.")
 			p.skipBlock()
 			continue
 		}
@@ -568,7 +566,7 @@ func (p *parser) params(closing string, annotated bool) []Param {
 		name := p.name("a parameter")
 		one.Name, one.KeyOnly = name.text, keyOnly && one.Stars == 0
 		if slices.ContainsFunc(out, func(o Param) bool { return o.Name == one.Name }) {
-			p.add(CodeSyntax, name.at, fmt.Sprintf("The parameter %q is declared twice.", one.Name),
+			p.add(name.at, fmt.Sprintf("The parameter %q is declared twice.", one.Name),
 				"Give it another name.")
 		}
 		if one.Stars == 1 {
@@ -580,7 +578,7 @@ func (p *parser) params(closing string, annotated bool) []Param {
 		if p.acceptOp("=") {
 			one.Default = p.expr()
 		} else if one.Stars == 0 && !one.KeyOnly && len(out) > 0 && out[len(out)-1].Default != nil {
-			p.add(CodeSyntax, name.at,
+			p.add(name.at,
 				fmt.Sprintf("The parameter %q without a default follows one with a default.", one.Name),
 				"Give it a default, or move it to the front.")
 		}
@@ -648,7 +646,7 @@ func (p *parser) tryStatement() Stmt {
 	if p.acceptWord("finally") {
 		n.Finally = p.block("finally")
 	} else if len(n.Handlers) == 0 {
-		p.add(CodeSyntax, first.at, "This try has neither except nor finally.", "Add an except clause.")
+		p.add(first.at, "This try has neither except nor finally.", "Add an except clause.")
 	}
 	n.Range = p.from(first.at.Start)
 	return n
@@ -692,7 +690,7 @@ func (p *parser) simple() Stmt {
 func (p *parser) jump() Stmt {
 	t := p.take()
 	if t.text != "pass" && !p.inLoop {
-		p.add(CodeSyntax, t.at, fmt.Sprintf("%q is outside of a loop.", t.text), "Remove it.")
+		p.add(t.at, fmt.Sprintf("%q is outside of a loop.", t.text), "Remove it.")
 	}
 	return &Jump{Range: t.at, Word: t.text}
 }
@@ -705,7 +703,7 @@ func (p *parser) returnStatement() Stmt {
 	}
 	n.Range = p.from(t.at.Start)
 	if !p.inDef {
-		p.add(CodeSyntax, t.at, "\"return\" is outside of a function.", "Remove it.")
+		p.add(t.at, "\"return\" is outside of a function.", "Remove it.")
 	}
 	return n
 }

@@ -35,7 +35,7 @@ func (p *parser) exprList() Expr {
 func (p *parser) yield() Expr {
 	t := p.take()
 	if !p.inDef {
-		p.add(CodeSyntax, t.at, "\"yield\" is outside of a function.", "Remove it.")
+		p.add(t.at, "\"yield\" is outside of a function.", "Remove it.")
 	}
 	n := &Await{}
 	switch {
@@ -337,7 +337,7 @@ func (p *parser) call(start int, fn Expr) Expr {
 				a.X = p.comprehension(at, '(', nil, a.X)
 			}
 			if last := len(n.Args) - 1; last >= 0 && (n.Args[last].Name != "" || n.Args[last].Stars == 2) {
-				p.add(CodeSyntax, a.X.Where(), "A positional argument follows a keyword argument.",
+				p.add(a.X.Where(), "A positional argument follows a keyword argument.",
 					"Move it to the front, or give it a name.")
 			}
 		}
@@ -576,7 +576,7 @@ func (p *parser) fstring(at Range, raw bool, level int) *FString {
 		if end <= lit {
 			return
 		}
-		l := &lexer{text: text, fail: func(at Range, message, help string) { p.add(CodeSyntax, at, message, help) }}
+		l := &lexer{text: text, fail: p.add}
 		out.Parts = append(out.Parts, FPart{Text: l.content(Range{lit, end}, raw)})
 	}
 	for i := at.Start; i < at.End; {

@@ -13,9 +13,8 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// The tools of an AIFLOW file: requests with each way to say who asks, and the
-// calculator under names of its own. What is private stays out of reach until
-// the project allows it.
+// AIFLOW files can declare requests with every kind of credentials, and the calculator under any name. Private
+// addresses need the permission of the project.
 func TestToolsOfAnAIFLOWFile(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -14,8 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/tool/builtin"
 )
 
-// What AWF files are told of the inputs of operations is what the tools behind
-// them take.
+// The inputs of AWF operations are those of the tools that implement them.
 func TestOperationsOfAWFAreTheTools(t *testing.T) {
 	dir := t.TempDir()
 	folder := filepath.Join(dir, ".awf", "workflows")

@@ -149,7 +149,7 @@ func TestRouterKnowsAgents(t *testing.T) {
 	}
 }
 
-// Options of an agent are not for programs, and that is told.
+// Programs ignore the options of agents, with a warning.
 func TestProgramsHaveNoOptions(t *testing.T) {
 	m := models(t, "", nil)
 	p := program("codex")

@@ -41,7 +41,7 @@ func (simulatedMachine) Absent(job *step.Job, name string) (string, bool) {
 	return simulatedMark + name, len(Commands(job.Workflow)) > 0
 }
 
-// Start fails: what talks with a process cannot be made up.
+// Start fails: a simulation cannot replace a process that a step talks to.
 func (simulatedMachine) Start(context.Context, process.Command) (*process.Process, error) {
 	return nil, errors.New("a simulated run starts no programs")
 }

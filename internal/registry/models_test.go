@@ -326,7 +326,7 @@ func TestApplyDefaults(t *testing.T) {
 	}
 }
 
-// What a model does not have of an agent's options is told, once for each agent.
+// Options that a model does not support give one warning for each agent.
 func TestIgnoredOptions(t *testing.T) {
 	m := models(t, someServers+"\n    second: {api: openai-responses, base_url: 'http://127.0.0.1:3/v1', model: m}\n",
 		nil)

@@ -95,8 +95,8 @@ tools: {look: {url: "https://a.example", headers: {Authorization: "Bearer ${LOOK
 	}
 }
 
-// Texts that are everywhere are not hidden just because a server is told them.
-func TestTelling(t *testing.T) {
+// Common texts, such as names of regions, are not masked although servers receive them.
+func TestCommonTextsAreNotSecrets(t *testing.T) {
 	there := t.TempDir()
 	for value, want := range map[string]bool{
 		"production": true, "DEBUG": true, "Europe": true, "https://api.example": true, "http://localhost:8080/": true,

@@ -134,8 +134,8 @@ func TestAllowedPathsAreTheProjects(t *testing.T) {
 	}
 }
 
-// What keeps a tool from being called is told as it is.
-func TestWhyThereIsNoTool(t *testing.T) {
+// The message states why a tool cannot be called.
+func TestUnavailableToolsHaveAReason(t *testing.T) {
 	tools := projectTools(t, `
 tools:
   Write: {enabled: false}
@@ -208,8 +208,7 @@ func TestSimulatedRunsStartNothing(t *testing.T) {
 	}
 }
 
-// What is made up has the form that the configuration, the tool or the workflow
-// gives it, and is the same for the same seed.
+// A simulated result matches the schema of the configuration, the tool or the workflow, and depends only on the seed.
 func TestSimulatedAnswersHaveTheirForm(t *testing.T) {
 	tools := projectTools(t, `
 tools:

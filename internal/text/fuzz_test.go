@@ -180,7 +180,7 @@ func FuzzMarkdown(f *testing.F) {
 			text.ParseYAML(file, fence.Content.Start, fence.Content.End)
 		}
 		checkDiagnostics(t, file, d.Problems("step"))
-		d.Mend([]string{"step"}, func(lines string) (string, int) {
+		d.Repair([]string{"step"}, func(lines string) (string, int) {
 			return "step", len(lines) - len(strings.TrimLeft(lines, "\n"))
 		})
 		for i, fence := range d.Fences {

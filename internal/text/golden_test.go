@@ -116,7 +116,7 @@ func describeNode(b *strings.Builder, f *source.File, n *text.Node, indent strin
 func describeDocument(f *source.File) string {
 	var b strings.Builder
 	d := text.ParseMarkdown(f)
-	d.Mend([]string{"step", "agent"}, func(lines string) (string, int) {
+	d.Repair([]string{"step", "agent"}, func(lines string) (string, int) {
 		if at := strings.Index(lines, "id: "); at >= 0 {
 			return "step", at
 		}

@@ -108,10 +108,10 @@ type Fence struct {
 	Content Region
 	Span    source.Span // including the fence lines
 	Closed  bool
-	// Stop is the line that ends an unclosed block: the opening line of the next block, or a malformed fence. Mend sets
-	// it.
+	// Stop is the line that ends an unclosed block: the opening line of the next block, or a malformed fence. Repair
+	// sets it.
 	Stop     source.Span
-	Unopened bool // set by Mend: the opening line is missing, InfoSpan is the first line
+	Unopened bool // set by Repair: the opening line is missing, InfoSpan is the first line
 	Quoted   bool // in a quotation: every line of Content begins with >
 	Heading  int  // index of the heading above it, or -1
 }
@@ -316,7 +316,7 @@ func fenceLength(s string) int {
 	return len(s) - len(strings.TrimLeft(s, s[:1]))
 }
 
-// Problems returns diagnostics for the document, including those that Mend has handled. blocks are the info words of
+// Problems returns diagnostics for the document, including those that Repair has handled. blocks are the info words of
 // the format's fences: a problem with one of them is an error, with any other fence a warning.
 func (d *Document) Problems(blocks ...string) diag.List {
 	var out diag.List

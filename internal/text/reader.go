@@ -65,7 +65,7 @@ func Read(n *Node, what string, codes Codes, out *diag.List) *Reader {
 			r.node.Span = n.Span
 		}
 	} else if n.Kind != Map {
-		r.report(codes.WrongType, diag.Error, n.Span,
+		r.report(codes.WrongType, n.Span,
 			fmt.Sprintf("The %s must be a map, but this is %s.", what, n.Kind),
 			`Write it as lines of "key: value".`)
 		r.node, r.wrong = &Node{Kind: Map, Span: n.Span}, true
@@ -73,14 +73,12 @@ func Read(n *Node, what string, codes Codes, out *diag.List) *Reader {
 	return r
 }
 
-func (r *Reader) report(code diag.Code, severity diag.Severity, span source.Span, message,
-	help string,
-) *diag.Diagnostic {
-	return r.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: span, Message: message, Help: help})
+func (r *Reader) report(code diag.Code, span source.Span, message, help string) *diag.Diagnostic {
+	return r.out.Add(diag.Diagnostic{Code: code, Severity: diag.Error, Span: span, Message: message, Help: help})
 }
 
 func (r *Reader) wrongType(key string, n *Node, wanted, help string) *diag.Diagnostic {
-	return r.report(r.codes.WrongType, diag.Error, n.headSpan(),
+	return r.report(r.codes.WrongType, n.headSpan(),
 		fmt.Sprintf("%q of the %s must be %s, but this is %s.", key, r.what, wanted, n.Kind), help)
 }
 
@@ -170,11 +168,11 @@ func (r *Reader) Strings(key string) []Text {
 	for _, item := range n.Items {
 		switch {
 		case item.Kind == Null:
-			r.report(r.codes.WrongType, diag.Error, item.Span,
+			r.report(r.codes.WrongType, item.Span,
 				fmt.Sprintf("An entry of %q of the %s is empty.", key, r.what),
 				"Write a string there, or remove the entry.")
 		case item.Kind >= List:
-			r.report(r.codes.WrongType, diag.Error, item.headSpan(),
+			r.report(r.codes.WrongType, item.headSpan(),
 				fmt.Sprintf("An entry of %q of the %s must be a string, but this is %s.", key, r.what, item.Kind),
 				"Write one text per entry; put it in quotes if it holds a colon.")
 		default:
@@ -203,12 +201,12 @@ func (r *Reader) Int(key string, least int64) (n int64, at source.Span, ok bool)
 	}
 	switch {
 	case value == nil || !value.IsInt64():
-		r.report(r.codes.BadValue, diag.Error, node.Span,
+		r.report(r.codes.BadValue, node.Span,
 			fmt.Sprintf("%q of the %s is too large a number.", key, r.what),
 			"Write a number below 9223372036854775808.")
 		return 0, node.Span, false
 	case value.Cmp(big.NewInt(least)) < 0:
-		r.report(r.codes.BadValue, diag.Error, node.Span,
+		r.report(r.codes.BadValue, node.Span,
 			fmt.Sprintf("%q of the %s must be at least %d.", key, r.what, least),
 			fmt.Sprintf("Write %s: %d or more.", key, least))
 		return 0, node.Span, false
@@ -278,7 +276,7 @@ func (r *Reader) Enum(key string, allowed ...string) Text {
 	if near != "" {
 		help = fmt.Sprintf("Did you mean %q?", near)
 	}
-	r.report(r.codes.BadValue, diag.Error, t.Span, fmt.Sprintf("%q of the %s cannot be %q.", key, r.what, t.Value),
+	r.report(r.codes.BadValue, t.Span, fmt.Sprintf("%q of the %s cannot be %q.", key, r.what, t.Value),
 		help).
 		Replace(t.Value, near)
 	return Text{}
@@ -347,10 +345,10 @@ func (r *Reader) Require(keys ...string) {
 			if near != "" {
 				help = fmt.Sprintf("There is a key %q; rename it to %q.", near, key)
 			}
-			r.report(r.codes.Missing, diag.Error, r.firstKey(), fmt.Sprintf("The %s has no %q.", r.what, key), help).
+			r.report(r.codes.Missing, r.firstKey(), fmt.Sprintf("The %s has no %q.", r.what, key), help).
 				ReplaceAt(r.KeySpan(near), near, key)
 		case n.Kind == Null || n.Kind == String && strings.TrimSpace(n.Value) == "":
-			r.report(r.codes.Missing, diag.Error, r.KeySpan(key), fmt.Sprintf("%q of the %s is empty.", key, r.what),
+			r.report(r.codes.Missing, r.KeySpan(key), fmt.Sprintf("%q of the %s is empty.", key, r.what),
 				fmt.Sprintf("Write a value after %s:.", key))
 		}
 	}

@@ -58,7 +58,7 @@ func parse(f *source.File, out *diag.List) *document {
 		d.noteBlocks(out)
 		return d
 	}
-	d.md.Mend(blockNames, guessBlock)
+	d.md.Repair(blockNames, guessBlock)
 	*out = append(*out, d.md.Problems(blockNames...)...)
 	d.readBlocks(out)
 	d.purpose = d.section("purpose")

@@ -103,29 +103,30 @@ func TestEncodingsAreEquivalent(t *testing.T) {
 		for range rapid.IntRange(1, 3).Draw(t, "spans") {
 			spans = append(spans, drawSpan(t))
 		}
-		text, err := jsonTraces(r, spans)
-		if err != nil {
-			t.Fatal(err)
-		}
 		one, other := &tracepb.TracesData{}, &tracepb.TracesData{}
-		same(t, protobufTraces(r, spans), text, one, other)
+		same(t, traces(r, spans), one, other)
 		for i, s := range one.ResourceSpans[0].ScopeSpans[0].Spans {
 			check(t, s, spans[i])
 		}
 
-		metrics := []Metric{drawMetric(t), drawMetric(t)}
-		if text, err = jsonMetrics(r, metrics); err != nil {
-			t.Fatal(err)
-		}
+		drawn := []Metric{drawMetric(t), drawMetric(t)}
 		of := &metricspb.MetricsData{}
-		same(t, protobufMetrics(r, metrics), text, of, &metricspb.MetricsData{})
+		same(t, metrics(r, drawn), of, &metricspb.MetricsData{})
 		for i, m := range of.ResourceMetrics[0].ScopeMetrics[0].Metrics {
-			checkMetric(t, m, &metrics[i])
+			checkMetric(t, m, &drawn[i])
 		}
 	})
 }
 
-func same(t *rapid.T, binary, text []byte, one, other proto.Message) {
+func same(t *rapid.T, request any, one, other proto.Message) {
+	binary, err := encode(request, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := encode(request, true)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := reporttest.Decode("application/x-protobuf", binary, one); err != nil {
 		t.Fatalf("protobuf: %v", err)
 	}

@@ -470,7 +470,7 @@ func (x *Exporter) sendSpans() error {
 		for i := range batch {
 			spans[i] = batch[i].span
 		}
-		body, err := x.traces.encodeTraces(&x.resource, spans)
+		body, err := encode(traces(&x.resource, spans), x.traces.to.JSON)
 		if err != nil {
 			return err
 		}
@@ -505,7 +505,7 @@ func (x *Exporter) trouble(at *sender, why string) {
 }
 
 func (x *Exporter) sendMetrics() error {
-	body, err := x.metrics.encodeMetrics(&x.resource, x.totals.Gather(journal.MillisOf(x.o.Now())))
+	body, err := encode(metrics(&x.resource, x.totals.Gather(journal.MillisOf(x.o.Now()))), x.metrics.to.JSON)
 	if err != nil {
 		return err
 	}

@@ -202,21 +202,6 @@ func scan(b []byte, number, wire uint64) (uint64, []byte) {
 	return 0, nil
 }
 
-// encodeTraces and encodeMetrics encode requests as the endpoint wants them.
-func (s *sender) encodeTraces(r *Resource, spans []*Span) ([]byte, error) {
-	if s.to.JSON {
-		return jsonTraces(r, spans)
-	}
-	return protobufTraces(r, spans), nil
-}
-
-func (s *sender) encodeMetrics(r *Resource, metrics []Metric) ([]byte, error) {
-	if s.to.JSON {
-		return jsonMetrics(r, metrics)
-	}
-	return protobufMetrics(r, metrics), nil
-}
-
 // Reach sends an empty request to check that the endpoint exists and accepts the credentials.
 func (e *Endpoint) Reach(ctx context.Context) error {
 	s := newSender(e)

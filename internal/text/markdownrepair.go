@@ -7,16 +7,16 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// maxMends limits the work for a file with many unmatched fences.
-const maxMends = 50
+// maxBlockRepairs limits the work for a file with many unmatched fences.
+const maxBlockRepairs = 50
 
-// Mend repairs blocks with a missing or malformed closing line and blocks with a missing opening line, so that one
+// Repair repairs blocks with a missing or malformed closing line and blocks with a missing opening line, so that one
 // missing line does not swap text and blocks in the rest of the file. blocks are the info words of the format. guess
 // returns the block type of the lines above an unmatched fence and the offset where the block starts in them, or "".
 // Problems reports the repairs.
-func (d *Document) Mend(blocks []string, guess func(lines string) (block string, start int)) {
-	mends := 0
-	for i := 0; i < len(d.Fences) && mends < maxMends; i++ {
+func (d *Document) Repair(blocks []string, guess func(lines string) (block string, start int)) {
+	repairs := 0
+	for i := 0; i < len(d.Fences) && repairs < maxBlockRepairs; i++ {
 		fence := &d.Fences[i]
 		switch {
 		case fence.Quoted:
@@ -24,7 +24,7 @@ func (d *Document) Mend(blocks []string, guess func(lines string) (block string,
 			if end, next, stop, ok := d.realEnd(*fence, blocks); ok {
 				fence.Content.End, fence.Span.End, fence.Closed, fence.Stop = end, end, false, stop
 				d.reread(i+1, next)
-				mends++
+				repairs++
 			}
 		case fence.Info == "" && (!fence.Closed || d.openingInside(*fence)):
 			above := d.Body.Start
@@ -46,7 +46,7 @@ func (d *Document) Mend(blocks []string, guess func(lines string) (block string,
 				Span: d.File.Span(start, fence.Content.Start), Closed: true, Unopened: true, Heading: fence.Heading,
 			}
 			d.reread(i+1, next)
-			mends++
+			repairs++
 		}
 	}
 }
