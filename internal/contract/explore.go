@@ -222,11 +222,11 @@ func Fails(p *ir.Program, s *ir.Step, seed uint64, of Parts) bool {
 	if !ok {
 		return false
 	}
-	all := f.recoveries(of)
-	if !slices.ContainsFunc(all, func(r recovery) bool { return slices.Contains(r.work, home) }) {
-		return false
-	}
 	deciders := f.deciders(of)
+	if by, ok := f.walker(deciders, of).failing(f.recoveries(of, true)); ok {
+		return seed > 0 && by[(seed-1)%Explored+1] == home
+	}
+	all := f.recoveries(of, false)
 	for i, one := range all {
 		if !slices.Contains(one.work, home) {
 			continue
@@ -266,14 +266,14 @@ type recovery struct {
 	work []*ir.Step
 }
 
-// recoveries returns the steps whose failure leads to steps that no success
-// leads to.
-func (f *flow) recoveries(of Parts) []recovery {
+// recoveries returns the steps whose failure leads to steps that no success leads to; with shared, also to steps that
+// only their own success does not lead to.
+func (f *flow) recoveries(of Parts, shared bool) []recovery {
 	var out []recovery
 	for b := range f.p.Blocks {
 		for i := range f.p.Blocks[b].Steps {
 			s := &f.p.Blocks[b].Steps[i]
-			if s.Implied || !of(s).Reports && !f.recovers(ir.BlockID(b), s) {
+			if s.Implied || !of(s).Reports && !f.recovers(ir.BlockID(b), s, shared) {
 				continue
 			}
 			work, fails := f.work(s, of)
@@ -286,20 +286,24 @@ func (f *flow) recoveries(of Parts) []recovery {
 }
 
 // recovers reports whether a step has a way on for its failure alone.
-func (f *flow) recovers(block ir.BlockID, s *ir.Step) bool {
+func (f *flow) recovers(block ir.BlockID, s *ir.Step, shared bool) bool {
 	if s.Fallback != nil {
 		return !f.follows(block, s.Fallback.Name)
 	}
 	return slices.ContainsFunc(s.Next, func(e ir.Edge) bool {
-		return e.To.Step != "" && slices.Contains(e.On, ir.Failed) && !slices.Contains(e.On, ir.OK) && !f.follows(block, e.To.Step)
+		return e.To.Step != "" && slices.Contains(e.On, ir.Failed) && !slices.Contains(e.On, ir.OK) &&
+			(shared && !leads(s, e.To.Step) || !f.follows(block, e.To.Step))
 	})
 }
 
 // follows reports whether a step of a block is the next one after a success.
 func (f *flow) follows(block ir.BlockID, id string) bool {
-	return slices.ContainsFunc(f.p.Blocks[block].Steps, func(s ir.Step) bool {
-		return slices.ContainsFunc(s.Next, func(e ir.Edge) bool { return e.To.Step == id && slices.Contains(e.On, ir.OK) })
-	})
+	return slices.ContainsFunc(f.p.Blocks[block].Steps, func(s ir.Step) bool { return leads(&s, id) })
+}
+
+// leads reports whether the success of a step leads to another one, whatever it decides.
+func leads(s *ir.Step, id string) bool {
+	return slices.ContainsFunc(s.Next, func(e ir.Edge) bool { return e.To.Step == id && slices.Contains(e.On, ir.OK) })
 }
 
 // work returns the steps whose work fails a step: the step itself, or the

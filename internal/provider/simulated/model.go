@@ -200,31 +200,14 @@ type attempt struct{ at map[string]json.RawMessage }
 // all combinations, so that some run takes every branch and every loop ends.
 func (m Model) explore(d dice, c *contract.Contract) []attempt {
 	var out []attempt
-	combinations := 1
-	for _, p := range c.Probes {
-		combinations = min(combinations*max(len(p.Values), 1), mostCombinations)
-	}
-	first := m.Seed/uint64(max(c.Stride, 1)) + uint64(d.round)
-	if contract.Stubborn(m.Seed) && d.round < contract.StubbornRounds && max(c.Stride, 1)*combinations < contract.Explored {
-		first = 0 // of no option; see contract.Probe
-	}
-	for i := range combinations {
-		one := attempt{at: map[string]json.RawMessage{}}
-		rest := first + uint64(i)
-		for _, p := range c.Probes {
-			if n := uint64(len(p.Values)); n > 0 {
-				one.at[p.At] = p.Values[rest%n]
-				rest /= n
-			}
-		}
-		if len(one.at) > 0 {
+	first := contract.FirstCombination(c.Probes, m.Seed, c.Stride, d.round)
+	for i := range contract.Combinations(c.Probes) {
+		if one := (attempt{at: contract.Combination(c.Probes, first+uint64(i))}); len(one.at) > 0 {
 			out = append(out, one)
 		}
 	}
 	return append(out, attempt{})
 }
-
-const mostCombinations = 64
 
 // schema returns what the values make of the reply.
 func (a attempt) schema() any {
