@@ -313,11 +313,14 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 		return
 	}
 	if without, writer := c.misses(s, path, steps); without != "" {
-		c.missing(path, CodeMaybeMissing, diag.Note, at,
+		found := c.missing(path, CodeMaybeMissing, diag.Note, at,
 			fmt.Sprintf("%q may be missing when step %q reads it: %s.", path, s.ID, without),
 			"Without it the step gets null, or fails where a text needs it: let every way lead through a step that "+
 				"writes it, or give this one a condition.",
 			diag.Related{Span: writer.Span, Message: "written here"})
+		if found != nil {
+			found.Lenient = true
+		}
 	}
 }
 

@@ -38,6 +38,8 @@ type Program struct {
 	MayIntervene bool `json:"may_intervene,omitempty"`
 	// NoResume forbids resuming an interrupted run.
 	NoResume bool `json:"no_resume,omitempty"`
+	// APIOptIn forbids other programs to start runs over the API, unless a trigger of kind OnAPI allows it.
+	APIOptIn bool `json:"api_opt_in,omitempty"`
 	// CheckpointEvery adds a checkpoint to the records after this many steps. Durability does not depend on it: every
 	// step is durable.
 	CheckpointEvery int `json:"checkpoint_every,omitempty"`

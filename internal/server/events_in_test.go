@@ -343,8 +343,8 @@ func TestGitHubSignatureOfTheDocumentedExample(t *testing.T) {
 	}
 }
 
-// A token with the role starter:NAME starts that workflow and nothing else, and
-// only if the workflow says "api: true".
+// A program starts a workflow only if the workflow says "api: true", whatever its roles. A token with the role
+// starter:NAME starts that workflow and nothing else. People start workflows on demand, unless they say "api: false".
 //
 // Spec: Agent Flow §2.4 api
 func TestScopedTokensStartOneWorkflow(t *testing.T) {
@@ -360,17 +360,29 @@ func TestScopedTokensStartOneWorkflow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	service, err := p.auth.Users().Add("nightly", true, []identity.Role{identity.Operator}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	person, err := p.auth.Users().Add("ann", false, []identity.Role{identity.Operator}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
 	owner := p.token
 	for _, c := range []struct {
 		token, workflow string
 		want            int
 	}{
 		{scoped, "open", 201},
+		{service, "open", 201},
+		{service, "plain", 403},
 		{scoped, "other", 403},
 		{scoped, "plain", 403},
 		{scoped, "shut", 403},
 		{owner, "open", 201},
 		{owner, "plain", 201},
+		{person, "plain", 201},
+		{person, "shut", 403},
 		{owner, "shut", 403},
 	} {
 		var s api.Status

@@ -336,6 +336,12 @@ func mayStart(ctx context.Context, an *app.Analysis) (untrusted bool, err error)
 		}
 	}
 	id, _ := IdentityOf(ctx)
+	if an.Program.APIOptIn && !allowed && id.Kind == identity.Service {
+		return false, &Problem{
+			Status: http.StatusForbidden, Code: "api-off", Detail: "The workflow does not allow programs to start it over the API.",
+			Help: "Add api: true to its triggers, or start it as a person.",
+		}
+	}
 	any, this := id.MayStart(an.Name())
 	if !any && (!this || !allowed) {
 		return false, &Problem{

@@ -2,6 +2,7 @@ package agentflow
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -106,6 +107,9 @@ func (l *lowering) branch(s *step, b *values, w worker) ir.Branch {
 	}
 	agent, at := l.workerAgent(b, w)
 	task := s.agentTask(agent, at)
+	if most := one.Budget.Steps; most != nil { // the steps of a worker are the turns of its agent
+		task.Settings.Put("max_turns", min(max(most.Max, 1), math.MaxInt32), most.Span)
+	}
 	if fields := b.object("worker_output").words("required_fields"); len(fields) > 0 {
 		task.Settings.Put("required", plain(fields), b.object("worker_output").key("required_fields"))
 	}

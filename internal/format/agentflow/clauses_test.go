@@ -26,7 +26,7 @@ const (
 // clause is a requirement of the specification.
 type clause struct {
 	section, name, level, text string
-	notMet                     string // why it is not met
+	decision                   string // how and why Espalier deviates from it
 }
 
 func (c *clause) id() string { return "§" + c.section + " " + c.name }
@@ -46,8 +46,8 @@ func readClauses(t *testing.T) []*clause {
 	var out []*clause
 	seen := map[string]bool{}
 	for i, line := range strings.Split(string(raw), "\n") {
-		if reason, ok := strings.CutPrefix(line, "  not met: "); ok && len(out) > 0 {
-			out[len(out)-1].notMet = reason
+		if reason, ok := strings.CutPrefix(line, "  decision: "); ok && len(out) > 0 {
+			out[len(out)-1].decision = reason
 			continue
 		}
 		if line == "" || strings.HasPrefix(line, "#") {
@@ -126,7 +126,7 @@ func specTests(t *testing.T) []specTest {
 	return out
 }
 
-// Every clause of the specification has a test that shows it, or a reason why it is not met, and
+// Every clause of the specification has a test that shows it, or a decision to deviate from it, and
 // the page about clauses lists them. With -update, the page is written.
 func TestEveryClauseHasATest(t *testing.T) {
 	clauses := readClauses(t)
@@ -143,15 +143,15 @@ func TestEveryClauseHasATest(t *testing.T) {
 	page.WriteString(clauseHead)
 	for _, c := range clauses {
 		tests := shown[c.id()]
-		if len(tests) == 0 && c.notMet == "" {
+		if len(tests) == 0 && c.decision == "" {
 			t.Errorf("no test shows %s: %s", c.id(), c.text)
 		}
 		evidence := strings.Join(tests, ", ")
-		if c.notMet != "" {
+		if c.decision != "" {
 			if tests != nil {
 				evidence = " Test of this behavior: " + evidence
 			}
-			evidence = "**Not met.** " + c.notMet + evidence
+			evidence = "**Deviation by decision** " + c.decision + evidence
 		}
 		fmt.Fprintf(&page, "| %s | %s | %s | %s |\n", c.id(), c.level, c.text, evidence)
 	}
@@ -173,7 +173,8 @@ const clauseHead = `# Agent Flow: clauses and tests
 This table lists the requirements of Agent Flow 0.2.0, in our own words, and the tests that show each of them. It is
 generated from annotations in the tests; a clause without a test fails the build. The specification does not use the
 keywords of RFC 2119: MUST marks what it requires of a file or states as behavior, SHOULD what it recommends.
-[agent-flow.md](agent-flow.md) describes the behavior where the specification is silent.
+[agent-flow.md](agent-flow.md) describes the behavior where the specification is silent. A deviation by decision names the
+decision there and its reason, and the tests of the actual behavior.
 
 | clause | level | requirement | tests |
 |---|---|---|---|

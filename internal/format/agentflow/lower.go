@@ -265,7 +265,7 @@ func (l *lowering) triggers(v *values) {
 	if v.has("manual") {
 		manual.Span = v.word("manual").Span
 	}
-	l.p.Triggers = []ir.Trigger{manual}
+	l.p.Triggers, l.p.APIOptIn = []ir.Trigger{manual}, true
 	zone := v.word("timezone")
 	if schedule := v.word("schedule"); schedule.Value != "" {
 		l.p.Triggers = append(l.p.Triggers, ir.Trigger{

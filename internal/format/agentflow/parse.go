@@ -353,6 +353,7 @@ func (d *document) checkSection(fence *text.Fence, out *diag.List) bool {
 		found.Message = fmt.Sprintf("The %s block is under the heading %q.", fence.Info, upper(above))
 		found.Help = fmt.Sprintf("Move it under a heading %q.", "## "+title)
 	}
+	found.Lenient = found.Severity == diag.Note
 	out.Add(found)
 	return true
 }
