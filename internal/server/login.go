@@ -15,6 +15,9 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		s.pages.ServeHTTP(w, r)
 		return
 	}
+	if r.Method == http.MethodHead { // which must not use up the code
+		return
+	}
 	id, err := s.auth.RedeemLogin(code)
 	if err != nil {
 		if wait := s.auth.failures.add(remoteHost(r)); wait > 0 {

@@ -483,6 +483,10 @@ func TestOwnerSignsInWithTheLinkOnce(t *testing.T) {
 		w.Body.Close()
 		return w
 	}
+	// Programs that preview or scan links send HEAD first.
+	if w, err := browser.Head(link); err != nil || w.StatusCode != 200 || len(w.Cookies()) > 0 {
+		t.Fatal(w, err)
+	}
 	if w := get(browser, link); w.StatusCode != 303 || strings.Contains(w.Header.Get("Location"), "code") {
 		t.Fatalf("%d %v", w.StatusCode, w.Header)
 	}

@@ -53,12 +53,27 @@ func (c *insertion) follow(file *syntax.File) {
 		}
 		return c.input
 	}
-	for c.changed = true; c.changed; {
+	for c.changed = true; c.changed && *c.work < maxWork; {
 		c.changed = false
 		c.visit(file, in())
 	}
 	c.checks = true
 	c.visit(file, in())
+	if *c.work >= maxWork {
+		c.err = &Error{Part: -1, Message: "the command is too complex to check", Help: "Move parts of it to a script"}
+	}
+}
+
+// maxWork limits how many parts of a command are visited, in total. A here-document of 2,000 lines with values takes less
+// than half of it.
+const maxWork = 300_000
+
+// walk visits the parts of a node until the work is too much.
+func (c *insertion) walk(node syntax.Node, visit func(syntax.Node) bool) {
+	syntax.Walk(node, func(n syntax.Node) bool {
+		*c.work++
+		return *c.work < maxWork && visit(n)
+	})
 }
 
 // hasChannels reports whether a command has coprocesses, or opens files that stay open for the commands after it.
@@ -82,6 +97,7 @@ func hasChannels(file *syntax.File) (found bool) {
 func (c *insertion) assigned(name string, values set) {
 	for n := range values {
 		if !c.vars[name][n] {
+			*c.work += len(c.vars[name]) + len(values)
 			c.vars[name], c.changed = union(c.vars[name], values), true
 			return
 		}
@@ -199,7 +215,7 @@ func (c *insertion) values(nodes ...syntax.Node) set {
 		}
 	}
 	for _, node := range nodes {
-		syntax.Walk(node, func(n syntax.Node) bool {
+		c.walk(node, func(n syntax.Node) bool {
 			switch n := n.(type) {
 			case *syntax.Lit:
 				text(n.Value)
@@ -209,7 +225,7 @@ func (c *insertion) values(nodes ...syntax.Node) set {
 				if summarizes(n.Stmts) {
 					return false
 				}
-				if readsInput(n.Stmts) {
+				if c.readsInput(n.Stmts) {
 					maps.Copy(out, c.input)
 				}
 			case *syntax.ParamExp:
@@ -218,13 +234,14 @@ func (c *insertion) values(nodes ...syntax.Node) set {
 				}
 				if n.Excl && n.Names == 0 && !isList(n.Index) { // it may expand any variable
 					for _, values := range c.vars {
+						*c.work += len(values)
 						maps.Copy(out, values)
 					}
 				}
 				if n.Param != nil {
-					for v := range c.vars[parameter(n.Param.Value)] {
-						out[v] = true
-					}
+					values := c.vars[parameter(n.Param.Value)]
+					*c.work += len(values)
+					maps.Copy(out, values)
 				}
 			}
 			return true
@@ -270,9 +287,9 @@ func summarizes(list []*syntax.Stmt) bool {
 }
 
 // readsInput reports whether commands print what is in their standard input, judging by their names.
-func readsInput(list []*syntax.Stmt) (found bool) {
+func (c *insertion) readsInput(list []*syntax.Stmt) (found bool) {
 	for _, s := range list {
-		syntax.Walk(s, func(n syntax.Node) bool {
+		c.walk(s, func(n syntax.Node) bool {
 			switch n := n.(type) {
 			case *syntax.CallExpr:
 				found = found || len(n.Args) > 0 && slices.Contains(filters, path.Base(n.Args[0].Lit()))
@@ -300,7 +317,7 @@ func isInput(path string) bool {
 
 // visit follows and checks the values in a node whose commands read in from their standard input.
 func (c *insertion) visit(node syntax.Node, in set) {
-	syntax.Walk(node, func(n syntax.Node) bool {
+	c.walk(node, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.Stmt:
 			c.statement(n, in)
@@ -667,7 +684,8 @@ func (c *insertion) shellCode(program, code string, parameters map[string]set, i
 	}
 	inner := newInsertion("sh", c.parts)
 	inner.prefix, inner.form, inner.nested, inner.input = c.prefix, c.form, true, in
-	inner.vars = maps.Clone(c.vars)
+	inner.vars, inner.work = maps.Clone(c.vars), c.work
+	*c.work += len(code)
 	maps.Copy(inner.vars, parameters)
 	if len(found) == 0 && len(in) == 0 && len(inner.vars) == 0 {
 		return

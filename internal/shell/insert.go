@@ -86,8 +86,9 @@ func Insert(name string, parts []Part) (Command, error) {
 	if err != nil {
 		return Command{}, err
 	}
-	c.follow(file)
-	c.rewrite(file)
+	if c.follow(file); c.err == nil {
+		c.rewrite(file)
+	}
 	if c.err != nil {
 		return Command{}, c.err
 	}
@@ -128,6 +129,7 @@ type insertion struct {
 	checks  bool         // report errors
 	changed bool         // vars changed
 	shifts  bool         // the command changes its positional parameters
+	work    *int         // how many parts have been visited; see maxWork
 	output  set          // values in the command that is being visited
 	input   set          // values in its standard input
 }
@@ -137,7 +139,7 @@ func newInsertion(name string, parts []Part) *insertion {
 		shell: path.Base(name), parts: parts, known: map[string]int{}, vars: map[string]set{},
 		written: map[string][]string{},
 		funcs:   map[string]bool{}, arrays: map[string]bool{}, assoc: map[string]bool{}, ints: map[string]bool{},
-		numbers: map[syntax.Node]bool{}, code: map[int]bool{}, oneWord: map[int]bool{},
+		numbers: map[syntax.Node]bool{}, code: map[int]bool{}, oneWord: map[int]bool{}, work: new(int),
 	}
 	c.prefix = "espalierValue"
 	for slices.ContainsFunc(parts, func(p Part) bool { return p.Value == nil && strings.Contains(p.Text, c.prefix) }) {

@@ -2,6 +2,7 @@ package shell_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -291,4 +292,27 @@ func FuzzInsert(f *testing.F) {
 			t.Errorf("%q: %q", text, got.Text)
 		}
 	})
+}
+
+// Commands that cost too much work to check are errors, however they are built.
+func TestCostlyCommandsAreErrors(t *testing.T) {
+	chain := &strings.Builder{}
+	for i := range 3000 {
+		fmt.Fprintf(chain, "x%d=$x%d; ", 3000-i, 2999-i)
+	}
+	for name, command := range map[string]string{
+		"nested":          strings.Repeat("$(", 400) + "@" + strings.Repeat(")", 400),
+		"many variables":  chain.String() + "x0=@; echo $x3000",
+		"many statements": strings.Repeat(`x=@; y=$x; echo "$y"; `, 10_000),
+		"many shells":     "x=@; " + strings.Repeat("find . -exec sh -c 'sh -c \"echo a\"' \\; ", 2000) + strings.Repeat("a ", 100_000),
+	} {
+		_, err := shell.Insert("bash", split(command, shell.Value{Unknown: true}))
+		if failed, ok := errors.AsType[*shell.Error](err); !ok || failed.Part != -1 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	long := "cat > f <<E\n" + strings.Repeat("a line with @ and $HOME\n", 2000) + "E\n"
+	if _, err := shell.Insert("bash", split(long, shell.Value{Unknown: true})); err != nil {
+		t.Error(err)
+	}
 }

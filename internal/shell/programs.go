@@ -362,11 +362,12 @@ func (c *insertion) call(call *syntax.CallExpr, in set, here *syntax.Word) {
 			}
 		}
 	}
-	for i := 0; i < len(args); i++ {
+	for i := 0; i < len(args) && *c.work < maxWork; i++ {
 		name, p, ok := find(args[i])
 		if !ok || i != first && !p.nested && (i > first || name != "env") {
 			continue
 		}
+		*c.work += len(args) - i
 		c.arguments(name, p, args[i+1:], call.Args[i+1:], in, here, piped)
 		if name == "git" {
 			c.git(args[i+1:], call.Args[i+1:], in, here, piped)
