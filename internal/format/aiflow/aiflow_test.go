@@ -251,6 +251,18 @@ func TestReportsMistakesInTools(t *testing.T) {
 	}
 }
 
+// What editors write into exports, such as settings of agents that only call a tool, is a warning at most.
+func TestExportsOfTheEditorLoad(t *testing.T) {
+	agent := `"one":{"name":"One","role":"Tool","model":{"provider":"system","name":"tool-executor","max_tokens":0},` +
+		`"output_format":"raw","prompt":"","tools":["x"]}`
+	for _, declared := range []string{`{"type":"http","endpoint":"/api/search"}`, `{"type":"http"}`} {
+		text := strings.Replace(document(`"start":"one"`, agent), `"tools":{}`, `"tools":{"x":`+declared+`}`, 1)
+		if got := compile(text, nil); got.Diagnostics.Errors() || got.Program == nil {
+			t.Errorf("%s: %v", declared, got.Diagnostics)
+		}
+	}
+}
+
 // Settings beside the model's name take precedence over the config.
 func TestModelSettingsTakePrecedence(t *testing.T) {
 	model := `{"provider":"openai","name":"m","temperature":0.1,"max_tokens":10},"config":{"temperature":0.9,"max_tokens":20,"top_p":0.5}`
