@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -82,6 +83,9 @@ func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*
 	if err != nil {
 		return nil, err
 	}
+	if err := rt.reportSetBack(ctx, req.Run); err != nil {
+		return nil, err
+	}
 	if program.Root().NoResume {
 		return nil, fail(InvalidRequest, NotResumable, "the workflow says \"resume_supported: false\"")
 	}
@@ -129,6 +133,26 @@ func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*
 	}
 	r.Changed = changedFiles(rt.root, def)
 	return r, nil
+}
+
+// reportSetBack tells people if the audit log of a run has records that the journal lacks. The journal was set back
+// then, as by a file that was cut off or restored, and steps that it does not know of may run again.
+func (rt *environment) reportSetBack(ctx context.Context, id journal.RunID) error {
+	entry, err := rt.Store.Entry(ctx, id)
+	if err != nil {
+		return err
+	}
+	if entry.Owner != "" && rt.Process.Drives(entry.Owner) {
+		return nil // its records may be ahead of what this process has read
+	}
+	lost, err := rt.Audits.Ahead(ctx, id, entry.Seq)
+	if err != nil || lost == 0 {
+		return err
+	}
+	rt.app.o.Notify(Notice{Text: fmt.Sprintf("The journal of run %s was set back: its audit log has %d more records. "+
+		"The run continues from what the journal has, and may repeat steps. The log is kept beside the new one.",
+		short(id), lost)})
+	return nil
 }
 
 // Resume continues a run. It returns when that is durable; the run then continues in the background.

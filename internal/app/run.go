@@ -467,6 +467,9 @@ func (a *App) Work(ctx context.Context, ready func(root string), skipped func(*R
 	if err := rt.open(ctx); err != nil {
 		return err
 	}
+	if rt.ReadOnly() {
+		return &Error{Kind: storeKind(journal.ErrReadOnly), Message: journal.ErrReadOnly.Error(), Err: journal.ErrReadOnly}
+	}
 	rt.DeliverTelemetry()
 	notified := make(chan struct{})
 	go func() {

@@ -15,11 +15,16 @@ func Open(path string) (*File, error) {
 	return &File{f}, nil
 }
 
-// OpenExisting opens a file that exists.
+// OpenExisting opens a file that exists. If this process may only read it, most
+// systems can lock it all the same.
 func OpenExisting(path string) (*File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
-		return nil, err
+		read, readErr := os.Open(path)
+		if readErr != nil {
+			return nil, err
+		}
+		f = read
 	}
 	return &File{f}, nil
 }

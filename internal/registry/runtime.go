@@ -51,6 +51,7 @@ type Runtime struct {
 
 	dir    string
 	own    journal.Tailer // appends of this process, if the store has them apart
+	copied string         // a copy of the folder, if that cannot be written
 	getenv func(string) string
 	states *execution.Writer
 	trail  *awfaudit.Writer // nil when it is switched off
@@ -217,8 +218,13 @@ func (r *Runtime) record() error {
 		return err
 	}
 	// Sinks without a position of their own come first, so that they have had everything up to the others' positions.
+	sinks, after := report.Sinks{r.Transcripts, r.Audits}, min(told, audited)
+	if r.copied != "" { // nothing outside of the copy is written
+		r.follow = report.Follow(r.Store, sinks, report.FollowOptions{After: after, Log: r.log})
+		return nil
+	}
 	r.states = r.executions()
-	sinks, after := report.Sinks{r.states, r.Transcripts, r.Audits}, min(told, audited)
+	sinks = append(report.Sinks{r.states}, sinks...)
 	var source journal.Tailer = r.Store
 	if r.own != nil {
 		source, after = r.own, 0
@@ -371,6 +377,9 @@ func (r *Runtime) Close() error {
 	}
 	if r.Process != nil {
 		errs = append(errs, r.Process.Close())
+	}
+	if r.copied != "" {
+		errs = append(errs, os.RemoveAll(r.copied))
 	}
 	return errors.Join(errs...)
 }

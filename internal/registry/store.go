@@ -2,7 +2,10 @@ package registry
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/config"
@@ -76,6 +79,9 @@ func (r *Runtime) openStore(o RuntimeOptions) (now func() time.Time, err error) 
 		return store.Now, nil
 	}
 	process, err := owner.New(filepath.Join(r.dir, "owners"))
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return nil, r.openCopy()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -98,8 +104,11 @@ func monotonic() func() time.Duration {
 // records returns the folder of the records that this machine keeps. Positions
 // in a journal mean nothing in another one, so each kind of store has its own.
 func (r *Runtime) records() string {
-	if r.own != nil {
+	switch {
+	case r.own != nil:
 		return filepath.Join(r.dir, "storage", "postgres")
+	case r.copied != "":
+		return filepath.Join(r.copied, "storage")
 	}
 	return filepath.Join(r.dir, "storage")
 }

@@ -2,9 +2,11 @@ package registry_test
 
 import (
 	"compress/gzip"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/engine"
@@ -18,8 +20,18 @@ func TestStoresOfEarlierReleases(t *testing.T) {
 	const waiting, finished journal.RunID = "00000000-0000-4000-8000-000000000001",
 		"10000000-0000-4000-8000-000000000002"
 	fixtures, err := filepath.Glob("testdata/stores/*.db.gz")
-	if err != nil || len(fixtures) == 0 {
-		t.Fatalf("%d fixtures, %v", len(fixtures), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	migrations, err := filepath.Glob("../journal/sqlite/migrations/*.sql")
+	if err != nil || len(migrations) == 0 {
+		t.Fatalf("%d migrations, %v", len(migrations), err)
+	}
+	const first = 2 // of the first release
+	for schema := first; schema <= len(migrations); schema++ {
+		if fixture := fmt.Sprintf("testdata/stores/schema%d.db.gz", schema); !slices.Contains(fixtures, fixture) {
+			t.Errorf("there is no store with schema %d: add %s, written by a program that has this schema", schema, fixture)
+		}
 	}
 	for _, fixture := range fixtures {
 		t.Run(filepath.Base(fixture), func(t *testing.T) {

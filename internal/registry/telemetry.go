@@ -40,7 +40,7 @@ func (r *Runtime) telemetryDir() string { return filepath.Join(r.records(), "tel
 
 // observed returns the store that the engine writes to. It reports appends to telemetry, if that is configured.
 func (r *Runtime) observed(store journal.Store, o RuntimeOptions) journal.Store {
-	if !otel.Asked(o.Getenv) {
+	if !otel.Asked(o.Getenv) || r.copied != "" {
 		return store
 	}
 	r.telemetry = otel.New(otel.Options{

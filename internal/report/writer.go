@@ -1,13 +1,16 @@
 package report
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -448,6 +451,42 @@ func (w *Writer) CatchUp(ctx context.Context, run journal.RunID) error {
 	w.forget(w.runs[run]) // memory and checkpoint may not reflect a file that was changed
 	w.dropCheckpoint(run)
 	return w.catchUp(ctx, run)
+}
+
+// Ahead returns how many lines the record of a root run has after those that its journal yields, up to the event with
+// number last. There are none unless a process writes at this moment, or the journal was set back: it has lost appends
+// whose record survived.
+func (w *Writer) Ahead(ctx context.Context, run journal.RunID, last journal.Seq) (lines int, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s := w.runs[run]; s != nil && s.seq > last {
+		w.forget(s)
+	}
+	if c, err := w.Checkpoint(ctx, run); err != nil {
+		return 0, err
+	} else if c != nil && c.Seq > last {
+		w.dropCheckpoint(run)
+	}
+	if err := w.catchUp(ctx, run); err != nil || w.runs[run] == nil || w.runs[run].files[run] == nil {
+		return 0, err
+	}
+	at := w.runs[run].files[run]
+	f, err := os.Open(at.path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	rest := io.NewSectionReader(f, at.offset, math.MaxInt64-at.offset)
+	for buffer := make([]byte, 64<<10); ; {
+		n, err := rest.Read(buffer)
+		lines += bytes.Count(buffer[:n], []byte{'\n'})
+		if errors.Is(err, io.EOF) {
+			return lines, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
 }
 
 func (w *Writer) catchUp(ctx context.Context, run journal.RunID) error {

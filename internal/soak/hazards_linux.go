@@ -135,7 +135,7 @@ func fillDisk(program, dir string, seed uint64) error {
 				try("resume", run)
 			default:
 				try("approve", run)
-				try("signal", run, w.event)
+				try(w.args("signal")...)
 			}
 		}
 		return errors.New("the run does not finish when there is room again")

@@ -79,7 +79,7 @@ func (w *workflow) args(command string) []string {
 		if w.talks {
 			return []string{"signal", run, w.event, "--text", "Go on"}
 		}
-		return []string{"signal", run, w.event}
+		return []string{"signal", run, w.event, "--data", `{"approved": true}`} // the gate of agent-flow needs it
 	case "edit":
 		return []string{"edit", run, w.edit}
 	case "leave":

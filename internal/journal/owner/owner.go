@@ -80,6 +80,13 @@ func New(dir string) (*Process, error) {
 	return p, nil
 }
 
+// Observe returns a process that looks at the others in a folder without
+// announcing itself: the folder may be read-only. It cannot own runs, because
+// others consider it dead.
+func Observe(dir string) *Process {
+	return &Process{dir: dir, id: journal.Owner(rand.Text()), wakes: make(chan struct{}, 1)}
+}
+
 func (p *Process) announce() (err error) {
 	path := p.path(p.id) + lockSuffix
 	if p.lock, err = filelock.Open(path); err != nil {
@@ -140,6 +147,9 @@ func (p *Process) Drives(o journal.Owner) bool {
 // StopDriving announces that this process starts no more tasks. If the
 // announcement fails, others wait for this process until it ends.
 func (p *Process) StopDriving() {
+	if p.lock == nil {
+		return
+	}
 	_ = os.WriteFile(p.path(p.id)+leavingSuffix, nil, 0o600)
 }
 
@@ -217,6 +227,9 @@ func (p *Process) Workers(context.Context) ([]Worker, error) {
 
 // Close ends this process's ownership: other processes consider it dead.
 func (p *Process) Close() error {
+	if p.lock == nil {
+		return nil
+	}
 	var err error
 	p.close.Do(func() {
 		p.pipe.close()

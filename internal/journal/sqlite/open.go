@@ -29,6 +29,9 @@ type Options struct {
 	// Dead reports whether the process of an owner has ended. It must not call
 	// the store. If it is nil, every other owner counts as alive.
 	Dead func(journal.Owner) bool
+	// Frozen refuses all writes with ErrReadOnly, once the schema of the file is
+	// up to date: see Copy.
+	Frozen bool
 }
 
 // Store is a journal.Store in a SQLite file.
@@ -48,7 +51,7 @@ type Store struct {
 
 	// Only the commit goroutine uses these fields.
 	writer    *conn
-	broken    error // why nothing is written anymore, after a failed sync
+	broken    error // why nothing is written: the store is frozen, or a sync has failed
 	turn      writeTurn
 	callbacks *callbackDispatcher
 }
@@ -77,6 +80,9 @@ func Open(path string, o Options) (*Store, error) {
 	}
 	if err := s.open(o); err != nil {
 		return nil, err
+	}
+	if o.Frozen {
+		s.broken = journal.ErrReadOnly
 	}
 	s.callbacks = newCallbackDispatcher()
 	go s.commit()
