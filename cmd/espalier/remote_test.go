@@ -169,6 +169,9 @@ var terminalScript = []struct {
 	{0, "resume 4444 --raise steps=20"},
 	{0, "runs"},
 	{4, "resume 1111 --from check --json"},
+	{3, "run broken --simulate"},
+	{3, "run broken --simulate --json"},
+	{2, "run missing --simulate"},
 }
 
 // terminal runs the script and returns everything that was printed.
@@ -221,6 +224,8 @@ func newGated(t *testing.T) *awfProject {
 	p := &awfProject{t: t, dir: t.TempDir()}
 	put(t, filepath.Join(p.dir, "gated.md"), gatedFlow)
 	put(t, filepath.Join(p.dir, "tight.md"), tightFlow)
+	broken := strings.ReplaceAll(tightFlow, "name: tight", "name: broken")
+	put(t, filepath.Join(p.dir, "broken.md"), strings.ReplaceAll(broken, "reads: [state.a]", "reads: [state.b]\nnext: nowhere"))
 	put(t, filepath.Join(p.dir, "espalier.yaml"), "{}\n")
 	return p
 }

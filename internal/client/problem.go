@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/source"
 )
+
+// maxProblem bounds what is read of an error. It may have the texts of files.
+const maxProblem = 16 << 20
 
 // problem is an error of the server (RFC 9457).
 type problem struct {
@@ -21,7 +24,11 @@ type problem struct {
 	Help        string             `json:"help"`
 	Details     []string           `json:"details"`
 	Diagnostics []diag.ReportEntry `json:"diagnostics"`
-	Needs       []struct {
+	Sources     []struct {
+		File string `json:"file"`
+		Text string `json:"text"`
+	} `json:"sources"`
+	Needs []struct {
 		Message string   `json:"message"`
 		Steps   []string `json:"steps"`
 		Help    string   `json:"help"`
@@ -50,7 +57,7 @@ var statuses = map[int]app.Kind{
 // problem returns the error of a response.
 func (c *Client) problem(w *http.Response) error {
 	var p problem
-	raw, err := io.ReadAll(io.LimitReader(w.Body, 1<<20))
+	raw, err := io.ReadAll(io.LimitReader(w.Body, maxProblem))
 	if err != nil || json.Unmarshal(raw, &p) != nil || p.Title == "" {
 		return &app.Error{
 			Kind: app.StoreUnavailable, Reason: Unreachable,
@@ -72,9 +79,10 @@ func (c *Client) problem(w *http.Response) error {
 	case e.Reason == app.AlreadyDecided:
 		e.Kind = app.Refused
 	case len(p.Diagnostics) > 0:
-		// The files are on the server: places are given as text.
-		e.Kind, e.Reason = app.InvalidRequest, ""
-		e.Message += "\n  " + strings.Join(placed(p.Diagnostics), "\n  ")
+		e.Diagnostics, e.Files = diag.Report{Diagnostics: p.Diagnostics}.List(), source.Set{}
+		for _, one := range p.Sources {
+			e.Files.Add(source.NewFile(one.File, one.Text))
+		}
 	}
 	for _, n := range p.Needs {
 		one := app.MissingDependency{Steps: n.Steps}
@@ -82,17 +90,4 @@ func (c *Client) problem(w *http.Response) error {
 		e.Missing = append(e.Missing, one)
 	}
 	return e
-}
-
-// placed returns diagnostics as lines.
-func placed(list []diag.ReportEntry) []string {
-	var lines []string
-	for _, d := range list {
-		at := d.File
-		if d.Start != nil {
-			at = fmt.Sprintf("%s:%d:%d", d.File, d.Start.Line, d.Start.Column)
-		}
-		lines = append(lines, strings.TrimPrefix(fmt.Sprintf("%s: %s[%s]: %s", at, d.Severity, d.Code, d.Message), ": "))
-	}
-	return lines
 }

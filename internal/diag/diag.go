@@ -28,6 +28,17 @@ func (s Severity) String() string { return [...]string{"note", "warning", "error
 // MarshalText returns the severity's name.
 func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
+// UnmarshalText sets the severity that a name stands for.
+func (s *Severity) UnmarshalText(text []byte) error {
+	for _, one := range []Severity{Note, Warning, Error} {
+		if one.String() == string(text) {
+			*s = one
+			return nil
+		}
+	}
+	return fmt.Errorf("there is no severity %q", text)
+}
+
 // Diagnostic is one finding about one place in a file.
 type Diagnostic struct {
 	Code     Code

@@ -97,6 +97,37 @@ func NewReport(files source.Set, l List) Report {
 	return r
 }
 
+// List returns the diagnostics of a report. It is the inverse of NewReport for diagnostics that have places.
+func (r Report) List() List {
+	span := func(file string, start, end *ReportPlace) source.Span {
+		s := source.Span{File: file}
+		if start != nil && end != nil {
+			s.Start, s.End = start.Offset, end.Offset
+		}
+		return s
+	}
+	var out List
+	for i := range r.Diagnostics {
+		e := &r.Diagnostics[i]
+		d := Diagnostic{
+			Code: e.Code, Severity: e.Severity, Span: span(e.File, e.Start, e.End), Message: e.Message, Help: e.Help,
+			Lenient: e.Lenient,
+		}
+		for _, other := range e.Related {
+			d.Related = append(d.Related, Related{Span: span(other.File, other.Start, other.End), Message: other.Message})
+		}
+		for _, fix := range e.Fixes {
+			one := Fix{Title: fix.Title}
+			for _, edit := range fix.Edits {
+				one.Edits = append(one.Edits, Edit{Span: span(edit.File, edit.Start, edit.End), NewText: edit.NewText})
+			}
+			d.Fixes = append(d.Fixes, one)
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
 // WriteJSON writes the report of a list as indented JSON.
 func WriteJSON(w io.Writer, files source.Set, l List) error {
 	return writeIndented(w, NewReport(files, l))

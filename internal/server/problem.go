@@ -4,13 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/identity"
 )
 
 // Problem is an error as RFC 9457 describes it, with members of our own.
@@ -23,6 +26,7 @@ type Problem struct {
 	// Details are single mistakes, such as the fields of an input that do not fit.
 	Details     []string           `json:"details,omitempty"`
 	Diagnostics []diag.ReportEntry `json:"diagnostics,omitempty" doc:"Mistakes in the workflow, with their places"`
+	Sources     []sourceText       `json:"sources,omitempty" doc:"Texts of the files that the diagnostics refer to, for those who may read them"`
 	Missing     []string           `json:"missing,omitempty" doc:"Models, tools and programs that the run needs"`
 	Needs       []need             `json:"needs,omitempty" doc:"What is missing, with the steps that need it and what to do"`
 	Startable   bool               `json:"startable,omitempty" doc:"The run could start and fail where it needs what is missing"`
@@ -32,6 +36,32 @@ type Problem struct {
 	Request     string             `json:"request_id,omitempty" doc:"Under which the log of the server has the request"`
 
 	cause error // for the log, not for the client
+}
+
+// sourceText is the text of a file.
+type sourceText struct {
+	File string `json:"file"`
+	Text string `json:"text"`
+}
+
+// sources returns the texts of the files that diagnostics refer to, if the identity of the request may read them.
+func sources(ctx context.Context, e *app.Error) (out []sourceText) {
+	if permit(ctx, identity.Read) != nil {
+		return nil
+	}
+	named := map[string]bool{}
+	for _, d := range e.Diagnostics {
+		named[d.Span.File] = true
+		for _, other := range d.Related {
+			named[other.Span.File] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		if f := e.Files[name]; f != nil {
+			out = append(out, sourceText{name, f.Text})
+		}
+	}
+	return out
 }
 
 // need is something that a run lacks.
@@ -80,7 +110,7 @@ func problemOf(ctx context.Context, err error) *Problem {
 			p.Detail, p.cause = e.Message, nil
 		}
 		if len(e.Diagnostics) > 0 {
-			p.Diagnostics = diag.NewReport(e.Files, e.Diagnostics).Diagnostics
+			p.Diagnostics, p.Sources = diag.NewReport(e.Files, e.Diagnostics).Diagnostics, sources(ctx, e)
 		}
 		for _, m := range e.Missing {
 			p.Missing = append(p.Missing, m.Text())
