@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
 	"github.com/espalier-run/espalier/internal/app"
@@ -122,28 +123,41 @@ func TestPagesAreAccessible(t *testing.T) {
 	}
 }
 
-// Nothing on a page moves by itself once it is parsed: not when its modules run, and not when its live connection
-// starts. How a browser draws a page that it has received in part depends on the speed of the machine.
-func TestPagesDoNotShift(t *testing.T) {
+// boxes are where the parts of a page are.
+const boxes = `[...document.querySelectorAll("main .card, main h1, main h2, main .tabs, main .notice, main form, main table")]
+	.map((e) => { const b = e.getBoundingClientRect();
+		return (e.id || e.className || e.textContent.slice(0, 20)) + " " + Math.round(b.x) + " " + Math.round(b.y + scrollY);
+	}).join("\n")`
+
+// Scripts do not move anything on a page: its parts are where they are without JavaScript.
+func TestScriptsDoNotShiftPages(t *testing.T) {
 	s, places := furnished(t)
 	b := s.open()
 	b.expect("404")
 	for _, width := range []int64{360, 1280} {
 		b.size(width, 900)
 		for _, p := range places {
+			b.scripts(false)
+			b.visit(p.path)
+			want := eval[string](b, boxes)
+			b.scripts(true)
 			b.visit(p.path)
 			b.wait(`(document.querySelector("#link")?.textContent ?? "Live") === "Live"`)
-			moved := eval[string](b, `new Promise((done) => {
-				const moved = [], parsed = performance.getEntriesByType("navigation")[0].domInteractive;
-				new PerformanceObserver((list) => { for (const e of list.getEntries()) if (e.startTime > parsed)
-					moved.push(e.value.toFixed(4) + " " + e.sources.map((s) => s.node?.id || s.node?.className || s.node?.nodeName).join(", ")); })
-					.observe({ type: "layout-shift", buffered: true });
-				requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(moved.join("; ")))));
-			})`)
-			if moved != "" {
-				t.Errorf("%s at %d px: %s", p.name, width, moved)
+			if got := eval[string](b, boxes); got != want || got == "" {
+				t.Errorf("%s at %d px: with scripts:\n%s\nwithout:\n%s", p.name, width, got, want)
 			}
 		}
+	}
+}
+
+// scripts enables or disables JavaScript in the pages that are visited next.
+func (b *tab) scripts(on bool) {
+	b.t.Helper()
+	ctx, cancel := b.limited()
+	defer cancel()
+	_, err := chromedp.Call(ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !on})
+	if err != nil {
+		b.t.Fatal(err)
 	}
 }
 
