@@ -78,7 +78,7 @@ code:
 
 // Text of workflows, models, files and people stays text on every page.
 func TestHostileContentStaysText(t *testing.T) {
-	s := newSite(t, map[string]string{"hostile.md": hostile(), "gated.md": gated})
+	s := newSite(t, map[string]string{"hostile.md": hostile(), "gated.md": gated, "research.md": research})
 	waiting := s.begin("hostile", shell, app.Field{Name: "text", Text: evil})
 	s.rest(waiting)
 	failed := s.begin("hostile", shell, app.Field{Name: "text", Text: evil})
@@ -94,6 +94,13 @@ func TestHostileContentStaysText(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.rest(cancelled)
+	quoted, err := json.Marshal(evil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := s.play("research", strings.NewReplacer("espaliers", string(quoted), "Pears}", string(quoted)+"}",
+		`"Pears grow on walls."`, string(quoted)).Replace(researchReplies))
+	s.rest(asked)
 	run := "/runs/" + string(failed)
 	b := s.open()
 	b.expect("404", "422")
@@ -101,6 +108,8 @@ func TestHostileContentStaysText(t *testing.T) {
 	for _, path := range []string{
 		"/inbox", "/inbox/" + string(failed) + "/check", "/runs", run, run + "?step=produce", run + "?step=check",
 		run + "?step=fail", run + "/transcript", run + "/audit", run + "/artifacts", run + "/state", run + "/output",
+		"/runs/" + string(asked) + "?step=look", "/runs/" + string(asked) + "/transcript", "/welcome",
+		"/compare?a=" + string(asked), "/runs?trigger=" + url.QueryEscape(evil) + "&since=" + url.QueryEscape(evil),
 		"/runs/" + string(cancelled), "/workflows", "/workflows/hostile", "/workflows/hostile?like=" + string(waiting),
 		"/triggers", "/compare?a=" + string(failed) + "&b=" + string(cancelled), "/system",
 		"/runs?q=" + url.QueryEscape(evil) + "&workflow=" + url.QueryEscape(evil) + "&by=" + url.QueryEscape(evil),
@@ -128,7 +137,7 @@ func TestHostileContentStaysText(t *testing.T) {
 			shown++
 		}
 	}
-	if shown < 12 {
+	if shown < 15 {
 		t.Errorf("only %d pages show the text; the test does not test much", shown)
 	}
 }

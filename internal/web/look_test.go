@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
 	"github.com/espalier-run/espalier/internal/app"
@@ -27,6 +28,7 @@ func furnished(t *testing.T) (*site, []place) {
 	t.Helper()
 	files := examples(t, "contract-review.md", "support-triage.md", "press-release.md", "nightly-import.md")
 	files["gated.md"], files["fails.md"], files["waits.md"], files["broken.md"] = gated, fails, waits, broken
+	files["research.md"], files["fan.yaml"] = research, fan(25)
 	s := newSite(t, files)
 	by := journal.Actor{User: "tester"}
 	contract := app.Field{Name: "contract", Text: "7.2 The Supplier shall be liable without limit for any loss of data."}
@@ -35,6 +37,10 @@ func furnished(t *testing.T) (*site, []place) {
 	done := s.begin("support-triage", simulate, app.Field{Name: "ticket", Text: "The export job stops after 40,000 rows."},
 		app.Field{Name: "customer_id", Text: "C-20418"})
 	s.rest(done)
+	researched := s.play("research", researchReplies)
+	s.rest(researched)
+	large := s.play("fan", "replies:\n  - {step: b005, fail: {class: TIMEOUT, message: too slow}}\notherwise: simulate\n")
+	s.rest(large)
 	failed := s.begin("fails", shell)
 	s.rest(failed)
 	s.rest(s.begin("waits", simulate))
@@ -60,6 +66,8 @@ func furnished(t *testing.T) (*site, []place) {
 		{"run-waiting", "/runs/" + string(waiting)},
 		{"run-failed", "/runs/" + string(failed)},
 		{"run-finished", "/runs/" + string(done)},
+		{"run-step", "/runs/" + string(researched) + "?step=look"},
+		{"run-large", "/runs/" + string(large) + "?step=all"},
 		{"transcript", "/runs/" + string(done) + "/transcript"},
 		{"audit", "/runs/" + string(approved) + "/audit"},
 		{"artifacts", "/runs/" + string(done) + "/artifacts"},
@@ -90,11 +98,14 @@ func TestPagesAreAccessible(t *testing.T) {
 	passes := []struct {
 		theme string
 		width int64
+		where string
 		rules string
 	}{
-		{"light", 1280, ""},
-		{"dark", 1280, `runOnly: ["color-contrast"], `},
-		{"light", 360, `runOnly: ["scrollable-region-focusable", "target-size", "color-contrast"], `},
+		{"light", 1280, "document", ""},
+		{"dark", 1280, "document", `runOnly: ["color-contrast"], `},
+		{"light", 360, "document", `runOnly: ["scrollable-region-focusable", "target-size", "color-contrast"], `},
+		// The colors of JSON do not depend on the width, and JSON has many elements.
+		{"dark", 360, `{ exclude: [[".tree"]] }`, `runOnly: ["color-contrast"], `},
 	}
 	for _, pass := range passes {
 		b.theme(pass.theme)
@@ -105,17 +116,55 @@ func TestPagesAreAccessible(t *testing.T) {
 			if wide := eval[int](b, "document.documentElement.scrollWidth - innerWidth"); wide > 0 {
 				t.Errorf("%s: the page is %d px wider than the screen", where, wide)
 			}
-			for _, v := range axe(b, string(raw), pass.rules) {
+			for _, v := range axe(b, string(raw), pass.where, pass.rules) {
 				t.Errorf("%s: %s", where, v)
 			}
 		}
 	}
 }
 
-// axe returns the violations on the page that is shown.
-func axe(b *tab, source, rules string) []string {
+// boxes are where the parts of a page are.
+const boxes = `[...document.querySelectorAll("main .card, main h1, main h2, main .tabs, main .notice, main form, main table")]
+	.map((e) => { const b = e.getBoundingClientRect();
+		return (e.id || e.className || e.textContent.slice(0, 20)) + " " + Math.round(b.x) + " " + Math.round(b.y + scrollY);
+	}).join("\n")`
+
+// Scripts do not move anything on a page: its parts are where they are without JavaScript.
+func TestScriptsDoNotShiftPages(t *testing.T) {
+	s, places := furnished(t)
+	b := s.open()
+	b.expect("404")
+	for _, width := range []int64{360, 1280} {
+		b.size(width, 900)
+		for _, p := range places {
+			b.scripts(false)
+			b.visit(p.path)
+			want := eval[string](b, boxes)
+			b.scripts(true)
+			b.visit(p.path)
+			b.wait(`(document.querySelector("#link")?.textContent ?? "Live") === "Live"`)
+			if got := eval[string](b, boxes); got != want || got == "" {
+				t.Errorf("%s at %d px: with scripts:\n%s\nwithout:\n%s", p.name, width, got, want)
+			}
+		}
+	}
+}
+
+// scripts enables or disables JavaScript in the pages that are visited next.
+func (b *tab) scripts(on bool) {
 	b.t.Helper()
-	out := eval[string](b, source+`;axe.run(document, {`+rules+`resultTypes: ["violations"]}).then((r) => JSON.stringify(
+	ctx, cancel := b.limited()
+	defer cancel()
+	_, err := chromedp.Call(ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !on})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// axe returns the violations on the page that is shown.
+func axe(b *tab, source, where, rules string) []string {
+	b.t.Helper()
+	out := eval[string](b, source+`;axe.run(`+where+`, {`+rules+`resultTypes: ["violations"]}).then((r) => JSON.stringify(
 		r.violations.map((v) => v.id + ": " + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200) + " " +
 		n.any.concat(n.all, n.none).map((c) => c.message).join("; ").slice(0, 200)).join(" | "))))`)
 	var violations []string

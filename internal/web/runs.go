@@ -178,7 +178,7 @@ func (h *Handler) stateChips(r *request) ([]stateChip, error) {
 
 // triggerChoices are the triggers that the list can be filtered by.
 func (h *Handler) triggerChoices(r *request, f runFilter) ([]choice, error) {
-	out := []choice{{"", "Started by anything"}, {noTrigger, "Started by people"}, {anyTrigger, "Started by triggers"}}
+	out := []choice{{"", "Any start"}, {noTrigger, "By people"}, {anyTrigger, "By triggers"}}
 	found, err := h.o.App.Triggers(r.Context())
 	if err != nil && !noRuns(err) {
 		return nil, err

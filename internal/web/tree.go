@@ -11,7 +11,7 @@ import (
 // Limits of a JSON tree: how many values it shows, and how deep it is open.
 const (
 	maxNodes  = 2000
-	openDepth = 4
+	openDepth = 3
 )
 
 // node is a value of a JSON document. Members keep their order.
