@@ -181,9 +181,9 @@ func reply(at map[string]json.RawMessage) any {
 	return whole
 }
 
-// failing returns which step each of ten seeds fails. For each step, those that few seeds run first, it chooses the last
-// seed that runs the step and whose other ways on some other seed takes. ok is false if there is no such choice for all
-// recoveries.
+// failing returns which step each of ten seeds fails. It begins with the steps that few seeds run, and chooses for each
+// the last seed that runs it and whose other ways on some other seed takes. ok is false if there is no such choice for
+// all recoveries.
 func (w *walker) failing(all []recovery) (by map[uint64]*ir.Step, ok bool) {
 	by = map[uint64]*ir.Step{}
 	seeds := make([]uint64, 0, Explored)
