@@ -283,6 +283,12 @@ func (s *State) checkSignal(p *Program, x *Signal) error {
 					f.Step,
 				)
 			}
+			if x.By.Method != "" && len(x.Roles) == 0 { // authenticated, and no approver
+				return refusal(
+					NotAllowed, "%s may not decide step %q: an event that approves needs the role approver",
+					x.By.Person(), f.Step,
+				)
+			}
 			if err := s.mayDecide(p, f, x.By, x.Roles); err != nil {
 				return err
 			}

@@ -87,6 +87,21 @@ func TestOnlyApproversDecideAGate(t *testing.T) {
 			t.Error("the event did not count")
 		}
 	})
+	t.Run("an event at a gate without approvers", func(t *testing.T) {
+		w := atGate(t, ir.Gate{Event: "go"})
+		by := journal.Actor{User: "nightly", Method: "token"}
+		yes := plan.Signal{Event: "go", Data: json.RawMessage(`{"approved": true}`), By: by}
+		w.refused(t, yes, plan.NotAllowed)
+		yes.Roles = []string{"approver"}
+		if w.send(yes); len(w.s.OpenGates()) != 0 {
+			t.Error("the event of an approver did not count")
+		}
+		w = atGate(t, ir.Gate{Event: "go"})
+		yes.By, yes.Roles = journal.Actor{User: "root"}, nil // at the terminal, without a server
+		if w.send(yes); len(w.s.OpenGates()) != 0 {
+			t.Error("the event of the owner did not count")
+		}
+	})
 	t.Run("without a server, a claim", func(t *testing.T) {
 		w := atGate(t, legal)
 		d := w.signed(plan.Approve, "root")

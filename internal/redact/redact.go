@@ -129,7 +129,13 @@ func (c *rule) split(text string) (out []piece, found bool) {
 	return append(out, piece{text: text[at:]}), found
 }
 
-func mark(name string) string { return "[redacted " + name + "]" }
+func mark(name string) string { return marked + name + "]" }
+
+// marked is how the replacement of a match starts.
+const marked = "[redacted "
+
+// Marked reports whether a text has replacements: it is not what the run has.
+func Marked(text string) bool { return strings.Contains(text, marked) }
 
 // JSON redacts the texts, names and long numbers of a value, and reports whether
 // a rule matched.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/redact"
 )
 
 // formField is an input of a workflow as a field of a form.
@@ -129,7 +130,11 @@ func fill(fields []formField, input json.RawMessage) {
 		return
 	}
 	for i := range fields {
-		if value, ok := object[fields[i].Name]; ok {
+		value, ok := object[fields[i].Name]
+		switch {
+		case ok && redact.Marked(string(value)): // a run would get the replacement as its input
+			fields[i].Hint = strings.TrimSpace(fields[i].Hint + " The value is redacted. Enter it again.")
+		case ok:
 			fields[i].Value = editable(value)
 		}
 	}

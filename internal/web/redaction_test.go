@@ -65,6 +65,14 @@ func TestEveryPageRedacts(t *testing.T) {
 			}
 		}
 	}
+	// A form with the values of a run must not start another run with the replacements of redacted values.
+	form := s.read(client, "/workflows/gated?like="+string(waiting))
+	if !strings.Contains(form, "The value is redacted. Enter it again.") {
+		t.Error("the form does not ask for the redacted value")
+	}
+	if strings.Contains(form, "[redacted ") {
+		t.Error("the form is filled with a replacement")
+	}
 	if marked < 20 {
 		t.Errorf("only %d pages have redacted content; the test does not test much", marked)
 	}

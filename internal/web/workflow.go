@@ -18,6 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/graph"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/redact"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
@@ -152,7 +153,9 @@ func (h *Handler) workflow(r *request) error {
 			return err
 		}
 		fill(fields, input)
-		_ = json.Unmarshal(input, &page.TextIn) // an object fills the fields
+		if !redact.Marked(string(input)) {
+			_ = json.Unmarshal(input, &page.TextIn) // an object fills the fields
+		}
 	}
 	page.Form = fields
 	return h.render(r, http.StatusOK, "workflow.html", page)
