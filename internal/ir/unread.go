@@ -28,12 +28,19 @@ func (u *Unread) Any() bool {
 }
 
 // Explains reports whether a diagnostic of the given severity is probably a consequence of an unreadable part, because
-// a name it concerns occurs there. A dotted name matches where its parent or a child of it occurs.
+// a name it concerns occurs there. A dotted name matches where its parent or a child of it occurs. More than maxUnread
+// unreadable parts explain everything: looking for every name in them would take too long.
 func (u *Unread) Explains(severity diag.Severity, names ...string) bool {
 	return u.Rest || occurs(u.Texts, names) || severity < diag.Error && occurs(u.Warned, names)
 }
 
+// maxUnread is more parts than a file has diagnostics that are shown.
+const maxUnread = 200
+
 func occurs(texts, names []string) bool {
+	if len(texts) > maxUnread {
+		return true
+	}
 	for _, text := range texts {
 		for _, name := range names {
 			if segments := strings.SplitN(name, ".", 3); len(segments) == 3 {

@@ -30,3 +30,22 @@ func TestUnread(t *testing.T) {
 		t.Error("nothing explains something")
 	}
 }
+
+// Files with thousands of unreadable parts and names are checked in time that is proportional to their size.
+func TestManyUnreadPartsExplainEverything(t *testing.T) {
+	few, many := make([]string, 200), make([]string, 201)
+	for _, c := range []struct {
+		unread   ir.Unread
+		severity diag.Severity
+		want     bool
+	}{
+		{ir.Unread{Texts: few}, diag.Error, false},
+		{ir.Unread{Texts: many}, diag.Error, true},
+		{ir.Unread{Warned: many}, diag.Error, false},
+		{ir.Unread{Warned: many}, diag.Warning, true},
+	} {
+		if got := c.unread.Explains(c.severity, "state.a"); got != c.want {
+			t.Errorf("%d and %d parts, %v: %t", len(c.unread.Texts), len(c.unread.Warned), c.severity, got)
+		}
+	}
+}

@@ -142,7 +142,7 @@ func Simulates(o RunOptions) bool {
 	if err != nil || script == nil {
 		return o.Simulate
 	}
-	return script.Simulates()
+	return o.Simulate || script.Simulates()
 }
 
 // Unconfined names the MCP servers that a program's steps need and that run as

@@ -137,7 +137,7 @@ type toolbox struct {
 func (t *Tools) box(o RunOptions, script *scripted.Script) toolbox {
 	b := toolbox{Tools: t, simulate: o.Simulate, seed: o.Seed, confined: o.Sandbox, noShell: !t.Consented(o)}
 	if script != nil {
-		b.simulate = script.Simulates()
+		b.simulate = o.Simulate || script.Simulates()
 		b.scripted = map[string]tool.Tool{}
 		for _, one := range script.Tools(played(o)) {
 			b.scripted[one.Spec().Name] = one

@@ -19,6 +19,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/npmtest"
 	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/provider/scripted"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/tool"
 )
@@ -196,6 +197,21 @@ func TestSimulatedRunsStartNothing(t *testing.T) {
 	}
 	if got := box.Names("crm.*"); len(got) != 0 {
 		t.Errorf("%v", got)
+	}
+	if _, err := os.Stat(started); err == nil {
+		t.Error("the server was started")
+	}
+	// A script that simulates the rest starts nothing either.
+	script, list := scripted.Parse(source.NewFile("demo.script.yaml", "replies: []\notherwise: simulate\n"))
+	if len(list) > 0 {
+		t.Fatal(list)
+	}
+	plain, _ := scripted.Parse(source.NewFile("demo.script.yaml", "replies: []\n"))
+	for script, o := range map[*scripted.Script]RunOptions{script: {}, plain: {Simulate: true}} {
+		got, class := use(t, tools.box(o, script), "crm.read", `{"a":1}`)
+		if class != "" || !strings.HasSuffix(got, "simulated") {
+			t.Errorf("%+v: %s %s", o, class, got)
+		}
 	}
 	if _, err := os.Stat(started); err == nil {
 		t.Error("the server was started")
