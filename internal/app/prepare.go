@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -108,7 +109,7 @@ func (a *App) Prepare(_ context.Context, req PrepareRequest) (*Prepared, error) 
 			"the workflow says \"manual: false\": it is not meant to be run by hand"))
 	}
 	if req.Script != nil {
-		p.script(req.Script)
+		p.script(req.Script, false)
 	}
 	if err := p.configure(a, &req); err != nil || p.env == nil {
 		return p, err
@@ -130,11 +131,18 @@ func (a *App) Prepare(_ context.Context, req PrepareRequest) (*Prepared, error) 
 	return p, nil
 }
 
-// script checks a file of replies and adds it to the options.
-func (p *Prepared) script(f *source.File) {
+// script checks a file of replies and adds it to the options. shared reports whether it also answers other workflows:
+// then entries that this one does not use are warnings.
+func (p *Prepared) script(f *source.File, shared bool) {
 	script, problems := registry.Script(f)
 	if script != nil {
-		problems = append(problems, script.Check(p.Workflow.Program)...)
+		unused := script.Check(p.Workflow.Program)
+		for i := range unused {
+			if shared {
+				unused[i].Severity = diag.Warning
+			}
+		}
+		problems = append(problems, unused...)
 	}
 	if len(problems) > 0 {
 		files := source.Set{}

@@ -217,3 +217,25 @@ func checkSpans(t *testing.T, list diag.List, files source.Set) {
 		}
 	}
 }
+
+// validate.md names the area of every code.
+func TestValidatePageListsAllCodeFamilies(t *testing.T) {
+	page, err := os.ReadFile("../../docs/validate.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob("../explain/pages/*.txtar")
+	if err != nil || len(pages) == 0 {
+		t.Fatal(pages, err)
+	}
+	for _, path := range pages {
+		code := strings.TrimSuffix(filepath.Base(path), ".txtar")
+		family := strings.TrimRight(code, "0123456789")
+		if family != code && !strings.Contains(string(page), "`"+family+"`") {
+			t.Errorf("no area of %s", code)
+		}
+	}
+	if !strings.Contains(string(page), "words such as `AGENT_INVALID`") {
+		t.Error("no area of codes in words")
+	}
+}

@@ -124,6 +124,7 @@ type stepRow struct {
 	When        string   `json:"when,omitempty"`
 	Ways        []way    `json:"ways,omitempty"` // on from here, other than to the next step
 	Implied     bool     `json:"implied,omitempty"`
+	AsksModel   bool     `json:"asks_model"`
 }
 
 // way is a jump that the file defines.
@@ -177,6 +178,7 @@ func (s *summary) block(p *ir.Program, kinds stepkind.Set, id ir.BlockID, inside
 			ID: one.ID, Label: one.Label, Inside: inside, Type: one.Type, By: doneBy(p, kinds,
 				one), Description: one.Description,
 			Reads: []string{}, Writes: []string{}, Ways: ways(one), Implied: one.Implied,
+			AsksModel: asksModel(p, kinds, one),
 		}
 		for _, r := range one.Reads {
 			row.Reads = append(row.Reads, r.Path)
@@ -501,10 +503,33 @@ func factsTable(s summary) table {
 	if text := toolsText(s.Tools); text != "" {
 		t.add("tools", text)
 	}
+	var asking []string
+	for _, one := range s.Steps {
+		if one.AsksModel && !slices.Contains(asking, cmp.Or(one.Label, one.ID)) {
+			asking = append(asking, cmp.Or(one.Label, one.ID))
+		}
+	}
+	if len(s.Steps) > 0 {
+		t.add("model calls", cmp.Or(strings.Join(asking, ", "), "none"))
+	}
 	for _, f := range s.Files {
 		t.add("uses "+f.Role, f.Path)
 	}
 	return t
+}
+
+// asksModel reports whether a step itself calls a model.
+func asksModel(p *ir.Program, kinds stepkind.Set, s *ir.Step) bool {
+	task := s.Task()
+	if task == nil || kinds[task.Kind] == nil {
+		return false
+	}
+	if asker, ok := kinds[task.Kind].(stepkind.Asker); ok {
+		if _, asks := asker.Contract(p, s, task); asks {
+			return true
+		}
+	}
+	return len(kinds[task.Kind].Uses(task).Agents) > 0
 }
 
 // upcoming are the next five times at which a workflow's schedules fire, with

@@ -84,6 +84,9 @@ func (m *Models) examineProvider(ctx context.Context, name string, reach bool) F
 	if s.base != "" {
 		f.About = "at " + s.base
 	}
+	if place := m.keyPlace(s); place != "" {
+		f.About += ", key in " + place
+	}
 	if t := m.lacksKey(s); t != nil {
 		f.State, f.About, f.Fix = Unset, t.Message, t.Help
 		if declared {
@@ -107,7 +110,10 @@ func (m *Models) examineProvider(ctx context.Context, name string, reach bool) F
 	case err == nil:
 		f.About += ", reachable"
 		if s.base == "" {
-			f.About = "reachable, and the key is taken"
+			f.About = "reachable, key accepted"
+			if place := m.keyPlace(s); place != "" {
+				f.About = "reachable, key in " + place + " accepted"
+			}
 		}
 	case errors.As(err, &failed) && failed.Class == provider.NotReady:
 		f.State, f.About, f.Fix = Broken, failed.Message, "Check the key of "+name+"."
@@ -119,6 +125,20 @@ func (m *Models) examineProvider(ctx context.Context, name string, reach bool) F
 		f.State, f.About, f.Fix = Broken, err.Error(), "Check the network and the address of "+name+"."
 	}
 	return f
+}
+
+// keyPlace returns where the key of a server is found; empty if it has none.
+func (m *Models) keyPlace(s server) string {
+	if name, ok := config.Reference(s.settings.Key.Value); ok {
+		return "secret " + name
+	}
+	if env := s.settings.KeyEnv.Value; env != "" {
+		return env
+	}
+	if i := slices.IndexFunc(s.ambient, func(env string) bool { return m.getenv(env) != "" }); i >= 0 {
+		return s.ambient[i]
+	}
+	return ""
 }
 
 func (m *Models) examineDefault() Finding {

@@ -78,12 +78,20 @@ func (e *entry) String() string {
 }
 
 // Check reports entries that can never answer: the workflow does not contain what they name, or a step that makes no
-// request.
+// request. A script for several workflows names the workflow in its entries.
 func (s *Script) Check(p *ir.Program) diag.List {
 	names := map[string][]string{}
 	collect(p, names)
 	var out diag.List
 	check := func(e *entry) {
+		if of := e.when.workflow; of.Value != "" && !slices.Contains(names["workflow"], of.Value) {
+			out.Add(diag.Diagnostic{
+				Code: CodeNoSuch, Severity: diag.Warning, Span: of.Span,
+				Message: fmt.Sprintf("The entry is for the workflow %q, so it is not used here.", of.Value),
+				Help:    or(diag.DidYouMean(of.Value, names["workflow"]), "Remove the entry."),
+			})
+			return
+		}
 		for _, n := range e.when.names() {
 			have := names[n.key]
 			if n.value.Value == "" || slices.Contains(have, n.value.Value) {
