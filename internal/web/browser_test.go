@@ -32,7 +32,7 @@ import (
 
 // site is a running server with pages, over a project in a temporary folder.
 type site struct {
-	t    *testing.T
+	t    testing.TB
 	dir  string
 	home string
 	addr string // stays the same when the server restarts
@@ -68,18 +68,7 @@ func (b *lockedBuffer) String() string {
 func newSite(t *testing.T, files map[string]string) *site {
 	t.Helper()
 	s := &site{t: t, dir: filepath.Join(t.TempDir(), "orchard-desk"), home: t.TempDir(), addr: "127.0.0.1:0"}
-	for name, text := range files {
-		path := filepath.Join(s.dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, "~~~", "```")), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.MkdirAll(filepath.Join(s.dir, ".espalier"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	s.write(files)
 	s.start()
 	t.Cleanup(func() {
 		s.stop()
@@ -88,6 +77,23 @@ func newSite(t *testing.T, files map[string]string) *site {
 		}
 	})
 	return s
+}
+
+// write creates the project.
+func (s *site) write(files map[string]string) {
+	s.t.Helper()
+	for name, text := range files {
+		path := filepath.Join(s.dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			s.t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, "~~~", "```")), 0o600); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(s.dir, ".espalier"), 0o700); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 func (s *site) start() {
@@ -274,7 +280,7 @@ func startChrome() {
 
 // tab is a tab of its own browser profile.
 type tab struct {
-	t   *testing.T
+	t   testing.TB
 	s   *site
 	ctx context.Context
 

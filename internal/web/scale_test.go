@@ -9,8 +9,10 @@ import (
 	"net/http"
 	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -136,6 +138,61 @@ func TestListOfManyRunsReadsOnePage(t *testing.T) {
 	}
 	if len(seen) != 150 {
 		t.Errorf("three pages show %d runs", len(seen))
+	}
+}
+
+// fill adds finished runs to a store, in batches as an engine appends them.
+func fill(tb testing.TB, store journal.Store, first journal.RunStarted, n int) {
+	tb.Helper()
+	var group sync.WaitGroup
+	var failed atomic.Pointer[error]
+	for i := range n {
+		at := journal.Millis(1_700_000_000_000 + i)
+		group.Add(1)
+		store.Append(journal.Batch{
+			Run: crowdID(i), Fence: journal.FirstFence, Owner: "filler", Release: true,
+			Events: []journal.Event{
+				{Seq: 1, At: at, Fact: first}, {Seq: 2, At: at + 1, Fact: journal.RunFinished{Outcome: journal.OutcomeOK}},
+			},
+			Index: &journal.Index{Status: journal.Finished, Outcome: journal.OutcomeOK},
+		}, func(err error) {
+			if err != nil {
+				failed.Store(&err)
+			}
+			group.Done()
+		})
+		if i%1000 == 999 {
+			group.Wait()
+		}
+	}
+	group.Wait()
+	if err := failed.Load(); err != nil {
+		tb.Fatal(*err)
+	}
+}
+
+// BenchmarkRunsPage measures the time of the server for a page of a list of 100,000 runs in SQLite.
+func BenchmarkRunsPage(b *testing.B) {
+	var store journal.Store
+	s := &site{
+		t: b, dir: filepath.Join(b.TempDir(), "orchard-desk"), home: b.TempDir(), addr: "127.0.0.1:0",
+		wrap: func(inner journal.Store) journal.Store { store = inner; return inner },
+	}
+	s.write(map[string]string{"gated.md": gated})
+	s.start()
+	b.Cleanup(s.stop)
+	id := s.begin("gated", simulate, question)
+	s.rest(id)
+	fill(b, store, s.facts(id)[0].(journal.RunStarted), 100_000)
+	c := s.client()
+	for _, path := range []string{"/runs", "/runs?state=ok", "/runs?workflow=gated&q=gat", "/runs?by=tester"} {
+		b.Run(path, func(b *testing.B) {
+			for b.Loop() {
+				if status, _ := s.get(c, path); status != http.StatusOK {
+					b.Fatal(status)
+				}
+			}
+		})
 	}
 }
 
