@@ -18,8 +18,8 @@ func masking(dir, espalier string) error {
 	script.WriteString("replies:\n")
 	text := strings.Repeat("The quick brown fox jumps over the lazy dog, and then some more of it. ", 57)
 	for i := range steps {
-		fmt.Fprintf(&workflow, "```step\nid: s%d\ntype: transform\ndescription: Write\nreads: [input]\nwrites: [state.v%d]\n```\n",
-			i, i)
+		fmt.Fprintf(&workflow, "```step\nid: s%d\ntype: transform\ndescription: Write\nreads: [input]\n"+
+			"writes: [state.v%d]\n```\n", i, i)
 		fmt.Fprintf(&script, "  - {step: s%d, reply: {v%d: %q}}\n", i, i, text)
 	}
 	settings := "secrets:\n"

@@ -95,7 +95,8 @@ func TestPairsOverlookNothing(t *testing.T) {
 			out, rest, work := fast.search(b.String(), end)
 			wantOut, wantRest, most := slow.search(b.String(), end)
 			if out != wantOut || rest != wantRest || work > most {
-				t.Fatalf("%q:\n%q and %q after %d steps, want\n%q and %q after %d", b.String(), out, rest, work, wantOut, wantRest, most)
+				t.Fatalf("%q:\n%q and %q after %d steps, want\n%q and %q after %d", b.String(), out, rest, work,
+					wantOut, wantRest, most)
 			}
 		}
 	}

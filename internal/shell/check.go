@@ -64,8 +64,8 @@ func (c *insertion) follow(file *syntax.File) {
 	}
 }
 
-// maxWork limits how many parts of a command are visited, in total. A here-document of 2,000 lines with values takes less
-// than half of it.
+// maxWork limits how many parts of a command are visited, in total. A here-document of 2,000 lines with values takes
+// less than half of it.
 const maxWork = 300_000
 
 // walk visits the parts of a node until the work is too much.

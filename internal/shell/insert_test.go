@@ -304,7 +304,8 @@ func TestCostlyCommandsAreErrors(t *testing.T) {
 		"nested":          strings.Repeat("$(", 400) + "@" + strings.Repeat(")", 400),
 		"many variables":  chain.String() + "x0=@; echo $x3000",
 		"many statements": strings.Repeat(`x=@; y=$x; echo "$y"; `, 10_000),
-		"many shells":     "x=@; " + strings.Repeat("find . -exec sh -c 'sh -c \"echo a\"' \\; ", 2000) + strings.Repeat("a ", 100_000),
+		"many shells": "x=@; " + strings.Repeat("find . -exec sh -c 'sh -c \"echo a\"' \\; ", 2000) +
+			strings.Repeat("a ", 100_000),
 	} {
 		_, err := shell.Insert("bash", split(command, shell.Value{Unknown: true}))
 		if failed, ok := errors.AsType[*shell.Error](err); !ok || failed.Part != -1 {
