@@ -98,9 +98,10 @@ func (s *site) write(files map[string]string) {
 
 func (s *site) start() {
 	s.t.Helper()
-	s.app = app.New(app.Options{Dir: s.dir, Home: s.home, Relaxed: true, Journal: s.wrap, Getenv: func(name string) string {
-		return s.env[name]
-	}})
+	s.app = app.New(app.Options{
+		Dir: s.dir, Home: s.home, Relaxed: true, Journal: s.wrap,
+		Getenv: func(name string) string { return s.env[name] },
+	})
 	state, err := s.app.StateDir(context.Background())
 	if err != nil {
 		s.t.Fatal(err)

@@ -124,7 +124,7 @@ func TestPagesAreAccessible(t *testing.T) {
 }
 
 // boxes are where the parts of a page are.
-const boxes = `[...document.querySelectorAll("main .card, main h1, main h2, main .tabs, main .notice, main form, main table")]
+const boxes = `[...document.querySelectorAll("main .card, main h1, main h2, main .tabs, main .notice, main form")]
 	.map((e) => { const b = e.getBoundingClientRect();
 		return (e.id || e.className || e.textContent.slice(0, 20)) + " " + Math.round(b.x) + " " + Math.round(b.y + scrollY);
 	}).join("\n")`
@@ -155,7 +155,9 @@ func (b *tab) scripts(on bool) {
 	b.t.Helper()
 	ctx, cancel := b.limited()
 	defer cancel()
-	_, err := chromedp.Call(ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !on})
+	_, err := chromedp.Call(ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{
+		Value: !on,
+	})
 	if err != nil {
 		b.t.Fatal(err)
 	}

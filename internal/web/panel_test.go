@@ -170,7 +170,8 @@ func TestArtifactsAreShownByTheirKind(t *testing.T) {
 	}
 	files := map[string]string{
 		"plot.png": picture.String(), "report.md": "# Findings\n\n- **one** thing", "data.json": `{"pears": [1, 2]}`,
-		"change.diff": "--- a\n+++ b\n-old line\n+new line\n", "page.html": evil, "drawing.svg": "<svg onload='window.pwned=1'/>",
+		"change.diff": "--- a\n+++ b\n-old line\n+new line\n", "page.html": evil,
+		"drawing.svg": "<svg onload='window.pwned=1'/>",
 	}
 	s := newSite(t, map[string]string{"gated.md": gated})
 	id := s.begin("gated", simulate, question)
