@@ -41,6 +41,8 @@ func (m member) StopDriving()                               {}
 func (m member) Wake(journal.Owner)                         {}
 func (m member) Wakes() <-chan struct{}                     { return nil }
 func (m member) Describe(journal.Owner) (owner.Info, error) { return owner.Info{}, nil }
+func (m member) Publish(owner.Info) error                   { return nil }
+func (m member) Workers(context.Context) ([]Worker, error)  { return nil, nil }
 func (m member) Close() error                               { return nil }
 
 func (g *group) kill(o journal.Owner) {

@@ -320,7 +320,7 @@ func TestFollowWhatIsRemembered(t *testing.T) {
 // A follower without a saved position reaches the end of a journal whose newest
 // run was removed, although it gets no append with the last position.
 func TestFlushEndsWhenTheNewestRunWasRemoved(t *testing.T) {
-	store := memory.New()
+	store := memorytest.New()
 	defer store.Close()
 	add(t, store, "a")
 	err := journal.Append(t.Context(), store, journal.Batch{
@@ -376,7 +376,7 @@ func (i *interrupted) Idle(ctx context.Context) error { return i.wait(ctx) }
 // is lost.
 func TestClosingAFollowerDoesNotWarn(t *testing.T) {
 	for _, inIdle := range []bool{false, true} {
-		store := memory.New()
+		store := memorytest.New()
 		defer store.Close()
 		var log bytes.Buffer
 		both := &interrupted{Store: store, busy: make(chan struct{}), inIdle: inIdle}

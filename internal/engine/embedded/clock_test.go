@@ -244,7 +244,7 @@ func TestClocksMayJumpAnyTime(t *testing.T) {
 			return [2]time.Duration{time.Duration(wait) * time.Second, time.Duration(by) * time.Second}
 		}), 0, 6).Draw(rt, "jumps")
 		synctest.Test(t, func(t *testing.T) {
-			c, store := newClocks(), memory.New()
+			c, store := newClocks(), memorytest.New()
 			defer store.Close()
 			kind := working(20 * time.Second)
 			kind.Fail["flaky"] = 1
