@@ -154,6 +154,7 @@ description: Write the letter, PRIVATE.
 agent: clerk
 writes: [output.letter]
 ` + "```\n",
+			"sending.script.yaml": "replies:\n  - {step: write, reply: 'Dear PRIVATE'}\n",
 			"telling.script.yaml": `replies:
   - {step: NORTH, reply: '{"type": "place", "items": ["PRIVATE"], "confidence": 1}'}
   - {step: SOUTH, reply: '{"type": "place", "items": [], "confidence": 1}'}
@@ -376,7 +377,7 @@ func TestTelemetryDoesNotDisturb(t *testing.T) {
 	})
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "1")
-	cmd := exec.Command("espalier", "run", "sending.md", "--allow-shell", "--script", "telling.script.yaml")
+	cmd := exec.Command("espalier", "run", "sending.md", "--allow-shell", "--script", "sending.script.yaml")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "NO_COLOR=1", "HOME="+dir, "GORACE="+quickExit)
 	out, err := cmd.CombinedOutput()
@@ -387,7 +388,7 @@ func TestTelemetryDoesNotDisturb(t *testing.T) {
 	// The collector works: another run delivers what the others owe.
 	c = reporttest.NewCollector(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
-	cmd = exec.Command("espalier", "run", "sending.md", "--allow-shell", "--script", "telling.script.yaml")
+	cmd = exec.Command("espalier", "run", "sending.md", "--allow-shell", "--script", "sending.script.yaml")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "NO_COLOR=1", "HOME="+dir, "GORACE="+quickExit)
 	if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), "Telemetry") {
@@ -424,7 +425,7 @@ func TestTelemetryLeftBehind(t *testing.T) {
 			return cmd
 		}
 		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
-		if out, err := espalier("run", "sending.md", "--allow-shell", "--script", "telling.script.yaml", "--run-id",
+		if out, err := espalier("run", "sending.md", "--allow-shell", "--script", "sending.script.yaml", "--run-id",
 			errandRun).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -508,17 +509,26 @@ func TestInterruptEndsTelemetry(t *testing.T) {
 		return cmd
 	}
 	cmd := espalier("OTEL_EXPORTER_OTLP_ENDPOINT="+c.URL, "run", "sending.md", "--allow-shell", "--script",
-		"telling.script.yaml", "--run-id", errandRun)
+		"sending.script.yaml", "--run-id", errandRun)
 	var out strings.Builder
 	cmd.Stdout = &out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	<-asked
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // its result is checked below
+		close(ended)
+	}()
+	select {
+	case <-asked:
+	case <-ended:
+		t.Fatalf("it ended before the collector was asked: %s", cmd.ProcessState)
+	}
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // its result is checked below
+	<-ended
 	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || !strings.Contains(out.String(), "PRIVATE") {
 		t.Errorf("exit code %d; before that it printed %q", code, out.String())
 	}
@@ -527,7 +537,7 @@ func TestInterruptEndsTelemetry(t *testing.T) {
 	}
 	whole := reporttest.NewCollector(t)
 	if raw, err := espalier("OTEL_EXPORTER_OTLP_ENDPOINT="+whole.URL, "run", "sending.md", "--allow-shell", "--script",
-		"telling.script.yaml").CombinedOutput(); err != nil {
+		"sending.script.yaml").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, raw)
 	}
 	if n := len(whole.Spans()); n != 8 {

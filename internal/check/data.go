@@ -55,7 +55,8 @@ func (c *checker) data() {
 // optional warns about a read of a variable that may be missing, if it always is.
 func (c *checker) optional(w *writers, s *ir.Step, r *ir.Ref) {
 	steps := w.of(r.Path)
-	if !strings.Contains(r.Path, ".") && !r.Members || len(steps) == 0 || !c.enters(s) || !slices.ContainsFunc(steps, c.enters) {
+	if !strings.Contains(r.Path, ".") && !r.Members || len(steps) == 0 || !c.enters(s) ||
+		!slices.ContainsFunc(steps, c.enters) {
 		return
 	}
 	if !slices.ContainsFunc(steps, func(from *ir.Step) bool { return w.before(from, s) }) {

@@ -2,8 +2,8 @@ package check
 
 import "github.com/espalier-run/espalier/internal/stepkind"
 
-// Report is the cost of a run, from one pass without failures to the worst case over all paths. Prompt tokens and active
-// time are estimates; everything else is a bound.
+// Report is the cost of a run, from one pass without failures to the worst case over all paths. Prompt tokens and
+// active time are estimates; everything else is a bound.
 type Report struct {
 	Steps         Range `json:"steps"`
 	ModelCalls    Range `json:"model_calls"`

@@ -37,7 +37,7 @@ var inspecting = map[string][]string{
 	"store backup": {"store", "backup", "FILE"}, "transcript": {"transcript", readOnlyRun, "--pretty"},
 	"triggers list": {"triggers", "list"}, "user list": {"user", "list"}, "tools": {"tools"},
 	"show": {"show", "gated.md"}, "cost": {"cost", "gated.md"},
-	"validate": {"validate", "gated.md"}, "list": {"list"},
+	"validate": {"validate", "gated.md"}, "list": {"list"}, "workers": {"workers"},
 }
 
 // modifying are the commands that change a run or the store.
@@ -53,8 +53,8 @@ var unrelated = []string{
 	"", "audit anchor", "audit keygen", "completion", "create", "doctor", "drift", "explain", "expr", "help", "init",
 	"login", "logout", "mcp", "memory rm", "new", "promote", "runs import", "runs rm", "schema", "serve", "setup-ide",
 	"signal",
-	"store", "triggers next", "triggers pause", "triggers resume", "triggers run", "trust", "user add", "user logout",
-	"user remove", "user revoke", "user roles", "user token", "version",
+	"store", "store migrate", "triggers next", "triggers pause", "triggers resume", "triggers run", "trust", "user add", "user logout",
+	"user remove", "user revoke", "user roles", "user token", "version", "workers drain",
 }
 
 // A store that cannot be written can be read by every command that only shows something, and the others say why they

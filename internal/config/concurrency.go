@@ -27,9 +27,10 @@ func readConcurrency(f *fields) []Named[Concurrency] {
 			c := Concurrency{
 				Workflow: f.text("workflow", "Only runs of this workflow, and their calls."),
 				Provider: f.text("provider", "Only calls of models of this provider."),
-				Each:     f.choice("each", "One limit for each workflow, or for each provider.", EachWorkflow, EachProvider),
-				Runs:     f.number("runs", "How many runs are driven at the same time.", 1, math.MaxInt32),
-				Calls:    f.number("calls", "How many model calls are made at the same time.", 1, math.MaxInt32),
+				Each: f.choice("each", "One limit for each workflow, or for each provider.",
+					EachWorkflow, EachProvider),
+				Runs:  f.number("runs", "How many runs are driven at the same time.", 1, math.MaxInt32),
+				Calls: f.number("calls", "How many model calls are made at the same time.", 1, math.MaxInt32),
 				Priority: f.number("priority", "Runs and calls with a higher priority go first; 0 if not set.",
 					0, math.MaxInt32),
 			}

@@ -114,7 +114,8 @@ func (r Report) List() List {
 			Lenient: e.Lenient,
 		}
 		for _, other := range e.Related {
-			d.Related = append(d.Related, Related{Span: span(other.File, other.Start, other.End), Message: other.Message})
+			at := span(other.File, other.Start, other.End)
+			d.Related = append(d.Related, Related{Span: at, Message: other.Message})
 		}
 		for _, fix := range e.Fixes {
 			one := Fix{Title: fix.Title}

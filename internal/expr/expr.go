@@ -131,7 +131,10 @@ func (e *Expr) Paths() []Path {
 	var out []Path
 	if e.other != nil {
 		for _, p := range e.other.paths() {
-			path := Path{Segments: awfPath(p.written), Written: p.written, Any: p.any, Guarded: p.guarded, Members: p.members, Span: e.Span}
+			path := Path{
+				Segments: awfPath(p.written), Written: p.written, Any: p.any, Guarded: p.guarded, Members: p.members,
+				Span: e.Span,
+			}
 			if p.end >= p.start {
 				path.Span = e.within(p.start, p.end)
 			}

@@ -239,7 +239,9 @@ func (c *concurrency) Leave(ctx context.Context, run journal.RunID) ([]journal.O
 }
 
 // leave removes tickets of this process, and returns the processes whose turn it is then.
-func (c *concurrency) leave(ctx context.Context, key string, held, waiting func(*ticket) bool) (next []journal.Owner, err error) {
+func (c *concurrency) leave(
+	ctx context.Context, key string, held, waiting func(*ticket) bool,
+) (next []journal.Owner, err error) {
 	me := c.process.ID()
 	remove := func(list *[]ticket, which func(*ticket) bool) bool {
 		n := len(*list)
@@ -348,12 +350,16 @@ func (r *Runtime) Concurrency(ctx context.Context) ([]ConcurrencyStatus, error) 
 
 // limitsRuns reports whether a limit concerns runs.
 func (c *concurrency) limitsRuns() bool {
-	return c != nil && slices.ContainsFunc(c.limits, func(l config.Named[config.Concurrency]) bool { return l.Is.Runs > 0 })
+	return c != nil && slices.ContainsFunc(c.limits, func(l config.Named[config.Concurrency]) bool {
+		return l.Is.Runs > 0
+	})
 }
 
 // limitsCalls reports whether a limit concerns model calls.
 func (c *concurrency) limitsCalls() bool {
-	return c != nil && slices.ContainsFunc(c.limits, func(l config.Named[config.Concurrency]) bool { return l.Is.Calls > 0 })
+	return c != nil && slices.ContainsFunc(c.limits, func(l config.Named[config.Concurrency]) bool {
+		return l.Is.Calls > 0
+	})
 }
 
 // callPoll is how often a waiting call looks whether another process has ended one.

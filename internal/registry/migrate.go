@@ -47,7 +47,8 @@ func MigrateStore(
 	}
 	path, kept := filepath.Join(dir, journalFile), filepath.Join(dir, migratedFile)
 	if _, err := os.Lstat(kept); !errors.Is(err, fs.ErrNotExist) {
-		return done, "", StoreError(fmt.Sprintf("%s exists already: an earlier migration has left it. Move it away", kept))
+		return done, "", StoreError(fmt.Sprintf(
+			"%s exists already: an earlier migration has left it. Move it away", kept))
 	}
 	process, err := owner.New(filepath.Join(dir, "owners"))
 	if err != nil {
@@ -86,7 +87,8 @@ func moveRecords(dir string) error {
 			if strings.HasPrefix(e.Name(), ".") {
 				continue
 			}
-			if err := os.Rename(filepath.Join(from, folder, e.Name()), filepath.Join(to, folder, e.Name())); err != nil {
+			name := filepath.Join(folder, e.Name())
+			if err := os.Rename(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
 				return err
 			}
 		}

@@ -80,7 +80,8 @@ type spender struct{ workflow, user, token string }
 
 // within reports whether a limit applies to a spender. A limit for each token applies to runs that a token has started.
 func (s spender) within(l *config.Spending) bool {
-	return (l.Workflow.Value == "" || l.Workflow.Value == s.workflow) && (l.User.Value == "" || l.User.Value == s.user) &&
+	return (l.Workflow.Value == "" || l.Workflow.Value == s.workflow) &&
+		(l.User.Value == "" || l.User.Value == s.user) &&
 		(l.Token.Value == "" || l.Token.Value == s.token) && (l.Each != config.EachToken || s.token != "")
 }
 

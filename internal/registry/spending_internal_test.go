@@ -69,7 +69,8 @@ func TestSpendingLimitHoldsAcrossProcesses(t *testing.T) {
 	// The next day is another one, and old days are forgotten.
 	clock = func() time.Time { return noon.AddDate(0, 0, 30) }
 	s := newSpending(store, c, clock)
-	if full, err := s.reserve(t.Context(), s.shares(spender{workflow: "flow", user: "ana"}), 100_000); full != nil || err != nil {
+	shares := s.shares(spender{workflow: "flow", user: "ana"})
+	if full, err := s.reserve(t.Context(), shares, 100_000); full != nil || err != nil {
 		t.Errorf("%+v, %v", full, err)
 	}
 	if all, err := store.List(t.Context(), spendingPrefix); err != nil || len(all) != 2 {

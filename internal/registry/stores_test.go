@@ -30,7 +30,8 @@ func TestStoresOfEarlierReleases(t *testing.T) {
 	const first = 2 // of the first release
 	for schema := first; schema <= len(migrations); schema++ {
 		if fixture := fmt.Sprintf("testdata/stores/schema%d.db.gz", schema); !slices.Contains(fixtures, fixture) {
-			t.Errorf("there is no store with schema %d: add %s, written by a program that has this schema", schema, fixture)
+			t.Errorf("there is no store with schema %d: add %s, written by a program that has this schema",
+				schema, fixture)
 		}
 	}
 	for _, fixture := range fixtures {

@@ -325,8 +325,10 @@ func TestFlushEndsWhenTheNewestRunWasRemoved(t *testing.T) {
 	add(t, store, "a")
 	err := journal.Append(t.Context(), store, journal.Batch{
 		Run: "b", Fence: journal.FirstFence,
-		Events: []journal.Event{{Seq: 1, At: 1, Fact: journal.RunStarted{}}, {Seq: 2, At: 1, Fact: journal.RunFinished{}}},
-		Index:  &journal.Index{Status: journal.Finished},
+		Events: []journal.Event{
+			{Seq: 1, At: 1, Fact: journal.RunStarted{}}, {Seq: 2, At: 1, Fact: journal.RunFinished{}},
+		},
+		Index: &journal.Index{Status: journal.Finished},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -194,7 +194,8 @@ var wrappers = map[string][]string{
 	"nsenter": {"-t", "-S", "-G"}, "setpriv": {"--reuid", "--regid", "--groups", "--ambient-caps", "--inh-caps"},
 	"systemd-run": {"-p", "-u", "-E", "-M", "-H", "--property", "--unit", "--setenv"},
 	"flock":       {"-w", "-E", "-c", "--command"},
-	"prlimit":     nil, "numactl": {"-C", "-m", "-N"}, "valgrind": nil, "gosu": nil, "su-exec": nil, "pkexec": {"--user"},
+	"prlimit":     nil, "numactl": {"-C", "-m", "-N"},
+	"valgrind": nil, "gosu": nil, "su-exec": nil, "pkexec": {"--user"},
 	"tini": nil, "dumb-init": nil, "xvfb-run": {"-n", "-s", "-a"}, "faketime": nil, "firejail": nil,
 }
 
@@ -527,7 +528,8 @@ func (c *insertion) arguments(name string, p program, args []string, words []*sy
 		return
 	}
 	if here != nil && p.words && len(c.expanded(here.Parts)) == 0 {
-		c.shellCode(name, c.cook(here.Parts, true), c.parameters(name, append([]*syntax.Word{{}}, words...), nil, false), nil)
+		parameters := c.parameters(name, append([]*syntax.Word{{}}, words...), nil, false)
+		c.shellCode(name, c.cook(here.Parts, true), parameters, nil)
 		return
 	}
 	c.mustNotExecute(in, name, name+" executes the value as code")

@@ -41,7 +41,8 @@ func copies(t *testing.T, from *group) {
 	rest.Release = true
 	Append(t, from, rest)
 	for _, kind := range []string{"one", "two"} {
-		if _, err := from.Enqueue(t.Context(), "waits", journal.Message{Kind: kind, Data: []byte(kind), At: 9}); err != nil {
+		m := journal.Message{Kind: kind, Data: []byte(kind), At: 9}
+		if _, err := from.Enqueue(t.Context(), "waits", m); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -167,8 +167,9 @@ func TestEntriesThatAnswer(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	script := "replies:\n  - step: reserch\n    reply: 1\n  - step: ask\n    reply: 1\n  - agent: nobody\n    reply: 2\n  - step: draft\n    " +
-		"workflow: child\n    reply: 3\n" +
+	script := "replies:\n  - step: reserch\n    reply: 1\n  - step: ask\n    reply: 1\n" +
+		"  - agent: nobody\n    reply: 2\n" +
+		"  - step: draft\n    workflow: child\n    reply: 3\n" +
 		"tools:\n  x:\n    - step: inner\n      output: 1\n    - workflow: other\n      output: 2\n"
 	p := &ir.Program{
 		Name: "demo", Agents: []ir.Agent{{ID: "writer"}},

@@ -19,8 +19,8 @@ type Options struct {
 	// Outline returns the steps of the pinned definition; nil if they are unknown.
 	Outline func(definition string) (*report.Outline, error)
 	Style   Style
-	// Shown is the last event that an earlier console has shown. The status area and the summary leave out the steps that
-	// finished until then.
+	// Shown is the last event that an earlier console has shown. The status area and the summary leave out the steps
+	// that finished until then.
 	Shown journal.Seq
 	// Checkpoint returns where the audit log of the run can be continued, nil if that is not known. Then only what
 	// follows is read.

@@ -69,7 +69,7 @@ func TestCostOfACall(t *testing.T) {
 }
 
 // Each attempt is recorded and paid for on its own: one that had begun counts
-// in full, one that was refused counts as a call.
+// in full, one that was refused counts as a call without a reply.
 func TestAttemptsAreRecorded(t *testing.T) {
 	log := &steptest.Log{}
 	_, err := steptest.Play{Settings: plain, With: func(j *step.Job) {
@@ -86,7 +86,10 @@ func TestAttemptsAreRecorded(t *testing.T) {
 	if err := json.Unmarshal(first.Data, &retry); err != nil || first.Kind != journal.NoteModelRetry || retry.Status != 429 || retry.Wait != 2000 {
 		t.Errorf("%+v, %v", first, err)
 	}
-	if (first.Usage != journal.Usage{ModelCalls: 1}) || second.Usage != log.Most.Unanswered() || log.Used.Lost != second.Usage.Lost || log.Used.ModelCalls != 3 || len(log.Open) > 0 {
+	refused := journal.Usage{ModelCalls: 1}.Unanswered()
+	if first.Usage != refused || second.Usage != log.Most.Unanswered() ||
+		log.Used.Lost != refused.Plus(second.Usage).Lost ||
+		log.Used.ModelCalls != 3 || len(log.Open) > 0 {
 		t.Errorf("%+v, %+v, used %+v, open %v", first.Usage, second.Usage, log.Used, log.Open)
 	}
 	// After a crash the attempts do not stand in the way.
