@@ -11,8 +11,6 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-var by = journal.Actor{User: "tester"}
-
 var allRuns = app.Filter{}
 
 // evil is text that tries to become code, to reorder the text around it, and to control a terminal.
