@@ -265,14 +265,14 @@ func (a *App) startForEvent(
 	if err != nil {
 		return false, "", err
 	}
-	if problem = "the trigger was paused"; !state.Paused {
-		err := a.startMapped(ctx, d, id, e, RunOptions{Simulate: d.settings.Simulate}, by)
-		if err != nil && !lasting(err) {
-			return false, "", err
-		}
-		if started = err == nil; !started {
-			problem = a.Redact(reason(err))
-		}
+	if state.Paused {
+		problem = "the trigger was paused"
+	} else if err := a.startMapped(ctx, d, id, e, RunOptions{Simulate: d.settings.Simulate}, by); err == nil {
+		started = true
+	} else if lasting(err) {
+		problem = a.Redact(reason(err))
+	} else {
+		return false, "", err
 	}
 	err = rt.changeTrigger(ctx, d, func(state *triggerState) {
 		switch {

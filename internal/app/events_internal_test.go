@@ -235,6 +235,11 @@ func TestFileTriggerStartsOneRunPerVersion(t *testing.T) {
 	if n := look(s); n != 2 {
 		t.Errorf("%d runs of two versions", n)
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if said := strings.Join(p.notices, "\n"); strings.Contains(said, "started no run") {
+		t.Errorf("the runs started, and it is said: %s", said)
+	}
 }
 
 func TestOldEventsAreForgotten(t *testing.T) {

@@ -265,7 +265,8 @@ func block(b provider.Block, names *names, sees bool) (sdk.ContentBlockParamUnio
 		if data, ok := strings.CutPrefix(b.Signature, redacted); ok {
 			return sdk.NewRedactedThinkingBlock(data), true
 		}
-		own := b.Signature != "" && httptransport.IsBase64(b.Signature) // other providers sign differently
+		// A signature is opaque. That of a model of OpenAI is a JSON object.
+		own := b.Signature != "" && !strings.HasPrefix(b.Signature, "{")
 		return sdk.NewThinkingBlock(b.Signature, b.Text), own
 	case provider.ToolUse:
 		input := object(names.properties[b.ToolName].Out(b.Input))

@@ -1,6 +1,7 @@
 package anthropic_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -55,6 +56,41 @@ func TestCutOff(t *testing.T) {
 	for _, want := range []string{`{"data":"sealed","type":"redacted_thinking"}`, `"cache_control":{"type":"ephemeral"}`} {
 		if !strings.Contains(asked, want) {
 			t.Errorf("%s is missing: %s", want, asked)
+		}
+	}
+}
+
+// A signature is opaque: whatever it looks like, the block comes back unmodified.
+func TestThinkingComesBackUnmodified(t *testing.T) {
+	for _, signature := range []string{"U0lH", "a-_b==", "SIG==", "not base64 at all"} {
+		var asked string
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			asked = string(body)
+			w.WriteHeader(http.StatusBadRequest)
+		}))
+		req := providertest.AskText()
+		req.Messages = append(req.Messages, provider.Message{Role: provider.Assistant, Blocks: []provider.Block{
+			{Type: provider.Thinking, Text: "Hm.", Signature: signature}, {Type: provider.Text, Text: "Yes."},
+		}}, provider.Message{Role: provider.User, Blocks: []provider.Block{{Type: provider.Text, Text: "Why?"}}})
+		model := anthropic.New(httptransport.Options{BaseURL: server.URL})
+		if _, err := providertest.Collect(t, model.Generate(t.Context(), req)); err == nil {
+			t.Error("a refused request has a reply")
+		}
+		server.Close()
+		var sent struct {
+			Messages []struct {
+				Content []struct{ Type, Thinking, Signature string }
+			}
+		}
+		if err := json.Unmarshal([]byte(asked), &sent); err != nil {
+			t.Fatal(err)
+		}
+		if first := sent.Messages[1].Content[0]; first.Type != "thinking" || first.Thinking != "Hm." || first.Signature != signature {
+			t.Errorf("signature %q: sent %+v", signature, first)
 		}
 	}
 }
