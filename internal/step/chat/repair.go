@@ -279,13 +279,15 @@ func findValue(text string, match func(string) (any, bool), exact bool) (any, bo
 	return last(said, match)
 }
 
-// last returns the only value that the sentences mention, if one of them ends with it.
+// last returns the only value that the sentences mention, if one of them ends with it. A number is not the only one if
+// another word has a digit, as in "7th of 10".
 func last(said []string, match func(string) (any, bool)) (any, bool) {
 	var found []any
-	ends := false
+	ends, unread := false, false
 	for _, s := range said {
 		words := strings.Fields(s)
 		for from := 0; from < len(words); from++ {
+			matched := false
 			for to := min(from+mostWords, len(words)); to > from; to-- { // "six and a half" is not six
 				v, ok := match(bare(strings.Join(words[from:to], " ")))
 				if !ok {
@@ -298,15 +300,17 @@ func last(said []string, match func(string) (any, bool)) (any, bool) {
 					found = append(found, v)
 				}
 				ends = ends || to == len(words)
-				from = to - 1
+				from, matched = to-1, true
 				break
 			}
+			unread = unread || !matched && strings.ContainsAny(words[from], "0123456789")
 		}
 	}
 	if len(found) != 1 || !ends {
 		return nil, false
 	}
-	return found[0], true
+	_, number := found[0].(json.Number)
+	return found[0], !number || !unread
 }
 
 // mostWords is how many words a value has at most.
@@ -325,7 +329,10 @@ var (
 	statement   = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)^.*(?:\bis|\bwould be|\bto be|[:=→])\s*(\S.*)$`)
 	})
-	lead = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([^,;:—–(]+?)(?:[,;:—–(]|\s-\s)`) })
+	// A comma before a digit separates no clause: "7,5" is not 7.
+	lead = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^([^,;:—–(]+?)(?:[;:—–(]|,\s*(?:[^\s\d]|$)|\s-\s)`)
+	})
 )
 
 // sentences cuts a text into sentences and lines; fences are left out.

@@ -52,6 +52,10 @@ func TestSloppierReplies(t *testing.T) {
 			{"<think>3? 4? 8?</think>7", "7"},
 			{"{\"score\": NaN}", ""},
 			{"NaN", ""},
+			{"7,5", ""}, {"12,50", ""}, {"0,7", ""}, {"1.234,5", ""}, // seven and a half, or a list?
+			{"[7, 8]", ""}, {"7, 8", ""}, {"Score: 7,5", ""},
+			{"7th of 10", ""}, {"It is in the 3rd place of 5", ""},
+			{"7, because 2 flaws are left.", "7"}, {"1,234", "1234"}, {"1,234.5", "1234.5"},
 			{"~7", "7"},
 			{"about 7", "7"},
 			{"Final answer: 7", "7"},
@@ -110,6 +114,7 @@ func TestSloppierReplies(t *testing.T) {
 			{"```\n[\"red\"]\n```", `["red"]`},
 		},
 		"object": {
+			{`{"kind": "billing", "score": "3,5"}`, ""},
 			{"| Field | Value |\n|---|---|\n| Kind | Billing |\n| Score | **7/10** |", `{"kind":"billing","score":7}`},
 			{"| Kind | Score |\n|---|---|\n| billing | 7 |", `{"kind":"billing","score":7}`},
 			{"<result>{\"kind\": \"billing\", \"score\": 7}</result>", `{"kind":"billing","score":7}`},
