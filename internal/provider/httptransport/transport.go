@@ -125,6 +125,10 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 // begin like JSON is taken for a stream, whatever its type says.
 func (t *transport) streamed(resp *http.Response) (*http.Response, error) {
 	buffered := bufio.NewReader(resp.Body)
+	const mark = "\ufeff" // a byte order mark
+	if head, err := buffered.Peek(len(mark)); err == nil && string(head) == mark {
+		_, _ = buffered.Discard(len(mark)) // it is in the buffer
+	}
 	if !beginsJSON(buffered) {
 		resp.Body = struct {
 			io.Reader

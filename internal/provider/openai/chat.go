@@ -322,6 +322,14 @@ func chatEvents(body []byte) ([]byte, error) {
 		}
 		delete(choice, "message")
 		choice["delta"] = delta
+		// Some servers give no reason. The reply is complete: it is valid JSON.
+		var reason string
+		if json.Unmarshal(choice["finish_reason"], &reason) != nil || reason == "" {
+			choice["finish_reason"] = json.RawMessage(`"stop"`)
+			if len(calls) > 0 {
+				choice["finish_reason"] = json.RawMessage(`"tool_calls"`)
+			}
+		}
 	}
 	raw, err := json.Marshal(choices)
 	if err != nil {

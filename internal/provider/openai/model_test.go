@@ -161,3 +161,29 @@ func TestRefusal(t *testing.T) {
 		t.Errorf("%+v, %v", reply, err)
 	}
 }
+
+// A reply that is one JSON value is complete, also if it gives no reason for its end or starts with a byte order mark.
+func TestPlainRepliesWithoutAReason(t *testing.T) {
+	for _, c := range []struct {
+		choice string
+		stop   provider.StopReason
+	}{
+		{`{"message":{"role":"assistant","content":"Yes."},"finish_reason":null}`, provider.Done},
+		{`{"message":{"role":"assistant","content":"Yes."}}`, provider.Done},
+		{`{"message":{"role":"assistant","content":"","tool_calls":[{"id":"1","type":"function",` +
+			`"function":{"name":"weather","arguments":"{}"}}]}}`, provider.WantsTool},
+	} {
+		asked := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			asked++
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, "\ufeff"+`{"id":"c","object":"chat.completion","model":"m","choices":[%s]}`, c.choice)
+		}))
+		model := openai.NewChat(httptransport.Options{BaseURL: server.URL})
+		reply, err := providertest.Collect(t, model.Generate(t.Context(), providertest.AskTool()))
+		server.Close()
+		if err != nil || reply.Stop != c.stop || asked != 1 {
+			t.Errorf("%s: %+v, %v after %d requests", c.choice, reply, err, asked)
+		}
+	}
+}
