@@ -348,7 +348,7 @@ func (r *round) check(situation string, names []string, stopped, worked bool) {
 	did := func(name string) bool { return strings.Contains(strings.Join(names, " "), name) }
 	removed := false
 	for _, code := range r.codes["rm"] {
-		removed = removed || code == 0
+		removed = removed || code == 0 || stopped && code != 2 // it may have been killed after it removed the run
 	}
 	started := situation != "new"
 	for _, code := range r.codes["run"] {
