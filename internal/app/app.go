@@ -75,9 +75,6 @@ type App struct {
 // storageFolder is the name of a project's own folder.
 const storageFolder = ".espalier"
 
-// storageFile is the journal in it.
-const storageFile = "espalier.db"
-
 // New returns an App. It reads and writes nothing yet.
 func New(o Options) *App {
 	if o.Getenv == nil {
@@ -246,6 +243,9 @@ func (a *App) runs(ctx context.Context) (*environment, error) {
 	if !a.hasStore(space, root) {
 		e := fail(NotFound, NoRuns, "there are no runs in %s", folderName(space, root))
 		e.Names = a.otherRuns(root)
+		if exists(filepath.Join(root, storageFolder, registry.MigratedFile)) {
+			e = e.advise("They were moved to a database. Set \"store\" in espalier.yaml, or %s, to its URL.", registry.StoreVariable)
+		}
 		return nil, e
 	}
 	return a.opened(ctx, space, root)
@@ -253,7 +253,7 @@ func (a *App) runs(ctx context.Context) (*environment, error) {
 
 // hasStore reports whether a project can have runs: there is a journal in its folder, or a database keeps them.
 func (a *App) hasStore(space *project.Workspace, root string) bool {
-	if exists(filepath.Join(root, storageFolder, storageFile)) || a.o.Getenv(registry.StoreVariable) != "" {
+	if exists(filepath.Join(root, storageFolder, registry.JournalFile)) || a.o.Getenv(registry.StoreVariable) != "" {
 		return true
 	}
 	c, _, err := rawConfig(space, root)

@@ -268,7 +268,7 @@ func (a *App) otherRuns(root string) []string {
 			continue
 		}
 		other := project.FindRoot(filepath.Dir(w.Analysis.File.Abs))
-		if other != root && exists(filepath.Join(other, storageFolder, storageFile)) {
+		if other != root && exists(filepath.Join(other, storageFolder, registry.JournalFile)) {
 			dirs = append(dirs, space.Display(other))
 		}
 	}

@@ -188,7 +188,7 @@ func (a *App) Migrate(ctx context.Context, url string) (done journal.Copied, kep
 			advise("Name one: espalier store migrate postgres://user@host/database")
 	}
 	dir := filepath.Join(root, storageFolder)
-	if !exists(filepath.Join(dir, storageFile)) {
+	if !exists(filepath.Join(dir, registry.JournalFile)) {
 		return done, "", fail(NotFound, NoRuns, "there are no runs in %s", folderName(space, root))
 	}
 	approvals := trust.Open(a.o.Getenv)

@@ -42,8 +42,8 @@ func newConcurrency(store journal.Registers, p Process, c *config.Config) *concu
 	return &concurrency{registers: store, process: p, limits: c.Concurrency, freed: make(chan struct{}, 1)}
 }
 
-// line is the content of a register.
-type line struct {
+// queue is the content of a register.
+type queue struct {
 	Next    int64    `json:"next"` // arrival of the next ticket
 	Held    []ticket `json:"held,omitempty"`
 	Waiting []ticket `json:"waiting,omitempty"`
@@ -105,18 +105,19 @@ func (c *concurrency) full(held []ticket, t *ticket) string {
 }
 
 // alive removes the tickets of dead processes, and of processes that are about to end from those that wait.
-func (c *concurrency) alive(l *line) {
-	me, dead, ends := c.process.ID(), map[journal.Owner]bool{}, map[journal.Owner]bool{}
-	know := func(known map[journal.Owner]bool, o journal.Owner, find func(journal.Owner) bool) bool {
-		if _, ok := known[o]; !ok {
-			known[o] = o != me && find(o)
+func (c *concurrency) alive(l *queue) {
+	// Each process is looked up once.
+	others := func(look func(journal.Owner) bool) func(ticket) bool {
+		found := map[journal.Owner]bool{c.process.ID(): false}
+		return func(t ticket) bool {
+			if _, known := found[t.Owner]; !known {
+				found[t.Owner] = look(t.Owner)
+			}
+			return found[t.Owner]
 		}
-		return known[o]
 	}
-	l.Held = slices.DeleteFunc(l.Held, func(t ticket) bool { return know(dead, t.Owner, c.process.Dead) })
-	l.Waiting = slices.DeleteFunc(l.Waiting, func(t ticket) bool {
-		return know(ends, t.Owner, func(o journal.Owner) bool { return !c.process.Drives(o) })
-	})
+	l.Held = slices.DeleteFunc(l.Held, others(c.process.Dead))
+	l.Waiting = slices.DeleteFunc(l.Waiting, others(func(o journal.Owner) bool { return !c.process.Drives(o) }))
 	slices.SortStableFunc(l.Waiting, func(a, b ticket) int {
 		return cmp.Or(cmp.Compare(c.priority(&b), c.priority(&a)), cmp.Compare(a.Arrival, b.Arrival))
 	})
@@ -124,7 +125,7 @@ func (c *concurrency) alive(l *line) {
 
 // next returns the waiting tickets that the limits allow now: in their order, each on top of those before it. A ticket
 // whose own limit is reached does not hold up those behind it.
-func (c *concurrency) next(l *line) (out []ticket) {
+func (c *concurrency) next(l *queue) (out []ticket) {
 	held := slices.Clone(l.Held)
 	for i := range l.Waiting {
 		t := &l.Waiting[i]
@@ -142,7 +143,7 @@ func (c *concurrency) next(l *line) (out []ticket) {
 	return out
 }
 
-func (c *concurrency) load(ctx context.Context, key string) (l line, r journal.Register, err error) {
+func (c *concurrency) load(ctx context.Context, key string) (l queue, r journal.Register, err error) {
 	if r, err = c.registers.Load(ctx, key); err != nil {
 		return l, r, err
 	}
@@ -156,7 +157,7 @@ func (c *concurrency) load(ctx context.Context, key string) (l line, r journal.R
 }
 
 // update changes a register. change reports whether there is something to save.
-func (c *concurrency) update(ctx context.Context, key string, change func(*line) bool) error {
+func (c *concurrency) update(ctx context.Context, key string, change func(*queue) bool) error {
 	for {
 		l, r, err := c.load(ctx, key)
 		if err != nil || !change(&l) {
@@ -173,11 +174,11 @@ func (c *concurrency) update(ctx context.Context, key string, change func(*line)
 }
 
 // enter adds a ticket to those that wait, unless it is there, and reports whether it is its turn.
-func (c *concurrency) enter(l *line, t *ticket) (turn, changed bool) {
+func (c *concurrency) enter(l *queue, t *ticket) (turn, changed bool) {
 	at := slices.IndexFunc(l.Waiting, func(w ticket) bool { return w.is(t) })
 	if at < 0 {
 		t.Arrival = l.Next
-		// A run that two processes want to drive has one place in the line.
+		// A run that two processes want to drive has one place in the queue.
 		if same := slices.IndexFunc(l.Waiting, func(w ticket) bool { return w.ID == t.ID }); same >= 0 {
 			t.Arrival = l.Waiting[same].Arrival
 		}
@@ -188,29 +189,29 @@ func (c *concurrency) enter(l *line, t *ticket) (turn, changed bool) {
 	return slices.ContainsFunc(c.next(l), func(n ticket) bool { return n.is(t) }), at < 0
 }
 
-// take gives a ticket a slot if it is its turn; otherwise the ticket waits.
-func (c *concurrency) take(ctx context.Context, key string, t ticket) (taken bool, err error) {
+// acquire gives a ticket a slot if it is its turn; otherwise the ticket waits.
+func (c *concurrency) acquire(ctx context.Context, key string, t ticket) (acquired bool, err error) {
 	t.Owner = c.process.ID()
-	err = c.update(ctx, key, func(l *line) bool {
+	err = c.update(ctx, key, func(l *queue) bool {
 		t := t
 		if at := slices.IndexFunc(l.Held, func(h ticket) bool { return h.is(&t) }); at >= 0 {
-			l.Held[at].Slot, taken = t.Slot, true
+			l.Held[at].Slot, acquired = t.Slot, true
 			return true
 		}
 		var changed bool
-		if taken, changed = c.enter(l, &t); !taken {
+		if acquired, changed = c.enter(l, &t); !acquired {
 			return changed
 		}
 		l.Waiting = slices.DeleteFunc(l.Waiting, func(w ticket) bool { return w.is(&t) })
 		l.Held = append(l.Held, t)
 		return true
 	})
-	return taken && err == nil, err
+	return acquired && err == nil, err
 }
 
 // Queue implements embedded.Slots.
 func (c *concurrency) Queue(ctx context.Context, run journal.RunID, workflow string) (turn bool, err error) {
-	err = c.update(ctx, runsRegister, func(l *line) bool {
+	err = c.update(ctx, runsRegister, func(l *queue) bool {
 		t := ticket{ID: string(run), Run: run, Workflow: workflow, Owner: c.process.ID()}
 		if slices.ContainsFunc(l.Held, func(h ticket) bool { return h.is(&t) }) {
 			turn = true
@@ -225,7 +226,7 @@ func (c *concurrency) Queue(ctx context.Context, run journal.RunID, workflow str
 
 // Acquire implements embedded.Slots.
 func (c *concurrency) Acquire(ctx context.Context, run journal.RunID, workflow string, slot int64) (bool, error) {
-	return c.take(ctx, runsRegister, ticket{ID: string(run), Run: run, Workflow: workflow, Slot: slot})
+	return c.acquire(ctx, runsRegister, ticket{ID: string(run), Run: run, Workflow: workflow, Slot: slot})
 }
 
 // Release implements embedded.Slots.
@@ -248,7 +249,7 @@ func (c *concurrency) leave(
 		*list = slices.DeleteFunc(*list, func(t ticket) bool { return which != nil && t.Owner == me && which(&t) })
 		return len(*list) != n
 	}
-	err = c.update(ctx, key, func(l *line) bool {
+	err = c.update(ctx, key, func(l *queue) bool {
 		a, b := remove(&l.Held, held), remove(&l.Waiting, waiting)
 		next = nil
 		for _, t := range c.next(l) {
@@ -404,7 +405,7 @@ func (m limitedModel) Generate(ctx context.Context, req provider.Request) iter.S
 // waitTurn waits until a call has a slot.
 func (m limitedModel) waitTurn(ctx context.Context, call ticket) error {
 	for {
-		if taken, err := m.take(ctx, callsRegister, call); taken || err != nil {
+		if acquired, err := m.acquire(ctx, callsRegister, call); acquired || err != nil {
 			return err
 		}
 		again := time.NewTimer(callPoll)

@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -111,41 +110,43 @@ func TestRunsGetSlotsInTheOrderOfTheQueue(t *testing.T) {
 	queue()
 }
 
-// However many processes compete, never more runs than the limit are driven, and each is driven in the end.
+// However many processes ask at the same time, only as many runs as the limit allows get a slot.
 func TestProcessesShareTheSlots(t *testing.T) {
+	const runs, limit = 24, 3
 	all := &group{dead: map[journal.Owner]bool{}}
-	store, c := memorytest.New(), settings(t, "concurrency: {all: {runs: 3}}\n")
-	var driven, most atomic.Int32
-	var work sync.WaitGroup
-	for n := range 24 {
-		process := newConcurrency(store, member{all, journal.Owner(fmt.Sprint("process ", n%4))}, c)
-		work.Go(func() {
-			run := journal.RunID(fmt.Sprint("run ", n))
-			for {
-				got, err := process.Acquire(t.Context(), run, "flow", 1)
+	store, c := memorytest.New(), settings(t, fmt.Sprintf("concurrency: {all: {runs: %d}}\n", limit))
+	processes := map[journal.RunID]*concurrency{}
+	for n := range runs {
+		process := member{all, journal.Owner(fmt.Sprint("process ", n%4))}
+		processes[journal.RunID(fmt.Sprint("run ", n))] = newConcurrency(store, process, c)
+	}
+	for len(processes) > 0 {
+		var mu sync.Mutex
+		var driven []journal.RunID
+		var work sync.WaitGroup
+		for run, process := range processes {
+			work.Go(func() {
+				acquired, err := process.Acquire(t.Context(), run, "flow", 1)
 				if err != nil {
 					t.Error(err)
-					return
 				}
-				if got {
-					break
+				if acquired {
+					mu.Lock()
+					defer mu.Unlock()
+					driven = append(driven, run)
 				}
+			})
+		}
+		work.Wait()
+		if len(driven) != limit {
+			t.Fatalf("%d of %d runs have a slot, expected %d", len(driven), len(processes), limit)
+		}
+		for _, run := range driven {
+			if _, err := processes[run].Release(t.Context(), run, 1); err != nil {
+				t.Fatal(err)
 			}
-			now := driven.Add(1)
-			for {
-				if m := most.Load(); now <= m || most.CompareAndSwap(m, now) {
-					break
-				}
-			}
-			driven.Add(-1)
-			if _, err := process.Release(t.Context(), run, 1); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	work.Wait()
-	if most.Load() > 3 {
-		t.Errorf("%d runs at once", most.Load())
+			delete(processes, run)
+		}
 	}
 }
 

@@ -20,8 +20,8 @@ import (
 // The journal in the storage folder of a project, and its name after its runs
 // were moved to a database.
 const (
-	journalFile  = "espalier.db"
-	migratedFile = journalFile + ".migrated"
+	JournalFile  = "espalier.db"
+	MigratedFile = JournalFile + ".migrated"
 )
 
 // InUseError lists the processes that use the storage folder of a project.
@@ -45,7 +45,7 @@ func MigrateStore(
 	if err := makeStorage(dir, by); err != nil {
 		return done, "", err
 	}
-	path, kept := filepath.Join(dir, journalFile), filepath.Join(dir, migratedFile)
+	path, kept := filepath.Join(dir, JournalFile), filepath.Join(dir, MigratedFile)
 	if _, err := os.Lstat(kept); !errors.Is(err, fs.ErrNotExist) {
 		return done, "", StoreError(fmt.Sprintf(
 			"%s exists already: an earlier migration has left it. Move it away", kept))
@@ -74,7 +74,7 @@ func MigrateStore(
 // moveRecords moves the records of runs to where this machine keeps those of a
 // database. Files that are not records, such as positions in the journal, stay.
 func moveRecords(dir string) error {
-	from, to := (&Runtime{dir: dir}).records(), filepath.Join(dir, "storage", "postgres")
+	from, to := recordsIn(dir, false), recordsIn(dir, true)
 	for _, folder := range []string{"transcripts", "audit"} {
 		entries, err := os.ReadDir(filepath.Join(from, folder))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -35,9 +35,8 @@ func (r *Runtime) openCopy() (err error) {
 	}); err != nil {
 		return err
 	}
-	const file = "espalier.db"
-	path := filepath.Join(r.copied, file)
-	if err := sqlite.Copy(filepath.Join(r.dir, file), path); err != nil {
+	path := filepath.Join(r.copied, JournalFile)
+	if err := sqlite.Copy(filepath.Join(r.dir, JournalFile), path); err != nil {
 		return err
 	}
 	process := owner.Observe(filepath.Join(r.dir, "owners"))

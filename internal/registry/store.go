@@ -86,7 +86,7 @@ func (r *Runtime) openStore(o RuntimeOptions) (now func() time.Time, err error) 
 		return nil, err
 	}
 	r.Process = process
-	store, err := sqlite.Open(filepath.Join(r.dir, journalFile), sqlite.Options{Relaxed: o.Relaxed, Dead: process.Dead})
+	store, err := sqlite.Open(filepath.Join(r.dir, JournalFile), sqlite.Options{Relaxed: o.Relaxed, Dead: process.Dead})
 	if err != nil {
 		return nil, err
 	}
@@ -101,14 +101,19 @@ func monotonic() func() time.Duration {
 	return func() time.Duration { return time.Since(start) }
 }
 
-// records returns the folder of the records that this machine keeps. Positions
-// in a journal mean nothing in another one, so each kind of store has its own.
+// records returns the folder of the records that this machine keeps.
 func (r *Runtime) records() string {
-	switch {
-	case r.own != nil:
-		return filepath.Join(r.dir, "storage", "postgres")
-	case r.copied != "":
-		return filepath.Join(r.copied, "storage")
+	if r.copied != "" {
+		return recordsIn(r.copied, false)
 	}
-	return filepath.Join(r.dir, "storage")
+	return recordsIn(r.dir, r.own != nil)
+}
+
+// recordsIn returns the folder of records in a storage folder. Positions in a
+// journal mean nothing in another one, so each kind of store has its own.
+func recordsIn(dir string, database bool) string {
+	if database {
+		return filepath.Join(dir, "storage", "postgres")
+	}
+	return filepath.Join(dir, "storage")
 }

@@ -327,7 +327,7 @@ func (h *Handler) startRun(r *request) error {
 	simulate := r.PostFormValue("mode") != "run"
 	missing := slices.ContainsFunc(fields, func(f formField) bool { return f.Error != "" })
 	if !missing {
-		// Whoever starts a run on a page watches it, so its replies are recorded as they arrive.
+		// The page of the run shows replies while they arrive, so they are recorded.
 		how := app.PrepareRequest{Fields: values, Options: app.RunOptions{Simulate: simulate, RecordStream: true}}
 		id, err := h.start(r, app.AnalyzeRequest{Workflow: page.ID, Listed: true, Reading: app.Reading{Run: true}}, how)
 		if err == nil {
