@@ -271,6 +271,25 @@ func TestReportsByDecision(t *testing.T) {
 			change{"def run_cost_advisor(state: CostState) -> dict:", "def run_cost_advisor(state: CostState) -> dict"},
 			"PY001", "Expected a colon after the function.",
 		},
+		{
+			"one missing bracket", "two",
+			change{`{"period": state["period"]})`, `{"period": state["period"]}`},
+			"PY001", "The bracket ( is never closed.",
+		},
+		{
+			"another name for AgentRunner", "two",
+			change{
+				"import AgentRunner\n", "import AgentRunner as AR\n", "AgentRunner.run(", "AR.run(",
+				"AgentRunner.run(", "AR.run(",
+			},
+			"", "",
+		},
+		{"a power", "two", rules("**If** `spend ** 2 > 1` **then** abort pipeline"), "EXPR002", "multiply, such as x * x"},
+		{"the length of a number", "two", rules("**If** `len(spend) > 1` **then** abort pipeline"), "EXPR022", ""},
+		{
+			"a number that is never empty", "two", rules("**If** `spend is non-empty` **then** abort pipeline"),
+			"EXPR020", "Compare it",
+		},
 		{"an undefined name", "two", change{`state["period"]}`, `state["period"], "x": limit}`}, "PY004", `"limit"`},
 		{
 			"a name of the result", "two",
