@@ -606,11 +606,14 @@ func TestFixTopologyKeepsCommentsAndLineEndings(t *testing.T) {
 	before := change{
 		"graph TD\n    START((Start)) --> CA[cost-advisor]\n    CA --> VR[visual-report]\n    VR --> END((End))\n",
 		"%%{init: {'theme': 'neutral'}}%%\nflowchart TD\n    %% The advisor first.\n    START((Start)) --> CA[cost-advisor]\n" +
-			"    %% This arrow is wrong.\n    VR[visual-report] --> CA\n    VR --> END((End))\n    style CA fill:#f00\n    %% The end.\n",
+			"    %% This arrow is wrong.\n    VR[visual-report] --> CA\n    VR --> END((End)) %% Done.\n    style CA fill:#f00\n" +
+			"    linkStyle 0,1,2 stroke:red\n    linkStyle default stroke:blue\n    %% The end.\n",
 	}.in(t, read(t, "two.nof.md"))
 	want := change{
-		"    %% This arrow is wrong.\n    VR[visual-report] --> CA\n    VR --> END((End))\n    style CA fill:#f00\n    %% The end.\n",
-		"    CA --> VR[visual-report]\n    VR --> END((End))\n\n    style CA fill:#f00\n    %% This arrow is wrong.\n    %% The end.\n",
+		"    %% This arrow is wrong.\n    VR[visual-report] --> CA\n    VR --> END((End)) %% Done.\n    style CA fill:#f00\n" +
+			"    linkStyle 0,1,2 stroke:red\n    linkStyle default stroke:blue\n    %% The end.\n",
+		"    CA --> VR[visual-report]\n    %% Done.\n    VR --> END((End))\n\n    style CA fill:#f00\n" +
+			"    linkStyle 0,2 stroke:red\n    linkStyle default stroke:blue\n    %% This arrow is wrong.\n    %% The end.\n",
 	}.in(t, before)
 	for _, ending := range []string{"\n", "\r\n"} {
 		fixed, list := nof.Format{}.FixTopology(source.NewFile("flow.nof.md", strings.ReplaceAll(before, "\n", ending)),
