@@ -10,6 +10,7 @@ import (
 
 const (
 	sdkImport  = "from agents.shared.agent_sdk import AgentRunner, Pipeline\n"
+	dataImport = "from dataclasses import dataclass, field\n@dataclass\n"
 	baseImport = "from agents.shared.agent_base import AgentInput\n"
 )
 
@@ -60,10 +61,13 @@ func TestMistakesAreFound(t *testing.T) {
 		{baseImport + "AgentInput(1, 2, 3, 4)", "PY007 AgentInput() takes 3 positional arguments, but the call has 4."},
 		{baseImport + "AgentInput(options={})", `PY007 The call of AgentInput() has no argument "workload".`},
 		{baseImport + "def f(i: AgentInput):\n    return i.wrkload", "3:14 PY005"},
-		{sdkImport + "def f(r: StepResult):\n    return r.outpt\nfrom agents.shared.agent_sdk import StepResult", "PY005"},
-		{"from dataclasses import dataclass\n@dataclass\nclass P:\n    a: int\nP(1).zz", `5:6 PY005 P has no attribute "zz".`},
-		{"from dataclasses import dataclass\n@dataclass\nclass P:\n    a: int\nP(1, 2)", "5:1 PY007 P() takes 1 positional"},
-		{"from dataclasses import dataclass\n@dataclass\nclass P:\n    a: int\n    b: int = 2\nP()", `no argument "a"`},
+		{
+			sdkImport + "from agents.shared.agent_sdk import StepResult\ndef f(r: StepResult):\n    return r.outpt",
+			`4:14 PY005 StepResult has no attribute "outpt".`,
+		},
+		{dataImport + "class P:\n    a: int\nP(1).zz", `5:6 PY005 P has no attribute "zz".`},
+		{dataImport + "class P:\n    a: int\nP(1, 2)", "5:1 PY007 P() takes 1 positional"},
+		{dataImport + "class P:\n    a: int\n    b: int = 2\nP()", `no argument "a"`},
 		{"class A:\n    def __init__(self, x): self.x = x\nA()", `PY007 The call of A() has no argument "x".`},
 		{"class A:\n    def __init__(self, x): self.x = x\nprint(A(1).y)", `PY005 A has no attribute "y".`},
 		{"class A:\n    pass\nA(1)", "PY007 A() takes no positional arguments"},
@@ -138,9 +142,11 @@ func TestCodeWithoutMistakesIsNotReported(t *testing.T) {
 		"class A(dict):\n    pass\nprint(A(x=1).y)",
 		"class A:\n    def __getattr__(self, n): return n\nprint(A().anything)",
 		"class A:\n    def __new__(cls, *a): return object()\nA(1, 2)",
-		"from dataclasses import dataclass, field\nfrom typing import ClassVar\n@dataclass\nclass P:\n    n: ClassVar[int] = 0\n" +
-			"    a: int\n    b: list = field(default_factory=list)\n    def c(self): return self.a\nprint(P(1).c(), P(1, b=[]).b, P(a=1).n)",
-		"from dataclasses import dataclass\n@dataclass(frozen=True)\nclass P:\n    a: int\nprint(P(1).a, P(1).__dict__)",
+		"from typing import ClassVar\n" + dataImport + "class P:\n    n: ClassVar[int] = 0\n    a: int\n" +
+			"    b: list = field(default_factory=list)\n    def c(self): return self.a\n" +
+			"print(P(1).c(), P(1, b=[]).b, P(a=1).n)",
+		"from dataclasses import dataclass\n@dataclass(frozen=True)\n" +
+			"class P:\n    a: int\nprint(P(1).a, P(1).__dict__)",
 		"from enum import Enum\nclass C(Enum):\n    RED = 1\nprint(C(1).value, C.RED.name)",
 		"from datetime import datetime, timezone, timedelta\nd = datetime.now(timezone.utc) - timedelta(days=1)\n" +
 			"print(d.isoformat(), datetime.now().date().year, timedelta(1).total_seconds())",

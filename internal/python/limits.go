@@ -25,7 +25,9 @@ var limits = map[string][]limit{
 		{"listdir scandir walk mkdir makedirs remove unlink rename replace rmdir removedirs stat open", noFiles},
 		{"system popen fork execv execve execvp spawnv spawnl posix_spawn kill", noPrograms},
 	},
-	"pathlib.Path":       {{"read_text read_bytes write_text write_bytes open mkdir unlink rename replace rmdir touch iterdir", noFiles}},
+	"pathlib.Path": {
+		{"read_text read_bytes write_text write_bytes open mkdir unlink rename replace rmdir touch iterdir", noFiles},
+	},
 	"shutil":             {{"copy copy2 copyfile copytree move rmtree", noFiles}},
 	"tempfile":           {{"NamedTemporaryFile TemporaryDirectory TemporaryFile mkdtemp mkstemp", noFiles}},
 	"subprocess":         {{"run Popen call check_call check_output getoutput getstatusoutput", noPrograms}},

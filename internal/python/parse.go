@@ -50,8 +50,8 @@ func (p *parser) add(at Range, message, help string) {
 	}
 }
 
-// fail reports an error and abandons the statement. After a bracket that is never closed, all lines are part of the same
-// expression; the bracket is the mistake, as in CPython.
+// fail reports an error and abandons the statement. After a bracket that is never closed, all lines are part of the
+// same expression; the bracket is the mistake, as in CPython.
 func (p *parser) fail(at Range, message, help string) {
 	for _, b := range slices.Backward(p.unclosed) {
 		if b.at.End <= at.Start && strings.Contains(p.module.Code[b.at.End:at.Start], "\n") {
