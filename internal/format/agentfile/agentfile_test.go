@@ -446,7 +446,8 @@ func TestPublishedFormsLoad(t *testing.T) {
 		"scripts of two shells, of which one is there": {head + "steps:\n" + one + "  - id: end\n    name: N\n    goal: G\n    action: shell\n" +
 			"    script: {bash: scripts/x.sh, pwsh: scripts/x.ps1}\n", false},
 		"a script at the end":  {head + "steps:\n" + one + "  - {id: end, name: N, goal: G, action: shell, script: {bash: scripts/x.sh}}\n", false},
-		"neither kind of step": {head + "steps:\n  - {id: init, name: N, goal: G, produces: outputs/x.md}\n" + one, true},
+		"a step without agent": {head + "steps:\n  - {id: init, name: N, goal: G, produces: outputs/x.md}\n" + one, false},
+		"neither kind of step": {head + "steps:\n  - {id: init, name: N, goal: G}\n" + one, true},
 		"other kinds of steps": {head + "variables: {a: b}\nsteps:\n  - {id: ask, name: N, ask: \"Who?\", action: echo}\n" + one, true},
 	} {
 		got := compile(c.text, nil).Diagnostics
