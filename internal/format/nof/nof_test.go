@@ -723,3 +723,19 @@ func FuzzCompile(f *testing.F) {
 		}
 	})
 }
+// Agents whose nodes cannot be read are not reported as unused.
+func TestAgentsOfUnreadableNodesAreNotUnused(t *testing.T) {
+	text := change{`{"period": state["period"]})`, `{"period": state["period"]}`}.in(t, read(t, "two.nof.md"))
+	p, _ := compile(t, text, nof.Format{}, nil)
+	for _, a := range p.Agents {
+		if !a.Implied {
+			t.Errorf("agent %q counts as one that the file defines for its steps", a.ID)
+		}
+	}
+	p, _ = compile(t, read(t, "two.nof.md"), nof.Format{}, nil)
+	for _, a := range p.Agents {
+		if a.Implied {
+			t.Errorf("agent %q of a valid file is implied", a.ID)
+		}
+	}
+}
