@@ -723,6 +723,7 @@ func FuzzCompile(f *testing.F) {
 		}
 	})
 }
+
 // Agents whose nodes cannot be read are not reported as unused.
 func TestAgentsOfUnreadableNodesAreNotUnused(t *testing.T) {
 	text := change{`{"period": state["period"]})`, `{"period": state["period"]}`}.in(t, read(t, "two.nof.md"))
