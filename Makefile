@@ -12,7 +12,7 @@ BROKEN := $(BIN)/broken.txt
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build install screenshots test test-clis test-temporal test-live race lint vuln cross check fix bench bench-postgres lines soak soak-short docs recording release test-release test-confinement test-temporal-short
+.PHONY: help demo build install screenshots test test-fast test-clis test-temporal test-live race lint vuln cross check fix bench bench-postgres lines soak soak-short docs recording release test-release test-confinement test-temporal-short
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,12 @@ test: ## run all tests, with the race detector where that is cheap and there is 
 	@command -v chromium chromium-browser google-chrome >/dev/null 2>&1 || echo 'Chromium was not found: the tests of the web pages in a browser are skipped.'
 	GORACE=atexit_sleep_ms=0 $(GO) test $(RACE) $(call LISTED,-vE)
 	$(GO) test $(call LISTED,-E)
+
+# What takes longest: real processes, browsers and databases, and comparisons with other programs.
+SLOW = cmd/espalier|internal/(web|server|cli|shell|cpython|secret|soak|journal/(sqlite|postgres)|engine/(embedded|temporal)|format/formattest|step/node|tool/mcp|report/(transcript|otel)|graph)
+
+test-fast: ## run the tests that need no other process, in less than a minute once compiled
+	$(GO) test $$($(GO) list ./... | grep -vE '/($(SLOW))$$')
 
 # Every combination of a user (root, ordinary) and a sandbox (bubblewrap, Landlock with namespaces, Landlock alone) has
 # to run: what other targets skip is a failure here.
