@@ -171,6 +171,9 @@ func (c *Config) check(out *diag.List) {
 		}
 	}
 	c.checkReference(c.Temporal.APIKey, out)
+	for _, secret := range c.Temporal.Encryption {
+		c.checkReference(secret, out)
+	}
 	for _, w := range c.Webhooks {
 		c.checkReference(w.Is.Secret, out)
 	}
