@@ -12,7 +12,7 @@ BROKEN := $(BIN)/broken.txt
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build install screenshots test test-fast test-clis test-temporal test-live race lint vuln cross check fix bench bench-postgres lines soak soak-short docs recording release test-release test-confinement test-temporal-short
+.PHONY: help demo build install screenshots test test-fast test-clis test-temporal test-deploy test-live race lint vuln cross check fix bench bench-postgres lines soak soak-short docs recording release test-release test-confinement test-temporal-short
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -89,6 +89,10 @@ test-temporal: ## run the engine's tests on a Temporal server; installs it
 
 test-temporal-short: ## the same for one minute
 	$(GO) test -tags temporal -count=1 -timeout 15m -run 'TestChain|TestLong|TestReplay|TestLarge|TestStarved|Append' ./internal/engine/temporal
+
+# A module of its own: the types of Kubernetes are large, and Espalier does not need them.
+test-deploy: ## check the files for Compose and Kubernetes with the types of the programs that read them
+	cd deploy/manifests && $(GO) vet ./... && $(GO) test -count=1 ./...
 
 test-live: ## run the provider suite against real accounts, with the keys in the environment; costs money
 	@[ -n "$$ANTHROPIC_API_KEY$$OPENAI_API_KEY$$GEMINI_API_KEY" ] || echo 'ANTHROPIC_API_KEY, OPENAI_API_KEY and GEMINI_API_KEY are not set: nothing will be proven about any provider.'
