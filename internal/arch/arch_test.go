@@ -77,7 +77,8 @@ var layers = map[string][]string{
 	// Everything that writes files whose names a model can choose goes through it.
 	"internal/protected": {},
 
-	"internal/format": {"internal/ir", "internal/text", "internal/python"},
+	// Formats report paths that a run must not write.
+	"internal/format": {"internal/ir", "internal/text", "internal/python", "internal/protected"},
 	// What replies must be is a question to the program: models, steps and checks all ask it.
 	"internal/contract": {"internal/ir", "internal/schema"},
 	// Checks ask kinds of steps without running them.

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -68,7 +69,11 @@ func (c *checker) call(s *ir.Step, call ir.Call) {
 		}
 	}
 	for i, name := range schema.required() {
-		if given[name] || schema.hasDefault(name) {
+		if given[name] {
+			c.mayBeMissing(s, call, child, name)
+			continue
+		}
+		if schema.hasDefault(name) {
 			continue
 		}
 		severity, help := diag.Error, fmt.Sprintf("Add %q to the inputs that the step gives.", name)
@@ -80,5 +85,32 @@ func (c *checker) call(s *ir.Step, call ir.Call) {
 			fmt.Sprintf("Workflow %q needs the input %q, which step %q does not give it.", child.Name, name, s.ID),
 			help,
 			diag.Related{Span: child.Input.At(pointerTo("required", strconv.Itoa(i))), Message: "needed here"})
+	}
+}
+
+// mayBeMissing warns about a required input of a child whose value reads an input of the program that is neither
+// required nor has a default.
+func (c *checker) mayBeMissing(s *ir.Step, call ir.Call, child *ir.Program, name string) {
+	if c.p.Input == nil || call.PassReads {
+		return
+	}
+	schema := shapeOf(decoded(c.p.Input.Schema))
+	for _, b := range call.Inputs {
+		if b.Name != name || b.Value == nil {
+			continue
+		}
+		for _, path := range b.Value.Paths() {
+			if len(path.Segments) != 2 || path.Segments[0] != inputRoot || path.Guarded {
+				continue
+			}
+			own := path.Segments[1]
+			if schema.property(own) == nil || schema.hasDefault(own) || slices.Contains(schema.required(), own) {
+				continue
+			}
+			c.add(CodeChildInput, diag.Warning, spanOr(path.Span, b.Span),
+				fmt.Sprintf("Workflow %q needs the input %q, but the input %q may be missing, which fails step %q.",
+					child.Name, name, own, s.ID),
+				fmt.Sprintf("Require the input %q, or give it a default.", own))
+		}
 	}
 }

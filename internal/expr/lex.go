@@ -201,6 +201,8 @@ func (p *parser) lexStranger(at int, r rune, size int) token {
 		t.end, help = p.afterQuote(t.end, "“”„«»"), "Write straight quotes: \"text\"."
 	case strings.ContainsRune("‘’‚", r):
 		t.end, help = p.afterQuote(t.end, "‘’‚"), "Write straight quotes: 'text'."
+	case strings.HasPrefix(rest, "**"):
+		t.end, help = at+2, "Conditions have no powers: multiply, such as x * x, or let a step compute the value."
 	case strings.ContainsRune("+-*/%^", r):
 		help = "Conditions compare and cannot calculate: let a step compute the value."
 	case r == '&':

@@ -102,21 +102,31 @@ func (p *parser) lintValue(n *node) {
 		p.lintContains(n, n.kids[1], n.kids[0])
 	case opQuantify:
 		p.lintDecides(n.kids[0])
-		if list := p.types(n.kids[1]); list&(kindList|kindNull) == 0 {
+		if list := withoutNull(p.types(n.kids[1])); list&(kindList|kindNull) == 0 {
 			p.add(CodeOperandType, n.kids[1].start, n.kids[1].end,
 				fmt.Sprintf("%s is not a list.", upperFirst(kinds(list))),
 				"Write a list after in.")
 		}
 	case opAdd, opSubtract, opMultiply, opDivide, opFloor, opModulo, opNegate:
 		for _, kid := range n.kids {
-			if t := p.types(kid); t&(kindNumber|kindNull) == 0 {
+			if t := withoutNull(p.types(kid)); t&(kindNumber|kindNull) == 0 {
 				p.add(CodeOperandType, kid.start, kid.end, fmt.Sprintf("%s cannot be calculated with.",
 					upperFirst(kinds(t))),
 					calculateHelp)
 			}
 		}
+	case opEmpty, opNotEmpty:
+		if t := withoutNull(p.types(n.kids[0])); t&(sized|kindNull) == 0 {
+			written := p.text[n.kids[0].start:n.kids[0].end]
+			help := fmt.Sprintf("Write %s == null or %s != null to ask whether it has a value.", written, written)
+			if t == kindNumber {
+				help = fmt.Sprintf("Compare it, such as %s > 0.", written)
+			}
+			p.warn(CodeConstant, n, fmt.Sprintf("%s is never empty, so this only asks whether %s has a value.",
+				upperFirst(kinds(t)), written), help)
+		}
 	case opCall:
-		if arg := p.types(n.kids[0]); arg&n.call.operand == 0 {
+		if arg := withoutNull(p.types(n.kids[0])); arg&n.call.operand == 0 {
 			p.add(CodeOperandType, n.start, n.end, fmt.Sprintf("%s cannot be taken of %s.", n.name, kinds(arg)),
 				fmt.Sprintf("Give %s %s.", n.name, kinds(withoutNull(n.call.operand))))
 		}
@@ -172,12 +182,12 @@ func (p *parser) lintOrder(n *node) {
 }
 
 func (p *parser) lintContains(n, whole, part *node) {
-	a, b := p.types(whole), p.types(part)
+	a, b := withoutNull(p.types(whole)), withoutNull(p.types(part))
 	switch {
 	case a&(sized|kindNull) == 0:
 		p.add(CodeOperandType, n.start, n.end, fmt.Sprintf("%s cannot contain anything.", upperFirst(kinds(a))),
 			containsHelp)
-	case a&^kindNull == kindText && b&(kindText|kindNull) == 0:
+	case a == kindText && b&(kindText|kindNull) == 0:
 		p.add(CodeOperandType, n.start, n.end, fmt.Sprintf("A text cannot contain %s.", kinds(b)), containsHelp)
 	}
 }

@@ -101,7 +101,7 @@ func TestNOFCalculationsFail(t *testing.T) {
 func TestTypesOfNamesAreChecked(t *testing.T) {
 	types := map[string][]string{
 		"errors": {"array"}, "score": {"number"}, "name": {"string"}, "done": {"boolean"},
-		"note": {"string", "null"},
+		"note": {"string", "null"}, "rating": {"number", "null"},
 	}
 	for text, want := range map[string]string{
 		"errors":               "EXPR019: errors is a list, not true or false. Write errors is non-empty.",
@@ -114,7 +114,16 @@ func TestTypesOfNamesAreChecked(t *testing.T) {
 		"name + 1 > 2":         "A text cannot be calculated with.",
 		"len(score) > 1":       "cannot be taken of a number",
 		"any(x for x in name)": "is not a list",
-		"errors is non-empty":  "", "done": "", "score < 1": "", "note == None": "", "len(errors) > 1": "",
+		// The value may be null, but every other value fails.
+		"rating contains 'x'":    "A number cannot contain anything.",
+		"len(rating) > 1":        "len cannot be taken of a number.",
+		"note + 1 > 2":           "A text cannot be calculated with.",
+		"any(x for x in rating)": "A number is not a list.",
+		"note contains rating":   "A text cannot contain a number.",
+		"rating is non-empty":    "A number is never empty, so this only asks whether rating has a value. Compare it",
+		"rating is empty":        "A number is never empty",
+		"note is non-empty":      "", "rating + 1 > 2": "", "len(note) > 1": "", "note contains 'x'": "",
+		"errors is non-empty": "", "done": "", "score < 1": "", "note == None": "", "len(errors) > 1": "",
 		"other < 'x'": "", "any(errors)": "", "done and score + 1 > 2": "",
 	} {
 		e, list := expr.Parse(expr.NOF, text, source.Span{})

@@ -111,3 +111,9 @@ func Path(path string) error {
 	}
 	return nil
 }
+
+// Definition reports whether a file or folder directly below the folder of a workflow is part of its definition. Only a
+// person changes it, with "espalier promote" or an editor.
+func Definition(component string) bool { return slices.Contains(definition, Fold(component)) }
+
+var definition = []string{"workflow.yaml", "workflow.yml", "workflow_status.json", "agents", "skills", "scripts"}

@@ -13,11 +13,15 @@ import (
 // that do not exist, functions that node code cannot use, wrong arguments and missing modules. The modules run one
 // after the other in the same namespace. States are the names of the functions whose first parameter is a dict.
 func Analyze(modules []*Module, states []string) diag.List {
-	a := &analysis{kinds: map[*binding]string{}, global: newScope(nil, moduleScope), states: states}
+	a := &analysis{
+		kinds: map[*binding]string{}, global: newScope(nil, moduleScope), states: states,
+		classes: map[string]*class{},
+	}
 	for name := range strings.FieldsSeq("__name__ __file__ __doc__ __builtins__ __annotations__") {
 		a.global.unknown(name)
 	}
 	for _, m := range modules {
+		a.assignments(m)
 		a.global.collect(m.Body)
 		Walk(m.Body, func(n any) bool {
 			if d, ok := n.(*Scope); ok && d.Word == "global" {
@@ -36,11 +40,17 @@ func Analyze(modules []*Module, states []string) diag.List {
 }
 
 type analysis struct {
-	global *scope
-	states []string
-	module *Module
-	found  diag.List
-	kinds  map[*binding]string // see kindOf
+	global  *scope
+	states  []string
+	module  *Module
+	found   diag.List
+	kinds   map[*binding]string // see kindOf
+	classes map[string]*class   // by kind
+	// assigned are the attributes that the code assigns; changesAttributes is set if it may assign others.
+	assigned          []string
+	changesAttributes bool
+	// loops is the number of enclosing loops of the function.
+	loops int
 	// guarded is the number of enclosing try statements that catch exceptions.
 	guarded int
 }
@@ -120,11 +130,15 @@ func (a *analysis) statement(s *scope, n Stmt) {
 		a.body(s, n.Else)
 	case *For:
 		a.exprs(s, n.In, n.Target)
+		a.loops++
 		a.body(s, n.Body)
+		a.loops--
 		a.body(s, n.Else)
 	case *While:
+		a.loops++
 		a.exprs(s, n.Cond)
 		a.body(s, n.Body)
+		a.loops--
 		a.body(s, n.Else)
 	case *With:
 		for _, item := range n.Items {
@@ -172,6 +186,9 @@ func typeChecking(x Expr) bool {
 // function analyzes a function. Annotations are not evaluated and therefore not analyzed.
 func (a *analysis) function(s *scope, d *Def) {
 	a.exprs(s, d.Decorators...)
+	loops := a.loops
+	a.loops = 0
+	defer func() { a.loops = loops }()
 	inner := newScope(s, functionScope)
 	for o := s; o != nil; o = o.outer {
 		if o.kind == classScope {
@@ -185,7 +202,11 @@ func (a *analysis) function(s *scope, d *Def) {
 	for i, p := range d.Params {
 		a.exprs(s, p.Default)
 		if isState && i == 0 && p.Stars == 0 {
-			inner.assign(&Name{ID: p.Name}, &DictExpr{})
+			inner.assign(&Name{ID: p.Name}, &DictExpr{}, 0)
+		} else if kind := a.annotated(s, p); kind != "" {
+			b := inner.bind(p.Name)
+			b.kinds = append(b.kinds, kind)
+			b.bound(0)
 		} else {
 			inner.unknown(p.Name)
 		}
@@ -204,7 +225,7 @@ func (a *analysis) comprehension(s *scope, c *Comp) {
 		inner.outer = s
 	}
 	for i, clause := range c.Clauses {
-		inner.assign(clause.Target, nil)
+		inner.assign(clause.Target, nil, 0)
 		if i == 0 {
 			a.exprs(s, clause.In)
 		} else {
@@ -218,9 +239,29 @@ func (a *analysis) comprehension(s *scope, c *Comp) {
 	a.exprs(inner, c.Key, c.Item)
 }
 
-// name reports an undefined name.
+// annotated returns the kind of a parameter whose annotation is a class of the SDK.
+func (a *analysis) annotated(s *scope, p Param) string {
+	if p.Annotation == nil || p.Stars > 0 || p.Default != nil {
+		return ""
+	}
+	switch kind := a.kindOf(s, p.Annotation); {
+	case kind == sdk+":StepResult", kind == sdk+":PipelineResult":
+		return kind
+	case kind == sdk+":Pipeline", strings.HasPrefix(kind, base+":"):
+		return kind + "()"
+	}
+	return ""
+}
+
+// name reports an undefined name, and a variable of a function that is read before it is assigned. The order of the
+// code is the order in which it runs, except in loops.
 func (a *analysis) name(s *scope, n *Name) {
-	if s.find(n.ID) != nil {
+	if b, at := s.lookup(n.ID); b != nil {
+		early := at == s && s.kind == functionScope && !s.targets[n] && n.Start < b.from
+		if early && a.loops == 0 && a.guarded == 0 && !s.isDynamic() {
+			a.report(CodeName, n.Range, "Assign it first.", "The name %q has no value here: it is assigned below.",
+				n.ID)
+		}
 		return
 	}
 	if help, ok := forbidden[n.ID]; ok {
@@ -272,16 +313,21 @@ func (a *analysis) imports(n *Import) {
 		"module."
 	if n.From == "" {
 		for _, one := range n.Names {
-			if _, ok := library()[one.Name]; !ok {
+			if !isModule(one.Name) {
 				a.report(CodeModule, one.Range, help, "The module %q is not available to node code.", one.Name)
 			}
 		}
 		return
 	}
-	known, ok := library()[n.From]
-	if !ok {
+	known := library()[n.From]
+	if !isModule(n.From) {
 		a.report(CodeModule, n.FromAt, help, "The module %q is not available to node code.", n.From)
 		return
+	}
+	for _, one := range n.Names {
+		if help := limitOf(n.From, one.Name); help != "" {
+			a.report(CodeForbidden, one.Range, help, "Node code cannot use %s.%s.", n.From, one.Name)
+		}
 	}
 	if len(known) == 0 {
 		return
@@ -311,19 +357,30 @@ func (a *analysis) attribute(s *scope, n *Attr) {
 		return
 	}
 	kind := a.kindOf(s, n.X)
+	at := Range{n.End - len(n.Name), n.End}
+	if help := limitOf(kind, n.Name); help != "" {
+		a.report(CodeForbidden, at, help, "Node code cannot use %s.%s.", kind, n.Name)
+		return
+	}
 	known := library()[kind]
+	if c := a.classes[kind]; c != nil && strings.HasPrefix(kind, instanceKind) {
+		known = c.attributes
+	}
 	_, module := library()[kind+"."+n.Name]
 	if kind == "" || len(known) == 0 || module || slices.Contains(known, n.Name) || strings.HasPrefix(n.Name, "__") {
 		return
 	}
 	what := fmt.Sprintf("A value of type %s", strings.TrimPrefix(kind, "builtins."))
 	switch {
-	case strings.HasPrefix(kind, sdk+":"):
-		what = strings.TrimPrefix(kind, sdk+":")
+	case strings.HasPrefix(kind, sdk+":"), strings.HasPrefix(kind, base+":"):
+		_, what, _ = strings.Cut(strings.TrimSuffix(kind, "()"), ":")
+	case a.classes[kind] != nil:
+		what = a.classes[kind].name
+	case isClass(kind):
+		what = kind
 	case !strings.Contains(kind, ":") && !strings.HasPrefix(kind, "builtins."):
 		what = fmt.Sprintf("The module %q", kind)
 	}
-	at := Range{n.End - len(n.Name), n.End}
 	help := diag.DidYouMean(n.Name, known)
 	if kind == "builtins.dict" && isParameter(s, n.X) {
 		help = fmt.Sprintf("Write %s[%q] to read a field of the state.", a.text(n.X), n.Name)
@@ -343,11 +400,15 @@ func isParameter(s *scope, x Expr) bool {
 	return b != nil && len(b.values) > 0 && b.values[0] != nil && b.values[0].Where() == (Range{})
 }
 
-// sdk is the module with AgentRunner and Pipeline.
-const sdk = "agents.shared.agent_sdk"
+// The modules of the SDK.
+const (
+	sdk  = "agents.shared.agent_sdk"  // AgentRunner and Pipeline
+	base = "agents.shared.agent_base" // AgentInput and AgentOutput
+)
 
-// kindOf returns what an expression is, if that is certain: a module, a type of the SDK such as
-// "agents.shared.agent_sdk:StepResult", or a built-in type such as "builtins.dict".
+// kindOf returns what an expression is, if that is certain: a module, a class of the library or an instance of it such
+// as "datetime.date", a type of the SDK such as "agents.shared.agent_sdk:StepResult", a built-in type such as
+// "builtins.dict", or a class of the code or an instance of it (classKind, instanceKind).
 func (a *analysis) kindOf(s *scope, x Expr) string {
 	switch x := x.(type) {
 	case *Name:
@@ -369,16 +430,22 @@ func (a *analysis) kindOf(s *scope, x Expr) string {
 		if result := members[kind+"."+x.Name]; result != "" {
 			return result
 		}
-		if kind == sdk && slices.Contains(library()[sdk], x.Name) {
-			return sdk + ":" + x.Name
+		if (kind == sdk || kind == base) && slices.Contains(library()[kind], x.Name) {
+			return kind + ":" + x.Name
 		}
 		if _, ok := library()[kind+"."+x.Name]; ok && kind != "" && !strings.HasPrefix(kind, "builtins.") {
 			return kind + "." + x.Name
 		}
 	case *Call:
 		switch fn := a.kindOf(s, x.Fn); {
-		case fn == sdk+":Pipeline":
-			return sdk + ":Pipeline()"
+		case fn == sdk+":Pipeline", fn == base+":AgentInput", fn == base+":AgentOutput":
+			return fn + "()"
+		case fn == sdk+":StepResult", isClass(fn) && fn != "":
+			return fn
+		case strings.HasPrefix(fn, classKind):
+			instance := instanceKind + strings.TrimPrefix(fn, classKind)
+			a.classes[instance] = a.classes[fn]
+			return instance
 		case strings.HasPrefix(fn, "="):
 			return fn[1:]
 		}
@@ -393,12 +460,24 @@ var members = map[string]string{
 	sdk + ":Pipeline().add":      "=" + sdk + ":Pipeline()",
 	sdk + ":Pipeline().run":      "=" + sdk + ":PipelineResult",
 	sdk + ":Pipeline().describe": "=builtins.str",
+
+	"datetime.date.today":             "=datetime.date",
+	"datetime.date.isoformat":         "=builtins.str",
+	"datetime.datetime.now":           "=datetime.datetime",
+	"datetime.datetime.utcnow":        "=datetime.datetime",
+	"datetime.datetime.fromisoformat": "=datetime.datetime",
+	"datetime.datetime.strptime":      "=datetime.datetime",
+	"datetime.datetime.fromtimestamp": "=datetime.datetime",
+	"datetime.datetime.astimezone":    "=datetime.datetime",
+	"datetime.datetime.isoformat":     "=builtins.str",
+	"datetime.datetime.strftime":      "=builtins.str",
+	"re.compile":                      "=re.Pattern",
 }
 
 // kindOfName returns what all values of a name are.
 func (a *analysis) kindOfName(s *scope, n *Name) string {
 	b, at := s.lookup(n.ID)
-	if b == nil || len(b.defs) > 0 {
+	if b == nil || len(b.defs) > 0 || len(b.classes) > 1 {
 		return ""
 	}
 	if kind, ok := a.kinds[b]; ok {
@@ -406,6 +485,14 @@ func (a *analysis) kindOfName(s *scope, n *Name) string {
 	}
 	a.kinds[b] = "" // for values that refer to the name itself
 	kinds := map[string]bool{}
+	for _, kind := range b.kinds {
+		kinds[kind] = true
+	}
+	for _, c := range b.classes {
+		kind := fmt.Sprintf("%s%s %d", classKind, c.Name, len(a.classes))
+		a.classes[kind] = a.classOf(c)
+		kinds[kind] = true
+	}
 	for _, m := range b.modules {
 		kinds[importedKind(m)] = true
 	}
@@ -431,7 +518,7 @@ func importedKind(m string) string {
 	if _, ok := library()[module+"."+name]; ok {
 		return module + "." + name
 	}
-	if module == sdk {
+	if module == sdk || module == base {
 		return m
 	}
 	return ""
@@ -443,10 +530,25 @@ func (a *analysis) call(s *scope, n *Call) {
 		a.arguments(n, def.Name, def.Params)
 		return
 	}
+	fn := a.kindOf(s, n.Fn)
+	if c := a.classes[fn]; c != nil && strings.HasPrefix(fn, classKind) {
+		if c.known {
+			a.arguments(n, c.name, c.params)
+		}
+		return
+	}
+	if params, ok := signatures[fn]; ok {
+		a.arguments(n, lastName(n.Fn), params)
+		return
+	}
 	if attr, ok := n.Fn.(*Attr); ok {
 		kind := a.kindOf(s, attr.X)
 		if params, ok := signatures[kind+"."+attr.Name]; ok {
 			a.arguments(n, attr.Name, params)
+		}
+		if (kind == sdk+":AgentRunner" && attr.Name == "run" || kind == sdk+":Pipeline()" && attr.Name == "add") &&
+			len(n.Args) == 0 {
+			a.report(CodeArguments, n.Range, "Add the key of an agent.", "The call of %s() names no agent.", attr.Name)
 		}
 	} else if name, ok := n.Fn.(*Name); ok && s.find(name.ID) == nil {
 		if params, ok := signatures["builtins."+name.ID]; ok {
@@ -462,7 +564,8 @@ func (a *analysis) definition(s *scope, fn Expr) *Def {
 		return nil
 	}
 	b := s.find(name.ID)
-	if b == nil || len(b.defs) != 1 || len(b.values)+len(b.modules) > 0 || len(b.defs[0].Def.Decorators) > 0 {
+	if b == nil || len(b.defs) != 1 || len(b.values)+len(b.modules)+len(b.classes) > 0 ||
+		len(b.defs[0].Def.Decorators) > 0 {
 		return nil
 	}
 	return b.defs[0].Def
@@ -491,6 +594,10 @@ var signatures = map[string][]Param{
 	sdk + ":Pipeline().describe": nil,
 	sdk + ":Pipeline().add": append(optional("agent", "workload", "depends_on", "transform"),
 		Param{Name: "agent_name", KeyOnly: true, Default: &Const{}}),
+	base + ":AgentInput": append(required("workload"), optional("options", "context")...),
+	base + ":AgentOutput": append(required("recommendations", "rules_applied", "meta_insight"),
+		optional("analysis_data", "anti_patterns", "agent_metadata")...),
+	sdk + ":Pipeline":     optional("name"),
 	"builtins.len":        required("obj"),
 	"builtins.abs":        required("x"),
 	"builtins.bool":       optional("x"),

@@ -8,7 +8,11 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-const sdkImport = "from agents.shared.agent_sdk import AgentRunner, Pipeline\n"
+const (
+	sdkImport  = "from agents.shared.agent_sdk import AgentRunner, Pipeline\n"
+	dataImport = "from dataclasses import dataclass, field\n@dataclass\n"
+	baseImport = "from agents.shared.agent_base import AgentInput\n"
+)
 
 func TestMistakesAreFound(t *testing.T) {
 	for _, c := range []struct{ code, want string }{
@@ -51,6 +55,35 @@ func TestMistakesAreFound(t *testing.T) {
 		{sdkImport + "AgentRunner.run('a', {}, {})", "PY007"},
 		{sdkImport + "AgentRunner.run('a', work={})", `PY007 run() has no parameter "work".`},
 		{"len([1], 2)", "PY007"},
+		{sdkImport + "AgentRunner.run()", "2:1 PY007 The call of run() names no agent."},
+		{sdkImport + "Pipeline('x').add()", "PY007 The call of add() names no agent."},
+		{baseImport + "AgentInput(workload={}).wrkload", `PY005 AgentInput has no attribute "wrkload". Did you mean`},
+		{baseImport + "AgentInput(1, 2, 3, 4)", "PY007 AgentInput() takes 3 positional arguments, but the call has 4."},
+		{baseImport + "AgentInput(options={})", `PY007 The call of AgentInput() has no argument "workload".`},
+		{baseImport + "def f(i: AgentInput):\n    return i.wrkload", "3:14 PY005"},
+		{
+			sdkImport + "from agents.shared.agent_sdk import StepResult\ndef f(r: StepResult):\n    return r.outpt",
+			`4:14 PY005 StepResult has no attribute "outpt".`,
+		},
+		{dataImport + "class P:\n    a: int\nP(1).zz", `5:6 PY005 P has no attribute "zz".`},
+		{dataImport + "class P:\n    a: int\nP(1, 2)", "5:1 PY007 P() takes 1 positional"},
+		{dataImport + "class P:\n    a: int\n    b: int = 2\nP()", `no argument "a"`},
+		{"class A:\n    def __init__(self, x): self.x = x\nA()", `PY007 The call of A() has no argument "x".`},
+		{"class A:\n    def __init__(self, x): self.x = x\nprint(A(1).y)", `PY005 A has no attribute "y".`},
+		{"class A:\n    pass\nA(1)", "PY007 A() takes no positional arguments"},
+		{"def f():\n    y = later\n    later = 1\n    return y", `2:9 PY004 The name "later" has no value here`},
+		{"n = 0\ndef f():\n    n += 1\n    return n", `3:5 PY004 The name "n" has no value here`},
+		{"def f():\n    print(json)\n    import json", "PY004"},
+		{"from datetime import datetime\ndatetime.nowww()", `2:10 PY005 datetime.datetime has no attribute "nowww".`},
+		{"import datetime\nprint(datetime.datetime.now().iso_format())", "PY005 datetime.datetime has no"},
+		{"from collections import Counter\nCounter('a').most_comon(1)", `Did you mean "most_common"?`},
+		{"import datetime.datetime", "PY002"},
+		{"import os\nos.system('ls')", "2:4 PY006 Node code cannot use os.system. Node code cannot start programs."},
+		{"import subprocess\nsubprocess.run(['ls'])", "PY006 Node code cannot use subprocess.run."},
+		{"import asyncio\nasync def f(): pass\nasyncio.run(f())", "PY006"},
+		{"from concurrent.futures import ThreadPoolExecutor", "1:32 PY006"},
+		{"from zoneinfo import ZoneInfo", "PY006 Node code cannot use zoneinfo.ZoneInfo."},
+		{"from pathlib import Path\nPath('a').read_text()", "PY006 Node code cannot use pathlib.Path.read_text."},
 	} {
 		got := mistakes(c.code)
 		if !strings.Contains(got, c.want) || strings.Count(got, "\n") != 1 {
@@ -98,6 +131,29 @@ func TestCodeWithoutMistakesIsNotReported(t *testing.T) {
 		"print(f\"{'a'!r:>{10}} {len('x')=} {'nested' 'text'}\")",
 		"print(f'{x[\"a\"]}' for x in [])",
 		"async def f():\n    async with g() as h:\n        await h\ndef g(): pass",
+		"def f(items):\n    for i in items:\n        if i:\n            print(last)\n        last = i",
+		"def f():\n    def g(): return later\n    later = 1\n    return g()",
+		"def f():\n    x = y = 1\n    x = x + y\n    x += 1\n    for i in range(x):\n        z = i\n    return z",
+		"def f(a):\n    if a:\n        b = 1\n    return b",
+		"def f():\n    return [q for q in [1]], (lambda: later)(), n if (n := 1) else 0\nlater = 1",
+		"def f():\n    try:\n        pass\n    except ValueError as e:\n        print(e)\n    with g() as h:\n" +
+			"        return h\ndef g(): pass",
+		"class A:\n    def __init__(self): self.x = 1\na = A()\na.y = 2\nprint(a.x, a.y)",
+		"class A(dict):\n    pass\nprint(A(x=1).y)",
+		"class A:\n    def __getattr__(self, n): return n\nprint(A().anything)",
+		"class A:\n    def __new__(cls, *a): return object()\nA(1, 2)",
+		"from typing import ClassVar\n" + dataImport + "class P:\n    n: ClassVar[int] = 0\n    a: int\n" +
+			"    b: list = field(default_factory=list)\n    def c(self): return self.a\n" +
+			"print(P(1).c(), P(1, b=[]).b, P(a=1).n)",
+		"from dataclasses import dataclass\n@dataclass(frozen=True)\n" +
+			"class P:\n    a: int\nprint(P(1).a, P(1).__dict__)",
+		"from enum import Enum\nclass C(Enum):\n    RED = 1\nprint(C(1).value, C.RED.name)",
+		"from datetime import datetime, timezone, timedelta\nd = datetime.now(timezone.utc) - timedelta(days=1)\n" +
+			"print(d.isoformat(), datetime.now().date().year, timedelta(1).total_seconds())",
+		"import os\nprint(os.path.join('a', 'b'), os.environ.get('A'))",
+		"try:\n    from zoneinfo import ZoneInfo\n    print(ZoneInfo('UTC'))\nexcept Exception:\n    pass",
+		"from pathlib import Path\nprint(Path('a/b').name, Path('a').suffix)",
+		baseImport + "def f(i: AgentInput = None):\n    return i.anything",
 		sdkImport + "r = AgentRunner.run(agent_name='a', workload={})\nr = None\nprint(r.anything)",
 	} {
 		if got := mistakes(code); got != "" {
@@ -112,7 +168,10 @@ func TestSyntaxErrorsHaveOnePlace(t *testing.T) {
 		{"if x\n    y = 1\nelse:\n    y = 2", "1:4 PY001 Expected a colon after the condition."},
 		{"class A\n    x = 1", "1:7 PY001"},
 		{"for i in range(3)\n    pass", "1:17 PY001"},
-		{"x = (1,\ny = 2", "PY001"},
+		{"x = (1,\ny = 2", "1:5 PY001 The bracket ( is never closed. Add the missing )."},
+		{"r = f({1: 2}\nif not r:\n    x = [1]", "1:6 PY001 The bracket ( is never closed."},
+		{"f(1\nif x:\n    g(2\nif y:\n    pass", "1:2 PY001"},
+		{"x = (1 +", "PY001"},
 		{"x = 'a", "1:5 PY001"},
 		{"return 1", "PY001"},
 		{"match 1:\n    case 1\n        pass", "2:10 PY001"},

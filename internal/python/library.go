@@ -17,11 +17,15 @@ var libraryText string
 var library = sync.OnceValue(func() map[string][]string {
 	out := map[string][]string{
 		"agents": {"shared"}, "agents.shared": {"agent_sdk", "agent_base"},
-		"agents.shared.agent_base": {"AgentInput", "AgentOutput"},
-		sdk:                        {"AgentRunner", "Pipeline", "PipelineResult", "StepResult"},
-		sdk + ":AgentRunner":       {"run"},
-		sdk + ":StepResult":        {"agent_name", "success", "output", "duration_ms", "error"},
-		sdk + ":Pipeline()":        {"name", "add", "run", "describe"},
+		base:                   {"AgentInput", "AgentOutput"},
+		sdk:                    {"AgentRunner", "Pipeline", "PipelineResult", "StepResult"},
+		sdk + ":AgentRunner":   {"run"},
+		sdk + ":StepResult":    {"agent_name", "success", "output", "duration_ms", "error"},
+		sdk + ":Pipeline()":    {"name", "add", "run", "describe"},
+		base + ":AgentInput()": {"workload", "options", "context"},
+		base + ":AgentOutput()": {
+			"recommendations", "rules_applied", "meta_insight", "analysis_data", "anti_patterns", "agent_metadata",
+		},
 		sdk + ":PipelineResult": {
 			"name", "total_steps", "succeeded", "failed", "total_duration_ms", "steps",
 			"aggregated_recommendations", "aggregated_rules",
@@ -29,16 +33,25 @@ var library = sync.OnceValue(func() map[string][]string {
 	}
 	for line := range strings.Lines(libraryText) {
 		name, names, _ := strings.Cut(strings.TrimSpace(line), ":")
-		out[name] = strings.Fields(names)
+		out[strings.TrimPrefix(name, "class ")] = strings.Fields(names)
 	}
 	return out
 })
+
+// isModule reports whether a module exists.
+func isModule(name string) bool {
+	_, ok := library()[name]
+	return ok && !isClass(name) && !strings.Contains(name, ":")
+}
+
+// isClass reports whether a name is that of a class in the library, such as datetime.date.
+func isClass(name string) bool { return strings.Contains(libraryText, "\nclass "+name+":") }
 
 // exporters returns the modules that define a name, in the order of how common they are.
 func exporters(name string) []string {
 	var out []string
 	for _, module := range []string{
-		sdk, "agents.shared.agent_base", "typing", "dataclasses", "collections", "datetime", "functools", "enum",
+		sdk, base, "typing", "dataclasses", "collections", "datetime", "functools", "enum",
 		"itertools", "pathlib", "decimal", "re", "json", "math",
 	} {
 		if slices.Contains(library()[module], name) {

@@ -30,10 +30,12 @@ type parser struct {
 	module *Module
 	found  diag.List
 	tokens []token
-	pos    int
-	depth  int
-	inLoop bool
-	inDef  bool
+	// unclosed are the brackets that are never closed.
+	unclosed []token
+	pos      int
+	depth    int
+	inLoop   bool
+	inDef    bool
 }
 
 // stop is the panic value that abandons a statement after an error. statement recovers it and continues with the next
@@ -48,9 +50,35 @@ func (p *parser) add(at Range, message, help string) {
 	}
 }
 
+// fail reports an error and abandons the statement. After a bracket that is never closed, all lines are part of the
+// same expression; the bracket is the mistake, as in CPython.
 func (p *parser) fail(at Range, message, help string) {
+	for _, b := range slices.Backward(p.unclosed) {
+		if b.at.End <= at.Start && strings.Contains(p.module.Code[b.at.End:at.Start], "\n") {
+			at, message, help = b.at, fmt.Sprintf("The bracket %s is never closed.", b.text),
+				fmt.Sprintf("Add the missing %s.", closing[b.text])
+			break
+		}
+	}
 	p.add(at, message, help)
 	panic(stop{})
+}
+
+var closing = map[string]string{"(": ")", "[": "]", "{": "}"}
+
+// unclosed returns the brackets that are never closed.
+func unclosed(tokens []token) []token {
+	var open []token
+	for _, t := range tokens {
+		switch {
+		case t.kind != tokOp:
+		case closing[t.text] != "":
+			open = append(open, t)
+		case len(open) > 0 && t.text == closing[open[len(open)-1].text]:
+			open = open[:len(open)-1]
+		}
+	}
+	return open
 }
 
 func (p *parser) parse() {
@@ -66,6 +94,7 @@ func (p *parser) parse() {
 	}
 	lex := &lexer{text: p.module.Code, end: len(p.module.Code), fail: p.add}
 	p.tokens = lex.lines()
+	p.unclosed = unclosed(p.tokens)
 	for p.peek().kind != tokEnd {
 		if t := p.peek(); t.kind == tokIndent {
 			p.add(t.at, "This line is indented, but nothing above begins a block.",

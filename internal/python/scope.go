@@ -9,6 +9,8 @@ type scope struct {
 	names map[string]*binding
 	// outside are the names that global and nonlocal statements declare, by their first letter.
 	outside map[string]byte
+	// targets are the names that are assigned to and not read.
+	targets map[*Name]bool
 	dynamic bool // names may come from import *, exec, globals() or locals()
 }
 
@@ -24,12 +26,27 @@ const (
 // binding is everything that is bound to a name in one scope.
 type binding struct {
 	defs    []*FuncDef
+	classes []*ClassDef
 	values  []Expr // assigned values; nil for values that are not known
 	modules []string
+	kinds   []string // see kindOf
+	// from is the offset from which on the first value can be read. It is 0 if the order is not known.
+	from int
+	set  bool // whether from is
+}
+
+// bound notes that a name has a value from an offset on.
+func (b *binding) bound(at int) {
+	if !b.set || at < b.from {
+		b.from, b.set = at, true
+	}
 }
 
 func newScope(outer *scope, kind scopeKind) *scope {
-	return &scope{outer: outer, kind: kind, names: map[string]*binding{}, outside: map[string]byte{}}
+	return &scope{
+		outer: outer, kind: kind, names: map[string]*binding{}, outside: map[string]byte{},
+		targets: map[*Name]bool{},
+	}
 }
 
 func (s *scope) bind(name string) *binding {
@@ -52,6 +69,7 @@ func (s *scope) bind(name string) *binding {
 func (s *scope) unknown(name string) {
 	b := s.bind(name)
 	b.values = append(b.values, nil)
+	b.bound(0)
 }
 
 // find returns what a name means in a scope, or nil. Methods do not see the names of their class.
@@ -79,17 +97,19 @@ func (s *scope) isDynamic() bool {
 	return false
 }
 
-// assign binds the names of a target to a value.
-func (s *scope) assign(target, value Expr) {
+// assign binds the names of a target to a value, which can be read from an offset on.
+func (s *scope) assign(target, value Expr, from int) {
 	switch x := target.(type) {
 	case *Name:
 		b := s.bind(x.ID)
 		b.values = append(b.values, value)
+		b.bound(from)
+		s.targets[x] = true
 	case *Starred:
-		s.assign(x.X, nil)
+		s.assign(x.X, nil, from)
 	case *Seq:
 		for _, item := range x.Items {
-			s.assign(item, nil)
+			s.assign(item, nil, from)
 		}
 	}
 }
@@ -126,19 +146,22 @@ func (s *scope) collectNode(n any) {
 	switch n := n.(type) {
 	case *Assign:
 		for _, target := range n.Targets {
-			s.assign(target, n.X)
+			s.assign(target, n.X, n.End)
 		}
 	case *AnnAssign:
-		s.assign(n.Target, n.X)
-	case *AugAssign:
-		s.assign(n.Target, nil)
+		s.assign(n.Target, n.X, n.End)
+	case *AugAssign: // reads the name first
+		s.assign(n.Target, nil, n.End)
+		if name, ok := n.Target.(*Name); ok {
+			delete(s.targets, name)
+		}
 	case *For:
-		s.assign(n.Target, nil)
+		s.assign(n.Target, nil, n.Start)
 	case *Walrus: // also in a comprehension
-		s.assign(n.Name, n.X)
+		s.assign(n.Name, n.X, 0)
 	case *With:
 		for _, item := range n.Items {
-			s.assign(item.Target, nil)
+			s.assign(item.Target, nil, n.Start)
 		}
 	case *Match:
 		for _, c := range n.Cases {
@@ -159,8 +182,11 @@ func (s *scope) collectNode(n any) {
 	case *FuncDef:
 		b := s.bind(n.Def.Name)
 		b.defs = append(b.defs, n)
+		b.bound(n.End)
 	case *ClassDef:
-		s.unknown(n.Name)
+		b := s.bind(n.Name)
+		b.classes = append(b.classes, n)
+		b.bound(n.End)
 	case *Call:
 		if name, ok := n.Fn.(*Name); ok && (name.ID == "exec" || name.ID == "globals" || name.ID == "locals" ||
 			name.ID == "vars") {
@@ -171,6 +197,10 @@ func (s *scope) collectNode(n any) {
 
 func (s *scope) imports(n *Import) {
 	for _, one := range n.Names {
+		if one.Name != "*" {
+			name, _, _ := strings.Cut(one.As, ".")
+			s.bind(name).bound(n.Start)
+		}
 		switch {
 		case one.Name == "*":
 			s.dynamic = true

@@ -48,9 +48,13 @@ func commands(p *ir.Program, prefix string, named bool) []Command {
 			}
 			uses := kinds[t.Kind].Uses(t)
 			for _, one := range uses.Commands {
-				out = append(out, Command{
-					Step: prefix + s.ID, Text: one.Text, Covered: coveredByName(p, named), Optional: one.Optional,
-				})
+				command := Command{
+					Step: prefix + s.Title(), Text: one.Text, Covered: coveredByName(p, named), Optional: one.Optional,
+				}
+				// Hooks of the workflow run before each of its ends.
+				if !s.Implied || !slices.Contains(out, command) {
+					out = append(out, command)
+				}
 			}
 			out = append(out, shellCommands(p, s, &uses, prefix)...)
 		}

@@ -475,7 +475,8 @@ func (s *Step) hookEnding(end Ending) Ending {
 		return end // unreachable: plain data encodes
 	}
 	end.Value = journal.Value{JSON: raw}
-	if s.Info == nil || !s.Info.Step.InheritOutcome || end.Outcome != journal.OutcomeFailed {
+	if s.Info == nil || !s.Info.Step.InheritOutcome ||
+		end.Outcome != journal.OutcomeFailed && end.Outcome != journal.OutcomeOK {
 		return end
 	}
 	end.Outcome, end.Class, end.Reason, end.Error, end.Problem = journal.OutcomeOK, "", "", "", ""

@@ -460,3 +460,25 @@ func TestPublishedFormsLoad(t *testing.T) {
 		}
 	}
 }
+
+// A path that a run cannot write is reported before anything is paid for.
+func TestReportsPathsThatRunsCannotWrite(t *testing.T) {
+	for path, bad := range map[string]bool{
+		".git/hooks": true, "agents": true, "workflows/other/agents": true, ".github/workflows": true,
+		"shared/public": false, "results": false, "artifacts/agents": false, "workflows/other": false,
+	} {
+		for _, text := range []string{
+			head + "output: {directory: " + path + "}\nsteps:\n" + agentStep("one", "produces: outputs/a.md"),
+			head + "steps:\n" + agentStep("one", "produces: "+path+"/a.md"),
+		} {
+			list := compile(text, nil).Diagnostics
+			found := slices.ContainsFunc(list, func(d diag.Diagnostic) bool {
+				return d.Code == "AFILE004" && d.Severity == diag.Error &&
+					strings.Contains(d.Message, "A run cannot write")
+			})
+			if found != bad {
+				t.Errorf("%s: reported %t, want %t: %v", path, found, bad, list)
+			}
+		}
+	}
+}

@@ -21,4 +21,5 @@ const (
 	CodeOtherName   diag.Code = "AFILE015" // a name that differs from the folder's
 	CodeMadeTwice   diag.Code = "AFILE016" // two steps that produce the same file
 	CodeStaged      diag.Code = "AFILE018" // a step that produces a workflow, which stays in the run's folder
+	CodeUnpublished diag.Code = "AFILE019" // an output directory that receives nothing
 )

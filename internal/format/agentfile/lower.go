@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
 )
@@ -373,6 +374,7 @@ func (l *lowering) produced(n *node, t *ir.Task) {
 				"run \"espalier promote\".")
 		made = kept
 	}
+	l.unwritable(made, n.produces.Span)
 	t.Settings.Put("produces", made, n.produces.Span)
 	for _, other := range l.made {
 		if other.path == made {
@@ -633,19 +635,53 @@ func (l *lowering) shell(n *node, s *ir.Step) {
 
 // published returns the products that are copied to the output directory (G21): those of agents that no
 // later step reads. What a step writes outside the run's folder stays where it is. The files of a generated
-// workflow are not published, because "espalier promote" installs them after a person has seen them.
+// workflow, which are those in the folder of a workflow.yaml, are not published, because "espalier promote" installs
+// them after a person has seen them.
 func (l *lowering) published() []product {
-	if l.doc.outputDir.Value == "" || slices.ContainsFunc(l.made, func(m product) bool {
-		return strings.HasSuffix(m.path, "workflow.yaml")
-	}) {
+	if l.doc.outputDir.Value == "" {
 		return nil
+	}
+	var generated []string
+	for _, m := range l.made {
+		if folder, file := path.Split(m.path); strings.HasSuffix(file, "workflow.yaml") {
+			generated = append(generated, folder)
+		}
 	}
 	return slices.DeleteFunc(slices.Clone(l.made), func(m product) bool {
 		shell := slices.ContainsFunc(l.doc.steps, func(n *node) bool { return n.id.Value == m.step && n.shell })
-		folder, _, _ := strings.Cut(m.path, "/")
-		return shell || m.read || path.Base(m.path) == "manifest.json" ||
-			slices.Contains([]string{"artifacts", "workflows", "shared"}, folder)
+		part := func(folder string) bool {
+			return strings.HasPrefix(m.path, folder) || !strings.HasPrefix(folder, runFolder)
+		}
+		return shell || m.read || path.Base(m.path) == "manifest.json" || !strings.HasPrefix(m.path, runFolder) ||
+			slices.ContainsFunc(generated, part)
 	})
+}
+
+// runFolder is the prefix of products in the run's folder.
+const runFolder = "outputs/"
+
+// unwritable reports a path that a run does not write, before anything is paid for: configuration, and the definition
+// of a workflow.
+func (l *lowering) unwritable(name string, at source.Span) bool {
+	parts := strings.Split(strings.TrimSuffix(name, "/"), "/")
+	defines := protected.Definition(parts[0])
+	switch parts[0] {
+	case "outputs", "artifacts", "shared":
+		defines = false
+	case "workflows":
+		defines = len(parts) > 2 && protected.Definition(parts[2])
+	}
+	switch {
+	case defines:
+		l.report(CodeBadValue, diag.Error, at, fmt.Sprintf("A run cannot write %q: it is part of a workflow's definition.",
+			name), "Use a path in outputs/ or artifacts/, and \"espalier promote\" to install a workflow.")
+	case slices.ContainsFunc(parts, protected.Name):
+		l.report(CodeBadValue, diag.Error, at, fmt.Sprintf("A run cannot write %q: programs read it as configuration.",
+			name), "Use another path.")
+	default:
+		return false
+	}
+	return true
 }
 
 // collect returns the step that returns the current last product as the output, and copies the
@@ -654,7 +690,8 @@ func (l *lowering) collect(last *node) ir.Step {
 	l.reads = nil
 	t := ir.Task{Kind: "handover"}
 	t.Settings.Put("output", variable(last.id.Value), last.at)
-	if dir, ok := l.path(l.doc.outputDir, "output"); ok {
+	dir, ok := l.path(l.doc.outputDir, "output")
+	if ok {
 		t.Settings.Put("directory", dir, l.doc.outputDir.Span)
 	}
 	type source struct {
@@ -663,7 +700,16 @@ func (l *lowering) collect(last *node) ir.Step {
 	}
 	l.read(variable(last.id.Value), last.at)
 	var products []source
-	for _, m := range l.published() {
+	published := l.published()
+	if ok && len(published) == 0 {
+		l.report(CodeUnpublished, diag.Warning, l.doc.outputDir.Span, "The output directory receives nothing.",
+			"It receives products in outputs/ that no later step reads, except manifests, products of scripts and "+
+				"generated workflows.")
+	}
+	for _, m := range published {
+		if l.unwritable(path.Join(dir, strings.TrimPrefix(m.path, runFolder)), l.doc.outputDir.Span) {
+			break
+		}
 		products = append(products, source{variable(m.step), m.path})
 		l.read(variable(m.step), m.at)
 	}

@@ -32,16 +32,12 @@ func (l *lowering) steps(s *state, at *place) []ir.Step {
 	}
 	main.Next = l.edges(s, at)
 	out := append([]ir.Step{main}, l.noTransition(s, main.Next)...)
-	if s.inline != nil && !at.branch {
+	if endsInline(s, at) && !at.branch {
 		end := ir.End{Failed: true, Message: s.inline.message.Value, Status: int(s.inline.status)}
 		end.MessageExpr = l.value(expr.AWFTemplate, s.inline.message)
 		l.rejectFileReads(end.MessageExpr, diag.Warning, s.inline.message.Span, "The message")
 		failing := &failure{State: s.name.Value, Message: s.inline.message.Value, expr: end.MessageExpr}
-		hooks := l.endHooks(s, inlineName(s), l.doc.hooks[workflowError], failing, s.inline.at)
-		for i := range hooks {
-			hooks[i].Label = inlineTitle(s) + before
-		}
-		out = append(out, hooks...)
+		out = append(out, l.endHooks(s, inlineName(s), l.doc.hooks[workflowError], failing, s.inline.at)...)
 		out = append(out, ir.Step{
 			ID: inlineName(s), Label: inlineTitle(s), Type: kindTerminal, Implied: true,
 			Action: end, Span: s.inline.at,
@@ -68,6 +64,9 @@ const (
 	after        = ":post"
 	afterFailure = ":post-failed"
 )
+
+// workflowErrorStep is the name of the steps that run the hooks for a failure of the workflow.
+const workflowErrorStep = "workflow:error"
 
 // inlineName returns the ID of the end that an inline on_failure creates, as in AWF's own
 // records. inlineTitle returns its display name.
@@ -164,6 +163,8 @@ func (l *lowering) edges(s *state, at *place) []ir.Edge {
 		return out
 	}
 	switch {
+	case s.inline != nil && !endsInline(s, at):
+		// The loop fails, and its own on_failure applies.
 	case s.inline != nil:
 		to := inlineName(s)
 		if len(l.doc.hooks[workflowError]) > 0 {
@@ -200,6 +201,12 @@ func (l *lowering) failsLoop(s, loop *state) bool {
 			loop.name.Value),
 		fmt.Sprintf("Add \"on_failure: %s\" to %q.", s.failure.Value, loop.name.Value))
 	return true
+}
+
+// endsInline reports whether an inline on_failure ends the run. In the body of a loop that handles failures, it fails the
+// loop instead, as any transition out of the loop does.
+func endsInline(s *state, at *place) bool {
+	return s.inline != nil && (at.loop == nil || !handlesFailure(at.loop))
 }
 
 // handlesFailure reports whether a state defines what follows its failure.
@@ -400,6 +407,10 @@ func (l *lowering) endHooks(s *state, end string, hooks []hook, failing *failure
 		return nil
 	}
 	pre := l.hookStep(end+before, hooks, hookSettings{Again: true, Failure: failing, State: s.name.Value}, at)
+	pre.Label = "workflow:end"
+	if failing != nil {
+		pre.Label = workflowErrorStep
+	}
 	if failing != nil && failing.expr != nil {
 		for _, r := range l.refs(nil, failing.expr) {
 			if !slices.ContainsFunc(pre.Reads, func(had ir.Ref) bool { return had.Path == r.Path }) {
@@ -418,7 +429,7 @@ func (l *lowering) catchFailures(steps []ir.Step) []ir.Step {
 	if len(hooks) == 0 {
 		return nil
 	}
-	const id = "workflow:error"
+	const id = workflowErrorStep
 	used := false
 	for i := range steps {
 		if _, end := steps[i].Action.(ir.End); end || steps[i].Type == "hook" &&

@@ -9,8 +9,10 @@ import (
 	"maps"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
@@ -624,13 +626,12 @@ func (l *lowering) call(s *state, out *ir.Step) {
 						"").Suggest(pair.Key.Value, slices.Sorted(maps.Keys(types)))
 					continue
 				}
-				given := pair.Value.Text()
-				if pair.Value.Kind >= text.List {
-					given.Value = string(pair.Value.JSON())
-				}
-				dialect := expr.AWFTemplate
-				if kind == "integer" || kind == "boolean" {
-					dialect = expr.AWFNumber
+				given, dialect, ok := l.callInput(s, pair, kind)
+				if !ok { // reported; not also as missing
+					call.Inputs = append(call.Inputs, ir.Binding{
+						Name: pair.Key.Value, Value: l.internalExpr("nil"), Span: pair.Key.Span,
+					})
+					continue
 				}
 				if e := l.value(dialect, given); e != nil {
 					l.rejectFileReads(e, diag.Error, given.Span, fmt.Sprintf("The input %q", pair.Key.Value))
@@ -649,8 +650,34 @@ func (l *lowering) call(s *state, out *ir.Step) {
 		out.Action, l.p.Unread.Steps = ir.Route{}, true
 		return
 	}
-	out.Action, out.Result = call, l.internalExpr(callState(&call))
+	out.Action, out.Result = call, l.internalExpr(callState(&call, &l.p.Children[call.Child]))
 }
+
+// callInput returns the text of an input for a called workflow, and how to read it. A text without placeholders is a
+// literal. It returns false after reporting one that does not fit the type.
+func (l *lowering) callInput(s *state, pair text.Pair, kind string) (text.Text, expr.Dialect, bool) {
+	given := pair.Value.Text()
+	if pair.Value.Kind >= text.List {
+		given.Value = string(pair.Value.JSON())
+	}
+	if kind != "integer" && kind != "boolean" {
+		return given, expr.AWFTemplate, true
+	}
+	if value, ok := asInput(pair.Value, kind); ok {
+		given.Value = fmt.Sprint(value)
+	} else if !strings.Contains(given.Value, "{{") && !readsValues().MatchString(given.Value) {
+		l.report(CodeBadValue, diag.Error, pair.Value.Span, fmt.Sprintf("Input %q of workflow %q is not %s.",
+			pair.Key.Value, s.workflow.Value, article(kind)), fmt.Sprintf("Use %s, or a placeholder such as {{.inputs.%s}}.",
+			article(kind), pair.Key.Value))
+		return given, "", false
+	}
+	return given, expr.AWFNumber, true
+}
+
+// readsValues matches an expression without braces that reads a value.
+var readsValues = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\b(inputs|states|loop|env|workflow)\.`)
+})
 
 // taint returns a copy of a program with inputs that come from steps: its commands, and those
 // of the programs it calls, must treat them as data.
@@ -677,12 +704,20 @@ func taint(p *ir.Program) ir.Program {
 }
 
 // callState returns the expression for the state of a call: each output by name, and as Output
-// the only one, or all of them as JSON.
-func callState(call *ir.Call) string {
+// the only one that the call names, or all of them as JSON. A call that names none has all of the child.
+func callState(call *ir.Call, child *ir.Program) string {
 	var output string
 	var fields []string
 	for _, b := range call.Outputs {
 		fields = append(fields, fmt.Sprintf("%q: result[%q]", b.Name, b.Name))
+	}
+	if len(call.Outputs) == 0 {
+		names, _ := childNames(child)
+		for _, name := range names {
+			if !slices.Contains(expr.StateFields(), name) {
+				fields = append(fields, fmt.Sprintf("%q: result[%q]", name, name))
+			}
+		}
 	}
 	switch len(call.Outputs) {
 	case 0:
@@ -811,6 +846,12 @@ func (l *lowering) child(s *state) int {
 				"Copy the workflow to .awf/workflows and call it by its own name.")
 			return -1
 		}
+		var several *ambiguousError
+		if errors.As(err, &several) {
+			l.report(CodeNoWorkflow, diag.Error, name.Span, fmt.Sprintf("Several workflows are named %q: %v.", name.Value,
+				several), "Call the workflow by the name of its file, or rename the others.")
+			return -1
+		}
 		l.report(CodeNoWorkflow, diag.Error, name.Span, fmt.Sprintf("Workflow %q does not exist.", name.Value),
 			l.workflowHelp(name.Value, err))
 		return -1
@@ -864,18 +905,34 @@ func (l *lowering) findWorkflow(name string) (f *source.File, err error) {
 	if f, err := lookup(); err == nil {
 		return f, nil
 	}
-	if f := l.workflowNamed(name); f != nil {
-		return f, nil
+	switch files := l.workflowsNamed(name); len(files) {
+	case 0:
+		return nil, first
+	case 1:
+		return files[0], nil
+	default:
+		return nil, &ambiguousError{files}
 	}
-	return nil, first
 }
 
-// workflowNamed finds a workflow on AWF's search path by the key "name" in its file, or returns nil.
-func (l *lowering) workflowNamed(name string) *source.File {
+// ambiguousError is the error for a name that several workflows have.
+type ambiguousError struct{ files []*source.File }
+
+func (e *ambiguousError) Error() string {
+	var names []string
+	for _, f := range e.files {
+		names = append(names, path.Base(f.Path))
+	}
+	return strings.Join(names, ", ")
+}
+
+// workflowsNamed finds the workflows on AWF's search path by the key "name" in their files.
+func (l *lowering) workflowsNamed(name string) []*source.File {
 	path, ok := l.files.(format.SearchPath)
 	if !ok {
 		return nil
 	}
+	var out []*source.File
 	for _, file := range path.Names("workflows") {
 		f, err := path.Lookup("workflows", file)
 		if err != nil || !strings.Contains(f.Text, name) {
@@ -883,11 +940,11 @@ func (l *lowering) workflowNamed(name string) *source.File {
 		}
 		if node, list := text.ParseYAML(f, 0, len(f.Text)); node != nil && !list.Errors() && node.Kind == text.Map {
 			if n := node.Get("name"); n != nil && n.Value == name {
-				return f
+				out = append(out, f)
 			}
 		}
 	}
-	return nil
+	return out
 }
 
 // lookup finds a file by name on AWF's search path, inside and outside of the project.

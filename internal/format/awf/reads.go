@@ -142,6 +142,13 @@ func (l *lowering) checkPaths(e *expr.Expr, severity diag.Severity) {
 			for _, pair := range s.outputs.Pairs {
 				known = append(known, pair.Key.Value, cmp.Or(pair.Value.Value, pair.Key.Value))
 			}
+		} else if s.kind == kindCall {
+			i := l.child(s)
+			if i < 0 {
+				continue // reported with the call
+			}
+			outputs, _ := childNames(&l.p.Children[i])
+			known = append(known, outputs...)
 		}
 		if slices.Contains(known, property) {
 			continue

@@ -52,7 +52,7 @@ func (d *document) readNode(def *python.FuncDef, out *diag.List) *node {
 	d.agentCalls(n, def, out)
 	if len(n.calls) > 0 {
 		d.signature(n, def, out)
-		n.outputs = readOutputs(def)
+		n.outputs = d.readOutputs(def)
 	}
 	d.stateReads(n, def)
 	d.returns(n, def)
@@ -123,18 +123,39 @@ func agentKey(c *python.Call) (*python.Const, bool) {
 }
 
 // runnerCall reports whether c calls AgentRunner.run, in any import style.
-func runnerCall(c *python.Call) bool {
+func (d *document) runnerCall(c *python.Call) bool {
 	a, ok := c.Fn.(*python.Attr)
-	return ok && isRun(a)
+	return ok && d.isRun(a)
 }
 
-func isRun(a *python.Attr) bool { return a.Name == "run" && lastName(a.X) == "AgentRunner" }
+func (d *document) isRun(a *python.Attr) bool {
+	return a.Name == "run" && slices.Contains(d.runners, lastName(a.X))
+}
+
+// runnerNames returns the names that code imports AgentRunner as.
+func runnerNames(m *python.Module) []string {
+	out := []string{agentRunner}
+	python.Walk(m.Body, func(x any) bool {
+		if i, ok := x.(*python.Import); ok {
+			for _, one := range i.Names {
+				if one.Name == agentRunner && one.As != "" {
+					out = append(out, one.As)
+				}
+			}
+		}
+		return true
+	})
+	return out
+}
+
+const agentRunner = "AgentRunner"
+
 func isAdd(a *python.Attr) bool { return a.Name == "add" }
 
 func (d *document) agentCalls(n *node, def *python.FuncDef, out *diag.List) {
 	python.Walk(def.Def.Body, func(x any) bool {
 		c, ok := x.(*python.Call)
-		if !ok || !runnerCall(c) {
+		if !ok || !d.runnerCall(c) {
 			return true
 		}
 		var workload python.Expr

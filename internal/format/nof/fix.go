@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -45,26 +46,64 @@ func (o Format) FixTopology(f *source.File, files format.Reader) (string, diag.L
 		return f.Text, list
 	}
 	before := f.Text[d.fence.Start:d.fence.End]
-	after := withComments(l.redrawn(), before)
+	redrawn := l.redrawn()
+	after := withComments(redrawn+d.linkStyles(redrawn), before)
 	if strings.Contains(before, "\r\n") {
 		after = strings.ReplaceAll(after, "\n", "\r\n")
 	}
 	return f.Text[:d.fence.Start] + after + f.Text[d.fence.End:], list
 }
 
-// withComments adds the comments of the old diagram to the new one: each before the statement that it
-// was before, or else at the end.
+// linkStyles returns the linkStyle statements of the old diagram for a new one, where links have other numbers. Styles
+// of links that are gone are left out.
+func (d *document) linkStyles(diagram string) string {
+	chart, _ := text.ParseFlowchart(source.NewFile("", diagram), 0, len(diagram))
+	var b strings.Builder
+	for line := range strings.Lines(d.file.Text[d.fence.Start:d.fence.End]) {
+		words := strings.Fields(line)
+		if len(words) < 3 || words[0] != "linkStyle" {
+			continue
+		}
+		var links []string
+		for number := range strings.SplitSeq(words[1], ",") {
+			old, err := strconv.Atoi(number)
+			if err != nil { // "default"
+				links = append(links, number)
+				continue
+			}
+			if old < 0 || old >= len(d.chart.Edges) {
+				continue
+			}
+			was := d.chart.Edges[old]
+			now := slices.IndexFunc(chart.Edges, func(e text.FlowEdge) bool { return e.From == was.From && e.To == was.To })
+			if now >= 0 {
+				links = append(links, strconv.Itoa(now))
+			}
+		}
+		if len(links) > 0 {
+			fmt.Fprintf(&b, "    linkStyle %s %s\n", strings.Join(links, ","), strings.Join(words[2:], " "))
+		}
+	}
+	return b.String()
+}
+
+// withComments adds the comments of the old diagram to the new one: each before the statement that it was before or
+// behind, or else at the end.
 func withComments(diagram, old string) string {
 	before := map[string][]string{} // comments, by the statement below
 	var order, waiting []string
 	for line := range strings.Lines(old) {
 		line = strings.TrimRight(line, " \t\r\n")
 		statement := strings.TrimSpace(line)
-		switch {
-		case statement == "":
-		case strings.HasPrefix(statement, "%%"):
+		if strings.HasPrefix(statement, "%%") {
 			waiting = append(waiting, line)
-		case len(waiting) > 0:
+			continue
+		}
+		if code, comment, ok := strings.Cut(statement, " %%"); ok && strings.Count(code, `"`)%2 == 0 {
+			waiting = append(waiting, line[:len(line)-len(strings.TrimLeft(line, " \t"))]+"%%"+comment)
+			statement = strings.TrimSpace(code)
+		}
+		if statement != "" && len(waiting) > 0 {
 			if before[statement] == nil {
 				order = append(order, statement)
 			}

@@ -220,6 +220,10 @@ func (l *lowering) checkNodes() {
 					a.Value))
 		}
 	}
+	for i := range l.p.Agents { // an agent without a node has been reported, or its node cannot be read
+		a := &l.p.Agents[i]
+		a.Implied = a.Implied || !l.Execution && d.sections[agentNodes] != nil && d.node(a.ID) == nil
+	}
 	seen := map[string]*node{}
 	for _, n := range d.nodes {
 		key := n.key()
@@ -656,7 +660,7 @@ func (l *lowering) nodeStep(key string, branch bool) ir.Step {
 	}
 	task.Settings.Put("fields", fields, d.state.at)
 	task.Settings.Put("reducers", reducers, d.state.at)
-	agents := l.registered(n.calls, chooses(d.helpers, isRun))
+	agents := l.registered(n.calls, chooses(d.helpers, d.isRun))
 	for key, fields := range n.outputs {
 		if one := agents[key]; one != nil {
 			one["output"] = l.outputFields(fields)
@@ -1022,8 +1026,8 @@ func (l *lowering) executionStep() {
 		calls = append(calls, n.calls...)
 	}
 	at := d.sections[executionOf].heading.Span
-	chosen := chooses(d.pipeline.module, isRun) || chooses(d.pipeline.module, isAdd) || d.helpers != nil &&
-		chooses(d.helpers, isRun)
+	chosen := chooses(d.pipeline.module, d.isRun) || chooses(d.pipeline.module, isAdd) || d.helpers != nil &&
+		chooses(d.helpers, d.isRun)
 	task.Settings.Put("agents", l.registered(calls, chosen), at)
 	if l.SDK {
 		task.Settings.Put("sdk", true, at)

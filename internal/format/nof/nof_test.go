@@ -271,6 +271,25 @@ func TestReportsByDecision(t *testing.T) {
 			change{"def run_cost_advisor(state: CostState) -> dict:", "def run_cost_advisor(state: CostState) -> dict"},
 			"PY001", "Expected a colon after the function.",
 		},
+		{
+			"one missing bracket", "two",
+			change{`{"period": state["period"]})`, `{"period": state["period"]}`},
+			"PY001", "The bracket ( is never closed.",
+		},
+		{
+			"another name for AgentRunner", "two",
+			change{
+				"import AgentRunner\n", "import AgentRunner as AR\n", "AgentRunner.run(", "AR.run(",
+				"AgentRunner.run(", "AR.run(",
+			},
+			"", "",
+		},
+		{"a power", "two", rules("**If** `spend ** 2 > 1` **then** abort pipeline"), "EXPR002", "multiply, such as x * x"},
+		{"the length of a number", "two", rules("**If** `len(spend) > 1` **then** abort pipeline"), "EXPR022", ""},
+		{
+			"a number that is never empty", "two", rules("**If** `spend is non-empty` **then** abort pipeline"),
+			"EXPR020", "Compare it",
+		},
 		{"an undefined name", "two", change{`state["period"]}`, `state["period"], "x": limit}`}, "PY004", `"limit"`},
 		{
 			"a name of the result", "two",
@@ -587,11 +606,14 @@ func TestFixTopologyKeepsCommentsAndLineEndings(t *testing.T) {
 	before := change{
 		"graph TD\n    START((Start)) --> CA[cost-advisor]\n    CA --> VR[visual-report]\n    VR --> END((End))\n",
 		"%%{init: {'theme': 'neutral'}}%%\nflowchart TD\n    %% The advisor first.\n    START((Start)) --> CA[cost-advisor]\n" +
-			"    %% This arrow is wrong.\n    VR[visual-report] --> CA\n    VR --> END((End))\n    style CA fill:#f00\n    %% The end.\n",
+			"    %% This arrow is wrong.\n    VR[visual-report] --> CA\n    VR --> END((End)) %% Done.\n    style CA fill:#f00\n" +
+			"    linkStyle 0,1,2 stroke:red\n    linkStyle default stroke:blue\n    %% The end.\n",
 	}.in(t, read(t, "two.nof.md"))
 	want := change{
-		"    %% This arrow is wrong.\n    VR[visual-report] --> CA\n    VR --> END((End))\n    style CA fill:#f00\n    %% The end.\n",
-		"    CA --> VR[visual-report]\n    VR --> END((End))\n\n    style CA fill:#f00\n    %% This arrow is wrong.\n    %% The end.\n",
+		"    %% This arrow is wrong.\n    VR[visual-report] --> CA\n    VR --> END((End)) %% Done.\n    style CA fill:#f00\n" +
+			"    linkStyle 0,1,2 stroke:red\n    linkStyle default stroke:blue\n    %% The end.\n",
+		"    CA --> VR[visual-report]\n    %% Done.\n    VR --> END((End))\n\n    style CA fill:#f00\n" +
+			"    linkStyle 0,2 stroke:red\n    linkStyle default stroke:blue\n    %% This arrow is wrong.\n    %% The end.\n",
 	}.in(t, before)
 	for _, ending := range []string{"\n", "\r\n"} {
 		fixed, list := nof.Format{}.FixTopology(source.NewFile("flow.nof.md", strings.ReplaceAll(before, "\n", ending)),

@@ -11,6 +11,7 @@ import (
 // outputs finds what a node function reads from the outputs of its agents: result.output["a"],
 // result.output.get("a", {}).get("b", 0.0), also through variables.
 type outputs struct {
+	runs    func(*python.Call) bool
 	results map[string]string // variables that hold the result of an agent, with its key
 	places  map[string]place  // variables that hold a part of an output
 	found   map[string][]outputField
@@ -33,8 +34,8 @@ type place struct {
 	required bool   // the code fails without it
 }
 
-func readOutputs(def *python.FuncDef) map[string][]outputField {
-	o := &outputs{results: map[string]string{}, places: map[string]place{}, found: map[string][]outputField{}}
+func (d *document) readOutputs(def *python.FuncDef) map[string][]outputField {
+	o := &outputs{runs: d.runnerCall, results: map[string]string{}, places: map[string]place{}, found: map[string][]outputField{}}
 	python.Walk(def.Def.Body, func(x any) bool {
 		switch x := x.(type) {
 		case *python.Assign:
@@ -62,7 +63,7 @@ func (o *outputs) assign(target, value python.Expr) {
 	}
 	delete(o.results, name.ID)
 	delete(o.places, name.ID)
-	if c, ok := value.(*python.Call); ok && runnerCall(c) {
+	if c, ok := value.(*python.Call); ok && o.runs(c) {
 		if key, ok := agentKey(c); ok {
 			o.results[name.ID] = key.Value.(string)
 		}

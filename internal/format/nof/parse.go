@@ -32,6 +32,7 @@ type document struct {
 	schema   *python.Module // the State Schema block
 	helpers  *python.Module // the Agent Nodes block
 	nodes    []*node
+	runners  []string // the names of AgentRunner
 	pipeline *pipeline
 	rules    []*rule
 
@@ -352,10 +353,12 @@ func (d *document) blocks(out *diag.List) {
 	}
 	if f := d.block(agentNodes, "python", out); f != nil {
 		d.helpers = d.code(f, out)
+		d.runners = runnerNames(d.helpers)
 		d.readNodes(out)
 	}
 	if f := d.block(executionOf, "python", out); f != nil {
 		d.pipeline = d.readPipeline(d.code(f, out))
+		d.runners = append(d.runners, runnerNames(d.pipeline.module)...)
 	}
 	d.analyze(out)
 	d.readRules(out)

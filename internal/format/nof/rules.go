@@ -257,7 +257,13 @@ func (d *document) bindRules(out *diag.List) {
 // condition parses the condition of a rule. Backticks may enclose all of it or single names
 // (N9). They are replaced by spaces, so that positions stay the same.
 func (d *document) condition(r *rule, names map[string]string, out *diag.List) bool {
-	code := strings.NewReplacer("`", " ", "\n", " ", "\r", " ", "**", "  ").Replace(r.when.Value)
+	parts := strings.Split(r.when.Value, "`")
+	for i := range parts {
+		if i%2 == 0 { // bold text; in backticks it is the power operator
+			parts[i] = strings.ReplaceAll(parts[i], "**", "  ")
+		}
+	}
+	code := strings.NewReplacer("\n", " ", "\r", " ").Replace(strings.Join(parts, " "))
 	cond, list := expr.Parse(expr.NOF, code, r.when.Span)
 	*out = append(*out, list...)
 	if list.Errors() {

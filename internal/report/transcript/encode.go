@@ -99,6 +99,9 @@ func (e *encoder) appendStep(b []byte, ev *report.Event) ([]byte, error) {
 	name, kind := ev.Run.Name, report.KindWorkflow
 	if ev.Step != nil {
 		name, kind = ev.Step.Name, ev.Step.Kind
+		if kind == kindHook && ev.Step.Info != nil {
+			name = ev.Step.Info.Step.Title() // those before an end belong to the workflow
+		}
 	}
 	b = append(b, `{"name":`...)
 	b = journal.AppendString(b, name)

@@ -53,6 +53,9 @@ func (s Collection) Run(_ context.Context, job *step.Job) (step.Result, error) {
 		}
 		files := filesOf(r.Value)
 		for _, name := range slices.Sorted(maps.Keys(files)) {
+			if generated(files, name) {
+				continue
+			}
 			// The structure below outputs/ is kept, so that products of the same name do not collide.
 			to := path.Join(s.Directory, strings.TrimPrefix(s.Products[i].Path, "outputs/"), name)
 			if err := at.write(to, files[name]); err != nil {
@@ -64,4 +67,19 @@ func (s Collection) Run(_ context.Context, job *step.Job) (step.Result, error) {
 		output = json.RawMessage("null")
 	}
 	return step.Result{Value: output}, nil
+}
+
+// generated reports whether a file of a folder is a manifest or part of a generated workflow, which only "espalier
+// promote" installs.
+func generated(files map[string]string, name string) bool {
+	if path.Base(name) == "manifest.json" {
+		return true
+	}
+	for other := range files {
+		folder, file := path.Split(other)
+		if strings.HasSuffix(file, "workflow.yaml") && strings.HasPrefix(name, folder) {
+			return true
+		}
+	}
+	return false
 }

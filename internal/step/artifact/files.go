@@ -9,7 +9,6 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 
@@ -136,7 +135,7 @@ func (p *place) defines(base, name string) bool {
 			return false
 		}
 		first, _, _ := strings.Cut(filepath.ToSlash(below), "/")
-		return slices.Contains(definition, protected.Fold(first))
+		return protected.Definition(first)
 	}
 	if isDefinition(p.folder) {
 		return true
@@ -145,9 +144,6 @@ func (p *place) defines(base, name string) bool {
 	return base == p.root && len(parts) > 2 && protected.Fold(parts[0]) == "workflows" &&
 		isDefinition(filepath.Join(p.root, parts[0], parts[1]))
 }
-
-// definition lists the files and folders that define a workflow.
-var definition = []string{"workflow.yaml", "workflow.yml", "workflow_status.json", "agents", "skills", "scripts"}
 
 // maxRead is the maximum size of an input file.
 const maxRead = 1 << 20

@@ -34,7 +34,7 @@ func repair(v any, n *schema.Node, name string) any {
 	case map[string]any:
 		if wants(n, "object") {
 			out := repairObject(v, n)
-			if inner, ok := onlyValue(v); ok && !n.Accepts(out) {
+			if inner, ok := onlyValue(v, n); ok && !n.Accepts(out) {
 				if w := repair(inner, n, ""); n.Accepts(w) {
 					return w
 				}
@@ -101,11 +101,12 @@ func onlyProperty(n *schema.Node) (string, *schema.Node) {
 	return n.Required[0], only
 }
 
-// onlyValue returns the object that is the only value of another one: {"result": {…}}.
-func onlyValue(object map[string]any) (map[string]any, bool) {
-	for _, v := range object {
+// onlyValue returns the object that is the only value of another one: {"result": {…}}. A property of the schema is not a
+// wrapper.
+func onlyValue(object map[string]any, n *schema.Node) (map[string]any, bool) {
+	for key, v := range object {
 		inner, ok := v.(map[string]any)
-		return inner, ok && len(object) == 1
+		return inner, ok && len(object) == 1 && n.Properties[key] == nil
 	}
 	return nil, false
 }

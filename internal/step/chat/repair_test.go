@@ -26,14 +26,19 @@ func TestSloppyReplies(t *testing.T) {
 			Kind: contract.Object, Schema: json.RawMessage(`{"type":"object","required":["verdict"],"properties":{"verdict":{"type":"string"}}}`),
 			Choices: []contract.Decision{{At: "verdict", Open: true, Options: open.Choices[0].Options}},
 		},
-		"one":  {Kind: contract.Object, Schema: json.RawMessage(`{"type":"object","required":["score"],"properties":{"score":{"type":"number"}}}`)},
-		"text": {Kind: contract.Text, Schema: json.RawMessage(`{"type":"string"}`), Name: "answer"},
-		"list": {Kind: contract.List, Schema: json.RawMessage(`{"type":"array","items":{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}}`), Name: "items"},
+		"one":      {Kind: contract.Object, Schema: json.RawMessage(`{"type":"object","required":["score"],"properties":{"score":{"type":"number"}}}`)},
+		"optional": {Kind: contract.Object, Schema: json.RawMessage(`{"type":"object","properties":{"delegates":{"type":"array"}}}`)},
+		"text":     {Kind: contract.Text, Schema: json.RawMessage(`{"type":"string"}`), Name: "answer"},
+		"list":     {Kind: contract.List, Schema: json.RawMessage(`{"type":"array","items":{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}}`), Name: "items"},
 		"object": {Kind: contract.Object, Schema: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["kind","score"],"properties":{
 			"kind":{"enum":["billing","technical"]},"score":{"type":"number"},"urgent":{"type":"boolean"},"note":{"type":"string"},
 			"who":{"type":"object","required":["firstName"],"properties":{"firstName":{"type":"string"}}}}}`)},
 	}
 	for kind, replies := range map[string]map[string]string{
+		"optional": {
+			`{"delegates": ["a"]}`:               `{"delegates":["a"]}`,
+			`{"delegates": {"cost-advisor": 1}}`: "", // not the object {"cost-advisor": 1}
+		},
 		"boolean": {
 			"true": "true", "True": "true", "Yes.": "true", "**No**": "false", `"false"`: "false", "```\ntrue\n```": "true", "```json\nfalse\n```": "false",
 			"I'm sorry for the confusion earlier. Yes.":            "true",
