@@ -79,6 +79,9 @@ func (a *App) driver(ctx context.Context, id journal.RunID) (*environment, error
 
 func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*Resumption, error) {
 	rt.DeliverTelemetry() // also that of a run whose process was killed at its very end
+	if err := rt.checkStartedHere(ctx, req.Run); err != nil {
+		return nil, err
+	}
 	state, program, def, err := rt.Engine.Load(ctx, req.Run)
 	if err != nil {
 		return nil, err
