@@ -436,7 +436,11 @@ func (a *App) Exhausted(ctx context.Context, id journal.RunID) (Budget, error) {
 	b.Enough = max(2*max(1, *b.Limit), root.Ledger.Needed(b.Name, next))
 	unlimited := *def.Program
 	unlimited.Budget = ir.Budget{}
-	if worst, known := worstOf(check.Estimate(&unlimited, registry.Kinds()), b.Name); known {
+	report, err := rt.estimateRun(&unlimited, s.Options)
+	if err != nil {
+		return b, err
+	}
+	if worst, known := worstOf(report, b.Name); known {
 		b.Enough = max(b.Enough, worst)
 	}
 	return b, nil

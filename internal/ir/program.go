@@ -257,6 +257,18 @@ type Audit struct {
 	Span           source.Span `json:"span,omitzero"`
 }
 
+// Audits returns the requirements of the program and of all programs that it calls.
+func (p *Program) Audits() []*Audit {
+	var out []*Audit
+	if p.Audit != nil {
+		out = append(out, p.Audit)
+	}
+	for i := range p.Children {
+		out = append(out, p.Children[i].Audits()...)
+	}
+	return out
+}
+
 // File is another file that the program was compiled from.
 type File struct {
 	Path   string `json:"path"`

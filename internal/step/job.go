@@ -71,6 +71,8 @@ type Job struct {
 	Untrusted bool
 	// Sources are the files that the run's workflow was read from.
 	Sources []ir.File
+	// Audits are the audit settings of all workflows of the run, if the step writes an audit file.
+	Audits []*ir.Audit
 
 	Host `json:"-"`
 
