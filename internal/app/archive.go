@@ -12,6 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/report/audit"
 	"github.com/espalier-run/espalier/internal/report/transcript"
 )
@@ -90,7 +91,7 @@ func (rt *environment) openRecord(r journal.Record) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return os.Open(path)
+	return report.ReadRecord(path)
 }
 
 // Import verifies the archive of a run and adds the run to this project. An archive that was changed, or a run that
