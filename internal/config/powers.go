@@ -69,6 +69,9 @@ func (c *Config) Powers() []Power {
 			if len(s.Is.Command) > 0 {
 				what = "runs " + words("", s.Is.Command)
 			}
+			if s.Is.Sampling {
+				what += ", and lets it use the models of runs"
+			}
 			add("mcp."+s.Name.Value, what, func() { s.Is.Withheld = true })
 		}
 	}
