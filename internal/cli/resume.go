@@ -202,11 +202,11 @@ func raisable() []string {
 }
 
 func (a *invocation) decisionCommand(
-	verb, about string, decide func(step, note, digest string) app.Message,
+	verb, about string, decide func(step, note, digest, value string) app.Message,
 ) *cobra.Command {
 	var (
-		note, as, digest string
-		leave            bool
+		note, as, digest, value string
+		leave                   bool
 	)
 	cmd := &cobra.Command{
 		Use:   verb + " RUN [STEP] [--note TEXT] [--as NAME] [--digest DIGEST] [--no-continue]",
@@ -225,7 +225,7 @@ since. The record has the user of this machine, and the name given with --as.`,
 			if len(args) > 1 {
 				step = args[1]
 			}
-			return a.acting(func() error { return a.send(args[0], leave, actor(as), decide(step, note, digest)) })
+			return a.acting(func() error { return a.send(args[0], leave, actor(as), decide(step, note, digest, value)) })
 		},
 	}
 	flags := a.followFlag(cmd).Flags()
@@ -234,6 +234,12 @@ since. The record has the user of this machine, and the name given with --as.`,
 	flags.StringVar(&digest, "digest", "",
 		"decide only if the gate still shows what had this `DIGEST` in \"espalier status\"")
 	flags.BoolVar(&leave, "no-continue", false, "record the decision and leave the run to another process")
+	if verb == "approve" {
+		cmd.Use = "approve RUN [STEP] [--value JSON] [--note TEXT] [--as NAME] [--digest DIGEST] [--no-continue]"
+		cmd.Long += "\n\nA tool of an MCP server can ask a question. Answer it with --value, in JSON that fits the\n" +
+			"schema that the gate shows."
+		flags.StringVar(&value, "value", "", "the answer to a question of a tool, as `JSON`")
+	}
 	return cmd
 }
 

@@ -380,6 +380,11 @@ func (a *invocation) printStatus(s *app.Status) {
 		switch g.Kind {
 		case app.GatePerson, app.GateCall:
 			writeGate(w, &g)
+			if len(g.Shows[app.AnswerSchema]) > 0 {
+				fmt.Fprintf(w, "  espalier approve %s %s --value JSON    espalier reject %s %s\n", short(s.ID), g.Step,
+					short(s.ID), g.Step)
+				break
+			}
 			fmt.Fprintf(w, "  espalier approve %s %s    espalier reject %s %s\n", short(s.ID), g.Step, short(s.ID),
 				g.Step)
 		case app.GateEvent:
@@ -425,7 +430,9 @@ func printApprovers(w io.Writer, a *app.Approvers) {
 
 // writeGate writes what a gate for a person asks and shows.
 func writeGate(w io.Writer, g *app.Gate) {
-	if g.Kind == app.GateCall {
+	if g.Kind == app.GateCall && len(g.Shows[app.AnswerSchema]) > 0 {
+		fmt.Fprintf(w, "%s asks a question on behalf of a tool\n", g.Step)
+	} else if g.Kind == app.GateCall {
 		fmt.Fprintf(w, "%s asks for approval of one call of a tool, with exactly these arguments\n", g.Step)
 	} else {
 		fmt.Fprintf(w, "%s asks for approval: %s\n", g.Step, g.Description)

@@ -194,6 +194,9 @@ func (c *Config) check(out *diag.List) {
 	for _, s := range c.MCP {
 		headers(s.Is.Env)
 		headers(s.Is.Headers)
+		if s.Is.OAuth != nil {
+			c.checkReference(s.Is.OAuth.Secret, out)
+		}
 		s.Is.checkVariables(out)
 	}
 }

@@ -76,6 +76,9 @@ func (c *Config) Powers() []Power {
 			} else {
 				add(where, "connects to "+s.Is.URL.Value, withhold)
 			}
+			if s.Is.Sampling {
+				out[len(out)-1].What += ", and lets it use the models of runs"
+			}
 		}
 	}
 	servers(c.MCP)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/ir"
@@ -77,6 +78,8 @@ type Job struct {
 	Host `json:"-"`
 
 	calls int // of Do so far
+
+	sampling sync.Mutex // held while a tool waits for a reply of the model
 }
 
 // Host is what a task can use of the process and the machine that it runs on.

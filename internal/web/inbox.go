@@ -373,7 +373,10 @@ func (h *Handler) decide(r *request) error {
 	if digest == "" {
 		return &app.Error{Kind: app.InvalidRequest, Message: "a decision needs the digest of what was shown"}
 	}
-	var message app.Message = app.Approve{Step: step, Note: note, Digest: digest, Roles: r.id.ApproverRoles()}
+	var message app.Message = app.Approve{
+		Step: step, Note: note, Digest: digest, Roles: r.id.ApproverRoles(),
+		Value: json.RawMessage(strings.TrimSpace(r.PostFormValue("value"))),
+	}
 	done := "approved"
 	switch r.PostFormValue("decision") {
 	case "approve":
