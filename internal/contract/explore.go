@@ -30,6 +30,9 @@ func (b *builder) probes(decisions []Decision) []Probe {
 		}
 	}
 	for _, at := range places {
+		if _, excluded := b.excluded(at); excluded {
+			continue
+		}
 		if values := b.probe(at, decisions); len(values) > 1 {
 			out = append(out, Probe{At: join(at), Values: values})
 		}

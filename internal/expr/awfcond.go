@@ -151,7 +151,8 @@ func parseCondition(text string, report reporter) *condition {
 				"time.")
 		return nil
 	}
-	program, err := exprlang.Compile(code, append(conditionOptions(), exprlang.Patch(optional{}), exprlang.Patch(typed{}))...)
+	options := append(conditionOptions(), exprlang.Patch(optional{}), exprlang.Patch(typed{}))
+	program, err := exprlang.Compile(code, options...)
 	if err != nil {
 		start, end, message := syntax(text, err)
 		report(CodeForeign, start, end, "The condition cannot be understood: "+message+".",

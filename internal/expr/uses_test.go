@@ -82,7 +82,12 @@ func TestUses(t *testing.T) {
 			for _, one := range []struct {
 				set  bool
 				word string
-			}{{u.Negated, " negated"}, {u.Compound, " compound"}, {u.Alternative, " alternative"}, {u.Whole, " whole"}} {
+			}{
+				{u.Negated, " negated"},
+				{u.Compound, " compound"},
+				{u.Alternative, " alternative"},
+				{u.Whole, " whole"},
+			} {
 				if one.set {
 					s += one.word
 				}
