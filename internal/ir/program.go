@@ -56,6 +56,9 @@ type Program struct {
 	Unread Unread `json:"unread,omitzero"`
 
 	Span source.Span `json:"span,omitzero"`
+
+	// Callers are the steps that call the program, if Link has recorded them.
+	Callers Callers `json:"-"`
 }
 
 // Body is the ID of the program's outermost block.

@@ -81,6 +81,15 @@ func TestRuns(t *testing.T) {
 			Value:   `{"x.md":"X\n","sub/y.md":"Y\n"}`,
 		},
 		{
+			Name: "marks as headings", Settings: base("outputs/all/", asked),
+			Replies: says("Sure!\n\n## FILE: x.md ##\nX\n## END\n## END ##\n### FILE: y.md\nY\n### END\nDone."),
+			Value:   `{"x.md":"X\n## END\n","y.md":"Y\n"}`,
+		},
+		{
+			Name: "a table in a fence, with prose around it", Settings: base("outputs/a.csv", asked),
+			Replies: says("Here is the table:\n\n```csv\na,b\n1,2\n```\n\nLet me know."), Value: `"a,b\n1,2\n"`,
+		},
+		{
 			Name: "G11: no marks", Settings: base("outputs/none/", asked), Replies: says("just text"),
 			Value: `{"index.md":"just text"}`,
 		},
