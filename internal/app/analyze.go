@@ -412,6 +412,11 @@ func (r *resolver) resolve(arg string) (*Analysis, error) {
 				advise("Workflows of AWF's packs are not read here: copy this one into .awf/workflows, and call it " +
 					"by its own name.")
 		}
+		if command, slash := strings.CutPrefix(arg, "/"); ok && slash && missing.Problem == source.RefMissing {
+			if named, err := r.resolveName(command); err == nil { // a command such as /team:report
+				return named, nil
+			}
+		}
 		return an, err
 	}
 	return r.resolveName(arg)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -118,13 +119,20 @@ func (s *triggerService) fireFile(ctx context.Context, d *workflowTrigger, name,
 	})
 }
 
-// watchedFiles returns the files that fit patterns, with what tells versions of a file apart without reading it.
+// watchedFiles returns the files that fit patterns, with what tells versions of a file apart without reading it. A
+// folder stands for the files in it.
 func watchedFiles(root fs.FS, patterns []string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, pattern := range patterns {
-		names, err := fs.Glob(root, filepath.ToSlash(filepath.Clean(pattern)))
+		pattern = filepath.ToSlash(filepath.Clean(pattern))
+		names, err := fs.Glob(root, pattern)
 		if err != nil {
 			return nil, err
+		}
+		if info, err := fs.Stat(root, pattern); err == nil && info.IsDir() {
+			if names, err = fs.Glob(root, path.Join(pattern, "*")); err != nil {
+				return nil, err
+			}
 		}
 		for _, name := range names {
 			info, err := fs.Stat(root, name)

@@ -130,7 +130,7 @@ func (s *triggerService) fire(ctx context.Context, d *workflowTrigger) (time.Tim
 				state.Active = append(state.Active, f.Run)
 			case lasting(err):
 				next.Miss(f.At, s.app.Redact(reason(err)))
-				s.app.o.Notify(Notice{Text: "Trigger " + d.id + " started no run: " + s.app.Redact(err.Error())})
+				s.app.o.Notify(Notice{Text: "Trigger " + d.id + " started no run: " + s.app.Redact(reason(err))})
 			default:
 				return time.Time{}, err
 			}

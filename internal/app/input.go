@@ -151,8 +151,11 @@ func missingFiles(names []string, input json.RawMessage, o *Options) []schema.Pr
 		} else if !filepath.IsAbs(full) {
 			full = filepath.Join(o.Dir, full)
 		}
-		if _, err := os.Stat(full); err != nil {
+		switch info, err := os.Stat(full); {
+		case err != nil:
 			out = append(out, schema.Problem{Path: name, Message: fmt.Sprintf("there is no file %q", path)})
+		case info.IsDir():
+			out = append(out, schema.Problem{Path: name, Message: fmt.Sprintf("%q is a folder, not a file", path)})
 		}
 	}
 	return out

@@ -169,7 +169,7 @@ func TestReportsMistakesAtTheirPositions(t *testing.T) {
 			want: "AFILE006 script",
 		},
 		"G16: schedule": {text: strings.Replace(steps(one), "{type: command}",
-			"{type: schedule, schedule: \"0 9 * * *\"}", 1), want: "AFILE014 schedule"},
+			"{type: schedule, schedule: \"0 9 * * *\"}", 1), want: "AFILE014 schedule, AFILE010 0 9 * * *"},
 		"G16: a schedule that does not say": {
 			text: strings.Replace(steps(one), "command", "schedule", 1),
 			want: "AFILE001 schedule",
@@ -446,7 +446,8 @@ func TestPublishedFormsLoad(t *testing.T) {
 		"scripts of two shells, of which one is there": {head + "steps:\n" + one + "  - id: end\n    name: N\n    goal: G\n    action: shell\n" +
 			"    script: {bash: scripts/x.sh, pwsh: scripts/x.ps1}\n", false},
 		"a script at the end":  {head + "steps:\n" + one + "  - {id: end, name: N, goal: G, action: shell, script: {bash: scripts/x.sh}}\n", false},
-		"neither kind of step": {head + "steps:\n  - {id: init, name: N, goal: G, produces: outputs/x.md}\n" + one, true},
+		"a step without agent": {head + "steps:\n  - {id: init, name: N, goal: G, produces: outputs/x.md}\n" + one, false},
+		"neither kind of step": {head + "steps:\n  - {id: init, name: N, goal: G}\n" + one, true},
 		"other kinds of steps": {head + "variables: {a: b}\nsteps:\n  - {id: ask, name: N, ask: \"Who?\", action: echo}\n" + one, true},
 	} {
 		got := compile(c.text, nil).Diagnostics
@@ -480,5 +481,30 @@ func TestReportsPathsThatRunsCannotWrite(t *testing.T) {
 				t.Errorf("%s: reported %t, want %t: %v", path, found, bad, list)
 			}
 		}
+	}
+}
+
+// A scheduled run has no input. It starts all the same, and validate warns.
+func TestScheduledRunsNeedNoInput(t *testing.T) {
+	scheduled := strings.Replace(head, "{type: command}", `{type: schedule, schedule: "0 6 * * *"}`, 1)
+	r := compile(scheduled+"steps:\n"+agentStep("one", ""), nil)
+	if !slices.ContainsFunc(r.Diagnostics, func(d diag.Diagnostic) bool {
+		return d.Code == "AFILE010" && d.Severity == diag.Warning
+	}) {
+		t.Errorf("no warning: %v", r.Diagnostics)
+	}
+	var schema struct {
+		Properties map[string]struct{ Default *string }
+		Required   []string
+	}
+	if err := json.Unmarshal(r.Program.Input.Schema, &schema); err != nil {
+		t.Fatal(err)
+	}
+	if def := schema.Properties["AGENT_INPUT"].Default; def == nil || *def != "" || len(schema.Required) > 0 {
+		t.Errorf("schema: %s", r.Program.Input.Schema)
+	}
+	if r := compile(scheduled+"steps:\n"+agentStep("one", "input: agents/a.md"), nil); slices.ContainsFunc(r.Diagnostics,
+		func(d diag.Diagnostic) bool { return d.Code == "AFILE010" }) {
+		t.Errorf("a workflow that reads no input: %v", r.Diagnostics)
 	}
 }

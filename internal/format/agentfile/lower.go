@@ -179,7 +179,13 @@ func (l *lowering) input() {
 		}
 	}
 	schema := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
-	if l.used {
+	switch scheduled := l.doc.trigger.kind.Value == "schedule" && l.doc.trigger.schedule.Value != ""; {
+	case l.used && scheduled: // a schedule passes no input
+		properties[l.variable].(map[string]any)["default"] = ""
+		l.report(CodeNoVariable, diag.Warning, l.doc.trigger.schedule.Span,
+			fmt.Sprintf("A scheduled run has no input, so $%s is empty.", l.variable),
+			"Let the steps read files instead, or use another type of trigger.")
+	case l.used:
 		schema["required"] = []string{l.variable}
 	}
 	raw, err := json.Marshal(schema)

@@ -259,6 +259,10 @@ func (p *parser) kind(r *text.Reader, s *node, script bool) {
 		s.shell = true
 		p.report(CodeStepKind, diag.Error, r.KeySpan("script"),
 			fmt.Sprintf("Step %q has a script but no \"action: shell\".", s.id.Value), "Add \"action: shell\".")
+	case r.Has("goal") && r.Has("produces"): // as in the creator of the reference project
+		p.report(CodeStepKind, diag.Warning, s.at,
+			fmt.Sprintf("Step %q has no agent, so a model follows its goal without instructions.", s.id.Value),
+			"Add agent: agents/NAME.md (specification, \"Agent Step Fields\").")
 	default:
 		p.report(CodeStepKind, diag.Error, s.at, fmt.Sprintf("Step %q is neither an agent step nor a shell step.",
 			s.id.Value),

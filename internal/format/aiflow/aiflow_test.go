@@ -126,6 +126,12 @@ func TestReportsMistakesAtTheirPositions(t *testing.T) {
 		"A12: a version that is none": {
 			text: strings.Replace(document(`"start":"one"`, one), "1.0.0", "one", 1), want: "AIFLOW_METADATA one",
 		},
+		"A12: an empty version": {
+			text: strings.Replace(document(`"start":"one"`, one), `"1.0.0"`, `""`, 1), want: "AIFLOW_METADATA ",
+		},
+		"A12: no version": {
+			text: strings.Replace(document(`"start":"one"`, one), `"1.0.0"`, "null", 1), want: "AIFLOW_METADATA null",
+		},
 		"A12: a pre-release": {
 			text: strings.Replace(document(`"start":"one"`, one), "1.0.0", "1.0.0-beta.1+build.7", 1),
 		},

@@ -307,6 +307,11 @@ func (d *document) readMetadata(root *object) {
 			missing = append(missing, field.name)
 		}
 	}
+	if v := meta.node.Get("version"); v != nil && d.version.Value == "" && (v.Kind == text.String || v.Kind == text.Null) {
+		root.report(CodeMetadata, diag.Error, v.Span, "Use MAJOR.MINOR.PATCH, such as 1.0.0, or remove the key.",
+			"The version is empty, which is not a semantic version.")
+		missing = slices.DeleteFunc(missing, func(name string) bool { return name == "version" })
+	}
 	if v := d.version; v.Value != "" && !ir.ValidVersion(v.Value) { // §9
 		root.report(CodeMetadata, diag.Error, v.Span, "Use MAJOR.MINOR.PATCH, such as 1.0.0 or 1.0.0-beta.1.",
 			"The version %q is not a semantic version.", v.Value)
@@ -314,7 +319,7 @@ func (d *document) readMetadata(root *object) {
 	}
 	if len(missing) > 0 { // A12: hardly any file has all of them
 		severity := diag.Note
-		if d.name.Value == "" || d.version.Value == "" {
+		if slices.Contains(missing, "name") || slices.Contains(missing, "version") {
 			severity = diag.Warning
 		}
 		root.report(CodeMetadata, severity, at, "Add the missing keys. Runs do not depend on them.",

@@ -188,16 +188,20 @@ func (l *lowering) edges(s *state, at *place) []ir.Edge {
 // failure: the run fails in both cases, and the end has the author's message.
 func (l *lowering) failsLoop(s, loop *state) bool {
 	to := l.doc.byName[s.failure.Value]
-	if to == nil || handlesFailure(loop) {
-		return handlesFailure(loop)
+	handled := handlesFailure(loop)
+	if to == nil || handled && loop.failure.Value == s.failure.Value {
+		return handled
 	}
-	if to.kind == kindTerminal && to.status.Value == "failure" {
+	if !handled && to.kind == kindTerminal && to.status.Value == "failure" {
 		return false
+	}
+	help := fmt.Sprintf("Add \"on_failure: %s\" to %q.", s.failure.Value, loop.name.Value)
+	if handled {
+		help = fmt.Sprintf("Remove it: %q defines what follows its failure.", loop.name.Value)
 	}
 	l.report(CodeIgnoredWay, diag.Warning, s.failure.Span,
 		fmt.Sprintf("The transition is ignored: %q is in the body of %q, so its failure fails the loop.", s.name.Value,
-			loop.name.Value),
-		fmt.Sprintf("Add \"on_failure: %s\" to %q.", s.failure.Value, loop.name.Value))
+			loop.name.Value), help)
 	return true
 }
 

@@ -539,6 +539,8 @@ func TestReportsInvalidStateKeys(t *testing.T) {
 			`AWF007 plugin_tools: Tools of AWF plugins are not available.; error AWF009 a: Plugin "a" is listed twice.`,
 		"type: for_each, items: [a, b, c], max_iterations: 2, body: [y], on_complete: z": `warning AWF004 [a, b, c]: ` +
 			`The list has 3 items, but "max_iterations" is 2, so the loop fails after 2 of them.`,
+		`type: for_each, items: [a, b, c], max_iterations: "2", body: [y], on_complete: z`: `warning AWF004 [a, b, c]: ` +
+			`The list has 3 items, but "max_iterations" is 2, so the loop fails after 2 of them.`,
 		`type: for_each, items: "a, b, c", max_iterations: 2, body: [y], on_complete: z`: `warning AWF004 a, b, c: ` +
 			`The list has 3 items, but "max_iterations" is 2, so the loop fails after 2 of them.`,
 

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -535,7 +536,6 @@ func (l *lowering) loop(s *state, out *ir.Step, at *place) {
 			loop.Each.Items = l.internalExpr("[]")
 		}
 		l.tainted = l.tainted || l.comesFromSteps(loop.Each.Items)
-		l.checkLength(s, loop.Each.Items, items.Span)
 	} else {
 		if loop.Max == 0 {
 			loop.Max = defaultIterations
@@ -560,19 +560,34 @@ func (l *lowering) loop(s *state, out *ir.Step, at *place) {
 		loop.Max, loop.MaxExpr = maxIterations, l.value(expr.AWFNumber, s.maxText)
 		l.rejectFileReads(loop.MaxExpr, diag.Error, s.maxText.Span, fmt.Sprintf("The limit of %q", s.name.Value))
 	}
+	if loop.Each != nil && s.items != nil {
+		l.checkLength(s, &loop)
+	}
 	out.Action, out.Result = loop, l.internalExpr(loopState)
 }
 
 // checkLength reports a list in the file that has more items than the loop has iterations.
-func (l *lowering) checkLength(s *state, items *expr.Expr, at source.Span) {
-	if s.max == 0 || len(items.Paths()) > 0 {
-		return
+func (l *lowering) checkLength(s *state, loop *ir.Loop) {
+	constant := func(e *expr.Expr) any {
+		if e == nil || len(e.Paths()) > 0 {
+			return nil
+		}
+		v, err := e.Eval(expr.Values{})
+		if err != nil {
+			return nil
+		}
+		return v
 	}
-	v, err := items.Eval(expr.Values{})
-	if list, ok := v.([]any); err == nil && ok && int64(len(list)) > s.max {
-		l.report(CodeBadValue, diag.Warning, at,
+	most := s.max
+	if loop.MaxExpr != nil {
+		if n, err := strconv.ParseInt(fmt.Sprint(constant(loop.MaxExpr)), 10, 64); err == nil {
+			most = n
+		}
+	}
+	if list, ok := constant(loop.Each.Items).([]any); ok && most > 0 && int64(len(list)) > most {
+		l.report(CodeBadValue, diag.Warning, s.items.Span,
 			fmt.Sprintf("The list has %d items, but \"max_iterations\" is %d, so the loop fails after %d of them.",
-				len(list), s.max, s.max),
+				len(list), most, most),
 			fmt.Sprintf("Use \"max_iterations: %d\", or remove it.", len(list)))
 	}
 }

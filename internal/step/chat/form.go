@@ -51,7 +51,7 @@ func newReader(f Form) (*reader, error) {
 // read finds the value in a reply's text, or says everything that is wrong.
 // Only what needs no guessing is repaired.
 func (r *reader) read(text string) (json.RawMessage, []string) {
-	text = strings.TrimSpace(text)
+	text = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "\ufeff")) // a byte order mark
 	if text == "" {
 		return nil, []string{"the reply is empty"}
 	}

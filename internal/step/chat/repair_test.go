@@ -124,6 +124,7 @@ func TestSloppyReplies(t *testing.T) {
 			`{"verdict":"Not approved"}`:       `{"verdict":"Not approved"}`, `{"verdict":"later"}`: `{"verdict":"later"}`,
 		},
 		"text": {
+			"\ufeffhello": `"hello"`, "\ufeff": "", "\n\ufeff \n": "", // a byte order mark
 			"hello": `"hello"`, `"hello"`: `"hello"`, `{"answer": "hello"}`: `"hello"`, "7": `"7"`, "true": `"true"`,
 			"See {\"a\": \"b\"} and ```json\n\"x\"\n```": `"See {\"a\": \"b\"} and ` + "```json\\n\\\"x\\\"\\n```" + `"`,
 		},

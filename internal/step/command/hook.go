@@ -230,8 +230,11 @@ func requireFile(job *step.Job, template string, values expr.Values) error {
 	if !filepath.IsAbs(full) {
 		full = filepath.Join(job.Folder(), full)
 	}
-	if _, err := os.Stat(full); err != nil {
+	switch info, err := os.Stat(full); {
+	case err != nil:
 		return step.Errorf(step.ClassInput, "there is no file %q", path)
+	case info.IsDir():
+		return step.Errorf(step.ClassInput, "%q is a folder, not a file", path)
 	}
 	return nil
 }
