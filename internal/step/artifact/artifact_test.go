@@ -1,6 +1,7 @@
 package artifact_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -556,6 +557,7 @@ func TestRepliesNeverBecomeConfiguration(t *testing.T) {
 	with := func(j *step.Job) {
 		j.Project = root
 		j.Reads = []step.Read{{Path: "agentfile.run", Value: json.RawMessage(`"r"`)}}
+		j.Consents = func(_ string, content []byte) bool { return bytes.Contains(content, []byte("states:")) }
 	}
 	produce := func(produces, reply string) error {
 		play := steptest.Play{
@@ -585,6 +587,15 @@ func TestRepliesNeverBecomeConfiguration(t *testing.T) {
 	} {
 		if err := produce("outputs/folder/", "##FILE: "+name+"##\nevil\n##END##"); err == nil {
 			t.Errorf("the model chose %s", name)
+		}
+	}
+	// Naming such a file runs its commands, and it is found by its name in every folder of the project.
+	for produces, reply := range map[string]string{
+		"outputs/release.yaml": "states: {}", "artifacts/release.yaml": "states: {}", "shared/release.yaml": "states: {}",
+		"outputs/folder/": "##FILE: release.yaml##\nstates: {}\n##END##",
+	} {
+		if err := produce(produces, reply); err == nil {
+			t.Errorf("%s: a workflow was written whose name is consent to its commands", produces)
 		}
 	}
 	if err := produce("outputs/fine.md", "fine"); err != nil {

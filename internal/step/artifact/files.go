@@ -119,11 +119,7 @@ func (p *place) write(name, text string) error {
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	keep := p.keep
-	if first, _, _ := strings.Cut(path.Clean(p.fill(name)), "/"); first == "outputs" { // the folder of the run
-		keep.Consents = nil
-	}
-	return protected.WriteFile(root, below, []byte(text), protected.Options{File: 0o644, Folder: 0o755, Keep: keep})
+	return protected.WriteFile(root, below, []byte(text), protected.Options{File: 0o644, Folder: 0o755, Keep: p.keep})
 }
 
 // defines reports whether a path below a folder is part of a workflow's definition. Only the command promote, which a
