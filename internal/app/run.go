@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/espalier-run/espalier/internal/check"
+	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
@@ -546,6 +547,27 @@ func (a *App) StateDir(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return rt.Dir(), nil
+}
+
+// ConfigFiles returns the files that decide how runs of the project around the working folder are driven: the
+// configuration, and the files of its secrets. They need not exist.
+func (a *App) ConfigFiles() []string {
+	space, root, err := a.here()
+	if err != nil {
+		return nil
+	}
+	defer space.Close()
+	out := []string{filepath.Join(root, config.FileName), filepath.Join(root, config.MCPFileName)}
+	written, _, err := rawConfig(space, root)
+	if err != nil {
+		return out
+	}
+	for _, one := range written.Secrets {
+		if path := one.Is.Path(root, a.o.Getenv); path != "" {
+			out = append(out, path)
+		}
+	}
+	return out
 }
 
 // CheckConfig returns an error if the configuration of the project around the working folder cannot be used.

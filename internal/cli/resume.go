@@ -492,8 +492,8 @@ or the permission to run its commands is reported and left alone.
 
 Interrupt it to stop: running steps finish first, and the next "espalier work" or
 "espalier resume" continues the runs. SIGTERM gives running steps the grace
-period (grace_period in espalier.yaml, 10s by default). SIGHUP reloads the
-configuration.
+period (grace_period in espalier.yaml, 10s by default). The configuration is
+reloaded when its files change and on SIGHUP.
 
 The log on stderr says which runs are driven and how they rest or end; with
 --log-level debug, also their steps. With --log-format json, each line of the log
@@ -506,7 +506,9 @@ is a JSON object.`,
 			}
 			for {
 				a.app(func(o *app.Options) { o.NoTriggers, o.Log = noTriggers, log })
-				reload, err := a.work(log, logging.format == "json")
+				watch := a.watchConfig()
+				reload, err := a.work(log, logging.format == "json", watch)
+				watch.Stop()
 				if !reload {
 					return err
 				}
@@ -522,8 +524,8 @@ is a JSON object.`,
 }
 
 // work drives every run of a project until a signal. It reports whether to start again with the configuration as it is
-// now: after SIGHUP, if the configuration is valid.
-func (a *invocation) work(log *slog.Logger, structured bool) (reload bool, err error) {
+// now: after SIGHUP or a change of the watched files, if the configuration is valid.
+func (a *invocation) work(log *slog.Logger, structured bool, watch *configWatch) (reload bool, err error) {
 	say, skipped := a.note, a.skipped
 	if structured {
 		say = func(format string, args ...any) { log.Info(fmt.Sprintf(format, args...)) }
@@ -542,6 +544,7 @@ func (a *invocation) work(log *slog.Logger, structured bool) (reload bool, err e
 		}, skipped)
 	}()
 	for {
+		var sig os.Signal = syscall.SIGHUP
 		select {
 		case err := <-ended:
 			return false, err
@@ -550,19 +553,26 @@ func (a *invocation) work(log *slog.Logger, structured bool) (reload bool, err e
 			a.park(os.Interrupt, signals)
 			say("Drained; other workers continue the runs.")
 			return false, nil
-		case sig := <-signals:
-			if sig == syscall.SIGHUP && !a.mayReload(say) {
+		case <-watch.C:
+			if !watch.changed() {
 				continue
 			}
-			cancel()
-			a.park(sig, signals)
-			if sig == syscall.SIGHUP {
-				return true, nil
+		case sig = <-signals:
+		}
+		if sig == syscall.SIGHUP {
+			watch.accept()
+			if !a.mayReload(say) {
+				continue
 			}
-			return false, &failure{
-				code:    exitInterrupted,
-				message: "stopped; the runs continue with the next \"espalier work\"",
-			}
+		}
+		cancel()
+		a.park(sig, signals)
+		if sig == syscall.SIGHUP {
+			return true, nil
+		}
+		return false, &failure{
+			code:    exitInterrupted,
+			message: "stopped; the runs continue with the next \"espalier work\"",
 		}
 	}
 }

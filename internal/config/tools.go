@@ -123,7 +123,7 @@ type Server struct {
 	Sampling bool
 	OAuth    *OAuth // nil if requests need no token
 	Off      bool
-	Wrong   diag.List // mistakes that make a server of .mcp.json unusable
+	Wrong    diag.List // mistakes that make a server of .mcp.json unusable
 
 	Withheld bool // see Power
 }
