@@ -12,7 +12,7 @@ BROKEN := $(BIN)/broken.txt
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build install screenshots test test-clis test-temporal test-live race lint vuln cross check fix bench bench-postgres lines soak soak-short docs recording release test-release test-confinement test-temporal-short
+.PHONY: help demo build install screenshots test test-fast test-clis test-temporal test-deploy test-live race lint vuln cross check fix bench bench-postgres lines soak soak-short docs recording release test-release test-confinement test-temporal-short
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,12 @@ test: ## run all tests, with the race detector where that is cheap and there is 
 	GORACE=atexit_sleep_ms=0 $(GO) test $(RACE) $(call LISTED,-vE)
 	$(GO) test $(call LISTED,-E)
 
+# What takes longest: real processes, browsers and databases, and comparisons with other programs.
+SLOW = cmd/espalier|internal/(web|server|cli|shell|cpython|secret|soak|journal/(sqlite|postgres)|engine/(embedded|temporal)|format/formattest|step/node|tool/mcp|report/(transcript|otel)|graph)
+
+test-fast: ## run the tests that need no other process, in less than a minute once compiled
+	$(GO) test $$($(GO) list ./... | grep -vE '/($(SLOW))$$')
+
 # Every combination of a user (root, ordinary) and a sandbox (bubblewrap, Landlock with namespaces, Landlock alone) has
 # to run: what other targets skip is a failure here.
 CONFINED = ./internal/process ./internal/usertest ./internal/trust ./internal/registry ./internal/tool/builtin ./cmd/espalier
@@ -83,6 +89,10 @@ test-temporal: ## run the engine's tests on a Temporal server; installs it
 
 test-temporal-short: ## the same for one minute
 	$(GO) test -tags temporal -count=1 -timeout 15m -run 'TestChain|TestLong|TestReplay|TestLarge|TestStarved|Append' ./internal/engine/temporal
+
+# A module of its own: the types of Kubernetes are large, and Espalier does not need them.
+test-deploy: ## check the files for Compose and Kubernetes with the types of the programs that read them
+	cd deploy/manifests && $(GO) vet ./... && $(GO) test -count=1 ./...
 
 test-live: ## run the provider suite against real accounts, with the keys in the environment; costs money
 	@[ -n "$$ANTHROPIC_API_KEY$$OPENAI_API_KEY$$GEMINI_API_KEY" ] || echo 'ANTHROPIC_API_KEY, OPENAI_API_KEY and GEMINI_API_KEY are not set: nothing will be proven about any provider.'

@@ -721,7 +721,7 @@ func TestDocsSecurityNamesTests(t *testing.T) {
 			return err
 		}
 		raw, err := os.ReadFile(path)
-		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(string(raw), -1) {
+		for _, m := range regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`).FindAllStringSubmatch(string(raw), -1) {
 			known[m[1]] = true
 		}
 		return err
@@ -729,13 +729,13 @@ func TestDocsSecurityNamesTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(string(page), -1)
+	named := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`").FindAllStringSubmatch(string(page), -1)
 	for _, m := range named {
 		if !known[m[1]] {
 			t.Errorf("there is no test %s", m[1])
 		}
 	}
-	scripts := regexp.MustCompile("scripts? `(\\w+)`(?: and `(\\w+)`)?").FindAllStringSubmatch(string(page), -1)
+	scripts := regexp.MustCompile("scripts? `([\\w-]+)`(?: and `([\\w-]+)`)?").FindAllStringSubmatch(string(page), -1)
 	for _, m := range scripts {
 		for _, name := range m[1:] {
 			if _, err := os.Stat("../../testdata/script/" + name + ".txtar"); name != "" && err != nil {

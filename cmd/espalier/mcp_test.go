@@ -192,3 +192,97 @@ func TestAIFlowCallsToolsOfMCPServers(t *testing.T) {
 	}
 	gone()
 }
+
+// asking is a workflow with a tool that asks a person, an agent that calls it, and a tool that asks the model.
+const asking = "---\nname: asking\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Ask.\nbudgets: {max_tokens: 6000}\n---\n" +
+	"```agent\nid: clerk\nrole: Asks.\ngoal: Ask.\n" +
+	"tools: [everything.trigger-elicitation-request, everything.trigger-sampling-request, everything.get-sum]\n```\n" +
+	"```step\nid: form\ntype: tool\ndescription: Ask\ntool: everything.trigger-elicitation-request\nargs: {}\n" +
+	"writes: [output.form]\n```\n" +
+	"```step\nid: poem\ntype: tool\ndescription: Sample\ntool: everything.trigger-sampling-request\n" +
+	"args: {prompt: a haiku, maxTokens: 40}\nwrites: [output.poem]\n```\n" +
+	"```step\nid: chat\ntype: skill\ndescription: Ask\nagent: clerk\nwrites: [output.said]\n```\n"
+
+// A tool of an MCP server can ask a person and the model of the run. The question is a gate: the run waits without a
+// process, the answer must fit the schema of the question, and the call is made again with it. Replies of the model
+// count toward the budget, and none is generated twice.
+func TestToolsOfMCPServersAskPeopleAndModels(t *testing.T) {
+	k := newKilled(t, 0)
+	program := npmtest.Program(t, "@modelcontextprotocol/server-everything@2026.8.31", "mcp-server-everything")
+	put(t, filepath.Join(k.dir, "espalier.yaml"),
+		"mcp: {everything: {command: ["+program+", stdio], sampling: true}}\n")
+	put(t, filepath.Join(k.dir, "asking.md"), asking)
+	put(t, filepath.Join(k.dir, "replies.yaml"), "replies:\n"+
+		"  - {step: poem, reply: autumn moonlight, usage: {input: 900, output: 11}}\n"+
+		"  - step: chat\n    turn: 1\n    usage: {input: 1, output: 1}\n    tools:\n"+
+		"      - {name: everything.get-sum, input: {a: 5, b: 2}}\n"+
+		"      - {name: everything.trigger-elicitation-request, input: {}}\n"+
+		"  - {step: chat, turn: 2, reply: Done., usage: {input: 1, output: 1}}\n")
+	espalier := func(exit int, args ...string) string {
+		t.Helper()
+		cmd := k.command(args...)
+		out, _ := cmd.CombinedOutput() // how it ended is looked at
+		if got := cmd.ProcessState.ExitCode(); got != exit {
+			t.Fatalf("espalier %s: exit code %d, not %d\n%s", strings.Join(args, " "), got, exit, out)
+		}
+		return string(out)
+	}
+	has := func(text string, wants ...string) {
+		t.Helper()
+		for _, want := range wants {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %q in %s", want, text)
+			}
+		}
+	}
+	espalier(4, "run", "asking.md", "--allow-shell", "--script", "replies.yaml", "--run-id", killedRun)
+	has(espalier(0, "status", killedRun), "form asks a question", "Please provide inputs", "legal name", "--value JSON")
+	has(espalier(2, "approve", killedRun, "--value", `{"name": 7}`), "does not fit its schema")
+	has(espalier(2, "approve", killedRun, "--value", `{"name"`), "not JSON")
+	// The agent asks in the next step, beside a call that needs no answer.
+	espalier(4, "approve", killedRun, "--value", `{"name": "Ada", "integer": 7}`)
+	status := espalier(0, "status", killedRun)
+	has(status, "chat asks a question", "clerk")
+	has(espalier(0, "reject", killedRun), "Done.")
+	record := espalier(0, "transcript", killedRun)
+	has(record, "autumn moonlight", `\"name\": \"Ada\"`, "decline", "The sum of 5 and 2 is 7")
+	if n := strings.Count(record, `"type":"tool_result"`); strings.Count(record, "The sum of 5 and 2 is 7") > 2 {
+		t.Errorf("the sum was computed again, with %d results: %s", n, record)
+	}
+	var state struct {
+		Used struct {
+			ToolCalls    int `json:"tool_calls"`
+			ModelCalls   int `json:"model_calls"`
+			InputTokens  int `json:"input_tokens"`
+			OutputTokens int `json:"output_tokens"`
+		} `json:"used"`
+	}
+	if err := json.Unmarshal([]byte(espalier(0, "status", killedRun, "--json")), &state); err != nil {
+		t.Fatal(err)
+	}
+	if u := state.Used; u.ToolCalls != 4 || u.ModelCalls != 3 || u.InputTokens != 902 || u.OutputTokens != 13 {
+		t.Errorf("used %+v", u)
+	}
+}
+
+// A tool that asks the model does not exceed the budget of the run.
+func TestSamplingStaysWithinTheBudget(t *testing.T) {
+	k := newKilled(t, 0)
+	program := npmtest.Program(t, "@modelcontextprotocol/server-everything@2026.8.31", "mcp-server-everything")
+	put(t, filepath.Join(k.dir, "espalier.yaml"),
+		"mcp: {everything: {command: ["+program+", stdio], sampling: true}}\n")
+	put(t, filepath.Join(k.dir, "poem.md"), "---\nname: poem\nkind: agent-flow/workflow\nversion: 1.0.0\n"+
+		"description: Ask.\nbudgets: {max_tokens: 10}\n---\n"+
+		"```step\nid: poem\ntype: tool\ndescription: Sample\ntool: everything.trigger-sampling-request\n"+
+		"args: {prompt: a haiku, maxTokens: 40}\nwrites: [output.poem]\n```\n")
+	put(t, filepath.Join(k.dir, "replies.yaml"), "replies:\n  - {step: poem, reply: autumn moonlight}\n")
+	run := k.command("run", "poem.md", "--allow-shell", "--script", "replies.yaml", "--run-id", killedRun)
+	out, _ := run.CombinedOutput() // how it ended is looked at
+	if code := run.ProcessState.ExitCode(); code == 0 || strings.Contains(string(out), "autumn moonlight") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	if status, err := k.command("status", killedRun).CombinedOutput(); err != nil ||
+		!strings.Contains(string(status), "tokens") {
+		t.Errorf("%v: %s", err, status)
+	}
+}

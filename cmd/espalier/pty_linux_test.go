@@ -82,7 +82,7 @@ func (c *console) read() {
 // until waits for text on the screen, after what was waited for before.
 func (c *console) until(text string) {
 	c.t.Helper()
-	timer := time.AfterFunc(60*time.Second, func() { c.master.Close() })
+	timer := time.AfterFunc(60*time.Second, func() { _ = c.cmd.Process.Kill() }) // which ends what read waits for
 	defer timer.Stop()
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -428,10 +428,9 @@ func TestServerReloadsItsConfiguration(t *testing.T) {
 		}
 	}
 	signIn("first")
-	use(provider("second"))
-	signIn("first")
 	hup("sandbox: maybe\n", "The configuration was not reloaded")
 	signIn("first")
+	use(provider("second"))
 	hup("sandbox: false\n", "The configuration is reloaded")
 	signIn("second")
 	go io.Copy(io.Discard, lines)
@@ -441,5 +440,70 @@ func TestServerReloadsItsConfiguration(t *testing.T) {
 	s.cmd.Wait()
 	if code := s.cmd.ProcessState.ExitCode(); code != 130 {
 		t.Errorf("exit code %d", code)
+	}
+}
+
+// A change of the configuration, of the file of a secret or of the file of --oidc is noticed without a signal. The
+// server and the worker keep what they have if the new configuration has errors.
+func TestServerAndWorkerReloadWhenTheirFilesChange(t *testing.T) {
+	const reloaded, refused = "Interrupt to stop", "The configuration was not reloaded"
+	for name, args := range map[string][]string{
+		"serve": {"serve", "--addr", "127.0.0.1:0", "--oidc", "oidc.json"}, "work": {"work"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newGated(t)
+			put(t, filepath.Join(p.dir, "espalier.yaml"), "secrets: {key: {file: key.txt}}\n")
+			put(t, filepath.Join(p.dir, "key.txt"), "first")
+			const oidc = `{"issuer": "https://a.example", "client_id": "x", "roles": {"all": ["viewer"]}}`
+			put(t, filepath.Join(p.dir, "oidc.json"), oidc)
+			cmd := p.command(args...)
+			stderr, err := cmd.StderrPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			said := bufio.NewScanner(stderr)
+			until := func(want string) {
+				t.Helper()
+				all := ""
+				for said.Scan() {
+					if all += said.Text() + "\n"; strings.Contains(said.Text(), want) {
+						return
+					}
+				}
+				t.Fatalf("%q was not said: %s", want, all)
+			}
+			until("Interrupt to stop")
+			for _, change := range []struct{ file, text, want string }{
+				{"key.txt", "other", reloaded},
+				{"oidc.json", strings.ReplaceAll(oidc, "a.example", "b.example"), reloaded},
+				{"espalier.yaml", "sandbox: maybe\n", refused},
+				{"espalier.yaml", "sandbox: false\n", reloaded},
+				{".mcp.json", `{"mcpServers": {}}`, reloaded},
+			} {
+				if name == "work" && change.file == "oidc.json" {
+					continue
+				}
+				put(t, filepath.Join(p.dir, change.file), change.text)
+				if change.want == reloaded && name == "serve" {
+					change.want = "The configuration is reloaded"
+				}
+				until(change.want)
+			}
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			last := ""
+			for said.Scan() {
+				last += said.Text() + "\n"
+			}
+			_ = cmd.Wait() // how it ended is looked at
+			if code := cmd.ProcessState.ExitCode(); code != 130 {
+				t.Errorf("exit code %d: %s", code, last)
+			}
+		})
 	}
 }

@@ -169,8 +169,8 @@ type Usage struct {
 	OutputTokens int64   `json:"output_tokens"`
 	Dollars      float64 `json:"dollars"`
 	MicroDollars int64   `json:"micro_dollars" doc:"Millionths of a dollar, exactly"`
-	// Lost is the part of it that was charged for model calls without a reply.
-	Lost *journal.Lost `json:"lost,omitempty" doc:"Charged for model calls without a reply"`
+	// Lost is the part of it that was charged for model calls without a reply and tool calls without a result.
+	Lost *journal.Lost `json:"lost,omitempty" doc:"Charged for calls without a reply or a result"`
 }
 
 func newUsage(u journal.Usage) Usage {

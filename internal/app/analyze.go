@@ -140,9 +140,6 @@ func (an *Analysis) Commands() []Command {
 	return registry.Commands(an.Program)
 }
 
-// Cost returns what a run uses on one pass without failures and at worst.
-func (an *Analysis) Cost() check.Report { return check.Estimate(an.Program, registry.Kinds()) }
-
 // Graph returns the picture of the workflow.
 func (an *Analysis) Graph(o graph.Options) *graph.Graph { return graph.Build(an.Program, o) }
 

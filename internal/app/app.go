@@ -18,6 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/private"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/project"
 	"github.com/espalier-run/espalier/internal/registry"
@@ -140,6 +141,17 @@ func (a *App) Root() (string, error) {
 		return "", err
 	}
 	return root, space.Close()
+}
+
+// OwnState returns the state folder of the project around the working folder. It reports false if this user has not
+// created the folder on this machine: what is in it may have come with a repository.
+func (a *App) OwnState() (dir string, ok bool) {
+	root, err := a.Root()
+	if err != nil {
+		return "", false
+	}
+	dir = filepath.Join(root, storageFolder)
+	return dir, private.Check(dir) == nil && !registry.ForeignStorage(dir, trust.Open(a.o.Getenv))
 }
 
 // Display returns a path as people read it: relative to the working folder where that is shorter.

@@ -12,6 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/report/audit"
 	"github.com/espalier-run/espalier/internal/report/transcript"
 )
@@ -90,11 +91,11 @@ func (rt *environment) openRecord(r journal.Record) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return os.Open(path)
+	return report.ReadRecord(path)
 }
 
 // Import verifies the archive of a run and adds the run to this project. An archive that was changed, or a run that
-// exists, is refused, and nothing is added. It returns the hash of the run's chain of appends: the exporter knows
+// exists, is refused, and nothing is added. The run can be read and verified, but not continued. Import returns the hash of the run's chain of appends: the exporter knows
 // which one it has to be.
 func (a *App) Import(ctx context.Context, path string) (run *Run, head string, err error) {
 	f, err := os.Open(path)
@@ -120,9 +121,17 @@ func (a *App) Import(ctx context.Context, path string) (run *Run, head string, e
 	if err != nil {
 		return nil, "", err
 	}
-	if err := rt.Store.Import(ctx, archive.Imported(ctx)); errors.Is(err, journal.ErrExists) {
+	if _, err = rt.Store.Entry(ctx, archive.Run()); err == nil {
+		err = fmt.Errorf("%w: %s", journal.ErrExists, archive.Run())
+	} else if errors.Is(err, journal.ErrUnknownRun) {
+		if err = rt.markImported(ctx, archive.Run()); err == nil {
+			err = rt.Store.Import(ctx, archive.Imported(ctx))
+		}
+	}
+	if errors.Is(err, journal.ErrExists) {
 		return nil, "", fail(Conflict, "", "%s: %v", path, err).advise("Nothing was imported: this project has the run.")
-	} else if err != nil {
+	}
+	if err != nil {
 		return nil, "", err
 	}
 	if _, err := rt.archivedRecords(ctx, archive.Run()); err != nil {
@@ -130,6 +139,29 @@ func (a *App) Import(ctx context.Context, path string) (run *Run, head string, e
 	}
 	run, err = a.Get(ctx, archive.Run())
 	return run, archive.Head(), err
+}
+
+// importedPrefix starts the keys of registers that name imported runs.
+const importedPrefix = "imported/"
+
+// markImported records that a run comes from an archive.
+func (rt *environment) markImported(ctx context.Context, id journal.RunID) error {
+	_, err := rt.Store.Save(ctx, journal.Register{Key: importedPrefix + string(id), Data: []byte("{}")})
+	if errors.Is(err, journal.ErrConflict) {
+		return nil // imported before, and removed since
+	}
+	return err
+}
+
+// checkStartedHere returns an *Error for a run that was imported. Its definition, its options and the consent in them
+// are those of whoever wrote the archive, so it is only a record: nothing continues from it.
+func (rt *environment) checkStartedHere(ctx context.Context, id journal.RunID) error {
+	r, err := rt.Store.Load(ctx, importedPrefix+string(id))
+	if err != nil || r.Version == 0 {
+		return err
+	}
+	return fail(InvalidRequest, NotResumable, "run %s was imported, and no run can continue from it: its "+
+		"definition and its consent to commands come from the archive", short(id)).advise("Run its workflow instead.")
 }
 
 // storage opens the storage of the project, and creates it if needed.

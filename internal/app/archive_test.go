@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/journal"
 )
 
 // rewrite returns a copy of a ZIP file. change returns the new content of an entry, or nil to leave it out; more are
@@ -133,5 +134,35 @@ func TestChangedArchivesAreRefused(t *testing.T) {
 	reports, err := b.VerifyAudit(t.Context(), imported)
 	if err != nil || !reports[0].OK || reports[0].JournalHead != head {
 		t.Errorf("%+v, %v", reports, err)
+	}
+}
+
+// An archive contains the consent to its commands, given by whoever wrote it. Nothing is continued with that.
+func TestImportedRunsDoNotContinue(t *testing.T) {
+	a, b := project(t, nil), project(t, nil)
+	run := start(t, a, "shell", allowed)
+	path := filepath.Join(t.TempDir(), "run.zip")
+	if _, err := a.Export(t.Context(), run, path); err != nil {
+		t.Fatal(err)
+	}
+	again := app.ResumeRequest{Run: run.ID, From: app.FromCurrent}
+	for range 2 { // also after it was removed
+		if _, _, err := b.Import(t.Context(), path); err != nil {
+			t.Fatal(err)
+		}
+		var refused *app.Error
+		if _, err := b.PrepareResume(t.Context(), again); !errors.As(err, &refused) || refused.Reason != app.NotResumable {
+			t.Errorf("the imported run continues: %v", err)
+		}
+		if err := b.Remove(t.Context(), run.ID, journal.Removal{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var exists *app.Error
+	if _, _, err := a.Import(t.Context(), path); !errors.As(err, &exists) || exists.Kind != app.Conflict {
+		t.Errorf("the run is imported over itself: %v", err)
+	}
+	if _, err := a.PrepareResume(t.Context(), again); err != nil {
+		t.Errorf("the run that was started here does not continue: %v", err)
 	}
 }

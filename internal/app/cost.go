@@ -2,6 +2,8 @@ package app
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -43,16 +45,49 @@ func (a *App) Cost(an *Analysis, model string) (*Cost, error) {
 		return nil, err
 	}
 	c := &Cost{Quote: an.Program.Quote}
-	c.Report = check.EstimateWith(an.Program, registry.Kinds(), func(asked string) string {
-		choice, trouble := env.models.Choose(cmp.Or(model, asked))
+	c.Report = estimate(an.Program, env.models, func(asked string) string { return cmp.Or(model, asked) })
+	c.Repeats = repeats(c.Report, env.models, model)
+	c.Money = money(an.Program, c.Report, env.models, model)
+	return c, nil
+}
+
+// RunCost returns what a run can use in all with the models that it has.
+func (a *App) RunCost(ctx context.Context, r *Run) (check.Report, error) {
+	env, err := a.reader(ctx, r.ID)
+	if err != nil {
+		return check.Report{}, err
+	}
+	state, program, _, err := env.Engine.Load(ctx, cmp.Or(r.Root, r.ID))
+	if err != nil {
+		return check.Report{}, err
+	}
+	return env.estimateRun(program.Root(), state.Options)
+}
+
+// estimateRun computes what a run of a program with recorded options can use.
+func (env *environment) estimateRun(p *ir.Program, options json.RawMessage) (check.Report, error) {
+	var o registry.RunOptions
+	if len(options) > 0 {
+		if err := json.Unmarshal(options, &o); err != nil {
+			return check.Report{}, err
+		}
+	}
+	if o.Simulate || o.Script != "" { // no external agent does a step
+		return check.Estimate(p, registry.Kinds()), nil
+	}
+	return estimate(p, env.models, func(asked string) string { return cmp.Or(o.Model, asked, o.DefaultModel) }), nil
+}
+
+// estimate computes what a run of a program can use. model returns the model that is used instead of the one that a
+// step names.
+func estimate(p *ir.Program, models *registry.Models, model func(asked string) string) check.Report {
+	return check.EstimateWith(p, registry.Kinds(), func(asked string) string {
+		choice, trouble := models.Choose(model(asked))
 		if trouble != nil {
 			return ""
 		}
 		return choice.Program()
 	})
-	c.Repeats = repeats(c.Report, env.models, model)
-	c.Money = money(an.Program, c.Report, env.models, model)
-	return c, nil
 }
 
 // repeats returns how often a model call is repeated at most after failures of its provider.

@@ -60,7 +60,7 @@ const (
 	NeedsConsent     Reason = "needs-consent"     // Error.Commands
 	PythonSimulated  Reason = "python-simulated"  // a simulated run starts no python3
 	NoSandbox        Reason = "no-sandbox"        // python3 cannot be confined
-	NotResumable     Reason = "not-resumable"     // the workflow forbids it
+	NotResumable     Reason = "not-resumable"     // the workflow forbids it, or the run was imported
 	NoEarlierStep    Reason = "no-earlier-step"   // "previous" of the first step
 	InnerStep        Reason = "inner-step"        // Error.Name is the step of the main line that contains it
 	AlreadyDecided   Reason = "already-decided"   // Error.Name is the gate

@@ -227,6 +227,9 @@ func (g *Generation) carryOn(ctx context.Context) (begun bool, err error) {
 		return false, err
 	}
 	old := journal.RunID(g.entry.Run)
+	if err := rt.checkStartedHere(ctx, old); err != nil {
+		return false, err
+	}
 	state, _, def, err := rt.Engine.Load(ctx, old)
 	if errors.Is(err, journal.ErrUnknownRun) {
 		g.id = old

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -135,5 +136,84 @@ func TestReadingTheRecordsOfALongRunTakesConstantMemory(t *testing.T) {
 	}
 	if size < 4<<20 {
 		t.Errorf("the audit log has only %d bytes: the test shows nothing", size)
+	}
+}
+
+// A trivial step takes at most 2 kB of disk: its facts, its transcript and its audit log. Removing the run removes all.
+func TestTrivialStepsTakeLittleSpace(t *testing.T) {
+	const steps = 1000
+	var o app.Options
+	project(t, func(p *app.Options) { p.Relaxed = true; o = *p })
+	dir, a := o.Dir, app.New(o)
+	workflows := filepath.Join(dir, ".awf", "workflows")
+	if err := os.MkdirAll(workflows, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf("name: loop\nstates:\n  initial: rounds\n"+
+		"  rounds: {type: while, while: 'true', max_iterations: %d, body: [work], on_complete: done}\n"+
+		"  work: {type: step, command: 'true', on_success: rounds}\n  done: {type: terminal}\n", steps)
+	if err := os.WriteFile(filepath.Join(workflows, "loop.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := start(t, a, "loop", allowed)
+	if run.Outcome != journal.OutcomeOK {
+		t.Fatalf("%+v", run)
+	}
+	if err := a.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if reports, err := a.VerifyAudit(t.Context(), run); err != nil || !reports[0].OK || reports[0].Records < 5*steps {
+		t.Fatalf("%+v, %v", reports, err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var total int64
+	sizes := ""
+	files := func() {
+		total, sizes = 0, ""
+		err := filepath.WalkDir(filepath.Join(dir, ".espalier"), func(path string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			info, err := d.Info()
+			total += info.Size()
+			sizes += fmt.Sprintf("%8d %s\n", info.Size(), d.Name())
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	files()
+	if total > 2000*steps {
+		t.Errorf("%d bytes for each of %d steps:\n%s", total/steps, steps, sizes)
+	}
+	again := app.New(o)
+	damage(t, filepath.Join(dir, ".espalier", "storage", "audit", string(run.ID)+".audit.ndjson.gz"))
+	if reports, err := again.VerifyAudit(t.Context(), run); err != nil || reports[0].OK {
+		t.Errorf("a damaged log is verified: %+v, %v", reports, err)
+	}
+	if err := again.Remove(t.Context(), run.ID, journal.Removal{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if files(); strings.Contains(sizes, string(run.ID)) {
+		t.Errorf("files of a removed run remain:\n%s", sizes)
+	}
+}
+
+// damage changes a bit in the middle of a file.
+func damage(t *testing.T, path string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text[len(text)/2] ^= 1
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

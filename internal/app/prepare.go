@@ -63,6 +63,8 @@ type Prepared struct {
 	Findings []Finding
 	// ShellAllowed reports consent to the commands of the workflow.
 	ShellAllowed bool
+	// Billed reports whether the run asks models that can cost money.
+	Billed bool
 	// Unconfined names the MCP servers that run outside the sandbox which the run asks for.
 	Unconfined []string
 
@@ -119,6 +121,7 @@ func (a *App) Prepare(_ context.Context, req PrepareRequest) (*Prepared, error) 
 			return p, err
 		}
 	}
+	p.limitCost()
 	input, err := p.input(&req, &a.o)
 	if err := p.problem(err); err != nil {
 		return p, err
@@ -185,6 +188,45 @@ func (p *Prepared) configure(a *App, req *PrepareRequest) error {
 	}
 	p.ShellAllowed = o.AllowShell || s.Allow.Shell
 	return nil
+}
+
+// defaultMaxCost limits what a run may cost whose workflow and configuration do not, in millionths of a dollar.
+const defaultMaxCost = 5_000_000
+
+// limitCost sets Billed, and gives a run of models with known prices a budget of money if it has none.
+func (p *Prepared) limitCost() {
+	if p.Options.Simulate || p.Options.ScriptName != "" {
+		return
+	}
+	program, limit := *p.Workflow.Program, int64(defaultMaxCost)
+	if most := p.env.settings.Config.Defaults.MaxCost; most != nil {
+		limit = *most
+	}
+	priced, billed := p.env.models.Billing(&program, p.Options)
+	p.Billed = billed
+	if billed && priced && limit > 0 && program.Budget.MicroDollars == nil {
+		program.Budget.MicroDollars = &ir.Limit{Max: limit}
+		p.Workflow.Program = &program
+	}
+}
+
+// First reports whether none of the latest runs of the workflow has asked real models.
+func (p *Prepared) First(ctx context.Context) (bool, error) {
+	const latest = 20
+	for entry, err := range p.env.Store.Runs(ctx, journal.Filter{Name: p.Workflow.Program.Name, Limit: latest}) {
+		if err != nil {
+			return false, err
+		}
+		state, _, _, err := p.env.Engine.Load(ctx, entry.ID)
+		if err != nil {
+			continue // "runs" reports what is wrong with it
+		}
+		var o RunOptions
+		if json.Unmarshal(state.Options, &o) == nil && !o.Simulate && o.ScriptName == "" {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // readiness checks whether the run could start.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/report/flowtrace"
 )
 
@@ -188,7 +189,7 @@ func (a *App) AuditLog(ctx context.Context, r *Run) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return os.Open(path)
+	return report.ReadRecord(path)
 }
 
 // Artifacts opens the folder that a run has written its files to. Its methods follow no link that leads out of it. The

@@ -79,6 +79,9 @@ func (a *App) driver(ctx context.Context, id journal.RunID) (*environment, error
 
 func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*Resumption, error) {
 	rt.DeliverTelemetry() // also that of a run whose process was killed at its very end
+	if err := rt.checkStartedHere(ctx, req.Run); err != nil {
+		return nil, err
+	}
 	state, program, def, err := rt.Engine.Load(ctx, req.Run)
 	if err != nil {
 		return nil, err
@@ -395,6 +398,8 @@ type (
 		Step, Note, Digest string
 		// Roles are the approver roles that a server has established for who decides.
 		Roles []string
+		// Value is the answer to a question of a tool.
+		Value json.RawMessage
 	}
 	Reject struct {
 		Step, Note, Digest string
@@ -438,7 +443,9 @@ const (
 )
 
 func (m Approve) input(by journal.Actor) plan.Input {
-	return plan.Decision{Step: m.Step, Answer: plan.Approve, Note: m.Note, Digest: m.Digest, By: by, Roles: m.Roles}
+	return plan.Decision{
+		Step: m.Step, Answer: plan.Approve, Note: m.Note, Digest: m.Digest, By: by, Roles: m.Roles, Value: m.Value,
+	}
 }
 
 func (m Reject) input(by journal.Actor) plan.Input {

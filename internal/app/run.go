@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/espalier-run/espalier/internal/check"
+	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
@@ -436,7 +437,11 @@ func (a *App) Exhausted(ctx context.Context, id journal.RunID) (Budget, error) {
 	b.Enough = max(2*max(1, *b.Limit), root.Ledger.Needed(b.Name, next))
 	unlimited := *def.Program
 	unlimited.Budget = ir.Budget{}
-	if worst, known := worstOf(check.Estimate(&unlimited, registry.Kinds()), b.Name); known {
+	report, err := rt.estimateRun(&unlimited, s.Options)
+	if err != nil {
+		return b, err
+	}
+	if worst, known := worstOf(report, b.Name); known {
 		b.Enough = max(b.Enough, worst)
 	}
 	return b, nil
@@ -542,6 +547,27 @@ func (a *App) StateDir(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return rt.Dir(), nil
+}
+
+// ConfigFiles returns the files that decide how runs of the project around the working folder are driven: the
+// configuration, and the files of its secrets. They need not exist.
+func (a *App) ConfigFiles() []string {
+	space, root, err := a.here()
+	if err != nil {
+		return nil
+	}
+	defer space.Close()
+	out := []string{filepath.Join(root, config.FileName), filepath.Join(root, config.MCPFileName)}
+	written, _, err := rawConfig(space, root)
+	if err != nil {
+		return out
+	}
+	for _, one := range written.Secrets {
+		if path := one.Is.Path(root, a.o.Getenv); path != "" {
+			out = append(out, path)
+		}
+	}
+	return out
 }
 
 // CheckConfig returns an error if the configuration of the project around the working folder cannot be used.

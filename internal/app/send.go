@@ -19,6 +19,8 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/registry"
+	"github.com/espalier-run/espalier/internal/schema"
+	"github.com/espalier-run/espalier/internal/step"
 )
 
 // Sent is what became of messages.
@@ -109,6 +111,9 @@ func (rt *environment) decide(ctx context.Context, id journal.RunID, d plan.Deci
 			return err
 		}
 		shown, err := rt.shown(ctx, id, state, program, found[0])
+		if err == nil {
+			err = checkAnswer(found[0], shown, &d)
+		}
 		if err != nil {
 			return err
 		}
@@ -131,6 +136,41 @@ func (rt *environment) decide(ctx context.Context, id journal.RunID, d plan.Deci
 		return rt.decidedBefore(ctx, id, d.Step, err)
 	}
 	return nil
+}
+
+// AnswerSchema is the name under which a gate shows the schema of the answer that a tool asks for.
+const AnswerSchema = step.AnswerSchema
+
+// checkAnswer returns an error unless the value of an approval is what the gate asks for.
+func checkAnswer(f *plan.Frame, shown *gateContent, d *plan.Decision) error {
+	wants := shown.reads[step.AnswerSchema]
+	if f.Gate.Kind != journal.GateToolCall || d.Answer != plan.Approve {
+		wants = nil
+	}
+	switch {
+	case len(wants) == 0 && len(d.Value) > 0:
+		return fail(InvalidRequest, "", "step %q asks for a decision, not for a value", f.Step)
+	case len(wants) == 0:
+		return nil
+	case len(d.Value) == 0:
+		d.Value = json.RawMessage("{}")
+	}
+	compiled, err := schema.Compile(wants)
+	if err != nil {
+		return fail(Refused, "", "the question of step %q has a schema that cannot be used: %v", f.Step, err)
+	}
+	problems, err := compiled.Check(d.Value)
+	if err != nil {
+		return fail(InvalidRequest, "", "the answer is not JSON: %v", err)
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	var list []string
+	for _, p := range problems {
+		list = append(list, p.String())
+	}
+	return fail(InvalidRequest, "", "the answer to step %q does not fit its schema: %s", f.Step, strings.Join(list, "; "))
 }
 
 // mayClaim refuses a claimed identity at a gate that names approvers, if the project has users: there, people decide

@@ -73,7 +73,11 @@ func (a *App) settings(space *project.Workspace, root string, how consent) (*set
 		if how != approvedOnly {
 			continue
 		}
-		if approved[i] = a.approved(root, sum); approved[i] {
+		sums := []string{sum}
+		for _, named := range configSources(root, c.Powers(), i == 1) {
+			sums = append(sums, named.SHA256)
+		}
+		if approved[i] = a.approved(root, sums...); approved[i] {
 			s.texts += "+"
 			continue
 		}

@@ -1,10 +1,15 @@
 package app
 
 import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -51,6 +56,9 @@ func (a *App) Review(dir string, as Reading) (*Review, error) {
 		ofFile := func(p config.Power) bool { return p.MCPFile == (f == c.MCPFile.File) }
 		if f != nil && slices.ContainsFunc(r.Powers, ofFile) {
 			r.add(trust.File{Path: filepath.Base(f.Path), SHA256: trust.Sum([]byte(f.Text))})
+			for _, one := range configSources(p.Root, r.Powers, f == c.MCPFile.File) {
+				r.add(one)
+			}
 		}
 	}
 	resolver := &resolver{space: space, reading: as}
@@ -129,9 +137,6 @@ func (a *App) approvedCommands(root string, an *Analysis) bool {
 	return a.approved(root, sums...)
 }
 
-// maxCommandFile limits the size of files that an approval includes because a command names them.
-const maxCommandFile = 16 << 20
-
 // commandSources returns the files that decide what the commands of a workflow do: its own, those that it refers to,
 // and those in the project that a command names.
 func commandSources(root string, an *Analysis) []trust.File {
@@ -154,25 +159,74 @@ func commandSources(root string, an *Analysis) []trust.File {
 		}
 	}
 	children(an.Program)
-	folder, err := os.OpenRoot(root)
-	if err != nil {
-		return out
-	}
-	defer folder.Close()
+	home := filepath.Dir(an.File.Abs)
 	for _, c := range an.Commands() {
-		for word := range strings.FieldsSeq(c.Text) {
-			word = strings.Trim(word, `"'();`)
-			if !filepath.IsLocal(word) {
-				continue
-			}
-			info, err := folder.Stat(word)
-			if err != nil || !info.Mode().IsRegular() || info.Size() > maxCommandFile {
-				continue
-			}
-			if raw, err := folder.ReadFile(word); err == nil {
-				add(word, trust.Sum(raw))
-			}
+		folders := []string{root, home, filepath.Join(root, c.Dir), filepath.Join(home, c.Dir)}
+		for _, f := range namedFiles(root, folders, c.Text) {
+			add(f.Path, f.SHA256)
 		}
 	}
 	return out
+}
+
+// configSources returns the files in the project that the commands of a configuration file name.
+func configSources(root string, powers []config.Power, mcpFile bool) []trust.File {
+	var out []trust.File
+	for _, p := range powers {
+		if p.MCPFile == mcpFile && p.Command != "" {
+			out = append(out, namedFiles(root, []string{root}, p.Command)...)
+		}
+	}
+	return out
+}
+
+// namedFiles returns the files that the words of a command name, in any of the folders. A link counts as the file that
+// it leads to, wherever that is: its content is what the command runs.
+func namedFiles(root string, folders []string, command string) []trust.File {
+	words := slices.Concat(strings.Fields(command), strings.FieldsFunc(command, func(r rune) bool {
+		return unicode.IsSpace(r) || strings.ContainsRune("\"'`();&|<>{}$=,", r)
+	}))
+	slices.Sort(words)
+	slices.Sort(folders)
+	folders = slices.Compact(folders)
+	var out []trust.File
+	for _, word := range slices.Compact(words) {
+		if !filepath.IsLocal(word) {
+			continue
+		}
+		for _, folder := range folders {
+			full := filepath.Join(folder, word)
+			sum, err := contentSum(full)
+			if err != nil || sum == "" {
+				continue
+			}
+			if rel, err := filepath.Rel(root, full); err == nil {
+				full = rel
+			}
+			out = append(out, trust.File{Path: filepath.ToSlash(full), SHA256: sum})
+		}
+	}
+	return out
+}
+
+// contentSum returns the hash of a file's content, and "" for a folder. What is neither a file nor a folder, such as a
+// pipe, has a different hash each time, so that it is never approved.
+func contentSum(path string) (string, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil || info.IsDir():
+		return "", err
+	case !info.Mode().IsRegular():
+		return rand.Text(), nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"os"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/engine"
@@ -166,7 +165,7 @@ func copyAt(path string, err error) (audit.Copy, error) {
 	if err != nil {
 		return c, err
 	}
-	info, err := os.Stat(path)
+	f, err := report.OpenRecord(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return c, nil
 	}
@@ -174,16 +173,13 @@ func copyAt(path string, err error) (audit.Copy, error) {
 		return c, err
 	}
 	c.Open = func(offset int64) (io.ReadCloser, error) {
-		f, err := os.Open(path)
+		again, err := report.OpenRecord(path)
 		if err != nil {
 			return nil, err
 		}
-		return struct {
-			io.Reader
-			io.Closer
-		}{io.NewSectionReader(f, offset, info.Size()-offset), f}, nil
+		return again.Part(offset, f.Size()), nil
 	}
-	return c, nil
+	return c, f.Close()
 }
 
 // maxVerified is how many runs may have open files at the same time.

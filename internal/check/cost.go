@@ -36,6 +36,9 @@ type estimator struct {
 	blocks  map[ir.BlockID]*blockCost
 	childs  map[childKey]*estimator
 	program func(model string) string // the external agent of a model; nil knows none
+	// external reports that an external agent does a step of this program or of one that it calls. It is shared with
+	// their estimators.
+	external *bool
 	// callerBound reports that a budget of the caller limits the steps of this program.
 	callerBound bool
 }
@@ -64,7 +67,7 @@ func newEstimator(p *ir.Program, kinds stepkind.Set, f *flow, d *domains) *estim
 	return &estimator{
 		p: p, kinds: kinds, flow: f, domains: d,
 		bounds: map[*ir.Step]stepkind.Bound{}, costs: map[*ir.Step]*stepCost{}, blocks: map[ir.BlockID]*blockCost{},
-		childs: map[childKey]*estimator{},
+		childs: map[childKey]*estimator{}, external: new(bool),
 	}
 }
 
@@ -272,6 +275,7 @@ func (e *estimator) bound(s *ir.Step) stepkind.Bound {
 	}
 	if e.program != nil && b.Worst.ModelCalls != (stepkind.Amount{}) {
 		if name := e.program(b.Model); name != "" {
+			*e.external = true
 			w := &b.Worst
 			why := fmt.Sprintf("step %q is done by %s, which makes calls by itself", s.ID, name)
 			for _, a := range []*stepkind.Amount{
@@ -339,7 +343,7 @@ func (e *estimator) inside(s *ir.Step) vector {
 	case ir.Call:
 		if child := e.childOf(s, a); child != nil {
 			worst, _ := child.within(ir.Body, child.p.Budget.Steps)
-			return capped(worst, child.p.Budget)
+			return e.capped(worst, child.p.Budget)
 		}
 	}
 	return vector{}
@@ -381,7 +385,7 @@ func (e *estimator) child(i int, bound bool) *estimator {
 	if e.childs[key] == nil {
 		child := &e.p.Children[i]
 		e.childs[key] = newEstimator(child, e.kinds, newFlow(child), newDomains(child))
-		e.childs[key].callerBound, e.childs[key].program = bound, e.program
+		e.childs[key].callerBound, e.childs[key].program, e.childs[key].external = bound, e.program, e.external
 	}
 	return e.childs[key]
 }
@@ -392,7 +396,7 @@ func (e *estimator) parallel(s *ir.Step, par ir.Parallel) vector {
 	for i := range par.Branches {
 		b := &par.Branches[i]
 		worst, _ := e.within(b.Block, b.Budget.Steps)
-		list = append(list, capped(worst, b.Budget))
+		list = append(list, e.capped(worst, b.Budget))
 	}
 	sum := together(list, par.MaxConcurrent)
 	if par.Each == nil {
@@ -451,8 +455,9 @@ func makespan(list []vector, d, most int) stepkind.Amount {
 	return stepkind.N(slices.Max(busy))
 }
 
-// capped lowers a cost to a budget, because a run never exceeds its budget.
-func capped(v vector, b ir.Budget) vector {
+// capped lowers a cost to a budget, because a run never exceeds its budget. What an external agent uses is known only
+// when it has finished, so budgets do not limit it.
+func (e *estimator) capped(v vector, b ir.Budget) vector {
 	lower := func(limit *ir.Limit, ds ...int) {
 		if limit != nil {
 			for _, d := range ds {
@@ -461,6 +466,9 @@ func capped(v vector, b ir.Budget) vector {
 		}
 	}
 	lower(b.Steps, steps)
+	if *e.external {
+		return v
+	}
 	lower(b.ToolCalls, toolCalls)
 	lower(b.Tokens, tokens, promptTokens, replyTokens)
 	lower(b.ActiveSeconds, activeSeconds)
@@ -547,7 +555,7 @@ func (e *estimator) report() Report {
 		worst, walk = e.within(ir.Body, e.p.Budget.Steps)
 	}
 	// A run stops at its budget. The comparison with budgets uses the cost without them.
-	most := capped(worst, e.p.Budget)
+	most := e.capped(worst, e.p.Budget)
 	at := func(d int) Range { return Range{Base: least(base[d], most[d]), Worst: most[d]} }
 	r.Steps, r.ModelCalls, r.ToolCalls = at(steps), at(modelCalls), at(toolCalls)
 	r.PromptTokens, r.ReplyTokens, r.Tokens = at(promptTokens), at(replyTokens), at(tokens)

@@ -67,7 +67,7 @@ type Verdict string
 // Verdicts about a budget.
 const (
 	Fits         Verdict = "fits"
-	ShouldFit    Verdict = "should fit" // the worst case is an estimate
+	ShouldFit    Verdict = "should fit" // the worst case is an estimate, or lacks calls that a crash repeats
 	MayExceed    Verdict = "may exceed"
 	CannotFinish Verdict = "cannot finish"
 )

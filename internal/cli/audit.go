@@ -305,8 +305,8 @@ the statement as its input and prints the signature.`,
 			if err != nil {
 				return err
 			}
-			if err := os.WriteFile(out, text.Bytes(), 0o600); err != nil {
-				return usage("", "%v", err)
+			if err := a.replaceFile(out, text.Bytes(), 0o600); err != nil {
+				return err
 			}
 			a.note("The anchor over %s is in %s.", plural(made.Runs, "run"), out)
 			return nil

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -242,10 +243,10 @@ by its name as "espalier list" shows it.`,
 	in(groupRun, a.runCommand(), a.resumeCommand(), a.serveCommand(), a.workCommand(), a.workersCommand(), a.triggersCommand(), a.mcpCommand(),
 		a.runsCommand(), a.storeCommand(), a.statusCommand(),
 		a.outputCommand(),
-		a.decisionCommand("approve", "Approve a gate", func(step, note, digest string) app.Message {
-			return app.Approve{Step: step, Note: note, Digest: digest}
+		a.decisionCommand("approve", "Approve a gate", func(step, note, digest, value string) app.Message {
+			return app.Approve{Step: step, Note: note, Digest: digest, Value: json.RawMessage(value)}
 		}),
-		a.decisionCommand("reject", "Reject a gate", func(step, note, digest string) app.Message {
+		a.decisionCommand("reject", "Reject a gate", func(step, note, digest, _ string) app.Message {
 			return app.Reject{Step: step, Note: note, Digest: digest}
 		}),
 		a.signalCommand(),

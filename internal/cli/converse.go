@@ -143,7 +143,13 @@ func (a *invocation) decide(g *app.Gate) (app.Message, error) {
 		case "":
 			return nil, nil
 		case "y", "yes":
-			return app.Approve{Step: g.Step, Digest: g.Digest}, nil
+			message := app.Approve{Step: g.Step, Digest: g.Digest}
+			if len(g.Shows[app.AnswerSchema]) > 0 {
+				value, err := a.ask("Answer, as JSON that fits answer_schema: ")
+				message.Value = json.RawMessage(value)
+				return message, err
+			}
+			return message, nil
 		case "n", "no":
 			note, err := a.ask("Reason (optional): ")
 			return app.Reject{Step: g.Step, Digest: g.Digest, Note: note}, err

@@ -165,7 +165,7 @@ func rangesTable(r check.Report) table {
 		{name: "tool calls", r: r.ToolCalls},
 		{name: "prompt tokens (estimate)", r: r.PromptTokens},
 		{name: "reply tokens", r: r.ReplyTokens},
-		{name: "active time", r: r.ActiveSeconds, time: true},
+		{name: "active time (estimate)", r: r.ActiveSeconds, time: true},
 		{name: "waiting for people and events", r: r.WaitSeconds, time: true},
 	} {
 		show := stepkind.Amount.String

@@ -346,7 +346,11 @@ func (a *invocation) writeOutputFile(raw json.RawMessage) error {
 		}
 		text = string(indented)
 	}
-	if err := os.WriteFile(a.inDir(a.outputFile), []byte(strings.TrimSuffix(text, "\n")+"\n"), 0o644); err != nil {
+	full, err := a.target(a.outputFile)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(full, []byte(strings.TrimSuffix(text, "\n")+"\n"), 0o644); err != nil {
 		return cannotWrite(a.outputFile, err)
 	}
 	return nil

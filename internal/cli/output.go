@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/terminal"
 )
@@ -136,7 +137,10 @@ func (a *invocation) deliver(path string, write func(io.Writer) error) error {
 // replaceFile writes a file so that others see the old content or the new
 // one, never a part of it; when it fails, nothing is left behind.
 func (a *invocation) replaceFile(path string, content []byte, mode fs.FileMode) error {
-	full := a.inDir(path)
+	full, err := a.target(path)
+	if err != nil {
+		return err
+	}
 	if real, err := filepath.EvalSymlinks(full); err == nil {
 		full = real // a link stays one
 	}
@@ -160,6 +164,16 @@ func (a *invocation) replaceFile(path string, content []byte, mode fs.FileMode) 
 		return cannotWrite(path, err)
 	}
 	return nil
+}
+
+// target returns the absolute path of a file that a command writes.
+func (a *invocation) target(path string) (string, error) {
+	full := a.inDir(path)
+	err := a.app().CheckTarget(full)
+	if _, known := errors.AsType[*app.Error](err); err != nil && !known {
+		err = cannotWrite(path, err)
+	}
+	return full, err
 }
 
 func cannotWrite(path string, err error) error {

@@ -90,14 +90,11 @@ func (a *invocation) connectToAct() error {
 		return err
 	}
 	// An application of its own: the command decides later what its application does.
-	if root, err := app.New(app.Options{Dir: a.Dir, Home: a.Getenv("HOME"), Getenv: a.Getenv}).Root(); err == nil {
-		a.server = client.Local(filepath.Join(root, stateFolder))
+	if dir, ok := app.New(app.Options{Dir: a.Dir, Home: a.Getenv("HOME"), Getenv: a.Getenv}).OwnState(); ok {
+		a.server = client.Local(dir)
 	}
 	return nil
 }
-
-// stateFolder is the name of a project's own folder.
-const stateFolder = ".espalier"
 
 // acting does something that acts on runs. If the server of the project lacks
 // something that this process may have, such as a key in the environment, it is

@@ -202,11 +202,11 @@ func raisable() []string {
 }
 
 func (a *invocation) decisionCommand(
-	verb, about string, decide func(step, note, digest string) app.Message,
+	verb, about string, decide func(step, note, digest, value string) app.Message,
 ) *cobra.Command {
 	var (
-		note, as, digest string
-		leave            bool
+		note, as, digest, value string
+		leave                   bool
 	)
 	cmd := &cobra.Command{
 		Use:   verb + " RUN [STEP] [--note TEXT] [--as NAME] [--digest DIGEST] [--no-continue]",
@@ -225,7 +225,7 @@ since. The record has the user of this machine, and the name given with --as.`,
 			if len(args) > 1 {
 				step = args[1]
 			}
-			return a.acting(func() error { return a.send(args[0], leave, actor(as), decide(step, note, digest)) })
+			return a.acting(func() error { return a.send(args[0], leave, actor(as), decide(step, note, digest, value)) })
 		},
 	}
 	flags := a.followFlag(cmd).Flags()
@@ -234,6 +234,12 @@ since. The record has the user of this machine, and the name given with --as.`,
 	flags.StringVar(&digest, "digest", "",
 		"decide only if the gate still shows what had this `DIGEST` in \"espalier status\"")
 	flags.BoolVar(&leave, "no-continue", false, "record the decision and leave the run to another process")
+	if verb == "approve" {
+		cmd.Use = "approve RUN [STEP] [--value JSON] [--note TEXT] [--as NAME] [--digest DIGEST] [--no-continue]"
+		cmd.Long += "\n\nA tool of an MCP server can ask a question. Answer it with --value, in JSON that fits the\n" +
+			"schema that the gate shows."
+		flags.StringVar(&value, "value", "", "the answer to a question of a tool, as `JSON`")
+	}
 	return cmd
 }
 
@@ -486,8 +492,8 @@ or the permission to run its commands is reported and left alone.
 
 Interrupt it to stop: running steps finish first, and the next "espalier work" or
 "espalier resume" continues the runs. SIGTERM gives running steps the grace
-period (grace_period in espalier.yaml, 10s by default). SIGHUP reloads the
-configuration.
+period (grace_period in espalier.yaml, 10s by default). The configuration is
+reloaded when its files change and on SIGHUP.
 
 The log on stderr says which runs are driven and how they rest or end; with
 --log-level debug, also their steps. With --log-format json, each line of the log
@@ -500,7 +506,9 @@ is a JSON object.`,
 			}
 			for {
 				a.app(func(o *app.Options) { o.NoTriggers, o.Log = noTriggers, log })
-				reload, err := a.work(log, logging.format == "json")
+				watch := a.watchConfig()
+				reload, err := a.work(log, logging.format == "json", watch)
+				watch.Stop()
 				if !reload {
 					return err
 				}
@@ -516,8 +524,8 @@ is a JSON object.`,
 }
 
 // work drives every run of a project until a signal. It reports whether to start again with the configuration as it is
-// now: after SIGHUP, if the configuration is valid.
-func (a *invocation) work(log *slog.Logger, structured bool) (reload bool, err error) {
+// now: after SIGHUP or a change of the watched files, if the configuration is valid.
+func (a *invocation) work(log *slog.Logger, structured bool, watch *configWatch) (reload bool, err error) {
 	say, skipped := a.note, a.skipped
 	if structured {
 		say = func(format string, args ...any) { log.Info(fmt.Sprintf(format, args...)) }
@@ -536,6 +544,7 @@ func (a *invocation) work(log *slog.Logger, structured bool) (reload bool, err e
 		}, skipped)
 	}()
 	for {
+		var sig os.Signal = syscall.SIGHUP
 		select {
 		case err := <-ended:
 			return false, err
@@ -544,19 +553,26 @@ func (a *invocation) work(log *slog.Logger, structured bool) (reload bool, err e
 			a.park(os.Interrupt, signals)
 			say("Drained; other workers continue the runs.")
 			return false, nil
-		case sig := <-signals:
-			if sig == syscall.SIGHUP && !a.mayReload(say) {
+		case <-watch.C:
+			if !watch.changed() {
 				continue
 			}
-			cancel()
-			a.park(sig, signals)
-			if sig == syscall.SIGHUP {
-				return true, nil
+		case sig = <-signals:
+		}
+		if sig == syscall.SIGHUP {
+			watch.accept()
+			if !a.mayReload(say) {
+				continue
 			}
-			return false, &failure{
-				code:    exitInterrupted,
-				message: "stopped; the runs continue with the next \"espalier work\"",
-			}
+		}
+		cancel()
+		a.park(sig, signals)
+		if sig == syscall.SIGHUP {
+			return true, nil
+		}
+		return false, &failure{
+			code:    exitInterrupted,
+			message: "stopped; the runs continue with the next \"espalier work\"",
 		}
 	}
 }

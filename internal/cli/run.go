@@ -333,6 +333,11 @@ func (a *invocation) start(p *app.Prepared, f *runFlags) error {
 	if err := p.Open(ctx); err != nil {
 		return err
 	}
+	if !f.changed("max-cost") {
+		if err := a.confirmCost(ctx, p); err != nil {
+			return err
+		}
+	}
 	if project.Elsewhere(p) {
 		a.note("The run is kept in the workflow's own project, %[1]s: \"espalier runs\", \"resume\" and the others "+
 			"find it there (cd %[1]s).", a.display(p.Root))
@@ -357,6 +362,40 @@ func (a *invocation) start(p *app.Prepared, f *runFlags) error {
 		}
 	}
 	return err
+}
+
+// confirmCost asks the person at the terminal before the first run of a workflow that costs money.
+func (a *invocation) confirmCost(ctx context.Context, p *app.Prepared) error {
+	if !p.Billed || !a.attended() {
+		return nil
+	}
+	if first, err := p.First(ctx); err != nil || !first {
+		return err
+	}
+	cost, err := a.app().Cost(p.Workflow, p.Options.Model)
+	if err != nil {
+		return err
+	}
+	money := cost.Money
+	if money.Known {
+		a.note("This run asks %s. At worst it costs %s by estimate.", strings.Join(money.Models, ", "),
+			price.Dollars(money.AtMost))
+	} else {
+		a.note("This run asks real models. What it can cost is not known: %s.", money.Because)
+	}
+	if limit := p.Workflow.Program.Budget.MicroDollars; limit != nil {
+		a.note("It stops before it costs more than %s; --max-cost sets another limit.", price.Dollars(limit.Max))
+	} else {
+		a.note("No limit applies. --simulate runs it without a model.")
+	}
+	answer, err := a.ask("Start it? [y/N] ")
+	if err != nil {
+		return &failure{code: exitInterrupted, message: "nothing was started"}
+	}
+	if answer = strings.ToLower(answer); answer != "y" && answer != "yes" {
+		return &failure{code: exitNotReady, message: "nothing was started"}
+	}
+	return nil
 }
 
 // fitsFormat refuses flags that have no effect for the format of a workflow.

@@ -147,7 +147,8 @@ changed, or if the project has the run already, nothing is added. The store of
 either project can be a file or PostgreSQL.
 
 An archive can also be made up as a whole. Compare the hash that is printed with the
-one that the export has printed.`,
+one that the export has printed. An imported run can be read and verified; no run
+continues from it, because its commands have no consent on this machine.`,
 		Example: "  espalier runs import review.zip",
 		Args:    takes(1, 1, "one file"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -379,6 +380,11 @@ func (a *invocation) printStatus(s *app.Status) {
 		switch g.Kind {
 		case app.GatePerson, app.GateCall:
 			writeGate(w, &g)
+			if len(g.Shows[app.AnswerSchema]) > 0 {
+				fmt.Fprintf(w, "  espalier approve %s %s --value JSON    espalier reject %s %s\n", short(s.ID), g.Step,
+					short(s.ID), g.Step)
+				break
+			}
 			fmt.Fprintf(w, "  espalier approve %s %s    espalier reject %s %s\n", short(s.ID), g.Step, short(s.ID),
 				g.Step)
 		case app.GateEvent:
@@ -424,7 +430,9 @@ func printApprovers(w io.Writer, a *app.Approvers) {
 
 // writeGate writes what a gate for a person asks and shows.
 func writeGate(w io.Writer, g *app.Gate) {
-	if g.Kind == app.GateCall {
+	if g.Kind == app.GateCall && len(g.Shows[app.AnswerSchema]) > 0 {
+		fmt.Fprintf(w, "%s asks a question on behalf of a tool\n", g.Step)
+	} else if g.Kind == app.GateCall {
 		fmt.Fprintf(w, "%s asks for approval of one call of a tool, with exactly these arguments\n", g.Step)
 	} else {
 		fmt.Fprintf(w, "%s asks for approval: %s\n", g.Step, g.Description)

@@ -73,9 +73,9 @@ To serve other machines, create users and give the server a certificate
 say so with --trusted-proxy and --public-url.
 
 Interrupt it to stop: running steps finish first. SIGTERM gives them the grace
-period (grace_period in espalier.yaml, 10s by default). SIGHUP reloads the
-configuration, secrets and --oidc; the port stays open. Users and certificates
-are read again when their files change.`,
+period (grace_period in espalier.yaml, 10s by default). The server reloads the
+configuration, secrets and --oidc when their files change and on SIGHUP; the port
+stays open. Users and certificates are read again when their files change.`,
 		Example: `  espalier serve
   espalier serve --addr 127.0.0.1:8080
   espalier serve --addr 0.0.0.0:7477 --trusted-proxy --public-url https://flows.example.org`,
@@ -134,7 +134,14 @@ func (a *invocation) serve(f *serveFlags) error {
 			port.TCPListener.Close()
 		}
 	}()
+	var more []string
+	if f.oidc != "" {
+		more = append(more, a.inDir(f.oidc))
+	}
+	_, release := a.Signals.handle() // also between two configurations
+	defer release()
 	for first := true; ; first = false {
+		watch := a.watchConfig(more...)
 		state, err := a.app().StateDir(context.Background())
 		if err != nil {
 			return err
@@ -156,7 +163,8 @@ func (a *invocation) serve(f *serveFlags) error {
 			App: a.app(), Auth: auth, StateDir: state, PublicURL: public, TLS: f.encrypted(), Encrypts: f.cert != "",
 			Version: readVersion().Version, Log: log,
 		})
-		reload, err := a.runServer(server, listener, state, first)
+		reload, err := a.runServer(server, listener, state, watch, first)
+		watch.Stop()
 		if !reload {
 			return err
 		}
@@ -229,8 +237,10 @@ func (a *invocation) listen(f *serveFlags, auth *identity.Authenticator) (*keptL
 }
 
 // runServer serves and drives runs until a signal. It reports whether to start again with the configuration as it is
-// now: after SIGHUP, if the configuration is valid.
-func (a *invocation) runServer(server HTTPServer, l net.Listener, state string, first bool) (reload bool, err error) {
+// now: after SIGHUP or a change of the watched files, if the configuration is valid.
+func (a *invocation) runServer(
+	server HTTPServer, l net.Listener, state string, watch *configWatch, first bool,
+) (reload bool, err error) {
 	signals, release := a.Signals.handle()
 	defer release()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -255,6 +265,7 @@ func (a *invocation) runServer(server HTTPServer, l net.Listener, state string, 
 		a.note("The configuration is reloaded.")
 	}
 	for {
+		var sig os.Signal = syscall.SIGHUP
 		select {
 		case err := <-worked:
 			cancel()
@@ -268,21 +279,28 @@ func (a *invocation) runServer(server HTTPServer, l net.Listener, state string, 
 			a.park(os.Interrupt, signals)
 			a.note("Drained; other workers continue the runs.")
 			return false, <-served
-		case sig := <-signals:
-			if sig == syscall.SIGHUP && !a.mayReload(a.note) {
+		case <-watch.C:
+			if !watch.changed() {
 				continue
 			}
-			cancel()
-			a.park(sig, signals)
-			err := <-served
-			if worked := <-worked; err == nil && !errors.Is(worked, context.Canceled) {
-				err = worked
-			}
-			if err != nil || sig == syscall.SIGHUP {
-				return err == nil, err
-			}
-			return false, &failure{code: exitInterrupted, message: "stopped; the runs continue with the next \"espalier serve\""}
+		case sig = <-signals:
 		}
+		if sig == syscall.SIGHUP {
+			watch.accept()
+			if !a.mayReload(a.note) {
+				continue
+			}
+		}
+		cancel()
+		a.park(sig, signals)
+		err := <-served
+		if worked := <-worked; err == nil && !errors.Is(worked, context.Canceled) {
+			err = worked
+		}
+		if err != nil || sig == syscall.SIGHUP {
+			return err == nil, err
+		}
+		return false, &failure{code: exitInterrupted, message: "stopped; the runs continue with the next \"espalier serve\""}
 	}
 }
 

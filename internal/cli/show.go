@@ -48,7 +48,11 @@ when the step runs are shown as their names in parentheses.`,
 			if stepID != "" {
 				return a.showStep(cmd.Context(), an, stepID, prompt)
 			}
-			s := summarise(an, a.Now())
+			cost, err := a.app().Cost(an, "")
+			if err != nil {
+				return err
+			}
+			s := summarise(an, cost.Report, a.Now())
 			if a.json {
 				return a.writeJSON(s)
 			}
@@ -142,14 +146,14 @@ type bundle struct {
 	Each    string   `json:"each,omitempty"` // the list that it fans out over
 }
 
-func summarise(an *app.Analysis, now time.Time) summary {
+func summarise(an *app.Analysis, cost check.Report, now time.Time) summary {
 	p := an.Program
 	s := summary{
 		Name: an.Name(), Version: p.Version, Description: p.Description, Format: p.Format, Dialect: p.Dialect, Level: p.Level, Path: an.File.Path,
 		Facts: []fact{}, Triggers: orEmpty(p.Triggers), Next: upcoming(p.Triggers,
 			now), Inputs: fields(p.Input), Outputs: fields(p.Output),
 		Budget: p.Budget, Tools: p.Tools, Steps: []stepRow{}, Commands: orEmpty(an.Commands()), Agents: orEmpty(p.Agents), Bundles: []bundle{}, Files: orEmpty(p.Files),
-		Cost: an.Cost(), Problems: an.Counts(),
+		Cost: cost, Problems: an.Counts(),
 	}
 	for _, m := range p.Meta {
 		switch {

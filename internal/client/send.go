@@ -58,11 +58,12 @@ type (
 		Value  json.RawMessage `json:"value,omitempty"`
 	}
 	decision struct {
-		Step     string `json:"step,omitempty"`
-		Decision string `json:"decision"`
-		Note     string `json:"note,omitempty"`
-		As       string `json:"as,omitempty"`
-		Digest   string `json:"digest"`
+		Step     string          `json:"step,omitempty"`
+		Decision string          `json:"decision"`
+		Note     string          `json:"note,omitempty"`
+		As       string          `json:"as,omitempty"`
+		Digest   string          `json:"digest"`
+		Value    json.RawMessage `json:"value,omitempty"`
 	}
 )
 
@@ -93,10 +94,10 @@ func (c *Client) message(ctx context.Context, id journal.RunID, by journal.Actor
 	switch m := m.(type) {
 	case app.Approve:
 		digest, err := c.digest(ctx, id, m.Step, m.Digest)
-		return "decide", decision{m.Step, "approve", m.Note, by.As, digest}, err
+		return "decide", decision{m.Step, "approve", m.Note, by.As, digest, m.Value}, err
 	case app.Reject:
 		digest, err := c.digest(ctx, id, m.Step, m.Digest)
-		return "decide", decision{m.Step, "reject", m.Note, by.As, digest}, err
+		return "decide", decision{m.Step, "reject", m.Note, by.As, digest, nil}, err
 	case app.Signal:
 		return "signal", struct {
 			Event string          `json:"event"`

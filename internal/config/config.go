@@ -171,6 +171,9 @@ func (c *Config) check(out *diag.List) {
 		}
 	}
 	c.checkReference(c.Temporal.APIKey, out)
+	for _, secret := range c.Temporal.Encryption {
+		c.checkReference(secret, out)
+	}
 	for _, w := range c.Webhooks {
 		c.checkReference(w.Is.Secret, out)
 	}
@@ -191,6 +194,9 @@ func (c *Config) check(out *diag.List) {
 	for _, s := range c.MCP {
 		headers(s.Is.Env)
 		headers(s.Is.Headers)
+		if s.Is.OAuth != nil {
+			c.checkReference(s.Is.OAuth.Secret, out)
+		}
 		s.Is.checkVariables(out)
 	}
 }

@@ -22,6 +22,8 @@ type Temporal struct {
 	// CA, Cert and Key are the names of files. They imply TLS.
 	CA, Cert, Key text.Text
 	ServerName    text.Text
+	// Encryption are references to secrets. The first encrypts what the server gets; the others only decrypt.
+	Encryption []text.Text
 	// Withheld says that no person has approved the server.
 	Withheld bool
 }
@@ -48,7 +50,12 @@ func (t *Temporal) read(f *fields) {
 	t.Cert = f.text("cert", "A PEM file with the client certificate.")
 	t.Key = f.text("key", "A PEM file with the private key of the client certificate.")
 	t.ServerName = f.text("server_name", "The name in the server's certificate, if it is not the host of the address.")
+	t.Encryption = f.texts("encryption", "References to the secrets that encrypt what the server gets: secret://NAME. "+
+		"The first encrypts; the others decrypt what they have encrypted before.")
 	f.checkKey(t.APIKey)
+	for _, secret := range t.Encryption {
+		f.checkKey(secret)
+	}
 	if _, _, err := net.SplitHostPort(t.Address.Value); t.Address.Value != "" && err != nil {
 		f.report(CodeBadValue, t.Address.Span, "Write host and port: address: temporal.example.com:7233.",
 			"%q is not the address of a Temporal server.", t.Address.Value)

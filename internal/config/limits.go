@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/text"
 )
 
@@ -13,11 +14,23 @@ import (
 type Defaults struct {
 	MaxTokens    int64         // per reply
 	ModelTimeout time.Duration // per attempt
+	// MaxCost is the most that a run may cost whose workflow has no budget of money, in millionths of a dollar; nil
+	// selects the built-in limit, and 0 is no limit.
+	MaxCost *int64
 }
 
 func (d *Defaults) read(f *fields) {
 	d.MaxTokens = f.number("max_tokens", "Maximum number of tokens in one reply.", 1, 10_000_000)
 	d.ModelTimeout = f.duration("model_timeout", "Time limit for one reply of a model.")
+	dollars := f.decimal("max_cost",
+		"The most that a run may cost whose workflow has no budget of money, in US dollars; 0 is no limit.")
+	if dollars.Value == "" {
+		return
+	}
+	if rate, err := price.ParseRate(dollars.Value); err == nil { // both count millionths; decimal reports other text
+		limit := int64(rate)
+		d.MaxCost = &limit
+	}
 }
 
 // Allow lists what runs may do on this machine.

@@ -121,6 +121,9 @@ func (s *Server) texts() []text.Text {
 	for _, h := range slices.Concat(s.Env, s.Headers) {
 		out = append(out, h.Value)
 	}
+	if s.OAuth != nil {
+		out = append(out, s.OAuth.ClientID, s.OAuth.Secret, s.OAuth.Issuer)
+	}
 	return out
 }
 

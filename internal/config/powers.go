@@ -16,6 +16,8 @@ import (
 type Power struct {
 	Where string `json:"where"` // the key, such as mcp.github
 	What  string `json:"what"`  // a description for people
+	// Command is what the setting runs; "" if it runs nothing.
+	Command string `json:"-"`
 	// MCPFile reports that the setting is in .mcp.json.
 	MCPFile bool `json:"mcp_file,omitempty"`
 
@@ -28,11 +30,14 @@ func (c *Config) Powers() []Power {
 	add := func(where, what string, withhold func()) {
 		out = append(out, Power{Where: where, What: what, withhold: withhold})
 	}
+	runs := func(where, command string, withhold func()) {
+		out = append(out, Power{Where: where, What: "runs " + command, Command: command, withhold: withhold})
+	}
 	for i := range c.Secrets {
 		s := &c.Secrets[i]
 		switch {
 		case len(s.Is.Command) > 0:
-			add("secrets."+s.Name.Value, "runs "+strings.Join(s.Is.Command, " "), func() { s.Is.Withheld = true })
+			runs("secrets."+s.Name.Value, strings.Join(s.Is.Command, " "), func() { s.Is.Withheld = true })
 		case s.Is.File != "":
 			add("secrets."+s.Name.Value, "reads the file "+s.Is.File, func() { s.Is.Withheld = true })
 		}
@@ -53,7 +58,7 @@ func (c *Config) Powers() []Power {
 		one := &c.Models.CLIs[i]
 		if is := &one.Is; len(is.Command)+len(is.Args)+len(is.Env)+len(is.PassEnv) > 0 ||
 			slices.Contains([]string{OpenCode, Vibe}, one.Name.Value) {
-			add("models.clis."+one.Name.Value, "runs "+words(one.Name.Value, slices.Concat(is.Command, is.Args)),
+			runs("models.clis."+one.Name.Value, words(one.Name.Value, slices.Concat(is.Command, is.Args)),
 				func() { is.Withheld = true })
 		}
 	}
@@ -65,11 +70,15 @@ func (c *Config) Powers() []Power {
 	servers := func(list []Named[Server]) {
 		for i := range list {
 			s := &list[i]
-			what := "connects to " + s.Is.URL.Value
+			where, withhold := "mcp."+s.Name.Value, func() { s.Is.Withheld = true }
 			if len(s.Is.Command) > 0 {
-				what = "runs " + words("", s.Is.Command)
+				runs(where, words("", s.Is.Command), withhold)
+			} else {
+				add(where, "connects to "+s.Is.URL.Value, withhold)
 			}
-			add("mcp."+s.Name.Value, what, func() { s.Is.Withheld = true })
+			if s.Is.Sampling {
+				out[len(out)-1].What += ", and lets it use the models of runs"
+			}
 		}
 	}
 	servers(c.MCP)

@@ -28,6 +28,18 @@ type Secret struct {
 	simulated string
 }
 
+// Path returns the path of the file that contains the secret, in a project; empty if no file does.
+func (s *Secret) Path(dir string, getenv func(string) string) string {
+	path := s.File
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		path = filepath.Join(getenv("HOME"), rest)
+	}
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
 func readSecrets(f *fields) []Named[Secret] {
 	return entries(f, "secrets", "secret", "Sources of secrets. Refer to a secret as secret://NAME.",
 		func(name text.Text, f *fields) Secret {
@@ -127,14 +139,7 @@ func (s *Secret) Value(ctx context.Context, dir string, getenv func(string) stri
 	case s.Env != "":
 		value = getenv(s.Env)
 	case s.File != "":
-		path := s.File
-		if rest, ok := strings.CutPrefix(path, "~/"); ok {
-			path = filepath.Join(getenv("HOME"), rest)
-		}
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(dir, path)
-		}
-		raw, err := os.ReadFile(path)
+		raw, err := os.ReadFile(s.Path(dir, getenv))
 		if err != nil {
 			return "", fmt.Errorf("the file %s cannot be read: %w", s.File, err)
 		}

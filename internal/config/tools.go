@@ -119,10 +119,20 @@ type Server struct {
 	Timeout time.Duration // per call
 	Tools   []text.Text   // allowed tools; empty allows all
 	Sandbox bool          // the program runs in a sandbox
-	Off     bool
-	Wrong   diag.List // mistakes that make a server of .mcp.json unusable
+	// Sampling lets the server use the models of runs.
+	Sampling bool
+	OAuth    *OAuth // nil if requests need no token
+	Off      bool
+	Wrong    diag.List // mistakes that make a server of .mcp.json unusable
 
 	Withheld bool // see Power
+}
+
+// OAuth is a client that is registered at the authorization server of an MCP server.
+type OAuth struct {
+	ClientID text.Text
+	Secret   text.Text
+	Issuer   text.Text // authorization server; empty lets the MCP server name it
 }
 
 func readServers(f *fields) []Named[Server] {
@@ -144,6 +154,26 @@ func readServers(f *fields) []Named[Server] {
 				f.report(CodeSources, f.r.KeySpan("sandbox"),
 					"Remove it: a remote server cannot run in the local sandbox.",
 					"\"url\" and \"sandbox\" of the MCP server exclude each other.")
+			}
+			s.Sampling = f.flag("sampling",
+				"true: tools of the server can ask the model of the run, within its budget.")
+			has := f.r.Has("oauth")
+			f.object("oauth", "OAuth client", "The client that gets tokens for the URL, with client credentials.",
+				func(f *fields) {
+					read := &OAuth{
+						ClientID: f.text("client_id", "The ID under which the client is registered."),
+						Secret:   f.text("client_secret", "The client secret: secret://NAME or ${NAME}."),
+						Issuer: f.text("issuer",
+							"The only authorization server that may receive the secret. Recommended."),
+					}
+					if has {
+						f.require("client_id", "client_secret")
+						s.OAuth = read
+					}
+				})
+			if s.OAuth != nil && !f.r.Has("url") {
+				f.report(CodeSources, f.r.KeySpan("oauth"), "Remove it: a program needs no token.",
+					"\"oauth\" of the MCP server needs \"url\".")
 			}
 			if on := f.flag("enabled",
 				"false: the server is not used, even if .mcp.json declares it."); f.r.Has("enabled") && !on {

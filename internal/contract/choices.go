@@ -17,43 +17,60 @@ func (b *builder) decisions() []Decision {
 	}
 	var out []Decision
 	var closed []bool
-	for i := range b.uses {
-		u := b.uses[i]
-		if u.how == isTruth && !u.loose {
-			u.how, u.value = isEqual, true
-		}
-		contained := u.how == isSearched && len(u.at) > 0
-		if u.how != isEqual && !contained || u.value == nil || slices.Contains(u.at, each) {
-			continue
-		}
-		node := b.find(u.at)
-		value, ok := encode(u.value), true
-		if !contained {
-			value, ok = typed(&u, node)
-		}
-		if !ok {
-			continue
-		}
-		at := join(u.at)
+	decisionAt := func(at string) int {
 		n := slices.IndexFunc(out, func(d Decision) bool { return d.At == at })
 		if n < 0 {
 			n = len(out)
 			out, closed = append(out, Decision{At: at}), append(closed, false)
 		}
-		d := &out[n]
-		this, other := u.leads, u.otherwise
-		if u.negated {
-			this, other = other, this
+		return n
+	}
+	var negated []use
+	for i := range b.uses {
+		u := b.uses[i]
+		node := b.find(u.at)
+		if !u.options(node) {
+			continue
 		}
-		d.add(Option{Value: value, Contained: contained, Leads: this})
+		contained := u.how == isSearched
+		value, ok := encode(u.value), true
+		if !contained {
+			value, ok = typed(&u, node)
+		}
+		if _, excluded := b.excluded(u.at); !ok || excluded {
+			continue
+		}
+		n := decisionAt(join(u.at))
+		if u.negated {
+			u.value = value
+			negated = append(negated, u)
+			continue
+		}
+		d := &out[n]
+		d.add(Option{Value: value, Contained: contained, Leads: u.leadsTo()})
+		if is, ok := u.value.(bool); ok && u.condition != "" && !u.alternative && u.otherwise != "" {
+			d.add(Option{Value: encode(!is), Leads: u.otherwise})
+		}
 		if u.guarded {
 			continue
 		}
 		if u.decision != nil {
 			closed[n] = closed[n] || u.decision.closed
 		}
-		if d.Else == "" && (u.decision != nil || u.negated || node["type"] == "boolean") {
-			d.Else = other
+		if d.Else == "" && (u.decision != nil || node["type"] == "boolean") {
+			d.Else = u.otherwise
+		}
+	}
+	for i := range negated { // any value but one
+		u := &negated[i]
+		d := &out[decisionAt(join(u.at))]
+		value := u.value.(json.RawMessage)
+		known := slices.ContainsFunc(d.Options, func(o Option) bool { return string(o.Value) == string(value) })
+		if !known && !u.alternative {
+			d.add(Option{Value: value, Contained: u.how == isSearched, Leads: u.otherwise})
+		}
+		if d.Else == "" || u.condition == "" && !u.guarded {
+			d.Else = u.leadsTo()
 		}
 	}
 	for i := range out {
@@ -66,9 +83,38 @@ func (b *builder) decisions() []Decision {
 		}
 		if boolean {
 			out[i].Else = ""
+			slices.SortStableFunc(out[i].Options, func(a, b Option) int { return strings.Compare(string(b.Value), string(a.Value)) })
 		}
 	}
-	return out
+	return slices.DeleteFunc(out, func(d Decision) bool { return len(d.Options) == 0 })
+}
+
+// options reports whether a use compares a place with a constant, or looks for it there. A condition that is a boolean
+// compares it with true. Of a boolean, being unequal to one value is being equal to the other.
+func (u *use) options(node map[string]any) bool {
+	boolean := node["type"] == "boolean" || slices.Contains(anyList(node["type"]), any("boolean"))
+	if u.how == isTruth && (!u.loose || boolean) {
+		u.how, u.value = isEqual, true
+	}
+	if value, ok := u.value.(bool); ok && u.negated && boolean && u.how == isEqual {
+		u.value, u.negated = !value, false
+	}
+	switch {
+	case u.value == nil || slices.Contains(u.at, each):
+		return false
+	case u.how == isSearched:
+		return len(u.at) > 0
+	}
+	// A reply is never empty.
+	return u.how == isEqual && (u.value != "" || len(u.at) > 0)
+}
+
+// leadsTo is what happens if the comparison comes out as required.
+func (u *use) leadsTo() string {
+	if u.leads == "" || u.condition == "" {
+		return u.leads
+	}
+	return u.leads + ifWords + u.condition + "`"
 }
 
 // add puts an option among the others, unless it leads to what is known.
@@ -90,11 +136,17 @@ func (d *Decision) add(o Option) {
 // joined returns two effects of one value. Of two steps, further conditions select the one to continue with.
 func joined(a, b string) string {
 	const next = "continue with "
+	if strings.Contains(a, ifWords) {
+		return a + "; otherwise " + b
+	}
 	if rest, ok := strings.CutPrefix(b, next); ok && strings.HasPrefix(a, next) {
 		return a + " or " + rest
 	}
 	return a + "; " + b
 }
+
+// ifWords introduces the condition of an effect.
+const ifWords = " if `"
 
 // mostLeads keeps what an option leads to readable.
 const mostLeads = 400
@@ -180,6 +232,19 @@ func possible(node map[string]any, u use) bool {
 	}
 	limit, isNumber := u.value.(float64)
 	t, _ := node["type"].(string)
+	switch u.how {
+	case isSearched:
+		items, ok := node["items"].(map[string]any)
+		return t != "array" || !ok || accepts(items, encode(u.value))
+	case isSized:
+		most, bounded := bound(node["maxItems"])
+		if t == "string" {
+			most, bounded = bound(node["maxLength"])
+		}
+		return !isNumber || !u.above || !bounded || most > limit || most == limit && !u.over
+	case isTruth:
+		return true
+	}
 	if !isNumber {
 		return t == "" || t == "string" || u.loose
 	}

@@ -97,6 +97,16 @@ func (c *Contract) Strict() bool {
 	return true
 }
 
+// Decided reports whether a value is as the contract asks for it, so that its type counts: the text "true" is not true.
+// Of an open choice, these are the options.
+func (c *Contract) Decided(value json.RawMessage) bool {
+	d := c.decision("")
+	if c.Kind != Choice || d == nil || !d.Open {
+		return c.Strict()
+	}
+	return slices.ContainsFunc(d.Options, func(o Option) bool { return bytes.Equal(o.Value, value) })
+}
+
 // Spec is what a step kind knows about its reply.
 type Spec struct {
 	// Schema is declared by the step itself and decides alone.
@@ -161,6 +171,8 @@ type builder struct {
 	slots  []slot
 	uses   []use
 	issues []Conflict
+	// inferred are the places whose schema follows from uses.
+	inferred []string
 }
 
 // slot is a place in the reply and the variable that it is written to.
@@ -218,6 +230,7 @@ func (b *builder) contract() Contract {
 	c := Contract{From: b.from, Name: b.name(), Conflicts: b.issues}
 	c.Choices = b.decisions()
 	b.close(c.Choices)
+	b.open(c.Choices)
 	if doc, says := b.doc.(map[string]any); says && len(doc) > 0 {
 		c.Schema, c.Document = b.written(doc), doc
 	}
@@ -398,11 +411,34 @@ func (b *builder) find(at []string) map[string]any {
 	return resolve(root, node)
 }
 
+// excluded reports whether the schema of an enclosing place rules a place out, and returns that schema.
+func (b *builder) excluded(at []string) (map[string]any, bool) {
+	for i, name := range at {
+		node := b.find(at[:i])
+		if len(node) == 0 {
+			return nil, false
+		}
+		wanted := "object"
+		if name == each {
+			wanted = "array"
+		}
+		if t, ok := node["type"].(string); ok && t != wanted {
+			return node, true
+		}
+		properties, _ := node["properties"].(map[string]any)
+		if _, declared := properties[name]; !declared && node["additionalProperties"] == false {
+			_, patterns := node["patternProperties"]
+			return node, !patterns
+		}
+	}
+	return nil, false
+}
+
 // infer completes the schema with what the uses need.
 func (b *builder) infer() {
 	places := map[string][]string{}
 	for _, u := range b.uses {
-		if u.text && u.how != isItems && u.kind() != "string" {
+		if u.text && u.how != isItems && u.kind() == "" {
 			continue
 		}
 		places[join(u.at)] = u.at
@@ -418,8 +454,21 @@ func (b *builder) infer() {
 		}
 		if b.put(at, doc, required) && (doc != nil || len(at) > 0) {
 			b.note("how later steps use the reply")
+			b.inferred = append(b.inferred, key)
 		}
 	}
+	for _, u := range b.uses {
+		if last := slices.Index(u.at, each); u.least > 0 && last >= 0 && slices.Contains(b.inferred, join(u.at)) {
+			if list := b.find(u.at[:last]); list["type"] == "array" && least(list["minItems"]) < u.least {
+				list["minItems"] = json.Number(strconv.Itoa(u.least))
+			}
+		}
+	}
+}
+
+func least(v any) int {
+	f, _ := bound(v)
+	return int(f)
 }
 
 // need is the schema that the uses of a place add up to, and whether the place
@@ -428,6 +477,7 @@ func (b *builder) need(at []string) (map[string]any, bool) {
 	var first *use
 	var soft []any
 	required, conflict := len(at) == 0, false
+	whole, sized, firstKind := false, "", ""
 	for i := range b.uses {
 		u := &b.uses[i]
 		if len(u.at) > len(at) && slices.Equal(u.at[:len(at)], at) {
@@ -439,28 +489,58 @@ func (b *builder) need(at []string) (map[string]any, bool) {
 		}
 		required = required || !u.guarded
 		kind := u.kind()
+		if kind == "" && b.needsBoolean(u) {
+			kind = "boolean"
+		}
+		whole = whole || u.whole
+		switch {
+		case u.how != isSized || u.value == nil:
+		case b.isData(u):
+			sized = "array"
+		case len(at) > 0 && sized == "":
+			sized = "text"
+		}
 		switch {
 		case u.soft() && u.value != nil:
 			soft = append(soft, u.value)
 		case kind == "":
 		case first == nil:
-			first = u
-		case first.kind() != kind:
+			first, firstKind = u, kind
+		case firstKind != kind:
 			conflict = true
-			b.issues = append(b.issues, Conflict{At: join(at), Path: u.path, First: first.kind(), Second: kind, Span: u.span, Related: first.span})
+			b.issues = append(b.issues, Conflict{At: join(at), Path: u.path, First: firstKind, Second: kind, Span: u.span, Related: first.span})
 		}
+	}
+	if whole && firstKind == "number" {
+		firstKind = "integer"
 	}
 	switch {
 	case conflict:
 		return nil, required
-	case first != nil && !required && first.kind() != "array":
-		return map[string]any{"type": []any{first.kind(), "null"}}, false
+	case first != nil && !required && firstKind != "array":
+		return map[string]any{"type": []any{firstKind, "null"}}, false
 	case first != nil:
-		return map[string]any{"type": first.kind()}, required
+		return map[string]any{"type": firstKind}, required
 	case len(soft) > 0:
 		return map[string]any{"type": typeOfAll(soft)}, required
+	case sized == "array":
+		return map[string]any{"type": "array"}, required
+	case sized != "": // both have a length
+		return map[string]any{"type": []any{"array", "string"}}, required
 	}
 	return nil, required
+}
+
+// isData reports whether a use looks at a whole reply that is JSON and no text.
+func (b *builder) isData(u *use) bool {
+	return len(u.at) == 0 && !u.text && (len(b.spec.Texts) > 0 || len(b.spec.Base) > 0)
+}
+
+// needsBoolean reports whether a condition is the reply itself, which a text always satisfies, and another way on is
+// there for replies that do not.
+func (b *builder) needsBoolean(u *use) bool {
+	return u.how == isTruth && len(u.at) == 0 && !b.spec.Text &&
+		(u.negated || u.decision != nil && u.otherwise != "" && !u.decision.exhausted)
 }
 
 // typeOfAll is the type of constants that are compared with conversion: that
@@ -522,6 +602,19 @@ func (b *builder) close(decisions []Decision) {
 	}
 }
 
+// open lets a reply be a text if it is compared with numbers and any other reply means the default.
+func (b *builder) open(decisions []Decision) {
+	for _, d := range decisions {
+		node := b.find(nil)
+		ordered := slices.ContainsFunc(b.uses, func(u use) bool {
+			return len(u.at) == 0 && (u.how != isEqual && u.how != isRead || u.whole)
+		})
+		if d.At == "" && d.Open && d.Else != "" && node["type"] == "number" && !ordered && slices.Contains(b.inferred, "") {
+			node["type"] = []any{"number", "string"}
+		}
+	}
+}
+
 // kindOf names a schema.
 func kindOf(doc any, decisions []Decision) Kind {
 	node, _ := doc.(map[string]any)
@@ -548,6 +641,9 @@ func kindOf(doc any, decisions []Decision) Kind {
 			return Choice
 		}
 		return Text
+	}
+	if _, several := node["type"].([]any); several && len(node) == 1 && len(decisions) > 0 && decisions[0].At == "" {
+		return Choice // a number or a text
 	}
 	return JSON
 }
@@ -594,12 +690,16 @@ func (c *Contract) String() string {
 // compare lists the comparisons that no reply can make true, and the others.
 func (b *builder) compare() (never, sometimes []Comparison) {
 	for _, u := range b.uses {
-		if u.how != isEqual && u.how != isOrder || u.value == nil || u.text || u.negated {
+		if u.how == isRead || u.how == isItems || u.value == nil || u.text || u.negated {
 			continue
 		}
 		node := b.find(u.at)
 		one := Comparison{Path: u.path, Compared: u.compared(), Span: u.span, Allowed: describe(node)}
-		if says(node) && !possible(node, u) {
+		outer, excluded := b.excluded(u.at)
+		if excluded {
+			one.Allowed = describe(outer)
+		}
+		if excluded || says(node) && !possible(node, u) {
 			never = append(never, one)
 		} else {
 			sometimes = append(sometimes, one)

@@ -29,6 +29,16 @@ func (f folder) Read(from *source.File, ref string) (*source.File, error) {
 	return nil, &source.RefError{Ref: ref, Problem: source.RefMissing}
 }
 
+// Lookup finds AWF workflows by name.
+func (f folder) Lookup(kind, name string) (*source.File, error) {
+	if file := f[name+".yaml"]; file != nil {
+		return file, nil
+	}
+	return nil, &source.RefError{Ref: name, Problem: source.RefMissing}
+}
+
+func (f folder) Names(string) []string { return nil }
+
 func (f folder) Skill(name string) (*source.File, error) {
 	return nil, &source.RefError{Ref: name, Problem: source.RefMissing}
 }
@@ -99,6 +109,9 @@ func TestContracts(t *testing.T) {
 				t.Fatal(result.Diagnostics)
 			}
 			got := contracts(result.Program)
+			for i := range result.Program.Children {
+				got += contracts(&result.Program.Children[i])
+			}
 			last := len(archive.Files) - 1
 			if archive.Files[last].Name != "want" {
 				t.Fatal("there is no want")

@@ -30,6 +30,9 @@ func (b *builder) probes(decisions []Decision) []Probe {
 		}
 	}
 	for _, at := range places {
+		if _, excluded := b.excluded(at); excluded {
+			continue
+		}
 		if values := b.probe(at, decisions); len(values) > 1 {
 			out = append(out, Probe{At: join(at), Values: values})
 		}
@@ -49,6 +52,14 @@ func (b *builder) probe(at []string, decisions []Decision) []json.RawMessage {
 		}
 	}
 	kind, _ := node["type"].(string)
+	for _, d := range decisions {
+		if d.At == join(at) && d.Open {
+			add(unlike)
+		}
+	}
+	if largest, ok := b.largest(at); ok && len(values) == 0 {
+		add(largest + 1)
+	}
 	for _, u := range b.uses {
 		if !slices.Equal(u.at, at) {
 			continue
@@ -60,7 +71,7 @@ func (b *builder) probe(at []string, decisions []Decision) []json.RawMessage {
 		case float64:
 			switch u.how {
 			case isEqual:
-				add(constant+1, constant)
+				add(constant)
 			case isOrder:
 				add(u.sides(constant)...)
 			case isSized:
@@ -88,9 +99,6 @@ func (b *builder) probe(at []string, decisions []Decision) []json.RawMessage {
 		if d.At != join(at) {
 			continue
 		}
-		if d.Open {
-			add(unlike)
-		}
 		for _, value := range anyList(node["enum"]) { // declared, and not among the options
 			if raw := encode(value); !slices.ContainsFunc(d.Options, func(o Option) bool { return string(o.Value) == string(raw) }) {
 				add(value)
@@ -104,6 +112,16 @@ func (b *builder) probe(at []string, decisions []Decision) []json.RawMessage {
 		}
 	}
 	return values
+}
+
+// largest returns the largest number that a place is compared with for equality.
+func (b *builder) largest(at []string) (largest float64, ok bool) {
+	for _, u := range b.uses {
+		if f, number := u.value.(float64); number && u.how == isEqual && slices.Equal(u.at, at) && (!ok || f > largest) {
+			largest, ok = f, true
+		}
+	}
+	return largest, ok
 }
 
 // sides are a number for which the comparison is false, and one for which it is true.

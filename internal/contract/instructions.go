@@ -13,9 +13,9 @@ func (c *Contract) Instructions() string {
 	case Boolean:
 		out = append(out, "Reply with true or false and nothing else."+meanings(whole))
 	case Number:
-		out = append(out, "Reply with one number, written in digits, and nothing else.")
+		out = append(out, "Reply with one number, written in digits, and nothing else."+meanings(whole))
 	case Integer:
-		out = append(out, "Reply with one whole number, written in digits, and nothing else.")
+		out = append(out, "Reply with one whole number, written in digits, and nothing else."+meanings(whole))
 	case Choice:
 		out = append(out, c.choice(whole))
 	case List:

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/expr"
@@ -37,8 +38,14 @@ type use struct {
 	other   string  // the type of what it is compared with
 	near    float64 // the number that it is compared with, where other is one
 	over    bool    // the comparison excludes the constant itself
-	path    string  // as the author calls it
-	span    source.Span
+	whole   bool    // the value is converted to a whole number
+	least   int     // how many items a list must have
+	// condition is the expression, if further parts of it decide, too.
+	condition string
+	// alternative says that the expression can hold although the comparison does not come out as required.
+	alternative bool
+	path        string // as the author calls it
+	span        source.Span
 	// decision is where the run goes by the comparison.
 	decision *branching
 	effect
@@ -51,6 +58,18 @@ type effect struct{ leads, otherwise string }
 type branching struct {
 	closed bool // no other value has a way on
 	els    string
+	rules  int // ways on with a condition
+	// exhausted says that no way on is left if no condition holds, except that the run ends without one.
+	exhausted bool
+	about     map[string]int // by path: how many of them compare it for equality
+}
+
+// otherwise returns what happens if a value is none of those that it is compared with.
+func (b *branching) otherwise(path string) string {
+	if b.els == "" || b.about[path] == b.rules {
+		return b.els
+	}
+	return b.els + ", unless another rule applies"
 }
 
 func (u use) same(o use) bool {
@@ -63,6 +82,10 @@ func (u *use) kind() string {
 	switch u.how {
 	case isItems:
 		return "array"
+	case isRead:
+		if u.whole {
+			return "number"
+		}
 	case isTruth:
 		if !u.loose {
 			return "boolean"
@@ -81,7 +104,12 @@ func (u *use) kind() string {
 // compared is the comparison in words.
 func (u *use) compared() string {
 	words := "equal to "
-	if u.how == isOrder {
+	switch u.how {
+	case isSearched:
+		return "a list or text with " + string(encode(u.value))
+	case isSized:
+		return fmt.Sprintf("of a length %s %v", map[bool]string{true: "above", false: "at least"}[u.over], u.value)
+	case isOrder:
 		words = map[[2]bool]string{{true, true}: "above ", {true, false}: "at least ", {false, true}: "below ", {false, false}: "at most "}[[2]bool{u.above, u.over}]
 	}
 	return words + string(encode(u.value))
@@ -102,6 +130,20 @@ func (b *builder) usesOf(w *ir.Write) []use {
 	}
 	s := b.s
 	t := &tracer{flow: b.links(), origin: b.s, path: w.Path, entered: map[*ir.Step]bool{}}
+	if w.Part == "" {
+		t.direct = map[*ir.Step]bool{}
+		if _, block, ok := t.home(s); ok {
+			for _, e := range s.Next {
+				t.direct[b.p.Step(block, e.To.Step)] = e.To.Step != ""
+			}
+		}
+	}
+	t.after(s)
+	return t.out
+}
+
+// after looks at what follows the step that writes the variable.
+func (t *tracer) after(s *ir.Step) {
 	for _, e := range s.Next {
 		if slices.Contains(e.On, ir.OK) {
 			t.edge(s, &e)
@@ -109,7 +151,6 @@ func (b *builder) usesOf(w *ir.Write) []use {
 	}
 	t.condition(s.StopWhen, runEnds)
 	t.onward(s)
-	return t.out
 }
 
 // links returns the flow of the program. Most contracts do without it.
@@ -124,6 +165,9 @@ func (b *builder) links() *flow {
 // variables are handed from step to step and never looked into, and programs
 // are large.
 func mentioned(p *ir.Program, path string) bool {
+	if len(p.Callers) > 0 {
+		return true
+	}
 	name := path[strings.LastIndexByte(path, '.')+1:]
 	mentions := func(e *expr.Expr) bool {
 		return e != nil && (len(e.Names) > 0 || e.Dialect == expr.AIFlow || e.Dialect == expr.AIFlowReference || strings.Contains(e.Text, name))
@@ -131,7 +175,7 @@ func mentioned(p *ir.Program, path string) bool {
 	for b := range p.Blocks {
 		for i := range p.Blocks[b].Steps {
 			s := &p.Blocks[b].Steps[i]
-			if mentions(s.When) || mentions(s.StopWhen) {
+			if mentions(s.When) || mentions(s.StopWhen) || mentions(s.Result) {
 				return true
 			}
 			for j := range s.Next {
@@ -310,6 +354,10 @@ type tracer struct {
 	entered map[*ir.Step]bool
 	left    map[ir.BlockID]bool
 	out     []use
+	direct  map[*ir.Step]bool // the steps that find the variable as the result of the step before them
+	depth   int               // how many expressions lead here
+	// finished says that the callers have been looked at.
+	finished bool
 }
 
 // onward goes on behind a step.
@@ -323,6 +371,10 @@ func (t *tracer) onward(s *ir.Step) {
 	}
 	_, block, ok := t.home(s)
 	holder := t.holder[block]
+	if _, end := s.Action.(ir.End); ok && (holder == nil || end) && !t.finished {
+		t.finished = true
+		t.called()
+	}
 	if !ok || holder == nil || t.left[block] {
 		return
 	}
@@ -353,15 +405,16 @@ func (t *tracer) enter(s *ir.Step) {
 	}
 	for _, r := range s.Reads {
 		if rest, ok := below(r.Path, t.path); ok && rest != "" {
-			t.out = append(t.out, use{at: split(rest), guarded: r.Optional, path: r.Path, span: r.Span})
+			t.out = append(t.out, use{at: place(rest), guarded: r.Optional, path: r.Path, span: r.Span})
 		}
 	}
 	for _, r := range s.Mentions {
 		if rest, ok := below(r.Path, t.path); ok && rest != "" {
-			t.out = append(t.out, use{at: split(rest), guarded: t.avoids(s), path: r.Path, span: r.Span})
+			t.out = append(t.out, use{at: place(rest), guarded: t.avoids(s), path: r.Path, span: r.Span})
 		}
 	}
 	t.action(s)
+	t.computed(s)
 	for _, b := range blocksOf(s) {
 		if first := t.first(b); first != nil {
 			t.enter(first)
@@ -439,9 +492,10 @@ func (t *tracer) edge(s *ir.Step, e *ir.Edge) {
 		return
 	}
 	branching := t.branching(s)
-	decides := effect{t.leads(s, &e.To), branching.els}
+	leads := t.leads(s, &e.To)
 	for i := range t.out[before:] {
-		t.out[before+i].effect, t.out[before+i].decision = decides, branching
+		u := &t.out[before+i]
+		u.effect, u.decision = effect{leads, branching.otherwise(u.path)}, branching
 	}
 }
 
@@ -458,7 +512,7 @@ func (t *tracer) loop(s *ir.Step, a *ir.Loop) {
 
 // branching says what happens at a step when none of its comparisons holds.
 func (t *tracer) branching(s *ir.Step) *branching {
-	b := &branching{closed: true}
+	b := &branching{closed: true, about: map[string]int{}}
 	path := ""
 	for i := range s.Next {
 		e := &s.Next[i]
@@ -467,17 +521,30 @@ func (t *tracer) branching(s *ir.Step) *branching {
 		}
 		if e.When == nil {
 			if e.To.Exit != ir.ExitFail {
-				b.closed, b.els = false, t.leads(s, &e.To)
+				b.closed = b.closed && e.To.Reason == ir.NoTransition
+				b.exhausted = e.To.Reason == ir.NoTransition
+				b.els = t.leads(s, &e.To)
 			}
 			continue
 		}
+		b.rules++
 		uses := e.When.Uses()
-		if len(uses) != 1 || uses[0].How != expr.Equals || uses[0].Negated ||
-			path != "" && uses[0].Path.String() != path {
-			b.closed = false
-			continue
+		equal := map[string]bool{}
+		for _, u := range uses {
+			name := u.Path.String()
+			decides := u.How == expr.Equals && u.Value != nil && !u.Negated
+			equal[name] = equal[name] || u.How == expr.Equals && u.Value != nil || u.How == expr.Truth
+			if !decides || u.Compound || path != "" && path != name {
+				b.closed = false
+			}
+			path = name
 		}
-		path = uses[0].Path.String()
+		for name, is := range equal {
+			if is {
+				b.about[name]++
+			}
+		}
+		b.closed = b.closed && len(uses) > 0
 	}
 	return b
 }
@@ -491,14 +558,44 @@ func (t *tracer) leads(s *ir.Step, to *ir.Target) string {
 		case ir.ExitLoop:
 			return "the loop ends"
 		}
-		return "the run ends"
+		return t.blockEnds(s)
 	}
 	if _, block, ok := t.home(s); ok {
-		if next := t.p.Step(block, to.Step); next != nil {
+		next := t.p.Step(block, to.Step)
+		if to.Reason == ir.NoTransition {
+			if _, ends := actionOf(next).(ir.End); ends {
+				return "the run ends"
+			}
+			return "the run fails"
+		}
+		if _, route := actionOf(next).(ir.Route); route && next.Implied && next.Description == "" {
+			return t.blockEnds(s) // a step without meaning for the author
+		}
+		if next != nil {
 			return "continue with step " + titled(next)
 		}
 	}
 	return fmt.Sprintf("continue with step %q", to.Step)
+}
+
+func actionOf(s *ir.Step) ir.Action {
+	if s == nil {
+		return nil
+	}
+	return s.Action
+}
+
+// blockEnds names what happens at the end of the block that a step belongs to.
+func (t *tracer) blockEnds(s *ir.Step) string {
+	_, block, _ := t.home(s)
+	holder := t.holder[block]
+	if holder == nil {
+		return "the run ends"
+	}
+	if _, loop := holder.Action.(ir.Loop); loop {
+		return fmt.Sprintf("the loop %q continues", holder.Title())
+	}
+	return fmt.Sprintf("this part of %q ends", holder.Title())
 }
 
 func titled(s *ir.Step) string {
@@ -517,13 +614,20 @@ func (t *tracer) condition(e *expr.Expr, decides effect) {
 		return
 	}
 	for _, u := range e.Uses() {
-		rest, ok := below(join(u.Path.Segments), t.path)
+		rest, ok := below(t.variable(u.Path), t.path)
 		if !ok || t.elsewhere(u.Path) {
 			continue
 		}
 		one := use{
-			at: split(rest), value: u.Value, loose: u.Loose, guarded: u.Guarded, negated: u.Negated, above: u.Above,
-			path: u.Path.String(), span: u.Path.Span, effect: decides,
+			at: place(rest), value: u.Value, loose: u.Loose, guarded: u.Guarded, negated: u.Negated, above: u.Above,
+			path: u.Path.String(), span: u.Path.Span, effect: decides, over: u.Strictly, whole: u.Whole,
+			alternative: u.Alternative,
+		}
+		if u.Compound {
+			one.condition = strings.Join(strings.Fields(e.Text), " ")
+		}
+		if !u.Guarded && e.Dialect == expr.AWF { // an index beyond the end is an error there
+			one.least = leastItems(rest)
 		}
 		if one.span.IsZero() {
 			one.span = e.Span
@@ -532,7 +636,7 @@ func (t *tracer) condition(e *expr.Expr, decides effect) {
 		case expr.Equals:
 			one.how = isEqual
 		case expr.Orders:
-			one.how, one.over = isOrder, u.Strictly
+			one.how = isOrder
 			if u.Other != nil {
 				one.other, one.near = t.typeOf(u.Other)
 			}
@@ -547,6 +651,49 @@ func (t *tracer) condition(e *expr.Expr, decides effect) {
 	}
 }
 
+// variable returns the path that an expression reads. A name without a root is a variable of the flow if a step
+// writes it.
+func (t *tracer) variable(p expr.Path) string {
+	if len(p.Written) < len(p.Segments) {
+		name := "context." + p.Written[0]
+		for b := range t.p.Blocks {
+			for i := range t.p.Blocks[b].Steps {
+				if slices.ContainsFunc(t.p.Blocks[b].Steps[i].Writes, func(w ir.Write) bool { return w.Path == name }) {
+					return "context." + join(p.Written)
+				}
+			}
+		}
+	}
+	return join(p.Segments)
+}
+
+// place returns the place in a value that the rest of a path names. An index stands for any item.
+func place(rest string) []string {
+	at := split(rest)
+	for i, name := range at {
+		if isIndex(name) {
+			at[i] = each
+		}
+	}
+	return at
+}
+
+func isIndex(name string) bool {
+	return name != "" && strings.Trim(name, "0123456789") == ""
+}
+
+// leastItems returns how many items the list must have whose last index a path names.
+func leastItems(rest string) int {
+	n := 0
+	for _, name := range split(rest) {
+		if isIndex(name) {
+			n, _ = strconv.Atoi(name) // digits only; too large a number bounds nothing
+			n++
+		}
+	}
+	return n
+}
+
 // elsewhere reports whether a name that is written without its root stands for
 // a variable of the flow unless a reply happens to have it.
 func (t *tracer) elsewhere(p expr.Path) bool {
@@ -558,7 +705,7 @@ func (t *tracer) elsewhere(p expr.Path) bool {
 func (t *tracer) value(e *expr.Expr) {
 	for _, p := range e.Paths() {
 		if rest, ok := below(join(p.Segments), t.path); ok && rest != "" && !p.Any {
-			t.out = append(t.out, use{at: split(rest), path: p.String(), span: p.Span})
+			t.out = append(t.out, use{at: place(rest), path: p.String(), span: p.Span})
 		}
 	}
 }
@@ -574,7 +721,7 @@ func (t *tracer) items(each *ir.Each, block ir.BlockID) {
 	if !ok {
 		return
 	}
-	at := split(rest)
+	at := place(rest)
 	t.out = append(t.out, use{at: at, how: isItems, path: paths[0].String(), span: each.Items.Span})
 	inner := &tracer{flow: t.flow, path: each.Var, entered: map[*ir.Step]bool{}}
 	if first := t.first(block); first != nil {

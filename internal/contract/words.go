@@ -141,6 +141,9 @@ func bulleted(text string) map[string]any {
 // plainShape reads a short description without keys. Only what leaves little
 // doubt counts: "A list of actions", "true or false", "low | medium | high".
 func plainShape(text string) map[string]any {
+	if m := labeled().FindStringSubmatch(text); m != nil && strings.Contains(m[1], "|") && !manyOf().MatchString(text) {
+		text = m[1] // "verdict: approved | rejected"
+	}
 	doc := typeOf(text, 0)
 	switch {
 	case doc["description"] != nil || len(doc) == 0:
@@ -266,6 +269,7 @@ var (
 	manyOf   = lazily(`(?i)^(?:one|any|either) of:?\s+(.+)$`)
 	between  = lazily(`(?i)^(?:(integer|int|number|float|decimal|whole number|score|rating)\b\s*)?[(\[]?\s*(?:from\s+|between\s+)?` +
 		`(-?\d{1,9}(?:\.\d{1,9})?)\s*(?:to|and|-|–|\.\.+|…)\s*(-?\d{1,9}(?:\.\d{1,9})?)\s*%?[)\]]?$`)
+	labeled = lazily(`^[A-Za-z_][\w-]*(?: [A-Za-z_][\w-]*)?\s*:\s*(.+)$`)
 	orWord  = lazily(`(?:^|\s+)or\s+`)
 	numeral = lazily(`^-?(0|[1-9]\d{0,8})(\.\d{1,9})?$`)
 	objects = lazily(`(?i)^(?:objects?|maps?|records?|dict(?:ionary)?)\b\s*(?:with|of|:)?\s*`)
@@ -300,6 +304,9 @@ func typeOf(words string, depth int) map[string]any {
 		return listOf(typeOf(inner, depth+1))
 	}
 	if m := several().FindStringSubmatch(words); m != nil {
+		if doc := bracketed(m[1], depth); doc["type"] == "array" { // "List: [ string ]" is one list
+			return doc
+		}
 		item := typeOf(singularWords(m[1]), depth+1)
 		if d, ok := item["description"].(string); ok {
 			item = map[string]any{"title": lastWord(d)}

@@ -67,6 +67,9 @@ func (c *Core) NewTask(
 		Iteration: s.Iteration(t.Frame), Sources: def.Definition.Sources,
 		Reads: make([]step.Read, 0, len(stepOf.Reads)),
 	}
+	if stepOf.AuditFile != "" {
+		job.Audits = def.Definition.Program.Audits()
+	}
 	for _, read := range stepOf.Reads {
 		value, ok := s.Read(p, t.Frame, read.Path)
 		job.Reads = append(job.Reads, step.Read{Path: read.Path, Value: value, Missing: !ok})

@@ -40,6 +40,9 @@ func (c *condition) isName() bool {
 // unstable are the builtins whose results may differ between evaluations.
 var unstable = []string{"now", "keys", "values", "toPairs"}
 
+// typedValue is the function that converts the output of a state to a number or a boolean. Files cannot name it.
+const typedValue = "$typed"
+
 // ownFunctions are the functions that AWF adds to expr-lang.
 var ownFunctions = []string{"Contains", "StartsWith", "EndsWith", "has_prefix", "has_suffix", asText}
 
@@ -64,6 +67,12 @@ func conditionOptions() []exprlang.Option {
 		exprlang.Function(asText, func(args ...any) (any, error) {
 			return asWritten(args[0]), nil
 		}, new(func(any) string)),
+		exprlang.Function(typedValue, func(args ...any) (any, error) {
+			if s, ok := args[0].(string); ok {
+				return coerced(strings.TrimSpace(s)), nil
+			}
+			return args[0], nil
+		}, new(func(any) any)),
 	}
 	for _, name := range unstable {
 		out = append(out, exprlang.DisableBuiltin(name))
@@ -142,7 +151,8 @@ func parseCondition(text string, report reporter) *condition {
 				"time.")
 		return nil
 	}
-	program, err := exprlang.Compile(code, append(conditionOptions(), exprlang.Patch(optional{}))...)
+	options := append(conditionOptions(), exprlang.Patch(optional{}), exprlang.Patch(typed{}))
+	program, err := exprlang.Compile(code, options...)
 	if err != nil {
 		start, end, message := syntax(text, err)
 		report(CodeForeign, start, end, "The condition cannot be understood: "+message+".",
@@ -457,6 +467,35 @@ func (optional) Visit(n *ast.Node) {
 		m.Optional = true
 		ast.Patch(n, &ast.ChainNode{Node: m})
 	}
+}
+
+// typed converts the output of a state, which is a text, where it is compared with a number or a boolean.
+type typed struct{}
+
+func (typed) Visit(n *ast.Node) {
+	b, ok := (*n).(*ast.BinaryNode)
+	if !ok || !slices.Contains([]string{"==", "!=", "<", "<=", ">", ">=", "in"}, b.Operator) {
+		return
+	}
+	for i, side := range []*ast.Node{&b.Left, &b.Right} {
+		path, named := namePath(*side)
+		other := []ast.Node{b.Right, b.Left}[i]
+		if named && path[0] == "states" && strings.EqualFold(path[len(path)-1], "Output") && hasType(other) {
+			ast.Patch(side, &ast.CallNode{Callee: &ast.IdentifierNode{Value: typedValue}, Arguments: []ast.Node{*side}})
+		}
+	}
+}
+
+// hasType reports whether a node is a number or a boolean, or a list of them.
+func hasType(n ast.Node) bool {
+	if list, ok := n.(*ast.ArrayNode); ok {
+		return len(list.Nodes) > 0 && !slices.ContainsFunc(list.Nodes, func(one ast.Node) bool { return !hasType(one) })
+	}
+	switch foreignConstant(n).(type) {
+	case bool, float64:
+		return true
+	}
+	return false
 }
 
 func kids(n ast.Node) []ast.Node {

@@ -600,3 +600,23 @@ func TestHelpSaysWhatToWrite(t *testing.T) {
 		}
 	}
 }
+
+// A wrong operator has a fix, and the condition is valid after it.
+func TestWrongOperatorsHaveAFix(t *testing.T) {
+	for _, text := range []string{
+		`a =! "x"`, `a = "x"`, `a === "x"`, `a !== "x"`, `a <> "x"`, `a => 1`, `a =< 1`,
+	} {
+		f := source.NewFile("f", text)
+		_, list := Parse(AgentFlow, text, source.Span{File: "f", End: len(text)})
+		list = list.Located(source.Set{"f": f})
+		if len(list) != 1 || len(list[0].Fixes) != 1 {
+			t.Errorf("%s: %+v", text, list)
+			continue
+		}
+		edit := list[0].Fixes[0].Edits[0]
+		fixed := text[:edit.Span.Start] + edit.NewText + text[edit.Span.End:]
+		if _, list := Parse(AgentFlow, fixed, source.Span{}); len(list) > 0 {
+			t.Errorf("%s becomes %s: %v", text, fixed, list)
+		}
+	}
+}

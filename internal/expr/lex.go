@@ -162,8 +162,7 @@ func (p *parser) next(at int) token {
 			continue
 		}
 		if meant, ok := longer[rest[:n]]; ok {
-			p.add(CodeCharacter, at, at+n, fmt.Sprintf("There is no operator %q.", rest[:n]),
-				fmt.Sprintf("Write %s.", meant))
+			p.addFix(CodeCharacter, at, at+n, fmt.Sprintf("There is no operator %q.", rest[:n]), meant)
 			return token{kind: punctuation[meant], start: at, end: at + n}
 		}
 		if kind, ok := punctuation[rest[:n]]; ok {
@@ -171,11 +170,11 @@ func (p *parser) next(at int) token {
 		}
 	}
 	if strings.HasPrefix(p.text[at:], "=!") && !strings.HasPrefix(p.text[at:], "=!=") {
-		p.add(CodeSingleEquals, at, at+2, `"=!" is not an operator.`, "Write !=.").Replace("=!", "!=")
+		p.addFix(CodeSingleEquals, at, at+2, `"=!" is not an operator.`, "!=")
 		return token{kind: tokUnequal, start: at, end: at + 2}
 	}
 	if r == '=' {
-		p.add(CodeSingleEquals, at, at+1, `A single "=" does not compare.`, "Write ==.")
+		p.addFix(CodeSingleEquals, at, at+1, `A single "=" does not compare.`, "==")
 		return token{kind: tokEqual, start: at, end: at + 1}
 	}
 	return p.lexStranger(at, r, size)

@@ -66,6 +66,12 @@ func (p *parser) add(code diag.Code, start, end int, message, help string, relat
 	})
 }
 
+// addFix adds an error about an operator, and the operator that replaces it.
+func (p *parser) addFix(code diag.Code, start, end int, message, operator string) {
+	p.add(code, start, end, message, fmt.Sprintf("Write %s.", operator)).
+		Write(place(p.at, p.text, start, end), operator)
+}
+
 func (p *parser) warn(code diag.Code, n *node, message, help string) {
 	p.report(diag.Diagnostic{
 		Code: code, Severity: diag.Warning, Span: place(p.at, p.text, n.start, n.end), Message: message, Help: help,

@@ -2,6 +2,7 @@ package expr
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/expr-lang/expr/ast"
@@ -33,6 +34,14 @@ type Use struct {
 	Guarded bool
 	// Negated reports whether the expression requires that the comparison is false (x != 5, not x).
 	Negated bool
+	// Compound reports whether the comparison alone, coming out as required, does not make the expression true
+	// (x == 5 and y).
+	Compound bool
+	// Alternative reports whether the expression can be true although the comparison does not come out as required
+	// (x == 5 or y).
+	Alternative bool
+	// Whole reports whether the value is converted to a whole number, so that other texts are errors.
+	Whole bool
 	// Above reports whether the comparison requires a larger value than Value (x > 5, 5 < x), Strictly whether Value
 	// itself does not satisfy it.
 	Above, Strictly bool
@@ -62,7 +71,16 @@ type userOf struct {
 	e       *Expr
 	loose   bool
 	negated bool // inside an odd number of negations
+	linked  linked
 	out     []Use
+}
+
+// linked describes the operators around a comparison; see Use.
+type linked struct{ compound, alternative bool }
+
+// by returns what holds inside of one more operator, which is "and" or "or".
+func (l linked) by(and, negated bool) linked {
+	return linked{l.compound || and != negated, l.alternative || and == negated}
 }
 
 // negate collects the uses of a negated node.
@@ -76,9 +94,12 @@ func (u *userOf) negate(collect func()) {
 func (u *userOf) condition(n *node, guarded bool) {
 	switch n.op {
 	case opAnd, opOr:
+		before := u.linked
+		u.linked = before.by(n.op == opAnd, u.negated)
 		for i, kid := range n.kids {
 			u.condition(kid, guarded || i > 0)
 		}
+		u.linked = before
 	case opNot:
 		u.negate(func() { u.condition(n.kids[0], guarded) })
 	case opPath:
@@ -127,8 +148,11 @@ func (u *userOf) operator(n *node, guarded bool) {
 		switch {
 		case other.fixed:
 			one.Value = plainConstant(other.value)
-			if one.Value == nil {
+			switch one.Value {
+			case nil:
 				one.How = Reads // null, or a list
+			case "true", "false":
+				one.Loose = false // no dialect converts these texts
 			}
 		case other.op == opPath:
 			one.Other = u.path(other).Segments
@@ -151,7 +175,13 @@ func (u *userOf) membership(n *node, use Use) {
 		return
 	}
 	use.How = Equals
-	for _, v := range list.value.ref.([]any) {
+	items := list.value.ref.([]any)
+	before := u.linked
+	if len(items) > 1 {
+		u.linked = before.by(false, u.negated)
+	}
+	defer func() { u.linked = before }()
+	for _, v := range items {
 		one := use
 		if one.Value = plainConstant(of(v)); one.Value != nil {
 			u.operand(item, one)
@@ -185,6 +215,7 @@ func (u *userOf) operand(n *node, use Use) {
 
 func (u *userOf) put(n *node, use Use) {
 	use.Path, use.Negated = u.path(n), u.negated
+	use.Compound, use.Alternative = u.linked.compound, u.linked.alternative
 	if use.Path.Length {
 		use.How = Sized
 	}
@@ -220,9 +251,9 @@ func plainConstant(v value) any {
 func (e *Expr) foreignUses(c *condition) []Use {
 	paths := e.Paths()
 	var out []Use
-	negated := false
+	negated, around := false, linked{}
 	put := func(n ast.Node, use Use) bool {
-		written, ok := namePath(n)
+		written, inside, ok := indexedPath(n)
 		if !ok {
 			return false
 		}
@@ -231,7 +262,8 @@ func (e *Expr) foreignUses(c *condition) []Use {
 		}
 		for _, p := range paths {
 			if slices.Equal(p.Written, written) {
-				use.Path, use.Negated = p, negated
+				use.Path, use.Negated, use.Compound, use.Alternative = p, negated, around.compound, around.alternative
+				use.Path.Segments = slices.Concat(p.Segments, inside)
 				out = append(out, use)
 				break
 			}
@@ -240,9 +272,18 @@ func (e *Expr) foreignUses(c *condition) []Use {
 	}
 	var walk func(n ast.Node, guarded bool)
 	operand := func(n ast.Node, use Use) {
-		if b, ok := n.(*ast.BuiltinNode); ok && b.Name == "len" && len(b.Arguments) == 1 {
-			use.How = Sized
-			n = b.Arguments[0]
+		if b, ok := n.(*ast.BuiltinNode); ok && len(b.Arguments) == 1 {
+			switch b.Name {
+			case "len":
+				use.How = Sized
+				n = b.Arguments[0]
+			case "int", "float":
+				use.Whole = b.Name == "int"
+				if _, number := use.Value.(float64); !number {
+					use.How, use.Value = Orders, 0.0
+				}
+				n = b.Arguments[0]
+			}
 		}
 		if !put(n, use) {
 			walk(n, use.Guarded)
@@ -262,8 +303,11 @@ func (e *Expr) foreignUses(c *condition) []Use {
 		use := Use{Guarded: guarded}
 		switch binary.Operator {
 		case "and", "&&", "or", "||":
+			before := around
+			around = linked{true, true}
 			walk(binary.Left, guarded)
 			walk(binary.Right, true)
+			around = before
 			return
 		case "==", "!=":
 			use.How = Equals
@@ -273,6 +317,11 @@ func (e *Expr) foreignUses(c *condition) []Use {
 			use.How = Contains
 		case "in":
 			if list, ok := binary.Right.(*ast.ArrayNode); ok {
+				before := around
+				if len(list.Nodes) > 1 {
+					around = before.by(false, negated)
+				}
+				defer func() { around = before }()
 				for _, item := range list.Nodes {
 					one := use
 					one.How = Equals
@@ -307,8 +356,11 @@ func (e *Expr) foreignUses(c *condition) []Use {
 		switch x := n.(type) {
 		case *ast.BinaryNode:
 			if slices.Contains([]string{"and", "&&", "or", "||"}, x.Operator) {
+				before := around
+				around = before.by(x.Operator == "and" || x.Operator == "&&", negated)
 				condition(x.Left, guarded)
 				condition(x.Right, true)
+				around = before
 				return
 			}
 		case *ast.UnaryNode:
@@ -333,8 +385,34 @@ func (e *Expr) foreignUses(c *condition) []Use {
 	return out
 }
 
+// indexedPath returns the path of a node that is a dotted name, and the rest of the path from the first index in it.
+func indexedPath(n ast.Node) (path, inside []string, ok bool) {
+	if path, ok = namePath(n); ok {
+		return path, nil, true
+	}
+	switch x := n.(type) {
+	case *ast.ChainNode:
+		return indexedPath(x.Node)
+	case *ast.MemberNode:
+		if path, inside, ok = indexedPath(x.Node); !ok || x.Method {
+			return nil, nil, false
+		}
+		switch p := x.Property.(type) {
+		case *ast.IntegerNode:
+			return path, append(inside, strconv.Itoa(p.Value)), p.Value >= 0
+		case *ast.StringNode:
+			return path, append(inside, p.Value), true
+		}
+	}
+	return nil, nil, false
+}
+
 func foreignConstant(n ast.Node) any {
 	switch x := n.(type) {
+	case *ast.UnaryNode:
+		if f, ok := foreignConstant(x.Node).(float64); ok && x.Operator == "-" {
+			return -f
+		}
 	case *ast.BoolNode:
 		return x.Value
 	case *ast.IntegerNode:

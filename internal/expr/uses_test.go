@@ -18,31 +18,43 @@ func TestUses(t *testing.T) {
 		{expr.AgentFlow, `state.urgent == true`, `state.urgent equals true`},
 		{expr.AgentFlow, `5 < state.score`, `state.score orders 5 above`},
 		{expr.AgentFlow, `state.score <= 5`, `state.score orders 5`},
-		{expr.AgentFlow, `state.ok and not state.late`, `state.ok truth; state.late truth guarded`},
-		{expr.AgentFlow, `state.kind in ["a", 2]`, `state.kind equals a; state.kind equals 2`},
+		{expr.AgentFlow, `state.ok and not state.late`, `state.ok truth compound; state.late truth guarded negated compound`},
+		{
+			expr.AgentFlow, `not (state.a == 1 or state.b == 2)`,
+			`state.a equals 1 negated compound; state.b equals 2 guarded negated compound`,
+		},
+		{expr.AgentFlow, `state.a == 1 or state.b == 2`, `state.a equals 1 alternative; state.b equals 2 guarded alternative`},
+		{expr.AgentFlow, `state.a not in [1, 2]`, `state.a equals 1 negated compound; state.a equals 2 negated compound`},
+		{expr.AWF, `int(states.a.Output) > 3`, `states.a.Output orders 3 above whole`},
+		{expr.AWF, `states.a.Response[0].name == "x"`, `states.a.Response.0.name equals x`},
+		{
+			expr.AWF, `not (states.a.Output == "x" or states.b.Output == -2)`,
+			`states.a.Output equals x negated compound; states.b.Output equals -2 guarded negated compound`,
+		},
+		{expr.AgentFlow, `state.kind in ["a", 2]`, `state.kind equals a alternative; state.kind equals 2 alternative`},
 		{expr.AgentFlow, `text(state.kind) == "true"`, `state.kind equals true loose`},
 		{
 			expr.AgentFlow, `len(state.list) > 3 or state.list.length == 0`,
-			`state.list sized 3 above; state.list sized 0 guarded`,
+			`state.list sized 3 above alternative; state.list sized 0 guarded alternative`,
 		},
 		{expr.AgentFlow, `lower(state.kind) == "a"`, `state.kind equals a`},
 		{expr.AgentFlow, `state.a > input.limit`, `state.a orders input.limit above; input.limit orders state.a`},
 		{
 			expr.AgentFlow, `state.a contains "x" and state.b is empty and state.c == null`,
-			`state.a contains x; state.b sized guarded; state.c reads guarded`,
+			`state.a contains x compound; state.b sized guarded compound; state.c reads guarded compound`,
 		},
 		{
 			expr.AIFlow, `output.kind == 'refund' and output.amount > context.limit`,
-			`output.kind equals refund loose; output.amount orders context.limit above loose guarded; context.limit ` +
-				`orders output.amount loose guarded`,
+			`output.kind equals refund loose compound; output.amount orders context.limit above loose guarded compound; ` +
+				`context.limit orders output.amount loose guarded compound`,
 		},
 		{
 			expr.AWF, `states.ask.JSON.score >= 5 and states.ask.Output == "yes"`,
-			`states.ask.JSON.score orders 5 above; states.ask.Output equals yes guarded`,
+			`states.ask.JSON.score orders 5 above compound; states.ask.Output equals yes guarded compound`,
 		},
 		{
 			expr.AWF, `len(states.ask.Output) > 2 || states.ask.output in ["a"]`,
-			`states.ask.Output sized 2 above; states.ask.Output equals a guarded`,
+			`states.ask.Output sized 2 above alternative; states.ask.Output equals a guarded alternative`,
 		},
 	} {
 		e, diags := expr.Parse(c.dialect, c.text, source.Span{})
@@ -66,6 +78,19 @@ func TestUses(t *testing.T) {
 			}
 			if u.Guarded {
 				s += " guarded"
+			}
+			for _, one := range []struct {
+				set  bool
+				word string
+			}{
+				{u.Negated, " negated"},
+				{u.Compound, " compound"},
+				{u.Alternative, " alternative"},
+				{u.Whole, " whole"},
+			} {
+				if one.set {
+					s += one.word
+				}
 			}
 			got = append(got, s)
 		}

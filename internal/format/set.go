@@ -114,6 +114,9 @@ func (s Set) Compile(f *source.File, r Reader) Result {
 	l := &loader{set: s, reader: r, files: source.Set{}, done: map[string]compiled{}}
 	l.files.Add(f)
 	one := l.compile(f)
+	if one.program != nil {
+		one.program.Link()
+	}
 	return Result{Format: one.format, Program: one.program, Diagnostics: one.list, Files: l.files}
 }
 

@@ -165,6 +165,10 @@ func fill(t *rapid.T, v reflect.Value, levels int, filled map[string]bool) {
 		for i := range v.NumField() {
 			field := v.Type().Field(i)
 			optional := strings.Contains(field.Tag.Get("json"), ",omitempty") && field.Type == rawType
+			if field.Type == reflect.TypeFor[Callers]() { // derived, and not encoded
+				filled[v.Type().Name()+"."+field.Name] = true
+				continue
+			}
 			if optional && rapid.Bool().Draw(t, "absent") {
 				continue
 			}

@@ -56,6 +56,9 @@ type Program struct {
 	Unread Unread `json:"unread,omitzero"`
 
 	Span source.Span `json:"span,omitzero"`
+
+	// Callers are the steps that call the program, if Link has recorded them.
+	Callers Callers `json:"-"`
 }
 
 // Body is the ID of the program's outermost block.
@@ -255,6 +258,18 @@ type Audit struct {
 	RedactSecrets  bool        `json:"redact_secrets,omitempty"`
 	RedactPatterns []Name      `json:"redact_patterns,omitempty"`
 	Span           source.Span `json:"span,omitzero"`
+}
+
+// Audits returns the requirements of the program and of all programs that it calls.
+func (p *Program) Audits() []*Audit {
+	var out []*Audit
+	if p.Audit != nil {
+		out = append(out, p.Audit)
+	}
+	for i := range p.Children {
+		out = append(out, p.Children[i].Audits()...)
+	}
+	return out
 }
 
 // File is another file that the program was compiled from.

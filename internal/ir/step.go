@@ -196,6 +196,9 @@ type Target struct {
 	Reason string `json:"reason,omitempty"`
 }
 
+// NoTransition is the reason of an edge that the author did not write: no condition of the step holds.
+const NoTransition = "NO_TRANSITION"
+
 // Backoff determines how the delay grows between attempts.
 type Backoff string
 

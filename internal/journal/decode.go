@@ -19,7 +19,11 @@ func Decode(body []byte) ([]Event, error) {
 		if end < 0 {
 			return nil, fmt.Errorf("%w: the last line is torn", ErrCorrupt)
 		}
-		e, err := decodeEvent(body[:end])
+		var before *Event
+		if n := len(events); n > 0 {
+			before = &events[n-1]
+		}
+		e, err := decodeEvent(body[:end], before)
 		if err != nil {
 			return nil, fmt.Errorf("%w: line %d: %w", ErrCorrupt, len(events)+1, err)
 		}
@@ -29,9 +33,10 @@ func Decode(body []byte) ([]Event, error) {
 	return events, nil
 }
 
-func decodeEvent(line []byte) (Event, error) {
+// decodeEvent decodes a line. before is the event of the line before, or nil.
+func decodeEvent(line []byte, before *Event) (Event, error) {
 	var e Event
-	kind, data, err := openEnvelope(line, &e)
+	kind, data, err := openEnvelope(line, &e, before)
 	if err != nil {
 		return e, err
 	}
@@ -41,8 +46,8 @@ func decodeEvent(line []byte) (Event, error) {
 
 // openEnvelope parses the envelope by hand, in the only order in which Encode
 // writes it. A JSON decoder would scan the fact twice.
-func openEnvelope(line []byte, e *Event) (kind, data []byte, err error) {
-	rest, ok := bytes.CutPrefix(line, []byte(`{"q":`))
+func openEnvelope(line []byte, e, before *Event) (kind, data []byte, err error) {
+	rest, ok := bytes.CutPrefix(line, []byte(`{`))
 	number := func(before byte) (n int64) {
 		end := bytes.IndexByte(rest, before)
 		if !ok || end < 0 {
@@ -61,10 +66,18 @@ func openEnvelope(line []byte, e *Event) (kind, data []byte, err error) {
 		}
 		return found
 	}
-	e.Seq = Seq(number(','))
-	ok = literal(`,"t":`)
-	e.At = Millis(number(','))
-	if literal(`,"r":`) {
+	switch {
+	case literal(`"q":`):
+		e.Seq = Seq(number(','))
+		ok = literal(`,"t":`)
+		e.At = Millis(number(','))
+		ok = literal(`,`)
+	case before != nil:
+		e.Seq, e.At = before.Seq+1, before.At
+	default:
+		ok = false
+	}
+	if literal(`"r":`) {
 		// The run's ID is a quoted string. It may contain escapes, but no bare
 		// quote.
 		end := jsonfast.ClosingQuote(rest)
@@ -72,8 +85,9 @@ func openEnvelope(line []byte, e *Event) (kind, data []byte, err error) {
 			return nil, nil, errEnvelope
 		}
 		rest = rest[end+1:]
+		ok = literal(`,`)
 	}
-	ok = literal(`,"k":"`)
+	ok = literal(`"k":"`)
 	if end := bytes.IndexByte(rest, '"'); ok && end >= 0 {
 		kind, rest = rest[:end], rest[end:]
 	} else {

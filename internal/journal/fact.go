@@ -34,17 +34,18 @@ type Usage struct {
 	Lost Lost `json:"lost,omitzero"`
 }
 
-// Lost is what model calls without a reply were charged.
+// Lost is what model calls without a reply and tool calls without a result were charged.
 type Lost struct {
 	ModelCalls   int64 `json:"model_calls,omitempty"`
+	ToolCalls    int64 `json:"tool_calls,omitempty"`
 	InputTokens  int64 `json:"input_tokens,omitempty"`
 	OutputTokens int64 `json:"output_tokens,omitempty"`
 	MicroDollars int64 `json:"micro_dollars,omitempty"`
 }
 
-// Unanswered returns a reservation as it is charged if no reply arrived.
+// Unanswered returns a reservation as it is charged if no reply or result arrived.
 func (u Usage) Unanswered() Usage {
-	u.Lost = Lost{u.ModelCalls, u.InputTokens, u.OutputTokens, u.MicroDollars}
+	u.Lost = Lost{u.ModelCalls, u.ToolCalls, u.InputTokens, u.OutputTokens, u.MicroDollars}
 	return u
 }
 
@@ -64,6 +65,7 @@ func (u Usage) combine(v Usage, sign int64) Usage {
 		MicroDollars: u.MicroDollars + sign*v.MicroDollars,
 		Lost: Lost{
 			ModelCalls:   u.Lost.ModelCalls + sign*v.Lost.ModelCalls,
+			ToolCalls:    u.Lost.ToolCalls + sign*v.Lost.ToolCalls,
 			InputTokens:  u.Lost.InputTokens + sign*v.Lost.InputTokens,
 			OutputTokens: u.Lost.OutputTokens + sign*v.Lost.OutputTokens,
 			MicroDollars: u.Lost.MicroDollars + sign*v.Lost.MicroDollars,

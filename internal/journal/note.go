@@ -24,6 +24,7 @@ const (
 	NoteMerge       = "merge_decision" // MergeDecision: which of several results is kept
 	NoteDone        = "done_by"        // DoneBy: the worker of a step that several could do
 	NoteToolAnswer  = "tool_answer"    // ToolAnswer: a person's answer to a tool call
+	NoteSample      = "sample"         // Sample: a reply that a tool has requested from the model
 	NoteMissingFile = "missing_file"   // MissingFile: a declared file that does not exist
 	NoteSaid        = "said"           // Said: a message for people
 	NoteHooks       = "hooks"          // Hooks: what came of the hooks of a step
@@ -156,8 +157,20 @@ type ToolAnswer struct {
 	Approved bool   `json:"approved"`
 	By       Actor  `json:"by,omitzero"`
 	Note     string `json:"note,omitempty"`
+	// Value is the answer to a question of the tool.
+	Value json.RawMessage `json:"value,omitempty"`
 	// TimedOut means that there was no answer in time. The call is denied.
 	TimedOut bool `json:"timed_out,omitempty"`
+}
+
+// Sample is a reply that a tool has requested from the model during a call. If the call is made again, the reply is
+// used again.
+type Sample struct {
+	Call    string          `json:"call"`   // key of the call
+	Digest  string          `json:"digest,omitempty"` // of the request
+	Request json.RawMessage `json:"request"`
+	Reply   json.RawMessage `json:"reply,omitempty"`
+	Error   string          `json:"error,omitempty"` // why there is no reply
 }
 
 // Command is a command for a shell or an interpreter.

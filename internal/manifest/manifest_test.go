@@ -242,7 +242,7 @@ func TestG22IgnoreKeepsExistingLines(t *testing.T) {
 func TestPromoteTakesOnlyWorkflowFiles(t *testing.T) {
 	for _, name := range []string{
 		"04-agents/.git/config", "05-skills/espalier.yaml", "06-scripts/.envrc", "06-scripts/node_modules/x.node",
-		"05-skills/CLAUDE.md", "04-agents/GIT~1/a.md", "06-scripts/HEAD",
+		"05-skills/CLAUDE.md", "04-agents/GIT~1/a.md", "06-scripts/HEAD", "04-agents/a.exe", "05-skills/s.sh",
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
@@ -253,8 +253,10 @@ func TestPromoteTakesOnlyWorkflowFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			validated(t, root, m)
-			if _, err := manifest.Promote(root, "w", run, true, now); err == nil && filepath.Base(name)[0] != '.' {
-				t.Error("it was promoted")
+			// Hidden files are left out.
+			_, err := manifest.Promote(root, "w", run, true, now)
+			if !errors.Is(err, manifest.ErrNotPromotable) && filepath.Base(name)[0] != '.' {
+				t.Errorf("it was promoted: %v", err)
 			}
 			if _, err := os.Stat(filepath.Join(root, "workflows/w", name[3:])); err == nil {
 				t.Error("it is in the workflow's folder")

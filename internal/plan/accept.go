@@ -360,7 +360,9 @@ func (d *decider) accept(in Input) {
 		d.fact(f, journal.RetrySet{Work: x.Work, Due: d.now + x.For, Continues: true, Why: x.Why})
 	case Decision:
 		if f, _ := d.s.gateFor(d.p, &x); f.Gate.Kind == journal.GateToolCall {
-			d.answerCall(f, journal.ToolAnswer{Approved: x.Answer == Approve, By: x.By, Note: x.Note}, MethodPerson)
+			d.answerCall(f, journal.ToolAnswer{
+				Approved: x.Answer == Approve, By: x.By, Note: x.Note, Value: x.Value,
+			}, MethodPerson)
 		} else {
 			d.decideGate(f, &x)
 		}

@@ -34,6 +34,7 @@ type unit struct {
 
 // Compile indexes a program and its children.
 func Compile(p *ir.Program) *Program {
+	p.Link()
 	out := &Program{units: map[string]*unit{}}
 	out.add(p, "")
 	return out

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 )
 
 // Error reports that a path may be under the control of another user.
@@ -35,19 +34,6 @@ func Check(path string) error {
 		}
 	}
 	return checkOwner(path, info)
-}
-
-// CheckAll checks paths below a folder, and the folder itself.
-func CheckAll(dir string, names ...string) error {
-	if err := Check(dir); err != nil {
-		return err
-	}
-	for _, name := range names {
-		if err := Check(filepath.Join(dir, name)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // MakeFolder creates a folder that only its owner can use, or checks an existing

@@ -214,6 +214,14 @@ func testHolds(t *testing.T, by string) {
 	if got, err := process.Run(t.Context(), free); err != nil || got.Exit != 0 {
 		t.Fatalf("without a sandbox, the terminal and inherited files cannot be used: %v %s", err, got.Stderr)
 	}
+	const privileges = "NoNewPrivs:\t"
+	before, err := process.Run(t.Context(), process.Command{Path: "/bin/cat", Args: []string{"/proc/self/status"}, Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if (by != "Landlock alone" || os.Geteuid() == 0) && !strings.Contains(string(before.Stdout), privileges+"0") {
+		t.Fatalf("a command without a sandbox has no_new_privs already:\n%s", before.Stdout)
+	}
 	run := func(c process.Command) process.Outcome {
 		c.Dir, c.Sandbox = dir, box.For(dir)
 		got, err := process.Run(t.Context(), c)
@@ -294,7 +302,7 @@ func testHolds(t *testing.T, by string) {
 	}
 	for _, want := range []string{
 		"CapInh:\t0000000000000000", "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000",
-		"CapAmb:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2",
+		"CapAmb:\t0000000000000000", privileges + "1", "Seccomp:\t2",
 	} {
 		if !strings.Contains(string(status.Stdout), want) {
 			name, _, _ := strings.Cut(want, ":")

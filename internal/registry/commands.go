@@ -17,6 +17,7 @@ import (
 type Command struct {
 	Step string `json:"step"`
 	Text string `json:"command"`
+	Dir  string `json:"-"` // the folder that the command runs in, if the file names one
 	// Covered commands need no further consent: naming the file is enough.
 	Covered bool `json:"covered,omitempty"`
 	// Optional commands are left out without consent.
@@ -49,7 +50,8 @@ func commands(p *ir.Program, prefix string, named bool) []Command {
 			uses := kinds[t.Kind].Uses(t)
 			for _, one := range uses.Commands {
 				command := Command{
-					Step: prefix + s.Title(), Text: one.Text, Covered: coveredByName(p, named), Optional: one.Optional,
+					Step: prefix + s.Title(), Text: one.Text, Dir: one.Dir, Covered: coveredByName(p, named),
+					Optional: one.Optional,
 				}
 				// Hooks of the workflow run before each of its ends.
 				if !s.Implied || !slices.Contains(out, command) {

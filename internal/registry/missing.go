@@ -139,6 +139,24 @@ func (m *Models) Missing(p *ir.Program, o RunOptions) []MissingDependency {
 	return out
 }
 
+// Billing reports whether the models that a run asks have known prices, and whether any of them can cost money. A model
+// that is known only when its step runs has no known price.
+func (m *Models) Billing(p *ir.Program, o RunOptions) (priced, billed bool) {
+	r := router{models: m, instead: o.Model, otherwise: o.DefaultModel}
+	priced = true
+	for _, a := range askings(p, "", false) {
+		choice, trouble := m.ChooseWith(r.name(a.model), a.options)
+		if trouble != nil || a.late && o.Model == "" {
+			priced, billed = false, true
+			continue
+		}
+		rates, known := m.Price(choice)
+		priced = priced && known
+		billed = billed || !known || rates.Worst(1_000_000, 1_000_000) > 0
+	}
+	return priced, billed
+}
+
 // Ignored returns a sentence for each agent that sets options which its model does not have.
 func (m *Models) Ignored(p *ir.Program, o RunOptions) []string {
 	if len(p.Agents) == 0 && len(p.Children) == 0 {

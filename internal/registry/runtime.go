@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"os/user"
@@ -314,17 +313,7 @@ func (r *Runtime) RunDir(id journal.RunID) string { return filepath.Join(r.dir, 
 func (r *Runtime) RemoveFiles(ids ...journal.RunID) error {
 	var errs []error
 	for _, id := range ids {
-		for _, path := range []func(journal.RunID) (string, error){
-			r.Transcripts.Path, r.Transcripts.CheckpointPath, r.Audits.Path, r.Audits.CheckpointPath,
-		} {
-			name, err := path(id)
-			if err == nil {
-				if err = os.Remove(name); errors.Is(err, fs.ErrNotExist) {
-					err = nil
-				}
-			}
-			errs = append(errs, err)
-		}
+		errs = append(errs, r.Transcripts.Remove(id), r.Audits.Remove(id))
 		otel.Forget(r.telemetryDir(), id)
 		errs = append(errs, os.RemoveAll(r.RunDir(id)))
 	}

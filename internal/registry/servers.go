@@ -107,6 +107,16 @@ func (t *Tools) server(name string, is config.Server) (*mcp.Server, error) {
 	for _, one := range is.Tools {
 		c.Only = append(c.Only, one.Value)
 	}
+	c.Sampling = is.Sampling
+	if o := is.OAuth; o != nil {
+		c.OAuth = &mcp.OAuth{Secret: func(ctx context.Context) (string, error) { return t.value(ctx, o.Secret.Value) }}
+		if c.OAuth.ClientID, err = config.Expand(o.ClientID.Value, t.getenv); err != nil {
+			return nil, err
+		}
+		if c.OAuth.Issuer, err = config.Expand(o.Issuer.Value, t.getenv); err != nil {
+			return nil, err
+		}
+	}
 	c.Secrets = func(ctx context.Context) ([]string, http.Header, error) {
 		var env []string
 		for _, one := range is.Env {

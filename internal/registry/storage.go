@@ -12,13 +12,28 @@ import (
 	"github.com/espalier-run/espalier/internal/trust"
 )
 
-// storageParts are the parts of a storage folder that decide what runs do. What
+// storageFolders are the folders, below a storage folder, whose entries decide what runs do or who may act on them. What
 // is in the folders of runs is their own: commands may leave anything there.
-var storageParts = []string{
-	ignoreFile, signatureFile, "espalier.db", "espalier.db-wal", "espalier.db-shm", "owners", "runs", "servers",
-	notebookFolder,
-	"storage", "storage/transcripts", "storage/audit", "storage/audit.jsonl",
-	"storage/postgres", "storage/postgres/transcripts", "storage/postgres/audit", "storage/postgres/audit.jsonl",
+var storageFolders = []string{"", "storage", "storage/postgres"}
+
+// checkStorage refuses a storage folder if others can change it or a part of it, or if one of them is a link.
+func checkStorage(dir string) error {
+	for _, folder := range storageFolders {
+		path := filepath.Join(dir, folder)
+		if err := private.Check(path); err != nil {
+			return err
+		}
+		entries, err := os.ReadDir(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		for _, e := range entries {
+			if err := private.Check(filepath.Join(path, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 const ignoreFile = ".gitignore"
@@ -41,7 +56,7 @@ func makeStorage(dir string, by *trust.Store) error {
 			return err
 		}
 	}
-	if err := private.CheckAll(dir, storageParts...); err != nil {
+	if err := checkStorage(dir); err != nil {
 		return err
 	}
 	if by == nil {
@@ -161,7 +176,7 @@ func ForeignStorage(dir string, by trust.Store) bool {
 
 // AdoptStorage signs a storage folder that this user has not made.
 func AdoptStorage(dir string, by trust.Store) error {
-	if err := private.CheckAll(dir, storageParts...); err != nil {
+	if err := checkStorage(dir); err != nil {
 		return err
 	}
 	return sign(dir, by)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -97,6 +98,40 @@ func TestStorageOfOthersIsRefused(t *testing.T) {
 				t.Errorf("it is used: %v", err)
 			}
 		})
+	}
+	// Every part counts: as a link, as a file that others can change, and as a file of another user.
+	for _, name := range []string{
+		"espalier.db", "espalier.db-wal", "espalier.db-want", signatureFile, ignoreFile, "users.json", "server-token",
+		"server.json", "ended-sessions.json", "owners", "runs", "servers", notebookFolder, "telemetry", "storage",
+		"storage/transcripts", "storage/audit", "storage/audit.jsonl", "storage/.awf-audit.position",
+		"storage/postgres", "storage/postgres/audit",
+	} {
+		spoiled := map[string]func(path string) error{
+			"a link": func(path string) error { return errors.Join(os.Remove(path), os.Symlink(t.TempDir(), path)) },
+			"open":   func(path string) error { return os.Chmod(path, 0o666) },
+		}
+		if os.Geteuid() == 0 {
+			spoiled["of another user"] = func(path string) error { return os.Lchown(path, 65534, 65534) }
+		}
+		for how, spoil := range spoiled {
+			dir := filepath.Join(t.TempDir(), ".espalier")
+			path := filepath.Join(dir, filepath.FromSlash(name))
+			if err := errors.Join(makeStorage(dir, by), os.MkdirAll(filepath.Dir(path), 0o700)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(path); err != nil {
+				if err := os.WriteFile(path, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := spoil(path); err != nil {
+				t.Fatal(err)
+			}
+			refused, ok := errors.AsType[*private.Error](makeStorage(dir, by))
+			if !ok || refused.Path != path || strings.Contains(refused.Why, "link") != (how == "a link") {
+				t.Errorf("%s is %s, and the folder is used: %v", name, how, refused)
+			}
+		}
 	}
 	if os.Geteuid() == 0 {
 		dir := filepath.Join(t.TempDir(), ".espalier")

@@ -61,11 +61,23 @@ func taskQueue(ctx context.Context, store journal.Registers) (string, error) {
 	}
 }
 
-// credentials sets how this process identifies itself to the server. Names of
-// files are relative to the project.
+// credentials sets how this process identifies itself to the server, and what encrypts the payloads. Names of files are
+// relative to the project.
 func credentials(
 	ctx context.Context, root string, c *config.Temporal, models *Models, options *client.Options,
 ) error {
+	secrets := make([]string, len(c.Encryption))
+	for i, reference := range c.Encryption {
+		var err error
+		if secrets[i], err = models.resolve(ctx, reference.Value); err != nil {
+			return err
+		}
+	}
+	if len(secrets) > 0 {
+		if err := temporal.Encrypt(options, secrets...); err != nil {
+			return err
+		}
+	}
 	if c.APIKey.Value != "" {
 		key, err := models.resolve(ctx, c.APIKey.Value)
 		if err != nil {

@@ -369,7 +369,7 @@ func (w *Writer) restore(ctx context.Context, s *stream) error {
 		if err != nil {
 			return err
 		}
-		s.files[id] = &file{run: id, path: path, offset: offset}
+		s.files[id] = &file{run: id, path: path, offset: offset, seals: w.o.Seal}
 	}
 	s.projector, s.seq, s.saved = projector, c.Seq, c.Seq
 	return nil

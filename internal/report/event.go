@@ -129,19 +129,16 @@ type Run struct {
 	Data    any             `json:"-"` // reserved for the reader
 }
 
-// Audits returns the audit settings of the run's workflow and of the workflows
-// that call it.
+// Audits returns the audit settings of all workflows of the root run. What one of them redacts can be in the values of
+// any other.
 func (r *Run) Audits() []*ir.Audit {
-	var out []*ir.Audit
-	for {
-		if r.Program != nil && r.Program.Audit != nil {
-			out = append(out, r.Program.Audit)
-		}
-		if r.Caller == nil {
-			return out
-		}
+	for r.Caller != nil {
 		r = r.Caller.Run
 	}
+	if r.Program == nil {
+		return nil
+	}
+	return r.Program.Audits()
 }
 
 // Step is one visit of a step, from its start to its end.

@@ -22,6 +22,12 @@ type file struct {
 	used   int64       // tick of the last write
 	over   bool        // the run has ended
 	lines
+
+	seals    bool // the record is sealed when it gets long
+	segments []segment
+	start    int64         // offset of the plain text
+	sealAt   int64         // offset of the next segment
+	sealed   *recordReader // of what has to be compared
 }
 
 // lines are lines to be written.
@@ -67,14 +73,26 @@ func (f *file) open() (int64, error) {
 		return 0, err
 	}
 	f.f = opened
-	if f.is.Size() < f.offset {
+	if f.seals {
+		if f.segments, err = readSegments(f.path+sealedExt, f.segments); err != nil {
+			f.close()
+			return 0, err
+		}
+		f.start = plainStart(f.segments, io.NewSectionReader(f.f, 0, f.is.Size()))
+		f.sealAt = f.start + sealBytes
+	}
+	if f.start+f.is.Size() < f.offset {
 		f.close()
 		return 0, errRebuild
 	}
-	return f.is.Size(), nil
+	return f.start + f.is.Size(), nil
 }
 
 func (f *file) close() {
+	if f.sealed != nil {
+		f.sealed.Close() // it was only read
+		f.sealed = nil
+	}
 	if f.f != nil {
 		f.f.Close() // everything has been written; nothing can fail any more
 		f.f = nil
@@ -89,13 +107,28 @@ func (f *file) size() (int64, error) {
 	}
 	there, err := os.Stat(f.path)
 	switch {
-	case errors.Is(err, os.ErrNotExist), err == nil && (!os.SameFile(f.is, there) || there.Size() < f.offset):
+	case err == nil && f.seals && !os.SameFile(f.is, there):
+		return f.reopen()
+	case errors.Is(err, os.ErrNotExist), err == nil && (!os.SameFile(f.is, there) || f.start+there.Size() < f.offset):
 		f.close()
 		return 0, errRebuild
 	case err != nil:
 		return 0, err
 	}
-	return there.Size(), nil
+	return f.start + there.Size(), nil
+}
+
+// reopen opens a file that was replaced while it was open, which another process does after it has sealed the lines.
+// The segments tell whether it was that.
+func (f *file) reopen() (int64, error) {
+	f.close()
+	before := len(f.segments)
+	size, err := f.open()
+	if err == nil && len(f.segments) <= before {
+		f.close()
+		return 0, errRebuild
+	}
+	return size, err
 }
 
 // flush writes the pending lines, each by a system call of its own or all by
@@ -130,11 +163,30 @@ func (f *file) flush(each bool) (there int, err error) {
 	return there, nil
 }
 
+// readAt reads at an offset of the record.
+func (f *file) readAt(p []byte, offset int64) error {
+	if offset >= f.start {
+		_, err := f.f.ReadAt(p, offset-f.start)
+		return err
+	}
+	if f.sealed == nil || f.sealed.at != offset {
+		if f.sealed != nil {
+			f.sealed.Close() // it was only read
+		}
+		f.sealed = &recordReader{path: f.path, segments: f.segments, start: f.start, at: offset}
+	}
+	f.sealed.plain, f.sealed.size = f.f, offset+int64(len(p))
+	_, err := io.ReadFull(f.sealed, p)
+	return err
+}
+
 // compare counts the pending lines that the file has after offset, and cuts off
 // a torn last line.
 func (f *file) compare(size int64) (there int, err error) {
 	rest := make([]byte, min(size-f.offset, int64(len(f.pending))))
-	if _, err := f.f.ReadAt(rest, f.offset); err != nil && !errors.Is(err, io.EOF) {
+	if err := f.readAt(rest, f.offset); errors.Is(err, ErrSegment) {
+		return 0, f.setAside()
+	} else if err != nil && !errors.Is(err, io.EOF) {
 		return 0, err
 	}
 	start := 0
@@ -153,7 +205,7 @@ func (f *file) compare(size int64) (there int, err error) {
 	case err != nil:
 		return there, err
 	case whole < size: // its writer was interrupted
-		if err := f.f.Truncate(whole); err != nil {
+		if err := f.f.Truncate(whole - f.start); err != nil {
 			return there, err
 		}
 	}
@@ -168,10 +220,11 @@ func (f *file) compare(size int64) (there int, err error) {
 // wholeLines returns the offset at which the last complete line ends.
 func (f *file) wholeLines(size int64) (int64, error) {
 	const step = 64 << 10
-	for end := size; end > f.offset; {
-		begin := max(f.offset, end-step)
+	floor := max(f.offset, f.start) // a segment ends with a complete line
+	for end := size; end > floor; {
+		begin := max(floor, end-step)
 		part := make([]byte, end-begin)
-		if _, err := f.f.ReadAt(part, begin); err != nil {
+		if _, err := f.f.ReadAt(part, begin-f.start); err != nil {
 			return 0, err
 		}
 		if i := bytes.LastIndexByte(part, '\n'); i >= 0 {
@@ -179,7 +232,7 @@ func (f *file) wholeLines(size int64) (int64, error) {
 		}
 		end = begin
 	}
-	return f.offset, nil
+	return floor, nil
 }
 
 // setAside renames a file whose lines do not match the journal. No data is lost,
@@ -190,6 +243,11 @@ func (f *file) setAside() error {
 		aside := fmt.Sprintf("%s%s%d", f.path, damaged, n)
 		if _, err := os.Lstat(aside); err == nil {
 			continue
+		}
+		if len(f.segments) > 0 {
+			if err := os.Rename(f.path+sealedExt, aside+sealedExt); err != nil {
+				return err
+			}
 		}
 		if err := os.Rename(f.path, aside); err != nil {
 			return err

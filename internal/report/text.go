@@ -109,16 +109,22 @@ func BudgetFigure(budget string, n int64) string {
 	return Number(n)
 }
 
-// LostWords returns the share of usage for model calls without a reply, for the
-// end of a sentence; "" when there is none.
+// LostWords returns the share of usage for model calls without a reply and tool calls without a result, for the end of
+// a sentence; "" when there is none.
 func LostWords(l journal.Lost) string {
-	if l == (journal.Lost{}) {
-		return ""
+	count := func(n int64, what string) string {
+		if n == 1 {
+			return "1 " + what
+		}
+		return Number(n) + " " + what + "s"
 	}
-	calls := "1 model call"
-	if l.ModelCalls != 1 {
-		calls = Number(l.ModelCalls) + " model calls"
+	var words string
+	if l != (journal.Lost{ToolCalls: l.ToolCalls}) {
+		words = fmt.Sprintf("; of these at most %s for %s without a reply",
+			TokensAndMoney(l.InputTokens+l.OutputTokens, l.MicroDollars), count(l.ModelCalls, "model call"))
 	}
-	used := TokensAndMoney(l.InputTokens+l.OutputTokens, l.MicroDollars)
-	return fmt.Sprintf("; of these at most %s for %s without a reply", used, calls)
+	if l.ToolCalls > 0 {
+		words += "; of these " + count(l.ToolCalls, "tool call") + " without a result"
+	}
+	return words
 }

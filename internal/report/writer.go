@@ -10,7 +10,6 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,6 +54,8 @@ type WriterOptions struct {
 	// WriteEach writes each line by a system call of its own; otherwise all
 	// lines that a file gets at the same time are written together.
 	WriteEach bool
+	// Seal compresses all but the newest lines of a long record. OpenRecord reads it.
+	Seal bool
 	// Written is called for each new line that is on disk, unless it is nil. It
 	// must not keep the line.
 	Written func(run journal.RunID, line []byte)
@@ -188,6 +189,22 @@ func (w *Writer) Path(run journal.RunID) (string, error) {
 	return filepath.Join(w.o.Dir, name), err
 }
 
+// Remove removes the record of a run that has been deleted.
+func (w *Writer) Remove(run journal.RunID) error {
+	path, err := w.Path(run)
+	if err != nil {
+		return err
+	}
+	w.dropCheckpoint(run)
+	var errs []error
+	for _, name := range []string{path, path + sealedExt, emptyPath(path)} {
+		if err := os.Remove(name); !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // Omits reports whether a run has no record.
 func (w *Writer) Omits(started journal.RunStarted) bool { return w.o.Skip != nil && w.o.Skip(started) }
 
@@ -197,7 +214,8 @@ func (w *Writer) SetAside(run journal.RunID) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return filepath.Glob(path + damaged + "*")
+	all, err := filepath.Glob(path + damaged + "*")
+	return slices.DeleteFunc(all, func(name string) bool { return strings.HasSuffix(name, sealedExt) }), err
 }
 
 // Record writes the lines of one append. Of a run that this writer has not seen
@@ -471,12 +489,12 @@ func (w *Writer) Ahead(ctx context.Context, run journal.RunID, last journal.Seq)
 		return 0, err
 	}
 	at := w.runs[run].files[run]
-	f, err := os.Open(at.path)
+	f, err := OpenRecord(at.path)
 	if err != nil {
 		return 0, err
 	}
-	defer f.Close()
-	rest := io.NewSectionReader(f, at.offset, math.MaxInt64-at.offset)
+	rest := f.Part(at.offset, f.Size())
+	defer rest.Close()
 	for buffer := make([]byte, 64<<10); ; {
 		n, err := rest.Read(buffer)
 		lines += bytes.Count(buffer[:n], []byte{'\n'})
@@ -660,7 +678,7 @@ func (s *stream) Begin(run *Run) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		f = &file{run: run.ID, path: path}
+		f = &file{run: run.ID, path: path, seals: s.w.o.Seal}
 		s.files[run.ID] = f
 	}
 	if f.pending == nil {
@@ -717,6 +735,9 @@ func (w *Writer) flush(s *stream, live bool) error {
 		if err != nil {
 			return err
 		}
+		if f.seals && f.f != nil && f.offset >= f.sealAt {
+			w.seal(f)
+		}
 		w.publish(f, there, live)
 		w.recycle(f)
 		if f.over {
@@ -731,6 +752,21 @@ func (w *Writer) flush(s *stream, live bool) error {
 		s.projector, s.files, s.dirty = nil, nil, nil
 	}
 	return nil
+}
+
+// seal seals a file that has been flushed. That this fails costs space and is no error.
+func (w *Writer) seal(f *file) {
+	f.sealAt = f.offset + sealBytes
+	if size, err := f.size(); err != nil || size != f.offset {
+		return // another process is ahead
+	}
+	if err := f.seal(); err != nil {
+		w.closeFile(f)
+		w.o.Log.Warn("record not compressed", "record", w.o.What, "run", f.run, "error", err)
+	}
+	if f.f == nil {
+		delete(w.open, f)
+	}
 }
 
 // lines returns a buffer. Files have one only while they have pending lines, so

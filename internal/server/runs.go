@@ -59,8 +59,11 @@ type decideBody struct {
 	Step     string `json:"step,omitempty" doc:"Step of the gate; may be left out if only one gate is open"`
 	Decision string `json:"decision" enum:"approve,reject"`
 	Note     string `json:"note,omitempty"`
-	As       string `json:"as,omitempty" maxLength:"255" doc:"Who the user acts for; recorded as a claim"`
-	Digest   string `json:"digest" minLength:"1" doc:"Digest of what was shown: a decision on something else is refused"`
+	// Value is the answer to a question of a tool.
+	Value json.RawMessage `json:"value,omitempty" doc:"Answer to a question of a tool: fits the answer_schema of the gate"`
+
+	As     string `json:"as,omitempty" maxLength:"255" doc:"Who the user acts for; recorded as a claim"`
+	Digest string `json:"digest" minLength:"1" doc:"Digest of what was shown: a decision on something else is refused"`
 }
 
 type resolveBody struct {
@@ -444,7 +447,9 @@ func (s *Server) decide(ctx context.Context, run string, in *decideBody) (*body[
 	by := actor(ctx)
 	by.As = in.As
 	roles := approverRoles(ctx)
-	var message app.Message = app.Approve{Step: in.Step, Note: in.Note, Digest: in.Digest, Roles: roles}
+	var message app.Message = app.Approve{
+		Step: in.Step, Note: in.Note, Digest: in.Digest, Roles: roles, Value: in.Value,
+	}
 	if in.Decision == "reject" {
 		message = app.Reject{Step: in.Step, Note: in.Note, Digest: in.Digest, Roles: roles}
 	}

@@ -212,6 +212,13 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, grace time.Duration)
 		Handler: s.Handler(l.Addr()), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(s.o.Log.Handler(), slog.LevelWarn),
 	}
+	now, err := s.o.App.Position(context.WithoutCancel(ctx)) // a server that stops at once stops in order
+	if err != nil {
+		return err
+	}
+	var counting sync.WaitGroup
+	counting.Go(func() { s.count(s.stop, now) })
+	defer counting.Wait()
 	ended := make(chan error, 1)
 	go func() { ended <- h.Serve(l) }()
 	select {
@@ -223,7 +230,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, grace time.Duration)
 	s.stopNow()
 	drain, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
-	err := h.Shutdown(drain)
+	err = h.Shutdown(drain)
 	if err != nil {
 		h.Close()
 	}

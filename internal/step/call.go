@@ -80,7 +80,11 @@ func (j *Job) UseTool(ctx context.Context, c ToolCall, notes ...Note) (ToolDone,
 // question returns what a person has to agree to: what is called with which
 // arguments, and what that really reaches.
 func (j *Job) question(c ToolCall, spec tool.Spec) *ApprovalRequired {
-	shows := map[string]json.RawMessage{"tool": JSON(c.Name), "arguments": c.Input}
+	return j.showing(c, spec, map[string]json.RawMessage{"tool": JSON(c.Name), "arguments": c.Input})
+}
+
+// showing returns a question about a call that shows the given values, without secrets.
+func (j *Job) showing(c ToolCall, spec tool.Spec, shows map[string]json.RawMessage) *ApprovalRequired {
 	if spec.Target != "" {
 		shows["target"] = JSON(spec.Target)
 	}
@@ -154,11 +158,11 @@ func (j *Job) callTool(ctx context.Context, c ToolCall, found tool.Tool, notes [
 			return done, err
 		}
 	}
-	said, ok := j.make(ctx, c, found, &done.Use)
+	said, err := j.make(ctx, c, found, &done.Use)
 	end()
-	if !ok {
+	if err != nil {
 		done.InFlight = amount
-		return done, context.Cause(ctx)
+		return done, err
 	}
 	done.Called = true
 	done.Notes = withLine(Note{Kind: journal.NoteToolResult, Data: done.Use, Settles: held, Usage: amount}, said)
@@ -174,11 +178,15 @@ func withLine(result Note, line string) []Note {
 }
 
 // make makes a call, writes down what came of it and returns what there is to
-// log for people; false if the task has to end before the outcome is known.
-func (j *Job) make(ctx context.Context, c ToolCall, found tool.Tool, use *journal.ToolUse) (line string, known bool) {
+// log for people. An error means that the task has to end before the outcome is
+// known: an *ApprovalRequired if the tool asks a person a question.
+func (j *Job) make(ctx context.Context, c ToolCall, found tool.Tool, use *journal.ToolUse) (line string, _ error) {
 	result, err := j.callInTime(ctx, c, found)
 	if err != nil && ctx.Err() != nil {
-		return "", false
+		return "", context.Cause(ctx)
+	}
+	if question, ok := errors.AsType[*ApprovalRequired](err); ok {
+		return "", question
 	}
 	use.Output, use.Offline = result.Output, result.Offline
 	if err == nil {
@@ -196,7 +204,7 @@ func (j *Job) make(ctx context.Context, c ToolCall, found tool.Tool, use *journa
 	default:
 		line = result.Said
 	}
-	return line, true
+	return line, nil
 }
 
 // keepMedia writes what a tool returned besides its output into the run's folder.
@@ -255,8 +263,13 @@ func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool
 	}
 	told := j.tellProgress(ctx, c)
 	call.Progress = told.tell
+	asks := &exchange{job: j, call: c, spec: found.Spec()}
+	call.Ask, call.Sample = asks.ask, asks.sample
 	result, err := found.Call(ctx, call)
 	told.end()
+	if question := asks.unanswered(); question != nil {
+		return tool.Result{}, question
+	}
 	switch {
 	case err != nil && errors.Is(context.Cause(ctx), slow):
 		err = slow

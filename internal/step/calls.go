@@ -1,8 +1,10 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/tool"
@@ -118,34 +120,43 @@ func (j *Job) atOnce(ctx context.Context, calls []ToolCall, out *ToolsDone) erro
 	type end struct {
 		i    int
 		line string
-		ok   bool
+		err  error
 	}
 	ends := make(chan end)
 	for _, i := range made {
 		go func() {
-			line, ok := j.make(ctx, calls[i], tools[i], &uses[i])
-			ends <- end{i, line, ok}
+			line, err := j.make(ctx, calls[i], tools[i], &uses[i])
+			ends <- end{i, line, err}
 		}()
 	}
-	whole := true
+	var ended error // why the task has to end
+	returned := int64(0)
 	for left := len(made); left > 0; left-- {
 		e := <-ends
-		whole = whole && e.ok
-		if !e.ok {
+		if e.err != nil {
+			ended = cmp.Or(ended, e.err)
 			continue
 		}
+		returned++
 		out.Uses[first+e.i] = uses[e.i]
 		note := Note{Kind: journal.NoteToolResult, Data: uses[e.i]}
-		if left == 1 && whole {
+		if left == 1 && ended == nil {
 			note.Settles, note.Usage = held, amount
 			out.Notes = withLine(note, e.line)
 		} else if err == nil {
 			err = j.Log.Note(ctx, withLine(note, e.line)...) // and wait for the others in any case
 		}
 	}
-	if !whole {
+	if question, ok := errors.AsType[*ApprovalRequired](ended); ok && err == nil {
+		// The calls that returned count; the gate releases the rest.
+		return cmp.Or[error](j.Log.Note(ctx, Note{
+			Kind: journal.NoteSaid, Data: journal.Said{Text: "A tool asks a question."}, Settles: held,
+			Usage: journal.Usage{ToolCalls: returned},
+		}), question)
+	}
+	if ended != nil {
 		out.InFlight = amount
-		return context.Cause(ctx)
+		return ended
 	}
 	return err
 }

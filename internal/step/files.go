@@ -211,10 +211,7 @@ func (j *Job) audit(history []journal.TaskNoted, r Result, failed error) []byte 
 		Merges   []json.RawMessage `json:"merge_decisions,omitempty"`
 		Usage    journal.Usage     `json:"usage"`
 	}{Workflow: j.Workflow.Name, Run: j.Run, Step: j.Step.ID, Attempt: j.Attempt + 1, Reads: []read{}, Reason: cmp.Or(j.Step.ReasonOK, "COMPLETED")}
-	var rules *redact.Rules
-	if j.Workflow.Audit != nil {
-		rules = redact.Of(false, j.Workflow.Audit)
-	}
+	rules := redact.Of(false, j.Audits...)
 	hide := func(raw json.RawMessage) json.RawMessage {
 		hidden, _, err := rules.JSON(raw)
 		if err != nil {

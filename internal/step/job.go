@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/ir"
@@ -71,10 +72,14 @@ type Job struct {
 	Untrusted bool
 	// Sources are the files that the run's workflow was read from.
 	Sources []ir.File
+	// Audits are the audit settings of all workflows of the run, if the step writes an audit file.
+	Audits []*ir.Audit
 
 	Host `json:"-"`
 
 	calls int // of Do so far
+
+	sampling sync.Mutex // held while a tool waits for a reply of the model
 }
 
 // Host is what a task can use of the process and the machine that it runs on.

@@ -87,6 +87,8 @@ type Uses struct {
 // CommandUse is a command that a task runs on this machine.
 type CommandUse struct {
 	Text string // as people read it
+	// Dir is the folder that the command runs in, if the file names one.
+	Dir string
 	// Optional commands need no consent before a run starts: without consent they
 	// are skipped, or a flag of their own gives it.
 	Optional bool

@@ -78,9 +78,47 @@ type Call struct {
 	// Progress receives how far the call has come. It takes no time and may be
 	// called by any goroutine as long as the call lasts; nil is not told.
 	Progress func(Progress)
+	// Ask returns a person's answer to a question of the tool. ok is false if there is no answer yet: then the tool
+	// ends the call, whose result does not count, and the call is made again when a person has answered. Nil
+	// answers nothing.
+	Ask func(Question) (response Response, ok bool)
+	// Sample generates a reply with the model of the caller, within the budget of the run. Nil generates none.
+	Sample func(context.Context, Sampling) (Sample, error)
 	// For says where in a workflow the call comes from. Tools that do
 	// something never look at it; scripted ones choose their answer by it.
 	For Purpose
+}
+
+// Question is what a tool asks a person during a call.
+type Question struct {
+	Message string
+	Schema  json.RawMessage // of the answer
+}
+
+// Response is a person's answer to a Question.
+type Response struct {
+	Accepted bool
+	Value    json.RawMessage // fits the schema of the question
+}
+
+// Sampling is a request of a tool for a reply of a model.
+type Sampling struct {
+	System    string            `json:"system,omitempty"`
+	Messages  []SamplingMessage `json:"messages"`
+	MaxTokens int               `json:"max_tokens"`
+}
+
+// SamplingMessage is a message of the conversation that the model continues.
+type SamplingMessage struct {
+	Assistant bool   `json:"assistant,omitempty"` // the model has written it, not the user
+	Text      string `json:"text"`
+}
+
+// Sample is the reply of a model.
+type Sample struct {
+	Model  string `json:"model"`
+	Text   string `json:"text"`
+	CutOff bool   `json:"cut_off,omitempty"` // the reply has reached its token limit
 }
 
 // Progress is how far a call has come.

@@ -71,6 +71,7 @@ type evidence struct {
 	Value     json.RawMessage
 	Untrusted bool
 	Writer    string
+	File      string // path of the file that holds the value
 	Size      int
 	Diff      []diffLine
 }
@@ -249,7 +250,10 @@ func (h *Handler) detail(r *request, a *ask) (*askDetail, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.Gate.Shows)) {
 		value := a.Gate.Shows[name]
-		e := evidence{Name: visible(name), Value: value, Size: len(value), Writer: visible(origins.writer[name])}
+		e := evidence{
+			Name: visible(name), Value: value, Size: len(value), Writer: visible(origins.writer[name]),
+			File: visible(a.Gate.Files[name]),
+		}
 		e.Untrusted = name == "input" || strings.HasPrefix(name, "input.") || origins.tool[name]
 		if before := origins.before[name]; before != nil {
 			e.Diff = diffValues(before, value)
@@ -271,9 +275,9 @@ func (h *Handler) describeBudget(r *request, d *askDetail, run *app.Run) error {
 	if b.Limit == nil {
 		return nil
 	}
-	d.Limit, d.Suggestion = grouped(*b.Limit), *b.Limit*2
+	d.Limit, d.Suggestion = grouped(*b.Limit), b.Enough
 	if b.Name == app.BudgetMoney {
-		d.Unit, d.Limit, d.Suggestion = "dollars", dollars(*b.Limit), max(1, *b.Limit*2/1_000_000)
+		d.Unit, d.Limit, d.Suggestion = "dollars", dollars(*b.Limit), (b.Enough+999_999)/1_000_000
 	}
 	return nil
 }
@@ -373,7 +377,10 @@ func (h *Handler) decide(r *request) error {
 	if digest == "" {
 		return &app.Error{Kind: app.InvalidRequest, Message: "a decision needs the digest of what was shown"}
 	}
-	var message app.Message = app.Approve{Step: step, Note: note, Digest: digest, Roles: r.id.ApproverRoles()}
+	var message app.Message = app.Approve{
+		Step: step, Note: note, Digest: digest, Roles: r.id.ApproverRoles(),
+		Value: json.RawMessage(strings.TrimSpace(r.PostFormValue("value"))),
+	}
 	done := "approved"
 	switch r.PostFormValue("decision") {
 	case "approve":

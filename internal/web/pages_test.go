@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/identity"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/source"
 )
 
 var (
@@ -283,7 +285,7 @@ func TestInboxRaisesBudgetsAndSendsEvents(t *testing.T) {
 	s := newSite(t, map[string]string{
 		"gated.md": strings.Replace(gated, "max_tokens: 50000", "max_tokens: 3000", 1), "waits.md": waits,
 	})
-	id := s.begin("gated", simulate, app.Field{Name: "question", Text: strings.Repeat("Why is the sky blue? ", 1000)})
+	id := s.begin("gated", simulate, app.Field{Name: "question", Text: strings.Repeat("Why is the sky blue? ", 3000)})
 	if run := s.rest(id); run.Status != journal.Exceeded {
 		t.Fatalf("the run is %s", run.Status)
 	}
@@ -293,6 +295,13 @@ func TestInboxRaisesBudgetsAndSendsEvents(t *testing.T) {
 	b.visit("/inbox")
 	b.waitText("#inbox-mine", "Out of tokens")
 	b.waitText("article .notice", "3,000 tokens")
+	enough, err := s.app.Exhausted(t.Context(), id)
+	if err != nil || enough.Enough <= 2*3000 {
+		t.Fatalf("%+v, %v", enough, err)
+	}
+	if got := eval[string](b, `document.querySelector("#to").value`); got != strconv.FormatInt(enough.Enough, 10) {
+		t.Errorf("the page proposes %s instead of %d", got, enough.Enough)
+	}
 	b.set("#to", "400000")
 	b.click(`form[action$="/raise"] .primary`)
 	b.waitText("#notice", "limit is raised")
@@ -360,6 +369,73 @@ notifications:
 	}
 	if !regexp.MustCompile(`\d (kB|MB)</dd>`).MatchString(page) {
 		t.Error("the page lacks the size of the store")
+	}
+}
+
+// A gate of an Agentfile names the file that it asks about and shows it as it is now. A decision is bound to what was
+// shown: after a change of the file it is refused.
+func TestInboxShowsTheFileOfAGate(t *testing.T) {
+	s := newSite(t, map[string]string{
+		"agentfile.yaml": "name: example\n",
+		"workflows/write-up/workflow.yaml": `specVersion: "1.0"
+name: write-up
+version: 1.0.0
+description: Writes a report
+trigger: {type: command}
+steps:
+  - id: analyse
+    name: Analyse
+    agent: agents/worker.md
+    input: $AGENT_INPUT
+    goal: Find out what matters.
+    produces: outputs/analysis.md
+    gate: human-approval
+`,
+		"workflows/write-up/agents/worker.md": "# Agent: Worker\n## Persona\nWorks.\n## Responsibilities\n- Work\n" +
+			"## Rules\n- Be brief\n## Output Format\nText.\n",
+	})
+	id := s.prepare("write-up", app.PrepareRequest{
+		Script: source.NewFile("replies.yaml", "replies:\n  - {reply: the first version}\n"),
+		Fields: []app.Field{{Text: "Roses cost 3"}},
+	})
+	s.rest(id)
+	status, err := s.app.Status(t.Context(), id)
+	if err != nil || len(status.Gates) != 1 || len(status.Gates[0].Files) != 1 {
+		t.Fatalf("%+v, %v", status, err)
+	}
+	gate := status.Gates[0]
+	client := s.client()
+	for name, file := range gate.Files {
+		if _, page := s.get(client, "/inbox"); !strings.Contains(page, "<bdi>"+file+"</bdi>") ||
+			!strings.Contains(page, "the first version") {
+			t.Errorf("the page does not show %s in %s", name, file)
+		}
+		if err := os.WriteFile(filepath.Join(s.dir, file), []byte("the second version\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, page := s.get(client, "/inbox"); !strings.Contains(page, "the second version") ||
+		strings.Contains(page, "the first version") {
+		t.Error("the page does not show the file as it is now")
+	}
+	decide := func(digest string) int {
+		response, err := client.PostForm(s.url("/runs/"+string(id)+"/decide"), url.Values{
+			"step": {gate.Step}, "digest": {digest}, "decision": {"approve"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		return response.StatusCode
+	}
+	if got := decide(gate.Digest); got != http.StatusConflict {
+		t.Errorf("a decision about the first version: %d", got)
+	}
+	if got := decide(s.digest(id)); got != http.StatusSeeOther {
+		t.Errorf("a decision about the second version: %d", got)
+	}
+	if run := s.rest(id); run.Outcome != journal.OutcomeOK {
+		t.Errorf("the run is %s %s", run.Status, run.Outcome)
 	}
 }
 

@@ -148,7 +148,11 @@ func (h *Handler) run(r *request) error {
 	}
 	p.Graph, p.Edited = inlineHTML(svg), s.edits
 	p.Done, p.Of = s.doneOf(p.program)
-	p.meters(s)
+	worst, err := h.o.App.RunCost(ctx, p.run)
+	if err != nil {
+		return err
+	}
+	p.meters(s, worst)
 	if err := h.explain(r, p, s); err != nil {
 		return err
 	}
@@ -219,8 +223,7 @@ func (s *story) doneOf(p *ir.Program) (done, of int) {
 	return min(done, of), of
 }
 
-func (p *runPage) meters(s *story) {
-	worst := check.Estimate(p.program, app.Kinds())
+func (p *runPage) meters(s *story, worst check.Report) {
 	used, held, limits := p.Run.Used, p.Run.Reserved, p.Run.Limits
 	add := func(name string, u, hold int64, limit *int64, most check.Range, show func(int64) string) {
 		m := meter{Name: name, Title: budgetWords[name].title, Used: show(u)}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -487,7 +488,7 @@ func continuesAfterApproval(t *testing.T, s Subject) {
 					Call: "a#0/call:1", Digest: decision.Digest, Approved: verdict == plan.Approve,
 					By: journal.Actor{User: "eva"}, Note: "fine",
 				}}
-				if len(kind.lives) != 2 || !slices.Equal(answers, want) || kind.lives[1][0].Kind != "reply" {
+				if len(kind.lives) != 2 || !reflect.DeepEqual(answers, want) || kind.lives[1][0].Kind != "reply" {
 					t.Errorf("%d lives, told %+v, with %+v", len(kind.lives), answers, kind.lives)
 				}
 				if err := e.Send(t.Context(), ID, decision, "again"); err == nil {

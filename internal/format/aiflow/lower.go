@@ -201,7 +201,7 @@ func (l *lowering) agentSteps(a *agent) []ir.Step {
 			out = append(out, e)
 		}
 		if len(rules) > 0 && !slices.Contains(constant[from:], true) {
-			out = append(out, ir.Edge{On: []ir.Outcome{on}, To: ir.Target{Step: l.none}, Label: "no rule matches"})
+			out = append(out, ir.Edge{On: []ir.Outcome{on}, To: ir.Target{Step: l.none, Reason: ir.NoTransition}, Label: "no rule matches"})
 		}
 		return out
 	}

@@ -157,7 +157,7 @@ func (l *lowering) edges(s *state, at *place) []ir.Edge {
 				fmt.Sprintf("State %q has no transition after success, so the run fails.", s.name.Value),
 				fmt.Sprintf("Add \"%s:\" with the name of the next state.", successKey(s)))
 		}
-		out = append(out, ir.Edge{On: onSuccess, To: ir.Target{Exit: ir.ExitFail, Reason: reasonNoTransition}})
+		out = append(out, ir.Edge{On: onSuccess, To: ir.Target{Exit: ir.ExitFail, Reason: ir.NoTransition}})
 	}
 	if s.continueOnError {
 		return out
@@ -182,8 +182,6 @@ func (l *lowering) edges(s *state, at *place) []ir.Edge {
 	}
 	return out
 }
-
-const reasonNoTransition = "NO_TRANSITION"
 
 // failsLoop reports whether the failure of a body step fails the loop although its on_failure
 // leaves the loop, as in AWF's program. An end as failed is entered if the loop does not handle its
@@ -458,7 +456,7 @@ func (l *lowering) catchFailures(steps []ir.Step) []ir.Step {
 // has no transition.
 func (l *lowering) noTransition(s *state, edges []ir.Edge) []ir.Step {
 	hooks := l.doc.hooks[workflowError]
-	i := slices.IndexFunc(edges, func(e ir.Edge) bool { return e.To.Reason == reasonNoTransition })
+	i := slices.IndexFunc(edges, func(e ir.Edge) bool { return e.To.Reason == ir.NoTransition })
 	if i < 0 || len(hooks) == 0 {
 		return nil
 	}
@@ -468,6 +466,6 @@ func (l *lowering) noTransition(s *state, edges []ir.Edge) []ir.Step {
 		Action: ir.End{Failed: true, Message: message, Status: 1}, Span: s.name.Span,
 	}
 	pre := l.endHooks(s, end.ID, hooks, &failure{State: s.name.Value, Message: message}, s.name.Span)
-	edges[i].To = ir.Target{Step: pre[0].ID}
+	edges[i].To = ir.Target{Step: pre[0].ID, Reason: ir.NoTransition}
 	return append(pre, end)
 }

@@ -77,7 +77,8 @@ func decided(p *ir.Program) map[string]bool {
 				if e.When != nil && replied(e.When) {
 					out[fmt.Sprintf("%s way %d", s.ID, i)] = true
 					for _, other := range s.Next[i:] {
-						if other.When == nil && other.To.Exit != ir.ExitFail && slices.Contains(other.On, ir.OK) {
+						if other.When == nil && other.To.Exit != ir.ExitFail && slices.Contains(other.On, ir.OK) &&
+							(other.To.Reason != ir.NoTransition || !closedSet(&s)) {
 							out[s.ID+" default"] = true
 						}
 					}
@@ -102,6 +103,15 @@ func decided(p *ir.Program) map[string]bool {
 		}
 	}
 	return out
+}
+
+// closedSet reports whether the ways on from a step are values of a reply, so that no other reply is allowed.
+func closedSet(s *ir.Step) bool {
+	return !slices.ContainsFunc(s.Next, func(e ir.Edge) bool {
+		return slices.ContainsFunc(e.When.Uses(), func(u expr.Use) bool {
+			return u.How != expr.Equals || u.Negated || u.Compound
+		})
+	})
 }
 
 // succeeds reports whether a step is the next one after a success, or no step at all.

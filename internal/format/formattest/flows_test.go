@@ -9,9 +9,8 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// Every flow in testdata/flows, and a variant of it with a low risk profile, finishes for 20
-// seeds of the simulation: it succeeds, or one of its own critics rejects. Every gate is
-// approved and every event is sent.
+// Every flow in testdata/flows, and a variant of it with a low risk profile, finishes for 20 seeds of the simulation: it
+// succeeds, or one of its own critics rejects. Some runs of each succeed. Every gate is approved and every event is sent.
 //
 // Spec: Agent Flow §11 runner
 func TestFlowsFinishForEverySeed(t *testing.T) {
@@ -37,6 +36,7 @@ func TestFlowsFinishForEverySeed(t *testing.T) {
 				tr.files = []txtar.File{{Name: base.files[0].Name, Data: []byte(flow)}}
 			}
 			t.Run(short, func(t *testing.T) {
+				finished := 0
 				for seed := range uint64(20) {
 					tr.seed, tr.agreeable = seed+1, true
 					t.Run(fmt.Sprint("seed ", tr.seed), func(t *testing.T) {
@@ -44,10 +44,17 @@ func TestFlowsFinishForEverySeed(t *testing.T) {
 						if h.problems.Errors() {
 							t.Fatal(h.problems)
 						}
-						if outcome, _ := h.ending(); outcome != "ok" && outcome != "rejected" {
+						switch outcome, _ := h.ending(); {
+						case outcome == "ok":
+							finished++
+						case outcome == "rejected" && rejectedByCritic.MatchString(h.record(t, "")):
+						default:
 							t.Errorf("%s\n%s", outcome, h.record(t, ""))
 						}
 					})
+				}
+				if finished == 0 {
+					t.Error("no run succeeds")
 				}
 			})
 		}

@@ -24,15 +24,11 @@ func Head(t testing.TB, s journal.ChainReader, run journal.RunID) journal.ChainH
 }
 
 // expectedHash computes the hash of a chain without the functions of journal.
-func expectedHash(t testing.TB, start string, batches ...journal.Batch) string {
+func expectedHash(t testing.TB, s *Subject, start string, batches ...journal.Batch) string {
 	t.Helper()
 	hash := sha256.Sum256([]byte(start))
 	for _, b := range batches {
-		body, err := journal.Encode(nil, b.Events)
-		if err != nil {
-			t.Fatal(err)
-		}
-		hash = sha256.Sum256(append(hash[:], body...))
+		hash = sha256.Sum256(append(hash[:], s.encode(t, b.Events)...))
 	}
 	return hex.EncodeToString(hash[:])
 }
@@ -59,10 +55,10 @@ func chained(t *testing.T, s *group) {
 		Append(t, s, b)
 	}
 	head := Head(t, s, "a")
-	if want := expectedHash(t, "espalier run\na", all...); head.Hash.String() != want || head.Seq != 10 {
+	if want := expectedHash(t, s.subject, "espalier run\na", all...); head.Hash.String() != want || head.Seq != 10 {
 		t.Errorf("the head is %s after event %d, not %s", head.Hash, head.Seq, want)
 	}
-	if want := expectedHash(t, "espalier run\nb", Start("b", "first")); Head(t, s, "b").Hash.String() != want {
+	if want := expectedHash(t, s.subject, "espalier run\nb", Start("b", "first")); Head(t, s, "b").Hash.String() != want {
 		t.Errorf("the chain of b starts with %s, not %s", Head(t, s, "b").Hash, want)
 	}
 	_, err = journal.VerifyChain(t.Context(), s, "unknown", nil)
@@ -130,17 +126,14 @@ func unhashed(t *testing.T, s *group) {
 	}
 	b := Steps("a", 1, 3, 1)
 	Append(t, s, b)
-	body, err := journal.Encode(nil, b.Events)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := s.subject.encode(t, b.Events)
 	if head := Head(t, s, "a"); head.Hash != want["a"].Next(body) || head.Unhashed != 2 {
 		t.Errorf("%+v, not %s", head, want["a"].Next(body))
 	}
 	changed := bytes.Clone(first.Body)
 	changed[len(changed)/2] ^= 1
 	s.subject.Tamper(t, s.Store, s.dir, first.Pos, changed, []byte{})
-	_, err = journal.VerifyChain(t.Context(), s, "a", nil)
+	_, err := journal.VerifyChain(t.Context(), s, "a", nil)
 	wantError(t, err, journal.ErrCorrupt)
 
 	if err := s.Remove(t.Context(), journal.Removal{}, "b"); err != nil {

@@ -32,8 +32,24 @@ type Subject struct {
 	Durable bool
 	// Tamper replaces what is stored of an append.
 	Tamper func(t testing.TB, s journal.Store, dir string, at journal.Pos, body, hash []byte)
+	// Encode is the form in which the store keeps events; nil is journal.EncodeExact.
+	Encode func(dst []byte, events []journal.Event) (body []byte, exact bool, err error)
 	// Small leaves out the hundred thousand runs.
 	Small bool
+}
+
+// encode returns events as the store keeps them.
+func (s *Subject) encode(t testing.TB, events []journal.Event) []byte {
+	t.Helper()
+	encode := s.Encode
+	if encode == nil {
+		encode = journal.EncodeExact
+	}
+	body, _, err := encode(nil, events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
 }
 
 // Processes is the set of owners that are alive. Its methods may be called by

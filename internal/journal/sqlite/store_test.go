@@ -25,6 +25,7 @@ func everyone(journal.Owner) bool { return true }
 // subject returns the store for the suite.
 func subject(o sqlite.Options) journaltest.Subject {
 	return journaltest.Subject{
+		Encode: journal.EncodeShort,
 		Open: func(t testing.TB, dir string, alive *journaltest.Processes) journal.Store {
 			o.Dead = alive.Dead
 			return openWith(t, dir, o)

@@ -123,7 +123,7 @@ func TestNewerJournalIsRefused(t *testing.T) {
 	edit(t, path, "PRAGMA user_version = 99")
 	_, err := sqlite.Open(path, sqlite.Options{})
 	var newer *journal.NewerError
-	if !errors.As(err, &newer) || newer.Have != 99 || newer.Expect != 4 {
+	if !errors.As(err, &newer) || newer.Have != 99 || newer.Expect != 5 {
 		t.Fatal(err)
 	}
 }

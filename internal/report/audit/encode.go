@@ -126,6 +126,7 @@ func (f *fields) usage(prefix string, u journal.Usage) {
 	f.some(prefix+"lost_cost_micro_dollars", u.Lost.MicroDollars)
 	f.some(prefix+"lost_model_calls", u.Lost.ModelCalls)
 	f.some(prefix+"lost_tokens", u.Lost.InputTokens+u.Lost.OutputTokens)
+	f.some(prefix+"lost_tool_calls", u.Lost.ToolCalls)
 	f.number(prefix+"model_calls", u.ModelCalls)
 	f.number(prefix+"output_tokens", u.OutputTokens)
 	f.number(prefix+"tokens", u.InputTokens+u.OutputTokens)

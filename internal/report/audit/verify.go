@@ -252,6 +252,10 @@ func (v *Verifier) readLog(settings *ir.Audit) error {
 		v: v, prev: Genesis, seen: map[string]bool{}, open: map[string][]openVisit{}, checkDue: map[string]int{},
 	}
 	for line, err := range report.Lines(in) {
+		if errors.Is(err, report.ErrSegment) {
+			v.fault(l.n+1, CheckFile, "%v", err)
+			break
+		}
 		if err != nil {
 			return err
 		}
@@ -496,6 +500,9 @@ func (c *comparison) line(want []byte) error {
 	}
 	have, err := c.next()
 	switch {
+	case errors.Is(err, report.ErrSegment):
+		c.over, c.differs = true, true
+		c.v.faultIn(c.copy.Path, c.derived, c.check, "%v", err)
 	case err != nil:
 		return err
 	case have == nil:

@@ -35,7 +35,7 @@ type Writer struct{ *report.Writer }
 // New returns a Writer. Close it.
 func New(o Options) *Writer {
 	return &Writer{report.NewWriter(report.WriterOptions{
-		What: "audit log", Ext: Ext, RecordOptions: report.RecordOptions{
+		What: "audit log", Ext: Ext, Seal: true, RecordOptions: report.RecordOptions{
 			Dir: o.Dir, Source: o.Source, Program: o.Program, Lock: o.Lock, Log: o.Log, Now: o.Now,
 			CheckpointEvents: o.CheckpointEvents,
 		},

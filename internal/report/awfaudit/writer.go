@@ -88,6 +88,9 @@ const (
 	// maxLine is the longest line, so that one write appends it; maxError is how much of it an error text may take.
 	maxLine  = 4096
 	maxError = 2048
+	// saveEvery is after how many positions without a line the position is saved: a process that takes over reads the
+	// journal from there.
+	saveEvery = 1024
 )
 
 // New returns a Writer. Close it.
@@ -302,7 +305,7 @@ func (w *Writer) settle() error {
 	if !w.gap {
 		w.pos = w.came
 	}
-	if news {
+	if news || w.pos-w.saved >= saveEvery {
 		return w.save()
 	}
 	return nil

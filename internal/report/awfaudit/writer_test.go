@@ -647,6 +647,28 @@ func TestCloseSavesThePosition(t *testing.T) {
 	}
 }
 
+// A process that takes over from one that was killed does not read a long run again: the position is saved although the
+// run has no new records.
+func TestPositionIsSavedDuringLongRuns(t *testing.T) {
+	s, _ := world()
+	dir := t.TempDir()
+	w := open(t, dir, s)
+	const rounds = 5000
+	for i := range rounds {
+		frame := loop.Frame + "/loop/" + strconv.Itoa(i+1)
+		seq := journal.Seq(8 + 2*i)
+		if err := w.Record(t.Context(), journal.Appended{Pos: journal.Pos(i + 1), Run: "r1", Events: []journal.Event{
+			{Seq: seq + 1, Run: child, Fact: journal.FrameOpened{Frame: frame, Parent: loop.Frame, Step: "loop"}},
+			{Seq: seq + 2, Run: child, Fact: journal.FrameClosed{Frame: frame}},
+		}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if at, err := open(t, dir, s).At(); err != nil || at < rounds-1024 {
+		t.Errorf("the next process starts at %d of %d, %v", at, rounds, err)
+	}
+}
+
 // The next process writes the records of unreadable runs; later runs are written at once.
 func TestUnreadableRunIsRetried(t *testing.T) {
 	s, appends := world()

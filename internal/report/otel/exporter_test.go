@@ -697,6 +697,45 @@ func TestContentIsRedacted(t *testing.T) {
 	}
 }
 
+// Spans are redacted as any workflow of the run asks for: the root workflow, or one that it calls. Without content, they
+// have nothing to redact.
+//
+// Spec: Agent Flow §7.2 redaction
+func TestSpansAreRedactedAsWorkflowsAsk(t *testing.T) {
+	const mail, code = "bob@example.com", "ZX-5555"
+	asks := &ir.Audit{RedactPII: true, RedactPatterns: []ir.Name{{Name: "ZX-[0-9]+"}}}
+	for _, c := range []struct {
+		name     string
+		env      variables
+		change   func(*ir.Program)
+		mentions bool
+	}{
+		{"no rules", content, func(*ir.Program) {}, true},
+		{"the root workflow", content, func(p *ir.Program) { p.Audit = asks }, false},
+		{"a called workflow", content, func(p *ir.Program) { p.Children = []ir.Program{{Audit: asks}} }, false},
+		{"no content", variables{}, func(*ir.Program) {}, false},
+	} {
+		r := reporttest.Recorded(t, "agent-with-tools")
+		c.change(r.Program)
+		for i := range r.Appends {
+			for j := range r.Appends[i].Events {
+				e := &r.Appends[i].Events[j]
+				if x, ok := e.Fact.(journal.TaskNoted); ok {
+					x.Data = json.RawMessage(strings.NewReplacer("Find out.", "Ask "+mail, "I should search.", "I ask "+mail,
+						`"n":[1`, `"`+mail+`":[1`, "hits", code, "exit code 1", code, "careful", code).Replace(string(x.Data)))
+					e.Fact = x
+				}
+			}
+		}
+		text := export(t, r, c.env, nil).Text()
+		for _, value := range []string{mail, code} {
+			if strings.Contains(text, value) != c.mentions {
+				t.Errorf("%s: spans mention %s: %t", c.name, value, !c.mentions)
+			}
+		}
+	}
+}
+
 // Names depend on the selected version of the conventions.
 func TestLatestConventions(t *testing.T) {
 	r := reporttest.Recorded(t, "agent-with-tools")

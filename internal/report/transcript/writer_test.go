@@ -849,3 +849,30 @@ func TestSubscribersGetWhatIsOnDisk(t *testing.T) {
 	all.Close()
 	all.Close()
 }
+
+// A value can be split over the chunks of a streamed reply, and no rule matches a part of it. The transcript of a workflow
+// that redacts has no chunks; the reply follows as a whole.
+//
+// Spec: Agent Flow §7.2 redaction
+func TestPartsOfRedactedValuesAreNotInTheTranscript(t *testing.T) {
+	const part = "bob@exam"
+	for _, redacts := range []bool{false, true} {
+		r := reporttest.Recorded(t, "agent-with-tools")
+		if redacts {
+			r.Program.Audit = &ir.Audit{RedactPII: true}
+		}
+		for i := range r.Appends {
+			for j := range r.Appends[i].Events {
+				e := &r.Appends[i].Events[j]
+				if x, ok := e.Fact.(journal.TaskNoted); ok && x.Kind == journal.NoteStream {
+					x.Data = json.RawMessage(`{"chunk":"` + part + `"}`)
+					e.Fact = x
+				}
+			}
+		}
+		text := string(reporttest.Together(undisturbed(t, r)))
+		if strings.Contains(text, part) == redacts {
+			t.Errorf("redacted: %t, in the transcript: %t", redacts, redacts)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package artifact_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -79,6 +80,15 @@ func TestRuns(t *testing.T) {
 			Name: "G11: a folder", Settings: base("outputs/all/", asked),
 			Replies: says("##FILE: x.md##\nX\n##END##\n=##FILE: all/sub/y.md##\nY\n##END##"),
 			Value:   `{"x.md":"X\n","sub/y.md":"Y\n"}`,
+		},
+		{
+			Name: "marks as headings", Settings: base("outputs/all/", asked),
+			Replies: says("Sure!\n\n## FILE: x.md ##\nX\n## END\n## END ##\n### FILE: y.md\nY\n### END\nDone."),
+			Value:   `{"x.md":"X\n## END\n","y.md":"Y\n"}`,
+		},
+		{
+			Name: "a table in a fence, with prose around it", Settings: base("outputs/a.csv", asked),
+			Replies: says("Here is the table:\n\n```csv\na,b\n1,2\n```\n\nLet me know."), Value: `"a,b\n1,2\n"`,
 		},
 		{
 			Name: "G11: no marks", Settings: base("outputs/none/", asked), Replies: says("just text"),
@@ -547,6 +557,7 @@ func TestRepliesNeverBecomeConfiguration(t *testing.T) {
 	with := func(j *step.Job) {
 		j.Project = root
 		j.Reads = []step.Read{{Path: "agentfile.run", Value: json.RawMessage(`"r"`)}}
+		j.Consents = func(_ string, content []byte) bool { return bytes.Contains(content, []byte("states:")) }
 	}
 	produce := func(produces, reply string) error {
 		play := steptest.Play{
@@ -576,6 +587,15 @@ func TestRepliesNeverBecomeConfiguration(t *testing.T) {
 	} {
 		if err := produce("outputs/folder/", "##FILE: "+name+"##\nevil\n##END##"); err == nil {
 			t.Errorf("the model chose %s", name)
+		}
+	}
+	// Naming such a file runs its commands, and it is found by its name in every folder of the project.
+	for produces, reply := range map[string]string{
+		"outputs/release.yaml": "states: {}", "artifacts/release.yaml": "states: {}", "shared/release.yaml": "states: {}",
+		"outputs/folder/": "##FILE: release.yaml##\nstates: {}\n##END##",
+	} {
+		if err := produce(produces, reply); err == nil {
+			t.Errorf("%s: a workflow was written whose name is consent to its commands", produces)
 		}
 	}
 	if err := produce("outputs/fine.md", "fine"); err != nil {

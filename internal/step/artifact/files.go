@@ -119,11 +119,7 @@ func (p *place) write(name, text string) error {
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	keep := p.keep
-	if first, _, _ := strings.Cut(path.Clean(p.fill(name)), "/"); first == "outputs" { // the folder of the run
-		keep.Consents = nil
-	}
-	return protected.WriteFile(root, below, []byte(text), protected.Options{File: 0o644, Folder: 0o755, Keep: keep})
+	return protected.WriteFile(root, below, []byte(text), protected.Options{File: 0o644, Folder: 0o755, Keep: p.keep})
 }
 
 // defines reports whether a path below a folder is part of a workflow's definition. Only the command promote, which a
@@ -187,14 +183,18 @@ func readFile(root *os.Root, name string) (string, error) {
 func isFolder(name string) bool { return strings.HasSuffix(name, "/") }
 
 var (
-	fileMark = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*=?##FILE:\s*(.+?)\s*##\s*$`) })
-	endMark  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*=?##END##\s*$`) })
+	// Models write the markers as headings, too: "## FILE: name.md".
+	fileMark = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^\s*=?#{2,4}\s*FILE:\s*(.+?)\s*(#{2,4})?\s*$`)
+	})
+	endMark = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*=?#{2,4}\s*END\s*(#{2,4})?\s*$`) })
 )
 
 // split splits a reply into the files of a folder (G11). A reply without markers is index.md.
 func split(text, folder string) (files map[string]string, problems []string) {
 	files = map[string]string{}
 	name, open := "", false
+	heading := false // the marker of the open file is a heading, and so is its end
 	var body strings.Builder
 	put := func() {
 		if open && name != "" {
@@ -205,18 +205,18 @@ func split(text, folder string) (files map[string]string, problems []string) {
 	}
 	for line := range strings.Lines(text) {
 		bare := strings.TrimRight(line, "\r\n")
-		m := fileMark().FindStringSubmatch(bare)
+		m, end := fileMark().FindStringSubmatch(bare), endMark().FindStringSubmatch(bare)
 		switch {
 		case m != nil:
 			put()
-			open = true
+			open, heading = true, m[2] == ""
 			var problem string
 			if name, problem = partName(m[1], folder); problem != "" {
 				problems = append(problems, problem)
 			} else if _, twice := files[name]; twice {
 				problems = append(problems, fmt.Sprintf("there are two files called %q", name))
 			}
-		case endMark().MatchString(bare):
+		case end != nil && (end[1] != "" || heading):
 			put()
 		case open:
 			body.WriteString(strings.TrimRight(line, "\r\n") + "\n")
@@ -261,7 +261,7 @@ var onlyFence = sync.OnceValue(func() *regexp.Regexp {
 func unfenced(name, text string) string {
 	m := onlyFence().FindStringSubmatch(text)
 	if m == nil || strings.Contains(m[2], "\n```") {
-		return text
+		return fencedPart(name, text)
 	}
 	switch path.Ext(name) {
 	case ".md", ".markdown", "":
@@ -270,6 +270,23 @@ func unfenced(name, text string) string {
 		}
 	}
 	return strings.TrimRight(m[2], "\n") + "\n"
+}
+
+var anyFence = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("(?ms)^```[A-Za-z0-9_+-]*[ \t]*\n(.*?)\n?^```[ \t]*$")
+})
+
+// fencedPart returns the only fenced block of a reply for a file that is no prose: what is around it is meant for the
+// reader.
+func fencedPart(name, text string) string {
+	switch path.Ext(name) {
+	case ".md", ".markdown", ".txt", "":
+		return text
+	}
+	if found := anyFence().FindAllStringSubmatch(text, -1); len(found) == 1 {
+		return strings.TrimRight(found[0][1], "\n") + "\n"
+	}
+	return text
 }
 
 // filesOf returns the files that a step has produced, keyed by their paths below its own.

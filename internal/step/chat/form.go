@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -101,8 +102,11 @@ func (r *reader) readValue(
 	for tier := range look {
 		var values []json.RawMessage
 		for _, candidate := range tier {
-			value := r.repaired(candidate)
-			problems := r.problems(value)
+			value, problems := candidate, unusable(candidate)
+			if len(problems) == 0 {
+				value = r.repaired(candidate)
+				problems = r.problems(value)
+			}
 			if len(problems) == 0 {
 				values = append(values, value)
 			} else if first == nil {
@@ -148,6 +152,54 @@ func (r *reader) readValue(
 	return nil, first
 }
 
+// unusable returns what keeps JSON from having one meaning: keys with two different values, and numbers that are too
+// large.
+func unusable(value json.RawMessage) []string {
+	d := json.NewDecoder(bytes.NewReader(value))
+	d.UseNumber()
+	var out []string
+	var walk func() string // returns the value as canonical text
+	walk = func() string {
+		token, err := d.Token()
+		if err != nil {
+			return ""
+		}
+		switch t := token.(type) {
+		case json.Number:
+			if _, err := t.Float64(); err != nil {
+				out = append(out, fmt.Sprintf("the number %s is too large", t))
+			}
+			return t.String()
+		case json.Delim:
+			var text strings.Builder
+			text.WriteRune(rune(t))
+			seen := map[string]string{}
+			for d.More() {
+				if t == '[' {
+					text.WriteString(walk() + ",")
+					continue
+				}
+				key, err := d.Token()
+				if err != nil {
+					return ""
+				}
+				name, _ := key.(string) // the keys of an object are strings
+				one := walk()
+				if before, twice := seen[name]; twice && before != one {
+					out = append(out, fmt.Sprintf("the key %q has two different values; give only one", name))
+				}
+				seen[name] = one
+				text.WriteString(strconv.Quote(name) + ":" + one + ",")
+			}
+			_, _ = d.Token() // the closing bracket
+			return text.String() + "end"
+		}
+		return fmt.Sprintf("%T %v", token, token)
+	}
+	walk()
+	return out
+}
+
 // distinct returns values without repetitions.
 func distinct(values []json.RawMessage) []json.RawMessage {
 	var out []json.RawMessage
@@ -178,6 +230,9 @@ func (r *reader) chosen(text string) (json.RawMessage, bool) {
 			if tier = distinct(tier); len(tier) > 1 {
 				return nil, false
 			}
+			if len(unusable(tier[0])) > 0 {
+				return nil, false
+			}
 			texts = textsIn(r.repaired(tier[0]))
 			break
 		}
@@ -194,17 +249,24 @@ func (r *reader) chosen(text string) (json.RawMessage, bool) {
 	return nil, false
 }
 
-// textsIn returns a text, or the texts of an object.
+// textsIn returns a text or a number, or those of an object.
 func textsIn(value json.RawMessage) []string {
-	var text string
-	if json.Unmarshal(value, &text) == nil {
+	scalarText := func(raw json.RawMessage) (string, bool) {
+		var text string
+		if json.Unmarshal(raw, &text) == nil {
+			return text, true
+		}
+		var number json.Number
+		return string(raw), json.Unmarshal(raw, &number) == nil
+	}
+	if text, ok := scalarText(value); ok {
 		return []string{text}
 	}
 	var object map[string]json.RawMessage
 	_ = json.Unmarshal(value, &object) // other values have no texts
 	var out []string
 	for _, one := range object {
-		if json.Unmarshal(one, &text) == nil {
+		if text, ok := scalarText(one); ok {
 			out = append(out, text)
 		}
 	}
@@ -216,7 +278,8 @@ func optionOf(d *contract.Decision, text string) (any, bool) {
 	var values []any
 	for _, o := range d.Options {
 		if v, err := schema.Decode(o.Value); err == nil && !o.Contained {
-			if _, isText := v.(string); isText {
+			switch v.(type) {
+			case string, json.Number:
 				values = append(values, v)
 			}
 		}
@@ -288,7 +351,7 @@ func loose(text string) json.RawMessage {
 		whole = body
 	}
 	if strings.HasPrefix(whole, "{") || strings.HasPrefix(whole, "[") {
-		if value, ok := parsePlain(whole); ok {
+		if value, ok := parsePlain(whole); ok && len(unusable(value)) == 0 {
 			return value
 		}
 	}

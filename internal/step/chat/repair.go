@@ -411,7 +411,8 @@ func numeralOf(s string) (any, bool) {
 		if negative {
 			s = "-" + s
 		}
-		return json.Number(s), true
+		_, err := json.Number(s).Float64()
+		return json.Number(s), err == nil
 	}
 	return spelledNumber(strings.Join(strings.Fields(strings.ToLower(s)), " "))
 }
@@ -502,10 +503,23 @@ func option(s string, values []any) (any, bool) {
 			found = append(found, v)
 		}
 	}
+	if number, ok := numeralOf(s); ok && len(found) == 0 { // "two" for 2
+		for _, v := range values {
+			if n, isNumber := v.(json.Number); isNumber && sameNumber(n, number.(json.Number)) {
+				found = append(found, v)
+			}
+		}
+	}
 	if len(found) != 1 {
 		return nil, false
 	}
 	return found[0], true
+}
+
+func sameNumber(a, b json.Number) bool {
+	x, errX := a.Float64()
+	y, errY := b.Float64()
+	return errX == nil && errY == nil && x == y
 }
 
 func optionText(v any) string {

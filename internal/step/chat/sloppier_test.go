@@ -31,7 +31,33 @@ func TestSloppierReplies(t *testing.T) {
 			"lines":{"type":"array","items":{"type":"object","required":["sku","count"],"properties":{
 			"sku":{"type":"string"},"count":{"type":"integer"}}}}}}`)},
 	}
+	kinds["numbers"] = contract.Contract{Kind: contract.Choice, Schema: json.RawMessage(`{"type":"number","enum":[1,2]}`)}
+	kinds["open numbers"] = contract.Contract{
+		Kind: contract.Choice, Schema: json.RawMessage(`{"type":["number","string"]}`),
+		Choices: []contract.Decision{{
+			Options: []contract.Option{{Value: json.RawMessage("1")}, {Value: json.RawMessage("2")}}, Open: true, Else: "end",
+		}},
+	}
+	kinds["quoted"] = contract.Contract{Kind: contract.Choice, Schema: json.RawMessage(`{"type":"string","enum":["true","false"]}`)}
 	for kind, replies := range map[string][][2]string{
+		"numbers": {
+			{"two", "2"},
+			{"Option 2.", "2"},
+			{"2", "2"},
+			{"2.0", "2"},
+			{"three", ""},
+			{"{\"choice\": \"two\"}", "2"},
+		},
+		"open numbers": {
+			{"two", "2"},
+			{"**2**", "2"},
+			{"{\"choice\": 2}", "2"},
+			{"I choose: 1.", "1"},
+			{"none", `"none"`},
+			{"7", "7"},
+			{"None of these applies.", `"None of these applies."`},
+		},
+		"quoted": {{"true", `"true"`}, {"True.", `"true"`}, {"{\"ok\": false}", `"false"`}, {"yes", ""}},
 		"boolean": {
 			{"<answer>yes</answer>", "true"},
 			{"<thinking>It could be no. Or yes.</thinking>\nNo.", "false"},
@@ -76,6 +102,10 @@ func TestSloppierReplies(t *testing.T) {
 			{"Score: 7 out of 10 points.", "7"},
 			{"I'd rate this a 7 out of 10.", "7"},
 			{"1.5k", ""},
+			{"1e400", ""},
+			{"{\"score\": 1e400}", ""},
+			{"{\"score\": 3, \"score\": 4}", ""},
+			{"{\"score\": 3, \"score\": 3}", "3"},
 			{"70%", ""},
 		},
 		"closed": {

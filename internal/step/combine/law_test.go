@@ -16,13 +16,16 @@ import (
 
 // decision is a merge decision as readers of the records decode it.
 type decision struct {
+	Key     string
 	Kept    json.RawMessage
 	From    []string
-	Dropped []struct {
-		Value json.RawMessage
-		From  []string
-	}
-	Why string
+	Dropped []dropped
+	Why     string
+}
+
+type dropped struct {
+	Value json.RawMessage
+	From  []string
 }
 
 // output is the result of one worker, and its items.
@@ -110,12 +113,13 @@ func TestUnionAndCombineByTypeLoseNoItem(t *testing.T) {
 		if key != nil {
 			settings["dedupe_key"] = key
 		}
-		returned := map[string]int{}
+		returned, keys := map[string]int{}, map[string][]string{}
 		var texts []string
 		for i, out := range rapid.SliceOfN(outputs, 1, 4).Draw(r, "outputs") {
 			texts = append(texts, string(step.JSON(out.value)))
 			for _, item := range out.items {
 				returned[fmt.Sprintf("w%d %s", i+1, canon(item))]++
+				keys[canon(item)] = append(keys[canon(item)], keyOf(key, out.value, item))
 			}
 		}
 		result, decisions, err := merged(t, r, settings, texts)
@@ -127,7 +131,14 @@ func TestUnionAndCombineByTypeLoseNoItem(t *testing.T) {
 		}
 		accounted := map[string]int{} // by content
 		for _, d := range decisions {
-			for _, dropped := range d.Dropped {
+			for i, dropped := range d.Dropped {
+				rival := d.Kept
+				if rival == nil {
+					rival = d.Dropped[(i+1)%len(d.Dropped)].Value
+				}
+				if !shareKey(keys[canon(dropped.Value)], keys[canon(rival)]) {
+					r.Fatalf("%s is dropped for %s, which has another key", dropped.Value, rival)
+				}
 				if len(dropped.From) == 0 {
 					r.Fatalf("%s is dropped without a worker", dropped.Value)
 				}
@@ -169,6 +180,29 @@ func TestUnionAndCombineByTypeLoseNoItem(t *testing.T) {
 			}
 		}
 	})
+}
+
+// keyOf returns the dedupe key of an item, or "" if the item lacks a field of it.
+func keyOf(key []string, output, item any) string {
+	own, _ := item.(map[string]any)
+	all, _ := output.(map[string]any)
+	var values []any
+	for _, field := range key {
+		value := own[field]
+		if field == "type" && value == nil && all["items"] != nil {
+			value = all["type"]
+		}
+		if value == nil {
+			return ""
+		}
+		values = append(values, value)
+	}
+	return canon(values)
+}
+
+// shareKey reports whether a key is in both lists.
+func shareKey(a, b []string) bool {
+	return slices.ContainsFunc(a, func(key string) bool { return key != "" && slices.Contains(b, key) })
 }
 
 func resultItems(r *rapid.T, strategy string, result json.RawMessage) []json.RawMessage {
@@ -224,6 +258,39 @@ func TestDiscardedValuesAreRecordedWithTheirWorkers(t *testing.T) {
 			}
 			if !found {
 				r.Fatalf("%s of %s is not in %+v", text, worker, decisions[0])
+			}
+		}
+	})
+}
+
+// A vote over objects compares them field by field. A value that is not in the result is recorded with its worker.
+func TestDiscardedFieldsAreRecordedWithTheirWorkers(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		settings := by("vote", rapid.SampledFrom([]string{"first_wins", "last_wins"}).Draw(r, "conflict"))
+		fields := rapid.MapOf(rapid.SampledFrom([]string{"a", "b", "c"}), rapid.IntRange(0, 2))
+		outs := rapid.SliceOfN(fields, 1, 5).Draw(r, "outputs")
+		var texts []string
+		for _, out := range outs {
+			texts = append(texts, string(step.JSON(out)))
+		}
+		result, decisions, err := merged(t, r, settings, texts)
+		if err != nil {
+			r.Fatal(err)
+		}
+		var kept map[string]int
+		if err := json.Unmarshal(result, &kept); err != nil {
+			r.Fatal(err)
+		}
+		for i, out := range outs {
+			for name, value := range out {
+				recorded := slices.ContainsFunc(decisions, func(d decision) bool {
+					return d.Key == name && slices.ContainsFunc(d.Dropped, func(c dropped) bool {
+						return canon(c.Value) == canon(value) && slices.Contains(c.From, fmt.Sprintf("w%d", i+1))
+					})
+				})
+				if _, ok := kept[name]; !ok || (kept[name] != value) != recorded {
+					r.Fatalf("%s: %d of w%d: kept %v, records %+v", name, value, i+1, kept, decisions)
+				}
 			}
 		}
 	})

@@ -90,31 +90,30 @@ func (m *merge) items(set Settings, b step.Branch) {
 	}
 	for i, item := range items {
 		own, _ := split(item)
-		kind := cmp.Or(text(output["type"]), text(own["type"]))
 		group := ""
 		if m.shape == byGroup {
-			kind = cmp.Or(kind, b.Name)
-			group = kind
+			group = cmp.Or(text(output["type"]), text(own["type"]), b.Name)
 			m.groups = append(m.groups, group)
 		}
-		id, label := identity(set.DedupeKey, kind, own)
+		id, label := identity(set.DedupeKey, output["type"], own)
 		if id == "" {
-			id = fmt.Sprintf("%s\x00%d", b.Name, i)
+			id = fmt.Sprintf("\x00%s\x00%d", b.Name, i)
 		}
 		m.add(b.Name, group, cmp.Or(label, group, "an item"), id, item)
 	}
 }
 
 // identity returns the dedupe key of an item, and its readable form. Both are empty if the item lacks a field of the
-// key. The type counts as a field of every item if the output has one.
-func identity(key []string, kind string, item map[string]json.RawMessage) (id, label string) {
+// key. An item without a type has the type of the output.
+func identity(key []string, kind json.RawMessage, item map[string]json.RawMessage) (id, label string) {
+	absent := func(value json.RawMessage) bool { return len(value) == 0 || string(value) == "null" }
 	var ids, labels []string
 	for _, field := range key {
 		value := item[field]
-		if field == "type" && kind != "" {
-			value = step.JSON(kind)
+		if field == "type" && absent(value) {
+			value = kind
 		}
-		if len(value) == 0 || string(value) == "null" {
+		if absent(value) {
 			return "", ""
 		}
 		ids = append(ids, canonical(value))
@@ -351,15 +350,29 @@ func plain(v any) any {
 			v[i] = plain(v[i])
 		}
 	case json.Number:
-		if n, err := strconv.ParseInt(v.String(), 10, 64); err == nil {
-			return n
-		}
-		if f, err := v.Float64(); err == nil {
-			if n := int64(f); float64(n) == f && n < 1<<53 && n > -1<<53 {
-				return n // 1.0 and 1 are equal
-			}
-			return f
-		}
+		return decimal(v)
 	}
 	return v
+}
+
+// decimal returns a number as its digits, without zeros at either end, and an exponent: 1.0 and 1 are equal, and digits
+// beyond the precision of a float count.
+func decimal(n json.Number) json.Number {
+	mantissa, e, _ := strings.Cut(strings.ToLower(n.String()), "e")
+	exponent, err := strconv.Atoi(cmp.Or(e, "0"))
+	if err != nil {
+		return n // an exponent of more than 18 digits
+	}
+	unsigned, negative := strings.CutPrefix(mantissa, "-")
+	whole, fraction, _ := strings.Cut(unsigned, ".")
+	digits := strings.TrimLeft(whole+fraction, "0")
+	significant := strings.TrimRight(digits, "0")
+	if significant == "" {
+		return "0"
+	}
+	exponent += len(digits) - len(significant) - len(fraction)
+	if negative {
+		significant = "-" + significant
+	}
+	return json.Number(fmt.Sprintf("%se%d", significant, exponent))
 }

@@ -119,6 +119,31 @@ func TestRuns(t *testing.T) {
 			Value: `[{"label":"x"},{"label":"x"}]`,
 		},
 		steptest.Play{
+			Name: "F22: an item's type counts before that of the output", Settings: by("combine_by_type", "", key...),
+			Notes: []string{},
+			With: results(`{"type":"risk","items":[{"type":"high","label":"x"},{"type":"low","label":"x"}]}`,
+				`{"type":"risk","items":[{"label":"x","n":3}]}`),
+			Value: `{"risk":[{"type":"high","label":"x"},{"type":"low","label":"x"},{"label":"x","n":3}]}`,
+		},
+		steptest.Play{
+			Name: "F22: the name of a worker is not a type", Settings: by("combine_by_type", "", key...),
+			Notes: []string{},
+			With:  results(`[{"label":"x","n":1},{"label":"x","n":2}]`, `[{"label":"x","n":3}]`),
+			Value: `{"w1":[{"label":"x","n":1},{"label":"x","n":2}],"w2":[{"label":"x","n":3}]}`,
+		},
+		steptest.Play{
+			Name: "F22: numbers beyond the precision of a float differ", Notes: []string{},
+			Settings: by("union", "", "dedupe_key", []string{"id"}),
+			With: results(`[{"id":98765432109876543210}]`, `[{"id":98765432109876543211}]`,
+				`[{"id":0.10000000000000000001},{"id":0.1}]`),
+			Value: `[{"id":98765432109876543210},{"id":98765432109876543211},{"id":0.10000000000000000001},{"id":0.1}]`,
+		},
+		steptest.Play{
+			Name: "F22: forms of one number are equal", Settings: by("union", "", "dedupe_key", []string{"id"}),
+			With:  results(`[{"id":100},{"id":0}]`, `[{"id":1e2},{"id":-0.0}]`, `[{"id":1000.0E-1}]`, `[{"id":1.00e+2}]`),
+			Value: `[{"id":100},{"id":0}]`,
+		},
+		steptest.Play{
 			Name: "F22: a type without items has an empty list", Settings: by("combine_by_type", ""),
 			With:  results(`{"type":"risk","items":[]}`, `{"type":"action","items":[1]}`),
 			Value: `{"risk":[],"action":[1]}`,

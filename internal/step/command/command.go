@@ -53,7 +53,7 @@ func (Kind) Uses(t *ir.Task) stepkind.Uses {
 	if set.ScriptFile != "" {
 		text = "script " + set.ScriptFile
 	}
-	return stepkind.Uses{Commands: []stepkind.CommandUse{{Text: text}}}
+	return stepkind.Uses{Commands: []stepkind.CommandUse{{Text: text, Dir: set.Dir}}}
 }
 
 // Bound returns the time that a command may take.

@@ -158,9 +158,11 @@ func (s Settings) state(value json.RawMessage, transcript *chat.Transcript) stat
 	} else if json.Unmarshal(value, &out.Output) != nil {
 		out.Output = string(value)
 	}
-	var object map[string]any
-	if json.Unmarshal([]byte(strings.TrimSpace(out.Output)), &object) == nil && object != nil {
-		out.Response = json.RawMessage(strings.TrimSpace(out.Output))
+	// A list is a response only where the contract asks for JSON.
+	if reply := strings.TrimSpace(out.Output); strings.HasPrefix(reply, "{") || out.JSON != nil && strings.HasPrefix(reply, "[") {
+		if json.Valid([]byte(reply)) {
+			out.Response = json.RawMessage(reply)
+		}
 	}
 	if s.Keep {
 		out.Conversation, out.Session = spoken(transcript.Messages), transcript.Session

@@ -59,7 +59,7 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		return result, err
 	}
 	out := outcome{Agent: s.Agent, Output: result.Value}
-	if s.Format == "" {
+	if s.Format == "" && !c.Form.Decided(result.Value) {
 		out.Output = read(result.Value)
 	}
 	if len(a.Tools) > 0 {

@@ -20,6 +20,21 @@ type remote struct {
 	server *Server
 	name   string // as the server calls it
 	spec   tool.Spec
+	read   reader // nil for a tool of the server itself
+}
+
+// request makes a call or a request of a reader.
+func (r *remote) request(ctx context.Context, c *mcp.ClientSession, params *mcp.CallToolParams) (
+	*mcp.CallToolResult, error,
+) {
+	if r.read == nil {
+		return c.CallTool(ctx, params)
+	}
+	input, err := json.Marshal(params.Arguments)
+	if err != nil {
+		return nil, err
+	}
+	return r.read(ctx, c, input)
 }
 
 // remote returns a tool of the server. sent is its schema as the server sent it, if
@@ -61,8 +76,16 @@ func (r *remote) Call(ctx context.Context, call tool.Call) (tool.Result, error) 
 	}
 	bounded, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	current := &running{call: call, wait: r.server.Timeout}
+	leave, err := r.server.enter(ctx, current)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	defer leave()
 	idle := time.AfterFunc(r.server.Timeout, func() { stop(errSlow) })
 	defer idle.Stop()
+	current.idle = idle
+	bounded = context.WithValue(bounded, callKey{}, current)
 	token := "espalier-" + strconv.FormatInt(r.server.tokens.Add(1), 10)
 	r.server.await(token, func(p tool.Progress) {
 		idle.Reset(r.server.Timeout)
@@ -76,7 +99,7 @@ func (r *remote) Call(ctx context.Context, call tool.Call) (tool.Result, error) 
 	if call.TraceParent != "" {
 		params.Meta["traceparent"] = call.TraceParent
 	}
-	result, err := now.client.CallTool(bounded, params)
+	result, err := r.request(bounded, now.client, params)
 	switch {
 	case err == nil:
 		return answer(result)

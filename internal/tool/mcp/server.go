@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -42,6 +43,10 @@ type Config struct {
 	Timeout time.Duration
 	// Only are the tools that may be used; all when empty.
 	Only []string
+	// Sampling lets the server ask the model of a call.
+	Sampling bool
+	// OAuth gets tokens for the URL; nil uses none.
+	OAuth *OAuth
 
 	// MaxMessage and MaxFlood are how much it may write: in one message, and
 	// since a call began. Each message counts messageCost bytes more than it
@@ -76,6 +81,9 @@ type Server struct {
 	closed   bool
 	tokens   atomic.Int64
 	waiting  map[string]func(tool.Progress) // by progress token
+	calls    map[*running]bool              // that have not returned
+	changed  chan struct{}                  // closed when a call returns
+	asks     bool                           // the server has made a request of its own
 }
 
 // New makes a server. Nothing is started.
@@ -89,7 +97,9 @@ func New(c Config) *Server {
 	if c.MaxFlood == 0 {
 		c.MaxFlood = usualFlood
 	}
-	return &Server{Config: c, waiting: map[string]func(tool.Progress){}}
+	return &Server{
+		Config: c, waiting: map[string]func(tool.Progress){}, calls: map[*running]bool{}, changed: make(chan struct{}),
+	}
 }
 
 // Free tells whether it is a program that nothing confines.
@@ -186,16 +196,14 @@ func (s *Server) start(ctx context.Context) (_ *session, err error) {
 	}()
 	var transport mcp.Transport
 	if s.URL != "" {
-		transport, err = s.overHTTP(now, headers)
+		transport, err = s.overHTTP(ctx, now, headers)
 	} else {
 		transport, err = s.asProgram(now, env)
 	}
 	if err != nil {
 		return nil, err
 	}
-	client := mcp.NewClient(&mcp.Implementation{Name: "espalier", Version: "1"}, &mcp.ClientOptions{
-		Capabilities: &mcp.ClientCapabilities{}, ProgressNotificationHandler: s.progress,
-	})
+	client := s.newClient()
 	if now.client, err = client.Connect(ctx, transport, nil); err != nil {
 		return nil, err
 	}
@@ -220,7 +228,29 @@ func (s *Server) start(ctx context.Context) (_ *session, err error) {
 		now.tools = append(now.tools, one)
 	}
 	now.seen.close()
+	now.tools = append(now.tools, s.readers(now)...)
 	return now, nil
+}
+
+// newClient returns a client that answers the questions of the server. A program learns the folder of the project; a
+// server somewhere else has no use for it.
+func (s *Server) newClient() *mcp.Client {
+	options := &mcp.ClientOptions{
+		Capabilities: &mcp.ClientCapabilities{}, ProgressNotificationHandler: s.progress, ElicitationHandler: s.elicit,
+	}
+	if s.Sampling {
+		options.CreateMessageHandler = s.sample
+	}
+	local := s.URL == "" && s.Dir != ""
+	if local {
+		options.Capabilities.RootsV2 = &mcp.RootCapabilities{}
+	}
+	client := mcp.NewClient(&mcp.Implementation{Name: "espalier", Version: "1"}, options)
+	if local {
+		root := url.URL{Scheme: "file", Path: filepath.ToSlash(s.Dir)}
+		client.AddRoots(&mcp.Root{Name: filepath.Base(s.Dir), URI: root.String()})
+	}
+	return client
 }
 
 // plainly is an error in words that help, where those of the library do not.
@@ -266,7 +296,7 @@ func (s *Server) asProgram(now *session, env []string) (mcp.Transport, error) {
 	return &mcp.IOTransport{Reader: now.meter, Writer: now.proc.Stdin, MaxLineLength: s.MaxMessage}, nil
 }
 
-func (s *Server) overHTTP(now *session, headers http.Header) (mcp.Transport, error) {
+func (s *Server) overHTTP(ctx context.Context, now *session, headers http.Header) (mcp.Transport, error) {
 	u, err := url.Parse(s.URL)
 	if err == nil {
 		err = netguard.Check(u)
@@ -279,9 +309,13 @@ func (s *Server) overHTTP(now *session, headers http.Header) (mcp.Transport, err
 	guard.Timeout = -1 // an answer may be a stream; calls have times of their own
 	client := netguard.Client(guard)
 	client.Transport = &withHeaders{next: client.Transport, server: u, headers: headers, most: int64(s.MaxFlood), seen: &now.seen}
-	return &mcp.StreamableClientTransport{
+	transport := &mcp.StreamableClientTransport{
 		Endpoint: s.URL, HTTPClient: client, MaxRetries: 2, DisableStandaloneSSE: true, MaxEventSize: s.MaxMessage,
-	}, nil
+	}
+	if s.OAuth != nil {
+		transport.OAuthHandler, err = s.OAuth.handler(ctx, netguard.Client(s.tokenGuard(u)))
+	}
+	return transport, err
 }
 
 // withHeaders adds headers to what goes to the server itself, as safely as its

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// billedProject is a project with one agent whose model has a price, on a server of the test.
+func billedProject(t *testing.T, settings string) (project *awfProject, requests *atomic.Int32) {
+	t.Helper()
+	requests = &atomic.Int32{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		requests.Add(1)
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"id":"1","object":"chat.completion","created":1,"model":"small","choices":[{"index":0,`+
+			`"message":{"role":"assistant","content":"Good morning."},"finish_reason":"stop"}],`+
+			`"usage":{"prompt_tokens":100,"completion_tokens":20,"total_tokens":120}}`)
+	}))
+	t.Cleanup(server.Close)
+	p := newAWF(t, `  initial: greet
+  greet: {type: agent, provider: claude, prompt: Say good morning., on_success: done}
+  done: {type: terminal}
+`)
+	p.file("espalier.yaml", `models:
+  default: local/small
+  providers:
+    local: {api: openai, base_url: "`+server.URL+`/v1"}
+prices:
+  local/small: {input: 3, output: 15}
+`+settings, 0o600)
+	return p, requests
+}
+
+// The first run of a workflow that costs money says what it can cost, and starts when the person agrees.
+func TestFirstRunThatCostsMoneyIsConfirmed(t *testing.T) {
+	p, requests := billedProject(t, "")
+	run := func() *console { return onConsole(t, p.command("run", "flow", "--model", "local/small"), 80, 24) }
+	c := run()
+	c.until("This run asks local/small. At worst it costs $")
+	c.until("It stops before it costs more than $5.00")
+	c.until("Start it? [y/N] ")
+	c.types("\n")
+	if screen := c.ends(6); !strings.Contains(screen, "nothing was started") || requests.Load() != 0 {
+		t.Fatalf("%d requests:\n%s", requests.Load(), screen)
+	}
+	c = run()
+	c.until("Start it? [y/N] ")
+	c.types("\x03")
+	if c.ends(130); requests.Load() != 0 {
+		t.Fatalf("%d requests", requests.Load())
+	}
+	c = run()
+	c.until("Start it? [y/N] ")
+	c.types("y\n")
+	c.ends(0)
+	if screen := run().ends(0); strings.Contains(screen, "Start it?") || requests.Load() != 2 {
+		t.Errorf("the second run asks again, %d requests:\n%s", requests.Load(), screen)
+	}
+}
+
+// A person who gives a limit, and a run without a terminal, are not asked.
+func TestLimitOfCostIsConsent(t *testing.T) {
+	p, _ := billedProject(t, "")
+	c := onConsole(t, p.command("run", "flow", "--model", "local/small", "--max-cost", "1"), 80, 24)
+	if screen := c.ends(0); strings.Contains(screen, "Start it?") {
+		t.Error(screen)
+	}
+	p, _ = billedProject(t, "")
+	p.exits(0, "run", "flow", "--model", "local/small")
+}
+
+// Runs whose models have prices have a limit: that of the flag, of the workflow, of the configuration, or the built-in.
+func TestRunsHaveALimitOfCost(t *testing.T) {
+	for _, test := range []struct {
+		name, settings string
+		flags          []string
+		want           string
+	}{
+		{"built in", "", nil, `"dollars": 5`},
+		{"configuration", "defaults: {max_cost: 0.25}\n", nil, `"dollars": 0.25`},
+		{"none", "defaults: {max_cost: 0}\n", nil, ""},
+		{"flag", "defaults: {max_cost: 0.25}\n", []string{"--max-cost", "9"}, `"dollars": 9`},
+		{"simulated", "", []string{"--simulate"}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p, _ := billedProject(t, test.settings)
+			args := append([]string{"run", "flow", "--model", "local/small", "--run-id", awfRun}, test.flags...)
+			p.exits(0, args...)
+			_, limits, _ := strings.Cut(p.exits(0, "status", awfRun, "--json"), `"limits": {`)
+			limits, _, _ = strings.Cut(limits, "}")
+			if got := strings.TrimSpace(limits); got != test.want {
+				t.Errorf("limits %q, want %q", got, test.want)
+			}
+		})
+	}
+}

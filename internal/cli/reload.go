@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// reloadInterval is the time between two looks at the files of the configuration.
+const reloadInterval = 500 * time.Millisecond
+
+// maxConfigFile is the size of the largest file whose content is compared.
+const maxConfigFile = 1 << 20
+
+// configWatch detects changes of files. Its owner looks when the ticker fires, so that nothing runs at the same time as
+// a reload.
+type configWatch struct {
+	*time.Ticker
+	files  []string
+	known  string // what the current configuration was read from
+	latest string // what the last look found
+}
+
+// watchConfig starts to watch the files that decide how the server works. Call it before the configuration is read, so
+// that no change is missed.
+func (a *invocation) watchConfig(more ...string) *configWatch {
+	w := &configWatch{Ticker: time.NewTicker(reloadInterval), files: append(a.app().ConfigFiles(), more...)}
+	w.accept()
+	return w
+}
+
+// accept takes the files as they are for the current configuration.
+func (w *configWatch) accept() {
+	w.known = w.look()
+	w.latest = w.known
+}
+
+// changed reports whether the files differ from the current configuration. A file counts as changed when two looks find
+// the same content, because it may be half written before. A change is reported once.
+func (w *configWatch) changed() bool {
+	now := w.look()
+	settled := now == w.latest
+	w.latest = now
+	if !settled || now == w.known {
+		return false
+	}
+	w.known = now
+	return true
+}
+
+// look describes the contents of the files.
+func (w *configWatch) look() string {
+	var out strings.Builder
+	for _, name := range w.files {
+		info, err := os.Stat(name)
+		switch {
+		case err != nil || !info.Mode().IsRegular():
+			fmt.Fprintln(&out, name, "absent")
+		case info.Size() > maxConfigFile:
+			fmt.Fprintln(&out, name, info.Size(), info.ModTime().UnixNano())
+		default:
+			content, _ := os.ReadFile(name) // a file that cannot be read is like an empty one
+			fmt.Fprintf(&out, "%s %x\n", name, sha256.Sum256(content))
+		}
+	}
+	return out.String()
+}

@@ -1,0 +1,73 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/auth/extauth"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+	"golang.org/x/oauth2"
+
+	"github.com/espalier-run/espalier/internal/netguard"
+)
+
+// OAuth is a client that is registered at the authorization server of an MCP server. It gets tokens with the client
+// credentials grant, so that runs need no person who signs in.
+type OAuth struct {
+	ClientID string
+	// Secret returns the client secret when the server is started.
+	Secret func(context.Context) (string, error)
+	// Issuer is the authorization server that may receive the secret; empty trusts the MCP server to name it.
+	Issuer string
+}
+
+func (o *OAuth) handler(ctx context.Context, client *http.Client) (auth.OAuthHandler, error) {
+	secret, err := o.Secret(ctx)
+	if err != nil {
+		return nil, err
+	}
+	inner, err := extauth.NewClientCredentialsHandler(&extauth.ClientCredentialsHandlerConfig{
+		Credentials: &oauthex.ClientCredentials{
+			ClientID: o.ClientID, Issuer: o.Issuer, ClientSecretAuth: &oauthex.ClientSecretAuth{ClientSecret: secret},
+		},
+		HTTPClient: client,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the OAuth client cannot be used: %w", err)
+	}
+	return &tokens{inner: inner}, nil
+}
+
+// tokens makes a handler of the SDK safe for concurrent requests, and keeps its tokens valid after the request that
+// fetched the first one.
+type tokens struct {
+	mu    sync.Mutex
+	inner auth.OAuthHandler
+}
+
+func (t *tokens) TokenSource(ctx context.Context) (oauth2.TokenSource, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.inner.TokenSource(ctx)
+}
+
+func (t *tokens) Authorize(ctx context.Context, req *http.Request, resp *http.Response) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.inner.Authorize(context.WithoutCancel(ctx), req, resp)
+}
+
+// tokenGuard returns what requests for tokens can reach: public addresses, the server itself and the issuer.
+func (s *Server) tokenGuard(server *url.URL) netguard.Options {
+	guard := s.Guard
+	guard.Allow = append(slices.Clone(guard.Allow), server.Host)
+	if issuer, err := url.Parse(s.OAuth.Issuer); err == nil && issuer.Host != "" {
+		guard.Allow = append(guard.Allow, issuer.Host)
+	}
+	return guard
+}

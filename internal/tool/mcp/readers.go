@@ -1,0 +1,131 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/espalier-run/espalier/internal/tool"
+)
+
+// The names of the tools that read the resources and prompts of a server. A tool of the server with the same name
+// takes precedence.
+const (
+	listResources = "list_resources"
+	readResource  = "read_resource"
+	listPrompts   = "list_prompts"
+	getPrompt     = "get_prompt"
+)
+
+// maxListed is the number of resources or prompts that a list has at most.
+const maxListed = 1000
+
+// reader is a request for what a server has besides tools.
+type reader func(ctx context.Context, c *mcp.ClientSession, input json.RawMessage) (*mcp.CallToolResult, error)
+
+// readers returns the tools that read the resources and prompts of a server, if it has any.
+func (s *Server) readers(now *session) []*remote {
+	var out []*remote
+	add := func(name, about, schema string, read reader) {
+		taken := slices.ContainsFunc(now.tools, func(t *remote) bool { return t.name == name })
+		if taken || len(s.Only) > 0 && !slices.Contains(s.Only, name) {
+			return
+		}
+		out = append(out, &remote{server: s, name: name, read: read, spec: tool.Spec{
+			Name: s.Name + "." + name, Description: about, Schema: json.RawMessage(schema), Timeout: longestCall,
+			Target: fmt.Sprintf("the MCP server %q", s.Name),
+		}})
+	}
+	has := now.client.InitializeResult().Capabilities
+	if has.Resources != nil {
+		add(listResources, "List the resources and resource templates of the server "+s.Name+".", noInput, resources)
+		add(readResource, "Read a resource of the server "+s.Name+".",
+			`{"type":"object","properties":{"uri":{"type":"string"}},"required":["uri"],"additionalProperties":false}`,
+			resource)
+	}
+	if has.Prompts != nil {
+		add(listPrompts, "List the prompts of the server "+s.Name+" and their arguments.", noInput, prompts)
+		add(getPrompt, "Get the messages of a prompt of the server "+s.Name+".",
+			`{"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"object",`+
+				`"additionalProperties":{"type":"string"}}},"required":["name"],"additionalProperties":false}`, prompt)
+	}
+	return out
+}
+
+const noInput = `{"type":"object","additionalProperties":false}`
+
+func resources(ctx context.Context, c *mcp.ClientSession, _ json.RawMessage) (*mcp.CallToolResult, error) {
+	out := struct {
+		Resources []*mcp.Resource         `json:"resources"`
+		Templates []*mcp.ResourceTemplate `json:"templates,omitempty"`
+	}{Resources: []*mcp.Resource{}}
+	for r, err := range c.Resources(ctx, nil) {
+		if err != nil {
+			return nil, err
+		}
+		if out.Resources = append(out.Resources, r); len(out.Resources) == maxListed {
+			break
+		}
+	}
+	for t, err := range c.ResourceTemplates(ctx, nil) {
+		if err != nil {
+			return nil, err
+		}
+		if out.Templates = append(out.Templates, t); len(out.Templates) == maxListed {
+			break
+		}
+	}
+	return &mcp.CallToolResult{StructuredContent: out}, nil
+}
+
+func resource(ctx context.Context, c *mcp.ClientSession, input json.RawMessage) (*mcp.CallToolResult, error) {
+	params := new(mcp.ReadResourceParams)
+	if err := json.Unmarshal(input, params); err != nil {
+		return nil, err
+	}
+	read, err := c.ReadResource(ctx, params)
+	if err != nil {
+		return nil, err
+	}
+	out := new(mcp.CallToolResult)
+	for _, r := range read.Contents {
+		if r.Blob == nil && len(read.Contents) == 1 {
+			out.Content = append(out.Content, &mcp.TextContent{Text: r.Text})
+			continue
+		}
+		out.Content = append(out.Content, &mcp.EmbeddedResource{Resource: r})
+	}
+	return out, nil
+}
+
+func prompts(ctx context.Context, c *mcp.ClientSession, _ json.RawMessage) (*mcp.CallToolResult, error) {
+	out := struct {
+		Prompts []*mcp.Prompt `json:"prompts"`
+	}{[]*mcp.Prompt{}}
+	for p, err := range c.Prompts(ctx, nil) {
+		if err != nil {
+			return nil, err
+		}
+		if out.Prompts = append(out.Prompts, p); len(out.Prompts) == maxListed {
+			break
+		}
+	}
+	return &mcp.CallToolResult{StructuredContent: out}, nil
+}
+
+func prompt(ctx context.Context, c *mcp.ClientSession, input json.RawMessage) (*mcp.CallToolResult, error) {
+	params := new(mcp.GetPromptParams)
+	if err := json.Unmarshal(input, params); err != nil {
+		return nil, err
+	}
+	got, err := c.GetPrompt(ctx, params)
+	if err != nil {
+		return nil, err
+	}
+	return &mcp.CallToolResult{StructuredContent: map[string]any{
+		"description": got.Description, "messages": got.Messages,
+	}}, nil
+}
