@@ -100,7 +100,14 @@ func (c *Core) Program(def *Compiled) *plan.Program {
 	p := *def.program
 	p.CheckOutput, p.FillInput = c.CheckOutput, c.FillInput
 	p.Blobs = c.blob
+	p.Instant = c.instant
 	return &p
+}
+
+// instant reports whether a task neither waits nor acts outside of the run.
+func (c *Core) instant(t *ir.Task) bool {
+	runner, ok := c.Kind(t.Kind).(step.Instant)
+	return ok && runner.Instant(t)
 }
 
 // Beginning is how a run starts: its definition, its first fact, and the blobs

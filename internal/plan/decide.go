@@ -333,10 +333,10 @@ func (s *State) TaskOf(p *Program, f *Frame) *ir.Task { return s.StepOf(p, f).Ta
 
 // startTask starts a task, if there is time and budget for it.
 func (d *decider) startTask(f *Frame, w journal.Work, rerun int, via *int, standIn string) {
-	if d.s.Hold {
+	step := d.unit(f).step(f.Block, w.Step)
+	if d.s.Holds(d.p, step.Task()) {
 		return // the frame keeps its phase: the process that continues decides the same
 	}
-	step := d.unit(f).step(f.Block, w.Step)
 	if spent := d.s.outOfTime(f); spent != nil {
 		if spent.Path != "" {
 			d.leave(f, journal.StepLeft{

@@ -21,6 +21,8 @@ type Program struct {
 	// FillInput adds defaults to the input of a child and, if strict, validates it against its contract; nil does
 	// neither.
 	FillInput func(p *ir.Program, input json.RawMessage, strict bool) (json.RawMessage, error)
+	// Instant reports whether a task neither waits nor acts outside of the run; nil accepts none.
+	Instant func(t *ir.Task) bool
 }
 
 // unit is one program in the tree of programs: the root or a child.

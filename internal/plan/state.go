@@ -31,6 +31,8 @@ type State struct {
 	// Hold prevents tasks from starting: the process is ending, or only records. Everything else is decided. Hold is
 	// not part of the state. The process that loads the run next calls MarkAll.
 	Hold bool `json:"-"`
+	// FinishInstant lets tasks start in spite of Hold that Program.Instant accepts. It is not part of the state.
+	FinishInstant bool `json:"-"`
 
 	moved  []*Frame // frames that the next decision has to look at
 	cut    bool     // the last decision stopped at mostAtOnce facts
@@ -224,6 +226,11 @@ func (s *State) mark(f *Frame) {
 		f.marked = true
 		s.moved = append(s.moved, f)
 	}
+}
+
+// Holds reports whether Hold prevents a task from starting.
+func (s *State) Holds(p *Program, t *ir.Task) bool {
+	return s.Hold && !(s.FinishInstant && p.Instant != nil && p.Instant(t))
 }
 
 // MarkAll makes the next decision look at every frame. After a complete batch there is nothing to decide, which is a

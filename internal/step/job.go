@@ -39,6 +39,15 @@ type WriteAhead interface {
 	WriteAhead()
 }
 
+// Instant is a Runner with tasks that neither wait nor act outside of the run.
+// Such tasks still start while the process stops, so that a run whose last
+// command has ended is finished and not parked.
+type Instant interface {
+	Runner
+	// Instant reports whether a task is one of them.
+	Instant(t *ir.Task) bool
+}
+
 // Recovery is what happens to a task that may or may not have acted.
 type Recovery = journal.Recovery
 

@@ -484,7 +484,7 @@ func (r *run) effect(e *journal.Event) {
 		if f == nil || f.Phase != plan.Working || f.Work() != x.Work {
 			return
 		}
-		if r.state.Hold { // the task has not started
+		if r.state.Holds(r.program, r.state.TaskOf(r.program, f)) { // the task has not started
 			r.queue = append(r.queue, request{in: plan.Gone{
 				Work: x.Work, Rerun: x.Rerun, Why: engine.ErrParked.Error(), Policy: journal.RecoveryRerun,
 			}})
@@ -557,9 +557,10 @@ func (r *run) park(all bool) {
 	if r.gone {
 		return
 	}
+	r.state.FinishInstant = !all && !r.state.Hold
 	r.state.Hold = true
 	for _, j := range r.jobs {
-		if all || j.recovery() == journal.RecoveryRerun {
+		if all || j.recovery() == journal.RecoveryRerun && r.state.Holds(r.program, j.Job.Task) {
 			j.cancel(engine.ErrParked)
 		}
 	}

@@ -42,11 +42,14 @@ type Kind struct{ step.Base[Settings] }
 
 var (
 	_ stepkind.Asker = Kind{}
-	_ step.Runner    = Kind{}
+	_ step.Instant   = Kind{}
 )
 
 // Name returns "combine".
 func (Kind) Name() string { return "combine" }
+
+// Instant reports whether the task asks no critic.
+func (Kind) Instant(t *ir.Task) bool { return !asksCritic(stepkind.Lenient[Settings](t)) }
 
 // Validate requires a strategy and a conflict rule that exist.
 func (s Settings) Validate() error {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/expr"
@@ -55,7 +56,7 @@ type HookSetting struct {
 // Hook is the step kind "hook".
 type Hook struct{ step.Base[HookSettings] }
 
-var _ step.Runner = Hook{}
+var _ step.Instant = Hook{}
 
 // Name returns "hook".
 func (Hook) Name() string { return "hook" }
@@ -77,6 +78,11 @@ func (Hook) Uses(t *ir.Task) stepkind.Uses {
 // Bound returns the time that commands may take.
 func (Hook) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task, _ *contract.Contract) stepkind.Bound {
 	return exec.Bound(s, unlimited)
+}
+
+// Instant reports whether the hooks only log lines.
+func (Hook) Instant(t *ir.Task) bool {
+	return !slices.ContainsFunc(stepkind.Lenient[HookSettings](t).Hooks, func(h HookSetting) bool { return h.Command != "" })
 }
 
 // Recovery asks a person if a command may have run.

@@ -33,11 +33,14 @@ type Kind struct{ chat.Base[Settings] }
 
 var (
 	_ stepkind.Asker = Kind{}
-	_ step.Runner    = Kind{}
+	_ step.Instant   = Kind{}
 )
 
 // Name returns "transform".
 func (Kind) Name() string { return "transform" }
+
+// Instant reports whether the task asks no model.
+func (Kind) Instant(t *ir.Task) bool { return stepkind.Lenient[Settings](t).Mode != Model }
 
 // Validate requires a mode that exists.
 func (s Settings) Validate() error {
