@@ -200,6 +200,16 @@ func TestForbiddenPathsAreRefused(t *testing.T) {
 			t.Errorf("Grep %s: %s %s", path, class, got)
 		}
 	}
+	// Names that other file systems take for the state folder are refused before the file system is asked.
+	for _, name := range []string{
+		".ESPALIER", ".e\u017fpalier", ".espalier.", ".espalier ", ".espalier::$INDEX_ALLOCATION", ".esp\u200calier",
+		"\uff0eespalier", "ESPALI~1",
+	} {
+		path := filepath.Join(w.root, name, "server-token")
+		if got, class := w.call(t, "Read", in{"path": path}); class != tool.ClassDenied {
+			t.Errorf("Read %q: %s %s", path, class, got)
+		}
+	}
 	writes := append(reads,
 		filepath.Join(w.root, "espalier.yaml"), filepath.Join(w.root, ".mcp.json"),
 		filepath.Join(w.root, ".git/hooks/pre-commit"),

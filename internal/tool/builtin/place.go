@@ -85,7 +85,10 @@ func (a area) forbidden(parts []string, write bool) string {
 			return fmt.Sprintf("cannot be written: programs read %q as configuration", err.Component)
 		}
 	}
-	isStorage := func(part string) bool { return strings.EqualFold(part, storage) }
+	isStorage := func(part string) bool { // in every spelling, also the 8.3 name of Windows
+		part = protected.Fold(part)
+		return part == storage || strings.HasPrefix(part, "espali~")
+	}
 	if !a.own && slices.ContainsFunc(parts, isStorage) {
 		return "belongs to Espalier itself"
 	}
