@@ -236,13 +236,27 @@ func TestF45FallbackUsed(t *testing.T) {
 }
 
 // A failure that the author tolerates has a status of its own.
-//
-// Spec: Agent Flow §3.2 reason-code-on-fail
 func TestF16SkippedOnError(t *testing.T) {
 	r := reporttest.Recorded(t, "fallback")
 	s := step(t, r, "draft")
 	s.SkipOnError, s.ReasonFail = true, "DRAFT_SKIPPED"
 	if d := completions(t, r)["draft"]; d["status"] != "skipped_on_error" || d["reason_code"] != "DRAFT_SKIPPED" {
+		t.Error(d)
+	}
+}
+
+// The completion of a step has the code that its author declared for success or for failure.
+//
+// Spec: Agent Flow §3.2 reason-code, §3.2 reason-code-on-fail
+func TestStepsCompleteWithTheirDeclaredReasonCodes(t *testing.T) {
+	r := reporttest.Recorded(t, "linear")
+	step(t, r, "prepare").ReasonOK = "PREPARED"
+	if d := completions(t, r)["prepare"]; d["status"] != "completed" || d["reason_code"] != "PREPARED" {
+		t.Error(d)
+	}
+	r = reporttest.Recorded(t, "fallback")
+	step(t, r, "draft").ReasonFail = "DRAFT_IMPOSSIBLE"
+	if d := completions(t, r)["draft"]; d["status"] != "failed" || d["reason_code"] != "DRAFT_IMPOSSIBLE" {
 		t.Error(d)
 	}
 }

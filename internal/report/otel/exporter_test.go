@@ -697,8 +697,8 @@ func TestContentIsRedacted(t *testing.T) {
 	}
 }
 
-// Spans are redacted as any workflow of the run asks for: the root workflow, or one that it calls. Without content, they
-// have nothing to redact.
+// Spans are redacted as any workflow of the run asks for: the root workflow, or one that it calls. Without content,
+// they have nothing to redact.
 //
 // Spec: Agent Flow §7.2 redaction
 func TestSpansAreRedactedAsWorkflowsAsk(t *testing.T) {
@@ -721,8 +721,9 @@ func TestSpansAreRedactedAsWorkflowsAsk(t *testing.T) {
 			for j := range r.Appends[i].Events {
 				e := &r.Appends[i].Events[j]
 				if x, ok := e.Fact.(journal.TaskNoted); ok {
-					x.Data = json.RawMessage(strings.NewReplacer("Find out.", "Ask "+mail, "I should search.", "I ask "+mail,
-						`"n":[1`, `"`+mail+`":[1`, "hits", code, "exit code 1", code, "careful", code).Replace(string(x.Data)))
+					x.Data = json.RawMessage(strings.NewReplacer("Find out.", "Ask "+mail,
+						"I should search.", "I ask "+mail, `"n":[1`, `"`+mail+`":[1`, "hits", code,
+						"exit code 1", code, "careful", code).Replace(string(x.Data)))
 					e.Fact = x
 				}
 			}

@@ -850,8 +850,8 @@ func TestSubscribersGetWhatIsOnDisk(t *testing.T) {
 	all.Close()
 }
 
-// A value can be split over the chunks of a streamed reply, and no rule matches a part of it. The transcript of a workflow
-// that redacts has no chunks; the reply follows as a whole.
+// A value can be split over the chunks of a streamed reply, and no rule matches a part of it. The transcript of a
+// workflow that redacts has no chunks; the reply follows as a whole.
 //
 // Spec: Agent Flow §7.2 redaction
 func TestPartsOfRedactedValuesAreNotInTheTranscript(t *testing.T) {

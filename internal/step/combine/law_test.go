@@ -48,7 +48,7 @@ var item = rapid.Custom(func(r *rapid.T) any {
 var object = rapid.Custom(func(r *rapid.T) map[string]any {
 	o := map[string]any{"n": rapid.IntRange(0, 2).Draw(r, "n")}
 	for _, field := range []string{"type", "label"} {
-		if v := rapid.SampledFrom([]any{"", "a", "b", nil}).Draw(r, field); v != "" {
+		if v := rapid.SampledFrom([]any{"a", "b", "a", "b", "", nil}).Draw(r, field); v != "" {
 			o[field] = v
 		}
 	}
@@ -57,7 +57,7 @@ var object = rapid.Custom(func(r *rapid.T) map[string]any {
 
 // outputs are lists of items, objects with items, and single items.
 var outputs = rapid.Custom(func(r *rapid.T) output {
-	items := rapid.SliceOfN(item, 0, 4).Draw(r, "items")
+	items := rapid.SliceOfN(item, 0, 6).Draw(r, "items")
 	switch rapid.IntRange(0, 2).Draw(r, "form") {
 	case 0:
 		return output{items, items}
