@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -215,5 +216,110 @@ func damage(t *testing.T, path string) {
 	text[len(text)/2] ^= 1
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// counter counts what is read of a store.
+type counter struct {
+	journal.Store
+	events *atomic.Int64
+}
+
+func (c counter) Events(ctx context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error] {
+	return func(yield func(journal.Event, error) bool) {
+		for e, err := range c.Store.Events(ctx, run, after) {
+			if c.events.Add(1); !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+func (c counter) Tail(ctx context.Context, after journal.Pos) iter.Seq2[journal.Appended, error] {
+	return func(yield func(journal.Appended, error) bool) {
+		for a, err := range c.Store.Tail(ctx, after) {
+			if c.events.Add(int64(len(a.Events))); !yield(a, err) {
+				return
+			}
+		}
+	}
+}
+
+// A process that comes to a long run reads and allocates no more than for a shorter one: everything starts from
+// snapshots and checkpoints.
+func TestLongRunsReopenCheaply(t *testing.T) {
+	// Snapshots and checkpoints are at most about 1,000 events apart, and there are three readers of them.
+	const mostEvents, mostBytes = 5000, 32 << 20
+	var o app.Options
+	project(t, func(p *app.Options) { p.Relaxed = true; o = *p })
+	text := "---\nname: looping\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: A test.\n" +
+		"budgets: {max_steps: 100000, max_tokens: 1000000000}\n---\n" + looping + gate
+	if err := os.WriteFile(filepath.Join(o.Dir, "looping.md"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	script := "replies:\n  - step: work\n    reply: {left: some}\n" +
+		"  - step: work\n    visit: 3000+\n    reply: {left: none}\n"
+	first := app.New(o)
+	var runs []*app.Run
+	for range 2 {
+		runs = append(runs, start(t, first, "looping.md", app.RunOptions{ScriptName: "replies.yaml", Script: script}))
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if runs[0].Seq < 4*mostEvents {
+		t.Fatalf("the run has only %d events: the test shows nothing", runs[0].Seq)
+	}
+	for _, one := range []struct {
+		name string
+		do   func(*app.App) error
+	}{
+		{"status", func(a *app.App) error { _, err := a.Status(t.Context(), runs[0].ID); return err }},
+		{"pause", func(a *app.App) error {
+			_, err := a.Send(t.Context(), runs[0].ID, tester, app.Pause{})
+			return err
+		}},
+		{"resume", func(a *app.App) error {
+			r, err := a.PrepareResume(t.Context(), app.ResumeRequest{Run: runs[0].ID, By: tester})
+			if err == nil {
+				err = a.Resume(t.Context(), r)
+			}
+			if err == nil {
+				_, err = a.Wait(t.Context(), runs[0].ID)
+			}
+			return err
+		}},
+		{"approve", func(a *app.App) error {
+			if _, err := a.Send(t.Context(), runs[0].ID, tester, app.Approve{}); err != nil {
+				return err
+			}
+			_, err := a.Wait(t.Context(), runs[0].ID)
+			return err
+		}},
+		{"cancel", func(a *app.App) error {
+			_, err := a.Send(t.Context(), runs[1].ID, tester, app.Cancel{})
+			return err
+		}},
+	} {
+		var events atomic.Int64
+		o.Journal = func(s journal.Store) journal.Store { return counter{s, &events} }
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		a := app.New(o)
+		err := one.do(a)
+		if err == nil {
+			err = a.Flush(t.Context())
+		}
+		if err := errors.Join(err, a.Close()); err != nil {
+			t.Errorf("%s: %v", one.name, err)
+		}
+		runtime.ReadMemStats(&after)
+		if n := events.Load(); n > mostEvents {
+			t.Errorf("%s: %d events are read of a run with %d", one.name, n, runs[0].Seq)
+		}
+		if n := after.TotalAlloc - before.TotalAlloc; n > mostBytes {
+			t.Errorf("%s: %d bytes are allocated", one.name, n)
+		}
+		t.Logf("%s: %d events, %d bytes", one.name, events.Load(), after.TotalAlloc-before.TotalAlloc)
 	}
 }

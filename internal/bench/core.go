@@ -124,6 +124,17 @@ var lines = []line{
 		note:  func(f figures) string { return fmt.Sprintf("opened at %.1f ms", f["opened"]) },
 	},
 	{
+		scenario: "resume-long", what: "resume after a kill in a loop of 100,000", level: full, figure: "first",
+		target: 100, unit: "ms",
+		costs: "starting the process and opening the store, as in a short loop",
+		note:  func(f figures) string { return fmt.Sprintf("opened at %.1f ms", f["opened"]) },
+	},
+	{
+		scenario: "resume-long", what: "  memory of the process", level: full, figure: "memory", target: 100, unit: "MB",
+		costs: "the program itself, and what the records read again",
+		note:  func(figures) string { return "" },
+	},
+	{
 		scenario: "approve", what: "approval from another process, slowest of 20", level: full, figure: "worst",
 		target: 10, unit: "ms",
 		costs: "two commits: the message, and the owner's answer to it",

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"os"
+	"runtime"
 	"syscall"
 	"time"
 )
@@ -14,4 +16,17 @@ func processorTime() (time.Duration, error) {
 		return 0, err
 	}
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano()), nil
+}
+
+// peakMemory returns the largest resident set of an ended process in MB.
+func peakMemory(p *os.ProcessState) float64 {
+	used, ok := p.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return 0
+	}
+	unit := 1024.0
+	if runtime.GOOS == "darwin" {
+		unit = 1
+	}
+	return float64(used.Maxrss) * unit / 1e6
 }

@@ -150,7 +150,7 @@ func measure(scenario, dir string) error {
 		f, err = measureLoop(dir)
 	case "waiting":
 		f, err = measureWaiting(dir)
-	case "resume-loop", "resume-chain":
+	case "resume-loop", "resume-chain", "resume-long":
 		f, err = measureResume(dir, scenario)
 	case "approve", "approve-busy":
 		f, err = measureApprovals(dir, scenario)
@@ -422,9 +422,11 @@ func tell(moment time.Time) { fmt.Println(moment.UnixNano()) }
 func play(part, dir string, args []string) error {
 	switch part {
 	case "resume-loop":
-		return playUntil(dir, loopOf(10_000), 9_990)
+		return playUntil(dir, loopOf(10_000), 9_990, false)
 	case "resume-chain":
-		return playUntil(dir, chainOf(1000), 990)
+		return playUntil(dir, chainOf(1000), 990, false)
+	case "resume-long":
+		return playUntil(dir, loopOf(100_000), 99_990, true)
 	case "resumer":
 		return playResumer(dir)
 	case "approve":
@@ -438,9 +440,9 @@ func play(part, dir string, args []string) error {
 }
 
 // playUntil runs a program up to its n-th task and blocks there.
-func playUntil(dir string, p *engine.Definition, n int) error {
+func playUntil(dir string, p *engine.Definition, n int, relaxed bool) error {
 	count := 0
-	r, err := open(dir, registry.RuntimeOptions{}, func(ctx context.Context, _ *step.Job) {
+	r, err := open(dir, registry.RuntimeOptions{Relaxed: relaxed}, func(ctx context.Context, _ *step.Job) {
 		if count++; count == n {
 			fmt.Println(n)
 			<-ctx.Done()
@@ -495,7 +497,8 @@ func measureResume(dir, part string) (figures, error) {
 		return nil, err
 	}
 	since := func(moment int64) float64 { return milliseconds(time.Duration(moment - began.UnixNano())) }
-	return figures{"opened": since(opened), "first": since(first)}, after.cmd.Wait()
+	err = after.cmd.Wait()
+	return figures{"opened": since(opened), "first": since(first), "memory": peakMemory(after.cmd.ProcessState)}, err
 }
 
 const approvals = 20

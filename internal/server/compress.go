@@ -143,7 +143,12 @@ func withETag(next http.Handler) http.Handler {
 
 // isStream reports whether a route of the API streams, or sends whole files.
 func isStream(path string) bool {
-	return strings.HasSuffix(path, "/events") || strings.HasSuffix(path, "/progress") || strings.Contains(path, "/artifacts/")
+	for _, end := range []string{"/events", "/progress", "/transcript", "/audit"} {
+		if strings.HasSuffix(path, end) {
+			return true
+		}
+	}
+	return strings.Contains(path, "/artifacts/")
 }
 
 // matches reports whether an If-None-Match header has a tag.

@@ -34,46 +34,54 @@ type verification struct {
 	Logs     []app.AuditReport `json:"logs"`
 }
 
+// streamedBody is a response that is written while it is read.
+type streamedBody struct {
+	ContentType string `header:"Content-Type"`
+	Body        func(huma.Context)
+}
+
 func (s *Server) registerRecords() {
 	const tag = "Records"
-	// record registers a route that returns a record of a run as it is.
-	record := func(name, mediaType, summary string, read func(context.Context, *app.Run) ([]byte, error)) {
+	// record registers a route that streams a record of a run as it is.
+	record := func(name, summary string, open func(context.Context, *app.Run) (io.ReadCloser, error)) {
 		handle(s, http.MethodGet, "/runs/{run}/"+name, identity.Read, summary, tag,
-			func(ctx context.Context, in *RunPath) (*bytesBody, error) {
+			func(ctx context.Context, in *RunPath) (*streamedBody, error) {
 				r, err := s.find(ctx, in.Run)
 				if err != nil {
 					return nil, err
 				}
-				raw, err := read(ctx, r)
-				return &bytesBody{mediaType, raw}, err
-			}, produces(mediaType))
+				lines, err := open(ctx, r)
+				if err != nil {
+					return nil, err
+				}
+				return &streamedBody{jsonLines, func(out huma.Context) {
+					defer lines.Close()
+					if _, err := io.Copy(out.BodyWriter(), lines); err != nil {
+						panic(http.ErrAbortHandler) // the client must not take a part for the whole
+					}
+				}}, nil
+			}, produces(jsonLines))
 	}
-	record("transcript", jsonLines, "Get the transcript of a run", func(ctx context.Context, r *app.Run) ([]byte, error) {
+	record("transcript", "Get the transcript of a run", func(ctx context.Context, r *app.Run) (io.ReadCloser, error) {
 		if err := s.o.App.Flush(ctx); err != nil {
 			return nil, err
 		}
-		reader, err := s.o.App.Transcript(ctx, r, false)
-		if err != nil {
-			return nil, err
-		}
-		defer reader.Close()
-		return io.ReadAll(reader)
+		return s.o.App.Transcript(ctx, r, false)
 	})
-	record("audit", jsonLines, "Get the audit log of a run", func(ctx context.Context, r *app.Run) ([]byte, error) {
-		reader, err := s.o.App.AuditLog(ctx, r)
-		if err != nil {
-			return nil, err
-		}
-		defer reader.Close()
-		return io.ReadAll(reader)
-	})
-	record("graph", "image/svg+xml", "Draw a run", func(ctx context.Context, r *app.Run) ([]byte, error) {
-		g, err := s.o.App.Graph(ctx, r, graph.Options{})
-		if err != nil {
-			return nil, err
-		}
-		return drawSVG(g)
-	})
+	record("audit", "Get the audit log of a run", s.o.App.AuditLog)
+	handle(s, http.MethodGet, "/runs/{run}/graph", identity.Read, "Draw a run", tag,
+		func(ctx context.Context, in *RunPath) (*bytesBody, error) {
+			r, err := s.find(ctx, in.Run)
+			if err != nil {
+				return nil, err
+			}
+			g, err := s.o.App.Graph(ctx, r, graph.Options{})
+			if err != nil {
+				return nil, err
+			}
+			svg, err := drawSVG(g)
+			return &bytesBody{"image/svg+xml", svg}, err
+		}, produces("image/svg+xml"))
 	handle(s, http.MethodGet, "/runs/{run}/audit/verify", identity.Read, "Verify the audit log of a run", tag,
 		func(ctx context.Context, in *RunPath) (*body[verification], error) {
 			r, err := s.find(ctx, in.Run)

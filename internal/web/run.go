@@ -26,6 +26,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
+	"github.com/espalier-run/espalier/internal/report"
 )
 
 // runPage is the page of a run; each of its tabs is a page of its own.
@@ -355,12 +356,17 @@ type logLine struct {
 const linesPerPage = 100
 
 // page selects the lines that contain the search text, from a line on.
-func (p *runPage) page(r *request, name string, raw []byte, read func(line []byte, out *logLine)) []logLine {
+func (p *runPage) page(
+	r *request, name string, record io.Reader, read func(line []byte, out *logLine),
+) ([]logLine, error) {
 	from, _ := strconv.Atoi(r.URL.Query().Get("from")) // any other value means the first page
 	var out []logLine
 	needle := []byte(strings.ToLower(p.Search))
 	n := 0
-	for line := range bytes.Lines(raw) {
+	for line, err := range report.Lines(record) {
+		if err != nil {
+			return nil, err
+		}
 		n++
 		line = bytes.TrimSpace(line)
 		if n <= from || len(line) == 0 || len(needle) > 0 && !bytes.Contains(bytes.ToLower(line), needle) {
@@ -371,6 +377,7 @@ func (p *runPage) page(r *request, name string, raw []byte, read func(line []byt
 			p.NextPage = runPath(p.Run.ID, "/", name, "?from=", last, "&q=", url.QueryEscape(p.Search))
 			break
 		}
+		line = bytes.Clone(line)
 		l := logLine{N: n, Raw: json.RawMessage(line)}
 		read(line, &l)
 		out = append(out, l)
@@ -378,7 +385,7 @@ func (p *runPage) page(r *request, name string, raw []byte, read func(line []byt
 	if from > 0 {
 		p.FirstPage = runPath(p.Run.ID, "/", name, "?q=", url.QueryEscape(p.Search))
 	}
-	return out
+	return out, nil
 }
 
 func (h *Handler) transcript(r *request, p *runPage) error {
@@ -395,11 +402,7 @@ func (h *Handler) transcript(r *request, p *runPage) error {
 		return err
 	}
 	defer reader.Close()
-	raw, err := io.ReadAll(reader)
-	if err != nil {
-		return err
-	}
-	p.Records = p.page(r, "transcript", raw, func(line []byte, out *logLine) {
+	p.Records, err = p.page(r, "transcript", reader, func(line []byte, out *logLine) {
 		var e struct {
 			Type, Path string
 			Timestamp  time.Time
@@ -410,7 +413,7 @@ func (h *Handler) transcript(r *request, p *runPage) error {
 			out.At = e.Timestamp.UTC().Format(time.TimeOnly)
 		}
 	})
-	return nil
+	return err
 }
 
 // maxVerified is the number of facts up to which a run is verified whenever its audit log is shown; larger ones are
@@ -423,10 +426,6 @@ func (h *Handler) audit(r *request, p *runPage) error {
 		return err
 	}
 	defer log.Close()
-	raw, err := io.ReadAll(log)
-	if err != nil {
-		return err
-	}
 	if p.run.Seq <= maxVerified || r.URL.Query().Has("verify") {
 		reports, err := h.o.App.VerifyAudit(r.Context(), p.run)
 		if err != nil {
@@ -435,7 +434,7 @@ func (h *Handler) audit(r *request, p *runPage) error {
 		verified := !slices.ContainsFunc(reports, func(report app.AuditReport) bool { return !report.OK })
 		p.Verified = &verified
 	}
-	p.Records = p.page(r, "audit", raw, func(line []byte, out *logLine) {
+	p.Records, err = p.page(r, "audit", log, func(line []byte, out *logLine) {
 		var e struct {
 			Event     string
 			StepID    string `json:"step_id"`
@@ -445,7 +444,7 @@ func (h *Handler) audit(r *request, p *runPage) error {
 			out.Event, out.Path, out.At = visible(e.Event), visible(e.StepID), e.Timestamp.UTC().Format(time.TimeOnly)
 		}
 	})
-	return nil
+	return err
 }
 
 // artifactView is a file that a run has written.

@@ -184,7 +184,6 @@ func (w *Writer) load(ctx context.Context, run journal.RunID) (r *record, err er
 	if err != nil || entry.Format != format {
 		return nil, err
 	}
-	var events []journal.Event
 	for e, err := range w.Source.Events(ctx, run, 0) {
 		if err != nil {
 			return nil, err
@@ -194,12 +193,13 @@ func (w *Writer) load(ctx context.Context, run journal.RunID) (r *record, err er
 				return nil, err
 			}
 		}
-		events = append(events, e)
+		if r != nil {
+			if _, err := r.follow([]journal.Event{e}); err != nil {
+				return nil, err
+			}
+		}
 	}
-	if r != nil {
-		_, err = r.follow(events)
-	}
-	return r, err
+	return r, nil
 }
 
 // follow applies the events that are new, and reports whether there were any.
