@@ -209,7 +209,11 @@ func TestDocsRun(t *testing.T) {
 				want := lines[c.first:c.after]
 				if c.file != "" {
 					mended = append(mended, want...)
-					if err := os.WriteFile(filepath.Join(s.dir, filepath.FromSlash(c.file)), []byte(c.text), 0o644); err != nil {
+					name := filepath.Join(s.dir, filepath.FromSlash(c.file))
+					if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+						t.Fatal(err)
+					}
+					if err := os.WriteFile(name, []byte(c.text), 0o644); err != nil {
 						t.Fatal(err)
 					}
 					continue

@@ -75,9 +75,10 @@ func newServer(o cli.ServerOptions) cli.HTTPServer {
 				Stopping: s.Stopping(), Log: o.Log,
 			})
 		},
-		MCP: func(by func(*http.Request) journal.Actor) http.Handler {
+		MCP: func(caller func(*http.Request) (journal.Actor, string)) http.Handler {
 			return mcpserver.Handler(func(r *http.Request) mcpserver.Options {
-				return mcpserver.Options{App: o.App, Version: o.Version, By: by(r)}
+				by, token := caller(r)
+				return mcpserver.Options{App: o.App, Version: o.Version, By: by, Token: token}
 			})
 		},
 	})

@@ -29,6 +29,8 @@ type Incoming struct {
 	Type   string
 	Time   time.Time
 	Data   json.RawMessage // JSON; nil if there is none
+	// Token is the id of the token that the sender presents, for spending limits; empty if it presents none.
+	Token string
 }
 
 // Delivery is what an event has caused.
@@ -317,6 +319,7 @@ func (a *App) startMapped(
 		return err
 	}
 	options.Untrusted = true
+	options.Token = e.Token
 	return a.startPrepared(ctx, PrepareRequest{Workflow: an, Input: input, Unattended: true, Options: options}, id, by)
 }
 

@@ -2,10 +2,14 @@ package cli
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"time"
+
+	"github.com/espalier-run/espalier/internal/app"
 )
 
 // reloadInterval is the time between two looks at the files of the configuration.
@@ -66,4 +70,27 @@ func (w *configWatch) look() string {
 		}
 	}
 	return out.String()
+}
+
+// waitForConfig waits until the files change again, if a reload has failed because of a mistake that was written after
+// the configuration had been checked. It reports whether to try again.
+func (a *invocation) waitForConfig(err error, watch *configWatch, say func(format string, args ...any)) bool {
+	var known *app.Error
+	if !errors.As(err, &known) || known.Reason != app.InvalidConfig {
+		return false
+	}
+	a.notifyError(err)
+	say("The configuration was not reloaded: %v", err)
+	signals, release := a.Signals.handle()
+	defer release()
+	for {
+		select {
+		case <-watch.C:
+			if watch.changed() {
+				return true
+			}
+		case sig := <-signals:
+			return sig == syscall.SIGHUP
+		}
+	}
 }

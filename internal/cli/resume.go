@@ -504,14 +504,17 @@ is a JSON object.`,
 			if err != nil {
 				return err
 			}
-			for {
+			_, release := a.Signals.handle() // also between two configurations
+			defer release()
+			for first := true; ; first = false {
 				a.app(func(o *app.Options) { o.NoTriggers, o.Log = noTriggers, log })
 				watch := a.watchConfig()
 				reload, err := a.work(log, logging.format == "json", watch)
-				watch.Stop()
-				if !reload {
+				if !reload && (first || err == nil || !a.waitForConfig(err, watch, a.note)) {
+					watch.Stop()
 					return err
 				}
+				watch.Stop()
 				a.close()
 				a.opened = nil // to read the configuration again
 			}

@@ -142,35 +142,43 @@ func (a *invocation) serve(f *serveFlags) error {
 	defer release()
 	for first := true; ; first = false {
 		watch := a.watchConfig(more...)
-		state, err := a.app().StateDir(context.Background())
-		if err != nil {
+		reload, err := a.serveOnce(f, public, log, &port, watch, first)
+		if !reload && (port == nil || err == nil || !a.waitForConfig(err, watch, a.note)) { // it could be used before
+			watch.Stop()
 			return err
 		}
-		auth, err := a.authenticator(f, state)
-		if err != nil {
-			return err
-		}
-		if port == nil {
-			if port, err = a.listen(f, auth); err != nil {
-				return err
-			}
-		}
-		listener, err := f.wrapTLS(port.open())
-		if err != nil {
-			return err
-		}
-		server := a.NewServer(ServerOptions{
-			App: a.app(), Auth: auth, StateDir: state, PublicURL: public, TLS: f.encrypted(), Encrypts: f.cert != "",
-			Version: readVersion().Version, Log: log,
-		})
-		reload, err := a.runServer(server, listener, state, watch, first)
 		watch.Stop()
-		if !reload {
-			return err
-		}
 		a.close()
 		a.opened = nil // to read the configuration again
 	}
+}
+
+// serveOnce serves with the configuration as it is now. It reports whether to start again.
+func (a *invocation) serveOnce(
+	f *serveFlags, public *url.URL, log *slog.Logger, port **keptListener, watch *configWatch, first bool,
+) (reload bool, err error) {
+	state, err := a.app().StateDir(context.Background())
+	if err != nil {
+		return false, err
+	}
+	auth, err := a.authenticator(f, state)
+	if err != nil {
+		return false, err
+	}
+	if *port == nil {
+		if *port, err = a.listen(f, auth); err != nil {
+			return false, err
+		}
+	}
+	listener, err := f.wrapTLS((*port).open())
+	if err != nil {
+		return false, err
+	}
+	server := a.NewServer(ServerOptions{
+		App: a.app(), Auth: auth, StateDir: state, PublicURL: public, TLS: f.encrypted(), Encrypts: f.cert != "",
+		Version: readVersion().Version, Log: log,
+	})
+	return a.runServer(server, listener, state, watch, first)
 }
 
 // authenticator returns the authentication of a project's server.

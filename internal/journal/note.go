@@ -166,7 +166,7 @@ type ToolAnswer struct {
 // Sample is a reply that a tool has requested from the model during a call. If the call is made again, the reply is
 // used again.
 type Sample struct {
-	Call    string          `json:"call"`   // key of the call
+	Call    string          `json:"call"`             // key of the call
 	Digest  string          `json:"digest,omitempty"` // of the request
 	Request json.RawMessage `json:"request"`
 	Reply   json.RawMessage `json:"reply,omitempty"`

@@ -26,6 +26,8 @@ type Options struct {
 	App     *app.App
 	Version string
 	By      journal.Actor // who the client is
+	// Token is the id of the token that the client presents, for spending limits; empty if it presents none.
+	Token string
 }
 
 // patience is how long a call of a workflow waits for its run. A run that takes
@@ -206,9 +208,9 @@ func (h *handlers) start(ctx context.Context, path string, input json.RawMessage
 	if err != nil {
 		return "", err
 	}
-	p, err := h.App.Prepare(ctx, app.PrepareRequest{
-		Workflow: an, Input: input, Unattended: true, Options: h.App.TriggerOptions(ctx, an.Name()),
-	})
+	options := h.App.TriggerOptions(ctx, an.Name())
+	options.Token = h.Token
+	p, err := h.App.Prepare(ctx, app.PrepareRequest{Workflow: an, Input: input, Unattended: true, Options: options})
 	if err != nil {
 		return "", err
 	}

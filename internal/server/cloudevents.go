@@ -82,6 +82,7 @@ func (s *Server) receiveEvent(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.writeDelivery(w, r, func(ctx context.Context) (*app.Delivery, error) {
+		e.Token = token(ctx)
 		return s.o.App.Receive(ctx, e, actor(ctx))
 	})
 }

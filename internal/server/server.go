@@ -43,8 +43,8 @@ type Options struct {
 	Now      func() time.Time // nil is time.Now
 	// Pages returns the handler of the pages for people; nil for none.
 	Pages func(*Server) http.Handler
-	// MCP serves /mcp for the actor of a request; nil serves none.
-	MCP func(by func(*http.Request) journal.Actor) http.Handler
+	// MCP serves /mcp for the actor of a request, who presents the token with the returned id; nil serves none.
+	MCP func(caller func(*http.Request) (by journal.Actor, token string)) http.Handler
 }
 
 // Server serves one project.
@@ -100,7 +100,7 @@ func New(o Options) *Server {
 	s.mux.HandleFunc("POST /hooks/{name}", s.receiveHook)
 	s.mux.HandleFunc("POST /logout", s.logout)
 	if o.MCP != nil {
-		h := o.MCP(func(r *http.Request) journal.Actor { return actor(r.Context()) })
+		h := o.MCP(func(r *http.Request) (journal.Actor, string) { return actor(r.Context()), token(r.Context()) })
 		s.mux.Handle("/mcp", s.needs(identity.Operate, h))
 	}
 	s.mux.HandleFunc("/", s.index)

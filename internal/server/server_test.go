@@ -137,7 +137,7 @@ func serveOn(t *testing.T, dir string, l net.Listener, change func(*identity.Aut
 	log := &bytes.Buffer{}
 	s := New(Options{
 		App: a, Auth: auth, StateDir: state, Version: "test", Log: slog.New(slog.NewTextHandler(log, nil)),
-		MCP: func(func(*http.Request) journal.Actor) http.Handler {
+		MCP: func(func(*http.Request) (journal.Actor, string)) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 		},
 	})
