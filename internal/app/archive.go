@@ -95,8 +95,8 @@ func (rt *environment) openRecord(r journal.Record) (io.ReadCloser, error) {
 }
 
 // Import verifies the archive of a run and adds the run to this project. An archive that was changed, or a run that
-// exists, is refused, and nothing is added. The run can be read and verified, but not continued. Import returns the hash of the run's chain of appends: the exporter knows
-// which one it has to be.
+// exists, is refused, and nothing is added. The run can be read and verified, but not continued. Import returns the
+// hash of the run's chain of appends: the exporter knows which one it has to be.
 func (a *App) Import(ctx context.Context, path string) (run *Run, head string, err error) {
 	f, err := os.Open(path)
 	if err != nil {

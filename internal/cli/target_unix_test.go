@@ -54,7 +54,9 @@ func TestResultsAreNotWrittenThroughPlantedLinks(t *testing.T) {
 		{"graph", "flow.md", "--format", "mmd", "-o"},
 		{"audit", "anchor", "--key", filepath.Join(dir, "key"), "--out"},
 	} {
-		for _, name := range []string{"profile", "new", "folder/new", "hook", "newhook", "up", filepath.Join(dir, "profile")} {
+		for _, name := range []string{
+			"profile", "new", "folder/new", "hook", "newhook", "up", filepath.Join(dir, "profile"),
+		} {
 			if code, stderr := espalier(append(command, name)...); code == 0 || !strings.Contains(stderr, "over a link") {
 				t.Errorf("%v %s: exit code %d\n%s", command, name, code, stderr)
 			}

@@ -215,7 +215,8 @@ func testHolds(t *testing.T, by string) {
 		t.Fatalf("without a sandbox, the terminal and inherited files cannot be used: %v %s", err, got.Stderr)
 	}
 	const privileges = "NoNewPrivs:\t"
-	before, err := process.Run(t.Context(), process.Command{Path: "/bin/cat", Args: []string{"/proc/self/status"}, Dir: dir})
+	show := process.Command{Path: "/bin/cat", Args: []string{"/proc/self/status"}, Dir: dir}
+	before, err := process.Run(t.Context(), show)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-run/espalier/internal/trust"
 )
 
-// storageFolders are the folders, below a storage folder, whose entries decide what runs do or who may act on them. What
-// is in the folders of runs is their own: commands may leave anything there.
+// storageFolders are the folders, below a storage folder, whose entries decide what runs do or who may act on them.
+// What is in the folders of runs is their own: commands may leave anything there.
 var storageFolders = []string{"", "storage", "storage/postgres"}
 
 // checkStorage refuses a storage folder if others can change it or a part of it, or if one of them is a link.
