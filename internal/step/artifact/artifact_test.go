@@ -535,8 +535,8 @@ func TestDraftsReflectTheRequest(t *testing.T) {
 			`goal: "Draft the newsletter."`, "gate: human-approval", `goal: "Send it to all subscribers."`,
 		},
 		"Before publishing the post, check it": {`goal: "Check it."`, `goal: "Publish the post."`},
-		"翻译文件，然后发布结果": {`goal: "翻译文件."`, `goal: "发布结果."`},
-		"???":         {"id: flow"},
+		"翻译文件，然后发布结果":                          {`goal: "翻译文件."`, `goal: "发布结果."`},
+		"???":                                  {"id: flow"},
 	} {
 		world := &steptest.World{Replies: says("ok")}
 		p := steptest.Play{Settings: steptest.Settings{
