@@ -40,6 +40,9 @@ type savedFrame struct {
 	Block    int             `json:"block,omitempty"`
 	Name     string          `json:"name,omitempty"`
 	Each     bool            `json:"each,omitempty"`
+	Retried  string          `json:"retried,omitempty"`
+	Attempt  int             `json:"attempt,omitempty"`
+	Round    int             `json:"round,omitempty"`
 	Run      *Run            `json:"run,omitempty"`     // the frame is the body of this run
 	Input    journal.Value   `json:"input,omitzero"`    // of Run
 	Options  json.RawMessage `json:"options,omitempty"` // of Run
@@ -85,6 +88,7 @@ func (in *Interpreter) Save(data ReaderData) ([]byte, error) {
 		s := savedFrame{
 			Path: path, Parent: f.parent, Prefix: f.prefix, Depth: f.depth, Loop: f.loop, Index: f.index,
 			Program: f.program, Block: f.block, Name: f.name, Each: f.each, Step: f.step,
+			Retried: f.retried, Attempt: f.attempt, Round: f.round,
 		}
 		var err error
 		if f.body() {
@@ -150,7 +154,7 @@ func (in *Interpreter) Restore(raw []byte, data ReaderData) (err error) {
 func (in *Interpreter) restoreFrame(s *savedFrame, data ReaderData) error {
 	f := &frame{
 		parent: s.Parent, prefix: s.Prefix, depth: s.Depth, loop: s.Loop, index: s.Index, program: s.Program,
-		block: s.Block, name: s.Name, each: s.Each,
+		block: s.Block, name: s.Name, each: s.Each, retried: s.Retried, attempt: s.Attempt, round: s.Round,
 	}
 	if s.Path != "" {
 		around := in.frames[s.Parent]

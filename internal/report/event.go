@@ -152,6 +152,7 @@ type Step struct {
 	Loop        bool           `json:"loop,omitempty"`         // inside a loop or a fan-out over a list
 	Index       int            `json:"index,omitempty"`        // of the innermost one
 	Attempt     int            `json:"attempt,omitempty"`      // the current one, from 0
+	Earlier     int            `json:"earlier,omitempty"`      // attempts before, while enclosing steps were retried
 	Branches    int            `json:"branches,omitempty"`     // branches or items; 0 if unknown
 	MaxRounds   int            `json:"max_rounds,omitempty"`   // of a loop; 0 if unlimited
 	Started     journal.Millis `json:"started"`
@@ -170,12 +171,24 @@ type Step struct {
 	failed    *Ending        // of the last attempt that another one follows
 }
 
-// Iteration returns the index of the innermost loop; outside loops, the attempt.
+// Iteration returns the index of the innermost loop; outside loops, the number of earlier attempts.
 func (s *Step) Iteration() int {
 	if s.Loop {
 		return s.Index
 	}
-	return s.Attempt
+	return s.EarlierAttempts()
+}
+
+// EarlierAttempts returns the number of attempts before this one. It counts those of earlier attempts of enclosing
+// steps as if all of them had been needed, so that numbers do not repeat.
+func (s *Step) EarlierAttempts() int { return s.Earlier + s.Attempt }
+
+// attempts returns the maximum number of attempts of one visit.
+func (s *Step) attempts() int {
+	if s.Info == nil {
+		return 1
+	}
+	return s.Info.Step.Attempts()
 }
 
 // Gate is a gate that is open.

@@ -43,6 +43,11 @@ type frame struct {
 	up      *Step  // step that the frame belongs to
 	step    *Step  // open visit
 	each    bool   // frames below the open step are iterations
+	retried string // closed step that is attempted again
+	attempt int    // of the open step, or of the one that is attempted again; from 0
+	// round numbers the attempts of the enclosing steps of the run, from 0. Numbers of attempts that were not needed
+	// are skipped.
+	round int
 }
 
 // NewInterpreter returns an Interpreter for the stream of a root run. outline
@@ -167,7 +172,10 @@ func (in *Interpreter) interpret(e *journal.Event) error {
 		if err != nil {
 			return err
 		}
-		f.step.Attempt, f.step.Gate = x.Attempt, nil
+		f.step.Gate = nil
+		if x.Part != plan.PartCombine || x.Attempt > f.step.Attempt { // others belong to the attempt of the step
+			f.step.Attempt = x.Attempt
+		}
 		in.announce(f)
 		in.addWork(TaskStarted, x.Work)
 	case journal.TaskEnded:
@@ -179,7 +187,15 @@ func (in *Interpreter) interpret(e *journal.Event) error {
 		return in.annotate(&x)
 	case journal.RetrySet:
 		in.rests = true
-		if step := in.open(x.Place); step != nil {
+		f, err := in.frame(x.Frame)
+		if err != nil {
+			return err
+		}
+		f.attempt = x.Attempt
+		if f.step == nil {
+			f.retried = x.Step
+		}
+		if step := f.step; step != nil {
 			ev := in.addStep(StepRetrying, x.Work)
 			if x.Continues { // the attempt goes on later; it has not failed
 				ev.Ending = Ending{Error: x.Why}
@@ -307,6 +323,7 @@ func (in *Interpreter) openFrame(x *journal.FrameOpened) error {
 	}
 	in.frames[x.Frame], in.place = f, x.Frame
 	if x.Child == "" {
+		f.round = parent.round*parent.step.attempts() + parent.attempt
 		return nil
 	}
 	parent.step.Child = x.Child
@@ -411,6 +428,10 @@ func (in *Interpreter) begin(at journal.Place, kind, fallbackFor string) (*frame
 	if err == nil && f.step == nil {
 		f.step = in.newStep(f, at.Step, kind)
 		f.step.FallbackFor = fallbackFor
+		if f.retried != at.Step {
+			f.attempt = 0
+		}
+		f.step.Attempt, f.retried = f.attempt, ""
 	}
 	return f, err
 }
@@ -427,6 +448,7 @@ func (in *Interpreter) newStep(f *frame, name, kind string) *Step {
 		s.Kind, s.Agent = s.Info.Kind, s.Info.Agent
 		s.Call = s.Kind == KindCall
 	}
+	s.Earlier = f.round * s.attempts()
 	return s
 }
 

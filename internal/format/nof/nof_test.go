@@ -319,6 +319,15 @@ func TestReportsByDecision(t *testing.T) {
 			"a list as a condition", "two", rules("**If** `errors` **then** abort pipeline"), "EXPR019",
 			"errors is non-empty",
 		},
+		{
+			"a numbered rule", "two", change{abortRule, "1. **If** `errors` **then** abort pipeline\n"}, "EXPR019", "",
+		},
+		{
+			"two numbered rules", "two",
+			change{abortRule, "1) If `spend > 1` then abort pipeline\n2) **If** `errors` **then** abort pipeline\n"},
+			"EXPR019", "",
+		},
+		{"a rule without a mark", "two", change{abortRule, "**If** `errors` **then** abort pipeline\n"}, "EXPR019", ""},
 		{"a number and a text", "two", rules("**If** `spend < 'x'` **then** abort pipeline"), "EXPR022", ""},
 		{
 			"the output of an agent", "two", rules("**If** `cost-advisor.meta_insight > 3` **then** abort pipeline"),

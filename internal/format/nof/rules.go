@@ -53,9 +53,20 @@ var (
 	withForm   = lazily("(?is)^\\s*,?\\s*with\\s+priority\\s+`?(\\w+)`?(.*)$")
 	maxForm    = lazily("(?is)^`([^`]*)`\\s*\\(\\s*max\\s+(\\d+)\\s+cycles?\\s*\\)(.*)$")
 	quotedForm = lazily("`([^`]*)`")
+	// itemForm is the mark of a rule: a bullet, a number, or nothing before a keyword in bold.
+	itemForm = lazily(`(?i)^[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+|(?:\*\*(?:if|checkpoint|cycle[- ]?back)\*\*)?)`)
 )
 
-// readRules parses the bullets of the section.
+// ruleStart returns the length of the mark before a rule; false if the line does not start a rule.
+func ruleStart(line string) (int, bool) {
+	mark := itemForm().FindString(line)
+	if strings.HasSuffix(mark, "**") {
+		return len(mark) - len(strings.TrimLeft(mark, " \t")), true
+	}
+	return len(mark), strings.TrimLeft(mark, " \t") != ""
+}
+
+// readRules parses the rules of the section: the items of lists, and lines that start with a keyword in bold.
 func (d *document) readRules(out *diag.List) {
 	s := d.sections[ruleSection]
 	if s == nil {
@@ -70,18 +81,16 @@ func (d *document) readRules(out *diag.List) {
 			continue
 		}
 		line, next := lineAt(d.file.Text, at, s.at.End)
-		mark := strings.TrimLeft(line, " \t")
-		if !strings.HasPrefix(mark, "- ") && !strings.HasPrefix(mark, "* ") && !strings.HasPrefix(mark, "+ ") {
+		start, ok := ruleStart(line)
+		if !ok {
 			at = next
 			continue
 		}
-		begin := at + len(line) - len(mark) + 2
+		begin := at + start
 		end := at + len(line)
 		for next < s.at.End { // continuation lines
 			line, after := lineAt(d.file.Text, next, s.at.End)
-			trimmed := strings.TrimSpace(line)
-			if trimmed == "" || line[0] != ' ' && line[0] != '\t' || strings.HasPrefix(trimmed, "- ") ||
-				strings.HasPrefix(trimmed, "* ") {
+			if _, another := ruleStart(line); another || strings.TrimSpace(line) == "" || line[0] != ' ' && line[0] != '\t' {
 				break
 			}
 			end, next = next+len(line), after
@@ -145,7 +154,7 @@ func (d *document) readRule(begin, end int, out *diag.List) {
 // maxCycles is the largest number of cycles of one rule.
 const maxCycles = 10_000
 
-// unreadRule reports a bullet that is not a valid rule.
+// unreadRule reports an item that is not a valid rule.
 func (d *document) unreadRule(r *rule, whole string, out *diag.List) {
 	help := "Use \"**If** `CONDITION` **then** route to `AGENT`\", or skip, abort, **Checkpoint** or " +
 		"**Cycle-back**. Run \"espalier explain NOF022\" for all forms."

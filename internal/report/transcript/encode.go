@@ -107,9 +107,9 @@ func (e *encoder) appendStep(b []byte, ev *report.Event) ([]byte, error) {
 	b = journal.AppendString(b, name)
 	b = append(b, `,"kind":`...)
 	b = journal.AppendString(b, kind)
-	if ev.Step != nil && ev.Step.Attempt > 0 {
+	if ev.Step != nil && ev.Step.EarlierAttempts() > 0 {
 		b = append(b, `,"attempt":`...)
-		b = strconv.AppendInt(b, int64(ev.Step.Attempt)+1, 10)
+		b = strconv.AppendInt(b, int64(ev.Step.EarlierAttempts())+1, 10)
 	}
 	b = appendText(b, `,"error":`, ev.Problem)
 	if ev.Type != report.RunStarted && !ev.Value.IsZero() {

@@ -519,8 +519,24 @@ func TestDraftsReflectTheRequest(t *testing.T) {
 			`goal: "Übersetze den Brief."`,
 			`goal: "Prüfe ihn."`, `goal: "Veröffentliche das Ergebnis."`,
 		},
-		"翻译文件，然后发布结果": {`goal: "翻译文件."`, `goal: "发布结果."`},
-		"???":         {"id: flow"},
+		"Fetch, parse, and store the feed before emailing the team": {
+			`goal: "Fetch the feed."`, `goal: "Parse the feed."`, `goal: "Store the feed."`, `goal: "Email the team."`,
+		},
+		"1. Fetch the data. 2. Clean it. 3. Post it to Slack.": {
+			`goal: "Fetch the data."`, `goal: "Clean it."`, `goal: "Post it to Slack."`,
+		},
+		"Rank page 1. Translate page 3. Post it": {
+			`goal: "Rank page 1."`, `goal: "Translate page 3."`, `goal: "Post it."`,
+		},
+		"Review the PR, then ask me before merging it": {
+			`goal: "Review the PR."`, "gate: human-approval", `goal: "Merge it."`,
+		},
+		"Draft the newsletter and after I approve send it to all subscribers": {
+			`goal: "Draft the newsletter."`, "gate: human-approval", `goal: "Send it to all subscribers."`,
+		},
+		"Before publishing the post, check it": {`goal: "Check it."`, `goal: "Publish the post."`},
+		"翻译文件，然后发布结果":                          {`goal: "翻译文件."`, `goal: "发布结果."`},
+		"???":                                  {"id: flow"},
 	} {
 		world := &steptest.World{Replies: says("ok")}
 		p := steptest.Play{Settings: steptest.Settings{

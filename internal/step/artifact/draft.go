@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode"
@@ -114,6 +115,18 @@ var (
 	between = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)\s*(?:[,，、]\s*and\b|[,，、]|\s+(?:and|und|et|и)\s+)\s*`)
 	})
+	// numbered is the mark of an item in a numbered list, which may be in the middle of a line.
+	numbered = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|\s)(\d{1,2})[.)]\s+`) })
+	// beforeDoing is "… before sending it", and doingLater "before sending it, …".
+	beforeDoing = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)[,，]?\s+before\s+([a-z]{2,}ing)\b`)
+	})
+	doingLater = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)^before\s+([a-z]{2,}ing\b[^,]*),\s*(.+)$`)
+	})
+	onceApproved = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)\b(after|once|when|if|as soon as)\b.*\b(approv|confirm|sign)`)
+	})
 	listMark  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*(?:[-*•]|\d+[.)])\s*`) })
 	asksFirst = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)\b(approv\w*|confirm\w*|sign[- ]?off|ask (me|us|a ` +
@@ -155,26 +168,37 @@ func decompose(name, asked string) design {
 	asked = strings.TrimSpace(asked)
 	d := design{Name: name, Description: oneLine(asked)}
 	var parts []string
-	for line := range strings.Lines(asked) {
+	for line := range strings.Lines(splitItems(asked)) {
 		line = listMark().ReplaceAllString(strings.TrimSpace(line), "")
 		for _, action := range inOrder().Split(line, -1) {
-			parts = appendActions(parts, action)
+			for _, one := range beforeOthers(action) {
+				parts = appendActions(parts, one)
+			}
 		}
 	}
 	for i, part := range parts {
-		if asksFirst().MatchString(part) && len(d.Steps) > 0 && verbs[strings.ToLower(firstWord(part))] == "" {
-			d.Steps[len(d.Steps)-1].Gate = true
-			continue
+		gate := asksFirst().MatchString(part)
+		if gate && len(d.Steps) > 0 {
+			verb := verbs[strings.ToLower(firstWord(part))] != ""
+			if !verb || onceApproved().MatchString(part) {
+				d.Steps[len(d.Steps)-1].Gate, gate = true, false
+			}
+			if !verb {
+				if part = afterApproval(part); part == "" {
+					continue
+				}
+			}
 		}
 		if !strings.Contains(part, " ") && i+1 < len(parts) { // "read, group and sum up the feedback"
-			if object := afterFirst(parts[len(parts)-1]); object != "" {
-				part += " " + object
+			next := slices.IndexFunc(parts[i:], func(s string) bool { return strings.Contains(s, " ") })
+			if next > 0 {
+				part += " " + afterFirst(parts[i+next])
 			}
 		}
 		d.Steps = append(d.Steps, outline{
 			ID: slug(part, 4), Name: sentence(oneLine(part)), Goal: sentence(part) + ".", Agent: role(part),
 			Skill: slug(part, 5),
-			Gate:  asksFirst().MatchString(part),
+			Gate:  gate,
 		})
 	}
 	if len(d.Steps) == 0 {
@@ -187,10 +211,81 @@ func decompose(name, asked string) design {
 	return d
 }
 
+// splitItems puts the items of a numbered list on lines of their own.
+func splitItems(text string) string {
+	var marks [][]int
+	for _, m := range numbered().FindAllStringSubmatchIndex(text, -1) {
+		if text[m[2]:m[3]] == strconv.Itoa(len(marks)+1) {
+			marks = append(marks, m)
+		}
+	}
+	if len(marks) < 2 { // a number at the end of a sentence
+		return text
+	}
+	for _, m := range slices.Backward(marks) {
+		text = text[:m[0]] + "\n" + text[m[1]:]
+	}
+	return text
+}
+
+// beforeOthers splits "check it before sending it" and "before sending it, check it" into actions in their order.
+func beforeOthers(text string) []string {
+	if m := doingLater().FindStringSubmatch(strings.TrimSpace(text)); m != nil {
+		return []string{m[2], infinitive(m[1])}
+	}
+	at := beforeDoing().FindStringSubmatchIndex(text)
+	if at == nil {
+		return []string{text}
+	}
+	return append([]string{text[:at[0]]}, beforeOthers(infinitive(text[at[2]:]))...)
+}
+
+// silentE are verbs whose forms in -ing omit an "e" and that are not in verbs.
+var silentE = []string{
+	"approve", "archive", "change", "close", "combine", "complete", "delete", "finalize", "invoice", "merge", "notice",
+	"organize", "parse", "queue", "release", "remove", "replace", "save", "schedule", "share", "store", "update", "use",
+}
+
+// infinitive replaces a form in -ing at the start of a text by its verb.
+func infinitive(text string) string {
+	first, rest, spaced := strings.Cut(text, " ")
+	stem := strings.TrimSuffix(strings.ToLower(first), "ing")
+	n := len(stem)
+	switch {
+	case verbs[stem] != "":
+	case verbs[stem+"e"] != "" || slices.Contains(silentE, stem+"e"):
+		stem += "e"
+	case n > 2 && stem[n-1] == stem[n-2] && !strings.ContainsRune("lszf", rune(stem[n-1])): // "committing"
+		stem = stem[:n-1]
+	}
+	if spaced {
+		stem += " "
+	}
+	return stem + rest
+}
+
+// afterApproval returns the action that follows in a part of a request that asks a person, such as "after I approve
+// send it".
+func afterApproval(part string) string {
+	all := asksFirst().FindAllStringIndex(part, -1)
+	rest := strings.TrimSpace(part[all[len(all)-1][1]:])
+	for _, word := range []string{"it ", "that ", "this ", "them "} {
+		rest = strings.TrimPrefix(rest, word)
+	}
+	words := strings.Fields(strings.ToLower(rest))
+	if len(words) == 0 || slices.Contains(questions, words[0]) || !isAction(rest, "write") {
+		return ""
+	}
+	return rest
+}
+
+// questions are words that start what a person is asked.
+var questions = []string{"which", "what", "whether", "if", "for", "about", "how", "to", "when", "where", "who", "by", "on"}
+
 // appendActions adds the actions of a part of a request that has no order of its own, such as "read and group the
 // feedback". Something that is not an action belongs to the action before it.
 func appendActions(parts []string, text string) []string {
-	before := len(parts)
+	before, list := len(parts), false // list: "fetch, parse, and store the feed"
 	for _, part := range between().Split(text, -1) {
 		for lead().MatchString(part) {
 			part = lead().ReplaceAllString(part, "")
@@ -198,7 +293,9 @@ func appendActions(parts []string, text string) []string {
 		if part = strings.Trim(part, " \t\"'!?-！？"); part == "" {
 			continue
 		}
-		if len(parts) > before && !isAction(part, parts[before]) && !asksFirst().MatchString(part) {
+		if len(parts) == before {
+			list = verbs[strings.ToLower(part)] != ""
+		} else if !list && !isAction(part, parts[before]) && !asksFirst().MatchString(part) {
 			parts[len(parts)-1] += ", " + part
 			continue
 		}
