@@ -69,8 +69,16 @@ func (p *Prepared) Open(ctx context.Context) error {
 	if err := p.env.open(ctx); err != nil {
 		return err
 	}
+	if p.env.ReadOnly() {
+		return readOnly().advise("Nothing was started. Runs are kept in %s: make it writable.", p.env.Dir())
+	}
 	p.env.listen()
 	return nil
+}
+
+// readOnly returns the error for work on a store that can only be read.
+func readOnly() *Error {
+	return &Error{Kind: storeKind(journal.ErrReadOnly), Message: journal.ErrReadOnly.Error(), Err: journal.ErrReadOnly}
 }
 
 // Elsewhere reports whether the run is kept in another project than the one around the working folder.
@@ -473,7 +481,7 @@ func (a *App) Work(ctx context.Context, ready func(root string), skipped func(*R
 		return err
 	}
 	if rt.ReadOnly() {
-		return &Error{Kind: storeKind(journal.ErrReadOnly), Message: journal.ErrReadOnly.Error(), Err: journal.ErrReadOnly}
+		return readOnly()
 	}
 	rt.DeliverTelemetry()
 	notified := make(chan struct{})

@@ -40,6 +40,11 @@ func (a *App) Send(ctx context.Context, id journal.RunID, by journal.Actor, mess
 	if slices.ContainsFunc(messages, carriesData) && rt.settings.err != nil {
 		return nil, rt.settings.err
 	}
+	if !rt.ReadOnly() {
+		if err := rt.reportSetBack(ctx, id); err != nil && !errors.Is(err, journal.ErrUnknownRun) {
+			a.o.Log.Warn("the audit log is not compared with the journal", "run", id, "error", err)
+		}
+	}
 	if !a.o.RecordOnly {
 		if err := rt.driving(); err != nil {
 			return nil, err

@@ -130,7 +130,8 @@ var lines = []line{
 		note:  func(f figures) string { return fmt.Sprintf("opened at %.1f ms", f["opened"]) },
 	},
 	{
-		scenario: "resume-long", what: "  memory of the process", level: full, figure: "memory", target: 100, unit: "MB",
+		scenario: "resume-long", what: "  memory of the process", level: full, figure: "memory", target: 100,
+		unit:  "MB",
 		costs: "the program itself, and what the records read again",
 		note:  func(figures) string { return "" },
 	},

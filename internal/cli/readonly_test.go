@@ -113,6 +113,10 @@ func TestReadOnlyStoreCanBeRead(t *testing.T) {
 			t.Errorf("%s: exit code %d\n%s", name, code, said)
 		}
 	}
+	if code, _, said := try("run", "gated.md", "--simulate"); code != 6 ||
+		!strings.Contains(said, "Nothing was started") || strings.Contains(said, "espalier resume") {
+		t.Errorf("run: exit code %d\n%s", code, said)
+	}
 	unchanged()
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/espalier-run/espalier/internal/filelock"
 	"github.com/espalier-run/espalier/internal/journal/owner"
 	"github.com/espalier-run/espalier/internal/journal/sqlite"
 )
@@ -17,7 +18,14 @@ func (r *Runtime) ReadOnly() bool { return r.copied != "" }
 // from a copy in a temporary folder, where the records that the journal has and the folder lacks are written. The
 // journal refuses every change.
 func (r *Runtime) openCopy() (err error) {
-	if r.copied, err = os.MkdirTemp("", "espalier-copy-"); err != nil { // with mode 0700
+	removeDeadCopies()
+	if r.copied, err = os.MkdirTemp("", copyPrefix); err != nil { // with mode 0700
+		return err
+	}
+	if r.copyLock, err = filelock.Open(filepath.Join(r.copied, copyLock)); err != nil {
+		return err
+	}
+	if err := r.copyLock.Exclusive(); err != nil {
 		return err
 	}
 	storage := filepath.Join(r.dir, "storage")
@@ -43,4 +51,28 @@ func (r *Runtime) openCopy() (err error) {
 	r.Process = process
 	r.Store, err = sqlite.Open(path, sqlite.Options{Relaxed: true, Dead: process.Dead, Frozen: true})
 	return err
+}
+
+const (
+	copyPrefix = "espalier-copy-" // of the folders of copies
+	copyLock   = ".lock"          // in a copy; its process holds it
+)
+
+// removeDeadCopies removes the copies of processes that were killed. A folder that cannot be removed is left to the
+// next process.
+func removeDeadCopies() {
+	found, err := filepath.Glob(filepath.Join(os.TempDir(), copyPrefix+"*"))
+	if err != nil {
+		return
+	}
+	for _, dir := range found {
+		lock, err := filelock.OpenExisting(filepath.Join(dir, copyLock))
+		if err != nil {
+			continue // it belongs to another user, or its process has just begun
+		}
+		if free, err := lock.TryExclusive(); err == nil && free {
+			os.RemoveAll(dir) // see above
+		}
+		lock.Close() // it was only tried
+	}
 }

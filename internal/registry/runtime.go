@@ -48,18 +48,19 @@ type Runtime struct {
 	// GracePeriod is how long running commands may take to finish when the process is asked to stop.
 	GracePeriod time.Duration
 
-	dir    string
-	own    journal.Tailer // appends of this process, if the store has them apart
-	copied string         // a copy of the folder, if that cannot be written
-	getenv func(string) string
-	states *execution.Writer
-	trail  *awfaudit.Writer // nil when it is switched off
-	log    *slog.Logger
-	models *Models
-	tools  *Tools
-	follow *report.Follower
-	locks  []*filelock.File
-	spends *spending // nil without limits
+	dir      string
+	own      journal.Tailer // appends of this process, if the store has them apart
+	copied   string         // a copy of the folder, if that cannot be written
+	copyLock *filelock.File // tells other processes that the copy is in use
+	getenv   func(string) string
+	states   *execution.Writer
+	trail    *awfaudit.Writer // nil when it is switched off
+	log      *slog.Logger
+	models   *Models
+	tools    *Tools
+	follow   *report.Follower
+	locks    []*filelock.File
+	spends   *spending // nil without limits
 
 	concurrency *concurrency // nil without limits
 	// telemetry is nil unless it is configured.
@@ -368,6 +369,9 @@ func (r *Runtime) Close() error {
 		errs = append(errs, r.Process.Close())
 	}
 	if r.copied != "" {
+		if r.copyLock != nil {
+			errs = append(errs, r.copyLock.Close())
+		}
 		errs = append(errs, os.RemoveAll(r.copied))
 	}
 	return errors.Join(errs...)

@@ -18,9 +18,9 @@ import (
 // members, the sealed segments. "gzip -dc FILE.gz; cat FILE" prints the record. Offsets count the bytes of the record,
 // not those of a file.
 //
-// Sealing appends a segment with all lines of FILE, syncs it, and then replaces FILE by an empty file. A process that is
-// killed in between leaves lines in both, and so does one that reads in between. The header of a segment has the hash
-// of its first line, so every reader can tell where FILE starts.
+// Sealing appends a segment with all lines of FILE, syncs it, and then replaces FILE by an empty file. In between, the
+// lines are in both files: a process may be killed there, and another one may read there. The header of a segment has
+// the hash of its first line, so every reader can tell where FILE starts.
 
 // sealedExt is the suffix of the file with the sealed segments.
 const sealedExt = ".gz"

@@ -20,6 +20,7 @@ type options struct {
 	long   time.Duration
 	seed   uint64
 	repeat int
+	from   int // the first round
 	round  int // the only round to play, unless negative
 }
 
@@ -28,6 +29,7 @@ func main() {
 	flag.DurationVar(&o.long, "for", 10*time.Minute, "how long to go on")
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "determines all rounds")
 	flag.IntVar(&o.repeat, "repeat", 50, "how often to play every pair of commands, if there is time")
+	flag.IntVar(&o.from, "from", 0, "continue an earlier soak with the same seed at this round")
 	flag.IntVar(&o.round, "round", -1, "play only this round, and print what its processes say")
 	full := flag.Bool("full-disk", false, "play one round with a full disk, in namespaces that the soak has created")
 	flag.Parse()
@@ -57,6 +59,7 @@ func soak(o *options) error {
 	}
 	fmt.Println("seed:", o.seed)
 	m := &matrix{options: o, pairs: shuffledPairs(o.seed), end: time.Now().Add(o.long)}
+	m.next.Store(int64(o.from))
 	if o.round >= 0 {
 		j, err := newJob(program, filepath.Join(dir, "job"))
 		if err != nil {
@@ -117,7 +120,7 @@ func shuffledPairs(seed uint64) (pairs [][2]string) {
 // take returns the number of the next round, or -1 when the time is over.
 func (m *matrix) take() int {
 	n := int(m.next.Add(1)) - 1
-	if n > 0 && time.Now().After(m.end) {
+	if n > m.from && time.Now().After(m.end) {
 		return -1
 	}
 	return n
@@ -152,11 +155,25 @@ func (m *matrix) play(j *job, n int) {
 	}
 }
 
+// report prints what was played and how to continue. All rounds before the first of this process count as played.
 func (m *matrix) report() error {
-	fmt.Printf("%d rounds, %d failed; each of %d pairs of commands at least %d times\n",
-		m.played, m.failed, len(m.pairs), min(m.played/len(m.pairs), m.repeat))
+	fmt.Println(m.summary())
 	if m.failed > 0 {
 		return errors.New("play a round again with -seed SEED -round ROUND")
 	}
 	return nil
+}
+
+func (m *matrix) summary() string {
+	text := fmt.Sprintf("%d rounds, %d failed", m.played, m.failed)
+	if m.round >= 0 {
+		return text
+	}
+	done := m.from + m.played
+	times := min(done/len(m.pairs), m.repeat)
+	text += fmt.Sprintf("; each of %d pairs of commands at least %d of %d times", len(m.pairs), times, m.repeat)
+	if times < m.repeat {
+		text += fmt.Sprintf("\nto continue: go run ./internal/soak -seed %d -from %d", m.seed, done)
+	}
+	return text
 }

@@ -58,7 +58,8 @@ func chained(t *testing.T, s *group) {
 	if want := expectedHash(t, s.subject, "espalier run\na", all...); head.Hash.String() != want || head.Seq != 10 {
 		t.Errorf("the head is %s after event %d, not %s", head.Hash, head.Seq, want)
 	}
-	if want := expectedHash(t, s.subject, "espalier run\nb", Start("b", "first")); Head(t, s, "b").Hash.String() != want {
+	want := expectedHash(t, s.subject, "espalier run\nb", Start("b", "first"))
+	if Head(t, s, "b").Hash.String() != want {
 		t.Errorf("the chain of b starts with %s, not %s", Head(t, s, "b").Hash, want)
 	}
 	_, err = journal.VerifyChain(t.Context(), s, "unknown", nil)

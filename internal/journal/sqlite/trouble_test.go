@@ -423,3 +423,57 @@ func TestWaitingWritersAnnounceThemselves(t *testing.T) {
 	}
 	journaltest.Append(t, s, journaltest.Steps("a", 1, 2, 1))
 }
+
+// A write-ahead log that was cut off anywhere yields the first appends, with a chain that verifies, and the run
+// continues from there.
+func TestCutWALYieldsTheFirstAppends(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	defer s.Close()
+	const appends = 20
+	journaltest.Append(t, s, journaltest.Start("a", "first"))
+	for i := range appends - 1 {
+		journaltest.Append(t, s, journaltest.Steps("a", journal.FirstFence, journal.Seq(1+i), 1))
+	}
+	files := map[string][]byte{}
+	for _, name := range []string{"espalier.db", "espalier.db-wal"} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = text
+	}
+	wal := files["espalier.db-wal"]
+	seen := map[journal.Seq]bool{}
+	for cut := len(wal); cut > 32; cut -= max(1, len(wal)/40) {
+		there := t.TempDir()
+		for name, text := range files {
+			if name == "espalier.db-wal" {
+				text = text[:cut]
+			}
+			if err := os.WriteFile(filepath.Join(there, name), text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := open(t, there)
+		entry, err := s.Entry(t.Context(), "a")
+		if errors.Is(err, journal.ErrUnknownRun) {
+			s.Close()
+			continue // its first append is gone, too
+		}
+		if err != nil {
+			t.Fatalf("cut at %d of %d: %v", cut, len(wal), err)
+		}
+		seen[entry.Seq] = true
+		if head := journaltest.Head(t, s, "a"); head.Seq != entry.Seq {
+			t.Errorf("cut at %d of %d: the chain ends at %d, the run at %d", cut, len(wal), head.Seq, entry.Seq)
+		}
+		journaltest.Append(t, s, journaltest.Steps("a", journal.FirstFence, entry.Seq, 1))
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(seen) < 5 || !seen[appends] {
+		t.Errorf("the cuts yield only %v: the test shows nothing", seen)
+	}
+}
