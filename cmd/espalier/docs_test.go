@@ -148,7 +148,7 @@ func commands(t *testing.T, page string, lines []string) []command {
 
 // Nothing but the program itself and a few commands that change nothing else
 // may be shown; what they are called with stays inside the page's folder.
-var mayRun = []string{"espalier", "cat", "cd", "cp", "curl", "echo", "export", "head", "kill", "ls", "mkdir", "sed"}
+var mayRun = []string{"espalier", "cat", "cd", "cp", "curl", "echo", "export", "grep", "head", "kill", "ls", "mkdir", "sed", "tr"}
 
 // collectorAddress is where pages have a collector, which is another one here.
 const collectorAddress = "http://localhost:4318"

@@ -3,6 +3,9 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/espalier-run/espalier/internal/npmtest"
 )
@@ -152,5 +156,64 @@ func TestMCPInspectorRunsWorkflowsOverStdioAndHTTP(t *testing.T) {
 				t.Errorf("%+v", waiting)
 			}
 		})
+	}
+}
+
+// A client of the official TypeScript SDK gets the progress of a run. The run goes on when the client leaves. While it
+// takes the only slot, another run has a place in the queue, which the commands show.
+func TestMCPClientGetsProgressAndTheRunSurvivesIt(t *testing.T) {
+	answer := make(chan struct{})
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-answer:
+		case <-r.Context().Done():
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, `data: {"id":"x","object":"chat.completion.chunk","model":"m","choices":[{"index":0,`+
+			`"delta":{"role":"assistant","content":"hello"},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")
+	}))
+	defer model.Close()
+	p := &awfProject{t: t, dir: t.TempDir()}
+	put(t, filepath.Join(p.dir, "slow.md"), "---\nname: slow\nkind: agent-flow/workflow\nversion: 1.0.0\n"+
+		"description: Say hello.\ntriggers: {api: true}\ninput:\n  schema: {type: object, properties: {who: {type: string}}}\n"+
+		"---\n```agent\nid: writer\nrole: Writes.\ngoal: Write.\n```\n"+
+		"```step\nid: hello\ntype: skill\nagent: writer\ndescription: Say hello\nreads: [input.who]\nwrites: [output.text]\n```\n")
+	put(t, filepath.Join(p.dir, "espalier.yaml"), "models: {default: till/m, providers: {till: {api: openai, base_url: \""+
+		model.URL+"\"}}}\nconcurrency: {all: {runs: 1}}\n")
+	s := startServer(p)
+	next := npmtest.Lines(t, filepath.Join("testdata", "mcpclient.mjs"),
+		"@modelcontextprotocol/server-everything@2026.8.31", s.url+"/mcp", s.token, "run_slow")
+	if line := next(); !strings.Contains(line, `"message":"step.started hello"`) {
+		t.Errorf("progress %q", line)
+	}
+	if line := next(); line != "left" {
+		t.Errorf("%q", line)
+	}
+	p.exits(0, "run", "slow", "--input", "who=Ben", "--detach", "--run-id", awfRun)
+	until := func(want string, args ...string) {
+		t.Helper()
+		for end := time.Now().Add(30 * time.Second); ; {
+			out, _ := p.command(args...).CombinedOutput() // what it prints is looked at
+			if strings.Contains(string(out), want) {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("no %q: %s", want, out)
+			}
+		}
+	}
+	until("queued (position 1)", "runs")
+	until("queued (position 1)", "status", awfRun)
+	close(answer)
+	until("hello", "output", awfRun)
+	for end := time.Now().Add(30 * time.Second); ; {
+		out := p.exits(0, "runs", "--status", "finished", "--json")
+		if strings.Count(out, `"outcome": "ok"`)+strings.Count(out, `"outcome":"ok"`) == 2 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal(out)
+		}
 	}
 }

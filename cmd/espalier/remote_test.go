@@ -465,6 +465,7 @@ func TestServerAndWorkerReloadWhenTheirFilesChange(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
+			t.Cleanup(func() { _ = cmd.Process.Kill() }) // unless it has ended
 			said := bufio.NewScanner(stderr)
 			until := func(want string) {
 				t.Helper()
