@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"runtime/debug"
+	"sync"
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -65,7 +66,7 @@ func (c *Core) NewTask(
 		Visit:    max(t.Visit-1, 0),
 		Workflow: p.ProgramOf(t.Frame), Step: stepOf, Task: stepOf.Task(), History: history, Host: step.Host{Kinds: c.Kind},
 		Iteration: s.Iteration(t.Frame), Sources: def.Definition.Sources,
-		Reads: make([]step.Read, 0, len(stepOf.Reads)),
+		Reads: make([]step.Read, 0, len(stepOf.Reads)), Sampling: new(sync.Mutex),
 	}
 	if stepOf.AuditFile != "" {
 		job.Audits = def.Definition.Program.Audits()

@@ -73,8 +73,10 @@ func (e *exchange) unanswered() *ApprovalRequired {
 
 // sample implements tool.Call.Sample. The worst case of the reply is reserved before the model is called.
 func (e *exchange) sample(ctx context.Context, s tool.Sampling) (tool.Sample, error) {
-	e.job.sampling.Lock() // a task reserves one amount at a time
-	defer e.job.sampling.Unlock()
+	if one := e.job.Sampling; one != nil {
+		one.Lock()
+		defer one.Unlock()
+	}
 	var out tool.Sample
 	asked := JSON(s)
 	sum := sha256.Sum256(asked)

@@ -88,7 +88,9 @@ type Job struct {
 
 	calls int // of Do so far
 
-	sampling sync.Mutex // held while a tool waits for a reply of the model
+	// Sampling is held while a tool waits for a reply of the model, because a task reserves one amount at a time. Nil is
+	// for tasks that call one tool at a time.
+	Sampling *sync.Mutex `json:"-"`
 }
 
 // Host is what a task can use of the process and the machine that it runs on.
