@@ -1,5 +1,7 @@
 package mcp
 
+//lint:file-ignore SA1019 Servers use sampling and roots until they follow a later version of the protocol.
+
 import (
 	"context"
 	"encoding/json"
