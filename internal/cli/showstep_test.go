@@ -130,3 +130,33 @@ states:
 		t.Error("show has run a step")
 	}
 }
+
+// TestPreviewsShowNoKeys checks that the key of a server, which is no part of the request, is not shown.
+func TestPreviewsShowNoKeys(t *testing.T) {
+	root := t.TempDir()
+	file := filepath.Join(root, ".awf", "workflows", "ask.yaml")
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	err := os.WriteFile(file, []byte(`name: ask
+states:
+  initial: ask
+  ask:
+    type: agent
+    provider: openai_compatible
+    options: {base_url: "http://127.0.0.1:1/v1", model: llama, api_key: hunter2, top_p: 0.5}
+    prompt: "Why?"
+    on_success: done
+  done: {type: terminal}
+`), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, more := range [][]string{nil, {"--json"}} {
+		args := append([]string{"show", ".awf/workflows/ask.yaml", "--step", "ask", "--prompt"}, more...)
+		code, stdout, stderr := run(t, root, args...)
+		if code != 0 || !strings.Contains(stdout, "top_p") || strings.Contains(stdout+stderr, "hunter2") {
+			t.Errorf("%v: %d %s %s", args, code, stdout, stderr)
+		}
+	}
+}

@@ -46,8 +46,10 @@ type Contract struct {
 	Under string `json:"under,omitempty"`
 	// Probes are the values that take a run along different branches.
 	Probes []Probe `json:"probes,omitempty"`
-	// Stride is how many consecutive seeds try the same values; see the function Stride.
-	Stride int `json:"stride,omitempty"`
+	// Tries are the values that each of ten simulations begins with; see Explore.
+	Tries []Try `json:"tries,omitempty"`
+	// Within and Texts are those of the Spec.
+	Within, Texts []string `json:"-"`
 	// Document is Schema, decoded; nil in a contract that was itself decoded.
 	Document map[string]any `json:"-"`
 
@@ -227,7 +229,7 @@ func (b *builder) contract() Contract {
 			b.doc, b.from = decode(b.raw), "the format of the reply"
 		}
 	}
-	c := Contract{From: b.from, Name: b.name(), Conflicts: b.issues}
+	c := Contract{From: b.from, Name: b.name(), Conflicts: b.issues, Within: b.spec.Within, Texts: b.spec.Texts}
 	c.Choices = b.decisions()
 	b.close(c.Choices)
 	b.open(c.Choices)
@@ -392,8 +394,10 @@ func says(node map[string]any) bool {
 	return false
 }
 
-// each stands for any item of a list in a place.
-const each = "*"
+// AnyItem stands for any item of a list in a place.
+const AnyItem = "*"
+
+const each = AnyItem
 
 // find is the schema of a place; nil if nothing is known about it.
 func (b *builder) find(at []string) map[string]any {

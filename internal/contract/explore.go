@@ -25,7 +25,7 @@ func (b *builder) probes(decisions []Decision) []Probe {
 	var out []Probe
 	places := [][]string{}
 	for _, u := range b.uses {
-		if u.how != isRead && !slices.Contains(u.at, each) && !slices.ContainsFunc(places, func(at []string) bool { return slices.Equal(at, u.at) }) {
+		if u.how != isRead && !slices.ContainsFunc(places, func(at []string) bool { return slices.Equal(at, u.at) }) {
 			places = append(places, u.at)
 		}
 	}
@@ -57,8 +57,8 @@ func (b *builder) probe(at []string, decisions []Decision) []json.RawMessage {
 			add(unlike)
 		}
 	}
-	if largest, ok := b.largest(at); ok && len(values) == 0 {
-		add(largest + 1)
+	if len(values) == 0 {
+		addOther(b.numbers(at, decisions), add, &values)
 	}
 	for _, u := range b.uses {
 		if !slices.Equal(u.at, at) {
@@ -80,6 +80,9 @@ func (b *builder) probe(at []string, decisions []Decision) []json.RawMessage {
 				}
 			}
 		case string:
+			if u.how == isEqual && slices.Contains(at, each) { // no decision of the reply
+				add(unlike, constant)
+			}
 			if u.how == isSearched {
 				if kind == "array" {
 					add([]any{}, []any{constant})
@@ -114,14 +117,40 @@ func (b *builder) probe(at []string, decisions []Decision) []json.RawMessage {
 	return values
 }
 
-// largest returns the largest number that a place is compared with for equality.
-func (b *builder) largest(at []string) (largest float64, ok bool) {
+// numbers returns the numbers that a place is compared with for equality.
+func (b *builder) numbers(at []string, decisions []Decision) []float64 {
+	var out []float64
 	for _, u := range b.uses {
-		if f, number := u.value.(float64); number && u.how == isEqual && slices.Equal(u.at, at) && (!ok || f > largest) {
-			largest, ok = f, true
+		if f, number := u.value.(float64); number && u.how == isEqual && slices.Equal(u.at, at) {
+			out = append(out, f)
 		}
 	}
-	return largest, ok
+	for _, d := range decisions {
+		for _, o := range d.Options {
+			var f float64
+			if d.At == join(at) && json.Unmarshal(o.Value, &f) == nil {
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}
+
+// addOther adds a number that is none of the given ones.
+func addOther(constants []float64, add func(...any), values *[]json.RawMessage) {
+	if len(constants) == 0 {
+		return
+	}
+	slices.Sort(constants)
+	candidates := []float64{constants[len(constants)-1] + 1, constants[0] - 1}
+	for i, c := range constants[:len(constants)-1] {
+		candidates = append(candidates, c+1, (c+constants[i+1])/2)
+	}
+	for _, one := range candidates {
+		if !slices.Contains(constants, one) && len(*values) == 0 {
+			add(one)
+		}
+	}
 }
 
 // sides are a number for which the comparison is false, and one for which it is true.
@@ -160,6 +189,8 @@ type Part struct {
 	Fails bool
 	// Reports says that conditions look at failures in the result of the step.
 	Reports bool
+	// Within and Texts are the keys of the result that hold the reply; see Spec.
+	Within, Texts []string
 }
 
 // Parts returns the part of a step in a simulation.
@@ -215,40 +246,64 @@ func (f *flow) period(s *ir.Step, before []decider) int {
 	return out
 }
 
-// Stride is how many consecutive seeds a step keeps the same value for, so that
-// all of them together try it with each of the values of other steps.
-func Stride(p *ir.Program, s *ir.Step, of Parts) int {
-	f := newFlow(p)
-	home, _, ok := f.home(s)
-	if !ok {
-		return 1
-	}
-	for _, d := range f.deciders(of) {
-		if d.step == home {
-			return d.stride
-		}
-	}
-	return 1
+// Exploration is what ten simulations with consecutive seeds try, so that together they take every branch.
+type Exploration struct {
+	flow  *flow
+	plans [Explored]plan
 }
 
-// Fails reports whether a simulation fails the work of a step, so that ten
-// consecutive seeds together take every way on after a failure. Seed 0 fails
-// nothing, and no seed fails more than one of several steps in a row.
-func Fails(p *ir.Program, s *ir.Step, seed uint64, of Parts) bool {
-	f := newFlow(p)
-	home, _, ok := f.home(s)
+// Tries returns what each of the ten simulations tries about a step.
+func (e *Exploration) Tries(s *ir.Step) []Try {
+	home, _, ok := e.flow.home(s)
 	if !ok {
-		return false
+		return nil
 	}
-	deciders := f.deciders(of)
-	if by, ok := f.walker(deciders, of).failing(f.recoveries(of, true)); ok {
-		return seed > 0 && by[(seed-1)%Explored+1] == home
+	out := make([]Try, Explored)
+	for i := range out {
+		out[i] = e.plans[i].tries[home]
 	}
-	all := f.recoveries(of, false)
-	for i, one := range all {
-		if !slices.Contains(one.work, home) {
-			continue
+	return out
+}
+
+// Fails reports whether a simulation fails the work of a step. Seed 0 fails nothing.
+func (e *Exploration) Fails(s *ir.Step, seed uint64) bool {
+	home, _, ok := e.flow.home(s)
+	return ok && seed > 0 && e.plans[seedIndex(seed)].fails[home]
+}
+
+// Explore plans ten simulations of a program. The plans follow from the places of the steps in the program, unless
+// walks through it find branches that those miss: then it chooses among the plans of the walks.
+func Explore(p *ir.Program, of Parts) *Exploration {
+	f := newFlow(p)
+	parts := map[*ir.Step]Part{}
+	for s := range f.block {
+		parts[s] = of(s)
+	}
+	known := func(s *ir.Step) Part { return parts[s] }
+	e := &Exploration{flow: f}
+	deciders, recoveries := f.deciders(known), f.recoveries(known, true)
+	if len(deciders)+len(recoveries) == 0 {
+		return e
+	}
+	for i := range e.plans {
+		e.plans[i] = f.placed(uint64(i+1), deciders, f.recoveries(known, false))
+	}
+	search := &search{walker: &walker{f, parts}, deciders: deciders, recoveries: recoveries, tried: map[string]bool{}}
+	search.improve(&e.plans)
+	return e
+}
+
+// placed returns the plan of a seed that follows from the places of the steps. No seed fails more than one of several
+// steps in a row.
+func (f *flow) placed(seed uint64, deciders []decider, all []recovery) plan {
+	out := plan{map[*ir.Step]Try{}, map[*ir.Step]bool{}}
+	for _, d := range deciders {
+		out.tries[d.step] = Try{First: seed / uint64(d.stride)}
+		if stubborn(seed) && d.stride*d.values < Explored {
+			out.tries[d.step] = Try{Hold: true} // a value of no option; see Probe
 		}
+	}
+	for i, one := range all {
 		before, after := 0, 0
 		for j, other := range all {
 			switch {
@@ -258,25 +313,24 @@ func Fails(p *ir.Program, s *ir.Step, seed uint64, of Parts) bool {
 				after++
 			}
 		}
-		period := f.period(home, deciders)
-		cycle := max(before+after+2, Explored/period)
-		at := cycle - 1 - before
-		if cycle == Explored && before+after+3 <= cycle {
-			at-- // the last of ten seeds is Stubborn
-		}
-		if seed/uint64(period)%uint64(cycle) == uint64(at) {
-			return true
+		for _, work := range one.work {
+			period := f.period(work, deciders)
+			cycle := max(before+after+2, Explored/period)
+			at := cycle - 1 - before
+			if cycle == Explored && before+after+3 <= cycle {
+				at-- // the last of ten seeds is stubborn
+			}
+			if seed/uint64(period)%uint64(cycle) == uint64(at) {
+				out.fails[work] = true
+			}
 		}
 	}
-	return false
+	return out
 }
 
-// Stubborn reports whether a simulation with the seed repeats its values in
+// stubborn reports whether a simulation with the seed repeats its values in
 // loops, so that a loop with a limit reaches it.
-func Stubborn(seed uint64) bool { return seed%Explored == Explored-1 }
-
-// StubbornRounds is how often a value is repeated at most: loops without a limit must end, too.
-const StubbornRounds = 8
+func stubborn(seed uint64) bool { return seed%Explored == Explored-1 }
 
 // recovery is a step with ways on after a failure, and the work that fails it.
 type recovery struct {

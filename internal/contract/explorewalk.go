@@ -1,7 +1,6 @@
 package contract
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,9 +10,6 @@ import (
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 )
-
-// A simulation that fails a step does not take the ways on that its success leads to. Which seed loses nothing by it
-// depends on where each seed goes, so walker follows the seeds through the program before they run.
 
 // Combinations returns how many combinations of values probes have.
 func Combinations(probes []Probe) int {
@@ -38,208 +34,348 @@ func Combination(probes []Probe, n uint64) map[string]json.RawMessage {
 	return out
 }
 
-// FirstCombination returns the number of the combination that a seed tries in a round.
-func FirstCombination(probes []Probe, seed uint64, stride, round int) uint64 {
-	stride = max(stride, 1)
-	if Stubborn(seed) && round < StubbornRounds && stride*Combinations(probes) < Explored {
-		return 0 // of no option; see Probe
-	}
-	return seed/uint64(stride) + uint64(round)
+// Try is the combination of values that a simulation begins with at a step.
+type Try struct {
+	First uint64 `json:"first"`
+	// Hold keeps the combination when a loop returns to the step, for up to HoldRounds rounds. Otherwise, each round
+	// tries the next one.
+	Hold bool `json:"hold,omitempty"`
 }
 
-// walker follows simulations through a program of one block.
+// HoldRounds bounds how often a combination is repeated: loops without a limit must end, too.
+const HoldRounds = 8
+
+// at returns the number of the combination of a round.
+func (t Try) at(round int) uint64 {
+	if t.Hold && round < HoldRounds {
+		return t.First
+	}
+	return t.First + uint64(round)
+}
+
+// FirstCombination returns the number of the combination that a seed tries in a round.
+func (c *Contract) FirstCombination(seed uint64, round int) uint64 {
+	if len(c.Tries) == 0 || seed == 0 {
+		return Try{First: seed}.at(round)
+	}
+	return c.Tries[seedIndex(seed)].at(round)
+}
+
+// seedIndex returns the index of a seed among ten consecutive ones. Seed 1 has index 0.
+func seedIndex(seed uint64) int { return int((seed - 1) % Explored) }
+
+// plan is what one simulation tries.
+type plan struct {
+	tries map[*ir.Step]Try
+	fails map[*ir.Step]bool // the steps that fail on their first visit
+}
+
+// walker follows simulations through a program without running it.
 type walker struct {
 	*flow
-	probes map[*ir.Step][]Probe
-	stride map[*ir.Step]int
+	parts map[*ir.Step]Part
 }
 
-func (f *flow) walker(deciders []decider, of Parts) *walker {
-	w := &walker{flow: f, probes: map[*ir.Step][]Probe{}, stride: map[*ir.Step]int{}}
-	for _, d := range deciders {
-		w.probes[d.step], w.stride[d.step] = of(d.step).Probes, d.stride
-	}
-	return w
+// walk is one simulation.
+type walk struct {
+	*walker
+	plan
+	env  expr.Values
+	took map[string]bool // steps that run, are skipped or fail, and edges
+	left int             // how many more steps the walk visits
 }
 
-// mostWalked bounds a walk.
 const mostWalked = 500
 
-// walk returns the steps that a simulation runs and the ways on that it takes. fails is the step whose first visit
-// fails, or nil. ok is false if the program does more than the walker knows.
-func (w *walker) walk(seed uint64, fails *ir.Step) (took map[string]bool, ok bool) {
-	took = map[string]bool{}
-	env := expr.Values{}
+// walk returns what a simulation does: the steps that it runs, and the edges that it takes. What the walker does not
+// know, such as the input of a run, makes conditions false.
+func (w *walker) walk(p plan) map[string]bool {
+	one := &walk{walker: w, plan: p, env: expr.Values{}, took: map[string]bool{}, left: mostWalked}
 	for _, v := range w.p.Vars {
 		if value, err := expr.Decode(v.Init); err == nil && len(v.Init) > 0 {
-			env[v.Path] = value
+			one.env[v.Path] = value
 		}
+	}
+	one.block(0, 0)
+	return one.took
+}
+
+// ending is how a block ends.
+type ending struct {
+	failed, run, loop bool
+	jump              string // to a step of an enclosing block
+}
+
+func (w *walk) block(b ir.BlockID, iteration int) ending {
+	if len(w.p.Blocks[b].Steps) == 0 {
+		return ending{}
 	}
 	visits, edges := map[*ir.Step]int{}, map[string]int{}
-	if len(w.p.Blocks) != 1 || len(w.p.Blocks[0].Steps) == 0 {
+	for s := &w.p.Blocks[b].Steps[0]; w.left > 0; {
+		w.left--
+		outcome, inner := w.step(s, visits[s]+iteration)
+		visits[s]++
+		if inner.run {
+			return inner
+		}
+		if s.Fallback != nil && (outcome == ir.Failed || outcome == ir.Skipped) {
+			if other := w.p.Step(b, s.Fallback.Name); other != nil {
+				outcome, inner = w.step(other, visits[other]+iteration)
+				visits[other]++
+				if slices.ContainsFunc(other.Next, func(e ir.Edge) bool { return !e.Sequential }) {
+					s = other
+				}
+			}
+		}
+		to := ir.Target{Step: inner.jump}
+		if inner.jump == "" {
+			edge := w.edge(s, outcome, edges)
+			if edge < 0 {
+				return ending{failed: outcome == ir.Failed}
+			}
+			to = s.Next[edge].To
+		}
+		if to.Step == "" {
+			return ending{failed: to.Exit == ir.ExitFail, loop: to.Exit == ir.ExitLoop}
+		}
+		next := w.p.Step(b, to.Step)
+		if next == nil {
+			return ending{jump: to.Step}
+		}
+		s = next
+	}
+	return ending{run: true}
+}
+
+// edge returns the index of the edge that is taken after a step, or -1.
+func (w *walk) edge(s *ir.Step, outcome ir.Outcome, taken map[string]int) int {
+	for i := range s.Next {
+		e := &s.Next[i]
+		name := fmt.Sprintf("%s %d", s.ID, i)
+		if !slices.Contains(e.On, outcome) || e.Limit > 0 && taken[name] >= e.Limit || !w.holds(e.When, true) {
+			continue
+		}
+		taken[name]++
+		w.took[name] = true
+		return i
+	}
+	return -1
+}
+
+// holds reports whether a condition is true. Without a condition, it returns otherwise.
+func (w *walk) holds(e *expr.Expr, otherwise bool) bool {
+	if e == nil {
+		return otherwise
+	}
+	is, err := e.Bool(w.env)
+	return is && err == nil
+}
+
+// step returns how a step ends, and puts what it writes into the environment.
+func (w *walk) step(s *ir.Step, round int) (ir.Outcome, ending) {
+	if !w.holds(s.When, true) {
+		w.took[s.ID+" is skipped"] = true
+		return ir.Skipped, ending{}
+	}
+	w.took[s.ID] = true
+	outcome, inner := w.action(s, round)
+	if outcome == ir.Failed {
+		w.took[s.ID+" fails"] = true
+	}
+	if outcome == ir.Failed && s.SkipOnError {
+		outcome = ir.Skipped
+	}
+	inner.run = inner.run || outcome == ir.OK && w.holds(s.StopWhen, false)
+	return outcome, inner
+}
+
+func (w *walk) action(s *ir.Step, round int) (ir.Outcome, ending) {
+	switch a := s.Action.(type) {
+	case ir.End:
+		return ir.OK, ending{run: true}
+	case ir.Parallel:
+		return w.parallel(&a)
+	case ir.Loop:
+		return w.loop(&a)
+	case ir.Gate:
+		if a.Decider != ir.Work {
+			return ir.OK, ending{}
+		}
+	case ir.Task:
+	default:
+		return ir.OK, ending{}
+	}
+	if w.fails[s] && round == 0 {
+		return ir.Failed, ending{}
+	}
+	value, known := w.reply(s, round)
+	if !known {
+		return ir.OK, ending{}
+	}
+	if object, _ := value.(map[string]any); s.Task() != nil && object["approved"] == false {
+		if _, gate := s.Action.(ir.Gate); gate {
+			w.took[s.ID+" rejects"] = true
+			return ir.Rejected, ending{}
+		}
+	}
+	return ir.OK, ending{}
+}
+
+// reply writes the simulated reply of a step to its variables. known is false if the simulation varies nothing there.
+func (w *walk) reply(s *ir.Step, round int) (value any, known bool) {
+	part := w.parts[s]
+	if len(part.Probes) == 0 {
+		for _, write := range s.Writes {
+			delete(w.env, write.Path)
+		}
 		return nil, false
 	}
-	s := &w.p.Blocks[0].Steps[0]
-	for range mostWalked {
-		outcome, ok := w.outcome(s, seed, visits[s], fails, env)
-		if !ok {
-			return nil, false
-		}
-		took[s.ID] = true
-		visits[s]++
-		next := -1
-		for i, e := range s.Next {
-			if !slices.Contains(e.On, outcome) || e.Limit > 0 && edges[edgeName(s, i)] >= e.Limit {
-				continue
-			}
-			if e.When != nil {
-				holds, err := e.When.Bool(env)
-				if err != nil {
-					return nil, false
-				}
-				if !holds {
-					continue
-				}
-			}
-			next = i
-			break
-		}
-		if next < 0 {
-			return took, true
-		}
-		edges[edgeName(s, next)]++
-		took[edgeName(s, next)] = true
-		if s = w.p.Step(0, s.Next[next].To.Step); s == nil {
-			return took, true
-		}
-	}
-	return took, true
-}
-
-func edgeName(s *ir.Step, i int) string { return fmt.Sprintf("%s %d", s.ID, i) }
-
-// outcome returns how a step ends, and puts what it writes into env.
-func (w *walker) outcome(s *ir.Step, seed uint64, visit int, fails *ir.Step, env expr.Values) (ir.Outcome, bool) {
-	if s.When != nil || s.Fallback != nil {
-		return "", false
-	}
-	gate, isGate := s.Action.(ir.Gate)
-	switch s.Action.(type) {
-	case ir.Route, ir.End:
-		return ir.OK, true
-	case ir.Task, ir.Gate:
-	default:
-		return "", false
-	}
-	if isGate && gate.Decider != ir.Work {
-		return ir.OK, true
-	}
-	if s == fails && visit == 0 {
-		return ir.Failed, true
-	}
-	probes := w.probes[s]
-	if len(probes) == 0 {
-		return ir.OK, true
-	}
-	chosen := Combination(probes, FirstCombination(probes, seed, w.stride[s], visit))
-	value := reply(chosen)
+	value = reply(Combination(part.Probes, w.tries[s].at(round)))
 	for _, write := range s.Writes {
-		env[write.Path] = value
+		at := split(write.Part)
+		switch {
+		case len(part.Within) == 0:
+		case len(at) > 0 && !slices.Contains(part.Within, at[0]):
+			continue
+		case len(at) > 0:
+			at = at[1:]
+		default:
+			result := map[string]any{}
+			for _, key := range part.Within {
+				result[key] = value
+				if slices.Contains(part.Texts, key) {
+					result[key] = plainText(value)
+				}
+			}
+			w.env[write.Path] = result
+			continue
+		}
+		if found, ok := expr.Descend(value, at); ok {
+			w.env[write.Path] = found
+		}
 	}
-	if object, _ := value.(map[string]any); isGate && object["approved"] == false {
-		return ir.Rejected, true
-	}
-	return ir.OK, true
+	return value, true
 }
 
-// reply returns a reply with the given values at their places.
-func reply(at map[string]json.RawMessage) any {
-	var whole any = map[string]any{}
-	for _, place := range slices.Sorted(maps.Keys(at)) {
-		value, err := expr.Decode(at[place])
-		if err != nil {
+// plainText returns a value as a text.
+func plainText(v any) string {
+	if text, ok := v.(string); ok {
+		return text
+	}
+	return string(encode(v))
+}
+
+func (w *walk) parallel(a *ir.Parallel) (ir.Outcome, ending) {
+	failed := false
+	branch := func(b ir.BlockID, index int) ending {
+		end := w.block(b, index)
+		failed = failed || end.failed && a.Join != ir.JoinAny && a.Join != ir.JoinBest
+		return end
+	}
+	for i := range a.Branches {
+		if !w.holds(a.Branches[i].When, true) {
 			continue
 		}
-		if place == "" {
-			whole = value
-			continue
+		if end := branch(a.Branches[i].Block, 0); end.run {
+			return ir.OK, end
 		}
-		object, _ := whole.(map[string]any)
-		path := strings.Split(place, ".")
-		for _, name := range path[:len(path)-1] {
-			inner, _ := object[name].(map[string]any)
-			if inner == nil && object != nil {
-				inner = map[string]any{}
-				object[name] = inner
+	}
+	if a.Each != nil {
+		for i, item := range w.items(a.Each) {
+			w.env[a.Each.Var] = item
+			if end := branch(a.Each.Block, i); end.run {
+				return ir.OK, end
 			}
-			object = inner
 		}
-		if object != nil {
-			object[path[len(path)-1]] = value
+	}
+	if failed {
+		return ir.Failed, ending{}
+	}
+	return ir.OK, ending{}
+}
+
+func (w *walk) loop(a *ir.Loop) (ir.Outcome, ending) {
+	rounds := HoldRounds
+	if a.Max > 0 {
+		rounds = a.Max
+	}
+	var items []any
+	if a.Each != nil {
+		items = w.items(a.Each)
+		rounds = min(rounds, len(items))
+	}
+	for i := range rounds {
+		if a.Each != nil {
+			w.env[a.Each.Var] = items[i]
+		}
+		if !w.holds(a.While, true) {
+			return ir.OK, ending{}
+		}
+		end := w.block(a.Block, i)
+		switch {
+		case end.run, end.jump != "":
+			return ir.OK, end
+		case end.failed:
+			return ir.Failed, ending{}
+		case end.loop, w.holds(a.BreakWhen, false):
+			return ir.OK, ending{}
+		}
+	}
+	if a.FailAtMax && a.Each == nil {
+		return ir.Failed, ending{}
+	}
+	return ir.OK, ending{}
+}
+
+// items returns the items of a list; two of them if they are not known.
+func (w *walk) items(e *ir.Each) []any {
+	value, err := e.Items.Eval(w.env)
+	if text, ok := value.(string); ok && err == nil {
+		value, err = expr.Decode(json.RawMessage(text))
+	}
+	if list, ok := value.([]any); ok && err == nil {
+		return list
+	}
+	return []any{nil, nil}
+}
+
+// reply returns a reply with the given values at their places. A list has one item.
+func reply(at map[string]json.RawMessage) any {
+	var whole any
+	for _, place := range slices.Sorted(maps.Keys(at)) {
+		if value, err := expr.Decode(at[place]); err == nil {
+			whole = with(whole, split(place), value)
 		}
 	}
 	return whole
 }
 
-// failing returns which step each of ten seeds fails. It begins with the steps that few seeds run, and chooses for each
-// the last seed that runs it and whose other ways on some other seed takes. ok is false if there is no such choice for
-// all recoveries.
-func (w *walker) failing(all []recovery) (by map[uint64]*ir.Step, ok bool) {
-	by = map[uint64]*ir.Step{}
-	seeds := make([]uint64, 0, Explored)
-	for seed := uint64(Explored); seed > 0; seed-- {
-		seeds = append(seeds, seed)
+// with returns a value with a part of it replaced.
+func with(whole any, at []string, value any) any {
+	if len(at) == 0 {
+		return value
 	}
-	took := map[uint64]map[string]bool{}
-	for _, seed := range seeds {
-		if took[seed], ok = w.walk(seed, nil); !ok {
-			return nil, false
+	if at[0] == each {
+		list, _ := whole.([]any)
+		if len(list) == 0 {
+			list = []any{nil}
 		}
+		list[0] = with(list[0], at[1:], value)
+		return list
 	}
-	runs := func(r recovery) int {
-		n := 0
-		for _, keys := range took {
-			if keys[r.step.ID] {
-				n++
-			}
-		}
-		return n
+	object, _ := whole.(map[string]any)
+	if object == nil {
+		object = map[string]any{}
 	}
-	all = slices.Clone(all)
-	slices.SortStableFunc(all, func(a, b recovery) int { return cmp.Compare(runs(a), runs(b)) })
-	for _, one := range all {
-		if len(one.work) != 1 || one.work[0] != one.step {
-			return nil, false
-		}
-		found := false
-		for _, seed := range seeds {
-			if by[seed] != nil || !took[seed][one.step.ID] {
-				continue
-			}
-			failed, ok := w.walk(seed, one.step)
-			if !ok || w.loses(took, seed, failed) {
-				continue
-			}
-			by[seed], took[seed], found = one.step, failed, true
-			break
-		}
-		if !found {
-			return nil, false
-		}
-	}
-	return by, true
+	object[at[0]] = with(object[at[0]], at[1:], value)
+	return object
 }
 
-// loses reports whether a seed is the only one that takes a way on, and no longer does after a failure.
-func (w *walker) loses(took map[uint64]map[string]bool, seed uint64, failed map[string]bool) bool {
-	for key := range took[seed] {
-		elsewhere := failed[key]
-		for other, keys := range took {
-			elsewhere = elsewhere || other != seed && keys[key]
-		}
-		if !elsewhere {
-			return true
-		}
+// key makes a plan comparable.
+func (p plan) key(order []*ir.Step) string {
+	var out strings.Builder
+	for _, s := range order {
+		fmt.Fprintf(&out, "%d %t %t,", p.tries[s].First, p.tries[s].Hold, p.fails[s])
 	}
-	return false
+	return out.String()
 }

@@ -203,6 +203,7 @@ func (r *recorder) Agent(model string) *provider.AgentInfo {
 // Generate keeps the request.
 func (r *recorder) Generate(_ context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	if r.request == nil {
+		req.Options = withoutAddress(req.Options) // the server gets no key in the body of the request
 		r.request = &req
 	}
 	return func(yield func(provider.Chunk, error) bool) { yield(provider.Chunk{}, errPreviewed) }

@@ -1,6 +1,8 @@
 package step
 
 import (
+	"sync"
+
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/stepkind"
@@ -9,22 +11,31 @@ import (
 // Explore completes a contract with what a simulation has to know about the
 // other steps of the workflow.
 func (j *Job) Explore(c *contract.Contract) {
-	if len(c.Probes) == 0 || j.Kinds == nil {
-		return
+	if len(c.Probes) > 0 && j.Kinds != nil {
+		c.Tries = j.exploration().Tries(j.Step)
 	}
-	c.Stride = contract.Stride(j.Workflow, j.Step, func(s *ir.Step) contract.Part {
-		if s.ID == j.Step.ID {
-			return contract.Part{Probes: c.Probes}
-		}
-		return j.part(s)
-	})
 }
 
 // SimulatesFailure reports whether a simulation with the given seed fails the
 // work of the job: all attempts of the first visit.
 func (j *Job) SimulatesFailure(seed uint64) bool {
-	return seed > 0 && j.Visit == 0 && j.Iteration == 0 && j.Kinds != nil &&
-		contract.Fails(j.Workflow, j.Step, seed, j.part)
+	return seed > 0 && j.Visit == 0 && j.Iteration == 0 && j.Kinds != nil && j.exploration().Fails(j.Step, seed)
+}
+
+// explored is the last workflow that was simulated. The jobs of a run ask for the same one.
+var explored struct {
+	sync.Mutex
+	workflow *ir.Program
+	*contract.Exploration
+}
+
+func (j *Job) exploration() *contract.Exploration {
+	explored.Lock()
+	defer explored.Unlock()
+	if explored.workflow != j.Workflow {
+		explored.workflow, explored.Exploration = j.Workflow, contract.Explore(j.Workflow, j.part)
+	}
+	return explored.Exploration
 }
 
 // part returns what a simulation can vary about a step of the workflow.
@@ -42,7 +53,7 @@ func (j *Job) part(s *ir.Step) contract.Part {
 	if explorer, ok := kind.(stepkind.Explorer); ok {
 		out.Probes = explorer.Explored(j.Workflow, s, task).Probes
 	} else if reply := stepkind.ContractOf(kind, j.Workflow, s, task); reply != nil {
-		out.Probes = reply.Probes
+		out.Probes, out.Within, out.Texts = reply.Probes, reply.Within, reply.Texts
 	}
 	if reporter, ok := kind.(stepkind.FailureReporter); ok {
 		out.Reports = reporter.ReportsFailure(j.Workflow, s, task)

@@ -16,8 +16,9 @@ const AgentOutput = `{"type":"object","required":["recommendations","rules_appli
 
 // OutputField is a part of the output of an agent that code reads.
 type OutputField struct {
-	Path     string `json:"path"`           // dotted
-	Type     string `json:"type,omitempty"` // in JSON; empty if any
+	Path     string `json:"path"`            // dotted; * stands for the items of a list
+	Type     string `json:"type,omitempty"`  // in JSON, several with " or " between them; empty if any
+	Least    int    `json:"least,omitempty"` // how many items it must have
 	Required bool   `json:"required,omitempty"`
 	Var      string `json:"var,omitempty"` // the variable that it becomes
 }
@@ -49,21 +50,41 @@ func OutputSpec(agent string, fields []OutputField) (contract.Spec, []ir.Write) 
 
 // schemaNode is the part of JSON Schema that describes an output.
 type schemaNode struct {
-	Type       string                 `json:"type,omitempty"`
+	Type       any                    `json:"type,omitempty"`
 	Required   []string               `json:"required,omitempty"`
 	Properties map[string]*schemaNode `json:"properties,omitempty"`
 	Items      *schemaNode            `json:"items,omitempty"`
+	MinItems   int                    `json:"minItems,omitempty"`
 }
 
 // add adds a field below a node, unless the schema says something else about it.
 func (n *schemaNode) add(path []string, f OutputField) {
 	if len(path) == 0 {
-		if n.Type == "" {
+		switch {
+		case n.Type != nil || f.Type == "":
+		case strings.Contains(f.Type, " or "):
+			n.Type = strings.Split(f.Type, " or ")
+		default:
 			n.Type = f.Type
+		}
+		if n.Type == "array" {
+			n.MinItems = max(n.MinItems, f.Least)
 		}
 		return
 	}
-	if n.Type == "" {
+	if path[0] == contract.AnyItem {
+		if n.Type == nil {
+			n.Type = "array"
+		}
+		if n.Type == "array" {
+			if n.Items == nil {
+				n.Items = &schemaNode{}
+			}
+			n.Items.add(path[1:], f)
+		}
+		return
+	}
+	if n.Type == nil {
 		n.Type = "object"
 	}
 	if n.Type != "object" {

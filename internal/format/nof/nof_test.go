@@ -484,6 +484,18 @@ func TestNodesDeclareWhatTheyReadFromOutputs(t *testing.T) {
 		`"spend": result.output["analysis_data"]["spend"]`: `[{"path":"analysis_data.spend","type":"number","required":true,` +
 			`"var":"state.spend"},{"path":"analysis_data","required":true},{"path":"meta_insight","required":true}]`,
 		`"spend": 1.0`: `[{"path":"meta_insight","required":true}]`,
+		`"spend": sum(x["price"] * 2 for x in result.output.get("analysis_data", {})["items"])`: `[` +
+			`{"path":"analysis_data.items","type":"array","required":true},` +
+			`{"path":"analysis_data.items.*"},{"path":"analysis_data","type":"object"},` +
+			`{"path":"analysis_data.items.*.price","type":"number","required":true},{"path":"meta_insight","required":true}]`,
+		`"spend": len(result.output["recommendations"][0]["title"])`: `[` +
+			`{"path":"recommendations.*.title","type":"array or string","required":true},` +
+			`{"path":"recommendations","type":"array","required":true,"least":1},{"path":"recommendations.*"},` +
+			`{"path":"meta_insight","required":true}]`,
+		`"spend": 1.0 if not result.output["recommendations"] else len(result.output["recommendations"][0]["title"])`: `[` +
+			`{"path":"recommendations","type":"array","required":true},` +
+			`{"path":"recommendations.*.title","type":"array or string"},{"path":"recommendations.*"},` +
+			`{"path":"meta_insight","required":true}]`,
 	} {
 		source := read(t, "two.nof.md")
 		if !strings.Contains(source, line) {

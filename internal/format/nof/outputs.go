@@ -9,21 +9,29 @@ import (
 )
 
 // outputs finds what a node function reads from the outputs of its agents: result.output["a"],
-// result.output.get("a", {}).get("b", 0.0), also through variables.
+// result.output.get("a", {}).get("b", 0.0), result.output["a"][0]["b"], also through variables and loops.
 type outputs struct {
 	runs    func(*python.Call) bool
 	results map[string]string // variables that hold the result of an agent, with its key
 	places  map[string]place  // variables that hold a part of an output
 	found   map[string][]outputField
+	tested  map[string]bool // the places that a condition looks at, by agent and path
+	tries   bool            // the code handles exceptions
 }
+
+// anyItem stands for the items of a list in a path.
+const anyItem = "*"
 
 // outputField is a part of the output of an agent that a node reads.
 type outputField struct {
 	Path     string `json:"path"`
 	Type     string `json:"type,omitempty"` // in JSON
 	Required bool   `json:"required,omitempty"`
-	Var      string `json:"var,omitempty"` // the variable that it becomes
+	Var      string `json:"var,omitempty"`   // the variable that it becomes
+	Least    int    `json:"least,omitempty"` // how many items it must have
 	field    string // of the state
+	assumed  bool   // the code fails without it, unless a condition looks at it
+	least    int    // like Least, if assumed
 }
 
 // place is a part of the output of an agent.
@@ -32,10 +40,12 @@ type place struct {
 	path     []string
 	kind     string // the JSON type, if known
 	required bool   // the code fails without it
+	assumed  bool   // the code fails without it, unless a condition looks at it
 }
 
 func (d *document) readOutputs(def *python.FuncDef) map[string][]outputField {
 	o := &outputs{runs: d.runnerCall, results: map[string]string{}, places: map[string]place{}, found: map[string][]outputField{}}
+	o.tested = map[string]bool{}
 	python.Walk(def.Def.Body, func(x any) bool {
 		switch x := x.(type) {
 		case *python.Assign:
@@ -46,14 +56,154 @@ func (d *document) readOutputs(def *python.FuncDef) map[string][]outputField {
 			o.assign(x.Target, x.X)
 		case *python.Return:
 			o.returned(x.X)
+		case *python.For:
+			o.items(x.Target, x.In)
+		case *python.If:
+			o.test(x.Cond)
+		case *python.Try:
+			o.tries = true
 		case python.Expr:
+			o.used(x)
 			if p, ok := o.place(x); ok && len(p.path) > 0 {
 				o.add(p, "")
 			}
 		}
 		return true
 	})
+	o.require()
 	return o.found
+}
+
+// require makes the parts required that the code assumes.
+func (o *outputs) require() {
+	for agent, list := range o.found {
+		for i := range list {
+			one := &list[i]
+			if o.tries || o.isTested(agent, one.Path) {
+				continue
+			}
+			one.Required, one.Least = one.Required || one.assumed, one.least
+		}
+	}
+}
+
+// isTested reports whether a condition looks at a place or at one around it.
+func (o *outputs) isTested(agent, path string) bool {
+	for path != "" {
+		if o.tested[agent+" "+path] {
+			return true
+		}
+		path = path[:max(strings.LastIndexByte(path, '.'), 0)]
+	}
+	return false
+}
+
+// test finds the places that a condition looks at: x, not x, "key" in x, len(x) > 0, and chains of them.
+func (o *outputs) test(x python.Expr) {
+	switch x := x.(type) {
+	case *python.Unary:
+		o.test(x.X)
+	case *python.BoolOp:
+		o.test(x.X)
+		o.test(x.Y)
+	case *python.Compare:
+		if key, ok := literalText(x.First); ok && len(x.Ops) == 1 && strings.HasSuffix(x.Ops[0], "in") {
+			if p, ok := o.below(x.Rest[0], key, nil, false); ok {
+				o.tested[p.agent+" "+strings.Join(p.path, ".")] = true
+			}
+			return
+		}
+		o.test(x.First)
+		for _, one := range x.Rest {
+			o.test(one)
+		}
+	case *python.Call:
+		if name, ok := x.Fn.(*python.Name); ok && (name.ID == "len" || name.ID == "isinstance") && len(x.Args) > 0 {
+			o.test(x.Args[0].X)
+			return
+		}
+	}
+	if p, ok := o.place(x); ok {
+		o.tested[p.agent+" "+strings.Join(p.path, ".")] = true
+	}
+}
+
+// items makes the target of a loop the items of a list.
+func (o *outputs) items(target, list python.Expr) {
+	p, ok := o.place(list)
+	if !ok || len(p.path) == 0 {
+		return
+	}
+	p.kind = "array"
+	o.add(p, "")
+	if name, ok := target.(*python.Name); ok {
+		o.places[name.ID] = place{agent: p.agent, path: append(slices.Clone(p.path), anyItem)}
+	}
+}
+
+// textMethods are the methods that only texts have.
+var textMethods = []string{"lower", "upper", "strip", "title", "split", "splitlines", "startswith", "endswith", "replace"}
+
+// used finds what an expression says about the types of places.
+func (o *outputs) used(x python.Expr) {
+	typed := func(x python.Expr, kind string) {
+		if p, ok := o.place(x); ok && len(p.path) > 0 {
+			p.kind = kind
+			o.add(p, "")
+		}
+	}
+	switch x := x.(type) {
+	case *python.Comp:
+		for _, c := range x.Clauses {
+			o.items(c.Target, c.In)
+		}
+	case *python.IfExp:
+		o.test(x.Cond)
+	case *python.BoolOp:
+		o.test(x)
+	case *python.Call:
+		switch fn := x.Fn.(type) {
+		case *python.Attr:
+			if slices.Contains(textMethods, fn.Name) {
+				typed(fn.X, "string")
+			}
+		case *python.Name:
+			if fn.ID == "len" && len(x.Args) == 1 {
+				typed(x.Args[0].X, "array or string")
+			}
+		}
+	case *python.Binary:
+		if slices.Contains([]string{"-", "/", "//", "**", "*"}, x.Op) && typeOf(x.X) != "string" && typeOf(x.Y) != "string" {
+			typed(x.X, "number")
+			typed(x.Y, "number")
+		}
+	case *python.Compare:
+		for i, op := range x.Ops {
+			if strings.ContainsAny(op, "<>") && i == 0 && typeOf(x.Rest[0]) == "number" {
+				typed(x.First, "number")
+			}
+		}
+	case *python.Index:
+		if n, ok := position(x.Key); ok {
+			if p, ok := o.place(x.X); ok && len(p.path) > 0 {
+				p.kind = "array"
+				o.add(p, "")
+				list := o.found[p.agent]
+				at := slices.IndexFunc(list, func(f outputField) bool { return f.Path == strings.Join(p.path, ".") })
+				list[at].least = max(list[at].least, n+1)
+			}
+		}
+	}
+}
+
+// position returns the index of a list item that an expression is.
+func position(x python.Expr) (int, bool) {
+	c, ok := x.(*python.Const)
+	if !ok {
+		return 0, false
+	}
+	n, ok := c.Value.(int64)
+	return int(n), ok && n >= 0 && n < 100
 }
 
 func (o *outputs) assign(target, value python.Expr) {
@@ -101,7 +251,13 @@ func (o *outputs) place(x python.Expr) (place, bool) {
 		}
 	case *python.Index:
 		if key, ok := literalText(x.Key); ok {
-			return o.below(x.X, key, nil, true)
+			p, ok := o.below(x.X, key, nil, true)
+			p.assumed = true
+			return p, ok
+		}
+		if _, ok := position(x.Key); ok {
+			p, ok := o.place(x.X)
+			return place{agent: p.agent, path: append(slices.Clone(p.path), anyItem)}, ok && len(p.path) > 0
 		}
 	case *python.Call:
 		if fn, ok := x.Fn.(*python.Attr); ok && fn.Name == "get" && len(x.Args) > 0 {
@@ -122,7 +278,7 @@ func (o *outputs) below(x python.Expr, key string, instead python.Expr, required
 	if !ok || key == "" || strings.Contains(key, ".") {
 		return place{}, false
 	}
-	return place{p.agent, append(slices.Clone(p.path), key), typeOf(instead), p.required && required}, true
+	return place{p.agent, append(slices.Clone(p.path), key), typeOf(instead), p.required && required, false}, true
 }
 
 func (o *outputs) add(p place, field string) {
@@ -134,11 +290,11 @@ func (o *outputs) add(p place, field string) {
 		list = append(list, outputField{Path: path})
 	}
 	one := &list[i]
-	one.Required = one.Required || p.required
-	if one.Type == "" {
+	one.Required, one.assumed = one.Required || p.required, one.assumed || p.assumed
+	if one.Type == "" || one.Type == "array or string" && p.kind != "" {
 		one.Type = p.kind
 	}
-	if one.field == "" {
+	if one.field == "" && !strings.Contains(path, anyItem) {
 		one.field = field
 	}
 	o.found[p.agent] = list

@@ -316,6 +316,18 @@ func chatEvents(body []byte) ([]byte, error) {
 			}
 			message["tool_calls"] = raw
 		}
+		var parts []struct{ Text string }
+		if json.Unmarshal(message["content"], &parts) == nil && parts != nil { // as some servers put it
+			text := ""
+			for _, p := range parts {
+				text += p.Text
+			}
+			content, err := json.Marshal(text)
+			if err != nil {
+				return nil, err
+			}
+			message["content"] = content
+		}
 		delta, err := json.Marshal(message)
 		if err != nil {
 			return nil, err

@@ -170,20 +170,24 @@ func TestPlainRepliesWithoutAReason(t *testing.T) {
 	}{
 		{`{"message":{"role":"assistant","content":"Yes."},"finish_reason":null}`, provider.Done},
 		{`{"message":{"role":"assistant","content":"Yes."}}`, provider.Done},
+		{`{"message":{"role":"assistant","content":[{"type":"text","text":"Y"},{"type":"text","text":"es."}]}}`, provider.Done},
 		{`{"message":{"role":"assistant","content":"","tool_calls":[{"id":"1","type":"function",` +
 			`"function":{"name":"weather","arguments":"{}"}}]}}`, provider.WantsTool},
 	} {
-		asked := 0
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			asked++
-			w.Header().Set("Content-Type", "application/json")
-			fmt.Fprintf(w, "\ufeff"+`{"id":"c","object":"chat.completion","model":"m","choices":[%s]}`, c.choice)
-		}))
-		model := openai.NewChat(httptransport.Options{BaseURL: server.URL})
-		reply, err := providertest.Collect(t, model.Generate(t.Context(), providertest.AskTool()))
-		server.Close()
-		if err != nil || reply.Stop != c.stop || asked != 1 {
-			t.Errorf("%s: %+v, %v after %d requests", c.choice, reply, err, asked)
+		for _, kind := range []string{"application/json", "text/event-stream"} {
+			asked := 0
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				asked++
+				w.Header().Set("Content-Type", kind)
+				fmt.Fprintf(w, "\ufeff"+`{"id":"c","object":"chat.completion","model":"m","choices":[%s]}`, c.choice)
+			}))
+			model := openai.NewChat(httptransport.Options{BaseURL: server.URL})
+			reply, err := providertest.Collect(t, model.Generate(t.Context(), providertest.AskTool()))
+			server.Close()
+			if err != nil || reply.Stop != c.stop || asked != 1 ||
+				c.stop == provider.Done && (len(reply.Blocks) != 1 || reply.Blocks[0].Text != "Yes.") {
+				t.Errorf("%s as %s: %+v, %v after %d requests", c.choice, kind, reply, err, asked)
+			}
 		}
 	}
 }

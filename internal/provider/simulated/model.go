@@ -200,7 +200,7 @@ type attempt struct{ at map[string]json.RawMessage }
 // all combinations, so that some run takes every branch and every loop ends.
 func (m Model) explore(d dice, c *contract.Contract) []attempt {
 	var out []attempt
-	first := contract.FirstCombination(c.Probes, m.Seed, c.Stride, d.round)
+	first := c.FirstCombination(m.Seed, d.round)
 	for i := range contract.Combinations(c.Probes) {
 		if one := (attempt{at: contract.Combination(c.Probes, first+uint64(i))}); len(one.at) > 0 {
 			out = append(out, one)
@@ -225,12 +225,23 @@ func (a attempt) schema() any {
 }
 
 // within returns the schema of a dotted path below an object's schema, which
-// it makes required. The empty path is the object itself.
+// it makes required. The empty path is the object itself. Lists have at least one item on the way.
 func within(doc map[string]any, key string) map[string]any {
 	if key == "" {
 		return doc
 	}
 	for name := range strings.SplitSeq(key, ".") {
+		if name == contract.AnyItem {
+			doc["type"] = "array"
+			doc["minItems"] = json.Number("1")
+			items, _ := doc["items"].(map[string]any)
+			if items == nil {
+				items = map[string]any{}
+				doc["items"] = items
+			}
+			doc = items
+			continue
+		}
 		doc["type"] = "object"
 		properties, _ := doc["properties"].(map[string]any)
 		if properties == nil {

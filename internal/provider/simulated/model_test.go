@@ -3,6 +3,7 @@ package simulated_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -91,20 +92,22 @@ func probe(at string, values ...string) contract.Probe {
 }
 
 // Within as many visits as there are values each is taken once, whatever the
-// seed: no loop that waits for one of them runs forever. One seed of ten
-// repeats the first value up to a limit.
+// seed: no loop that waits for one of them runs forever. A value that is held is
+// repeated up to a limit.
 func TestProbesGoRound(t *testing.T) {
 	values := []string{`"billing"`, `"technical"`, `"other"`}
 	rapid.Check(t, func(rt *rapid.T) {
 		m := simulated.Model{Seed: rapid.Uint64Max(1<<60).Draw(rt, "seed")}
 		first := rapid.IntRange(0, 50).Draw(rt, "first")
-		if contract.Stubborn(m.Seed) {
-			first = max(first, contract.StubbornRounds)
+		hold := rapid.Bool().Draw(rt, "hold")
+		if hold {
+			first = max(first, contract.HoldRounds)
 		}
 		by := rapid.SampledFrom([]string{"visit", "iteration", "attempt"}).Draw(rt, "by")
 		seen := map[any]bool{}
 		for n := first; n < first+len(values); n++ {
 			p := provider.Purpose{Workflow: "w", Step: "triage", Contract: described("Object: { kind: text, why: text }", probe("kind", values...))}
+			p.Contract.Tries = slices.Repeat([]contract.Try{{First: 1, Hold: hold}}, contract.Explored)
 			switch by {
 			case "visit":
 				p.Visit, p.Key = n, fmt.Sprintf("triage~%d#0", n)
@@ -136,12 +139,13 @@ func TestProbesAreCombined(t *testing.T) {
 	if len(seen) != 6 {
 		t.Errorf("saw only %v", seen)
 	}
-	// A step that is reached by one of two ways waits for both before it moves on.
+	// Each seed begins with the combination that the exploration of the workflow chose for it.
 	c = described("Object: { ok: boolean }", probe("ok", "false", "true"))
-	c.Stride = 2
+	c.Tries = slices.Repeat([]contract.Try{{First: 0}, {First: 0}, {First: 1}, {First: 1}, {First: 0}}, 2)
 	var all []any
 	for seed := range uint64(4) {
-		all = append(all, object(t, simulated.Model{Seed: seed}, provider.Request{For: provider.Purpose{Step: "s", Contract: c}})["ok"])
+		all = append(all, object(t, simulated.Model{Seed: seed + 1},
+			provider.Request{For: provider.Purpose{Step: "s", Contract: c}})["ok"])
 	}
 	if fmt.Sprint(all) != "[false false true true]" {
 		t.Errorf("got %v", all)
@@ -199,13 +203,21 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// A seed of ten repeats its value, so that a loop with a limit reaches it.
-func TestStubbornSeedsRepeatTheirValue(t *testing.T) {
-	for n := range contract.StubbornRounds {
-		p := provider.Purpose{Step: "poll", Visit: n, Contract: contract.Contract{Probes: []contract.Probe{probe("", `"no"`, `"yes"`)}}}
+// A value that is held is repeated, so that a loop with a limit reaches it, and is given up after some rounds.
+func TestHeldValuesAreRepeated(t *testing.T) {
+	c := contract.Contract{
+		Probes: []contract.Probe{probe("", `"no"`, `"yes"`)},
+		Tries:  slices.Repeat([]contract.Try{{Hold: true}}, contract.Explored),
+	}
+	for n := range contract.HoldRounds {
+		p := provider.Purpose{Step: "poll", Visit: n, Contract: c}
 		if got := reply(t, simulated.Model{Seed: 9}, provider.Request{For: p}); got != "no" {
 			t.Errorf("visit %d: got %q", n, got)
 		}
+	}
+	p := provider.Purpose{Step: "poll", Visit: contract.HoldRounds + 1, Contract: c}
+	if got := reply(t, simulated.Model{Seed: 9}, provider.Request{For: p}); got != "yes" {
+		t.Errorf("after the last round: got %q", got)
 	}
 }
 

@@ -264,8 +264,12 @@ func (c *checker) begins(f *transcriptFile, l *transcriptLine) {
 	if call != (l.step.Kind == "call_workflow") {
 		c.breach(f, l, "the kind is %q", l.step.Kind)
 	}
-	around, nested := strings.CutSuffix(l.Path, "."+l.step.Name)
-	if !nested && l.Path != l.step.Name {
+	name := l.step.Name
+	if strings.HasPrefix(l.Type, "hook.") && strings.HasPrefix(name, "workflow:") {
+		name = l.Path[strings.LastIndexByte(l.Path, '.')+1:] // hooks of the workflow have the name of their event
+	}
+	around, nested := strings.CutSuffix(l.Path, "."+name)
+	if !nested && l.Path != name {
 		c.breach(f, l, "the path does not end with the name")
 		return
 	}
