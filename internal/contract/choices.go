@@ -12,8 +12,8 @@ import (
 // decisions lists, for each place in the reply, the values that later steps
 // look for and what they lead to.
 func (b *builder) decisions() []Decision {
-	if b.spec.Into != "" {
-		return nil // what is merged of several replies decides
+	if b.spec.Items {
+		return nil // the list that several replies are merged into decides
 	}
 	var out []Decision
 	var closed []bool
@@ -57,7 +57,7 @@ func (b *builder) decisions() []Decision {
 		if u.decision != nil {
 			closed[n] = closed[n] || u.decision.closed
 		}
-		if d.Else == "" && (u.decision != nil || node["type"] == "boolean") {
+		if d.Else == "" && (u.decision != nil || soleType(node) == "boolean") {
 			d.Else = u.otherwise
 		}
 	}
@@ -75,7 +75,7 @@ func (b *builder) decisions() []Decision {
 	}
 	for i := range out {
 		node := b.find(split(out[i].At))
-		boolean := node["type"] == "boolean"
+		boolean := soleType(node) == "boolean"
 		out[i].Open = !boolean && (!closed[i] || len(out[i].Options) == 1) && node["enum"] == nil
 		if boolean && len(out[i].Options) == 1 && out[i].Else != "" {
 			other := string(out[i].Options[0].Value) != "true"
@@ -92,7 +92,7 @@ func (b *builder) decisions() []Decision {
 // options reports whether a use compares a place with a constant, or looks for it there. A condition that is a boolean
 // compares it with true. Of a boolean, being unequal to one value is being equal to the other.
 func (u *use) options(node map[string]any) bool {
-	boolean := node["type"] == "boolean" || slices.Contains(anyList(node["type"]), any("boolean"))
+	boolean := slices.Contains(append(anyList(node["type"]), node["type"]), any("boolean"))
 	if u.how == isTruth && (!u.loose || boolean) {
 		u.how, u.value = isEqual, true
 	}
@@ -156,7 +156,7 @@ const mostLeads = 400
 func typed(u *use, node map[string]any) (json.RawMessage, bool) {
 	v := u.value
 	if text, ok := v.(string); ok && u.loose {
-		switch node["type"] {
+		switch soleType(node) {
 		case "boolean":
 			switch text {
 			case "true", "false":
@@ -166,7 +166,7 @@ func typed(u *use, node map[string]any) (json.RawMessage, bool) {
 			if f, err := strconv.ParseFloat(text, 64); err == nil {
 				v = f
 			}
-		case nil:
+		case "":
 			for _, value := range anyList(node["enum"]) {
 				if _, isText := value.(string); !isText && string(encode(value)) == text {
 					return encode(value), true
@@ -176,6 +176,21 @@ func typed(u *use, node map[string]any) (json.RawMessage, bool) {
 	}
 	raw := encode(v)
 	return raw, accepts(node, raw)
+}
+
+// soleType returns the type of a schema that allows one type, or one type and null; otherwise it returns "".
+func soleType(node map[string]any) string {
+	kind, _ := node["type"].(string)
+	for _, t := range anyList(node["type"]) {
+		switch {
+		case t == "null":
+		case kind != "":
+			return ""
+		default:
+			kind, _ = t.(string)
+		}
+	}
+	return kind
 }
 
 func anyList(v any) []any {
@@ -231,7 +246,7 @@ func possible(node map[string]any, u use) bool {
 		return ok
 	}
 	limit, isNumber := u.value.(float64)
-	t, _ := node["type"].(string)
+	t := soleType(node)
 	switch u.how {
 	case isSearched:
 		items, ok := node["items"].(map[string]any)

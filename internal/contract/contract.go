@@ -44,6 +44,8 @@ type Contract struct {
 	// Under is the key that a reply of plain text belongs under when the
 	// contract asks for an object.
 	Under string `json:"under,omitempty"`
+	// Merged says that the reply is merged with those of other workers, and that the merged value decides.
+	Merged bool `json:"merged,omitempty"`
 	// Probes are the values that take a run along different branches.
 	Probes []Probe `json:"probes,omitempty"`
 	// Tries are the values that each of ten simulations begins with; see Explore.
@@ -236,7 +238,7 @@ func (b *builder) contract() Contract {
 	if doc, says := b.doc.(map[string]any); says && len(doc) > 0 {
 		c.Schema, c.Document = b.written(doc), doc
 	}
-	c.Kind = kindOf(b.doc, c.Choices)
+	c.Kind, c.Merged = kindOf(b.doc, c.Choices), b.spec.Into != "" && len(c.Choices) > 0
 	if c.Kind == Object && len(b.slots) == 1 {
 		c.Under = b.slots[0].write.Under
 	}
@@ -481,17 +483,19 @@ func (b *builder) need(at []string) (map[string]any, bool) {
 	var first *use
 	var soft []any
 	required, conflict := len(at) == 0, false
+	filled := required // some use needs a value other than null
 	whole, sized, firstKind := false, "", ""
+	truth, quoted, other := false, false, false
 	for i := range b.uses {
 		u := &b.uses[i]
 		if len(u.at) > len(at) && slices.Equal(u.at[:len(at)], at) {
-			required = required || !u.guarded
+			required, filled, other = required || u.required(), true, true
 			continue
 		}
 		if !slices.Equal(u.at, at) {
 			continue
 		}
-		required = required || !u.guarded
+		required, filled = required || u.required(), filled || u.required() && !(u.quoted && u.guarded)
 		kind := u.kind()
 		if kind == "" && b.needsBoolean(u) {
 			kind = "boolean"
@@ -508,6 +512,8 @@ func (b *builder) need(at []string) (map[string]any, bool) {
 		case u.soft() && u.value != nil:
 			soft = append(soft, u.value)
 		case kind == "":
+			truth, quoted = truth || u.how == isTruth, quoted || u.quoted
+			other = other || u.how != isTruth && !u.quoted
 		case first == nil:
 			first, firstKind = u, kind
 		case firstKind != kind:
@@ -518,19 +524,28 @@ func (b *builder) need(at []string) (map[string]any, bool) {
 	if whole && firstKind == "number" {
 		firstKind = "integer"
 	}
+	one := func(kind string) map[string]any {
+		if filled || kind == "array" {
+			return map[string]any{"type": kind}
+		}
+		return map[string]any{"type": []any{kind, "null"}}
+	}
 	switch {
 	case conflict:
 		return nil, required
-	case first != nil && !required && firstKind != "array":
-		return map[string]any{"type": []any{firstKind, "null"}}, false
 	case first != nil:
-		return map[string]any{"type": firstKind}, required
+		return one(firstKind), required
 	case len(soft) > 0:
-		return map[string]any{"type": typeOfAll(soft)}, required
+		return one(typeOfAll(soft)), required
 	case sized == "array":
-		return map[string]any{"type": "array"}, required
+		return one("array"), required
 	case sized != "": // both have a length
 		return map[string]any{"type": []any{"array", "string"}}, required
+	case other || len(at) == 0:
+	case quoted:
+		return one("string"), required
+	case truth: // of a text such as "no", too, the condition would be true
+		return one("boolean"), required
 	}
 	return nil, required
 }
@@ -593,7 +608,7 @@ func (b *builder) close(decisions []Decision) {
 	}
 	for _, d := range decisions {
 		node := b.find(split(d.At))
-		if d.Open || node == nil || node["enum"] != nil || node["const"] != nil || node["type"] == "boolean" {
+		if d.Open || node == nil || node["enum"] != nil || node["const"] != nil || soleType(node) == "boolean" {
 			continue
 		}
 		var values []any

@@ -51,7 +51,7 @@ func (b *builder) probe(at []string, decisions []Decision) []json.RawMessage {
 			}
 		}
 	}
-	kind, _ := node["type"].(string)
+	kind := soleType(node)
 	for _, d := range decisions {
 		if d.At == join(at) && d.Open {
 			add(unlike)

@@ -110,7 +110,11 @@ func (c *Contract) choice(d *Decision) string {
 	if d.Else != "" {
 		other = "Any other reply means: " + d.Else + "."
 	}
-	return "Your reply decides what happens next:" + lines.String() + "\n" + other +
+	decides := "Your reply decides what happens next:"
+	if c.Merged {
+		decides = "Your reply is merged with those of other workers, and the result decides what happens next:"
+	}
+	return decides + lines.String() + "\n" + other +
 		"\nIf one of the values above applies, reply with that value alone. Otherwise reply in your own words."
 }
 

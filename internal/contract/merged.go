@@ -69,7 +69,9 @@ func (b *builder) collectMerged() {
 			}
 			u.at = u.at[1:]
 		}
-		u.decision = nil
+		if b.spec.Items {
+			u.decision = nil // the merged list decides, not one worker's part of it
+		}
 		if !slices.ContainsFunc(b.uses, u.same) {
 			b.uses = append(b.uses, u)
 		}

@@ -32,14 +32,18 @@ type use struct {
 	value   any // bool, float64 or string; nil if it is not a constant
 	loose   bool
 	guarded bool
-	negated bool // the comparison must be false
-	above   bool
-	text    bool    // what is used is the text of the reply
-	other   string  // the type of what it is compared with
-	near    float64 // the number that it is compared with, where other is one
-	over    bool    // the comparison excludes the constant itself
-	whole   bool    // the value is converted to a whole number
-	least   int     // how many items a list must have
+	// optional says that the comparison is false if the value is missing or null, as the reference program of the
+	// format has it.
+	optional bool
+	quoted   bool // a template inserts the value into a text
+	negated  bool // the comparison must be false
+	above    bool
+	text     bool    // what is used is the text of the reply
+	other    string  // the type of what it is compared with
+	near     float64 // the number that it is compared with, where other is one
+	over     bool    // the comparison excludes the constant itself
+	whole    bool    // the value is converted to a whole number
+	least    int     // how many items a list must have
 	// condition is the expression, if further parts of it decide, too.
 	condition string
 	// alternative says that the expression can hold although the comparison does not come out as required.
@@ -75,6 +79,15 @@ func (b *branching) otherwise(path string) string {
 func (u use) same(o use) bool {
 	return slices.Equal(u.at, o.at) && u.how == o.how && u.value == o.value && u.loose == o.loose && u.guarded == o.guarded &&
 		u.negated == o.negated && u.text == o.text && u.leads == o.leads && u.span == o.span
+}
+
+// required reports whether a reply must have the value. A comparison that works without it requires it only if no way on
+// is left for a reply that has none of the compared values.
+func (u *use) required() bool {
+	if u.optional {
+		return !u.guarded && u.decision != nil && u.decision.closed && u.decision.rules > 1
+	}
+	return u.quoted || !u.guarded
 }
 
 // kind is the JSON type that the use asks for; empty if it takes several.
@@ -410,7 +423,7 @@ func (t *tracer) enter(s *ir.Step) {
 	}
 	for _, r := range s.Mentions {
 		if rest, ok := below(r.Path, t.path); ok && rest != "" {
-			t.out = append(t.out, use{at: place(rest), guarded: t.avoids(s), path: r.Path, span: r.Span})
+			t.out = append(t.out, use{at: place(rest), quoted: true, guarded: t.avoids(s), path: r.Path, span: r.Span})
 		}
 	}
 	t.action(s)
@@ -621,7 +634,7 @@ func (t *tracer) condition(e *expr.Expr, decides effect) {
 		one := use{
 			at: place(rest), value: u.Value, loose: u.Loose, guarded: u.Guarded, negated: u.Negated, above: u.Above,
 			path: u.Path.String(), span: u.Path.Span, effect: decides, over: u.Strictly, whole: u.Whole,
-			alternative: u.Alternative,
+			alternative: u.Alternative, optional: e.Dialect == expr.AIFlow || e.Dialect == expr.AIFlowReference,
 		}
 		if u.Compound {
 			one.condition = strings.Join(strings.Fields(e.Text), " ")
@@ -739,15 +752,21 @@ func alone(e *expr.Expr, p expr.Path) bool {
 	return strings.TrimPrefix(text, ".") == strings.Join(p.Written, ".")
 }
 
-// typeOf is the type of a variable that a value is compared with, as far as it
-// is declared, and the number that it begins with.
+// typeOf returns the type of a variable that a value is compared with for order, as far as it is known, and the number
+// that the variable begins with. A variable that a step writes without a declared type is a number.
 func (t *tracer) typeOf(path []string) (kind string, number float64) {
 	name := join(path)
 	for i := range t.p.Vars {
-		if t.p.Vars[i].Path != name {
+		v := &t.p.Vars[i]
+		if rest, ok := below(name, v.Path); ok && len(v.Schema) > 0 {
+			if kind := ordered(inside(decode(v.Schema), split(rest))); kind != "" {
+				return kind, 0
+			}
+		}
+		if v.Path != name {
 			continue
 		}
-		switch v := decode(t.p.Vars[i].Init).(type) {
+		switch v := decode(v.Init).(type) {
 		case string:
 			return "string", 0
 		case json.Number:
@@ -759,12 +778,40 @@ func (t *tracer) typeOf(path []string) (kind string, number float64) {
 		}
 	}
 	if path[0] == "input" && t.p.Input != nil {
-		switch inside(decode(t.p.Input.Schema), path[1:])["type"] {
-		case "number", "integer":
-			return "number", 0
-		case "string":
-			return "string", 0
+		return ordered(inside(decode(t.p.Input.Schema), path[1:])), 0
+	}
+	if path[0] == wholeOutput && t.p.Output != nil {
+		if kind := ordered(inside(decode(t.p.Output.Schema), path[1:])); kind != "" {
+			return kind, 0
 		}
 	}
+	if t.writes(name) {
+		return "number", 0
+	}
 	return "", 0
+}
+
+// ordered returns "number" or "string" for a schema of values that can be compared for order; otherwise "".
+func ordered(node map[string]any) string {
+	switch node["type"] {
+	case "number", "integer":
+		return "number"
+	case "string":
+		return "string"
+	}
+	return ""
+}
+
+// writes reports whether a step writes a variable, or one that it is a part of.
+func (t *tracer) writes(name string) bool {
+	for b := range t.p.Blocks {
+		for i := range t.p.Blocks[b].Steps {
+			for _, w := range t.p.Blocks[b].Steps[i].Writes {
+				if _, ok := below(name, w.Path); ok {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
