@@ -483,7 +483,7 @@ var (
 		return regexp.MustCompile(`(?i)^[$€£¥]\s*|\s*(?:[$€£¥]|\b(?:points?|stars?|euros?|dollars?|eur|usd|gbp|chf))$`)
 	})
 	signed = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^(?:([-−]|minus\s|negative\s)|\+)?\s*(.*)$`)
+		return regexp.MustCompile(`(?i)^(?:([-−]|(?:minus|negative)\s+)|\+)?(\S.*)$`)
 	})
 )
 
@@ -494,11 +494,13 @@ func numeralOf(s string) (any, bool) {
 	}
 	m := signed().FindStringSubmatch(s)
 	if m == nil {
-		return nil, false // several lines
+		return nil, false // no value, or several lines
 	}
 	unsigned := counted().ReplaceAllString(m[2], "")
 	if m[2] == s && unsigned != s { // "$-5"
-		m = signed().FindStringSubmatch(unsigned)
+		if m = signed().FindStringSubmatch(unsigned); m == nil {
+			return nil, false
+		}
 		unsigned = m[2]
 	}
 	n, ok := unsignedNumber(strings.Join(strings.Fields(strings.ToLower(unsigned)), " "))
@@ -675,7 +677,7 @@ func keyed(text string, n *schema.Node) (object map[string]any, problems []strin
 	values, current, alone := map[string]string{}, "", true
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "```") {
+		if strings.HasPrefix(line, "```") {
 			continue
 		}
 		name, value := "", ""
@@ -693,7 +695,7 @@ func keyed(text string, n *schema.Node) (object map[string]any, problems []strin
 			current, values[name] = name, value
 		case current != "" && m == nil && isText(n.Properties[current]):
 			values[current] += "\n" + line
-		default:
+		case line != "":
 			alone = false
 		}
 	}
