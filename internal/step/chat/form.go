@@ -72,33 +72,41 @@ func (r *reader) read(text string) (json.RawMessage, []string) {
 	}
 	root := target(r.schema.Root())
 	if slices.Equal(root.Types, []string{"string"}) {
-		return r.readValue(text, root, onlyWhole(text)) // JSON inside a text belongs to the text
+		return r.readValue(text, root) // JSON inside a text belongs to the text
 	}
 	answers := elements(said, func(name string) bool {
 		return slices.Contains(answerTags, name) || r.form.Name != "" && name == plainKey(r.form.Name)
 	})
 	var values []json.RawMessage
 	for _, answer := range answers {
-		if value, problems := r.readValue(answer, root, candidates(answer, r.form.LastFence)); len(problems) == 0 {
+		if value, problems := r.readValue(answer, root); len(problems) == 0 {
 			values = append(values, value)
 		}
 	}
 	if len(values) > 0 {
 		return only(values)
 	}
-	return r.readValue(said, root, candidates(said, r.form.LastFence))
+	return r.readValue(said, root)
 }
 
-// readValue finds the value in a text. look returns the JSON values in it.
-func (r *reader) readValue(
-	text string, root *schema.Node, look func(yield func([]json.RawMessage) bool),
-) (json.RawMessage, []string) {
+// readValue finds the value in a text.
+func (r *reader) readValue(text string, root *schema.Node) (json.RawMessage, []string) {
 	if object, ok := keyedElements(text, root); ok {
 		if value := r.repaired(step.JSON(object)); len(r.problems(value)) == 0 {
 			return value, nil
 		}
 	}
-	var first []string
+	object, first, isListed := listed(text, root)
+	if isListed && first == nil {
+		value := r.repaired(step.JSON(object))
+		if first = r.problems(value); len(first) == 0 {
+			return value, nil
+		}
+	}
+	look := candidates(text, r.form.LastFence, !isListed) // the objects in a list of properties are values of these
+	if slices.Equal(root.Types, []string{"string"}) {
+		look = onlyWhole(text)
+	}
 	for tier := range look {
 		var values []json.RawMessage
 		for _, candidate := range tier {
@@ -124,24 +132,23 @@ func (r *reader) readValue(
 			}
 		}
 	}
-	if v, ok := scalar(text, root, false); ok {
+	fits := len(r.problems(step.JSON(text))) == 0 // the schema may ask for a text
+	if problem := brokenJSON(text); first == nil && problem != "" && !fits {
+		return nil, []string{"the reply cannot be read as " + r.form.String() + ": " + problem}
+	}
+	if v, ok := scalar(text, root); ok {
 		return step.JSON(v), nil
 	}
 	if name, only := onlyProperty(root); name != "" && !strings.ContainsAny(text, "{[") {
-		if v, ok := scalar(text, only, false); ok {
+		if v, ok := scalar(text, only); ok {
 			return step.JSON(map[string]any{name: v}), nil
 		}
 	}
-	if object, ok := keyed(text, root); ok {
-		if value := r.repaired(step.JSON(object)); len(r.problems(value)) == 0 {
-			return value, nil
-		}
+	if fits {
+		return step.JSON(text), nil
 	}
-	if value := step.JSON(text); len(r.problems(value)) == 0 { // the schema may ask for a text
-		return value, nil
-	}
-	// Text that does not even try to be JSON; anything else would hide a mistake.
-	if r.form.Under != "" && !strings.ContainsAny(text[:1], "{[`") && !strings.Contains(text, "```") {
+	// Text that does not even try to be an object; anything else would hide a mistake.
+	if r.form.Under != "" && !isListed && !strings.ContainsAny(text[:1], "{[`") && !strings.Contains(text, "```") {
 		if value := step.JSON(map[string]string{r.form.Under: text}); len(r.problems(value)) == 0 {
 			return value, nil
 		}
@@ -226,7 +233,7 @@ func (r *reader) chosen(text string) (json.RawMessage, bool) {
 			continue
 		}
 		texts := []string{text}
-		for tier := range candidates(text, r.form.LastFence) {
+		for tier := range candidates(text, r.form.LastFence, true) {
 			if tier = distinct(tier); len(tier) > 1 {
 				return nil, false
 			}
@@ -238,7 +245,7 @@ func (r *reader) chosen(text string) (json.RawMessage, bool) {
 		}
 		var found []any
 		for _, text := range texts {
-			if v, ok := optionOf(&d, text); ok && !slices.Contains(found, v) {
+			if v, ok := optionOf(&d, text, len(texts) == 1); ok && !slices.Contains(found, v) {
 				found = append(found, v)
 			}
 		}
@@ -273,8 +280,12 @@ func textsIn(value json.RawMessage) []string {
 	return out
 }
 
-// optionOf finds the option of a decision that a text names.
-func optionOf(d *contract.Decision, text string) (any, bool) {
+// mostMentionWords is how many words a reply has at most if an option anywhere in it counts, although other replies are
+// allowed. Longer replies are texts of their own.
+const mostMentionWords = 20
+
+// optionOf finds the option of a decision that a text names, or, with mention, has as one of its words.
+func optionOf(d *contract.Decision, text string, mention bool) (any, bool) {
 	var values []any
 	for _, o := range d.Options {
 		if v, err := schema.Decode(o.Value); err == nil && !o.Contained {
@@ -284,7 +295,11 @@ func optionOf(d *contract.Decision, text string) (any, bool) {
 			}
 		}
 	}
-	return findValue(text, func(s string) (any, bool) { return option(s, values) }, true)
+	v, ok := findValue(text, func(s string) (any, bool) { return option(s, values) }, true)
+	if !ok && mention && len(strings.Fields(text)) <= mostMentionWords {
+		return mentioned(text, values)
+	}
+	return v, ok
 }
 
 // choose replaces texts inside a value that name an option of a decision by the option.
@@ -301,7 +316,7 @@ func (r *reader) choose(v any) {
 		}
 		last := path[len(path)-1]
 		if text, ok := object[last].(string); ok {
-			if o, ok := optionOf(d, text); ok {
+			if o, ok := optionOf(d, text, true); ok {
 				object[last] = o
 			}
 		}
@@ -360,8 +375,8 @@ func loose(text string) json.RawMessage {
 
 // candidates returns the places where JSON can be in a reply, the likeliest first: the whole text, fenced blocks, and
 // objects and lists in running text. Of equally likely places only one can have the answer; with lastFence, a later
-// block is likelier.
-func candidates(text string, lastFence bool) func(yield func([]json.RawMessage) bool) {
+// block is likelier. Without running, objects and lists in running text do not count.
+func candidates(text string, lastFence, running bool) func(yield func([]json.RawMessage) bool) {
 	return func(yield func([]json.RawMessage) bool) {
 		if value, ok := parseWhole(text); ok && !yield([]json.RawMessage{value}) {
 			return
@@ -381,16 +396,16 @@ func candidates(text string, lastFence bool) func(yield func([]json.RawMessage) 
 		} else if len(fenced) > 0 && !yield(fenced) {
 			return
 		}
-		if running := inText(text); len(running) > 0 {
-			yield(running)
+		if values, _ := inText(text); running && len(values) > 0 {
+			yield(values)
 		}
 	}
 }
 
-// inText returns the objects and lists in running text.
-func inText(text string) []json.RawMessage {
-	var out []json.RawMessage
-	const tries = 100 // a text of nothing but brackets must not cost for ever
+// inText returns the objects and lists in running text, and the first one that cannot be read. Objects and lists inside
+// of others do not count, because they are only part of an answer.
+func inText(text string) (values []json.RawMessage, broken string) {
+	const tries = 100 // limits the cost of a text of nothing but brackets
 	for rest, n := text, 0; n < tries; n++ {
 		start := strings.IndexAny(rest, "{[")
 		if start < 0 {
@@ -398,18 +413,36 @@ func inText(text string) []json.RawMessage {
 		}
 		rest = rest[start:]
 		end := balanced(rest)
-		value, ok := json.RawMessage(nil), false
-		if end > 0 {
-			value, ok = parse(rest[:end])
-		}
-		if !ok {
-			rest = rest[1:]
+		if end == 0 && !jsonStart().MatchString(rest) {
+			rest = rest[1:] // a bracket in prose
 			continue
 		}
-		out = append(out, value)
+		if end == 0 {
+			end = len(rest)
+		}
+		if value, ok := parse(rest[:end]); ok {
+			values = append(values, value)
+		} else if broken == "" && jsonStart().MatchString(rest) {
+			broken = rest[:end]
+		}
 		rest = rest[end:]
 	}
-	return out
+	return values, broken
+}
+
+// jsonStart matches text that begins as an object or a list of JSON does.
+var jsonStart = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:\{\s*(?:["'“}]|[A-Za-z_][A-Za-z0-9_]*\s*:)|\[\s*["'“{\[])`)
+})
+
+// brokenJSON returns what is wrong with the first object or list in a text that cannot be read, "" if there is none.
+func brokenJSON(text string) string {
+	_, broken := inText(text)
+	if broken == "" {
+		return ""
+	}
+	var value any
+	return fmt.Sprintf("its JSON is broken: %v", json.Unmarshal([]byte(broken), &value))
 }
 
 // onlyWhole returns the text itself, if it is JSON.
@@ -432,19 +465,53 @@ func parseWhole(text string) (json.RawMessage, bool) {
 	return parse("{" + text + "}")
 }
 
-// parse reads text that is one JSON value, apart from trailing commas, comments, other quotes, keys without quotes,
-// line breaks in strings and the constants of Python and JavaScript.
+// parse reads text that is one JSON value, apart from trailing commas, comments, other quotes, keys and texts without
+// quotes, line breaks in strings, the constants of Python and JavaScript, and a missing bracket at the end.
 func parse(text string) (json.RawMessage, bool) {
 	if value, ok := parsePlain(text); ok {
 		return value, true
 	}
 	requoted := withoutComments(oneLineStrings(doubleQuoted(text)))
-	for _, try := range []string{withoutComments(oneLineStrings(text)), requoted, withQuotedKeys(requoted)} {
+	quotedKeys := withQuotedKeys(requoted)
+	tries := []string{withoutComments(oneLineStrings(text)), requoted, quotedKeys, withQuotedTexts(quotedKeys)}
+	for _, try := range tries {
 		if value, ok := parsePlain(try); ok {
 			return value, true
 		}
 	}
+	for _, try := range tries {
+		if value, ok := parsePlain(withLastBracket(try)); ok {
+			return value, true
+		}
+	}
 	return nil, false
+}
+
+// withLastBracket adds the last bracket if only that one is missing. The text before it must end with a bracket or a
+// quote: a number may be cut off.
+func withLastBracket(text string) string {
+	text = strings.TrimSpace(text)
+	if !strings.HasSuffix(text, "}") && !strings.HasSuffix(text, "]") && !strings.HasSuffix(text, `"`) {
+		return text
+	}
+	var open []byte // the closing brackets of what is open
+	for i := range skipStrings(text) {
+		switch text[i] {
+		case '{':
+			open = append(open, '}')
+		case '[':
+			open = append(open, ']')
+		case '}', ']':
+			if len(open) == 0 || open[len(open)-1] != text[i] {
+				return text
+			}
+			open = open[:len(open)-1]
+		}
+	}
+	if len(open) != 1 {
+		return text
+	}
+	return text + string(open)
 }
 
 // parsePlain reads text that is one JSON value, apart from trailing commas and the constants of Python.
@@ -636,6 +703,33 @@ func withQuotedKeys(text string) string {
 	}
 	return b.String() + text[last:]
 }
+
+// withQuotedTexts puts quotes around the values of objects that are neither JSON nor constants: {"name": Acme}.
+func withQuotedTexts(text string) string {
+	var b strings.Builder
+	last := 0
+	before := byte(0) // the latest character that is no space
+	for i := range skipStrings(text) {
+		if i < last || strings.IndexByte(" \t\r\n", text[i]) >= 0 {
+			continue
+		}
+		if value := bareText().FindString(text[i:]); value != "" && before == ':' {
+			_, constant := constants[value]
+			if !constant && !json.Valid([]byte(value)) {
+				b.WriteString(text[last:i])
+				fmt.Fprintf(&b, "%q", value)
+				last = i + len(value)
+			}
+		}
+		before = text[i]
+	}
+	return b.String() + text[last:]
+}
+
+// bareText matches a text without quotes, up to the next character that has a meaning in JSON.
+var bareText = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[^\s"{}\[\],:](?:[^"{}\[\],:\n]*[^\s"{}\[\],:])?`)
+})
 
 var bareKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)\s*:`) })
 

@@ -94,49 +94,63 @@ func parseBullets(text string, n *schema.Node) (json.RawMessage, bool) {
 		case isText(n.Items):
 			items = append(items, m[1])
 		default:
-			value, ok := parse(m[1])
-			if !ok {
-				return nil, false
-			}
-			items = append(items, value)
+			items = append(items, jsonOrText(m[1]))
 		}
 	}
 	return step.JSON(items), len(items) > 0
 }
 
-// parseTable reads the only Markdown table of a text. A table with a column for each property has an item of a list in
-// each row. For an object it has one row, or two columns: one for the names of properties and one for their values.
+// jsonOrText returns the JSON value that a text is, or the text.
+func jsonOrText(text string) any {
+	if value, ok := parse(text); ok {
+		return value
+	}
+	return text
+}
+
+// parseTable reads the only Markdown table of a text as a list. It has a column for each property, and an item in each
+// row.
 func parseTable(text string, n *schema.Node) (json.RawMessage, bool) {
+	header, rows, ok := table(text)
+	if !ok || !wants(n, "array") {
+		return nil, false
+	}
+	var items []map[string]any
+	for _, row := range rows {
+		one, ok := propertiesOf(header, row, target(n.Items))
+		if !ok {
+			return nil, false
+		}
+		items = append(items, one)
+	}
+	return step.JSON(items), len(items) > 0
+}
+
+// tableObject reads the only Markdown table of a text as an object, nil if it is none. The table has a column for each
+// property and one row, or two columns: one for the names of properties and one for their values. alone reports whether
+// the text is nothing but the table.
+func tableObject(text string, n *schema.Node) (object map[string]any, alone bool) {
 	header, rows, ok := table(text)
 	if !ok {
 		return nil, false
 	}
-	if wants(n, "array") {
-		item := target(n.Items)
-		var items []map[string]any
-		for _, row := range rows {
-			one, ok := propertiesOf(header, row, item)
-			if !ok {
-				return nil, false
-			}
-			items = append(items, one)
-		}
-		return step.JSON(items), len(items) > 0
-	}
+	alone = strings.Count(text, "\n") == len(rows)+1
 	if len(rows) == 1 {
-		if one, ok := propertiesOf(header, rows[0], n); ok {
-			return step.JSON(one), true
+		if object, ok = propertiesOf(header, rows[0], n); ok {
+			return object, alone
 		}
 	}
-	if len(header) != 2 || !wants(n, "object") {
+	if len(header) != 2 {
 		return nil, false
 	}
 	var names, values []string
 	for _, row := range rows {
 		names, values = append(names, row[0]), append(values, row[1])
 	}
-	one, ok := propertiesOf(names, values, n)
-	return step.JSON(one), ok
+	if object, ok = propertiesOf(names, values, n); !ok {
+		return nil, false
+	}
+	return object, alone
 }
 
 // propertiesOf returns the properties of an object that are among names, with their values. It reports false if there

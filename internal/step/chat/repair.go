@@ -2,6 +2,7 @@ package chat
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -59,7 +60,7 @@ func repair(v any, n *schema.Node, name string) any {
 		}
 		return out
 	case string:
-		if w, ok := scalar(v, n, false); ok {
+		if w, ok := scalar(v, n); ok {
 			return w
 		}
 		if w, ok := quoted(v, n); ok {
@@ -224,9 +225,8 @@ func unwrap(object map[string]any, n *schema.Node, name string) (any, bool) {
 	return found[0], true
 }
 
-// scalar reads a boolean, a number or one of several values from a text. exact
-// asks for a text that is the value, or has a sentence of its own for it.
-func scalar(text string, n *schema.Node, exact bool) (any, bool) {
+// scalar reads a boolean, a number or one of several values from a text.
+func scalar(text string, n *schema.Node) (any, bool) {
 	var match func(string) (any, bool)
 	switch {
 	case wants(n, "object"), wants(n, "array"), wants(n, "boolean") && wants(n, "number"):
@@ -240,14 +240,17 @@ func scalar(text string, n *schema.Node, exact bool) (any, bool) {
 	default:
 		return nil, false
 	}
-	v, ok := findValue(text, match, exact)
+	v, ok := findValue(text, match, false)
+	if !ok && n.Enum != nil {
+		v, ok = mentioned(text, n.Enum)
+	}
 	return v, ok && n.Accepts(v)
 }
 
 // findValue looks for a value in a text: the whole text, a sentence of its own,
 // what a sentence says that something is, what a sentence begins with, and at
 // last the only value there is, if a sentence ends with it. Two different
-// values in the same place are no answer.
+// values in the same place are no answer. exact leaves out the last place.
 func findValue(text string, match func(string) (any, bool), exact bool) (any, bool) {
 	if v, ok := match(bare(text)); ok {
 		return v, true
@@ -261,8 +264,8 @@ func findValue(text string, match func(string) (any, bool), exact bool) (any, bo
 	for _, part := range []func(string) string{
 		func(s string) string { return s },
 		stated,
-		opening,
-		func(s string) string { return opening(stated(s)) },
+		func(s string) string { return opening(s, match) },
+		func(s string) string { return opening(stated(s), match) },
 	} {
 		var found []any
 		for _, s := range said {
@@ -294,7 +297,7 @@ func last(said []string, match func(string) (any, bool)) (any, bool) {
 				if !ok {
 					continue
 				}
-				if denies(words[:from]) {
+				if denies(words[:from]) || from > 0 && limits(words[from-1]) {
 					return nil, false
 				}
 				if !slices.Contains(found, v) {
@@ -317,22 +320,82 @@ func last(said []string, match func(string) (any, bool)) (any, bool) {
 // mostWords is how many words a value has at most.
 const mostWords = 8
 
+// denies reports whether one of the words makes a sentence say the opposite.
 func denies(words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool {
 		w = strings.ToLower(strings.Trim(w, ",;:"))
-		return w == "not" || w == "never" || w == "no" || w == "neither" || w == "nor" || w == "cannot" || strings.HasSuffix(w, "n't") || strings.HasSuffix(w, "n’t")
+		return slices.Contains(denials, w) || strings.HasSuffix(w, "n't") || strings.HasSuffix(w, "n’t")
 	})
+}
+
+var (
+	denials = strings.Fields("not never no neither nor cannot")
+	// conditions make a sentence say what may be or should be.
+	conditions = strings.Fields("without if when after can could may might should must needs")
+)
+
+// limits reports whether a word gives the number after it another meaning: "less than 7", "at least 7", "> 7".
+func limits(word string) bool {
+	words := strings.Fields("than least most under over above below < > <= >= ≤ ≥ minus negative")
+	return slices.Contains(words, strings.ToLower(word))
+}
+
+// mentioned returns the only one of several texts that is among the words of a text, unless a sentence with it denies it
+// or has a condition. Texts of one character and words such as "no" are too common to count.
+func mentioned(text string, values []any) (any, bool) {
+	options := map[string]any{}
+	for _, v := range values {
+		key := plainKey(optionText(v))
+		if _, isText := v.(string); isText && len(key) > 1 && !slices.Contains(denials, key) {
+			options[key] = v
+		}
+	}
+	var found []any
+	for _, sentence := range sentences(text) {
+		words := strings.FieldsFunc(sentence, func(r rune) bool {
+			return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '\'' && r != '’'
+		})
+		var others []string // the words outside of options
+		for from := 0; from < len(words); from++ {
+			to := min(from+mostWords, len(words))
+			for to > from && options[plainKey(strings.Join(words[from:to], ""))] == nil {
+				to--
+			}
+			if to == from {
+				others = append(others, words[from])
+				continue
+			}
+			if v := options[plainKey(strings.Join(words[from:to], ""))]; !slices.Contains(found, v) {
+				found = append(found, v)
+			}
+			from = to - 1
+		}
+		conditional := slices.ContainsFunc(others, func(w string) bool {
+			return postpones(w) || slices.Contains(conditions, strings.ToLower(w))
+		})
+		if len(others) < len(words) && (denies(others) || conditional) {
+			return nil, false
+		}
+	}
+	if len(found) != 1 {
+		return nil, false
+	}
+	return found[0], true
 }
 
 var (
 	boxed       = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\\(?:boxed|fbox)\s*\{(?:\\text\{)?([^{}]*)\}`) })
 	sentenceEnd = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[.!?](?:\s+|$)|\n+`) })
-	statement   = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^.*(?:\bis|\bwould be|\bto be|[:=→])\s*(\S.*)$`)
+	// A colon between digits separates nothing: "12:30" does not state 30.
+	statement = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)^(.*)(?:(\bis|\bwould be|\bto be)|[^\d]:|:\s|[=→])\s*(\S.*)$`)
 	})
-	// A comma before a digit separates no clause: "7,5" is not 7.
+	// A comma, a colon or a dash before a digit separates no clause: "7,5" and "7–8" are not 7.
 	lead = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^([^,;:—–(]+?)(?:[;:—–(]|,\s*(?:[^\s\d]|$)|\s-\s)`)
+		return regexp.MustCompile(`^([^,;:—–(]+?)(?:([;(])|(?:[,:—–]|\s-\s)\s*(?:[^\s\d]|$))`)
+	})
+	doubt = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)^(?:or|maybe|perhaps|possibly|probably|even|up to|to)\s+`)
 	})
 )
 
@@ -347,19 +410,38 @@ func sentences(text string) []string {
 	return out
 }
 
-// stated returns what a sentence says that something is: "Score: 7", "the answer is yes".
+// stated returns what a sentence says that something is: "Score: 7", "the answer is yes", but not "I don't think the
+// answer is yes".
 func stated(s string) string {
 	m := statement().FindStringSubmatch(s)
 	if m == nil {
 		return ""
 	}
-	return m[1]
+	clause := strings.Fields(m[1][strings.LastIndexAny(m[1], ",;")+1:])
+	if m[2] != "" && (denies(clause) || slices.ContainsFunc(clause, postpones)) {
+		return ""
+	}
+	return m[3]
 }
 
-// opening returns what a sentence begins with, up to a comma: "Yes, because …".
-func opening(s string) string {
+// postpones reports whether a word makes a clause say what is not yet so: "before this is approved".
+func postpones(word string) bool {
+	return slices.Contains(strings.Fields("before until unless once"), strings.ToLower(word))
+}
+
+// opening returns what a sentence begins with, up to a comma: "Yes, because …". It returns "" if the rest of the sentence
+// is another value: "seven, maybe eight".
+func opening(s string, match func(string) (any, bool)) string {
 	m := lead().FindStringSubmatch(s)
 	if m == nil {
+		return ""
+	}
+	rest := strings.TrimLeft(s[len(m[1]):], " \t,;:—–(-")
+	for doubt().MatchString(rest) {
+		rest = doubt().ReplaceAllString(rest, "")
+	}
+	first, _ := match(bare(m[1]))
+	if other, ok := match(bare(rest)); ok && other != first {
 		return ""
 	}
 	return m[1]
@@ -371,7 +453,11 @@ func bare(text string) string {
 	if _, body, ok := onlyFence(text); ok {
 		text = body
 	}
-	return strings.TrimSpace(strings.TrimRight(strings.Trim(text, " \t\n\"'`*_“”‘’()[]<>~≈"), ".!?,;: \"'`*_“”‘’"))
+	text = strings.Trim(text, " \t\n\"'`*_“”‘’()[]~≈")
+	if inner, ok := strings.CutPrefix(text, "<"); ok && strings.HasSuffix(inner, ">") { // but not "> 7"
+		text = strings.TrimSuffix(inner, ">")
+	}
+	return strings.TrimSpace(strings.TrimRight(text, ".!?,;: \"'`*_“”‘’"))
 }
 
 // truth reads a word for true or false.
@@ -387,44 +473,61 @@ func truth(s string) (any, bool) {
 
 var (
 	digits = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^[-+]?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?(?:[eE][-+]?\d+)?$`)
+		return regexp.MustCompile(`^(?:(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?$`)
 	})
-	outOf   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)^(.+?)\s*\(?(?:/|\bout of\b)\s*\S+$`) })
+	// A fraction such as 3/4 has no scale that people rate on.
+	outOf = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)^(.+?)\s*\(?(?:/\s*(?:5|10|20|50|100|five|ten|hundred)|\bout of\s*\S+)$`)
+	})
 	counted = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)^[$€£¥]\s*|\s*(?:[$€£¥]|\b(?:points?|stars?|euros?|dollars?|eur|usd|gbp|chf))$`)
 	})
+	signed = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)^(?:([-−]|(?:minus|negative)\s+)|\+)?(\S.*)$`)
+	})
 )
 
-// numeralOf reads a number in digits or as a word, alone or "out of ten".
+// numeralOf reads a number in digits or as a word, with a sign and a currency, alone or "out of ten".
 func numeralOf(s string) (any, bool) {
-	s = counted().ReplaceAllString(s, "")
-	if m := outOf().FindStringSubmatch(s); m != nil {
+	if m := outOf().FindStringSubmatch(counted().ReplaceAllString(s, "")); m != nil {
 		s = m[1]
 	}
-	if digits().MatchString(s) {
-		s = strings.TrimPrefix(strings.ReplaceAll(s, ",", ""), "+")
-		negative := strings.HasPrefix(s, "-")
-		s = strings.TrimLeft(strings.TrimPrefix(s, "-"), "0")
-		if s == "" || s[0] < '0' || s[0] > '9' {
-			s = "0" + s
-		}
-		if negative {
-			s = "-" + s
-		}
-		_, err := json.Number(s).Float64()
-		return json.Number(s), err == nil
+	m := signed().FindStringSubmatch(s)
+	if m == nil {
+		return nil, false // no value, or several lines
 	}
-	return spelledNumber(strings.Join(strings.Fields(strings.ToLower(s)), " "))
+	unsigned := counted().ReplaceAllString(m[2], "")
+	if m[2] == s && unsigned != s { // "$-5"
+		if m = signed().FindStringSubmatch(unsigned); m == nil {
+			return nil, false
+		}
+		unsigned = m[2]
+	}
+	n, ok := unsignedNumber(strings.Join(strings.Fields(strings.ToLower(unsigned)), " "))
+	if ok && m[1] != "" {
+		n = "-" + n
+	}
+	return json.Number(n), ok
 }
 
-// spelledNumber reads a number in words, with a sign and a fraction: "minus two", "six and a half",
-// "seven point five".
-func spelledNumber(s string) (any, bool) {
-	sign := ""
-	for _, word := range []string{"minus ", "negative "} {
-		if rest, ok := strings.CutPrefix(s, word); ok {
-			s, sign = rest, "-"
-		}
+// unsignedNumber reads a number without a sign, and returns it as JSON has it.
+func unsignedNumber(s string) (string, bool) {
+	if !digits().MatchString(s) {
+		return spelledNumber(s)
+	}
+	s = strings.TrimLeft(strings.ReplaceAll(s, ",", ""), "0")
+	if s == "" || s[0] < '0' || s[0] > '9' {
+		s = "0" + s
+	}
+	_, err := json.Number(s).Float64()
+	return s, err == nil
+}
+
+// spelledNumber reads a number in words, with a fraction: "six and a half", "seven point five", "half".
+func spelledNumber(s string) (string, bool) {
+	switch s {
+	case "half", "a half", "one half":
+		return "0.5", true
 	}
 	fraction := ""
 	for words, digits := range map[string]string{
@@ -434,21 +537,25 @@ func spelledNumber(s string) (any, bool) {
 			s, fraction = rest, digits
 		}
 	}
+	if rest, ok := strings.CutPrefix(s, "point "); ok {
+		s = "zero point " + rest
+	}
 	if whole, rest, ok := strings.Cut(s, " point "); ok && fraction == "" {
 		s, fraction = whole, "."
 		for digit := range strings.FieldsSeq(rest) {
 			n := slices.Index(small[:10], digit)
 			if n < 0 {
-				return nil, false
+				return "", false
 			}
 			fraction += strconv.Itoa(n)
 		}
 	}
-	if digits().MatchString(s) && fraction != "" && !strings.ContainsAny(s, ".eE,+-") { // "6 and a half"
-		return json.Number(sign + s + fraction), true
+	if digits().MatchString(s) && fraction != "" && !strings.ContainsAny(s, ".e,") { // "6 and a half"
+		whole, ok := unsignedNumber(s)
+		return whole + fraction, ok
 	}
 	n, ok := spelled(s)
-	return json.Number(sign + strconv.Itoa(n) + fraction), ok
+	return strconv.Itoa(n) + fraction, ok
 }
 
 var (
@@ -539,40 +646,60 @@ var keyedLine = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile("^[-*•\\s]*[*_`\"']*(\\pL[\\pL\\pN _-]{0,60}?)[*_`\"']*\\s*[:=][*_`]*\\s*(.*)$")
 })
 
-// keyed reads an object whose properties are on lines of their own. Each property has at most one line. Lines that
-// name no property continue a text, and are ignored elsewhere.
-func keyed(text string, n *schema.Node) (map[string]any, bool) {
-	if !wants(n, "object") || len(n.Properties) == 0 || strings.ContainsAny(text, "{}") {
-		return nil, false
+// listed reads an object from a Markdown table or from lines such as "Score: 7". It reports false unless the text has all
+// required properties, or nothing but properties.
+func listed(text string, n *schema.Node) (object map[string]any, problems []string, ok bool) {
+	if !wants(n, "object") || len(n.Properties) == 0 {
+		return nil, nil, false
 	}
+	object, alone := tableObject(text, n)
+	if object == nil {
+		object, problems, alone = keyed(text, n)
+	}
+	for _, name := range n.Required {
+		if object[name] == nil || object[name] == "" {
+			return object, problems, alone
+		}
+	}
+	return object, problems, len(object) > 0
+}
+
+// keyed reads an object whose properties are on lines of their own. Lines that name no property continue a text, and
+// are ignored elsewhere. alone reports whether there are none. JSON that begins on a line of its own is not read.
+func keyed(text string, n *schema.Node) (object map[string]any, problems []string, alone bool) {
 	names := map[string]string{}
 	for name := range n.Properties {
 		if _, twice := names[plainKey(name)]; twice {
-			return nil, false
+			return nil, nil, false
 		}
 		names[plainKey(name)] = name
 	}
-	values, current := map[string]string{}, ""
+	values, current, alone := map[string]string{}, "", true
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if strings.HasPrefix(line, "```") {
 			continue
 		}
+		name, value := "", ""
 		m := keyedLine().FindStringSubmatch(line)
-		name := ""
 		if m != nil {
-			name = names[plainKey(m[1])]
+			name, value = names[plainKey(m[1])], m[2]
+		}
+		if strings.ContainsAny(line, "{}") && (name == "" || isText(n.Properties[name]) || balanced(value) != len(value)) {
+			return nil, nil, false
 		}
 		switch _, twice := values[name]; {
 		case name != "" && twice:
-			return nil, false
+			problems = []string{fmt.Sprintf("the reply gives %q more than once; give it once", name)}
 		case name != "":
-			current, values[name] = name, m[2]
+			current, values[name] = name, value
 		case current != "" && m == nil && isText(n.Properties[current]):
 			values[current] += "\n" + line
+		case line != "":
+			alone = false
 		}
 	}
-	object := map[string]any{}
+	object = map[string]any{}
 	for name, value := range values {
 		object[name] = strings.TrimSpace(value)
 		if raw, ok := parse(strings.TrimSpace(value)); ok && !isText(n.Properties[name]) {
@@ -581,12 +708,7 @@ func keyed(text string, n *schema.Node) (map[string]any, bool) {
 			}
 		}
 	}
-	for _, name := range n.Required {
-		if object[name] == "" {
-			return nil, false
-		}
-	}
-	return object, len(object) > 0
+	return object, problems, alone && len(object) > 0
 }
 
 // keyedElements reads an object from a text that begins with one of its properties as an XML element.
