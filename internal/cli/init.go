@@ -135,7 +135,7 @@ func (a *invocation) init(f *initFlags) error {
 	}
 	if a.hasAgentfiles() {
 		if err := manifest.IgnoreRuns(a.inDir(".")); err != nil {
-			return cannotWrite(".gitignore", err)
+			return cannotCreate(".gitignore", err)
 		}
 	}
 	if err := a.tellWritten(written); err != nil {

@@ -203,19 +203,19 @@ func (a *invocation) createFile(path, text string) error {
 // is what errors call it.
 func newFile(full, name, text string) (made bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-		return false, cannotWrite(name, err)
+		return false, cannotCreate(name, err)
 	}
 	f, err := os.OpenFile(full, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
 		return false, nil
 	}
 	if err != nil {
-		return false, cannotWrite(name, err)
+		return false, cannotCreate(name, err)
 	}
 	_, err = f.WriteString(text)
 	if err = errors.Join(err, f.Close()); err != nil {
 		os.Remove(full)
-		return false, cannotWrite(name, err)
+		return false, cannotCreate(name, err)
 	}
 	return true, nil
 }

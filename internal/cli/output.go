@@ -187,6 +187,15 @@ func cannotWrite(path string, err error) error {
 	}
 }
 
+// cannotCreate reports a file of fixed name that cannot be written.
+func cannotCreate(path string, err error) error {
+	return &failure{
+		code:    exitNotReady,
+		message: fmt.Sprintf("%q cannot be written: %v", path, bareReason(err)),
+		help:    "Check that the folder exists and may be written to.",
+	}
+}
+
 func bareReason(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {

@@ -98,14 +98,18 @@ func (a *invocation) setupIDE(root string, wanted []string) error {
 			continue
 		}
 		if folder := obstacle(root, e.path); folder != "" {
+			is := "a file"
 			help := fmt.Sprintf("Move it to %s/rules.md, for example, which %s reads too.", folder, e.name)
+			if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(folder))); err != nil {
+				is, help = "a broken link", "Create the folder that it leads to, or remove the link."
+			}
 			if len(wanted) > 0 {
 				return &failure{
 					code: exitNotReady, help: help,
-					message: fmt.Sprintf("%s reads commands from the folder %s, which is a file here", e.name, folder),
+					message: fmt.Sprintf("%s reads commands from the folder %s, which is %s here", e.name, folder, is),
 				}
 			}
-			a.note("%s is left out: it reads commands from the folder %s, which is a file here. %s", e.name, folder, help)
+			a.note("%s is left out: it reads commands from the folder %s, which is %s here. %s", e.name, folder, is, help)
 			continue
 		}
 		for _, c := range slashCommands {
@@ -115,13 +119,17 @@ func (a *invocation) setupIDE(root string, wanted []string) error {
 			})
 		}
 	}
-	written := []string{}
+	written, missing := []string{}, []string{}
 	for _, f := range files {
+		missing = append(missing, missingFolders(root, f.name)...)
 		made, err := newFile(filepath.Join(root, filepath.FromSlash(f.name)), f.name, f.text)
 		switch {
 		case err != nil:
 			for _, name := range written { // all editors or none
 				err = errors.Join(err, os.Remove(filepath.Join(root, filepath.FromSlash(name))))
+			}
+			for _, folder := range slices.Backward(missing) {
+				os.Remove(filepath.Join(root, filepath.FromSlash(folder))) // it stays if it is not empty
 			}
 			return err
 		case made:
@@ -133,12 +141,29 @@ func (a *invocation) setupIDE(root string, wanted []string) error {
 	return a.tellWritten(written)
 }
 
-// obstacle returns the first folder of a path that exists and is not a folder; "" if there is none.
+// missingFolders returns the folders of a path that do not exist, the outermost first.
+func missingFolders(root, path string) []string {
+	parts := strings.Split(path, "/")
+	var out []string
+	for i := 1; i < len(parts); i++ {
+		folder := strings.Join(parts[:i], "/")
+		if _, err := os.Lstat(filepath.Join(root, filepath.FromSlash(folder))); err != nil {
+			out = append(out, folder)
+		}
+	}
+	return out
+}
+
+// obstacle returns the first folder of a path that exists and is a file or a broken link; "" if there is none.
 func obstacle(root, path string) string {
 	parts := strings.Split(path, "/")
 	for i := 1; i < len(parts); i++ {
 		folder := strings.Join(parts[:i], "/")
-		if info, err := os.Stat(filepath.Join(root, filepath.FromSlash(folder))); err == nil && !info.IsDir() {
+		full := filepath.Join(root, filepath.FromSlash(folder))
+		if _, err := os.Lstat(full); err != nil {
+			return ""
+		}
+		if info, err := os.Stat(full); err != nil || !info.IsDir() {
 			return folder
 		}
 	}

@@ -104,3 +104,14 @@ func FuzzAIFlow(f *testing.F) {
 		}
 	})
 }
+
+// TestInheritedPropertiesHaveAValue: names that every JavaScript object inherits are functions for the reference
+// program, and parts of a condition show them as such.
+func TestInheritedPropertiesHaveAValue(t *testing.T) {
+	const text = "output.constructor"
+	e, list := Parse(AIFlowReference, text, at(text))
+	v, err := e.Eval(Values{"output": map[string]any{"a": 1.0}})
+	if want := "function constructor() { [native code] }"; len(list) > 0 || err != nil || v != want {
+		t.Errorf("got %v, %v, %v", v, err, list)
+	}
+}

@@ -35,6 +35,7 @@ type foreignPath struct {
 	any        bool   // read as part of all names
 	guarded    bool   // read only if it exists, or if what it is part of is not empty
 	members    bool   // a block is rendered for its members only
+	computed   bool   // a member is read whose name is computed
 	text       string // the identifier that holds the text of the value; "" if the value itself is read
 }
 

@@ -371,6 +371,13 @@ func (c *condition) collect(n ast.Node, code string, locals map[string][]string)
 		c.reads = append(c.reads, p)
 		return
 	}
+	if whole := computedMember(n); whole != nil {
+		before := len(c.reads)
+		c.collect(whole, code, locals)
+		for i := range c.reads[before:] {
+			c.reads[before+i].computed = true
+		}
+	}
 	if call, ok := n.(*ast.CallNode); ok && c.unknown == nil {
 		if callee, named := call.Callee.(*ast.IdentifierNode); named && !slices.Contains(ownFunctions, callee.Value) {
 			c.unknown = callee
@@ -391,6 +398,32 @@ func (c *condition) collect(n ast.Node, code string, locals map[string][]string)
 			c.collect(kid, code, locals)
 		}
 	}
+}
+
+// computedMember returns the name whose member a node reads by a computed name, as in states[inputs.x]; nil if it reads
+// none.
+func computedMember(n ast.Node) ast.Node {
+	var whole, key ast.Node
+	switch x := n.(type) {
+	case *ast.MemberNode:
+		if !x.Method {
+			whole, key = x.Node, x.Property
+		}
+	case *ast.BuiltinNode:
+		if x.Name == "get" && len(x.Arguments) == 2 {
+			whole, key = x.Arguments[0], x.Arguments[1]
+		}
+	}
+	if whole == nil {
+		return nil
+	}
+	if _, literal := key.(*ast.StringNode); literal {
+		return nil
+	}
+	if _, named := namePath(whole); !named {
+		return nil
+	}
+	return whole
 }
 
 func byteOffset(s string, runes int) int {

@@ -63,7 +63,9 @@ type Path struct {
 	Guarded bool
 	// Members reports whether a template renders a block only for members of the value, as {{range .states}} does.
 	Members bool
-	Span    source.Span
+	// Computed reports whether a condition reads a member of the value whose name is computed, as states[inputs.x] does.
+	Computed bool
+	Span     source.Span
 }
 
 // String returns Segments in the syntax of expressions.
@@ -133,7 +135,7 @@ func (e *Expr) Paths() []Path {
 		for _, p := range e.other.paths() {
 			path := Path{
 				Segments: awfPath(p.written), Written: p.written, Any: p.any, Guarded: p.guarded, Members: p.members,
-				Span: e.Span,
+				Computed: p.computed, Span: e.Span,
 			}
 			if p.end >= p.start {
 				path.Span = e.within(p.start, p.end)

@@ -152,9 +152,11 @@ func (v value) plain() any {
 		return v.str
 	case kindList, kindObject:
 		return v.ref
-	default:
-		return nil
 	}
+	if v.kind == kindForeign && v.str != "" { // a function of JavaScript
+		return v.str
+	}
+	return nil
 }
 
 // length returns the number of characters, elements or keys, or -1 for other kinds.

@@ -435,7 +435,11 @@ func (t *Tools) Missing(p *ir.Program, o RunOptions, models *Models) []MissingDe
 		if len(lacks) > 0 || use.pattern || box.Tool(name) != nil {
 			continue // a pattern is content with what there is
 		}
-		if trouble := t.missing(name, o.Sandbox); trouble != nil {
+		trouble := t.missing(name, o.Sandbox)
+		if target := declaredUse(use.program, name); trouble == nil && target != "" && t.config.Tool(name) == nil {
+			trouble = t.missingTarget(name, target, o.Sandbox)
+		}
+		if trouble != nil {
 			out = addMissing(out, use.where, *trouble)
 			continue
 		}
@@ -458,6 +462,40 @@ func (t *Tools) Missing(p *ir.Program, o RunOptions, models *Models) []MissingDe
 	// One text for all, which can be pasted as it is.
 	unbound[len(unbound)-1].Help = t.config.Paste(entries, instead)
 	return append(out, unbound...)
+}
+
+// declaredUse returns the tool of the project that a tool of a workflow stands for, or "".
+func declaredUse(p *ir.Program, name string) string {
+	if p != nil {
+		for i := range p.ToolDefs {
+			if p.ToolDefs[i].Name == name {
+				return p.ToolDefs[i].Use
+			}
+		}
+	}
+	return ""
+}
+
+// missingTarget returns why a tool of a workflow, which stands for a tool of the project, cannot be called.
+func (t *Tools) missingTarget(name, target string, sandbox bool) *Trouble {
+	if trouble := t.missing(target, sandbox); trouble != nil {
+		return trouble
+	}
+	server, _, dotted := strings.Cut(target, ".")
+	if !dotted {
+		return &Trouble{
+			Message: fmt.Sprintf("the tool %q is bound to %q, and there is no such tool", name, target),
+			Help:    diag.DidYouMean(target, slices.Collect(maps.Keys(t.plain))),
+		}
+	}
+	t.servers.mu.Lock()
+	known := slices.Sorted(maps.Keys(t.servers.known))
+	t.servers.mu.Unlock()
+	return &Trouble{
+		Message: fmt.Sprintf("the tool %q is of the MCP server %q, which is not configured", name, server),
+		Help: strings.TrimSpace(diag.DidYouMean(server, known) + " Servers are entries under \"mcp\" in " +
+			config.FileName + " or in " + config.MCPFileName + "."),
+	}
 }
 
 // addMissing adds what a step lacks to a list without duplicates.

@@ -166,6 +166,37 @@ tools:
 	}
 }
 
+// A tool that a workflow declares as one of an MCP server says which part of that is missing: the server, the consent
+// or the tool.
+func TestToolsOfServersHaveAReason(t *testing.T) {
+	tools := projectTools(t, "mcp:\n  files: {command: [files]}\n  held: {command: [held]}\n", "")
+	for i := range tools.config.MCP {
+		if one := &tools.config.MCP[i]; one.Name.Value == "held" {
+			one.Is.Withheld = true
+		}
+	}
+	tools.serverOf("files.find") // reads the configuration
+	tools.servers.found["files"] = []tool.Tool{}
+	for target, want := range map[string]string{
+		"flies.find": `the tool "look" is of the MCP server "flies", which is not configured | Did you mean "files"?`,
+		"held.find":  `the MCP server "held" is not approved on this machine | Review the file`,
+		"files.fnd":  `the MCP server "files" has no tool "files.fnd"`,
+		"Raed":       `the tool "look" is bound to "Raed", and there is no such tool | Did you mean "Read"?`,
+	} {
+		var settings ir.Settings
+		settings.Put("tool", "look", source.Span{})
+		program := &ir.Program{
+			Tools:    ir.Tools{AllowAll: true},
+			ToolDefs: []ir.ToolDef{{Name: "look", Use: target}},
+			Blocks:   []ir.Block{{Steps: []ir.Step{{ID: "s", Action: ir.Task{Kind: "tool", Settings: settings}}}}},
+		}
+		lacks := tools.Missing(program, RunOptions{}, nil)
+		if len(lacks) != 1 || !strings.Contains(lacks[0].Message+" | "+lacks[0].Help, want) {
+			t.Errorf("%s: %+v", target, lacks)
+		}
+	}
+}
+
 // Every command that starts runs takes the same from the project.
 func TestPinned(t *testing.T) {
 	models := NewModels(t.TempDir(), &config.Config{}, func(string) string { return "" })

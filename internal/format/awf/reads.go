@@ -98,6 +98,11 @@ func (l *lowering) checkPaths(e *expr.Expr, severity diag.Severity) {
 		if p.Any {
 			continue
 		}
+		if p.Computed && len(p.Segments) == 1 && p.Segments[0] == "states" {
+			l.report(CodeNoState, diag.Warning, p.Span, "The name of the state is computed.",
+				"If the state is not defined or has not run, its properties are nil.")
+			continue
+		}
 		written := p.Written
 		around := 1 // number of enclosing loops required
 		for p.Segments[0] == "loop" && len(written) > 1 && p.Segments[around] == "parent" {

@@ -131,3 +131,23 @@ func TestFollowsStatesThroughVariablesAndBlocks(t *testing.T) {
 		}
 	}
 }
+
+// TestComputedNamesOfStatesAreReported: validate cannot tell whether a state has run whose name is computed.
+func TestComputedNamesOfStatesAreReported(t *testing.T) {
+	for read, want := range map[string]string{
+		`states[inputs.w].ExitCode == 0`:          "AWF005 states",
+		`get(states, inputs.w) != nil`:            "AWF005 states",
+		`all(["y"], states[#].ExitCode == 0)`:     "AWF005 states",
+		`let n = "y"; states[n].ExitCode == 0`:    "AWF005 states",
+		`states["y"].ExitCode == 0`:               "",
+		`inputs.w in states`:                      "",
+		`any([1, 2], # > 1) && inputs.w[0] == 12`: "",
+	} {
+		text := "name: f\ninputs: [{name: w, type: string}]\nstates:\n  initial: y\n" +
+			"  y: {type: step, command: x, transitions: [{when: '" + read + "', goto: z}, {goto: e}]}\n" +
+			"  z: {type: terminal}\n  e: {type: terminal}\n"
+		if got := strings.Join(diagnose(text, nil), ", "); got != want {
+			t.Errorf("%s: got %q, want %q", read, got, want)
+		}
+	}
+}
