@@ -176,7 +176,10 @@ func events(body []byte) ([]byte, error) {
 		start := add("content_block_start", map[string]any{"index": i, "content_block": block})
 		err = errors.Join(err, start, add("content_block_stop", map[string]any{"index": i}))
 	}
-	delta := map[string]any{"stop_reason": message["stop_reason"], "stop_sequence": message["stop_sequence"]}
+	delta := map[string]any{}
+	for _, key := range []string{"stop_reason", "stop_sequence", "stop_details"} {
+		delta[key] = message[key]
+	}
 	end := add("message_delta", map[string]any{"delta": delta, "usage": message["usage"]})
 	err = errors.Join(err, end, add("message_stop", map[string]any{}))
 	return out, err
@@ -315,6 +318,9 @@ func reply(m *sdk.Message, inputs map[int64]string, names *names) *provider.Repl
 		Input: m.Usage.InputTokens, Output: m.Usage.OutputTokens,
 		CacheRead: m.Usage.CacheReadInputTokens, CacheWrite: m.Usage.CacheCreationInputTokens,
 	}}
+	if r.Stop == provider.Refused {
+		r.Refusal = cmp.Or(m.StopDetails.Explanation, string(m.StopDetails.Category))
+	}
 	calls := 0
 	for i, b := range m.Content {
 		switch b.Type {

@@ -96,7 +96,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, &provider.Error{Class: provider.BadRequest, Status: resp.StatusCode, Message: fmt.Sprintf("%s answers with a web page, so it is no server of models", req.URL.Host)}
 	}
 	resp.Body = &boundedBody{ReadCloser: resp.Body, left: longestReply}
-	if req.Method == http.MethodPost && kind != "text/event-stream" {
+	if req.Method == http.MethodPost {
 		return t.streamed(resp)
 	}
 	return resp, nil
@@ -121,8 +121,8 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// streamed turns a reply that is one JSON value into a stream. What does not
-// begin like JSON is taken for a stream, whatever its type says.
+// streamed turns a reply that is one JSON value into a stream. The first character decides: some servers send JSON as
+// text/event-stream, or a stream as JSON. No line of a stream of events begins with a brace or a bracket.
 func (t *transport) streamed(resp *http.Response) (*http.Response, error) {
 	buffered := bufio.NewReader(resp.Body)
 	const mark = "\ufeff" // a byte order mark

@@ -374,20 +374,49 @@ func (c *chat) take(chunk sdk.ChatCompletionChunk) []provider.Chunk {
 			continue
 		}
 		d := choice.Delta
-		if thought := thoughts(d); thought != "" {
+		said := contentOf(d)
+		if thought := thoughts(d) + said.thinking; thought != "" {
 			c.thinking.WriteString(thought)
 			out = append(out, provider.Chunk{Type: provider.Thinking, Text: thought})
 		}
-		if d.Content != "" {
-			c.text.WriteString(d.Content)
-			out = append(out, provider.Chunk{Type: provider.Text, Text: d.Content})
+		if said.text != "" {
+			c.text.WriteString(said.text)
+			out = append(out, provider.Chunk{Type: provider.Text, Text: said.text})
 		}
-		c.refusal.WriteString(d.Refusal)
+		c.refusal.WriteString(d.Refusal + said.refusal)
 		for _, t := range d.ToolCalls {
 			c.call(t.Index, t.ID, t.Function.Name, t.Function.Arguments)
 		}
 		if choice.FinishReason != "" {
 			c.finish = choice.FinishReason
+		}
+	}
+	return out
+}
+
+// contentPart is one part of a content that is a list. The thinking of a part is a list of parts.
+type contentPart struct {
+	Type     string        `json:"type"`
+	Text     string        `json:"text"`
+	Refusal  string        `json:"refusal"`
+	Thinking []contentPart `json:"thinking"`
+}
+
+// content is the content of a message by its kinds.
+type content struct{ text, thinking, refusal string }
+
+// contentOf returns the content of a message. OpenAI sends a text, some other servers send a list of parts.
+func contentOf(d sdk.ChatCompletionChunkChoiceDelta) content {
+	var parts []contentPart
+	if json.Unmarshal([]byte(d.JSON.Content.Raw()), &parts) != nil {
+		return content{text: d.Content}
+	}
+	var out content
+	for _, p := range parts {
+		out.text += p.Text
+		out.refusal += p.Refusal
+		for _, t := range p.Thinking {
+			out.thinking += t.Text
 		}
 	}
 	return out
@@ -423,7 +452,7 @@ func (c *chat) reply() *provider.Reply {
 	case "length":
 		r.Stop = provider.CutOff
 	case "content_filter":
-		r.Stop = provider.Refused
+		r.Stop, r.Refusal = provider.Refused, contentFilter
 	}
 	if c.thinking.Len() > 0 {
 		r.Blocks = append(r.Blocks, provider.Block{Type: provider.Thinking, Text: c.thinking.String()})
@@ -446,7 +475,10 @@ func (c *chat) reply() *provider.Reply {
 	case calls > 0 && r.Stop == provider.Done:
 		r.Stop = provider.WantsTool
 	case c.refusal.Len() > 0:
-		r.Stop = provider.Refused
+		r.Stop, r.Refusal = provider.Refused, c.refusal.String()
 	}
 	return r
 }
+
+// contentFilter is the refusal of a reply that the server's filter stops.
+const contentFilter = "the content filter of the server stopped the reply"

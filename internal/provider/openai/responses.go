@@ -269,7 +269,7 @@ func responseReply(end *api.Response, items []api.ResponseOutputItemUnion, names
 	}}
 	switch end.IncompleteDetails.Reason {
 	case "content_filter":
-		r.Stop = provider.Refused
+		r.Stop, r.Refusal = provider.Refused, contentFilter
 	case "":
 		if end.Status == api.ResponseStatusIncomplete {
 			r.Stop = provider.CutOff
@@ -278,12 +278,14 @@ func responseReply(end *api.Response, items []api.ResponseOutputItemUnion, names
 		r.Stop = provider.CutOff
 	}
 	calls, refused := 0, false
+	var refusal strings.Builder
 	for _, item := range items {
 		switch item.Type {
 		case "message":
 			var text strings.Builder
 			for _, part := range item.Content {
 				text.WriteString(part.Text)
+				refusal.WriteString(part.Refusal)
 				refused = refused || part.Type == "refusal"
 			}
 			if text.Len() > 0 {
@@ -304,7 +306,7 @@ func responseReply(end *api.Response, items []api.ResponseOutputItemUnion, names
 	case calls > 0 && r.Stop == provider.Done:
 		r.Stop = provider.WantsTool
 	case refused:
-		r.Stop = provider.Refused
+		r.Stop, r.Refusal = provider.Refused, refusal.String()
 	}
 	return r
 }

@@ -98,9 +98,11 @@ func (n *network) notAStream(t *testing.T) {
 		}
 		plain := ask
 		plain.System += " " + troubleWord + `{"plain":true}`
+		mistyped := ask
+		mistyped.System += " " + troubleWord + `{"plain":true,"mistyped":true}`
 		unwanted := ask
 		unwanted.Options = json.RawMessage(`{"stream":false}`)
-		for _, req := range []provider.Request{plain, unwanted} {
+		for _, req := range []provider.Request{plain, mistyped, unwanted} {
 			before := len(n.Seen())
 			whole, err := Collect(t, n.model.Generate(t.Context(), req))
 			if err != nil {
