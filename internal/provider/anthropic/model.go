@@ -275,16 +275,18 @@ func block(b provider.Block, names *names, sees bool) (sdk.ContentBlockParamUnio
 		input := object(names.properties[b.ToolName].Out(b.Input))
 		return sdk.NewToolUseBlock(httptransport.CallID(b.ToolID), input, names.Out(b.ToolName)), true
 	case provider.ToolResult:
-		return result(b, sees), true
+		return result(b, names, sees), true
 	}
 	return none, false
 }
 
 // result returns what a tool returned. The server rejects empty texts.
-func result(b provider.Block, sees bool) sdk.ContentBlockParamUnion {
+func result(b provider.Block, names *names, sees bool) sdk.ContentBlockParamUnion {
 	out := sdk.ToolResultBlockParam{ToolUseID: httptransport.CallID(b.ToolID), IsError: sdk.Bool(b.IsError)}
-	if text := httptransport.ResultText(b); strings.TrimSpace(text) != "" {
-		out.Content = []sdk.ToolResultBlockParamContentUnion{{OfText: &sdk.TextBlockParam{Text: text}}}
+	for _, text := range names.ResultTexts(b) {
+		if strings.TrimSpace(text) != "" {
+			out.Content = append(out.Content, sdk.ToolResultBlockParamContentUnion{OfText: &sdk.TextBlockParam{Text: text}})
+		}
 	}
 	for _, m := range b.Media {
 		if sees && httptransport.Takes(m, httptransport.Images) {

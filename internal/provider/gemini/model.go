@@ -295,8 +295,8 @@ func partOf(b provider.Block, names *httptransport.Names) (part, bool) {
 			key = "error"
 		}
 		value := b.Content
-		if !json.Valid(value) {
-			value, _ = json.Marshal(string(value)) // a text always can be
+		if texts := names.ResultTexts(b); b.IsError || len(texts) > 1 || !json.Valid(value) {
+			value, _ = json.Marshal(strings.Join(texts, "\n\n")) // a text always can be
 		}
 		said := map[string]json.RawMessage{key: value}
 		return part{FunctionResponse: &response{ID: httptransport.OwnID(b.ToolID), Name: names.Out(b.ToolName), Response: said}}, true

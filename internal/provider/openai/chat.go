@@ -240,7 +240,7 @@ func messages(m provider.Message, names *httptransport.Names, model string) []sd
 				ID: b.ToolID, Function: sdk.ChatCompletionMessageFunctionToolCallFunctionParam{Name: names.Out(b.ToolName), Arguments: string(b.Input)},
 			}})
 		case provider.ToolResult:
-			out = append(out, sdk.ToolMessage(resultText(b), b.ToolID))
+			out = append(out, sdk.ToolMessage(errorPrefix(b)+names.ResultText(b), b.ToolID))
 			shown = append(shown, parts(b.Media, model)...)
 		}
 	}
@@ -281,12 +281,12 @@ func parts(media []provider.Media, model string) []sdk.ChatCompletionContentPart
 	return out
 }
 
-// resultText returns what a tool returned. There is no field that says that it failed.
-func resultText(b provider.Block) string {
+// errorPrefix returns how the text of a failed call starts: the API has no field for it.
+func errorPrefix(b provider.Block) string {
 	if b.IsError {
-		return "Error: " + httptransport.ResultText(b)
+		return "Error: "
 	}
-	return httptransport.ResultText(b)
+	return ""
 }
 
 // chatEvents turns a whole completion into the stream that it would have come

@@ -235,10 +235,15 @@ func inputItems(m provider.Message, names *httptransport.Names, sees bool) []api
 		case provider.ToolUse:
 			out = append(out, api.ResponseInputItemParamOfFunctionCall(string(b.Input), b.ToolID, names.Out(b.ToolName)))
 		case provider.ToolResult:
-			one := api.ResponseInputItemParamOfFunctionCallOutput(resultText(b))
-			if shown := images(b.Media, sees); len(shown) > 0 {
-				text := &api.ResponseInputTextContentParam{Text: resultText(b)}
-				list := api.ResponseFunctionCallOutputItemListParam{{OfInputText: text}}
+			texts := names.ResultTexts(b)
+			texts[0] = errorPrefix(b) + texts[0]
+			one := api.ResponseInputItemParamOfFunctionCallOutput(texts[0])
+			if shown := images(b.Media, sees); len(texts)+len(shown) > 1 {
+				var list api.ResponseFunctionCallOutputItemListParam
+				for _, text := range texts {
+					input := &api.ResponseInputTextContentParam{Text: text}
+					list = append(list, api.ResponseFunctionCallOutputItemUnionParam{OfInputText: input})
+				}
 				one = api.ResponseInputItemParamOfFunctionCallOutput(append(list, shown...))
 			}
 			one.OfFunctionCallOutput.CallID = sdk.String(b.ToolID)
