@@ -5,13 +5,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/redact"
 )
 
 // shownStep is a step as show --step prints it.
@@ -40,6 +43,9 @@ func (a *invocation) showStep(ctx context.Context, an *app.Analysis, id string, 
 		if prompt {
 			out.Request = request
 			out.Request.For = provider.Purpose{} // models do not see it
+			if out.Request.Options, err = maskSecrets(request.Options); err != nil {
+				return err
+			}
 		}
 	}
 	out.Contract = &c
@@ -53,6 +59,38 @@ func (a *invocation) showStep(ctx context.Context, an *app.Analysis, id string, 
 	}
 	return err
 }
+
+// maskSecrets replaces the secrets in the options of a request. References to secrets and to variables remain.
+func maskSecrets(options json.RawMessage) (json.RawMessage, error) {
+	if len(options) == 0 {
+		return options, nil
+	}
+	rules, err := redact.New(false, true)
+	if err != nil {
+		return nil, err
+	}
+	masked, found, err := rules.JSON(options)
+	if err != nil || !found {
+		return options, err
+	}
+	var before, after map[string]json.RawMessage
+	if json.Unmarshal(options, &before) != nil || json.Unmarshal(masked, &after) != nil {
+		return masked, nil // not an object, so it has no references
+	}
+	for name, value := range before {
+		var text string
+		if json.Unmarshal(value, &text) != nil {
+			continue
+		}
+		if _, ok := config.Reference(text); ok || variable.MatchString(text) {
+			after[name] = value
+		}
+	}
+	return json.Marshal(after)
+}
+
+// variable matches a text that is a reference to one environment variable.
+var variable = regexp.MustCompile(`^\$\{[A-Za-z_][A-Za-z0-9_]*\}$`)
 
 // findStep finds a step by its ID in any block.
 func findStep(an *app.Analysis, id string) (*ir.Step, error) {

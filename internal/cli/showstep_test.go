@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -131,32 +132,64 @@ states:
 	}
 }
 
-// TestPreviewsShowNoKeys checks that the key of a server, which is no part of the request, is not shown.
-func TestPreviewsShowNoKeys(t *testing.T) {
+// promptOf returns the text of show --step --prompt for a step of a workflow in AWF.
+func promptOf(t *testing.T, states, step string, options ...string) string {
+	t.Helper()
 	root := t.TempDir()
-	file := filepath.Join(root, ".awf", "workflows", "ask.yaml")
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+	name := filepath.Join(root, ".awf", "workflows", "flow.yaml")
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	err := os.WriteFile(file, []byte(`name: ask
-states:
-  initial: ask
+	if err := os.WriteFile(name, []byte("name: flow\nstates:\n"+states+"  done: {type: terminal}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{"show", ".awf/workflows/flow.yaml", "--step", step, "--prompt"}, options...)
+	code, stdout, stderr := run(t, root, args...)
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	return stdout
+}
+
+func TestShowStepMasksSecretsInOptions(t *testing.T) {
+	const states = `  initial: ask
   ask:
     type: agent
     provider: openai_compatible
-    options: {base_url: "http://127.0.0.1:1/v1", model: llama, api_key: hunter2, top_p: 0.5}
-    prompt: "Why?"
+    options: {base_url: "http://localhost:1/v1", model: m, top_k: 3, api_key: %s, nested: {client_secret: %s}}
+    prompt: Hello
     on_success: done
-  done: {type: terminal}
-`), 0o600)
-	if err != nil {
-		t.Fatal(err)
+`
+	for key, want := range map[string]string{
+		"hunter2-literal": "[redacted secret]", "secret://MODEL_KEY": "secret://MODEL_KEY", "${MODEL_KEY}": "${MODEL_KEY}",
+		"x${MODEL_KEY}": "[redacted secret]",
+	} {
+		for _, option := range [][]string{nil, {"--json"}} {
+			got := promptOf(t, fmt.Sprintf(states, `"`+key+`"`, "hunter2-literal"), "ask", option...)
+			if strings.Contains(got, "hunter2-literal") || !strings.Contains(got, want) || !strings.Contains(got, "top_k") {
+				t.Errorf("%s %v: want %s in\n%s", key, option, want, got)
+			}
+		}
 	}
-	for _, more := range [][]string{nil, {"--json"}} {
-		args := append([]string{"show", ".awf/workflows/ask.yaml", "--step", "ask", "--prompt"}, more...)
-		code, stdout, stderr := run(t, root, args...)
-		if code != 0 || !strings.Contains(stdout, "top_p") || strings.Contains(stdout+stderr, "hunter2") {
-			t.Errorf("%v: %d %s %s", args, code, stdout, stderr)
+}
+
+func TestShowStepInLoopsHasPlaceholders(t *testing.T) {
+	const states = `  initial: outer
+  outer: {type: for_each, items: '[{"name": "x"}]', body: [each], on_complete: done}
+  each: {type: for_each, items: '[{"sku": "a"}]', body: [pack, whole], on_complete: outer}
+  pack:
+    type: agent
+    provider: claude
+    prompt: "Pack {{.loop.Item.sku}} in {{.loop.Item.box.size}}, {{.loop.Index1}} of {{.loop.Length}} of {{.loop.Parent.Item.name}}"
+    on_success: whole
+  whole: {type: agent, provider: claude, prompt: "Judge {{.loop.Item}}", on_success: each}
+`
+	for step, want := range map[string]string{
+		"pack":  "Pack (loop.Item.sku) in (loop.Item.box.size), 1 of (loop.Length) of (loop.Parent.Item.name)\n",
+		"whole": "Judge (loop.Item)\n",
+	} {
+		if got := promptOf(t, states, step); !strings.Contains(got, want) {
+			t.Errorf("%s: want %q in\n%s", step, want, got)
 		}
 	}
 }

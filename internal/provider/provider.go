@@ -154,8 +154,10 @@ const (
 type Reply struct {
 	Blocks []Block    `json:"blocks"`
 	Stop   StopReason `json:"stop"`
-	Usage  Usage      `json:"usage"`
-	Model  string     `json:"model"`
+	// Refusal is the reason that the model or its server gives for a refusal, if any.
+	Refusal string `json:"refusal,omitempty"`
+	Usage   Usage  `json:"usage"`
+	Model   string `json:"model"`
 	// ID is the server's id of the reply, for questions to its operator.
 	ID string `json:"id,omitempty"`
 	// Asked is what the request asked for; nil for offline models.

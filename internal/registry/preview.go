@@ -8,6 +8,7 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/process"
@@ -38,7 +39,11 @@ func (t *Tools) Preview(ctx context.Context, p *ir.Program, s *ir.Step, models *
 		},
 	}
 	for _, r := range s.Reads {
-		job.Reads = append(job.Reads, step.Read{Path: r.Path, Value: unknown(p, r.Path)})
+		value := unknown(p, r.Path)
+		if r.Path == "loop" {
+			value = step.JSON(loopPlaceholder("loop", loopPaths(task)))
+		}
+		job.Reads = append(job.Reads, step.Read{Path: r.Path, Value: value})
 	}
 	if par, ok := s.Action.(ir.Parallel); ok {
 		names := []string{"first worker", "second worker"}
@@ -184,6 +189,66 @@ func unknown(p *ir.Program, path string) json.RawMessage {
 	return step.JSON(named(path))
 }
 
+// loopPaths returns the names below loop that the templates of a task read, as paths.
+func loopPaths(task *ir.Task) [][]string {
+	var out [][]string
+	for _, s := range task.Settings {
+		var template string
+		if json.Unmarshal(s.Value, &template) != nil || !strings.Contains(template, "{{") {
+			continue
+		}
+		e, problems := expr.Parse(expr.AWFTemplate, template, s.Span)
+		if problems.Errors() {
+			continue
+		}
+		for _, path := range e.Paths() {
+			if path.Segments[0] == "loop" {
+				out = append(out, path.Segments[1:])
+			}
+		}
+	}
+	return out
+}
+
+// loopPlaceholder returns the facts about the first iteration of a loop, with placeholders for the properties of the
+// item that are read.
+func loopPlaceholder(name string, paths [][]string) map[string]any {
+	below := func(first string) (rest [][]string) {
+		for _, p := range paths {
+			if len(p) > 0 && p[0] == first {
+				rest = append(rest, p[1:])
+			}
+		}
+		return rest
+	}
+	out := map[string]any{
+		"index": 0, "first": true, "last": false, "length": "(" + name + ".Length)",
+		"item": placeholder(name+".Item", below("item")),
+	}
+	if outer := below("parent"); len(outer) > 0 {
+		out["parent"] = loopPlaceholder(name+".Parent", outer)
+	}
+	return out
+}
+
+// placeholder returns a placeholder for a value: an object if its properties are read.
+func placeholder(name string, paths [][]string) any {
+	properties := map[string][][]string{}
+	for _, p := range paths {
+		if len(p) > 0 {
+			properties[p[0]] = append(properties[p[0]], p[1:])
+		}
+	}
+	if len(properties) == 0 {
+		return "(" + name + ")"
+	}
+	out := map[string]any{}
+	for property, rest := range properties {
+		out[property] = placeholder(name+"."+property, rest)
+	}
+	return out
+}
+
 var errPreviewed = errors.New("the request was only looked at")
 
 // recorder is a model that keeps the first request and answers none. Programs get requests as they do in runs.
@@ -203,7 +268,6 @@ func (r *recorder) Agent(model string) *provider.AgentInfo {
 // Generate keeps the request.
 func (r *recorder) Generate(_ context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	if r.request == nil {
-		req.Options = withoutAddress(req.Options) // the server gets no key in the body of the request
 		r.request = &req
 	}
 	return func(yield func(provider.Chunk, error) bool) { yield(provider.Chunk{}, errPreviewed) }

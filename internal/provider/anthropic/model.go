@@ -176,7 +176,10 @@ func events(body []byte) ([]byte, error) {
 		start := add("content_block_start", map[string]any{"index": i, "content_block": block})
 		err = errors.Join(err, start, add("content_block_stop", map[string]any{"index": i}))
 	}
-	delta := map[string]any{"stop_reason": message["stop_reason"], "stop_sequence": message["stop_sequence"]}
+	delta := map[string]any{}
+	for _, key := range []string{"stop_reason", "stop_sequence", "stop_details"} {
+		delta[key] = message[key]
+	}
 	end := add("message_delta", map[string]any{"delta": delta, "usage": message["usage"]})
 	err = errors.Join(err, end, add("message_stop", map[string]any{}))
 	return out, err
@@ -272,16 +275,18 @@ func block(b provider.Block, names *names, sees bool) (sdk.ContentBlockParamUnio
 		input := object(names.properties[b.ToolName].Out(b.Input))
 		return sdk.NewToolUseBlock(httptransport.CallID(b.ToolID), input, names.Out(b.ToolName)), true
 	case provider.ToolResult:
-		return result(b, sees), true
+		return result(b, names, sees), true
 	}
 	return none, false
 }
 
 // result returns what a tool returned. The server rejects empty texts.
-func result(b provider.Block, sees bool) sdk.ContentBlockParamUnion {
+func result(b provider.Block, names *names, sees bool) sdk.ContentBlockParamUnion {
 	out := sdk.ToolResultBlockParam{ToolUseID: httptransport.CallID(b.ToolID), IsError: sdk.Bool(b.IsError)}
-	if text := httptransport.ResultText(b); strings.TrimSpace(text) != "" {
-		out.Content = []sdk.ToolResultBlockParamContentUnion{{OfText: &sdk.TextBlockParam{Text: text}}}
+	for _, text := range names.ResultTexts(b) {
+		if strings.TrimSpace(text) != "" {
+			out.Content = append(out.Content, sdk.ToolResultBlockParamContentUnion{OfText: &sdk.TextBlockParam{Text: text}})
+		}
 	}
 	for _, m := range b.Media {
 		if sees && httptransport.Takes(m, httptransport.Images) {
@@ -315,6 +320,9 @@ func reply(m *sdk.Message, inputs map[int64]string, names *names) *provider.Repl
 		Input: m.Usage.InputTokens, Output: m.Usage.OutputTokens,
 		CacheRead: m.Usage.CacheReadInputTokens, CacheWrite: m.Usage.CacheCreationInputTokens,
 	}}
+	if r.Stop == provider.Refused {
+		r.Refusal = cmp.Or(m.StopDetails.Explanation, string(m.StopDetails.Category))
+	}
 	calls := 0
 	for i, b := range m.Content {
 		switch b.Type {

@@ -108,3 +108,25 @@ func TestSampling(t *testing.T) {
 		}
 	}
 }
+
+// A refusal keeps the explanation of the server, or its category.
+func TestRefusalKeepsItsExplanation(t *testing.T) {
+	for details, want := range map[string]string{
+		`{"type":"refusal","category":"cyber","explanation":"It could enable harm."}`: "It could enable harm.",
+		`{"type":"refusal","category":"cyber","explanation":null}`:                    "cyber",
+		`null`: "",
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"id":"a","type":"message","role":"assistant","model":"c",`+
+				`"content":[{"type":"text","text":"I must not."}],"stop_reason":"refusal","stop_details":%s,`+
+				`"usage":{"input_tokens":1,"output_tokens":1}}`, details)
+		}))
+		model := anthropic.New(httptransport.Options{BaseURL: server.URL})
+		reply, err := providertest.Collect(t, model.Generate(t.Context(), providertest.AskText()))
+		server.Close()
+		if err != nil || reply.Stop != provider.Refused || reply.Refusal != want || reply.Text() != "I must not." {
+			t.Errorf("%s: %+v, %v; want the refusal %q", details, reply, err, want)
+		}
+	}
+}

@@ -71,7 +71,7 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 		switch {
 		case ctx.Err() != nil:
 			yield(provider.Chunk{}, ctx.Err())
-		case w.finish == "" && !w.blocked:
+		case w.finish == "" && w.blocked == "":
 			yield(provider.Chunk{}, httptransport.BrokeOff())
 		default:
 			r := w.reply()
@@ -129,12 +129,21 @@ func events(body []byte) ([]byte, error) {
 		list = []json.RawMessage{body}
 	}
 	var out bytes.Buffer
+	hasContent, finished := false, false
 	for _, piece := range list {
 		var one generated
 		if json.Unmarshal(piece, &one) != nil || one.Candidates == nil && one.PromptFeedback == nil {
 			return nil, errors.New("it has no candidates")
 		}
+		for _, c := range one.Candidates {
+			hasContent = hasContent || c.Content != nil
+			finished = finished || c.FinishReason != ""
+		}
 		out.Write(httptransport.Event("", piece))
+	}
+	// Some servers give no reason. The reply is complete: it is valid JSON.
+	if hasContent && !finished {
+		out.Write(httptransport.Event("", []byte(`{"candidates":[{"finishReason":"STOP"}]}`)))
 	}
 	return out.Bytes(), nil
 }
@@ -286,8 +295,8 @@ func partOf(b provider.Block, names *httptransport.Names) (part, bool) {
 			key = "error"
 		}
 		value := b.Content
-		if !json.Valid(value) {
-			value, _ = json.Marshal(string(value)) // a text always can be
+		if texts := names.ResultTexts(b); b.IsError || len(texts) > 1 || !json.Valid(value) {
+			value, _ = json.Marshal(strings.Join(texts, "\n\n")) // a text always can be
 		}
 		said := map[string]json.RawMessage{key: value}
 		return part{FunctionResponse: &response{ID: httptransport.OwnID(b.ToolID), Name: names.Out(b.ToolName), Response: said}}, true
@@ -300,9 +309,11 @@ type generated struct {
 	Candidates []struct {
 		Content      *content `json:"content"`
 		FinishReason string   `json:"finishReason"`
+		Message      string   `json:"finishMessage"`
 	} `json:"candidates"`
 	PromptFeedback *struct {
 		BlockReason string `json:"blockReason"`
+		Message     string `json:"blockReasonMessage"`
 	} `json:"promptFeedback"`
 	Usage *struct {
 		Prompt        int64 `json:"promptTokenCount"`
@@ -327,7 +338,8 @@ type whole struct {
 	turn    int
 	calls   int
 	finish  string
-	blocked bool
+	message string // about the finish
+	blocked string // reason why the server blocked the prompt
 	usage   provider.Usage
 }
 
@@ -339,7 +351,8 @@ func (w *whole) take(piece *generated) []provider.Chunk {
 		w.usage = provider.Usage{Input: read, Output: u.Candidates + u.Thoughts, CacheRead: u.Cached}
 	}
 	if f := piece.PromptFeedback; f != nil && f.BlockReason != "" {
-		w.blocked = true
+		w.blocked = f.BlockReason
+		w.message = cmp.Or(f.Message, w.message)
 	}
 	if len(piece.Candidates) == 0 {
 		return nil
@@ -348,6 +361,7 @@ func (w *whole) take(piece *generated) []provider.Chunk {
 	if first.FinishReason != "" {
 		w.finish = first.FinishReason
 	}
+	w.message = cmp.Or(first.Message, w.message)
 	if first.Content == nil {
 		return nil
 	}
@@ -398,15 +412,23 @@ func (w *whole) reply() *provider.Reply {
 	case "MAX_TOKENS", "CONTINUATION":
 		r.Stop = provider.CutOff
 	case "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY":
-		r.Stop = provider.Refused
+		r.Stop, r.Refusal = provider.Refused, "the server stopped the reply: "+withMessage(w.finish, w.message)
 	}
-	if w.blocked {
-		r.Stop = provider.Refused
+	if w.blocked != "" {
+		r.Stop, r.Refusal = provider.Refused, "the server blocked the prompt: "+withMessage(w.blocked, w.message)
 	}
 	if w.calls > 0 && r.Stop == provider.Done {
 		r.Stop = provider.WantsTool
 	}
 	return r
+}
+
+// withMessage returns a reason such as SAFETY and what the server says about it.
+func withMessage(reason, message string) string {
+	if message == "" {
+		return reason
+	}
+	return reason + ", " + message
 }
 
 // signatureOf returns a signature in Google's form, which is base64.

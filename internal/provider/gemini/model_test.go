@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/provider/gemini"
 	"github.com/espalier-run/espalier/internal/provider/httptransport"
 	"github.com/espalier-run/espalier/internal/provider/providertest"
@@ -55,5 +56,52 @@ func TestArgumentsAreNotRounded(t *testing.T) {
 	}
 	if got := string(r.Blocks[0].Input); got != `{"n":9007199254740993,"x":0.10}` {
 		t.Errorf("got %s", got)
+	}
+}
+
+// generate returns the reply of a server that sends one JSON value.
+func generate(t *testing.T, body string) (*provider.Reply, error) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, body)
+	}))
+	defer server.Close()
+	model := gemini.New(httptransport.Options{BaseURL: server.URL})
+	return providertest.Collect(t, model.Generate(t.Context(), providertest.AskText()))
+}
+
+// A reply that is one JSON value is complete, also if it gives no reason for its end.
+func TestPlainRepliesWithoutAReason(t *testing.T) {
+	const yes = `{"candidates":[{"content":{"role":"model","parts":[{"text":"Yes."}]}}]}`
+	for body, stop := range map[string]provider.StopReason{
+		yes:             provider.Done,
+		"[" + yes + "]": provider.Done,
+		`{"candidates":[{"content":{"parts":[{"functionCall":{"name":"weather","args":{}}}]}}]}`: provider.WantsTool,
+	} {
+		if reply, err := generate(t, body); err != nil || reply.Stop != stop {
+			t.Errorf("%s: %+v, %v; want %s", body, reply, err, stop)
+		}
+	}
+	for _, empty := range []string{`{"candidates":[]}`, `{"candidates":[{}]}`} {
+		if reply, err := generate(t, empty); err == nil {
+			t.Errorf("%s is a reply: %+v", empty, reply)
+		}
+	}
+}
+
+// A refusal keeps the reason of the server.
+func TestRefusalKeepsItsReason(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"candidates":[{"finishReason":"SAFETY"}]}`: "the server stopped the reply: SAFETY",
+		`{"candidates":[{"finishReason":"PROHIBITED_CONTENT","finishMessage":"Not allowed."}]}`: "the server stopped the reply: " +
+			"PROHIBITED_CONTENT, Not allowed.",
+		`{"promptFeedback":{"blockReason":"SAFETY"}}`: "the server blocked the prompt: SAFETY",
+		`{"promptFeedback":{"blockReason":"OTHER","blockReasonMessage":"Not allowed."}}`: "the server blocked the prompt: " +
+			"OTHER, Not allowed.",
+	} {
+		if reply, err := generate(t, body); err != nil || reply.Stop != provider.Refused || reply.Refusal != want {
+			t.Errorf("%s: %+v, %v; want the refusal %q", body, reply, err, want)
+		}
 	}
 }

@@ -1,14 +1,17 @@
 package httptransport
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/schema"
 )
@@ -220,13 +223,76 @@ func Turns[T any](messages []provider.Message, convert func(provider.Block) (T, 
 	return out
 }
 
-// ResultText returns what a tool returned, as text for a model.
-func ResultText(b provider.Block) string {
-	var text string
-	if json.Unmarshal(b.Content, &text) == nil {
-		return text
+// ResultTexts returns what a tool returned, as texts for a model: one for each block of an MCP result, else one. The
+// texts of an error have the names of tools that the server sees.
+func (n *Names) ResultTexts(b provider.Block) []string {
+	out, ok := contentTexts(b.Content)
+	if !ok {
+		out = []string{ir.PlainText(b.Content)}
 	}
-	return string(b.Content)
+	if b.IsError {
+		for i := range out {
+			out[i] = n.translate(out[i])
+		}
+	}
+	return out
+}
+
+// ResultText returns what a tool returned, as one text.
+func (n *Names) ResultText(b provider.Block) string { return strings.Join(n.ResultTexts(b), "\n\n") }
+
+// translate replaces the names of tools in a message by those that the server sees. Messages have names in quotes, or
+// with a restriction in parentheses.
+func (n *Names) translate(message string) string {
+	longestFirst := func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }
+	for _, name := range slices.SortedFunc(maps.Keys(n.out), longestFirst) {
+		sent := n.out[name]
+		message = strings.ReplaceAll(message, strconv.Quote(name), strconv.Quote(sent))
+		message = strings.ReplaceAll(message, name+"(", sent+"(")
+	}
+	return message
+}
+
+// contentBlock is a block of an MCP result.
+type contentBlock struct {
+	Type        string  `json:"type"`
+	Text        *string `json:"text"`
+	URI         string  `json:"uri"`
+	Name        string  `json:"name"`
+	MIMEType    string  `json:"mimeType"`
+	Description string  `json:"description"`
+	Resource    struct {
+		URI  string  `json:"uri"`
+		Text *string `json:"text"`
+	} `json:"resource"`
+}
+
+// contentTexts returns the texts of an MCP result. It reports whether the content is one that has several blocks, or
+// one that is not a text.
+func contentTexts(content json.RawMessage) ([]string, bool) {
+	var blocks []contentBlock
+	if json.Unmarshal(content, &blocks) != nil {
+		blocks = make([]contentBlock, 1)
+		if json.Unmarshal(content, &blocks[0]) != nil || blocks[0].Type == "text" {
+			return nil, false
+		}
+	}
+	var out []string
+	for _, b := range blocks {
+		switch {
+		case b.Type == "text" && b.Text != nil:
+			out = append(out, *b.Text)
+		case b.Type == "resource" && b.Resource.Text != nil:
+			out = append(out, fmt.Sprintf("[resource %s]\n%s", b.Resource.URI, *b.Resource.Text))
+		case b.Type == "resource_link" && b.URI != "":
+			facts := []string{b.URI, b.Name, b.MIMEType, b.Description}
+			facts = slices.DeleteFunc(facts, func(fact string) bool { return fact == "" })
+			out = append(out, fmt.Sprintf("[resource %s]", strings.Join(facts, ", ")))
+		default:
+			return nil, false
+		}
+	}
+	return out, len(out) > 0
 }
 
 // IsObject reports whether a value is a JSON object.

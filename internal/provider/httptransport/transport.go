@@ -121,8 +121,8 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// streamed turns a reply that is one JSON value into a stream. The first character decides, not the content type:
-// no event stream begins like JSON.
+// streamed turns a reply that is one JSON value into a stream. The first character decides: some servers send JSON as
+// text/event-stream, or a stream as JSON. No line of a stream of events begins with a brace or a bracket.
 func (t *transport) streamed(resp *http.Response) (*http.Response, error) {
 	buffered := bufio.NewReader(resp.Body)
 	const mark = "\ufeff" // a byte order mark

@@ -240,7 +240,7 @@ func messages(m provider.Message, names *httptransport.Names, model string) []sd
 				ID: b.ToolID, Function: sdk.ChatCompletionMessageFunctionToolCallFunctionParam{Name: names.Out(b.ToolName), Arguments: string(b.Input)},
 			}})
 		case provider.ToolResult:
-			out = append(out, sdk.ToolMessage(resultText(b), b.ToolID))
+			out = append(out, sdk.ToolMessage(errorPrefix(b)+names.ResultText(b), b.ToolID))
 			shown = append(shown, parts(b.Media, model)...)
 		}
 	}
@@ -281,12 +281,12 @@ func parts(media []provider.Media, model string) []sdk.ChatCompletionContentPart
 	return out
 }
 
-// resultText returns what a tool returned. There is no field that says that it failed.
-func resultText(b provider.Block) string {
+// errorPrefix returns how the text of a failed call starts: the API has no field for it.
+func errorPrefix(b provider.Block) string {
 	if b.IsError {
-		return "Error: " + httptransport.ResultText(b)
+		return "Error: "
 	}
-	return httptransport.ResultText(b)
+	return ""
 }
 
 // chatEvents turns a whole completion into the stream that it would have come
@@ -315,18 +315,6 @@ func chatEvents(body []byte) ([]byte, error) {
 				return nil, err
 			}
 			message["tool_calls"] = raw
-		}
-		var parts []struct{ Text string }
-		if json.Unmarshal(message["content"], &parts) == nil && parts != nil { // as some servers put it
-			text := ""
-			for _, p := range parts {
-				text += p.Text
-			}
-			content, err := json.Marshal(text)
-			if err != nil {
-				return nil, err
-			}
-			message["content"] = content
 		}
 		delta, err := json.Marshal(message)
 		if err != nil {
@@ -386,20 +374,49 @@ func (c *chat) take(chunk sdk.ChatCompletionChunk) []provider.Chunk {
 			continue
 		}
 		d := choice.Delta
-		if thought := thoughts(d); thought != "" {
+		said := contentOf(d)
+		if thought := thoughts(d) + said.thinking; thought != "" {
 			c.thinking.WriteString(thought)
 			out = append(out, provider.Chunk{Type: provider.Thinking, Text: thought})
 		}
-		if d.Content != "" {
-			c.text.WriteString(d.Content)
-			out = append(out, provider.Chunk{Type: provider.Text, Text: d.Content})
+		if said.text != "" {
+			c.text.WriteString(said.text)
+			out = append(out, provider.Chunk{Type: provider.Text, Text: said.text})
 		}
-		c.refusal.WriteString(d.Refusal)
+		c.refusal.WriteString(d.Refusal + said.refusal)
 		for _, t := range d.ToolCalls {
 			c.call(t.Index, t.ID, t.Function.Name, t.Function.Arguments)
 		}
 		if choice.FinishReason != "" {
 			c.finish = choice.FinishReason
+		}
+	}
+	return out
+}
+
+// contentPart is one part of a content that is a list. The thinking of a part is a list of parts.
+type contentPart struct {
+	Type     string        `json:"type"`
+	Text     string        `json:"text"`
+	Refusal  string        `json:"refusal"`
+	Thinking []contentPart `json:"thinking"`
+}
+
+// content is the content of a message by its kinds.
+type content struct{ text, thinking, refusal string }
+
+// contentOf returns the content of a message. OpenAI sends a text, some other servers send a list of parts.
+func contentOf(d sdk.ChatCompletionChunkChoiceDelta) content {
+	var parts []contentPart
+	if json.Unmarshal([]byte(d.JSON.Content.Raw()), &parts) != nil {
+		return content{text: d.Content}
+	}
+	var out content
+	for _, p := range parts {
+		out.text += p.Text
+		out.refusal += p.Refusal
+		for _, t := range p.Thinking {
+			out.thinking += t.Text
 		}
 	}
 	return out
@@ -435,7 +452,7 @@ func (c *chat) reply() *provider.Reply {
 	case "length":
 		r.Stop = provider.CutOff
 	case "content_filter":
-		r.Stop = provider.Refused
+		r.Stop, r.Refusal = provider.Refused, contentFilter
 	}
 	if c.thinking.Len() > 0 {
 		r.Blocks = append(r.Blocks, provider.Block{Type: provider.Thinking, Text: c.thinking.String()})
@@ -458,7 +475,10 @@ func (c *chat) reply() *provider.Reply {
 	case calls > 0 && r.Stop == provider.Done:
 		r.Stop = provider.WantsTool
 	case c.refusal.Len() > 0:
-		r.Stop = provider.Refused
+		r.Stop, r.Refusal = provider.Refused, c.refusal.String()
 	}
 	return r
 }
+
+// contentFilter is the refusal of a reply that the server's filter stops.
+const contentFilter = "the content filter of the server stopped the reply"

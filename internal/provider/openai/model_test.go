@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/provider/httptransport"
 	"github.com/espalier-run/espalier/internal/provider/openai"
@@ -149,16 +151,81 @@ func TestLeastLimitOfResponses(t *testing.T) {
 func chat(o httptransport.Options) providertest.NetworkModel      { return openai.NewChat(o) }
 func responses(o httptransport.Options) providertest.NetworkModel { return openai.NewResponses(o) }
 
-// A refusal has its own place beside the text.
-func TestRefusal(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		io.WriteString(w, `data: {"model":"m","choices":[{"index":0,"delta":{"refusal":"I must not."},"finish_reason":"stop"}]}`+"\n\n")
+// ask returns the reply of a server that sends one body.
+func ask(
+	t *testing.T, open func(httptransport.Options) providertest.NetworkModel, kind, body string,
+) (*provider.Reply, error) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", kind)
+		io.WriteString(w, body)
 	}))
 	defer server.Close()
-	reply, err := providertest.Collect(t, openai.NewChat(httptransport.Options{BaseURL: server.URL}).Generate(t.Context(), providertest.AskText()))
-	if err != nil || reply.Stop != provider.Refused {
-		t.Errorf("%+v, %v", reply, err)
+	return providertest.Collect(t, open(httptransport.Options{BaseURL: server.URL}).Generate(t.Context(), providertest.AskText()))
+}
+
+const (
+	stream    = "text/event-stream"
+	plainJSON = "application/json"
+)
+
+// A refusal has its own place beside the text. The reply keeps its words.
+func TestRefusalKeepsItsWords(t *testing.T) {
+	for name, c := range map[string]struct {
+		open             func(httptransport.Options) providertest.NetworkModel
+		kind, body, want string
+	}{
+		"chat, stream": {
+			chat, stream, `data: {"choices":[{"index":0,"delta":{"refusal":"I must "}}]}` + "\n\n" +
+				`data: {"choices":[{"index":0,"delta":{"refusal":"not."},"finish_reason":"stop"}]}` + "\n\n", "I must not.",
+		},
+		"chat": {
+			chat, plainJSON, `{"choices":[{"index":0,"message":{"role":"assistant","content":null,"refusal":"I must not."},` +
+				`"finish_reason":"stop"}]}`, "I must not.",
+		},
+		"chat, part": {
+			chat, plainJSON, `{"choices":[{"index":0,"message":{"role":"assistant","content":` +
+				`[{"type":"refusal","refusal":"I must not."}]},"finish_reason":"stop"}]}`, "I must not.",
+		},
+		"chat, filter": {
+			chat, plainJSON, `{"choices":[{"index":0,"message":{"role":"assistant","content":null},` +
+				`"finish_reason":"content_filter"}]}`, "the content filter of the server stopped the reply",
+		},
+		"responses": {
+			responses, plainJSON, `{"id":"r","object":"response","status":"completed","output":[{"type":"message",` +
+				`"role":"assistant","content":[{"type":"refusal","refusal":"I must not."}]}]}`, "I must not.",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reply, err := ask(t, c.open, c.kind, c.body)
+			if err != nil || reply.Stop != provider.Refused || reply.Refusal != c.want {
+				t.Errorf("%+v, %v; want the refusal %q", reply, err, c.want)
+			}
+		})
+	}
+}
+
+// Some servers send the content of a message as a list of parts, whole or in a stream.
+func TestContentInPartsIsText(t *testing.T) {
+	for name, c := range map[string]struct{ kind, body string }{
+		"plain": {plainJSON, `{"choices":[{"index":0,"message":{"role":"assistant","content":[` +
+			`{"type":"thinking","thinking":[{"type":"text","text":"Hm."}]},` +
+			`{"type":"text","text":"Hello, "},{"type":"text","text":"world."}]},"finish_reason":"stop"}]}`},
+		"stream": {stream, `data: {"choices":[{"index":0,"delta":{"role":"assistant","content":` +
+			`[{"type":"thinking","thinking":[{"type":"text","text":"Hm."}]}]}}]}` + "\n\n" +
+			`data: {"choices":[{"index":0,"delta":{"content":[{"type":"text","text":"Hello, "}]}}]}` + "\n\n" +
+			`data: {"choices":[{"index":0,"delta":{"content":"world."},"finish_reason":"stop"}]}` + "\n\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reply, err := ask(t, chat, c.kind, c.body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := []provider.Block{{Type: provider.Thinking, Text: "Hm."}, {Type: provider.Text, Text: "Hello, world."}}
+			if diff := cmp.Diff(want, reply.Blocks); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 
@@ -170,24 +237,20 @@ func TestPlainRepliesWithoutAReason(t *testing.T) {
 	}{
 		{`{"message":{"role":"assistant","content":"Yes."},"finish_reason":null}`, provider.Done},
 		{`{"message":{"role":"assistant","content":"Yes."}}`, provider.Done},
-		{`{"message":{"role":"assistant","content":[{"type":"text","text":"Y"},{"type":"text","text":"es."}]}}`, provider.Done},
 		{`{"message":{"role":"assistant","content":"","tool_calls":[{"id":"1","type":"function",` +
 			`"function":{"name":"weather","arguments":"{}"}}]}}`, provider.WantsTool},
 	} {
-		for _, kind := range []string{"application/json", "text/event-stream"} {
-			asked := 0
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				asked++
-				w.Header().Set("Content-Type", kind)
-				fmt.Fprintf(w, "\ufeff"+`{"id":"c","object":"chat.completion","model":"m","choices":[%s]}`, c.choice)
-			}))
-			model := openai.NewChat(httptransport.Options{BaseURL: server.URL})
-			reply, err := providertest.Collect(t, model.Generate(t.Context(), providertest.AskTool()))
-			server.Close()
-			if err != nil || reply.Stop != c.stop || asked != 1 ||
-				c.stop == provider.Done && (len(reply.Blocks) != 1 || reply.Blocks[0].Text != "Yes.") {
-				t.Errorf("%s as %s: %+v, %v after %d requests", c.choice, kind, reply, err, asked)
-			}
+		asked := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			asked++
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, "\ufeff"+`{"id":"c","object":"chat.completion","model":"m","choices":[%s]}`, c.choice)
+		}))
+		model := openai.NewChat(httptransport.Options{BaseURL: server.URL})
+		reply, err := providertest.Collect(t, model.Generate(t.Context(), providertest.AskTool()))
+		server.Close()
+		if err != nil || reply.Stop != c.stop || asked != 1 {
+			t.Errorf("%s: %+v, %v after %d requests", c.choice, reply, err, asked)
 		}
 	}
 }

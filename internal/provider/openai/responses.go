@@ -235,10 +235,15 @@ func inputItems(m provider.Message, names *httptransport.Names, sees bool) []api
 		case provider.ToolUse:
 			out = append(out, api.ResponseInputItemParamOfFunctionCall(string(b.Input), b.ToolID, names.Out(b.ToolName)))
 		case provider.ToolResult:
-			one := api.ResponseInputItemParamOfFunctionCallOutput(resultText(b))
-			if shown := images(b.Media, sees); len(shown) > 0 {
-				text := &api.ResponseInputTextContentParam{Text: resultText(b)}
-				list := api.ResponseFunctionCallOutputItemListParam{{OfInputText: text}}
+			texts := names.ResultTexts(b)
+			texts[0] = errorPrefix(b) + texts[0]
+			one := api.ResponseInputItemParamOfFunctionCallOutput(texts[0])
+			if shown := images(b.Media, sees); len(texts)+len(shown) > 1 {
+				var list api.ResponseFunctionCallOutputItemListParam
+				for _, text := range texts {
+					input := &api.ResponseInputTextContentParam{Text: text}
+					list = append(list, api.ResponseFunctionCallOutputItemUnionParam{OfInputText: input})
+				}
 				one = api.ResponseInputItemParamOfFunctionCallOutput(append(list, shown...))
 			}
 			one.OfFunctionCallOutput.CallID = sdk.String(b.ToolID)
@@ -269,7 +274,7 @@ func responseReply(end *api.Response, items []api.ResponseOutputItemUnion, names
 	}}
 	switch end.IncompleteDetails.Reason {
 	case "content_filter":
-		r.Stop = provider.Refused
+		r.Stop, r.Refusal = provider.Refused, contentFilter
 	case "":
 		if end.Status == api.ResponseStatusIncomplete {
 			r.Stop = provider.CutOff
@@ -278,12 +283,14 @@ func responseReply(end *api.Response, items []api.ResponseOutputItemUnion, names
 		r.Stop = provider.CutOff
 	}
 	calls, refused := 0, false
+	var refusal strings.Builder
 	for _, item := range items {
 		switch item.Type {
 		case "message":
 			var text strings.Builder
 			for _, part := range item.Content {
 				text.WriteString(part.Text)
+				refusal.WriteString(part.Refusal)
 				refused = refused || part.Type == "refusal"
 			}
 			if text.Len() > 0 {
@@ -304,7 +311,7 @@ func responseReply(end *api.Response, items []api.ResponseOutputItemUnion, names
 	case calls > 0 && r.Stop == provider.Done:
 		r.Stop = provider.WantsTool
 	case refused:
-		r.Stop = provider.Refused
+		r.Stop, r.Refusal = provider.Refused, refusal.String()
 	}
 	return r
 }

@@ -59,6 +59,7 @@ func RunNetwork(t *testing.T, p Protocol, open func(httptransport.Options) Netwo
 	t.Run("schemas of tools", func(t *testing.T) { toolSchemas(t, p, s, n.model) })
 	t.Run("schemas of replies", func(t *testing.T) { replySchemas(t, p, s, n.model) })
 	t.Run("names of tools", n.toolNames)
+	t.Run("results of tools", n.toolResults)
 	t.Run("odd conversations", n.oddConversations)
 	t.Run("conversations of other providers", n.foreignConversations)
 	t.Run("images and sounds", func(t *testing.T) { media(t, p, s, open) })
@@ -98,9 +99,11 @@ func (n *network) notAStream(t *testing.T) {
 		}
 		plain := ask
 		plain.System += " " + troubleWord + `{"plain":true}`
+		mistyped := ask
+		mistyped.System += " " + troubleWord + `{"plain":true,"mistyped":true}`
 		unwanted := ask
 		unwanted.Options = json.RawMessage(`{"stream":false}`)
-		for _, req := range []provider.Request{plain, unwanted} {
+		for _, req := range []provider.Request{plain, mistyped, unwanted} {
 			before := len(n.Seen())
 			whole, err := Collect(t, n.model.Generate(t.Context(), req))
 			if err != nil {
@@ -248,6 +251,75 @@ func (n *network) toolNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	Check(t, req, r)
+}
+
+// toolResults holds that the blocks of a result are texts, and that errors have the names of tools that the model knows.
+func (n *network) toolResults(t *testing.T) {
+	const message = `agent "a" may call the tool "http.request" only as in http.request(https://a.example/*)`
+	denied, err := json.Marshal(message)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const blocks = `[{"type":"text","text":"called \"pic\""},{"type":"text","text":"[image]"},` +
+		`{"type":"resource","resource":{"uri":"file:///a.txt","text":"inside"}},` +
+		`{"type":"resource_link","uri":"file:///b.txt","name":"b"}]`
+	req := AskText()
+	req.Tools = []provider.Tool{{Name: "http.request"}}
+	req.Messages = append(req.Messages,
+		provider.Message{Role: provider.Assistant, Blocks: []provider.Block{
+			{Type: provider.ToolUse, ToolID: "t1", ToolName: "http.request", Input: json.RawMessage(`{}`)},
+			{Type: provider.ToolUse, ToolID: "t2", ToolName: "http.request", Input: json.RawMessage(`{}`)},
+			{Type: provider.ToolUse, ToolID: "t3", ToolName: "http.request", Input: json.RawMessage(`{}`)},
+		}},
+		provider.Message{Role: provider.User, Blocks: []provider.Block{
+			{Type: provider.ToolResult, ToolID: "t1", ToolName: "http.request", Content: denied, IsError: true},
+			{Type: provider.ToolResult, ToolID: "t2", ToolName: "http.request", Content: json.RawMessage(blocks)},
+			{Type: provider.ToolResult, ToolID: "t3", ToolName: "http.request", Content: json.RawMessage(`[{"type":"a"}]`)},
+		}},
+	)
+	before := len(n.Seen())
+	if _, err := Collect(t, n.model.Generate(t.Context(), req)); err != nil {
+		t.Fatal(err)
+	}
+	var sent any
+	if err := json.Unmarshal(n.Seen()[before].Body, &sent); err != nil {
+		t.Fatal(err)
+	}
+	got := texts(sent)
+	known := strings.ReplaceAll(message, "http.request", "http_request")
+	want := []string{`called "pic"`, "[image]", "[resource file:///a.txt]\ninside", "[resource file:///b.txt, b]"}
+	if n.protocol == Chat || n.protocol == Gemini {
+		want = []string{strings.Join(want, "\n\n")}
+	}
+	if n.protocol != Gemini {
+		want = append(want, `[{"type":"a"}]`)
+	}
+	if n.protocol == Chat || n.protocol == Responses {
+		known = "Error: " + known
+	}
+	for _, one := range append(want, known) {
+		if !slices.Contains(got, one) {
+			t.Errorf("%q is missing: %q", one, got)
+		}
+	}
+}
+
+// texts returns all texts of a JSON value.
+func texts(value any) []string {
+	var out []string
+	switch value := value.(type) {
+	case string:
+		out = append(out, value)
+	case []any:
+		for _, one := range value {
+			out = append(out, texts(one)...)
+		}
+	case map[string]any:
+		for _, one := range value {
+			out = append(out, texts(one)...)
+		}
+	}
+	return out
 }
 
 func (n *network) oddConversations(t *testing.T) {

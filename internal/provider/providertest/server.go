@@ -158,6 +158,8 @@ type Trouble struct {
 	Event   bool `json:"event,omitempty"`
 	// Plain sends the reply as one JSON value, not as a stream.
 	Plain bool `json:"plain,omitempty"`
+	// Mistyped sends a plain reply with the content type of a stream.
+	Mistyped bool `json:"mistyped,omitempty"`
 	// Raw is an answer that no provider gives.
 	Raw string `json:"raw,omitempty"`
 }

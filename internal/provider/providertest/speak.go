@@ -57,6 +57,9 @@ func (s *Server) answer(w http.ResponseWriter, body []byte) {
 	}
 	if trouble != nil && trouble.Plain || strings.Contains(asked, `"stream":false`) {
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		if trouble != nil && trouble.Mistyped {
+			w.Header().Set("Content-Type", "text/event-stream")
+		}
 		fmt.Fprint(w, s.protocol.plain(say))
 		return
 	}

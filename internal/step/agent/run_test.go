@@ -392,3 +392,17 @@ func TestNotesThatDoNotFit(t *testing.T) {
 		}
 	}
 }
+
+func TestErrorHasTheWordsOfARefusal(t *testing.T) {
+	for name, reply := range map[string]steptest.Reply{
+		"reason": {Stop: provider.Refused, Refusal: "I cannot help with that."},
+		"text":   {Stop: provider.Refused, Text: "I cannot help with that."},
+	} {
+		world := &steptest.World{Replies: []steptest.Reply{reply}}
+		_, err := steptest.Play{Settings: plain}.Done(t, agent.Kind{}, &steptest.Log{}, world)
+		if err == nil || !strings.Contains(err.Error(), "the model refused to answer") ||
+			!strings.Contains(err.Error(), "I cannot help with that.") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

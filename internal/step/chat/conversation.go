@@ -262,7 +262,11 @@ func (c *loop) opening() journal.Prompt {
 // was cut off is invalid, even as text.
 func (c *loop) readReply(reply *provider.Reply, read *reader) (json.RawMessage, []string) {
 	if reply.Stop == provider.Refused {
-		return nil, []string{"the model refused to answer"}
+		refused := "the model refused to answer"
+		if reply.Refusal != "" {
+			refused += ": " + shortened(reply.Refusal)
+		}
+		return nil, []string{refused}
 	}
 	value, problems := read.read(reply.Text())
 	if reply.Stop == provider.CutOff && (len(problems) > 0 || !c.Form.strict() || c.Form.Plain) {
@@ -274,15 +278,21 @@ func (c *loop) readReply(reply *provider.Reply, read *reader) (json.RawMessage, 
 
 // quote returns the start of a reply that cannot be used.
 func (c *loop) quote(reply *provider.Reply) string {
-	const most = 300
-	text := []rune(strings.TrimSpace(reply.Text()))
-	switch {
-	case len(text) == 0:
+	text := shortened(reply.Text())
+	if text == "" {
 		return ""
-	case len(text) > most:
-		text = append(text[:most], '…')
 	}
-	return ". The reply was: " + string(text)
+	return ". The reply was: " + text
+}
+
+// shortened returns the start of a text, for an error message.
+func shortened(text string) string {
+	const most = 300
+	runes := []rune(strings.TrimSpace(text))
+	if len(runes) > most {
+		runes = append(runes[:most], '…')
+	}
+	return string(runes)
 }
 
 func (c *loop) agentName() string {

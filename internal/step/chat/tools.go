@@ -118,9 +118,11 @@ func (c *loop) checkRepeats(results []journal.ToolUse) error {
 				"%s called the tool %q %d times with the same arguments, and it failed in the same way each time: %s",
 				c.agentName(), r.Name, n, r.Error)
 		case n == warnAfter:
-			warnings = append(warnings, textBlock(fmt.Sprintf("You have called the tool %q %d times with the same arguments, "+
+			// Without the name of the tool: the server may have another one for it.
+			warnings = append(warnings, textBlock(fmt.Sprintf("You have called the same tool %d times with the arguments %s, "+
 				"and it failed in the same way each time. It will fail again. "+
-				"Use different arguments, continue without it, or explain what prevents you from finishing.", r.Name, n)))
+				"Use different arguments, continue without it, or explain what prevents you from finishing.",
+				n, shortened(string(r.Input)))))
 		}
 	}
 	// Runs of versions that did not warn continue without warnings.

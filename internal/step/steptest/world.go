@@ -130,7 +130,9 @@ type Reply struct {
 	Text  string
 	Calls []Call // of tools
 	Stop  provider.StopReason
-	Fail  error
+	// Refusal is the reason for a refusal.
+	Refusal string
+	Fail    error
 }
 
 // Call is a tool that a model asks for.
@@ -196,7 +198,7 @@ func (w *World) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 			})
 		}
 		if r.Stop != "" {
-			reply.Stop = r.Stop
+			reply.Stop, reply.Refusal = r.Stop, r.Refusal
 		}
 		provider.Play(ctx, req, reply)(yield)
 	}
