@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -759,6 +760,9 @@ func (d *decider) finalEnding(f *Frame, end Ending) Ending {
 // last step.
 func (d *decider) origin(top *Frame, last, path string) string {
 	if _, ok := d.written(top); !ok {
+		if d.unwrittenParts(top) {
+			return "no step has written to output"
+		}
 		return fmt.Sprintf("the result of step %q, because no step has written to output", last)
 	}
 	if i := strings.IndexAny(path, ".["); i >= 0 {
@@ -774,12 +778,26 @@ func (d *decider) origin(top *Frame, last, path string) string {
 // ReasonRejected is the reason of a run that a gate has rejected.
 const ReasonRejected = "GATE_REJECTED"
 
-// output returns the output of a program: what its steps wrote to "output", else the result of its last step.
+// output returns the output of a program: what its steps wrote to "output", else the result of its last step. If the
+// program declares its output and the steps that write parts of it did not run, the output is an empty object.
 func (d *decider) output(top *Frame) journal.Value {
 	if v, ok := d.written(top); ok {
 		return v
 	}
+	if d.unwrittenParts(top) {
+		return journal.Value{JSON: json.RawMessage("{}")}
+	}
 	return top.Last.Value
+}
+
+// unwrittenParts reports whether a program without output declares one and has steps that write parts of it.
+func (d *decider) unwrittenParts(top *Frame) bool {
+	p := d.unit(top).ir
+	return p.Output != nil && slices.ContainsFunc(p.Blocks, func(b ir.Block) bool {
+		return slices.ContainsFunc(b.Steps, func(s ir.Step) bool {
+			return slices.ContainsFunc(s.Writes, func(w ir.Write) bool { return strings.HasPrefix(w.Path, "output.") })
+		})
+	})
 }
 
 // written returns what steps wrote to "output", as a whole or by keys.
@@ -802,7 +820,7 @@ func (d *decider) finish(root *Frame, end Ending) {
 	if v, ok := d.written(root); ok {
 		done.Output = v
 	} else if end.Outcome == journal.OutcomeOK {
-		done.Output = root.Last.Value
+		done.Output = d.output(root)
 	}
 	d.fact(nil, done)
 }
