@@ -549,6 +549,9 @@ func TestDraftsReflectTheRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 		sample := world.Requests[0].For.Sample
+		if strings.HasPrefix(asked, "1.") && strings.Count(sample, "    goal: ") != len(want) {
+			t.Errorf("%q: the numbers are steps in\n%s", asked, sample)
+		}
 		for _, one := range want {
 			if !strings.Contains(sample, one) {
 				t.Errorf("%q: no %q in\n%s", asked, one, sample)
