@@ -273,7 +273,8 @@ Read it.
 		t.Errorf("exit %d after %d requests\n%s%s", code, n, out, told)
 	}
 	record, _, _ := b.do(nil, "transcript", benchRun[:8])
-	if !strings.Contains(record, "It will fail again") {
+	if !strings.Contains(record, "It will fail again") ||
+		!strings.Contains(record, `the same tool 3 times with the arguments {`) {
 		t.Errorf("nothing is on record:\n%s", record)
 	}
 	learns = true

@@ -180,12 +180,12 @@ func TestShowStepInLoopsHasPlaceholders(t *testing.T) {
   pack:
     type: agent
     provider: claude
-    prompt: "Pack {{.loop.Item.sku}} in {{.loop.Item.box.size}}, {{.loop.Index1}} of {{.loop.Length}} of {{.loop.Parent.Item.name}}"
+    prompt: "{{.loop.Item.sku}} in {{.loop.Item.box.size}}, {{.loop.Index1}}/{{.loop.Length}}, {{.loop.Parent.Item.name}}"
     on_success: whole
   whole: {type: agent, provider: claude, prompt: "Judge {{.loop.Item}}", on_success: each}
 `
 	for step, want := range map[string]string{
-		"pack":  "Pack (loop.Item.sku) in (loop.Item.box.size), 1 of (loop.Length) of (loop.Parent.Item.name)\n",
+		"pack":  "(loop.Item.sku) in (loop.Item.box.size), 1/(loop.Length), (loop.Parent.Item.name)\n",
 		"whole": "Judge (loop.Item)\n",
 	} {
 		if got := promptOf(t, states, step); !strings.Contains(got, want) {

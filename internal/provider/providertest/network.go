@@ -253,7 +253,7 @@ func (n *network) toolNames(t *testing.T) {
 	Check(t, req, r)
 }
 
-// toolResults holds that the blocks of a result are texts, and that errors have the names of tools that the model knows.
+// toolResults holds that the blocks of a result are texts, and that errors name tools as the model knows them.
 func (n *network) toolResults(t *testing.T) {
 	const message = `agent "a" may call the tool "http.request" only as in http.request(https://a.example/*)`
 	denied, err := json.Marshal(message)
