@@ -533,6 +533,10 @@ func (b *builder) need(at []string) (map[string]any, bool) {
 	switch {
 	case conflict:
 		return nil, required
+	case first != nil && first.list:
+		doc := one(firstKind)
+		doc["items"] = map[string]any{"type": typeOfConstant(first.value)}
+		return doc, required
 	case first != nil:
 		return one(firstKind), required
 	case len(soft) > 0:

@@ -42,6 +42,7 @@ type use struct {
 	other    string  // the type of what it is compared with
 	near     float64 // the number that it is compared with, where other is one
 	over     bool    // the comparison excludes the constant itself
+	list     bool    // what is searched must be a list
 	whole    bool    // the value is converted to a whole number
 	least    int     // how many items a list must have
 	// condition is the expression, if further parts of it decide, too.
@@ -95,6 +96,10 @@ func (u *use) kind() string {
 	switch u.how {
 	case isItems:
 		return "array"
+	case isSearched:
+		if u.list {
+			return "array"
+		}
 	case isRead:
 		if u.whole {
 			return "number"
@@ -633,7 +638,7 @@ func (t *tracer) condition(e *expr.Expr, decides effect) {
 		}
 		one := use{
 			at: place(rest), value: u.Value, loose: u.Loose, guarded: u.Guarded, negated: u.Negated, above: u.Above,
-			path: u.Path.String(), span: u.Path.Span, effect: decides, over: u.Strictly, whole: u.Whole,
+			path: u.Path.String(), span: u.Path.Span, effect: decides, over: u.Strictly, whole: u.Whole, list: u.List,
 			alternative: u.Alternative, optional: e.Dialect == expr.AIFlow || e.Dialect == expr.AIFlowReference,
 		}
 		if u.Compound {

@@ -40,6 +40,8 @@ type Use struct {
 	// Alternative reports whether the expression can be true although the comparison does not come out as required
 	// (x == 5 or y).
 	Alternative bool
+	// List reports whether the value must be a list, so that texts are errors.
+	List bool
 	// Whole reports whether the value is converted to a whole number, so that other texts are errors.
 	Whole bool
 	// Above reports whether the comparison requires a larger value than Value (x > 5, 5 < x), Strictly whether Value
@@ -331,7 +333,12 @@ func (e *Expr) foreignUses(c *condition) []Use {
 				}
 				return
 			}
-			fallthrough
+			use.How, use.Value, use.List = Contains, foreignConstant(binary.Left), true
+			if use.Value == nil || !put(binary.Right, use) {
+				walk(binary.Left, guarded)
+				walk(binary.Right, guarded)
+			}
+			return
 		default:
 			walk(binary.Left, guarded)
 			walk(binary.Right, guarded)
