@@ -63,7 +63,7 @@ type Path struct {
 	Guarded bool
 	// Members reports whether a template renders a block only for members of the value, as {{range .states}} does.
 	Members bool
-	// Computed reports whether a condition reads a member of the value whose name is computed, as states[inputs.x] does.
+	// Computed reports whether a condition reads a member of the value whose name is computed, as in states[inputs.x].
 	Computed bool
 	Span     source.Span
 }

@@ -5,6 +5,7 @@ package mcp_test
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -95,6 +96,31 @@ func TestRootOfAServerIsTheProject(t *testing.T) {
 	got, class := call(t, s, "everything.get-roots-list", `{}`)
 	if class != "" || !strings.Contains(got, "file://"+filepath.ToSlash(dir)) {
 		t.Errorf("%s %s", class, got)
+	}
+}
+
+// A server that uses the roots instead of its arguments gets the folders of the arguments, not the whole project.
+func TestRootsOfAServerAreTheFoldersOfItsArguments(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "data"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"data/open": "roses", "closed": "thorns"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	program := npmtest.Program(t, "@modelcontextprotocol/server-filesystem@2026.8.31", "mcp-server-filesystem")
+	s := mcp.New(mcp.Config{Name: "files", Command: []string{program, "data"}, Dir: dir})
+	t.Cleanup(s.Close)
+	for name, want := range map[string]string{"data/open": "roses", "closed": "Access denied"} {
+		path, err := json.Marshal(map[string]string{"path": filepath.Join(dir, name)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := call(t, s, "files.read_text_file", string(path)); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", name, got)
+		}
 	}
 }
 

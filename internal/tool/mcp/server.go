@@ -234,8 +234,8 @@ func (s *Server) start(ctx context.Context) (_ *session, err error) {
 	return now, nil
 }
 
-// newClient returns a client that answers the questions of the server. A program learns the folder of the project; a
-// server somewhere else has no use for it.
+// newClient returns a client that answers the questions of the server. A program learns its roots; a server somewhere
+// else has no use for them.
 func (s *Server) newClient() *mcp.Client {
 	options := &mcp.ClientOptions{
 		Capabilities: &mcp.ClientCapabilities{}, ProgressNotificationHandler: s.progress, ElicitationHandler: s.elicit,
@@ -249,10 +249,30 @@ func (s *Server) newClient() *mcp.Client {
 	}
 	client := mcp.NewClient(&mcp.Implementation{Name: "espalier", Version: "1"}, options)
 	if local {
-		root := url.URL{Scheme: "file", Path: filepath.ToSlash(s.Dir)}
-		client.AddRoots(&mcp.Root{Name: filepath.Base(s.Dir), URI: root.String()})
+		for _, dir := range s.roots() {
+			root := url.URL{Scheme: "file", Path: filepath.ToSlash(dir)}
+			client.AddRoots(&mcp.Root{Name: filepath.Base(dir), URI: root.String()})
+		}
 	}
 	return client
+}
+
+// roots returns the folders that the arguments of the program name, and the project if they name none. Some servers
+// use the roots instead of their arguments, and must get neither more nor less than these allow.
+func (s *Server) roots() []string {
+	var out []string
+	for _, argument := range s.Command[1:] {
+		if !filepath.IsAbs(argument) {
+			argument = filepath.Join(s.Dir, argument)
+		}
+		if info, err := os.Stat(argument); err == nil && info.IsDir() {
+			out = append(out, argument)
+		}
+	}
+	if len(out) == 0 {
+		return []string{s.Dir}
+	}
+	return out
 }
 
 // plainly is an error in words that help, where those of the library do not.
