@@ -162,6 +162,7 @@ func TestKilledAgentProgramContinuesItsSession(t *testing.T) {
 	g := newGarden(t)
 	g.write("claude", fakeClaude, 0o700)
 	g.write("espalier.yaml", "models: {clis: {claude-code: {command: ./claude, pass_env: [PIPE]}}}\n", 0o600)
+	g.succeeds("trust", "--yes")
 	pipe := g.pipe("pipe")
 	g.env = append(g.env, "PIPE="+pipe)
 	g.killWhen(pipe, "run", "plant.md", "--allow-shell", "--model", "claude-code", "--run-id", gardenRun)
@@ -191,6 +192,7 @@ func TestKilledAgentProgramWithoutSessionAsks(t *testing.T) {
 	g.write("parrot", "#!/bin/sh\ncat > /dev/null\necho planted >> trees\nif [ $(wc -l < trees) = 1 ]; then : > "+
 		"\"$PIPE\"; sleep 1000; fi\necho It is planted.\n", 0o700)
 	g.write("espalier.yaml", "models: {clis: {parrot: {speaks: text, command: ./parrot, pass_env: [PIPE]}}}\n", 0o600)
+	g.succeeds("trust", "--yes")
 	pipe := g.pipe("pipe")
 	g.env = append(g.env, "PIPE="+pipe)
 	g.killWhen(pipe, "run", "plant.md", "--allow-shell", "--model", "parrot", "--run-id", gardenRun)

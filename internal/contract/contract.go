@@ -546,8 +546,7 @@ func (b *builder) need(at []string) (map[string]any, bool) {
 	case sized != "": // both have a length
 		return map[string]any{"type": []any{"array", "string"}}, required
 	case other || len(at) == 0:
-	case quoted:
-		return one("string"), required
+	case quoted: // a template inserts any value
 	case truth: // of a text such as "no", too, the condition would be true
 		return one("boolean"), required
 	}

@@ -67,6 +67,7 @@ type branching struct {
 	// exhausted says that no way on is left if no condition holds, except that the run ends without one.
 	exhausted bool
 	about     map[string]int // by path: how many of them compare it for equality
+	compares  map[string]int // by path: how many of them cannot hold unless they compare it with a value
 }
 
 // otherwise returns what happens if a value is none of those that it is compared with.
@@ -82,11 +83,11 @@ func (u use) same(o use) bool {
 		u.negated == o.negated && u.text == o.text && u.leads == o.leads && u.span == o.span
 }
 
-// required reports whether a reply must have the value. A comparison that works without it requires it only if no way on
-// is left for a reply that has none of the compared values.
+// required reports whether a reply must have the value. A comparison that works without it requires it only if every
+// rule of the step compares it: without the value, the reply decides nothing.
 func (u *use) required() bool {
 	if u.optional {
-		return !u.guarded && u.decision != nil && u.decision.closed && u.decision.rules > 1
+		return !u.guarded && u.decision != nil && u.decision.compares[u.path] == u.decision.rules
 	}
 	return u.quoted || !u.guarded
 }
@@ -530,7 +531,7 @@ func (t *tracer) loop(s *ir.Step, a *ir.Loop) {
 
 // branching says what happens at a step when none of its comparisons holds.
 func (t *tracer) branching(s *ir.Step) *branching {
-	b := &branching{closed: true, about: map[string]int{}}
+	b := &branching{closed: true, about: map[string]int{}, compares: map[string]int{}}
 	path := ""
 	for i := range s.Next {
 		e := &s.Next[i]
@@ -547,9 +548,11 @@ func (t *tracer) branching(s *ir.Step) *branching {
 		}
 		b.rules++
 		uses := e.When.Uses()
-		equal := map[string]bool{}
+		equal, compared := map[string]bool{}, map[string]bool{}
 		for _, u := range uses {
 			name := u.Path.String()
+			compared[name] = compared[name] ||
+				!u.Alternative && (u.How == expr.Orders || u.How == expr.Equals && u.Value != nil)
 			decides := u.How == expr.Equals && u.Value != nil && !u.Negated
 			equal[name] = equal[name] || u.How == expr.Equals && u.Value != nil || u.How == expr.Truth
 			if !decides || u.Compound || path != "" && path != name {
@@ -560,6 +563,11 @@ func (t *tracer) branching(s *ir.Step) *branching {
 		for name, is := range equal {
 			if is {
 				b.about[name]++
+			}
+		}
+		for name, is := range compared {
+			if is {
+				b.compares[name]++
 			}
 		}
 		b.closed = b.closed && len(uses) > 0

@@ -185,6 +185,19 @@ func TestObjectsInOtherNotations(t *testing.T) {
 	})
 }
 
+// A property that may be null need not be in the reply.
+func TestMissingPropertiesAreNullWhereThatIsAllowed(t *testing.T) {
+	form := contactContract
+	form.Schema = json.RawMessage(`{"type":"object","required":["kind","amount"],"properties":` +
+		`{"kind":{"type":"string"},"amount":{"type":["number","null"]}}}`)
+	checkReadings(t, form, "", []reading{
+		{`{"kind":"question"}`, `{"kind":"question","amount":null}`},
+		{`{"kind":"refund","amount":3}`, `{"kind":"refund","amount":3}`},
+		{`{"amount":3}`, ""},
+		{`{"other":3}`, ""},
+	})
+}
+
 func TestNumberedListsAreListsOfTexts(t *testing.T) {
 	for _, schema := range []string{
 		`{"type":"array","items":{"type":"string"}}`, `{"type":"array"}`, `{"type":"array","items":{}}`,

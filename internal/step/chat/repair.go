@@ -187,7 +187,21 @@ func repairObject(object map[string]any, n *schema.Node) any {
 			out[key] = repair(out[key], about[0], "")
 		}
 	}
+	fillNulls(out, n)
 	return out
+}
+
+// fillNulls adds null for required properties that may be null, to an object that has others of the schema.
+func fillNulls(object map[string]any, n *schema.Node) {
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(object)), func(key string) bool { return n.Properties[key] != nil }) {
+		return
+	}
+	for _, name := range n.Required {
+		_, there := object[name]
+		if about := n.Properties[name]; !there && about != nil && slices.Contains(about.Types, "null") {
+			object[name] = nil
+		}
+	}
 }
 
 func declared(n *schema.Node, key string) bool {
