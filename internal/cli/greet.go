@@ -47,7 +47,9 @@ func (a *invocation) greet() error {
 		}
 		t.add("espalier list", "list the workflows")
 		t.add("espalier show "+first, "what the first one does")
-		t.add("espalier run "+first+" --simulate", "run it without a model and without cost")
+		if an, err := a.usable(found.Workflows[0].Path); err == nil {
+			t.add("espalier run "+first+" --simulate"+sampleInputs(an), "run it without a model and without cost")
+		}
 	}
 	t.add("espalier doctor", "which models and tools are available")
 	t.add("espalier help", "all commands")

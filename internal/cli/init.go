@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/manifest"
 )
@@ -102,7 +103,7 @@ func (a *invocation) askForWorkflow(f *initFlags) (err error) {
 
 // firstScript answers in place of models, so that a CI job can run a new workflow.
 const firstScript = `# Replies in place of models, for a CI job:
-#   espalier run %s --script %s --auto-approve
+#   espalier run %s --script %s --auto-approve%s
 # Add replies that the workflow has to handle; "espalier help script" describes the file.
 replies: []
 otherwise: simulate
@@ -116,13 +117,17 @@ func (a *invocation) init(f *initFlags) error {
 		if err != nil {
 			return err
 		}
-		script := f.workflow + ".script.yaml"
-		if err := a.createFile(script, fmt.Sprintf(firstScript, path, script)); err != nil {
+		an, err := a.usable(path)
+		if err != nil {
+			return err
+		}
+		script, inputs := f.workflow+".script.yaml", sampleInputs(an)
+		if err := a.createFile(script, fmt.Sprintf(firstScript, path, script, inputs)); err != nil {
 			return err
 		}
 		written = append(written, path, script)
-		next = fmt.Sprintf("Next: \"espalier show %s\", then \"espalier run %s --simulate\". \"espalier doctor\" shows which "+
-			"models are available.", f.workflow, f.workflow)
+		next = fmt.Sprintf("Next: \"espalier show %s\", then \"espalier run %s --simulate%s\". \"espalier doctor\" shows "+
+			"which models are available.", f.workflow, f.workflow, inputs)
 	}
 	made, err := newFile(a.inDir(config.FileName), config.FileName, firstConfig)
 	switch {
@@ -143,6 +148,21 @@ func (a *invocation) init(f *initFlags) error {
 	}
 	a.note("%s", next)
 	return nil
+}
+
+// sampleInputs returns the flags that give a workflow a value for each required input.
+func sampleInputs(an *app.Analysis) string {
+	var flags strings.Builder
+	for _, in := range fields(an.Program.Input) {
+		if !in.Required || len(in.Default) > 0 {
+			continue
+		}
+		value := map[string]string{
+			"integer": "1", "number": "1", "boolean": "true", "array": "[]", "object": "{}",
+		}[in.Type]
+		fmt.Fprintf(&flags, " --input %s=%s", in.Name, cmp.Or(value, strings.ToUpper(in.Name)))
+	}
+	return flags.String()
 }
 
 // hasAgentfiles reports whether the working folder is a project of the Agentfile
