@@ -48,14 +48,15 @@ type Run struct {
 	Parent     string     `json:"parent_run_id,omitempty"`
 	Root       string     `json:"root_run_id,omitempty"`
 	Seq        int64      `json:"seq" doc:"How many facts the journal has of the run"`
-	Queue      *Queue     `json:"queue,omitempty" doc:"Place of a run that waits because of a concurrency limit"`
+	Queue      *Queue     `json:"queue,omitempty" doc:"Why a queued run waits: a concurrency limit, or labels of workers"`
 }
 
 // Queue is the place of a run among those that wait because of a concurrency limit.
 type Queue struct {
-	Position int    `json:"position" doc:"1 is next"`
-	Limit    string `json:"limit,omitempty" doc:"Name of the limit in espalier.yaml; absent if it is the turn of the run"`
-	Provider string `json:"provider,omitempty" doc:"Provider of the model call that waits; absent if the run itself waits"`
+	Position int      `json:"position" doc:"1 is next; 0 if the run waits for labels"`
+	Limit    string   `json:"limit,omitempty" doc:"Name of the limit in espalier.yaml; absent if it is the turn of the run"`
+	Provider string   `json:"provider,omitempty" doc:"Provider of the model call that waits; absent if the run itself waits"`
+	Labels   []string `json:"labels,omitempty" doc:"Labels that the run needs and no living worker has"`
 }
 
 // inQueue adds the place of a run that waits because of a concurrency limit.
@@ -63,7 +64,7 @@ func (r *Run) inQueue(at *app.QueuePlace) {
 	if at == nil {
 		return
 	}
-	r.Queue = &Queue{at.Position, at.Limit, at.Provider}
+	r.Queue = &Queue{at.Position, at.Limit, at.Provider, at.Labels}
 	if at.Provider == "" && r.State == Interrupted {
 		r.State = Queued
 	}
@@ -426,23 +427,24 @@ type Missed struct {
 
 // Worker is a process that uses the store of the project.
 type Worker struct {
-	ID       string `json:"id"`
-	Host     string `json:"host"`
-	PID      int    `json:"pid"`
-	Command  string `json:"command"`
-	Version  string `json:"version,omitempty"`
-	Works    bool   `json:"works" doc:"It drives every run of the project"`
-	Since    string `json:"since"`
-	LastSeen string `json:"last_seen,omitempty" doc:"The last sign of life, if the store keeps leases"`
-	Runs     int    `json:"runs" doc:"Unfinished runs that it owns"`
-	Draining bool   `json:"draining"`
+	ID       string   `json:"id"`
+	Host     string   `json:"host"`
+	PID      int      `json:"pid"`
+	Command  string   `json:"command"`
+	Version  string   `json:"version,omitempty"`
+	Works    bool     `json:"works" doc:"It drives every run of the project"`
+	Labels   []string `json:"labels,omitempty" doc:"It drives runs of workflows that need these"`
+	Since    string   `json:"since"`
+	LastSeen string   `json:"last_seen,omitempty" doc:"The last sign of life, if the store keeps leases"`
+	Runs     int      `json:"runs" doc:"Unfinished runs that it owns"`
+	Draining bool     `json:"draining"`
 }
 
 // NewWorker returns the form of a worker.
 func NewWorker(w *app.Worker) Worker {
 	return Worker{
 		ID: string(w.ID), Host: w.Host, PID: w.PID, Command: w.Command, Version: w.Version, Works: w.Works,
-		Since: timeText(w.Since), LastSeen: timeText(w.Seen), Runs: w.Runs, Draining: w.Draining,
+		Labels: w.Labels, Since: timeText(w.Since), LastSeen: timeText(w.Seen), Runs: w.Runs, Draining: w.Draining,
 	}
 }
 

@@ -27,7 +27,7 @@ func (r *Run) App() *app.Run {
 		out.Wake = journal.MillisOf(*r.Wakes)
 	}
 	if q := r.Queue; q != nil {
-		out.Queue = &app.QueuePlace{Position: q.Position, Limit: q.Limit, Provider: q.Provider}
+		out.Queue = &app.QueuePlace{Position: q.Position, Limit: q.Limit, Provider: q.Provider, Labels: q.Labels}
 	}
 	return out
 }

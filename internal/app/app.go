@@ -46,6 +46,11 @@ type Options struct {
 	Relaxed bool
 	// RecordOnly makes the App record starts and messages and execute nothing: other processes drive the runs.
 	RecordOnly bool
+	// Worker makes the App accept runs that it cannot drive because their workflows need other labels: they wait for a
+	// process that has them. Otherwise such a run is not ready.
+	Worker bool
+	// Labels are those of this process: it drives runs of workflows that need them.
+	Labels []string
 	// NoTriggers makes Work fire no triggers.
 	NoTriggers bool
 	// Notify receives what a person should know and what belongs to no response; nil discards it.
@@ -221,7 +226,7 @@ func (rt *environment) open(ctx context.Context) error {
 	dir := filepath.Join(rt.root, storageFolder)
 	r, err := registry.OpenRuntime(dir, registry.RuntimeOptions{
 		Relaxed: o.Relaxed, Log: o.Log, Config: rt.settings.Config, Models: rt.models, Tools: rt.tools, Getenv: o.Getenv,
-		Journal: o.Journal, Version: o.Version, Trust: &approvals,
+		Labels: o.Labels, Journal: o.Journal, Version: o.Version, Trust: &approvals,
 		Notice: func(text string) { o.Notify(Notice{Text: text}) },
 	})
 	if err != nil {

@@ -57,6 +57,7 @@ const (
 	MissingModels    Reason = "missing-models"    // Error.Missing
 	MissingTools     Reason = "missing-tools"     // Error.Missing
 	MissingBoth      Reason = "missing-both"      // Error.Missing
+	MissingLabels    Reason = "missing-labels"    // Error.Names; Error.Name is the workflow
 	NeedsConsent     Reason = "needs-consent"     // Error.Commands
 	PythonSimulated  Reason = "python-simulated"  // a simulated run starts no python3
 	NoSandbox        Reason = "no-sandbox"        // python3 cannot be confined

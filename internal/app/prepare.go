@@ -267,8 +267,54 @@ func offDemand(p *ir.Program) bool {
 	return slices.ContainsFunc(p.Triggers, func(t ir.Trigger) bool { return t.Kind == ir.OnDemand && t.Off })
 }
 
+// labeled returns an *Error if this process must not drive runs of a program because it lacks labels.
+func (rt *environment) labeled(p *ir.Program) error {
+	c := rt.settings.Config
+	if c == nil || len(c.Needs) == 0 {
+		return nil
+	}
+	if inner, missing := unstatedNeeds(c, p, c.LabelsOf(p.Name)); inner != "" {
+		return fail(NotReady, "", "the workflow %q calls %q, which needs a worker with %s", p.Name, inner, LabelWords(missing)).
+			advise("Runs are driven by one worker: add the labels to the needs of %q in %s.", p.Name, config.FileName)
+	}
+	missing := registry.MissingLabels(c, p.Name, rt.app.o.Labels)
+	if len(missing) == 0 || rt.app.o.Worker || rt.app.o.RecordOnly {
+		return nil
+	}
+	e := fail(NotReady, MissingLabels, "the workflow %q needs a worker with %s, which this process does not have",
+		p.Name, LabelWords(missing))
+	e.Name, e.Names = p.Name, missing
+	return e
+}
+
+// unstatedNeeds returns a workflow that a program calls and that needs labels which are not among stated, and these
+// labels.
+func unstatedNeeds(c *config.Config, p *ir.Program, stated []string) (workflow string, missing []string) {
+	for i := range p.Children {
+		child := &p.Children[i]
+		if missing = registry.MissingLabels(c, child.Name, stated); len(missing) > 0 {
+			return child.Name, missing
+		}
+		if workflow, missing = unstatedNeeds(c, child, stated); workflow != "" {
+			return workflow, missing
+		}
+	}
+	return "", nil
+}
+
+// LabelWords names labels in a message.
+func LabelWords(labels []string) string {
+	if len(labels) == 1 {
+		return "the label " + labels[0]
+	}
+	return "the labels " + strings.Join(labels, ", ")
+}
+
 // ready returns an *Error with everything that a run lacks; if that is nothing, with the commands that need consent.
 func (rt *environment) ready(p *ir.Program, o RunOptions) error {
+	if err := rt.labeled(p); err != nil {
+		return err
+	}
 	var models []MissingDependency
 	if o.ScriptName == "" && !o.Simulate {
 		models = rt.models.Missing(p, o)

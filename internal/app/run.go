@@ -29,7 +29,8 @@ type Run struct {
 	Idle   bool   `json:"idle,omitempty"` // it could continue, and no process drives it
 	// Driver describes the living process that drives the run; empty if none does.
 	Driver string `json:"-"`
-	// Queue is the place of the run among those that wait because of a concurrency limit; nil if it does not wait.
+	// Queue is the place of the run among those that wait because of a concurrency limit, or the labels of workers for
+	// which it waits; nil if it does not wait.
 	Queue *QueuePlace `json:"queue,omitempty"`
 }
 
@@ -498,7 +499,7 @@ func (a *App) Work(ctx context.Context, ready func(root string), skipped func(*R
 	if a.o.Version != nil {
 		version = a.o.Version()
 	}
-	if err := rt.AnnounceWorker(version); err != nil {
+	if err := rt.AnnounceWorker(version, a.o.Labels); err != nil {
 		a.o.Log.Warn("other processes do not see that this one works", "error", err)
 	}
 	ready(root)

@@ -144,6 +144,7 @@ func (a *invocation) app(set ...func(*app.Options)) *app.App {
 		Dir: a.Dir, Home: home, Getenv: a.Getenv, Now: a.Now, Journal: a.Journal, Confinable: a.Confinable,
 		Version: func() string { return readVersion().Version }, Notify: a.notify,
 	}
+	o.Labels = labelsOf(a.Getenv)
 	for _, one := range set {
 		one(&o)
 	}

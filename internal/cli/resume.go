@@ -481,14 +481,17 @@ func parseEdits(args []string) ([]app.Edit, error) {
 
 func (a *invocation) workCommand() *cobra.Command {
 	var noTriggers bool
+	var labels []string
 	var logging logFlags
 	cmd := &cobra.Command{
-		Use:   "work [--no-triggers] [--log-format FORMAT] [--log-level LEVEL]",
+		Use:   "work [--label LABEL]... [--no-triggers] [--log-format FORMAT] [--log-level LEVEL]",
 		Short: "Drive every run of the project until interrupted",
 		Long: `Stay in the foreground and drive every run of the project: runs whose process has
 ended, timers, approvals, runs that were started with --detach. Triggers of
 workflows start runs, unless --no-triggers is set. A run that lacks a key, a tool
-or the permission to run its commands is reported and left alone.
+or the permission to run its commands is reported and left alone. A run whose
+workflow needs labels (needs in espalier.yaml) is left to workers that have them:
+see --label.
 
 Interrupt it to stop: running steps finish first, and the next "espalier work" or
 "espalier resume" continues the runs. SIGTERM gives running steps the grace
@@ -504,10 +507,14 @@ is a JSON object.`,
 			if err != nil {
 				return err
 			}
+			worker, err := a.worker(labels)
+			if err != nil {
+				return err
+			}
 			_, release := a.Signals.handle() // also between two configurations
 			defer release()
 			for first := true; ; first = false {
-				a.app(func(o *app.Options) { o.NoTriggers, o.Log = noTriggers, log })
+				a.app(worker, func(o *app.Options) { o.NoTriggers, o.Log = noTriggers, log })
 				watch := a.watchConfig()
 				reload, err := a.work(log, logging.format == "json", watch)
 				if !reload && (first || err == nil || !a.waitForConfig(err, watch, a.note)) {
@@ -521,6 +528,7 @@ is a JSON object.`,
 		},
 	}
 	flags := cmd.Flags()
+	addLabels(flags, &labels)
 	flags.BoolVar(&noTriggers, "no-triggers", false, "do not start runs for triggers")
 	logging.add(cmd)
 	return cmd
@@ -613,6 +621,8 @@ func standing(run *app.Run) string {
 	switch {
 	case run.Queue != nil && run.Queue.Provider != "":
 		return fmt.Sprintf("%s (call %d in the queue of %s)", e.Status, run.Queue.Position, run.Queue.Provider)
+	case run.Queue != nil && len(run.Queue.Labels) > 0:
+		return "queued (no worker has " + app.LabelWords(run.Queue.Labels) + ")"
 	case run.Queue != nil:
 		return fmt.Sprintf("queued (position %d)", run.Queue.Position)
 	case run.Idle && e.Updated == e.Started:

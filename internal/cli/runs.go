@@ -372,6 +372,10 @@ func (a *invocation) printStatus(s *app.Status) {
 	if s.Idle && s.Queue == nil {
 		fmt.Fprintf(w, "  no process is driving it; to continue: espalier resume %s\n", short(s.ID))
 	}
+	if s.Queue != nil && len(s.Queue.Labels) > 0 {
+		fmt.Fprintf(w, "  no worker has %s; to start one: espalier work --label %s\n", app.LabelWords(s.Queue.Labels),
+			strings.Join(s.Queue.Labels, " --label "))
+	}
 	for _, step := range s.Step {
 		fmt.Fprintf(w, "  doing %s\n", step)
 	}

@@ -55,6 +55,7 @@ type serveFlags struct {
 	proxied      bool
 	cert, key    string
 	oidc         string
+	labels       []string
 }
 
 func (a *invocation) serveCommand() *cobra.Command {
@@ -98,6 +99,7 @@ stays open. Users and certificates are read again when their files change.`,
 	flags.StringVar(&f.cert, "tls-cert", "", "`FILE` with the certificate of the server")
 	flags.StringVar(&f.key, "tls-key", "", "`FILE` with the key of the certificate")
 	flags.StringVar(&f.oidc, "oidc", "", "JSON `FILE` with an OpenID Connect provider through which people sign in")
+	addLabels(flags, &f.labels)
 	f.logging.add(cmd)
 	return cmd
 }
@@ -128,6 +130,10 @@ func (a *invocation) serve(f *serveFlags) error {
 	if err != nil {
 		return err
 	}
+	worker, err := a.worker(f.labels)
+	if err != nil {
+		return err
+	}
 	var port *keptListener
 	defer func() {
 		if port != nil {
@@ -141,6 +147,7 @@ func (a *invocation) serve(f *serveFlags) error {
 	_, release := a.Signals.handle() // also between two configurations
 	defer release()
 	for first := true; ; first = false {
+		a.app(worker)
 		watch := a.watchConfig(more...)
 		reload, err := a.serveOnce(f, public, log, &port, watch, first)
 		if !reload && (port == nil || err == nil || !a.waitForConfig(err, watch, a.note)) { // it could be used before

@@ -3,14 +3,46 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/config"
 )
+
+// labelsVariable is the environment variable with the labels of this machine, separated by commas.
+const labelsVariable = "ESPALIER_LABELS"
+
+// labelsOf returns the labels that the environment gives to this process.
+func labelsOf(getenv func(string) string) []string {
+	return strings.FieldsFunc(getenv(labelsVariable), func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// addLabels adds the flag that gives a worker labels.
+func addLabels(flags *pflag.FlagSet, labels *[]string) {
+	flags.StringArrayVar(labels, "label", nil, "a `LABEL` of this worker, besides those in "+labelsVariable+
+		"; it drives runs of workflows that need it")
+}
+
+// worker returns the option for an application that drives the runs of a project and leaves those to others that need
+// labels which it does not have.
+func (a *invocation) worker(labels []string) (func(*app.Options), error) {
+	labels = slices.Concat(labelsOf(a.Getenv), labels)
+	for _, label := range labels {
+		if !config.IsLabel(label) {
+			return nil, usage(config.LabelForm+".", "%q is not a label", label)
+		}
+	}
+	slices.Sort(labels)
+	labels = slices.Compact(labels)
+	return func(o *app.Options) { o.Worker, o.Labels = true, labels }, nil
+}
 
 func (a *invocation) workersCommand() *cobra.Command {
 	cmd := a.jsonFlag(&cobra.Command{
@@ -59,7 +91,7 @@ func (a *invocation) listWorkers() error {
 		return nil
 	}
 	t := table{
-		header: []string{"ID", "HOST", "PROCESS", "KIND", "VERSION", "SINCE", "RUNS", "STATE"}, whole: []int{0}, right: []int{2, 6},
+		header: []string{"ID", "HOST", "PROCESS", "KIND", "VERSION", "LABELS", "SINCE", "RUNS", "STATE"}, whole: []int{0}, right: []int{2, 7},
 		paint: func(s string) string { return a.paint(a.colorOut, a.screen, dim, s) },
 	}
 	for i := range all {
@@ -74,7 +106,7 @@ func (a *invocation) listWorkers() error {
 		if w.Draining {
 			state = "draining"
 		}
-		t.add(shortWorker(w), w.Host, strconv.Itoa(w.PID), kind, w.Version, w.Since.Local().Format(time.DateTime),
+		t.add(shortWorker(w), w.Host, strconv.Itoa(w.PID), kind, w.Version, strings.Join(w.Labels, ","), w.Since.Local().Format(time.DateTime),
 			strconv.Itoa(w.Runs), state)
 	}
 	if err := t.write(a.stdout, a.columns(), ""); err != nil {

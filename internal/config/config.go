@@ -39,6 +39,8 @@ type Config struct {
 	Spending []Named[Spending]
 	// Concurrency limits how many runs and model calls happen at the same time.
 	Concurrency []Named[Concurrency]
+	// Needs are the labels that a worker must have to drive runs, keyed by workflow.
+	Needs []Named[Needs]
 	// Store is the database that keeps runs; if its URL is empty, runs are kept in the project's folder.
 	Store Store
 	// Engine drives runs: EngineEmbedded, which an empty one means, or
@@ -98,6 +100,7 @@ func (c *Config) read(f *fields) {
 		c.Retention.read)
 	c.Spending = readSpending(f)
 	c.Concurrency = readConcurrency(f)
+	c.Needs = readNeeds(f)
 	c.Store.URL = f.text("store", "The database that keeps runs: postgres://user@host/database. If not set, runs are "+
 		"kept in the folder .espalier.")
 	c.Engine = f.choice("engine", "What drives runs: embedded (this program alone; the default) or temporal (a "+
@@ -170,6 +173,7 @@ func (c *Config) check(out *diag.List) {
 			c.checkReference(h.Value, out)
 		}
 	}
+	c.checkNeeds(out)
 	c.checkReference(c.Temporal.APIKey, out)
 	for _, secret := range c.Temporal.Encryption {
 		c.checkReference(secret, out)

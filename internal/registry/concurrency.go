@@ -24,22 +24,33 @@ const (
 )
 
 // concurrency limits how many runs are driven and how many model calls are made at the same time, over all processes
-// that share a store. Processes share two registers, and ignore what dead processes have left in them.
+// that share a store, and leaves runs to processes with the labels that they need. Processes share two registers, and
+// ignore what dead processes have left in them.
 type concurrency struct {
 	registers journal.Registers
 	process   Process
+	config    *config.Config
 	limits    []config.Named[config.Concurrency]
+	labels    []string      // of this process
 	freed     chan struct{} // receives a value when this process has ended a call
 }
 
 var _ embedded.Slots = (*concurrency)(nil)
 
-// newConcurrency returns what enforces the limits of a project; nil if it has none.
-func newConcurrency(store journal.Registers, p Process, c *config.Config) *concurrency {
-	if len(c.Concurrency) == 0 {
+// newConcurrency returns what enforces the limits and needs of a project; nil if it has none. labels are those of this
+// process.
+func newConcurrency(store journal.Registers, p Process, c *config.Config, labels []string) *concurrency {
+	if len(c.Concurrency) == 0 && len(c.Needs) == 0 {
 		return nil
 	}
-	return &concurrency{registers: store, process: p, limits: c.Concurrency, freed: make(chan struct{}, 1)}
+	return &concurrency{
+		registers: store, process: p, config: c, limits: c.Concurrency, labels: labels, freed: make(chan struct{}, 1),
+	}
+}
+
+// MissingLabels returns the labels that runs of a workflow need and that are not among labels.
+func MissingLabels(c *config.Config, workflow string, labels []string) []string {
+	return slices.DeleteFunc(c.LabelsOf(workflow), func(label string) bool { return slices.Contains(labels, label) })
 }
 
 // queue is the content of a register.
@@ -58,6 +69,9 @@ type ticket struct {
 	Owner    journal.Owner `json:"owner"`
 	Slot     int64         `json:"slot,omitempty"` // distinguishes the slots that one run holds one after the other
 	Arrival  int64         `json:"arrival"`
+	// Lacks are labels that the run needs and the owner does not have. Such a ticket shows that the run waits, and never
+	// gets a slot.
+	Lacks []string `json:"lacks,omitempty"`
 }
 
 func (t *ticket) is(other *ticket) bool { return t.ID == other.ID && t.Owner == other.Owner }
@@ -129,6 +143,9 @@ func (c *concurrency) next(l *queue) (out []ticket) {
 	held := slices.Clone(l.Held)
 	for i := range l.Waiting {
 		t := &l.Waiting[i]
+		if len(t.Lacks) > 0 {
+			continue
+		}
 		if slices.ContainsFunc(held, func(h ticket) bool { return h.ID == t.ID && !h.is(t) }) {
 			// Another process drives the run, or may do so before this one.
 			if !slices.ContainsFunc(l.Held, func(h ticket) bool { return h.ID == t.ID }) {
@@ -175,6 +192,9 @@ func (c *concurrency) update(ctx context.Context, key string, change func(*queue
 
 // enter adds a ticket to those that wait, unless it is there, and reports whether it is its turn.
 func (c *concurrency) enter(l *queue, t *ticket) (turn, changed bool) {
+	if t.Provider == "" {
+		t.Lacks = MissingLabels(c.config, t.Workflow, c.labels)
+	}
 	at := slices.IndexFunc(l.Waiting, func(w ticket) bool { return w.is(t) })
 	if at < 0 {
 		t.Arrival = l.Next
@@ -265,9 +285,11 @@ type QueuePlace struct {
 	Position int    // 1 is next
 	Limit    string // name of the limit; empty if it is the run's turn
 	Provider string // of the call that waits; empty if the run itself waits
+	// Labels are what the run needs and no process has that would drive it; there is no position then.
+	Labels []string
 }
 
-// Queued returns the runs that wait because of a concurrency limit.
+// Queued returns the runs that wait because of a concurrency limit, or for a process with certain labels.
 func (r *Runtime) Queued(ctx context.Context) (map[journal.RunID]QueuePlace, error) {
 	if r.concurrency == nil {
 		return nil, nil
@@ -289,13 +311,18 @@ func (c *concurrency) places(ctx context.Context) (map[journal.RunID]QueuePlace,
 		position := map[string]int{} // by provider: calls of others are not ahead
 		for i := range l.Waiting {
 			t := &l.Waiting[i]
-			if seen[t.ID] {
-				continue // also another process waits for it
+			if seen[t.ID] || len(t.Lacks) > 0 {
+				continue // another process drives it, or waits for it, too; or none can
 			}
 			seen[t.ID] = true
 			position[t.Provider]++
 			if at, known := out[t.Run]; !known || at.Provider != t.Provider {
-				out[t.Run] = QueuePlace{position[t.Provider], c.full(l.Held, t), t.Provider}
+				out[t.Run] = QueuePlace{Position: position[t.Provider], Limit: c.full(l.Held, t), Provider: t.Provider}
+			}
+		}
+		for i := range l.Waiting {
+			if t := &l.Waiting[i]; !seen[t.ID] {
+				out[t.Run] = QueuePlace{Labels: t.Lacks}
 			}
 		}
 	}
@@ -349,11 +376,10 @@ func (r *Runtime) Concurrency(ctx context.Context) ([]ConcurrencyStatus, error) 
 	return out, nil
 }
 
-// limitsRuns reports whether a limit concerns runs.
+// limitsRuns reports whether a limit or a need concerns runs.
 func (c *concurrency) limitsRuns() bool {
-	return c != nil && slices.ContainsFunc(c.limits, func(l config.Named[config.Concurrency]) bool {
-		return l.Is.Runs > 0
-	})
+	return c != nil && (len(c.config.Needs) > 0 ||
+		slices.ContainsFunc(c.limits, func(l config.Named[config.Concurrency]) bool { return l.Is.Runs > 0 }))
 }
 
 // limitsCalls reports whether a limit concerns model calls.

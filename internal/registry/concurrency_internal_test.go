@@ -62,7 +62,7 @@ concurrency:
 func TestRunsGetSlotsInTheOrderOfTheQueue(t *testing.T) {
 	all := &group{dead: map[journal.Owner]bool{}}
 	store, c := memorytest.New(), settings(t, busy)
-	a, b := newConcurrency(store, member{all, "a"}, c), newConcurrency(store, member{all, "b"}, c)
+	a, b := newConcurrency(store, member{all, "a"}, c, nil), newConcurrency(store, member{all, "b"}, c, nil)
 	acquire := func(c *concurrency, run journal.RunID, workflow string, want bool) {
 		t.Helper()
 		got, err := c.Acquire(t.Context(), run, workflow, 1)
@@ -118,7 +118,7 @@ func TestProcessesShareTheSlots(t *testing.T) {
 	processes := map[journal.RunID]*concurrency{}
 	for n := range runs {
 		process := member{all, journal.Owner(fmt.Sprint("process ", n%4))}
-		processes[journal.RunID(fmt.Sprint("run ", n))] = newConcurrency(store, process, c)
+		processes[journal.RunID(fmt.Sprint("run ", n))] = newConcurrency(store, process, c, nil)
 	}
 	for len(processes) > 0 {
 		var mu sync.Mutex
@@ -173,7 +173,7 @@ concurrency: {slow: {provider: slow, calls: 1}, first: {workflow: alarm, provide
 	r := router{models: NewModels(t.TempDir(), c, func(string) string { return "" })}
 	var work sync.WaitGroup
 	call := func(process journal.Owner, model, workflow string) {
-		m := limitedModel{r, r, newConcurrency(store, member{all, process}, c), journal.RunID(workflow), workflow}
+		m := limitedModel{r, r, newConcurrency(store, member{all, process}, c, nil), journal.RunID(workflow), workflow}
 		work.Go(func() {
 			request := provider.Request{Model: model, MaxTokens: 10, Messages: []provider.Message{{
 				Role: provider.User, Blocks: []provider.Block{{Type: provider.Text, Text: "hi"}},
@@ -185,7 +185,7 @@ concurrency: {slow: {provider: slow, calls: 1}, first: {workflow: alarm, provide
 			}
 		})
 	}
-	watch := newConcurrency(store, member{all, "watch"}, c)
+	watch := newConcurrency(store, member{all, "watch"}, c, nil)
 	waiting := func(want map[journal.RunID]QueuePlace) {
 		t.Helper()
 		deadline := time.Now().Add(30 * time.Second)
@@ -205,9 +205,9 @@ concurrency: {slow: {provider: slow, calls: 1}, first: {workflow: alarm, provide
 		t.Fatal(path)
 	}
 	call("b", "slow/m", "draft")
-	waiting(map[journal.RunID]QueuePlace{"draft": {1, "slow", "slow"}})
+	waiting(map[journal.RunID]QueuePlace{"draft": {1, "slow", "slow", nil}})
 	call("b", "slow/m", "alarm")
-	waiting(map[journal.RunID]QueuePlace{"alarm": {1, "slow", "slow"}, "draft": {2, "slow", "slow"}})
+	waiting(map[journal.RunID]QueuePlace{"alarm": {1, "slow", "slow", nil}, "draft": {2, "slow", "slow", nil}})
 	call("a", "free/m", "draft")
 	if path := <-arrived; path != "/free/chat/completions" {
 		t.Errorf("%s did not wait", path)
@@ -215,7 +215,7 @@ concurrency: {slow: {provider: slow, calls: 1}, first: {workflow: alarm, provide
 	answer <- struct{}{}
 	answer <- struct{}{} // to the first call, and to that of the other provider
 	<-arrived
-	waiting(map[journal.RunID]QueuePlace{"draft": {1, "slow", "slow"}})
+	waiting(map[journal.RunID]QueuePlace{"draft": {1, "slow", "slow", nil}})
 	close(answer)
 	work.Wait()
 	waiting(map[journal.RunID]QueuePlace{})

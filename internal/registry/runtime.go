@@ -89,6 +89,8 @@ type RuntimeOptions struct {
 	Version func() string
 	// Journal wraps the store before anything uses it; nil leaves it as it is.
 	Journal func(journal.Store) journal.Store
+	// Labels are those of this process: it drives runs that need them.
+	Labels []string
 	// Trust signs the storage folder, and checks that this user has signed it;
 	// nil does neither.
 	Trust *trust.Store
@@ -161,7 +163,7 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 	if r.spends = newSpending(r.Store, o.Config, now); r.spends != nil {
 		host.spends = r.spends
 	}
-	r.concurrency = newConcurrency(r.Store, r.Process, o.Config)
+	r.concurrency = newConcurrency(r.Store, r.Process, o.Config, o.Labels)
 	host.concurrency = r.concurrency
 	r.models = host.models
 	r.tools = host.tools

@@ -37,9 +37,11 @@ type Process interface {
 // Worker is a living process that uses a store.
 type Worker = owner.Worker
 
-// AnnounceWorker tells other processes that this one drives every run of the store.
-func (r *Runtime) AnnounceWorker(version string) error {
-	return r.Process.Publish(owner.Describe(version, true))
+// AnnounceWorker tells other processes that this one drives every run of the store whose needs its labels meet.
+func (r *Runtime) AnnounceWorker(version string, labels []string) error {
+	info := owner.Describe(version, true)
+	info.Labels = labels
+	return r.Process.Publish(info)
 }
 
 // StoreError says why the store that a person has chosen cannot be used.

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -190,6 +191,47 @@ func TestSlotsOfAServerThatStopsAreFree(t *testing.T) {
 	model.answer <- struct{}{}
 	q.until(first.ID, api.Waiting)
 	q.until(second.ID, api.Waiting)
+}
+
+// A run of a workflow that needs a label waits for a worker that has it. Until then every process says which label is
+// missing, and what people decide about the run is recorded.
+func TestRunsWaitForAWorkerWithTheirLabels(t *testing.T) {
+	model := newHeldModel(t)
+	model.end()
+	dir := heldProject(t, model, "needs: {gated: {labels: [gpu, eu]}}\n")
+	plain, half := serve(t, dir), serveLabeled(t, dir, "eu")
+	var run, canceled api.Status
+	start := map[string]any{"workflow": "gated", "input": map[string]any{"question": "why?"}}
+	plain.call("POST", "/api/v1/runs", start, &run, 201)
+	half.call("POST", "/api/v1/runs", start, &canceled, 201)
+	for _, p := range []*project{plain, half} {
+		for _, id := range []string{run.ID, canceled.ID} {
+			at := p.place(id, 0)
+			if at.State != api.Queued || !slices.Contains(at.Queue.Labels, "gpu") || at.Queue.Limit != "" {
+				t.Errorf("%+v, %+v", at.Run, at.Queue)
+			}
+		}
+	}
+	plain.call("POST", "/api/v1/runs/"+canceled.ID+"/cancel", nil, nil, 200)
+	plain.until(canceled.ID, api.Finished)
+
+	able := serveLabeled(t, dir, "eu", "gpu")
+	able.until(run.ID, api.Waiting)
+	if s := able.until(run.ID, api.Waiting); s.Queue != nil {
+		t.Errorf("%+v", s.Queue)
+	}
+	workers, err := plain.app.Workers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var labels []string
+	for _, w := range workers {
+		labels = append(labels, strings.Join(w.Labels, " "))
+	}
+	slices.Sort(labels)
+	if !slices.Equal(labels, []string{"eu", "eu gpu"}) {
+		t.Errorf("workers with the labels %q", labels)
+	}
 }
 
 // Runs that different tokens have started have spending limits of their own.

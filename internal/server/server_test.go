@@ -105,10 +105,20 @@ func serve(t *testing.T, dir string) *project {
 	return serveOn(t, dir, l, func(*identity.Authenticator) {})
 }
 
-// serveOn serves a project on a listener, with a change of its authentication.
-func serveOn(t *testing.T, dir string, l net.Listener, change func(*identity.Authenticator)) *project {
+// serveLabeled serves a project as a worker with labels.
+func serveLabeled(t *testing.T, dir string, labels ...string) *project {
 	t.Helper()
-	a := app.New(app.Options{Dir: dir, Home: t.TempDir(), Getenv: func(name string) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serveOn(t, dir, l, func(*identity.Authenticator) {}, labels...)
+}
+
+// serveOn serves a project on a listener, with a change of its authentication.
+func serveOn(t *testing.T, dir string, l net.Listener, change func(*identity.Authenticator), labels ...string) *project {
+	t.Helper()
+	a := app.New(app.Options{Dir: dir, Home: t.TempDir(), Worker: true, Labels: labels, Getenv: func(name string) string {
 		if strings.HasPrefix(name, "TEST_") {
 			return os.Getenv(name)
 		}

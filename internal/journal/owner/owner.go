@@ -35,6 +35,7 @@ type Info struct {
 	Command string    `json:"command"`
 	Version string    `json:"version,omitempty"`
 	Works   bool      `json:"works,omitempty"` // it drives every run of the store
+	Labels  []string  `json:"labels,omitempty"`
 	Since   time.Time `json:"since"`
 }
 
