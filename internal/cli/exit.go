@@ -220,9 +220,7 @@ func (a *invocation) failure(e *app.Error) *failure {
 			end.help = fmt.Sprintf(`Write "espalier create %s" and a description in quotes.`, e.Name)
 		}
 	case app.MissingLabels:
-		end.help = fmt.Sprintf("Add --detach to leave the run to a worker (espalier work --label %s), or set %s=%s if this "+
-			"machine has what the labels stand for.", strings.Join(e.Names, " --label "), labelsVariable,
-			strings.Join(e.Names, ","))
+		end.help = labelHelp(e)
 	case app.MissingModels, app.MissingTools, app.MissingBoth, app.NeedsConsent:
 		end.help = a.remediesFor(e)
 	}

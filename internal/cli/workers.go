@@ -74,6 +74,16 @@ the start of its ID.`,
 	return cmd
 }
 
+// labelHelp says how a run goes on whose workflow needs labels that this process does not have.
+func labelHelp(e *app.Error) string {
+	leave := "Add --detach to leave the run to a worker"
+	if e.Run != "" {
+		leave = "A worker continues the run, after --no-continue with decisions"
+	}
+	return fmt.Sprintf("%s (espalier work --label %s). If this machine has what the labels stand for, set %s=%s.", leave,
+		strings.Join(e.Names, " --label "), labelsVariable, strings.Join(e.Names, ","))
+}
+
 // shortWorker returns as much of a worker's ID as people need.
 func shortWorker(w *app.Worker) string { return string(w.ID[:min(len(w.ID), 8)]) }
 

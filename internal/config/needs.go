@@ -15,7 +15,7 @@ var labelForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/=-]*$`)
 func IsLabel(text string) bool { return labelForm.MatchString(text) }
 
 // LabelForm describes labels in help texts.
-const LabelForm = "A label consists of letters, digits and the characters . _ / = -"
+const LabelForm = "A label has letters, digits, dots, underscores, slashes, equals signs and hyphens"
 
 // Needs is what a process must have to drive the runs of a workflow.
 type Needs struct {
