@@ -7,11 +7,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -26,7 +29,8 @@ import (
 // TestScriptsOnPostgres runs scripts of the command line again with a
 // PostgreSQL store: what people see does not depend on the store.
 func TestScriptsOnPostgres(t *testing.T) {
-	scriptsOnPostgres(t, "ESPALIER_STORE", "script/run", "script/work", "script/workers", "script/resume-from", "script/resume-key",
+	scriptsOnPostgres(t, "ESPALIER_STORE", "script/run", "script/work", "script/workers", "script/labels",
+		"script/resume-from", "script/resume-key",
 		"script/resume-scripts", "script/agent-flow-run", "script/secrets")
 }
 
@@ -111,8 +115,12 @@ func (f *fleet) command(args ...string) *exec.Cmd {
 }
 
 // work starts a worker.
-func (f *fleet) work() {
+func (f *fleet) work() { f.workOn(f.url) }
+
+// workOn starts a worker that reaches the database under another URL.
+func (f *fleet) workOn(url string) {
 	cmd, said := f.command("work"), new(bytes.Buffer)
+	cmd.Env = append(cmd.Env, "ESPALIER_STORE="+url)
 	cmd.Stderr = said
 	if err := cmd.Start(); err != nil {
 		f.t.Fatal(err)
@@ -256,6 +264,101 @@ func TestWorkersReadOnlyTheirOwnRuns(t *testing.T) {
 		t.Errorf("four workers read %d rows of %d appends", others, appends)
 	}
 	f.check(entries, 0)
+}
+
+// network forwards connections to a database. While it is cut, nothing passes and no connection is closed, as when a
+// switch fails; afterwards everything arrives that was sent meanwhile.
+type network struct {
+	dir string
+	mu  sync.RWMutex // locked while the network is cut
+}
+
+// postgresSocket is the name of the socket that clients of PostgreSQL look for in the folder of a URL.
+const postgresSocket = ".s.PGSQL.5432"
+
+func newNetwork(t *testing.T, server *pgtest.Server) *network {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "network-") // short enough for the name of a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &network{dir: dir}
+	l, err := net.Listen("unix", filepath.Join(dir, postgresSocket))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close(); os.RemoveAll(dir) })
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				n.mu.RLock()
+				database, err := net.Dial("unix", filepath.Join(server.Dir(), postgresSocket))
+				n.mu.RUnlock()
+				if err != nil {
+					client.Close()
+					return
+				}
+				go n.forward(database, client)
+				n.forward(client, database)
+			}()
+		}
+	}()
+	return n
+}
+
+func (n *network) forward(to, from net.Conn) {
+	defer to.Close()
+	defer from.Close()
+	buffer := make([]byte, 1<<16)
+	for {
+		size, err := from.Read(buffer)
+		n.mu.RLock()
+		_, failed := to.Write(buffer[:size])
+		n.mu.RUnlock()
+		if err != nil || failed != nil {
+			return
+		}
+	}
+}
+
+// A worker that is cut off from the database for longer than its lease loses its runs. What it had sent arrives when the
+// network is back, and changes nothing.
+func TestWorkerCutOffFromTheDatabase(t *testing.T) {
+	server := pgtest.Shared(t)
+	t.Cleanup(pgtest.StopShared)
+	f, n := newFleet(t, server, 0), newNetwork(t, server)
+	const runs = 16
+	f.begin(runs)
+	u, err := url.Parse(f.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	q.Set("host", n.dir)
+	u.RawQuery = q.Encode()
+	f.workOn(u.String())
+	var owner journal.Owner
+	f.await("the first worker has runs", func(e []journal.Entry) bool {
+		var held int
+		owner, held = f.owned(e, 0)
+		return held > 0
+	})
+	n.mu.Lock()
+	f.work()
+	f.await("the second worker takes over", func([]journal.Entry) bool { return f.store.Dead(owner) })
+	f.await("the second worker finishes what it can", resting)
+	n.mu.Unlock()
+	f.begin(runs)
+	f.await("the first worker is back", func(e []journal.Entry) bool {
+		again, held := f.owned(e, 0)
+		return held > 0 && again != owner || len(e) == 2*runs && resting(e)
+	})
+	entries := f.await("all runs rest", func(e []journal.Entry) bool { return len(e) == 2*runs && resting(e) })
+	f.check(entries, runs)
 }
 
 func TestWorkerKilledAndWorkerStopped(t *testing.T) {
