@@ -12,7 +12,7 @@ BROKEN := $(BIN)/broken.txt
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build install screenshots test test-fast test-clis test-temporal test-deploy test-live race lint vuln cross check fix bench bench-postgres lines soak soak-short soak-model docs recording release test-release test-confinement test-temporal-short
+.PHONY: help demo build install screenshots test test-fast test-clis test-temporal test-deploy test-upgrade test-live race lint vuln cross check fix bench bench-postgres lines soak soak-short soak-model docs recording release test-release test-confinement test-temporal-short
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -89,6 +89,15 @@ test-temporal: ## run the engine's tests on a Temporal server; installs it
 
 test-temporal-short: ## the same for one minute
 	$(GO) test -tags temporal -count=1 -timeout 15m -run 'TestChain|TestLong|TestReplay|TestLarge|TestStarved|Append' ./internal/engine/temporal
+
+# The release that works beside this one while machines are updated: a commit, until there is a release.
+PREVIOUS_RELEASE = c1b0f178
+
+test-upgrade: ## run workers of the previous release and of this one on one database
+	rm -rf bin/previous && git worktree prune && git worktree add --detach bin/previous $(PREVIOUS_RELEASE)
+	cd bin/previous && CGO_ENABLED=0 $(GO) build -trimpath -o ../espalier-previous ./cmd/espalier
+	git worktree remove --force bin/previous
+	PREVIOUS=$(CURDIR)/bin/espalier-previous $(GO) test -tags upgrade -count=1 -timeout 10m -run TestRollingUpgrade ./cmd/espalier
 
 # A module of its own: the types of Kubernetes are large, and Espalier does not need them.
 test-deploy: ## check the files for Compose and Kubernetes with the types of the programs that read them

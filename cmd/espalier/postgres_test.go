@@ -74,6 +74,7 @@ type fleet struct {
 	t       *testing.T
 	k       *killed
 	url     string
+	program string // an executable instead of this one; empty for this one
 	store   *postgres.Store
 	workers []*exec.Cmd
 	said    []*bytes.Buffer
@@ -110,6 +111,9 @@ func newFleet(t *testing.T, server *pgtest.Server, workers int) *fleet {
 
 func (f *fleet) command(args ...string) *exec.Cmd {
 	cmd := f.k.command(args...)
+	if f.program != "" {
+		cmd.Path = f.program
+	}
 	cmd.Env = append(cmd.Env, "ESPALIER_STORE="+f.url)
 	return cmd
 }
