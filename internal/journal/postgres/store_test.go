@@ -1,3 +1,5 @@
+//go:build linux
+
 package postgres_test
 
 import (
@@ -43,7 +45,7 @@ func openURL(t testing.TB, url string, o postgres.Options) *postgres.Store {
 func subject() journaltest.Subject {
 	return journaltest.Subject{
 		Open: func(t testing.TB, dir string, _ *journaltest.Processes) journal.Store {
-			return openURL(t, schemaURL(t, dir), postgres.Options{})
+			return openURL(t, asRole(t, schemaOf(dir)), postgres.Options{})
 		},
 		Join: func(t testing.TB, s journal.Store, o journal.Owner) {
 			postgres.Join(t, s.(*postgres.Store), o)
@@ -58,6 +60,7 @@ func subject() journaltest.Subject {
 	}
 }
 
+// The store keeps its promises with the privileges that the documentation grants to workers.
 func TestStore(t *testing.T) {
 	pgtest.Shared(t)
 	journaltest.Run(t, subject())
