@@ -12,7 +12,7 @@ BROKEN := $(BIN)/broken.txt
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build install screenshots test test-fast test-clis test-temporal test-deploy test-upgrade test-live race lint vuln cross check fix bench bench-postgres lines soak soak-short soak-model docs recording release test-release test-confinement test-temporal-short
+.PHONY: help demo build install screenshots test test-fast test-clis test-temporal test-deploy test-upgrade test-live race lint vuln cross check fix bench bench-postgres lines soak soak-short soak-workers soak-model docs recording release test-release test-confinement test-temporal-short
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -188,6 +188,9 @@ soak: ## act on runs from many processes at once, with kills, full disks, clock 
 	start=$$(date +%s); \
 	$(GO) test ./internal/engine/embedded -run 'TestProtocol|TestEvery|TestClocksMayJump' -count=1 -timeout 5m && \
 	$(GO) run ./internal/soak -for $$(($(SOAK) - $$(date +%s) + start))s $(SOAKFLAGS)
+
+soak-workers: ## kill three workers on PostgreSQL and two on Temporal at random, for ten minutes; installs Temporal
+	$(GO) run ./internal/soak -fleets -for $(SOAK)s $(SOAKFLAGS)
 
 soak-model: ## explore the model of the protocol deeper, without a bound on the time
 	$(GO) test ./internal/engine/embedded -run 'TestProtocol|TestEvery|TestClocksMayJump' -count=1 -timeout 2h -rapid.checks=50000 -rapid.nofailfile -protocol.pairs=5 -protocol.triples=2

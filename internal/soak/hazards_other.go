@@ -19,6 +19,8 @@ func fullDisks(string, string, uint64, time.Time) error {
 	return nil
 }
 
+func soakFleets(string, string, uint64, time.Time) error { return errors.ErrUnsupported }
+
 func fillDisk(string, string, uint64) error { return errors.ErrUnsupported }
 
 func keepServing(string, string, time.Time) error {

@@ -31,12 +31,13 @@ func main() {
 	flag.IntVar(&o.repeat, "repeat", 50, "how often to play every pair of commands, if there is time")
 	flag.IntVar(&o.from, "from", 0, "continue an earlier soak with the same seed at this round")
 	flag.IntVar(&o.round, "round", -1, "play only this round, and print what its processes say")
+	fleets := flag.Bool("fleets", false, "keep workers on PostgreSQL and on Temporal instead, with random kills")
 	full := flag.Bool("full-disk", false, "play one round with a full disk, in namespaces that the soak has created")
 	flag.Parse()
 	if *full {
 		exit(fillDisk(flag.Arg(0), flag.Arg(1), o.seed))
 	}
-	exit(soak(&o))
+	exit(soak(&o, *fleets))
 }
 
 func exit(err error) {
@@ -47,15 +48,23 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-func soak(o *options) error {
+func soak(o *options, fleets bool) error {
 	dir, err := os.MkdirTemp("", "espalier-soak-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
 	program := filepath.Join(dir, "espalier")
-	if out, err := exec.Command("go", "build", "-o", program, "./cmd/espalier").CombinedOutput(); err != nil {
+	tags := "" // the engine of Temporal takes long to build
+	if fleets {
+		tags = "temporal"
+	}
+	build := exec.Command("go", "build", "-tags", tags, "-o", program, "./cmd/espalier")
+	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("building: %w\n%s", err, out)
+	}
+	if fleets {
+		return soakFleets(program, dir, o.seed, time.Now().Add(o.long))
 	}
 	fmt.Println("seed:", o.seed)
 	m := &matrix{options: o, pairs: shuffledPairs(o.seed), end: time.Now().Add(o.long)}

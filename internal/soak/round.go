@@ -104,7 +104,10 @@ const (
 const pollInterval = 20 * time.Millisecond
 
 // job is a project in which rounds are played, one after the other.
-type job struct{ program, dir, trace string }
+type job struct {
+	program, dir, trace string
+	env                 []string // added to that of this process
+}
 
 // newJob creates a project and approves it.
 func newJob(program, dir string) (*job, error) {
@@ -152,11 +155,12 @@ func (j *job) command(ctx context.Context, args ...string) *exec.Cmd {
 	}
 	cmd.Dir = j.dir
 	cmd.Env = append(os.Environ(), "HOME="+j.dir, "XDG_CACHE_HOME="+cache, "NO_COLOR=1")
+	cmd.Env = append(cmd.Env, j.env...)
 	cmd.WaitDelay = time.Second
 	return cmd
 }
 
-// try runs a command to its end and returns its standard output.
+// try runs a command to its end and returns its standard output, and if it fails, what it says on standard error.
 func (j *job) try(args ...string) (int, string) {
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
@@ -164,6 +168,10 @@ func (j *job) try(args ...string) (int, string) {
 	out, err := cmd.Output()
 	if cmd.ProcessState == nil {
 		return -1, err.Error()
+	}
+	var failed *exec.ExitError
+	if errors.As(err, &failed) {
+		out = append(out, failed.Stderr...)
 	}
 	return cmd.ProcessState.ExitCode(), string(out)
 }
