@@ -12,7 +12,7 @@ BROKEN := $(BIN)/broken.txt
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build install screenshots test test-fast test-clis test-temporal test-deploy test-upgrade test-live race lint vuln cross check fix bench bench-postgres lines soak soak-short soak-workers soak-model docs recording release test-release test-confinement test-temporal-short
+.PHONY: help demo build install screenshots test test-fast test-clis test-temporal test-deploy test-engines test-upgrade test-live race lint vuln cross check fix bench bench-postgres lines soak soak-short soak-workers soak-model docs recording release test-release test-confinement test-temporal-short
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,7 +85,11 @@ test-clis: ## run steps through the real claude, codex, gemini and copilot, offl
 # The server is compiled into the user's cache, once, which takes minutes.
 test-temporal: ## run the engine's tests on a Temporal server; installs it
 	$(GO) test -tags temporal -count=1 -timeout 30m ./internal/engine/temporal
-	$(GO) test -tags temporal -count=1 -timeout 30m -run OnTemporal ./cmd/espalier ./internal/format/formattest
+	$(GO) test -tags temporal -count=1 -timeout 30m -run OnTemporal ./cmd/espalier
+	$(GO) test -tags temporal -count=1 -timeout 30m -run TestEnginesAgree ./internal/format/formattest -engines Temporal
+
+test-engines: ## compare SQLite, PostgreSQL and Temporal: the same runs with the same stops; prints a table
+	$(GO) test -tags temporal -count=1 -timeout 60m -run TestEnginesAgree ./internal/format/formattest -v | grep -v '^ *\(===\|---\)'
 
 test-temporal-short: ## the same for one minute
 	$(GO) test -tags temporal -count=1 -timeout 15m -run 'TestChain|TestLong|TestReplay|TestLarge|TestStarved|Append' ./internal/engine/temporal

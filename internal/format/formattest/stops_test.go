@@ -9,13 +9,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 
 	"golang.org/x/tools/txtar"
 
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
@@ -95,18 +93,21 @@ var errStop = errors.New("stopped here")
 // reporting it.
 type stopping struct {
 	journal.Store
-	mu    sync.Mutex
-	left  int
 	after bool
-	dead  bool
+	died  chan struct{}
+
+	mu   sync.Mutex
+	left int
 }
 
 func (s *stopping) Append(b journal.Batch, done func(error)) {
 	s.mu.Lock()
 	s.left--
 	left := s.left
-	s.dead = s.dead || left <= 0
 	s.mu.Unlock()
+	if left == 0 {
+		close(s.died)
+	}
 	switch {
 	case left > 0:
 		s.Store.Append(b, done)
@@ -118,34 +119,50 @@ func (s *stopping) Append(b journal.Batch, done func(error)) {
 }
 
 func (s *stopping) gone() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.dead
+	select {
+	case <-s.died:
+		return true
+	default:
+		return false
+	}
+}
+
+// untilDeath returns a context that ends when the process dies.
+func (s *stopping) untilDeath(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-s.died:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }
 
 // playStopped is play with a process that dies, and another one that continues.
 func (tr *trial) playStopped(t *testing.T, h *happened, dir string) {
 	ctx := t.Context()
-	store := memorytest.New()
-	dying := &stopping{Store: store, left: tr.stopAt, after: tr.stopAfter}
-	folder := filepath.Join(dir, ".espalier")
-	e := inMemory(folder, dying)
+	join, over := tr.joining(t, dir)
+	defer over()
+	dying := &stopping{left: tr.stopAt, after: tr.stopAfter, died: make(chan struct{})}
+	e := join(func(s journal.Store) journal.Store {
+		dying.Store = s
+		return dying
+	})
 	defer func() {
-		synctest.Wait()
-		end(e)
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
+		tr.settle()
+		e.leave()
 	}()
 	// alive switches to another engine once the first one has died.
 	alive := func() {
-		synctest.Wait()
+		tr.settle()
 		if h.stopped || !dying.gone() {
 			return
 		}
 		h.stopped = true
-		end(e)
-		e = inMemory(folder, store)
+		e.leave()
+		e = join(unchanged)
 		if err := e.Resume(ctx, theRun); errors.Is(err, journal.ErrUnknownRun) {
 			if err := tr.start(ctx, e, h); err != nil { // the run had not started
 				t.Fatal(err)
@@ -156,7 +173,12 @@ func (tr *trial) playStopped(t *testing.T, h *happened, dir string) {
 	}
 	rested := func() {
 		for range 100 {
-			entry, err := e.Wait(ctx, theRun)
+			waiting, cancel := ctx, context.CancelFunc(func() {})
+			if !h.stopped {
+				waiting, cancel = dying.untilDeath(ctx)
+			}
+			entry, err := e.Wait(waiting, theRun)
+			cancel()
 			alive()
 			if err != nil && !h.stopped {
 				t.Fatal(err)
@@ -167,14 +189,21 @@ func (tr *trial) playStopped(t *testing.T, h *happened, dir string) {
 		}
 		t.Fatal("it never comes to rest")
 	}
-	if err := tr.start(ctx, e, h); err != nil && !errors.Is(err, errStop) {
+	starting, cancel := dying.untilDeath(ctx)
+	if err := tr.start(starting, e, h); err != nil && !dying.gone() {
 		t.Fatal(err)
 	}
+	cancel()
 	alive()
 	for _, line := range tr.do {
 		rested()
 		before := h.stopped
-		err := act(ctx, e, strings.Fields(line))
+		acting, cancel := ctx, context.CancelFunc(func() {})
+		if !h.stopped {
+			acting, cancel = dying.untilDeath(ctx)
+		}
+		err := act(acting, e, strings.Fields(line))
+		cancel()
 		alive()
 		if err != nil && h.stopped && !before { // it is unknown whether it was recorded, so repeat it
 			rested()
@@ -183,7 +212,7 @@ func (tr *trial) playStopped(t *testing.T, h *happened, dir string) {
 	}
 	rested()
 	h.entry, _ = e.Wait(ctx, theRun)
-	tr.seen(t, store, h)
+	tr.seen(t, e.store, h)
 	state, _, _, err := e.Load(ctx, theRun)
 	if err != nil {
 		t.Fatal(err)

@@ -46,9 +46,37 @@ type trial struct {
 	stopAfter bool
 	// change modifies the program before it runs; may be nil.
 	change func(*ir.Program)
-	// open returns the engine; nil is the embedded one, with a virtual clock.
-	open func(dir string, store journal.Store) engine.Engine
+	// join opens a store and an engine as a process does; nil selects the embedded engine in memory, with a virtual
+	// clock. wrap changes the store that the engine uses.
+	join func(t *testing.T, dir string, wrap func(journal.Store) journal.Store) member
 }
+
+// member is an engine and its store. leave closes both as a process that ends does.
+type member struct {
+	engine.Engine
+	store journal.Store
+	leave func()
+}
+
+// joining returns what opens the engines of a trial, and a function to call at its end.
+func (tr *trial) joining(t *testing.T, dir string) (join func(wrap func(journal.Store) journal.Store) member, over func()) {
+	dir = filepath.Join(dir, ".espalier")
+	if tr.join != nil {
+		return func(wrap func(journal.Store) journal.Store) member { return tr.join(t, dir, wrap) }, func() {}
+	}
+	store := memorytest.New()
+	return func(wrap func(journal.Store) journal.Store) member {
+			e := inMemory(dir, wrap(store))
+			return member{e, store, func() { end(e) }}
+		}, func() {
+			if err := store.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+}
+
+// unchanged wraps a store with nothing.
+func unchanged(s journal.Store) journal.Store { return s }
 
 // special are the names of archive files that are not part of the workflow.
 var special = []string{"input.json", "script.yaml", "do", "want"}
@@ -161,18 +189,16 @@ func (tr *trial) run(t *testing.T) *happened {
 	pinned := asWritten(t, h.program)
 	h.dir = filepath.Join(dir, ".espalier", "runs", string(theRun))
 	defer in(t, dir)() // the working directory of the run
-	if tr.open != nil {
-		tr.play(t, h, dir)
+	play := tr.play
+	if tr.stopAt > 0 {
+		play = tr.playStopped
+	}
+	if tr.join != nil {
+		play(t, h, dir)
 		h.reported(t)
 		return h
 	}
-	synctest.Test(t, func(t *testing.T) {
-		if tr.stopAt > 0 {
-			tr.playStopped(t, h, dir)
-			return
-		}
-		tr.play(t, h, dir)
-	})
+	synctest.Test(t, func(t *testing.T) { play(t, h, dir) })
 	if !bytes.Equal(written(t, h.program), pinned) {
 		t.Error("the run has changed its program, which all runs of it share")
 	}
@@ -182,7 +208,7 @@ func (tr *trial) run(t *testing.T) *happened {
 
 // settle waits until every goroutine is blocked, in a synctest bubble.
 func (tr *trial) settle() {
-	if tr.open == nil {
+	if tr.join == nil {
 		synctest.Wait()
 	}
 }
@@ -190,22 +216,11 @@ func (tr *trial) settle() {
 // play runs in a synctest bubble, unless the trial has an engine of its own: time passes only when
 // every goroutine is blocked.
 func (tr *trial) play(t *testing.T, h *happened, dir string) {
-	store := memorytest.New()
-	var e engine.Engine
-	if folder := filepath.Join(dir, ".espalier"); tr.open != nil {
-		e = tr.open(folder, store)
-	} else {
-		e = inMemory(folder, store)
-	}
-	defer func() {
-		now := make(chan struct{})
-		close(now)
-		e.Close(now)
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	ctx := t.Context()
+	join, over := tr.joining(t, dir)
+	defer over()
+	e := join(unchanged)
+	defer e.leave()
+	store, ctx := e.store, t.Context()
 	if err := tr.start(ctx, e, h); err != nil {
 		t.Fatal(err)
 	}

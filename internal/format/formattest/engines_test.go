@@ -1,0 +1,272 @@
+//go:build temporal
+
+package formattest
+
+import (
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"golang.org/x/tools/txtar"
+
+	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/engine/embedded"
+	"github.com/espalier-run/espalier/internal/engine/temporal"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/journal/owner"
+	"github.com/espalier-run/espalier/internal/journal/postgres"
+	"github.com/espalier-run/espalier/internal/journal/sqlite"
+	"github.com/espalier-run/espalier/internal/pgtest"
+	"github.com/espalier-run/espalier/internal/registry"
+	"github.com/espalier-run/espalier/internal/temporaltest"
+)
+
+var (
+	engines = flag.String("engines", "SQLite,PostgreSQL,Temporal", "which engines are compared")
+	stops   = flag.Int("stops", 3, "at how many writes each run is stopped, on each engine")
+)
+
+// longestWait is how long a recorded run may wait to be repeated, where time is real.
+const longestWait = 2 * time.Second
+
+type joinFunc = func(t *testing.T, dir string, wrap func(journal.Store) journal.Store) member
+
+// onSQLite joins a SQLite store as a process does.
+func onSQLite(t *testing.T, dir string, wrap func(journal.Store) journal.Store) member {
+	t.Helper()
+	store, process := openSQLite(t, dir)
+	e := embedded.New(embedded.Config{
+		Config: registry.EngineConfig(dir, registry.RuntimeOptions{}), Store: wrap(store), Process: process,
+	})
+	return member{e, store, func() { leave(t, e, store, process) }}
+}
+
+func openSQLite(t *testing.T, dir string) (*sqlite.Store, *owner.Process) {
+	t.Helper()
+	process, err := owner.New(filepath.Join(dir, "owners"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := sqlite.Open(filepath.Join(dir, "journal.db"), sqlite.Options{Relaxed: true, Dead: process.Dead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store, process
+}
+
+// leave closes an engine and then what it uses.
+func leave(t *testing.T, e engine.Engine, used ...interface{ Close() error }) {
+	t.Helper()
+	end(e)
+	for _, one := range used {
+		if err := one.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// onPostgres joins a schema of a PostgreSQL server, which belongs to the folder.
+func onPostgres(server *pgtest.Server) joinFunc {
+	return func(t *testing.T, dir string, wrap func(journal.Store) journal.Store) member {
+		t.Helper()
+		sum := fnv.New64a()
+		sum.Write([]byte(dir))
+		store, err := postgres.Open(t.Context(), fmt.Sprintf("%s&schema=e%x", server.URL("postgres"), sum.Sum64()),
+			postgres.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := embedded.New(embedded.Config{
+			Config: registry.EngineConfig(dir, registry.RuntimeOptions{}), Store: wrap(store), Process: store, Now: store.Now,
+		})
+		return member{e, store, func() { leave(t, e, store) }}
+	}
+}
+
+// onTemporal joins a task queue, which belongs to the folder, with a SQLite store.
+func onTemporal(server *temporaltest.Server) joinFunc {
+	return func(t *testing.T, dir string, wrap func(journal.Store) journal.Store) member {
+		t.Helper()
+		store, process := openSQLite(t, dir)
+		e := temporal.New(temporal.Config{
+			Config: registry.EngineConfig(dir, registry.RuntimeOptions{}), Store: wrap(store), Address: server.Address,
+			TaskQueue: uuid.NewSHA1(uuid.NameSpaceURL, []byte(dir)).String(), Heartbeat: 3 * time.Second,
+		})
+		return member{e, store, func() { leave(t, e, store, process) }}
+	}
+}
+
+// joins returns the engines that are compared.
+func joins(t *testing.T) map[string]joinFunc {
+	out := map[string]joinFunc{}
+	for name := range strings.SplitSeq(*engines, ",") {
+		switch name {
+		case "SQLite":
+			out[name] = onSQLite
+		case "PostgreSQL":
+			server, err := pgtest.Start("fsync=off", "max_connections=200")
+			pgtest.Require(t, err)
+			t.Cleanup(server.Remove)
+			out[name] = onPostgres(server)
+		case "Temporal":
+			out[name] = onTemporal(temporaltest.Shared(t))
+			t.Cleanup(temporaltest.StopShared)
+		default:
+			t.Fatalf("there is no engine %q", name)
+		}
+	}
+	return out
+}
+
+// tally counts what was equal on an engine, for runs of one format.
+type tally struct{ inOrder, asSets, stops, wait, differ atomic.Int32 }
+
+func (c *tally) String() string {
+	text := fmt.Sprintf("%d equal", c.inOrder.Load())
+	for _, more := range []struct {
+		n    *atomic.Int32
+		what string
+	}{
+		{&c.asSets, "equal as sets"}, {&c.wait, "not repeated, they wait"}, {&c.differ, "DIFFER"},
+		{&c.stops, "stops survived"},
+	} {
+		if n := more.n.Load(); n > 0 {
+			text += fmt.Sprintf(", %d %s", n, more.what)
+		}
+	}
+	return text
+}
+
+// The recorded runs yield the same facts on every engine: in the same order if they are sequential, and otherwise the
+// same set. They end the same way if the process dies at one of its writes and another one continues; the writes are the
+// same for all engines.
+func TestEnginesAgree(t *testing.T) {
+	names, err := filepath.Glob("testdata/runs/*/*.txtar")
+	if err != nil || len(names) == 0 {
+		t.Fatal(err, "no runs")
+	}
+	table := map[string]*tally{}
+	formats := map[string]bool{}
+	places := joins(t)
+	for _, name := range names {
+		format, short := filepath.Base(filepath.Dir(name)), strings.TrimSuffix(filepath.Base(name), ".txtar")
+		formats[format] = true
+		for place, join := range places {
+			key := format + " " + place
+			if table[key] == nil {
+				table[key] = &tally{}
+			}
+			t.Run(format+"/"+short+"/"+place, func(t *testing.T) { repeat(t, name, join, table[key]) })
+		}
+	}
+	var text strings.Builder
+	for _, format := range slices.Sorted(maps.Keys(formats)) {
+		for place := range strings.SplitSeq(*engines, ",") {
+			fmt.Fprintf(&text, "%-11s %-11s %s\n", format, place, table[format+" "+place])
+		}
+	}
+	fmt.Print(text.String())
+}
+
+// repeat repeats a recorded run on an engine.
+func repeat(t *testing.T, name string, join joinFunc, count *tally) {
+	defer func() {
+		if t.Failed() {
+			count.differ.Add(1)
+		}
+	}()
+	a, err := txtar.ParseFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := newTrial(a)
+	want, _ := section(a, "want")
+	if waits(t, tr, want) > longestWait {
+		count.wait.Add(1)
+		return
+	}
+	tr.join = join
+	calm := tr.run(t)
+	got, wanted := timeless(calm.record(t, string(a.Comment)+" leave out times")), timeless(want)
+	if slices.Equal(got, wanted) {
+		count.inOrder.Add(1)
+	} else {
+		inOrder := cmp.Diff(wanted, got)
+		slices.Sort(got)
+		slices.Sort(wanted)
+		if !strings.Contains(want, " enters parallel") || !slices.Equal(got, wanted) {
+			t.Fatalf("the record differs (-want +got):\n%s", inOrder)
+		}
+		count.asSets.Add(1)
+	}
+	short := strings.TrimSuffix(filepath.Base(name), ".txtar")
+	timed := slices.ContainsFunc(tr.do, func(line string) bool { return strings.HasPrefix(line, "after ") })
+	if calm.problems.Errors() || different(short) || timed {
+		return
+	}
+	for _, n := range someWrites(short, len(calm.events), *stops) {
+		tr.stopAt, tr.stopAfter = n, n%2 == 0
+		h := tr.run(t)
+		if got := h.essence(); h.stopped && got != calm.essence() {
+			t.Fatalf("stopped at write %d\ngot  %s\nwant %s\n%s", n, got, calm.essence(), h.record(t, ""))
+		}
+		if h.stopped {
+			count.stops.Add(1)
+		}
+	}
+}
+
+// someWrites returns up to n numbers of writes, which depend on the name of the run alone.
+func someWrites(name string, most, n int) (out []int) {
+	sum := fnv.New32a()
+	sum.Write([]byte(name))
+	for i := range n {
+		at := 1 + (int(sum.Sum32()>>1)+i*7919)%max(1, most)
+		if !slices.Contains(out, at) {
+			out = append(out, at)
+		}
+	}
+	return out
+}
+
+// waits returns how long a recorded run waits.
+func waits(t *testing.T, tr *trial, want string) (sum time.Duration) {
+	t.Helper()
+	add := func(text string) {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += d
+	}
+	for line := range strings.Lines(want) {
+		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "… "); ok {
+			add(text)
+		}
+	}
+	for _, line := range tr.do {
+		if words := strings.Fields(line); words[0] == "wait" || words[0] == "after" {
+			add(words[1])
+		}
+	}
+	return sum
+}
+
+// timeless returns the lines of a record without times.
+func timeless(record string) (out []string) {
+	for line := range strings.Lines(record) {
+		if !strings.HasPrefix(line, "… ") {
+			out = append(out, decidedAt.ReplaceAllString(line, `"decided_at":"…"`))
+		}
+	}
+	return out
+}
