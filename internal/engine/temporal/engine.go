@@ -470,7 +470,8 @@ func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, err
 		if err != nil {
 			return entry, err
 		}
-		if entry.Status != journal.Running && entry.Status != journal.Sleeping {
+		rests := entry.Status != journal.Running && entry.Status != journal.Sleeping
+		if entry.Status == journal.Finished || rests && !e.lags(ctx, id) {
 			return entry, nil
 		}
 		e.mu.Lock()
@@ -496,6 +497,13 @@ func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, err
 			return entry, context.Cause(ctx)
 		}
 	}
+}
+
+// lags reports whether the workflow of a run that rests in the journal has activities under way: it has accepted a
+// message, and the facts that follow from it are not in the journal yet.
+func (e *Engine) lags(ctx context.Context, id journal.RunID) bool {
+	found, err := e.client.DescribeWorkflowExecution(ctx, e.workflowID(id), "")
+	return err == nil && len(found.GetPendingActivities()) > 0
 }
 
 // lookInterval is how often Wait looks at the workflow itself.
