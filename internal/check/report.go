@@ -47,6 +47,7 @@ type StepCost struct {
 	Type     string          `json:"type"`
 	Attempts int             `json:"attempts"` // per visit, including retries
 	Visits   stepkind.Amount `json:"visits"`   // how often the step can be entered
+	Starts   stepkind.Amount `json:"starts"`   // attempts of all visits, within the step budget
 	Bound    stepkind.Bound  `json:"bound"`    // per attempt
 	Worst    Totals          `json:"worst"`    // all attempts of all visits, without nested steps
 }

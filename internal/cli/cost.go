@@ -187,7 +187,7 @@ func perStepTable(steps []check.StepCost) table {
 		right:  []int{1, 2, 3, 4, 5, 6},
 	}
 	for _, s := range steps {
-		t.add(cmp.Or(s.Label, s.Step), s.Visits.Times(int64(s.Attempts)).String(), some(s.Worst.ModelCalls),
+		t.add(cmp.Or(s.Label, s.Step), s.Starts.String(), some(s.Worst.ModelCalls),
 			some(s.Worst.ToolCalls),
 			some(s.Worst.PromptTokens), some(s.Worst.ReplyTokens), amountOfTime(s.Worst.ActiveSeconds))
 	}
