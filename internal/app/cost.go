@@ -9,6 +9,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/stepkind"
@@ -51,7 +52,7 @@ func (a *App) Cost(an *Analysis, model string) (*Cost, error) {
 	return c, nil
 }
 
-// RunCost returns what a run can use in all with the models that it has.
+// RunCost returns what a run can use in all with the models and the limits that it has.
 func (a *App) RunCost(ctx context.Context, r *Run) (check.Report, error) {
 	env, err := a.reader(ctx, r.ID)
 	if err != nil {
@@ -61,7 +62,25 @@ func (a *App) RunCost(ctx context.Context, r *Run) (check.Report, error) {
 	if err != nil {
 		return check.Report{}, err
 	}
-	return env.estimateRun(program.Root(), state.Options)
+	limited := *program.Root()
+	if root := state.Root(); root != nil && root.Ledger != nil {
+		limited.Budget = budgetOf(root.Ledger.Limits)
+	}
+	return env.estimateRun(&limited, state.Options)
+}
+
+// budgetOf returns the limits of a run, which may have been raised, as a budget.
+func budgetOf(l journal.Limits) ir.Budget {
+	limit := func(n *int64) *ir.Limit {
+		if n == nil {
+			return nil
+		}
+		return &ir.Limit{Max: *n}
+	}
+	return ir.Budget{
+		Steps: limit(l.Steps), ToolCalls: limit(l.ToolCalls), Tokens: limit(l.Tokens),
+		ActiveSeconds: limit(l.ActiveSeconds), MicroDollars: limit(l.MicroDollars),
+	}
 }
 
 // estimateRun computes what a run of a program with recorded options can use.

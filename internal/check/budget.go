@@ -209,8 +209,8 @@ func (e *estimator) items(b *bill, perStep []StepCost) []item {
 				Verdict: Fits,
 			},
 		}
-		// The size of prompts and the delays of providers are estimates. Tool calls are repeated after a crash.
-		// Repeated attempts do not count as steps.
+		// The size of prompts is an estimate, and nothing bounds the delays of providers. Tool calls are repeated after
+		// a crash. Repeated attempts do not count as steps.
 		if d != steps && b.worst[d] != stepkind.N(0) {
 			one.line.Verdict = ShouldFit
 		}

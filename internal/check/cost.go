@@ -592,8 +592,8 @@ func (e *estimator) perStep(
 			label = prefix + s.Label
 		}
 		*into = append(*into, StepCost{
-			Step: path, Label: label, Type: s.Type, Attempts: s.Attempts(), Visits: visits, Bound: c.bound,
-			Worst: c.own.times(tries).totals(),
+			Step: path, Label: label, Type: s.Type, Attempts: s.Attempts(), Visits: visits, Starts: tries,
+			Bound: c.bound, Worst: c.own.times(tries).totals(),
 		})
 		switch a := s.Action.(type) {
 		case ir.Loop:
@@ -646,7 +646,7 @@ func (e *estimator) perWalk(
 	e.perStep(b, prefix, stepkind.N(1), limit, walk, into)
 	for i := from; i < len(*into); i++ {
 		s := &(*into)[i]
-		s.Visits = s.Visits.By(often)
+		s.Visits, s.Starts = s.Visits.By(often), s.Starts.By(often)
 		s.Worst = s.Worst.times(often)
 	}
 }

@@ -2,8 +2,9 @@ package check
 
 import "github.com/espalier-run/espalier/internal/stepkind"
 
-// Report is the cost of a run, from one pass without failures to the worst case over all paths. Prompt tokens and
-// active time are estimates; everything else is a bound.
+// Report is the cost of a run, from one pass without failures to the worst case over all paths. Steps, calls and reply
+// tokens are bounds. Prompt tokens, and the tokens that include them, are estimates. Times add up usual durations (base)
+// and time limits (worst); they are not bounds, because providers and machines can delay a run.
 type Report struct {
 	Steps         Range `json:"steps"`
 	ModelCalls    Range `json:"model_calls"`
@@ -46,6 +47,7 @@ type StepCost struct {
 	Type     string          `json:"type"`
 	Attempts int             `json:"attempts"` // per visit, including retries
 	Visits   stepkind.Amount `json:"visits"`   // how often the step can be entered
+	Starts   stepkind.Amount `json:"starts"`   // attempts of all visits, within the step budget
 	Bound    stepkind.Bound  `json:"bound"`    // per attempt
 	Worst    Totals          `json:"worst"`    // all attempts of all visits, without nested steps
 }

@@ -62,10 +62,11 @@ func (c *checker) call(s *ir.Step, call ir.Call) {
 	if call.PassReads {
 		for i := range s.Reads {
 			path := s.Reads[i].Path
-			if !strings.Contains(path, ".") || len(s.Reads) == 1 {
+			name := path[strings.LastIndexByte(path, '.')+1:]
+			if name == path || len(s.Reads) == 1 && schema.property(name) == nil {
 				return // a whole namespace, or an object, may contain any key
 			}
-			given[path[strings.LastIndexByte(path, '.')+1:]] = true
+			given[name] = true
 		}
 	}
 	for i, name := range schema.required() {
@@ -77,7 +78,7 @@ func (c *checker) call(s *ir.Step, call ir.Call) {
 			continue
 		}
 		severity, help := diag.Error, fmt.Sprintf("Add %q to the inputs that the step gives.", name)
-		if call.PassReads { // the child starts without the value
+		if call.PassReads { // the step may be skipped, or have a fallback
 			severity = diag.Warning
 			help = fmt.Sprintf("Let the step read something whose name ends in %q.", "."+name)
 		}

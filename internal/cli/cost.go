@@ -28,8 +28,9 @@ func (a *invocation) costCommand() *cobra.Command {
 		Long: `Compute what a run uses if every step succeeds at once (base) and in the worst
 case, over all paths, with every retry, fallback and repetition. The report has
 each step and each agent, and compares the totals with the declared budgets.
-Tokens of prompts are estimates; everything else is a bound. Prices are those of
-the models that --model, the workflow or the configuration names.`,
+Tokens of prompts, and money, are estimates; other amounts are bounds. Times add
+up the time limits of calls. Prices are those of the models that --model, the
+workflow or the configuration names.`,
 		Args:              takesWorkflow(1, "one workflow"),
 		ValidArgsFunction: a.completeWorkflow,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -56,7 +57,9 @@ func (a *invocation) printCost(r costReport) error {
 	p := a.page()
 	p.title(r.Name, "what a run can cost")
 	p.section("In all")
-	p.table(rangesTable(r.Report))
+	p.table(amountsTable(r.Report))
+	p.section("Time")
+	p.table(timesTable(r.Report))
 	p.section("At worst, by step")
 	p.table(perStepTable(r.PerStep))
 	if len(r.PerAgent) > 0 {
@@ -153,27 +156,28 @@ func dollars(micro int64) string {
 	return "$" + whole + "." + part
 }
 
-func rangesTable(r check.Report) table {
+func amountsTable(r check.Report) table {
 	t := table{header: []string{"", "BASE", "WORST"}, right: []int{1, 2}}
 	for _, line := range []struct {
 		name string
 		r    check.Range
-		time bool
 	}{
-		{name: "steps", r: r.Steps},
-		{name: "model calls", r: r.ModelCalls},
-		{name: "tool calls", r: r.ToolCalls},
-		{name: "prompt tokens (estimate)", r: r.PromptTokens},
-		{name: "reply tokens", r: r.ReplyTokens},
-		{name: "active time (estimate)", r: r.ActiveSeconds, time: true},
-		{name: "waiting for people and events", r: r.WaitSeconds, time: true},
+		{"steps", r.Steps},
+		{"model calls", r.ModelCalls},
+		{"tool calls", r.ToolCalls},
+		{"prompt tokens (estimate)", r.PromptTokens},
+		{"reply tokens", r.ReplyTokens},
 	} {
-		show := stepkind.Amount.String
-		if line.time {
-			show = amountOfTime
-		}
-		t.add(line.name, show(line.r.Base), show(line.r.Worst))
+		t.add(line.name, line.r.Base.String(), line.r.Worst.String())
 	}
+	return t
+}
+
+// timesTable has the times apart from the amounts: they are sums of time limits, not bounds.
+func timesTable(r check.Report) table {
+	t := table{header: []string{"", "USUAL", "AT LIMITS"}, right: []int{1, 2}}
+	t.add("active", amountOfTime(r.ActiveSeconds.Base), amountOfTime(r.ActiveSeconds.Worst))
+	t.add("waiting for people and events", amountOfTime(r.WaitSeconds.Base), amountOfTime(r.WaitSeconds.Worst))
 	return t
 }
 
@@ -183,7 +187,7 @@ func perStepTable(steps []check.StepCost) table {
 		right:  []int{1, 2, 3, 4, 5, 6},
 	}
 	for _, s := range steps {
-		t.add(cmp.Or(s.Label, s.Step), s.Visits.Times(int64(s.Attempts)).String(), some(s.Worst.ModelCalls),
+		t.add(cmp.Or(s.Label, s.Step), s.Starts.String(), some(s.Worst.ModelCalls),
 			some(s.Worst.ToolCalls),
 			some(s.Worst.PromptTokens), some(s.Worst.ReplyTokens), amountOfTime(s.Worst.ActiveSeconds))
 	}

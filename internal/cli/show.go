@@ -454,7 +454,7 @@ func (a *invocation) printSummary(s summary) error {
 		p.table(commandsTable(s.Commands))
 	}
 	p.section("What a run can cost")
-	p.table(rangesTable(s.Cost))
+	p.table(amountsTable(s.Cost))
 	for _, b := range s.Cost.Budgets {
 		if b.Verdict == check.Fits || b.Verdict == check.ShouldFit || b.Scope != "" && b.Verdict != check.CannotFinish {
 			continue // "espalier cost" has them all
@@ -471,6 +471,8 @@ func (a *invocation) printSummary(s summary) error {
 	for _, reason := range unboundedReasons(s.Cost) {
 		p.text("Unbounded: " + sentence(reason))
 	}
+	p.section("Time")
+	p.table(timesTable(s.Cost))
 	return p.print()
 }
 

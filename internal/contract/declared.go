@@ -2,6 +2,7 @@ package contract
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -114,22 +115,49 @@ func (b *builder) schemaOf(w *ir.Write) (map[string]any, string) {
 			}
 		}
 	}
-	if b.p.Output == nil || len(b.p.Output.Schema) == 0 || reducer == ir.Append {
+	if reducer == ir.Append {
 		return nil, ""
 	}
 	rest, ok := below(w.Path, wholeOutput)
-	if !ok {
-		return nil, ""
+	if !ok || b.p.Output == nil || len(b.p.Output.Schema) == 0 {
+		return b.passedOn(w.Path)
 	}
 	doc := inside(decode(b.p.Output.Schema), split(rest))
 	if doc == nil || !says(doc) {
-		return nil, ""
+		return b.passedOn(w.Path)
 	}
 	if rest == "" {
 		b.raw = b.p.Output.Schema
 		b.shared(doc)
 	}
 	return doc, "the schema of the output"
+}
+
+// passedOn returns what a workflow declares about a variable that a later step passes to it (F39).
+func (b *builder) passedOn(path string) (map[string]any, string) {
+	for i := range b.p.Blocks {
+		for j := range b.p.Blocks[i].Steps {
+			s := &b.p.Blocks[i].Steps[j]
+			call, ok := s.Action.(ir.Call)
+			reads := slices.ContainsFunc(s.Reads, func(r ir.Ref) bool { return r.Path == path })
+			if !ok || !call.PassReads || !reads || call.Child < 0 || call.Child >= len(b.p.Children) {
+				continue
+			}
+			child := &b.p.Children[call.Child]
+			if child.Input == nil || !b.links().reaches(b.s, s) {
+				continue
+			}
+			schema := decode(child.Input.Schema)
+			doc := inside(schema, []string{path[strings.LastIndexByte(path, '.')+1:]})
+			if doc == nil && len(s.Reads) == 1 {
+				doc = inside(schema, nil)
+			}
+			if doc != nil && says(doc) {
+				return doc, fmt.Sprintf("the input of workflow %q", child.Name)
+			}
+		}
+	}
+	return nil, ""
 }
 
 // shared takes what other steps on the same way through the program write from

@@ -99,9 +99,9 @@ type Config struct {
 	// CheckOutput validates a run's output against its contract; nil accepts all.
 	// origin describes where a part of the output comes from, or returns "".
 	CheckOutput func(p *ir.Program, output json.RawMessage, origin func(path string) string) error
-	// FillInput adds defaults to the input of a child and, if strict, validates
+	// FillInput adds defaults to the input of a child and validates
 	// it against its contract; nil does neither.
-	FillInput func(p *ir.Program, input json.RawMessage, strict bool) (json.RawMessage, error)
+	FillInput func(p *ir.Program, input json.RawMessage) (json.RawMessage, error)
 	// Secrets are masked in everything that the engine holds and stores.
 	Secrets *secret.Registry
 	// Machine returns the initial value of a variable that comes from the

@@ -392,7 +392,8 @@ type Loop struct {
 type Call struct {
 	Child  int       `json:"child"` // index in Program.Children
 	Inputs []Binding `json:"inputs,omitempty"`
-	// PassReads passes the step's reads as the child's input, named by their last segment.
+	// PassReads passes the step's reads as the child's input, named by their last segment. A whole namespace, and the
+	// only read of the step if the child declares inputs of other names, are passed as they are.
 	PassReads bool `json:"pass_reads,omitempty"`
 	// Outputs are the call's results by name, each evaluated in the child's scope at its end. If empty, the result is
 	// the child's output.

@@ -385,7 +385,7 @@ func stories(t *testing.T) map[string]story {
 	out["a call with an input that does not fit"] = story{
 		program: call(program(task("one")), ir.Step{Action: ir.Call{Child: 1}, Writes: always("call")}),
 		begin: func(w *world) {
-			w.p.FillInput = func(*ir.Program, json.RawMessage, bool) (json.RawMessage, error) {
+			w.p.FillInput = func(*ir.Program, json.RawMessage) (json.RawMessage, error) {
 				return nil, errors.New("it does not fit")
 			}
 		},

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -342,9 +343,7 @@ func (d *decider) openChild(f *Frame, a *ir.Call) {
 	step := d.step(f)
 	input := map[string]json.RawMessage{}
 	if a.PassReads {
-		for path, v := range d.s.Reads(d.p, f, step) {
-			input[path[strings.LastIndexByte(path, '.')+1:]] = v
-		}
+		input = d.readInput(f, step, child)
 	}
 	for _, b := range a.Inputs {
 		v, err := d.eval(b.Value, d.scope(f))
@@ -359,7 +358,7 @@ func (d *decider) openChild(f *Frame, a *ir.Call) {
 	}
 	given := mustJSON(input)
 	if d.p.FillInput != nil {
-		filled, err := d.p.FillInput(child, given, !a.PassReads)
+		filled, err := d.p.FillInput(child, given)
 		if err != nil {
 			d.leave(f, journal.StepLeft{
 				Place: f.Place(), Outcome: journal.OutcomeFailed, Class: journal.ClassInput, Error: err.Error(),
@@ -381,6 +380,48 @@ func (d *decider) openChild(f *Frame, a *ir.Call) {
 		Frame: path, Parent: f.Path, Step: f.Step, Program: childPath(f.Program, a.Child), Name: child.Name,
 		Child: ChildID(d.s.Run, path), Vars: vars, Budget: limits(&child.Budget),
 	})
+}
+
+// readInput returns the reads of a step as the input of a child (F39). Each value has the last segment of its path as
+// its name, and a whole namespace provides its own names. The only read of a step is the whole input if it is an object
+// and the child declares inputs, but none of that name. Values that were never written, and those that the child's
+// schema does not allow, are left out.
+func (d *decider) readInput(f *Frame, step *ir.Step, child *ir.Program) map[string]json.RawMessage {
+	var schema struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+		Additional json.RawMessage            `json:"additionalProperties"`
+	}
+	if child.Input != nil {
+		_ = json.Unmarshal(child.Input.Schema, &schema) // other schemas declare nothing
+	}
+	input, namespaces := map[string]json.RawMessage{}, map[string]json.RawMessage{}
+	for _, r := range step.Reads {
+		value, ok := d.s.Read(d.p, f, r.Path)
+		if !ok {
+			continue
+		}
+		name := r.Path[strings.LastIndexByte(r.Path, '.')+1:]
+		_, declared := schema.Properties[name]
+		var object map[string]json.RawMessage
+		spread := name == r.Path || len(step.Reads) == 1 && len(schema.Properties) > 0 && !declared
+		if spread && json.Unmarshal(value, &object) == nil && object != nil {
+			maps.Copy(namespaces, object)
+		} else {
+			input[name] = value
+		}
+	}
+	for name, value := range namespaces {
+		if _, named := input[name]; !named {
+			input[name] = value
+		}
+	}
+	if string(schema.Additional) == "false" {
+		maps.DeleteFunc(input, func(name string, _ json.RawMessage) bool {
+			_, declared := schema.Properties[name]
+			return !declared
+		})
+	}
+	return input
 }
 
 // InitialVars returns the variables that a program starts with.

@@ -18,9 +18,9 @@ type Program struct {
 	// CheckOutput validates a program's output against its contract; nil accepts all. origin describes where a part of
 	// the output comes from, or returns "".
 	CheckOutput func(p *ir.Program, output json.RawMessage, origin func(path string) string) error
-	// FillInput adds defaults to the input of a child and, if strict, validates it against its contract; nil does
+	// FillInput adds defaults to the input of a child and validates it against its contract; nil does
 	// neither.
-	FillInput func(p *ir.Program, input json.RawMessage, strict bool) (json.RawMessage, error)
+	FillInput func(p *ir.Program, input json.RawMessage) (json.RawMessage, error)
 	// Instant reports whether a task neither waits nor acts outside of the run; nil accepts none.
 	Instant func(t *ir.Task) bool
 }

@@ -269,8 +269,8 @@ func TestChildInputsAreFilledIn(t *testing.T) {
 	child.Vars = []ir.Var{{Path: "env.HOME", From: "env:HOME"}, {Path: "env.X", From: "env:X"}}
 	p.Children = []ir.Program{*child}
 	w := &world{t: t, p: plan.Compile(p), now: 1000, done: map[string]int{}}
-	w.p.FillInput = func(_ *ir.Program, input json.RawMessage, strict bool) (json.RawMessage, error) {
-		if string(input) == `{"n":1}` || !strict {
+	w.p.FillInput = func(_ *ir.Program, input json.RawMessage) (json.RawMessage, error) {
+		if string(input) == `{"n":1}` {
 			return nil, errors.New("one is too few")
 		}
 		return json.RawMessage(`{"n":2,"more":true}`), nil

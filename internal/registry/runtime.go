@@ -484,8 +484,8 @@ func CheckOutput(p *ir.Program, output json.RawMessage, origin func(path string)
 	return fmt.Errorf("the output does not match its schema: %s", joined(problems))
 }
 
-// FillInput fills defaults into the input of a child; if strict, it also checks the input against its schema.
-func FillInput(p *ir.Program, input json.RawMessage, strict bool) (json.RawMessage, error) {
+// FillInput fills defaults into the input of a child and checks it against its schema.
+func FillInput(p *ir.Program, input json.RawMessage) (json.RawMessage, error) {
 	if p.Input == nil || len(p.Input.Schema) == 0 {
 		return input, nil
 	}
@@ -494,9 +494,6 @@ func FillInput(p *ir.Program, input json.RawMessage, strict bool) (json.RawMessa
 		return nil, err
 	}
 	input = s.Fill(input)
-	if !strict {
-		return input, nil
-	}
 	problems, err := s.Check(input)
 	if err != nil || len(problems) == 0 {
 		return input, err

@@ -167,13 +167,13 @@ func checkOutput(s *secret.Registry) func(*ir.Program, json.RawMessage, func(str
 }
 
 // fillInput is FillInput for what the engine holds.
-func fillInput(s *secret.Registry) func(*ir.Program, json.RawMessage, bool) (json.RawMessage, error) {
-	return func(p *ir.Program, input json.RawMessage, strict bool) (json.RawMessage, error) {
+func fillInput(s *secret.Registry) func(*ir.Program, json.RawMessage) (json.RawMessage, error) {
+	return func(p *ir.Program, input json.RawMessage) (json.RawMessage, error) {
 		revealed, err := s.Reveal(secret.WithoutAsking(context.Background()), input)
 		if err != nil {
 			return nil, hidden(s, err)
 		}
-		filled, err := FillInput(p, revealed, strict)
+		filled, err := FillInput(p, revealed)
 		if err != nil {
 			return nil, hidden(s, err)
 		}

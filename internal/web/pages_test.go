@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -306,6 +307,10 @@ func TestInboxRaisesBudgetsAndSendsEvents(t *testing.T) {
 	b.click(`form[action$="/raise"] .primary`)
 	b.waitText("#notice", "limit is raised")
 	b.waitText("#inbox-mine", "Approve check")
+	cost, err := s.app.RunCost(t.Context(), s.rest(id))
+	if err != nil || len(cost.Budgets) != 2 || cost.Budgets[1].Limit != 400000 {
+		t.Errorf("the budgets after the limit was raised are %+v: %v", cost.Budgets, err)
+	}
 	b.click("#inbox-others a")
 	b.wait(`!!document.querySelector("#data")`)
 	b.set("#data", `{"pages": 3}`)
@@ -313,6 +318,38 @@ func TestInboxRaisesBudgetsAndSendsEvents(t *testing.T) {
 	b.waitText("#notice", "event is sent")
 	if run := s.rest(waiting); run.Outcome != journal.OutcomeOK {
 		t.Errorf("the run is %s %s", run.Status, run.Outcome)
+	}
+}
+
+// The page of a workflow has the same verdicts about budgets as the command line: it says "fits" only where that is
+// certain.
+func TestWorkflowPagesHaveTheVerdictsOfTheCostReport(t *testing.T) {
+	const flow = "---\nname: NAME\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: d\nbudgets: BUDGETS\n---\n" +
+		"~~~agent\nid: a\nrole: r\ngoal: g\ntools: [Read]\n~~~\n" +
+		"~~~step\nid: s\ntype: skill\nagent: a\ndescription: d\nwrites: [output.x]\n~~~\n"
+	for name, c := range map[string]struct {
+		budgets string
+		want    []string
+	}{
+		"steps":      {"{max_steps: 1}", []string{"fits"}},
+		"wide-calls": {"{max_tool_calls: 1000}", []string{"should fit"}},
+		"few-calls":  {"{max_tool_calls: 3}", []string{"may exceed"}},
+		"wide":       {"{max_tokens: 90000000, deadline_seconds: 90000000}", []string{"should fit", "should fit"}},
+		"narrow":     {"{max_tokens: 9000, deadline_seconds: 60}", []string{"may exceed", "may exceed"}},
+		"none":       {"{}", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := strings.NewReplacer("NAME", name, "BUDGETS", c.budgets).Replace(flow)
+			s := newSite(t, map[string]string{name + ".md": text})
+			_, page := s.get(s.client(), "/workflows/"+name)
+			var got []string
+			for _, m := range regexp.MustCompile(`class="verdict"[^>]*>(?:<svg.*?</svg>)?([a-z ]+)<`).FindAllStringSubmatch(page, -1) {
+				got = append(got, m[1])
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("verdicts %q, want %q", got, c.want)
+			}
+		})
 	}
 }
 

@@ -237,11 +237,14 @@ func (p *runPage) meters(s *story, worst check.Report) {
 			m.HeldShare = min(100-m.UsedShare, 100*float64(hold)/float64(max(*limit, 1)))
 		}
 		switch {
-		case p.Run.State == api.Finished:
+		case p.Run.State == api.Finished, name == "seconds": // providers and machines can always take longer
 		case most.Worst.Unbounded != "":
 			m.Worst = "no bound on what is left"
 		default:
 			m.Worst = "at most " + show(max(0, most.Worst.N-u)) + " more"
+			if name == "tokens" {
+				m.Worst += " (estimate)"
+			}
 		}
 		p.Meters = append(p.Meters, m)
 	}

@@ -136,7 +136,7 @@ type diagView struct {
 type costLine struct {
 	Title, Usual, Limit, Worst      string
 	UsualShare, WorstShare, LimitAt float64
-	Limited, Exceeds                bool
+	Verdict                         check.Verdict // empty without a limit
 }
 
 // maxSource is how many lines of a workflow file are shown.
@@ -249,7 +249,7 @@ func (h *Handler) costs(p *workflowPage, an *app.Analysis) error {
 	if err != nil {
 		return err
 	}
-	add := func(title string, r check.Range, limit *ir.Limit, show func(int64) string) {
+	add := func(title, budget string, r check.Range, show func(int64) string) {
 		amount := func(a stepkind.Amount) string {
 			if a.Unbounded != "" {
 				return "unbounded"
@@ -258,11 +258,11 @@ func (h *Handler) costs(p *workflowPage, an *app.Analysis) error {
 		}
 		line := costLine{Title: title, Usual: amount(r.Base), Worst: amount(r.Worst)}
 		scale := float64(max(r.Worst.N, r.Base.N, 1))
-		if limit != nil {
-			scale = max(scale, float64(limit.Max))
-			line.Limited, line.Limit = true, show(limit.Max)
-			line.Exceeds = r.Worst.Unbounded != "" || r.Worst.N > limit.Max
-			line.LimitAt = 96 * float64(limit.Max) / scale
+		for _, b := range cost.Budgets {
+			if b.Name == budget && b.Scope == "" {
+				scale = max(scale, float64(b.Limit))
+				line.Verdict, line.Limit, line.LimitAt = b.Verdict, show(b.Limit), 96*float64(b.Limit)/scale
+			}
 		}
 		line.UsualShare, line.WorstShare = 96*float64(r.Base.N)/scale, 96*float64(r.Worst.N)/scale
 		if r.Worst.Unbounded != "" {
@@ -270,13 +270,12 @@ func (h *Handler) costs(p *workflowPage, an *app.Analysis) error {
 		}
 		p.Cost = append(p.Cost, line)
 	}
-	b := an.Program.Budget
-	add("Steps", cost.Steps, b.Steps, grouped[int64])
-	add("Tool calls", cost.ToolCalls, b.ToolCalls, grouped[int64])
-	add("Tokens", cost.Tokens, b.Tokens, grouped[int64])
+	add("Steps", "steps", cost.Steps, grouped[int64])
+	add("Tool calls", "tool calls", cost.ToolCalls, grouped[int64])
+	add("Tokens (estimate)", "tokens", cost.Tokens, grouped[int64])
 	seconds := func(n int64) string { return took(time.Duration(n) * time.Second) }
-	add("Active time", cost.ActiveSeconds, b.ActiveSeconds, seconds)
-	p.Money = "at most " + dollars(cost.Money.AtMost)
+	add("Active time at the limits of calls", "active seconds", cost.ActiveSeconds, seconds)
+	p.Money = "at most " + dollars(cost.Money.AtMost) + " (estimate)"
 	if !cost.Money.Known {
 		p.Money = "unknown: " + cost.Money.Because
 	}

@@ -147,7 +147,7 @@ func compareWithEstimate(t *testing.T, tr *trial) ([]comparison, error) {
 		}
 	}
 	for _, s := range report.PerStep {
-		out = append(out, comparison{"attempts of " + s.Step, starts[s.Step], s.Visits.Times(int64(s.Attempts))})
+		out = append(out, comparison{"attempts of " + s.Step, starts[s.Step], s.Starts})
 	}
 	return out, nil
 }
@@ -193,6 +193,34 @@ output: {schema: {type: object, properties: {n: {type: integer}}}}
 	for _, one := range all {
 		if one.n != one.most.N || one.n == 0 {
 			t.Errorf("%s: %d, predicted %v", one.what, one.n, one.most)
+		}
+	}
+}
+
+// The attempts of a step in a cycle are those that the step budget allows: retries count, too.
+func TestAttemptsInACycleAreAttained(t *testing.T) {
+	all, err := compareWithEstimate(t, &trial{
+		script: "replies:\n  - {step: work, attempt: 3, reply: again}\n  - {step: work, fail: TIMEOUT}\n",
+		files: []txtar.File{{Name: "flow.md", Data: []byte(`---
+name: flow
+kind: agent-flow/workflow
+version: 1.0.0
+description: flow
+budgets: {max_steps: 10}
+---
+` + "```agent\nid: a\nrole: r\ngoal: g\n```\n" +
+			"```step\nid: work\ntype: skill\nagent: a\ndescription: d\nwrites: [state.x]\n" +
+			"retry: {max_attempts: 3, backoff_ms: [1]}\n```\n" +
+			"```step\nid: choose\ntype: decision\ndescription: d\nreads: [state.x]\n" +
+			"branches: {again: work, default: done}\n```\n```step\nid: done\ntype: end\n```\n")}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int64{"steps": 10, "attempts of work": 8}
+	for _, one := range all {
+		if n, ok := want[one.what]; ok && (one.n != n || one.most != stepkind.N(n)) {
+			t.Errorf("%s: %d, predicted %v, want %d", one.what, one.n, one.most, n)
 		}
 	}
 }

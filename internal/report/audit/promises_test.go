@@ -28,11 +28,46 @@ func TestLogDoesNotDependOnTranscript(t *testing.T) {
 	}
 }
 
+// Each event that is required is written, also at a level that omits it otherwise.
+//
+// Spec: Agent Flow §7.2 required-events
+func TestRequiredEventsAreWritten(t *testing.T) {
+	count := func(name string, settings *ir.Audit) map[string]int {
+		r := reporttest.Recorded(t, name)
+		r.Program.Audit = settings
+		for i := range r.Program.Children {
+			r.Program.Children[i].Audit = settings
+		}
+		out := map[string]int{}
+		for _, text := range undisturbed(t, r) {
+			for _, one := range records(t, text) {
+				out[one.Event]++
+			}
+		}
+		return out
+	}
+	omitted := map[string]bool{}
+	for _, name := range []string{"observed", "agent-with-tools", "interventions"} {
+		full := count(name, &ir.Audit{Level: "full"})
+		least := count(name, &ir.Audit{Level: "minimal"})
+		for event, n := range full {
+			omitted[event] = omitted[event] || least[event] < n
+			settings := &ir.Audit{Level: "minimal", RequiredEvents: []ir.Name{{Name: event}}}
+			if got := count(name, settings)[event]; got != n {
+				t.Errorf("%s: required %s is written %d times, want %d", name, event, got, n)
+			}
+		}
+	}
+	for _, event := range []string{audit.ModelCall, audit.ToolCall, audit.GateOpened} {
+		if !omitted[event] {
+			t.Errorf("no recording shows that %s is omitted unless it is required", event)
+		}
+	}
+}
+
 // At a level other than full, events that the specification does not have are
 // omitted unless required (F44). required_events is a minimum: at the full level
 // all events are written (F30).
-//
-// Spec: Agent Flow §7.2 required-events
 func TestF44AuditLevel(t *testing.T) {
 	r := reporttest.Recorded(t, "observed")
 	r.Program.Audit = &ir.Audit{Level: "minimal", RequiredEvents: []ir.Name{{Name: "model_error"}}}

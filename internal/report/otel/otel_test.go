@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"golang.org/x/tools/txtar"
@@ -284,15 +285,21 @@ func added(all []*metricspb.Metric) string {
 	return metrics(list)
 }
 
-// The spans of the recorded runs have all attributes of the specification.
+// The spans of the recorded runs have all attributes of the specification, with its types.
 //
 // Spec: Agent Flow §10.1 attributes
 func TestSpansHaveTheAttributesOfAgentFlow(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range reporttest.All(t) {
 		for _, s := range export(t, r, nil, nil).Spans() {
-			for name := range reporttest.Attributes(s.Attributes) {
-				seen[name] = true
+			for _, a := range s.Attributes {
+				_, number := a.Value.GetValue().(*commonpb.AnyValue_IntValue)
+				_, text := a.Value.GetValue().(*commonpb.AnyValue_StringValue)
+				integer := strings.HasPrefix(a.Key, "agent_flow.tokens.") || strings.HasPrefix(a.Key, "agent_flow.budget.")
+				seen[a.Key] = true
+				if strings.HasPrefix(a.Key, "agent_flow.") && (integer && !number || !integer && !text) {
+					t.Errorf("%s is %v", a.Key, a.Value)
+				}
 			}
 		}
 	}

@@ -226,6 +226,28 @@ func TestWhatTheModelSees(t *testing.T) {
 	}
 }
 
+// The expected output of an agent is in the message if the step has none.
+//
+// Spec: Agent Flow §4.3 prompt
+func TestModelSeesTheExpectedOutputOfItsAgent(t *testing.T) {
+	for expected, want := range map[string]string{"": "Two verses", "Three lines": "Three lines"} {
+		_, world, _, err := do(t, steptest.Play{
+			Settings: steptest.Settings{"agent": "plain", "task": "Shorten it", "expected": expected}, Replies: says("x"),
+			With: func(job *step.Job) { job.Workflow.Agents[0].Expected = "Two verses" },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := ""
+		for _, b := range world.Requests[0].Messages[0].Blocks {
+			said += b.Text + "\n"
+		}
+		if !strings.Contains(said, want) {
+			t.Errorf("the message lacks %q: %s", want, said)
+		}
+	}
+}
+
 func condition(t *testing.T, text string) *expr.Expr {
 	t.Helper()
 	e, diags := expr.Parse(expr.AgentFlow, text, source.Span{})
