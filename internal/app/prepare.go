@@ -169,7 +169,9 @@ func (p *Prepared) configure(a *App, req *PrepareRequest) error {
 	if p.Root, err = rootOf(space, p.Workflow); err != nil {
 		return err
 	}
-	if p.env, err = a.configured(space, p.Root, consentOf(p.Options), p.warn); err != nil {
+	asked := p.Options
+	asked.Sandbox = req.Sandbox != nil && *req.Sandbox
+	if p.env, err = a.configured(space, p.Root, consentOf(asked), p.warn); err != nil {
 		return p.problem(err)
 	}
 	s, program, o := p.env.settings, p.Workflow.Program, &p.Options

@@ -21,12 +21,13 @@ const (
 	simulating                  // everything, because nothing is started
 )
 
-// consentOf returns how much of the configuration a run may use.
+// consentOf returns how much of the configuration a run may use. Consent to commands in a sandbox is no consent to what
+// the configuration starts outside of the sandbox, or opens in it.
 func consentOf(o RunOptions) consent {
 	switch {
 	case registry.Simulates(o):
 		return simulating
-	case o.AllowShell:
+	case o.AllowShell && !o.Sandbox:
 		return consented
 	}
 	return approvedOnly
@@ -63,21 +64,15 @@ func (a *App) settings(space *project.Workspace, root string, how consent) (*set
 		return nil, err
 	}
 	s := &settings{Config: c, consent: how, problems: list}
-	approved := make([]bool, 2)
 	for i, f := range []*source.File{c.File, c.MCPFile.File} {
 		if f == nil {
 			continue
 		}
-		sum := trust.Sum([]byte(f.Text))
-		s.texts += sum
+		s.texts += trust.Sum([]byte(f.Text))
 		if how != approvedOnly {
 			continue
 		}
-		sums := []string{sum}
-		for _, named := range configSources(root, c.Powers(), i == 1) {
-			sums = append(sums, named.SHA256)
-		}
-		if approved[i] = a.approved(root, sums...); approved[i] {
+		if a.approved(root, configSources(root, f, c.Powers(), i == 1)...) {
 			s.texts += "+"
 			continue
 		}
@@ -92,7 +87,7 @@ func (a *App) settings(space *project.Workspace, root string, how consent) (*set
 	}
 	// Neither a simulation nor consent to commands may send the data of a run to a server that a file names.
 	elsewhere := c.Store.URL.Value != "" || c.Engine == config.EngineTemporal
-	if elsewhere && !a.approved(root, trust.Sum([]byte(c.File.Text))) {
+	if elsewhere && !a.approved(root, trust.File{Path: config.FileName, SHA256: trust.Sum([]byte(c.File.Text))}) {
 		c.Store.Withheld, c.Temporal.Withheld = true, true
 		s.texts += "-"
 	}
@@ -136,9 +131,9 @@ func (a *App) settingsOrNone(space *project.Workspace, root string) *settings {
 	return s
 }
 
-// approved reports whether a person has approved contents of a project.
-func (a *App) approved(root string, sums ...string) bool {
-	ok, err := trust.Open(a.o.Getenv).Has(root, sums...)
+// approved reports whether a person has approved files of a project.
+func (a *App) approved(root string, files ...trust.File) bool {
+	ok, err := trust.Open(a.o.Getenv).Has(root, files...)
 	if err != nil {
 		a.o.Notify(Notice{Text: "Approvals cannot be read, so nothing counts as approved: " + err.Error()})
 	}

@@ -52,11 +52,11 @@ func (a *App) Review(dir string, as Reading) (*Review, error) {
 	}
 	r := &Review{Root: p.Root, Powers: []config.Power{}, Commands: []WorkflowCommand{}, Files: []trust.File{}}
 	r.Powers = append(r.Powers, c.Powers()...)
-	for _, f := range []*source.File{c.File, c.MCPFile.File} {
-		ofFile := func(p config.Power) bool { return p.MCPFile == (f == c.MCPFile.File) }
+	for i, f := range []*source.File{c.File, c.MCPFile.File} {
+		mcpFile := i == 1
+		ofFile := func(p config.Power) bool { return p.MCPFile == mcpFile }
 		if f != nil && slices.ContainsFunc(r.Powers, ofFile) {
-			r.add(trust.File{Path: filepath.Base(f.Path), SHA256: trust.Sum([]byte(f.Text))})
-			for _, one := range configSources(p.Root, r.Powers, f == c.MCPFile.File) {
+			for _, one := range configSources(p.Root, f, r.Powers, mcpFile) {
 				r.add(one)
 			}
 		}
@@ -85,7 +85,7 @@ func (a *App) Review(dir string, as Reading) (*Review, error) {
 }
 
 func (r *Review) add(file trust.File) {
-	if !slices.ContainsFunc(r.Files, func(f trust.File) bool { return f.SHA256 == file.SHA256 }) {
+	if !slices.Contains(r.Files, file) {
 		r.Files = append(r.Files, file)
 	}
 }
@@ -130,11 +130,7 @@ func (a *App) approvedCommands(root string, an *Analysis) bool {
 	if len(an.Commands()) == 0 {
 		return false
 	}
-	var sums []string
-	for _, f := range commandSources(root, an) {
-		sums = append(sums, f.SHA256)
-	}
-	return a.approved(root, sums...)
+	return a.approved(root, commandSources(root, an)...)
 }
 
 // commandSources returns the files that decide what the commands of a workflow do: its own, those that it refers to,
@@ -146,19 +142,17 @@ func commandSources(root string, an *Analysis) []trust.File {
 			out = append(out, one)
 		}
 	}
-	for _, f := range an.definition(root).Sources {
-		add(f.Path, f.SHA256)
-	}
-	var children func(p *ir.Program)
-	children = func(p *ir.Program) {
+	add(an.placeOf(root, an.File.Path), sha256Hex([]byte(an.File.Text)))
+	var sources func(p *ir.Program)
+	sources = func(p *ir.Program) {
+		for _, f := range p.Files {
+			add(an.placeOf(root, f.Path), f.SHA256)
+		}
 		for i := range p.Children {
-			for _, f := range p.Children[i].Files {
-				add(f.Path, f.SHA256)
-			}
-			children(&p.Children[i])
+			sources(&p.Children[i])
 		}
 	}
-	children(an.Program)
+	sources(an.Program)
 	home := filepath.Dir(an.File.Abs)
 	for _, c := range an.Commands() {
 		folders := []string{root, home, filepath.Join(root, c.Dir), filepath.Join(home, c.Dir)}
@@ -169,9 +163,30 @@ func commandSources(root string, an *Analysis) []trust.File {
 	return out
 }
 
-// configSources returns the files in the project that the commands of a configuration file name.
-func configSources(root string, powers []config.Power, mcpFile bool) []trust.File {
-	var out []trust.File
+// placeOf returns the path of a file that a workflow was compiled from, relative to the root of the project: the paths
+// of a program begin at the working folder.
+func (an *Analysis) placeOf(root, path string) string {
+	f := an.Files[path]
+	if path == an.File.Path {
+		f = an.File
+	}
+	if f == nil || f.Abs == "" {
+		return path
+	}
+	rel, err := filepath.Rel(root, f.Abs)
+	if err != nil {
+		return path
+	}
+	return filepath.ToSlash(rel)
+}
+
+// configSources returns a configuration file and the files in the project that its commands name.
+func configSources(root string, f *source.File, powers []config.Power, mcpFile bool) []trust.File {
+	name := config.FileName
+	if mcpFile {
+		name = config.MCPFileName
+	}
+	out := []trust.File{{Path: name, SHA256: trust.Sum([]byte(f.Text))}}
 	for _, p := range powers {
 		if p.MCPFile == mcpFile && p.Command != "" {
 			out = append(out, namedFiles(root, []string{root}, p.Command)...)
@@ -180,20 +195,36 @@ func configSources(root string, powers []config.Power, mcpFile bool) []trust.Fil
 	return out
 }
 
-// namedFiles returns the files that the words of a command name, in any of the folders. A link counts as the file that
-// it leads to, wherever that is: its content is what the command runs.
+// namedFiles returns the files that the words of a command name, in any of the folders, or in a folder that the command
+// names. A link counts as the file that it leads to, wherever that is: its content is what the command runs.
 func namedFiles(root string, folders []string, command string) []trust.File {
 	words := slices.Concat(strings.Fields(command), strings.FieldsFunc(command, func(r rune) bool {
 		return unicode.IsSpace(r) || strings.ContainsRune("\"'`();&|<>{}$=,", r)
 	}))
+	// Of a path that begins with a variable, at the root of the disk or above the folder, the end may be in the project.
+	for _, word := range words {
+		for rest, n := word, 0; n < maxComponents; n++ {
+			_, after, more := strings.Cut(rest, "/")
+			if !more {
+				break
+			}
+			rest = after
+			words = append(words, rest)
+		}
+	}
 	slices.Sort(words)
+	words = slices.DeleteFunc(slices.Compact(words), func(word string) bool { return !filepath.IsLocal(word) })
+	folders = slices.Clone(folders)
+	for _, word := range words {
+		folder := filepath.Join(root, word)
+		if info, err := os.Stat(folder); err == nil && info.IsDir() && len(folders) < maxFolders {
+			folders = append(folders, folder)
+		}
+	}
 	slices.Sort(folders)
 	folders = slices.Compact(folders)
 	var out []trust.File
-	for _, word := range slices.Compact(words) {
-		if !filepath.IsLocal(word) {
-			continue
-		}
+	for _, word := range words {
 		for _, folder := range folders {
 			full := filepath.Join(folder, word)
 			sum, err := contentSum(full)
@@ -208,6 +239,12 @@ func namedFiles(root string, folders []string, command string) []trust.File {
 	}
 	return out
 }
+
+// Limits of the search for named files, so that a hostile command does not prolong it.
+const (
+	maxComponents = 16 // of a path
+	maxFolders    = 12
+)
 
 // contentSum returns the hash of a file's content, and "" for a folder. What is neither a file nor a folder, such as a
 // pipe, has a different hash each time, so that it is never approved.

@@ -91,7 +91,7 @@ func TestRunAgainstAServerWithFaults(t *testing.T) {
 			approvals := trust.Open(func(name string) string { return map[string]string{"HOME": dir}[name] })
 			if err := approvals.Approve(trust.Record{
 				Root:  dir,
-				Files: []trust.File{{SHA256: trust.Sum([]byte(text))}},
+				Files: []trust.File{{Path: "espalier.yaml", SHA256: trust.Sum([]byte(text))}},
 			}); err != nil {
 				t.Fatal(err)
 			}

@@ -479,8 +479,11 @@ func (a *invocation) printSummary(s summary) error {
 func commandsTable(commands []app.Command) table {
 	t := table{}
 	for _, c := range commands {
-		_, text, _ := strings.Cut(c.String(), ": ")
-		t.add(c.Step, text)
+		step := c.Step
+		for _, line := range c.Lines() {
+			t.add(step, line)
+			step = ""
+		}
 	}
 	return t
 }

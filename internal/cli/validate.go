@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -134,7 +135,9 @@ func (a *invocation) noteCommands(commands []app.WorkflowCommand) {
 			a.note("%s runs commands on this machine:", diag.Printable(c.Workflow))
 			last = c.Workflow
 		}
-		a.note("  %s", diag.Printable(c.String()))
+		for line := range strings.SplitSeq(c.String(), "\n") {
+			a.note("  %s", diag.Printable(line))
+		}
 	}
 }
 

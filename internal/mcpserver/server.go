@@ -59,8 +59,32 @@ func New(ctx context.Context, o Options) (*mcp.Server, error) {
 // offered reports whether a workflow allows agents to start it.
 func offered(w *app.Workflow) bool {
 	p := w.Analysis.Program
-	return p != nil && w.ShadowedBy == "" && w.Analysis.Err() == nil && slices.ContainsFunc(p.Triggers,
-		func(t ir.Trigger) bool { return (t.Kind == ir.OnMention || t.Kind == ir.OnAPI) && !t.Off })
+	return p != nil && w.ShadowedBy == "" && w.Analysis.Err() == nil && inputSchema(p) != nil &&
+		slices.ContainsFunc(p.Triggers,
+			func(t ir.Trigger) bool { return (t.Kind == ir.OnMention || t.Kind == ir.OnAPI) && !t.Off })
+}
+
+// inputSchema returns the schema of the arguments of a workflow's tool; nil if the input of the workflow cannot be an
+// object. Arguments are objects, and the library panics if a schema does not say so.
+func inputSchema(p *ir.Program) map[string]any {
+	schema := map[string]any{}
+	if p.Input != nil && len(p.Input.Schema) > 0 && json.Unmarshal(p.Input.Schema, &schema) != nil {
+		return nil
+	}
+	const object = "object"
+	switch kind := schema["type"].(type) {
+	case nil:
+	case string:
+		if kind != object {
+			return nil
+		}
+	case []any:
+		if !slices.Contains(kind, any(object)) {
+			return nil
+		}
+	}
+	schema["type"] = object
+	return schema
 }
 
 var notInNames = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
@@ -174,13 +198,9 @@ func (h *handlers) state(ctx context.Context, id journal.RunID) (*mcp.CallToolRe
 
 // workflow adds the tool of a workflow.
 func (h *handlers) workflow(s *mcp.Server, name string, w *app.Workflow) {
-	schema := json.RawMessage(`{"type":"object"}`)
-	if in := w.Analysis.Program.Input; in != nil && len(in.Schema) > 0 {
-		schema = in.Schema
-	}
 	path := w.Path
 	s.AddTool(&mcp.Tool{
-		Name: name, Title: w.Name, InputSchema: schema,
+		Name: name, Title: w.Name, InputSchema: inputSchema(w.Analysis.Program),
 		Description: strings.TrimSpace(w.Description + "\nStarts a run of the workflow " + w.Name + "."),
 	}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		id, err := h.start(ctx, path, req.Params.Arguments)

@@ -3,6 +3,8 @@ package mcpserver_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -28,6 +30,57 @@ writes: [output.answer]
 ~~~
 `
 
+// The schema of a workflow's input is what its author wrote: one that no arguments can have does not end the server.
+func TestWorkflowsWithAnyInputAreServed(t *testing.T) {
+	dir := t.TempDir()
+	for name, schema := range map[string]string{
+		"object": "{type: object}", "untyped": "{oneOf: [{type: object}]}", "nullable": `{type: [object, "null"]}`,
+		"string": "{type: string}", "list": `{type: [array, "null"]}`,
+	} {
+		text := strings.Replace(workflow, "name: listed\n",
+			"name: "+name+"\ntriggers: {api: true}\ninput: {schema: "+schema+"}\n", 1)
+		if err := os.WriteFile(filepath.Join(dir, name+".md"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := app.New(app.Options{Dir: dir, Home: t.TempDir()})
+	defer a.Close()
+	client := connect(t, a)
+	listed, err := client.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, one := range listed.Tools {
+		if name, ok := strings.CutPrefix(one.Name, "run_"); ok && name != "status" && name != "output" {
+			got = append(got, name)
+		}
+	}
+	slices.Sort(got)
+	if want := []string{"nullable", "object", "untyped"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// connect returns a client of a server for an app.
+func connect(t *testing.T, a *app.App) *mcp.ClientSession {
+	t.Helper()
+	s, err := mcpserver.New(t.Context(), mcpserver.Options{App: a, Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, there := mcp.NewInMemoryTransports()
+	if _, err := s.Connect(t.Context(), there, nil); err != nil {
+		t.Fatal(err)
+	}
+	client, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), here, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
 // What an agent writes is untrusted: it cannot make the server open other files of the machine.
 func TestClientsReachListedWorkflowsOnly(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
@@ -44,19 +97,7 @@ func TestClientsReachListedWorkflowsOnly(t *testing.T) {
 	}
 	a := app.New(app.Options{Dir: dir, Home: t.TempDir()})
 	defer a.Close()
-	s, err := mcpserver.New(t.Context(), mcpserver.Options{App: a, Version: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	here, there := mcp.NewInMemoryTransports()
-	if _, err := s.Connect(t.Context(), there, nil); err != nil {
-		t.Fatal(err)
-	}
-	client, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), here, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
+	client := connect(t, a)
 	relative, err := filepath.Rel(dir, filepath.Join(outside, "outside.md"))
 	if err != nil {
 		t.Fatal(err)

@@ -209,10 +209,15 @@ func testHolds(t *testing.T, by string) {
 		t.Fatal(err)
 	}
 	inherit(t, filepath.Join(outside, "file"))
+	// Lowering the limits of another process, such as that of processor time, ends it.
+	lower := fmt.Sprintf("prlimit --pid %d --core=0:", os.Getpid())
 	try := fmt.Sprintf("exec 3<>/dev/tty && : >&%d", inheritedFD)
+	if by != "Landlock alone" { // where the test denies the same calls as the sandbox
+		try += " && " + lower
+	}
 	free := process.Command{Path: "/bin/bash", Args: []string{"-c", try}, Dir: dir}
 	if got, err := process.Run(t.Context(), free); err != nil || got.Exit != 0 {
-		t.Fatalf("without a sandbox, the terminal and inherited files cannot be used: %v %s", err, got.Stderr)
+		t.Fatalf("without a sandbox, terminal, inherited files and limits cannot be used: %v %s", err, got.Stderr)
 	}
 	const privileges = "NoNewPrivs:\t"
 	show := process.Command{Path: "/bin/cat", Args: []string{"/proc/self/status"}, Dir: dir}
@@ -251,6 +256,8 @@ func testHolds(t *testing.T, by string) {
 		{"exec 3>/dev/tty", false},
 		{"exec 3</dev/tty", false},
 		{fmt.Sprintf("echo y >&%d", inheritedFD), false},
+		{lower, false},
+		{"ulimit -c 0 && ulimit -n 100", true},
 		{"mount -o remount,bind,rw /usr", false},
 		{"mount -t tmpfs none own.d", false},
 		{"unshare -Ur true", false},
@@ -343,6 +350,7 @@ func permittedCalls(w io.Writer) {
 		"clone":            {unix.SYS_CLONE, unix.CLONE_NEWUSER | unix.CLONE_FS, 0, 0, 0},
 		"ptrace":           {unix.SYS_PTRACE, none, none, 0, 0},
 		"process_vm_readv": {unix.SYS_PROCESS_VM_READV, none, 0, 0, 0},
+		"prlimit64":        {unix.SYS_PRLIMIT64, none, 0, 0, 0},
 		"keyctl":           {unix.SYS_KEYCTL, none, 0, 0, 0},
 		"add_key":          {unix.SYS_ADD_KEY, 0, 0, 0, 0},
 		"request_key":      {unix.SYS_REQUEST_KEY, 0, 0, 0, 0},

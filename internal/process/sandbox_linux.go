@@ -132,7 +132,7 @@ func (c confined) become(argv []string) error {
 		return err
 	}
 	for _, one := range limits {
-		one.apply(os.Getpid())
+		one.apply(0) // this process
 	}
 	return syscall.Exec(path, argv, os.Environ())
 }

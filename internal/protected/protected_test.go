@@ -124,11 +124,11 @@ func TestWriteFileKeepsFiles(t *testing.T) {
 }
 
 func FuzzNameIsStableUnderFolding(f *testing.F) {
-	for _, s := range []string{".git", "a.md", "GIT~1", "\u200b.env"} {
+	for _, s := range []string{"", ".git", "a.md", "GIT~1", "\u200b.env"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if s != "." && s != ".." && protected.Name(s) && !protected.Name(s+".") {
+		if s != "" && s != "." && s != ".." && protected.Name(s) && !protected.Name(s+".") {
 			t.Errorf("%q is protected and %q is not", s, s+".")
 		}
 	})

@@ -24,14 +24,21 @@ type Command struct {
 	Optional bool `json:"optional,omitempty"`
 }
 
-// String returns the command on one line.
-func (c Command) String() string {
-	const most = 80
-	text := strings.Join(strings.Fields(c.Text), " ")
-	if letters := []rune(text); len(letters) > most {
-		text = string(letters[:most]) + "…"
+// Lines returns the whole command: a person who consents has to see its end. Space within lines is reduced, because it
+// could hide what follows.
+func (c Command) Lines() []string {
+	var out []string
+	for line := range strings.Lines(c.Text) {
+		if words := strings.Fields(line); len(words) > 0 {
+			out = append(out, strings.Join(words, " "))
+		}
 	}
-	return c.Step + ": " + text
+	return out
+}
+
+// String returns the step and the whole command, with further lines indented below the first.
+func (c Command) String() string {
+	return strings.Join(strings.Fields(c.Step), " ") + ": " + strings.Join(c.Lines(), "\n      ")
 }
 
 // Commands lists what a program, and what it calls, runs on this machine.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/filelock"
+	"github.com/espalier-run/espalier/internal/journal/sqlite"
 )
 
 // Copies of processes that were killed are removed; those of others, and other folders, are not.
@@ -36,5 +37,46 @@ func TestCopiesOfKilledProcessesAreRemoved(t *testing.T) {
 		if _, err := os.Stat(path); (err == nil) != want {
 			t.Errorf("%s: %v", path, err)
 		}
+	}
+}
+
+// A link in a storage folder that is copied does not change what it leads to.
+func TestCopiesLeaveTargetsOfLinksAlone(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(outside, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.Stat(outside)
+	if err != nil {
+		t.Fatal(err)
+	}
+	storage := filepath.Join(dir, "storage", "audit")
+	if err := os.MkdirAll(storage, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside, filepath.Join(storage, "link")); err != nil {
+		t.Skip("links cannot be created here: ", err)
+	}
+	store, err := sqlite.Open(filepath.Join(dir, JournalFile), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := &Runtime{dir: dir}
+	if err := r.openCopy(); err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(r.copied)
+	defer r.copyLock.Close()
+	defer r.Store.Close()
+	after, err := os.Stat(outside)
+	if err != nil || after.Mode() != before.Mode() {
+		t.Errorf("%v became %v, %v", before.Mode(), after.Mode(), err)
+	}
+	if _, err := os.Lstat(filepath.Join(r.copied, "storage", "audit", "link")); err == nil {
+		t.Error("the copy has the link")
 	}
 }

@@ -33,14 +33,7 @@ func (r *Runtime) openCopy() (err error) {
 		!errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := filepath.WalkDir(r.copied, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			err = os.Chmod(path, 0o700)
-		} else if err == nil {
-			err = os.Chmod(path, 0o600)
-		}
-		return err
-	}); err != nil {
+	if err := makePrivate(r.copied); err != nil {
 		return err
 	}
 	path := filepath.Join(r.copied, JournalFile)
@@ -51,6 +44,22 @@ func (r *Runtime) openCopy() (err error) {
 	r.Process = process
 	r.Store, err = sqlite.Open(path, sqlite.Options{Relaxed: true, Dead: process.Dead, Frozen: true})
 	return err
+}
+
+// makePrivate makes the files and folders of a copy accessible to their owner alone. It removes links: what they lead to
+// is not part of the copy.
+func makePrivate(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			return os.Chmod(path, 0o700)
+		case d.Type().IsRegular():
+			return os.Chmod(path, 0o600)
+		}
+		return os.Remove(path)
+	})
 }
 
 const (

@@ -331,9 +331,14 @@ func TestWebhooksAcceptWhatStandardWebhooksSigns(t *testing.T) {
 func TestGitHubSignatureOfTheDocumentedExample(t *testing.T) {
 	hook := &app.Webhook{Verify: app.VerifyGitHub, Secret: "It's a Secret to Everybody"}
 	const signature = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
-	h := http.Header{"X-Hub-Signature-256": {signature}}
-	if _, err := verifyHook(hook, h, []byte("Hello, World!"), time.Now()); err != nil {
-		t.Error(err)
+	h := http.Header{}
+	// Another spelling of a signature does not make another event of a delivery that is replayed.
+	for _, spelling := range []string{signature, "sha256=" + strings.ToUpper(signature[len("sha256="):])} {
+		h.Set("X-Hub-Signature-256", spelling)
+		e, err := verifyHook(hook, h, []byte("Hello, World!"), time.Now())
+		if err != nil || "sha256="+e.ID != signature {
+			t.Errorf("%s: %q, %v", spelling, e.ID, err)
+		}
 	}
 	for _, wrong := range []string{"", "sha256=", "sha1=757107ea", signature[:len(signature)-1] + "8"} {
 		h.Set("X-Hub-Signature-256", wrong)

@@ -88,7 +88,7 @@ func verifyHook(hook *app.Webhook, h http.Header, body []byte, now time.Time) (a
 			return e, errors.New("X-Hub-Signature-256 does not match the body")
 		}
 		// The id of a delivery is not signed; equal bodies are the same event.
-		e.ID, e.Type = sent, h.Get("X-GitHub-Event")
+		e.ID, e.Type = hex.EncodeToString(given), h.Get("X-GitHub-Event")
 	default:
 		if e.ID = h.Get("webhook-id"); e.ID == "" {
 			e.ID = uuid.NewString()

@@ -52,7 +52,7 @@ func (s Store) Dir() string { return s.dir }
 
 // File is an approved content.
 type File struct {
-	Path   string `json:"path"`
+	Path   string `json:"path"` // relative to the root of the project, with slashes
 	SHA256 string `json:"sha256"`
 }
 
@@ -152,14 +152,15 @@ func (s Store) Record(root string) (Record, bool, error) {
 	return r, r.Root == root, nil
 }
 
-// Has reports whether all contents, by their hashes, are approved in a project.
-func (s Store) Has(root string, sums ...string) (bool, error) {
+// Has reports whether all files are approved in a project, each with its content at its path: what is harmless as data
+// can be code in another place.
+func (s Store) Has(root string, files ...File) (bool, error) {
 	r, ok, err := s.Record(root)
 	if err != nil || !ok {
 		return false, err
 	}
-	for _, sum := range sums {
-		if !slices.ContainsFunc(r.Files, func(f File) bool { return f.SHA256 == sum }) {
+	for _, f := range files {
+		if !slices.Contains(r.Files, f) {
 			return false, nil
 		}
 	}

@@ -19,25 +19,31 @@ func in(dir string) trust.Store {
 func TestApprovalIsForContentsOfAProject(t *testing.T) {
 	usertest.Run(t, "^TestApprovalIsForContentsOfAProject$")
 	s := in(t.TempDir())
-	a, b := trust.Sum([]byte("a")), trust.Sum([]byte("b"))
+	a, b := trust.File{Path: "x", SHA256: trust.Sum([]byte("a"))}, trust.File{Path: "y", SHA256: trust.Sum([]byte("b"))}
 	if ok, err := s.Has("/p", a); ok || err != nil {
 		t.Errorf("before: %v, %v", ok, err)
 	}
-	if err := s.Approve(trust.Record{Root: "/p", Files: []trust.File{{Path: "x", SHA256: a}}}); err != nil {
+	if err := s.Approve(trust.Record{Root: "/p", Files: []trust.File{a, b}}); err != nil {
 		t.Fatal(err)
 	}
+	changed := trust.File{Path: a.Path, SHA256: trust.Sum([]byte("c"))}
+	exchanged := trust.File{Path: a.Path, SHA256: b.SHA256}
+	moved := trust.File{Path: "z", SHA256: a.SHA256}
 	for _, c := range []struct {
-		root string
-		sums []string
-		want bool
+		root  string
+		files []trust.File
+		want  bool
 	}{
-		{"/p", []string{a}, true},
-		{"/p", []string{a, b}, false},
-		{"/p", []string{b}, false},
-		{"/q", []string{a}, false},
+		{"/p", []trust.File{a}, true},
+		{"/p", []trust.File{a, b}, true},
+		{"/p", []trust.File{a, changed}, false},
+		{"/p", []trust.File{changed}, false},
+		{"/p", []trust.File{exchanged}, false},
+		{"/p", []trust.File{moved}, false},
+		{"/q", []trust.File{a}, false},
 	} {
-		if ok, err := s.Has(c.root, c.sums...); ok != c.want || err != nil {
-			t.Errorf("%s: %v, %v", c.root, ok, err)
+		if ok, err := s.Has(c.root, c.files...); ok != c.want || err != nil {
+			t.Errorf("%s %v: %v, %v", c.root, c.files, ok, err)
 		}
 	}
 	if all, err := s.List(); err != nil || len(all) != 1 || all[0].Root != "/p" {
@@ -58,22 +64,22 @@ func TestStoreThatOthersCanChangeApprovesNothing(t *testing.T) {
 		t.Skip("access is not in the mode there")
 	}
 	dir := t.TempDir()
-	s, sum := in(dir), trust.Sum([]byte("a"))
-	if err := s.Approve(trust.Record{Root: "/p", Files: []trust.File{{SHA256: sum}}}); err != nil {
+	s, file := in(dir), trust.File{Path: "x", SHA256: trust.Sum([]byte("a"))}
+	if err := s.Approve(trust.Record{Root: "/p", Files: []trust.File{file}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{s.Dir(), filepath.Join(s.Dir(), "trust")} {
 		if err := os.Chmod(path, 0o777); err != nil {
 			t.Fatal(err)
 		}
-		if ok, err := s.Has("/p", sum); ok || err == nil {
+		if ok, err := s.Has("/p", file); ok || err == nil {
 			t.Errorf("%s: %v, %v", path, ok, err)
 		}
 		if err := os.Chmod(path, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if ok, err := s.Has("/p", sum); !ok || err != nil {
+	if ok, err := s.Has("/p", file); !ok || err != nil {
 		t.Errorf("%v, %v", ok, err)
 	}
 }
