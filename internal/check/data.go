@@ -478,12 +478,21 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path) 
 	if c.undeclaredOutput(w, dotted, at) {
 		return
 	}
-	if !c.enters(s) || !slices.ContainsFunc(steps, c.enters) || cond.after && slices.Contains(steps, s) {
+	if !c.enters(s) || !slices.ContainsFunc(steps, c.enters) {
 		return
 	}
-	inside := func(from *ir.Step) bool { return cond.after && c.holds(s, []*ir.Step{from}) }
+	inside := func(from *ir.Step) bool { return cond.after && (from == s || c.holds(s, []*ir.Step{from})) }
 	if !slices.ContainsFunc(steps, func(from *ir.Step) bool { return inside(from) || w.before(from, s) }) {
 		c.writtenLater(s, steps, dotted, worst, at, "looks at")
+		return
+	}
+	outside := func(from *ir.Step) bool { return !inside(from) && w.before(from, s) }
+	if cond.first && !slices.ContainsFunc(steps, outside) {
+		c.missing(dotted, CodeWrittenLater, diag.Warning, at,
+			fmt.Sprintf("%q is null before the first iteration: only the loop %q itself writes it.", dotted, s.ID),
+			fmt.Sprintf("Tests of null are false, except for !=, so the loop may never start. Run step %q before it, "+
+				"or add a test for the first iteration.", steps[0].ID),
+			diag.Related{Span: steps[0].Span, Message: "written only here"})
 	}
 }
 

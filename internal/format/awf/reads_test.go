@@ -151,3 +151,37 @@ func TestComputedNamesOfStatesAreReported(t *testing.T) {
 		}
 	}
 }
+
+// TestLoopConditionsOnTheirOwnBodyAreReported: the states of the body have not run before the first iteration.
+func TestLoopConditionsOnTheirOwnBodyAreReported(t *testing.T) {
+	for _, cond := range []string{
+		`states.s.ExitCode != 0`, `states.s.ExitCode == 0`, `states.s.ExitCode > 0 || loop.Index == 0`,
+		`trim(states.s.Output) != \"done\"`, `!(states.s.ExitCode > 0)`, `not (len(states.s.Output) > 0)`,
+		`states.s.Output not contains \"x\"`, `states[\"s\"].Output == nil`, `get(states, \"s\") == nil`,
+		`\"s\" in states`, `let x = states.s; x.ExitCode == 0`, `'{{.states.s.Output}}' == ''`,
+		`{{.states.s.ExitCode}} != 0`, `states.s?.ExitCode == 0`, `states.l.Output == nil`,
+	} {
+		loop := "  l: {type: while, while: \"" + cond + "\", body: [s], max_iterations: 3, on_complete: z}\n" +
+			"  s: {type: step, command: x, on_success: l}\n  z: {type: terminal}\n"
+		got := ""
+		for _, d := range everything("name: f\nstates:\n  initial: l\n" + loop) {
+			got = d.Severity.String() + " " + string(d.Code)
+		}
+		if got != "warning WF003" {
+			t.Errorf("%s: got %q", cond, got)
+		}
+		// Another state's result is there before the loop starts.
+		other := strings.NewReplacer("states.s", "states.b", "states.l", "states.b", `\"s\"`, `\"b\"`).Replace(loop)
+		text := "name: f\nstates:\n  initial: b\n  b: {type: step, command: x, on_success: l}\n" + other
+		for _, d := range everything(text) {
+			t.Errorf("%s of an earlier state: %v", cond, d)
+		}
+		// The body tests its own states after they have run.
+		text = strings.Replace("name: f\nstates:\n  initial: l\n"+loop, "max_iterations: 3",
+			"max_iterations: 3, break_when: \""+cond+"\"", 1)
+		text = strings.Replace(text, "while: \""+cond+"\"", "while: \"true\"", 1)
+		for _, d := range everything(text) {
+			t.Errorf("break_when: %s: %v", cond, d)
+		}
+	}
+}
