@@ -155,10 +155,10 @@ func TestComputedNamesOfStatesAreReported(t *testing.T) {
 // TestLoopConditionsOnTheirOwnBodyAreReported: the states of the body have not run before the first iteration.
 func TestLoopConditionsOnTheirOwnBodyAreReported(t *testing.T) {
 	for _, cond := range []string{
-		`states.s.ExitCode != 0`, `states.s.ExitCode == 0`, `states.s.ExitCode > 0 || loop.Index == 0`,
+		`states.s.ExitCode != 0`, `states.s.ExitCode == 0`, `states.s.ExitCode > 0 || true`,
 		`trim(states.s.Output) != \"done\"`, `!(states.s.ExitCode > 0)`, `not (len(states.s.Output) > 0)`,
 		`states.s.Output not contains \"x\"`, `states[\"s\"].Output == nil`, `get(states, \"s\") == nil`,
-		`\"s\" in states`, `let x = states.s; x.ExitCode == 0`, `'{{.states.s.Output}}' == ''`,
+		`\"s\" in states`, `(let x = states.s; x.ExitCode == 0)`, `'{{.states.s.Output}}' == ''`,
 		`{{.states.s.ExitCode}} != 0`, `states.s?.ExitCode == 0`, `states.l.Output == nil`,
 	} {
 		loop := "  l: {type: while, while: \"" + cond + "\", body: [s], max_iterations: 3, on_complete: z}\n" +
@@ -182,6 +182,13 @@ func TestLoopConditionsOnTheirOwnBodyAreReported(t *testing.T) {
 		text = strings.Replace(text, "while: \""+cond+"\"", "while: \"true\"", 1)
 		for _, d := range everything(text) {
 			t.Errorf("break_when: %s: %v", cond, d)
+		}
+		// The condition distinguishes the first iteration.
+		for _, first := range []string{"loop.First or ", "loop.Index == 0 || "} {
+			text = strings.Replace("name: f\nstates:\n  initial: l\n"+loop, "while: \"", "while: \""+first, 1)
+			for _, d := range everything(text) {
+				t.Errorf("%s%s: %v", first, cond, d)
+			}
 		}
 	}
 }
