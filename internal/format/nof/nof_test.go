@@ -304,6 +304,14 @@ func TestReportsByDecision(t *testing.T) {
 		},
 		{"a file", "two", change{`state["period"]}`, `open("x").read()}`}, "PY006", "Node code has no files."},
 		{"eval", "two", change{`state["period"]}`, `eval("1")}`}, "PY006", ""},
+		{"an attribute of a text field", "two", change{`state["period"]}`, `state["period"].uper()}`}, "PY005", "upper"},
+		{
+			"a value of an uncertain type", "two", change{`.get("spend", 0.0)`, `.get("spend", 0.0) and "high"`}, "", "",
+		},
+		{
+			"a text for a float", "two",
+			change{`result.output.get("analysis_data", {}).get("spend", 0.0)`, `"high"`}, "PY008", "state schema",
+		},
 		{
 			"wrong arguments", "two",
 			change{`{"period": state["period"]})`, `{}, 1, 2)`},
