@@ -343,7 +343,8 @@ func TestReportsByDecision(t *testing.T) {
 		{"a commented rule", "two", change{abortRule, "<!--\n- **If** `errors` **then** abort pipeline\n-->\n"}, "", ""},
 		{
 			"a rule after a comment", "two",
-			change{abortRule, "<!-- a\nb -->\n- **If** `errors` **then** abort pipeline\n"}, "EXPR019", "",
+			change{abortRule, "<!-- a\nb -->\n- **If** `errors` **then** abort pipeline\n"},
+			"EXPR019", "",
 		},
 		{"a remark", "two", change{abortRule, "If spend is high then tell the team to abort `x`.\n"}, "", ""},
 		{
