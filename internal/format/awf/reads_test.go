@@ -47,7 +47,8 @@ func TestChecksPropertiesOfCalls(t *testing.T) {
 		"{{.states.plain}}":                 "",
 		"{{.loop.Item}}":                    "AWF011 loop.Item",
 		"{{.loop.Parent}}":                  "AWF011 loop.Parent",
-		"{{.states.plain.Response.a.b.c}}":  "",
+		"{{.states.plain.Response.a.b.c}}":  "AWF011 states.plain.Response.a.b.c",
+		"{{.states.call.Response.a.b.c}}":   "",
 		"{{.states.bare.got}}":              "AWF011 states.bare.got",
 		"{{.states.call.Outputs.anything}}": "",
 	} {
@@ -68,6 +69,8 @@ func TestReportsUndefinedStatesInBlocks(t *testing.T) {
 		"{{with .states}}{{.y.Outpt}}{{end}}":                  "AWF011 y.Outpt",
 		"{{with index .states \"nope\"}}{{.Output}}{{end}}":    "AWF005 \"nope\"",
 		"{{$s := .states}}{{$s.y.Outpt}}":                      "AWF011 y.Outpt",
+		"{{.states.y.JSON.k}}":                                 "AWF011 states.y.JSON.k",
+		"{{.states.y.Data.k}}":                                 "AWF011 states.y.Data.k",
 		"{{with .states}}{{.y.Output}}{{.y.exit_code}}{{end}}": "",
 	} {
 		text := "name: f\nstates:\n  initial: y\n  y: {type: step, command: x, on_success: x}\n" +
