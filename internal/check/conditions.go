@@ -13,6 +13,7 @@ import (
 type condition struct {
 	expr  *expr.Expr
 	after bool   // evaluated after the step's work rather than before
+	first bool   // evaluated before the first iteration of a loop, too
 	dead  string // what can never happen if the condition never holds; "" if that is harmless
 }
 
@@ -21,7 +22,7 @@ func conditionsOf(s *ir.Step) []condition {
 	var list []condition
 	put := func(e *expr.Expr, after bool, dead string) {
 		if e != nil {
-			list = append(list, condition{e, after, dead})
+			list = append(list, condition{expr: e, after: after, dead: dead})
 		}
 	}
 	if s.When != nil {
@@ -56,6 +57,7 @@ func conditionsOf(s *ir.Step) []condition {
 		put(a.MaxExpr, false, "")
 		if a.While != nil {
 			put(a.While, true, fmt.Sprintf("step %q never repeats anything", s.ID))
+			list[len(list)-1].first = true
 		}
 		if a.BreakWhen != nil {
 			put(a.BreakWhen, true, fmt.Sprintf("step %q is never left early", s.ID))

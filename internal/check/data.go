@@ -478,13 +478,27 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path) 
 	if c.undeclaredOutput(w, dotted, at) {
 		return
 	}
-	if !c.enters(s) || !slices.ContainsFunc(steps, c.enters) || cond.after && slices.Contains(steps, s) {
+	if !c.enters(s) || !slices.ContainsFunc(steps, c.enters) {
 		return
 	}
-	inside := func(from *ir.Step) bool { return cond.after && c.holds(s, []*ir.Step{from}) }
+	inside := func(from *ir.Step) bool { return cond.after && (from == s || c.holds(s, []*ir.Step{from})) }
 	if !slices.ContainsFunc(steps, func(from *ir.Step) bool { return inside(from) || w.before(from, s) }) {
 		c.writtenLater(s, steps, dotted, worst, at, "looks at")
+		return
 	}
+	outside := func(from *ir.Step) bool { return !inside(from) && w.before(from, s) }
+	if cond.first && !slices.ContainsFunc(steps, outside) && !readsLoop(cond.expr) {
+		c.missing(dotted, CodeWrittenLater, diag.Warning, at,
+			fmt.Sprintf("%q is null before the first iteration: only the loop %q itself writes it.", dotted, s.ID),
+			fmt.Sprintf("Tests of null are false, except for !=, so the loop may never start. Run step %q before it, "+
+				"or test for the first iteration, too: loop.First or …", steps[0].ID),
+			diag.Related{Span: steps[0].Span, Message: "written only here"})
+	}
+}
+
+// readsLoop reports whether a condition reads the loop variable, such as the number of the iteration.
+func readsLoop(e *expr.Expr) bool {
+	return slices.ContainsFunc(e.Paths(), func(p expr.Path) bool { return p.Segments[0] == loopVar })
 }
 
 // undeclaredOutput reports a read of a part of the output that its schema does not declare, if steps write the output

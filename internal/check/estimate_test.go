@@ -348,8 +348,10 @@ func TestChecksOfOtherFormats(t *testing.T) {
 				}))),
 				row(task("y", writes("v.a"))), row(task("z", reads("v.a")))), []diag.Code{check.CodeWrittenLater},
 		},
-		"while what the loop writes": {program(row(task("l",
-			acts(ir.Loop{Block: 1, Max: 3, While: cond("v.more == true")}))), row(task("y", writes("v.more")))), nil},
+		"while what only the loop writes": {
+			program(row(task("l", acts(ir.Loop{Block: 1, Max: 3, While: cond("v.more == true")}))),
+				row(task("y", writes("v.more")))), []diag.Code{check.CodeWrittenLater},
+		},
 		"declared beforehand": {
 			func() *ir.Program {
 				p := program(row(task("a", reads("v.a"))))

@@ -1,13 +1,16 @@
 package check
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
@@ -54,7 +57,7 @@ func (c *checker) call(s *ir.Step, call ir.Call) {
 	if child.Input == nil {
 		return
 	}
-	schema := shapeOf(decoded(child.Input.Schema))
+	shape := shapeOf(decoded(child.Input.Schema))
 	given := map[string]bool{}
 	for i := range call.Inputs {
 		given[call.Inputs[i].Name] = true
@@ -69,12 +72,13 @@ func (c *checker) call(s *ir.Step, call ir.Call) {
 			given[name] = true
 		}
 	}
-	for i, name := range schema.required() {
+	c.literals(call, child)
+	for i, name := range shape.required() {
 		if given[name] {
 			c.mayBeMissing(s, call, child, name)
 			continue
 		}
-		if schema.hasDefault(name) {
+		if shape.hasDefault(name) {
 			continue
 		}
 		severity, help := diag.Error, fmt.Sprintf("Add %q to the inputs that the step gives.", name)
@@ -86,6 +90,37 @@ func (c *checker) call(s *ir.Step, call ir.Call) {
 			fmt.Sprintf("Workflow %q needs the input %q, which step %q does not give it.", child.Name, name, s.ID),
 			help,
 			diag.Related{Span: child.Input.At(pointerTo("required", strconv.Itoa(i))), Message: "needed here"})
+	}
+}
+
+// literals checks inputs of a child that do not depend on the run against the child's schema.
+func (c *checker) literals(call ir.Call, child *ir.Program) {
+	compiled, err := schema.Compile(child.Input.Schema)
+	if err != nil {
+		return // reported with the child
+	}
+	for _, b := range call.Inputs {
+		if b.Value == nil || len(b.Value.Paths())+len(b.Value.Indexed()) > 0 || b.Value.ReadsFiles() {
+			continue
+		}
+		value, err := b.Value.Eval(expr.Values{})
+		if err != nil || value == nil {
+			continue // fails at the call, or reported by the format
+		}
+		raw, err := json.Marshal(map[string]any{b.Name: value})
+		if err != nil {
+			continue
+		}
+		problems, err := compiled.Check(raw)
+		for _, p := range problems {
+			if err == nil && (p.Path == b.Name || strings.HasPrefix(p.Path, b.Name+".") ||
+				strings.HasPrefix(p.Path, b.Name+"[")) {
+				c.add(CodeChildInput, diag.Error, spanOr(b.Span, call.Span),
+					fmt.Sprintf("Workflow %q does not accept this input: %s: %s.", child.Name, p.Path, p.Message),
+					"Use a value that the called workflow declares.",
+					diag.Related{Span: child.Input.At(pointerTo("properties", b.Name)), Message: "declared here"})
+			}
+		}
 	}
 }
 

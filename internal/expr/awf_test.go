@@ -104,7 +104,26 @@ func TestAWFConditions(t *testing.T) {
 		`get(states, "build").ExitCode == 0`:                         true,
 		`let s = states; s.nowhere.Output == nil and s.build != nil`: true,
 		`$env.states.nowhere.Output == nil`:                          true,
-		`$env["states"]["build"].ExitCode == 0`:                      true,
+		// A test that needs its value is false; the rest of the condition is evaluated.
+		`states.nowhere.ExitCode > 3 || inputs.n == 5`:                                true,
+		`inputs.n == 5 or states.nowhere.ExitCode > 3`:                                true,
+		`states.nowhere.ExitCode > 3 or states.test.ExitCode > 3`:                     false,
+		`states.nowhere.ExitCode > 3 || states.nowhere.ExitCode < 3`:                  false,
+		`states.nowhere.ExitCode > 3 and inputs.n == 5`:                               false,
+		`!(states.nowhere.ExitCode > 3)`:                                              true,
+		`not (len(states.nowhere.Output) > 0) && inputs.n == 5`:                       true,
+		`trim(states.nowhere.Output) != "done"`:                                       true,
+		`"done" == trim(lower(states.nowhere.Output))`:                                false,
+		`(trim(states.nowhere.Output) ?? "x") == "x"`:                                 true,
+		`(states.nowhere.ExitCode > 3 ? "a" : "b") == "b"`:                            true,
+		`let s = states.nowhere; s.ExitCode > 3 || inputs.n == 5`:                     true,
+		`let n = trim(states.nowhere.Output); n == nil and inputs.n == 5`:             true,
+		`states["no" + "where"].ExitCode > 3 || inputs.n == 5`:                        true,
+		`any(["nowhere"], states[#].ExitCode > 3) || inputs.n == 5`:                   true,
+		`'a{{.states.nowhere.Output}}' == 'a' or inputs.n == 5`:                       true,
+		`Contains(states.nowhere.Output, "x") or len(states.nowhere.Output) == 0`:     false,
+		`not (states.nowhere.Output startsWith "x") and !(states.nowhere.ExitCode>1)`: true,
+		`$env["states"]["build"].ExitCode == 0`:                                       true,
 	} {
 		e, list := Parse(AWF, text, source.Span{})
 		if list.Errors() {
@@ -118,6 +137,10 @@ func TestAWFConditions(t *testing.T) {
 	e, _ := Parse(AWF, `states.build.Output > 3`, source.Span{})
 	if _, err := e.Bool(awfWorld(t)); err == nil {
 		t.Error("a text was compared with a number")
+	}
+	e, _ = Parse(AWF, `states.nowhere.ExitCode > 3 || states.build.Output > 3`, source.Span{})
+	if ok, err := e.Bool(awfWorld(t)); err == nil {
+		t.Error("a text was compared with a number beside a missing value:", ok)
 	}
 	e, _ = Parse(AWFLenient, `states.build.Output > 3`, source.Span{})
 	if ok, err := e.Bool(awfWorld(t)); err == nil || ok {

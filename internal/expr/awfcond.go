@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -570,9 +571,21 @@ func kids(n ast.Node) []ast.Node {
 
 func (c *condition) paths() []foreignPath { return c.reads }
 
-// eval returns the value. Missing values are nil, and an operator that fails because of one makes the condition false
-// rather than an error.
+// eval returns the value. Missing values are nil. A test that fails because of one is false, not an error.
 func (c *condition) eval(env Env) (any, error) {
+	v, missing, err := c.run(env)
+	if err == nil || !missing {
+		return v, err
+	}
+	v, err = c.parts(env)
+	if v == nil && err == nil {
+		return false, nil
+	}
+	return v, err
+}
+
+// run evaluates the program. It also reports whether a value that the condition reads is missing.
+func (c *condition) run(env Env) (v any, missing bool, err error) {
 	tree, missing := world(env, c.reads, func(written []string, v any) any {
 		if s, ok := v.(string); ok && !c.verbatim && written[0] == "inputs" && len(written) == 2 {
 			return coerced(s)
@@ -580,24 +593,114 @@ func (c *condition) eval(env Env) (any, error) {
 		return whole(v)
 	})
 	for _, p := range c.reads {
+		missing = missing || p.computed
 		if p.text != "" {
 			if v, ok := lookup(env, p.written); ok {
 				tree[p.text] = asWritten(v)
 			}
 		}
 	}
-	v, err := exprlang.Run(c.program, tree)
-	switch {
-	case err != nil && missing:
-		return false, nil
-	case err != nil:
+	v, err = exprlang.Run(c.program, tree)
+	if err != nil {
 		_, _, message := syntax(c.text, err)
-		return nil, &EvalError{
+		return nil, missing, &EvalError{
 			Problem: ProblemType, Text: c.text, Message: fmt.Sprintf("%s has no value: %s.", c.text, message),
 			Help: "Compare values of one type.",
 		}
 	}
-	return plainData(v)
+	v, err = plainData(v)
+	return v, missing, err
+}
+
+// parts evaluates a condition that fails as a whole because a value is missing, operand by operand. An operand that
+// fails because of the missing value is nil.
+func (c *condition) parts(env Env) (any, error) {
+	operand := func(n ast.Node) (any, error) {
+		part, ok := readCondition(n.String(), func(diag.Code, int, int, string, string) {}).(*condition)
+		if !ok || part == nil {
+			return nil, nil
+		}
+		own := *part // the cached condition is shared
+		own.verbatim = c.verbatim
+		v, missing, err := own.run(env)
+		if err != nil && missing {
+			return own.parts(env)
+		}
+		return v, err
+	}
+	truth := func(n ast.Node) (bool, error) {
+		v, err := operand(n)
+		b, ok := v.(bool)
+		if err == nil && v != nil && !ok {
+			err = &EvalError{
+				Problem: ProblemType, Text: c.text, Message: fmt.Sprintf("%s is neither true nor false.", n.String()),
+				Help: "Compare values of one type.",
+			}
+		}
+		return b, err
+	}
+	switch x := c.root.(type) {
+	case *ast.UnaryNode:
+		if x.Operator == "not" || x.Operator == "!" {
+			b, err := truth(x.Node)
+			return !b, err
+		}
+	case *ast.ConditionalNode:
+		b, err := truth(x.Cond)
+		switch {
+		case err != nil:
+			return nil, err
+		case b:
+			return operand(x.Exp1)
+		}
+		return operand(x.Exp2)
+	case *ast.VariableDeclaratorNode:
+		return operand(inlined(x))
+	case *ast.BinaryNode:
+		switch x.Operator {
+		case "and", "&&", "or", "||":
+			b, err := truth(x.Left)
+			if either := x.Operator == "or" || x.Operator == "||"; err != nil || b == either {
+				return b, err
+			}
+			return truth(x.Right)
+		case "??":
+			if v, err := operand(x.Left); v != nil || err != nil {
+				return v, err
+			}
+			return operand(x.Right)
+		case "==", "!=":
+			left, err := operand(x.Left)
+			if err != nil {
+				return nil, err
+			}
+			right, err := operand(x.Right)
+			return reflect.DeepEqual(left, right) == (x.Operator == "=="), err
+		}
+	}
+	return nil, nil
+}
+
+// inlined returns the expression of a "let", with the value in place of the variable.
+func inlined(let *ast.VariableDeclaratorNode) ast.Node {
+	tree, err := langparser.Parse(let.Expr.String()) // a copy
+	if err != nil {
+		return let.Expr
+	}
+	ast.Walk(&tree.Node, variable{let.Name, let.Value})
+	return tree.Node
+}
+
+// variable replaces a variable by its value.
+type variable struct {
+	name  string
+	value ast.Node
+}
+
+func (v variable) Visit(n *ast.Node) {
+	if id, ok := (*n).(*ast.IdentifierNode); ok && id.Value == v.name {
+		*n = v.value
+	}
 }
 
 // computed is a number, or an expression or template that yields one.

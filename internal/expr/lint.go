@@ -2,6 +2,7 @@ package expr
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -22,7 +23,7 @@ func (p *parser) lintCondition(n *node) {
 // lintDecides reports the parts that are always true or always false.
 func (p *parser) lintDecides(n *node) {
 	if p.neverTrueOrFalse(n) {
-		p.notCondition(n)
+		p.notCondition(n, nonEmpty)
 		return
 	}
 	if result, ok := p.certain(n); ok {
@@ -52,12 +53,22 @@ func (p *parser) neverTrueOrFalse(n *node) bool {
 	return types&kindBool == 0 && types != kindNull
 }
 
-func (p *parser) notCondition(n *node) {
+// The tests of lists and texts that notCondition suggests.
+const (
+	nonEmpty = "is non-empty"
+	empty    = "is empty"
+)
+
+// notCondition reports an expression that is neither true nor false. Test is the condition that was probably intended.
+func (p *parser) notCondition(n *node, test string) {
 	written := p.text[n.start:n.end]
 	help := "Compare it with something, such as x == " + written + "."
 	switch types := withoutNull(p.types(n)); {
 	case n.op == opPath && types&^sized == 0:
-		help = fmt.Sprintf("Write %s is non-empty.", written)
+		help = fmt.Sprintf("Write %s %s.", written, test)
+		if test == empty {
+			help = fmt.Sprintf("Write %s %s, without not.", written, test)
+		}
 	case n.op == opPath && types == kindNumber, n.op.calculates():
 		help = fmt.Sprintf("Compare it, such as %s > 0.", written)
 	case n.op == opConstant && looksLikePath(n.value.str):
@@ -82,15 +93,33 @@ func looksLikePath(s string) bool {
 
 // lintValue checks the operand types of every operator.
 func (p *parser) lintValue(n *node) {
+	if n.op == opQuantify && p.itemKinds != nil && n.kids[1].op == opPath {
+		outer, nested := p.locals[n.path[0]]
+		p.locals[n.path[0]] = p.itemKinds(n.kids[1])
+		defer func() {
+			if delete(p.locals, n.path[0]); nested {
+				p.locals[n.path[0]] = outer
+			}
+		}()
+	}
 	for _, kid := range n.kids {
 		p.lintValue(kid)
 	}
 	switch n.op {
 	case opAnd, opOr, opNot:
+		test := nonEmpty
+		if n.op == opNot {
+			test = empty
+		}
 		for _, kid := range n.kids {
 			if p.neverTrueOrFalse(kid) {
-				p.notCondition(kid)
+				p.notCondition(kid, test)
 			}
+		}
+	case opLocal:
+		if item, ok := p.locals[n.path[0]]; ok && len(n.path) > 1 && item&kindObject == 0 {
+			p.warn(CodeOperandType, n, fmt.Sprintf("%s has no property %q, so this is always null.",
+				upperFirst(kinds(withoutNull(item))), n.path[1]), fmt.Sprintf("Compare %s itself.", n.path[0]))
 		}
 	case opEqual, opUnequal:
 		p.lintEqual(n)
@@ -202,7 +231,12 @@ func (p *parser) types(n *node) kind {
 			return p.known(n)
 		}
 		return anyKind
-	case opBroken, opLocal:
+	case opLocal:
+		if item, ok := p.locals[n.path[0]]; ok && len(n.path) == 1 {
+			return item
+		}
+		return anyKind
+	case opBroken:
 		return anyKind
 	case opList:
 		return kindList
@@ -216,19 +250,16 @@ func (p *parser) types(n *node) kind {
 }
 
 // CheckTypes lints a condition with the types of the names that it reads. types returns the types of a path, after
-// applying Names, as JSON Schema names them; nil if they are not known.
+// applying Names, as JSON Schema names them; nil if they are not known. The items of a list have the path of the list and
+// Items.
 func (e *Expr) CheckTypes(types func(path []string) []string) diag.List {
 	if e == nil || e.root == nil || e.broken {
 		return nil
 	}
 	p := &parser{rules: e.Dialect.rules(), text: e.Text, at: e.Span}
-	p.known = func(n *node) kind {
-		path := e.pathOf(n)
-		if path.Length {
-			return kindNumber | kindNull
-		}
+	known := func(path []string) kind {
 		set := kind(0)
-		for _, name := range types(path.Segments) {
+		for _, name := range types(path) {
 			set |= schemaKinds[name]
 		}
 		if set == 0 {
@@ -236,9 +267,21 @@ func (e *Expr) CheckTypes(types func(path []string) []string) diag.List {
 		}
 		return set
 	}
+	p.known = func(n *node) kind {
+		path := e.pathOf(n)
+		if path.Length {
+			return kindNumber | kindNull
+		}
+		return known(path.Segments)
+	}
+	p.locals = map[string]kind{}
+	p.itemKinds = func(n *node) kind { return known(append(slices.Clone(e.pathOf(n).Segments), Items)) }
 	p.lintCondition(e.root)
 	return p.diags.Sorted()
 }
+
+// Items stands for the items of a list in a path.
+const Items = "*"
 
 var schemaKinds = map[string]kind{
 	"null": kindNull, "boolean": kindBool, "number": kindNumber, "integer": kindNumber, "string": kindText,

@@ -100,7 +100,8 @@ func TestNOFCalculationsFail(t *testing.T) {
 // The types of names find conditions that cannot hold.
 func TestTypesOfNamesAreChecked(t *testing.T) {
 	types := map[string][]string{
-		"errors": {"array"}, "score": {"number"}, "name": {"string"}, "done": {"boolean"},
+		"errors": {"array"}, "errors.*": {"string"}, "objects": {"array"}, "objects.*": {"object"},
+		"score": {"number"}, "name": {"string"}, "done": {"boolean"},
 		"note": {"string", "null"}, "rating": {"number", "null"},
 	}
 	for text, want := range map[string]string{
@@ -108,7 +109,7 @@ func TestTypesOfNamesAreChecked(t *testing.T) {
 		"score":                "Compare it, such as score > 0.",
 		"score < 'x'":          "A number cannot be ordered against a text.",
 		"score == 'x'":         "are never equal",
-		"not errors":           "Write errors is non-empty.",
+		"not errors":           "Write errors is empty, without not.",
 		"errors > 3":           "has no order",
 		"score contains 'x'":   "cannot contain anything",
 		"name + 1 > 2":         "A text cannot be calculated with.",
@@ -124,6 +125,13 @@ func TestTypesOfNamesAreChecked(t *testing.T) {
 		"rating is empty":        "A number is never empty",
 		"note is non-empty":      "", "rating + 1 > 2": "", "len(note) > 1": "", "note contains 'x'": "",
 		"errors is non-empty": "", "done": "", "score < 1": "", "note == None": "", "len(errors) > 1": "",
+		"any(e.x == 'x' for e in errors)":                             `A text has no property "x", so this is always null. Compare e itself.`,
+		"all(e > 3 for e in errors)":                                  "A text cannot be ordered against a number.",
+		"any(o contains 'a' for o in objects)":                        "",
+		"any(o.x == 'x' for o in objects)":                            "",
+		"any(e == 'x' for e in errors)":                               "",
+		"all(len(e) > 3 for e in errors)":                             "",
+		"any(any(e == o.x for e in errors) and o.y for o in objects)": "",
 		"other < 'x'": "", "any(errors)": "", "done and score + 1 > 2": "",
 	} {
 		e, list := expr.Parse(expr.NOF, text, source.Span{})
@@ -131,7 +139,7 @@ func TestTypesOfNamesAreChecked(t *testing.T) {
 			t.Errorf("%s: %v", text, list)
 		}
 		got := ""
-		for _, d := range e.CheckTypes(func(path []string) []string { return types[path[0]] }) {
+		for _, d := range e.CheckTypes(func(path []string) []string { return types[strings.Join(path, ".")] }) {
 			got += fmt.Sprintf("%s: %s %s", d.Code, d.Message, d.Help)
 		}
 		if !strings.Contains(got, want) || want == "" && got != "" {

@@ -30,6 +30,8 @@ type parser struct {
 	operators  int              // arithmetic ones, whose tree is as deep as their chain is long
 	unexpected bool             // EXPR012 was reported; it is reported once
 	known      func(*node) kind // the kinds of a path; nil if none is known
+	itemKinds  func(*node) kind // the kinds of the items of a list
+	locals     map[string]kind  // the kinds of the variables of any and all
 	gaveUp     bool             // parsing was abandoned; missing brackets are not reported
 }
 

@@ -11,22 +11,27 @@ import (
 
 // Analyze reports mistakes in the code of one program that can be found without running it: undefined names, attributes
 // that do not exist, functions that node code cannot use, wrong arguments and missing modules. The modules run one
-// after the other in the same namespace. States are the names of the functions whose first parameter is a dict.
-func Analyze(modules []*Module, states []string) diag.List {
+// after the other in the same namespace.
+func Analyze(modules []*Module, nodes Nodes) diag.List {
 	a := &analysis{
-		kinds: map[*binding]string{}, global: newScope(nil, moduleScope), states: states,
-		classes: map[string]*class{},
+		kinds: map[*binding]string{}, global: newScope(nil, moduleScope), nodes: nodes,
+		classes: map[string]*class{}, unassigned: unassigned(modules), rebound: map[string]bool{},
 	}
 	for name := range strings.FieldsSeq("__name__ __file__ __doc__ __builtins__ __annotations__") {
 		a.global.unknown(name)
 	}
 	for _, m := range modules {
 		a.assignments(m)
+		a.changesState = a.changesState || stateChanges(m, nodes.Functions)
 		a.global.collect(m.Body)
 		Walk(m.Body, func(n any) bool {
-			if d, ok := n.(*Scope); ok && d.Word == "global" {
+			if d, ok := n.(*Scope); ok {
 				for _, name := range d.Names {
-					a.global.unknown(name)
+					if d.Word == "global" {
+						a.global.unknown(name)
+					} else {
+						a.rebound[name] = true
+					}
 				}
 			}
 			return true
@@ -41,7 +46,7 @@ func Analyze(modules []*Module, states []string) diag.List {
 
 type analysis struct {
 	global  *scope
-	states  []string
+	nodes   Nodes
 	module  *Module
 	found   diag.List
 	kinds   map[*binding]string // see kindOf
@@ -49,6 +54,13 @@ type analysis struct {
 	// assigned are the attributes that the code assigns; changesAttributes is set if it may assign others.
 	assigned          []string
 	changesAttributes bool
+	// changesState is set if a node may change the state that it gets, handlesEnviron if code sets environment
+	// variables or asks which there are, asksTypes if it asks for the types of values.
+	changesState, handlesEnviron, asksTypes bool
+	// rebound are the names that nonlocal statements declare.
+	rebound map[string]bool
+	// unassigned are the names that are declared global and never assigned.
+	unassigned map[string]bool
 	// loops is the number of enclosing loops of the function.
 	loops int
 	// guarded is the number of enclosing try statements that catch exceptions.
@@ -63,9 +75,73 @@ func (a *analysis) report(code diag.Code, at Range, help, message string, args .
 
 // body analyzes the statements of a scope.
 func (a *analysis) body(s *scope, body []Stmt) {
-	for _, n := range body {
+	for i, n := range body {
 		a.statement(s, n)
+		if d, ok := n.(*Del); ok && a.guarded == 0 && s.kind != classScope {
+			for _, target := range d.Targets {
+				if name, ok := target.(*Name); ok {
+					a.deleted(name.ID, body[i+1:])
+				}
+			}
+		}
 	}
+}
+
+// deleted reports the first use of a deleted name in the statements that follow, unless one of them assigns it first.
+func (a *analysis) deleted(name string, body []Stmt) {
+	for _, n := range body {
+		switch n.(type) {
+		case *Return, *Raise, *Jump:
+			body = nil // the rest does not run
+		}
+		again := newScope(nil, functionScope)
+		again.collect([]Stmt{n})
+		if again.names[name] != nil || again.dynamic {
+			return
+		}
+		var use *Name
+		Walk([]Stmt{n}, func(n any) bool {
+			if v, ok := n.(*Name); ok && v.ID == name && use == nil {
+				use = v
+			}
+			_, comprehension := n.(*Comp) // may have a variable of the same name
+			return !opensScope(n) && !comprehension
+		})
+		if use != nil {
+			a.report(CodeName, use.Range, "Remove the del statement, or assign the name again.",
+				"The name %q has no value here: it is deleted above.", name)
+		}
+		if use != nil || body == nil {
+			return
+		}
+	}
+}
+
+// unassigned returns the names that global statements declare and that no statement assigns, except by adding to them.
+func unassigned(modules []*Module) map[string]bool {
+	out := map[string]bool{}
+	assigned := newScope(nil, moduleScope)
+	for _, m := range modules {
+		Walk(m.Body, func(n any) bool {
+			switch n := n.(type) {
+			case *Scope:
+				for _, name := range n.Names {
+					out[name] = out[name] || n.Word == "global"
+				}
+			case *AugAssign:
+			default:
+				assigned.collectNode(n)
+			}
+			return true
+		})
+	}
+	if assigned.dynamic {
+		return nil
+	}
+	for name := range assigned.names {
+		delete(out, name)
+	}
+	return out
 }
 
 func (a *analysis) exprs(s *scope, list ...Expr) {
@@ -87,6 +163,10 @@ func (a *analysis) visit(s *scope, n any) {
 			a.attribute(s, n)
 		case *Call:
 			a.call(s, n)
+		case *Binary:
+			a.binary(s, n)
+		case *Index:
+			a.index(s, n)
 		case *Comp:
 			a.comprehension(s, n)
 			return false
@@ -198,7 +278,7 @@ func (a *analysis) function(s *scope, d *Def) {
 	for _, name := range d.Types {
 		inner.unknown(name)
 	}
-	isState := s == a.global && slices.Contains(a.states, d.Name)
+	isState := s == a.global && slices.Contains(a.nodes.Functions, d.Name)
 	for i, p := range d.Params {
 		a.exprs(s, p.Default)
 		if isState && i == 0 && p.Stars == 0 {
@@ -217,6 +297,9 @@ func (a *analysis) function(s *scope, d *Def) {
 	}
 	a.body(inner, d.Body)
 	a.exprs(inner, d.Result)
+	if isState {
+		a.returned(inner, d)
+	}
 }
 
 func (a *analysis) comprehension(s *scope, c *Comp) {
@@ -256,7 +339,12 @@ func (a *analysis) annotated(s *scope, p Param) string {
 // name reports an undefined name, and a variable of a function that is read before it is assigned. The order of the
 // code is the order in which it runs, except in loops.
 func (a *analysis) name(s *scope, n *Name) {
-	if b, at := s.lookup(n.ID); b != nil {
+	if b, at := s.lookup(n.ID); b != nil && !(at == a.global && a.unassigned[n.ID]) {
+		if b.caught() && at == s && s.kind != classScope && a.guarded == 0 && !s.isDynamic() && !b.handles(n.Start) {
+			a.report(CodeName, n.Range, "Assign the exception to another name in the except clause.",
+				"The name %q has a value only inside of its except clause.", n.ID)
+			return
+		}
 		early := at == s && s.kind == functionScope && !s.targets[n] && n.Start < b.from
 		if early && a.loops == 0 && a.guarded == 0 && !s.isDynamic() {
 			a.report(CodeName, n.Range, "Assign it first.", "The name %q has no value here: it is assigned below.",
@@ -304,13 +392,14 @@ func (a *analysis) visible(s *scope) []string {
 	return slices.Compact(out)
 }
 
+const noModule = "Use the standard library, move the work into an agent, or run with --python if python3 has the module."
+
 // imports reports modules and names that do not exist.
 func (a *analysis) imports(n *Import) {
 	if a.guarded > 0 { // the code handles their absence
 		return
 	}
-	const help = "Use the standard library, move the work into an agent, or run with --python if python3 has the " +
-		"module."
+	const help = noModule
 	if n.From == "" {
 		for _, one := range n.Names {
 			if !isModule(one.Name) {
@@ -414,8 +503,26 @@ func (a *analysis) kindOf(s *scope, x Expr) string {
 	case *Name:
 		return a.kindOfName(s, x)
 	case *Const:
-		if _, ok := x.Value.(string); ok {
-			return "builtins.str"
+		return constantKind(x.Value)
+	case *element:
+		return a.elementKind(s, x.in)
+	case *Index:
+		return a.itemType(s, x).kind()
+	case *Binary:
+		kind, _ := arithmetic(x.Op, a.kindOf(s, x.X), a.kindOf(s, x.Y))
+		return kind
+	case *Compare:
+		return "" // libraries define what comparisons return
+	case *Unary:
+		switch kind := a.kindOf(s, x.X); {
+		case x.Op == "not":
+			return builtin + "bool"
+		case kind == builtin+"int" || kind == builtin+"float":
+			return kind
+		}
+	case *IfExp:
+		if kind := a.kindOf(s, x.Then); kind == a.kindOf(s, x.Else) {
+			return kind
 		}
 	case *FString:
 		return "builtins.str"
@@ -449,6 +556,9 @@ func (a *analysis) kindOf(s *scope, x Expr) string {
 		case strings.HasPrefix(fn, "="):
 			return fn[1:]
 		}
+		if name, ok := x.Fn.(*Name); ok && s.find(name.ID) == nil && !s.isDynamic() {
+			return conversions[name.ID]
+		}
 	}
 	return ""
 }
@@ -460,6 +570,15 @@ var members = map[string]string{
 	sdk + ":Pipeline().add":      "=" + sdk + ":Pipeline()",
 	sdk + ":Pipeline().run":      "=" + sdk + ":PipelineResult",
 	sdk + ":Pipeline().describe": "=builtins.str",
+
+	"builtins.str.join":    "=builtins.str",
+	"builtins.str.strip":   "=builtins.str",
+	"builtins.str.lower":   "=builtins.str",
+	"builtins.str.upper":   "=builtins.str",
+	"builtins.str.title":   "=builtins.str",
+	"builtins.str.replace": "=builtins.str",
+	"builtins.str.format":  "=builtins.str",
+	"builtins.str.split":   "=builtins.list",
 
 	"datetime.date.today":             "=datetime.date",
 	"datetime.date.isoformat":         "=builtins.str",
@@ -474,10 +593,17 @@ var members = map[string]string{
 	"re.compile":                      "=re.Pattern",
 }
 
+// conversions are the built-in functions whose results have a known type.
+var conversions = map[string]string{
+	"str": builtin + "str", "int": builtin + "int", "float": builtin + "float", "bool": builtin + "bool",
+	"list": builtin + "list", "dict": builtin + "dict", "set": builtin + "set", "tuple": builtin + "tuple",
+	"len": builtin + "int", "sorted": builtin + "list", "repr": builtin + "str",
+}
+
 // kindOfName returns what all values of a name are.
 func (a *analysis) kindOfName(s *scope, n *Name) string {
 	b, at := s.lookup(n.ID)
-	if b == nil || len(b.defs) > 0 || len(b.classes) > 1 {
+	if b == nil || len(b.defs) > 0 || len(b.classes) > 1 || a.rebound[n.ID] {
 		return ""
 	}
 	if kind, ok := a.kinds[b]; ok {
@@ -530,6 +656,7 @@ func (a *analysis) call(s *scope, n *Call) {
 		a.arguments(n, def.Name, def.Params)
 		return
 	}
+	a.calledValue(s, n)
 	fn := a.kindOf(s, n.Fn)
 	if c := a.classes[fn]; c != nil && strings.HasPrefix(fn, classKind) {
 		if c.known {
@@ -546,14 +673,33 @@ func (a *analysis) call(s *scope, n *Call) {
 		if params, ok := signatures[kind+"."+attr.Name]; ok {
 			a.arguments(n, attr.Name, params)
 		}
+		a.literalArgument(kind+"."+attr.Name, n)
 		if (kind == sdk+":AgentRunner" && attr.Name == "run" || kind == sdk+":Pipeline()" && attr.Name == "add") &&
 			len(n.Args) == 0 {
 			a.report(CodeArguments, n.Range, "Add the key of an agent.", "The call of %s() names no agent.", attr.Name)
 		}
-	} else if name, ok := n.Fn.(*Name); ok && s.find(name.ID) == nil {
+	} else if name, ok := n.Fn.(*Name); ok && s.find(name.ID) != nil {
+		if b := s.find(name.ID); len(b.modules) == 1 && len(b.values)+len(b.defs)+len(b.classes) == 0 {
+			a.literalArgument(strings.Replace(b.modules[0], ":", ".", 1), n)
+		}
+	} else if ok {
 		if params, ok := signatures["builtins."+name.ID]; ok {
 			a.arguments(n, name.ID, params)
 		}
+	}
+}
+
+// literalArgument reports a text for which a function of the library fails.
+func (a *analysis) literalArgument(fn string, n *Call) {
+	if a.guarded > 0 || len(n.Args) == 0 || n.Args[0].Name != "" || n.Args[0].Stars > 0 {
+		return
+	}
+	switch text := textOf(n.Args[0].X); {
+	case text == "":
+	case fn == "importlib.import_module" && !isModule(text) && !strings.HasPrefix(text, "."):
+		a.report(CodeModule, n.Args[0].X.Where(), noModule, "The module %q is not available to node code.", text)
+	case fn == "sqlite3.connect" && !strings.Contains(text, "memory"):
+		a.report(CodeForbidden, n.Range, noFiles, "Node code cannot use the database %q.", text)
 	}
 }
 

@@ -14,6 +14,18 @@ const (
 	baseImport = "from agents.shared.agent_base import AgentInput\n"
 )
 
+// testNodes is the node function of the tests and its state.
+var testNodes = Nodes{Functions: []string{"node"}, Fields: map[string]Type{
+	"text": {Name: "str"}, "score": {Name: "float"}, "count": {Name: "int"}, "maybe": {Name: "str", Null: true},
+	"info": {Name: "dict"}, "any": {Name: "any"}, "sizes": {Name: "list", Elem: &Type{Name: "int"}},
+	"items": {Name: "list", Elem: &Type{Name: "dict"}}, "errors": {Name: "list", Elem: &Type{Name: "str"}, Grows: true},
+}}
+
+const (
+	nodeDef = "def node(state):\n    "
+	result  = sdkImport + "def node(state):\n    result = AgentRunner.run('a')\n    "
+)
+
 func TestMistakesAreFound(t *testing.T) {
 	for _, c := range []struct{ code, want string }{
 		{"print(x)", `1:7 PY004 The name "x" is not defined.`},
@@ -84,6 +96,69 @@ func TestMistakesAreFound(t *testing.T) {
 		{"from concurrent.futures import ThreadPoolExecutor", "1:32 PY006"},
 		{"from zoneinfo import ZoneInfo", "PY006 Node code cannot use zoneinfo.ZoneInfo."},
 		{"from pathlib import Path\nPath('a').read_text()", "PY006 Node code cannot use pathlib.Path.read_text."},
+		// Names that lose their values.
+		{"def f():\n    a = 1\n    del a\n    print(a)", `4:11 PY004 The name "a" has no value here: it is deleted`},
+		{"a = 1\ndel a\nif True:\n    print(a)", "4:11 PY004"},
+		{
+			"def f():\n    try:\n        g()\n    except ValueError as e:\n        pass\n    return e\ndef g(): pass",
+			`6:12 PY004 The name "e" has a value only inside of its except clause.`,
+		},
+		{"def f():\n    global n\n    n += 1", `3:5 PY004 The name "n" is not defined.`},
+		{"def f():\n    global n\n    return n", `3:12 PY004`},
+		// Values of a wrong type.
+		{result + "return {'text': result['output']}", "4:21 PY008 StepResult has attributes and no items. Write result.output."},
+		{result + "return {'text': result.error()}", "4:21 PY008 StepResult.error is a value and not a function."},
+		{result + "return {'info': result.output()}", "PY008 StepResult.output is a value and not a function."},
+		{result + "return {'info': result}", "4:21 PY008 A StepResult cannot be stored as JSON."},
+		{result + "return result", "4:12 PY008 A node returns a dict of fields, not a StepResult."},
+		{
+			result + "for r in result.output['recommendations']:\n        print(r.title)",
+			`5:17 PY005 A value of type dict has no attribute "title".`,
+		},
+		{result + "for r in result.output['rules_applied']:\n        print(r.uper())", "PY005 A value of type str"},
+		{result + "return {'text': 1 + result.output['meta_insight']}", "PY008 The operator + does not work with an int"},
+		{nodeDef + "return {'text': state['text'].uppr()}", `2:35 PY005 A value of type str has no attribute "uppr".`},
+		{nodeDef + "for i in state['items']:\n        print(i.name)", "3:17 PY005 A value of type dict"},
+		{nodeDef + "return {'text': state['count'] + 'x'}", "PY008 The operator + does not work with an int and a str."},
+		{nodeDef + "return state['count']['x']", "PY008 An int has no items."},
+		{nodeDef + "return {'score': 'high'}", `2:22 PY008 The field "score" must be a float, not a str.`},
+		{nodeDef + "return {'score': f'{1}'}", "PY008"},
+		{nodeDef + "return {'score': str(0.5)}", "PY008"},
+		{nodeDef + "return {'score': True}", "PY008"},
+		{nodeDef + "return {'count': True}", "PY008"},
+		{nodeDef + "return {'count': 2.0}", `PY008 The field "count" must be an int, not a float.`},
+		{nodeDef + "return {'count': len('a') / 2}", "PY008"},
+		{nodeDef + "return {'count': -1.5}", "PY008"},
+		{nodeDef + "n = 'x'\n    return {'count': n}", "3:22 PY008"},
+		{nodeDef + "return {'text': 5}", "PY008"},
+		{nodeDef + "return {'text': ['a']}", "PY008"},
+		{nodeDef + "return {'info': [1]}", "PY008"},
+		{nodeDef + "return {'errors': 'failed'}", `PY008 The field "errors" must be a list, not a str.`},
+		{nodeDef + "return {'errors': None}", "PY008"},
+		{nodeDef + "return {'errors': ['a', 1]}", "2:29 PY008 The item must be a str, not an int."},
+		{nodeDef + "return {'sizes': [1, 2.5]}", "PY008"},
+		{nodeDef + "return {'info': {'s': {1, 2}}}", "2:27 PY008 A set cannot be stored as JSON. Convert it with sorted()"},
+		{nodeDef + "return {'any': set()}", "PY008"},
+		{nodeDef + "return [1]", "2:12 PY008 A node returns a dict of fields, not a list."},
+		{nodeDef + "return 'done'", "PY008"},
+		{nodeDef + "return {}, 1", "PY008 A node returns a dict of fields, not a tuple."},
+		{"from decimal import Decimal\n" + nodeDef + "return {'score': Decimal('1') + Decimal('2')}", "PY008 A decimal.Decimal"},
+		{"from datetime import datetime\n" + nodeDef + "return {'text': datetime.now()}", "PY008"},
+		{
+			dataImport + "class P:\n    a: int\n" + nodeDef + "return {'info': {'p': P(1)}}",
+			"PY008 An object of class P cannot be stored as JSON.",
+		},
+		{"x = 'a' + 1", "1:5 PY008 The operator + does not work with a str and an int. Convert the value with str()"},
+		{"x = [1] + (2,)", "PY008"},
+		{"x = {'a': 1} + {'b': 2}", "PY008"},
+		{"x = 'a' - 'b'", "PY008"},
+		{"x = 'a' * 'b'", "PY008"},
+		{"x = {}\nx()", "2:1 PY008 x is a value and not a function."},
+		{"import importlib\nimportlib.import_module('requests')", "2:25 PY002"},
+		{"from importlib import import_module as load\nload('requests')", "PY002"},
+		{"import sqlite3\nsqlite3.connect('x.db')", `PY006 Node code cannot use the database "x.db".`},
+		{"import os\nprint(os.environ['HOME'])", "2:7 PY006 Node code has no environment variables."},
+		{"from os import environ\nprint(environ['HOME'])", "PY006"},
 	} {
 		got := mistakes(c.code)
 		if !strings.Contains(got, c.want) || strings.Count(got, "\n") != 1 {
@@ -97,7 +172,7 @@ func mistakes(code string) string {
 	f := source.NewFile("p.py", code)
 	m, list := Parse(f, 0, len(code))
 	if !list.Errors() {
-		list = Analyze([]*Module{m}, []string{"node"})
+		list = Analyze([]*Module{m}, testNodes)
 	}
 	var b strings.Builder
 	for _, d := range list {
@@ -155,6 +230,50 @@ func TestCodeWithoutMistakesIsNotReported(t *testing.T) {
 		"from pathlib import Path\nprint(Path('a/b').name, Path('a').suffix)",
 		baseImport + "def f(i: AgentInput = None):\n    return i.anything",
 		sdkImport + "r = AgentRunner.run(agent_name='a', workload={})\nr = None\nprint(r.anything)",
+		"def f():\n    a = 1\n    del a\n    a = 2\n    return a",
+		"def f(c):\n    a = 1\n    if c:\n        del a\n        return 0\n    return a",
+		"def f(c):\n    for a in c:\n        b = a\n        print(b)\n        del b",
+		"a = {1: 2}\ndel a[1]\nprint(a)",
+		"def f():\n    a = 1\n    del a\n    return [a for a in [1]]",
+		"def f():\n    try:\n        g()\n    except ValueError as e:\n        err = e\n        print(e, [str(e)])\n" +
+			"    return err\ndef g(): pass",
+		"def f():\n    e = None\n    try:\n        g()\n    except ValueError as e:\n        pass\n    return e\ndef g(): pass",
+		"def f():\n    try:\n        g()\n    except ValueError as e:\n        raise\n    except KeyError as e:\n" +
+			"        if e:\n            return str(e)\ndef g(): pass",
+		"n = 0\ndef f():\n    global n\n    n += 1",
+		"def f():\n    global n\n    n += 1\ndef g():\n    global n\n    n = 0",
+		"def f():\n    globals()['n'] = 0\ndef g():\n    global n\n    n += 1",
+		result + "return {'text': result.output['meta_insight'].strip(), 'info': result.output, 'errors': [result.error]}",
+		result + "for r in result.output['recommendations']:\n        print(r['title'], r.get('x'))",
+		result + "for r in result.output['recommendations']:\n        r = str(r)\n        print(r.title())",
+		result + "r = result.output['recommendations']\n    return {'items': r + r, 'count': len(r), 'errors': r[:1]}",
+		nodeDef + "if isinstance(state['text'], dict):\n        return state['text'].get('a')",
+		nodeDef + "state['text'] = {}\n    return {'info': state['text'].get('a')}",
+		nodeDef + "state.update(text={})\n    return {'info': state['text'].get('a')}",
+		"def fill(s): s['text'] = {}\n" + nodeDef + "fill(state)\n    return {'info': state['text'].get('a')}",
+		nodeDef + "return {'maybe': None, 'text': None, 'score': 1, 'count': 2, 'sizes': (1, 2), 'any': {'a': [1, 'b']}}",
+		nodeDef + "return {'text': state['maybe'].anything, 'score': state['count'] * 1.5, 'errors': [*state['errors'], 'a']}",
+		nodeDef + "return {'count': 7 // 2, 'score': 2 ** -1, 'text': 'a' * 3, 'sizes': [0] * 3, 'info': {**{}, 'a': 1}}",
+		nodeDef + "return {'text': '%d' % 3, 'count': 1 if state['text'] else 0, 'score': round(1.5), 'errors': []}",
+		nodeDef + "return {'count': sum(state['sizes']), 'score': max(0.5, 1), 'text': state['text'] or 'x'}",
+		nodeDef + "def g():\n        return [1]\n    return {'sizes': g(), 'text': (lambda: 'a')()}",
+		nodeDef + "return None",
+		nodeDef + "return",
+		nodeDef + "return dict(text='a')",
+		"from collections import Counter, OrderedDict, defaultdict\n" + nodeDef +
+			"return {'info': Counter('a'), 'any': OrderedDict(), 'errors': []}",
+		"from enum import Enum\nclass C(str, Enum):\n    A = 'a'\n" + nodeDef + "return {'text': C.A, 'info': {'c': C('a')}}",
+		"from decimal import Decimal\n" + nodeDef + "return {'score': float(Decimal('1') + 2)}",
+		"def f():\n    n = None\n    def g():\n        nonlocal n\n        n = {}\n    g()\n    return n['a']",
+		"cache = None\ndef node(state):\n    return {'text': cache['a']}\ndef load():\n    global cache\n    cache = {}",
+		"x = 1\nx = 'a'\ny = x + 'b'",
+		"x = None\nif x:\n    print(x(1), x['a'], x + 1)",
+		"import os\nif 'HOME' in os.environ:\n    print(os.environ['HOME'])",
+		"import os\nos.environ['A'] = 'b'\nprint(os.environ['A'])",
+		"import os\ntry:\n    print(os.environ['A'])\nexcept KeyError:\n    pass",
+		"import importlib, sqlite3\nimportlib.import_module('json')\nsqlite3.connect(':memory:')",
+		"x = 'a' 'b' + 'c'\ny = 1 + True - 2.5\nz = {1} | {2}\nw = {'a': 1} | {'b': 2}\nv = [1] + [2] * 2",
+		"x = b'a' + b'b'\ny = 1j + 1\nz = {1} - {2}\nw = 1 << 3\nv = 'a' % ()",
 	} {
 		if got := mistakes(code); got != "" {
 			t.Errorf("%s\n%s", code, got)
@@ -197,7 +316,7 @@ func FuzzParse(f *testing.F) {
 		file := source.NewFile("p.py", code)
 		m, list := Parse(file, 0, len(code))
 		if !list.Errors() {
-			list = Analyze([]*Module{m}, []string{"f"})
+			list = Analyze([]*Module{m}, Nodes{Functions: []string{"f"}})
 		}
 		for _, d := range list {
 			if d.Span.Start < 0 || d.Span.End > len(code) || d.Span.Start > d.Span.End {

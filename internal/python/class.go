@@ -21,6 +21,9 @@ const (
 	instanceKind = "instance:"
 )
 
+// environ is the name of the environment variables.
+const environ = "environ"
+
 // classOf returns what is known about a class.
 func (a *analysis) classOf(n *ClassDef) *class {
 	c := &class{name: n.Name}
@@ -130,8 +133,12 @@ func lastName(x Expr) string {
 func (a *analysis) assignments(m *Module) {
 	target := func(x Expr) {
 		walk(x, func(n any) bool {
-			if attr, ok := n.(*Attr); ok {
-				a.assigned = append(a.assigned, attr.Name)
+			switch n := n.(type) {
+			case *Attr:
+				a.assigned = append(a.assigned, n.Name)
+				a.handlesEnviron = a.handlesEnviron || n.Name == environ
+			case *Name:
+				a.handlesEnviron = a.handlesEnviron || n.ID == environ
 			}
 			return true
 		})
@@ -154,8 +161,14 @@ func (a *analysis) assignments(m *Module) {
 			}
 		case *Name:
 			a.changesAttributes = a.changesAttributes || n.ID == "setattr" || n.ID == "vars"
+			a.asksTypes = a.asksTypes || slices.Contains([]string{"isinstance", "hasattr", "type", "callable"}, n.ID)
 		case *Attr:
 			a.changesAttributes = a.changesAttributes || n.Name == "__dict__" || n.Name == "__setattr__"
+			a.handlesEnviron = a.handlesEnviron || lastName(n.X) == environ && n.Name != "get" || n.Name == "putenv"
+		case *Compare:
+			for _, x := range n.Rest {
+				a.handlesEnviron = a.handlesEnviron || lastName(x) == environ
+			}
 		}
 		return true
 	})

@@ -10,4 +10,5 @@ const (
 	CodeAttribute diag.Code = "PY005" // an attribute that a module or an object does not have
 	CodeForbidden diag.Code = "PY006" // a function that node code cannot use
 	CodeArguments diag.Code = "PY007" // wrong arguments of a call
+	CodeType      diag.Code = "PY008" // a value of a wrong type
 )

@@ -1,6 +1,9 @@
 package python
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // scope is the variables of a module, a function, a class or a comprehension.
 type scope struct {
@@ -30,9 +33,22 @@ type binding struct {
 	values  []Expr // assigned values; nil for values that are not known
 	modules []string
 	kinds   []string // see kindOf
+	// handlers are the except clauses that bind the name.
+	handlers []Range
 	// from is the offset from which on the first value can be read. It is 0 if the order is not known.
 	from int
 	set  bool // whether from is
+}
+
+// caught reports whether only except clauses bind the name. It has no value outside of them.
+func (b *binding) caught() bool {
+	return len(b.handlers) > 0 && len(b.values) == len(b.handlers) &&
+		len(b.defs)+len(b.classes)+len(b.modules)+len(b.kinds) == 0
+}
+
+// handles reports whether an offset is in one of the except clauses that bind the name.
+func (b *binding) handles(at int) bool {
+	return slices.ContainsFunc(b.handlers, func(r Range) bool { return at >= r.Start && at < r.End })
 }
 
 // bound notes that a name has a value from an offset on.
@@ -156,7 +172,11 @@ func (s *scope) collectNode(n any) {
 			delete(s.targets, name)
 		}
 	case *For:
-		s.assign(n.Target, nil, n.Start)
+		if _, plain := n.Target.(*Name); plain {
+			s.assign(n.Target, &element{in: n.In}, n.Start)
+		} else {
+			s.assign(n.Target, nil, n.Start)
+		}
 	case *Walrus: // also in a comprehension
 		s.assign(n.Name, n.X, 0)
 	case *With:
@@ -177,6 +197,11 @@ func (s *scope) collectNode(n any) {
 		for _, h := range n.Handlers {
 			if h.As != "" {
 				s.unknown(h.As)
+				b := s.bind(h.As)
+				b.handlers = append(b.handlers, Range{h.Start, n.End})
+				if len(h.Body) > 0 {
+					b.handlers[len(b.handlers)-1].End = h.Body[len(h.Body)-1].Where().End
+				}
 			}
 		}
 	case *FuncDef:

@@ -139,10 +139,10 @@ func (l *lowering) checkPaths(e *expr.Expr, severity diag.Severity) {
 		}
 		name, property := p.Segments[1], p.Segments[2]
 		s := l.doc.byName[name]
-		if s == nil || slices.Contains(expr.StateFields(), property) {
+		if s == nil || slices.Contains(stateFields(s), property) {
 			continue
 		}
-		known := expr.StateFields()
+		known := stateFields(s)
 		if s.kind == kindCall && s.outputs != nil {
 			for _, pair := range s.outputs.Pairs {
 				known = append(known, pair.Key.Value, cmp.Or(pair.Value.Value, pair.Key.Value))
@@ -163,6 +163,17 @@ func (l *lowering) checkPaths(e *expr.Expr, severity diag.Severity) {
 	}
 }
 
+// stateFields returns the properties that a state can have. Commands and loops have no structured results.
+func stateFields(s *state) []string {
+	switch s.kind {
+	case kindCommand, kindForEach, kindWhile, kindTerminal:
+		return slices.DeleteFunc(expr.StateFields(), func(field string) bool {
+			return slices.Contains([]string{"Response", "JSON", "Outputs", "Conversation"}, field)
+		})
+	}
+	return expr.StateFields()
+}
+
 // checkIndexed reports undefined states and properties in templates such as {{index .states
 // "my-step" "Output"}}.
 func (l *lowering) checkIndexed(e *expr.Expr) {
@@ -178,9 +189,9 @@ func (l *lowering) checkIndexed(e *expr.Expr) {
 		case s == nil:
 			l.report(CodeNoState, diag.Error, p.Span, fmt.Sprintf("State %q is not defined.", p.Segments[1]),
 				"").Suggest(p.Segments[1], l.names())
-		case len(p.Segments) > 2 && s.kind != kindCall && !slices.Contains(expr.StateFields(), p.Segments[2]):
+		case len(p.Segments) > 2 && s.kind != kindCall && !slices.Contains(stateFields(s), p.Segments[2]):
 			l.report(CodeNoProperty, diag.Error, p.Span, fmt.Sprintf("State %q has no property %q.", p.Segments[1],
-				p.Segments[2]), "").Suggest(p.Segments[2], expr.StateFields())
+				p.Segments[2]), "").Suggest(p.Segments[2], stateFields(s))
 		}
 	}
 }

@@ -47,7 +47,8 @@ func TestChecksPropertiesOfCalls(t *testing.T) {
 		"{{.states.plain}}":                 "",
 		"{{.loop.Item}}":                    "AWF011 loop.Item",
 		"{{.loop.Parent}}":                  "AWF011 loop.Parent",
-		"{{.states.plain.Response.a.b.c}}":  "",
+		"{{.states.plain.Response.a.b.c}}":  "AWF011 states.plain.Response.a.b.c",
+		"{{.states.call.Response.a.b.c}}":   "",
 		"{{.states.bare.got}}":              "AWF011 states.bare.got",
 		"{{.states.call.Outputs.anything}}": "",
 	} {
@@ -68,6 +69,8 @@ func TestReportsUndefinedStatesInBlocks(t *testing.T) {
 		"{{with .states}}{{.y.Outpt}}{{end}}":                  "AWF011 y.Outpt",
 		"{{with index .states \"nope\"}}{{.Output}}{{end}}":    "AWF005 \"nope\"",
 		"{{$s := .states}}{{$s.y.Outpt}}":                      "AWF011 y.Outpt",
+		"{{.states.y.JSON.k}}":                                 "AWF011 states.y.JSON.k",
+		"{{.states.y.Data.k}}":                                 "AWF011 states.y.Data.k",
 		"{{with .states}}{{.y.Output}}{{.y.exit_code}}{{end}}": "",
 	} {
 		text := "name: f\nstates:\n  initial: y\n  y: {type: step, command: x, on_success: x}\n" +
@@ -148,6 +151,47 @@ func TestComputedNamesOfStatesAreReported(t *testing.T) {
 			"  z: {type: terminal}\n  e: {type: terminal}\n"
 		if got := strings.Join(diagnose(text, nil), ", "); got != want {
 			t.Errorf("%s: got %q, want %q", read, got, want)
+		}
+	}
+}
+
+// TestLoopConditionsOnTheirOwnBodyAreReported: the states of the body have not run before the first iteration.
+func TestLoopConditionsOnTheirOwnBodyAreReported(t *testing.T) {
+	for _, cond := range []string{
+		`states.s.ExitCode != 0`, `states.s.ExitCode == 0`, `states.s.ExitCode > 0 || true`,
+		`trim(states.s.Output) != \"done\"`, `!(states.s.ExitCode > 0)`, `not (len(states.s.Output) > 0)`,
+		`states.s.Output not contains \"x\"`, `states[\"s\"].Output == nil`, `get(states, \"s\") == nil`,
+		`\"s\" in states`, `(let x = states.s; x.ExitCode == 0)`, `'{{.states.s.Output}}' == ''`,
+		`{{.states.s.ExitCode}} != 0`, `states.s?.ExitCode == 0`, `states.l.Output == nil`,
+	} {
+		loop := "  l: {type: while, while: \"" + cond + "\", body: [s], max_iterations: 3, on_complete: z}\n" +
+			"  s: {type: step, command: x, on_success: l}\n  z: {type: terminal}\n"
+		got := ""
+		for _, d := range everything("name: f\nstates:\n  initial: l\n" + loop) {
+			got = d.Severity.String() + " " + string(d.Code)
+		}
+		if got != "warning WF003" {
+			t.Errorf("%s: got %q", cond, got)
+		}
+		// Another state's result is there before the loop starts.
+		other := strings.NewReplacer("states.s", "states.b", "states.l", "states.b", `\"s\"`, `\"b\"`).Replace(loop)
+		text := "name: f\nstates:\n  initial: b\n  b: {type: step, command: x, on_success: l}\n" + other
+		for _, d := range everything(text) {
+			t.Errorf("%s of an earlier state: %v", cond, d)
+		}
+		// The body tests its own states after they have run.
+		text = strings.Replace("name: f\nstates:\n  initial: l\n"+loop, "max_iterations: 3",
+			"max_iterations: 3, break_when: \""+cond+"\"", 1)
+		text = strings.Replace(text, "while: \""+cond+"\"", "while: \"true\"", 1)
+		for _, d := range everything(text) {
+			t.Errorf("break_when: %s: %v", cond, d)
+		}
+		// The condition distinguishes the first iteration.
+		for _, first := range []string{"loop.First or ", "loop.Index == 0 || "} {
+			text = strings.Replace("name: f\nstates:\n  initial: l\n"+loop, "while: \"", "while: \""+first, 1)
+			for _, d := range everything(text) {
+				t.Errorf("%s%s: %v", first, cond, d)
+			}
 		}
 	}
 }

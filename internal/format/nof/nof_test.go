@@ -304,6 +304,15 @@ func TestReportsByDecision(t *testing.T) {
 		},
 		{"a file", "two", change{`state["period"]}`, `open("x").read()}`}, "PY006", "Node code has no files."},
 		{"eval", "two", change{`state["period"]}`, `eval("1")}`}, "PY006", ""},
+		{"an attribute of a text field", "two", change{`state["period"]}`, `state["period"].uper()}`}, "PY005", "upper"},
+		{
+			"a value of an uncertain type", "two", change{`.get("spend", 0.0)`, `.get("spend", 0.0) and "high"`}, "", "",
+		},
+		{
+			"a text for a float", "two",
+			change{`result.output.get("analysis_data", {}).get("spend", 0.0)`, `"high"`},
+			"PY008", "state schema",
+		},
 		{
 			"wrong arguments", "two",
 			change{`{"period": state["period"]})`, `{}, 1, 2)`},
@@ -326,6 +335,25 @@ func TestReportsByDecision(t *testing.T) {
 			"two numbered rules", "two",
 			change{abortRule, "1) If `spend > 1` then abort pipeline\n2) **If** `errors` **then** abort pipeline\n"},
 			"EXPR019", "",
+		},
+		{"a rule without bold", "two", change{abortRule, "If `errors` then abort pipeline\n"}, "NOF022", "item of a list"},
+		{"a rule in a table", "two", change{abortRule, "| **If** `errors` **then** abort pipeline |\n"}, "NOF022", ""},
+		{"a quoted rule", "two", change{abortRule, "> - **If** `errors` **then** abort pipeline\n"}, "NOF022", ""},
+		{"a rule as code", "two", change{abortRule, "```\n- If `errors` then abort pipeline\n```\n"}, "NOF022", ""},
+		{"a commented rule", "two", change{abortRule, "<!--\n- **If** `errors` **then** abort pipeline\n-->\n"}, "", ""},
+		{
+			"a rule after a comment", "two",
+			change{abortRule, "<!-- a\nb -->\n- **If** `errors` **then** abort pipeline\n"},
+			"EXPR019", "",
+		},
+		{"a remark", "two", change{abortRule, "If spend is high then tell the team to abort `x`.\n"}, "", ""},
+		{
+			"a typo in the output contract", "two",
+			rules("**If** `cost-advisor.meta_insigth contains 'x'` **then** abort pipeline"), "NOF024", `"meta_insight"`,
+		},
+		{
+			"a property of a text", "two", rules("**If** `any(e.x == 'x' for e in errors)` **then** abort pipeline"),
+			"EXPR022", "Compare e itself",
 		},
 		{"a rule without a mark", "two", change{abortRule, "**If** `errors` **then** abort pipeline\n"}, "EXPR019", ""},
 		{"a number and a text", "two", rules("**If** `spend < 'x'` **then** abort pipeline"), "EXPR022", ""},

@@ -369,9 +369,17 @@ func (d *document) analyze(out *diag.List) {
 	if d.broken || d.helpers == nil {
 		return
 	}
-	var functions []string
+	var nodes python.Nodes
 	for _, n := range d.nodes {
-		functions = append(functions, n.function)
+		nodes.Functions = append(nodes.Functions, n.function)
+	}
+	if d.state != nil && !d.state.open {
+		nodes.Fields = map[string]python.Type{}
+		for _, f := range d.state.fields {
+			t := f.kind.python()
+			t.Grows = f.reducer == reduceAppend || f.reducer == reduceMerge
+			nodes.Fields[f.name] = *t
+		}
 	}
 	keep := func(list diag.List, m *python.Module) {
 		for _, one := range list {
@@ -381,12 +389,12 @@ func (d *document) analyze(out *diag.List) {
 		}
 	}
 	modules := d.program(d.helpers)
-	list := python.Analyze(modules, functions)
+	list := python.Analyze(modules, nodes)
 	for _, m := range modules {
 		keep(list, m)
 	}
 	if d.pipeline != nil {
-		keep(python.Analyze(d.program(d.helpers, d.pipeline.module), functions), d.pipeline.module)
+		keep(python.Analyze(d.program(d.helpers, d.pipeline.module), nodes), d.pipeline.module)
 	}
 }
 

@@ -72,17 +72,27 @@ func (d *document) readRules(out *diag.List) {
 	if s == nil {
 		return
 	}
+	comment := false
 	for at := s.at.Start; at < s.at.End; {
 		if i := slices.IndexFunc(s.fences, func(f *text.Fence) bool {
 			return at >= f.Span.Start &&
 				at < f.Span.End
 		}); i >= 0 {
+			for f := s.fences[i].Content; f.Start < f.End; {
+				line, next := lineAt(d.file.Text, f.Start, f.End)
+				d.ignoredRule(line, f.Start, out)
+				f.Start = next
+			}
 			at = s.fences[i].Span.End
 			continue
 		}
 		line, next := lineAt(d.file.Text, at, s.at.End)
 		start, ok := ruleStart(line)
-		if !ok {
+		if comment = comment || strings.HasPrefix(strings.TrimSpace(line), "<!--"); comment || !ok {
+			if !comment {
+				d.ignoredRule(line, at, out)
+			}
+			comment = comment && !strings.Contains(line, "-->")
 			at = next
 			continue
 		}
@@ -97,6 +107,23 @@ func (d *document) readRules(out *diag.List) {
 		}
 		d.readRule(begin, end, out)
 		at = next
+	}
+}
+
+// ignoredRule warns about a line that looks like a rule and is not in a list, such as one in a table or a quotation.
+func (d *document) ignoredRule(line string, at int, out *diag.List) {
+	whole := strings.Trim(strings.ReplaceAll(line, "__", "**"), " \t>|-+*.)0123456789")
+	m := ifForm().FindStringSubmatch(whole)
+	acts := func(form func() *regexp.Regexp) bool { return form().MatchString(m[2]) }
+	isRule := cycleForm().MatchString(whole) || saveForm().MatchString(whole) ||
+		m != nil && strings.Contains(m[1], "`") && (acts(routeForm) || acts(skipForm) || acts(abortForm))
+	if isRule {
+		start := at + len(line) - len(strings.TrimLeft(line, " \t"))
+		out.Add(diag.Diagnostic{
+			Code: CodeRule, Severity: diag.Warning, Span: d.file.Span(start, start+len(strings.TrimSpace(line))),
+			Message: "The line looks like a routing rule, but it is not an item of a list, so it is ignored.",
+			Help:    "Write it as an item of a list, outside of code blocks, quotations and tables.",
+		})
 	}
 }
 
@@ -218,6 +245,11 @@ func (d *document) action(r *rule, t text.Text, out *diag.List) bool {
 	return blank(rest.Value)
 }
 
+// outputKeys are the keys of the output of every agent.
+var outputKeys = []string{
+	"recommendations", "rules_applied", "meta_insight", "analysis_data", "anti_patterns", "agent_metadata",
+}
+
 // reserved are the names that rules can read in addition to the state (N11).
 var reserved = []string{"cost_so_far", "cycle", "elapsed_ms"}
 
@@ -295,6 +327,17 @@ func (d *document) condition(r *rule, names map[string]string, out *diag.List) b
 			}
 		}
 	}
+	for _, p := range cond.Paths() {
+		if len(p.Written) > 1 && d.lists(p.Written[0]) && !slices.Contains(outputKeys, p.Written[1]) &&
+			p.Written[1] != expr.Items {
+			out.Add(diag.Diagnostic{
+				Code: CodeRuleName, Severity: diag.Warning, Span: p.Span,
+				Message: fmt.Sprintf("The output contract of agents has no %q. If %q does not return it anyway, it is None.",
+					p.Written[1], p.Written[0]),
+				Help: "Use " + strings.Join(outputKeys, ", ") + ". Own results belong in analysis_data.",
+			}).Suggest(p.Written[1], outputKeys)
+		}
+	}
 	r.cond = cond
 	for _, found := range cond.CheckTypes(d.ruleTypes) {
 		same := func(o diag.Diagnostic) bool { return o.Code == found.Code && o.Span == found.Span }
@@ -318,6 +361,14 @@ func (d *document) ruleTypes(path []string) []string {
 				return types
 			}
 		}
+	case len(path) == 3 && path[0] == "state" && path[2] == expr.Items:
+		if f := d.state.find(path[1]); f != nil && f.kind.name == "list" && f.kind.elem != nil {
+			if item, ok := f.kind.elem.schema()["type"].(string); ok {
+				return []string{item}
+			}
+		}
+	case len(path) == 4 && path[0] == "agents" && path[3] == expr.Items:
+		return map[string][]string{"recommendations": {"object"}, "rules_applied": {"string"}}[path[2]]
 	case len(path) == 2 && (path[0] == "pass" || path[0] == "run"): // N11
 		return []string{"number"}
 	case len(path) == 2 && path[0] == "agents":

@@ -88,6 +88,15 @@ func (t fieldType) zero() json.RawMessage {
 	return json.RawMessage("null")
 }
 
+// python returns the type for the analysis of code.
+func (t fieldType) python() *python.Type {
+	out := &python.Type{Name: t.name, Null: t.null}
+	if t.elem != nil {
+		out.Elem = t.elem.python()
+	}
+	return out
+}
+
 // schema returns the type as a JSON Schema.
 func (t fieldType) schema() map[string]any {
 	kind := map[string]string{

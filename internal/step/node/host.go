@@ -25,6 +25,8 @@ type host struct {
 	spent   int64
 	printed output
 	logged  output
+	// unread is the last reply of an orchestrator that does not meet its contract.
+	unread *step.Error
 	// ended is why the job has to end, with what belongs into its result.
 	ended error
 	notes []step.Note
@@ -72,7 +74,11 @@ func (h *host) call(ctx context.Context, key string, workload json.RawMessage) (
 	}
 	h.spent += agent.MicroDollars
 	out.Duration = math.Round(float64(done.Took.Microseconds())/100) / 10
+	h.unread = nil
 	if done.Failure != nil {
+		if len(h.set.Delegates) > 0 && done.Failure.Class == step.ClassInvalid {
+			h.unread = done.Failure
+		}
 		return fail(done.Failure.Message), nil
 	}
 	out.Success, out.Output = true, done.Value

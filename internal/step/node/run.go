@@ -110,8 +110,11 @@ func cycle(job *step.Job) json.RawMessage {
 }
 
 // chosen returns the agents that the orchestrator delegates to: null if it does not say, which means
-// all, or a list (N15).
+// all, or a list (N15). A reply that does not meet its contract is an error, also if the code handles it.
 func (h *host) chosen() (json.RawMessage, error) {
+	if h.unread != nil {
+		return nil, h.unread
+	}
 	for _, agent := range slices.Sorted(maps.Keys(h.last)) {
 		var output struct {
 			Data struct {
