@@ -250,8 +250,8 @@ func (p *parser) types(n *node) kind {
 }
 
 // CheckTypes lints a condition with the types of the names that it reads. types returns the types of a path, after
-// applying Names, as JSON Schema names them; nil if they are not known. The items of a list have the path of the list and
-// Items.
+// applying Names, as JSON Schema names them; nil if they are not known. The items of a list have the path of the list
+// and Items.
 func (e *Expr) CheckTypes(types func(path []string) []string) diag.List {
 	if e == nil || e.root == nil || e.broken {
 		return nil

@@ -392,7 +392,8 @@ func (a *analysis) visible(s *scope) []string {
 	return slices.Compact(out)
 }
 
-const noModule = "Use the standard library, move the work into an agent, or run with --python if python3 has the module."
+const noModule = "Use the standard library, move the work into an agent, or run with --python if python3 has the " +
+	"module."
 
 // imports reports modules and names that do not exist.
 func (a *analysis) imports(n *Import) {

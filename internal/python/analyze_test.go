@@ -106,7 +106,10 @@ func TestMistakesAreFound(t *testing.T) {
 		{"def f():\n    global n\n    n += 1", `3:5 PY004 The name "n" is not defined.`},
 		{"def f():\n    global n\n    return n", `3:12 PY004`},
 		// Values of a wrong type.
-		{result + "return {'text': result['output']}", "4:21 PY008 StepResult has attributes and no items. Write result.output."},
+		{
+			result + "return {'text': result['output']}",
+			"4:21 PY008 StepResult has attributes and no items. Write result.output.",
+		},
 		{result + "return {'text': result.error()}", "4:21 PY008 StepResult.error is a value and not a function."},
 		{result + "return {'info': result.output()}", "PY008 StepResult.output is a value and not a function."},
 		{result + "return {'info': result}", "4:21 PY008 A StepResult cannot be stored as JSON."},
@@ -116,10 +119,16 @@ func TestMistakesAreFound(t *testing.T) {
 			`5:17 PY005 A value of type dict has no attribute "title".`,
 		},
 		{result + "for r in result.output['rules_applied']:\n        print(r.uper())", "PY005 A value of type str"},
-		{result + "return {'text': 1 + result.output['meta_insight']}", "PY008 The operator + does not work with an int"},
+		{
+			result + "return {'text': 1 + result.output['meta_insight']}",
+			"PY008 The operator + does not work with an int",
+		},
 		{nodeDef + "return {'text': state['text'].uppr()}", `2:35 PY005 A value of type str has no attribute "uppr".`},
 		{nodeDef + "for i in state['items']:\n        print(i.name)", "3:17 PY005 A value of type dict"},
-		{nodeDef + "return {'text': state['count'] + 'x'}", "PY008 The operator + does not work with an int and a str."},
+		{
+			nodeDef + "return {'text': state['count'] + 'x'}",
+			"PY008 The operator + does not work with an int and a str.",
+		},
 		{nodeDef + "return state['count']['x']", "PY008 An int has no items."},
 		{nodeDef + "return {'score': 'high'}", `2:22 PY008 The field "score" must be a float, not a str.`},
 		{nodeDef + "return {'score': f'{1}'}", "PY008"},
@@ -137,12 +146,18 @@ func TestMistakesAreFound(t *testing.T) {
 		{nodeDef + "return {'errors': None}", "PY008"},
 		{nodeDef + "return {'errors': ['a', 1]}", "2:29 PY008 The item must be a str, not an int."},
 		{nodeDef + "return {'sizes': [1, 2.5]}", "PY008"},
-		{nodeDef + "return {'info': {'s': {1, 2}}}", "2:27 PY008 A set cannot be stored as JSON. Convert it with sorted()"},
+		{
+			nodeDef + "return {'info': {'s': {1, 2}}}",
+			"2:27 PY008 A set cannot be stored as JSON. Convert it with sorted()",
+		},
 		{nodeDef + "return {'any': set()}", "PY008"},
 		{nodeDef + "return [1]", "2:12 PY008 A node returns a dict of fields, not a list."},
 		{nodeDef + "return 'done'", "PY008"},
 		{nodeDef + "return {}, 1", "PY008 A node returns a dict of fields, not a tuple."},
-		{"from decimal import Decimal\n" + nodeDef + "return {'score': Decimal('1') + Decimal('2')}", "PY008 A decimal.Decimal"},
+		{
+			"from decimal import Decimal\n" + nodeDef + "return {'score': Decimal('1') + Decimal('2')}",
+			"PY008 A decimal.Decimal",
+		},
 		{"from datetime import datetime\n" + nodeDef + "return {'text': datetime.now()}", "PY008"},
 		{
 			dataImport + "class P:\n    a: int\n" + nodeDef + "return {'info': {'p': P(1)}}",
@@ -237,13 +252,15 @@ func TestCodeWithoutMistakesIsNotReported(t *testing.T) {
 		"def f():\n    a = 1\n    del a\n    return [a for a in [1]]",
 		"def f():\n    try:\n        g()\n    except ValueError as e:\n        err = e\n        print(e, [str(e)])\n" +
 			"    return err\ndef g(): pass",
-		"def f():\n    e = None\n    try:\n        g()\n    except ValueError as e:\n        pass\n    return e\ndef g(): pass",
+		"def f():\n    e = None\n    try:\n        g()\n    except ValueError as e:\n        pass\n" +
+			"    return e\ndef g(): pass",
 		"def f():\n    try:\n        g()\n    except ValueError as e:\n        raise\n    except KeyError as e:\n" +
 			"        if e:\n            return str(e)\ndef g(): pass",
 		"n = 0\ndef f():\n    global n\n    n += 1",
 		"def f():\n    global n\n    n += 1\ndef g():\n    global n\n    n = 0",
 		"def f():\n    globals()['n'] = 0\ndef g():\n    global n\n    n += 1",
-		result + "return {'text': result.output['meta_insight'].strip(), 'info': result.output, 'errors': [result.error]}",
+		result + "return {'text': result.output['meta_insight'].strip(), 'info': result.output, " +
+			"'errors': [result.error]}",
 		result + "for r in result.output['recommendations']:\n        print(r['title'], r.get('x'))",
 		result + "for r in result.output['recommendations']:\n        r = str(r)\n        print(r.title())",
 		result + "r = result.output['recommendations']\n    return {'items': r + r, 'count': len(r), 'errors': r[:1]}",
@@ -251,9 +268,12 @@ func TestCodeWithoutMistakesIsNotReported(t *testing.T) {
 		nodeDef + "state['text'] = {}\n    return {'info': state['text'].get('a')}",
 		nodeDef + "state.update(text={})\n    return {'info': state['text'].get('a')}",
 		"def fill(s): s['text'] = {}\n" + nodeDef + "fill(state)\n    return {'info': state['text'].get('a')}",
-		nodeDef + "return {'maybe': None, 'text': None, 'score': 1, 'count': 2, 'sizes': (1, 2), 'any': {'a': [1, 'b']}}",
-		nodeDef + "return {'text': state['maybe'].anything, 'score': state['count'] * 1.5, 'errors': [*state['errors'], 'a']}",
-		nodeDef + "return {'count': 7 // 2, 'score': 2 ** -1, 'text': 'a' * 3, 'sizes': [0] * 3, 'info': {**{}, 'a': 1}}",
+		nodeDef + "return {'maybe': None, 'text': None, 'score': 1, 'count': 2, 'sizes': (1, 2), " +
+			"'any': {'a': [1, 'b']}}",
+		nodeDef + "return {'text': state['maybe'].anything, 'score': state['count'] * 1.5, " +
+			"'errors': [*state['errors'], 'a']}",
+		nodeDef + "return {'count': 7 // 2, 'score': 2 ** -1, 'text': 'a' * 3, 'sizes': [0] * 3, " +
+			"'info': {**{}, 'a': 1}}",
 		nodeDef + "return {'text': '%d' % 3, 'count': 1 if state['text'] else 0, 'score': round(1.5), 'errors': []}",
 		nodeDef + "return {'count': sum(state['sizes']), 'score': max(0.5, 1), 'text': state['text'] or 'x'}",
 		nodeDef + "def g():\n        return [1]\n    return {'sizes': g(), 'text': (lambda: 'a')()}",
@@ -262,10 +282,12 @@ func TestCodeWithoutMistakesIsNotReported(t *testing.T) {
 		nodeDef + "return dict(text='a')",
 		"from collections import Counter, OrderedDict, defaultdict\n" + nodeDef +
 			"return {'info': Counter('a'), 'any': OrderedDict(), 'errors': []}",
-		"from enum import Enum\nclass C(str, Enum):\n    A = 'a'\n" + nodeDef + "return {'text': C.A, 'info': {'c': C('a')}}",
+		"from enum import Enum\nclass C(str, Enum):\n    A = 'a'\n" + nodeDef + "return {'text': C.A, " +
+			"'info': {'c': C('a')}}",
 		"from decimal import Decimal\n" + nodeDef + "return {'score': float(Decimal('1') + 2)}",
 		"def f():\n    n = None\n    def g():\n        nonlocal n\n        n = {}\n    g()\n    return n['a']",
-		"cache = None\ndef node(state):\n    return {'text': cache['a']}\ndef load():\n    global cache\n    cache = {}",
+		"cache = None\ndef node(state):\n    return {'text': cache['a']}\ndef load():\n" +
+			"    global cache\n    cache = {}",
 		"x = 1\nx = 'a'\ny = x + 'b'",
 		"x = None\nif x:\n    print(x(1), x['a'], x + 1)",
 		"import os\nif 'HOME' in os.environ:\n    print(os.environ['HOME'])",
