@@ -72,6 +72,9 @@ func (a *App) Prune(ctx context.Context, req PruneRequest, why journal.Removal) 
 // retainEvery is how often old runs are looked for.
 const retainEvery = time.Hour
 
+// byRetention is the actor of removals by the configured retention, and its method.
+const byRetention = "retention"
+
 // retain removes old runs as the configuration says, until the context ends.
 func (a *App) retain(ctx context.Context, rt *environment) {
 	r := rt.settings.Retention
@@ -82,7 +85,8 @@ func (a *App) retain(ctx context.Context, rt *environment) {
 	defer tick.Stop()
 	for {
 		pruned, err := a.Prune(ctx, PruneRequest{OlderThan: r.OlderThan, Keep: int(r.Keep)}, journal.Removal{
-			At: journal.MillisOf(a.o.Now()), Why: "retention",
+			By: journal.Actor{User: byRetention, Method: byRetention}, At: journal.MillisOf(a.o.Now()),
+			Why: fmt.Sprintf("ended more than %s ago", r.OlderThan),
 		})
 		switch {
 		case ctx.Err() != nil:
