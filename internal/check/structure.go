@@ -66,7 +66,7 @@ func (c *checker) call(s *ir.Step, call ir.Call) {
 		for i := range s.Reads {
 			path := s.Reads[i].Path
 			name := path[strings.LastIndexByte(path, '.')+1:]
-			if name == path || len(s.Reads) == 1 && schema.property(name) == nil {
+			if name == path || len(s.Reads) == 1 && shape.property(name) == nil {
 				return // a whole namespace, or an object, may contain any key
 			}
 			given[name] = true
