@@ -413,7 +413,9 @@ func TestNextProcessContinuesFromACheckpoint(t *testing.T) {
 func TestCheckpointsThatDoNotFitAreIgnored(t *testing.T) {
 	for _, damage := range []func(text []byte) []byte{
 		func(text []byte) []byte { return text[:len(text)/2] },
-		func(text []byte) []byte { return []byte(strings.Replace(string(text), `"event":"`, `"event":"0`, 1)) },
+		func(text []byte) []byte {
+			return []byte(strings.NewReplacer(`"event":"`, `"event":"0`, "roses", "tulips").Replace(string(text)))
+		},
 		func([]byte) []byte { return []byte(`{"seq":1}`) },
 	} {
 		w := begin(t, "agentfile", `{"AGENT_INPUT":"roses"}`)
