@@ -2,7 +2,6 @@ package otel_test
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"os"
 	"path/filepath"
@@ -18,52 +17,52 @@ import (
 	"github.com/espalier-run/espalier/internal/report/reporttest"
 )
 
-// A Tracer that is saved and restored after each event of a run makes the same spans and measurements as one that is
-// not.
-func TestTracerCanBeSavedAnywhere(t *testing.T) {
-	for _, r := range reporttest.All(t) {
-		for _, content := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s content=%t", r.Name, content), func(t *testing.T) {
-				root := r.Appends[0].Run
-				begin := func() *otel.Tracer {
-					return otel.NewTracer(root, otel.TracerOptions{
-						Names: otel.FromEnvironment(variables{}.getenv).Names, Content: content,
-						Outline: func(string) (*report.Outline, error) { return report.NewOutline(r.Program), nil },
-					})
-				}
-				whole, pieces := begin(), begin()
-				saved := 0
-				for _, a := range r.Appends {
-					if a.Run != root {
-						continue
-					}
-					for _, e := range a.Events {
-						var want, got otel.Yield
-						if err := whole.Apply(&e, &want); err != nil {
-							t.Fatal(err)
-						}
-						if err := pieces.Apply(&e, &got); err != nil {
-							t.Fatal(err)
-						}
-						if diff := cmp.Diff(want, got, cmp.AllowUnexported(otel.Point{})); diff != "" {
-							t.Fatalf("event %d, %T: %s", e.Seq, e.Fact, diff)
-						}
-						raw, err := pieces.Save()
-						if err != nil {
-							t.Fatal(err)
-						}
-						pieces = begin()
-						if err := pieces.Restore(raw); err != nil {
-							t.Fatalf("after event %d, %T: %v", e.Seq, e.Fact, err)
-						}
-						saved++
-					}
-				}
-				if saved == 0 {
-					t.Error("nothing was saved")
-				}
+// savedAnywhere saves and restores a Tracer after each event of a stream. It has to make the same spans and measurements
+// as one that is not saved.
+func savedAnywhere(t *testing.T, p *ir.Program, root journal.RunID, events []journal.Event) {
+	t.Helper()
+	for _, content := range []bool{false, true} {
+		begin := func() *otel.Tracer {
+			return otel.NewTracer(root, otel.TracerOptions{
+				Names: otel.FromEnvironment(variables{}.getenv).Names, Content: content,
+				Outline: func(string) (*report.Outline, error) { return report.NewOutline(p), nil },
 			})
 		}
+		whole, pieces := begin(), begin()
+		for _, e := range events {
+			var want, got otel.Yield
+			if err := whole.Apply(&e, &want); err != nil {
+				t.Fatal(err)
+			}
+			if err := pieces.Apply(&e, &got); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got, cmp.AllowUnexported(otel.Point{})); diff != "" {
+				t.Fatalf("event %d, %T: %s", e.Seq, e.Fact, diff)
+			}
+			raw, err := pieces.Save()
+			if err != nil {
+				t.Fatal(err)
+			}
+			pieces = begin()
+			if err := pieces.Restore(raw); err != nil {
+				t.Fatalf("after event %d, %T: %v", e.Seq, e.Fact, err)
+			}
+		}
+	}
+}
+
+func TestTracerCanBeSavedAnywhere(t *testing.T) {
+	for _, r := range reporttest.All(t) {
+		t.Run(r.Name, func(t *testing.T) {
+			streams := map[journal.RunID][]journal.Event{}
+			for _, a := range r.Appends {
+				streams[a.Run] = append(streams[a.Run], a.Events...)
+			}
+			for run, events := range streams {
+				savedAnywhere(t, r.Program, run, events)
+			}
+		})
 	}
 }
 
