@@ -17,8 +17,8 @@ import (
 	"github.com/espalier-run/espalier/internal/report/reporttest"
 )
 
-// savedAnywhere saves and restores a Tracer after each event of a stream. It has to make the same spans and measurements
-// as one that is not saved.
+// savedAnywhere saves and restores a Tracer after each event of a stream. It has to make the same spans and
+// measurements as one that is not saved.
 func savedAnywhere(t *testing.T, p *ir.Program, root journal.RunID, events []journal.Event) {
 	t.Helper()
 	for _, content := range []bool{false, true} {
