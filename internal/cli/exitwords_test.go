@@ -333,3 +333,14 @@ func TestRunShowsItsIDOnATerminal(t *testing.T) {
 		t.Error(stderr.String())
 	}
 }
+
+// The JSON of a run that was not started names what is missing.
+func TestJSONNamesWhatARunLacks(t *testing.T) {
+	p := newJSONProject(t)
+	code, out, _ := p.try("run", "gated.md", "--json")
+	var result struct{ Outcome, Error string }
+	if err := json.Unmarshal([]byte(out), &result); err != nil || code != 6 || result.Outcome != "not_ready" ||
+		result.Error != "the models are not ready: no model is named, and none is configured" {
+		t.Errorf("exit code %d, %v: %s", code, err, out)
+	}
+}
