@@ -272,7 +272,7 @@ func (a *App) startForEvent(
 	} else if err := a.startMapped(ctx, d, id, e, RunOptions{Simulate: d.settings.Simulate}, by); err == nil {
 		started = true
 	} else if lasting(err) {
-		problem = a.Redact(reason(err))
+		problem = a.Redact(Summary(err))
 	} else {
 		return false, "", err
 	}

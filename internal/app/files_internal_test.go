@@ -32,7 +32,12 @@ func TestReasonNamesWhatIsMissing(t *testing.T) {
 	e := &Error{Message: "the models are not ready:", Missing: []MissingDependency{
 		{Trouble: registry.Trouble{Message: "OPENAI_API_KEY is not set"}},
 	}}
-	if got, want := reason(e), "the models are not ready: OPENAI_API_KEY is not set"; got != want {
+	if got, want := Summary(e), "the models are not ready: OPENAI_API_KEY is not set"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	e = fail(NotReady, NeedsConsent, "the workflow runs commands, which needs your consent:\n  make: ls")
+	e.Commands = []Command{{Step: "make", Text: "ls"}}
+	if got, want := Summary(e), "the workflow runs commands, which needs your consent: make: ls"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

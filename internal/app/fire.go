@@ -129,8 +129,8 @@ func (s *triggerService) fire(ctx context.Context, d *workflowTrigger) (time.Tim
 			case err == nil:
 				state.Active = append(state.Active, f.Run)
 			case lasting(err):
-				next.Miss(f.At, s.app.Redact(reason(err)))
-				s.app.o.Notify(Notice{Text: "Trigger " + d.id + " started no run: " + s.app.Redact(reason(err))})
+				next.Miss(f.At, s.app.Redact(Summary(err)))
+				s.app.o.Notify(Notice{Text: "Trigger " + d.id + " started no run: " + s.app.Redact(Summary(err))})
 			default:
 				return time.Time{}, err
 			}

@@ -493,15 +493,20 @@ func triggerActor(d *workflowTrigger) journal.Actor {
 	return journal.Actor{User: d.id, Method: ByTrigger}
 }
 
-// reason returns an error in one line, with everything that a run lacks.
-func reason(err error) string {
+// Summary returns an error in one line, with everything that a run lacks.
+func Summary(err error) string {
 	first, _, _ := strings.Cut(err.Error(), "\n")
-	if own, ok := errors.AsType[*Error](err); ok && len(own.Missing) > 0 {
+	if own, ok := errors.AsType[*Error](err); ok {
 		var missing []string
 		for _, m := range own.Missing {
 			missing = append(missing, m.Message)
 		}
-		first += " " + strings.Join(missing, "; ")
+		for _, c := range own.Commands {
+			missing = append(missing, c.String())
+		}
+		if len(missing) > 0 {
+			first += " " + strings.Join(missing, "; ")
+		}
 	}
 	return cmp.Or(first, "unknown")
 }

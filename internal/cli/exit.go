@@ -106,7 +106,12 @@ func (a *invocation) writeFailure(err error, code int) {
 			out.Outcome = api.StoreLost
 		}
 	}
-	out.Error = a.message
+	if out.Error = a.message; failed != nil && len(failed.Missing) > 0 {
+		out.Error = app.Summary(failed)
+		if a.opened != nil {
+			out.Error = a.opened.Redact(out.Error)
+		}
+	}
 	_ = a.writeResult(out) // the exit code is that of the first error
 }
 

@@ -253,12 +253,17 @@ func (a *invocation) removeRuns(names []string, dryRun bool, removal journal.Rem
 		}
 		if dryRun {
 			a.note("Run %s would be removed.", short(run.ID))
-			continue
+		} else {
+			if err := a.app().Remove(ctx, run.ID, removal); err != nil {
+				return err
+			}
+			a.note("Run %s is removed.", short(run.ID))
 		}
-		if err := a.app().Remove(ctx, run.ID, removal); err != nil {
-			return err
+		if a.json {
+			if err := a.writeRuns([]app.Run{*run}); err != nil {
+				return err
+			}
 		}
-		a.note("Run %s is removed.", short(run.ID))
 	}
 	return nil
 }

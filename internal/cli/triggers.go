@@ -158,7 +158,7 @@ func (a *invocation) triggersPause(use, short string, paused bool) *cobra.Comman
 }
 
 func (a *invocation) triggersRun() *cobra.Command {
-	return a.jsonFlag(&cobra.Command{
+	return a.resultFlag(&cobra.Command{
 		Use:   "run TRIGGER [--json]",
 		Short: "Start a run as a trigger does, now",
 		Long: `Start a run with the input and the settings of a trigger, also if the trigger is

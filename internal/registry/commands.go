@@ -178,5 +178,10 @@ func (t *Tools) Unconfined(p *ir.Program) []string {
 // executions keeps the records that other programs look for beside what runs
 // have produced.
 func (r *Runtime) executions() *execution.Writer {
-	return execution.New(execution.Options{Root: filepath.Dir(r.dir), Source: r.Store, Program: r.Program})
+	return execution.New(execution.Options{
+		Root: filepath.Dir(r.dir), Dir: r.executionDir(), Source: r.Store, Program: r.Program,
+	})
 }
+
+// executionDir has checkpoints of these records.
+func (r *Runtime) executionDir() string { return filepath.Join(r.records(), "executions") }

@@ -318,6 +318,7 @@ func (r *Runtime) RemoveFiles(ids ...journal.RunID) error {
 	for _, id := range ids {
 		errs = append(errs, r.Transcripts.Remove(id), r.Audits.Remove(id))
 		otel.Forget(r.telemetryDir(), id)
+		execution.Forget(r.executionDir(), id)
 		errs = append(errs, os.RemoveAll(r.RunDir(id)))
 	}
 	return errors.Join(errs...)

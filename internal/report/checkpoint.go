@@ -276,6 +276,28 @@ func ReadCheckpoint(
 	return nil, nil
 }
 
+// NewCheckpoint returns a checkpoint of a reader whose state includes everything up to an event.
+func NewCheckpoint(last *journal.Event, state []byte) (*Checkpoint, error) {
+	hash, err := eventHash(last)
+	return &Checkpoint{Seq: last.Seq, Event: hash, State: state}, err
+}
+
+// Write replaces a checkpoint file, and returns its size. A crash may cut the new
+// file off, or lose it: then the run is read from its start.
+func (c *Checkpoint) Write(path string) (size int, err error) {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return 0, err
+	}
+	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
+		return 0, err
+	}
+	return len(text), os.Rename(path+".new", path)
+}
+
+// CheckpointEvents is a distance of checkpoints that is read in some milliseconds.
+const CheckpointEvents = 1024
+
 // Checkpointer is a Projector that can be saved and restored.
 type Checkpointer interface {
 	Save() ([]byte, error)
@@ -287,9 +309,6 @@ type Checkpointer interface {
 // before the next one: all checkpoints together cost a constant share of what is
 // written anyway.
 const checkpointShare = 4
-
-// defaultCheckpointEvents is a distance of checkpoints that is read in some milliseconds.
-const defaultCheckpointEvents = 1024
 
 // CheckpointPath returns the file of a run's checkpoint.
 func (w *Writer) CheckpointPath(run journal.RunID) (string, error) {
@@ -328,27 +347,20 @@ func (w *Writer) saveCheckpoint(s *stream, p Checkpointer) error {
 	if err != nil {
 		return err
 	}
-	c := Checkpoint{Seq: s.seq, State: state, Files: make(map[journal.RunID]int64, len(s.files))}
-	if c.Event, err = eventHash(&s.last); err != nil {
-		return err
-	}
-	for id, f := range s.files {
-		c.Files[id] = f.offset
-	}
-	text, err := json.Marshal(c)
+	c, err := NewCheckpoint(&s.last, state)
 	if err != nil {
 		return err
 	}
-	s.savedSize = len(text)
+	c.Files = make(map[journal.RunID]int64, len(s.files))
+	for id, f := range s.files {
+		c.Files[id] = f.offset
+	}
 	path, err := w.CheckpointPath(s.Run)
 	if err != nil {
 		return err
 	}
-	// A crash may cut the new file off, or lose it: then the run is read from its start.
-	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
+	s.savedSize, err = c.Write(path)
+	return err
 }
 
 // restore continues a new stream at its checkpoint, if it has one.

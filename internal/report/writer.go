@@ -175,7 +175,7 @@ func NewWriter(o WriterOptions) *Writer {
 		o.Now = time.Now
 	}
 	if o.CheckpointEvents == 0 {
-		o.CheckpointEvents = defaultCheckpointEvents
+		o.CheckpointEvents = CheckpointEvents
 	}
 	return &Writer{
 		o: o, runs: map[journal.RunID]*stream{}, open: map[*file]struct{}{},

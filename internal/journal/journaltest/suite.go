@@ -26,6 +26,8 @@ type Subject struct {
 	// Join makes the process of an owner alive, and Leave dead, in the eyes of a
 	// store; nil if Processes is all that the store asks.
 	Join, Leave func(t testing.TB, s journal.Store, o journal.Owner)
+	// Owner returns the name under which the process of a Store owns runs; nil if a process may have any name.
+	Owner func(s journal.Store) journal.Owner
 	// Shared says that several Stores can be open on one dir.
 	Shared bool
 	// Durable says that opening again finds what was there.
@@ -99,6 +101,21 @@ func (g *group) leave(t testing.TB, o journal.Owner) {
 	}
 }
 
+// process returns the store as another process has it, and the owner that this process is.
+func (g *group) process(t testing.TB, name string) (*group, journal.Owner) {
+	t.Helper()
+	other, me := *g, journal.Owner(name)
+	if g.subject.Shared {
+		other.Store = g.subject.Open(t, g.dir, g.processes)
+		t.Cleanup(func() { other.Close() })
+	}
+	if g.subject.Owner != nil {
+		return &other, g.subject.Owner(other.Store)
+	}
+	other.join(t, me)
+	return &other, me
+}
+
 // Run runs the suite.
 func Run(t *testing.T, subject Subject) {
 	type promise struct {
@@ -141,6 +158,7 @@ func Run(t *testing.T, subject Subject) {
 		{"done is never called by Append", doneElsewhere},
 		{"one of many racing appends wins", racing},
 		{"one of many racing claims wins", racingClaims},
+		{"claims are linearizable", linearizableClaims},
 		{"cancellation", cancellation},
 		{"big batches", bigBatches},
 		{"text with NUL and invalid UTF-8", anyText},

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/journaltest"
@@ -45,8 +46,10 @@ func openURL(t testing.TB, url string, o postgres.Options) *postgres.Store {
 func subject() journaltest.Subject {
 	return journaltest.Subject{
 		Open: func(t testing.TB, dir string, _ *journaltest.Processes) journal.Store {
-			return openURL(t, asRole(t, schemaOf(dir)), postgres.Options{})
+			// The suite decides when a process dies.
+			return openURL(t, asRole(t, schemaOf(dir)), postgres.Options{Lease: time.Hour})
 		},
+		Owner: func(s journal.Store) journal.Owner { return s.(*postgres.Store).ID() },
 		Join: func(t testing.TB, s journal.Store, o journal.Owner) {
 			postgres.Join(t, s.(*postgres.Store), o)
 		},

@@ -104,7 +104,7 @@ func TestTotalsEqualThePlan(t *testing.T) {
 		for line := range strings.Lines(objects.String()) {
 			var end struct {
 				Event         console.Event
-				Parent        string
+				Parent        string `json:"parent_run_id"`
 				Steps, Tokens int64
 			}
 			if err := json.Unmarshal([]byte(line), &end); err != nil {

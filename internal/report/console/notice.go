@@ -60,16 +60,16 @@ const (
 // Notice is one thing that happened. Its JSON is a line of the --json output, without empty fields.
 type Notice struct {
 	Seq       journal.Seq     `json:"seq"` // in the journal
-	At        Time            `json:"at"`
-	Run       journal.RunID   `json:"run"`
-	Parent    journal.RunID   `json:"parent,omitempty"` // of a child run
+	At        Time            `json:"timestamp"`
+	Run       journal.RunID   `json:"run_id"`
+	Parent    journal.RunID   `json:"parent_run_id,omitempty"` // of a child run
 	Event     Event           `json:"event"`
 	Path      string          `json:"path,omitempty"`
 	Iteration int             `json:"iteration,omitempty"`
 	Name      string          `json:"name,omitempty"` // of the workflow
 	Kind      string          `json:"kind,omitempty"` // of the step
 	Agent     string          `json:"agent,omitempty"`
-	Child     journal.RunID   `json:"child,omitempty"` // that the step calls
+	Child     journal.RunID   `json:"child_run_id,omitempty"` // that the step calls
 	Outcome   journal.Outcome `json:"outcome,omitempty"`
 	Reason    string          `json:"reason,omitempty"`
 	Error     string          `json:"error,omitempty"`
@@ -103,7 +103,7 @@ type Notice struct {
 	Note         string       `json:"note,omitempty"`
 	Variable     string       `json:"variable,omitempty"`
 	// From is the run that this one continues, at Step.
-	From journal.RunID `json:"from,omitempty"`
+	From journal.RunID `json:"from_run_id,omitempty"`
 
 	place   string         // path with the calling steps and the iteration
 	root    journal.RunID  // the run that commands name

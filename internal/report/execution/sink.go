@@ -27,7 +27,9 @@ const FileName = "execution-state.json"
 
 // Options configure a Writer.
 type Options struct {
-	Root    string // of the project
+	Root string // of the project
+	// Dir is the folder of checkpoints, from which another process continues a long run; empty for none.
+	Dir     string
 	Source  journal.Reader
 	Program func(ctx context.Context, definition string) (*ir.Program, error)
 }
@@ -93,6 +95,8 @@ type record struct {
 	State
 	in     *report.Interpreter
 	seen   journal.Seq
+	last   journal.Event // the one with the number seen
+	saved  journal.Seq   // of the checkpoint
 	over   bool
 	dir    string        // of the run's outputs, relative to the root
 	staged string        // folder of the workflow that the run generates
@@ -184,7 +188,13 @@ func (w *Writer) load(ctx context.Context, run journal.RunID) (r *record, err er
 	if err != nil || entry.Format != format {
 		return nil, err
 	}
-	for e, err := range w.Source.Events(ctx, run, 0) {
+	after := journal.Seq(0)
+	if r, err = w.restore(ctx, run); err != nil {
+		return nil, err
+	} else if r != nil {
+		after = r.seen
+	}
+	for e, err := range w.Source.Events(ctx, run, after) {
 		if err != nil {
 			return nil, err
 		}
@@ -209,7 +219,7 @@ func (r *record) follow(events []journal.Event) (news bool, err error) {
 			if err := r.apply(r.in, e); err != nil {
 				return news, err
 			}
-			r.seen, news = e.Seq, true
+			r.seen, r.last, news = e.Seq, *e, true
 		}
 	}
 	return news, nil
@@ -445,10 +455,83 @@ func (w *Writer) write(r *record) error {
 	if err := protected.WriteFile(root, path.Join(r.dir, FileName), b.Bytes(), modes); err != nil {
 		return err
 	}
+	w.checkpoint(r)
 	if r.staged == "" {
 		return nil
 	}
 	return r.generation()
+}
+
+// savedRecord is the state of a checkpoint.
+type savedRecord struct {
+	State  State           `json:"state"`
+	Dir    string          `json:"dir"`
+	Staged string          `json:"staged,omitempty"`
+	Before journal.RunID   `json:"before,omitempty"`
+	Open   json.RawMessage `json:"open"` // what the interpreter has open
+}
+
+func checkpointPath(dir string, run journal.RunID) string {
+	return filepath.Join(dir, string(run)+".checkpoint")
+}
+
+// Forget removes the checkpoint of a run from the folder of a Writer.
+func Forget(dir string, run journal.RunID) {
+	if filepath.IsLocal(string(run)) {
+		os.Remove(checkpointPath(dir, run)) // there may be none
+	}
+}
+
+// checkpoint saves a record, if that is due. A run that is over needs none. That it cannot be saved costs time later
+// and is no error.
+func (w *Writer) checkpoint(r *record) {
+	switch {
+	case w.Dir == "" || !filepath.IsLocal(r.Run):
+	case r.over:
+		Forget(w.Dir, journal.RunID(r.Run))
+	case r.seen-r.saved >= report.CheckpointEvents:
+		r.saved = r.seen // also after an error: not at each event
+		_ = w.save(r)
+	}
+}
+
+func (w *Writer) save(r *record) error {
+	open, err := r.in.Save(report.ReaderData{})
+	if err != nil {
+		return err
+	}
+	state, err := json.Marshal(savedRecord{State: r.State, Dir: r.dir, Staged: r.staged, Before: r.before, Open: open})
+	if err != nil {
+		return err
+	}
+	c, err := report.NewCheckpoint(&r.last, state)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(w.Dir, 0o700); err != nil {
+		return err
+	}
+	_, err = c.Write(checkpointPath(w.Dir, journal.RunID(r.Run)))
+	return err
+}
+
+// restore returns the record of a run as its checkpoint has it; nil if there is none that fits.
+func (w *Writer) restore(ctx context.Context, run journal.RunID) (*record, error) {
+	if w.Dir == "" || !filepath.IsLocal(string(run)) {
+		return nil, nil
+	}
+	c, err := report.ReadCheckpoint(ctx, checkpointPath(w.Dir, run), w.Source, run)
+	if err != nil || c == nil {
+		return nil, err
+	}
+	var saved savedRecord
+	in := report.NewInterpreter(run, nil)
+	if json.Unmarshal(c.State, &saved) != nil || in.Restore(saved.Open, report.ReaderData{}) != nil {
+		return nil, nil
+	}
+	return &record{
+		State: saved.State, in: in, seen: c.Seq, saved: c.Seq, dir: saved.Dir, staged: saved.Staged, before: saved.Before,
+	}, nil
 }
 
 // generation updates the manifest of the workflow that the run generates.

@@ -7,8 +7,12 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -340,5 +344,96 @@ func TestRecordStaysInTheProject(t *testing.T) {
 	}
 	if made, err := os.ReadDir(outside); err != nil || len(made) > 0 {
 		t.Errorf("%v, %v", made, err)
+	}
+}
+
+// counted is a reader that counts the events that are read from it.
+type counted struct {
+	journal.Reader
+	n int
+}
+
+func (c *counted) Events(ctx context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error] {
+	return func(yield func(journal.Event, error) bool) {
+		for e, err := range c.Reader.Events(ctx, run, after) {
+			if c.n++; !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// addAttempts adds failed attempts of a step, in appends of fifty.
+func (w *world) addAttempts(step string, n int) {
+	w.t.Helper()
+	var facts []journal.Fact
+	for i := range n {
+		one := journal.Work{Place: journal.Place{Step: step}, Attempt: i}
+		facts = append(
+			facts, journal.TaskStarted{Work: one}, journal.TaskEnded{Work: one, Outcome: "failed", Class: "tool"},
+		)
+	}
+	for some := range slices.Chunk(facts, 100) {
+		w.add(some...)
+	}
+}
+
+// Another process continues the record of a long run from a checkpoint. It does not read the run from its start, and
+// the record is the same. A run that is over has no checkpoint.
+func TestNextProcessContinuesFromACheckpoint(t *testing.T) {
+	w := begin(t, "agentfile", `{"AGENT_INPUT":"roses"}`)
+	dir := t.TempDir()
+	source := &counted{Reader: w.store}
+	w.writer = execution.New(execution.Options{Root: w.root, Dir: dir, Source: source, Program: program})
+	const rounds = 2000
+	w.add(journal.TaskStarted{Work: work("one")}, journal.TaskEnded{Work: work("one"), Outcome: "ok", Final: true})
+	w.addAttempts("two", rounds)
+	// The process dies, and the next one reads what follows the checkpoint.
+	source.n = 0
+	w.writer = execution.New(execution.Options{Root: w.root, Dir: dir, Source: source, Program: program})
+	w.add(journal.TaskStarted{Work: journal.Work{Place: journal.Place{Step: "two"}, Attempt: rounds}})
+	if source.n > 1200 {
+		t.Errorf("%d of %d events are read", source.n, w.seq)
+	}
+	got := w.state()
+	w.writer = execution.New(execution.Options{Root: w.root, Source: w.store, Program: program})
+	w.add(journal.BudgetWait{Work: journal.Work{Place: journal.Place{Step: "two"}, Attempt: rounds}})
+	if diff := cmp.Diff(w.state(), got); diff != "" || got.Steps[0].Status != "completed" ||
+		got.Steps[1].Status != "in_progress" {
+		t.Errorf("%+v, the record from the start differs: %s", got, diff)
+	}
+	w.writer = execution.New(execution.Options{Root: w.root, Dir: dir, Source: source, Program: program})
+	w.add(journal.RunFinished{Outcome: "ok"})
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 || w.state().Status != "completed" {
+		t.Errorf("left are %v, %v; the record is %+v", left, err, w.state())
+	}
+}
+
+// A checkpoint of another history, or one that a crash has cut off, is not used.
+func TestCheckpointsThatDoNotFitAreIgnored(t *testing.T) {
+	for _, damage := range []func(text []byte) []byte{
+		func(text []byte) []byte { return text[:len(text)/2] },
+		func(text []byte) []byte {
+			return []byte(strings.NewReplacer(`"event":"`, `"event":"0`, "roses", "tulips").Replace(string(text)))
+		},
+		func([]byte) []byte { return []byte(`{"seq":1}`) },
+	} {
+		w := begin(t, "agentfile", `{"AGENT_INPUT":"roses"}`)
+		dir := t.TempDir()
+		w.writer = execution.New(execution.Options{Root: w.root, Dir: dir, Source: w.store, Program: program})
+		w.addAttempts("one", 600)
+		path := filepath.Join(dir, "r.checkpoint")
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, damage(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.writer = execution.New(execution.Options{Root: w.root, Dir: dir, Source: w.store, Program: program})
+		w.add(journal.TaskStarted{Work: work("two")})
+		if s := w.state(); s.Input != "roses" || len(s.Steps) != 2 || s.Steps[1].Status != "in_progress" {
+			t.Errorf("%+v", s)
+		}
 	}
 }

@@ -78,6 +78,13 @@ func isName(run journal.RunID) bool {
 
 func (l *ledger) path(run journal.RunID) string { return filepath.Join(l.dir, string(run)) }
 
+// checkpoint returns the file of a run's checkpoint. No run has such a name.
+func (l *ledger) checkpoint(run journal.RunID) string { return checkpointIn(l.dir, run) }
+
+func checkpointIn(dir string, run journal.RunID) string {
+	return filepath.Join(dir, "."+string(run)+".checkpoint")
+}
+
 // mine returns the folder of what this process owes.
 func (l *ledger) mine() string { return filepath.Join(l.dir, owed, string(l.me)) }
 
@@ -198,5 +205,6 @@ func Forget(dir string, run journal.RunID) {
 	for _, owner := range owners {
 		os.Remove(filepath.Join(dir, owed, owner.Name(), string(run)))
 	}
+	os.Remove(checkpointIn(dir, run)) // it may have none
 	os.Remove(filepath.Join(dir, string(run)))
 }

@@ -76,6 +76,8 @@ type stream struct {
 	run      journal.RunID
 	tracer   *Tracer     // nil when the run is over
 	seq      journal.Seq // of the last event that was read
+	last     journal.Event
+	kept     journal.Seq // of the last checkpoint
 	done     cursor
 	saved    cursor
 	sampled  bool
@@ -411,7 +413,7 @@ func (x *Exporter) read(run journal.RunID) (whole bool, err error) {
 		if err := s.tracer.Apply(&e, &out); err != nil {
 			return false, &brokenError{run, err}
 		}
-		s.seq = e.Seq
+		s.seq, s.last = e.Seq, e
 		if _, over := e.Fact.(journal.RunFinished); over {
 			s.finished = true
 		}
@@ -448,7 +450,16 @@ func (x *Exporter) open(run journal.RunID) (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.tracer = NewTracer(run, TracerOptions{
+	s.tracer = x.newTracer(run)
+	if err := x.restore(s); err != nil {
+		return nil, err
+	}
+	x.streams[run] = s
+	return s, nil
+}
+
+func (x *Exporter) newTracer(run journal.RunID) *Tracer {
+	return NewTracer(run, TracerOptions{
 		Names: x.o.Settings.Names, Content: x.o.Settings.Content, MaxBytes: x.o.Settings.MaxBytes, Origin: x.o.Origin,
 		Outline: func(definition string) (*report.Outline, error) {
 			p, err := x.o.Program(context.Background(), definition)
@@ -458,8 +469,6 @@ func (x *Exporter) open(run journal.RunID) (*stream, error) {
 			return report.NewOutline(p), nil
 		},
 	})
-	x.streams[run] = s
-	return s, nil
 }
 
 // sendSpans sends the waiting spans in batches.
@@ -552,6 +561,7 @@ func (x *Exporter) settle() {
 				s.saved = s.done
 			}
 		}
+		x.keep(s)
 	}
 	if len(x.streams) > maxStreams {
 		for run, s := range x.streams {

@@ -102,6 +102,7 @@ func TestSpansInsideATask(t *testing.T) {
 		Name: "inside", Program: p,
 		Appends: []journal.Appended{{Pos: 1, Run: reporttest.Run, Events: events}},
 	}
+	savedAnywhere(t, p, reporttest.Run, events)
 	c := export(t, r, nil, nil)
 	golden(t, filepath.Join("testdata", "inside.txt"),
 		[]byte(reporttest.Tree(c.Spans(), formatSpan)+metrics(c.Metrics())))
@@ -147,6 +148,7 @@ func TestTraceParentLeadsToTheToolCall(t *testing.T) {
 	use := journal.ToolUse{Name: "search", CallID: "t"}
 	tracer := otel.NewTracer(root, otel.TracerOptions{})
 	var out otel.Yield
+	var events []journal.Event
 	for i, f := range []journal.Fact{
 		journal.RunStarted{Name: "nodes"},
 		journal.TaskStarted{Work: work, Kind: "node"},
@@ -158,11 +160,12 @@ func TestTraceParentLeadsToTheToolCall(t *testing.T) {
 		journal.TaskEnded{Work: work, Outcome: "ok", Final: true},
 		journal.RunFinished{Outcome: "ok"},
 	} {
-		if err := tracer.Apply(&journal.Event{Seq: journal.Seq(i + 1), At: journal.Millis(i), Fact: f},
-			&out); err != nil {
+		events = append(events, journal.Event{Seq: journal.Seq(i + 1), At: journal.Millis(i), Fact: f})
+		if err := tracer.Apply(&events[i], &out); err != nil {
 			t.Fatal(err)
 		}
 	}
+	savedAnywhere(t, &ir.Program{Name: "nodes", Blocks: []ir.Block{{Steps: []ir.Step{{ID: "node"}}}}}, root, events)
 	var spans []otel.SpanID
 	for _, s := range out.Spans {
 		if s.Name == "execute_tool search" {

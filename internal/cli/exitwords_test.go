@@ -1,0 +1,346 @@
+//go:build unix
+
+package cli_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/espalier-run/espalier/internal/cli"
+)
+
+// The runs of a jsonProject.
+const (
+	waitingRun  = "a0000000-0000-4000-8000-000000000000"
+	pausedRun   = "b0000000-0000-4000-8000-000000000000"
+	finishedRun = "c0000000-0000-4000-8000-000000000000"
+	queuedRun   = "d0000000-0000-4000-8000-000000000000"
+	sleepingRun = "e0000000-0000-4000-8000-000000000000"
+	runningRun  = "f0000000-0000-4000-8000-000000000000"
+	doubtfulRun = "10000000-0000-4000-8000-000000000000" // it was interrupted twice during a command
+	parkedRun   = "20000000-0000-4000-8000-000000000000" // approved, and then left to another process
+	newRun      = "30000000-0000-4000-8000-000000000000" // does not exist
+)
+
+// sleepingFlow waits for an hour.
+const sleepingFlow = `name: sleeping
+states:
+  initial: nap
+  nap: {type: step, command: "false", retry: {max_attempts: 2, initial_delay: 1h}, on_success: done, on_failure: done}
+  done: {type: terminal}
+`
+
+// runningFlow executes a command that lasts.
+const runningFlow = `name: running
+states:
+  initial: work
+  work: {type: step, command: "sleep 600", on_success: done, on_failure: done}
+  done: {type: terminal}
+`
+
+// scheduledFlow runs every morning.
+var scheduledFlow = strings.Replace(
+	readOnlyFlow, "name: gated\n", "name: scheduled\ntriggers:\n  schedule: \"0 6 * * *\"\n  on_demand: true\n", 1,
+)
+
+// jsonCommands are arguments for each command that has --json.
+var jsonCommands = map[string][][]string{
+	"run": {
+		{"gated.md", "--simulate", "--run-id", newRun},
+		{"gated.md", "--simulate", "--run-id", newRun},
+		{"gated.md"},
+		{"gated.md", "--simulate", "--follow"},
+		{"missing.md"},
+	},
+	"approve": {{newRun, "--no-continue"}, {finishedRun}}, "reject": {{finishedRun}},
+	"pause": {{finishedRun}, {newRun}}, "cancel": {{finishedRun}, {newRun}},
+	"edit": {{pausedRun, "state.draft=2"}}, "signal": {{waitingRun, "go"}, {finishedRun, "go"}},
+	"resume": {{finishedRun}, {finishedRun, "--from", "publish", "--follow"}},
+	"status": {
+		{waitingRun}, {pausedRun}, {finishedRun}, {queuedRun}, {sleepingRun}, {runningRun}, {waitingRun, "--step", "draft"},
+	},
+	"runs": {{}}, "output": {{finishedRun}}, "runs rm": {{finishedRun, "--dry-run"}, {"--keep", "0", "--dry-run"}},
+	"audit": {{finishedRun}}, "audit verify": {{finishedRun}}, "transcript": {{finishedRun}}, "store check": {{}},
+	"graph": {{waitingRun}, {"gated.md"}}, "show": {{"gated.md"}, {"scheduled.md"}}, "cost": {{"gated.md"}},
+	"create": {{"tidy", "Tidy the folder", "--simulate"}}, "doctor": {{}}, "explain": {{}}, "expr": {{"1 + 1"}},
+	"init": {{}}, "list": {{}}, "memory": {{}}, "new": {{"fresh"}}, "schema": {{"awf"}}, "setup-ide": {{}}, "tools": {{}},
+	"triggers list": {{}}, "triggers next": {{"scheduled.md"}}, "triggers pause": {{"scheduled.md"}},
+	"triggers resume": {{"scheduled.md"}}, "triggers run": {{"scheduled.md"}}, "trust": {{}},
+	"user add": {{"eva", "--role", "viewer", "--expires", "9d"}}, "user token": {{"eva"}}, "user list": {{}},
+	"validate": {{"gated.md"}}, "version": {{}}, "workers": {{}},
+}
+
+// otherJSON are commands whose JSON is not ours to name, or that do not end by themselves.
+var otherJSON = map[string]string{
+	"promote":       "prints the manifest of an Agentfile workflow, whose fields the format defines",
+	"drift":         "compares with a server",
+	"store migrate": "needs another store",
+	"serve":         "prints the address and serves until it is interrupted",
+}
+
+// timeNames are the names of times. An event has a timestamp; a scheduled time has "at".
+var timeNames = []string{
+	"timestamp", "started", "updated", "finished", "wakes", "at", "next", "until", "since", "last_seen", "created",
+	"expires",
+	"decided_at", // part of the value of a gate, which the format defines
+}
+
+// runNames are the names of ids of runs. The audit log calls the root run a trace.
+var runNames = []string{"run_id", "parent_run_id", "root_run_id", "child_run_id", "from_run_id", "trace_id"}
+
+var (
+	runLike  = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
+	timeLike = regexp.MustCompile(`^\d{4}-\d\d-\d\d`)
+)
+
+// wrongForms returns what is wrong with the names and times in a JSON value. times counts times by name.
+func wrongForms(name string, value any, times map[string]int) (wrong []string) {
+	switch x := value.(type) {
+	case map[string]any:
+		for key, v := range x {
+			if key == "shown" {
+				continue // what the digest of a decision covers: earlier digests would not verify with other names
+			}
+			wrong = append(wrong, wrongForms(key, v, times)...)
+		}
+	case []any:
+		for _, v := range x {
+			wrong = append(wrong, wrongForms(name, v, times)...)
+		}
+	case float64:
+		if x > 1.5e9 && x < 4e9 || x > 1.5e12 && x < 4e12 {
+			wrong = append(wrong, fmt.Sprintf("%s is the time %.0f as a number", name, x))
+		}
+	case string:
+		switch isRun := slices.Contains(runNames, name); {
+		case runLike.MatchString(x) != isRun:
+			wrong = append(wrong, fmt.Sprintf("%s is %q", name, x))
+		case isRun:
+			times["run_id"]++
+		}
+		if timeLike.MatchString(x) {
+			times[name]++
+			_, err := time.Parse(time.RFC3339Nano, x)
+			if err != nil || !strings.HasSuffix(x, "Z") || !slices.Contains(timeNames, name) {
+				wrong = append(wrong, fmt.Sprintf("%s is %q", name, x))
+			}
+		}
+	}
+	return wrong
+}
+
+// jsonProject is a project with a run in each state.
+type jsonProject struct {
+	*testing.T
+	dir  string
+	stop func() // ends the run that is running
+}
+
+func (p *jsonProject) world(stdout, stderr io.Writer, signals *cli.Signals) cli.World {
+	return cli.World{
+		Stdin: strings.NewReader(""), Stdout: stdout, Stderr: stderr, Dir: p.dir, Signals: signals,
+		Getenv: func(name string) string { return map[string]string{"HOME": p.dir, "PATH": os.Getenv("PATH")}[name] },
+	}
+}
+
+func (p *jsonProject) try(args ...string) (code int, out, said string) {
+	var stdout, stderr bytes.Buffer
+	code = cli.Main(p.world(&stdout, &stderr, nil), args)
+	return code, stdout.String(), stderr.String()
+}
+
+func (p *jsonProject) must(want int, args ...string) {
+	p.Helper()
+	if code, out, said := p.try(args...); code != want {
+		p.Fatalf("%s: exit code %d\n%s%s", strings.Join(args, " "), code, out, said)
+	}
+}
+
+// state returns the state of a run as status has it.
+func (p *jsonProject) state(run string) string {
+	p.Helper()
+	var status struct{ State string }
+	if code, out, said := p.try("status", run, "--json"); code == 0 {
+		if err := json.Unmarshal([]byte(out), &status); err != nil {
+			p.Fatalf("%v: %s%s", err, out, said)
+		}
+	}
+	return status.State
+}
+
+// drive starts a run in the background and waits until it is in a state. The returned function interrupts it.
+func (p *jsonProject) drive(state, run string, args ...string) (stop func()) {
+	p.Helper()
+	signals, ended := cli.NewSignals(), make(chan struct{})
+	var said bytes.Buffer
+	go func() {
+		defer close(ended)
+		cli.Main(p.world(io.Discard, &said, signals), append([]string{"run", "--run-id", run}, args...))
+	}()
+	stop = sync.OnceFunc(func() {
+		for {
+			select {
+			case <-ended:
+				return
+			case <-time.After(10 * time.Millisecond):
+				signals.Deliver(os.Interrupt)
+			}
+		}
+	})
+	p.Cleanup(stop)
+	for end := time.Now().Add(30 * time.Second); p.state(run) != state; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			stop()
+			p.Fatalf("the run is %q, not %s: %s", p.state(run), state, &said)
+		}
+	}
+	return stop
+}
+
+func newJSONProject(t *testing.T) *jsonProject {
+	p := &jsonProject{T: t, dir: t.TempDir()}
+	if err := errors.Join(
+		os.Mkdir(filepath.Join(p.dir, ".espalier"), 0o700),
+		os.WriteFile(filepath.Join(p.dir, "gated.md"), []byte(readOnlyFlow), 0o600),
+		os.WriteFile(filepath.Join(p.dir, "broken.md"), []byte(strings.ReplaceAll(readOnlyFlow, "transform", "x")), 0o600),
+		os.WriteFile(filepath.Join(p.dir, "scheduled.md"), []byte(scheduledFlow), 0o600),
+		os.WriteFile(filepath.Join(p.dir, "sleeping.yaml"), []byte(sleepingFlow), 0o600),
+		os.WriteFile(filepath.Join(p.dir, "running.yaml"), []byte(runningFlow), 0o600),
+	); err != nil {
+		t.Fatal(err)
+	}
+	p.must(0, "run", "gated.md", "--simulate", "--detach", "--run-id", queuedRun)
+	p.must(4, "run", "gated.md", "--simulate", "--run-id", waitingRun)
+	p.must(4, "run", "gated.md", "--simulate", "--run-id", pausedRun)
+	p.must(0, "pause", pausedRun)
+	p.must(4, "run", "gated.md", "--simulate", "--run-id", finishedRun)
+	p.must(0, "approve", finishedRun)
+	p.must(4, "run", "gated.md", "--simulate", "--run-id", parkedRun)
+	p.must(0, "approve", parkedRun, "--no-continue")
+	p.drive("sleeping", sleepingRun, "sleeping.yaml", "--allow-shell")()
+	p.drive("running", doubtfulRun, "running.yaml", "--allow-shell")()
+	p.stop = p.drive("running", runningRun, "running.yaml", "--allow-shell")
+	return p
+}
+
+// The same thing has the same name and form in the JSON of all commands: the id of a run is run_id, and times are in
+// RFC 3339 and in UTC.
+func TestJSONOfAllCommandsNamesTheSameThingAlike(t *testing.T) {
+	p := newJSONProject(t)
+	times := map[string]int{}
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		name := strings.TrimSpace(strings.TrimPrefix(c.CommandPath(), "espalier"))
+		if c.Flags().Lookup("json") != nil && otherJSON[name] == "" {
+			if jsonCommands[name] == nil {
+				t.Errorf("the test does not know arguments for %q", name)
+			}
+			for _, args := range jsonCommands[name] {
+				args = slices.Concat(strings.Fields(name), args, []string{"--json"})
+				_, out, said := p.try(args...)
+				decoder, n := json.NewDecoder(strings.NewReader(out)), 0
+				for ; ; n++ {
+					var value any
+					if err := decoder.Decode(&value); errors.Is(err, io.EOF) {
+						break
+					} else if err != nil {
+						t.Fatalf("%s: %v\n%s%s", strings.Join(args, " "), err, out, said)
+					}
+					for _, w := range wrongForms("", value, times) {
+						t.Errorf("%s: %s", strings.Join(args, " "), w)
+					}
+				}
+				one := c.Annotations["one-result"] != "" && !slices.Contains(args, "--follow")
+				if n == 0 && name != "workers" || one && n != 1 {
+					t.Errorf("%s prints %d JSON values: %s", strings.Join(args, " "), n, said)
+				}
+			}
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(cli.Commands())
+	for _, name := range []string{"run_id", "timestamp", "started", "updated", "finished", "wakes", "at", "next"} {
+		if times[name] == 0 {
+			t.Errorf("no command has printed %s: the test shows nothing", name)
+		}
+	}
+}
+
+// Runs in different situations have different states, in the list and in the status. The list says which process drives
+// a run and until when a run sleeps, and what a paused run waits for.
+func TestRunsTellStatesApart(t *testing.T) {
+	p := newJSONProject(t)
+	_, list, _ := p.try("runs")
+	for run, want := range map[string]struct{ state, row string }{
+		queuedRun: {"queued", "queued"}, waitingRun: {"waiting", "waiting (approval: ok)"},
+		pausedRun: {"paused", "paused (approval: ok)"}, finishedRun: {"finished", "ok"},
+		sleepingRun: {"sleeping", `sleeping until .* \(retry: nap\)`}, parkedRun: {"interrupted", "interrupted"},
+		runningRun:  {"running", fmt.Sprintf(`running \(.*process %d on .*\)`, os.Getpid())},
+		doubtfulRun: {"unknown", "waiting (unknown outcome: work)"},
+	} {
+		if got := p.state(run); got != want.state {
+			t.Errorf("%s is %q, not %q", run, got, want.state)
+		}
+		if !strings.Contains(want.row, `\(`) {
+			want.row = regexp.QuoteMeta(want.row)
+		}
+		if !regexp.MustCompile(`(?m)^` + run[:8] + ` .*  ` + want.row + `$`).MatchString(list) {
+			t.Errorf("%s is not listed as %q:\n%s", run, want.row, list)
+		}
+	}
+}
+
+// pause says when it takes effect: at once, or when the running steps have finished.
+func TestPauseSaysWhenItTakesEffect(t *testing.T) {
+	p := newJSONProject(t)
+	for run, want := range map[string]string{
+		runningRun:  "Pausing run f0000000 after work finishes.\n",
+		waitingRun:  "Recorded.\nRun a0000000: paused (approval: ok).\n",
+		sleepingRun: "Recorded.\nRun e0000000: paused (retry: nap).\n",
+	} {
+		if code, _, said := p.try("pause", run); code != 0 || said != want {
+			t.Errorf("exit code %d, %q; expected %q", code, said, want)
+		}
+	}
+}
+
+// On a terminal, run shows the id of the run before its first step and at its end.
+func TestRunShowsItsIDOnATerminal(t *testing.T) {
+	p := newJSONProject(t)
+	var stdout, stderr bytes.Buffer
+	w := p.world(&stdout, &stderr, nil)
+	w.IsTerminal = func(io.Writer) bool { return true }
+	if code := cli.Main(w, []string{"run", "gated.md", "--simulate", "--run-id", newRun}); code != 4 {
+		t.Fatalf("exit code %d: %s", code, &stderr)
+	}
+	before, rest, _ := strings.Cut(stderr.String(), "draft")
+	if !strings.Contains(before, newRun) || !strings.Contains(rest, "Run "+newRun+": waiting (approval: ok)\n") {
+		t.Error(stderr.String())
+	}
+}
+
+// The JSON of a run that was not started names what is missing.
+func TestJSONNamesWhatARunLacks(t *testing.T) {
+	p := newJSONProject(t)
+	code, out, _ := p.try("run", "gated.md", "--json")
+	var result struct{ Outcome, Error string }
+	if err := json.Unmarshal([]byte(out), &result); err != nil || code != 6 || result.Outcome != "not_ready" ||
+		result.Error != "the models are not ready: no model is named, and none is configured" {
+		t.Errorf("exit code %d, %v: %s", code, err, out)
+	}
+}

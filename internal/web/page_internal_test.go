@@ -1,0 +1,30 @@
+package web
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"testing"
+)
+
+// endless is a record without an end. It fails after more than a page and a buffer have been read.
+type endless struct{ n int }
+
+func (e *endless) Read(b []byte) (int, error) {
+	if e.n++; e.n > 20*linesPerPage {
+		return 0, fmt.Errorf("%d lines were read", e.n)
+	}
+	return copy(b, fmt.Sprintf(`{"type":"step.started","path":"step%d"}`+"\n", e.n)), nil
+}
+
+// A page of a record reads the record line by line, and only up to the end of the page.
+func TestPagesOfRecordsReadNoFurtherThanTheyShow(t *testing.T) {
+	for query, first := range map[string]int{"": 1, "?from=250": 251, "?q=step1": 1} {
+		r := &request{Request: httptest.NewRequest("GET", "/runs/r/transcript"+query, nil)}
+		p := &runPage{Search: r.URL.Query().Get("q")}
+		p.Run.ID = "r"
+		lines, err := p.page(r, "transcript", &endless{}, func([]byte, *logLine) {})
+		if err != nil || len(lines) != linesPerPage || lines[0].N != first || p.NextPage == "" {
+			t.Errorf("%q: %d lines, the next page is %q, %v", query, len(lines), p.NextPage, err)
+		}
+	}
+}
