@@ -190,6 +190,7 @@ type shell struct {
 	Notice  string // outcome of the previous action
 	May     map[identity.Permission]bool
 	Rail    bool
+	Icon    string // static file of the icon; empty for that of the product
 }
 
 type navRun struct{ ID, Name string }
