@@ -124,6 +124,7 @@ func (h *Handler) register() {
 	h.handle("POST /triggers/{action}", identity.Operate, h.actOnTrigger)
 	h.handle("GET /compare", identity.Read, h.compare)
 	h.handle("GET /system", identity.Read, h.system)
+	h.handle("POST /system", identity.Operate, h.system) // starts the MCP servers to ask for their tools
 	for name, page := range h.exports() {
 		h.handle("GET /"+name+".csv", identity.Read, page)
 		h.handle("GET /"+name+".json", identity.Read, page)
