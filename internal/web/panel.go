@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
@@ -104,7 +105,7 @@ func (h *Handler) panel(r *request, p *runPage, s *story, path string, chosen *s
 	out.Live = out.live
 	out.Log, out.Left = logLines(out.output)
 	if p.forks() {
-		fields, err := h.correctable(r, p.run, path)
+		fields, err := h.correctable(r, p.run, path, out.Visits)
 		if err != nil {
 			return nil, err
 		}
@@ -113,17 +114,9 @@ func (h *Handler) panel(r *request, p *runPage, s *story, path string, chosen *s
 	if n := len(out.Attempts); n > 1 {
 		out.Attempt = fmt.Sprintf(" · attempt %d", n)
 	}
-	executions, err := h.o.App.Executions(r.Context(), cmp.Or(p.run.Root, p.run.ID), out.Name)
-	var known *app.Error
-	if errors.As(err, &known) && known.Kind == app.NotFound {
-		return out, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	last := executions[len(executions)-1]
-	if len(executions) == out.Visits {
-		last = executions[out.Visit-1]
+	last, err := h.execution(r, cmp.Or(p.run.Root, p.run.ID), out.Name, out.Visit, out.Visits)
+	if err != nil || last == nil {
+		return out, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(last.Reads)) {
 		out.Reads = append(out.Reads, evidence{
@@ -135,6 +128,20 @@ func (h *Handler) panel(r *request, p *runPage, s *story, path string, chosen *s
 		out.Log, out.Left = logLines(stored(last.Result))
 	}
 	return out, nil
+}
+
+// execution returns one of so many visits of a step; nil if the run has not reached the step. If the step was executed
+// another number of times, as in a child run, it is the last execution.
+func (h *Handler) execution(r *request, id journal.RunID, name string, visit, visits int) (*app.Execution, error) {
+	one, count, err := h.o.App.ExecutionAt(r.Context(), id, name, max(visit, 1))
+	if err == nil && count != visits {
+		one, _, err = h.o.App.ExecutionAt(r.Context(), id, name, count)
+	}
+	var known *app.Error
+	if errors.As(err, &known) && known.Kind == app.NotFound {
+		return nil, nil
+	}
+	return one, err
 }
 
 // describeStep adds what the workflow says about a step: the contract of its reply, and its source.

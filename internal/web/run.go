@@ -286,7 +286,7 @@ func (h *Handler) explain(r *request, p *runPage, s *story) error {
 	}
 	w.Error = sentence(cmp.Or(w.Error, end.Reason, "the run failed"))
 	if w.Allowed {
-		if w.Fields, err = h.correctable(r, p.run, end.From); err != nil {
+		if w.Fields, err = h.correctable(r, p.run, end.From, s.visits[end.From]); err != nil {
 			return err
 		}
 	}
@@ -297,17 +297,13 @@ func (h *Handler) explain(r *request, p *runPage, s *story) error {
 // maxFields is how many variables the form of a retry offers.
 const maxFields = 4
 
-// correctable returns the variables that a step reads and that a person can change.
-func (h *Handler) correctable(r *request, run *app.Run, step string) ([]setField, error) {
-	executions, err := h.o.App.Executions(r.Context(), run.ID, step)
-	var known *app.Error
-	if errors.As(err, &known) && known.Kind == app.NotFound {
-		return nil, nil
-	}
-	if err != nil {
+// correctable returns the variables that a step has read in the last of so many visits and that a person can change.
+func (h *Handler) correctable(r *request, run *app.Run, step string, visits int) ([]setField, error) {
+	last, err := h.execution(r, run.ID, step, visits, visits)
+	if err != nil || last == nil {
 		return nil, err
 	}
-	reads := executions[len(executions)-1].Reads
+	reads := last.Reads
 	var out []setField
 	for _, name := range slices.Sorted(maps.Keys(reads)) {
 		if name == "input" || strings.HasPrefix(name, "input.") || len(out) == maxFields {
