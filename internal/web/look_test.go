@@ -275,7 +275,11 @@ func TestScreenshots(t *testing.T) {
 		b.theme(theme)
 		for _, width := range []int64{1280, 360} {
 			for _, p := range places {
-				b.size(width, 900)
+				height := int64(900)
+				if p.name == "inbox" {
+					height = 1250 // the whole page, so that the bar with the decision is at its end
+				}
+				b.size(width, height)
 				b.visit(p.path)
 				if p.name == "inbox" && width == 360 {
 					b.click("a.ask")

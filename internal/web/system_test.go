@@ -25,7 +25,9 @@ func TestServeToolsInAnotherProcess(t *testing.T) {
 	s := sdk.NewServer(&sdk.Implementation{Name: "garden", Version: "1"}, nil)
 	s.AddTool(&sdk.Tool{
 		Name: "prune", Description: "Cuts <b>branches</b>", InputSchema: json.RawMessage(`{"type":"object"}`),
-	}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return &sdk.CallToolResult{}, nil })
+	}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return &sdk.CallToolResult{}, nil
+	})
 	if err := s.Run(context.Background(), &sdk.StdioTransport{}); err != nil {
 		os.Exit(1)
 	}
