@@ -196,14 +196,16 @@ func (s *site) openAccounts() {
 // Runs are filtered by what they cost.
 func TestRunsAreFilteredByCost(t *testing.T) {
 	s := newSite(t, map[string]string{
-		"gated.md": gated, "espalier.yaml": "models: {default: openai/fixed}\nprices: {openai/fixed: {input: 2, output: 8}}\n",
+		"gated.md":      gated,
+		"espalier.yaml": "models: {default: openai/fixed}\nprices: {openai/fixed: {input: 2, output: 8}}\n",
 	})
 	costs := map[string]journal.RunID{}
 	for _, tokens := range []string{"1000", "50000", "700000"} { // 0.8 cents, 40 cents, 5.60 dollars
 		text := strings.Replace(gated, "max_tokens: 50000", "max_tokens: 5000000", 1)
 		s.write(map[string]string{"gated.md": text})
 		id := s.prepare("gated", app.PrepareRequest{
-			Script: source.NewFile("r.yaml", "replies: [{step: draft, reply: Because., usage: {input: 0, output: "+tokens+"}}]\n"),
+			Script: source.NewFile("r.yaml",
+				"replies: [{step: draft, reply: Because., usage: {input: 0, output: "+tokens+"}}]\n"),
 			Fields: []app.Field{question},
 		})
 		s.rest(id)

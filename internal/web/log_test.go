@@ -18,7 +18,9 @@ states:
   initial: talk
   talk:
     type: step
-    command: "echo one; echo two >&2; printf '\\033[31mred\\033[0m <b>three</b>\\n'; until [ -e %s ]; do sleep 0.1; done; echo last"
+    command: |
+      echo one; echo two >&2; printf '\033[31mred\033[0m <b>three</b>\n'
+      until [ -e %s ]; do sleep 0.1; done; echo last
     on_success: done
   done: {type: terminal}
 `, file)

@@ -146,7 +146,8 @@ func TestScriptsDoNotShiftPages(t *testing.T) {
 // words are the words that a page shows, without times, which go on, and without what only scripts can do.
 const words = `(() => {
 	const page = document.body.cloneNode(true);
-	for (const e of page.querySelectorAll("script, time, [data-since], #link, button[type=button], [data-find]")) e.remove();
+	const left = "script, time, [data-since], #link, button[type=button], [data-find]";
+	for (const e of page.querySelectorAll(left)) e.remove();
 	return page.textContent.replace(/\d+ (ms|s|min|h|kB|MB)\b|\d+\.\d+/g, "").replace(/\s+/g, " ");
 })()`
 
@@ -168,7 +169,8 @@ func TestPagesSayTheSameWithoutJavaScript(t *testing.T) {
 		}
 		inert := eval[string](b, `[...document.querySelectorAll("a:not([href]), a[href='#'], form:not([action])")].map(
 			(e) => e.outerHTML).concat([...document.querySelectorAll("button")].filter((e) => e.type === "button" ?
-			!e.matches("[data-zoom], [data-follow], [data-fold], [data-copy], [data-copy-from], [data-theme-toggle], [data-keys]")
+			!e.matches("[data-zoom], [data-follow], [data-fold], [data-copy], [data-copy-from], [data-theme-toggle], " +
+			"[data-keys]")
 			: !e.form).map((e) => e.outerHTML)).filter((e) => !e.includes("method=\"dialog\"")).join("\n")`)
 		if inert != "" {
 			t.Errorf("%s: these do nothing without scripts:\n%s", p.name, inert)
