@@ -304,6 +304,22 @@ type Decided struct {
 
 // Executions returns the executions of a step in a run, in order. The name may include the frame, as in transcripts.
 func (a *App) Executions(ctx context.Context, id journal.RunID, name string) ([]*Execution, error) {
+	return a.executions(ctx, id, name, 0)
+}
+
+// ExecutionAt returns the nth execution of a step, from 1, and how many there are. It is nil if there are fewer. Of a
+// loop with many rounds, this is much less work than Executions.
+func (a *App) ExecutionAt(ctx context.Context, id journal.RunID, name string, n int) (*Execution, int, error) {
+	all, err := a.executions(ctx, id, name, n)
+	if err != nil || n > len(all) {
+		return nil, len(all), err
+	}
+	return all[n-1], len(all), nil
+}
+
+// executions returns the executions of a step. With a number, only that execution has what it read and the state after
+// it.
+func (a *App) executions(ctx context.Context, id journal.RunID, name string, only int) ([]*Execution, error) {
 	rt, err := a.reader(ctx, id)
 	if err != nil {
 		return nil, err
@@ -312,7 +328,8 @@ func (a *App) Executions(ctx context.Context, id journal.RunID, name string) ([]
 	if err != nil {
 		return nil, rt.runError(id, err)
 	}
-	h := &historian{program: program, state: &plan.State{Run: id}, name: name, known: map[string]bool{}}
+	h := &historian{program: program, state: &plan.State{Run: id}, name: name, only: only}
+	h.last, h.known = map[string]*Execution{}, map[string]bool{}
 	for e, err := range rt.Shown.Events(ctx, id, 0) {
 		if err != nil {
 			return nil, rt.runError(id, err)
@@ -331,8 +348,10 @@ type historian struct {
 	program *plan.Program
 	state   *plan.State
 	name    string
+	only    int // number of the execution that is wanted; 0 is all
 	found   []*Execution
-	known   map[string]bool // names of steps that were reached
+	last    map[string]*Execution // of each step with its frame and visit
+	known   map[string]bool       // names of steps that were reached
 }
 
 func (h *historian) apply(e journal.Event) {
@@ -380,7 +399,7 @@ func (h *historian) apply(e journal.Event) {
 	if rec != nil && ended {
 		rec.Ended = e.At.Time().Format(time.RFC3339Nano)
 		at, _ := journal.PlaceOf(e.Fact)
-		if f := h.state.Frames[at.Frame]; f != nil {
+		if f := h.state.Frames[at.Frame]; f != nil && (h.only == 0 || rec == h.found[min(h.only, len(h.found))-1]) {
 			rec.State = h.state.Variables(h.program, f)
 		}
 	}
@@ -430,18 +449,13 @@ func (h *historian) begin(e journal.Event, at journal.Place, standIn string) *Ex
 	rec := &Execution{Step: at.Key(), For: standIn, Began: e.At.Time().Format(time.RFC3339Nano)}
 	if step := h.program.StepAt(frame, at.Step); step != nil {
 		rec.Type, rec.Description = step.Type, step.Description
-		rec.Reads = h.state.Reads(h.program, frame, step)
+		if h.only == 0 || h.only == len(h.found)+1 {
+			rec.Reads = h.state.Reads(h.program, frame, step)
+		}
 	}
 	h.found = append(h.found, rec)
+	h.last[rec.Step] = rec
 	return rec
 }
 
-func (h *historian) current(at journal.Place) *Execution {
-	key := at.Key()
-	for i := len(h.found) - 1; i >= 0; i-- {
-		if h.found[i].Step == key {
-			return h.found[i]
-		}
-	}
-	return nil
-}
+func (h *historian) current(at journal.Place) *Execution { return h.last[at.Key()] }

@@ -114,7 +114,7 @@ func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
 		"check that everything is ready, list the commands that would run, and start nothing")
 	flags.BoolVar(&f.options.NoTranscript, "no-transcript", false, "write no transcript")
 	flags.BoolVar(&f.options.RecordStream, "record-stream", false,
-		"also keep the pieces of replies in the transcript, as they come")
+		"record replies and the output of commands as they arrive: pages show them live")
 	flags.BoolVar(&f.sandbox, "sandbox", false,
 		"confine commands: they see the project, change only the run's folder, and reach no network")
 	flags.StringVar(&f.trace, "trace", "", "write the trace of an AIFLOW run to this `FILE`, as its viewer reads it")

@@ -15,6 +15,7 @@ const (
 	NoteToolResult = "tool_result" // ToolUse, after the tool has run
 	NoteCommand    = "command"     // Command: a command for a shell or an interpreter
 	NoteStream     = "stream"      // Stream: a chunk of a reply, recorded only on request
+	NoteOutput     = "output"      // Output: what a running command writes, recorded only on request
 
 	NoteCall    = "call"     // Call: work that a task requests; the notes up to its end belong to it
 	NoteCallEnd = "call_end" // CallEnd: the end of a Call
@@ -185,6 +186,18 @@ type Command struct {
 type Stream struct {
 	Chunk string `json:"chunk"`
 }
+
+// Output is a chunk of what a command writes while it runs.
+type Output struct {
+	Stream string `json:"stream"` // Stdout or Stderr
+	Chunk  string `json:"chunk"`
+}
+
+// The streams of an Output.
+const (
+	Stdout = "stdout"
+	Stderr = "stderr"
+)
 
 // ModelError is a model call that failed.
 type ModelError struct {

@@ -36,6 +36,7 @@ func FuzzReadNote(f *testing.F) {
 		journal.ToolAnswer{},
 		journal.Command{},
 		journal.Stream{},
+		journal.Output{},
 		journal.ModelError{},
 		journal.ModelRetry{},
 		journal.MergeDecision{},

@@ -14,7 +14,7 @@ import (
 // run runs a command on systems without process groups, where only the command
 // itself is killed.
 func run(ctx context.Context, c Command) (Outcome, error) {
-	stdout, stderr := newCapture(c.MaxOutput), newTailCapture(c.Stderr)
+	stdout, stderr := newCapture(c.MaxOutput, c.Stdout), newTailCapture(c.Stderr)
 	bounded, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	cmd := exec.CommandContext(bounded, c.Path, c.Args...)

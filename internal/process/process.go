@@ -24,8 +24,8 @@ type Command struct {
 	// MaxOutput is how many bytes it may write to its standard output;
 	// 0 is DefaultMaxOutput.
 	MaxOutput int
-	// Stderr, if set, receives the command's standard error as it is written.
-	Stderr io.Writer
+	// Stdout and Stderr, if set, also receive what the command writes, as it is written.
+	Stdout, Stderr io.Writer
 	// Sandbox confines the command; nil runs it with all rights of the user.
 	Sandbox *Sandbox
 	// Limits bounds what the command uses; only Linux enforces it.
@@ -137,7 +137,10 @@ type capture struct {
 	also io.Writer // receives everything; may be nil
 }
 
-func newCapture(size int) *capture { return &capture{size: size, overflow: make(chan struct{})} }
+// newCapture returns a capture for the standard output of a command.
+func newCapture(size int, also io.Writer) *capture {
+	return &capture{size: size, overflow: make(chan struct{}), also: also}
+}
 
 // newTailCapture returns a capture for the standard error of a command.
 func newTailCapture(also io.Writer) *capture {

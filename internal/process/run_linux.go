@@ -37,7 +37,7 @@ func run(ctx context.Context, c Command) (outcome Outcome, err error) {
 }
 
 func runHere(ctx context.Context, c Command) (Outcome, error) {
-	p := ioPump{input: c.Stdin, stdout: newCapture(c.MaxOutput), stderr: newTailCapture(c.Stderr)}
+	p := ioPump{input: c.Stdin, stdout: newCapture(c.MaxOutput, c.Stdout), stderr: newTailCapture(c.Stderr)}
 	ch, release, err := p.begin(ctx, c, len(c.Stdin) > 0)
 	if err != nil {
 		return Outcome{}, err

@@ -102,7 +102,7 @@ func (l *child) endGroup() error {
 }
 
 func run(ctx context.Context, c Command) (Outcome, error) {
-	stdout, stderr := newCapture(c.MaxOutput), newTailCapture(c.Stderr)
+	stdout, stderr := newCapture(c.MaxOutput, c.Stdout), newTailCapture(c.Stderr)
 	inRead, inWrite, err := os.Pipe()
 	if err != nil {
 		return Outcome{}, err

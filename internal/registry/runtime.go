@@ -389,7 +389,7 @@ type RunOptions struct {
 	Script       string `json:"script,omitempty"`
 	ScriptName   string `json:"script_name,omitempty"`
 	NoTranscript bool   `json:"no_transcript,omitempty"`
-	// RecordStream records the chunks of replies as they arrive.
+	// RecordStream records replies and the output of commands as they arrive.
 	RecordStream bool `json:"record_stream,omitempty"`
 	// NoAWFAudit leaves a run out of AWF's audit trail.
 	NoAWFAudit bool `json:"no_awf_audit,omitempty"`

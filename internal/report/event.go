@@ -62,6 +62,7 @@ const (
 	ToolProgressed EventType = "tool.progressed" // journal.Progress
 	ToolReturned   EventType = "tool.returned"   // journal.ToolUse
 	CommandStarted EventType = "command.started" // journal.Command
+	CommandWrote   EventType = "command.wrote"   // journal.Output
 	CallStarted    EventType = "call.started"    // journal.Call
 	CallFinished   EventType = "call.finished"   // journal.CallEnd
 	MergeDecided   EventType = "merge.decided"   // journal.MergeDecision

@@ -540,6 +540,7 @@ var noteTypes = map[string]struct {
 	journal.NoteProgress:    {ToolProgressed, body[journal.Progress]},
 	journal.NoteToolResult:  {ToolReturned, body[journal.ToolUse]},
 	journal.NoteCommand:     {CommandStarted, body[journal.Command]},
+	journal.NoteOutput:      {CommandWrote, body[journal.Output]},
 	journal.NoteCall:        {CallStarted, body[journal.Call]},
 	journal.NoteCallEnd:     {CallFinished, body[journal.CallEnd]},
 	journal.NoteMerge:       {MergeDecided, body[journal.MergeDecision]},

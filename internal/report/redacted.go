@@ -163,10 +163,13 @@ func (r redaction) fact(fact journal.Fact) (journal.Fact, error) {
 }
 
 // note redacts the data of a note in its form, so that its numbers and codes stay.
-// A match can be split over the chunks of a reply, so they are left out.
+// A match can be split over the chunks of a reply or of the output of a command, so they are left out.
 func (r redaction) note(kind string, data json.RawMessage) (json.RawMessage, error) {
-	if kind == journal.NoteStream {
+	switch kind {
+	case journal.NoteStream:
 		return json.Marshal(journal.Stream{})
+	case journal.NoteOutput:
+		return json.Marshal(journal.Output{})
 	}
 	t, known := noteTypes[kind]
 	if !known || len(data) == 0 {

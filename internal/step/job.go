@@ -118,7 +118,7 @@ type Host struct {
 	// need none: MakeDir creates it.
 	Dir     string
 	Project string // folder of the project
-	// RecordStream asks for the pieces of replies to be noted as they arrive.
+	// RecordStream asks for replies and the output of commands to be noted as they arrive.
 	RecordStream bool
 	// Simulated reports whether nothing real is started.
 	Simulated bool

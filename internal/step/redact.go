@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -119,8 +120,9 @@ type redactingLog struct {
 	Log
 	secrets *secret.Registry
 
-	mu     sync.Mutex // guards stream: tools of one turn run concurrently
-	stream secret.Stream
+	mu      sync.Mutex // guards the streams: tools of one turn run concurrently
+	stream  secret.Stream
+	outputs map[string]*secret.Stream // of commands, by the name of the stream
 }
 
 func (l *redactingLog) Note(ctx context.Context, notes ...Note) error {
@@ -135,8 +137,20 @@ func (l *redactingLog) ReserveUpTo(ctx context.Context, most journal.Usage, leas
 	return l.Log.ReserveUpTo(ctx, most, least, l.hide(notes, false)...)
 }
 
+// output returns the stream of a command that has a name. The caller holds the lock.
+func (l *redactingLog) output(name string) *secret.Stream {
+	if l.outputs[name] == nil {
+		if l.outputs == nil {
+			l.outputs = map[string]*secret.Stream{}
+		}
+		l.outputs[name] = &secret.Stream{Registry: l.secrets}
+	}
+	return l.outputs[name]
+}
+
 // hide returns the notes with secrets masked. A secret may span several pieces of
-// a streamed reply, so a piece that may start one is held until the next.
+// a streamed reply or of the output of a command, so a piece that may start one is
+// held until the next.
 func (l *redactingLog) hide(notes []Note, end bool) []Note {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,10 +159,22 @@ func (l *redactingLog) hide(notes []Note, end bool) []Note {
 		if text := l.stream.End(); text != "" {
 			out = append(out, Note{Kind: journal.NoteStream, Data: journal.Stream{Chunk: text}})
 		}
+		for _, name := range slices.Sorted(maps.Keys(l.outputs)) {
+			if text := l.outputs[name].End(); text != "" {
+				out = append(out, Note{Kind: journal.NoteOutput, Data: journal.Output{Stream: name, Chunk: text}})
+			}
+		}
 	}
 	for _, n := range notes {
 		if piece, ok := n.Data.(journal.Stream); ok {
 			if n.Data = (journal.Stream{Chunk: l.stream.Next(piece.Chunk)}); n.Data != (journal.Stream{}) {
+				out = append(out, n)
+			}
+			continue
+		}
+		if piece, ok := n.Data.(journal.Output); ok {
+			if piece.Chunk = l.output(piece.Stream).Next(piece.Chunk); piece.Chunk != "" {
+				n.Data = piece
 				out = append(out, n)
 			}
 			continue

@@ -70,11 +70,16 @@ func TestRedactingRunnerMasksSecrets(t *testing.T) {
 		piece := func(text string) step.Note {
 			return step.Note{Kind: journal.NoteStream, Data: journal.Stream{Chunk: text}}
 		}
+		wrote := func(stream, text string) step.Note {
+			return step.Note{Kind: journal.NoteOutput, Data: journal.Output{Stream: stream, Chunk: text}}
+		}
 		err := errors.Join(
 			job.Log.Note(ctx, step.Note{Kind: "a", Data: map[string]string{"b": "<" + hush + ">"}}),
 			job.Log.Note(ctx, piece("so "+hush[:6])),
 			job.Log.Note(ctx, piece(hush[6:]+" it goes, hus")),
 			job.Log.Note(ctx, step.Note{Kind: "c"}),
+			job.Log.Note(ctx, wrote(journal.Stdout, "out "+hush[:6]), wrote(journal.Stderr, "err "+hush[:3])),
+			job.Log.Note(ctx, wrote(journal.Stdout, hush[6:]+"\n"), wrote(journal.Stderr, hush[3:]+"\nhus")),
 			job.Log.Note(ctx, piece("hush-hush-")))
 		return step.Result{
 			Value: json.RawMessage(`{"v":"` + hush + `"}`),
@@ -88,7 +93,9 @@ func TestRedactingRunnerMasksSecrets(t *testing.T) {
 	log.all = append(log.all, result.Notes...)
 	want := []string{
 		`a {"b":"<[secret key]>"}`, `stream {"chunk":"so "}`, `stream {"chunk":"[secret key] it goes, "}`, `stream {"chunk":"hus"}`, `c null`,
-		`stream {"chunk":"hush-hush-"}`, `d "[secret key]"`,
+		`output {"stream":"stdout","chunk":"out "}`, `output {"stream":"stderr","chunk":"err "}`,
+		`output {"stream":"stdout","chunk":"[secret key]\n"}`, `output {"stream":"stderr","chunk":"[secret key]\n"}`,
+		`stream {"chunk":"hush-hush-"}`, `output {"stream":"stderr","chunk":"hus"}`, `d "[secret key]"`,
 	}
 	if got := log.texts(); !slices.Equal(got, want) {
 		t.Errorf("noted\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

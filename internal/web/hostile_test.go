@@ -3,7 +3,10 @@ package web_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -76,7 +79,21 @@ code:
 
 // Text of workflows, models, files and people stays text on every page.
 func TestHostileContentStaysText(t *testing.T) {
-	s := newSite(t, map[string]string{"hostile.md": hostile(), "gated.md": gated, "research.md": research})
+	server, err := json.Marshal(map[string]any{"mcpServers": map[string]any{evil: map[string]string{"command": evil}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := filepath.Join(t.TempDir(), "evil.txt")
+	if err := os.WriteFile(text, []byte(evil+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, map[string]string{
+		"hostile.md": hostile(), "gated.md": gated, "research.md": research, ".mcp.json": string(server),
+		"loud.yaml": fmt.Sprintf("name: loud\nstates:\n  initial: talk\n  talk: {type: step, command: cat %s; cat %s >&2, "+
+			"on_success: done}\n  done: {type: terminal}\n", text, text),
+	})
+	loud := s.begin("loud", app.RunOptions{AllowShell: true, RecordStream: true})
+	s.rest(loud)
 	waiting := s.begin("hostile", shell, app.Field{Name: "text", Text: evil})
 	s.rest(waiting)
 	failed := s.begin("hostile", shell, app.Field{Name: "text", Text: evil})
@@ -100,6 +117,22 @@ func TestHostileContentStaysText(t *testing.T) {
 		`"Pears grow on walls."`, string(quoted)).Replace(researchReplies))
 	s.rest(asked)
 	run := "/runs/" + string(failed)
+	routes := http.NewServeMux() // finds the route of an address
+	missing := map[string]bool{}
+	for _, route := range s.pages.Routes() {
+		if strings.HasPrefix(route.Pattern, "GET ") {
+			missing[route.Pattern] = true
+			routes.HandleFunc(route.Pattern, func(http.ResponseWriter, *http.Request) {})
+		}
+	}
+	visited := func(path string) {
+		r, err := http.NewRequest(http.MethodGet, s.url(path), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, pattern := routes.Handler(r)
+		delete(missing, pattern)
+	}
 	b := s.open()
 	b.expect("404", "422")
 	shown := 0
@@ -113,8 +146,13 @@ func TestHostileContentStaysText(t *testing.T) {
 		"/runs?q=" + url.QueryEscape(evil) + "&workflow=" + url.QueryEscape(evil) + "&by=" + url.QueryEscape(evil),
 		"/runs/" + url.PathEscape(evil), "/workflows/" + url.PathEscape(evil), run + "?step=" + url.QueryEscape(evil),
 		run + "/transcript?q=" + url.QueryEscape(evil), "/login?next=" + url.QueryEscape("javascript:"+evil),
-		"/inbox?done=" + url.QueryEscape(evil),
+		"/inbox?done=" + url.QueryEscape(evil), "/", "/runs/" + string(loud) + "?step=talk",
+		run + "?show=" + url.QueryEscape(evil) + "&row=" + url.QueryEscape(evil), run + "/audit?q=" + url.QueryEscape(evil),
+		"/runs?before=" + url.QueryEscape(evil), "/workflows/hostile?like=" + url.QueryEscape(evil),
+		"/compare?a=" + url.QueryEscape(evil) + "&b=" + url.QueryEscape(evil),
+		run + "/artifacts/" + url.PathEscape(evil),
 	} {
+		visited(path)
 		b.visit(path)
 		b.wait(`document.readyState === "complete"`)
 		found := eval[string](b, `(() => {
@@ -135,8 +173,30 @@ func TestHostileContentStaysText(t *testing.T) {
 			shown++
 		}
 	}
-	if shown < 15 {
+	if shown < 20 {
 		t.Errorf("only %d pages show the text; the test does not test much", shown)
+	}
+	// Files are no pages: browsers do not interpret them.
+	c := s.client()
+	for _, path := range []string{
+		"/inbox", "/runs", "/workflows", "/triggers", "/compare", "/system",
+	} {
+		for extension, kind := range map[string]string{".csv": "text/csv; charset=utf-8", ".json": "application/json"} {
+			address := path + extension + "?a=" + string(failed) + "&b=" + string(cancelled)
+			visited(address)
+			response, err := c.Get(s.url(address))
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			if got := response.Header; got.Get("Content-Type") != kind || got.Get("X-Content-Type-Options") != "nosniff" {
+				t.Errorf("%s: %s, %q, %q", address, response.Status, got.Get("Content-Type"), got.Get("X-Content-Type-Options"))
+			}
+		}
+	}
+	delete(missing, "GET /live") // JSON; TestReplyIsShownWhileItIsWritten reads it
+	for pattern := range missing {
+		t.Errorf("no page of %q was visited", pattern)
 	}
 }
 

@@ -10,9 +10,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
@@ -28,6 +30,11 @@ type panel struct {
 	Live     string
 	Contract *contract.Contract // of the reply; nil if the step asks no model
 	Source   *excerpt
+	// Log is what the command of the step has written; Left is how many earlier lines it lacks.
+	Log  []outputLine
+	Left int
+	// Fork are the variables that can be changed before the run is repeated from this step.
+	Fork []setField
 	// Inside are the steps inside a step that has many, the failed ones first.
 	Inside              []lane
 	FirstItem, NextItem int // items that this page and the next one start with; 0 if there is no next page
@@ -96,20 +103,20 @@ func (h *Handler) panel(r *request, p *runPage, s *story, path string, chosen *s
 		return out, err
 	}
 	out.Live = out.live
+	out.Log, out.Left = logLines(out.output)
+	if p.forks() {
+		fields, err := h.correctable(r, p.run, path, out.Visits)
+		if err != nil {
+			return nil, err
+		}
+		out.Fork = fields
+	}
 	if n := len(out.Attempts); n > 1 {
 		out.Attempt = fmt.Sprintf(" · attempt %d", n)
 	}
-	executions, err := h.o.App.Executions(r.Context(), cmp.Or(p.run.Root, p.run.ID), out.Name)
-	var known *app.Error
-	if errors.As(err, &known) && known.Kind == app.NotFound {
-		return out, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	last := executions[len(executions)-1]
-	if len(executions) == out.Visits {
-		last = executions[out.Visit-1]
+	last, err := h.execution(r, cmp.Or(p.run.Root, p.run.ID), out.Name, out.Visit, out.Visits)
+	if err != nil || last == nil {
+		return out, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(last.Reads)) {
 		out.Reads = append(out.Reads, evidence{
@@ -117,7 +124,24 @@ func (h *Handler) panel(r *request, p *runPage, s *story, path string, chosen *s
 		})
 	}
 	out.Result, out.Writes = last.Result, last.Writes
+	if len(out.Log) == 0 {
+		out.Log, out.Left = logLines(stored(last.Result))
+	}
 	return out, nil
+}
+
+// execution returns one of so many visits of a step; nil if the run has not reached the step. If the step was executed
+// another number of times, as in a child run, it is the last execution.
+func (h *Handler) execution(r *request, id journal.RunID, name string, visit, visits int) (*app.Execution, error) {
+	one, count, err := h.o.App.ExecutionAt(r.Context(), id, name, max(visit, 1))
+	if err == nil && count != visits {
+		one, _, err = h.o.App.ExecutionAt(r.Context(), id, name, count)
+	}
+	var known *app.Error
+	if errors.As(err, &known) && known.Kind == app.NotFound {
+		return nil, nil
+	}
+	return one, err
 }
 
 // describeStep adds what the workflow says about a step: the contract of its reply, and its source.
@@ -191,6 +215,14 @@ func findStep(p *ir.Program, path string) *ir.Step {
 
 // Count describes the steps inside.
 func (p *panel) Count() string { return p.count() + ", the failed ones first" }
+
+// forks reports whether a user can change variables and repeat the run from a step.
+func (p *runPage) forks() bool {
+	return p.Run.State == api.Finished && p.MayEdit && p.run.Root == ""
+}
+
+// Retries reports whether the page offers to retry the failed run from the step that the panel shows.
+func (p *runPage) Retries() bool { return p.Why != nil && p.Step != nil && p.Why.From == p.Step.Path }
 
 // Talks reports whether the step has a conversation.
 func (p *panel) Talks() bool { return len(p.Messages) > 0 || p.Live != "" }

@@ -35,6 +35,7 @@ type runPage struct {
 	Run       api.Status
 	By        string
 	From      *journal.Origin
+	Parent    string // the run that this one is a part of; empty if it is none
 	Edited    []string
 	Took      time.Duration
 	Tab       string
@@ -116,6 +117,7 @@ func (h *Handler) loadRun(r *request, tab string) (*runPage, error) {
 		end = st.Updated
 	}
 	p.Took = end.Sub(st.Started)
+	p.Parent, p.Icon = string(run.Parent), iconOf(st.State, st.Outcome)
 	p.Asks = asksOf(st)
 	return p, nil
 }
@@ -158,7 +160,7 @@ func (h *Handler) run(r *request) error {
 		return err
 	}
 	from, _ := strconv.Atoi(r.URL.Query().Get("row")) // any other value means the first page
-	p.Timeline = s.timeline(h.o.Now(), chosen, max(from, 0))
+	p.Timeline = s.timeline(h.o.Now(), chosen, r.URL.Query().Get("show"), max(from, 0))
 	if p.Step, err = h.panel(r, p, s, path, chosen); err != nil {
 		return err
 	}
@@ -174,7 +176,7 @@ func keepChosen(path string, visit int) func(*stepView) bool {
 		case path == "" && v.Depth > 0, path != "" && v.Path != path, visit > 0 && v.Visit != visit:
 			return false
 		case last != nil && last != v && (last.Path == v.Path || last.State == "ok"):
-			last.Messages = nil
+			last.Messages, last.output = nil, nil
 		}
 		last = v
 		return true
@@ -287,7 +289,7 @@ func (h *Handler) explain(r *request, p *runPage, s *story) error {
 	}
 	w.Error = sentence(cmp.Or(w.Error, end.Reason, "the run failed"))
 	if w.Allowed {
-		if w.Fields, err = h.correctable(r, p.run, end.From); err != nil {
+		if w.Fields, err = h.correctable(r, p.run, end.From, s.visits[end.From]); err != nil {
 			return err
 		}
 	}
@@ -298,17 +300,13 @@ func (h *Handler) explain(r *request, p *runPage, s *story) error {
 // maxFields is how many variables the form of a retry offers.
 const maxFields = 4
 
-// correctable returns the variables that a step reads and that a person can change.
-func (h *Handler) correctable(r *request, run *app.Run, step string) ([]setField, error) {
-	executions, err := h.o.App.Executions(r.Context(), run.ID, step)
-	var known *app.Error
-	if errors.As(err, &known) && known.Kind == app.NotFound {
-		return nil, nil
-	}
-	if err != nil {
+// correctable returns the variables that a step has read in the last of so many visits and that a person can change.
+func (h *Handler) correctable(r *request, run *app.Run, step string, visits int) ([]setField, error) {
+	last, err := h.execution(r, run.ID, step, visits, visits)
+	if err != nil || last == nil {
 		return nil, err
 	}
-	reads := executions[len(executions)-1].Reads
+	reads := last.Reads
 	var out []setField
 	for _, name := range slices.Sorted(maps.Keys(reads)) {
 		if name == "input" || strings.HasPrefix(name, "input.") || len(out) == maxFields {

@@ -85,6 +85,7 @@ type stepView struct {
 	asked  time.Time // when the gate opened
 	ask    time.Time // when the model or tool was called
 	live   string    // chunks of the reply that is being received
+	output []journal.Output
 	info   *report.StepInfo
 }
 
@@ -309,6 +310,8 @@ func (v *stepView) converse(e *event, at time.Time) {
 		add(message{From: "error", Title: "The model call failed", Texts: []string{why}})
 	case report.MessagePrinted:
 		add(message{From: "note", Title: "Message", Texts: []string{report.Body[journal.Said](e.Note).Text}})
+	case report.CommandWrote:
+		v.wrote(*report.Body[journal.Output](e.Note))
 	case report.CommandStarted:
 		add(message{From: "note", Title: "Command", Texts: []string{report.Body[journal.Command](e.Note).Command}})
 	case report.GateApproved:

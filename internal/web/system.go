@@ -19,6 +19,9 @@ type systemPage struct {
 	Root      string
 	Platform  string
 	Notebooks []app.Notebook
+	Tooling   *app.Tooling
+	Servers   []app.ServerTools // what the MCP servers answer, if they were asked
+	Asked     bool
 	Keeping   *app.Housekeeping // nil if there are no runs yet
 	Size      string
 	Retention string
@@ -40,6 +43,14 @@ func (h *Handler) system(r *request) error {
 	}
 	if page.Notebooks, err = h.o.App.Notebooks(); err != nil {
 		return err
+	}
+	if page.Tooling, err = h.o.App.Tooling(r.Context()); err != nil {
+		return err
+	}
+	if page.Asked = r.Method == http.MethodPost; page.Asked {
+		if page.Servers, err = h.o.App.ListServers(r.Context()); err != nil {
+			return err
+		}
 	}
 	page.Keeping, err = h.o.App.Housekeeping(r.Context())
 	switch {

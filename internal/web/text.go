@@ -121,6 +121,17 @@ func stateOf(state api.State, outcome string) stateView {
 	return stateView{s, words[s]}
 }
 
+// iconOf returns the static file of the icon that shows the state of a run in the tab of a browser.
+func iconOf(state api.State, outcome string) string {
+	switch s := stateOf(state, outcome).State; s {
+	case "running", "ok", "failed":
+		return "icon-" + s + ".svg"
+	case "waiting", "budget", "unknown":
+		return "icon-waiting.svg"
+	}
+	return ""
+}
+
 // Icon returns the name of the symbol of a state.
 func (s stateView) Icon() string { return "i-s-" + s.State }
 

@@ -14,6 +14,35 @@ type timeline struct {
 	Summary string
 	Next    int // row that the next page starts with; 0 on the last page
 	First   int // row that this page starts with
+	Show    string
+	Filters []stateCount // empty if all steps are in one state
+	All     int
+}
+
+// stateCount is how many steps are in a state.
+type stateCount struct {
+	State stateView
+	N     int
+}
+
+// filtered are the states that the steps of a run can be filtered by.
+var filtered = []string{"failed", "unknown", "waiting", "running", "sleeping", "skipped", "ok"}
+
+// filters counts the steps by their states.
+func (s *story) filters() (out []stateCount, all int) {
+	counts := map[string]int{}
+	for _, v := range s.steps {
+		counts[v.State]++
+	}
+	for _, state := range filtered {
+		if n := counts[state]; n > 0 {
+			out = append(out, stateCount{stateView{state, words[state]}, n})
+		}
+	}
+	if len(out) < 2 {
+		return nil, len(s.steps)
+	}
+	return out, len(s.steps)
 }
 
 // lane is one row of the chart.
@@ -27,6 +56,7 @@ type lane struct {
 	Current  bool
 	Segments []segment
 	Took     string
+	Show     string // the filter, which stays when the step is chosen
 }
 
 // Query returns the parameter that selects the step.
@@ -34,6 +64,9 @@ func (l lane) Query() string {
 	query := "?step=" + url.QueryEscape(l.Step)
 	if l.Visit > 0 {
 		query += "&visit=" + strconv.Itoa(l.Visit)
+	}
+	if l.Show != "" {
+		query += "&show=" + url.QueryEscape(l.Show)
 	}
 	return query
 }
@@ -48,13 +81,16 @@ type segment struct {
 // rowsPerPage is how many steps a page of the chart shows.
 const rowsPerPage = 100
 
-func (s *story) timeline(now time.Time, chosen *stepView, from int) timeline {
+// timeline returns a page of the chart. With a state, it has the steps in that state alone, also those that are folded
+// otherwise.
+func (s *story) timeline(now time.Time, chosen *stepView, show string, from int) timeline {
 	end := s.ended
 	if end.IsZero() {
 		end = now
 	}
 	total := max(end.Sub(s.started), time.Millisecond)
-	t := timeline{First: from}
+	t := timeline{First: from, Show: show}
+	t.Filters, t.All = s.filters()
 	for i := range 5 {
 		t.Axis = append(t.Axis, took(total*time.Duration(i)/4))
 	}
@@ -88,7 +124,10 @@ func (s *story) timeline(now time.Time, chosen *stepView, from int) timeline {
 			waited += rest
 			worked += over.Sub(v.Started) - rest
 		}
-		if v != chosen && (v.Depth > 1 || v.parent != nil && v.parent.folded()) {
+		switch {
+		case show != "" && v.State != show:
+			continue
+		case show == "" && v != chosen && (v.Depth > 1 || v.parent != nil && v.parent.folded()):
 			continue
 		}
 		shown++
@@ -101,13 +140,16 @@ func (s *story) timeline(now time.Time, chosen *stepView, from int) timeline {
 		}
 		l := lane{
 			Step: v.Path, Label: visible(v.label()), State: stateView{v.State, words[v.State]}, Sub: v.Depth > 0,
-			Current: v == chosen, Took: took(over.Sub(v.Started)),
+			Current: v == chosen, Took: took(over.Sub(v.Started)), Show: show,
 		}
 		if s.visits[v.Path] > 1 {
 			l.Visit = v.Visit
 		}
-		if v.folded() {
+		switch {
+		case v.folded():
 			l.Note = v.count()
+		case v.Child != "":
+			l.Note = "child run " + short(v.Child)
 		}
 		start := v.Started
 		for _, w := range waits {
@@ -121,7 +163,7 @@ func (s *story) timeline(now time.Time, chosen *stepView, from int) timeline {
 			l.Segments = append(l.Segments, bar("w", v.State, start, over))
 		}
 		t.Rows = append(t.Rows, l)
-		if v == chosen {
+		if v == chosen && show == "" {
 			t.Rows = append(t.Rows, v.parts(bar)...)
 		}
 	}

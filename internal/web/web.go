@@ -124,6 +124,7 @@ func (h *Handler) register() {
 	h.handle("POST /triggers/{action}", identity.Operate, h.actOnTrigger)
 	h.handle("GET /compare", identity.Read, h.compare)
 	h.handle("GET /system", identity.Read, h.system)
+	h.handle("POST /system", identity.Operate, h.system) // starts the MCP servers to ask for their tools
 	for name, page := range h.exports() {
 		h.handle("GET /"+name+".csv", identity.Read, page)
 		h.handle("GET /"+name+".json", identity.Read, page)
@@ -190,6 +191,7 @@ type shell struct {
 	Notice  string // outcome of the previous action
 	May     map[identity.Permission]bool
 	Rail    bool
+	Icon    string // static file of the icon; empty for that of the product
 }
 
 type navRun struct{ ID, Name string }

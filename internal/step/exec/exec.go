@@ -66,7 +66,17 @@ func (p *Program) Run(ctx context.Context, job *step.Job) (process.Outcome, erro
 			return none, err
 		}
 	}
-	outcome, err := job.Machine.Run(ctx, job, p.Work)
+	work := p.Work
+	end := func() error { return nil }
+	if job.RecordStream {
+		r := newRecorder(ctx, job.Log)
+		work.Command.Stdout, work.Command.Stderr = r.stream(journal.Stdout), r.stream(journal.Stderr)
+		end = r.close
+	}
+	outcome, err := job.Machine.Run(ctx, job, work)
+	if noted := end(); noted != nil && err == nil {
+		return none, noted
+	}
 	switch {
 	case errors.Is(err, process.ErrTooMuch):
 		return none, step.Errorf(step.ClassCommand, "%s was stopped: it wrote more than %d MiB",

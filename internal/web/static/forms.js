@@ -1,7 +1,7 @@
 // Forms are sent once, and a half-written comment survives a reload, an expired session and a lost connection.
 const name = (form) => "draft:" + form.dataset.draft;
 
-export function restore() {
+function restore() {
   for (const form of document.querySelectorAll("form[data-draft]")) {
     const field = form.elements.note;
     if (!field || field.value) continue;
@@ -47,3 +47,4 @@ addEventListener("keydown", (ev) => {
 });
 
 restore();
+document.addEventListener("merged", restore);

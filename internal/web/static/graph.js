@@ -12,19 +12,24 @@ function size() {
   svg.setAttribute("height", scale === 0 ? h : h * scale);
 }
 
-export function show(selector) {
+function show(selector) {
   const node = box?.querySelector(selector);
   if (!node) return;
   const a = box.getBoundingClientRect(), b = node.getBoundingClientRect();
   box.scrollBy(b.left + b.width / 2 - a.left - a.width / 2, b.top + b.height / 2 - a.top - a.height / 2);
 }
 
-export function follow() {
+function reveal() {
+  for (const button of document.querySelectorAll("[data-zoom], [data-follow]")) button.hidden = false;
+}
+
+function follow() {
   if (following) show('.node[data-state="running"]');
 }
 
 if (box) {
-  for (const button of document.querySelectorAll("[data-zoom], [data-follow]")) button.hidden = false;
+  reveal();
+  document.addEventListener("merged", () => { reveal(); follow(); });
   document.addEventListener("click", (ev) => {
     const button = ev.target.closest("[data-zoom], [data-follow]");
     if (!button) return;

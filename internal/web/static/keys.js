@@ -25,8 +25,17 @@ addEventListener("keydown", (ev) => {
   }
 });
 
+async function copy(el) {
+  const lines = () => [...document.querySelectorAll(el.dataset.copyFrom)].map((line) => line.textContent).join("\n");
+  const label = el.getAttribute("aria-label");
+  try { await navigator.clipboard.writeText(el.dataset.copy ?? lines()); } catch { return; }
+  el.setAttribute("aria-label", "Copied");
+  el.dataset.copied = "";
+  setTimeout(() => { el.setAttribute("aria-label", label); delete el.dataset.copied; }, 2000);
+}
+
 addEventListener("click", (ev) => {
-  const el = ev.target.closest("[data-keys], [data-copy]");
+  const el = ev.target.closest("[data-keys], [data-copy], [data-copy-from]");
   if (el?.matches("[data-keys]")) document.getElementById("keys").showModal();
-  else if (el) navigator.clipboard?.writeText(el.dataset.copy);
+  else if (el) copy(el);
 });

@@ -1,7 +1,5 @@
 // Keeps an open page up to date; see doc.go. The page works without it.
 import { morph } from "./morph.js";
-import { follow } from "./graph.js";
-import { restore } from "./forms.js";
 
 const link = document.getElementById("link");
 const address = document.body.dataset.live;
@@ -41,13 +39,11 @@ async function refresh() {
     document.getElementById("notice")?.remove();
     document.title = next.title;
     morph(document.querySelector(".rail"), next.querySelector(".rail"));
-    const log = document.querySelector(".panel > .scroll");
-    const atEnd = log && log.scrollHeight - log.scrollTop - log.clientHeight < 8;
+    const icon = document.getElementById("icon"), sign = next.getElementById("icon").getAttribute("href");
+    if (icon.getAttribute("href") !== sign) icon.setAttribute("href", sign);
+    document.dispatchEvent(new Event("merge"));
     morph(document.getElementById("main"), next.getElementById("main"));
-    if (atEnd && document.querySelector(".panel [data-live]")) log.scrollTop = log.scrollHeight;
-    for (const button of document.querySelectorAll("[data-zoom], [data-follow]")) button.hidden = false;
-    restore();
-    follow();
+    document.dispatchEvent(new Event("merged")); // the other modules put back what they have added
   } catch { /* the connection is lost: the stream reports it */ } finally {
     busy = false;
     pause = Math.max(250, 4 * (performance.now() - start)); // a page that takes long is requested less often

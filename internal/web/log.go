@@ -1,0 +1,60 @@
+package web
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// outputLine is a line that a command has written.
+type outputLine struct {
+	N      int
+	Stream string // journal.Stdout or journal.Stderr
+	Text   string
+}
+
+// maxLines is how many lines of the output of a command a page shows; the newest ones.
+const maxLines = 1000
+
+// wrote adds what a command has written.
+func (v *stepView) wrote(o journal.Output) {
+	if n := len(v.output); n > 0 && v.output[n-1].Stream == o.Stream {
+		v.output[n-1].Chunk += o.Chunk
+		return
+	}
+	v.output = append(v.output, o)
+}
+
+// stored returns the output of a command that is the result of its step, if the result is one of a command.
+func stored(result json.RawMessage) []journal.Output {
+	var state struct {
+		Output, Stderr *string
+		ExitCode       *int
+	}
+	if json.Unmarshal(result, &state) != nil || state.Output == nil || state.Stderr == nil || state.ExitCode == nil {
+		return nil
+	}
+	return []journal.Output{{Stream: journal.Stdout, Chunk: *state.Output}, {Stream: journal.Stderr, Chunk: *state.Stderr}}
+}
+
+// colors are the escape sequences with which programs color what they print.
+var colors = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+// logLines returns the lines of the output of a command, and how many earlier lines are left out.
+func logLines(output []journal.Output) (lines []outputLine, left int) {
+	for _, o := range output {
+		text := strings.TrimSuffix(colors.ReplaceAllString(o.Chunk, ""), "\n")
+		if text == "" && strings.TrimSpace(o.Chunk) == "" && len(o.Chunk) < 2 {
+			continue
+		}
+		for line := range strings.SplitSeq(text, "\n") {
+			lines = append(lines, outputLine{
+				N: len(lines) + 1, Stream: o.Stream, Text: visible(strings.TrimSuffix(line, "\r")),
+			})
+		}
+	}
+	left = max(0, len(lines)-maxLines)
+	return lines[left:], left
+}
