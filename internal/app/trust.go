@@ -195,36 +195,20 @@ func configSources(root string, f *source.File, powers []config.Power, mcpFile b
 	return out
 }
 
-// namedFiles returns the files that the words of a command name, in any of the folders, or in a folder that the command
-// names. A link counts as the file that it leads to, wherever that is: its content is what the command runs.
+// namedFiles returns the files that the words of a command name, in any of the folders. A link counts as the file that
+// it leads to, wherever that is: its content is what the command runs.
 func namedFiles(root string, folders []string, command string) []trust.File {
 	words := slices.Concat(strings.Fields(command), strings.FieldsFunc(command, func(r rune) bool {
 		return unicode.IsSpace(r) || strings.ContainsRune("\"'`();&|<>{}$=,", r)
 	}))
-	// Of a path that begins with a variable, at the root of the disk or above the folder, the end may be in the project.
-	for _, word := range words {
-		for rest, n := word, 0; n < maxComponents; n++ {
-			_, after, more := strings.Cut(rest, "/")
-			if !more {
-				break
-			}
-			rest = after
-			words = append(words, rest)
-		}
-	}
 	slices.Sort(words)
-	words = slices.DeleteFunc(slices.Compact(words), func(word string) bool { return !filepath.IsLocal(word) })
-	folders = slices.Clone(folders)
-	for _, word := range words {
-		folder := filepath.Join(root, word)
-		if info, err := os.Stat(folder); err == nil && info.IsDir() && len(folders) < maxFolders {
-			folders = append(folders, folder)
-		}
-	}
 	slices.Sort(folders)
 	folders = slices.Compact(folders)
 	var out []trust.File
-	for _, word := range words {
+	for _, word := range slices.Compact(words) {
+		if !filepath.IsLocal(word) {
+			continue
+		}
 		for _, folder := range folders {
 			full := filepath.Join(folder, word)
 			sum, err := contentSum(full)
@@ -239,12 +223,6 @@ func namedFiles(root string, folders []string, command string) []trust.File {
 	}
 	return out
 }
-
-// Limits of the search for named files, so that a hostile command does not prolong it.
-const (
-	maxComponents = 16 // of a path
-	maxFolders    = 12
-)
 
 // contentSum returns the hash of a file's content, and "" for a folder. What is neither a file nor a folder, such as a
 // pipe, has a different hash each time, so that it is never approved.
