@@ -76,27 +76,40 @@ func (b *builder) decisions() []Decision {
 	for i := range out {
 		node := b.find(split(out[i].At))
 		boolean := soleType(node) == "boolean"
-		out[i].Open = !boolean && (!closed[i] || len(out[i].Options) == 1) && node["enum"] == nil
+		out[i].Open = (!boolean || b.defaults(&out[i])) && (!closed[i] || len(out[i].Options) == 1) && node["enum"] == nil
 		if boolean && len(out[i].Options) == 1 && out[i].Else != "" {
 			other := string(out[i].Options[0].Value) != "true"
 			out[i].Options = append(out[i].Options, Option{Value: encode(other), Leads: out[i].Else})
 		}
 		if boolean {
-			out[i].Else = ""
+			if !out[i].Open {
+				out[i].Else = ""
+			}
 			slices.SortStableFunc(out[i].Options, func(a, b Option) int { return strings.Compare(string(b.Value), string(a.Value)) })
 		}
 	}
 	return slices.DeleteFunc(out, func(d Decision) bool { return len(d.Options) == 0 })
 }
 
+// defaults reports whether a reply that is compared with one truth value, and with nothing else, has a default branch:
+// then the reply may also be a text, which selects the default.
+func (b *builder) defaults(d *Decision) bool {
+	if d.At != "" || d.Else == "" || len(d.Options) != 1 || b.spec.Into != "" || !slices.Contains(b.inferred, "") {
+		return false
+	}
+	return !slices.ContainsFunc(b.uses, func(u use) bool {
+		return len(u.at) == 0 && u.how != isRead &&
+			(u.how != isEqual || u.decision == nil || u.negated || u.condition != "" || u.decision.exhausted)
+	})
+}
+
 // options reports whether a use compares a place with a constant, or looks for it there. A condition that is a boolean
 // compares it with true. Of a boolean, being unequal to one value is being equal to the other.
 func (u *use) options(node map[string]any) bool {
-	boolean := slices.Contains(append(anyList(node["type"]), node["type"]), any("boolean"))
-	if u.how == isTruth && (!u.loose || boolean) {
+	if u.how == isTruth && (!u.loose || boolean(node)) {
 		u.how, u.value = isEqual, true
 	}
-	if value, ok := u.value.(bool); ok && u.negated && boolean && u.how == isEqual {
+	if value, ok := u.value.(bool); ok && u.negated && boolean(node) && u.how == isEqual {
 		u.value, u.negated = !value, false
 	}
 	switch {
@@ -107,6 +120,11 @@ func (u *use) options(node map[string]any) bool {
 	}
 	// A reply is never empty.
 	return u.how == isEqual && (u.value != "" || len(u.at) > 0)
+}
+
+// boolean reports whether a schema allows true and false by their type.
+func boolean(node map[string]any) bool {
+	return slices.Contains(append(anyList(node["type"]), node["type"]), any("boolean"))
 }
 
 // leadsTo is what happens if the comparison comes out as required.

@@ -44,6 +44,8 @@ type Contract struct {
 	// Under is the key that a reply of plain text belongs under when the
 	// contract asks for an object.
 	Under string `json:"under,omitempty"`
+	// Verdict says that the reply approves or rejects.
+	Verdict bool `json:"verdict,omitempty"`
 	// Merged says that the reply is merged with those of other workers, and that the merged value decides.
 	Merged bool `json:"merged,omitempty"`
 	// Probes are the values that take a run along different branches.
@@ -144,10 +146,11 @@ var AnyData = json.RawMessage(`{"type":["object","array","number","boolean","nul
 
 // Of derives the contract of the reply that a step asks for.
 func Of(p *ir.Program, s *ir.Step, spec Spec) Contract {
-	b := &builder{p: p, s: s, spec: spec}
-	if !spec.Verdict { // what a gate writes is made of the verdict, and not the verdict itself
-		b.collect()
+	if spec.Verdict {
+		spec.Within = []string{verdictReview}
 	}
+	b := &builder{p: p, s: s, spec: spec}
+	b.collect()
 	switch {
 	case len(spec.Schema) > 0:
 		b.raw = spec.Schema
@@ -223,7 +226,7 @@ func (b *builder) collect() {
 
 // contract completes the schema with what the uses say.
 func (b *builder) contract() Contract {
-	if len(b.spec.Schema) == 0 && !b.spec.Verdict {
+	if len(b.spec.Schema) == 0 {
 		b.parts()
 		b.infer()
 		if b.doc == nil && len(b.spec.Base) > 0 {
@@ -245,8 +248,11 @@ func (b *builder) contract() Contract {
 	c.Probes = b.probes(c.Choices)
 	c.NeverTrue, c.Possible = b.compare()
 	if b.spec.Verdict {
-		c.Choices = b.verdictChoices()
-		c.Probes = []Probe{{At: "approved", Values: []json.RawMessage{json.RawMessage("true"), json.RawMessage("false")}}}
+		approved := func(at string) bool { return at == "approved" }
+		c.Verdict = true
+		c.Choices = append(b.verdictChoices(), slices.DeleteFunc(c.Choices, func(d Decision) bool { return approved(d.At) })...)
+		c.Probes = append([]Probe{{At: "approved", Values: []json.RawMessage{json.RawMessage("true"), json.RawMessage("false")}}},
+			slices.DeleteFunc(c.Probes, func(p Probe) bool { return approved(p.At) })...)
 	}
 	return c
 }
@@ -272,7 +278,14 @@ func (b *builder) verdict() {
 	b.note("the gate")
 }
 
-// verdictChoices says what approving and rejecting lead to.
+// The keys of what a gate writes.
+const (
+	verdictResult = "gate_result" // "approved" or "rejected"
+	verdictReview = "review"      // the reply
+)
+
+// verdictChoices says what approving and rejecting lead to. If both lead to the same step, conditions on the result of
+// the gate decide.
 func (b *builder) verdictChoices() []Decision {
 	t := &tracer{flow: b.links()}
 	leads := func(on ir.Outcome, otherwise string) string {
@@ -283,10 +296,36 @@ func (b *builder) verdictChoices() []Decision {
 		}
 		return otherwise
 	}
+	approved, rejected := leads(ir.OK, "the run continues"), leads(ir.Rejected, "the run ends here")
+	if approved == rejected {
+		approved = cmp.Or(b.leadsBy("approved"), approved)
+		rejected = cmp.Or(b.leadsBy("rejected"), rejected)
+	}
 	return []Decision{{At: "approved", Options: []Option{
-		{Value: json.RawMessage("true"), Leads: leads(ir.OK, "the run continues")},
-		{Value: json.RawMessage("false"), Leads: leads(ir.Rejected, "the run ends here")},
+		{Value: json.RawMessage("true"), Leads: approved},
+		{Value: json.RawMessage("false"), Leads: rejected},
 	}}}
+}
+
+// leadsBy returns what conditions decide if a gate ends with a result; empty if no condition compares it.
+func (b *builder) leadsBy(result string) string {
+	var does, others []string
+	for i := range b.s.Writes {
+		for _, u := range b.usesOf(&b.s.Writes[i]) {
+			if u.how != isEqual || !slices.Equal(u.at, []string{verdictResult}) {
+				continue
+			}
+			if (u.value == result) != u.negated {
+				does = append(does, u.leadsTo())
+			} else if u.otherwise != "" {
+				others = append(others, u.otherwise)
+			}
+		}
+	}
+	if len(does) == 0 {
+		does = others
+	}
+	return strings.Join(slices.Compact(does), "; ")
 }
 
 // name is the last segment of the only variable that takes the whole reply.
@@ -624,15 +663,18 @@ func (b *builder) close(decisions []Decision) {
 	}
 }
 
-// open lets a reply be a text if it is compared with numbers and any other reply means the default.
+// open lets a reply be a text if it is compared with numbers or with one truth value, and any other reply means the
+// default.
 func (b *builder) open(decisions []Decision) {
 	for _, d := range decisions {
 		node := b.find(nil)
 		ordered := slices.ContainsFunc(b.uses, func(u use) bool {
 			return len(u.at) == 0 && (u.how != isEqual && u.how != isRead || u.whole)
 		})
-		if d.At == "" && d.Open && d.Else != "" && node["type"] == "number" && !ordered && slices.Contains(b.inferred, "") {
-			node["type"] = []any{"number", "string"}
+		kind := node["type"]
+		if d.At == "" && d.Open && d.Else != "" && (kind == "number" || kind == "boolean") && !ordered &&
+			slices.Contains(b.inferred, "") {
+			node["type"] = []any{kind, "string"}
 		}
 	}
 }

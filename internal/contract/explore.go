@@ -53,7 +53,12 @@ func (b *builder) probe(at []string, decisions []Decision) []json.RawMessage {
 	}
 	kind := soleType(node)
 	for _, d := range decisions {
-		if d.At == join(at) && d.Open {
+		if d.At != join(at) || !d.Open {
+			continue
+		}
+		if boolean(node) { // one of both is the default
+			add(false, true)
+		} else {
 			add(unlike)
 		}
 	}

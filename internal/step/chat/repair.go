@@ -631,6 +631,9 @@ func option(s string, values []any) (any, bool) {
 			}
 		}
 	}
+	if is, ok := truth(s); ok && len(found) == 0 && slices.Contains(values, is) { // "yes" for true
+		return is, true
+	}
 	if len(found) != 1 {
 		return nil, false
 	}
