@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -32,9 +33,8 @@ func (b *builder) decisions() []Decision {
 		if !u.options(node) {
 			continue
 		}
-		contained := u.how == isSearched
 		value, ok := encode(u.value), true
-		if !contained {
+		if u.how != isSearched {
 			value, ok = typed(&u, node)
 		}
 		if _, excluded := b.excluded(u.at); !ok || excluded {
@@ -47,8 +47,15 @@ func (b *builder) decisions() []Decision {
 			continue
 		}
 		d := &out[n]
-		d.add(Option{Value: value, Contained: contained, Leads: u.leadsTo()})
-		if is, ok := u.value.(bool); ok && u.condition != "" && !u.alternative && u.otherwise != "" {
+		ruled := b.ruled(&u)
+		if u.how == isSearched && ruled {
+			continue // a rule
+		}
+		if ruled {
+			d.Ruled, u.leads = true, ""
+		}
+		d.add(Option{Value: value, Contained: u.search, Leads: u.leadsTo()})
+		if is, ok := u.value.(bool); ok && !ruled && u.condition != "" && !u.alternative && u.otherwise != "" {
 			d.add(Option{Value: encode(!is), Leads: u.otherwise})
 		}
 		if u.guarded {
@@ -66,8 +73,16 @@ func (b *builder) decisions() []Decision {
 		d := &out[decisionAt(join(u.at))]
 		value := u.value.(json.RawMessage)
 		known := slices.ContainsFunc(d.Options, func(o Option) bool { return string(o.Value) == string(value) })
+		if b.ruled(u) {
+			d.Ruled = true
+			if !known && u.how == isEqual {
+				d.add(Option{Value: value})
+			}
+			d.Else = cmp.Or(d.Else, u.leads)
+			continue
+		}
 		if !known && !u.alternative {
-			d.add(Option{Value: value, Contained: u.how == isSearched, Leads: u.otherwise})
+			d.add(Option{Value: value, Contained: u.search, Leads: u.otherwise})
 		}
 		if d.Else == "" || u.condition == "" && !u.guarded {
 			d.Else = u.leadsTo()
@@ -79,7 +94,11 @@ func (b *builder) decisions() []Decision {
 		out[i].Open = (!boolean || b.defaults(&out[i])) && (!closed[i] || len(out[i].Options) == 1) && node["enum"] == nil
 		if boolean && len(out[i].Options) == 1 && out[i].Else != "" {
 			other := string(out[i].Options[0].Value) != "true"
-			out[i].Options = append(out[i].Options, Option{Value: encode(other), Leads: out[i].Else})
+			leads := out[i].Else
+			if out[i].Ruled {
+				leads = ""
+			}
+			out[i].Options = append(out[i].Options, Option{Value: encode(other), Leads: leads})
 		}
 		if boolean {
 			if !out[i].Open {
@@ -89,6 +108,15 @@ func (b *builder) decisions() []Decision {
 		}
 	}
 	return slices.DeleteFunc(out, func(d Decision) bool { return len(d.Options) == 0 })
+}
+
+// unsay removes what rulings say about other values.
+func (b *builder) unsay(decisions []Decision) {
+	for i := range decisions {
+		if decisions[i].Ruled {
+			decisions[i].Else = ""
+		}
+	}
 }
 
 // defaults reports whether a reply that is compared with one truth value, and with nothing else, has a default branch:
@@ -116,7 +144,7 @@ func (u *use) options(node map[string]any) bool {
 	case u.value == nil || slices.Contains(u.at, each):
 		return false
 	case u.how == isSearched:
-		return len(u.at) > 0
+		return true
 	}
 	// A reply is never empty.
 	return u.how == isEqual && (u.value != "" || len(u.at) > 0)

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
 )
@@ -36,6 +37,8 @@ type Contract struct {
 	Schema json.RawMessage `json:"schema,omitempty"` // nil for free text
 	// Choices are the values in the reply that decide where the run goes.
 	Choices []Decision `json:"choices,omitempty"`
+	// Rulings are the steps that continue by conditions on the reply other than a list of values.
+	Rulings []Ruling `json:"rulings,omitempty"`
 	// From says where the contract comes from.
 	From string `json:"from,omitempty"`
 	// Name is what the value is called. A reply that is an object with this key
@@ -73,14 +76,16 @@ type Decision struct {
 	Open bool `json:"open,omitempty"`
 	// Else is what any other value leads to; empty if nothing in particular.
 	Else string `json:"else,omitempty"`
+	// Ruled says that the rulings of the contract say what the values lead to.
+	Ruled bool `json:"ruled,omitempty"`
 }
 
 // Option is one value and what it leads to.
 type Option struct {
 	Value json.RawMessage `json:"value"`
-	// Contained says that it is enough that the value contains Value.
-	Contained bool   `json:"contained,omitempty"`
-	Leads     string `json:"leads,omitempty"`
+	// Contained is how the value is searched for Value; empty if it must equal Value.
+	Contained expr.Search `json:"contained,omitempty"`
+	Leads     string      `json:"leads,omitempty"`
 }
 
 // Conflict is two uses of one value that need different types.
@@ -238,6 +243,8 @@ func (b *builder) contract() Contract {
 	c.Choices = b.decisions()
 	b.close(c.Choices)
 	b.open(c.Choices)
+	b.unsay(c.Choices)
+	c.Rulings = b.rulings()
 	if doc, says := b.doc.(map[string]any); says && len(doc) > 0 {
 		c.Schema, c.Document = b.written(doc), doc
 	}
@@ -250,9 +257,10 @@ func (b *builder) contract() Contract {
 	if b.spec.Verdict {
 		approved := func(at string) bool { return at == "approved" }
 		c.Verdict = true
-		c.Choices = append(b.verdictChoices(), slices.DeleteFunc(c.Choices, func(d Decision) bool { return approved(d.At) })...)
-		c.Probes = append([]Probe{{At: "approved", Values: []json.RawMessage{json.RawMessage("true"), json.RawMessage("false")}}},
-			slices.DeleteFunc(c.Probes, func(p Probe) bool { return approved(p.At) })...)
+		others := slices.DeleteFunc(c.Choices, func(d Decision) bool { return approved(d.At) })
+		c.Choices = append(b.verdictChoices(), others...)
+		probe := Probe{At: "approved", Values: []json.RawMessage{json.RawMessage("true"), json.RawMessage("false")}}
+		c.Probes = append([]Probe{probe}, slices.DeleteFunc(c.Probes, func(p Probe) bool { return approved(p.At) })...)
 	}
 	return c
 }
@@ -523,7 +531,7 @@ func (b *builder) need(at []string) (map[string]any, bool) {
 	var soft []any
 	required, conflict := len(at) == 0, false
 	filled := required // some use needs a value other than null
-	whole, sized, firstKind := false, "", ""
+	whole, sized, searched, firstKind := false, "", "", ""
 	truth, quoted, other := false, false, false
 	for i := range b.uses {
 		u := &b.uses[i]
@@ -540,9 +548,12 @@ func (b *builder) need(at []string) (map[string]any, bool) {
 			kind = "boolean"
 		}
 		whole = whole || u.whole
+		if u.how == isSearched && u.value != nil {
+			searched = typeOfConstant(u.value)
+		}
 		switch {
 		case u.how != isSized || u.value == nil:
-		case b.isData(u):
+		case b.isData(u), b.counts(u):
 			sized = "array"
 		case len(at) > 0 && sized == "":
 			sized = "text"
@@ -581,7 +592,11 @@ func (b *builder) need(at []string) (map[string]any, bool) {
 	case len(soft) > 0:
 		return one(typeOfAll(soft)), required
 	case sized == "array":
-		return one("array"), required
+		doc := one("array")
+		if searched != "" {
+			doc["items"] = map[string]any{"type": searched}
+		}
+		return doc, required
 	case sized != "": // both have a length
 		return map[string]any{"type": []any{"array", "string"}}, required
 	case other || len(at) == 0:
@@ -590,6 +605,16 @@ func (b *builder) need(at []string) (map[string]any, bool) {
 		return one("boolean"), required
 	}
 	return nil, required
+}
+
+// mostCounted is the largest length that counts items. Larger ones are those of texts.
+const mostCounted = 50
+
+// counts reports whether a use counts the items of a whole reply: every text has more characters than the number that its
+// length is compared with. Whether a reply is empty says nothing about its type.
+func (b *builder) counts(u *use) bool {
+	n, isNumber := u.value.(float64)
+	return isNumber && len(u.at) == 0 && !u.text && !b.spec.Text && n > 1 && n <= mostCounted
 }
 
 // isData reports whether a use looks at a whole reply that is JSON and no text.
@@ -763,7 +788,10 @@ func (b *builder) compare() (never, sometimes []Comparison) {
 		if excluded {
 			one.Allowed = describe(outer)
 		}
-		if excluded || says(node) && !possible(node, u) {
+		if len(node) == 0 && u.empty() {
+			one.Allowed = "a text, which is never empty"
+		}
+		if excluded || says(node) && !possible(node, u) || len(u.at) == 0 && node["type"] != "array" && u.empty() {
 			never = append(never, one)
 		} else {
 			sometimes = append(sometimes, one)

@@ -294,7 +294,7 @@ const mostMentionWords = 20
 func optionOf(d *contract.Decision, text string, mention bool) (any, bool) {
 	var values []any
 	for _, o := range d.Options {
-		if v, err := schema.Decode(o.Value); err == nil && !o.Contained {
+		if v, err := schema.Decode(o.Value); err == nil && o.Contained == "" {
 			switch v.(type) {
 			case string, json.Number, bool:
 				values = append(values, v)
