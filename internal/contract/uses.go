@@ -674,8 +674,8 @@ func (t *tracer) condition(e *expr.Expr, decides effect) {
 		}
 		one := use{
 			at: place(rest), value: u.Value, loose: u.Loose, guarded: u.Guarded, negated: u.Negated, above: u.Above,
-			path: u.Path.String(), written: strings.Join(u.Path.Written, "."), span: u.Path.Span, effect: decides, over: u.Strictly, whole: u.Whole, list: u.List,
-			search: u.Search, exactly: u.Exactly,
+			path: u.Path.String(), written: strings.Join(u.Path.Written, "."), span: u.Path.Span, effect: decides,
+			over: u.Strictly, whole: u.Whole, list: u.List, search: u.Search, exactly: u.Exactly,
 			alternative: u.Alternative, optional: e.Dialect == expr.AIFlow || e.Dialect == expr.AIFlowReference,
 		}
 		if u.Compound {
