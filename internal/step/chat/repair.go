@@ -229,6 +229,9 @@ func unwrap(object map[string]any, n *schema.Node, name string) (any, bool) {
 	}
 	var found []any
 	for _, v := range object {
+		if _, isText := v.(string); wants(n, "string") && n.Enum == nil && !isText {
+			continue // the object is the text
+		}
 		if w := repair(v, n, ""); n.Accepts(w) {
 			found = append(found, w)
 		}
