@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -32,9 +33,8 @@ func (b *builder) decisions() []Decision {
 		if !u.options(node) {
 			continue
 		}
-		contained := u.how == isSearched
 		value, ok := encode(u.value), true
-		if !contained {
+		if u.how != isSearched {
 			value, ok = typed(&u, node)
 		}
 		if _, excluded := b.excluded(u.at); !ok || excluded {
@@ -47,8 +47,15 @@ func (b *builder) decisions() []Decision {
 			continue
 		}
 		d := &out[n]
-		d.add(Option{Value: value, Contained: contained, Leads: u.leadsTo()})
-		if is, ok := u.value.(bool); ok && u.condition != "" && !u.alternative && u.otherwise != "" {
+		ruled := b.ruled(&u)
+		if u.how == isSearched && ruled {
+			continue // a rule
+		}
+		if ruled {
+			d.Ruled, u.leads = true, ""
+		}
+		d.add(Option{Value: value, Contained: u.search, Leads: u.leadsTo()})
+		if is, ok := u.value.(bool); ok && !ruled && u.condition != "" && !u.alternative && u.otherwise != "" {
 			d.add(Option{Value: encode(!is), Leads: u.otherwise})
 		}
 		if u.guarded {
@@ -66,8 +73,16 @@ func (b *builder) decisions() []Decision {
 		d := &out[decisionAt(join(u.at))]
 		value := u.value.(json.RawMessage)
 		known := slices.ContainsFunc(d.Options, func(o Option) bool { return string(o.Value) == string(value) })
+		if b.ruled(u) {
+			d.Ruled = true
+			if !known && u.how == isEqual {
+				d.add(Option{Value: value})
+			}
+			d.Else = cmp.Or(d.Else, u.leads)
+			continue
+		}
 		if !known && !u.alternative {
-			d.add(Option{Value: value, Contained: u.how == isSearched, Leads: u.otherwise})
+			d.add(Option{Value: value, Contained: u.search, Leads: u.otherwise})
 		}
 		if d.Else == "" || u.condition == "" && !u.guarded {
 			d.Else = u.leadsTo()
@@ -76,37 +91,68 @@ func (b *builder) decisions() []Decision {
 	for i := range out {
 		node := b.find(split(out[i].At))
 		boolean := soleType(node) == "boolean"
-		out[i].Open = !boolean && (!closed[i] || len(out[i].Options) == 1) && node["enum"] == nil
+		out[i].Open = (!boolean || b.defaults(&out[i])) && (!closed[i] || len(out[i].Options) == 1) && node["enum"] == nil
 		if boolean && len(out[i].Options) == 1 && out[i].Else != "" {
 			other := string(out[i].Options[0].Value) != "true"
-			out[i].Options = append(out[i].Options, Option{Value: encode(other), Leads: out[i].Else})
+			leads := out[i].Else
+			if out[i].Ruled {
+				leads = ""
+			}
+			out[i].Options = append(out[i].Options, Option{Value: encode(other), Leads: leads})
 		}
 		if boolean {
-			out[i].Else = ""
+			if !out[i].Open {
+				out[i].Else = ""
+			}
 			slices.SortStableFunc(out[i].Options, func(a, b Option) int { return strings.Compare(string(b.Value), string(a.Value)) })
 		}
 	}
 	return slices.DeleteFunc(out, func(d Decision) bool { return len(d.Options) == 0 })
 }
 
+// unsay removes what rulings say about other values.
+func (b *builder) unsay(decisions []Decision) {
+	for i := range decisions {
+		if decisions[i].Ruled {
+			decisions[i].Else = ""
+		}
+	}
+}
+
+// defaults reports whether a reply that is compared with one truth value, and with nothing else, has a default branch:
+// then the reply may also be a text, which selects the default.
+func (b *builder) defaults(d *Decision) bool {
+	if d.At != "" || d.Else == "" || len(d.Options) != 1 || b.spec.Into != "" || !slices.Contains(b.inferred, "") {
+		return false
+	}
+	return !slices.ContainsFunc(b.uses, func(u use) bool {
+		return len(u.at) == 0 && u.how != isRead &&
+			(u.how != isEqual || u.decision == nil || u.negated || u.condition != "" || u.decision.exhausted)
+	})
+}
+
 // options reports whether a use compares a place with a constant, or looks for it there. A condition that is a boolean
 // compares it with true. Of a boolean, being unequal to one value is being equal to the other.
 func (u *use) options(node map[string]any) bool {
-	boolean := slices.Contains(append(anyList(node["type"]), node["type"]), any("boolean"))
-	if u.how == isTruth && (!u.loose || boolean) {
+	if u.how == isTruth && (!u.loose || boolean(node)) {
 		u.how, u.value = isEqual, true
 	}
-	if value, ok := u.value.(bool); ok && u.negated && boolean && u.how == isEqual {
+	if value, ok := u.value.(bool); ok && u.negated && boolean(node) && u.how == isEqual {
 		u.value, u.negated = !value, false
 	}
 	switch {
 	case u.value == nil || slices.Contains(u.at, each):
 		return false
 	case u.how == isSearched:
-		return len(u.at) > 0
+		return true
 	}
 	// A reply is never empty.
 	return u.how == isEqual && (u.value != "" || len(u.at) > 0)
+}
+
+// boolean reports whether a schema allows true and false by their type.
+func boolean(node map[string]any) bool {
+	return slices.Contains(append(anyList(node["type"]), node["type"]), any("boolean"))
 }
 
 // leadsTo is what happens if the comparison comes out as required.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
 )
@@ -36,6 +37,8 @@ type Contract struct {
 	Schema json.RawMessage `json:"schema,omitempty"` // nil for free text
 	// Choices are the values in the reply that decide where the run goes.
 	Choices []Decision `json:"choices,omitempty"`
+	// Rulings are the steps that continue by conditions on the reply other than a list of values.
+	Rulings []Ruling `json:"rulings,omitempty"`
 	// From says where the contract comes from.
 	From string `json:"from,omitempty"`
 	// Name is what the value is called. A reply that is an object with this key
@@ -44,6 +47,8 @@ type Contract struct {
 	// Under is the key that a reply of plain text belongs under when the
 	// contract asks for an object.
 	Under string `json:"under,omitempty"`
+	// Verdict says that the reply approves or rejects.
+	Verdict bool `json:"verdict,omitempty"`
 	// Merged says that the reply is merged with those of other workers, and that the merged value decides.
 	Merged bool `json:"merged,omitempty"`
 	// Probes are the values that take a run along different branches.
@@ -71,14 +76,16 @@ type Decision struct {
 	Open bool `json:"open,omitempty"`
 	// Else is what any other value leads to; empty if nothing in particular.
 	Else string `json:"else,omitempty"`
+	// Ruled says that the rulings of the contract say what the values lead to.
+	Ruled bool `json:"ruled,omitempty"`
 }
 
 // Option is one value and what it leads to.
 type Option struct {
 	Value json.RawMessage `json:"value"`
-	// Contained says that it is enough that the value contains Value.
-	Contained bool   `json:"contained,omitempty"`
-	Leads     string `json:"leads,omitempty"`
+	// Contained is how the value is searched for Value; empty if it must equal Value.
+	Contained expr.Search `json:"contained,omitempty"`
+	Leads     string      `json:"leads,omitempty"`
 }
 
 // Conflict is two uses of one value that need different types.
@@ -144,10 +151,11 @@ var AnyData = json.RawMessage(`{"type":["object","array","number","boolean","nul
 
 // Of derives the contract of the reply that a step asks for.
 func Of(p *ir.Program, s *ir.Step, spec Spec) Contract {
-	b := &builder{p: p, s: s, spec: spec}
-	if !spec.Verdict { // what a gate writes is made of the verdict, and not the verdict itself
-		b.collect()
+	if spec.Verdict {
+		spec.Within = []string{verdictReview}
 	}
+	b := &builder{p: p, s: s, spec: spec}
+	b.collect()
 	switch {
 	case len(spec.Schema) > 0:
 		b.raw = spec.Schema
@@ -223,7 +231,7 @@ func (b *builder) collect() {
 
 // contract completes the schema with what the uses say.
 func (b *builder) contract() Contract {
-	if len(b.spec.Schema) == 0 && !b.spec.Verdict {
+	if len(b.spec.Schema) == 0 {
 		b.parts()
 		b.infer()
 		if b.doc == nil && len(b.spec.Base) > 0 {
@@ -235,6 +243,8 @@ func (b *builder) contract() Contract {
 	c.Choices = b.decisions()
 	b.close(c.Choices)
 	b.open(c.Choices)
+	b.unsay(c.Choices)
+	c.Rulings = b.rulings()
 	if doc, says := b.doc.(map[string]any); says && len(doc) > 0 {
 		c.Schema, c.Document = b.written(doc), doc
 	}
@@ -245,8 +255,12 @@ func (b *builder) contract() Contract {
 	c.Probes = b.probes(c.Choices)
 	c.NeverTrue, c.Possible = b.compare()
 	if b.spec.Verdict {
-		c.Choices = b.verdictChoices()
-		c.Probes = []Probe{{At: "approved", Values: []json.RawMessage{json.RawMessage("true"), json.RawMessage("false")}}}
+		approved := func(at string) bool { return at == "approved" }
+		c.Verdict = true
+		others := slices.DeleteFunc(c.Choices, func(d Decision) bool { return approved(d.At) })
+		c.Choices = append(b.verdictChoices(), others...)
+		probe := Probe{At: "approved", Values: []json.RawMessage{json.RawMessage("true"), json.RawMessage("false")}}
+		c.Probes = append([]Probe{probe}, slices.DeleteFunc(c.Probes, func(p Probe) bool { return approved(p.At) })...)
 	}
 	return c
 }
@@ -272,7 +286,14 @@ func (b *builder) verdict() {
 	b.note("the gate")
 }
 
-// verdictChoices says what approving and rejecting lead to.
+// The keys of what a gate writes.
+const (
+	verdictResult = "gate_result" // "approved" or "rejected"
+	verdictReview = "review"      // the reply
+)
+
+// verdictChoices says what approving and rejecting lead to. If both lead to the same step, conditions on the result of
+// the gate decide.
 func (b *builder) verdictChoices() []Decision {
 	t := &tracer{flow: b.links()}
 	leads := func(on ir.Outcome, otherwise string) string {
@@ -283,10 +304,36 @@ func (b *builder) verdictChoices() []Decision {
 		}
 		return otherwise
 	}
+	approved, rejected := leads(ir.OK, "the run continues"), leads(ir.Rejected, "the run ends here")
+	if approved == rejected {
+		approved = cmp.Or(b.leadsBy("approved"), approved)
+		rejected = cmp.Or(b.leadsBy("rejected"), rejected)
+	}
 	return []Decision{{At: "approved", Options: []Option{
-		{Value: json.RawMessage("true"), Leads: leads(ir.OK, "the run continues")},
-		{Value: json.RawMessage("false"), Leads: leads(ir.Rejected, "the run ends here")},
+		{Value: json.RawMessage("true"), Leads: approved},
+		{Value: json.RawMessage("false"), Leads: rejected},
 	}}}
+}
+
+// leadsBy returns what conditions decide if a gate ends with a result; empty if no condition compares it.
+func (b *builder) leadsBy(result string) string {
+	var does, others []string
+	for i := range b.s.Writes {
+		for _, u := range b.usesOf(&b.s.Writes[i]) {
+			if u.how != isEqual || !slices.Equal(u.at, []string{verdictResult}) {
+				continue
+			}
+			if (u.value == result) != u.negated {
+				does = append(does, u.leadsTo())
+			} else if u.otherwise != "" {
+				others = append(others, u.otherwise)
+			}
+		}
+	}
+	if len(does) == 0 {
+		does = others
+	}
+	return strings.Join(slices.Compact(does), "; ")
 }
 
 // name is the last segment of the only variable that takes the whole reply.
@@ -484,7 +531,7 @@ func (b *builder) need(at []string) (map[string]any, bool) {
 	var soft []any
 	required, conflict := len(at) == 0, false
 	filled := required // some use needs a value other than null
-	whole, sized, firstKind := false, "", ""
+	whole, sized, searched, firstKind := false, "", "", ""
 	truth, quoted, other := false, false, false
 	for i := range b.uses {
 		u := &b.uses[i]
@@ -501,9 +548,12 @@ func (b *builder) need(at []string) (map[string]any, bool) {
 			kind = "boolean"
 		}
 		whole = whole || u.whole
+		if u.how == isSearched && u.value != nil {
+			searched = typeOfConstant(u.value)
+		}
 		switch {
 		case u.how != isSized || u.value == nil:
-		case b.isData(u):
+		case b.isData(u), b.counts(u):
 			sized = "array"
 		case len(at) > 0 && sized == "":
 			sized = "text"
@@ -542,7 +592,11 @@ func (b *builder) need(at []string) (map[string]any, bool) {
 	case len(soft) > 0:
 		return one(typeOfAll(soft)), required
 	case sized == "array":
-		return one("array"), required
+		doc := one("array")
+		if searched != "" {
+			doc["items"] = map[string]any{"type": searched}
+		}
+		return doc, required
 	case sized != "": // both have a length
 		return map[string]any{"type": []any{"array", "string"}}, required
 	case other || len(at) == 0:
@@ -551,6 +605,16 @@ func (b *builder) need(at []string) (map[string]any, bool) {
 		return one("boolean"), required
 	}
 	return nil, required
+}
+
+// mostCounted is the largest length that counts items. Larger ones are those of texts.
+const mostCounted = 50
+
+// counts reports whether a use counts the items of a whole reply: every text has more characters than the number that its
+// length is compared with. Whether a reply is empty says nothing about its type.
+func (b *builder) counts(u *use) bool {
+	n, isNumber := u.value.(float64)
+	return isNumber && len(u.at) == 0 && !u.text && !b.spec.Text && n > 1 && n <= mostCounted
 }
 
 // isData reports whether a use looks at a whole reply that is JSON and no text.
@@ -624,15 +688,18 @@ func (b *builder) close(decisions []Decision) {
 	}
 }
 
-// open lets a reply be a text if it is compared with numbers and any other reply means the default.
+// open lets a reply be a text if it is compared with numbers or with one truth value, and any other reply means the
+// default.
 func (b *builder) open(decisions []Decision) {
 	for _, d := range decisions {
 		node := b.find(nil)
 		ordered := slices.ContainsFunc(b.uses, func(u use) bool {
 			return len(u.at) == 0 && (u.how != isEqual && u.how != isRead || u.whole)
 		})
-		if d.At == "" && d.Open && d.Else != "" && node["type"] == "number" && !ordered && slices.Contains(b.inferred, "") {
-			node["type"] = []any{"number", "string"}
+		kind := node["type"]
+		if d.At == "" && d.Open && d.Else != "" && (kind == "number" || kind == "boolean") && !ordered &&
+			slices.Contains(b.inferred, "") {
+			node["type"] = []any{kind, "string"}
 		}
 	}
 }
@@ -721,7 +788,10 @@ func (b *builder) compare() (never, sometimes []Comparison) {
 		if excluded {
 			one.Allowed = describe(outer)
 		}
-		if excluded || says(node) && !possible(node, u) {
+		if len(node) == 0 && u.empty() {
+			one.Allowed = "a text, which is never empty"
+		}
+		if excluded || says(node) && !possible(node, u) || len(u.at) == 0 && node["type"] != "array" && u.empty() {
 			never = append(never, one)
 		} else {
 			sometimes = append(sometimes, one)

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"encoding/json"
+	"regexp/syntax"
 	"slices"
 	"strings"
 
@@ -46,6 +47,9 @@ func (b *builder) probe(at []string, decisions []Decision) []json.RawMessage {
 	add := func(all ...any) {
 		for _, v := range all {
 			raw := encode(v)
+			if v == "" && len(at) == 0 {
+				continue // a reply is never empty
+			}
 			if !slices.ContainsFunc(values, func(o json.RawMessage) bool { return string(o) == string(raw) }) && accepts(node, raw) {
 				values = append(values, raw)
 			}
@@ -53,7 +57,12 @@ func (b *builder) probe(at []string, decisions []Decision) []json.RawMessage {
 	}
 	kind := soleType(node)
 	for _, d := range decisions {
-		if d.At == join(at) && d.Open {
+		if d.At != join(at) || !d.Open {
+			continue
+		}
+		if boolean(node) { // one of both is the default
+			add(false, true)
+		} else {
 			add(unlike)
 		}
 	}
@@ -87,7 +96,7 @@ func (b *builder) probe(at []string, decisions []Decision) []json.RawMessage {
 				if kind == "array" {
 					add([]any{}, []any{constant})
 				} else {
-					add(unlike, "This has "+constant+" in it.")
+					add(unlike, u.found(constant))
 				}
 			}
 		}
@@ -109,12 +118,52 @@ func (b *builder) probe(at []string, decisions []Decision) []json.RawMessage {
 			}
 		}
 		for _, o := range d.Options {
-			if !o.Contained {
+			if o.Contained == "" {
 				add(o.Value)
 			}
 		}
 	}
 	return values
+}
+
+// found returns a text in which a search finds a constant.
+func (u *use) found(constant string) string {
+	switch u.search {
+	case expr.AtStart:
+		return constant + " is what this begins with."
+	case expr.AtEnd:
+		return "This ends with " + constant
+	case expr.Pattern:
+		if re, err := syntax.Parse(constant, syntax.Perl); err == nil {
+			return matching(re.Simplify())
+		}
+	}
+	return "This has " + constant + " in it."
+}
+
+// matching returns a short text that a regular expression matches.
+func matching(re *syntax.Regexp) string {
+	switch re.Op {
+	case syntax.OpLiteral:
+		return string(re.Rune)
+	case syntax.OpCharClass:
+		if len(re.Rune) > 0 {
+			return string(re.Rune[0])
+		}
+	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		return "x"
+	case syntax.OpCapture, syntax.OpPlus, syntax.OpAlternate:
+		return matching(re.Sub[0])
+	case syntax.OpRepeat:
+		return strings.Repeat(matching(re.Sub[0]), re.Min)
+	case syntax.OpConcat:
+		var out strings.Builder
+		for _, sub := range re.Sub {
+			out.WriteString(matching(sub))
+		}
+		return out.String()
+	}
+	return "" // an anchor, or what may be left out
 }
 
 // numbers returns the numbers that a place is compared with for equality.
@@ -165,7 +214,8 @@ func (u *use) sides(limit float64) []any {
 	return []any{high, low}
 }
 
-const mostLength = 100
+// mostLength bounds the replies that a simulation makes up.
+const mostLength = 5000
 
 // ofLength is a value with a number of characters or items.
 func ofLength(kind string, n int) any {

@@ -212,13 +212,26 @@ func (w *walk) action(s *ir.Step, round int) (ir.Outcome, ending) {
 	if !known {
 		return ir.OK, ending{}
 	}
-	if object, _ := value.(map[string]any); s.Task() != nil && object["approved"] == false {
-		if _, gate := s.Action.(ir.Gate); gate {
-			w.took[s.ID+" rejects"] = true
-			return ir.Rejected, ending{}
-		}
+	if _, gate := s.Action.(ir.Gate); gate {
+		return w.verdict(s, value), ending{}
 	}
 	return ir.OK, ending{}
+}
+
+// verdict returns how a gate ends, and adds the result to what the gate writes.
+func (w *walk) verdict(s *ir.Step, reply any) ir.Outcome {
+	object, _ := reply.(map[string]any)
+	outcome, result := ir.OK, "approved"
+	if object["approved"] == false {
+		outcome, result = ir.Rejected, "rejected"
+		w.took[s.ID+" rejects"] = true
+	}
+	for _, write := range s.Writes {
+		if written, ok := w.env[write.Path].(map[string]any); ok && write.Part == "" {
+			written[verdictResult] = result
+		}
+	}
+	return outcome
 }
 
 // reply writes the simulated reply of a step to its variables. known is false if the simulation varies nothing there.

@@ -2,7 +2,10 @@ package contract
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
+	"sync"
 )
 
 // Instructions tell a model what its reply must be; empty for free text.
@@ -28,19 +31,52 @@ func (c *Contract) Instructions() string {
 		if len(c.Schema) > 0 {
 			out = append(out, "Reply with the text itself. Do not put it into JSON, quotes or a code fence.")
 		}
+		if said := meanings(whole); said != "" && len(c.Schema) == 0 && len(c.Conflicts) == 0 {
+			out = append(out, "The text of your reply decides what happens next:"+said)
+		}
 	}
 	if c.detailed() {
 		out = append(out, fmt.Sprintf("The %s must match this JSON Schema:\n%s", c.noun(), c.Schema))
 	}
 	for i := range c.Choices {
 		d := &c.Choices[i]
-		if d.At == "" {
-			continue
+		said := meanings(d)
+		switch {
+		case said == "":
+		case d.At != "":
+			out = append(out, fmt.Sprintf("The value of %q decides what happens next:", d.At)+said)
+		case c.Kind == List:
+			out = append(out, "The array decides what happens next:"+said)
 		}
-		out = append(out, fmt.Sprintf("The value of %q decides what happens next:", d.At)+meanings(d))
+	}
+	for i := range c.Rulings {
+		out = append(out, c.ruling(&c.Rulings[i]))
 	}
 	return strings.Join(out, "\n")
 }
+
+// ruling lists the conditions of a step.
+func (c *Contract) ruling(r *Ruling) string {
+	var out strings.Builder
+	out.WriteString("The first of these rules that applies decides what happens next")
+	if r.Later != "" {
+		fmt.Fprintf(&out, " in step %q", r.Later)
+	}
+	if slices.ContainsFunc(r.Rules, func(one Rule) bool { return replyWord().MatchString(one.If) }) {
+		fmt.Fprintf(&out, ", where `%s` is your reply", replyName)
+	}
+	out.WriteString(":")
+	for _, one := range r.Rules {
+		if one.If == "" {
+			fmt.Fprintf(&out, "\n- otherwise: %s", one.Leads)
+		} else {
+			fmt.Fprintf(&out, "\n- `%s`: %s", one.If, one.Leads)
+		}
+	}
+	return out.String()
+}
+
+var replyWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b` + replyName + `\b`) })
 
 // detailed reports whether the schema says more than the words before it.
 func (c *Contract) detailed() bool {
@@ -106,6 +142,10 @@ func (c *Contract) choice(d *Decision) string {
 	for _, o := range d.Options {
 		fmt.Fprintf(&lines, "\n- %s%s", shown(decode(o.Value)), leadsOf(d, string(o.Value)))
 	}
+	if d.Ruled {
+		return "If one of these values applies, reply with that value alone. Otherwise reply in your own words." +
+			lines.String()
+	}
 	other := "Any other reply matches none of them."
 	if d.Else != "" {
 		other = "Any other reply means: " + d.Else + "."
@@ -125,9 +165,12 @@ func meanings(d *Decision) string {
 	}
 	var lines strings.Builder
 	for _, o := range d.Options {
+		if d.Ruled && o.Leads == "" {
+			continue
+		}
 		value := string(o.Value)
-		if o.Contained {
-			value = "if it contains " + value
+		if o.Contained != "" {
+			value = fmt.Sprintf("if it %s %s", o.Contained, value)
 		}
 		fmt.Fprintf(&lines, "\n- %s%s", value, leadsOf(d, string(o.Value)))
 	}

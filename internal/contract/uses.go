@@ -41,15 +41,18 @@ type use struct {
 	text     bool    // what is used is the text of the reply
 	other    string  // the type of what it is compared with
 	near     float64 // the number that it is compared with, where other is one
-	over     bool    // the comparison excludes the constant itself
-	list     bool    // what is searched must be a list
-	whole    bool    // the value is converted to a whole number
-	least    int     // how many items a list must have
+	search   expr.Search
+	exactly  bool // a length is compared for equality
+	over     bool // the comparison excludes the constant itself
+	list     bool // what is searched must be a list
+	whole    bool // the value is converted to a whole number
+	least    int  // how many items a list must have
 	// condition is the expression, if further parts of it decide, too.
 	condition string
 	// alternative says that the expression can hold although the comparison does not come out as required.
 	alternative bool
 	path        string // as the author calls it
+	written     string // path as the expression has it
 	span        source.Span
 	// decision is where the run goes by the comparison.
 	decision *branching
@@ -61,6 +64,8 @@ type effect struct{ leads, otherwise string }
 
 // branching is a step whose ways on depend on comparisons.
 type branching struct {
+	step   *ir.Step
+	ways   []way
 	closed bool // no other value has a way on
 	els    string
 	rules  int // ways on with a condition
@@ -68,6 +73,12 @@ type branching struct {
 	exhausted bool
 	about     map[string]int // by path: how many of them compare it for equality
 	compares  map[string]int // by path: how many of them cannot hold unless they compare it with a value
+}
+
+// way is a way on with a condition.
+type way struct {
+	when  *expr.Expr
+	leads string
 }
 
 // otherwise returns what happens if a value is none of those that it is compared with.
@@ -127,11 +138,27 @@ func (u *use) compared() string {
 	case isSearched:
 		return "a list or text with " + string(encode(u.value))
 	case isSized:
-		return fmt.Sprintf("of a length %s %v", map[bool]string{true: "above", false: "at least"}[u.over], u.value)
+		if u.exactly {
+			return fmt.Sprintf("of the length %v", u.value)
+		}
+		return fmt.Sprintf("of a length %s%v", u.order(), u.value)
 	case isOrder:
-		words = map[[2]bool]string{{true, true}: "above ", {true, false}: "at least ", {false, true}: "below ", {false, false}: "at most "}[[2]bool{u.above, u.over}]
+		words = u.order()
 	}
 	return words + string(encode(u.value))
+}
+
+// empty reports whether the comparison requires that a value has no characters or items.
+func (u *use) empty() bool {
+	n, isNumber := u.value.(float64)
+	return isNumber && u.how == isSized && !u.above && (n == 0 || n == 1 && u.over)
+}
+
+// order is the kind of a comparison for order in words.
+func (u *use) order() string {
+	return map[[2]bool]string{
+		{true, true}: "above ", {true, false}: "at least ", {false, true}: "below ", {false, false}: "at most ",
+	}[[2]bool{u.above, u.over}]
 }
 
 // soft reports whether the comparison converts texts, so that the constant
@@ -531,7 +558,7 @@ func (t *tracer) loop(s *ir.Step, a *ir.Loop) {
 
 // branching says what happens at a step when none of its comparisons holds.
 func (t *tracer) branching(s *ir.Step) *branching {
-	b := &branching{closed: true, about: map[string]int{}, compares: map[string]int{}}
+	b := &branching{step: s, closed: true, about: map[string]int{}, compares: map[string]int{}}
 	path := ""
 	for i := range s.Next {
 		e := &s.Next[i]
@@ -547,6 +574,7 @@ func (t *tracer) branching(s *ir.Step) *branching {
 			continue
 		}
 		b.rules++
+		b.ways = append(b.ways, way{e.When, t.leads(s, &e.To)})
 		uses := e.When.Uses()
 		equal, compared := map[string]bool{}, map[string]bool{}
 		for _, u := range uses {
@@ -646,7 +674,8 @@ func (t *tracer) condition(e *expr.Expr, decides effect) {
 		}
 		one := use{
 			at: place(rest), value: u.Value, loose: u.Loose, guarded: u.Guarded, negated: u.Negated, above: u.Above,
-			path: u.Path.String(), span: u.Path.Span, effect: decides, over: u.Strictly, whole: u.Whole, list: u.List,
+			path: u.Path.String(), written: strings.Join(u.Path.Written, "."), span: u.Path.Span, effect: decides,
+			over: u.Strictly, whole: u.Whole, list: u.List, search: u.Search, exactly: u.Exactly,
 			alternative: u.Alternative, optional: e.Dialect == expr.AIFlow || e.Dialect == expr.AIFlowReference,
 		}
 		if u.Compound {

@@ -21,6 +21,20 @@ const (
 	Reads    Look = "reads"    // read in any other way
 )
 
+// Search is the way in which an expression looks for a text.
+type Search string
+
+// The kinds of searches.
+const (
+	Anywhere Search = "contains"
+	AtStart  Search = "begins with"
+	AtEnd    Search = "ends with"
+	Pattern  Search = "matches the regular expression"
+)
+
+// searches are the operators of expr-lang that look for a text.
+var searches = map[string]Search{"contains": Anywhere, "startsWith": AtStart, "endsWith": AtEnd, "matches": Pattern}
+
 // Use is one use of a name in an expression.
 type Use struct {
 	Path  Path
@@ -44,6 +58,10 @@ type Use struct {
 	List bool
 	// Whole reports whether the value is converted to a whole number, so that other texts are errors.
 	Whole bool
+	// Search is the kind of a search; empty for uses that do not search.
+	Search Search
+	// Exactly reports whether a length is compared for equality.
+	Exactly bool
 	// Above reports whether the comparison requires a larger value than Value (x > 5, 5 < x), Strictly whether Value
 	// itself does not satisfy it.
 	Above, Strictly bool
@@ -121,7 +139,7 @@ func (u *userOf) operator(n *node, guarded bool) {
 	case opLess, opLessEqual, opGreater, opGreaterEqual:
 		use.How = Orders
 	case opContains, opNotContains:
-		use.How = Contains
+		use.How, use.Search = Contains, Anywhere
 	case opIn, opNotIn:
 		u.membership(n, use)
 		return
@@ -143,7 +161,7 @@ func (u *userOf) operator(n *node, guarded bool) {
 	for i, kid := range n.kids {
 		one, other := use, n.kids[1-i]
 		if i == 1 && use.How == Contains {
-			one.How = Reads // the needle, not the haystack
+			one.How, one.Search = Reads, "" // the needle, not the haystack
 		}
 		one.Strictly = n.op == opLess || n.op == opGreater
 		one.Above = use.How == Orders && (n.op == opGreater || n.op == opGreaterEqual) == (i == 0)
@@ -167,12 +185,12 @@ func (u *userOf) operator(n *node, guarded bool) {
 func (u *userOf) membership(n *node, use Use) {
 	item, list := n.kids[0], n.kids[1]
 	if !list.fixed || list.value.kind != kindList {
-		use.How = Contains
+		use.How, use.Search = Contains, Anywhere
 		if item.fixed {
 			use.Value = plainConstant(item.value)
 		}
 		u.operand(list, use)
-		use.How, use.Value = Reads, nil
+		use.How, use.Value, use.Search = Reads, nil, ""
 		u.operand(item, use)
 		return
 	}
@@ -202,7 +220,7 @@ func (u *userOf) operand(n *node, use Use) {
 		case "text":
 			use.Loose = true
 		case "len":
-			use.How = Sized
+			use.How, use.Exactly = Sized, use.How == Equals
 		default: // lower, upper, trim: of texts
 			if _, text := use.Value.(string); !text {
 				use.Value = ""
@@ -219,7 +237,7 @@ func (u *userOf) put(n *node, use Use) {
 	use.Path, use.Negated = u.path(n), u.negated
 	use.Compound, use.Alternative = u.linked.compound, u.linked.alternative
 	if use.Path.Length {
-		use.How = Sized
+		use.How, use.Exactly = Sized, use.How == Equals
 	}
 	u.out = append(u.out, use)
 }
@@ -274,10 +292,13 @@ func (e *Expr) foreignUses(c *condition) []Use {
 	}
 	var walk func(n ast.Node, guarded bool)
 	operand := func(n ast.Node, use Use) {
+		if _, text := use.Value.(string); text {
+			n = withoutCase(n)
+		}
 		if b, ok := n.(*ast.BuiltinNode); ok && len(b.Arguments) == 1 {
 			switch b.Name {
 			case "len":
-				use.How = Sized
+				use.How, use.Exactly = Sized, use.How == Equals
 				n = b.Arguments[0]
 			case "int", "float":
 				use.Whole = b.Name == "int"
@@ -315,8 +336,8 @@ func (e *Expr) foreignUses(c *condition) []Use {
 			use.How = Equals
 		case "<", "<=", ">", ">=":
 			use.How = Orders
-		case "contains", "startsWith", "endsWith":
-			use.How = Contains
+		case "contains", "startsWith", "endsWith", "matches":
+			use.How, use.Search = Contains, searches[binary.Operator]
 		case "in":
 			if list, ok := binary.Right.(*ast.ArrayNode); ok {
 				before := around
@@ -333,7 +354,7 @@ func (e *Expr) foreignUses(c *condition) []Use {
 				}
 				return
 			}
-			use.How, use.Value, use.List = Contains, foreignConstant(binary.Left), true
+			use.How, use.Value, use.List, use.Search = Contains, foreignConstant(binary.Left), true, Anywhere
 			if use.Value == nil || !put(binary.Right, use) {
 				walk(binary.Left, guarded)
 				walk(binary.Right, guarded)
@@ -352,8 +373,8 @@ func (e *Expr) foreignUses(c *condition) []Use {
 			}
 			one.Strictly = binary.Operator == "<" || binary.Operator == ">"
 			one.Above = use.How == Orders && strings.HasPrefix(binary.Operator, ">") == (i == 0)
-			if one.Value = foreignConstant(other); one.Value == nil {
-				one.How = Reads
+			if one.Value = foreignConstant(other); one.Value == nil || i == 1 && one.How == Contains {
+				one.How, one.Value, one.Search = Reads, nil, ""
 			}
 			operand(kid, one)
 		}
@@ -390,6 +411,17 @@ func (e *Expr) foreignUses(c *condition) []Use {
 	}
 	condition(c.root, false)
 	return out
+}
+
+// withoutCase returns the operand of functions that change case and space: lower(trim(x)) is compared as x is.
+func withoutCase(n ast.Node) ast.Node {
+	for {
+		b, ok := n.(*ast.BuiltinNode)
+		if !ok || len(b.Arguments) != 1 || !slices.Contains([]string{"lower", "upper", "trim"}, b.Name) {
+			return n
+		}
+		n = b.Arguments[0]
+	}
 }
 
 // indexedPath returns the path of a node that is a dotted name, and the rest of the path from the first index in it.

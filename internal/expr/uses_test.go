@@ -35,7 +35,7 @@ func TestUses(t *testing.T) {
 		{expr.AgentFlow, `text(state.kind) == "true"`, `state.kind equals true loose`},
 		{
 			expr.AgentFlow, `len(state.list) > 3 or state.list.length == 0`,
-			`state.list sized 3 above alternative; state.list sized 0 guarded alternative`,
+			`state.list sized 3 above alternative; state.list sized 0 guarded alternative exactly`,
 		},
 		{expr.AgentFlow, `lower(state.kind) == "a"`, `state.kind equals a`},
 		{expr.AgentFlow, `state.a > input.limit`, `state.a orders input.limit above; input.limit orders state.a`},
@@ -56,6 +56,16 @@ func TestUses(t *testing.T) {
 			expr.AWF, `len(states.ask.Output) > 2 || states.ask.output in ["a"]`,
 			`states.ask.Output sized 2 above alternative; states.ask.Output equals a guarded alternative`,
 		},
+		{
+			expr.AWF, `lower(trim(states.ask.Output)) == "skip" or states.ask.Output matches "^a"`,
+			`states.ask.Output equals skip alternative; ` +
+				`states.ask.Output contains ^a guarded alternative, matches the regular expression`,
+		},
+		{
+			expr.AWF, `states.ask.Output startsWith "a" and "abc" contains states.ask.Output`,
+			`states.ask.Output contains a compound, begins with; states.ask.Output reads guarded compound`,
+		},
+		{expr.AgentFlow, `state.items.length == 0`, `state.items sized 0 exactly`},
 	} {
 		e, diags := expr.Parse(c.dialect, c.text, source.Span{})
 		if diags.Errors() {
@@ -87,6 +97,8 @@ func TestUses(t *testing.T) {
 				{u.Compound, " compound"},
 				{u.Alternative, " alternative"},
 				{u.Whole, " whole"},
+				{u.Exactly, " exactly"},
+				{u.Search != "" && u.Search != expr.Anywhere, ", " + string(u.Search)},
 			} {
 				if one.set {
 					s += one.word

@@ -109,7 +109,8 @@ func (l *lowering) entry(name string) string {
 
 // edges returns the transitions of a state at a place. Conditional transitions apply after
 // failures of every kind of step. AWF's reference program evaluates them only for commands and
-// follows on_failure otherwise, which is also the default here if no condition is true.
+// follows on_failure otherwise, which is also the default here if no condition is true. A
+// transition without a condition applies after failures of commands only, as in AWF.
 func (l *lowering) edges(s *state, at *place) []ir.Edge {
 	if at.branch { // a branch is one state; the parallel step continues
 		for _, t := range s.transitions {
@@ -132,7 +133,7 @@ func (l *lowering) edges(s *state, at *place) []ir.Edge {
 			edge.Label = t.when.Value
 		} else {
 			certain = true
-			if s.kind != kindCommand && (s.failure.Value != "" || s.inline != nil || s.continueOnError) {
+			if s.kind != kindCommand {
 				edge.On = onSuccess
 			}
 		}
@@ -213,7 +214,8 @@ func endsInline(s *state, at *place) bool {
 
 // handlesFailure reports whether a state defines what follows its failure.
 func handlesFailure(s *state) bool {
-	return s.failure.Value != "" || s.inline != nil || s.continueOnError || len(s.transitions) > 0
+	return s.failure.Value != "" || s.inline != nil || s.continueOnError ||
+		slices.ContainsFunc(s.transitions, func(t transition) bool { return t.when.Value != "" || s.kind == kindCommand })
 }
 
 func successKey(s *state) string {

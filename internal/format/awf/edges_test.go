@@ -8,8 +8,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// An unconditional transition also applies after a failure, unless the author defines what
-// follows a failure. For commands it always applies.
+// An unconditional transition applies after the failure of a command, and of no other step: a failure is no success.
 func TestUnconditionalTransitionsAfterFailure(t *testing.T) {
 	for kind, always := range map[string]bool{
 		"type: step, command: x":                       true,
@@ -20,9 +19,8 @@ func TestUnconditionalTransitionsAfterFailure(t *testing.T) {
 		"type: call_workflow, workflow: c, inputs: {}": false,
 		"type: while, while: 'false', body: [b]":       false,
 	} {
-		for keys, said := range map[string]bool{
-			"description: none": false, "on_failure: z": true,
-			"on_failure: {message: m}": true, "continue_on_error: true, on_success: z": true,
+		for _, keys := range []string{
+			"description: none", "on_failure: z", "on_failure: {message: m}", "continue_on_error: true, on_success: z",
 		} {
 			p, list := compile("name: f\nstates:\n  initial: x\n  x: {"+kind+
 				", transitions: [{when: 'true', goto: y}, {goto: z}], "+keys+
@@ -34,9 +32,9 @@ func TestUnconditionalTransitionsAfterFailure(t *testing.T) {
 				!slices.Contains(next[0].On, ir.Failed) {
 				t.Fatalf("%s, %s: %+v, %v", kind, keys, next, list)
 			}
-			if got, want := slices.Contains(next[1].On, ir.Failed), always || !said; got != want ||
+			if got := slices.Contains(next[1].On, ir.Failed); got != always ||
 				next[1].When != nil || !slices.Contains(next[1].On, ir.OK) {
-				t.Errorf("%s, %s: after a failure, too: %t, want %t", kind, keys, got, want)
+				t.Errorf("%s, %s: after a failure, too: %t, want %t", kind, keys, got, always)
 			}
 		}
 	}

@@ -129,9 +129,13 @@ func collect(p *ir.Program, names map[string][]string) {
 	for _, b := range p.Blocks {
 		for i := range b.Steps {
 			kind := "step"
-			switch b.Steps[i].Action.(type) {
-			case ir.Route, ir.End, ir.Gate:
+			switch a := b.Steps[i].Action.(type) {
+			case ir.Route, ir.End:
 				kind = quietStep
+			case ir.Gate:
+				if a.Verdict == nil {
+					kind = quietStep
+				}
 			}
 			names[kind] = append(names[kind], b.Steps[i].ID)
 		}

@@ -249,7 +249,7 @@ func TestOutsideSessionGone(t *testing.T) {
 // A reply that cannot be used goes back to the same session.
 func TestOutsideRepairs(t *testing.T) {
 	o, log := newOutside(), &steptest.Log{}
-	o.answers = []string{"no", `{"approved":true}`}
+	o.answers = []string{"perhaps", `{"approved":true}`}
 	result, err := agent.Kind{}.Run(t.Context(), outsideJob(t, o, log, steptest.Settings{"agent": "handy", "verdict": true}))
 	if err != nil || string(result.Value) != `{"approved":true}` {
 		t.Fatalf("%s, %v", result.Value, err)

@@ -86,7 +86,13 @@ func (r *reader) read(text string) (json.RawMessage, []string) {
 	if len(values) > 0 {
 		return only(values)
 	}
-	return r.readValue(said, root)
+	value, problems := r.readValue(said, root)
+	if len(problems) > 0 && r.form.Verdict {
+		if verdict, ok := r.verdict(said); ok {
+			return verdict, nil
+		}
+	}
+	return value, problems
 }
 
 // readValue finds the value in a text.
@@ -288,9 +294,9 @@ const mostMentionWords = 20
 func optionOf(d *contract.Decision, text string, mention bool) (any, bool) {
 	var values []any
 	for _, o := range d.Options {
-		if v, err := schema.Decode(o.Value); err == nil && !o.Contained {
+		if v, err := schema.Decode(o.Value); err == nil && o.Contained == "" {
 			switch v.(type) {
-			case string, json.Number:
+			case string, json.Number, bool:
 				values = append(values, v)
 			}
 		}

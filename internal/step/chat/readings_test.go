@@ -213,3 +213,14 @@ func TestNumberedListsAreListsOfTexts(t *testing.T) {
 	numbers := contract.Contract{Kind: contract.List, Schema: schema}
 	checkReadings(t, numbers, "", []reading{{"1. 7\n2. 8", "[7,8]"}, {"1. seven\n2. a lot", ""}})
 }
+
+func TestJSONInTextsStaysText(t *testing.T) {
+	text := contract.Contract{Kind: contract.Text, Schema: json.RawMessage(`{"type":"string"}`), Name: "v"}
+	checkReadings(t, text, "", []reading{
+		{`{"a":1}`, `"{\"a\":1}"`},
+		{`{"a":true}`, `"{\"a\":true}"`},
+		{`{"a":[1]}`, `"{\"a\":[1]}"`},
+		{`{"v":7}`, `"7"`},
+		{`{"text":"Hello"}`, `"Hello"`},
+	})
+}

@@ -229,6 +229,9 @@ func unwrap(object map[string]any, n *schema.Node, name string) (any, bool) {
 	}
 	var found []any
 	for _, v := range object {
+		if _, isText := v.(string); wants(n, "string") && n.Enum == nil && !isText {
+			continue // the object is the text
+		}
 		if w := repair(v, n, ""); n.Accepts(w) {
 			found = append(found, w)
 		}
@@ -630,6 +633,9 @@ func option(s string, values []any) (any, bool) {
 				found = append(found, v)
 			}
 		}
+	}
+	if is, ok := truth(s); ok && len(found) == 0 && slices.Contains(values, is) { // "yes" for true
+		return is, true
 	}
 	if len(found) != 1 {
 		return nil, false
