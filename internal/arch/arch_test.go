@@ -147,7 +147,7 @@ var layers = map[string][]string{
 	"internal/arch": {},
 	// Measures from outside, the layout alone, and runs put together as they are in the product.
 	"internal/bench":     {"internal/graph", "internal/registry", "internal/pgtest"},
-	"internal/soak":      {},
+	"internal/soak":      {"internal/pgtest", "internal/temporaltest"},
 	"internal/lines":     {},
 	"internal/reference": {"internal/cli", "internal/config", "internal/explain"},
 }

@@ -3,8 +3,8 @@ package check
 import "github.com/espalier-run/espalier/internal/stepkind"
 
 // Report is the cost of a run, from one pass without failures to the worst case over all paths. Steps, calls and reply
-// tokens are bounds. Prompt tokens, and the tokens that include them, are estimates. Times add up usual durations (base)
-// and time limits (worst); they are not bounds, because providers and machines can delay a run.
+// tokens are bounds. Prompt tokens, and the tokens that include them, are estimates. Times add up usual durations
+// (base) and time limits (worst); they are not bounds, because providers and machines can delay a run.
 type Report struct {
 	Steps         Range `json:"steps"`
 	ModelCalls    Range `json:"model_calls"`

@@ -69,8 +69,8 @@ type ticket struct {
 	Owner    journal.Owner `json:"owner"`
 	Slot     int64         `json:"slot,omitempty"` // distinguishes the slots that one run holds one after the other
 	Arrival  int64         `json:"arrival"`
-	// Lacks are labels that the run needs and the owner does not have. Such a ticket shows that the run waits, and never
-	// gets a slot.
+	// Lacks are labels that the run needs and the owner does not have. Such a ticket shows that the run waits, and
+	// never gets a slot.
 	Lacks []string `json:"lacks,omitempty"`
 }
 

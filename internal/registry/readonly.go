@@ -46,8 +46,8 @@ func (r *Runtime) openCopy() (err error) {
 	return err
 }
 
-// makePrivate makes the files and folders of a copy accessible to their owner alone. It removes links: what they lead to
-// is not part of the copy.
+// makePrivate makes the files and folders of a copy accessible to their owner alone. It removes links: what they lead
+// to is not part of the copy.
 func makePrivate(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		switch {

@@ -65,7 +65,7 @@ func soakFleets(program, dir string, seed uint64, end time.Time) error {
 func soakPostgres(program, dir string, seed uint64, end time.Time) error {
 	server, err := pgtest.Start()
 	if err != nil {
-		return fmt.Errorf("PostgreSQL: %w", err)
+		return fmt.Errorf("the PostgreSQL server: %w", err)
 	}
 	defer server.Remove()
 	f := &fleet{
@@ -79,7 +79,7 @@ func soakPostgres(program, dir string, seed uint64, end time.Time) error {
 func soakTemporal(program, dir string, seed uint64, end time.Time) error {
 	server, err := temporaltest.Start()
 	if err != nil {
-		return fmt.Errorf("Temporal: %w", err)
+		return fmt.Errorf("the Temporal server: %w", err)
 	}
 	defer server.Remove()
 	f := &fleet{

@@ -136,7 +136,9 @@ func (c *tally) String() string {
 		n    *atomic.Int32
 		what string
 	}{
-		{&c.asSets, "equal as sets"}, {&c.wait, "not repeated, they wait"}, {&c.differ, "DIFFER"},
+		{&c.asSets, "equal as sets"},
+		{&c.wait, "not repeated, they wait"},
+		{&c.differ, "DIFFER"},
 		{&c.stops, "stops survived"},
 	} {
 		if n := more.n.Load(); n > 0 {

@@ -86,8 +86,9 @@ func (m claimModel) step(op claimOp, a claimAnswer) (bool, claimModel) {
 	panic("no model of " + op.name)
 }
 
-// linearizableClaims lets processes claim one run, append to it, release it and die, all at once. The claims and fences
-// of a store have to be linearizable: some order of the calls, each between its start and its end, explains all answers.
+// linearizableClaims lets processes claim one run, append to it, release it and die, all at once. The claims and
+// fences of a store have to be linearizable: some order of the calls, each between its start and its end, explains all
+// answers.
 func linearizableClaims(t *testing.T, first *group) {
 	const processes, calls = 6, 50
 	seed := rand.Uint64()

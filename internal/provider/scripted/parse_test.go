@@ -167,14 +167,17 @@ func TestEntriesThatAnswer(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	script := "replies:\n  - step: reserch\n    reply: 1\n  - step: ask\n    reply: 1\n  - step: judge\n    reply: 1\n" +
+	script := "replies:\n  - step: reserch\n    reply: 1\n  - step: ask\n    reply: 1\n" +
+		"  - step: judge\n    reply: 1\n" +
 		"  - agent: nobody\n    reply: 2\n" +
 		"  - step: draft\n    workflow: child\n    reply: 3\n" +
 		"tools:\n  x:\n    - step: inner\n      output: 1\n    - workflow: other\n      output: 2\n"
 	critic := ir.Step{ID: "judge", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}}
 	p := &ir.Program{
 		Name: "demo", Agents: []ir.Agent{{ID: "writer"}},
-		Blocks:   []ir.Block{{Steps: []ir.Step{{ID: "research"}, {ID: "draft"}, {ID: "ask", Action: ir.Gate{}}, critic}}},
+		Blocks: []ir.Block{{
+			Steps: []ir.Step{{ID: "research"}, {ID: "draft"}, {ID: "ask", Action: ir.Gate{}}, critic},
+		}},
 		Children: []ir.Program{{Name: "child", Blocks: []ir.Block{{Steps: []ir.Step{{ID: "inner"}}}}}},
 	}
 	var got []string

@@ -530,7 +530,8 @@ func (w *Writer) restore(ctx context.Context, run journal.RunID) (*record, error
 		return nil, nil
 	}
 	return &record{
-		State: saved.State, in: in, seen: c.Seq, saved: c.Seq, dir: saved.Dir, staged: saved.Staged, before: saved.Before,
+		State: saved.State, in: in, seen: c.Seq, saved: c.Seq,
+		dir: saved.Dir, staged: saved.Staged, before: saved.Before,
 	}, nil
 }
 

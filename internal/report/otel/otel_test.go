@@ -295,7 +295,8 @@ func TestSpansHaveTheAttributesOfAgentFlow(t *testing.T) {
 			for _, a := range s.Attributes {
 				_, number := a.Value.GetValue().(*commonpb.AnyValue_IntValue)
 				_, text := a.Value.GetValue().(*commonpb.AnyValue_StringValue)
-				integer := strings.HasPrefix(a.Key, "agent_flow.tokens.") || strings.HasPrefix(a.Key, "agent_flow.budget.")
+				integer := strings.HasPrefix(a.Key, "agent_flow.tokens.") ||
+					strings.HasPrefix(a.Key, "agent_flow.budget.")
 				seen[a.Key] = true
 				if strings.HasPrefix(a.Key, "agent_flow.") && (integer && !number || !integer && !text) {
 					t.Errorf("%s is %v", a.Key, a.Value)
