@@ -180,7 +180,7 @@ func (p *Prepared) configure(a *App, req *PrepareRequest) error {
 	o.Pin(s.Config, p.env.models)
 	o.Named = registry.NamedConsent(program) && !req.Unattended && !o.Untrusted
 	if !o.AllowShell && !registry.Simulates(*o) {
-		o.AllowShell = a.approvedCommands(p.Root, p.Workflow)
+		o.AllowShell, o.Approved = a.approvedCommands(p.Root, p.Workflow)
 	}
 	if registry.TelemetryAsked(a.o.Getenv) {
 		o.TraceParent = a.o.Getenv("TRACEPARENT")

@@ -1,11 +1,6 @@
 package app
 
 import (
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -125,12 +120,13 @@ func (a *App) Revoke(dir string) (root string, revoked bool, err error) {
 	return p.Root, revoked, err
 }
 
-// approvedCommands reports whether a person has approved all files that the commands of a workflow come from.
-func (a *App) approvedCommands(root string, an *Analysis) bool {
-	if len(an.Commands()) == 0 {
-		return false
+// approvedCommands reports whether a person has approved all files that the commands of a workflow come from, and
+// returns those that the commands name: unlike the workflow itself, they are read again whenever a command runs.
+func (a *App) approvedCommands(root string, an *Analysis) (bool, []trust.File) {
+	if len(an.Commands()) == 0 || !a.approved(root, commandSources(root, an)...) {
+		return false, nil
 	}
-	return a.approved(root, commandSources(root, an)...)
+	return true, namedByCommands(root, an)
 }
 
 // commandSources returns the files that decide what the commands of a workflow do: its own, those that it refers to,
@@ -153,12 +149,18 @@ func commandSources(root string, an *Analysis) []trust.File {
 		}
 	}
 	sources(an.Program)
+	for _, f := range namedByCommands(root, an) {
+		add(f.Path, f.SHA256)
+	}
+	return out
+}
+
+// namedByCommands returns the files in the project that the commands of a workflow name.
+func namedByCommands(root string, an *Analysis) (out []trust.File) {
 	home := filepath.Dir(an.File.Abs)
 	for _, c := range an.Commands() {
 		folders := []string{root, home, filepath.Join(root, c.Dir), filepath.Join(home, c.Dir)}
-		for _, f := range namedFiles(root, folders, c.Text) {
-			add(f.Path, f.SHA256)
-		}
+		out = append(out, namedFiles(root, folders, c.Text)...)
 	}
 	return out
 }
@@ -211,7 +213,7 @@ func namedFiles(root string, folders []string, command string) []trust.File {
 		}
 		for _, folder := range folders {
 			full := filepath.Join(folder, word)
-			sum, err := contentSum(full)
+			sum, err := trust.SumFile(full)
 			if err != nil || sum == "" {
 				continue
 			}
@@ -222,26 +224,4 @@ func namedFiles(root string, folders []string, command string) []trust.File {
 		}
 	}
 	return out
-}
-
-// contentSum returns the hash of a file's content, and "" for a folder. What is neither a file nor a folder, such as a
-// pipe, has a different hash each time, so that it is never approved.
-func contentSum(path string) (string, error) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil || info.IsDir():
-		return "", err
-	case !info.Mode().IsRegular():
-		return rand.Text(), nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/stepkind"
 	"github.com/espalier-run/espalier/internal/tool"
+	"github.com/espalier-run/espalier/internal/trust"
 )
 
 // Command is a command that a workflow runs on this machine.
@@ -135,9 +136,24 @@ func consents(path string, content []byte) bool {
 // its commands.
 func NamedConsent(p *ir.Program) bool { return coveredByName(p, true) }
 
-// Consented reports whether a person has consented to all commands of a run's
-// workflow.
-func (t *Tools) Consented(o RunOptions) bool { return o.AllowShell || t.config.Allow.Shell }
+// Consented reports whether a person has consented to all commands of a run's workflow as they are now.
+func (t *Tools) Consented(o RunOptions) bool {
+	return t.config.Allow.Shell || o.AllowShell && !slices.ContainsFunc(o.Approved, t.unapproved)
+}
+
+// unapproved reports whether a file has contents that no person has approved.
+func (t *Tools) unapproved(f trust.File) bool {
+	path := filepath.FromSlash(f.Path)
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(t.root, path)
+	}
+	sum, err := trust.SumFile(path)
+	if err != nil || sum == f.SHA256 {
+		return err != nil
+	}
+	approved, err := trust.Open(t.getenv).Has(t.root, trust.File{Path: f.Path, SHA256: sum})
+	return err != nil || !approved
+}
 
 // Unapproved lists the commands of a program that need consent and do not have
 // it. A simulated run needs none. Naming a file is consent only if a person has

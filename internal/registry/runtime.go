@@ -403,6 +403,9 @@ type RunOptions struct {
 	DefaultModel string `json:"default_model,omitempty"`
 	// AllowShell is a person's consent to all commands of the workflow.
 	AllowShell bool `json:"allow_shell,omitempty"`
+	// Approved are the files that commands name, if an approval of these contents is the consent. When one of them
+	// changes, the consent ends.
+	Approved []trust.File `json:"approved,omitempty"`
 	// Named reports that a person has named the file, which is consent to its commands in formats that are lists of
 	// commands, and to those of the files that it calls.
 	Named bool `json:"named,omitempty"`

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -63,6 +64,28 @@ func Sum(content []byte) string {
 }
 
 // Record lists what is approved in a project.
+// SumFile returns the hash of a file's content, and "" for a folder. What is neither a file nor a folder, such as a
+// pipe, has a different hash each time, so that it is never approved.
+func SumFile(path string) (string, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil || info.IsDir():
+		return "", err
+	case !info.Mode().IsRegular():
+		return rand.Text(), nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
 type Record struct {
 	Root  string    `json:"root"`
 	At    time.Time `json:"approved_at"`
