@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -125,7 +126,7 @@ func watchedFiles(root fs.FS, patterns []string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, pattern := range patterns {
 		pattern = filepath.ToSlash(filepath.Clean(pattern))
-		names, err := fs.Glob(root, pattern)
+		names, err := glob(root, pattern)
 		if err != nil {
 			return nil, err
 		}
@@ -144,6 +145,51 @@ func watchedFiles(root fs.FS, patterns []string) (map[string]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// anyFolders is the part of a pattern that stands for any number of folders, also for none.
+const anyFolders = "**"
+
+// glob is fs.Glob with patterns that may contain anyFolders.
+func glob(root fs.FS, pattern string) (names []string, err error) {
+	before, after, found := strings.Cut("/"+pattern+"/", "/"+anyFolders+"/")
+	if !found {
+		return fs.Glob(root, pattern)
+	}
+	before, after = strings.Trim(before, "/"), strings.Trim(after, "/")
+	tops := []string{"."}
+	if before != "" {
+		if tops, err = fs.Glob(root, before); err != nil {
+			return nil, err
+		}
+	}
+	for _, top := range tops {
+		err := fs.WalkDir(root, top, func(name string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return nil //nolint:nilerr // a folder that cannot be read has no files
+			case !d.IsDir():
+				return nil
+			case name == storageFolder || len(names) >= maxWatched:
+				return fs.SkipDir
+			}
+			folder, err := fs.Sub(root, name)
+			if err != nil {
+				return err
+			}
+			found, err := glob(folder, cmp.Or(after, "*"))
+			for _, one := range found {
+				if one = path.Join(name, one); !slices.Contains(names, one) {
+					names = append(names, one)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
 }
 
 // fileVersion returns a hash of the content of a file.

@@ -16,6 +16,9 @@ func TestTriggersWatchTheFilesOfFolders(t *testing.T) {
 	for pattern, want := range map[string]string{
 		"inbox/": "inbox/a.txt inbox/b.md", "inbox": "inbox/a.txt inbox/b.md", "inbox/*.md": "inbox/b.md",
 		"inbox/a.txt": "inbox/a.txt", "*/": "", "nowhere/": "",
+		"inbox/**/*.md": "inbox/b.md inbox/sub/c.md", "**/c.md": "inbox/sub/c.md",
+		"inbox/**":       "inbox/a.txt inbox/b.md inbox/sub/c.md",
+		"**/sub/**/*.md": "inbox/sub/c.md", "nowhere/**/*.md": "", "**/d.md": "other/d.md",
 	} {
 		found, err := watchedFiles(root, []string{pattern})
 		if err != nil {

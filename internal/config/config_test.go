@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
@@ -128,6 +129,7 @@ func TestParseReportsMistakes(t *testing.T) {
 		"mcp: {a: {}}":                                 "1:7 CFG002 The MCP server \"a\" has neither",
 		"mcp: {a.b: {command: x}}":                     "CFG004 \"a.b\" cannot be the name of a server",
 		"mcp: {a: {command: x, env: {K: secret://y}}}": "CFG006",
+		"retention: {keep: 10}":                        "1:13 CFG002 Retention without \"older_than\" removes no runs.",
 		"defaults: {model_timeout: soon}":              "1:27 CFG004 \"soon\" is not a duration.",
 	} {
 		_, problems := parse(text)
@@ -259,7 +261,7 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("%s points at %+v", d.Code, d.Span)
 			}
 		}
-		if again := slices.Clone(list); !cmp.Equal(again, list.Sorted()) && len(list) > 0 {
+		if again := slices.Clone(list); !reflect.DeepEqual(again, list.Sorted()) && len(list) > 0 {
 			t.Fatal("not in order")
 		}
 	})

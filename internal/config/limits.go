@@ -61,6 +61,11 @@ func (r *Retention) read(f *fields) {
 	r.OlderThan = f.age("older_than",
 		"How long finished runs are kept: 30d, 2w or 12h. If not set, they are kept forever.")
 	r.Keep = f.number("keep", "How many of the newest finished runs are kept, however old they are.", 0, 1_000_000_000)
+	f.schema["dependentRequired"] = map[string]any{"keep": []string{"older_than"}}
+	if f.lacks("older_than") && !f.lacks("keep") {
+		f.report(CodeMissing, f.r.KeySpan("keep"), "Add older_than: 30d or another age.",
+			"Retention without \"older_than\" removes no runs.")
+	}
 }
 
 // ParseAge parses a number of days or weeks, such as 30d or 2w, or a Go duration.
