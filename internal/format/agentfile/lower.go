@@ -493,8 +493,12 @@ func (l *lowering) path(ref text.Text, step string) (string, bool) {
 		}
 	}
 	name := strings.ReplaceAll(ref.Value, "{step_id}", step)
-	if strings.HasPrefix(name, "/") || strings.ContainsAny(name, `\:`) ||
-		!filepath.IsLocal(filepath.FromSlash(path.Clean(name))) {
+	if i := strings.IndexAny(name, `\:`); i >= 0 {
+		l.report(CodeOutside, diag.Error, ref.Span, fmt.Sprintf("%q is not a path: it contains %q.", ref.Value, name[i]),
+			"Use a path relative to the workflow's folder, with / as separator, or one variable such as $AGENT_INPUT.")
+		return "", false
+	}
+	if strings.HasPrefix(name, "/") || !filepath.IsLocal(filepath.FromSlash(path.Clean(name))) {
 		l.report(CodeOutside, diag.Error, ref.Span, fmt.Sprintf("The path %q is outside of the project.", ref.Value),
 			"Use a path relative to the workflow's folder, with / as separator and no .. at the start.")
 		return "", false
