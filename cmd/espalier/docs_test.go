@@ -401,6 +401,7 @@ func TestDocsBlocks(t *testing.T) {
 					}
 				}
 			case "python": // run by the tests of internal/report/audit
+			case "sql": // run by the tests of internal/journal/postgres
 			case "text", "html", "make", "go":
 			default:
 				t.Errorf("%s: a block labelled %q is not checked by anything; commands belong into console blocks", at, f.label)
