@@ -50,8 +50,8 @@ test: ## run all tests, with the race detector where that is cheap and there is 
 	@command -v python3 >/dev/null 2>&1 || echo 'python3 was not found: tests that compare results with CPython are skipped.'
 	@[ "$$($(GO) env GOOS)" != linux ] || command -v systemd-analyze >/dev/null 2>&1 || echo 'systemd-analyze was not found: the systemd unit is not verified.'
 	@command -v chromium chromium-browser google-chrome >/dev/null 2>&1 || echo 'Chromium was not found: the tests of the web pages in a browser are skipped.'
-	GORACE=atexit_sleep_ms=0 $(GO) test $(RACE) $(call LISTED,-vE)
-	$(GO) test $(call LISTED,-E)
+	GORACE=atexit_sleep_ms=0 $(GO) test -timeout 20m $(RACE) $(call LISTED,-vE)
+	$(GO) test -timeout 20m $(call LISTED,-E)
 
 # What takes longest: real processes, browsers and databases, and comparisons with other programs.
 SLOW = cmd/espalier|internal/(web|server|cli|shell|cpython|secret|soak|journal/(sqlite|postgres)|engine/(embedded|temporal)|format/formattest|step/node|tool/mcp|report/(transcript|otel)|graph)
