@@ -16,6 +16,15 @@ const environmentHelp = `Espalier reads these variables:
   COLUMNS          how wide a page may be; else the width of the terminal, or 80
   HOME             skills of the user are in ~/.agents/skills and ~/.claude/skills
   XDG_CONFIG_HOME  and in $XDG_CONFIG_HOME/awf/skills (or ~/.config/awf/skills)
+  XDG_STATE_HOME   approvals of "espalier trust" are below it (or ~/.local/state)
+
+  ESPALIER_STORE   the URL of the PostgreSQL database that keeps the runs
+  ESPALIER_TEMPORAL
+                   the address of the Temporal server that drives the runs
+  ESPALIER_LABELS  labels of this machine, separated by commas: it drives runs of
+                   workflows that need them
+  ESPALIER_SERVER, ESPALIER_TOKEN
+                   the server that commands talk to, and the token for it
 
   ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL, OPENAI_API_KEY, OPENAI_BASE_URL,
   GEMINI_API_KEY, GOOGLE_API_KEY, OLLAMA_HOST
@@ -28,8 +37,9 @@ const environmentHelp = `Espalier reads these variables:
   TRACEPARENT      the span that a run is linked with, if they go somewhere
 
 Secrets and servers that espalier.yaml or .mcp.json declare may name further
-ones. Nothing is sent anywhere but to the models and tools of a run and to the
-collector that you name, and no command asks a question.
+ones. Nothing is sent anywhere but to the models and tools of a run, and to the
+stores, servers and collectors that you name. Commands ask questions only on a
+terminal.
 `
 
 const modelsHelp = `Model resolution order (first match wins):

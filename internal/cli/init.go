@@ -2,7 +2,9 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,15 +48,15 @@ const firstConfig = `# Settings of this project. Everything is optional: take th
 `
 
 // initFlags are the flags of init.
-type initFlags struct{ workflow, format, pattern string }
+type initFlags struct{ dir, workflow, format, pattern string }
 
 func (a *invocation) initCommand() *cobra.Command {
 	var f initFlags
 	cmd := a.jsonFlag(&cobra.Command{
-		Use:   "init [--workflow NAME [--format FORMAT] [--pattern PATTERN]] [--json]",
-		Short: "Make this folder a project",
-		Long: `Make a project of the working folder: an espalier.yaml that lists the settings,
-a first workflow, and a file of replies with which a CI job runs the workflow
+		Use:   "init [DIR] [--workflow NAME [--format FORMAT] [--pattern PATTERN]] [--json]",
+		Short: "Make a folder a project",
+		Long: `Make a project of the working folder, or of DIR, which is created if needed: an
+espalier.yaml that lists the settings, a first workflow, and a file of replies with which a CI job runs the workflow
 without a model. On a terminal, init asks for the name, the format and the
 pattern of the workflow; elsewhere, it creates a workflow only with --workflow.
 Where there are Agentfile workflows, it adds what runs write to .gitignore.
@@ -63,10 +65,21 @@ Existing files stay as they are.
 A project does not need this: the folder with .git, .awf or agentfile.yaml is a
 project, too, and a workflow also runs without one.`,
 		Example: `  espalier init
+  espalier init my-project
   espalier init --workflow release-notes --format agent-flow --pattern gate`,
-		Args:              takes(0, 0, ""),
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(*cobra.Command, []string) error {
+		Args:              takes(0, 1, "at most one folder"),
+		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				f.dir = args[0]
+				a.Dir = a.inDir(f.dir)
+				if _, err := os.Stat(a.Dir); errors.Is(err, fs.ErrNotExist) {
+					defer os.Remove(a.Dir) // which does nothing unless it is empty, after a mistake
+				}
+				if err := os.MkdirAll(a.Dir, 0o777); err != nil {
+					return cannotCreate(f.dir, err)
+				}
+			}
 			if f.workflow == "" && a.attended() {
 				if err := a.askForWorkflow(&f); err != nil {
 					return err
@@ -145,6 +158,9 @@ func (a *invocation) init(f *initFlags) error {
 	}
 	if err := a.tellWritten(written); err != nil {
 		return err
+	}
+	if f.dir != "" {
+		next = fmt.Sprintf("It is in the folder %s: change to it first. %s", f.dir, next)
 	}
 	a.note("%s", next)
 	return nil
