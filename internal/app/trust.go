@@ -2,8 +2,10 @@ package app
 
 import (
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/espalier-run/espalier/internal/config"
@@ -197,16 +199,26 @@ func configSources(root string, f *source.File, powers []config.Power, mcpFile b
 	return out
 }
 
+// leading matches the start of a path that leads from the folder of a command to another one: "../", "/" after a variable
+// in braces, or the name of a variable, as in "PWD/".
+var leading = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:(?:\.{0,2}|[A-Z_][A-Z0-9_]*)/)+`) })
+
 // namedFiles returns the files that the words of a command name, in any of the folders. A link counts as the file that
 // it leads to, wherever that is: its content is what the command runs.
 func namedFiles(root string, folders []string, command string) []trust.File {
 	words := slices.Concat(strings.Fields(command), strings.FieldsFunc(command, func(r rune) bool {
 		return unicode.IsSpace(r) || strings.ContainsRune("\"'`();&|<>{}$=,", r)
 	}))
-	slices.Sort(words)
 	slices.Sort(folders)
 	folders = slices.Compact(folders)
 	var out []trust.File
+	for i, word := range words {
+		words[i] = strings.TrimPrefix(word, root+string(filepath.Separator))
+	}
+	for _, word := range slices.Clone(words) {
+		words = append(words, leading().ReplaceAllString(word, ""))
+	}
+	slices.Sort(words)
 	for _, word := range slices.Compact(words) {
 		if !filepath.IsLocal(word) {
 			continue

@@ -77,11 +77,11 @@ func (a *invocation) toolTable(list []app.ServerTools) error {
 		if i > 0 {
 			fmt.Fprintln(a.stdout)
 		}
-		fmt.Fprintln(a.stdout, a.paint(a.colorOut, a.screen, bold, s.Server))
+		fmt.Fprintln(a.stdout, a.paint(a.colorOut, a.screen, bold, diag.Printable(s.Server)))
 		if s.Problem != "" {
 			fmt.Fprintf(a.stdout, "  %s\n", strings.ReplaceAll(diag.Printable(sentence(upper(s.Problem))), "\n", "\n  "))
 			if s.Help != "" {
-				fmt.Fprintf(a.stdout, "  %s\n", s.Help)
+				fmt.Fprintf(a.stdout, "  %s\n", diag.Printable(s.Help))
 			}
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/format/awf"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/report/execution"
 	"github.com/espalier-run/espalier/internal/source"
@@ -126,10 +127,11 @@ const commandFormat = "awf"
 // format that calls it.
 func coveredByName(p *ir.Program, named bool) bool { return named && p.Format == commandFormat }
 
-// consents reports whether naming a file is consent to the commands in it.
+// consents reports whether naming a file, or a workflow that uses it as a template, is consent to the commands in it.
 func consents(path string, content []byte) bool {
-	found, _ := Formats().Detect(source.NewFile(path, string(content))) // what else is wrong with it does not matter
-	return found != nil && found.Name() == commandFormat
+	f := source.NewFile(path, string(content))
+	found, _ := Formats().Detect(f) // what else is wrong with it does not matter
+	return found != nil && found.Name() == commandFormat || awf.IsTemplate(f)
 }
 
 // NamedConsent reports whether running a program by its name is the consent to

@@ -2,8 +2,10 @@ package awf
 
 import (
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -131,6 +133,15 @@ func templateStep(tree *text.Node) *text.Node {
 		}
 	}
 	return nil
+}
+
+// IsTemplate reports whether a file can be a workflow template: its step becomes part of the workflows that use it.
+func IsTemplate(f *source.File) bool {
+	if !strings.EqualFold(path.Ext(f.Path), ".yaml") {
+		return false
+	}
+	node, list := text.ParseYAML(f, 0, len(f.Text))
+	return node != nil && !list.Errors() && templateStep(node) != nil
 }
 
 // relocate returns a copy of a node of another file at the position of the reference to it.
