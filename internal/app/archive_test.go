@@ -137,6 +137,54 @@ func TestChangedArchivesAreRefused(t *testing.T) {
 	}
 }
 
+// A line of the journal that is longer than any run writes is refused before all of it is in memory.
+func TestArchivesWithHugeLinesAreRefused(t *testing.T) {
+	a := project(t, nil)
+	run := start(t, a, "shell", allowed)
+	path := filepath.Join(t.TempDir(), "run.zip")
+	if _, err := a.Export(t.Context(), run, path); err != nil {
+		t.Fatal(err)
+	}
+	in, err := zip.OpenReader(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	huge := filepath.Join(t.TempDir(), "huge.zip")
+	f, err := os.Create(huge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	out, spaces := zip.NewWriter(f), bytes.Repeat([]byte(" "), 1<<20)
+	for _, entry := range in.File {
+		text, err := entry.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := out.CreateHeader(&zip.FileHeader{Name: entry.Name, Method: zip.Store})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; entry.Name == "journal.ndjson" && i < 300; i++ {
+			if _, err := w.Write(spaces); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := io.Copy(w, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var refused *app.Error
+	_, _, err = project(t, nil).Import(t.Context(), huge)
+	if !errors.As(err, &refused) || refused.Kind != app.InvalidRequest || !strings.Contains(err.Error(), "line 1") {
+		t.Errorf("%v", err)
+	}
+}
+
 // An archive contains the consent to its commands, given by whoever wrote it. Nothing is continued with that.
 func TestImportedRunsDoNotContinue(t *testing.T) {
 	a, b := project(t, nil), project(t, nil)

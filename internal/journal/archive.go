@@ -3,6 +3,7 @@ package journal
 import (
 	"archive/zip"
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -194,6 +195,7 @@ var runIDs = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,63}$`)
 const (
 	maxManifest = 64 << 20
 	maxBlob     = 1 << 30
+	maxLine     = 128 << 20 // of the journal: large values are blobs
 	// An entry that is larger than maxPlain must not be compressed more than
 	// maxRatio times: no run is as repetitive.
 	maxPlain = 64 << 20
@@ -343,12 +345,18 @@ func (a *Archive) Links(ctx context.Context, run RunID) iter.Seq2[Link, error] {
 			return
 		}
 		defer in.Close()
-		lines := json.NewDecoder(bufio.NewReaderSize(in, 64<<10))
-		lines.DisallowUnknownFields()
+		lines := bufio.NewScanner(in)
+		lines.Buffer(make([]byte, 64<<10), maxLine)
 		for n := 1; ; n++ {
 			var line archivedLink
-			err := lines.Decode(&line)
-			if errors.Is(err, io.EOF) {
+			var err error
+			if lines.Scan() {
+				decoder := json.NewDecoder(bytes.NewReader(lines.Bytes()))
+				decoder.DisallowUnknownFields()
+				if err = decoder.Decode(&line); err == nil && decoder.More() {
+					err = errors.New("it has more than one value")
+				}
+			} else if err = lines.Err(); err == nil {
 				return
 			}
 			link := Link{Pos: Pos(n), Seq: line.Seq, Body: line.Body}
