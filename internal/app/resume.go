@@ -141,14 +141,9 @@ func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*
 // reportSetBack tells people if the audit log of a run has records that the journal lacks. The journal was set back
 // then, as by a file that was cut off or restored, and steps that it does not know of may run again.
 func (rt *environment) reportSetBack(ctx context.Context, id journal.RunID) error {
-	entry, err := rt.Store.Entry(ctx, id)
-	if err != nil {
-		return err
-	}
-	if entry.Owner != "" && rt.Process.Drives(entry.Owner) {
-		return nil // its records may be ahead of what this process has read
-	}
-	lost, err := rt.Audits.Ahead(ctx, id, entry.Seq)
+	lost, err := lostRecords(rt.Process.Drives,
+		func() (journal.Entry, error) { return rt.Store.Entry(ctx, id) },
+		func(last journal.Seq) (int, error) { return rt.Audits.Ahead(ctx, id, last) })
 	if err != nil || lost == 0 {
 		return err
 	}
@@ -156,6 +151,29 @@ func (rt *environment) reportSetBack(ctx context.Context, id journal.RunID) erro
 		"The run continues from what the journal has, and may repeat steps. The log is kept beside the new one.",
 		short(id), lost)})
 	return nil
+}
+
+// lostRecords returns how many records of a run its journal lacks. ahead counts the records after those of the event
+// with number last. Its count means a loss only if no process drives the run, and if the journal has not grown
+// meanwhile: a process appends to the journal first and to the audit log afterwards.
+func lostRecords(drives func(journal.Owner) bool, entry func() (journal.Entry, error),
+	ahead func(last journal.Seq) (int, error),
+) (int, error) {
+	before, err := entry()
+	for {
+		if err != nil || before.Owner != "" && drives(before.Owner) {
+			return 0, err
+		}
+		lost, err := ahead(before.Seq)
+		if err != nil || lost == 0 {
+			return 0, err
+		}
+		after, err := entry()
+		if err != nil || after.Seq == before.Seq && after.Owner == before.Owner {
+			return lost, err
+		}
+		before = after
+	}
 }
 
 // Resume continues a run. It returns when that is durable; the run then continues in the background.

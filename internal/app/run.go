@@ -485,6 +485,7 @@ func (a *App) Work(ctx context.Context, ready func(root string), skipped func(*R
 		return readOnly()
 	}
 	rt.DeliverTelemetry()
+	ctx, cancel := context.WithCancel(ctx)
 	notified := make(chan struct{})
 	go func() {
 		defer close(notified)
@@ -495,6 +496,7 @@ func (a *App) Work(ctx context.Context, ready func(root string), skipped func(*R
 		ended := a.serveTriggers(ctx, rt)
 		defer func() { <-ended }()
 	}
+	defer cancel() // first: what serves in the background ends with the work, also if that fails
 	version := ""
 	if a.o.Version != nil {
 		version = a.o.Version()
@@ -507,7 +509,7 @@ func (a *App) Work(ctx context.Context, ready func(root string), skipped func(*R
 	go a.watchDrain(ctx, rt)
 	var mu sync.Mutex
 	lacks := map[journal.RunID]bool{}
-	return rt.Engine.Work(ctx, func(id journal.RunID) bool {
+	return rt.runError("", rt.Engine.Work(ctx, func(id journal.RunID) bool {
 		mu.Lock()
 		defer mu.Unlock()
 		if skip, known := lacks[id]; known {
@@ -522,7 +524,7 @@ func (a *App) Work(ctx context.Context, ready func(root string), skipped func(*R
 			skipped(&Run{Entry: journal.Entry{ID: id}}, missing)
 		}
 		return lacks[id]
-	})
+	}))
 }
 
 // serveTriggers fires triggers in the background until the context ends. The channel is closed afterwards.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,18 +56,21 @@ func (a *App) Prune(ctx context.Context, req PruneRequest, why journal.Removal) 
 	if req.DryRun {
 		return out, nil
 	}
-	for i := range out.Runs {
-		// A run that another process has removed meanwhile is gone, too.
-		if err := a.Remove(ctx, out.Runs[i].ID, why); err != nil && !errors.Is(err, journal.ErrUnknownRun) {
-			return nil, err
+	var failed error // of the first run that stays, such as a damaged one: it does not keep the others
+	out.Runs = slices.DeleteFunc(out.Runs, func(run Run) bool {
+		err := a.Remove(ctx, run.ID, why)
+		if err == nil || errors.Is(err, journal.ErrUnknownRun) { // another process may have removed it
+			return false
 		}
-	}
+		failed = cmp.Or(failed, err)
+		return true
+	})
 	if store, ok := rt.Store.(journal.Maintainer); ok && len(out.Runs) > 0 {
 		if out.Freed, err = store.Compact(ctx); errors.Is(err, journal.ErrBusy) {
 			err = nil // the next time
 		}
 	}
-	return out, err
+	return out, cmp.Or(failed, err)
 }
 
 // retainEvery is how often old runs are looked for.

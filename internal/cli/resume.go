@@ -578,6 +578,9 @@ func (a *invocation) work(log *slog.Logger, structured bool, watch *configWatch)
 		}
 		cancel()
 		a.park(sig, signals)
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			return false, err
+		}
 		if sig == syscall.SIGHUP {
 			return true, nil
 		}

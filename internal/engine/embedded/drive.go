@@ -223,6 +223,11 @@ func (e *Engine) Work(ctx context.Context, skip func(journal.RunID) bool) error 
 	look := time.NewTimer(orphanInterval)
 	defer look.Stop()
 	for {
+		if store, ok := e.store.(journal.Presence); ok {
+			if err := store.Present(); err != nil {
+				return err
+			}
+		}
 		e.dropFenced()
 		more, err := e.claimOrphans(ctx)
 		if err != nil {

@@ -257,8 +257,15 @@ func (s *Store) begin() error {
 	})
 }
 
-// explain wraps an error in the matching error of journal, unless it is one.
+// explain wraps an error in the matching error of journal, unless it is one. If the file is gone, that is the reason:
+// a new connection may have created an empty file in its place.
 func (s *Store) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	if gone := s.Present(); gone != nil {
+		return gone
+	}
 	if errors.Is(err, journal.ErrNotJournal) {
 		return fmt.Errorf("%w: %s", err, s.path)
 	}
