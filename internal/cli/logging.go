@@ -1,13 +1,16 @@
 package cli
 
 import (
+	"bytes"
 	"io"
 	"log/slog"
 	"slices"
+	"sync"
 
 	"github.com/spf13/cobra"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/terminal"
 )
 
 // logFlags are the flags of commands that log: work and serve.
@@ -25,6 +28,39 @@ func (f *logFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.level, "log-level", "info", "the least important messages: debug, info, warn or error")
 	for name, values := range map[string][]string{"log-format": logFormats, "log-level": logLevels} {
 		cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
+}
+
+// logger returns a logger that writes to standard error as the flags say. If it writes JSON, everything else that the
+// command writes there becomes a record, too.
+func (a *invocation) logger(f *logFlags) (*slog.Logger, error) {
+	log, err := f.new(a.stderr)
+	if err == nil && f.format == "json" {
+		a.stderr, a.colorErr = terminal.New(&lineLogger{log: log}, false), false
+	}
+	return log, err
+}
+
+// lineLogger logs the lines that are written to it.
+type lineLogger struct {
+	log  *slog.Logger
+	mu   sync.Mutex
+	line []byte // the beginning of a line that has not ended
+}
+
+func (w *lineLogger) Write(text []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.line = append(w.line, text...)
+	for {
+		line, rest, found := bytes.Cut(w.line, []byte("\n"))
+		if !found {
+			return len(text), nil
+		}
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			w.log.Info(string(line))
+		}
+		w.line = rest
 	}
 }
 

@@ -93,6 +93,9 @@ func (a *invocation) resume(name string, f *resumeFlags) error {
 	var known *app.Error
 	if errors.As(err, &known) && known.Reason == app.RunFinished && len(messages) == 0 {
 		a.note("Run %s has finished.", short(run.ID))
+		if run, err = a.rootRun(string(run.ID)); err != nil { // it may have been waiting when it was read
+			return err
+		}
 		return a.reportRun(run)
 	}
 	return err
@@ -503,7 +506,7 @@ The log on stderr says which runs are driven and how they rest or end; with
 is a JSON object.`,
 		Args: takes(0, 0, "nothing"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			log, err := logging.new(a.stderr)
+			log, err := a.logger(&logging)
 			if err != nil {
 				return err
 			}
@@ -537,9 +540,8 @@ is a JSON object.`,
 // work drives every run of a project until a signal. It reports whether to start again with the configuration as it is
 // now: after SIGHUP or a change of the watched files, if the configuration is valid.
 func (a *invocation) work(log *slog.Logger, structured bool, watch *configWatch) (reload bool, err error) {
-	say, skipped := a.note, a.skipped
+	skipped := a.skipped
 	if structured {
-		say = func(format string, args ...any) { log.Info(fmt.Sprintf(format, args...)) }
 		skipped = func(run *app.Run, missing *app.Error) {
 			log.Warn("run skipped", "run_id", run.ID, "error", a.app().Redact(a.failure(missing).message))
 		}
@@ -551,7 +553,7 @@ func (a *invocation) work(log *slog.Logger, structured bool, watch *configWatch)
 	ended := make(chan error, 1)
 	go func() {
 		ended <- a.app().Work(ctx, func(root string) {
-			say("Working in %s. Interrupt to stop.", a.folder(root))
+			a.note("Working in %s. Interrupt to stop.", a.folder(root))
 		}, skipped)
 	}()
 	for {
@@ -562,7 +564,7 @@ func (a *invocation) work(log *slog.Logger, structured bool, watch *configWatch)
 		case <-a.app().Drained():
 			cancel()
 			a.park(os.Interrupt, signals)
-			say("Drained; other workers continue the runs.")
+			a.note("Drained; other workers continue the runs.")
 			return false, nil
 		case <-watch.C:
 			if !watch.changed() {
@@ -572,7 +574,7 @@ func (a *invocation) work(log *slog.Logger, structured bool, watch *configWatch)
 		}
 		if sig == syscall.SIGHUP {
 			watch.accept()
-			if !a.mayReload(say) {
+			if !a.mayReload(a.note) {
 				continue
 			}
 		}

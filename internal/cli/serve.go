@@ -126,7 +126,7 @@ func (a *invocation) serve(f *serveFlags) error {
 	if err != nil {
 		return err
 	}
-	log, err := f.logging.new(a.stderr)
+	log, err := a.logger(&f.logging)
 	if err != nil {
 		return err
 	}
