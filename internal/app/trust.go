@@ -1,6 +1,8 @@
 package app
 
 import (
+	"io"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -203,8 +205,33 @@ func configSources(root string, f *source.File, powers []config.Power, mcpFile b
 // in braces, or the name of a variable, as in "PWD/".
 var leading = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:(?:\.{0,2}|[A-Z_][A-Z0-9_]*)/)+`) })
 
+// programs are the endings of files that a program executes.
+var programs = []string{
+	".sh", ".bash", ".zsh", ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".awk", ".sed", ".ps1",
+}
+
+// isProgram reports whether a file is meant to be executed: by its mode, its ending or its first bytes.
+func isProgram(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() { // to open a pipe would wait for its other end
+		return false
+	}
+	if info.Mode()&0o111 != 0 || slices.Contains(programs, filepath.Ext(path)) {
+		return true
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var start [2]byte
+	_, err = io.ReadFull(f, start[:])
+	return err == nil && string(start[:]) == "#!"
+}
+
 // namedFiles returns the files that the words of a command name, in any of the folders. A link counts as the file that
-// it leads to, wherever that is: its content is what the command runs.
+// it leads to, wherever that is: its content is what the command runs. Of the files that a word names by a way out of
+// the command's folder, only programs count: the others are often what the command writes.
 func namedFiles(root string, folders []string, command string) []trust.File {
 	words := slices.Concat(strings.Fields(command), strings.FieldsFunc(command, func(r rune) bool {
 		return unicode.IsSpace(r) || strings.ContainsRune("\"'`();&|<>{}$=,", r)
@@ -212,21 +239,16 @@ func namedFiles(root string, folders []string, command string) []trust.File {
 	slices.Sort(folders)
 	folders = slices.Compact(folders)
 	var out []trust.File
-	for i, word := range words {
-		words[i] = strings.TrimPrefix(word, root+string(filepath.Separator))
-	}
-	for _, word := range slices.Clone(words) {
-		words = append(words, leading().ReplaceAllString(word, ""))
-	}
 	slices.Sort(words)
 	for _, word := range slices.Compact(words) {
-		if !filepath.IsLocal(word) {
+		local := leading().ReplaceAllString(strings.TrimPrefix(word, root+string(filepath.Separator)), "")
+		if !filepath.IsLocal(local) {
 			continue
 		}
 		for _, folder := range folders {
-			full := filepath.Join(folder, word)
+			full := filepath.Join(folder, local)
 			sum, err := trust.SumFile(full)
-			if err != nil || sum == "" {
+			if err != nil || sum == "" || local != word && !isProgram(full) {
 				continue
 			}
 			if rel, err := filepath.Rel(root, full); err == nil {
