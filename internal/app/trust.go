@@ -125,12 +125,15 @@ func (a *App) Revoke(dir string) (root string, revoked bool, err error) {
 }
 
 // approvedCommands reports whether a person has approved all files that the commands of a workflow come from, and
-// returns those that the commands name: unlike the workflow itself, they are read again whenever a command runs.
+// returns the programs that the commands name: unlike the workflow itself, they are read again whenever a command runs.
+// Data may change during the run.
 func (a *App) approvedCommands(root string, an *Analysis) (bool, []trust.File) {
 	if len(an.Commands()) == 0 || !a.approved(root, commandSources(root, an)...) {
 		return false, nil
 	}
-	return true, namedByCommands(root, an)
+	return true, slices.DeleteFunc(namedByCommands(root, an), func(f trust.File) bool {
+		return !isProgram(filepath.Join(root, filepath.FromSlash(f.Path)))
+	})
 }
 
 // commandSources returns the files that decide what the commands of a workflow do: its own, those that it refers to,

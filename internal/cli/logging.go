@@ -36,7 +36,8 @@ func (f *logFlags) add(cmd *cobra.Command) {
 func (a *invocation) logger(f *logFlags) (*slog.Logger, error) {
 	log, err := f.new(a.stderr)
 	if err == nil && f.format == "json" {
-		a.stderr, a.colorErr = terminal.New(&lineLogger{log: log}, false), false
+		all := slog.New(slog.NewJSONHandler(a.stderr, nil)) // --log-level is for what happens to runs
+		a.stderr, a.colorErr = terminal.New(&lineLogger{log: all}, false), false
 	}
 	return log, err
 }

@@ -63,7 +63,6 @@ func Sum(content []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Record lists what is approved in a project.
 // SumFile returns the hash of a file's content, and "" for a folder. What is neither a file nor a folder, such as a
 // pipe, has a different hash each time, so that it is never approved.
 func SumFile(path string) (string, error) {
@@ -86,6 +85,7 @@ func SumFile(path string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
+// Record lists what is approved in a project.
 type Record struct {
 	Root  string    `json:"root"`
 	At    time.Time `json:"approved_at"`
