@@ -130,7 +130,8 @@ func TestMCPInspectorRunsWorkflowsOverStdioAndHTTP(t *testing.T) {
 			}
 			slices.Sort(names)
 			want := []string{
-				"explain_code", "list_workflows", "run_gated", "run_hello", "run_output", "run_status", "validate_workflow",
+				"explain_code", "list_workflows", "run_gated", "run_hello", "run_output", "run_status", "start_run",
+				"validate_workflow",
 			}
 			if !slices.Equal(names, want) { // nothing decides, and run_private is missing
 				t.Errorf("the tools are %q", names)
@@ -159,10 +160,9 @@ func TestMCPInspectorRunsWorkflowsOverStdioAndHTTP(t *testing.T) {
 	}
 }
 
-// A client of the official TypeScript SDK gets the progress of a run. The run goes on when the client leaves. While it
-// takes the only slot, another run has a place in the queue, which the commands show.
-func TestMCPClientGetsProgressAndTheRunSurvivesIt(t *testing.T) {
-	answer := make(chan struct{})
+// slowModel serves a model that answers when the channel is closed.
+func slowModel(t *testing.T) (url string, answer chan struct{}) {
+	answer = make(chan struct{})
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-answer:
@@ -173,14 +173,27 @@ func TestMCPClientGetsProgressAndTheRunSurvivesIt(t *testing.T) {
 		fmt.Fprint(w, `data: {"id":"x","object":"chat.completion.chunk","model":"m","choices":[{"index":0,`+
 			`"delta":{"role":"assistant","content":"hello"},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")
 	}))
-	defer model.Close()
+	t.Cleanup(model.Close)
+	return model.URL, answer
+}
+
+// slowProject is a project whose only workflow calls a model.
+func slowProject(t *testing.T, url, more string) *awfProject {
 	p := &awfProject{t: t, dir: t.TempDir()}
 	put(t, filepath.Join(p.dir, "slow.md"), "---\nname: slow\nkind: agent-flow/workflow\nversion: 1.0.0\n"+
-		"description: Say hello.\ntriggers: {api: true}\ninput:\n  schema: {type: object, properties: {who: {type: string}}}\n"+
+		"description: Say hello.\ntriggers: {api: true}\ninput:\n  schema: {type: object, properties: {who: {type: string}, any: true}}\n"+
 		"---\n```agent\nid: writer\nrole: Writes.\ngoal: Write.\n```\n"+
 		"```step\nid: hello\ntype: skill\nagent: writer\ndescription: Say hello\nreads: [input.who]\nwrites: [output.text]\n```\n")
 	put(t, filepath.Join(p.dir, "espalier.yaml"), "models: {default: till/m, providers: {till: {api: openai, base_url: \""+
-		model.URL+"\"}}}\nconcurrency: {all: {runs: 1}}\n")
+		url+"\"}}}\n"+more)
+	return p
+}
+
+// A client of the official TypeScript SDK gets the progress of a run. The run goes on when the client leaves. While it
+// takes the only slot, another run has a place in the queue, which the commands show.
+func TestMCPClientGetsProgressAndTheRunSurvivesIt(t *testing.T) {
+	url, answer := slowModel(t)
+	p := slowProject(t, url, "concurrency: {all: {runs: 1}}\n")
 	s := startServer(p)
 	next := npmtest.Lines(t, filepath.Join("testdata", "mcpclient.mjs"),
 		"@modelcontextprotocol/server-everything@2026.8.31", s.url+"/mcp", s.token, "run_slow")
@@ -215,5 +228,32 @@ func TestMCPClientGetsProgressAndTheRunSurvivesIt(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatal(out)
 		}
+	}
+}
+
+// Over stdio, start_run returns while the model still works, and a call reports progress. The runs of a client that
+// leaves are parked, and continue.
+func TestMCPClientOnStdioStartsRunsThatSurviveIt(t *testing.T) {
+	url, answer := slowModel(t)
+	p := slowProject(t, url, "")
+	next := npmtest.Lines(t, filepath.Join("testdata", "mcpclient.mjs"),
+		"@modelcontextprotocol/server-everything@2026.8.31", p.dir, "", "run_slow", "slow")
+	var started struct {
+		Run   string `json:"run_id"`
+		State string `json:"state"`
+	}
+	if line := next(); json.Unmarshal([]byte(line), &started) != nil || started.Run == "" || started.State == "finished" {
+		t.Fatalf("start_run returned %s", line)
+	}
+	if line := next(); !strings.Contains(line, `"message":"step.started hello"`) {
+		t.Errorf("progress %q", line)
+	}
+	if line := next(); line != "left" {
+		t.Errorf("%q", line)
+	}
+	close(answer)
+	p.exits(0, "resume", started.Run)
+	if out := p.exits(0, "output", started.Run); !strings.Contains(out, "hello") {
+		t.Error(out)
 	}
 }

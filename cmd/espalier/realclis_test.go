@@ -292,3 +292,49 @@ states:
 		})
 	}
 }
+
+// Claude Code as a client of the MCP server: it finds the tool of a workflow, calls it and gets the output of the run.
+func TestClaudeCodeRunsAWorkflowOverMCP(t *testing.T) {
+	claude := realCLIs()[0]
+	npm := npmtest.Install(t, claude.pkg)
+	claude.prepare(t, npm)
+	dir := mcpProject(t)
+	const tool = "mcp__espalier__run_hello"
+	usage := map[string]any{"input_tokens": 40, "output_tokens": 8}
+	fixtures, err := json.Marshal(map[string]any{"fixtures": []any{
+		map[string]any{
+			"match":    map[string]any{"toolResultContains": `"outcome":"ok"`},
+			"response": map[string]any{"content": "Ann is greeted.", "usage": usage},
+		},
+		map[string]any{
+			"match": map[string]any{"userMessage": "Greet Ann", "hasToolResult": false},
+			"response": map[string]any{"content": "I greet her.", "usage": usage, "toolCalls": []any{
+				map[string]any{"name": tool, "arguments": map[string]any{"who": "Ann"}},
+			}},
+		},
+		map[string]any{
+			"match":    map[string]any{"hasToolResult": true},
+			"response": map[string]any{"content": "It did not work.", "usage": usage},
+		},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(dir+"-home", "fixtures.json"), string(fixtures))
+	put(t, filepath.Join(dir+"-home", "mcp.json"), `{"mcpServers": {"espalier": {"command": "espalier", "args": ["mcp"]}}}`)
+	cmd := exec.Command(filepath.Join(npm, "node_modules", ".bin", claude.program), "-p", "Greet Ann", "--strict-mcp-config",
+		"--mcp-config", filepath.Join(dir+"-home", "mcp.json"), "--allowedTools", tool, "--model", "claude-sonnet-4-5")
+	cmd.Dir = dir
+	// It starts without its servers otherwise, and offers their tools later.
+	cmd.Env = append(os.Environ(), "HOME="+dir+"-home", "MCP_CONNECTION_NONBLOCKING=false")
+	cmd.Env = append(cmd.Env, claude.env(serveModels(t, filepath.Join(dir+"-home", "fixtures.json")))...)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "Ann is greeted.") {
+		t.Errorf("%v: %s", err, out)
+	}
+	runs := exec.Command("espalier", "runs", "--json")
+	runs.Dir, runs.Env = dir, append(os.Environ(), "HOME="+dir+"-home")
+	if out, err := runs.CombinedOutput(); err != nil || strings.Count(string(out), `"outcome"`) != 1 {
+		t.Errorf("%v: %s", err, out)
+	}
+}

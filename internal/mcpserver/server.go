@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,16 +43,16 @@ func New(ctx context.Context, o Options) (*mcp.Server, error) {
 		return nil, err
 	}
 	s := mcp.NewServer(&mcp.Implementation{Name: "espalier", Version: o.Version}, &mcp.ServerOptions{
-		Instructions: "Each workflow of the project is a tool. A call starts a run and returns its id. A run that waits for a " +
-			"person cannot be continued here; ask the person to decide.",
+		Instructions: "Each workflow of the project is a tool. A call starts a run and returns its id and, if the run ends " +
+			"soon, its output. For a long run, call start_run, which returns at once, and then run_status. A run that waits " +
+			"for a person cannot be continued here; ask the person to decide.",
 	})
 	h := &handlers{o}
 	h.general(s)
-	names := map[string]bool{}
+	names := map[string]bool{"run_status": true, "run_output": true}
 	for _, w := range found.Workflows {
-		if name := toolName(w.Name); offered(&w) && !names[name] {
-			names[name] = true
-			h.workflow(s, name, &w)
+		if offered(&w) {
+			h.workflow(s, toolName(w.Name, names), &w)
 		}
 	}
 	return s, nil
@@ -84,15 +86,56 @@ func inputSchema(p *ir.Program) map[string]any {
 		}
 	}
 	schema["type"] = object
+	properties, _ := schema["properties"].(map[string]any)
+	for name, property := range properties {
+		properties[name] = schemaObject(property)
+	}
 	return schema
+}
+
+// schemaObject returns a schema as an object. Clients with the TypeScript SDK reject the whole list of tools if a
+// property has the schema true or false.
+func schemaObject(schema any) any {
+	switch schema {
+	case true:
+		return map[string]any{}
+	case false:
+		return map[string]any{"not": map[string]any{}}
+	}
+	return schema
+}
+
+// outputSchema returns the schema of what a workflow's tool returns. References of the workflow's own schema would point
+// elsewhere inside of another schema, so the output is unrestricted then.
+func outputSchema(p *ir.Program) map[string]any {
+	output := map[string]any{}
+	if p.Output != nil && !bytes.Contains(p.Output.Schema, []byte(`"$ref"`)) {
+		_ = json.Unmarshal(p.Output.Schema, &output) // a schema that is not an object restricts nothing here
+		delete(output, "$schema")
+		delete(output, "$id")
+	}
+	text := map[string]any{"type": "string"}
+	return map[string]any{
+		"type": "object", "required": []string{"run_id", "state"},
+		"properties": map[string]any{
+			"run_id": text, "state": text, "waiting_for": text, "outcome": text, "error": text, "output": output,
+		},
+	}
 }
 
 var notInNames = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
 
-// toolName returns the name of the tool of a workflow.
-func toolName(workflow string) string {
-	name := "run_" + notInNames.ReplaceAllString(workflow, "_")
-	return name[:min(len(name), 64)]
+// toolName returns a name for the tool of a workflow that is not among the names in use, and adds it to them.
+func toolName(workflow string, used map[string]bool) string {
+	const longest = 64
+	base := "run_" + notInNames.ReplaceAllString(workflow, "_")
+	name := base[:min(len(base), longest)]
+	for n := 2; used[name]; n++ {
+		suffix := "_" + strconv.Itoa(n)
+		name = base[:min(len(base), longest-len(suffix))] + suffix
+	}
+	used[name] = true
+	return name
 }
 
 type handlers struct{ Options }
@@ -101,6 +144,11 @@ type noInput struct{}
 
 type workflowName struct {
 	Workflow string `json:"workflow" jsonschema:"name or path of the workflow"`
+}
+
+type startRequest struct {
+	Workflow string         `json:"workflow" jsonschema:"name or path of the workflow"`
+	Input    map[string]any `json:"input,omitempty" jsonschema:"input of the workflow"`
 }
 
 type runName struct {
@@ -143,6 +191,31 @@ func (h *handlers) general(s *mcp.Server) {
 			return h.failed(errors.New("there is no such code")), nil, nil
 		}
 		return nil, page, nil
+	})
+	mcp.AddTool(s, &mcp.Tool{
+		Name: "start_run", Description: "Start a run of a workflow and return its id at once. Use it for long runs, and " +
+			"run_status to see how far the run is.",
+	}, func(ctx context.Context, _ *mcp.CallToolRequest, in startRequest) (*mcp.CallToolResult, any, error) {
+		found, err := h.App.Workflows(ctx, app.Reading{})
+		if err != nil {
+			return h.failed(err), nil, nil
+		}
+		i := slices.IndexFunc(found.Workflows, func(w app.Workflow) bool {
+			return offered(&w) && (w.Name == in.Workflow || w.Path == in.Workflow)
+		})
+		if i < 0 {
+			return h.failed(errors.New("no workflow of this name or path can be started by agents; list_workflows lists " +
+				"the workflows, and each that can be started has a tool")), nil, nil
+		}
+		input, err := json.Marshal(in.Input)
+		if err != nil {
+			return h.failed(err), nil, nil
+		}
+		id, err := h.start(ctx, found.Workflows[i].Path, input)
+		if err != nil {
+			return h.failed(err), nil, nil
+		}
+		return h.state(ctx, id)
 	})
 	mcp.AddTool(s, &mcp.Tool{
 		Name: "run_status", Description: "Show the state of a run, and what it waits for.", Annotations: reads,
@@ -191,7 +264,9 @@ func (h *handlers) state(ctx context.Context, id journal.RunID) (*mcp.CallToolRe
 		if err != nil {
 			return h.failed(err), nil, nil
 		}
-		out.Output = end.Output
+		if end.Outcome == journal.OutcomeOK { // any other output need not fit the schema; run_output has it
+			out.Output = end.Output
+		}
 	}
 	return nil, out, nil
 }
@@ -200,7 +275,8 @@ func (h *handlers) state(ctx context.Context, id journal.RunID) (*mcp.CallToolRe
 func (h *handlers) workflow(s *mcp.Server, name string, w *app.Workflow) {
 	path := w.Path
 	s.AddTool(&mcp.Tool{
-		Name: name, Title: w.Name, InputSchema: inputSchema(w.Analysis.Program),
+		Name: name, Title: w.Name,
+		InputSchema: inputSchema(w.Analysis.Program), OutputSchema: outputSchema(w.Analysis.Program),
 		Description: strings.TrimSpace(w.Description + "\nStarts a run of the workflow " + w.Name + "."),
 	}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		id, err := h.start(ctx, path, req.Params.Arguments)

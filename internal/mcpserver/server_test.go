@@ -1,6 +1,7 @@
 package mcpserver_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/mcpserver"
 )
 
@@ -115,5 +117,85 @@ func TestClientsReachListedWorkflowsOnly(t *testing.T) {
 		if got.IsError == found {
 			t.Errorf("%s: %+v", name, got.Content)
 		}
+	}
+}
+
+// Every workflow that agents may start has a tool of its own, with the schema of its output, whatever its name.
+func TestToolsHaveNamesAndOutputSchemasOfTheirOwn(t *testing.T) {
+	dir := t.TempDir()
+	long := strings.Repeat("long-", 20)
+	for file, name := range map[string]string{
+		"a.md": "a b", "b.md": "a/b", "c.md": "status", "d.md": long + "1", "e.md": long + "2",
+	} {
+		text := strings.Replace(workflow, "name: listed\n", "name: "+name+"\ntriggers: {api: true}\n"+
+			"output: {schema: {type: object, required: [answer], properties: {answer: {type: string}}}}\n", 1)
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := app.New(app.Options{Dir: dir, Home: t.TempDir()})
+	defer a.Close()
+	listed, err := connect(t, a).ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, one := range listed.Tools {
+		if one.Title == "" { // a tool of the server itself
+			continue
+		}
+		got = append(got, one.Name)
+		schema, err := json.Marshal(one.OutputSchema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(schema), `"output":{"properties":{"answer":{"type":"string"}}`) {
+			t.Errorf("%s returns %s", one.Name, schema)
+		}
+	}
+	slices.Sort(got)
+	long = "run_" + long[:60]
+	want := []string{"run_a_b", "run_a_b_2", long[:62] + "_2", long, "run_status_2"}
+	if !slices.Equal(got, want) {
+		t.Errorf("the tools are %q, want %q", got, want)
+	}
+}
+
+// start_run returns before the run ends, and starts only what agents may start.
+func TestStartReturnsTheRunAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	for name, more := range map[string]string{"open": "triggers: {api: true}\n", "closed": ""} {
+		text := strings.Replace(workflow, "name: listed\n", "name: "+name+"\n"+more, 1)
+		if err := os.WriteFile(filepath.Join(dir, name+".md"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "espalier.yaml"), []byte("triggers: {open: {simulate: true}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := app.New(app.Options{Dir: dir, Home: t.TempDir()})
+	defer a.Close()
+	client := connect(t, a)
+	start := func(name string) *mcp.CallToolResult {
+		t.Helper()
+		got, err := client.CallTool(t.Context(), &mcp.CallToolParams{
+			Name: "start_run", Arguments: map[string]any{"workflow": name, "input": map[string]any{}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if got := start("closed"); !got.IsError {
+		t.Errorf("%+v", got.StructuredContent)
+	}
+	got := start("open")
+	state, _ := got.StructuredContent.(map[string]any)
+	id, _ := state["run_id"].(string)
+	if got.IsError || id == "" || state["state"] == nil {
+		t.Fatalf("%+v", got.Content[0])
+	}
+	if _, err := a.Wait(t.Context(), journal.RunID(id)); err != nil {
+		t.Fatal(err)
 	}
 }
