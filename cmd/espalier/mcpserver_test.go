@@ -37,7 +37,8 @@ func mcpProject(t *testing.T) string {
 	}
 	flow := func(name, api string) string { return strings.NewReplacer("NAME", name, "API", api).Replace(mcpFlow) }
 	for name, text := range map[string]string{
-		"hello.md": flow("hello", "true"), "gated.md": flow("gated", "true") + mcpGate, "private.md": flow("private", "false"),
+		"hello.md": flow("hello", "true"), "gated.md": flow("gated", "true") + mcpGate,
+		"private.md": flow("private", "false"),
 		"espalier.yaml": "triggers: {hello: {simulate: true}, gated: {simulate: true}}\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -181,9 +182,11 @@ func slowModel(t *testing.T) (url string, answer chan struct{}) {
 func slowProject(t *testing.T, url, more string) *awfProject {
 	p := &awfProject{t: t, dir: t.TempDir()}
 	put(t, filepath.Join(p.dir, "slow.md"), "---\nname: slow\nkind: agent-flow/workflow\nversion: 1.0.0\n"+
-		"description: Say hello.\ntriggers: {api: true}\ninput:\n  schema: {type: object, properties: {who: {type: string}, any: true}}\n"+
+		"description: Say hello.\ntriggers: {api: true}\ninput:\n"+
+		"  schema: {type: object, properties: {who: {type: string}, any: true}}\n"+
 		"---\n```agent\nid: writer\nrole: Writes.\ngoal: Write.\n```\n"+
-		"```step\nid: hello\ntype: skill\nagent: writer\ndescription: Say hello\nreads: [input.who]\nwrites: [output.text]\n```\n")
+		"```step\nid: hello\ntype: skill\nagent: writer\ndescription: Say hello\n"+
+		"reads: [input.who]\nwrites: [output.text]\n```\n")
 	put(t, filepath.Join(p.dir, "espalier.yaml"), "models: {default: till/m, providers: {till: {api: openai, base_url: \""+
 		url+"\"}}}\n"+more)
 	return p

@@ -22,7 +22,7 @@ var unwrapped = []string{
 	"internal/engine", "internal/engine/embedded", "internal/engine/temporal", "internal/format/agentfile",
 	"internal/format/agentflow", "internal/format/aiflow", "internal/format/awf", "internal/format/formattest",
 	"internal/format/nof", "internal/identity", "internal/journal/postgres", "internal/journal/sqlite",
-	"internal/mcpserver", "internal/process", "internal/provider", "internal/provider/anthropic",
+	"internal/process", "internal/provider", "internal/provider/anthropic",
 	"internal/provider/gemini", "internal/provider/httptransport", "internal/provider/openai",
 	"internal/provider/simulated", "internal/secret", "internal/server", "internal/soak", "internal/step",
 	"internal/step/agent", "internal/step/artifact", "internal/step/chat", "internal/step/command",

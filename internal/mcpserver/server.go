@@ -105,8 +105,8 @@ func schemaObject(schema any) any {
 	return schema
 }
 
-// outputSchema returns the schema of what a workflow's tool returns. References of the workflow's own schema would point
-// elsewhere inside of another schema, so the output is unrestricted then.
+// outputSchema returns the schema of what a workflow's tool returns. References of the workflow's own schema would
+// point elsewhere inside of another schema, so the output is unrestricted then.
 func outputSchema(p *ir.Program) map[string]any {
 	output := map[string]any{}
 	if p.Output != nil && !bytes.Contains(p.Output.Schema, []byte(`"$ref"`)) {
@@ -172,7 +172,8 @@ func (h *handlers) general(s *mcp.Server) {
 		return nil, map[string]any{"workflows": list}, nil
 	})
 	mcp.AddTool(s, &mcp.Tool{
-		Name: "validate_workflow", Description: "Check a workflow and list its mistakes with their places.", Annotations: reads,
+		Name: "validate_workflow", Annotations: reads,
+		Description: "Check a workflow and list its mistakes with their places.",
 	}, func(ctx context.Context, _ *mcp.CallToolRequest, in workflowName) (*mcp.CallToolResult, any, error) {
 		an, err := h.App.Analyze(ctx, app.AnalyzeRequest{Workflow: in.Workflow, Listed: true})
 		if err != nil {
@@ -237,7 +238,9 @@ func (h *handlers) general(s *mcp.Server) {
 		if err != nil {
 			return h.failed(err), nil, nil
 		}
-		return nil, runState{Run: string(r.ID), State: "finished", Outcome: string(end.Outcome), Error: end.Error, Output: end.Output}, nil
+		return nil, runState{
+			Run: string(r.ID), State: "finished", Outcome: string(end.Outcome), Error: end.Error, Output: end.Output,
+		}, nil
 	})
 }
 
@@ -331,7 +334,9 @@ func (h *handlers) wait(ctx context.Context, id journal.RunID, req *mcp.CallTool
 					text += " " + e.Step.Name
 				}
 				// A client that does not listen misses nothing else.
-				_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: n, Message: text})
+				_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
+					ProgressToken: token, Progress: n, Message: text,
+				})
 			}
 		}()
 	}

@@ -170,7 +170,8 @@ func TestStartReturnsTheRunAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "espalier.yaml"), []byte("triggers: {open: {simulate: true}}\n"), 0o600); err != nil {
+	config := []byte("triggers: {open: {simulate: true}}\n")
+	if err := os.WriteFile(filepath.Join(dir, "espalier.yaml"), config, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	a := app.New(app.Options{Dir: dir, Home: t.TempDir()})
