@@ -38,7 +38,7 @@ func mcpProject(t *testing.T) string {
 	flow := func(name, api string) string { return strings.NewReplacer("NAME", name, "API", api).Replace(mcpFlow) }
 	for name, text := range map[string]string{
 		"hello.md": flow("hello", "true"), "gated.md": flow("gated", "true") + mcpGate,
-		"private.md": flow("private", "false"),
+		"private.md":    flow("private", "false"),
 		"espalier.yaml": "triggers: {hello: {simulate: true}, gated: {simulate: true}}\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {

@@ -16,6 +16,8 @@ const followPoll = 50 * time.Millisecond
 type Event struct {
 	// Pos is the position of the append that has the event. Watching from there yields what follows that append.
 	Pos journal.Pos
+	// Root is the root run of the event's run.
+	Root journal.RunID
 	// Event is valid until the next one is asked for; its Run and Step stay valid, and change with the run.
 	*report.Event
 }
@@ -26,6 +28,8 @@ type WatchRequest struct {
 	Run journal.RunID
 	// After is a position in the journal; zero is its start. See App.Position.
 	After journal.Pos
+	// Until ends with the events at a position, without waiting for others; zero waits for ever.
+	Until journal.Pos
 }
 
 // Position returns the current end of the journal, zero if the project has no runs.
@@ -38,7 +42,8 @@ func (a *App) Position(ctx context.Context) (journal.Pos, error) {
 }
 
 // Watch yields the events of runs in the order of the journal, without gaps or duplicates, as they happen and whichever
-// process appends them. It ends with the error of the context, or when the caller stops.
+// process appends them. It ends with the error of the context, after the last position asked for, or when the caller
+// stops.
 func (a *App) Watch(ctx context.Context, req WatchRequest) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		rt, err := a.watched(ctx, req.Run)
@@ -47,9 +52,16 @@ func (a *App) Watch(ctx context.Context, req WatchRequest) iter.Seq2[Event, erro
 			return
 		}
 		open := map[journal.RunID]*watched{}
-		for appended, err := range journal.Follow(ctx, rt.Shown, req.After, followPoll) {
+		appends := journal.Follow(ctx, rt.Shown, req.After, followPoll)
+		if req.Until != 0 {
+			appends = rt.Shown.Tail(ctx, req.After)
+		}
+		for appended, err := range appends {
 			if err != nil {
 				yield(Event{}, err)
+				return
+			}
+			if req.Until != 0 && appended.Pos > req.Until {
 				return
 			}
 			if req.Run != "" && appended.Run != req.Run || len(appended.Events) == 0 {
@@ -68,7 +80,7 @@ func (a *App) Watch(ctx context.Context, req WatchRequest) iter.Seq2[Event, erro
 				stopped := false
 				err := w.in.Interpret(&appended.Events[i], func(e *report.Event) error {
 					if !stopped {
-						stopped = !yield(Event{appended.Pos, e}, nil)
+						stopped = !yield(Event{appended.Pos, appended.Run, e}, nil)
 					}
 					return nil
 				})

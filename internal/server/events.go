@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"strconv"
 	"strings"
@@ -45,13 +46,9 @@ func parseEventID(text string) (id eventID, err error) {
 	return id, nil
 }
 
-// watch returns the position to watch from, and how many events of the append at
-// id.pos the client has.
-func (id eventID) watch() (after journal.Pos, known int) {
-	if id.number == 0 {
-		return id.pos, 0
-	}
-	return id.pos - 1, id.number
+// includes reports whether a client that has everything up to id has an event.
+func (id eventID) includes(event eventID) bool {
+	return event.pos < id.pos || event.pos == id.pos && (id.number == 0 || event.number <= id.number)
 }
 
 // eventData is the data of a live event.
@@ -161,60 +158,75 @@ func (s *Server) startPosition(r *http.Request) (eventID, error) {
 	return parseEventID(text)
 }
 
-// sendEvents watches in one goroutine and writes in another, so that keep-alives
-// are sent while nothing happens.
+// sendEvents sends what follows the last event of a client until the client or the server goes away.
 func (s *Server) sendEvents(ctx context.Context, out *eventWriter, run journal.RunID, last eventID) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	type item struct {
-		text []byte
-		err  error
+	if err := s.feed.join(ctx); err != nil {
+		return err
 	}
-	items := make(chan item)
-	go func() {
-		defer close(items)
-		hand := func(i item) bool {
-			select {
-			case items <- i:
-				return true
-			case <-ctx.Done():
-				return false
-			}
-		}
-		after, known := last.watch()
-		at := eventID{pos: last.pos}
-		for e, err := range s.o.App.Watch(ctx, app.WatchRequest{Run: run, After: after}) {
-			if err != nil {
-				hand(item{err: err})
-				return
-			}
-			if e.Pos != at.pos {
-				at = eventID{pos: e.Pos}
-			}
-			at.number++
-			if at.pos == last.pos && at.number <= known {
-				continue
-			}
-			text, err := eventText(e, at)
-			if !hand(item{text, err}) || err != nil {
-				return
-			}
-		}
-	}()
+	defer s.feed.leave()
+	lacks := func(e sentEvent) bool { return !last.includes(e.id) && (run == "" || e.root == run) }
 	tick := time.NewTicker(keepAlive)
 	defer tick.Stop()
 	for {
-		select {
-		case i, open := <-items:
-			if !open || i.err != nil {
-				return i.err
+		more, upTo, changed, err := s.feed.after(last)
+		if err != nil {
+			return err
+		}
+		if upTo != 0 {
+			missed := app.WatchRequest{Run: run, After: max(last.pos-1, 0), Until: upTo}
+			for e, err := range encoded(ctx, s.o.App, missed) {
+				if err == nil && lacks(e) {
+					err = out.write(e.text)
+				}
+				if err != nil {
+					return err
+				}
 			}
-			if err := out.write(i.text); err != nil {
+			last = eventID{pos: upTo}
+			continue
+		}
+		var text []byte
+		for _, e := range more {
+			if lacks(e) {
+				text = append(text, e.text...)
+			}
+		}
+		if len(text) > 0 {
+			if err := out.write(text); err != nil {
 				return err
 			}
+		}
+		if len(more) > 0 {
+			last = more[len(more)-1].id
+		}
+		select {
+		case <-changed:
 		case <-tick.C:
 			if err := out.write([]byte(": keep-alive\n\n")); err != nil {
 				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// encoded yields events as clients get them, with their ids.
+func encoded(ctx context.Context, a *app.App, req app.WatchRequest) iter.Seq2[sentEvent, error] {
+	return func(yield func(sentEvent, error) bool) {
+		var id eventID
+		for e, err := range a.Watch(ctx, req) {
+			if err != nil {
+				yield(sentEvent{}, err)
+				return
+			}
+			if e.Pos != id.pos {
+				id = eventID{pos: e.Pos}
+			}
+			id.number++
+			text, err := eventText(e, id)
+			if !yield(sentEvent{id, e.Root, text}, err) || err != nil {
+				return
 			}
 		}
 	}

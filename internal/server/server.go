@@ -58,6 +58,7 @@ type Server struct {
 	pages http.Handler // nil for none
 
 	stats   stats
+	feed    feed
 	stop    context.Context // ends when the server stops
 	stopNow context.CancelFunc
 	ready   sync.Once
@@ -77,7 +78,7 @@ const maxBody = 16 << 20
 
 // New returns a server.
 func New(o Options) *Server {
-	s := &Server{o: o, mux: http.NewServeMux(), isReady: make(chan struct{})}
+	s := &Server{o: o, mux: http.NewServeMux(), isReady: make(chan struct{}), feed: feed{app: o.App, length: feedLength}}
 	if o.PublicURL != nil {
 		s.base = strings.TrimSuffix(path.Clean("/"+o.PublicURL.Path), "/")
 	}

@@ -118,12 +118,21 @@ func serveLabeled(t *testing.T, dir string, labels ...string) *project {
 // serveOn serves a project on a listener, with a change of its authentication.
 func serveOn(t *testing.T, dir string, l net.Listener, change func(*identity.Authenticator), labels ...string) *project {
 	t.Helper()
-	a := app.New(app.Options{Dir: dir, Home: t.TempDir(), Worker: true, Labels: labels, Getenv: func(name string) string {
+	return serveApp(t, l, change, app.Options{Dir: dir, Labels: labels})
+}
+
+// serveApp serves the project of an app.
+func serveApp(t *testing.T, l net.Listener, change func(*identity.Authenticator), o app.Options) *project {
+	t.Helper()
+	dir := o.Dir
+	o.Home, o.Worker = t.TempDir(), true
+	o.Getenv = func(name string) string {
 		if strings.HasPrefix(name, "TEST_") {
 			return os.Getenv(name)
 		}
 		return ""
-	}})
+	}
+	a := app.New(o)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended, ready := make(chan error, 2), make(chan struct{})
 	go func() {
