@@ -18,6 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/journal/queue"
 	"github.com/espalier-run/espalier/internal/private"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/project"
@@ -69,9 +70,11 @@ type Notice struct {
 type App struct {
 	o Options
 
-	mu     sync.Mutex
-	envs   map[string]*environment // by root and configuration
-	closed bool
+	mu   sync.Mutex
+	envs map[string]*environment // by root and configuration
+	// changes wakes those who watch a run in one environment when another environment drives it.
+	changes queue.Notifier
+	closed  bool
 
 	triggers  *triggerService // nil unless this App fires triggers
 	publicURL atomic.Pointer[string]
@@ -227,7 +230,8 @@ func (rt *environment) open(ctx context.Context) error {
 	r, err := registry.OpenRuntime(dir, registry.RuntimeOptions{
 		Relaxed: o.Relaxed, Log: o.Log, Config: rt.settings.Config, Models: rt.models, Tools: rt.tools, Getenv: o.Getenv,
 		Labels: o.Labels, Journal: o.Journal, Version: o.Version, Trust: &approvals,
-		Notice: func(text string) { o.Notify(Notice{Text: text}) },
+		Changes: &rt.app.changes,
+		Notice:  func(text string) { o.Notify(Notice{Text: text}) },
 	})
 	if err != nil {
 		e := fail(StoreUnavailable, "", "the storage in %s cannot be opened: %v", rt.app.Display(dir), err)

@@ -154,7 +154,22 @@ var lines = []line{
 			"first commits wait for the disk",
 		note: func(f figures) string { return fmt.Sprintf("%.0f bare", f["first"]*1e6/f["bare"]) },
 	},
+	{
+		scenario: "serve", what: "start of espalier serve until it is ready", level: full, figure: "ready", target: 100,
+		unit:  "ms",
+		costs: "starting the process and making the store",
+		note:  func(f figures) string { return fmt.Sprintf("%.0f bare", f["ready"]*1e6/f["bare"]) },
+	},
+	{
+		scenario: "events", what: "live events to 1,000 clients, 99 %", level: full, figure: "p99", target: 50,
+		unit:  "ms",
+		costs: "processor time: the clients share the cores with the server",
+		note:  func(f figures) string { return fmt.Sprintf("median %.1f ms", f["median"]) },
+	},
 }
+
+// programs are the scenarios that measure the program itself.
+var programs = []string{"cold", "serve", "events"}
 
 func micros(ns float64) string { return fmt.Sprintf("%.0f µs", ns/1e3) }
 
@@ -169,7 +184,8 @@ func core(only []string) error {
 	if err != nil {
 		return err
 	}
-	if len(only) == 0 || slices.Contains(only, "cold") { // measures the program itself
+	measured := func(scenario string) bool { return slices.Contains(only, scenario) }
+	if len(only) == 0 || slices.ContainsFunc(programs, measured) {
 		if _, _, err := build(dir); err != nil {
 			return err
 		}

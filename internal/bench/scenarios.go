@@ -156,6 +156,10 @@ func measure(scenario, dir string) error {
 		f, err = measureApprovals(dir, scenario)
 	case "cold":
 		f, err = measureCold(dir)
+	case "serve":
+		f, err = measureServerStart(dir)
+	case "events":
+		f, err = measureEvents(dir)
 	default:
 		err = fmt.Errorf("there is no scenario %q", scenario)
 	}

@@ -43,9 +43,9 @@ func New(ctx context.Context, o Options) (*mcp.Server, error) {
 		return nil, err
 	}
 	s := mcp.NewServer(&mcp.Implementation{Name: "espalier", Version: o.Version}, &mcp.ServerOptions{
-		Instructions: "Each workflow of the project is a tool. A call starts a run and returns its id and, if the run ends " +
-			"soon, its output. For a long run, call start_run, which returns at once, and then run_status. A run that waits " +
-			"for a person cannot be continued here; ask the person to decide.",
+		Instructions: "Each workflow of the project is a tool. A call starts a run and returns its id and, if the run " +
+			"ends soon, its output. For a long run, call start_run, which returns at once, and then run_status. " +
+			"A run that waits for a person cannot be continued here; ask the person to decide.",
 	})
 	h := &handlers{o}
 	h.general(s)
@@ -194,8 +194,9 @@ func (h *handlers) general(s *mcp.Server) {
 		return nil, page, nil
 	})
 	mcp.AddTool(s, &mcp.Tool{
-		Name: "start_run", Description: "Start a run of a workflow and return its id at once. Use it for long runs, and " +
-			"run_status to see how far the run is.",
+		Name: "start_run",
+		Description: "Start a run of a workflow and return its id at once. Use it for long runs, and run_status to " +
+			"see how far the run is.",
 	}, func(ctx context.Context, _ *mcp.CallToolRequest, in startRequest) (*mcp.CallToolResult, any, error) {
 		found, err := h.App.Workflows(ctx, app.Reading{})
 		if err != nil {
@@ -205,8 +206,8 @@ func (h *handlers) general(s *mcp.Server) {
 			return offered(&w) && (w.Name == in.Workflow || w.Path == in.Workflow)
 		})
 		if i < 0 {
-			return h.failed(errors.New("no workflow of this name or path can be started by agents; list_workflows lists " +
-				"the workflows, and each that can be started has a tool")), nil, nil
+			return h.failed(errors.New("no workflow of this name or path can be started by agents; list_workflows " +
+				"lists the workflows, and each that can be started has a tool")), nil, nil
 		}
 		input, err := json.Marshal(in.Input)
 		if err != nil {

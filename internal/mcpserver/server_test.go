@@ -106,7 +106,8 @@ func TestClientsReachListedWorkflowsOnly(t *testing.T) {
 	}
 	for name, found := range map[string]bool{
 		"listed": true, "listed.md": true,
-		filepath.Join(outside, "outside.md"): false, relative: false, ".espalier/server-token": false, "/etc/passwd": false,
+		filepath.Join(outside, "outside.md"): false, relative: false,
+		".espalier/server-token": false, "/etc/passwd": false,
 	} {
 		got, err := client.CallTool(t.Context(), &mcp.CallToolParams{
 			Name: "validate_workflow", Arguments: map[string]any{"workflow": name},

@@ -19,6 +19,7 @@ import (
 	"github.com/espalier-run/espalier/internal/filelock"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	commits "github.com/espalier-run/espalier/internal/journal/queue"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/report/audit"
@@ -89,6 +90,9 @@ type RuntimeOptions struct {
 	Version func() string
 	// Journal wraps the store before anything uses it; nil leaves it as it is.
 	Journal func(journal.Store) journal.Store
+	// Changes connects the runtimes of one process over the same storage: readers are woken by the commits of all.
+	// Nil is one of the runtime's own.
+	Changes *commits.Notifier
 	// Labels are those of this process: it drives runs that need them.
 	Labels []string
 	// Trust signs the storage folder, and checks that this user has signed it;

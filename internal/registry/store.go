@@ -88,7 +88,9 @@ func (r *Runtime) openStore(o RuntimeOptions) (now func() time.Time, err error) 
 		return nil, err
 	}
 	r.Process = process
-	store, err := sqlite.Open(filepath.Join(r.dir, JournalFile), sqlite.Options{Relaxed: o.Relaxed, Dead: process.Dead})
+	store, err := sqlite.Open(filepath.Join(r.dir, JournalFile), sqlite.Options{
+		Relaxed: o.Relaxed, Dead: process.Dead, Changes: o.Changes,
+	})
 	if err != nil {
 		return nil, err
 	}

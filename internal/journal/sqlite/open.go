@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"database/sql"
 	"embed"
 	"errors"
@@ -32,6 +33,9 @@ type Options struct {
 	// Frozen refuses all writes with ErrReadOnly, once the schema of the file is
 	// up to date: see Copy.
 	Frozen bool
+	// Changes is told about commits. Stores of one process over the same file share it, so that Changed reports the
+	// commits of all of them; nil is one of the store's own.
+	Changes *queue.Notifier
 }
 
 // Store is a journal.Store in a SQLite file.
@@ -40,7 +44,7 @@ type Store struct {
 	patience time.Duration
 	dead     func(journal.Owner) bool
 	jobs     *queue.Queue[job]
-	changes  queue.Notifier
+	changes  *queue.Notifier
 	closed   atomic.Bool
 	stopped  chan struct{}
 	reader   *sql.DB
@@ -71,6 +75,7 @@ func Open(path string, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{path: path, patience: o.Patience, dead: o.Dead, jobs: queue.New[job](), stopped: make(chan struct{})}
+	s.changes = cmp.Or(o.Changes, &queue.Notifier{})
 	if s.dead == nil {
 		s.dead = func(journal.Owner) bool { return false }
 	}

@@ -8,11 +8,13 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/journaltest"
+	"github.com/espalier-run/espalier/internal/journal/queue"
 	"github.com/espalier-run/espalier/internal/journal/sqlite"
 )
 
@@ -345,5 +347,30 @@ func TestReleaseUpdatesTheRunRow(t *testing.T) {
 	}
 	if got := journaltest.Events(t, s, "a", 0); len(got) != 4 {
 		t.Errorf("%d events", len(got))
+	}
+}
+
+// Stores of one process over the same file can share a notifier: a commit of one wakes those who wait for another.
+func TestCommitsWakeReadersOfOtherStores(t *testing.T) {
+	path, changes := filepath.Join(t.TempDir(), "journal.db"), &queue.Notifier{}
+	open := func() *sqlite.Store {
+		s, err := sqlite.Open(path, sqlite.Options{Changes: changes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s
+	}
+	writer, reader := open(), open()
+	changed := reader.Changed()
+	writer.Append(journaltest.Start("a", "me"), func(err error) {
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case <-changed:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the reader is not woken")
 	}
 }
