@@ -18,7 +18,6 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/journal/queue"
 	"github.com/espalier-run/espalier/internal/private"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/project"
@@ -73,7 +72,7 @@ type App struct {
 	mu   sync.Mutex
 	envs map[string]*environment // by root and configuration
 	// changes wakes those who watch a run in one environment when another environment drives it.
-	changes queue.Notifier
+	changes registry.Commits
 	closed  bool
 
 	triggers  *triggerService // nil unless this App fires triggers

@@ -16,8 +16,9 @@ import (
 )
 
 // paced is a workflow of one step.
-const paced = "---\nname: paced\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: One step.\ntriggers: {api: true}\n" +
-	"---\n```step\nid: only\ntype: transform\ndescription: Do something\nwrites: [output.text]\n```\n"
+const paced = "---\nname: paced\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: One step.\n" +
+	"triggers: {api: true}\n---\n" +
+	"```step\nid: only\ntype: transform\ndescription: Do something\nwrites: [output.text]\n```\n"
 
 // benchServer is a server process over a new project.
 type benchServer struct {

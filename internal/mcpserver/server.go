@@ -43,8 +43,8 @@ func New(ctx context.Context, o Options) (*mcp.Server, error) {
 		return nil, err
 	}
 	s := mcp.NewServer(&mcp.Implementation{Name: "espalier", Version: o.Version}, &mcp.ServerOptions{
-		Instructions: "Each workflow of the project is a tool. A call starts a run and returns its id and, if the run " +
-			"ends soon, its output. For a long run, call start_run, which returns at once, and then run_status. " +
+		Instructions: "Each workflow of the project is a tool. A call starts a run and returns its id and, if the " +
+			"run ends soon, its output. For a long run, call start_run, which returns at once, and then run_status. " +
 			"A run that waits for a person cannot be continued here; ask the person to decide.",
 	})
 	h := &handlers{o}

@@ -69,6 +69,9 @@ type Runtime struct {
 	notice    func(string)
 }
 
+// Commits wakes readers of a journal when something is committed. The zero value is ready for use.
+type Commits = commits.Notifier
+
 // RuntimeOptions are the choices of a Runtime.
 type RuntimeOptions struct {
 	// Relaxed leaves out the fsync of each commit.
@@ -92,7 +95,7 @@ type RuntimeOptions struct {
 	Journal func(journal.Store) journal.Store
 	// Changes connects the runtimes of one process over the same storage: readers are woken by the commits of all.
 	// Nil is one of the runtime's own.
-	Changes *commits.Notifier
+	Changes *Commits
 	// Labels are those of this process: it drives runs that need them.
 	Labels []string
 	// Trust signs the storage folder, and checks that this user has signed it;
