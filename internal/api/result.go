@@ -22,7 +22,7 @@ type Result struct {
 	WaitingFor string          `json:"waiting_for,omitempty"`
 	Gates      []Gate          `json:"gates,omitempty"`
 	Output     json.RawMessage `json:"output,omitempty"`
-	Driver     string          `json:"driver,omitempty"` // the process that drives the run, if it is another one
+	Driver
 }
 
 // The outcomes of commands without a run that ended.

@@ -138,8 +138,8 @@ func (rt *environment) runError(id journal.RunID, err error) error {
 			out.Message = "Temporal drives this run"
 			out.Advice = "Set \"engine: temporal\" in the configuration, as it was when the run started."
 		}
-		if driver := rt.describeOwner(owned.Owner); driver != "" {
-			out.Message += ": " + driver
+		if driver := rt.describeOwner(owned.Owner); !driver.Since.IsZero() {
+			out.Message += ": " + driver.String()
 		}
 	case errors.As(err, &reason):
 		out.Kind, out.Message = Refused, reason.Why

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/config"
@@ -27,11 +28,32 @@ type Run struct {
 	Reason string `json:"reason,omitempty"` // why it ended as it did
 	Error  string `json:"error,omitempty"`
 	Idle   bool   `json:"idle,omitempty"` // it could continue, and no process drives it
-	// Driver describes the living process that drives the run; empty if none does.
-	Driver string `json:"-"`
+	// Queued means that an idle run has not been executed since it was started or since a message was accepted.
+	Queued bool `json:"queued,omitempty"`
+	// Driver is the living process that drives the run; nil if none does.
+	Driver *Driver `json:"-"`
 	// Queue is the place of the run among those that wait because of a concurrency limit, or the labels of workers for
 	// which it waits; nil if it does not wait.
 	Queue *QueuePlace `json:"queue,omitempty"`
+}
+
+// Driver is a process that drives a run.
+type Driver struct {
+	Name     string    // its command, process id and host
+	Since    time.Time // when it started; zero if that is unknown
+	Stopping bool      // it finishes the steps that are running, and starts no others
+}
+
+// String describes the process for people, with the local time.
+func (d *Driver) String() string {
+	text := d.Name
+	if !d.Since.IsZero() {
+		text += ", since " + d.Since.Local().Format(time.TimeOnly)
+	}
+	if d.Stopping {
+		text += ", stopping"
+	}
+	return text
 }
 
 // QueuePlace is the place of a run among those that wait because of a concurrency limit.
@@ -102,7 +124,7 @@ func (a *App) Wait(ctx context.Context, id journal.RunID) (*Run, error) {
 	if err != nil {
 		return nil, rt.runError(id, err)
 	}
-	return rt.run(entry), nil
+	return rt.run(ctx, entry), nil
 }
 
 // reader returns an environment whose store has a run: the one that has the run in memory, if any.
@@ -135,15 +157,43 @@ func (a *App) keeper(ctx context.Context, id journal.RunID) (*environment, error
 	return a.opened(ctx, space, found.root)
 }
 
-func (rt *environment) run(entry journal.Entry) *Run {
+func (rt *environment) run(ctx context.Context, entry journal.Entry) *Run {
 	r := &Run{Entry: entry}
-	if entry.Status == journal.Running {
-		r.Idle = rt.Idle(entry)
-		if rt.Driven(entry) {
-			r.Driver = cmp.Or(rt.describeOwner(entry.Owner), "another process")
-		}
+	if entry.Status != journal.Running {
+		return r
+	}
+	if r.Idle = rt.Idle(entry); r.Idle {
+		r.Queued = rt.queued(ctx, entry)
+		return r
+	}
+	if drives := rt.Driven(entry); drives || entry.Owner != rt.Process.ID() {
+		r.Driver = rt.describeOwner(entry.Owner)
+		r.Driver.Stopping = !drives
 	}
 	return r
+}
+
+// queuedWithin is how many of the newest events of a run are searched for an accepted message: a message, and the
+// decisions that follow from it.
+const queuedWithin = 32
+
+// queued reports whether nothing of a run has been executed since it was started or since a message was accepted. It
+// reports false for a run that cannot be read.
+func (rt *environment) queued(ctx context.Context, entry journal.Entry) bool {
+	queued := false
+	for e, err := range rt.Store.Events(ctx, entry.ID, max(entry.Seq, queuedWithin)-queuedWithin) {
+		if err != nil {
+			return false
+		}
+		switch e.Fact.(type) {
+		case journal.RunStarted, journal.GateApproved, journal.GateDecided, journal.Signalled, journal.BudgetRaised,
+			journal.StateEdited, journal.Rewound, journal.Continued:
+			queued = true
+		case journal.TaskStarted, journal.TaskNoted, journal.TaskEnded, journal.TaskLost, journal.Reserved:
+			queued = false
+		}
+	}
+	return queued
 }
 
 // queue adds the places of runs among those that wait because of a concurrency limit.
@@ -168,7 +218,7 @@ func (a *App) Get(ctx context.Context, id journal.RunID) (*Run, error) {
 	if err != nil {
 		return nil, rt.runError(id, err)
 	}
-	r := rt.run(entry)
+	r := rt.run(ctx, entry)
 	return r, rt.queue(ctx, r)
 }
 
@@ -183,7 +233,7 @@ func (a *App) Runs(ctx context.Context, f Filter) ([]Run, error) {
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, *rt.run(entry))
+		list = append(list, *rt.run(ctx, entry))
 	}
 	all := make([]*Run, len(list))
 	for i := range list {
@@ -249,7 +299,7 @@ func (a *App) find(ctx context.Context, name string) (*environment, *Run, error)
 		}
 		return nil, nil, e
 	}
-	r := rt.run(found[0])
+	r := rt.run(ctx, found[0])
 	return rt, r, rt.queue(ctx, r)
 }
 

@@ -21,7 +21,6 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
-	"github.com/espalier-run/espalier/internal/report"
 )
 
 // resumeFlags are the flags of resume.
@@ -163,7 +162,7 @@ func parseRaise(text string) (app.Message, error) {
 		name = app.BudgetDeadline
 	}
 	name = strings.TrimPrefix(name, "max_")
-	if name == report.CostBudget {
+	if name == journal.CostBudget {
 		dollars, bad := price.ParseRate(figure) // both count millionths
 		name, n, err = app.BudgetMoney, int64(dollars), bad
 	}
@@ -199,7 +198,7 @@ func parseDecide(text string) (app.Message, error) {
 func raisable() []string {
 	out := app.Budgets()
 	for i := range out {
-		out[i] = report.BudgetName(out[i])
+		out[i] = journal.BudgetName(out[i])
 	}
 	return out
 }
@@ -630,18 +629,18 @@ func standing(run *app.Run) string {
 		return "queued (no worker has " + app.LabelWords(run.Queue.Labels) + ")"
 	case run.Queue != nil:
 		return fmt.Sprintf("queued (position %d)", run.Queue.Position)
-	case run.Idle && e.Updated == e.Started:
+	case run.Queued:
 		return "queued"
 	case run.Idle:
 		return "interrupted"
 	case e.Status == journal.Finished:
 		return string(e.Outcome)
 	case e.Status == journal.Sleeping && e.Wake != 0:
-		return fmt.Sprintf("%s until %s (%s)", e.Status, e.Wake.Time().Local().Format(time.DateTime), api.WaitingFor(run.Waiting))
-	case run.Driver != "":
+		return fmt.Sprintf("%s until %s (%s)", e.Status, e.Wake.Time().Local().Format(time.DateTime), e.WaitingFor())
+	case run.Driver != nil:
 		return fmt.Sprintf("%s (%s)", e.Status, run.Driver)
 	case e.Waiting != "" && e.Waiting != string(e.Status):
-		return fmt.Sprintf("%s (%s)", e.Status, api.WaitingFor(run.Waiting))
+		return fmt.Sprintf("%s (%s)", e.Status, e.WaitingFor())
 	}
 	return string(e.Status)
 }
