@@ -43,10 +43,10 @@ type Run struct {
 	Updated    time.Time  `json:"updated"`
 	Wakes      *time.Time `json:"wakes,omitempty" doc:"When a timer of the run fires next"`
 	Driver
-	Parent     string     `json:"parent_run_id,omitempty"`
-	Root       string     `json:"root_run_id,omitempty"`
-	Seq        int64      `json:"seq" doc:"How many facts the journal has of the run"`
-	Queue      *Queue     `json:"queue,omitempty" doc:"Why a queued run waits: a concurrency limit, or labels of workers"`
+	Parent string `json:"parent_run_id,omitempty"`
+	Root   string `json:"root_run_id,omitempty"`
+	Seq    int64  `json:"seq" doc:"How many facts the journal has of the run"`
+	Queue  *Queue `json:"queue,omitempty" doc:"Why a queued run waits: a concurrency limit, or labels of workers"`
 }
 
 // Driver is the process that drives a run.

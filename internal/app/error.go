@@ -195,8 +195,12 @@ func storeAdvice(err error) string {
 	var newer *journal.NewerError
 	switch {
 	case errors.Is(err, journal.ErrCorrupt):
-		return "Something other than Espalier has changed the file, or the disk is failing. Restore the folder from a " +
+		advice := "Something other than Espalier has changed the file, or the disk is failing. Restore the folder from a " +
 			"backup; or move it away and start over: the transcripts in it can still be read."
+		if damage, ok := errors.AsType[*journal.CorruptError](err); ok && damage.Run != "" {
+			advice += "\nTo remove only this run: espalier runs rm " + short(damage.Run)
+		}
+		return advice
 	case errors.Is(err, journal.ErrNotKept):
 		return "Check the disk first: its last writes may be lost. Then try again."
 	case errors.Is(err, journal.ErrNotJournal):

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -378,7 +379,7 @@ func (a *App) MayBeRun(name string) bool {
 	return err == nil && a.hasStore(space, here.Root)
 }
 
-// Remove removes a finished run with its records and files. What remains is a tombstone that names who removed the
+// Remove removes a finished or damaged run with its records and files. What remains is a tombstone that names who removed the
 // run, when and why.
 func (a *App) Remove(ctx context.Context, id journal.RunID, why journal.Removal) error {
 	rt, err := a.reader(ctx, id)
@@ -392,13 +393,37 @@ func (a *App) Remove(ctx context.Context, id journal.RunID, why journal.Removal)
 		}
 		ids = append(ids, child.ID)
 	}
-	if err := rt.Store.Remove(ctx, why, id); err != nil {
-		if errors.Is(err, journal.ErrUnfinished) {
-			return rt.runError(id, err)
+	err = rt.Store.Remove(ctx, why, id)
+	if damaged := rt.damaged(ctx, id, err); damaged != nil {
+		why.Damaged = true
+		if err = rt.Store.Remove(ctx, why, id); err == nil {
+			a.o.Notify(Notice{Text: fmt.Sprintf("Run %s is damaged: %v. It is removed all the same, and its tombstone "+
+				"says that it was damaged.", short(id), damaged)})
 		}
+	}
+	if errors.Is(err, journal.ErrUnfinished) {
+		return rt.runError(id, err)
+	}
+	if err != nil {
 		return err
 	}
 	return rt.RemoveFiles(ids...)
+}
+
+// damaged returns the damage because of which a run was not removed: it makes the removal fail, or keeps the run from
+// being canceled. It returns nil if there is another reason.
+func (rt *environment) damaged(ctx context.Context, id journal.RunID, err error) error {
+	if errors.Is(err, journal.ErrUnfinished) {
+		entry, unknown := rt.Store.Entry(ctx, id)
+		if unknown != nil || !rt.Idle(entry) {
+			return nil
+		}
+		_, _, _, err = rt.Engine.Load(ctx, id)
+	}
+	if errors.Is(err, journal.ErrCorrupt) {
+		return err
+	}
+	return nil
 }
 
 // Ending is how a run ended.
@@ -432,7 +457,7 @@ func (a *App) Ending(ctx context.Context, r *Run) (*Ending, error) {
 	if out.Output, err = rt.Engine.Raw(end.Output); err != nil {
 		return nil, err
 	}
-	if end.Outcome == journal.OutcomeFailed && end.Last != "" {
+	if end.Outcome == journal.OutcomeFailed && end.Last != "" && rt.checkStartedHere(ctx, r.ID) == nil {
 		out.From, err = rt.resumeFrom(ctx, r.ID, end.Last)
 	}
 	return out, err

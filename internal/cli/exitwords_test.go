@@ -398,6 +398,35 @@ func TestPauseSaysWhenItTakesEffect(t *testing.T) {
 			t.Errorf("exit code %d, %q; expected %q", code, said, want)
 		}
 	}
+	for run, want := range map[string]string{
+		runningRun: "the run is being paused already: its running steps finish first",
+		waitingRun: "the run is paused already",
+	} {
+		if code, _, said := p.try("pause", run); code != 2 || !strings.HasPrefix(said, "espalier: "+want+".\n") {
+			t.Errorf("again: exit code %d, %q; expected %q", code, said, want)
+		}
+	}
+}
+
+// The JSON of pause says when it takes effect.
+func TestJSONOfPauseSaysWhenItTakesEffect(t *testing.T) {
+	p := newJSONProject(t)
+	for run, want := range map[string]string{
+		runningRun: "running, after_steps [work]", waitingRun: "paused, now []", queuedRun: "paused, now []",
+	} {
+		var got struct {
+			State       string
+			TakesEffect string `json:"takes_effect"`
+			Steps       []string
+		}
+		code, out, said := p.try("pause", run, "--json")
+		if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 {
+			t.Fatalf("exit code %d, %v: %s%s", code, err, out, said)
+		}
+		if is := fmt.Sprintf("%s, %s %v", got.State, got.TakesEffect, got.Steps); is != want {
+			t.Errorf("%s: %s; expected %s", run, is, want)
+		}
+	}
 }
 
 // On a terminal, run shows the id of the run before its first step and at its end.

@@ -320,16 +320,31 @@ func (a *invocation) noteEdited(sent *app.Sent) {
 
 // reportPausing reports which steps finish before a run pauses.
 func (a *invocation) reportPausing(run *app.Run) error {
-	status, err := a.runs().Status(context.Background(), run.ID)
+	effect, steps, err := a.pauseEffect(run)
 	if err != nil {
 		return err
 	}
-	if len(status.Step) == 0 {
-		a.note("Pausing run %s before its next step.", short(run.ID))
+	if effect == api.AfterSteps {
+		a.note("Pausing run %s after %s finishes.", short(run.ID), strings.Join(steps, ", "))
 		return nil
 	}
-	a.note("Pausing run %s after %s finishes.", short(run.ID), strings.Join(status.Step, ", "))
+	a.note("Pausing run %s before its next step.", short(run.ID))
 	return nil
+}
+
+// pauseEffect returns when the pause of a run takes effect, and the steps that finish before.
+func (a *invocation) pauseEffect(run *app.Run) (effect string, steps []string, err error) {
+	if run.Status != journal.Running {
+		return api.Now, nil, nil
+	}
+	status, err := a.runs().Status(context.Background(), run.ID)
+	switch {
+	case err != nil:
+		return "", nil, err
+	case len(status.Step) == 0:
+		return api.BeforeNextStep, nil, nil
+	}
+	return api.AfterSteps, status.Step, nil
 }
 
 // reportState prints the state of a run that is left to other processes.
@@ -409,10 +424,16 @@ func (a *invocation) intervene(name string, message app.Message) error {
 	if _, canceled := message.(app.Cancel); canceled && run.Status != journal.Finished {
 		return a.cleanUp(run)
 	}
-	if a.json {
-		return a.reportState(run)
+	if !a.json {
+		return nil
 	}
-	return nil
+	result := api.NewResult(run, nil, nil)
+	if _, pause := message.(app.Pause); pause {
+		if result.TakesEffect, result.Steps, err = a.pauseEffect(run); err != nil {
+			return err
+		}
+	}
+	return a.writeResult(result)
 }
 
 // cleanUp does what a run that was canceled still has to do, unless another process drives it.

@@ -210,6 +210,10 @@ remains in the journal: the id of the run, the hash of its last append, who
 removed it, when and why. "espalier audit verify --anchor" uses it to tell a run
 that was removed by this command from one that was removed in another way.
 
+A run whose journal is damaged is removed as far as it exists, also if it has not
+finished: the command says so, the tombstone has "damaged", and the exit code is 0.
+The exit code is 6 if files or the database cannot be changed.
+
 AGE is the time since the end of a run: 30d, 2w or 12h. With "retention" in
 espalier.yaml, "espalier work" and "espalier serve" remove old runs by themselves.`,
 		Example: `  espalier runs rm 5ff07bf3

@@ -150,7 +150,7 @@ type Admin interface {
 	// Remove removes finished root runs, their children and everything that
 	// only they need, and adds a Tombstone for each. Each run is removed
 	// completely or not at all. Remove stops at the first run that it must not
-	// remove (ErrUnfinished).
+	// remove (ErrUnfinished), unless the Removal says that it is damaged.
 	Remove(ctx context.Context, why Removal, runs ...RunID) error
 	// Import adds a run of another store, completely or not at all. Its appends
 	// keep their bodies and hashes. They did not happen here, so Tail does not
