@@ -6,13 +6,11 @@ package api
 import (
 	"cmp"
 	"encoding/json"
-	"strings"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/report"
 )
 
 // State is what a run is doing.
@@ -20,7 +18,7 @@ type State string
 
 // The states of runs.
 const (
-	Queued      State = "queued"      // recorded, and not driven yet
+	Queued      State = "queued"      // a message or the start is recorded, and no process drives it yet
 	Running     State = "running"     // a process drives it
 	Waiting     State = "waiting"     // for a person or an event
 	Sleeping    State = "sleeping"    // until a timer fires
@@ -44,11 +42,41 @@ type Run struct {
 	Started    time.Time  `json:"started"`
 	Updated    time.Time  `json:"updated"`
 	Wakes      *time.Time `json:"wakes,omitempty" doc:"When a timer of the run fires next"`
-	Driver     string     `json:"driver,omitempty" doc:"The process that drives the run"`
-	Parent     string     `json:"parent_run_id,omitempty"`
-	Root       string     `json:"root_run_id,omitempty"`
-	Seq        int64      `json:"seq" doc:"How many facts the journal has of the run"`
-	Queue      *Queue     `json:"queue,omitempty" doc:"Why a queued run waits: a concurrency limit, or labels of workers"`
+	Driver
+	Parent string `json:"parent_run_id,omitempty"`
+	Root   string `json:"root_run_id,omitempty"`
+	Seq    int64  `json:"seq" doc:"How many facts the journal has of the run"`
+	Queue  *Queue `json:"queue,omitempty" doc:"Why a queued run waits: a concurrency limit, or labels of workers"`
+}
+
+// Driver is the process that drives a run.
+type Driver struct {
+	Name     string     `json:"driver,omitempty" doc:"The process that drives the run"`
+	Since    *time.Time `json:"driver_since,omitempty" doc:"When this process started"`
+	Stopping bool       `json:"driver_stopping,omitempty" doc:"It finishes the steps that are running, and starts no others"`
+}
+
+func newDriver(d *app.Driver) (out Driver) {
+	if d == nil {
+		return out
+	}
+	out.Name, out.Stopping = d.Name, d.Stopping
+	if !d.Since.IsZero() {
+		since := d.Since.UTC()
+		out.Since = &since
+	}
+	return out
+}
+
+func (d *Driver) app() *app.Driver {
+	if d.Name == "" {
+		return nil
+	}
+	out := &app.Driver{Name: d.Name, Stopping: d.Stopping}
+	if d.Since != nil {
+		out.Since = *d.Since
+	}
+	return out
 }
 
 // Queue is the place of a run among those that wait because of a concurrency limit.
@@ -72,8 +100,8 @@ func (r *Run) inQueue(at *app.QueuePlace) {
 
 // NewRun returns the form of a run.
 func NewRun(r *app.Run) Run {
-	out := newRun(r.Entry, stateOf(r.Entry, r.Idle, false))
-	out.Reason, out.Error, out.Driver = r.Reason, r.Error, r.Driver
+	out := newRun(r.Entry, stateOf(r.Entry, r.Idle, r.Queued, false))
+	out.Reason, out.Error, out.Driver = r.Reason, r.Error, newDriver(r.Driver)
 	out.inQueue(r.Queue)
 	return out
 }
@@ -81,7 +109,7 @@ func NewRun(r *app.Run) Run {
 func newRun(e journal.Entry, state State) Run {
 	out := Run{
 		ID: string(e.ID), Workflow: e.Name, Format: e.Format, State: state, Outcome: string(e.Outcome),
-		WaitingFor: WaitingFor(e.Waiting),
+		WaitingFor: e.WaitingFor(),
 		Started:    e.Started.Time(), Updated: e.Updated.Time(), Parent: string(e.Parent), Root: string(e.Root),
 		Seq: int64(e.Seq),
 	}
@@ -92,19 +120,7 @@ func newRun(e journal.Entry, state State) Run {
 	return out
 }
 
-// WaitingFor returns the words for what a run waits for: the index of the journal has short names for unknown outcomes and
-// budgets.
-func WaitingFor(index string) string {
-	if step, ok := strings.CutPrefix(index, "doubt: "); ok {
-		return "unknown outcome: " + step
-	}
-	if budget, ok := strings.CutPrefix(index, "budget: "); ok {
-		return "budget: " + report.BudgetName(budget)
-	}
-	return index
-}
-
-func stateOf(e journal.Entry, idle, inDoubt bool) State {
+func stateOf(e journal.Entry, idle, queued, inDoubt bool) State {
 	switch {
 	case e.Status == journal.Finished:
 		return Finished
@@ -118,17 +134,13 @@ func stateOf(e journal.Entry, idle, inDoubt bool) State {
 		return Waiting
 	case e.Status == journal.Sleeping:
 		return Sleeping
-	case idle && e.Seq <= firstAppend:
+	case queued:
 		return Queued
 	case idle:
 		return Interrupted
 	}
 	return Running
 }
-
-// firstAppend is how many facts the first append of a run can have. A run with
-// more has been driven.
-const firstAppend = 3
 
 // Status is a run with everything that is going on in it.
 type Status struct {
@@ -146,14 +158,14 @@ type Status struct {
 // NewStatus returns the form of a status.
 func NewStatus(s *app.Status) Status {
 	out := Status{
-		Run: newRun(s.Entry, stateOf(s.Entry, s.Idle, s.InDoubt())), Steps: s.Step, Used: newUsage(s.Used),
+		Run: newRun(s.Entry, stateOf(s.Entry, s.Idle, s.Queued, s.InDoubt())), Steps: s.Step, Used: newUsage(s.Used),
 		Reserved: newUsage(s.Held), Simulated: s.Offline, Untrusted: s.Untrusted, Held: s.Paused,
 		Limits: Limits{
 			Steps: s.Limits.Steps, ToolCalls: s.Limits.ToolCalls, Tokens: s.Limits.Tokens,
 			ActiveSeconds: s.Limits.ActiveSeconds, Dollars: dollars(s.Limits.MicroDollars),
 		},
 	}
-	out.Reason, out.Error = s.Reason, s.Error
+	out.Reason, out.Error, out.Driver = s.Reason, s.Error, newDriver(s.Driver)
 	out.inQueue(s.Queue)
 	for _, g := range s.Gates {
 		out.Gates = append(out.Gates, NewGate(g))

@@ -54,6 +54,12 @@ func TestFormsSurviveAClient(t *testing.T) {
 		if state != api.Finished && rapid.Bool().Draw(t, "wakes") {
 			in["wakes"] = "2026-02-02T03:04:05Z"
 		}
+		if name := text.Draw(t, "driver"); name != "" {
+			in["driver"], in["driver_stopping"] = name, rapid.Bool().Draw(t, "stopping")
+			if rapid.Bool().Draw(t, "since") {
+				in["driver_since"] = "2026-02-02T03:04:05Z"
+			}
+		}
 		raw, err := json.Marshal(in)
 		if err != nil {
 			t.Fatal(err)
@@ -65,7 +71,6 @@ func TestFormsSurviveAClient(t *testing.T) {
 		if diff := cmp.Diff(form, api.NewStatus(form.App())); diff != "" {
 			t.Errorf("%s\n%s", raw, diff)
 		}
-		form.Driver = text.Draw(t, "driver")
 		if diff := cmp.Diff(form.Run, api.NewRun(form.Run.App())); diff != "" {
 			t.Error(diff)
 		}

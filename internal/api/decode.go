@@ -21,7 +21,8 @@ func (r *Run) App() *app.Run {
 			Started: journal.MillisOf(r.Started), Updated: journal.MillisOf(r.Updated), Seq: journal.Seq(r.Seq),
 			Index: journal.Index{Status: r.State.status(), Outcome: journal.Outcome(r.Outcome), Waiting: r.WaitingFor},
 		},
-		Reason: r.Reason, Error: r.Error, Driver: r.Driver, Idle: r.State == Queued || r.State == Interrupted,
+		Reason: r.Reason, Error: r.Error, Driver: r.Driver.app(),
+		Idle: r.State == Queued || r.State == Interrupted, Queued: r.State == Queued,
 	}
 	if r.Wakes != nil {
 		out.Wake = journal.MillisOf(*r.Wakes)
@@ -51,7 +52,8 @@ func (s State) status() journal.Status {
 func (s *Status) App() *app.Status {
 	run := s.Run.App()
 	out := &app.Status{
-		Entry: run.Entry, Step: s.Steps, Used: s.Used.journal(), Held: s.Reserved.journal(), Paused: s.Held, Idle: run.Idle, Queue: run.Queue,
+		Entry: run.Entry, Step: s.Steps, Used: s.Used.journal(), Held: s.Reserved.journal(), Paused: s.Held, Idle: run.Idle,
+		Queued: run.Queued, Queue: run.Queue, Driver: run.Driver,
 		Reason: s.Reason, Error: s.Error, Offline: s.Simulated, Untrusted: s.Untrusted,
 		Limits: journal.Limits{
 			Steps: s.Limits.Steps, ToolCalls: s.Limits.ToolCalls, Tokens: s.Limits.Tokens, ActiveSeconds: s.Limits.ActiveSeconds,

@@ -22,8 +22,18 @@ type Result struct {
 	WaitingFor string          `json:"waiting_for,omitempty"`
 	Gates      []Gate          `json:"gates,omitempty"`
 	Output     json.RawMessage `json:"output,omitempty"`
-	Driver     string          `json:"driver,omitempty"` // the process that drives the run, if it is another one
+	Driver
+	// TakesEffect is when a pause takes effect: now, after_steps (see Steps) or before_next_step.
+	TakesEffect string   `json:"takes_effect,omitempty"`
+	Steps       []string `json:"steps,omitempty"` // that finish before the run pauses
 }
+
+// When a pause takes effect.
+const (
+	Now            = "now"
+	AfterSteps     = "after_steps"
+	BeforeNextStep = "before_next_step"
+)
 
 // The outcomes of commands without a run that ended.
 const (

@@ -386,13 +386,12 @@ func (a *App) Close() error {
 }
 
 // describeOwner describes the process that owns a run, as far as that is known.
-func (rt *environment) describeOwner(o journal.Owner) string {
+func (rt *environment) describeOwner(o journal.Owner) *Driver {
 	info, err := rt.Process.Describe(o)
 	if err != nil {
-		return ""
+		return &Driver{Name: "another process"}
 	}
-	return fmt.Sprintf("%s, process %d on %s, since %s",
-		info.Command, info.PID, info.Host, info.Since.Local().Format(time.TimeOnly))
+	return &Driver{Name: fmt.Sprintf("%s, process %d on %s", info.Command, info.PID, info.Host), Since: info.Since}
 }
 
 // folderName names a folder within a sentence.

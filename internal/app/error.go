@@ -138,8 +138,8 @@ func (rt *environment) runError(id journal.RunID, err error) error {
 			out.Message = "Temporal drives this run"
 			out.Advice = "Set \"engine: temporal\" in the configuration, as it was when the run started."
 		}
-		if driver := rt.describeOwner(owned.Owner); driver != "" {
-			out.Message += ": " + driver
+		if driver := rt.describeOwner(owned.Owner); !driver.Since.IsZero() {
+			out.Message += ": " + driver.String()
 		}
 	case errors.As(err, &reason):
 		out.Kind, out.Message = Refused, reason.Why
@@ -195,8 +195,12 @@ func storeAdvice(err error) string {
 	var newer *journal.NewerError
 	switch {
 	case errors.Is(err, journal.ErrCorrupt):
-		return "Something other than Espalier has changed the file, or the disk is failing. Restore the folder from a " +
+		advice := "Something other than Espalier has changed the file, or the disk is failing. Restore the folder from a " +
 			"backup; or move it away and start over: the transcripts in it can still be read."
+		if damage, ok := errors.AsType[*journal.CorruptError](err); ok && damage.Run != "" {
+			advice += "\nTo remove only this run: espalier runs rm " + short(damage.Run)
+		}
+		return advice
 	case errors.Is(err, journal.ErrNotKept):
 		return "Check the disk first: its last writes may be lost. Then try again."
 	case errors.Is(err, journal.ErrNotJournal):

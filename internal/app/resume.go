@@ -80,6 +80,10 @@ func (a *App) driver(ctx context.Context, id journal.RunID) (*environment, error
 func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*Resumption, error) {
 	rt.DeliverTelemetry() // also that of a run whose process was killed at its very end
 	if err := rt.checkStartedHere(ctx, req.Run); err != nil {
+		entry, unknown := rt.Store.Entry(ctx, req.Run)
+		if unknown == nil && entry.Status == journal.Finished && req.From == "" {
+			return nil, journal.ErrFinished // nothing has to continue
+		}
 		return nil, err
 	}
 	state, program, def, err := rt.Engine.Load(ctx, req.Run)

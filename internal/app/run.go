@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/config"
@@ -27,11 +29,32 @@ type Run struct {
 	Reason string `json:"reason,omitempty"` // why it ended as it did
 	Error  string `json:"error,omitempty"`
 	Idle   bool   `json:"idle,omitempty"` // it could continue, and no process drives it
-	// Driver describes the living process that drives the run; empty if none does.
-	Driver string `json:"-"`
+	// Queued means that an idle run has not been executed since it was started or since a message was accepted.
+	Queued bool `json:"queued,omitempty"`
+	// Driver is the living process that drives the run; nil if none does.
+	Driver *Driver `json:"-"`
 	// Queue is the place of the run among those that wait because of a concurrency limit, or the labels of workers for
 	// which it waits; nil if it does not wait.
 	Queue *QueuePlace `json:"queue,omitempty"`
+}
+
+// Driver is a process that drives a run.
+type Driver struct {
+	Name     string    // its command, process id and host
+	Since    time.Time // when it started; zero if that is unknown
+	Stopping bool      // it finishes the steps that are running, and starts no others
+}
+
+// String describes the process for people, with the local time.
+func (d *Driver) String() string {
+	text := d.Name
+	if !d.Since.IsZero() {
+		text += ", since " + d.Since.Local().Format(time.TimeOnly)
+	}
+	if d.Stopping {
+		text += ", stopping"
+	}
+	return text
 }
 
 // QueuePlace is the place of a run among those that wait because of a concurrency limit.
@@ -102,7 +125,7 @@ func (a *App) Wait(ctx context.Context, id journal.RunID) (*Run, error) {
 	if err != nil {
 		return nil, rt.runError(id, err)
 	}
-	return rt.run(entry), nil
+	return rt.run(ctx, entry), nil
 }
 
 // reader returns an environment whose store has a run: the one that has the run in memory, if any.
@@ -135,15 +158,43 @@ func (a *App) keeper(ctx context.Context, id journal.RunID) (*environment, error
 	return a.opened(ctx, space, found.root)
 }
 
-func (rt *environment) run(entry journal.Entry) *Run {
+func (rt *environment) run(ctx context.Context, entry journal.Entry) *Run {
 	r := &Run{Entry: entry}
-	if entry.Status == journal.Running {
-		r.Idle = rt.Idle(entry)
-		if rt.Driven(entry) {
-			r.Driver = cmp.Or(rt.describeOwner(entry.Owner), "another process")
-		}
+	if entry.Status != journal.Running {
+		return r
+	}
+	if r.Idle = rt.Idle(entry); r.Idle {
+		r.Queued = rt.queued(ctx, entry)
+		return r
+	}
+	if drives := rt.Driven(entry); drives || entry.Owner != rt.Process.ID() {
+		r.Driver = rt.describeOwner(entry.Owner)
+		r.Driver.Stopping = !drives
 	}
 	return r
+}
+
+// queuedWithin is how many of the newest events of a run are searched for an accepted message: a message, and the
+// decisions that follow from it.
+const queuedWithin = 32
+
+// queued reports whether nothing of a run has been executed since it was started or since a message was accepted. It
+// reports false for a run that cannot be read.
+func (rt *environment) queued(ctx context.Context, entry journal.Entry) bool {
+	queued := false
+	for e, err := range rt.Store.Events(ctx, entry.ID, max(entry.Seq, queuedWithin)-queuedWithin) {
+		if err != nil {
+			return false
+		}
+		switch e.Fact.(type) {
+		case journal.RunStarted, journal.GateApproved, journal.GateDecided, journal.Signalled, journal.BudgetRaised,
+			journal.StateEdited, journal.Rewound, journal.Continued:
+			queued = true
+		case journal.TaskStarted, journal.TaskNoted, journal.TaskEnded, journal.TaskLost, journal.Reserved:
+			queued = false
+		}
+	}
+	return queued
 }
 
 // queue adds the places of runs among those that wait because of a concurrency limit.
@@ -168,7 +219,7 @@ func (a *App) Get(ctx context.Context, id journal.RunID) (*Run, error) {
 	if err != nil {
 		return nil, rt.runError(id, err)
 	}
-	r := rt.run(entry)
+	r := rt.run(ctx, entry)
 	return r, rt.queue(ctx, r)
 }
 
@@ -183,7 +234,7 @@ func (a *App) Runs(ctx context.Context, f Filter) ([]Run, error) {
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, *rt.run(entry))
+		list = append(list, *rt.run(ctx, entry))
 	}
 	all := make([]*Run, len(list))
 	for i := range list {
@@ -249,7 +300,7 @@ func (a *App) find(ctx context.Context, name string) (*environment, *Run, error)
 		}
 		return nil, nil, e
 	}
-	r := rt.run(found[0])
+	r := rt.run(ctx, found[0])
 	return rt, r, rt.queue(ctx, r)
 }
 
@@ -328,7 +379,7 @@ func (a *App) MayBeRun(name string) bool {
 	return err == nil && a.hasStore(space, here.Root)
 }
 
-// Remove removes a finished run with its records and files. What remains is a tombstone that names who removed the
+// Remove removes a finished or damaged run with its records and files. What remains is a tombstone that names who removed the
 // run, when and why.
 func (a *App) Remove(ctx context.Context, id journal.RunID, why journal.Removal) error {
 	rt, err := a.reader(ctx, id)
@@ -342,13 +393,37 @@ func (a *App) Remove(ctx context.Context, id journal.RunID, why journal.Removal)
 		}
 		ids = append(ids, child.ID)
 	}
-	if err := rt.Store.Remove(ctx, why, id); err != nil {
-		if errors.Is(err, journal.ErrUnfinished) {
-			return rt.runError(id, err)
+	err = rt.Store.Remove(ctx, why, id)
+	if damaged := rt.damaged(ctx, id, err); damaged != nil {
+		why.Damaged = true
+		if err = rt.Store.Remove(ctx, why, id); err == nil {
+			a.o.Notify(Notice{Text: fmt.Sprintf("Run %s is damaged: %v. It is removed all the same, and its tombstone "+
+				"says that it was damaged.", short(id), damaged)})
 		}
+	}
+	if errors.Is(err, journal.ErrUnfinished) {
+		return rt.runError(id, err)
+	}
+	if err != nil {
 		return err
 	}
 	return rt.RemoveFiles(ids...)
+}
+
+// damaged returns the damage because of which a run was not removed: it makes the removal fail, or keeps the run from
+// being canceled. It returns nil if there is another reason.
+func (rt *environment) damaged(ctx context.Context, id journal.RunID, err error) error {
+	if errors.Is(err, journal.ErrUnfinished) {
+		entry, unknown := rt.Store.Entry(ctx, id)
+		if unknown != nil || !rt.Idle(entry) {
+			return nil
+		}
+		_, _, _, err = rt.Engine.Load(ctx, id)
+	}
+	if errors.Is(err, journal.ErrCorrupt) {
+		return err
+	}
+	return nil
 }
 
 // Ending is how a run ended.
@@ -382,7 +457,7 @@ func (a *App) Ending(ctx context.Context, r *Run) (*Ending, error) {
 	if out.Output, err = rt.Engine.Raw(end.Output); err != nil {
 		return nil, err
 	}
-	if end.Outcome == journal.OutcomeFailed && end.Last != "" {
+	if end.Outcome == journal.OutcomeFailed && end.Last != "" && rt.checkStartedHere(ctx, r.ID) == nil {
 		out.From, err = rt.resumeFrom(ctx, r.ID, end.Last)
 	}
 	return out, err

@@ -26,6 +26,8 @@ type Status struct {
 	Limits  journal.Limits `json:"limits,omitzero"`
 	Paused  bool           `json:"paused,omitempty"`
 	Idle    bool           `json:"idle,omitempty"`
+	Queued  bool           `json:"queued,omitempty"` // see Run.Queued
+	Driver  *Driver        `json:"-"`
 	Queue   *QueuePlace    `json:"queue,omitempty"`
 	Reason  string         `json:"reason,omitempty"`
 	Error   string         `json:"error,omitempty"`
@@ -120,11 +122,11 @@ func (a *App) Status(ctx context.Context, id journal.RunID) (*Status, error) {
 		return nil, rt.runError(id, err)
 	}
 	s := statusOf(state, program, entry)
-	run := rt.run(entry)
+	run := rt.run(ctx, entry)
 	if err := rt.queue(ctx, run); err != nil {
 		return nil, err
 	}
-	s.Idle, s.Queue = run.Idle, run.Queue
+	s.Idle, s.Queued, s.Queue, s.Driver = run.Idle, run.Queued, run.Queue, run.Driver
 	rules, err := rt.Shown.Rules(ctx, id)
 	if err != nil {
 		return nil, rt.runError(id, err)

@@ -50,7 +50,7 @@ func (a *App) Prune(ctx context.Context, req PruneRequest, why journal.Removal) 
 		case kept < req.Keep:
 			kept++
 		case entry.Updated <= before:
-			out.Runs = append(out.Runs, *rt.run(entry))
+			out.Runs = append(out.Runs, *rt.run(ctx, entry))
 		}
 	}
 	if req.DryRun {

@@ -16,7 +16,6 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
-	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/terminal"
 )
 
@@ -174,7 +173,7 @@ func (a *invocation) interrupted(id journal.RunID, err error) error {
 		}
 		help, atRest = waitingHelp(status), !status.InDoubt() // a task that was cut off is in doubt
 	}
-	if atRest || run.Driver != "" {
+	if atRest || run.Driver != nil {
 		return a.reportRun(run)
 	}
 	if a.json {
@@ -209,7 +208,7 @@ func (a *invocation) reportRun(run *app.Run) error {
 			return err
 		}
 		return &failure{
-			code: exitBudget, message: fmt.Sprintf("run %s has exhausted a budget (%s)", short(run.ID), api.WaitingFor(run.Waiting)),
+			code: exitBudget, message: fmt.Sprintf("run %s has exhausted a budget (%s)", short(run.ID), run.WaitingFor()),
 			help: fmt.Sprintf("To continue with more: espalier resume %s --raise %s", short(run.ID), raiseHint(budget)),
 		}
 	case journal.Waiting, journal.PausedAt, journal.Sleeping:
@@ -219,8 +218,8 @@ func (a *invocation) reportRun(run *app.Run) error {
 		}
 	}
 	driver := ""
-	if run.Driver != "" {
-		driver = ": " + run.Driver
+	if run.Driver != nil {
+		driver = ": " + run.Driver.String()
 	}
 	a.note("Recorded. Another process is driving run %s%s.", short(run.ID), driver)
 	return nil
@@ -263,7 +262,7 @@ func runSentence(run *app.Run, outcome journal.Outcome, why string) string {
 
 // raiseHint suggests a value for a budget with which the run can continue.
 func raiseHint(b app.Budget) string {
-	name := report.BudgetName(b.Name)
+	name := journal.BudgetName(b.Name)
 	if b.Limit == nil {
 		return name + "=N"
 	}

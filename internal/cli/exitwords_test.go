@@ -31,7 +31,7 @@ const (
 	sleepingRun = "e0000000-0000-4000-8000-000000000000"
 	runningRun  = "f0000000-0000-4000-8000-000000000000"
 	doubtfulRun = "10000000-0000-4000-8000-000000000000" // it was interrupted twice during a command
-	parkedRun   = "20000000-0000-4000-8000-000000000000" // approved, and then left to another process
+	approvedRun = "20000000-0000-4000-8000-000000000000" // approved, and then left to another process
 	newRun      = "30000000-0000-4000-8000-000000000000" // does not exist
 )
 
@@ -94,7 +94,7 @@ var otherJSON = map[string]string{
 // timeNames are the names of times. An event has a timestamp; a scheduled time has "at".
 var timeNames = []string{
 	"timestamp", "started", "updated", "finished", "wakes", "at", "next", "until", "since", "last_seen", "created",
-	"expires",
+	"expires", "driver_since",
 	"decided_at", // part of the value of a gate, which the format defines
 }
 
@@ -104,6 +104,7 @@ var runNames = []string{"run_id", "parent_run_id", "root_run_id", "child_run_id"
 var (
 	runLike  = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 	timeLike = regexp.MustCompile(`^\d{4}-\d\d-\d\d`)
+	clock    = regexp.MustCompile(`\b\d\d:\d\d:\d\d\b`)
 )
 
 // wrongForms returns what is wrong with the names and times in a JSON value. times counts times by name.
@@ -130,6 +131,9 @@ func wrongForms(name string, value any, times map[string]int) (wrong []string) {
 			wrong = append(wrong, fmt.Sprintf("%s is %q", name, x))
 		case isRun:
 			times["run_id"]++
+		}
+		if name == "driver" && clock.MatchString(x) {
+			wrong = append(wrong, fmt.Sprintf("%s is %q, with a time in another form", name, x))
 		}
 		if timeLike.MatchString(x) {
 			times[name]++
@@ -228,8 +232,8 @@ func newJSONProject(t *testing.T) *jsonProject {
 	p.must(0, "pause", pausedRun)
 	p.must(4, "run", "gated.md", "--simulate", "--run-id", finishedRun)
 	p.must(0, "approve", finishedRun)
-	p.must(4, "run", "gated.md", "--simulate", "--run-id", parkedRun)
-	p.must(0, "approve", parkedRun, "--no-continue")
+	p.must(4, "run", "gated.md", "--simulate", "--run-id", approvedRun)
+	p.must(0, "approve", approvedRun, "--no-continue")
 	p.drive("sleeping", sleepingRun, "sleeping.yaml", "--allow-shell")()
 	p.drive("running", doubtfulRun, "running.yaml", "--allow-shell")()
 	p.stop = p.drive("running", runningRun, "running.yaml", "--allow-shell")
@@ -274,7 +278,7 @@ func TestJSONOfAllCommandsNamesTheSameThingAlike(t *testing.T) {
 		}
 	}
 	walk(cli.Commands())
-	for _, name := range []string{"run_id", "timestamp", "started", "updated", "finished", "wakes", "at", "next"} {
+	for _, name := range []string{"run_id", "timestamp", "started", "updated", "finished", "wakes", "at", "next", "driver_since"} {
 		if times[name] == 0 {
 			t.Errorf("no command has printed %s: the test shows nothing", name)
 		}
@@ -289,7 +293,7 @@ func TestRunsTellStatesApart(t *testing.T) {
 	for run, want := range map[string]struct{ state, row string }{
 		queuedRun: {"queued", "queued"}, waitingRun: {"waiting", "waiting (approval: ok)"},
 		pausedRun: {"paused", "paused (approval: ok)"}, finishedRun: {"finished", "ok"},
-		sleepingRun: {"sleeping", `sleeping until .* \(retry: nap\)`}, parkedRun: {"interrupted", "interrupted"},
+		sleepingRun: {"sleeping", `sleeping until .* \(retry: nap\)`}, approvedRun: {"queued", "queued"},
 		runningRun:  {"running", fmt.Sprintf(`running \(.*process %d on .*\)`, os.Getpid())},
 		doubtfulRun: {"unknown", "waiting (unknown outcome: work)"},
 	} {
@@ -305,6 +309,83 @@ func TestRunsTellStatesApart(t *testing.T) {
 	}
 }
 
+// stoppingFlow executes a command that lasts until there is a file, whose path it has instead of %s.
+const stoppingFlow = `name: stopping
+states:
+  initial: hold
+  hold: {type: step, command: "until test -e %s; do sleep 0.1; done", on_success: next, on_failure: next}
+  next: {type: step, command: "true", on_success: done, on_failure: done}
+  done: {type: terminal}
+`
+
+// A process that was interrupted drives a run until its steps have finished: the list and the status name it, and say
+// that it stops. Afterwards the run is interrupted.
+func TestRunsNameTheDriverWhileItStops(t *testing.T) {
+	p := &jsonProject{T: t, dir: t.TempDir()}
+	proceed := filepath.Join(p.dir, "proceed")
+	if err := errors.Join(
+		os.Mkdir(filepath.Join(p.dir, ".espalier"), 0o700),
+		os.WriteFile(filepath.Join(p.dir, "stopping.yaml"), fmt.Appendf(nil, stoppingFlow, proceed), 0o600),
+	); err != nil {
+		t.Fatal(err)
+	}
+	signals, ended := cli.NewSignals(), make(chan int, 1)
+	var said bytes.Buffer
+	go func() {
+		ended <- cli.Main(p.world(io.Discard, &said, signals),
+			[]string{"run", "stopping.yaml", "--allow-shell", "--run-id", runningRun})
+	}()
+	release := sync.OnceFunc(func() {
+		if err := os.WriteFile(proceed, nil, 0o600); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(release)
+	await := func(what string, holds func() bool) {
+		t.Helper()
+		for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				_, list, _ := p.try("runs")
+				t.Fatalf("the run is not %s:\n%s", what, list)
+			}
+		}
+	}
+	var status struct {
+		State, Driver string
+		Since         time.Time `json:"driver_since"`
+		Stopping      bool      `json:"driver_stopping"`
+		Steps         []string
+	}
+	look := func() string {
+		_, out, _ := p.try("status", runningRun, "--json")
+		if err := json.Unmarshal([]byte(out), &status); err != nil {
+			return ""
+		}
+		return strings.Join(status.Steps, " ")
+	}
+	await("executing its step", func() bool { return look() == "hold" })
+	if status.State != "running" || status.Stopping || status.Since.IsZero() {
+		t.Errorf("before the interrupt: %+v", status)
+	}
+	signals.Deliver(os.Interrupt)
+	row := regexp.MustCompile(fmt.Sprintf(
+		`(?m)running \(.*, process %d on .*, since \d\d:\d\d:\d\d, stopping\)$`, os.Getpid()))
+	await("listed as stopping", func() bool { _, list, _ := p.try("runs"); return row.MatchString(list) })
+	if _, out, _ := p.try("status", runningRun); !row.MatchString(out) {
+		t.Error(out)
+	}
+	if look(); status.State != "running" || !status.Stopping || status.Driver == "" {
+		t.Errorf("after the interrupt: %+v", status)
+	}
+	release()
+	if code := <-ended; code != 130 {
+		t.Errorf("exit code %d: %s", code, &said)
+	}
+	if _, list, _ := p.try("runs"); !strings.HasSuffix(list, "  interrupted\n") || p.state(runningRun) != "interrupted" {
+		t.Error(p.state(runningRun), list)
+	}
+}
+
 // pause says when it takes effect: at once, or when the running steps have finished.
 func TestPauseSaysWhenItTakesEffect(t *testing.T) {
 	p := newJSONProject(t)
@@ -315,6 +396,35 @@ func TestPauseSaysWhenItTakesEffect(t *testing.T) {
 	} {
 		if code, _, said := p.try("pause", run); code != 0 || said != want {
 			t.Errorf("exit code %d, %q; expected %q", code, said, want)
+		}
+	}
+	for run, want := range map[string]string{
+		runningRun: "the run is being paused already: its running steps finish first",
+		waitingRun: "the run is paused already",
+	} {
+		if code, _, said := p.try("pause", run); code != 2 || !strings.HasPrefix(said, "espalier: "+want+".\n") {
+			t.Errorf("again: exit code %d, %q; expected %q", code, said, want)
+		}
+	}
+}
+
+// The JSON of pause says when it takes effect.
+func TestJSONOfPauseSaysWhenItTakesEffect(t *testing.T) {
+	p := newJSONProject(t)
+	for run, want := range map[string]string{
+		runningRun: "running, after_steps [work]", waitingRun: "paused, now []", queuedRun: "paused, now []",
+	} {
+		var got struct {
+			State       string
+			TakesEffect string `json:"takes_effect"`
+			Steps       []string
+		}
+		code, out, said := p.try("pause", run, "--json")
+		if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 {
+			t.Fatalf("exit code %d, %v: %s%s", code, err, out, said)
+		}
+		if is := fmt.Sprintf("%s, %s %v", got.State, got.TakesEffect, got.Steps); is != want {
+			t.Errorf("%s: %s; expected %s", run, is, want)
 		}
 	}
 }

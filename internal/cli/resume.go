@@ -21,7 +21,6 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
-	"github.com/espalier-run/espalier/internal/report"
 )
 
 // resumeFlags are the flags of resume.
@@ -163,7 +162,7 @@ func parseRaise(text string) (app.Message, error) {
 		name = app.BudgetDeadline
 	}
 	name = strings.TrimPrefix(name, "max_")
-	if name == report.CostBudget {
+	if name == journal.CostBudget {
 		dollars, bad := price.ParseRate(figure) // both count millionths
 		name, n, err = app.BudgetMoney, int64(dollars), bad
 	}
@@ -199,7 +198,7 @@ func parseDecide(text string) (app.Message, error) {
 func raisable() []string {
 	out := app.Budgets()
 	for i := range out {
-		out[i] = report.BudgetName(out[i])
+		out[i] = journal.BudgetName(out[i])
 	}
 	return out
 }
@@ -321,16 +320,31 @@ func (a *invocation) noteEdited(sent *app.Sent) {
 
 // reportPausing reports which steps finish before a run pauses.
 func (a *invocation) reportPausing(run *app.Run) error {
-	status, err := a.runs().Status(context.Background(), run.ID)
+	effect, steps, err := a.pauseEffect(run)
 	if err != nil {
 		return err
 	}
-	if len(status.Step) == 0 {
-		a.note("Pausing run %s before its next step.", short(run.ID))
+	if effect == api.AfterSteps {
+		a.note("Pausing run %s after %s finishes.", short(run.ID), strings.Join(steps, ", "))
 		return nil
 	}
-	a.note("Pausing run %s after %s finishes.", short(run.ID), strings.Join(status.Step, ", "))
+	a.note("Pausing run %s before its next step.", short(run.ID))
 	return nil
+}
+
+// pauseEffect returns when the pause of a run takes effect, and the steps that finish before.
+func (a *invocation) pauseEffect(run *app.Run) (effect string, steps []string, err error) {
+	if run.Status != journal.Running {
+		return api.Now, nil, nil
+	}
+	status, err := a.runs().Status(context.Background(), run.ID)
+	switch {
+	case err != nil:
+		return "", nil, err
+	case len(status.Step) == 0:
+		return api.BeforeNextStep, nil, nil
+	}
+	return api.AfterSteps, status.Step, nil
 }
 
 // reportState prints the state of a run that is left to other processes.
@@ -410,10 +424,16 @@ func (a *invocation) intervene(name string, message app.Message) error {
 	if _, canceled := message.(app.Cancel); canceled && run.Status != journal.Finished {
 		return a.cleanUp(run)
 	}
-	if a.json {
-		return a.reportState(run)
+	if !a.json {
+		return nil
 	}
-	return nil
+	result := api.NewResult(run, nil, nil)
+	if _, pause := message.(app.Pause); pause {
+		if result.TakesEffect, result.Steps, err = a.pauseEffect(run); err != nil {
+			return err
+		}
+	}
+	return a.writeResult(result)
 }
 
 // cleanUp does what a run that was canceled still has to do, unless another process drives it.
@@ -630,18 +650,18 @@ func standing(run *app.Run) string {
 		return "queued (no worker has " + app.LabelWords(run.Queue.Labels) + ")"
 	case run.Queue != nil:
 		return fmt.Sprintf("queued (position %d)", run.Queue.Position)
-	case run.Idle && e.Updated == e.Started:
+	case run.Queued:
 		return "queued"
 	case run.Idle:
 		return "interrupted"
 	case e.Status == journal.Finished:
 		return string(e.Outcome)
 	case e.Status == journal.Sleeping && e.Wake != 0:
-		return fmt.Sprintf("%s until %s (%s)", e.Status, e.Wake.Time().Local().Format(time.DateTime), api.WaitingFor(run.Waiting))
-	case run.Driver != "":
+		return fmt.Sprintf("%s until %s (%s)", e.Status, e.Wake.Time().Local().Format(time.DateTime), e.WaitingFor())
+	case run.Driver != nil:
 		return fmt.Sprintf("%s (%s)", e.Status, run.Driver)
 	case e.Waiting != "" && e.Waiting != string(e.Status):
-		return fmt.Sprintf("%s (%s)", e.Status, api.WaitingFor(run.Waiting))
+		return fmt.Sprintf("%s (%s)", e.Status, e.WaitingFor())
 	}
 	return string(e.Status)
 }

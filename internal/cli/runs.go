@@ -210,6 +210,10 @@ remains in the journal: the id of the run, the hash of its last append, who
 removed it, when and why. "espalier audit verify --anchor" uses it to tell a run
 that was removed by this command from one that was removed in another way.
 
+A run whose journal is damaged is removed as far as it exists, also if it has not
+finished: the command says so, the tombstone has "damaged", and the exit code is 0.
+The exit code is 6 if files or the database cannot be changed.
+
 AGE is the time since the end of a run: 30d, 2w or 12h. With "retention" in
 espalier.yaml, "espalier work" and "espalier serve" remove old runs by themselves.`,
 		Example: `  espalier runs rm 5ff07bf3
@@ -351,7 +355,7 @@ func (a *invocation) writeStatus(s *app.Status) error {
 func (a *invocation) printStatus(s *app.Status) {
 	w := a.stdout
 	fmt.Fprintf(w, "%s  %s\n", a.paint(a.colorOut, a.screen, bold, string(s.ID)), s.Name)
-	fmt.Fprintf(w, "  %s", standing(&app.Run{Entry: s.Entry, Idle: s.Idle, Queue: s.Queue}))
+	fmt.Fprintf(w, "  %s", standing(&app.Run{Entry: s.Entry, Idle: s.Idle, Queued: s.Queued, Queue: s.Queue, Driver: s.Driver}))
 	if s.Reason != "" && s.Outcome == journal.OutcomeOK {
 		fmt.Fprintf(w, " (%s)", s.Reason) // that of others is in the error
 	}

@@ -107,6 +107,9 @@ type Removal struct {
 	By  Actor  `json:"by,omitzero"`
 	At  Millis `json:"at"`
 	Why string `json:"why,omitempty"`
+	// Damaged means that the run cannot be read. It is removed although it has not finished or the hash of its chain is
+	// lost; a lost hash is zero in the tombstone.
+	Damaged bool `json:"damaged,omitempty"`
 }
 
 // Tombstone is what remains of a run that was removed.

@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"iter"
+	"strings"
 	"time"
 )
 
@@ -149,7 +150,7 @@ type Admin interface {
 	// Remove removes finished root runs, their children and everything that
 	// only they need, and adds a Tombstone for each. Each run is removed
 	// completely or not at all. Remove stops at the first run that it must not
-	// remove (ErrUnfinished).
+	// remove (ErrUnfinished), unless the Removal says that it is damaged.
 	Remove(ctx context.Context, why Removal, runs ...RunID) error
 	// Import adds a run of another store, completely or not at all. Its appends
 	// keep their bodies and hashes. They did not happen here, so Tail does not
@@ -206,6 +207,32 @@ type Index struct {
 	Outcome Outcome `json:"outcome,omitempty"`
 	Wake    Millis  `json:"wake,omitempty"`    // when a timer is due; 0 if there is none
 	Waiting string  `json:"waiting,omitempty"` // what the run waits for, in a few words
+}
+
+// WaitingFor returns the words for what the run waits for: Waiting has short names for unknown outcomes and budgets.
+func (i Index) WaitingFor() string {
+	if step, ok := strings.CutPrefix(i.Waiting, "doubt: "); ok {
+		return "unknown outcome: " + step
+	}
+	if budget, ok := strings.CutPrefix(i.Waiting, "budget: "); ok {
+		return "budget: " + BudgetName(budget)
+	}
+	return i.Waiting
+}
+
+// BudgetMoney is the name of the cost budget in the journal, which counts millionths of a dollar. CostBudget is its
+// name for users, who count in dollars.
+const (
+	BudgetMoney = "micro_dollars"
+	CostBudget  = "cost_usd"
+)
+
+// BudgetName returns the name of a budget, as --raise takes it.
+func BudgetName(budget string) string {
+	if budget == BudgetMoney {
+		return CostBudget
+	}
+	return budget
 }
 
 // Status is the status of a run.

@@ -61,7 +61,10 @@ func (s *State) Check(p *Program, in Input) error {
 			return refusal(TooLate, "the run is being cancelled already")
 		}
 	case Pause:
-		if s.Paused {
+		switch {
+		case s.Paused && s.Summary().Status == journal.Running:
+			return refusal(TooLate, "the run is being paused already: its running steps finish first")
+		case s.Paused:
 			return refusal(TooLate, "the run is paused already")
 		}
 	case Continue:

@@ -51,7 +51,7 @@ const (
 	BudgetSteps    = "steps"
 	BudgetTools    = "tool_calls"
 	BudgetTokens   = "tokens"
-	BudgetMoney    = "micro_dollars"
+	BudgetMoney    = journal.BudgetMoney
 	BudgetDeadline = "active_seconds"
 )
 

@@ -90,17 +90,6 @@ func TokensAndMoney(tokens, microDollars int64) string {
 	return out
 }
 
-// CostBudget is the name of the cost budget for users, who count in dollars.
-const CostBudget = "cost_usd"
-
-// BudgetName returns the name of a budget, as --raise takes it.
-func BudgetName(budget string) string {
-	if budget == plan.BudgetMoney {
-		return CostBudget
-	}
-	return budget
-}
-
 // BudgetFigure formats an amount of a budget.
 func BudgetFigure(budget string, n int64) string {
 	if budget == plan.BudgetMoney {

@@ -466,7 +466,7 @@ func (r *run) log(b *journal.Batch) {
 		details = append(details, "outcome", b.Index.Outcome)
 	}
 	if b.Index.Waiting != "" {
-		details = append(details, "waiting_for", b.Index.Waiting)
+		details = append(details, "waiting_for", b.Index.WaitingFor())
 	}
 	log.Info("run changed", details...)
 }

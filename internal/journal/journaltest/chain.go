@@ -179,6 +179,17 @@ func tombstones(t *testing.T, s *group) {
 	wantError(t, s.Remove(t.Context(), why, "unfinished"), journal.ErrUnfinished)
 	wantError(t, s.Remove(t.Context(), why, "a"), journal.ErrUnknownRun)
 	wantError(t, s.Remove(t.Context(), why, "c", "unfinished"), journal.ErrUnfinished)
+	// A damaged run cannot be finished, and can be removed.
+	damaged := why
+	damaged.Damaged = true
+	want = append(want, journal.Tombstone{
+		Run: "unfinished", Name: "demo", Seq: 1, Hash: Head(t, s, "unfinished").Hash.String(), Removal: damaged,
+	})
+	if err := s.Remove(t.Context(), damaged, "unfinished"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Entry(t.Context(), "unfinished")
+	wantError(t, err, journal.ErrUnknownRun)
 	if diff := cmp.Diff(want, Tombstones(t, s)); diff != "" {
 		t.Error(diff)
 	}

@@ -582,7 +582,7 @@ func (s *Store) remove(why journal.Removal, id journal.RunID) error {
 	if err != nil {
 		return err
 	}
-	if r.Status != journal.Finished {
+	if r.Status != journal.Finished && !why.Damaged {
 		return fmt.Errorf("%w: %s", journal.ErrUnfinished, id)
 	}
 	prev := journal.TombstoneStart()

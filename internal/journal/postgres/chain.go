@@ -60,7 +60,11 @@ func (s *Store) addTombstone(
 	}
 	var ok bool
 	if head.Hash, ok = journal.ParseChainHash(stored); !ok {
-		if head.Hash, err = s.chainHash(ctx, tx, n, id); err != nil {
+		head.Hash, err = s.chainHash(ctx, tx, n, id)
+		if why.Damaged && errors.Is(err, journal.ErrCorrupt) {
+			head.Hash, err = journal.ChainHash{}, nil
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -274,7 +274,7 @@ func (s *Store) removeRun(ctx context.Context, why journal.Removal, id journal.R
 			return err
 		case of != "":
 			return refusal{&journal.ChildError{Root: of}}
-		case status != journal.Finished:
+		case status != journal.Finished && !why.Damaged:
 			return refusal{fmt.Errorf("%w: %s", journal.ErrUnfinished, id)}
 		}
 		// The update locks the row of the journal until the end of the

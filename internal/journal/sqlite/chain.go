@@ -50,6 +50,9 @@ func (c *conn) chainHash(id journal.RunID, pos int64) (journal.ChainHash, error)
 // addTombstone adds the tombstone of a run.
 func addTombstone(c *conn, id journal.RunID, r *root, why journal.Removal) error {
 	hash, err := c.chainHash(id, r.pos)
+	if why.Damaged && errors.Is(err, journal.ErrCorrupt) {
+		hash, err = journal.ChainHash{}, nil
+	}
 	if err != nil {
 		return err
 	}

@@ -411,7 +411,7 @@ func removeRun(c *conn, why journal.Removal, id journal.RunID) error {
 	if err != nil {
 		return err
 	}
-	if r.status != journal.Finished {
+	if r.status != journal.Finished && !why.Damaged {
 		return refusef("%w: %s", journal.ErrUnfinished, id)
 	}
 	if err := addTombstone(c, id, &r, why); err != nil {
@@ -429,9 +429,14 @@ func removeRun(c *conn, why journal.Removal, id journal.RunID) error {
 		) SELECT pos FROM chain)`, r.pos); err != nil {
 		return err
 	}
-	if newest[0] == r.pos {
+	if why.Damaged { // its chain may be broken
+		if _, err := c.exec("DELETE FROM appends WHERE run = ?", r.n); err != nil {
+			return err
+		}
+	}
+	if newest[0] != nil { // an emptied row remains of it, so that its position is not used again
 		if _, err := c.exec(
-			"INSERT INTO appends (pos, run, prev, seq, body) VALUES (?, 0, 0, 0, x'')", r.pos,
+			"INSERT OR IGNORE INTO appends (pos, run, prev, seq, body) VALUES (?, 0, 0, 0, x'')", newest[0],
 		); err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
 )
 
@@ -163,7 +164,7 @@ func (d data) part(name string) string {
 	case "who":
 		return who(d)
 	case "budget":
-		return report.BudgetName(d.text(name))
+		return journal.BudgetName(d.text(name))
 	case "to":
 		return report.BudgetFigure(d.text("budget"), d.number(name))
 	case "journal_seq", "attempt":
