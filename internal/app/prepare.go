@@ -178,7 +178,9 @@ func (p *Prepared) configure(a *App, req *PrepareRequest) error {
 	registry.ApplyDefaults(program, s.Config)
 	o.NoAWFAudit = o.NoAWFAudit || registry.NoAWFAudit(a.o.Getenv)
 	o.Pin(s.Config, p.env.models)
-	o.Named = registry.NamedConsent(program) && !req.Unattended && !o.Untrusted
+	if o.Named, err = a.namedConsent(p, req); err != nil {
+		return p.problem(err)
+	}
 	if !o.AllowShell && !registry.Simulates(*o) {
 		o.AllowShell, o.Approved = a.approvedCommands(p.Root, p.Workflow)
 	}
@@ -190,6 +192,24 @@ func (p *Prepared) configure(a *App, req *PrepareRequest) error {
 	}
 	p.ShellAllowed = o.AllowShell || s.Allow.Shell
 	return nil
+}
+
+// namedConsent reports whether a person consents to the commands of the workflow by naming it.
+func (a *App) namedConsent(p *Prepared, req *PrepareRequest) (bool, error) {
+	o := &p.Options
+	if !registry.NamedConsent(p.Workflow.Program) || req.Unattended || o.Untrusted {
+		return false, nil
+	}
+	written, err := a.writtenPrograms(p.Root, p.Workflow)
+	if err != nil {
+		return false, err
+	}
+	for _, f := range written {
+		if !o.AllowShell && !registry.Simulates(*o) {
+			p.note("A run has written %s. Review it before you run it.", f.Path)
+		}
+	}
+	return len(written) == 0, nil
 }
 
 // defaultMaxCost limits what a run may cost whose workflow and configuration do not, in millionths of a dollar.

@@ -1,7 +1,9 @@
 package app
 
 import (
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -69,6 +71,8 @@ func (a *App) Review(dir string, as Reading) (*Review, error) {
 		unattended := slices.ContainsFunc(c.Webhooks, func(hook config.Named[config.Webhook]) bool {
 			return slices.Contains([]string{an.Name(), an.File.Path}, hook.Is.Workflow.Value)
 		})
+		written, err := a.writtenPrograms(p.Root, an)
+		unattended = unattended || err != nil || len(written) > 0
 		needs := slices.DeleteFunc(an.Commands(), func(c Command) bool { return c.Covered && !unattended })
 		for _, c := range needs {
 			r.Commands = append(r.Commands, WorkflowCommand{an.File.Path, c})
@@ -126,14 +130,23 @@ func (a *App) Revoke(dir string) (root string, revoked bool, err error) {
 
 // approvedCommands reports whether a person has approved all files that the commands of a workflow come from, and
 // returns the programs that the commands name: unlike the workflow itself, they are read again whenever a command runs.
-// Data may change during the run.
+// A program that does not exist must not appear during the run. Data may change.
 func (a *App) approvedCommands(root string, an *Analysis) (bool, []trust.File) {
 	if len(an.Commands()) == 0 || !a.approved(root, commandSources(root, an)...) {
 		return false, nil
 	}
-	return true, slices.DeleteFunc(namedByCommands(root, an), func(f trust.File) bool {
+	programs := slices.DeleteFunc(namedByCommands(root, an, namedFiles), func(f trust.File) bool {
 		return !isProgram(filepath.Join(root, filepath.FromSlash(f.Path)))
 	})
+	return true, append(programs, namedByCommands(root, an, missingPrograms)...)
+}
+
+// writtenPrograms returns the programs of a workflow's commands that a run has written and that no person has approved.
+func (a *App) writtenPrograms(root string, an *Analysis) ([]trust.File, error) {
+	programs := slices.DeleteFunc(commandSources(root, an), func(f trust.File) bool {
+		return !isProgram(filepath.Join(root, filepath.FromSlash(f.Path))) || a.approved(root, f)
+	})
+	return registry.Written(filepath.Join(root, storageFolder), programs)
 }
 
 // commandSources returns the files that decide what the commands of a workflow do: its own, those that it refers to,
@@ -156,18 +169,20 @@ func commandSources(root string, an *Analysis) []trust.File {
 		}
 	}
 	sources(an.Program)
-	for _, f := range namedByCommands(root, an) {
+	for _, f := range namedByCommands(root, an, namedFiles) {
 		add(f.Path, f.SHA256)
 	}
 	return out
 }
 
-// namedByCommands returns the files in the project that the commands of a workflow name.
-func namedByCommands(root string, an *Analysis) (out []trust.File) {
+// namedByCommands returns the files that find returns for the commands of a workflow.
+func namedByCommands(
+	root string, an *Analysis, find func(root string, folders []string, command string) []trust.File,
+) (out []trust.File) {
 	home := filepath.Dir(an.File.Abs)
 	for _, c := range an.Commands() {
 		folders := []string{root, home, filepath.Join(root, c.Dir), filepath.Join(home, c.Dir)}
-		out = append(out, namedFiles(root, folders, c.Text)...)
+		out = append(out, find(root, entered(root, folders, c.Text), c.Text)...)
 	}
 	return out
 }
@@ -198,14 +213,43 @@ func configSources(root string, f *source.File, powers []config.Power, mcpFile b
 	out := []trust.File{{Path: name, SHA256: trust.Sum([]byte(f.Text))}}
 	for _, p := range powers {
 		if p.MCPFile == mcpFile && p.Command != "" {
-			out = append(out, namedFiles(root, []string{root}, p.Command)...)
+			out = append(out, namedFiles(root, entered(root, []string{root}, p.Command), p.Command)...)
 		}
 	}
 	return out
 }
 
-// leading matches the start of a path that leads from the folder of a command to another one: "../", "/" after a variable
-// in braces, or the name of a variable, as in "PWD/".
+// changes matches a command of the shell that enters a folder.
+var changes = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\b(?:cd|pushd)\s+(?:--\s+)?([^\s;&|()<>]+)`)
+})
+
+// maxChanges limits how many changes of the folder count in a command.
+const maxChanges = 16
+
+// entered returns the folders, each once, and those that a command enters from there.
+func entered(root string, folders []string, command string) []string {
+	all, last := slices.Clone(folders), []string(nil)
+	for _, m := range changes().FindAllStringSubmatch(command, maxChanges) {
+		to, ok := localPath(root, plainWord.Replace(m[1]))
+		if !ok {
+			continue
+		}
+		var next []string
+		for _, from := range slices.Concat(folders, last) {
+			next = append(next, filepath.Join(from, to))
+		}
+		all, last = append(all, next...), next
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// plainWord removes what marks quotes and variables from a word of a command.
+var plainWord = strings.NewReplacer(`"`, "", "'", "", "$", "", "{", "", "}", "")
+
+// leading matches the start of a path that leads from the folder of a command to another one: "../", "/" after a
+// variable in braces, or the name of a variable, as in "PWD/".
 var leading = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:(?:\.{0,2}|[A-Z_][A-Z0-9_]*)/)+`) })
 
 // programs are the endings of files that a program executes.
@@ -239,13 +283,11 @@ func namedFiles(root string, folders []string, command string) []trust.File {
 	words := slices.Concat(strings.Fields(command), strings.FieldsFunc(command, func(r rune) bool {
 		return unicode.IsSpace(r) || strings.ContainsRune("\"'`();&|<>{}$=,", r)
 	}))
-	slices.Sort(folders)
-	folders = slices.Compact(folders)
 	var out []trust.File
 	slices.Sort(words)
 	for _, word := range slices.Compact(words) {
-		local := leading().ReplaceAllString(strings.TrimPrefix(word, root+string(filepath.Separator)), "")
-		if !filepath.IsLocal(local) {
+		local, ok := localPath(root, word)
+		if !ok {
 			continue
 		}
 		for _, folder := range folders {
@@ -254,11 +296,86 @@ func namedFiles(root string, folders []string, command string) []trust.File {
 			if err != nil || sum == "" || local != word && !isProgram(full) {
 				continue
 			}
-			if rel, err := filepath.Rel(root, full); err == nil {
-				full = rel
-			}
-			out = append(out, trust.File{Path: filepath.ToSlash(full), SHA256: sum})
+			out = append(out, trust.File{Path: pathBelow(root, full), SHA256: sum})
 		}
+	}
+	return out
+}
+
+// localPath returns the path below a folder of the project that a word of a command names.
+func localPath(root, word string) (string, bool) {
+	local := leading().ReplaceAllString(strings.TrimPrefix(word, root+string(filepath.Separator)), "")
+	return local, filepath.IsLocal(local)
+}
+
+// pathBelow returns a path in the form of trust.File.
+func pathBelow(root, path string) string {
+	if rel, err := filepath.Rel(root, path); err == nil {
+		path = rel
+	}
+	return filepath.ToSlash(path)
+}
+
+// missingPrograms returns the files that a command would run and that do not exist.
+func missingPrograms(root string, folders []string, command string) []trust.File {
+	var out []trust.File
+	for _, word := range programWords(command) {
+		local, ok := localPath(root, word)
+		if !ok {
+			continue
+		}
+		for _, folder := range folders {
+			full := filepath.Join(folder, local)
+			if _, err := os.Stat(full); errors.Is(err, fs.ErrNotExist) {
+				out = append(out, trust.File{Path: pathBelow(root, full), SHA256: trust.Missing})
+			}
+		}
+	}
+	return out
+}
+
+var (
+	// shellTokens matches the ends of simple commands, redirections and words.
+	shellTokens = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile("[;&|()\\n`]|[0-9]*[<>]+|[^\\s;&|()<>`]+")
+	})
+	// prefixes matches words that can come before a simple command: keywords of the shell and assignments.
+	prefixes = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?:\w+=.*|[{!]|if|then|else|elif|while|until|do)$`)
+	})
+	// launchers matches interpreters and other programs that run a program, and their options.
+	launchers = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?:-.*|\.|source|exec|eval|command|builtin|` +
+			`env|nice|nohup|sudo|doas|setsid|stdbuf|time|timeout|xargs|find|script|` +
+			`(?:.*/)?(?:(?:ba|da|z|k|a|pw)?sh|python|node|deno|bun|ruby|perl|php|lua|awk|osascript)[0-9.]*):?$`)
+	})
+)
+
+// programWords returns the words of a command that name what it runs: the first word of each simple command if it is a
+// path, or what follows an interpreter. It does not return files that the command writes.
+func programWords(command string) []string {
+	var out []string
+	first, launched, target := true, false, false
+	for _, token := range shellTokens().FindAllString(command, -1) {
+		word := plainWord.Replace(token)
+		isPath := strings.Contains(word, "/") || slices.Contains(programs, filepath.Ext(word))
+		switch {
+		case strings.ContainsAny(token, ";&|()\n`"):
+			first, launched = true, false
+		case strings.ContainsAny(token, "<>"):
+			target = true
+			continue
+		case target: // of a redirection
+		case first && prefixes().MatchString(token):
+		case first && launchers().MatchString(strings.Trim(token, `"'`)):
+			launched = !strings.HasSuffix(token, ":") // the language of a script
+		case first && (launched || isPath):
+			out = append(out, word)
+			first = launched && !isPath // the argument of an option may come before the program
+		default:
+			first = false
+		}
+		target = false
 	}
 	return out
 }

@@ -135,8 +135,10 @@ var layers = map[string][]string{
 		"internal/app", "internal/api", "internal/explain", "internal/terminal", "internal/identity",
 		"internal/client",
 	},
-	"internal/server":    {"internal/app", "internal/api", "internal/identity"},
-	"internal/web":       {"internal/app", "internal/api", "internal/identity", "internal/explain", "examples"},
+	"internal/server": {"internal/app", "internal/api", "internal/identity", "internal/terminal"},
+	"internal/web": {
+		"internal/app", "internal/api", "internal/identity", "internal/explain", "internal/terminal", "examples",
+	},
 	"internal/mcpserver": {"internal/app", "internal/api", "internal/explain"},
 	"examples":           {},
 	// Asks the server of a project what commands ask app otherwise.

@@ -209,15 +209,15 @@ func aiflowString(s string, at int) (content string, end int) {
 	return b.String(), len(s) + 1
 }
 
-// aiflowNumber returns the end of a number: digits with at most one point. The reference program reads all digits and
-// points, and so accepts "1.".
+// aiflowNumber returns the end of a number: digits with at most one point, which can be the last character. The
+// reference program reads all digits and points.
 func aiflowNumber(s string, at int, exact bool) int {
 	points := 0
 	for at < len(s) {
 		switch {
 		case isDigit(s[at]):
 		case s[at] == '.' && exact:
-		case s[at] == '.' && points == 0 && at+1 < len(s) && isDigit(s[at+1]):
+		case s[at] == '.' && points == 0:
 			points++
 		default:
 			return at

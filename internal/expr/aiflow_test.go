@@ -73,7 +73,7 @@ func TestEmptyAIFlowConditionHolds(t *testing.T) {
 func FuzzAIFlow(f *testing.F) {
 	for _, seed := range []string{
 		"output.a == 'x' and not context.b > 1", "contains(output.l, 5) == always", "a = 1", "-1 in [1, 2]", "not(((",
-		"'a\\",
+		"'a\\", "0.", "output.a == 1. and 2.5 > 2.",
 	} {
 		f.Add(seed)
 	}

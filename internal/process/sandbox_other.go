@@ -2,6 +2,11 @@
 
 package process
 
+import "errors"
+
+// Cgroups returns an error: only Linux has cgroups.
+func Cgroups() error { return errors.New("only Linux has it") }
+
 func landlockAvailable() bool { return false }
 
 func filtersAvailable() bool { return false }

@@ -53,6 +53,8 @@ type child struct {
 	slot int // in the watchdog's table
 	exit int // a file descriptor that is readable once the command is dead
 
+	cgroup *os.File // nil if there is none
+
 	exited bool // the exit was observed
 }
 
@@ -71,6 +73,7 @@ func startChild(c Command, f files) (*child, error) {
 		if ch.exit, err = exitPipe(ch.pid); err != nil {
 			_ = syscall.Kill(-ch.pid, syscall.SIGKILL)
 			_, _ = ch.reap()
+			removeCgroup(ch.cgroup)
 			dog.release(ch.slot)
 			return nil, err
 		}
@@ -81,16 +84,18 @@ func startChild(c Command, f files) (*child, error) {
 // fork starts a command, and calls started with its slot and its group.
 func fork(c Command, f files, started func(slot, group int)) (*child, error) {
 	becomeSubreaper()
+	cgroup := commandCgroup(c.Limits) // before the watchdog starts: this process must be alone in its cgroup
 	slot, mark, err := dog.reserve()
 	if err != nil {
+		removeCgroup(cgroup)
 		return nil, err
 	}
-	ch := &child{mark: mark, slot: slot}
+	ch := &child{mark: mark, slot: slot, cgroup: cgroup}
 	env := variables(c, markName+"="+inheritedMarks()+mark)
 	start := func(path string, argv ...string) error {
 		dog.starting.RLock()
 		defer dog.starting.RUnlock()
-		if ch.pid, ch.exit, err = c.forkExec(path, argv, env, f); err == nil {
+		if ch.pid, ch.exit, err = c.forkExec(path, argv, env, f, cgroup); err == nil {
 			started(ch.slot, ch.pid)
 			dog.setGroup(ch.slot, ch.pid)
 			c.Limits.apply(ch.pid)
@@ -101,6 +106,7 @@ func fork(c Command, f files, started func(slot, group int)) (*child, error) {
 		err = start("/bin/sh", append([]string{"sh", "-c", viaShell, "sh", c.Path}, c.Args...)...)
 	}
 	if err != nil {
+		removeCgroup(cgroup)
 		dog.release(slot)
 		return nil, err
 	}
@@ -108,8 +114,10 @@ func fork(c Command, f files, started func(slot, group int)) (*child, error) {
 }
 
 // forkExec starts a program. exit is a file descriptor that is readable once the
-// program is dead, or -1 on kernels without pidfds.
-func (c *Command) forkExec(path string, argv, env []string, f files) (pid, exit int, err error) {
+// program is dead, or -1 on kernels without pidfds. The program starts in the cgroup, if there is one.
+func (c *Command) forkExec(
+	path string, argv, env []string, f files, cgroup *os.File,
+) (pid, exit int, err error) {
 	exit = -1
 	attr := syscall.ProcAttr{
 		Dir: c.Dir, Env: env,
@@ -129,6 +137,13 @@ func (c *Command) forkExec(path string, argv, env []string, f files) (pid, exit 
 		}
 		defer file.Close()
 		attr.Files = append(attr.Files, file.Fd()) // becomes filterFD
+	}
+	if cgroup != nil {
+		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(cgroup.Fd())
+		if pid, err = syscall.ForkExec(path, argv, &attr); err == nil {
+			return pid, exit, nil
+		}
+		attr.Sys.UseCgroupFD = false // the kernel, or a filter of system calls, may not know it
 	}
 	pid, err = syscall.ForkExec(path, argv, &attr)
 	return pid, exit, err
@@ -183,6 +198,7 @@ func (ch *child) end() (Outcome, error) {
 			err = killEscaped(ch.mark, deadline)
 		}
 	}
+	removeCgroup(ch.cgroup)
 	if err == nil {
 		dog.release(ch.slot) // otherwise the watchdog still has to kill what is left
 	}
@@ -209,6 +225,7 @@ func (ch *child) reapLater() {
 	poll(ch.untilExit(), forever)
 	unix.Close(ch.exit)
 	_, _ = ch.reap()
+	removeCgroup(ch.cgroup)
 }
 
 // reap releases the IDs of a dead command and of its group. The watchdog must

@@ -84,11 +84,13 @@ type Files struct {
 	// Consents reports whether naming a file of this path and content is consent to the commands in it; nil if no file
 	// is. A run neither changes nor creates such a file, because its commands would be those of a model.
 	Consents func(path string, content []byte) bool
+	// Record records a content before a run writes it into the project; nil records nothing.
+	Record func(content []byte) error
 }
 
-// Check returns an *Error if old, the content of the file at a path, must not be replaced, or if it must not be
-// replaced by a new content. old is nil if there is no such file.
-func (f Files) Check(path string, old, content []byte) error {
+// Allow returns an *Error if old, the content of the file at a path, must not be replaced, or if it must not be
+// replaced by a new content. Otherwise it records the new content. old is nil if there is no such file.
+func (f Files) Allow(path string, old, content []byte) error {
 	if old != nil && len(f.Sums) > 0 {
 		sum := sha256.Sum256(old)
 		if slices.Contains(f.Sums, hex.EncodeToString(sum[:])) {
@@ -97,6 +99,9 @@ func (f Files) Check(path string, old, content []byte) error {
 	}
 	if f.Consents != nil && (old != nil && f.Consents(path, old) || f.Consents(path, content)) {
 		return &Error{Path: path, Consent: true}
+	}
+	if f.Record != nil {
+		return f.Record(content)
 	}
 	return nil
 }
@@ -114,7 +119,7 @@ func WriteFile(root *os.Root, name string, content []byte, o Options) (err error
 	if err != nil {
 		old = nil // it is not there, or is no file and cannot be replaced by one
 	}
-	if err := o.Keep.Check(resolved, old, content); err != nil {
+	if err := o.Keep.Allow(resolved, old, content); err != nil {
 		return err
 	}
 	if dir := filepath.Dir(name); dir != "." {

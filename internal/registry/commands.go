@@ -1,7 +1,12 @@
 package registry
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -89,22 +94,44 @@ const shellTool = "Bash"
 // list only matches the tool by a pattern does without it.
 func shellCommands(p *ir.Program, s *ir.Step, uses *stepkind.Uses, prefix string) []Command {
 	var out []Command
-	if slices.ContainsFunc(uses.Tools, func(n ir.Name) bool { return ir.ToolName(n.Name) == shellTool }) {
-		out = append(out, Command{Step: prefix + s.ID, Text: "any command, by the tool " + shellTool})
+	isShell := func(n ir.Name) bool { return runsShell(p, n.Name) }
+	if slices.ContainsFunc(uses.Tools, isShell) {
+		out = append(out, Command{Step: prefix + s.ID, Text: shellCall(s.Task())})
 	}
 	for _, name := range uses.Agents {
 		agent := p.Agent(name.Name)
 		if agent == nil || (tool.Caller{Program: p, Step: s, Agent: agent}).Refusal(shellTool, nil) != "" {
 			continue
 		}
-		listed := func(n ir.Name) bool { return ir.ToolName(n.Name) == shellTool }
 		out = append(out, Command{
 			Step: prefix + s.ID, Text: fmt.Sprintf("commands that agent %q chooses, by the tool %s", agent.ID,
 				shellTool),
-			Optional: !slices.ContainsFunc(agent.Tools, listed),
+			Optional: !slices.ContainsFunc(agent.Tools, isShell),
 		})
 	}
 	return out
+}
+
+// runsShell reports whether a tool is the shell tool, or a name that the workflow gives to it.
+func runsShell(p *ir.Program, name string) bool {
+	name = ir.ToolName(name)
+	return name == shellTool || slices.ContainsFunc(p.ToolDefs, func(d ir.ToolDef) bool {
+		return d.Name == name && d.Use == shellTool
+	})
+}
+
+// shellCall returns the command that a task calls the shell tool with. A command that contains values of the run can
+// be any command.
+func shellCall(t *ir.Task) string {
+	var args struct{ Command string }
+	_ = json.Unmarshal(t.Settings.Get("args"), &args) // without arguments, the command is a value of the run
+	switch {
+	case args.Command == "":
+		return "any command, by the tool " + shellTool
+	case strings.Contains(args.Command, "{{"):
+		return "any command, by the tool " + shellTool + ": " + args.Command
+	}
+	return args.Command
 }
 
 // commandSteps are the steps of the commands, each once.
@@ -138,30 +165,67 @@ func consents(path string, content []byte) bool {
 // its commands.
 func NamedConsent(p *ir.Program) bool { return coveredByName(p, true) }
 
-// Consented reports whether a person has consented to all commands of a run's workflow as they are now.
-func (t *Tools) Consented(o RunOptions) bool {
-	return t.config.Allow.Shell || o.AllowShell && !slices.ContainsFunc(o.Approved, t.unapproved)
+// Consented reports whether a person has consented to all commands of a run's workflow as they are now. The folder of
+// the run, in which most commands start, must not contain other programs of the same names; it is "" before the run.
+func (t *Tools) Consented(o RunOptions, dir string) bool {
+	return t.config.Allow.Shell || o.AllowShell && !slices.ContainsFunc(o.Approved, func(f trust.File) bool {
+		path := filepath.FromSlash(f.Path)
+		if filepath.IsAbs(path) {
+			return t.unapproved(f, path)
+		}
+		if dir != "" {
+			inRun := filepath.Join(dir, path)
+			if _, err := os.Lstat(inRun); !errors.Is(err, fs.ErrNotExist) && t.unapproved(f, inRun) {
+				return true
+			}
+		}
+		return t.unapproved(f, filepath.Join(t.root, path))
+	})
 }
 
-// unapproved reports whether a file has contents that no person has approved.
-func (t *Tools) unapproved(f trust.File) bool {
-	path := filepath.FromSlash(f.Path)
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(t.root, path)
-	}
+// unapproved reports whether the file at a path has contents that no person has approved for f.
+func (t *Tools) unapproved(f trust.File, path string) bool {
 	sum, err := trust.SumFile(path)
-	if err != nil || sum == f.SHA256 {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return f.SHA256 != trust.Missing
+	case err != nil || sum == f.SHA256:
 		return err != nil
 	}
 	approved, err := trust.Open(t.getenv).Has(t.root, trust.File{Path: f.Path, SHA256: sum})
 	return err != nil || !approved
 }
 
+// writesFile has the hashes of the contents that runs have written into the project, one on each line.
+const writesFile = "writes"
+
+// recordWrite records a content that a run writes into the project of a storage folder.
+func recordWrite(dir string, content []byte) error {
+	f, err := os.OpenFile(filepath.Join(dir, writesFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(trust.Sum(content) + "\n")
+	return errors.Join(err, f.Close())
+}
+
+// Written returns the files whose contents a run has written into the project of a storage folder. A person who names
+// a workflow does not consent to programs that a model wrote.
+func Written(dir string, files []trust.File) ([]trust.File, error) {
+	raw, err := os.ReadFile(filepath.Join(dir, writesFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(files), func(f trust.File) bool {
+		return !bytes.Contains(raw, []byte(f.SHA256))
+	}), nil
+}
+
 // Unapproved lists the commands of a program that need consent and do not have
 // it. A simulated run needs none. Naming a file is consent only if a person has
 // named it: an event or a webhook has not.
 func (t *Tools) Unapproved(p *ir.Program, o RunOptions) []Command {
-	if t.Consented(o) || Simulates(o) {
+	if t.Consented(o, "") || Simulates(o) {
 		return nil
 	}
 	return slices.DeleteFunc(Commands(p), func(c Command) bool { return c.Covered && o.Named || c.Optional })

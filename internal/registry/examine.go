@@ -177,5 +177,10 @@ func ExamineCommands(c *config.Config) []Finding {
 	if os.Geteuid() == 0 {
 		limits.About += "; not limited for root: processes"
 	}
+	if err := process.Cgroups(); err == nil {
+		limits.About += "; also by cgroup v2 (untested)"
+	} else {
+		limits.About += fmt.Sprintf("; cgroup v2 is not used: %v", err)
+	}
 	return []Finding{sandbox, limits}
 }

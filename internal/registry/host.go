@@ -22,6 +22,7 @@ import (
 
 // host provides the models, tools and folders of tasks.
 type host struct {
+	dir    string // the storage folder
 	runs   string // folder of the runs' folders, with the separator behind it
 	root   string // of the project
 	config *config.Config
@@ -42,7 +43,7 @@ func newHost(dir string, o RuntimeOptions) *host {
 		o.Models = NewModels(root, o.Config, o.Getenv)
 	}
 	return &host{
-		runs: filepath.Join(dir, "runs") + string(filepath.Separator), root: root, config: o.Config,
+		dir: dir, runs: filepath.Join(dir, "runs") + string(filepath.Separator), root: root, config: o.Config,
 		getenv: o.Getenv, models: o.Models, tools: tools(root, o),
 	}
 }
@@ -75,8 +76,9 @@ func (h *host) Provision(job *step.Job, options json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	box := o.tools
-	box.program = job.Workflow
+	job.Dir, job.Project = h.runs+string(job.Run), h.root
+	box, consented := o.tools, h.tools.Consented(o.options, job.Dir)
+	box.program, box.noShell = job.Workflow, !consented
 	job.Model, job.Price, job.Tools = o.model, o.price, box
 	if answers, real := o.model.(router); real {
 		if h.spends != nil {
@@ -87,8 +89,8 @@ func (h *host) Provision(job *step.Job, options json.RawMessage) error {
 			job.Model = limitedModel{answers, job.Model, h.concurrency, job.Run, job.Workflow.Name}
 		}
 	}
-	job.Dir, job.Project = h.runs+string(job.Run), h.root
 	job.Limits, job.Consents = h.tools.limits, consents
+	job.RecordWrite = func(content []byte) error { return recordWrite(h.dir, content) }
 	job.RecordStream, job.Untrusted = o.stream, o.options.Untrusted
 	if box.simulate { // nothing real is started, so there is nothing to consent to or to confine
 		job.Machine, job.MayRunCommands = simulatedMachine{seed: o.options.Seed, script: o.script}, true
@@ -99,8 +101,7 @@ func (h *host) Provision(job *step.Job, options json.RawMessage) error {
 		}
 		return nil
 	}
-	job.Machine, job.MayRunCommands = step.Real{}, h.tools.Consented(o.options) ||
-		coveredByName(job.Workflow, o.options.Named)
+	job.Machine, job.MayRunCommands = step.Real{}, consented || coveredByName(job.Workflow, o.options.Named)
 	if o.tools.confined {
 		job.Sandbox = h.tools.sandbox
 	}

@@ -135,7 +135,7 @@ type toolbox struct {
 
 // box has what a run with these options calls, for any program.
 func (t *Tools) box(o RunOptions, script *scripted.Script) toolbox {
-	b := toolbox{Tools: t, simulate: o.Simulate, seed: o.Seed, confined: o.Sandbox, noShell: !t.Consented(o)}
+	b := toolbox{Tools: t, simulate: o.Simulate, seed: o.Seed, confined: o.Sandbox, noShell: !t.Consented(o, "")}
 	if script != nil {
 		b.simulate = o.Simulate || script.Simulates()
 		b.scripted = map[string]tool.Tool{}

@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/identity"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/terminal"
 )
 
 // Live events are server-sent events. The id of an event is the position of its
@@ -245,7 +246,7 @@ func eventText(e app.Event, id eventID) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return fmt.Appendf(nil, "event: %s\nid: %s\ndata: %s\n\n", e.Type, id, raw), nil
+	return fmt.Appendf(nil, "event: %s\nid: %s\ndata: %s\n\n", e.Type, id, terminal.EscapeJSON(raw)), nil
 }
 
 type eventWriter struct {

@@ -17,6 +17,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report/console"
+	"github.com/espalier-run/espalier/internal/terminal"
 )
 
 // The progress of a run is what "espalier run" prints while the run is driven:
@@ -235,5 +236,6 @@ func (f *progressFeed) event(name, id string, data any) error {
 	if id != "" {
 		id = "id: " + id + "\n"
 	}
-	return f.out.write(fmt.Appendf(nil, "event: %s\n%sdata: %s\n\n", cmp.Or(name, "message"), id, raw))
+	return f.out.write(fmt.Appendf(nil, "event: %s\n%sdata: %s\n\n", cmp.Or(name, "message"), id,
+		terminal.EscapeJSON(raw)))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/graph"
 	"github.com/espalier-run/espalier/internal/identity"
+	"github.com/espalier-run/espalier/internal/terminal"
 )
 
 const jsonLines = "application/x-ndjson"
@@ -42,8 +43,11 @@ type streamedBody struct {
 
 func (s *Server) registerRecords() {
 	const tag = "Records"
-	// record registers a route that streams a record of a run as it is.
-	record := func(name, summary string, open func(context.Context, *app.Run) (io.ReadCloser, error)) {
+	// record registers a route that streams a record of a run.
+	record := func(
+		name, summary string, open func(context.Context, *app.Run) (io.ReadCloser, error),
+		escape func(io.Writer) io.Writer,
+	) {
 		handle(s, http.MethodGet, "/runs/{run}/"+name, identity.Read, summary, tag,
 			func(ctx context.Context, in *RunPath) (*streamedBody, error) {
 				r, err := s.find(ctx, in.Run)
@@ -56,7 +60,7 @@ func (s *Server) registerRecords() {
 				}
 				return &streamedBody{jsonLines, func(out huma.Context) {
 					defer lines.Close()
-					if _, err := io.Copy(out.BodyWriter(), lines); err != nil {
+					if _, err := io.Copy(escape(out.BodyWriter()), lines); err != nil {
 						panic(http.ErrAbortHandler) // the client must not take a part for the whole
 					}
 				}}, nil
@@ -67,8 +71,9 @@ func (s *Server) registerRecords() {
 			return nil, err
 		}
 		return s.o.App.Transcript(ctx, r, false)
-	})
-	record("audit", "Get the audit log of a run", s.o.App.AuditLog)
+	}, terminal.JSON)
+	// The hash of a record is the hash of its line, so the lines of the audit log are sent as they are.
+	record("audit", "Get the audit log of a run", s.o.App.AuditLog, func(w io.Writer) io.Writer { return w })
 	handle(s, http.MethodGet, "/runs/{run}/graph", identity.Read, "Draw a run", tag,
 		func(ctx context.Context, in *RunPath) (*bytesBody, error) {
 			r, err := s.find(ctx, in.Run)

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -23,6 +25,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/identity"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/terminal"
 )
 
 // Options configure a Server.
@@ -128,6 +131,12 @@ func (s *Server) newAPI() {
 	}
 	config.DocsPath, config.SchemasPath, config.OpenAPIPath = "", "", "/api/v1/openapi"
 	config.CreateHooks = nil // no $schema in bodies
+	config.Formats = maps.Clone(config.Formats)
+	for name, format := range config.Formats {
+		marshal := format.Marshal
+		format.Marshal = func(w io.Writer, v any) error { return marshal(terminal.JSON(w), v) }
+		config.Formats[name] = format
+	}
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"token": {Type: "http", Scheme: "bearer", Description: "A token of a user, or that of the project."},
 	}

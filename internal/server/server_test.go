@@ -288,6 +288,9 @@ func TestConversationIsAnsweredThroughTheAPI(t *testing.T) {
 	}
 }
 
+// hostile controls a terminal that shows it.
+const hostile = "why? \u009b31m\u202e"
+
 func TestRunIsStartedApprovedAndReadThroughTheAPI(t *testing.T) {
 	p := newProject(t)
 	var workflows workflowList
@@ -300,7 +303,7 @@ func TestRunIsStartedApprovedAndReadThroughTheAPI(t *testing.T) {
 	if len(detail.Steps) != 3 || len(detail.Diagnostics) != 0 {
 		t.Fatalf("%+v", detail)
 	}
-	start := map[string]any{"workflow": "gated", "input": map[string]any{"question": "why?"}, "simulate": true}
+	start := map[string]any{"workflow": "gated", "input": map[string]any{"question": hostile}, "simulate": true}
 	var s api.Status
 	header := p.call("POST", "/api/v1/runs", start, &s, 201, "Idempotency-Key", "one")
 	if got := header.Get("Location"); got != "/api/v1/runs/"+s.ID {
@@ -326,7 +329,7 @@ func TestRunIsStartedApprovedAndReadThroughTheAPI(t *testing.T) {
 		t.Errorf("%+v", problem)
 	}
 	p.call("POST", "/api/v1/runs/"+s.ID+"/decide", map[string]any{"decision": "approve"}, &problem, 422)
-	p.call("POST", "/api/v1/runs/"+s.ID[:8]+"/decide", decideBody{Decision: "approve", Note: "fine", Digest: waiting.Gates[0].Digest}, nil, 200)
+	p.call("POST", "/api/v1/runs/"+s.ID[:8]+"/decide", decideBody{Decision: "approve", Note: "fine" + hostile, Digest: waiting.Gates[0].Digest}, nil, 200)
 	done := p.until(s.ID, api.Finished)
 	if done.Outcome != "ok" {
 		t.Fatalf("%+v", done)
@@ -340,6 +343,15 @@ func TestRunIsStartedApprovedAndReadThroughTheAPI(t *testing.T) {
 	if lines := bytes.Count(raw, []byte("\n")); lines < 4 {
 		t.Errorf("a transcript of %d lines", lines)
 	}
+	escaped := func(what string) {
+		t.Helper()
+		if bytes.ContainsAny(raw, "\u009b\u202e") || !bytes.Contains(raw, []byte(`\u009b31m\u202e`)) {
+			t.Errorf("control characters of %s are not escaped: %q", what, raw)
+		}
+	}
+	escaped("the transcript")
+	p.call("GET", "/api/v1/runs/"+s.ID+"/steps/check", nil, &raw, 200)
+	escaped("a step")
 	var verified verification
 	p.call("GET", "/api/v1/runs/"+s.ID+"/audit/verify", nil, &verified, 200)
 	if !verified.Verified || len(verified.Logs) != 1 {

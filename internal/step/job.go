@@ -114,6 +114,8 @@ type Host struct {
 	MayRunCommands bool
 	// Consents reports whether naming a file is consent to the commands in it.
 	Consents func(path string, content []byte) bool
+	// RecordWrite records a content before the run writes it into the project.
+	RecordWrite func(content []byte) error
 	// Dir is the run's folder, the default working folder of commands. Most runs
 	// need none: MakeDir creates it.
 	Dir     string
@@ -150,14 +152,22 @@ func (j *Job) MakeDir() error {
 	return nil
 }
 
+// Consented returns an error if no person has consented to the commands of the workflow as they are now.
+func (j *Job) Consented() error {
+	if j.MayRunCommands {
+		return nil
+	}
+	return Errorf(ClassDenied, "step %q of %q runs a command, which needs your consent: run \"espalier trust\", "+
+		"or start the run with --allow-shell", j.Step.ID, j.Workflow.Name)
+}
+
 // ApplySandbox prepares a command of the workflow to be run. It fails without a
 // person's consent to commands, and when the job has a sandbox that cannot be
 // set up. In a sandbox, the command can change the run's folder and the given
 // paths.
 func (j *Job) ApplySandbox(c *process.Command, writes ...string) error {
-	if !j.MayRunCommands {
-		return Errorf(ClassDenied, "step %q of %q runs a command, which needs your consent: run \"espalier trust\", "+
-			"or start the run with --allow-shell", j.Step.ID, j.Workflow.Name)
+	if err := j.Consented(); err != nil {
+		return err
 	}
 	c.Limits = j.Limits
 	if j.Sandbox == nil {
@@ -183,7 +193,7 @@ func (j *Job) ApplySandbox(c *process.Command, writes ...string) error {
 // Kept returns the files that the run must not change: those of its own
 // workflow, and those that consent to commands.
 func (j *Job) Kept() protected.Files {
-	out := protected.Files{Consents: j.Consents}
+	out := protected.Files{Consents: j.Consents, Record: j.RecordWrite}
 	for _, f := range j.Sources {
 		out.Sums = append(out.Sums, f.SHA256)
 	}

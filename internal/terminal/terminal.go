@@ -136,14 +136,20 @@ func incomplete(p []byte) int {
 
 // JSON returns a writer that escapes control characters in JSON, where they can
 // only stand in strings. encoding/json leaves DEL, C1 and the rest as they are.
-func JSON(to io.Writer) io.Writer { return jsonWriter{to} }
+func JSON(to io.Writer) io.Writer { return &jsonWriter{to: to} }
 
-type jsonWriter struct{ to io.Writer }
+type jsonWriter struct {
+	to   io.Writer
+	rest []byte // the beginning of a character
+}
 
-func (w jsonWriter) Write(p []byte) (int, error) {
-	if _, err := w.to.Write(EscapeJSON(p)); err != nil {
+func (w *jsonWriter) Write(p []byte) (int, error) {
+	all := append(w.rest, p...)
+	n := len(all) - incomplete(all)
+	if _, err := w.to.Write(EscapeJSON(all[:n])); err != nil {
 		return 0, err
 	}
+	w.rest = bytes.Clone(all[n:])
 	return len(p), nil
 }
 

@@ -69,3 +69,20 @@ func TestJSONEscapesControls(t *testing.T) {
 		t.Errorf("%q, %v", back, err)
 	}
 }
+
+// A character that two writes share is escaped, too.
+func TestJSONEscapesControlsAcrossWrites(t *testing.T) {
+	const raw = "{\"a\": \"\u009b \u202e \u00e9 \U0001F600\"}\n"
+	for n := range raw {
+		var out strings.Builder
+		w := terminal.JSON(&out)
+		for _, part := range []string{raw[:n], raw[n : n+1], raw[n+1:]} {
+			if got, err := w.Write([]byte(part)); got != len(part) || err != nil {
+				t.Fatal(got, err)
+			}
+		}
+		if want := "{\"a\": \"\\u009b \\u202e \u00e9 \U0001F600\"}\n"; out.String() != want {
+			t.Errorf("cut at %d: %q", n, out.String())
+		}
+	}
+}

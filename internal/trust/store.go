@@ -57,6 +57,9 @@ type File struct {
 	SHA256 string `json:"sha256"`
 }
 
+// Missing takes the place of the hash of a file that does not exist.
+const Missing = "missing"
+
 // Sum returns the hash of a content, as in File.
 func Sum(content []byte) string {
 	sum := sha256.Sum256(content)

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/espalier-run/espalier/internal/terminal"
 )
 
 // exporter is the content of a page that can be exported as a table. The first row has the names of the columns.
@@ -52,7 +54,7 @@ func (h *Handler) writeTable(r *request, rows [][]string) error {
 	if err != nil {
 		return err
 	}
-	h.write(r.w, r.Request, http.StatusOK, "application/json", raw)
+	h.write(r.w, r.Request, http.StatusOK, "application/json", terminal.EscapeJSON(raw))
 	return nil
 }
 

@@ -281,7 +281,7 @@ func TestRunsAreFilteredByTriggerAndCounted(t *testing.T) {
 // Every list is exported as CSV and JSON with the same rows, and no cell is a formula.
 func TestListsAreExported(t *testing.T) {
 	s := newSite(t, map[string]string{"gated.md": gated})
-	id := s.startAs(journal.Actor{User: "=1+1"})
+	id := s.startAs(journal.Actor{User: "=1+1\u202e"})
 	s.rest(id)
 	other := s.begin("gated", simulate, question)
 	s.rest(other)
@@ -314,6 +314,9 @@ func TestListsAreExported(t *testing.T) {
 		}
 		if status != http.StatusOK || err != nil || len(list) != len(rows)-1 || !strings.Contains(text, want) {
 			t.Errorf("%s.json: %d, %v, %d objects: %s", path, status, err, len(list), text)
+		}
+		if strings.ContainsRune(text, '\u202e') {
+			t.Errorf("%s.json has control characters: %q", path, text)
 		}
 	}
 }

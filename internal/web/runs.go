@@ -18,6 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/identity"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/terminal"
 )
 
 // runFilter is the filter of the list, as its address has it.
@@ -387,7 +388,7 @@ func (h *Handler) runsJSON(r *request) error {
 	if err != nil {
 		return err
 	}
-	h.write(r.w, r.Request, http.StatusOK, "application/json", raw)
+	h.write(r.w, r.Request, http.StatusOK, "application/json", terminal.EscapeJSON(raw))
 	return nil
 }
 

@@ -13,12 +13,22 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
+// shellTool is the tool that runs commands, which need consent.
+const shellTool = "Bash"
+
 // Run makes the call.
 func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	wants := Kind{}.Explored(job.Workflow, job.Step, job.Task)
 	job.Explore(&wants)
 	return job.OneCall(ctx, s.Tool, wants,
-		func() (json.RawMessage, error) { return input(job, s) },
+		func() (json.RawMessage, error) {
+			if ir.ToolName(s.Tool) == shellTool {
+				if err := job.Consented(); err != nil {
+					return nil, err
+				}
+			}
+			return input(job, s)
+		},
 		func(use journal.ToolUse) (step.Result, error) { return result(job, use) })
 }
 

@@ -306,10 +306,10 @@ func (s *spot) write(content []byte) (err error) {
 		}
 	}
 	keep := s.area.keep
-	if s.area.own { // files of a run are not workflows
-		keep.Consents = nil
+	if s.area.own { // files of a run are neither workflows nor programs of the project
+		keep.Consents, keep.Record = nil, nil
 	}
-	if err := keep.Check(s.rel, old, content); err != nil {
+	if err := keep.Allow(s.rel, old, content); err != nil {
 		return &tool.Error{Class: tool.ClassDenied, Message: err.Error()}
 	}
 	mode := fs.FileMode(0o600)

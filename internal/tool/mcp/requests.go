@@ -70,14 +70,15 @@ func (s *Server) caller(ctx context.Context) (call *running, done func(), err er
 	return call, func() { call.idle.Reset(call.wait) }, nil
 }
 
-// elicit passes a question of the server to a person. A question without an answer is canceled.
+// elicit passes a question of the server to a person. A question without an answer is canceled. A question that sends
+// the person to a page is declined: the client does not offer that mode, and an answer would be consent to the page.
 func (s *Server) elicit(ctx context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 	call, done, err := s.caller(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	if call.call.Ask == nil {
+	if call.call.Ask == nil || req.Params.Mode == "url" || req.Params.URL != "" {
 		return &mcp.ElicitResult{Action: "decline"}, nil
 	}
 	question := tool.Question{Message: req.Params.Message}

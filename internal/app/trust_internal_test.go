@@ -1,0 +1,79 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/espalier-run/espalier/internal/trust"
+)
+
+// An approval covers the programs of a command, however the command spells their paths.
+func TestApprovalCoversProgramsInEverySpelling(t *testing.T) {
+	root := t.TempDir()
+	for _, name := range []string{"scripts/tool.sh", "scripts/deep/tool", "data.txt"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, name), []byte("#!/bin/sh\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const tool, deep = "scripts/tool.sh", "scripts/deep/tool"
+	for command, want := range map[string]string{
+		"./scripts/tool.sh":                                  tool,
+		"sh scripts/tool.sh -x":                              tool,
+		filepath.Join(root, tool) + " -x":                    tool,
+		"sh '" + filepath.Join(root, tool) + "'":             tool,
+		`"$PWD/scripts/tool.sh"`:                             tool,
+		"${PWD}/scripts/tool.sh":                             tool,
+		"$HOME/scripts/tool.sh":                              tool,
+		`sh "$ESPALIER_PROJECT"/scripts/tool.sh`:             tool,
+		"sh ../../../scripts/tool.sh":                        tool,
+		"cd scripts && ./tool.sh":                            tool,
+		"cd scripts; cd deep; ./tool":                        deep,
+		`cd "$PWD/scripts/deep" && ./tool`:                   deep,
+		"(cd ../../../scripts && exec sh ./tool.sh)":         tool,
+		"cd " + filepath.Join(root, "scripts") + "; tool.sh": tool,
+		"X=scripts/tool.sh; sh $X":                           tool,
+		"sh -c 'cd scripts && sh tool.sh'":                   tool,
+		"sh < scripts/tool.sh":                               tool,
+	} {
+		found := namedFiles(root, entered(root, []string{root}, command), command)
+		if !slices.ContainsFunc(found, func(f trust.File) bool { return f.Path == want }) {
+			t.Errorf("%s: %v", command, found)
+		}
+	}
+}
+
+// Programs that do not exist are noted, and files that a command writes are not.
+func TestMissingProgramsAreThoseThatCommandsRun(t *testing.T) {
+	root := t.TempDir()
+	for command, want := range map[string][]string{
+		"./new.sh":                                  {"new.sh"},
+		"sh new":                                    {"new"},
+		"sh: python3 -u new.py out.py":              {"new.py"},
+		"LANG=C nice -n 5 ./new > out.sh":           {"5", "new"},
+		"echo x > new.sh && sh new.sh":              {"new.sh"},
+		"cd sub && ./new":                           {"new", "sub/new"},
+		`if true; then "$PWD/new.sh"; fi`:           {"new.sh"},
+		"echo $(./new.sh) | tee out.sh":             {"new.sh"},
+		"cp a.py b.py; gcc -o out main.c":           nil,
+		"if test -f out/a.sh; then rm out/a.sh; fi": nil,
+		"make test && npm run build":                nil,
+		"bash -c './new.sh'":                        {"new.sh"},
+		"2> out.sh ./new.sh < in.sh":                {"new.sh"},
+		". ./new.env":                               {"new.env"},
+		"sh: cp ../../../a.txt ../b.txt":            nil,
+		filepath.Join(root, "new") + " out.sh":      {"new"},
+	} {
+		var got []string
+		for _, f := range missingPrograms(root, entered(root, []string{root}, command), command) {
+			got = append(got, f.Path)
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
+	}
+}
