@@ -115,7 +115,8 @@ func withLog(next http.Handler, log *slog.Logger) http.Handler {
 		begun := time.Now()
 		defer func() {
 			level := slog.LevelInfo
-			if rec.status >= http.StatusInternalServerError {
+			// A server that is not ready yet says so; that is not an error.
+			if rec.status >= http.StatusInternalServerError && rec.status != http.StatusServiceUnavailable {
 				level = slog.LevelError
 			}
 			attrs := []slog.Attr{

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/identity"
 )
 
@@ -174,5 +175,27 @@ func TestProblemsAndHeaders(t *testing.T) {
 	}
 	if policy := w.Header().Get("Content-Security-Policy"); strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") {
 		t.Error(policy)
+	}
+}
+
+// A request has one line in the log, with the id that the client got, and with the run that it was about.
+func TestRequestsAreLoggedWithTheirRuns(t *testing.T) {
+	p := newProject(t)
+	var s api.Status
+	start := map[string]any{"workflow": "gated", "input": map[string]any{"question": "why?"}, "simulate": true}
+	started := p.call("POST", "/api/v1/runs", start, &s, 201)
+	looked := p.call("GET", "/api/v1/runs/"+s.ID, nil, nil, 200)
+	p.stop()
+	for _, header := range []http.Header{started, looked} {
+		id := header.Get("X-Request-Id")
+		var lines []string
+		for line := range strings.Lines(p.log.String()) {
+			if strings.Contains(line, "request_id="+id+" ") {
+				lines = append(lines, line)
+			}
+		}
+		if id == "" || len(lines) != 1 || !strings.Contains(lines[0], "run_id="+s.ID) {
+			t.Errorf("request %q of run %s: %q", id, s.ID, lines)
+		}
 	}
 }
