@@ -104,8 +104,10 @@ test-upgrade: ## run workers of the previous release and of this one on one data
 	PREVIOUS=$(CURDIR)/bin/espalier-previous $(GO) test -tags upgrade -count=1 -timeout 10m -run TestRollingUpgrade ./cmd/espalier
 
 # A module of its own: the types of Kubernetes are large, and Espalier does not need them.
-test-deploy: ## check the files for Compose and Kubernetes with the types of the programs that read them
+test-deploy: ## check the files for Compose and Kubernetes with the types of their readers, and build the image; needs root
 	cd deploy/manifests && $(GO) vet ./... && $(GO) test -count=1 ./...
+	command -v buildah >/dev/null || apt-get install -y --no-install-recommends buildah bubblewrap
+	NEED_BUILDAH=1 $(GO) test -count=1 -run TestContainerRootIsEnough ./cmd/espalier
 
 test-live: ## run the provider suite against real accounts, with the keys in the environment; costs money
 	@[ -n "$$ANTHROPIC_API_KEY$$OPENAI_API_KEY$$GEMINI_API_KEY" ] || echo 'ANTHROPIC_API_KEY, OPENAI_API_KEY and GEMINI_API_KEY are not set: nothing will be proven about any provider.'

@@ -28,46 +28,97 @@ func TestSystemdUnitIsValid(t *testing.T) {
 	}
 }
 
-// The files of the image are enough: on a read-only root with nothing else, as
-// the user of the image, the server starts and runs a workflow.
+// The files of the image are enough: on a read-only root with nothing else, as the user of the image, the server starts
+// and runs a workflow. The root has the files that the recipe names, and is that of an image where one can be built.
 func TestContainerRootIsEnough(t *testing.T) {
-	bwrap, err := exec.LookPath("bwrap")
-	if err != nil {
+	if _, err := exec.LookPath("bwrap"); err != nil {
 		t.Skip("bubblewrap is not installed")
 	}
 	recipe, err := os.ReadFile(filepath.Join("..", "..", "deploy", "Containerfile"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := t.TempDir()
-	copies := regexp.MustCompile(`(?m)^COPY (\S+) (\S+)$`).FindAllSubmatch(recipe, -1)
-	if len(copies) != 2 {
-		t.Fatalf("%s", recipe)
-	}
-	build := exec.Command("go", "build", "-o", filepath.Join(root, "espalier"), ".")
+	folder := t.TempDir()
+	build := exec.Command("go", "build", "-o", filepath.Join(folder, "espalier"), ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	t.Run("files", func(t *testing.T) {
+		if n := strings.Count(string(recipe), "\nCOPY "); n != 2 {
+			t.Fatalf("%d files are copied", n)
+		}
+		root := t.TempDir()
+		if err := os.Link(filepath.Join(folder, "espalier"), filepath.Join(root, "espalier")); err != nil {
+			t.Fatal(err)
+		}
+		env := regexp.MustCompile(`(?m)^ENV (.*)$`).FindSubmatch(recipe)
+		serveFromRoot(t, root, strings.Fields(string(env[1])))
+	})
+	t.Run("image", func(t *testing.T) {
+		if _, err := exec.LookPath("buildah"); os.Getenv("NEED_BUILDAH") == "" && (err != nil || os.Getuid() != 0) {
+			t.Skip("building an image needs buildah and root; \"make test-deploy\" installs buildah")
+		}
+		put(t, filepath.Join(folder, "ca-certificates.crt"), "certificates of authorities\n")
+		storage := t.TempDir()
+		buildah := func(args ...string) string {
+			t.Helper()
+			cmd := exec.Command("buildah", append([]string{
+				"--storage-driver", "vfs", "--root", filepath.Join(storage, "images"),
+				"--runroot", filepath.Join(storage, "run"),
+			}, args...)...)
+			cmd.Stderr = t.Output()
+			out, err := cmd.Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.TrimSpace(string(out))
+		}
+		buildah("bud", "--isolation", "chroot", "--tag", "espalier",
+			"--file", filepath.Join("..", "..", "deploy", "Containerfile"), folder)
+		var image struct {
+			OCI struct {
+				Config struct {
+					User, WorkingDir     string
+					Env, Entrypoint, Cmd []string
+				} `json:"config"`
+			} `json:"OCIv1"`
+		}
+		if err := json.Unmarshal([]byte(buildah("inspect", "--type", "image", "espalier")), &image); err != nil {
+			t.Fatal(err)
+		}
+		c := image.OCI.Config
+		if c.User != "65532:65532" || c.WorkingDir != "/project" || strings.Join(c.Entrypoint, " ") != "/espalier" ||
+			len(c.Cmd) == 0 || c.Cmd[0] != "serve" {
+			t.Errorf("%+v", c)
+		}
+		container := buildah("from", "espalier")
+		defer buildah("rm", container)
+		serveFromRoot(t, buildah("mount", container), c.Env)
+	})
+}
+
+// serveFromRoot starts the server on a read-only root as the user of the image, and runs a workflow.
+func serveFromRoot(t *testing.T, root string, env []string) {
+	t.Helper()
 	for _, dir := range []string{"project", "state", "tmp", "proc", "dev"} {
-		if err := os.Mkdir(filepath.Join(root, dir), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	project, state := t.TempDir(), t.TempDir()
 	put(t, filepath.Join(project, "tight.md"), strings.Replace(tightFlow, "max_steps: 1", "max_steps: 5", 1))
-	env := regexp.MustCompile(`(?m)^ENV (.*)$`).FindSubmatch(recipe)
 	args := []string{
 		"--ro-bind", root, "/", "--bind", project, "/project", "--bind", state, "/state", "--tmpfs", "/tmp",
 		"--proc", "/proc", "--dev", "/dev", "--unshare-user", "--uid", "65532", "--gid", "65532", "--chdir", "/project",
 		"--die-with-parent", "--clearenv",
 	}
-	for pair := range strings.FieldsSeq(string(env[1])) {
+	for _, pair := range env {
 		name, value, _ := strings.Cut(pair, "=")
 		args = append(args, "--setenv", name, value)
 	}
 	args = append(args, "/espalier", "serve", "--addr", "127.0.0.1:0", "--json")
-	cmd := exec.Command(bwrap, args...)
+	cmd := exec.Command("bwrap", args...)
 	cmd.Stderr = t.Output()
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
