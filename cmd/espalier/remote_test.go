@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -21,6 +22,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/journal/sqlite"
 )
 
 const gatedFlow = `---
@@ -250,6 +254,14 @@ func TestCommandsAreTheSameThroughAServer(t *testing.T) {
 	r := startServer(remote)
 	named := remote.terminal(t.TempDir(), "ESPALIER_SERVER="+r.url, "ESPALIER_TOKEN="+r.token)
 
+	for _, run := range []string{"1111", "2222", "3333", "4444"} {
+		want := alone.facts(run)
+		for how, p := range map[string]*awfProject{"a running server": local, "ESPALIER_SERVER": remote} {
+			if diff := cmp.Diff(want, p.facts(run)); diff != "" {
+				t.Errorf("facts of run %s with the store (-) and with %s (+):\n%s", run, how, diff)
+			}
+		}
+	}
 	for i, line := range terminalScript {
 		for how, got := range map[string][]string{"a running server": found, "ESPALIER_SERVER": named} {
 			if line.code == 4 && strings.Contains(line.args, "--from") || strings.Contains(line.args, "--pretty") {
@@ -262,6 +274,34 @@ func TestCommandsAreTheSameThroughAServer(t *testing.T) {
 			}
 		}
 	}
+}
+
+var dueTime = regexp.MustCompile(`"due":\d+`)
+
+// facts returns the facts of a run, without times and without how a person was identified: a server knows that better.
+func (p *awfProject) facts(prefix string) (facts []string) {
+	p.t.Helper()
+	s, err := sqlite.Open(filepath.Join(p.dir, ".espalier", "espalier.db"), sqlite.Options{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer s.Close()
+	run := journal.RunID(strings.Repeat(prefix, 2) + "-1111-4111-8111-111111111111")
+	for e, err := range s.Events(p.t.Context(), run, 0) {
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		raw, err := json.Marshal(e.Fact)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		text := strings.ReplaceAll(withoutTimes(string(raw)), `,"method":"project-token"`, "")
+		facts = append(facts, fmt.Sprintf("%T %s", e.Fact, dueTime.ReplaceAllString(text, `"due":TIME`)))
+	}
+	if len(facts) == 0 {
+		p.t.Fatalf("run %s has no facts", prefix)
+	}
+	return facts
 }
 
 func sortedLines(text string) string {
