@@ -239,6 +239,15 @@ func TestSpendingLimitOfEachToken(t *testing.T) {
 	model := newHeldModel(t)
 	model.end()
 	dir := heldProject(t, model, "spending: {programs: {each: token, dollars_per_day: 0.08}}\n")
+	path := filepath.Join(dir, "gated.md")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := strings.Replace(string(text), "version: 1.0.0\n", "version: 1.0.0\ntriggers: {event: asked}\n", 1)
+	if err := os.WriteFile(path, []byte(asked), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	p := serve(t, dir)
 	ana, err := p.auth.Users().Add("ana", false, []identity.Role{identity.Operator}, 0)
 	if err != nil {
@@ -258,6 +267,15 @@ func TestSpendingLimitOfEachToken(t *testing.T) {
 	start(ana, api.Waiting)
 	start(ana, api.Sleeping)
 	start(other, api.Waiting)
+	// An event starts a run in the name of the token that sends it.
+	var sent struct{ Started []string }
+	p.call("POST", "/api/v1/events", map[string]any{
+		"specversion": "1.0", "id": "1", "source": "/test", "type": "asked", "data": map[string]any{"question": "why?"},
+	}, &sent, 202, "Authorization", "Bearer "+other, "Content-Type", "application/cloudevents+json")
+	if len(sent.Started) != 1 {
+		t.Fatalf("%+v", sent)
+	}
+	p.until(sent.Started[0], api.Sleeping)
 	start(p.token, api.Waiting) // the owner of the project is not limited
 	start(p.token, api.Waiting)
 	var stats projectStats
