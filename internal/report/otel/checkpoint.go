@@ -7,6 +7,9 @@ import (
 	"maps"
 	"slices"
 
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/redact"
 	"github.com/espalier-run/espalier/internal/report"
@@ -20,24 +23,11 @@ type savedTracer struct {
 
 // savedOpen is an openRun or an openStep.
 type savedOpen struct {
-	ID       SpanID       `json:"id"`
-	Events   []savedEvent `json:"events,omitempty"`
-	Attempts int          `json:"attempts,omitempty"`
-	Method   string       `json:"method,omitempty"`
-	Task     *savedTask   `json:"task,omitempty"`
-}
-
-type savedEvent struct {
-	At    journal.Millis `json:"at"`
-	Name  string         `json:"name"`
-	Attrs []savedAttr    `json:"attrs,omitempty"`
-}
-
-// savedAttr is an Attr. JSON does not tell an int64 from a float64.
-type savedAttr struct {
-	Key   string          `json:"key"`
-	Type  string          `json:"type"`
-	Value json.RawMessage `json:"value"`
+	ID       SpanID     `json:"id"`
+	Events   []byte     `json:"events,omitempty"` // a span with the events
+	Attempts int        `json:"attempts,omitempty"`
+	Method   string     `json:"method,omitempty"`
+	Task     *savedTask `json:"task,omitempty"`
 }
 
 // savedTask is an openTask. Actors are numbers of Actors; the first ones are those of who.
@@ -157,68 +147,20 @@ func encodeOpen(open *savedOpen) (json.RawMessage, error) {
 	return json.Marshal(b.Bytes())
 }
 
-func restoreOpen(raw []byte) (saved savedOpen, events []Event, err error) {
-	text, err := decode[[]byte](raw)
-	if err == nil {
-		err = json.Unmarshal(text, &saved)
+func restoreOpen(raw []byte) (saved savedOpen, events []*tracepb.Span_Event, err error) {
+	var encoded []byte
+	var span tracepb.Span
+	if err = json.Unmarshal(raw, &encoded); err == nil {
+		err = json.Unmarshal(encoded, &saved)
 	}
 	if err == nil {
-		events, err = restoreEvents(saved.Events)
+		err = proto.Unmarshal(saved.Events, &span)
 	}
-	return saved, events, err
+	return saved, span.Events, err
 }
 
-func saveEvents(events []Event) ([]savedEvent, error) {
-	var out []savedEvent
-	for _, e := range events {
-		saved := savedEvent{At: e.At, Name: e.Name}
-		for _, a := range e.Attrs {
-			raw, err := json.Marshal(a.Value)
-			if err != nil {
-				return nil, err
-			}
-			saved.Attrs = append(saved.Attrs, savedAttr{a.Key, fmt.Sprintf("%T", a.Value), raw})
-		}
-		out = append(out, saved)
-	}
-	return out, nil
-}
-
-func restoreEvents(saved []savedEvent) (out []Event, err error) {
-	for _, s := range saved {
-		e := Event{At: s.At, Name: s.Name}
-		for _, a := range s.Attrs {
-			value, err := a.value()
-			if err != nil {
-				return nil, err
-			}
-			e.Attrs = append(e.Attrs, Attr{a.Key, value})
-		}
-		out = append(out, e)
-	}
-	return out, nil
-}
-
-// value returns the value of an attribute with its type.
-func (a *savedAttr) value() (any, error) {
-	switch a.Type {
-	case "string":
-		return decode[string](a.Value)
-	case "int64":
-		return decode[int64](a.Value)
-	case "float64":
-		return decode[float64](a.Value)
-	case "bool":
-		return decode[bool](a.Value)
-	case "[]string":
-		return decode[[]string](a.Value)
-	}
-	return nil, fmt.Errorf("an attribute has type %q", a.Type)
-}
-
-func decode[T any](raw []byte) (v T, err error) {
-	err = json.Unmarshal(raw, &v)
-	return v, err
+func saveEvents(events []*tracepb.Span_Event) ([]byte, error) {
+	return proto.Marshal(&tracepb.Span{Events: events})
 }
 
 // save returns nil for no task.

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/redact"
 )
@@ -69,7 +71,7 @@ func replyMessage(r *journal.Reply) message {
 }
 
 // conversation returns the attributes of a model call: what is new of the prompt, and the reply.
-func (t *Tracer) conversation(who *actor, r *journal.Reply, rules *redact.Rules) []Attr {
+func (t *Tracer) conversation(who *actor, r *journal.Reply, rules *redact.Rules) []*commonpb.KeyValue {
 	out := []any{}
 	if who.system != "" {
 		out = append(out, systemInstructions, encoded([]part{{Type: "text", Content: t.text(who.system, rules)}}))

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/redact"
 	"github.com/espalier-run/espalier/internal/report"
@@ -40,7 +43,7 @@ type Tracer struct {
 
 // Yield collects the spans and points of events.
 type Yield struct {
-	Spans  []Span
+	Spans  []*tracepb.Span
 	Points []Point
 }
 
@@ -48,18 +51,18 @@ type Yield struct {
 type Point struct {
 	metric name
 	value  float64
-	attrs  []Attr
+	attrs  []*commonpb.KeyValue
 }
 
 type openRun struct {
 	id     SpanID
-	events []Event
+	events []*tracepb.Span_Event
 	rules  *redact.Rules
 }
 
 type openStep struct {
 	id       SpanID
-	events   []Event
+	events   []*tracepb.Span_Event
 	attempts int
 	method   string    // by which a gate was decided
 	task     *openTask // nil unless one is running
@@ -139,7 +142,9 @@ func (t *Tracer) event(ev *report.Event) error {
 		handle(t, ev, open)
 	}
 	if what := happenings[ev.Type]; what.attrs != nil && open != nil {
-		open.events = append(open.events, Event{At: ev.At, Name: what.name, Attrs: what.attrs(t, ev)})
+		open.events = append(open.events, &tracepb.Span_Event{
+			TimeUnixNano: nanos(ev.At), Name: what.name, Attributes: what.attrs(t, ev),
+		})
 	}
 	return nil
 }
@@ -162,29 +167,29 @@ var handlers = map[report.EventType]func(t *Tracer, ev *report.Event, open *open
 // happenings are the events within spans.
 var happenings = map[report.EventType]struct {
 	name  string
-	attrs func(t *Tracer, ev *report.Event) []Attr
+	attrs func(t *Tracer, ev *report.Event) []*commonpb.KeyValue
 }{
-	report.TaskLost: {"espalier.lost", func(t *Tracer, ev *report.Event) []Attr {
+	report.TaskLost: {"espalier.lost", func(t *Tracer, ev *report.Event) []*commonpb.KeyValue {
 		return t.attrs(attempt, int64(ev.Work.Attempt+1))
 	}},
-	report.StepRetrying: {"espalier.retry", func(t *Tracer, ev *report.Event) []Attr {
+	report.StepRetrying: {"espalier.retry", func(t *Tracer, ev *report.Event) []*commonpb.KeyValue {
 		delay := float64(ev.Fact.(journal.RetrySet).Due-ev.At) / 1000
 		return t.attrs(attempt, int64(ev.Work.Attempt)+1, retryDelay, delay, errorType, string(ev.Class))
 	}},
-	report.GateOpened: {"espalier.gate_opened", func(t *Tracer, ev *report.Event) []Attr {
+	report.GateOpened: {"espalier.gate_opened", func(t *Tracer, ev *report.Event) []*commonpb.KeyValue {
 		return t.attrs(gateKind, ev.Step.Gate.Kind)
 	}},
-	report.GateApproved: {"espalier.gate_approved", func(t *Tracer, ev *report.Event) []Attr {
+	report.GateApproved: {"espalier.gate_approved", func(t *Tracer, ev *report.Event) []*commonpb.KeyValue {
 		return t.attrs(gateMethod, ev.Fact.(journal.GateApproved).Method)
 	}},
-	report.GateEscalated: {"espalier.gate_escalated", func(*Tracer, *report.Event) []Attr { return nil }},
-	report.GateDecided: {"espalier.gate_decided", func(t *Tracer, ev *report.Event) []Attr {
+	report.GateEscalated: {"espalier.gate_escalated", func(*Tracer, *report.Event) []*commonpb.KeyValue { return nil }},
+	report.GateDecided: {"espalier.gate_decided", func(t *Tracer, ev *report.Event) []*commonpb.KeyValue {
 		return t.attrs(outcome, cmp.Or(ev.Reason, string(ev.Outcome)), gateMethod, ev.Fact.(journal.GateDecided).Method)
 	}},
-	report.BudgetWaiting: {"espalier.budget_wait", func(t *Tracer, ev *report.Event) []Attr {
+	report.BudgetWaiting: {"espalier.budget_wait", func(t *Tracer, ev *report.Event) []*commonpb.KeyValue {
 		return t.attrs(budgetName, ev.Fact.(journal.BudgetWait).Budget)
 	}},
-	report.BudgetRefused: {"espalier.budget_refused", func(t *Tracer, ev *report.Event) []Attr {
+	report.BudgetRefused: {"espalier.budget_refused", func(t *Tracer, ev *report.Event) []*commonpb.KeyValue {
 		return t.attrs(budgetName, ev.Fact.(journal.BudgetRefused).Budget)
 	}},
 }
@@ -204,7 +209,9 @@ func (t *Tracer) runStarted(ev *report.Event, _ *openStep) {
 
 func (t *Tracer) runClaimed(ev *report.Event, _ *openStep) {
 	if open, ok := ev.Run.Data.(*openRun); ok && ev.Fact.(journal.Claimed).Owner != "" {
-		open.events = append(open.events, Event{At: ev.At, Name: "espalier.taken_over"})
+		open.events = append(open.events, &tracepb.Span_Event{
+			TimeUnixNano: nanos(ev.At), Name: "espalier.taken_over",
+		})
 	}
 }
 
@@ -215,24 +222,22 @@ func (t *Tracer) runFinished(ev *report.Event, _ *openStep) {
 		return
 	}
 	code, _ := ev.ReasonCode()
-	span := Span{
-		Trace: t.trace, ID: open.id, Name: invokeWorkflow + " " + run.Name, Kind: Internal,
-		Start: run.Started, End: ev.At, Events: open.events,
-		Attrs: t.and(t.attrs(
-			operation, invokeWorkflow, genAIWorkflow, run.Name, workflowName, run.Name, workflowVersion, version(run),
-			runID, string(run.ID), parentRun, string(run.Parent), outcome, ev.Outcome, reasonCode, code,
-		), append(t.usage(run.Used), remaining(ev.Budget)...)...),
-	}
+	span := t.span(open.id, invokeWorkflow+" "+run.Name, run.Started, ev.At, t.and(t.attrs(
+		operation, invokeWorkflow, genAIWorkflow, run.Name, workflowName, run.Name, workflowVersion, version(run),
+		runID, string(run.ID), parentRun, string(run.Parent), outcome, ev.Outcome, reasonCode, code,
+	), append(t.usage(run.Used), remaining(ev.Budget)...)...))
+	span.Events = open.events
 	duration := t.attrs(genAIWorkflow, run.Name)
 	if run.Caller != nil {
-		span.Parent = t.parentOf(run.Caller, true)
+		parent := t.parentOf(run.Caller, true)
+		span.ParentSpanId = parent[:]
 	} else {
-		span.Attrs = t.and(span.Attrs, format, run.Format)
+		span.Attributes = t.and(span.Attributes, format, run.Format)
 		span.Links = t.links(run)
 		t.measure(runCount, 1, t.attrs(workflowName, run.Name, outcome, ev.Outcome))
 	}
 	if ev.Outcome == journal.OutcomeFailed {
-		t.fail(&span, code, ev.Problem, open.rules)
+		t.fail(span, code, ev.Problem, open.rules)
 		duration = t.and(duration, errorType, code)
 	}
 	t.emit(span)
@@ -240,19 +245,21 @@ func (t *Tracer) runFinished(ev *report.Event, _ *openStep) {
 }
 
 // links returns the links to the origin of a run.
-func (t *Tracer) links(run *report.Run) []Link {
-	var out []Link
+func (t *Tracer) links(run *report.Run) (out []*tracepb.Span_Link) {
+	add := func(trace TraceID, span SpanID) {
+		out = append(out, &tracepb.Span_Link{TraceId: trace[:], SpanId: span[:]})
+	}
 	if t.origin != nil {
-		out = append(out, *t.origin)
+		add(t.origin.Trace, t.origin.Span)
 	}
 	if from := run.From; from != nil {
-		out = append(out, Link{Trace: TraceOf(from.Run), Span: SpanOf(from.Run, from.Run)})
+		add(TraceOf(from.Run), SpanOf(from.Run, from.Run))
 	}
 	return out
 }
 
 // stepSpan returns the span of a step without its end.
-func (t *Tracer) stepSpan(ev *report.Event, id SpanID) Span {
+func (t *Tracer) stepSpan(ev *report.Event, id SpanID) *tracepb.Span {
 	s := ev.Step
 	agent := agentOf(s)
 	attrs := t.attrs(
@@ -263,10 +270,7 @@ func (t *Tracer) stepSpan(ev *report.Event, id SpanID) Span {
 	if s.Loop {
 		attrs = t.and(attrs, iteration, int64(s.Index))
 	}
-	return Span{
-		Trace: t.trace, ID: id, Parent: t.parentOf(s, false), Name: "step " + s.Path, Kind: Internal,
-		Start: s.Started, End: ev.At, Attrs: attrs,
-	}
+	return t.child(t.parentOf(s, false), id, "step "+s.Path, s.Started, ev.At, attrs)
 }
 
 // typeOf returns the type of a step as its author wrote it, or its kind.
@@ -298,7 +302,7 @@ func (t *Tracer) stepStarted(ev *report.Event, _ *openStep) {
 
 func (t *Tracer) stepSkipped(ev *report.Event, _ *openStep) {
 	span := t.stepSpan(ev, t.id("step", ev.Seq))
-	span.Attrs = t.and(span.Attrs, reasonCode, report.ReasonCondition, outcome, ev.Outcome)
+	span.Attributes = t.and(span.Attributes, reasonCode, report.ReasonCondition, outcome, ev.Outcome)
 	t.emit(span)
 }
 
@@ -311,17 +315,17 @@ func (t *Tracer) stepFinished(ev *report.Event, open *openStep) {
 	code, _ := ev.ReasonCode()
 	span := t.stepSpan(ev, open.id)
 	span.Events = open.events
-	span.Attrs = t.and(span.Attrs, outcome, ev.Outcome, reasonCode, code)
-	span.Attrs = t.and(span.Attrs, append(t.usage(step.Used), remaining(ev.Budget)...)...)
+	span.Attributes = t.and(span.Attributes, outcome, ev.Outcome, reasonCode, code)
+	span.Attributes = t.and(span.Attributes, append(t.usage(step.Used), remaining(ev.Budget)...)...)
 	if open.attempts > 1 {
-		span.Attrs = t.and(span.Attrs, attempts, int64(open.attempts))
+		span.Attributes = t.and(span.Attributes, attempts, int64(open.attempts))
 	}
 	if g := step.Gate; g != nil && (g.Kind == journal.GatePerson || g.Kind == journal.GateEvent) {
-		span.Attrs = t.and(span.Attrs, gateKind, g.Kind, gateMethod, open.method)
+		span.Attributes = t.and(span.Attributes, gateKind, g.Kind, gateMethod, open.method)
 	}
 	measured := t.attrs(workflowName, step.Run.Name, stepID, step.Path, stepType, typeOf(step), outcome, ev.Outcome)
 	if ev.Outcome == journal.OutcomeFailed {
-		t.fail(&span, cmp.Or(string(ev.Class), code), ev.Problem, t.rules(ev.Run))
+		t.fail(span, cmp.Or(string(ev.Class), code), ev.Problem, t.rules(ev.Run))
 		measured = t.and(measured, errorType, cmp.Or(string(ev.Class), code))
 	}
 	t.emit(span)
@@ -455,20 +459,16 @@ func (t *Tracer) agentEnded(task *openTask, who *actor, at journal.Millis, resul
 	if label == "" {
 		label = task.step.Name
 	}
-	span := Span{
-		Trace: t.trace, ID: who.id, Parent: who.parent, Name: invokeAgent + " " + label, Kind: Internal,
-		Start: who.at, End: at,
-		Attrs: t.and(t.attrs(
-			operation, invokeAgent, genAIAgent, label, agentID, who.name, agentRole, who.role, requestModel,
-			bare(who.model),
-			workflowName, task.step.Run.Name, runID, string(task.step.Run.ID), stepID, task.step.Path,
-			attempt, int64(task.work.Attempt+1), outcome, result,
-			inputTokens, who.used.InputTokens, outputTokens, who.used.OutputTokens,
-		), t.usage(who.used)...),
-	}
+	span := t.child(who.parent, who.id, invokeAgent+" "+label, who.at, at, t.and(t.attrs(
+		operation, invokeAgent, genAIAgent, label, agentID, who.name, agentRole, who.role,
+		requestModel, bare(who.model),
+		workflowName, task.step.Run.Name, runID, string(task.step.Run.ID), stepID, task.step.Path,
+		attempt, int64(task.work.Attempt+1), outcome, result,
+		inputTokens, who.used.InputTokens, outputTokens, who.used.OutputTokens,
+	), t.usage(who.used)...))
 	measured := t.attrs(genAIAgent, label)
 	if result == journal.OutcomeFailed {
-		t.fail(&span, cmp.Or(string(class), report.ReasonFailed), text, t.rules(task.step.Run))
+		t.fail(span, cmp.Or(string(class), report.ReasonFailed), text, t.rules(task.step.Run))
 		measured = t.and(measured, errorType, cmp.Or(string(class), report.ReasonFailed))
 	}
 	t.emit(span)
@@ -572,42 +572,38 @@ func (t *Tracer) called(task *openTask, n int, h hold, at journal.Millis, c call
 	}
 	begun := min(h.at, at)
 	model := t.attrs(operation, chat, provider, by, requestModel, asked, responseModel, answered)
-	span := Span{
-		Trace: t.trace, ID: t.id("chat", h.seq), Parent: who.id, Name: strings.TrimSpace(chat + " " + asked),
-		Kind:  Client,
-		Start: begun, End: at,
-		Attrs: t.and(t.attrs(
-			operation, chat, provider, by, requestModel, asked, responseModel, answered, offline, offlineBy,
-			agentID, who.name, genAIAgent, who.name,
-			workflowName, step.Run.Name, runID, string(step.Run.ID), stepID, step.Path,
-		), t.usage(c.used)...),
-	}
+	span := t.child(who.id, t.id("chat", h.seq), strings.TrimSpace(chat+" "+asked), begun, at, t.and(t.attrs(
+		operation, chat, provider, by, requestModel, asked, responseModel, answered, offline, offlineBy,
+		agentID, who.name, genAIAgent, who.name,
+		workflowName, step.Run.Name, runID, string(step.Run.ID), stepID, step.Path,
+	), t.usage(c.used)...))
+	span.Kind = tracepb.Span_SPAN_KIND_CLIENT
 	if c.reply != nil {
-		span.Attrs = t.and(span.Attrs, inputTokens, c.used.InputTokens, outputTokens, c.used.OutputTokens)
+		span.Attributes = t.and(span.Attributes, inputTokens, c.used.InputTokens, outputTokens, c.used.OutputTokens)
 		if u := c.reply.Usage; u.CacheRead > 0 || u.CacheWrite > 0 {
-			span.Attrs = t.and(span.Attrs, cacheReadTokens, u.CacheRead, cacheWriteTokens, u.CacheWrite)
+			span.Attributes = t.and(span.Attributes, cacheReadTokens, u.CacheRead, cacheWriteTokens, u.CacheWrite)
 		}
-		span.Attrs = t.and(span.Attrs, responseID, c.reply.ID)
+		span.Attributes = t.and(span.Attributes, responseID, c.reply.ID)
 		if a := c.reply.Asked; a != nil {
-			span.Attrs = t.and(span.Attrs, serverAddress, a.Server, outputType,
+			span.Attributes = t.and(span.Attributes, serverAddress, a.Server, outputType,
 				map[bool]string{true: "json", false: "text"}[a.JSON])
 			if a.MaxTokens > 0 {
-				span.Attrs = t.and(span.Attrs, requestMaxTokens, a.MaxTokens)
+				span.Attributes = t.and(span.Attributes, requestMaxTokens, a.MaxTokens)
 			}
 			if a.Temperature != nil {
-				span.Attrs = t.and(span.Attrs, requestTemperature, *a.Temperature)
+				span.Attributes = t.and(span.Attributes, requestTemperature, *a.Temperature)
 			}
 		}
 		if finish := cmp.Or(finishes[c.reply.Stop], c.reply.Stop); finish != "" {
-			span.Attrs = t.and(span.Attrs, finishReasons, []string{finish})
+			span.Attributes = t.and(span.Attributes, finishReasons, []string{finish})
 		}
 	}
 	if t.o.Content {
-		span.Attrs = append(span.Attrs, t.conversation(who, c.reply, t.rules(step.Run))...)
+		span.Attributes = append(span.Attributes, t.conversation(who, c.reply, t.rules(step.Run))...)
 	}
 	measured := model
 	if c.failed {
-		t.fail(&span, cmp.Or(string(c.class), report.ReasonFailed), c.text, t.rules(step.Run))
+		t.fail(span, cmp.Or(string(c.class), report.ReasonFailed), c.text, t.rules(step.Run))
 		measured = t.and(slices.Clone(model), errorType, cmp.Or(string(c.class), report.ReasonFailed))
 	}
 	t.emit(span)
@@ -672,29 +668,25 @@ func (t *Tracer) toolEnded(task *openTask, open openTool, at journal.Millis, use
 	if !open.who.hasSpan {
 		parent = open.who.parent
 	}
-	span := Span{
-		Trace: t.trace, ID: open.id, Parent: parent, Name: strings.TrimSpace(executeTool + " " + use.Name),
-		Kind: Internal, Start: open.at, End: at,
-		Attrs: t.attrs(
-			operation, executeTool, toolName, use.Name, toolType, "function", toolCallID, use.CallID, offline,
-			use.Offline,
-			agentID, open.who.name,
-			workflowName, step.Run.Name, runID, string(step.Run.ID), stepID, step.Path,
-		),
-	}
+	span := t.child(parent, open.id, strings.TrimSpace(executeTool+" "+use.Name), open.at, at, t.attrs(
+		operation, executeTool, toolName, use.Name, toolType, "function", toolCallID, use.CallID, offline, use.Offline,
+		agentID, open.who.name,
+		workflowName, step.Run.Name, runID, string(step.Run.ID), stepID, step.Path,
+	))
 	if use.Fidelity == journal.ByAgent {
-		span.Attrs = t.and(span.Attrs, reportedBy, use.Fidelity)
+		span.Attributes = t.and(span.Attributes, reportedBy, use.Fidelity)
 	}
 	if t.o.Content {
 		rules := t.rules(step.Run)
-		span.Attrs = t.and(span.Attrs, toolArguments, t.json(use.Input, rules), toolResult, t.json(use.Output, rules))
+		span.Attributes = t.and(span.Attributes,
+			toolArguments, t.json(use.Input, rules), toolResult, t.json(use.Output, rules))
 	}
 	measured := t.attrs(toolName, use.Name)
 	if class == classDenied || class == classMissing {
 		measured = t.attrs(toolName, otherTool)
 	}
 	if class != "" {
-		t.fail(&span, string(class), text, t.rules(step.Run))
+		t.fail(span, string(class), text, t.rules(step.Run))
 		measured = t.and(measured, errorType, class)
 	}
 	t.emit(span)
@@ -746,18 +738,35 @@ func (t *Tracer) id(what string, seq journal.Seq) SpanID {
 	return spanID(t.root, fmt.Sprintf("%s:%d", what, seq))
 }
 
-func (t *Tracer) emit(s Span) { t.out.Spans = append(t.out.Spans, s) }
+// span returns a span without a parent.
+func (t *Tracer) span(id SpanID, name string, start, end journal.Millis, attrs []*commonpb.KeyValue) *tracepb.Span {
+	return &tracepb.Span{
+		TraceId: t.trace[:], SpanId: id[:], Name: valid(name), Kind: tracepb.Span_SPAN_KIND_INTERNAL,
+		StartTimeUnixNano: nanos(start), EndTimeUnixNano: nanos(end), Attributes: attrs,
+	}
+}
 
-func (t *Tracer) measure(metric name, value float64, attrs []Attr) {
+// child returns a span with a parent.
+func (t *Tracer) child(parent, id SpanID, name string, start, end journal.Millis,
+	attrs []*commonpb.KeyValue,
+) *tracepb.Span {
+	s := t.span(id, name, start, end, attrs)
+	s.ParentSpanId = parent[:]
+	return s
+}
+
+func (t *Tracer) emit(s *tracepb.Span) { t.out.Spans = append(t.out.Spans, s) }
+
+func (t *Tracer) measure(metric name, value float64, attrs []*commonpb.KeyValue) {
 	if t.o.Names.of(metric) != "" {
 		t.out.Points = append(t.out.Points, Point{metric, value, attrs})
 	}
 }
 
 // attrs returns attributes from names and values in turn, without empty values.
-func (t *Tracer) attrs(pairs ...any) []Attr { return t.and(nil, pairs...) }
+func (t *Tracer) attrs(pairs ...any) []*commonpb.KeyValue { return t.and(nil, pairs...) }
 
-func (t *Tracer) and(attrs []Attr, pairs ...any) []Attr {
+func (t *Tracer) and(attrs []*commonpb.KeyValue, pairs ...any) []*commonpb.KeyValue {
 	for i := 0; i < len(pairs); i += 2 {
 		key := t.o.Names.of(pairs[i].(name))
 		value := pairs[i+1]
@@ -767,7 +776,7 @@ func (t *Tracer) and(attrs []Attr, pairs ...any) []Attr {
 		if key == "" || value == "" {
 			continue
 		}
-		attrs = append(attrs, Attr{key, value})
+		attrs = append(attrs, attr(key, value))
 	}
 	return attrs
 }
@@ -800,11 +809,11 @@ func remaining(b *report.Budget) []any {
 }
 
 // fail marks a span as failed. Error texts may contain anything, and are content.
-func (t *Tracer) fail(s *Span, class, text string, rules *redact.Rules) {
-	s.Failed, s.Message = true, class
-	s.Attrs = t.and(s.Attrs, errorType, class)
+func (t *Tracer) fail(s *tracepb.Span, class, text string, rules *redact.Rules) {
+	s.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: class}
+	s.Attributes = t.and(s.Attributes, errorType, class)
 	if t.o.Content && text != "" {
-		s.Message = t.text(text, rules)
+		s.Status.Message = t.text(text, rules)
 	}
 }
 
