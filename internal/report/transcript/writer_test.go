@@ -813,43 +813,6 @@ func TestUnknownProgram(t *testing.T) {
 	}
 }
 
-func TestSubscribersGetWhatIsOnDisk(t *testing.T) {
-	r := reporttest.Recorded(t, "child")
-	dir := t.TempDir()
-	s := &reporttest.Shelf{Pinned: r.Program}
-	w := writer(dir, s)
-	all, one := w.FanOut().Subscribe(""), w.FanOut().Subscribe(reporttest.Run)
-	for _, a := range r.Appends {
-		s.Appends = append(s.Appends, a)
-		if err := w.Record(t.Context(), a); err != nil {
-			t.Fatal(err)
-		}
-		for len(one.C) > 0 {
-			e := <-one.C
-			line := fmt.Sprintf(`{"seq":%d,"run_id":%q,`, e.Seq, reporttest.Run)
-			if text := reporttest.Files(t, dir, ".jsonl")[string(reporttest.Run)+".jsonl"]; !strings.Contains(text,
-				line) {
-				t.Fatalf("event %d was told before it was written", e.Seq)
-			}
-		}
-	}
-	lines := 0
-	for _, text := range reporttest.Files(t, dir, ".jsonl") {
-		lines += strings.Count(text, "\n")
-	}
-	if len(all.C) != lines {
-		t.Errorf("%d events for %d lines", len(all.C), lines)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	all.Close()
-	all.Close()
-}
-
 // A value can be split over the chunks of a streamed reply, and no rule matches a part of it. The transcript of a
 // workflow that redacts has no chunks; the reply follows as a whole.
 //
