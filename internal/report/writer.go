@@ -932,17 +932,3 @@ func (d *derived) End(run *Run, b []byte, _ bool) {
 		d.err = d.line(run, b)
 	}
 }
-
-// Rebuild returns the records of a root run and of its children as the journal
-// has them, whatever is on disk.
-func (w *Writer) Rebuild(ctx context.Context, run journal.RunID) (map[journal.RunID][]byte, error) {
-	all := map[journal.RunID][]byte{}
-	err := w.Derive(ctx, run, func(run *Run, line []byte) error {
-		all[run.ID] = append(all[run.ID], line...)
-		return nil
-	}, nil)
-	if err != nil {
-		return nil, err
-	}
-	return all, nil
-}

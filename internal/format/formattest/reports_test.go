@@ -32,7 +32,7 @@ func (h *happened) reported(t *testing.T) {
 		Log: quiet,
 	})
 	defer transcripts.Close()
-	made, err := transcripts.Rebuild(t.Context(), theRun)
+	made, err := reporttest.Rebuild(t.Context(), transcripts, theRun)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func (h *happened) reported(t *testing.T) {
 
 	audits := audit.New(audit.Options{Dir: t.TempDir(), Source: shelf, Program: shelf.Program, Log: quiet})
 	defer audits.Close()
-	if logs, err := audits.Rebuild(t.Context(), theRun); err != nil || len(logs) != len(made) {
+	if logs, err := reporttest.Rebuild(t.Context(), audits, theRun); err != nil || len(logs) != len(made) {
 		t.Errorf("there are %d transcripts and %d audit logs: %v", len(made), len(logs), err)
 	}
 	h.traced(t, over)
@@ -63,7 +63,7 @@ func (h *happened) documented(t *testing.T) {
 		Dir: t.TempDir(), Source: shelf, Program: shelf.Program, Log: slog.New(slog.DiscardHandler),
 	})
 	defer transcripts.Close()
-	files, err := transcripts.Rebuild(t.Context(), theRun)
+	files, err := reporttest.Rebuild(t.Context(), transcripts, theRun)
 	if err != nil {
 		t.Fatal(err)
 	}

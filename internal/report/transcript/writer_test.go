@@ -551,7 +551,7 @@ func TestDeletedFileDuringLongAppend(t *testing.T) {
 	if err := w.Record(t.Context(), s.Appends[1]); err != nil {
 		t.Fatal(err)
 	}
-	want, err := w.Rebuild(t.Context(), "long")
+	want, err := reporttest.Rebuild(t.Context(), w, "long")
 	if err != nil {
 		t.Fatal(err)
 	}
