@@ -40,12 +40,9 @@ const maxWork = 50_000_000
 // tooLarge returns a diagnostic for a program whose checks would take longer than a second or two; nil for all others.
 func tooLarge(p *ir.Program) *diag.Diagnostic {
 	steps, uses := 0, 0
-	for b := range p.Blocks {
-		for i := range p.Blocks[b].Steps {
-			s := &p.Blocks[b].Steps[i]
-			steps++
-			uses += 1 + len(s.Reads) + len(s.Writes)
-		}
+	for s := range p.Steps() {
+		steps++
+		uses += 1 + len(s.Reads) + len(s.Writes)
 	}
 	if steps*uses <= maxWork {
 		return nil

@@ -21,7 +21,6 @@ import (
 	"github.com/espalier-run/espalier/internal/client"
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/diag"
-	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/report"
@@ -681,31 +680,15 @@ func (a *invocation) printTranscript(run *app.Run, follow, pretty bool) error {
 	if err != nil {
 		return err
 	}
-	titles := map[string]string{}
-	addTitles(program, titles)
 	root := cmp.Or(run.Root, run.ID)
 	more := &remarks{
 		journal: j, root: root, run: run.ID, style: console.Style{Colour: a.colorOut}, live: follow,
 		progress: console.NewProgress(root, j.Outline),
 	}
 	err = transcript.Pretty(a.painted(), transcript.Read(in), transcript.PrettyOptions{
-		Colour: a.colorOut, Remarks: more.until, Titles: titles,
+		Colour: a.colorOut, Remarks: more.until, Titles: program.Labels(),
 	})
 	return errors.Join(err, more.err)
-}
-
-// addTitles collects the labels of steps.
-func addTitles(p *ir.Program, out map[string]string) {
-	for b := range p.Blocks {
-		for i := range p.Blocks[b].Steps {
-			if s := &p.Blocks[b].Steps[i]; s.Label != "" {
-				out[s.ID] = s.Label
-			}
-		}
-	}
-	for i := range p.Children {
-		addTitles(&p.Children[i], out)
-	}
 }
 
 // remarks are what the journal knows of a run and a transcript has no event for: claims, interruptions, retries,

@@ -320,7 +320,3 @@ func (c *Client) VerifyAudit(ctx context.Context, r *app.Run) ([]app.AuditReport
 	err := c.call(ctx, http.MethodGet, runPath(r.ID, "/audit/verify"), nil, &out)
 	return out.Logs, err
 }
-
-// Redact returns a text as it is: the server knows the secrets, and has replaced
-// them.
-func (c *Client) Redact(text string) string { return text }

@@ -135,26 +135,23 @@ func (b *builder) schemaOf(w *ir.Write) (map[string]any, string) {
 
 // passedOn returns what a workflow declares about a variable that a later step passes to it (F39).
 func (b *builder) passedOn(path string) (map[string]any, string) {
-	for i := range b.p.Blocks {
-		for j := range b.p.Blocks[i].Steps {
-			s := &b.p.Blocks[i].Steps[j]
-			call, ok := s.Action.(ir.Call)
-			reads := slices.ContainsFunc(s.Reads, func(r ir.Ref) bool { return r.Path == path })
-			if !ok || !call.PassReads || !reads || call.Child < 0 || call.Child >= len(b.p.Children) {
-				continue
-			}
-			child := &b.p.Children[call.Child]
-			if child.Input == nil || !b.links().reaches(b.s, s) {
-				continue
-			}
-			schema := decode(child.Input.Schema)
-			doc := inside(schema, []string{path[strings.LastIndexByte(path, '.')+1:]})
-			if doc == nil && len(s.Reads) == 1 {
-				doc = inside(schema, nil)
-			}
-			if doc != nil && says(doc) {
-				return doc, fmt.Sprintf("the input of workflow %q", child.Name)
-			}
+	for s := range b.p.Steps() {
+		call, ok := s.Action.(ir.Call)
+		reads := slices.ContainsFunc(s.Reads, func(r ir.Ref) bool { return r.Path == path })
+		if !ok || !call.PassReads || !reads || call.Child < 0 || call.Child >= len(b.p.Children) {
+			continue
+		}
+		child := &b.p.Children[call.Child]
+		if child.Input == nil || !b.links().reaches(b.s, s) {
+			continue
+		}
+		schema := decode(child.Input.Schema)
+		doc := inside(schema, []string{path[strings.LastIndexByte(path, '.')+1:]})
+		if doc == nil && len(s.Reads) == 1 {
+			doc = inside(schema, nil)
+		}
+		if doc != nil && says(doc) {
+			return doc, fmt.Sprintf("the input of workflow %q", child.Name)
 		}
 	}
 	return nil, ""
@@ -185,19 +182,16 @@ func (b *builder) shared(doc map[string]any) {
 // elsewhere reports whether another step of the same way writes a key of the output.
 func (b *builder) elsewhere(key string) bool {
 	flow := b.links()
-	for i := range b.p.Blocks {
-		for j := range b.p.Blocks[i].Steps {
-			other := &b.p.Blocks[i].Steps[j]
-			if other == b.s || other.ID == b.s.ID {
-				continue
-			}
-			writes := slices.ContainsFunc(other.Writes, func(w ir.Write) bool {
-				_, inside := below(w.Path, wholeOutput+"."+key)
-				return w.Path == wholeOutput || inside
-			})
-			if writes && (flow.reaches(b.s, other) || flow.reaches(other, b.s)) {
-				return true
-			}
+	for other := range b.p.Steps() {
+		if other == b.s || other.ID == b.s.ID {
+			continue
+		}
+		writes := slices.ContainsFunc(other.Writes, func(w ir.Write) bool {
+			_, inside := below(w.Path, wholeOutput+"."+key)
+			return w.Path == wholeOutput || inside
+		})
+		if writes && (flow.reaches(b.s, other) || flow.reaches(other, b.s)) {
+			return true
 		}
 	}
 	return false

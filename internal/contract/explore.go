@@ -260,26 +260,23 @@ type decider struct {
 func (f *flow) deciders(of Parts) []decider {
 	var out []decider
 	all := 1
-	for b := range f.p.Blocks {
-		for i := range f.p.Blocks[b].Steps {
-			one := &f.p.Blocks[b].Steps[i]
-			probes := of(one).Probes
-			if len(probes) == 0 {
-				continue
-			}
-			values := 1
-			for _, probe := range probes {
-				values = min(values*len(probe.Values), 1<<10)
-			}
-			stride := 1
-			if all*values <= Explored {
-				stride = all
-				all *= values
-			} else {
-				stride = f.period(one, out)
-			}
-			out = append(out, decider{one, stride, values})
+	for one := range f.p.Steps() {
+		probes := of(one).Probes
+		if len(probes) == 0 {
+			continue
 		}
+		values := 1
+		for _, probe := range probes {
+			values = min(values*len(probe.Values), 1<<10)
+		}
+		stride := 1
+		if all*values <= Explored {
+			stride = all
+			all *= values
+		} else {
+			stride = f.period(one, out)
+		}
+		out = append(out, decider{one, stride, values})
 	}
 	return out
 }

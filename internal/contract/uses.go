@@ -711,11 +711,9 @@ func (t *tracer) condition(e *expr.Expr, decides effect) {
 func (t *tracer) variable(p expr.Path) string {
 	if len(p.Written) < len(p.Segments) {
 		name := "context." + p.Written[0]
-		for b := range t.p.Blocks {
-			for i := range t.p.Blocks[b].Steps {
-				if slices.ContainsFunc(t.p.Blocks[b].Steps[i].Writes, func(w ir.Write) bool { return w.Path == name }) {
-					return "context." + join(p.Written)
-				}
+		for s := range t.p.Steps() {
+			if slices.ContainsFunc(s.Writes, func(w ir.Write) bool { return w.Path == name }) {
+				return "context." + join(p.Written)
 			}
 		}
 	}
@@ -846,12 +844,10 @@ func ordered(node map[string]any) string {
 
 // writes reports whether a step writes a variable, or one that it is a part of.
 func (t *tracer) writes(name string) bool {
-	for b := range t.p.Blocks {
-		for i := range t.p.Blocks[b].Steps {
-			for _, w := range t.p.Blocks[b].Steps[i].Writes {
-				if _, ok := below(name, w.Path); ok {
-					return true
-				}
+	for s := range t.p.Steps() {
+		for _, w := range s.Writes {
+			if _, ok := below(name, w.Path); ok {
+				return true
 			}
 		}
 	}

@@ -129,11 +129,6 @@ func (r Report) List() List {
 	return out
 }
 
-// WriteJSON writes the report of a list as indented JSON.
-func WriteJSON(w io.Writer, files source.Set, l List) error {
-	return writeIndented(w, NewReport(files, l))
-}
-
 func writeIndented(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)

@@ -34,7 +34,7 @@ func sample() (source.Set, diag.List) {
 	}
 }
 
-func TestWriteJSON(t *testing.T) {
+func TestReportAsJSON(t *testing.T) {
 	const want = `{
   "diagnostics": [
     {
@@ -119,19 +119,21 @@ func TestWriteJSON(t *testing.T) {
 }
 `
 	files, list := sample()
-	var b strings.Builder
-	if err := diag.WriteJSON(&b, files, list); err != nil {
-		t.Fatal(err)
+	report := func(files source.Set, list diag.List) string {
+		var b strings.Builder
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		if err := e.Encode(diag.NewReport(files, list)); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
 	}
-	if diff := cmp.Diff(want, b.String()); diff != "" {
+	if diff := cmp.Diff(want, report(files, list)); diff != "" {
 		t.Errorf("(-wanted +got):\n%s", diff)
 	}
-	b.Reset()
-	if err := diag.WriteJSON(&b, nil, nil); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(b.String(), `"diagnostics": []`) {
-		t.Errorf("an empty list must be a list: %s", b.String())
+	if got := report(nil, nil); !strings.Contains(got, `"diagnostics": []`) {
+		t.Errorf("an empty list must be a list: %s", got)
 	}
 }
 

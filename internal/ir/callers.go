@@ -19,13 +19,10 @@ func (p *Program) Link() {
 			return
 		}
 	}
-	for b := range p.Blocks {
-		for i := range p.Blocks[b].Steps {
-			s := &p.Blocks[b].Steps[i]
-			if call, ok := s.Action.(Call); ok && call.Child >= 0 && call.Child < len(p.Children) {
-				child := &p.Children[call.Child]
-				child.Callers = append(child.Callers, Caller{p, s})
-			}
+	for s := range p.Steps() {
+		if call, ok := s.Action.(Call); ok && call.Child >= 0 && call.Child < len(p.Children) {
+			child := &p.Children[call.Child]
+			child.Callers = append(child.Callers, Caller{p, s})
 		}
 	}
 	for i := range p.Children {

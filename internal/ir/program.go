@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -312,6 +314,33 @@ func (p *Program) Step(b BlockID, id string) *Step {
 		}
 	}
 	return nil
+}
+
+// Steps returns the steps of all blocks, without those of children.
+func (p *Program) Steps() iter.Seq[*Step] {
+	return func(yield func(*Step) bool) {
+		for b := range p.Blocks {
+			for i := range p.Blocks[b].Steps {
+				if !yield(&p.Blocks[b].Steps[i]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Labels returns the labels of the steps that have one, children included, by the IDs of the steps.
+func (p *Program) Labels() map[string]string {
+	out := map[string]string{}
+	for s := range p.Steps() {
+		if s.Label != "" {
+			out[s.ID] = s.Label
+		}
+	}
+	for i := range p.Children {
+		maps.Copy(out, p.Children[i].Labels())
+	}
+	return out
 }
 
 // Agent returns the agent with the given ID, or nil.

@@ -10,5 +10,6 @@ package jsonfast
 //
 // The codec also reports whether a decoded copy would equal the encoded value,
 // which encoding/json cannot tell. Callers then use the value they hold instead
-// of decoding what they have just written. Without this package a run of 1,000
-// steps takes 18 % more processor time, and resuming one 24 % more.
+// of decoding what they have just written. With encoding/json instead, a run of
+// 300 commands takes 11 % longer, "espalier status" of that run 20 %, and
+// "espalier runs" with 110 such runs 40 %.

@@ -243,13 +243,11 @@ func (s *State) checkSignal(p *Program, x *Signal) error {
 	var known []string
 	text := "" // the step of an event that carries text
 	for _, u := range p.units {
-		for b := range u.ir.Blocks {
-			for i := range u.ir.Blocks[b].Steps {
-				if g, ok := u.ir.Blocks[b].Steps[i].Action.(ir.Gate); ok && g.Event != "" {
-					known = append(known, g.Event)
-					if g.Text && g.Event == x.Event {
-						text = u.ir.Blocks[b].Steps[i].ID
-					}
+		for s := range u.ir.Steps() {
+			if g, ok := s.Action.(ir.Gate); ok && g.Event != "" {
+				known = append(known, g.Event)
+				if g.Text && g.Event == x.Event {
+					text = s.ID
 				}
 			}
 		}

@@ -54,26 +54,23 @@ func Commands(p *ir.Program) []Command { return commands(p, "", coveredByName(p,
 func commands(p *ir.Program, prefix string, named bool) []Command {
 	kinds := Kinds()
 	var out []Command
-	for b := range p.Blocks {
-		for i := range p.Blocks[b].Steps {
-			s := &p.Blocks[b].Steps[i]
-			t := s.Task()
-			if t == nil || kinds[t.Kind] == nil {
-				continue
-			}
-			uses := kinds[t.Kind].Uses(t)
-			for _, one := range uses.Commands {
-				command := Command{
-					Step: prefix + s.Title(), Text: one.Text, Dir: one.Dir, Covered: coveredByName(p, named),
-					Optional: one.Optional,
-				}
-				// Hooks of the workflow run before each of its ends.
-				if !s.Implied || !slices.Contains(out, command) {
-					out = append(out, command)
-				}
-			}
-			out = append(out, shellCommands(p, s, &uses, prefix)...)
+	for s := range p.Steps() {
+		t := s.Task()
+		if t == nil || kinds[t.Kind] == nil {
+			continue
 		}
+		uses := kinds[t.Kind].Uses(t)
+		for _, one := range uses.Commands {
+			command := Command{
+				Step: prefix + s.Title(), Text: one.Text, Dir: one.Dir, Covered: coveredByName(p, named),
+				Optional: one.Optional,
+			}
+			// Hooks of the workflow run before each of its ends.
+			if !s.Implied || !slices.Contains(out, command) {
+				out = append(out, command)
+			}
+		}
+		out = append(out, shellCommands(p, s, &uses, prefix)...)
 	}
 	for i := range p.Children {
 		for _, one := range commands(&p.Children[i], prefix+p.Children[i].Name+".", named) {

@@ -35,33 +35,30 @@ func askings(p *ir.Program, prefix string, money bool) []asking {
 	kinds := Kinds()
 	money = money || p.Budget.MicroDollars != nil
 	var out []asking
-	for b := range p.Blocks {
-		for i := range p.Blocks[b].Steps {
-			s := &p.Blocks[b].Steps[i]
-			t := s.Task()
-			if t == nil || kinds[t.Kind] == nil {
-				continue
+	for s := range p.Steps() {
+		t := s.Task()
+		if t == nil || kinds[t.Kind] == nil {
+			continue
+		}
+		bound := stepkind.BoundOf(kinds[t.Kind], p, s, t)
+		if bound.Worst.ModelCalls == (stepkind.Amount{}) {
+			continue
+		}
+		limited := money || branchMoney(p)
+		names := kinds[t.Kind].Uses(t).Agents
+		if len(names) == 0 {
+			out = append(out, asking{
+				step: prefix + s.ID, model: bound.Model, money: limited,
+				who: tool.Caller{Program: p, Step: s},
+			})
+		}
+		for _, name := range names {
+			a := asking{step: prefix + s.ID, money: limited, who: tool.Caller{Program: p, Step: s}}
+			if agent := p.Agent(name.Name); agent != nil {
+				a.who.Agent = agent
+				a.model, a.options, a.late = agent.ModelName(), agent.Options, agent.Late
 			}
-			bound := stepkind.BoundOf(kinds[t.Kind], p, s, t)
-			if bound.Worst.ModelCalls == (stepkind.Amount{}) {
-				continue
-			}
-			limited := money || branchMoney(p)
-			names := kinds[t.Kind].Uses(t).Agents
-			if len(names) == 0 {
-				out = append(out, asking{
-					step: prefix + s.ID, model: bound.Model, money: limited,
-					who: tool.Caller{Program: p, Step: s},
-				})
-			}
-			for _, name := range names {
-				a := asking{step: prefix + s.ID, money: limited, who: tool.Caller{Program: p, Step: s}}
-				if agent := p.Agent(name.Name); agent != nil {
-					a.who.Agent = agent
-					a.model, a.options, a.late = agent.ModelName(), agent.Options, agent.Late
-				}
-				out = append(out, a)
-			}
+			out = append(out, a)
 		}
 	}
 	for i := range p.Children {
@@ -72,13 +69,11 @@ func askings(p *ir.Program, prefix string, money bool) []asking {
 
 // branchMoney reports whether any branch has a budget of money: all prices have to be known then.
 func branchMoney(p *ir.Program) bool {
-	for b := range p.Blocks {
-		for i := range p.Blocks[b].Steps {
-			if par, ok := p.Blocks[b].Steps[i].Action.(ir.Parallel); ok {
-				for _, branch := range par.Branches {
-					if branch.Budget.MicroDollars != nil {
-						return true
-					}
+	for s := range p.Steps() {
+		if par, ok := s.Action.(ir.Parallel); ok {
+			for _, branch := range par.Branches {
+				if branch.Budget.MicroDollars != nil {
+					return true
 				}
 			}
 		}

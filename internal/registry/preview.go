@@ -162,12 +162,10 @@ func unknown(p *ir.Program, path string) json.RawMessage {
 				fields[name] = named(name)
 			}
 		}
-		for b := range p.Blocks {
-			for i := range p.Blocks[b].Steps {
-				for _, w := range p.Blocks[b].Steps[i].Writes {
-					if name, ok := strings.CutPrefix(w.Path, "context."); ok && !strings.Contains(name, ".") {
-						fields[name] = named(name)
-					}
+		for s := range p.Steps() {
+			for _, w := range s.Writes {
+				if name, ok := strings.CutPrefix(w.Path, "context."); ok && !strings.Contains(name, ".") {
+					fields[name] = named(name)
 				}
 			}
 		}

@@ -21,12 +21,10 @@ func PreparePython(p *ir.Program) (firstUse bool) {
 }
 
 func runsPython(p *ir.Program) bool {
-	for b := range p.Blocks {
-		for i := range p.Blocks[b].Steps {
-			t := p.Blocks[b].Steps[i].Task()
-			if t != nil && t.Kind == (node.Kind{}).Name() && !stepkind.Lenient[node.Settings](t).Python {
-				return true
-			}
+	for s := range p.Steps() {
+		t := s.Task()
+		if t != nil && t.Kind == (node.Kind{}).Name() && !stepkind.Lenient[node.Settings](t).Python {
+			return true
 		}
 	}
 	for i := range p.Children {

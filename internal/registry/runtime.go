@@ -57,7 +57,6 @@ type Runtime struct {
 	states   *execution.Writer
 	trail    *awfaudit.Writer // nil when it is switched off
 	log      *slog.Logger
-	models   *Models
 	tools    *Tools
 	follow   *report.Follower
 	locks    []*filelock.File
@@ -172,7 +171,6 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 	}
 	r.concurrency = newConcurrency(r.Store, r.Process, o.Config, o.Labels)
 	host.concurrency = r.concurrency
-	r.models = host.models
 	r.tools = host.tools
 	common := engineConfig(dir, o, host)
 	if onTemporal(o) {
@@ -306,12 +304,6 @@ func (r *Runtime) Program(ctx context.Context, definition string) (*ir.Program, 
 	}
 	return def.Program, nil
 }
-
-// Models returns the models that runs use.
-func (r *Runtime) Models() *Models { return r.models }
-
-// Tools returns the tools that runs use.
-func (r *Runtime) Tools() *Tools { return r.tools }
 
 // Dir is the storage folder.
 func (r *Runtime) Dir() string { return r.dir }

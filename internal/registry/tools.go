@@ -577,28 +577,25 @@ type toolUse struct {
 func toolUses(p *ir.Program, prefix string) []toolUse {
 	kinds := Kinds()
 	var out []toolUse
-	for b := range p.Blocks {
-		for i := range p.Blocks[b].Steps {
-			s := &p.Blocks[b].Steps[i]
-			t := s.Task()
-			if t == nil || kinds[t.Kind] == nil {
+	for s := range p.Steps() {
+		t := s.Task()
+		if t == nil || kinds[t.Kind] == nil {
+			continue
+		}
+		uses := kinds[t.Kind].Uses(t)
+		for _, name := range uses.Tools {
+			out = append(out, toolUse{where: prefix + s.ID, name: name.Name, program: p, step: s})
+		}
+		for _, name := range uses.Agents {
+			agent := p.Agent(name.Name)
+			if agent == nil {
 				continue
 			}
-			uses := kinds[t.Kind].Uses(t)
-			for _, name := range uses.Tools {
-				out = append(out, toolUse{where: prefix + s.ID, name: name.Name, program: p, step: s})
-			}
-			for _, name := range uses.Agents {
-				agent := p.Agent(name.Name)
-				if agent == nil {
-					continue
-				}
-				for _, one := range agent.Tools {
-					out = append(out, toolUse{
-						prefix + s.ID, one.Name, p, s, agent,
-						len(tool.Needed([]ir.Name{one})) == 0,
-					})
-				}
+			for _, one := range agent.Tools {
+				out = append(out, toolUse{
+					prefix + s.ID, one.Name, p, s, agent,
+					len(tool.Needed([]ir.Name{one})) == 0,
+				})
 			}
 		}
 	}

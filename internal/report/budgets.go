@@ -14,17 +14,21 @@ import (
 // budgets and suspensions are never computed in a second way. It drops the
 // values of variables, which no reader shows.
 type tracker struct {
+	trackerState
 	state plan.State
 	facts [1]journal.Event
-	names bool // some workflow of the run lists its variables at checkpoints
-
-	suspended bool
-	since     journal.Millis
-	claimedBy string // process that claimed the run while it was suspended
-	cause     string // of the resumption to come
 
 	run, branch Budget
 	suspension  Suspension
+}
+
+// trackerState is the part of a tracker that checkpoints have as it is.
+type trackerState struct {
+	Names     bool           `json:"names,omitempty"` // some workflow of the run lists its variables at checkpoints
+	Suspended bool           `json:"suspended,omitempty"`
+	Since     journal.Millis `json:"since,omitempty"`
+	ClaimedBy string         `json:"claimed_by,omitempty"` // process that claimed the run while it was suspended
+	Cause     string         `json:"cause,omitempty"`      // of the resumption to come
 }
 
 // TrackBudgets makes the Interpreter add budgets and variables to its events,
@@ -73,7 +77,7 @@ func (t *tracker) fold(in *Interpreter) {
 	t.facts[0] = journal.Event{}
 	if _, starts := e.Fact.(journal.RunStarted); starts && in.program != nil {
 		for _, u := range in.program.units {
-			t.names = t.names || u.program.CheckpointEvery > 0
+			t.Names = t.Names || u.program.CheckpointEvery > 0
 		}
 	}
 	for i := range in.queue {
@@ -105,7 +109,7 @@ func (t *tracker) trim(frame *plan.Frame) {
 	if frame.Group != nil {
 		frame.Group.Items = journal.Value{}
 	}
-	if t.names {
+	if t.Names {
 		for name, v := range frame.Scope {
 			frame.Scope[name] = journal.Value{JSON: null, Hash: v.Hash}
 		}
@@ -124,25 +128,25 @@ var null = json.RawMessage("null")
 // then, but after the decision that caused it.
 func (t *tracker) rest(in *Interpreter) {
 	if in.cause != "" {
-		t.cause = in.cause
+		t.Cause = in.cause
 	}
 	root := in.frames[""]
 	switch x, claimed := in.fact.Fact.(journal.Claimed); {
-	case claimed && t.suspended:
-		t.claimedBy = x.Owner
+	case claimed && t.Suspended:
+		t.ClaimedBy = x.Owner
 	case claimed && root != nil:
 		t.suspension = Suspension{Cause: CauseTakenOver, Process: x.Owner}
 		in.add(RunResumed, root.run, nil).Suspension = &t.suspension
-	case t.suspended:
+	case t.Suspended:
 		if _, resting := t.resting(in); resting {
 			return
 		}
-		t.suspended = false
+		t.Suspended = false
 		if root == nil { // the run is over
 			return
 		}
-		t.suspension = Suspension{Cause: t.cause, Rested: in.fact.At - t.since, Process: t.claimedBy}
-		t.claimedBy = ""
+		t.suspension = Suspension{Cause: t.Cause, Rested: in.fact.At - t.Since, Process: t.ClaimedBy}
+		t.ClaimedBy = ""
 		resumed := *in.add(RunResumed, root.run, nil)
 		resumed.Suspension = &t.suspension
 		at := len(in.queue) - 1
@@ -155,7 +159,7 @@ func (t *tracker) rest(in *Interpreter) {
 		if !resting {
 			return
 		}
-		t.suspended, t.since = true, in.fact.At
+		t.Suspended, t.Since = true, in.fact.At
 		t.suspension = Suspension{Status: index.Status, Waiting: index.Waiting, Expired: t.state.Expired}
 		in.add(RunSuspended, root.run, nil).Suspension = &t.suspension
 	}

@@ -30,19 +30,8 @@ type savedInterpreter struct {
 }
 
 type savedFrame struct {
-	Path     string          `json:"path"`
-	Parent   string          `json:"parent,omitempty"`
-	Prefix   string          `json:"prefix,omitempty"`
-	Depth    int             `json:"depth,omitempty"`
-	Loop     bool            `json:"loop,omitempty"`
-	Index    int             `json:"index,omitempty"`
-	Program  string          `json:"program,omitempty"`
-	Block    int             `json:"block,omitempty"`
-	Name     string          `json:"name,omitempty"`
-	Each     bool            `json:"each,omitempty"`
-	Retried  string          `json:"retried,omitempty"`
-	Attempt  int             `json:"attempt,omitempty"`
-	Round    int             `json:"round,omitempty"`
+	Path string `json:"path"`
+	position
 	Run      *Run            `json:"run,omitempty"`     // the frame is the body of this run
 	Input    journal.Value   `json:"input,omitzero"`    // of Run
 	Options  json.RawMessage `json:"options,omitempty"` // of Run
@@ -57,12 +46,8 @@ type savedFrame struct {
 }
 
 type savedTracker struct {
-	State     json.RawMessage `json:"state"` // a snapshot of the planner's state
-	Names     bool            `json:"names,omitempty"`
-	Suspended bool            `json:"suspended,omitempty"`
-	Since     journal.Millis  `json:"since,omitempty"`
-	ClaimedBy string          `json:"claimed_by,omitempty"`
-	Cause     string          `json:"cause,omitempty"`
+	State json.RawMessage `json:"state"` // a snapshot of the planner's state
+	trackerState
 }
 
 // ReaderData encodes and decodes the Data that a reader keeps at runs and steps.
@@ -85,11 +70,7 @@ func (in *Interpreter) Save(data ReaderData) ([]byte, error) {
 		return data.Save(v)
 	}
 	for path, f := range in.frames {
-		s := savedFrame{
-			Path: path, Parent: f.parent, Prefix: f.prefix, Depth: f.depth, Loop: f.loop, Index: f.index,
-			Program: f.program, Block: f.block, Name: f.name, Each: f.each, Step: f.step,
-			Retried: f.retried, Attempt: f.attempt, Round: f.round,
-		}
+		s := savedFrame{Path: path, position: f.position, Step: f.step}
 		var err error
 		if f.body() {
 			s.Run, s.Input, s.Options, s.Offline = f.run, f.run.Input, f.run.Options, f.run.Offline
@@ -110,16 +91,13 @@ func (in *Interpreter) Save(data ReaderData) ([]byte, error) {
 		return cmp.Or(cmp.Compare(len(a.Path), len(b.Path)), strings.Compare(a.Path, b.Path))
 	})
 	if t := in.budgets; t != nil {
-		out.Budgets = &savedTracker{
-			State: t.state.Snapshot(), Names: t.names, Suspended: t.suspended, Since: t.since, ClaimedBy: t.claimedBy,
-			Cause: t.cause,
-		}
+		out.Budgets = &savedTracker{t.state.Snapshot(), t.trackerState}
 	}
 	return json.Marshal(out)
 }
 
 // body reports whether a frame is the body of a run.
-func (f *frame) body() bool { return f.up == nil || f.run.Caller == f.up && f.depth == 0 }
+func (f *frame) body() bool { return f.up == nil || f.run.Caller == f.up && f.Depth == 0 }
 
 // Restore replaces the state of a new Interpreter by what Save has encoded. The
 // next fact is the one that followed then. After an error, the Interpreter is as
@@ -152,10 +130,7 @@ func (in *Interpreter) Restore(raw []byte, data ReaderData) (err error) {
 }
 
 func (in *Interpreter) restoreFrame(s *savedFrame, data ReaderData) error {
-	f := &frame{
-		parent: s.Parent, prefix: s.Prefix, depth: s.Depth, loop: s.Loop, index: s.Index, program: s.Program,
-		block: s.Block, name: s.Name, each: s.Each, retried: s.Retried, attempt: s.Attempt, round: s.Round,
-	}
+	f := &frame{position: s.position}
 	if s.Path != "" {
 		around := in.frames[s.Parent]
 		if around == nil || around.step == nil {
@@ -180,7 +155,7 @@ func (in *Interpreter) restoreFrame(s *savedFrame, data ReaderData) error {
 		}
 	}
 	if f.step = s.Step; f.step != nil {
-		f.step.Run, f.step.Parent, f.step.Info = f.run, f.up, f.unit.step(f.block, f.step.Name)
+		f.step.Run, f.step.Parent, f.step.Info = f.run, f.up, f.unit.step(f.Block, f.step.Name)
 		f.step.announced, f.step.failed, f.step.hooks = s.Announced, s.Failed, s.Hooks
 		if data.RestoreStep != nil {
 			var err error
@@ -205,8 +180,8 @@ func (in *Interpreter) restoreUnit(f *frame) error {
 		}
 		in.program = o
 	}
-	if f.unit = in.program.units[f.program]; f.unit == nil {
-		return fmt.Errorf("there is no program %q", f.program)
+	if f.unit = in.program.units[f.Program]; f.unit == nil {
+		return fmt.Errorf("there is no program %q", f.Program)
 	}
 	if f.body() {
 		f.run.Program = f.unit.program
@@ -222,8 +197,7 @@ func (t *tracker) restore(s *savedTracker) error {
 	if err != nil {
 		return err
 	}
-	t.state = *state
-	t.names, t.suspended, t.since, t.claimedBy, t.cause = s.Names, s.Suspended, s.Since, s.ClaimedBy, s.Cause
+	t.state, t.trackerState = *state, s.trackerState
 	return nil
 }
 

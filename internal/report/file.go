@@ -133,15 +133,16 @@ func (f *file) reopen() (int64, error) {
 
 // flush writes the pending lines, each by a system call of its own or all by
 // one. It skips those that are there already, which an earlier or another
-// process has written, and returns their number.
-func (f *file) flush(each bool) (there int, err error) {
+// process has written.
+func (f *file) flush(each bool) error {
 	size, err := f.size()
 	if err != nil {
-		return 0, err
+		return err
 	}
+	there := 0
 	if size > f.offset {
 		if there, err = f.compare(size); err != nil {
-			return there, err
+			return err
 		}
 	}
 	start := 0
@@ -155,12 +156,12 @@ func (f *file) flush(each bool) (there int, err error) {
 	for _, end := range ends {
 		n, err := f.f.Write(f.pending[start:end])
 		if err != nil {
-			return there, err
+			return err
 		}
 		f.offset += int64(n)
 		start = end
 	}
-	return there, nil
+	return nil
 }
 
 // readAt reads at an offset of the record.

@@ -29,25 +29,29 @@ type Interpreter struct {
 
 // frame is an activation of a block.
 type frame struct {
-	run    *Run
-	prefix string // path of the enclosing steps, with a trailing dot
-	depth  int
-	loop   bool
-	index  int
-	unit   *unit
-	// program names the unit; see Outline
-	program string
-	block   int
-	name    string // of a branch
-	parent  string // path of the frame around it
-	up      *Step  // step that the frame belongs to
-	step    *Step  // open visit
-	each    bool   // frames below the open step are iterations
-	retried string // closed step that is attempted again
-	attempt int    // of the open step, or of the one that is attempted again; from 0
-	// round numbers the attempts of the enclosing steps of the run, from 0. Numbers of attempts that were not needed
+	position
+	run  *Run
+	unit *unit
+	up   *Step // step that the frame belongs to
+	step *Step // open visit
+}
+
+// position is the part of a frame that checkpoints have as it is.
+type position struct {
+	Parent  string `json:"parent,omitempty"` // path of the frame around it
+	Prefix  string `json:"prefix,omitempty"` // path of the enclosing steps, with a trailing dot
+	Depth   int    `json:"depth,omitempty"`
+	Loop    bool   `json:"loop,omitempty"`
+	Index   int    `json:"index,omitempty"`
+	Program string `json:"program,omitempty"` // name of the unit; see Outline
+	Block   int    `json:"block,omitempty"`
+	Name    string `json:"name,omitempty"`    // of a branch
+	Each    bool   `json:"each,omitempty"`    // frames below the open step are iterations
+	Retried string `json:"retried,omitempty"` // closed step that is attempted again
+	Attempt int    `json:"attempt,omitempty"` // of the open step, or of the one that is attempted again; from 0
+	// Round numbers the attempts of the enclosing steps of the run, from 0. Numbers of attempts that were not needed
 	// are skipped.
-	round int
+	Round int `json:"round,omitempty"`
 }
 
 // NewInterpreter returns an Interpreter for the stream of a root run. outline
@@ -191,9 +195,9 @@ func (in *Interpreter) interpret(e *journal.Event) error {
 		if err != nil {
 			return err
 		}
-		f.attempt = x.Attempt
+		f.Attempt = x.Attempt
 		if f.step == nil {
-			f.retried = x.Step
+			f.Retried = x.Step
 		}
 		if step := f.step; step != nil {
 			ev := in.addStep(StepRetrying, x.Work)
@@ -310,20 +314,19 @@ func (in *Interpreter) openFrame(x *journal.FrameOpened) error {
 	if parent.step == nil {
 		return fmt.Errorf("frame %q belongs to step %q, which is not open", x.Frame, x.Step)
 	}
-	f := &frame{
-		run: parent.run, prefix: parent.prefix + x.Step + ".", depth: parent.depth + 1,
-		loop: parent.loop, index: parent.index, block: x.Block, name: x.Name, parent: x.Parent, up: parent.step,
-		program: x.Program,
-	}
+	f := &frame{run: parent.run, up: parent.step, position: position{
+		Parent: x.Parent, Prefix: parent.Prefix + x.Step + ".", Depth: parent.Depth + 1, Loop: parent.Loop,
+		Index: parent.Index, Program: x.Program, Block: x.Block, Name: x.Name,
+	}}
 	if in.program != nil {
 		f.unit = in.program.units[x.Program]
 	}
-	if parent.each {
-		f.loop, f.index = true, x.Index
+	if parent.Each {
+		f.Loop, f.Index = true, x.Index
 	}
 	in.frames[x.Frame], in.place = f, x.Frame
 	if x.Child == "" {
-		f.round = parent.round*parent.step.attempts() + parent.attempt
+		f.Round = parent.Round*parent.step.attempts() + parent.Attempt
 		return nil
 	}
 	parent.step.Child = x.Child
@@ -335,7 +338,7 @@ func (in *Interpreter) openFrame(x *journal.FrameOpened) error {
 	if f.unit != nil {
 		f.run.Program = f.unit.program
 	}
-	f.prefix, f.depth, f.loop, f.index = "", 0, false, 0
+	f.Prefix, f.Depth, f.Loop, f.Index = "", 0, false, 0
 	started := in.add(RunStarted, f.run, nil)
 	started.Value, started.Limits = x.Vars["input"], x.Budget
 	return nil
@@ -350,14 +353,14 @@ func (in *Interpreter) closeFrame(x *journal.FrameClosed) error {
 		Outcome: x.Outcome, Class: x.Class, Reason: x.Reason, Error: x.Error, Status: x.Status, Last: x.Step,
 		Value: x.Value,
 	}
-	if f.run.Caller != nil && f.depth == 0 { // the body of a child run
+	if f.run.Caller != nil && f.Depth == 0 { // the body of a child run
 		err = in.finishRun(x.Frame, end)
 	} else if f.up != nil {
 		finished := in.add(BranchFinished, f.run, f.up)
-		finished.Name, finished.Ending = f.name, end
+		finished.Name, finished.Ending = f.Name, end
 	}
 	delete(in.frames, x.Frame)
-	in.place = f.parent
+	in.place = f.Parent
 	return err
 }
 
@@ -366,7 +369,7 @@ func (in *Interpreter) enterStep(x *journal.StepEntered) error {
 	if err != nil {
 		return err
 	}
-	f.each = x.Mode == plan.ModeLoop || !x.Items.IsZero()
+	f.Each = x.Mode == plan.ModeLoop || !x.Items.IsZero()
 	if f.step.Call = x.Mode == plan.ModeCall; f.step.Call {
 		return nil // it starts with its child
 	}
@@ -428,27 +431,27 @@ func (in *Interpreter) begin(at journal.Place, kind, fallbackFor string) (*frame
 	if err == nil && f.step == nil {
 		f.step = in.newStep(f, at.Step, kind)
 		f.step.FallbackFor = fallbackFor
-		if f.retried != at.Step {
-			f.attempt = 0
+		if f.Retried != at.Step {
+			f.Attempt = 0
 		}
-		f.step.Attempt, f.retried = f.attempt, ""
+		f.step.Attempt, f.Retried = f.Attempt, ""
 	}
 	return f, err
 }
 
 func (in *Interpreter) newStep(f *frame, name, kind string) *Step {
 	s := &Step{
-		Run: f.run, Name: name, Path: name, Kind: kind, Parent: f.up, Depth: f.depth, Loop: f.loop, Index: f.index,
+		Run: f.run, Name: name, Path: name, Kind: kind, Parent: f.up, Depth: f.Depth, Loop: f.Loop, Index: f.Index,
 		Started: in.fact.At,
 	}
-	if f.prefix != "" {
-		s.Path = f.prefix + name
+	if f.Prefix != "" {
+		s.Path = f.Prefix + name
 	}
-	if s.Info = f.unit.step(f.block, name); s.Info != nil {
+	if s.Info = f.unit.step(f.Block, name); s.Info != nil {
 		s.Kind, s.Agent = s.Info.Kind, s.Info.Agent
 		s.Call = s.Kind == KindCall
 	}
-	s.Earlier = f.round * s.attempts()
+	s.Earlier = f.Round * s.attempts()
 	return s
 }
 
@@ -469,7 +472,7 @@ func (in *Interpreter) end(w journal.Work, fallbackFor string, end Ending) error
 	}
 	in.announce(f)
 	step := f.step
-	f.step, f.each = nil, false
+	f.step, f.Each = nil, false
 	// Otherwise the value tells who rejected it, and why.
 	if end.Outcome != journal.OutcomeRejected || end.Value.IsZero() {
 		end.Problem = problem(&end)

@@ -31,7 +31,7 @@ func put(t *testing.T, f *file, text []byte, seal bool) {
 			f.ends = append(f.ends, i+1)
 		}
 	}
-	if _, err := f.flush(false); err != nil {
+	if err := f.flush(false); err != nil {
 		t.Fatal(err)
 	}
 	if seal {
@@ -192,7 +192,7 @@ func TestDamagedSegmentsAreSetAside(t *testing.T) {
 			f.ends = append(f.ends, i+1)
 		}
 	}
-	_, err := f.flush(false)
+	err := f.flush(false)
 	aside, ok := err.(*asideError)
 	if !ok {
 		t.Fatal(err)

@@ -56,9 +56,6 @@ type WriterOptions struct {
 	WriteEach bool
 	// Seal compresses all but the newest lines of a long record. OpenRecord reads it.
 	Seal bool
-	// Written is called for each new line that is on disk, unless it is nil. It
-	// must not keep the line.
-	Written func(run journal.RunID, line []byte)
 }
 
 // Projector turns the events of one stream into lines of the files of its runs.
@@ -415,7 +412,7 @@ func (w *Writer) settle(ctx context.Context) error {
 		}
 		err := locked
 		if err == nil {
-			err = w.flush(s, true)
+			err = w.flush(s)
 		}
 		switch {
 		case err == nil:
@@ -605,7 +602,7 @@ func (w *Writer) closeFile(f *file) {
 // what is on disk.
 func (w *Writer) take(ctx context.Context, s *stream, events []journal.Event) error {
 	before := s.size
-	if err := w.project(ctx, s, events, true); err != nil {
+	if err := w.project(ctx, s, events); err != nil {
 		w.forget(s)
 		return w.of(s.Run, err)
 	}
@@ -618,9 +615,9 @@ func (w *Writer) take(ctx context.Context, s *stream, events []journal.Event) er
 
 // write makes lines of events that have been read, and writes them.
 func (w *Writer) write(ctx context.Context, s *stream, events []journal.Event) error {
-	err := w.project(ctx, s, events, false)
+	err := w.project(ctx, s, events)
 	if err == nil {
-		err = w.flushAlone(s, false)
+		err = w.flushAlone(s)
 	}
 	if err != nil {
 		w.forget(s)
@@ -630,7 +627,7 @@ func (w *Writer) write(ctx context.Context, s *stream, events []journal.Event) e
 	return nil
 }
 
-func (w *Writer) project(ctx context.Context, s *stream, events []journal.Event, live bool) error {
+func (w *Writer) project(ctx context.Context, s *stream, events []journal.Event) error {
 	w.ticks++
 	s.used, s.waits = w.ticks, waiting(events)
 	s.ctx = ctx
@@ -654,7 +651,7 @@ func (w *Writer) project(ctx context.Context, s *stream, events []journal.Event,
 			return err
 		}
 		if s.size >= maxPending {
-			if err := w.flushAlone(s, live); err != nil {
+			if err := w.flushAlone(s); err != nil {
 				return err
 			}
 		}
@@ -703,19 +700,18 @@ func (s *stream) End(run *Run, b []byte, over bool) {
 }
 
 // flushAlone writes the pending lines of a stream.
-func (w *Writer) flushAlone(s *stream, live bool) error {
+func (w *Writer) flushAlone(s *stream) error {
 	if len(s.dirty) == 0 {
 		return nil
 	}
 	if err := w.lock(); err != nil {
 		return err
 	}
-	return errors.Join(w.flush(s, live), w.unlock())
+	return errors.Join(w.flush(s), w.unlock())
 }
 
-// flush writes the pending lines of a stream, then publishes them. The caller
-// holds the lock.
-func (w *Writer) flush(s *stream, live bool) error {
+// flush writes the pending lines of a stream. The caller holds the lock.
+func (w *Writer) flush(s *stream) error {
 	s.written += s.size
 	s.size = 0
 	for _, f := range s.dirty {
@@ -726,7 +722,7 @@ func (w *Writer) flush(s *stream, live bool) error {
 		}
 		w.ticks++
 		f.used = w.ticks
-		there, err := f.flush(w.o.WriteEach)
+		err := f.flush(w.o.WriteEach)
 		if f.f != nil {
 			w.open[f] = struct{}{}
 		} else {
@@ -738,7 +734,6 @@ func (w *Writer) flush(s *stream, live bool) error {
 		if f.seals && f.f != nil && f.offset >= f.sealAt {
 			w.seal(f)
 		}
-		w.publish(f, there, live)
 		w.recycle(f)
 		if f.over {
 			w.closeFile(f)
@@ -785,24 +780,6 @@ func (w *Writer) recycle(f *file) {
 		w.spare = append(w.spare, lines{f.pending[:0], f.ends[:0]})
 	}
 	f.lines = lines{}
-}
-
-// publish calls Written. Lines that were on disk before are new only if their
-// events are.
-func (w *Writer) publish(f *file, there int, live bool) {
-	if w.o.Written == nil {
-		return
-	}
-	if live {
-		there = 0
-	}
-	start := 0
-	for i, end := range f.ends {
-		if i >= there {
-			w.o.Written(f.run, f.pending[start:end])
-		}
-		start = end
-	}
 }
 
 func (w *Writer) outline(ctx context.Context, definition string) (*Outline, error) {
@@ -954,18 +931,4 @@ func (d *derived) End(run *Run, b []byte, _ bool) {
 	if d.buffer = b; len(b) > 0 && d.err == nil {
 		d.err = d.line(run, b)
 	}
-}
-
-// Rebuild returns the records of a root run and of its children as the journal
-// has them, whatever is on disk.
-func (w *Writer) Rebuild(ctx context.Context, run journal.RunID) (map[journal.RunID][]byte, error) {
-	all := map[journal.RunID][]byte{}
-	err := w.Derive(ctx, run, func(run *Run, line []byte) error {
-		all[run.ID] = append(all[run.ID], line...)
-		return nil
-	}, nil)
-	if err != nil {
-		return nil, err
-	}
-	return all, nil
 }

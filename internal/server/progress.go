@@ -14,7 +14,6 @@ import (
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/identity"
-	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report/console"
 	"github.com/espalier-run/espalier/internal/terminal"
@@ -126,29 +125,14 @@ func (s *Server) newProgressFeed(ctx context.Context, run *app.Run, after journa
 	}
 	f := &progressFeed{
 		app: s.o.App, run: run.ID, after: after, journal: j, state: console.NewProgress(run.ID, j.Outline),
-		titles: map[string]string{}, changed: make(chan struct{}, 1),
+		titles: program.Labels(), changed: make(chan struct{}, 1),
 	}
-	addTitles(program, f.titles)
 	follower, err := j.Follow(changes{run.ID, f.changed})
 	if err != nil {
 		return nil, err
 	}
 	f.close = follower.Close
 	return f, nil
-}
-
-// addTitles collects the labels of steps.
-func addTitles(p *ir.Program, out map[string]string) {
-	for b := range p.Blocks {
-		for i := range p.Blocks[b].Steps {
-			if s := &p.Blocks[b].Steps[i]; s.Label != "" {
-				out[s.ID] = s.Label
-			}
-		}
-	}
-	for i := range p.Children {
-		addTitles(&p.Children[i], out)
-	}
 }
 
 // send sends notices until the run is at rest or, with now, those of what has

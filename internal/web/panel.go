@@ -167,12 +167,10 @@ func (h *Handler) describeStep(r *request, p *runPage, out *panel, program *ir.P
 		return nil
 	}
 	next := len(text)
-	for b := range program.Blocks {
-		for i := range program.Blocks[b].Steps {
-			at := program.Blocks[b].Steps[i].Span
-			if at.File == step.Span.File && at.Start > step.Span.Start {
-				next = min(next, at.Start)
-			}
+	for s := range program.Steps() {
+		at := s.Span
+		if at.File == step.Span.File && at.Start > step.Span.Start {
+			next = min(next, at.Start)
 		}
 	}
 	out.Source = excerptOf(text, step.Span.Start, next)

@@ -179,7 +179,7 @@ func (h *happened) audit(
 		Dir: t.TempDir(), Source: shelf, Program: shelf.Program, Log: slog.New(slog.DiscardHandler),
 	})
 	defer audits.Close()
-	logs, err := audits.Rebuild(t.Context(), theRun)
+	logs, err := reporttest.Rebuild(t.Context(), audits, theRun)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/report/audit"
@@ -30,7 +32,7 @@ func (h *happened) reported(t *testing.T) {
 		Log: quiet,
 	})
 	defer transcripts.Close()
-	made, err := transcripts.Rebuild(t.Context(), theRun)
+	made, err := reporttest.Rebuild(t.Context(), transcripts, theRun)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +46,7 @@ func (h *happened) reported(t *testing.T) {
 
 	audits := audit.New(audit.Options{Dir: t.TempDir(), Source: shelf, Program: shelf.Program, Log: quiet})
 	defer audits.Close()
-	if logs, err := audits.Rebuild(t.Context(), theRun); err != nil || len(logs) != len(made) {
+	if logs, err := reporttest.Rebuild(t.Context(), audits, theRun); err != nil || len(logs) != len(made) {
 		t.Errorf("there are %d transcripts and %d audit logs: %v", len(made), len(logs), err)
 	}
 	h.traced(t, over)
@@ -61,7 +63,7 @@ func (h *happened) documented(t *testing.T) {
 		Dir: t.TempDir(), Source: shelf, Program: shelf.Program, Log: slog.New(slog.DiscardHandler),
 	})
 	defer transcripts.Close()
-	files, err := transcripts.Rebuild(t.Context(), theRun)
+	files, err := reporttest.Rebuild(t.Context(), transcripts, theRun)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,17 +89,17 @@ func (h *happened) traced(t *testing.T, over bool) {
 			t.Fatal(err)
 		}
 	}
-	known := map[otel.SpanID]otel.Span{}
+	known := map[string]*tracepb.Span{}
 	roots := 0
 	for _, s := range out.Spans {
-		if twice, ok := known[s.ID]; ok {
+		if twice, ok := known[string(s.SpanId)]; ok {
 			t.Errorf("two spans have one id: %s and %s", twice.Name, s.Name)
 		}
-		known[s.ID] = s
-		if s.Parent == (otel.SpanID{}) {
+		known[string(s.SpanId)] = s
+		if len(s.ParentSpanId) == 0 {
 			roots++
 		}
-		if s.Trace != otel.TraceOf(theRun) || s.End < s.Start {
+		if otel.TraceID(s.TraceId) != otel.TraceOf(theRun) || s.EndTimeUnixNano < s.StartTimeUnixNano {
 			t.Errorf("%s is of another trace, or ends before it begins", s.Name)
 		}
 	}
@@ -108,14 +110,14 @@ func (h *happened) traced(t *testing.T, over bool) {
 		t.Errorf("the trace has %d roots", roots)
 	}
 	for _, s := range out.Spans {
-		up, ok := known[s.Parent]
+		up, ok := known[string(s.ParentSpanId)]
 		switch {
-		case s.Parent == (otel.SpanID{}):
+		case len(s.ParentSpanId) == 0:
 		case !ok:
 			t.Errorf("%s lies in a span that there is not", s.Name)
-		case s.Start < up.Start || s.End > up.End:
-			t.Errorf("%s (%d to %d) does not lie within %s (%d to %d)", s.Name, s.Start, s.End, up.Name, up.Start,
-				up.End)
+		case s.StartTimeUnixNano < up.StartTimeUnixNano || s.EndTimeUnixNano > up.EndTimeUnixNano:
+			t.Errorf("%s (%d to %d) does not lie within %s (%d to %d)", s.Name, s.StartTimeUnixNano, s.EndTimeUnixNano,
+				up.Name, up.StartTimeUnixNano, up.EndTimeUnixNano)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package httptransport
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -14,21 +13,6 @@ import (
 
 // Schemas are handled as raw JSON throughout: the providers' SDKs write a
 // json.Number as a string.
-
-// Decode reads JSON without rounding its numbers. The result must not be passed
-// to the SDKs of Anthropic and OpenAI.
-func Decode(raw json.RawMessage) (any, error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	var out any
-	if err := d.Decode(&out); err != nil {
-		return nil, err
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, io.ErrUnexpectedEOF
-	}
-	return out, nil
-}
 
 // object is a JSON object whose values are not decoded.
 type object map[string]json.RawMessage

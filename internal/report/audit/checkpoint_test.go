@@ -45,7 +45,7 @@ func writers(dir string, source journal.Reader, shelf *reporttest.Shelf) map[str
 		"transcript": transcript.New(transcript.Options{
 			Dir: filepath.Join(dir, "transcript"), Source: source, Program: shelf.Program, Log: quiet,
 			CheckpointEvents: 1,
-		}).Writer,
+		}),
 	}
 }
 

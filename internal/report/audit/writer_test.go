@@ -160,7 +160,7 @@ func TestRebuild(t *testing.T) {
 		want := undisturbed(t, r)
 		dir := filepath.Join(t.TempDir(), "audit")
 		w := writer(dir, &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends})
-		made, err := w.Rebuild(t.Context(), reporttest.Run)
+		made, err := reporttest.Rebuild(t.Context(), w, reporttest.Run)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,13 +1,12 @@
 package otel
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
-	"maps"
-	"slices"
+	"errors"
 
-	"github.com/espalier-run/espalier/internal/journal"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/espalier-run/espalier/internal/redact"
 	"github.com/espalier-run/espalier/internal/report"
 )
@@ -18,89 +17,9 @@ type savedTracer struct {
 	Origin *Link           `json:"origin,omitempty"`
 }
 
-// savedOpen is an openRun or an openStep.
-type savedOpen struct {
-	ID       SpanID       `json:"id"`
-	Events   []savedEvent `json:"events,omitempty"`
-	Attempts int          `json:"attempts,omitempty"`
-	Method   string       `json:"method,omitempty"`
-	Task     *savedTask   `json:"task,omitempty"`
-}
-
-type savedEvent struct {
-	At    journal.Millis `json:"at"`
-	Name  string         `json:"name"`
-	Attrs []savedAttr    `json:"attrs,omitempty"`
-}
-
-// savedAttr is an Attr. JSON does not tell an int64 from a float64.
-type savedAttr struct {
-	Key   string          `json:"key"`
-	Type  string          `json:"type"`
-	Value json.RawMessage `json:"value"`
-}
-
-// savedTask is an openTask. Actors are numbers of Actors; the first ones are those of who.
-type savedTask struct {
-	Work   journal.Work         `json:"work"`
-	Actors []savedActor         `json:"actors"`
-	Who    int                  `json:"who"`
-	Held   map[int]savedHold    `json:"held,omitempty"`
-	Wait   journal.Millis       `json:"wait,omitempty"`
-	Tools  map[string]savedTool `json:"tools,omitempty"`
-	Spans  []SpanID             `json:"spans,omitempty"`
-	Last   journal.Millis       `json:"last"`
-}
-
-type savedActor struct {
-	ID      SpanID         `json:"id"`
-	Parent  SpanID         `json:"parent"`
-	At      journal.Millis `json:"at"`
-	Key     string         `json:"key,omitempty"`
-	Name    string         `json:"name,omitempty"`
-	Role    string         `json:"role,omitempty"`
-	Model   string         `json:"model,omitempty"`
-	HasSpan bool           `json:"has_span,omitempty"`
-	Used    journal.Usage  `json:"used"`
-	System  string         `json:"system,omitempty"`
-	Asked   []message      `json:"asked,omitempty"`
-}
-
-type savedHold struct {
-	Seq    journal.Seq    `json:"seq"`
-	At     journal.Millis `json:"at"`
-	Amount journal.Usage  `json:"amount"`
-	Actor  int            `json:"actor"`
-}
-
-type savedTool struct {
-	ID    SpanID          `json:"id"`
-	At    journal.Millis  `json:"at"`
-	Actor int             `json:"actor"`
-	Use   journal.ToolUse `json:"use"`
-}
-
 // Save encodes the state of the Tracer.
 func (t *Tracer) Save() ([]byte, error) {
-	open, err := t.in.Save(report.ReaderData{Save: func(data any) (json.RawMessage, error) {
-		switch x := data.(type) {
-		case *openRun:
-			events, err := saveEvents(x.events)
-			if err != nil {
-				return nil, err
-			}
-			return encodeOpen(&savedOpen{ID: x.id, Events: events})
-		case *openStep:
-			events, err := saveEvents(x.events)
-			if err != nil {
-				return nil, err
-			}
-			return encodeOpen(&savedOpen{
-				ID: x.id, Events: events, Attempts: x.attempts, Method: x.method, Task: x.task.save(),
-			})
-		}
-		return nil, fmt.Errorf("unknown data %T", data)
-	}})
+	open, err := t.in.Save(report.ReaderData{Save: encodeOpen})
 	if err != nil {
 		return nil, err
 	}
@@ -116,174 +35,97 @@ func (t *Tracer) Restore(raw []byte) error {
 	t.origin = saved.Origin
 	return t.in.Restore(saved.Open, report.ReaderData{
 		RestoreRun: func(run *report.Run, raw json.RawMessage) (any, error) {
-			if raw == nil {
-				return nil, nil
-			}
-			saved, events, err := restoreOpen(raw)
-			if err != nil {
+			open, err := decodeOpen[openRun](raw)
+			if open == nil || err != nil {
 				return nil, err
 			}
-			open := &openRun{id: saved.ID, events: events}
 			if t.o.Content {
 				open.rules = redact.Of(true, run.Audits()...)
 			}
 			return open, nil
 		},
 		RestoreStep: func(step *report.Step, raw json.RawMessage) (any, error) {
-			if raw == nil {
-				return nil, nil
-			}
-			saved, events, err := restoreOpen(raw)
-			if err != nil {
+			open, err := decodeOpen[openStep](raw)
+			if open == nil || err != nil {
 				return nil, err
 			}
-			open := &openStep{id: saved.ID, events: events, attempts: saved.Attempts, method: saved.Method}
-			if saved.Task != nil {
-				open.task, err = saved.Task.restore(step)
-			}
-			return open, err
+			return open, open.Task.restore(step)
 		},
 	})
 }
 
 // encodeOpen encodes as a string of bytes: what a tool has received must not be escaped another time.
-func encodeOpen(open *savedOpen) (json.RawMessage, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(open); err != nil {
-		return nil, err
+func encodeOpen(open any) (json.RawMessage, error) { return json.Marshal([]byte(encoded(open))) }
+
+// decodeOpen returns nil if there is nothing to decode.
+func decodeOpen[T any](raw json.RawMessage) (open *T, err error) {
+	if raw == nil {
+		return nil, nil
 	}
-	return json.Marshal(b.Bytes())
+	var text []byte
+	if err = json.Unmarshal(raw, &text); err == nil {
+		err = json.Unmarshal(text, &open)
+	}
+	return open, err
 }
 
-func restoreOpen(raw []byte) (saved savedOpen, events []Event, err error) {
-	text, err := decode[[]byte](raw)
-	if err == nil {
-		err = json.Unmarshal(text, &saved)
-	}
-	if err == nil {
-		events, err = restoreEvents(saved.Events)
-	}
-	return saved, events, err
-}
-
-func saveEvents(events []Event) ([]savedEvent, error) {
-	var out []savedEvent
-	for _, e := range events {
-		saved := savedEvent{At: e.At, Name: e.Name}
-		for _, a := range e.Attrs {
-			raw, err := json.Marshal(a.Value)
-			if err != nil {
-				return nil, err
-			}
-			saved.Attrs = append(saved.Attrs, savedAttr{a.Key, fmt.Sprintf("%T", a.Value), raw})
-		}
-		out = append(out, saved)
-	}
-	return out, nil
-}
-
-func restoreEvents(saved []savedEvent) (out []Event, err error) {
-	for _, s := range saved {
-		e := Event{At: s.At, Name: s.Name}
-		for _, a := range s.Attrs {
-			value, err := a.value()
-			if err != nil {
-				return nil, err
-			}
-			e.Attrs = append(e.Attrs, Attr{a.Key, value})
-		}
-		out = append(out, e)
-	}
-	return out, nil
-}
-
-// value returns the value of an attribute with its type.
-func (a *savedAttr) value() (any, error) {
-	switch a.Type {
-	case "string":
-		return decode[string](a.Value)
-	case "int64":
-		return decode[int64](a.Value)
-	case "float64":
-		return decode[float64](a.Value)
-	case "bool":
-		return decode[bool](a.Value)
-	case "[]string":
-		return decode[[]string](a.Value)
-	}
-	return nil, fmt.Errorf("an attribute has type %q", a.Type)
-}
-
-func decode[T any](raw []byte) (v T, err error) {
-	err = json.Unmarshal(raw, &v)
-	return v, err
-}
-
-// save returns nil for no task.
-func (k *openTask) save() *savedTask {
+// restore completes a decoded task: whatever belongs to one actor refers to the same one again.
+func (k *openTask) restore(step *report.Step) error {
 	if k == nil {
 		return nil
 	}
-	out := &savedTask{
-		Work: k.work, Who: len(k.who), Wait: k.wait, Last: k.last, Spans: slices.Collect(maps.Keys(k.spans)),
-		Held: map[int]savedHold{}, Tools: map[string]savedTool{},
-	}
-	numbers := map[*actor]int{}
-	number := func(a *actor) int {
-		if _, known := numbers[a]; !known {
-			numbers[a] = len(out.Actors)
-			out.Actors = append(out.Actors, savedActor{
-				ID: a.id, Parent: a.parent, At: a.at, Key: a.key, Name: a.name, Role: a.role, Model: a.model,
-				HasSpan: a.hasSpan, Used: a.used, System: a.system, Asked: a.asked,
-			})
+	k.step = step
+	complete := len(k.Who) > 0 && k.Held != nil && k.Tools != nil
+	actors := map[SpanID]*actor{}
+	same := func(a *actor) *actor {
+		switch {
+		case a == nil:
+			complete = false
+			return nil
+		case actors[a.ID] == nil:
+			actors[a.ID] = a
 		}
-		return numbers[a]
+		return actors[a.ID]
 	}
-	for _, a := range k.who {
-		number(a)
+	for i, a := range k.Who {
+		k.Who[i] = same(a)
 	}
-	for n, h := range k.held {
-		out.Held[n] = savedHold{h.seq, h.at, h.amount, number(h.who)}
+	for n, h := range k.Held {
+		h.Who = same(h.Who)
+		k.Held[n] = h
 	}
-	for id, tool := range k.tools {
-		out.Tools[id] = savedTool{tool.id, tool.at, number(tool.who), tool.use}
+	for id, tool := range k.Tools {
+		tool.Who = same(tool.Who)
+		k.Tools[id] = tool
 	}
-	return out
+	if !complete {
+		return errors.New("a task is incomplete")
+	}
+	return nil
 }
 
-func (s *savedTask) restore(step *report.Step) (*openTask, error) {
-	var actors []*actor
-	for _, a := range s.Actors {
-		actors = append(actors, &actor{
-			id: a.ID, parent: a.Parent, at: a.At, key: a.Key, name: a.Name, role: a.Role, model: a.Model,
-			hasSpan: a.HasSpan, used: a.Used, system: a.System, asked: a.Asked,
-		})
+// spanEvents are the events of a span that has not ended. In JSON, they are a protobuf message.
+type spanEvents []*tracepb.Span_Event
+
+// MarshalJSON implements json.Marshaler.
+func (e spanEvents) MarshalJSON() ([]byte, error) {
+	raw, err := proto.Marshal(&tracepb.Span{Events: e})
+	if err != nil {
+		return nil, err
 	}
-	if s.Who < 1 || s.Who > len(actors) {
-		return nil, fmt.Errorf("a task has %d actors of %d", s.Who, len(actors))
+	return json.Marshal(raw)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (e *spanEvents) UnmarshalJSON(text []byte) error {
+	var raw []byte
+	if err := json.Unmarshal(text, &raw); err != nil {
+		return err
 	}
-	out := &openTask{
-		work: s.Work, step: step, who: actors[:s.Who:s.Who], wait: s.Wait, last: s.Last,
-		held: map[int]hold{}, tools: map[string]openTool{}, spans: map[SpanID]bool{},
-	}
-	for n, h := range s.Held {
-		if h.Actor < 0 || h.Actor >= len(actors) {
-			return nil, fmt.Errorf("there is no actor %d", h.Actor)
-		}
-		out.held[n] = hold{h.Seq, h.At, h.Amount, actors[h.Actor]}
-	}
-	for id, tool := range s.Tools {
-		if tool.Actor < 0 || tool.Actor >= len(actors) {
-			return nil, fmt.Errorf("there is no actor %d", tool.Actor)
-		}
-		out.tools[id] = openTool{tool.ID, tool.At, actors[tool.Actor], tool.Use}
-	}
-	for _, id := range s.Spans {
-		out.spans[id] = true
-	}
-	return out, nil
+	var span tracepb.Span
+	err := proto.Unmarshal(raw, &span)
+	*e = span.Events
+	return err
 }
 
 // restore continues a stream at its checkpoint, if it has one. Everything before the checkpoint has been delivered.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -37,7 +38,7 @@ func savedAnywhere(t *testing.T, p *ir.Program, root journal.RunID, events []jou
 			if err := pieces.Apply(&e, &got); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(want, got, cmp.AllowUnexported(otel.Point{})); diff != "" {
+			if diff := cmp.Diff(want, got, cmp.AllowUnexported(otel.Point{}), protocmp.Transform()); diff != "" {
 				t.Fatalf("event %d, %T: %s", e.Seq, e.Fact, diff)
 			}
 			raw, err := pieces.Save()

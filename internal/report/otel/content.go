@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/redact"
 )
@@ -29,13 +31,13 @@ type part struct {
 // twenty turns would be exported twenty times.
 func (a *actor) prompted(p *journal.Prompt) {
 	if p.System != "" {
-		a.system = p.System
+		a.System = p.System
 	}
 	m := message{Role: "user"}
 	for _, b := range p.Blocks {
 		m.Parts = append(m.Parts, part{Type: "text", Content: b.Text})
 	}
-	a.asked = append(a.asked, m)
+	a.Asked = append(a.Asked, m)
 }
 
 // returned adds the result of a tool, which the model gets next.
@@ -49,7 +51,7 @@ func (a *actor) returned(use *journal.ToolUse) {
 		response = raw
 	}
 	result := part{Type: "tool_call_response", ID: use.CallID, Response: response}
-	a.asked = append(a.asked, message{Role: "tool", Parts: []part{result}})
+	a.Asked = append(a.Asked, message{Role: "tool", Parts: []part{result}})
 }
 
 // replyMessage returns a reply as a message.
@@ -69,13 +71,13 @@ func replyMessage(r *journal.Reply) message {
 }
 
 // conversation returns the attributes of a model call: what is new of the prompt, and the reply.
-func (t *Tracer) conversation(who *actor, r *journal.Reply, rules *redact.Rules) []Attr {
+func (t *Tracer) conversation(who *actor, r *journal.Reply, rules *redact.Rules) []*commonpb.KeyValue {
 	out := []any{}
-	if who.system != "" {
-		out = append(out, systemInstructions, encoded([]part{{Type: "text", Content: t.text(who.system, rules)}}))
+	if who.System != "" {
+		out = append(out, systemInstructions, encoded([]part{{Type: "text", Content: t.text(who.System, rules)}}))
 	}
-	if len(who.asked) > 0 {
-		out = append(out, inputMessages, encoded(t.hidden(who.asked, rules)))
+	if len(who.Asked) > 0 {
+		out = append(out, inputMessages, encoded(t.hidden(who.Asked, rules)))
 	}
 	if r != nil {
 		out = append(out, outputMessages, encoded(t.hidden([]message{replyMessage(r)}, rules)))

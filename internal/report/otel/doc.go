@@ -8,5 +8,5 @@ package otel
 // on. The Exporter follows the runs that this process drives; what cannot be delivered stays in the journal, and is
 // recorded as owed, until a later process delivers it.
 //
-// The encodings are written by hand. The OpenTelemetry SDK creates spans as events happen, with random ids, does not
-// report which of them have arrived, and does not support http/json. The tests decode with its generated types.
+// Spans and metrics are the generated types of opentelemetry-proto. The OpenTelemetry SDK is not used: it creates spans
+// as events happen, with random ids, and its exporters neither report which spans have arrived nor support http/json.

@@ -1,6 +1,7 @@
 package otel
 
 import (
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -8,8 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
@@ -19,7 +22,7 @@ import (
 
 // Random telemetry, with many zeros and empty texts, which protobuf omits.
 
-func drawAttrs(t *rapid.T, label string) []Attr {
+func drawAttrs(t *rapid.T, label string) []*commonpb.KeyValue {
 	value := rapid.OneOf(
 		rapid.Custom(func(t *rapid.T) any { return rapid.String().Draw(t, "text") }),
 		rapid.Custom(func(t *rapid.T) any { return rapid.Int64().Draw(t, "number") }),
@@ -27,8 +30,8 @@ func drawAttrs(t *rapid.T, label string) []Attr {
 		rapid.Custom(func(t *rapid.T) any { return rapid.Bool().Draw(t, "truth") }),
 		rapid.Custom(func(t *rapid.T) any { return rapid.SliceOfN(rapid.String(), 1, 3).Draw(t, "texts") }),
 	)
-	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Attr {
-		return Attr{rapid.StringMatching("[a-z.]{1,8}").Draw(t, "key"), value.Draw(t, "value")}
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) *commonpb.KeyValue {
+		return attr(rapid.StringMatching("[a-z.]{1,8}").Draw(t, "key"), value.Draw(t, "value"))
 	}), 0, 3).Draw(t, label)
 }
 
@@ -36,169 +39,136 @@ func drawMillis(t *rapid.T, label string) journal.Millis {
 	return journal.Millis(rapid.Int64Range(0, math.MaxInt64/1_000_000).Draw(t, label))
 }
 
-func drawID[T TraceID | SpanID](t *rapid.T, label string) (id T) {
-	raw := rapid.SliceOfN(rapid.Byte(), len(id), len(id)).Draw(t, label)
-	raw[0] |= 1 // ids are not zero
-	for i := range raw {
-		id[i] = raw[i]
-	}
+func drawID(t *rapid.T, size int, label string) []byte {
+	id := rapid.SliceOfN(rapid.Byte(), size, size).Draw(t, label)
+	id[0] |= 1 // ids are not zero
 	return id
 }
 
-func drawSpan(t *rapid.T) *Span {
-	s := &Span{
-		Trace: drawID[TraceID](t, "trace"), ID: drawID[SpanID](t, "id"), Name: rapid.String().Draw(t, "name"),
-		Kind: rapid.SampledFrom([]Kind{Internal, Client}).Draw(t, "kind"), Start: drawMillis(t, "start"),
-		End:   drawMillis(t, "end"),
-		Attrs: drawAttrs(t, "attributes"), Failed: rapid.Bool().Draw(t, "failed"),
-	}
+func drawSpan(t *rapid.T) *tracepb.Span {
+	tracer := &Tracer{trace: TraceID(drawID(t, 16, "trace"))}
+	s := tracer.span(SpanID(drawID(t, 8, "id")), rapid.String().Draw(t, "name"), drawMillis(t, "start"),
+		drawMillis(t, "end"), drawAttrs(t, "attributes"))
 	if rapid.Bool().Draw(t, "has a parent") {
-		s.Parent = drawID[SpanID](t, "parent")
+		s.ParentSpanId = drawID(t, 8, "parent")
 	}
-	if s.Failed {
-		s.Message = rapid.String().Draw(t, "message")
+	if rapid.Bool().Draw(t, "failed") {
+		tracer.fail(s, rapid.String().Draw(t, "class"), "", nil)
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "events") {
-		s.Events = append(s.Events,
-			Event{drawMillis(t, "at"), rapid.String().Draw(t, "event"), drawAttrs(t, "of the event")})
+		s.Events = append(s.Events, &tracepb.Span_Event{
+			TimeUnixNano: nanos(drawMillis(t, "at")), Name: rapid.String().Draw(t, "event"),
+			Attributes: drawAttrs(t, "of the event"),
+		})
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "links") {
-		s.Links = append(s.Links, Link{drawID[TraceID](t, "other trace"), drawID[SpanID](t, "other span")})
+		s.Links = append(s.Links,
+			&tracepb.Span_Link{TraceId: drawID(t, 16, "other trace"), SpanId: drawID(t, 8, "other span")})
 	}
 	return s
 }
 
-func drawMetric(t *rapid.T) Metric {
-	m := Metric{
-		Name: rapid.String().Draw(t, "name"), Unit: rapid.String().Draw(t, "unit"),
-		About: rapid.String().Draw(t, "about"),
-		Whole: rapid.Bool().Draw(t, "whole"), Delta: rapid.Bool().Draw(t, "delta"),
+func drawMetrics(t *rapid.T) []*metricspb.Metric {
+	m := NewMetrics(Published, rapid.Bool().Draw(t, "delta"))
+	metrics := slices.Sorted(maps.Keys(instruments))
+	for range rapid.IntRange(1, 6).Draw(t, "points") {
+		m.Add(Point{
+			metric: rapid.SampledFrom(metrics).Draw(t, "metric"), attrs: drawAttrs(t, "attributes"),
+			value: math.Floor(rapid.Float64Range(0, 1e9).Draw(t, "value")),
+		}, drawMillis(t, "since"))
 	}
-	if rapid.Bool().Draw(t, "histogram") {
-		m.Bounds = []float64{0.5, 1, 100}
-	}
-	for range rapid.IntRange(1, 3).Draw(t, "series") {
-		s := Series{Attrs: drawAttrs(t, "attributes"), Start: drawMillis(t, "start"), End: drawMillis(t, "end")}
-		s.Sum = rapid.Float64Range(0, 1e9).Draw(t, "sum")
-		if m.Whole {
-			s.Sum = math.Floor(s.Sum)
-		}
-		if m.Bounds != nil {
-			s.Count, s.Buckets = rapid.Uint64().Draw(t, "count"),
-				rapid.SliceOfN(rapid.Uint64(), 4, 4).Draw(t, "buckets")
-		}
-		m.Series = append(m.Series, s)
-	}
-	return m
+	return m.Gather(drawMillis(t, "now"))
 }
 
-// OpenTelemetry's own decoders read the same from both encodings.
+// Decoding either encoding as the specification requires yields what was encoded.
 func TestEncodingsAreEquivalent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := &Resource{
 			Attrs: drawAttrs(t, "resource"), Scope: rapid.String().Draw(t, "scope"),
 			Version: rapid.String().Draw(t, "version"),
 		}
-		var spans []*Span
-		for range rapid.IntRange(1, 3).Draw(t, "spans") {
-			spans = append(spans, drawSpan(t))
-		}
-		one, other := &tracepb.TracesData{}, &tracepb.TracesData{}
-		same(t, traces(r, spans), one, other)
-		for i, s := range one.ResourceSpans[0].ScopeSpans[0].Spans {
-			check(t, s, spans[i])
-		}
-
-		drawn := []Metric{drawMetric(t), drawMetric(t)}
-		of := &metricspb.MetricsData{}
-		same(t, metrics(r, drawn), of, &metricspb.MetricsData{})
-		for i, m := range of.ResourceMetrics[0].ScopeMetrics[0].Metrics {
-			checkMetric(t, m, &drawn[i])
+		spans := []*tracepb.Span{drawSpan(t), drawSpan(t)}
+		drawn := drawMetrics(t)
+		for contentType, asJSON := range map[string]bool{"application/x-protobuf": false, "application/json": true} {
+			traces, metrics := &tracepb.TracesData{}, &metricspb.MetricsData{}
+			decode(t, contentType, traces)(encodeSpans(r, spans, asJSON))
+			decode(t, contentType, metrics)(encodeMetrics(r, drawn, asJSON))
+			if of := traces.ResourceSpans[0]; !proto.Equal(of.Resource, metrics.ResourceMetrics[0].Resource) ||
+				len(of.Resource.Attributes) != len(r.Attrs) || of.ScopeSpans[0].Scope.Name != r.Scope ||
+				of.ScopeSpans[0].Scope.Version != r.Version {
+				t.Fatalf("%v became %v", r, of)
+			}
+			for i, got := range traces.ResourceSpans[0].ScopeSpans[0].Spans {
+				if !proto.Equal(got, spans[i]) {
+					t.Fatalf("%s: %v became %v", contentType, spans[i], got)
+				}
+			}
+			for i, got := range metrics.ResourceMetrics[0].ScopeMetrics[0].Metrics {
+				if !proto.Equal(got, drawn[i]) {
+					t.Fatalf("%s: %v became %v", contentType, drawn[i], got)
+				}
+			}
 		}
 	})
 }
 
-func same(t *rapid.T, request any, one, other proto.Message) {
-	binary, err := encode(request, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := encode(request, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := reporttest.Decode("application/x-protobuf", binary, one); err != nil {
-		t.Fatalf("protobuf: %v", err)
-	}
-	if err := reporttest.Decode("application/json", text, other); err != nil {
-		t.Fatalf("JSON: %v\n%s", err, text)
-	}
-	if !proto.Equal(one, other) {
-		t.Fatalf("protobuf says %v, JSON %v", one, other)
-	}
-}
-
-// check compares decoded with encoded telemetry.
-func check(t *rapid.T, got *tracepb.Span, want *Span) {
-	switch {
-	case string(got.TraceId) != string(want.Trace[:]), string(got.SpanId) != string(want.ID[:]), got.Name != want.Name,
-		got.StartTimeUnixNano != uint64(want.Start)*1e6, got.EndTimeUnixNano != uint64(want.End)*1e6,
-		int(got.Kind) != int(want.Kind),
-		(got.Status.GetCode() == tracepb.Status_STATUS_CODE_ERROR) != want.Failed,
-		got.Status.GetMessage() != want.Message,
-		(len(got.ParentSpanId) > 0) != (want.Parent != SpanID{}), len(got.Attributes) != len(want.Attrs),
-		len(got.Events) != len(want.Events), len(got.Links) != len(want.Links):
-		t.Fatalf("%v became %v", want, got)
-	}
-	for i, a := range want.Attrs {
-		v := got.Attributes[i]
-		if got.Attributes[i].Key != a.Key {
-			t.Fatalf("%v became %v", a, v)
+func decode(t *rapid.T, contentType string, into proto.Message) func([]byte, error) {
+	return func(raw []byte, err error) {
+		if err == nil {
+			err = reporttest.Decode(contentType, raw, into)
 		}
-		ok := false
-		switch x := a.Value.(type) {
-		case string:
-			ok = v.Value.GetStringValue() == x
-		case int64:
-			ok = v.Value.GetIntValue() == x
-		case float64:
-			ok = v.Value.GetDoubleValue() == x
-		case bool:
-			ok = v.Value.GetBoolValue() == x
-		case []string:
-			var list []string
-			for _, one := range v.Value.GetArrayValue().GetValues() {
-				list = append(list, one.GetStringValue())
-			}
-			ok = slices.Equal(list, x)
-		}
-		if !ok {
-			t.Fatalf("%v became %v", a, v)
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", contentType, err, raw)
 		}
 	}
 }
 
-func checkMetric(t *rapid.T, got *metricspb.Metric, want *Metric) {
-	if got.Name != want.Name || got.Unit != want.Unit || got.Description != want.About {
-		t.Fatalf("%v became %v", want, got)
-	}
-	for i, s := range want.Series {
-		ok := false
-		const delta = metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_DELTA
-		switch {
-		case want.Bounds != nil:
-			p := got.GetHistogram().GetDataPoints()[i]
-			ok = p.Count == s.Count && p.GetSum() == s.Sum && slices.Equal(p.BucketCounts, s.Buckets) &&
-				slices.Equal(p.ExplicitBounds, want.Bounds) &&
-				(got.GetHistogram().AggregationTemporality == delta) == want.Delta
-		case want.Whole:
-			p := got.GetSum().GetDataPoints()[i]
-			ok = p.GetAsInt() == int64(s.Sum) && got.GetSum().IsMonotonic && p.StartTimeUnixNano == uint64(s.Start)*1e6
-		default:
-			ok = got.GetSum().GetDataPoints()[i].GetAsDouble() == s.Sum
+// Attributes keep their types, and invalid UTF-8, which protobuf rejects, is replaced.
+func TestAttributesKeepTheirTypes(t *testing.T) {
+	for want, value := range map[string]any{
+		`string_value:"a\357\277\275"`: "a\xff", `bool_value:true`: true, `int_value:-1`: int64(-1), `double_value:0.5`: 0.5,
+		`array_value:{values:{string_value:"a"} values:{string_value:"b"}}`: []string{"a", "b"},
+	} {
+		var text commonpb.AnyValue
+		if err := prototext.Unmarshal([]byte(want), &text); err != nil {
+			t.Fatal(err)
 		}
-		if !ok {
-			t.Fatalf("%v became %v", want, got)
+		if got := attr("key", value); got.Key != "key" || !proto.Equal(got.Value, &text) {
+			t.Errorf("%v became %v", value, got)
+		}
+	}
+}
+
+// Counters are monotonic sums of integers or of fractions; the temporality is the one that is asked for.
+func TestGatherReturnsTheKindOfEachMetric(t *testing.T) {
+	for _, delta := range []bool{false, true} {
+		m := NewMetrics(Published, delta)
+		for _, n := range []name{stepCount, costTotal, callDuration} {
+			m.Add(Point{metric: n, value: 2}, 5)
+			m.Add(Point{metric: n, value: 1}, 6)
+		}
+		got := map[string]*metricspb.Metric{}
+		for _, one := range m.Gather(7) {
+			got[one.Name] = one
+		}
+		whole, fraction := got[Published.of(stepCount)].GetSum(), got[Published.of(costTotal)].GetSum()
+		seconds := got[Published.of(callDuration)].GetHistogram()
+		want := metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE
+		if delta {
+			want = metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_DELTA
+		}
+		if whole.AggregationTemporality != want || seconds.AggregationTemporality != want || !whole.IsMonotonic {
+			t.Errorf("%v, %v", whole, seconds)
+		}
+		if p := whole.DataPoints[0]; p.GetAsInt() != 3 || p.StartTimeUnixNano != 5e6 || p.TimeUnixNano != 7e6 {
+			t.Errorf("%v", p)
+		}
+		if p := fraction.DataPoints[0]; p.GetAsDouble() != 3 {
+			t.Errorf("%v", p)
+		}
+		p := seconds.DataPoints[0]
+		if p.Count != 2 || p.GetSum() != 3 || len(p.BucketCounts) != len(p.ExplicitBounds)+1 {
+			t.Errorf("%v", p)
 		}
 	}
 }
@@ -229,7 +199,7 @@ func TestBuckets(t *testing.T) {
 	for _, seconds := range []float64{0, 0.01, 0.011, 81.92, 82} {
 		m.Add(Point{metric: callDuration, value: seconds}, 0)
 	}
-	got := m.Gather(0)[0].Series[0].Buckets
+	got := m.Gather(0)[0].GetHistogram().DataPoints[0].BucketCounts
 	if want := []uint64{2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1}; !slices.Equal(got, want) {
 		t.Errorf("%v", got)
 	}

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 )
 
 // Settings are the values of the standard variables.
@@ -24,7 +26,7 @@ type Settings struct {
 	// MaxBytes is the maximum length of a text in an attribute.
 	MaxBytes int
 	// Resource has the resource attributes of the variables, and service.name.
-	Resource []Attr
+	Resource []*commonpb.KeyValue
 	// Delta selects delta temporality for metrics.
 	Delta bool
 	// Share is the share of traces that is exported; 1 is all.
@@ -309,16 +311,16 @@ func (e *environment) content() bool {
 }
 
 // resource returns the resource attributes.
-func (e *environment) resource() []Attr {
-	var out []Attr
+func (e *environment) resource() []*commonpb.KeyValue {
+	var out []*commonpb.KeyValue
 	set := func(key, value string) {
 		for i := range out {
 			if out[i].Key == key {
-				out[i].Value = value
+				out[i] = attr(key, value)
 				return
 			}
 		}
-		out = append(out, Attr{key, value})
+		out = append(out, attr(key, value))
 	}
 	set("service.name", "espalier")
 	e.pairs("OTEL_RESOURCE_ATTRIBUTES", set)

@@ -9,6 +9,9 @@ import (
 	"sync"
 	"time"
 
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
@@ -86,7 +89,7 @@ type stream struct {
 
 // item is a span that waits for delivery.
 type item struct {
-	span *Span
+	span *tracepb.Span
 	of   *stream
 	seq  journal.Seq // of the event that ended it
 	part int         // number of spans that the event ended before
@@ -219,7 +222,7 @@ func (x *Exporter) start() {
 	x.resource = Resource{
 		Scope: "github.com/espalier-run/espalier", Version: version, Attrs: slices.Clone(x.o.Settings.Resource),
 	}
-	for _, a := range []Attr{
+	for _, a := range [][2]string{
 		{"service.version", version},
 		{"service.instance.id", string(x.o.Process)},
 		{"telemetry.sdk.name", "espalier"},
@@ -227,8 +230,9 @@ func (x *Exporter) start() {
 		{"telemetry.sdk.version", version},
 	} {
 		// Attributes that the user sets take precedence.
-		if !slices.ContainsFunc(x.resource.Attrs, func(set Attr) bool { return set.Key == a.Key }) && a.Value != "" {
-			x.resource.Attrs = append(x.resource.Attrs, a)
+		set := slices.ContainsFunc(x.resource.Attrs, func(set *commonpb.KeyValue) bool { return set.Key == a[0] })
+		if !set && a[1] != "" {
+			x.resource.Attrs = append(x.resource.Attrs, attr(a[0], a[1]))
 		}
 	}
 	x.inherit()
@@ -420,7 +424,7 @@ func (x *Exporter) read(run journal.RunID) (whole bool, err error) {
 		if e.Seq > s.done.Spans && x.traces != nil && s.sampled {
 			for i, span := range out.Spans {
 				if e.Seq > s.done.Spans+1 || i >= s.done.Part {
-					x.pending = append(x.pending, item{&span, s, e.Seq, i})
+					x.pending = append(x.pending, item{span, s, e.Seq, i})
 				}
 			}
 		}
@@ -475,11 +479,11 @@ func (x *Exporter) newTracer(run journal.RunID) *Tracer {
 func (x *Exporter) sendSpans() error {
 	for len(x.pending) > 0 {
 		batch := x.pending[:min(len(x.pending), x.o.Settings.Batch)]
-		spans := make([]*Span, len(batch))
+		spans := make([]*tracepb.Span, len(batch))
 		for i := range batch {
 			spans[i] = batch[i].span
 		}
-		body, err := encode(traces(&x.resource, spans), x.traces.to.JSON)
+		body, err := encodeSpans(&x.resource, spans, x.traces.to.JSON)
 		if err != nil {
 			return err
 		}
@@ -514,7 +518,7 @@ func (x *Exporter) trouble(at *sender, why string) {
 }
 
 func (x *Exporter) sendMetrics() error {
-	body, err := encode(metrics(&x.resource, x.totals.Gather(journal.MillisOf(x.o.Now()))), x.metrics.to.JSON)
+	body, err := encodeMetrics(&x.resource, x.totals.Gather(journal.MillisOf(x.o.Now())), x.metrics.to.JSON)
 	if err != nil {
 		return err
 	}

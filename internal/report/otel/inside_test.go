@@ -169,7 +169,7 @@ func TestTraceParentLeadsToTheToolCall(t *testing.T) {
 	var spans []otel.SpanID
 	for _, s := range out.Spans {
 		if s.Name == "execute_tool search" {
-			spans = append(spans, s.ID)
+			spans = append(spans, otel.SpanID(s.SpanId))
 		}
 	}
 	if len(spans) != 3 || spans[1] == spans[0] || spans[1] == spans[2] {

@@ -1,10 +1,11 @@
 package otel
 
 import (
-	"encoding/binary"
-	"math"
 	"slices"
-	"strings"
+
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/espalier-run/espalier/internal/journal"
 )
@@ -44,7 +45,7 @@ var instruments = map[name]instrument{
 
 // series is a metric with one set of attributes.
 type series struct {
-	attrs   []Attr
+	attrs   []*commonpb.KeyValue
 	sum     float64
 	count   uint64
 	buckets []uint64 // of a histogram
@@ -90,56 +91,48 @@ func (m *Metrics) Add(p Point, since journal.Millis) {
 }
 
 // keyOf returns a key for a set of attributes. Their order is always the same for one metric.
-func keyOf(attrs []Attr) string {
-	var b strings.Builder
-	for _, a := range attrs {
-		b.WriteString(a.Key)
-		b.WriteByte(0)
-		switch v := a.Value.(type) {
-		case string:
-			b.WriteString(v)
-		case int64:
-			b.Write(binary.AppendVarint(nil, v))
-		case float64:
-			b.Write(binary.BigEndian.AppendUint64(nil, math.Float64bits(v)))
-		}
-		b.WriteByte(0)
+func keyOf(attrs []*commonpb.KeyValue) string {
+	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(&commonpb.KeyValueList{Values: attrs})
+	if err != nil {
+		panic(err) // attr returns only valid UTF-8
 	}
-	return b.String()
-}
-
-// Metric is a metric with all its series.
-type Metric struct {
-	Name, Unit, About string
-	Whole             bool
-	Delta             bool
-	Bounds            []float64 // nil is a counter
-	Series            []Series
-}
-
-// Series is a metric's value for one set of attributes.
-type Series struct {
-	Attrs      []Attr
-	Start, End journal.Millis
-	Sum        float64
-	Count      uint64
-	Buckets    []uint64
+	return string(raw)
 }
 
 // Gather returns all metrics.
-func (m *Metrics) Gather(now journal.Millis) []Metric {
-	var out []Metric
+func (m *Metrics) Gather(now journal.Millis) []*metricspb.Metric {
+	temporality := metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE
+	if m.delta {
+		temporality = metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_DELTA
+	}
+	var out []*metricspb.Metric
 	for _, n := range sorted(m.all) {
 		how := instruments[n]
-		one := Metric{
-			Name: m.names.of(n), Unit: how.unit, About: how.about, Whole: how.whole, Delta: m.delta, Bounds: how.bounds,
-		}
+		sum := &metricspb.Sum{AggregationTemporality: temporality, IsMonotonic: true}
+		histogram := &metricspb.Histogram{AggregationTemporality: temporality}
 		for _, key := range sorted(m.all[n]) {
 			s := m.all[n][key]
-			one.Series = append(one.Series, Series{
-				Attrs: s.attrs, Start: s.since, End: max(now, s.since),
-				Sum: s.sum, Count: s.count, Buckets: slices.Clone(s.buckets),
-			})
+			start, end := nanos(s.since), nanos(max(now, s.since))
+			point := &metricspb.NumberDataPoint{Attributes: s.attrs, StartTimeUnixNano: start, TimeUnixNano: end}
+			switch {
+			case how.bounds != nil:
+				histogram.DataPoints = append(histogram.DataPoints, &metricspb.HistogramDataPoint{
+					Attributes: s.attrs, StartTimeUnixNano: start, TimeUnixNano: end,
+					Count: s.count, Sum: &s.sum, BucketCounts: s.buckets, ExplicitBounds: how.bounds,
+				})
+				continue
+			case how.whole:
+				point.Value = &metricspb.NumberDataPoint_AsInt{AsInt: int64(s.sum)}
+			default:
+				point.Value = &metricspb.NumberDataPoint_AsDouble{AsDouble: s.sum}
+			}
+			sum.DataPoints = append(sum.DataPoints, point)
+		}
+		one := &metricspb.Metric{
+			Name: m.names.of(n), Description: how.about, Unit: how.unit, Data: &metricspb.Metric_Sum{Sum: sum},
+		}
+		if how.bounds != nil {
+			one.Data = &metricspb.Metric_Histogram{Histogram: histogram}
 		}
 		out = append(out, one)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // sender sends one signal to its endpoint.
@@ -146,60 +147,31 @@ func (s *sender) rejected(answer []byte) int64 {
 		points, _ := partial.Partial.Points.Int64()
 		return max(0, spans, points)
 	}
-	return max(0, int64(field(bytesField(answer, 1), 1)))
+	count, _ := protowire.ConsumeVarint(firstField(firstField(answer, protowire.BytesType), protowire.VarintType))
+	return max(0, int64(count))
 }
 
-// bytesField returns a field of a protobuf message that is a message itself.
-func bytesField(b []byte, number uint64) []byte {
-	_, found := scan(b, number, 2)
-	return found
-}
-
-// field returns a number in a protobuf message; 0 when it is missing.
-func field(b []byte, number uint64) uint64 {
-	n, _ := scan(b, number, 0)
-	return n
-}
-
-// scan finds a field; invalid data ends the search.
-func scan(b []byte, number, wire uint64) (uint64, []byte) {
+// firstField returns the value of field 1 of a protobuf message: encoded if it is a number, nil if it is missing.
+func firstField(b []byte, want protowire.Type) []byte {
 	for len(b) > 0 {
-		tag, n := binary.Uvarint(b)
-		if n <= 0 {
-			return 0, nil
+		number, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return nil
 		}
 		b = b[n:]
-		hit := tag == number<<3|wire
-		switch tag & 7 {
-		case 0:
-			v, n := binary.Uvarint(b)
-			if n <= 0 {
-				return 0, nil
-			}
-			if hit {
-				return v, nil
-			}
-			b = b[n:]
-		case 2:
-			size, n := binary.Uvarint(b)
-			if n <= 0 || size > uint64(len(b)-n) {
-				return 0, nil
-			}
-			if hit {
-				return 0, b[n : n+int(size)]
-			}
-			b = b[n+int(size):]
-		case 1, 5:
-			size := map[uint64]int{1: 8, 5: 4}[tag&7]
-			if len(b) < size {
-				return 0, nil
-			}
-			b = b[size:]
-		default:
-			return 0, nil
+		size := protowire.ConsumeFieldValue(number, kind, b)
+		if size < 0 {
+			return nil
 		}
+		if number == 1 && kind == want {
+			if kind == protowire.BytesType {
+				b, _ = protowire.ConsumeBytes(b)
+			}
+			return b
+		}
+		b = b[size:]
 	}
-	return 0, nil
+	return nil
 }
 
 // Reach sends an empty request to check that the endpoint exists and accepts the credentials.

@@ -13,42 +13,6 @@ type (
 	SpanID  [8]byte
 )
 
-// Kind is the kind of a span, with OTLP's numbers.
-type Kind int
-
-// Kinds of spans.
-const (
-	Internal Kind = 1
-	Client   Kind = 3
-)
-
-// Span is a span that has ended.
-type Span struct {
-	Trace      TraceID
-	ID, Parent SpanID // zero for no parent
-	Name       string
-	Kind       Kind
-	Start, End journal.Millis
-	Attrs      []Attr
-	Events     []Event
-	Links      []Link
-	Failed     bool
-	Message    string // of a failure
-}
-
-// Attr is an attribute of a span, a point or a resource. Its value is a string, int64, float64, bool or []string.
-type Attr struct {
-	Key   string
-	Value any
-}
-
-// Event is an event of a span.
-type Event struct {
-	At    journal.Millis
-	Name  string
-	Attrs []Attr
-}
-
 // Link refers to a span of another trace.
 type Link struct {
 	Trace TraceID

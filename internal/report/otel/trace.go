@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/redact"
 	"github.com/espalier-run/espalier/internal/report"
@@ -40,7 +43,7 @@ type Tracer struct {
 
 // Yield collects the spans and points of events.
 type Yield struct {
-	Spans  []Span
+	Spans  []*tracepb.Span
 	Points []Point
 }
 
@@ -48,21 +51,23 @@ type Yield struct {
 type Point struct {
 	metric name
 	value  float64
-	attrs  []Attr
+	attrs  []*commonpb.KeyValue
 }
 
+// The types below are the Data of runs and steps that are open. Their JSON is part of checkpoints.
+
 type openRun struct {
-	id     SpanID
-	events []Event
+	ID     SpanID     `json:"id"`
+	Events spanEvents `json:"events,omitempty"`
 	rules  *redact.Rules
 }
 
 type openStep struct {
-	id       SpanID
-	events   []Event
-	attempts int
-	method   string    // by which a gate was decided
-	task     *openTask // nil unless one is running
+	ID       SpanID     `json:"id"`
+	Events   spanEvents `json:"events,omitempty"`
+	Attempts int        `json:"attempts,omitempty"`
+	Method   string     `json:"method,omitempty"` // by which a gate was decided
+	Task     *openTask  `json:"task,omitempty"`   // nil unless one is running
 }
 
 func openOf(s *report.Step) *openStep {
@@ -75,44 +80,44 @@ func openOf(s *report.Step) *openStep {
 
 // openTask is an attempt at a task, reruns after crashes included.
 type openTask struct {
-	work  journal.Work
+	Work  journal.Work `json:"work"`
 	step  *report.Step
-	who   []*actor // the task and the calls inside it, innermost last
-	held  map[int]hold
-	wait  journal.Millis // before the next model call
-	tools map[string]openTool
-	spans map[SpanID]bool // of its tool calls so far
-	last  journal.Millis  // time of its last event
+	Who   []*actor            `json:"who"` // the task and the calls inside it, innermost last
+	Held  map[int]hold        `json:"held"`
+	Wait  journal.Millis      `json:"wait,omitempty"` // before the next model call
+	Tools map[string]openTool `json:"tools"`
+	Spans []SpanID            `json:"spans,omitempty"` // of its tool calls so far
+	Last  journal.Millis      `json:"last"`            // time of its last event
 }
 
 // actor is the source of model and tool calls: an agent, or a task without one.
 type actor struct {
-	id      SpanID
-	parent  SpanID
-	at      journal.Millis
-	key     string // of a call
-	name    string // of the agent
-	role    string
-	model   string
-	hasSpan bool // has its own span
-	used    journal.Usage
-	system  string
-	asked   []message // since the last reply
+	ID      SpanID         `json:"id"`
+	Parent  SpanID         `json:"parent"`
+	At      journal.Millis `json:"at"`
+	Key     string         `json:"key,omitempty"`  // of a call
+	Name    string         `json:"name,omitempty"` // of the agent
+	Role    string         `json:"role,omitempty"`
+	Model   string         `json:"model,omitempty"`
+	HasSpan bool           `json:"has_span,omitempty"` // has its own span
+	Used    journal.Usage  `json:"used"`
+	System  string         `json:"system,omitempty"`
+	Asked   []message      `json:"asked,omitempty"` // since the last reply
 }
 
 // hold is the reservation of a call in progress.
 type hold struct {
-	seq    journal.Seq
-	at     journal.Millis
-	amount journal.Usage
-	who    *actor
+	Seq    journal.Seq    `json:"seq"`
+	At     journal.Millis `json:"at"`
+	Amount journal.Usage  `json:"amount"`
+	Who    *actor         `json:"who"`
 }
 
 type openTool struct {
-	id  SpanID
-	at  journal.Millis
-	who *actor
-	use journal.ToolUse
+	ID  SpanID          `json:"id"`
+	At  journal.Millis  `json:"at"`
+	Who *actor          `json:"who"`
+	Use journal.ToolUse `json:"use"`
 }
 
 // NewTracer returns a Tracer for the stream of a root run.
@@ -139,7 +144,9 @@ func (t *Tracer) event(ev *report.Event) error {
 		handle(t, ev, open)
 	}
 	if what := happenings[ev.Type]; what.attrs != nil && open != nil {
-		open.events = append(open.events, Event{At: ev.At, Name: what.name, Attrs: what.attrs(t, ev)})
+		open.Events = append(open.Events, &tracepb.Span_Event{
+			TimeUnixNano: nanos(ev.At), Name: what.name, Attributes: what.attrs(t, ev),
+		})
 	}
 	return nil
 }
@@ -162,35 +169,35 @@ var handlers = map[report.EventType]func(t *Tracer, ev *report.Event, open *open
 // happenings are the events within spans.
 var happenings = map[report.EventType]struct {
 	name  string
-	attrs func(t *Tracer, ev *report.Event) []Attr
+	attrs func(t *Tracer, ev *report.Event) []*commonpb.KeyValue
 }{
-	report.TaskLost: {"espalier.lost", func(t *Tracer, ev *report.Event) []Attr {
+	report.TaskLost: {"espalier.lost", func(t *Tracer, ev *report.Event) []*commonpb.KeyValue {
 		return t.attrs(attempt, int64(ev.Work.Attempt+1))
 	}},
-	report.StepRetrying: {"espalier.retry", func(t *Tracer, ev *report.Event) []Attr {
+	report.StepRetrying: {"espalier.retry", func(t *Tracer, ev *report.Event) []*commonpb.KeyValue {
 		delay := float64(ev.Fact.(journal.RetrySet).Due-ev.At) / 1000
 		return t.attrs(attempt, int64(ev.Work.Attempt)+1, retryDelay, delay, errorType, string(ev.Class))
 	}},
-	report.GateOpened: {"espalier.gate_opened", func(t *Tracer, ev *report.Event) []Attr {
+	report.GateOpened: {"espalier.gate_opened", func(t *Tracer, ev *report.Event) []*commonpb.KeyValue {
 		return t.attrs(gateKind, ev.Step.Gate.Kind)
 	}},
-	report.GateApproved: {"espalier.gate_approved", func(t *Tracer, ev *report.Event) []Attr {
+	report.GateApproved: {"espalier.gate_approved", func(t *Tracer, ev *report.Event) []*commonpb.KeyValue {
 		return t.attrs(gateMethod, ev.Fact.(journal.GateApproved).Method)
 	}},
-	report.GateEscalated: {"espalier.gate_escalated", func(*Tracer, *report.Event) []Attr { return nil }},
-	report.GateDecided: {"espalier.gate_decided", func(t *Tracer, ev *report.Event) []Attr {
+	report.GateEscalated: {"espalier.gate_escalated", func(*Tracer, *report.Event) []*commonpb.KeyValue { return nil }},
+	report.GateDecided: {"espalier.gate_decided", func(t *Tracer, ev *report.Event) []*commonpb.KeyValue {
 		return t.attrs(outcome, cmp.Or(ev.Reason, string(ev.Outcome)), gateMethod, ev.Fact.(journal.GateDecided).Method)
 	}},
-	report.BudgetWaiting: {"espalier.budget_wait", func(t *Tracer, ev *report.Event) []Attr {
+	report.BudgetWaiting: {"espalier.budget_wait", func(t *Tracer, ev *report.Event) []*commonpb.KeyValue {
 		return t.attrs(budgetName, ev.Fact.(journal.BudgetWait).Budget)
 	}},
-	report.BudgetRefused: {"espalier.budget_refused", func(t *Tracer, ev *report.Event) []Attr {
+	report.BudgetRefused: {"espalier.budget_refused", func(t *Tracer, ev *report.Event) []*commonpb.KeyValue {
 		return t.attrs(budgetName, ev.Fact.(journal.BudgetRefused).Budget)
 	}},
 }
 
 func (t *Tracer) runStarted(ev *report.Event, _ *openStep) {
-	open := &openRun{id: SpanOf(t.root, ev.Run.ID)}
+	open := &openRun{ID: SpanOf(t.root, ev.Run.ID)}
 	if t.o.Content {
 		open.rules = redact.Of(true, ev.Run.Audits()...)
 	}
@@ -204,7 +211,9 @@ func (t *Tracer) runStarted(ev *report.Event, _ *openStep) {
 
 func (t *Tracer) runClaimed(ev *report.Event, _ *openStep) {
 	if open, ok := ev.Run.Data.(*openRun); ok && ev.Fact.(journal.Claimed).Owner != "" {
-		open.events = append(open.events, Event{At: ev.At, Name: "espalier.taken_over"})
+		open.Events = append(open.Events, &tracepb.Span_Event{
+			TimeUnixNano: nanos(ev.At), Name: "espalier.taken_over",
+		})
 	}
 }
 
@@ -215,24 +224,22 @@ func (t *Tracer) runFinished(ev *report.Event, _ *openStep) {
 		return
 	}
 	code, _ := ev.ReasonCode()
-	span := Span{
-		Trace: t.trace, ID: open.id, Name: invokeWorkflow + " " + run.Name, Kind: Internal,
-		Start: run.Started, End: ev.At, Events: open.events,
-		Attrs: t.and(t.attrs(
-			operation, invokeWorkflow, genAIWorkflow, run.Name, workflowName, run.Name, workflowVersion, version(run),
-			runID, string(run.ID), parentRun, string(run.Parent), outcome, ev.Outcome, reasonCode, code,
-		), append(t.usage(run.Used), remaining(ev.Budget)...)...),
-	}
+	span := t.span(open.ID, invokeWorkflow+" "+run.Name, run.Started, ev.At, t.and(t.attrs(
+		operation, invokeWorkflow, genAIWorkflow, run.Name, workflowName, run.Name, workflowVersion, version(run),
+		runID, string(run.ID), parentRun, string(run.Parent), outcome, ev.Outcome, reasonCode, code,
+	), append(t.usage(run.Used), remaining(ev.Budget)...)...))
+	span.Events = open.Events
 	duration := t.attrs(genAIWorkflow, run.Name)
 	if run.Caller != nil {
-		span.Parent = t.parentOf(run.Caller, true)
+		parent := t.parentOf(run.Caller, true)
+		span.ParentSpanId = parent[:]
 	} else {
-		span.Attrs = t.and(span.Attrs, format, run.Format)
+		span.Attributes = t.and(span.Attributes, format, run.Format)
 		span.Links = t.links(run)
 		t.measure(runCount, 1, t.attrs(workflowName, run.Name, outcome, ev.Outcome))
 	}
 	if ev.Outcome == journal.OutcomeFailed {
-		t.fail(&span, code, ev.Problem, open.rules)
+		t.fail(span, code, ev.Problem, open.rules)
 		duration = t.and(duration, errorType, code)
 	}
 	t.emit(span)
@@ -240,33 +247,32 @@ func (t *Tracer) runFinished(ev *report.Event, _ *openStep) {
 }
 
 // links returns the links to the origin of a run.
-func (t *Tracer) links(run *report.Run) []Link {
-	var out []Link
+func (t *Tracer) links(run *report.Run) (out []*tracepb.Span_Link) {
+	add := func(trace TraceID, span SpanID) {
+		out = append(out, &tracepb.Span_Link{TraceId: trace[:], SpanId: span[:]})
+	}
 	if t.origin != nil {
-		out = append(out, *t.origin)
+		add(t.origin.Trace, t.origin.Span)
 	}
 	if from := run.From; from != nil {
-		out = append(out, Link{Trace: TraceOf(from.Run), Span: SpanOf(from.Run, from.Run)})
+		add(TraceOf(from.Run), SpanOf(from.Run, from.Run))
 	}
 	return out
 }
 
 // stepSpan returns the span of a step without its end.
-func (t *Tracer) stepSpan(ev *report.Event, id SpanID) Span {
+func (t *Tracer) stepSpan(ev *report.Event, id SpanID) *tracepb.Span {
 	s := ev.Step
 	agent := agentOf(s)
 	attrs := t.attrs(
 		workflowName, s.Run.Name, workflowVersion, version(s.Run), runID, string(s.Run.ID),
 		stepID, s.Path, stepType, typeOf(s),
-		agentID, agent.name, agentRole, agent.role, standsInFor, s.FallbackFor, childRun, string(s.Child),
+		agentID, agent.Name, agentRole, agent.Role, standsInFor, s.FallbackFor, childRun, string(s.Child),
 	)
 	if s.Loop {
 		attrs = t.and(attrs, iteration, int64(s.Index))
 	}
-	return Span{
-		Trace: t.trace, ID: id, Parent: t.parentOf(s, false), Name: "step " + s.Path, Kind: Internal,
-		Start: s.Started, End: ev.At, Attrs: attrs,
-	}
+	return t.child(t.parentOf(s, false), id, "step "+s.Path, s.Started, ev.At, attrs)
 }
 
 // typeOf returns the type of a step as its author wrote it, or its kind.
@@ -287,18 +293,18 @@ func (t *Tracer) parentOf(s *report.Step, inside bool) SpanID {
 		}
 	}
 	if open := openOf(s); open != nil {
-		return open.id
+		return open.ID
 	}
 	return SpanOf(t.root, run.ID)
 }
 
 func (t *Tracer) stepStarted(ev *report.Event, _ *openStep) {
-	ev.Step.Data = &openStep{id: t.id("step", ev.Seq)}
+	ev.Step.Data = &openStep{ID: t.id("step", ev.Seq)}
 }
 
 func (t *Tracer) stepSkipped(ev *report.Event, _ *openStep) {
 	span := t.stepSpan(ev, t.id("step", ev.Seq))
-	span.Attrs = t.and(span.Attrs, reasonCode, report.ReasonCondition, outcome, ev.Outcome)
+	span.Attributes = t.and(span.Attributes, reasonCode, report.ReasonCondition, outcome, ev.Outcome)
 	t.emit(span)
 }
 
@@ -309,19 +315,19 @@ func (t *Tracer) stepFinished(ev *report.Event, open *openStep) {
 	t.endTask(open, ev, ev.Problem) // one that was lost ends with the decision about it
 	step := ev.Step
 	code, _ := ev.ReasonCode()
-	span := t.stepSpan(ev, open.id)
-	span.Events = open.events
-	span.Attrs = t.and(span.Attrs, outcome, ev.Outcome, reasonCode, code)
-	span.Attrs = t.and(span.Attrs, append(t.usage(step.Used), remaining(ev.Budget)...)...)
-	if open.attempts > 1 {
-		span.Attrs = t.and(span.Attrs, attempts, int64(open.attempts))
+	span := t.stepSpan(ev, open.ID)
+	span.Events = open.Events
+	span.Attributes = t.and(span.Attributes, outcome, ev.Outcome, reasonCode, code)
+	span.Attributes = t.and(span.Attributes, append(t.usage(step.Used), remaining(ev.Budget)...)...)
+	if open.Attempts > 1 {
+		span.Attributes = t.and(span.Attributes, attempts, int64(open.Attempts))
 	}
 	if g := step.Gate; g != nil && (g.Kind == journal.GatePerson || g.Kind == journal.GateEvent) {
-		span.Attrs = t.and(span.Attrs, gateKind, g.Kind, gateMethod, open.method)
+		span.Attributes = t.and(span.Attributes, gateKind, g.Kind, gateMethod, open.Method)
 	}
 	measured := t.attrs(workflowName, step.Run.Name, stepID, step.Path, stepType, typeOf(step), outcome, ev.Outcome)
 	if ev.Outcome == journal.OutcomeFailed {
-		t.fail(&span, cmp.Or(string(ev.Class), code), ev.Problem, t.rules(ev.Run))
+		t.fail(span, cmp.Or(string(ev.Class), code), ev.Problem, t.rules(ev.Run))
 		measured = t.and(measured, errorType, cmp.Or(string(ev.Class), code))
 	}
 	t.emit(span)
@@ -331,7 +337,7 @@ func (t *Tracer) stepFinished(ev *report.Event, open *openStep) {
 
 func (t *Tracer) gateDecided(ev *report.Event, open *openStep) {
 	if open != nil {
-		open.method = ev.Fact.(journal.GateDecided).Method
+		open.Method = ev.Fact.(journal.GateDecided).Method
 	}
 }
 
@@ -339,34 +345,34 @@ func (t *Tracer) taskStarted(ev *report.Event, open *openStep) {
 	if open == nil {
 		return
 	}
-	open.attempts = max(open.attempts, ev.Work.Attempt+1)
-	if open.task.does(ev.Work) {
-		open.task.last = ev.At // the same attempt runs again
+	open.Attempts = max(open.Attempts, ev.Work.Attempt+1)
+	if open.Task.does(ev.Work) {
+		open.Task.Last = ev.At // the same attempt runs again
 		return
 	}
 	agent := agentOf(ev.Step)
-	agent.id, agent.parent, agent.at, agent.hasSpan = t.id("agent", ev.Seq), open.id, ev.At, agent.name != ""
-	open.task = &openTask{
-		work: ev.Work, step: ev.Step, who: []*actor{agent}, last: ev.At,
-		held: map[int]hold{}, tools: map[string]openTool{}, spans: map[SpanID]bool{},
+	agent.ID, agent.Parent, agent.At, agent.HasSpan = t.id("agent", ev.Seq), open.ID, ev.At, agent.Name != ""
+	open.Task = &openTask{
+		Work: ev.Work, step: ev.Step, Who: []*actor{agent}, Last: ev.At,
+		Held: map[int]hold{}, Tools: map[string]openTool{},
 	}
 }
 
 // does reports whether the task is the given one; a nil task is none.
-func (k *openTask) does(w journal.Work) bool { return k != nil && k.work == w }
+func (k *openTask) does(w journal.Work) bool { return k != nil && k.Work == w }
 
 func (t *Tracer) reserved(ev *report.Event, open *openStep) {
-	if open == nil || !open.task.does(ev.Work) {
+	if open == nil || !open.Task.does(ev.Work) {
 		return
 	}
-	x, task := ev.Fact.(journal.Reserved), open.task
-	task.held[x.N] = hold{seq: ev.Seq, at: ev.At + task.wait, amount: x.Amount, who: task.now()}
-	task.wait = 0
+	x, task := ev.Fact.(journal.Reserved), open.Task
+	task.Held[x.N] = hold{ev.Seq, ev.At + task.Wait, x.Amount, task.now()}
+	task.Wait = 0
 }
 
 // agentOf returns the agent that the author chose for a step; its name may be empty.
 func agentOf(s *report.Step) *actor {
-	a := &actor{name: s.Agent}
+	a := &actor{Name: s.Agent}
 	a.known(s)
 	return a
 }
@@ -376,13 +382,13 @@ func (a *actor) known(s *report.Step) {
 	if s.Info == nil || s.Info.Program == nil {
 		return
 	}
-	if agent := s.Info.Program.Agent(a.name); agent != nil {
-		a.role, a.model = agent.Role, agent.ModelName()
+	if agent := s.Info.Program.Agent(a.Name); agent != nil {
+		a.Role, a.Model = agent.Role, agent.ModelName()
 	}
 }
 
 // now returns the current actor.
-func (k *openTask) now() *actor { return k.who[len(k.who)-1] }
+func (k *openTask) now() *actor { return k.Who[len(k.Who)-1] }
 
 func (t *Tracer) taskFinished(ev *report.Event, open *openStep) {
 	if open != nil {
@@ -392,102 +398,98 @@ func (t *Tracer) taskFinished(ev *report.Event, open *openStep) {
 
 // endTask ends the attempt of a step, with everything that is open in it.
 func (t *Tracer) endTask(open *openStep, ev *report.Event, text string) {
-	task := open.task
+	task := open.Task
 	if task == nil {
 		return
 	}
-	open.task = nil
+	open.Task = nil
 	t.abandon(task, ev.At, ev.Outcome, cmp.Or(ev.Class, journal.Class(ev.Outcome)))
-	for _, one := range slices.Backward(task.who) {
+	for _, one := range slices.Backward(task.Who) {
 		t.agentEnded(task, one, ev.At, ev.Outcome, ev.Class, text)
 	}
 }
 
 // abandon ends calls without a result. The reservation of a lost one is charged.
 func (t *Tracer) abandon(task *openTask, at journal.Millis, result journal.Outcome, class journal.Class) {
-	for _, n := range sorted(task.held) {
-		if h := task.held[n]; h.amount.ModelCalls > 0 {
+	for _, n := range sorted(task.Held) {
+		if h := task.Held[n]; h.Amount.ModelCalls > 0 {
 			var charged journal.Usage
 			if result == lost {
-				charged = h.amount
+				charged = h.Amount
 			}
 			failed := result != journal.OutcomeCancelled && result != journal.OutcomeOK
 			t.called(task, n, h, at, call{used: charged, class: class, failed: failed})
 		}
 	}
-	clear(task.held)
+	clear(task.Held)
 	if result == lost {
 		return // the tool call is repeated, or a person decides about it
 	}
-	for _, id := range sorted(task.tools) {
-		open := task.tools[id]
+	for _, id := range sorted(task.Tools) {
+		open := task.Tools[id]
 		why := class
 		if result == journal.OutcomeOK {
 			why = "" // the task did not need the result
 		}
-		t.toolEnded(task, open, at, &open.use, why, "")
+		t.toolEnded(task, open, at, &open.Use, why, "")
 	}
-	clear(task.tools)
+	clear(task.Tools)
 }
 
 // lost is the class of a call whose process died.
 const lost = "lost"
 
 func (t *Tracer) taskLost(ev *report.Event, open *openStep) {
-	if open == nil || !open.task.does(ev.Work) {
+	if open == nil || !open.Task.does(ev.Work) {
 		return
 	}
-	x, task := ev.Fact.(journal.TaskLost), open.task
-	for _, one := range task.who {
-		one.used = one.used.Plus(x.Charged)
+	x, task := ev.Fact.(journal.TaskLost), open.Task
+	for _, one := range task.Who {
+		one.Used = one.Used.Plus(x.Charged)
 	}
 	t.abandon(task, cmp.Or(x.Until, ev.At), lost, lost)
-	task.last = ev.At
+	task.Last = ev.At
 }
 
 func (t *Tracer) agentEnded(task *openTask, who *actor, at journal.Millis, result journal.Outcome, class journal.Class,
 	text string,
 ) {
-	if !who.hasSpan {
+	if !who.HasSpan {
 		return
 	}
-	label := who.name
+	label := who.Name
 	if label == "" {
 		label = task.step.Name
 	}
-	span := Span{
-		Trace: t.trace, ID: who.id, Parent: who.parent, Name: invokeAgent + " " + label, Kind: Internal,
-		Start: who.at, End: at,
-		Attrs: t.and(t.attrs(
-			operation, invokeAgent, genAIAgent, label, agentID, who.name, agentRole, who.role, requestModel,
-			bare(who.model),
-			workflowName, task.step.Run.Name, runID, string(task.step.Run.ID), stepID, task.step.Path,
-			attempt, int64(task.work.Attempt+1), outcome, result,
-			inputTokens, who.used.InputTokens, outputTokens, who.used.OutputTokens,
-		), t.usage(who.used)...),
-	}
+	span := t.child(who.Parent, who.ID, invokeAgent+" "+label, who.At, at, t.and(t.attrs(
+		operation, invokeAgent, genAIAgent, label, agentID, who.Name, agentRole, who.Role,
+		requestModel, bare(who.Model),
+		workflowName, task.step.Run.Name, runID, string(task.step.Run.ID), stepID, task.step.Path,
+		attempt, int64(task.Work.Attempt+1), outcome, result,
+		inputTokens, who.Used.InputTokens, outputTokens, who.Used.OutputTokens,
+	), t.usage(who.Used)...))
 	measured := t.attrs(genAIAgent, label)
 	if result == journal.OutcomeFailed {
-		t.fail(&span, cmp.Or(string(class), report.ReasonFailed), text, t.rules(task.step.Run))
+		t.fail(span, cmp.Or(string(class), report.ReasonFailed), text, t.rules(task.step.Run))
 		measured = t.and(measured, errorType, cmp.Or(string(class), report.ReasonFailed))
 	}
 	t.emit(span)
-	t.measure(agentDuration, seconds(who.at, at), measured)
+	t.measure(agentDuration, seconds(who.At, at), measured)
 }
 
 // note applies an event inside a task.
 func (t *Tracer) note(ev *report.Event, open *openStep) {
-	if open == nil || !open.task.does(ev.Work) {
+	if open == nil || !open.Task.does(ev.Work) {
 		return
 	}
-	task := open.task
-	for _, one := range task.who {
-		one.used = one.used.Plus(ev.Usage)
+	task := open.Task
+	for _, one := range task.Who {
+		one.Used = one.Used.Plus(ev.Usage)
 	}
 	if h := noteHandlers[ev.Type]; h.handle != nil && (h.unreadable || !ev.Note.Unreadable) {
 		h.handle(t, ev, task)
 	}
-	task.last = ev.At
+	task.Last = ev.At
 }
 
 // noteHandlers handle events inside a task. Those of model calls also handle unreadable notes: the call was made.
@@ -507,7 +509,7 @@ var noteHandlers = map[report.EventType]struct {
 
 func (t *Tracer) modelPrompted(ev *report.Event, task *openTask) {
 	agent := task.now()
-	agent.hasSpan = true
+	agent.HasSpan = true
 	if t.o.Content && !ev.Note.Unreadable {
 		agent.prompted(report.Body[journal.Prompt](ev.Note))
 	}
@@ -517,7 +519,7 @@ func (t *Tracer) modelReplied(ev *report.Event, task *openTask) {
 	t.called(task, ev.Note.Settles, t.held(task, ev), ev.At, call{
 		reply: report.Body[journal.Reply](ev.Note), used: ev.Usage, failed: ev.Note.Unreadable, class: "unreadable",
 	})
-	task.now().asked = nil
+	task.now().Asked = nil
 }
 
 func (t *Tracer) modelFailed(ev *report.Event, task *openTask) {
@@ -526,16 +528,16 @@ func (t *Tracer) modelFailed(ev *report.Event, task *openTask) {
 		used: ev.Usage, failed: true, class: failed.Class, text: failed.Message,
 	})
 	if ev.Type == report.ModelRetried {
-		task.wait = failed.Wait
+		task.Wait = failed.Wait
 	}
 }
 
 // held returns the reservation of a call. A call without one has lasted since the last event of the task.
 func (t *Tracer) held(task *openTask, ev *report.Event) hold {
-	if h, ok := task.held[ev.Note.Settles]; ok && ev.Note.Settles > 0 {
+	if h, ok := task.Held[ev.Note.Settles]; ok && ev.Note.Settles > 0 {
 		return h
 	}
-	return hold{seq: ev.Seq, at: task.last, who: task.now()}
+	return hold{Seq: ev.Seq, At: task.Last, Who: task.now()}
 }
 
 // call is the result of a model call.
@@ -554,12 +556,12 @@ var finishes = map[string]string{
 
 // called ends a model call.
 func (t *Tracer) called(task *openTask, n int, h hold, at journal.Millis, c call) {
-	delete(task.held, n)
-	who, step := h.who, task.step
-	who.hasSpan = true
-	asked, by := bare(who.model), ""
-	if i := strings.IndexByte(who.model, '/'); i > 0 {
-		by = who.model[:i]
+	delete(task.Held, n)
+	who, step := h.Who, task.step
+	who.HasSpan = true
+	asked, by := bare(who.Model), ""
+	if i := strings.IndexByte(who.Model, '/'); i > 0 {
+		by = who.Model[:i]
 	}
 	var answered, offlineBy string
 	if c.reply != nil {
@@ -570,44 +572,40 @@ func (t *Tracer) called(task *openTask, n int, h hold, at journal.Millis, c call
 	if known, ok := providers[by]; ok {
 		by = known
 	}
-	begun := min(h.at, at)
+	begun := min(h.At, at)
 	model := t.attrs(operation, chat, provider, by, requestModel, asked, responseModel, answered)
-	span := Span{
-		Trace: t.trace, ID: t.id("chat", h.seq), Parent: who.id, Name: strings.TrimSpace(chat + " " + asked),
-		Kind:  Client,
-		Start: begun, End: at,
-		Attrs: t.and(t.attrs(
-			operation, chat, provider, by, requestModel, asked, responseModel, answered, offline, offlineBy,
-			agentID, who.name, genAIAgent, who.name,
-			workflowName, step.Run.Name, runID, string(step.Run.ID), stepID, step.Path,
-		), t.usage(c.used)...),
-	}
+	span := t.child(who.ID, t.id("chat", h.Seq), strings.TrimSpace(chat+" "+asked), begun, at, t.and(t.attrs(
+		operation, chat, provider, by, requestModel, asked, responseModel, answered, offline, offlineBy,
+		agentID, who.Name, genAIAgent, who.Name,
+		workflowName, step.Run.Name, runID, string(step.Run.ID), stepID, step.Path,
+	), t.usage(c.used)...))
+	span.Kind = tracepb.Span_SPAN_KIND_CLIENT
 	if c.reply != nil {
-		span.Attrs = t.and(span.Attrs, inputTokens, c.used.InputTokens, outputTokens, c.used.OutputTokens)
+		span.Attributes = t.and(span.Attributes, inputTokens, c.used.InputTokens, outputTokens, c.used.OutputTokens)
 		if u := c.reply.Usage; u.CacheRead > 0 || u.CacheWrite > 0 {
-			span.Attrs = t.and(span.Attrs, cacheReadTokens, u.CacheRead, cacheWriteTokens, u.CacheWrite)
+			span.Attributes = t.and(span.Attributes, cacheReadTokens, u.CacheRead, cacheWriteTokens, u.CacheWrite)
 		}
-		span.Attrs = t.and(span.Attrs, responseID, c.reply.ID)
+		span.Attributes = t.and(span.Attributes, responseID, c.reply.ID)
 		if a := c.reply.Asked; a != nil {
-			span.Attrs = t.and(span.Attrs, serverAddress, a.Server, outputType,
+			span.Attributes = t.and(span.Attributes, serverAddress, a.Server, outputType,
 				map[bool]string{true: "json", false: "text"}[a.JSON])
 			if a.MaxTokens > 0 {
-				span.Attrs = t.and(span.Attrs, requestMaxTokens, a.MaxTokens)
+				span.Attributes = t.and(span.Attributes, requestMaxTokens, a.MaxTokens)
 			}
 			if a.Temperature != nil {
-				span.Attrs = t.and(span.Attrs, requestTemperature, *a.Temperature)
+				span.Attributes = t.and(span.Attributes, requestTemperature, *a.Temperature)
 			}
 		}
 		if finish := cmp.Or(finishes[c.reply.Stop], c.reply.Stop); finish != "" {
-			span.Attrs = t.and(span.Attrs, finishReasons, []string{finish})
+			span.Attributes = t.and(span.Attributes, finishReasons, []string{finish})
 		}
 	}
 	if t.o.Content {
-		span.Attrs = append(span.Attrs, t.conversation(who, c.reply, t.rules(step.Run))...)
+		span.Attributes = append(span.Attributes, t.conversation(who, c.reply, t.rules(step.Run))...)
 	}
 	measured := model
 	if c.failed {
-		t.fail(&span, cmp.Or(string(c.class), report.ReasonFailed), c.text, t.rules(step.Run))
+		t.fail(span, cmp.Or(string(c.class), report.ReasonFailed), c.text, t.rules(step.Run))
 		measured = t.and(slices.Clone(model), errorType, cmp.Or(string(c.class), report.ReasonFailed))
 	}
 	t.emit(span)
@@ -632,35 +630,35 @@ func (t *Tracer) called(task *openTask, n int, h hold, at journal.Millis, c call
 
 func (t *Tracer) toolCalled(ev *report.Event, task *openTask) {
 	use := report.Body[journal.ToolUse](ev.Note)
-	task.tools[use.CallID] = openTool{id: t.toolSpan(ev, task, use), at: ev.At, who: task.now(), use: *use}
+	task.Tools[use.CallID] = openTool{t.toolSpan(ev, task, use), ev.At, task.now(), *use}
 }
 
 // toolSpan returns the id of the span of a tool call: the one that the tool has received as its parent, or another one
 // if the task has already made a call with the same ID.
 func (t *Tracer) toolSpan(ev *report.Event, task *openTask, use *journal.ToolUse) SpanID {
-	key := cmp.Or(task.now().key, task.work.Key())
+	key := cmp.Or(task.now().Key, task.Work.Key())
 	id := SpanID(journal.ToolSpan(t.root, task.step.Run.ID, key, use.CallID))
-	if task.spans[id] {
+	if slices.Contains(task.Spans, id) {
 		return t.id("tool", ev.Seq)
 	}
-	task.spans[id] = true
+	task.Spans = append(task.Spans, id)
 	return id
 }
 
 func (t *Tracer) toolReturned(ev *report.Event, task *openTask) {
 	use := report.Body[journal.ToolUse](ev.Note)
-	open, ok := task.tools[use.CallID]
+	open, ok := task.Tools[use.CallID]
 	if !ok { // an external agent made the call and only reports its result
-		open = openTool{id: t.toolSpan(ev, task, use), at: ev.At, who: task.now()}
+		open = openTool{ID: t.toolSpan(ev, task, use), At: ev.At, Who: task.now()}
 	}
-	delete(task.tools, use.CallID)
+	delete(task.Tools, use.CallID)
 	class := use.Class
 	if use.Error != "" && class == "" {
 		class = "tool_error" // it ran, and returned an error
 	}
 	t.toolEnded(task, open, ev.At, use, class, use.Error)
 	if t.o.Content {
-		open.who.returned(use)
+		open.Who.returned(use)
 	}
 }
 
@@ -668,37 +666,33 @@ func (t *Tracer) toolEnded(task *openTask, open openTool, at journal.Millis, use
 	text string,
 ) {
 	step := task.step
-	parent := open.who.id
-	if !open.who.hasSpan {
-		parent = open.who.parent
+	parent := open.Who.ID
+	if !open.Who.HasSpan {
+		parent = open.Who.Parent
 	}
-	span := Span{
-		Trace: t.trace, ID: open.id, Parent: parent, Name: strings.TrimSpace(executeTool + " " + use.Name),
-		Kind: Internal, Start: open.at, End: at,
-		Attrs: t.attrs(
-			operation, executeTool, toolName, use.Name, toolType, "function", toolCallID, use.CallID, offline,
-			use.Offline,
-			agentID, open.who.name,
-			workflowName, step.Run.Name, runID, string(step.Run.ID), stepID, step.Path,
-		),
-	}
+	span := t.child(parent, open.ID, strings.TrimSpace(executeTool+" "+use.Name), open.At, at, t.attrs(
+		operation, executeTool, toolName, use.Name, toolType, "function", toolCallID, use.CallID, offline, use.Offline,
+		agentID, open.Who.Name,
+		workflowName, step.Run.Name, runID, string(step.Run.ID), stepID, step.Path,
+	))
 	if use.Fidelity == journal.ByAgent {
-		span.Attrs = t.and(span.Attrs, reportedBy, use.Fidelity)
+		span.Attributes = t.and(span.Attributes, reportedBy, use.Fidelity)
 	}
 	if t.o.Content {
 		rules := t.rules(step.Run)
-		span.Attrs = t.and(span.Attrs, toolArguments, t.json(use.Input, rules), toolResult, t.json(use.Output, rules))
+		span.Attributes = t.and(span.Attributes,
+			toolArguments, t.json(use.Input, rules), toolResult, t.json(use.Output, rules))
 	}
 	measured := t.attrs(toolName, use.Name)
 	if class == classDenied || class == classMissing {
 		measured = t.attrs(toolName, otherTool)
 	}
 	if class != "" {
-		t.fail(&span, string(class), text, t.rules(step.Run))
+		t.fail(span, string(class), text, t.rules(step.Run))
 		measured = t.and(measured, errorType, class)
 	}
 	t.emit(span)
-	t.measure(toolDuration, seconds(open.at, at), measured)
+	t.measure(toolDuration, seconds(open.At, at), measured)
 }
 
 // Classes of calls that were not made. A model may invent any number of names, and each is a series of a metric: these
@@ -719,17 +713,17 @@ func (t *Tracer) callStarted(ev *report.Event, task *openTask) {
 	}
 	_ = json.Unmarshal(c.Request, &request) // other kinds of work have no agent
 	above := task.now()
-	agent := &actor{id: t.id("agent", ev.Seq), parent: above.id, at: ev.At, key: c.Key, name: request.Settings.Agent}
-	if !above.hasSpan {
-		agent.parent = above.parent
+	agent := &actor{ID: t.id("agent", ev.Seq), Parent: above.ID, At: ev.At, Key: c.Key, Name: request.Settings.Agent}
+	if !above.HasSpan {
+		agent.Parent = above.Parent
 	}
-	agent.hasSpan = agent.name != ""
+	agent.HasSpan = agent.Name != ""
 	agent.known(task.step)
-	task.who = append(task.who, agent)
+	task.Who = append(task.Who, agent)
 }
 
 func (t *Tracer) callFinished(ev *report.Event, task *openTask) {
-	if len(task.who) == 1 {
+	if len(task.Who) == 1 {
 		return
 	}
 	c := report.Body[journal.CallEnd](ev.Note)
@@ -738,7 +732,7 @@ func (t *Tracer) callFinished(ev *report.Event, task *openTask) {
 		result = journal.OutcomeFailed
 	}
 	t.agentEnded(task, task.now(), ev.At, result, c.Class, c.Error)
-	task.who = task.who[:len(task.who)-1]
+	task.Who = task.Who[:len(task.Who)-1]
 }
 
 // id returns the id of the span that started with an event.
@@ -746,18 +740,35 @@ func (t *Tracer) id(what string, seq journal.Seq) SpanID {
 	return spanID(t.root, fmt.Sprintf("%s:%d", what, seq))
 }
 
-func (t *Tracer) emit(s Span) { t.out.Spans = append(t.out.Spans, s) }
+// span returns a span without a parent.
+func (t *Tracer) span(id SpanID, name string, start, end journal.Millis, attrs []*commonpb.KeyValue) *tracepb.Span {
+	return &tracepb.Span{
+		TraceId: t.trace[:], SpanId: id[:], Name: valid(name), Kind: tracepb.Span_SPAN_KIND_INTERNAL,
+		StartTimeUnixNano: nanos(start), EndTimeUnixNano: nanos(end), Attributes: attrs,
+	}
+}
 
-func (t *Tracer) measure(metric name, value float64, attrs []Attr) {
+// child returns a span with a parent.
+func (t *Tracer) child(parent, id SpanID, name string, start, end journal.Millis,
+	attrs []*commonpb.KeyValue,
+) *tracepb.Span {
+	s := t.span(id, name, start, end, attrs)
+	s.ParentSpanId = parent[:]
+	return s
+}
+
+func (t *Tracer) emit(s *tracepb.Span) { t.out.Spans = append(t.out.Spans, s) }
+
+func (t *Tracer) measure(metric name, value float64, attrs []*commonpb.KeyValue) {
 	if t.o.Names.of(metric) != "" {
 		t.out.Points = append(t.out.Points, Point{metric, value, attrs})
 	}
 }
 
 // attrs returns attributes from names and values in turn, without empty values.
-func (t *Tracer) attrs(pairs ...any) []Attr { return t.and(nil, pairs...) }
+func (t *Tracer) attrs(pairs ...any) []*commonpb.KeyValue { return t.and(nil, pairs...) }
 
-func (t *Tracer) and(attrs []Attr, pairs ...any) []Attr {
+func (t *Tracer) and(attrs []*commonpb.KeyValue, pairs ...any) []*commonpb.KeyValue {
 	for i := 0; i < len(pairs); i += 2 {
 		key := t.o.Names.of(pairs[i].(name))
 		value := pairs[i+1]
@@ -767,7 +778,7 @@ func (t *Tracer) and(attrs []Attr, pairs ...any) []Attr {
 		if key == "" || value == "" {
 			continue
 		}
-		attrs = append(attrs, Attr{key, value})
+		attrs = append(attrs, attr(key, value))
 	}
 	return attrs
 }
@@ -800,11 +811,11 @@ func remaining(b *report.Budget) []any {
 }
 
 // fail marks a span as failed. Error texts may contain anything, and are content.
-func (t *Tracer) fail(s *Span, class, text string, rules *redact.Rules) {
-	s.Failed, s.Message = true, class
-	s.Attrs = t.and(s.Attrs, errorType, class)
+func (t *Tracer) fail(s *tracepb.Span, class, text string, rules *redact.Rules) {
+	s.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: class}
+	s.Attributes = t.and(s.Attributes, errorType, class)
 	if t.o.Content && text != "" {
-		s.Message = t.text(text, rules)
+		s.Status.Message = t.text(text, rules)
 	}
 }
 

@@ -3,7 +3,6 @@ package transcript
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
 
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/redact"
@@ -14,43 +13,18 @@ import (
 type Options = report.RecordOptions
 
 // Writer writes transcripts. It is a report.Sink.
-type Writer struct {
-	*report.Writer
-	fan *FanOut
-}
+type Writer = report.Writer
 
 // New returns a Writer. Close it.
 func New(o Options) *Writer {
-	w := &Writer{fan: NewFanOut(o.Log, o.Now)}
-	w.Writer = report.NewWriter(report.WriterOptions{
-		RecordOptions: o, What: "transcript", Ext: ".jsonl", WriteEach: true, Written: w.written,
+	return report.NewWriter(report.WriterOptions{
+		RecordOptions: o, What: "transcript", Ext: ".jsonl", WriteEach: true,
 		New: func(s *report.Stream) report.Projector {
 			p := &projector{in: report.NewInterpreter(s.Run, s.Outline), enc: encoder{value: s.Value}}
 			p.emit = p.write
 			return p
 		},
 	})
-	return w
-}
-
-// FanOut returns the FanOut that publishes events once they are on disk.
-func (w *Writer) FanOut() *FanOut { return w.fan }
-
-func (w *Writer) written(run journal.RunID, line []byte) {
-	if !w.fan.Wanted(run) {
-		return
-	}
-	if e, err := Decode(line); err == nil {
-		e.Payload = slices.Clone(e.Payload)
-		w.fan.Publish(e)
-	}
-}
-
-// Close closes the files and ends all subscriptions. It may be called again.
-func (w *Writer) Close() error {
-	err := w.Writer.Close()
-	w.fan.Close()
-	return err
 }
 
 // projector encodes the events of one stream.

@@ -551,7 +551,7 @@ func TestDeletedFileDuringLongAppend(t *testing.T) {
 	if err := w.Record(t.Context(), s.Appends[1]); err != nil {
 		t.Fatal(err)
 	}
-	want, err := w.Rebuild(t.Context(), "long")
+	want, err := reporttest.Rebuild(t.Context(), w, "long")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -811,43 +811,6 @@ func TestUnknownProgram(t *testing.T) {
 	if err := w.Record(t.Context(), r.Appends[0]); !errors.Is(err, gone) {
 		t.Errorf("%v", err)
 	}
-}
-
-func TestSubscribersGetWhatIsOnDisk(t *testing.T) {
-	r := reporttest.Recorded(t, "child")
-	dir := t.TempDir()
-	s := &reporttest.Shelf{Pinned: r.Program}
-	w := writer(dir, s)
-	all, one := w.FanOut().Subscribe(""), w.FanOut().Subscribe(reporttest.Run)
-	for _, a := range r.Appends {
-		s.Appends = append(s.Appends, a)
-		if err := w.Record(t.Context(), a); err != nil {
-			t.Fatal(err)
-		}
-		for len(one.C) > 0 {
-			e := <-one.C
-			line := fmt.Sprintf(`{"seq":%d,"run_id":%q,`, e.Seq, reporttest.Run)
-			if text := reporttest.Files(t, dir, ".jsonl")[string(reporttest.Run)+".jsonl"]; !strings.Contains(text,
-				line) {
-				t.Fatalf("event %d was told before it was written", e.Seq)
-			}
-		}
-	}
-	lines := 0
-	for _, text := range reporttest.Files(t, dir, ".jsonl") {
-		lines += strings.Count(text, "\n")
-	}
-	if len(all.C) != lines {
-		t.Errorf("%d events for %d lines", len(all.C), lines)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	all.Close()
-	all.Close()
 }
 
 // A value can be split over the chunks of a streamed reply, and no rule matches a part of it. The transcript of a
