@@ -132,8 +132,8 @@ var (
 	asksFirst = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)\b(approv\w*|confirm\w*|sign[- ]?off|ask (me|us|a ` +
 			`person|someone|somebody)|` +
-			`let (me|us|a person|someone|somebody)( (review|check|see|read|look|decide))?|unless (i|we)|human)\b|approuv|approbation|aproba|aprovaç|approvazione|freigabe|` +
-			`genehmig|одобр|подтвер|批准|承認`)
+			`let (me|us|a person|someone|somebody)( (review|check|see|read|look|decide))?|` +
+			`unless (i|we)|human)\b|approuv|approbation|aproba|aprovaç|approvazione|freigabe|genehmig|одобр|подтвер|批准|承認`)
 	})
 	// asker is a word that starts a part of a request that only asks a person.
 	asker = sync.OnceValue(func() *regexp.Regexp {
