@@ -43,8 +43,9 @@ func (c *checker) data() {
 			c.read(w, s, strings.Join(path.Segments, "."), spanOr(path.Span, s.Span))
 		}
 		for _, cond := range conditionsOf(s) {
+			later := map[*ir.Step]bool{}
 			for _, path := range cond.expr.Paths() {
-				c.named(w, s, cond, path)
+				c.named(w, s, cond, path, later)
 			}
 		}
 	})
@@ -435,8 +436,8 @@ func (c *checker) inputHelp(missing string) string {
 	return fmt.Sprintf("Declare %q among the inputs of the workflow.", missing)
 }
 
-// named checks a name in a condition.
-func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path) {
+// named checks a name in a condition. later has the steps that the condition reads too early: each is reported once.
+func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path, later map[*ir.Step]bool) {
 	dotted := strings.Join(path.Segments, ".")
 	at := spanOr(path.Span, spanOr(cond.expr.Span, s.Span))
 	worst := diag.Error
@@ -481,13 +482,18 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path) 
 	if !c.enters(s) || !slices.ContainsFunc(steps, c.enters) {
 		return
 	}
+	if later[steps[0]] {
+		return
+	}
 	inside := func(from *ir.Step) bool { return cond.after && (from == s || c.holds(s, []*ir.Step{from})) }
 	if !slices.ContainsFunc(steps, func(from *ir.Step) bool { return inside(from) || w.before(from, s) }) {
+		later[steps[0]] = true
 		c.writtenLater(s, steps, dotted, worst, at, "looks at")
 		return
 	}
 	outside := func(from *ir.Step) bool { return !inside(from) && w.before(from, s) }
 	if cond.first && !slices.ContainsFunc(steps, outside) && !readsLoop(cond.expr) {
+		later[steps[0]] = true
 		c.missing(dotted, CodeWrittenLater, diag.Warning, at,
 			fmt.Sprintf("%q is null before the first iteration: only the loop %q itself writes it.", dotted, s.ID),
 			fmt.Sprintf("Tests of null are false, except for !=, so the loop may never start. Run step %q before it, "+

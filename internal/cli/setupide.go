@@ -83,7 +83,8 @@ Editors: ` + strings.Join(names, ", ") + `.`,
 }
 
 func (a *invocation) setupIDE(root string, wanted []string) error {
-	if len(wanted) == 0 {
+	named := len(wanted) > 0
+	if !named {
 		for _, e := range editors {
 			first, _, _ := strings.Cut(e.path, "/")
 			if info, err := os.Stat(filepath.Join(root, first)); err == nil && info.IsDir() && first != ".github" {
@@ -94,16 +95,18 @@ func (a *invocation) setupIDE(root string, wanted []string) error {
 	type file struct{ name, text string }
 	var files []file
 	for _, e := range editors {
-		if len(wanted) > 0 && !slices.Contains(wanted, e.name) {
+		folder := obstacle(root, e.path)
+		asked := slices.Contains(wanted, e.name)
+		if len(wanted) > 0 && !asked && (named || folder == "") {
 			continue
 		}
-		if folder := obstacle(root, e.path); folder != "" {
+		if folder != "" {
 			is := "a file"
 			help := fmt.Sprintf("Move it to %s/rules.md, for example, which %s reads too.", folder, e.name)
 			if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(folder))); err != nil {
 				is, help = "a broken link", "Create the folder that it leads to, or remove the link."
 			}
-			if len(wanted) > 0 {
+			if asked {
 				return &failure{
 					code: exitNotReady, help: help,
 					message: fmt.Sprintf("%s reads commands from the folder %s, which is %s here", e.name, folder, is),

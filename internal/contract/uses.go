@@ -662,9 +662,10 @@ func titled(s *ir.Step) string {
 	return fmt.Sprintf("%q", s.Title())
 }
 
-// condition collects what an expression does with the variable.
+// condition collects what an expression does with the variable. The reference program of AIFLOW accepts every reply, and
+// its conditions convert the values.
 func (t *tracer) condition(e *expr.Expr, decides effect) {
-	if e == nil {
+	if e == nil || e.Dialect == expr.AIFlowReference {
 		return
 	}
 	for _, u := range e.Uses() {
@@ -676,7 +677,7 @@ func (t *tracer) condition(e *expr.Expr, decides effect) {
 			at: place(rest), value: u.Value, loose: u.Loose, guarded: u.Guarded, negated: u.Negated, above: u.Above,
 			path: u.Path.String(), written: strings.Join(u.Path.Written, "."), span: u.Path.Span, effect: decides,
 			over: u.Strictly, whole: u.Whole, list: u.List, search: u.Search, exactly: u.Exactly,
-			alternative: u.Alternative, optional: e.Dialect == expr.AIFlow || e.Dialect == expr.AIFlowReference,
+			alternative: u.Alternative, optional: e.Dialect == expr.AIFlow,
 		}
 		if u.Compound {
 			one.condition = strings.Join(strings.Fields(e.Text), " ")

@@ -1,12 +1,16 @@
 package manifest
 
 import (
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/espalier-run/espalier/internal/usertest"
 )
 
 // killed ends a promotion in the middle.
@@ -61,6 +65,35 @@ func TestModifiedArchiveKeepsStagingFolder(t *testing.T) {
 	}
 }
 
+// Neither files nor folders of the archive can be changed, and an interrupted promotion can still be repeated by a user
+// whom permissions bind.
+func TestArchiveIsReadOnly(t *testing.T) {
+	usertest.Run(t, "^(TestArchiveIsReadOnly|TestInterruptedPromotionCanBeRepeated)$")
+	root := staging(t)
+	if _, err := Promote(root, "w", stagedAt, false, promotedAt); err != nil {
+		t.Fatal(err)
+	}
+	archive := filepath.Join(root, "outputs", "w", stagedAt, "build")
+	seen := 0
+	err := filepath.WalkDir(archive, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		seen++
+		if runtime.GOOS != "windows" && info.Mode()&0o222 != 0 { // Windows has no such bits for folders
+			t.Errorf("%s can be written: %s", name, info.Mode())
+		}
+		return nil
+	})
+	if err != nil || seen < 13 {
+		t.Errorf("%d files and folders, %v", seen, err)
+	}
+}
+
 func interrupted(root string, stop int) {
 	defer func() {
 		if r := recover(); r != (killed{}) {
@@ -81,7 +114,7 @@ var promotedAt = time.Date(2026, 2, 23, 11, 0, 0, 0, time.UTC)
 // staging returns a project with a validated generation.
 func staging(t *testing.T) string {
 	t.Helper()
-	root := t.TempDir()
+	root := tempDir(t)
 	dir := Staged(root, "w", stagedAt)
 	for _, name := range []string{
 		"01-clarification.md", "02-design.md", "03-workflow.yaml", "04-agents/a.md",
@@ -122,4 +155,16 @@ func contents(t *testing.T, root string) map[string]string {
 		out[name] = string(raw)
 	}
 	return out
+}
+
+// tempDir returns a temporary folder that can be removed although it contains an archive.
+func tempDir(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	t.Cleanup(func() {
+		if err := (&promotion{before: func() {}}).chmodFolders(filepath.Join(root, "outputs"), 0o755); err != nil {
+			t.Error(err)
+		}
+	})
+	return root
 }

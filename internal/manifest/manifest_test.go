@@ -2,6 +2,7 @@ package manifest_test
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -71,7 +72,7 @@ func TestFilesHaveRolesAndProducers(t *testing.T) {
 }
 
 func TestG20PromotesValidatedGeneration(t *testing.T) {
-	root := t.TempDir()
+	root := tempDir(t)
 	m := stage(t, root)
 	var not *manifest.NotReady
 	if _, err := manifest.Promote(root, "w", run, false, now); !errors.As(err, &not) {
@@ -141,7 +142,7 @@ func TestG20PromotesOnlyValidatedFiles(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			root := t.TempDir()
+			root := tempDir(t)
 			validated(t, root, stage(t, root))
 			if err := c.change(manifest.Staged(root, "w", run)); err != nil {
 				t.Fatal(err)
@@ -158,7 +159,7 @@ func TestG20PromotesOnlyValidatedFiles(t *testing.T) {
 
 // Edited files are not overwritten, but generated ones are.
 func TestPromotionKeepsEditedFiles(t *testing.T) {
-	root := t.TempDir()
+	root := tempDir(t)
 	target := filepath.Join(root, "workflows/w/workflow.yaml")
 	again := func(force bool) error {
 		stage(t, root)
@@ -209,7 +210,7 @@ func stageAsIs(t *testing.T, root string) *manifest.Manifest {
 
 // If interrupted between promotion and archival, it is repeated from the staged files.
 func TestPromotionResumesFromStagedFiles(t *testing.T) {
-	root := t.TempDir()
+	root := tempDir(t)
 	m := stage(t, root)
 	m.Status = manifest.Registered
 	m.Phases.Validation.Status = manifest.Completed
@@ -245,7 +246,7 @@ func TestPromoteTakesOnlyWorkflowFiles(t *testing.T) {
 		"05-skills/CLAUDE.md", "04-agents/GIT~1/a.md", "06-scripts/HEAD", "04-agents/a.exe", "05-skills/s.sh",
 	} {
 		t.Run(name, func(t *testing.T) {
-			root := t.TempDir()
+			root := tempDir(t)
 			m := stage(t, root)
 			full := filepath.Join(manifest.Staged(root, "w", run), name)
 			if err := errors.Join(os.MkdirAll(filepath.Dir(full), 0o755),
@@ -263,7 +264,7 @@ func TestPromoteTakesOnlyWorkflowFiles(t *testing.T) {
 			}
 		})
 	}
-	root := t.TempDir()
+	root := tempDir(t)
 	validated(t, root, stage(t, root))
 	if err := errors.Join(os.MkdirAll(filepath.Join(root, ".git"), 0o755),
 		os.MkdirAll(filepath.Join(root, "workflows"), 0o755),
@@ -273,4 +274,19 @@ func TestPromoteTakesOnlyWorkflowFiles(t *testing.T) {
 	if _, err := manifest.Promote(root, "w", run, false, now); err == nil {
 		t.Error("a link led the promotion into .git")
 	}
+}
+
+// tempDir returns a temporary folder that can be removed although it contains an archive.
+func tempDir(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	t.Cleanup(func() {
+		_ = filepath.WalkDir(filepath.Join(root, "outputs"), func(name string, d fs.DirEntry, err error) error {
+			if err != nil || !d.IsDir() {
+				return err
+			}
+			return os.Chmod(name, 0o755)
+		})
+	})
+	return root
 }

@@ -313,6 +313,9 @@ func (p *promotion) archive(m *Manifest, archive string) error {
 		return err
 	}
 	to := filepath.Join(p.root, filepath.FromSlash(archive))
+	if err := p.chmodFolders(to, 0o755); err != nil { // an interrupted promotion may have made them read-only
+		return err
+	}
 	for _, name := range names {
 		if err := p.copy(filepath.Join(p.staged, filepath.FromSlash(name)),
 			filepath.Join(to, filepath.FromSlash(name))); err != nil {
@@ -340,7 +343,25 @@ func (p *promotion) archive(m *Manifest, archive string) error {
 			return err
 		}
 	}
+	if err := p.chmodFolders(to, 0o555); err != nil {
+		return err
+	}
 	return p.note(m, p.staged)
+}
+
+// chmodFolders sets the permissions of a folder, if it exists, and of all folders below it.
+func (p *promotion) chmodFolders(dir string, mode fs.FileMode) error {
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		p.before()
+		return os.Chmod(name, mode)
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // clear removes the staging folder. The manifest is removed last, because it marks the folder as removable.

@@ -345,28 +345,23 @@ func (d *decider) openChild(f *Frame, a *ir.Call) {
 	if a.PassReads {
 		input = d.readInput(f, step, child)
 	}
+	var failed journal.FrameClosed // set if the child cannot have its input
 	for _, b := range a.Inputs {
 		v, err := d.eval(b.Value, d.scope(f))
 		if err != nil {
-			d.leave(f, journal.StepLeft{
-				Place: f.Place(), Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, For: f.For,
-				Error: fmt.Sprintf("input %q: %v", b.Name, err),
-			})
-			return
+			failed.Class, failed.Error = journal.ClassCondition, fmt.Sprintf("input %q: %v", b.Name, err)
+			break
 		}
 		input[b.Name] = mustJSON(v)
 	}
 	given := mustJSON(input)
-	if d.p.FillInput != nil {
+	if d.p.FillInput != nil && failed.Class == "" {
 		filled, err := d.p.FillInput(child, given)
-		if err != nil {
-			d.leave(f, journal.StepLeft{
-				Place: f.Place(), Outcome: journal.OutcomeFailed, Class: journal.ClassInput, Error: err.Error(),
-				For: f.For,
-			})
-			return
+		if err == nil {
+			given = filled
+		} else {
+			failed.Class, failed.Error = journal.ClassInput, err.Error()
 		}
-		given = filled
 	}
 	path := framePath(f, "call")
 	vars := InitialVars(child)
@@ -380,6 +375,10 @@ func (d *decider) openChild(f *Frame, a *ir.Call) {
 		Frame: path, Parent: f.Path, Step: f.Step, Program: childPath(f.Program, a.Child), Name: child.Name,
 		Child: ChildID(d.s.Run, path), Vars: vars, Budget: limits(&child.Budget),
 	})
+	if failed.Class != "" {
+		failed.Frame, failed.Outcome = path, journal.OutcomeFailed
+		d.fact(d.s.Frames[path], failed)
+	}
 }
 
 // readInput returns the reads of a step as the input of a child (F39). Each value has the last segment of its path as

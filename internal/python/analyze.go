@@ -173,6 +173,14 @@ func (a *analysis) visit(s *scope, n any) {
 		case *Lambda:
 			a.function(s, n.Def)
 			return false
+		case *IfExp:
+			if testsPlatform(n.Cond) {
+				a.visit(s, n.Cond)
+				a.guarded++
+				a.exprs(s, n.Then, n.Else)
+				a.guarded--
+				return false
+			}
 		}
 		return true
 	})
@@ -204,10 +212,18 @@ func (a *analysis) statement(s *scope, n Stmt) {
 			a.guarded++
 			a.body(s, n.Then)
 			a.guarded--
-		} else {
-			a.body(s, n.Then)
+			a.body(s, n.Else)
+			return
 		}
+		platform := testsPlatform(n.Cond) // one of the branches may never run here
+		if platform {
+			a.guarded++
+		}
+		a.body(s, n.Then)
 		a.body(s, n.Else)
+		if platform {
+			a.guarded--
+		}
 	case *For:
 		a.exprs(s, n.In, n.Target)
 		a.loops++
@@ -251,6 +267,19 @@ func (a *analysis) statement(s *scope, n Stmt) {
 	default:
 		a.visit(s, n)
 	}
+}
+
+// testsPlatform reports whether a condition depends on the operating system.
+func testsPlatform(cond Expr) bool {
+	found := false
+	walk(cond, func(n any) bool {
+		if x, ok := n.(*Attr); ok {
+			of := lastName(x.X)
+			found = found || of == "sys" && x.Name == "platform" || of == "os" && x.Name == "name" || of == "platform"
+		}
+		return !found
+	})
+	return found
 }
 
 func typeChecking(x Expr) bool {

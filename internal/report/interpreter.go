@@ -186,6 +186,7 @@ func (in *Interpreter) interpret(e *journal.Event) error {
 		in.rests = true
 		return in.endTask(&x)
 	case journal.TaskLost:
+		in.rests = true // after the deadline of the run, nothing continues the step
 		in.addWork(TaskLost, x.Work)
 	case journal.TaskNoted:
 		return in.annotate(&x)

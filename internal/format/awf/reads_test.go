@@ -163,14 +163,15 @@ func TestLoopConditionsOnTheirOwnBodyAreReported(t *testing.T) {
 		`states.s.Output not contains \"x\"`, `states[\"s\"].Output == nil`, `get(states, \"s\") == nil`,
 		`\"s\" in states`, `(let x = states.s; x.ExitCode == 0)`, `'{{.states.s.Output}}' == ''`,
 		`{{.states.s.ExitCode}} != 0`, `states.s?.ExitCode == 0`, `states.l.Output == nil`,
+		`(let x = states.s.Output; x == \"a\" || x == \"b\")`, `states.s.ExitCode > 0 && states.s.Output != \"\"`,
 	} {
 		loop := "  l: {type: while, while: \"" + cond + "\", body: [s], max_iterations: 3, on_complete: z}\n" +
 			"  s: {type: step, command: x, on_success: l}\n  z: {type: terminal}\n"
-		got := ""
+		got := "" // one warning for each state that the condition reads
 		for _, d := range everything("name: f\nstates:\n  initial: l\n" + loop) {
-			got = d.Severity.String() + " " + string(d.Code)
+			got += d.Severity.String() + " " + string(d.Code) + " "
 		}
-		if got != "warning WF003" {
+		if got != "warning WF003 " {
 			t.Errorf("%s: got %q", cond, got)
 		}
 		// Another state's result is there before the loop starts.

@@ -1,6 +1,7 @@
 package formattest
 
 import (
+	"slices"
 	"testing"
 
 	"golang.org/x/tools/txtar"
@@ -49,5 +50,32 @@ func TestBudgetStopsAndResumesInsideANode(t *testing.T) {
 				t.Errorf("%d calls, %+v", n, h.state.Finished)
 			}
 		})
+	}
+}
+
+// At the time limit of the run a node is interrupted after its call. The audit log says that the run is suspended, and
+// the call is not repeated when the run continues.
+func TestTimeLimitInsideANodeSuspendsTheRun(t *testing.T) {
+	trial := func(do ...string) *trial {
+		a, err := txtar.ParseFile("testdata/runs/nof/second-call-fails.txtar")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr := newTrial(a)
+		tr.do = do
+		tr.script = `replies:
+  - {delay: 10s, reply: {"recommendations": [], "rules_applied": [], "meta_insight": "m", "analysis_data": {"score": 1}}}
+`
+		tr.change = func(p *ir.Program) { p.Budget.ActiveSeconds = &ir.Limit{Max: 5} }
+		return tr
+	}
+	h := trial().run(t)
+	all := func(step string) (string, bool) { return step, true }
+	if log := h.audit(t, all, nil); h.entry.Status != journal.Exceeded || !slices.Contains(log, "run_suspended TIMEOUT") {
+		t.Errorf("the run is %s, and its audit log is %q", h.entry.Status, log)
+	}
+	h = trial("raise active_seconds 1000").run(t)
+	if n, _ := replies(h.events); n != 4 || h.state.Finished == nil || h.state.Finished.Outcome != "ok" {
+		t.Errorf("%d calls, %+v", n, h.state.Finished)
 	}
 }

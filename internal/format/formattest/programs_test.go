@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -33,7 +34,8 @@ var columns = []string{
 // programs are in the order of the table.
 var programs = []string{
 	"linear", "condition", "loop", "parallel", "gate", "retry-fallback", "sub-workflow", "tool-call", "budget-stop",
-	"failure", "review-loop", "typed-fan-out", "tool-approval", "budget-in-loop", "failure-handler",
+	"failure", "review-loop", "typed-fan-out", "tool-approval", "budget-in-loop", "cost-in-loop",
+	"failure-handler",
 }
 
 // expectation is the required result of a program in any format.
@@ -91,6 +93,7 @@ func TestSameProgramInAllFormatsBehavesTheSame(t *testing.T) {
 //	leave out NAME              (a step that the format needs and the program does not have)
 //	reason CODE = THE PROGRAM'S CODE
 //	output JSON                 (when the format has another form for it)
+//	max cost MICRODOLLARS       (as --max-cost of "run" sets it, instead of a budget of the file)
 func compare(t *testing.T, format string, base, own *txtar.Archive, records *[][]string) bool {
 	t.Helper()
 	want, ok := section(base, "want")
@@ -104,6 +107,7 @@ func compare(t *testing.T, format string, base, own *txtar.Archive, records *[][
 			all.Files = append(all.Files, f)
 		}
 	}
+	tr := newTrial(all)
 	names, leaveOut := map[string]string{}, []string{}
 	reasons := map[string]string{"FALLBACK_USED": "COMPLETED"} // formats differ in what they call a fallback
 	for _, line := range lines(string(own.Comment)) {
@@ -115,11 +119,17 @@ func compare(t *testing.T, format string, base, own *txtar.Archive, records *[][
 			leaveOut = append(leaveOut, words[2])
 		case len(words) == 4 && words[0] == "reason" && words[2] == "=":
 			reasons[words[1]] = words[3]
+		case len(words) == 3 && words[0] == "max" && words[1] == "cost":
+			most, err := strconv.ParseInt(words[2], 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tr.change = func(p *ir.Program) { p.Budget.MicroDollars = &ir.Limit{Max: most} }
 		case words[0] == "output":
 			expect.output = json.RawMessage(strings.TrimPrefix(line, "output"))
 		}
 	}
-	h := newTrial(all).run(t)
+	h := tr.run(t)
 	if h.problems.Errors() {
 		t.Errorf("it does not compile: %v", h.problems)
 		return false

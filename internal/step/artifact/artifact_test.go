@@ -534,9 +534,30 @@ func TestDraftsReflectTheRequest(t *testing.T) {
 		"Draft the newsletter and after I approve send it to all subscribers": {
 			`goal: "Draft the newsletter."`, "gate: human-approval", `goal: "Send it to all subscribers."`,
 		},
-		"Before publishing the post, check it": {`goal: "Check it."`, `goal: "Publish the post."`},
-		"翻译文件，然后发布结果":                          {`goal: "翻译文件."`, `goal: "发布结果."`},
-		"???":                                  {"id: flow"},
+		"Check the contract, but wait for my approval before you send the findings to legal": {
+			`goal: "Check the contract."`, "gate: human-approval", `goal: "Send the findings to legal."`,
+		},
+		"Draft a post, tweet it after I approve":        {`goal: "Draft a post."`, "gate: human-approval", `goal: "Tweet it`},
+		"Collect the tickets, escalate them to a human": {`goal: "Escalate them to a human."`},
+		"Draft a reply, let me review it, and send it":  {"gate: human-approval\n\n  - id: send\n"},
+		"Compare the prices and update the sheet, unless I reject the change": {
+			"gate: human-approval\n\n  - id: update-sheet\n", `goal: "Update the sheet."`,
+		},
+		"Lee los comentarios, tradúcelos y publícalos después de mi aprobación": {
+			`goal: "Tradúcelos."`, `goal: "Publícalos."`, "gate: human-approval",
+		},
+		"Prüfe den Antrag und nach meiner Freigabe überweise das Geld": {
+			`goal: "Prüfe den Antrag."`, "gate: human-approval", `goal: "Überweise das Geld."`,
+		},
+		"اقرأ الرسائل، ثم لخصها":                                    {`goal: "اقرأ الرسائل."`, `goal: "لخصها."`},
+		"Lis les factures, archive-les et préviens la comptabilité": {`goal: "Archive-les."`},
+		"Translate it into French & German; and tweet it": {
+			`goal: "Translate it into French & German."`, `goal: "Tweet it."`,
+		},
+		"Before you publish the post, check it": {`goal: "Check it."`, `goal: "Publish the post."`},
+		"Before publishing the post, check it":  {`goal: "Check it."`, `goal: "Publish the post."`},
+		"翻译文件，然后发布结果":                           {`goal: "翻译文件."`, `goal: "发布结果."`},
+		"???":                                   {"id: flow"},
 	} {
 		world := &steptest.World{Replies: says("ok")}
 		p := steptest.Play{Settings: steptest.Settings{
@@ -549,6 +570,9 @@ func TestDraftsReflectTheRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 		sample := world.Requests[0].For.Sample
+		if strings.Contains(asked, "unless") && strings.Count(sample, "    goal: ") != 2 {
+			t.Errorf("%q: the condition is a step in\n%s", asked, sample)
+		}
 		if strings.HasPrefix(asked, "1.") && strings.Count(sample, "    goal: ") != len(want) {
 			t.Errorf("%q: the numbers are steps in\n%s", asked, sample)
 		}

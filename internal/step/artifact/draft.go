@@ -107,22 +107,23 @@ func tidy(d design, name string) design {
 var (
 	// inOrder separates consecutive actions. The text after it is always an action.
 	inOrder = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)\s*[.;:\n。；：]+\s*|[,，、]?\s*(?:然后|然後|接着|之后|そして|それから)|` +
+		return regexp.MustCompile(`(?i)\s*[.;:\n。；：]+\s*|[,，、،]?\s*(?:然后|然後|接着|之后|そして|それから|ثم)|` +
 			`[,，]?\s+(?:(?:and|und|et|y|e|и)\s+)?(?:then|after that|dann|danach|anschließend|puis|ensuite|luego|` +
 			`después|poi|dopo|depois|затем|потом)(?:\s+|$)`)
 	})
 	// between separates actions, or the objects of an action.
 	between = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)\s*(?:[,，、]\s*and\b|[,，、]|\s+(?:and|und|et|и)\s+)\s*`)
+		return regexp.MustCompile(`(?i)\s*(?:[,，、،]\s*and\b|[,，、،]|\s+(?:and|und|et|y|e|och|og|ve|и)\s+)\s*`)
 	})
 	// numbered is the mark of an item in a numbered list, which may be in the middle of a line.
 	numbered = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|\s)(\d{1,2})[.)]\s+`) })
-	// beforeDoing is "… before sending it", and doingLater "before sending it, …".
+	// beforeDoing is "… before sending it", and doingLater "before sending it, …"; or "you send" in place of "sending".
 	beforeDoing = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)[,，]?\s+before\s+([a-z]{2,}ing)\b`)
+		return regexp.MustCompile(`(?i)[,，]?\s+before\s+((?:you|we|they)\s+[a-z]+|` +
+			`[a-z]{2,}ing)\b`)
 	})
 	doingLater = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^before\s+([a-z]{2,}ing\b[^,]*),\s*(.+)$`)
+		return regexp.MustCompile(`(?i)^before\s+((?:(?:you|we|they)\s+[a-z]+|[a-z]{2,}ing)\b[^,]*),\s*(.+)$`)
 	})
 	onceApproved = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)\b(after|once|when|if|as soon as)\b.*\b(approv|confirm|sign)`)
@@ -130,10 +131,19 @@ var (
 	listMark  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*(?:[-*•]|\d+[.)])\s*`) })
 	asksFirst = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)\b(approv\w*|confirm\w*|sign[- ]?off|ask (me|us|a ` +
-			`person|someone|somebody)|human)\b`)
+			`person|someone|somebody)|` +
+			`let (me|us|a person|someone|somebody)( (review|check|see|read|look|decide))?|` +
+			`unless (i|we)|human)\b|approuv|approbation|aproba|aprovaç|approvazione|freigabe|genehmig|одобр|подтвер|批准|承認`)
+	})
+	// asker is a word that starts a part of a request that only asks a person.
+	asker = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)^(ask|let|wait|pause|stop|hold|approv\w*|confirm\w*|sign|i|me|my|we|our|a|an|the|` +
+			`human|manual\w*|with|without|until|unless|only|upon|on|but|subject|provided|if|when|once|after|as|` +
+			`(get|have|request|obtain|seek|need|require)s?\s.*(approv|confirm|sign)\w*|de|nach|après)\b`)
 	})
 	lead = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^(please|first|next|finally|afterwards|also|it should|should|must|a workflow ` +
+		return regexp.MustCompile(`(?i)^(and|but|und|et|y|ve|и|please|` +
+			`first|next|finally|afterwards|also|it should|should|must|a workflow ` +
 			`(that|which|to)|workflow (that|to)|i want to|i want it to|to)\s+`)
 	})
 )
@@ -179,17 +189,22 @@ func decompose(name, asked string) design {
 	for i, part := range parts {
 		gate := asksFirst().MatchString(part)
 		if gate && len(d.Steps) > 0 {
+			last := len(d.Steps) - 1
+			if last > 0 && strings.HasPrefix(strings.ToLower(part), "unless ") { // of the action before it
+				last--
+			}
 			verb := verbs[strings.ToLower(firstWord(part))] != ""
 			if !verb || onceApproved().MatchString(part) {
-				d.Steps[len(d.Steps)-1].Gate, gate = true, false
+				d.Steps[last].Gate, gate = true, false
 			}
-			if !verb {
-				if part = afterApproval(part); part == "" {
+			if !verb && asker().MatchString(part) {
+				if part = afterApproval(part, parts[0]); part == "" {
 					continue
 				}
 			}
 		}
-		if !strings.Contains(part, " ") && i+1 < len(parts) { // "read, group and sum up the feedback"
+		english := verbs[strings.ToLower(firstWord(parts[0]))] != ""
+		if english && !strings.Contains(part, " ") && i+1 < len(parts) { // "read, group and sum up the feedback"
 			next := slices.IndexFunc(parts[i:], func(s string) bool { return strings.Contains(s, " ") })
 			if next > 0 {
 				part += " " + afterFirst(parts[i+next])
@@ -246,8 +261,13 @@ var silentE = []string{
 	"organize", "parse", "queue", "release", "remove", "replace", "save", "schedule", "share", "store", "update", "use",
 }
 
-// infinitive replaces a form in -ing at the start of a text by its verb.
+// infinitive replaces a form in -ing, or a verb after a pronoun, at the start of a text by the verb.
 func infinitive(text string) string {
+	for _, who := range []string{"you ", "we ", "they "} {
+		if len(text) > len(who) && strings.EqualFold(text[:len(who)], who) {
+			return strings.TrimSpace(text[len(who):])
+		}
+	}
 	first, rest, spaced := strings.Cut(text, " ")
 	stem := strings.TrimSuffix(strings.ToLower(first), "ing")
 	n := len(stem)
@@ -265,15 +285,19 @@ func infinitive(text string) string {
 }
 
 // afterApproval returns the action that follows in a part of a request that asks a person, such as "after I approve
-// send it".
-func afterApproval(part string) string {
+// send it". first is the first part of the request.
+func afterApproval(part, first string) string {
+	if strings.HasPrefix(strings.ToLower(part), "unless ") {
+		return ""
+	}
 	all := asksFirst().FindAllStringIndex(part, -1)
 	rest := strings.TrimSpace(part[all[len(all)-1][1]:])
 	for _, word := range []string{"it ", "that ", "this ", "them "} {
 		rest = strings.TrimPrefix(rest, word)
 	}
 	words := strings.Fields(strings.ToLower(rest))
-	if len(words) == 0 || slices.Contains(questions, words[0]) || !isAction(rest, "write") {
+	if len(words) == 0 || slices.Contains(questions, words[0]) || slices.Contains(objects, words[0]) ||
+		!isAction(rest, first) {
 		return ""
 	}
 	return rest
@@ -437,11 +461,13 @@ func designed(r request) string {
 }
 
 func quoted(s string) string {
-	raw, err := json.Marshal(s)
-	if err != nil {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if e.Encode(s) != nil {
 		return `""` // cannot happen: text always encodes
 	}
-	return string(raw) // JSON is YAML
+	return strings.TrimSpace(b.String()) // JSON is YAML
 }
 
 func config(r request) string {
