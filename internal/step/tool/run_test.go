@@ -98,10 +98,10 @@ func TestInput(t *testing.T) {
 		want   string
 		fails  string
 	}{
-		"one object":                {reads: read("state.a", `{"q":"x","n":1}`), want: `{"n":1,"q":"x"}`},
-		"one text":                  {reads: read("state.q", `"x"`), want: `{"q":"x"}`},
-		"several":                   {reads: read("state.q", `"x"`, "input.n", `2`), want: `{"n":2,"q":"x"}`},
-		"nothing":                   {want: `{}`},
+		"one object": {reads: read("state.a", `{"q":"x","n":1}`), want: `{"n":1,"q":"x"}`},
+		"one text":   {reads: read("state.q", `"x"`), want: `{"q":"x"}`},
+		"several":    {reads: read("state.q", `"x"`, "input.n", `2`), want: `{"n":2,"q":"x"}`},
+		"nothing":    {want: `{}`},
 		"what no step has written": {
 			reads: append(read("input.n", `2`), step.Read{Path: "state.n", Value: json.RawMessage("null"), Missing: true}),
 			want:  `{"n":2}`,
