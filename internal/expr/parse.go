@@ -73,8 +73,8 @@ func (p *parser) addFix(code diag.Code, start, end int, message, operator string
 	p.replace(p.add(code, start, end, message, fmt.Sprintf("Write %s.", operator)), start, end, operator)
 }
 
-// replace adds a fix that replaces a part of the expression. There is none if the part's place in the file is not known,
-// because the file has the expression with escapes or on several lines.
+// replace adds a fix that replaces a part of the expression. There is none if the place of the part in the file is not
+// known, because the file has the expression with escapes or on several lines.
 func (p *parser) replace(d *diag.Diagnostic, start, end int, newText string) {
 	if p.at.End-p.at.Start == len(p.text) {
 		d.Write(p.at.Sub(start, end), newText)
