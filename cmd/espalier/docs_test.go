@@ -9,6 +9,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -18,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"go.yaml.in/yaml/v4"
@@ -312,6 +314,7 @@ type shell struct {
 	dir             string // where the next command runs
 	exported        []string
 	collector       *reporttest.Collector // nil before somebody names it
+	alive           *os.File              // inherited by every process that a command starts
 }
 
 func newShell(t *testing.T, path string) *shell {
@@ -330,7 +333,30 @@ func newShell(t *testing.T, path string) *shell {
 			t.Fatal(err)
 		}
 	}
+	s.awaitProcesses(t)
 	return s
+}
+
+// awaitProcesses makes the test wait, before its folder is removed, for processes that outlive their commands, such as
+// a server in the background. They inherit one end of a pipe; the other end is at EOF when all of them have ended.
+func (s *shell) awaitProcesses(t *testing.T) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.alive = w
+	t.Cleanup(func() {
+		if err := errors.Join(w.Close(), r.SetReadDeadline(time.Now().Add(time.Minute))); err != nil {
+			t.Error(err)
+		}
+		if _, err := r.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("a process that a command started in the background has not ended: %v", err)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func (s *shell) run(t *testing.T, text string) (output []string, exit int) {
@@ -348,6 +374,7 @@ func (s *shell) run(t *testing.T, text string) (output []string, exit int) {
 	cmd.Env = []string{"PATH=" + barePath(t), "HOME=" + s.home, "WHERE=" + s.pwd, "PWD=" + s.dir, "NO_COLOR=1", "COLUMNS=80", "LC_ALL=C", "GORACE=" + quickExit}
 	cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+os.Getenv("XDG_CACHE_HOME"))
 	cmd.Env = append(cmd.Env, s.exported...)
+	cmd.ExtraFiles = []*os.File{s.alive}
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out // one pipe, so that the order is kept
 	var failed *exec.ExitError

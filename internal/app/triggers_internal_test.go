@@ -500,3 +500,25 @@ func TestScheduleWithoutTimeZoneIsInUTC(t *testing.T) {
 		t.Errorf("%v, %v", next, err)
 	}
 }
+
+// A schedule with a time zone is in that zone, on both sides of a daylight saving change.
+//
+// Spec: Agent Flow §2.4 timezone
+func TestScheduleIsInTheTimeZoneOfItsWorkflow(t *testing.T) {
+	head := strings.Replace(fmt.Sprintf(scheduled, "noon", "0 12 * * *"), " }\n", ", timezone: America/New_York }\n", 1)
+	p := newTriggered(t, map[string]string{"noon.md": head + answering})
+	s := p.server()
+	for now, want := range map[string]string{
+		"2026-03-07T00:00:00Z": "2026-03-07T17:00:00Z", "2026-03-08T00:00:00Z": "2026-03-08T16:00:00Z",
+	} {
+		at, err := time.Parse(time.RFC3339, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.clock.set(at)
+		_, next, err := s.app.UpcomingTimes(t.Context(), "noon", 1)
+		if err != nil || len(next) != 1 || next[0].UTC().Format(time.RFC3339) != want {
+			t.Errorf("after %s: %v, %v, want %s", now, next, err, want)
+		}
+	}
+}

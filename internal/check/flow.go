@@ -251,6 +251,7 @@ func (f *flow) connect(n int) {
 			f.nodes[n].fails = true
 		}
 	}
+	f.connectSkipped(n)
 	if !fallback {
 		return
 	}
@@ -266,6 +267,35 @@ func (f *flow) connect(n int) {
 	}
 	stand := f.add(node{step: f.nodes[to].step, block: block, stands: n})
 	f.nodes[n].ways = append(f.nodes[n].ways, way{to: stand, on: ir.Failed})
+}
+
+// connectSkipped adds the ways of a fallback that has replaced a skipped step: it follows the edges of that step for
+// Skipped, unless it has a jump of its own.
+func (f *flow) connectSkipped(n int) {
+	if slices.ContainsFunc(f.nodes[n].step.Next, func(e ir.Edge) bool {
+		return !e.Sequential && slices.Contains(e.On, ir.OK) && e.When == nil && e.Limit == 0
+	}) {
+		return
+	}
+	for at := f.nodes[n].stands; at >= 0; at = f.nodes[at].stands {
+		s := f.nodes[at].step
+		for i := range s.Next {
+			e := &s.Next[i]
+			if s.When == nil || !slices.Contains(e.On, ir.Skipped) || slices.Contains(e.On, ir.OK) {
+				continue
+			}
+			switch e.To.Exit {
+			case ir.ExitFail:
+				f.nodes[n].fails = true
+			case ir.ExitBlock, ir.ExitLoop:
+				f.nodes[n].closes = true
+			default:
+				if to, leaps := f.find(f.nodes[n].block, e.To.Step); to != noStep {
+					f.nodes[n].ways = append(f.nodes[n].ways, way{to: to, on: ir.OK, edge: e, leaps: leaps})
+				}
+			}
+		}
+	}
 }
 
 // after calls visit for every node that can directly follow a node along ways that take accepts; at the end of a block,

@@ -64,17 +64,26 @@ func (e *estimator) addBlock(w *walker, b ir.BlockID, out exits, at map[int]int)
 // connectWalk adds the edges from a node to its successors.
 func (e *estimator) connectWalk(w *walker, n int, out exits, at map[int]int) {
 	node := &e.flow.nodes[n]
-	var after []int
+	var after, skipped []int
 	for _, way := range node.ways {
-		if to, ok := at[way.to]; ok {
+		to, ok := at[way.to]
+		if !ok {
+			continue
+		}
+		if way.on != ir.Skipped || startsAndSkips(node.step) {
 			after = append(after, to)
+		}
+		if way.on == ir.Skipped || way.edge == nil { // a fallback also replaces a skipped step
+			skipped = append(skipped, to)
 		}
 	}
 	if node.closes {
 		after = append(after, out.ok...)
+		skipped = append(skipped, out.ok...)
 	}
 	if node.fails || node.closes {
 		after = append(after, out.failed...)
+		skipped = append(skipped, out.failed...)
 	}
 	first, attempts := at[n], min(node.step.Attempts(), maxWalk)
 	retries := make([]int, 0, attempts-1)
@@ -111,8 +120,14 @@ func (e *estimator) connectWalk(w *walker, n int, out exits, at map[int]int) {
 		}
 	}
 	if node.step.When != nil {
-		w.nodes[first].skip = after
+		w.nodes[first].skip = skipped
 	}
+}
+
+// startsAndSkips reports whether a step can end as skipped after it has started.
+func startsAndSkips(s *ir.Step) bool {
+	gate, ok := s.Action.(ir.Gate)
+	return s.SkipOnError || ok && gate.OnTimeout == ir.TimeoutSkip
 }
 
 // maxWalk limits the step budgets, and the attempts of a step, for which walks are computed.

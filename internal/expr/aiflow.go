@@ -246,7 +246,7 @@ func (a *aiflowParser) word(name, symbol string) (aiflowToken, bool) {
 	switch {
 	case t.kind == aiName && strings.EqualFold(t.text, name):
 	case !a.exact && symbol != "" && t.text == symbol && t.kind != aiString:
-		a.lenient(CodeSymbol, t.start, t.end, fmt.Sprintf("%q was understood as %q.", symbol, name),
+		a.understood(t.start, t.end, name,
 			fmt.Sprintf("Write %s; the reference program does not read %s.", name, symbol))
 	default:
 		return t, false

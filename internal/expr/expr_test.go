@@ -620,3 +620,39 @@ func TestWrongOperatorsHaveAFix(t *testing.T) {
 		}
 	}
 }
+
+// Symbols that are accepted in the place of a word have a fix each, with spaces where they are needed.
+func TestSymbolsHaveAFix(t *testing.T) {
+	for text, want := range map[string]string{
+		`a && b || !c`: `a and b or not c`, `a==1&&b==2`: `a==1 and b==2`, `!(a||b)`: `not (a or b)`,
+	} {
+		for _, dialect := range []Dialect{AgentFlow, AIFlow} {
+			f := source.NewFile("f", text)
+			_, list := Parse(dialect, text, source.Span{File: "f", End: len(text)})
+			all := diag.Fix{}
+			for _, d := range list.Located(source.Set{"f": f}) {
+				if len(d.Fixes) == 1 {
+					all.Edits = append(all.Edits, d.Fixes[0].Edits...)
+				}
+			}
+			if got := all.Apply(f); got != want {
+				t.Errorf("%v: %s becomes %s, want %s (%v)", dialect, text, got, want, list)
+			}
+		}
+	}
+}
+
+// An expression with escapes in its file has no fix, because the place of an operator in the file is not known. A fix
+// would replace the whole expression.
+func TestExpressionsWithEscapesHaveNoFix(t *testing.T) {
+	file := source.NewFile("f", `when: "a =! \"x\" && b"`)
+	_, list := Parse(AgentFlow, `a =! "x" && b`, source.Span{File: "f", Start: 7, End: len(file.Text) - 1})
+	if len(list) == 0 {
+		t.Fatal("no diagnostics")
+	}
+	for _, d := range list.Located(source.Set{"f": file}) {
+		for _, fix := range d.Fixes {
+			t.Errorf("%s: the file becomes %s", d.Message, fix.Apply(file))
+		}
+	}
+}

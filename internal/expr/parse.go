@@ -70,8 +70,15 @@ func (p *parser) add(code diag.Code, start, end int, message, help string, relat
 
 // addFix adds an error about an operator, and the operator that replaces it.
 func (p *parser) addFix(code diag.Code, start, end int, message, operator string) {
-	p.add(code, start, end, message, fmt.Sprintf("Write %s.", operator)).
-		Write(place(p.at, p.text, start, end), operator)
+	p.replace(p.add(code, start, end, message, fmt.Sprintf("Write %s.", operator)), start, end, operator)
+}
+
+// replace adds a fix that replaces a part of the expression. There is none if the place of the part in the file is not
+// known, because the file has the expression with escapes or on several lines.
+func (p *parser) replace(d *diag.Diagnostic, start, end int, newText string) {
+	if p.at.End-p.at.Start == len(p.text) {
+		d.Write(p.at.Sub(start, end), newText)
+	}
 }
 
 func (p *parser) warn(code diag.Code, n *node, message, help string) {
@@ -80,11 +87,20 @@ func (p *parser) warn(code diag.Code, n *node, message, help string) {
 	})
 }
 
-func (p *parser) lenient(code diag.Code, start, end int, message, help string) {
-	p.report(diag.Diagnostic{
-		Code: code, Severity: diag.Note, Lenient: true, Span: place(p.at, p.text, start, end),
-		Message: message, Help: help,
+// understood adds a note about a symbol that is accepted in the place of a word.
+func (p *parser) understood(start, end int, word, help string) {
+	d := p.report(diag.Diagnostic{
+		Code: CodeSymbol, Severity: diag.Note, Lenient: true, Span: place(p.at, p.text, start, end),
+		Message: fmt.Sprintf("%q was understood as %q.", p.text[start:end], word), Help: help,
 	})
+	newText := word
+	if start > 0 && p.text[start-1] != ' ' && p.text[start-1] != '(' {
+		newText = " " + newText
+	}
+	if end < len(p.text) && p.text[end] != ' ' {
+		newText += " "
+	}
+	p.replace(d, start, end, newText)
 }
 
 // report adds a diagnostic up to a limit. The limit counts errors alone, so the list contains an error whenever one is
@@ -255,8 +271,7 @@ func (p *parser) noteSymbol(t token, word string) {
 	switch symbol := p.written(t); {
 	case p.rules.symbols:
 	case symbol == "&&", symbol == "||", symbol == "!":
-		p.lenient(CodeSymbol, t.start, t.end, fmt.Sprintf("%q was understood as %q.", symbol, word),
-			fmt.Sprintf("Write %s.", word))
+		p.understood(t.start, t.end, word, fmt.Sprintf("Write %s.", word))
 	}
 }
 

@@ -569,7 +569,7 @@ func gateValue(
 // except for budgets.
 var notRetried = []journal.Class{
 	journal.ClassBudget, journal.ClassDenied, journal.ClassMissing, journal.ClassInput, journal.ClassBadRequest,
-	journal.ClassNoQuota,
+	journal.ClassNoQuota, journal.ClassMerge,
 }
 
 func retryable(step *ir.Step, attempt int, class journal.Class, exit int) bool {

@@ -334,12 +334,13 @@ func (j *Job) Noted(kind string) int {
 func (j *Job) Object() map[string]json.RawMessage {
 	out := make(map[string]json.RawMessage, len(j.Reads))
 	for _, r := range j.Reads {
-		out[lastSegment(r.Path)] = r.Value
+		out[LastSegment(r.Path)] = r.Value
 	}
 	return out
 }
 
-func lastSegment(path string) string {
+// LastSegment returns the last segment of a path, such as "title" of "state.report.title".
+func LastSegment(path string) string {
 	for i := len(path) - 1; i >= 0; i-- {
 		if path[i] == '.' {
 			return path[i+1:]

@@ -190,12 +190,12 @@ func (r *Reader) Int(key string, least int64) (n int64, at source.Span, ok bool)
 	}
 	value, whole := node.Integer()
 	if node.Kind != Int && !whole {
-		if n, ok := units(key, node.Value); ok && n >= least {
+		if n, ok := meantInt(key, node.Value); ok && n >= least {
 			meant := strconv.FormatInt(n, 10)
 			r.wrongType(key, node, "an integer", fmt.Sprintf("Write %s: %s.", key, meant)).WriteValue(node.Span, meant)
 			return 0, node.Span, false
 		}
-		help := fmt.Sprintf("Write a number without quotes: %s: %d.", key, max(least, 1))
+		help := fmt.Sprintf("Write a whole number, such as %s: %d.", key, max(least, 1))
 		r.wrongType(key, node, "an integer", help)
 		return 0, node.Span, false
 	}
@@ -214,8 +214,12 @@ func (r *Reader) Int(key string, least int64) (n int64, at source.Span, ok bool)
 	return value.Int64(), node.Span, true
 }
 
-// units converts a duration such as 24h to the unit in the name of a key: seconds or milliseconds.
-func units(key, value string) (n int64, ok bool) {
+// meantInt returns the integer that a text means: a number in quotes, or a duration such as 24h in the unit that the name
+// of the key has, seconds or milliseconds.
+func meantInt(key, value string) (n int64, ok bool) {
+	if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+		return n, true
+	}
 	if days, found := strings.CutSuffix(value, "d"); found {
 		if n, err := strconv.ParseInt(days, 10, 32); err == nil {
 			value = fmt.Sprintf("%dh", 24*n)

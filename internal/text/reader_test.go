@@ -112,8 +112,8 @@ WRONG "{b" "a" of the step must be a list, but this is a map. Begin each entry b
 					t.Errorf("%s is taken for a number", key)
 				}
 			}
-		}, `WRONG "3" "a" of the step must be an integer, but this is a string. Write a number without quotes: a: 1.
-WRONG "1.5" "b" of the step must be an integer, but this is a number. Write a number without quotes: b: 1.
+		}, `WRONG "3" "a" of the step must be an integer, but this is a string. Write a: 3.
+WRONG "1.5" "b" of the step must be an integer, but this is a number. Write a whole number, such as b: 1.
 BAD "0" "c" of the step must be at least 1. Write c: 1 or more.
 BAD "99999999999999999999" "d" of the step is too large a number. Write a number below 9223372036854775808.`},
 		{"booleans", "a: true\nb: FALSE\nc: yes\nd: 'off'\ne: maybe\n", func(r *text.Reader) {

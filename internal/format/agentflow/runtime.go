@@ -218,6 +218,9 @@ func (l *lowering) splice(s *step, gate ir.Gate) {
 	if p := l.replacedBy(s); p != nil && (*steps)[i].ID == s.id.Value && s.jump == nil {
 		leaving = l.edges(p)
 	}
+	// A fallback of a skipped step follows the edge for Skipped, if there is one: a skipped step does not jump (F12).
+	replaced := own.Fallback != nil && own.When != nil &&
+		!slices.ContainsFunc(leaving, func(e ir.Edge) bool { return slices.Contains(e.On, ir.Skipped) })
 	for _, e := range leaving {
 		if !slices.Contains(e.On, ir.OK) {
 			stay = append(stay, e)
@@ -227,7 +230,7 @@ func (l *lowering) splice(s *step, gate ir.Gate) {
 		moved.On = []ir.Outcome{ir.OK, ir.Skipped}
 		wait.Next = append(wait.Next, moved)
 		rest := slices.DeleteFunc(slices.Clone(e.On), func(o ir.Outcome) bool { return o == ir.OK })
-		if replaced := own.Fallback != nil && own.When != nil; replaced && !slices.Contains(rest, ir.Skipped) {
+		if replaced && !slices.Contains(rest, ir.Skipped) {
 			rest = append(rest, ir.Skipped)
 		}
 		if len(rest) > 0 {

@@ -253,15 +253,34 @@ func TestSchemasAreStable(t *testing.T) {
 	}
 }
 
-// Every type of step has the fields that Appendix A lists for it.
+// Steps have the fields that section 3.2 lists, with their types and values, and every type of step has those that
+// Appendix A lists for it.
 //
 // Spec: Agent Flow §A optional, §3.2 keys
 func TestStepTypesHaveTheFieldsOfTheSpecification(t *testing.T) {
-	all := "id type description reads writes when on_error fallback retry expected_output stop_condition reason_code " +
-		"reason_code_on_fail agent skill_ref tool bundle branches goto gate_method output_files audit_output"
-	for _, key := range strings.Fields(all) {
-		if stepShape.field(key) == nil {
-			t.Errorf("steps have no %q", key)
+	// The types are those of the table in section 3.2.
+	for list, kinds := range map[string][]kind{
+		"id description when fallback expected_output stop_condition reason_code reason_code_on_fail agent skill_ref " +
+			"tool bundle goto audit_output": {word},
+		"type on_error gate_method": {choice},
+		"reads writes output_files": {words},
+		"retry branches":            {object, routes},
+	} {
+		for _, key := range strings.Fields(list) {
+			if f := stepShape.field(key); f == nil {
+				t.Errorf("steps have no %q", key)
+			} else if !slices.Contains(kinds, f.kind) {
+				t.Errorf("%q is of kind %d, want one of %v", key, f.kind, kinds)
+			}
+		}
+	}
+	for key, values := range map[string]string{
+		"type":        "transform skill tool decision gate parallel subagent_bundle end",
+		"on_error":    "stop skip fallback retry",
+		"gate_method": "human_review automated critic_agent",
+	} {
+		if got := strings.Join(stepShape.field(key).choices, " "); got != values {
+			t.Errorf("%s has the values %s, want %s", key, got, values)
 		}
 	}
 	for name, keys := range map[string]string{

@@ -733,6 +733,13 @@ func (l *lowering) edges(s *step) []ir.Edge {
 	}
 	next := l.following(s)
 	if next == nil {
+		if s.jump != nil && s.ir.When != nil && s.fallback != nil {
+			// Without this edge, the fallback of a skipped step would follow the jump.
+			out = append(out, ir.Edge{
+				On: []ir.Outcome{ir.Skipped}, To: ir.Target{Exit: ir.ExitBlock}, Sequential: true,
+				Span: s.word("goto").Span,
+			})
+		}
 		return out
 	}
 	to := ir.Target{Step: next.id.Value}

@@ -224,3 +224,98 @@ budgets: {max_steps: 10}
 		}
 	}
 }
+
+// A conditional step that jumps back counts in every round of its cycle: a skipped step does not jump.
+func TestRoundsOfAConditionalJumpAreAttained(t *testing.T) {
+	all, err := compareWithEstimate(t, &trial{
+		script: "replies:\n  - {reply: more}\n",
+		files: []txtar.File{{Name: "flow.md", Data: []byte(`---
+name: flow
+kind: agent-flow/workflow
+version: 1.0.0
+description: flow
+budgets: {max_steps: 9}
+---
+` + "```step\nid: work\ntype: transform\ndescription: d\nwrites: [state.x]\n```\n" +
+			"```step\nid: check\ntype: transform\ndescription: d\nreads: [state.x]\nwrites: [state.more]\n```\n" +
+			"```step\nid: back\ntype: transform\ndescription: d\nwhen: state.more == \"more\"\n" +
+			"writes: [state.n]\ngoto: work\n```\n" +
+			"```step\nid: use\ntype: transform\ndescription: d\nreads: [state.x]\nwrites: [output.r]\n```\n")}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int64{
+		"steps": 9, "model calls": 9, "attempts of work": 3, "attempts of check": 3, "attempts of back": 3,
+	}
+	for _, one := range all {
+		if n, ok := want[one.what]; ok && (one.n != n || one.most != stepkind.N(n)) {
+			t.Errorf("%s: %d, predicted %v, want %d", one.what, one.n, one.most, n)
+		}
+		delete(want, one.what)
+	}
+	if len(want) > 0 {
+		t.Errorf("not compared: %v", want)
+	}
+}
+
+// cyclic returns a workflow with jumps back, conditions, retries and fallbacks, which only its step budget ends, and
+// models that choose at random how it goes on.
+func cyclic(r *rapid.T) *trial {
+	var flow, script strings.Builder
+	pick := func(name string, most int) int { return rapid.IntRange(0, most).Draw(r, name) }
+	fmt.Fprintf(&flow, "---\nname: flow\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: flow\n"+
+		"budgets: {max_steps: %d}\n---\n", pick("max_steps", 12)+1)
+	script.WriteString("replies:\n")
+	step := func(id, more string) {
+		fmt.Fprintf(&flow, "```step\nid: %s\ntype: transform\ndescription: d\nwrites: [state.%s]\n%s```\n", id, id, more)
+		for visit := range 6 {
+			reply := rapid.SampledFrom([]string{"reply: more", "reply: more", "reply: enough", "fail: TIMEOUT"}).Draw(r, "reply")
+			fmt.Fprintf(&script, "  - {step: %s, visit: %d, %s}\n", id, visit+1, reply)
+		}
+	}
+	for i := range pick("steps", 3) + 2 {
+		more := ""
+		if i > 0 && pick("when", 1) == 1 {
+			more += fmt.Sprintf("when: state.s%d == \"more\"\n", pick("condition", i-1))
+		}
+		if i > 0 && pick("goto", 1) == 1 {
+			more += fmt.Sprintf("goto: s%d\n", pick("target", i))
+		}
+		if pick("retry", 2) == 0 {
+			more += "retry: {max_attempts: 2, backoff_ms: [1]}\n"
+		}
+		switch pick("on_error", 2) {
+		case 0:
+			more += "on_error: skip\n"
+		case 1:
+			step(fmt.Sprint("s", i), more+fmt.Sprintf("on_error: fallback\nfallback: f%d\n", i))
+			step(fmt.Sprint("f", i), "")
+			continue
+		}
+		step(fmt.Sprint("s", i), more)
+	}
+	script.WriteString("  - {reply: enough}\n")
+	return &trial{files: []txtar.File{{Name: "flow.md", Data: []byte(flow.String())}}, script: script.String()}
+}
+
+// No run of a workflow with cycles exceeds its estimate.
+func TestNoCycleExceedsItsEstimate(t *testing.T) {
+	compared := 0
+	rapid.Check(t, func(r *rapid.T) {
+		tr := cyclic(r)
+		all, err := compareWithEstimate(t, tr)
+		if err != nil {
+			return // the budget is too small, or a step is never reached
+		}
+		compared++
+		for _, one := range all {
+			if one.most.Unbounded != "" || one.n > one.most.N {
+				r.Fatalf("%s: %d, predicted %v\n%s\n%s", one.what, one.n, one.most, tr.files[0].Data, tr.script)
+			}
+		}
+	})
+	if compared == 0 {
+		t.Error("no workflow was compared")
+	}
+}

@@ -210,8 +210,12 @@ func line(fact journal.Fact) string {
 	case journal.GateApproved:
 		return join(x.Key(), "approved", x.Method, by(x.By), strings.Join(x.Roles, ","), quote(x.Note))
 	case journal.GateDecided:
+		notify := ""
+		if x.Notify {
+			notify = "notifies"
+		}
 		return join(x.Key(), "decided", string(x.Outcome), x.Method, cmp.Or(x.Reason, string(x.Class)), by(x.By), quote(x.Note),
-			quote(x.Error), value(x.Value), writes(x.Writes))
+			quote(x.Error), value(x.Value), writes(x.Writes), notify)
 	case journal.Signalled:
 		return join("signalled", x.Event, by(x.By))
 	case journal.InputRefused:

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/report/audit"
@@ -57,8 +58,8 @@ func TestRecordsHaveTheBaseFieldsOfTheSpecification(t *testing.T) {
 }
 
 // Every event of the specification has its key data whenever there is any: version, reads, writes, summaries
-// and evidence are omitted if they are empty. Every step that starts has an end, and each end is followed by
-// a budget check.
+// and evidence are omitted if they are empty. Reads and writes are those of the step. Every step that starts has
+// an end, and each end is followed by a budget check.
 //
 // Spec: Agent Flow §7.4 run-start, §7.4 step-start, §7.4 step-output, §7.4 step-complete, §7.4 step-skipped
 // Spec: Agent Flow §7.4 gate-decision, §7.4 budget-check, §7.4 run-complete, §7.4 run-failed, §6.2 audit
@@ -94,6 +95,21 @@ func TestEventsHaveTheKeyDataOfTheSpecification(t *testing.T) {
 				for _, key := range want[one.Event].sometimes {
 					if _, ok := data[key]; ok {
 						seen[one.Event+" "+key] = true
+					}
+				}
+				s := r.Program.Step(ir.Body, one.StepID)
+				switch root := name == string(reporttest.Run)+audit.Ext; {
+				case root && s != nil && one.Event == audit.StepStart:
+					var declared []any
+					for _, read := range s.Reads {
+						declared = append(declared, read.Path)
+					}
+					if got, _ := data["reads"].([]any); !slices.Equal(got, declared) {
+						t.Errorf("%s: record %d: step %s reads %v, want %v", r.Name, one.Seq, s.ID, got, declared)
+					}
+				case root && s != nil && one.Event == audit.StepOutput && len(s.Writes) > 0:
+					if got, _ := data["writes"].([]any); len(got) != len(s.Writes) || got[0] != s.Writes[0].Path {
+						t.Errorf("%s: record %d: step %s writes %v, want %v", r.Name, one.Seq, s.ID, got, s.Writes)
 					}
 				}
 				switch one.Event {

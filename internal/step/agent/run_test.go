@@ -174,7 +174,7 @@ func do(t *testing.T, p steptest.Play) (*steptest.Log, *steptest.World, step.Res
 	return log, world, result, err
 }
 
-// Spec: Agent Flow §3.2 expected-output, §4.2 model, §4.3 prompt
+// Spec: Agent Flow §3.2 expected-output, §4.2 model, §4.2 max-tokens, §4.3 prompt
 func TestWhatTheModelSees(t *testing.T) {
 	_, world, _, err := do(t, steptest.Play{
 		Settings: steptest.Settings{"agent": "plain", "task": "Shorten it", "expected": "Three lines"}, Replies: says("x"),

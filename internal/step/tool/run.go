@@ -55,6 +55,7 @@ func input(job *step.Job, set Settings) (json.RawMessage, error) {
 	return reduce(read(job), schema), nil
 }
 
+// read returns what the step reads, by name, without values that no step has written.
 func read(job *step.Job) map[string]json.RawMessage {
 	if len(job.Reads) == 1 {
 		var object map[string]json.RawMessage
@@ -62,7 +63,13 @@ func read(job *step.Job) map[string]json.RawMessage {
 			return object
 		}
 	}
-	return job.Object()
+	object := map[string]json.RawMessage{}
+	for _, r := range job.Reads {
+		if !r.Missing {
+			object[step.LastSegment(r.Path)] = r.Value
+		}
+	}
+	return object
 }
 
 // reduce keeps what a tool's schema declares; all if it declares nothing.

@@ -98,10 +98,14 @@ func TestInput(t *testing.T) {
 		want   string
 		fails  string
 	}{
-		"one object":                {reads: read("state.a", `{"q":"x","n":1}`), want: `{"n":1,"q":"x"}`},
-		"one text":                  {reads: read("state.q", `"x"`), want: `{"q":"x"}`},
-		"several":                   {reads: read("state.q", `"x"`, "input.n", `2`), want: `{"n":2,"q":"x"}`},
-		"nothing":                   {want: `{}`},
+		"one object": {reads: read("state.a", `{"q":"x","n":1}`), want: `{"n":1,"q":"x"}`},
+		"one text":   {reads: read("state.q", `"x"`), want: `{"q":"x"}`},
+		"several":    {reads: read("state.q", `"x"`, "input.n", `2`), want: `{"n":2,"q":"x"}`},
+		"nothing":    {want: `{}`},
+		"what no step has written": {
+			reads: append(read("input.n", `2`), step.Read{Path: "state.n", Value: json.RawMessage("null"), Missing: true}),
+			want:  `{"n":2}`,
+		},
 		"reduced to what it knows":  {reads: read("state.a", `{"q":"x","more":1}`), schema: schema, want: `{"q":"x"}`},
 		"all if it knows nothing":   {reads: read("state.a", `{"q":"x","more":1}`), schema: `{}`, want: `{"more":1,"q":"x"}`},
 		"arguments as given":        {args: map[string]any{"q": "y", "n": 3}, reads: read("state.q", `"x"`), schema: schema, want: `{"n":3,"q":"y"}`},
