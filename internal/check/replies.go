@@ -84,7 +84,8 @@ func (c *checker) neverNull() {
 				path := strings.Join(u.Path.Segments, ".")
 				if u.Null && !u.Negated && c.replied(s, path, (*contract.Contract).NeverNull) {
 					c.add(CodeNeverReplied, diag.Warning, spanOr(u.Path.Span, cond.expr.Span),
-						fmt.Sprintf("%s is never equal to null: the reply that it comes from always has a value.", path),
+						fmt.Sprintf("%s is never equal to null: the reply that it comes from always has a value.",
+							path),
 						"Correct the comparison, or what is declared about the reply.")
 				}
 			}

@@ -100,7 +100,7 @@ func (b *builder) decisions() []Decision {
 			}
 			out[i].Options = append(out[i].Options, Option{Value: encode(other), Leads: leads})
 		}
-		if !out[i].Open {
+		if !out[i].Open && (boolean || closed[i] && node["enum"] == nil) {
 			out[i].Else = "" // there is no other value
 		}
 		if boolean {

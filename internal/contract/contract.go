@@ -319,6 +319,9 @@ func (b *builder) passed() bool {
 			s := &b.p.Blocks[i].Steps[j]
 			call, _ := s.Action.(ir.Call)
 			task, _ := s.Action.(ir.Task)
+			if gate, ok := s.Action.(ir.Gate); ok && gate.Verdict != nil {
+				task = *gate.Verdict
+			}
 			if !call.PassReads && task.Kind != "tool" && task.Kind != "script" {
 				continue
 			}
