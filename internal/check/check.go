@@ -24,6 +24,7 @@ func Program(p *ir.Program, kinds stepkind.Set) diag.List {
 	c.conditions()
 	c.decisions()
 	c.replyUses()
+	c.neverNull()
 	c.repetitions()
 	c.agents()
 	c.tools()

@@ -118,6 +118,9 @@ func (c *checker) decisions() {
 		if len(arms) == 0 || c.p.Unread.Steps || c.domains.alwaysOne(arms) {
 			return
 		}
+		if c.answered(s, arms) {
+			return
+		}
 		c.add(CodeNoDefault, diag.Warning, s.Span,
 			fmt.Sprintf("Decision %q has no default: the run fails when no branch matches.", s.ID),
 			"Add a default branch that says where to go with any other value.")

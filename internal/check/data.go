@@ -351,12 +351,7 @@ func (c *checker) misses(s *ir.Step, path string, steps []*ir.Step) (why string,
 			}
 		}
 	}
-	isWriter := func(at *ir.Step) bool { return slices.Contains(steps, at) || c.holds(at, steps) }
-	entered := c.flow.walk(c.flow.entry(), func(n int, w *way) bool {
-		at := c.flow.nodes[n].step
-		return (!isWriter(at) || !wrote(at, w.on)) && !(w.leaps && c.leavesWriter(n, w.to, steps))
-	})
-	if !slices.ContainsFunc(c.flow.nodesOf[s], func(n int) bool { return entered[n] }) {
+	if !c.avoids(s, steps) {
 		return "", nil
 	}
 	for _, from := range steps {
@@ -371,6 +366,16 @@ func (c *checker) misses(s *ir.Step, path string, steps []*ir.Step) (why string,
 		}
 	}
 	return "not every way there leads through a step that writes it", steps[0]
+}
+
+// avoids reports whether a way leads to a step without passing one of the steps that write a variable.
+func (c *checker) avoids(s *ir.Step, writers []*ir.Step) bool {
+	isWriter := func(at *ir.Step) bool { return slices.Contains(writers, at) || c.holds(at, writers) }
+	entered := c.flow.walk(c.flow.entry(), func(n int, w *way) bool {
+		at := c.flow.nodes[n].step
+		return (!isWriter(at) || !wrote(at, w.on)) && !(w.leaps && c.leavesWriter(n, w.to, writers))
+	})
+	return slices.ContainsFunc(c.flow.nodesOf[s], func(n int) bool { return entered[n] })
 }
 
 // leavesWriter reports whether the way between two nodes leaves a loop that is one of the steps: leaving a loop also

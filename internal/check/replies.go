@@ -3,9 +3,13 @@ package check
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // replyUses reports uses of a model's reply that contradict each other, and comparisons that no reply can make true.
@@ -47,6 +51,77 @@ func (c *checker) replyUses() {
 			fmt.Sprintf("%s is never %s: the reply that it comes from is %s.", one.Path, one.Compared, one.Allowed),
 			"Correct the comparison, or what is declared about the reply.")
 	}
+}
+
+// answered reports whether every reply that the value of a decision can come from has a branch.
+func (c *checker) answered(s *ir.Step, arms []*expr.Expr) bool {
+	path := ""
+	for _, arm := range arms {
+		for _, p := range arm.Paths() {
+			name := strings.Join(p.Segments, ".")
+			if path != "" && path != name {
+				return false
+			}
+			path = name
+		}
+	}
+	return c.replied(s, path, func(reply *contract.Contract, at []string) bool {
+		values := reply.Values(at)
+		return len(values) > 0 && !slices.ContainsFunc(values, func(v any) bool {
+			return !slices.ContainsFunc(arms, func(arm *expr.Expr) bool {
+				ok, err := arm.Bool(known{path: v})
+				return ok && err == nil
+			})
+		})
+	})
+}
+
+// neverNull reports comparisons with null of values that replies always have.
+func (c *checker) neverNull() {
+	c.steps(func(_ ir.BlockID, s *ir.Step) {
+		for _, cond := range conditionsOf(s) {
+			for _, u := range cond.expr.Uses() {
+				path := strings.Join(u.Path.Segments, ".")
+				if u.Null && !u.Negated && c.replied(s, path, (*contract.Contract).NeverNull) {
+					c.add(CodeNeverReplied, diag.Warning, spanOr(u.Path.Span, cond.expr.Span),
+						fmt.Sprintf("%s is never equal to null: the reply that it comes from always has a value.",
+							path),
+						"Correct the comparison, or what is declared about the reply.")
+				}
+			}
+		}
+	})
+}
+
+// replied reports whether a variable is part of a reply whenever a run comes to a step, and all such replies satisfy a
+// condition. at is the place of the variable in the reply.
+func (c *checker) replied(s *ir.Step, path string, satisfies func(reply *contract.Contract, at []string) bool) bool {
+	w := c.written()
+	writers := w.of(path)
+	if path == "" || len(writers) == 0 || w.declared(path) || c.avoids(s, writers) {
+		return false
+	}
+	for _, from := range writers {
+		reply := c.replies[from]
+		if reply == nil {
+			return false
+		}
+		for i := range from.Writes {
+			write := &from.Writes[i]
+			if !stepkind.Overlap(write.Path, path) {
+				continue
+			}
+			rest, ok := strings.CutPrefix(path+".", write.Path+".")
+			if !ok || write.Reducer != "" && write.Reducer != ir.Set || len(reply.Within) > 0 {
+				return false
+			}
+			at := strings.FieldsFunc(write.Part+"."+rest, func(r rune) bool { return r == '.' })
+			if !satisfies(reply, at) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func article(kind string) string {

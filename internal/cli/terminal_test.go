@@ -88,7 +88,7 @@ func TestTerminalObeysNobodyElse(t *testing.T) {
 		"gate.md": "---\nname: gate\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: d\n---\n" +
 			"```step\nid: say\ntype: skill\ndescription: Say.\nagent: x\nwrites: [state.s]\n```\n" +
 			"```step\nid: ok\ntype: gate\ndescription: Look.\nreads: [state.s]\nwrites: " +
-			"[output.ok]\n```\n```agent\nid: x\nrole: X\ngoal: g\n```\n",
+			"[output.ok]\n```\n```agent\nid: x\nrole: X\ngoal: g\nexpected_output: '{ command, n, t }'\n```\n",
 		"fail.md": "---\nname: fail\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: d\n---\n" +
 			"```step\nid: run\ntype: transform\ndescription: d\nwrites: [output.x]\ncode:\n  language: sh\n  script: " +
 			"|\n    printf 'bad \\033[2J \\302\\233 \\342\\200\\256' >&2; exit 1\n```\n",

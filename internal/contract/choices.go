@@ -100,10 +100,10 @@ func (b *builder) decisions() []Decision {
 			}
 			out[i].Options = append(out[i].Options, Option{Value: encode(other), Leads: leads})
 		}
+		if !out[i].Open && (boolean || closed[i] && node["enum"] == nil) {
+			out[i].Else = "" // there is no other value
+		}
 		if boolean {
-			if !out[i].Open {
-				out[i].Else = ""
-			}
 			slices.SortStableFunc(out[i].Options, func(a, b Option) int { return strings.Compare(string(b.Value), string(a.Value)) })
 		}
 	}

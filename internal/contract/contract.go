@@ -51,6 +51,9 @@ type Contract struct {
 	Verdict bool `json:"verdict,omitempty"`
 	// Merged says that the reply is merged with those of other workers, and that the merged value decides.
 	Merged bool `json:"merged,omitempty"`
+	// Data says that a reply without a schema that is an object or a list is read as such, because it is merged with
+	// other values or passed to a tool, a script or a workflow. Any other free text stays text.
+	Data bool `json:"data,omitempty"`
 	// Probes are the values that take a run along different branches.
 	Probes []Probe `json:"probes,omitempty"`
 	// Tries are the values that each of ten simulations begins with; see Explore.
@@ -116,6 +119,36 @@ func (c *Contract) Decided(value json.RawMessage) bool {
 		return c.Strict()
 	}
 	return slices.ContainsFunc(d.Options, func(o Option) bool { return bytes.Equal(o.Value, value) })
+}
+
+// Values returns the values that a reply can have at a place. It returns nil if there are other values, or if the place
+// can be missing.
+func (c *Contract) Values(at []string) []any {
+	node, _ := c.required(at)
+	if node["type"] == "boolean" {
+		return []any{true, false}
+	}
+	return anyList(node["enum"])
+}
+
+// NeverNull reports whether a reply has a value other than null at a place.
+func (c *Contract) NeverNull(at []string) bool {
+	node, ok := c.required(at)
+	return ok && (len(at) == 0 && len(node) == 0 || !accepts(node, json.RawMessage("null")))
+}
+
+// required returns the schema of a place. It reports false if the place can be missing.
+func (c *Contract) required(at []string) (map[string]any, bool) {
+	node := resolve(c.Document, c.Document)
+	for _, name := range at {
+		if !slices.Contains(anyList(node["required"]), any(name)) {
+			return nil, false
+		}
+		properties, _ := node["properties"].(map[string]any)
+		inner, _ := properties[name].(map[string]any)
+		node = resolve(c.Document, inner)
+	}
+	return node, true
 }
 
 // Spec is what a step kind knows about its reply.
@@ -248,6 +281,7 @@ func (b *builder) contract() Contract {
 	if doc, says := b.doc.(map[string]any); says && len(doc) > 0 {
 		c.Schema, c.Document = b.written(doc), doc
 	}
+	c.Data = len(c.Schema) == 0 && (b.mergeable() || b.passed())
 	c.Kind, c.Merged = kindOf(b.doc, c.Choices), b.spec.Into != "" && len(c.Choices) > 0
 	if c.Kind == Object && len(b.slots) == 1 {
 		c.Under = b.slots[0].write.Under
@@ -263,6 +297,45 @@ func (b *builder) contract() Contract {
 		c.Probes = append([]Probe{probe}, slices.DeleteFunc(c.Probes, func(p Probe) bool { return approved(p.At) })...)
 	}
 	return c
+}
+
+// mergeable reports whether the reply is merged with those of other workers, or into a variable.
+func (b *builder) mergeable() bool {
+	if b.spec.Into != "" || slices.ContainsFunc(b.slots, func(one slot) bool { return one.write.Under != "" || one.write.NonObjectKey != "" }) {
+		return true
+	}
+	_, block, ok := b.links().home(b.s)
+	if holder := b.links().holder[block]; ok && holder != nil {
+		_, parallel := holder.Action.(ir.Parallel)
+		return parallel
+	}
+	return false
+}
+
+// passed reports whether a tool, a script or a workflow takes what the step writes.
+func (b *builder) passed() bool {
+	for i := range b.p.Blocks {
+		for j := range b.p.Blocks[i].Steps {
+			s := &b.p.Blocks[i].Steps[j]
+			call, _ := s.Action.(ir.Call)
+			task, _ := s.Action.(ir.Task)
+			if gate, ok := s.Action.(ir.Gate); ok && gate.Verdict != nil {
+				task = *gate.Verdict
+			}
+			if !call.PassReads && task.Kind != "tool" && task.Kind != "script" {
+				continue
+			}
+			if slices.ContainsFunc(s.Reads, func(r ir.Ref) bool {
+				return slices.ContainsFunc(b.slots, func(one slot) bool {
+					_, ok := below(one.write.Path, r.Path)
+					return ok
+				})
+			}) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // written returns the schema as JSON: the author's own text if nothing was added to it.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,7 +28,17 @@ func shapeOf(expected string) map[string]any {
 	if doc := bulleted(expected); doc != nil {
 		return doc
 	}
-	if strings.ContainsRune(expected, '\n') || proseWords().MatchString(expected) {
+	if strings.ContainsRune(expected, '\n') {
+		return nil
+	}
+	if doc := keyed(expected); doc != nil {
+		return doc
+	}
+	if asJSON().MatchString(expected) {
+		doc, _ := decode(AnyData).(map[string]any)
+		return doc
+	}
+	if proseWords().MatchString(expected) {
 		return nil
 	}
 	return plainShape(strings.TrimRight(expected, ". "))
@@ -68,6 +79,9 @@ func introduces(before string) bool {
 	if before == "" || strings.ContainsAny(before[len(before)-1:], ":[(=") {
 		return true
 	}
+	if countBefore().MatchString(before) {
+		return true
+	}
 	switch before = strings.ToLower(before); before[len(strings.TrimRightFunc(before, inWord)):] {
 	case "object", "objects", "json", "of", "with", "each", "like", "form", "shape", "keys", "fields", "as",
 		"record", "records", "entries", "items", "map", "maps", "entry":
@@ -104,10 +118,20 @@ func braced(text string, start int) map[string]any {
 		return nil
 	}
 	if severalOf(before) {
-		return listOf(object)
+		list := listOf(object)
+		if m := countBefore().FindStringSubmatch(before); m != nil {
+			limitItems(list, strings.ToLower(m[1]), strings.ToLower(m[2]))
+		}
+		return list
 	}
 	return object
 }
+
+// countWords matches how many items a list has.
+const countWords = `(at most|up to|no more than|at least|exactly)\s+` +
+	`(\d{1,4}|one|two|three|four|five|six|seven|eight|nine|ten)`
+
+var countBefore = lazily(`(?i)\b` + countWords + `\b`)
 
 var ofObjects = lazily(`\b(objects?|json|records?)\b`)
 
@@ -133,6 +157,37 @@ func bulleted(text string) map[string]any {
 	}
 	object := fieldsOf(fields, 0)
 	if object != nil && severalOf(head) {
+		return listOf(object)
+	}
+	return object
+}
+
+var (
+	asJSON    = lazily(`(?i)^(?:.*\b(?:as|in)\s+)?(?:valid\s+|raw\s+)?json\.?$`)
+	keysWords = lazily(`(?i)^(.*\bobjects?)\s+(?:with|containing|that ha(?:s|ve))\s+(?:the\s+)?` +
+		`(?:keys?|fields?|propert(?:y|ies))\b:?\s+(.+)$`)
+)
+
+// keyed reads "JSON object with keys title (string), score (number) and tags".
+func keyed(text string) map[string]any {
+	m := keysWords().FindStringSubmatch(strings.TrimRight(text, ". "))
+	if m == nil {
+		return nil
+	}
+	words := pieces(m[2], " ")
+	for i, word := range words {
+		if word == "and" {
+			words[i] = ","
+		}
+	}
+	fields := pieces(strings.Join(words, " "), ",;")
+	for _, f := range fields {
+		if name, _, _ := strings.Cut(f, "("); strings.Contains(strings.TrimSpace(name), " ") {
+			return nil // a sentence
+		}
+	}
+	object := fieldsOf(fields, 0)
+	if object != nil && severalOf(m[1]) {
 		return listOf(object)
 	}
 	return object
@@ -272,6 +327,9 @@ var (
 	labeled = lazily(`^[A-Za-z_][\w-]*(?: [A-Za-z_][\w-]*)?\s*:\s*(.+)$`)
 	orWord  = lazily(`(?:^|\s+)or\s+`)
 	numeral = lazily(`^-?(0|[1-9]\d{0,8})(\.\d{1,9})?$`)
+	limited = lazily(`(?i)^(integer|int|whole number|number|float|decimal)\s*(?:of\s+)?(>=|<=|>|<|≥|≤|at least|at most)\s*` +
+		`(-?\d{1,9}(?:\.\d{1,9})?)$`)
+	howMany = lazily(`(?i)^` + countWords + `\s+(.+)$`)
 	objects = lazily(`(?i)^(?:objects?|maps?|records?|dict(?:ionary)?)\b\s*(?:with|of|:)?\s*`)
 )
 
@@ -307,13 +365,26 @@ func typeOf(words string, depth int) map[string]any {
 		if doc := bracketed(m[1], depth); doc["type"] == "array" { // "List: [ string ]" is one list
 			return doc
 		}
+		limit := howMany().FindStringSubmatch(m[1])
+		if limit != nil {
+			m[1] = limit[3]
+		}
 		item := typeOf(singularWords(m[1]), depth+1)
 		if d, ok := item["description"].(string); ok {
 			item = map[string]any{"title": lastWord(d)}
 		}
-		return listOf(item)
+		list := listOf(item)
+		if limit != nil {
+			limitItems(list, strings.ToLower(limit[1]), strings.ToLower(limit[2]))
+		}
+		return list
 	}
 	if strings.ContainsAny(words, "0123456789") {
+		if m := limited().FindStringSubmatch(words); m != nil {
+			doc := named(m[1])
+			doc[bounds[strings.ToLower(m[2])]] = json.Number(m[3])
+			return doc
+		}
 		if m := between().FindStringSubmatch(words); m != nil {
 			return rangeOf(m[1], m[2], m[3])
 		}
@@ -331,6 +402,30 @@ func typeOf(words string, depth int) map[string]any {
 		return alternatives(parts, depth)
 	}
 	return map[string]any{"description": words}
+}
+
+// bounds are the keywords for the words of a limit.
+var bounds = map[string]string{
+	">=": "minimum", "≥": "minimum", "at least": "minimum", ">": "exclusiveMinimum",
+	"<=": "maximum", "≤": "maximum", "at most": "maximum", "<": "exclusiveMaximum",
+}
+
+// limitItems limits the length of a list.
+func limitItems(list map[string]any, words, count string) {
+	small := []string{"one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"}
+	if i := slices.Index(small, count); i >= 0 {
+		count = strconv.Itoa(i + 1)
+	}
+	count = strings.TrimLeft(count, "0")
+	if count == "" {
+		count = "0"
+	}
+	if words == "at least" || words == "exactly" {
+		list["minItems"] = json.Number(count)
+	}
+	if words != "at least" {
+		list["maxItems"] = json.Number(count)
+	}
 }
 
 // bracketed reads { … }, [ … ] and "object with { … }".

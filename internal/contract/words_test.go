@@ -54,7 +54,27 @@ func TestShapeOf(t *testing.T) {
 		"A list of numbers":            list(`{"type":"number"}`),
 		"List of { a: 1 | 2 }":         list(`{"type":"object","required":["a"],"properties":{"a":{"enum":[1,2]}}}`),
 
+		// Keys, limits and JSON in a sentence.
+		"JSON object with keys title (string), score (number 0-100) and tags (list of strings).": `{"type":"object",` +
+			`"required":["title","score","tags"],"properties":{"title":` + text +
+			`,"score":{"type":"number","minimum":0,"maximum":100},"tags":` + list(text) + `}}`,
+		"An object with the fields name and e-mail": `{"type":"object","required":["name","e-mail"],` +
+			`"properties":{"name":{},"e-mail":{}}}`,
+		"A JSON array of objects with keys sku (text) and qty (integer >= 1)": list(`{"type":"object",` +
+			`"required":["sku","qty"],"properties":{"sku":` + text + `,"qty":{"type":"integer","minimum":1}}}`),
+		"Object: { verdict: approve | reject, score: number >= 0, share: number < 1 }": `{"type":"object",` +
+			`"required":["verdict","score","share"],"properties":{"verdict":{"enum":["approve","reject"]},` +
+			`"score":{"type":"number","minimum":0},"share":{"type":"number","exclusiveMaximum":1}}}`,
+		"An integer of at least 3":        `{"type":"integer","minimum":3}`,
+		"A list of at most 3 strings":     `{"type":"array","maxItems":3,"items":` + text + `}`,
+		"List of up to five numbers":      `{"type":"array","maxItems":5,"items":{"type":"number"}}`,
+		"A list of exactly 2 names":       `{"type":"array","minItems":2,"maxItems":2,"items":{"title":"name"}}`,
+		"A list of at least one { name }": `{"type":"array","minItems":1,"items":{"type":"object","required":["name"],"properties":{"name":{}}}}`,
+		"The final answer as JSON":        string(AnyData),
+		"Valid JSON":                      string(AnyData),
+
 		// Texts.
+		"A note about the JSON": "", "An object with keys in the left hand and a sentence for each": "",
 		"": "", "One page of Markdown": "", "A summary": "", "A report": "", "E": "", "Text": "", "A letter or a call": "",
 		"Markdown with a headline, three findings and one recommendation": "",
 		"A list of three bullets in Markdown":                             "",

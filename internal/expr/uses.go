@@ -42,6 +42,8 @@ type Use struct {
 	Value any // bool, float64 or string; nil if it is not a constant
 	// Other is the name on the other side of a comparison, after applying Names.
 	Other []string
+	// Null reports whether the value is compared with null.
+	Null bool
 	// Loose comparisons convert the value, so that its type does not follow from that of Value.
 	Loose bool
 	// Guarded uses are evaluated only if another part of the expression allows it.
@@ -167,7 +169,7 @@ func (u *userOf) operator(n *node, guarded bool) {
 		one.Above = use.How == Orders && (n.op == opGreater || n.op == opGreaterEqual) == (i == 0)
 		switch {
 		case other.fixed:
-			one.Value = plainConstant(other.value)
+			one.Value, one.Null = plainConstant(other.value), use.How == Equals && other.value.kind == kindNull
 			switch one.Value {
 			case nil:
 				one.How = Reads // null, or a list

@@ -14,16 +14,30 @@ import (
 
 // reads returns the variables that templates read.
 func (l *lowering) reads(templates ...text.Text) []ir.Ref {
-	var out []ir.Ref
+	var s ir.Step
+	l.read(&s, templates...)
+	return s.Reads
+}
+
+// read sets what a step reads to the variables that templates read, and its mentions to the fields of a loop's item that
+// they insert.
+func (l *lowering) read(s *ir.Step, templates ...text.Text) {
+	s.Reads, s.Mentions = nil, nil
 	for _, t := range templates {
 		if !strings.Contains(t.Value, "{{") {
 			continue
 		}
-		if e := l.value(expr.AWFTemplate, t); e != nil {
-			out = l.refs(out, e)
+		e := l.value(expr.AWFTemplate, t)
+		if e == nil {
+			continue
+		}
+		s.Reads = l.refs(s.Reads, e)
+		for _, p := range e.Paths() {
+			if len(p.Segments) > 2 && p.Segments[0] == "loop" && p.Segments[1] == "item" && !p.Any && !p.Guarded {
+				s.Mentions = addRef(s.Mentions, ir.Ref{Path: strings.Join(p.Segments, "."), Span: p.Span})
+			}
 		}
 	}
-	return out
 }
 
 // refs appends the variables that an expression reads.

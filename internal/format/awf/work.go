@@ -59,7 +59,7 @@ func (l *lowering) command(s *state, out *ir.Step) {
 	if l.tainted {
 		t.Settings.Put("doubts", []string{"loop"}, s.at)
 	}
-	out.Reads = l.reads(body, s.dir, s.shell, s.timeoutText)
+	l.read(out, body, s.dir, s.shell, s.timeoutText)
 	l.checkCode(body, s.shell.Value, s.scriptFile.Value != "")
 	if at := stepForm().FindString(s.shell.Value); at != "" && !rawForm().MatchString(at) {
 		l.report(CodeAsCode, diag.Error, s.shell.Span, "Step output chooses the program that runs this command.",
@@ -260,7 +260,7 @@ func (l *lowering) operation(s *state, out *ir.Step) {
 	if s.timeoutText.Value != "" {
 		t.Settings.Put("timeout", s.timeoutText.Value, s.timeoutText.Span)
 	}
-	out.Reads = l.reads(append(texts, s.timeoutText)...)
+	l.read(out, append(texts, s.timeoutText)...)
 	out.Action, out.Result = t, l.internalExpr(failedState)
 }
 
@@ -349,7 +349,7 @@ func (l *lowering) agent(s *state, out *ir.Step) {
 	if s.timeoutText.Value != "" {
 		t.Settings.Put("timeout", s.timeoutText.Value, s.timeoutText.Span)
 	}
-	out.Reads = l.reads(prompt, a.provider, s.timeoutText)
+	l.read(out, prompt, a.provider, s.timeoutText)
 	if from := a.continueFrom; l.doc.byName[from.Value] != nil {
 		t.Settings.Put("continue_from", from.Value, from.Span)
 		for _, part := range []string{".Conversation", ".Session"} {

@@ -67,8 +67,10 @@ func (r *reader) read(text string) (json.RawMessage, []string) {
 			}
 		}
 		return step.JSON(text), nil
-	case r.schema == nil:
+	case r.schema == nil && r.form.Data:
 		return loose(text), nil
+	case r.schema == nil:
+		return step.JSON(text), nil
 	}
 	root := target(r.schema.Root())
 	if slices.Equal(root.Types, []string{"string"}) {

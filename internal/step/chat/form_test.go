@@ -18,7 +18,7 @@ func form(schema string) Form {
 }
 
 func TestRead(t *testing.T) {
-	strict := form(objectN)
+	strict, data := form(objectN), Form{Contract: contract.Contract{Data: true}}
 	for name, c := range map[string]struct {
 		form     Form
 		text     string
@@ -27,8 +27,11 @@ func TestRead(t *testing.T) {
 	}{
 		"text":                      {text: " hello \n", value: `"hello"`},
 		"an object in text is text": {text: `see {"a":1}`, value: `"see {\"a\":1}"`},
-		"a list":                    {text: `[1, 2]`, value: `[1,2]`},
-		"a list with a comma more":  {text: `[1, 2, ]`, value: `[1,2]`},
+		"an object is text":         {text: `{"a":1}`, value: `"{\"a\":1}"`},
+		"a list is text":            {text: `[1, 2]`, value: `"[1, 2]"`},
+		"a list as data":            {form: data, text: `[1, 2]`, value: `[1,2]`},
+		"a list with a comma more":  {form: data, text: `[1, 2, ]`, value: `[1,2]`},
+		"a fenced object as data":   {form: data, text: "```json\n{\"a\": 1}\n```", value: `{"a":1}`},
 		"another fence is text":     {text: "```python\nx\n```", value: "\"```python\\nx\\n```\""},
 		"two fences are text":       {text: "```json\n{}\n```\n```json\n{}\n```", value: "\"```json\\n{}\\n```\\n```json\\n{}\\n```\""},
 		"empty":                     {text: "  ", problems: "empty"},
