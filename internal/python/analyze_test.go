@@ -201,8 +201,8 @@ func TestCodeWithoutMistakesIsNotReported(t *testing.T) {
 	for _, code := range []string{
 		"import os, sys\nif sys.platform == 'win32':\n    x = os.environ['APPDATA']\nelse:\n    x = '/tmp'\nprint(x)",
 		"import os\nx = os.environ['TEMP'] if os.name == 'nt' else '/tmp'\nprint(x)",
-		"import os, platform\nif platform.system() != 'Windows':\n    x = '/tmp'\nelif True:\n    x = os.environ['TEMP']\n" +
-			"print(x)",
+		"import os, platform\nif platform.system() != 'Windows':\n    x = '/tmp'\nelif True:\n" +
+			"    x = os.environ['TEMP']\nprint(x)",
 		"try:\n    import numpy\nexcept ImportError:\n    numpy = None\nprint(numpy)",
 		"def f():\n    global g\n    g = 1\ndef h():\n    return g",
 		"def f():\n    n = 0\n    def g():\n        nonlocal n\n        n += 1\n    return g",

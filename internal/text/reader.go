@@ -214,8 +214,8 @@ func (r *Reader) Int(key string, least int64) (n int64, at source.Span, ok bool)
 	return value.Int64(), node.Span, true
 }
 
-// meantInt returns the integer that a text means: a number in quotes, or a duration such as 24h in the unit that the name
-// of the key has, seconds or milliseconds.
+// meantInt returns the integer that a text means: a number in quotes, or a duration such as 24h in the unit that the
+// name of the key has, seconds or milliseconds.
 func meantInt(key, value string) (n int64, ok bool) {
 	if n, err := strconv.ParseInt(value, 10, 64); err == nil {
 		return n, true
