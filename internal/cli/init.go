@@ -56,9 +56,10 @@ func (a *invocation) initCommand() *cobra.Command {
 		Use:   "init [DIR] [--workflow NAME [--format FORMAT] [--pattern PATTERN]] [--json]",
 		Short: "Make a folder a project",
 		Long: `Make a project of the working folder, or of DIR, which is created if needed: an
-espalier.yaml that lists the settings, a first workflow, and a file of replies with which a CI job runs the workflow
-without a model. On a terminal, init asks for the name, the format and the
-pattern of the workflow; elsewhere, it creates a workflow only with --workflow.
+espalier.yaml that lists the settings, a first workflow, and a file of replies
+with which a CI job runs the workflow without a model. On a terminal, init asks
+for the name, the format and the pattern of the workflow; elsewhere, it creates
+a workflow only with --workflow.
 Where there are Agentfile workflows, it adds what runs write to .gitignore.
 Existing files stay as they are.
 
