@@ -340,7 +340,8 @@ func TestRunsNameTheDriverWhileItStops(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Cleanup(release)
+	wait := sync.OnceValue(func() int { release(); return <-ended })
+	t.Cleanup(func() { wait() }) // before the folder is removed, also if the test fails
 	await := func(what string, holds func() bool) {
 		t.Helper()
 		for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(10 * time.Millisecond) {
@@ -377,8 +378,7 @@ func TestRunsNameTheDriverWhileItStops(t *testing.T) {
 	if look(); status.State != "running" || !status.Stopping || status.Driver == "" {
 		t.Errorf("after the interrupt: %+v", status)
 	}
-	release()
-	if code := <-ended; code != 130 {
+	if code := wait(); code != 130 {
 		t.Errorf("exit code %d: %s", code, &said)
 	}
 	if _, list, _ := p.try("runs"); !strings.HasSuffix(list, "  interrupted\n") || p.state(runningRun) != "interrupted" {

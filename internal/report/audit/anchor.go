@@ -357,11 +357,12 @@ func (v *anchorVerifier) run(ctx context.Context, id journal.RunID) error {
 	return nil
 }
 
-// removed reports whether a tombstone accounts for an anchored run.
+// removed reports whether a tombstone accounts for an anchored run. That of a damaged run does so whatever its hash is:
+// the hash may be lost.
 func (v *anchorVerifier) removed(id journal.RunID) bool {
 	want := v.runs[id]
 	for _, t := range v.tombstones[id] {
-		if t.Seq > want.Seq || t.Seq == want.Seq && t.Hash == want.Hash {
+		if t.Damaged || t.Seq > want.Seq || t.Seq == want.Seq && t.Hash == want.Hash {
 			v.out.Removed++
 			v.out.Tombstones = append(v.out.Tombstones, t)
 			return true
