@@ -309,11 +309,13 @@ func TestRunsTellStatesApart(t *testing.T) {
 	}
 }
 
-// stoppingFlow executes a command that lasts until there is a file, whose path it has instead of %s.
+// stoppingFlow executes a command that lasts until there is a file, whose path it has instead of %[1]s. It creates
+// another one when it begins.
 const stoppingFlow = `name: stopping
 states:
   initial: hold
-  hold: {type: step, command: "until test -e %s; do sleep 0.1; done", on_success: next, on_failure: next}
+  hold: {type: step, command: "touch %[1]s.began; until test -e %[1]s; do sleep 0.1; done",
+    on_success: next, on_failure: next}
   next: {type: step, command: "true", on_success: done, on_failure: done}
   done: {type: terminal}
 `
@@ -383,6 +385,51 @@ func TestRunsNameTheDriverWhileItStops(t *testing.T) {
 	}
 	if _, list, _ := p.try("runs"); !strings.HasSuffix(list, "  interrupted\n") || p.state(runningRun) != "interrupted" {
 		t.Error(p.state(runningRun), list)
+	}
+}
+
+// On a terminal, what an interrupt does is printed above the status area, which does not overwrite it. A run whose step
+// was cut off is reported as waiting, as it is listed.
+func TestInterruptIsExplainedAboveTheStatusArea(t *testing.T) {
+	p := &jsonProject{T: t, dir: t.TempDir()}
+	proceed := filepath.Join(p.dir, "proceed")
+	if err := errors.Join(
+		os.Mkdir(filepath.Join(p.dir, ".espalier"), 0o700),
+		os.WriteFile(filepath.Join(p.dir, "stopping.yaml"), fmt.Appendf(nil, stoppingFlow, proceed), 0o600),
+	); err != nil {
+		t.Fatal(err)
+	}
+	signals := cli.NewSignals()
+	var stdout, stderr bytes.Buffer
+	w := p.world(&stdout, &stderr, signals)
+	w.IsTerminal = func(io.Writer) bool { return true }
+	ended := make(chan int, 1)
+	go func() {
+		ended <- cli.Main(w, []string{"run", "stopping.yaml", "--allow-shell", "--json", "--run-id", runningRun})
+	}()
+	wait := sync.OnceValue(func() int { return <-ended })
+	t.Cleanup(func() {
+		signals.Deliver(os.Interrupt)
+		wait()
+	})
+	executes := func() bool { _, err := os.Stat(proceed + ".began"); return err == nil }
+	for end := time.Now().Add(30 * time.Second); !executes(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the run does not execute its step")
+		}
+	}
+	signals.Deliver(os.Interrupt)
+	signals.Deliver(os.Interrupt)
+	code := wait()
+	said := stderr.String()
+	if !strings.Contains(said, "\x1b[JStopping when the running steps have finished. Interrupt again to stop now.\r\n") {
+		t.Errorf("%q", said)
+	}
+	var result struct{ State, Outcome string }
+	if err := json.Unmarshal(stdout.Bytes(), &result); err != nil || code != 130 ||
+		result.State != "waiting" || result.Outcome != "interrupted" ||
+		!strings.Contains(said, "run f0000000 is waiting (unknown outcome: hold).\n") {
+		t.Errorf("exit code %d, %+v, %v: %q", code, result, err, said)
 	}
 }
 
