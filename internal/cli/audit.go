@@ -202,7 +202,7 @@ func (a *invocation) verifyAnchor(ctx context.Context, path, key, command string
 				damaged, lost = "damaged; ", ": its events could not be verified"
 			}
 			fmt.Fprintf(a.stdout, "  %s  %sremoved by %s at %s%s%s\n", t.Run, damaged,
-				diag.Printable(cmp.Or(t.By.User, "unknown")), t.At.Time().Format(time.RFC3339), lost, reason(t.Why))
+				diag.Printable(cmp.Or(t.By.User, "unknown")), t.At.Format(time.RFC3339), lost, reason(t.Why))
 		}
 		for _, f := range report.Faults {
 			fmt.Fprintf(a.stdout, "  %s: %s\n", cmp.Or(string(f.Run), "journal"), diag.Printable(f.Message))

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -240,19 +241,48 @@ func newJSONProject(t *testing.T) *jsonProject {
 	return p
 }
 
+// anchored writes an anchor and removes one of its runs. It returns the anchor and the arguments that verify it.
+func (p *jsonProject) anchored() (anchor string, verify []string) {
+	p.Helper()
+	const run = "40000000-0000-4000-8000-000000000000"
+	anchor, key := filepath.Join(p.dir, "anchor"), filepath.Join(p.dir, "key")
+	p.must(4, "run", "gated.md", "--simulate", "--run-id", run)
+	p.must(0, "cancel", run)
+	p.must(0, "audit", "keygen", key)
+	p.must(0, "audit", "anchor", "--key", key, "--out", anchor)
+	p.must(0, "runs", "rm", run)
+	return anchor, []string{"--anchor", anchor, "--key", key + ".pub"}
+}
+
 // The same thing has the same name and form in the JSON of all commands: the id of a run is run_id, and times are in
 // RFC 3339 and in UTC.
 func TestJSONOfAllCommandsNamesTheSameThingAlike(t *testing.T) {
 	p := newJSONProject(t)
 	times := map[string]int{}
+	anchor, verify := p.anchored()
+	commands := maps.Clone(jsonCommands)
+	commands["audit verify"] = append(slices.Clip(commands["audit verify"]), verify)
+	text, err := os.ReadFile(anchor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for decoder := json.NewDecoder(bytes.NewReader(text)); decoder.More(); {
+		var value any
+		if err := decoder.Decode(&value); err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range wrongForms("", value, times) {
+			t.Errorf("audit anchor: %s", w)
+		}
+	}
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
 		name := strings.TrimSpace(strings.TrimPrefix(c.CommandPath(), "espalier"))
 		if c.Flags().Lookup("json") != nil && otherJSON[name] == "" {
-			if jsonCommands[name] == nil {
+			if commands[name] == nil {
 				t.Errorf("the test does not know arguments for %q", name)
 			}
-			for _, args := range jsonCommands[name] {
+			for _, args := range commands[name] {
 				args = slices.Concat(strings.Fields(name), args, []string{"--json"})
 				_, out, said := p.try(args...)
 				decoder, n := json.NewDecoder(strings.NewReader(out)), 0
@@ -290,6 +320,18 @@ func TestJSONOfAllCommandsNamesTheSameThingAlike(t *testing.T) {
 func TestRunsTellStatesApart(t *testing.T) {
 	p := newJSONProject(t)
 	_, list, _ := p.try("runs")
+	_, out, _ := p.try("runs", "--json")
+	listed := ""
+	for decoder := json.NewDecoder(strings.NewReader(out)); decoder.More(); {
+		var run struct {
+			ID    string `json:"run_id"`
+			State string
+		}
+		if err := decoder.Decode(&run); err != nil {
+			t.Fatal(err)
+		}
+		listed += fmt.Sprintf("%s %s\n", run.ID, run.State)
+	}
 	for run, want := range map[string]struct{ state, row string }{
 		queuedRun: {"queued", "queued"}, waitingRun: {"waiting", "waiting (approval: ok)"},
 		pausedRun: {"paused", "paused (approval: ok)"}, finishedRun: {"finished", "ok"},
@@ -297,8 +339,8 @@ func TestRunsTellStatesApart(t *testing.T) {
 		runningRun:  {"running", fmt.Sprintf(`running \(.*process %d on .*\)`, os.Getpid())},
 		doubtfulRun: {"unknown", "waiting (unknown outcome: work)"},
 	} {
-		if got := p.state(run); got != want.state {
-			t.Errorf("%s is %q, not %q", run, got, want.state)
+		if got := p.state(run); got != want.state || !strings.Contains(listed, fmt.Sprintf("%s %s\n", run, got)) {
+			t.Errorf("%s is %q, not %q, or listed otherwise:\n%s", run, got, want.state, listed)
 		}
 		if !strings.Contains(want.row, `\(`) {
 			want.row = regexp.QuoteMeta(want.row)
@@ -427,7 +469,7 @@ func TestInterruptIsExplainedAboveTheStatusArea(t *testing.T) {
 	}
 	var result struct{ State, Outcome string }
 	if err := json.Unmarshal(stdout.Bytes(), &result); err != nil || code != 130 ||
-		result.State != "waiting" || result.Outcome != "interrupted" ||
+		result.State != "unknown" || result.Outcome != "interrupted" ||
 		!strings.Contains(said, "run f0000000 is waiting (unknown outcome: hold).\n") {
 		t.Errorf("exit code %d, %+v, %v: %q", code, result, err, said)
 	}
