@@ -100,7 +100,7 @@ func (r *Run) inQueue(at *app.QueuePlace) {
 
 // NewRun returns the form of a run.
 func NewRun(r *app.Run) Run {
-	out := newRun(r.Entry, stateOf(r.Entry, r.Idle, r.Queued, false))
+	out := newRun(r.Entry, stateOf(r.Entry, r.Idle, r.Queued))
 	out.Reason, out.Error, out.Driver = r.Reason, r.Error, newDriver(r.Driver)
 	out.inQueue(r.Queue)
 	return out
@@ -120,7 +120,7 @@ func newRun(e journal.Entry, state State) Run {
 	return out
 }
 
-func stateOf(e journal.Entry, idle, queued, inDoubt bool) State {
+func stateOf(e journal.Entry, idle, queued bool) State {
 	switch {
 	case e.Status == journal.Finished:
 		return Finished
@@ -128,7 +128,7 @@ func stateOf(e journal.Entry, idle, queued, inDoubt bool) State {
 		return Budget
 	case e.Status == journal.PausedAt:
 		return Paused
-	case inDoubt:
+	case e.Status == journal.Waiting && e.InDoubt():
 		return Unknown
 	case e.Status == journal.Waiting:
 		return Waiting
@@ -158,7 +158,7 @@ type Status struct {
 // NewStatus returns the form of a status.
 func NewStatus(s *app.Status) Status {
 	out := Status{
-		Run: newRun(s.Entry, stateOf(s.Entry, s.Idle, s.Queued, s.InDoubt())), Steps: s.Step, Used: newUsage(s.Used),
+		Run: newRun(s.Entry, stateOf(s.Entry, s.Idle, s.Queued)), Steps: s.Step, Used: newUsage(s.Used),
 		Reserved: newUsage(s.Held), Simulated: s.Offline, Untrusted: s.Untrusted, Held: s.Paused,
 		Limits: Limits{
 			Steps: s.Limits.Steps, ToolCalls: s.Limits.ToolCalls, Tokens: s.Limits.Tokens,

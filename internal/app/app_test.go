@@ -114,6 +114,32 @@ func TestConcurrentStartsShareOneApp(t *testing.T) {
 	}
 }
 
+// A process that has found a run learns that another one has removed it meanwhile.
+func TestRemovedRunsAreReportedAsGone(t *testing.T) {
+	a, ctx := project(t, nil), t.Context()
+	run := start(t, a, "gated", allowed)
+	if _, err := a.Send(ctx, run.ID, tester, app.Cancel{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Wait(ctx, run.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Remove(ctx, run.ID, journal.Removal{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, act := range map[string]func() error{
+		"approve": func() error { _, err := a.Send(ctx, run.ID, tester, app.Approve{}); return err },
+		"cancel":  func() error { _, err := a.Send(ctx, run.ID, tester, app.Cancel{}); return err },
+		"wait":    func() error { _, err := a.Wait(ctx, run.ID); return err },
+		"resume":  func() error { _, err := a.PrepareResume(ctx, app.ResumeRequest{Run: run.ID}); return err },
+		"remove":  func() error { return a.Remove(ctx, run.ID, journal.Removal{}) },
+	} {
+		if err := act(); !is(err, app.NotFound, app.NoRun) {
+			t.Errorf("%s: %#v", name, err)
+		}
+	}
+}
+
 func TestErrorsHaveKindsAndReasons(t *testing.T) {
 	a, ctx := project(t, nil), t.Context()
 	if _, err := a.Runs(ctx, app.Filter{}); !is(err, app.NotFound, app.NoRuns) {

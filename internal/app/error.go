@@ -151,6 +151,9 @@ func (rt *environment) runError(id journal.RunID, err error) error {
 		out.Kind, out.Reason, out.Message = Conflict, RunUnfinished, fmt.Sprintf("run %s is not over", short(id))
 	case errors.Is(err, journal.ErrExists):
 		out.Kind, out.Reason, out.Message = Conflict, RunExists, fmt.Sprintf("run %s already exists", id)
+	case errors.Is(err, journal.ErrUnknownRun):
+		out.Kind, out.Reason, out.Name = NotFound, NoRun, short(id)
+		out.Message = fmt.Sprintf("there is no run %s: it may have been removed meanwhile", short(id))
 	case errors.Is(err, engine.ErrClosed):
 		out.Kind, out.Message = Interrupted, "interrupted"
 	default:

@@ -119,8 +119,8 @@ func (a *App) Wait(ctx context.Context, id journal.RunID) (*Run, error) {
 		return nil, err
 	}
 	entry, err := rt.Engine.Wait(ctx, id)
-	if store, ok := rt.Store.(journal.Presence); ok && err == nil {
-		err = store.Present()
+	if store, ok := rt.Store.(journal.Presence); ok && (err == nil || errors.Is(err, journal.ErrUnknownRun)) {
+		err = cmp.Or(store.Present(), err)
 	}
 	if err != nil {
 		return nil, rt.runError(id, err)
@@ -401,13 +401,27 @@ func (a *App) Remove(ctx context.Context, id journal.RunID, why journal.Removal)
 				"says that it was damaged.", short(id), damaged)})
 		}
 	}
-	if errors.Is(err, journal.ErrUnfinished) {
+	if errors.Is(err, journal.ErrUnfinished) || errors.Is(err, journal.ErrUnknownRun) {
 		return rt.runError(id, err)
 	}
 	if err != nil {
 		return err
 	}
 	return rt.RemoveFiles(ids...)
+}
+
+// CheckRemoval returns the error with which Remove would refuse a run.
+func (a *App) CheckRemoval(ctx context.Context, run *Run) error {
+	rt, err := a.reader(ctx, run.ID)
+	switch {
+	case err != nil:
+		return err
+	case run.Root != "":
+		return &journal.ChildError{Root: run.Root}
+	case run.Status == journal.Finished || rt.damaged(ctx, run.ID, journal.ErrUnfinished) != nil:
+		return nil
+	}
+	return rt.runError(run.ID, journal.ErrUnfinished)
 }
 
 // damaged returns the damage because of which a run was not removed: it makes the removal fail, or keeps the run from

@@ -66,7 +66,9 @@ fault.
 
 With --anchor, compare the journal of the whole project with an anchor that
 "espalier audit anchor" has written: runs that were removed without a tombstone,
-rewritten or cut off since then are faults. --key is the public key.`,
+rewritten or cut off since then are faults. A run that was damaged when "espalier
+runs rm" removed it has a tombstone that says so, and is no fault; its events can
+no longer be verified. --key is the public key.`,
 		Args:              takes(0, 1, "at most one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -195,8 +197,12 @@ func (a *invocation) verifyAnchor(ctx context.Context, path, key, command string
 		fmt.Fprintf(a.stdout, "anchor of %s: %s, %d removed since, %d new\n", report.At.Format(time.RFC3339),
 			plural(report.Runs, "run"), report.Removed, report.New)
 		for _, t := range report.Tombstones {
-			fmt.Fprintf(a.stdout, "  %s  removed by %s at %s%s\n", t.Run, diag.Printable(cmp.Or(t.By.User, "unknown")),
-				t.At.Time().Format(time.RFC3339), reason(t.Why))
+			damaged, lost := "", ""
+			if t.Damaged {
+				damaged, lost = "damaged; ", ": its events could not be verified"
+			}
+			fmt.Fprintf(a.stdout, "  %s  %sremoved by %s at %s%s%s\n", t.Run, damaged,
+				diag.Printable(cmp.Or(t.By.User, "unknown")), t.At.Format(time.RFC3339), lost, reason(t.Why))
 		}
 		for _, f := range report.Faults {
 			fmt.Fprintf(a.stdout, "  %s: %s\n", cmp.Or(string(f.Run), "journal"), diag.Printable(f.Message))

@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/report/console"
 	"github.com/espalier-run/espalier/internal/terminal"
 )
 
@@ -118,14 +120,15 @@ type invocation struct {
 	message            string // of the error that ended the command
 	resulted           bool   // the JSON object of a command that acts on a run is printed
 	reading            app.Reading
-	remedies           remedies      // for a run that is not ready
-	opened             *app.App      // nil until a command needs it
-	lines              *bufio.Reader // of stdin; nil until a command reads them
-	quiet, verbose     bool          // how much progress is shown
-	shown              journal.Seq   // the last event of the run whose progress is shown
-	autoApprove        bool          // gates of a simulated run are approved
-	wait               bool          // a run that waits is watched until it has finished
-	outputFile         string        // for the output of a run; empty means stdout
+	remedies           remedies                     // for a run that is not ready
+	opened             *app.App                     // nil until a command needs it
+	lines              *bufio.Reader                // of stdin; nil until a command reads them
+	quiet, verbose     bool                         // how much progress is shown
+	shown              journal.Seq                  // the last event of the run whose progress is shown
+	autoApprove        bool                         // gates of a simulated run are approved
+	wait               bool                         // a run that waits is watched until it has finished
+	outputFile         string                       // for the output of a run; empty means stdout
+	live               atomic.Pointer[console.Live] // the status area on the terminal; nil if none is shown
 	// server is what the command talks to instead of the store; nil for the store.
 	server    *client.Client
 	elsewhere bool // ESPALIER_SERVER names the server

@@ -164,14 +164,15 @@ func (a *invocation) interrupted(id journal.RunID, err error) error {
 	if unknown != nil {
 		return cmp.Or(err, unknown)
 	}
-	help := "To continue: espalier resume " + short(id)
+	state, help := "parked", "To continue: espalier resume "+short(id)
 	atRest := run.Status != journal.Running && run.Status != journal.Sleeping
 	if run.Status == journal.Waiting {
 		status, err := a.runs().Status(ctx, id)
 		if err != nil {
 			return err
 		}
-		help, atRest = waitingHelp(status), !status.InDoubt() // a task that was cut off is in doubt
+		// A task that was cut off is in doubt.
+		state, help, atRest = standing(run), waitingHelp(status), !status.InDoubt()
 	}
 	if atRest || run.Driver != nil {
 		return a.reportRun(run)
@@ -183,7 +184,7 @@ func (a *invocation) interrupted(id journal.RunID, err error) error {
 			return err
 		}
 	}
-	return &failure{code: exitInterrupted, message: fmt.Sprintf("run %s is parked", short(id)), help: help}
+	return &failure{code: exitInterrupted, message: fmt.Sprintf("run %s is %s", short(id), state), help: help}
 }
 
 // reportRun prints what came of a run, and turns it into an exit code.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -240,19 +241,48 @@ func newJSONProject(t *testing.T) *jsonProject {
 	return p
 }
 
+// anchored writes an anchor and removes one of its runs. It returns the anchor and the arguments that verify it.
+func (p *jsonProject) anchored() (anchor string, verify []string) {
+	p.Helper()
+	const run = "40000000-0000-4000-8000-000000000000"
+	anchor, key := filepath.Join(p.dir, "anchor"), filepath.Join(p.dir, "key")
+	p.must(4, "run", "gated.md", "--simulate", "--run-id", run)
+	p.must(0, "cancel", run)
+	p.must(0, "audit", "keygen", key)
+	p.must(0, "audit", "anchor", "--key", key, "--out", anchor)
+	p.must(0, "runs", "rm", run)
+	return anchor, []string{"--anchor", anchor, "--key", key + ".pub"}
+}
+
 // The same thing has the same name and form in the JSON of all commands: the id of a run is run_id, and times are in
 // RFC 3339 and in UTC.
 func TestJSONOfAllCommandsNamesTheSameThingAlike(t *testing.T) {
 	p := newJSONProject(t)
 	times := map[string]int{}
+	anchor, verify := p.anchored()
+	commands := maps.Clone(jsonCommands)
+	commands["audit verify"] = append(slices.Clip(commands["audit verify"]), verify)
+	text, err := os.ReadFile(anchor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for decoder := json.NewDecoder(bytes.NewReader(text)); decoder.More(); {
+		var value any
+		if err := decoder.Decode(&value); err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range wrongForms("", value, times) {
+			t.Errorf("audit anchor: %s", w)
+		}
+	}
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
 		name := strings.TrimSpace(strings.TrimPrefix(c.CommandPath(), "espalier"))
 		if c.Flags().Lookup("json") != nil && otherJSON[name] == "" {
-			if jsonCommands[name] == nil {
+			if commands[name] == nil {
 				t.Errorf("the test does not know arguments for %q", name)
 			}
-			for _, args := range jsonCommands[name] {
+			for _, args := range commands[name] {
 				args = slices.Concat(strings.Fields(name), args, []string{"--json"})
 				_, out, said := p.try(args...)
 				decoder, n := json.NewDecoder(strings.NewReader(out)), 0
@@ -290,6 +320,18 @@ func TestJSONOfAllCommandsNamesTheSameThingAlike(t *testing.T) {
 func TestRunsTellStatesApart(t *testing.T) {
 	p := newJSONProject(t)
 	_, list, _ := p.try("runs")
+	_, out, _ := p.try("runs", "--json")
+	listed := ""
+	for decoder := json.NewDecoder(strings.NewReader(out)); decoder.More(); {
+		var run struct {
+			ID    string `json:"run_id"`
+			State string
+		}
+		if err := decoder.Decode(&run); err != nil {
+			t.Fatal(err)
+		}
+		listed += fmt.Sprintf("%s %s\n", run.ID, run.State)
+	}
 	for run, want := range map[string]struct{ state, row string }{
 		queuedRun: {"queued", "queued"}, waitingRun: {"waiting", "waiting (approval: ok)"},
 		pausedRun: {"paused", "paused (approval: ok)"}, finishedRun: {"finished", "ok"},
@@ -297,8 +339,8 @@ func TestRunsTellStatesApart(t *testing.T) {
 		runningRun:  {"running", fmt.Sprintf(`running \(.*process %d on .*\)`, os.Getpid())},
 		doubtfulRun: {"unknown", "waiting (unknown outcome: work)"},
 	} {
-		if got := p.state(run); got != want.state {
-			t.Errorf("%s is %q, not %q", run, got, want.state)
+		if got := p.state(run); got != want.state || !strings.Contains(listed, fmt.Sprintf("%s %s\n", run, got)) {
+			t.Errorf("%s is %q, not %q, or listed otherwise:\n%s", run, got, want.state, listed)
 		}
 		if !strings.Contains(want.row, `\(`) {
 			want.row = regexp.QuoteMeta(want.row)
@@ -309,11 +351,13 @@ func TestRunsTellStatesApart(t *testing.T) {
 	}
 }
 
-// stoppingFlow executes a command that lasts until there is a file, whose path it has instead of %s.
+// stoppingFlow executes a command that lasts until there is a file, whose path it has instead of %[1]s. It creates
+// another one when it begins.
 const stoppingFlow = `name: stopping
 states:
   initial: hold
-  hold: {type: step, command: "until test -e %s; do sleep 0.1; done", on_success: next, on_failure: next}
+  hold: {type: step, command: "touch %[1]s.began; until test -e %[1]s; do sleep 0.1; done",
+    on_success: next, on_failure: next}
   next: {type: step, command: "true", on_success: done, on_failure: done}
   done: {type: terminal}
 `
@@ -340,7 +384,8 @@ func TestRunsNameTheDriverWhileItStops(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Cleanup(release)
+	wait := sync.OnceValue(func() int { release(); return <-ended })
+	t.Cleanup(func() { wait() }) // before the folder is removed, also if the test fails
 	await := func(what string, holds func() bool) {
 		t.Helper()
 		for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(10 * time.Millisecond) {
@@ -377,12 +422,56 @@ func TestRunsNameTheDriverWhileItStops(t *testing.T) {
 	if look(); status.State != "running" || !status.Stopping || status.Driver == "" {
 		t.Errorf("after the interrupt: %+v", status)
 	}
-	release()
-	if code := <-ended; code != 130 {
+	if code := wait(); code != 130 {
 		t.Errorf("exit code %d: %s", code, &said)
 	}
 	if _, list, _ := p.try("runs"); !strings.HasSuffix(list, "  interrupted\n") || p.state(runningRun) != "interrupted" {
 		t.Error(p.state(runningRun), list)
+	}
+}
+
+// On a terminal, what an interrupt does is printed above the status area, which does not overwrite it. A run whose step
+// was cut off is reported as waiting, as it is listed.
+func TestInterruptIsExplainedAboveTheStatusArea(t *testing.T) {
+	p := &jsonProject{T: t, dir: t.TempDir()}
+	proceed := filepath.Join(p.dir, "proceed")
+	if err := errors.Join(
+		os.Mkdir(filepath.Join(p.dir, ".espalier"), 0o700),
+		os.WriteFile(filepath.Join(p.dir, "stopping.yaml"), fmt.Appendf(nil, stoppingFlow, proceed), 0o600),
+	); err != nil {
+		t.Fatal(err)
+	}
+	signals := cli.NewSignals()
+	var stdout, stderr bytes.Buffer
+	w := p.world(&stdout, &stderr, signals)
+	w.IsTerminal = func(io.Writer) bool { return true }
+	ended := make(chan int, 1)
+	go func() {
+		ended <- cli.Main(w, []string{"run", "stopping.yaml", "--allow-shell", "--json", "--run-id", runningRun})
+	}()
+	wait := sync.OnceValue(func() int { return <-ended })
+	t.Cleanup(func() {
+		signals.Deliver(os.Interrupt)
+		wait()
+	})
+	executes := func() bool { _, err := os.Stat(proceed + ".began"); return err == nil }
+	for end := time.Now().Add(30 * time.Second); !executes(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the run does not execute its step")
+		}
+	}
+	signals.Deliver(os.Interrupt)
+	signals.Deliver(os.Interrupt)
+	code := wait()
+	said := stderr.String()
+	if !strings.Contains(said, "\x1b[JStopping when the running steps have finished. Interrupt again to stop now.\r\n") {
+		t.Errorf("%q", said)
+	}
+	var result struct{ State, Outcome string }
+	if err := json.Unmarshal(stdout.Bytes(), &result); err != nil || code != 130 ||
+		result.State != "unknown" || result.Outcome != "interrupted" ||
+		!strings.Contains(said, "run f0000000 is waiting (unknown outcome: hold).\n") {
+		t.Errorf("exit code %d, %+v, %v: %q", code, result, err, said)
 	}
 }
 

@@ -219,6 +219,14 @@ func (a *invocation) note(format string, args ...any) {
 			args[i] = diag.Printable(text)
 		}
 	}
+	if live := a.live.Load(); live != nil {
+		lines := strings.Split(strings.TrimPrefix(fmt.Sprintf(format, args...), "\n"), "\n")
+		for i, line := range lines {
+			lines[i] = diag.Printable(line)
+		}
+		_ = live.Print(lines...) // as below
+		return
+	}
 	fmt.Fprintf(a.stderr, format+"\n", args...)
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"os"
 	"time"
 
@@ -34,13 +35,18 @@ func (a *invocation) showProgress(j *app.Journal, run journal.RunID) (done func(
 		return func() error { return nil }, nil
 	case a.IsTerminal(a.Stderr) && !a.verbose:
 		live := console.NewLive(a.paintedErr(), o, a.consoleSize, time.Now)
-		sink, closing = live, redraw(live)
+		stop := redraw(live)
+		a.live.Store(live)
+		sink, closing = live, func() error {
+			defer a.live.Store(nil)
+			return stop()
+		}
 	default:
 		sink = console.NewLines(a.paintedErr(), o)
 	}
 	f, err := j.Follow(sink)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, closing())
 	}
 	return func() error {
 		flushed := f.Flush(context.Background())

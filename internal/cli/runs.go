@@ -255,6 +255,9 @@ func (a *invocation) removeRuns(names []string, dryRun bool, removal journal.Rem
 			return err
 		}
 		if dryRun {
+			if err := a.app().CheckRemoval(ctx, run); err != nil {
+				return err
+			}
 			a.note("Run %s would be removed.", short(run.ID))
 		} else {
 			if err := a.app().Remove(ctx, run.ID, removal); err != nil {

@@ -212,13 +212,18 @@ type Index struct {
 // WaitingFor returns the words for what the run waits for: Waiting has short names for unknown outcomes and budgets.
 func (i Index) WaitingFor() string {
 	if step, ok := strings.CutPrefix(i.Waiting, "doubt: "); ok {
-		return "unknown outcome: " + step
+		return unknownOutcome + step
 	}
 	if budget, ok := strings.CutPrefix(i.Waiting, "budget: "); ok {
 		return "budget: " + BudgetName(budget)
 	}
 	return i.Waiting
 }
+
+const unknownOutcome = "unknown outcome: "
+
+// InDoubt reports whether the run waits for a person to say what came of a step.
+func (i Index) InDoubt() bool { return strings.HasPrefix(i.WaitingFor(), unknownOutcome) }
 
 // BudgetMoney is the name of the cost budget in the journal, which counts millionths of a dollar. CostBudget is its
 // name for users, who count in dollars.

@@ -3,6 +3,7 @@ package audit
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -29,9 +30,10 @@ import (
 const AnchorFormat = "espalier-anchor/1"
 
 type anchoredRun struct {
-	Run  journal.RunID `json:"run"`
-	Seq  journal.Seq   `json:"seq"`
-	Hash string        `json:"hash"`
+	Run     journal.RunID `json:"run_id"`
+	Earlier journal.RunID `json:"run,omitempty"` // the same in earlier anchors
+	Seq     journal.Seq   `json:"seq"`
+	Hash    string        `json:"hash"`
 }
 
 // Statement is what an anchor says about a store.
@@ -163,7 +165,7 @@ func WriteAnchor(ctx context.Context, w io.Writer, s AnchorSource, at time.Time,
 			}
 		}
 		if err := writeLine(io.MultiWriter(out, list),
-			anchoredRun{entry.ID, head.Seq, head.Hash.String()}); err != nil {
+			anchoredRun{Run: entry.ID, Seq: head.Seq, Hash: head.Hash.String()}); err != nil {
 			return statement, err
 		}
 		statement.Runs++
@@ -220,6 +222,7 @@ func readAnchor(text []byte, check SignatureCheck) (map[journal.RunID]anchoredRu
 		if err := json.Unmarshal(line, &r); err != nil {
 			return nil, nil, fmt.Errorf("line %d of the anchor is not a run: %w", i+1, err)
 		}
+		r.Run = cmp.Or(r.Run, r.Earlier)
 		runs[r.Run] = r
 	}
 	if hexSum(list) != statement.List || n != statement.Runs || len(runs) != n {
@@ -242,8 +245,21 @@ type AnchorReport struct {
 	Removed int       `json:"removed"` // of these, with a tombstone
 	New     int       `json:"new"`     // runs that are not in the anchor
 	// Tombstones are those of anchored runs that were removed since.
-	Tombstones []journal.Tombstone `json:"tombstones,omitempty"`
-	Faults     []AnchorFault       `json:"faults,omitempty"`
+	Tombstones []AnchorTombstone `json:"tombstones,omitempty"`
+	Faults     []AnchorFault     `json:"faults,omitempty"`
+}
+
+// AnchorTombstone is the tombstone of an anchored run. Its JSON has the names and times of other reports; that of a
+// journal.Tombstone is hashed, and remains as it is.
+type AnchorTombstone struct {
+	Run      journal.RunID `json:"run_id"`
+	Workflow string        `json:"workflow,omitempty"`
+	Seq      journal.Seq   `json:"seq"`
+	Hash     string        `json:"hash"`
+	By       journal.Actor `json:"by,omitzero"`
+	At       time.Time     `json:"at"`
+	Why      string        `json:"why,omitempty"`
+	Damaged  bool          `json:"damaged,omitempty"`
 }
 
 // VerifyAnchor compares a store with an anchor, and verifies the chains of all
@@ -357,13 +373,17 @@ func (v *anchorVerifier) run(ctx context.Context, id journal.RunID) error {
 	return nil
 }
 
-// removed reports whether a tombstone accounts for an anchored run.
+// removed reports whether a tombstone accounts for an anchored run. That of a damaged run does so whatever its hash is:
+// the hash may be lost.
 func (v *anchorVerifier) removed(id journal.RunID) bool {
 	want := v.runs[id]
 	for _, t := range v.tombstones[id] {
-		if t.Seq > want.Seq || t.Seq == want.Seq && t.Hash == want.Hash {
+		if t.Damaged || t.Seq > want.Seq || t.Seq == want.Seq && t.Hash == want.Hash {
 			v.out.Removed++
-			v.out.Tombstones = append(v.out.Tombstones, t)
+			v.out.Tombstones = append(v.out.Tombstones, AnchorTombstone{
+				Run: t.Run, Workflow: t.Name, Seq: t.Seq, Hash: t.Hash,
+				By: t.By, At: t.At.Time(), Why: t.Why, Damaged: t.Damaged,
+			})
 			return true
 		}
 	}

@@ -3,6 +3,7 @@ package audit_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"iter"
@@ -189,6 +190,22 @@ func TestAnchorFindsWhatChainsCannot(t *testing.T) {
 		if counts := fmt.Sprint(got.Removed, got.New); counts != c.counts {
 			t.Errorf("%s: %s removed and new", name, counts)
 		}
+	}
+}
+
+// Earlier anchors call the id of a run "run".
+func TestEarlierAnchorsAreVerified(t *testing.T) {
+	s, text := anchoredStore(t, newKeys(t))
+	lines := slices.Collect(bytes.Lines(text))
+	n := len(lines) - 2
+	list := bytes.Join(lines[:n], nil)
+	earlier := bytes.ReplaceAll(list, []byte(`"run_id":`), []byte(`"run":`))
+	sum := func(text []byte) []byte { return fmt.Appendf(nil, "%x", sha256.Sum256(text)) }
+	statement := bytes.Replace(lines[n], sum(list), sum(earlier), 1)
+	signed := func([]byte, audit.Signature) error { return nil }
+	got, err := audit.VerifyAnchor(t.Context(), slices.Concat(earlier, statement, lines[n+1]), s, signed)
+	if err != nil || !got.OK || got.Runs != 3 || bytes.Equal(list, earlier) {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 

@@ -341,6 +341,42 @@ func TestLiveDrawsTheArea(t *testing.T) {
 	}
 }
 
+// What is printed beside the area stays above it, also if the terminal has echoed a key.
+func TestLivePrintsAboveTheArea(t *testing.T) {
+	r := recorded(t, "waiting")
+	size := console.Size{Columns: 80, Rows: 24}
+	v := &terminal{}
+	now := r.Appends[0].Events[0].At.Time()
+	l := console.NewLive(v, r.options(), func() console.Size { return size }, func() time.Time { return now })
+	p := console.NewProgress(run, r.outline)
+	v.Write([]byte("$ espalier run\r\n"))
+	tick := func() {
+		t.Helper()
+		now = now.Add(time.Second)
+		if err := l.Tick(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, a := range r.Appends[:len(r.Appends)-1] {
+		feed(t, l, []journal.Appended{a})
+		for i := range a.Events {
+			p.Apply(&a.Events[i])
+		}
+	}
+	tick()
+	v.Write([]byte("^C"))
+	if err := l.Print("Stopping."); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		tick()
+		want := append([]string{"$ espalier run", "Stopping."}, p.Area(now, size, console.Style{})...)
+		if diff := cmp.Diff(want, v.rows); diff != "" || !v.hidden {
+			t.Errorf("hidden %t: %s", v.hidden, diff)
+		}
+	}
+}
+
 // In a terminal that became narrower, what was drawn takes more rows, and all of them are overwritten.
 func TestNarrowerTerminalIsRedrawnCompletely(t *testing.T) {
 	r := recorded(t, "waiting")

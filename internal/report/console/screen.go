@@ -54,6 +54,22 @@ func (s *Screen) Draw(lines []string, size Size) error {
 	return err
 }
 
+// Print prints lines that stay, in the place of the lines that were drawn. The next drawing is below them.
+func (s *Screen) Print(lines []string, size Size) error {
+	var out bytes.Buffer
+	s.back(&out, size)
+	out.WriteString(clearBelow)
+	for _, line := range lines {
+		out.WriteString(line + "\r\n")
+	}
+	if s.widths != nil {
+		s.widths = s.widths[:0] // the cursor stays hidden
+	}
+	s.last = nil
+	_, err := s.w.Write(out.Bytes())
+	return err
+}
+
 // Finish replaces the lines by others that stay, and shows the cursor.
 func (s *Screen) Finish(lines []string, size Size) error {
 	var out bytes.Buffer

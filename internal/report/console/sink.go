@@ -188,6 +188,14 @@ func (l *Live) Tick() error {
 	return l.draw()
 }
 
+// Print prints lines above the area, which the next Tick draws again. Other output would be overwritten by the area.
+func (l *Live) Print(lines ...string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.screen.drawn = time.Time{}
+	return l.screen.Print(lines, l.size())
+}
+
 // Close replaces the area by the summary and shows the cursor. It may be called again.
 func (l *Live) Close() error {
 	l.mu.Lock()
