@@ -103,7 +103,9 @@ func (s failingStore) Tail(ctx context.Context, after journal.Pos) iter.Seq2[jou
 	if !s.fails.Load() {
 		return s.Store.Tail(ctx, after)
 	}
-	return func(yield func(journal.Appended, error) bool) { yield(journal.Appended{}, errors.New("the disk fails")) }
+	return func(yield func(journal.Appended, error) bool) {
+		yield(journal.Appended{}, errors.New("the disk fails"))
+	}
 }
 
 // The feed ends with an error of the store. A client that is too slow to notice does not keep it from others.
