@@ -246,7 +246,8 @@ func Written(dir string, files []trust.File) ([]trust.File, error) {
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		line := lines.Text()
-		sum := line[max(0, len(line)-hex.EncodedLen(sha256.Size)):] // a crash can leave the start of another one before it
+		// A crash can leave the beginning of a hash before the next one.
+		sum := line[max(0, len(line)-hex.EncodedLen(sha256.Size)):]
 		if _, named := written[sum]; named {
 			written[sum] = true
 		}
