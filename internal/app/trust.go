@@ -138,13 +138,16 @@ func (a *App) approvedCommands(root string, an *Analysis) (bool, []trust.File) {
 	programs := slices.DeleteFunc(namedByCommands(root, an, namedFiles), func(f trust.File) bool {
 		return !isProgram(filepath.Join(root, filepath.FromSlash(f.Path)))
 	})
-	return true, append(programs, namedByCommands(root, an, missingPrograms)...)
+	return true, slices.Concat(programs, namedByCommands(root, an, interpretedFiles),
+		namedByCommands(root, an, missingPrograms))
 }
 
 // writtenPrograms returns the programs of a workflow's commands that a run has written and that no person has approved.
 func (a *App) writtenPrograms(root string, an *Analysis) ([]trust.File, error) {
+	interpreted := namedByCommands(root, an, interpretedFiles)
 	programs := slices.DeleteFunc(commandSources(root, an), func(f trust.File) bool {
-		return !isProgram(filepath.Join(root, filepath.FromSlash(f.Path))) || a.approved(root, f)
+		return !slices.Contains(interpreted, f) && !isProgram(filepath.Join(root, filepath.FromSlash(f.Path))) ||
+			a.approved(root, f)
 	})
 	return registry.Written(filepath.Join(root, storageFolder), programs)
 }
@@ -169,8 +172,10 @@ func commandSources(root string, an *Analysis) []trust.File {
 		}
 	}
 	sources(an.Program)
-	for _, f := range namedByCommands(root, an, namedFiles) {
-		add(f.Path, f.SHA256)
+	for _, find := range []func(string, []string, string) []trust.File{namedFiles, interpretedFiles} {
+		for _, f := range namedByCommands(root, an, find) {
+			add(f.Path, f.SHA256)
+		}
 	}
 	return out
 }
@@ -219,9 +224,9 @@ func configSources(root string, f *source.File, powers []config.Power, mcpFile b
 	return out
 }
 
-// changes matches a command of the shell that enters a folder.
+// changes matches a command of the shell, or an option of a program, that enters a folder.
 var changes = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\b(?:cd|pushd)\s+(?:--\s+)?([^\s;&|()<>]+)`)
+	return regexp.MustCompile(`(?:\b(?:cd|pushd)\s+(?:--\s+)?|\s(?:-C\s*|--(?:chdir|directory)[=\s]\s*))([^\s;&|()<>]+)`)
 })
 
 // maxChanges limits how many changes of the folder count in a command.
@@ -283,6 +288,9 @@ func namedFiles(root string, folders []string, command string) []trust.File {
 	words := slices.Concat(strings.Fields(command), strings.FieldsFunc(command, func(r rune) bool {
 		return unicode.IsSpace(r) || strings.ContainsRune("\"'`();&|<>{}$=,", r)
 	}))
+	for _, m := range quoted().FindAllString(command, -1) { // a path with spaces
+		words = append(words, m[1:len(m)-1])
+	}
 	var out []trust.File
 	slices.Sort(words)
 	for _, word := range slices.Compact(words) {
@@ -297,6 +305,59 @@ func namedFiles(root string, folders []string, command string) []trust.File {
 				continue
 			}
 			out = append(out, trust.File{Path: pathBelow(root, full), SHA256: sum})
+		}
+	}
+	return out
+}
+
+var (
+	// quoted matches text in quotes.
+	quoted = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`'[^']*'|"[^"]*"`) })
+	// interpreted matches an interpreter with its options and the file that it executes.
+	interpreted = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile("(?:(?:^|[\n;&|(`\"'])\\s*(?:\\.|source)|(?:^|[\\s;&|(`\"'])(?:\\S*/)?" +
+			"(?:(?:ba|da|z|k|a)?sh|python|node|ruby|perl|php|lua)[0-9.]*)\\s+(?:-\\S*\\s+)*([^\\s;&|()<>]+)")
+	})
+)
+
+// maxMatches limits how many files of a pattern in a command count.
+const maxMatches = 1000
+
+// interpretedFiles returns the files that an interpreter in a command executes, whatever their names are. A pattern of
+// the shell means all files that it matches if only the last part of the path is one, as in "sh scripts/*": with links
+// in the project, other patterns can match too many.
+func interpretedFiles(root string, folders []string, command string) []trust.File {
+	var out []trust.File
+	for _, m := range interpreted().FindAllStringSubmatch(command, -1) {
+		local, ok := localPath(root, plainWord.Replace(m[1]))
+		if !ok {
+			continue
+		}
+		for _, folder := range folders {
+			paths := []string{filepath.Join(folder, local)}
+			if strings.ContainsAny(filepath.Base(local), "*?[") {
+				paths = matches(filepath.Join(folder, filepath.Dir(local)), filepath.Base(local))
+			}
+			for _, path := range paths {
+				if sum, err := trust.SumFile(path); err == nil && sum != "" {
+					out = append(out, trust.File{Path: pathBelow(root, path), SHA256: sum})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// matches returns the files of a folder whose names match a pattern.
+func matches(dir, pattern string) []string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, e := range entries {
+		if ok, err := filepath.Match(pattern, e.Name()); ok && err == nil && len(out) < maxMatches {
+			out = append(out, filepath.Join(dir, e.Name()))
 		}
 	}
 	return out

@@ -12,7 +12,7 @@ import (
 // An approval covers the programs of a command, however the command spells their paths.
 func TestApprovalCoversProgramsInEverySpelling(t *testing.T) {
 	root := t.TempDir()
-	for _, name := range []string{"scripts/tool.sh", "scripts/deep/tool", "data.txt"} {
+	for _, name := range []string{"scripts/tool.sh", "scripts/deep/tool", "scripts/a tool.sh", "data.txt"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -39,10 +39,49 @@ func TestApprovalCoversProgramsInEverySpelling(t *testing.T) {
 		"X=scripts/tool.sh; sh $X":                           tool,
 		"sh -c 'cd scripts && sh tool.sh'":                   tool,
 		"sh < scripts/tool.sh":                               tool,
+		"sh 'scripts/a tool.sh'":                             "scripts/a tool.sh",
+		"env -C scripts ./tool.sh":                           tool,
+		"env --chdir=scripts/deep ./tool":                    deep,
 	} {
 		found := namedFiles(root, entered(root, []string{root}, command), command)
 		if !slices.ContainsFunc(found, func(f trust.File) bool { return f.Path == want }) {
 			t.Errorf("%s: %v", command, found)
+		}
+	}
+}
+
+// What an interpreter executes is a program, whatever its name is. Data is not.
+func TestFilesOfInterpretersArePrograms(t *testing.T) {
+	root := t.TempDir()
+	for _, name := range []string{"scripts/tool", "scripts/a.sh", "scripts/b.sh", "data.txt"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, name), []byte("echo\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for command, want := range map[string][]string{
+		"sh scripts/tool":                {"scripts/tool"},
+		"/bin/bash -eu scripts/tool -x":  {"scripts/tool"},
+		`python3.12 "$PWD/scripts/tool"`: {"scripts/tool"},
+		"cd scripts && . ./tool":         {"scripts/tool"},
+		"sh scripts/*.sh":                {"scripts/a.sh", "scripts/b.sh"},
+		"ls; source scripts/[a-z].sh":    {"scripts/a.sh", "scripts/b.sh"},
+		"sh ../../../scripts/to?l":       {"scripts/tool"},
+		"cat data.txt":                   nil,
+		"sh -c 'cat data.txt'":           nil,
+		"docker build . -f data.txt":     nil,
+		"awk '{print}' data.txt":         nil,
+		"sh: sort data.txt scripts/*":    nil,
+		"ls *.txt scripts/*.sh":          nil,
+	} {
+		var got []string
+		for _, f := range interpretedFiles(root, entered(root, []string{root}, command), command) {
+			got = append(got, f.Path)
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", command, got, want)
 		}
 	}
 }

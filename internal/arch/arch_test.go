@@ -139,7 +139,7 @@ var layers = map[string][]string{
 	"internal/web": {
 		"internal/app", "internal/api", "internal/identity", "internal/explain", "internal/terminal", "examples",
 	},
-	"internal/mcpserver": {"internal/app", "internal/api", "internal/explain"},
+	"internal/mcpserver": {"internal/app", "internal/api", "internal/explain", "internal/terminal"},
 	"examples":           {},
 	// Asks the server of a project what commands ask app otherwise.
 	"internal/client": {"internal/app", "internal/api", "internal/identity"},

@@ -164,7 +164,8 @@ func relatedAt(at source.Span) []diag.Related {
 func (c *checker) refused(name string) (why string, at source.Span) {
 	t := &c.p.Tools
 	for i := range t.Deny {
-		if ir.MatchesTool(t.Deny[i].Name, name) {
+		// An entry with arguments denies some calls, which is decided when the tool is called.
+		if _, restricted := ir.ToolArguments(t.Deny[i].Name); !restricted && ir.MatchesTool(t.Deny[i].Name, name) {
 			return "it is on the denylist", t.Deny[i].Span
 		}
 	}

@@ -128,29 +128,54 @@ func readerGone(err error) bool { return errors.Is(err, syscall.EPIPE) || errors
 // park stops driving runs because of a signal. Tasks that can be repeated are canceled at once. Others may finish:
 // after an interrupt from the keyboard until the next signal, after another signal for the grace period at most. It
 // returns when no run is held.
-func (a *invocation) park(first os.Signal, signals <-chan os.Signal) {
-	var grace <-chan time.Time
-	if first == os.Interrupt {
-		a.note("\nStopping when the running steps have finished. Interrupt again to stop now.")
-	} else {
-		period := a.app().GracePeriod()
-		a.note("\nStopping. Running steps have %s to finish.", period)
-		timer := time.NewTimer(period)
-		defer timer.Stop()
-		grace = timer.C
-	}
-	now, parked := make(chan struct{}), make(chan struct{})
-	go func() {
-		select {
-		case <-signals:
-		case <-grace:
-		case <-parked:
+func (a *invocation) park(first os.Signal, signals <-chan os.Signal) { a.parkFor(first, signals, false) }
+
+// parkOrReload is park for commands that reload their configuration after SIGHUP. Further SIGHUP signals change
+// nothing. It returns the signal that decides what follows: a signal to stop during a reload ends the command.
+func (a *invocation) parkOrReload(first os.Signal, signals <-chan os.Signal) os.Signal {
+	return a.parkFor(first, signals, true)
+}
+
+func (a *invocation) parkFor(first os.Signal, signals <-chan os.Signal, reloads bool) (decisive os.Signal) {
+	period := a.app().GracePeriod()
+	grace := time.NewTimer(period)
+	defer grace.Stop()
+	begin := func(sig os.Signal) {
+		decisive = sig
+		if sig == os.Interrupt {
+			grace.Stop()
+			a.note("\nStopping when the running steps have finished. Interrupt again to stop now.")
 			return
 		}
-		close(now)
+		grace.Reset(period)
+		a.note("\nStopping. Running steps have %s to finish.", period)
+	}
+	begin(first)
+	now, parked, received := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(received)
+		for {
+			select {
+			case sig := <-signals:
+				if reloads && sig == syscall.SIGHUP {
+					continue
+				}
+				if reloads && decisive == syscall.SIGHUP {
+					begin(sig)
+					continue
+				}
+			case <-grace.C:
+			case <-parked:
+				return
+			}
+			close(now)
+			return
+		}
 	}()
 	a.app().Park(now)
 	close(parked)
+	<-received
+	return decisive
 }
 
 // interrupted reports the state of a run after a signal, as the store has it: the run may be at rest, or another

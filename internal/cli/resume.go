@@ -583,7 +583,7 @@ func (a *invocation) work(log *slog.Logger, structured bool, watch *configWatch)
 			return false, err
 		case <-a.app().Drained():
 			cancel()
-			a.park(os.Interrupt, signals)
+			a.parkOrReload(os.Interrupt, signals)
 			a.note("Drained; other workers continue the runs.")
 			return false, nil
 		case <-watch.C:
@@ -599,7 +599,7 @@ func (a *invocation) work(log *slog.Logger, structured bool, watch *configWatch)
 			}
 		}
 		cancel()
-		a.park(sig, signals)
+		sig = a.parkOrReload(sig, signals)
 		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
 			return false, err
 		}

@@ -291,7 +291,7 @@ func (a *invocation) runServer(
 			return false, &failure{code: exitNotReady, message: err.Error()}
 		case <-a.app().Drained():
 			cancel()
-			a.park(os.Interrupt, signals)
+			a.parkOrReload(os.Interrupt, signals)
 			a.note("Drained; other workers continue the runs.")
 			return false, <-served
 		case <-watch.C:
@@ -307,7 +307,7 @@ func (a *invocation) runServer(
 			}
 		}
 		cancel()
-		a.park(sig, signals)
+		sig = a.parkOrReload(sig, signals)
 		err := <-served
 		if worked := <-worked; err == nil && !errors.Is(worked, context.Canceled) {
 			err = worked

@@ -32,3 +32,11 @@ func MatchesTool(entry, name string) bool {
 
 // withoutSlashes makes a star match names with slashes, which MCP servers use.
 var withoutSlashes = strings.NewReplacer("/", "\x00")
+
+// ToolArguments returns the brackets of an entry of a list, such as "Makefile" in "Edit(Makefile)". restricted is false
+// if the entry means every call of the tool.
+func ToolArguments(entry string) (text string, restricted bool) {
+	_, text, found := strings.Cut(entry, "(")
+	text = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), ")"))
+	return text, found && text != "" && text != "*"
+}

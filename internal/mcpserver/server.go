@@ -21,6 +21,7 @@ import (
 	"github.com/espalier-run/espalier/internal/explain"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/terminal"
 )
 
 // Options configure the server of one client.
@@ -359,7 +360,7 @@ func ServeStdio(ctx context.Context, o Options, in io.Reader, out io.Writer) err
 	if err != nil {
 		return err
 	}
-	return s.Run(ctx, &mcp.IOTransport{Reader: io.NopCloser(in), Writer: nopCloser{out}})
+	return s.Run(ctx, &mcp.IOTransport{Reader: io.NopCloser(in), Writer: nopCloser{terminal.JSON(out)}})
 }
 
 type nopCloser struct{ io.Writer }

@@ -1,7 +1,10 @@
 package mcpserver_test
 
 import (
+	"bufio"
 	"encoding/json"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -200,4 +203,40 @@ func TestStartReturnsTheRunAtOnce(t *testing.T) {
 	if _, err := a.Wait(t.Context(), journal.RunID(id)); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Standard output can be a terminal: what a workflow contains does not control it.
+func TestMessagesOnStandardOutputControlNoTerminal(t *testing.T) {
+	dir := t.TempDir()
+	text := strings.Replace(workflow, "A test.", "\"A \u009b31m\u202e test.\"\ntriggers: {api: true}", 1)
+	if err := os.WriteFile(filepath.Join(dir, "listed.md"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := app.New(app.Options{Dir: dir, Home: t.TempDir()})
+	defer a.Close()
+	in, requests := io.Pipe()
+	replies, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- mcpserver.ServeStdio(t.Context(), mcpserver.Options{App: a}, in, out)
+		out.Close()
+	}()
+	lines := bufio.NewReader(replies)
+	call := func(id int, method, params string) string {
+		t.Helper()
+		fmt.Fprintf(requests, `{"jsonrpc":"2.0","id":%d,"method":"%s","params":%s}`+"\n", id, method, params)
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		return line
+	}
+	call(1, "initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`)
+	fmt.Fprintln(requests, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	line := call(2, "tools/list", "{}")
+	if strings.ContainsAny(line, "\u009b\u202e") || !strings.Contains(line, `A \u009b31m\u202e test.`) {
+		t.Errorf("%q", line)
+	}
+	requests.Close()
+	<-ended
 }

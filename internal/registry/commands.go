@@ -1,7 +1,9 @@
 package registry
 
 import (
-	"bytes"
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/format/awf"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/private"
 	"github.com/espalier-run/espalier/internal/report/execution"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/stepkind"
@@ -207,15 +210,46 @@ func recordWrite(dir string, content []byte) error {
 }
 
 // Written returns the files whose contents a run has written into the project of a storage folder. A person who names
-// a workflow does not consent to programs that a model wrote.
+// a workflow does not consent to programs that a model wrote. The folder may have come with the project, so what is in
+// it is not read without bounds.
 func Written(dir string, files []trust.File) ([]trust.File, error) {
-	raw, err := os.ReadFile(filepath.Join(dir, writesFile))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if len(files) == 0 {
+		return nil, nil
+	}
+	path := filepath.Join(dir, writesFile)
+	for _, part := range []string{dir, path} {
+		if err := private.Check(part); err != nil {
+			return nil, err
+		}
+	}
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(slices.Clone(files), func(f trust.File) bool {
-		return !bytes.Contains(raw, []byte(f.SHA256))
-	}), nil
+	defer f.Close()
+	written := map[string]bool{}
+	for _, one := range files {
+		written[one.SHA256] = false
+	}
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		line := lines.Text()
+		// A crash can leave the beginning of a hash before the next one.
+		sum := line[max(0, len(line)-hex.EncodedLen(sha256.Size)):]
+		if _, named := written[sum]; named {
+			written[sum] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(files), func(f trust.File) bool { return !written[f.SHA256] }), lines.Err()
 }
 
 // Unapproved lists the commands of a program that need consent and do not have

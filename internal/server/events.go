@@ -64,8 +64,12 @@ type eventData struct {
 	Kind     string      `json:"kind,omitempty"` // of the step
 	Attempt  int         `json:"attempt,omitempty"`
 	Outcome  string      `json:"outcome,omitempty"`
-	Problem  string      `json:"problem,omitempty"`
+	Problem  string      `json:"problem,omitempty"` // at most maxProblem bytes
 }
+
+// maxProblem is how much of a problem an event has. A tool can fail with megabytes of text, and the server keeps
+// thousands of events for all clients; the status of the run has the whole text.
+const maxProblem = 4 << 10
 
 const (
 	// keepAlive is how often a comment is sent on a quiet stream, so that proxies
@@ -238,6 +242,9 @@ func eventText(e app.Event, id eventID) ([]byte, error) {
 	data := eventData{
 		Type: string(e.Type), RunID: string(e.Run.ID), Parent: string(e.Run.Parent), Workflow: e.Run.Name, Seq: e.Seq,
 		At: e.At.Time(), Outcome: string(e.Outcome), Problem: e.Problem,
+	}
+	if len(data.Problem) > maxProblem {
+		data.Problem = strings.ToValidUTF8(data.Problem[:maxProblem], "") + "…"
 	}
 	if e.Step != nil {
 		data.Step, data.Kind, data.Attempt = e.Step.Path, e.Step.Kind, e.Step.Attempt

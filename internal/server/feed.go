@@ -18,7 +18,7 @@ type feed struct {
 
 	mu      sync.Mutex
 	clients int
-	stop    context.CancelFunc // of the reader; nil without clients
+	stop    context.CancelFunc // of the reader; nil if there is none
 	recent  []sentEvent        // at most length
 	// before is the newest event that is not in recent. A client that has it gets everything else from recent.
 	before  eventID
@@ -43,6 +43,10 @@ const wholeAppend = math.MaxInt
 func (f *feed) join(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.err != nil && f.stop != nil { // clients that are behind have not noticed it yet
+		f.stop()
+		f.stop = nil
+	}
 	if f.stop == nil {
 		end, err := f.app.Position(ctx)
 		if err != nil {
@@ -63,7 +67,7 @@ func (f *feed) leave() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.clients--
-	if f.clients == 0 {
+	if f.clients == 0 && f.stop != nil {
 		f.stop()
 		f.stop = nil
 	}

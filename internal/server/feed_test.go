@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"errors"
 	"iter"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -15,6 +17,7 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/identity"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report"
 )
 
 // countedStore counts the appends that are read by position.
@@ -87,5 +90,83 @@ func TestManyClientsFollowTheSameEvents(t *testing.T) {
 			t.Errorf("%d appends are read for %d clients", n, clients)
 		}
 		p.stop()
+	}
+}
+
+// failingStore fails to read appends by position while fails is set.
+type failingStore struct {
+	journal.Store
+	fails *atomic.Bool
+}
+
+func (s failingStore) Tail(ctx context.Context, after journal.Pos) iter.Seq2[journal.Appended, error] {
+	if !s.fails.Load() {
+		return s.Store.Tail(ctx, after)
+	}
+	return func(yield func(journal.Appended, error) bool) {
+		yield(journal.Appended{}, errors.New("the disk fails"))
+	}
+}
+
+// The feed ends with an error of the store. A client that is too slow to notice does not keep it from others.
+func TestFeedRecoversAlthoughASlowClientRemains(t *testing.T) {
+	dir := t.TempDir()
+	text := strings.ReplaceAll(gated, "~~~", "```")
+	if err := os.WriteFile(filepath.Join(dir, "gated.md"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fails atomic.Bool
+	p := serveApp(t, l, func(*identity.Authenticator) {}, app.Options{
+		Dir: dir, Journal: func(s journal.Store) journal.Store { return failingStore{s, &fails} },
+	})
+	defer p.stop()
+	start := func() api.Status {
+		var s api.Status
+		request := map[string]any{"workflow": "gated", "input": map[string]any{"question": "why?"}, "simulate": true}
+		p.call("POST", "/api/v1/runs", request, &s, 201)
+		return s
+	}
+	p.until(start().ID, api.Waiting)
+	feed := &p.server.feed
+	if err := feed.join(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer feed.leave()
+	fails.Store(true)
+	start()
+	for {
+		_, _, changed, err := feed.after(eventID{pos: math.MaxInt64})
+		if err != nil {
+			break
+		}
+		<-changed
+	}
+	fails.Store(false)
+
+	var last api.Status
+	followed := false
+	p.events("/api/v1/events", "0", func(_, data string) bool {
+		if last.ID == "" {
+			last = start()
+		}
+		followed = strings.Contains(data, last.ID)
+		return followed
+	})
+	if !followed {
+		t.Error("the events of another client end with the error")
+	}
+}
+
+// A tool can fail with megabytes of text; events, of which the server keeps many, have its beginning.
+func TestEventsHaveTheBeginningOfAProblem(t *testing.T) {
+	e := app.Event{Event: &report.Event{Run: &report.Run{}, Ending: report.Ending{}}}
+	e.Problem = strings.Repeat("ä", 1<<20)
+	text, err := eventText(e, eventID{})
+	if err != nil || len(text) > maxProblem+500 || !strings.Contains(string(text), "ää…") {
+		t.Errorf("%d bytes, %v", len(text), err)
 	}
 }

@@ -102,8 +102,8 @@ func requestID(ctx context.Context) string {
 }
 
 // withLog gives each request an id and writes a line about it when it ends.
-// Query strings are not logged: they may hold what people searched for.
-func withLog(next http.Handler, log *slog.Logger) http.Handler {
+// Query strings are not logged: they may hold what people searched for. redact removes secrets from a text.
+func withLog(next http.Handler, log *slog.Logger, redact func(string) string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		raw := make([]byte, 8)
 		rand.Read(raw) // never fails
@@ -120,14 +120,14 @@ func withLog(next http.Handler, log *slog.Logger) http.Handler {
 				level = slog.LevelError
 			}
 			attrs := []slog.Attr{
-				slog.String("request_id", id), slog.String("method", r.Method), slog.String("path", r.URL.Path),
+				slog.String("request_id", id), slog.String("method", r.Method), slog.String("path", redact(r.URL.Path)),
 				slog.Int("status", rec.status), slog.Duration("duration", time.Since(begun)),
 			}
 			if entry.user != "" {
 				attrs = append(attrs, slog.String("user", entry.user))
 			}
 			if entry.err != nil {
-				attrs = append(attrs, slog.String("error", entry.err.Error()))
+				attrs = append(attrs, slog.String("error", redact(entry.err.Error())))
 			}
 			if entry.run != "" {
 				attrs = append(attrs, slog.String("run_id", entry.run))

@@ -3,15 +3,19 @@ package server
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/api"
+	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/identity"
 )
 
@@ -48,7 +52,8 @@ func guarded(t *testing.T, public string) (http.Handler, *authentication, string
 	h = withSameOrigin(h, at)
 	h = withHosts(h, servedHosts(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7777}, at))
 	h = withSecurityHeaders(h, false)
-	return withLog(h, slog.New(slog.NewJSONHandler(&logged, nil))), auth, token, &logged
+	log := slog.New(slog.NewJSONHandler(&logged, nil))
+	return withLog(h, log, func(text string) string { return text }), auth, token, &logged
 }
 
 func ask(h http.Handler, method, target string, set ...string) *httptest.ResponseRecorder {
@@ -197,5 +202,38 @@ func TestRequestsAreLoggedWithTheirRuns(t *testing.T) {
 		if id == "" || len(lines) != 1 || !strings.Contains(lines[0], "run_id="+s.ID) {
 			t.Errorf("request %q of run %s: %q", id, s.ID, lines)
 		}
+	}
+}
+
+// A client may put a secret into an address, and an error may quote one.
+func TestLogOfRequestsHasNoSecrets(t *testing.T) {
+	const secret = "tok-of-the-vault"
+	t.Setenv("TEST_TOKEN", secret)
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"espalier.yaml": "secrets: {vault: {env: TEST_TOKEN}}\n", "gated.md": strings.ReplaceAll(gated, "~~~", "```"),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := app.New(app.Options{Dir: dir, Home: t.TempDir(), Getenv: os.Getenv})
+	defer a.Close()
+	an, err := a.Analyze(t.Context(), app.AnalyzeRequest{Workflow: "gated", Reading: app.Reading{Run: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Prepare(t.Context(), app.PrepareRequest{
+		Workflow: an, Options: app.RunOptions{Simulate: true}, Input: json.RawMessage(`{"question": "why?"}`),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var logged bytes.Buffer
+	h := withLog(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		logEntryOf(r.Context()).err = errors.New("there is no run " + secret)
+	}), slog.New(slog.NewJSONHandler(&logged, nil)), a.Redact)
+	ask(h, "GET", "http://127.0.0.1:7777/api/v1/runs/"+secret)
+	if text := logged.String(); strings.Contains(text, secret) || strings.Count(text, "[secret vault]") != 2 {
+		t.Error(text)
 	}
 }

@@ -188,7 +188,7 @@ func (s *Server) Handler(listen net.Addr) http.Handler {
 	if s.base != "" {
 		h = stripBase(s.base, h)
 	}
-	return withLog(h, s.o.Log)
+	return withLog(h, s.o.Log, s.o.App.Redact)
 }
 
 // stripBase removes the path of the public URL, if the proxy has not done so.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"runtime/debug"
 
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/tool"
@@ -125,8 +126,14 @@ func (j *Job) atOnce(ctx context.Context, calls []ToolCall, out *ToolsDone) erro
 	ends := make(chan end)
 	for _, i := range made {
 		go func() {
-			line, err := j.make(ctx, calls[i], tools[i], &uses[i])
-			ends <- end{i, line, err}
+			e := end{i: i}
+			defer func() {
+				if p := recover(); p != nil { // it would end the process, with every other run
+					e.err = Errorf(journal.ClassInternal, "tool %s: %v\n%s", calls[i].Name, p, debug.Stack())
+				}
+				ends <- e
+			}()
+			e.line, e.err = j.make(ctx, calls[i], tools[i], &uses[i])
 		}()
 	}
 	var ended error // why the task has to end

@@ -94,9 +94,8 @@ type narrowing struct {
 }
 
 func narrow(entry string) narrowing {
-	_, inner, found := strings.Cut(entry, "(")
-	inner = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(inner), ")"))
-	return narrowing{all: !found || inner == "" || inner == "*", text: inner}
+	text, restricted := ir.ToolArguments(entry)
+	return narrowing{all: !restricted, text: text}
 }
 
 // fileTools are those whose brackets are about a path.

@@ -403,3 +403,21 @@ func TestFirstVisitLeadsToARetriedRun(t *testing.T) {
 	b.waitText("#run-state", "Finished")
 	b.waitText(".meta", "changed state.address")
 }
+
+// Exports are often read in a terminal: text of a workflow controls nothing there, in either form.
+func TestExportsControlNoTerminal(t *testing.T) {
+	const name = "loud \u009b31m\u202e"
+	s := newSite(t, map[string]string{"loud.yaml": fmt.Sprintf(
+		"name: \"%s\"\nstates:\n  initial: done\n  done: {type: terminal}\n", name)})
+	id := s.begin("loud.yaml", simulate)
+	s.rest(id)
+	c := s.client()
+	for _, path := range []string{"/runs", "/workflows"} { // the other tables are written as that of workflows
+		for form, want := range map[string]string{".json": `loud \u009b31m\u202e`, ".csv": "loud ⟨U+009B⟩31m⟨U+202E⟩"} {
+			status, text := s.get(c, path+form)
+			if status != http.StatusOK || !strings.Contains(text, want) || strings.ContainsAny(text, "\u009b\u202e") {
+				t.Errorf("%s: %d %q", path+form, status, text)
+			}
+		}
+	}
+}

@@ -367,8 +367,9 @@ func (h *Handler) runsCSV(r *request) error {
 	return nil
 }
 
-// cell returns a text that a spreadsheet does not take for a formula.
+// cell returns a text that controls no terminal, and that a spreadsheet does not take for a formula.
 func cell(text string) string {
+	text = visible(text)
 	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
 		return "'" + text
 	}

@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"bytes"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -123,7 +124,7 @@ func TestNewerJournalIsRefused(t *testing.T) {
 	edit(t, path, "PRAGMA user_version = 99")
 	_, err := sqlite.Open(path, sqlite.Options{})
 	var newer *journal.NewerError
-	if !errors.As(err, &newer) || newer.Have != 99 || newer.Expect != 5 {
+	if !errors.As(err, &newer) || newer.Have != 99 || newer.Expect != 6 {
 		t.Fatal(err)
 	}
 }
@@ -475,5 +476,38 @@ func TestCutWALYieldsTheFirstAppends(t *testing.T) {
 	}
 	if len(seen) < 5 || !seen[appends] {
 		t.Errorf("the cuts yield only %v: the test shows nothing", seen)
+	}
+}
+
+// Release 0.1.0 imported runs without a mark, so that they could be continued.
+func TestUpgradeMarksImportedRuns(t *testing.T) {
+	dir := t.TempDir()
+	s := openWith(t, t.TempDir(), sqlite.Options{})
+	defer s.Close()
+	journaltest.Append(t, s, journaltest.Start("imported", "me"))
+	journaltest.Append(t, s, journaltest.Finish("imported", 1, 1))
+	var file bytes.Buffer
+	if err := journal.WriteArchive(t.Context(), &file, s, "imported", nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	archive, err := journal.OpenArchive(bytes.NewReader(file.Bytes()), int64(file.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := openWith(t, dir, sqlite.Options{})
+	if err := old.Import(t.Context(), archive.Imported(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	journaltest.Append(t, old, journaltest.Start("own", "me"))
+	old.Close()
+	edit(t, filepath.Join(dir, "espalier.db"), "PRAGMA user_version = 5")
+
+	upgraded := openWith(t, dir, sqlite.Options{})
+	defer upgraded.Close()
+	for run, want := range map[string]bool{"imported": true, "own": false} {
+		r, err := upgraded.Load(t.Context(), "imported/"+run)
+		if err != nil || (r.Version != 0) != want || want && string(r.Data) != "{}" {
+			t.Errorf("%s: %+v, %v", run, r, err)
+		}
 	}
 }

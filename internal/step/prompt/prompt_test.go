@@ -2,6 +2,7 @@ package prompt_test
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -216,5 +217,25 @@ func TestNotesAreAskedForWhereTheReplyHasRoom(t *testing.T) {
 		if strings.Contains(asked, "remember") != c.want || !strings.Contains(asked, "notebook") {
 			t.Errorf("%s: the prompt is %s", name, asked)
 		}
+	}
+}
+
+// bomb is an error that panics.
+type bomb struct{}
+
+func (bomb) Error() string { panic("tick") }
+
+// A tool that panics while several are called fails the task. It does not end the process, with every other run.
+func TestPanicOfOneOfSeveralToolsIsAnError(t *testing.T) {
+	call := steptest.Call{Tool: "search", Input: `{"q":1}`}
+	p := steptest.Play{
+		Settings: steptest.Settings{"agent": "handy", "template": "Find it"},
+		Tools:    map[string]steptest.Tool{"search": {Fail: bomb{}}},
+		Replies:  []steptest.Reply{{Calls: []steptest.Call{call, call}}, {Text: "Found"}},
+	}
+	_, err := p.Done(t, prompt.Kind{}, &steptest.Log{}, &steptest.World{Tools: p.Tools, Replies: p.Replies})
+	failed, ok := errors.AsType[*step.Error](err)
+	if !ok || failed.Class != journal.ClassInternal || !strings.Contains(failed.Message, "tick") {
+		t.Error(err)
 	}
 }
