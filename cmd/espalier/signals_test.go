@@ -149,3 +149,52 @@ func TestRunThatFinishesWhileStoppingIsReportedAsFinished(t *testing.T) {
 		}
 	}
 }
+
+// A worker or server that reloads waits for the running command. Another SIGHUP changes nothing, and a signal to stop
+// ends the process once the command has finished.
+func TestSignalToStopDuringAReloadEndsTheProcess(t *testing.T) {
+	for name, args := range map[string][]string{"work": {"work"}, "serve": {"serve", "--addr", "127.0.0.1:0"}} {
+		t.Run(name, func(t *testing.T) {
+			p := newAWF(t, "  initial: last\n  last: {type: step, command: 'echo last > held; cat release', "+
+				"on_success: done}\n  done: {type: terminal}\n")
+			put(t, filepath.Join(p.dir, "espalier.yaml"), "allow: {shell: true}\ngrace_period: 10m\n")
+			fifo := filepath.Join(p.dir, "release")
+			if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			p.exits(0, "run", "flow", "--detach", "--run-id", awfRun)
+			cmd := p.command(args...)
+			stderr, err := cmd.StderrPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = cmd.Process.Kill() }) // unless it has ended
+			if _, err := os.ReadFile(filepath.Join(p.dir, "held")); err != nil { // waits for the command
+				t.Fatal(err)
+			}
+			lines := newLines(stderr)
+			const stopping = "Running steps have 10m0s to finish"
+			for _, signals := range [][]os.Signal{{syscall.SIGHUP}, {syscall.SIGHUP, syscall.SIGTERM}} {
+				for _, signal := range signals {
+					if err := cmd.Process.Signal(signal); err != nil {
+						t.Fatal(err)
+					}
+				}
+				lines.until(t, stopping)
+			}
+			go os.WriteFile(fifo, []byte("the result\n"), 0o600) // if the command still waits
+			for lines.Scan() {
+			}
+			_ = cmd.Wait() // how it ended is looked at
+			if code := cmd.ProcessState.ExitCode(); code != 130 {
+				t.Errorf("exit code %d", code)
+			}
+			if status := p.exits(0, "status", awfRun, "--json"); !strings.Contains(status, `"outcome": "ok"`) {
+				t.Error(status)
+			}
+		})
+	}
+}

@@ -128,7 +128,9 @@ func readerGone(err error) bool { return errors.Is(err, syscall.EPIPE) || errors
 // park stops driving runs because of a signal. Tasks that can be repeated are canceled at once. Others may finish:
 // after an interrupt from the keyboard until the next signal, after another signal for the grace period at most. It
 // returns when no run is held.
-func (a *invocation) park(first os.Signal, signals <-chan os.Signal) { a.parkFor(first, signals, false) }
+func (a *invocation) park(first os.Signal, signals <-chan os.Signal) {
+	a.parkFor(first, signals, false)
+}
 
 // parkOrReload is park for commands that reload their configuration after SIGHUP. Further SIGHUP signals change
 // nothing. It returns the signal that decides what follows: a signal to stop during a reload ends the command.
