@@ -194,6 +194,16 @@ func TestReportsMistakesAtTheirPositions(t *testing.T) {
 		"an input that comes later": {text: steps(agentStep("one", "input: outputs/two.md"),
 			agentStep("two", "")), want: "AFILE011 outputs/two.md"},
 		"two of one id": {text: steps(one, one), want: "AFILE007 one"},
+		"two of one id, with mistakes": {
+			text: steps(one, agentStep("one", "agent: agents/b.md\nskill: skills/t.md\ninput: [$TOKEN, data/y.txt]\n"+
+				"produces: ../../../x.md"), strings.Replace(shellStep, "id: sh", "id: one", 1)),
+			want: "AFILE007 one, AFILE008 agents/b.md, AFILE008 skills/t.md, AFILE010 $TOKEN, AFILE008 data/y.txt, " +
+				"AFILE009 ../../../x.md, AFILE007 one",
+		},
+		"a later step reads what a step with a repeated id produces": {
+			text: steps(one, agentStep("one", "produces: outputs/two.md"), agentStep("three", "input: outputs/two.md")),
+			want: "AFILE007 one",
+		},
 		"two of one file": {
 			text: steps(one, agentStep("two", "produces: outputs/one.md")),
 			want: "AFILE016 outputs/one.md",
