@@ -561,6 +561,13 @@ func TestDraftsReflectTheRequest(t *testing.T) {
 		"Read the notes, draft a post, on my go-ahead, publish it": {
 			`goal: "Publish it."`, "gate: human-approval\n\n  - id: publish\n",
 		},
+		"Summarize the PDF and, on my go-ahead, email it to Bob": {
+			`goal: "Summarize the PDF."`, "gate: human-approval\n\n  - id: email-bob\n",
+		},
+		"Collect logs, redact secrets, upload files and notify customers": {
+			`goal: "Collect logs."`, `goal: "Redact secrets."`, `goal: "Upload files."`, `goal: "Notify customers."`,
+		},
+		"Übersetze die Mail; danach schicke sie an Ana": {`goal: "Schicke sie an Ana."`},
 		"Draft a post and publish it only with our sign-off, then archive it": {
 			`goal: "Publish it."`, "gate: human-approval\n\n  - id: publish\n", `goal: "Archive it."`,
 		},

@@ -113,7 +113,7 @@ var (
 	})
 	// between separates actions, or the objects of an action.
 	between = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)\s*(?:[,，、،]\s*and\b|[,，、،]|\s+(?:and|und|et|y|e|och|og|ve|и)\s+)\s*`)
+		return regexp.MustCompile(`(?i)\s*(?:[,，、،]\s*and\b|[,，、،]|\s+(?:and|und|et|y|e|och|og|ve|и)(?:\s+|[,，]))\s*`)
 	})
 	// numbered is the mark of an item in a numbered list, which may be in the middle of a line.
 	numbered = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|\s)(\d{1,2})[.)]\s+`) })
@@ -152,8 +152,8 @@ var (
 			`(get|have|request|obtain|seek|need|require)s?\s.*(approv|confirm|sign)\w*|de|nach|après)\b`)
 	})
 	lead = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^(and|but|und|et|y|ve|и|please|` +
-			`first|next|finally|afterwards|also|it should|should|must|a workflow ` +
+		return regexp.MustCompile(`(?i)^(and|but|und|et|y|ve|и|please|then|dann|danach|anschließend|puis|ensuite|luego|poi|` +
+			`затем|потом|first|next|finally|afterwards|also|it should|should|must|a workflow ` +
 			`(that|which|to)|workflow (that|to)|i want to|i want it to|to)\s+`)
 	})
 )
@@ -180,6 +180,10 @@ var verbs = map[string]string{
 	"split":   "organiser",
 	"suggest": "adviser", "summarise": "summariser", "summarize": "summariser", "test": "tester",
 	"translate": "translator", "turn": "converter",
+	"anonymize": "editor", "assign": "organiser", "calculate": "analyst", "categorize": "classifier", "clean": "editor",
+	"delete": "organiser", "deploy": "publisher", "detect": "analyst", "download": "collector", "merge": "editor",
+	"notify": "publisher", "parse": "reader", "redact": "editor", "remove": "editor", "submit": "publisher",
+	"upload":   "publisher",
 	"validate": "checker", "verify": "checker", "write": "writer",
 }
 
