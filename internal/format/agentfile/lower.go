@@ -237,6 +237,7 @@ func (l *lowering) body() {
 		}
 		s.Reads = l.reads
 		if twice { // its other mistakes are reported, too
+			l.p.Unread.Steps = true
 			continue
 		}
 		add(s)
