@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestConversationSurvivesKills kills a conversation while it waits for the model and while it waits for the person.
@@ -26,7 +27,11 @@ func TestConversationSurvivesKills(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	<-world.held
+	select {
+	case <-world.held:
+	case <-time.After(30 * time.Second):
+		t.Fatalf("the model was not asked to continue the conversation, but %v", world.count())
+	}
 	p.kill(cmd)
 
 	// The text survives: the turn continues without a person.

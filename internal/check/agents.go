@@ -42,7 +42,8 @@ func (c *checker) agents() {
 	}
 	for i := range c.p.Agents {
 		a := &c.p.Agents[i]
-		if !a.Implied && !used[a.ID] && len(c.found) > 0 { // a workflow without steps has another diagnostic
+		// A workflow without steps has another diagnostic, and a step that was not read may use the agent.
+		if !a.Implied && !used[a.ID] && len(c.found) > 0 && !c.p.Unread.Steps {
 			c.missing(a.ID, CodeUnusedAgent, diag.Warning, a.Span,
 				fmt.Sprintf("No step uses agent %q.", a.ID),
 				fmt.Sprintf("Name it in the step that it is meant for (\"agent: %s\"), or remove it.", a.ID))

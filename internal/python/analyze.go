@@ -761,6 +761,17 @@ func optional(names ...string) (out []Param) {
 	return out
 }
 
+func keyOnly(names ...string) []Param {
+	out := optional(names...)
+	for i := range out {
+		out[i].KeyOnly = true
+	}
+	return out
+}
+
+// extreme are the parameters of max and min.
+var extreme = append(append(required("arg1"), Param{Name: "args", Stars: 1}), keyOnly("key", "default")...)
+
 // signatures are the parameters of known functions. Those of the SDK have several names for the agent, so that all are
 // optional here.
 var signatures = map[string][]Param{
@@ -782,6 +793,11 @@ var signatures = map[string][]Param{
 	"builtins.round":      append(required("number"), optional("ndigits")...),
 	"builtins.sum":        append(required("iterable"), optional("start")...),
 	"builtins.enumerate":  append(required("iterable"), optional("start")...),
+	"builtins.sorted":     append(required("iterable"), keyOnly("key", "reverse")...),
+	"builtins.map":        append(required("func", "iterable"), Param{Name: "iterables", Stars: 1}),
+	"builtins.filter":     required("function", "iterable"),
+	"builtins.max":        extreme,
+	"builtins.min":        extreme,
 	"builtins.any":        required("iterable"),
 	"builtins.all":        required("iterable"),
 	"builtins.reversed":   required("sequence"),

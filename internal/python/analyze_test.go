@@ -38,6 +38,10 @@ func TestMistakesAreFound(t *testing.T) {
 		{"import maths", `1:8 PY002 The module "maths" is not available`},
 		{"import os, requests", `1:12 PY002`},
 		{"from numpy import array", `1:6 PY002`},
+		{"sorted()", `1:1 PY007 The call of sorted() has no argument "iterable".`},
+		{"list(map(len))", `1:6 PY007 The call of map() has no argument "iterable".`},
+		{"max(key=len)", `1:1 PY007 The call of max() has no argument "arg1".`},
+		{"filter(None, [1], [2])", `1:1 PY007 filter() takes 2 positional arguments, but the call has 3.`},
 		{"from datetime import a, b, c", `1:22 PY005 The module "datetime" has no "a", "b", "c".`},
 		{"import math\nmath.sqr(4)", `2:6 PY005 The module "math" has no attribute "sqr". Did you mean "sqrt"?`},
 		{"import datetime as dt\ndt.now()", `2:4 PY005`},
@@ -242,6 +246,8 @@ func TestCodeWithoutMistakesIsNotReported(t *testing.T) {
 		"from dataclasses import dataclass\n@dataclass(frozen=True)\n" +
 			"class P:\n    a: int\nprint(P(1).a, P(1).__dict__)",
 		"from enum import Enum\nclass C(Enum):\n    RED = 1\nprint(C(1).value, C.RED.name)",
+		"sorted([1], key=len, reverse=True)\nmap(max, [1], [2])\nmax(1, 2, 3)\nmin([1], default=0, key=abs)\n" +
+			"a = [[1]]\nmax(*a)\nsorted(*a)\nmap(*a)\nfilter(None, [1])",
 		"from datetime import datetime, timezone, timedelta\nd = datetime.now(timezone.utc) - timedelta(days=1)\n" +
 			"print(d.isoformat(), datetime.now().date().year, timedelta(1).total_seconds())",
 		"import os\nprint(os.path.join('a', 'b'), os.environ.get('A'))",

@@ -79,6 +79,18 @@ func agentStep(id, keys string) string {
 	return out
 }
 
+// The agent of a step with a repeated id is not reported as unused.
+func TestStepsWithRepeatedIDsUseTheirAgents(t *testing.T) {
+	got := compile(head+"steps:\n"+agentStep("one", "")+agentStep("one", "agent: agents/b.md"),
+		files{here + "agents/b.md": project(nil)[here+"agents/a.md"]})
+	if len(got.Diagnostics) != 1 || got.Diagnostics[0].Code != "AFILE007" {
+		t.Errorf("got %v", got.Diagnostics)
+	}
+	if list := check.Program(got.Program, registry.Kinds()); len(list) > 0 {
+		t.Errorf("the check adds %v", list)
+	}
+}
+
 const shellStep = "  - id: sh\n    name: N\n    goal: G\n    action: shell\n    script: {bash: scripts/x.sh}\n"
 
 // Each mistake is reported with its code and position.
@@ -194,6 +206,17 @@ func TestReportsMistakesAtTheirPositions(t *testing.T) {
 		"an input that comes later": {text: steps(agentStep("one", "input: outputs/two.md"),
 			agentStep("two", "")), want: "AFILE011 outputs/two.md"},
 		"two of one id": {text: steps(one, one), want: "AFILE007 one"},
+		"two of one id, with mistakes": {
+			text: steps(one, agentStep("one", "agent: agents/b.md\nskill: skills/t.md\ninput: [$TOKEN, data/y.txt]\n"+
+				"produces: ../../../x.md"), strings.Replace(shellStep, "id: sh", "id: one", 1)),
+			want: "AFILE007 one, AFILE008 agents/b.md, AFILE008 skills/t.md, AFILE010 $TOKEN, AFILE008 data/y.txt, " +
+				"AFILE009 ../../../x.md, AFILE007 one",
+		},
+		"G3: a block of one item": {text: steps(agentStep("one", "input: |\n  - data/x.txt\n"))},
+		"a later step reads what a step with a repeated id produces": {
+			text: steps(one, agentStep("one", "produces: outputs/two.md"), agentStep("three", "input: outputs/two.md")),
+			want: "AFILE007 one",
+		},
 		"two of one file": {
 			text: steps(one, agentStep("two", "produces: outputs/one.md")),
 			want: "AFILE016 outputs/one.md",

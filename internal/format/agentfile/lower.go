@@ -217,13 +217,14 @@ func (l *lowering) body() {
 		if n.id.Value == "" {
 			n.id.Value = fmt.Sprintf("step-%d", i+1) // already reported
 		}
-		if first, twice := seen[n.id.Value]; twice {
+		first, twice := seen[n.id.Value]
+		if twice {
 			l.report(CodeRepeated, diag.Error, n.at, fmt.Sprintf("Duplicate step id %q.", n.id.Value),
 				"Use a unique id for each step.",
 				diag.Related{Span: first, Message: "The first one."})
-			continue
+		} else {
+			seen[n.id.Value] = n.at
 		}
-		seen[n.id.Value] = n.at
 		l.reads = nil
 		s := ir.Step{ID: n.id.Value, Description: n.name.Value, Span: n.at}
 		if n.shell {
@@ -235,6 +236,10 @@ func (l *lowering) body() {
 			}
 		}
 		s.Reads = l.reads
+		if twice { // its other mistakes are reported, too
+			l.p.Unread.Steps = true
+			continue
+		}
 		add(s)
 		if n.gate.Value != "" && !n.shell {
 			// G7: the artifact exists before a person is asked.
@@ -383,7 +388,7 @@ func (l *lowering) produced(n *node, t *ir.Task) {
 	l.unwritable(made, n.produces.Span)
 	t.Settings.Put("produces", made, n.produces.Span)
 	for _, other := range l.made {
-		if other.path == made {
+		if other.path == made && other.step != n.id.Value {
 			l.report(CodeMadeTwice, diag.Warning, n.produces.Span,
 				fmt.Sprintf("Step %q overwrites the product of step %q.", n.id.Value, other.step),
 				"Use another path, unless this is intended.", diag.Related{Span: other.at, Message: "The first one."})

@@ -288,7 +288,7 @@ func (p *parser) inputs(r *text.Reader) []text.Text {
 	}
 	one := r.String("input")
 	if !strings.Contains(strings.TrimSpace(one.Value), "\n") {
-		one.Value = strings.TrimSpace(one.Value)
+		one.Value = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(one.Value), "- "))
 		if one.Value == "" {
 			return nil
 		}

@@ -76,6 +76,19 @@ func TestReportsMistakesAtTheirPositions(t *testing.T) {
 			text: document(`"start":"one","logic":{"one":[{"if":"output.a `+
 				`==","then":"end"},{"if":"always","then":"end"}]}`, one), want: "EXPR006 ==",
 		},
+		"a number as a condition, and no agent to go to": {
+			text: document(`"start":"one","logic":{"one":[{"if":5,"then":"thre"},{"if":"always","then":"end"}]}`, one),
+			want: "AIFLOW_WRONG_TYPE 5, LOGIC_UNKNOWN_TO thre",
+		},
+		"a list as a condition": {
+			text: document(`"start":"one","logic":{"one":[{"if":[],"then":"one"},{"if":"always","then":"end"}]}`, one),
+			want: "AIFLOW_WRONG_TYPE [",
+		},
+		"a number as the only condition that leads to an agent": {
+			text: document(`"start":"one","logic":{"one":[{"if":5.5,"then":"two"},{"if":"always","then":"end"}]}`,
+				one+`,`+two),
+			want: "AIFLOW_WRONG_TYPE 5.5",
+		},
 		"A6: an end, written": {
 			text: document(`"start":"one","logic":{"one":[{"if":"always","then":"END"}]}`, one),
 		},
@@ -145,7 +158,8 @@ func TestReportsMistakesAtTheirPositions(t *testing.T) {
 				`"then":"end"},{"if":"always","then":"one"}]}`, one),
 		},
 		"a condition that is a number": {
-			text: document(`"start":"one","logic":{"one":[{"if":5,"then":"one"}]}`, one), want: "AIFLOW_WRONG_TYPE 5",
+			text: document(`"start":"one","logic":{"one":[{"if":5,"then":"one"}]}`, one),
+			want: "AIFLOW_WRONG_TYPE 5, AIFLOW_NOT_EXHAUSTIVE one",
 		},
 		"an unknown tool": {
 			text: strings.Replace(document(`"start":"one"`, strings.Replace(one, `"prompt"`,

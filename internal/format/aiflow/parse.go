@@ -665,14 +665,14 @@ func (d *document) readRule(root *object, from, item *text.Node) {
 	var hasTo, hasCondition bool
 	r.to, hasTo = either("to", "then")
 	for _, key := range []string{"condition", "if"} {
-		if n := item.Get(key); n != nil && (n.Kind == text.Int || n.Kind == text.Float) {
-			o.get("condition")
-			o.get("if")
+		if n := o.get(key); n != nil && (n.Kind == text.Int || n.Kind == text.Float || n.Kind >= text.List) {
 			o.wrong(key, n, "a string")
-			return
+			r.condition, hasCondition = text.Text{Value: "false", Span: n.Span}, true
 		}
 	}
-	r.condition, hasCondition = either("condition", "if")
+	if !hasCondition {
+		r.condition, hasCondition = either("condition", "if")
+	}
 	if from != nil {
 		r.from = from.Text()
 	}

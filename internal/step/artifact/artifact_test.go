@@ -544,7 +544,32 @@ func TestDraftsReflectTheRequest(t *testing.T) {
 			"gate: human-approval\n\n  - id: update-sheet\n", `goal: "Update the sheet."`,
 		},
 		"Lee los comentarios, tradúcelos y publícalos después de mi aprobación": {
-			`goal: "Tradúcelos."`, `goal: "Publícalos."`, "gate: human-approval",
+			`goal: "Tradúcelos."`, `goal: "Publícalos."`, "gate: human-approval\n\n  - id: publicalos\n",
+		},
+		"Lee los comentarios y después de mi aprobación publícalos": {
+			`goal: "Publícalos."`, "gate: human-approval\n\n  - id: publicalos\n",
+		},
+		"Leggi i commenti, traducili e pubblicali dopo la mia approvazione.": {
+			`goal: "Pubblicali."`, "gate: human-approval\n\n  - id: pubblicali\n",
+		},
+		"Leia os comentários e publique tudo depois da minha aprovação": {
+			`goal: "Publique tudo."`, "gate: human-approval\n\n  - id: publique-tudo\n",
+		},
+		"Read the notes, draft a post and publish it on my go-ahead": {
+			`goal: "Publish it."`, "gate: human-approval\n\n  - id: publish\n",
+		},
+		"Read the notes, draft a post, on my go-ahead, publish it": {
+			`goal: "Publish it."`, "gate: human-approval\n\n  - id: publish\n",
+		},
+		"Summarize the PDF and, on my go-ahead, email it to Bob": {
+			`goal: "Summarize the PDF."`, "gate: human-approval\n\n  - id: email-bob\n",
+		},
+		"Collect logs, redact secrets, upload files and notify customers": {
+			`goal: "Collect logs."`, `goal: "Redact secrets."`, `goal: "Upload files."`, `goal: "Notify customers."`,
+		},
+		"Übersetze die Mail; danach schicke sie an Ana": {`goal: "Schicke sie an Ana."`},
+		"Draft a post and publish it only with our sign-off, then archive it": {
+			`goal: "Publish it."`, "gate: human-approval\n\n  - id: publish\n", `goal: "Archive it."`,
 		},
 		"Prüfe den Antrag und nach meiner Freigabe überweise das Geld": {
 			`goal: "Prüfe den Antrag."`, "gate: human-approval", `goal: "Überweise das Geld."`,
@@ -570,6 +595,9 @@ func TestDraftsReflectTheRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 		sample := world.Requests[0].For.Sample
+		if gates := strings.Count(sample, "gate: "); gates > 1 {
+			t.Errorf("%q: %d gates in\n%s", asked, gates, sample)
+		}
 		if strings.Contains(asked, "unless") && strings.Count(sample, "    goal: ") != 2 {
 			t.Errorf("%q: the condition is a step in\n%s", asked, sample)
 		}

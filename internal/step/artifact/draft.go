@@ -113,7 +113,7 @@ var (
 	})
 	// between separates actions, or the objects of an action.
 	between = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)\s*(?:[,，、،]\s*and\b|[,，、،]|\s+(?:and|und|et|y|e|och|og|ve|и)\s+)\s*`)
+		return regexp.MustCompile(`(?i)\s*(?:[,，、،]\s*and\b|[,，、،]|\s+(?:and|und|et|y|e|och|og|ve|и)(?:\s+|[,，]))\s*`)
 	})
 	// numbered is the mark of an item in a numbered list, which may be in the middle of a line.
 	numbered = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|\s)(\d{1,2})[.)]\s+`) })
@@ -128,12 +128,22 @@ var (
 	onceApproved = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)\b(after|once|when|if|as soon as)\b.*\b(approv|confirm|sign)`)
 	})
+	// ownApproval is the end of an action that waits for the user, as in "publish it on my go-ahead". The words before
+	// and after it are groups.
+	ownApproval = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?im)([^\s,，]\s+)(?:(?:only|solo|sólo|só)\s+)?(?:` +
+			`(?:after|on|upon|with|pending)\s+(?:my|our)\s+(?:approval|confirmation|go[- ]?ahead|sign[- ]?off|okay|ok)|` +
+			`(?:después\s+de|depois\s+d[ae]|dopo)\s+(?:la\s+)?(?:mi|mia|minha|nuestra|nostra|nossa)\s+` +
+			`(?:aprobación|aprovação|approvazione))` +
+			`(\s*(?:[.;,]\s+(?:then|luego|poi|depois)\s|[.;]|$)|\s+(?:and|y|e)\s)`)
+	})
 	listMark  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*(?:[-*•]|\d+[.)])\s*`) })
 	asksFirst = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)\b(approv\w*|confirm\w*|sign[- ]?off|ask (me|us|a ` +
+		return regexp.MustCompile(`(?i)\b(approv\w*|confirm\w*|sign[- ]?off|go[- ]?ahead|ask (me|us|a ` +
 			`person|someone|somebody)|` +
 			`let (me|us|a person|someone|somebody)( (review|check|see|read|look|decide))?|` +
-			`unless (i|we)|human)\b|approuv|approbation|aproba|aprovaç|approvazione|freigabe|genehmig|одобр|подтвер|批准|承認`)
+			`unless (i|we)|human)\b|` +
+			`approuv|approbation|aproba\pL*|aprovaç\pL*|approvazione|freigabe|genehmig|одобр|подтвер|批准|承認`)
 	})
 	// asker is a word that starts a part of a request that only asks a person.
 	asker = sync.OnceValue(func() *regexp.Regexp {
@@ -142,8 +152,8 @@ var (
 			`(get|have|request|obtain|seek|need|require)s?\s.*(approv|confirm|sign)\w*|de|nach|après)\b`)
 	})
 	lead = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^(and|but|und|et|y|ve|и|please|` +
-			`first|next|finally|afterwards|also|it should|should|must|a workflow ` +
+		return regexp.MustCompile(`(?i)^(and|but|und|et|y|ve|и|please|then|dann|danach|anschließend|puis|ensuite|luego|poi|` +
+			`затем|потом|first|next|finally|afterwards|also|it should|should|must|a workflow ` +
 			`(that|which|to)|workflow (that|to)|i want to|i want it to|to)\s+`)
 	})
 )
@@ -170,6 +180,10 @@ var verbs = map[string]string{
 	"split":   "organiser",
 	"suggest": "adviser", "summarise": "summariser", "summarize": "summariser", "test": "tester",
 	"translate": "translator", "turn": "converter",
+	"anonymize": "editor", "assign": "organiser", "calculate": "analyst", "categorize": "classifier", "clean": "editor",
+	"delete": "organiser", "deploy": "publisher", "detect": "analyst", "download": "collector", "merge": "editor",
+	"notify": "publisher", "parse": "reader", "redact": "editor", "remove": "editor", "submit": "publisher",
+	"upload":   "publisher",
 	"validate": "checker", "verify": "checker", "write": "writer",
 }
 
@@ -178,7 +192,9 @@ func decompose(name, asked string) design {
 	asked = strings.TrimSpace(asked)
 	d := design{Name: name, Description: oneLine(asked)}
 	var parts []string
-	for line := range strings.Lines(splitItems(asked)) {
+	// "unless" puts the gate before the action.
+	text := ownApproval().ReplaceAllString(asked, "$1, unless I reject it$2")
+	for line := range strings.Lines(splitItems(text)) {
 		line = listMark().ReplaceAllString(strings.TrimSpace(line), "")
 		for _, action := range inOrder().Split(line, -1) {
 			for _, one := range beforeOthers(action) {
