@@ -60,8 +60,8 @@ func (t *Tools) Preview(ctx context.Context, p *ir.Program, s *ir.Step, models *
 	_, err := runners[task.Kind].Run(ctx, job)
 	if agent := stepkind.BoundOf(Kinds()[task.Kind], p, s, task).Agent; model.request == nil && task.Kind == nodeKind {
 		// The code of the node cannot compute with the placeholders, so the workload is one as a whole.
-		job.Task = &ir.Task{Kind: workerKind}
-		job.Task.Settings.Put("agent", agent, s.Span)
+		call := stepkind.Lenient[node.Settings](task).Worker(agent, s.Span)
+		job.Task = &call
 		job.Reads = []step.Read{{Path: "workload", Value: step.JSON("(workload)")}}
 		_, err = runners[workerKind].Run(ctx, job)
 	}
