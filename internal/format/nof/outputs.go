@@ -47,7 +47,9 @@ type place struct {
 }
 
 // readOutputs finds what a node reads from the outputs of its agents, and what it reads inside of fields of the state.
-func (d *document) readOutputs(def *python.FuncDef, state string) (found map[string][]outputField, inState []outputField) {
+func (d *document) readOutputs(
+	def *python.FuncDef, state string,
+) (found map[string][]outputField, inState []outputField) {
 	o := &outputs{runs: d.runnerCall, results: map[string]string{}, places: map[string]place{}, found: map[string][]outputField{}}
 	o.tested = map[string]bool{}
 	if state != "" {
