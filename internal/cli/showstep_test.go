@@ -215,3 +215,15 @@ func TestShowStepOfNodesAsksForTheContract(t *testing.T) {
 		}
 	}
 }
+
+func TestShowStepHasOnePlaceholderForAList(t *testing.T) {
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"show", "examples/nof/release-notes.nof.md", "--step", "visual-report", "--prompt"}
+	code, stdout, stderr := run(t, root, args...)
+	if want := `"steps":["1. (state.steps)"]`; code != 0 || !strings.Contains(stdout, want) {
+		t.Errorf("%d %s: no %s in\n%s", code, stderr, want, stdout)
+	}
+}

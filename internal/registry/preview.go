@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/expr"
@@ -142,6 +143,9 @@ func (idleMachine) Start(context.Context, process.Command) (*process.Process, er
 // unknown returns a placeholder for a value that is known only when the step runs.
 func unknown(p *ir.Program, path string) json.RawMessage {
 	named := func(name string) string { return "(" + name + ")" }
+	if slices.ContainsFunc(p.Vars, func(v ir.Var) bool { return v.Path == path && string(v.Init) == "[]" }) {
+		return step.JSON([]string{named(path)})
+	}
 	fields := map[string]string{}
 	switch path {
 	case "input":
