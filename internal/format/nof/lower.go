@@ -802,6 +802,9 @@ func (l *lowering) outputFields(fields []outputField) []outputField {
 		if kind := types[f.kind.name]; kind != "" && !f.kind.null {
 			out[i].Type = kind
 		}
+		if elem := f.kind.elem; f.kind.name == "list" && elem != nil && !elem.null && types[elem.name] != "" {
+			out = append(out, outputField{Path: out[i].Path + "." + anyItem, Type: types[elem.name]})
+		}
 	}
 	return out
 }

@@ -562,6 +562,23 @@ func TestNodesDeclareWhatLaterNodesReadFromTheState(t *testing.T) {
 	}
 }
 
+// The items of a list that becomes a field of the state have the type that the schema declares.
+func TestNodesDeclareTheItemsOfLists(t *testing.T) {
+	source, err := os.ReadFile("../../../examples/nof/release-notes.nof.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, list := compile(t, string(source), nof.Format{}, nil)
+	if list.Errors() {
+		t.Fatal(list)
+	}
+	settings := p.Step(ir.Body, "playbook-advisor").Action.(ir.Task).Settings
+	want := `{"path":"analysis_data.steps.*","type":"string"}`
+	if got := string(settings.Get("agents")); !strings.Contains(got, want) {
+		t.Errorf("%s does not contain %s", got, want)
+	}
+}
+
 // Code that computes the agents it calls can call every agent of the list.
 func TestComputedCallsMayReachEveryAgent(t *testing.T) {
 	agents := func(c change, as nof.Format, id string) string {
