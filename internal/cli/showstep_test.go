@@ -193,3 +193,37 @@ func TestShowStepInLoopsHasPlaceholders(t *testing.T) {
 		}
 	}
 }
+
+// The request of an agent that a node calls asks for the contract of the step, also if the code of the node cannot
+// compute the workload from placeholders.
+func TestShowStepOfNodesAsksForTheContract(t *testing.T) {
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := "examples/nof/graph-repair.nof.md"
+	for step, want := range map[string]string{"kg-health-monitor": `"health"`, "kg-completer": `"filled"`} {
+		code, stdout, stderr := run(t, root, "show", file, "--step", step, "--prompt", "--json")
+		var shown struct {
+			Contract, Request struct{ Schema json.RawMessage }
+		}
+		if err := json.Unmarshal([]byte(stdout), &shown); code != 0 || err != nil {
+			t.Fatalf("%d %v: %s", code, err, stderr)
+		}
+		if got := string(shown.Request.Schema); got != string(shown.Contract.Schema) || !strings.Contains(got, want) {
+			t.Errorf("%s: the request asks for\n%s\nthe contract is\n%s", step, got, shown.Contract.Schema)
+		}
+	}
+}
+
+func TestShowStepHasOnePlaceholderForAList(t *testing.T) {
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"show", "examples/nof/release-notes.nof.md", "--step", "visual-report", "--prompt"}
+	code, stdout, stderr := run(t, root, args...)
+	if want := `"steps":["1. (state.steps)"]`; code != 0 || !strings.Contains(stdout, want) {
+		t.Errorf("%d %s: no %s in\n%s", code, stderr, want, stdout)
+	}
+}

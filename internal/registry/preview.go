@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/expr"
@@ -60,8 +61,8 @@ func (t *Tools) Preview(ctx context.Context, p *ir.Program, s *ir.Step, models *
 	_, err := runners[task.Kind].Run(ctx, job)
 	if agent := stepkind.BoundOf(Kinds()[task.Kind], p, s, task).Agent; model.request == nil && task.Kind == nodeKind {
 		// The code of the node cannot compute with the placeholders, so the workload is one as a whole.
-		job.Task = &ir.Task{Kind: workerKind}
-		job.Task.Settings.Put("agent", agent, s.Span)
+		call := stepkind.Lenient[node.Settings](task).Worker(agent, s.Span)
+		job.Task = &call
 		job.Reads = []step.Read{{Path: "workload", Value: step.JSON("(workload)")}}
 		_, err = runners[workerKind].Run(ctx, job)
 	}
@@ -142,6 +143,9 @@ func (idleMachine) Start(context.Context, process.Command) (*process.Process, er
 // unknown returns a placeholder for a value that is known only when the step runs.
 func unknown(p *ir.Program, path string) json.RawMessage {
 	named := func(name string) string { return "(" + name + ")" }
+	if slices.ContainsFunc(p.Vars, func(v ir.Var) bool { return v.Path == path && string(v.Init) == "[]" }) {
+		return step.JSON([]string{named(path)})
+	}
 	fields := map[string]string{}
 	switch path {
 	case "input":

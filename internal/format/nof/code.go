@@ -19,6 +19,7 @@ type node struct {
 	param    string // the name of its state parameter
 	calls    []text.Text
 	outputs  map[string][]outputField // by agent
+	inState  []outputField            // read inside of fields of the state
 	reads    []text.Text              // fields of the state
 	writes   []text.Text
 	// anyRead and anyWrite are set if not all fields are known statically.
@@ -52,7 +53,7 @@ func (d *document) readNode(def *python.FuncDef, out *diag.List) *node {
 	d.agentCalls(n, def, out)
 	if len(n.calls) > 0 {
 		d.signature(n, def, out)
-		n.outputs = d.readOutputs(def)
+		n.outputs, n.inState = d.readOutputs(def, n.param)
 	}
 	d.stateReads(n, def)
 	d.returns(n, def)

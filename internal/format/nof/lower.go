@@ -596,7 +596,7 @@ func (l *lowering) addAborts(body ir.BlockID) {
 			continue
 		}
 		s := l.result(l.abortID(n))
-		s.Description, s.Span = "Abort and return partial results: "+strings.TrimSpace(r.cond.Text), r.at
+		s.Description, s.Span = "Abort and return partial results: "+strings.Join(strings.Fields(r.cond.Text), " "), r.at
 		s.ReasonOK = "ABORTED"
 		if end, ok := s.Action.(ir.End); ok {
 			end.Message = "aborted"
@@ -783,20 +783,41 @@ func (l *lowering) registered(calls []text.Text, chosen bool) map[string]map[str
 	return out
 }
 
-// outputFields completes what a node reads from an output with the types of the state.
+// outputFields completes what a node reads from an output with the types of the state, and with those that nodes assume
+// for the parts of its fields.
 func (l *lowering) outputFields(fields []outputField) []outputField {
 	types := map[string]string{
 		"str": "string", "int": "integer", "float": "number", "bool": "boolean", "list": "array", "dict": "object",
 	}
 	out := slices.Clone(fields)
-	for i := range out {
+	for i := range fields {
 		f := l.doc.state.find(out[i].field)
+		if f != nil {
+			out = append(out, l.doc.partsOf(f.name, out[i].Path)...)
+		}
 		if f == nil || f.reducer != "" {
 			continue
 		}
 		out[i].Var = statePath(f.name)
 		if kind := types[f.kind.name]; kind != "" && !f.kind.null {
 			out[i].Type = kind
+		}
+		if elem := f.kind.elem; f.kind.name == "list" && elem != nil && !elem.null && types[elem.name] != "" {
+			out = append(out, outputField{Path: out[i].Path + "." + anyItem, Type: types[elem.name]})
+		}
+	}
+	return out
+}
+
+// partsOf returns the parts of a field of the state whose types nodes assume, as parts of the output at a path.
+func (d *document) partsOf(field, path string) []outputField {
+	var out []outputField
+	for _, n := range d.nodes {
+		for _, one := range n.inState {
+			rest, ok := strings.CutPrefix(one.Path, field+".")
+			if ok && one.Type != "" {
+				out = append(out, outputField{Path: path + "." + rest, Type: one.Type})
+			}
 		}
 	}
 	return out

@@ -543,6 +543,42 @@ func TestNodesDeclareWhatTheyReadFromOutputs(t *testing.T) {
 	}
 }
 
+// What a later node assumes about the items of a list in the state belongs to the output that the items come from.
+func TestNodesDeclareWhatLaterNodesReadFromTheState(t *testing.T) {
+	source, err := os.ReadFile("../../../examples/nof/graph-repair.nof.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, list := compile(t, string(source), nof.Format{}, nil)
+	if list.Errors() {
+		t.Fatal(list)
+	}
+	for _, step := range []string{"kg-health-monitor", "relationship-suggester"} {
+		settings := p.Step(ir.Body, step).Action.(ir.Task).Settings
+		want := `{"path":"recommendations.*.confidence","type":"number"}`
+		if got := string(settings.Get("agents")); !strings.Contains(got, want) || strings.Contains(got, `.title"`) {
+			t.Errorf("%s: %s does not contain %s, or contains a part of another list", step, got, want)
+		}
+	}
+}
+
+// The items of a list that becomes a field of the state have the type that the schema declares.
+func TestNodesDeclareTheItemsOfLists(t *testing.T) {
+	source, err := os.ReadFile("../../../examples/nof/release-notes.nof.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, list := compile(t, string(source), nof.Format{}, nil)
+	if list.Errors() {
+		t.Fatal(list)
+	}
+	settings := p.Step(ir.Body, "playbook-advisor").Action.(ir.Task).Settings
+	want := `{"path":"analysis_data.steps.*","type":"string"}`
+	if got := string(settings.Get("agents")); !strings.Contains(got, want) {
+		t.Errorf("%s does not contain %s", got, want)
+	}
+}
+
 // Code that computes the agents it calls can call every agent of the list.
 func TestComputedCallsMayReachEveryAgent(t *testing.T) {
 	agents := func(c change, as nof.Format, id string) string {

@@ -22,6 +22,9 @@ type outputs struct {
 // anyItem stands for the items of a list in a path.
 const anyItem = "*"
 
+// ofState stands for the state instead of an agent.
+const ofState = ""
+
 // outputField is a part of the output of an agent that a node reads.
 type outputField struct {
 	Path     string `json:"path"`
@@ -43,9 +46,15 @@ type place struct {
 	assumed  bool   // the code fails without it, unless a condition looks at it
 }
 
-func (d *document) readOutputs(def *python.FuncDef) map[string][]outputField {
+// readOutputs finds what a node reads from the outputs of its agents, and what it reads inside of fields of the state.
+func (d *document) readOutputs(
+	def *python.FuncDef, state string,
+) (found map[string][]outputField, inState []outputField) {
 	o := &outputs{runs: d.runnerCall, results: map[string]string{}, places: map[string]place{}, found: map[string][]outputField{}}
 	o.tested = map[string]bool{}
+	if state != "" {
+		o.places[state] = place{agent: ofState}
+	}
 	python.Walk(def.Def.Body, func(x any) bool {
 		switch x := x.(type) {
 		case *python.Assign:
@@ -71,7 +80,9 @@ func (d *document) readOutputs(def *python.FuncDef) map[string][]outputField {
 		return true
 	})
 	o.require()
-	return o.found
+	inState = o.found[ofState]
+	delete(o.found, ofState)
+	return o.found, inState
 }
 
 // require makes the parts required that the code assumes.
@@ -131,12 +142,16 @@ func (o *outputs) test(x python.Expr) {
 // items makes the target of a loop the items of a list.
 func (o *outputs) items(target, list python.Expr) {
 	p, ok := o.place(list)
+	name, isName := target.(*python.Name)
+	if isName {
+		delete(o.places, name.ID)
+	}
 	if !ok || len(p.path) == 0 {
 		return
 	}
 	p.kind = "array"
 	o.add(p, "")
-	if name, ok := target.(*python.Name); ok {
+	if isName {
 		o.places[name.ID] = place{agent: p.agent, path: append(slices.Clone(p.path), anyItem)}
 	}
 }

@@ -116,6 +116,8 @@ var ruleCases = map[Protocol]struct {
 			"no answer":          `{"functionResponse":{"name":"a_b","response":{"output":"R"}}}=>{"text":"T"}`,
 			"other answer":       `"functionResponse":{"name":"a_b"=>"functionResponse":{"name":"c"`,
 			"model first":        `{"role":"user","parts":[{"text":"Q"}]},=>`,
+			"user repeated":      `"contents":[=>"contents":[{"role":"user","parts":[{"text":"P"}]},{"role":"user","parts":[{"text":"P"}]},`,
+			"model last":         `"response":{"output":"R"}}}]}=>"response":{"output":"R"}}}]},{"role":"model","parts":[{"text":"T"}]}`,
 			"form beside tools":  `"maxOutputTokens":100=>"maxOutputTokens":100,"responseMimeType":"application/json","responseJsonSchema":{"type":"object","properties":{"x":{"type":"string"}}}`,
 			"unknown key":        `"generationConfig":{=>"seed":1,"generationConfig":{`,
 		},

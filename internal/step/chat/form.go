@@ -79,6 +79,9 @@ func (r *reader) read(text string) (json.RawMessage, []string) {
 	answers := elements(said, func(name string) bool {
 		return slices.Contains(answerTags, name) || r.form.Name != "" && name == plainKey(r.form.Name)
 	})
+	if inner, ok := onlyElement(said); ok && len(answers) == 0 && !wants(root, "object") && !wants(root, "array") {
+		answers = []string{inner} // the name of the element does not matter
+	}
 	var values []json.RawMessage
 	for _, answer := range answers {
 		if value, problems := r.readValue(answer, root); len(problems) == 0 {

@@ -54,6 +54,17 @@ func elements(text string, match func(name string) bool) []string {
 	}
 }
 
+// onlyElement returns the content of the only XML element of a text. It reports false unless the element is on lines of
+// its own and contains no other one.
+func onlyElement(text string) (string, bool) {
+	start, end, inner, ok := element(text, func(string) bool { return true })
+	if !ok || len(openTag().FindAllStringIndex(text, 2)) > 1 {
+		return "", false
+	}
+	before, after := strings.TrimRight(text[:start], " \t"), strings.TrimLeft(text[end:], " \t\r")
+	return inner, (before == "" || strings.HasSuffix(before, "\n")) && (after == "" || after[0] == '\n')
+}
+
 // withoutReasoning returns a reply without the elements that contain reasoning, unless nothing else is left.
 func withoutReasoning(text string) string {
 	rest := text

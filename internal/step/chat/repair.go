@@ -731,11 +731,14 @@ func keyed(text string, n *schema.Node) (object map[string]any, problems []strin
 	return object, problems, alone && len(object) > 0
 }
 
-// keyedElements reads an object from a text that begins with one of its properties as an XML element.
+// keyedElements reads an object whose properties are XML elements. Prose may precede the line that begins with the first
+// element; JSON may not.
 func keyedElements(text string, n *schema.Node) (map[string]any, bool) {
-	if !wants(n, "object") || !strings.HasPrefix(text, "<") {
+	before, text, ok := strings.Cut("\n"+text, "\n<")
+	if !ok || !wants(n, "object") || strings.ContainsAny(before, "{[") {
 		return nil, false
 	}
+	text = "<" + text
 	object := map[string]any{}
 	for name := range n.Properties {
 		switch found := elements(text, func(tag string) bool { return tag == plainKey(name) }); len(found) {

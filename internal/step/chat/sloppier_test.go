@@ -38,6 +38,10 @@ func TestSloppierReplies(t *testing.T) {
 			Options: []contract.Option{{Value: json.RawMessage("1")}, {Value: json.RawMessage("2")}}, Open: true, Else: "end",
 		}},
 	}
+	kinds["unnamed number"] = contract.Contract{Kind: contract.Number, Schema: json.RawMessage(`{"type":"number"}`)}
+	kinds["unnamed boolean"] = contract.Contract{Kind: contract.Boolean, Schema: json.RawMessage(`{"type":"boolean"}`)}
+	kinds["one property"] = contract.Contract{Kind: contract.Object, Schema: json.RawMessage(`{"type":"object",
+		"required":["score"],"properties":{"score":{"type":"number"}}}`)}
 	kinds["quoted"] = contract.Contract{Kind: contract.Choice, Schema: json.RawMessage(`{"type":"string","enum":["true","false"]}`)}
 	for kind, replies := range map[string][][2]string{
 		"numbers": {
@@ -56,6 +60,28 @@ func TestSloppierReplies(t *testing.T) {
 			{"none", `"none"`},
 			{"7", "7"},
 			{"None of these applies.", `"None of these applies."`},
+		},
+		"unnamed number": {
+			{"<score>4</score>", "4"},
+			{"Sorry for the delay!\n<rating> four </rating>\nIt has 3 flaws.", "4"},
+			{"I gave it <b>4</b> for style.", ""},
+			{"<score>4</score><score>5</score>", ""},
+			{"<style>4</style>\n<score>5</score>", ""},
+			{"<review><style>4</style></review>", ""},
+			{"<score>good</score>", ""},
+			{"<score>4", ""},
+			{"85%", ""},
+			{"<score>85%</score>", ""},
+		},
+		"unnamed boolean": {{"<approved>Yes</approved>", "true"}, {"Sure:\n\n<ok>false</ok>", "false"}},
+		"one property": {
+			{"<score>4</score>", `{"score":4}`},
+			{"Sorry for the delay!\n<score>4</score>", `{"score":4}`},
+			{"Here it is:\n```xml\n<score>4</score>\n```", `{"score":4}`},
+			{"I gave it <score>4</score> once.", ""},
+			{"{\"Score\": \"bad\"}\n<score>4</score>", ""},
+			{"<rating>4</rating>", ""},
+			{"85%", ""},
 		},
 		"quoted": {{"true", `"true"`}, {"True.", `"true"`}, {"{\"ok\": false}", `"false"`}, {"yes", ""}},
 		"boolean": {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/step"
 )
 
@@ -59,14 +60,7 @@ func (h *host) call(ctx context.Context, key string, workload json.RawMessage) (
 	if len(h.set.Delegates) > 0 {
 		workload = withDelegates(workload, h.set.Delegates)
 	}
-	task := ir.Task{Kind: "worker"}
-	task.Settings.Put("agent", key, h.job.Step.Span)
-	if len(agent.Command) > 0 {
-		task.Settings.Put("command", agent.Command, h.job.Step.Span)
-	}
-	if output := h.set.output(key); len(output) > 0 {
-		task.Settings.Put("output", output, h.job.Step.Span)
-	}
+	task := h.set.Worker(key, h.job.Step.Span)
 	done, err := h.job.Do(ctx, step.Call{Task: task, Reads: []step.Read{{Path: "workload", Value: workload}}})
 	if err != nil {
 		h.ended, h.notes, h.usage = err, done.Notes, done.Usage
@@ -87,6 +81,19 @@ func (h *host) call(ctx context.Context, key string, workload json.RawMessage) (
 	}
 	h.last[key] = done.Value
 	return out, nil
+}
+
+// Worker returns the task of an agent that the code calls.
+func (s Settings) Worker(key string, at source.Span) ir.Task {
+	task := ir.Task{Kind: "worker"}
+	task.Settings.Put("agent", key, at)
+	if command := s.Agents[key].Command; len(command) > 0 {
+		task.Settings.Put("command", command, at)
+	}
+	if output := s.output(key); len(output) > 0 {
+		task.Settings.Put("output", output, at)
+	}
+	return task
 }
 
 func quoted(agents map[string]Agent) string {
