@@ -504,6 +504,7 @@ func (w *Writer) Ahead(ctx context.Context, run journal.RunID, last journal.Seq)
 	}
 }
 
+// catchUp reads a run from the journal and completes its record. A run that has been removed has none.
 func (w *Writer) catchUp(ctx context.Context, run journal.RunID) error {
 	var err error
 	for range 3 { // each time a file was set aside, or replaced by another process
@@ -512,6 +513,9 @@ func (w *Writer) catchUp(ctx context.Context, run journal.RunID) error {
 		}
 		w.dropCheckpoint(run)
 		w.warnAside(err)
+	}
+	if errors.Is(err, journal.ErrUnknownRun) {
+		err = nil
 	}
 	if err == nil {
 		delete(w.behind, run)
@@ -802,11 +806,7 @@ func (w *Writer) outline(ctx context.Context, definition string) (*Outline, erro
 func (w *Writer) retry(ctx context.Context) error {
 	var t errorSummary
 	for _, run := range slices.Sorted(maps.Keys(w.behind)) {
-		err := w.catchUp(ctx, run)
-		switch {
-		case errors.Is(err, journal.ErrUnknownRun): // it has been deleted
-			delete(w.behind, run)
-		case err != nil:
+		if err := w.catchUp(ctx, run); err != nil {
 			t.add(w.fellBehind(run, w.behind[run].since, err))
 		}
 	}
