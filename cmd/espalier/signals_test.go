@@ -171,7 +171,7 @@ func TestSignalToStopDuringAReloadEndsTheProcess(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { _ = cmd.Process.Kill() }) // unless it has ended
+			t.Cleanup(func() { _ = cmd.Process.Kill() })                         // unless it has ended
 			if _, err := os.ReadFile(filepath.Join(p.dir, "held")); err != nil { // waits for the command
 				t.Fatal(err)
 			}
