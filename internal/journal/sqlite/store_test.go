@@ -29,6 +29,7 @@ func subject(o sqlite.Options) journaltest.Subject {
 	return journaltest.Subject{
 		Encode: journal.EncodeShort,
 		Open: func(t testing.TB, dir string, alive *journaltest.Processes) journal.Store {
+			o := o // stores are opened at the same time
 			o.Dead = alive.Dead
 			return openWith(t, dir, o)
 		},
