@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
@@ -223,17 +222,10 @@ func TestPagesDoNotShiftWhileTheyArrive(t *testing.T) {
 	b.wait(`window.shifts.length > 0`)
 }
 
-// slow limits the connection of a tab to so many bytes in a second.
+// slow limits the connection of the tab to so many bytes in a second.
 func (b *tab) slow(rate float64) {
 	b.t.Helper()
-	ctx, cancel := b.limited()
-	defer cancel()
-	_, err := chromedp.Call(ctx, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
-		MatchedNetworkConditions: []*network.Conditions{{DownloadThroughput: rate, UploadThroughput: rate}},
-	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	b.network(networkConditions{false, 0, rate, rate})
 }
 
 // scripts enables or disables JavaScript in the pages that are visited next.

@@ -381,10 +381,16 @@ type networkConditions struct {
 // offline cuts the network of the tab, or restores it.
 func (b *tab) offline(off bool) {
 	b.t.Helper()
+	b.network(networkConditions{off, 0, -1, -1})
+}
+
+// network sets the network conditions of the tab with the command that every version of Chromium has.
+func (b *tab) network(conditions networkConditions) {
+	b.t.Helper()
 	ctx, cancel := b.limited()
 	defer cancel()
 	command := cdp.Command[networkConditions, cdp.Empty]{Method: "Network.emulateNetworkConditions"}
-	if _, err := chromedp.Call(ctx, command, networkConditions{off, 0, -1, -1}); err != nil {
+	if _, err := chromedp.Call(ctx, command, conditions); err != nil {
 		b.t.Fatal(err)
 	}
 }
