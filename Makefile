@@ -12,7 +12,7 @@ BROKEN := $(BIN)/broken.txt
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build install screenshots test test-fast test-clis test-temporal test-deploy test-engines test-upgrade test-live race lint vuln cross check fix bench bench-postgres lines soak soak-short soak-workers soak-model docs recording release test-release test-confinement test-temporal-short
+.PHONY: help demo build install screenshots test test-fast test-clis test-temporal test-deploy test-engines test-upgrade test-live race lint vuln cross check fix bench bench-postgres lines soak soak-short soak-workers soak-model soak-bounds docs recording release test-release test-confinement test-temporal-short
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,7 @@ test: ## run all tests, with the race detector where that is cheap and there is 
 	@[ "$$($(GO) env GOOS)" != linux ] || bwrap --ro-bind / / --unshare-all true 2>/dev/null || echo 'bubblewrap is missing or not permitted: only the Landlock sandbox is tested.'
 	@command -v python3 >/dev/null 2>&1 || echo 'python3 was not found: tests that compare results with CPython are skipped.'
 	@[ "$$($(GO) env GOOS)" != linux ] || command -v systemd-analyze >/dev/null 2>&1 || echo 'systemd-analyze was not found: the systemd unit is not verified.'
+	@fc-list ':lang=ja' 2>/dev/null | grep -q . || echo 'No Japanese font was found: drawing Chinese, Japanese and Korean text is not tested.'
 	@command -v chromium chromium-browser google-chrome >/dev/null 2>&1 || echo 'Chromium was not found: the tests of the web pages in a browser are skipped.'
 	GORACE=atexit_sleep_ms=0 $(GO) test -timeout 20m $(RACE) $(call LISTED,-vE)
 	$(GO) test -timeout 20m $(call LISTED,-E)
@@ -190,16 +191,24 @@ fix: ## fix formatting
 SOAK ?= 600
 SOAKFLAGS ?=
 
+MODEL = TestProtocol|TestEvery|TestClocksMayJump
+
 soak: ## act on runs from many processes at once, with kills, full disks, clock jumps and slow readers: ten minutes
 	start=$$(date +%s); \
-	$(GO) test ./internal/engine/embedded -run 'TestProtocol|TestEvery|TestClocksMayJump' -count=1 -timeout 5m && \
+	$(GO) test ./internal/engine/embedded -run '$(MODEL)' -count=1 -timeout 5m && \
 	$(GO) run ./internal/soak -for $$(($(SOAK) - $$(date +%s) + start))s $(SOAKFLAGS)
 
 soak-workers: ## kill three workers on PostgreSQL and two on Temporal at random, for ten minutes; installs Temporal
 	$(GO) run ./internal/soak -fleets -for $(SOAK)s $(SOAKFLAGS)
 
-soak-model: ## explore the model of the protocol deeper, without a bound on the time
-	$(GO) test ./internal/engine/embedded -run 'TestProtocol|TestEvery|TestClocksMayJump' -count=1 -timeout 2h -rapid.checks=50000 -rapid.nofailfile -protocol.pairs=5 -protocol.triples=2
+soak-model: soak-bounds ## explore the model of the protocol deeper, without a bound on the time
+	$(GO) test ./internal/engine/embedded -run '$(MODEL)' -count=1 -timeout 2h -rapid.checks=50000 -rapid.nofailfile -protocol.pairs=5 -protocol.triples=2
+
+BOUNDS = TestNoRunExceedsItsBounds|TestNoWorkflowExceedsItsEstimate|TestNoCycleExceedsItsEstimate
+CHECKS ?= 5000
+
+soak-bounds: ## compare runs of thousands of random workflows with their estimates
+	$(GO) test ./internal/engine/embedded ./internal/format/formattest -run '$(BOUNDS)' -count=1 -timeout 2h -rapid.checks=$(CHECKS) -rapid.nofailfile
 
 soak-short: ## the same for one minute, as CI runs it
 	$(GO) run ./internal/soak -for 1m

@@ -131,6 +131,10 @@ func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*
 			return nil, err
 		}
 		r.says = append(r.says, back)
+		if l := state.Root().Ledger; l.Limits.Steps != nil {
+			rt.app.o.Notify(Notice{Text: fmt.Sprintf("Steps that run again count again: %d of %d steps of the budget are "+
+				"used.", l.Used.Steps, *l.Limits.Steps)})
+		}
 	}
 	if err := rt.readyAgain(req.Run, state, def); err != nil {
 		return nil, err

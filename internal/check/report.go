@@ -68,7 +68,7 @@ type Verdict string
 
 // Verdicts about a budget.
 const (
-	Fits         Verdict = "fits"
+	Fits         Verdict = "fits"       // certain for a run that is never taken back to an earlier step
 	ShouldFit    Verdict = "should fit" // the worst case is an estimate, or lacks calls that a crash repeats
 	MayExceed    Verdict = "may exceed"
 	CannotFinish Verdict = "cannot finish"

@@ -3,11 +3,17 @@ package graph
 import (
 	"bytes"
 	"encoding/binary"
+	"image"
+	"image/draw"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/image/font"
 	"golang.org/x/image/font/gofont/goregular"
+	"golang.org/x/image/font/opentype"
+	"golang.org/x/image/math/fixed"
 
 	"github.com/espalier-run/espalier/internal/ir"
 )
@@ -67,6 +73,58 @@ func TestPNGUsesSystemFontsAndReportsGaps(t *testing.T) {
 	defer used.close()
 	if len(used.opened) != 1 || len(used.glyphs) != 1 {
 		t.Errorf("%d fonts are open for %d glyphs", len(used.opened), len(used.glyphs))
+	}
+}
+
+// Chinese, Japanese and Korean text is drawn with the glyphs of an installed font, as another program draws them.
+func TestPNGDrawsChineseJapaneseAndKorean(t *testing.T) {
+	const words = "合同审查契約書を確認する계약검토"
+	fonts := findGlyphs([]rune(words), systemFontDirs())
+	defer fonts.close()
+	for _, ch := range words {
+		if fonts.glyphs[ch].font != nil {
+			continue
+		}
+		if os.Getenv("CI") != "" {
+			t.Fatalf("no installed font has %q; install one, such as the Debian package fonts-droid-fallback", ch)
+		}
+		t.Skipf("no installed font has %q", ch)
+	}
+	f := newFlow("words", "")
+	f.add(step(words, "skill", words, work("agent", words)))
+	gaps, err := Build(f.done(), Options{}).PNG(io.Discard)
+	if err != nil || gaps != (Gaps{}) {
+		t.Errorf("the picture has %+v, %v", gaps, err)
+	}
+	r, err := newRuler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const side, size, left, base = 40, 28, 5, 32
+	for _, ch := range words {
+		c := newCanvas(&scene{w: side, h: side, parts: []part{{shapes: []shape{
+			{fill: paintText, text: &sceneText{x: left, y: base, text: string(ch), size: size}},
+		}}}}, r, theme{paintPage: 0xFFFFFF, paintText: 0})
+		c.fallback = fonts
+		c.paint()
+		want := image.NewRGBA(c.img.Bounds())
+		draw.Draw(want, want.Bounds(), image.White, image.Point{}, draw.Src)
+		face, err := opentype.NewFace(fonts.glyphs[ch].font, &opentype.FaceOptions{Size: size * c.scale, DPI: 72})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pen := font.Drawer{
+			Dst: want, Src: image.Black, Face: face, Dot: fixed.P(int(left*c.scale), int(base*c.scale)),
+		}
+		pen.DrawString(string(ch))
+		ink, differs := 0, 0
+		for i := 0; i < len(want.Pix); i += 4 {
+			ink += 255 - int(want.Pix[i])
+			differs += max(int(want.Pix[i])-int(c.img.Pix[i]), int(c.img.Pix[i])-int(want.Pix[i]))
+		}
+		if ink == 0 || differs*20 > ink {
+			t.Errorf("%c: of %d units of ink, %d differ", ch, ink/255, differs/255)
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir/irtest"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/memorytest"
+	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/stepkind"
@@ -88,7 +89,7 @@ func programOf(t *rapid.T, prefix string, depth int) *ir.Program {
 		id := ir.BlockID(len(p.Blocks))
 		p.Blocks = append(p.Blocks, ir.Block{})
 		n := rapid.IntRange(1, 4).Draw(t, "steps")
-		var steps []ir.Step
+		var steps, apart []ir.Step
 		for i := range n {
 			name := fmt.Sprint(prefix, i)
 			s := ir.Step{
@@ -125,6 +126,24 @@ func programOf(t *rapid.T, prefix string, depth int) *ir.Program {
 				s.Retry = &ir.Retry{MaxAttempts: rapid.IntRange(1, 3).Draw(t, "attempts"), Backoff: ir.Constant, Delays: []ir.Millis{1}}
 			}
 			s.SkipOnError = rapid.IntRange(0, 2).Draw(t, "skips") == 0
+			switch fallback := rapid.IntRange(0, 5).Draw(t, "fallback"); {
+			case fallback == 0: // a step that is entered only as a fallback
+				other := ir.Step{ID: name + "f", Type: "task", Action: ir.Task{Kind: "test"}}
+				if rapid.Bool().Draw(t, "fallback retry") {
+					other.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{1}}
+				}
+				if rapid.IntRange(0, 2).Draw(t, "fallback jump") == 0 {
+					other.Next = []ir.Edge{{
+						On:    []ir.Outcome{ir.OK, ir.Failed},
+						To:    ir.Target{Step: fmt.Sprint(prefix, rapid.IntRange(0, i).Draw(t, "fallback to"))},
+						Limit: rapid.IntRange(least, 2).Draw(t, "fallback limit"),
+					}}
+				}
+				apart = append(apart, other)
+				s.Fallback = &ir.Name{Name: other.ID}
+			case fallback == 1 && i+1 < n: // a step that may also run by itself
+				s.Fallback = &ir.Name{Name: fmt.Sprint(prefix, rapid.IntRange(i+1, n-1).Draw(t, "falls to"))}
+			}
 			if i > 0 && rapid.IntRange(0, 3).Draw(t, "back") == 0 {
 				s.Next = append(s.Next, ir.Edge{
 					On:    []ir.Outcome{ir.OK, ir.Failed},
@@ -137,11 +156,11 @@ func programOf(t *rapid.T, prefix string, depth int) *ir.Program {
 				if rapid.Bool().Draw(t, "goes on") {
 					on = append(on, ir.Failed)
 				}
-				s.Next = append(s.Next, ir.Edge{On: on, To: ir.Target{Step: fmt.Sprint(prefix, i+1)}})
+				s.Next = append(s.Next, ir.Edge{On: on, To: ir.Target{Step: fmt.Sprint(prefix, i+1)}, Sequential: true})
 			}
 			steps = append(steps, s)
 		}
-		p.Blocks[id].Steps = steps
+		p.Blocks[id].Steps = append(steps, apart...)
 		return id
 	}
 	block(prefix, depth)
@@ -152,8 +171,8 @@ func programOf(t *rapid.T, prefix string, depth int) *ir.Program {
 type spent struct {
 	usage  journal.Usage
 	starts map[string]int64 // attempts, by step
-	// refused says that the run has stopped because its budget is exhausted.
-	refused bool
+	// stopped has the budgets of steps that stopped something: "" is that of the run, "fan/w" that of a branch.
+	stopped map[string]bool
 }
 
 // runProgram runs a program to its end, or to where a budget stops it.
@@ -169,11 +188,9 @@ func runProgram(t *testing.T, p *ir.Program, kind step.Runner) (out spent) {
 		); err != nil {
 			t.Fatal(err)
 		}
-		entry, err := e.Wait(t.Context(), enginetest.ID)
-		if err != nil {
+		if _, err := e.Wait(t.Context(), enginetest.ID); err != nil {
 			t.Fatal(err)
 		}
-		out.refused = entry.Status == journal.Exceeded
 		state, _, _, err := e.Load(t.Context(), enginetest.ID)
 		if err != nil {
 			t.Fatal(err)
@@ -183,24 +200,42 @@ func runProgram(t *testing.T, p *ir.Program, kind step.Runner) (out spent) {
 			ledger = state.Frames[""].Ledger
 		}
 		out.usage = ledger.Used
-		out.starts = starts(t, store)
+		out.starts, out.stopped = map[string]int64{}, map[string]bool{}
+		state = &plan.State{}
+		for e, err := range store.Events(t.Context(), enginetest.ID, 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch x := e.Fact.(type) {
+			case journal.TaskStarted:
+				out.starts[x.Step]++
+			case journal.BudgetWait:
+				out.stopped[exhausted(state, x.Frame)] = true
+			case journal.StepLeft:
+				// A step that contains others fails because of them; they have failed before it.
+				if x.Class == journal.ClassBudget && state.Frames[x.Frame].Phase != plan.Grouped {
+					out.stopped[exhausted(state, x.Frame)] = true
+				}
+			}
+			state.Apply(&e)
+		}
 	})
 	return out
 }
 
-// starts counts the attempts of each step.
-func starts(t *testing.T, store journal.EventReader) map[string]int64 {
-	t.Helper()
-	out := map[string]int64{}
-	for e, err := range store.Events(t.Context(), enginetest.ID, 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if x, ok := e.Fact.(journal.TaskStarted); ok {
-			out[x.Step]++
+// exhausted returns the innermost budget of steps that has nothing left for a frame.
+func exhausted(s *plan.State, path string) string {
+	for f := s.Frames[path]; ; f = s.Frames[f.Parent] {
+		full := f.Ledger != nil && f.Ledger.Limits.Steps != nil && f.Ledger.Used.Steps >= *f.Ledger.Limits.Steps
+		switch {
+		case f.Path == "":
+			return ""
+		case full && f.Apart:
+			return s.Frames[f.Parent].Step + "/" + f.Name
+		case full || f.Apart:
+			return "child" // whose budgets are not part of the report
 		}
 	}
-	return out
 }
 
 // exceeded returns where a run has used more than the report allows.
@@ -221,15 +256,21 @@ func exceeded(report *check.Report, used spent) (over []string) {
 		test("attempts of "+id, n, attempts[id])
 	}
 	for _, line := range report.Budgets {
-		if line.Name == "steps" && line.Scope == "" && line.Verdict == check.Fits && used.refused {
-			over = append(over, "the budget of steps fits, but stopped the run")
+		if line.Name == "steps" && line.Verdict == check.Fits && used.stopped[scopeOf(line)] {
+			over = append(over, fmt.Sprintf("the budget of steps of %q fits, but is exhausted", line.Scope))
 		}
 	}
 	return over
 }
 
+// scopeOf returns the step and the branch that a budget belongs to, without what encloses them.
+func scopeOf(line check.BudgetLine) string {
+	parts := strings.Split(line.Scope, "/")
+	return strings.Join(parts[max(0, len(parts)-2):], "/")
+}
+
 // No run exceeds what the estimate says it can use at most, whatever its tasks
-// do, and no budget that is said to fit stops a run.
+// do, and no budget that is said to fit stops a run or a worker.
 func TestNoRunExceedsItsBounds(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p := programOf(r, "s", 2)
@@ -293,6 +334,7 @@ func features(p *ir.Program) map[string]bool {
 				out["child"] = true
 			}
 			out["retry"] = out["retry"] || s.Attempts() > 1
+			out["fallback"] = out["fallback"] || s.Fallback != nil
 			for _, edge := range s.Next {
 				out["jump"] = out["jump"] || edge.To.Step <= s.ID
 			}
@@ -308,6 +350,7 @@ func TestBoundsAreAttained(t *testing.T) {
 	const programs, tries = 150, 4
 	programAt := rapid.Custom(func(r *rapid.T) *ir.Program { return programOf(r, "s", 1) })
 	best := map[string]float64{}
+	var workersFit, workersStopped int
 	reach := func(key string, n int64, most stepkind.Amount) float64 {
 		if most.Unbounded != "" || most.N == 0 {
 			return 0
@@ -322,6 +365,14 @@ func TestBoundsAreAttained(t *testing.T) {
 			used := runProgram(t, p, adversary{seed: try, failOf: []int{0, 10, 5, 8}[try]})
 			if over := exceeded(&report, used); over != nil {
 				t.Fatalf("program %d: %s", seed, strings.Join(over, "\n"))
+			}
+			for _, line := range report.Budgets {
+				switch {
+				case line.Scope != "" && line.Verdict == check.Fits:
+					workersFit++
+				case line.Scope != "" && used.stopped[scopeOf(line)]:
+					workersStopped++
+				}
 			}
 			for feature, has := range features(p) {
 				if !has {
@@ -340,7 +391,10 @@ func TestBoundsAreAttained(t *testing.T) {
 			}
 		}
 	}
-	for _, feature := range []string{"budget", "loop", "branches", "child", "retry", "jump"} {
+	if workersFit == 0 || workersStopped == 0 {
+		t.Errorf("%d budgets of workers fit, and %d stopped one", workersFit, workersStopped)
+	}
+	for _, feature := range []string{"budget", "loop", "branches", "child", "retry", "fallback", "jump"} {
 		for _, bound := range []string{"steps", "model calls", "tool calls", "all of them", "attempts"} {
 			if got := best[feature+": "+bound]; got < 0.9 {
 				t.Errorf("no run of a program with the feature %q uses nine tenths of its %s, only %.2f", feature, bound, got)

@@ -127,11 +127,24 @@ func compareWithEstimate(t *testing.T, tr *trial) ([]comparison, error) {
 		ledger = h.state.Root().Ledger
 	}
 	used := ledger.Used
-	// Nothing is lost at a deadline. A crash loses at most what was in progress: in a chain of steps, one model call or
-	// the tool calls of one turn. They are recorded apart; everything else stays within the estimate.
+	// An estimate cannot know how often machines fail, so it leaves out what a crash adds (docs/cost.md). What is left
+	// out here is limited: for each crash, in a chain of steps, one attempt with either one model call or the tool calls
+	// of one turn. At a deadline nothing is lost. So both together limit everything that a run has used.
 	crashes := int64(btoi(h.stopped))
-	if used.Lost.ModelCalls > crashes || used.Lost.ToolCalls > crashes*stepkind.MaxCallsPerTurn {
-		return nil, fmt.Errorf("%+v was lost in %d crashes", used.Lost, crashes)
+	starts, reruns := map[string]int64{}, int64(0)
+	for _, e := range h.events {
+		x, ok := e.Fact.(journal.TaskStarted)
+		switch {
+		case ok && x.Rerun == 0:
+			starts[x.Step]++
+		case ok:
+			reruns++
+		}
+	}
+	lost := used.Lost
+	if reruns > crashes || lost.ModelCalls > crashes || lost.ToolCalls > crashes*stepkind.MaxCallsPerTurn ||
+		lost.ModelCalls > 0 && lost.ToolCalls > 0 {
+		return nil, fmt.Errorf("%+v was lost and %d attempts were repeated in %d crashes", lost, reruns, crashes)
 	}
 	report := check.Estimate(h.program, registry.Kinds())
 	out := []comparison{
@@ -139,12 +152,6 @@ func compareWithEstimate(t *testing.T, tr *trial) ([]comparison, error) {
 		{"model calls", used.ModelCalls - used.Lost.ModelCalls, report.ModelCalls.Worst},
 		{"tool calls", used.ToolCalls - used.Lost.ToolCalls, report.ToolCalls.Worst},
 		{"reply tokens", used.OutputTokens - used.Lost.OutputTokens, report.ReplyTokens.Worst},
-	}
-	starts := map[string]int64{}
-	for _, e := range h.events {
-		if x, ok := e.Fact.(journal.TaskStarted); ok && x.Rerun == 0 {
-			starts[x.Step]++
-		}
 	}
 	for _, s := range report.PerStep {
 		out = append(out, comparison{"attempts of " + s.Step, starts[s.Step], s.Starts})
@@ -260,12 +267,14 @@ budgets: {max_steps: 9}
 }
 
 // cyclic returns a workflow with jumps back, conditions, retries and fallbacks, which only its step budget ends, and
-// models that choose at random how it goes on.
+// models that choose at random how it goes on. It is valid: a step that jumps back can be skipped, so that every step
+// can be reached, and the budget suffices for all steps in order.
 func cyclic(r *rapid.T) *trial {
 	var flow, script strings.Builder
 	pick := func(name string, most int) int { return rapid.IntRange(0, most).Draw(r, name) }
+	steps := pick("steps", 3) + 2
 	fmt.Fprintf(&flow, "---\nname: flow\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: flow\n"+
-		"budgets: {max_steps: %d}\n---\n", pick("max_steps", 12)+1)
+		"budgets: {max_steps: %d}\n---\n", steps+pick("max_steps", 10))
 	script.WriteString("replies:\n")
 	step := func(id, more string) {
 		fmt.Fprintf(&flow, "```step\nid: %s\ntype: transform\ndescription: d\nwrites: [state.%s]\n%s```\n", id, id, more)
@@ -274,18 +283,19 @@ func cyclic(r *rapid.T) *trial {
 			fmt.Fprintf(&script, "  - {step: %s, visit: %d, %s}\n", id, visit+1, reply)
 		}
 	}
-	for i := range pick("steps", 3) + 2 {
-		more := ""
-		if i > 0 && pick("when", 1) == 1 {
+	for i := range steps {
+		more, onError := "", pick("on_error", 2)
+		when := i > 0 && pick("when", 1) == 1
+		if when {
 			more += fmt.Sprintf("when: state.s%d == \"more\"\n", pick("condition", i-1))
 		}
-		if i > 0 && pick("goto", 1) == 1 {
+		if i > 0 && (when || onError == 0 && i < steps-1) && pick("goto", 2) > 0 {
 			more += fmt.Sprintf("goto: s%d\n", pick("target", i))
 		}
 		if pick("retry", 2) == 0 {
 			more += "retry: {max_attempts: 2, backoff_ms: [1]}\n"
 		}
-		switch pick("on_error", 2) {
+		switch onError {
 		case 0:
 			more += "on_error: skip\n"
 		case 1:
@@ -301,21 +311,16 @@ func cyclic(r *rapid.T) *trial {
 
 // No run of a workflow with cycles exceeds its estimate.
 func TestNoCycleExceedsItsEstimate(t *testing.T) {
-	compared := 0
 	rapid.Check(t, func(r *rapid.T) {
 		tr := cyclic(r)
 		all, err := compareWithEstimate(t, tr)
 		if err != nil {
-			return // the budget is too small, or a step is never reached
+			r.Fatalf("%v\n%s", err, tr.files[0].Data)
 		}
-		compared++
 		for _, one := range all {
 			if one.most.Unbounded != "" || one.n > one.most.N {
 				r.Fatalf("%s: %d, predicted %v\n%s\n%s", one.what, one.n, one.most, tr.files[0].Data, tr.script)
 			}
 		}
 	})
-	if compared == 0 {
-		t.Error("no workflow was compared")
-	}
 }

@@ -1,0 +1,70 @@
+package arch
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Every pattern of tests in the Makefile matches tests of the packages that it is for: "go test" succeeds without tests.
+func TestPatternsOfTheMakefileMatchTests(t *testing.T) {
+	root := moduleRoot(t)
+	raw, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll(string(raw), "\\\n", " ")
+	variables := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^(\w+) *[:?]?= *(.*)$`).FindAllStringSubmatch(text, -1) {
+		variables[m[1]] = m[2]
+	}
+	text = regexp.MustCompile(`\$\(\w+\)`).ReplaceAllStringFunc(text, func(use string) string {
+		if value, ok := variables[use[2:len(use)-1]]; ok && use != "$(GO)" {
+			return value
+		}
+		return use
+	})
+	seen := 0
+	for line := range strings.Lines(text) {
+		run := regexp.MustCompile(`\$\(GO\) test .*-run '?([^' ]+)'?`).FindStringSubmatch(line)
+		if run == nil {
+			continue
+		}
+		seen++
+		names := ""
+		for _, dir := range regexp.MustCompile(` \./[\w/]+`).FindAllString(line, -1) {
+			names += testNames(t, filepath.Join(root, dir[1:]))
+		}
+		pattern := strings.Trim(strings.ReplaceAll(run[1], "$$", "\n"), "^()")
+		for one := range strings.SplitSeq(pattern, "|") {
+			if !strings.Contains(names, one) {
+				t.Errorf("no test matches %q of the line %s", one, strings.TrimSpace(line))
+			}
+		}
+	}
+	if seen < 8 {
+		t.Errorf("only %d patterns were found", seen)
+	}
+}
+
+// testNames returns the names of the tests in a folder, one per line, under any build constraint.
+func testNames(t *testing.T, dir string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s has no tests: %v", dir, err)
+	}
+	var names strings.Builder
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(string(raw), -1) {
+			names.WriteString(m[1] + "\n")
+		}
+	}
+	return names.String()
+}
