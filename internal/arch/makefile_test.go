@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Every pattern of tests in the Makefile matches tests of the packages that it is for: "go test" succeeds without tests.
+// Every pattern of tests in the Makefile matches tests of the packages that it is for: "go test" succeeds if there are
+// none.
 func TestPatternsOfTheMakefileMatchTests(t *testing.T) {
 	root := moduleRoot(t)
 	raw, err := os.ReadFile(filepath.Join(root, "Makefile"))

@@ -362,7 +362,7 @@ func (s *State) enterStep(at journal.Place, via *int, standIn string) *Frame {
 		if f.Taken == nil {
 			f.Taken = map[string]int{}
 		}
-		f.Taken[edgeKey(f.Step, *via)]++
+		f.Taken[f.edgeTaken(*via)]++
 	}
 	if at.Step != f.Step || at.Visit != f.Visit {
 		f.Part, f.Attempt, f.Rerun = "", 0, 0
@@ -387,6 +387,15 @@ func (f *Frame) jumpedFrom(x *journal.StepLeft) *Ending {
 		return nil
 	}
 	return &f.Group.Results[0].Ending
+}
+
+// edgeTaken returns the key of a limited edge of the current step. A negative number is an edge of the step that the
+// current one replaces: -1 is the first.
+func (f *Frame) edgeTaken(via int) string {
+	if via < 0 {
+		return edgeKey(f.For, -1-via)
+	}
+	return edgeKey(f.Step, via)
 }
 
 func edgeKey(step string, edge int) string { return fmt.Sprintf("%s>%d", step, edge) }

@@ -590,7 +590,11 @@ func (d *decider) choose(f *Frame, step *ir.Step, outcome ir.Outcome) (*ir.Edge,
 			if jumpsOnly && e.Sequential || !matches(e.On, outcome) {
 				continue
 			}
-			if e.Limit > 0 && f.Taken[edgeKey(f.Step, i)] >= e.Limit {
+			via := i
+			if of != "" {
+				via = -1 - i
+			}
+			if e.Limit > 0 && f.Taken[f.edgeTaken(via)] >= e.Limit {
 				continue
 			}
 			if e.When != nil {
@@ -604,7 +608,7 @@ func (d *decider) choose(f *Frame, step *ir.Step, outcome ir.Outcome) (*ir.Edge,
 				}
 			}
 			if e.Limit > 0 {
-				return e, &i, nil
+				return e, &via, nil
 			}
 			return e, nil, nil
 		}
