@@ -86,13 +86,15 @@ func (c change) in(t testing.TB, text string) string {
 	return text
 }
 
+// rules adds routing rules to a file.
+func rules(lines ...string) change {
+	return change{abortRule, abortRule + "- " + strings.Join(lines, "\n- ") + "\n"}
+}
+
 const abortRule = "- **If** `errors` is non-empty **then** abort pipeline, return partial results\n"
 
 // Each case is a decision, by its number.
 func TestReportsByDecision(t *testing.T) {
-	rules := func(lines ...string) change {
-		return change{abortRule, abortRule + "- " + strings.Join(lines, "\n- ") + "\n"}
-	}
 	for _, c := range []struct {
 		name, file string
 		change     change
