@@ -211,6 +211,7 @@ func (h *happened) audit(
 		if name != "" {
 			name, ok = step(name)
 		}
+		ok = ok && record.Event != "step_output" // formats differ in what a failed step writes
 		if reason := reasons[record.Data.Reason]; reason != "" {
 			record.Data.Reason = reason
 		}
