@@ -31,6 +31,49 @@ const (
 	waiting   = "```step\nid: ok\ntype: gate\ngate_method: human_review\ndescription: May we\nwrites: [state.ok]\n```\n"
 )
 
+const daily = `specVersion: "1.0"
+name: daily
+version: 1.0.0
+description: Reports every morning
+trigger:
+  type: schedule
+  schedule: "0 6 * * *"
+steps:
+  - id: report
+    name: Report
+    agent: agents/worker.md
+    input: agents/worker.md
+    goal: Report.
+    produces: outputs/result.md
+`
+
+// The schedule of an Agentfile starts one run each time, however many servers there are.
+func TestScheduleOfAgentfileStartsRuns(t *testing.T) {
+	p := newTriggered(t, map[string]string{
+		"workflows/daily/workflow.yaml":    daily,
+		"workflows/daily/agents/worker.md": "# Agent: Worker\n## Persona\nWorks.\n",
+		"espalier.yaml":                    "triggers: {daily: {simulate: true}}\n",
+	})
+	s, other := p.server(), p.server()
+	for _, c := range []struct {
+		at   float64
+		runs int
+	}{{0, 0}, {5.9, 0}, {6, 1}, {6.5, 1}, {29.9, 1}, {30, 2}} {
+		for _, server := range []*triggerService{s, other} {
+			server.at(t, &p.clock, hour(c.at))
+			server.rest(t)
+			if n := len(server.runs(t)); n != c.runs {
+				t.Fatalf("after %g hours there are %d runs, want %d: %v", c.at, n, c.runs, p.notices)
+			}
+		}
+	}
+	for _, r := range s.runs(t) {
+		if r.Name != "daily" || r.Status != journal.Finished {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
 // clock is a clock that tests set.
 type clock struct {
 	mu  sync.Mutex

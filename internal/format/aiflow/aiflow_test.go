@@ -283,6 +283,84 @@ func TestExportsOfTheEditorLoad(t *testing.T) {
 	}
 }
 
+// Exports of the editor separate the server from the path of a tool.
+func TestEndpointsAreRelativeToTheirBase(t *testing.T) {
+	for _, c := range []struct{ base, endpoint, want string }{
+		{"https://example.org", "/search", "https://example.org/search"},
+		{"https://example.org/v1/", "search?q=1", "https://example.org/v1/search?q=1"},
+		{"https://example.org/v1", "", "https://example.org/v1"},
+		{"https://example.org", "https://other.example/x", "https://other.example/x"},
+		{"", "https://other.example/x", "https://other.example/x"},
+		{"example.org", "/search", ""},
+	} {
+		agent := strings.Replace(one, `"prompt"`, `"tools":["x"],"prompt"`, 1)
+		text := strings.Replace(document(`"start":"one"`, agent), `"tools":{}`,
+			`"tools":{"x":{"type":"http","base_url":"`+c.base+`","endpoint":"`+c.endpoint+`"}}`, 1)
+		got := compile(text, nil)
+		if got.Diagnostics.Errors() || len(got.Diagnostics) > 0 != (c.want == "") {
+			t.Errorf("%+v: %v", c, got.Diagnostics)
+		}
+		address := ""
+		for _, tool := range got.Program.Tools.Defs {
+			address = tool.URL
+		}
+		if address != c.want {
+			t.Errorf("%+v: %q", c, address)
+		}
+	}
+}
+
+// The shapes of exports: a tool that only an unreachable agent lists is not missed, and neither are the prompt, the
+// instructions and the memory of a new agent. A tool that a reachable agent lists is.
+func TestExportsMayHaveUnfinishedAgents(t *testing.T) {
+	const export = `{"metadata":{"name":"F","version":"0.1.0","description":"d","creator":"Ann"},
+"flow":{"schema_version":"1.0","entry_agent":"a","agents":["a","b","t"],"variables":{"tone":"dry"},
+"logic":[{"id":"l1","from":"t","to":"b","condition":"always","description":"Link"},
+{"id":"l2","from":"a","to":"b","condition":"approved == true"}LINK],"error_handling":{"retry":1,"fallback_agent":"a"}},
+"agents":[{"id":"a","name":"A","role":"Planner","model":{"provider":"openai","name":"m","temperature":0.7,
+"max_tokens":100},"prompt":"a.txt","instructions":"guide.md","tools":["known"],"memory":"memory/a.json",
+"output_format":"json","executionStatus":"error"},
+{"id":"b","name":"New","role":"Worker","model":{"provider":"openai","name":"m","temperature":0.7,"max_tokens":100},
+"prompt":"new.txt","instructions":"new.md","tools":[],"memory":"","output_format":"json","executionStatus":"idle"},
+{"id":"t","name":"New Tool","role":"Tool","model":{"provider":"system","name":"tool-executor","temperature":0,
+"max_tokens":0},"prompt":"","instructions":"","tools":["later"],"memory":"","output_format":"raw"}],
+"tools":{"known":{"type":"http","endpoint":"https://example.org/x","method":"GET","input_schema":{}}},
+"prompts":{"a.txt":"Plan it."}}`
+	got := compile(strings.Replace(export, "LINK", "", 1), nil)
+	if got.Diagnostics.Errors() || got.Program == nil {
+		t.Errorf("an unreachable tool: %v", got.Diagnostics)
+	}
+	got = compile(strings.Replace(export, "LINK", `,{"id":"l3","from":"a","to":"t","condition":"always"}`, 1), nil)
+	if !slices.ContainsFunc(got.Diagnostics, func(d diag.Diagnostic) bool {
+		return d.Code == "AGENT_TOOL_UNKNOWN" && d.Severity == diag.Error
+	}) {
+		t.Errorf("a reachable tool: %v", got.Diagnostics)
+	}
+}
+
+// A11: without the prompt that it names, an agent gets one made of its role, its name and its instructions.
+func TestDanglingPromptKeysGiveAGeneratedPrompt(t *testing.T) {
+	agent := strings.NewReplacer("Do it.", "gone", `"prompt"`, `"instructions":"Be brief.","prompt"`).Replace(one)
+	for _, prompts := range []string{"", `,"prompts":{"other":"Not this."}`} {
+		text := strings.Replace(document(`"start":"one"`, agent), `"tools":{}`, `"tools":{}`+prompts, 1)
+		got := compile(text, nil)
+		if got.Diagnostics.Errors() {
+			t.Fatal(got.Diagnostics)
+		}
+		raw, err := json.Marshal(got.Program.Blocks[0].Steps[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		task := string(raw)
+		if !strings.Contains(task, "You are One, R. Do your part of the work.") || strings.Contains(task, "gone") || strings.Contains(task, "Not this.") {
+			t.Errorf("the prompt: %s", task)
+		}
+		if a := got.Program.Agents[0]; a.Instructions != "Be brief." || a.Role != "R" {
+			t.Errorf("role %q, instructions %q", a.Role, a.Instructions)
+		}
+	}
+}
+
 // Settings beside the model's name take precedence over the config.
 func TestModelSettingsTakePrecedence(t *testing.T) {
 	model := `{"provider":"openai","name":"m","temperature":0.1,"max_tokens":10},"config":{"temperature":0.9,"max_tokens":20,"top_p":0.5}`
@@ -332,6 +410,20 @@ func TestInstructionsAreResolved(t *testing.T) {
 			`"instructions":"`+written+`","prompt"`, 1)), `"tools":{}`, `"tools":{},"prompts":{"rules":"Be kind."}`, 1)
 		if got := compile(text, files{"do.txt": "Be quick."}).Program.Agents[0].Instructions; got != want {
 			t.Errorf("%s: %q, want %q", written, got, want)
+		}
+	}
+}
+
+// A file name that leads nowhere is reported and is not an instruction.
+func TestMissingFilesAreNoInstructions(t *testing.T) {
+	for written, want := range map[string]string{"guide.md": "", "Rules.TXT": "", "brief": "brief", "a.md b": "a.md b"} {
+		got := compile(document(`"start":"one"`, strings.Replace(one, `"prompt"`,
+			`"instructions":"`+written+`","prompt"`, 1)), nil)
+		warned := slices.ContainsFunc(got.Diagnostics, func(d diag.Diagnostic) bool {
+			return d.Code == "AIFLOW_PROMPT_MISSING" && d.Severity == diag.Warning
+		})
+		if text := got.Program.Agents[0].Instructions; text != want || warned != (want == "") {
+			t.Errorf("%s: %q, %v", written, text, got.Diagnostics)
 		}
 	}
 }

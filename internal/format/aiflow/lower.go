@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -538,6 +539,14 @@ func (l *lowering) instructions(a *agent) string {
 	if !strings.ContainsAny(ref.Value, " \t\n") {
 		if found, err := l.promptFile(ref.Value); err == nil {
 			return found
+		}
+		// Exports of the editor name files that are not exported. A file name does not instruct a model.
+		if slices.Contains([]string{".md", ".txt"}, strings.ToLower(path.Ext(ref.Value))) {
+			l.report(CodePromptMissing, diag.Warning, ref.Span,
+				fmt.Sprintf("Create the file %s, or write the text inline.", ref.Value),
+				"%q is neither a prompt of this file nor a file, so agent %q has no instructions besides its prompt.",
+				ref.Value, a.id.Value)
+			return ""
 		}
 	}
 	return ref.Value

@@ -105,6 +105,7 @@ var (
 		{Name: "type", Choices: []string{"http", "builtin", "mcp", "project"}},
 		{Name: "endpoint"},
 		{Name: "url"},
+		{Name: "base_url", Doc: "Address that a relative endpoint belongs to"},
 		{Name: "method"},
 		{Name: "headers", Form: text.AMap},
 		{Name: "auth", Form: text.AnyForm, Shape: authShape},

@@ -86,7 +86,8 @@ func (l *lowering) request(o *object, def *ir.ToolDef, severity diag.Severity) b
 	if other := o.text("url"); endpoint.Value == "" {
 		endpoint = other
 	}
-	def.URL = endpoint.Value
+	base := o.text("base_url")
+	def.URL = absolute(base.Value, endpoint.Value)
 	method := o.text("method")
 	if def.Method = strings.ToUpper(method.Value); def.Method == "" {
 		def.Method = "GET"
@@ -108,6 +109,8 @@ func (l *lowering) request(o *object, def *ir.ToolDef, severity diag.Severity) b
 		at := def.Span
 		if endpoint.Value != "" {
 			at = endpoint.Span
+		} else if base.Value != "" {
+			at = base.Span
 		}
 		// Exports of the editor contain such tools. A run does not start without the tool.
 		l.report(CodeToolInvalid, diag.Warning, at,
@@ -116,6 +119,17 @@ func (l *lowering) request(o *object, def *ir.ToolDef, severity diag.Severity) b
 		return false
 	}
 	return true
+}
+
+// absolute returns the address of an endpoint, which may be relative to a base.
+func absolute(base, endpoint string) string {
+	if u, err := url.Parse(endpoint); base == "" || err == nil && u.IsAbs() {
+		return endpoint
+	}
+	if endpoint == "" {
+		return base
+	}
+	return strings.TrimSuffix(base, "/") + "/" + strings.TrimPrefix(endpoint, "/")
 }
 
 // auth converts authentication settings to headers.

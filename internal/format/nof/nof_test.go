@@ -86,13 +86,15 @@ func (c change) in(t testing.TB, text string) string {
 	return text
 }
 
+// rules adds routing rules to a file.
+func rules(lines ...string) change {
+	return change{abortRule, abortRule + "- " + strings.Join(lines, "\n- ") + "\n"}
+}
+
 const abortRule = "- **If** `errors` is non-empty **then** abort pipeline, return partial results\n"
 
 // Each case is a decision, by its number.
 func TestReportsByDecision(t *testing.T) {
-	rules := func(lines ...string) change {
-		return change{abortRule, abortRule + "- " + strings.Join(lines, "\n- ") + "\n"}
-	}
 	for _, c := range []struct {
 		name, file string
 		change     change
@@ -759,11 +761,55 @@ func TestRealisticNodesCompile(t *testing.T) {
 }
 
 // Limits are reported, never clamped.
+// A limit outside of its range is an error, never another limit. These are all numbers that a file can set.
 func TestLimitsAreReported(t *testing.T) {
-	files := folder{"agents/cost-advisor.md": "---\ntier: haiku\nmax_tokens: 99999999999\n---\nCount.\n"}
-	_, list := compile(t, read(t, "two.nof.md"), nof.Format{}, files)
-	if codes(list) != "NOF038" {
-		t.Errorf("got %v", list)
+	failed := func(list diag.List, code string) bool {
+		return slices.ContainsFunc(list, func(d diag.Diagnostic) bool {
+			return string(d.Code) == code && d.Severity == diag.Error
+		})
+	}
+	for _, value := range []string{"99999999999", "99999999999999999999999", "0", "-1", "1.5", "many", "[1]", "true"} {
+		files := folder{"agents/cost-advisor.md": "---\ntier: haiku\nmax_tokens: " + value + "\n---\nCount.\n"}
+		if _, list := compile(t, read(t, "two.nof.md"), nof.Format{}, files); !failed(list, "NOF038") {
+			t.Errorf("max_tokens: %s: %v", value, list)
+		}
+	}
+	for _, value := range []string{"10001", "99999999999", "99999999999999999999999", "0", "-1", "1.5", "many"} {
+		text := rules("**Cycle-back** if `spend > 1`: re-run from `cost-advisor` (max "+value+" cycles)").in(t,
+			read(t, "two.nof.md"))
+		if _, list := compile(t, text, nof.Format{}, nil); !failed(list, "NOF022") {
+			t.Errorf("max %s cycles: %v", value, list)
+		}
+	}
+	for _, value := range []string{"cheap", "-1", "[1]", "1e999"} {
+		text := change{`cost_estimate: "$0.0005"`, "cost_estimate: " + value}.in(t, read(t, "two.nof.md"))
+		_, list := compile(t, text, nof.Format{}, nil)
+		if !slices.ContainsFunc(list, func(d diag.Diagnostic) bool { return d.Code != "NOF023" && d.Code != "NOF029" }) {
+			t.Errorf("cost_estimate: %s: %v", value, list)
+		}
+	}
+	// Limits in their range are kept as they are.
+	files := folder{"agents/cost-advisor.md": "---\ntier: haiku\nmax_tokens: 1073741824\n---\nCount.\n"}
+	p, list := compile(t, read(t, "two.nof.md"), nof.Format{}, files)
+	if list.Errors() || !slices.ContainsFunc(p.Agents, func(a ir.Agent) bool { return a.MaxTokens == 1<<30 }) {
+		t.Errorf("the largest max_tokens: %v", list)
+	}
+}
+
+// Rules about fields of the wrong type are errors, not warnings.
+func TestRulesOfTheWrongTypeAreErrors(t *testing.T) {
+	for rule, code := range map[string]string{
+		"health_score < 'x'": "EXPR022", "spend < 'x'": "EXPR022", "errors": "EXPR019", "len(spend) > 1": "EXPR022",
+		"spend contains 'x'": "EXPR022", "unknown > 1": "NOF024",
+	} {
+		text := change{"    spend: float", "    spend: float\n    health_score: float"}.in(t, read(t, "two.nof.md"))
+		text = rules("**If** `"+rule+"` **then** abort pipeline").in(t, text)
+		_, list := compile(t, text, nof.Format{}, nil)
+		if !slices.ContainsFunc(list, func(d diag.Diagnostic) bool {
+			return string(d.Code) == code && d.Severity == diag.Error
+		}) {
+			t.Errorf("%s: %v", rule, list)
+		}
 	}
 }
 

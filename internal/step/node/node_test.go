@@ -1,13 +1,18 @@
 package node_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/node"
 	"github.com/espalier-run/espalier/internal/step/steptest"
@@ -324,21 +329,75 @@ func TestFailuresHaveAPlace(t *testing.T) {
 	}
 }
 
-// Code that does not end is stopped, in the built-in interpreter and in python3.
+// Code that does not end is stopped, in the built-in interpreter and in python3, in a sandbox or without.
 func TestEndlessCodeIsStopped(t *testing.T) {
 	body := "    while True:\n        try:\n            while True:\n                pass\n        except BaseException:\n            pass\n"
-	for name, python := range map[string]bool{"built in": false, "python3": true} {
+	for name, more := range interpreters() {
 		t.Run(name, func(t *testing.T) {
-			if python {
-				needsPython(t)
-			}
-			set := function(body, settings{"seconds": 0.5, "python": python, "unconfined": python})
+			needs(t, more)
+			set := function(body, settings{"seconds": 0.5})
+			maps.Copy(set, more)
 			_, err := steptest.Play{Settings: set, With: inProject(t)}.Done(t, node.Kind{}, &steptest.Log{},
 				&steptest.World{})
 			var f *step.Error
 			if !errors.As(err, &f) || f.Class != step.ClassTimeout || !strings.Contains(f.Message,
 				"the code of f was stopped") {
 				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// interpreters are the settings of the interpreters that run code.
+func interpreters() map[string]settings {
+	return map[string]settings{
+		"built in": {}, "python3": {"python": true, "unconfined": true}, "python3 in a sandbox": {"python": true},
+	}
+}
+
+// needs skips a test on a machine without the interpreter.
+func needs(t *testing.T, interpreter settings) {
+	t.Helper()
+	if interpreter["python"] == nil {
+		return
+	}
+	needsPython(t)
+	if err := process.Confinable(); err != nil && interpreter["unconfined"] == nil {
+		t.Skip(err)
+	}
+}
+
+// watchedLog is a log that reports its first note.
+type watchedLog struct {
+	*steptest.Log
+	noted func()
+}
+
+func (l watchedLog) Note(ctx context.Context, notes ...step.Note) error {
+	defer l.noted()
+	return l.Log.Note(ctx, notes...)
+}
+
+// The engine ends the context of a step at its timeout and at the deadline of the run. This stops code that does not
+// end and that catches every exception.
+func TestTimeoutsOfTheEngineStopEndlessCode(t *testing.T) {
+	body := "    AgentRunner.run('plain')\n" +
+		"    while True:\n        try:\n            while True:\n                pass\n        except BaseException:\n            pass\n"
+	for name, more := range interpreters() {
+		t.Run(name, func(t *testing.T) {
+			needs(t, more)
+			timedOut := errors.New("the step has timed out")
+			ctx, stop := context.WithCancelCause(t.Context())
+			defer stop(nil)
+			world := &steptest.World{Replies: []steptest.Reply{{Text: reply}}}
+			job := steptest.Play{Settings: function(body, more), With: inProject(t)}.Job("node", t.TempDir(),
+				&steptest.Log{}, world)
+			// The call of the agent shows that the code runs. It then has time to reach the loop.
+			job.Log = watchedLog{&steptest.Log{}, sync.OnceFunc(func() {
+				time.AfterFunc(300*time.Millisecond, func() { stop(timedOut) })
+			})}
+			if _, err := (node.Kind{}).Run(ctx, job); !errors.Is(err, timedOut) || len(world.Requests) != 1 {
+				t.Errorf("%d model calls, then %v", len(world.Requests), err)
 			}
 		})
 	}
