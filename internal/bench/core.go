@@ -135,8 +135,8 @@ var lines = []line{
 		note:  func(figures) string { return "" },
 	},
 	{
-		scenario: "resume-long", what: "  approving a gate of that run", level: full, figure: "approve-long", target: 100,
-		unit:  "ms",
+		scenario: "resume-long", what: "  approving a gate of that run", level: full, figure: "approve-long",
+		target: 100, unit: "ms",
 		costs: "as for the status, and two commits",
 		note:  func(figures) string { return "" },
 	},

@@ -110,7 +110,10 @@ func gatedLoopOf(n int) *engine.Definition {
 	return program(
 		[]ir.Step{{
 			ID: "both", Type: "parallel",
-			Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "loop", Block: 1}, {Name: "ask", Block: 2}}},
+			Action: ir.Parallel{
+				Join:     ir.JoinAll,
+				Branches: []ir.Branch{{Name: "loop", Block: 1}, {Name: "ask", Block: 2}},
+			},
 		}},
 		[]ir.Step{{ID: "loop", Type: "loop", Action: ir.Loop{Block: 3, Max: n}}},
 		[]ir.Step{gateStep("ask")},

@@ -84,7 +84,8 @@ func TestInterruptAfterAnotherProcessFinishedTheRun(t *testing.T) {
 		world := p.world(&stdout, stderr, signals)
 		world.Journal = func(s journal.Store) journal.Store { return stale{s, state} }
 		go func() {
-			ended <- cli.Main(world, append([]string{"run", "sleeping.yaml", "--allow-shell", "--run-id", sleepingRun}, args...))
+			start := []string{"run", "sleeping.yaml", "--allow-shell", "--run-id", sleepingRun}
+			ended <- cli.Main(world, append(start, args...))
 		}()
 		await(t, "sleeping", state.freeze)
 		p.must(0, "cancel", sleepingRun)

@@ -215,8 +215,8 @@ func (m *matrix) summary() string {
 	if done%m.lap() >= len(m.pairs) {
 		pairs = min(pairs+1, m.repeat)
 	}
-	text += fmt.Sprintf("\neach of %d pairs of commands at least %d of %d times, each of %d triples at least %d of %d times",
-		len(m.pairs), pairs, m.repeat, len(m.triples), triples, m.repeat)
+	text += fmt.Sprintf("\neach of %d pairs of commands at least %d of %d times", len(m.pairs), pairs, m.repeat)
+	text += fmt.Sprintf(", each of %d triples at least %d of %d times", len(m.triples), triples, m.repeat)
 	if triples < m.repeat {
 		text += fmt.Sprintf("\nto continue: go run ./internal/soak -seed %d -from %d", m.seed, done)
 	}
