@@ -187,7 +187,8 @@ fix: ## fix formatting
 	$(GO) tool gofumpt -w .
 
 # SOAK is how many seconds "make soak" takes: the model of the protocol, and then real processes for the rest. A failure
-# prints the seed that plays it again. SOAKFLAGS='-seed SEED -from ROUND' continues until each pair was played 50 times.
+# prints the seed that plays it again. A lap plays every pair of commands and then every triple; the last lines say how
+# many laps were played. SOAKFLAGS='-seed SEED -from ROUND' continues until there were 50, or as many as -repeat says.
 SOAK ?= 600
 SOAKFLAGS ?=
 

@@ -27,6 +27,28 @@ func TestConversationOnATerminal(t *testing.T) {
 	}
 }
 
+// A run whose terminal is closed is parked: its command gets the grace period, and the run can be resumed.
+func TestClosedTerminalParksTheRun(t *testing.T) {
+	p := newAWF(t, awfChain)
+	p.file("espalier.yaml", "allow: {shell: true}\ngrace_period: 100ms\n", 0o600)
+	p.file("hold", "b", 0o600)
+	c := onConsole(t, p.command("run", "flow", "--run-id", awfRun), 80, 24)
+	if step, err := os.ReadFile(filepath.Join(p.dir, "held")); err != nil || string(step) != "b\n" {
+		t.Fatalf("%q is held, %v", step, err)
+	}
+	c.hangUp()
+	_ = c.cmd.Wait() // the exit code counts
+	if code := c.cmd.ProcessState.ExitCode(); code != 130 {
+		t.Errorf("%v", c.cmd.ProcessState)
+	}
+	status := p.exits(0, "status", awfRun, "--json")
+	if !strings.Contains(status, `"state": "unknown"`) || strings.Contains(status, `"driver"`) {
+		t.Errorf("the run is left as %s", status)
+	}
+	p.exits(0, "resume", awfRun, "--from", "current")
+	p.trace("a", "b", "b", "c")
+}
+
 // Ctrl-C at the prompt leaves the conversation waiting, Ctrl-D ends it.
 func TestControlKeysInAConversation(t *testing.T) {
 	p := newAWF(t, `  initial: chat

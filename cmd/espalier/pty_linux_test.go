@@ -106,6 +106,14 @@ func (c *console) types(text string) {
 	}
 }
 
+// hangUp closes the terminal.
+func (c *console) hangUp() {
+	c.t.Helper()
+	if err := c.master.Close(); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
 // ends waits for the end of the command and returns all that was on the screen.
 func (c *console) ends(code int) string {
 	c.t.Helper()

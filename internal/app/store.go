@@ -65,12 +65,25 @@ func (a *App) Prune(ctx context.Context, req PruneRequest, why journal.Removal) 
 		failed = cmp.Or(failed, err)
 		return true
 	})
-	if store, ok := rt.Store.(journal.Maintainer); ok && len(out.Runs) > 0 {
-		if out.Freed, err = store.Compact(ctx); errors.Is(err, journal.ErrBusy) {
-			err = nil // the next time
-		}
+	if len(out.Runs) > 0 {
+		out.Freed, err = a.Compact(ctx)
 	}
 	return out, cmp.Or(failed, err)
+}
+
+// Compact returns the space of removed runs to the file system if they occupied at least a quarter of the store, and
+// returns the number of bytes. A store that other processes keep busy is compacted after the next removal.
+func (a *App) Compact(ctx context.Context) (freed int64, err error) {
+	rt, err := a.runs(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if store, ok := rt.Store.(journal.Maintainer); ok {
+		if freed, err = store.Compact(ctx); errors.Is(err, journal.ErrBusy) {
+			err = nil
+		}
+	}
+	return freed, err
 }
 
 // retainEvery is how often old runs are looked for.

@@ -130,7 +130,23 @@ var lines = []line{
 		note:  func(f figures) string { return fmt.Sprintf("opened at %.1f ms", f["opened"]) },
 	},
 	{
-		scenario: "resume-long", what: "  memory of the process", level: full, figure: "memory", target: 100,
+		scenario: "resume-long", what: "  status of that run", level: full, figure: "status", target: 100, unit: "ms",
+		costs: "starting the process and opening the store",
+		note:  func(figures) string { return "" },
+	},
+	{
+		scenario: "resume-long", what: "  approving a gate of that run", level: full, figure: "approve-long",
+		target: 100, unit: "ms",
+		costs: "as for the status, and two commits",
+		note:  func(figures) string { return "" },
+	},
+	{
+		scenario: "resume-long", what: "  cancelling that run", level: full, figure: "cancel", target: 100, unit: "ms",
+		costs: "as for the status, and two commits",
+		note:  func(figures) string { return "" },
+	},
+	{
+		scenario: "resume-long", what: "  memory of the largest process", level: full, figure: "memory", target: 100,
 		unit:  "MB",
 		costs: "the program itself, and what the records read again",
 		note:  func(figures) string { return "" },

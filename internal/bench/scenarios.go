@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -104,6 +105,21 @@ func loopOf(n int) *engine.Definition {
 		[]ir.Step{task("turn", "loop.index")})
 }
 
+// gatedLoopOf returns a loop beside a gate.
+func gatedLoopOf(n int) *engine.Definition {
+	return program(
+		[]ir.Step{{
+			ID: "both", Type: "parallel",
+			Action: ir.Parallel{
+				Join:     ir.JoinAll,
+				Branches: []ir.Branch{{Name: "loop", Block: 1}, {Name: "ask", Block: 2}},
+			},
+		}},
+		[]ir.Step{{ID: "loop", Type: "loop", Action: ir.Loop{Block: 3, Max: n}}},
+		[]ir.Step{gateStep("ask")},
+		[]ir.Step{task("turn", "loop.index")})
+}
+
 // fanOut returns a program with one task per item of its input.
 func fanOut() (*engine.Definition, error) {
 	list, problems := expr.ParseValue(expr.AgentFlow, "input.items", source.Span{})
@@ -150,8 +166,10 @@ func measure(scenario, dir string) error {
 		f, err = measureLoop(dir)
 	case "waiting":
 		f, err = measureWaiting(dir)
-	case "resume-loop", "resume-chain", "resume-long":
+	case "resume-loop", "resume-chain":
 		f, err = measureResume(dir, scenario)
+	case "resume-long":
+		f, err = measureLong(dir, scenario)
 	case "approve", "approve-busy":
 		f, err = measureApprovals(dir, scenario)
 	case "cold":
@@ -430,9 +448,11 @@ func play(part, dir string, args []string) error {
 	case "resume-chain":
 		return playUntil(dir, chainOf(1000), 990, false)
 	case "resume-long":
-		return playUntil(dir, loopOf(100_000), 99_990, true)
+		return playUntil(dir, gatedLoopOf(100_000), 99_990, true)
 	case "resumer":
 		return playResumer(dir)
+	case "status", "approve-long", "cancel":
+		return playActor(dir, part)
 	case "approve":
 		return playOwner(dir, false)
 	case "approve-busy":
@@ -503,6 +523,58 @@ func measureResume(dir, part string) (figures, error) {
 	since := func(moment int64) float64 { return milliseconds(time.Duration(moment - began.UnixNano())) }
 	err = after.cmd.Wait()
 	return figures{"opened": since(opened), "first": since(first), "memory": peakMemory(after.cmd.ProcessState)}, err
+}
+
+// playActor looks at a run, and approves its gate or cancels it. It reports when that is done.
+func playActor(dir, part string) error {
+	r, err := open(dir, registry.RuntimeOptions{}, func(ctx context.Context, _ *step.Job) { <-ctx.Done() })
+	if err != nil {
+		return err
+	}
+	r.Engine.Hold()
+	ctx := context.Background()
+	state, program, _, err := r.Engine.Load(ctx, theRun)
+	if err != nil {
+		return err
+	}
+	gates := state.OpenGates()
+	switch part {
+	case "approve-long":
+		d := plan.Decision{Step: gates[0].Step, Answer: plan.Approve}
+		_, d.Digest = state.Shown(program, gates[0])
+		err = r.Engine.Send(ctx, theRun, d, uuid.NewString())
+	case "cancel":
+		if err = r.Engine.Send(ctx, theRun, plan.Cancel{}, uuid.NewString()); err == nil {
+			_, err = r.Engine.Wait(ctx, theRun)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	tell(time.Now())
+	return shut(r)
+}
+
+// measureLong measures resuming a long run, and then commands that act on it, each in a process of its own.
+func measureLong(dir, part string) (figures, error) {
+	f, err := measureResume(dir, part)
+	if err != nil {
+		return nil, err
+	}
+	for _, act := range []string{"status", "approve-long", "cancel"} {
+		began := time.Now()
+		actor, err := startOther(act, dir)
+		if err != nil {
+			return nil, err
+		}
+		done, err := actor.number()
+		if err = errors.Join(err, actor.cmd.Wait()); err != nil {
+			return nil, fmt.Errorf("%s: %w", act, err)
+		}
+		f[act] = milliseconds(time.Duration(done - began.UnixNano()))
+		f["memory"] = max(f["memory"], peakMemory(actor.cmd.ProcessState))
+	}
+	return f, nil
 }
 
 const approvals = 20

@@ -65,6 +65,7 @@ var jsonCommands = map[string][][]string{
 		{"gated.md"},
 		{"gated.md", "--simulate", "--follow"},
 		{"missing.md"},
+		{"broken.md", "--simulate"},
 	},
 	"approve": {{newRun, "--no-continue"}, {finishedRun}}, "reject": {{finishedRun}},
 	"pause": {{finishedRun}, {newRun}}, "cancel": {{finishedRun}, {newRun}},
@@ -311,6 +312,26 @@ func TestJSONOfAllCommandsNamesTheSameThingAlike(t *testing.T) {
 	for _, name := range []string{"run_id", "timestamp", "started", "updated", "finished", "wakes", "at", "next", "driver_since"} {
 		if times[name] == 0 {
 			t.Errorf("no command has printed %s: the test shows nothing", name)
+		}
+	}
+}
+
+// With --json, run prints one object also for a workflow that is invalid.
+func TestRunOfAnInvalidWorkflowPrintsOneObject(t *testing.T) {
+	p := &jsonProject{T: t, dir: t.TempDir()}
+	if err := os.WriteFile(filepath.Join(p.dir, "broken.md"),
+		[]byte(strings.ReplaceAll(readOnlyFlow, "transform", "x")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"--simulate"}, {"--simulate", "--detach"}, {}} {
+		code, out, said := p.try(append([]string{"run", "broken.md", "--json"}, args...)...)
+		var object struct{ Outcome, Error string }
+		decoder := json.NewDecoder(strings.NewReader(out))
+		if err := decoder.Decode(&object); err != nil || decoder.More() {
+			t.Fatalf("%v: not one object (%v): %s%s", args, err, out, said)
+		}
+		if code != 3 || object.Outcome != "invalid" || object.Error == "" {
+			t.Errorf("%v: exit code %d: %s", args, code, out)
 		}
 	}
 }

@@ -204,9 +204,10 @@ func (a *invocation) removeCommand() *cobra.Command {
 		Use:   "rm RUN… | rm [--older-than AGE] [--status STATUS] [--workflow NAME] [--keep N] [--dry-run]",
 		Short: "Remove runs that are over, with their records and files",
 		Long: `Remove runs that are over, with their records and files: those that are named, or
-all that the flags select. The space is returned to the file system. A tombstone
-remains in the journal: the id of the run, the hash of its last append, who
-removed it, when and why. "espalier audit verify --anchor" uses it to tell a run
+all that the flags select. Their space is returned to the file system once a
+quarter of the store is free; until then, new runs use it. A tombstone remains in
+the journal: the id of the run, the hash of its last append, who removed it, when
+and why. "espalier audit verify --anchor" uses it to tell a run
 that was removed by this command from one that was removed in another way.
 
 A run whose journal is damaged is removed as far as it exists, also if it has not
@@ -246,9 +247,16 @@ espalier.yaml, "espalier work" and "espalier serve" remove old runs by themselve
 	return a.jsonFlag(cmd)
 }
 
-// removeRuns removes the runs that are named.
-func (a *invocation) removeRuns(names []string, dryRun bool, removal journal.Removal) error {
+// removeRuns removes the runs that are named, and returns their space.
+func (a *invocation) removeRuns(names []string, dryRun bool, removal journal.Removal) (err error) {
 	ctx := context.Background()
+	removed := false
+	defer func() {
+		if removed {
+			_, failed := a.app().Compact(ctx)
+			err = cmp.Or(err, failed)
+		}
+	}()
 	for _, name := range names {
 		run, err := a.app().Find(ctx, name)
 		if err != nil {
@@ -263,6 +271,7 @@ func (a *invocation) removeRuns(names []string, dryRun bool, removal journal.Rem
 			if err := a.app().Remove(ctx, run.ID, removal); err != nil {
 				return err
 			}
+			removed = true
 			a.note("Run %s is removed.", short(run.ID))
 		}
 		if a.json {

@@ -61,3 +61,13 @@ func (l *File) Replace(content []byte) error {
 
 // Close closes the file and releases its lock.
 func (l *File) Close() error { return l.f.Close() }
+
+// IsAt reports whether a path leads to this file. Another process may have removed or replaced it.
+func (l *File) IsAt(path string) bool {
+	mine, err := l.f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(path)
+	return err == nil && os.SameFile(mine, there)
+}

@@ -40,6 +40,68 @@ func TestVariablesOfAnIterationEndWithIt(t *testing.T) {
 	}
 }
 
+// Iterations that have finished leave only what later steps can read: after many iterations the state is as large as
+// after a few, apart from the digits of its counters.
+func TestStateDoesNotGrowWithFinishedIterations(t *testing.T) {
+	flaky := task("flaky")
+	flaky.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{10}}
+	gate := ir.Step{ID: "wait", Action: ir.Gate{Decider: ir.Person}}
+	for name, build := range map[string]func(n int) *ir.Program{
+		"loop": func(n int) *ir.Program {
+			p := program()
+			inner := p.AddBlock(ir.Block{Steps: []ir.Step{task("deep")}})
+			body := p.AddBlock(ir.Block{Steps: chain(
+				task("body"), flaky, ir.Step{ID: "again", Action: ir.Loop{Block: inner, Max: 2}},
+				branches(p, "fan", ir.JoinAll, 0, "left", "right"),
+			)})
+			p.Blocks[0].Steps = chain(ir.Step{ID: "loop", Action: ir.Loop{Block: body, Max: n}}, gate)
+			return p
+		},
+		"cycle": func(int) *ir.Program {
+			body := task("body")
+			body.Next = []ir.Edge{on("flaky", ir.OK)}
+			back := flaky
+			back.Next = []ir.Edge{on("body", ir.OK), on("wait", ir.Rejected)}
+			return program(body, back, gate)
+		},
+	} {
+		// size returns the size of the state in the last of n iterations, and at the gate after it.
+		size := func(n int) (during, after int) {
+			w := start(t, build(n), "")
+			w.quick = true
+			bodies, attempts := 0, 0
+			w.do = func(work journal.Work) plan.Result {
+				switch work.Step {
+				case "body":
+					if bodies++; bodies == n {
+						during = len(w.s.Snapshot())
+					}
+				case "flaky":
+					if attempts++; attempts%2 == 1 {
+						return no("once")
+					}
+					if name == "cycle" && bodies == n {
+						return plan.Result{Outcome: journal.OutcomeRejected}
+					}
+				}
+				return value(`"done"`)
+			}
+			w.run(first)
+			w.laws() // the snapshot is all of the state
+			if bodies != n || w.s.Root().Step != "wait" {
+				t.Fatalf("%s: after %d of %d iterations, the run is at %q", name, bodies, n, w.s.Root().Step)
+			}
+			return during, len(w.s.Snapshot())
+		}
+		during, after := size(10)
+		longDuring, longAfter := size(900)
+		if longDuring > during+100 || longAfter > after+100 {
+			t.Errorf("%s: after 10 iterations the state has %d bytes, and %d at the gate; after 900, %d and %d",
+				name, during, after, longDuring, longAfter)
+		}
+	}
+}
+
 // A value that is stored by hash and cannot be read is a failure, never null.
 func TestUnreadableValuesFail(t *testing.T) {
 	lost := value(``)

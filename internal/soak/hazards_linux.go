@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,18 +19,36 @@ import (
 	"time"
 )
 
-// shiftClock gives a command another monotonic clock, as after a reboot. Without permission for namespaces, the clock
-// stays as it is. Jumps of the wall clock need privileges; the tests of the engine inject them.
+// hazards returns what cannot be tried here, and why.
+func hazards() (skipped []string) {
+	if err := namespaces(); err != nil {
+		skipped = append(skipped, fmt.Sprintf("full disks (user namespaces are not permitted: %v)", err))
+	}
+	if err := timeNamespaces(); err != nil {
+		skipped = append(skipped, fmt.Sprintf("other monotonic clocks (time namespaces are not permitted: %v)", err))
+	}
+	return skipped
+}
+
+// shifting are the arguments of unshare for a monotonic clock that is ahead by some seconds.
+func shifting(seconds int) []string {
+	return []string{"--user", "--map-current-user", "--time", "--monotonic", strconv.Itoa(seconds)}
+}
+
+// timeNamespaces reports why commands cannot have another monotonic clock.
+var timeNamespaces = sync.OnceValue(func() error {
+	return exec.Command("unshare", append(shifting(1), "true")...).Run()
+})
+
+// shiftClock gives a command another monotonic clock, as after a reboot, where that is possible.
 func shiftClock(cmd *exec.Cmd, random *rand.Rand) {
-	if namespaces() != nil {
-		return
-	}
-	shift := []string{"unshare", "--user", "--map-current-user", "--time", "--monotonic", strconv.Itoa(random.IntN(1e6))}
+	shift := shifting(random.IntN(1e6))
 	path, err := exec.LookPath("unshare")
-	if err != nil {
+	if err != nil || timeNamespaces() != nil {
 		return
 	}
-	cmd.Path, cmd.Args = path, append(shift, append([]string{cmd.Path}, cmd.Args[1:]...)...)
+	args := slices.Concat([]string{"unshare"}, shift, []string{cmd.Path}, cmd.Args[1:])
+	cmd.Path, cmd.Args = path, args
 }
 
 // inUserNamespace lets a command start with all privileges in user and mount namespaces of its own.
@@ -54,9 +73,8 @@ const breather = 500 * time.Millisecond
 
 // fullDisks plays rounds on a file system that is full for a while.
 func fullDisks(program, dir string, seed uint64, end time.Time) error {
-	if err := namespaces(); err != nil {
-		fmt.Println("full disks are not tried, because user namespaces are not permitted:", err)
-		return nil
+	if namespaces() != nil {
+		return nil // hazards reports it
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -317,6 +335,9 @@ func (j *job) serveOne(ctx context.Context, n int) error {
 	if err := wait("waiting"); err != nil {
 		return err
 	}
+	if n%5 == 4 {
+		j.wall.jump(rand.New(rand.NewPCG(uint64(n), 0)))
+	}
 	j.try("approve", id, "--no-continue")
 	j.try("signal", id, w.event, "--no-continue")
 	if err := wait("finished"); err != nil {
@@ -324,6 +345,9 @@ func (j *job) serveOne(ctx context.Context, n int) error {
 	}
 	_ = reader.Process.Kill() // it may have ended
 	_ = reader.Wait()
+	if code, out := j.try("audit", "verify", id); code != 0 {
+		return fmt.Errorf("audit verify %s: exit %d: %s", id, code, out)
+	}
 	if n%10 == 9 {
 		j.try("runs", "rm", "--status", "finished", "--keep", "5")
 	}

@@ -4,18 +4,35 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os/exec"
+	"sync/atomic"
 	"time"
 )
 
 // Namespaces and /proc exist on Linux only.
 
+func hazards() (skipped []string) {
+	return []string{"other monotonic clocks, jumps of the wall clock, full disks, slow readers and growth (Linux only)"}
+}
+
 func shiftClock(*exec.Cmd, *rand.Rand) {}
 
+const clockVariable = "ESPALIER_SOAK_CLOCK"
+
+type wall struct{ path string }
+
+func newWall(string) (*wall, error) { return &wall{}, nil }
+
+func (*wall) jump(*rand.Rand) string { return "" }
+
+func clockFlags(string) ([]string, error) { return nil, nil }
+
+func checkClock(string, string) error { return nil }
+
+var jumps atomic.Int64
+
 func fullDisks(string, string, uint64, time.Time) error {
-	fmt.Println("full disks are tried on Linux only")
 	return nil
 }
 
@@ -24,6 +41,5 @@ func soakFleets(string, string, uint64, time.Time) error { return errors.ErrUnsu
 func fillDisk(string, string, uint64) error { return errors.ErrUnsupported }
 
 func keepServing(string, string, time.Time) error {
-	fmt.Println("memory and file handles are measured on Linux only")
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -50,19 +51,18 @@ var formats = map[string]*workflow{
 	"nof":    {name: "cost.nof.md", event: "go", last: "visual-report", edit: "state.spend=2"},
 }
 
-// formatOrder gives each format its turns. It has no divisor in common with the number of pairs. Runs of nof load an
+// formatOrder gives each format its turns. It has no divisor in common with the number of rounds in a lap. Runs of nof load an
 // interpreter, which takes longer than all else.
 var formatOrder = []string{
 	"agent-flow", "agentfile", "awf", "aiflow", "agent-flow", "nof", "agentfile", "awf", "aiflow", "agent-flow", "awf",
 }
 
-// matrixCommands are what processes do to a run. kill is a signal to the first of the other processes.
-var matrixCommands = []string{
-	"run", "resume", "approve", "reject", "decide", "signal", "edit", "pause", "cancel", "rm", "work", "kill",
+// commands are what processes do to a run. leave is an approval that leaves the run to another process; kill and term
+// are signals to the first of the other processes.
+var commands = []string{
+	"run", "resume", "approve", "leave", "reject", "decide", "signal", "edit", "pause", "cancel", "rm", "work", "kill",
+	"term",
 }
-
-// allCommands also have an approval that leaves the run to another process, and a signal that parks.
-var allCommands = append([]string{"leave", "term"}, matrixCommands...)
 
 // args returns the arguments of a command; nil for signals.
 func (w *workflow) args(command string) []string {
@@ -107,6 +107,7 @@ const pollInterval = 20 * time.Millisecond
 type job struct {
 	program, dir, trace string
 	env                 []string // added to that of this process
+	wall                *wall    // nil is that of the machine
 }
 
 // newJob creates a project and approves it.
@@ -132,6 +133,10 @@ func newJob(program, dir string) (*job, error) {
 	if err := j.reset(); err != nil {
 		return nil, err
 	}
+	if j.wall, err = newWall(dir + ".clock"); err != nil {
+		return nil, err
+	}
+	j.env = append(j.env, clockVariable+"="+j.wall.path)
 	if code, out := j.try("trust", "--yes"); code != 0 {
 		return nil, fmt.Errorf("the project is not approved: %s", out)
 	}
@@ -240,7 +245,7 @@ func (r *round) prepare(
 	names []string, launch func(name string, args []string) *exec.Cmd,
 ) (situation string, first *exec.Cmd) {
 	start := r.format.args("run")
-	starts := names[0] == "run" || names[1] == "run"
+	starts := slices.Contains(names, "run")
 	switch chance := r.random.IntN(6); {
 	case starts && !r.format.talks && chance < 3:
 		return "new", nil
@@ -298,6 +303,9 @@ func (r *round) play(names []string) {
 		delay := time.Duration(r.random.IntN(4)*r.random.IntN(40)) * time.Millisecond
 		r.plan = append(r.plan, fmt.Sprintf("%s after %s", name, delay))
 		time.Sleep(delay)
+		if r.random.IntN(4) == 0 {
+			r.plan = append(r.plan, r.wall.jump(r.random))
+		}
 		if args := r.format.args(name); args != nil {
 			if cmd := launch(name, args); first == nil && name != "work" {
 				first = cmd
@@ -353,7 +361,7 @@ func (j *job) status() (status string, doubt bool) {
 
 // check compares the run with what is promised.
 func (r *round) check(situation string, names []string, stopped, worked bool) {
-	did := func(name string) bool { return strings.Contains(strings.Join(names, " "), name) }
+	did := func(name string) bool { return slices.Contains(names, name) }
 	removed := false
 	for _, code := range r.codes["rm"] {
 		removed = removed || code == 0 || stopped && code != 2 // it may have been killed after it removed the run

@@ -90,8 +90,18 @@ func Observe(dir string) *Process {
 
 func (p *Process) announce() (err error) {
 	path := p.path(p.id) + lockSuffix
-	if p.lock, err = filelock.Open(path); err != nil {
-		return err
+	// Another process may have removed the file before it was locked: the clock
+	// may have jumped, which makes a new file look old.
+	for p.lock == nil || !p.lock.IsAt(path) {
+		if p.lock != nil {
+			p.lock.Close()
+		}
+		if p.lock, err = filelock.Open(path); err != nil {
+			return err
+		}
+		if err := p.lock.Exclusive(); err != nil {
+			return errors.Join(err, p.lock.Close())
+		}
 	}
 	defer func() {
 		if err != nil {
@@ -99,9 +109,6 @@ func (p *Process) announce() (err error) {
 			os.Remove(path)
 		}
 	}()
-	if err := p.lock.Exclusive(); err != nil {
-		return err
-	}
 	if err := p.Publish(Describe("", false)); err != nil {
 		return err
 	}
@@ -109,9 +116,16 @@ func (p *Process) announce() (err error) {
 	return err
 }
 
+// published is the content of a lock file.
+type published struct {
+	Info
+	// Namespace is where the PID is valid; empty if that is unknown.
+	Namespace string `json:"pid_namespace,omitempty"`
+}
+
 // Publish replaces what this process says about itself.
 func (p *Process) Publish(is Info) error {
-	text, err := json.Marshal(is)
+	text, err := json.Marshal(published{is, pidNamespace()})
 	if err != nil {
 		return err
 	}
@@ -154,8 +168,8 @@ func (p *Process) StopDriving() {
 	_ = os.WriteFile(p.path(p.id)+leavingSuffix, nil, 0o600)
 }
 
-// gone reports whether no process holds the lock. It tries a shared lock, so that
-// two concurrent calls do not take each other for the owner.
+// gone reports whether the process with this lock file has ended. It tries a
+// shared lock, so that two concurrent calls do not take each other for the owner.
 func gone(path string) bool {
 	f, err := filelock.OpenExisting(path)
 	if err != nil {
@@ -163,7 +177,43 @@ func gone(path string) bool {
 	}
 	defer f.Close()
 	free, err := f.TryShared()
-	return err == nil && free
+	return err == nil && (free || reaped(path))
+}
+
+// remove removes the files of a process if it has ended. A process that is just
+// starting waits for its lock meanwhile, and notices that the file is gone.
+func remove(path string) {
+	f, err := filelock.OpenExisting(path + lockSuffix)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	free, err := f.TryShared()
+	if err != nil || !free {
+		return
+	}
+	removeWakePipe(path)
+	os.Remove(path + leavingSuffix)
+	if os.Remove(path+lockSuffix) != nil {
+		f.Close() // Windows removes files only when no process has opened them
+		os.Remove(path + lockSuffix)
+	}
+}
+
+// reaped reports whether the process with this lock file no longer exists. Its
+// lock may still be held: a command that it was about to start when it was killed
+// has a copy of its open files until the command's program is executed.
+func reaped(path string) bool {
+	namespace := pidNamespace()
+	if namespace == "" {
+		return false
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return false
+	}
+	var is published
+	return json.Unmarshal(data, &is) == nil && is.Namespace == namespace && is.PID > 0 && !exists(is.PID)
 }
 
 // isName reports whether a name from the journal is safe as a file name.
@@ -265,11 +315,6 @@ func (p *Process) sweep() {
 		if err != nil || time.Since(info.ModTime()) < birth {
 			continue
 		}
-		path := filepath.Join(p.dir, name)
-		if gone(path + lockSuffix) {
-			removeWakePipe(path)
-			os.Remove(path + leavingSuffix)
-			os.Remove(path + lockSuffix)
-		}
+		remove(filepath.Join(p.dir, name))
 	}
 }

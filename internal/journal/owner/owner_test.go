@@ -36,6 +36,15 @@ func TestMain(m *testing.M) {
 		}
 		fmt.Println(cmd.Process.Pid)
 	}
+	if os.Getenv("ESPALIER_TEST_COMMANDS") != "" {
+		for range 4 {
+			go func() {
+				for {
+					_ = exec.Command("true").Run() // how it ends does not matter
+				}
+			}()
+		}
+	}
 	fmt.Println(p.ID())
 	for range p.Wakes() {
 		fmt.Println("woken")
@@ -122,6 +131,31 @@ func TestChildCommandDoesNotKeepItsParentAlive(t *testing.T) {
 	o.cmd.Process.Wait()
 	if !p.Dead(o.name) {
 		t.Error("the lock is still held while a child command lives")
+	}
+}
+
+// A process that is killed while it starts commands is dead at once, also if one of the commands exists but has not
+// replaced its copy of the process yet, which has the lock.
+func TestProcessKilledWhileItStartsCommandsIsDead(t *testing.T) {
+	if _, err := exec.LookPath("true"); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	p := me(t, dir)
+	const tries = 200
+	alive := 0
+	for i := range tries {
+		o := start(t, dir, "ESPALIER_TEST_COMMANDS=1")
+		o.name = journal.Owner(o.line(t))
+		time.Sleep(time.Duration(i%20) * 100 * time.Microsecond) // somewhere between the starts of commands
+		o.cmd.Process.Kill()
+		o.cmd.Process.Wait()
+		if !p.Dead(o.name) {
+			alive++
+		}
+	}
+	if alive > 0 {
+		t.Errorf("%d of %d dead processes are taken for living", alive, tries)
 	}
 }
 
