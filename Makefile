@@ -12,7 +12,7 @@ BROKEN := $(BIN)/broken.txt
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build install screenshots test test-fast test-clis test-temporal test-deploy test-engines test-upgrade test-live race lint vuln cross check fix bench bench-postgres lines soak soak-short soak-workers soak-model soak-bounds docs recording release test-release test-confinement test-temporal-short
+.PHONY: help demo build install screenshots test test-fast test-clis test-temporal test-deploy test-engines test-upgrade test-live race lint vuln cross check fix bench bench-postgres bench-web lines soak soak-short soak-workers soak-model soak-bounds docs recording release test-release test-confinement test-temporal-short
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,7 +50,7 @@ test: ## run all tests, with the race detector where that is cheap and there is 
 	@command -v python3 >/dev/null 2>&1 || echo 'python3 was not found: tests that compare results with CPython are skipped.'
 	@[ "$$($(GO) env GOOS)" != linux ] || command -v systemd-analyze >/dev/null 2>&1 || echo 'systemd-analyze was not found: the systemd unit is not verified.'
 	@fc-list ':lang=ja' 2>/dev/null | grep -q . || echo 'No Japanese font was found: drawing Chinese, Japanese and Korean text is not tested.'
-	@command -v chromium chromium-browser google-chrome >/dev/null 2>&1 || echo 'Chromium was not found: the tests of the web pages in a browser are skipped.'
+	@command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 || echo 'Chromium was not found: the tests of the web pages in a browser are skipped.'
 	GORACE=atexit_sleep_ms=0 $(GO) test -timeout 20m $(RACE) $(call LISTED,-vE)
 	$(GO) test -timeout 20m $(call LISTED,-E)
 
@@ -216,6 +216,9 @@ soak-short: ## the same for one minute, as CI runs it
 
 bench-postgres: ## measure the durable core on PostgreSQL beside SQLite; starts a server of its own
 	$(GO) run ./internal/bench postgres
+
+bench-web: ## measure the list of 100,000 runs on the server, and how soon pages are usable in a browser
+	$(GO) test ./internal/web -run '^$$' -bench 'RunsPage|PageIsUsable'
 
 lines: ## count product code, and what the commits of the restructuring changed
 	$(GO) run ./internal/lines

@@ -46,21 +46,22 @@ func (a *App) Cost(an *Analysis, model string) (*Cost, error) {
 		return nil, err
 	}
 	c := &Cost{Quote: an.Program.Quote}
-	c.Report = estimate(an.Program, env.models, func(asked string) string { return cmp.Or(model, asked) })
+	chosen := func(asked string) string { return cmp.Or(model, asked) }
+	c.Report = estimate(an.Program, env.models, chosen)
 	c.Repeats = repeats(c.Report, env.models, model)
-	c.Money = money(an.Program, c.Report, env.models, model)
+	c.Money = money(an.Program, c.Report, env.models, chosen)
 	return c, nil
 }
 
 // RunCost returns what a run can use in all with the models and the limits that it has.
-func (a *App) RunCost(ctx context.Context, r *Run) (check.Report, error) {
+func (a *App) RunCost(ctx context.Context, r *Run) (*Cost, error) {
 	env, err := a.reader(ctx, r.ID)
 	if err != nil {
-		return check.Report{}, err
+		return nil, err
 	}
 	state, program, _, err := env.Engine.Load(ctx, cmp.Or(r.Root, r.ID))
 	if err != nil {
-		return check.Report{}, err
+		return nil, err
 	}
 	limited := *program.Root()
 	if root := state.Root(); root != nil && root.Ledger != nil {
@@ -84,17 +85,19 @@ func budgetOf(l journal.Limits) ir.Budget {
 }
 
 // estimateRun computes what a run of a program with recorded options can use.
-func (env *environment) estimateRun(p *ir.Program, options json.RawMessage) (check.Report, error) {
+func (env *environment) estimateRun(p *ir.Program, options json.RawMessage) (*Cost, error) {
 	var o registry.RunOptions
 	if len(options) > 0 {
 		if err := json.Unmarshal(options, &o); err != nil {
-			return check.Report{}, err
+			return nil, err
 		}
 	}
 	if o.Simulate || o.Script != "" { // no external agent does a step
-		return check.Estimate(p, registry.Kinds()), nil
+		return &Cost{Report: check.Estimate(p, registry.Kinds()), Money: Money{Known: true}}, nil
 	}
-	return estimate(p, env.models, func(asked string) string { return cmp.Or(o.Model, asked, o.DefaultModel) }), nil
+	chosen := func(asked string) string { return cmp.Or(o.Model, asked, o.DefaultModel) }
+	report := estimate(p, env.models, chosen)
+	return &Cost{Report: report, Money: money(p, report, env.models, chosen)}, nil
 }
 
 // estimate computes what a run of a program can use. model returns the model that is used instead of the one that a
@@ -123,13 +126,14 @@ func repeats(r check.Report, models *registry.Models, model string) int {
 	return most
 }
 
-// money adds up what models cost at worst. The shares of agents add up to no less than any run can cost.
-func money(p *ir.Program, r check.Report, models *registry.Models, model string) Money {
+// money adds up what models cost at worst. The shares of agents add up to no less than any run can cost. model returns
+// the model that is used instead of the one that a step names.
+func money(p *ir.Program, r check.Report, models *registry.Models, model func(asked string) string) Money {
 	out := Money{Agents: map[string]int64{}, Prices: price.Date()}
 	rest := stepkind.Cost{PromptTokens: r.PromptTokens.Worst, ReplyTokens: r.ReplyTokens.Worst}
 	limit, dearest := p.Budget.Tokens, int64(0) // what all tokens of the budget cost at the highest price
 	add := func(name, asked string, prompt, reply stepkind.Amount) string {
-		choice, trouble := models.Choose(cmp.Or(model, asked))
+		choice, trouble := models.Choose(model(asked))
 		if trouble != nil {
 			return trouble.Message
 		}

@@ -539,7 +539,7 @@ func (a *App) Exhausted(ctx context.Context, id journal.RunID) (Budget, error) {
 	if err != nil {
 		return b, err
 	}
-	if worst, known := worstOf(report, b.Name); known {
+	if worst, known := worstOf(report.Report, b.Name); known {
 		b.Enough = max(b.Enough, worst)
 	}
 	return b, nil

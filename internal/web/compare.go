@@ -49,8 +49,8 @@ type pathRow struct {
 // valueRow is a value of both runs.
 type valueRow struct {
 	Name string
-	A, B json.RawMessage
-	Diff []diffLine
+	A, B json.RawMessage // nil in a run that does not have it
+	Diff []diffPair      // empty if they are equal
 }
 
 func (h *Handler) compare(r *request) error {
@@ -132,20 +132,25 @@ func (p *comparePage) fill() {
 	fact("Steps done", grouped(p.A.story.done), grouped(p.B.story.done))
 	fact("Started by", cmp.Or(visible(p.A.By), "—"), cmp.Or(visible(p.B.By), "—"))
 	p.paths()
-	names := slices.Sorted(maps.Keys(p.A.output))
-	for name := range p.B.output {
-		if p.A.output[name] == nil {
-			names = append(names, name)
-		}
-	}
-	for _, name := range names {
-		row := valueRow{Name: name, A: p.A.output[name], B: p.B.output[name]}
-		if row.A != nil && row.B != nil && !bytes.Equal(row.A, row.B) {
-			row.Diff = diffValues(row.A, row.B)
-		}
-		p.Output = append(p.Output, row)
+	for _, name := range slices.Sorted(maps.Keys(union(p.A.output, p.B.output))) {
+		p.Output = append(p.Output, newValueRow(name, p.A.output[name], p.B.output[name]))
 	}
 	p.prompts()
+}
+
+// union returns the values of two maps; those of the second one where both have a key.
+func union(a, b map[string]json.RawMessage) map[string]json.RawMessage {
+	out := maps.Clone(a)
+	maps.Copy(out, b)
+	return out
+}
+
+func newValueRow(name string, a, b json.RawMessage) valueRow {
+	row := valueRow{Name: visible(name), A: a, B: b}
+	if a != nil && b != nil {
+		row.Diff = pairs(diffValues(a, b))
+	}
+	return row
 }
 
 // paths aligns the steps of both runs.
@@ -209,9 +214,9 @@ func (p *comparePage) prompts() {
 		return out
 	}
 	a, b := asked(p.A.story), asked(p.B.story)
-	for _, path := range slices.Sorted(maps.Keys(a)) {
-		if b[path] != nil && !bytes.Equal(a[path], b[path]) {
-			p.Prompt = append(p.Prompt, valueRow{Name: visible(path), Diff: diffValues(a[path], b[path])})
+	for _, path := range slices.Sorted(maps.Keys(union(a, b))) {
+		if !bytes.Equal(a[path], b[path]) {
+			p.Prompt = append(p.Prompt, newValueRow(path, a[path], b[path]))
 		}
 	}
 }

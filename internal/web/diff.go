@@ -11,6 +11,7 @@ type diffLine struct {
 	Kind string // add, del or empty
 	N    int    // number of the line
 	Text string
+	Old  int // number of a line in both before the change
 }
 
 // Sign returns the mark of the line.
@@ -63,13 +64,13 @@ func diffLines(a, b []string) []diffLine {
 	for i < len(a) || j < len(b) {
 		switch {
 		case i < len(a) && j < len(b) && a[i] == b[j]:
-			all = append(all, diffLine{"", j + 1, b[j]})
+			all = append(all, diffLine{"", j + 1, b[j], i + 1})
 			i, j = i+1, j+1
 		case j == len(b) || i < len(a) && longest[i+1][j] >= longest[i][j+1]:
-			all = append(all, diffLine{"del", i + 1, a[i]})
+			all = append(all, diffLine{"del", i + 1, a[i], 0})
 			i++
 		default:
-			all = append(all, diffLine{"add", j + 1, b[j]})
+			all = append(all, diffLine{"add", j + 1, b[j], 0})
 			j++
 		}
 	}
@@ -110,6 +111,32 @@ func patchLines(text string) []diffLine {
 			l.Kind, l.Text = "del", line[1:]
 		}
 		out = append(out, l)
+	}
+	return out
+}
+
+// diffPair is a line of both sides of a comparison; a side without a line is nil.
+type diffPair struct{ A, B *diffLine }
+
+// pairs places the lines of a comparison side by side.
+func pairs(diff []diffLine) []diffPair {
+	var out []diffPair
+	open := 0 // index of the first pair whose second side is free
+	for i := range diff {
+		l := &diff[i]
+		switch {
+		case l.Kind == "del":
+			out = append(out, diffPair{A: l})
+		case l.Kind == "add" && open < len(out):
+			out[open].B = l
+			open++
+		case l.Kind == "add":
+			out = append(out, diffPair{B: l})
+			open++
+		default:
+			out = append(out, diffPair{A: &diffLine{N: l.Old, Text: l.Text}, B: l})
+			open = len(out)
+		}
 	}
 	return out
 }

@@ -88,7 +88,8 @@ func TestHostileContentStaysText(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newSite(t, map[string]string{
-		"hostile.md": hostile(), "gated.md": gated, "research.md": research, ".mcp.json": string(server),
+		"hostile.md": hostile(), "gated.md": gated, "research.md": research, ".mcp.json": string(server), "helped.md": helped,
+		"espalier.yaml": "tools: {Read: {requires_approval: true}}\n", "chat.yaml": chat,
 		"loud.yaml": fmt.Sprintf("name: loud\nstates:\n  initial: talk\n  talk: {type: step, command: cat %s; cat %s >&2, "+
 			"on_success: done}\n  done: {type: terminal}\n", text, text),
 	})
@@ -116,6 +117,8 @@ func TestHostileContentStaysText(t *testing.T) {
 	asked := s.play("research", strings.NewReplacer("espaliers", string(quoted), "Pears}", string(quoted)+"}",
 		`"Pears grow on walls."`, string(quoted)).Replace(researchReplies))
 	s.rest(asked)
+	s.rest(s.play("helped", strings.Replace(helpedReplies, "notes.txt", string(quoted), 1)))
+	s.rest(s.play("chat", "replies:\n  - {reply: "+string(quoted)+"}\n"))
 	run := "/runs/" + string(failed)
 	routes := http.NewServeMux() // finds the route of an address
 	missing := map[string]bool{}
@@ -136,7 +139,13 @@ func TestHostileContentStaysText(t *testing.T) {
 	b := s.open()
 	b.expect("404", "422")
 	shown := 0
-	for _, path := range []string{
+	b.visit("/inbox")
+	items := eval[[]string](b, `[...document.querySelectorAll("a.ask")].map((a) => a.getAttribute("href"))`)
+	kinds := eval[string](b, `[...new Set([...document.querySelectorAll("a.ask")].map((a) => a.dataset.kind))].sort().join()`)
+	if kinds != "gate,input,tool" {
+		t.Errorf("the inbox has items of the kinds %s", kinds)
+	}
+	for _, path := range append(items, []string{
 		"/inbox", "/inbox/" + string(failed) + "/check", "/runs", run, run + "?step=produce", run + "?step=check",
 		run + "?step=fail", run + "/transcript", run + "/audit", run + "/artifacts", run + "/state", run + "/output",
 		"/runs/" + string(asked) + "?step=look", "/runs/" + string(asked) + "/transcript", "/welcome",
@@ -151,7 +160,7 @@ func TestHostileContentStaysText(t *testing.T) {
 		"/runs?before=" + url.QueryEscape(evil), "/workflows/hostile?like=" + url.QueryEscape(evil),
 		"/compare?a=" + url.QueryEscape(evil) + "&b=" + url.QueryEscape(evil),
 		run + "/artifacts/" + url.PathEscape(evil),
-	} {
+	}...) {
 		visited(path)
 		b.visit(path)
 		b.wait(`document.readyState === "complete"`)
@@ -238,7 +247,7 @@ func TestLanguagesAndLongNamesFit(t *testing.T) {
 	id := s.begin(long, simulate, app.Field{Name: "question", Text: all})
 	s.rest(id)
 	b := s.open()
-	for _, width := range []int64{360, 768, 1280, 1920} {
+	for _, width := range []int64{360, 768, 1280, 1920, 3840} {
 		b.size(width, 800)
 		for _, path := range []string{
 			"/inbox", "/inbox/" + string(id) + "/" + strings.Repeat("very_long_step_name_", 5) + "x", "/runs",

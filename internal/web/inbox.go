@@ -45,6 +45,8 @@ type inboxPage struct {
 	shell
 	Mine, Others []*ask
 	Total        int
+	First        bool   // no page with newer items
+	Older        string // address of the page with older items
 	Open         string // item or list: which of them a narrow screen shows
 	Item         *askDetail
 	Decided      *decidedView
@@ -56,6 +58,7 @@ type inboxPage struct {
 type askDetail struct {
 	*ask
 	MayDecide  bool
+	Deadline   time.Time // zero if there is none
 	Approve    string // what follows an approval
 	Reject     string
 	Evidence   []evidence
@@ -86,30 +89,66 @@ type decidedView struct {
 	At   time.Time
 }
 
-// maxInbox is how many waiting runs the inbox shows.
-const maxInbox = 200
+// maxInbox is how many waiting runs a page of the inbox shows.
+const maxInbox = 100
 
-// asks returns everything that waits, the oldest first.
-func (h *Handler) asks(r *request) ([]*ask, error) {
-	var out []*ask
-	for _, status := range []journal.Status{journal.Waiting, journal.Exceeded, journal.PausedAt} {
-		runs, err := h.o.App.Runs(r.Context(), app.Filter{Status: status, Limit: maxInbox})
-		if noRuns(err) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
+// asks returns what waits in the newest runs before a run, the oldest first, and the run before which there are more.
+func (h *Handler) asks(r *request, before journal.RunID) (out []*ask, more journal.RunID, err error) {
+	filter := app.Filter{Unfinished: true, Before: before, Limit: maxInbox}
+	shown := 0
+	for {
+		runs, err := h.o.App.Runs(r.Context(), filter)
+		switch {
+		case noRuns(err):
+			return nil, "", nil
+		case errors.Is(err, journal.ErrUnknownRun):
+			return nil, "", errPageRemoved
+		case err != nil:
+			return nil, "", err
 		}
 		for i := range runs {
+			switch runs[i].Status {
+			case journal.Waiting, journal.Exceeded, journal.PausedAt:
+			default:
+				continue
+			}
+			if shown == maxInbox {
+				more = filter.Before
+				break
+			}
 			full, err := h.o.App.Status(r.Context(), runs[i].ID)
 			if err != nil {
-				return nil, err
+				return nil, "", err
 			}
 			out = append(out, asksOf(api.NewStatus(full))...)
+			filter.Before = runs[i].ID
+			shown++
 		}
+		if more != "" || len(runs) < filter.Limit {
+			break
+		}
+		filter.Before = runs[len(runs)-1].ID
 	}
 	slices.SortStableFunc(out, func(a, b *ask) int { return a.Since.Compare(b.Since) })
-	return out, nil
+	return out, more, nil
+}
+
+// find returns an item by the id of its run and its key; nil if it is not open.
+func (h *Handler) find(r *request, run, key string) (*ask, error) {
+	found, err := h.o.App.Find(r.Context(), run)
+	if err != nil {
+		return nil, err
+	}
+	full, err := h.o.App.Status(r.Context(), found.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range asksOf(api.NewStatus(full)) {
+		if a.key() == key {
+			return a, nil
+		}
+	}
+	return nil, nil
 }
 
 func asksOf(st api.Status) []*ask {
@@ -156,11 +195,18 @@ func (h *Handler) inbox(r *request) error { return h.showInbox(r, http.StatusOK,
 // showInbox renders the inbox. A problem is that of a decision which was refused.
 func (h *Handler) showInbox(r *request, status int, problem, kept string) error {
 	page := inboxPage{shell: h.shell(r, "inbox", "Inbox"), Open: "list", Problem: problem, Kept: kept}
-	all, err := h.asks(r)
+	before, err := pageStart(r)
 	if err != nil {
 		return err
 	}
-	page.Total = len(all)
+	all, more, err := h.asks(r, before)
+	if err != nil {
+		return err
+	}
+	page.Total, page.First = len(all), before == ""
+	if more != "" {
+		page.Older = "/inbox?before=" + string(more)
+	}
 	run, step := r.PathValue("run"), r.PathValue("step")
 	if run != "" {
 		page.Open = "item"
@@ -180,6 +226,11 @@ func (h *Handler) showInbox(r *request, status int, problem, kept string) error 
 	page.Title = "Inbox"
 	if n := len(page.Mine); n > 0 {
 		page.Title = "Inbox, " + grouped(n) + " waiting"
+	}
+	if current == nil && run != "" { // it is on another page
+		if current, err = h.find(r, run, step); err != nil {
+			return err
+		}
 	}
 	switch {
 	case current != nil:
@@ -248,6 +299,7 @@ func (h *Handler) detail(r *request, a *ask) (*askDetail, error) {
 	if !origins.opened.IsZero() {
 		a.Since = origins.opened
 	}
+	d.Deadline, _ = time.Parse(time.RFC3339Nano, a.Gate.Until) // most gates have none
 	for _, name := range slices.Sorted(maps.Keys(a.Gate.Shows)) {
 		value := a.Gate.Shows[name]
 		e := evidence{

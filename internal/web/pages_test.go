@@ -499,11 +499,14 @@ func TestInboxShowsWhoHasApproved(t *testing.T) {
 	}
 }
 
+// chat is a conversation of an agent with a person.
+const chat = "name: chat\nstates:\n  initial: talk\n  talk: {type: agent, provider: claude, mode: conversation, " +
+	"prompt: hi, on_success: done}\n  done: {type: terminal}\n"
+
 // A conversation waits in the inbox with the reply of the model. A reply that looks like a number stays text, and the
 // conversation can be ended.
 func TestInboxAnswersAConversation(t *testing.T) {
-	s := newSite(t, map[string]string{"chat.yaml": "name: chat\nstates:\n  initial: talk\n  talk: {type: agent, " +
-		"provider: claude, mode: conversation, prompt: hi, on_success: done}\n  done: {type: terminal}\n"})
+	s := newSite(t, map[string]string{"chat.yaml": chat})
 	id := s.begin("chat", simulate)
 	s.rest(id)
 	b := s.open()

@@ -226,7 +226,7 @@ func (s *story) doneOf(p *ir.Program) (done, of int) {
 	return min(done, of), of
 }
 
-func (p *runPage) meters(s *story, worst check.Report) {
+func (p *runPage) meters(s *story, worst *app.Cost) {
 	used, held, limits := p.Run.Used, p.Run.Reserved, p.Run.Limits
 	add := func(name string, u, hold int64, limit *int64, most check.Range, show func(int64) string) {
 		m := meter{Name: name, Title: budgetWords[name].title, Used: show(u)}
@@ -263,6 +263,16 @@ func (p *runPage) meters(s *story, worst check.Report) {
 			m.Limited, m.Limit = true, dollars(int64(*limits.Dollars*1e6))
 			m.UsedShare = min(100, 100*used.Dollars / *limits.Dollars)
 			m.HeldShare = min(100-m.UsedShare, 100*held.Dollars / *limits.Dollars)
+		}
+		if held.Dollars > 0 {
+			m.Held = dollars(int64(held.Dollars*1e6)) + " reserved"
+		}
+		switch left := worst.Money.AtMost - int64(used.Dollars*1e6); {
+		case p.Run.State == api.Finished:
+		case worst.Money.Known:
+			m.Worst = "at most " + dollars(max(0, left)) + " more (estimate)"
+		default:
+			m.Worst = "what is left is unknown: " + visible(worst.Money.Because)
 		}
 		p.Meters = append(p.Meters, m)
 	}

@@ -200,32 +200,43 @@ const (
 	maxScan  = 1000
 )
 
-// list returns one page of runs.
-func (h *Handler) list(r *request, f runFilter, size int) (rows []runRow, next string, partial bool, err error) {
-	filter := f.journal(h.o.Now())
-	if cursor := r.URL.Query().Get("before"); cursor != "" {
-		if _, err := uuid.Parse(cursor); err != nil {
-			return nil, "", false, &app.Error{Kind: app.InvalidRequest, Message: "the address of this page is not valid"}
-		}
-		filter.Before = journal.RunID(cursor)
+// pageStart returns the run before which a page of a list starts; empty for the first page.
+func pageStart(r *request) (journal.RunID, error) {
+	cursor := r.URL.Query().Get("before")
+	if cursor == "" {
+		return "", nil
 	}
-	filter.Limit = size + 1
+	if _, err := uuid.Parse(cursor); err != nil {
+		return "", &app.Error{Kind: app.InvalidRequest, Message: "the address of this page is not valid"}
+	}
+	return journal.RunID(cursor), nil
+}
+
+// errPageRemoved reports that a list cannot be continued.
+var errPageRemoved = &app.Error{
+	Kind: app.InvalidRequest, Message: "the run that this page starts after has been removed",
+	Advice: "Start again with the newest runs.",
+}
+
+// list returns one page of runs, and where the next one starts.
+func (h *Handler) list(r *request, f runFilter, before journal.RunID, size int) (
+	rows []runRow, next journal.RunID, partial bool, err error,
+) {
+	filter := f.journal(h.o.Now())
+	filter.Before, filter.Limit = before, size+1
 	for read := 0; ; {
 		runs, err := h.o.App.Runs(r.Context(), filter)
 		switch {
 		case noRuns(err):
 			return nil, "", false, nil
 		case errors.Is(err, journal.ErrUnknownRun):
-			return nil, "", false, &app.Error{
-				Kind: app.InvalidRequest, Message: "the run that this page starts after has been removed",
-				Advice: "Start again with the newest runs.",
-			}
+			return nil, "", false, errPageRemoved
 		case err != nil:
 			return nil, "", false, err
 		}
 		for i := range runs {
 			if len(rows) == size {
-				return rows, string(filter.Before), false, nil
+				return rows, filter.Before, false, nil
 			}
 			row, err := h.row(r, &runs[i])
 			if err != nil {
@@ -241,7 +252,7 @@ func (h *Handler) list(r *request, f runFilter, size int) (rows []runRow, next s
 			return rows, "", false, nil
 		}
 		if read >= maxScan {
-			return rows, string(filter.Before), true, nil
+			return rows, filter.Before, true, nil
 		}
 	}
 }
@@ -318,12 +329,16 @@ func (h *Handler) runs(r *request) error {
 	}
 	slices.Sort(page.Workflows)
 	page.Workflows = slices.Compact(page.Workflows)
-	var next string
-	if page.Rows, next, page.Partial, err = h.list(r, page.Filter, pageSize); err != nil {
+	before, err := pageStart(r)
+	if err != nil {
+		return err
+	}
+	var next journal.RunID
+	if page.Rows, next, page.Partial, err = h.list(r, page.Filter, before, pageSize); err != nil {
 		return err
 	}
 	if next != "" {
-		page.Next = "/runs?" + strings.TrimPrefix(page.Filter.encode()+"&before="+next, "&")
+		page.Next = "/runs?" + strings.TrimPrefix(page.Filter.encode()+"&before="+string(next), "&")
 	}
 	var longest time.Duration
 	var dearest int64
@@ -338,33 +353,52 @@ func (h *Handler) runs(r *request) error {
 	return h.render(r, http.StatusOK, "runs.html", page)
 }
 
-// exportSize is how many runs an export contains.
+// exportSize is how many runs an export reads at once, and how many a JSON document contains.
 const exportSize = 500
 
+// runsCSV sends all runs that match the filter.
 func (h *Handler) runsCSV(r *request) error {
-	rows, _, _, err := h.list(r, r.runFilter(), exportSize)
+	before, err := pageStart(r)
 	if err != nil {
 		return err
 	}
-	var out bytes.Buffer
-	w := csv.NewWriter(&out)
-	records := [][]string{{
-		"run_id", "workflow", "state", "outcome", "started", "updated", "started_by", "trigger", "seconds", "tokens", "dollars",
-	}}
-	for _, row := range rows {
-		records = append(records, []string{
-			row.ID, cell(row.Workflow), string(row.State), row.Outcome, row.Started.Format(time.RFC3339),
-			row.Updated.Format(time.RFC3339), cell(row.By), cell(row.Trigger),
-			strconv.FormatFloat(row.Took.Seconds(), 'f', 3, 64),
-			strconv.FormatInt(row.Tokens, 10), strconv.FormatFloat(float64(row.Cost)/1e6, 'f', 6, 64),
-		})
-	}
-	if err := w.WriteAll(records); err != nil {
+	filter := r.runFilter()
+	rows, next, _, err := h.list(r, filter, before, exportSize)
+	if err != nil {
 		return err
 	}
+	r.w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	r.w.Header().Set("Content-Disposition", `attachment; filename="runs.csv"`)
-	h.write(r.w, r.Request, http.StatusOK, "text/csv; charset=utf-8", out.Bytes())
+	w := csv.NewWriter(r.w)
+	err = w.Write([]string{
+		"run_id", "workflow", "state", "outcome", "started", "updated", "started_by", "trigger", "seconds", "tokens", "dollars",
+	})
+	for err == nil {
+		for i := range rows {
+			if err = w.Write(rows[i].record()); err != nil {
+				break
+			}
+		}
+		if w.Flush(); next == "" || err != nil || w.Error() != nil {
+			break
+		}
+		rows, next, _, err = h.list(r, filter, next, exportSize)
+	}
+	if err = cmp.Or(err, w.Error()); err != nil { // the browser reports a download that is cut off
+		h.o.Log.Error("export of runs", "error", err)
+		panic(http.ErrAbortHandler)
+	}
 	return nil
+}
+
+// record returns the row of a run in a table of values separated by commas.
+func (row *runRow) record() []string {
+	return []string{
+		row.ID, cell(row.Workflow), string(row.State), row.Outcome, row.Started.Format(time.RFC3339),
+		row.Updated.Format(time.RFC3339), cell(row.By), cell(row.Trigger),
+		strconv.FormatFloat(row.Took.Seconds(), 'f', 3, 64),
+		strconv.FormatInt(row.Tokens, 10), strconv.FormatFloat(float64(row.Cost)/1e6, 'f', 6, 64),
+	}
 }
 
 // cell returns a text that controls no terminal, and that a spreadsheet does not take for a formula.
@@ -377,7 +411,11 @@ func cell(text string) string {
 }
 
 func (h *Handler) runsJSON(r *request) error {
-	rows, next, _, err := h.list(r, r.runFilter(), exportSize)
+	before, err := pageStart(r)
+	if err != nil {
+		return err
+	}
+	rows, next, _, err := h.list(r, r.runFilter(), before, exportSize)
 	if err != nil {
 		return err
 	}

@@ -196,6 +196,29 @@ func BenchmarkRunsPage(b *testing.B) {
 	}
 }
 
+// BenchmarkPageIsUsable measures the time from a visit until a page accepts clicks and keys: its document, its style and
+// all of its scripts have been loaded and executed.
+func BenchmarkPageIsUsable(b *testing.B) {
+	s := &site{t: b, dir: filepath.Join(b.TempDir(), "orchard-desk"), home: b.TempDir(), addr: "127.0.0.1:0"}
+	s.write(map[string]string{"gated.md": gated})
+	s.start()
+	b.Cleanup(s.stop)
+	id := s.begin("gated", simulate, question)
+	s.rest(id)
+	tab := s.open()
+	for _, path := range []string{"/inbox", "/runs", "/runs/" + string(id), "/workflows/gated"} {
+		b.Run(strings.ReplaceAll(path, string(id), "RUN"), func(b *testing.B) {
+			total := 0.0
+			for b.Loop() {
+				tab.visit(path)
+				total += eval[float64](tab, `performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd`)
+			}
+			b.ReportMetric(total/float64(b.N), "ms/usable")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
 // The first page, with everything that it loads, is smaller than 100 kB when it is compressed.
 func TestFirstPageIsSmall(t *testing.T) {
 	s := newSite(t, map[string]string{"gated.md": gated})

@@ -27,7 +27,7 @@ type triggersPage struct {
 // triggerLane is a schedule in the calendar.
 type triggerLane struct {
 	Workflow, Address, Words string
-	Off                      bool
+	Off                      string        // why it does not fire: disabled or paused
 	Slots                    [][]time.Time // by day
 	More                     []int         // how many times of a day are not shown
 }
@@ -78,7 +78,7 @@ func (h *Handler) triggers(r *request) error {
 			if err != nil {
 				row.Problem = err.Error()
 			} else {
-				page.Lanes = append(page.Lanes, lanesOf(row, times, page.Days))
+				page.Lanes = append(page.Lanes, laneOf(row, times, now, page.Days))
 			}
 		}
 		page.Triggers = append(page.Triggers, row)
@@ -178,14 +178,25 @@ func times(t ir.Trigger) (*schedule.Schedule, error) {
 	return schedule.Parse(t.Schedule, zone)
 }
 
-func lanesOf(row triggerRow, times *schedule.Schedule, days []time.Time) triggerLane {
-	l := triggerLane{Workflow: row.Workflow, Address: row.Address, Words: row.Words, Off: row.Off || row.Paused}
+// laneOf returns the times at which a schedule will fire, by day.
+func laneOf(row triggerRow, times *schedule.Schedule, now time.Time, days []time.Time) triggerLane {
+	l := triggerLane{Workflow: row.Workflow, Address: row.Address, Words: row.Words}
+	switch {
+	case row.Off:
+		l.Off = "disabled"
+	case row.Paused:
+		l.Off = "paused"
+	}
 	for _, start := range days {
 		end := start.AddDate(0, 0, 1)
 		var slot []time.Time
 		more := 0
 		// A schedule of every minute has 1,440 times a day: they are counted, not shown.
-		for at := times.Next(start.Add(-time.Second)); !at.IsZero() && at.Before(end); at = times.Next(at) {
+		from := start.Add(-time.Second)
+		if from.Before(now) {
+			from = now
+		}
+		for at := times.Next(from); !at.IsZero() && at.Before(end); at = times.Next(at) {
 			if len(slot) < maxPerDay {
 				slot = append(slot, at.In(start.Location()))
 			} else {

@@ -382,10 +382,12 @@ type history struct {
 type day struct {
 	Label            string
 	X                float64
-	OK, Bad, Open    float64 // heights
-	OKY, BadY, OpenY float64
 	took             []time.Duration
-	ok, bad, open    int
+
+	OK, Open, Stopped, Bad     float64 // heights
+	OKY, OpenY, StoppedY, BadY float64
+	ok, open, stopped, bad     int
+
 	N                int
 	P50, P95         float64
 	HasTook          bool
@@ -417,7 +419,7 @@ func (h *Handler) history(r *request, name string) (*history, error) {
 	}
 	var durations []time.Duration
 	var spent []int64
-	ok, over := 0, 0
+	ok, failed := 0, 0
 	type placed struct {
 		x    float64
 		cost int64
@@ -429,9 +431,11 @@ func (h *Handler) history(r *request, name string) (*history, error) {
 			return nil, err
 		}
 		if row.State == api.Finished {
-			over++
-			if row.Outcome == "ok" {
+			switch row.Outcome {
+			case string(journal.OutcomeOK):
 				ok++
+			case string(journal.OutcomeFailed):
+				failed++
 			}
 			durations = append(durations, row.Took)
 			spent = append(spent, row.Cost)
@@ -445,18 +449,20 @@ func (h *Handler) history(r *request, name string) (*history, error) {
 		switch {
 		case row.State != api.Finished:
 			d.open++
-		case row.Outcome == "ok":
+		case row.Outcome == string(journal.OutcomeOK):
 			d.ok++
-		default:
+		case row.Outcome == string(journal.OutcomeFailed):
 			d.bad++
+		default:
+			d.stopped++
 		}
 		if row.State == api.Finished {
 			d.took = append(d.took, row.Took)
 			dots = append(dots, placed{d.X + 11 + float64(i%9) - 4, row.Cost})
 		}
 	}
-	if over > 0 {
-		out.Success = grouped(100*ok/over) + " %"
+	if ok+failed > 0 { // people end runs that are cancelled or rejected
+		out.Success = grouped(100*ok/(ok+failed)) + " %"
 	}
 	p50, p95 := quantile(durations, 50), quantile(durations, 95)
 	out.P50, out.P95 = took(p50), took(p95)
@@ -485,10 +491,11 @@ func (out *history) scale() {
 	for i := range out.Days {
 		d := &out.Days[i]
 		height := func(n int) float64 { return (plotBottom - plotTop) * float64(n) / float64(max(out.Most, 1)) }
-		d.OK, d.Open, d.Bad = height(d.ok), height(d.open), height(d.bad)
+		d.OK, d.Open, d.Stopped, d.Bad = height(d.ok), height(d.open), height(d.stopped), height(d.bad)
 		d.OKY = plotBottom - d.OK
 		d.OpenY = d.OKY - d.Open
-		d.BadY = d.OpenY - d.Bad
+		d.StoppedY = d.OpenY - d.Stopped
+		d.BadY = d.StoppedY - d.Bad
 		if len(d.took) == 0 {
 			continue
 		}

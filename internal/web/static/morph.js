@@ -1,5 +1,6 @@
 // Merges a new version of the page into the one that is shown. What has the focus, what a person has typed, which
-// details are open and where things are scrolled to stays as it is.
+// details are open and where things are scrolled to stays as it is. So does the digest of what a person decides on: a
+// decision about something that has changed since is refused.
 const fields = "input, textarea, select";
 
 function attributes(from, to) {
@@ -11,14 +12,16 @@ function attributes(from, to) {
   }
 }
 
-const same = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && (a.id || "") === (b.id || "");
+const same = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && (a.id || "") === (b.id || "") &&
+  (!a.matches?.(fields) || a.name === b.name && a.type === b.type);
 
 export function morph(from, to) {
   if (from.nodeType !== Node.ELEMENT_NODE) {
     if (from.data !== to.data) from.data = to.data;
     return;
   }
-  if (from.isEqualNode(to) || from.matches("[data-keep]") || from.matches(fields)) return;
+  if (from.isEqualNode(to) || from.matches("[data-keep]")) return;
+  if (from.matches(fields) && from.type !== "hidden") return;
   if (from.id !== "graph" || to.dataset.force) attributes(from, to);
   const old = [...from.childNodes];
   const byId = new Map(old.filter((n) => n.id).map((n) => [n.id, n]));
