@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -87,10 +86,6 @@ func (a *invocation) printCost(r costReport) error {
 		}
 	}
 	p.section("Notes")
-	if slices.ContainsFunc(r.Budgets, func(b check.BudgetLine) bool { return b.Verdict == check.Fits }) {
-		p.text(`A budget that fits cannot stop a run, unless you go back with "espalier resume --from": steps that run ` +
-			`again count again.`)
-	}
 	for _, reason := range unboundedReasons(r.Report) {
 		p.text("Unbounded: " + sentence(reason))
 	}
