@@ -67,7 +67,8 @@ func TestGapsOfTheSandboxAreNamed(t *testing.T) {
 			Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Dir: dir,
 			Getenv: func(name string) string { return map[string]string{"HOME": dir}[name] },
 			Confined: func() (process.Confinement, error) {
-				return process.Confinement{By: "Landlock (ABI 5)", Gaps: []string{"signals to your other processes"}}, nil
+				gaps := []string{"signals to your other processes"}
+				return process.Confinement{By: "Landlock (ABI 5)", Gaps: gaps}, nil
 			},
 		}, args)
 		return out.String()

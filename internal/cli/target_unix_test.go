@@ -73,7 +73,8 @@ func TestResultsAreNotWrittenThroughPlantedLinks(t *testing.T) {
 	}
 	for _, command := range [][]string{{"runs", "export", id}, {"store", "backup"}} {
 		for _, name := range []string{"profile", "new", "folder/new", "hook", "newhook", "up"} {
-			if code, stderr := espalier(append(command, name)...); code == 0 || !strings.Contains(stderr, "over a link") {
+			code, stderr := espalier(append(command, name)...)
+			if code == 0 || !strings.Contains(stderr, "over a link") {
 				t.Errorf("%v %s: exit code %d\n%s", command, name, code, stderr)
 			}
 		}

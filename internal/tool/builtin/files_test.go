@@ -515,7 +515,8 @@ func TestGitRunsNothingThatARunWrote(t *testing.T) {
 		cmd.Env = append(os.Environ(), "HOME="+home, "GIT_CONFIG_NOSYSTEM=1", "GIT_CEILING_DIRECTORIES="+w.root)
 		_ = cmd.Run() // it fails where there is no repository
 	}
-	config := "[core]\n\trepositoryformatversion = 0\n\tworktree = " + w.outside + "\n\tfsmonitor = touch " + pwned + "\n"
+	config := fmt.Sprintf("[core]\n\trepositoryformatversion = 0\n\tworktree = %s\n\tfsmonitor = touch %s\n",
+		w.outside, pwned)
 	planted := filepath.Join(w.outside, "repository")
 	git(w.outside, "init", "-q", planted)
 	w.put(t, filepath.Join(planted, ".git", "config"), config)
