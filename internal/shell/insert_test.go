@@ -256,10 +256,15 @@ func TestTrustedValuesMakeNoOtherValueCode(t *testing.T) {
 		return shell.Insert("bash", parts)
 	}
 	for _, c := range []struct{ command, trusted string }{
-		{`git @ -x "@"`, "rebase"}, {`find . @ "@" +`, "-exec"}, {`bash @ "@"`, "-c"}, {`@ -c "@"`, "sh"},
-		{`x @ "@"; eval x`, "; sh -c"}, {`env @ "@"`, "-S"},
+		{`git @ -x "@"`, "rebase"},
+		{`find . @ "@" +`, "-exec"},
+		{`bash @ "@"`, "-c"},
+		{`@ -c "@"`, "sh"},
+		{`x @ "@"; eval x`, "; sh -c"},
+		{`env @ "@"`, "-S"},
 		{`tar '@' "@"`, "--to-command"},
-		{`rsync @ "@" a b`, "-a -e"}, {`docker run @ -c "@"`, "'it' sh"},
+		{`rsync @ "@" a b`, "-a -e"},
+		{`docker run @ -c "@"`, "'it' sh"},
 	} {
 		if got, err := mixed(c.command, c.trusted, "$(x)"); err == nil {
 			t.Errorf("%s with %q: %s %q", c.command, c.trusted, got.Text, got.Values)
