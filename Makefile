@@ -62,8 +62,9 @@ test-fast: ## run the tests that need no other process, in less than a minute on
 
 # Every combination of a user (root, ordinary) and a sandbox (bubblewrap, Landlock with namespaces, Landlock alone) has
 # to run: what other targets skip is a failure here.
-CONFINED = ./internal/process ./internal/usertest ./internal/trust ./internal/registry ./internal/tool/builtin ./cmd/espalier
-CONFINEMENT = TestSandbox|TestLimitsHold|TestSocketsInASandbox|TestRunBecomesAnOrdinaryUser|TestApprovalIsForContentsOfAProject|TestStore|TestStorage|TestRunFolderTakesNoConfiguration|TestWorkflowRulesHoldForResolvedPaths|TestPromisesHoldForOrdinaryUsers
+CONFINED = ./internal/process ./internal/usertest ./internal/trust ./internal/registry ./internal/tool/builtin ./internal/tool/notebook \
+	./internal/secret ./internal/cli ./internal/step/command ./internal/diag ./internal/text ./cmd/espalier
+CONFINEMENT = TestSandbox|TestLimitsHold|TestSocketsInASandbox|TestRunBecomesAnOrdinaryUser|TestApprovalIsForContentsOfAProject|TestStore|TestStorage|TestRunFolderTakesNoConfiguration|TestWorkflowRulesHoldForResolvedPaths|TestGitRunsNothingThatARunWrote|TestNotebooksAreNeverConfiguration|TestNoEncoderLeaks|TestNothingReachesTheTerminalRaw|TestTerminalObeysNobodyElse|TestInputsAreData|TestValuesAreNoCode|TestFramesOfLongLinesAreCropped|TestNestingCostsNoMoreThanText|TestNewestLandlock|TestGaps|TestPromisesHoldForOrdinaryUsers
 
 test-confinement: ## test the sandboxes as root and as an ordinary user; needs root and bubblewrap
 	@mkdir -p $(BIN)

@@ -30,8 +30,8 @@ func TestPythonIsNeverUnconfinedInSilence(t *testing.T) {
 		var told bytes.Buffer
 		code := cli.Main(cli.World{
 			Stdin: strings.NewReader(""), Stdout: &told, Stderr: &told, Dir: dir,
-			Getenv:     func(name string) string { return map[string]string{"HOME": dir}[name] },
-			Confinable: func() error { return process.ErrNoSandbox },
+			Getenv:   func(name string) string { return map[string]string{"HOME": dir}[name] },
+			Confined: func() (process.Confinement, error) { return process.Confinement{}, process.ErrNoSandbox },
 		}, append([]string{"run", "flow.nof.md", "--script", "any.yaml"}, args...))
 		return code, told.String()
 	}

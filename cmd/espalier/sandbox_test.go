@@ -1,7 +1,9 @@
 package main
 
 import (
+	"archive/zip"
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,8 +39,8 @@ func TestNothingIsUnconfinedInSilence(t *testing.T) {
 			}
 			code := cli.Main(cli.World{
 				Stdin: strings.NewReader(""), Stdout: &told, Stderr: &told, Dir: dir,
-				Getenv:     func(name string) string { return map[string]string{"HOME": dir}[name] },
-				Confinable: func() error { return process.ErrNoSandbox },
+				Getenv:   func(name string) string { return map[string]string{"HOME": dir}[name] },
+				Confined: func() (process.Confinement, error) { return process.Confinement{}, process.ErrNoSandbox },
 			}, args)
 			// A simulation runs nothing, so it needs no sandbox.
 			refuses := name != "calm" && how == "--sandbox"
@@ -49,5 +51,49 @@ func TestNothingIsUnconfinedInSilence(t *testing.T) {
 				t.Errorf("%s %s: started is %t", name, how, err == nil)
 			}
 		}
+	}
+}
+
+// What the kernel does not confine is named by doctor, and in the record of a run.
+func TestGapsOfTheSandboxAreNamed(t *testing.T) {
+	const gap = "Landlock (ABI 5); not confined: signals to your other processes"
+	dir := t.TempDir()
+	put(t, filepath.Join(dir, "calm.md"), "---\nname: calm\nkind: agent-flow/workflow\nversion: 1.0.0\n"+
+		"description: Do something.\n---\n```step\nid: act\ntype: tool\ndescription: Act\ntool: Read\n"+
+		"args: {path: calm.md}\nwrites: [output.x]\n```\n")
+	espalier := func(args ...string) string {
+		var out bytes.Buffer
+		cli.Main(cli.World{
+			Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Dir: dir,
+			Getenv: func(name string) string { return map[string]string{"HOME": dir}[name] },
+			Confined: func() (process.Confinement, error) {
+				gaps := []string{"signals to your other processes"}
+				return process.Confinement{By: "Landlock (ABI 5)", Gaps: gaps}, nil
+			},
+		}, args)
+		return out.String()
+	}
+	if out := espalier("doctor", "--offline"); !strings.Contains(out, "ok: "+gap) {
+		t.Errorf("doctor:\n%s", out)
+	}
+	const id = "00000000-0000-4000-8000-0000000000e1"
+	out := espalier("run", "calm.md", "--sandbox", "--run-id", id) + espalier("runs", "export", id, "run.zip")
+	archive, err := zip.OpenReader(filepath.Join(dir, "run.zip"))
+	if err != nil {
+		t.Fatal(err, out)
+	}
+	defer archive.Close()
+	found := false
+	for _, f := range archive.File {
+		r, err := f.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := io.ReadAll(r)
+		found = found || err == nil && strings.Contains(string(raw), `"confinement":"`+gap+`"`)
+		r.Close()
+	}
+	if !found {
+		t.Errorf("the record of the run does not name the gap:\n%s", out)
 	}
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 )
 
-// The cost of a file is the memory that checking it and rendering its diagnostics allocates, in bytes. It counts copies
-// of the text, which is how most work grows with the square of a size; FuzzNestingWork counts nested blocks.
+// The cost of a file stands for the time that it takes, which differs between machines and from run to run. It is the
+// memory that checking the file and rendering its diagnostics allocates, in bytes. It counts copies of the text, which
+// is how most work grows with the square of a size; FuzzNestingWork counts nested blocks.
 const (
 	costOfAnyFile = 4 << 20
 	costPerByte   = 8 << 10
@@ -31,6 +32,8 @@ func FuzzCostPerByte(f *testing.F) {
 			"name: x\nstates: {initial: a, " + strings.Repeat("a: {type: stop, b: 1}, ", 2000) + "}\n",
 			head + strings.Repeat("- ", 10_000), head + strings.Repeat("> - ", 5000) + "\n",
 			"@agent x\n" + strings.Repeat("@flow a -> b\n", 2000),
+			// Errors on one line.
+			"{" + strings.Repeat("a: &", 3000) + "}", "name: x\nstates: {" + strings.Repeat("}", 12_000),
 			strings.Repeat("| a ", 10_000), strings.Repeat("#", 20_000), strings.Repeat("`", 20_001),
 		} {
 			f.Add(uint8(i), text)

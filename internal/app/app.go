@@ -38,8 +38,8 @@ type Options struct {
 	Log    *slog.Logger     // nil discards
 	// Version returns the version of the program, for telemetry; nil is unknown.
 	Version func() string
-	// Confinable returns why commands cannot be confined on this machine; nil asks the machine.
-	Confinable func() error
+	// Confined returns how commands are confined on this machine, or why they cannot be; nil asks the machine.
+	Confined func() (process.Confinement, error)
 	// Journal wraps the store of every project that is opened; nil leaves it unchanged.
 	Journal func(journal.Store) journal.Store
 	// Relaxed leaves out the fsync of each commit.
@@ -91,8 +91,8 @@ func New(o Options) *App {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Confinable == nil {
-		o.Confinable = process.Confinable
+	if o.Confined == nil {
+		o.Confined = process.Confined
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -211,7 +211,7 @@ func (a *App) environment(root string, s *settings) (*environment, error) {
 	}
 	models := registry.NewModels(root, s.Config, a.o.Getenv)
 	tools := registry.NewTools(root, s.Config, a.o.Getenv, models.Secrets)
-	tools.Confinable = a.o.Confinable
+	tools.Confined = a.o.Confined
 	env := &environment{app: a, root: root, settings: s, models: models, tools: tools}
 	a.envs[key] = env
 	return env, nil

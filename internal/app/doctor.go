@@ -62,7 +62,7 @@ func (a *App) Diagnose(ctx context.Context, reach bool) (*Diagnosis, error) {
 		return nil, err
 	}
 	d.Findings = append(d.Findings, env.models.Examine(ctx, reach)...)
-	d.Findings = append(d.Findings, registry.ExamineCommands(s.Config)...)
+	d.Findings = append(d.Findings, registry.ExamineCommands(s.Config, a.o.Confined)...)
 	if slices.ContainsFunc(d.Findings, func(f Component) bool {
 		return f.State == ComponentMissing || f.State == ComponentBroken
 	}) {

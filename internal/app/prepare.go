@@ -177,7 +177,7 @@ func (p *Prepared) configure(a *App, req *PrepareRequest) error {
 	s, program, o := p.env.settings, p.Workflow.Program, &p.Options
 	registry.ApplyDefaults(program, s.Config)
 	o.NoAWFAudit = o.NoAWFAudit || registry.NoAWFAudit(a.o.Getenv)
-	o.Pin(s.Config, p.env.models)
+	o.Pin(s.Config, p.env.models, a.o.Confined)
 	if o.Named, err = a.namedConsent(p, req); err != nil {
 		return p.problem(err)
 	}
@@ -276,7 +276,7 @@ func (p *Prepared) readiness(a *App) {
 		}
 	}
 	if python == PythonConfined {
-		if err := a.o.Confinable(); err != nil {
+		if _, err := a.o.Confined(); err != nil {
 			_ = p.problem(fail(NotReady, NoSandbox, "%v", err))
 		}
 	}

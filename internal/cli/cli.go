@@ -39,8 +39,8 @@ type World struct {
 	// Journal wraps the journal of every project that is opened; nil leaves
 	// it as it is.
 	Journal func(journal.Store) journal.Store
-	// Confinable is why commands cannot be confined here; nil asks the machine.
-	Confinable func() error
+	// Confined returns how commands are confined here, or why they cannot be; nil asks the machine.
+	Confined func() (process.Confinement, error)
 	// IsTerminal reports whether a person looks at what is written; nil asks the
 	// machine.
 	IsTerminal func(io.Writer) bool
@@ -55,8 +55,8 @@ func Main(w World, args []string) int {
 	if w.Now == nil {
 		w.Now = time.Now
 	}
-	if w.Confinable == nil {
-		w.Confinable = process.Confinable
+	if w.Confined == nil {
+		w.Confined = process.Confined
 	}
 	if w.IsTerminal == nil {
 		w.IsTerminal = isTerminal
@@ -144,7 +144,7 @@ func (a *invocation) app(set ...func(*app.Options)) *app.App {
 		home, _ = os.UserHomeDir() // without one there are no skills of the user
 	}
 	o := app.Options{
-		Dir: a.Dir, Home: home, Getenv: a.Getenv, Now: a.Now, Journal: a.Journal, Confinable: a.Confinable,
+		Dir: a.Dir, Home: home, Getenv: a.Getenv, Now: a.Now, Journal: a.Journal, Confined: a.Confined,
 		Version: func() string { return readVersion().Version }, Notify: a.notify,
 	}
 	o.Labels = labelsOf(a.Getenv)

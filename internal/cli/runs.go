@@ -125,7 +125,11 @@ hash: if both are equal, the run is the one that was exported.`,
 			if err != nil {
 				return err
 			}
-			head, err := a.app().Export(ctx, run, a.inDir(args[1]))
+			file, err := a.target(args[1])
+			if err != nil {
+				return err
+			}
+			head, err := a.app().Export(ctx, run, file)
 			if err != nil {
 				return err
 			}

@@ -36,7 +36,11 @@ their own folders are not part of the copy.`,
 		Example: "  espalier store backup ../runs.db",
 		Args:    takes(1, 1, "one file"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := a.app().Backup(context.Background(), a.inDir(args[0])); err != nil {
+			file, err := a.target(args[0])
+			if err != nil {
+				return err
+			}
+			if err := a.app().Backup(context.Background(), file); err != nil {
 				return err
 			}
 			a.note("The store is copied to %s.", args[0])

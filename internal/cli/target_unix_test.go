@@ -67,6 +67,24 @@ func TestResultsAreNotWrittenThroughPlantedLinks(t *testing.T) {
 			}
 		}
 	}
+	const id = "00000000-0000-4000-8000-0000000000e1"
+	if code, stderr := espalier("run", "flow.md", "--simulate", "--run-id", id); code != 0 {
+		t.Fatal(stderr)
+	}
+	for _, command := range [][]string{{"runs", "export", id}, {"store", "backup"}} {
+		for _, name := range []string{"profile", "new", "folder/new", "hook", "newhook", "up"} {
+			code, stderr := espalier(append(command, name)...)
+			if code == 0 || !strings.Contains(stderr, "over a link") {
+				t.Errorf("%v %s: exit code %d\n%s", command, name, code, stderr)
+			}
+		}
+		name := command[0]
+		for _, name := range []string{name, filepath.Join(outside, name)} {
+			if code, stderr := espalier(append(command, name)...); code != 0 {
+				t.Errorf("%v %s: exit code %d\n%s", command, name, code, stderr)
+			}
+		}
+	}
 	for name, want := range map[string]bool{
 		filepath.Join(outside, "new"): false, filepath.Join(dir, ".git/hooks/pre-commit"): false,
 		filepath.Join(outside, "chosen"): true, filepath.Join(outside, "up"): false,

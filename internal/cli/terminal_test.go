@@ -8,11 +8,14 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/espalier-run/espalier/internal/usertest"
 )
 
 // Names and texts come from files of other people: whatever they hold, no
 // command sends control characters to the terminal.
 func TestNothingReachesTheTerminalRaw(t *testing.T) {
+	usertest.Run(t, "^TestNothingReachesTheTerminalRaw$")
 	dir := t.TempDir()
 	write := func(path, text string) {
 		t.Helper()
@@ -79,6 +82,7 @@ func TestShellWord(t *testing.T) {
 // every command that shows it; JSON escapes it. Approvers read commands
 // as they are.
 func TestTerminalObeysNobodyElse(t *testing.T) {
+	usertest.Run(t, "^TestTerminalObeysNobodyElse$")
 	dir := t.TempDir()
 	const evil = `evil \u001b[2J\u001b]0;t\u0007 \u009b31m \u202e back \u2066 x \u007f y \r z`
 	for name, text := range map[string]string{

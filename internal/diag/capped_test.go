@@ -8,11 +8,13 @@ import (
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/usertest"
 )
 
 // A long line with many errors is rendered with work in proportion to what is shown: each frame is as long as that of a
 // short line.
 func TestFramesOfLongLinesAreCropped(t *testing.T) {
+	usertest.Run(t, "^TestFramesOfLongLinesAreCropped$")
 	f := source.NewFile("x.yaml", strings.Repeat("a\u0301[", 10_000))
 	var list diag.List
 	for i := 0; i < len(f.Text); i++ {

@@ -366,6 +366,8 @@ func world(env Env, paths []foreignPath, convert func(written []string, v any) a
 				next, isMap = whole, true
 			case doubtfulObject:
 				next, isMap = whole, true
+			case ownObject:
+				next, isMap = whole, true
 			}
 			if !isMap {
 				next = map[string]any{}

@@ -17,7 +17,9 @@ import (
 )
 
 // A template renders a command, and the output of steps, models and servers must not become part of its code. Such
-// values are marked while the template is rendered; package shell passes them as data.
+// values are marked while the template is rendered; package shell passes them as data. Inputs are marked too, but a
+// person who starts a run may execute commands anyway: where data is impossible, a trusted input becomes part of the
+// command.
 
 // ShellOptions configure how a command is rendered.
 type ShellOptions struct {
@@ -27,6 +29,8 @@ type ShellOptions struct {
 	Doubts []string
 	// OneWord are the roots in Doubts whose values are never split.
 	OneWord []string
+	// Trusted are the roots of trusted names whose values are data where a value can be data, and code elsewhere.
+	Trusted []string
 	// Shell is the name of the shell that runs the command.
 	Shell string
 	// prompt says that the text is a prompt: it may contain any key, and files that the author names.
@@ -118,7 +122,8 @@ func parts(text string) []shell.Part {
 			return out
 		}
 		out = append(out, shell.Part{Value: &shell.Value{
-			Text: value, OneWord: way == asWord, Escaped: way == asQuoted,
+			Text: value, OneWord: way == asWord || way == asOwnWord, Escaped: way == asQuoted,
+			Trusted: way == asOwnWords || way == asOwnWord,
 		}})
 		text = after
 	}
@@ -160,7 +165,7 @@ func CheckShell(name, command string, values [][]int) *shell.Error {
 	return failed
 }
 
-// mark surrounds untrusted values in a rendered text. No command contains a NUL.
+// mark surrounds values in a rendered text. No command contains a NUL.
 const mark = '\x00'
 
 // Ways to write a value.
@@ -168,29 +173,41 @@ const (
 	asWords  = 'w' // the shell splits it
 	asWord   = 'o' // one word
 	asQuoted = 'q' // quoted by the author with escape
+
+	asOwnWords = 'W' // asWords, trusted
+	asOwnWord  = 'O' // asWord, trusted
 )
 
-// words, word and quoted are untrusted texts that print with marks.
+// words, word and quoted are untrusted texts that print with marks, ownWords and ownWord are trusted ones.
 type (
-	words  string
-	word   string
-	quoted string
+	words    string
+	word     string
+	quoted   string
+	ownWords string
+	ownWord  string
 )
 
 func marked(way byte, s string) string { return string([]byte{mark, way}) + s + string(mark) }
 
-func (w words) String() string  { return marked(asWords, string(w)) }
-func (w word) String() string   { return marked(asWord, string(w)) }
-func (q quoted) String() string { return marked(asQuoted, string(q)) }
+func (w words) String() string    { return marked(asWords, string(w)) }
+func (w word) String() string     { return marked(asWord, string(w)) }
+func (q quoted) String() string   { return marked(asQuoted, string(q)) }
+func (w ownWords) String() string { return marked(asOwnWords, string(w)) }
+func (w ownWord) String() string  { return marked(asOwnWord, string(w)) }
 
-// doubtfulObject and doubtfulList contain untrusted values and print as JSON, which is one word.
+// doubtfulObject and doubtfulList contain untrusted values, ownObject and ownList trusted ones. They print as JSON,
+// which is one word.
 type (
 	doubtfulObject map[string]any
 	doubtfulList   []any
+	ownObject      map[string]any
+	ownList        []any
 )
 
 func (o doubtfulObject) String() string { return marked(asWord, jsonText(map[string]any(o))) }
 func (l doubtfulList) String() string   { return marked(asWord, jsonText([]any(l))) }
+func (o ownObject) String() string      { return marked(asOwnWord, jsonText(map[string]any(o))) }
+func (l ownList) String() string        { return marked(asOwnWord, jsonText([]any(l))) }
 
 // unmarked returns a value without marks, recursively.
 func unmarked(v any) any {
@@ -215,9 +232,17 @@ func unmarked(v any) any {
 		return string(x)
 	case quoted:
 		return shell.Quote(string(x))
+	case ownWords:
+		return string(x)
+	case ownWord:
+		return string(x)
 	case doubtfulObject:
 		return presentable(object(x))
+	case ownObject:
+		return presentable(object(x))
 	case doubtfulList:
+		return presentable(list(x))
+	case ownList:
 		return presentable(list(x))
 	case map[string]any: // partly untrusted
 		return object(x)
@@ -230,32 +255,55 @@ func unmarked(v any) any {
 // bare returns a value as a text without marks.
 func bare(v any) string { return fmt.Sprint(unmarked(v)) }
 
-// like returns a text derived from a value, which is untrusted if the value is.
+// like returns a text derived from a value, which is data if the value is.
 func like(v any, text string) any {
-	if _, several := v.(words); several {
+	switch v.(type) {
+	case words:
 		return words(text)
+	case ownWords:
+		return ownWords(text)
 	}
-	if doubtful(v) {
+	return oneWord(doubt(v), text)
+}
+
+// oneWord returns a text derived from values with the given doubt, as one word.
+func oneWord(d doubts, text string) any {
+	switch d {
+	case untrusted:
 		return word(text)
+	case trusted:
+		return ownWord(text)
 	}
 	return text
 }
 
-// doubtful reports whether a value is untrusted, or a part of it.
-func doubtful(v any) bool {
+// doubts order values by how they may be used in a command.
+type doubts int
+
+const (
+	code      doubts = iota // by the author
+	trusted                 // data where possible
+	untrusted               // data
+)
+
+// doubt returns the doubt about a value, or the largest one about a part of it.
+func doubt(v any) doubts {
+	most := code
 	switch x := v.(type) {
 	case words, word, quoted, doubtfulObject, doubtfulList:
-		return true
+		return untrusted
+	case ownWords, ownWord, ownObject, ownList:
+		return trusted
 	case map[string]any:
 		for _, inner := range x {
-			if doubtful(inner) {
-				return true
-			}
+			most = max(most, doubt(inner))
 		}
 	case []any:
-		return slices.ContainsFunc(x, doubtful)
+		for _, inner := range x {
+			most = max(most, doubt(inner))
+		}
 	}
-	return false
+	return most
 }
 
 // printers returns replacements of the predefined template functions that format text: the originals would change
@@ -264,13 +312,17 @@ func printers() gotemplate.FuncMap {
 	keep := func(make func(args []any) string) func(args ...any) any {
 		return func(args ...any) any {
 			plain := slices.Clone(args)
-			var doubt any
+			most := code
 			for i, v := range args {
-				if doubtful(v) {
-					plain[i], doubt = unmarked(v), word("")
+				if d := doubt(v); d != code {
+					plain[i], most = unmarked(v), max(most, d)
 				}
 			}
-			return like(doubt, make(plain))
+			text := make(plain)
+			if most == trusted { // the author may have written several words
+				return ownWords(text)
+			}
+			return oneWord(most, text)
 		}
 	}
 	joined := func(args []any) string { return fmt.Sprint(args...) }
@@ -316,46 +368,61 @@ func indexed(item any, keys ...any) (any, error) {
 	return item, nil
 }
 
-// doubted marks a value that a template reads under a name that begins with root, if it is untrusted. keyed reports
-// whether the template writes keys of objects, which cannot be marked.
+// doubted marks a value that a template reads under a name that begins with root, if it is data. keyed reports whether
+// the template writes keys of objects, which cannot be marked.
 func (o *ShellOptions) doubted(root string, v any, keyed bool) (any, error) {
-	if slices.Contains(o.Doubts, root) {
-		return mistrust(v, slices.Contains(o.OneWord, root), keyed)
+	switch {
+	case slices.Contains(o.Doubts, root) && slices.Contains(o.OneWord, root):
+		return asData(v, asWord, keyed)
+	case slices.Contains(o.Doubts, root):
+		return asData(v, asWords, keyed)
+	case slices.Contains(o.Trusted, root):
+		return asData(v, asOwnWords, false)
 	}
 	return withoutMarks(presentable(v)), nil
 }
 
 var plainKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_./:@%+,-]*$`) })
 
-func mistrust(v any, oneWord, keyed bool) (any, error) {
+// asData marks the texts of a value, recursively. way is asWords, asWord or asOwnWords.
+func asData(v any, way byte, keyed bool) (any, error) {
 	switch x := whole(v).(type) {
 	case string:
 		x = strings.ReplaceAll(x, string(mark), "")
-		if oneWord {
+		switch way {
+		case asWord:
 			return word(x), nil
+		case asOwnWords:
+			return ownWords(x), nil
 		}
 		return words(x), nil
 	case map[string]any:
-		out := make(doubtfulObject, len(x))
+		out := make(map[string]any, len(x))
 		for key, inner := range x {
 			if keyed && !plainKey().MatchString(key) {
 				return nil, fmt.Errorf("the key %q cannot be a part of a command", key)
 			}
 			var err error
-			if out[key], err = mistrust(inner, oneWord, keyed); err != nil {
+			if out[key], err = asData(inner, way, keyed); err != nil {
 				return nil, err
 			}
 		}
-		return out, nil
+		if way == asOwnWords {
+			return ownObject(out), nil
+		}
+		return doubtfulObject(out), nil
 	case []any:
-		out := make(doubtfulList, len(x))
+		out := make([]any, len(x))
 		for i := range x {
 			var err error
-			if out[i], err = mistrust(x[i], oneWord, keyed); err != nil {
+			if out[i], err = asData(x[i], way, keyed); err != nil {
 				return nil, err
 			}
 		}
-		return out, nil
+		if way == asOwnWords {
+			return ownList(out), nil
+		}
+		return doubtfulList(out), nil
 	default:
 		return x, nil
 	}

@@ -86,6 +86,49 @@ func TestFillShell(t *testing.T) {
 	}
 }
 
+// Trusted values are data where they can be. A text that contains an untrusted one is untrusted.
+func TestTrustedValuesStayTrustedAfterFunctions(t *testing.T) {
+	world := Values{
+		"input": map[string]any{
+			"x": "OWN $x", "l": []any{"OWN", 1.0}, "m": map[string]any{"$k": "OWN"}, "s": "-",
+		},
+		"states.a.Output": "STEP",
+	}
+	o := ShellOptions{Doubts: []string{"states"}, Trusted: []string{"inputs"}, Shell: "sh"}
+	for _, action := range []string{
+		`.inputs.x`, `trimSpace .inputs.x`, `print .inputs.x 5`, `printf "a %s" .inputs.x`, `json .inputs.x`,
+		`.inputs.l`, `.inputs.m`, `json .inputs.m`, `index .inputs.l 0`, `index .inputs.m "$k"`, `join .inputs.l ","`,
+		`index (split .inputs.x " ") 0`, `html .inputs.x`, `slice .inputs.x 0 3`, `or .inputs.x "y"`,
+	} {
+		for command, isData := range map[string]bool{"echo": true, "eval": false} {
+			template := command + " {{" + action + "}}"
+			e, list := ParseValue(AWFTemplate, template, source.Span{})
+			if list.Errors() {
+				t.Fatal(list)
+			}
+			got, err := e.FillShell(world, o)
+			if err != nil || strings.Contains(got.Text, "OWN") == isData ||
+				strings.Contains(got.Text+got.Read, "\x00") {
+				t.Errorf("%s: %+v, %v", template, got, err)
+			}
+		}
+	}
+	for _, action := range []string{
+		`print .inputs.x .states.a.Output`, `join .inputs.l .states.a.Output`, `json .`,
+		`printf .inputs.s .states.a.Output`,
+	} {
+		e, _ := ParseValue(AWFTemplate, "eval {{"+action+"}}", source.Span{})
+		if got, err := e.FillShell(world, o); err == nil {
+			t.Errorf("%s: %+v", action, got)
+		}
+	}
+	// Keys of trusted objects are text.
+	e, _ := ParseValue(AWFTemplate, `echo {{range $k, $v := .inputs.m}}'{{$k}}' "{{$v}}"{{end}}`, source.Span{})
+	if got, err := e.FillShell(world, o); err != nil || got.Read != `echo '$k' "OWN"` || len(got.Values) != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // The content of a file is data in a command, even if it contains marks.
 func TestFileContentsAreNotExecuted(t *testing.T) {
 	o := ShellOptions{

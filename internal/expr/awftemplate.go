@@ -79,8 +79,8 @@ func functions(o TemplateOptions, sh *ShellOptions, tree map[string]any) gotempl
 		},
 		"raw": func(v any) string { return bare(v) },
 		"json": func(v any) any {
-			if doubtful(v) {
-				return word(jsonText(unmarked(v)))
+			if d := doubt(v); d != code {
+				return oneWord(d, jsonText(unmarked(v)))
 			}
 			return jsonText(v)
 		},
@@ -97,11 +97,11 @@ func functions(o TemplateOptions, sh *ShellOptions, tree map[string]any) gotempl
 				return list
 			}
 			var parts []string
-			kind := by // untrusted if an element is
+			kind := by // or the element with the largest doubt
 			for i := range v.Len() {
 				one := v.Index(i).Interface()
 				parts = append(parts, bare(one))
-				if doubtful(one) {
+				if d := doubt(one); d != code && d >= doubt(kind) {
 					kind = one
 				}
 			}
@@ -113,8 +113,8 @@ func functions(o TemplateOptions, sh *ShellOptions, tree map[string]any) gotempl
 				return "", errors.New("files cannot be read here")
 			}
 			text, err := o.ReadFile(bare(path))
-			if sh != nil && err == nil && (!sh.prompt || doubtful(path)) { // any step may have written the file
-				return mistrust(text, false, false)
+			if sh != nil && err == nil && (!sh.prompt || doubt(path) != code) { // any step may have written the file
+				return asData(text, asWords, false)
 			}
 			return text, err
 		},

@@ -24,16 +24,24 @@ import (
 
 // Versions of Landlock's ABI.
 const (
-	leastABI  = 4 // the first that confines TCP
-	signalABI = 6 // the first that confines signals and abstract sockets
+	leastABI  = 4  // the first that confines TCP
+	signalABI = 6  // the first that confines signals and abstract sockets
+	newestABI = 11 // that of newestLandlock
 )
 
+// newestLandlock confines everything that the library knows how to confine.
+var newestLandlock = landlock.V11
+
+// kernelABI asks the kernel. Tests replace it.
+var kernelABI = abi.LandlockGetABIVersion
+
+// landlockABI returns the version that is used: the kernel's, if the library knows it.
 func landlockABI() int {
-	version, err := abi.LandlockGetABIVersion()
+	version, err := kernelABI()
 	if err != nil {
 		return 0
 	}
-	return version
+	return min(version, newestABI)
 }
 
 // landlockAvailable reports whether Landlock and a filter confine a command here.
@@ -187,7 +195,7 @@ func (c confined) landlock(program string) error {
 	}
 	rules = append(rules, landlock.ROFiles(program), landlock.RODirs(filepath.Dir(program)))
 	// The newest ABI that the kernel has: at least leastABI, which is checked above.
-	return landlock.V11.BestEffort().Restrict(rules...)
+	return newestLandlock.BestEffort().Restrict(rules...)
 }
 
 // dropCapabilities gives up all capabilities of this thread, for good: root

@@ -160,9 +160,9 @@ func (m *Models) examineDefault() Finding {
 
 // ExamineCommands returns how commands are confined and limited on this
 // machine, and what the kernel does not enforce.
-func ExamineCommands(c *config.Config) []Finding {
+func ExamineCommands(c *config.Config, confined func() (process.Confinement, error)) []Finding {
 	sandbox := Finding{What: "sandbox", Name: "commands", State: Fine}
-	if is, err := process.Confined(); err == nil {
+	if is, err := confined(); err == nil {
 		sandbox.About = is.String()
 	} else {
 		sandbox.State, sandbox.About = Unset, err.Error()

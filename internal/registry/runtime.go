@@ -421,12 +421,12 @@ type RunOptions struct {
 }
 
 // Pin completes the options with what the configuration decides. They stay the same for the run if the configuration
-// changes later.
-func (o *RunOptions) Pin(c *config.Config, m *Models) {
+// changes later. confined returns how commands are confined on this machine.
+func (o *RunOptions) Pin(c *config.Config, m *Models, confined func() (process.Confinement, error)) {
 	o.DefaultModel = m.Default()
 	o.Sandbox = o.Sandbox || c.Sandbox
 	if o.Sandbox {
-		if is, err := process.Confined(); err == nil { // otherwise no command runs
+		if is, err := confined(); err == nil { // otherwise no command runs
 			o.Confinement = is.String()
 		}
 	}

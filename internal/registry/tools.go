@@ -50,8 +50,8 @@ type Tools struct {
 	guard   netguard.Options
 	plain   map[string]tool.Tool                 // the built-in ones
 	boxed   func() (map[string]tool.Tool, error) // and in a sandbox
-	// Confinable is why commands cannot be confined here; nil asks the machine.
-	Confinable func() error
+	// Confined returns how commands are confined here, or why they cannot be; nil asks the machine.
+	Confined func() (process.Confinement, error)
 	// sandbox confines commands: those of tools, and those of the workflow itself.
 	sandbox func() (*process.Sandbox, error)
 	limits  process.Limits // of those commands
@@ -83,8 +83,8 @@ func NewTools(root string, c *config.Config, getenv func(string) string, secrets
 	}
 	t.plain = builtins(nil)
 	t.sandbox = sync.OnceValues(func() (*process.Sandbox, error) {
-		if t.Confinable != nil {
-			if err := t.Confinable(); err != nil {
+		if t.Confined != nil {
+			if _, err := t.Confined(); err != nil {
 				return nil, err
 			}
 		}

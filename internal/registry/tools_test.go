@@ -206,7 +206,8 @@ func TestPinned(t *testing.T) {
 		{true, false, true},
 	} {
 		o := RunOptions{Sandbox: c.asked}
-		if o.Pin(&config.Config{Sandbox: c.project}, models); o.Sandbox != c.want || (o.Confinement != "") != c.want {
+		o.Pin(&config.Config{Sandbox: c.project}, models, process.Confined)
+		if o.Sandbox != c.want || (o.Confinement != "") != c.want {
 			t.Errorf("%+v: %t", c, o.Sandbox)
 		}
 	}

@@ -25,6 +25,7 @@ type Value struct {
 	Unknown bool // Text is not known yet: checks that depend on it pass
 	OneWord bool // never split into words
 	Escaped bool // quoted by the author, as code for a shell
+	Trusted bool // becomes part of the command where it cannot be data
 }
 
 // Command is a command without its values.
@@ -66,8 +67,61 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message + ". " + e.Help }
 
+// maxRounds limits how often a command is checked again after a trusted value became a part of it.
+const maxRounds = 8
+
 // Insert returns a command for the named shell. Every error is an [*Error].
 func Insert(name string, parts []Part) (Command, error) {
+	parts = slices.Clone(parts)
+	for round := 0; ; round++ {
+		command, failed := insert(name, parts)
+		if failed == nil {
+			failed = checkWords(name, parts)
+		}
+		if failed == nil {
+			return command, nil
+		}
+		all := round >= maxRounds || failed.Part < 0 || !parts[failed.Part].Value.Trusted
+		pasted := false
+		for i, p := range parts {
+			if p.Value != nil && p.Value.Trusted && (all || failed.Part == i) {
+				parts[i], pasted = Part{Text: p.Value.Text}, true
+			}
+		}
+		if !pasted {
+			return Command{}, failed
+		}
+	}
+}
+
+var specialForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^A-Za-z0-9_./:=@%+,-]`) })
+
+// checkWords checks the untrusted values of a command with trusted ones as words of it: one may be the option or the
+// subcommand that makes a program execute its next argument.
+func checkWords(name string, parts []Part) *Error {
+	words, mixed := slices.Clone(parts), false
+	for i, p := range parts {
+		if p.Value == nil {
+			continue
+		}
+		if mixed = mixed || !p.Value.Trusted; p.Value.Trusted {
+			words[i] = Part{Text: specialForm().ReplaceAllStringFunc(p.Value.Text, func(s string) string {
+				if strings.TrimSpace(s) == "" {
+					return " "
+				}
+				return "x"
+			})}
+		}
+	}
+	if !mixed {
+		return nil
+	}
+	_, failed := insert(name, words)
+	return failed
+}
+
+// insert returns a command that passes every value as data.
+func insert(name string, parts []Part) (Command, *Error) {
 	if !slices.ContainsFunc(parts, func(p Part) bool { return p.Value != nil }) {
 		var b strings.Builder
 		for _, p := range parts {
@@ -112,7 +166,7 @@ type insertion struct {
 	prefix string         // of placeholders
 	form   *regexp.Regexp // of placeholders
 	nested bool           // the command is code in another command
-	err    error          // the first error
+	err    *Error         // the first error
 
 	order []string       // the values of variables
 	known map[string]int // indexes in order
@@ -164,7 +218,7 @@ func (c *insertion) join() string {
 
 // parse parses a command. Everything that is not zsh or mksh is read as bash, whose syntax includes that of POSIX
 // shells: sh is bash on some systems.
-func (c *insertion) parse(text string) (*syntax.File, error) {
+func (c *insertion) parse(text string) (*syntax.File, *Error) {
 	lang := syntax.LangBash
 	switch c.shell {
 	case "zsh":

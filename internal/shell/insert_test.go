@@ -3,6 +3,7 @@ package shell_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -217,6 +218,64 @@ func TestInsertChecksValues(t *testing.T) {
 	for _, command := range []string{`exit @`, `printf %d @`, `print -f %d @`, `printf "$f" @`, `[ "@" -eq 3 ]`} {
 		if got, err := shell.Insert("zsh", split(command, shell.Value{Text: hostile})); err == nil {
 			t.Errorf("%s: %s", command, got.Text)
+		}
+	}
+}
+
+// A trusted value is data wherever a value can be, and part of the command elsewhere: each value for itself.
+func TestTrustedValuesAreDataWherePossible(t *testing.T) {
+	for command, want := range map[string]string{
+		`echo @ "@" '@'`: `echo ${V} "${V}" "${V}"`,
+		`@ "@"`:          `a $b "${V}"`,
+		`eval @`:         `eval a $b`, `sh -c "echo @"`: `sh -c "echo a $b"`,
+		`sed 's/x/@/' "@"`:         `sed 's/x/a $b/' "${V}"`,
+		`x=@; eval "$x"; echo '@'`: "x=a $b\neval \"$x\"\necho \"${V}\"",
+		`echo $((@)) "@"`:          `echo $((a $b)) "a $b"`, // not valid, with the text
+		`PATH=@ x`:                 `PATH=a $b x`,
+		`echo "@`:                  `echo "a $b`, // not shell code
+		`echo @ ${@}`:              `echo a $b ${a $b}`,
+	} {
+		got, err := shell.Insert("bash", split(command, shell.Value{Text: "a $b", Trusted: true}))
+		text := strings.ReplaceAll(strings.TrimSpace(got.Text), shell.Variable(0), "V")
+		if err != nil || text != want {
+			t.Errorf("%s: %s, %v, want %s", command, text, err, want)
+		}
+	}
+	many := strings.Repeat("eval @; ", 50)
+	if got, err := shell.Insert("bash", split(many, shell.Value{Text: "x", Trusted: true})); err != nil ||
+		got.Text != strings.Repeat("eval x; ", 50) {
+		t.Errorf("%s, %v", got.Text, err)
+	}
+}
+
+// A trusted value does not hide from the checks that a program executes an untrusted one.
+func TestTrustedValuesMakeNoOtherValueCode(t *testing.T) {
+	mixed := func(command, trusted, untrusted string) (shell.Command, error) {
+		parts := split(command, shell.Value{Text: untrusted})
+		parts[1].Value = &shell.Value{Text: trusted, Trusted: true}
+		return shell.Insert("bash", parts)
+	}
+	for _, c := range []struct{ command, trusted string }{
+		{`git @ -x "@"`, "rebase"},
+		{`find . @ "@" +`, "-exec"},
+		{`bash @ "@"`, "-c"},
+		{`@ -c "@"`, "sh"},
+		{`x @ "@"; eval x`, "; sh -c"},
+		{`env @ "@"`, "-S"},
+		{`tar '@' "@"`, "--to-command"},
+		{`rsync @ "@" a b`, "-a -e"},
+		{`docker run @ -c "@"`, "'it' sh"},
+	} {
+		if got, err := mixed(c.command, c.trusted, "$(x)"); err == nil {
+			t.Errorf("%s with %q: %s %q", c.command, c.trusted, got.Text, got.Values)
+		}
+	}
+	for command, trusted := range map[string]string{
+		`echo '@' "@"`: "it's $(id)", `git @ -m "@"`: "commit", `@ "@"`: "echo -n", `grep -e "@" "@"`: "a|b(",
+		`eval "@"; echo "@"`: "x | y",
+	} {
+		if got, err := mixed(command, trusted, "$(x)"); err != nil || !slices.Contains(got.Values, "$(x)") {
+			t.Errorf("%s: %+v, %v", command, got, err)
 		}
 	}
 }

@@ -135,7 +135,8 @@ func (j *Job) shellOptions(doubts []string) expr.ShellOptions {
 }
 
 // FillShell renders a template as a command for a shell, which is named by its path. The output of steps is data
-// there; so are the values under the roots in doubts, and the input of a run that is not trusted.
+// there; so are the values under the roots in doubts, and the input of a run that is not trusted. Trusted inputs and
+// loop items are data wherever that is possible.
 func (j *Job) FillShell(template, path string, values expr.Values, doubts []string) (expr.ShellText, error) {
 	if !strings.Contains(template, "{{") {
 		return expr.ShellText{Command: shell.Command{Text: template}, Read: template}, nil
@@ -145,7 +146,9 @@ func (j *Job) FillShell(template, path string, values expr.Values, doubts []stri
 		return expr.ShellText{}, err
 	}
 	o := j.shellOptions(doubts)
-	o.Shell = filepath.Base(path)
+	if o.Shell = filepath.Base(path); shell.IsShell(o.Shell) {
+		o.Trusted = []string{"inputs", "loop"}
+	}
 	text, err := e.FillShell(values, o)
 	if err != nil {
 		return expr.ShellText{}, Errorf(ClassInput, "step %q: %v", j.Step.ID, err)

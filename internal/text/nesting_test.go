@@ -9,6 +9,7 @@ import (
 	mdtext "github.com/yuin/goldmark/text"
 
 	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/usertest"
 )
 
 // work counts the blocks that the library makes, each with the number of blocks around it: what it takes to go through
@@ -30,6 +31,7 @@ func work(body []byte) (sum, deepest int) {
 }
 
 func TestNestingCostsNoMoreThanText(t *testing.T) {
+	usertest.Run(t, "^TestNestingCostsNoMoreThanText$")
 	for name, text := range map[string]string{
 		"lists": strings.Repeat("- ", 20_000), "quotations": strings.Repeat(">", 20_000),
 		"both": strings.Repeat("> - ", 10_000), "numbers": strings.Repeat("1. ", 10_000),

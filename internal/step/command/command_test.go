@@ -19,6 +19,7 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/command"
 	"github.com/espalier-run/espalier/internal/step/steptest"
+	"github.com/espalier-run/espalier/internal/usertest"
 )
 
 func TestSuite(t *testing.T) {
@@ -300,9 +301,59 @@ func TestUntrustedInputs(t *testing.T) {
 	}
 }
 
+// The inputs of a person, and loop items made of them, are data wherever a value can be. Elsewhere they are code, as in
+// AWF: the person may run commands anyway.
+func TestInputsAreData(t *testing.T) {
+	usertest.Run(t, "^TestInputsAreData$")
+	dir := t.TempDir()
+	inputs := func(j *step.Job) {
+		reads(dir, map[string]string{
+			"input": `{"title":"$(echo pwned)","quote":"it's","cmd":"printf a | tr a b","flags":"-e  x\t*",` +
+				`"list":["$(id)","b c"],"map":{"k":"v w"},"n":5,"ok":true,"home":"~","sub":"it's; echo pwned"}`,
+			"loop":            `{"item":"a $(id)"}`,
+			"states.a.Output": `"$(echo pwned)"`,
+		})(j)
+	}
+	for template, want := range map[string]string{
+		`echo "{{.inputs.title}}"`:                                     "$(echo pwned)\n",
+		`echo '{{.inputs.title}}' {{.inputs.title}}`:                   "$(echo pwned) $(echo pwned)\n",
+		`echo '{{.inputs.quote}}' "{{.states.a.Output}}"`:              "it's $(echo pwned)\n",
+		`set -f; printf '[%s]' {{.inputs.flags}}`:                      "[-e][x][*]",
+		`printf '[%s]' {{.loop.Item}}`:                                 "[a][$(id)]",
+		`printf '[%s]' {{range .inputs.list}}"{{.}}" {{end}}`:          "[$(id)][b c]",
+		`printf '[%s]' {{.inputs.map}} {{.inputs.map.k}}`:              `[{"k":"v w"}][v][w]`,
+		`printf '[%s]' {{json .inputs.list}}`:                          `[["$(id)","b c"]]`,
+		`printf '[%s]' {{.inputs.n}} $(({{.inputs.n}} + 1))`:           "[5][6]",
+		`{{if and .inputs.ok (eq .inputs.quote "it's")}}echo y{{end}}`: "y\n",
+		`echo {{printf "-- %s" .inputs.title}}`:                        "-- $(echo pwned)\n",
+		`echo "{{trimSpace .inputs.title}}{{join .inputs.list ","}}"`:  "$(echo pwned)$(id),b c\n",
+		"cat <<E\n{{.inputs.title}}\nE":                                "$(echo pwned)\n",
+		`{{.inputs.cmd}}`:                                              "b",
+		`eval "{{.inputs.cmd}}"; echo "{{.inputs.title}}"`:             "b$(echo pwned)\n",
+		`sh -c '{{.inputs.cmd}}'`:                                      "b",
+		`echo {{raw .inputs.title}}`:                                   "pwned\n",
+		`echo {{escape .inputs.title}} {{escape .inputs.quote}}`:       "$(echo pwned) it's\n",
+		`sh -c 'echo {{escape .inputs.title}}'`:                        "$(echo pwned)\n",
+	} {
+		if left, err := run(t, dir, cmd(template), inputs); err != nil || left.Output != want {
+			t.Errorf("%s: %+v, %v, want %q", template, left, err, want)
+		}
+	}
+	// Programs that are no shells receive the text.
+	cat := steptest.Settings{"script": "#!/bin/cat\nit: {{.inputs.cmd}}"}
+	if left, err := run(t, dir, cat, inputs); err != nil || !strings.Contains(left.Output, "it: printf a | tr a b") {
+		t.Errorf("%+v, %v", left, err)
+	}
+	// Values of steps are refused where they are code, whatever inputs are around them.
+	if left, err := run(t, dir, cmd(`eval "{{.states.a.Output}}" "{{.inputs.quote}}"`), inputs); err == nil {
+		t.Errorf("%+v", left)
+	}
+}
+
 // What a step gave is data wherever a command has it: in all kinds of quotes, in
 // texts that follow a command, in comments. None of it is ever run.
 func TestValuesAreNoCode(t *testing.T) {
+	usertest.Run(t, "^TestValuesAreNoCode$")
 	nasty := []string{
 		"plain", "two  words", "$(>pwned)", "`>pwned`", "'; >pwned; '", `"; >pwned; "`, `\`, `\\"`, `a\`, "x\nEOF\n>pwned\n", "\n>pwned\n",
 		"*", "~", "#", "${HOME}", "a&b|c;d>e<f(g)h", "-n", "é'\"`$\\", "EOF", "!!", "{a,b}", "a=b", "\t",

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -491,6 +493,63 @@ func TestRunFolderTakesNoConfiguration(t *testing.T) {
 		if got, class := w.call(t, "Write", in{"path": path, "content": "x"}); class != "" {
 			t.Errorf("Write %s: %s %s", path, class, got)
 		}
+	}
+}
+
+// A repository in the folder of a run would let an allowed "git status" execute the fsmonitor command in its
+// configuration. No run can write one, neither as .git nor as a bare repository.
+func TestGitRunsNothingThatARunWrote(t *testing.T) {
+	usertest.Run(t, "^TestGitRunsNothingThatARunWrote$")
+	if _, err := exec.LookPath("git"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	w := newWorld(t)
+	pwned := filepath.Join(w.outside, "pwned")
+	home := t.TempDir()
+	git := func(dir string, args ...string) {
+		cmd := exec.Command("git", args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "HOME="+home, "GIT_CONFIG_NOSYSTEM=1", "GIT_CEILING_DIRECTORIES="+w.root)
+		_ = cmd.Run() // it fails where there is no repository
+	}
+	config := fmt.Sprintf("[core]\n\trepositoryformatversion = 0\n\tworktree = %s\n\tfsmonitor = touch %s\n",
+		w.outside, pwned)
+	planted := filepath.Join(w.outside, "repository")
+	git(w.outside, "init", "-q", planted)
+	w.put(t, filepath.Join(planted, ".git", "config"), config)
+	git(planted, "status")
+	if err := os.Remove(pwned); err != nil {
+		t.Fatalf("git does not execute the command of a planted repository: %v", err)
+	}
+	var names []string
+	err := fs.WalkDir(os.DirFS(filepath.Join(planted, ".git")), ".", func(name string, d fs.DirEntry, err error) error {
+		if d != nil && d.Type().IsRegular() {
+			names = append(names, name)
+		}
+		return err
+	})
+	if err != nil || len(names) == 0 {
+		t.Fatalf("%q, %v", names, err)
+	}
+	names = append(names, "refs/heads/x", "objects/x") // folders that have to exist
+	for _, folder := range []string{"", "sub/"} {
+		for _, as := range []string{".git/", ".GIT/", ".g\u200cit/", "GIT~1/", "", "bare/"} {
+			for _, name := range names {
+				text := config
+				if name == "HEAD" {
+					text = "ref: refs/heads/main\n"
+				}
+				w.call(t, "Write", in{"path": folder + as + name, "content": text})
+			}
+			git(filepath.Join(w.run, folder), "status")
+			git(filepath.Join(w.run, folder, as), "status")
+		}
+	}
+	if _, err := os.Stat(pwned); err == nil {
+		t.Error("git executed a command that a run wrote")
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
@@ -58,7 +59,7 @@ func (reader) Spec() tool.Spec {
 }
 
 func (r reader) Call(_ context.Context, call tool.Call) (tool.Result, error) {
-	notes, err := read(file(r.dir, call.For.Workflow, call.For.Agent))
+	notes, err := read(r.dir, file(call.For.Workflow, call.For.Agent))
 	if err != nil {
 		return tool.Result{}, failed(err)
 	}
@@ -91,8 +92,8 @@ func (a adder) Call(_ context.Context, call tool.Call) (tool.Result, error) {
 			Message: fmt.Sprintf("a note is a text of at most %d bytes", longestNote),
 		}
 	}
-	name := file(a.dir, call.For.Workflow, call.For.Agent)
-	notes, err := read(name)
+	name := file(call.For.Workflow, call.For.Agent)
+	notes, err := read(a.dir, name)
 	if err != nil {
 		return tool.Result{}, failed(err)
 	}
@@ -105,7 +106,7 @@ func (a adder) Call(_ context.Context, call tool.Call) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, err
 	}
-	if err := write(name, line); err != nil {
+	if err := write(a.dir, name, line); err != nil {
 		return tool.Result{}, failed(err)
 	}
 	return tool.Result{Output: json.RawMessage(`{"kept":true}`)}, nil
@@ -116,11 +117,22 @@ func failed(err error) error {
 }
 
 // write appends a line, after what a crash may have left of another one.
-func write(name string, line []byte) error {
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+func write(dir, name string, line []byte) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := check(root, name); err != nil {
+		return err
+	}
+	if err := root.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return err
+	}
+	f, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
@@ -135,22 +147,54 @@ func write(name string, line []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// file returns where the notebook of an agent lies. Names become one part of the
-// path each, whatever stands in them.
-func file(dir, workflow, agent string) string {
-	return filepath.Join(dir, segment(workflow), segment(agent)+".jsonl")
+// check returns an error if a notebook names configuration, or is a link or below one: Espalier creates none.
+func check(root *os.Root, name string) error {
+	at, err := protected.Resolve(root, name)
+	if err != nil {
+		return err
+	}
+	info, err := root.Lstat(name)
+	if at != filepath.ToSlash(name) || err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%q is a link or no file", name)
+	}
+	return nil
 }
 
-func segment(name string) string {
-	if name = url.PathEscape(name); strings.Trim(name, ".") == "" {
-		return "_" + name
+// file returns the path of an agent's notebook below the folder of notebooks. Names become one part of the path each,
+// whatever stands in them, and never the name of configuration.
+func file(workflow, agent string) string {
+	return filepath.Join(segment(workflow, ""), segment(agent, ".jsonl"))
+}
+
+func segment(name, extension string) string {
+	if name == "" {
+		return "_" + extension
 	}
-	return name
+	escaped := url.PathEscape(name) + extension
+	if !protected.Name(escaped) && strings.Trim(escaped, ".") != "" {
+		return escaped
+	}
+	var b strings.Builder
+	for i := range len(name) {
+		fmt.Fprintf(&b, "%%%02X", name[i])
+	}
+	return b.String() + extension
 }
 
 // read reads a notebook; lines that are no notes are passed over.
-func read(name string) ([]Note, error) {
-	raw, err := os.ReadFile(name)
+func read(dir, name string) ([]Note, error) {
+	root, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	if err := check(root, name); err != nil {
+		return nil, err
+	}
+	raw, err := root.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -185,7 +229,7 @@ func Books(dir string) ([]Book, error) {
 		if err != nil {
 			continue
 		}
-		notes, err := read(name)
+		notes, err := read(dir, filepath.Join(filepath.Base(filepath.Dir(name)), filepath.Base(name)))
 		if err != nil {
 			return nil, err
 		}
@@ -197,12 +241,20 @@ func Books(dir string) ([]Book, error) {
 // Forget removes the notebooks of a workflow, or of one of its agents. It
 // reports whether there were any.
 func Forget(dir, workflow, agent string) (bool, error) {
-	name := filepath.Join(dir, segment(workflow))
-	if agent != "" {
-		name = file(dir, workflow, agent)
-	}
-	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
+	root, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	return true, os.RemoveAll(name)
+	if err != nil {
+		return false, err
+	}
+	defer root.Close()
+	name := segment(workflow, "")
+	if agent != "" {
+		name = file(workflow, agent)
+	}
+	if _, err := root.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return true, root.RemoveAll(name)
 }

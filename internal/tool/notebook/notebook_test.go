@@ -3,13 +3,16 @@ package notebook_test
 import (
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/tool"
 	"github.com/espalier-run/espalier/internal/tool/notebook"
+	"github.com/espalier-run/espalier/internal/usertest"
 )
 
 func TestNotebook(t *testing.T) {
@@ -37,7 +40,7 @@ func TestNotebook(t *testing.T) {
 	must(`["one"]`, notebook.Read, "k3", "a", `{}`)
 
 	// A line that a crash has torn is no note, and does not spoil the next.
-	name := filepath.Join(dir, "..%2Fflow", "a.jsonl")
+	name := filepath.Join(dir, "%2E%2E%2F%66%6C%6F%77", "a.jsonl")
 	f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -64,4 +67,89 @@ func TestNotebook(t *testing.T) {
 	}
 	must(`[]`, notebook.Read, "k7", "a", `{}`)
 	must(`["of another"]`, notebook.Read, "k8", "b", `{}`)
+}
+
+// The names of workflows and agents come from files of others: no notebook has the name of configuration, and none is
+// read, written or removed through a link.
+func TestNotebooksAreNeverConfiguration(t *testing.T) {
+	usertest.Run(t, "^TestNotebooksAreNeverConfiguration$")
+	dir, outside := filepath.Join(t.TempDir(), "notes"), t.TempDir()
+	tools := notebook.Tools(dir)
+	add := func(workflow, agent string) error {
+		_, err := tools[1].Call(t.Context(), tool.Call{
+			Key: "k", Input: json.RawMessage(`{"note":"x"}`), For: tool.Purpose{Workflow: workflow, Agent: agent},
+		})
+		return err
+	}
+	names := []string{
+		"", ".", "..", "...", ".git", ".GIT", ".g\u200cit", "\u200b.git", "\uff0egit",
+		".git::$DATA", ".git/config", `.git\config`,
+		"GIT~1", "HEAD", "head.", "espalier.yaml", "Espalier.YML", "e\u017fpalier.yaml",
+		".mcp.json", ".claude/settings.json",
+		"agents.md", "../../x", "/etc/x", "%2Egit", "_", "x", "plain name", ".",
+	}
+	known := map[string]bool{}
+	for _, name := range names {
+		known[name] = true
+		if err := add(name, "a"); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+		if err := add("x", name); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	files := 0
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		if !d.IsDir() {
+			files++
+		}
+		rel, err := filepath.Rel(dir, path)
+		return errors.Join(err, protected.Path(rel))
+	})
+	if want := 2 * (len(known) - 1); err != nil || files != want { // "" and "_" share a file
+		t.Errorf("%d files, want %d: %v", files, want, err)
+	}
+	books, err := notebook.Books(dir)
+	if err != nil || len(books) != files {
+		t.Errorf("%d books of %d files: %v", len(books), files, err)
+	}
+	for _, b := range books {
+		if !known[b.Workflow] && b.Workflow != "_" || !known[b.Agent] && b.Agent != "a" || len(b.Notes) != 1 {
+			t.Errorf("%+v", b)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(outside, "a.jsonl"), []byte(`{"note":"old"}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, to := range map[string]string{
+		"folder": outside, "near/a.jsonl": "../x/x.jsonl", "far/a.jsonl": filepath.Join(outside, "a.jsonl"),
+		"new/a.jsonl": filepath.Join(outside, "new"), "inside": "x",
+	} {
+		workflow, _, _ := strings.Cut(name, "/")
+		name = filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.Symlink(to, name)); err != nil {
+			t.Fatal(err)
+		}
+		if err := add(workflow, "a"); err == nil {
+			t.Errorf("a note was written through the link %s", name)
+		}
+		if result, err := tools[0].Call(t.Context(), tool.Call{
+			For: tool.Purpose{Workflow: workflow, Agent: "a"},
+		}); err == nil {
+			t.Errorf("%s was read through the link %s", result.Output, name)
+		}
+	}
+	if _, err := notebook.Forget(dir, "folder", "a"); err == nil {
+		t.Error("a notebook was removed through a link")
+	}
+	left, err := os.ReadFile(filepath.Join(outside, "a.jsonl"))
+	if err != nil || string(left) != `{"note":"old"}`+"\n" {
+		t.Errorf("%q, %v", left, err)
+	}
+	if _, err := os.Stat(filepath.Join(outside, "new")); err == nil {
+		t.Error("a file was created through a link")
+	}
 }
