@@ -59,7 +59,7 @@ type askDetail struct {
 	*ask
 	MayDecide  bool
 	Deadline   time.Time // zero if there is none
-	Approve    string // what follows an approval
+	Approve    string    // what follows an approval
 	Reject     string
 	Evidence   []evidence
 	Budget     string

@@ -1,7 +1,7 @@
 package web
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"errors"

@@ -380,17 +380,17 @@ type history struct {
 }
 
 type day struct {
-	Label            string
-	X                float64
-	took             []time.Duration
+	Label string
+	X     float64
+	took  []time.Duration
 
 	OK, Open, Stopped, Bad     float64 // heights
 	OKY, OpenY, StoppedY, BadY float64
 	ok, open, stopped, bad     int
 
-	N                int
-	P50, P95         float64
-	HasTook          bool
+	N        int
+	P50, P95 float64
+	HasTook  bool
 }
 
 type dot struct{ X, Y float64 }

@@ -301,7 +301,7 @@ func TestEndpointsAreRelativeToTheirBase(t *testing.T) {
 			t.Errorf("%+v: %v", c, got.Diagnostics)
 		}
 		address := ""
-		for _, tool := range got.Program.Tools.Defs {
+		for _, tool := range got.Program.ToolDefs {
 			address = tool.URL
 		}
 		if address != c.want {
