@@ -35,7 +35,7 @@ func TestPatternsOfTheMakefileMatchTests(t *testing.T) {
 		}
 		seen++
 		names := ""
-		for _, dir := range regexp.MustCompile(` \./[\w/]+`).FindAllString(line, -1) {
+		for _, dir := range regexp.MustCompile(`\s\./[\w/]+`).FindAllString(line, -1) {
 			names += testNames(t, filepath.Join(root, dir[1:]))
 		}
 		pattern := strings.Trim(strings.ReplaceAll(run[1], "$$", "\n"), "^()")

@@ -129,20 +129,24 @@ func compareWithEstimate(t *testing.T, tr *trial) ([]comparison, error) {
 	used := ledger.Used
 	// An estimate cannot know how often machines fail, so it leaves out what a crash adds (docs/cost.md). What is left
 	// out here is limited: for each crash, in a chain of steps, one attempt with either one model call or the tool calls
-	// of one turn. At a deadline nothing is lost. So both together limit everything that a run has used.
+	// of one turn. At a deadline nothing is lost: the attempt goes on after the limit has been raised, as another start.
+	// So both together limit everything that a run has used.
 	crashes := int64(btoi(h.stopped))
-	starts, reruns := map[string]int64{}, int64(0)
+	starts, reruns, raised := map[string]int64{}, int64(0), int64(0)
 	for _, e := range h.events {
-		x, ok := e.Fact.(journal.TaskStarted)
-		switch {
-		case ok && x.Rerun == 0:
-			starts[x.Step]++
-		case ok:
-			reruns++
+		switch x := e.Fact.(type) {
+		case journal.BudgetRaised:
+			raised++
+		case journal.TaskStarted:
+			if x.Rerun == 0 {
+				starts[x.Step]++
+			} else {
+				reruns++
+			}
 		}
 	}
 	lost := used.Lost
-	if reruns > crashes || lost.ModelCalls > crashes || lost.ToolCalls > crashes*stepkind.MaxCallsPerTurn ||
+	if reruns > crashes+raised || lost.ModelCalls > crashes || lost.ToolCalls > crashes*stepkind.MaxCallsPerTurn ||
 		lost.ModelCalls > 0 && lost.ToolCalls > 0 {
 		return nil, fmt.Errorf("%+v was lost and %d attempts were repeated in %d crashes", lost, reruns, crashes)
 	}

@@ -79,7 +79,8 @@ func TestBinaryBodiesAreNotText(t *testing.T) {
 				case c.media == "" && (result.Media != nil || !strings.Contains(out, strings.Trim(c.text, "<>"))):
 					t.Errorf("%s: %s, %+v", one.Spec().Name, out, result.Media)
 				case c.media == "":
-				case len(result.Media) != 1 || result.Media[0].Type != c.media || string(result.Media[0].Data) != c.body:
+				case len(result.Media) != 1 || result.Media[0].Type != c.media ||
+					string(result.Media[0].Data) != c.body:
 					t.Errorf("%s: the media are %+v", one.Spec().Name, result.Media)
 				case !strings.Contains(out, result.Media[0].Placeholder()):
 					t.Errorf("%s: %s lacks %s", one.Spec().Name, out, result.Media[0].Placeholder())
