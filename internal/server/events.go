@@ -129,6 +129,9 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, run journal.RunI
 
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
+	if r.Method == http.MethodHead {
+		return
+	}
 	out := s.eventWriter(w)
 	if err := out.write(fmt.Appendf(nil, "retry: 1000\nid: %s\n\n", after)); err != nil {
 		return

@@ -33,7 +33,7 @@ func TestProgramsDoNotAnswerForAPerson(t *testing.T) {
 		if service {
 			name = "program"
 		}
-		token, err := p.auth.Users().Add(name+"-"+string(roles[0]), service, roles, 0)
+		token, err := p.auth.Users().Add(name+"-"+string(roles[len(roles)-1]), service, roles, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +93,7 @@ func TestProgramsDoNotAnswerForAPerson(t *testing.T) {
 	if after, err := p.app.Position(t.Context()); err != nil || after != before {
 		t.Errorf("the journal has continued from %d to %d, %v", before, after, err)
 	}
-	for _, token := range []string{as(false, identity.Operator), as(true, "approver:talk", identity.Operator)} {
+	for _, token := range []string{as(false, identity.Operator), as(true, identity.Operator, identity.Approver)} {
 		p.token = token
 		p.call("POST", "/api/v1/runs/"+run+"/signal", body, nil, 200)
 		p.token = owner
