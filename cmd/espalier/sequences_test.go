@@ -27,17 +27,17 @@ func with(text string) func(string) string { return func(string) string { return
 
 // deeds are all messages that a run takes, those that it refuses in some states among them.
 var deeds = map[string]deed{
-	"pause":   {"", "pause", nil},
-	"resume":  {"", "resume", nil},
-	"cancel":  {"", "cancel", nil},
-	"signal":  {`papers --data {"pages":2}`, "signal", with(`{"event": "papers", "data": {"pages": 2}}`)},
+	"pause":  {"", "pause", nil},
+	"resume": {"", "resume", nil},
+	"cancel": {"", "cancel", with(`{"reason": "cancelled by hand"}`)}, // as the command says
+	"signal": {`papers --data {"pages":2}`, "signal", with(`{"event": "papers", "data": {"pages": 2}}`)},
 	"approve": {"check --note fine", "decide", func(digest string) string {
 		return fmt.Sprintf(`{"step": "check", "decision": "approve", "note": "fine", "digest": %q}`, digest)
 	}},
 	"reject": {"check --note no", "decide", func(digest string) string {
 		return fmt.Sprintf(`{"step": "check", "decision": "reject", "note": "no", "digest": %q}`, digest)
 	}},
-	"edit": {"output.answer=better", "edit", with(`{"variable": "output.answer", "value": "better"}`)},
+	"edit":           {"output.answer=better", "edit", with(`{"variable": "output.answer", "value": "better"}`)},
 	"resume --raise": {"steps=30", "resume", with(`{"raise": [{"budget": "steps", "to": 30}]}`)},
 	"resume --from":  {"draft", "resume", with(`{"from": "draft"}`)},
 }

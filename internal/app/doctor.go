@@ -79,7 +79,9 @@ type ServerTools = registry.ServerTools
 
 // ListServers starts the MCP servers of the project around the working folder that a person has approved, and asks each
 // for its tools. Secrets are masked.
-func (a *App) ListServers(ctx context.Context) ([]ServerTools, error) { return a.listServers(ctx, true) }
+func (a *App) ListServers(ctx context.Context) ([]ServerTools, error) {
+	return a.listServers(ctx, true)
+}
 
 func (a *App) listServers(ctx context.Context, ask bool) ([]ServerTools, error) {
 	space, root, err := a.here()

@@ -43,7 +43,9 @@ type serverURL struct {
 
 // SetPublicURL sets the address under which people reach the server of the project, for links in notifications.
 // configured reports that the operator has set it, as for a server behind a proxy.
-func (a *App) SetPublicURL(url string, configured bool) { a.publicURL.Store(&serverURL{url, configured}) }
+func (a *App) SetPublicURL(url string, configured bool) {
+	a.publicURL.Store(&serverURL{url, configured})
+}
 
 // PublicURL returns the address that the operator has set for the server of the project; empty if there is none.
 func (a *App) PublicURL() string {
