@@ -80,7 +80,8 @@ func TestSpendingLimitHoldsAcrossProcesses(t *testing.T) {
 
 // A limit can be for one workflow, or for each of them.
 func TestSpendingLimitsOfWorkflows(t *testing.T) {
-	c := settings(t, "spending: {each: {each: workflow, dollars_per_day: 0.3}, one: {workflow: draft, dollars_per_day: 0.1}}\n")
+	c := settings(t, "spending: {each: {each: workflow, dollars_per_day: 0.3}, "+
+		"one: {workflow: draft, dollars_per_day: 0.1}}\n")
 	s := newSpending(memorytest.New(), c, func() time.Time { return noon })
 	granted := map[string]int{}
 	for range 5 {

@@ -185,7 +185,8 @@ func (v *Verifier) finishComparisons() error {
 			return err
 		}
 		if n := v.log.older; n > 0 {
-			v.note("An earlier release wrote %d records without how their actors were identified; the journal has it.", n)
+			v.note("An earlier release wrote %d records without how their actors were identified; the journal has it.",
+				n)
 		}
 	}
 	switch {
