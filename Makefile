@@ -81,8 +81,8 @@ screenshots: ## take pictures of all web pages; needs Chromium
 	@echo 'The pictures are in $(SHOTS).'
 
 # The programs are installed from npm into the user's cache, once: about a gigabyte.
-test-clis: ## run steps through the real claude, codex, gemini and copilot, offline; installs them
-	$(GO) test -tags clis -count=1 -timeout 20m -v -run 'TestRealCLIs' ./cmd/espalier
+test-clis: ## run steps through the real claude, codex, gemini and copilot, and claude as an MCP client, offline; installs them
+	$(GO) test -tags clis -count=1 -timeout 20m -v -run 'TestRealCLIs|TestClaudeCode' ./cmd/espalier
 
 # The server is compiled into the user's cache, once, which takes minutes.
 test-temporal: ## run the engine's tests on a Temporal server; installs it

@@ -214,6 +214,10 @@ var changing = []struct {
 	{regexp.MustCompile(`\b[0-9a-f]{64}\b`), "HASH"},
 	{regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b`), "RUN"},
 	{regexp.MustCompile(`(run|approve|status) [0-9a-f]{8}\b`), "$1 RUN"},
+	// How a person was identified: a server knows that better.
+	{regexp.MustCompile(`,"actor_method":"project-token"`), ""},
+	{regexp.MustCompile(`\(project-token, `), "("},
+	{regexp.MustCompile(` \(project-token\)`), ""},
 }
 
 func withoutTimes(text string) string {

@@ -83,9 +83,15 @@ func (s *serverProcess) call(method, path, body string, want int) map[string]any
 // until asks for a run until it is in a state.
 func (s *serverProcess) until(run, state string) {
 	s.t.Helper()
+	s.untilOne(run, state)
+}
+
+// untilOne asks for a run until it is in one of several states.
+func (s *serverProcess) untilOne(run string, states ...string) {
+	s.t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		got := s.call("GET", "/api/v1/runs/"+run, "", 200)
-		if got["state"] == state {
+		if state, _ := got["state"].(string); slices.Contains(states, state) {
 			return
 		}
 		if time.Now().After(deadline) {

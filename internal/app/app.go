@@ -76,7 +76,7 @@ type App struct {
 	closed  bool
 
 	triggers  *triggerService // nil unless this App fires triggers
-	publicURL atomic.Pointer[string]
+	publicURL atomic.Pointer[serverURL]
 	drained   chan struct{} // closed by watchDrain
 }
 

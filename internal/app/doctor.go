@@ -1,8 +1,10 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/diag"
@@ -78,6 +80,10 @@ type ServerTools = registry.ServerTools
 // ListServers starts the MCP servers of the project around the working folder that a person has approved, and asks each
 // for its tools. Secrets are masked.
 func (a *App) ListServers(ctx context.Context) ([]ServerTools, error) {
+	return a.listServers(ctx, true)
+}
+
+func (a *App) listServers(ctx context.Context, ask bool) ([]ServerTools, error) {
 	space, root, err := a.here()
 	if err != nil {
 		return nil, err
@@ -91,11 +97,40 @@ func (a *App) ListServers(ctx context.Context) ([]ServerTools, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := env.tools.ListServers(ctx)
+	list := env.tools.ListServers(ctx, ask)
 	for i := range list {
 		list[i].Problem = env.models.Secrets.Show(list[i].Problem)
 	}
 	return list, nil
+}
+
+// DiagnoseServers returns the state of the MCP servers of the project around the working folder. With ask, it starts
+// those that a person has approved, and lists their tools.
+func (a *App) DiagnoseServers(ctx context.Context, ask bool) ([]Component, error) {
+	list, err := a.listServers(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Component, 0, len(list))
+	for _, s := range list {
+		f := Component{What: "MCP server", Name: s.Server, State: ComponentOK, About: "not started to find out"}
+		switch {
+		case s.Problem != "":
+			f.State, f.About = ComponentBroken, s.Problem
+			f.Fix = cmp.Or(s.Help, "Check its entry in "+config.FileName+" or "+config.MCPFileName+".")
+		case ask:
+			names := make([]string, 0, len(s.Tools))
+			for _, tool := range s.Tools {
+				names = append(names, tool.Name)
+			}
+			f.About = "no tools"
+			if len(names) > 0 {
+				f.About = strings.Join(names, ", ")
+			}
+		}
+		out = append(out, f)
+	}
+	return out, nil
 }
 
 // mcpComponent returns the state of .mcp.json; nil without one.

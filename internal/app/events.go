@@ -202,7 +202,7 @@ func (rt *environment) forgetEvents(ctx context.Context) error {
 	return nil
 }
 
-// waitingFor returns the runs that wait for an event.
+// waitingFor returns the runs that wait for an event from outside. The turn of a person in a conversation is none.
 func (rt *environment) waitingFor(ctx context.Context, event string) ([]journal.RunID, error) {
 	var out []journal.RunID
 	for entry, err := range rt.Store.Runs(ctx, Filter{Unfinished: true}) {
@@ -213,17 +213,17 @@ func (rt *environment) waitingFor(ctx context.Context, event string) ([]journal.
 			continue
 		}
 		// The index has the first of several things that a run waits for.
-		waits := entry.Waiting == "event: "+event
-		if !waits && (strings.HasSuffix(entry.Waiting, ")") || entry.Status == journal.PausedAt) {
-			state, _, _, err := rt.Engine.Load(ctx, entry.ID)
-			if err != nil {
-				return nil, err
-			}
-			waits = slices.ContainsFunc(state.OpenGates(), func(f *plan.Frame) bool {
-				return f.Gate.Kind == journal.GateEvent && f.Gate.Event == event
-			})
+		if entry.Waiting != "event: "+event && !strings.HasSuffix(entry.Waiting, ")") && entry.Status != journal.PausedAt {
+			continue
 		}
-		if waits {
+		state, program, _, err := rt.Engine.Load(ctx, entry.ID)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(state.OpenGates(), func(f *plan.Frame) bool {
+			gate, _ := state.StepOf(program, f).Action.(ir.Gate)
+			return f.Gate.Kind == journal.GateEvent && f.Gate.Event == event && !gate.Text
+		}) {
 			out = append(out, entry.ID)
 		}
 	}
@@ -251,7 +251,7 @@ func (a *App) wake(ctx context.Context, rt *environment, id journal.RunID, e Inc
 	if err != nil {
 		return err
 	}
-	signal := plan.Signal{Event: e.Type, Data: e.Data, By: by}
+	signal := plan.Signal{Event: e.Type, Data: e.Data, By: by, Automated: true}
 	err = keeper.runError(id, keeper.Engine.Send(ctx, id, signal, uuid.NewString()))
 	if failed, ok := errors.AsType[*Error](err); ok && (failed.Kind == Refused || failed.Reason == RunFinished) {
 		return nil // it does not wait any more

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/notify"
 	"github.com/espalier-run/espalier/internal/plan"
@@ -33,8 +35,25 @@ type outgoing struct {
 	Next     time.Time `json:"next,omitzero"` // when to try again
 }
 
+// serverURL is an address under which people reach the server of the project.
+type serverURL struct {
+	address    string
+	configured bool // the operator has set it; otherwise it is the address that the server listens on
+}
+
 // SetPublicURL sets the address under which people reach the server of the project, for links in notifications.
-func (a *App) SetPublicURL(url string) { a.publicURL.Store(&url) }
+// configured reports that the operator has set it, as for a server behind a proxy.
+func (a *App) SetPublicURL(url string, configured bool) {
+	a.publicURL.Store(&serverURL{url, configured})
+}
+
+// PublicURL returns the address that the operator has set for the server of the project; empty if there is none.
+func (a *App) PublicURL() string {
+	if public := a.publicURL.Load(); public != nil && public.configured {
+		return public.address
+	}
+	return ""
+}
 
 // runURL returns the address of the page of a run; empty if there is no server.
 func (a *App) runURL(id journal.RunID) string {
@@ -42,7 +61,7 @@ func (a *App) runURL(id journal.RunID) string {
 	if base == nil || id == "" {
 		return ""
 	}
-	return *base + "/runs/" + string(id)
+	return base.address + "/runs/" + string(id)
 }
 
 // notifier puts messages into the outbox and sends them.
@@ -123,6 +142,14 @@ func (n *notifier) fact(ctx context.Context, run journal.RunID, e *journal.Event
 			kind, text = config.NotifyWaiting, "waits for an approval: "+x.Key()
 		case journal.GateInDoubt:
 			kind, text = config.NotifyWaiting, "waits for a decision: the outcome of "+x.Key()+" is unknown"
+		case journal.GateEvent:
+			waits, err := n.waitsForText(ctx, run, x.Place)
+			if err != nil {
+				return err
+			}
+			if waits {
+				kind, text = config.NotifyWaiting, "waits for a reply: "+x.Key()
+			}
 		}
 	case journal.TimerFired:
 		if x.What == plan.TimerEscalation {
@@ -155,6 +182,21 @@ func (n *notifier) fact(ctx context.Context, run journal.RunID, e *journal.Event
 		ID: fmt.Sprintf("%s.%d", run, e.Seq), Kind: kind, Time: e.At.Time(), Workflow: entry.Name, Run: string(run),
 		Text: fmt.Sprintf("Run %s of %s %s", short(run), entry.Name, text), URL: n.app.runURL(run),
 	})
+}
+
+// waitsForText reports whether a run waits for the text of a person at a place. It does not if the text has arrived.
+func (n *notifier) waitsForText(ctx context.Context, run journal.RunID, at journal.Place) (bool, error) {
+	state, program, _, err := n.rt.Engine.Load(ctx, run)
+	if errors.Is(err, journal.ErrUnknownRun) {
+		return false, nil // it was removed
+	}
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(state.OpenGates(), func(f *plan.Frame) bool {
+		gate, _ := state.StepOf(program, f).Action.(ir.Gate)
+		return f.Place() == at && gate.Text
+	}), nil
 }
 
 // missed puts a message about firings that started no run into the outbox.

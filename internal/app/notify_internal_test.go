@@ -23,6 +23,7 @@ type receiver struct {
 	bodies []string
 	ids    []string
 	fail   int
+	url    string
 }
 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
@@ -42,25 +43,31 @@ func notified(t *testing.T, overlap string) (*triggered, *receiver) {
 	to := &receiver{}
 	server := httptest.NewServer(to)
 	t.Cleanup(server.Close)
+	to.url = server.URL
 	p := newTriggered(t, map[string]string{"gated.md": fmt.Sprintf(scheduled, "gated", "0 * * * *") + waiting})
 	text := fmt.Sprintf(simulated, "gated", overlap) + "secrets: {hook: {env: HOOK}}\nnotifications:\n" +
 		"  all: {webhook: '" + server.URL + "', secret: 'secret://hook'}\n" +
 		"  failures: {webhook: '" + server.URL + "', secret: 'secret://hook', on: failed}\n"
 	p.write("espalier.yaml", text)
 	p.env = map[string]string{"HOOK": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
-	// A person approves the configuration.
+	p.approve()
+	return p, to
+}
+
+// approve is the approval of the configuration by a person.
+func (p *triggered) approve() {
+	p.t.Helper()
 	a := p.server().app
 	review, err := a.Review(p.dir, Reading{})
 	if err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	if err := a.Approve(review); err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	if list, err := trust.Open(a.o.Getenv).List(); err != nil || len(list) == 0 {
-		t.Fatalf("%v, %v", list, err)
+		p.t.Fatalf("%v, %v", list, err)
 	}
-	return p, to
 }
 
 // round collects and sends.
@@ -77,7 +84,7 @@ func (n *notifier) round(t *testing.T) {
 func TestNotificationsArriveAtLeastOnceWithOneID(t *testing.T) {
 	p, to := notified(t, "skip")
 	s := p.server()
-	s.app.SetPublicURL("https://flows.example.org/base")
+	s.app.SetPublicURL("https://flows.example.org/base", true)
 	n := &notifier{s.app, s.rt}
 	s.at(t, &p.clock, midnight)
 	n.round(t)

@@ -35,7 +35,7 @@ func TestFailedRunsAndExceededBudgetsAreNotified(t *testing.T) {
 	p, to := notified(t, "skip}\n  misfit: {simulate: true, overlap: skip}\n"+
 		"  frugal: {simulate: true, overlap: skip")
 	s := p.server()
-	s.app.SetPublicURL("https://flows.example.org")
+	s.app.SetPublicURL("https://flows.example.org", true)
 	n := &notifier{s.app, s.rt}
 	p.write("misfit.md", misfit)
 	p.write("frugal.md", frugal)

@@ -443,6 +443,8 @@ type (
 		Step  string
 		Data  json.RawMessage
 		Roles []string // as in Approve
+		// Automated reports that a program sends it, which may not answer for a person.
+		Automated bool
 	}
 	// Edit changes a variable.
 	Edit struct {
@@ -483,7 +485,9 @@ func (m Resolve) input(by journal.Actor) plan.Input {
 }
 
 func (m Signal) input(by journal.Actor) plan.Input {
-	return plan.Signal{Event: m.Event, Step: m.Step, Data: m.Data, By: by, Roles: m.Roles}
+	return plan.Signal{
+		Event: m.Event, Step: m.Step, Data: m.Data, By: by, Roles: m.Roles, Automated: m.Automated,
+	}
 }
 
 func (m Edit) input(by journal.Actor) plan.Input {

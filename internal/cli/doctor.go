@@ -17,8 +17,9 @@ func (a *invocation) doctorCommand() *cobra.Command {
 		Short: "Report what is configured, reachable and missing",
 		Long: `Report what is configured, what can be reached and what is missing, each with
 what to do about it. The check lists the models of each server, which costs
-nothing, and sends an empty request to telemetry collectors; --offline skips
-this. Keys are never shown.
+nothing, starts the MCP servers that you have approved to list their tools, and
+sends an empty request to telemetry collectors; --offline skips this. Keys are
+never shown.
 
 The exit code is 0 if a workflow can ask a model, and 6 otherwise.`,
 		Args: takes(0, 0, ""),
@@ -27,6 +28,11 @@ The exit code is 0 if a workflow can ask a model, and 6 otherwise.`,
 			if err != nil {
 				return err
 			}
+			servers, err := a.app().DiagnoseServers(context.Background(), !offline)
+			if err != nil {
+				return err
+			}
+			report.Findings = append(report.Findings, servers...)
 			root, err := a.app().Root()
 			if err != nil {
 				return err

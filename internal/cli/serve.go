@@ -185,7 +185,7 @@ func (a *invocation) serveOnce(
 		App: a.app(), Auth: auth, StateDir: state, PublicURL: public, TLS: f.encrypted(), Encrypts: f.cert != "",
 		Version: readVersion().Version, Log: log,
 	})
-	return a.runServer(server, listener, state, watch, first)
+	return a.runServer(server, listener, state, watch, first, public != nil)
 }
 
 // authenticator returns the authentication of a project's server.
@@ -254,7 +254,7 @@ func (a *invocation) listen(f *serveFlags, auth *identity.Authenticator) (*keptL
 // runServer serves and drives runs until a signal. It reports whether to start again with the configuration as it is
 // now: after SIGHUP or a change of the watched files, if the configuration is valid.
 func (a *invocation) runServer(
-	server HTTPServer, l net.Listener, state string, watch *configWatch, first bool,
+	server HTTPServer, l net.Listener, state string, watch *configWatch, first, public bool,
 ) (reload bool, err error) {
 	signals, release := a.Signals.handle()
 	defer release()
@@ -265,7 +265,7 @@ func (a *invocation) runServer(
 		worked <- a.app().Work(ctx, func(string) { server.SetReady() }, a.skipped)
 	}()
 	go func() { served <- server.Serve(ctx, l, a.app().GracePeriod()) }()
-	a.app().SetPublicURL(server.URL(l.Addr()))
+	a.app().SetPublicURL(server.URL(l.Addr()), public)
 	forget, err := identity.WriteServerFile(state, server.LocalURL(l.Addr()))
 	if err != nil {
 		a.note("Other commands do not find the server: %v", err)

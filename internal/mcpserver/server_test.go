@@ -203,6 +203,49 @@ func TestStartReturnsTheRunAtOnce(t *testing.T) {
 	if _, err := a.Wait(t.Context(), journal.RunID(id)); err != nil {
 		t.Fatal(err)
 	}
+	call := func(tool string, arguments map[string]any) (map[string]any, bool) {
+		t.Helper()
+		got, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, _ := got.StructuredContent.(map[string]any)
+		return content, !got.IsError
+	}
+	end, ok := call("run_output", map[string]any{"run": id})
+	output, _ := end["output"].(map[string]any)
+	if !ok || end["outcome"] != "ok" || end["run_id"] != id || output["answer"] == nil {
+		t.Errorf("the output of the run: %v", end)
+	}
+	if _, ok := call("run_output", map[string]any{"run": "00000000-0000-4000-8000-000000000000"}); ok {
+		t.Error("a run that does not exist has an output")
+	}
+	list, ok := call("list_workflows", nil)
+	if workflows, _ := list["workflows"].([]any); !ok || len(workflows) != 2 {
+		t.Errorf("the workflows: %v", list)
+	}
+}
+
+// An agent that has been told a code can look it up.
+func TestCodesOfDiagnosticsAreExplained(t *testing.T) {
+	a := app.New(app.Options{Dir: t.TempDir(), Home: t.TempDir()})
+	defer a.Close()
+	client := connect(t, a)
+	for code, found := range map[string]bool{"AF001": true, "XX999": false, "": false} {
+		got, err := client.CallTool(t.Context(), &mcp.CallToolParams{
+			Name: "explain_code", Arguments: map[string]any{"code": code},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := json.Marshal(got.StructuredContent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.IsError == found || found && (!strings.Contains(string(page), code) || len(page) < 200) {
+			t.Errorf("%q: %s %+v", code, page, got.Content)
+		}
+	}
 }
 
 // Standard output can be a terminal: what a workflow contains does not control it.

@@ -262,6 +262,9 @@ func (s *State) checkSignal(p *Program, x *Signal) error {
 			strings.Join(slices.Compact(known), ", "),
 		)
 	}
+	if text != "" && x.Automated {
+		return refusal(NotAllowed, "step %q waits for text of a person, which a program may not send", text)
+	}
 	if len(x.Data) > 0 && !json.Valid(x.Data) {
 		return refusal(Unknown, "the data of the event is not JSON")
 	}

@@ -138,6 +138,8 @@ type Signal struct {
 	Data  json.RawMessage `json:",omitempty"`
 	By    journal.Actor
 	Roles []string `json:",omitempty"` // as in Decision
+	// Automated reports that a program sends it. It does not reach a gate that waits for the text of a person.
+	Automated bool `json:",omitempty"`
 }
 
 // Cancel, Pause, Continue, Raise and Edit are interventions of a person.

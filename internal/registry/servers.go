@@ -181,8 +181,9 @@ type ServerTools struct {
 	Help    string      `json:"help,omitempty"`
 }
 
-// ListServers starts the MCP servers of the project and asks each for its tools, in the order of their names.
-func (t *Tools) ListServers(ctx context.Context) []ServerTools {
+// ListServers returns the MCP servers of the project in the order of their names. With ask, it starts each one that can
+// be used and asks for its tools.
+func (t *Tools) ListServers(ctx context.Context, ask bool) []ServerTools {
 	s := &t.servers
 	s.mu.Lock()
 	t.load()
@@ -193,7 +194,7 @@ func (t *Tools) ListServers(ctx context.Context) []ServerTools {
 	var out []ServerTools
 	for _, name := range slices.Compact(names) {
 		one, err := ServerTools{Server: name, Tools: []tool.Spec{}}, wrong[name]
-		if err == nil {
+		if err == nil && ask {
 			var offered []tool.Tool
 			offered, err = t.offers(ctx, name)
 			for _, o := range offered {

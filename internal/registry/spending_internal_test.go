@@ -78,6 +78,30 @@ func TestSpendingLimitHoldsAcrossProcesses(t *testing.T) {
 	}
 }
 
+// A limit can be for one workflow, or for each of them.
+func TestSpendingLimitsOfWorkflows(t *testing.T) {
+	c := settings(t, "spending: {each: {each: workflow, dollars_per_day: 0.3}, "+
+		"one: {workflow: draft, dollars_per_day: 0.1}}\n")
+	s := newSpending(memorytest.New(), c, func() time.Time { return noon })
+	granted := map[string]int{}
+	for range 5 {
+		for _, workflow := range []string{"draft", "review"} {
+			for _, user := range []string{"ana", "ben"} { // together
+				full, err := s.reserve(t.Context(), s.shares(spender{workflow: workflow, user: user}), 100_000)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if full == nil {
+					granted[workflow]++
+				}
+			}
+		}
+	}
+	if granted["draft"] != 1 || granted["review"] != 3 {
+		t.Errorf("%v", granted)
+	}
+}
+
 // A call costs what the model has counted. One that fails before it is billed
 // costs nothing, one that breaks off costs its worst case, and one that the
 // limit does not allow is not made.

@@ -337,7 +337,7 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 		w.now += 1000
 		w.tell(plan.Edit{Path: "state.a", Value: json.RawMessage(`1`), By: journal.Actor{User: "eva", As: "bo"}})
 		w.tell(plan.Decision{Step: "papers", Answer: plan.Approve, By: journal.Actor{User: "eva"}})
-		w.tell(plan.Continue{By: journal.Actor{User: "eva"}})
+		w.tell(plan.Continue{By: journal.Actor{User: "eva", Method: "oidc"}})
 		w.now += 1000
 		w.tell(plan.Signal{Event: "papers.in", Data: json.RawMessage(`{"n": 3}`), By: journal.Actor{User: "mail"}})
 		return p, w.run()

@@ -1,21 +1,88 @@
 package server
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// previousAPI is the description of the API at the previous landing. A landing
-// that changes the API on purpose copies openapi.json over it afterwards.
+// previousAPI is the description of the API before its last change. Only -update changes openapi.json, and it keeps the
+// document before here, so that what a change adds is protected from the next one on.
 const previousAPI = "testdata/openapi-previous.json"
 
-// Programs that were written for the previous landing keep working: no route,
-// parameter, field of a response or accepted value is gone, and no request needs
-// more than before.
+// updateAPI replaces the description of the API and keeps the one before. It refuses one that breaks programs, unless
+// breaking is set; the one before remains the measure then, and has to be changed by hand.
+func updateAPI(path, previous string, document []byte, breaking bool) error {
+	before, err := os.ReadFile(path)
+	if err != nil || bytes.Equal(before, document) {
+		return err
+	}
+	var was, is map[string]any
+	if err := errors.Join(json.Unmarshal(before, &was), json.Unmarshal(document, &is)); err != nil {
+		return err
+	}
+	found := breakingChanges(was, is)
+	switch {
+	case len(found) > 0 && !breaking:
+		return fmt.Errorf("the change breaks programs; -breaking writes it nevertheless:\n%s", strings.Join(found, "\n"))
+	case len(found) == 0:
+		if err := os.WriteFile(previous, before, 0o644); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(path, document, 0o644)
+}
+
+// Each update is measured against the document before it, which an update without a change keeps.
+func TestUpdatedDescriptionIsMeasuredAgainstTheOneBefore(t *testing.T) {
+	dir := t.TempDir()
+	path, previous := filepath.Join(dir, "api.json"), filepath.Join(dir, "previous.json")
+	document := func(routes ...string) []byte {
+		paths := map[string]any{}
+		for _, r := range routes {
+			paths[r] = map[string]any{"get": map[string]any{}}
+		}
+		raw, err := json.Marshal(map[string]any{"paths": paths})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	one, two, three := document("/a"), document("/a", "/b"), document("/a", "/b", "/c")
+	if err := os.WriteFile(path, one, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, step := range []struct {
+		document        []byte
+		breaking, fails bool
+		now, before     []byte
+	}{
+		{document: two, now: two, before: one},
+		{document: two, now: two, before: one},
+		{document: three, now: three, before: two},
+		{document: two, fails: true, now: three, before: two}, // /c is younger than the document before
+		{document: two, breaking: true, now: two, before: two},
+	} {
+		if err := updateAPI(path, previous, step.document, step.breaking); (err != nil) != step.fails {
+			t.Errorf("%d: %v", i, err)
+		}
+		now, _ := os.ReadFile(path)
+		before, _ := os.ReadFile(previous)
+		if !bytes.Equal(now, step.now) || !bytes.Equal(before, step.before) {
+			t.Errorf("%d: %s, before %s", i, now, before)
+		}
+	}
+}
+
+// Programs that were written for the API before its last change keep working: no
+// route, parameter, field of a response or accepted value is gone, and no request
+// needs more than before.
 func TestAPIStaysCompatible(t *testing.T) {
 	for _, change := range breakingChanges(readAPI(t, previousAPI), readAPI(t, "openapi.json")) {
 		t.Error(change)

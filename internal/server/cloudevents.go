@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"mime"
 	"net/http"
 	"net/url"
@@ -128,9 +127,9 @@ func readCloudEvent(r *http.Request) (app.Incoming, *Problem) {
 			Help: "Send a CloudEvent 1.0 as application/cloudevents+json, or with ce- headers.",
 		}
 	}
-	raw, err := io.ReadAll(r.Body)
-	if err != nil {
-		return invalid(http.StatusRequestEntityTooLarge, "The event cannot be read: "+err.Error()+".")
+	raw, problem := readBody(r)
+	if problem != nil {
+		return app.Incoming{}, problem
 	}
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil && r.Header.Get("Content-Type") != "" {

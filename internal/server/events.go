@@ -71,14 +71,9 @@ type eventData struct {
 // thousands of events for all clients; the status of the run has the whole text.
 const maxProblem = 4 << 10
 
-const (
-	// keepAlive is how often a comment is sent on a quiet stream, so that proxies
-	// keep the connection and the server notices clients that are gone.
-	keepAlive = 15 * time.Second
-	// writeTimeout is how long a client may take to accept data. A slower one is
-	// dropped; it reconnects and continues where it was.
-	writeTimeout = 10 * time.Second
-)
+// keepAlive is how often a comment is sent on a quiet stream, so that proxies
+// keep the connection and the server notices clients that are gone.
+const keepAlive = 15 * time.Second
 
 func (s *Server) registerEvents() {
 	all := s.needs(identity.Read, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.stream(w, r, "") }))
@@ -134,7 +129,10 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, run journal.RunI
 
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
-	out := &eventWriter{w: w, control: http.NewResponseController(w)}
+	if r.Method == http.MethodHead {
+		return
+	}
+	out := s.eventWriter(w)
 	if err := out.write(fmt.Appendf(nil, "retry: 1000\nid: %s\n\n", after)); err != nil {
 		return
 	}
@@ -259,10 +257,15 @@ func eventText(e app.Event, id eventID) ([]byte, error) {
 type eventWriter struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
+	timeout time.Duration
+}
+
+func (s *Server) eventWriter(w http.ResponseWriter) *eventWriter {
+	return &eventWriter{w: w, control: http.NewResponseController(w), timeout: s.o.timeouts.write}
 }
 
 func (e *eventWriter) write(p []byte) error {
-	if err := e.control.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := e.control.SetWriteDeadline(time.Now().Add(e.timeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
 	if _, err := e.w.Write(p); err != nil {

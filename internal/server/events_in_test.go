@@ -400,3 +400,64 @@ func TestScopedTokensStartOneWorkflow(t *testing.T) {
 	p.token = scoped
 	p.call("GET", "/api/v1/runs", nil, nil, 403)
 }
+
+// An event starts a run of every workflow that subscribes to it, although another one cannot start. The same id of
+// another source is another event.
+func TestEventStartsAllSubscribers(t *testing.T) {
+	p := eventProject(t, map[string]string{
+		"subscriber.md": subscriber, "second.md": strings.Replace(subscriber, "name: subscriber", "name: second", 1),
+		"picky.md": strings.NewReplacer("name: subscriber", "name: picky", "required: [name]", "required: [owner]",
+			"name: { type: string }", "owner: { type: string }", "input.name", "input.owner").Replace(subscriber),
+		"other.md": strings.NewReplacer("name: subscriber", "name: other", "file_uploaded", "file_removed").Replace(subscriber),
+		"espalier.yaml": "triggers: {subscriber: {simulate: true}, second: {simulate: true}, picky: {simulate: true}, " +
+			"other: {simulate: true}}\n",
+	})
+	event := func(source string) map[string]any {
+		return map[string]any{
+			"mode": "binary", "id": "1", "source": source, "type": "file_uploaded", "data": map[string]any{"name": "a.txt"},
+		}
+	}
+	got := p.sendEvents(p.token, event("/a"), event("/b"), event("/a"))
+	for i, a := range got {
+		if len(a.Started) != 2 || a.Duplicate != (i == 2) || i < 2 && len(a.Problems) != 1 {
+			t.Errorf("%d: %+v", i, a)
+		}
+	}
+	names := map[string]int{}
+	var list runList
+	p.call("GET", "/api/v1/runs", nil, &list, 200)
+	for _, r := range list.Runs {
+		names[r.Workflow]++
+	}
+	if len(names) != 2 || names["subscriber"] != 2 || names["second"] != 2 {
+		t.Errorf("%v", names)
+	}
+}
+
+// A webhook without a signature takes requests once a person has approved the configuration.
+func TestUnsignedWebhookNeedsApproval(t *testing.T) {
+	p := eventProject(t, map[string]string{
+		"subscriber.md": subscriber,
+		"espalier.yaml": "webhooks: {open: {workflow: subscriber, verify: none, simulate: true}}\n",
+	})
+	const body = `{"name": "c.txt"}`
+	if a := p.hook("open", body); a.Status != 424 {
+		t.Errorf("before the approval: %+v", a)
+	}
+	review, err := p.app.Review(p.dir, app.Reading{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.app.Approve(review); err != nil {
+		t.Fatal(err)
+	}
+	p.stop()
+	p = serveHome(t, p.dir, p.home)
+	a := p.hook("open", body)
+	if a.Status != 202 || len(a.Started) != 1 {
+		t.Fatalf("%+v", a)
+	}
+	if s := p.until(a.Started[0], api.Waiting); !s.Untrusted {
+		t.Errorf("%+v", s)
+	}
+}

@@ -6,8 +6,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -28,9 +30,9 @@ func (s *Server) receiveHook(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, r, *problemOf(r.Context(), err))
 		return
 	}
-	raw, err := io.ReadAll(r.Body)
-	if err != nil {
-		writeProblem(w, r, Problem{Status: http.StatusRequestEntityTooLarge, Detail: "The request cannot be read."})
+	raw, problem := readBody(r)
+	if problem != nil {
+		writeProblem(w, r, *problem)
 		return
 	}
 	e, err := verifyHook(hook, r.Header, raw, s.now())
@@ -51,6 +53,24 @@ func (s *Server) receiveHook(w http.ResponseWriter, r *http.Request) {
 	s.writeDelivery(w, r, func(ctx context.Context) (*app.Delivery, error) {
 		return s.o.App.ReceiveHook(ctx, r.PathValue("name"), e)
 	})
+}
+
+// readBody returns the body of a request, or why it cannot be read.
+func readBody(r *http.Request) ([]byte, *Problem) {
+	raw, err := io.ReadAll(r.Body)
+	if err == nil {
+		return raw, nil
+	}
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, &Problem{
+			Status: http.StatusRequestEntityTooLarge, Code: "too-large",
+			Detail: fmt.Sprintf("The body of the request is larger than %d MiB.", tooLarge.Limit>>20),
+		}
+	}
+	if slow, ok := errors.AsType[net.Error](err); ok && slow.Timeout() {
+		return nil, &Problem{Status: http.StatusRequestTimeout, Code: "too-slow", Detail: "The body of the request took too long."}
+	}
+	return nil, &Problem{Status: http.StatusBadRequest, Code: "unreadable", Detail: "The body of the request cannot be read."}
 }
 
 // verifyHook returns the event of a request whose signature is valid. The id of

@@ -57,6 +57,21 @@ func (s *Server) loginWithToken(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, s.base+next, http.StatusSeeOther)
 }
 
+// forPeople refuses the changes that a program asks pages for, which act for a person. A program with an approver role
+// decides on pages, too.
+func forPeople(pages http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead && automated(r.Context()) {
+			writeProblem(w, r, Problem{
+				Status: http.StatusForbidden, Code: "forbidden", Detail: "A program may not act for a person on pages.",
+				Help: "Use the API, which /api/v1/openapi.json describes.",
+			})
+			return
+		}
+		pages.ServeHTTP(w, r)
+	})
+}
+
 // localPath returns the path and query of an address on this server; "/" for any other address.
 func localPath(address string) string {
 	u, err := url.Parse(address)

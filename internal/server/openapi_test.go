@@ -18,7 +18,10 @@ import (
 	"github.com/espalier-run/espalier/internal/npmtest"
 )
 
-var update = flag.Bool("update", false, "write openapi.json")
+var (
+	update   = flag.Bool("update", false, "write openapi.json, and keep the document before as "+previousAPI)
+	breaking = flag.Bool("breaking", false, "with -update, write a document that breaks programs")
+)
 
 // The description of the API is committed, so that a change of the API shows in
 // review.
@@ -38,7 +41,7 @@ func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 	}
 	pretty.WriteByte('\n')
 	if *update {
-		if err := os.WriteFile("openapi.json", pretty.Bytes(), 0o644); err != nil {
+		if err := updateAPI("openapi.json", previousAPI, pretty.Bytes(), *breaking); err != nil {
 			t.Fatal(err)
 		}
 	}

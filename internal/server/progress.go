@@ -78,7 +78,10 @@ func (s *Server) progress(w http.ResponseWriter, r *http.Request) {
 	defer feed.close()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
-	feed.out = &eventWriter{w: w, control: http.NewResponseController(w)}
+	if r.Method == http.MethodHead {
+		return
+	}
+	feed.out = s.eventWriter(w)
 	if err := feed.send(ctx, r.URL.Query().Get("until") == "now"); err != nil && ctx.Err() == nil {
 		logEntryOf(r.Context()).err = err
 	}

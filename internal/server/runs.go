@@ -185,7 +185,7 @@ func (s *Server) registerRuns() {
 		},
 		) (*body[api.Status], error) {
 			return s.send(ctx, in.Run, app.Signal{
-				Event: in.Body.Event, Step: in.Body.Step, Data: in.Body.Data, Roles: approverRoles(ctx),
+				Event: in.Body.Event, Step: in.Body.Step, Data: in.Body.Data, Roles: approverRoles(ctx), Automated: automated(ctx),
 			})
 		})
 	handle(s, http.MethodPost, "/runs/{run}/edit", identity.Operate, "Edit a variable of a run", tag,
@@ -264,6 +264,12 @@ func token(ctx context.Context) string {
 func approverRoles(ctx context.Context) []string {
 	id, _ := IdentityOf(ctx)
 	return id.ApproverRoles()
+}
+
+// automated reports whether a program makes the request that may not act for a person.
+func automated(ctx context.Context) bool {
+	id, _ := IdentityOf(ctx)
+	return id.Kind == identity.Service && !id.May(identity.Decide)
 }
 
 // startRun starts a run. The run id is derived from the idempotency key and from

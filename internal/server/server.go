@@ -48,6 +48,8 @@ type Options struct {
 	Pages func(*Server) http.Handler
 	// MCP serves /mcp for the actor of a request, who presents the token with the returned id; nil serves none.
 	MCP func(caller func(*http.Request) (by journal.Actor, token string)) http.Handler
+
+	timeouts timeouts // zero is standardTimeouts
 }
 
 // Server serves one project.
@@ -81,6 +83,7 @@ const maxBody = 16 << 20
 
 // New returns a server.
 func New(o Options) *Server {
+	o.timeouts = cmp.Or(o.timeouts, standardTimeouts)
 	s := &Server{o: o, mux: http.NewServeMux(), isReady: make(chan struct{}), feed: feed{app: o.App, length: feedLength}}
 	if o.PublicURL != nil {
 		s.base = strings.TrimSuffix(path.Clean("/"+o.PublicURL.Path), "/")
@@ -92,7 +95,7 @@ func New(o Options) *Server {
 	s.mux.HandleFunc("GET /readyz", s.readiness)
 	s.mux.Handle("GET /metrics", s.needs(identity.Read, http.HandlerFunc(s.metrics)))
 	if o.Pages != nil {
-		s.pages = o.Pages(s)
+		s.pages = forPeople(o.Pages(s))
 	}
 	s.mux.HandleFunc("GET "+identity.ProofPath, s.prove)
 	s.mux.HandleFunc("GET /login", s.login)
@@ -207,20 +210,24 @@ func stripBase(base string, next http.Handler) http.Handler {
 	})
 }
 
-// Timeouts of connections. Responses have none: live events last for hours, and
-// each handler bounds itself.
-const (
-	headerTimeout = 10 * time.Second
-	readTimeout   = time.Minute
-	idleTimeout   = 2 * time.Minute
-)
+// timeouts of connections. Responses as a whole have none: live events last for hours.
+type timeouts struct {
+	header time.Duration // for the header of a request
+	read   time.Duration // for a request with its body
+	idle   time.Duration // between requests
+	// write is how long a client of live events may take to accept data. A slower one is dropped; it reconnects and
+	// continues where it was.
+	write time.Duration
+}
+
+var standardTimeouts = timeouts{header: 10 * time.Second, read: time.Minute, idle: 2 * time.Minute, write: 10 * time.Second}
 
 // Serve serves a listener until the context ends, and then until the requests
 // under way have been answered or grace has passed. Live events end at once.
 func (s *Server) Serve(ctx context.Context, l net.Listener, grace time.Duration) error {
 	h := &http.Server{
-		Handler: s.Handler(l.Addr()), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(s.o.Log.Handler(), slog.LevelWarn),
+		Handler: s.Handler(l.Addr()), ReadHeaderTimeout: s.o.timeouts.header, ReadTimeout: s.o.timeouts.read,
+		IdleTimeout: s.o.timeouts.idle, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(s.o.Log.Handler(), slog.LevelWarn),
 	}
 	now, err := s.o.App.Position(context.WithoutCancel(ctx)) // a server that stops at once stops in order
 	if err != nil {
@@ -335,7 +342,7 @@ func handle[I, O any](
 ) {
 	op := huma.Operation{
 		Method: method, Path: "/api/v1" + path, Summary: summary, Tags: []string{tag}, MaxBodyBytes: maxBody,
-		OperationID: operationID(method, path),
+		BodyReadTimeout: s.o.timeouts.read, OperationID: operationID(method, path),
 		Errors: []int{
 			http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict,
 			http.StatusUnprocessableEntity, http.StatusFailedDependency,

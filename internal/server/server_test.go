@@ -92,6 +92,7 @@ type project struct {
 	auth   *identity.Authenticator
 	log    *bytes.Buffer
 	stop   func()
+	home   string
 
 	contract *contract
 }
@@ -103,6 +104,26 @@ func serve(t *testing.T, dir string) *project {
 		t.Fatal(err)
 	}
 	return serveOn(t, dir, l, func(*identity.Authenticator) {})
+}
+
+// serveHome serves a project for a person with a home folder.
+func serveHome(t *testing.T, dir, home string) *project {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serveApp(t, l, func(*identity.Authenticator) {}, app.Options{Dir: dir, Home: home})
+}
+
+// addr returns the address of the server.
+func (p *project) addr() net.Addr {
+	p.t.Helper()
+	at, err := net.ResolveTCPAddr("tcp", strings.TrimPrefix(p.url, "http://"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return at
 }
 
 // serveLabeled serves a project as a worker with labels.
@@ -125,7 +146,10 @@ func serveOn(t *testing.T, dir string, l net.Listener, change func(*identity.Aut
 func serveApp(t *testing.T, l net.Listener, change func(*identity.Authenticator), o app.Options) *project {
 	t.Helper()
 	dir := o.Dir
-	o.Home, o.Worker = t.TempDir(), true
+	o.Worker = true
+	if o.Home == "" {
+		o.Home = t.TempDir()
+	}
 	o.Getenv = func(name string) string {
 		if strings.HasPrefix(name, "TEST_") {
 			return os.Getenv(name)
@@ -163,7 +187,7 @@ func serveApp(t *testing.T, l net.Listener, change func(*identity.Authenticator)
 	go func() { ended <- s.Serve(ctx, l, 5*time.Second) }()
 	s.SetReady()
 	stopped := false
-	p := &project{t: t, dir: dir, app: a, server: s, url: "http://" + l.Addr().String(), token: token, auth: auth, log: log}
+	p := &project{t: t, dir: dir, app: a, server: s, url: "http://" + l.Addr().String(), token: token, auth: auth, log: log, home: o.Home}
 	p.contract = newContract(t, s)
 	p.stop = func() {
 		if stopped {

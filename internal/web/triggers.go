@@ -118,8 +118,12 @@ func (h *Handler) triggerRow(r *request, t *app.Trigger) triggerRow {
 	return row
 }
 
-// publicAddress returns the address under which the browser reaches the server, without a final slash.
+// publicAddress returns the address that the operator has set for the server, or else the one under which the browser
+// reaches it, without a final slash.
 func (h *Handler) publicAddress(r *request) string {
+	if public := h.o.App.PublicURL(); public != "" {
+		return public
+	}
 	scheme := "http"
 	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
 		scheme = "https"

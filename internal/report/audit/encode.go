@@ -113,10 +113,12 @@ func textsOf[T any](f *fields, name string, list []T, text func(*T) string) {
 	f.add(name, append(b, ']'))
 }
 
-// actor adds the operating-system user and the name that the user claims.
+// actor adds the user, the name that the user claims, and how a server has established the user. Without a server, the
+// user is the account of the operating system.
 func (f *fields) actor(by journal.Actor) {
 	f.text("actor", by.User)
 	f.text("actor_claimed", by.As)
+	f.text(actorMethod, by.Method)
 }
 
 // usage adds tokens, calls and cost.

@@ -142,8 +142,15 @@ func (p *printer) record(r *Record) {
 
 func who(d data) string {
 	name := cmp.Or(d.text("actor"), "an unknown user")
+	var about []string
+	if method := d.text(actorMethod); method != "" {
+		about = append(about, method)
+	}
 	if claimed := d.text("actor_claimed"); claimed != "" {
-		name += " (as " + claimed + ")"
+		about = append(about, "as "+claimed)
+	}
+	if len(about) > 0 {
+		name += " (" + strings.Join(about, ", ") + ")"
 	}
 	return name
 }
