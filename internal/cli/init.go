@@ -32,6 +32,7 @@ const firstConfig = `# Settings of this project. Everything is optional: take th
 #       key: secret://groq
 # secrets:
 #   groq: {env: GROQ_API_KEY}         # or file: PATH, or command: [pass, show, groq]
+#   mail: {env: MAIL_TOKEN}
 # mcp:
 #   notes: {command: [npx, notes-server]}
 # tools:
@@ -39,10 +40,10 @@ const firstConfig = `# Settings of this project. Everything is optional: take th
 #     use: notes.search               # maps to this MCP tool
 #   mail.send:
 #     url: https://mail.example.com/send
-#     bearer: secret://groq
+#     bearer: secret://mail
 #     requires_approval: true         # a person is asked before every call
 # allow:
-#   shell: false                      # scripts of workflows run
+#   shell: false                      # true: commands of workflows run without --allow-shell
 # defaults:
 #   max_tokens: 8000                  # of one reply
 `
