@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -266,6 +267,25 @@ func TestGreeting(t *testing.T) {
 	for _, text := range []string{"and 1 run that is not over", "espalier runs --open", "1 run waiting for you", "--simulate"} {
 		if !strings.Contains(screen, text) {
 			t.Errorf("%q is missing:\n%s", text, screen)
+		}
+	}
+}
+
+// With --verbose, a terminal gets one line for each event, and nothing is redrawn.
+func TestVerboseListsEventsOnATerminal(t *testing.T) {
+	p := gatedProject(t)
+	up := regexp.MustCompile(`\x1b\[\d*A|\x1b\[\d*J`)
+	for _, verbose := range []bool{false, true} {
+		args := []string{"run", "gated.md", "--script", "replies.yaml"}
+		if verbose {
+			args = append(args, "-v")
+		}
+		c := onConsole(t, p.command(args...), 80, 24)
+		c.until("Approve? ")
+		c.types("\n")
+		screen := c.ends(4)
+		if redrawn := up.MatchString(screen); redrawn == verbose {
+			t.Errorf("verbose %t: redrawn %t:\n%q", verbose, redrawn, screen)
 		}
 	}
 }

@@ -431,13 +431,25 @@ func TestDocsBlocks(t *testing.T) {
 				}
 			case "python": // run by the tests of internal/report/audit
 			case "sql": // run by the tests of internal/journal/postgres
-			case "text", "html", "make", "go":
+			case "text":
+				// Commands that cannot run here say why, on the line above the block.
+				if before := lines[max(f.first-2, 0)]; showsCommand.MatchString(text) && !notRun.MatchString(before) {
+					t.Errorf("%s: commands belong into console blocks, or below a line such as "+
+						"<!-- not run: needs systemd -->", at)
+				}
+				checkUsage(t, at, text)
+			case "html", "make", "go":
 			default:
 				t.Errorf("%s: a block labelled %q is not checked by anything; commands belong into console blocks", at, f.label)
 			}
 		}
 	}
 }
+
+var (
+	showsCommand = regexp.MustCompile(`(?m)^(\$ )?(?:[A-Z_]+=\S+ )*(?:espalier|docker|podman|systemctl|export|curl|psql|kubectl|make) `)
+	notRun       = regexp.MustCompile(`^<!-- not run: .+ -->$`)
+)
 
 var usage = regexp.MustCompile(`\bespalier ([a-z]+)((?: +[^\s|>]+)*)`)
 
