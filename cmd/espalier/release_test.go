@@ -25,13 +25,13 @@ func TestReleasePrintsCommitAndDate(t *testing.T) {
 		}
 		return strings.TrimSpace(string(out))
 	}
-	if _, err := os.Stat(atRoot(".git")); err != nil {
-		t.Skip("this is not a clone of the repository, so builds have no commit")
+	if info, err := os.Stat(atRoot(".git")); err != nil || !info.IsDir() {
+		t.Skip("go build records the commit in a clone of the repository only, not in a worktree")
 	}
 	program := filepath.Join(t.TempDir(), "espalier")
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=true", "-o", program,
+	// Without the other flags of a release, which would compile everything once more.
+	build := exec.Command("go", "build", "-buildvcs=true", "-o", program,
 		"-ldflags", "-s -w -X github.com/espalier-run/espalier/internal/cli.release=9.8.7", ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

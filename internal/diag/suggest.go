@@ -57,8 +57,8 @@ func DidYouMean(name string, candidates []string) string {
 	}
 }
 
-// Enumerate returns names as a part of a sentence, in the order of the alphabet: "a, b and c". Of many, it has the first
-// ones and the number of the others; of too many or none, it returns "".
+// Enumerate returns names as a part of a sentence, in the order of the alphabet: "a, b and c". Of many, it has the
+// first ones and the number of the others; of too many or none, it returns "".
 func Enumerate(names []string) string {
 	if len(names) == 0 || len(names) > maxCandidates {
 		return ""

@@ -484,7 +484,8 @@ func TestTallFanOutLeavesNoStaleLines(t *testing.T) {
 	}
 	for i := range workers {
 		now = now.Add(time.Second)
-		take(journal.FrameOpened{Frame: work(i).Frame, Step: "fan", Index: i}, journal.TaskStarted{Work: work(i), Kind: "agent"})
+		take(journal.FrameOpened{Frame: work(i).Frame, Step: "fan", Index: i},
+			journal.TaskStarted{Work: work(i), Kind: "agent"})
 		if err := l.Tick(); err != nil {
 			t.Fatal(err)
 		}
