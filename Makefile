@@ -170,9 +170,11 @@ GORELEASER := github.com/goreleaser/goreleaser/v2@v2.14.0
 # The version of a release is the newest one of the changelog.
 VERSION ?= $(shell sed -n 's/^## \[\([0-9][^]]*\)\].*/\1/p' CHANGELOG.md | head -1)
 
-release: ## build archives, packages, checksums and parts lists of a release in dist/; uploads nothing
+release: ## build archives, packages, the image, checksums and parts lists of a release in dist/; uploads nothing
 	VERSION=$(VERSION) $(GO) run $(GORELEASER) release --snapshot --clean
 	node packaging/npm/pack.mjs dist $(VERSION)
+	node packaging/image.mjs dist $(VERSION)
+	cd dist && sha256sum npm/*.tgz *.oci.tar >> checksums.txt
 
 test-release: ## check dist/: install the packages, run them, and build again elsewhere to compare the checksums
 	packaging/check.sh dist $(VERSION)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Checks the release in a folder: checksums, the binary's version, the deb package in a folder of its own, the npm
-# packages through npx, the form of rpm, apk, formula and Action, and that a second build elsewhere gives the same
-# checksums. REBUILD=no leaves out the second build, which takes as long as the release.
+# Checks the release in a folder: checksums, the binary's version, the deb package in a chroot, the npm packages through
+# npx, the image, the form of rpm, apk and formula, and that a second build elsewhere, without a network, gives the same
+# checksums. REBUILD=no leaves out the second build, which takes as long as the release. TestAction in cmd/espalier
+# checks the Action.
 set -euo pipefail
 dist=$(realpath "${1:?usage: packaging/check.sh DIST VERSION}")
 version=${2:?usage: packaging/check.sh DIST VERSION}
@@ -15,7 +16,11 @@ say "checksums.txt" "$(wc -l < "$dist/checksums.txt") files"
 
 mkdir "$work/archive"
 tar xzf "$dist/espalier_${version}_linux_amd64.tar.gz" -C "$work/archive"
-"$work/archive/espalier" version | grep -F "espalier $version (" >/dev/null
+built="espalier $version ($(git -C "$repo" show --no-patch --format=%H | cut -c1-12), "
+"$work/archive/espalier" version | grep -F "$built" | grep -E ', 20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:]+Z[,)]' >/dev/null
+for binary in "$dist"/espalier_linux_*/espalier; do
+	if go tool nm "$binary" 2>/dev/null | grep -q .; then echo "$binary is not stripped" >&2; exit 1; fi
+done
 test -s "$work/archive/man/espalier-run.1" -a -s "$work/archive/completions/espalier.bash"
 say "espalier_${version}_linux_amd64.tar.gz" "$("$work/archive/espalier" version)"
 
@@ -23,10 +28,10 @@ deb=$dist/espalier_${version}_linux_amd64.deb
 if command -v dpkg >/dev/null; then
 	mkdir -p "$work/root/var/lib/dpkg/"{info,updates,triggers} && touch "$work/root/var/lib/dpkg/status"
 	dpkg --root="$work/root" --force-depends --force-not-root --force-script-chrootless -i "$deb" >/dev/null
-	"$work/root/usr/bin/espalier" version | grep -F "espalier $version" >/dev/null
+	unshare --map-root-user chroot "$work/root" /usr/bin/espalier version | grep -F "espalier $version" >/dev/null
 	dpkg --root="$work/root" --force-not-root -r espalier >/dev/null
 	test ! -e "$work/root/usr/bin/espalier"
-	say "$(basename "$deb")" "installed, run and removed"
+	say "$(basename "$deb")" "installed in a chroot, run and removed"
 else
 	say "$(basename "$deb")" "untried: no dpkg here"
 fi
@@ -49,9 +54,27 @@ for os in linux darwin windows; do for arch in amd64 arm64; do
 done; done
 say "*.cdx.json" "CycloneDX"
 
+image=$dist/espalier_${version}_image.oci.tar
+mkdir "$work/image" && tar xf "$image" -C "$work/image"
+for blob in "$work/image/blobs/sha256/"*; do
+	[ "$(sha256sum < "$blob")" = "$(basename "$blob")  -" ]
+done
+if command -v buildah >/dev/null; then
+	store=(buildah --storage-driver vfs --root "$work/images" --runroot "$work/run")
+	id=$("${store[@]}" pull --quiet "oci-archive:$image")
+	"${store[@]}" inspect --type image "$id" | grep -F '"User": "65532:65532"' >/dev/null
+	made=$("${store[@]}" from "$id") && root=$("${store[@]}" mount "$made")
+	unshare --map-root-user chroot "$root" /espalier version | grep -F "espalier $version" >/dev/null
+	"${store[@]}" rm "$made" >/dev/null
+	say "$(basename "$image")" "pulled by buildah and run"
+else
+	say "$(basename "$image")" "digests checked; untried: no buildah here"
+fi
+
 if [ "${REBUILD:-yes}" = yes ]; then
 	git clone -q "$repo" "$work/elsewhere"
-	(cd "$work/elsewhere" && make -s release >/dev/null 2>&1)
+	(cd "$work/elsewhere" && GOPROXY=off unshare --map-root-user --net make -s release) > "$work/log" 2>&1 ||
+		{ tail -40 "$work/log" >&2; exit 1; }
 	diff "$dist/checksums.txt" "$work/elsewhere/dist/checksums.txt"
-	say "second build in another folder" "same checksums"
+	say "second build in another folder, without a network" "same checksums"
 fi

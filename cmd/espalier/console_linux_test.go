@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -290,10 +291,68 @@ func TestGreeting(t *testing.T) {
 			t.Errorf("%q is missing:\n%s", text, screen)
 		}
 	}
-	empty := p.command()
-	empty.Dir = t.TempDir()
-	if screen := onConsole(t, empty, 80, 24).ends(0); !strings.Contains(screen, "espalier init") {
-		t.Error(screen)
+}
+
+// With --verbose, a terminal gets one line for each event, and nothing is redrawn.
+func TestVerboseListsEventsOnATerminal(t *testing.T) {
+	p := gatedProject(t)
+	up := regexp.MustCompile(`\x1b\[\d*A|\x1b\[\d*J`)
+	for _, verbose := range []bool{false, true} {
+		args := []string{"run", "gated.md", "--script", "replies.yaml"}
+		if verbose {
+			args = append(args, "-v")
+		}
+		c := onConsole(t, p.command(args...), 80, 24)
+		c.until("Approve? ")
+		c.types("\n")
+		screen := c.ends(4)
+		if redrawn := up.MatchString(screen); redrawn == verbose {
+			t.Errorf("verbose %t: redrawn %t:\n%q", verbose, redrawn, screen)
+		}
+	}
+}
+
+// In an empty folder, the greeting offers to run an example. It creates nothing without a yes.
+func TestGreetingOffersAnExample(t *testing.T) {
+	p := gatedProject(t)
+	greeted := func(dir string) *console {
+		cmd := p.command()
+		cmd.Dir = dir
+		c := onConsole(t, cmd, 80, 40)
+		c.until("espalier init")
+		return c
+	}
+	for _, answer := range []string{"\n", "n\n"} {
+		dir := t.TempDir()
+		c := greeted(dir)
+		c.until("[y/N] ")
+		c.types(answer)
+		c.ends(0)
+		if made, err := os.ReadDir(dir); err != nil || len(made) > 0 {
+			t.Errorf("%q: the folder has %v: %v", answer, made, err)
+		}
+	}
+	dir := t.TempDir()
+	c := greeted(dir)
+	c.until("[y/N] ")
+	c.types("y\n")
+	c.until("Approve? ")
+	c.types("y\n")
+	screen := c.ends(0)
+	for _, text := range []string{"simulated", "Next: edit example.md"} {
+		if !strings.Contains(screen, text) {
+			t.Errorf("%q is missing:\n%s", text, screen)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "example.md")); err != nil {
+		t.Error(err)
+	}
+	taken := t.TempDir()
+	if err := os.WriteFile(filepath.Join(taken, "example.md"), []byte("# Notes\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if screen := greeted(taken).ends(0); strings.Contains(screen, "[y/N]") {
+		t.Errorf("the file of another would be replaced:\n%s", screen)
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -26,6 +27,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/explain"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/project"
 	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/report/reporttest"
 	"github.com/espalier-run/espalier/internal/stepkind"
@@ -429,13 +431,25 @@ func TestDocsBlocks(t *testing.T) {
 				}
 			case "python": // run by the tests of internal/report/audit
 			case "sql": // run by the tests of internal/journal/postgres
-			case "text", "html", "make", "go":
+			case "text":
+				// Commands that cannot run here say why, on the line above the block.
+				if before := lines[max(f.first-2, 0)]; showsCommand.MatchString(text) && !notRun.MatchString(before) {
+					t.Errorf("%s: commands belong into console blocks, or below a line such as "+
+						"<!-- not run: needs systemd -->", at)
+				}
+				checkUsage(t, at, text)
+			case "html", "make", "go":
 			default:
 				t.Errorf("%s: a block labelled %q is not checked by anything; commands belong into console blocks", at, f.label)
 			}
 		}
 	}
 }
+
+var (
+	showsCommand = regexp.MustCompile(`(?m)^(\$ )?(?:[A-Z_]+=\S+ )*(?:espalier|docker|podman|systemctl|export|curl|psql|kubectl|make) `)
+	notRun       = regexp.MustCompile(`^<!-- not run: .+ -->$`)
+)
 
 var usage = regexp.MustCompile(`\bespalier ([a-z]+)((?: +[^\s|>]+)*)`)
 
@@ -716,6 +730,7 @@ func TestDemo(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(dir, "examples"), os.DirFS(atRoot("examples"))); err != nil {
 		t.Fatal(err)
 	}
+	copyCandidates(t, dir)
 	if err := os.WriteFile(filepath.Join(dir, "Makefile"), []byte(strings.Join(readPage(t, "Makefile"), "\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -731,13 +746,97 @@ func TestDemo(t *testing.T) {
 	}
 	for _, want := range []string{
 		"contract-review", "support-triage  finished", "simulated", `There is no agent "sumariser"`, `Did you mean "summariser"?`, "2 errors",
+		"\nNext: ",
 	} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("there is no %s in\n%s", want, out)
 		}
 	}
+	listed := exec.Command("espalier", "list", "--json")
+	listed.Dir, listed.Env = dir, cmd.Env
+	raw, err := listed.Output()
+	var found struct{ Workflows []struct{ Path string } }
+	if err = cmp.Or(err, json.Unmarshal(raw, &found)); err != nil || len(found.Workflows) == 0 {
+		t.Fatalf("%v\n%s", err, raw)
+	}
+	// Apart from the examples, there are only the workflows that the program itself contains.
+	ours := regexp.MustCompile(`^(examples|internal/app/creator|internal/web/examples)/`)
+	for _, w := range found.Workflows {
+		if !ours.MatchString(w.Path) {
+			t.Errorf("the demonstration lists %s", w.Path)
+		}
+	}
 	if picture, err := os.ReadFile(filepath.Join(dir, "bin", "contract-review.svg")); err != nil || !strings.Contains(string(picture), "<svg") {
 		t.Errorf("%v\n%s", err, picture)
+	}
+}
+
+// copyCandidates copies every file of the repository that could be a workflow, except the examples.
+func copyCandidates(t *testing.T, to string) {
+	root := atRoot(".")
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if slices.Contains([]string{".git", "bin", "dist", "examples", "node_modules"}, rel) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !d.Type().IsRegular() || !project.CouldBeWorkflow(rel) {
+			return nil
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		copied := filepath.Join(to, rel)
+		return errors.Join(os.MkdirAll(filepath.Dir(copied), 0o700), os.WriteFile(copied, raw, 0o600))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Tests that the documentation links to are in the files that it links to, and every guarantee links to one.
+func TestDocsGuaranteesNameTests(t *testing.T) {
+	linked := regexp.MustCompile("\\[`((?:Test|Fuzz)\\w+)`\\]\\(\\.\\./([^)]+)\\)")
+	pages, err := filepath.Glob(atRoot("docs/*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		raw, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range linked.FindAllSubmatch(raw, -1) {
+			code, err := os.ReadFile(atRoot(string(m[2])))
+			if err != nil || !strings.Contains(string(code), "\nfunc "+string(m[1])+"(") {
+				t.Errorf("%s: there is no %s in %s", page, m[1], m[2])
+			}
+		}
+	}
+	guaranteed, rows := false, 0
+	for _, line := range readPage(t, "docs/guarantees.md") {
+		switch {
+		case line == "| guarantee | test |":
+			guaranteed = true
+		case !strings.HasPrefix(line, "|"):
+			guaranteed = false
+		case guaranteed && !strings.HasPrefix(line, "|---"):
+			if rows++; !linked.MatchString(line) {
+				t.Errorf("no test is named in %s", line)
+			}
+		}
+	}
+	if rows < 20 {
+		t.Errorf("the page has %d guarantees", rows)
 	}
 }
 

@@ -48,7 +48,7 @@ const (
 	AmbiguousTrigger Reason = "ambiguous-trigger" // Error.Names are the candidates
 	EventUnderWay    Reason = "event-under-way"   // another request delivers the same event
 	NotOnDemand      Reason = "not-on-demand"     // the workflow must not be started by hand
-	UnnamedInput     Reason = "unnamed-input"     // Error.Name is the value
+	UnnamedInput     Reason = "unnamed-input"     // Error.Name is the value; Error.Names are the declared inputs
 	InvalidInput     Reason = "invalid-input"     // Error.Names are the mismatches, one per line
 	UndeclaredInput  Reason = "undeclared-input"  // as InvalidInput; some inputs are not declared
 	MissingSecret    Reason = "missing-secret"    // a secret in the input cannot be read

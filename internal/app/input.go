@@ -22,7 +22,7 @@ import (
 
 // Field is one input as a person writes it: text, which becomes what the schema of the input asks for.
 type Field struct {
-	// Name may be empty if the workflow has only one input that it can mean.
+	// Name may be empty for an Agentfile workflow with one input that it can mean.
 	Name string
 	Text string
 	// Literal text is never a reference to a secret: it comes from a file.
@@ -110,7 +110,7 @@ func undeclared(p *ir.Program, fields []Field, reported []schema.Problem) []sche
 
 // InputOf puts an input together for a workflow of another machine: the fields are added to an object, and their texts
 // become what the schema of the input asks for. References to secrets stay as they are.
-func InputOf(contract, object json.RawMessage, fields []Field) (json.RawMessage, error) {
+func InputOf(format string, contract, object json.RawMessage, fields []Field) (json.RawMessage, error) {
 	input := map[string]json.RawMessage{}
 	if len(object) > 0 && json.Unmarshal(object, &input) != nil {
 		return nil, fail(InvalidRequest, InvalidInput, "the input is no object, and fields cannot be added to it")
@@ -122,14 +122,15 @@ func InputOf(contract, object json.RawMessage, fields []Field) (json.RawMessage,
 			return nil, err
 		}
 	}
-	only := OnlyText(&ir.Program{Input: &ir.Contract{Schema: contract}})
+	program := &ir.Program{Format: format, Input: &ir.Contract{Schema: contract}}
 	for _, f := range fields {
-		if f.Name == "" && (only == "" || len(fields) > 1) {
-			e := fail(InvalidRequest, UnnamedInput, "the input %q has no name", f.Text)
-			e.Name = f.Text
-			return nil, e
+		name := f.Name
+		if name == "" {
+			var err error
+			if name, err = unnamed(program, fields); err != nil {
+				return nil, err
+			}
 		}
-		name := cmp.Or(f.Name, only)
 		input[name] = valueOf(compiled, name, f.Text)
 	}
 	return json.Marshal(input)
@@ -165,11 +166,9 @@ func missingFiles(names []string, input json.RawMessage, o *Options) []schema.Pr
 func (p *Prepared) fields(object map[string]json.RawMessage, contract *schema.Schema, fields []Field) error {
 	for _, f := range fields {
 		if f.Name == "" {
-			only := OnlyText(p.Workflow.Program)
-			if only == "" || len(fields) > 1 {
-				e := fail(InvalidRequest, UnnamedInput, "the input %q has no name", f.Text)
-				e.Name = f.Text
-				return e
+			only, err := unnamed(p.Workflow.Program, fields)
+			if err != nil {
+				return err
 			}
 			object[only] = valueOf(contract, only, f.Text)
 			continue
@@ -186,6 +185,26 @@ func (p *Prepared) fields(object map[string]json.RawMessage, contract *schema.Sc
 	return nil
 }
 
+// shortForm is the format whose command takes its one input as a text without a name.
+const shortForm = "agentfile"
+
+// unnamed returns the input that a field without a name means. In formats without a short form, a word without "=" is more likely the name of an input than its value.
+func unnamed(p *ir.Program, fields []Field) (string, error) {
+	if only := OnlyText(p); p.Format == shortForm && only != "" && len(fields) == 1 {
+		return only, nil
+	}
+	written := fields[slices.IndexFunc(fields, func(f Field) bool { return f.Name == "" })].Text
+	e := fail(InvalidRequest, UnnamedInput, "the input %q has no name; the workflow declares %s", written,
+		declares(p))
+	e.Name, e.Names = written, declared(p)
+	return "", e
+}
+
+// declares returns the inputs of a workflow as a part of a sentence.
+func declares(p *ir.Program) string {
+	return cmp.Or(diag.Enumerate(declared(p)), "no inputs")
+}
+
 // mismatch explains why an input does not match its schema.
 func (p *Prepared) mismatch(problems []schema.Problem, object map[string]json.RawMessage) error {
 	reason, secrets := InvalidInput, p.env.models.Secrets
@@ -198,17 +217,20 @@ func (p *Prepared) mismatch(problems []schema.Problem, object map[string]json.Ra
 			lines[i] = "it " + lines[i]
 		case named && !slices.Contains(names, problem.Path):
 			lines[i], reason = secrets.Show(problem.Path)+": the workflow declares no such input", UndeclaredInput
-			if help := diag.DidYouMean(problem.Path, names); help != "" {
-				lines[i] += ". " + strings.TrimSuffix(help, ".")
+			if near := diag.Nearest(problem.Path, names); near != "" {
+				lines[i] += fmt.Sprintf(". Did you mean %q?", near)
 			}
 		}
 	}
-	separator := " "
+	separator, known := " ", ""
 	if len(lines) > 1 {
 		separator = "\n  "
 	}
-	e := fail(InvalidRequest, reason, "the input does not match its schema:%s%s", separator,
-		strings.Join(lines, "\n  "))
+	if reason == UndeclaredInput {
+		known = "\nThe workflow declares " + declares(p.Workflow.Program) + "."
+	}
+	e := fail(InvalidRequest, reason, "the input does not match its schema:%s%s%s", separator,
+		strings.Join(lines, "\n  "), known)
 	e.Names = lines
 	return e
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -76,7 +77,7 @@ func TestExamples(t *testing.T) {
 
 // Every pattern that a format has is valid and runs to its end, and no template is left over.
 func TestPatternsAreValidAndRun(t *testing.T) {
-	left := map[string]bool{"agentfile/writer": true}
+	left := map[string]bool{}
 	for _, f := range newFormats {
 		entries, err := templates.ReadDir("templates/" + f.name)
 		if err != nil {
@@ -86,7 +87,9 @@ func TestPatternsAreValidAndRun(t *testing.T) {
 			left[f.name+"/"+strings.TrimSuffix(e.Name(), ".tmpl")] = true
 		}
 	}
-	delete(left, "agentfile/writer")
+	for _, e := range extras {
+		delete(left, e.template)
+	}
 	for _, f := range newFormats {
 		for _, p := range patterns {
 			dir := t.TempDir()
@@ -122,6 +125,48 @@ func TestPatternsAreValidAndRun(t *testing.T) {
 	}
 	if len(left) > 0 {
 		t.Errorf("templates without a pattern: %v", left)
+	}
+}
+
+// A new project of every format and pattern runs with its file of replies, by the command that the file shows for CI.
+func TestNewProjectRunsWithItsScript(t *testing.T) {
+	for _, f := range newFormats {
+		for _, p := range patterns {
+			if p.cannot[f.name] != "" {
+				continue
+			}
+			dir := t.TempDir()
+			espalier := func(args ...string) {
+				t.Helper()
+				if code, _, said := run(t, dir, args...); code != exitOK {
+					t.Errorf("%s %s: %v: exit code %d: %s", f.name, p.name, args, code, said)
+				}
+			}
+			espalier("init", "--workflow", "hello", "--format", f.name, "--pattern", p.name)
+			script, err := os.ReadFile(filepath.Join(dir, "hello.script.yaml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			shown := regexp.MustCompile(`(?m)^#   espalier (.*)$`).FindSubmatch(script)
+			if shown == nil {
+				t.Fatalf("no command in %s", script)
+			}
+			espalier(strings.Fields(string(shown[1]))...)
+		}
+	}
+}
+
+// Each secret of the sample is declared, and belongs to one service.
+func TestSampleKeysBelongToTheirServices(t *testing.T) {
+	declared := map[string]string{"groq": "GROQ_API_KEY", "mail": "MAIL_TOKEN"}
+	for _, m := range regexp.MustCompile(`secret://(\w+)`).FindAllStringSubmatch(firstConfig, -1) {
+		if declared[m[1]] == "" || !strings.Contains(firstConfig, m[1]+": {env: "+declared[m[1]]+"}") {
+			t.Errorf("the secret %s is not declared, or is used for two services", m[1])
+		}
+		delete(declared, m[1])
+	}
+	if len(declared) > 0 {
+		t.Errorf("not used: %v", declared)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -129,7 +130,6 @@ var advice = map[app.Reason]string{
 	app.NoRun:        `"espalier runs" lists them.`,
 	app.NoRuns:       `"espalier run WORKFLOW" starts one. A run is kept in the project of its workflow: change to that folder to see it.`,
 	app.NotOnDemand:  "Use --force to run it anyway.",
-	app.UnnamedInput: "Write --input NAME=VALUE.",
 	app.InvalidInput: "Pass inputs with --input NAME=VALUE; \"espalier show\" lists them.",
 	app.UndeclaredInput: "Pass inputs with --input NAME=VALUE; \"espalier show\" lists them.\nUse " +
 		"--allow-undeclared to pass other inputs.",
@@ -211,6 +211,7 @@ func (a *invocation) failure(e *app.Error) *failure {
 		}
 	case app.UnnamedInput:
 		end.message = fmt.Sprintf("--input %q has no \"=\"", e.Name)
+		end.help = unnamedHelp(e)
 	case app.PythonSimulated:
 		end.message = "--python runs python3, and a simulated run starts no programs"
 	case app.NoSandbox:
@@ -233,6 +234,16 @@ func (a *invocation) failure(e *app.Error) *failure {
 		end.help = strings.TrimSpace("Nothing was started. " + end.help)
 	}
 	return end
+}
+
+// unnamedHelp says how an input is written. What lacks "=" is often the name of an input.
+func unnamedHelp(e *app.Error) string {
+	name := cmp.Or(diag.Nearest(e.Name, e.Names), "NAME")
+	if slices.Contains(e.Names, e.Name) {
+		name = e.Name
+	}
+	return fmt.Sprintf("Write --input %s=VALUE. The workflow declares %s.", name,
+		cmp.Or(diag.Enumerate(e.Names), "no inputs"))
 }
 
 // invalid shows why a workflow cannot be used: in JSON as validate does.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -54,7 +56,34 @@ func (a *invocation) greet() error {
 	t.add("espalier doctor", "which models and tools are available")
 	t.add("espalier help", "all commands")
 	fmt.Fprintln(w)
-	return t.write(w, a.columns(), "  ")
+	if err := t.write(w, a.columns(), "  "); err != nil || len(found.Workflows) > 0 {
+		return err
+	}
+	return a.offerExample()
+}
+
+// offerExample offers to create a workflow in an empty folder and to run it with simulated replies.
+func (a *invocation) offerExample() error {
+	const name, file = "example", "example.md"
+	if _, err := os.Lstat(a.inDir(file)); err == nil {
+		return nil
+	}
+	fmt.Fprintln(a.stdout)
+	answer, err := a.ask("Create " + file + " and run it now, simulated and without cost? [y/N] ")
+	if answer = strings.ToLower(answer); err != nil || answer != "y" && answer != "yes" {
+		return err
+	}
+	if _, err := a.newWorkflow(name, newFormats[0].name, "gate", "."); err != nil {
+		return err
+	}
+	a.note("\n$ espalier run %s --simulate --input topic=tomatoes", name)
+	root := a.root()
+	root.SetArgs([]string{"run", name, "--simulate", "--input", "topic=tomatoes"})
+	if err := root.Execute(); err != nil {
+		return err
+	}
+	a.note("Next: edit %s, then run it again; \"espalier runs\" lists the runs.", file)
+	return nil
 }
 
 // otherWords are the words that people of other programs try, and what to use instead.

@@ -115,6 +115,9 @@ A project begins at the nearest folder, from the workflow upwards, that holds
 there, and never outside. Skills are found by the name of their folder in
 .agents/skills, .claude/skills and .awf/skills of the project, then of the
 user; the project's hide the user's.
+
+Searching a folder for workflows enters no other hidden folders, and none that
+are called node_modules, vendor or testdata. Name such a folder to search it.
 `
 
 const rootHelpTemplate = `{{.Long}}

@@ -32,6 +32,7 @@ const firstConfig = `# Settings of this project. Everything is optional: take th
 #       key: secret://groq
 # secrets:
 #   groq: {env: GROQ_API_KEY}         # or file: PATH, or command: [pass, show, groq]
+#   mail: {env: MAIL_TOKEN}
 # mcp:
 #   notes: {command: [npx, notes-server]}
 # tools:
@@ -39,10 +40,10 @@ const firstConfig = `# Settings of this project. Everything is optional: take th
 #     use: notes.search               # maps to this MCP tool
 #   mail.send:
 #     url: https://mail.example.com/send
-#     bearer: secret://groq
+#     bearer: secret://mail
 #     requires_approval: true         # a person is asked before every call
 # allow:
-#   shell: false                      # scripts of workflows run
+#   shell: false                      # true: commands of workflows run without --allow-shell
 # defaults:
 #   max_tokens: 8000                  # of one reply
 `
@@ -117,7 +118,7 @@ func (a *invocation) askForWorkflow(f *initFlags) (err error) {
 
 // firstScript answers in place of models, so that a CI job can run a new workflow.
 const firstScript = `# Replies in place of models, for a CI job:
-#   espalier run %s --script %s --auto-approve%s
+#   espalier run %s --script %s %s%s
 # Add replies that the workflow has to handle; "espalier help script" describes the file.
 replies: []
 otherwise: simulate
@@ -135,8 +136,11 @@ func (a *invocation) init(f *initFlags) error {
 		if err != nil {
 			return err
 		}
-		script, inputs := f.workflow+".script.yaml", sampleInputs(an)
-		if err := a.createFile(script, fmt.Sprintf(firstScript, path, script, inputs)); err != nil {
+		script, inputs, flag := f.workflow+".script.yaml", sampleInputs(an), "--auto-approve"
+		if len(an.Commands()) > 0 {
+			flag = "--allow-shell" // commands are real, so gates are for people
+		}
+		if err := a.createFile(script, fmt.Sprintf(firstScript, path, script, flag, inputs)); err != nil {
 			return err
 		}
 		written = append(written, path, script)

@@ -31,19 +31,18 @@ var patterns = []pattern{
 	{name: "pipeline", about: "steps one after the other"},
 	{name: "review", about: "a loop: write, review, and revise until the reviewer approves", cannot: map[string]string{
 		"agentfile": "its steps run in the order of the file, and none runs twice",
-		"nof":       "it repeats all agents at the end of a pass, not one in the middle",
 	}},
 	{name: "fanout", about: "specialists side by side, then merged", cannot: map[string]string{
 		"agentfile": "its steps run one after the other", "aiflow": "its flows are in one place at a time",
 	}},
 	{name: "gate", about: "a person approves before the run continues", cannot: map[string]string{
-		"awf": "it has no step that waits for an approval", "nof": "it has nothing that waits for a person",
+		"nof": "it has nothing that waits for a person",
 	}},
 	{name: "schedule", about: "runs at fixed times", cannot: map[string]string{
 		"awf": "its files have no triggers", "nof": "its files have no triggers", "aiflow": "its files have no triggers",
 	}},
 	{name: "tool", about: "calls a tool and reports what it found", cannot: map[string]string{
-		"agentfile": "its steps name no tools", "nof": "its nodes call agents only",
+		"nof": "its nodes call agents only",
 	}},
 	{name: "agentic", about: "a specialist works, a reviewer decides whether it may pass", cannot: map[string]string{
 		"awf": onlyAgentFlow, "nof": onlyAgentFlow, "agentfile": onlyAgentFlow, "aiflow": onlyAgentFlow,
@@ -59,6 +58,12 @@ var newFormats = []struct{ name, file string }{
 	{"nof", "NAME.nof.md"},
 	{"agentfile", "workflows/NAME/workflow.yaml"},
 	{"aiflow", "NAME.aiflow"},
+}
+
+// extras are the files that a workflow needs beside its own, of one pattern or of all.
+var extras = []struct{ format, pattern, template, file string }{
+	{"agentfile", "", "agentfile/writer", "agents/writer.md"},
+	{"agentfile", "tool", "agentfile/look-up", "scripts/look-up.sh"},
 }
 
 func patternNames() []string {
@@ -149,9 +154,12 @@ func (a *invocation) newWorkflow(name, format, chosen, dir string) (shown string
 	if err == nil {
 		err = a.createFile(path, text)
 	}
-	if err == nil && format == "agentfile" {
-		if text, err = fromTemplate("agentfile/writer", name); err == nil {
-			err = a.createFile(filepath.Join(filepath.Dir(path), "agents", "writer.md"), text)
+	for _, e := range extras {
+		if err != nil || e.format != format || e.pattern != "" && e.pattern != chosen {
+			continue
+		}
+		if text, err = fromTemplate(e.template, name); err == nil {
+			err = a.createFile(filepath.Join(filepath.Dir(path), e.file), text)
 		}
 	}
 	return filepath.ToSlash(path), err

@@ -278,7 +278,7 @@ func (a *invocation) serverInput(ctx context.Context, workflow string, f *runFla
 	if err != nil {
 		return nil, err
 	}
-	return app.InputOf(w.InputSchema, req.Input, req.Fields)
+	return app.InputOf(w.Format, w.InputSchema, req.Input, req.Fields)
 }
 
 // logins are tokens by the address of their server.

@@ -47,27 +47,34 @@ func DidYouMean(name string, candidates []string) string {
 	if near := Nearest(name, candidates); near != "" {
 		return fmt.Sprintf("Did you mean %q?", near)
 	}
-	if len(candidates) == 0 || len(candidates) > maxCandidates {
+	switch list := Enumerate(candidates); {
+	case list == "":
+		return ""
+	case slices.Contains(candidates, list):
+		return fmt.Sprintf("There is only %s.", list)
+	default:
+		return "There are " + list + "."
+	}
+}
+
+// Enumerate returns names as a part of a sentence, in the order of the alphabet: "a, b and c". Of many, it has the
+// first ones and the number of the others; of too many or none, it returns "".
+func Enumerate(names []string) string {
+	if len(names) == 0 || len(names) > maxCandidates {
 		return ""
 	}
-	sorted := slices.Clone(candidates)
+	sorted := slices.Clone(names)
 	slices.Sort(sorted)
 	sorted = slices.Compact(sorted)
 	const most = 12
-	more := ""
 	if len(sorted) > most {
-		more = fmt.Sprintf(" and %d more", len(sorted)-most)
-		sorted = sorted[:most]
+		return fmt.Sprintf("%s and %d more", strings.Join(sorted[:most], ", "), len(sorted)-most)
 	}
-	if len(sorted) == 1 {
-		return fmt.Sprintf("There is only %s.", sorted[0])
+	last := len(sorted) - 1
+	if last == 0 {
+		return sorted[0]
 	}
-	if more == "" {
-		last := len(sorted) - 1
-		more = " and " + sorted[last]
-		sorted = sorted[:last]
-	}
-	return "There are " + strings.Join(sorted, ", ") + more + "."
+	return strings.Join(sorted[:last], ", ") + " and " + sorted[last]
 }
 
 // distance returns the number of letters to insert, delete, replace or swap with their neighbor to turn a into b.

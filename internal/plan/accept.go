@@ -94,13 +94,17 @@ func (s *State) checkRaise(x *Raise) error {
 	if !slices.Contains(Budgets, x.Budget) {
 		return refusal(Unknown, "there is no budget %q; there are %s", x.Budget, strings.Join(Budgets, ", "))
 	}
-	if now := s.Root().Ledger.Limit(x.Budget); now == nil {
-		return refusal(NotAllowed, "the run has no limit of %s to raise", x.Budget)
-	} else if x.To <= *now {
-		if x.Budget == BudgetMoney {
-			return refusal(NotAllowed, "the limit of money is $%g already", float64(*now)/1e6)
-		}
-		return refusal(NotAllowed, "the limit of %s is %d already", x.Budget, *now)
+	what := x.Budget
+	if what == BudgetMoney {
+		what = "money"
+	}
+	switch now := s.Root().Ledger.Limit(x.Budget); {
+	case now == nil:
+		return refusal(NotAllowed, "the run has no limit of %s to raise", what)
+	case x.To <= *now && x.Budget == BudgetMoney:
+		return refusal(NotAllowed, "the limit of money is $%g already", float64(*now)/1e6)
+	case x.To <= *now:
+		return refusal(NotAllowed, "the limit of %s is %d already", what, *now)
 	}
 	return nil
 }

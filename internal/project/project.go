@@ -238,11 +238,12 @@ func (p *Project) IsCandidate(path string) bool {
 	return errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular()
 }
 
+// leftOut reports whether a search does not enter a folder: it holds code of others, or files for tests.
 func leftOut(folder string) bool {
 	switch folder {
 	case ".agents", ".claude", ".awf":
 		return false
-	case "node_modules", "vendor":
+	case "node_modules", "vendor", "testdata":
 		return true
 	}
 	return strings.HasPrefix(folder, ".")

@@ -395,6 +395,7 @@ func TestCandidates(t *testing.T) {
 -- b/main.go --
 -- b/node_modules/x/x.md --
 -- b/vendor/x.md --
+-- b/testdata/x.md --
 -- b/link.md --
 link FLOW.MD
 -- linked --
@@ -416,6 +417,9 @@ link /
 	}
 	if got, _ := p.Candidates("b"); !slices.Equal(got, want[3:]) {
 		t.Errorf("below b: got %q", got)
+	}
+	if got, _ := p.Candidates("b/testdata"); !slices.Equal(got, []string{"b/testdata/x.md"}) {
+		t.Errorf("a folder that is named: got %q", got)
 	}
 }
 

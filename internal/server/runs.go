@@ -73,8 +73,8 @@ type resolveBody struct {
 }
 
 type raiseBody struct {
-	Budget string `json:"budget" doc:"steps, tool_calls, tokens, seconds or dollars"`
-	To     int64  `json:"to" minimum:"1" doc:"New limit; dollars in millionths"`
+	Budget string `json:"budget" doc:"steps, tool_calls, tokens, active_seconds or micro_dollars"`
+	To     int64  `json:"to" minimum:"1" doc:"New limit; money in millionths of a dollar"`
 }
 
 type resumeBody struct {

@@ -25,7 +25,7 @@ import (
 
 // fleetProject has a workflow whose steps leave traces. A step that was interrupted is not repeated without a person.
 //
-//go:embed fleet
+//go:embed testdata/fleet
 var fleetProject embed.FS
 
 // fleet is several workers on one store. They are killed, stopped and replaced, and so is the server that they use,
@@ -92,7 +92,7 @@ func soakTemporal(program, dir string, seed uint64, end time.Time) error {
 
 // soak keeps workers until a time, and then checks every run.
 func (f *fleet) soak(program, dir string, workers int, end time.Time) error {
-	text, err := fleetProject.ReadFile("fleet/chain.md")
+	text, err := fleetProject.ReadFile("testdata/fleet/chain.md")
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ import (
 // project has a workflow in each format. TRACE in a file is replaced by the path of the file in which steps leave a
 // trace.
 //
-//go:embed all:project
+//go:embed all:testdata/project
 var project embed.FS
 
 // The run of every round.
@@ -113,7 +113,7 @@ type job struct {
 // newJob creates a project and approves it.
 func newJob(program, dir string) (*job, error) {
 	j := &job{program: program, dir: dir, trace: filepath.Join(dir, "trace")}
-	err := fs.WalkDir(project, "project", func(path string, entry fs.DirEntry, err error) error {
+	err := fs.WalkDir(project, "testdata/project", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
@@ -121,7 +121,7 @@ func newJob(program, dir string) (*job, error) {
 		if err != nil {
 			return err
 		}
-		name := filepath.Join(dir, filepath.FromSlash(strings.TrimPrefix(path, "project/")))
+		name := filepath.Join(dir, filepath.FromSlash(strings.TrimPrefix(path, "testdata/project/")))
 		return errors.Join(
 			os.MkdirAll(filepath.Dir(name), 0o700),
 			os.WriteFile(name, bytes.ReplaceAll(text, []byte("TRACE"), []byte(j.trace)), 0o600),

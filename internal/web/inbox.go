@@ -190,6 +190,18 @@ var budgetWords = map[string]budgetWord{
 	app.BudgetDeadline: {"Active time", "time"},
 }
 
+// budgetOption is a budget that can be raised, with the unit of its limit.
+type budgetOption struct{ Name, Title string }
+
+func budgetOptions() []budgetOption {
+	units := map[string]string{app.BudgetMoney: " (dollars)", app.BudgetDeadline: " (seconds)"}
+	var out []budgetOption
+	for _, name := range app.Budgets() {
+		out = append(out, budgetOption{name, budgetWords[name].title + units[name]})
+	}
+	return out
+}
+
 func (h *Handler) inbox(r *request) error { return h.showInbox(r, http.StatusOK, "", "") }
 
 // showInbox renders the inbox. A problem is that of a decision which was refused.

@@ -134,6 +134,10 @@ func TestActionsOnARun(t *testing.T) {
 	page := "/runs/" + string(id)
 	b.visit(page)
 	b.click("#more-menu summary")
+	options := eval[string](b, `Array.from(document.querySelector("#raise-b").options, o => o.text).join()`)
+	if want := "Steps,Tool calls,Tokens,Money (dollars),Active time (seconds)"; options != want {
+		t.Errorf("the budgets are called %s, want %s", options, want)
+	}
 	eval[string](b, `(document.querySelector("#raise-b").value = "tokens")`)
 	b.set("#raise-to", "90000")
 	b.click(`form[action$="/raise"] button`)

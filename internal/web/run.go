@@ -47,7 +47,7 @@ type runPage struct {
 	Of        int
 	Timeline  timeline
 	Step      *panel
-	Budgets   []string
+	Budgets   []budgetOption
 	MayEdit   bool
 	Asks      []*ask
 	Again     string // address of the form with the same input
@@ -101,7 +101,7 @@ func (h *Handler) loadRun(r *request, tab string) (*runPage, error) {
 		st.Run, st.Gates = api.NewRun(run), nil
 	}
 	p := &runPage{
-		shell: frame, Run: st, By: full.By.User, From: full.From, Tab: tab, run: run, Budgets: app.Budgets(),
+		shell: frame, Run: st, By: full.By.User, From: full.From, Tab: tab, run: run, Budgets: budgetOptions(),
 	}
 	p.Title = fmt.Sprintf("%s %s: %s", visible(st.Workflow), short(st.ID), stateOf(st.State, st.Outcome).Word)
 	p.Live = "/live?run=" + url.QueryEscape(st.ID) + "&after=" + strconv.FormatInt(int64(full.Seq), 10)

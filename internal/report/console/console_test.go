@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -231,6 +232,8 @@ type terminal struct {
 	hidden   bool
 	writes   int
 	flickers int // number of writes after which the area was empty
+	height   int // of the screen; 0 for a screen without an end
+	scrolled []string
 }
 
 func (v *terminal) Write(p []byte) (int, error) {
@@ -246,7 +249,11 @@ func (v *terminal) Write(p []byte) (int, error) {
 			text = text[1:]
 		case text[0] == '\n':
 			text = text[1:]
-			v.row++
+			if v.row++; v.height > 0 && v.row >= v.height {
+				v.line(v.row)
+				v.scrolled, v.rows = append(v.scrolled, v.rows[0]), v.rows[1:v.row]
+				v.row--
+			}
 		default:
 			end := strings.IndexAny(text, "\x1b\r\n")
 			if end < 0 {
@@ -284,6 +291,9 @@ func (v *terminal) command(args string, c byte) {
 		n := 0
 		fmt.Sscan(args, &n)
 		v.row -= n
+		if v.row < 0 && v.height > 0 {
+			v.row = 0 // what has left the screen cannot be changed
+		}
 		if v.row < 0 {
 			panic("above the top")
 		}
@@ -435,6 +445,65 @@ func TestManyWorkersFitTheScreen(t *testing.T) {
 	if last := lines[len(lines)-1]; last != "  … 994 more running" {
 		t.Errorf("%q", last)
 	}
+}
+
+// A fan-out with more workers than the screen has lines leaves nothing behind, neither on the screen nor above it.
+func TestTallFanOutLeavesNoStaleLines(t *testing.T) {
+	const workers = 60
+	size := console.Size{Columns: 80, Rows: 10}
+	v := &terminal{height: size.Rows}
+	now := time.UnixMilli(1000)
+	l := console.NewLive(v, console.Options{Run: run, Source: &reporttest.Shelf{}}, func() console.Size { return size },
+		func() time.Time { return now })
+	p := console.NewProgress(run, nil)
+	seq := journal.Seq(0)
+	take := func(facts ...journal.Fact) {
+		t.Helper()
+		a := journal.Appended{Run: run}
+		for _, f := range facts {
+			seq++
+			a.Events = append(a.Events, journal.Event{Seq: seq, At: journal.MillisOf(now), Fact: f})
+		}
+		feed(t, l, []journal.Appended{a})
+		for i := range a.Events {
+			p.Apply(&a.Events[i])
+		}
+	}
+	shows := func(want []string) {
+		t.Helper()
+		want = append([]string{"$ espalier run"}, want...)
+		if diff := cmp.Diff(want, append(slices.Clone(v.scrolled), v.rows...)); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+	v.Write([]byte("$ espalier run\r\n"))
+	take(journal.RunStarted{Name: "wide"},
+		journal.StepEntered{Place: journal.Place{Step: "fan"}, Mode: "parallel", Total: workers})
+	work := func(i int) journal.Work {
+		return journal.Work{Place: journal.Place{Frame: fmt.Sprintf("fan/%d", i), Step: "w"}}
+	}
+	for i := range workers {
+		now = now.Add(time.Second)
+		take(journal.FrameOpened{Frame: work(i).Frame, Step: "fan", Index: i},
+			journal.TaskStarted{Work: work(i), Kind: "agent"})
+		if err := l.Tick(); err != nil {
+			t.Fatal(err)
+		}
+		shows(p.Area(now, size, console.Style{}))
+	}
+	for i := range workers {
+		now = now.Add(time.Second)
+		take(journal.TaskEnded{Work: work(i), Outcome: "ok", Final: true},
+			journal.FrameClosed{Frame: work(i).Frame, Outcome: "ok"})
+		if err := l.Tick(); err != nil {
+			t.Fatal(err)
+		}
+		shows(p.Area(now, size, console.Style{}))
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	shows(p.Summary(console.Style{Width: size.Columns - 1}))
 }
 
 func TestColorsMatchTheGraph(t *testing.T) {
