@@ -47,8 +47,8 @@ func TestMistakesInNOFFilesCostNothing(t *testing.T) {
 		before := calls.Load()
 		code = cli.Main(cli.World{
 			Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Dir: dir,
-			Getenv:     func(name string) string { return map[string]string{"HOME": dir}[name] },
-			Confinable: func() error { return process.ErrNoSandbox },
+			Getenv:   func(name string) string { return map[string]string{"HOME": dir}[name] },
+			Confined: func() (process.Confinement, error) { return process.Confinement{}, process.ErrNoSandbox },
 		}, append([]string{args[0], name}, args[1:]...))
 		return code, out.String(), calls.Load() - before
 	}

@@ -59,7 +59,7 @@ func (s *staleness) thaw() {
 
 // thawing is the standard error of the process: it thaws the store once the process stops.
 type thawing struct {
-	bytes.Buffer
+	text bytes.Buffer
 	thaw func()
 }
 
@@ -67,7 +67,7 @@ func (w *thawing) Write(text []byte) (int, error) {
 	if bytes.Contains(text, []byte("Stopping")) {
 		w.thaw()
 	}
-	return w.Buffer.Write(text)
+	return w.text.Write(text)
 }
 
 // A process that waits for a run, and is interrupted after another process has finished the run but before it notices,
@@ -102,7 +102,7 @@ func TestInterruptAfterAnotherProcessFinishedTheRun(t *testing.T) {
 		})
 		signals.Deliver(os.Interrupt)
 		code := <-ended
-		said := stderr.String()
+		said := stderr.text.String()
 		if code != 1 || !strings.Contains(said, "Stopping") || !strings.Contains(said, "was cancelled") ||
 			strings.Contains(said, "parked") || strings.Contains(said, "To continue: ") {
 			t.Errorf("%v: exit code %d: %s%s", args, code, &stdout, said)

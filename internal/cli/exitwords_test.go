@@ -325,12 +325,15 @@ func TestRunOfAnInvalidWorkflowPrintsOneObject(t *testing.T) {
 	}
 	for _, args := range [][]string{{"--simulate"}, {"--simulate", "--detach"}, {}} {
 		code, out, said := p.try(append([]string{"run", "broken.md", "--json"}, args...)...)
-		var object struct{ Outcome, Error string }
+		var object struct {
+			Outcome     string
+			Diagnostics []json.RawMessage
+		}
 		decoder := json.NewDecoder(strings.NewReader(out))
 		if err := decoder.Decode(&object); err != nil || decoder.More() {
 			t.Fatalf("%v: not one object (%v): %s%s", args, err, out, said)
 		}
-		if code != 3 || object.Outcome != "invalid" || object.Error == "" {
+		if code != 3 || object.Outcome != "invalid" || len(object.Diagnostics) == 0 {
 			t.Errorf("%v: exit code %d: %s", args, code, out)
 		}
 	}
