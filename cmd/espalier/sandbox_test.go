@@ -1,9 +1,7 @@
 package main
 
 import (
-	"archive/zip"
 	"bytes"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,8 +57,8 @@ func TestGapsOfTheSandboxAreNamed(t *testing.T) {
 	const gap = "Landlock (ABI 5); not confined: signals to your other processes"
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "calm.md"), "---\nname: calm\nkind: agent-flow/workflow\nversion: 1.0.0\n"+
-		"description: Do something.\n---\n```step\nid: act\ntype: tool\ndescription: Act\ntool: Read\n"+
-		"args: {path: calm.md}\nwrites: [output.x]\n```\n")
+		"description: Do something.\n---\n```step\nid: act\ntype: transform\ndescription: Act\n"+
+		"code: {language: sh, script: echo done}\nwrites: [output.x]\n```\n")
 	espalier := func(args ...string) string {
 		var out bytes.Buffer
 		cli.Main(cli.World{
@@ -73,27 +71,12 @@ func TestGapsOfTheSandboxAreNamed(t *testing.T) {
 		}, args)
 		return out.String()
 	}
-	if out := espalier("doctor", "--offline"); !strings.Contains(out, "ok: "+gap) {
+	if out := espalier("doctor", "--offline"); !strings.Contains(strings.Join(strings.Fields(out), " "), "ok: "+gap) {
 		t.Errorf("doctor:\n%s", out)
 	}
 	const id = "00000000-0000-4000-8000-0000000000e1"
-	out := espalier("run", "calm.md", "--sandbox", "--run-id", id) + espalier("runs", "export", id, "run.zip")
-	archive, err := zip.OpenReader(filepath.Join(dir, "run.zip"))
-	if err != nil {
-		t.Fatal(err, out)
-	}
-	defer archive.Close()
-	found := false
-	for _, f := range archive.File {
-		r, err := f.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		raw, err := io.ReadAll(r)
-		found = found || err == nil && strings.Contains(string(raw), `"confinement":"`+gap+`"`)
-		r.Close()
-	}
-	if !found {
-		t.Errorf("the record of the run does not name the gap:\n%s", out)
+	out := espalier("run", "calm.md", "--sandbox", "--allow-shell", "--run-id", id)
+	if log := espalier("audit", id, "--json"); !strings.Contains(log, `"confinement":"`+gap+`"`) {
+		t.Errorf("the record of the run does not name the gap:\n%s%s", out, log)
 	}
 }

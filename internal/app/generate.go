@@ -133,7 +133,7 @@ func (g *Generation) configure(p *Prepared) error {
 		return err
 	}
 	g.options = p.Options
-	g.options.Pin(g.env.settings.Config, g.env.models, g.app.o.Confined)
+	g.options.Pin(g.env.settings.Config, g.env.models, nil, g.app.o.Confined)
 	registry.ApplyDefaults(p.Workflow.Program, g.env.settings.Config)
 	return nil
 }

@@ -177,7 +177,7 @@ func (p *Prepared) configure(a *App, req *PrepareRequest) error {
 	s, program, o := p.env.settings, p.Workflow.Program, &p.Options
 	registry.ApplyDefaults(program, s.Config)
 	o.NoAWFAudit = o.NoAWFAudit || registry.NoAWFAudit(a.o.Getenv)
-	o.Pin(s.Config, p.env.models, a.o.Confined)
+	o.Pin(s.Config, p.env.models, req.Sandbox, a.o.Confined)
 	if o.Named, err = a.namedConsent(p, req); err != nil {
 		return p.problem(err)
 	}
@@ -186,9 +186,6 @@ func (p *Prepared) configure(a *App, req *PrepareRequest) error {
 	}
 	if registry.TelemetryAsked(a.o.Getenv) {
 		o.TraceParent = a.o.Getenv("TRACEPARENT")
-	}
-	if req.Sandbox != nil {
-		o.Sandbox = *req.Sandbox
 	}
 	p.ShellAllowed = o.AllowShell || s.Allow.Shell
 	return nil

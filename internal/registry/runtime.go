@@ -421,10 +421,14 @@ type RunOptions struct {
 }
 
 // Pin completes the options with what the configuration decides. They stay the same for the run if the configuration
-// changes later. confined returns how commands are confined on this machine.
-func (o *RunOptions) Pin(c *config.Config, m *Models, confined func() (process.Confinement, error)) {
+// changes later. sandbox is what the person who starts the run asks for, if not nil; confined returns how commands are
+// confined on this machine.
+func (o *RunOptions) Pin(c *config.Config, m *Models, sandbox *bool, confined func() (process.Confinement, error)) {
 	o.DefaultModel = m.Default()
 	o.Sandbox = o.Sandbox || c.Sandbox
+	if sandbox != nil {
+		o.Sandbox = *sandbox
+	}
 	if o.Sandbox {
 		if is, err := confined(); err == nil { // otherwise no command runs
 			o.Confinement = is.String()

@@ -206,7 +206,7 @@ func TestPinned(t *testing.T) {
 		{true, false, true},
 	} {
 		o := RunOptions{Sandbox: c.asked}
-		o.Pin(&config.Config{Sandbox: c.project}, models, process.Confined)
+		o.Pin(&config.Config{Sandbox: c.project}, models, nil, process.Confined)
 		if o.Sandbox != c.want || (o.Confinement != "") != c.want {
 			t.Errorf("%+v: %t", c, o.Sandbox)
 		}

@@ -133,6 +133,7 @@ func (p *projector) runStart(ev *report.Event, f *fields) error {
 			f.text("continues_run", string(run.From.Run))
 			f.text("continues_from", run.From.Step)
 		}
+		f.text(confinement, confinementOf(run.Options))
 		if err := p.sources(run.Definition, f); err != nil {
 			return err
 		}
@@ -142,6 +143,15 @@ func (p *projector) runStart(ev *report.Event, f *fields) error {
 	}
 	f.object("budgets", budgets(ev.Limits))
 	return p.value(f, "input_summary", ev.Value, someBytes)
+}
+
+// confinementOf returns how the commands of a run are confined, and what is not confined, from the options of the run.
+func confinementOf(options json.RawMessage) string {
+	var o struct {
+		Confinement string `json:"confinement"`
+	}
+	_ = json.Unmarshal(options, &o) // most runs have none
+	return o.Confinement
 }
 
 // sources adds the files that the definition was made of.

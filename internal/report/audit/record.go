@@ -8,8 +8,13 @@ import (
 // Format is the format of the records, named in the first one of each file.
 const Format = "espalier.audit.v1"
 
-// actorMethod is the member for how a server has established the actor. Logs of the first release have none.
-const actorMethod = "actor_method"
+// Members that logs of the first release do not have.
+const (
+	actorMethod = "actor_method" // how a server has established the actor
+	confinement = "confinement"  // how the commands of a run are confined
+)
+
+var addedFields = []string{actorMethod, confinement}
 
 // Ext is the suffix of file names, after the run's id.
 const Ext = ".audit.ndjson"

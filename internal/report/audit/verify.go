@@ -185,8 +185,7 @@ func (v *Verifier) finishComparisons() error {
 			return err
 		}
 		if n := v.log.older; n > 0 {
-			v.note("An earlier release wrote %d records without how their actors were identified; the journal has it.",
-				n)
+			v.note("An earlier release wrote %d records without fields that this one adds; the journal has them.", n)
 		}
 	}
 	switch {
@@ -470,7 +469,7 @@ type comparison struct {
 	missing string
 	over    bool // the file has ended, or differs
 	differs bool
-	older   int // lines that an earlier release has written without the method of their actor
+	older   int // lines that an earlier release has written without fields that this one adds
 }
 
 // next returns the next line of the file; nil at its end.
@@ -523,19 +522,21 @@ func (c *comparison) line(want []byte) error {
 	return nil
 }
 
-// earlier reports whether a line is what an earlier release has derived: without the method of the actor. The hashes of
-// all later lines differ then; CheckChain verifies them.
+// earlier reports whether a line is what an earlier release has derived: without fields that this one adds. The hashes
+// of all later lines differ then; CheckChain verifies them.
 func (c *comparison) earlier(have, want []byte) bool {
 	var a, b, x, y map[string]json.RawMessage
 	if c.check != CheckJournal || json.Unmarshal(have, &a) != nil || json.Unmarshal(want, &b) != nil ||
 		json.Unmarshal(a["data"], &x) != nil || json.Unmarshal(b["data"], &y) != nil {
 		return false
 	}
-	_, has := x[actorMethod]
-	_, should := y[actorMethod]
-	lacks := should && !has
-	if lacks {
-		delete(y, actorMethod)
+	lacks := false
+	for _, name := range addedFields {
+		_, has := x[name]
+		if _, should := y[name]; should && !has {
+			lacks = true
+			delete(y, name)
+		}
 	}
 	if c.older > 0 {
 		delete(a, "prev_hash")
