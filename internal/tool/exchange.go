@@ -1,13 +1,19 @@
 package tool
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
+	"slices"
 	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding/charmap"
 
 	"github.com/espalier-run/espalier/internal/netguard"
 )
@@ -28,6 +34,8 @@ type Answer struct {
 	Headers map[string]string `json:"headers,omitempty"`
 	Body    string            `json:"body"`
 	JSON    json.RawMessage   `json:"json,omitempty"` // the body, when it is JSON
+	// Media is the body if it is an image, a sound or another binary file. Body is its placeholder then.
+	Media []Media `json:"-"`
 }
 
 // Words returns the status, and how the body begins, as people read it.
@@ -35,6 +43,9 @@ func (a *Answer) Words() string {
 	const most = 300
 	text := strings.TrimSpace(fmt.Sprintf("the server answered %d %s", a.Status, http.StatusText(a.Status)))
 	body := strings.TrimSpace(cmp.Or(a.Body, string(a.JSON)))
+	if a.Media != nil {
+		body = ""
+	}
 	if len(body) > most {
 		body = strings.ToValidUTF8(body[:most], "") + "…"
 	}
@@ -63,14 +74,62 @@ func Exchange(client *http.Client, req *http.Request, most int64) (*Answer, erro
 	case err != nil:
 		return nil, unreachable(err)
 	}
-	out := &Answer{Status: resp.StatusCode, Headers: map[string]string{}, Body: strings.ToValidUTF8(string(raw), "�")}
+	out := &Answer{Status: resp.StatusCode, Headers: map[string]string{}}
 	for name := range resp.Header {
 		out.Headers[name] = strings.Join(resp.Header.Values(name), ", ")
 	}
-	if strings.Contains(resp.Header.Get("Content-Type"), "json") && json.Valid(raw) {
-		out.JSON, out.Body = raw, ""
+	kind := resp.Header.Get("Content-Type")
+	if strings.Contains(kind, "json") && json.Valid(raw) {
+		out.JSON = raw
+		return out, nil
 	}
+	text, ok := bodyText(kind, raw)
+	if !ok {
+		media := NewMedia(mediaType(kind, raw), raw)
+		text, out.Media = media.Placeholder(), []Media{media}
+	}
+	out.Body = text
 	return out, nil
+}
+
+// mediaType returns the declared type of a body, or the type that its first bytes suggest if the declaration says
+// nothing.
+func mediaType(declared string, raw []byte) string {
+	name, _, err := mime.ParseMediaType(declared)
+	if err != nil || name == "application/octet-stream" {
+		return http.DetectContentType(raw)
+	}
+	return declared
+}
+
+// bodyText returns a body as text, and reports false for images, sounds and other binary files.
+func bodyText(declared string, raw []byte) (string, bool) {
+	name, params, _ := mime.ParseMediaType(mediaType(declared, raw))
+	main, _, _ := strings.Cut(name, "/")
+	valid := utf8.Valid(raw) && bytes.IndexByte(raw, 0) < 0
+	switch {
+	case len(raw) == 0:
+		return "", true
+	case name == "image/svg+xml":
+		return string(raw), valid
+	case slices.Contains([]string{"image", "audio", "video", "font"}, main), name == "application/pdf":
+		return "", false
+	case valid:
+		return string(raw), true
+	}
+	// Browsers read pages without a character set like this, too.
+	charset := strings.ToLower(cmp.Or(params["charset"], "windows-1252"))
+	western := slices.Contains([]string{"windows-1252", "iso-8859-1", "latin1", "us-ascii"}, charset)
+	switch {
+	case main != "text" || bytes.IndexByte(raw, 0) >= 0:
+		return "", false
+	case western:
+		text, err := charmap.Windows1252.NewDecoder().Bytes(raw)
+		return string(text), err == nil
+	case charset == "utf-8":
+		return strings.ToValidUTF8(string(raw), "�"), true // a text with a flaw
+	}
+	return "", false
 }
 
 // unreachable says why there is no answer.

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -20,8 +21,13 @@ type Media struct {
 // between machines.
 var extensions = map[string]string{
 	"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp", "image/svg+xml": ".svg",
-	"audio/wav": ".wav", "audio/x-wav": ".wav", "audio/mpeg": ".mp3", "audio/mp3": ".mp3", "audio/ogg": ".ogg", "audio/flac": ".flac",
+	"audio/wav": ".wav", "audio/mpeg": ".mp3", "audio/mp3": ".mp3", "audio/ogg": ".ogg", "audio/flac": ".flac",
 	"application/pdf": ".pdf",
+}
+
+// aliases are names that servers use for types which the providers of models know by another name.
+var aliases = map[string]string{
+	"audio/wave": "audio/wav", "audio/x-wav": "audio/wav", "audio/vnd.wave": "audio/wav", "image/jpg": "image/jpeg",
 }
 
 // NewMedia returns media of the type that a server names.
@@ -30,6 +36,7 @@ func NewMedia(kind string, data []byte) Media {
 	if err != nil {
 		name = "application/octet-stream"
 	}
+	name = cmp.Or(aliases[name], name)
 	return Media{Type: name, Data: data}
 }
 
@@ -48,7 +55,7 @@ func (m Media) File() string {
 // shown.
 func (m Media) Placeholder() string {
 	kind, _, _ := strings.Cut(m.Type, "/")
-	if kind == "application" {
+	if kind != "image" && kind != "audio" && kind != "video" {
 		kind = "file"
 	}
 	return fmt.Sprintf("[%s %s, %d bytes, kept as %s]", kind, m.Type, len(m.Data), m.File())

@@ -139,5 +139,8 @@ func (p Protocol) Problem(raw []byte) error {
 	if err := all[p].check(body); err != nil {
 		return err
 	}
+	if _, err := p.mediaIn(body); err != nil {
+		return err
+	}
 	return rules[p](raw)
 }

@@ -442,6 +442,7 @@ func geminiRules(raw []byte) error {
 			} `json:"functionDeclarations"`
 		} `json:"tools"`
 		GenerationConfig struct {
+			ResponseMIMEType   string          `json:"responseMimeType"`
 			ResponseJSONSchema json.RawMessage `json:"responseJsonSchema"`
 		} `json:"generationConfig"`
 	}
@@ -460,6 +461,9 @@ func geminiRules(raw []byte) error {
 	schema := body.GenerationConfig.ResponseJSONSchema
 	if schema != nil && len(tools) > 0 {
 		return errors.New("function calling with a response mime type of application/json is unsupported")
+	}
+	if schema != nil && body.GenerationConfig.ResponseMIMEType != "application/json" {
+		return errors.New("generationConfig.responseJsonSchema needs a response mime type of application/json")
 	}
 	if err := checkResponseSchema(schema, true, geminiSubset); err != nil {
 		return fmt.Errorf("generationConfig.responseJsonSchema: %w", err)

@@ -10,11 +10,12 @@ import (
 
 // Bodies that the real servers accept, and changes that make them reject one.
 // A change replaces the text before => with the text after it.
-var ruleCases = map[Protocol]struct {
+// The first word of a name is the protocol.
+var ruleCases = map[string]struct {
 	good string
 	bad  map[string]string
 }{
-	Anthropic: {
+	"anthropic": {
 		good: `{"model":"claude-sonnet-4-5","max_tokens":100,"stream":true,"system":[{"type":"text","text":"S"}],
 			"tools":[{"name":"a_b","input_schema":{"type":"object","properties":{"n":{"type":"integer","minimum":1}}}},{"name":"c","input_schema":{"type":"object"}}],
 			"output_config":{"format":{"type":"json_schema","schema":{"type":"object","properties":{"x":{"type":"string"}},"required":["x"],"additionalProperties":false}}},
@@ -46,6 +47,7 @@ var ruleCases = map[Protocol]struct {
 			"five breakpoints": `"system":[{"type":"text","text":"S"}]=>"system":[` +
 				strings.Repeat(`{"type":"text","text":"S","cache_control":{"type":"ephemeral"}},`, 5) +
 				`{"type":"text","text":"S"}]`,
+			"malformed response":    `"x":{"type":"string"}=>"x":{"type":"strng"}`,
 			"open response":         `,"additionalProperties":false=>`,
 			"limit in response":     `"x":{"type":"string"}=>"x":{"type":"string","minLength":1}`,
 			"complex response enum": `"x":{"type":"string"}=>"x":{"enum":[[1]]}`,
@@ -55,7 +57,53 @@ var ruleCases = map[Protocol]struct {
 			"id of a call":          `"id":"t1"=>"id":"t.1"`,
 		},
 	},
-	Chat: {
+	"anthropic media": {
+		good: `{"model":"claude-sonnet-4-5","max_tokens":100,"stream":true,"tools":[{"name":"c","input_schema":{"type":"object"}}],
+			"messages":[{"role":"user","content":"Q"},{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"c","input":{}}]},
+				{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}}]}]}]}`,
+		bad: map[string]string{
+			"sound":        `image/png=>audio/wav`,
+			"not base64":   `iVBORw0KGgo==>iVBORw0KGg!`,
+			"other format": `iVBORw0KGgo==>R0lGODlh`,
+			"a data URL":   `iVBORw0KGgo==>data:image/png;base64,iVBORw0KGgo=`,
+			"as text":      `"content":"Q"=>"content":"data:image/png;base64,iVBORw0KGgo="`,
+		},
+	},
+	"chat media": {
+		good: `{"model":"gpt-5","stream":true,"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo="}},
+			{"type":"input_audio","input_audio":{"data":"UklGRiQAAABXQVZF","format":"wav"}},{"type":"text","text":"Q"}]}]}`,
+		bad: map[string]string{
+			"sound as image": `data:image/png;base64,iVBORw0KGgo==>data:audio/wav;base64,UklGRiQAAABXQVZF`,
+			"not base64":     `iVBORw0KGgo==>iVBORw0KGg!`,
+			"no data URL":    `data:image/png;base64,iVBORw0KGgo==>iVBORw0KGgo=`,
+			"other format":   `iVBORw0KGgo==>R0lGODlh`,
+			"other sound":    `"format":"wav"=>"format":"mp3"`,
+			"odd sound":      `"format":"wav"=>"format":"ogg"`,
+			"as text":        `"text":"Q"=>"text":"See data:image/png;base64,iVBORw0KGgo="`,
+		},
+	},
+	"responses media": {
+		good: `{"model":"gpt-5","stream":true,"store":false,"input":[{"role":"user","content":"Q"},
+			{"type":"function_call","call_id":"t1","name":"c","arguments":"{}"},
+			{"type":"function_call_output","call_id":"t1","output":[{"type":"input_text","text":"R"},{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgo="}]}]}`,
+		bad: map[string]string{
+			"sound":       `data:image/png;base64,iVBORw0KGgo==>data:audio/wav;base64,UklGRiQAAABXQVZF`,
+			"not base64":  `iVBORw0KGgo==>iVBORw0KGg!`,
+			"no data URL": `data:image/png;base64,iVBORw0KGgo==>iVBORw0KGgo=`,
+			"as text":     `"text":"R"=>"text":"data:image/png;base64,iVBORw0KGgo="`,
+		},
+	},
+	"gemini media": {
+		good: `{"generationConfig":{"maxOutputTokens":100},"contents":[{"role":"user","parts":[{"text":"Q"},{"inlineData":{"mimeType":"image/png","data":"iVBORw0KGgo="}},
+			{"inlineData":{"mimeType":"audio/wav","data":"UklGRiQAAABXQVZF"}}]}]}`,
+		bad: map[string]string{
+			"other type":   `image/png=>image/bmp`,
+			"not base64":   `iVBORw0KGgo==>iVBORw0KGg!`,
+			"other format": `iVBORw0KGgo==>R0lGODlh`,
+			"as text":      `"text":"Q"=>"text":"data:image/png;base64,iVBORw0KGgo="`,
+		},
+	},
+	"chat": {
 		good: `{"model":"gpt-5","max_completion_tokens":100,"stream":true,"stream_options":{"include_usage":true},
 			"tools":[{"type":"function","function":{"name":"a_b","parameters":{"type":"object","properties":{"n":{"type":"integer","minimum":1}}}}},{"type":"function","function":{"name":"c"}}],
 			"response_format":{"type":"json_schema","json_schema":{"name":"reply","strict":true,"schema":{"type":"object","properties":{"x":{"type":"string"}},"required":["x"],"additionalProperties":false}}},
@@ -78,13 +126,15 @@ var ruleCases = map[Protocol]struct {
 			"optional property":  `"required":["x"]=>"required":[]`,
 			"length in response": `"x":{"type":"string"}=>"x":{"type":"string","maxLength":1}`,
 			"allOf in response":  `"x":{"type":"string"}=>"x":{"type":"string","allOf":[{}]}`,
+			"malformed response": `"x":{"type":"string"}=>"x":{"type":"strng"}`,
+			"response number":    `"x":{"type":"string"}=>"x":{"type":"integer","minimum":"1"}`,
 			"list as response":   `"schema":{"type":"object"=>"schema":{"type":"array"`,
 			"temperature":        `"stream":true=>"stream":true,"temperature":3`,
 			"long enum":          `"x":{"type":"string"}=>"x":` + longEnum(251, 60),
 			"many long names":    `"x":{"type":"string"}=>"x":` + longEnum(200, 601),
 		},
 	},
-	Responses: {
+	"responses": {
 		good: `{"model":"gpt-5","max_output_tokens":100,"stream":true,"store":false,"instructions":"S",
 			"tools":[{"type":"function","name":"a_b","strict":false,"parameters":{"type":"object","properties":{"n":{"type":"integer","minimum":1}}}}],
 			"text":{"format":{"type":"json_schema","name":"reply","strict":true,"schema":{"type":"object","properties":{"x":{"type":"string"}},"required":["x"],"additionalProperties":false}}},
@@ -100,11 +150,13 @@ var ruleCases = map[Protocol]struct {
 			"lonely reasoning":   `{"role":"user","content":"T"}=>{"type":"reasoning","id":"rs_2","summary":[],"encrypted_content":"e"}`,
 			"reasoning, user":    `{"role":"user","content":"T"}=>{"type":"reasoning","id":"rs_2","summary":[],"encrypted_content":"e"},{"role":"user","content":"T"}`,
 			"optional property":  `"required":["x"]=>"required":[]`,
+			"malformed response": `"x":{"type":"string"}=>"x":{"type":"strng"}`,
+			"response number":    `"x":{"type":"string"}=>"x":{"type":"integer","minimum":"1"}`,
 			"length in response": `"x":{"type":"string"}=>"x":{"type":"string","maxLength":1}`,
 			"empty content":      `"content":"T"=>"content":""`,
 		},
 	},
-	Gemini: {
+	"gemini": {
 		good: `{"generationConfig":{"maxOutputTokens":100},
 			"tools":[{"functionDeclarations":[{"name":"a_b","parametersJsonSchema":{"type":"object","properties":{"n":{"type":"integer","minimum":1}}}},{"name":"c"}]}],
 			"contents":[{"role":"user","parts":[{"text":"Q"}]},{"role":"model","parts":[{"functionCall":{"name":"a_b","args":{}}}]},
@@ -122,13 +174,38 @@ var ruleCases = map[Protocol]struct {
 			"unknown key":        `"generationConfig":{=>"seed":1,"generationConfig":{`,
 		},
 	},
+	"gemini response schema": {
+		good: `{"generationConfig":{"maxOutputTokens":100,"responseMimeType":"application/json","responseJsonSchema":{"type":"object",
+				"properties":{"x":{"type":"string"},"n":{"type":"integer","minimum":1,"enum":[1,2]},"l":{"type":"array","maxItems":3,"items":{"$ref":"#/$defs/d"}}},
+				"required":["x"],"additionalProperties":false,"propertyOrdering":["x","n","l"],"$defs":{"d":{"anyOf":[{"type":"string"},{"type":"null"}]}}}},
+			"contents":[{"role":"user","parts":[{"text":"Q"}]}]}`,
+		bad: map[string]string{
+			"malformed":          `"x":{"type":"string"}=>"x":{"type":"strng"}`,
+			"number as text":     `"minimum":1=>"minimum":"1"`,
+			"length":             `"x":{"type":"string"}=>"x":{"type":"string","minLength":1}`,
+			"pattern":            `"x":{"type":"string"}=>"x":{"type":"string","pattern":"^a"}`,
+			"constant":           `"x":{"type":"string"}=>"x":{"const":"a"}`,
+			"default":            `"x":{"type":"string"}=>"x":{"type":"string","default":"a"}`,
+			"allOf":              `"x":{"type":"string"}=>"x":{"allOf":[{"type":"string"}]}`,
+			"exclusive limit":    `"minimum":1=>"exclusiveMinimum":0`,
+			"factor":             `"minimum":1=>"multipleOf":1`,
+			"boolean enum":       `"x":{"type":"string"}=>"x":{"enum":[true]}`,
+			"null in enum":       `"enum":[1,2]=>"enum":[1,null]`,
+			"open names":         `"additionalProperties":false=>"patternProperties":{"^x":{}}`,
+			"beside a reference": `"$ref":"#/$defs/d"=>"$ref":"#/$defs/d","description":"D"`,
+			"inside a list":      `"items":{"$ref":"#/$defs/d"}=>"items":{"type":"string","maxLength":1}`,
+			"inside definitions": `{"type":"null"}=>{"type":"null","not":{}}`,
+			"without its type":   `"responseMimeType":"application/json",=>`,
+		},
+	},
 }
 
 // The server accepts what real servers accept, and rejects each violation with
 // a 400 in the provider's own form.
 func TestServerIsStrict(t *testing.T) {
-	for protocol, c := range ruleCases {
-		t.Run(string(protocol), func(t *testing.T) {
+	for name, c := range ruleCases {
+		t.Run(name, func(t *testing.T) {
+			protocol := Protocol(strings.Fields(name)[0])
 			if err := protocol.Problem([]byte(c.good)); err != nil {
 				t.Fatalf("the good body is rejected: %v", err)
 			}

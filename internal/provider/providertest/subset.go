@@ -21,6 +21,8 @@ type subset struct {
 	allRequired bool
 	// enumTypes are the types that values of enum and const may have.
 	enumTypes []string
+	// loneRef wants no keywords beside $ref, apart from those that start with $.
+	loneRef bool
 	// minItems are the accepted values; nil accepts every value.
 	minItems []string
 	// Limits over the whole schema; 0 is no limit. characters counts names and the values of enum and const.
@@ -65,7 +67,7 @@ var geminiSubset = subset{
 		"minItems", "maxItems",
 		"minimum", "maximum", "anyOf", "oneOf", "properties", "additionalProperties", "required", "propertyOrdering",
 	},
-	enumTypes: []string{"string", "number"},
+	enumTypes: []string{"string", "number"}, loneRef: true,
 }
 
 // walker counts what a subset limits.
@@ -111,6 +113,9 @@ func (w *walker) walk(schema map[string]any, at string, depth int) error {
 	for _, key := range slices.Sorted(maps.Keys(schema)) {
 		if !slices.Contains(w.keywords, key) {
 			return fmt.Errorf("%s: %q is not permitted", at, key)
+		}
+		if w.loneRef && schema["$ref"] != nil && !strings.HasPrefix(key, "$") {
+			return fmt.Errorf("%s: %q is not permitted beside $ref", at, key)
 		}
 	}
 	if format, ok := schema["format"].(string); ok && w.formats != nil && !slices.Contains(w.formats, format) {

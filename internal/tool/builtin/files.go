@@ -66,7 +66,7 @@ func (f function[In]) Call(ctx context.Context, call tool.Call) (tool.Result, er
 	var said no
 	if errors.As(err, &said) {
 		raw, err := encode(said.value)
-		return tool.Result{Output: raw, IsError: true, Said: said.words}, err
+		return tool.Result{Output: raw, IsError: true, Said: said.words, Media: mediaOf(said.value)}, err
 	}
 	if err != nil {
 		if ctx.Err() != nil {
@@ -79,7 +79,15 @@ func (f function[In]) Call(ctx context.Context, call tool.Call) (tool.Result, er
 		value, line = s.value, s.line
 	}
 	raw, err := encode(value)
-	return tool.Result{Output: raw, Said: line}, err
+	return tool.Result{Output: raw, Said: line, Media: mediaOf(value)}, err
+}
+
+// mediaOf returns the binary body of a response.
+func mediaOf(value any) []tool.Media {
+	if answer, ok := value.(*tool.Answer); ok {
+		return answer.Media
+	}
+	return nil
 }
 
 // encode returns JSON without HTML escapes.

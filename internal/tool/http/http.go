@@ -72,7 +72,8 @@ func (d declared) Spec() tool.Spec {
 	}
 }
 
-// Call sends the request. Its result is the body of the response: unchanged if it is JSON, otherwise as a string.
+// Call sends the request. Its result is the body of the response: unchanged if it is JSON, a placeholder with media if
+// it is a binary file, otherwise a string.
 func (d declared) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
 	req, err := d.request(ctx, call)
 	if err != nil {
@@ -97,14 +98,22 @@ func (d declared) Call(ctx context.Context, call tool.Call) (tool.Result, error)
 	}
 	switch {
 	case answer.Status == http.StatusTooManyRequests:
-		return tool.Result{}, &tool.Error{Class: "RATE_LIMIT", Message: status(answer, body)}
+		return tool.Result{}, &tool.Error{Class: "RATE_LIMIT", Message: failure(answer, body)}
 	case answer.Status >= http.StatusInternalServerError:
-		return tool.Result{}, &tool.Error{Class: journal.ClassAPI, Message: status(answer, body)}
+		return tool.Result{}, &tool.Error{Class: journal.ClassAPI, Message: failure(answer, body)}
 	case answer.Status >= http.StatusBadRequest:
 		message, err := json.Marshal(status(answer, body))
-		return tool.Result{Output: message, IsError: true}, err
+		return tool.Result{Output: message, IsError: true, Media: answer.Media}, err
 	}
-	return tool.Result{Output: body}, nil
+	return tool.Result{Output: body, Media: answer.Media}, nil
+}
+
+// failure describes a response that ends the call. Its media are not kept, so the text does not mention them.
+func failure(a *tool.Answer, body json.RawMessage) string {
+	if a.Media != nil {
+		return a.Words()
+	}
+	return status(a, body)
 }
 
 // status describes the response of a server that rejects the request.

@@ -3,6 +3,7 @@
 package mcp_test
 
 import (
+	"encoding/base64"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,6 +45,9 @@ type input struct {
 
 // largeSchema has integers that a float64 cannot hold.
 const largeSchema = `{"type":"object","properties":{"id":{"maximum":18446744073709551615,"minimum":-9223372036854775807}}}`
+
+// wave is how a sound starts.
+const wave = "RIFF\x24\x00\x00\x00WAVEfmt \x10\x00\xff\xfe"
 
 // server has a tool for everything that can go wrong.
 func server() *sdk.Server {
@@ -100,6 +104,10 @@ func server() *sdk.Server {
 			<-tick.C
 		}
 		return text("slow but sure"), nil
+	})
+	add("sound", nil, func(context.Context, *sdk.CallToolRequest, input) (*sdk.CallToolResult, error) {
+		sound := &sdk.AudioContent{MIMEType: "audio/wav", Data: []byte(wave)}
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "recorded"}, sound}}, nil
 	})
 	add("big", nil, func(context.Context, *sdk.CallToolRequest, input) (*sdk.CallToolResult, error) {
 		return text(strings.Repeat("x", 12<<20)), nil
@@ -263,6 +271,20 @@ func TestSchemasKeepLargeIntegers(t *testing.T) {
 		if got := string(find(t, s, "fake.large").Spec().Schema); got != largeSchema {
 			t.Errorf("%s: %s", name, got)
 		}
+	}
+}
+
+// The server is written with the MCP project's own SDK, so the sound travels as the protocol has it.
+func TestSoundIsNotText(t *testing.T) {
+	s := start(t, "well", nil)
+	result, err := find(t, s, "fake.sound").Call(t.Context(), tool.Call{Input: json.RawMessage(`{"say":""}`)})
+	if err != nil || len(result.Media) != 1 || result.Media[0].Type != "audio/wav" || string(result.Media[0].Data) != wave {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	out := string(result.Output)
+	if strings.Contains(out, base64.StdEncoding.EncodeToString([]byte(wave))) ||
+		!strings.Contains(out, result.Media[0].Placeholder()) || !strings.Contains(out, "recorded") {
+		t.Errorf("the output is %s", out)
 	}
 }
 
