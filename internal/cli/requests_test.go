@@ -38,7 +38,7 @@ type sentRequest struct {
 var recordedRuns = map[string]struct {
 	dir, file string // from the root of the repository
 	args      []string
-	config    string // espalier.yaml; %s is the address of an MCP server
+	config    string   // espalier.yaml; %s is the address of an MCP server
 	replies   []string // pairs: a text in the last message, and the reply to it
 	requests  []sentRequest
 }{
@@ -129,8 +129,8 @@ var recordedRuns = map[string]struct {
 		requests: []sentRequest{{"agentfile-artifact", "Goal: Plan three lessons", "outline", nil}},
 	},
 	"mcp sampling": {
-		file: "helpdesk.md",
-		config: "mcp: {desk: {url: '%s', sampling: true}}\n",
+		file:     "helpdesk.md",
+		config:   "mcp: {desk: {url: '%s', sampling: true}}\n",
 		replies:  []string{"Summarize the ticket", "The customer was billed twice."},
 		requests: []sentRequest{{"mcp-sampling", "Summarize the ticket", "", nil}},
 	},

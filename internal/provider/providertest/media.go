@@ -70,7 +70,10 @@ func (p Protocol) mediaBlock(block map[string]any) (kind, data string, ok bool) 
 	}
 	fromURL := func(url string) (kind, data string, ok bool) {
 		head, data, _ := strings.Cut(url, ";base64,")
-		return strings.TrimPrefix(head, "data:"), data, true
+		if kind = strings.TrimPrefix(head, "data:"); !strings.HasPrefix(kind, "image/") {
+			kind = "" // not an image
+		}
+		return kind, data, true
 	}
 	switch {
 	case p == Anthropic && block["type"] == "image":
