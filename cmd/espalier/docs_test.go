@@ -840,6 +840,25 @@ func TestDocsGuaranteesNameTests(t *testing.T) {
 	}
 }
 
+// TestLiveWithoutKeysProvesNothing holds that "make test-live" says so if there is no key. Nothing is built.
+func TestLiveWithoutKeysProvesNothing(t *testing.T) {
+	if _, err := exec.LookPath("make"); err != nil {
+		t.Skip("there is no make")
+	}
+	for key, silent := range map[string]bool{"": false, "ANTHROPIC_API_KEY": true, "GEMINI_API_KEY": true} {
+		cmd := exec.Command("make", "--no-print-directory", "test-live", "GO=true")
+		cmd.Dir = atRoot(".")
+		cmd.Env = append(os.Environ(), "ANTHROPIC_API_KEY=", "OPENAI_API_KEY=", "GEMINI_API_KEY=")
+		if key != "" {
+			cmd.Env = append(cmd.Env, key+"=k")
+		}
+		out, err := cmd.CombinedOutput()
+		if err != nil || strings.Contains(string(out), "nothing will be proven about any provider") == silent {
+			t.Errorf("with the key %q: %v\n%s", key, err, out)
+		}
+	}
+}
+
 // Every claim of the security page names tests and scripts that exist.
 func TestDocsSecurityNamesTests(t *testing.T) {
 	page, err := os.ReadFile("../../docs/security.md")

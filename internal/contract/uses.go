@@ -626,10 +626,10 @@ func (t *tracer) leads(s *ir.Step, to *ir.Target) string {
 			return t.blockEnds(s) // a step without meaning for the author
 		}
 		if next != nil {
-			return "continue with step " + titled(next)
+			return "the run continues with step " + titled(next)
 		}
 	}
-	return fmt.Sprintf("continue with step %q", to.Step)
+	return fmt.Sprintf("the run continues with step %q", to.Step)
 }
 
 func actionOf(s *ir.Step) ir.Action {

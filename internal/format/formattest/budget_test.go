@@ -77,3 +77,29 @@ func TestRaisedBudgetContinuesWithoutRepeatingCalls(t *testing.T) {
 		}
 	}
 }
+
+// A reply that does not meet its contract is asked for again only if the budget allows it: otherwise the run waits
+// between the bad reply and the next request, and a raised budget continues there.
+func TestBudgetEndsBeforeReplyIsAskedForAgain(t *testing.T) {
+	flow := "---\nname: flow\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Scores\nbudgets:\n  max_tokens: 1400\n" +
+		"output: {schema: {type: object, required: [score], properties: {score: {type: integer, minimum: 1, maximum: 10}}}}\n" +
+		"---\n```agent\nid: one\nrole: Judge\ngoal: Score\nmax_tokens: 1000\n```\n" +
+		"```step\nid: score\ntype: agent\ndescription: Score it\nagent: one\nwrites: [output.score]\n```\n"
+	run := func(do ...string) *happened {
+		return (&trial{
+			files: []txtar.File{{Name: "flow.md", Data: []byte(flow)}},
+			script: "replies:\n  - {step: score, turn: 1, reply: I cannot say., usage: {input: 300, output: 1000}}\n" +
+				"  - {step: score, turn: 2, reply: '7', usage: {input: 400, output: 1}}\n",
+			do: do,
+		}).run(t)
+	}
+	h := run()
+	if n, spent := replies(h.events); n != 1 || spent > 1400 || h.entry.Status != journal.Exceeded {
+		t.Errorf("%d calls, %d tokens, the run is %s\n%s", n, spent, h.entry.Status, h.record(t, ""))
+	}
+	h = run("raise tokens 5000")
+	outcome, output := h.ending()
+	if n, _ := replies(h.events); n != 2 || outcome != "ok" || string(output) != `{"score":7}` {
+		t.Errorf("with a larger budget: %d calls, %s, %s\n%s", n, outcome, output, h.record(t, ""))
+	}
+}

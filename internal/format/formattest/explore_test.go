@@ -247,36 +247,14 @@ const tooCheap = "all passes together cost $0.01825, and the rule is about more 
 // TestSimulationsExploreExamples holds that ten seeds take every branch of every
 // example that simulated work decides about.
 func TestSimulationsExploreExamples(t *testing.T) {
-	for format, pattern := range map[string]string{
-		"agent-flow": ".md", "aiflow": ".aiflow", "awf": ".yaml", "nof": ".nof.md", "agentfile": "workflow.yaml",
-	} {
-		all := exampleFiles(t, filepath.Join("..", "..", "..", "examples", format))
-		for _, f := range all {
-			if !strings.HasSuffix(f.Name, pattern) || strings.HasSuffix(f.Name, "README.md") ||
-				format == "awf" && !strings.Contains(f.Name, "/workflows/") {
-				continue
-			}
-			t.Run(f.Name, func(t *testing.T) {
-				input := inputs[f.Name]
-				switch format {
-				case "aiflow":
-					input = `{"text": "Roses", "ticket": "Money back!", "notes": "It rained."}`
-				case "awf": // with the defaults
-					input = `{"text": "Roses", "change": "a", "tries": 5, "hosts": "a.example, b.example", "version": "1.4.0",` +
-						`"photos": "[\"beach.jpg\", \"blurred.jpg\", \"forest.jpg\", \"harbour.jpg\"]"}`
-				case "agentfile":
-					input = `{"AGENT_INPUT": "Roses", "TOPIC": "Roses"}`
-				}
-				tr := trial{files: append([]txtar.File{f}, without(all, f.Name)...), input: input, agreeable: true}
-				missing := slices.DeleteFunc(explored(t, tr), func(key string) bool {
-					return unreachable[f.Name+": "+key] != ""
-				})
-				if len(missing) > 0 {
-					t.Errorf("no run takes: %s", strings.Join(missing, ", "))
-				}
-			})
+	eachExample(t, func(t *testing.T, name string, tr trial) {
+		missing := slices.DeleteFunc(explored(t, tr), func(key string) bool {
+			return unreachable[name+": "+key] != ""
+		})
+		if len(missing) > 0 {
+			t.Errorf("no run takes: %s", strings.Join(missing, ", "))
 		}
-	}
+	})
 }
 
 // TestSimulationsExploreArchives holds the same for programs whose decisions are of unusual kinds.

@@ -207,7 +207,7 @@ func TestWhatTheModelSees(t *testing.T) {
 	for _, b := range req.Messages[0].Blocks {
 		said += b.Text + "\n"
 	}
-	for _, want := range []string{"Shorten it", "Three lines", `<data name="state.a">`, "There is no state.b", "- short: continue with step \"route\"\nAny other reply means: the run ends."} {
+	for _, want := range []string{"Shorten it", "Three lines", `<data name="state.a">`, "There is no state.b", "- short: the run continues with step \"route\"\nAny other reply means: the run ends."} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the message lacks %q: %s", want, said)
 		}

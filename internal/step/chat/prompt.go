@@ -85,7 +85,8 @@ func (t *Conversation) repairPrompt(problems []string) []journal.Block {
 		}
 		fmt.Fprintf(&b, "- %s\n", p)
 	}
-	b.WriteString("\nReply again with the complete answer. Do not use placeholders: if something is unknown, say so in words.\n")
+	b.WriteString("\nReply again with the complete answer, not only with the corrected part. " +
+		"Do not use placeholders. If you do not know the content of a text, say so in that text.\n")
 	b.WriteString(t.Form.Instructions())
 	return []journal.Block{textBlock(b.String())}
 }
