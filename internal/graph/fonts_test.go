@@ -86,7 +86,7 @@ func TestPNGDrawsChineseJapaneseAndKorean(t *testing.T) {
 			continue
 		}
 		if os.Getenv("CI") != "" {
-			t.Fatalf("no installed font has %q; install one, such as the Debian package fonts-droid-fallback", ch)
+			t.Fatalf("no installed font has %q; install the Debian packages fonts-droid-fallback and fonts-baekmuk", ch)
 		}
 		t.Skipf("no installed font has %q", ch)
 	}
