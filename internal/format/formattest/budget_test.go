@@ -84,7 +84,7 @@ func TestBudgetEndsBeforeReplyIsAskedForAgain(t *testing.T) {
 	flow := "---\nname: flow\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Scores\nbudgets:\n  max_tokens: 1400\n" +
 		"output: {schema: {type: object, required: [score], properties: {score: {type: integer, minimum: 1, maximum: 10}}}}\n" +
 		"---\n```agent\nid: one\nrole: Judge\ngoal: Score\nmax_tokens: 1000\n```\n" +
-		"```step\nid: score\ntype: agent\ndescription: Score it\nagent: one\nwrites: [output.score]\n```\n"
+		"```step\nid: score\ntype: skill\ndescription: Score it\nagent: one\nwrites: [output.score]\n```\n"
 	run := func(do ...string) *happened {
 		return (&trial{
 			files: []txtar.File{{Name: "flow.md", Data: []byte(flow)}},

@@ -49,7 +49,7 @@ func TestRuns(t *testing.T) {
 		},
 		{
 			Name: "JSON after all", Settings: steptest.Settings{"agent": "plain", "prompt": "x", "format": "json"}, Replies: []steptest.Reply{{Text: "no"}, {Text: "[1]"}},
-			Value: `{"Output":"[1]","Stderr":"","ExitCode":0,"Status":"completed","Response":[1],"JSON":[1],"TokensUsed":150,"TokensInput":148,"TokensOutput":2,"TokensEstimated":true}`,
+			Value: `{"Output":"[1]","Stderr":"","ExitCode":0,"Status":"completed","Response":[1],"JSON":[1],"TokensUsed":163,"TokensInput":161,"TokensOutput":2,"TokensEstimated":true}`,
 		},
 		{
 			Name: "going on", Settings: steptest.Settings{"agent": "plain", "prompt": "And?", "continue_from": "first", "keep": true}, Replies: []steptest.Reply{{Text: "Hm"}},
