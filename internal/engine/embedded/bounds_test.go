@@ -71,7 +71,8 @@ func condition(text string) *expr.Expr {
 }
 
 // programOf draws a program with what makes costs hard to predict: retries,
-// fallbacks, jumps back, loops, branches and child workflows.
+// jumps back, loops, branches and child workflows. Fallbacks are drawn by the
+// tests of estimates in formattest, as formats write them.
 func programOf(t *rapid.T, prefix string, depth int) *ir.Program {
 	p := &ir.Program{Name: "test", Format: "test"}
 	// A child whose budget is exhausted fails, and its caller may repeat it: only
@@ -89,7 +90,7 @@ func programOf(t *rapid.T, prefix string, depth int) *ir.Program {
 		id := ir.BlockID(len(p.Blocks))
 		p.Blocks = append(p.Blocks, ir.Block{})
 		n := rapid.IntRange(1, 4).Draw(t, "steps")
-		var steps, apart []ir.Step
+		var steps []ir.Step
 		for i := range n {
 			name := fmt.Sprint(prefix, i)
 			s := ir.Step{
@@ -126,24 +127,6 @@ func programOf(t *rapid.T, prefix string, depth int) *ir.Program {
 				s.Retry = &ir.Retry{MaxAttempts: rapid.IntRange(1, 3).Draw(t, "attempts"), Backoff: ir.Constant, Delays: []ir.Millis{1}}
 			}
 			s.SkipOnError = rapid.IntRange(0, 2).Draw(t, "skips") == 0
-			switch fallback := rapid.IntRange(0, 5).Draw(t, "fallback"); {
-			case fallback == 0: // a step that is entered only as a fallback
-				other := ir.Step{ID: name + "f", Type: "task", Action: ir.Task{Kind: "test"}}
-				if rapid.Bool().Draw(t, "fallback retry") {
-					other.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{1}}
-				}
-				if rapid.IntRange(0, 2).Draw(t, "fallback jump") == 0 {
-					other.Next = []ir.Edge{{
-						On:    []ir.Outcome{ir.OK, ir.Failed},
-						To:    ir.Target{Step: fmt.Sprint(prefix, rapid.IntRange(0, i).Draw(t, "fallback to"))},
-						Limit: rapid.IntRange(least, 2).Draw(t, "fallback limit"),
-					}}
-				}
-				apart = append(apart, other)
-				s.Fallback = &ir.Name{Name: other.ID}
-			case fallback == 1 && i+1 < n: // a step that may also run by itself
-				s.Fallback = &ir.Name{Name: fmt.Sprint(prefix, rapid.IntRange(i+1, n-1).Draw(t, "falls to"))}
-			}
 			if i > 0 && rapid.IntRange(0, 3).Draw(t, "back") == 0 {
 				s.Next = append(s.Next, ir.Edge{
 					On:    []ir.Outcome{ir.OK, ir.Failed},
@@ -160,7 +143,7 @@ func programOf(t *rapid.T, prefix string, depth int) *ir.Program {
 			}
 			steps = append(steps, s)
 		}
-		p.Blocks[id].Steps = append(steps, apart...)
+		p.Blocks[id].Steps = steps
 		return id
 	}
 	block(prefix, depth)
@@ -334,7 +317,6 @@ func features(p *ir.Program) map[string]bool {
 				out["child"] = true
 			}
 			out["retry"] = out["retry"] || s.Attempts() > 1
-			out["fallback"] = out["fallback"] || s.Fallback != nil
 			for _, edge := range s.Next {
 				out["jump"] = out["jump"] || edge.To.Step <= s.ID
 			}
@@ -394,7 +376,7 @@ func TestBoundsAreAttained(t *testing.T) {
 	if workersFit == 0 || workersStopped == 0 {
 		t.Errorf("%d budgets of workers fit, and %d stopped one", workersFit, workersStopped)
 	}
-	for _, feature := range []string{"budget", "loop", "branches", "child", "retry", "fallback", "jump"} {
+	for _, feature := range []string{"budget", "loop", "branches", "child", "retry", "jump"} {
 		for _, bound := range []string{"steps", "model calls", "tool calls", "all of them", "attempts"} {
 			if got := best[feature+": "+bound]; got < 0.9 {
 				t.Errorf("no run of a program with the feature %q uses nine tenths of its %s, only %.2f", feature, bound, got)
