@@ -1,5 +1,7 @@
 package cli
 
+//lint:file-ignore SA1019 Servers use sampling until they follow a later version of the protocol.
+
 import (
 	"bytes"
 	"context"
