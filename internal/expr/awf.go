@@ -364,9 +364,9 @@ func world(env Env, paths []foreignPath, convert func(written []string, v any) a
 			switch whole := at[name].(type) { // its parent is read, too
 			case object:
 				next, isMap = whole, true
-			case doubtfulObject:
+			case untrustedObject:
 				next, isMap = whole, true
-			case ownObject:
+			case trustedObject:
 				next, isMap = whole, true
 			}
 			if !isMap {

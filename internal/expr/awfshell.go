@@ -122,8 +122,8 @@ func parts(text string) []shell.Part {
 			return out
 		}
 		out = append(out, shell.Part{Value: &shell.Value{
-			Text: value, OneWord: way == asWord || way == asOwnWord, Escaped: way == asQuoted,
-			Trusted: way == asOwnWords || way == asOwnWord,
+			Text: value, OneWord: way == asWord || way == asTrustedWord, Escaped: way == asQuoted,
+			Trusted: way == asTrustedWords || way == asTrustedWord,
 		}})
 		text = after
 	}
@@ -174,40 +174,40 @@ const (
 	asWord   = 'o' // one word
 	asQuoted = 'q' // quoted by the author with escape
 
-	asOwnWords = 'W' // asWords, trusted
-	asOwnWord  = 'O' // asWord, trusted
+	asTrustedWords = 'W' // asWords, trusted
+	asTrustedWord  = 'O' // asWord, trusted
 )
 
-// words, word and quoted are untrusted texts that print with marks, ownWords and ownWord are trusted ones.
+// words, word and quoted are untrusted texts that print with marks, trustedWords and trustedWord are trusted ones.
 type (
-	words    string
-	word     string
-	quoted   string
-	ownWords string
-	ownWord  string
+	words        string
+	word         string
+	quoted       string
+	trustedWords string
+	trustedWord  string
 )
 
 func marked(way byte, s string) string { return string([]byte{mark, way}) + s + string(mark) }
 
-func (w words) String() string    { return marked(asWords, string(w)) }
-func (w word) String() string     { return marked(asWord, string(w)) }
-func (q quoted) String() string   { return marked(asQuoted, string(q)) }
-func (w ownWords) String() string { return marked(asOwnWords, string(w)) }
-func (w ownWord) String() string  { return marked(asOwnWord, string(w)) }
+func (w words) String() string        { return marked(asWords, string(w)) }
+func (w word) String() string         { return marked(asWord, string(w)) }
+func (q quoted) String() string       { return marked(asQuoted, string(q)) }
+func (w trustedWords) String() string { return marked(asTrustedWords, string(w)) }
+func (w trustedWord) String() string  { return marked(asTrustedWord, string(w)) }
 
-// doubtfulObject and doubtfulList contain untrusted values, ownObject and ownList trusted ones. They print as JSON,
-// which is one word.
+// untrustedObject and untrustedList contain untrusted values, trustedObject and trustedList trusted ones. They print as
+// JSON, which is one word.
 type (
-	doubtfulObject map[string]any
-	doubtfulList   []any
-	ownObject      map[string]any
-	ownList        []any
+	untrustedObject map[string]any
+	untrustedList   []any
+	trustedObject   map[string]any
+	trustedList     []any
 )
 
-func (o doubtfulObject) String() string { return marked(asWord, jsonText(map[string]any(o))) }
-func (l doubtfulList) String() string   { return marked(asWord, jsonText([]any(l))) }
-func (o ownObject) String() string      { return marked(asOwnWord, jsonText(map[string]any(o))) }
-func (l ownList) String() string        { return marked(asOwnWord, jsonText([]any(l))) }
+func (o untrustedObject) String() string { return marked(asWord, jsonText(map[string]any(o))) }
+func (l untrustedList) String() string   { return marked(asWord, jsonText([]any(l))) }
+func (o trustedObject) String() string   { return marked(asTrustedWord, jsonText(map[string]any(o))) }
+func (l trustedList) String() string     { return marked(asTrustedWord, jsonText([]any(l))) }
 
 // unmarked returns a value without marks, recursively.
 func unmarked(v any) any {
@@ -232,17 +232,17 @@ func unmarked(v any) any {
 		return string(x)
 	case quoted:
 		return shell.Quote(string(x))
-	case ownWords:
+	case trustedWords:
 		return string(x)
-	case ownWord:
+	case trustedWord:
 		return string(x)
-	case doubtfulObject:
+	case untrustedObject:
 		return presentable(object(x))
-	case ownObject:
+	case trustedObject:
 		return presentable(object(x))
-	case doubtfulList:
+	case untrustedList:
 		return presentable(list(x))
-	case ownList:
+	case trustedList:
 		return presentable(list(x))
 	case map[string]any: // partly untrusted
 		return object(x)
@@ -260,8 +260,8 @@ func like(v any, text string) any {
 	switch v.(type) {
 	case words:
 		return words(text)
-	case ownWords:
-		return ownWords(text)
+	case trustedWords:
+		return trustedWords(text)
 	}
 	return oneWord(doubt(v), text)
 }
@@ -272,7 +272,7 @@ func oneWord(d doubts, text string) any {
 	case untrusted:
 		return word(text)
 	case trusted:
-		return ownWord(text)
+		return trustedWord(text)
 	}
 	return text
 }
@@ -290,9 +290,9 @@ const (
 func doubt(v any) doubts {
 	most := code
 	switch x := v.(type) {
-	case words, word, quoted, doubtfulObject, doubtfulList:
+	case words, word, quoted, untrustedObject, untrustedList:
 		return untrusted
-	case ownWords, ownWord, ownObject, ownList:
+	case trustedWords, trustedWord, trustedObject, trustedList:
 		return trusted
 	case map[string]any:
 		for _, inner := range x {
@@ -320,7 +320,7 @@ func printers() gotemplate.FuncMap {
 			}
 			text := make(plain)
 			if most == trusted { // the author may have written several words
-				return ownWords(text)
+				return trustedWords(text)
 			}
 			return oneWord(most, text)
 		}
@@ -377,14 +377,14 @@ func (o *ShellOptions) doubted(root string, v any, keyed bool) (any, error) {
 	case slices.Contains(o.Doubts, root):
 		return asData(v, asWords, keyed)
 	case slices.Contains(o.Trusted, root):
-		return asData(v, asOwnWords, false)
+		return asData(v, asTrustedWords, false)
 	}
 	return withoutMarks(presentable(v)), nil
 }
 
 var plainKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_./:@%+,-]*$`) })
 
-// asData marks the texts of a value, recursively. way is asWords, asWord or asOwnWords.
+// asData marks the texts of a value, recursively. way is asWords, asWord or asTrustedWords.
 func asData(v any, way byte, keyed bool) (any, error) {
 	switch x := whole(v).(type) {
 	case string:
@@ -392,8 +392,8 @@ func asData(v any, way byte, keyed bool) (any, error) {
 		switch way {
 		case asWord:
 			return word(x), nil
-		case asOwnWords:
-			return ownWords(x), nil
+		case asTrustedWords:
+			return trustedWords(x), nil
 		}
 		return words(x), nil
 	case map[string]any:
@@ -407,10 +407,10 @@ func asData(v any, way byte, keyed bool) (any, error) {
 				return nil, err
 			}
 		}
-		if way == asOwnWords {
-			return ownObject(out), nil
+		if way == asTrustedWords {
+			return trustedObject(out), nil
 		}
-		return doubtfulObject(out), nil
+		return untrustedObject(out), nil
 	case []any:
 		out := make([]any, len(x))
 		for i := range x {
@@ -419,10 +419,10 @@ func asData(v any, way byte, keyed bool) (any, error) {
 				return nil, err
 			}
 		}
-		if way == asOwnWords {
-			return ownList(out), nil
+		if way == asTrustedWords {
+			return trustedList(out), nil
 		}
-		return doubtfulList(out), nil
+		return untrustedList(out), nil
 	default:
 		return x, nil
 	}

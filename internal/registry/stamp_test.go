@@ -32,7 +32,7 @@ func TestStampStaysInTheProject(t *testing.T) {
 	root, outside := t.TempDir(), t.TempDir()
 	for link, target := range map[string]string{"outputs": outside, "hidden": ".git"} {
 		if err := os.Symlink(target, filepath.Join(root, link)); err != nil {
-			t.Skip(err)
+			t.Fatal(err)
 		}
 	}
 	if err := os.Mkdir(filepath.Join(root, ".git"), 0o700); err != nil {

@@ -65,12 +65,19 @@ func readBody(r *http.Request) ([]byte, *Problem) {
 		return nil, &Problem{
 			Status: http.StatusRequestEntityTooLarge, Code: "too-large",
 			Detail: fmt.Sprintf("The body of the request is larger than %d MiB.", tooLarge.Limit>>20),
+			Help:   "Send a link to the data instead of the data.",
 		}
 	}
 	if slow, ok := errors.AsType[net.Error](err); ok && slow.Timeout() {
-		return nil, &Problem{Status: http.StatusRequestTimeout, Code: "too-slow", Detail: "The body of the request took too long."}
+		return nil, &Problem{
+			Status: http.StatusRequestTimeout, Code: "too-slow", Detail: "The body of the request took too long.",
+			Help: "Send the request again with the same id; an event that has arrived already is not taken twice.",
+		}
 	}
-	return nil, &Problem{Status: http.StatusBadRequest, Code: "unreadable", Detail: "The body of the request cannot be read."}
+	return nil, &Problem{
+		Status: http.StatusBadRequest, Code: "unreadable", Detail: "The body of the request cannot be read.",
+		Help: "Check its Content-Length and Transfer-Encoding.",
+	}
 }
 
 // verifyHook returns the event of a request whose signature is valid. The id of

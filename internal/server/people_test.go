@@ -18,8 +18,7 @@ import (
 const chat = "name: chat\nstates:\n  initial: talk\n  talk: {type: agent, provider: claude, mode: conversation, prompt: hi, " +
 	"on_success: done}\n  done: {type: terminal}\n"
 
-// The turn of a person in a conversation is answered by a person, or by a program with an approver role. An event from
-// outside never is an answer, whoever sends it.
+// Only a person, or a program with an approver role, answers in a conversation. Events never do.
 func TestProgramsDoNotAnswerForAPerson(t *testing.T) {
 	p := eventProject(t, map[string]string{"chat.yaml": chat, "waiter.md": strings.Replace(waiter, "file_uploaded", "talk", 1)})
 	pages := false
@@ -101,8 +100,7 @@ func TestProgramsDoNotAnswerForAPerson(t *testing.T) {
 	}
 }
 
-// Signing in issues a new session. A cookie that was planted in the browser before, even one of a valid session of
-// somebody else, gains nothing.
+// Signing in replaces the session cookie, even a valid one of another user that an attacker has planted in the browser.
 func TestPlantedSessionIsNotSignedIn(t *testing.T) {
 	p := newProject(t)
 	at, err := url.Parse(p.url)

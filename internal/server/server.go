@@ -220,14 +220,17 @@ type timeouts struct {
 	write time.Duration
 }
 
-var standardTimeouts = timeouts{header: 10 * time.Second, read: time.Minute, idle: 2 * time.Minute, write: 10 * time.Second}
+var standardTimeouts = timeouts{
+	header: 10 * time.Second, read: time.Minute, idle: 2 * time.Minute, write: 10 * time.Second,
+}
 
 // Serve serves a listener until the context ends, and then until the requests
 // under way have been answered or grace has passed. Live events end at once.
 func (s *Server) Serve(ctx context.Context, l net.Listener, grace time.Duration) error {
 	h := &http.Server{
 		Handler: s.Handler(l.Addr()), ReadHeaderTimeout: s.o.timeouts.header, ReadTimeout: s.o.timeouts.read,
-		IdleTimeout: s.o.timeouts.idle, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(s.o.Log.Handler(), slog.LevelWarn),
+		IdleTimeout: s.o.timeouts.idle, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(s.o.Log.Handler(), slog.LevelWarn),
 	}
 	now, err := s.o.App.Position(context.WithoutCancel(ctx)) // a server that stops at once stops in order
 	if err != nil {

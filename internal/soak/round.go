@@ -51,8 +51,8 @@ var formats = map[string]*workflow{
 	"nof":    {name: "cost.nof.md", event: "go", last: "visual-report", edit: "state.spend=2"},
 }
 
-// formatOrder gives each format its turns. It has no divisor in common with the number of rounds in a lap. Runs of nof load an
-// interpreter, which takes longer than all else.
+// formatOrder gives each format its turns. Its length has no divisor in common with the number of rounds in a lap. Runs
+// of nof load an interpreter, which takes longer than all else.
 var formatOrder = []string{
 	"agent-flow", "agentfile", "awf", "aiflow", "agent-flow", "nof", "agentfile", "awf", "aiflow", "agent-flow", "awf",
 }

@@ -193,7 +193,11 @@ func TestCalendarShowsWhatFiresAndWhatWasMissed(t *testing.T) {
 	b.waitText(".fire time", ":")
 	b.waitText(".week .muted", "+")
 	// The schedule has no input, so that no run can start.
-	for page := ""; !strings.Contains(page, "Firings that started no run") || !strings.Contains(page, "question"); {
+	page, end := "", time.Now().Add(time.Minute)
+	for !strings.Contains(page, "Firings that started no run") || !strings.Contains(page, "question") {
+		if time.Now().After(end) {
+			t.Fatalf("the page does not show a missed firing:\n%s", page)
+		}
 		_, page = s.get(s.client(), "/triggers")
 		time.Sleep(100 * time.Millisecond)
 	}

@@ -222,6 +222,22 @@ func TestPagesDoNotShiftWhileTheyArrive(t *testing.T) {
 	b.wait(`window.shifts.length > 0`)
 }
 
+// The links at the foot of a phone have their places before the later ones have arrived.
+func TestLinksOfPhonesHaveFixedPlaces(t *testing.T) {
+	b := newSite(t, map[string]string{"gated.md": gated}).open()
+	b.size(360, 900)
+	b.visit("/workflows")
+	b.wait(`(() => {
+		const links = [...document.querySelectorAll(".rail > .nav a")];
+		const place = () => JSON.stringify(links.slice(0, 2).map((e) => e.getBoundingClientRect()));
+		const all = place();
+		links.slice(2).forEach((e) => e.remove());
+		const two = place();
+		links[1].after(...links.slice(2));
+		return links.length === 5 && all === two;
+	})()`)
+}
+
 // slow limits the connection of the tab to so many bytes in a second.
 func (b *tab) slow(rate float64) {
 	b.t.Helper()

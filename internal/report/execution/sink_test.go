@@ -337,7 +337,7 @@ func TestRecordStaysInTheProject(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(outside, filepath.Join(w.root, "outputs")); err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	if err := w.append(journal.TaskStarted{Work: work("one"), Kind: "artifact"}); err == nil {
 		t.Error("no error")
