@@ -51,7 +51,7 @@ type Step struct {
 	// Fallback names a step of the same block that runs instead of this one if this one fails or its condition is
 	// false. Execution then continues with this step's successors, unless the fallback has a jump of its own (an edge
 	// that is not Sequential). If this step was skipped, a fallback that succeeds follows this step's edge for Skipped,
-	// if it has one.
+	// if it has one. A fallback of a fallback replaces both: the jumps of the nearer one come first.
 	Fallback *Name `json:"fallback,omitempty"`
 	// StopWhen is evaluated after the writes; if true, the whole program ends successfully.
 	StopWhen *expr.Expr `json:"stop_when,omitempty"`

@@ -179,7 +179,7 @@ type StepEntered struct {
 	Max   int    `json:"max,omitempty"`   // maximum number of iterations; 0 is unlimited
 	Items Value  `json:"items,omitzero"`  // of a loop or fan-out over a list
 	Limit Millis `json:"limit,omitempty"` // of active time; 0 is unlimited
-	Via   *int   `json:"via,omitempty"`   // the limited edge that led here; negative: of the step that is replaced
+	Via   *int   `json:"via,omitempty"`   // the limited edge that led here; negative: of a replaced step
 	For   string `json:"for,omitempty"`   // the step that this one replaces
 }
 

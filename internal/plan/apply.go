@@ -367,8 +367,12 @@ func (s *State) enterStep(at journal.Place, via *int, standIn string) *Frame {
 	if at.Step != f.Step || at.Visit != f.Visit {
 		f.Part, f.Attempt, f.Rerun = "", 0, 0
 	}
-	if standIn != f.For || standIn == "" {
-		f.Passed = standIn != "" && f.Last.Outcome == journal.OutcomeSkipped
+	skipped := f.Last.Outcome == journal.OutcomeSkipped
+	switch {
+	case standIn != f.For || standIn == "":
+		f.Passed, f.Fallbacks = standIn != "" && skipped, nil
+	case at.Step != f.Step:
+		f.Fallbacks = append(f.Fallbacks, Fallback{Step: f.Step, Passed: skipped})
 	}
 	f.Step, f.Visit, f.For = at.Step, at.Visit, standIn
 	if at.Visit > 0 {
@@ -389,14 +393,22 @@ func (f *Frame) jumpedFrom(x *journal.StepLeft) *Ending {
 	return &f.Group.Results[0].Ending
 }
 
-// edgeTaken returns the key of a limited edge of the current step. A negative number is an edge of the step that the
-// current one replaces: -1 is the first.
+// edgeTaken returns the key of a limited edge of the current step. A negative number is an edge of a step that the
+// current one replaces, as replacedVia encodes it.
 func (f *Frame) edgeTaken(via int) string {
-	if via < 0 {
-		return edgeKey(f.For, -1-via)
+	if via >= 0 {
+		return edgeKey(f.Step, via)
 	}
-	return edgeKey(f.Step, via)
+	edge, nth := (-1-via)/(1+len(f.Fallbacks)), (-1-via)%(1+len(f.Fallbacks))
+	if nth == 0 {
+		return edgeKey(f.For, edge)
+	}
+	return edgeKey(f.Fallbacks[nth-1].Step, edge)
 }
+
+// replacedVia encodes an edge of a step that the current one replaces: of For if nth is 0, else of the nth of
+// Fallbacks.
+func (f *Frame) replacedVia(nth, edge int) int { return -1 - (edge*(1+len(f.Fallbacks)) + nth) }
 
 func edgeKey(step string, edge int) string { return fmt.Sprintf("%s>%d", step, edge) }
 

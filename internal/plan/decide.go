@@ -573,8 +573,9 @@ func stopsAtTimeout(step *ir.Step) bool {
 	return ok && g.Decider != ir.Work && (g.OnTimeout == ir.TimeoutFail || g.OnTimeout == ir.TimeoutNotify)
 }
 
-// choose returns the first edge that matches. A step that replaces another one follows its own jumps first, then the
-// edges of the other.
+// choose returns the first edge that matches. A step that replaces others follows its own jumps first, then the jumps
+// of the fallbacks that it replaces, the last one first, and then the edges of the step in For. If it succeeds, it
+// follows the edges for Skipped of a step that was skipped.
 func (d *decider) choose(f *Frame, step *ir.Step, outcome ir.Outcome) (*ir.Edge, *int, error) {
 	sc := d.scope(f)
 	var tried []journal.Tried
@@ -583,7 +584,7 @@ func (d *decider) choose(f *Frame, step *ir.Step, outcome ir.Outcome) (*ir.Edge,
 			d.fact(f, journal.Routed{Place: f.Place(), Tried: tried})
 		}
 	}()
-	of := ""
+	of, nth := "", 0 // the replaced step whose edges are tried, and its number
 	try := func(edges []ir.Edge, outcome ir.Outcome, jumpsOnly bool) (*ir.Edge, *int, error) {
 		for i := range edges {
 			e := &edges[i]
@@ -592,7 +593,7 @@ func (d *decider) choose(f *Frame, step *ir.Step, outcome ir.Outcome) (*ir.Edge,
 			}
 			via := i
 			if of != "" {
-				via = -1 - i
+				via = f.replacedVia(nth, i)
 			}
 			if e.Limit > 0 && f.Taken[f.edgeTaken(via)] >= e.Limit {
 				continue
@@ -620,7 +621,18 @@ func (d *decider) choose(f *Frame, step *ir.Step, outcome ir.Outcome) (*ir.Edge,
 	if edge, via, err := try(step.Next, outcome, true); edge != nil || err != nil {
 		return edge, via, err
 	}
-	of = f.For
+	for i, fallback := range slices.Backward(f.Fallbacks) {
+		of, nth = fallback.Step, i+1
+		ended := outcome
+		if fallback.Passed && outcome == ir.OK {
+			ended = ir.Skipped
+		}
+		edge, via, err := try(d.unit(f).step(f.Block, of).Next, ended, true)
+		if edge != nil || err != nil {
+			return edge, via, err
+		}
+	}
+	of, nth = f.For, 0
 	primary := d.unit(f).step(f.Block, f.For).Next
 	if f.Passed && outcome == ir.OK {
 		if edge, via, err := try(primary, ir.Skipped, false); edge != nil || err != nil {

@@ -391,6 +391,51 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 				"d#0 ok; finished ok",
 		},
 		{
+			name: "the fallback of a failed fallback follows the jump of that one",
+			program: func() *ir.Program {
+				other := edit(task("other"), func(s *ir.Step) {
+					s.Fallback, s.Next = &ir.Name{Name: "spare"}, []ir.Edge{on("c", ir.OK)}
+				})
+				a := edit(task("a"), func(s *ir.Step) { s.Fallback = &ir.Name{Name: "other"} })
+				return program(append(chain(a, task("b"), task("c")), other, task("spare"))...)
+			},
+			do: failing("a", "other"),
+			want: "start a#0; end a#0 failed API_ERROR; start other#0 for a; end other#0 failed API_ERROR; " +
+				"start spare~1#0 for a; end spare~1#0 ok; start c#0; end c#0 ok; finished ok",
+		},
+		{
+			name: "the fallback of a skipped fallback does not follow the jump of that one",
+			program: func() *ir.Program {
+				other := edit(task("other"), func(s *ir.Step) {
+					s.When = cond(t, "input.go == true")
+					s.Fallback, s.Next = &ir.Name{Name: "spare"}, []ir.Edge{on("c", ir.OK)}
+				})
+				a := edit(task("a"), func(s *ir.Step) { s.Fallback = &ir.Name{Name: "other"} })
+				return program(append(chain(a, task("b"), task("c")), other, task("spare"))...)
+			},
+			do: failing("a"),
+			want: "start a#0; end a#0 failed API_ERROR; left other skipped for a; start spare~1#0 for a; " +
+				"end spare~1#0 ok; start b#0; end b#0 ok; start c#0; end c#0 ok; finished ok",
+		},
+		{
+			name: "the limits of edges count for all steps that take them",
+			program: func() *ir.Program {
+				once := func(to string) []ir.Edge {
+					return []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: to}, Limit: 1}}
+				}
+				a := edit(task("a"), func(s *ir.Step) { s.Fallback, s.Next = &ir.Name{Name: "other"}, once("b") })
+				other := edit(task("other"), func(s *ir.Step) {
+					s.Fallback, s.Next = &ir.Name{Name: "spare"}, once("a")
+				})
+				return program(a, task("b"), other, task("spare"))
+			},
+			do: failing("a", "other~1#0"),
+			want: "start a~1#0; end a~1#0 failed API_ERROR; start other~1#0 for a; end other~1#0 failed API_ERROR; " +
+				"start spare~1#0 for a; end spare~1#0 ok; " + // follows the edge of "other"
+				"start a~2#0; end a~2#0 failed API_ERROR; start other~2#0 for a; end other~2#0 ok; " + // that of "a"
+				"start b#0; end b#0 ok; finished ok",
+		},
+		{
 			name: "ordered edges, the first that holds",
 			program: func() *ir.Program {
 				pick := ir.Step{ID: "pick", Action: ir.Route{}, Next: []ir.Edge{

@@ -56,17 +56,19 @@ type Frame struct {
 	Writers map[string]string `json:"writers,omitempty"`
 
 	// The current step.
-	Phase   Phase          `json:"phase"`
-	Step    string         `json:"step,omitempty"`
-	Visit   int            `json:"visit,omitempty"`
-	Part    string         `json:"part,omitempty"`
-	Attempt int            `json:"attempt,omitempty"`
-	Rerun   int            `json:"rerun,omitempty"`
-	For     string         `json:"for,omitempty"`    // the step that the current one replaces
-	Passed  bool           `json:"passed,omitempty"` // the step in For was skipped
-	Due     journal.Millis `json:"due,omitempty"`
-	Gate    *Gate          `json:"gate,omitempty"`
-	Group   *Group         `json:"group,omitempty"`
+	Phase   Phase  `json:"phase"`
+	Step    string `json:"step,omitempty"`
+	Visit   int    `json:"visit,omitempty"`
+	Part    string `json:"part,omitempty"`
+	Attempt int    `json:"attempt,omitempty"`
+	Rerun   int    `json:"rerun,omitempty"`
+	For     string `json:"for,omitempty"`    // the step that the current one replaces
+	Passed  bool   `json:"passed,omitempty"` // the step in For was skipped
+	// Fallbacks are the fallbacks of the step in For that the current step replaces as well, the first one first.
+	Fallbacks []Fallback     `json:"fallbacks,omitempty"`
+	Due       journal.Millis `json:"due,omitempty"`
+	Gate      *Gate          `json:"gate,omitempty"`
+	Group     *Group         `json:"group,omitempty"`
 	// Kept are the results of branches that the next attempt does not repeat.
 	Kept  map[int]*BranchResult `json:"kept,omitempty"`
 	Notes int                   `json:"notes,omitempty"` // number of the task's last note
@@ -97,6 +99,12 @@ type Frame struct {
 	Apart bool `json:"apart,omitempty"`
 
 	marked bool
+}
+
+// Fallback is a fallback that another one replaces.
+type Fallback struct {
+	Step   string `json:"step"`
+	Passed bool   `json:"passed,omitempty"` // it was skipped
 }
 
 // Phase is the phase of a frame.

@@ -728,7 +728,7 @@ func (l *lowering) edges(s *step) []ir.Edge {
 		after = append(after, ir.OK)
 	}
 	// A step that cannot be skipped needs no edge for that outcome.
-	if after != nil || s.ir.When != nil || s.ir.SkipOnError {
+	if after != nil || s.maySkip() {
 		after = append(after, ir.Skipped)
 	}
 	next := l.following(s)
@@ -753,6 +753,18 @@ func (l *lowering) edges(s *step) []ir.Edge {
 		})
 	}
 	return out
+}
+
+// maySkip reports whether a step, or a fallback that replaces it, can be skipped.
+func (s *step) maySkip() bool {
+	seen := map[*step]bool{} // fallbacks may form a cycle, which is reported later
+	for at := s; at != nil && !seen[at]; at = at.fallback {
+		if at.ir.When != nil || at.ir.SkipOnError {
+			return true
+		}
+		seen[at] = true
+	}
+	return false
 }
 
 // branches compares the first read with the key of each arm (F10).
