@@ -198,21 +198,6 @@ func outcomes(s *ir.Step) (list []ir.Outcome, fallback bool) {
 	return list, false
 }
 
-// edges returns the edges that apply at a node: the step's own, or for a fallback its own jumps and then the edges of
-// the failed step.
-func (f *flow) edges(n int) []*ir.Edge {
-	var list []*ir.Edge
-	for at := n; at >= 0; at = f.nodes[at].stands {
-		s := f.nodes[at].step
-		for i := range s.Next {
-			if !s.Next[i].Sequential || f.nodes[at].stands < 0 {
-				list = append(list, &s.Next[i])
-			}
-		}
-	}
-	return list
-}
-
 func (f *flow) connect(n int) {
 	s, block := f.nodes[n].step, f.nodes[n].block
 	if end, ok := s.Action.(ir.End); ok && !end.Failed {
@@ -222,36 +207,9 @@ func (f *flow) connect(n int) {
 		f.nodes[n].ends = true
 	}
 	list, fallback := outcomes(s)
-	edges := f.edges(n)
 	for _, o := range list {
-		open := true // no edge is certain to be taken yet
-		for _, e := range edges {
-			if !slices.Contains(e.On, o) {
-				continue
-			}
-			switch e.To.Exit {
-			case ir.ExitFail:
-				f.nodes[n].fails = true
-			case ir.ExitBlock, ir.ExitLoop:
-				f.nodes[n].closes = true
-			default:
-				to, leaps := f.find(block, e.To.Step)
-				if to != noStep {
-					f.nodes[n].ways = append(f.nodes[n].ways, way{to: to, on: o, edge: e, leaps: leaps})
-				}
-			}
-			if e.When == nil && e.Limit == 0 {
-				open = false
-				break
-			}
-		}
-		if open && (o == ir.OK || o == ir.Skipped) {
-			f.nodes[n].closes = true
-		} else if open {
-			f.nodes[n].fails = true
-		}
+		f.follow(n, n, o, o)
 	}
-	f.connectSkipped(n)
 	if !fallback {
 		return
 	}
@@ -269,31 +227,49 @@ func (f *flow) connect(n int) {
 	f.nodes[n].ways = append(f.nodes[n].ways, way{to: stand, on: ir.Failed})
 }
 
-// connectSkipped adds the ways of a fallback that has replaced a skipped step: it follows the edges of that step for
-// Skipped, unless it has a jump of its own.
-func (f *flow) connectSkipped(n int) {
-	if slices.ContainsFunc(f.nodes[n].step.Next, func(e ir.Edge) bool {
-		return !e.Sequential && slices.Contains(e.On, ir.OK) && e.When == nil && e.Limit == 0
-	}) {
-		return
+// follow adds the ways of a node that ends with an outcome: along the edges of the step at another node, itself or one
+// that it replaces, and then along those of the steps that this one replaces. Sequential edges count only for the first
+// replaced step. ended is the outcome whose edges apply: after a success, Skipped for a step that was skipped.
+func (f *flow) follow(n, at int, outcome, ended ir.Outcome) {
+	s, replaced := f.nodes[at].step, f.nodes[at].stands
+	for i := range s.Next {
+		e := &s.Next[i]
+		if e.Sequential && replaced >= 0 || !slices.Contains(e.On, ended) {
+			continue
+		}
+		f.take(n, outcome, e)
+		if e.When == nil && e.Limit == 0 {
+			return
+		}
 	}
-	for at := f.nodes[n].stands; at >= 0; at = f.nodes[at].stands {
-		s := f.nodes[at].step
-		for i := range s.Next {
-			e := &s.Next[i]
-			if s.When == nil || !slices.Contains(e.On, ir.Skipped) || slices.Contains(e.On, ir.OK) {
-				continue
-			}
-			switch e.To.Exit {
-			case ir.ExitFail:
-				f.nodes[n].fails = true
-			case ir.ExitBlock, ir.ExitLoop:
-				f.nodes[n].closes = true
-			default:
-				if to, leaps := f.find(f.nodes[n].block, e.To.Step); to != noStep {
-					f.nodes[n].ways = append(f.nodes[n].ways, way{to: to, on: ir.OK, edge: e, leaps: leaps})
-				}
-			}
+	switch {
+	case replaced >= 0:
+		f.follow(n, replaced, outcome, outcome)
+		if outcome == ir.OK && f.nodes[replaced].step.When != nil {
+			f.follow(n, replaced, outcome, ir.Skipped)
+		}
+	case ended != outcome: // the first step was skipped and has no edge for that
+		f.follow(n, at, outcome, outcome)
+	case outcome == ir.OK || outcome == ir.Skipped:
+		f.nodes[n].closes = true
+	default:
+		f.nodes[n].fails = true
+	}
+}
+
+// take adds the way along an edge.
+func (f *flow) take(n int, on ir.Outcome, e *ir.Edge) {
+	at := &f.nodes[n]
+	switch e.To.Exit {
+	case ir.ExitFail:
+		at.fails = true
+	case ir.ExitBlock, ir.ExitLoop:
+		at.closes = true
+	default:
+		to, leaps := f.find(at.block, e.To.Step)
+		w := way{to: to, on: on, edge: e, leaps: leaps}
+		if to != noStep && !slices.Contains(at.ways, w) {
+			at.ways = append(at.ways, w)
 		}
 	}
 }

@@ -58,7 +58,11 @@ func (e *estimator) addBlock(w *walker, b ir.BlockID, out exits, at map[int]int)
 	for _, n := range e.flow.members[b] {
 		e.connectWalk(w, n, out, at)
 	}
-	return at[e.flow.start[b]]
+	first := at[e.flow.start[b]]
+	for _, n := range e.flow.members[b] { // a loop that is also a fallback has the block again, with other exits
+		delete(at, n)
+	}
+	return first
 }
 
 // connectWalk adds the edges from a node to its successors.

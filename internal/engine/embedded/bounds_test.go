@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"path"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -71,8 +73,7 @@ func condition(text string) *expr.Expr {
 }
 
 // programOf draws a program with what makes costs hard to predict: retries,
-// jumps back, loops, branches and child workflows. Fallbacks are drawn by the
-// tests of estimates in formattest, as formats write them.
+// fallbacks, jumps back, loops, branches and child workflows.
 func programOf(t *rapid.T, prefix string, depth int) *ir.Program {
 	p := &ir.Program{Name: "test", Format: "test"}
 	// A child whose budget is exhausted fails, and its caller may repeat it: only
@@ -90,7 +91,7 @@ func programOf(t *rapid.T, prefix string, depth int) *ir.Program {
 		id := ir.BlockID(len(p.Blocks))
 		p.Blocks = append(p.Blocks, ir.Block{})
 		n := rapid.IntRange(1, 4).Draw(t, "steps")
-		var steps []ir.Step
+		var steps, apart []ir.Step
 		for i := range n {
 			name := fmt.Sprint(prefix, i)
 			s := ir.Step{
@@ -127,6 +128,24 @@ func programOf(t *rapid.T, prefix string, depth int) *ir.Program {
 				s.Retry = &ir.Retry{MaxAttempts: rapid.IntRange(1, 3).Draw(t, "attempts"), Backoff: ir.Constant, Delays: []ir.Millis{1}}
 			}
 			s.SkipOnError = rapid.IntRange(0, 2).Draw(t, "skips") == 0
+			switch fallback := rapid.IntRange(0, 5).Draw(t, "fallback"); {
+			case fallback == 0: // a step that is entered only as a fallback
+				other := ir.Step{ID: name + "f", Type: "task", Action: ir.Task{Kind: "test"}}
+				if rapid.Bool().Draw(t, "fallback retry") {
+					other.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{1}}
+				}
+				if rapid.IntRange(0, 2).Draw(t, "fallback jump") == 0 {
+					other.Next = []ir.Edge{{
+						On:    []ir.Outcome{ir.OK, ir.Failed},
+						To:    ir.Target{Step: fmt.Sprint(prefix, rapid.IntRange(0, i).Draw(t, "fallback to"))},
+						Limit: rapid.IntRange(least, 2).Draw(t, "fallback limit"),
+					}}
+				}
+				apart = append(apart, other)
+				s.Fallback = &ir.Name{Name: other.ID}
+			case fallback == 1 && i+1 < n: // a step that may also run by itself
+				s.Fallback = &ir.Name{Name: fmt.Sprint(prefix, rapid.IntRange(i+1, n-1).Draw(t, "falls to"))}
+			}
 			if i > 0 && rapid.IntRange(0, 3).Draw(t, "back") == 0 {
 				s.Next = append(s.Next, ir.Edge{
 					On:    []ir.Outcome{ir.OK, ir.Failed},
@@ -143,7 +162,7 @@ func programOf(t *rapid.T, prefix string, depth int) *ir.Program {
 			}
 			steps = append(steps, s)
 		}
-		p.Blocks[id].Steps = steps
+		p.Blocks[id].Steps = append(steps, apart...)
 		return id
 	}
 	block(prefix, depth)
@@ -302,6 +321,90 @@ func TestChildrenThatExhaustTheirBudgetAreRepeated(t *testing.T) {
 	}
 }
 
+// outcomes is a step kind whose tasks fail in the steps that it has.
+type outcomes struct {
+	adversary
+	failing []string
+}
+
+func (o outcomes) Run(_ context.Context, job *step.Job) (step.Result, error) {
+	out := step.Result{
+		Value: json.RawMessage("true"),
+		Usage: journal.Usage{ModelCalls: adversaryModelCalls, ToolCalls: adversaryToolCalls},
+	}
+	if slices.Contains(o.failing, job.Step.ID) {
+		return out, step.Errorf(step.ClassTool, "it fails")
+	}
+	return out, nil
+}
+
+// The estimate follows fallbacks as runs do: each of these runs starts a step as often as predicted.
+func TestFallbacksStayWithinTheirBounds(t *testing.T) {
+	task := func(id, fallback string, next ...ir.Edge) ir.Step {
+		s := ir.Step{
+			ID: id, Type: "task", Action: ir.Task{Kind: "test"}, Writes: []ir.Write{{Path: "state." + id}}, Next: next,
+		}
+		if fallback != "" {
+			s.Fallback = &ir.Name{Name: fallback}
+		}
+		return s
+	}
+	goTo := func(step string, on ...ir.Outcome) ir.Edge { return ir.Edge{On: on, To: ir.Target{Step: step}} }
+	then := func(step string) ir.Edge {
+		return ir.Edge{On: []ir.Outcome{ir.OK, ir.Skipped}, To: ir.Target{Step: step}, Sequential: true}
+	}
+	skipped := func(s ir.Step) ir.Step { s.When = condition("state.a != true"); return s }
+	loop := task("b", "")
+	loop.Action, loop.Writes, loop.SkipOnError = ir.Loop{Block: 1}, nil, true
+	for name, c := range map[string]struct {
+		body, loop []ir.Step
+		steps      int64
+		failing    []string
+		step       string // with so many starts
+		starts     int64
+	}{
+		"the fallback of a fallback follows the jump of that one": {
+			body:  []ir.Step{task("a", "b", then("b")), task("b", "c", goTo("a", ir.OK)), task("c", "")},
+			steps: 5, failing: []string{"a", "b"}, step: "c", starts: 1,
+		},
+		"the fallback of a skipped step does not follow its jump": {
+			body: []ir.Step{
+				task("a", "", then("b")), skipped(task("b", "f", goTo("a", ir.OK), then("c"))), task("c", ""),
+				task("f", ""),
+			},
+			steps: 9, step: "c", starts: 1,
+		},
+		"a loop is left for the successors of the step that it replaces": {
+			body:  []ir.Step{task("a", "b", then("b")), loop},
+			loop:  []ir.Step{task("x", "", ir.Edge{On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: ir.ExitFail}})},
+			steps: 9, failing: []string{"a"}, step: "x", starts: 2,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &ir.Program{
+				Format: "test", Name: "test", Budget: ir.Budget{Steps: &ir.Limit{Max: c.steps}},
+				Blocks: []ir.Block{{Steps: c.body}},
+			}
+			if c.loop != nil {
+				p.Blocks = append(p.Blocks, ir.Block{Steps: c.loop})
+			}
+			kinds := stepkind.NewSet(adversary{})
+			if err := irtest.Sound(p, kinds); err != nil {
+				t.Fatal(err)
+			}
+			report := check.Estimate(p, kinds)
+			used := runProgram(t, p, outcomes{failing: c.failing})
+			if over := exceeded(&report, used); over != nil {
+				t.Error(strings.Join(over, "\n"))
+			}
+			at := slices.IndexFunc(report.PerStep, func(s check.StepCost) bool { return path.Base(s.Step) == c.step })
+			if got := used.starts[c.step]; got != c.starts || report.PerStep[at].Starts != stepkind.N(c.starts) {
+				t.Errorf("step %q started %d times, predicted %v, want %d", c.step, got, report.PerStep[at].Starts, c.starts)
+			}
+		})
+	}
+}
+
 // features returns what makes the costs of a program hard to predict.
 func features(p *ir.Program) map[string]bool {
 	out := map[string]bool{"budget": p.Budget.Steps != nil}
@@ -317,6 +420,7 @@ func features(p *ir.Program) map[string]bool {
 				out["child"] = true
 			}
 			out["retry"] = out["retry"] || s.Attempts() > 1
+			out["fallback"] = out["fallback"] || s.Fallback != nil
 			for _, edge := range s.Next {
 				out["jump"] = out["jump"] || edge.To.Step <= s.ID
 			}
@@ -376,7 +480,7 @@ func TestBoundsAreAttained(t *testing.T) {
 	if workersFit == 0 || workersStopped == 0 {
 		t.Errorf("%d budgets of workers fit, and %d stopped one", workersFit, workersStopped)
 	}
-	for _, feature := range []string{"budget", "loop", "branches", "child", "retry", "jump"} {
+	for _, feature := range []string{"budget", "loop", "branches", "child", "retry", "fallback", "jump"} {
 		for _, bound := range []string{"steps", "model calls", "tool calls", "all of them", "attempts"} {
 			if got := best[feature+": "+bound]; got < 0.9 {
 				t.Errorf("no run of a program with the feature %q uses nine tenths of its %s, only %.2f", feature, bound, got)

@@ -304,7 +304,22 @@ func cyclic(r *rapid.T) *trial {
 			more += "on_error: skip\n"
 		case 1:
 			step(fmt.Sprint("s", i), more+fmt.Sprintf("on_error: fallback\nfallback: f%d\n", i))
-			step(fmt.Sprint("f", i), "")
+			other := ""
+			if i > 0 && pick("fallback when", 2) == 0 {
+				other += fmt.Sprintf("when: state.s%d == \"more\"\n", pick("fallback condition", i-1))
+				if pick("fallback goto", 1) == 0 {
+					other += fmt.Sprintf("goto: s%d\n", pick("fallback target", i))
+				}
+			}
+			switch pick("fallback on_error", 3) {
+			case 0:
+				other += "on_error: skip\n"
+			case 1:
+				step(fmt.Sprint("f", i), other+fmt.Sprintf("on_error: fallback\nfallback: g%d\n", i))
+				step(fmt.Sprint("g", i), "")
+				continue
+			}
+			step(fmt.Sprint("f", i), other)
 			continue
 		}
 		step(fmt.Sprint("s", i), more)
