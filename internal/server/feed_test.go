@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
@@ -41,7 +42,11 @@ func (c countedStore) Tail(ctx context.Context, after journal.Pos) iter.Seq2[jou
 // server no longer has what they lack. The journal is read once for all clients that keep up.
 func TestManyClientsFollowTheSameEvents(t *testing.T) {
 	const clients = 40
-	for _, length := range []int{1, feedLength} {
+	for _, c := range []struct {
+		length   int
+		wakeTime time.Duration
+	}{{1, 0}, {feedLength, 0}, {feedLength, time.Millisecond}} { // the last one sends events together
+		length := c.length
 		dir := t.TempDir()
 		text := strings.ReplaceAll(gated, "~~~", "```")
 		if err := os.WriteFile(filepath.Join(dir, "gated.md"), []byte(text), 0o600); err != nil {
@@ -55,7 +60,7 @@ func TestManyClientsFollowTheSameEvents(t *testing.T) {
 		p := serveApp(t, l, func(*identity.Authenticator) {}, app.Options{
 			Dir: dir, Journal: func(s journal.Store) journal.Store { return countedStore{s, &read} },
 		})
-		p.server.feed.length = length
+		p.server.feed.length, p.server.feed.wakeTime = length, c.wakeTime
 
 		followed, connected := make(chan []string, clients), make(chan bool, clients)
 		for range clients {
@@ -139,11 +144,11 @@ func TestFeedRecoversAlthoughASlowClientRemains(t *testing.T) {
 	fails.Store(true)
 	start()
 	for {
-		_, _, changed, err := feed.after(eventID{pos: math.MaxInt64})
+		more, err := feed.after("", eventID{pos: math.MaxInt64})
 		if err != nil {
 			break
 		}
-		<-changed
+		<-more.changed
 	}
 	fails.Store(false)
 
