@@ -98,36 +98,41 @@ func (f *feed) leave() {
 // read adds the events after a position until the context ends.
 func (f *feed) read(ctx context.Context, after journal.Pos) {
 	for e, err := range encoded(ctx, f.app, app.WatchRequest{After: after}) {
-		f.mu.Lock()
-		if ctx.Err() != nil { // the clients have left; the feed may be that of another reader
-			f.mu.Unlock()
-			return
-		}
-		if err != nil {
-			f.err = err
-		} else {
-			if len(f.recent) == f.length {
-				f.before = f.recent[0].id
-				f.recent = f.recent[1:]
-			}
-			f.recent = append(f.recent, e)
-		}
-		switch gather := min(time.Duration(f.clients)*f.wakeTime, maxGather); {
-		case err != nil || gather < time.Millisecond:
-			f.wake()
-		case !f.waking:
-			f.waking = true
-			time.AfterFunc(gather, func() {
-				f.mu.Lock()
-				defer f.mu.Unlock()
-				f.wake()
-			})
-		}
-		f.mu.Unlock()
-		if err != nil {
+		if !f.add(ctx, e, err) {
 			return
 		}
 	}
+}
+
+// add adds an event, or the error that ends the reader. It reports whether the reader goes on.
+func (f *feed) add(ctx context.Context, e sentEvent, err error) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if ctx.Err() != nil { // the clients have left; the feed may be that of another reader
+		return false
+	}
+	if err != nil {
+		f.err = err
+		f.wake()
+		return false
+	}
+	if len(f.recent) == f.length {
+		f.before = f.recent[0].id
+		f.recent = f.recent[1:]
+	}
+	f.recent = append(f.recent, e)
+	switch gather := min(time.Duration(f.clients)*f.wakeTime, maxGather); {
+	case gather < time.Millisecond:
+		f.wake()
+	case !f.waking:
+		f.waking = true
+		time.AfterFunc(gather, func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.wake()
+		})
+	}
+	return true
 }
 
 // wake wakes the clients. f.mu is held.
