@@ -162,8 +162,8 @@ func readServers(f *fields) []Named[Server] {
 				func(f *fields) {
 					read := &OAuth{
 						ClientID: f.text("client_id", "The ID under which the client is registered."),
-						Secret: f.text("client_secret", "The client secret: secret://NAME or ${NAME}. Without it, you sign in "+
-							"with espalier login --mcp NAME."),
+						Secret: f.text("client_secret", "The client secret: secret://NAME or ${NAME}. Without it, you "+
+							"sign in with espalier login --mcp NAME."),
 						Issuer: f.text("issuer",
 							"The only authorization server that may receive the secret. Recommended."),
 					}
