@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -256,6 +257,47 @@ func TestGateIsDecidedOnTheTerminal(t *testing.T) {
 	}
 	// Nothing is asked if stdin is not a terminal.
 	p.exits(4, "resume", "00000000-0000-4000-8000-00000000000c")
+}
+
+// An approver at a terminal sees which values come from outside of the project: in the status of the run, and where
+// "resume" asks for the decision. The input of a person in the project is not marked.
+func TestTerminalMarksUntrustedInput(t *testing.T) {
+	p := newAWF(t, awfChain)
+	p.file("asked.md", "---\nname: asked\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Asks.\n"+
+		"triggers: {event: mail_came, api: true}\n"+
+		"input: {schema: {type: object, properties: {text: {type: string}}}}\n---\n"+
+		"```step\nid: note\ntype: transform\ndescription: Note it\nreads: [input.text]\nwrites: [output.note]\n```\n"+
+		"```step\nid: ok\ntype: gate\ngate_method: human_review\ndescription: May it go out?\n"+
+		"reads: [input.text, output.note]\n```\n", 0o600)
+	p.file("espalier.yaml", "triggers: {asked: {simulate: true}}\n", 0o600)
+	s := startServer(p)
+	runs := map[string]string{
+		"mine": s.call("POST", "/api/v1/runs", `{"workflow": "asked", "simulate": true, "input": {"text": "pay me"}}`,
+			201)["run_id"].(string),
+		"theirs": s.call("POST", "/api/v1/events", `{"specversion": "1.0", "id": "1", "source": "/mail",
+			"type": "mail_came", "data": {"text": "pay me"}}`, 202)["started"].([]any)[0].(string),
+	}
+	for _, run := range runs {
+		s.until(run, "waiting")
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.cmd.Wait() // it was interrupted
+	for whose, run := range runs {
+		said := p.exits(0, "status", run)
+		c := onConsole(t, p.command("resume", run), 80, 24)
+		c.until("Approve? [y]es, [n]o, or Enter to decide later: ")
+		c.types("\n")
+		for where, text := range map[string]string{"status": said, "prompt": c.ends(4)} {
+			marked := strings.Contains(text, "input.text (untrusted):") &&
+				strings.Contains(text, "The input of the run comes from outside of the project and is untrusted.")
+			if !strings.Contains(text, "pay me") || strings.Contains(text, "output.note (untrusted)") ||
+				marked != (whose == "theirs") || strings.Contains(text, "untrusted") != marked {
+				t.Errorf("%s of the run that is %s:\n%s", where, whose, text)
+			}
+		}
+	}
 }
 
 // With --wait, run stays at a gate until another process has decided, and prints the output.

@@ -552,3 +552,45 @@ func TestServerAndWorkerReloadWhenTheirFilesChange(t *testing.T) {
 		})
 	}
 }
+
+// sightings is a log in which a text is looked for.
+type sightings struct {
+	text string
+	seen chan bool
+}
+
+func (s sightings) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), s.text) {
+		s.seen <- true
+	}
+	return len(p), nil
+}
+
+// A secret whose file changes is used with its new value by the next request, without a restart.
+func TestServerUsesAChangedSecret(t *testing.T) {
+	sent := make(chan string, 10)
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent <- r.Header.Get("Authorization")
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, `data: {"id":"x","object":"chat.completion.chunk","model":"m","choices":[{"index":0,`+
+			`"delta":{"role":"assistant","content":"hello"},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")
+	}))
+	defer model.Close()
+	p := slowProject(t, model.URL, "")
+	put(t, filepath.Join(p.dir, "espalier.yaml"), "models: {default: till/m, providers: {till: {api: openai, base_url: \""+
+		model.URL+"\", key: \"secret://key\"}}}\nsecrets: {key: {file: key.txt}}\n")
+	put(t, filepath.Join(p.dir, "key.txt"), "the-first-key")
+	p.exits(0, "trust", "--yes")
+	log := sightings{"The configuration is reloaded", make(chan bool, 10)}
+	s := startServerTo(p, log)
+	for _, key := range []string{"the-first-key", "the-other-key"} {
+		if key == "the-other-key" {
+			put(t, filepath.Join(p.dir, "key.txt"), key)
+			<-log.seen
+		}
+		s.call("POST", "/api/v1/runs", `{"workflow": "slow", "input": {"who": "Ann"}}`, 201)
+		if got := <-sent; got != "Bearer "+key {
+			t.Errorf("%s was sent, and not %s", got, key)
+		}
+	}
+}

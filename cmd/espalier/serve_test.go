@@ -64,6 +64,9 @@ func (s *serverProcess) call(method, path, body string, want int) map[string]any
 		s.t.Fatal(err)
 	}
 	r.Header.Set("Authorization", "Bearer "+s.token)
+	if path == "/api/v1/events" {
+		r.Header.Set("Content-Type", "application/cloudevents+json")
+	}
 	w, err := http.DefaultClient.Do(r)
 	if err != nil {
 		s.t.Fatal(err)
@@ -174,7 +177,7 @@ func TestServeRefusesToBeReachedWithoutUsersAndEncryption(t *testing.T) {
 }
 
 // TestTriggersOfAgentfileReachTheServerAndAgents lists the command names of an Agentfile workflow through the API of the
-// server, and calls a workflow with the trigger natural-language as a tool of MCP.
+// server, starts runs by them, and calls a workflow with the trigger natural-language as a tool of MCP.
 func TestTriggersOfAgentfileReachTheServerAndAgents(t *testing.T) {
 	p := newAWF(t, awfChain)
 	const steps = "steps:\n  - {id: one, name: One, agent: agents/a.md, goal: Greet, input: $TOPIC, produces: outputs/x.md}\n"
@@ -189,12 +192,22 @@ func TestTriggersOfAgentfileReachTheServerAndAgents(t *testing.T) {
 	p.file("espalier.yaml", "triggers: {talker: {simulate: true}}\n", 0o600)
 
 	found := map[string]any{}
-	for _, one := range startServer(p).call("GET", "/api/v1/triggers", "", 200)["triggers"].([]any) {
+	server := startServer(p)
+	for _, one := range server.call("GET", "/api/v1/triggers", "", 200)["triggers"].([]any) {
 		trigger := one.(map[string]any)
 		found[trigger["workflow"].(string)] = []any{trigger["kind"], trigger["commands"]}
 	}
 	if got := fmt.Sprint(found); got != "map[maker:[command [create list]] talker:[natural-language <nil>]]" {
 		t.Error(got)
+	}
+	for _, name := range []string{"create", "list", "/create", "/list"} {
+		run := server.call("POST", "/api/v1/runs", `{"workflow": "`+name+`", "simulate": true, "input": {"TOPIC": "x"}}`, 201)
+		if run["workflow"] != "maker" {
+			t.Errorf("%s started %v", name, run["workflow"])
+		}
+	}
+	for _, name := range []string{"/never", "//create", "/workflows/maker/workflow.yaml"} {
+		server.call("POST", "/api/v1/runs", `{"workflow": "`+name+`", "simulate": true, "input": {"TOPIC": "x"}}`, 404)
 	}
 
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)

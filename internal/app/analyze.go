@@ -412,8 +412,8 @@ func (r *resolver) resolve(arg string) (*Analysis, error) {
 				advise("Workflows of AWF's packs are not read here: copy this one into .awf/workflows, and call it " +
 					"by its own name.")
 		}
-		if command, slash := strings.CutPrefix(arg, "/"); ok && slash && missing.Problem == source.RefMissing {
-			if named, err := r.resolveName(command); err == nil { // a command such as /team:report
+		if ok && strings.HasPrefix(arg, "/") && missing.Problem == source.RefMissing {
+			if named, err := r.resolveName(arg); err == nil { // a command such as /team:report
 				return named, nil
 			}
 		}
@@ -519,8 +519,10 @@ func (r *resolver) resolveName(name string) (*Analysis, error) {
 	return nil, e
 }
 
-// commanded returns a function that reports whether a workflow declares a command.
+// commanded returns a function that reports whether a workflow declares a command. Commands are the same with a leading
+// slash and without it.
 func commanded(name string) func(Workflow) bool {
+	name = strings.TrimPrefix(name, "/")
 	return func(w Workflow) bool {
 		return w.Analysis.Program != nil && slices.ContainsFunc(w.Analysis.Program.Triggers, func(t ir.Trigger) bool {
 			return slices.ContainsFunc(t.Names, func(n string) bool { return strings.TrimPrefix(n, "/") == name })

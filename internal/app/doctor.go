@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -83,7 +84,40 @@ func (a *App) ListServers(ctx context.Context) ([]ServerTools, error) {
 	return a.listServers(ctx, true)
 }
 
-func (a *App) listServers(ctx context.Context, ask bool) ([]ServerTools, error) {
+// SignIn lets a person sign in at an approved MCP server of the project around the working folder. It shows the address
+// to open in a browser, and returns when the person has come back from there.
+func (a *App) SignIn(ctx context.Context, server string, show func(address string)) error {
+	env, err := a.approvedEnvironment()
+	if err != nil {
+		return err
+	}
+	return a.serverError(env.tools.SignIn(ctx, server, show))
+}
+
+// SignOut removes the sign-in at an MCP server, and reports whether there was one.
+func (a *App) SignOut(server string) (bool, error) {
+	env, err := a.approvedEnvironment()
+	if err != nil {
+		return false, err
+	}
+	found, err := env.tools.SignOut(server)
+	return found, a.serverError(err)
+}
+
+// serverError returns an error for callers that know no MCP servers.
+func (a *App) serverError(err error) error {
+	if err == nil {
+		return nil
+	}
+	e := fail(NotReady, "", "%v", err)
+	if trouble, ok := errors.AsType[*registry.Trouble](err); ok {
+		e = e.advise("%s", trouble.Help)
+	}
+	return e
+}
+
+// approvedEnvironment returns the environment of the project around the working folder, with what a person has approved.
+func (a *App) approvedEnvironment() (*environment, error) {
 	space, root, err := a.here()
 	if err != nil {
 		return nil, err
@@ -93,7 +127,11 @@ func (a *App) listServers(ctx context.Context, ask bool) ([]ServerTools, error) 
 	if err != nil {
 		return nil, err
 	}
-	env, err := a.environment(root, s)
+	return a.environment(root, s)
+}
+
+func (a *App) listServers(ctx context.Context, ask bool) ([]ServerTools, error) {
+	env, err := a.approvedEnvironment()
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -38,6 +39,9 @@ type Status struct {
 	By   journal.Actor   `json:"by,omitzero"`
 	From *journal.Origin `json:"from,omitempty"`
 }
+
+// FromInput reports whether a value that a step reads is the input of the run, or a part of it.
+func FromInput(name string) bool { return name == "input" || strings.HasPrefix(name, "input.") }
 
 // Gate is an open gate, with exactly what it shows.
 type Gate struct {

@@ -64,7 +64,7 @@ var layers = map[string][]string{
 	// How workflows are generated: written by a reader of the journal and by commands.
 	"internal/manifest": {"internal/protected"},
 	// Folders that only their owner can change, and what a person has approved.
-	"internal/private": {},
+	"internal/private": {"internal/filelock"},
 	"internal/trust":   {"internal/private"},
 	// Locks that end with their process.
 	"internal/filelock": {},
@@ -87,7 +87,7 @@ var layers = map[string][]string{
 
 	"internal/tool": {
 		"internal/protected", "internal/contract", "internal/ir", "internal/journal", "internal/schema",
-		"internal/process", "internal/netguard", "internal/canonical",
+		"internal/process", "internal/netguard", "internal/canonical", "internal/private",
 	},
 	// The scripted model reads a file with positions, which also answers for tools.
 	"internal/provider": {

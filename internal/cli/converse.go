@@ -89,7 +89,7 @@ func (a *invocation) answer(run *app.Run) (app.Message, error) {
 		case a.autoApprove:
 			return app.Approve{Step: g.Step, Digest: g.Digest, Note: "approved by --auto-approve"}, nil
 		case a.attended():
-			return a.decide(g)
+			return a.decide(g, status.Untrusted)
 		}
 	}
 	return nil, nil
@@ -131,9 +131,9 @@ func (a *invocation) reply(g *app.Gate, several bool) (app.Message, error) {
 }
 
 // decide shows what a gate shows, and asks for a decision. It returns nil if the person leaves it for later.
-func (a *invocation) decide(g *app.Gate) (app.Message, error) {
+func (a *invocation) decide(g *app.Gate, untrusted bool) (app.Message, error) {
 	fmt.Fprintln(a.stderr)
-	writeGate(a.stderr, g)
+	writeGate(a.stderr, g, untrusted)
 	for {
 		answer, err := a.ask("Approve? [y]es, [n]o, or Enter to decide later: ")
 		if err != nil {

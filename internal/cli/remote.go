@@ -324,9 +324,10 @@ func (a *invocation) writeLogins(l logins) error {
 }
 
 func (a *invocation) loginCommand() *cobra.Command {
+	var server string
 	cmd := &cobra.Command{
 		Use:   "login [URL]",
-		Short: "Sign in to a server on another machine",
+		Short: "Sign in to a server on another machine, or to an MCP server",
 		Long: `Store a token for the server at URL, or at the address in ESPALIER_SERVER. The
 token is read from stdin; an administrator creates it with "espalier user add" or
 "espalier user token". It is stored in ~/.config/espalier/logins.json, which only
@@ -335,12 +336,20 @@ you can read.
 With ESPALIER_SERVER set, these commands talk to that server instead of the
 project in the working folder: run, resume, runs, status, output, transcript,
 audit, approve, reject, signal, edit, pause and cancel. ESPALIER_TOKEN replaces
-the stored token.`,
+the stored token.
+
+With --mcp, you sign in to a remote MCP server of the project, whose tools your
+runs can use from then on. Open the printed address in a browser on this machine.
+The tokens are stored in ~/.local/state/espalier/mcp-logins.json.`,
 		Example: `  espalier login https://flows.example.org
   export ESPALIER_SERVER=https://flows.example.org
-  espalier runs`,
+  espalier runs
+  espalier login --mcp crm`,
 		Args: takes(0, 1, "at most one address"),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if server != "" {
+				return a.loginMCP(server, args)
+			}
 			address, err := a.loginAddress(args)
 			if err != nil {
 				return err
@@ -348,17 +357,50 @@ the stored token.`,
 			return a.login(address)
 		},
 	}
+	cmd.Flags().StringVar(&server, "mcp", "", "sign in to this MCP `SERVER` of the project")
 	return cmd
 }
 
+// signInTime is how long a person has to sign in.
+const signInTime = 10 * time.Minute
+
+// loginMCP lets a person sign in at an MCP server.
+func (a *invocation) loginMCP(server string, args []string) error {
+	if len(args) > 0 {
+		return usage("Name the server only: espalier login --mcp SERVER", "--mcp takes no address")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), signInTime)
+	defer cancel()
+	err := a.app().SignIn(ctx, server, func(address string) {
+		a.note("Open this address in a browser on this machine to sign in:\n\n  %s\n", address)
+	})
+	if err != nil {
+		return err
+	}
+	a.note("You are signed in to %s.", server)
+	return nil
+}
+
 func (a *invocation) logoutCommand() *cobra.Command {
-	return &cobra.Command{
+	var server string
+	cmd := &cobra.Command{
 		Use:   "logout [URL]",
 		Short: "Remove the stored token for a server",
 		Long: `Remove the token that "espalier login" has stored for the server at URL, or at the
-address in ESPALIER_SERVER. The token stays valid; "espalier user revoke" ends it.`,
+address in ESPALIER_SERVER. The token stays valid; "espalier user revoke" ends it.
+With --mcp, remove your sign-in to an MCP server of the project.`,
 		Args: takes(0, 1, "at most one address"),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if server != "" {
+				found, err := a.app().SignOut(server)
+				if err == nil && !found {
+					return usage("", "you are not signed in to %s", server)
+				}
+				if err == nil {
+					a.note("Your sign-in to %s is removed.", server)
+				}
+				return err
+			}
 			address, err := a.loginAddress(args)
 			if err != nil {
 				return err
@@ -378,6 +420,8 @@ address in ESPALIER_SERVER. The token stays valid; "espalier user revoke" ends i
 			return nil
 		},
 	}
+	cmd.Flags().StringVar(&server, "mcp", "", "sign out of this MCP `SERVER` of the project")
+	return cmd
 }
 
 func (a *invocation) loginAddress(args []string) (string, error) {

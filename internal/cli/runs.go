@@ -407,7 +407,7 @@ func (a *invocation) printStatus(s *app.Status) {
 		fmt.Fprintln(w)
 		switch g.Kind {
 		case app.GatePerson, app.GateCall:
-			writeGate(w, &g)
+			writeGate(w, &g, s.Untrusted)
 			if len(g.Shows[app.AnswerSchema]) > 0 {
 				fmt.Fprintf(w, "  espalier approve %s %s --value JSON    espalier reject %s %s\n", short(s.ID), g.Step,
 					short(s.ID), g.Step)
@@ -456,8 +456,8 @@ func printApprovers(w io.Writer, a *app.Approvers) {
 	}
 }
 
-// writeGate writes what a gate for a person asks and shows.
-func writeGate(w io.Writer, g *app.Gate) {
+// writeGate writes what a gate for a person asks and shows. Values of an untrusted input are marked.
+func writeGate(w io.Writer, g *app.Gate, untrusted bool) {
 	if g.Kind == app.GateCall && len(g.Shows[app.AnswerSchema]) > 0 {
 		fmt.Fprintf(w, "%s asks a question on behalf of a tool\n", g.Step)
 	} else if g.Kind == app.GateCall {
@@ -470,7 +470,13 @@ func writeGate(w io.Writer, g *app.Gate) {
 		if file := g.Files[name]; file != "" {
 			from = " (file " + file + ")"
 		}
+		if untrusted && app.FromInput(name) {
+			from += " (untrusted)"
+		}
 		fmt.Fprintf(w, "  %s%s:\n%s\n", name, from, indented(g.Shows[name], "    "))
+	}
+	if untrusted {
+		fmt.Fprintln(w, "  The input of the run comes from outside of the project and is untrusted.")
 	}
 	fmt.Fprintf(w, "  digest %s\n", g.Digest)
 	if g.Approvers != nil {

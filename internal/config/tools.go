@@ -131,7 +131,7 @@ type Server struct {
 // OAuth is a client that is registered at the authorization server of an MCP server.
 type OAuth struct {
 	ClientID text.Text
-	Secret   text.Text
+	Secret   text.Text // empty: a person signs in
 	Issuer   text.Text // authorization server; empty lets the MCP server name it
 }
 
@@ -158,16 +158,17 @@ func readServers(f *fields) []Named[Server] {
 			s.Sampling = f.flag("sampling",
 				"true: tools of the server can ask the model of the run, within its budget.")
 			has := f.r.Has("oauth")
-			f.object("oauth", "OAuth client", "The client that gets tokens for the URL, with client credentials.",
+			f.object("oauth", "OAuth client", "The client that gets tokens for the URL.",
 				func(f *fields) {
 					read := &OAuth{
 						ClientID: f.text("client_id", "The ID under which the client is registered."),
-						Secret:   f.text("client_secret", "The client secret: secret://NAME or ${NAME}."),
+						Secret: f.text("client_secret", "The client secret: secret://NAME or ${NAME}. Without it, you "+
+							"sign in with espalier login --mcp NAME."),
 						Issuer: f.text("issuer",
 							"The only authorization server that may receive the secret. Recommended."),
 					}
 					if has {
-						f.require("client_id", "client_secret")
+						f.require("client_id")
 						s.OAuth = read
 					}
 				})

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/espalier-run/espalier/internal/private"
 )
 
 // Authenticator turns credentials into identities. It is safe for concurrent
@@ -22,12 +24,13 @@ type Authenticator struct {
 	users  *Users
 	oidc   *OIDC  // nil without a provider
 	token  string // the project's own
+	hash   string // of token
 	key    []byte // signs sessions
 	owner  Identity
 	now    func() time.Time
 	mu     sync.Mutex
-	logins map[string]time.Time             // hashes of unused login codes, with their ends
-	ended  sharedFile[map[string]time.Time] // nonces of sessions that signed out, with the ends of their lifetimes
+	logins map[string]time.Time                // hashes of unused login codes, with their ends
+	ended  *private.File[map[string]time.Time] // nonces of sessions that signed out, with the ends of their lifetimes
 }
 
 // Lifetimes of sessions and of login codes.
@@ -46,9 +49,9 @@ func NewAuthenticator(stateDir string) (*Authenticator, error) {
 		return nil, err
 	}
 	return &Authenticator{
-		users: NewUsers(stateDir), token: token, key: sessionKey(token), owner: OwnerOf(), now: time.Now,
+		users: NewUsers(stateDir), token: token, hash: hashToken(token), key: sessionKey(token), owner: OwnerOf(), now: time.Now,
 		logins: map[string]time.Time{},
-		ended:  sharedFile[map[string]time.Time]{path: filepath.Join(stateDir, "ended-sessions.json")},
+		ended:  private.NewFile[map[string]time.Time](filepath.Join(stateDir, "ended-sessions.json")),
 	}, nil
 }
 
@@ -74,7 +77,7 @@ func (a *Authenticator) Token(ctx context.Context, token string) (Identity, erro
 		}
 		return id, err
 	}
-	if sameHash(hashToken(token), hashToken(a.token)) {
+	if sameHash(hashToken(token), a.hash) {
 		return a.owner, nil
 	}
 	return a.users.Authenticate(token)
@@ -159,7 +162,7 @@ func (a *Authenticator) Session(value string) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	ended, err := a.ended.read()
+	ended, err := a.ended.Read()
 	if err != nil {
 		return Identity{}, err
 	}
@@ -193,7 +196,7 @@ func (a *Authenticator) EndSession(value string) error {
 	if err != nil {
 		return nil //nolint:nilerr // there is nothing to end
 	}
-	return a.ended.update(func(ended map[string]time.Time) (map[string]time.Time, error) {
+	return a.ended.Update(func(ended map[string]time.Time) (map[string]time.Time, error) {
 		kept := map[string]time.Time{s.Nonce: s.Ends}
 		for nonce, ends := range ended {
 			if a.now().Before(ends) {

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"time"
+
+	"github.com/espalier-run/espalier/internal/private"
 )
 
 // Account is a person or a program in the users file.
@@ -34,14 +36,14 @@ func (t Token) valid(now time.Time) bool { return t.Expires.IsZero() || now.Befo
 
 // Users is the users file of a project. It is safe for concurrent use.
 type Users struct {
-	file sharedFile[[]Account]
+	file *private.File[[]Account]
 	now  func() time.Time
 }
 
 // NewUsers returns the users file in a project's state folder. The file need not
 // exist.
 func NewUsers(stateDir string) *Users {
-	return &Users{file: sharedFile[[]Account]{path: filepath.Join(stateDir, "users.json")}, now: time.Now}
+	return &Users{file: private.NewFile[[]Account](filepath.Join(stateDir, "users.json")), now: time.Now}
 }
 
 // Errors of the users file.
@@ -57,10 +59,10 @@ var (
 var accountName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9@._+-]{0,127}$`)
 
 // List returns all accounts in the order of their names.
-func (u *Users) List() ([]Account, error) { return u.file.read() }
+func (u *Users) List() ([]Account, error) { return u.file.Read() }
 
 func (u *Users) update(change func([]Account) ([]Account, error)) error {
-	return u.file.update(func(accounts []Account) ([]Account, error) {
+	return u.file.Update(func(accounts []Account) ([]Account, error) {
 		accounts, err := change(slices.Clone(accounts))
 		slices.SortFunc(accounts, func(a, b Account) int { return compareNames(a.Name, b.Name) })
 		return accounts, err

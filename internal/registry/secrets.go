@@ -70,6 +70,18 @@ func Secrets(root string, c *config.Config, getenv func(string) string) *secret.
 			return found, err
 		})
 	}
+	if logins := loginsOf(getenv); logins != nil {
+		for _, s := range slices.Concat(c.MCP, c.MCPFile.Servers) {
+			address, err := config.Expand(s.Is.URL.Value, getenv)
+			if err != nil || address == "" {
+				continue
+			}
+			out = append(out, secret.Source{
+				Name: loginSecret(s.Name.Value), Place: "your sign-in (espalier login --mcp " + s.Name.Value + ")",
+				Find: func(context.Context) (string, error) { return logins.AccessToken(address) },
+			})
+		}
+	}
 	return secret.New(out...)
 }
 

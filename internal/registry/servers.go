@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/tool"
 	"github.com/espalier-run/espalier/internal/tool/mcp"
+	"github.com/espalier-run/espalier/internal/trust"
 )
 
 // servers are a project's MCP servers. None runs before a tool of it is asked for.
@@ -109,13 +110,20 @@ func (t *Tools) server(name string, is config.Server) (*mcp.Server, error) {
 	}
 	c.Sampling = is.Sampling
 	if o := is.OAuth; o != nil {
-		c.OAuth = &mcp.OAuth{Secret: func(ctx context.Context) (string, error) { return t.value(ctx, o.Secret.Value) }}
+		c.OAuth = &mcp.OAuth{}
+		if o.Secret.Value != "" {
+			c.OAuth.Secret = func(ctx context.Context) (string, error) { return t.value(ctx, o.Secret.Value) }
+		}
 		if c.OAuth.ClientID, err = config.Expand(o.ClientID.Value, t.getenv); err != nil {
 			return nil, err
 		}
 		if c.OAuth.Issuer, err = config.Expand(o.Issuer.Value, t.getenv); err != nil {
 			return nil, err
 		}
+	}
+	if c.URL != "" {
+		c.Logins = loginsOf(t.getenv)
+		c.Hide = func(ctx context.Context) { _, _ = t.secrets.Value(ctx, loginSecret(name)) }
 	}
 	c.Secrets = func(ctx context.Context) ([]string, http.Header, error) {
 		var env []string
@@ -137,6 +145,61 @@ func (t *Tools) server(name string, is config.Server) (*mcp.Server, error) {
 		return env, headers, nil
 	}
 	return mcp.New(c), nil
+}
+
+// loginsOf returns the sign-ins of the user at MCP servers; nil if the user has no folder for them.
+func loginsOf(getenv func(string) string) *mcp.Logins {
+	dir := trust.Open(getenv).Dir()
+	if dir == "" {
+		return nil
+	}
+	return mcp.NewLogins(filepath.Join(dir, "mcp-logins.json"))
+}
+
+// loginSecret returns the name of the secret that is the token for an MCP server.
+func loginSecret(server string) string { return "mcp." + server }
+
+// remote returns an MCP server that a person can sign in at.
+func (t *Tools) remote(name string) (*mcp.Server, error) {
+	s := &t.servers
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.load()
+	if err := s.wrong[name]; err != nil {
+		return nil, err
+	}
+	server := s.known[name]
+	switch {
+	case server == nil:
+		names := slices.Concat(slices.Collect(maps.Keys(s.known)), slices.Collect(maps.Keys(s.wrong)))
+		return nil, &Trouble{
+			Message: fmt.Sprintf("there is no MCP server %q", name), Help: diag.DidYouMean(name, names),
+		}
+	case server.URL != "" && server.Logins == nil:
+		return nil, &Trouble{Message: "there is no folder for your sign-ins", Help: "Set XDG_STATE_HOME."}
+	}
+	return server, nil
+}
+
+// SignIn lets a person sign in at an MCP server. It shows the address to open in a browser.
+func (t *Tools) SignIn(ctx context.Context, name string, show func(address string)) error {
+	server, err := t.remote(name)
+	if err != nil {
+		return err
+	}
+	if err := server.SignIn(ctx, show); err != nil {
+		return fmt.Errorf("the MCP server %q: %w", name, err)
+	}
+	return nil
+}
+
+// SignOut removes a sign-in, and reports whether there was one.
+func (t *Tools) SignOut(name string) (bool, error) {
+	server, err := t.remote(name)
+	if err != nil || server.Logins == nil {
+		return false, err
+	}
+	return server.Logins.Remove(server.URL)
 }
 
 // serverOf is the server that a tool's name begins with.
@@ -165,6 +228,9 @@ func (t *Tools) offers(ctx context.Context, server string) ([]tool.Tool, error) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
+		if _, ok := errors.AsType[*mcp.SignInError](err); ok {
+			err = &Trouble{Message: err.Error(), Help: "Sign in: espalier login --mcp " + server}
+		}
 		s.wrong[server] = err
 		return nil, err
 	}

@@ -75,7 +75,7 @@ func (a *authentication) handler(next http.Handler) http.Handler {
 			return err == nil && reflect.DeepEqual(now, id)
 		}
 		ctx := context.WithValue(r.Context(), identityKey{}, id)
-		next.ServeHTTP(&streamWriter{w, still}, r.WithContext(ctx))
+		next.ServeHTTP(&streamWriter{ResponseWriter: w, still: still}, r.WithContext(ctx))
 	})
 }
 
@@ -84,12 +84,17 @@ func (a *authentication) handler(next http.Handler) http.Handler {
 type streamWriter struct {
 	http.ResponseWriter
 	still func() bool
+	begun bool // the header is complete
+	ends  bool // the response is a stream of events
 }
 
 var errCredentials = errors.New("the credentials of the request have changed")
 
 func (w *streamWriter) Write(p []byte) (int, error) {
-	if strings.HasPrefix(w.Header().Get("Content-Type"), "text/event-stream") && !w.still() {
+	if !w.begun {
+		w.begun, w.ends = true, strings.HasPrefix(w.Header().Get("Content-Type"), "text/event-stream")
+	}
+	if w.ends && !w.still() {
 		return 0, errCredentials
 	}
 	return w.ResponseWriter.Write(p)

@@ -167,43 +167,34 @@ func (s *Server) sendEvents(ctx context.Context, out *eventWriter, run journal.R
 		return err
 	}
 	defer s.feed.leave()
-	lacks := func(e sentEvent) bool { return !last.includes(e.id) && (run == "" || e.root == run) }
 	tick := time.NewTicker(keepAlive)
 	defer tick.Stop()
 	for {
-		more, upTo, changed, err := s.feed.after(last)
+		more, err := s.feed.after(run, last)
 		if err != nil {
 			return err
 		}
-		if upTo != 0 {
-			missed := app.WatchRequest{Run: run, After: max(last.pos-1, 0), Until: upTo}
+		if more.upTo != 0 {
+			missed := app.WatchRequest{Run: run, After: max(last.pos-1, 0), Until: more.upTo}
 			for e, err := range encoded(ctx, s.o.App, missed) {
-				if err == nil && lacks(e) {
+				if err == nil && !last.includes(e.id) && (run == "" || e.root == run) {
 					err = out.write(e.text)
 				}
 				if err != nil {
 					return err
 				}
 			}
-			last = eventID{pos: upTo}
+			last = eventID{pos: more.upTo}
 			continue
 		}
-		var text []byte
-		for _, e := range more {
-			if lacks(e) {
-				text = append(text, e.text...)
-			}
-		}
-		if len(text) > 0 {
-			if err := out.write(text); err != nil {
+		if len(more.text) > 0 {
+			if err := out.write(more.text); err != nil {
 				return err
 			}
 		}
-		if len(more) > 0 {
-			last = more[len(more)-1].id
-		}
+		last = more.last
 		select {
-		case <-changed:
+		case <-more.changed:
 		case <-tick.C:
 			if err := out.write([]byte(": keep-alive\n\n")); err != nil {
 				return err
@@ -258,15 +249,22 @@ type eventWriter struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	timeout time.Duration
+	renew   time.Time // when the deadline is set again
 }
 
 func (s *Server) eventWriter(w http.ResponseWriter) *eventWriter {
 	return &eventWriter{w: w, control: http.NewResponseController(w), timeout: s.o.timeouts.write}
 }
 
+// write sends text. A client has at least half of the timeout to take it: to set the deadline for every event of every
+// client takes a tenth of the server's time.
 func (e *eventWriter) write(p []byte) error {
-	if err := e.control.SetWriteDeadline(time.Now().Add(e.timeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
+	if now := time.Now(); now.After(e.renew) {
+		err := e.control.SetWriteDeadline(now.Add(e.timeout))
+		if err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return err
+		}
+		e.renew = now.Add(e.timeout / 2)
 	}
 	if _, err := e.w.Write(p); err != nil {
 		return err

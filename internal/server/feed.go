@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"sync"
+	"time"
 
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -15,15 +16,31 @@ import (
 type feed struct {
 	app    *app.App
 	length int // how many events it keeps
+	// wakeTime is about what it takes to wake a client and write to it. Events that arrive while the clients could be
+	// woken are sent together: with 1,000 clients, a round for each append would be late for the next one.
+	wakeTime time.Duration
 
 	mu      sync.Mutex
 	clients int
 	stop    context.CancelFunc // of the reader; nil if there is none
 	recent  []sentEvent        // at most length
 	// before is the newest event that is not in recent. A client that has it gets everything else from recent.
-	before  eventID
-	err     error         // that ended the reader
-	changed chan struct{} // closed when recent or err changes
+	before    eventID
+	err       error         // that ended the reader
+	changed   chan struct{} // closed when clients are woken for new events or err
+	waking    bool          // clients will be woken
+	joined    batch         // what the client that asked last got; joinedFor is the last event that it had
+	joinedFor eventID
+}
+
+// batch is what a client gets.
+type batch struct {
+	text []byte  // events that the client lacks; clients do not change it
+	last eventID // the newest event of the feed
+	// upTo is set if the client lacks events which the feed no longer has: it reads the journal up to this position.
+	upTo journal.Pos
+	// changed is closed when there is more.
+	changed <-chan struct{}
 }
 
 // sentEvent is an event as clients get it.
@@ -35,6 +52,11 @@ type sentEvent struct {
 
 // feedLength is how far a client may be behind the newest event before it reads the journal itself: about 1 MB.
 const feedLength = 4096
+
+const (
+	feedWakeTime = 10 * time.Microsecond
+	maxGather    = 20 * time.Millisecond // how long events wait for others at most
+)
 
 // wholeAppend is a number above those of all events of an append.
 const wholeAppend = math.MaxInt
@@ -76,40 +98,77 @@ func (f *feed) leave() {
 // read adds the events after a position until the context ends.
 func (f *feed) read(ctx context.Context, after journal.Pos) {
 	for e, err := range encoded(ctx, f.app, app.WatchRequest{After: after}) {
-		f.mu.Lock()
-		if ctx.Err() != nil { // the clients have left; the feed may be that of another reader
-			f.mu.Unlock()
-			return
-		}
-		if err != nil {
-			f.err = err
-		} else {
-			if len(f.recent) == f.length {
-				f.before = f.recent[0].id
-				f.recent = f.recent[1:]
-			}
-			f.recent = append(f.recent, e)
-		}
-		close(f.changed)
-		f.changed = make(chan struct{})
-		f.mu.Unlock()
-		if err != nil {
+		if !f.add(ctx, e, err) {
 			return
 		}
 	}
 }
 
-// after returns the events that follow the last one of a client, and a channel that is closed when there are more. A
-// client that lacks events which the feed no longer has reads the journal up to a position first; it is zero otherwise.
-func (f *feed) after(last eventID) (more []sentEvent, upTo journal.Pos, changed <-chan struct{}, err error) {
+// add adds an event, or the error that ends the reader. It reports whether the reader goes on.
+func (f *feed) add(ctx context.Context, e sentEvent, err error) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if ctx.Err() != nil { // the clients have left; the feed may be that of another reader
+		return false
+	}
+	if err != nil {
+		f.err = err
+		f.wake()
+		return false
+	}
+	if len(f.recent) == f.length {
+		f.before = f.recent[0].id
+		f.recent = f.recent[1:]
+	}
+	f.recent = append(f.recent, e)
+	switch gather := min(time.Duration(f.clients)*f.wakeTime, maxGather); {
+	case gather < time.Millisecond:
+		f.wake()
+	case !f.waking:
+		f.waking = true
+		time.AfterFunc(gather, func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.wake()
+		})
+	}
+	return true
+}
+
+// wake wakes the clients. f.mu is held.
+func (f *feed) wake() {
+	f.waking = false
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// after returns what follows the last event of a client that follows one run, or all runs if run is empty.
+func (f *feed) after(run journal.RunID, last eventID) (batch, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !last.includes(f.before) {
-		return nil, f.before.pos, nil, nil
+		return batch{upTo: f.before.pos}, nil
 	}
 	n := len(f.recent)
 	for n > 0 && !last.includes(f.recent[n-1].id) {
 		n--
 	}
-	return f.recent[n:len(f.recent):len(f.recent)], 0, f.changed, f.err
+	u := batch{last: last, changed: f.changed}
+	if n == len(f.recent) {
+		return u, f.err
+	}
+	u.last = f.recent[len(f.recent)-1].id
+	if run == "" && f.joinedFor == last && f.joined.last == u.last { // as most clients, which keep up
+		u.text = f.joined.text
+		return u, f.err
+	}
+	for _, e := range f.recent[n:] {
+		if run == "" || e.root == run {
+			u.text = append(u.text, e.text...)
+		}
+	}
+	if run == "" {
+		f.joined, f.joinedFor = u, last
+	}
+	return u, f.err
 }

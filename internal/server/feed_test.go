@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
@@ -41,7 +43,11 @@ func (c countedStore) Tail(ctx context.Context, after journal.Pos) iter.Seq2[jou
 // server no longer has what they lack. The journal is read once for all clients that keep up.
 func TestManyClientsFollowTheSameEvents(t *testing.T) {
 	const clients = 40
-	for _, length := range []int{1, feedLength} {
+	for _, c := range []struct {
+		length   int
+		wakeTime time.Duration
+	}{{1, 0}, {feedLength, 0}, {feedLength, time.Millisecond}} { // the last one sends events together
+		length := c.length
 		dir := t.TempDir()
 		text := strings.ReplaceAll(gated, "~~~", "```")
 		if err := os.WriteFile(filepath.Join(dir, "gated.md"), []byte(text), 0o600); err != nil {
@@ -55,7 +61,7 @@ func TestManyClientsFollowTheSameEvents(t *testing.T) {
 		p := serveApp(t, l, func(*identity.Authenticator) {}, app.Options{
 			Dir: dir, Journal: func(s journal.Store) journal.Store { return countedStore{s, &read} },
 		})
-		p.server.feed.length = length
+		p.server.feed.length, p.server.feed.wakeTime = length, c.wakeTime
 
 		followed, connected := make(chan []string, clients), make(chan bool, clients)
 		for range clients {
@@ -91,6 +97,84 @@ func TestManyClientsFollowTheSameEvents(t *testing.T) {
 		}
 		p.stop()
 	}
+}
+
+// Events that arrive while many clients could be woken are sent together. Each client gets what follows its last event,
+// whatever other clients got.
+func TestEventsAreGatheredForManyClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		event := func(pos journal.Pos, number int, root journal.RunID) sentEvent {
+			id := eventID{pos, number}
+			return sentEvent{id, root, []byte(id.String() + " ")}
+		}
+		f := feed{length: 4, wakeTime: feedWakeTime, clients: 1000, changed: make(chan struct{})}
+		get := func(run journal.RunID, last eventID) batch {
+			got, err := f.after(run, last)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return got
+		}
+		woken := func(b batch) bool {
+			select {
+			case <-b.changed:
+				return true
+			default:
+				return false
+			}
+		}
+		waiting := get("", eventID{})
+		f.add(t.Context(), event(1, 1, "a"), nil)
+		time.Sleep(5 * time.Millisecond)
+		f.add(t.Context(), event(1, 2, "b"), nil)
+		f.add(t.Context(), event(2, 1, "a"), nil)
+		if woken(waiting) {
+			t.Error("clients are woken for each event")
+		}
+		time.Sleep(6 * time.Millisecond)
+		if !woken(waiting) {
+			t.Error("clients are not woken")
+		}
+		for range 2 { // the second time, all of it has been asked for
+			for _, c := range []struct {
+				run  journal.RunID
+				last eventID
+				want string
+			}{
+				{"", eventID{}, "1.1 1.2 2.1 "},
+				{"", eventID{}, "1.1 1.2 2.1 "},
+				{"", eventID{1, 1}, "1.2 2.1 "},
+				{"a", eventID{}, "1.1 2.1 "},
+				{"a", eventID{1, 0}, "2.1 "},
+				{"b", eventID{1, 2}, ""},
+				{"", eventID{2, 1}, ""},
+			} {
+				if got := get(c.run, c.last); string(got.text) != c.want || got.last != (eventID{2, 1}) || woken(got) {
+					t.Errorf("run %q after %s: %q up to %s", c.run, c.last, got.text, got.last)
+				}
+			}
+		}
+		f.add(t.Context(), event(3, 1, "a"), nil)
+		time.Sleep(maxGather)
+		f.add(t.Context(), event(4, 1, "a"), nil) // the first one is forgotten
+		if got := get("", eventID{1, 1}); string(got.text) != "1.2 2.1 3.1 4.1 " {
+			t.Errorf("%q", got.text)
+		}
+		if got := get("", eventID{}); got.upTo != 1 || got.text != nil {
+			t.Errorf("a client that lacks the first event gets %q, and reads up to %d", got.text, got.upTo)
+		}
+		time.Sleep(maxGather)
+		f.clients = 2
+		waiting = get("", eventID{4, 1})
+		if f.add(t.Context(), event(5, 1, "a"), nil); !woken(waiting) {
+			t.Error("a few clients are not woken at once")
+		}
+		f.clients = 1000
+		waiting = get("", eventID{5, 1})
+		if f.add(t.Context(), sentEvent{}, errors.New("the disk fails")); !woken(waiting) {
+			t.Error("clients are not woken for an error")
+		}
+	})
 }
 
 // failingStore fails to read appends by position while fails is set.
@@ -139,11 +223,11 @@ func TestFeedRecoversAlthoughASlowClientRemains(t *testing.T) {
 	fails.Store(true)
 	start()
 	for {
-		_, _, changed, err := feed.after(eventID{pos: math.MaxInt64})
+		more, err := feed.after("", eventID{pos: math.MaxInt64})
 		if err != nil {
 			break
 		}
-		<-changed
+		<-more.changed
 	}
 	fails.Store(false)
 

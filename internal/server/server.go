@@ -84,7 +84,9 @@ const maxBody = 16 << 20
 // New returns a server.
 func New(o Options) *Server {
 	o.timeouts = cmp.Or(o.timeouts, standardTimeouts)
-	s := &Server{o: o, mux: http.NewServeMux(), isReady: make(chan struct{}), feed: feed{app: o.App, length: feedLength}}
+	s := &Server{o: o, mux: http.NewServeMux(), isReady: make(chan struct{}), feed: feed{
+		app: o.App, length: feedLength, wakeTime: feedWakeTime,
+	}}
 	if o.PublicURL != nil {
 		s.base = strings.TrimSuffix(path.Clean("/"+o.PublicURL.Path), "/")
 	}

@@ -85,6 +85,32 @@ func TestRunsAreFiltered(t *testing.T) {
 	}
 }
 
+// A list has child runs only if it is asked for them, with their parent.
+func TestChildRunsAreListedOnRequest(t *testing.T) {
+	p := eventProject(t, map[string]string{
+		"calls.yaml": "name: calls\nstates:\n  initial: ask\n  ask: {type: call_workflow, " +
+			"workflow: called, on_success: done}\n  done: {type: terminal}\n",
+		"called.yaml": "name: called\nstates:\n  initial: done\n  done: {type: terminal}\n",
+	})
+	var s api.Status
+	p.call("POST", "/api/v1/runs", map[string]any{"workflow": "calls", "simulate": true}, &s, 201)
+	p.until(s.ID, api.Finished)
+	for query, want := range map[string]string{"": "calls", "?children=true": "called calls"} {
+		var list runList
+		p.call("GET", "/api/v1/runs"+query, nil, &list, 200)
+		var got []string
+		for _, r := range list.Runs {
+			if got = append(got, r.Workflow); r.Workflow == "called" && r.Parent != s.ID {
+				t.Errorf("the parent of the child is %q", r.Parent)
+			}
+		}
+		slices.Sort(got)
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %v", query, got)
+		}
+	}
+}
+
 // The metrics have the runs by state, the length of queues and the clients of live events.
 func TestMetricsCountRunsQueuesAndClients(t *testing.T) {
 	model := newHeldModel(t)

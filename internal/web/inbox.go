@@ -318,7 +318,7 @@ func (h *Handler) detail(r *request, a *ask) (*askDetail, error) {
 			Name: visible(name), Value: value, Size: len(value), Writer: visible(origins.writer[name]),
 			File: visible(a.Gate.Files[name]),
 		}
-		e.Untrusted = name == "input" || strings.HasPrefix(name, "input.") || origins.tool[name]
+		e.Untrusted = a.Run.Untrusted && app.FromInput(name) || origins.tool[name]
 		if before := origins.before[name]; before != nil {
 			e.Diff = diffValues(before, value)
 		}

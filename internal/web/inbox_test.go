@@ -3,6 +3,7 @@ package web_test
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -90,8 +91,10 @@ reads: [state.text, input.ticket]
 // An item shows what has changed since a value was first written, which values are input, and until when it waits.
 func TestInboxShowsChangesUntrustedInputAndTheDeadline(t *testing.T) {
 	s := newSite(t, map[string]string{"rewritten.md": rewritten})
-	id := s.begin("rewritten", shell, app.Field{Name: "ticket", Text: "Please refund me."})
-	s.rest(id)
+	ticket := app.Field{Name: "ticket", Text: "Please refund me."}
+	fromOutside := shell
+	fromOutside.Untrusted = true
+	s.rest(s.begin("rewritten", fromOutside, ticket))
 	b := s.open()
 	b.visit("/inbox")
 	b.waitText(".diff .del", "It is 40 dollars.")
@@ -105,6 +108,47 @@ func TestInboxShowsChangesUntrustedInputAndTheDeadline(t *testing.T) {
 		.querySelector("time").dateTime`)
 	if at, err := time.Parse(time.RFC3339, until); err != nil || time.Until(at) < 50*time.Minute {
 		t.Errorf("the deadline is %s; %v", until, err)
+	}
+	b.waitText(".facts", "From outside of the project")
+
+	// The input of a person in the project is not marked, neither in the inbox nor at the step.
+	id := s.begin("rewritten", shell, ticket)
+	s.rest(id)
+	c := s.client()
+	for _, path := range []string{"/inbox/" + string(id) + "/check", "/runs/" + string(id) + "?step=check"} {
+		_, page := s.get(c, path)
+		if !strings.Contains(page, "Please refund me.") || strings.Contains(page, "untrusted") {
+			t.Errorf("%s lacks the input, or marks it as untrusted", path)
+		}
+	}
+}
+
+// The navigation counts runs that wait for a person. A turn of a conversation waits for one, an event does not.
+func TestNavigationCountsWhatWaitsForPeople(t *testing.T) {
+	s := newSite(t, map[string]string{"chat.yaml": chat, "waits.md": waits, "gated.md": gated})
+	c := s.client()
+	count := func() string {
+		_, page := s.get(c, "/workflows")
+		return regexp.MustCompile(`id="nav-inbox-count"[^>]*>(\d+)<`).FindStringSubmatch(page)[1]
+	}
+	s.rest(s.begin("waits", simulate))
+	if n := count(); n != "0" {
+		t.Errorf("an event is counted: %s", n)
+	}
+	talk := s.begin("chat", simulate)
+	s.rest(talk)
+	s.rest(s.begin("gated", simulate, question))
+	for range 2 {
+		if n := count(); n != "2" {
+			t.Errorf("%s things wait for a person, and not 2", n)
+		}
+	}
+	if _, err := s.app.Send(t.Context(), talk, journal.Actor{}, app.Cancel{}); err != nil {
+		t.Fatal(err)
+	}
+	s.rest(talk)
+	if n := count(); n != "1" {
+		t.Errorf("%s things wait for a person, and not 1", n)
 	}
 }
 

@@ -120,7 +120,7 @@ func (h *Handler) panel(r *request, p *runPage, s *story, path string, chosen *s
 	}
 	for _, name := range slices.Sorted(maps.Keys(last.Reads)) {
 		out.Reads = append(out.Reads, evidence{
-			Name: visible(name), Value: last.Reads[name], Untrusted: name == "input" || strings.HasPrefix(name, "input."),
+			Name: visible(name), Value: last.Reads[name], Untrusted: p.Run.Untrusted && app.FromInput(name),
 		})
 	}
 	out.Result, out.Writes = last.Result, last.Writes

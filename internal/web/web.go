@@ -15,8 +15,10 @@ import (
 	"net/url"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/api"
@@ -54,7 +56,18 @@ type Handler struct {
 	assets    map[string]*asset // by name
 	project   string            // name of the project's folder
 	routes    []Route
+
+	mu    sync.Mutex
+	waits map[journal.RunID]wait // at most maxWaits
 }
+
+// wait is whether a run that waits for an event waits for a person, too. It holds until the run changes.
+type wait struct {
+	updated journal.Millis
+	person  bool
+}
+
+const maxWaits = 1000
 
 // Route is a route of the pages and what it needs.
 type Route struct {
@@ -71,7 +84,7 @@ type asset struct {
 
 // New returns the handler of all pages.
 func New(o Options) *Handler {
-	h := &Handler{o: o, mux: http.NewServeMux(), assets: map[string]*asset{}}
+	h := &Handler{o: o, mux: http.NewServeMux(), assets: map[string]*asset{}, waits: map[journal.RunID]wait{}}
 	if h.o.Now == nil {
 		h.o.Now = time.Now
 	}
@@ -215,7 +228,7 @@ func (h *Handler) shell(r *request, section, title string) shell {
 	for _, status := range []journal.Status{journal.Waiting, journal.Exceeded} {
 		waiting, _ := h.o.App.Runs(ctx, app.Filter{Status: status, Limit: maxNav}) // the page itself reports errors
 		for i := range waiting {
-			if !strings.HasPrefix(waiting[i].Waiting, "event:") {
+			if h.waitsForAPerson(ctx, &waiting[i]) {
 				s.Waiting++
 			}
 		}
@@ -225,6 +238,32 @@ func (h *Handler) shell(r *request, section, title string) shell {
 		s.Running = append(s.Running, navRun{string(running[i].ID), running[i].Name})
 	}
 	return s
+}
+
+// waitsForAPerson reports whether a run waits for more than an event. The list of runs has the first thing that a run
+// waits for, and has a turn of a conversation as an event.
+func (h *Handler) waitsForAPerson(ctx context.Context, run *app.Run) bool {
+	if !strings.HasPrefix(run.Waiting, "event:") {
+		return true
+	}
+	h.mu.Lock()
+	known, ok := h.waits[run.ID]
+	h.mu.Unlock()
+	if ok && known.updated == run.Updated {
+		return known.person
+	}
+	full, err := h.o.App.Status(ctx, run.ID)
+	if err != nil {
+		return false // the page itself reports errors
+	}
+	person := slices.ContainsFunc(asksOf(api.NewStatus(full)), func(a *ask) bool { return a.Kind != "event" })
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.waits) >= maxWaits {
+		clear(h.waits)
+	}
+	h.waits[run.ID] = wait{run.Updated, person}
+	return person
 }
 
 // render writes a page, or its table if the address asks for an export.

@@ -16,13 +16,13 @@ import (
 	"github.com/espalier-run/espalier/internal/netguard"
 )
 
-// OAuth is a client that is registered at the authorization server of an MCP server. It gets tokens with the client
-// credentials grant, so that runs need no person who signs in.
+// OAuth is a client that is registered at the authorization server of an MCP server. With a secret, it gets tokens with
+// the client credentials grant, so that runs need no person who signs in.
 type OAuth struct {
 	ClientID string
-	// Secret returns the client secret when the server is started.
+	// Secret returns the client secret when the server is started; nil if a person signs in.
 	Secret func(context.Context) (string, error)
-	// Issuer is the authorization server that may receive the secret; empty trusts the MCP server to name it.
+	// Issuer is the authorization server of the client; empty trusts the MCP server to name it.
 	Issuer string
 }
 
@@ -66,6 +66,9 @@ func (t *tokens) Authorize(ctx context.Context, req *http.Request, resp *http.Re
 func (s *Server) tokenGuard(server *url.URL) netguard.Options {
 	guard := s.Guard
 	guard.Allow = append(slices.Clone(guard.Allow), server.Host)
+	if s.OAuth == nil {
+		return guard
+	}
 	if issuer, err := url.Parse(s.OAuth.Issuer); err == nil && issuer.Host != "" {
 		guard.Allow = append(guard.Allow, issuer.Host)
 	}

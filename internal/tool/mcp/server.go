@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/espalier-run/espalier/internal/netguard"
@@ -47,8 +48,11 @@ type Config struct {
 	Only []string
 	// Sampling lets the server ask the model of a call.
 	Sampling bool
-	// OAuth gets tokens for the URL; nil uses none.
+	// OAuth is the client that gets tokens for the URL; nil if it is not registered.
 	OAuth *OAuth
+	// Logins has the sign-ins of the person; nil if there are none. Hide is called before a new token is used.
+	Logins *Logins
+	Hide   func(context.Context)
 
 	// MaxMessage and MaxFlood are how much it may write: in one message, and
 	// since a call began. Each message counts messageCost bytes more than it
@@ -198,7 +202,10 @@ func (s *Server) start(ctx context.Context) (_ *session, err error) {
 	}()
 	var transport mcp.Transport
 	if s.URL != "" {
-		transport, err = s.overHTTP(ctx, now, headers)
+		var tokens auth.OAuthHandler
+		if tokens, err = s.authorizer(ctx, headers); err == nil {
+			transport, err = s.overHTTP(now, headers, tokens)
+		}
 	} else {
 		transport, err = s.asProgram(now, env)
 	}
@@ -318,7 +325,23 @@ func (s *Server) asProgram(now *session, env []string) (mcp.Transport, error) {
 	return &mcp.IOTransport{Reader: now.meter, Writer: now.proc.Stdin, MaxLineLength: s.MaxMessage}, nil
 }
 
-func (s *Server) overHTTP(ctx context.Context, now *session, headers http.Header) (mcp.Transport, error) {
+// authorizer returns what adds tokens to requests; nil if nothing does.
+func (s *Server) authorizer(ctx context.Context, headers http.Header) (auth.OAuthHandler, error) {
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return nil, err
+	}
+	client := netguard.Client(s.tokenGuard(u))
+	switch {
+	case s.OAuth != nil && s.OAuth.Secret != nil:
+		return s.OAuth.handler(ctx, client)
+	case s.Logins != nil && headers.Get("Authorization") == "":
+		return &signedIn{server: s, client: client}, nil
+	}
+	return nil, nil
+}
+
+func (s *Server) overHTTP(now *session, headers http.Header, tokens auth.OAuthHandler) (mcp.Transport, error) {
 	u, err := url.Parse(s.URL)
 	if err == nil {
 		err = netguard.Check(u)
@@ -331,13 +354,10 @@ func (s *Server) overHTTP(ctx context.Context, now *session, headers http.Header
 	guard.Timeout = -1 // an answer may be a stream; calls have times of their own
 	client := netguard.Client(guard)
 	client.Transport = &withHeaders{next: client.Transport, server: u, headers: headers, most: int64(s.MaxFlood), seen: &now.seen}
-	transport := &mcp.StreamableClientTransport{
+	return &mcp.StreamableClientTransport{
 		Endpoint: s.URL, HTTPClient: client, MaxRetries: 2, DisableStandaloneSSE: true, MaxEventSize: s.MaxMessage,
-	}
-	if s.OAuth != nil {
-		transport.OAuthHandler, err = s.OAuth.handler(ctx, netguard.Client(s.tokenGuard(u)))
-	}
-	return transport, err
+		OAuthHandler: tokens,
+	}, nil
 }
 
 // withHeaders adds headers to what goes to the server itself, as safely as its

@@ -1,4 +1,4 @@
-package identity
+package private
 
 import (
 	"encoding/json"
@@ -10,12 +10,11 @@ import (
 	"sync"
 
 	"github.com/espalier-run/espalier/internal/filelock"
-	"github.com/espalier-run/espalier/internal/private"
 )
 
-// sharedFile is a private JSON file that several processes read and change. Changes by other processes are seen at the
+// File is a JSON file of its owner that several processes read and change. Changes by other processes are seen at the
 // next call. It is safe for concurrent use. The zero value of T stands for a file that does not exist.
-type sharedFile[T any] struct {
+type File[T any] struct {
 	path string
 
 	mu     sync.Mutex
@@ -23,15 +22,18 @@ type sharedFile[T any] struct {
 	cached T
 }
 
-// read returns the content, from memory if the file has not changed. Callers do not change it.
-func (f *sharedFile[T]) read() (T, error) {
+// NewFile returns the file at a path. It does not access the disk.
+func NewFile[T any](path string) *File[T] { return &File[T]{path: path} }
+
+// Read returns the content, from memory if the file has not changed. Callers do not change it.
+func (f *File[T]) Read() (T, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.load()
 }
 
-// load is read for callers that hold f.mu.
-func (f *sharedFile[T]) load() (none T, err error) {
+// load is Read for callers that hold f.mu.
+func (f *File[T]) load() (none T, err error) {
 	info, err := os.Stat(f.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -43,7 +45,7 @@ func (f *sharedFile[T]) load() (none T, err error) {
 	if s := f.seen; s != nil && os.SameFile(s, info) && s.ModTime().Equal(info.ModTime()) && s.Size() == info.Size() {
 		return f.cached, nil
 	}
-	if err := private.Check(f.path); err != nil {
+	if err := Check(f.path); err != nil {
 		return none, err
 	}
 	raw, err := os.ReadFile(f.path)
@@ -58,10 +60,10 @@ func (f *sharedFile[T]) load() (none T, err error) {
 	return content, nil
 }
 
-// update replaces the content under a lock that holds across processes. The file is replaced as a whole, so readers see
+// Update replaces the content under a lock that holds across processes. The file is replaced as a whole, so readers see
 // the old or the new one. change returns a new value and leaves the old one as it is.
-func (f *sharedFile[T]) update(change func(T) (T, error)) error {
-	if err := private.MakeFolder(filepath.Dir(f.path)); err != nil {
+func (f *File[T]) Update(change func(T) (T, error)) error {
+	if err := MakeFolder(filepath.Dir(f.path)); err != nil {
 		return err
 	}
 	lock, err := filelock.Open(f.path + ".lock")
