@@ -262,6 +262,22 @@ func (a *App) Runs(ctx context.Context, f Filter) ([]Run, error) {
 	return list, nil
 }
 
+// Entries returns what the index of the store has about runs, the newest first. It reads none of them.
+func (a *App) Entries(ctx context.Context, f Filter) ([]journal.Entry, error) {
+	rt, err := a.runs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []journal.Entry
+	for entry, err := range rt.Store.Runs(ctx, f) {
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, entry)
+	}
+	return out, nil
+}
+
 // Find returns the run that a person means: by its id, a unique prefix of it, or the time in the name of its folder.
 func (a *App) Find(ctx context.Context, name string) (*Run, error) {
 	_, r, err := a.find(ctx, name)

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -50,6 +51,7 @@ type inboxPage struct {
 	Open         string // item or list: which of them a narrow screen shows
 	Item         *askDetail
 	Decided      *decidedView
+	Lately       []decidedView // the latest decisions
 	Problem      string // why the last decision was refused
 	Kept         string // the comment of that decision
 }
@@ -61,6 +63,7 @@ type askDetail struct {
 	Deadline   time.Time // zero if there is none
 	Approve    string    // what follows an approval
 	Reject     string
+	RejectEnds bool // a rejection ends the run
 	Evidence   []evidence
 	Budget     string
 	Limit      string
@@ -254,6 +257,11 @@ func (h *Handler) showInbox(r *request, status int, problem, kept string) error 
 			return err
 		}
 	}
+	if before == "" {
+		if page.Lately, err = h.lately(r); err != nil {
+			return err
+		}
+	}
 	return h.render(r, status, "inbox.html", page)
 }
 
@@ -303,7 +311,8 @@ func (h *Handler) detail(r *request, a *ask) (*askDetail, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.Approve, d.Reject = following(program, a.Gate.Step)
+	d.Approve, d.Reject, d.RejectEnds = following(program, a.Gate.Step)
+	d.RejectEnds = d.RejectEnds && a.Kind == "gate"
 	origins, err := h.origins(r, run, a.Gate.Step)
 	if err != nil {
 		return nil, err
@@ -346,21 +355,22 @@ func (h *Handler) describeBudget(r *request, d *askDetail, run *app.Run) error {
 	return nil
 }
 
-// following returns what follows a gate.
-func following(p *ir.Program, key string) (approve, reject string) {
+// following returns what follows a gate; ends reports that a rejection ends the run.
+func following(p *ir.Program, key string) (approve, reject string, ends bool) {
 	step := findStep(p, key)
 	if step == nil {
-		return "", ""
+		return "", "", false
 	}
+	ends = p.Step(ir.Body, key) == step
 	for _, edge := range step.Next {
 		if slices.Contains(edge.On, ir.OK) && approve == "" {
 			approve = edge.To.Step
 		}
 		if slices.Contains(edge.On, ir.Rejected) && reject == "" {
-			reject = edge.To.Step
+			reject, ends = edge.To.Step, false
 		}
 	}
-	return visible(approve), visible(reject)
+	return visible(approve), visible(reject), ends
 }
 
 // origins is where the values that a gate shows come from.
@@ -401,6 +411,65 @@ func (h *Handler) origins(r *request, run *app.Run, gate string) (*origins, erro
 	return out, err
 }
 
+// Limits of the list of the latest decisions. The store has no index of decisions: they are looked for near the ends of
+// the runs that have changed last.
+const (
+	maxLately   = 5
+	latelyRuns  = 500 // newest runs among which the last changed ones are found
+	latelyReads = 20
+	latelyFacts = 100
+)
+
+// lately returns what people have decided last, the latest first.
+func (h *Handler) lately(r *request) ([]decidedView, error) {
+	entries, err := h.o.App.Entries(r.Context(), app.Filter{Limit: latelyRuns})
+	if noRuns(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(entries, func(a, b journal.Entry) int { return cmp.Compare(b.Updated, a.Updated) })
+	var out []decidedView
+	for _, e := range entries[:min(len(entries), latelyReads)] {
+		j, err := h.o.App.Journal(r.Context(), e.ID)
+		if err != nil {
+			return nil, err
+		}
+		for fact, err := range j.Events(r.Context(), e.ID, max(0, e.Seq-latelyFacts)) {
+			if err != nil {
+				return nil, err
+			}
+			if d, ok := fact.Fact.(journal.GateDecided); ok && d.By.User != "" {
+				out = append(out, decidedView{
+					Run: api.NewRun(&app.Run{Entry: e}), Step: d.Key(), Word: cmp.Or(decisionWords[d.Outcome], "Decided"), At: fact.At.Time(),
+					By: app.DescribeActor(d.By, d.Method, ""), Note: d.Note,
+				})
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b decidedView) int { return b.At.Compare(a.At) })
+	return out[:min(len(out), maxLately)], nil
+}
+
+// decisionWords are the words for decisions about gates; others are called decided.
+var decisionWords = map[journal.Outcome]string{
+	journal.OutcomeOK: "Approved", journal.OutcomeRejected: "Rejected",
+}
+
+// Address returns the address of the item.
+func (d decidedView) Address() string {
+	return "/inbox/" + url.PathEscape(d.Run.ID) + "/" + url.PathEscape(d.Step)
+}
+
+// Icon returns the name of the symbol of the decision.
+func (d decidedView) Icon() string {
+	if d.Word == decisionWords[journal.OutcomeRejected] {
+		return "i-x"
+	}
+	return "i-check"
+}
+
 // decidedItem returns how an item was decided that is not open any more.
 func (h *Handler) decidedItem(r *request, name, step string) (*decidedView, error) {
 	run, err := h.o.App.Find(r.Context(), name)
@@ -421,12 +490,7 @@ func (h *Handler) decidedItem(r *request, name, step string) (*decidedView, erro
 		return d, nil
 	}
 	d.Word, d.By, d.Note = "Decided", app.DescribeActor(last.Decided.By, last.Decided.Method, ""), last.Decided.Note
-	switch last.Outcome {
-	case journal.OutcomeOK:
-		d.Word = "Approved"
-	case journal.OutcomeRejected:
-		d.Word = "Rejected"
-	}
+	d.Word = cmp.Or(decisionWords[last.Outcome], d.Word)
 	d.At, _ = time.Parse(time.RFC3339Nano, last.Ended) // the zero time is shown as unknown
 	return d, nil
 }

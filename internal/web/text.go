@@ -52,6 +52,7 @@ func (h *Handler) functions() template.FuncMap {
 		"add":     func(a, b int) int { return a + b },
 		"date":    func(t time.Time) string { return t.Format("Mon 2 Jan") },
 		"dict":    dict,
+		"changes": changesOf,
 
 		"sentence": sentence,
 		"plain":    editable,
