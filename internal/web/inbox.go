@@ -52,8 +52,8 @@ type inboxPage struct {
 	Item         *askDetail
 	Decided      *decidedView
 	Lately       []decidedView // the latest decisions
-	Problem      string // why the last decision was refused
-	Kept         string // the comment of that decision
+	Problem      string        // why the last decision was refused
+	Kept         string        // the comment of that decision
 }
 
 // askDetail is an item with everything that a decision needs.
@@ -63,7 +63,8 @@ type askDetail struct {
 	Deadline   time.Time // zero if there is none
 	Approve    string    // what follows an approval
 	Reject     string
-	RejectEnds bool // a rejection ends the run
+	RejectEnds bool        // a rejection ends the run
+	Answer     []formField // of the answer that a tool asks for
 	Evidence   []evidence
 	Budget     string
 	Limit      string
@@ -110,11 +111,6 @@ func (h *Handler) asks(r *request, before journal.RunID) (out []*ask, more journ
 			return nil, "", err
 		}
 		for i := range runs {
-			switch runs[i].Status {
-			case journal.Waiting, journal.Exceeded, journal.PausedAt:
-			default:
-				continue
-			}
 			if shown == maxInbox {
 				more = filter.Before
 				break
@@ -123,9 +119,11 @@ func (h *Handler) asks(r *request, before journal.RunID) (out []*ask, more journ
 			if err != nil {
 				return nil, "", err
 			}
-			out = append(out, asksOf(api.NewStatus(full))...)
 			filter.Before = runs[i].ID
-			shown++
+			if found := asksOf(api.NewStatus(full)); len(found) > 0 { // a run can ask while another branch of it works
+				out = append(out, found...)
+				shown++
+			}
 		}
 		if more != "" || len(runs) < filter.Limit {
 			break
@@ -163,7 +161,7 @@ func asksOf(st api.Status) []*ask {
 		case api.Approval:
 			a.Kind, a.Icon, a.Title = "gate", "i-k-gate", "Approve "+name
 		case api.ToolApproval:
-			a.Kind, a.Icon, a.Title = "tool", "i-k-tool", "Allow a tool call in "+name
+			a.Kind, a.Icon, a.Title = "tool", "i-k-tool", "Allow "+toolOf(g)+" in "+name
 		case api.EventGate:
 			a.Kind, a.Icon, a.Title = "event", "i-s-event", "Waits for the event "+visible(g.Event)
 		case api.InputGate:
@@ -182,6 +180,72 @@ func asksOf(st api.Status) []*ask {
 		})
 	}
 	return out
+}
+
+// toolOf returns the name of the tool that a gate asks about.
+func toolOf(g api.Gate) string {
+	var name string
+	if json.Unmarshal(g.Shows["tool"], &name) != nil || name == "" {
+		return "a tool call"
+	}
+	return visible(name)
+}
+
+// answerSchema is the name under which a gate shows the schema of the answer that a tool asks for.
+const answerSchema = "answer_schema"
+
+// answerOf returns the fields of the answer that a tool asks for; nil if it asks for none, or not for fields.
+func answerOf(g api.Gate) []formField {
+	fields := fieldsOf(g.Shows[answerSchema])
+	for i := range fields {
+		fields[i].NoFile = true
+	}
+	return fields
+}
+
+// answer returns the value that a decision has beside its comment.
+func (h *Handler) answer(r *request, run *app.Run, step string) (json.RawMessage, error) {
+	if r.PostForm.Has("value") {
+		return json.RawMessage(strings.TrimSpace(r.PostFormValue("value"))), nil
+	}
+	a, err := h.find(r, string(run.ID), step)
+	if err != nil || a == nil {
+		return nil, err
+	}
+	fields := answerOf(a.Gate)
+	if fields == nil {
+		return nil, nil
+	}
+	values, err := submitted(r, fields)
+	if err != nil {
+		return nil, err
+	}
+	for i := range fields {
+		if fields[i].Error != "" {
+			return nil, &app.Error{Kind: app.InvalidRequest, Message: fields[i].Error}
+		}
+	}
+	return object(fields, values)
+}
+
+// shownFirst are values of a tool call that are shown before the others.
+var shownFirst = []string{"question", "tool", "arguments"}
+
+// namesOf returns the names of the values that a gate shows, in the order in which people read them.
+func namesOf(g api.Gate) []string {
+	names := slices.Sorted(maps.Keys(g.Shows))
+	if g.Kind == api.ToolApproval {
+		slices.SortStableFunc(names, func(a, b string) int {
+			rank := func(name string) int {
+				if i := slices.Index(shownFirst, name); i >= 0 {
+					return i
+				}
+				return len(shownFirst)
+			}
+			return rank(a) - rank(b)
+		})
+	}
+	return names
 }
 
 // budgetWord is how a budget is called.
@@ -321,7 +385,11 @@ func (h *Handler) detail(r *request, a *ask) (*askDetail, error) {
 		a.Since = origins.opened
 	}
 	d.Deadline, _ = time.Parse(time.RFC3339Nano, a.Gate.Until) // most gates have none
-	for _, name := range slices.Sorted(maps.Keys(a.Gate.Shows)) {
+	d.Answer = answerOf(a.Gate)
+	for _, name := range namesOf(a.Gate) {
+		if name == answerSchema && d.Answer != nil { // the form shows it
+			continue
+		}
 		value := a.Gate.Shows[name]
 		e := evidence{
 			Name: visible(name), Value: value, Size: len(value), Writer: visible(origins.writer[name]),
@@ -505,24 +573,31 @@ func (h *Handler) decide(r *request) error {
 	if digest == "" {
 		return &app.Error{Kind: app.InvalidRequest, Message: "a decision needs the digest of what was shown"}
 	}
-	var message app.Message = app.Approve{
-		Step: step, Note: note, Digest: digest, Roles: r.id.ApproverRoles(),
-		Value: json.RawMessage(strings.TrimSpace(r.PostFormValue("value"))),
-	}
+	var message app.Message
 	done := "approved"
 	switch r.PostFormValue("decision") {
 	case "approve":
+		value, wrong := h.answer(r, run, step)
+		message, err = app.Approve{
+			Step: step, Note: note, Digest: digest, Roles: r.id.ApproverRoles(), Value: value,
+		}, wrong
 	case "reject":
 		message, done = app.Reject{Step: step, Note: note, Digest: digest, Roles: r.id.ApproverRoles()}, "rejected"
 	default:
 		return &app.Error{Kind: app.InvalidRequest, Message: "a decision is to approve or to reject"}
 	}
-	_, err = h.o.App.Send(r.Context(), run.ID, r.actor(), message)
+	if err == nil {
+		_, err = h.o.App.Send(r.Context(), run.ID, r.actor(), message)
+	}
 	var known *app.Error
-	if errors.As(err, &known) && (known.Kind == app.Refused || known.Kind == app.Conflict) {
+	if errors.As(err, &known) && (known.Kind == app.Refused || known.Kind == app.Conflict || known.Kind == app.InvalidRequest) {
+		status := http.StatusConflict
+		if known.Kind == app.InvalidRequest {
+			status = http.StatusUnprocessableEntity
+		}
 		r.SetPathValue("run", string(run.ID))
 		r.SetPathValue("step", step)
-		return h.showInbox(r, http.StatusConflict, sentence(known.Message)+".", note)
+		return h.showInbox(r, status, strings.TrimSuffix(sentence(known.Message), ".")+".", note)
 	}
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -61,8 +62,17 @@ func furnished(t *testing.T) (*site, []place) {
 		t.Fatal(err)
 	}
 	s.rest(cancelled)
-	again := s.play("research", strings.Replace(researchReplies, `"Pears grow on walls."`, "Apples grow on walls too.", 1))
-	s.rest(again)
+	var answered []journal.RunID
+	for i, text := range []string{"Light scatters.\n\nBlue light scatters most.", "Light scatters.\n\nIt is the air."} {
+		id := s.play("gated", "replies: [{step: draft, reply: "+strconv.Quote(text)+"}]\notherwise: simulate\n",
+			app.Field{Name: "question", Text: "Why is the sky " + []string{"blue", "so blue"}[i] + "?"})
+		s.rest(id)
+		if _, err := s.app.Send(t.Context(), id, by, app.Approve{}); err != nil {
+			t.Fatal(err)
+		}
+		s.rest(id)
+		answered = append(answered, id)
+	}
 	tool := s.play("helped", helpedReplies)
 	s.rest(tool)
 	talk := s.begin("chat", simulate)
@@ -105,7 +115,7 @@ func furnished(t *testing.T) (*site, []place) {
 		{"workflow", "/workflows/support-triage"},
 		{"workflow-broken", "/workflows/broken"},
 		{"triggers", "/triggers"},
-		{"compare", "/compare?a=" + string(again) + "&b=" + string(researched)},
+		{"compare", "/compare?a=" + string(answered[0]) + "&b=" + string(answered[1])},
 		{"system", "/system"},
 		{"error", "/runs/ffffffff"},
 		{"login", "/login"},

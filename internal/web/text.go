@@ -55,8 +55,14 @@ func (h *Handler) functions() template.FuncMap {
 		"changes": changesOf,
 
 		"sentence": sentence,
-		"plain":    editable,
-		"deref":    func(b *bool) bool { return b != nil && *b },
+		"about": func(text string) string { // a name alone stays as it is
+			if !strings.Contains(text, " ") {
+				return visible(text)
+			}
+			return sentence(visible(text))
+		},
+		"plain": editable,
+		"deref": func(b *bool) bool { return b != nil && *b },
 
 		"triggerIcon": triggerIcon, "triggerWords": triggerWords,
 	}

@@ -196,8 +196,42 @@ type shell struct {
 
 type navRun struct{ ID, Name string }
 
-// maxNav is how many waiting runs the navigation counts.
-const maxNav = 100
+// Limits of what the navigation counts: runs of a status, and runs that have to be read for it.
+const (
+	maxNav  = 100
+	maxRead = 20
+)
+
+// waiting counts what waits for people. The index knows it of most runs; the others are read.
+func (h *Handler) waiting(ctx context.Context) int {
+	n, read := 0, 0
+	for _, status := range []journal.Status{
+		journal.Waiting, journal.Exceeded, journal.PausedAt, journal.Sleeping, journal.Running,
+	} {
+		entries, _ := h.o.App.Entries(ctx, app.Filter{Status: status, Limit: maxNav}) // the page itself reports errors
+		for i := range entries {
+			what := entries[i].Waiting
+			kind, _, _ := strings.Cut(what, ":")
+			switch several := strings.HasSuffix(what, ")"); {
+			case kind == "retry" || kind == "paused":
+			case kind != "event" && status != journal.Running && !several:
+				n++
+			case read < maxRead:
+				read++
+				full, err := h.o.App.Status(ctx, entries[i].ID)
+				if err != nil {
+					continue // the page itself reports errors
+				}
+				for _, a := range asksOf(api.NewStatus(full)) {
+					if a.Kind != "event" {
+						n++
+					}
+				}
+			}
+		}
+	}
+	return n
+}
 
 // shell returns the frame of a page. Handlers call it before they read anything else: the page is kept up to date from
 // the position in the journal that shell reads.
@@ -212,14 +246,7 @@ func (h *Handler) shell(r *request, section, title string) shell {
 		s.May[p] = r.id.May(p)
 	}
 	ctx := r.Context()
-	for _, status := range []journal.Status{journal.Waiting, journal.Exceeded} {
-		waiting, _ := h.o.App.Runs(ctx, app.Filter{Status: status, Limit: maxNav}) // the page itself reports errors
-		for i := range waiting {
-			if !strings.HasPrefix(waiting[i].Waiting, "event:") {
-				s.Waiting++
-			}
-		}
-	}
+	s.Waiting = h.waiting(ctx)
 	running, _ := h.o.App.Runs(ctx, app.Filter{Status: journal.Running, Limit: 5})
 	for i := range running {
 		s.Running = append(s.Running, navRun{string(running[i].ID), running[i].Name})
