@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/identity"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/source"
 )
 
 // many waits until a file exists and then has one step for each of its items.
@@ -37,8 +38,8 @@ inputs:
 func TestStepChangesAreFewBytes(t *testing.T) {
 	const rounds = 150
 	file := filepath.Join(t.TempDir(), "go")
-	t.Cleanup(func() { _ = os.WriteFile(file, nil, 0o600) }) // the command ends if the test fails
 	s := newSite(t, map[string]string{"many.yaml": many(file)})
+	t.Cleanup(func() { _ = os.WriteFile(file, nil, 0o600) }) // the command ends before the server if the test fails
 	id := s.begin("many", shell, items(rounds))
 	b := s.open()
 	page := "/runs/" + string(id) + "?step=done"
@@ -179,8 +180,11 @@ func TestCompareShowsOutputsPromptsAndCost(t *testing.T) {
 	b.visit("/compare?a=" + string(a) + "&b=" + string(c))
 	b.waitText(`[aria-label="Facts"] tr`, "Cost$0.0082$0.0162")
 	for _, side := range []struct{ section, selector, text string }{
-		{"o-h", "tr td:first-child.del", "left"}, {"o-h", "tr td:last-child.add", "right"}, {"o-h", "tr td:first-child", "same"},
-		{"pr-h", "tr td:first-child.del", "Why is it blue?"}, {"pr-h", "tr td:last-child.add", "Why is it red?"},
+		{"o-h", "tr td:first-child.del", "left"},
+		{"o-h", "tr td:last-child.add", "right"},
+		{"o-h", "tr td:first-child", "same"},
+		{"pr-h", "tr td:first-child.del", "Why is it blue?"},
+		{"pr-h", "tr td:last-child.add", "Why is it red?"},
 	} {
 		b.waitText("[aria-labelledby="+side.section+"] "+side.selector, side.text)
 	}
@@ -218,11 +222,11 @@ func TestColorsAreTokens(t *testing.T) {
 // The list of runs shows how the runs of the last day stand, and offers rare states only while runs are in them.
 func TestRunsOfADayArePlottedAndStatesCounted(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "go")
-	t.Cleanup(func() { _ = os.WriteFile(file, nil, 0o600) })
 	s := newSite(t, map[string]string{
 		"gated.md": gated, "fails.md": fails, "chatty.yaml": chatty(file),
 		"espalier.yaml": "concurrency: {one: {workflow: chatty, runs: 1}}\n",
 	})
+	t.Cleanup(func() { _ = os.WriteFile(file, nil, 0o600) }) // the command ends before the server if the test fails
 	s.rest(s.begin("fails", shell))
 	done := s.begin("gated", simulate, question)
 	s.rest(done)
@@ -319,7 +323,6 @@ func TestInboxSaysThatAnItemHasChanged(t *testing.T) {
 // navigation is that of the inbox.
 func TestInboxShowsWhatARunningRunAsks(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "go")
-	t.Cleanup(func() { _ = os.WriteFile(file, nil, 0o600) })
 	s := newSite(t, map[string]string{
 		"both.yaml": fmt.Sprintf(`name: both
 states:
@@ -331,13 +334,18 @@ states:
 `, file),
 		"gated.md": gated,
 	})
-	id := s.play("both", "replies:\n  - {step: talk, reply: What now?}\notherwise: simulate\n")
-	_ = id
+	t.Cleanup(func() { _ = os.WriteFile(file, nil, 0o600) }) // the command ends before the server if the test fails
+	id := s.prepare("both", app.PrepareRequest{
+		Script: source.NewFile("replies.yaml", "replies:\n  - {step: talk, reply: What now?}\n"), Options: shell,
+	})
 	s.rest(s.begin("gated", simulate, question))
 	b := s.open()
 	b.visit("/inbox")
 	b.waitText("#inbox-mine", "Reply to talk")
 	b.wait(`document.querySelector("#nav-inbox-count").textContent.startsWith("2")`)
+	if run, err := s.app.Find(t.Context(), string(id)); err != nil || run.Status != journal.Running {
+		t.Errorf("the run is %+v, %v", run, err)
+	}
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
