@@ -31,6 +31,7 @@ const (
 	dayTop    = 4.0
 	dayBottom = 54.0
 	maxDay    = 2000 // runs that are counted
+	maxOld    = 50   // older runs among them, as an import adds them
 )
 
 // slot counts the runs that started in half an hour. The classes of the plot are in the order of its parts from below.
@@ -43,22 +44,32 @@ func (h *Handler) dayPlot(r *request, f runFilter) (*dayPlot, error) {
 		return nil, nil
 	}
 	now := h.o.Now()
-	f.State, f.Since = "", "24h"
+	f.State, f.Since = "", "" // the store has no index of times: it lists runs in the order in which they were added
 	filter := f.journal(now)
 	filter.Limit = maxDay
-	entries, err := h.o.App.Entries(r.Context(), filter)
-	if noRuns(err) || err == nil && len(entries) == 0 {
+	var slots [halfHours]slot
+	n, old := 0, 0
+	for e, err := range h.o.App.Entries(r.Context(), filter) {
+		if noRuns(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		k := halfHours - 1 - int(now.Sub(e.Started.Time())/(30*time.Minute))
+		if k < 0 {
+			if old++; old == maxOld {
+				break
+			}
+			continue
+		}
+		n++
+		slots[min(k, halfHours-1)][classOf(&e)]++
+	}
+	if n == 0 {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	var slots [halfHours]slot
-	for i := range entries {
-		k := halfHours - 1 - int(now.Sub(entries[i].Started.Time())/(30*time.Minute))
-		slots[min(max(k, 0), halfHours-1)][classOf(&entries[i])]++
-	}
-	return newDayPlot(slots, now, len(entries) == maxDay), nil
+	return newDayPlot(slots, now, n == maxDay), nil
 }
 
 // classOf returns the index of the class that a run belongs to.

@@ -490,10 +490,7 @@ const (
 
 // lately returns what people have decided last, the latest first.
 func (h *Handler) lately(r *request) ([]decidedView, error) {
-	entries, err := h.o.App.Entries(r.Context(), app.Filter{Limit: latelyRuns})
-	if noRuns(err) {
-		return nil, nil
-	}
+	entries, err := h.entries(r.Context(), app.Filter{Limit: latelyRuns})
 	if err != nil {
 		return nil, err
 	}

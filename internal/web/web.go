@@ -202,13 +202,28 @@ const (
 	maxRead = 20
 )
 
+// entries returns what the index has about runs; nothing if the project has no runs yet.
+func (h *Handler) entries(ctx context.Context, f app.Filter) ([]journal.Entry, error) {
+	var out []journal.Entry
+	for e, err := range h.o.App.Entries(ctx, f) {
+		if noRuns(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
 // waiting counts what waits for people. The index knows it of most runs; the others are read.
 func (h *Handler) waiting(ctx context.Context) int {
 	n, read := 0, 0
 	for _, status := range []journal.Status{
 		journal.Waiting, journal.Exceeded, journal.PausedAt, journal.Sleeping, journal.Running,
 	} {
-		entries, _ := h.o.App.Entries(ctx, app.Filter{Status: status, Limit: maxNav}) // the page itself reports errors
+		entries, _ := h.entries(ctx, app.Filter{Status: status, Limit: maxNav}) // the page itself reports errors
 		for i := range entries {
 			what := entries[i].Waiting
 			kind, _, _ := strings.Cut(what, ":")
