@@ -192,7 +192,7 @@ func TestScriptsDoNotShiftPages(t *testing.T) {
 // words are the words that a page shows, without times, which go on, and without what only scripts can do.
 const words = `(() => {
 	const page = document.body.cloneNode(true);
-	const left = "script, time, [data-since], #link, button[type=button], [data-find], .axis-t, .num";
+	const left = "script, time, [data-since], #link, button[type=button], [data-find], .axis-t, .hist, .num";
 	for (const e of page.querySelectorAll(left)) e.remove();
 	return page.textContent.replace(/[\d.,]+ (ms|s|min|h|kB|MB)\b/g, "").replace(/\s+/g, "");
 })()`
