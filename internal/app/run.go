@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -260,6 +261,15 @@ func (a *App) Runs(ctx context.Context, f Filter) ([]Run, error) {
 		}
 	}
 	return list, nil
+}
+
+// Entries yields what the index of the store has about runs, the newest first. It reads none of them.
+func (a *App) Entries(ctx context.Context, f Filter) iter.Seq2[journal.Entry, error] {
+	rt, err := a.runs(ctx)
+	if err != nil {
+		return func(yield func(journal.Entry, error) bool) { yield(journal.Entry{}, err) }
+	}
+	return rt.Store.Runs(ctx, f)
 }
 
 // Find returns the run that a person means: by its id, a unique prefix of it, or the time in the name of its folder.

@@ -17,6 +17,21 @@ type diffLine struct {
 // Sign returns the mark of the line.
 func (l diffLine) Sign() string { return map[string]string{"add": "+", "del": "−"}[l.Kind] }
 
+// changes is how many lines a difference adds and removes.
+type changes struct{ Added, Removed int }
+
+func changesOf(diff []diffLine) (out changes) {
+	for _, line := range diff {
+		switch line.Kind {
+		case "add":
+			out.Added++
+		case "del":
+			out.Removed++
+		}
+	}
+	return out
+}
+
 // maxDiff is how many lines of each side are compared.
 const maxDiff = 800
 

@@ -24,6 +24,8 @@ type formField struct {
 	Options        []string
 	Value          string
 	Error          string
+	NoFile         bool // the value cannot be a file
+	enum           []json.RawMessage
 }
 
 // property is the part of a JSON Schema that determines a field.
@@ -39,20 +41,25 @@ type property struct {
 // maxChoices is how many values of an enumeration are shown side by side.
 const maxChoices = 4
 
-// formOf returns the fields for the input of a workflow, in the order of its schema.
+// formOf returns the fields for the input of a workflow.
 func formOf(p *ir.Program) []formField {
 	if p == nil || p.Input == nil || len(p.Input.Schema) == 0 {
 		return nil
 	}
+	return fieldsOf(p.Input.Schema)
+}
+
+// fieldsOf returns the fields for an object: the required ones first, and otherwise in the order of its schema.
+func fieldsOf(raw json.RawMessage) []formField {
 	var schema struct {
 		Properties map[string]property `json:"properties"`
 		Required   []string            `json:"required"`
 	}
-	if json.Unmarshal(p.Input.Schema, &schema) != nil {
+	if json.Unmarshal(raw, &schema) != nil {
 		return nil
 	}
 	var out []formField
-	for i, name := range propertyOrder(p.Input.Schema) {
+	for i, name := range propertyOrder(raw) {
 		prop := schema.Properties[name]
 		f := formField{
 			Name: name, ID: "field-" + grouped(i), Hint: prop.Description, Required: slices.Contains(schema.Required, name),
@@ -60,6 +67,7 @@ func formOf(p *ir.Program) []formField {
 		if len(prop.Default) > 0 {
 			f.Default = editable(prop.Default)
 		}
+		f.enum = prop.Enum
 		for _, value := range prop.Enum {
 			f.Options = append(f.Options, editable(value))
 		}
@@ -172,6 +180,29 @@ func submitted(r *request, fields []formField) ([]app.Field, error) {
 		out = append(out, app.Field{Name: f.Name, Text: f.Value})
 	}
 	return out, nil
+}
+
+// object returns the values of a form as an object.
+func object(fields []formField, values []app.Field) (json.RawMessage, error) {
+	out := map[string]json.RawMessage{}
+	for _, v := range values {
+		i := slices.IndexFunc(fields, func(f formField) bool { return f.Name == v.Name })
+		f := &fields[i]
+		if k := slices.Index(f.Options, v.Text); k >= 0 {
+			out[v.Name] = f.enum[k]
+			continue
+		}
+		raw := json.RawMessage(strings.TrimSpace(v.Text))
+		if f.Kind == "text" || f.Kind == "area" || !json.Valid(raw) {
+			text, err := json.Marshal(v.Text)
+			if err != nil {
+				return nil, err
+			}
+			raw = text
+		}
+		out[v.Name] = raw
+	}
+	return json.Marshal(out)
 }
 
 // uploaded returns the content of a file in a form.

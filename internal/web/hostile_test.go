@@ -141,7 +141,7 @@ func TestHostileContentStaysText(t *testing.T) {
 	shown := 0
 	b.visit("/inbox")
 	items := eval[[]string](b, `[...document.querySelectorAll("a.ask")].map((a) => a.getAttribute("href"))`)
-	kinds := eval[string](b, `[...new Set([...document.querySelectorAll("a.ask")].map((a) => a.dataset.kind))].sort().join()`)
+	kinds := eval[string](b, `[...new Set([...document.querySelectorAll("#inbox-mine a.ask, #inbox-others a.ask")].map((a) => a.dataset.kind))].sort().join()`)
 	if kinds != "gate,input,tool" {
 		t.Errorf("the inbox has items of the kinds %s", kinds)
 	}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -50,8 +51,9 @@ type inboxPage struct {
 	Open         string // item or list: which of them a narrow screen shows
 	Item         *askDetail
 	Decided      *decidedView
-	Problem      string // why the last decision was refused
-	Kept         string // the comment of that decision
+	Lately       []decidedView // the latest decisions
+	Problem      string        // why the last decision was refused
+	Kept         string        // the comment of that decision
 }
 
 // askDetail is an item with everything that a decision needs.
@@ -61,6 +63,8 @@ type askDetail struct {
 	Deadline   time.Time // zero if there is none
 	Approve    string    // what follows an approval
 	Reject     string
+	RejectEnds bool        // a rejection ends the run
+	Answer     []formField // of the answer that a tool asks for
 	Evidence   []evidence
 	Budget     string
 	Limit      string
@@ -107,11 +111,6 @@ func (h *Handler) asks(r *request, before journal.RunID) (out []*ask, more journ
 			return nil, "", err
 		}
 		for i := range runs {
-			switch runs[i].Status {
-			case journal.Waiting, journal.Exceeded, journal.PausedAt:
-			default:
-				continue
-			}
 			if shown == maxInbox {
 				more = filter.Before
 				break
@@ -120,9 +119,11 @@ func (h *Handler) asks(r *request, before journal.RunID) (out []*ask, more journ
 			if err != nil {
 				return nil, "", err
 			}
-			out = append(out, asksOf(api.NewStatus(full))...)
 			filter.Before = runs[i].ID
-			shown++
+			if found := asksOf(api.NewStatus(full)); len(found) > 0 { // a run can ask while another branch of it works
+				out = append(out, found...)
+				shown++
+			}
 		}
 		if more != "" || len(runs) < filter.Limit {
 			break
@@ -160,7 +161,7 @@ func asksOf(st api.Status) []*ask {
 		case api.Approval:
 			a.Kind, a.Icon, a.Title = "gate", "i-k-gate", "Approve "+name
 		case api.ToolApproval:
-			a.Kind, a.Icon, a.Title = "tool", "i-k-tool", "Allow a tool call in "+name
+			a.Kind, a.Icon, a.Title = "tool", "i-k-tool", "Allow "+toolOf(g)+" in "+name
 		case api.EventGate:
 			a.Kind, a.Icon, a.Title = "event", "i-s-event", "Waits for the event "+visible(g.Event)
 		case api.InputGate:
@@ -179,6 +180,72 @@ func asksOf(st api.Status) []*ask {
 		})
 	}
 	return out
+}
+
+// toolOf returns the name of the tool that a gate asks about.
+func toolOf(g api.Gate) string {
+	var name string
+	if json.Unmarshal(g.Shows["tool"], &name) != nil || name == "" {
+		return "a tool call"
+	}
+	return visible(name)
+}
+
+// answerSchema is the name under which a gate shows the schema of the answer that a tool asks for.
+const answerSchema = "answer_schema"
+
+// answerOf returns the fields of the answer that a tool asks for; nil if it asks for none, or not for fields.
+func answerOf(g api.Gate) []formField {
+	fields := fieldsOf(g.Shows[answerSchema])
+	for i := range fields {
+		fields[i].NoFile = true
+	}
+	return fields
+}
+
+// answer returns the value that a decision has beside its comment.
+func (h *Handler) answer(r *request, run *app.Run, step string) (json.RawMessage, error) {
+	if r.PostForm.Has("value") {
+		return json.RawMessage(strings.TrimSpace(r.PostFormValue("value"))), nil
+	}
+	a, err := h.find(r, string(run.ID), step)
+	if err != nil || a == nil {
+		return nil, err
+	}
+	fields := answerOf(a.Gate)
+	if fields == nil {
+		return nil, nil
+	}
+	values, err := submitted(r, fields)
+	if err != nil {
+		return nil, err
+	}
+	for i := range fields {
+		if fields[i].Error != "" {
+			return nil, &app.Error{Kind: app.InvalidRequest, Message: fields[i].Error}
+		}
+	}
+	return object(fields, values)
+}
+
+// shownFirst are values of a tool call that are shown before the others.
+var shownFirst = []string{"question", "tool", "arguments"}
+
+// namesOf returns the names of the values that a gate shows, in the order in which people read them.
+func namesOf(g api.Gate) []string {
+	names := slices.Sorted(maps.Keys(g.Shows))
+	if g.Kind == api.ToolApproval {
+		slices.SortStableFunc(names, func(a, b string) int {
+			rank := func(name string) int {
+				if i := slices.Index(shownFirst, name); i >= 0 {
+					return i
+				}
+				return len(shownFirst)
+			}
+			return rank(a) - rank(b)
+		})
+	}
+	return names
 }
 
 // budgetWord is how a budget is called.
@@ -254,6 +321,11 @@ func (h *Handler) showInbox(r *request, status int, problem, kept string) error 
 			return err
 		}
 	}
+	if before == "" {
+		if page.Lately, err = h.lately(r); err != nil {
+			return err
+		}
+	}
 	return h.render(r, status, "inbox.html", page)
 }
 
@@ -303,7 +375,8 @@ func (h *Handler) detail(r *request, a *ask) (*askDetail, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.Approve, d.Reject = following(program, a.Gate.Step)
+	d.Approve, d.Reject, d.RejectEnds = following(program, a.Gate.Step)
+	d.RejectEnds = d.RejectEnds && a.Kind == "gate"
 	origins, err := h.origins(r, run, a.Gate.Step)
 	if err != nil {
 		return nil, err
@@ -312,7 +385,11 @@ func (h *Handler) detail(r *request, a *ask) (*askDetail, error) {
 		a.Since = origins.opened
 	}
 	d.Deadline, _ = time.Parse(time.RFC3339Nano, a.Gate.Until) // most gates have none
-	for _, name := range slices.Sorted(maps.Keys(a.Gate.Shows)) {
+	d.Answer = answerOf(a.Gate)
+	for _, name := range namesOf(a.Gate) {
+		if name == answerSchema && d.Answer != nil { // the form shows it
+			continue
+		}
 		value := a.Gate.Shows[name]
 		e := evidence{
 			Name: visible(name), Value: value, Size: len(value), Writer: visible(origins.writer[name]),
@@ -346,21 +423,22 @@ func (h *Handler) describeBudget(r *request, d *askDetail, run *app.Run) error {
 	return nil
 }
 
-// following returns what follows a gate.
-func following(p *ir.Program, key string) (approve, reject string) {
+// following returns what follows a gate; ends reports that a rejection ends the run.
+func following(p *ir.Program, key string) (approve, reject string, ends bool) {
 	step := findStep(p, key)
 	if step == nil {
-		return "", ""
+		return "", "", false
 	}
+	ends = p.Step(ir.Body, key) == step
 	for _, edge := range step.Next {
 		if slices.Contains(edge.On, ir.OK) && approve == "" {
 			approve = edge.To.Step
 		}
 		if slices.Contains(edge.On, ir.Rejected) && reject == "" {
-			reject = edge.To.Step
+			reject, ends = edge.To.Step, false
 		}
 	}
-	return visible(approve), visible(reject)
+	return visible(approve), visible(reject), ends
 }
 
 // origins is where the values that a gate shows come from.
@@ -401,6 +479,62 @@ func (h *Handler) origins(r *request, run *app.Run, gate string) (*origins, erro
 	return out, err
 }
 
+// Limits of the list of the latest decisions. The store has no index of decisions: they are looked for near the ends of
+// the runs that have changed last.
+const (
+	maxLately   = 5
+	latelyRuns  = 500 // newest runs among which the last changed ones are found
+	latelyReads = 20
+	latelyFacts = 100
+)
+
+// lately returns what people have decided last, the latest first.
+func (h *Handler) lately(r *request) ([]decidedView, error) {
+	entries, err := h.entries(r.Context(), app.Filter{Limit: latelyRuns})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(entries, func(a, b journal.Entry) int { return cmp.Compare(b.Updated, a.Updated) })
+	var out []decidedView
+	for _, e := range entries[:min(len(entries), latelyReads)] {
+		j, err := h.o.App.Journal(r.Context(), e.ID)
+		if err != nil {
+			return nil, err
+		}
+		for fact, err := range j.Events(r.Context(), e.ID, max(0, e.Seq-latelyFacts)) {
+			if err != nil {
+				return nil, err
+			}
+			if d, ok := fact.Fact.(journal.GateDecided); ok && d.By.User != "" {
+				out = append(out, decidedView{
+					Run: api.NewRun(&app.Run{Entry: e}), Step: d.Key(), Word: cmp.Or(decisionWords[d.Outcome], "Decided"), At: fact.At.Time(),
+					By: app.DescribeActor(d.By, d.Method, ""), Note: d.Note,
+				})
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b decidedView) int { return b.At.Compare(a.At) })
+	return out[:min(len(out), maxLately)], nil
+}
+
+// decisionWords are the words for decisions about gates; others are called decided.
+var decisionWords = map[journal.Outcome]string{
+	journal.OutcomeOK: "Approved", journal.OutcomeRejected: "Rejected",
+}
+
+// Address returns the address of the item.
+func (d decidedView) Address() string {
+	return "/inbox/" + url.PathEscape(d.Run.ID) + "/" + url.PathEscape(d.Step)
+}
+
+// Icon returns the name of the symbol of the decision.
+func (d decidedView) Icon() string {
+	if d.Word == decisionWords[journal.OutcomeRejected] {
+		return "i-x"
+	}
+	return "i-check"
+}
+
 // decidedItem returns how an item was decided that is not open any more.
 func (h *Handler) decidedItem(r *request, name, step string) (*decidedView, error) {
 	run, err := h.o.App.Find(r.Context(), name)
@@ -421,12 +555,7 @@ func (h *Handler) decidedItem(r *request, name, step string) (*decidedView, erro
 		return d, nil
 	}
 	d.Word, d.By, d.Note = "Decided", app.DescribeActor(last.Decided.By, last.Decided.Method, ""), last.Decided.Note
-	switch last.Outcome {
-	case journal.OutcomeOK:
-		d.Word = "Approved"
-	case journal.OutcomeRejected:
-		d.Word = "Rejected"
-	}
+	d.Word = cmp.Or(decisionWords[last.Outcome], d.Word)
 	d.At, _ = time.Parse(time.RFC3339Nano, last.Ended) // the zero time is shown as unknown
 	return d, nil
 }
@@ -441,24 +570,31 @@ func (h *Handler) decide(r *request) error {
 	if digest == "" {
 		return &app.Error{Kind: app.InvalidRequest, Message: "a decision needs the digest of what was shown"}
 	}
-	var message app.Message = app.Approve{
-		Step: step, Note: note, Digest: digest, Roles: r.id.ApproverRoles(),
-		Value: json.RawMessage(strings.TrimSpace(r.PostFormValue("value"))),
-	}
+	var message app.Message
 	done := "approved"
 	switch r.PostFormValue("decision") {
 	case "approve":
+		value, wrong := h.answer(r, run, step)
+		message, err = app.Approve{
+			Step: step, Note: note, Digest: digest, Roles: r.id.ApproverRoles(), Value: value,
+		}, wrong
 	case "reject":
 		message, done = app.Reject{Step: step, Note: note, Digest: digest, Roles: r.id.ApproverRoles()}, "rejected"
 	default:
 		return &app.Error{Kind: app.InvalidRequest, Message: "a decision is to approve or to reject"}
 	}
-	_, err = h.o.App.Send(r.Context(), run.ID, r.actor(), message)
+	if err == nil {
+		_, err = h.o.App.Send(r.Context(), run.ID, r.actor(), message)
+	}
 	var known *app.Error
-	if errors.As(err, &known) && (known.Kind == app.Refused || known.Kind == app.Conflict) {
+	if errors.As(err, &known) && (known.Kind == app.Refused || known.Kind == app.Conflict || known.Kind == app.InvalidRequest) {
+		status := http.StatusConflict
+		if known.Kind == app.InvalidRequest {
+			status = http.StatusUnprocessableEntity
+		}
 		r.SetPathValue("run", string(run.ID))
 		r.SetPathValue("step", step)
-		return h.showInbox(r, http.StatusConflict, sentence(known.Message)+".", note)
+		return h.showInbox(r, status, strings.TrimSuffix(sentence(known.Message), ".")+".", note)
 	}
 	if err != nil {
 		return err

@@ -19,7 +19,10 @@ import (
 //
 //	patch    change attributes and texts of the graph: a list of graph.Patch
 //	delta    append text to the reply that is being received: {step, text}; step is the key of the visit
-//	changed  request the page again and merge it: {run, redraw}
+//	changed  request the page again and merge it: {step, later}
+//
+// A change that names the visit of a step is one that the patches show in the graph: the page is requested again soon if
+// its panel shows the step, and after a while otherwise. So is a change that can wait on pages about all runs.
 //
 // The id of an event is the last fact of the run that it covers; on pages about all runs, the position in the journal.
 
@@ -161,8 +164,8 @@ func (h *Handler) follow(ctx context.Context, out *stream, req app.WatchRequest,
 }
 
 type changed struct {
-	Run    string `json:"run"`
-	Redraw bool   `json:"redraw,omitempty"`
+	Step  string `json:"step,omitempty"`  // key of the visit that has changed; empty if more has
+	Later bool   `json:"later,omitempty"` // it is no hurry
 }
 
 // allRuns reports changes of any run that lists show.
@@ -170,8 +173,10 @@ func (h *Handler) allRuns(out *stream) func(app.Event) error {
 	return func(e app.Event) error {
 		switch e.Type {
 		case report.RunStarted, report.RunFinished, report.RunSuspended, report.RunResumed, report.GateOpened,
-			report.GateDecided, report.StepStarted, report.BudgetRaised, report.RunPaused, report.RunContinued:
-			return out.send("changed", int64(e.Pos), changed{Run: string(e.Run.ID)})
+			report.GateDecided, report.BudgetRaised, report.RunPaused, report.RunContinued, report.StateEdited:
+			return out.send("changed", int64(e.Pos), changed{})
+		case report.StepStarted:
+			return out.send("changed", int64(e.Pos), changed{Later: true})
 		}
 		return nil
 	}
@@ -186,7 +191,8 @@ type liveRun struct {
 	root    journal.RunID
 	journal *app.Journal
 	picture *graph.Compact
-	last    journal.Seq
+	shown   journal.Seq // the last fact that the page knows from the start
+	last    journal.Seq // the last fact of the picture
 }
 
 // newLiveRun sends what has happened after a fact, and returns what follows the run from there.
@@ -202,9 +208,10 @@ func (h *Handler) newLiveRun(ctx context.Context, out *stream, run *app.Run, aft
 	if l.picture, l.last, err = h.o.App.CompactGraph(ctx, run); err != nil {
 		return nil, err
 	}
+	l.shown = l.last
 	l.picture.Patches() // what the page shows already
 	if after < l.last {
-		return l, out.send("changed", int64(l.last), changed{Run: string(run.ID), Redraw: true})
+		return l, out.send("changed", int64(l.last), changed{})
 	}
 	return l, nil
 }
@@ -214,21 +221,51 @@ func (l *liveRun) event(e app.Event) error {
 		text := report.Body[journal.Stream](e.Note).Chunk
 		return l.out.send("delta", int64(e.Seq), map[string]string{"step": liveKey(e.Step), "text": visible(text)})
 	}
-	if e.Seq <= l.last {
+	if e.Seq <= l.shown {
 		return nil
 	}
+	redraw := false
+	if e.Seq > l.last { // one fact can be several events
+		var err error
+		if redraw, err = l.patch(); err != nil {
+			return err
+		}
+	}
+	switch {
+	case redraw:
+		return l.out.send("changed", int64(l.last), changed{})
+	case unseen[e.Type]:
+		return nil
+	case e.Step != nil && !affectsRun[e.Type]:
+		return l.out.send("changed", int64(l.last), changed{Step: liveKey(e.Step)})
+	}
+	return l.out.send("changed", int64(l.last), changed{})
+}
+
+// unseen are events that change nothing that a page shows.
+var unseen = map[report.EventType]bool{
+	report.StepRouted: true, report.CheckpointSaved: true, report.BudgetReserved: true, report.StepAnnotated: true,
+	report.ToolProgressed: true,
+}
+
+// affectsRun are events of a step that change what the page says about the run.
+var affectsRun = map[report.EventType]bool{
+	report.GateOpened: true, report.GateApproved: true, report.GateEscalated: true, report.GateExpired: true,
+	report.GateDecided: true, report.BudgetWaiting: true, report.BudgetRefused: true, report.TaskLost: true,
+}
+
+// patch sends what has changed in the picture. redraw reports that the picture has to be drawn again instead.
+func (l *liveRun) patch() (redraw bool, err error) {
 	for fact, err := range l.journal.Events(l.ctx, l.root, l.last) {
 		if err != nil {
-			return err
+			return false, err
 		}
 		l.picture.Apply(fact)
 		l.last = fact.Seq
 	}
 	patches, redraw := l.picture.Patches()
-	if len(patches) > 0 {
-		if err := l.out.send("patch", int64(l.last), patches); err != nil {
-			return err
-		}
+	if len(patches) == 0 {
+		return redraw, nil
 	}
-	return l.out.send("changed", int64(l.last), changed{Run: string(l.run.ID), Redraw: redraw})
+	return redraw, l.out.send("patch", int64(l.last), patches)
 }

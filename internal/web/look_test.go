@@ -3,8 +3,10 @@ package web_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -30,6 +32,9 @@ func furnished(t *testing.T) (*site, []place) {
 	files := examples(t, "contract-review.md", "support-triage.md", "press-release.md", "nightly-import.md")
 	files["gated.md"], files["fails.md"], files["waits.md"], files["broken.md"] = gated, fails, waits, broken
 	files["research.md"], files["fan.yaml"] = research, fan(25)
+	files["helped.md"], files["chat.yaml"], files["rewritten.md"] = helped, chat, rewritten
+	files["narrow.md"] = strings.NewReplacer("name: gated", "name: narrow", "max_tokens: 50000", "max_tokens: 3000").Replace(gated)
+	files["espalier.yaml"] = "tools: {Read: {requires_approval: true}}\n"
 	s := newSite(t, files)
 	by := journal.Actor{User: "tester"}
 	contract := app.Field{Name: "contract", Text: "7.2 The Supplier shall be liable without limit for any loss of data."}
@@ -57,17 +62,49 @@ func furnished(t *testing.T) (*site, []place) {
 		t.Fatal(err)
 	}
 	s.rest(cancelled)
+	var answered []journal.RunID
+	for i, text := range []string{"Light scatters.\n\nBlue light scatters most.", "Light scatters.\n\nIt is the air."} {
+		id := s.play("gated", "replies: [{step: draft, reply: "+strconv.Quote(text)+"}]\notherwise: simulate\n",
+			app.Field{Name: "question", Text: "Why is the sky " + []string{"blue", "so blue"}[i] + "?"})
+		s.rest(id)
+		if _, err := s.app.Send(t.Context(), id, by, app.Approve{}); err != nil {
+			t.Fatal(err)
+		}
+		s.rest(id)
+		answered = append(answered, id)
+	}
+	tool := s.play("helped", helpedReplies)
+	s.rest(tool)
+	talk := s.begin("chat", simulate)
+	s.rest(talk)
+	changed := s.begin("rewritten", shell, app.Field{Name: "ticket", Text: "Please refund me."})
+	s.rest(changed)
+	spent := s.begin("narrow", simulate, app.Field{Name: "question", Text: strings.Repeat("Why is the sky blue? ", 3000)})
+	s.rest(spent)
+	paused := s.begin("gated", simulate, question)
+	s.rest(paused)
+	if _, err := s.app.Send(t.Context(), paused, by, app.Pause{}); err != nil {
+		t.Fatal(err)
+	}
+	s.rest(paused)
 	if _, err := s.auth.Users().Add("legal-ops", false, []identity.Role{identity.Approver}, 0); err != nil {
 		t.Fatal(err)
 	}
 	return s, []place{
 		{"welcome", "/welcome"},
 		{"inbox", "/inbox"},
+		{"inbox-tool", s.item(tool)},
+		{"inbox-budget", "/inbox/" + string(spent) + "/budget"},
+		{"inbox-changes", s.item(changed)},
+		{"inbox-reply", s.item(talk)},
+		{"inbox-decided", "/inbox/" + string(approved) + "/check"},
 		{"runs", "/runs"},
+		{"runs-filtered", "/runs?state=failed"},
 		{"run-waiting", "/runs/" + string(waiting)},
 		{"run-failed", "/runs/" + string(failed)},
 		{"run-finished", "/runs/" + string(done)},
 		{"run-step", "/runs/" + string(researched) + "?step=look"},
+		{"run-paused", "/runs/" + string(paused)},
 		{"run-large", "/runs/" + string(large) + "?step=all"},
 		{"transcript", "/runs/" + string(done) + "/transcript"},
 		{"audit", "/runs/" + string(approved) + "/audit"},
@@ -78,11 +115,21 @@ func furnished(t *testing.T) (*site, []place) {
 		{"workflow", "/workflows/support-triage"},
 		{"workflow-broken", "/workflows/broken"},
 		{"triggers", "/triggers"},
-		{"compare", "/compare?a=" + string(cancelled)},
+		{"compare", "/compare?a=" + string(answered[0]) + "&b=" + string(answered[1])},
 		{"system", "/system"},
 		{"error", "/runs/ffffffff"},
 		{"login", "/login"},
 	}
+}
+
+// item returns the address of what waits in a run.
+func (s *site) item(id journal.RunID) string {
+	s.t.Helper()
+	status, err := s.app.Status(s.t.Context(), id)
+	if err != nil || len(status.Gates) == 0 {
+		s.t.Fatalf("nothing waits in the run: %v", err)
+	}
+	return "/inbox/" + string(id) + "/" + url.PathEscape(status.Gates[0].Step)
 }
 
 // No page has a mistake in accessibility that axe-core finds, in both themes, on a screen and on a phone; and none is
@@ -145,7 +192,7 @@ func TestScriptsDoNotShiftPages(t *testing.T) {
 // words are the words that a page shows, without times, which go on, and without what only scripts can do.
 const words = `(() => {
 	const page = document.body.cloneNode(true);
-	const left = "script, time, [data-since], #link, button[type=button], [data-find], .axis-t, .num";
+	const left = "script, time, [data-since], #link, button[type=button], [data-find], .axis-t, .hist, .num";
 	for (const e of page.querySelectorAll(left)) e.remove();
 	return page.textContent.replace(/[\d.,]+ (ms|s|min|h|kB|MB)\b/g, "").replace(/\s+/g, "");
 })()`
@@ -286,7 +333,7 @@ func TestScreenshots(t *testing.T) {
 		for _, width := range []int64{1280, 360} {
 			for _, p := range places {
 				height := int64(900)
-				if p.name == "inbox" {
+				if strings.HasPrefix(p.name, "inbox") {
 					height = 1250 // the whole page, so that the bar with the decision is at its end
 				}
 				b.size(width, height)

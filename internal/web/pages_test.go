@@ -170,10 +170,19 @@ func TestBulkCancel(t *testing.T) {
 	}
 	b := s.open()
 	b.visit("/runs")
-	b.click(`#run-` + string(ids[0]) + ` input`)
-	b.click(`#run-` + string(ids[2]) + ` input`)
-	b.click("form.rows .card-head button")
+	b.click("[data-all]")
+	b.waitText("[data-selected]", "Cancel 3 runs…")
+	b.click(`#run-` + string(ids[1]) + ` input`)
+	b.waitText("[data-selected]", "Cancel 2 runs…")
+	b.click("#cancel-runs summary")
+	b.set("#reason", "no longer needed")
+	b.click("#cancel-runs button")
 	b.waitText("#notice", "Canceled")
+	for _, fact := range s.facts(ids[0]) {
+		if x, ok := fact.(journal.CancelRequested); ok && x.Reason != "no longer needed" {
+			t.Errorf("the reason is %q", x.Reason)
+		}
+	}
 	for i, want := range []journal.Status{journal.Finished, journal.Waiting, journal.Finished} {
 		if run := s.rest(ids[i]); run.Status != want {
 			t.Errorf("run %d: %s, want %s", i, run.Status, want)

@@ -91,7 +91,9 @@ func (h *Handler) panel(r *request, p *runPage, s *story, path string, chosen *s
 	}
 	out := &panel{stepView: chosen, Visits: s.visits[path]}
 	if chosen == nil {
-		out.stepView, out.Pending = &stepView{Name: path, Path: path, State: "pending"}, true
+		out.stepView, out.Pending = &stepView{
+			Name: path, Path: path, State: "pending", Key: path + "#",
+		}, true
 	}
 	from, _ := strconv.Atoi(r.URL.Query().Get("item")) // any other value means the first page
 	out.list(s, max(from, 0))
@@ -120,7 +122,8 @@ func (h *Handler) panel(r *request, p *runPage, s *story, path string, chosen *s
 	}
 	for _, name := range slices.Sorted(maps.Keys(last.Reads)) {
 		out.Reads = append(out.Reads, evidence{
-			Name: visible(name), Value: last.Reads[name], Untrusted: p.Run.Untrusted && app.FromInput(name),
+			Name: visible(name), Value: last.Reads[name], Size: len(last.Reads[name]),
+			Untrusted: p.Run.Untrusted && app.FromInput(name),
 		})
 	}
 	out.Result, out.Writes = last.Result, last.Writes

@@ -85,7 +85,7 @@ func TestPanelShowsConversationContractAndSource(t *testing.T) {
 	b := s.open()
 	page := "/runs/" + string(id) + "?step=look"
 	b.visit(page)
-	b.waitText("#talk details.call summary", "kb.search")
+	b.waitText("#talk details.call summary", "kb.searchespaliers") // the name and the main argument
 	if eval[bool](b, `document.querySelector("#talk details.call").open`) {
 		t.Error("the tool call is open")
 	}

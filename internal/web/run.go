@@ -34,6 +34,7 @@ type runPage struct {
 	shell
 	Run       api.Status
 	By        string
+	Release   string // version of the workflow
 	From      *journal.Origin
 	Parent    string // the run that this one is a part of; empty if it is none
 	Edited    []string
@@ -107,6 +108,12 @@ func (h *Handler) loadRun(r *request, tab string) (*runPage, error) {
 	p.Live = "/live?run=" + url.QueryEscape(st.ID) + "&after=" + strconv.FormatInt(int64(full.Seq), 10)
 	if p.program, err = h.o.App.Program(ctx, run); err != nil {
 		return nil, err
+	}
+	p.Release = visible(p.program.Version)
+	if st.State == api.Finished && run.Seq <= maxMarked {
+		if p.Verified, err = h.verify(r, run); err != nil {
+			return nil, err
+		}
 	}
 	p.MayEdit = p.program.MayIntervene && p.MayOperate()
 	p.Workflow = "/workflows/" + url.PathEscape(st.Workflow)
@@ -431,19 +438,37 @@ func (h *Handler) transcript(r *request, p *runPage) error {
 // verified on request.
 const maxVerified = 5000
 
+// maxMarked is the number of facts up to which a finished run is verified on each of its pages.
+const maxMarked = 1000
+
+// verify reports whether the audit logs of a run and of its child runs are what the journal says; nil if one of them is
+// missing.
+func (h *Handler) verify(r *request, run *app.Run) (*bool, error) {
+	if err := h.o.App.Flush(r.Context()); err != nil {
+		return nil, err
+	}
+	reports, err := h.o.App.VerifyAudit(r.Context(), run)
+	if err != nil {
+		return nil, err
+	}
+	// A log that was never written is no fault: it is derived when it is opened.
+	if slices.ContainsFunc(reports, func(report app.AuditReport) bool { return report.Records == 0 }) {
+		return nil, nil
+	}
+	verified := !slices.ContainsFunc(reports, func(report app.AuditReport) bool { return !report.OK })
+	return &verified, nil
+}
+
 func (h *Handler) audit(r *request, p *runPage) error {
 	log, err := h.o.App.AuditLog(r.Context(), p.run)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	if p.run.Seq <= maxVerified || r.URL.Query().Has("verify") {
-		reports, err := h.o.App.VerifyAudit(r.Context(), p.run)
-		if err != nil {
+	if p.Verified == nil && (p.run.Seq <= maxVerified || r.URL.Query().Has("verify")) {
+		if p.Verified, err = h.verify(r, p.run); err != nil {
 			return err
 		}
-		verified := !slices.ContainsFunc(reports, func(report app.AuditReport) bool { return !report.OK })
-		p.Verified = &verified
 	}
 	p.Records, err = p.page(r, "audit", log, func(line []byte, out *logLine) {
 		var e struct {

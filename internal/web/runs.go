@@ -58,7 +58,13 @@ type choice struct{ Value, Label string }
 
 // stateFilters are the states that the list can be filtered by.
 var stateFilters = []string{
-	"running", "waiting", "budget", "paused", "sleeping", "ok", "failed", "rejected", "cancelled",
+	"running", "queued", "waiting", "unknown", "budget", "paused", "sleeping", "interrupted", "ok", "failed", "rejected",
+	"cancelled",
+}
+
+// rareStates are offered only while runs are in them.
+var rareStates = map[string]bool{
+	"queued": true, "unknown": true, "budget": true, "paused": true, "sleeping": true, "interrupted": true,
 }
 
 func (r *request) runFilter() runFilter {
@@ -78,6 +84,10 @@ func (f runFilter) journal(now time.Time) app.Filter {
 		out.Status, out.Outcome = journal.Finished, journal.Outcome(f.State)
 	case "budget":
 		out.Status = journal.Exceeded
+	case "queued", "interrupted": // the index does not know whether a process drives a run
+		out.Status = journal.Running
+	case "unknown":
+		out.Status = journal.Waiting
 	case "unfinished":
 		out.Unfinished = true
 	default:
@@ -95,8 +105,15 @@ const (
 	anyTrigger = "any"
 )
 
-// matches decides what the index does not know: who or what started the run, and what it cost.
+// matches decides what the index does not know: who or what started the run, what it cost, and whether a process drives
+// it.
 func (f runFilter) matches(row *runRow) bool {
+	switch f.State {
+	case "running", "queued", "interrupted", "waiting", "unknown":
+		if string(row.State) != f.State {
+			return false
+		}
+	}
 	switch f.Trigger {
 	case "":
 	case noTrigger:
@@ -137,6 +154,7 @@ type runsPage struct {
 	shell
 	Filter    runFilter
 	States    []stateChip
+	Day       *dayPlot // nil if the filter has parts that the index does not answer, or no run started
 	Triggers  []choice
 	Sinces    []choice
 	Costs     []choice
@@ -147,32 +165,41 @@ type runsPage struct {
 	Partial   bool   // the search has stopped before the oldest run
 }
 
-// stateChip filters the list by a state. Count is how many runs are in the state now; empty for the states in which
-// runs end.
+// stateChip filters the list by a state. Count is how many runs are in the state now; empty for none, and for the
+// states in which runs end.
 type stateChip struct{ State, Count string }
 
 // maxCount is up to which number runs in a state are counted.
 const maxCount = 100
 
 // stateChips counts the runs in the states in which runs do not stay.
-func (h *Handler) stateChips(r *request) ([]stateChip, error) {
-	var out []stateChip
-	for _, state := range stateFilters {
-		filter := runFilter{State: state}.journal(h.o.Now())
-		if filter.Status == journal.Finished {
-			out = append(out, stateChip{State: state})
-			continue
-		}
-		filter.Limit = maxCount
-		runs, err := h.o.App.Runs(r.Context(), filter)
+func (h *Handler) stateChips(r *request, chosen string) ([]stateChip, error) {
+	counts, more := map[string]int{}, map[string]bool{}
+	for _, status := range []journal.Status{
+		journal.Running, journal.Waiting, journal.Exceeded, journal.PausedAt, journal.Sleeping,
+	} {
+		runs, err := h.o.App.Runs(r.Context(), app.Filter{Status: status, Limit: maxCount})
 		if err != nil && !noRuns(err) {
 			return nil, err
 		}
-		count := grouped(len(runs))
-		if len(runs) == maxCount {
-			count += "+"
+		for i := range runs {
+			state := string(api.NewRun(&runs[i]).State)
+			counts[state]++
+			more[state] = more[state] || len(runs) == maxCount
 		}
-		out = append(out, stateChip{state, count})
+	}
+	var out []stateChip
+	for _, state := range stateFilters {
+		chip := stateChip{State: state}
+		if n := counts[state]; n > 0 {
+			chip.Count = grouped(n)
+			if more[state] {
+				chip.Count += "+"
+			}
+		} else if rareStates[state] && state != chosen {
+			continue
+		}
+		out = append(out, chip)
 	}
 	return out, nil
 }
@@ -311,11 +338,16 @@ func (h *Handler) runs(r *request) error {
 		First: !r.URL.Query().Has("before"),
 	}
 	var err error
-	if page.States, err = h.stateChips(r); err != nil {
+	if page.States, err = h.stateChips(r, page.Filter.State); err != nil {
 		return err
 	}
 	if page.Triggers, err = h.triggerChoices(r, page.Filter); err != nil {
 		return err
+	}
+	if page.First {
+		if page.Day, err = h.dayPlot(r, page.Filter); err != nil {
+			return err
+		}
 	}
 	found, err := h.o.App.Workflows(r.Context(), app.Reading{})
 	if err != nil {

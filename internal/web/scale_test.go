@@ -185,7 +185,7 @@ func BenchmarkRunsPage(b *testing.B) {
 	s.rest(id)
 	fill(b, store, s.facts(id)[0].(journal.RunStarted), 100_000)
 	c := s.client()
-	for _, path := range []string{"/runs", "/runs?state=ok", "/runs?workflow=gated&q=gat", "/runs?by=tester"} {
+	for _, path := range []string{"/runs", "/runs?state=ok", "/runs?workflow=gated&q=gat", "/runs?by=tester", "/inbox"} {
 		b.Run(path, func(b *testing.B) {
 			for b.Loop() {
 				if status, _ := s.get(c, path); status != http.StatusOK {

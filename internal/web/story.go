@@ -3,6 +3,8 @@ package web
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -123,6 +125,25 @@ type toolView struct {
 	Took          time.Duration
 	Done          bool
 	Offline       string
+}
+
+// mainInputs are names of arguments that say most about a tool call, the best first.
+var mainInputs = []string{"path", "file_path", "command", "url", "query", "pattern", "to", "name", "id"}
+
+// Main returns the argument that says most about the call; empty if none is a text.
+func (t *toolView) Main() string {
+	var input map[string]json.RawMessage
+	if json.Unmarshal(t.Input, &input) != nil {
+		return ""
+	}
+	for _, name := range slices.Concat(mainInputs, slices.Sorted(maps.Keys(input))) {
+		var text string
+		if json.Unmarshal(input[name], &text) == nil && text != "" {
+			text, _, _ = strings.Cut(text, "\n")
+			return visible(text)
+		}
+	}
+	return ""
 }
 
 // maxMessages is how many messages of a step a page shows; the newest ones.

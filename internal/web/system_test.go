@@ -1,9 +1,12 @@
 package web_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -22,6 +25,10 @@ func TestServeToolsInAnotherProcess(t *testing.T) {
 	if os.Getenv(mcpVariable) == "" {
 		return
 	}
+	if os.Getenv(mcpVariable) == asksVariable {
+		askQuestions(os.Stdin, os.Stdout)
+		os.Exit(0)
+	}
 	s := sdk.NewServer(&sdk.Implementation{Name: "garden", Version: "1"}, nil)
 	s.AddTool(&sdk.Tool{
 		Name: "prune", Description: "Cuts <b>branches</b>", InputSchema: json.RawMessage(`{"type":"object"}`),
@@ -32,6 +39,91 @@ func TestServeToolsInAnotherProcess(t *testing.T) {
 		os.Exit(1)
 	}
 	os.Exit(0) // without the summary of the tests, which is no message of the protocol
+}
+
+// asksVariable is the value of mcpVariable that makes this program a server that asks people.
+const asksVariable = "asks"
+
+// askQuestions is an MCP server with one tool, which asks a question while it is called. The SDK serves such tools in
+// older versions of the protocol only.
+func askQuestions(in io.Reader, out io.Writer) {
+	type object = map[string]any
+	lines := bufio.NewScanner(in)
+	write := json.NewEncoder(out)
+	send := func(message object) {
+		message["jsonrpc"] = "2.0"
+		_ = write.Encode(message) // the client may be gone
+	}
+	for lines.Scan() {
+		var m struct {
+			ID     any
+			Method string
+			Params struct{ ProtocolVersion string }
+			Result struct {
+				Action  string
+				Content json.RawMessage
+			}
+		}
+		if json.Unmarshal(lines.Bytes(), &m) != nil {
+			continue
+		}
+		switch m.Method {
+		case "initialize":
+			send(object{"id": m.ID, "result": object{
+				"protocolVersion": m.Params.ProtocolVersion, "capabilities": object{"tools": object{}},
+				"serverInfo": object{"name": "garden", "version": "1"},
+			}})
+		case "tools/list":
+			send(object{"id": m.ID, "result": object{"tools": []object{
+				{"name": "ask", "inputSchema": object{"type": "object"}},
+			}}})
+		case "tools/call":
+			call := m.ID
+			send(object{"id": "question", "method": "elicitation/create", "params": object{
+				"message": "How many trees?", "requestedSchema": json.RawMessage(`{"type":"object","required":["trees"],` +
+					`"properties":{"trees":{"type":"integer"},"kind":{"type":"string","enum":["apple","pear"]}}}`),
+			}})
+			for m.Method, m.ID = "", nil; m.ID != "question" && lines.Scan(); {
+				_ = json.Unmarshal(lines.Bytes(), &m) // another message is skipped
+			}
+			text := m.Result.Action + " " + string(m.Result.Content)
+			send(object{"id": call, "result": object{"content": []object{{"type": "text", "text": text}}}})
+		default:
+			if m.ID != nil {
+				send(object{"id": m.ID, "error": object{"code": -32601, "message": "no such method"}})
+			}
+		}
+	}
+}
+
+// gardenSite serves a project with an approved MCP server, which is this program.
+func gardenSite(t *testing.T, files map[string]string) *site {
+	t.Helper()
+	program, err := json.Marshal(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{
+		t: t, dir: filepath.Join(t.TempDir(), "orchard-desk"), home: t.TempDir(), addr: "127.0.0.1:0",
+		env: map[string]string{"XDG_STATE_HOME": t.TempDir()},
+	}
+	s.write(files)
+	s.write(map[string]string{"espalier.yaml": fmt.Sprintf(
+		"mcp:\n  garden: {command: [%s, \"-test.run=^TestServeToolsInAnotherProcess$\"], env: {%s: %s}}\n",
+		program, mcpVariable, asksVariable)})
+	a := app.New(app.Options{
+		Dir: s.dir, Home: s.home, Relaxed: true, Getenv: func(name string) string { return s.env[name] },
+	})
+	review, err := a.Review(s.dir, app.Reading{})
+	if err == nil {
+		err = a.Approve(review)
+	}
+	if err = errors.Join(err, a.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s.start() // a server that runs keeps the approvals that it started with
+	t.Cleanup(s.stop)
+	return s
 }
 
 // The page of the system shows the tools and MCP servers of the configuration without starting anything, and on request

@@ -52,10 +52,17 @@ func (h *Handler) functions() template.FuncMap {
 		"add":     func(a, b int) int { return a + b },
 		"date":    func(t time.Time) string { return t.Format("Mon 2 Jan") },
 		"dict":    dict,
+		"changes": changesOf,
 
 		"sentence": sentence,
-		"plain":    editable,
-		"deref":    func(b *bool) bool { return b != nil && *b },
+		"about": func(text string) string { // a name alone stays as it is
+			if !strings.Contains(text, " ") {
+				return visible(text)
+			}
+			return sentence(visible(text))
+		},
+		"plain": editable,
+		"deref": func(b *bool) bool { return b != nil && *b },
 
 		"triggerIcon": triggerIcon, "triggerWords": triggerWords,
 	}

@@ -18,7 +18,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/api"
@@ -56,18 +55,7 @@ type Handler struct {
 	assets    map[string]*asset // by name
 	project   string            // name of the project's folder
 	routes    []Route
-
-	mu    sync.Mutex
-	waits map[journal.RunID]wait // at most maxWaits
 }
-
-// wait is whether a run that waits for an event waits for a person, too. It holds until the run changes.
-type wait struct {
-	updated journal.Millis
-	person  bool
-}
-
-const maxWaits = 1000
 
 // Route is a route of the pages and what it needs.
 type Route struct {
@@ -84,7 +72,7 @@ type asset struct {
 
 // New returns the handler of all pages.
 func New(o Options) *Handler {
-	h := &Handler{o: o, mux: http.NewServeMux(), assets: map[string]*asset{}, waits: map[journal.RunID]wait{}}
+	h := &Handler{o: o, mux: http.NewServeMux(), assets: map[string]*asset{}}
 	if h.o.Now == nil {
 		h.o.Now = time.Now
 	}
@@ -209,8 +197,57 @@ type shell struct {
 
 type navRun struct{ ID, Name string }
 
-// maxNav is how many waiting runs the navigation counts.
-const maxNav = 100
+// Limits of what the navigation counts: runs of a status, and runs that have to be read for it.
+const (
+	maxNav  = 100
+	maxRead = 20
+)
+
+// entries returns what the index has about runs; nothing if the project has no runs yet.
+func (h *Handler) entries(ctx context.Context, f app.Filter) ([]journal.Entry, error) {
+	var out []journal.Entry
+	for e, err := range h.o.App.Entries(ctx, f) {
+		if noRuns(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// waiting counts what waits for people. The index knows it of most runs; the others are read.
+func (h *Handler) waiting(ctx context.Context) int {
+	n, read := 0, 0
+	for _, status := range []journal.Status{
+		journal.Waiting, journal.Exceeded, journal.PausedAt, journal.Sleeping, journal.Running,
+	} {
+		entries, _ := h.entries(ctx, app.Filter{Status: status, Limit: maxNav}) // the page itself reports errors
+		for i := range entries {
+			what := entries[i].Waiting
+			kind, _, _ := strings.Cut(what, ":")
+			switch several := strings.HasSuffix(what, ")"); {
+			case kind == "retry" || kind == "paused":
+			case kind != "event" && status != journal.Running && !several:
+				n++
+			case read < maxRead:
+				read++
+				full, err := h.o.App.Status(ctx, entries[i].ID)
+				if err != nil {
+					continue // the page itself reports errors
+				}
+				for _, a := range asksOf(api.NewStatus(full)) {
+					if a.Kind != "event" {
+						n++
+					}
+				}
+			}
+		}
+	}
+	return n
+}
 
 // shell returns the frame of a page. Handlers call it before they read anything else: the page is kept up to date from
 // the position in the journal that shell reads.
@@ -225,14 +262,7 @@ func (h *Handler) shell(r *request, section, title string) shell {
 		s.May[p] = r.id.May(p)
 	}
 	ctx := r.Context()
-	for _, status := range []journal.Status{journal.Waiting, journal.Exceeded} {
-		waiting, _ := h.o.App.Runs(ctx, app.Filter{Status: status, Limit: maxNav}) // the page itself reports errors
-		for i := range waiting {
-			if h.waitsForAPerson(ctx, &waiting[i]) {
-				s.Waiting++
-			}
-		}
-	}
+	s.Waiting = h.waiting(ctx)
 	running, _ := h.o.App.Runs(ctx, app.Filter{Status: journal.Running, Limit: 5})
 	for i := range running {
 		s.Running = append(s.Running, navRun{string(running[i].ID), running[i].Name})
@@ -240,29 +270,6 @@ func (h *Handler) shell(r *request, section, title string) shell {
 	return s
 }
 
-// waitsForAPerson reports whether a run waits for more than an event. The list of runs has the first thing that a run
-// waits for, and has a turn of a conversation as an event.
-func (h *Handler) waitsForAPerson(ctx context.Context, run *app.Run) bool {
-	if !strings.HasPrefix(run.Waiting, "event:") {
-		return true
-	}
-	h.mu.Lock()
-	known, ok := h.waits[run.ID]
-	h.mu.Unlock()
-	if ok && known.updated == run.Updated {
-		return known.person
-	}
-	full, err := h.o.App.Status(ctx, run.ID)
-	if err != nil {
-		return false // the page itself reports errors
-	}
-	person := slices.ContainsFunc(asksOf(api.NewStatus(full)), func(a *ask) bool { return a.Kind != "event" })
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.waits) >= maxWaits {
-		clear(h.waits)
-	}
-	h.waits[run.ID] = wait{run.Updated, person}
 	return person
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -122,6 +123,7 @@ func upcoming(t ir.Trigger, now time.Time) []time.Time {
 
 // sourceLine is a line of a workflow file, or a diagnostic below it.
 type sourceLine struct {
+	N    int
 	Text string
 	Hit  bool
 	Diag *diagView
@@ -196,7 +198,7 @@ func (h *Handler) loadWorkflow(r *request) (*workflowPage, []formField, error) {
 			}
 		}
 	}
-	svg, err := graph.NewCompact(program).SVG(graph.CompactOptions{Link: func(string) string { return "#source" }})
+	svg, err := graph.NewCompact(program).SVG(graph.CompactOptions{Link: func(step string) string { return sourceLink(an, step) }})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -213,6 +215,19 @@ func (h *Handler) loadWorkflow(r *request) (*workflowPage, []formField, error) {
 	fields := formOf(program)
 	p.Text = fields == nil
 	return p, fields, nil
+}
+
+// sourceLink returns the address of the line that declares a step, or of the source if the line is not shown.
+func sourceLink(an *app.Analysis, path string) string {
+	step := findStep(an.Program, path)
+	if step == nil || step.Span.IsZero() || step.Span.File != an.File.Path || step.Span.Start > len(an.File.Text) {
+		return "#source"
+	}
+	line := strings.Count(string(an.File.Text[:step.Span.Start]), "\n") + 1
+	if line > maxSource {
+		return "#source"
+	}
+	return "#line-" + strconv.Itoa(line)
 }
 
 func sourceOf(an *app.Analysis) (out []sourceLine, cut bool) {
@@ -236,7 +251,7 @@ func sourceOf(an *app.Analysis) (out []sourceLine, cut bool) {
 		if n > maxSource {
 			return out, true
 		}
-		out = append(out, sourceLine{Text: visible(strings.TrimRight(text, "\r\n")), Hit: byLine[n] != nil})
+		out = append(out, sourceLine{N: n, Text: visible(strings.TrimRight(text, "\r\n")), Hit: byLine[n] != nil})
 		for _, d := range byLine[n] {
 			out = append(out, sourceLine{Diag: d})
 		}

@@ -37,14 +37,37 @@ if (["approved", "rejected"].includes(done.get("done"))) {
   } catch { /* storage is disabled */ }
 }
 
+const menus = ".actions details[open], .drop[open]";
+
 // A menu closes with Escape and when something else is clicked.
 addEventListener("click", (ev) => {
-  for (const menu of document.querySelectorAll(".actions details[open]")) if (!menu.contains(ev.target)) menu.open = false;
+  for (const menu of document.querySelectorAll(menus)) if (!menu.contains(ev.target)) menu.open = false;
 });
 addEventListener("keydown", (ev) => {
   if (ev.key !== "Escape") return;
-  for (const menu of document.querySelectorAll(".actions details[open]")) { menu.open = false; menu.querySelector("summary").focus(); }
+  for (const menu of document.querySelectorAll(menus)) { menu.open = false; menu.querySelector("summary").focus(); }
 });
 
-restore();
-document.addEventListener("merged", restore);
+// Runs can be selected all at once, and the button says how many are.
+function count() {
+  const text = document.querySelector("[data-selected]"), all = document.querySelector("[data-all]");
+  if (!text) return;
+  const boxes = [...document.querySelectorAll("input[name=run]")], n = boxes.filter((box) => box.checked).length;
+  text.textContent = n === 0 ? "Cancel the selected runs…" : n === 1 ? "Cancel 1 run…" : "Cancel " + n + " runs…";
+  all.hidden = boxes.length === 0;
+  all.checked = n > 0 && n === boxes.length;
+}
+addEventListener("change", (ev) => {
+  if (ev.target.matches("[data-all]")) for (const box of document.querySelectorAll("input[name=run]")) box.checked = ev.target.checked;
+  count();
+});
+
+// A decision is bound to the digest that the form was opened with. If the page shows something else now, it says so.
+function compare() {
+  const form = document.querySelector("form.decide"), shown = form?.querySelector("[data-digest]");
+  if (shown) document.getElementById("item-changed").hidden = form.elements.digest.value === shown.dataset.digest;
+}
+
+function merged() { restore(); count(); compare(); }
+merged();
+document.addEventListener("merged", merged);

@@ -54,5 +54,6 @@ if (box) {
     drag = [ev.clientX, ev.clientY];
   });
   addEventListener("pointerup", () => { drag = null; });
-  show("[aria-current]");
+  if (box.querySelector("[aria-current]")) show("[aria-current]");
+  else box.scrollLeft = (box.scrollWidth - box.clientWidth) / 2;
 }

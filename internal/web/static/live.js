@@ -1,28 +1,16 @@
 // Keeps an open page up to date; see doc.go. The page works without it.
-import { morph } from "./morph.js";
+import { morph, patch } from "./morph.js";
+import { holdRows } from "./rows.js";
 
 const link = document.getElementById("link");
 const address = document.body.dataset.live;
-let timer = 0, busy = false, again = false, fresh = 0, pause = 250;
+const quick = 250, brisk = 1000, slow = 5000; // milliseconds until the page is requested again
+let timer = 0, due = 0, busy = false, again = false, pause = brisk, last = -slow, stale = false;
 
 function say(state, text) {
   if (link.dataset.link === state) return;
   link.dataset.link = state;
   link.textContent = text;
-}
-
-// New runs do not move the list: they are counted, and shown when the user asks.
-function holdRows(next) {
-  const rows = document.querySelector("[data-rows]"), later = next.querySelector("[data-rows]");
-  if (!rows || !later) return;
-  const known = new Set([...rows.children].map((row) => row.id));
-  const added = [...later.children].filter((row) => !known.has(row.id));
-  const updated = new Map([...later.children].map((row) => [row.id, row]));
-  if (!rows.hasAttribute("data-older")) fresh = added.length;
-  later.replaceChildren(...[...rows.children].map((row) => (updated.get(row.id) || row).cloneNode(true)));
-  const note = document.getElementById("new-runs");
-  note.hidden = fresh === 0;
-  note.querySelector("p").textContent = fresh === 1 ? "1 run started since you opened this list." : fresh + " runs started since you opened this list.";
 }
 
 async function refresh() {
@@ -46,23 +34,32 @@ async function refresh() {
     document.dispatchEvent(new Event("merged")); // the other modules put back what they have added
   } catch { /* the connection is lost: the stream reports it */ } finally {
     busy = false;
-    pause = Math.max(250, 4 * (performance.now() - start)); // a page that takes long is requested less often
+    last = performance.now();
+    pause = Math.max(brisk, 4 * (last - start)); // a page that takes long is requested less often
     if (again) { again = false; soon(); }
   }
 }
 
-function soon() {
-  if (!timer) timer = setTimeout(() => { timer = 0; refresh(); }, pause);
+// Requests the page again: at once if it has rested, after a pause otherwise.
+function soon(wait = performance.now() - last > slow ? quick : pause, hidden = true) {
+  if (document.hidden && !hidden) { stale = true; return; }
+  const at = performance.now() + wait;
+  if (timer && due <= at) return;
+  clearTimeout(timer);
+  due = at;
+  timer = setTimeout(() => { timer = 0; refresh(); }, wait);
 }
 
-function patch(list) {
-  for (const p of list) {
-    const el = document.getElementById(p.id);
-    if (!el) continue;
-    if (!p.attr) el.textContent = p.value;
-    else if (p.remove) el.removeAttribute(p.attr);
-    else el.setAttribute(p.attr, p.value);
-  }
+// Reports whether the panel shows a step, or can be about to.
+function shows(step) {
+  const path = (key) => key.slice(0, key.lastIndexOf("#")), key = document.getElementById("panel")?.dataset.step;
+  return !key || path(key) === path(step);
+}
+
+// The graph is patched already when a step changes: the rest can wait, unless the panel shows that step.
+function changed({ step, later }) {
+  if (later || step && !shows(step)) soon(Math.max(pause, slow), false);
+  else soon(undefined, !step);
 }
 
 let source = null;
@@ -79,10 +76,11 @@ function connect() {
     if (source.readyState === EventSource.CLOSED) setTimeout(() => { connect(); soon(); }, 2000);
   });
   source.addEventListener("patch", (ev) => patch(JSON.parse(ev.data)));
-  source.addEventListener("changed", soon);
+  source.addEventListener("changed", (ev) => changed(JSON.parse(ev.data)));
   source.addEventListener("delta", (ev) => {
     const { step, text } = JSON.parse(ev.data), out = document.getElementById("stream");
-    if (out && document.getElementById("panel")?.dataset.step === step) out.append(text); else soon();
+    if (out && document.getElementById("panel").dataset.step === step) out.append(text);
+    else if (shows(step)) changed({ step });
   });
 }
 
@@ -91,5 +89,6 @@ if (address) {
   addEventListener("pagehide", () => source.close());
   addEventListener("offline", () => { source.close(); lose(); });
   addEventListener("online", () => { connect(); soon(); });
+  document.addEventListener("visibilitychange", () => { if (stale && !document.hidden) { stale = false; soon(); } });
   addEventListener("pageshow", (ev) => { if (ev.persisted) { connect(); soon(); } });
 }

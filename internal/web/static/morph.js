@@ -42,3 +42,14 @@ export function morph(from, to) {
     gone.remove();
   }
 }
+
+// Applies patches of the graph; see graph.Patch.
+export function patch(list) {
+  for (const p of list) {
+    const el = document.getElementById(p.id);
+    if (!el) continue;
+    if (!p.attr) el.textContent = p.value;
+    else if (p.remove) el.removeAttribute(p.attr);
+    else el.setAttribute(p.attr, p.value);
+  }
+}

@@ -1,0 +1,122 @@
+package web
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/journal"
+)
+
+// dayPlot shows how the runs of the last 24 hours stand, by the half hour in which they started.
+type dayPlot struct {
+	OK, Open, Stopped, Failed int
+	Most                      int // in half an hour
+	Bars                      []dayBar
+	Hours                     []hourMark
+	Cut                       bool // older runs are not counted
+}
+
+// dayBar is a part of a bar; X and W are per cent of the width, Y and Height are pixels.
+type dayBar struct {
+	Class, X, W string
+	Y, Height   float64
+}
+
+// hourMark is a label below the plot.
+type hourMark struct{ X, Anchor, Label string }
+
+// Sizes of the plot.
+const (
+	halfHours = 48
+	dayTop    = 4.0
+	dayBottom = 54.0
+	maxDay    = 2000 // runs that are counted
+	maxOld    = 50   // older runs among them, as an import adds them
+)
+
+// slot counts the runs that started in half an hour. The classes of the plot are in the order of its parts from below.
+type slot [4]int
+
+var dayClasses = [len(slot{})]string{"ok", "wt", "off", "bad"}
+
+func (h *Handler) dayPlot(r *request, f runFilter) (*dayPlot, error) {
+	if f.By != "" || f.Cost != "" || f.Trigger != "" {
+		return nil, nil
+	}
+	now := h.o.Now()
+	f.State, f.Since = "", "" // the store has no index of times: it lists runs in the order in which they were added
+	filter := f.journal(now)
+	filter.Limit = maxDay
+	var slots [halfHours]slot
+	n, old := 0, 0
+	for e, err := range h.o.App.Entries(r.Context(), filter) {
+		if noRuns(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		k := halfHours - 1 - int(now.Sub(e.Started.Time())/(30*time.Minute))
+		if k < 0 {
+			if old++; old == maxOld {
+				break
+			}
+			continue
+		}
+		n++
+		slots[min(k, halfHours-1)][classOf(&e)]++
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	return newDayPlot(slots, now, n == maxDay), nil
+}
+
+// classOf returns the index of the class that a run belongs to.
+func classOf(e *journal.Entry) int {
+	switch {
+	case e.Status != journal.Finished:
+		return 1
+	case e.Outcome == journal.OutcomeOK:
+		return 0
+	case e.Outcome == journal.OutcomeFailed:
+		return 3
+	}
+	return 2
+}
+
+func newDayPlot(slots [halfHours]slot, now time.Time, cut bool) *dayPlot {
+	out := &dayPlot{Cut: cut}
+	for _, s := range slots {
+		out.OK, out.Open, out.Stopped, out.Failed = out.OK+s[0], out.Open+s[1], out.Stopped+s[2], out.Failed+s[3]
+		out.Most = max(out.Most, s[0]+s[1]+s[2]+s[3])
+	}
+	for i, s := range slots {
+		y := dayBottom
+		for class, n := range s {
+			if n == 0 {
+				continue
+			}
+			height := max((dayBottom-dayTop)*float64(n)/float64(out.Most), 1)
+			y -= height
+			out.Bars = append(out.Bars, dayBar{dayClasses[class], percent(100 * float64(i) / halfHours), "1.6%", y, height})
+		}
+	}
+	for _, hours := range []int{24, 18, 12, 6, 0} {
+		mark := hourMark{percent(100 - 100*float64(hours)/24), "middle", now.Add(-time.Duration(hours) * time.Hour).Format("15:04")}
+		switch hours {
+		case 24:
+			mark.Anchor = "start"
+		case 0:
+			mark.Anchor, mark.Label = "end", "now"
+		}
+		out.Hours = append(out.Hours, mark)
+	}
+	return out
+}
+
+// Words describes the plot.
+func (p *dayPlot) Words() string {
+	return fmt.Sprintf("Runs for each half hour: %s finished, %s open, %s stopped by a person, %s failed; at most %s in half an hour",
+		grouped(p.OK), grouped(p.Open), grouped(p.Stopped), grouped(p.Failed), grouped(p.Most))
+}
