@@ -133,9 +133,9 @@ func TestParseReportsMistakes(t *testing.T) {
 		"triggers: {a: {schedule: '0 0 31 2 *'}}":      "1:27 CFG004 The schedule \"0 0 31 2 *\" never fires",
 		"triggers: {a: {schedule: '@daily', timezone: Berlin}}": "CFG004 There is no time zone \"Berlin\". Write a name " +
 			"of the IANA list",
-		"triggers: {a: {timezone: UTC}}": "1:26 CFG002 A time zone without a schedule",
-		"retention: {keep: 10}":                        "1:13 CFG002 Retention without \"older_than\" removes no runs.",
-		"defaults: {model_timeout: soon}":              "1:27 CFG004 \"soon\" is not a duration.",
+		"triggers: {a: {timezone: UTC}}":  "1:26 CFG002 A time zone without a schedule",
+		"retention: {keep: 10}":           "1:13 CFG002 Retention without \"older_than\" removes no runs.",
+		"defaults: {model_timeout: soon}": "1:27 CFG004 \"soon\" is not a duration.",
 	} {
 		_, problems := parse(text)
 		if len(problems) != 1 && !strings.Contains(text, "groq") || len(problems) == 0 ||
