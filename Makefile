@@ -141,12 +141,16 @@ vuln: ## check the dependencies for known vulnerabilities; needs the Go vulnerab
 		echo 'Nothing was checked. If $(VULNDB) cannot be reached, copy the database and run: make vuln VULNDB=file:///FOLDER' >&2; \
 		exit $$code; }
 
+# The module cache comes before the network, so that "go run PACKAGE@VERSION" works without a network once the modules
+# are there. It looks for retracted versions, also of modules that it has.
+CACHED = GOPROXY=file://$$($(GO) env GOMODCACHE)/cache/download,$$($(GO) env GOPROXY)
+
 HUGO := github.com/gohugoio/hugo@v0.152.2
 DOCS := $(BIN)/docs
 
 docs: ## build the documentation site in bin/docs; it opens from the file system, too
 	$(GO) run ./internal/reference markdown $(BIN)/reference
-	cd site && CGO_ENABLED=0 HUGO_PARAMS_VERSION=$(VERSION) $(GO) run $(HUGO) --quiet --noBuildLock --cleanDestinationDir \
+	cd site && CGO_ENABLED=0 HUGO_PARAMS_VERSION=$(VERSION) $(CACHED) $(GO) run $(HUGO) --quiet --noBuildLock --cleanDestinationDir \
 		--destination $(CURDIR)/$(DOCS)/$(VERSION)
 	@cd $(DOCS) && printf 'window.docsVersions = {"current": "%s", "all": [%s]};\n' $(VERSION) \
 		"$$(ls -d */ | sort -rV | sed 's|\(.*\)/|"\1"|' | paste -sd, -)" > versions.js
@@ -171,7 +175,7 @@ GORELEASER := github.com/goreleaser/goreleaser/v2@v2.14.0
 VERSION ?= $(shell sed -n 's/^## \[\([0-9][^]]*\)\].*/\1/p' CHANGELOG.md | head -1)
 
 release: ## build archives, packages, the image, checksums and parts lists of a release in dist/; uploads nothing
-	VERSION=$(VERSION) $(GO) run $(GORELEASER) release --snapshot --clean
+	VERSION=$(VERSION) $(CACHED) $(GO) run $(GORELEASER) release --snapshot --clean
 	node packaging/npm/pack.mjs dist $(VERSION)
 	node packaging/image.mjs dist $(VERSION)
 	cd dist && sha256sum npm/*.tgz *.oci.tar >> checksums.txt

@@ -82,7 +82,7 @@ func TestInterruptedConversationWaits(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	newLines(stderr).until(t, "Made up")
+	newLines(stderr).until(t, "Example")
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}

@@ -332,6 +332,12 @@ func shapes(t *testing.T) map[string]*shape {
 		"period=2026-01",
 	}}, files: nodes, sideBySide: true}
 
+	in := func(format string, run ...string) *shape {
+		return &shape{errand: errand{Run: append(run, "--simulate")}, files: examples(t, format), sideBySide: true}
+	}
+	out["interview-digest"] = in("agentfile", "interview-digest", "--input", "Beans need warmth.")
+	out["translate"] = in("aiflow", "translate.aiflow", "--input", "text=Good morning")
+
 	program := func(name string, p *ir.Program) *shape {
 		s := &shape{errand: errand{Program: p}}
 		out[name] = s

@@ -152,7 +152,9 @@ func commands(t *testing.T, page string, lines []string) []command {
 
 // Nothing but the program itself and a few commands that change nothing else
 // may be shown; what they are called with stays inside the page's folder.
-var mayRun = []string{"espalier", "cat", "cd", "cp", "curl", "echo", "export", "grep", "head", "kill", "ls", "mkdir", "sed", "tr"}
+var mayRun = []string{
+	"espalier", "cat", "cd", "cp", "curl", "echo", "export", "grep", "head", "kill", "ls", "mkdir", "sed", "ssh-keygen", "tr",
+}
 
 // collectorAddress is where pages have a collector, which is another one here.
 const collectorAddress = "http://localhost:4318"
@@ -437,7 +439,11 @@ func TestDocsBlocks(t *testing.T) {
 					t.Errorf("%s: commands belong into console blocks, or below a line such as "+
 						"<!-- not run: needs systemd -->", at)
 				}
-				checkUsage(t, at, text)
+				if reason := lines[max(f.first-2, 0)]; notRun.MatchString(reason) && !namesATest(t, reason) {
+					t.Errorf("%s: commands that are not run here need a test, a script or a target of make that "+
+						"runs them, and the line above them has to name it", at)
+				}
+				checkUsage(t, at, strings.ReplaceAll(text, "\\\n", " "))
 			case "html", "make", "go":
 			default:
 				t.Errorf("%s: a block labelled %q is not checked by anything; commands belong into console blocks", at, f.label)
@@ -450,6 +456,37 @@ var (
 	showsCommand = regexp.MustCompile(`(?m)^(\$ )?(?:[A-Z_]+=\S+ )*(?:espalier|docker|podman|systemctl|export|curl|psql|kubectl|make) `)
 	notRun       = regexp.MustCompile(`^<!-- not run: .+ -->$`)
 )
+
+var evidence = regexp.MustCompile(`\b(Test\w+|[\w/-]+\.txtar|make [a-z-]+)\b`)
+
+// namesATest reports whether a text names a test, a script or a target of make that exists.
+func namesATest(t *testing.T, text string) bool {
+	t.Helper()
+	name := evidence.FindString(text)
+	target, isTarget := strings.CutPrefix(name, "make ")
+	switch {
+	case name == "":
+		return false
+	case isTarget:
+		return strings.Contains(strings.Join(readPage(t, "Makefile"), "\n"), "\n"+target+":")
+	case strings.HasSuffix(name, ".txtar"):
+		_, err := os.Stat(atRoot(name))
+		return err == nil
+	}
+	found := false
+	err := filepath.WalkDir(atRoot("."), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || found || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		found = strings.Contains(string(raw), "\nfunc "+name+"(")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
 
 var usage = regexp.MustCompile(`\bespalier ([a-z]+)((?: +[^\s|>]+)*)`)
 
@@ -846,6 +883,30 @@ func TestDocsGuaranteesNameTests(t *testing.T) {
 	}
 	if rows < 20 {
 		t.Errorf("the page has %d guarantees", rows)
+	}
+}
+
+// Every page of the documentation has a row with its promises and their tests, and links to it.
+func TestDocsPromisesNameTests(t *testing.T) {
+	const collected = "guarantees.md"
+	named := map[string]string{}
+	row := regexp.MustCompile(`^\| \[[\w-]+\]\(([\w/-]+\.md)\) \| [^|]+ \| (.+) \|$`)
+	for _, line := range readPage(t, "docs/"+collected) {
+		if m := row.FindStringSubmatch(line); m != nil {
+			named["docs/"+m[1]] = m[2]
+		}
+	}
+	for _, page := range documentation(t) {
+		own := []string{"docs/" + collected, "docs/security.md", "docs/formats/agent-flow-clauses.md"}
+		if !strings.HasPrefix(page, "docs/") || slices.Contains(own, page) {
+			continue
+		}
+		if !strings.Contains(named[page], "[`Test") {
+			t.Errorf("docs/%s has no row with a test for %s", collected, page)
+		}
+		if !strings.Contains(strings.Join(readPage(t, page), "\n"), collected) {
+			t.Errorf("%s does not link to %s", page, collected)
+		}
 	}
 }
 

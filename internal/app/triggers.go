@@ -140,10 +140,14 @@ func (a *App) declaredTriggers(ctx context.Context, rt *environment, before []*w
 			out = append(out, kept...)
 			continue
 		}
-		for i, name := range triggerNames(an.Program.Triggers) {
+		settings, specs := rt.settings.Trigger(w.Name), slices.Clone(an.Program.Triggers)
+		if at := settings.Schedule.Value; at != "" {
+			specs = append(specs, ir.Trigger{Kind: ir.OnSchedule, Schedule: at, Timezone: settings.Timezone.Value})
+		}
+		for i, name := range triggerNames(specs) {
 			out = append(out, &workflowTrigger{
 				id: file + "#" + name, name: name, file: file, workflow: w.Name, path: w.Path,
-				spec: an.Program.Triggers[i], settings: rt.settings.Trigger(w.Name), an: an,
+				spec: specs[i], settings: settings, an: an,
 			})
 		}
 	}

@@ -74,6 +74,47 @@ func TestScheduleOfAgentfileStartsRuns(t *testing.T) {
 	}
 }
 
+// A schedule of the configuration starts runs of workflows whose files have no triggers, and adds to those of files.
+func TestScheduleOfTheConfigurationStartsRuns(t *testing.T) {
+	p := newTriggered(t, map[string]string{
+		"digest.yaml": "name: digest\ninputs:\n  - {name: topic, type: string, required: true}\n" +
+			"states:\n  initial: write\n  write: {type: agent, provider: claude, prompt: 'On {{.inputs.topic}}', on_success: done}\n" +
+			"  done: {type: terminal}\n",
+		"hourly.md": fmt.Sprintf(scheduled, "hourly", "0 * * * *") + answering,
+		"espalier.yaml": "triggers:\n  digest: {schedule: '0 6 * * *', timezone: Europe/Berlin, input: {topic: t}, simulate: true}\n" +
+			"  hourly: {schedule: '30 2 * * *', simulate: true}\n",
+	})
+	s := p.server()
+	for _, c := range []struct {
+		at             float64
+		digest, hourly int
+	}{{0, 0, 0}, {0.9, 0, 0}, {1, 0, 1}, {2.5, 0, 3}, {4.9, 0, 5}, {5, 1, 6}} {
+		for at := p.clock.Now(); at.Before(hour(c.at)); {
+			at = at.Add(6 * time.Minute)
+			s.at(t, &p.clock, at)
+			s.rest(t)
+		}
+		count := map[string]int{}
+		for _, r := range s.runs(t) {
+			count[r.Name]++
+		}
+		if count["digest"] != c.digest || count["hourly"] != c.hourly {
+			t.Fatalf("after %g hours: %v, want %+v: %v", c.at, count, c, p.notices)
+		}
+	}
+	list, err := s.app.Triggers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, one := range list {
+		ids = append(ids, one.ID)
+	}
+	if want := []string{"digest.yaml#schedule", "hourly.md#schedule", "hourly.md#schedule-2"}; !slices.Equal(ids, want) {
+		t.Errorf("%q", ids)
+	}
+}
+
 // clock is a clock that tests set.
 type clock struct {
 	mu  sync.Mutex

@@ -60,6 +60,7 @@ var layers = map[string][]string{
 	"internal/secret": {},
 	"internal/config": {
 		"internal/text", "internal/price", "internal/secret", "internal/schema", "internal/process", "internal/expr",
+		"internal/schedule",
 	},
 	// How workflows are generated: written by a reader of the journal and by commands.
 	"internal/manifest": {"internal/protected"},

@@ -147,7 +147,11 @@ func (a *invocation) init(f *initFlags) error {
 		next = fmt.Sprintf("Next: \"espalier show %s\", then \"espalier run %s --simulate%s\". \"espalier doctor\" shows "+
 			"which models are available.", f.workflow, f.workflow, inputs)
 	}
-	made, err := newFile(a.inDir(config.FileName), config.FileName, firstConfig)
+	settings := ""
+	if f.workflow != "" {
+		settings = newSettings(f.workflow, f.format, f.pattern)
+	}
+	made, err := a.configure(a.inDir("."), settings)
 	switch {
 	case err != nil:
 		return err

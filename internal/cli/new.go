@@ -13,7 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/project"
 )
 
 //go:embed templates
@@ -38,12 +40,8 @@ var patterns = []pattern{
 	{name: "gate", about: "a person approves before the run continues", cannot: map[string]string{
 		"nof": "it has nothing that waits for a person",
 	}},
-	{name: "schedule", about: "runs at fixed times", cannot: map[string]string{
-		"awf": "its files have no triggers", "nof": "its files have no triggers", "aiflow": "its files have no triggers",
-	}},
-	{name: "tool", about: "calls a tool and reports what it found", cannot: map[string]string{
-		"nof": "its nodes call agents only",
-	}},
+	{name: "schedule", about: "runs at fixed times"},
+	{name: "tool", about: "calls a tool and reports what it found"},
 	{name: "agentic", about: "a specialist works, a reviewer decides whether it may pass", cannot: map[string]string{
 		"awf": onlyAgentFlow, "nof": onlyAgentFlow, "agentfile": onlyAgentFlow, "aiflow": onlyAgentFlow,
 	}},
@@ -64,6 +62,22 @@ var newFormats = []struct{ name, file string }{
 var extras = []struct{ format, pattern, template, file string }{
 	{"agentfile", "", "agentfile/writer", "agents/writer.md"},
 	{"agentfile", "tool", "agentfile/look-up", "scripts/look-up.sh"},
+	{"nof", "tool", "nof/look-up", "agents/look-up.md"},
+	{"nof", "tool", "nof/look-up-program", "agents/look-up.sh"},
+}
+
+// scheduled has the input of scheduled runs, by the formats whose files have no triggers. Their pattern is the default
+// one, with a schedule in espalier.yaml.
+var scheduled = map[string]string{
+	"awf": "{topic: gardens}", "nof": "{period: 2026-01}", "aiflow": "{topic: gardens}",
+}
+
+// newSettings returns what a new workflow needs in espalier.yaml.
+func newSettings(name, format, pattern string) string {
+	if input := scheduled[format]; input != "" && pattern == "schedule" {
+		return fmt.Sprintf("triggers:\n  %s:\n    schedule: \"0 9 * * 1\"   # Mondays at nine, UTC\n    input: %s\n", name, input)
+	}
+	return ""
 }
 
 func patternNames() []string {
@@ -102,6 +116,11 @@ func (a *invocation) newCommand() *cobra.Command {
 			shown, err := a.newWorkflow(args[0], format, chosen, dir)
 			if err != nil {
 				return err
+			}
+			if settings := newSettings(args[0], format, chosen); settings != "" {
+				if _, err := a.configure(project.FindRoot(a.inDir(".")), settings); err != nil {
+					return err
+				}
 			}
 			if a.json {
 				return a.writeJSON(map[string]string{
@@ -146,11 +165,21 @@ func (a *invocation) newWorkflow(name, format, chosen, dir string) (shown string
 				can = append(can, other.name)
 			}
 		}
-		return "", usage(fmt.Sprintf("Use one of %s, or another format.", strings.Join(can, ", ")),
-			"%s has no pattern %q: %s", format, chosen, why)
+		var others []string
+		for _, other := range newFormatNames() {
+			if patterns[p].cannot[other] == "" {
+				others = append(others, "--format "+other)
+			}
+		}
+		return "", usage(fmt.Sprintf("Use %s, or one of the patterns of %s: %s.", strings.Join(others, ", "), format,
+			strings.Join(can, ", ")), "%s has no pattern %q: %s", format, chosen, why)
 	}
 	path := filepath.Join(dir, strings.ReplaceAll(newFormats[f].file, "NAME", name))
-	text, err := fromTemplate(format+"/"+chosen, name)
+	template := format + "/" + chosen
+	if newSettings(name, format, chosen) != "" {
+		template = format + "/" + patterns[0].name
+	}
+	text, err := fromTemplate(template, name)
 	if err == nil {
 		err = a.createFile(path, text)
 	}
@@ -163,6 +192,22 @@ func (a *invocation) newWorkflow(name, format, chosen, dir string) (shown string
 		}
 	}
 	return filepath.ToSlash(path), err
+}
+
+// configure creates an espalier.yaml with settings, and reports whether it did. If there is one, it says what to add.
+func (a *invocation) configure(root, settings string) (made bool, err error) {
+	text := firstConfig
+	if settings != "" {
+		text += "\n" + settings
+	}
+	made, err = newFile(filepath.Join(root, config.FileName), config.FileName, text)
+	if err == nil && !made && settings != "" {
+		a.note("To schedule it, add this to %s:", config.FileName)
+		for line := range strings.Lines(settings) {
+			a.note("  %s", strings.TrimSuffix(line, "\n"))
+		}
+	}
+	return made, err
 }
 
 func fromTemplate(template, name string) (string, error) {

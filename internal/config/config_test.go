@@ -129,8 +129,13 @@ func TestParseReportsMistakes(t *testing.T) {
 		"mcp: {a: {}}":                                 "1:7 CFG002 The MCP server \"a\" has neither",
 		"mcp: {a.b: {command: x}}":                     "CFG004 \"a.b\" cannot be the name of a server",
 		"mcp: {a: {command: x, env: {K: secret://y}}}": "CFG006",
-		"retention: {keep: 10}":                        "1:13 CFG002 Retention without \"older_than\" removes no runs.",
-		"defaults: {model_timeout: soon}":              "1:27 CFG004 \"soon\" is not a duration.",
+		"triggers: {a: {schedule: daily}}":             "1:26 CFG004 The schedule \"daily\" cannot be read",
+		"triggers: {a: {schedule: '0 0 31 2 *'}}":      "1:27 CFG004 The schedule \"0 0 31 2 *\" never fires",
+		"triggers: {a: {schedule: '@daily', timezone: Rome}}": "CFG004 There is no time zone \"Rome\". " +
+			"Write a name of",
+		"triggers: {a: {timezone: UTC}}":  "1:26 CFG002 A time zone without a schedule",
+		"retention: {keep: 10}":           "1:13 CFG002 Retention without \"older_than\" removes no runs.",
+		"defaults: {model_timeout: soon}": "1:27 CFG004 \"soon\" is not a duration.",
 	} {
 		_, problems := parse(text)
 		if len(problems) != 1 && !strings.Contains(text, "groq") || len(problems) == 0 ||

@@ -8,11 +8,14 @@ import (
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/schedule"
 	"github.com/espalier-run/espalier/internal/text"
 )
 
 // Trigger configures the triggers of one workflow.
 type Trigger struct {
+	Schedule text.Text // adds a schedule to the workflow, for formats whose files have none
+	Timezone text.Text // an IANA name; empty means UTC
 	Overlap  string
 	CatchUp  time.Duration
 	Jitter   time.Duration
@@ -33,8 +36,11 @@ var Overlaps = []string{"skip", "queue-one", "queue-all", "cancel-old", "allow"}
 func readTriggers(f *fields) []Named[Trigger] {
 	return entries(f, "triggers", "trigger",
 		"How the triggers of workflows start runs, by the name of the workflow.",
-		func(_ text.Text, f *fields) Trigger {
-			return Trigger{
+		func(name text.Text, f *fields) Trigger {
+			t := Trigger{
+				Schedule: f.text("schedule",
+					"A cron expression, which adds a schedule to the workflow: \"0 6 * * 1-5\"."),
+				Timezone: f.text("timezone", "The time zone of the schedule: Europe/Berlin. The default is UTC."),
 				Overlap: f.choice("overlap",
 					"What a schedule does while its previous run is active; a run that waits for "+
 						"a person is active. The default is skip.", Overlaps...),
@@ -46,7 +52,38 @@ func readTriggers(f *fields) []Named[Trigger] {
 				Map: f.mappings("map",
 					"Expressions that compute inputs from an event: {repo: event.data.repository.name}."),
 			}
+			if name.Value != "" {
+				f.checkSchedule(t)
+			}
+			return t
 		})
+}
+
+// checkSchedule reports a schedule that cannot be read or never fires.
+func (f *fields) checkSchedule(t Trigger) {
+	zone, err := time.LoadLocation(t.Timezone.Value) // no name is UTC
+	if err != nil || t.Timezone.Value == "Local" {
+		f.report(CodeBadValue, t.Timezone.Span, "Write a name of the IANA list, such as \"Europe/Berlin\" or \"UTC\".",
+			"There is no time zone %q.", t.Timezone.Value)
+		zone = time.UTC
+	}
+	if t.Schedule.Value == "" {
+		if t.Timezone.Value != "" {
+			f.report(CodeMissing, t.Timezone.Span, "Add a line schedule: \"0 6 * * 1-5\", or remove the time zone.",
+				"A time zone without a schedule has no effect.")
+		}
+		return
+	}
+	times, err := schedule.Parse(t.Schedule.Value, zone)
+	switch {
+	case err != nil:
+		f.report(CodeBadValue, t.Schedule.Span, "Write five fields (minute, hour, day of month, month, day of week), "+
+			"such as \"0 6 * * 1-5\". A sixth field in front of them sets the seconds.",
+			"The schedule %q cannot be read: %s.", t.Schedule.Value, strings.TrimSuffix(err.Error(), "."))
+	case times.Next(time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)).IsZero():
+		f.report(CodeBadValue, t.Schedule.Span, "Choose a day that the month has.",
+			"The schedule %q never fires: there is no such day.", t.Schedule.Value)
+	}
 }
 
 // Webhook configures an address that starts runs.

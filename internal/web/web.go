@@ -270,9 +270,6 @@ func (h *Handler) shell(r *request, section, title string) shell {
 	return s
 }
 
-	return person
-}
-
 // render writes a page, or its table if the address asks for an export.
 func (h *Handler) render(r *request, status int, name string, data any) error {
 	if extension := path.Ext(r.URL.Path); extension == ".csv" || extension == ".json" {

@@ -279,7 +279,7 @@ func (d dice) prose(req provider.Request) string {
 	if expected := excerpt(req.For.Expected); expected != "" {
 		fmt.Fprintf(&out, "Expected: %s\n", expected)
 	}
-	fmt.Fprintf(&out, "\nMade up: %s", sentences[d.pick("prose", len(sentences))])
+	fmt.Fprintf(&out, "\nExample: %s", sentences[d.pick("prose", len(sentences))])
 	return out.String()
 }
 
