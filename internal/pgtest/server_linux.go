@@ -257,6 +257,11 @@ func (s *Server) Replica() (*Server, error) {
 // Promote makes a replica the primary server.
 func (s *Server) Promote() error { return s.try("SELECT pg_promote()") }
 
+// Create creates a database.
+func (s *Server) Create(database string) error {
+	return s.try("CREATE DATABASE " + pgx.Identifier{database}.Sanitize())
+}
+
 // try executes statements in the database postgres.
 func (s *Server) try(statements ...string) error {
 	ctx := context.Background()
@@ -277,6 +282,12 @@ func (s *Server) try(statements ...string) error {
 func (s *Server) Remove() {
 	s.Kill()
 	os.RemoveAll(s.dir)
+}
+
+// Said reports whether the log of the server contains a text.
+func (s *Server) Said(text string) bool {
+	log, err := os.ReadFile(filepath.Join(s.dir, "log"))
+	return err == nil && strings.Contains(string(log), text)
 }
 
 // Dir returns the folder with the server's socket.

@@ -230,6 +230,36 @@ func TestReplicaTakesOver(t *testing.T) {
 	end()
 }
 
+// A process that others have taken for dead claims nothing under its old name: no other process would find such a run.
+func TestFencedProcessClaimsNothing(t *testing.T) {
+	dir := t.TempDir()
+	options := postgres.Options{Lease: time.Hour} // it does not notice by itself
+	paused, next := openURL(t, schemaURL(t, dir), options), openURL(t, schemaURL(t, dir), options)
+	old := paused.ID()
+	postgres.Leave(t, paused, old)
+	none := func(journal.RunID) bool { return false }
+	if _, err := next.ClaimNext(t.Context(), next.ID(), 1, none); err != nil { // which seals the old name
+		t.Fatal(err)
+	}
+	if err := openURL(t, schemaURL(t, dir), options).Close(); err != nil { // which forgets sealed names without runs
+		t.Fatal(err)
+	}
+	journaltest.Append(t, next, journaltest.Start("a", ""))
+	journaltest.Append(t, next, journaltest.Start("b", ""))
+	if got, err := paused.ClaimNext(t.Context(), old, 2, none); !errors.Is(err, journal.ErrFenced) {
+		t.Errorf("claimed %q, %v", got, err)
+	}
+	if claim, err := paused.Claim(t.Context(), "a", old); !errors.Is(err, journal.ErrFenced) {
+		t.Errorf("claimed %+v, %v", claim, err)
+	}
+	if paused.ID() == old {
+		t.Error("the process has no new name")
+	}
+	if got, err := paused.ClaimNext(t.Context(), paused.ID(), 2, none); err != nil || len(got) != 2 {
+		t.Errorf("under its new name it has claimed %q, %v", got, err)
+	}
+}
+
 // Wake-ups arrive as notifications. A process that receives them does not poll.
 func TestWakesAreNotifications(t *testing.T) {
 	dir := t.TempDir()
