@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"net"
 	"net/url"
 	"os"
@@ -37,6 +38,11 @@ func TestScriptsOnPostgres(t *testing.T) {
 // TestMigrationToPostgres moves a project from SQLite to PostgreSQL.
 func TestMigrationToPostgres(t *testing.T) {
 	scriptsOnPostgres(t, "DATABASE", "postgres/migrate")
+}
+
+// The database is named in espalier.yaml.
+func TestConfigurationNamesTheDatabase(t *testing.T) {
+	scriptsOnPostgres(t, "DATABASE", "postgres/configured")
 }
 
 // scriptsOnPostgres runs scripts with the URL of an empty store in a variable.
@@ -73,6 +79,7 @@ func scriptsOnPostgres(t *testing.T, variable string, names ...string) {
 type fleet struct {
 	t       *testing.T
 	k       *killed
+	schema  string
 	url     string
 	program string // an executable instead of this one; empty for this one
 	store   *postgres.Store
@@ -96,7 +103,8 @@ func newFleet(t *testing.T, server *pgtest.Server, workers int) *fleet {
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256([]byte(f.k.dir))
-	f.url = server.URL("postgres") + "&lease=2s&schema=f" + hex.EncodeToString(sum[:8])
+	f.schema = "f" + hex.EncodeToString(sum[:8])
+	f.url = server.URL("postgres") + "&lease=2s&schema=" + f.schema
 	store, err := postgres.Open(context.Background(), f.url, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -232,14 +240,37 @@ func (f *fleet) owned(entries []journal.Entry, worker int) (owner journal.Owner,
 	return owner, runs
 }
 
+// Workers share the runs of a database.
 func TestFourWorkersFinishOneDatabase(t *testing.T) {
 	server := pgtest.Shared(t)
 	t.Cleanup(pgtest.StopShared)
 	f := newFleet(t, server, 4)
-	const runs = 24
+	server.Exec(t, fmt.Sprintf(`CREATE TABLE owners AS SELECT owner FROM %[1]s.runs;
+		CREATE FUNCTION note_owner() RETURNS trigger LANGUAGE plpgsql AS
+			'BEGIN INSERT INTO public.owners VALUES (NEW.owner); RETURN NEW; END';
+		CREATE TRIGGER note_owner AFTER UPDATE OF owner ON %[1]s.runs FOR EACH ROW EXECUTE FUNCTION note_owner()`, f.schema))
+	const runs = 40
 	f.begin(runs)
 	entries := f.await("all runs finish", func(e []journal.Entry) bool { return len(e) == runs && resting(e) })
 	f.check(entries, 0)
+	if n := server.Number(t, "SELECT count(DISTINCT owner) FROM owners WHERE owner != ''"); n != len(f.workers) {
+		t.Errorf("%d of %d workers had runs", n, len(f.workers))
+	}
+}
+
+// Four workers and the commands want more connections than the server has. They wait for each other.
+func TestWorkersShareFewConnections(t *testing.T) {
+	server, err := pgtest.Start("fsync=off", "max_connections=20", "superuser_reserved_connections=0")
+	pgtest.Require(t, err)
+	t.Cleanup(server.Remove)
+	f := newFleet(t, server, 4)
+	const runs = 12
+	f.begin(runs)
+	entries := f.await("all runs finish", func(e []journal.Entry) bool { return len(e) == runs && resting(e) })
+	f.check(entries, runs) // a worker without a connection may lose its runs
+	if !server.Said("too many clients already") {
+		t.Error("there were enough connections")
+	}
 }
 
 // What workers read grows with their own runs: together they read each append
@@ -400,6 +431,12 @@ func TestWorkerKilledAndWorkerStopped(t *testing.T) {
 	}
 	entries := f.await("all runs rest", func(e []journal.Entry) bool { return len(e) == runs && resting(e) })
 	f.check(entries, runs)
+	f.begin(1) // the workers that are left still work
+	f.await("a later run finishes", func(e []journal.Entry) bool {
+		return slices.ContainsFunc(e, func(e journal.Entry) bool {
+			return e.Status == journal.Finished && !slices.ContainsFunc(entries, func(old journal.Entry) bool { return old.ID == e.ID })
+		})
+	})
 	doubts := 0
 	for _, e := range entries {
 		if e.Status == journal.Waiting {

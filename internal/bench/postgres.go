@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -20,8 +21,8 @@ const postgresCommand = "postgres"
 // postgresRounds is the number of rounds; the median counts.
 const postgresRounds = 3
 
-// onPostgres runs the scenarios of the durable core on both stores. The server runs on the same machine, with its
-// default settings: every commit is synced.
+// onPostgres runs the scenarios of the durable core on both stores, and on DBOS Transact with the same server. The server
+// runs on the same machine, with its default settings: every commit is synced.
 func onPostgres() error {
 	server, err := pgtest.Start()
 	if err != nil {
@@ -33,45 +34,71 @@ func onPostgres() error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	schemas := 0
-	fresh := func() string {
-		schemas++
-		return fmt.Sprintf("%s&schema=bench%d", server.URL("postgres"), schemas)
+	rival := filepath.Join(dir, "dbos")
+	build := exec.Command("go", "build", "-C", "internal/bench/dbos", "-o", rival, ".")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("building the comparison: %w\n%s", err, out)
 	}
-	fmt.Printf("%-16s %24s %24s\n", "", "SQLite", "PostgreSQL")
-	for _, s := range []struct{ scenario, name, figure, unit, tail string }{
-		{"chain", "chain", "step", "µs/step", ""},
-		{"runs-64", "64 × 20", "steps", "steps/s", "gap"},
-		{"runs-1000", "1,000 × 20", "steps", "steps/s", "gap"},
-		{"fan-out", "fan-out 1,000", "whole", "ms", ""},
+	databases := 0
+	fresh := func() string {
+		databases++
+		return fmt.Sprintf("%s&schema=bench%d", server.URL("postgres"), databases)
+	}
+	systems := []func(scenario, dir string) (figures, error){
+		func(scenario, dir string) (figures, error) { return measureOn("", scenario, dir) },
+		func(scenario, dir string) (figures, error) { return measureOn(fresh(), scenario, dir) },
+		func(scenario, _ string) (figures, error) {
+			databases++
+			name := fmt.Sprint("dbos", databases)
+			if err := server.Create(name); err != nil {
+				return nil, err
+			}
+			return read(exec.Command(rival, server.URL(name), scenario))
+		},
+	}
+	row := func(cells ...any) { fmt.Printf("%-16s %26s %26s %26s %10s\n", cells...) }
+	row("", "SQLite", "PostgreSQL", "DBOS on PostgreSQL", "× DBOS")
+	for _, s := range []struct {
+		scenario, name, figure, unit, tail string
+		less                               bool // is better
+	}{
+		{"chain", "chain", "step", "µs/step", "", true},
+		{"runs-64", "64 × 20", "steps", "steps/s", "gap", false},
+		{"runs-1000", "1,000 × 20", "steps", "steps/s", "gap", false},
+		{"fan-out", "fan-out 1,000", "whole", "ms", "", true},
 	} {
-		var cells [2]string
-		for i, store := range []func() string{func() string { return "" }, fresh} {
+		cells, medians := []any{s.name}, make([]float64, len(systems))
+		for i, system := range systems {
 			var values, tails []float64
 			for round := range postgresRounds {
-				f, err := measureOn(store(), s.scenario, filepath.Join(dir, fmt.Sprint(s.scenario, i, round)))
+				f, err := system(s.scenario, filepath.Join(dir, fmt.Sprint(s.scenario, i, round)))
 				if err != nil {
 					return fmt.Errorf("%s: %w", s.scenario, err)
 				}
 				values, tails = append(values, f[s.figure]), append(tails, f[s.tail])
 			}
-			value := middle(values)
+			medians[i] = middle(values)
 			if s.figure == "step" {
-				value /= float64(time.Microsecond)
+				medians[i] /= float64(time.Microsecond)
 			}
-			cells[i] = fmt.Sprintf("%.0f %s", value, s.unit)
+			cell := fmt.Sprintf("%.0f %s", medians[i], s.unit)
 			if s.tail != "" {
-				cells[i] += fmt.Sprintf(" (p99 %.0f ms)", middle(tails))
+				cell += fmt.Sprintf(" (p99 %.0f ms)", middle(tails))
 			}
+			cells = append(cells, cell)
 		}
-		fmt.Printf("%-16s %24s %24s\n", s.name, cells[0], cells[1])
+		times := medians[1] / medians[2]
+		if s.less {
+			times = 1 / times
+		}
+		row(append(cells, fmt.Sprintf("%.1f", times))...)
 	}
-	for _, workers := range []int{1, 2, 4} {
+	for workers := 1; workers <= max(4, runtime.NumCPU()); workers *= 2 {
 		rate, err := together(fresh(), workers, filepath.Join(dir, fmt.Sprint("workers", workers)))
 		if err != nil {
 			return fmt.Errorf("%d workers: %w", workers, err)
 		}
-		fmt.Printf("%-16s %24s %24s\n", fmt.Sprintf("%d processes", workers), "", fmt.Sprintf("%.0f steps/s", rate))
+		row(fmt.Sprintf("%d processes", workers), "", fmt.Sprintf("%.0f steps/s", rate), "", "")
 	}
 	return nil
 }
@@ -115,6 +142,11 @@ func measureOn(store, scenario, dir string) (figures, error) {
 	}
 	cmd := exec.Command(self, measureCommand, scenario, dir)
 	cmd.Env = append(os.Environ(), registry.StoreVariable+"="+store)
+	return read(cmd)
+}
+
+// read returns the figures that a command prints.
+func read(cmd *exec.Cmd) (figures, error) {
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

@@ -1,6 +1,7 @@
 package pgtest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,12 +13,14 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sys/unix"
 )
 
 // Server is a PostgreSQL server.
@@ -107,7 +110,8 @@ func Start(settings ...string) (*Server, error) {
 // binaries returns the folder of initdb and postgres.
 func binaries() (string, error) {
 	if path, err := exec.LookPath("initdb"); err == nil {
-		return filepath.Dir(path), nil
+		path, err = filepath.EvalSymlinks(path)
+		return filepath.Dir(path), err
 	}
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if err != nil || len(found) == 0 {
@@ -196,16 +200,94 @@ func (s *Server) await() error {
 	}
 }
 
-// Kill ends the server as a power failure does: without a checkpoint.
+// Kill ends the server as a power failure does: all of its processes, by SIGKILL.
 func (s *Server) Kill() {
-	s.cmd.Process.Signal(syscall.SIGQUIT)
+	s.cmd.Process.Signal(syscall.SIGSTOP) // it starts no other processes meanwhile
+	pid := s.cmd.Process.Pid
+	for {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || !bytes.Contains(stat, []byte(") R ")) && !bytes.Contains(stat, []byte(") S ")) {
+			break
+		}
+	}
+	list, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // none if the server has ended
+	s.cmd.Process.Kill()
+	for _, text := range strings.Fields(string(list)) {
+		child, err := strconv.Atoi(text)
+		if err != nil {
+			continue
+		}
+		if fd, err := unix.PidfdOpen(child, 0); err == nil {
+			syscall.Kill(child, syscall.SIGKILL)
+			// A process that is left over keeps the next server from starting.
+			for err = unix.EINTR; err == unix.EINTR; {
+				_, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1)
+			}
+			unix.Close(fd)
+		}
+	}
 	<-s.exited
+}
+
+// Replica starts a server that replicates this one. A commit that one acknowledges has reached the other, from now on.
+func (s *Server) Replica() (*Server, error) {
+	r := &Server{bin: s.bin, settings: s.settings}
+	var err error
+	if r.dir, err = os.MkdirTemp("", "pgtest-"); err != nil {
+		return nil, err
+	}
+	if r.attr, err = AsOrdinaryUser(r.dir); err != nil {
+		return nil, err
+	}
+	backup := exec.Command(filepath.Join(s.bin, "pg_basebackup"), "-D", r.data(), "-h", s.dir, "-U", "espalier",
+		"--write-recovery-conf", "--checkpoint=fast", "--no-sync")
+	backup.SysProcAttr, backup.Dir = &syscall.SysProcAttr{Credential: s.attr.Credential}, r.dir
+	if out, err := backup.CombinedOutput(); err != nil {
+		os.RemoveAll(r.dir)
+		return nil, fmt.Errorf("pg_basebackup: %w\n%s", err, out)
+	}
+	if err := r.Run(); err != nil {
+		os.RemoveAll(r.dir)
+		return nil, err
+	}
+	// The replica has no such setting: nothing replicates it.
+	return r, s.try("ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()")
+}
+
+// Promote makes a replica the primary server.
+func (s *Server) Promote() error { return s.try("SELECT pg_promote()") }
+
+// Create creates a database.
+func (s *Server) Create(database string) error {
+	return s.try("CREATE DATABASE " + pgx.Identifier{database}.Sanitize())
+}
+
+// try executes statements in the database postgres.
+func (s *Server) try(statements ...string) error {
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, s.URL("postgres"))
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	for _, text := range statements {
+		if _, err := conn.Exec(ctx, text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Remove stops the server and deletes its cluster.
 func (s *Server) Remove() {
 	s.Kill()
 	os.RemoveAll(s.dir)
+}
+
+// Said reports whether the log of the server contains a text.
+func (s *Server) Said(text string) bool {
+	log, err := os.ReadFile(filepath.Join(s.dir, "log"))
+	return err == nil && strings.Contains(string(log), text)
 }
 
 // Dir returns the folder with the server's socket.
@@ -232,14 +314,9 @@ func (s *Server) Number(t testing.TB, text string) int {
 }
 
 // Exec runs a statement in the database postgres.
-func (s *Server) Exec(t testing.TB, text string, args ...any) {
+func (s *Server) Exec(t testing.TB, text string) {
 	t.Helper()
-	conn, err := pgx.Connect(context.Background(), s.URL("postgres"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.Background())
-	if _, err := conn.Exec(context.Background(), text, args...); err != nil {
+	if err := s.try(text); err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
 }

@@ -31,3 +31,6 @@ func (*Server) Remove() {}
 
 // URL returns no URL.
 func (*Server) URL(string) string { return "" }
+
+// Create fails.
+func (*Server) Create(string) error { return ErrMissing }

@@ -310,8 +310,8 @@ func (e *Engine) claimOrphans(ctx context.Context) (more bool, err error) {
 		err = e.queueOrphans(ctx)
 	}
 	if err != nil {
-		if ctx.Err() != nil || errors.Is(err, journal.ErrUnavailable) {
-			return false, nil // Work tries again
+		if ctx.Err() != nil || errors.Is(err, journal.ErrUnavailable) || errors.Is(err, journal.ErrFenced) {
+			return false, nil // Work tries again, with the name that the process has then
 		}
 		return false, err
 	}

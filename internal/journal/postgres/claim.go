@@ -79,12 +79,17 @@ func (s *Store) Claim(ctx context.Context, id journal.RunID, me journal.Owner) (
 						return refusal{&journal.OwnedError{Owner: r.owner}}
 					}
 				}
-				// The sealed owner may have appended before it was sealed.
-				err := s.pool.QueryRow(ctx, s.q(`UPDATE @.runs r SET owner = $2, fence = fence + 1
-					WHERE n = $1 AND owner = $3 AND fence = $4
-					RETURNING fence, coalesce((SELECT last FROM @.appends WHERE run = r.n ORDER BY first DESC LIMIT 1), seq),
-						(SELECT hash FROM @.appends WHERE run = r.n ORDER BY first DESC LIMIT 1)`),
-					r.n, encodeText(me), encodeText(r.owner), r.fence).Scan(&r.fence, &r.seq, &hash)
+				err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+					if err := s.stayAlive(ctx, tx, me); err != nil {
+						return err
+					}
+					// The sealed owner may have appended before it was sealed.
+					return tx.QueryRow(ctx, s.q(`UPDATE @.runs r SET owner = $2, fence = fence + 1
+						WHERE n = $1 AND owner = $3 AND fence = $4
+						RETURNING fence, coalesce((SELECT last FROM @.appends WHERE run = r.n ORDER BY first DESC LIMIT 1), seq),
+							(SELECT hash FROM @.appends WHERE run = r.n ORDER BY first DESC LIMIT 1)`),
+						r.n, encodeText(me), encodeText(r.owner), r.fence).Scan(&r.fence, &r.seq, &hash)
+				})
 				if errors.Is(err, pgx.ErrNoRows) {
 					continue // another process was faster
 				}
@@ -99,7 +104,32 @@ func (s *Store) Claim(ctx context.Context, id journal.RunID, me journal.Owner) (
 			return nil
 		}
 	})
-	return claim, err
+	return claim, s.fenced(me, err)
+}
+
+// stayAlive prevents other processes from taking this one for dead until the end of a transaction. If they have done so,
+// it returns ErrFenced: the row of this process may be gone, and no other process would find a run that it claims.
+func (s *Store) stayAlive(ctx context.Context, tx pgx.Tx, me journal.Owner) error {
+	id, past := s.worker.names()
+	if past[me] {
+		return refusal{journal.ErrFenced}
+	}
+	if me != id {
+		return nil // not a process
+	}
+	err := tx.QueryRow(ctx, s.q("SELECT id FROM @.workers WHERE id = $1 AND NOT sealed FOR SHARE"), id).Scan(&id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return refusal{journal.ErrFenced}
+	}
+	return err
+}
+
+// fenced gives this process a new name if it has an error because of the old one.
+func (s *Store) fenced(me journal.Owner, err error) error {
+	if errors.Is(err, journal.ErrFenced) {
+		s.renew(me)
+	}
+	return err
 }
 
 // claimed keeps the head of a run that this process owns now.
@@ -137,7 +167,7 @@ func (s *Store) ClaimNext(
 		}
 		return nil
 	})
-	return claimed, err
+	return claimed, s.fenced(me, err)
 }
 
 // candidate is a run that ClaimNext may claim.
@@ -153,6 +183,9 @@ func (s *Store) claimSome(
 	ctx context.Context, me journal.Owner, after int64, n int, skip func(journal.RunID) bool,
 ) (ids []journal.RunID, last int64, err error) {
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		if err := s.stayAlive(ctx, tx, me); err != nil {
+			return err
+		}
 		// A process with a group in flight is alive.
 		if _, err := tx.Exec(ctx, s.q(`WITH gone AS (
 				SELECT id FROM @.workers WHERE NOT sealed AND until < clock_timestamp() FOR UPDATE SKIP LOCKED

@@ -20,6 +20,7 @@ const (
 	codeStale      = "ES002" // the journal is not what the group was built for
 	codeUnique     = "23505"
 	codeForeignKey = "23503"
+	codeTooMany    = "53300" // connections
 )
 
 // code returns the SQLSTATE of an error of the server, or "" for other errors.
@@ -48,7 +49,7 @@ func isRetryable(err error) bool {
 		return false
 	case c == "":
 		return isConnectionLoss(err)
-	case c == "53300": // too_many_connections
+	case c == codeTooMany:
 		return true
 	case c == "57014": // query_canceled: by an administrator or a timeout
 		return false

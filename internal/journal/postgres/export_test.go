@@ -7,6 +7,9 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
+// PollsWithin is a time in which a process that receives no notifications starts to poll.
+const PollsWithin = echoTimeout + 4*pollInterval
+
 // Join adds a living process.
 func Join(t testing.TB, s *Store, o journal.Owner) {
 	t.Helper()

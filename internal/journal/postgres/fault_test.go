@@ -151,13 +151,9 @@ func TestUnknownOutcomesAreResolved(t *testing.T) {
 	}
 }
 
-// The server is killed again and again under load: what was acknowledged is
-// there, and nothing else is.
-func TestServerKilledUnderLoad(t *testing.T) {
-	server, err := pgtest.Start()
-	pgtest.Require(t, err)
-	defer server.Remove()
-	s := openURL(t, server.URL("postgres"), postgres.Options{Lease: time.Minute})
+// load appends to runs as fast as it can until it is ended, and then compares what was acknowledged with the journal.
+func load(t *testing.T, s *postgres.Store) (end func()) {
+	t.Helper()
 	const runs = 16
 	var acknowledged [runs]atomic.Int64
 	var stop atomic.Bool
@@ -178,6 +174,27 @@ func TestServerKilledUnderLoad(t *testing.T) {
 			}
 		})
 	}
+	return func() {
+		t.Helper()
+		stop.Store(true)
+		wg.Wait()
+		for i := range runs {
+			got := journaltest.Events(t, s, journal.RunID(fmt.Sprint("run-", i)), 0)
+			if want := acknowledged[i].Load() + 1; int64(len(got)) != want {
+				t.Errorf("run %d has %d events, of which %d are known", i, len(got), want)
+			}
+		}
+	}
+}
+
+// The server is killed again and again under load: what was acknowledged is
+// there, and nothing else is.
+func TestServerKilledUnderLoad(t *testing.T) {
+	server, err := pgtest.Start()
+	pgtest.Require(t, err)
+	defer server.Remove()
+	s := openURL(t, server.URL("postgres"), postgres.Options{Lease: time.Minute})
+	end := load(t, s)
 	for range 3 {
 		changed := s.Changed()
 		<-changed // it works again
@@ -187,14 +204,78 @@ func TestServerKilledUnderLoad(t *testing.T) {
 		}
 	}
 	<-s.Changed()
-	stop.Store(true)
-	wg.Wait()
-	for i := range runs {
-		got := journaltest.Events(t, s, journal.RunID(fmt.Sprint("run-", i)), 0)
-		if want := acknowledged[i].Load() + 1; int64(len(got)) != want {
-			t.Errorf("run %d has %d events, of which %d are known", i, len(got), want)
+	end()
+}
+
+// The primary server is lost under load, and a replica takes its place. With synchronous replication, what was
+// acknowledged is there, and nothing else is.
+func TestReplicaTakesOver(t *testing.T) {
+	primary, err := pgtest.Start()
+	pgtest.Require(t, err)
+	defer primary.Remove()
+	replica, err := primary.Replica()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer replica.Remove()
+	s := openURL(t, fmt.Sprintf("postgres://espalier@/postgres?host=%s,%s&target_session_attrs=read-write",
+		primary.Dir(), replica.Dir()), postgres.Options{Lease: time.Minute})
+	end := load(t, s)
+	<-s.Changed()
+	primary.Kill()
+	if err := replica.Promote(); err != nil {
+		t.Fatal(err)
+	}
+	<-s.Changed()
+	end()
+}
+
+// A process that others have taken for dead claims nothing under its old name: no other process would find such a run.
+func TestFencedProcessClaimsNothing(t *testing.T) {
+	dir := t.TempDir()
+	options := postgres.Options{Lease: time.Hour} // it does not notice by itself
+	paused, next := openURL(t, schemaURL(t, dir), options), openURL(t, schemaURL(t, dir), options)
+	old := paused.ID()
+	postgres.Leave(t, paused, old)
+	none := func(journal.RunID) bool { return false }
+	if _, err := next.ClaimNext(t.Context(), next.ID(), 1, none); err != nil { // which seals the old name
+		t.Fatal(err)
+	}
+	if err := openURL(t, schemaURL(t, dir), options).Close(); err != nil { // which forgets sealed names without runs
+		t.Fatal(err)
+	}
+	journaltest.Append(t, next, journaltest.Start("a", ""))
+	journaltest.Append(t, next, journaltest.Start("b", ""))
+	if got, err := paused.ClaimNext(t.Context(), old, 2, none); !errors.Is(err, journal.ErrFenced) {
+		t.Errorf("claimed %q, %v", got, err)
+	}
+	if claim, err := paused.Claim(t.Context(), "a", old); !errors.Is(err, journal.ErrFenced) {
+		t.Errorf("claimed %+v, %v", claim, err)
+	}
+	if paused.ID() == old {
+		t.Error("the process has no new name")
+	}
+	if got, err := paused.ClaimNext(t.Context(), paused.ID(), 2, none); err != nil || len(got) != 2 {
+		t.Errorf("under its new name it has claimed %q, %v", got, err)
+	}
+}
+
+// Wake-ups arrive as notifications. A process that receives them does not poll.
+func TestWakesAreNotifications(t *testing.T) {
+	dir := t.TempDir()
+	sleeper, waker := openURL(t, schemaURL(t, dir), postgres.Options{}), openURL(t, schemaURL(t, dir), postgres.Options{})
+	wakes := sleeper.Wakes()
+	for quiet := false; !quiet; {
+		select {
+		case <-wakes: // for what came before
+		case <-time.After(postgres.PollsWithin):
+			quiet = true
 		}
 	}
+	waker.Wake(sleeper.ID())
+	<-wakes
+	waker.Wake("") // all processes
+	<-wakes
 }
 
 // A process that does not renew its lease loses its runs at once and for all:

@@ -79,6 +79,9 @@ func IsURL(text string) bool {
 	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
 }
 
+// idleTime is how long a connection for reading is kept without use.
+const idleTime = 2 * time.Second
+
 // defaultSchema is the schema of a journal whose URL names none.
 const defaultSchema = "espalier"
 
@@ -144,16 +147,23 @@ func Open(ctx context.Context, url string, o Options) (_ *Store, err error) {
 	}()
 	patience := s.patience
 	s.patience = min(patience, openPatience) // the URL may be wrong
-	if err := s.retry(ctx, func() error { return s.probe(ctx, config) }); err != nil {
+	err = s.retry(ctx, func() error { return s.probe(ctx, config) })
+	s.patience = patience
+	if code(err) == codeTooMany { // the URL is right
+		err = s.retry(ctx, func() error { return s.probe(ctx, config) })
+	}
+	if err != nil {
 		return nil, explain(err)
 	}
-	s.patience = patience
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}
 	config.ConnConfig = s.config.Copy()
 	if !strings.Contains(url, "pool_max_conns") {
 		config.MaxConns = 4
+	}
+	if !strings.Contains(url, "pool_max_conn_idle_time") { // others may need them: a server has 100 by default
+		config.MaxConnIdleTime, config.HealthCheckPeriod = idleTime, idleTime
 	}
 	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, explain(err)
