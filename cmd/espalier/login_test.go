@@ -1,0 +1,141 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/espalier-run/espalier/internal/npmtest"
+)
+
+// protectedServer returns the address of an MCP server whose only tool returns the token of the request, and that of its
+// authorization server, npm oidc-provider.
+func protectedServer(t *testing.T) (address, issuer string) {
+	issuer = npmtest.Serve(t, filepath.Join("..", "..", "internal", "tool", "mcp", "testdata", "oauth.mjs"),
+		"oidc-provider@9.13.3")
+	mux := http.NewServeMux()
+	remote := httptest.NewServer(mux)
+	t.Cleanup(remote.Close)
+	address = remote.URL + "/mcp"
+	mux.HandleFunc("/.well-known/oauth-protected-resource", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"resource":%q,"authorization_servers":[%q],"scopes_supported":["tools"]}`, address, issuer)
+	})
+	inner := mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
+		token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+		s := mcp.NewServer(&mcp.Implementation{Name: "crm", Version: "1"}, nil)
+		mcp.AddTool(s, &mcp.Tool{Name: "token", Description: "Returns the token."},
+			func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, map[string]string, error) {
+				return nil, map[string]string{"token": token}, nil
+			})
+		return s
+	}, &mcp.StreamableHTTPOptions{Stateless: true})
+	mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
+		token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+		resp, err := http.Get(issuer + "/valid?token=" + url.QueryEscape(token))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer resp.Body.Close()
+		if valid, _ := io.ReadAll(resp.Body); string(valid) != "true" {
+			w.Header().Set("WWW-Authenticate",
+				`Bearer resource_metadata="`+remote.URL+`/.well-known/oauth-protected-resource"`)
+			http.Error(w, "no token", http.StatusUnauthorized)
+			return
+		}
+		inner.ServeHTTP(w, r)
+	})
+	return address, issuer
+}
+
+// A person signs in to an MCP server of the project with a browser. Then runs use its tools, and their records do not
+// contain the token.
+func TestLoginToAnMCPServer(t *testing.T) {
+	address, issuer := protectedServer(t)
+	p := newAWF(t, awfChain)
+	p.file("espalier.yaml", "mcp: {crm: {url: \""+address+"\", oauth: {client_id: public, issuer: \""+issuer+"\"}}}\n", 0o600)
+	p.file("ask.md", "---\nname: ask\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Asks.\n---\n"+
+		"```step\nid: ask\ntype: tool\ntool: crm.token\ndescription: Ask\nwrites: [output.answer]\n```\n", 0o600)
+	p.exits(0, "trust", "--yes")
+	if said := p.exits(6, "tools"); !strings.Contains(said, "you are not signed in") ||
+		!strings.Contains(said, "espalier login --mcp crm") {
+		t.Error(said)
+	}
+	if said := p.exits(6, "login", "--mcp", "cmr"); !strings.Contains(said, `Did you mean "crm"`) {
+		t.Error(said)
+	}
+
+	cmd := p.command("login", "--mcp", "crm")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // unless it has ended
+	lines := bufio.NewScanner(stderr)
+	for lines.Scan() && !strings.Contains(lines.Text(), "http://") {
+	}
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	browser := &http.Client{Jar: jar}
+	resp, err := browser.Get(strings.TrimSpace(lines.Text()))
+	for _, form := range []url.Values{
+		{"prompt": {"login"}, "login": {"ana"}, "password": {"any"}}, {"prompt": {"consent"}},
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		action := regexp.MustCompile(`action="([^"]+)"`).FindSubmatch(page)
+		if action == nil {
+			t.Fatalf("no form in %s", page)
+		}
+		to, parseErr := resp.Request.URL.Parse(string(action[1]))
+		if parseErr != nil {
+			t.Fatal(parseErr)
+		}
+		resp, err = browser.PostForm(to.String(), form)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	said := ""
+	for lines.Scan() {
+		said += lines.Text() + "\n"
+	}
+	if err := cmd.Wait(); err != nil || !strings.Contains(said, "You are signed in to crm.") {
+		t.Fatalf("%v: %s", err, said)
+	}
+
+	if said := p.exits(0, "tools"); !strings.Contains(said, "crm.token") {
+		t.Error(said)
+	}
+	const run = "00000000-0000-4000-8000-00000000000c"
+	p.exits(0, "run", "ask", "--run-id", run)
+	if said := p.exits(0, "transcript", run); !strings.Contains(said, "[secret mcp.crm]") {
+		t.Errorf("the token is not hidden: %s", said)
+	}
+	p.exits(0, "logout", "--mcp", "crm")
+	p.exits(2, "logout", "--mcp", "crm")
+	p.exits(6, "tools")
+}
