@@ -131,8 +131,13 @@ func (f *fleet) work() { f.workOn(f.url) }
 
 // workOn starts a worker that reaches the database under another URL.
 func (f *fleet) workOn(url string) {
-	cmd, said := f.command("work"), new(bytes.Buffer)
+	cmd := f.command("work")
 	cmd.Env = append(cmd.Env, "ESPALIER_STORE="+url)
+	f.start(cmd)
+}
+
+func (f *fleet) start(cmd *exec.Cmd) {
+	said := new(bytes.Buffer)
 	cmd.Stderr = said
 	if err := cmd.Start(); err != nil {
 		f.t.Fatal(err)
@@ -366,8 +371,6 @@ func TestWorkerCutOffFromTheDatabase(t *testing.T) {
 	server := pgtest.Shared(t)
 	t.Cleanup(pgtest.StopShared)
 	f, n := newFleet(t, server, 0), newNetwork(t, server)
-	const runs = 16
-	f.begin(runs)
 	u, err := url.Parse(f.url)
 	if err != nil {
 		t.Fatal(err)
@@ -375,18 +378,62 @@ func TestWorkerCutOffFromTheDatabase(t *testing.T) {
 	q := u.Query()
 	q.Set("host", n.dir)
 	u.RawQuery = q.Encode()
-	f.workOn(u.String())
+	f.cutOff(func() { f.workOn(u.String()) }, n.mu.Lock, n.mu.Unlock)
+}
+
+// The same with a network of the kernel, whose cable is pulled out. It needs root.
+func TestWorkerBehindACutLink(t *testing.T) {
+	if _, err := exec.LookPath("ip"); err != nil || os.Geteuid() != 0 || exec.Command("ip", "netns", "list").Run() != nil {
+		t.Skip("skipped: networks need root and the program ip (on Debian: apt-get install iproute2)")
+	}
+	name := fmt.Sprint("esp", os.Getpid()%1e6)
+	ip := func(args ...string) {
+		t.Helper()
+		if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+			t.Fatalf("ip %v: %v\n%s", args, err, out)
+		}
+	}
+	ip("netns", "add", name)
+	t.Cleanup(func() { ip("netns", "del", name) }) // and with it the link
+	ip("link", "add", name, "type", "veth", "peer", "name", "worker", "netns", name)
+	network := fmt.Sprintf("10.213.%d.", os.Getpid()%250)
+	ip("address", "add", network+"1/24", "dev", name)
+	ip("-n", name, "address", "add", network+"2/24", "dev", "worker")
+	ip("link", "set", name, "up")
+	ip("-n", name, "link", "set", "worker", "up")
+	server, err := pgtest.Start("fsync=off", "listen_addresses="+network+"1")
+	pgtest.Require(t, err)
+	t.Cleanup(server.Remove)
+	if err := server.Allow(network + "0/24"); err != nil {
+		t.Fatal(err)
+	}
+	f := newFleet(t, server, 0)
+	f.cutOff(func() {
+		cmd := f.command("work")
+		cmd.Path, cmd.Args = "/usr/sbin/ip", slices.Concat([]string{"ip", "netns", "exec", name, cmd.Path}, cmd.Args[1:])
+		store := fmt.Sprintf("postgres://espalier@%s1/postgres?lease=2s&schema=%s", network, f.schema)
+		cmd.Env = append(cmd.Env, "ESPALIER_STORE="+store)
+		f.start(cmd)
+	}, func() { ip("link", "set", name, "down") }, func() { ip("link", "set", name, "up") })
+}
+
+// cutOff cuts the first worker off while it has runs. The second one takes them over, and both continue afterwards.
+func (f *fleet) cutOff(work, cut, mend func()) {
+	f.t.Helper()
+	const runs = 16
+	f.begin(runs)
+	work()
 	var owner journal.Owner
 	f.await("the first worker has runs", func(e []journal.Entry) bool {
 		var held int
 		owner, held = f.owned(e, 0)
 		return held > 0
 	})
-	n.mu.Lock()
+	cut()
 	f.work()
 	f.await("the second worker takes over", func([]journal.Entry) bool { return f.store.Dead(owner) })
 	f.await("the second worker finishes what it can", resting)
-	n.mu.Unlock()
+	mend()
 	f.begin(runs)
 	f.await("the first worker is back", func(e []journal.Entry) bool {
 		again, held := f.owned(e, 0)
@@ -434,7 +481,8 @@ func TestWorkerKilledAndWorkerStopped(t *testing.T) {
 	f.begin(1) // the workers that are left still work
 	f.await("a later run finishes", func(e []journal.Entry) bool {
 		return slices.ContainsFunc(e, func(e journal.Entry) bool {
-			return e.Status == journal.Finished && !slices.ContainsFunc(entries, func(old journal.Entry) bool { return old.ID == e.ID })
+			known := slices.ContainsFunc(entries, func(old journal.Entry) bool { return old.ID == e.ID })
+			return e.Status == journal.Finished && !known
 		})
 	})
 	doubts := 0

@@ -257,6 +257,16 @@ func (s *Server) Replica() (*Server, error) {
 // Promote makes a replica the primary server.
 func (s *Server) Promote() error { return s.try("SELECT pg_promote()") }
 
+// Allow allows connections from addresses.
+func (s *Server) Allow(addresses string) error {
+	f, err := os.OpenFile(filepath.Join(s.data(), "pg_hba.conf"), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, "host all all %s trust\n", addresses)
+	return errors.Join(err, f.Close(), s.try("SELECT pg_reload_conf()"))
+}
+
 // Create creates a database.
 func (s *Server) Create(database string) error {
 	return s.try("CREATE DATABASE " + pgx.Identifier{database}.Sanitize())
