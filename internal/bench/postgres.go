@@ -21,8 +21,8 @@ const postgresCommand = "postgres"
 // postgresRounds is the number of rounds; the median counts.
 const postgresRounds = 3
 
-// onPostgres runs the scenarios of the durable core on both stores, and on DBOS Transact with the same server. The server
-// runs on the same machine, with its default settings: every commit is synced.
+// onPostgres runs the scenarios of the durable core on both stores, and on DBOS Transact with the same server. The
+// server runs on the same machine, with its default settings: every commit is synced.
 func onPostgres() error {
 	server, err := pgtest.Start()
 	if err != nil {
