@@ -91,8 +91,8 @@ test-temporal: ## run the engine's tests on a Temporal server; installs it
 	$(GO) test -tags temporal -count=1 -timeout 30m -run TestEnginesAgree ./internal/format/formattest -engines Temporal
 
 test-engines: ## compare SQLite, PostgreSQL and Temporal: the same runs with the same stops; prints a table
-	@mkdir -p bin; $(GO) test -tags temporal -count=1 -timeout 60m -run TestEnginesAgree ./internal/format/formattest -v \
-		> bin/engines.log 2>&1; code=$$?; grep -v '^ *\(===\|---\)' bin/engines.log; exit $$code
+	bash -o pipefail -c "$(GO) test -tags temporal -count=1 -timeout 60m -run TestEnginesAgree \
+		./internal/format/formattest -v | grep -v '^ *\(===\|---\)'"
 
 test-temporal-short: ## the same for one minute
 	$(GO) test -tags temporal -count=1 -timeout 15m -run 'TestChain|TestLong|TestReplay|TestLarge|TestStarved|Append' ./internal/engine/temporal

@@ -108,8 +108,8 @@ func undeclared(p *ir.Program, fields []Field, reported []schema.Problem) []sche
 	return out
 }
 
-// InputOf puts an input together for a workflow of another machine: the fields are added to an object, and their texts
-// become what the schema of the input asks for. References to secrets stay as they are.
+// InputOf adds fields to an object, and their texts become what its schema asks for: for the input of a workflow on
+// another machine, or for an answer. References to secrets stay as they are.
 func InputOf(format string, contract, object json.RawMessage, fields []Field) (json.RawMessage, error) {
 	input := map[string]json.RawMessage{}
 	if len(object) > 0 && json.Unmarshal(object, &input) != nil {

@@ -25,7 +25,6 @@ type formField struct {
 	Value          string
 	Error          string
 	NoFile         bool // the value cannot be a file
-	enum           []json.RawMessage
 }
 
 // property is the part of a JSON Schema that determines a field.
@@ -67,7 +66,6 @@ func fieldsOf(raw json.RawMessage) []formField {
 		if len(prop.Default) > 0 {
 			f.Default = editable(prop.Default)
 		}
-		f.enum = prop.Enum
 		for _, value := range prop.Enum {
 			f.Options = append(f.Options, editable(value))
 		}
@@ -180,29 +178,6 @@ func submitted(r *request, fields []formField) ([]app.Field, error) {
 		out = append(out, app.Field{Name: f.Name, Text: f.Value})
 	}
 	return out, nil
-}
-
-// object returns the values of a form as an object.
-func object(fields []formField, values []app.Field) (json.RawMessage, error) {
-	out := map[string]json.RawMessage{}
-	for _, v := range values {
-		i := slices.IndexFunc(fields, func(f formField) bool { return f.Name == v.Name })
-		f := &fields[i]
-		if k := slices.Index(f.Options, v.Text); k >= 0 {
-			out[v.Name] = f.enum[k]
-			continue
-		}
-		raw := json.RawMessage(strings.TrimSpace(v.Text))
-		if f.Kind == "text" || f.Kind == "area" || !json.Valid(raw) {
-			text, err := json.Marshal(v.Text)
-			if err != nil {
-				return nil, err
-			}
-			raw = text
-		}
-		out[v.Name] = raw
-	}
-	return json.Marshal(out)
 }
 
 // uploaded returns the content of a file in a form.

@@ -99,8 +99,7 @@ const maxInbox = 100
 // asks returns what waits in the newest runs before a run, the oldest first, and the run before which there are more.
 func (h *Handler) asks(r *request, before journal.RunID) (out []*ask, more journal.RunID, err error) {
 	filter := app.Filter{Unfinished: true, Before: before, Limit: maxInbox}
-	shown := 0
-	for {
+	for shown, read := 0, 0; ; {
 		runs, err := h.o.App.Runs(r.Context(), filter)
 		switch {
 		case noRuns(err):
@@ -111,10 +110,11 @@ func (h *Handler) asks(r *request, before journal.RunID) (out []*ask, more journ
 			return nil, "", err
 		}
 		for i := range runs {
-			if shown == maxInbox {
+			if shown == maxInbox || read == maxScan {
 				more = filter.Before
 				break
 			}
+			read++
 			full, err := h.o.App.Status(r.Context(), runs[i].ID)
 			if err != nil {
 				return nil, "", err
@@ -191,12 +191,9 @@ func toolOf(g api.Gate) string {
 	return visible(name)
 }
 
-// answerSchema is the name under which a gate shows the schema of the answer that a tool asks for.
-const answerSchema = "answer_schema"
-
 // answerOf returns the fields of the answer that a tool asks for; nil if it asks for none, or not for fields.
 func answerOf(g api.Gate) []formField {
-	fields := fieldsOf(g.Shows[answerSchema])
+	fields := fieldsOf(g.Shows[app.AnswerSchema])
 	for i := range fields {
 		fields[i].NoFile = true
 	}
@@ -225,7 +222,7 @@ func (h *Handler) answer(r *request, run *app.Run, step string) (json.RawMessage
 			return nil, &app.Error{Kind: app.InvalidRequest, Message: fields[i].Error}
 		}
 	}
-	return object(fields, values)
+	return app.InputOf("", a.Gate.Shows[app.AnswerSchema], nil, values)
 }
 
 // shownFirst are values of a tool call that are shown before the others.
@@ -387,7 +384,7 @@ func (h *Handler) detail(r *request, a *ask) (*askDetail, error) {
 	d.Deadline, _ = time.Parse(time.RFC3339Nano, a.Gate.Until) // most gates have none
 	d.Answer = answerOf(a.Gate)
 	for _, name := range namesOf(a.Gate) {
-		if name == answerSchema && d.Answer != nil { // the form shows it
+		if name == app.AnswerSchema && d.Answer != nil { // the form shows it
 			continue
 		}
 		value := a.Gate.Shows[name]
