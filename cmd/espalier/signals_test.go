@@ -135,7 +135,7 @@ func TestRunThatFinishesWhileStoppingIsReportedAsFinished(t *testing.T) {
 		}
 		said := newLines(stderr)
 		if signal == syscall.SIGTERM {
-			said.until(t, "Stopping. Running steps have 10s to finish.") // the default
+			said.until(t, "Stopping. Running commands and calls of models have 10s to finish.") // the default
 		} else {
 			said.until(t, "Stopping")
 		}
@@ -180,7 +180,7 @@ func TestSignalToStopDuringAReloadEndsTheProcess(t *testing.T) {
 				t.Fatal(err)
 			}
 			lines := newLines(stderr)
-			const stopping = "Running steps have 10m0s to finish"
+			const stopping = "Running commands and calls of models have 10m0s to finish"
 			for _, signals := range [][]os.Signal{{syscall.SIGHUP}, {syscall.SIGHUP, syscall.SIGTERM}} {
 				for _, signal := range signals {
 					if err := cmd.Process.Signal(signal); err != nil {

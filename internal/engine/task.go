@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"runtime/debug"
 	"sync"
 
@@ -18,6 +19,7 @@ var (
 	ErrCancelled = errors.New("cancelled")
 	ErrDeadline  = errors.New("the deadline has passed")
 	ErrParked    = errors.New("the run is parked")
+	ErrStopped   = fmt.Errorf("%w", ErrParked) // between two calls of the task
 	ErrTimedOut  = errors.New("the step timed out")
 )
 
@@ -145,8 +147,8 @@ func (c *Core) Ended(
 		in.Value, blob = KeepValue(result.Value)
 	case errors.Is(cause, ErrParked), errors.Is(cause, ErrDeadline): // whether it acted is unknown
 		lost := c.Lost(t.Work, t.Job.Rerun, t.Job.Task, history, cause.Error())
-		// At a deadline, the task ends in order: nothing is in flight but what it says.
-		if result.Usage != (journal.Usage{}) || errors.Is(cause, ErrDeadline) {
+		// Between calls, the task ends in order: nothing is in flight but what it says.
+		if result.Usage != (journal.Usage{}) || errors.Is(cause, ErrDeadline) || errors.Is(cause, ErrStopped) {
 			lost.Used = &result.Usage
 		}
 		return lost, nil

@@ -98,8 +98,8 @@ type Job struct {
 type Host struct {
 	Log   Log
 	Model provider.Model
-	// Deadline lets calls finish after the deadline of the run. Nil never interrupts the task.
-	Deadline *Deadline
+	// Calls lets calls finish after the task was told to stop. Nil never interrupts the task.
+	Calls *Calls
 	// Price returns the price of a model by the name that the agent gives it;
 	// false if the price is unknown. Nil knows no prices.
 	Price   func(model string) (price.Price, bool)

@@ -47,7 +47,7 @@ func (r *run) launch(t plan.OpenTask) *job {
 	}
 	j.Task = r.e.NewTask(r.state, r.program, r.def, t, j.history)
 	j.Job.Log = j
-	j.Job.Deadline = step.NewDeadline(func() { cancel(engine.ErrDeadline) })
+	j.Job.Calls = step.NewCalls(cancel)
 	r.jobs[key] = j
 	r.e.tasks.Go(func() {
 		defer cancel(nil)

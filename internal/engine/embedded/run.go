@@ -512,7 +512,7 @@ func (r *run) effect(e *journal.Event) {
 		if x.What == plan.TimerDeadline && x.Run {
 			for key, j := range r.jobs {
 				if !r.early[key] {
-					j.Job.Deadline.Pass()
+					j.Job.Calls.Stop(engine.ErrDeadline)
 				}
 			}
 		}
@@ -549,8 +549,8 @@ func (r *run) discard(reload chan struct{}) {
 	}
 }
 
-// park stops a run because the process is ending. It cancels tasks that can run
-// again or, if all is set, every task.
+// park stops a run because the process is ending. Tasks that can run again stop
+// between their calls of models and tools. If all is set, every task is canceled.
 func (r *run) park(all bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -560,8 +560,11 @@ func (r *run) park(all bool) {
 	r.state.FinishInstant = !all && !r.state.Hold
 	r.state.Hold = true
 	for _, j := range r.jobs {
-		if all || j.recovery() == journal.RecoveryRerun && r.state.Holds(r.program, j.Job.Task) {
+		switch {
+		case all:
 			j.cancel(engine.ErrParked)
+		case j.recovery() == journal.RecoveryRerun && r.state.Holds(r.program, j.Job.Task):
+			j.Job.Calls.Stop(engine.ErrStopped)
 		}
 	}
 	r.advance()

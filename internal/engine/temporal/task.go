@@ -117,7 +117,7 @@ func (e *Engine) taskActivity(ctx context.Context, in taskInput) (taskOutput, er
 	var stop context.CancelCauseFunc
 	j.ctx, stop = context.WithCancelCause(withRun(context.WithoutCancel(ctx), in.Run))
 	j.cancel = stop
-	j.deadline = step.NewDeadline(func() { stop(engine.ErrDeadline) })
+	j.stopper = step.NewCalls(stop)
 	defer stop(nil)
 	interval := min(beatInterval, activity.GetInfo(ctx).HeartbeatTimeout/4)
 	if why := e.enter(j); why != "" {
@@ -146,7 +146,7 @@ type job struct {
 	ctx    context.Context //nolint:containedctx // the life of the task, not of one call
 	cancel context.CancelCauseFunc
 
-	deadline *step.Deadline
+	stopper *step.Calls
 
 	beating sync.Mutex // one heartbeat at a time, so that a later one has more
 
@@ -265,7 +265,7 @@ func (j *job) load() (ready bool, err error) {
 	j.Task = j.e.NewTask(
 		state, j.e.Program(def), def, plan.OpenTask{Work: j.in.Work, Rerun: j.in.Rerun, Frame: f}, history,
 	)
-	j.Job.Log, j.Job.Deadline = j, j.deadline
+	j.Job.Log, j.Job.Calls = j, j.stopper
 	return true, nil
 }
 
@@ -317,7 +317,7 @@ func (j *job) answered(err error) error {
 	switch {
 	case errors.As(err, &cancelled):
 		if j.expired() {
-			j.deadline.Pass()
+			j.stopper.Stop(engine.ErrDeadline)
 		} else {
 			j.cancel(engine.ErrCancelled)
 		}
