@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/registry"
 )
 
 // The words for steps that need not be known by name; see ResumeRequest.From.
@@ -143,6 +144,9 @@ func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*
 		r.says = append(r.says, plan.Continue{By: req.By})
 	}
 	r.Changed = changedFiles(rt.root, def)
+	if script := changedScript(rt.root, state.Options); script != "" {
+		r.Changed = append(r.Changed, ChangedFile{Path: script})
+	}
 	return r, nil
 }
 
@@ -387,6 +391,22 @@ func changedFiles(root string, def *engine.Definition) []ChangedFile {
 		}
 	}
 	return out
+}
+
+// changedScript returns the file of replies that a run was started with if it is there and has changed since.
+func changedScript(root string, options json.RawMessage) string {
+	var o registry.RunOptions
+	if json.Unmarshal(options, &o) != nil || o.ScriptName == "" {
+		return ""
+	}
+	path := o.ScriptName
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(root, path)
+	}
+	if raw, err := os.ReadFile(path); err != nil || string(raw) == o.Script {
+		return ""
+	}
+	return o.ScriptName
 }
 
 // Finish lets a run that was canceled do what it still has to do, unless another process drives it, and returns it.

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -117,10 +118,18 @@ func quoteTable(q *ir.Quote) table {
 		right:  []int{2, 3, 4, 5, 6},
 	}
 	for _, line := range q.Lines {
+		calls, worst := stepkind.N(line.Worst).String(), dollars(line.Price*line.Worst)
+		if slices.Contains(q.Unlimited, line.Agent) {
+			calls, worst = "unbounded", "unbounded"
+		}
 		t.add(line.Agent, line.Tier, dollars(line.Price), stepkind.N(line.Calls).String(), dollars(line.Price*line.Calls),
-			stepkind.N(line.Worst).String(), dollars(line.Price*line.Worst))
+			calls, worst)
 	}
-	t.add("in all", "", "", "", dollars(q.Base), "", dollars(q.Worst))
+	worst := dollars(q.Worst)
+	if len(q.Unlimited) > 0 {
+		worst = "unbounded"
+	}
+	t.add("in all", "", "", "", dollars(q.Base), "", worst)
 	return t
 }
 
@@ -130,7 +139,9 @@ func quoteLines(q *ir.Quote) []string {
 	if len(q.Unpriced) > 0 {
 		out = append(out, "Without a price: "+strings.Join(q.Unpriced, ", ")+".")
 	}
-	if q.Stated != nil {
+	if len(q.Unlimited) > 0 {
+		out = append(out, "The code has no bound for its calls, so there is no worst case: "+strings.Join(q.Unlimited, ", ")+".")
+	} else if q.Stated != nil {
 		verdict := "which is the worst case"
 		if q.Stated.Max != q.Worst {
 			verdict = "which is not the worst case"
@@ -139,7 +150,7 @@ func quoteLines(q *ir.Quote) []string {
 	}
 	for _, c := range q.Ceilings {
 		verdict := "the worst case stays below it"
-		if c.Max < q.Worst {
+		if c.Max < q.Worst || len(q.Unlimited) > 0 {
 			verdict = "the worst case exceeds it"
 		}
 		out = append(out, fmt.Sprintf("The prose names a ceiling of %s; %s.", dollars(c.Max), verdict))

@@ -288,6 +288,8 @@ type Quote struct {
 	// Base is the cost of one pass; Worst includes every repetition that the file allows.
 	Base  int64 `json:"base_micro_dollars"`
 	Worst int64 `json:"worst_micro_dollars"`
+	// Unlimited are the agents that code calls without a bound; the worst case counts one call for each visit.
+	Unlimited []string `json:"unlimited,omitempty"`
 	// Unpriced are the agents that the price list does not contain.
 	Unpriced []string `json:"unpriced,omitempty"`
 	// Stated is the cost that the file claims for a run; Ceilings are the limits that its prose names.

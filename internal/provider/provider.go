@@ -58,6 +58,8 @@ type Purpose struct {
 	Iteration int `json:"iteration,omitempty"`
 	Attempt   int `json:"attempt,omitempty"`
 	Turn      int `json:"turn,omitempty"`
+	// Call is the number of the call, from 1, in a step whose code calls agents; otherwise 0.
+	Call int `json:"call,omitempty"`
 	// Contract is what the reply must be.
 	Contract contract.Contract `json:"contract,omitzero"`
 	// Expected is the author's description of the reply.

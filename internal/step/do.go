@@ -96,7 +96,7 @@ func (j *Job) inside(key string, c Call, history []journal.TaskNoted) *Job {
 	within := *j.Step
 	within.Reads, within.Writes, within.Produces, within.AuditFile, within.Action = nil, nil, nil, "", c.Task
 	inner.Key, inner.Step, inner.Task, inner.Reads, inner.History = key, &within, &c.Task, c.Reads, history
-	inner.Branches, inner.calls = nil, 0
+	inner.Branches, inner.Call, inner.calls = nil, j.calls, 0
 	return &inner
 }
 

@@ -75,6 +75,8 @@ type Job struct {
 	Branches []Branch
 	// Iteration is the index of the innermost loop.
 	Iteration int
+	// Call is the number of the call that the job is, from 1, in a step that calls others; otherwise 0.
+	Call int
 	// History is what earlier lives of this attempt noted.
 	History []journal.TaskNoted
 	// Untrusted says that the run's input comes from outside of the project.

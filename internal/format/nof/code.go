@@ -18,6 +18,7 @@ type node struct {
 	at       source.Span
 	param    string // the name of its state parameter
 	calls    []text.Text
+	most     tally
 	outputs  map[string][]outputField // by agent
 	inState  []outputField            // read inside of fields of the state
 	reads    []text.Text              // fields of the state
@@ -52,6 +53,7 @@ func (d *document) readNode(def *python.FuncDef, out *diag.List) *node {
 	}
 	d.agentCalls(n, def, out)
 	if len(n.calls) > 0 {
+		n.most = newCallCounter(d, d.helpers).count(def.Def.Body)
 		d.signature(n, def, out)
 		n.outputs, n.inState = d.readOutputs(def, n.param)
 	}

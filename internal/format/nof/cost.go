@@ -2,6 +2,7 @@ package nof
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -37,7 +38,14 @@ func (l *lowering) quote() {
 			}
 		}
 		for _, key := range order {
-			l.line(q, key, calls[key], calls[key]*(1+extra[i]))
+			most := calls[key]
+			if n := d.node(a.Value); n != nil {
+				most = max(most, n.most.of(key))
+				if n.most.of(key) == unlimited && !slices.Contains(q.Unlimited, key) {
+					q.Unlimited = append(q.Unlimited, key)
+				}
+			}
+			l.line(q, key, calls[key], most*(1+extra[i]))
 		}
 	}
 	l.stated(q)
@@ -46,7 +54,7 @@ func (l *lowering) quote() {
 			"The worst case includes the Cycle-back rules, which %s routing ignores.", d.mode()))
 	}
 	l.p.Quote = q
-	if len(q.Unpriced) > 0 || len(d.agents) == 0 || l.unknownAgents {
+	if len(q.Unpriced)+len(q.Unlimited) > 0 || len(d.agents) == 0 || l.unknownAgents {
 		return
 	}
 	l.compare(q, cycles)

@@ -660,7 +660,7 @@ func (l *lowering) nodeStep(key string, branch bool) ir.Step {
 	}
 	task.Settings.Put("fields", fields, d.state.at)
 	task.Settings.Put("reducers", reducers, d.state.at)
-	agents := l.registered(n.calls, chooses(d.helpers, d.isRun))
+	agents := l.registered(n.calls, chooses(d.helpers, d.isRun), n.most)
 	for key, fields := range n.outputs {
 		if one := agents[key]; one != nil {
 			one["output"] = l.outputFields(fields)
@@ -761,7 +761,7 @@ func (l *lowering) code(t *ir.Task, blocks ...*python.Module) {
 
 // registered returns the properties of the agents that a node may call: those that it names or,
 // if the code computes them, all agents.
-func (l *lowering) registered(calls []text.Text, chosen bool) map[string]map[string]any {
+func (l *lowering) registered(calls []text.Text, chosen bool, most tally) map[string]map[string]any {
 	out := map[string]map[string]any{}
 	if chosen {
 		calls = slices.Concat(calls, l.doc.agents)
@@ -777,6 +777,9 @@ func (l *lowering) registered(calls []text.Text, chosen bool) map[string]map[str
 		}
 		if len(e.command) > 0 {
 			one["command"] = e.command
+		}
+		if n := most.of(c.Value); n != 0 && n != 1 {
+			one["calls"] = n
 		}
 		out[c.Value] = one
 	}
@@ -1049,7 +1052,8 @@ func (l *lowering) executionStep() {
 	at := d.sections[executionOf].heading.Span
 	chosen := chooses(d.pipeline.module, d.isRun) || chooses(d.pipeline.module, isAdd) || d.helpers != nil &&
 		chooses(d.helpers, d.isRun)
-	task.Settings.Put("agents", l.registered(calls, chosen), at)
+	most := newCallCounter(d, d.helpers, d.pipeline.module).count(d.pipeline.module.Body)
+	task.Settings.Put("agents", l.registered(calls, chosen, most), at)
 	if l.SDK {
 		task.Settings.Put("sdk", true, at)
 	}

@@ -30,9 +30,9 @@ package scripted
 //	otherwise: simulate           # or fail, which is the default
 //
 // The most specific entry wins: one with a key before one with a step, then agent, then workflow, then none; among
-// those the one with the most of attempt, visit, iteration and turn; among equals the first.
+// those the one with the most of attempt, visit, iteration, call and turn; among equals the first.
 //
 // Entries cannot mean "the next reply" or "three times": the choice depends only on the file and on the purpose of a
 // request, never on calls counted in memory, so that a run that is killed and resumed gets the same replies. To
-// distinguish the replies of a sequence, use attempt (retries), visit (jumps back), iteration (loops) and turn (within
-// one conversation).
+// distinguish the replies of a sequence, use attempt (retries), visit (jumps back), iteration (loops), call (of agents by
+// the code of a step) and turn (within one conversation).

@@ -112,6 +112,7 @@ func originOf(p provider.Purpose) origin {
 	return origin{
 		workflow: p.Workflow, step: p.Step, agent: p.Agent, key: p.Key,
 		attempt: p.Attempt + 1, visit: p.Visit + 1, iteration: p.Iteration + 1, turn: p.Turn + 1,
+		call: p.Call,
 	}
 }
 

@@ -62,7 +62,7 @@ func (p *parser) report(code diag.Code, at source.Span, message, help string) {
 func (p *parser) reply(n *text.Node) *entry {
 	r := text.Read(n, "reply", codes, p.out)
 	e := p.entry(n, r)
-	e.when.turn = p.numbers(r, "turn")
+	e.when.call, e.when.turn = p.numbers(r, "call"), p.numbers(r, "turn")
 	if reply := r.Node("reply"); reply != nil {
 		said := string(reply.JSON())
 		if reply.Kind == text.String {
@@ -315,7 +315,7 @@ func (p *parser) neverAnswers(entries []*entry) {
 				p.out.Add(diag.Diagnostic{
 					Code: CodeNever, Severity: diag.Warning, Span: later.span,
 					Message: fmt.Sprintf("This entry is never used: an earlier one also matches %s.", later),
-					Help:    "Remove one of the two, or distinguish them by attempt, visit, iteration or turn.",
+					Help:    "Remove one of the two, or distinguish them by attempt, visit, iteration, call or turn.",
 					Related: []diag.Related{{Span: earlier.span, Message: "this one answers"}},
 				})
 				break

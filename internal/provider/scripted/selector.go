@@ -13,8 +13,8 @@ import (
 
 // selector decides which requests an entry answers. Empty fields match any request.
 type selector struct {
-	workflow, step, agent, key      text.Text
-	attempt, visit, iteration, turn numbers
+	workflow, step, agent, key            text.Text
+	attempt, visit, iteration, call, turn numbers
 }
 
 // numbers is a range from…to, counted from 1; to is 0 for an open range. The zero value matches any number.
@@ -40,8 +40,8 @@ func (n numbers) String() string {
 
 // origin identifies the source of a request or a call; numbers are counted from 1.
 type origin struct {
-	workflow, step, agent, key      string
-	attempt, visit, iteration, turn int
+	workflow, step, agent, key            string
+	attempt, visit, iteration, call, turn int
 }
 
 type name struct {
@@ -60,7 +60,9 @@ type count struct {
 }
 
 func (s selector) counts() []count {
-	return []count{{"visit", s.visit}, {"iteration", s.iteration}, {"attempt", s.attempt}, {"turn", s.turn}}
+	return []count{
+		{"visit", s.visit}, {"iteration", s.iteration}, {"attempt", s.attempt}, {"call", s.call}, {"turn", s.turn},
+	}
 }
 
 func (o origin) name(key string) string {
@@ -68,7 +70,9 @@ func (o origin) name(key string) string {
 }
 
 func (o origin) count(key string) int {
-	return map[string]int{"visit": o.visit, "iteration": o.iteration, "attempt": o.attempt, "turn": o.turn}[key]
+	return map[string]int{
+		"visit": o.visit, "iteration": o.iteration, "attempt": o.attempt, "call": o.call, "turn": o.turn,
+	}[key]
 }
 
 // fits returns how many conditions of the selector match the request, and how many do not.
@@ -177,7 +181,7 @@ func (o origin) String() string {
 	if o.key != "" {
 		parts = append(parts, fmt.Sprintf("key %q", o.key))
 	}
-	for _, key := range []string{"visit", "iteration", "attempt", "turn"} {
+	for _, key := range []string{"visit", "iteration", "attempt", "call", "turn"} {
 		if o.count(key) > 0 {
 			parts = append(parts, fmt.Sprintf("%s %d", key, o.count(key)))
 		}

@@ -162,7 +162,7 @@ func newLoop(t *Conversation, job *step.Job) *loop {
 	}
 	c.request.For = provider.Purpose{
 		Workflow: job.Workflow.Name, Step: cmp.Or(t.Step, job.Step.ID), Key: job.Key,
-		Visit: job.Visit, Iteration: job.Iteration, Attempt: job.Attempt,
+		Visit: job.Visit, Iteration: job.Iteration, Attempt: job.Attempt, Call: job.Call,
 		Contract: t.Form.Contract, Expected: t.Expected, Sample: t.Sample,
 	}
 	job.Explore(&c.request.For.Contract)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -54,6 +55,8 @@ type Block struct {
 type Agent struct {
 	MicroDollars int64    `json:"micro_dollars,omitempty"` // of one call, by the price list
 	Command      []string `json:"command,omitempty"`
+	// Calls is how often the code can call the agent. 0 means once, and a negative number that there is no bound.
+	Calls int64 `json:"calls,omitempty"`
 	// Output is what the code reads from the agent's output.
 	Output []stepkind.OutputField `json:"output,omitempty"`
 }
@@ -167,13 +170,17 @@ func (Kind) Uses(t *ir.Task) stepkind.Uses {
 	return u
 }
 
-// Bound is a call of each agent that the code names.
+// Bound is a call of each agent that the code names and, at worst, all calls that the code can make.
 func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task, _ *contract.Contract) stepkind.Bound {
 	set := stepkind.Lenient[Settings](t)
 	var b stepkind.Bound
 	for _, key := range slices.Sorted(maps.Keys(set.Agents)) {
 		one := agentBound(p, s, key, set.Agents[key])
-		b.Base, b.Worst = sum(b.Base, one.Base), sum(b.Worst, one.Worst)
+		most := stepkind.N(max(1, set.Agents[key].Calls))
+		if set.Agents[key].Calls < 0 {
+			most = stepkind.Amount{Unbounded: fmt.Sprintf("the code of step %q can call agent %q any number of times", s.ID, key)}
+		}
+		b.Base, b.Worst = sum(b.Base, one.Base), sum(b.Worst, product(one.Worst, most))
 		b.Reserve = max(b.Reserve, one.Reserve)
 		if b.Agent == "" || key == s.ID {
 			b.Agent, b.Model = one.Agent, one.Model
@@ -198,6 +205,13 @@ func sum(a, b stepkind.Cost) stepkind.Cost {
 		ModelCalls: a.ModelCalls.Plus(b.ModelCalls), ToolCalls: a.ToolCalls.Plus(b.ToolCalls),
 		PromptTokens: a.PromptTokens.Plus(b.PromptTokens),
 		ReplyTokens:  a.ReplyTokens.Plus(b.ReplyTokens), Seconds: a.Seconds.Plus(b.Seconds),
+	}
+}
+
+func product(c stepkind.Cost, n stepkind.Amount) stepkind.Cost {
+	return stepkind.Cost{
+		ModelCalls: c.ModelCalls.By(n), ToolCalls: c.ToolCalls.By(n), PromptTokens: c.PromptTokens.By(n),
+		ReplyTokens: c.ReplyTokens.By(n), Seconds: c.Seconds.By(n),
 	}
 }
 

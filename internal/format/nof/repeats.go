@@ -1,0 +1,265 @@
+package nof
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/python"
+)
+
+// unlimited is a number of calls without a bound.
+const unlimited = -1
+
+// callCounter counts how often code can call its agents.
+type callCounter struct {
+	d *document
+	// defs are the functions of the code by name. Functions with the same name count together.
+	defs map[string][]*python.Def
+	open []*python.Def // being counted
+	// recursive is set if a function calls itself: nothing has a bound then.
+	recursive bool
+}
+
+// tally is how often each agent is called at most; "" stands for agents whose names the code computes.
+type tally map[string]int64
+
+func (t tally) add(other tally, times int64) {
+	for key, n := range other {
+		t[key] = plus(t[key], product(n, times))
+	}
+}
+
+// atLeast raises the numbers to those of another tally: one of two branches is taken.
+func (t tally) atLeast(other tally) {
+	for key, n := range other {
+		if t[key] != unlimited && (n == unlimited || n > t[key]) {
+			t[key] = n
+		}
+	}
+}
+
+func (t tally) unlimit() {
+	for key := range t {
+		t[key] = unlimited
+	}
+}
+
+// of returns the calls of an agent.
+func (t tally) of(key string) int64 { return plus(t[key], t[""]) }
+
+func plus(a, b int64) int64 {
+	if a == unlimited || b == unlimited {
+		return unlimited
+	}
+	return a + b
+}
+
+func product(a, b int64) int64 {
+	switch {
+	case a == 0 || b == 0:
+		return 0
+	case a == unlimited || b == unlimited:
+		return unlimited
+	}
+	return a * b
+}
+
+// newCallCounter returns a counter of the calls in modules.
+func newCallCounter(d *document, modules ...*python.Module) *callCounter {
+	c := &callCounter{d: d, defs: map[string][]*python.Def{}}
+	for _, m := range modules {
+		if m == nil {
+			continue
+		}
+		python.Walk(m.Body, func(x any) bool {
+			switch x := x.(type) {
+			case *python.FuncDef:
+				c.defs[x.Def.Name] = append(c.defs[x.Def.Name], x.Def)
+			case *python.ClassDef: // its name stands for the methods that Python calls by itself
+				for _, s := range x.Body {
+					if f, ok := s.(*python.FuncDef); ok && strings.HasPrefix(f.Def.Name, "__") {
+						c.defs[x.Name] = append(c.defs[x.Name], f.Def)
+					}
+				}
+			}
+			return true
+		})
+	}
+	return c
+}
+
+// count returns the calls of statements that run once.
+func (c *callCounter) count(list []python.Stmt) tally {
+	out := c.body(list)
+	if c.recursive {
+		out.unlimit()
+	}
+	return out
+}
+
+func (c *callCounter) body(list []python.Stmt) tally {
+	out := tally{}
+	python.Walk(list, func(x any) bool { return c.visit(x, out) })
+	return out
+}
+
+func (c *callCounter) exprs(list ...python.Expr) tally {
+	var body []python.Stmt
+	for _, x := range list {
+		if x != nil {
+			body = append(body, &python.ExprStmt{X: x})
+		}
+	}
+	return c.body(body)
+}
+
+// visit adds the calls of a node to a tally. It reports whether those of its parts are to be added, too.
+func (c *callCounter) visit(x any, out tally) bool {
+	switch x := x.(type) {
+	case *python.Call:
+		return c.call(x, out)
+	case *python.Name: // a function that is passed on may be called any number of times
+		out.add(c.named(x.ID), unlimited)
+		if slices.Contains(c.d.runners, x.ID) {
+			out.add(tally{"": 1}, unlimited)
+		}
+	case *python.Attr:
+		out.add(c.named(x.Name), unlimited)
+	case *python.FuncDef: // its calls count where it is called
+		return false
+	case *python.Lambda:
+		out.add(c.exprs(x.Def.Result), unlimited)
+		return false
+	case *python.If:
+		out.add(c.exprs(x.Cond), 1)
+		branch := c.body(x.Then)
+		branch.atLeast(c.body(x.Else))
+		out.add(branch, 1)
+		return false
+	case *python.IfExp:
+		out.add(c.exprs(x.Cond), 1)
+		branch := c.exprs(x.Then)
+		branch.atLeast(c.exprs(x.Else))
+		out.add(branch, 1)
+		return false
+	case *python.For:
+		out.add(c.exprs(x.In), 1)
+		out.add(c.body(x.Body), length(x.In))
+		out.add(c.body(x.Else), 1)
+		return false
+	case *python.While:
+		out.add(c.exprs(x.Cond), unlimited)
+		out.add(c.body(x.Body), unlimited)
+		out.add(c.body(x.Else), 1)
+		return false
+	case *python.Comp:
+		c.comprehension(x, out)
+		return false
+	}
+	return true
+}
+
+func (c *callCounter) comprehension(x *python.Comp, out tally) {
+	times := int64(1)
+	for _, clause := range x.Clauses {
+		out.add(c.exprs(clause.In), times)
+		times = product(times, length(clause.In))
+		out.add(c.exprs(clause.Ifs...), times)
+	}
+	out.add(c.exprs(x.Key, x.Item), times)
+}
+
+func (c *callCounter) call(x *python.Call, out tally) bool {
+	adds := false
+	switch fn := x.Fn.(type) {
+	case *python.Name:
+		out.add(c.named(fn.ID), 1)
+	case *python.Attr:
+		adds = isAdd(fn)
+		switch {
+		case c.d.isRun(fn) || adds:
+			key := ""
+			if k, ok := agentKey(x); ok {
+				key = k.Value.(string)
+			}
+			out.add(tally{key: 1}, 1)
+		default:
+			out.add(c.named(fn.Name), 1)
+			out.add(c.exprs(fn.X), 1)
+		}
+	default:
+		out.add(c.exprs(fn), 1)
+	}
+	for _, a := range x.Args {
+		if name, ok := a.X.(*python.Name); ok && adds { // the function of an added step
+			out.add(c.named(name.ID), 1)
+			continue
+		}
+		out.add(c.exprs(a.X), 1)
+	}
+	return false
+}
+
+// named returns the calls of the functions with a name.
+func (c *callCounter) named(name string) tally {
+	out := tally{}
+	for _, def := range c.defs[name] {
+		if slices.Contains(c.open, def) {
+			c.recursive = true
+			continue
+		}
+		c.open = append(c.open, def)
+		calls := c.body(def.Body)
+		c.open = c.open[:len(c.open)-1]
+		// A decorator, or Python itself, may call it more than once.
+		if len(def.Decorators) > 0 || strings.HasPrefix(name, "__") || def.Name != name && def.Name != "__init__" {
+			calls.unlimit()
+		}
+		out.add(calls, 1)
+	}
+	return out
+}
+
+// length returns how many items a literal or a range has.
+func length(x python.Expr) int64 {
+	switch x := x.(type) {
+	case *python.Seq:
+		for _, item := range x.Items {
+			if _, ok := item.(*python.Starred); ok {
+				return unlimited
+			}
+		}
+		return int64(len(x.Items))
+	case *python.Call:
+		if name, ok := x.Fn.(*python.Name); ok && name.ID == "range" {
+			return rangeLength(x.Args)
+		}
+		if name, ok := x.Fn.(*python.Name); ok && len(x.Args) > 0 && x.Args[0].Stars == 0 &&
+			slices.Contains([]string{"enumerate", "reversed", "sorted", "list", "tuple"}, name.ID) {
+			return length(x.Args[0].X)
+		}
+	}
+	return unlimited
+}
+
+func rangeLength(args []python.Arg) int64 {
+	var n []int64
+	for _, a := range args {
+		c, ok := a.X.(*python.Const)
+		if !ok || a.Stars > 0 || a.Name != "" {
+			return unlimited
+		}
+		v, ok := c.Value.(int64)
+		if !ok {
+			return unlimited
+		}
+		n = append(n, v)
+	}
+	switch len(n) {
+	case 1:
+		return max(0, n[0])
+	case 2:
+		return max(0, n[1]-n[0])
+	}
+	return unlimited
+}
