@@ -4,8 +4,12 @@ package main
 
 import (
 	"bufio"
+	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -198,6 +202,60 @@ func TestSignalToStopDuringAReloadEndsTheProcess(t *testing.T) {
 			}
 			if status := p.exits(0, "status", awfRun, "--json"); !strings.Contains(status, `"outcome": "ok"`) {
 				t.Error(status)
+			}
+		})
+	}
+}
+
+// An interrupt lets the call of a model finish and keeps its reply. If a worker continues the run, the command says so.
+func TestInterruptKeepsTheReplyOfARunningCall(t *testing.T) {
+	for name, end := range map[string]string{"alone": "is parked", "beside a worker": "To stop the run: espalier pause"} {
+		t.Run(name, func(t *testing.T) {
+			asked, proceed := make(chan struct{}), make(chan struct{})
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				close(asked) // a second request would panic
+				<-proceed
+				w.Header().Set("Content-Type", "application/json")
+				fmt.Fprint(w, `{"id":"x","object":"chat.completion","model":"m","choices":[{"index":0,"message":`+
+					`{"role":"assistant","content":"a reply"},"finish_reason":"stop"}],`+
+					`"usage":{"prompt_tokens":9,"completion_tokens":4,"total_tokens":13}}`)
+			}))
+			t.Cleanup(server.Close)
+			p := newAWF(t, `  initial: one
+  one: {type: agent, provider: openai_compatible, prompt: Begin, on_success: two,
+    options: {base_url: "`+server.URL+`/v1", model: small, api_key: k, stream: false}}
+  two: {type: step, command: 'sh ./step two', on_success: done}
+  done: {type: terminal}
+`)
+			put(t, filepath.Join(p.dir, "espalier.yaml"), "allow: {shell: true}\n")
+			begin := func(args ...string) (*exec.Cmd, lines) {
+				cmd := p.command(args...)
+				stderr, err := cmd.StderrPipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }) // unless it has ended
+				return cmd, newLines(stderr)
+			}
+			if name != "alone" {
+				_, said := begin("work")
+				said.until(t, "Working in")
+			}
+			cmd, said := begin("run", "flow", "--run-id", awfRun)
+			<-asked
+			if err := cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+			said.until(t, "Stopping after the running commands and calls of models.")
+			close(proceed)
+			said.until(t, "one  done")
+			said.until(t, end)
+			if name == "alone" {
+				p.exits(0, "resume", awfRun)
+				p.trace("two")
 			}
 		})
 	}

@@ -210,6 +210,14 @@ func (a *invocation) interrupted(id journal.RunID, err error) error {
 			return err
 		}
 	}
+	if others, err := a.app().Workers(ctx); err == nil && state == "parked" {
+		for _, w := range others {
+			if w.Works && !w.Draining {
+				state = "left to another process"
+				help = fmt.Sprintf("Process %d on %s continues it. To stop the run: espalier pause %s", w.PID, w.Host, short(id))
+			}
+		}
+	}
 	return &failure{code: exitInterrupted, message: fmt.Sprintf("run %s is %s", short(id), state), help: help}
 }
 
