@@ -489,7 +489,8 @@ func TestServerReloadsItsConfiguration(t *testing.T) {
 	}
 }
 
-// A change of the configuration, of the file of a secret or of the file of --oidc is noticed without a signal. The
+// A change of the configuration, of its approval, of the file of a secret or of the file of --oidc is noticed without a
+// signal. The
 // server and the worker keep what they have if the new configuration has errors.
 func TestServerAndWorkerReloadWhenTheirFilesChange(t *testing.T) {
 	const reloaded, refused = "Interrupt to stop", "The configuration was not reloaded"
@@ -530,11 +531,22 @@ func TestServerAndWorkerReloadWhenTheirFilesChange(t *testing.T) {
 				{"espalier.yaml", "sandbox: maybe\n", refused},
 				{"espalier.yaml", "sandbox: false\n", reloaded},
 				{".mcp.json", `{"mcpServers": {}}`, reloaded},
+				{".mcp.json", `{"mcpServers": {"crm": {"url": "https://crm.example"}}}`, reloaded},
+				{"", "", reloaded}, // the approval of the last change
 			} {
 				if name == "work" && change.file == "oidc.json" {
 					continue
 				}
-				put(t, filepath.Join(p.dir, change.file), change.text)
+				switch path := filepath.Join(p.dir, change.file); {
+				case change.file == "":
+					approve(t, filepath.Join(p.dir, ".mcp.json"))
+				case strings.Contains(change.text, "crm"):
+					if err := os.WriteFile(path, []byte(change.text), 0o600); err != nil { // without an approval
+						t.Fatal(err)
+					}
+				default:
+					put(t, path, change.text)
+				}
 				if change.want == reloaded && name == "serve" {
 					change.want = "The configuration is reloaded"
 				}
