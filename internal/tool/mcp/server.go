@@ -319,7 +319,7 @@ func (s *Server) asProgram(now *session, env []string) (mcp.Transport, error) {
 	// Not bound to a call: it serves many. Close ends it, and so does our end.
 	now.proc, err = process.Start(context.Background(), process.Command{
 		Path: path, Args: s.Command[1:], Dir: s.Dir, Env: process.Environment(os.Environ(), env...), Sandbox: s.Sandbox,
-		Limits: s.Limits,
+		Limits: s.Limits, EarlyLimits: true,
 	})
 	if err != nil {
 		return nil, err
