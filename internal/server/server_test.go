@@ -425,8 +425,13 @@ func TestRunIDsHaveOneSpelling(t *testing.T) {
 		id   string
 		want int
 	}{
-		{strings.ToUpper(id), 422}, {"{" + id + "}", 422}, {"urn:uuid:" + id, 422}, {strings.ReplaceAll(id, "-", ""), 422},
-		{"../" + id, 422}, {id, 201}, {id, 409},
+		{strings.ToUpper(id), 422},
+		{"{" + id + "}", 422},
+		{"urn:uuid:" + id, 422},
+		{strings.ReplaceAll(id, "-", ""), 422},
+		{"../" + id, 422},
+		{id, 201},
+		{id, 409},
 	} {
 		start := simulated()
 		start["run_id"] = c.id
