@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -107,7 +108,8 @@ func serveFromRoot(t *testing.T, root string, env []string) {
 		}
 	}
 	project, state := t.TempDir(), t.TempDir()
-	put(t, filepath.Join(project, "tight.md"), strings.Replace(tightFlow, "max_steps: 1", "max_steps: 5", 1))
+	put(t, filepath.Join(project, "tight.md"), strings.NewReplacer("max_steps: 1", "max_steps: 5",
+		"budgets:", "triggers: {schedule: 0 9 * * *, timezone: Asia/Kolkata}\nbudgets:").Replace(tightFlow))
 	args := []string{
 		"--ro-bind", root, "/", "--bind", project, "/project", "--bind", state, "/state", "--tmpfs", "/tmp",
 		"--proc", "/proc", "--dev", "/dev", "--unshare-user", "--uid", "65532", "--gid", "65532", "--chdir", "/project",
@@ -140,4 +142,9 @@ func serveFromRoot(t *testing.T, root string, env []string) {
 	s := &serverProcess{t: t, cmd: cmd, url: "http://" + at.Address, token: strings.TrimSpace(string(token))}
 	run := s.call(http.MethodPost, "/api/v1/runs", `{"workflow": "tight", "simulate": true}`, 201)["run_id"].(string)
 	s.until(run, "finished")
+	// The root has no files of time zones: they are part of the program.
+	next := s.call(http.MethodGet, "/api/v1/triggers/tight/next?count=1", "", 200)
+	if times := fmt.Sprint(next["times"]); !strings.Contains(times, "T09:00:00+05:30") {
+		t.Errorf("the next time is %s", times)
+	}
 }

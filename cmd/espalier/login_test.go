@@ -7,13 +7,16 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -21,9 +24,10 @@ import (
 	"github.com/espalier-run/espalier/internal/npmtest"
 )
 
-// protectedServer returns the address of an MCP server whose only tool returns the token of the request, and that of its
-// authorization server, npm oidc-provider.
-func protectedServer(t *testing.T) (address, issuer string) {
+// protectedServer returns the address of an MCP server whose only tool returns the token of the request, that of its
+// authorization server, npm oidc-provider, and the valid tokens that the server has received.
+func protectedServer(t *testing.T) (address, issuer string, received *sync.Map) {
+	received = &sync.Map{}
 	issuer = npmtest.Serve(t, filepath.Join("..", "..", "internal", "tool", "mcp", "testdata", "oauth.mjs"),
 		"oidc-provider@9.13.3")
 	mux := http.NewServeMux()
@@ -57,19 +61,22 @@ func protectedServer(t *testing.T) (address, issuer string) {
 			http.Error(w, "no token", http.StatusUnauthorized)
 			return
 		}
+		received.Store(token, true)
 		inner.ServeHTTP(w, r)
 	})
-	return address, issuer
+	return address, issuer, received
 }
+
+const asksForTheToken = "---\nname: ask\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Asks.\n---\n" +
+	"```step\nid: ask\ntype: tool\ntool: crm.token\ndescription: Ask\nwrites: [output.answer]\n```\n"
 
 // A person signs in to an MCP server of the project with a browser. Then runs use its tools, and their records do not
 // contain the token.
 func TestLoginToAnMCPServer(t *testing.T) {
-	address, issuer := protectedServer(t)
+	address, issuer, _ := protectedServer(t)
 	p := newAWF(t, awfChain)
 	p.file("espalier.yaml", "mcp: {crm: {url: \""+address+"\", oauth: {client_id: public, issuer: \""+issuer+"\"}}}\n", 0o600)
-	p.file("ask.md", "---\nname: ask\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Asks.\n---\n"+
-		"```step\nid: ask\ntype: tool\ntool: crm.token\ndescription: Ask\nwrites: [output.answer]\n```\n", 0o600)
+	p.file("ask.md", asksForTheToken, 0o600)
 	p.exits(0, "trust", "--yes")
 	if said := p.exits(6, "tools"); !strings.Contains(said, "you are not signed in") ||
 		!strings.Contains(said, "espalier login --mcp crm") {
@@ -138,4 +145,53 @@ func TestLoginToAnMCPServer(t *testing.T) {
 	p.exits(0, "logout", "--mcp", "crm")
 	p.exits(2, "logout", "--mcp", "crm")
 	p.exits(6, "tools")
+}
+
+// The token that a client of the configuration gets with its secret is in no file of the project, and is not printed.
+func TestTokenOfAClientIsMasked(t *testing.T) {
+	address, issuer, received := protectedServer(t)
+	p := newAWF(t, awfChain)
+	p.file("espalier.yaml", "mcp: {crm: {url: \""+address+"\", oauth: {client_id: espalier, client_secret: secret://crm, "+
+		"issuer: \""+issuer+"\"}}}\nsecrets: {crm: {env: CRM_SECRET}}\n", 0o600)
+	p.file("ask.md", strings.Replace(asksForTheToken, "output.answer", "state.answer", 1)+
+		"```step\nid: check\ntype: gate\ngate_method: human_review\ndescription: Check\nreads: [state.answer]\n```\n"+
+		"```step\nid: copy\ntype: transform\ndescription: Copy\nreads: [state.answer]\nwrites: [output.answer]\n"+
+		"code: {language: sh, script: cat}\n```\n", 0o600)
+	const run = "00000000-0000-4000-8000-00000000000c"
+	espalier := func(want int, args ...string) string {
+		t.Helper()
+		cmd := p.command(args...)
+		cmd.Env = append(cmd.Env, "CRM_SECRET=hidden")
+		out, _ := cmd.CombinedOutput() // the exit code is checked
+		if got := cmd.ProcessState.ExitCode(); got != want {
+			t.Fatalf("espalier %s: exit %d: %s", strings.Join(args, " "), got, out)
+		}
+		return string(out)
+	}
+	said := espalier(4, "run", "ask.md", "--allow-shell", "--run-id", run)
+	// Another process continues the run, which has the token of the first one.
+	said += espalier(0, "approve", run) + espalier(0, "transcript", run) + espalier(0, "audit", run) + espalier(0, "output", run)
+	tokens := 0
+	for token := range received.Range {
+		tokens++
+		if strings.Contains(said, token.(string)) {
+			t.Errorf("the token is printed: %s", said)
+		}
+		err := filepath.WalkDir(p.dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() {
+				return err
+			}
+			raw, err := os.ReadFile(path)
+			if strings.Contains(string(raw), token.(string)) {
+				t.Errorf("the token is in %s", path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if tokens == 0 || !strings.Contains(said, "[secret mcp.crm]") {
+		t.Errorf("%d tokens: %s", tokens, said)
+	}
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/sqlite"
@@ -487,7 +489,8 @@ func TestServerReloadsItsConfiguration(t *testing.T) {
 	}
 }
 
-// A change of the configuration, of the file of a secret or of the file of --oidc is noticed without a signal. The
+// A change of the configuration, of its approval, of the file of a secret or of the file of --oidc is noticed without a
+// signal. The
 // server and the worker keep what they have if the new configuration has errors.
 func TestServerAndWorkerReloadWhenTheirFilesChange(t *testing.T) {
 	const reloaded, refused = "Interrupt to stop", "The configuration was not reloaded"
@@ -528,11 +531,22 @@ func TestServerAndWorkerReloadWhenTheirFilesChange(t *testing.T) {
 				{"espalier.yaml", "sandbox: maybe\n", refused},
 				{"espalier.yaml", "sandbox: false\n", reloaded},
 				{".mcp.json", `{"mcpServers": {}}`, reloaded},
+				{".mcp.json", `{"mcpServers": {"crm": {"url": "https://crm.example"}}}`, reloaded},
+				{"", "", reloaded}, // the approval of the last change
 			} {
 				if name == "work" && change.file == "oidc.json" {
 					continue
 				}
-				put(t, filepath.Join(p.dir, change.file), change.text)
+				switch path := filepath.Join(p.dir, change.file); {
+				case change.file == "":
+					approve(t, filepath.Join(p.dir, ".mcp.json"))
+				case strings.Contains(change.text, "crm"):
+					if err := os.WriteFile(path, []byte(change.text), 0o600); err != nil { // without an approval
+						t.Fatal(err)
+					}
+				default:
+					put(t, path, change.text)
+				}
 				if change.want == reloaded && name == "serve" {
 					change.want = "The configuration is reloaded"
 				}
@@ -553,19 +567,6 @@ func TestServerAndWorkerReloadWhenTheirFilesChange(t *testing.T) {
 	}
 }
 
-// sightings is a log in which a text is looked for.
-type sightings struct {
-	text string
-	seen chan bool
-}
-
-func (s sightings) Write(p []byte) (int, error) {
-	if strings.Contains(string(p), s.text) {
-		s.seen <- true
-	}
-	return len(p), nil
-}
-
 // A secret whose file changes is used with its new value by the next request, without a restart.
 func TestServerUsesAChangedSecret(t *testing.T) {
 	sent := make(chan string, 10)
@@ -581,16 +582,50 @@ func TestServerUsesAChangedSecret(t *testing.T) {
 		model.URL+"\", key: \"secret://key\"}}}\nsecrets: {key: {file: key.txt}}\n")
 	put(t, filepath.Join(p.dir, "key.txt"), "the-first-key")
 	p.exits(0, "trust", "--yes")
-	log := sightings{"The configuration is reloaded", make(chan bool, 10)}
-	s := startServerTo(p, log)
+	s := startServer(p)
 	for _, key := range []string{"the-first-key", "the-other-key"} {
-		if key == "the-other-key" {
-			put(t, filepath.Join(p.dir, "key.txt"), key)
-			<-log.seen
-		}
+		put(t, filepath.Join(p.dir, "key.txt"), key)
 		s.call("POST", "/api/v1/runs", `{"workflow": "slow", "input": {"who": "Ann"}}`, 201)
 		if got := <-sent; got != "Bearer "+key {
 			t.Errorf("%s was sent, and not %s", got, key)
+		}
+	}
+}
+
+// A server uses an MCP server that a person approves while it runs, without a restart.
+func TestServerUsesALaterApproval(t *testing.T) {
+	remote := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server {
+		s := mcp.NewServer(&mcp.Implementation{Name: "crm", Version: "1"}, nil)
+		mcp.AddTool(s, &mcp.Tool{Name: "greet"},
+			func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, map[string]string, error) {
+				return nil, map[string]string{"said": "hello"}, nil
+			})
+		return s
+	}, &mcp.StreamableHTTPOptions{Stateless: true}))
+	defer remote.Close()
+	p := &awfProject{t: t, dir: t.TempDir()}
+	p.file("greet.md", "---\nname: greet\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Greets.\n---\n"+
+		"```step\nid: check\ntype: gate\ngate_method: human_review\ndescription: Check\n```\n"+
+		"```step\nid: greet\ntype: tool\ntool: crm.greet\ndescription: Greet\nwrites: [output.said]\n```\n", 0o600)
+	// file would approve it.
+	if err := os.WriteFile(filepath.Join(p.dir, "espalier.yaml"), []byte("mcp: {crm: {url: \""+remote.URL+"\"}}\n"),
+		0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := startServer(p)
+	if _, code := s.try("POST", "/api/v1/runs", `{"workflow": "greet"}`); code != http.StatusFailedDependency {
+		t.Fatalf("before the approval: %d", code)
+	}
+	p.exits(0, "trust", "--yes")
+	for range 3 {
+		run := s.call("POST", "/api/v1/runs", `{"workflow": "greet"}`, 201)["run_id"].(string)
+		s.until(run, "waiting")
+		status := s.call("GET", "/api/v1/runs/"+run, "", 200)
+		s.call("POST", "/api/v1/runs/"+run+"/decide", `{"step": "check", "decision": "approve", "digest": "`+
+			digestOf(status)+`"}`, 200)
+		s.until(run, "finished")
+		if got := s.call("GET", "/api/v1/runs/"+run, "", 200); got["outcome"] != "ok" {
+			t.Errorf("%v", got)
 		}
 	}
 }

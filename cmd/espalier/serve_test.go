@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -163,6 +164,13 @@ func TestServeRefusesToBeReachedWithoutUsersAndEncryption(t *testing.T) {
 		if code := cmd.ProcessState.ExitCode(); code != 2 || !strings.Contains(string(out), c.tell) {
 			t.Errorf("%v: exit %d: %s", c.args, code, out)
 		}
+	}
+	// Without an address, only this machine reaches the server.
+	if taken, err := net.Listen("tcp", "127.0.0.1:7477"); err == nil { // or another program has it
+		defer taken.Close()
+	}
+	if out := p.exits(6, "serve"); !strings.Contains(out, "cannot listen on 127.0.0.1:7477") {
+		t.Error(out)
 	}
 	p.exits(0, "user", "add", "ana", "--role", "viewer")
 	p.exits(0, "user", "roles", "ana", "operator", "approver:legal")

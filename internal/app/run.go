@@ -22,6 +22,7 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/project"
 	"github.com/espalier-run/espalier/internal/registry"
+	"github.com/espalier-run/espalier/internal/trust"
 )
 
 // Run is a run in a list.
@@ -145,10 +146,10 @@ func (a *App) reader(ctx context.Context, id journal.RunID) (*environment, error
 }
 
 // keeper returns the environment that continues a run: the one that has the run in memory, or else the one with the
-// configuration that a person has approved.
+// configuration that a person has approved by now.
 func (a *App) keeper(ctx context.Context, id journal.RunID) (*environment, error) {
 	found, err := a.reader(ctx, id)
-	if err != nil || found.Engine.Owns(id) || found.settings.consent == approvedOnly {
+	if err != nil || found.Engine.Owns(id) {
 		return found, err
 	}
 	space, err := a.space()
@@ -156,7 +157,15 @@ func (a *App) keeper(ctx context.Context, id journal.RunID) (*environment, error
 		return nil, err
 	}
 	defer space.Close()
-	return a.opened(ctx, space, found.root)
+	now := a.settingsOrNone(space, found.root)
+	if now.err != nil && found.settings.consent == approvedOnly {
+		return found, nil // a file with errors changes nothing in a process that has read another one
+	}
+	env, err := a.environment(found.root, now)
+	if err != nil {
+		return nil, err
+	}
+	return env, env.open(ctx)
 }
 
 func (rt *environment) run(ctx context.Context, entry journal.Entry) *Run {
@@ -678,6 +687,27 @@ func (a *App) ConfigFiles() []string {
 		}
 	}
 	return out
+}
+
+// ApprovalFile returns the file with what a person has approved in the project around the working folder. It need not
+// exist.
+func (a *App) ApprovalFile() string {
+	root, err := a.Root()
+	if err != nil {
+		return ""
+	}
+	return trust.Open(a.o.Getenv).File(root)
+}
+
+// ApprovedConfig identifies the configuration of the project around the working folder and what of it a person has
+// approved: equal results have the same effect.
+func (a *App) ApprovedConfig() string {
+	space, root, err := a.here()
+	if err != nil {
+		return ""
+	}
+	defer space.Close()
+	return a.settingsOrNone(space, root).key()
 }
 
 // CheckConfig returns an error if the configuration of the project around the working folder cannot be used.

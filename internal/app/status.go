@@ -35,6 +35,8 @@ type Status struct {
 	Offline string         `json:"offline,omitempty"` // simulated or scripted
 	// Untrusted reports that the input comes from outside of the project.
 	Untrusted bool `json:"untrusted,omitempty"`
+	// Request identifies the request that has started the run, as in RunOptions.
+	Request string `json:"-"`
 	// By is the user who started the run; From is the step of another run that it continues.
 	By   journal.Actor   `json:"by,omitzero"`
 	From *journal.Origin `json:"from,omitempty"`
@@ -178,7 +180,7 @@ func statusOf(state *plan.State, program *plan.Program, entry journal.Entry) *St
 	s := &Status{Entry: entry, Paused: state.Paused, By: state.By, From: state.From}
 	var o RunOptions
 	if json.Unmarshal(state.Options, &o) == nil {
-		s.Untrusted = o.Untrusted
+		s.Untrusted, s.Request = o.Untrusted, o.Request
 		switch {
 		case o.ScriptName != "":
 			s.Offline = "scripted"

@@ -475,6 +475,14 @@ func TestEditedWorkflowsChangeTheirTriggers(t *testing.T) {
 	if list, err := s.app.Triggers(t.Context()); err != nil || len(list) != 1 || list[0].ID != "renamed.md#schedule" {
 		t.Errorf("%+v, %v", list, err)
 	}
+	if err := os.Remove(filepath.Join(p.dir, "renamed.md")); err != nil {
+		t.Fatal(err)
+	}
+	before := len(s.runs(t))
+	s.at(t, &p.clock, hour(14))
+	if list, err := s.app.Triggers(t.Context()); err != nil || len(list)+len(s.all()) != 0 || len(s.runs(t)) != before {
+		t.Errorf("after the file is removed: %+v, %+v, %v; %d runs, before %d", list, s.all(), err, len(s.runs(t)), before)
+	}
 }
 
 func TestFiringThatCannotStartIsMissedWithTheReason(t *testing.T) {

@@ -22,15 +22,21 @@ const maxConfigFile = 1 << 20
 // a reload.
 type configWatch struct {
 	*time.Ticker
+	app    *app.App
 	files  []string
 	known  string // what the current configuration was read from
 	latest string // what the last look found
+	// approvals is the file of approvals as the last look found it, and approved what of the configuration it approves.
+	// An approval of something else changes nothing here.
+	approvals, approved string
 }
 
 // watchConfig starts to watch the files that decide how the server works. Call it before the configuration is read, so
 // that no change is missed.
 func (a *invocation) watchConfig(more ...string) *configWatch {
-	w := &configWatch{Ticker: time.NewTicker(reloadInterval), files: append(a.app().ConfigFiles(), more...)}
+	w := &configWatch{
+		Ticker: time.NewTicker(reloadInterval), app: a.app(), files: append(a.app().ConfigFiles(), more...),
+	}
 	w.accept()
 	return w
 }
@@ -54,22 +60,29 @@ func (w *configWatch) changed() bool {
 	return true
 }
 
-// look describes the contents of the files.
+// look describes the contents of the files, and what is approved.
 func (w *configWatch) look() string {
+	if approvals := content(w.app.ApprovalFile()); approvals != w.approvals {
+		w.approvals, w.approved = approvals, w.app.ApprovedConfig()
+	}
 	var out strings.Builder
 	for _, name := range w.files {
-		info, err := os.Stat(name)
-		switch {
-		case err != nil || !info.Mode().IsRegular():
-			fmt.Fprintln(&out, name, "absent")
-		case info.Size() > maxConfigFile:
-			fmt.Fprintln(&out, name, info.Size(), info.ModTime().UnixNano())
-		default:
-			content, _ := os.ReadFile(name) // a file that cannot be read is like an empty one
-			fmt.Fprintf(&out, "%s %x\n", name, sha256.Sum256(content))
-		}
+		fmt.Fprintln(&out, name, content(name))
 	}
-	return out.String()
+	return out.String() + w.approved
+}
+
+// content describes the content of a file.
+func content(name string) string {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil || !info.Mode().IsRegular():
+		return "absent"
+	case info.Size() > maxConfigFile:
+		return fmt.Sprint(info.Size(), info.ModTime().UnixNano())
+	}
+	text, _ := os.ReadFile(name) // a file that cannot be read is like an empty one
+	return fmt.Sprintf("%x", sha256.Sum256(text))
 }
 
 // waitForConfig waits until the files change again, if a reload has failed because of a mistake that was written after

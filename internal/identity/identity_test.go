@@ -204,7 +204,10 @@ func TestProjectTokenIsOneForAllProcesses(t *testing.T) {
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 {
-		t.Errorf("left behind: %v, %v", entries, err)
+		t.Fatalf("left behind: %v, %v", entries, err)
+	}
+	if info, err := entries[0].Info(); err != nil || runtime.GOOS != "windows" && info.Mode() != 0o600 {
+		t.Errorf("%v, %v", info, err)
 	}
 	a, err := NewAuthenticator(dir)
 	if err != nil {

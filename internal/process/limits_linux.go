@@ -18,7 +18,7 @@ import (
 // Go cannot set resource limits between fork and exec, so they are set from
 // here, microseconds after the program began. A child that is being forked at
 // that very moment can miss them, which is why a sandbox sets its limits itself
-// before it runs the command: see limited, and confined.become.
+// before it runs the command: see limited, confined.become and EarlyLimits.
 func (l Limits) apply(pid int) {
 	if l == (Limits{}) {
 		return
@@ -36,6 +36,9 @@ func (l Limits) apply(pid int) {
 		queue = append(queue, childrenOf(queue[0])...)
 	}
 }
+
+// applyLimits is a variable for tests.
+var applyLimits = Limits.apply
 
 type resource struct {
 	number int

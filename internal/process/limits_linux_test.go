@@ -88,3 +88,18 @@ func testLimits(t *testing.T) {
 		}
 	}
 }
+
+// A program with early limits begins with them: none is set later. Its environment, arguments and end are its own.
+func TestEarlyLimitsAreThereWhenTheProgramBegins(t *testing.T) {
+	defer process.WithoutLateLimits()()
+	for _, early := range []bool{false, true} {
+		outcome, err := process.Run(t.Context(), process.Command{
+			Path: "/bin/sh", Args: []string{"-c", `echo "$(ulimit -d) $0 $V"; exit 7`, "a 'b'"}, Env: []string{"V=c  d"},
+			Limits: process.Limits{Memory: 2 << 30}, EarlyLimits: early,
+		})
+		got := strings.TrimSpace(string(outcome.Stdout))
+		if err != nil || (got == "2097152 a 'b' c  d") != early || outcome.Exit != 7 {
+			t.Errorf("early: %v: %q, exit %d, %v", early, got, outcome.Exit, err)
+		}
+	}
+}

@@ -84,6 +84,9 @@ func startChild(c Command, f files) (*child, error) {
 // fork starts a command, and calls started with its slot and its group.
 func fork(c Command, f files, started func(slot, group int)) (*child, error) {
 	becomeSubreaper()
+	if c.EarlyLimits && c.Sandbox == nil { // a sandbox does that itself
+		c = c.limited()
+	}
 	cgroup := commandCgroup(c.Limits) // before the watchdog starts: this process must be alone in its cgroup
 	slot, mark, err := dog.reserve()
 	if err != nil {
@@ -98,7 +101,7 @@ func fork(c Command, f files, started func(slot, group int)) (*child, error) {
 		if ch.pid, ch.exit, err = c.forkExec(path, argv, env, f, cgroup); err == nil {
 			started(ch.slot, ch.pid)
 			dog.setGroup(ch.slot, ch.pid)
-			c.Limits.apply(ch.pid)
+			applyLimits(c.Limits, ch.pid)
 		}
 		return err
 	}

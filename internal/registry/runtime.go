@@ -416,6 +416,8 @@ type RunOptions struct {
 	User string `json:"user,omitempty"`
 	// Token is the id of the server's token that has started the run. It is set if spending limits depend on it.
 	Token string `json:"token,omitempty"`
+	// Request identifies the request that has started the run, if the client may repeat it.
+	Request string `json:"request,omitempty"`
 	// TraceParent is the span that the run is linked to, in the W3C format.
 	TraceParent string `json:"trace_parent,omitempty"`
 }

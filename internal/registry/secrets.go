@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -70,20 +71,30 @@ func Secrets(root string, c *config.Config, getenv func(string) string) *secret.
 			return found, err
 		})
 	}
-	if logins := loginsOf(getenv); logins != nil {
-		for _, s := range slices.Concat(c.MCP, c.MCPFile.Servers) {
-			address, err := config.Expand(s.Is.URL.Value, getenv)
-			if err != nil || address == "" {
-				continue
-			}
-			out = append(out, secret.Source{
-				Name: loginSecret(s.Name.Value), Place: "your sign-in (espalier login --mcp " + s.Name.Value + ")",
-				Find: func(context.Context) (string, error) { return logins.AccessToken(address) },
-			})
+	logins := loginsOf(getenv)
+	for _, s := range slices.Concat(c.MCP, c.MCPFile.Servers) {
+		address, err := config.Expand(s.Is.URL.Value, getenv)
+		if err != nil || address == "" {
+			continue
 		}
+		token := secret.Source{Name: tokenSecret(s.Name.Value)}
+		switch {
+		case s.Is.OAuth != nil && s.Is.OAuth.Secret.Value != "":
+			token.Place, token.Asks = "a secret of the configuration", true // the server learns it when it connects
+			token.Find = func(context.Context) (string, error) { return "", errTokenGone }
+		case logins != nil:
+			token.Place = "your sign-in (espalier login --mcp " + s.Name.Value + ")"
+			token.Find = func(context.Context) (string, error) { return logins.AccessToken(address) }
+		default:
+			continue
+		}
+		out = append(out, token)
 	}
 	return secret.New(out...)
 }
+
+// errTokenGone is returned for a token of an MCP server that is not stored.
+var errTokenGone = errors.New("it is a token of an MCP server, which another process received")
 
 // isOrdinary reports whether the value of a variable is an ordinary word, an existing path, or the address of a server.
 // Such a value is not declared a secret; hiding it would make records hard to read and conditions unable to compare it.

@@ -123,7 +123,7 @@ func (t *Tools) server(name string, is config.Server) (*mcp.Server, error) {
 	}
 	if c.URL != "" {
 		c.Logins = loginsOf(t.getenv)
-		c.Hide = func(ctx context.Context) { _, _ = t.secrets.Value(ctx, loginSecret(name)) }
+		c.Hide = func(token string) { t.secrets.Learn(tokenSecret(name), token) }
 	}
 	c.Secrets = func(ctx context.Context) ([]string, http.Header, error) {
 		var env []string
@@ -156,8 +156,8 @@ func loginsOf(getenv func(string) string) *mcp.Logins {
 	return mcp.NewLogins(filepath.Join(dir, "mcp-logins.json"))
 }
 
-// loginSecret returns the name of the secret that is the token for an MCP server.
-func loginSecret(server string) string { return "mcp." + server }
+// tokenSecret returns the name of the secret that is the token for an MCP server.
+func tokenSecret(server string) string { return "mcp." + server }
 
 // remote returns an MCP server that a person can sign in at.
 func (t *Tools) remote(name string) (*mcp.Server, error) {

@@ -101,7 +101,7 @@ func (r *Registry) Value(ctx context.Context, name string) (string, error) {
 			Name: name, Why: "cannot be found out: " + err.Error(), Help: "Put the secret into " + s.Place + ".",
 		}
 	}
-	r.learn(name, value)
+	r.Learn(name, value)
 	return value, nil
 }
 
@@ -115,8 +115,8 @@ func (r *Registry) newest(name string) (string, bool) {
 	return all[len(all)-1], true
 }
 
-// learn remembers a value. Earlier ones of the name stay hidden.
-func (r *Registry) learn(name, value string) {
+// Learn remembers the value of a source, which is hidden from now on. Earlier ones stay hidden.
+func (r *Registry) Learn(name, value string) {
 	if known, ok := r.newest(name); ok && known == value {
 		return
 	}
@@ -143,7 +143,7 @@ func (r *Registry) matcher() *matcher {
 				continue
 			}
 			if value, err := s.Find(context.Background()); err == nil { // one that is not there cannot leak
-				r.learn(s.Name, value)
+				r.Learn(s.Name, value)
 			}
 		}
 	}

@@ -158,7 +158,16 @@ func (s *Server) startPosition(r *http.Request) (eventID, error) {
 		pos, err := s.o.App.Position(r.Context())
 		return eventID{pos: pos}, err
 	}
-	return parseEventID(text)
+	last, err := parseEventID(text)
+	if err != nil {
+		return last, err
+	}
+	// After a journal that was set back, as from a backup, the client would wait for a position that is far ahead.
+	end, err := s.o.App.Position(r.Context())
+	if last.pos > end {
+		last = eventID{pos: end}
+	}
+	return last, err
 }
 
 // sendEvents sends what follows the last event of a client until the client or the server goes away.

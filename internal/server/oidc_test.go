@@ -199,7 +199,7 @@ func TestIDTokensOfTheProviderAreVerified(t *testing.T) {
 	p.until(s.ID, api.Waiting)
 	var log []byte
 	p.call("GET", "/api/v1/runs/"+s.ID+"/audit", nil, &log, 200)
-	if !strings.Contains(string(log), `"actor":"ana@example.org"`) {
+	if !strings.Contains(string(log), `"actor":"ana@example.org","actor_method":"oidc"`) {
 		t.Errorf("%s", log)
 	}
 }

@@ -2,6 +2,9 @@ package server
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -288,11 +291,20 @@ func (s *Server) startRun(ctx context.Context, in *startInput) (*started, error)
 	if err != nil {
 		return nil, err
 	}
-	id := journal.RunID(in.Body.RunID)
+	id, request := journal.RunID(in.Body.RunID), ""
+	if parsed, err := uuid.Parse(in.Body.RunID); id != "" && (err != nil || parsed.String() != in.Body.RunID) {
+		return nil, &Problem{ // another spelling would be another run
+			Status: http.StatusUnprocessableEntity, Code: "run-id", Detail: "run_id is not a UUID in lower case.",
+			Help: "Leave it out to use a new one.",
+		}
+	}
 	if in.Key != "" {
+		if request, err = fingerprint(in.Key, in.Body); err != nil {
+			return nil, err
+		}
 		id = keyedRun(ctx, in.Key)
-		if r, err := s.o.App.Get(ctx, id); err == nil {
-			return s.startedAlready(ctx, r, an.Name())
+		if _, err := s.o.App.Get(ctx, id); err == nil {
+			return s.startedAlready(ctx, id, request)
 		}
 	}
 	input, err := json.Marshal(in.Body.Input)
@@ -306,6 +318,7 @@ func (s *Server) startRun(ctx context.Context, in *startInput) (*started, error)
 		Workflow: an, Input: input,
 		Options: app.RunOptions{
 			Simulate: in.Body.Simulate, Seed: in.Body.Seed, Model: in.Body.Model, Untrusted: untrusted, Token: token(ctx),
+			Request: request,
 		},
 	})
 	if err != nil {
@@ -317,11 +330,7 @@ func (s *Server) startRun(ctx context.Context, in *startInput) (*started, error)
 	id, err = s.o.App.Start(ctx, prepared, id, actor(ctx))
 	var taken *app.Error
 	if errors.As(err, &taken) && taken.Reason == app.RunExists && in.Key != "" {
-		r, err := s.o.App.Get(ctx, id)
-		if err != nil {
-			return nil, err
-		}
-		return s.startedAlready(ctx, r, an.Name())
+		return s.startedAlready(ctx, id, request)
 	}
 	if err != nil {
 		return nil, err
@@ -369,14 +378,30 @@ func (s *Server) startedRun(ctx context.Context, id journal.RunID) (*started, er
 	return &started{Location: s.base + "/api/v1/runs/" + string(id), Body: status.Body}, nil
 }
 
-func (s *Server) startedAlready(ctx context.Context, r *app.Run, workflow string) (*started, error) {
-	if r.Name != workflow {
+// startedAlready returns the run that an earlier request with the same key has started, if it was the same request.
+func (s *Server) startedAlready(ctx context.Context, id journal.RunID, request string) (*started, error) {
+	status, err := s.o.App.Status(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if status.Request != "" && status.Request != request { // earlier releases have stored none
 		return nil, &Problem{
-			Status: http.StatusConflict, Code: "idempotency-key", RunID: string(r.ID),
-			Detail: "This Idempotency-Key has started a run of another workflow.",
+			Status: http.StatusConflict, Code: "idempotency-key", RunID: string(id),
+			Detail: "This Idempotency-Key has started a run with another request.", Help: "Use a key once.",
 		}
 	}
-	return s.startedRun(ctx, r.ID)
+	return s.startedRun(ctx, id)
+}
+
+// fingerprint identifies a request. The key, which is not stored, keeps its content from being guessed.
+func fingerprint(key string, body startBody) (string, error) {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return "", err
+	}
+	mac := hmac.New(sha256.New, []byte(key))
+	mac.Write(raw)
+	return hex.EncodeToString(mac.Sum(nil)), nil
 }
 
 // keyedRun returns the run id for an idempotency key of an identity.

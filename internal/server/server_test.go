@@ -394,6 +394,51 @@ func TestRunIsStartedApprovedAndReadThroughTheAPI(t *testing.T) {
 	p.call("GET", "/api/v1/runs/"+s.ID, nil, nil, 404)
 }
 
+// A key belongs to one request of one identity: the same request again finds its run, another one is refused.
+func TestIdempotencyKeyBelongsToOneRequest(t *testing.T) {
+	p := newProject(t)
+	ana, _ := p.user("ana", false, identity.Operator)
+	start := func(question, token string, want int) string {
+		t.Helper()
+		var s api.Status
+		p.call("POST", "/api/v1/runs", map[string]any{
+			"workflow": "gated", "input": map[string]any{"question": question}, "simulate": true,
+		}, &s, want, "Idempotency-Key", "one", "Authorization", "Bearer "+token)
+		return s.ID
+	}
+	first := start("why?", p.token, 201)
+	p.until(first, api.Waiting)
+	if again := start("why?", p.token, 201); again != first {
+		t.Errorf("%s and %s", first, again)
+	}
+	start("how?", p.token, 409)
+	if other := start("how?", ana, 201); other == first {
+		t.Error("two people share a key")
+	}
+}
+
+// A run has an id in one spelling: others would be other runs, in the same folder on some systems.
+func TestRunIDsHaveOneSpelling(t *testing.T) {
+	p := newProject(t)
+	const id = "aaaaaaaa-1111-4111-8111-111111111111"
+	for _, c := range []struct {
+		id   string
+		want int
+	}{
+		{strings.ToUpper(id), 422},
+		{"{" + id + "}", 422},
+		{"urn:uuid:" + id, 422},
+		{strings.ReplaceAll(id, "-", ""), 422},
+		{"../" + id, 422},
+		{id, 201},
+		{id, 409},
+	} {
+		start := simulated()
+		start["run_id"] = c.id
+		p.call("POST", "/api/v1/runs", start, nil, c.want)
+	}
+}
+
 func TestListsHavePages(t *testing.T) {
 	p := newProject(t)
 	want := map[string]bool{}
@@ -494,6 +539,35 @@ func TestLiveEventsHaveNoGapAndNoDuplicate(t *testing.T) {
 	}
 	if a, b := strings.Join(whole, "\n"), strings.Join(pieces, "\n"); a != b {
 		t.Errorf("in one piece:\n%s\ncut off after each:\n%s", a, b)
+	}
+}
+
+// A client with a position that the journal does not have, as after a restored backup, gets what happens from now on.
+func TestLiveEventsContinueAfterAJournalIsSetBack(t *testing.T) {
+	p := newProject(t)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/api/v1/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+p.token)
+	r.Header.Set("Last-Event-ID", "1000000.1")
+	w, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Body.Close()
+	lines := bufio.NewScanner(w.Body)
+	for lines.Scan() && !strings.HasPrefix(lines.Text(), "id: ") {
+	}
+	if at, err := p.app.Position(t.Context()); err != nil || lines.Text() != "id: "+(eventID{pos: at}).String() {
+		t.Fatalf("%q at the position %d, %v", lines.Text(), at, err)
+	}
+	var s api.Status
+	p.call("POST", "/api/v1/runs", simulated(), &s, 201)
+	for lines.Scan() && !strings.Contains(lines.Text(), s.ID) {
+	}
+	if err := lines.Err(); err != nil {
+		t.Error(err)
 	}
 }
 

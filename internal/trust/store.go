@@ -97,7 +97,8 @@ type Record struct {
 
 const approvals = "trust"
 
-func (s Store) file(root string) string {
+// File returns the path of the record of a project, which need not exist.
+func (s Store) File(root string) string {
 	return filepath.Join(s.dir, approvals, Sum([]byte(root))+".json")
 }
 
@@ -108,7 +109,7 @@ func (s Store) Approve(r Record) error {
 	if err != nil {
 		return err
 	}
-	return s.write(s.file(r.Root), append(raw, '\n'))
+	return s.write(s.File(r.Root), append(raw, '\n'))
 }
 
 // write writes a file of the store atomically.
@@ -167,13 +168,13 @@ func (s Store) read(name string) ([]byte, error) {
 
 // Record returns what is approved in a project. It reports false if nothing is.
 func (s Store) Record(root string) (Record, bool, error) {
-	raw, err := s.read(s.file(root))
+	raw, err := s.read(s.File(root))
 	if err != nil || raw == nil {
 		return Record{}, false, err
 	}
 	var r Record
 	if err := json.Unmarshal(raw, &r); err != nil {
-		return Record{}, false, fmt.Errorf("%s cannot be read: %w", s.file(root), err)
+		return Record{}, false, fmt.Errorf("%s cannot be read: %w", s.File(root), err)
 	}
 	return r, r.Root == root, nil
 }
@@ -215,7 +216,7 @@ func (s Store) List() ([]Record, error) {
 			return nil, err
 		}
 		var r Record
-		if json.Unmarshal(raw, &r) == nil && s.file(r.Root) == filepath.Join(s.dir, approvals, e.Name()) {
+		if json.Unmarshal(raw, &r) == nil && s.File(r.Root) == filepath.Join(s.dir, approvals, e.Name()) {
 			out = append(out, r)
 		}
 	}
@@ -228,7 +229,7 @@ func (s Store) Revoke(root string) (bool, error) {
 	if s.dir == "" {
 		return false, s.why
 	}
-	err := os.Remove(s.file(root))
+	err := os.Remove(s.File(root))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

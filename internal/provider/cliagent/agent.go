@@ -147,7 +147,7 @@ func (a *Agent) work(ctx context.Context, req *provider.Request, t *Turn, yield 
 	}
 	p, err := process.Start(ctx, process.Command{
 		Path: a.Program, Args: slices.Concat(a.First, call.Args), Dir: a.Dir, Env: env, Grace: a.Grace,
-		Limits: a.Limits,
+		Limits: a.Limits, EarlyLimits: true,
 	})
 	if err != nil {
 		if ctx.Err() != nil {

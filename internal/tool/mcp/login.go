@@ -132,9 +132,7 @@ func (s *signedIn) token(ctx context.Context, refused string) (*oauth2.Token, er
 	if err != nil {
 		return nil, &SignInError{s.server.Name, fmt.Errorf("your sign-in is not valid any more: %w", err)}
 	}
-	if s.server.Hide != nil {
-		s.server.Hide(ctx)
-	}
+	s.server.Hide(token.AccessToken)
 	return token, nil
 }
 

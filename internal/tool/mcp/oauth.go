@@ -26,7 +26,8 @@ type OAuth struct {
 	Issuer string
 }
 
-func (o *OAuth) handler(ctx context.Context, client *http.Client) (auth.OAuthHandler, error) {
+// handler returns what gets tokens. Each one is given to hide before it is used.
+func (o *OAuth) handler(ctx context.Context, client *http.Client, hide func(token string)) (auth.OAuthHandler, error) {
 	secret, err := o.Secret(ctx)
 	if err != nil {
 		return nil, err
@@ -40,7 +41,7 @@ func (o *OAuth) handler(ctx context.Context, client *http.Client) (auth.OAuthHan
 	if err != nil {
 		return nil, fmt.Errorf("the OAuth client cannot be used: %w", err)
 	}
-	return &tokens{inner: inner}, nil
+	return &tokens{inner: inner, hide: hide}, nil
 }
 
 // tokens makes a handler of the SDK safe for concurrent requests, and keeps its tokens valid after the request that
@@ -48,12 +49,31 @@ func (o *OAuth) handler(ctx context.Context, client *http.Client) (auth.OAuthHan
 type tokens struct {
 	mu    sync.Mutex
 	inner auth.OAuthHandler
+	hide  func(token string)
 }
 
 func (t *tokens) TokenSource(ctx context.Context) (oauth2.TokenSource, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.inner.TokenSource(ctx)
+	source, err := t.inner.TokenSource(ctx)
+	if source == nil || err != nil {
+		return nil, err
+	}
+	return hiding{source, t.hide}, nil
+}
+
+// hiding hides the tokens of a source.
+type hiding struct {
+	oauth2.TokenSource
+	hide func(token string)
+}
+
+func (h hiding) Token() (*oauth2.Token, error) {
+	token, err := h.TokenSource.Token()
+	if err == nil {
+		h.hide(token.AccessToken)
+	}
+	return token, err
 }
 
 func (t *tokens) Authorize(ctx context.Context, req *http.Request, resp *http.Response) error {

@@ -166,7 +166,7 @@ func TestPersonSignsInAtARemoteServer(t *testing.T) {
 			start := func() *mcp.Server { // as in a new process
 				s := mcp.New(mcp.Config{
 					Name: "fake", URL: p.url, OAuth: client, Guard: guard, Logins: mcp.NewLogins(path),
-					Hide: func(context.Context) { hidden++ },
+					Hide: func(string) { hidden++ },
 				})
 				t.Cleanup(s.Close)
 				return s

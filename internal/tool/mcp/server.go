@@ -50,9 +50,10 @@ type Config struct {
 	Sampling bool
 	// OAuth is the client that gets tokens for the URL; nil if it is not registered.
 	OAuth *OAuth
-	// Logins has the sign-ins of the person; nil if there are none. Hide is called before a new token is used.
+	// Logins has the sign-ins of the person; nil if there are none.
 	Logins *Logins
-	Hide   func(context.Context)
+	// Hide is called with each access token before it is sent; nil if none has to be hidden.
+	Hide func(token string)
 
 	// MaxMessage and MaxFlood are how much it may write: in one message, and
 	// since a call began. Each message counts messageCost bytes more than it
@@ -102,6 +103,9 @@ func New(c Config) *Server {
 	}
 	if c.MaxFlood == 0 {
 		c.MaxFlood = usualFlood
+	}
+	if c.Hide == nil {
+		c.Hide = func(string) {}
 	}
 	return &Server{
 		Config: c, waiting: map[string]func(tool.Progress){}, calls: map[*running]bool{}, changed: make(chan struct{}),
@@ -315,7 +319,7 @@ func (s *Server) asProgram(now *session, env []string) (mcp.Transport, error) {
 	// Not bound to a call: it serves many. Close ends it, and so does our end.
 	now.proc, err = process.Start(context.Background(), process.Command{
 		Path: path, Args: s.Command[1:], Dir: s.Dir, Env: process.Environment(os.Environ(), env...), Sandbox: s.Sandbox,
-		Limits: s.Limits,
+		Limits: s.Limits, EarlyLimits: true,
 	})
 	if err != nil {
 		return nil, err
@@ -334,7 +338,7 @@ func (s *Server) authorizer(ctx context.Context, headers http.Header) (auth.OAut
 	client := netguard.Client(s.tokenGuard(u))
 	switch {
 	case s.OAuth != nil && s.OAuth.Secret != nil:
-		return s.OAuth.handler(ctx, client)
+		return s.OAuth.handler(ctx, client, s.Hide)
 	case s.Logins != nil && headers.Get("Authorization") == "":
 		return &signedIn{server: s, client: client}, nil
 	}
