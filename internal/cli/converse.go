@@ -139,21 +139,27 @@ func (a *invocation) decide(g *app.Gate, untrusted bool) (app.Message, error) {
 		if err != nil {
 			return nil, err
 		}
-		switch strings.ToLower(answer) {
+		word, note, _ := strings.Cut(answer, " ")
+		note = strings.TrimSpace(note)
+		switch strings.ToLower(strings.TrimRight(word, ",:")) {
 		case "":
 			return nil, nil
-		case "y", "yes":
-			message := app.Approve{Step: g.Step, Digest: g.Digest}
+		case "y", "yes", "approve":
+			message := app.Approve{Step: g.Step, Digest: g.Digest, Note: note}
 			if len(g.Shows[app.AnswerSchema]) > 0 {
 				value, err := a.ask("Answer, as JSON that fits answer_schema: ")
 				message.Value = json.RawMessage(value)
 				return message, err
 			}
 			return message, nil
-		case "n", "no":
-			note, err := a.ask("Reason (optional): ")
+		case "n", "no", "reject":
+			if note == "" {
+				note, err = a.ask("Reason (optional): ")
+			}
 			return app.Reject{Step: g.Step, Digest: g.Digest, Note: note}, err
 		}
+		a.note("%q is no answer. Type y to approve or n to reject, with a note after it if you like, or only press Enter.",
+			answer)
 	}
 }
 

@@ -224,6 +224,7 @@ func (a *invocation) run(workflow string, f *runFlags) error {
 	if err := a.fitsFormat(f, an.Program.Format); err != nil {
 		return err
 	}
+	a.warn(an)
 	f.limit(an)
 	prepare, err := a.prepareRequest(an, f)
 	if err != nil {
@@ -247,6 +248,31 @@ func (a *invocation) run(workflow string, f *runFlags) error {
 		return a.dryRun(an)
 	}
 	return a.start(p, f)
+}
+
+// warn prints the warnings about a workflow, one line each: a run must not start without a word about a key that has no
+// effect.
+func (a *invocation) warn(an *app.Analysis) {
+	const most = 3
+	count := an.Diagnostics.Count(diag.Warning)
+	if a.quiet || count == 0 {
+		return
+	}
+	left := most
+	for _, d := range an.Diagnostics.Sorted() {
+		if d.Severity != diag.Warning || left == 0 {
+			continue
+		}
+		left--
+		at := an.File.Path
+		if f := an.Files[d.Span.File]; f != nil && !d.Span.IsZero() {
+			at = fmt.Sprintf("%s:%d", d.Span.File, f.Position(d.Span.Start).Line)
+		}
+		a.note("warning: %s: %s (%s)", a.display(at), strings.TrimSpace(d.Message+" "+d.Help), string(d.Code))
+	}
+	if count > most {
+		a.note("%d more warnings: espalier validate %s", count-most, shellWord(a.display(an.File.Path)))
+	}
 }
 
 // limit lowers the budget of a workflow to the limits of the flags.

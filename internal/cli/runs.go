@@ -262,6 +262,9 @@ func (a *invocation) removeRuns(names []string, dryRun bool, removal journal.Rem
 		}
 	}()
 	for _, name := range names {
+		if err := longEnough(name); err != nil {
+			return err
+		}
 		run, err := a.app().Find(ctx, name)
 		if err != nil {
 			return err
