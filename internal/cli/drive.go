@@ -343,7 +343,7 @@ func waitingHelp(s *app.Status) string {
 		case app.GateDoubt:
 			lines = append(lines,
 				fmt.Sprintf("It is unknown whether %s was done. To decide: espalier resume %s --decide "+
-					"%s=rerun|skip|fail|result=JSON", g.Step, id, g.Step))
+					"%s   (or =skip, =fail, =result=JSON)", g.Step, id, shellWord(g.Step+"=rerun")))
 		}
 	}
 	if s.InDoubt() {

@@ -253,25 +253,30 @@ func (a *invocation) run(workflow string, f *runFlags) error {
 // warn prints the warnings about a workflow, one line each: a run must not start without a word about a key that has no
 // effect.
 func (a *invocation) warn(an *app.Analysis) {
-	const most = 3
-	count := an.Diagnostics.Count(diag.Warning)
-	if a.quiet || count == 0 {
+	const most, shortHelp = 3, 80
+	if a.quiet {
 		return
 	}
-	left := most
+	count := 0
 	for _, d := range an.Diagnostics.Sorted() {
-		if d.Severity != diag.Warning || left == 0 {
+		if d.Severity != diag.Warning {
 			continue
 		}
-		left--
+		if count++; count > most {
+			continue
+		}
 		at := an.File.Path
 		if f := an.Files[d.Span.File]; f != nil && !d.Span.IsZero() {
 			at = fmt.Sprintf("%s:%d", d.Span.File, f.Position(d.Span.Start).Line)
 		}
-		a.note("warning: %s: %s (%s)", a.display(at), strings.TrimSpace(d.Message+" "+d.Help), string(d.Code))
+		message := d.Message
+		if len(d.Help) <= shortHelp {
+			message = strings.TrimSpace(message + " " + d.Help)
+		}
+		a.note("warning: %s: %s (%s)", a.display(at), message, string(d.Code))
 	}
-	if count > most {
-		a.note("%d more warnings: espalier validate %s", count-most, shellWord(a.display(an.File.Path)))
+	if count > 0 {
+		a.note("\"espalier validate %s\" shows %s.", shellWord(a.display(an.File.Path)), plural(count, "warning"))
 	}
 }
 

@@ -3,6 +3,7 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -47,22 +48,20 @@ func (p *Program) CheckEdit(x *Edit) error {
 		return refusal(Unknown, "the new value is not JSON")
 	}
 	known := variables(program)
-	if !slices.ContainsFunc(known, func(path string) bool { return overlap(path, x.Path) }) {
+	records := decisions(program)
+	isKnown := slices.ContainsFunc(known, func(path string) bool { return overlap(path, x.Path) })
+	for _, path := range slices.Sorted(maps.Keys(records)) {
+		if overlap(path, x.Path) {
+			return refusal(NotAllowed, "%s records the decision of step %q and cannot be edited", path, records[path])
+		}
+		known = slices.DeleteFunc(known, func(one string) bool { return overlap(path, one) })
+	}
+	if !isKnown {
 		why := fmt.Sprintf("no step of this workflow reads or writes %q", x.Path)
 		if help := suggest(x.Path, known); help != "" {
 			why += ": " + help
 		}
 		return refusal(Unknown, "%s", why)
-	}
-	for step := range program.Steps() {
-		if gate, ok := step.Action.(ir.Gate); !ok || gate.Decider != ir.Person {
-			continue
-		}
-		for _, w := range step.Writes {
-			if overlap(w.Path, x.Path) {
-				return refusal(NotAllowed, "%s records the decision of step %q and cannot be edited", w.Path, step.ID)
-			}
-		}
 	}
 	if p.CheckVariable != nil {
 		if err := p.CheckVariable(program, x.Path, x.Value); err != nil {
@@ -70,6 +69,19 @@ func (p *Program) CheckEdit(x *Edit) error {
 		}
 	}
 	return nil
+}
+
+// decisions returns the variables that record the decisions of people, with the steps of their gates.
+func decisions(p *ir.Program) map[string]string {
+	out := map[string]string{}
+	for step := range p.Steps() {
+		if gate, ok := step.Action.(ir.Gate); ok && gate.Decider == ir.Person {
+			for _, w := range step.Writes {
+				out[w.Path] = step.ID
+			}
+		}
+	}
+	return out
 }
 
 // suggest returns the help for the path of a variable that is not known. A missing namespace is the usual mistake.

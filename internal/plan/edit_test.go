@@ -205,6 +205,7 @@ func TestEditsNameVariablesOfTheProgram(t *testing.T) {
 		{"state.limit", `"3"`, "it is not a number"},
 		{"state.registr", `1`, `no step of this workflow reads or writes "state.registr": did you mean "state.registry"?`},
 		{"registry", `1`, `did you mean "state.registry"?`},
+		{"state.h", `1`, `did you mean "state.a"?`}, // not state.g, which cannot be edited
 		{"run.id", `1`, "no step of this workflow reads or writes"},
 		{"state.g", `{}`, `records the decision of step "g"`},
 		{"state", `{}`, `records the decision of step "g"`},
