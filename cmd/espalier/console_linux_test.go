@@ -272,7 +272,7 @@ func TestApproveAsksOnATerminal(t *testing.T) {
 	p := gatedProject(t)
 	p.exits(4, "run", "gated.md", "--script", "replies.yaml", "--run-id", awfRun)
 	approve := func(more ...string) *console {
-		return onConsole(t, p.command(append([]string{"approve", awfRun, "--no-continue"}, more...)...), 80, 24)
+		return onConsole(t, p.command(append([]string{"approve", awfRun}, more...)...), 80, 24)
 	}
 	c := approve()
 	c.until("The plan")
@@ -282,17 +282,21 @@ func TestApproveAsksOnATerminal(t *testing.T) {
 	if screen := c.ends(4); !strings.Contains(screen, "nothing was decided") {
 		t.Error(screen)
 	}
-	_, digest, _ := strings.Cut(p.exits(0, "status", awfRun), "digest ")
-	digest, _, _ = strings.Cut(digest, "\n")
+	if screen := approve("--digest", "0123").ends(2); strings.Contains(screen, "Approve?") {
+		t.Error(screen)
+	}
 	c = approve()
 	c.until("Approve? ")
 	c.types("y\n")
-	c.until("Recorded.")
 	c.ends(0)
-	p.exits(4, "resume", awfRun, "--from", "ok")
-	approve("--digest", strings.TrimSpace(digest)).ends(2) // it is another gate
-	if c := p.exits(4, "resume", awfRun); !strings.Contains(c, "approve") {
-		t.Error(c)
+
+	const other = "00000000-0000-4000-8000-00000000000a"
+	p.exits(4, "run", "gated.md", "--script", "replies.yaml", "--run-id", other)
+	_, digest, _ := strings.Cut(p.exits(0, "status", other), "digest ")
+	digest, _, _ = strings.Cut(digest, "\n")
+	c = onConsole(t, p.command("approve", other, "--digest", digest), 80, 24)
+	if screen := c.ends(0); strings.Contains(screen, "Approve?") {
+		t.Error(screen)
 	}
 }
 
