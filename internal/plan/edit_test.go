@@ -97,6 +97,13 @@ func TestApprovedValuesCannotBeEdited(t *testing.T) {
 			t.Error(describe(w.log))
 		}
 	})
+	t.Run("a rewind to a step before the gate takes the approval back", func(t *testing.T) {
+		w := approved(t)
+		w.send(plan.Rewind{Step: "a"})
+		if err := w.s.Check(w.p, edit("state.a", `1`)); err != nil {
+			t.Error(err)
+		}
+	})
 	t.Run("a rewind to a step after the gate keeps the approval", func(t *testing.T) {
 		w := start(t, release(), "")
 		w.result(0)
