@@ -236,4 +236,3 @@ func TestSnapshotsHaveAForm(t *testing.T) {
 		t.Errorf("%v, %v", old, err)
 	}
 }
-
