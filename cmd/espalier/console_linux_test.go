@@ -231,6 +231,7 @@ func TestGateIsDecidedOnTheTerminal(t *testing.T) {
 	}
 	c := run("00000000-0000-4000-8000-00000000000a")
 	c.types("maybe\n")
+	c.until("\"maybe\" is no answer. Type y to approve or n to reject")
 	c.until("Approve? ")
 	c.types("y\n")
 	screen := c.ends(0)
@@ -250,6 +251,13 @@ func TestGateIsDecidedOnTheTerminal(t *testing.T) {
 		t.Error(said)
 	}
 
+	c = run("00000000-0000-4000-8000-00000000000d")
+	c.types("reject: too long\n")
+	c.ends(1)
+	if said := p.exits(0, "audit", "00000000-0000-4000-8000-00000000000d"); !strings.Contains(said, "too long") {
+		t.Error(said)
+	}
+
 	c = run("00000000-0000-4000-8000-00000000000c")
 	c.types("\n")
 	if screen := c.ends(4); !strings.Contains(screen, "To decide: espalier approve") {
@@ -257,6 +265,58 @@ func TestGateIsDecidedOnTheTerminal(t *testing.T) {
 	}
 	// Nothing is asked if stdin is not a terminal.
 	p.exits(4, "resume", "00000000-0000-4000-8000-00000000000c")
+}
+
+// On a terminal, approve shows what is approved and asks, unless the digest is given.
+func TestApproveAsksOnATerminal(t *testing.T) {
+	p := gatedProject(t)
+	p.exits(4, "run", "gated.md", "--script", "replies.yaml", "--run-id", awfRun)
+	approve := func(more ...string) *console {
+		return onConsole(t, p.command(append([]string{"approve", awfRun}, more...)...), 80, 24)
+	}
+	c := approve()
+	c.until("The plan")
+	c.until("digest ")
+	c.until("Approve? [y]es or [n]o: ")
+	c.types("n\n")
+	if screen := c.ends(4); !strings.Contains(screen, "nothing was decided") {
+		t.Error(screen)
+	}
+	if screen := approve("--digest", "0123").ends(2); strings.Contains(screen, "Approve?") {
+		t.Error(screen)
+	}
+	c = approve()
+	c.until("Approve? ")
+	c.types("y\n")
+	c.ends(0)
+
+	const other = "00000000-0000-4000-8000-00000000000a"
+	p.exits(4, "run", "gated.md", "--script", "replies.yaml", "--run-id", other)
+	_, digest, _ := strings.Cut(p.exits(0, "status", other), "digest ")
+	digest, _, _ = strings.Cut(digest, "\n")
+	c = onConsole(t, p.command("approve", other, "--digest", digest), 80, 24)
+	if screen := c.ends(0); strings.Contains(screen, "Approve?") {
+		t.Error(screen)
+	}
+}
+
+// On a terminal, resume asks what to do about a step whose outcome is unknown.
+func TestUnknownOutcomeIsResolvedOnTheTerminal(t *testing.T) {
+	p := newAWF(t, "  initial: it\n  it: {type: step, command: sh ./step y, on_success: done}\n  done: {type: terminal}\n")
+	p.kill(p.begin("y"))
+	c := onConsole(t, p.command("resume", awfRun), 80, 24)
+	c.until("It is unknown whether it was done.")
+	c.types("\n")
+	if screen := c.ends(4); !strings.Contains(screen, "--decide it=rerun   (or =skip, =fail, =result=JSON)") {
+		t.Error(screen)
+	}
+	c = onConsole(t, p.command("resume", awfRun), 80, 24)
+	c.until("Type rerun, skip or fail, or press Enter to decide later: ")
+	c.types("perhaps\n")
+	c.until("\"perhaps\" is no answer.")
+	c.types("rerun\n")
+	c.ends(0)
+	p.trace("y", "y")
 }
 
 // An approver at a terminal sees which values come from outside of the project: in the status of the run, and where

@@ -22,6 +22,7 @@ import (
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/project"
 	"github.com/espalier-run/espalier/internal/registry"
+	"github.com/espalier-run/espalier/internal/report/audit"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/trust"
 )
@@ -252,6 +253,9 @@ func (rt *environment) open(ctx context.Context) error {
 	return nil
 }
 
+// auditLogs matches the audit logs below the storage folder.
+const auditLogs = "storage/audit/*" + audit.Ext
+
 // runs opens the storage of the project around the working folder for reading and for messages. It is an error if
 // there is none. A configuration with errors does not hide what has happened: the runs can be read without it.
 func (a *App) runs(ctx context.Context) (*environment, error) {
@@ -265,6 +269,11 @@ func (a *App) runs(ctx context.Context) (*environment, error) {
 		e.Names = a.otherRuns(root)
 		if exists(filepath.Join(root, storageFolder, registry.MigratedFile)) {
 			e = e.advise("They were moved to a database. Set \"store\" in espalier.yaml, or %s, to its URL.", registry.StoreVariable)
+		} else if logs, _ := filepath.Glob(filepath.Join(root, storageFolder, auditLogs)); len(logs) > 0 {
+			e.Message = fmt.Sprintf("the database of the runs in %s is missing, although there are audit logs of %d runs",
+				folderName(space, root), len(logs))
+			e = e.advise("Restore %s from a backup. The logs can be read as they are: %s",
+				a.Display(filepath.Join(root, storageFolder, registry.JournalFile)), a.Display(filepath.Dir(logs[0])))
 		}
 		return nil, e
 	}

@@ -65,6 +65,7 @@ const (
 	NoEarlierStep    Reason = "no-earlier-step"   // "previous" of the first step
 	InnerStep        Reason = "inner-step"        // Error.Name is the step of the main line that contains it
 	AlreadyDecided   Reason = "already-decided"   // Error.Name is the gate
+	GateApproved     Reason = "gate-approved"     // it would change what was approved; Error.Name is the step to go back to
 	ClaimedIdentity  Reason = "claimed-identity"  // the gate needs people with credentials of the server
 	NotReached       Reason = "not-reached"       // the run has not come to the step
 	RunFinished      Reason = "run-finished"      // the run accepts no more messages
@@ -143,6 +144,9 @@ func (rt *environment) runError(id journal.RunID, err error) error {
 		}
 	case errors.As(err, &reason):
 		out.Kind, out.Message = Refused, reason.Why
+		if reason.Code == plan.Approved {
+			out.Reason, out.Name = GateApproved, cmp.Or(reason.Step, "STEP")
+		}
 	case errors.Is(err, engine.ErrNotReached):
 		out.Kind, out.Reason = InvalidRequest, NotReached
 	case errors.Is(err, journal.ErrFinished):

@@ -196,11 +196,13 @@ func (rt *environment) queued(ctx context.Context, entry journal.Entry) bool {
 		if err != nil {
 			return false
 		}
-		switch e.Fact.(type) {
+		switch x := e.Fact.(type) {
 		case journal.RunStarted, journal.GateApproved, journal.GateDecided, journal.Signalled, journal.BudgetRaised,
 			journal.StateEdited, journal.Rewound, journal.Continued:
 			queued = true
-		case journal.TaskStarted, journal.TaskNoted, journal.TaskEnded, journal.TaskLost, journal.Reserved:
+		case journal.TaskNoted:
+			queued = x.Kind == journal.NoteToolAnswer // which is recorded with the decision
+		case journal.TaskStarted, journal.TaskEnded, journal.TaskLost, journal.Reserved:
 			queued = false
 		}
 	}

@@ -151,12 +151,32 @@ func (rt *environment) files(e *audit.Evidence, transcript bool) (err error) {
 	if e.Copy, err = copyAt(rt.Audits.Path(e.Run)); err != nil {
 		return err
 	}
-	if e.SetAside, err = rt.Audits.SetAside(e.Run); err != nil || !transcript {
+	if e.SetAside, err = rt.setAside(e.Run); err != nil || !transcript {
 		return err
 	}
 	text, err := copyAt(rt.Transcripts.Path(e.Run))
 	e.Transcript = &text
 	return err
+}
+
+// setAside returns the audit logs and transcripts of a run that did not match the journal and were renamed.
+func (rt *environment) setAside(run journal.RunID) ([]string, error) {
+	logs, err := rt.Audits.SetAside(run)
+	if err != nil {
+		return nil, err
+	}
+	transcripts, err := rt.Transcripts.SetAside(run)
+	return append(logs, transcripts...), err
+}
+
+// SetAside returns the audit logs and transcripts of a run that did not match the journal, as if a person had changed
+// them. They were renamed, and made again from the journal.
+func (a *App) SetAside(ctx context.Context, r *Run) ([]string, error) {
+	rt, err := a.reader(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	return rt.setAside(r.ID)
 }
 
 // copyAt returns a file as long as it is now.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,7 +26,8 @@ func (a *invocation) auditCommand() *cobra.Command {
 		Short: "Show the audit log: decisions, evidence and cost",
 		Long: `Print the audit log of a run for people; with --json, one record per line. Each
 record has the hash of the one before. The log is derived from the journal: one
-that was deleted is written again.`,
+that was deleted is written again. One that does not match the journal is kept
+beside the new one; the exit code is 1 then.`,
 		Args:              takesRun(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -44,13 +46,34 @@ that was deleted is written again.`,
 			defer text.Close()
 			if a.json {
 				_, err = io.Copy(terminal.JSON(a.stdout), text)
+			} else {
+				err = audit.Pretty(a.painted(), text, audit.PrettyOptions{Colour: a.colorOut})
+			}
+			if err != nil || a.server != nil { // of a server, "audit verify" tells
 				return err
 			}
-			return audit.Pretty(a.painted(), text, audit.PrettyOptions{Colour: a.colorOut})
+			return a.reportSetAside(run)
 		},
 	}
 	cmd.AddCommand(a.auditVerifyCommand(), a.auditAnchorCommand(), a.auditKeygenCommand())
 	return a.jsonFlag(cmd)
+}
+
+// reportSetAside returns a failure if records of a run did not match the journal.
+func (a *invocation) reportSetAside(run *app.Run) error {
+	files, err := a.app().SetAside(context.Background(), run)
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	for i := range files {
+		files[i] = a.display(files[i])
+	}
+	return &failure{
+		code:    exitFailed,
+		message: fmt.Sprintf("records of run %s did not match the journal: they may have been changed", short(run.ID)),
+		help: "What is printed was made from the journal. Compare it with what was found, then move that away:\n  " +
+			strings.Join(files, "\n  "),
+	}
 }
 
 func (a *invocation) auditVerifyCommand() *cobra.Command {

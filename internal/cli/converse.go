@@ -85,6 +85,8 @@ func (a *invocation) answer(run *app.Run) (app.Message, error) {
 		switch {
 		case g.Text:
 			return a.reply(g, len(status.Gates) > 1)
+		case g.Kind == app.GateDoubt && a.attended():
+			return a.resolve(g)
 		case g.Kind != app.GatePerson && g.Kind != app.GateCall:
 		case a.autoApprove:
 			return app.Approve{Step: g.Step, Digest: g.Digest, Note: "approved by --auto-approve"}, nil
@@ -139,21 +141,42 @@ func (a *invocation) decide(g *app.Gate, untrusted bool) (app.Message, error) {
 		if err != nil {
 			return nil, err
 		}
-		switch strings.ToLower(answer) {
+		word, note, _ := strings.Cut(answer, " ")
+		note = strings.TrimSpace(note)
+		switch strings.ToLower(strings.TrimRight(word, ",:")) {
 		case "":
 			return nil, nil
-		case "y", "yes":
-			message := app.Approve{Step: g.Step, Digest: g.Digest}
+		case "y", "yes", "approve":
+			message := app.Approve{Step: g.Step, Digest: g.Digest, Note: note}
 			if len(g.Shows[app.AnswerSchema]) > 0 {
 				value, err := a.ask("Answer, as JSON that fits answer_schema: ")
 				message.Value = json.RawMessage(value)
 				return message, err
 			}
 			return message, nil
-		case "n", "no":
-			note, err := a.ask("Reason (optional): ")
+		case "n", "no", "reject":
+			if note == "" {
+				note, err = a.ask("Reason (optional): ")
+			}
 			return app.Reject{Step: g.Step, Digest: g.Digest, Note: note}, err
 		}
+		a.note("%q is no answer. Type y to approve or n to reject, with a note after it if you like, or only press Enter.",
+			answer)
+	}
+}
+
+// resolve asks what to do about a step whose outcome is unknown. It returns nil if the person leaves it for later.
+func (a *invocation) resolve(g *app.Gate) (app.Message, error) {
+	a.note("\nIt is unknown whether %s was done.", g.Step)
+	for {
+		answer, err := a.ask("Type rerun, skip or fail, or press Enter to decide later: ")
+		switch answer = strings.ToLower(answer); {
+		case err != nil || answer == "":
+			return nil, err
+		case answer == app.AnswerRerun || answer == app.AnswerSkip || answer == app.AnswerFail:
+			return app.Resolve{Step: g.Step, Answer: answer}, nil
+		}
+		a.note("%q is no answer.", answer)
 	}
 }
 

@@ -55,6 +55,26 @@ func (a *invocation) rootRun(name string) (*app.Run, error) {
 	return run, err
 }
 
+// minPrefix is how much of a run's id a command needs that changes the run. A shorter prefix is too easily that of
+// another run.
+const minPrefix = 4
+
+// changedRun is rootRun for commands that change the run.
+func (a *invocation) changedRun(name string) (*app.Run, error) {
+	if err := longEnough(name); err != nil {
+		return nil, err
+	}
+	return a.rootRun(name)
+}
+
+func longEnough(name string) error {
+	if name == "" || len(name) >= minPrefix {
+		return nil
+	}
+	return usage("\"espalier runs\" lists the ids.",
+		"%q is too short: a command that changes a run needs at least %d characters of its id", name, minPrefix)
+}
+
 // drive shows a run's progress until it is at rest, and reports its state. begin starts the run, or sends it a message.
 func (a *invocation) drive(j *app.Journal, id journal.RunID, begin func(ctx context.Context) error) error {
 	a.showID(id)
@@ -330,7 +350,7 @@ func waitingHelp(s *app.Status) string {
 		case app.GateDoubt:
 			lines = append(lines,
 				fmt.Sprintf("It is unknown whether %s was done. To decide: espalier resume %s --decide "+
-					"%s=rerun|skip|fail|result=JSON", g.Step, id, g.Step))
+					"%s   (or =skip, =fail, =result=JSON)", g.Step, id, shellWord(g.Step+"=rerun")))
 		}
 	}
 	if s.InDoubt() {

@@ -140,7 +140,9 @@ var advice = map[app.Reason]string{
 	app.NotResumable:   "The run can still be read.",
 	app.InnerStep:      "Go back to the step that contains it: espalier resume {run} --from {name}",
 	app.AlreadyDecided: "\"espalier status {run} --step {name}\" shows it.",
-	app.NotReached:     "\"espalier transcript {run} --pretty\" shows which steps it has reached.",
+	app.GateApproved: "The gate opens again with \"espalier resume {run} --from {name}\". Edit the run while it waits " +
+		"there;\nfor a run that has finished, add --set NAME=VALUE to that command.",
+	app.NotReached: "\"espalier transcript {run} --pretty\" shows which steps it has reached.",
 	app.RunFinished: "\"espalier output {run}\" prints its result; \"espalier resume {run} --from STEP\" " +
 		"repeats a part of it in a new run.",
 	app.RunUnfinished:    "Cancel it first: espalier cancel {run}",

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -21,6 +23,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
+	"github.com/espalier-run/espalier/internal/report"
 )
 
 // resumeFlags are the flags of resume.
@@ -79,7 +82,7 @@ func (a *invocation) resume(name string, f *resumeFlags) error {
 	if len(set) > 0 && f.from == "" {
 		return usage("Name the step with --from, or use \"espalier edit\" for a run that waits.", "--set needs --from")
 	}
-	run, err := a.rootRun(name)
+	run, err := a.changedRun(name)
 	if err != nil {
 		return err
 	}
@@ -215,9 +218,11 @@ func (a *invocation) decisionCommand(
 		Short: about,
 		Long: about + `, and continue the run.
 
-The decision is about exactly what the gate shows; "espalier status RUN" prints
-that, with its digest. With --digest, the decision is refused if that has changed
-since. The record has the user of this machine, and the name given with --as.`,
+The command prints what the gate shows, with its digest, and the decision is about
+exactly that: it is refused if that changes meanwhile. On a terminal, "approve"
+asks before it approves. With --digest, as "espalier status RUN" prints it, the
+decision is refused if the gate no longer shows what had that digest. The record
+has the user of this machine, and the name given with --as.`,
 		Example: "  espalier " + verb + " 5ff07bf3\n  espalier " + verb +
 			` 5ff07bf3 sign_off --note "read with the team"`,
 		Args:              takesRun(1, 2, "a run, and a step when several wait"),
@@ -227,7 +232,16 @@ since. The record has the user of this machine, and the name given with --as.`,
 			if len(args) > 1 {
 				step = args[1]
 			}
-			return a.acting(func() error { return a.send(args[0], leave, actor(as), decide(step, note, digest, value)) })
+			return a.acting(func() error {
+				if leave && a.server == nil {
+					a.app(recordOnly)
+				}
+				shown, err := a.confirm(verb, args[0], step, digest)
+				if err != nil {
+					return err
+				}
+				return a.send(args[0], leave, actor(as), decide(step, note, shown, value))
+			})
 		},
 	}
 	flags := a.followFlag(cmd).Flags()
@@ -245,6 +259,76 @@ since. The record has the user of this machine, and the name given with --as.`,
 	return cmd
 }
 
+// errNotApproved ends an approval that the person does not confirm.
+var errNotApproved = &failure{code: exitWaiting, message: "nothing was decided"}
+
+// confirm shows what a decision is about, and returns its digest. A person at a terminal has to confirm an approval. If
+// it is not clear which gate is meant, confirm shows nothing: the decision is refused.
+func (a *invocation) confirm(verb, name, step, digest string) (string, error) {
+	if digest != "" {
+		return digest, nil
+	}
+	run, err := a.changedRun(name)
+	if err != nil || run.Status == journal.Finished {
+		return "", err
+	}
+	status, err := a.runs().Status(context.Background(), run.ID)
+	if err != nil {
+		return "", err
+	}
+	var gate *app.Gate
+	for i := range status.Gates {
+		g := &status.Gates[i]
+		if (g.Kind == app.GatePerson || g.Kind == app.GateCall) && namesGate(step, g.Step) {
+			if gate != nil {
+				return "", nil
+			}
+			gate = g
+		}
+	}
+	switch {
+	case gate == nil:
+		return "", nil
+	case a.json:
+		return gate.Digest, nil
+	case verb != "approve" || !a.attended():
+		a.noteGate(gate)
+		return gate.Digest, nil
+	}
+	writeGate(a.stderr, gate, status.Untrusted)
+	for {
+		answer, err := a.ask("Approve? [y]es or [n]o: ")
+		switch strings.ToLower(answer) {
+		case "y", "yes":
+			return gate.Digest, err
+		case "", "n", "no":
+			return "", cmp.Or[error](err, errNotApproved)
+		}
+		a.note("Type y to approve it, or n to leave it undecided.")
+	}
+}
+
+// namesGate reports whether a step of a command line, which may be empty, means the gate with a key.
+func namesGate(step, key string) bool {
+	id, _, _ := strings.Cut(key[strings.LastIndexByte(key, '/')+1:], "~")
+	return step == "" || step == key || step == id || step+":gate" == id
+}
+
+// noteGate prints briefly what a decision is about.
+func (a *invocation) noteGate(g *app.Gate) {
+	const columns = 100
+	if g.Description == "" || g.Kind == app.GateCall {
+		a.note("%s shows:", g.Step)
+	} else {
+		a.note("%s: %s", g.Step, g.Description)
+	}
+	for _, name := range slices.Sorted(maps.Keys(g.Shows)) {
+		value := strings.Join(strings.Fields(indented(g.Shows[name], "")), " ")
+		a.note("  %s: %s", name, report.Shorten(value, columns))
+	}
+	a.note("  digest %s", g.Digest)
+}
+
 // send says something to a run and, unless the run is to be left to other processes, drives it to its next resting
 // point.
 func (a *invocation) send(name string, leave bool, by journal.Actor, messages ...app.Message) error {
@@ -255,7 +339,7 @@ func (a *invocation) send(name string, leave bool, by journal.Actor, messages ..
 		}
 		return err
 	}
-	run, err := a.rootRun(name)
+	run, err := a.changedRun(name)
 	if err != nil {
 		return err
 	}
@@ -283,7 +367,7 @@ func (a *invocation) record(name string, by journal.Actor, messages ...app.Messa
 	if a.server == nil {
 		a.app(recordOnly)
 	}
-	run, err := a.rootRun(name)
+	run, err := a.changedRun(name)
 	if err != nil {
 		return nil, err
 	}

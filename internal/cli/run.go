@@ -224,6 +224,7 @@ func (a *invocation) run(workflow string, f *runFlags) error {
 	if err := a.fitsFormat(f, an.Program.Format); err != nil {
 		return err
 	}
+	a.warn(an)
 	f.limit(an)
 	prepare, err := a.prepareRequest(an, f)
 	if err != nil {
@@ -247,6 +248,36 @@ func (a *invocation) run(workflow string, f *runFlags) error {
 		return a.dryRun(an)
 	}
 	return a.start(p, f)
+}
+
+// warn prints the warnings about a workflow, one line each: a run must not start without a word about a key that has no
+// effect.
+func (a *invocation) warn(an *app.Analysis) {
+	const most, shortHelp = 3, 80
+	if a.quiet {
+		return
+	}
+	count := 0
+	for _, d := range an.Diagnostics.Sorted() {
+		if d.Severity != diag.Warning {
+			continue
+		}
+		if count++; count > most {
+			continue
+		}
+		at := an.File.Path
+		if f := an.Files[d.Span.File]; f != nil && !d.Span.IsZero() {
+			at = fmt.Sprintf("%s:%d", d.Span.File, f.Position(d.Span.Start).Line)
+		}
+		message := d.Message
+		if len(d.Help) <= shortHelp {
+			message = strings.TrimSpace(message + " " + d.Help)
+		}
+		a.note("warning: %s: %s (%s)", a.display(at), message, string(d.Code))
+	}
+	if count > 0 {
+		a.note("\"espalier validate %s\" shows %s.", shellWord(a.display(an.File.Path)), plural(count, "warning"))
+	}
 }
 
 // limit lowers the budget of a workflow to the limits of the flags.

@@ -262,6 +262,9 @@ func (a *invocation) removeRuns(names []string, dryRun bool, removal journal.Rem
 		}
 	}()
 	for _, name := range names {
+		if err := longEnough(name); err != nil {
+			return err
+		}
 		run, err := a.app().Find(ctx, name)
 		if err != nil {
 			return err
@@ -429,7 +432,7 @@ func (a *invocation) printStatus(s *app.Status) {
 		case app.GateDoubt:
 			fmt.Fprintf(w,
 				"%s has an unknown outcome: it was started, and no result was recorded\n  key %s\n  espalier resume "+
-					"%s --decide %s=rerun|skip|fail|result=JSON\n", g.Step, g.Key, short(s.ID), g.Step)
+					"%s --decide %s   (or =skip, =fail, =result=JSON)\n", g.Step, g.Key, short(s.ID), shellWord(g.Step+"=rerun"))
 		}
 	}
 }

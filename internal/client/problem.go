@@ -76,7 +76,7 @@ func (c *Client) problem(w *http.Response) error {
 	case w.StatusCode == http.StatusUnauthorized:
 		e.Reason = SignIn
 		e.Message, e.Advice = fmt.Sprintf("%s does not accept your token", c.base), "Sign in with \"espalier login\"."
-	case e.Reason == app.AlreadyDecided:
+	case e.Reason == app.AlreadyDecided || e.Reason == app.GateApproved:
 		e.Kind = app.Refused
 	case len(p.Diagnostics) > 0:
 		e.Diagnostics, e.Files = diag.Report{Diagnostics: p.Diagnostics}.List(), source.Set{}

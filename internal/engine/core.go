@@ -98,7 +98,7 @@ func (c *Core) Compiled(ctx context.Context, hash string) (*Compiled, error) {
 // compiled form is shared.
 func (c *Core) Program(def *Compiled) *plan.Program {
 	p := *def.program
-	p.CheckOutput, p.FillInput = c.CheckOutput, c.FillInput
+	p.CheckOutput, p.CheckVariable, p.FillInput = c.CheckOutput, c.CheckVariable, c.FillInput
 	p.Blobs = c.blob
 	p.Instant = c.instant
 	return &p
@@ -160,14 +160,14 @@ func (c *Core) BeginFrom(
 	if err := program.CheckReturn(step); err != nil {
 		return nil, err
 	}
-	for i := range edits {
-		if err := program.CheckEdit(&edits[i]); err != nil {
-			return nil, err
-		}
-	}
 	was, err := c.inherited(ctx, old, step)
 	if err != nil {
 		return nil, err
+	}
+	for i := range edits {
+		if err := was.CheckEdit(program, &edits[i]); err != nil {
+			return nil, err
+		}
 	}
 	raw, hash, err := def.Encode()
 	if err != nil {
@@ -186,7 +186,7 @@ func (c *Core) BeginFrom(
 		break
 	}
 	b.Started.Definition, b.Started.Vars, b.Started.By = hash, was.Vars, by
-	b.Started.Budget = plan.LimitsOf(def.Program)
+	b.Started.Budget, b.Started.Approved = plan.LimitsOf(def.Program), was.Approved
 	b.Started.From = &journal.Origin{Run: old, Step: step}
 	values := []journal.Value{b.Started.Input}
 	for _, v := range was.Vars {

@@ -99,6 +99,9 @@ type Config struct {
 	// CheckOutput validates a run's output against its contract; nil accepts all.
 	// origin describes where a part of the output comes from, or returns "".
 	CheckOutput func(p *ir.Program, output json.RawMessage, origin func(path string) string) error
+	// CheckVariable validates the new value of a variable that a person edits; nil
+	// accepts all.
+	CheckVariable func(p *ir.Program, path string, value json.RawMessage) error
 	// FillInput adds defaults to the input of a child and validates
 	// it against its contract; nil does neither.
 	FillInput func(p *ir.Program, input json.RawMessage) (json.RawMessage, error)

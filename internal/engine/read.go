@@ -36,9 +36,12 @@ func (c *Core) Fold(ctx context.Context, id journal.RunID) (*plan.State, error) 
 		return nil, err
 	}
 	if seq > 0 {
-		if state, err = plan.Restore(snapshot); err != nil || state.Seq != seq {
+		state, err = plan.Restore(snapshot)
+		if err != nil || state.Seq != seq {
 			// A snapshot is only a cache.
 			c.Log.Warn("snapshot ignored", "run", id, "error", err)
+		}
+		if err != nil || state.Seq != seq || state.Form != plan.SnapshotForm {
 			state, seq = &plan.State{Run: id}, 0
 		}
 	}

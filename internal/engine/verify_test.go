@@ -165,3 +165,28 @@ func TestVerifyReportsEventsThatDoNotFit(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
+
+// A snapshot of an earlier form may lack what the events imply, such as which gates were approved. It is ignored, and no
+// damage.
+func TestSnapshotsOfAnEarlierFormAreIgnored(t *testing.T) {
+	s := memorytest.New()
+	defer s.Close()
+	const run = journal.RunID("a")
+	state := &plan.State{Run: run}
+	b := journaltest.Start(run, "me")
+	state.Fold(b.Events)
+	b.Index = new(state.Summary())
+	b.Snapshot = state.Snapshot()
+	journaltest.Append(t, s, b)
+	older := changedStore{Store: s, snapshot: func(raw []byte) []byte {
+		text := strings.Replace(string(raw), `"form":1,`, "", 1)
+		return []byte(strings.Replace(text, `"demo"`, `"dame"`, 1))
+	}}
+	folded, err := engine.NewCore(engine.Config{}, older).Fold(t.Context(), run)
+	if err != nil || folded.Name != "demo" || folded.Form != plan.SnapshotForm {
+		t.Errorf("%+v, %v", folded, err)
+	}
+	if got, err := engine.Verify(t.Context(), older, run); err != nil || len(got.Damage) > 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

@@ -117,6 +117,18 @@ type RunStarted struct {
 	Budget     *Limits          `json:"budget,omitempty"`
 	By         Actor            `json:"by,omitzero"`
 	From       *Origin          `json:"from,omitempty"` // the run that this one continues
+	// Approved are the gates that were approved before the step that the run starts from.
+	Approved []Approved `json:"approved,omitempty"`
+}
+
+// Approved is a gate that people have approved.
+type Approved struct {
+	Gate string `json:"gate"` // the step of the gate
+	// At is the place of the gate without iterations and visits: a gate that opens again has the same place.
+	At   string `json:"at"`
+	Back string `json:"back"` // the step of the main line that the run has to go back to for the gate to open again
+	// Shown are the paths of the variables that were shown.
+	Shown []string `json:"shown"`
 }
 
 // Origin is a step of a finished run that another run continues from.
@@ -396,6 +408,7 @@ type InputRefused struct {
 	Input string `json:"input"`
 	Code  string `json:"code,omitempty"`
 	Why   string `json:"why"`
+	Step  string `json:"s,omitempty"`   // that the run would have to go back to
 	Ref   string `json:"ref,omitempty"` // of the message
 	By    Actor  `json:"by,omitzero"`
 }
@@ -441,7 +454,9 @@ type Rewound struct {
 	Step  string           `json:"s"`
 	Vars  map[string]Value `json:"vars,omitempty"`
 	Taken map[string]int   `json:"taken,omitempty"` // how often limited edges were taken
-	By    Actor            `json:"by,omitzero"`
+	// Approved are the gates that had been approved at that time.
+	Approved []Approved `json:"approved,omitempty"`
+	By       Actor      `json:"by,omitzero"`
 }
 
 // ClockJumped corrects the active time of everything that is running: the wall

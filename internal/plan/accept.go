@@ -19,6 +19,7 @@ import (
 type Refusal struct {
 	Code RefusalCode
 	Why  string
+	Step string // with the code Approved, the step to go back to
 }
 
 func (r *Refusal) Error() string { return r.Why }
@@ -36,6 +37,7 @@ const (
 	NotAllowed RefusalCode = "not-allowed"
 	Voted      RefusalCode = "voted" // the person has approved already
 	Unknown    RefusalCode = "unknown"
+	Approved   RefusalCode = "approved" // it would change what has been approved
 )
 
 func refusal(code RefusalCode, format string, args ...any) *Refusal {
@@ -105,28 +107,6 @@ func (s *State) checkRaise(x *Raise) error {
 		return refusal(NotAllowed, "the limit of money is $%g already", float64(*now)/1e6)
 	case x.To <= *now:
 		return refusal(NotAllowed, "the limit of %s is %d already", what, *now)
-	}
-	return nil
-}
-
-func (s *State) checkEdit(p *Program, x *Edit) error {
-	if s.Open > 0 && p.unit("").ir.MayIntervene {
-		return s.busy()
-	}
-	return p.CheckEdit(x)
-}
-
-// CheckEdit returns an error if no run of the program accepts an edit.
-func (p *Program) CheckEdit(x *Edit) error {
-	switch {
-	case !p.unit("").ir.MayIntervene:
-		return refusal(NotAllowed, "this workflow does not allow changes to its state while it runs")
-	case x.Path == "input" || strings.HasPrefix(x.Path, "input."):
-		return refusal(NotAllowed, "the input of a run cannot be changed")
-	case x.Path == "":
-		return refusal(Unknown, "an edit needs the name of a variable")
-	case !json.Valid(x.Value):
-		return refusal(Unknown, "the new value is not JSON")
 	}
 	return nil
 }
@@ -333,7 +313,7 @@ func verdict(raw json.RawMessage) (approved, ok bool) {
 func (d *decider) refuse(in Input, err error) {
 	refused := journal.InputRefused{Input: in.inputName(), Why: err.Error()}
 	if r, ok := IsRefusal(err); ok {
-		refused.Code = string(r.Code)
+		refused.Code, refused.Step = string(r.Code), r.Step
 	}
 	switch x := in.(type) {
 	case Decision:
@@ -341,6 +321,8 @@ func (d *decider) refuse(in Input, err error) {
 	case Signal:
 		refused.By = x.By
 	case Cancel:
+		refused.By = x.By
+	case Edit:
 		refused.By = x.By
 	}
 	d.fact(nil, refused)

@@ -107,8 +107,9 @@ func (s *State) applyOther(e *journal.Event) {
 }
 
 func (s *State) startRun(x *journal.RunStarted, at journal.Millis) {
+	s.Form = SnapshotForm
 	s.Name, s.Format, s.Definition, s.Options, s.Started = x.Name, x.Format, x.Definition, x.Options, at
-	s.By, s.From = x.By, x.From
+	s.By, s.From, s.Approved = x.By, x.From, slices.Clone(x.Approved)
 	root := &Frame{Phase: Beginning, Scope: map[string]journal.Value{}, Ledger: &Ledger{}}
 	maps.Copy(root.Scope, x.Vars)
 	root.Scope["input"] = x.Input
@@ -261,6 +262,10 @@ func (s *State) openGate(x *journal.GateOpened, at journal.Millis) {
 	f.Gate = &Gate{
 		Kind: x.Kind, Event: x.Event, Digest: x.Digest, Opened: at, Due: x.Due, Escalates: x.Escalates,
 	}
+	if x.Kind == journal.GatePerson {
+		f.Gate.Paths = slices.Sorted(maps.Keys(x.Shows))
+		s.forgetApproval(f) // the gate opens again
+	}
 	if x.Kind == journal.GateToolCall { // the task has stopped and holds no reservation
 		s.stopClock(f, at)
 		s.release(f, journal.Usage{})
@@ -285,6 +290,9 @@ func (s *State) decideGate(x *journal.GateDecided) {
 		if s.Signals[x.Event] = waiting[1:]; len(waiting) == 1 {
 			delete(s.Signals, x.Event)
 		}
+	}
+	if x.Outcome == journal.OutcomeOK {
+		s.keepApproval(f)
 	}
 	f.Gate, f.Due = nil, 0
 	if x.Outcome == journal.OutcomeRerun {

@@ -1157,6 +1157,7 @@ func bounds(t *testing.T) map[string]story {
 
 	// A rewind restores the values of the step, whatever is open, and keeps the usage.
 	back := program()
+	back.Vars = []ir.Var{{Path: "state.edited"}}
 	loop := ir.Step{ID: "loop", Writes: always("loop"), Action: ir.Loop{
 		Each: &ir.Each{Items: items(t, "[1, 2]"), Var: "n"},
 		Block: back.AddBlock(ir.Block{Steps: chain(task("in"), ir.Step{ID: "ask", Action: ir.Gate{

@@ -171,8 +171,9 @@ type Rewind struct {
 
 // Checkpoint is the part of a run's state that a rewind restores.
 type Checkpoint struct {
-	Vars  map[string]journal.Value
-	Taken map[string]int `json:",omitempty"`
+	Vars     map[string]journal.Value
+	Taken    map[string]int     `json:",omitempty"`
+	Approved []journal.Approved `json:",omitempty"`
 }
 
 // TakenOver reports that another process owns the run now.

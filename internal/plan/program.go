@@ -18,6 +18,8 @@ type Program struct {
 	// CheckOutput validates a program's output against its contract; nil accepts all. origin describes where a part of
 	// the output comes from, or returns "".
 	CheckOutput func(p *ir.Program, output json.RawMessage, origin func(path string) string) error
+	// CheckVariable validates a new value of a variable against what the program declares about it; nil accepts all.
+	CheckVariable func(p *ir.Program, path string, value json.RawMessage) error
 	// FillInput adds defaults to the input of a child and validates it against its contract; nil does
 	// neither.
 	FillInput func(p *ir.Program, input json.RawMessage) (json.RawMessage, error)

@@ -51,7 +51,9 @@ func (s *State) Reaches(e *journal.Event, step string) (Checkpoint, bool) {
 		root.Phase != Sent {
 		return Checkpoint{}, false
 	}
-	was := Checkpoint{Vars: maps.Clone(root.Scope), Taken: maps.Clone(root.Taken)}
+	was := Checkpoint{
+		Vars: maps.Clone(root.Scope), Taken: maps.Clone(root.Taken), Approved: slices.Clone(s.Approved),
+	}
 	delete(was.Vars, "input")
 	return was, true
 }
@@ -81,7 +83,9 @@ func (d *decider) rewind(x *Rewind) {
 			d.fact(f, journal.FrameClosed{Frame: path, Outcome: journal.OutcomeCancelled, Step: f.Step})
 		}
 	}
-	d.fact(nil, journal.Rewound{Step: x.Step, Vars: x.Was.Vars, Taken: x.Was.Taken, By: x.By})
+	d.fact(nil, journal.Rewound{
+		Step: x.Step, Vars: x.Was.Vars, Taken: x.Was.Taken, Approved: x.Was.Approved, By: x.By,
+	})
 }
 
 func (s *State) rewind(x *journal.Rewound) {
@@ -91,6 +95,6 @@ func (s *State) rewind(x *journal.Rewound) {
 		Visits: old.Visits, Taken: maps.Clone(x.Taken), Ledger: old.Ledger,
 	}
 	maps.Copy(root.Scope, x.Vars)
-	s.Frames[""] = root
+	s.Frames[""], s.Approved = root, slices.Clone(x.Approved)
 	s.mark(root)
 }

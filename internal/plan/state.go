@@ -9,6 +9,7 @@ import (
 
 // State is the state of a run: the fold of its events, as plain data.
 type State struct {
+	Form          int                    `json:"form,omitempty"` // SnapshotForm of the release that folded it
 	Run           journal.RunID          `json:"run"`
 	Seq           journal.Seq            `json:"seq"`
 	Name          string                 `json:"name"`
@@ -25,7 +26,8 @@ type State struct {
 	Expired       bool                   `json:"expired,omitempty"` // the run's deadline has passed
 	BudgetWaiters []BudgetWaiter         `json:"starved,omitempty"` // in the order of their requests
 	Signals       map[string][]Signalled `json:"signals,omitempty"` // signals that no gate has consumed yet
-	Spent         *Ledger                `json:"spent,omitempty"`   // of a finished run
+	Approved      []journal.Approved     `json:"approved,omitempty"`
+	Spent         *Ledger                `json:"spent,omitempty"` // of a finished run
 	Finished      *journal.RunFinished   `json:"finished,omitempty"`
 
 	// Hold prevents tasks from starting: the process is ending, or only records. Everything else is decided. Hold is
@@ -38,6 +40,10 @@ type State struct {
 	cut    bool     // the last decision stopped at mostAtOnce facts
 	timers timers
 }
+
+// SnapshotForm is the form of a state. Snapshots of other forms may lack what later releases keep, and are ignored: a
+// state of the first form does not know which gates were approved.
+const SnapshotForm = 1
 
 // Frame is one activation of a block.
 type Frame struct {
@@ -137,6 +143,8 @@ type Gate struct {
 	Escalates journal.Millis `json:"escalates,omitempty"`
 	Escalated bool           `json:"escalated,omitempty"`
 	Approvals []Approval     `json:"approvals,omitempty"` // in the order in which they were given
+	// Paths are the variables that a person's gate shows.
+	Paths []string `json:"paths,omitempty"`
 	// Call is the key of the tool call that the gate is about, and Shows what a
 	// person approves.
 	Call  string                   `json:"call,omitempty"`

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -139,7 +140,7 @@ func engineConfig(dir string, o RuntimeOptions, host *host) engine.Config {
 	secrets := o.Models.Secrets
 	return engine.Config{
 		Kinds: kinds, Log: o.Log, Machine: machine(filepath.Dir(dir)), Secrets: secrets, Host: host,
-		CheckOutput: checkOutput(secrets), FillInput: fillInput(secrets),
+		CheckOutput: checkOutput(secrets), CheckVariable: checkVariable(secrets), FillInput: fillInput(secrets),
 	}
 }
 
@@ -491,6 +492,49 @@ func CheckOutput(p *ir.Program, output json.RawMessage, origin func(path string)
 		}
 	}
 	return fmt.Errorf("the output does not match its schema: %s", joined(problems))
+}
+
+// CheckVariable checks a new value of a variable against the schema that the program declares for it: that of the
+// variable, or that of the output. Parts of the output that the value is not about may still be missing.
+func CheckVariable(p *ir.Program, path string, value json.RawMessage) error {
+	check := func(declared json.RawMessage, rest string) error {
+		if len(declared) == 0 {
+			return nil
+		}
+		s, err := schema.Compile(declared)
+		if err != nil {
+			return err
+		}
+		whole := value
+		for _, name := range slices.Backward(strings.Split(rest, ".")) {
+			if rest != "" {
+				whole = step.JSON(map[string]json.RawMessage{name: whole})
+			}
+		}
+		problems, err := s.Check(whole)
+		if err != nil {
+			return err
+		}
+		problems = slices.DeleteFunc(problems, func(one schema.Problem) bool {
+			below, ok := strings.CutPrefix(one.Path, rest)
+			return !ok || rest != "" && below != "" && below[0] != '.' && below[0] != '['
+		})
+		if len(problems) == 0 {
+			return nil
+		}
+		return fmt.Errorf("the new value of %s does not match its schema: %s", path, joined(problems))
+	}
+	for i := range p.Vars {
+		if rest, ok := strings.CutPrefix(path+".", p.Vars[i].Path+"."); ok {
+			if err := check(p.Vars[i].Schema, strings.TrimSuffix(rest, ".")); err != nil {
+				return err
+			}
+		}
+	}
+	if rest, ok := strings.CutPrefix(path, "output."); ok && p.Output != nil {
+		return check(p.Output.Schema, rest)
+	}
+	return nil
 }
 
 // FillInput fills defaults into the input of a child and checks it against its schema.

@@ -189,6 +189,17 @@ func checkOutput(s *secret.Registry) func(*ir.Program, json.RawMessage, func(str
 	}
 }
 
+// checkVariable is CheckVariable for what the engine holds.
+func checkVariable(s *secret.Registry) func(*ir.Program, string, json.RawMessage) error {
+	return func(p *ir.Program, path string, value json.RawMessage) error {
+		revealed, err := s.Reveal(secret.WithoutAsking(context.Background()), value)
+		if err == nil {
+			err = CheckVariable(p, path, revealed)
+		}
+		return hidden(s, err)
+	}
+}
+
 // fillInput is FillInput for what the engine holds.
 func fillInput(s *secret.Registry) func(*ir.Program, json.RawMessage) (json.RawMessage, error) {
 	return func(p *ir.Program, input json.RawMessage) (json.RawMessage, error) {

@@ -112,11 +112,11 @@ func (j *Job) Idempotency(key string) string { return string(j.Root) + "/" + key
 func disapproval(c ToolCall) string {
 	switch {
 	case c.Answer.TimedOut:
-		return fmt.Sprintf("nobody approved this call of the tool %q in time", c.Name)
+		return fmt.Sprintf("the call of the tool %q was not approved in time", c.Name)
 	case c.Answer.Note != "":
-		return fmt.Sprintf("a person did not approve this call of the tool %q: %s", c.Name, c.Answer.Note)
+		return fmt.Sprintf("a person rejected this call of the tool %q: %s", c.Name, c.Answer.Note)
 	}
-	return fmt.Sprintf("a person did not approve this call of the tool %q", c.Name)
+	return fmt.Sprintf("a person rejected this call of the tool %q", c.Name)
 }
 
 // refused returns a call that is not made: it is recorded all the same.

@@ -448,7 +448,7 @@ func (e *Engine) awaitAnswer(
 					return err
 				}
 				if x, ok := event.Fact.(journal.InputRefused); ok && x.Ref == ref {
-					return &plan.Refusal{Code: plan.RefusalCode(x.Code), Why: x.Why}
+					return &plan.Refusal{Code: plan.RefusalCode(x.Code), Why: x.Why, Step: x.Step}
 				}
 			}
 			return nil

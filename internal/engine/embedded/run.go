@@ -304,7 +304,7 @@ func (r *run) decide(p *pending, now journal.Millis) bool {
 		var refused error
 		for i := range more {
 			if x, ok := more[i].Fact.(journal.InputRefused); ok && refused == nil {
-				refused = &plan.Refusal{Code: plan.RefusalCode(x.Code), Why: x.Why}
+				refused = &plan.Refusal{Code: plan.RefusalCode(x.Code), Why: x.Why, Step: x.Step}
 				x.Ref = q.ref
 				more[i].Fact = x
 			}

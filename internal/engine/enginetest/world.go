@@ -101,7 +101,7 @@ func Task(id string) ir.Step {
 }
 
 func Program(blocks ...[]ir.Step) *ir.Program {
-	p := &ir.Program{Name: "test", Format: "test", MayIntervene: true}
+	p := &ir.Program{Name: "test", Format: "test", MayIntervene: true, Vars: []ir.Var{{Path: "state.x"}}}
 	for _, steps := range blocks {
 		for i := range steps[:len(steps)-1] {
 			if steps[i].Next == nil {

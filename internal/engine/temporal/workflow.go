@@ -364,7 +364,7 @@ func (d *driver) decide(ctx workflow.Context) {
 		events := d.state.Decide(d.program, now, q.in)
 		for i := range events {
 			if x, ok := events[i].Fact.(journal.InputRefused); ok && q.refused == nil {
-				q.refused = &plan.Refusal{Code: plan.RefusalCode(x.Code), Why: x.Why}
+				q.refused = &plan.Refusal{Code: plan.RefusalCode(x.Code), Why: x.Why, Step: x.Step}
 				x.Ref = q.ref
 				events[i].Fact = x
 			}

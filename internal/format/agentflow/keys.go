@@ -141,10 +141,16 @@ func (b *binder) strange(v *values, rest *leftovers) {
 					f.shape != v.shape && f.shape.field(key) != nil
 			})
 		}
+		near := v.shape.nearest(key)
+		if near != nil && found.Fixes == nil {
+			found.Help = fmt.Sprintf("Did you mean %q?", near.name)
+		}
+		guards := near != nil && (near.guards || v.shape.guards)
 		switch {
-		case diag.Nearest(key, v.shape.names()) != "":
+		case near != nil:
 		case rest.parent != nil && rest.parent.field(key) != nil:
 			found.Help = fmt.Sprintf("Move it next to %q: give both the same indentation.", rest.what)
+			guards = rest.parent.field(key).guards
 			if f := rest.parent.field(key); f.kind == object && pair.Value.Kind == text.Null {
 				misplaced = append(misplaced, f.shape)
 				found.Help = fmt.Sprintf("Move it next to %q: give both the same indentation, and indent its keys more.",
@@ -152,13 +158,34 @@ func (b *binder) strange(v *values, rest *leftovers) {
 			}
 		case sibling >= 0:
 			misplaced = append(misplaced, rest.parent.fields[sibling].shape)
+			guards = rest.parent.fields[sibling].shape.guards
 			found.Help = fmt.Sprintf("Move it under %q; check the keys next to it, too.",
 				rest.parent.fields[sibling].name)
 		case inner >= 0:
 			found.Help = fmt.Sprintf("Indent it below %q.", v.shape.fields[inner].name)
+			guards = v.shape.fields[inner].shape.guards
+		}
+		if guards {
+			found.Severity = diag.Error
 		}
 		b.out.Add(found)
 	}
+}
+
+// nearest returns the field that was probably meant by an unknown key; nil if none is close. A part of a longer name,
+// such as max_cost for max_cost_usd, is close to it.
+func (s *shape) nearest(key string) *field {
+	if near := diag.Nearest(key, s.names()); near != "" {
+		return s.field(near)
+	}
+	for i := range s.fields {
+		if f := &s.fields[i]; f.guards || s.guards {
+			if strings.HasPrefix(f.name, key+"_") || strings.HasPrefix(key, f.name+"_") {
+				return f
+			}
+		}
+	}
+	return nil
 }
 
 // looseSchema reports keys beside "schema" that probably belong in it. All of them are one

@@ -16,6 +16,8 @@ type shape struct {
 	fields []field
 	// open shapes accept other keys.
 	open bool
+	// guards is set if every key restricts what a run may do.
+	guards bool
 }
 
 // field is one key of a shape.
@@ -33,6 +35,9 @@ type field struct {
 	remark bool
 	// condition keys contain an expression.
 	condition bool
+	// guards is set if the key restricts what a run may do. An unknown key that is probably this one is an error: a run
+	// without the restriction must not start.
+	guards bool
 }
 
 // kind is the expected form of a value.
@@ -141,9 +146,9 @@ var frontmatterShape = &shape{
 		{name: "owner", kind: word, remark: true, doc: "The team or person responsible."},
 		{name: "extends", kind: word, doc: "Path of the base skill that the workflow wraps."},
 		{name: "risk_profile", kind: choice, choices: riskProfiles, doc: "Impact of a mistake."},
-		{name: "budgets", kind: object, shape: budgetsShape, doc: "Hard limits of one run."},
+		{name: "budgets", kind: object, shape: budgetsShape, guards: true, doc: "Hard limits of one run."},
 		{name: "triggers", kind: object, shape: triggersShape, doc: "How and when runs start."},
-		{name: "tools", kind: object, shape: toolsShape, doc: "Tool policy."},
+		{name: "tools", kind: object, shape: toolsShape, guards: true, doc: "Tool policy."},
 		{name: "input", kind: object, shape: contractShape, doc: "Input contract of a run."},
 		{name: "output", kind: object, shape: contractShape, doc: "Output contract of a run."},
 		{
@@ -173,7 +178,7 @@ var frontmatterShape = &shape{
 }
 
 var budgetsShape = &shape{
-	what: "budgets", doc: "Hard limits of one run.",
+	guards: true, what: "budgets", doc: "Hard limits of one run.",
 	fields: []field{
 		{name: "max_steps", kind: number, min: 1, doc: "Maximum number of step executions."},
 		{name: "max_tool_calls", kind: number, min: 1, doc: "Maximum number of tool calls."},
@@ -198,7 +203,7 @@ var triggersShape = &shape{
 }
 
 var toolsShape = &shape{
-	what: "tools", doc: "Tool policy.",
+	guards: true, what: "tools", doc: "Tool policy.",
 	fields: []field{
 		{name: "allowlist", kind: words, doc: "Only these tools may be called."},
 		{name: "denylist", kind: words, doc: "These tools may never be called."},
@@ -281,11 +286,11 @@ var stepShape = &shape{
 		},
 		{name: "goto", kind: word, types: working, doc: "The step to continue with, instead of the next one."},
 		{
-			name: "gate_method", kind: choice, choices: gateMethods, types: []string{"gate"},
+			name: "gate_method", kind: choice, guards: true, choices: gateMethods, types: []string{"gate"},
 			doc: "How the gate is decided. Default: critic_agent if the step has an agent, else human_review.",
 		},
 		{
-			name: "approvers", kind: object, shape: approversShape, types: []string{"gate"},
+			name: "approvers", kind: object, guards: true, shape: approversShape, types: []string{"gate"},
 			doc: "Who may decide a human_review gate. An Espalier extension.",
 		},
 		{name: "output_files", kind: words, types: writing, doc: "Files that the step creates."},
@@ -297,7 +302,7 @@ var stepShape = &shape{
 }
 
 var approversShape = &shape{
-	what: "approvers", doc: "Who may decide a gate, and how many of them must approve. An Espalier extension.",
+	guards: true, what: "approvers", doc: "Who may decide a gate, and how many of them must approve. An Espalier extension.",
 	fields: []field{
 		{name: "roles", kind: words, doc: "One of these roles is required. Default: anyone who may decide gates."},
 		{name: "min", kind: number, min: 1, doc: "Number of people who must approve. Default: 1."},
@@ -307,7 +312,7 @@ var approversShape = &shape{
 }
 
 var escalateShape = &shape{
-	what: "escalation", doc: "Who else may decide a gate after some time.",
+	guards: true, what: "escalation", doc: "Who else may decide a gate after some time.",
 	fields: []field{
 		{name: "after_seconds", kind: number, min: 1, required: true, doc: "Seconds after the gate has opened."},
 		{name: "roles", kind: words, required: true, doc: "Roles that may then decide, too."},
@@ -357,7 +362,7 @@ var bundleShape = &shape{
 	fields: []field{
 		{name: "name", kind: word, required: true, doc: "Identifier that steps refer to, in snake_case."},
 		{name: "version", kind: release, remark: true, doc: "Version of the bundle."},
-		{name: "budgets", kind: object, shape: workerBudgetsShape, doc: "Limits of each worker."},
+		{name: "budgets", kind: object, shape: workerBudgetsShape, guards: true, doc: "Limits of each worker."},
 		{name: "workers", kind: objects, shape: workerShape, required: true, doc: "The workers."},
 		{name: "merge", kind: object, shape: mergeShape, required: true, doc: "How results are merged."},
 		{name: "worker_output", kind: object, shape: workerOutputShape, doc: "Requirements for every worker's result."},
@@ -369,7 +374,7 @@ var bundleShape = &shape{
 }
 
 var workerBudgetsShape = &shape{
-	what: "budgets", doc: "Limits of each worker.",
+	guards: true, what: "budgets", doc: "Limits of each worker.",
 	fields: []field{
 		{name: "max_steps_per_worker", kind: number, min: 1, doc: "Maximum number of step executions per worker."},
 		{name: "deadline_seconds_per_worker", kind: number, min: 1, doc: "Maximum active time per worker in seconds."},
@@ -419,12 +424,12 @@ var observabilityShape = &shape{
 		{name: "log_format", kind: choice, choices: []string{"ndjson"}, doc: "Format of the log."},
 		{name: "required_events", kind: words, doc: "Events that the audit log must contain."},
 		{name: "required_ids", kind: words, doc: "Ids that the events must contain."},
-		{name: "redaction", kind: object, shape: redactionShape, doc: "What to redact from the log."},
+		{name: "redaction", kind: object, shape: redactionShape, guards: true, doc: "What to redact from the log."},
 	},
 }
 
 var redactionShape = &shape{
-	what: "redaction", doc: "What to redact from the log.",
+	guards: true, what: "redaction", doc: "What to redact from the log.",
 	fields: []field{
 		{name: "pii", kind: flag, doc: "Redact personal data."},
 		{name: "secrets", kind: flag, doc: "Redact keys, tokens and passwords."},
@@ -438,9 +443,9 @@ var runtimeShape = &shape{
 		{name: "checkpoint_after_each_step", kind: flag, doc: "Record a checkpoint after every step."},
 		{name: "resume_supported", kind: flag, doc: "Whether an interrupted run may be resumed. Default: true."},
 		{name: "max_concurrency", kind: number, min: 1, doc: "Maximum number of concurrent workers."},
-		{name: "approval_required", kind: flag, doc: "Whether a person must approve the start of a run."},
+		{name: "approval_required", kind: flag, guards: true, doc: "Whether a person must approve the start of a run."},
 		{
-			name: "approvers", kind: object, shape: approversShape,
+			name: "approvers", kind: object, guards: true, shape: approversShape,
 			doc: "Who may approve the start of a run. An Espalier extension.",
 		},
 		{name: "human_in_the_loop", kind: flag, doc: "Whether people may pause a run and edit its state."},
@@ -468,7 +473,7 @@ var waitpointShape = &shape{
 		{name: "timeout_seconds", kind: number, min: 1, doc: "Maximum wait in seconds. Default: no limit."},
 		{name: "on_timeout", kind: choice, choices: timeoutActions, doc: "What happens on timeout. Default: stop."},
 		{
-			name: "approvers", kind: object, shape: approversShape,
+			name: "approvers", kind: object, guards: true, shape: approversShape,
 			doc: "Makes the waitpoint an approval by these people. An Espalier extension.",
 		},
 	},

@@ -132,6 +132,18 @@ func (p *printer) record(r *Record) {
 		if question := d.text("question"); question != "" {
 			p.line("asks", question)
 		}
+	case RunStart:
+		if of := d.text("continues_run"); of != "" {
+			p.line("from", "step "+d.text("continues_from")+" of run "+of)
+		}
+		var before []string
+		if json.Unmarshal(d["approved_before"], &before) == nil && len(before) > 0 {
+			p.line("", "approved in that run: "+strings.Join(before, ", "))
+		}
+	case StateEdited:
+		if value := d["value"]; len(value) > 0 {
+			p.line("to", readable(value))
+		}
 	case StepComplete:
 		p.spent(cost{r.StepID, d.spend("")})
 	case RunComplete, RunFailed:

@@ -132,6 +132,9 @@ func (p *projector) runStart(ev *report.Event, f *fields) error {
 		if run.From != nil {
 			f.text("continues_run", string(run.From.Run))
 			f.text("continues_from", run.From.Step)
+			if x, ok := ev.Fact.(journal.RunStarted); ok {
+				textsOf(f, "approved_before", x.Approved, func(one *journal.Approved) string { return one.Gate })
+			}
 		}
 		f.text(confinement, confinementOf(run.Options))
 		if err := p.sources(run.Definition, f); err != nil {

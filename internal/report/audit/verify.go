@@ -147,9 +147,6 @@ func (v *Verifier) Release() {
 func (v *Verifier) Report(settings *ir.Audit) (Report, error) {
 	defer v.Release()
 	e := &v.e
-	for _, path := range e.SetAside {
-		v.note("A file that did not match this run was found and kept: %s", path)
-	}
 	if e.Transcript == nil {
 		v.skip(CheckTranscript)
 		v.note("There is no transcript to compare with.")
@@ -174,10 +171,16 @@ func (v *Verifier) Report(settings *ir.Audit) (Report, error) {
 	if v.omitted > 0 {
 		v.note("Only the first %d faults are listed; there are %d more.", maxFaults, v.omitted)
 	}
+	for _, path := range e.SetAside {
+		v.out.Faults = append(v.out.Faults, Fault{File: path, Check: CheckFile, Message: setAside})
+	}
 	v.out.Faults = append(slices.Clone(e.Journal), v.out.Faults...)
 	v.out.OK = len(v.out.Faults) == 0
 	return v.out, nil
 }
+
+// setAside is the message about a file that was renamed. It stays a fault until a person has moved the file away.
+const setAside = "this file did not match the journal: it was renamed, and made again from the journal"
 
 func (v *Verifier) finishComparisons() error {
 	if v.e.Open != nil {

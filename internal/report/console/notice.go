@@ -483,7 +483,7 @@ func (n *Notice) waits(s *Style) string {
 		what, command = "waiting for event "+n.Signal, fmt.Sprintf("signal %s %s", run, n.Signal)
 	case ForDecision:
 		what = "waiting for a decision"
-		command = fmt.Sprintf("resume %s --decide %s=rerun|skip|fail|result=JSON", run, n.Step)
+		command = fmt.Sprintf("resume %s --decide %s=rerun   (or =skip, =fail, =result=JSON)", run, n.Step)
 	case ForBudget:
 		what = exhausted(n.Budget, &n.limits)
 		command = "resume " + run // which prints a sufficient value

@@ -61,7 +61,7 @@ func TestACallThatNeedsApproval(t *testing.T) {
 		answer journal.ToolAnswer
 		says   string
 	}{
-		"a no":             {journal.ToolAnswer{Call: q.Call, Digest: yes.Digest}, "did not approve"},
+		"a no":             {journal.ToolAnswer{Call: q.Call, Digest: yes.Digest}, "rejected"},
 		"a no with reason": {journal.ToolAnswer{Call: q.Call, Digest: yes.Digest, Note: "too dear"}, "too dear"},
 		"nobody":           {journal.ToolAnswer{Call: q.Call, Digest: yes.Digest, TimedOut: true}, "in time"},
 	} {
