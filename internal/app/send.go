@@ -302,7 +302,8 @@ func (rt *environment) shown(
 	return out, nil
 }
 
-// written returns how a run started, and the last value that a step has written to each variable.
+// written returns how a run started, and the last value that a step has written to each variable. The files of a run
+// that continues another one hold what it started with.
 func (rt *environment) written(ctx context.Context, id journal.RunID) (
 	started journal.RunStarted, wrote map[string]json.RawMessage, err error,
 ) {
@@ -314,6 +315,9 @@ func (rt *environment) written(ctx context.Context, id journal.RunID) (
 		switch x := e.Fact.(type) {
 		case journal.RunStarted:
 			started = x
+			for path, v := range x.Vars {
+				wrote[path] = v.JSON
+			}
 		case journal.TaskEnded:
 			for _, w := range x.Writes {
 				wrote[w.Path] = x.Value.JSON

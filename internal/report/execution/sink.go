@@ -276,7 +276,7 @@ func (w *Writer) begin(ctx context.Context, id journal.RunID, s journal.RunStart
 		Steps: []Step{}, Errors: []Error{},
 	}}
 	r.dir = path.Join("outputs", r.Workflow, r.RunID, "execution")
-	if len(r.RunID) == 0 || strings.ContainsAny(r.RunID+s.Name, `/\`) {
+	if len(r.RunID) == 0 || strings.ContainsAny(r.RunID+s.Name, `/\`) || r.RunID == ".." || s.Name == ".." {
 		return nil, nil
 	}
 	var input map[string]json.RawMessage
@@ -309,14 +309,13 @@ func (w *Writer) begin(ctx context.Context, id journal.RunID, s journal.RunStart
 	return r, w.inherit(ctx, r, s.From)
 }
 
-// inherit adds what was done in the run that this one continues: they share a
-// folder, and other programs see one run that was rewound.
+// inherit adds what was done in the run that this one continues: other programs
+// see one run that was rewound, with copies of its files.
 func (w *Writer) inherit(ctx context.Context, r *record, from *journal.Origin) error {
 	if from == nil {
 		return nil
 	}
 	r.before = from.Run
-	started := r.StartedAt
 	in := report.NewInterpreter(from.Run, nil)
 	for e, err := range w.Source.Events(ctx, from.Run, 0) {
 		if errors.Is(err, journal.ErrUnknownRun) {
@@ -329,14 +328,12 @@ func (w *Writer) inherit(ctx context.Context, r *record, from *journal.Origin) e
 			if err := w.inherit(ctx, r, s.From); err != nil {
 				return err
 			}
-			started = manifest.Time(e.At.Time())
 			r.before = from.Run
 		}
 		if err := r.apply(in, &e); err != nil {
 			return err
 		}
 	}
-	r.StartedAt = started
 	r.back(from.Step)
 	return nil
 }
