@@ -361,6 +361,9 @@ func (rt *environment) decidedBefore(ctx context.Context, id journal.RunID, step
 // DescribeActor returns who decided, how and why.
 func DescribeActor(by journal.Actor, method, note string) string {
 	who := cmp.Or(by.User, method)
+	if method == plan.MethodAutoApprove && who != plan.AutoApprove {
+		who = plan.AutoApprove + " of " + who
+	}
 	if by.As != "" {
 		who += " (as " + by.As + ")"
 	}

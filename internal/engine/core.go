@@ -43,10 +43,14 @@ type Compiled struct {
 	Definition *Definition
 	program    *plan.Program
 	hasSecrets bool // its text contains marks of secrets
+	capsMoney  bool // it has a budget of money
 }
 
 func compile(def *Definition, raw []byte) *Compiled {
-	return &Compiled{Definition: def, program: plan.Compile(def.Program), hasSecrets: secret.Hides(raw)}
+	return &Compiled{
+		Definition: def, program: plan.Compile(def.Program), hasSecrets: secret.Hides(raw),
+		capsMoney: def.Program.CapsMoney(),
+	}
 }
 
 func decodeCompiled(raw []byte) (*Compiled, error) {

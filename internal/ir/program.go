@@ -149,6 +149,20 @@ func (p *Program) Owns(path string) bool {
 	return slices.ContainsFunc(p.Children, func(child Program) bool { return child.Owns(path) })
 }
 
+// CapsMoney reports whether the program, one of its branches or one of its children has a budget of money.
+func (p *Program) CapsMoney() bool {
+	if p.Budget.MicroDollars != nil {
+		return true
+	}
+	for s := range p.Steps() {
+		if par, ok := s.Action.(Parallel); ok &&
+			slices.ContainsFunc(par.Branches, func(b Branch) bool { return b.Budget.MicroDollars != nil }) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(p.Children, func(child Program) bool { return child.CapsMoney() })
+}
+
 // TriggerKind is a way to start runs.
 type TriggerKind string
 

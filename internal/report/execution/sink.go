@@ -18,6 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/manifest"
+	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/report"
 )
@@ -400,6 +401,9 @@ func (r *record) gateDecided(ev *report.Event, s *Step) {
 	switch x.Outcome {
 	case journal.OutcomeOK:
 		s.Status, s.ApprovedAt, s.ApprovedBy = manifest.Completed, r.UpdatedAt, cmp.Or(x.By.As, x.By.User)
+		if x.Method == plan.MethodAutoApprove {
+			s.ApprovedBy = plan.AutoApprove
+		}
 	case journal.OutcomeRejected:
 		s.Status, s.Error = manifest.StepFailed, "rejected"
 		why := strings.TrimSuffix("rejected: "+x.Note, ": ")
