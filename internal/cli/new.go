@@ -133,12 +133,12 @@ agentic. An existing file is never overwritten.`
 			}
 			if a.json {
 				return a.writeJSON(struct {
-					Name    string   `json:"name"`
-					Format  string   `json:"format"`
-					Pattern string   `json:"pattern"`
-					Path    string   `json:"path"`
 					Files   []string `json:"files"`
-				}{made.name, format, chosen, made.files[0], made.files})
+					Format  string   `json:"format"`
+					Name    string   `json:"name"`
+					Path    string   `json:"path"`
+					Pattern string   `json:"pattern"`
+				}{made.files, format, made.name, made.files[0], chosen})
 			}
 			for _, file := range made.files {
 				if _, err := fmt.Fprintln(a.stdout, file); err != nil {
