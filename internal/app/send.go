@@ -127,7 +127,7 @@ func (rt *environment) decide(ctx context.Context, id journal.RunID, d plan.Deci
 			d.Digest = cmp.Or(d.Digest, shown.digest)
 		case d.Digest != "" && d.Digest != shown.digest:
 			return &plan.Refusal{Code: plan.Changed, Why: fmt.Sprintf(
-				"%s has changed since it was shown; look at it again", strings.Join(shown.paths(), ", "))}
+				"the content of %s has changed since it was shown; look at it again", strings.Join(shown.paths(), ", "))}
 		case d.Answer == plan.Approve:
 			if sent.Edited, err = rt.acceptEdits(ctx, id, shown, d.By); err != nil {
 				return err

@@ -19,13 +19,13 @@ func TestOwnedValuesCannotBeEdited(t *testing.T) {
 		},
 		Children: []ir.Program{{Vars: []ir.Var{{Path: "child.run", From: "stamp:outputs/v"}}, Blocks: []ir.Block{{}}}},
 	})
-	for path, allowed := range map[string]bool{
-		"agentfile.run": false, "agentfile": false, "agentfile.run.x": false, "context.User": false, "context": false,
-		"child.run": false, "run.id": false, "workflow.name": false, "last": false,
-		"env.LANG": true, "state.n": true, "state": true, "agentfile.runs": true, "running": true,
+	for path, owned := range map[string]bool{
+		"agentfile.run": true, "agentfile": true, "agentfile.run.x": true, "context.User": true, "context": true,
+		"child.run": true, "run.id": true, "workflow.name": true, "last": true,
+		"env.LANG": false, "state.n": false, "state": false, "agentfile.runs": false, "running": false,
 	} {
 		err := program.CheckEdit(&plan.Edit{Path: path, Value: json.RawMessage(`"../../hack"`)})
-		if refused, ok := plan.IsRefusal(err); allowed != (err == nil) || !allowed && (!ok || refused.Code != plan.NotAllowed) {
+		if refused, ok := plan.IsRefusal(err); owned != (ok && refused.Code == plan.NotAllowed) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
