@@ -1,8 +1,10 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"path"
 	"path/filepath"
 	"slices"
@@ -657,6 +659,37 @@ func (v *Validation) addConfig(r *resolver, path string) error {
 	v.Configurations++
 	v.Diagnostics = append(v.Diagnostics, AnalyzeConfig(f).Diagnostics...)
 	v.Files.Add(f)
+	if filepath.Base(path) == config.FileName {
+		return v.checkTriggers(r, f)
+	}
+	return nil
+}
+
+// checkTriggers warns about triggers of a configuration whose workflows do not exist: they never fire.
+func (v *Validation) checkTriggers(r *resolver, f *source.File) error {
+	c, list := config.Parse(f)
+	if list.Errors() || len(c.Triggers) == 0 {
+		return nil
+	}
+	dir := filepath.Dir(f.Abs)
+	p, err := r.space.At(dir)
+	if err != nil {
+		return err
+	}
+	var names []string
+	r.below(&Discovery{}, p, dir, func(p *project.Project, f *source.File) {
+		names = append(names, r.describe(p, f).Name)
+	})
+	for _, t := range c.Triggers {
+		if slices.Contains(names, t.Name.Value) {
+			continue
+		}
+		v.Diagnostics.Add(diag.Diagnostic{
+			Code: config.CodeBadValue, Severity: diag.Warning, Span: t.Name.Span,
+			Message: fmt.Sprintf("There is no workflow %q in this project, so nothing is triggered.", t.Name.Value),
+			Help: cmp.Or(diag.DidYouMean(t.Name.Value, names), "Use the name of a workflow, as \"espalier list\" shows it."),
+		})
+	}
 	return nil
 }
 

@@ -446,6 +446,8 @@ type (
 		Roles []string
 		// Value is the answer to a question of a tool.
 		Value json.RawMessage
+		// Automated reports that no person decides, as with --auto-approve.
+		Automated bool
 	}
 	Reject struct {
 		Step, Note, Digest string
@@ -493,6 +495,7 @@ const (
 func (m Approve) input(by journal.Actor) plan.Input {
 	return plan.Decision{
 		Step: m.Step, Answer: plan.Approve, Note: m.Note, Digest: m.Digest, By: by, Roles: m.Roles, Value: m.Value,
+		Automated: m.Automated,
 	}
 }
 

@@ -127,7 +127,7 @@ func (rt *environment) decide(ctx context.Context, id journal.RunID, d plan.Deci
 			d.Digest = cmp.Or(d.Digest, shown.digest)
 		case d.Digest != "" && d.Digest != shown.digest:
 			return &plan.Refusal{Code: plan.Changed, Why: fmt.Sprintf(
-				"%s has changed since it was shown; look at it again", strings.Join(shown.paths(), ", "))}
+				"the content of %s has changed since it was shown; look at it again", strings.Join(shown.paths(), ", "))}
 		case d.Answer == plan.Approve:
 			if sent.Edited, err = rt.acceptEdits(ctx, id, shown, d.By); err != nil {
 				return err
@@ -302,7 +302,8 @@ func (rt *environment) shown(
 	return out, nil
 }
 
-// written returns how a run started, and the last value that a step has written to each variable.
+// written returns how a run started, and the last value that a step has written to each variable. The files of a run
+// that continues another one hold what it started with.
 func (rt *environment) written(ctx context.Context, id journal.RunID) (
 	started journal.RunStarted, wrote map[string]json.RawMessage, err error,
 ) {
@@ -314,6 +315,9 @@ func (rt *environment) written(ctx context.Context, id journal.RunID) (
 		switch x := e.Fact.(type) {
 		case journal.RunStarted:
 			started = x
+			for path, v := range x.Vars {
+				wrote[path] = v.JSON
+			}
 		case journal.TaskEnded:
 			for _, w := range x.Writes {
 				wrote[w.Path] = x.Value.JSON
@@ -357,6 +361,9 @@ func (rt *environment) decidedBefore(ctx context.Context, id journal.RunID, step
 // DescribeActor returns who decided, how and why.
 func DescribeActor(by journal.Actor, method, note string) string {
 	who := cmp.Or(by.User, method)
+	if method == plan.MethodAutoApprove && who != plan.AutoApprove {
+		who = plan.AutoApprove + " of " + who
+	}
 	if by.As != "" {
 		who += " (as " + by.As + ")"
 	}

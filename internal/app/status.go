@@ -459,6 +459,11 @@ func (h *historian) begin(e journal.Event, at journal.Place, standIn string) *Ex
 		rec.Type, rec.Description = step.Type, step.Description
 		if h.only == 0 || h.only == len(h.found)+1 {
 			rec.Reads = h.state.Reads(h.program, frame, step)
+			for _, v := range h.program.Root().Vars {
+				if v.NewFolder() {
+					delete(rec.Reads, v.Path) // it is no data of the step, and no person can correct it
+				}
+			}
 		}
 	}
 	h.found = append(h.found, rec)

@@ -2,11 +2,15 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -110,7 +114,7 @@ func TestPatternsAreValidAndRun(t *testing.T) {
 				continue
 			}
 			delete(left, f.name+"/"+p.name)
-			path := strings.ReplaceAll(f.file, "NAME", "some-name")
+			path, _, _ := strings.Cut(said, "\n")
 			if code, said := espalier("validate", path, "--strict"); code != exitOK {
 				t.Errorf("%s %s: %s", f.name, p.name, said)
 			}
@@ -131,6 +135,58 @@ func TestPatternsAreValidAndRun(t *testing.T) {
 	}
 	if len(left) > 0 {
 		t.Errorf("templates without a pattern: %v", left)
+	}
+}
+
+// What a run of a new workflow returns after a gate is what was approved: no step changes it afterwards.
+func TestGatePatternsReturnWhatWasApproved(t *testing.T) {
+	for _, of := range []struct{ format, pattern string }{
+		{"agent-flow", "gate"}, {"agent-flow", "fanout"}, {"nof", "gate"}, {"agentfile", "gate"}, {"aiflow", "gate"},
+	} {
+		t.Run(of.format+" "+of.pattern, func(t *testing.T) {
+			dir := t.TempDir()
+			const id = "00000000-0000-4000-8000-000000000001"
+			espalier := func(want int, args ...string) string {
+				t.Helper()
+				var stdout, stderr bytes.Buffer
+				code := Main(World{
+					Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Dir: dir,
+					Getenv: func(name string) string { return map[string]string{"HOME": dir}[name] },
+				}, args)
+				if code != want {
+					t.Fatalf("%v: exit code %d: %s", args, code, stderr.String())
+				}
+				return stdout.String()
+			}
+			path, _, _ := strings.Cut(espalier(exitOK, "new", "x", "--format", of.format, "--pattern", of.pattern), "\n")
+			espalier(exitWaiting, "run", path, "--simulate", "--allow-undeclared", "--run-id", id, "-i", "topic=x",
+				"-i", "document=d", "-i", "TOPIC=t", "-i", "period=2026")
+			var status struct {
+				Gates []struct {
+					Shows map[string]any `json:"shows"`
+				} `json:"gates"`
+			}
+			if err := json.Unmarshal([]byte(espalier(exitOK, "status", id, "--json")), &status); err != nil {
+				t.Fatal(err)
+			}
+			if len(status.Gates) != 1 || len(status.Gates[0].Shows) == 0 {
+				t.Fatalf("%+v", status)
+			}
+			espalier(exitOK, "approve", id)
+			var output any
+			if text := espalier(exitOK, "output", id); json.Unmarshal([]byte(text), &output) != nil {
+				output = text
+			}
+			returned := []any{output}
+			if object, ok := output.(map[string]any); ok {
+				returned = slices.Collect(maps.Values(object))
+			}
+			for name, value := range status.Gates[0].Shows {
+				if len(returned) != 1 || strings.TrimSpace(fmt.Sprint(returned[0])) != strings.TrimSpace(fmt.Sprint(value)) {
+					t.Errorf("the run returns %v, and %s was approved as %v", returned, name, value)
+				}
+			}
+		})
 	}
 }
 

@@ -89,7 +89,7 @@ func (a *invocation) answer(run *app.Run) (app.Message, error) {
 			return a.resolve(g)
 		case g.Kind != app.GatePerson && g.Kind != app.GateCall:
 		case a.autoApprove:
-			return app.Approve{Step: g.Step, Digest: g.Digest, Note: "approved by --auto-approve"}, nil
+			return app.Approve{Step: g.Step, Digest: g.Digest, Automated: true}, nil
 		case a.attended():
 			return a.decide(g, status.Untrusted)
 		}

@@ -128,10 +128,11 @@ func (a *invocation) init(f *initFlags) error {
 	written := []string{}
 	next := "\"espalier new NAME\" creates a workflow; \"espalier doctor\" shows which models are available."
 	if f.workflow != "" { // first, because its name and pattern can be wrong
-		path, err := a.newWorkflow(f.workflow, f.format, f.pattern, ".")
+		created, err := a.newWorkflow(f.workflow, f.format, f.pattern, ".")
 		if err != nil {
 			return err
 		}
+		path := created.files[0]
 		an, err := a.usable(path)
 		if err != nil {
 			return err
@@ -143,9 +144,9 @@ func (a *invocation) init(f *initFlags) error {
 		if err := a.createFile(script, fmt.Sprintf(firstScript, path, script, flag, inputs)); err != nil {
 			return err
 		}
-		written = append(written, path, script)
+		written = append(append(written, created.files...), script)
 		next = fmt.Sprintf("Next: \"espalier show %s\", then \"espalier run %s --simulate%s\". \"espalier doctor\" shows "+
-			"which models are available.", f.workflow, f.workflow, inputs)
+			"which models are available.", created.name, created.name, inputs)
 	}
 	settings := ""
 	if f.workflow != "" {

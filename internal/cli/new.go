@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -31,15 +33,9 @@ type pattern struct {
 // patterns are the workflows that new creates, the default first.
 var patterns = []pattern{
 	{name: "pipeline", about: "steps one after the other"},
-	{name: "review", about: "a loop: write, review, and revise until the reviewer approves", cannot: map[string]string{
-		"agentfile": "its steps run in the order of the file, and none runs twice",
-	}},
-	{name: "fanout", about: "specialists side by side, then merged", cannot: map[string]string{
-		"agentfile": "its steps run one after the other", "aiflow": "its flows are in one place at a time",
-	}},
-	{name: "gate", about: "a person approves before the run continues", cannot: map[string]string{
-		"nof": "it has nothing that waits for a person",
-	}},
+	{name: "review", about: "a loop: write, review, and revise until the reviewer approves"},
+	{name: "fanout", about: "specialists side by side, then merged"},
+	{name: "gate", about: "a person approves what the run returns"},
 	{name: "schedule", about: "runs at fixed times"},
 	{name: "tool", about: "calls a tool and reports what it found"},
 	{name: "agentic", about: "a specialist works, a reviewer decides whether it may pass", cannot: map[string]string{
@@ -61,7 +57,11 @@ var newFormats = []struct{ name, file string }{
 // extras are the files that a workflow needs beside its own, of one pattern or of all.
 var extras = []struct{ format, pattern, template, file string }{
 	{"agentfile", "", "agentfile/writer", "agents/writer.md"},
+	{"agentfile", "review", "agentfile/reviewer", "agents/reviewer.md"},
+	{"agentfile", "fanout", "agentfile/benefits", "agents/benefits.md"},
+	{"agentfile", "fanout", "agentfile/risks", "agents/risks.md"},
 	{"agentfile", "tool", "agentfile/look-up", "scripts/look-up.sh"},
+	{"nof", "gate", "nof/pipeline", "NAME.nof.md"},
 	{"nof", "tool", "nof/look-up", "agents/look-up.md"},
 	{"nof", "tool", "nof/look-up-program", "agents/look-up.sh"},
 }
@@ -102,7 +102,11 @@ func (a *invocation) newCommand() *cobra.Command {
 	for _, p := range patterns {
 		long += fmt.Sprintf("  %-9s %s\n", p.name, p.about)
 	}
-	long += "\nNot every format has every pattern. An existing file is never overwritten."
+	long += `
+In Agentfile, review is one round, and like in AIFLOW, the specialists of fanout
+work one after the other. Nothing in NOF waits for a person: its gate is in an
+Agent Flow workflow that calls the NOF file. Only Agent Flow has the pattern
+agentic. An existing file is never overwritten.`
 	cmd := a.jsonFlag(&cobra.Command{
 		Use:   "new NAME [--pattern PATTERN] [--format FORMAT] [-o DIR] [--json]",
 		Short: "Create a valid workflow to start from",
@@ -113,24 +117,35 @@ func (a *invocation) newCommand() *cobra.Command {
 		Args:              takes(1, 1, "a name"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(_ *cobra.Command, args []string) error {
-			shown, err := a.newWorkflow(args[0], format, chosen, dir)
+			made, err := a.newWorkflow(args[0], format, chosen, dir)
 			if err != nil {
 				return err
 			}
 			if settings := newSettings(args[0], format, chosen); settings != "" {
-				if _, err := a.configure(project.FindRoot(a.inDir(".")), settings); err != nil {
+				root := project.FindRoot(a.inDir(dir)) // the project of the workflow
+				written, err := a.configure(root, settings)
+				if err != nil {
 					return err
+				}
+				if written {
+					made.files = append(made.files, a.display(filepath.Join(root, config.FileName)))
 				}
 			}
 			if a.json {
-				return a.writeJSON(map[string]string{
-					"name": args[0], "format": format, "pattern": chosen, "path": shown,
-				})
+				return a.writeJSON(struct {
+					Files   []string `json:"files"`
+					Format  string   `json:"format"`
+					Name    string   `json:"name"`
+					Path    string   `json:"path"`
+					Pattern string   `json:"pattern"`
+				}{made.files, format, made.name, made.files[0], chosen})
 			}
-			if _, err := fmt.Fprintln(a.stdout, shown); err != nil {
-				return err
+			for _, file := range made.files {
+				if _, err := fmt.Fprintln(a.stdout, file); err != nil {
+					return err
+				}
 			}
-			word := shellWord(shown)
+			word := shellWord(made.files[0])
 			a.note("Next: describe what it does, then run \"espalier validate %s\" and \"espalier show %s\".", word, word)
 			return nil
 		},
@@ -145,18 +160,24 @@ func (a *invocation) newCommand() *cobra.Command {
 	return cmd
 }
 
-// newWorkflow creates a workflow and returns the path of its file.
-func (a *invocation) newWorkflow(name, format, chosen, dir string) (shown string, err error) {
+// newFiles are the files of a new workflow, the one to run first.
+type newFiles struct {
+	name  string // of the workflow
+	files []string
+}
+
+// newWorkflow creates a workflow.
+func (a *invocation) newWorkflow(name, format, chosen, dir string) (*newFiles, error) {
 	if err := checkName(name); err != nil {
-		return "", err
+		return nil, err
 	}
 	f := slices.IndexFunc(newFormats, func(f struct{ name, file string }) bool { return f.name == format })
 	if f < 0 {
-		return "", usage(diag.DidYouMean(format, newFormatNames()), "there is no format %q", format)
+		return nil, usage(diag.DidYouMean(format, newFormatNames()), "there is no format %q", format)
 	}
 	p := slices.IndexFunc(patterns, func(p pattern) bool { return p.name == chosen })
 	if p < 0 {
-		return "", usage(diag.DidYouMean(chosen, patternNames()), "there is no pattern %q", chosen)
+		return nil, usage(diag.DidYouMean(chosen, patternNames()), "there is no pattern %q", chosen)
 	}
 	if why := patterns[p].cannot[format]; why != "" {
 		var can []string
@@ -171,27 +192,37 @@ func (a *invocation) newWorkflow(name, format, chosen, dir string) (shown string
 				others = append(others, "--format "+other)
 			}
 		}
-		return "", usage(fmt.Sprintf("Use %s, or one of the patterns of %s: %s.", strings.Join(others, ", "), format,
+		return nil, usage(fmt.Sprintf("Use %s, or one of the patterns of %s: %s.", strings.Join(others, ", "), format,
 			strings.Join(can, ", ")), "%s has no pattern %q: %s", format, chosen, why)
 	}
-	path := filepath.Join(dir, strings.ReplaceAll(newFormats[f].file, "NAME", name))
+	made, file := &newFiles{name: name}, newFormats[f].file
+	if format == "nof" && chosen == "gate" { // nothing in NOF waits for a person: an Agent Flow workflow calls it
+		made.name, file = name+"-approval", "NAME-approval.md"
+	}
 	template := format + "/" + chosen
 	if newSettings(name, format, chosen) != "" {
 		template = format + "/" + patterns[0].name
 	}
-	text, err := fromTemplate(template, name)
-	if err == nil {
-		err = a.createFile(path, text)
+	create := func(template, path string) error {
+		path = filepath.Join(dir, strings.ReplaceAll(path, "NAME", name))
+		text, err := fromTemplate(template, name)
+		if err == nil {
+			err = a.createFile(path, text)
+		}
+		made.files = append(made.files, filepath.ToSlash(path))
+		return err
+	}
+	if err := create(template, file); err != nil {
+		return nil, err
 	}
 	for _, e := range extras {
-		if err != nil || e.format != format || e.pattern != "" && e.pattern != chosen {
-			continue
-		}
-		if text, err = fromTemplate(e.template, name); err == nil {
-			err = a.createFile(filepath.Join(filepath.Dir(path), e.file), text)
+		if e.format == format && (e.pattern == "" || e.pattern == chosen) {
+			if err := create(e.template, path.Join(path.Dir(file), e.file)); err != nil {
+				return nil, err
+			}
 		}
 	}
-	return filepath.ToSlash(path), err
+	return made, nil
 }
 
 // configure creates an espalier.yaml with settings, and reports whether it did. If there is one, it says what to add.
@@ -215,7 +246,8 @@ func fromTemplate(template, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return strings.ReplaceAll(string(raw), "{{NAME}}", name), nil
+	now := time.Now().UTC().Format(time.RFC3339)
+	return strings.NewReplacer("{{NAME}}", name, "{{NOW}}", now).Replace(string(raw)), nil
 }
 
 // checkName asks for what Agent Flow and Agent Skills both accept.
@@ -246,8 +278,7 @@ func suggestName(name string) string {
 func (a *invocation) createFile(path, text string) error {
 	made, err := newFile(a.inDir(path), path, text)
 	if err == nil && !made {
-		return usage("Choose another name, or another folder with -o.", "there is a file %q already",
-			filepath.ToSlash(path))
+		return usage("Choose another name or another folder.", "there is a file %q already", filepath.ToSlash(path))
 	}
 	return err
 }

@@ -9,7 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
-	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -84,10 +84,12 @@ stays open. Users and certificates are read again when their files change.`,
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				if !filepath.IsAbs(args[0]) {
-					args[0] = filepath.Join(a.Dir, args[0])
+				dir := a.inDir(args[0])
+				if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+					return usage("Name the folder of a project; \"espalier init DIR\" creates one.", "there is no folder %q",
+						args[0])
 				}
-				a.Dir = args[0]
+				a.Dir = dir
 			}
 			return a.serve(&f)
 		},
@@ -221,6 +223,13 @@ func (l *keptListener) Close() error { return l.SetDeadline(time.Unix(1, 0)) }
 // listen opens the port. A server that other machines can reach needs users and
 // encryption, because its tokens open everything that its runs can do.
 func (a *invocation) listen(f *serveFlags, auth *identity.Authenticator) (*keptListener, error) {
+	if _, _, err := net.SplitHostPort(f.addr); err != nil {
+		help := "Use --addr HOST:PORT, such as 127.0.0.1:7475."
+		if _, err := strconv.ParseUint(f.addr, 10, 16); err == nil {
+			help = fmt.Sprintf("Use --addr HOST:PORT: --addr 127.0.0.1:%s.", f.addr)
+		}
+		return nil, usage(help, "%q is not an address to listen on", f.addr)
+	}
 	l, err := net.Listen("tcp", f.addr)
 	if err != nil {
 		return nil, &failure{

@@ -64,6 +64,8 @@ type (
 		As       string          `json:"as,omitempty"`
 		Digest   string          `json:"digest"`
 		Value    json.RawMessage `json:"value,omitempty"`
+
+		Automated bool `json:"automated,omitempty"`
 	}
 )
 
@@ -94,10 +96,10 @@ func (c *Client) message(ctx context.Context, id journal.RunID, by journal.Actor
 	switch m := m.(type) {
 	case app.Approve:
 		digest, err := c.digest(ctx, id, m.Step, m.Digest)
-		return "decide", decision{m.Step, "approve", m.Note, by.As, digest, m.Value}, err
+		return "decide", decision{m.Step, "approve", m.Note, by.As, digest, m.Value, m.Automated}, err
 	case app.Reject:
 		digest, err := c.digest(ctx, id, m.Step, m.Digest)
-		return "decide", decision{m.Step, "reject", m.Note, by.As, digest, nil}, err
+		return "decide", decision{m.Step, "reject", m.Note, by.As, digest, nil, false}, err
 	case app.Signal:
 		return "signal", struct {
 			Event string          `json:"event"`

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/espalier-run/espalier/internal/ir"
@@ -40,10 +43,14 @@ type Compiled struct {
 	Definition *Definition
 	program    *plan.Program
 	hasSecrets bool // its text contains marks of secrets
+	capsMoney  bool // it has a budget of money
 }
 
 func compile(def *Definition, raw []byte) *Compiled {
-	return &Compiled{Definition: def, program: plan.Compile(def.Program), hasSecrets: secret.Hides(raw)}
+	return &Compiled{
+		Definition: def, program: plan.Compile(def.Program), hasSecrets: secret.Hides(raw),
+		capsMoney: def.Program.CapsMoney(),
+	}
 }
 
 func decodeCompiled(raw []byte) (*Compiled, error) {
@@ -169,6 +176,21 @@ func (c *Core) BeginFrom(
 			return nil, err
 		}
 	}
+	var started journal.RunStarted
+	for event, err := range c.reader.Events(ctx, old, 0) {
+		if err != nil {
+			return nil, err
+		}
+		started, _ = event.Fact.(journal.RunStarted)
+		break
+	}
+	vars, err := c.renewFolders(def.Program, was.Vars)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.inheritFiles(ctx, def.Program, step, started.Input, was.Vars, vars, edits); err != nil {
+		return nil, err
+	}
 	raw, hash, err := def.Encode()
 	if err != nil {
 		return nil, err
@@ -177,19 +199,14 @@ func (c *Core) BeginFrom(
 	if err != nil {
 		return nil, err
 	}
-	b := &Beginning{Definition: compiled, Blobs: []journal.Blob{{Hash: hash, Data: raw}}, Edits: edits}
-	for event, err := range c.reader.Events(ctx, old, 0) {
-		if err != nil {
-			return nil, err
-		}
-		b.Started, _ = event.Fact.(journal.RunStarted)
-		break
+	b := &Beginning{
+		Definition: compiled, Blobs: []journal.Blob{{Hash: hash, Data: raw}}, Edits: edits, Started: started,
 	}
-	b.Started.Definition, b.Started.Vars, b.Started.By = hash, was.Vars, by
+	b.Started.Definition, b.Started.Vars, b.Started.By = hash, vars, by
 	b.Started.Budget, b.Started.Approved = plan.LimitsOf(def.Program), was.Approved
 	b.Started.From = &journal.Origin{Run: old, Step: step}
 	values := []journal.Value{b.Started.Input}
-	for _, v := range was.Vars {
+	for _, v := range vars {
 		values = append(values, v)
 	}
 	for _, v := range values {
@@ -206,32 +223,88 @@ func (c *Core) BeginFrom(
 	return b, nil
 }
 
+// renewFolders returns the variables of a run for one that continues it, which
+// has folders of its own.
+func (c *Core) renewFolders(p *ir.Program, was map[string]journal.Value) (map[string]journal.Value, error) {
+	renewed := map[string]bool{}
+	fresh := c.fromMachine(p, func(v *ir.Var) bool {
+		if _, had := was[v.Path]; had && v.NewFolder() {
+			renewed[v.Path] = true
+		}
+		return renewed[v.Path]
+	})
+	if len(fresh) < len(renewed) {
+		return nil, errors.New("cannot create a folder for the files of the run")
+	}
+	vars := maps.Clone(was)
+	maps.Copy(vars, fresh)
+	return vars, nil
+}
+
+// inheritFiles copies the files of a run to the folder of one that continues it
+// from a step.
+func (c *Core) inheritFiles(
+	ctx context.Context, p *ir.Program, step string, input journal.Value, was, now map[string]journal.Value,
+	edits []plan.Edit,
+) error {
+	if c.Inherit == nil || !slices.ContainsFunc(p.Vars, func(v ir.Var) bool { return v.NewFolder() }) {
+		return nil
+	}
+	var failed error
+	raw := func(v journal.Value) json.RawMessage {
+		if v.Hash == "" {
+			return v.JSON
+		}
+		data, err := c.reader.Blob(ctx, v.Hash)
+		failed = errors.Join(failed, err)
+		return data
+	}
+	var given map[string]json.RawMessage
+	_ = json.Unmarshal(raw(input), &given) // other inputs have no parts
+	reader := func(vars map[string]journal.Value) func(path string) json.RawMessage {
+		return func(path string) json.RawMessage {
+			if name, ok := strings.CutPrefix(path, "input."); ok {
+				return given[name]
+			}
+			return raw(vars[path])
+		}
+	}
+	edited := maps.Clone(now)
+	for _, edit := range edits {
+		edited[edit.Path] = journal.Value{JSON: c.Secrets.Hide(edit.Value)}
+	}
+	err := c.Inherit(p, step, reader(was), reader(edited))
+	return errors.Join(failed, err)
+}
+
 // initialVars returns the variables that a run starts with. Those that its
 // children take from the machine are included: a child may start much later,
 // on another machine.
 func (c *Core) initialVars(p *ir.Program) map[string]journal.Value {
 	vars := plan.InitialVars(p)
-	if c.Machine == nil {
-		return vars
-	}
-	var add func(p *ir.Program)
-	add = func(p *ir.Program) {
-		for _, v := range p.Vars {
-			if v.From == "" {
-				continue
-			}
-			if text, ok := c.Machine(v.From); ok {
-				raw, err := step.Encode(text)
-				if err == nil { // a string always encodes
-					vars[v.Path] = journal.Value{JSON: c.Secrets.Hide(raw)}
-				}
+	maps.Copy(vars, c.fromMachine(p, func(*ir.Var) bool { return true }))
+	return vars
+}
+
+// fromMachine returns the wanted variables that a program and its children take
+// from the machine.
+func (c *Core) fromMachine(p *ir.Program, wanted func(*ir.Var) bool) map[string]journal.Value {
+	vars := map[string]journal.Value{}
+	for i := range p.Vars {
+		v := &p.Vars[i]
+		if v.From == "" || c.Machine == nil || !wanted(v) {
+			continue
+		}
+		if text, ok := c.Machine(v.From); ok {
+			raw, err := step.Encode(text)
+			if err == nil { // a string always encodes
+				vars[v.Path] = journal.Value{JSON: c.Secrets.Hide(raw)}
 			}
 		}
-		for i := range p.Children {
-			add(&p.Children[i])
-		}
 	}
-	add(p)
+	for i := range p.Children {
+		maps.Copy(vars, c.fromMachine(&p.Children[i], wanted))
+	}
 	return vars
 }
 

@@ -110,6 +110,10 @@ type Config struct {
 	// Machine returns the initial value of a variable that comes from the
 	// machine, such as an environment variable; nil knows none.
 	Machine func(from string) (string, bool)
+	// Inherit copies the files of a run that a new one continues from a step to
+	// the folder of the new one; nil copies none. was and now return the
+	// variables of both runs at that step.
+	Inherit func(p *ir.Program, step string, was, now func(path string) json.RawMessage) error
 }
 
 var (

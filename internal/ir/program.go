@@ -127,6 +127,42 @@ type Var struct {
 	Span source.Span `json:"span,omitzero"`
 }
 
+// NewFolder reports whether the variable names a folder that each run creates for itself.
+func (v *Var) NewFolder() bool { return strings.HasPrefix(v.From, "stamp:") }
+
+// Owns reports whether a path is, holds or lies in a value that only Espalier sets: the name of a run's folder, a
+// property of the machine, or what expressions read about the run. Environment variables are not among them.
+func (p *Program) Owns(path string) bool {
+	switch first, _, _ := strings.Cut(path, "."); first {
+	case "run", "workflow", "last":
+		return true
+	}
+	for i := range p.Vars {
+		v := &p.Vars[i]
+		if v.From == "" || strings.HasPrefix(v.From, "env:") {
+			continue
+		}
+		if v.Path == path || strings.HasPrefix(v.Path, path+".") || strings.HasPrefix(path, v.Path+".") {
+			return true
+		}
+	}
+	return slices.ContainsFunc(p.Children, func(child Program) bool { return child.Owns(path) })
+}
+
+// CapsMoney reports whether the program, one of its branches or one of its children has a budget of money.
+func (p *Program) CapsMoney() bool {
+	if p.Budget.MicroDollars != nil {
+		return true
+	}
+	for s := range p.Steps() {
+		if par, ok := s.Action.(Parallel); ok &&
+			slices.ContainsFunc(par.Branches, func(b Branch) bool { return b.Budget.MicroDollars != nil }) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(p.Children, func(child Program) bool { return child.CapsMoney() })
+}
+
 // TriggerKind is a way to start runs.
 type TriggerKind string
 

@@ -350,9 +350,10 @@ func (d *decider) accept(in Input) {
 		d.fact(f, journal.RetrySet{Work: x.Work, Due: d.now + x.For, Continues: true, Why: x.Why})
 	case Decision:
 		if f, _ := d.s.gateFor(d.p, &x); f.Gate.Kind == journal.GateToolCall {
+			by, method := x.decidedBy()
 			d.answerCall(f, journal.ToolAnswer{
-				Approved: x.Answer == Approve, By: x.By, Note: x.Note, Value: x.Value,
-			}, MethodPerson)
+				Approved: x.Answer == Approve, By: by, Note: x.Note, Value: x.Value,
+			}, method)
 		} else {
 			d.decideGate(f, &x)
 		}
@@ -642,7 +643,8 @@ func (d *decider) loseTask(x *Gone) {
 
 func (d *decider) decideGate(f *Frame, x *Decision) {
 	step := d.step(f)
-	decided := journal.GateDecided{Place: f.Place(), Method: MethodPerson, By: x.By, Note: x.Note}
+	decided := journal.GateDecided{Place: f.Place(), Note: x.Note}
+	decided.By, decided.Method = x.decidedBy()
 	switch x.Answer {
 	case Approve, Reject:
 		d.answerGate(f, &decided, x.Answer == Approve, x.Roles, x.Value)

@@ -914,11 +914,12 @@ func (d *decider) timeOutGate(f *Frame) {
 
 // The methods of deciding a gate, for the records.
 const (
-	MethodPerson    = "human_review"
-	MethodEvent     = "event"
-	MethodCritic    = "critic_agent"
-	MethodAutomated = "automated"
-	MethodTimeout   = "timeout"
+	MethodPerson      = "human_review"
+	MethodEvent       = "event"
+	MethodCritic      = "critic_agent"
+	MethodAutomated   = "automated"
+	MethodTimeout     = "timeout"
+	MethodAutoApprove = "auto_approve" // no person: the run approves its own gates
 )
 
 // fireTimers fires all timers that are due, in the order of their due times, and reports whether there were any.

@@ -42,6 +42,8 @@ func (p *Program) CheckEdit(x *Edit) error {
 		return refusal(NotAllowed, "this workflow does not allow changes to its state while it runs")
 	case x.Path == "input" || strings.HasPrefix(x.Path, "input."):
 		return refusal(NotAllowed, "the input of a run cannot be changed")
+	case program.Owns(x.Path):
+		return refusal(NotAllowed, "%q cannot be changed: Espalier sets it for each run", x.Path)
 	case x.Path == "":
 		return refusal(Unknown, "an edit needs the name of a variable")
 	case !json.Valid(x.Value):

@@ -213,7 +213,7 @@ func TestEditsNameVariablesOfTheProgram(t *testing.T) {
 		{"state.registr", `1`, `no step of this workflow reads or writes "state.registr": did you mean "state.registry"?`},
 		{"registry", `1`, `did you mean "state.registry"?`},
 		{"state.h", `1`, `did you mean "state.a"?`}, // not state.g, which cannot be edited
-		{"run.id", `1`, "no step of this workflow reads or writes"},
+		{"run.id", `1`, "Espalier sets it for each run"},
 		{"state.g", `{}`, `records the decision of step "g"`},
 		{"state", `{}`, `records the decision of step "g"`},
 	} {

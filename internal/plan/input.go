@@ -118,6 +118,23 @@ type Decision struct {
 	// Roles are the approver roles that a server has established for By. The role
 	// "*" stands for all of them.
 	Roles []string `json:",omitempty"`
+	// Automated reports that no person decides: the run approves its own gates.
+	Automated bool `json:",omitempty"`
+}
+
+// AutoApprove is the actor of decisions that no person has made, unless a server has established one. It is the option
+// that people give.
+const AutoApprove = "--auto-approve"
+
+// decidedBy returns the actor and the method of a decision, for the records.
+func (x *Decision) decidedBy() (by journal.Actor, method string) {
+	switch {
+	case !x.Automated:
+		return x.By, MethodPerson
+	case x.By.Method != "":
+		return x.By, MethodAutoApprove
+	}
+	return journal.Actor{User: AutoApprove}, MethodAutoApprove
 }
 
 // The answers.

@@ -31,6 +31,7 @@ import (
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/secret"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/step/artifact"
 	"github.com/espalier-run/espalier/internal/trust"
 )
 
@@ -141,6 +142,10 @@ func engineConfig(dir string, o RuntimeOptions, host *host) engine.Config {
 	return engine.Config{
 		Kinds: kinds, Log: o.Log, Machine: machine(filepath.Dir(dir)), Secrets: secrets, Host: host,
 		CheckOutput: checkOutput(secrets), CheckVariable: checkVariable(secrets), FillInput: fillInput(secrets),
+		Inherit: func(p *ir.Program, step string, was, now func(path string) json.RawMessage) error {
+			c := artifact.Continued{Program: p, Root: filepath.Dir(dir), Step: step, Was: was, Now: now}
+			return c.Inherit()
+		},
 	}
 }
 

@@ -67,6 +67,8 @@ type decideBody struct {
 
 	As     string `json:"as,omitempty" maxLength:"255" doc:"Who the user acts for; recorded as a claim"`
 	Digest string `json:"digest" minLength:"1" doc:"Digest of what was shown: a decision on something else is refused"`
+
+	Automated bool `json:"automated,omitempty" doc:"No person decides: a program approves the gates of a simulated run"`
 }
 
 type resolveBody struct {
@@ -479,7 +481,7 @@ func (s *Server) decide(ctx context.Context, run string, in *decideBody) (*body[
 	by.As = in.As
 	roles := approverRoles(ctx)
 	var message app.Message = app.Approve{
-		Step: in.Step, Note: in.Note, Digest: in.Digest, Roles: roles, Value: in.Value,
+		Step: in.Step, Note: in.Note, Digest: in.Digest, Roles: roles, Value: in.Value, Automated: in.Automated,
 	}
 	if in.Decision == "reject" {
 		message = app.Reject{Step: in.Step, Note: in.Note, Digest: in.Digest, Roles: roles}

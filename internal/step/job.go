@@ -81,6 +81,8 @@ type Job struct {
 	History []journal.TaskNoted
 	// Untrusted says that the run's input comes from outside of the project.
 	Untrusted bool
+	// CapsMoney reports whether a workflow of the run has a budget of money.
+	CapsMoney bool
 	// Sources are the files that the run's workflow was read from.
 	Sources []ir.File
 	// Audits are the audit settings of all workflows of the run, if the step writes an audit file.

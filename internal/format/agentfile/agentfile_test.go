@@ -127,6 +127,10 @@ func TestReportsMistakesAtTheirPositions(t *testing.T) {
 			text: steps(one, agentStep("two", "input: |\n  $AGENT_INPUT\n  outputs/three.md\n")),
 			want: "AFILE011 outputs/three.md",
 		},
+		"a script that is no map": {
+			text: steps(one, strings.Replace(shellStep, "{bash: scripts/x.sh}", "scripts/x.sh", 1)),
+			want: "AFILE002 scripts/x.sh",
+		},
 		"G4: out of the project": {
 			text: steps(agentStep("one", "produces: ../../../x.md")),
 			want: "AFILE009 ../../../x.md",

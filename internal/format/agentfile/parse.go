@@ -244,7 +244,7 @@ func (p *parser) kind(r *text.Reader, s *node, script bool) {
 				"A shell step does not produce a file by itself. The file is expected after the script has run.",
 				"Make sure that the script writes it to $AGENTFILE_RUN_DIR.")
 		}
-		if s.bash.Value == "" && s.pwsh.Value == "" {
+		if wrong := r.Has("script") && !script; s.bash.Value == "" && s.pwsh.Value == "" && !wrong {
 			p.report(CodeMissing, diag.Error, s.at, fmt.Sprintf("Shell step %q has no script.", s.id.Value),
 				"Add script: with bash: scripts/NAME.sh, or pwsh:, or both.")
 		}

@@ -72,7 +72,7 @@ func (p *projector) gateApproved(ev *report.Event, f *fields) error {
 	f.text("method", x.Method)
 	f.says("evidence", x.Note)
 	f.text("digest", x.Digest)
-	f.text("actor_kind", person)
+	f.text("actor_kind", kindOf(x.Method))
 	f.texts("actor_roles", x.Roles)
 	f.text("event", x.Event)
 	question(f, ev.Step)
@@ -232,10 +232,19 @@ func answered(f *fields, x *journal.GateDecided) {
 	f.texts("actor_roles", x.Roles)
 	if x.Method == plan.MethodTimeout {
 		f.text("actor", clock)
-		f.text("actor_kind", clock)
-	} else {
-		f.text("actor_kind", person)
 	}
+	f.text("actor_kind", kindOf(x.Method))
+}
+
+// kindOf returns what has decided by a method.
+func kindOf(method string) string {
+	switch method {
+	case plan.MethodTimeout:
+		return clock
+	case plan.MethodAutoApprove:
+		return program
+	}
+	return person
 }
 
 // result returns the answer in the specification's words.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/report"
 )
 
@@ -157,6 +158,9 @@ func who(d data) string {
 	var about []string
 	if method := d.text(actorMethod); method != "" {
 		about = append(about, method)
+	}
+	if d.text("method") == plan.MethodAutoApprove && name != plan.AutoApprove {
+		about = append(about, plan.AutoApprove)
 	}
 	if claimed := d.text("actor_claimed"); claimed != "" {
 		about = append(about, "as "+claimed)

@@ -18,6 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/manifest"
+	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/report"
 )
@@ -276,7 +277,7 @@ func (w *Writer) begin(ctx context.Context, id journal.RunID, s journal.RunStart
 		Steps: []Step{}, Errors: []Error{},
 	}}
 	r.dir = path.Join("outputs", r.Workflow, r.RunID, "execution")
-	if len(r.RunID) == 0 || strings.ContainsAny(r.RunID+s.Name, `/\`) {
+	if len(r.RunID) == 0 || strings.ContainsAny(r.RunID+s.Name, `/\`) || r.RunID == ".." || s.Name == ".." {
 		return nil, nil
 	}
 	var input map[string]json.RawMessage
@@ -309,14 +310,13 @@ func (w *Writer) begin(ctx context.Context, id journal.RunID, s journal.RunStart
 	return r, w.inherit(ctx, r, s.From)
 }
 
-// inherit adds what was done in the run that this one continues: they share a
-// folder, and other programs see one run that was rewound.
+// inherit adds what was done in the run that this one continues: other programs
+// see one run that was rewound, with copies of its files.
 func (w *Writer) inherit(ctx context.Context, r *record, from *journal.Origin) error {
 	if from == nil {
 		return nil
 	}
 	r.before = from.Run
-	started := r.StartedAt
 	in := report.NewInterpreter(from.Run, nil)
 	for e, err := range w.Source.Events(ctx, from.Run, 0) {
 		if errors.Is(err, journal.ErrUnknownRun) {
@@ -329,14 +329,12 @@ func (w *Writer) inherit(ctx context.Context, r *record, from *journal.Origin) e
 			if err := w.inherit(ctx, r, s.From); err != nil {
 				return err
 			}
-			started = manifest.Time(e.At.Time())
 			r.before = from.Run
 		}
 		if err := r.apply(in, &e); err != nil {
 			return err
 		}
 	}
-	r.StartedAt = started
 	r.back(from.Step)
 	return nil
 }
@@ -403,6 +401,9 @@ func (r *record) gateDecided(ev *report.Event, s *Step) {
 	switch x.Outcome {
 	case journal.OutcomeOK:
 		s.Status, s.ApprovedAt, s.ApprovedBy = manifest.Completed, r.UpdatedAt, cmp.Or(x.By.As, x.By.User)
+		if x.Method == plan.MethodAutoApprove {
+			s.ApprovedBy = plan.AutoApprove
+		}
 	case journal.OutcomeRejected:
 		s.Status, s.Error = manifest.StepFailed, "rejected"
 		why := strings.TrimSuffix("rejected: "+x.Note, ": ")

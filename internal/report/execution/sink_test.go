@@ -184,7 +184,7 @@ func TestG18Manifest(t *testing.T) {
 	}
 }
 
-// A run that continues another one has its folder, its record and, if that one
+// A run that continues another one has what was done before in its record and, if that one
 // has failed, its manifest.
 func TestContinuedRunSharesRecords(t *testing.T) {
 	input := `{"AGENT_INPUT":"x","workflow_name":"made","run_id":"` + stamp + `"}`

@@ -3,6 +3,7 @@ package artifact_test
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -716,5 +717,168 @@ func TestScriptsWriteInsideTheProject(t *testing.T) {
 		if left, err := os.ReadDir(outside); err != nil || len(left) > 0 {
 			t.Errorf("%s: %v, %v", name, left, err)
 		}
+	}
+}
+
+// No name of a run leads its files out of the folder for outputs, wherever the name comes from.
+func TestFilesOfARunStayInItsFolder(t *testing.T) {
+	for _, name := range []string{
+		"../../hack", "..", ".", "a/b", `a\b`, "/etc", "a/../../b", "../2026-02-23T10-41-22", " ", "a\x00b", "a\n",
+	} {
+		above := t.TempDir()
+		root := filepath.Join(above, "project")
+		if err := os.MkdirAll(filepath.Join(root, "workflows/w"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for kind, settings := range map[step.Runner]steptest.Settings{
+			artifact.Kind{}: {"agent": "plain", "goal": "g", "produces": "outputs/a.md"},
+			artifact.Shell{}: {
+				"scripts": []artifact.Script{{Shell: "bash", Path: "x.sh", Text: `echo x > "$AGENTFILE_RUN_DIR/a.md"`}},
+			},
+			artifact.Collect{}: {
+				"output": "artifacts.a", "directory": "outputs/copy",
+				"products": []artifact.Product{{Read: "artifacts.a", Path: "outputs/a.md"}},
+			},
+		} {
+			settings["workflow"], settings["folder"] = "w", filepath.Join(root, "workflows/w")
+			play := steptest.Play{Settings: settings, With: func(j *step.Job) {
+				j.Project, j.MayRunCommands = root, true
+				j.Reads = []step.Read{
+					{Path: "agentfile.run", Value: step.JSON(name)}, {Path: "artifacts.a", Value: step.JSON("text")},
+				}
+			}}
+			job := play.Job(kind.Name(), t.TempDir(), &steptest.Log{}, &steptest.World{Replies: says("text")})
+			if _, err := kind.Run(t.Context(), job); err == nil || !strings.Contains(err.Error(), "run's folder") {
+				t.Errorf("%s of run %q: %v", kind.Name(), name, err)
+			}
+		}
+		if found := filesBelow(t, above); len(found) > 0 {
+			t.Errorf("%q: %v", name, found)
+		}
+	}
+}
+
+// filesBelow returns the files below a folder with their contents.
+func filesBelow(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(dir, func(at string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		raw, err := os.ReadFile(at)
+		name, _ := filepath.Rel(dir, at) // at is below dir
+		found[filepath.ToSlash(name)] = string(raw)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// A run that continues another one has copies of what it inherits: the products of the steps before as they were then,
+// and files that are no product. The folder of the earlier run stays as it is.
+func TestContinuedRunHasFilesOfItsOwn(t *testing.T) {
+	for name, c := range map[string]struct {
+		products []string          // of the steps a, b and c; the new run starts with c
+		values   map[string]string // what the new run starts with
+		files    map[string]string // of the earlier run
+		want     map[string]string
+	}{
+		"files": {
+			products: []string{"outputs/a.md", "outputs/b.md", "outputs/c.md"},
+			values:   map[string]string{"a": `"A"`, "b": `"B\n"`},
+			files:    map[string]string{"a.md": "A\n", "b.md": "B\n", "c.md": "C\n", "notes/n.txt": "N"},
+			want:     map[string]string{"a.md": "A\n", "b.md": "B\n", "notes/n.txt": "N"},
+		},
+		"files that were changed since, or are gone": {
+			products: []string{"outputs/a.md", "outputs/b.md", "outputs/c.md"},
+			values:   map[string]string{"a": `"A"`, "b": `"B"`},
+			files:    map[string]string{"a.md": "other\n"},
+			want:     map[string]string{"a.md": "A\n", "b.md": "B\n"},
+		},
+		"folders": {
+			products: []string{"outputs/a/", "outputs/b/", "outputs/c/"},
+			values:   map[string]string{"a": `{"x.md":"X"}`, "b": `{"y.md":"Y"}`},
+			files:    map[string]string{"a/x.md": "X\n", "b/y.md": "Y\n", "b/more.md": "M\n", "c/z.md": "Z\n"},
+			want:     map[string]string{"a/x.md": "X\n", "b/y.md": "Y\n"},
+		},
+		"a file in a folder": {
+			products: []string{"outputs/a/", "outputs/a/x.md", "outputs/a/y.md"},
+			values:   map[string]string{"a": `{"x.md":"X1","y.md":"Y1"}`, "b": `"X2"`},
+			files:    map[string]string{"a/x.md": "X2\n", "a/y.md": "Y2\n"},
+			want:     map[string]string{"a/x.md": "X2\n", "a/y.md": "Y1\n"},
+		},
+		"the same file twice": {
+			products: []string{"outputs/a.md", "outputs/a.md", "outputs/a.md"},
+			values:   map[string]string{"a": `"A1"`, "b": `"A2"`},
+			files:    map[string]string{"a.md": "A2\n"},
+			want:     map[string]string{"a.md": "A2\n"},
+		},
+		"the run's own folder": {
+			products: []string{"outputs/", "outputs/b.md", "outputs/c.md"},
+			values:   map[string]string{"a": `{"x.md":"X"}`, "b": `"B"`},
+			files:    map[string]string{"x.md": "X\n", "b.md": "B\n", "c.md": "C\n", "execution-state.json": "{}"},
+			want:     map[string]string{"x.md": "X\n", "b.md": "B\n"},
+		},
+		"the run's id in a path": {
+			products: []string{"outputs/{run_id}/a.md", "", "outputs/{run_id}/c.md"},
+			values:   map[string]string{"a": `"A"`},
+			files:    map[string]string{"old/a.md": "A\n", "old/c.md": "C\n"},
+			want:     map[string]string{"new/a.md": "A\n"},
+		},
+		"products elsewhere": {
+			products: []string{"artifacts/a.md", "b.md", "outputs/c.md"},
+			values:   map[string]string{"a": `"A"`, "b": `"B"`},
+			want:     map[string]string{},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			p := &ir.Program{Blocks: []ir.Block{{}}}
+			for i, produces := range c.products {
+				task := ir.Task{Kind: "artifact"}
+				for key, value := range map[string]string{
+					"workflow": "w", "folder": filepath.Join(root, "workflows/w"), "produces": produces,
+				} {
+					task.Settings.Put(key, value, source.Span{})
+				}
+				id := string(rune('a' + i))
+				p.Blocks[ir.Body].Steps = append(p.Blocks[ir.Body].Steps, ir.Step{
+					ID: id, Action: task, Writes: []ir.Write{{Path: "artifacts." + id}},
+				})
+			}
+			run := filepath.Join(root, "outputs/w/old/execution")
+			for name, text := range c.files {
+				name = filepath.Join(run, name)
+				if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			vars := func(folder string) func(path string) json.RawMessage {
+				return func(path string) json.RawMessage {
+					if path == "agentfile.run" {
+						return step.JSON(folder)
+					}
+					return json.RawMessage(c.values[strings.TrimPrefix(path, "artifacts.")])
+				}
+			}
+			continued := artifact.Continued{Program: p, Root: root, Step: "c", Was: vars("old"), Now: vars("new")}
+			if err := continued.Inherit(); err != nil {
+				t.Fatal(err)
+			}
+			if got := filesBelow(t, filepath.Join(root, "outputs/w/new/execution")); !maps.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+			if len(c.files) > 0 {
+				if got := filesBelow(t, run); !maps.Equal(got, c.files) {
+					t.Errorf("the earlier run has %q, and had %q", got, c.files)
+				}
+			}
+		})
 	}
 }

@@ -41,7 +41,10 @@ func (s Collection) Validate() error { return stepkind.Require(s.Output, "no out
 
 // Run copies the products and returns the output.
 func (s Collection) Run(_ context.Context, job *step.Job) (step.Result, error) {
-	at := newPlace(job, where{s.Workflow, s.Folder, s.Runs})
+	at, err := newPlace(job, where{s.Workflow, s.Folder, s.Runs})
+	if err != nil {
+		return step.Result{}, err
+	}
 	var output json.RawMessage
 	for _, r := range job.Reads {
 		if r.Path == s.Output && !r.Missing {

@@ -38,7 +38,10 @@ func FileOf(
 		if err != nil || set.Produces == "" {
 			return nil, err
 		}
-		at := placeOf(root, where{set.Workflow, set.Folder, set.Runs}, read)
+		at, err := placeOf(root, where{set.Workflow, set.Folder, set.Runs}, read)
+		if err != nil {
+			return nil, err
+		}
 		base, below := at.locate(set.Produces)
 		file := &File{Path: filepath.Join(base, filepath.FromSlash(below))}
 		before := filesOf(was)
@@ -52,8 +55,7 @@ func FileOf(
 		if err != nil {
 			return nil, err
 		}
-		same := func(a, b string) bool { return strings.TrimRight(a, "\n") == strings.TrimRight(b, "\n") }
-		if file.Changed = !maps.EqualFunc(before, files, same); file.Changed {
+		if file.Changed = !maps.EqualFunc(before, files, sameText); file.Changed {
 			file.Now = valueAt(set.Produces, files)
 		}
 		return file, nil

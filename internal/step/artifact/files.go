@@ -29,12 +29,12 @@ type place struct {
 // where holds the settings of a task that determine its place.
 type where struct{ workflow, folder, runs string }
 
-func newPlace(job *step.Job, w where) *place {
+func newPlace(job *step.Job, w where) (*place, error) {
 	root := job.Project
 	if root == "" { // without a project, everything is in the run's folder
 		root = job.Dir
 	}
-	p := placeOf(root, w, func(path string) string {
+	p, err := placeOf(root, w, func(path string) string {
 		for _, r := range job.Reads {
 			if r.Path == path && !r.Missing {
 				return ir.PlainText(r.Value)
@@ -45,15 +45,22 @@ func newPlace(job *step.Job, w where) *place {
 		}
 		return ""
 	})
+	if err != nil {
+		return nil, step.Errorf(step.ClassInput, "step %q cannot run: %v", job.Step.ID, err)
+	}
 	p.keep = job.Kept()
-	return p
+	return p, nil
 }
 
 // runVariable holds the run's id in the form of the format.
 const runVariable = "agentfile.run"
 
-func placeOf(root string, w where, read func(path string) string) *place {
+func placeOf(root string, w where, read func(path string) string) (*place, error) {
 	p := &place{where: w, root: root, run: read(runVariable)}
+	// Both become parts of paths: nothing that a run writes leaves its folder.
+	if p.run != "" && !plainName().MatchString(p.run) || strings.ContainsAny(p.workflow, `/\`) || p.workflow == ".." {
+		return nil, fmt.Errorf("%q is not the name of a run's folder", path.Join(p.workflow, p.run))
+	}
 	p.target, p.making = p.workflow, p.run
 	// A workflow that generates another one receives its name as an input.
 	if name := read("input.workflow_name"); plainName().MatchString(name) {
@@ -62,7 +69,7 @@ func placeOf(root string, w where, read func(path string) string) *place {
 	if run := read("input.run_id"); plainName().MatchString(run) {
 		p.making = run
 	}
-	return p
+	return p, nil
 }
 
 var plainName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`) })

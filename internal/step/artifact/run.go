@@ -24,7 +24,10 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if err != nil {
 		return step.Result{}, err
 	}
-	at := newPlace(job, where{s.Workflow, s.Folder, s.Runs})
+	at, err := newPlace(job, where{s.Workflow, s.Folder, s.Runs})
+	if err != nil {
+		return step.Result{}, err
+	}
 	given, err := inputs(job, at, s.Inputs)
 	if err != nil {
 		return step.Result{}, err

@@ -72,7 +72,10 @@ func (Shell) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
 
 // Run runs the script.
 func (s ShellSettings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
-	at := newPlace(job, where{s.Workflow, s.Folder, s.Runs})
+	at, err := newPlace(job, where{s.Workflow, s.Folder, s.Runs})
+	if err != nil {
+		return step.Result{}, err
+	}
 	shell, script, err := choose(job, s.Scripts)
 	if err != nil {
 		return step.Result{}, err

@@ -179,6 +179,11 @@ func TestTemplates(t *testing.T) {
 		if !strings.Contains(asked.String(), want) {
 			t.Errorf("%s: the prompt does not have %q:\n%s", template, want, asked.String())
 		}
+		// The data of the context does not contradict what the run was given.
+		if data := `{"language":"de","output_a":{"n":1},"text":"x"}`; !strings.Contains(asked.String(), data) ||
+			strings.Contains(asked.String(), `"nl"`) {
+			t.Errorf("%s: the prompt does not have %s:\n%s", template, data, asked.String())
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package prompt
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -53,6 +54,7 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		}
 	}
 	inner := *job
+	inner.Reads = withInput(job.Reads)
 	inner.History = slices.DeleteFunc(slices.Clone(job.History), ours) // the conversation replays its own notes only
 	result, err := c.Run(ctx, &inner)
 	if err != nil {
@@ -203,6 +205,33 @@ func newKnown(job *step.Job) *known {
 		}
 	}
 	return k
+}
+
+// withInput returns the reads with what the run was given laid over the context, as templates and conditions see it: a
+// prompt does not contradict itself.
+func withInput(reads []step.Read) []step.Read {
+	at := slices.IndexFunc(reads, func(r step.Read) bool { return r.Path == "context" })
+	var context, input map[string]json.RawMessage
+	if at < 0 || json.Unmarshal(reads[at].Value, &context) != nil {
+		return reads
+	}
+	for _, r := range reads {
+		if r.Path == "input" && json.Unmarshal(r.Value, &input) != nil {
+			return reads
+		}
+	}
+	changed := false
+	for name, was := range context {
+		if given, ok := input[name]; ok && !bytes.Equal(given, was) {
+			context[name], changed = given, true
+		}
+	}
+	if !changed {
+		return reads
+	}
+	reads = slices.Clone(reads)
+	reads[at].Value = step.JSON(context)
+	return reads
 }
 
 var placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}`) })
