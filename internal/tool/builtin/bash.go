@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/tool"
 )
@@ -43,15 +44,16 @@ func (o Options) bashTool() tool.Tool {
 		Signal string `json:"signal,omitempty"`
 		Error  string `json:"error,omitempty"`
 	}
-	target := "a shell on this machine"
+	target := "a shell on this machine, in the run's folder"
 	if o.Shell.Sandbox != nil {
-		target = "a shell in a sandbox"
+		target = "a shell in a sandbox, in the run's folder"
 	}
 	return function[input]{
 		spec: tool.Spec{
-			Name:        "Bash",
+			Name:        ir.ShellTool,
 			Description: "Run a shell command in the run's folder. $ESPALIER_PROJECT is the folder of the project.",
 			Target:      target, SideEffects: true, Timeout: (longestSeconds + 30) * time.Second,
+			Code: ir.ShellArgument,
 			Schema: schemaOf(fmt.Sprintf(`{"type":"object","properties":{
 				"command":{"type":"string","minLength":1},
 				"timeout_seconds":{"type":"integer","minimum":1,"maximum":%d,"description":"Default: %d"}},
