@@ -115,7 +115,7 @@ func (c Command) quoteValues(word *syntax.Word) {
 				}
 			}
 		} else if lit := literal(part, false); lit != nil {
-			word.Parts[i] = &syntax.DblQuoted{Left: part.Pos(), Right: part.End(), Parts: []syntax.WordPart{lit}}
+			word.Parts[i] = &syntax.SglQuoted{Left: part.Pos(), Right: part.End(), Value: lit.Value}
 		}
 	}
 }

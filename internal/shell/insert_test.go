@@ -66,12 +66,12 @@ func TestInsertKeepsOtherCommands(t *testing.T) {
 // A command that is one text shows people the values where they are, and never executes them.
 func TestStandaloneShowsValues(t *testing.T) {
 	for _, c := range []struct{ command, value, want string }{
-		{`git log @`, "main", `git log "main"`},
+		{`git log @`, "main", `git log 'main'`},
 		{`echo "tag @"`, "v1; touch PWNED", `echo "tag v1; touch PWNED"`},
 		{`echo 'tag @'`, `$(id) "`, `echo 'tag '"\$(id) \""`},
 		{`echo tag @`, "v1; touch PWNED", `__espalier_1='v1; touch PWNED'; echo tag ${__espalier_1}`},
 		{`echo tag @`, "", `__espalier_1=''; echo tag ${__espalier_1}`},
-		{`ls ~@`, "root", `ls ~"root"`},
+		{`ls ~@`, "root", `ls ~'root'`},
 		{"cat <<E\n@\nE", `a"b`, "__espalier_1='a\"b'; cat <<E\n${__espalier_1}\nE"},
 	} {
 		got, err := shell.Insert("bash", split(c.command, shell.Value{Text: c.value}))

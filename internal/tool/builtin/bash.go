@@ -99,9 +99,28 @@ func (o Options) bashTool() tool.Tool {
 			case outcome.Exit == 0:
 				return out, nil
 			}
-			return nil, no{value: out}
+			return nil, no{value: out, words: failureWords(out.Exit, out.Signal, out.Error, out.Stderr)}
 		},
 	}
+}
+
+// failureWords describes how a command failed.
+func failureWords(exit int, signal, reason, stderr string) string {
+	words := fmt.Sprintf("exit code %d", exit)
+	switch {
+	case reason != "":
+		words = reason
+	case signal != "":
+		words = "it was ended by a signal (" + signal + ")"
+	}
+	if line, _, _ := strings.Cut(strings.TrimSpace(stderr), "\n"); line != "" {
+		words += ": " + line
+	}
+	const notExecutable, notFound = 126, 127
+	if exit == notExecutable || exit == notFound {
+		words += ". Commands of this tool run in the run's folder; $ESPALIER_PROJECT is the folder of the project"
+	}
+	return words
 }
 
 var errSlow = errors.New("the command took too long")
