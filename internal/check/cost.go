@@ -312,8 +312,8 @@ func (e *estimator) approvalTime(s *ir.Step) (wait stepkind.Amount) {
 		case required && timeout > 0:
 			wait = wait.Plus(stepkind.N(int64(math.Ceil(timeout.Seconds()))))
 		case required:
-			return stepkind.Amount{Unbounded: fmt.Sprintf("step %q waits for the approval of its call without a timeout",
-				s.ID)}
+			why := fmt.Sprintf("step %q waits for the approval of its call without a timeout", s.ID)
+			return stepkind.Amount{Unbounded: why}
 		}
 	}
 	return wait

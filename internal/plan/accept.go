@@ -304,7 +304,8 @@ func (s *State) checkSignal(p *Program, x *Signal) error {
 	}
 	switch {
 	case x.Step == "" && len(receivers) == 0 && text != "" && isEmptyText(x.Data):
-		return refusal(NoGate, "step %q is not waiting for text yet, and an empty text would end the conversation", text)
+		return refusal(NoGate, "step %q is not waiting for text yet, and an empty text would end the conversation",
+			text)
 	case x.Step != "" && len(receivers) == 0:
 		return refusal(NoGate, "step %q is not waiting for the event %q", x.Step, x.Event)
 	case x.Step != "" && len(receivers) > 1:
