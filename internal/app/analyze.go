@@ -43,6 +43,8 @@ type Analysis struct {
 	Files       source.Set // that Diagnostics refer to
 
 	reading Reading
+	// config is the configuration of the project, if the workflow calls tools. It gives names to tools.
+	config *config.Config
 }
 
 // AnalyzeRequest names a workflow, or has the text of one.
@@ -101,6 +103,10 @@ func AnalyzeFile(p *project.Project, f *source.File, as Reading) *Analysis { ret
 // analyze compiles and checks a file. A program with errors is checked too, so that all of them are reported at once.
 func analyze(as Reading, p *project.Project, f *source.File) *Analysis {
 	an := compile(as, p, f)
+	if an.Program != nil && registry.CallsTools(an.Program) {
+		an.config = writtenConfig(p)
+		an.Diagnostics = append(an.Diagnostics, registry.CheckCalls(an.Program, an.config)...)
+	}
 	an.Diagnostics = append(an.Diagnostics, p.Shadowing(f)...).Sorted().Capped()
 	return an
 }
@@ -139,11 +145,20 @@ func (an *Analysis) Commands() []Command {
 	if an.Program == nil {
 		return nil
 	}
-	return registry.Commands(an.Program)
+	return registry.Commands(an.Program, an.config)
 }
 
 // Graph returns the picture of the workflow.
-func (an *Analysis) Graph(o graph.Options) *graph.Graph { return graph.Build(an.Program, o) }
+func (an *Analysis) Graph(o graph.Options) *graph.Graph {
+	o.Approved = an.RequiresApproval
+	return graph.Build(an.Program, o)
+}
+
+// RequiresApproval reports whether a person has to approve calls of a tool.
+func (an *Analysis) RequiresApproval(tool string) bool {
+	_, required := registry.Approval(an.config, tool)
+	return required
+}
 
 // Kinds returns the kinds of leaf work.
 func Kinds() stepkind.Set { return registry.Kinds() }

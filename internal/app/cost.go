@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -47,7 +48,7 @@ func (a *App) Cost(an *Analysis, model string) (*Cost, error) {
 	}
 	c := &Cost{Quote: an.Program.Quote}
 	chosen := func(asked string) string { return cmp.Or(model, asked) }
-	c.Report = estimate(an.Program, env.models, chosen)
+	c.Report = estimate(an.Program, env, chosen)
 	c.Repeats = repeats(c.Report, env.models, model)
 	c.Money = money(an.Program, c.Report, env.models, chosen)
 	return c, nil
@@ -96,19 +97,22 @@ func (env *environment) estimateRun(p *ir.Program, options json.RawMessage) (*Co
 		return &Cost{Report: check.Estimate(p, registry.Kinds()), Money: Money{Known: true}}, nil
 	}
 	chosen := func(asked string) string { return cmp.Or(o.Model, asked, o.DefaultModel) }
-	report := estimate(p, env.models, chosen)
+	report := estimate(p, env, chosen)
 	return &Cost{Report: report, Money: money(p, report, env.models, chosen)}, nil
 }
 
 // estimate computes what a run of a program can use. model returns the model that is used instead of the one that a
 // step names.
-func estimate(p *ir.Program, models *registry.Models, model func(asked string) string) check.Report {
-	return check.EstimateWith(p, registry.Kinds(), func(asked string) string {
-		choice, trouble := models.Choose(model(asked))
-		if trouble != nil {
-			return ""
-		}
-		return choice.Program()
+func estimate(p *ir.Program, env *environment, model func(asked string) string) check.Report {
+	return check.EstimateWith(p, registry.Kinds(), check.Known{
+		Program: func(asked string) string {
+			choice, trouble := env.models.Choose(model(asked))
+			if trouble != nil {
+				return ""
+			}
+			return choice.Program()
+		},
+		Approval: func(tool string) (time.Duration, bool) { return registry.Approval(env.settings.Config, tool) },
 	})
 }
 

@@ -282,6 +282,9 @@ func (p *Prepared) readiness(a *App) {
 	}
 }
 
+// Real returns what the run does for real: its commands, and the tools that it calls.
+func (p *Prepared) Real() []string { return p.env.tools.Real(p.Workflow.Program, p.Options) }
+
 func offDemand(p *ir.Program) bool {
 	return slices.ContainsFunc(p.Triggers, func(t ir.Trigger) bool { return t.Kind == ir.OnDemand && t.Off })
 }

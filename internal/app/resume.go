@@ -319,8 +319,11 @@ func (rt *environment) mainLine(
 		if len(way) == 0 || way[len(way)-1] != at.Step {
 			way = append(way, at.Step)
 		}
-		if outcome == journal.OutcomeFailed {
+		switch {
+		case outcome == journal.OutcomeFailed:
 			failed = len(way) - 1
+		case outcome == journal.OutcomeOK && failed == len(way)-1: // a later attempt
+			failed = -1
 		}
 	}
 	for e, err := range rt.Store.Events(ctx, id, 0) {

@@ -148,6 +148,18 @@ func rawConfig(space *project.Workspace, root string) (*config.Config, diag.List
 	})
 }
 
+// writtenConfig reads the configuration of a project as it is written, or nil if it cannot be read.
+func writtenConfig(p *project.Project) *config.Config {
+	atRoot := source.NewFile(config.FileName, "")
+	atRoot.Abs = filepath.Join(p.Root, config.FileName)
+	f, err := p.Read(atRoot, config.FileName)
+	if err != nil {
+		return nil // commands that depend on it report the error
+	}
+	c, _ := config.Parse(f)
+	return c
+}
+
 // IsConfig reports whether a file is a configuration, by its name.
 func IsConfig(path string) bool {
 	base := filepath.Base(path)

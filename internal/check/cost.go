@@ -2,8 +2,10 @@ package check
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -15,13 +17,21 @@ import (
 // Each block is a graph; its worst case is the longest path. Cycles are first contracted into components: a cycle that
 // only limited edges close is passed as often as the limits allow; otherwise a run may enter each of its steps
 // ir.VisitCap times. A step budget lowers the result to the cost of the most expensive walk with that number of steps.
-func Estimate(p *ir.Program, kinds stepkind.Set) Report { return EstimateWith(p, kinds, nil) }
+func Estimate(p *ir.Program, kinds stepkind.Set) Report { return EstimateWith(p, kinds, Known{}) }
 
-// EstimateWith is Estimate for models that are known. program returns the name of the external agent that a model name
-// selects, or "": such an agent makes calls by itself, which nothing bounds.
-func EstimateWith(p *ir.Program, kinds stepkind.Set, program func(model string) string) Report {
+// Known is what is known about the models and tools of a program. Its functions may be nil.
+type Known struct {
+	// Program returns the name of the external agent that a model name selects, or "": such an agent makes calls by
+	// itself, which nothing bounds.
+	Program func(model string) string
+	// Approval reports whether a person has to approve calls of a tool, and how long they have; 0 is for ever.
+	Approval func(tool string) (timeout time.Duration, required bool)
+}
+
+// EstimateWith is Estimate for models and tools that are known.
+func EstimateWith(p *ir.Program, kinds stepkind.Set, known Known) Report {
 	e := newEstimator(p, kinds, newFlow(p), newDomains(p))
-	e.program = program
+	e.program, e.approval = known.Program, known.Approval
 	return e.report()
 }
 
@@ -36,6 +46,8 @@ type estimator struct {
 	blocks  map[ir.BlockID]*blockCost
 	childs  map[childKey]*estimator
 	program func(model string) string // the external agent of a model; nil knows none
+	// approval is Known.Approval.
+	approval func(tool string) (timeout time.Duration, required bool)
 	// external reports that an external agent does a step of this program or of one that it calls. It is shared with
 	// their estimators.
 	external *bool
@@ -289,6 +301,24 @@ func (e *estimator) bound(s *ir.Step) stepkind.Bound {
 	return b
 }
 
+// approvalTime returns how long a step can wait for the approval of its call of a tool.
+func (e *estimator) approvalTime(s *ir.Step) (wait stepkind.Amount) {
+	t := s.Task()
+	if t == nil || e.approval == nil || e.kinds[t.Kind] == nil {
+		return wait
+	}
+	for _, n := range e.kinds[t.Kind].Uses(t).Tools {
+		switch timeout, required := e.approval(n.Name); {
+		case required && timeout > 0:
+			wait = wait.Plus(stepkind.N(int64(math.Ceil(timeout.Seconds()))))
+		case required:
+			why := fmt.Sprintf("step %q waits for the approval of its call without a timeout", s.ID)
+			return stepkind.Amount{Unbounded: why}
+		}
+	}
+	return wait
+}
+
 // step returns the cost of one visit of a step.
 func (e *estimator) step(s *ir.Step) *stepCost {
 	if c, ok := e.costs[s]; ok {
@@ -308,6 +338,7 @@ func (e *estimator) step(s *ir.Step) *stepCost {
 			c.own[waitSeconds] = stepkind.Amount{Unbounded: fmt.Sprintf("step %q waits without a timeout", s.ID)}
 		}
 	}
+	c.own[waitSeconds] = c.own[waitSeconds].Plus(e.approvalTime(s))
 	c.base = fromCost(c.bound.Base)
 	if s.Timeout > 0 {
 		c.base[activeSeconds] = c.base[activeSeconds].AtMost(seconds(s.Timeout))
@@ -386,6 +417,7 @@ func (e *estimator) child(i int, bound bool) *estimator {
 		child := &e.p.Children[i]
 		e.childs[key] = newEstimator(child, e.kinds, newFlow(child), newDomains(child))
 		e.childs[key].callerBound, e.childs[key].program, e.childs[key].external = bound, e.program, e.external
+		e.childs[key].approval = e.approval
 	}
 	return e.childs[key]
 }

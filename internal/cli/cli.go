@@ -125,6 +125,7 @@ type invocation struct {
 	lines              *bufio.Reader                // of stdin; nil until a command reads them
 	quiet, verbose     bool                         // how much progress is shown
 	shown              journal.Seq                  // the last event of the run whose progress is shown
+	stdinEnded         bool                         // the last line of stdin was read
 	autoApprove        bool                         // gates of a simulated run are approved
 	wait               bool                         // a run that waits is watched until it has finished
 	outputFile         string                       // for the output of a run; empty means stdout

@@ -22,7 +22,7 @@ import (
 )
 
 // converse drives a run like drive, and answers it while it waits. Steps that wait for text read lines of stdin; an
-// empty line and the end of stdin are an empty text. On a terminal, gates ask for a decision.
+// empty line is an empty text, and at the end of stdin the run waits. On a terminal, gates ask for a decision.
 func (a *invocation) converse(j *app.Journal, id journal.RunID, begin func(ctx context.Context) error) error {
 	a.showID(id)
 	run, err := a.driveToRest(j, id, begin)
@@ -122,8 +122,8 @@ func (a *invocation) reply(g *app.Gate, several bool) (app.Message, error) {
 		a.note("")
 	}
 	text, err := a.ask("> ")
-	if err != nil {
-		return nil, err
+	if err != nil || text == "" && a.stdinEnded && !a.autoApprove {
+		return nil, err // the end of stdin is no answer
 	}
 	data, err := json.Marshal(text)
 	if err != nil {
@@ -208,6 +208,7 @@ func (a *invocation) ask(prompt string) (string, error) {
 	read := make(chan string, 1)
 	go func() {
 		line, err := a.lines.ReadString('\n')
+		a.stdinEnded = err != nil
 		if err != nil && !errors.Is(err, io.EOF) {
 			line = ""
 		}

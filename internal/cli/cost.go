@@ -90,6 +90,12 @@ func (a *invocation) printCost(r costReport) error {
 	for _, reason := range unboundedReasons(r.Report) {
 		p.text("Unbounded: " + sentence(reason))
 	}
+	if slices.ContainsFunc(r.PerAgent, func(c check.AgentCost) bool { return c.ToolCalls != stepkind.Amount{} }) {
+		p.text(fmt.Sprintf("An agent with tools makes up to %d model calls in one attempt of a step, unless the file sets "+
+			"another number, with up to %d tool calls after each of them. Every call sends what came before again. Replies "+
+			"that break their contract add up to %d calls.", stepkind.DefaultMaxTurns, stepkind.MaxCallsPerTurn,
+			stepkind.RepairCalls))
+	}
 	if calls := r.ModelCalls.Worst; r.Repeats > 0 && calls.Unbounded == "" && calls.N > 0 {
 		p.text(fmt.Sprintf("If the provider fails, each model call is repeated up to %d times; repeats are not included: at "+
 			"most %s.", r.Repeats, calls.Times(int64(r.Repeats))))

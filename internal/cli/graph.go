@@ -90,6 +90,9 @@ func (a *invocation) drawn(arg string, o graph.Options) (*graph.Graph, error) {
 }
 
 func pictureFormat(format, output string, json bool) (string, error) {
+	if format == "mermaid" {
+		format = "mmd"
+	}
 	switch {
 	case json && format != "" && format != "json":
 		return "", usage("Choose one of the two.", "--json and --format %s exclude each other", format)

@@ -79,6 +79,9 @@ const scriptHelp = `--script FILE answers in place of models and tools. The file
       reply: {found: 3}         # a text, or anything else as JSON
       delay: 200ms
       usage: {input: 900, output: 40}
+    - step: test                # a command, with "otherwise: simulate"
+      attempt: 1
+      exit: 75                  # its exit code; reply is what it prints
     - agent: critic
       visit: 2+                 # from the second time on
       reply: {approved: true}

@@ -118,7 +118,7 @@ func (a *invocation) askForWorkflow(f *initFlags) (err error) {
 
 // firstScript answers in place of models, so that a CI job can run a new workflow.
 const firstScript = `# Replies in place of models, for a CI job:
-#   espalier run %s --script %s %s%s
+#   espalier run %s --script %s --auto-approve%s
 # Add replies that the workflow has to handle; "espalier help script" describes the file.
 replies: []
 otherwise: simulate
@@ -137,11 +137,8 @@ func (a *invocation) init(f *initFlags) error {
 		if err != nil {
 			return err
 		}
-		script, inputs, flag := f.workflow+".script.yaml", sampleInputs(an), "--auto-approve"
-		if len(an.Commands()) > 0 {
-			flag = "--allow-shell" // commands are real, so gates are for people
-		}
-		if err := a.createFile(script, fmt.Sprintf(firstScript, path, script, flag, inputs)); err != nil {
+		script, inputs := f.workflow+".script.yaml", sampleInputs(an)
+		if err := a.createFile(script, fmt.Sprintf(firstScript, path, script, inputs)); err != nil {
 			return err
 		}
 		written = append(append(written, created.files...), script)

@@ -74,6 +74,10 @@ var scheduled = map[string]string{
 
 // newSettings returns what a new workflow needs in espalier.yaml.
 func newSettings(name, format, pattern string) string {
+	if format == "awf" && pattern == "gate" {
+		return "tools:\n  deliver:\n    use: notify.send          # what delivers the message\n" +
+			"    requires_approval: true   # a person is asked before every call\n"
+	}
 	if input := scheduled[format]; input != "" && pattern == "schedule" {
 		return fmt.Sprintf("triggers:\n  %s:\n    schedule: \"0 9 * * 1\"   # Mondays at nine, UTC\n    input: %s\n", name, input)
 	}
@@ -200,7 +204,7 @@ func (a *invocation) newWorkflow(name, format, chosen, dir string) (*newFiles, e
 		made.name, file = name+"-approval", "NAME-approval.md"
 	}
 	template := format + "/" + chosen
-	if newSettings(name, format, chosen) != "" {
+	if chosen == "schedule" && scheduled[format] != "" {
 		template = format + "/" + patterns[0].name
 	}
 	create := func(template, path string) error {
@@ -233,7 +237,7 @@ func (a *invocation) configure(root, settings string) (made bool, err error) {
 	}
 	made, err = newFile(filepath.Join(root, config.FileName), config.FileName, text)
 	if err == nil && !made && settings != "" {
-		a.note("To schedule it, add this to %s:", config.FileName)
+		a.note("The workflow needs these settings. Add them to %s:", config.FileName)
 		for line := range strings.Lines(settings) {
 			a.note("  %s", strings.TrimSuffix(line, "\n"))
 		}

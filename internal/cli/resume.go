@@ -731,13 +731,13 @@ func standing(run *app.Run) string {
 	case run.Queue != nil && run.Queue.Provider != "":
 		return fmt.Sprintf("%s (call %d in the queue of %s)", e.Status, run.Queue.Position, run.Queue.Provider)
 	case run.Queue != nil && len(run.Queue.Labels) > 0:
-		return "queued (no worker has " + app.LabelWords(run.Queue.Labels) + ")"
+		return queuedStatus + " (no worker has " + app.LabelWords(run.Queue.Labels) + ")"
 	case run.Queue != nil:
 		return fmt.Sprintf("queued (position %d)", run.Queue.Position)
 	case run.Queued:
-		return "queued"
+		return queuedStatus
 	case run.Idle:
-		return "interrupted"
+		return interruptedStatus
 	case e.Status == journal.Finished:
 		return string(e.Outcome)
 	case e.Status == journal.Sleeping && e.Wake != 0:

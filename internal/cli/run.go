@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -230,16 +228,17 @@ func (a *invocation) run(workflow string, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	if a.autoApprove && prepare.Script != nil && (len(an.Commands()) > 0 || !simulatesRest().MatchString(prepare.Script.Text)) {
-		return usage("Use --simulate, or add \"otherwise: simulate\" to the script of a workflow without commands.",
-			"--auto-approve is for simulated runs, and with --script, commands and tools without an entry are real")
-	}
 	p, err := project.Prepare(ctx, prepare)
 	if err != nil {
 		return err
 	}
 	if err := a.findings(p.Findings); err != nil {
 		return err
+	}
+	if real := p.Real(); a.autoApprove && len(real) > 0 {
+		return usage("Add \"otherwise: simulate\" to the script: then they are simulated. Or leave --auto-approve out, and "+
+			"decide with \"espalier approve\".",
+			"--auto-approve is for runs in which nothing is real, and this run would use %s", strings.Join(real, ", "))
 	}
 	switch {
 	case f.scripts:
@@ -292,11 +291,6 @@ func (f *runFlags) limit(an *app.Analysis) {
 	lower(&p.Budget.ActiveSeconds, int64(f.timeout/time.Second))
 	an.Program = &p
 }
-
-// simulatesRest matches a script that simulates the replies and tools that it does not list.
-var simulatesRest = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^otherwise:[ \t]*simulate[ \t]*(#.*)?\r?$`)
-})
 
 // prepareRequest reads the files that the flags name.
 func (a *invocation) prepareRequest(an *app.Analysis, f *runFlags) (req app.PrepareRequest, err error) {

@@ -29,9 +29,44 @@ import (
 	"github.com/espalier-run/espalier/internal/terminal"
 )
 
-var statuses = []string{
+// statuses are the values of --status: those of the index, and those that the column STATUS shows instead.
+var statuses = slices.Concat([]string{
 	string(journal.Running), string(journal.Waiting), string(journal.Sleeping), string(journal.PausedAt),
-	string(journal.Exceeded), string(journal.Finished),
+	string(journal.Exceeded), queuedStatus, interruptedStatus, string(journal.Finished),
+}, outcomes)
+
+// outcomes are the statuses of runs that are over.
+var outcomes = []string{
+	string(journal.OutcomeOK), string(journal.OutcomeFailed), string(journal.OutcomeRejected),
+	string(journal.OutcomeCancelled),
+}
+
+// The statuses of a run that no process drives.
+const (
+	queuedStatus      = "queued"
+	interruptedStatus = "interrupted"
+)
+
+// listRuns returns runs with a status of the list above, or with any if it is "".
+func (a *invocation) listRuns(status string, f app.Filter) ([]app.Run, error) {
+	most := f.Limit
+	switch {
+	case slices.Contains(outcomes, status):
+		f.Status, f.Outcome = journal.Finished, journal.Outcome(status)
+	case status == queuedStatus || status == interruptedStatus:
+		f.Unfinished, f.Limit = true, 0 // the index does not know these
+	default:
+		f.Status = journal.Status(status)
+	}
+	list, err := a.runs().Runs(context.Background(), f)
+	if !f.Unfinished || status == "" {
+		return list, err
+	}
+	list = slices.DeleteFunc(list, func(r app.Run) bool { return !strings.HasPrefix(standing(&r), status) })
+	if most > 0 && len(list) > most {
+		list = list[:most]
+	}
+	return list, err
 }
 
 func (a *invocation) runsCommand() *cobra.Command {
@@ -59,9 +94,7 @@ other commands.`,
 			if err := a.connect(); err != nil {
 				return err
 			}
-			list, err := a.runs().Runs(context.Background(), app.Filter{
-				Status: journal.Status(status), Name: name, Unfinished: open, Children: all, Limit: most,
-			})
+			list, err := a.listRuns(status, app.Filter{Name: name, Unfinished: open, Children: all, Limit: most})
 			var none *app.Error
 			if errors.As(err, &none) && none.Reason == app.NoRuns {
 				if !a.json {
@@ -197,10 +230,7 @@ type removeFlags struct {
 }
 
 // removable are the values of --status: only runs that are over can be removed.
-var removable = []string{
-	string(journal.Finished), string(journal.OutcomeOK), string(journal.OutcomeFailed), string(journal.OutcomeRejected),
-	string(journal.OutcomeCancelled),
-}
+var removable = append([]string{string(journal.Finished)}, outcomes...)
 
 func (a *invocation) removeCommand() *cobra.Command {
 	var f removeFlags

@@ -99,6 +99,8 @@ type summary struct {
 	Files    []ir.File      `json:"files"`
 	Cost     check.Report   `json:"cost"`
 	Problems map[string]int `json:"problems"`
+
+	approved func(tool string) bool // whether a person has to approve calls of a tool
 }
 
 // fact is what the file says about itself beyond its name.
@@ -153,7 +155,7 @@ func summarise(an *app.Analysis, cost check.Report, now time.Time) summary {
 		Facts: []fact{}, Triggers: orEmpty(p.Triggers), Next: upcoming(p.Triggers,
 			now), Inputs: fields(p.Input), Outputs: fields(p.Output),
 		Budget: p.Budget, Tools: p.Tools, Steps: []stepRow{}, Commands: orEmpty(an.Commands()), Agents: orEmpty(p.Agents), Bundles: []bundle{}, Files: orEmpty(p.Files),
-		Cost: cost, Problems: an.Counts(),
+		Cost: cost, Problems: an.Counts(), approved: an.RequiresApproval,
 	}
 	for _, m := range p.Meta {
 		switch {
@@ -179,7 +181,7 @@ func (s *summary) block(p *ir.Program, kinds stepkind.Set, id ir.BlockID, inside
 	for i := range p.Blocks[id].Steps {
 		one := &p.Blocks[id].Steps[i]
 		row := stepRow{
-			ID: one.ID, Label: one.Label, Inside: inside, Type: one.Type, By: doneBy(p, kinds,
+			ID: one.ID, Label: one.Label, Inside: inside, Type: one.Type, By: s.doneBy(p, kinds,
 				one), Description: one.Description,
 			Reads: []string{}, Writes: []string{}, Ways: ways(one), Implied: one.Implied,
 			AsksModel: asksModel(p, kinds, one),
@@ -221,10 +223,16 @@ func (s *summary) block(p *ir.Program, kinds stepkind.Set, id ir.BlockID, inside
 }
 
 // doneBy says who or what does a step.
-func doneBy(p *ir.Program, kinds stepkind.Set, s *ir.Step) string {
-	switch action := s.Action.(type) {
+func (s *summary) doneBy(p *ir.Program, kinds stepkind.Set, one *ir.Step) string {
+	switch action := one.Action.(type) {
 	case ir.Task:
-		return taskBy(kinds, &action)
+		by := taskBy(kinds, &action)
+		if kind := kinds[action.Kind]; kind != nil && slices.ContainsFunc(kind.Uses(&action).Tools, func(n ir.Name) bool {
+			return s.approved(n.Name)
+		}) {
+			by += ", if a person approves"
+		}
+		return by
 	case ir.Gate:
 		switch action.Decider {
 		case ir.Person:

@@ -261,7 +261,7 @@ func (c *Client) Runs(ctx context.Context, f app.Filter) ([]app.Run, error) {
 		}
 		for i := range page.Runs {
 			run := page.Runs[i].App()
-			if f.Unfinished && f.Status != "" && run.Status != f.Status ||
+			if f.Unfinished && f.Status != "" && run.Status != f.Status || f.Outcome != "" && run.Outcome != f.Outcome ||
 				f.Prefix != "" && !strings.HasPrefix(string(run.ID), f.Prefix) {
 				continue
 			}

@@ -135,10 +135,24 @@ var (
 		return regexp.MustCompile(`^\{\{-?\s*(if|else|end|range|with|define|template|block|` +
 			`break|continue|\$\w+\s*:?=|/\*)`)
 	})
+	stepForm = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\{\{[^{}]*\b(states|error|loop)\b[^{}]*\}\}`)
+	})
+	rawForm = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^\{\{-?\s*raw\b|\|\s*raw\s*-?\}\}$`)
+	})
 	escapeForm = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^\{\{-?\s*escape\b|\|\s*escape\s*-?\}\}$`)
 	})
 )
+
+// StepActions returns the positions of the actions in a template of a command that insert the output of steps, and the
+// items of loops if loops is set. Actions with the function raw do not count.
+func StepActions(command string, loops bool) [][]int {
+	return slices.DeleteFunc(stepForm().FindAllStringSubmatchIndex(command, -1), func(at []int) bool {
+		return rawForm().MatchString(command[at[0]:at[1]]) || command[at[2]:at[3]] == "loop" && !loops
+	})
+}
 
 // CheckShell checks a template of a command before its values are known. values are the positions of the actions with
 // untrusted values. It returns nil if a command with branches cannot be parsed without its values: FillShell does so.

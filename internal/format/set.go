@@ -9,6 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/text"
 )
 
 // Set is a list of formats to choose from.
@@ -61,6 +62,11 @@ func (s Set) Detect(f *source.File) (Format, diag.List) {
 				Message: fmt.Sprintf("The file matches several formats: %s.", listed(found.Names(), "and")),
 				Help:    "Keep the file name, folder or keys of only one of them.",
 			}}
+		}
+	}
+	if ext := path.Ext(f.Path); ext == ".yaml" || ext == ".yml" {
+		if _, problems := text.ParseYAML(f, 0, len(f.Text)); problems.Errors() {
+			return nil, problems // the format is known when these are fixed
 		}
 	}
 	help := fmt.Sprintf("Supported formats are %s. Run \"espalier help formats\" to see how each is recognized.",

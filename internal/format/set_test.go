@@ -9,6 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/text"
 )
 
 // lines is a toy format: each line "call NAME" refers to another file.
@@ -91,6 +92,8 @@ func TestDetectChoosesTheOnlyMatch(t *testing.T) {
 		{path: "x.a.b", code: format.CodeSeveralFormats, want: "b and ab"},
 		{path: "x", text: "call y", code: format.CodeSeveralFormats, want: "a, b and ab"},
 		{path: "x", text: "nothing", code: format.CodeNoFormat, want: "not in a format"},
+		{path: "x.yaml", text: "name: x\nstates:\n\tinitial: a\n", code: text.CodeTab, want: "tab"},
+		{path: "x.yaml", text: "name: x\n", code: format.CodeNoFormat, want: "not in a format"},
 		{path: "dir/skill.md", code: format.CodeNoFormat, want: `"SKILL.md"`},
 		{path: "dir/SKILLS.md", code: format.CodeNoFormat, want: `"SKILL.md"`},
 	} {

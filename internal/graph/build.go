@@ -16,6 +16,8 @@ import (
 type Options struct {
 	// Data adds an edge from each step that writes a key to each step that reads it.
 	Data bool
+	// Approved reports whether a person has to approve calls of a tool; nil knows none.
+	Approved func(tool string) bool
 	// closed has the paths of groups that are drawn as one node.
 	closed map[string]bool
 }
@@ -23,14 +25,15 @@ type Options struct {
 // Build returns the picture of a program.
 func Build(p *ir.Program, o Options) *Graph {
 	b := &builder{
-		program: p,
-		graph:   &Graph{Name: clean(p.Name), Format: p.Format, Description: clean(p.Description)},
-		taken:   map[string]bool{},
-		open:    map[ir.BlockID]bool{},
-		edgeAt:  map[edgeKey]int{},
-		closed:  o.closed,
-		room:    mostSteps,
-		folds:   map[string]map[string]string{},
+		program:  p,
+		graph:    &Graph{Name: clean(p.Name), Format: p.Format, Description: clean(p.Description)},
+		taken:    map[string]bool{},
+		open:     map[ir.BlockID]bool{},
+		edgeAt:   map[edgeKey]int{},
+		closed:   o.closed,
+		approved: o.Approved,
+		room:     mostSteps,
+		folds:    map[string]map[string]string{},
 	}
 	if len(p.Blocks) > 0 {
 		body := b.block(ir.Body, place{}, nil, 0)
@@ -46,15 +49,16 @@ func Build(p *ir.Program, o Options) *Graph {
 }
 
 type builder struct {
-	program *ir.Program
-	graph   *Graph
-	taken   map[string]bool // IDs in use
-	open    map[ir.BlockID]bool
-	scopes  []*scope // every drawn block, outer before inner
-	edgeAt  map[edgeKey]int
-	closed  map[string]bool
-	room    int                          // for steps
-	folds   map[string]map[string]string // nodes that end edges, by folded node and text
+	program  *ir.Program
+	graph    *Graph
+	taken    map[string]bool // IDs in use
+	open     map[ir.BlockID]bool
+	scopes   []*scope // every drawn block, outer before inner
+	edgeAt   map[edgeKey]int
+	closed   map[string]bool
+	approved func(tool string) bool
+	room     int                          // for steps
+	folds    map[string]map[string]string // nodes that end edges, by folded node and text
 }
 
 type edgeKey struct {
@@ -175,7 +179,7 @@ func (b *builder) step(s *scope, i int) {
 		n := Node{
 			ID: id, Kind: NodeStep, Tone: tone, Icon: icon, Step: path, Group: s.group, Lane: s.lane,
 			Label: clean(label), Detail: b.detail(st), Title: clean(st.Title()), Text: clean(st.Description),
-			Notes: stepNotes(st), Reads: readPaths(st), Writes: writePaths(st),
+			Notes: append(b.approvalNotes(st), stepNotes(st)...), Reads: readPaths(st), Writes: writePaths(st),
 		}
 		if s.outer != nil && st.Description == s.outer.steps[s.at].Description {
 			n.Text = "" // the frame shows it already
@@ -678,6 +682,21 @@ func (b *builder) taskDetail(t ir.Task) string {
 		return clean(text)
 	}
 	return ""
+}
+
+// approvalNotes returns who has to approve what a step does.
+func (b *builder) approvalNotes(st *ir.Step) []Note {
+	t := st.Task()
+	if t == nil || b.approved == nil {
+		return nil
+	}
+	for _, name := range []string{"tool", "operation"} {
+		var tool string
+		if json.Unmarshal(t.Settings.Get(name), &tool) == nil && tool != "" && b.approved(tool) {
+			return []Note{{NoteWait, "until a person approves the call"}}
+		}
+	}
+	return nil
 }
 
 func stepNotes(st *ir.Step) []Note {

@@ -5,6 +5,13 @@ import (
 	"strings"
 )
 
+// ShellTool is the tool that executes its argument ShellArgument with ToolShell.
+const (
+	ShellTool     = "Bash"
+	ShellArgument = "command"
+	ToolShell     = "bash"
+)
+
 // ToolName returns the plain name of the tool that an entry of a list names: without the brackets that narrow its
 // arguments, and with a dot between an MCP server and its tool.
 func ToolName(entry string) string {

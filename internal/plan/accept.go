@@ -283,6 +283,9 @@ func (s *State) checkSignal(p *Program, x *Signal) error {
 		}
 	}
 	switch {
+	case x.Step == "" && len(receivers) == 0 && text != "" && isEmptyText(x.Data):
+		return refusal(NoGate, "step %q is not waiting for text yet, and an empty text would end the conversation",
+			text)
 	case x.Step != "" && len(receivers) == 0:
 		return refusal(NoGate, "step %q is not waiting for the event %q", x.Step, x.Event)
 	case x.Step != "" && len(receivers) > 1:
@@ -297,6 +300,12 @@ func (s *State) checkSignal(p *Program, x *Signal) error {
 // reaches reports whether an open gate receives the signal.
 func (x *Signal) reaches(f *Frame) bool {
 	return f.Gate.Event == x.Event && (x.Step == "" || x.Step == f.Step || x.Step == f.Place().Key())
+}
+
+// isEmptyText reports whether the data of a signal is no text.
+func isEmptyText(data json.RawMessage) bool {
+	var text string
+	return len(data) == 0 || json.Unmarshal(data, &text) == nil && strings.TrimSpace(text) == ""
 }
 
 // verdict decodes {"approved": true|false}. ok is false for anything else.

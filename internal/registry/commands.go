@@ -10,9 +10,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
+	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format/awf"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/private"
@@ -51,10 +56,13 @@ func (c Command) String() string {
 	return strings.Join(strings.Fields(c.Step), " ") + ": " + strings.Join(c.Lines(), "\n      ")
 }
 
-// Commands lists what a program, and what it calls, runs on this machine.
-func Commands(p *ir.Program) []Command { return commands(p, "", coveredByName(p, true)) }
+// Commands lists what a program, and what it calls, runs on this machine. The configuration gives names to tools; it
+// may be nil.
+func Commands(p *ir.Program, c *config.Config) []Command {
+	return commands(p, c, "", coveredByName(p, true))
+}
 
-func commands(p *ir.Program, prefix string, named bool) []Command {
+func commands(p *ir.Program, c *config.Config, prefix string, named bool) []Command {
 	kinds := Kinds()
 	var out []Command
 	for s := range p.Steps() {
@@ -73,10 +81,10 @@ func commands(p *ir.Program, prefix string, named bool) []Command {
 				out = append(out, command)
 			}
 		}
-		out = append(out, shellCommands(p, s, &uses, prefix)...)
+		out = append(out, shellCommands(p, c, s, &uses, prefix)...)
 	}
 	for i := range p.Children {
-		for _, one := range commands(&p.Children[i], prefix+p.Children[i].Name+".", named) {
+		for _, one := range commands(&p.Children[i], c, prefix+p.Children[i].Name+".", named) {
 			// A file that is called in several ways is several children.
 			if !slices.Contains(out, one) {
 				out = append(out, one)
@@ -86,58 +94,114 @@ func commands(p *ir.Program, prefix string, named bool) []Command {
 	return out
 }
 
-// shellTool is the tool that runs any command it is called with.
-const shellTool = "Bash"
-
-// shellCommands lists the calls of the shell tool that a step can make. A model
-// chooses these commands, so naming the file never covers them. An agent whose
-// list only matches the tool by a pattern does without it.
-func shellCommands(p *ir.Program, s *ir.Step, uses *stepkind.Uses, prefix string) []Command {
+// shellCommands lists the calls of the shell tool that a step can make. People approve these commands one by one, or
+// a model chooses them, so naming the file never covers them. An agent whose list only matches the tool by a pattern
+// does without it.
+func shellCommands(p *ir.Program, c *config.Config, s *ir.Step, uses *stepkind.Uses, prefix string) []Command {
 	var out []Command
-	isShell := func(n ir.Name) bool { return runsShell(p, n.Name) }
+	isShell := func(n ir.Name) bool { return runsShell(p, c, n.Name) }
 	if slices.ContainsFunc(uses.Tools, isShell) {
 		out = append(out, Command{Step: prefix + s.ID, Text: shellCall(s.Task())})
 	}
 	for _, name := range uses.Agents {
 		agent := p.Agent(name.Name)
-		if agent == nil || (tool.Caller{Program: p, Step: s, Agent: agent}).Refusal(shellTool, nil) != "" {
+		if agent == nil {
 			continue
 		}
+		by := tool.Caller{Program: p, Step: s, Agent: agent}
+		i := slices.IndexFunc(agent.Tools, func(n ir.Name) bool {
+			return isShell(n) && by.Refusal(ir.ToolName(n.Name), nil) == ""
+		})
+		if i < 0 && by.Refusal(ir.ShellTool, nil) != "" {
+			continue
+		}
+		called := ir.ShellTool
+		if i >= 0 {
+			called = ir.ToolName(agent.Tools[i].Name)
+		}
 		out = append(out, Command{
-			Step: prefix + s.ID, Text: fmt.Sprintf("commands that agent %q chooses, by the tool %s", agent.ID,
-				shellTool),
-			Optional: !slices.ContainsFunc(agent.Tools, isShell),
+			Step: prefix + s.ID, Text: fmt.Sprintf("commands that agent %q chooses, by the tool %s", agent.ID, called),
+			Optional: i < 0,
 		})
 	}
 	return out
 }
 
-// runsShell reports whether a tool is the shell tool, or a name that the workflow gives to it.
-func runsShell(p *ir.Program, name string) bool {
+// runsShell reports whether a tool is the shell tool, or a name that the workflow or the configuration gives to it.
+func runsShell(p *ir.Program, c *config.Config, name string) bool {
 	name = ir.ToolName(name)
-	return name == shellTool || slices.ContainsFunc(p.ToolDefs, func(d ir.ToolDef) bool {
-		return d.Name == name && d.Use == shellTool
-	})
+	if c != nil {
+		if set := c.Tool(name); set != nil {
+			return !set.Off && (set.Use.Value == ir.ShellTool || set.Use.Value == "" && set.URL.Value == "" &&
+				name == ir.ShellTool)
+		}
+	}
+	if use := declaredUse(p, name); use != "" && use != name {
+		return runsShell(nil, c, use)
+	}
+	return name == ir.ShellTool
 }
 
-// shellCall returns the command that a task calls the shell tool with. A command that contains values of the run can
-// be any command.
+// shellCall returns the command that a task calls the shell tool with, with the places of its values.
 func shellCall(t *ir.Task) string {
-	var args struct{ Command string }
-	_ = json.Unmarshal(t.Settings.Get("args"), &args) // without arguments, the command is a value of the run
-	switch {
-	case args.Command == "":
-		return "any command, by the tool " + shellTool
-	case strings.Contains(args.Command, "{{"):
-		return "any command, by the tool " + shellTool + ": " + args.Command
+	for _, setting := range []string{"args", "inputs"} {
+		var args map[string]json.RawMessage
+		var command string
+		if json.Unmarshal(t.Settings.Get(setting), &args) == nil &&
+			json.Unmarshal(args[ir.ShellArgument], &command) == nil && command != "" {
+			if isValue().MatchString(command) {
+				return "any command, by the tool " + ir.ShellTool + ": " + command
+			}
+			return command
+		}
 	}
-	return args.Command
+	return "any command, by the tool " + ir.ShellTool // it is a value of the run
 }
+
+// isValue matches a command that a value of the run provides as a whole.
+var isValue = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*\{\{[^{}]*\}\}\s*$`) })
+
+// CheckCalls reports values that the shell tool would execute, under names that only the configuration gives to it.
+func CheckCalls(p *ir.Program, c *config.Config) diag.List {
+	kinds := Kinds()
+	var out diag.List
+	for s := range p.Steps() {
+		t := s.Task()
+		if t == nil {
+			continue
+		}
+		caller, ok := kinds[t.Kind].(stepkind.Caller)
+		if !ok {
+			continue
+		}
+		for _, n := range caller.Uses(t).Tools {
+			if ir.ToolName(n.Name) != ir.ShellTool && runsShell(p, c, n.Name) {
+				out = append(out, caller.CheckCode(p, s, t)...)
+			}
+		}
+	}
+	return out
+}
+
+// Approval reports whether a person has to approve calls of a tool, and how long they have; 0 is for ever.
+func Approval(c *config.Config, name string) (timeout time.Duration, required bool) {
+	if c == nil {
+		return 0, false
+	}
+	set := c.Tool(ir.ToolName(name))
+	if set == nil || !set.RequiresApproval {
+		return 0, false
+	}
+	return set.ApprovalTimeout, true
+}
+
+// CallsTools reports whether a program, or one that it calls, calls tools, whose names the configuration defines.
+func CallsTools(p *ir.Program) bool { return len(toolUses(p, "")) > 0 }
 
 // commandSteps are the steps of the commands, each once.
-func commandSteps(p *ir.Program) []string {
+func commandSteps(p *ir.Program, c *config.Config) []string {
 	var out []string
-	for _, c := range Commands(p) {
+	for _, c := range Commands(p, c) {
 		if !slices.Contains(out, c.Step) {
 			out = append(out, c.Step)
 		}
@@ -259,7 +323,39 @@ func (t *Tools) Unapproved(p *ir.Program, o RunOptions) []Command {
 	if t.Consented(o, "") || Simulates(o) {
 		return nil
 	}
-	return slices.DeleteFunc(Commands(p), func(c Command) bool { return c.Covered && o.Named || c.Optional })
+	return slices.DeleteFunc(Commands(p, t.config), func(c Command) bool { return c.Covered && o.Named || c.Optional })
+}
+
+// Real returns the commands and tools with side effects of a program that a run with these options starts and calls:
+// those of a script are not real, and in a simulated run nothing is.
+func (t *Tools) Real(p *ir.Program, o RunOptions) []string {
+	if Simulates(o) {
+		return nil
+	}
+	script, err := scriptOf(o)
+	if err != nil {
+		return nil // it has been reported
+	}
+	box := t.box(o, script)
+	var out []string
+	add := func(what string) {
+		if !slices.Contains(out, what) {
+			out = append(out, what)
+		}
+	}
+	for _, use := range toolUses(p, "") {
+		name := ir.ToolName(use.name)
+		if found := t.plain[name]; box.scripted[name] != nil || found != nil && !found.Spec().SideEffects {
+			continue
+		}
+		add("the tool " + name)
+	}
+	for _, c := range Commands(p, t.config) {
+		if !slices.ContainsFunc(toolUses(p, ""), func(u toolUse) bool { return u.where == c.Step }) {
+			add("the command of " + c.Step)
+		}
+	}
+	return out
 }
 
 // Simulates reports whether a run starts nothing real.

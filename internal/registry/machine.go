@@ -38,7 +38,7 @@ func (simulatedMachine) Shown(command string) string { return simulatedMark + co
 // Absent is a text where the workflow has commands: one that was not run may have
 // made the file.
 func (simulatedMachine) Absent(job *step.Job, name string) (string, bool) {
-	return simulatedMark + name, len(Commands(job.Workflow)) > 0
+	return simulatedMark + name, len(Commands(job.Workflow, nil)) > 0
 }
 
 // Start fails: a simulation cannot replace a process that a step talks to.
@@ -57,8 +57,11 @@ func (m simulatedMachine) Run(ctx context.Context, j *step.Job, w step.Work) (pr
 	}
 	if m.script != nil {
 		if answer, ok := m.script.Command(purpose); ok {
-			if answer.Fails {
-				return process.Outcome{Exit: 1, Stderr: []byte(answer.Text)}, nil
+			switch {
+			case answer.Fails:
+				return process.Outcome{Exit: answer.Exit, Stderr: []byte(answer.Text)}, nil
+			case answer.Exit != 0:
+				return process.Outcome{Exit: answer.Exit, Stdout: []byte(answer.Text)}, nil
 			}
 			return prints(w, []byte(answer.Text))
 		}

@@ -150,7 +150,7 @@ func (t *Tools) box(o RunOptions, script *scripted.Script) toolbox {
 // simulated run nothing real is called at all.
 func (b toolbox) Tool(name string) tool.Tool {
 	if found := b.scripted[name]; found != nil {
-		return found
+		return scriptedTool{found, b.policy(name, found.Spec())}
 	}
 	found := b.real(name)
 	if b.simulate {
@@ -180,6 +180,29 @@ func (b toolbox) real(name string) tool.Tool {
 		return nil
 	}
 	return b.base(name)
+}
+
+// scriptedTool is a tool of a script with the rules for calls of the real one.
+type scriptedTool struct {
+	tool.Tool
+	spec tool.Spec
+}
+
+func (t scriptedTool) Spec() tool.Spec { return t.spec }
+
+// policy returns the spec of a scripted tool with the rules for calls that the configuration has.
+func (b toolbox) policy(name string, spec tool.Spec) tool.Spec {
+	if b.Tools == nil {
+		return spec
+	}
+	if set := b.config.Tool(name); set != nil {
+		spec.RequiresApproval = spec.RequiresApproval || set.RequiresApproval
+		spec.ApprovalTimeout = max(spec.ApprovalTimeout, set.ApprovalTimeout)
+	}
+	if runsShell(b.program, b.config, name) {
+		spec.Code = ir.ShellArgument
+	}
+	return spec
 }
 
 // returns is the schema of a tool's answer: what the configuration says, else
@@ -217,7 +240,7 @@ func (b toolbox) base(name string) tool.Tool {
 			}
 		}
 	}
-	if name == shellTool && b.noShell && !b.simulate {
+	if name == ir.ShellTool && b.noShell && !b.simulate {
 		return nil
 	}
 	if b.plain[name] == nil {
@@ -231,7 +254,7 @@ func (b toolbox) base(name string) tool.Tool {
 	}
 	boxed, err := b.boxed()
 	if err != nil { // rather no commands than such that can do anything
-		if name == shellTool {
+		if name == ir.ShellTool {
 			return nil
 		}
 		return b.plain[name]
@@ -355,13 +378,16 @@ type simulatedTool struct {
 	returns json.RawMessage
 }
 
-// Spec returns the spec of the real tool, so that arguments are checked as usual. Simulated calls need no approval.
+// Spec returns what the real tool checks before a call, so that a rehearsal waits for the same people.
 func (t simulatedTool) Spec() tool.Spec {
 	if t.like == nil {
 		return tool.Spec{Name: t.name}
 	}
 	spec := t.like.Spec()
-	return tool.Spec{Name: t.name, Description: spec.Description, Schema: spec.Schema}
+	return tool.Spec{
+		Name: t.name, Description: spec.Description, Schema: spec.Schema, Code: spec.Code, Target: spec.Target,
+		RequiresApproval: spec.RequiresApproval, ApprovalTimeout: spec.ApprovalTimeout,
+	}
 }
 
 // Call simulates a result: one that fits the schema if there is any, or else one that repeats the input.
@@ -404,7 +430,7 @@ func (t *Tools) Missing(p *ir.Program, o RunOptions, models *Models) []MissingDe
 	}
 	var out, unbound []MissingDependency
 	if o.Sandbox && !Simulates(o) {
-		if steps := commandSteps(p); len(steps) > 0 {
+		if steps := commandSteps(p, t.config); len(steps) > 0 {
 			if _, err := t.sandbox(); err != nil {
 				out = []MissingDependency{{Trouble: unconfined(err), Steps: steps}}
 			}

@@ -54,6 +54,74 @@ func (c Command) Pass(maxOne, maxAll int) (text string, env []string) {
 	return b.String() + text, env
 }
 
+// Standalone returns the command as one text for bash or sh, without an environment. An argument that is one word in
+// the shell has its value in quotes; variables for the other values are assigned at the beginning.
+func (c Command) Standalone() string {
+	if len(c.Values) == 0 {
+		return c.Text
+	}
+	text := c.Text
+	if file, err := syntax.NewParser().Parse(strings.NewReader(text), ""); err == nil {
+		var words []*syntax.Word
+		heredoc := false // in which a value could contain the delimiter
+		syntax.Walk(file, func(n syntax.Node) bool {
+			switch n := n.(type) {
+			case *syntax.CallExpr:
+				words = append(words, n.Args...)
+			case *syntax.Redirect:
+				heredoc = heredoc || n.Hdoc != nil
+			}
+			return true
+		})
+		for _, word := range words {
+			if !heredoc {
+				c.quoteValues(word)
+			}
+		}
+		var b strings.Builder
+		if syntax.NewPrinter().Print(&b, file) == nil {
+			text = strings.TrimSuffix(b.String(), "\n")
+		}
+	}
+	var b strings.Builder
+	for i, v := range c.Values {
+		if strings.Contains(text, "${"+Variable(i)+"}") {
+			b.WriteString(Variable(i) + "=" + Quote(v) + "; ")
+		}
+	}
+	return b.String() + text
+}
+
+// quoteValues replaces the variables in a word that the shell does not split by their values.
+func (c Command) quoteValues(word *syntax.Word) {
+	literal := func(part syntax.WordPart, whole bool) *syntax.Lit {
+		pe, ok := part.(*syntax.ParamExp)
+		if !ok || pe.Param == nil || pe.Index != nil || pe.Slice != nil || pe.Repl != nil || pe.Exp != nil || pe.Excl ||
+			pe.Length || pe.Width {
+			return nil
+		}
+		for i, v := range c.Values {
+			if pe.Param.Value == Variable(i) && (whole || v != "" && !specialForm().MatchString(v)) {
+				return &syntax.Lit{ValuePos: pe.Pos(), ValueEnd: pe.End(), Value: inDoubleQuotes.Replace(v)}
+			}
+		}
+		return nil
+	}
+	for i, part := range word.Parts {
+		if quoted, ok := part.(*syntax.DblQuoted); ok && !quoted.Dollar {
+			for k, inner := range quoted.Parts {
+				if lit := literal(inner, true); lit != nil {
+					quoted.Parts[k] = lit
+				}
+			}
+		} else if lit := literal(part, false); lit != nil {
+			word.Parts[i] = &syntax.SglQuoted{Left: part.Pos(), Right: part.End(), Value: lit.Value}
+		}
+	}
+}
+
+var inDoubleQuotes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`, "`", "\\`")
+
 // Variable returns the name of the variable that holds a value of a command.
 func Variable(i int) string { return "__espalier_" + strconv.Itoa(i+1) }
 

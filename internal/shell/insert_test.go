@@ -63,6 +63,28 @@ func TestInsertKeepsOtherCommands(t *testing.T) {
 	}
 }
 
+// A command that is one text shows people the values where they are, and never executes them.
+func TestStandaloneShowsValues(t *testing.T) {
+	for _, c := range []struct{ command, value, want string }{
+		{`git log @`, "main", `git log 'main'`},
+		{`echo "tag @"`, "v1; touch PWNED", `echo "tag v1; touch PWNED"`},
+		{`echo 'tag @'`, `$(id) "`, `echo 'tag '"\$(id) \""`},
+		{`echo tag @`, "v1; touch PWNED", `__espalier_1='v1; touch PWNED'; echo tag ${__espalier_1}`},
+		{`echo tag @`, "", `__espalier_1=''; echo tag ${__espalier_1}`},
+		{`ls ~@`, "root", `ls ~'root'`},
+		{"cat <<E\n@\nE", `a"b`, "__espalier_1='a\"b'; cat <<E\n${__espalier_1}\nE"},
+	} {
+		got, err := shell.Insert("bash", split(c.command, shell.Value{Text: c.value}))
+		if text := got.Standalone(); err != nil || text != c.want {
+			t.Errorf("%s with %q: %s, want %s, %v", c.command, c.value, text, c.want, err)
+		}
+	}
+	const plain = "echo  'as it is' # with its spaces"
+	if got := (shell.Command{Text: plain}).Standalone(); got != plain {
+		t.Error(got)
+	}
+}
+
 // Values in code are rejected before they are known, with the program that would execute them.
 func TestInsertRejectsCode(t *testing.T) {
 	for command, program := range map[string]string{

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/shell"
 	"github.com/espalier-run/espalier/internal/source"
 )
@@ -159,6 +160,25 @@ func (j *Job) FillShell(template, path string, values expr.Values, doubts []stri
 			j.Step.ID, o.Shell)
 	}
 	return text, nil
+}
+
+// CodeArgument returns the argument of a tool that a shell executes, or "" if there is none. Values that a step inserts
+// into it are data, as in commands.
+func (j *Job) CodeArgument(name string) string {
+	if j.Tools == nil {
+		return ""
+	}
+	found := j.Tools.Tool(ir.ToolName(name))
+	if found == nil {
+		return ""
+	}
+	return found.Spec().Code
+}
+
+// FillCode renders a template as the code that a tool executes.
+func (j *Job) FillCode(template string, values expr.Values, doubts []string) (string, error) {
+	text, err := j.FillShell(template, ir.ToolShell, values, doubts)
+	return text.Standalone(), err
 }
 
 // mostRead is how much of a file a template may take in.

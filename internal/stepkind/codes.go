@@ -9,4 +9,5 @@ const (
 	CodeNoCritic    diag.Code = "STEP003" // conflicts go to a critic that is not named
 	CodeEvenVoters  diag.Code = "STEP004" // a vote that can end in a tie
 	CodeToolName    diag.Code = "STEP005" // not a tool's name
+	CodeValueAsCode diag.Code = "STEP006" // a value that a tool would execute
 )

@@ -3,10 +3,12 @@ package stepkind
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/source"
 )
 
 // Kind is one kind of leaf work. Its methods accept every task of its name, also
@@ -45,6 +47,22 @@ type Explorer interface {
 	Kind
 	// Explored returns the contract of the result, with its probes.
 	Explored(p *ir.Program, s *ir.Step, t *ir.Task) contract.Contract
+}
+
+// Caller is a Kind whose tasks call one tool, with arguments into which they insert values.
+type Caller interface {
+	Kind
+	// CheckCode reports values in the argument ir.ShellArgument that the tool would execute. The tool is ir.ShellTool,
+	// by its own name or another one.
+	CheckCode(p *ir.Program, s *ir.Step, t *ir.Task) diag.List
+}
+
+// ValueAsCode returns the diagnostic of a value that a tool would execute.
+func ValueAsCode(at source.Span, message, help string) diag.Diagnostic {
+	return diag.Diagnostic{
+		Code: CodeValueAsCode, Severity: diag.Error, Span: at,
+		Message: strings.ToUpper(message[:1]) + message[1:] + ".", Help: help,
+	}
 }
 
 // FailureReporter is a Kind whose tasks succeed although their work failed.

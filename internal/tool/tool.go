@@ -38,6 +38,8 @@ type Spec struct {
 	Target string `json:"target,omitempty"`
 	// Timeout is how long a call may take; 0 is the usual time.
 	Timeout time.Duration `json:"timeout,omitempty"`
+	// Code is the argument that a shell executes, "" if there is none. Values that a step inserts into it are data.
+	Code string `json:"code,omitempty"`
 }
 
 // Repeater is a tool of which some calls do no harm when they are made twice,

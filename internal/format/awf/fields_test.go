@@ -1114,3 +1114,34 @@ func TestParserAcceptsWhatSchemaLists(t *testing.T) {
 		}
 	}
 }
+
+// Editors explain every key: the documentation promises a description for each.
+func TestSchemaDescribesEveryKey(t *testing.T) {
+	var walk func(path string, schema map[string]any)
+	walk = func(path string, schema map[string]any) {
+		for name, one := range schema {
+			inner, ok := one.(map[string]any)
+			if !ok {
+				continue
+			}
+			if name != "properties" {
+				walk(path, inner)
+				continue
+			}
+			for key, v := range inner {
+				property := v.(map[string]any)
+				if property["description"] == nil && property["deprecated"] == nil {
+					t.Errorf("%s.%s has no description", path, key)
+				}
+				walk(path+"."+key, property)
+			}
+		}
+	}
+	for _, s := range (awf.Format{}).Schemas() {
+		var schema map[string]any
+		if err := json.Unmarshal(s.Schema, &schema); err != nil {
+			t.Fatal(err)
+		}
+		walk(s.Block, schema)
+	}
+}

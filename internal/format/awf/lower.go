@@ -694,6 +694,9 @@ var readsValues = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\b(inputs|states|loop|env|workflow)\.`)
 })
 
+// doubters are the kinds of steps that can have the setting "doubts".
+var doubters = []string{"command", "hook", "operation"}
+
 // taint returns a copy of a program with inputs that come from steps: its commands, and those
 // of the programs it calls, must treat them as data.
 func taint(p *ir.Program) ir.Program {
@@ -703,7 +706,7 @@ func taint(p *ir.Program) ir.Program {
 		out.Blocks[b].Steps = slices.Clone(out.Blocks[b].Steps)
 		for i := range out.Blocks[b].Steps {
 			s := &out.Blocks[b].Steps[i]
-			if t, ok := s.Action.(ir.Task); ok && (t.Kind == "command" || t.Kind == "hook") {
+			if t, ok := s.Action.(ir.Task); ok && slices.Contains(doubters, t.Kind) {
 				t.Settings = slices.DeleteFunc(slices.Clone(t.Settings),
 					func(one ir.Setting) bool { return one.Name == "doubts" })
 				t.Settings.Put("doubts", []string{"loop", "inputs"}, s.Span)

@@ -135,6 +135,9 @@ const conversationMode = "conversation"
 
 // The values of keys that accept only a few. The JSON Schema lists the same ones.
 var (
+	// approvalTypes are words for a step that other programs have.
+	approvalTypes = []string{"approval", "approve", "gate", "human", "manual", "confirm", "input", "wait"}
+
 	kinds = []string{
 		kindCommand, "command", kindAgent, kindTerminal, kindParallel, kindForEach, kindWhile, kindOperation, kindCall,
 	}
@@ -495,6 +498,11 @@ func (p *parser) keys(s *state, n *text.Node) {
 			fmt.Sprintf("%q is a step type of a plugin, and AWF plugins are not supported.", kind.Value),
 			fmt.Sprintf("Configure a tool or an MCP server, and use \"type: operation\" with \"operation: %s\".",
 				kind.Value))
+		s.kind = ""
+	case slices.Contains(approvalTypes, s.kind):
+		p.report(CodeBadValue, diag.Error, kind.Span, fmt.Sprintf("%q is not a step type.", kind.Value),
+			"AWF has no step for an approval. Use \"type: operation\" with a tool that has \"requires_approval: true\" "+
+				"in espalier.yaml: the run waits until a person approves the call.")
 		s.kind = ""
 	default:
 		p.report(CodeBadValue, diag.Error, kind.Span, fmt.Sprintf("%q is not a step type.", kind.Value),

@@ -61,7 +61,7 @@ func (l *lowering) command(s *state, out *ir.Step) {
 	}
 	l.read(out, body, s.dir, s.shell, s.timeoutText)
 	l.checkCode(body, s.shell.Value, s.scriptFile.Value != "")
-	if at := stepForm().FindString(s.shell.Value); at != "" && !rawForm().MatchString(at) {
+	if len(expr.StepActions(s.shell.Value, true)) > 0 {
 		l.report(CodeAsCode, diag.Error, s.shell.Span, "Step output chooses the program that runs this command.",
 			"Use {{raw …}} if you trust the value.")
 	}
@@ -69,23 +69,12 @@ func (l *lowering) command(s *state, out *ir.Step) {
 	out.Action, out.Result = t, l.internalExpr(failedState)
 }
 
-var (
-	stepForm = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`\{\{[^{}]*\b(states|error|loop)\b[^{}]*\}\}`)
-	})
-	rawForm = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^\{\{-?\s*raw\b|\|\s*raw\s*-?\}\}$`)
-	})
-)
-
 // checkCode reports step output that is executed as code, where quoting cannot help.
 func (l *lowering) checkCode(body text.Text, program string, script bool) {
 	if !strings.Contains(body.Value, "{{") {
 		return
 	}
-	parts := slices.DeleteFunc(stepForm().FindAllStringSubmatchIndex(body.Value, -1), func(at []int) bool {
-		return rawForm().MatchString(body.Value[at[0]:at[1]]) || body.Value[at[2]:at[3]] == "loop" && !l.tainted
-	})
+	parts := expr.StepActions(body.Value, l.tainted)
 	if len(parts) == 0 {
 		return
 	}
@@ -256,6 +245,12 @@ func (l *lowering) operation(s *state, out *ir.Step) {
 	if s.inputs != nil {
 		t.Settings.Put("inputs", s.inputs.JSON(), s.inputs.Span)
 		texts = templates(s.inputs, nil)
+		if code := s.inputs.Get(ir.ShellArgument); code != nil && s.operation.Value == ir.ShellTool {
+			l.checkCode(code.Text(), ir.ToolShell, false)
+		}
+	}
+	if l.tainted {
+		t.Settings.Put("doubts", []string{"loop"}, s.at)
 	}
 	if s.timeoutText.Value != "" {
 		t.Settings.Put("timeout", s.timeoutText.Value, s.timeoutText.Span)

@@ -35,7 +35,9 @@ type model struct {
 func (m model) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	return func(yield func(provider.Chunk, error) bool) {
 		from := originOf(req.For)
-		e := choose(m.script.replies, from, func(e *entry) bool { return !e.usedUp() || !e.asked(req) })
+		e := choose(m.script.replies, from, func(e *entry) bool {
+			return e.exit == nil && (!e.usedUp() || !e.asked(req))
+		})
 		switch {
 		case e == nil && m.script.simulate && m.options.Simulate != nil:
 			m.options.Simulate.Generate(ctx, req)(yield)

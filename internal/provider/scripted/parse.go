@@ -80,6 +80,7 @@ func (p *parser) reply(n *text.Node) *entry {
 		classes = append(classes, string(c))
 	}
 	e.fail = p.failure(r, classes)
+	e.exit = p.exit(r)
 	if u := r.Map("usage"); u != nil {
 		e.usage = p.usage(u)
 	}
@@ -90,9 +91,23 @@ func (p *parser) reply(n *text.Node) *entry {
 	return e
 }
 
+// exit parses the exit code of a command.
+func (p *parser) exit(r *text.Reader) *int {
+	n, at, ok := r.Int("exit", 0)
+	if !ok {
+		return nil
+	}
+	const most = 255
+	if n > most {
+		p.report(CodeBadValue, at, fmt.Sprintf("%d is not an exit code.", n), "Use a number from 0 to 255.")
+	}
+	code := int(n)
+	return &code
+}
+
 // whole reports entries that are empty or contradictory.
 func (p *parser) whole(n *text.Node, r *text.Reader) {
-	if !r.Has("reply") && !r.Has("tools") && !r.Has("fail") {
+	if !r.Has("reply") && !r.Has("tools") && !r.Has("fail") && !r.Has("exit") {
 		p.report(CodeMissing, head(n), `The reply says neither "reply" nor "tools" nor "fail".`,
 			`Add a line such as reply: "the text that the model says".`)
 	}
@@ -103,6 +118,8 @@ func (p *parser) whole(n *text.Node, r *text.Reader) {
 		}
 	}
 	together("fail", "tools", `Write two entries: one asks for the tools, the other, with turn: 2, fails.`)
+	together("fail", "exit", `Remove "fail": a command fails with every exit code but 0.`)
+	together("tools", "exit", `Remove one of them: a command calls no tools.`)
 	together("fail", "usage", `Remove "usage": nothing is used by what fails.`)
 	together("fail", "stop", `Remove one of them: what fails does not stop by itself.`)
 	if r.Has("stop") && r.Has("tools") && !r.Has("reply") {

@@ -43,6 +43,8 @@ type entry struct {
 	stop     provider.StopReason
 	usage    provider.Usage
 
+	exit *int // of a command; such an entry answers no model
+
 	// Of a tool.
 	input   json.RawMessage // must be contained in the input of the call; nil matches any
 	output  json.RawMessage

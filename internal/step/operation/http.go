@@ -97,7 +97,7 @@ func retried(job *step.Job, set Settings) ([]int, error) {
 	if json.Unmarshal(set.Inputs, &in) != nil || len(in[retryInput]) == 0 {
 		return nil, nil
 	}
-	codes, err := filled(job, in[retryInput])
+	codes, err := filled(job, in[retryInput], "", nil)
 	if err != nil {
 		return nil, err
 	}

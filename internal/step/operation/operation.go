@@ -3,8 +3,11 @@ package operation
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/espalier-run/espalier/internal/contract"
+	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
@@ -16,12 +19,18 @@ type Settings struct {
 	Operation string          `json:"operation"` // the tool's name
 	Inputs    json.RawMessage `json:"inputs,omitempty"`
 	Timeout   string          `json:"timeout,omitempty"` // a template: seconds, or a duration
+	// Doubts are "loop" and "inputs" if their values come from steps. Such values are data in the code that a tool
+	// executes, like the results of steps.
+	Doubts []string `json:"doubts,omitempty"`
 }
 
 // Kind is the step kind "operation".
 type Kind struct{ step.Base[Settings] }
 
-var _ step.Runner = Kind{}
+var (
+	_ step.Runner     = Kind{}
+	_ stepkind.Caller = Kind{}
+)
 
 // Name returns "operation".
 func (Kind) Name() string { return "operation" }
@@ -39,6 +48,25 @@ func (s Settings) Validate() error {
 // Uses returns the tool.
 func (Kind) Uses(t *ir.Task) stepkind.Uses {
 	return stepkind.Uses{Tools: stepkind.Named(t, "operation")}
+}
+
+// CheckCode reports values that the shell would execute.
+func (Kind) CheckCode(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
+	set := stepkind.Lenient[Settings](t)
+	var inputs map[string]json.RawMessage
+	var command string
+	if json.Unmarshal(set.Inputs, &inputs) != nil || json.Unmarshal(inputs[ir.ShellArgument], &command) != nil {
+		return nil
+	}
+	values := expr.StepActions(command, slices.Contains(set.Doubts, "loop"))
+	if len(values) == 0 {
+		return nil
+	}
+	var out diag.List
+	if failed := expr.CheckShell(ir.ToolShell, command, values); failed != nil {
+		out.Add(stepkind.ValueAsCode(stepkind.At(s, t, "inputs"), failed.Message, failed.Help+"."))
+	}
+	return out
 }
 
 // Bound returns the cost of one call.

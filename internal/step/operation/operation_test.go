@@ -2,6 +2,8 @@ package operation_test
 
 import (
 	"encoding/json"
+	"maps"
+	"strconv"
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/journal"
@@ -95,4 +97,41 @@ func TestNumbers(t *testing.T) {
 		Tools: map[string]steptest.Tool{"http.request": {Spec: tool.Spec{Schema: schema}, Answer: `"sent"`}},
 		Value: `{"Output":"sent","Stderr":"","ExitCode":0,"Status":"completed","Response":"sent"}`,
 	})
+}
+
+// Values in code are data, as in commands; other inputs have them as they are.
+func TestValuesInCode(t *testing.T) {
+	schema := func(command string) json.RawMessage {
+		return json.RawMessage(`{"properties":{"command":{"const":` + strconv.Quote(command) + `},"note":{"const":"v1; id"}}}`)
+	}
+	play := func(name, command, want string, more steptest.Settings) steptest.Play {
+		set := steptest.Settings{
+			"operation": "deploy", "inputs": map[string]any{"command": command, "note": "{{.states.ask.Output}}"},
+		}
+		maps.Copy(set, more)
+		p := steptest.Play{
+			Name: name, Settings: set, Value: `{"Output":"ok","Stderr":"","ExitCode":0,"Status":"completed","Response":"ok"}`,
+			Tools: map[string]steptest.Tool{"deploy": {Spec: tool.Spec{Code: "command", Schema: schema(want)}, Answer: `"ok"`}},
+			With: func(j *step.Job) {
+				j.Reads = []step.Read{
+					{Path: "input", Value: json.RawMessage(`{"x":"x; id"}`)},
+					{Path: "states.ask.Output", Value: json.RawMessage(`"v1; id"`)},
+				}
+			},
+		}
+		if want == "" {
+			p.Value, p.Class = "", step.ClassInput
+		}
+		return p
+	}
+	steptest.Runs(t, operation.Kind{},
+		play("quoted", `echo "{{.states.ask.Output}}"`, `echo "v1; id"`, nil),
+		play("words", `echo {{.states.ask.Output}}`, `__espalier_1='v1; id'; echo ${__espalier_1}`, nil),
+		play("input", `echo '{{.inputs.x}}'`, `echo "x; id"`, nil),
+		play("trusted code", `sh -c {{.inputs.x}}`, `sh -c x; id`, nil),
+		play("input of a step", `sh -c {{.inputs.x}}`, "", steptest.Settings{"doubts": []string{"inputs"}}),
+		play("raw", `echo {{raw .states.ask.Output}}`, `echo v1; id`, nil),
+		play("code", `eval "{{.states.ask.Output}}"`, "", nil),
+		play("a program", `{{.states.ask.Output}}`, "", nil),
+	)
 }

@@ -77,7 +77,7 @@ func inputs(job *step.Job, set Settings) (json.RawMessage, error) {
 	if len(set.Inputs) == 0 {
 		return json.RawMessage("{}"), nil
 	}
-	given, err := filled(job, set.Inputs)
+	given, err := filled(job, set.Inputs, job.CodeArgument(set.Operation), set.Doubts)
 	if err != nil {
 		return nil, err
 	}
@@ -92,16 +92,26 @@ func inputs(job *step.Job, set Settings) (json.RawMessage, error) {
 	return step.JSON(given), nil
 }
 
-// filled returns some of the inputs with their templates filled in. Numbers stay as
-// they are written: an id may be longer than a float is exact.
-func filled(job *step.Job, raw json.RawMessage) (any, error) {
+// filled returns some of the inputs with their templates filled in. code is the input that a shell executes, or "".
+// Numbers stay as they are written: an id may be longer than a float is exact.
+func filled(job *step.Job, raw json.RawMessage, code string, doubts []string) (any, error) {
 	var tree any
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	if err := d.Decode(&tree); err != nil {
 		return nil, step.Errorf(step.ClassInput, "the inputs of step %q: %v", job.Step.ID, err)
 	}
-	return fill(job, job.Values(), tree)
+	values := job.Values()
+	object, _ := tree.(map[string]any)
+	command, isCode := object[code].(string)
+	if isCode {
+		delete(object, code)
+	}
+	out, err := fill(job, values, tree)
+	if isCode && err == nil {
+		object[code], err = job.FillCode(command, values, doubts)
+	}
+	return out, err
 }
 
 func fill(job *step.Job, values expr.Values, v any) (any, error) {

@@ -4,17 +4,16 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/shell"
 	"github.com/espalier-run/espalier/internal/step"
 )
-
-// shellTool is the tool that runs commands, which need consent.
-const shellTool = "Bash"
 
 // Run makes the call.
 func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
@@ -22,7 +21,7 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	job.Explore(&wants)
 	return job.OneCall(ctx, s.Tool, wants,
 		func() (json.RawMessage, error) {
-			if ir.ToolName(s.Tool) == shellTool {
+			if ir.ToolName(s.Tool) == ir.ShellTool || job.CodeArgument(s.Tool) != "" {
 				if err := job.Consented(); err != nil {
 					return nil, err
 				}
@@ -44,7 +43,7 @@ func result(job *step.Job, use journal.ToolUse) (step.Result, error) {
 // the tool knows. It is checked before the call.
 func input(job *step.Job, set Settings) (json.RawMessage, error) {
 	if set.Args != nil {
-		return fill(job, set.Args)
+		return fill(job, set.Args, job.CodeArgument(set.Tool))
 	}
 	var schema json.RawMessage
 	if job.Tools != nil {
@@ -87,11 +86,15 @@ func reduce(object map[string]json.RawMessage, schema json.RawMessage) json.RawM
 	return step.JSON(object)
 }
 
-// fill puts what the step reads into the arguments.
-func fill(job *step.Job, args map[string]json.RawMessage) (json.RawMessage, error) {
+// fill puts what the step reads into the arguments. code is the argument that a shell executes, or "".
+func fill(job *step.Job, args map[string]json.RawMessage, code string) (json.RawMessage, error) {
 	out := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(args)) {
-		value, err := fillValue(job, args[name])
+		put := fillText
+		if name == code {
+			put = fillCode
+		}
+		value, err := fillValue(job, args[name], put)
 		if err != nil {
 			return nil, err
 		}
@@ -100,17 +103,19 @@ func fill(job *step.Job, args map[string]json.RawMessage) (json.RawMessage, erro
 	return step.JSON(out), nil
 }
 
-func fillValue(job *step.Job, raw json.RawMessage) (any, error) {
+func fillValue(
+	job *step.Job, raw json.RawMessage, put func(*step.Job, []part) (any, error),
+) (any, error) {
 	var list []json.RawMessage
 	var object map[string]json.RawMessage
 	var text string
 	switch {
 	case json.Unmarshal(raw, &object) == nil && object != nil:
-		return fill(job, object)
+		return fill(job, object, "")
 	case json.Unmarshal(raw, &list) == nil && list != nil:
 		out := make([]any, len(list))
 		for i, one := range list {
-			value, err := fillValue(job, one)
+			value, err := fillValue(job, one, put)
 			if err != nil {
 				return nil, err
 			}
@@ -120,35 +125,93 @@ func fillValue(job *step.Job, raw json.RawMessage) (any, error) {
 	case json.Unmarshal(raw, &text) != nil || !strings.Contains(text, "{{"):
 		return raw, nil
 	}
-	return fillText(job, text)
+	pieces, err := parts(text, func(path string) (json.RawMessage, error) { return lookup(job, path) })
+	if err != nil {
+		return nil, err
+	}
+	return put(job, pieces)
 }
 
-// fillText replaces each {{path}} in a text. One that is all of the text gives
-// the value itself.
-func fillText(job *step.Job, text string) (any, error) {
-	var out strings.Builder
-	rest := text
+// part is a piece of a text: what the author wrote, or the value of a path.
+type part struct {
+	text  string
+	path  string
+	value json.RawMessage
+}
+
+// parts splits a text at each {{path}}.
+func parts(text string, lookup func(path string) (json.RawMessage, error)) ([]part, error) {
+	var out []part
 	for {
-		before, inner, opened := strings.Cut(rest, "{{")
+		before, inner, opened := strings.Cut(text, "{{")
 		path, after, closed := strings.Cut(inner, "}}")
-		out.WriteString(before)
 		if !opened || !closed {
-			if opened {
-				out.WriteString("{{" + inner)
-			}
-			return out.String(), nil
+			return append(out, part{text: text}), nil
 		}
-		value, err := lookup(job, strings.TrimSpace(path))
+		path = strings.TrimSpace(path)
+		value, err := lookup(path)
 		if err != nil {
 			return nil, err
 		}
-		if len(path)+len("{{}}") == len(text) {
-			return value, nil
-		}
-		out.WriteString(ir.PlainText(value))
-		rest = after
+		out = append(out, part{text: before}, part{path: path, value: value})
+		text = after
 	}
 }
+
+// isValue reports whether a text is one {{path}}: it is the value itself.
+func isValue(list []part) bool { return len(list) == 3 && list[0].text == "" && list[2].text == "" }
+
+// fillText replaces each {{path}} in a text.
+func fillText(job *step.Job, list []part) (any, error) {
+	if isValue(list) {
+		return list[1].value, nil
+	}
+	var out strings.Builder
+	for _, p := range list {
+		out.WriteString(p.text)
+		if p.path != "" {
+			out.WriteString(ir.PlainText(p.value))
+		}
+	}
+	return out.String(), nil
+}
+
+// fillCode replaces each {{path}} in code by a value that the shell does not execute. Code that is one {{path}} is a
+// command that another step has chosen, or the person who started the run.
+func fillCode(job *step.Job, list []part) (any, error) {
+	if isValue(list) && !(job.Untrusted && list[1].isInput()) {
+		return list[1].value, nil
+	}
+	command, failed := insert(list, job.Untrusted)
+	if failed != nil {
+		return nil, step.Errorf(step.ClassInput, "step %q: %s. %s", job.Step.ID, failed.Message, valueHelp)
+	}
+	return command.Standalone(), nil
+}
+
+const valueHelp = "A value can be an argument of a command, but not code for a program"
+
+// insert returns code with values as data. untrusted says that the input of the run is not trusted.
+func insert(list []part, untrusted bool) (shell.Command, *shell.Error) {
+	var code []shell.Part
+	for _, p := range list {
+		if p.path == "" {
+			code = append(code, shell.Part{Text: p.text})
+			continue
+		}
+		code = append(code, shell.Part{Value: &shell.Value{
+			Text: strings.ReplaceAll(ir.PlainText(p.value), "\x00", ""), Unknown: p.value == nil,
+			Trusted: p.isInput() && !untrusted, OneWord: p.isInput() && untrusted,
+		}})
+	}
+	command, err := shell.Insert(ir.ToolShell, code)
+	var failed *shell.Error
+	errors.As(err, &failed)
+	return command, failed
+}
+
+// isInput reports whether a value is of the input of the run.
+func (p part) isInput() bool { return p.path == "input" || strings.HasPrefix(p.path, "input.") }
 
 // lookup finds a path in what the step reads: the longest read that it begins
 // with, and then on inside.

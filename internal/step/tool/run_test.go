@@ -164,3 +164,58 @@ func TestRecovery(t *testing.T) {
 		}
 	}
 }
+
+// Values in code are data, whoever provides them; a command that is one value is executed, unless it comes from outside.
+func TestValuesInCode(t *testing.T) {
+	reads := []step.Read{
+		{Path: "state.tag", Value: json.RawMessage(`"v1; touch PWNED"`)},
+		{Path: "input.x", Value: json.RawMessage(`"x; id"`)},
+	}
+	for _, c := range []struct {
+		command   string
+		untrusted bool
+		want      string
+		fails     string
+	}{
+		{command: `echo "{{state.tag}}"`, want: `echo "v1; touch PWNED"`},
+		{command: `echo {{state.tag}}`, want: `__espalier_1='v1; touch PWNED'; echo ${__espalier_1}`},
+		{command: `echo '{{input.x}}'`, want: `echo "x; id"`},
+		{command: `echo {{input.x}}`, untrusted: true, want: `echo "x; id"`},
+		{command: `sh -c {{input.x}}`, want: `sh -c x; id`}, // the person may run commands anyway
+		{command: `sh -c {{input.x}}`, untrusted: true, fails: "step \"work\": "},
+		{command: `sh -c "{{state.tag}}"`, fails: "step \"work\": "},
+		{command: `{{state.tag}} --now`, fails: "step \"work\": "},
+		{command: `{{state.tag}}`, want: "v1; touch PWNED"},
+		{command: `{{input.x}}`, want: "x; id"},
+		{command: `{{input.x}}`, untrusted: true, fails: "step \"work\": "},
+		{command: `echo as it  is`, want: `echo as it  is`},
+	} {
+		var got string
+		_, err := steptest.Play{
+			Settings: steptest.Settings{"tool": "deploy.run", "args": map[string]any{"command": c.command, "note": "{{state.tag}}!"}},
+			With: func(j *step.Job) {
+				j.Reads, j.Untrusted, j.MayRunCommands = reads, c.untrusted, true
+				j.Tools = coded{box(func(call seam.Call) (seam.Result, error) {
+					var in struct{ Command, Note string }
+					if err := json.Unmarshal(call.Input, &in); err != nil || in.Note != "v1; touch PWNED!" {
+						t.Errorf("%s: %s, %v", c.command, call.Input, err)
+					}
+					got = in.Command
+					return seam.Result{}, nil
+				})}
+			},
+		}.Done(t, tool.Kind{}, &steptest.Log{}, &steptest.World{})
+		switch {
+		case c.fails != "" && (err == nil || !strings.Contains(err.Error(), c.fails)):
+			t.Errorf("%s: %q, %v", c.command, got, err)
+		case c.fails == "" && (err != nil || got != c.want):
+			t.Errorf("%s: %q, want %q, %v", c.command, got, c.want, err)
+		}
+	}
+}
+
+// coded is a box whose tool executes its argument "command".
+type coded struct{ box }
+
+func (c coded) Tool(string) seam.Tool { return c }
+func (c coded) Spec() seam.Spec       { return seam.Spec{Code: "command"} }

@@ -24,6 +24,7 @@ type Kind struct{ step.Base[Settings] }
 var (
 	_ step.Runner       = Kind{}
 	_ stepkind.Explorer = Kind{}
+	_ stepkind.Caller   = Kind{}
 )
 
 // Name returns "tool".
@@ -34,7 +35,7 @@ func (s Settings) Validate() error { return stepkind.Require(s.Tool, "no tool is
 
 // Check reports names that no tool can have. Whether the tool exists is known
 // only where the workflow runs.
-func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
+func (k Kind) Check(p *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 	set := stepkind.Lenient[Settings](t)
 	var list diag.List
 	if set.Tool != "" && !stepkind.IsToolName(set.Tool) {
@@ -44,7 +45,33 @@ func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 			Help:    stepkind.ToolNameHelp + "; arguments go under args.",
 		})
 	}
+	if ir.ToolName(set.Tool) == ir.ShellTool {
+		list = append(list, k.CheckCode(p, s, t)...)
+	}
 	return list
+}
+
+// CheckCode reports values that the shell would execute.
+func (Kind) CheckCode(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
+	var command string
+	if json.Unmarshal(stepkind.Lenient[Settings](t).Args[ir.ShellArgument], &command) != nil {
+		return nil
+	}
+	// The values are not known yet.
+	list, err := parts(command, func(string) (json.RawMessage, error) { return nil, nil })
+	if err != nil || isValue(list) {
+		return nil
+	}
+	for i, p := range list {
+		if p.isInput() { // it may become part of the command
+			list[i] = part{text: "x"}
+		}
+	}
+	var out diag.List
+	if _, failed := insert(list, false); failed != nil {
+		out.Add(stepkind.ValueAsCode(stepkind.At(s, t, "args"), failed.Message, valueHelp+"."))
+	}
+	return out
 }
 
 // Bound returns the cost of one call.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/tool"
 )
@@ -43,15 +44,16 @@ func (o Options) bashTool() tool.Tool {
 		Signal string `json:"signal,omitempty"`
 		Error  string `json:"error,omitempty"`
 	}
-	target := "a shell on this machine"
+	target := "a shell on this machine, in the run's folder"
 	if o.Shell.Sandbox != nil {
-		target = "a shell in a sandbox"
+		target = "a shell in a sandbox, in the run's folder"
 	}
 	return function[input]{
 		spec: tool.Spec{
-			Name:        "Bash",
+			Name:        ir.ShellTool,
 			Description: "Run a shell command in the run's folder. $ESPALIER_PROJECT is the folder of the project.",
 			Target:      target, SideEffects: true, Timeout: (longestSeconds + 30) * time.Second,
+			Code: ir.ShellArgument,
 			Schema: schemaOf(fmt.Sprintf(`{"type":"object","properties":{
 				"command":{"type":"string","minLength":1},
 				"timeout_seconds":{"type":"integer","minimum":1,"maximum":%d,"description":"Default: %d"}},
@@ -97,9 +99,28 @@ func (o Options) bashTool() tool.Tool {
 			case outcome.Exit == 0:
 				return out, nil
 			}
-			return nil, no{value: out}
+			return nil, no{value: out, words: failureWords(out.Exit, out.Signal, out.Error, out.Stderr)}
 		},
 	}
+}
+
+// failureWords describes how a command failed.
+func failureWords(exit int, signal, reason, stderr string) string {
+	words := fmt.Sprintf("exit code %d", exit)
+	switch {
+	case reason != "":
+		words = reason
+	case signal != "":
+		words = "it was ended by a signal (" + signal + ")"
+	}
+	if line, _, _ := strings.Cut(strings.TrimSpace(stderr), "\n"); line != "" {
+		words += ": " + line
+	}
+	const notExecutable, notFound = 126, 127
+	if exit == notExecutable || exit == notFound {
+		words += ". Commands of this tool run in the run's folder; $ESPALIER_PROJECT is the folder of the project"
+	}
+	return words
 }
 
 var errSlow = errors.New("the command took too long")
