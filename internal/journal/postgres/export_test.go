@@ -46,3 +46,10 @@ func Plans(t testing.TB, s *Store) (executions, anew int) {
 	}
 	return executions, anew
 }
+
+// Age makes what was uploaded and is not used older than an upload takes.
+func Age(t testing.TB, s *Store) {
+	t.Helper()
+	s.exec(t, "UPDATE @.garbage SET added = added - 2 * $1::interval", uploadPatience)
+	s.exec(t, "UPDATE @.blobs SET added = added - 2 * $1::interval", uploadPatience)
+}

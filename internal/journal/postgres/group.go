@@ -389,7 +389,7 @@ const maxStored = 4096
 // the order of their hashes: a large blob must not hold up other processes, and
 // two processes that store the same blobs must not wait for each other.
 func (g *group) storeBlobs(ctx context.Context) error {
-	missing := map[string][]byte{}
+	missing, uploaded := map[string][]byte{}, map[string]string{}
 	g.s.mu.Lock()
 	for i := range g.jobs {
 		if g.jobs[i].err != nil || g.refused[i] != nil {
@@ -398,6 +398,9 @@ func (g *group) storeBlobs(ctx context.Context) error {
 		for _, b := range g.jobs[i].batch.Blobs {
 			if g.lookedUp || !g.s.stored[b.Hash] {
 				missing[encodeText(b.Hash)] = b.Data
+				if name := g.jobs[i].uploaded[b.Hash]; name != "" {
+					uploaded[encodeText(b.Hash)] = name
+				}
 			}
 		}
 	}
@@ -420,7 +423,12 @@ func (g *group) storeBlobs(ctx context.Context) error {
 	}
 	batch := &pgx.Batch{}
 	for _, hash := range hashes {
-		if !slices.Contains(have, hash) {
+		if slices.Contains(have, hash) {
+			continue
+		}
+		if name := uploaded[hash]; name != "" {
+			g.s.queueObject(batch, hash, name)
+		} else {
 			data := missing[hash]
 			if data == nil {
 				data = []byte{}
