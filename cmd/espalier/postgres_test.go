@@ -24,8 +24,8 @@ import (
 
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/postgres"
+	"github.com/espalier-run/espalier/internal/objecttest"
 	"github.com/espalier-run/espalier/internal/pgtest"
-	"github.com/espalier-run/espalier/internal/s3test"
 )
 
 // TestScriptsOnPostgres runs scripts of the command line again with a
@@ -48,10 +48,10 @@ func TestConfigurationNamesTheDatabase(t *testing.T) {
 
 // Large values are in a bucket.
 func TestObjectStorageKeepsLargeValues(t *testing.T) {
-	server := s3test.Start(t)
+	server := objecttest.Start(t)
 	t.Setenv("S3_ENDPOINT", server.URL)
-	t.Setenv("S3_ACCESS_KEY", s3test.AccessKey)
-	t.Setenv("S3_SECRET_KEY", s3test.SecretKey)
+	t.Setenv("S3_ACCESS_KEY", objecttest.AccessKey)
+	t.Setenv("S3_SECRET_KEY", objecttest.SecretKey)
 	objects = func(s *testscript.TestScript, _ bool, args []string) {
 		names := server.Objects(t)
 		if args[0] == "lose" {

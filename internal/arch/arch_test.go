@@ -50,7 +50,7 @@ var layers = map[string][]string{
 	// Tests and benchmarks start PostgreSQL with it.
 	"internal/pgtest": {},
 	// Tests start object storage with it.
-	"internal/s3test": {},
+	"internal/objecttest": {},
 	// Tests start Temporal with it.
 	"internal/temporaltest": {},
 	// Tools and steps that fetch something from the network.

@@ -40,7 +40,8 @@ func readNeeds(f *fields) []Named[Needs] {
 					return StepNeeds{f.labels()}
 				})}
 			if len(n.Labels) == 0 && len(n.Steps) == 0 {
-				f.report(CodeMissing, name.Span, "Add a line with labels: and its value.", "The need has no \"labels\".")
+				f.report(CodeMissing, name.Span, "Add a line with labels: and its value.",
+					"The need has no \"labels\".")
 			}
 			return n
 		})

@@ -16,26 +16,26 @@ import (
 	"github.com/espalier-run/espalier/internal/journal/bucket"
 	"github.com/espalier-run/espalier/internal/journal/journaltest"
 	"github.com/espalier-run/espalier/internal/journal/postgres"
+	"github.com/espalier-run/espalier/internal/objecttest"
 	"github.com/espalier-run/espalier/internal/pgtest"
-	"github.com/espalier-run/espalier/internal/s3test"
 )
 
-func bucketOf(server *s3test.Server, secret string) *bucket.Bucket {
+func bucketOf(server *objecttest.Server, secret string) *bucket.Bucket {
 	return bucket.New(bucket.Config{
-		Endpoint: server.URL, Bucket: s3test.Bucket, Prefix: "runs/", PathStyle: true,
-		Keys: func(context.Context) (string, string, error) { return s3test.AccessKey, secret, nil },
+		Endpoint: server.URL, Bucket: objecttest.Bucket, Prefix: "runs/", PathStyle: true,
+		Keys: func(context.Context) (string, string, error) { return objecttest.AccessKey, secret, nil },
 	})
 }
 
 // withObjects returns options of a store that keeps every value which is not empty in a bucket.
-func withObjects(server *s3test.Server) postgres.Options {
-	return postgres.Options{Lease: time.Hour, Objects: bucketOf(server, s3test.SecretKey), ObjectsAbove: 1}
+func withObjects(server *objecttest.Server) postgres.Options {
+	return postgres.Options{Lease: time.Hour, Objects: bucketOf(server, objecttest.SecretKey), ObjectsAbove: 1}
 }
 
 // The store keeps its promises with values in a bucket.
 func TestStoreWithObjects(t *testing.T) {
 	pgtest.Shared(t)
-	server := s3test.Start(t)
+	server := objecttest.Start(t)
 	s := subject()
 	s.Open = func(t testing.TB, dir string, _ *journaltest.Processes) journal.Store {
 		return openURL(t, asRole(t, schemaOf(dir)), withObjects(server))
@@ -70,7 +70,7 @@ func remove(t *testing.T, s *postgres.Store, run journal.RunID) {
 
 // Only values above the limit are objects. An object is removed with the last run that uses it, and no other.
 func TestObjectsAreRemovedWithTheLastRunThatUsesThem(t *testing.T) {
-	server := s3test.Start(t)
+	server := objecttest.Start(t)
 	o := withObjects(server)
 	o.ObjectsAbove = 1000
 	s := openURL(t, schemaURL(t, t.TempDir()), o)
@@ -101,10 +101,10 @@ func TestObjectsAreRemovedWithTheLastRunThatUsesThem(t *testing.T) {
 
 // A value is not lost if the bucket cannot be reached: it is stored in the database.
 func TestUnreachableBucketLosesNoValue(t *testing.T) {
-	server := s3test.Start(t)
+	server := objecttest.Start(t)
 	for name, o := range map[string]postgres.Options{
 		"wrong key":   {Objects: bucketOf(server, "wrong"), ObjectsAbove: 1},
-		"unreachable": {Objects: bucketOf(&s3test.Server{URL: "http://127.0.0.1:1"}, s3test.SecretKey), ObjectsAbove: 1},
+		"unreachable": {Objects: bucketOf(&objecttest.Server{URL: "http://127.0.0.1:1"}, objecttest.SecretKey), ObjectsAbove: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openURL(t, schemaURL(t, t.TempDir()), o)
@@ -119,7 +119,7 @@ func TestUnreachableBucketLosesNoValue(t *testing.T) {
 
 // Objects that are missing or were changed are errors of their values, which "espalier store check" reports.
 func TestDamagedObjectsAreReported(t *testing.T) {
-	server := s3test.Start(t)
+	server := objecttest.Start(t)
 	dir := t.TempDir()
 	s := openURL(t, schemaURL(t, dir), withObjects(server))
 	changed, missing := valueOf("changed", 10), valueOf("missing", 10)
@@ -146,7 +146,7 @@ func TestDamagedObjectsAreReported(t *testing.T) {
 
 // The object of an append that is refused, or whose process dies before it commits, is removed with a later run.
 func TestObjectsOfRefusedAppendsAreRemoved(t *testing.T) {
-	server := s3test.Start(t)
+	server := objecttest.Start(t)
 	s := openURL(t, schemaURL(t, t.TempDir()), withObjects(server))
 	startWith(t, s, "run")
 	before := len(server.Objects(t))

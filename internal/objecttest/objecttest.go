@@ -1,5 +1,5 @@
-// Package s3test starts servers of S3-compatible object storage for tests.
-package s3test
+// Package objecttest starts servers of S3-compatible object storage for tests.
+package objecttest
 
 import (
 	"bytes"
