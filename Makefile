@@ -99,7 +99,7 @@ test-temporal-short: ## the same for one minute
 	$(GO) test -tags temporal -count=1 -timeout 15m -run 'TestChain|TestLong|TestReplay|TestLarge|TestStarved|Append' ./internal/engine/temporal
 
 # The release that works beside this one while machines are updated: a commit, until there is a release.
-PREVIOUS_RELEASE = c1b0f178
+PREVIOUS_RELEASE = e4f90737
 
 test-upgrade: ## run workers of the previous release and of this one on one database
 	rm -rf bin/previous && git worktree prune && git worktree add --detach bin/previous $(PREVIOUS_RELEASE)

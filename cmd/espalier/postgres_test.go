@@ -24,6 +24,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/postgres"
+	"github.com/espalier-run/espalier/internal/objecttest"
 	"github.com/espalier-run/espalier/internal/pgtest"
 )
 
@@ -44,6 +45,26 @@ func TestMigrationToPostgres(t *testing.T) {
 func TestConfigurationNamesTheDatabase(t *testing.T) {
 	scriptsOnPostgres(t, "DATABASE", "postgres/configured")
 }
+
+// Large values are in a bucket.
+func TestObjectStorageKeepsLargeValues(t *testing.T) {
+	server := objecttest.Start(t)
+	t.Setenv("S3_ENDPOINT", server.URL)
+	t.Setenv("S3_ACCESS_KEY", objecttest.AccessKey)
+	t.Setenv("S3_SECRET_KEY", objecttest.SecretKey)
+	objects = func(s *testscript.TestScript, _ bool, args []string) {
+		names := server.Objects(t)
+		if args[0] == "lose" {
+			server.Replace(t, names[0], nil)
+		} else if fmt.Sprint(len(names)) != args[0] {
+			s.Fatalf("the bucket has %q", names)
+		}
+	}
+	scriptsOnPostgres(t, "DATABASE", "postgres/objects")
+}
+
+// objects is the command of scripts that counts the objects of the bucket, or loses one.
+var objects func(*testscript.TestScript, bool, []string)
 
 // scriptsOnPostgres runs scripts with the URL of an empty store in a variable.
 func scriptsOnPostgres(t *testing.T, variable string, names ...string) {
@@ -67,10 +88,13 @@ func scriptsOnPostgres(t *testing.T, variable string, names ...string) {
 			e.Setenv("BARE_PATH", barePath(t))
 			sum := sha256.Sum256([]byte(e.WorkDir))
 			e.Setenv(variable, server.URL("postgres")+"&schema=s"+hex.EncodeToString(sum[:8]))
+			for _, name := range []string{"S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY"} {
+				e.Setenv(name, os.Getenv(name))
+			}
 			return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o755)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "isjson": isJSON, "isxml": isXML, "ispng": isPNG,
+			"exits": exits, "isjson": isJSON, "isxml": isXML, "ispng": isPNG, "objects": objects,
 		},
 	})
 }

@@ -199,6 +199,14 @@ type environment struct {
 	stop              context.CancelFunc
 }
 
+// now returns the time that all processes which share the store agree on.
+func (rt *environment) now() time.Time {
+	if rt.Clock != nil {
+		return rt.Clock()
+	}
+	return rt.app.o.Now()
+}
+
 // environment returns the environment of a project for its configuration, shared with earlier callers.
 func (a *App) environment(root string, s *settings) (*environment, error) {
 	a.mu.Lock()

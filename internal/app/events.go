@@ -142,7 +142,7 @@ func (rt *environment) claimEvent(ctx context.Context, e Incoming, wake bool) (e
 		if err != nil {
 			return eventState{}, register, err
 		}
-		state, now := eventState{}, rt.app.o.Now().UTC()
+		state, now := eventState{}, rt.now().UTC()
 		switch {
 		case register.Version != 0:
 			if err := json.Unmarshal(register.Data, &state); err != nil || state.Done {
@@ -191,7 +191,7 @@ func (rt *environment) forgetEvents(ctx context.Context) error {
 		if err := json.Unmarshal(r.Data, &state); err != nil {
 			return err
 		}
-		if rt.app.o.Now().Sub(state.At) < eventMemory {
+		if rt.now().Sub(state.At) < eventMemory {
 			continue
 		}
 		r.Data = nil
@@ -279,7 +279,7 @@ func (a *App) startForEvent(
 	err = rt.changeTrigger(ctx, d, func(state *triggerState) {
 		switch {
 		case !started:
-			state.Miss(a.o.Now().UTC(), problem)
+			state.Miss(rt.now().UTC(), problem)
 		case !slices.Contains(state.Active, id) && len(state.Active) < maxActive:
 			state.Active = append(state.Active, id)
 		}

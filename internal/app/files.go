@@ -104,7 +104,7 @@ func (s *triggerService) fireFile(ctx context.Context, d *workflowTrigger, name,
 	if err != nil {
 		return err
 	}
-	e := Incoming{ID: version, Source: name, Type: string(ir.OnFile), Time: s.app.o.Now(), Data: text}
+	e := Incoming{ID: version, Source: name, Type: string(ir.OnFile), Time: s.rt.now(), Data: text}
 	_, problem, err := s.app.startForEvent(ctx, s.rt, d, id, e, triggerActor(d))
 	if err != nil {
 		return err

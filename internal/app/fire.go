@@ -93,7 +93,7 @@ func (s *triggerService) fireDue(ctx context.Context) (time.Time, error) {
 			continue
 		}
 		wake, known := s.wake[d.id]
-		if !known || !wake.IsZero() && !wake.After(s.app.o.Now()) {
+		if !known || !wake.IsZero() && !wake.After(s.rt.now()) {
 			var err error
 			if wake, err = s.fire(ctx, d); err != nil {
 				errs = append(errs, err)
@@ -117,7 +117,7 @@ func (s *triggerService) fire(ctx context.Context, d *workflowTrigger) (time.Tim
 		if err != nil {
 			return time.Time{}, err
 		}
-		now := s.app.o.Now()
+		now := s.rt.now()
 		next, firings := schedule.Due(state.State, now, len(state.Active))
 		for _, f := range firings {
 			if f.CancelOthers {
@@ -215,7 +215,7 @@ func (s *triggerService) serve(ctx context.Context) {
 		// The clock may be set: look at least once per second.
 		pause := filePoll
 		if !next.IsZero() {
-			pause = max(min(pause, next.Sub(s.app.o.Now())), time.Millisecond)
+			pause = max(min(pause, next.Sub(s.rt.now())), time.Millisecond)
 		}
 		timer := time.NewTimer(pause)
 		select {

@@ -202,7 +202,7 @@ func (n *notifier) waitsForText(ctx context.Context, run journal.RunID, at journ
 // missed puts a message about firings that started no run into the outbox.
 func (n *notifier) missed(ctx context.Context, d *workflowTrigger, at time.Time, reason string) error {
 	return n.enqueue(ctx, notify.Message{
-		ID: fmt.Sprintf("%s.%d", d.id, at.Unix()), Kind: config.NotifyMissed, Time: n.app.o.Now().UTC(), Workflow: d.workflow,
+		ID: fmt.Sprintf("%s.%d", d.id, at.Unix()), Kind: config.NotifyMissed, Time: n.rt.now().UTC(), Workflow: d.workflow,
 		Text: fmt.Sprintf("The trigger %s started no run at %s: %s", d.id, at.Format(time.RFC3339), reason),
 	})
 }
@@ -219,7 +219,7 @@ func (n *notifier) send(ctx context.Context) error {
 		if err := json.Unmarshal(r.Data, &m); err != nil {
 			return err
 		}
-		now := n.app.o.Now()
+		now := n.rt.now()
 		if m.Next.After(now) {
 			continue
 		}

@@ -295,6 +295,12 @@ func (rt *environment) labeled(p *ir.Program) error {
 	if c == nil || len(c.Needs) == 0 {
 		return nil
 	}
+	for _, name := range c.StepsWithNeeds(p.Name) {
+		if !hasStep(p, name) {
+			return fail(NotReady, "", "the needs of %q in %s name a step %q, which the workflow does not have", p.Name,
+				config.FileName, name)
+		}
+	}
 	if inner, missing := unstatedNeeds(c, p, c.LabelsOf(p.Name)); inner != "" {
 		return fail(NotReady, "", "the workflow %q calls %q, which needs a worker with %s", p.Name, inner, LabelWords(missing)).
 			advise("Runs are driven by one worker: add the labels to the needs of %q in %s.", p.Name, config.FileName)
@@ -307,6 +313,12 @@ func (rt *environment) labeled(p *ir.Program) error {
 		p.Name, LabelWords(missing))
 	e.Name, e.Names = p.Name, missing
 	return e
+}
+
+func hasStep(p *ir.Program, id string) bool {
+	return slices.ContainsFunc(p.Blocks, func(b ir.Block) bool {
+		return slices.ContainsFunc(b.Steps, func(s ir.Step) bool { return s.ID == id })
+	})
 }
 
 // unstatedNeeds returns a workflow that a program calls and that needs labels which are not among stated, and these

@@ -86,9 +86,9 @@ func (a *App) settings(space *project.Workspace, root string, how consent) (*set
 		c.Simulate()
 	}
 	// Neither a simulation nor consent to commands may send the data of a run to a server that a file names.
-	elsewhere := c.Store.URL.Value != "" || c.Engine == config.EngineTemporal
+	elsewhere := c.Store.URL.Value != "" || c.Objects.Endpoint.Value != "" || c.Engine == config.EngineTemporal
 	if elsewhere && !a.approved(root, trust.File{Path: config.FileName, SHA256: trust.Sum([]byte(c.File.Text))}) {
-		c.Store.Withheld, c.Temporal.Withheld = true, true
+		c.Store.Withheld, c.Objects.Withheld, c.Temporal.Withheld = true, true, true
 		s.texts += "-"
 	}
 	if list.Errors() {

@@ -39,6 +39,9 @@ func (a *App) Prune(ctx context.Context, req PruneRequest, why journal.Removal) 
 	if err != nil {
 		return nil, err
 	}
+	if rt.Clock != nil { // the ends of the runs are in its time
+		why.At = journal.MillisOf(rt.Clock())
+	}
 	out := &Pruned{Runs: []Run{}}
 	before := journal.MillisOf(why.At.Time().Add(-req.OlderThan))
 	kept := 0
@@ -102,7 +105,7 @@ func (a *App) retain(ctx context.Context, rt *environment) {
 	defer tick.Stop()
 	for {
 		pruned, err := a.Prune(ctx, PruneRequest{OlderThan: r.OlderThan, Keep: int(r.Keep)}, journal.Removal{
-			By: journal.Actor{User: byRetention, Method: byRetention}, At: journal.MillisOf(a.o.Now()),
+			By: journal.Actor{User: byRetention, Method: byRetention}, At: journal.MillisOf(rt.now()),
 			Why: fmt.Sprintf("ended more than %s ago", r.OlderThan),
 		})
 		switch {

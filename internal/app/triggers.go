@@ -306,7 +306,7 @@ func (a *App) Triggers(ctx context.Context) ([]Trigger, error) {
 		if d.spec.Kind == ir.OnDemand {
 			continue
 		}
-		t, err := rt.describeTrigger(ctx, d, a.o.Now())
+		t, err := rt.describeTrigger(ctx, d, rt.now())
 		if err != nil {
 			return nil, err
 		}
@@ -377,7 +377,7 @@ func (a *App) PauseTrigger(ctx context.Context, name string, paused bool) (Trigg
 	if err != nil {
 		return Trigger{}, err
 	}
-	now := a.o.Now()
+	now := rt.now()
 	err = rt.changeTrigger(ctx, d, func(state *triggerState) {
 		if s, ok := d.schedule(); ok && state.Paused && !paused {
 			// What was due until now was missed because of the pause.
@@ -397,7 +397,7 @@ func (a *App) UpcomingTimes(ctx context.Context, name string, n int) (Trigger, [
 	if err != nil {
 		return Trigger{}, nil, err
 	}
-	now := a.o.Now()
+	now := rt.now()
 	t, err := rt.describeTrigger(ctx, d, now)
 	if err != nil {
 		return t, nil, err

@@ -49,6 +49,8 @@ var layers = map[string][]string{
 	"internal/usertest":  {},
 	// Tests and benchmarks start PostgreSQL with it.
 	"internal/pgtest": {},
+	// Tests start object storage with it.
+	"internal/objecttest": {},
 	// Tests start Temporal with it.
 	"internal/temporaltest": {},
 	// Tools and steps that fetch something from the network.

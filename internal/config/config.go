@@ -43,6 +43,8 @@ type Config struct {
 	Needs []Named[Needs]
 	// Store is the database that keeps runs; if its URL is empty, runs are kept in the project's folder.
 	Store Store
+	// Objects keeps the large values of a database.
+	Objects Objects
 	// Engine drives runs: EngineEmbedded, which an empty one means, or
 	// EngineTemporal.
 	Engine   string
@@ -103,6 +105,7 @@ func (c *Config) read(f *fields) {
 	c.Needs = readNeeds(f)
 	c.Store.URL = f.text("store", "The database that keeps runs: postgres://user@host/database. If not set, runs are "+
 		"kept in the folder .espalier.")
+	f.object("objects", "objects section", "Object storage for the large values of runs in a database.", c.Objects.read)
 	c.Engine = f.choice("engine", "What drives runs: embedded (this program alone; the default) or temporal (a "+
 		"Temporal server).", EngineEmbedded, EngineTemporal)
 	f.object("temporal", "temporal section", "How the Temporal server is reached, if engine is temporal.",
@@ -175,6 +178,8 @@ func (c *Config) check(out *diag.List) {
 	}
 	c.checkNeeds(out)
 	c.checkReference(c.Temporal.APIKey, out)
+	c.checkReference(c.Objects.AccessKey, out)
+	c.checkReference(c.Objects.SecretKey, out)
 	for _, secret := range c.Temporal.Encryption {
 		c.checkReference(secret, out)
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"regexp"
+	"slices"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/text"
@@ -20,35 +21,73 @@ const LabelForm = "A label has letters, digits, dots, underscores, slashes, equa
 // Needs is what a process must have to drive the runs of a workflow.
 type Needs struct {
 	Labels []text.Text
+	// Steps are needs of single steps. One process drives all steps of a run, so it needs their labels, too.
+	Steps []Named[StepNeeds]
+}
+
+// StepNeeds is what a process must have to execute a step.
+type StepNeeds struct {
+	Labels []text.Text
 }
 
 func readNeeds(f *fields) []Named[Needs] {
 	return entries(f, "needs", "need", "Which labels a worker must have to drive runs, by workflow.",
-		func(_ text.Text, f *fields) Needs {
-			n := Needs{Labels: f.texts("labels", "Labels that a worker has all of.")}
-			f.require("labels")
-			for _, label := range n.Labels {
-				if !IsLabel(label.Value) {
-					f.report(CodeBadValue, label.Span, LabelForm+".", "%q is not a label.", label.Value)
-				}
+		func(name text.Text, f *fields) Needs {
+			n := Needs{Labels: f.labels(), Steps: entries(f, "steps", "need of a step",
+				"Labels that single steps need, by step. One worker drives a run, so it has the labels of all steps.",
+				func(_ text.Text, f *fields) StepNeeds {
+					defer f.require("labels")
+					return StepNeeds{f.labels()}
+				})}
+			if len(n.Labels) == 0 && len(n.Steps) == 0 {
+				f.report(CodeMissing, name.Span, "Add a line with labels: and its value.",
+					"The need has no \"labels\".")
 			}
 			return n
 		})
 }
 
-// LabelsOf returns the labels that a process needs to drive runs of a workflow.
-func (c *Config) LabelsOf(workflow string) []string {
+func (f *fields) labels() []text.Text {
+	all := f.texts("labels", "Labels that a worker has all of.")
+	for _, label := range all {
+		if !IsLabel(label.Value) {
+			f.report(CodeBadValue, label.Span, LabelForm+".", "%q is not a label.", label.Value)
+		}
+	}
+	return all
+}
+
+// LabelsOf returns the labels that a process needs to drive runs of a workflow: those of the workflow and of its steps.
+func (c *Config) LabelsOf(workflow string) (labels []string) {
+	add := func(all []text.Text) {
+		for _, label := range all {
+			if !slices.Contains(labels, label.Value) {
+				labels = append(labels, label.Value)
+			}
+		}
+	}
 	for _, n := range c.Needs {
 		if n.Name.Value != workflow {
 			continue
 		}
-		labels := make([]string, len(n.Is.Labels))
-		for i, label := range n.Is.Labels {
-			labels[i] = label.Value
+		add(n.Is.Labels)
+		for _, step := range n.Is.Steps {
+			add(step.Is.Labels)
 		}
-		return labels
 	}
-	return nil
+	return labels
+}
+
+// StepsWithNeeds returns the steps of a workflow that have needs of their own.
+func (c *Config) StepsWithNeeds(workflow string) (steps []string) {
+	for _, n := range c.Needs {
+		if n.Name.Value == workflow {
+			for _, step := range n.Is.Steps {
+				steps = append(steps, step.Name.Value)
+			}
+		}
+	}
+	return steps
 }
 
 // checkNeeds reports needs that the engine does not honor.

@@ -111,6 +111,9 @@ func (c *Config) Powers() []Power {
 	if c.Store.URL.Value != "" {
 		add("store", "keeps runs in "+c.Store.Shown(), func() { c.Store.Withheld = true })
 	}
+	if c.Objects.Endpoint.Value != "" {
+		add("objects", "keeps large values of runs in "+c.Objects.Shown(), func() { c.Objects.Withheld = true })
+	}
 	if c.Engine == EngineTemporal {
 		add("engine", "sends runs to the Temporal server at "+c.Temporal.Shown(), func() { c.Temporal.Withheld = true })
 	}

@@ -73,7 +73,7 @@ type Writer interface {
 	// with nil when the batch is durable, otherwise when nothing of it remains.
 	// Append does not block and does not call done itself. done runs on the
 	// store's goroutine and must not wait for the store. Batches of one caller
-	// are appended, and their done functions called, in order.
+	// to one run are appended, and their done functions called, in order.
 	//
 	// A batch of a process that others have taken for dead fails with ErrFenced.
 	// Append refuses with ErrConflict a batch that does not follow the run's

@@ -50,6 +50,8 @@ type Runtime struct {
 	Secrets *secret.Registry
 	// GracePeriod is how long running commands may take to finish when the process is asked to stop.
 	GracePeriod time.Duration
+	// Clock is the time of the database, which all processes that share it agree on; nil if runs are on this machine.
+	Clock func() time.Time
 
 	dir      string
 	own      journal.Tailer // appends of this process, if the store has them apart
@@ -168,6 +170,7 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 	if err != nil {
 		return nil, err
 	}
+	r.Clock = now
 	if o.Journal != nil {
 		r.Store = o.Journal(r.Store)
 	}

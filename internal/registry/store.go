@@ -11,6 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/engine/embedded"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/journal/bucket"
 	"github.com/espalier-run/espalier/internal/journal/owner"
 	"github.com/espalier-run/espalier/internal/journal/postgres"
 	"github.com/espalier-run/espalier/internal/journal/sqlite"
@@ -73,7 +74,11 @@ func (r *Runtime) openStore(o RuntimeOptions) (now func() time.Time, err error) 
 		return nil, err
 	}
 	if url != "" {
-		store, err := postgres.Open(context.Background(), url, postgres.Options{Log: o.Log})
+		options := postgres.Options{Log: o.Log, ObjectsAbove: o.Config.Objects.Above}
+		if options.Objects, err = objects(o); err != nil {
+			return nil, err
+		}
+		store, err := postgres.Open(context.Background(), url, options)
 		if err != nil {
 			return nil, err
 		}
@@ -96,6 +101,27 @@ func (r *Runtime) openStore(o RuntimeOptions) (now func() time.Time, err error) 
 	}
 	r.Store = store
 	return nil, nil
+}
+
+// objects returns the bucket for large values; nil if there is none.
+func objects(o RuntimeOptions) (postgres.Objects, error) {
+	c := &o.Config.Objects
+	switch {
+	case c.Endpoint.Value == "":
+		return nil, nil
+	case c.Withheld:
+		return nil, StoreError(config.NotApproved("the object storage in "+config.FileName) + ". " + config.Approval)
+	}
+	return bucket.New(bucket.Config{
+		Endpoint: c.Endpoint.Value, Bucket: c.Bucket.Value, Prefix: c.Prefix.Value, Region: c.Region.Value,
+		PathStyle: c.PathStyle,
+		Keys: func(ctx context.Context) (id, secret string, err error) {
+			if id, err = o.Models.resolve(ctx, c.AccessKey.Value); err == nil {
+				secret, err = o.Models.resolve(ctx, c.SecretKey.Value)
+			}
+			return id, secret, err
+		},
+	}), nil
 }
 
 // monotonic returns the machine's monotonic clock. The engine compares its wall clock with it, also if that is the

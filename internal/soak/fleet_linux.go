@@ -37,6 +37,7 @@ type fleet struct {
 	random  *rand.Rand
 	restart func() error // kills the server and starts it again
 	paused  time.Duration
+	clocks  []*wall // of the workers; empty if they have that of the machine
 	workers []*exec.Cmd
 	said    []*bytes.Buffer
 
@@ -92,29 +93,12 @@ func soakTemporal(program, dir string, seed uint64, end time.Time) error {
 
 // soak keeps workers until a time, and then checks every run.
 func (f *fleet) soak(program, dir string, workers int, end time.Time) error {
-	text, err := fleetProject.ReadFile("testdata/fleet/chain.md")
-	if err != nil {
+	if err := f.create(program, dir, "chain.md"); err != nil {
 		return err
 	}
-	f.job, f.kills = &job{program: program, dir: dir, trace: filepath.Join(dir, "trace"), env: f.env}, map[string]int{}
-	err = errors.Join(
-		os.MkdirAll(filepath.Join(dir, ".espalier"), 0o700),
-		os.WriteFile(filepath.Join(dir, "chain.md"), bytes.ReplaceAll(text, []byte("TRACE"), []byte(f.trace)), 0o600),
-	)
-	if err != nil {
+	defer f.end()
+	if err := f.start(workers); err != nil {
 		return err
-	}
-	defer func() {
-		for _, w := range f.workers {
-			_ = w.Process.Kill() // it may have ended
-			_ = w.Wait()
-		}
-	}()
-	f.workers, f.said = make([]*exec.Cmd, workers), make([]*bytes.Buffer, workers)
-	for i := range f.workers {
-		if err := f.work(i); err != nil {
-			return err
-		}
 	}
 	for time.Now().Before(end) {
 		if err := f.advance(); err != nil {
@@ -127,10 +111,43 @@ func (f *fleet) soak(program, dir string, workers int, end time.Time) error {
 	return f.report()
 }
 
+// create creates the project, with some of its files.
+func (f *fleet) create(program, dir string, files ...string) error {
+	f.job, f.kills = &job{program: program, dir: dir, trace: filepath.Join(dir, "trace"), env: f.env}, map[string]int{}
+	err := os.MkdirAll(filepath.Join(dir, ".espalier"), 0o700)
+	for _, name := range files {
+		text, reading := fleetProject.ReadFile("testdata/fleet/" + name)
+		text = bytes.ReplaceAll(text, []byte("TRACE"), []byte(f.trace))
+		err = errors.Join(err, reading, os.WriteFile(filepath.Join(dir, name), text, 0o600))
+	}
+	return err
+}
+
+// start starts all workers, which end ends.
+func (f *fleet) start(workers int) error {
+	for i := range workers {
+		f.workers, f.said = append(f.workers, nil), append(f.said, nil)
+		if err := f.work(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *fleet) end() {
+	for _, w := range f.workers {
+		_ = w.Process.Kill() // it may have ended
+		_ = w.Wait()
+	}
+}
+
 // work starts a worker.
 func (f *fleet) work(i int) error {
 	cmd, said := f.command(context.Background(), "work"), new(bytes.Buffer)
 	cmd.Stderr = said
+	if f.clocks != nil {
+		cmd.Env = append(cmd.Env, clockVariable+"="+f.clocks[i].path)
+	}
 	f.workers[i], f.said[i] = cmd, said
 	return cmd.Start()
 }
@@ -199,10 +216,14 @@ func (f *fleet) disturb() error {
 // runState is a run as "espalier runs" shows it.
 type runState struct {
 	ID         string `json:"run_id"`
+	Workflow   string `json:"workflow"`
 	State      string `json:"state"`
 	Outcome    string `json:"outcome"`
 	WaitingFor string `json:"waiting_for"`
 }
+
+// traces is how many steps of each workflow leave a trace.
+var traces = map[string]int{"chain": 3, "wait": 2, "tick": 0}
 
 // doubt reports whether the run asks a person what became of a step.
 func (s *runState) doubt() bool { return strings.HasPrefix(s.WaitingFor, "unknown outcome") }
@@ -285,8 +306,8 @@ func (f *fleet) report() error {
 		switch {
 		case s.doubt():
 			doubts++
-		case s.Outcome != "ok" || done != 3:
-			wrong = append(wrong, fmt.Sprintf("run %s: %s with %d of 3 traces", s.ID, s.Outcome, done))
+		case s.Outcome != "ok" || done != traces[s.Workflow]:
+			wrong = append(wrong, fmt.Sprintf("run %s: %s with %d of %d traces", s.ID, s.Outcome, done, traces[s.Workflow]))
 		}
 		if code, out := f.try("audit", "verify", s.ID); code != 0 {
 			wrong = append(wrong, fmt.Sprintf("audit verify %s: exit %d: %s", s.ID, code, out))

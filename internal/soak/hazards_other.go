@@ -13,7 +13,7 @@ import (
 // Namespaces and /proc exist on Linux only.
 
 func hazards() (skipped []string) {
-	return []string{"other monotonic clocks, jumps of the wall clock, full disks, slow readers and growth (Linux only)"}
+	return []string{"other monotonic clocks, jumps of the wall clock, workers whose clocks differ, full disks, slow readers and growth (Linux only)"}
 }
 
 func shiftClock(*exec.Cmd, *rand.Rand) {}
@@ -35,6 +35,8 @@ var jumps atomic.Int64
 func fullDisks(string, string, uint64, time.Time) error {
 	return nil
 }
+
+func otherClocks(string, string, uint64, time.Time) error { return nil }
 
 func soakFleets(string, string, uint64, time.Time) error { return errors.ErrUnsupported }
 

@@ -85,7 +85,7 @@ func soak(o *options, fleets bool) error {
 		return m.report()
 	}
 	var all sync.WaitGroup
-	errs := make(chan error, runtime.NumCPU()+4)
+	errs := make(chan error, runtime.NumCPU()+5)
 	for i := range max(2, runtime.NumCPU()) {
 		all.Go(func() {
 			j, err := newJob(program, filepath.Join(dir, fmt.Sprint("job", i)))
@@ -100,6 +100,7 @@ func soak(o *options, fleets bool) error {
 	}
 	all.Go(func() { errs <- keepServing(program, filepath.Join(dir, "serving"), m.end) })
 	all.Go(func() { errs <- fullDisks(program, dir, o.seed, m.end) })
+	all.Go(func() { errs <- otherClocks(program, filepath.Join(dir, "clocks"), o.seed, m.end) })
 	all.Wait()
 	close(errs)
 	failed := m.report()

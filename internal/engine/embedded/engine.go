@@ -384,6 +384,7 @@ func (e *Engine) Drive(
 // bounded time, and the next one reads the store.
 func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, error) {
 	driven, polled := false, false // this engine has driven the run; the last iteration ended without a wake-up
+	appends := -1                  // of the run in memory, at the last iteration that ended without a wake-up
 	for {
 		e.mu.Lock()
 		if err := e.failed[id]; err != nil {
@@ -403,7 +404,10 @@ func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, err
 		over, poll := false, pollOwn
 		switch {
 		case here && polled:
-			if entry, err = e.store.Entry(ctx, id); err == nil {
+			// An append that the store has accepted shows that this process still owns the run.
+			if n := r.accepted(); n != appends {
+				appends = n
+			} else if entry, err = e.store.Entry(ctx, id); err == nil {
 				over = entry.Status == journal.Finished
 				r.checkOwner(entry.Owner)
 			} else if errors.Is(err, journal.ErrUnknownRun) {

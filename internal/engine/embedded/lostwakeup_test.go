@@ -2,6 +2,8 @@ package embedded_test
 
 import (
 	"context"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/engine/enginetest"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/step"
 )
@@ -105,4 +108,44 @@ func TestWaitEndsWithoutAWakeUp(t *testing.T) {
 			})
 		})
 	}
+}
+
+// counted is a store that counts how often runs are looked up.
+type counted struct {
+	journal.Store
+	looks atomic.Int32
+}
+
+func (c *counted) Entry(ctx context.Context, id journal.RunID) (journal.Entry, error) {
+	c.looks.Add(1)
+	return c.Store.Entry(ctx, id)
+}
+
+// A wait for a run that makes progress in the same process reads the store when the run is over, and not again and again
+// until then: a thousand waits on one database would slow down the runs that they wait for.
+func TestWaitForAMovingRunReadsTheStoreOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := &peers{}
+		store := &counted{Store: memorytest.NewShared(all.dead)}
+		defer store.Close()
+		kind := enginetest.NewKind()
+		kind.Hold = func(context.Context, *step.Job) error {
+			time.Sleep(300 * time.Millisecond)
+			return nil
+		}
+		e := newEngine(store, all.join("worker"), kind)
+		defer enginetest.Stop(e)
+		var steps []ir.Step
+		for i := range 100 {
+			steps = append(steps, enginetest.Task(fmt.Sprintf("s%d", i)))
+		}
+		enginetest.Begin(t, e, enginetest.Program(steps))
+		before := store.looks.Load()
+		if entry, err := e.Wait(t.Context(), enginetest.ID); err != nil || entry.Status != journal.Finished {
+			t.Fatalf("the wait ends with %+v, %v", entry, err)
+		}
+		if n := store.looks.Load() - before; n != 1 {
+			t.Errorf("the wait read the store %d times", n)
+		}
+	})
 }

@@ -38,6 +38,7 @@ type run struct {
 	queue    []request
 	spare    []request // the previous queue, emptied, for reuse
 	inFlight bool      // an append has not called back yet; requests stay in queue until then
+	appends  int       // how many appends the store has accepted
 	jobs     map[string]*job
 
 	held      *pending        // a decision that waits for the notes of its tasks
@@ -195,6 +196,16 @@ func (r *run) checkOwner(owner journal.Owner) {
 	if !r.gone && !r.inFlight && owner != r.owner {
 		r.fail(journal.ErrConflict)
 	}
+}
+
+// accepted returns how many appends of the run the store has accepted since it was loaded; 0 if it is being loaded.
+func (r *run) accepted() int {
+	if r == nil {
+		return 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.appends
 }
 
 // push queues requests of a task, or of other senders if j is nil. The run
@@ -414,6 +425,7 @@ func (r *run) appended(b *journal.Batch, err error, p *pending) {
 		p.answer(err)
 		return
 	}
+	r.appends++
 	r.log(b)
 	if b.Release && len(r.queue) > 0 {
 		// Messages arrived while the release was in flight: claim the run

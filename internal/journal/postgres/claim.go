@@ -287,8 +287,14 @@ func (s *Store) Remove(ctx context.Context, why journal.Removal, ids ...journal.
 			return err
 		}
 	}
+	if err := s.sweep(ctx); err != nil {
+		s.log.Warn("objects of removed runs are not deleted yet", "error", err)
+	}
 	return nil
 }
+
+// intoGarbage marks the objects of blobs that are gone for sweep.
+const intoGarbage = " INSERT INTO @.garbage (object, removed) SELECT object, true FROM gone WHERE object <> ''"
 
 func (s *Store) removeRun(ctx context.Context, why journal.Removal, id journal.RunID) error {
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
@@ -322,9 +328,10 @@ func (s *Store) removeRun(ctx context.Context, why journal.Removal, id journal.R
 		batch := &pgx.Batch{}
 		for _, text := range []string{
 			"DELETE FROM @.appends WHERE run = $1",
-			`WITH u AS (DELETE FROM @.uses WHERE run = $1 RETURNING blob)
+			`WITH u AS (DELETE FROM @.uses WHERE run = $1 RETURNING blob), gone AS (
 				DELETE FROM @.blobs b USING u WHERE b.n = u.blob
-					AND NOT EXISTS (SELECT 1 FROM @.uses WHERE blob = b.n AND run <> $1)`,
+					AND NOT EXISTS (SELECT 1 FROM @.uses WHERE blob = b.n AND run <> $1) RETURNING object
+				)` + intoGarbage,
 			"DELETE FROM @.inbox WHERE run = $1",
 			"DELETE FROM @.snapshots WHERE run = $1",
 		} {
@@ -332,8 +339,8 @@ func (s *Store) removeRun(ctx context.Context, why journal.Removal, id journal.R
 		}
 		batch.Queue(s.q("DELETE FROM @.runs WHERE root = $1 OR id = $1"), encodeText(id))
 		// Blobs of refused appends. Those of appends that are being written have no use yet either.
-		batch.Queue(s.q(`DELETE FROM @.blobs b WHERE added < now() - interval '1 hour'
-			AND NOT EXISTS (SELECT 1 FROM @.uses WHERE blob = b.n)`))
+		batch.Queue(s.q(`WITH gone AS (DELETE FROM @.blobs b WHERE added < now() - interval '1 hour'
+			AND NOT EXISTS (SELECT 1 FROM @.uses WHERE blob = b.n) RETURNING object)` + intoGarbage))
 		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 			return err
 		}

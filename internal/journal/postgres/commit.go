@@ -20,8 +20,10 @@ type job struct {
 	batch journal.Batch
 	body  []byte
 	exact bool // decoding the body gives the events of the batch
-	err   error
-	done  func(error)
+	// uploaded are the names of the objects that contain blobs of the batch, by their hashes.
+	uploaded map[string]string
+	err      error
+	done     func(error)
 }
 
 // Append implements journal.Writer. It encodes the events in the goroutine of
@@ -31,8 +33,14 @@ func (s *Store) Append(b journal.Batch, done func(error)) {
 	if j.err == nil {
 		j.body, j.exact, j.err = journal.EncodeExact(make([]byte, 0, 192*len(b.Events)), b.Events)
 	}
+	if !s.uploadFirst(j) {
+		s.put(j)
+	}
+}
+
+func (s *Store) put(j job) {
 	if !s.jobs.Put(j) {
-		go done(journal.ErrClosed)
+		go j.done(journal.ErrClosed)
 	}
 }
 

@@ -35,3 +35,21 @@ func (s *Store) exec(t testing.TB, text string, args ...any) {
 		t.Fatal(err)
 	}
 }
+
+// Plans returns how often the connection of the committer has executed statements, and how often the server has planned
+// one of them anew. No append is in flight.
+func Plans(t testing.TB, s *Store) (executions, anew int) {
+	t.Helper()
+	if err := s.conn.QueryRow(t.Context(), `SELECT sum(generic_plans + custom_plans)::int, sum(custom_plans)::int
+		FROM pg_prepared_statements WHERE statement !~ 'pg_prepared'`).Scan(&executions, &anew); err != nil {
+		t.Fatal(err)
+	}
+	return executions, anew
+}
+
+// Age makes what was uploaded and is not used older than an upload takes.
+func Age(t testing.TB, s *Store) {
+	t.Helper()
+	s.exec(t, "UPDATE @.garbage SET added = added - 2 * $1::interval", uploadPatience)
+	s.exec(t, "UPDATE @.blobs SET added = added - 2 * $1::interval", uploadPatience)
+}

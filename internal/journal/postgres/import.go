@@ -64,15 +64,7 @@ func (s *Store) importRun(ctx context.Context, tx pgx.Tx, in *journal.ImportedRu
 		if err != nil {
 			return refusal{err}
 		}
-		data := b.Data
-		if data == nil {
-			data = []byte{}
-		}
-		// The update locks a blob that exists, so that it is not removed meanwhile.
-		if _, err := tx.Exec(ctx, s.q(`WITH b AS (
-				INSERT INTO @.blobs AS b (hash, data) VALUES ($2, $3)
-				ON CONFLICT (hash) DO UPDATE SET added = b.added RETURNING n
-			) INSERT INTO @.uses (run, blob) SELECT $1::bigint, n FROM b`), n, encodeText(b.Hash), data); err != nil {
+		if err := s.importBlob(ctx, tx, n, b); err != nil {
 			return err
 		}
 	}
@@ -87,6 +79,33 @@ func (s *Store) importRun(ctx context.Context, tx pgx.Tx, in *journal.ImportedRu
 		}
 	}
 	return nil
+}
+
+// importBlob adds a blob of a run.
+func (s *Store) importBlob(ctx context.Context, tx pgx.Tx, run int64, b journal.Blob) error {
+	if name := s.upload(ctx, []journal.Blob{b})[b.Hash]; name != "" {
+		batch := &pgx.Batch{}
+		s.queueObject(batch, encodeText(b.Hash), name)
+		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+			return err
+		}
+		added, err := tx.Exec(ctx, s.q("INSERT INTO @.uses (run, blob) SELECT $1, n FROM @.blobs WHERE hash = $2"),
+			run, encodeText(b.Hash))
+		if err == nil && added.RowsAffected() == 0 { // another process has removed it meanwhile
+			err = &pgconn.PgError{Code: codeStale}
+		}
+		return err
+	}
+	data := b.Data
+	if data == nil {
+		data = []byte{}
+	}
+	// The update locks a blob that exists, so that it is not removed meanwhile.
+	_, err := tx.Exec(ctx, s.q(`WITH b AS (
+			INSERT INTO @.blobs AS b (hash, data) VALUES ($2, $3)
+			ON CONFLICT (hash) DO UPDATE SET added = b.added RETURNING n
+		) INSERT INTO @.uses (run, blob) SELECT $1::bigint, n FROM b`), run, encodeText(b.Hash), data)
+	return err
 }
 
 // ImportTombstones implements journal.Admin.

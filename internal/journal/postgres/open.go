@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -31,6 +32,9 @@ type Options struct {
 	// minute if zero.
 	Patience time.Duration
 	Log      *slog.Logger // nil discards
+	// Objects keeps blobs that are larger than ObjectsAbove, in bytes; 1 MiB if zero. Nil keeps all in the database.
+	Objects      Objects
+	ObjectsAbove int64
 }
 
 const (
@@ -50,6 +54,11 @@ type Store struct {
 	log      *slog.Logger
 	config   *pgx.ConnConfig
 	pool     *pgxpool.Pool
+
+	objects      Objects
+	objectsAbove int64
+	uploads      sync.WaitGroup
+	uploading    map[journal.RunID][]job // batches that wait for an upload of an earlier one; mu guards it
 
 	jobs     *queue.Queue[job]
 	changes  queue.Notifier
@@ -121,8 +130,9 @@ func Open(ctx context.Context, url string, o Options) (_ *Store, err error) {
 	}
 	s := &Store{
 		schema: pgx.Identifier{schema}.Sanitize(), name: schema, lease: o.Lease, patience: o.Patience, log: o.Log,
+		objects: o.Objects, objectsAbove: cmp.Or(o.ObjectsAbove, defaultObjectsAbove),
 		jobs: queue.New[job](), stopped: make(chan struct{}),
-		heads: map[journal.RunID]head{}, stored: map[string]bool{},
+		uploading: map[journal.RunID][]job{}, heads: map[journal.RunID]head{}, stored: map[string]bool{},
 	}
 	if s.lease == 0 {
 		s.lease = defaultLease
@@ -356,10 +366,14 @@ func (s *Store) retry(ctx context.Context, try func() error) error {
 
 // Close implements journal.Admin.
 func (s *Store) Close() error {
-	if s.closed.Swap(true) {
+	s.mu.Lock()
+	closed := s.closed.Swap(true)
+	s.mu.Unlock()
+	if closed {
 		<-s.stopped
 		return nil
 	}
+	s.uploads.Wait()
 	s.jobs.Close()
 	<-s.stopped
 	s.endLife()

@@ -390,14 +390,20 @@ func listing(f *journal.Filter) (string, []any) {
 // batch that was refused.
 func (s *Store) Blob(ctx context.Context, hash string) ([]byte, error) {
 	var data []byte
+	var object string
 	found := false
-	err := s.query(ctx, []any{&data}, func() error { found = true; return nil },
-		"SELECT data FROM @.blobs b WHERE hash = $1 AND EXISTS (SELECT 1 FROM @.uses WHERE blob = b.n)", encodeText(hash))
+	err := s.query(ctx, []any{&data, &object}, func() error { found = true; return nil },
+		"SELECT data, object FROM @.blobs b WHERE hash = $1 AND EXISTS (SELECT 1 FROM @.uses WHERE blob = b.n)", encodeText(hash))
 	switch {
 	case err != nil:
 		return nil, err
 	case !found:
 		return nil, fmt.Errorf("%w: %s", journal.ErrUnknownBlob, hash)
+	}
+	if object != "" {
+		if data, err = s.readObject(ctx, hash, object); err != nil {
+			return nil, err
+		}
 	}
 	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != hash {
 		return nil, fmt.Errorf("%w: the value %s has another hash", journal.ErrCorrupt, hash)

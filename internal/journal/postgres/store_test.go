@@ -68,3 +68,19 @@ func TestStore(t *testing.T) {
 	pgtest.Shared(t)
 	journaltest.Run(t, subject())
 }
+
+// An append is one statement, which the server does not plan again and again: planning takes longer than the append. The
+// server plans a new statement five times before it compares.
+func TestAppendIsOnePlannedStatement(t *testing.T) {
+	s := openURL(t, schemaURL(t, t.TempDir()), postgres.Options{})
+	const run, appends, tries = "run", 50, 5
+	journaltest.Append(t, s, journaltest.Start(run, s.ID()))
+	before, anew := postgres.Plans(t, s)
+	for i := range appends {
+		journaltest.Append(t, s, journaltest.Steps(run, journal.FirstFence, journal.Seq(i+1), 1))
+	}
+	executions, planned := postgres.Plans(t, s)
+	if executions-before != appends || planned-anew > tries {
+		t.Errorf("%d appends are %d statements, planned %d times", appends, executions-before, planned-anew)
+	}
+}
