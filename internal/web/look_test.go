@@ -35,7 +35,15 @@ func furnished(t *testing.T) (*site, []place) {
 	files["helped.md"], files["chat.yaml"], files["rewritten.md"] = helped, chat, rewritten
 	files["narrow.md"] = strings.NewReplacer("name: gated", "name: narrow", "max_tokens: 50000", "max_tokens: 3000").Replace(gated)
 	files["espalier.yaml"] = "tools: {Read: {requires_approval: true}}\n"
+	started := t.TempDir()
+	files["leave.yaml"] = leave(started, "Send the letter")
 	s := newSite(t, files)
+	s.stop()
+	unknown := s.abandon(started)
+	s.env = s.streamingModel(nil, "Sunlight is scattered by the molecules of the air, and ", "blue light most.")
+	s.start()
+	s.rest(unknown)
+	streaming := s.streaming()
 	by := journal.Actor{User: "tester"}
 	contract := app.Field{Name: "contract", Text: "7.2 The Supplier shall be liable without limit for any loss of data."}
 	waiting := s.begin("contract-review", simulate, contract)
@@ -95,6 +103,7 @@ func furnished(t *testing.T) (*site, []place) {
 		{"inbox", "/inbox"},
 		{"inbox-tool", s.item(tool)},
 		{"inbox-budget", "/inbox/" + string(spent) + "/budget"},
+		{"inbox-unknown", s.item(unknown)},
 		{"inbox-changes", s.item(changed)},
 		{"inbox-reply", s.item(talk)},
 		{"inbox-decided", "/inbox/" + string(approved) + "/check"},
@@ -105,6 +114,8 @@ func furnished(t *testing.T) (*site, []place) {
 		{"run-finished", "/runs/" + string(done)},
 		{"run-step", "/runs/" + string(researched) + "?step=look"},
 		{"run-paused", "/runs/" + string(paused)},
+		{"run-unknown", "/runs/" + string(unknown)},
+		{"run-streaming", "/runs/" + string(streaming) + "?step=draft"},
 		{"run-large", "/runs/" + string(large) + "?step=all"},
 		{"transcript", "/runs/" + string(done) + "/transcript"},
 		{"audit", "/runs/" + string(approved) + "/audit"},

@@ -28,3 +28,16 @@ func TestPagesOfRecordsReadNoFurtherThanTheyShow(t *testing.T) {
 		}
 	}
 }
+
+// Sentences start with a capital letter in any language; names stay as they are.
+func TestSentencesStartWithCapitals(t *testing.T) {
+	for text, want := range map[string]string{
+		"exit code 1": "Exit code 1", "état inconnu": "État inconnu", "timeout: no answer": "Timeout: no answer",
+		"state.text is missing": "state.text is missing", "kb.search: not found": "kb.search: not found",
+		"天空": "天空", "": "", "\xff": "\xff",
+	} {
+		if got := sentence(text); got != want {
+			t.Errorf("sentence(%q) = %q, want %q", text, got, want)
+		}
+	}
+}

@@ -304,13 +304,13 @@ func (h *Handler) row(r *request, run *app.Run) (runRow, error) {
 	row.Took = end.Sub(st.Started)
 	switch {
 	case st.Error != "":
-		row.What = st.Error
+		row.What = sentence(st.Error)
 	case st.State == api.Running:
 		row.What = strings.Join(st.Steps, ", ")
 	case st.State != api.Finished:
-		row.What = waitingWords(st.WaitingFor)
+		row.What = waitingWords(&st)
 	case st.Reason != "":
-		row.What = st.Reason
+		row.What = sentence(st.Reason)
 	}
 	if len(row.What) > 200 {
 		row.What = strings.ToValidUTF8(row.What[:200], "") + "…"
@@ -318,11 +318,20 @@ func (h *Handler) row(r *request, run *app.Run) (runRow, error) {
 	return row, nil
 }
 
-// waitingWords describes what a run waits for. The index has a kind and a name.
-func waitingWords(text string) string {
+// waitingWords describes what a run waits for. The index has a kind and a name; it does not tell events from replies of
+// people.
+func waitingWords(st *api.Status) string {
+	text := st.WaitingFor
 	kind, name, ok := strings.Cut(text, ": ")
+	reply := func(g api.Gate) bool {
+		return g.Kind == api.InputGate && (name == g.Event || strings.HasPrefix(name, g.Event+" (+"))
+	}
+	if kind == "event" && slices.ContainsFunc(st.Gates, reply) {
+		kind = "reply"
+	}
 	words := map[string]string{
 		"approval": "waits for a decision about ", "event": "waits for the event ",
+		"reply":           "waits for a person to reply to ",
 		"unknown outcome": "the outcome is unknown of ",
 		"budget":          "has reached its limit of ", "retry": "waits to retry ",
 	}

@@ -18,6 +18,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
@@ -465,10 +467,13 @@ func runPath(id string, parts ...string) string {
 	return "/runs/" + url.PathEscape(id) + strings.Join(parts, "")
 }
 
+// sentence returns a text that starts with a capital letter, unless its first word is a name such as state.text.
 func sentence(text string) string {
-	if text == "" {
-		return ""
+	word, _, _ := strings.Cut(text, " ")
+	name := func(r rune) bool { return !unicode.IsLetter(r) && r != '\'' && r != '-' }
+	first, size := utf8.DecodeRuneInString(text)
+	if strings.ContainsFunc(strings.TrimRight(word, ".,:;"), name) || first == utf8.RuneError {
+		return text
 	}
-	first, rest := text[:1], text[1:]
-	return strings.ToUpper(first) + rest
+	return string(unicode.ToUpper(first)) + text[size:]
 }
