@@ -166,11 +166,16 @@ func TestPageSurvivesAKilledServer(t *testing.T) {
 			}
 			b.click("#asks a.btn")
 			b.waitText("article .notice", "It is unknown whether the step had an effect")
+			if eval[bool](b, `document.querySelector("article .facts").textContent.includes("approve")`) {
+				t.Error("the item says what follows an approval, which it does not offer")
+			}
+			b.wait(`document.querySelector("article .crumbs a[href$='?step=talk']")?.textContent === "talk"`)
 			if c.answer == "result" {
 				b.set("#value", `{"Output": "known", "Stderr": "", "ExitCode": 0, "Status": "completed"}`)
 			}
 			b.click("button[value=" + c.answer + "]")
 			b.waitText("#notice", "Recorded")
+			b.waitText("#inbox-done", "Resolved talk")
 			b.visit("/runs/" + id + "?step=talk")
 			b.waitText("#run-state", c.state)
 			if c.why != "" {

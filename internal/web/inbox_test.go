@@ -282,6 +282,9 @@ func TestRunsAreFilteredByTimeAndText(t *testing.T) {
 func TestRunsSayWhatTheyWaitForOrWhyTheyFailed(t *testing.T) {
 	s := newSite(t, map[string]string{"chat.yaml": chat, "fails.md": fails, "gated.md": gated, "waits.md": waits})
 	b := s.open()
+	s.rest(s.begin("fails", shell))
+	b.visit("/runs")
+	b.wait(`!!document.querySelector("#runs") && !document.querySelector("#cancel-runs")`) // nothing can be canceled
 	for want, id := range map[string]journal.RunID{
 		"Waits for a person to reply to talk":               s.begin("chat", simulate),
 		`The script of step "check" ended with exit code 1`: s.begin("fails", shell),
@@ -295,6 +298,7 @@ func TestRunsSayWhatTheyWaitForOrWhyTheyFailed(t *testing.T) {
 			t.Errorf("the row says %q, want %q", got, want)
 		}
 	}
+	b.wait(`!!document.querySelector("#cancel-runs")`)
 }
 
 // A search in the records of a run leaves out what does not match, and both records can be downloaded.

@@ -531,7 +531,12 @@ func TestInboxAnswersAConversation(t *testing.T) {
 	b.waitText("#notice", "reply is sent")
 	s.rest(id)
 	b.visit("/inbox")
-	b.waitText("article .crumbs", "talk:input~2")
+	b.wait(`document.querySelector("form[action$='/reply'] [name=step]").value === "talk:input~2"`)
+	b.waitText("article .crumbs", "/talk")
+	b.waitText("#inbox-done", "Answered talk")
+	b.visit("/inbox/" + string(id) + "/talk:input~1")
+	b.waitText("#decided", "Answered by")
+	b.visit("/inbox")
 	b.click(`form[action$="/reply"] [name=end]`)
 	b.waitText("#notice", "reply is sent")
 	if run := s.rest(id); run.Outcome != journal.OutcomeOK {

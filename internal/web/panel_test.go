@@ -206,6 +206,11 @@ func TestBudgetShowsReservationsAndTheTimelineWaits(t *testing.T) {
 	b.waitText("#budget-tokens small", " reserved")
 	b.waitText("#budget-tokens small", " more (estimate)")
 	b.wait(`parseFloat(document.querySelector("#budget-tokens .held").getAttribute("width")) > 0`)
+	if got := eval[string](b, `document.querySelector("#budget-seconds b").textContent`); got == "0 ms" {
+		t.Error("the time of the running step is not counted")
+	}
+	b.visit(eval[string](b, "location.pathname") + "?step=draft")
+	b.waitText("#talk [data-live] header", "writerAnswering")
 	b.press("f")
 	b.wait(`document.activeElement.matches("[data-follow]")`)
 	b.press("\r")

@@ -162,6 +162,9 @@ func (h *Handler) run(r *request) error {
 	if err != nil {
 		return err
 	}
+	if p.Run.State == api.Running { // the step that runs is counted when it ends
+		s.active += max(0, h.o.Now().Sub(s.counted))
+	}
 	p.meters(s, worst)
 	if err := h.explain(r, p, s); err != nil {
 		return err
@@ -275,6 +278,8 @@ func (p *runPage) meters(s *story, worst *app.Cost) {
 			m.Held = dollars(int64(held.Dollars*1e6)) + " reserved"
 		}
 		switch left := worst.Money.AtMost - int64(used.Dollars*1e6); {
+		case p.Run.Simulated != "":
+			m.Worst = p.Run.Simulated + ": not paid"
 		case p.Run.State == api.Finished:
 		case worst.Money.Known:
 			m.Worst = "at most " + dollars(max(0, left)) + " more (estimate)"
@@ -364,7 +369,7 @@ func (h *Handler) record(r *request, tab string, show func(*request, *runPage) e
 // logLine is a line of a transcript or an audit log.
 type logLine struct {
 	N     int
-	At    string
+	At    time.Time
 	Event string
 	Path  string
 	Raw   json.RawMessage
@@ -428,7 +433,7 @@ func (h *Handler) transcript(r *request, p *runPage) error {
 		}
 		if json.Unmarshal(line, &e) == nil {
 			out.Event, out.Path, out.Raw = visible(e.Type), visible(e.Path), e.Payload
-			out.At = e.Timestamp.UTC().Format(time.TimeOnly)
+			out.At = e.Timestamp
 		}
 	})
 	return err
@@ -477,7 +482,7 @@ func (h *Handler) audit(r *request, p *runPage) error {
 			Timestamp time.Time
 		}
 		if json.Unmarshal(line, &e) == nil {
-			out.Event, out.Path, out.At = visible(e.Event), visible(e.StepID), e.Timestamp.UTC().Format(time.TimeOnly)
+			out.Event, out.Path, out.At = visible(e.Event), visible(e.StepID), e.Timestamp
 		}
 	})
 	return err

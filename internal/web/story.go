@@ -58,7 +58,8 @@ type story struct {
 	keep    func(*stepView) bool // reports whether the messages of a step are kept
 	started time.Time
 	ended   time.Time
-	active  time.Duration
+	active  time.Duration // up to counted
+	counted time.Time
 	edits   []string // variables that were edited at the start
 	done    int
 	writes  map[string]json.RawMessage
@@ -85,6 +86,7 @@ type stepView struct {
 
 	parent *stepView
 	asked  time.Time // when the gate opened
+	gate   journal.GateKind
 	ask    time.Time // when the model or tool was called
 	live   string    // chunks of the reply that is being received
 	output []journal.Output
@@ -173,7 +175,7 @@ func liveKey(s *report.Step) string {
 func (s *story) apply(e *event) {
 	at := e.At.Time()
 	if e.Budget != nil {
-		s.active = time.Duration(e.Budget.Active) * time.Millisecond
+		s.active, s.counted = time.Duration(e.Budget.Active)*time.Millisecond, at
 	}
 	switch e.Type {
 	case report.RunStarted:
@@ -247,8 +249,10 @@ func (s *story) step(e *event, v *stepView, at time.Time) {
 		v.State, v.asked = "sleeping", at
 	case report.GateOpened:
 		v.State, v.asked = "waiting", at
-		if x, ok := e.Fact.(journal.GateOpened); ok && x.Kind == journal.GateInDoubt {
-			v.State = "unknown"
+		if x, ok := e.Fact.(journal.GateOpened); ok {
+			if v.gate = x.Kind; x.Kind == journal.GateInDoubt {
+				v.State = "unknown"
+			}
 		}
 	case report.GateDecided, report.GateExpired:
 		v.closeWait(at)
@@ -347,13 +351,7 @@ func (v *stepView) converse(e *event, at time.Time) {
 		add(message{From: "note", Title: "Escalated: more people may decide"})
 	case report.GateDecided:
 		x := e.Fact.(journal.GateDecided)
-		word := map[journal.Outcome]string{
-			journal.OutcomeOK: "Approved by ", journal.OutcomeRejected: "Rejected by ",
-		}[x.Outcome]
-		if word == "" {
-			word = "Decided by "
-		}
-		m := message{From: "note", Title: word + visible(app.DescribeActor(x.By, x.Method, ""))}
+		m := message{From: "note", Title: decisionWord(v.gate, x.Outcome) + " by " + visible(app.DescribeActor(x.By, x.Method, ""))}
 		if x.Note != "" {
 			m.Texts = []string{x.Note}
 		}

@@ -73,7 +73,7 @@ func (h *Handler) welcome(r *request) error {
 		return err
 	}
 	return h.render(r, http.StatusOK, "welcome.html", welcomePage{
-		shell: h.shell(r, "inbox", "Run your first workflow"), Examples: exampleList, Workflows: len(found.Workflows),
+		shell: h.shell(r, "", "Run your first workflow"), Examples: exampleList, Workflows: len(found.Workflows),
 		Ready: diagnosis.Ready(),
 	})
 }
