@@ -96,7 +96,7 @@ func TestHostileContentStaysText(t *testing.T) {
 	})
 	s.stop()
 	doubtful := s.abandon(started)
-	s.env = s.streamingModel(nil, evil, evil)
+	s.env = s.streamingModel(0, nil, evil, evil)
 	s.start()
 	s.rest(doubtful)
 	streaming := s.streaming()

@@ -40,7 +40,7 @@ func furnished(t *testing.T) (*site, []place) {
 	s := newSite(t, files)
 	s.stop()
 	unknown := s.abandon(started)
-	s.env = s.streamingModel(nil, "Sunlight is scattered by the molecules of the air, and ", "blue light most.")
+	s.env = s.streamingModel(0, nil, "Sunlight is scattered by the molecules of the air, and ", "blue light most.")
 	s.start()
 	s.rest(unknown)
 	streaming := s.streaming()

@@ -50,7 +50,8 @@ func TestAxisNamesAUnitOnce(t *testing.T) {
 		211 * time.Millisecond: {"0", "52", "105", "158", "211 ms"},
 		16 * time.Second:       {"0", "4.0", "8.0", "12", "16 s"},
 		2 * time.Second:        {"0", "500 ms", "1.0", "1.5", "2.0 s"},
-		85 * time.Second:       {"0", "21 s", "42 s", "1 min 3 s", "1 min 25 s"},
+		85 * time.Second:       {"0", "21 s", "42 s", "", "1 min 25 s"},
+		2 * time.Millisecond:   {"0", "", "1", "", "2 ms"},
 	} {
 		if got := axis(total); !slices.Equal(got, want) {
 			t.Errorf("axis(%v) = %q, want %q", total, got, want)

@@ -40,10 +40,17 @@ func TestFirstVisitLeadsToAnApprovedRun(t *testing.T) {
 	b.set("#note", "Read and approved")
 	b.click(`button[value=approve]`)
 	b.waitText("#notice", "Approved")
+	b.click("#notice a.btn")
+	b.waitText("#run-state", "Finished")
+	first := eval[string](b, "location.pathname")
 	b.visit("/runs")
 	b.waitText("#runs", "Finished")
 	b.click("#runs a.name")
 	b.waitText("#run-state", "Finished")
+	b.click(`form[action$="/welcome"] button`) // run again: the project has no such workflow
+	b.wait(`location.pathname.startsWith("/runs/") && location.pathname !== "` + first + `"`)
+	b.waitText("#run-state", "Waiting")
+	b.visit(first)
 	b.click(`a[href$="/audit"]`)
 	b.waitText("#verified", "Verified")
 }
@@ -527,6 +534,8 @@ func TestInboxAnswersAConversation(t *testing.T) {
 	b.waitText("#inbox-mine", "Reply to talk")
 	b.waitText("article", "simulated reply")
 	b.set("#text", "5")
+	b.visit("/inbox")
+	b.wait(`document.querySelector("#text").value === "5"`) // a reload keeps it
 	b.click(`form[action$="/reply"] .primary`)
 	b.waitText("#notice", "reply is sent")
 	s.rest(id)

@@ -52,6 +52,7 @@ type runPage struct {
 	MayEdit   bool
 	Asks      []*ask
 	Again     string // address of the form with the same input
+	Example   string // name of the example that was run; the project has no such workflow
 	Compare   string
 	Verified  *bool
 	Records   any // content of the other tabs
@@ -118,6 +119,9 @@ func (h *Handler) loadRun(r *request, tab string) (*runPage, error) {
 	p.MayEdit = p.program.MayIntervene && p.MayOperate()
 	p.Workflow = "/workflows/" + url.PathEscape(st.Workflow)
 	p.Again = p.Workflow + "?like=" + url.QueryEscape(st.ID) + "#start"
+	if p.Example, err = h.exampleOf(ctx, st.Workflow); err != nil {
+		return nil, err
+	}
 	p.Compare = "/compare?a=" + url.QueryEscape(st.ID)
 	end := h.o.Now()
 	if st.State == api.Finished {
@@ -161,9 +165,6 @@ func (h *Handler) run(r *request) error {
 	worst, err := h.o.App.RunCost(ctx, p.run)
 	if err != nil {
 		return err
-	}
-	if p.Run.State == api.Running { // the step that runs is counted when it ends
-		s.active += max(0, h.o.Now().Sub(s.counted))
 	}
 	p.meters(s, worst)
 	if err := h.explain(r, p, s); err != nil {

@@ -183,6 +183,9 @@ func axis(total time.Duration) []string {
 		if n, same := strings.CutSuffix(label, " "+unit); same && !strings.Contains(n, " ") {
 			label = n
 		}
+		if label == out[i] || i == 2 && len(label)+len(last) > 12 { // it says nothing, or does not fit
+			label = ""
+		}
 		out = append(out, label)
 	}
 	return append(out, last)

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -20,6 +21,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/google/uuid"
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
@@ -191,6 +194,7 @@ type shell struct {
 	Running []navRun
 	Live    string // address of the live events; empty for none
 	Notice  string // outcome of the previous action
+	Acted   string // run that the action was about; empty if the page shows it anyway
 	May     map[identity.Permission]bool
 	Rail    bool
 	Icon    string // static file of the icon; empty for that of the product
@@ -258,6 +262,9 @@ func (h *Handler) shell(r *request, section, title string) shell {
 		Title: title, Section: section, Project: h.project, User: r.id.Name, Version: h.o.Version, Rail: true,
 		Live: "/live?after=" + strconv.FormatInt(int64(pos), 10),
 		May:  map[identity.Permission]bool{}, Notice: notices[r.URL.Query().Get("done")],
+	}
+	if id, err := uuid.Parse(r.URL.Query().Get("run")); err == nil && s.Notice != "" {
+		s.Acted = id.String()
 	}
 	for _, p := range []identity.Permission{identity.Start, identity.Operate, identity.Decide, identity.Manage} {
 		s.May[p] = r.id.May(p)
@@ -332,11 +339,14 @@ type errorPage struct {
 func (h *Handler) fail(r *request, err error) {
 	page := errorPage{shell: h.shell(r, "", "Problem"), Status: http.StatusInternalServerError}
 	page.Heading, page.Advice = "The server could not do this", "Its log has the reason."
-	page.Kept = r.PostFormValue("note")
+	page.Kept = cmp.Or(r.PostFormValue("note"), r.PostFormValue("text"))
 	var known *app.Error
 	if errors.As(err, &known) && known.Kind != app.Internal {
 		page.Status, page.Heading, page.Advice = api.HTTPStatus(known.Kind), sentence(known.Message), known.Advice
 		page.Details = known.Names
+		if known.Reason == app.NoWorkflow { // the names are folders
+			page.Details, page.Advice = nil, cmp.Or(known.Advice, "It was renamed or removed.")
+		}
 		for _, missing := range known.Missing {
 			page.Details = append(page.Details, missing.Text())
 		}
@@ -384,7 +394,7 @@ func (h *Handler) showLogin(w http.ResponseWriter, r *http.Request, status int, 
 		SSO: h.o.SSO,
 	}
 	if r.Method == http.MethodPost {
-		page.Kept = r.PostFormValue("note")
+		page.Kept = cmp.Or(r.PostFormValue("note"), r.PostFormValue("text"))
 	}
 	if err := h.render(&request{Request: r, w: w}, status, "login.html", page); err != nil {
 		http.Error(w, "Sign in", status)
