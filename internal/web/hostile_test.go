@@ -89,8 +89,9 @@ func TestHostileContentStaysText(t *testing.T) {
 	}
 	started := t.TempDir()
 	s := newSite(t, map[string]string{
-		"leave.yaml": leave(started, evil), "hostile.md": hostile(), "gated.md": gated, "research.md": research, ".mcp.json": string(server), "helped.md": helped,
-		"espalier.yaml": "tools: {Read: {requires_approval: true}}\n", "chat.yaml": chat,
+		"leave.yaml": leave(started, evil), "hostile.md": hostile(), "gated.md": gated, "research.md": research,
+		".mcp.json": string(server), "helped.md": helped,
+		"espalier.yaml": "tools: {Read: {requires_approval: true}}\ndefaults: {model_timeout: 1h}\n", "chat.yaml": chat,
 		"loud.yaml": fmt.Sprintf("name: loud\nstates:\n  initial: talk\n  talk: {type: step, command: cat %s; cat %s >&2, "+
 			"on_success: done}\n  done: {type: terminal}\n", text, text),
 	})

@@ -34,7 +34,7 @@ func furnished(t *testing.T) (*site, []place) {
 	files["research.md"], files["fan.yaml"] = research, fan(25)
 	files["helped.md"], files["chat.yaml"], files["rewritten.md"] = helped, chat, rewritten
 	files["narrow.md"] = strings.NewReplacer("name: gated", "name: narrow", "max_tokens: 50000", "max_tokens: 3000").Replace(gated)
-	files["espalier.yaml"] = "tools: {Read: {requires_approval: true}}\n"
+	files["espalier.yaml"] = "tools: {Read: {requires_approval: true}}\ndefaults: {model_timeout: 1h}\n"
 	started := t.TempDir()
 	files["leave.yaml"] = leave(started, "Send the letter")
 	s := newSite(t, files)
@@ -101,6 +101,7 @@ func furnished(t *testing.T) (*site, []place) {
 	return s, []place{
 		{"welcome", "/welcome"},
 		{"inbox", "/inbox"},
+		{"inbox-gate", s.item(waiting)},
 		{"inbox-tool", s.item(tool)},
 		{"inbox-budget", "/inbox/" + string(spent) + "/budget"},
 		{"inbox-unknown", s.item(unknown)},
@@ -353,10 +354,6 @@ func TestScreenshots(t *testing.T) {
 				}
 				b.size(width, height)
 				b.visit(p.path)
-				if p.name == "inbox" && width == 360 {
-					b.click("a.ask")
-					b.wait(`!!document.querySelector('[data-open="item"]')`)
-				}
 				ctx, cancel := b.limited()
 				picture, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
 				cancel()
