@@ -44,6 +44,7 @@ type site struct {
 	pages *web.Handler
 	wrap  func(journal.Store) journal.Store
 	env   map[string]string
+	now   func() time.Time // the clock of the pages; nil is time.Now
 	log   *lockedBuffer
 }
 
@@ -116,7 +117,7 @@ func (s *site) start() {
 		Pages: func(srv *server.Server) http.Handler {
 			s.pages = web.New(web.Options{
 				App: s.app, Identity: server.IdentityOf, Users: s.auth.Users(), Base: srv.Base(), Version: "test",
-				Stopping: srv.Stopping(), Log: log,
+				Stopping: srv.Stopping(), Log: log, Now: s.now,
 			})
 			return s.pages
 		},

@@ -166,11 +166,16 @@ func TestPageSurvivesAKilledServer(t *testing.T) {
 			}
 			b.click("#asks a.btn")
 			b.waitText("article .notice", "It is unknown whether the step had an effect")
+			if eval[bool](b, `document.querySelector("article .facts").textContent.includes("approve")`) {
+				t.Error("the item says what follows an approval, which it does not offer")
+			}
+			b.wait(`document.querySelector("article .crumbs a[href$='?step=talk']")?.textContent === "talk"`)
 			if c.answer == "result" {
 				b.set("#value", `{"Output": "known", "Stderr": "", "ExitCode": 0, "Status": "completed"}`)
 			}
 			b.click("button[value=" + c.answer + "]")
 			b.waitText("#notice", "Recorded")
+			b.waitText("#inbox-done", "Resolved talk")
 			b.visit("/runs/" + id + "?step=talk")
 			b.waitText("#run-state", c.state)
 			if c.why != "" {
@@ -178,6 +183,29 @@ func TestPageSurvivesAKilledServer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// leave is a workflow whose command says that it has started, and then waits for the end of its process.
+func leave(dir, description string) string {
+	return fmt.Sprintf("name: leave\nstates:\n  initial: send\n  send:\n    type: step\n    description: %q\n"+
+		"    command: touch %[2]s/started; until [ -e %[2]s/go ]; do sleep 0.1; done\n"+
+		"    on_success: done\n  done: {type: terminal}\n", description, dir)
+}
+
+// abandon serves the project of a site in another process, and kills it while the command of the workflow leave runs.
+// It returns the run, whose step may have acted.
+func (s *site) abandon(dir string) journal.RunID {
+	s.t.Helper()
+	s.t.Cleanup(func() { _ = os.WriteFile(filepath.Join(dir, "go"), nil, 0o600) }) // the command of the killed server ends
+	c, id := s.serve("leave")
+	for s.t.Context().Err() == nil {
+		if _, err := os.Stat(filepath.Join(dir, "started")); err == nil {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	c.kill()
+	return journal.RunID(id)
 }
 
 // openAccounts opens the accounts of a project that no server of this process serves.

@@ -88,6 +88,7 @@ func TestPanelShowsThePromptAndTheCost(t *testing.T) {
 	b := s.open()
 	b.visit("/runs/" + string(id) + "?step=draft")
 	b.waitText("#panel .card-foot", "1,000 tokens in, 2,000 out, $0.018")
+	b.waitText("#budget", "scripted: not paid")
 	prompt := `[...document.querySelectorAll("#talk details")].find((d) => d.textContent.startsWith("Prompt"))`
 	b.wait(`!` + prompt + `.open`)
 	eval[bool](b, prompt+`.querySelector("summary").click(), true`)

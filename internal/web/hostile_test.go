@@ -87,12 +87,20 @@ func TestHostileContentStaysText(t *testing.T) {
 	if err := os.WriteFile(text, []byte(evil+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	started := t.TempDir()
 	s := newSite(t, map[string]string{
-		"hostile.md": hostile(), "gated.md": gated, "research.md": research, ".mcp.json": string(server), "helped.md": helped,
-		"espalier.yaml": "tools: {Read: {requires_approval: true}}\n", "chat.yaml": chat,
+		"leave.yaml": leave(started, evil), "hostile.md": hostile(), "gated.md": gated, "research.md": research,
+		".mcp.json": string(server), "helped.md": helped,
+		"espalier.yaml": "tools: {Read: {requires_approval: true}}\ndefaults: {model_timeout: 1h}\n", "chat.yaml": chat,
 		"loud.yaml": fmt.Sprintf("name: loud\nstates:\n  initial: talk\n  talk: {type: step, command: cat %s; cat %s >&2, "+
 			"on_success: done}\n  done: {type: terminal}\n", text, text),
 	})
+	s.stop()
+	doubtful := s.abandon(started)
+	s.env = s.streamingModel(0, nil, evil, evil)
+	s.start()
+	s.rest(doubtful)
+	streaming := s.streaming()
 	loud := s.begin("loud", app.RunOptions{AllowShell: true, RecordStream: true})
 	s.rest(loud)
 	waiting := s.begin("hostile", shell, app.Field{Name: "text", Text: evil})
@@ -142,7 +150,7 @@ func TestHostileContentStaysText(t *testing.T) {
 	b.visit("/inbox")
 	items := eval[[]string](b, `[...document.querySelectorAll("a.ask")].map((a) => a.getAttribute("href"))`)
 	kinds := eval[string](b, `[...new Set([...document.querySelectorAll("#inbox-mine a.ask, #inbox-others a.ask")].map((a) => a.dataset.kind))].sort().join()`)
-	if kinds != "gate,input,tool" {
+	if kinds != "gate,input,tool,unknown" {
 		t.Errorf("the inbox has items of the kinds %s", kinds)
 	}
 	for _, path := range append(items, []string{
@@ -155,6 +163,7 @@ func TestHostileContentStaysText(t *testing.T) {
 		"/runs?q=" + url.QueryEscape(evil) + "&workflow=" + url.QueryEscape(evil) + "&by=" + url.QueryEscape(evil),
 		"/runs/" + url.PathEscape(evil), "/workflows/" + url.PathEscape(evil), run + "?step=" + url.QueryEscape(evil),
 		run + "/transcript?q=" + url.QueryEscape(evil), "/login?next=" + url.QueryEscape("javascript:"+evil),
+		"/runs/" + string(doubtful), "/runs/" + string(doubtful) + "?step=send", "/runs/" + string(streaming) + "?step=draft",
 		"/inbox?done=" + url.QueryEscape(evil), "/", "/runs/" + string(loud) + "?step=talk",
 		run + "?show=" + url.QueryEscape(evil) + "&row=" + url.QueryEscape(evil), run + "/audit?q=" + url.QueryEscape(evil),
 		"/runs?before=" + url.QueryEscape(evil), "/workflows/hostile?like=" + url.QueryEscape(evil),

@@ -35,6 +35,23 @@ func (a *ask) Address() string {
 	return "/inbox/" + url.PathEscape(a.Run.ID) + "/" + url.PathEscape(a.key())
 }
 
+// StepName returns the name of the step that waits, as people know it.
+func (a *ask) StepName() string {
+	if a.Kind == "input" { // each turn of a conversation has a step of its own
+		return a.Gate.Event
+	}
+	return a.Gate.Step
+}
+
+// StepAddress returns the address of the step that waits.
+func (a *ask) StepAddress() string {
+	step, _, _ := strings.Cut(a.StepName(), "~")
+	if strings.ContainsAny(step, "[.#/") { // inside another step, whose page lists it
+		return runPath(a.Run.ID)
+	}
+	return runPath(a.Run.ID, "?step=", url.QueryEscape(step))
+}
+
 func (a *ask) key() string {
 	if a.Kind == "budget" {
 		return "budget"
@@ -87,6 +104,7 @@ type evidence struct {
 type decidedView struct {
 	Run  api.Run
 	Step string
+	Name string // of the step, as people know it
 	Word string
 	By   string
 	Note string
@@ -372,8 +390,10 @@ func (h *Handler) detail(r *request, a *ask) (*askDetail, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.Approve, d.Reject, d.RejectEnds = following(program, a.Gate.Step)
-	d.RejectEnds = d.RejectEnds && a.Kind == "gate"
+	if a.Kind == "gate" || a.Kind == "tool" {
+		d.Approve, d.Reject, d.RejectEnds = following(program, a.Gate.Step)
+		d.RejectEnds = d.RejectEnds && a.Kind == "gate"
+	}
 	origins, err := h.origins(r, run, a.Gate.Step)
 	if err != nil {
 		return nil, err
@@ -498,14 +518,18 @@ func (h *Handler) lately(r *request) ([]decidedView, error) {
 		if err != nil {
 			return nil, err
 		}
+		kinds := map[string]journal.GateKind{}
 		for fact, err := range j.Events(r.Context(), e.ID, max(0, e.Seq-latelyFacts)) {
 			if err != nil {
 				return nil, err
 			}
+			if x, ok := fact.Fact.(journal.GateOpened); ok {
+				kinds[x.Key()] = x.Kind
+			}
 			if d, ok := fact.Fact.(journal.GateDecided); ok && d.By.User != "" {
 				out = append(out, decidedView{
-					Run: api.NewRun(&app.Run{Entry: e}), Step: d.Key(), Word: cmp.Or(decisionWords[d.Outcome], "Decided"), At: fact.At.Time(),
-					By: app.DescribeActor(d.By, d.Method, ""), Note: d.Note,
+					Run: api.NewRun(&app.Run{Entry: e}), Step: d.Key(), Name: cmp.Or(d.Event, d.Key()),
+					Word: decisionWord(kinds[d.Key()], d.Outcome), At: fact.At.Time(), By: app.DescribeActor(d.By, d.Method, ""), Note: d.Note,
 				})
 			}
 		}
@@ -514,10 +538,22 @@ func (h *Handler) lately(r *request) ([]decidedView, error) {
 	return out[:min(len(out), maxLately)], nil
 }
 
-// decisionWords are the words for decisions about gates; others are called decided.
-var decisionWords = map[journal.Outcome]string{
-	journal.OutcomeOK: "Approved", journal.OutcomeRejected: "Rejected",
+// decisionWord returns the word for what a person has decided about a gate.
+func decisionWord(kind journal.GateKind, outcome journal.Outcome) string {
+	switch {
+	case kind == journal.GateEvent:
+		return "Answered"
+	case kind == journal.GateInDoubt:
+		return "Resolved"
+	case outcome == journal.OutcomeOK:
+		return "Approved"
+	case outcome == journal.OutcomeRejected:
+		return wordRejected
+	}
+	return "Decided"
 }
+
+const wordRejected = "Rejected"
 
 // Address returns the address of the item.
 func (d decidedView) Address() string {
@@ -526,7 +562,7 @@ func (d decidedView) Address() string {
 
 // Icon returns the name of the symbol of the decision.
 func (d decidedView) Icon() string {
-	if d.Word == decisionWords[journal.OutcomeRejected] {
+	if d.Word == wordRejected {
 		return "i-x"
 	}
 	return "i-check"
@@ -538,7 +574,7 @@ func (h *Handler) decidedItem(r *request, name, step string) (*decidedView, erro
 	if err != nil {
 		return nil, err
 	}
-	d := &decidedView{Run: api.NewRun(run), Step: step, Word: "The run has moved on"}
+	d := &decidedView{Run: api.NewRun(run), Step: step, Name: step, Word: "The run has moved on"}
 	executions, err := h.o.App.Executions(r.Context(), run.ID, step)
 	var known *app.Error
 	if errors.As(err, &known) && known.Kind == app.NotFound {
@@ -551,8 +587,18 @@ func (h *Handler) decidedItem(r *request, name, step string) (*decidedView, erro
 	if last.Decided == nil {
 		return d, nil
 	}
-	d.Word, d.By, d.Note = "Decided", app.DescribeActor(last.Decided.By, last.Decided.Method, ""), last.Decided.Note
-	d.Word = cmp.Or(decisionWords[last.Outcome], d.Word)
+	var kind journal.GateKind
+	err = h.events(r.Context(), run, func(e *event) error {
+		if x, ok := e.Fact.(journal.GateOpened); ok && x.Key() == step {
+			kind, d.Name = x.Kind, cmp.Or(x.Event, step)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.Word, d.By = decisionWord(kind, last.Outcome), app.DescribeActor(last.Decided.By, last.Decided.Method, "")
+	d.Note = last.Decided.Note
 	d.At, _ = time.Parse(time.RFC3339Nano, last.Ended) // the zero time is shown as unknown
 	return d, nil
 }

@@ -259,6 +259,48 @@ func TestRunsAreFilteredByWorkflow(t *testing.T) {
 	b.wait(`!!document.querySelector("[data-rows] time[title$='UTC']") && !!document.querySelector("[data-rows] svg.bar")`)
 }
 
+// Runs are filtered by the time at which they started, and by the name of their workflow.
+func TestRunsAreFilteredByTimeAndText(t *testing.T) {
+	s := newSite(t, map[string]string{"gated.md": gated, "waits.md": waits})
+	s.stop()
+	s.now = func() time.Time { return time.Now().Add(2 * time.Hour) }
+	s.start()
+	s.rest(s.begin("gated", simulate, question))
+	s.rest(s.begin("waits", simulate))
+	c := s.client()
+	for query, want := range map[string]int{
+		"since=1h": 0, "since=24h": 2, "q=gate": 1, "q=ait": 1, "q=ait&since=1h": 0, "q=nothing": 0,
+	} {
+		_, page := s.get(c, "/runs?"+query)
+		if n := strings.Count(page, `<tr role="row" id="run-`); n != want {
+			t.Errorf("?%s shows %d runs, want %d", query, n, want)
+		}
+	}
+}
+
+// The list of runs says what each run waits for, or why it failed.
+func TestRunsSayWhatTheyWaitForOrWhyTheyFailed(t *testing.T) {
+	s := newSite(t, map[string]string{"chat.yaml": chat, "fails.md": fails, "gated.md": gated, "waits.md": waits})
+	b := s.open()
+	s.rest(s.begin("fails", shell))
+	b.visit("/runs")
+	b.wait(`!!document.querySelector("#runs") && !document.querySelector("#cancel-runs")`) // nothing can be canceled
+	for want, id := range map[string]journal.RunID{
+		"Waits for a person to reply to talk":               s.begin("chat", simulate),
+		`The script of step "check" ended with exit code 1`: s.begin("fails", shell),
+		"Waits for a decision about check":                  s.begin("gated", simulate, question),
+		"Waits for the event papers_received":               s.begin("waits", simulate),
+	} {
+		s.rest(id)
+		b.visit("/runs")
+		b.wait(`!!document.querySelector("#run-` + string(id) + ` .c-what")`)
+		if got := eval[string](b, `document.querySelector("#run-`+string(id)+` .c-what").textContent`); got != want {
+			t.Errorf("the row says %q, want %q", got, want)
+		}
+	}
+	b.wait(`!!document.querySelector("#cancel-runs")`)
+}
+
 // A search in the records of a run leaves out what does not match, and both records can be downloaded.
 func TestRecordsAreSearchedAndDownloaded(t *testing.T) {
 	s := newSite(t, map[string]string{"gated.md": gated})

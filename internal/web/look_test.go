@@ -34,8 +34,16 @@ func furnished(t *testing.T) (*site, []place) {
 	files["research.md"], files["fan.yaml"] = research, fan(25)
 	files["helped.md"], files["chat.yaml"], files["rewritten.md"] = helped, chat, rewritten
 	files["narrow.md"] = strings.NewReplacer("name: gated", "name: narrow", "max_tokens: 50000", "max_tokens: 3000").Replace(gated)
-	files["espalier.yaml"] = "tools: {Read: {requires_approval: true}}\n"
+	files["espalier.yaml"] = "tools: {Read: {requires_approval: true}}\ndefaults: {model_timeout: 1h}\n"
+	started := t.TempDir()
+	files["leave.yaml"] = leave(started, "Send the letter")
 	s := newSite(t, files)
+	s.stop()
+	unknown := s.abandon(started)
+	s.env = s.streamingModel(0, nil, "Sunlight is scattered by the molecules of the air, and ", "blue light most.")
+	s.start()
+	s.rest(unknown)
+	streaming := s.streaming()
 	by := journal.Actor{User: "tester"}
 	contract := app.Field{Name: "contract", Text: "7.2 The Supplier shall be liable without limit for any loss of data."}
 	waiting := s.begin("contract-review", simulate, contract)
@@ -93,8 +101,10 @@ func furnished(t *testing.T) (*site, []place) {
 	return s, []place{
 		{"welcome", "/welcome"},
 		{"inbox", "/inbox"},
+		{"inbox-gate", s.item(waiting)},
 		{"inbox-tool", s.item(tool)},
 		{"inbox-budget", "/inbox/" + string(spent) + "/budget"},
+		{"inbox-unknown", s.item(unknown)},
 		{"inbox-changes", s.item(changed)},
 		{"inbox-reply", s.item(talk)},
 		{"inbox-decided", "/inbox/" + string(approved) + "/check"},
@@ -105,6 +115,8 @@ func furnished(t *testing.T) (*site, []place) {
 		{"run-finished", "/runs/" + string(done)},
 		{"run-step", "/runs/" + string(researched) + "?step=look"},
 		{"run-paused", "/runs/" + string(paused)},
+		{"run-unknown", "/runs/" + string(unknown)},
+		{"run-streaming", "/runs/" + string(streaming) + "?step=draft"},
 		{"run-large", "/runs/" + string(large) + "?step=all"},
 		{"transcript", "/runs/" + string(done) + "/transcript"},
 		{"audit", "/runs/" + string(approved) + "/audit"},
@@ -342,10 +354,6 @@ func TestScreenshots(t *testing.T) {
 				}
 				b.size(width, height)
 				b.visit(p.path)
-				if p.name == "inbox" && width == 360 {
-					b.click("a.ask")
-					b.wait(`!!document.querySelector('[data-open="item"]')`)
-				}
 				ctx, cancel := b.limited()
 				picture, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
 				cancel()

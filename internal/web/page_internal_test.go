@@ -3,7 +3,9 @@ package web
 import (
 	"fmt"
 	"net/http/httptest"
+	"slices"
 	"testing"
+	"time"
 )
 
 // endless is a record without an end. It fails after more than a page and a buffer have been read.
@@ -25,6 +27,34 @@ func TestPagesOfRecordsReadNoFurtherThanTheyShow(t *testing.T) {
 		lines, err := p.page(r, "transcript", &endless{}, func([]byte, *logLine) {})
 		if err != nil || len(lines) != linesPerPage || lines[0].N != first || p.NextPage == "" {
 			t.Errorf("%q: %d lines, the next page is %q, %v", query, len(lines), p.NextPage, err)
+		}
+	}
+}
+
+// Sentences start with a capital letter in any language; names stay as they are.
+func TestSentencesStartWithCapitals(t *testing.T) {
+	for text, want := range map[string]string{
+		"exit code 1": "Exit code 1", "état inconnu": "État inconnu", "timeout: no answer": "Timeout: no answer",
+		"state.text is missing": "state.text is missing", "kb.search: not found": "kb.search: not found",
+		"天空": "天空", "": "", "\xff": "\xff",
+	} {
+		if got := sentence(text); got != want {
+			t.Errorf("sentence(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+// The labels of a timeline name a unit once, so that they fit beside each other.
+func TestAxisNamesAUnitOnce(t *testing.T) {
+	for total, want := range map[time.Duration][]string{
+		211 * time.Millisecond: {"0", "52", "105", "158", "211 ms"},
+		16 * time.Second:       {"0", "4.0", "8.0", "12", "16 s"},
+		2 * time.Second:        {"0", "500 ms", "1.0", "1.5", "2.0 s"},
+		85 * time.Second:       {"0", "21 s", "42 s", "", "1 min 25 s"},
+		2 * time.Millisecond:   {"0", "", "1", "", "2 ms"},
+	} {
+		if got := axis(total); !slices.Equal(got, want) {
+			t.Errorf("axis(%v) = %q, want %q", total, got, want)
 		}
 	}
 }

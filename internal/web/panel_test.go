@@ -12,7 +12,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/dom"
@@ -112,9 +114,13 @@ func TestPanelShowsConversationContractAndSource(t *testing.T) {
 	b.waitText("#step-source", "has changed since the run started")
 }
 
-// The text of a reply appears while the model writes it, without a reload.
-func TestReplyIsShownWhileItIsWritten(t *testing.T) {
-	more := make(chan struct{})
+// streamingModel returns the environment of a model that writes its reply in parts, each but the first when more says
+// so. The connections of the first calls break after the first part. The model ends before the server of the site does,
+// which lets model calls finish.
+func (s *site) streamingModel(breaks int64, more <-chan struct{}, parts ...string) map[string]string {
+	s.t.Helper()
+	var calls atomic.Int64
+	over := make(chan struct{})
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		send := func(delta, finish string) {
@@ -128,11 +134,17 @@ func TestReplyIsShownWhileItIsWritten(t *testing.T) {
 			fmt.Fprintf(w, "data: %s\n\n", raw)
 			w.(http.Flusher).Flush()
 		}
-		for i, text := range []string{"Light ", "scatters ", "in the air."} {
+		broken := calls.Add(1) <= breaks
+		for i, text := range parts {
 			if i > 0 {
+				if broken {
+					panic(http.ErrAbortHandler)
+				}
 				select {
 				case <-more:
 				case <-r.Context().Done():
+					return
+				case <-over:
 					return
 				}
 			}
@@ -141,12 +153,34 @@ func TestReplyIsShownWhileItIsWritten(t *testing.T) {
 		send("", "stop")
 		fmt.Fprint(w, "data: [DONE]\n\n")
 	}))
-	t.Cleanup(model.Close)
-	s := newSite(t, map[string]string{"gated.md": gated})
-	s.stop()
-	s.env = map[string]string{
+	s.t.Cleanup(func() {
+		close(over)
+		model.Close()
+	})
+	return map[string]string{
 		"OPENAI_API_KEY": "key", "OPENAI_BASE_URL": model.URL + "/v1", "ESPALIER_MODEL": "openai/m",
 	}
+}
+
+// streaming starts a run of gated whose model has written the first part of its reply, and writes no other.
+func (s *site) streaming() journal.RunID {
+	s.t.Helper()
+	id := s.begin("gated", app.RunOptions{RecordStream: true}, question)
+	for c := s.client(); ; time.Sleep(20 * time.Millisecond) {
+		if _, page := s.get(c, "/runs/"+string(id)+"?step=draft"); strings.Contains(page, `id="stream"`) {
+			return id
+		} else if s.t.Context().Err() != nil {
+			s.t.Fatal("no text arrives")
+		}
+	}
+}
+
+// The text of a reply appears while the model writes it, without a reload.
+func TestReplyIsShownWhileItIsWritten(t *testing.T) {
+	more := make(chan struct{})
+	s := newSite(t, map[string]string{"gated.md": gated})
+	s.stop()
+	s.env = s.streamingModel(0, more, "Light ", "scatters ", "in the air.")
 	s.start()
 	b := s.open()
 	b.visit("/workflows/gated")
@@ -158,8 +192,71 @@ func TestReplyIsShownWhileItIsWritten(t *testing.T) {
 	b.waitText("#stream", "Light scatters ")
 	more <- struct{}{}
 	b.waitText("#run-state", "Waiting")
+	if !eval[bool](b, "window.sameDocument === true") {
+		t.Error("the page was reloaded")
+	}
 	b.visit(eval[string](b, "location.pathname") + "?step=draft")
 	b.waitText("#talk", "Light scatters in the air.")
+}
+
+// A model call that is repeated starts its reply again: what the first one had written is not shown before it.
+func TestReplyOfARepeatedCallStartsAgain(t *testing.T) {
+	s := newSite(t, map[string]string{"gated.md": gated})
+	s.stop()
+	more := make(chan struct{})
+	s.env = s.streamingModel(1, more, "Light ", "scatters ", "in the air.")
+	s.start()
+	path := "/runs/" + string(s.streaming()) + "?step=draft"
+	more <- struct{}{} // the second call receives it
+	page, c := "", s.client()
+	for !strings.Contains(page, "scatters") {
+		if t.Context().Err() != nil {
+			t.Fatal("no text arrives")
+		}
+		time.Sleep(20 * time.Millisecond)
+		_, page = s.get(c, path)
+	}
+	for _, want := range []string{`dir="auto">Light scatters <`, "The model call failed", "Unexpected EOF"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+}
+
+// While a model answers, the budget shows what is used, reserved and left at worst, and the key f keeps the running step
+// in view. The timeline tells waiting from work.
+func TestBudgetShowsReservationsAndTheTimelineWaits(t *testing.T) {
+	s := newSite(t, map[string]string{"gated.md": gated})
+	s.stop()
+	s.env = s.streamingModel(0, nil, "Light ", "scatters.")
+	s.start()
+	b := s.open()
+	b.size(360, 800)
+	b.visit("/runs/" + string(s.streaming()))
+	b.waitText("#budget-tokens", "of 50,000")
+	b.waitText("#budget-tokens small", " reserved")
+	b.waitText("#budget-tokens small", " more (estimate)")
+	b.wait(`parseFloat(document.querySelector("#budget-tokens .held").getAttribute("width")) > 0`)
+	b.wait(`/^[1-9]\d* ms$|^\d+(\.\d)? s$/.test(document.querySelector("#budget-seconds b").textContent)`) // also of the running step
+	b.visit(eval[string](b, "location.pathname") + "?step=draft")
+	b.waitText("#talk [data-live] header", "writerAnswering")
+	b.press("f")
+	b.wait(`document.activeElement.matches("[data-follow]")`)
+	b.press("\r")
+	b.wait(`document.activeElement.getAttribute("aria-pressed") === "true"`)
+	b.wait(`(() => { const box = document.querySelector(".graph").getBoundingClientRect();
+		const node = document.querySelector(".node[data-state=running]").getBoundingClientRect();
+		return node.left >= box.left && node.right <= box.right; })()`)
+
+	waiting := s.begin("gated", simulate, question)
+	s.rest(waiting)
+	b.visit("/runs/" + string(waiting))
+	b.waitText("#t-sum", " of waiting")
+	row := func(step string) string {
+		return fmt.Sprintf(`[...document.querySelectorAll("#timeline a.gantt-row")].find((r) =>
+			r.querySelector("bdi").textContent === %q)`, step)
+	}
+	b.wait(row("check") + `.querySelector("rect.hold") && !` + row("draft") + `.querySelector("rect.hold")`)
 }
 
 // The files of a run are shown by their kind: images, Markdown, JSON as a tree, differences; all of them inert.

@@ -52,6 +52,7 @@ type runPage struct {
 	MayEdit   bool
 	Asks      []*ask
 	Again     string // address of the form with the same input
+	Example   string // name of the example that was run; the project has no such workflow
 	Compare   string
 	Verified  *bool
 	Records   any // content of the other tabs
@@ -118,6 +119,9 @@ func (h *Handler) loadRun(r *request, tab string) (*runPage, error) {
 	p.MayEdit = p.program.MayIntervene && p.MayOperate()
 	p.Workflow = "/workflows/" + url.PathEscape(st.Workflow)
 	p.Again = p.Workflow + "?like=" + url.QueryEscape(st.ID) + "#start"
+	if p.Example, err = h.exampleOf(ctx, st.Workflow); err != nil {
+		return nil, err
+	}
 	p.Compare = "/compare?a=" + url.QueryEscape(st.ID)
 	end := h.o.Now()
 	if st.State == api.Finished {
@@ -275,6 +279,8 @@ func (p *runPage) meters(s *story, worst *app.Cost) {
 			m.Held = dollars(int64(held.Dollars*1e6)) + " reserved"
 		}
 		switch left := worst.Money.AtMost - int64(used.Dollars*1e6); {
+		case p.Run.Simulated != "":
+			m.Worst = p.Run.Simulated + ": not paid"
 		case p.Run.State == api.Finished:
 		case worst.Money.Known:
 			m.Worst = "at most " + dollars(max(0, left)) + " more (estimate)"
@@ -364,7 +370,7 @@ func (h *Handler) record(r *request, tab string, show func(*request, *runPage) e
 // logLine is a line of a transcript or an audit log.
 type logLine struct {
 	N     int
-	At    string
+	At    time.Time
 	Event string
 	Path  string
 	Raw   json.RawMessage
@@ -428,7 +434,7 @@ func (h *Handler) transcript(r *request, p *runPage) error {
 		}
 		if json.Unmarshal(line, &e) == nil {
 			out.Event, out.Path, out.Raw = visible(e.Type), visible(e.Path), e.Payload
-			out.At = e.Timestamp.UTC().Format(time.TimeOnly)
+			out.At = e.Timestamp
 		}
 	})
 	return err
@@ -477,7 +483,7 @@ func (h *Handler) audit(r *request, p *runPage) error {
 			Timestamp time.Time
 		}
 		if json.Unmarshal(line, &e) == nil {
-			out.Event, out.Path, out.At = visible(e.Event), visible(e.StepID), e.Timestamp.UTC().Format(time.TimeOnly)
+			out.Event, out.Path, out.At = visible(e.Event), visible(e.StepID), e.Timestamp
 		}
 	})
 	return err

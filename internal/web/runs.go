@@ -163,6 +163,7 @@ type runsPage struct {
 	Next      string // address of the next page
 	First     bool   // it is the first page
 	Partial   bool   // the search has stopped before the oldest run
+	MayCancel bool   // the user can cancel some of the rows
 }
 
 // stateChip filters the list by a state. Count is how many runs are in the state now; empty for none, and for the
@@ -206,7 +207,7 @@ func (h *Handler) stateChips(r *request, chosen string) ([]stateChip, error) {
 
 // triggerChoices are the triggers that the list can be filtered by.
 func (h *Handler) triggerChoices(r *request, f runFilter) ([]choice, error) {
-	out := []choice{{"", "Any start"}, {noTrigger, "By people"}, {anyTrigger, "By triggers"}}
+	out := []choice{{"", "Any trigger"}, {noTrigger, "Started by people"}, {anyTrigger, "Started by triggers"}}
 	found, err := h.o.App.Triggers(r.Context())
 	if err != nil && !noRuns(err) {
 		return nil, err
@@ -304,13 +305,19 @@ func (h *Handler) row(r *request, run *app.Run) (runRow, error) {
 	row.Took = end.Sub(st.Started)
 	switch {
 	case st.Error != "":
-		row.What = st.Error
+		row.What = sentence(st.Error)
 	case st.State == api.Running:
-		row.What = strings.Join(st.Steps, ", ")
+		switch len(st.Steps) {
+		case 0:
+		case 1:
+			row.What = "At step " + st.Steps[0]
+		default:
+			row.What = "At steps " + strings.Join(st.Steps, ", ")
+		}
 	case st.State != api.Finished:
-		row.What = waitingWords(st.WaitingFor)
+		row.What = waitingWords(&st)
 	case st.Reason != "":
-		row.What = st.Reason
+		row.What = sentence(st.Reason)
 	}
 	if len(row.What) > 200 {
 		row.What = strings.ToValidUTF8(row.What[:200], "") + "…"
@@ -318,18 +325,34 @@ func (h *Handler) row(r *request, run *app.Run) (runRow, error) {
 	return row, nil
 }
 
-// waitingWords describes what a run waits for. The index has a kind and a name.
-func waitingWords(text string) string {
+// waitingWords describes what a run waits for. The index has a kind and a name; it does not tell events from replies of
+// people.
+func waitingWords(st *api.Status) string {
+	text := st.WaitingFor
 	kind, name, ok := strings.Cut(text, ": ")
-	words := map[string]string{
-		"approval": "waits for a decision about ", "event": "waits for the event ",
-		"unknown outcome": "the outcome is unknown of ",
-		"budget":          "has reached its limit of ", "retry": "waits to retry ",
+	reply := func(g api.Gate) bool {
+		return g.Kind == api.InputGate && (name == g.Event || strings.HasPrefix(name, g.Event+" (+"))
 	}
-	if !ok || words[kind] == "" {
+	if kind == "event" && slices.ContainsFunc(st.Gates, reply) {
+		kind = "reply"
+	}
+	switch {
+	case !ok:
 		return text
+	case kind == "approval":
+		return "Waits for a decision about " + name
+	case kind == "event":
+		return "Waits for the event " + name
+	case kind == "reply":
+		return "Waits for a person to reply to " + name
+	case kind == "unknown outcome":
+		return "The outcome of " + name + " is unknown"
+	case kind == "budget":
+		return "Has reached its limit of " + cmp.Or(budgetWords[name].plural, name)
+	case kind == "retry":
+		return "Waits to retry " + name
 	}
-	return sentence(words[kind] + name)
+	return text
 }
 
 func (h *Handler) runs(r *request) error {
@@ -379,6 +402,7 @@ func (h *Handler) runs(r *request) error {
 	}
 	for i := range page.Rows {
 		row := &page.Rows[i]
+		page.MayCancel = page.MayCancel || page.MayOperate() && row.MayCancel()
 		row.TookShare = 100 * float64(row.Took) / float64(max(longest, 1))
 		row.CostShare = 100 * float64(row.Cost) / float64(max(dearest, 1))
 	}

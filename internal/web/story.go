@@ -24,18 +24,24 @@ const (
 
 // events interprets the facts of a run. For a child run, it yields the events of that run alone.
 func (h *Handler) events(ctx context.Context, run *app.Run, yield func(*event) error) error {
+	_, err := h.interpret(ctx, run, yield)
+	return err
+}
+
+// interpret is events; it also returns the interpreter, which knows the budget.
+func (h *Handler) interpret(ctx context.Context, run *app.Run, yield func(*event) error) (*report.Interpreter, error) {
 	root, err := h.o.App.RootRun(ctx, run)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	j, err := h.o.App.Journal(ctx, root.ID)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	in := report.NewInterpreter(root.ID, j.Outline).TrackBudgets()
 	for e, err := range j.Events(ctx, root.ID, 0) {
 		if err != nil {
-			return err
+			return nil, err
 		}
 		err := in.Interpret(&e, func(e *event) error {
 			if run.ID != root.ID && (e.Run == nil || e.Run.ID != run.ID) {
@@ -44,10 +50,10 @@ func (h *Handler) events(ctx context.Context, run *app.Run, yield func(*event) e
 			return yield(e)
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return in, nil
 }
 
 // story is what has happened in a run, step by step.
@@ -85,6 +91,7 @@ type stepView struct {
 
 	parent *stepView
 	asked  time.Time // when the gate opened
+	gate   journal.GateKind
 	ask    time.Time // when the model or tool was called
 	live   string    // chunks of the reply that is being received
 	output []journal.Output
@@ -154,11 +161,17 @@ func (h *Handler) read(ctx context.Context, run *app.Run, keep func(*stepView) b
 	s := &story{
 		open: map[*report.Step]*stepView{}, visits: map[string]int{}, keep: keep, writes: map[string]json.RawMessage{},
 	}
-	err := h.events(ctx, run, func(e *event) error {
+	in, err := h.interpret(ctx, run, func(e *event) error {
 		s.apply(e)
 		return nil
 	})
-	return s, err
+	if err != nil {
+		return nil, err
+	}
+	if b := in.Budget(journal.MillisOf(h.o.Now())); b != nil && s.ended.IsZero() {
+		s.active = time.Duration(b.Active) * time.Millisecond
+	}
+	return s, nil
 }
 
 func everyStep(*stepView) bool { return true }
@@ -247,8 +260,10 @@ func (s *story) step(e *event, v *stepView, at time.Time) {
 		v.State, v.asked = "sleeping", at
 	case report.GateOpened:
 		v.State, v.asked = "waiting", at
-		if x, ok := e.Fact.(journal.GateOpened); ok && x.Kind == journal.GateInDoubt {
-			v.State = "unknown"
+		if x, ok := e.Fact.(journal.GateOpened); ok {
+			if v.gate = x.Kind; x.Kind == journal.GateInDoubt {
+				v.State = "unknown"
+			}
 		}
 	case report.GateDecided, report.GateExpired:
 		v.closeWait(at)
@@ -292,6 +307,7 @@ func (v *stepView) converse(e *event, at time.Time) {
 	switch e.Type {
 	case report.ModelPrompted:
 		p := report.Body[journal.Prompt](e.Note)
+		v.live = ""
 		m := message{From: "engine", Title: "Espalier asks", System: p.System}
 		if all := texts(p.Blocks); len(all) > 0 {
 			m.Texts = []string{strings.Join(all, "\n\n")}
@@ -328,6 +344,7 @@ func (v *stepView) converse(e *event, at time.Time) {
 		}})
 	case report.ModelRetried, report.ModelFailed:
 		why := report.Body[journal.ModelRetry](e.Note).Message
+		v.live = ""
 		add(message{From: "error", Title: "The model call failed", Texts: []string{why}})
 	case report.MessagePrinted:
 		add(message{From: "note", Title: "Message", Texts: []string{report.Body[journal.Said](e.Note).Text}})
@@ -347,13 +364,7 @@ func (v *stepView) converse(e *event, at time.Time) {
 		add(message{From: "note", Title: "Escalated: more people may decide"})
 	case report.GateDecided:
 		x := e.Fact.(journal.GateDecided)
-		word := map[journal.Outcome]string{
-			journal.OutcomeOK: "Approved by ", journal.OutcomeRejected: "Rejected by ",
-		}[x.Outcome]
-		if word == "" {
-			word = "Decided by "
-		}
-		m := message{From: "note", Title: word + visible(app.DescribeActor(x.By, x.Method, ""))}
+		m := message{From: "note", Title: decisionWord(v.gate, x.Outcome) + " by " + visible(app.DescribeActor(x.By, x.Method, ""))}
 		if x.Note != "" {
 			m.Texts = []string{x.Note}
 		}

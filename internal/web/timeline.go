@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -91,9 +92,7 @@ func (s *story) timeline(now time.Time, chosen *stepView, show string, from int)
 	total := max(end.Sub(s.started), time.Millisecond)
 	t := timeline{First: from, Show: show}
 	t.Filters, t.All = s.filters()
-	for i := range 5 {
-		t.Axis = append(t.Axis, took(total*time.Duration(i)/4))
-	}
+	t.Axis = axis(total)
 	at := func(x time.Time) float64 {
 		if x.IsZero() {
 			x = end
@@ -172,6 +171,24 @@ func (s *story) timeline(now time.Time, chosen *stepView, show string, from int)
 		t.Summary += ", " + took(waited) + " of waiting"
 	}
 	return t
+}
+
+// axis returns the labels of the quarters of a duration. Those with the unit of the last one leave it out.
+func axis(total time.Duration) []string {
+	last := took(total)
+	_, unit, _ := strings.Cut(last, " ")
+	out := []string{"0"}
+	for i := range 3 {
+		label := took(total * time.Duration(i+1) / 4)
+		if n, same := strings.CutSuffix(label, " "+unit); same && !strings.Contains(n, " ") {
+			label = n
+		}
+		if label == out[i] || i == 2 && len(label)+len(last) > 12 { // it says nothing, or does not fit
+			label = ""
+		}
+		out = append(out, label)
+	}
+	return append(out, last)
 }
 
 func percent(f float64) string { return fmt.Sprintf("%.3f%%", f) }

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -18,6 +19,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
@@ -189,6 +194,7 @@ type shell struct {
 	Running []navRun
 	Live    string // address of the live events; empty for none
 	Notice  string // outcome of the previous action
+	Acted   string // run that the action was about; empty if the page shows it anyway
 	May     map[identity.Permission]bool
 	Rail    bool
 	Icon    string // static file of the icon; empty for that of the product
@@ -256,6 +262,9 @@ func (h *Handler) shell(r *request, section, title string) shell {
 		Title: title, Section: section, Project: h.project, User: r.id.Name, Version: h.o.Version, Rail: true,
 		Live: "/live?after=" + strconv.FormatInt(int64(pos), 10),
 		May:  map[identity.Permission]bool{}, Notice: notices[r.URL.Query().Get("done")],
+	}
+	if id, err := uuid.Parse(r.URL.Query().Get("run")); err == nil && s.Notice != "" {
+		s.Acted = id.String()
 	}
 	for _, p := range []identity.Permission{identity.Start, identity.Operate, identity.Decide, identity.Manage} {
 		s.May[p] = r.id.May(p)
@@ -330,11 +339,14 @@ type errorPage struct {
 func (h *Handler) fail(r *request, err error) {
 	page := errorPage{shell: h.shell(r, "", "Problem"), Status: http.StatusInternalServerError}
 	page.Heading, page.Advice = "The server could not do this", "Its log has the reason."
-	page.Kept = r.PostFormValue("note")
+	page.Kept = cmp.Or(r.PostFormValue("note"), r.PostFormValue("text"))
 	var known *app.Error
 	if errors.As(err, &known) && known.Kind != app.Internal {
 		page.Status, page.Heading, page.Advice = api.HTTPStatus(known.Kind), sentence(known.Message), known.Advice
 		page.Details = known.Names
+		if known.Reason == app.NoWorkflow { // the names are folders
+			page.Details, page.Advice = nil, cmp.Or(known.Advice, "It was renamed or removed.")
+		}
 		for _, missing := range known.Missing {
 			page.Details = append(page.Details, missing.Text())
 		}
@@ -382,7 +394,7 @@ func (h *Handler) showLogin(w http.ResponseWriter, r *http.Request, status int, 
 		SSO: h.o.SSO,
 	}
 	if r.Method == http.MethodPost {
-		page.Kept = r.PostFormValue("note")
+		page.Kept = cmp.Or(r.PostFormValue("note"), r.PostFormValue("text"))
 	}
 	if err := h.render(&request{Request: r, w: w}, status, "login.html", page); err != nil {
 		http.Error(w, "Sign in", status)
@@ -465,10 +477,13 @@ func runPath(id string, parts ...string) string {
 	return "/runs/" + url.PathEscape(id) + strings.Join(parts, "")
 }
 
+// sentence returns a text that starts with a capital letter, unless its first word is a name such as state.text.
 func sentence(text string) string {
-	if text == "" {
-		return ""
+	word, _, _ := strings.Cut(text, " ")
+	name := func(r rune) bool { return !unicode.IsLetter(r) && r != '\'' && r != '-' }
+	first, size := utf8.DecodeRuneInString(text)
+	if strings.ContainsFunc(strings.TrimRight(word, ".,:;"), name) || first == utf8.RuneError {
+		return text
 	}
-	first, rest := text[:1], text[1:]
-	return strings.ToUpper(first) + rest
+	return string(unicode.ToUpper(first)) + text[size:]
 }

@@ -1,10 +1,12 @@
 package web
 
 import (
+	"context"
 	"embed"
 	"io/fs"
 	"net/http"
 	"path"
+	"slices"
 
 	"github.com/espalier-run/espalier/examples"
 	"github.com/espalier-run/espalier/internal/app"
@@ -73,9 +75,21 @@ func (h *Handler) welcome(r *request) error {
 		return err
 	}
 	return h.render(r, http.StatusOK, "welcome.html", welcomePage{
-		shell: h.shell(r, "inbox", "Run your first workflow"), Examples: exampleList, Workflows: len(found.Workflows),
+		shell: h.shell(r, "", "Run your first workflow"), Examples: exampleList, Workflows: len(found.Workflows),
 		Ready: diagnosis.Ready(),
 	})
+}
+
+// exampleOf returns the name of a workflow if it is an example and no workflow of the project.
+func (h *Handler) exampleOf(ctx context.Context, name string) (string, error) {
+	if !slices.ContainsFunc(exampleList, func(e example) bool { return e.Name == name }) {
+		return "", nil
+	}
+	found, err := h.o.App.Workflows(ctx, app.Reading{})
+	if err != nil || slices.ContainsFunc(found.Workflows, func(w app.Workflow) bool { return w.Name == name }) {
+		return "", err
+	}
+	return name, nil
 }
 
 // startExample simulates an example. Its file is not written to the project: the run keeps its own copy.

@@ -1,9 +1,9 @@
-// Forms are sent once, and a half-written comment survives a reload, an expired session and a lost connection.
+// Forms are sent once, and a half-written comment or reply survives a reload, an expired session and a lost connection.
 const name = (form) => "draft:" + form.dataset.draft;
 
 function restore() {
   for (const form of document.querySelectorAll("form[data-draft]")) {
-    const field = form.elements.note;
+    const field = form.elements.note ?? form.elements.text;
     if (!field || field.value) continue;
     try { field.value = localStorage.getItem(name(form)) || ""; } catch { return; }
   }
@@ -11,7 +11,7 @@ function restore() {
 
 addEventListener("input", (ev) => {
   const form = ev.target.form;
-  if (!form?.dataset.draft || ev.target.name !== "note") return;
+  if (!form?.dataset.draft || !["note", "text"].includes(ev.target.name)) return;
   try { localStorage.setItem(name(form), ev.target.value); } catch { /* storage is disabled */ }
 });
 
@@ -29,7 +29,7 @@ addEventListener("pageshow", (ev) => {
 
 // A decision that arrived clears its comment.
 const done = new URLSearchParams(location.search);
-if (["approved", "rejected"].includes(done.get("done"))) {
+if (["approved", "rejected", "replied"].includes(done.get("done"))) {
   try {
     for (const key of Object.keys(localStorage)) {
       if (key.startsWith("draft:" + done.get("run") + "/")) localStorage.removeItem(key);
