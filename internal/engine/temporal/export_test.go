@@ -10,6 +10,14 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
+// TakeOver asks workers of an earlier version for a run.
+func (e *Engine) TakeOver(ctx context.Context, id journal.RunID) error { return e.takeOver(ctx, id) }
+
+// TakeOverFrom asks workers of a version for all runs.
+func (e *Engine) TakeOverFrom(ctx context.Context, version int) error {
+	return e.takeOverFrom(ctx, version)
+}
+
 // Client returns the engine's connection.
 func (e *Engine) Client(ctx context.Context) (client.Client, error) { return e.client, e.connect(ctx) }
 
