@@ -12,7 +12,7 @@ BROKEN := $(BIN)/broken.txt
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build install screenshots test test-fast test-clis test-temporal test-deploy test-engines test-upgrade test-live race lint vuln cross check fix bench bench-postgres bench-web lines soak soak-short soak-workers soak-model soak-bounds docs recording release test-release test-confinement test-temporal-short
+.PHONY: help demo build install screenshots test test-fast test-clis test-temporal test-deploy test-engines test-upgrade test-live race lint vuln cross check fix bench bench-postgres bench-temporal bench-web lines soak soak-short soak-workers soak-model soak-bounds docs recording release test-release test-confinement test-temporal-short
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,9 +85,12 @@ screenshots: ## take pictures of all web pages; needs Chromium
 test-clis: ## run steps through the real claude, codex, gemini and copilot, and claude as an MCP client, offline; installs them
 	$(GO) test -tags clis -count=1 -timeout 20m -v -run 'TestRealCLIs|TestClaudeCode' ./cmd/espalier
 
+# The packages with files that only the tag temporal builds.
+ON_TEMPORAL = $$(grep -rlE --include='*.go' '^//go:build.*\<temporal\>' cmd internal | xargs -n 1 dirname | sort -u | sed 's|^|./|')
+
 # The server is compiled into the user's cache, once, which takes minutes.
 test-temporal: ## run the engine's tests on a Temporal server; installs it
-	$(GO) test -tags temporal -count=1 -timeout 30m ./internal/engine/temporal
+	$(GO) test -tags temporal -count=1 -timeout 90m ./internal/engine/temporal
 	$(GO) test -tags temporal -count=1 -timeout 30m -run OnTemporal ./cmd/espalier
 	$(GO) test -tags temporal -count=1 -timeout 30m -run TestEnginesAgree ./internal/format/formattest -engines Temporal
 
@@ -95,8 +98,11 @@ test-engines: ## compare SQLite, PostgreSQL and Temporal: the same runs with the
 	bash -o pipefail -c "$(GO) test -tags temporal -count=1 -timeout 60m -run TestEnginesAgree \
 		./internal/format/formattest -v | grep -v '^ *\(===\|---\)'"
 
-test-temporal-short: ## the same for one minute
-	$(GO) test -tags temporal -count=1 -timeout 15m -run 'TestChain|TestLong|TestReplay|TestLarge|TestStarved|Append' ./internal/engine/temporal
+# One minute, once the server is in the cache.
+SHORT_TEMPORAL = TestChain|TestLongRun|TestReplay|TestLarge|TestStarved|TestLaterVersionsTake|TestPayloads|TestRunsAreFound|TestStored|Append
+
+test-temporal-short: ## the most important of these tests, as CI runs them; installs the server
+	$(GO) test -tags temporal -count=1 -timeout 30m -run '$(SHORT_TEMPORAL)' ./internal/engine/temporal
 
 # The release that works beside this one while machines are updated: a commit, until there is a release.
 PREVIOUS_RELEASE = e4f90737
@@ -128,7 +134,9 @@ lint: ## format, vet, staticcheck, and builds of our packages for other systems
 	@unformatted=$$($(GO) tool gofumpt -l .); if [ -n "$$unformatted" ]; then \
 		echo "These files are not formatted. Run \"make fix\":"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
+	$(GO) vet -tags temporal $(ON_TEMPORAL)
 	$(GO) tool staticcheck ./...
+	$(GO) tool staticcheck -tags temporal $(ON_TEMPORAL)
 	CGO_ENABLED=0 GOOS=windows $(GO) build $(PORTABLE)
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build $(PORTABLE)
 	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) build ./internal/process
@@ -225,6 +233,9 @@ soak-short: ## the same for one minute, as CI runs it
 
 bench-postgres: ## measure the durable core on PostgreSQL beside SQLite; starts a server of its own
 	$(GO) run ./internal/bench postgres
+
+bench-temporal: ## compare runs on a Temporal server with plain Temporal code; installs the server
+	$(GO) run -tags temporal ./internal/bench temporal
 
 bench-web: ## measure the list of 100,000 runs on the server, and how soon pages are usable in a browser
 	$(GO) test ./internal/web -run '^$$' -bench 'RunsPage|PageIsUsable'

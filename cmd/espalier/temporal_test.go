@@ -3,8 +3,18 @@
 package main
 
 import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
+	"path"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -52,3 +62,137 @@ func TestKilledOnTemporal(t *testing.T) {
 	t.Cleanup(temporaltest.StopShared)
 	killAnywhere(t, [][2]int{{1, 0}, {2, 1}, {3, 2}, {5, 0}, {6, 2}, {9, 1}}, "ESPALIER_TEMPORAL="+server.Address)
 }
+
+// onTemporal makes the commands of a test use a Temporal server.
+func onTemporal(t *testing.T) {
+	t.Helper()
+	server := temporaltest.Shared(t)
+	t.Cleanup(temporaltest.StopShared)
+	t.Setenv("ESPALIER_TEMPORAL", server.Address)
+}
+
+// Tools of MCP servers, with approvals and questions, work on Temporal as they do elsewhere.
+func TestMCPToolsOnTemporal(t *testing.T) {
+	onTemporal(t)
+	t.Run("gate", TestMCPToolsPassTheGate)
+	t.Run("questions", TestToolsOfMCPServersAskPeopleAndModels)
+}
+
+// A server starts and continues runs on Temporal: the API, the live events and the pages show them.
+func TestServerOnTemporal(t *testing.T) {
+	onTemporal(t)
+	t.Run("commands", TestCommandsAreTheSameThroughAServer)
+	p := newGated(t)
+	s := startServer(p)
+	run := s.call("POST", "/api/v1/runs", `{"workflow": "gated", "simulate": true, "input": {"question": "why"}}`, 201)["run_id"].(string)
+	s.until(run, "waiting")
+	s.call("POST", "/api/v1/runs/"+run+"/signal", `{"event": "papers"}`, 200)
+	s.until(run, "waiting")
+	gate := s.call("GET", "/api/v1/runs/"+run, "", 200)["gates"].([]any)[0].(map[string]any)
+	s.call("POST", "/api/v1/runs/"+run+"/decide", fmt.Sprintf(
+		`{"decision": "approve", "step": %q, "digest": %q}`, gate["step"], gate["digest"]), 200)
+	s.until(run, "finished")
+	if got := s.call("GET", "/api/v1/runs/"+run, "", 200); got["outcome"] != "ok" {
+		t.Errorf("%v", got)
+	}
+	for _, page := range []string{"/runs", "/runs/" + run, "/runs/" + run + "/transcript", "/runs/" + run + "/audit"} {
+		if text := s.page(page); !strings.Contains(text, "gated") {
+			t.Errorf("%s: %s", page, text)
+		}
+	}
+	if out, err := p.command("audit", "verify", run).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// page returns a page of the server.
+func (s *serverProcess) page(path string) string {
+	s.t.Helper()
+	r, err := http.NewRequest(http.MethodGet, s.url+path, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+s.token)
+	w, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer w.Body.Close()
+	raw, err := io.ReadAll(w.Body)
+	if err != nil || w.StatusCode != http.StatusOK {
+		s.t.Fatalf("%s: %d %v %s", path, w.StatusCode, err, raw)
+	}
+	return string(raw)
+}
+
+// The connection to the server uses the certificates and the API key of the configuration. A proxy in front of a real
+// server accepts nothing else.
+func TestTLSOnTemporal(t *testing.T) {
+	server := temporaltest.Shared(t)
+	t.Cleanup(temporaltest.StopShared)
+	k := newKilled(t, 2)
+	file := func(name string) string { return filepath.Join(k.dir, name) }
+	issue(t, file("server.pem"), file("server.key"), 1)
+	clients := issue(t, file("client.pem"), file("client.key"), 2)
+	identity, err := tls.LoadX509KeyPair(file("server.pem"), file("server.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	seen := map[string]int{}
+	var plain http.Protocols
+	plain.SetUnencryptedHTTP2(true)
+	forward := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: server.Address})
+	forward.Transport, forward.FlushInterval = &http.Transport{Protocols: &plain}, -1
+	proxy := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		seen[path.Base(r.URL.Path)]++
+		mu.Unlock()
+		if r.TLS.PeerCertificates[0].SerialNumber.Int64() != 2 || r.Header.Get("Authorization") != "Bearer "+temporalKey ||
+			r.TLS.ServerName != "localhost" {
+			t.Errorf("%s: %v %v %s", r.URL, r.Header, r.TLS.PeerCertificates, r.TLS.ServerName)
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		forward.ServeHTTP(w, r)
+	}))
+	proxy.EnableHTTP2 = true
+	proxy.TLS = &tls.Config{
+		Certificates: []tls.Certificate{identity}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients,
+	}
+	proxy.Config.ErrorLog = nil
+	proxy.StartTLS()
+	defer proxy.Close()
+	put(t, file("temporal.token"), temporalKey+"\n")
+	settings := "engine: temporal\nsecrets: {temporal: {file: temporal.token}}\ntemporal:\n  address: " +
+		strings.TrimPrefix(proxy.URL, "https://") + "\n  api_key: secret://temporal\n  server_name: localhost\n"
+	run := func(more string) (string, error) {
+		put(t, file("espalier.yaml"), settings+more)
+		if out, err := k.command("trust", "--yes").CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		out, err := k.command("run", "chain.md", "--allow-shell").CombinedOutput()
+		return string(out), err
+	}
+	if out, err := run("  ca: server.pem\n  cert: client.pem\n  key: client.key\n"); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	mu.Lock()
+	if seen["StartWorkflowExecution"] == 0 || seen["RespondActivityTaskCompleted"] == 0 {
+		t.Errorf("the proxy has seen %v", seen)
+	}
+	mu.Unlock()
+	for name, more := range map[string]string{
+		"the certificate of the server is not trusted": "  cert: client.pem\n  key: client.key\n",
+		"there is no client certificate":               "  ca: server.pem\n",
+	} {
+		if out, err := run(more); err == nil || !strings.Contains(out, "cannot be reached") {
+			t.Errorf("%s: %v: %s", name, err, out)
+		}
+	}
+	if done := k.done(); len(done) != 2 {
+		t.Errorf("%v", done)
+	}
+}
+
+const temporalKey = "the-api-key-of-a-namespace"

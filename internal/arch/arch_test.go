@@ -51,7 +51,7 @@ var layers = map[string][]string{
 	"internal/pgtest": {},
 	// Tests start object storage with it.
 	"internal/objecttest": {},
-	// Tests start Temporal with it.
+	// Tests and benchmarks start Temporal with it.
 	"internal/temporaltest": {},
 	// Tools and steps that fetch something from the network.
 	"internal/netguard": {},
@@ -151,7 +151,7 @@ var layers = map[string][]string{
 	"cmd/espalier":  {"internal/cli", "internal/server", "internal/web", "internal/mcpserver", "internal/process"},
 	"internal/arch": {},
 	// Measures from outside, the layout alone, and runs put together as they are in the product.
-	"internal/bench":     {"internal/graph", "internal/registry", "internal/pgtest"},
+	"internal/bench":     {"internal/graph", "internal/registry", "internal/pgtest", "internal/temporaltest"},
 	"internal/soak":      {"internal/pgtest", "internal/temporaltest"},
 	"internal/lines":     {},
 	"internal/reference": {"internal/cli", "internal/config", "internal/explain"},

@@ -32,6 +32,8 @@ func main() {
 		err = run(args[0])
 	case len(args) == 1 && args[0] == postgresCommand:
 		err = onPostgres()
+	case len(args) == 1 && args[0] == temporalCommand:
+		err = onTemporal()
 	case args[0] == coreCommand:
 		err = core(args[1:])
 	case len(args) == 3 && args[0] == measureCommand:
@@ -51,6 +53,9 @@ func main() {
 		os.Exit(1)
 	}
 }
+
+// temporalCommand compares runs on Temporal with plain Temporal code.
+const temporalCommand = "temporal"
 
 // Measurements of code inside bench also run in a separate process, so that all measurements are alike.
 const (

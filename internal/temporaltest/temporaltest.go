@@ -103,6 +103,9 @@ func (s *Server) Restart(args ...string) error {
 	}
 }
 
+// PID returns the process of the server.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
 // Kill ends the server as a crash does.
 func (s *Server) Kill() {
 	if s.cmd != nil {

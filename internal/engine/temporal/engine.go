@@ -40,6 +40,9 @@ type Config struct {
 	// ContinueAfter is the number of events after which a workflow continues as a
 	// new one; 0 leaves that to the server.
 	ContinueAfter int
+	// Version is the version of the workflow's code; 0 is that of this build. Only
+	// tests set another one.
+	Version int
 	// Process is this process among those that share the journal; nil shares it
 	// with none.
 	Process Process
@@ -92,6 +95,9 @@ func New(c Config) *Engine {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Version == 0 {
+		c.Version = workflowVersion
 	}
 	host, _ := os.Hostname() // only for people to read
 	return &Engine{
@@ -158,7 +164,7 @@ var _ tlog.Logger = logger{}
 
 // publishQueue is the task queue of appends. Engines that run no tasks serve it,
 // too.
-func (e *Engine) publishQueue() string { return e.c.TaskQueue + "-publish" }
+func (e *Engine) publishQueue() string { return e.queue() + "-publish" }
 
 // serve starts the workers of this process, if they do not run. Those of a held
 // engine decide and append, and run no tasks.
@@ -180,7 +186,7 @@ func (e *Engine) serve(ctx context.Context) error {
 	}
 	main := common
 	main.LocalActivityWorkerOnly = e.held
-	w := worker.New(e.client, e.c.TaskQueue, main)
+	w := worker.New(e.client, e.queue(), main)
 	w.RegisterWorkflowWithOptions(e.runWorkflow, workflow.RegisterOptions{Name: workflowName})
 	if !e.held {
 		w.RegisterActivityWithOptions(e.taskActivity, activity.RegisterOptions{Name: taskName})
@@ -310,7 +316,7 @@ func (e *Engine) startWorkflow(ctx context.Context, id journal.RunID) error {
 		break
 	}
 	_, err := e.client.ExecuteWorkflow(withRun(ctx, id), client.StartWorkflowOptions{
-		ID: e.workflowID(id), TaskQueue: e.c.TaskQueue, StaticSummary: name,
+		ID: e.workflowID(id), TaskQueue: e.queue(), StaticSummary: name,
 		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
@@ -356,6 +362,9 @@ func (e *Engine) Resume(ctx context.Context, id journal.RunID) error {
 	if err := e.serve(ctx); err != nil {
 		return err
 	}
+	if err := e.takeOver(ctx, id); err != nil {
+		return err
+	}
 	return e.startWorkflow(ctx, id)
 }
 
@@ -389,6 +398,9 @@ func (e *Engine) Send(ctx context.Context, id journal.RunID, in plan.Input, ref 
 	}
 	e.drives(ctx, id)
 	if err := e.serve(ctx); err != nil {
+		return err
+	}
+	if err := e.takeOver(ctx, id); err != nil {
 		return err
 	}
 	m, err := engine.EncodeMessage(in, ref, journal.MillisOf(e.c.Now()))
@@ -545,7 +557,7 @@ func (e *Engine) Work(ctx context.Context, skip func(journal.RunID) bool) error 
 	if err := e.startOrphans(ctx); err != nil {
 		return err
 	}
-	<-ctx.Done()
+	e.takeOverAll(ctx)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package temporal
 
 import (
 	"context"
+	"fmt"
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
@@ -9,6 +10,20 @@ import (
 
 	"github.com/espalier-run/espalier/internal/journal"
 )
+
+// VersionName is the name of the version of the workflow's code.
+var VersionName = fmt.Sprint("v", workflowVersion)
+
+// NewBlob returns a blob of the journal.
+func NewBlob(data []byte) journal.Blob { return newBlob(data) }
+
+// TakeOver asks workers of an earlier version for a run.
+func (e *Engine) TakeOver(ctx context.Context, id journal.RunID) error { return e.takeOver(ctx, id) }
+
+// TakeOverFrom asks workers of a version for all runs.
+func (e *Engine) TakeOverFrom(ctx context.Context, version int) error {
+	return e.takeOverFrom(ctx, version)
+}
 
 // Client returns the engine's connection.
 func (e *Engine) Client(ctx context.Context) (client.Client, error) { return e.client, e.connect(ctx) }

@@ -71,6 +71,19 @@ func histories(t *testing.T, e *temporal.Engine, id journal.RunID) (out []*histo
 	return out
 }
 
+// settled returns the histories of a run whose workflow has ended.
+func settled(t *testing.T, e *temporal.Engine, id journal.RunID) []*historypb.History {
+	t.Helper()
+	c, err := e.Client(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.GetWorkflow(t.Context(), e.WorkflowID(id), "").Get(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	return histories(t, e, id)
+}
+
 // A long run continues in new workflows, with the facts that one would have.
 func TestLongRunContinuesAsNew(t *testing.T) {
 	p := loop(t, 15)
@@ -216,7 +229,7 @@ func TestRunsSurviveEvictionFromTheCache(t *testing.T) {
 
 // A branch for each of many items: the tasks of all run at the same time.
 func TestWideFanOutEnds(t *testing.T) {
-	const wide = 200
+	const wide = 1000
 	list, err := json.Marshal(make([]int, wide))
 	if err != nil {
 		t.Fatal(err)

@@ -29,6 +29,7 @@ const (
 	reserveName   = "espalier.reserve"
 	rerunLostName = "espalier.rerun-lost"
 	expiredName   = "espalier.expired" // asks whether a task is cancelled because the deadline has passed
+	handOverName  = "espalier.hand-over"
 )
 
 // runInput is the input of a workflow: a run that starts, or one that continues
@@ -88,6 +89,8 @@ type driver struct {
 	// Size of the last snapshot, and of the events since then.
 	snapshotSize, written int
 	shown                 attributes
+
+	successor int // the version of the workers that are to continue the run; 0 for those of this version
 
 	timerAt     journal.Millis // 0 if no timer is set
 	cancelTimer workflow.CancelFunc
@@ -152,6 +155,9 @@ func (e *Engine) runWorkflow(ctx workflow.Context, in runInput) error {
 			return nil
 		}
 		if next, ok := d.continued(ctx); ok {
+			if d.successor > 0 {
+				ctx = workflow.WithWorkflowTaskQueue(ctx, queueOf(e.c.TaskQueue, d.successor))
+			}
 			return workflow.NewContinueAsNewError(ctx, workflowName, next)
 		}
 		if d.state.Moving() {
@@ -247,6 +253,9 @@ func (d *driver) handleUpdates(ctx workflow.Context) error {
 		}),
 		workflow.SetUpdateHandlerWithOptions(ctx, rerunLostName, d.rerunLostTasks, workflow.UpdateHandlerOptions{
 			Description: "Run tasks again whose outcome is unknown",
+		}),
+		workflow.SetUpdateHandlerWithOptions(ctx, handOverName, d.handOver, workflow.UpdateHandlerOptions{
+			Description: "Continue the run with workers of a later version",
 		}),
 		workflow.SetQueryHandler(ctx, expiredName, func(key string) (bool, error) {
 			t := d.tasks[key]
@@ -754,9 +763,9 @@ func (d *driver) setTimer(ctx workflow.Context) {
 	})
 }
 
-// hold stops new tasks when the history becomes long, at a moment when none
-// runs: the workflow continues as a new one then. It waits for running tasks only
-// if the history is very long.
+// hold stops new tasks when the history becomes long or workers of a later version
+// are to continue the run, at a moment when no task runs: the workflow continues as
+// a new one then. It waits for running tasks only if the history is very long.
 func (d *driver) hold(ctx workflow.Context) {
 	info := workflow.GetInfo(ctx)
 	length := info.GetCurrentHistoryLength()
@@ -764,7 +773,7 @@ func (d *driver) hold(ctx workflow.Context) {
 	if d.in.ContinueAfter > 0 {
 		long = length > d.in.ContinueAfter
 	}
-	if long && (len(d.tasks) == 0 || length > drainLength) {
+	if (long || d.successor > 0) && (len(d.tasks) == 0 || length > drainLength) {
 		d.state.Hold = true
 	}
 }

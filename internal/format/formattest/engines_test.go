@@ -6,8 +6,10 @@ import (
 	"flag"
 	"fmt"
 	"hash/fnv"
+	"log/slog"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -17,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"golang.org/x/tools/txtar"
+	"pgregory.net/rapid"
 
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/engine/embedded"
@@ -27,11 +30,14 @@ import (
 	"github.com/espalier-run/espalier/internal/journal/sqlite"
 	"github.com/espalier-run/espalier/internal/pgtest"
 	"github.com/espalier-run/espalier/internal/registry"
+	"github.com/espalier-run/espalier/internal/report/reporttest"
+	"github.com/espalier-run/espalier/internal/report/transcript"
 	"github.com/espalier-run/espalier/internal/temporaltest"
 )
 
 var (
 	engines = flag.String("engines", "SQLite,PostgreSQL,Temporal", "which engines are compared")
+	seeds   = flag.Int("seeds", 20, "how many random programs are compared")
 	stops   = flag.Int("stops", 3, "at how many writes each run is stopped, on each engine")
 )
 
@@ -170,6 +176,20 @@ func TestEnginesAgree(t *testing.T) {
 			t.Run(format+"/"+short+"/"+place, func(t *testing.T) { repeat(t, name, join, table[key]) })
 		}
 	}
+	for seed := range *seeds {
+		tr := rapid.Custom(adversarial).Example(seed + 1)
+		if len(tr.do) > 0 {
+			continue // it waits for a deadline, in real time
+		}
+		formats["random"] = true
+		for place, join := range places {
+			key := "random " + place
+			if table[key] == nil {
+				table[key] = &tally{}
+			}
+			t.Run(fmt.Sprintf("random/%d/%s", seed+1, place), func(t *testing.T) { repeatRandom(t, tr, join, table[key]) })
+		}
+	}
 	var text strings.Builder
 	for _, format := range slices.Sorted(maps.Keys(formats)) {
 		for place := range strings.SplitSeq(*engines, ",") {
@@ -196,6 +216,7 @@ func repeat(t *testing.T, name string, join joinFunc, count *tally) {
 		count.wait.Add(1)
 		return
 	}
+	reference := tr.run(t)
 	tr.join = join
 	calm := tr.run(t)
 	got, wanted := timeless(calm.record(t, string(a.Comment)+" leave out times")), timeless(want)
@@ -210,6 +231,7 @@ func repeat(t *testing.T, name string, join joinFunc, count *tally) {
 		}
 		count.asSets.Add(1)
 	}
+	compareTranscripts(t, reference, calm, strings.Contains(want, " enters parallel"))
 	short := strings.TrimSuffix(filepath.Base(name), ".txtar")
 	timed := slices.ContainsFunc(tr.do, func(line string) bool { return strings.HasPrefix(line, "after ") })
 	if calm.problems.Errors() || different(short) || timed {
@@ -224,6 +246,83 @@ func repeat(t *testing.T, name string, join joinFunc, count *tally) {
 		if h.stopped {
 			count.stops.Add(1)
 		}
+	}
+}
+
+// repeatRandom runs a random program on an engine, and compares it with a run in memory.
+func repeatRandom(t *testing.T, tr *trial, join joinFunc, count *tally) {
+	defer func() {
+		if t.Failed() {
+			count.differ.Add(1)
+		}
+	}()
+	calm := *tr
+	calm.stopAt = 0
+	reference := calm.run(t)
+	if reference.problems.Errors() {
+		t.Fatal(reference.problems)
+	}
+	calm.join = join
+	got := calm.run(t)
+	if d := cmp.Diff(timeless(reference.record(t, "leave out times")), timeless(got.record(t, "leave out times"))); d != "" {
+		t.Fatalf("the record differs (-want +got):\n%s", d)
+	}
+	compareTranscripts(t, reference, got, false)
+	count.inOrder.Add(1)
+	if tr.stopAt == 0 {
+		return
+	}
+	stopped := *tr
+	stopped.join = join
+	h := stopped.run(t)
+	if h.stopped && h.essence() != reference.essence() {
+		t.Fatalf("stopped at write %d\ngot  %s\nwant %s", tr.stopAt, h.essence(), reference.essence())
+	}
+	if h.stopped {
+		count.stops.Add(1)
+	}
+}
+
+// transcripts returns the lines of the transcripts of a run, without times and the differences that they make.
+func (h *happened) transcripts(t *testing.T, ordered bool) (out []string) {
+	t.Helper()
+	shelf := &reporttest.Shelf{Pinned: h.program, Appends: []journal.Appended{{Pos: 1, Run: theRun, Events: h.events}}}
+	transcripts := transcript.New(transcript.Options{
+		Dir: t.TempDir(), Source: shelf, Program: shelf.Program, Log: slog.New(slog.DiscardHandler),
+	})
+	defer transcripts.Close()
+	files, err := reporttest.Rebuild(t.Context(), transcripts, theRun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range slices.Sorted(maps.Keys(files)) {
+		for line := range strings.Lines(string(files[run])) {
+			line = transcriptTime.ReplaceAllString(line, `"timestamp":"…"`)
+			if !ordered {
+				line = transcriptSeq.ReplaceAllString(line, "")
+			}
+			out = append(out, decidedAt.ReplaceAllString(line, `"decided_at":"…"`))
+		}
+	}
+	if !ordered {
+		slices.Sort(out)
+	}
+	return out
+}
+
+var (
+	transcriptTime = regexp.MustCompile(`"timestamp":"[^"]*"`)
+	transcriptSeq  = regexp.MustCompile(`"seq":\d+,`)
+)
+
+// compareTranscripts compares whole transcripts: the steps with their results, every message and every tool call.
+func compareTranscripts(t *testing.T, want, got *happened, parallel bool) {
+	t.Helper()
+	if want.problems.Errors() {
+		return
+	}
+	if d := cmp.Diff(want.transcripts(t, !parallel), got.transcripts(t, !parallel)); d != "" {
+		t.Errorf("the transcript differs (-want +got):\n%s", d)
 	}
 }
 
