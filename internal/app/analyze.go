@@ -702,7 +702,7 @@ func (v *Validation) checkTriggers(r *resolver, f *source.File) error {
 		v.Diagnostics.Add(diag.Diagnostic{
 			Code: config.CodeBadValue, Severity: diag.Warning, Span: t.Name.Span,
 			Message: fmt.Sprintf("There is no workflow %q in this project, so nothing is triggered.", t.Name.Value),
-			Help: cmp.Or(diag.DidYouMean(t.Name.Value, names), "Use the name of a workflow, as \"espalier list\" shows it."),
+			Help:    cmp.Or(diag.DidYouMean(t.Name.Value, names), "Use the name of a workflow, as \"espalier list\" shows it."),
 		})
 	}
 	return nil

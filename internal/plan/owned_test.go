@@ -15,8 +15,10 @@ func TestOwnedValuesCannotBeEdited(t *testing.T) {
 	program := plan.Compile(&ir.Program{
 		MayIntervene: true, Blocks: []ir.Block{{}},
 		Vars: []ir.Var{
-			{Path: "agentfile.run", From: "stamp:outputs/w"}, {Path: "context.User", From: "user"},
-			{Path: "env.LANG", From: "env:LANG"}, {Path: "state.n", Init: json.RawMessage("1")},
+			{Path: "agentfile.run", From: "stamp:outputs/w"},
+			{Path: "context.User", From: "user"},
+			{Path: "env.LANG", From: "env:LANG"},
+			{Path: "state.n", Init: json.RawMessage("1")},
 		},
 		Children: []ir.Program{{Vars: []ir.Var{{Path: "child.run", From: "stamp:outputs/v"}}, Blocks: []ir.Block{{}}}},
 	})
@@ -56,8 +58,9 @@ func TestAutomatedApprovalIsNoPerson(t *testing.T) {
 		if err := json.Unmarshal(decided.Value.JSON, &value); err != nil {
 			t.Fatal(err)
 		}
-		if decided.Outcome != journal.OutcomeOK || decided.Method != plan.MethodAutoApprove || decided.By.User != c.want ||
-			decided.By.As != "" || value.Actor != c.want || value.Method != plan.MethodAutoApprove || value.Claimed != "" {
+		method := plan.MethodAutoApprove
+		if decided.Outcome != journal.OutcomeOK || decided.Method != method || decided.By.User != c.want ||
+			decided.By.As != "" || value.Actor != c.want || value.Method != method || value.Claimed != "" {
 			t.Errorf("%+v: %+v %+v", c.by, decided, value)
 		}
 	}

@@ -146,6 +146,9 @@ func unknown(p *ir.Program, path string) json.RawMessage {
 	if slices.ContainsFunc(p.Vars, func(v ir.Var) bool { return v.Path == path && string(v.Init) == "[]" }) {
 		return step.JSON([]string{named(path)})
 	}
+	if slices.ContainsFunc(p.Vars, func(v ir.Var) bool { return v.Path == path && v.NewFolder() }) {
+		return step.JSON("RUN") // it is part of paths
+	}
 	fields := map[string]string{}
 	switch path {
 	case "input":

@@ -72,7 +72,8 @@ func (f family) value(label, is string) float64 {
 	return -1
 }
 
-const counted = "---\nname: counted\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Ask a model.\n---\n" +
+const counted = "---\nname: counted\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Ask a model.\n" +
+	"budgets: {max_cost_usd: 5}\n---\n" +
 	"```agent\nid: writer\nrole: Writes.\ngoal: Write.\nmodel: claude-sonnet-4-5\n```\n" +
 	"```step\nid: ask\ntype: skill\ndescription: Ask\nagent: writer\nwrites: [state.a]\n```\n" +
 	"```step\nid: move\ntype: transform\ndescription: Move\nreads: [state.a]\nwrites: [output.a]\n```\n"
