@@ -161,7 +161,7 @@ func (h *Handler) run(r *request) error {
 		return err
 	}
 	p.Graph, p.Edited = inlineHTML(svg), s.edits
-	p.Done, p.Of = s.doneOf(p.program)
+	p.Done, p.Of = s.doneOf(p.program, p.From)
 	worst, err := h.o.App.RunCost(ctx, p.run)
 	if err != nil {
 		return err
@@ -220,21 +220,27 @@ func (s *story) choose(path string, visit int) *stepView {
 	return nil
 }
 
-// doneOf returns how many steps of the main line have finished, and how many there are.
-func (s *story) doneOf(p *ir.Program) (done, of int) {
-	known := map[string]bool{}
+// doneOf returns how many steps of the main line have finished, and how many there are. Steps that the file does not
+// have, such as the gate of an Agentfile step, do not count. What a run inherits is done.
+func (s *story) doneOf(p *ir.Program, from *journal.Origin) (done, of int) {
+	finished := map[string]bool{}
 	for _, v := range s.steps {
-		if v.Depth == 0 && !v.Ended.IsZero() && v.State != "failed" && !known[v.Path] {
-			known[v.Path] = true
+		if v.Depth == 0 && !v.Ended.IsZero() && v.State != "failed" {
+			finished[v.Path] = true
+		}
+	}
+	inherited := from != nil
+	for i := range p.Blocks[ir.Body].Steps {
+		step := &p.Blocks[ir.Body].Steps[i]
+		inherited = inherited && step.ID != from.Step
+		if step.Implied {
+			continue
+		}
+		if of++; inherited || finished[step.ID] {
 			done++
 		}
 	}
-	for i := range p.Blocks[ir.Body].Steps {
-		if !p.Blocks[ir.Body].Steps[i].Implied {
-			of++
-		}
-	}
-	return min(done, of), of
+	return done, of
 }
 
 func (p *runPage) meters(s *story, worst *app.Cost) {

@@ -3,6 +3,7 @@ package web
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -233,12 +234,22 @@ func sourceLink(an *app.Analysis, path string) string {
 func sourceOf(an *app.Analysis) (out []sourceLine, cut bool) {
 	byLine := map[int][]*diagView{}
 	for _, e := range diag.NewReport(an.Files, an.Diagnostics).Diagnostics {
-		line := 1
-		if e.Start != nil && e.File == an.File.Path {
+		line, message := 1, e.Message
+		switch {
+		case e.Start == nil:
+		case e.File == an.File.Path:
 			line = e.Start.Line
+		default: // of another file: it is shown where this one refers to it
+			message = fmt.Sprintf("%s:%d: %s", e.File, e.Start.Line, message)
+			for _, related := range e.Related {
+				if related.Start != nil && related.File == an.File.Path {
+					line = related.Start.Line
+					break
+				}
+			}
 		}
 		d := &diagView{
-			Code: string(e.Code), Severity: e.Severity.String(), Message: visible(e.Message), Help: visible(e.Help),
+			Code: string(e.Code), Severity: e.Severity.String(), Message: visible(message), Help: visible(e.Help),
 		}
 		if page, ok := explain.Lookup(d.Code); ok {
 			d.Page = page.Text
