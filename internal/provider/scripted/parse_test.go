@@ -114,7 +114,7 @@ func TestParse(t *testing.T) {
 		{"no class", "replies:\n  - fail: {status: 500}\n", "PROV002 status", "class"},
 		{"no exit code", "replies:\n  - {step: a, exit: 256}\n", "PROV004 256", "from 0 to 255"},
 		{"exit and fail", "replies:\n  - {step: a, exit: 2, fail: TIMEOUT}\n", "PROV005 exit", "exit code"},
-		{"exit of a model with tools", "replies:\n  - {step: a, exit: 2, tools: [{name: x}]}\n", "PROV005 exit", "no tools"},
+		{"exit and tools", "replies:\n  - {step: a, exit: 2, tools: [{name: x}]}\n", "PROV005 exit", "no tools"},
 		{"attempt from 0", "replies:\n  - attempt: 0\n    reply: a\n", "PROV004 0", "from 1"},
 		{"attempts backwards", "replies:\n  - attempt: 3-2\n    reply: a\n", "PROV004 3-2", "attempt: 2-3"},
 		{"delay without a unit", "replies:\n  - delay: 200\n    reply: a\n", "PROV004 200", "unit"},
