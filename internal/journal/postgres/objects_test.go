@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -27,9 +28,9 @@ func bucketOf(server *objecttest.Server, secret string) *bucket.Bucket {
 	})
 }
 
-// withObjects returns options of a store that keeps every value which is not empty in a bucket.
+// withObjects returns options of a store that keeps every value in a bucket.
 func withObjects(server *objecttest.Server) postgres.Options {
-	return postgres.Options{Lease: time.Hour, Objects: bucketOf(server, objecttest.SecretKey), ObjectsAbove: 1}
+	return postgres.Options{Lease: time.Hour, Objects: bucketOf(server, objecttest.SecretKey), ObjectsAbove: -1}
 }
 
 // The store keeps its promises with values in a bucket.
@@ -72,7 +73,7 @@ func remove(t *testing.T, s *postgres.Store, run journal.RunID) {
 func TestObjectsAreRemovedWithTheLastRunThatUsesThem(t *testing.T) {
 	server := objecttest.Start(t)
 	o := withObjects(server)
-	o.ObjectsAbove = 1000
+	o.ObjectsAbove, o.Log = 1000, slog.New(slog.NewTextHandler(t.Output(), nil))
 	s := openURL(t, schemaURL(t, t.TempDir()), o)
 	small, shared, own := valueOf("s", 1000), valueOf("shared", 1000), valueOf("own", 1000)
 	startWith(t, s, "one", small, shared, own)
@@ -96,6 +97,9 @@ func TestObjectsAreRemovedWithTheLastRunThatUsesThem(t *testing.T) {
 	startWith(t, s, "three", shared)
 	if data, err := s.Blob(t.Context(), shared.Hash); err != nil || !bytes.Equal(data, shared.Data) {
 		t.Errorf("the value was not stored again: %v", err)
+	}
+	if names := server.Objects(t); len(names) != 1 {
+		t.Errorf("the bucket has %q", names)
 	}
 }
 
@@ -167,5 +171,25 @@ func TestObjectsOfRefusedAppendsAreRemoved(t *testing.T) {
 	remove(t, s, "run")
 	if names := server.Objects(t); len(names) != 0 {
 		t.Errorf("the bucket still has %q", names)
+	}
+}
+
+// Runs that are imported have their large values in the bucket, too.
+func TestImportedValuesAreObjects(t *testing.T) {
+	server := objecttest.Start(t)
+	o := withObjects(server)
+	o.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+	from, to := openURL(t, schemaURL(t, t.TempDir()), postgres.Options{}), openURL(t, schemaURL(t, t.TempDir()), o)
+	definition := journaltest.Definition("a definition")
+	b := journaltest.Start("run", from.ID())
+	b.Events[0].Fact = journal.RunStarted{Name: "demo", Definition: definition.Hash}
+	b.Blobs = []journal.Blob{definition}
+	journaltest.Append(t, from, b)
+	journaltest.Append(t, from, journaltest.Finish("run", journal.FirstFence, 1))
+	if _, err := journal.Copy(t.Context(), from, to); err != nil {
+		t.Fatal(err)
+	}
+	if names := server.Objects(t); len(names) != 1 {
+		t.Errorf("the bucket has %q", names)
 	}
 }
