@@ -18,10 +18,18 @@ var VersionName = fmt.Sprint("v", workflowVersion)
 func NewBlob(data []byte) journal.Blob { return newBlob(data) }
 
 // TakeOver asks workers of an earlier version for a run.
-func (e *Engine) TakeOver(ctx context.Context, id journal.RunID) error { return e.takeOver(ctx, id) }
+func (e *Engine) TakeOver(ctx context.Context, id journal.RunID) error {
+	if err := e.connect(ctx); err != nil {
+		return err
+	}
+	return e.takeOver(ctx, id)
+}
 
 // TakeOverFrom asks workers of a version for all runs.
 func (e *Engine) TakeOverFrom(ctx context.Context, version int) error {
+	if err := e.connect(ctx); err != nil {
+		return err
+	}
 	return e.takeOverFrom(ctx, version)
 }
 
