@@ -34,5 +34,5 @@ package scripted
 //
 // Entries cannot mean "the next reply" or "three times": the choice depends only on the file and on the purpose of a
 // request, never on calls counted in memory, so that a run that is killed and resumed gets the same replies. To
-// distinguish the replies of a sequence, use attempt (retries), visit (jumps back), iteration (loops), call (of agents by
-// the code of a step) and turn (within one conversation).
+// distinguish the replies of a sequence, use attempt (retries), visit (jumps back), iteration (loops), call (of agents
+// by the code of a step) and turn (within one conversation).
