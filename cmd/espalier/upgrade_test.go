@@ -40,14 +40,19 @@ func TestRollingUpgrade(t *testing.T) {
 		if n == 1 {
 			f.program = previous
 		}
+		kill := func() {
+			for _, w := range f.workers {
+				_ = w.Process.Kill() // those of the first round have ended
+				_ = w.Wait()
+			}
+		}
+		kill() // a worker that is alive would finish each run before the next one starts
 		f.begin(runs)
+		f.work()
 		f.await("a worker has runs", func(e []journal.Entry) bool {
 			return slices.ContainsFunc(e, func(e journal.Entry) bool { return e.Status == journal.Running && e.Owner != "" })
 		})
-		for _, w := range f.workers {
-			_ = w.Process.Kill() // those of the first round have ended
-			_ = w.Wait()
-		}
+		kill()
 		f.program = next
 		f.work()
 		all := (3 + n) * runs
