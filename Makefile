@@ -12,7 +12,7 @@ BROKEN := $(BIN)/broken.txt
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build install screenshots test test-fast test-clis test-temporal test-deploy test-engines test-upgrade test-live race lint vuln cross check fix bench bench-postgres bench-temporal bench-web lines soak soak-short soak-workers soak-model soak-bounds docs recording release test-release test-confinement test-temporal-short
+.PHONY: help demo build install screenshots test test-fast test-clis test-temporal test-objects test-deploy test-engines test-upgrade test-live race lint vuln cross check fix bench bench-postgres bench-temporal bench-web lines soak soak-short soak-workers soak-model soak-bounds docs recording release test-release test-confinement test-temporal-short
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,6 +94,10 @@ test-temporal: ## run the engine's tests on a Temporal server; installs it
 	$(GO) test -tags temporal -count=1 -timeout 30m -run OnTemporal ./cmd/espalier
 	$(GO) test -tags temporal -count=1 -timeout 30m -run TestEnginesAgree ./internal/format/formattest -engines Temporal
 
+# The server is compiled into the user's cache, once, which takes minutes.
+test-objects: ## test object storage with the Versity S3 Gateway and PostgreSQL; installs the gateway
+	$(GO) test -tags objects -count=1 -timeout 30m -run 'Object|Bucket' ./internal/journal/postgres ./cmd/espalier
+
 test-engines: ## compare SQLite, PostgreSQL and Temporal: the same runs with the same stops; prints a table
 	bash -o pipefail -c "$(GO) test -tags temporal -count=1 -timeout 60m -run TestEnginesAgree \
 		./internal/format/formattest -v | grep -v '^ *\(===\|---\)'"
@@ -135,6 +139,7 @@ lint: ## format, vet, staticcheck, and builds of our packages for other systems
 		echo "These files are not formatted. Run \"make fix\":"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) vet -tags temporal $(ON_TEMPORAL)
+	$(GO) vet -tags objects ./internal/journal/postgres ./cmd/espalier
 	$(GO) tool staticcheck ./...
 	$(GO) tool staticcheck -tags temporal $(ON_TEMPORAL)
 	CGO_ENABLED=0 GOOS=windows $(GO) build $(PORTABLE)

@@ -24,7 +24,6 @@ import (
 
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/postgres"
-	"github.com/espalier-run/espalier/internal/objecttest"
 	"github.com/espalier-run/espalier/internal/pgtest"
 )
 
@@ -44,23 +43,6 @@ func TestMigrationToPostgres(t *testing.T) {
 // The database is named in espalier.yaml.
 func TestConfigurationNamesTheDatabase(t *testing.T) {
 	scriptsOnPostgres(t, "DATABASE", "postgres/configured")
-}
-
-// Large values are in a bucket.
-func TestObjectStorageKeepsLargeValues(t *testing.T) {
-	server := objecttest.Start(t)
-	t.Setenv("S3_ENDPOINT", server.URL)
-	t.Setenv("S3_ACCESS_KEY", objecttest.AccessKey)
-	t.Setenv("S3_SECRET_KEY", objecttest.SecretKey)
-	objects = func(s *testscript.TestScript, _ bool, args []string) {
-		names := server.Objects(t)
-		if args[0] == "lose" {
-			server.Replace(t, names[0], nil)
-		} else if fmt.Sprint(len(names)) != args[0] {
-			s.Fatalf("the bucket has %q", names)
-		}
-	}
-	scriptsOnPostgres(t, "DATABASE", "postgres/objects")
 }
 
 // objects is the command of scripts that counts the objects of the bucket, or loses one.
