@@ -63,8 +63,10 @@ func TestAWFClaude(t *testing.T) {
 	t.Setenv("PATH", filepath.Join(p.dir, "bin")+":"+os.Getenv("PATH"))
 	p.file("espalier.yaml", "models: {clis: {claude-code: {pass_env: [CALLS]}}}\n", 0o600)
 	t.Setenv("CALLS", filepath.Join(p.dir, "calls"))
-	if said := p.exits(0, "run", "flow", "--allow-shell", "--run-id", awfRun); !strings.Contains(said, "about it heard: third") {
-		t.Error(said)
+	run := p.command("run", "flow", "--allow-shell", "--run-id", awfRun)
+	run.Stdin = strings.NewReader("\n") // an empty line ends the conversation
+	if said, err := run.CombinedOutput(); err != nil || !strings.Contains(string(said), "about it heard: third") {
+		t.Errorf("%v: %s", err, said)
 	}
 	raw, err := os.ReadFile(filepath.Join(p.dir, "calls"))
 	if err != nil {

@@ -51,7 +51,7 @@ func TestClosedTerminalParksTheRun(t *testing.T) {
 	p.trace("a", "b", "b", "c")
 }
 
-// Ctrl-C at the prompt leaves the conversation waiting, Ctrl-D ends it.
+// Ctrl-C and Ctrl-D at the prompt leave the conversation waiting, an empty line ends it.
 func TestControlKeysInAConversation(t *testing.T) {
 	p := newAWF(t, `  initial: chat
   chat: {type: agent, provider: claude, mode: conversation, prompt: hi, on_success: done}
@@ -66,6 +66,10 @@ func TestControlKeysInAConversation(t *testing.T) {
 	c = onConsole(t, p.command("resume", awfRun), 80, 24)
 	c.until("\r\n> ")
 	c.types("\x04")
+	c.ends(4)
+	c = onConsole(t, p.command("resume", awfRun), 80, 24)
+	c.until("\r\n> ")
+	c.types("\r")
 	c.ends(0)
 }
 

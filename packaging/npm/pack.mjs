@@ -4,7 +4,7 @@
 //   node packaging/npm/pack.mjs DIST VERSION
 import { execFileSync } from "node:child_process";
 import { chmodSync, copyFileSync, cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 
 const [dist, version] = process.argv.slice(2);
 if (!dist || !version) {
@@ -13,7 +13,7 @@ if (!dist || !version) {
 }
 const here = import.meta.dirname ?? new URL(".", import.meta.url).pathname;
 const base = JSON.parse(readFileSync(join(here, "package.json"), "utf8"));
-const out = join(dist, "npm");
+const out = resolve(dist, "npm"); // npm runs in the folders of the packages
 rmSync(out, { recursive: true, force: true });
 
 // go's names of systems and processors, and those of Node.js
