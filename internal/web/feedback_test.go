@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"testing"
@@ -39,4 +40,20 @@ func TestCancelWithoutASelectionIsRefused(t *testing.T) {
 	b.wait(`document.querySelector("#cancel-runs button").disabled`)
 	b.click("#run-" + string(id) + " input")
 	b.wait(`!document.querySelector("#cancel-runs button").disabled`)
+}
+
+// What an action has done stays on the page when the page is updated.
+func TestNoticeStaysWhenThePageIsUpdated(t *testing.T) {
+	s := newSite(t, map[string]string{"gated.md": gated})
+	id := s.begin("gated", simulate, question)
+	s.rest(id)
+	b := s.open()
+	b.visit("/inbox/" + string(id) + "/check")
+	b.click("button[value=approve]")
+	b.waitText("#notice", "Approved")
+	b.wait(`document.querySelector("#link").textContent === "Live"`)
+	next := s.begin("gated", simulate, question)
+	s.rest(next)
+	b.wait(fmt.Sprintf("!!document.querySelector('#inbox-mine a[href*=%q]')", next))
+	b.waitText("#notice", "Approved")
 }
