@@ -4,10 +4,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/source"
 )
 
 // A cancellation without a run that can be cancelled is refused: nothing happened, and the page does not report success.
@@ -56,4 +60,70 @@ func TestNoticeStaysWhenThePageIsUpdated(t *testing.T) {
 	s.rest(next)
 	b.wait(fmt.Sprintf("!!document.querySelector('#inbox-mine a[href*=%q]')", next))
 	b.waitText("#notice", "Approved")
+}
+
+// writeUp is an Agentfile project whose workflow writes a file and asks a person about it.
+func writeUp() map[string]string {
+	return map[string]string{
+		"agentfile.yaml": "name: example\n",
+		"workflows/write-up/workflow.yaml": `specVersion: "1.0"
+name: write-up
+version: 1.0.0
+description: Writes a report
+trigger: {type: command}
+steps:
+  - id: analyse
+    name: Analyse
+    agent: agents/worker.md
+    input: $AGENT_INPUT
+    goal: Find out what matters.
+    produces: outputs/analysis.md
+    gate: human-approval
+`,
+		"workflows/write-up/agents/worker.md": "# Agent: Worker\n## Persona\nWorks.\n## Responsibilities\n- Work\n" +
+			"## Rules\n- Be brief\n## Output Format\nText.\n",
+	}
+}
+
+// beginWriteUp starts a run that waits for a decision about its file, and returns the path of that file.
+func (s *site) beginWriteUp(input string) (journal.RunID, string) {
+	s.t.Helper()
+	id := s.prepare("write-up", app.PrepareRequest{
+		Script: source.NewFile("replies.yaml", "replies:\n  - {reply: the first version}\n"),
+		Fields: []app.Field{{Text: input}},
+	})
+	s.rest(id)
+	status, err := s.app.Status(s.t.Context(), id)
+	if err != nil || len(status.Gates) != 1 || len(status.Gates[0].Files) != 1 {
+		s.t.Fatalf("%+v, %v", status, err)
+	}
+	for _, file := range status.Gates[0].Files {
+		return id, filepath.Join(s.dir, file)
+	}
+	return id, ""
+}
+
+// The files that an Agentfile run has written to its folder below outputs are its artifacts.
+func TestArtifactsOfAnAgentfileRunAreListed(t *testing.T) {
+	s := newSite(t, writeUp())
+	id, file := s.beginWriteUp("Roses cost 3")
+	c := s.client()
+	_, page := s.get(c, "/runs/"+string(id)+"/artifacts")
+	if !strings.Contains(page, "<bdi>analysis.md</bdi>") || !strings.Contains(page, "the first version") {
+		t.Error("the page does not show analysis.md")
+	}
+	status, text := s.get(c, "/runs/"+string(id)+"/artifacts/analysis.md")
+	if status != http.StatusOK || strings.TrimSpace(text) != "the first version" {
+		t.Errorf("the download has status %d: %q", status, text)
+	}
+	// A command of the run can put a link to another folder in the place of its own.
+	if err := os.RemoveAll(filepath.Dir(file)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(s.dir, filepath.Dir(file)); err != nil {
+		t.Fatal(err)
+	}
+	if _, page := s.get(c, "/runs/"+string(id)+"/artifacts"); strings.Contains(page, "agentfile.yaml") {
+		t.Error("the page shows files of another folder")
+	}
 }
