@@ -127,3 +127,31 @@ func TestArtifactsOfAnAgentfileRunAreListed(t *testing.T) {
 		t.Error("the page shows files of another folder")
 	}
 }
+
+// A file that a person edits at a gate is shown with what has changed, and as edited. After the approval, the
+// variables of the run hold the edited text.
+func TestEditOfAFileAtAGateIsShown(t *testing.T) {
+	s := newSite(t, writeUp())
+	id, file := s.beginWriteUp("Roses cost 3")
+	c := s.client()
+	if _, page := s.get(c, "/inbox"); strings.Contains(page, "edited since") || strings.Contains(page, "What changed") {
+		t.Error("the page says that the file was edited, and it was not")
+	}
+	if err := os.WriteFile(file, []byte("the second version\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, page := s.get(c, "/inbox")
+	for _, want := range []string{"edited since", "What changed", "the first version", "the second version"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the item lacks %q", want)
+		}
+	}
+	if _, err := s.app.Send(t.Context(), id, journal.Actor{User: "tester"}, app.Approve{}); err != nil {
+		t.Fatal(err)
+	}
+	s.rest(id)
+	_, page = s.get(c, "/runs/"+string(id)+"/state")
+	if !strings.Contains(page, "the second version") || strings.Contains(page, "the first version") {
+		t.Error("the state is that before the edit")
+	}
+}

@@ -95,6 +95,7 @@ type evidence struct {
 	Value     json.RawMessage
 	Untrusted bool
 	Writer    string
+	Edited    bool   // a person has changed it since
 	File      string // path of the file that holds the value
 	Size      int
 	Diff      []diffLine
@@ -413,7 +414,12 @@ func (h *Handler) detail(r *request, a *ask) (*askDetail, error) {
 			File: visible(a.Gate.Files[name]),
 		}
 		e.Untrusted = a.Run.Untrusted && app.FromInput(name) || origins.tool[name]
-		if before := origins.before[name]; before != nil {
+		before := origins.before[name]
+		if last := origins.last[name]; e.File != "" && last != nil && !slices.Equal(lines(last), lines(value)) {
+			before, e.Edited = last, true // the file counts as it is now
+		}
+		e.Edited = e.Edited || origins.edited[name]
+		if before != nil {
 			e.Diff = diffValues(before, value)
 		}
 		d.Evidence = append(d.Evidence, e)
@@ -463,12 +469,22 @@ type origins struct {
 	opened time.Time
 	writer map[string]string
 	tool   map[string]bool
-	before map[string]json.RawMessage // the previous value, if a step has written it more than once
+	edited map[string]bool
+	last   map[string]json.RawMessage
+	before map[string]json.RawMessage // the previous value, if it has changed since it was first written
 }
 
 func (h *Handler) origins(r *request, run *app.Run, gate string) (*origins, error) {
-	out := &origins{writer: map[string]string{}, tool: map[string]bool{}, before: map[string]json.RawMessage{}}
-	last := map[string]json.RawMessage{}
+	out := &origins{
+		writer: map[string]string{}, tool: map[string]bool{}, edited: map[string]bool{},
+		last: map[string]json.RawMessage{}, before: map[string]json.RawMessage{},
+	}
+	wrote := func(path string, value json.RawMessage) {
+		if out.last[path] != nil {
+			out.before[path] = out.last[path]
+		}
+		out.last[path] = value
+	}
 	err := h.events(r.Context(), run, func(e *event) error {
 		switch x := e.Fact.(type) {
 		case journal.GateOpened:
@@ -485,11 +501,12 @@ func (h *Handler) origins(r *request, run *app.Run, gate string) (*origins, erro
 					name = e.Step.Name
 				}
 				out.writer[w.Path], out.tool[w.Path] = name, e.Step.Kind == "tool"
-				if last[w.Path] != nil {
-					out.before[w.Path] = last[w.Path]
-				}
-				last[w.Path] = x.Value.JSON
+				out.edited[w.Path] = false
+				wrote(w.Path, x.Value.JSON)
 			}
+		case journal.StateEdited:
+			out.edited[x.Path] = true
+			wrote(x.Path, x.Value.JSON)
 		}
 		return nil
 	})
