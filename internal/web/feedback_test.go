@@ -117,6 +117,9 @@ func TestArtifactsOfAnAgentfileRunAreListed(t *testing.T) {
 		t.Errorf("the download has status %d: %q", status, text)
 	}
 	// A command of the run can put a link to another folder in the place of its own.
+	if err := s.app.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.RemoveAll(filepath.Dir(file)); err != nil {
 		t.Fatal(err)
 	}
@@ -154,4 +157,22 @@ func TestEditOfAFileAtAGateIsShown(t *testing.T) {
 	if !strings.Contains(page, "the second version") || strings.Contains(page, "the first version") {
 		t.Error("the state is that before the edit")
 	}
+}
+
+// Items of one workflow can be told apart by the inputs of their runs.
+func TestInboxShowsTheInputsOfRuns(t *testing.T) {
+	s := newSite(t, map[string]string{"gated.md": gated})
+	ids := map[string]journal.RunID{}
+	for _, text := range []string{"Why is the sky blue?", "Why is grass green?"} {
+		ids[text] = s.begin("gated", simulate, app.Field{Name: "question", Text: text})
+		s.rest(ids[text])
+	}
+	b := s.open()
+	b.visit("/inbox")
+	for text, id := range ids {
+		b.waitText("#inbox-mine #ask-"+string(id)+"-check", string(id)[:8])
+		b.waitText("#inbox-mine #ask-"+string(id)+"-check", text)
+	}
+	b.visit("/inbox/" + string(ids["Why is grass green?"]) + "/check")
+	b.waitText("article header", "Why is grass green?")
 }

@@ -26,6 +26,7 @@ type ask struct {
 	Icon    string
 	Title   string
 	About   string
+	Input   string // of the run, in one line
 	Since   time.Time
 	Current bool
 }
@@ -139,10 +140,19 @@ func (h *Handler) asks(r *request, before journal.RunID) (out []*ask, more journ
 				return nil, "", err
 			}
 			filter.Before = runs[i].ID
-			if found := asksOf(api.NewStatus(full)); len(found) > 0 { // a run can ask while another branch of it works
-				out = append(out, found...)
-				shown++
+			found := asksOf(api.NewStatus(full)) // a run can ask while another branch of it works
+			if len(found) == 0 {
+				continue
 			}
+			input, err := h.inputOf(r, string(runs[i].ID))
+			if err != nil {
+				return nil, "", err
+			}
+			for _, a := range found {
+				a.Input = oneLine(input)
+			}
+			out = append(out, found...)
+			shown++
 		}
 		if more != "" || len(runs) < filter.Limit {
 			break
@@ -164,11 +174,41 @@ func (h *Handler) find(r *request, run, key string) (*ask, error) {
 		return nil, err
 	}
 	for _, a := range asksOf(api.NewStatus(full)) {
-		if a.key() == key {
-			return a, nil
+		if a.key() != key {
+			continue
 		}
+		input, err := h.inputOf(r, run)
+		if err != nil {
+			return nil, err
+		}
+		a.Input = oneLine(input)
+		return a, nil
 	}
 	return nil, nil
+}
+
+// maxInput is how many characters of a run's input an item shows.
+const maxInput = 160
+
+// oneLine returns the start of a run's input as one line: a text, or the members of an object.
+func oneLine(input json.RawMessage) string {
+	var object map[string]json.RawMessage
+	if json.Unmarshal(input, &object) != nil {
+		object = map[string]json.RawMessage{"": input}
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		text := strings.Join(strings.Fields(ir.PlainText(object[name])), " ")
+		if name != "" {
+			text = name + ": " + text
+		}
+		parts = append(parts, text)
+	}
+	text := []rune(visible(strings.Join(parts, ", ")))
+	if len(text) > maxInput {
+		return string(text[:maxInput]) + "…"
+	}
+	return string(text)
 }
 
 func asksOf(st api.Status) []*ask {
