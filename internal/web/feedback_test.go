@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -123,7 +124,7 @@ func TestArtifactsOfAnAgentfileRunAreListed(t *testing.T) {
 	if err := os.RemoveAll(filepath.Dir(file)); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(s.dir, filepath.Dir(file)); err != nil {
+	if err := os.Symlink("../../..", filepath.Dir(file)); err != nil {
 		t.Fatal(err)
 	}
 	if _, page := s.get(c, "/runs/"+string(id)+"/artifacts"); strings.Contains(page, "agentfile.yaml") {
@@ -175,4 +176,31 @@ func TestInboxShowsTheInputsOfRuns(t *testing.T) {
 	}
 	b.visit("/inbox/" + string(ids["Why is grass green?"]) + "/check")
 	b.waitText("article header", "Why is grass green?")
+}
+
+// If models are missing, the page says how to set one up and links to the page that lists what is there. That page does
+// not claim that something is configured if nothing is.
+func TestMissingModelsComeWithAFix(t *testing.T) {
+	s := newSite(t, map[string]string{"gated.md": gated})
+	c := s.client()
+	response, err := c.PostForm(s.url("/workflows/gated"), url.Values{"mode": {"run"}, "i.question": {"Why?"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	raw, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, alert, _ := strings.Cut(string(raw), `role="alert"`)
+	alert, _, _ = strings.Cut(alert, `<div class="field`)
+	for _, want := range []string{"Set ANTHROPIC_API_KEY", `href="/system"`} {
+		if !strings.Contains(alert, want) {
+			t.Errorf("the page lacks %q: %s", want, alert)
+		}
+	}
+	if _, page := s.get(c, "/system"); strings.Contains(page, "Something that is configured") ||
+		!strings.Contains(page, "No model is ready") {
+		t.Error("the page claims that something is configured")
+	}
 }

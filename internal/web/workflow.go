@@ -92,7 +92,7 @@ type workflowPage struct {
 	History  *history
 	LastRun  string
 	Problems []string
-	Missing  []string
+	Missing  []app.MissingDependency
 	Commands []string
 	Usable   bool
 }
@@ -363,9 +363,7 @@ func (h *Handler) startRun(r *request) error {
 			return err
 		}
 		page.Problems = mark(fields, err)
-		for _, m := range known.Missing {
-			page.Missing = append(page.Missing, m.Text())
-		}
+		page.Missing = known.Missing
 		for _, c := range known.Commands {
 			page.Commands = append(page.Commands, visible(c.String()))
 		}
