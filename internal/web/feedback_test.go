@@ -204,3 +204,14 @@ func TestMissingModelsComeWithAFix(t *testing.T) {
 		t.Error("the page claims that something is configured")
 	}
 }
+
+// The page of a workflow lists its errors, and shows the file again when it is saved.
+func TestWorkflowPageFollowsTheFile(t *testing.T) {
+	s := newSite(t, map[string]string{"broken.md": broken})
+	b := s.open()
+	b.visit("/workflows/broken")
+	b.waitText("#problems a", "nobody")
+	b.wait(`document.querySelector("#link").textContent === "Live"`)
+	s.write(map[string]string{"broken.md": strings.Replace(gated, "name: gated", "name: broken", 1)})
+	b.wait(`!!document.querySelector("#start") && !document.querySelector("#problems")`)
+}
