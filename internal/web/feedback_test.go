@@ -215,3 +215,15 @@ func TestWorkflowPageFollowsTheFile(t *testing.T) {
 	s.write(map[string]string{"broken.md": strings.Replace(gated, "name: gated", "name: broken", 1)})
 	b.wait(`!!document.querySelector("#start") && !document.querySelector("#problems")`)
 }
+
+// The time that a step waits is counted while the page is open.
+func TestWaitingTimeIsCounted(t *testing.T) {
+	s := newSite(t, map[string]string{"gated.md": gated})
+	id := s.begin("gated", simulate, question)
+	s.rest(id)
+	b := s.open()
+	b.visit("/runs/" + string(id))
+	b.wait(`document.querySelectorAll("#timeline .num[data-since]").length === 1`)
+	before := eval[string](b, `document.querySelector("#timeline .num[data-since]").textContent`)
+	b.wait(fmt.Sprintf(`document.querySelector("#timeline .num[data-since]").textContent !== %q`, before))
+}
