@@ -227,3 +227,19 @@ func TestWaitingTimeIsCounted(t *testing.T) {
 	before := eval[string](b, `document.querySelector("#timeline .num[data-since]").textContent`)
 	b.wait(fmt.Sprintf(`document.querySelector("#timeline .num[data-since]").textContent !== %q`, before))
 }
+
+// A reply that was received in parts is one line of the transcript.
+func TestTranscriptShowsAReplyOnce(t *testing.T) {
+	s := newSite(t, map[string]string{"gated.md": gated})
+	id := s.play("gated", "replies:\n  - {step: draft, reply: '{\"answer\": \""+strings.Repeat("blue light ", 40)+"\"}'}\n", question)
+	s.rest(id)
+	c := s.client()
+	_, page := s.get(c, "/runs/"+string(id)+"/transcript")
+	if n := strings.Count(page, "message.assistant"); n != 1 {
+		t.Errorf("the reply is on %d lines", n)
+	}
+	_, raw := s.get(c, "/api/v1/runs/"+string(id)+"/transcript")
+	if n := strings.Count(raw, "message.assistant"); n < 3 {
+		t.Errorf("the transcript has %d lines for the reply: the test tests nothing", n)
+	}
+}
