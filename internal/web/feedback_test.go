@@ -243,3 +243,12 @@ func TestTranscriptShowsAReplyOnce(t *testing.T) {
 		t.Errorf("the transcript has %d lines for the reply: the test tests nothing", n)
 	}
 }
+
+// The page of a workflow that does not exist says so, without empty details.
+func TestUnknownWorkflowHasNoDetails(t *testing.T) {
+	s := newSite(t, map[string]string{"gated.md": gated})
+	status, page := s.get(s.client(), "/workflows/nosuch")
+	if status != http.StatusNotFound || !strings.Contains(page, "nosuch") || strings.Contains(page, "Details") {
+		t.Errorf("status %d, details: %t", status, strings.Contains(page, "Details"))
+	}
+}

@@ -15,8 +15,8 @@ type timeline struct {
 	Worked  string
 	Waited  string // empty if nothing has waited
 	Since   string // if something waits: the time since which it would have, without a break
-	Next    int // row that the next page starts with; 0 on the last page
-	First   int // row that this page starts with
+	Next    int    // row that the next page starts with; 0 on the last page
+	First   int    // row that this page starts with
 	Show    string
 	Filters []stateCount // empty if all steps are in one state
 	All     int
