@@ -199,6 +199,9 @@ func axis(total time.Duration) []string {
 		}
 		out = append(out, label)
 	}
+	if len(out[1])+len(out[2]) > 12 { // they do not fit beside each other
+		out[1] = ""
+	}
 	return append(out, last)
 }
 
