@@ -3,8 +3,12 @@ package app
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -130,6 +134,33 @@ func (an *Analysis) Err() error {
 		Kind: InvalidWorkflow, Message: an.File.Path + ": " + diag.Summary(an.Diagnostics), Name: an.File.Path,
 		Diagnostics: an.Diagnostics, Files: an.Files,
 	}
+}
+
+// Version returns a text that changes when a file of the workflow is saved, or when a file is added to or removed from
+// one of their folders. It reads no files.
+func (an *Analysis) Version() string {
+	looked := map[string]string{}
+	look := func(path string) {
+		if info, err := os.Stat(path); err == nil {
+			looked[path] = fmt.Sprint(info.ModTime().UnixNano(), " ", info.Size())
+		}
+	}
+	files := maps.Clone(an.Files)
+	if files == nil {
+		files = source.Set{}
+	}
+	files.Add(an.File)
+	for _, f := range files {
+		if f.Abs != "" {
+			look(f.Abs)
+			look(filepath.Dir(f.Abs))
+		}
+	}
+	sum := sha256.New()
+	for _, path := range slices.Sorted(maps.Keys(looked)) {
+		fmt.Fprintln(sum, path, looked[path])
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
 // Name returns what the workflow is called.

@@ -9,11 +9,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/report/flowtrace"
 )
@@ -199,6 +201,12 @@ func (a *App) Artifacts(ctx context.Context, r *Run) (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.Format == shortForm && r.Root == "" {
+		root, err := rt.outputs(ctx, r)
+		if root != nil || err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return root, err
+		}
+	}
 	dir := rt.RunDir(r.ID)
 	info, err := os.Lstat(dir)
 	if err != nil {
@@ -208,4 +216,46 @@ func (a *App) Artifacts(ctx context.Context, r *Run) (*os.Root, error) {
 		return nil, fmt.Errorf("%s is not a folder: %w", dir, fs.ErrNotExist)
 	}
 	return os.OpenRoot(dir)
+}
+
+// outputs opens the folder of an Agentfile run, which is in the project; nil if the run has none.
+func (rt *environment) outputs(ctx context.Context, r *Run) (*os.Root, error) {
+	program, err := rt.Program(ctx, r.Definition)
+	if err != nil {
+		return nil, err
+	}
+	var vars map[string]journal.Value
+	for e, err := range rt.Store.Events(ctx, r.ID, 0) {
+		if err != nil {
+			return nil, err
+		}
+		if started, ok := e.Fact.(journal.RunStarted); ok {
+			vars = started.Vars
+		}
+		break
+	}
+	root := filepath.Dir(rt.Dir())
+	dir, err := registry.ArtifactDir(program, root, func(name string) string {
+		return ir.PlainText(vars[name].JSON)
+	})
+	if err != nil || dir == "" {
+		return nil, err
+	}
+	project, err := os.OpenRoot(root)
+	if err != nil {
+		return nil, err
+	}
+	defer project.Close()
+	at := ""
+	for name := range strings.SplitSeq(dir, "/") {
+		at = path.Join(at, name)
+		info, err := project.Lstat(filepath.FromSlash(at))
+		if err != nil {
+			return nil, err
+		}
+		if !info.IsDir() { // a command may have put a link in its place
+			return nil, fmt.Errorf("%s is not a folder: %w", at, fs.ErrNotExist)
+		}
+	}
+	return project.OpenRoot(filepath.FromSlash(dir))
 }

@@ -741,7 +741,7 @@ func (a *invocation) printTranscript(run *app.Run, follow, pretty bool) error {
 		progress: console.NewProgress(root, j.Outline),
 	}
 	err = transcript.Pretty(a.painted(), transcript.Read(in), transcript.PrettyOptions{
-		Colour: a.colorOut, Remarks: more.until, Titles: program.Labels(),
+		Colour: a.colorOut, Remarks: more.until, Titles: program.Labels(), Live: follow,
 	})
 	return errors.Join(err, more.err)
 }
@@ -842,7 +842,7 @@ func (a *invocation) prettyFromServer(ctx context.Context, run *app.Run, in io.R
 	more.live = follow
 	more.load() // for the titles
 	err := transcript.Pretty(a.painted(), transcript.Read(in), transcript.PrettyOptions{
-		Colour: a.colorOut, Remarks: more.until, Titles: titles,
+		Colour: a.colorOut, Remarks: more.until, Titles: titles, Live: follow,
 	})
 	return errors.Join(err, more.err)
 }

@@ -99,3 +99,8 @@ func ArtifactFile(
 ) (*artifact.File, error) {
 	return artifact.FileOf(p, root, variable, was, read)
 }
+
+// ArtifactDir returns the folder of a run's files below the root, if its format has one. See [artifact.RunDir].
+func ArtifactDir(p *ir.Program, root string, read func(path string) string) (string, error) {
+	return artifact.RunDir(p, root, read)
+}

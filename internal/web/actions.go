@@ -78,7 +78,7 @@ var actions = map[string]action{
 var notices = map[string]string{
 	"approved": "Approved. The run continues.", "rejected": "Rejected. The decision is recorded.",
 	"paused":    "Paused. Running steps finish first; no new step starts.",
-	"cancelled": "Canceled. Running steps are stopped.", "resumed": "Resumed.", "raised": "The limit is raised.",
+	"cancelled": "Cancelled. Running steps are stopped.", "resumed": "Resumed.", "raised": "The limit is raised.",
 	"edited": "The variable is changed. The change is recorded.", "signaled": "The event is sent.",
 	"replied":  "The reply is sent.",
 	"resolved": "Recorded. The run continues.", "retried": "This run continues the failed one.",
@@ -173,6 +173,7 @@ func (h *Handler) cancelRuns(r *request) error {
 	if err := r.ParseForm(); err != nil {
 		return &app.Error{Kind: app.InvalidRequest, Message: "the form cannot be read"}
 	}
+	cancelled := 0
 	for _, id := range r.PostForm["run"] {
 		run, err := h.o.App.Find(r.Context(), id)
 		if err != nil {
@@ -183,6 +184,13 @@ func (h *Handler) cancelRuns(r *request) error {
 		}
 		if err := h.send(r, run, app.Cancel{Reason: r.PostFormValue("reason")}); err != nil {
 			return err
+		}
+		cancelled++
+	}
+	if cancelled == 0 {
+		return &app.Error{
+			Kind: app.InvalidRequest, Message: "no run was cancelled",
+			Advice: "Select one or more runs that have not finished.",
 		}
 	}
 	return h.redirect(r, "/runs?done=cancelled")

@@ -26,6 +26,7 @@ type ask struct {
 	Icon    string
 	Title   string
 	About   string
+	Input   string // of the run, in one line
 	Since   time.Time
 	Current bool
 }
@@ -95,6 +96,7 @@ type evidence struct {
 	Value     json.RawMessage
 	Untrusted bool
 	Writer    string
+	Edited    bool   // a person has changed it since
 	File      string // path of the file that holds the value
 	Size      int
 	Diff      []diffLine
@@ -138,10 +140,19 @@ func (h *Handler) asks(r *request, before journal.RunID) (out []*ask, more journ
 				return nil, "", err
 			}
 			filter.Before = runs[i].ID
-			if found := asksOf(api.NewStatus(full)); len(found) > 0 { // a run can ask while another branch of it works
-				out = append(out, found...)
-				shown++
+			found := asksOf(api.NewStatus(full)) // a run can ask while another branch of it works
+			if len(found) == 0 {
+				continue
 			}
+			input, err := h.inputOf(r, string(runs[i].ID))
+			if err != nil {
+				return nil, "", err
+			}
+			for _, a := range found {
+				a.Input = oneLine(input)
+			}
+			out = append(out, found...)
+			shown++
 		}
 		if more != "" || len(runs) < filter.Limit {
 			break
@@ -163,11 +174,41 @@ func (h *Handler) find(r *request, run, key string) (*ask, error) {
 		return nil, err
 	}
 	for _, a := range asksOf(api.NewStatus(full)) {
-		if a.key() == key {
-			return a, nil
+		if a.key() != key {
+			continue
 		}
+		input, err := h.inputOf(r, run)
+		if err != nil {
+			return nil, err
+		}
+		a.Input = oneLine(input)
+		return a, nil
 	}
 	return nil, nil
+}
+
+// maxInput is how many characters of a run's input an item shows.
+const maxInput = 160
+
+// oneLine returns the start of a run's input as one line: a text, or the members of an object.
+func oneLine(input json.RawMessage) string {
+	var object map[string]json.RawMessage
+	if json.Unmarshal(input, &object) != nil {
+		object = map[string]json.RawMessage{"": input}
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		text := strings.Join(strings.Fields(ir.PlainText(object[name])), " ")
+		if name != "" {
+			text = name + ": " + text
+		}
+		parts = append(parts, text)
+	}
+	text := []rune(visible(strings.Join(parts, ", ")))
+	if len(text) > maxInput {
+		return string(text[:maxInput]) + "…"
+	}
+	return string(text)
 }
 
 func asksOf(st api.Status) []*ask {
@@ -413,7 +454,12 @@ func (h *Handler) detail(r *request, a *ask) (*askDetail, error) {
 			File: visible(a.Gate.Files[name]),
 		}
 		e.Untrusted = a.Run.Untrusted && app.FromInput(name) || origins.tool[name]
-		if before := origins.before[name]; before != nil {
+		before := origins.before[name]
+		if last := origins.last[name]; e.File != "" && last != nil && !slices.Equal(lines(last), lines(value)) {
+			before, e.Edited = last, true // the file counts as it is now
+		}
+		e.Edited = e.Edited || origins.edited[name]
+		if before != nil {
 			e.Diff = diffValues(before, value)
 		}
 		d.Evidence = append(d.Evidence, e)
@@ -463,12 +509,22 @@ type origins struct {
 	opened time.Time
 	writer map[string]string
 	tool   map[string]bool
-	before map[string]json.RawMessage // the previous value, if a step has written it more than once
+	edited map[string]bool
+	last   map[string]json.RawMessage
+	before map[string]json.RawMessage // the previous value, if it has changed since it was first written
 }
 
 func (h *Handler) origins(r *request, run *app.Run, gate string) (*origins, error) {
-	out := &origins{writer: map[string]string{}, tool: map[string]bool{}, before: map[string]json.RawMessage{}}
-	last := map[string]json.RawMessage{}
+	out := &origins{
+		writer: map[string]string{}, tool: map[string]bool{}, edited: map[string]bool{},
+		last: map[string]json.RawMessage{}, before: map[string]json.RawMessage{},
+	}
+	wrote := func(path string, value json.RawMessage) {
+		if out.last[path] != nil {
+			out.before[path] = out.last[path]
+		}
+		out.last[path] = value
+	}
 	err := h.events(r.Context(), run, func(e *event) error {
 		switch x := e.Fact.(type) {
 		case journal.GateOpened:
@@ -485,11 +541,12 @@ func (h *Handler) origins(r *request, run *app.Run, gate string) (*origins, erro
 					name = e.Step.Name
 				}
 				out.writer[w.Path], out.tool[w.Path] = name, e.Step.Kind == "tool"
-				if last[w.Path] != nil {
-					out.before[w.Path] = last[w.Path]
-				}
-				last[w.Path] = x.Value.JSON
+				out.edited[w.Path] = false
+				wrote(w.Path, x.Value.JSON)
 			}
+		case journal.StateEdited:
+			out.edited[x.Path] = true
+			wrote(x.Path, x.Value.JSON)
 		}
 		return nil
 	})

@@ -284,7 +284,7 @@ func TestRunsSayWhatTheyWaitForOrWhyTheyFailed(t *testing.T) {
 	b := s.open()
 	s.rest(s.begin("fails", shell))
 	b.visit("/runs")
-	b.wait(`!!document.querySelector("#runs") && !document.querySelector("#cancel-runs")`) // nothing can be canceled
+	b.wait(`!!document.querySelector("#runs") && !document.querySelector("#cancel-runs")`) // nothing can be cancelled
 	for want, id := range map[string]journal.RunID{
 		"Waits for a person to reply to talk":               s.begin("chat", simulate),
 		`The script of step "check" ended with exit code 1`: s.begin("fails", shell),

@@ -29,6 +29,7 @@ import (
 // Times of the stream.
 const (
 	keepAlive    = 15 * time.Second
+	lookAtFiles  = time.Second
 	writeTimeout = 30 * time.Second
 )
 
@@ -88,7 +89,11 @@ func (h *Handler) live(r *request) error {
 				return nil //nolint:nilerr // the client is gone
 			}
 		}
-		h.follow(ctx, out, app.WatchRequest{After: pos}, h.allRuns(out))
+		var check func() error
+		if name := r.URL.Query().Get("workflow"); name != "" {
+			check = h.workflowChanges(ctx, out, name, r.URL.Query().Get("version"), pos)
+		}
+		h.follow(ctx, out, app.WatchRequest{After: pos}, h.allRuns(out), check)
 		return nil
 	}
 	one, err := h.newLiveRun(ctx, out, run, journal.Seq(after))
@@ -100,7 +105,7 @@ func (h *Handler) live(r *request) error {
 	if run.Root != "" {
 		root = run.Root
 	}
-	h.follow(ctx, out, app.WatchRequest{Run: root, After: pos}, one.event)
+	h.follow(ctx, out, app.WatchRequest{Run: root, After: pos}, one.event, nil)
 	return nil
 }
 
@@ -111,8 +116,34 @@ func (h *Handler) logLive(ctx context.Context, err error) {
 	}
 }
 
-// follow passes events on until the client or the server goes away. Errors are logged: the response has begun.
-func (h *Handler) follow(ctx context.Context, out *stream, req app.WatchRequest, handle func(app.Event) error) {
+// workflowChanges returns a function that reports that the files of a workflow have changed since a version.
+func (h *Handler) workflowChanges(
+	ctx context.Context, out *stream, name, version string, pos journal.Pos,
+) func() error {
+	var an *app.Analysis
+	return func() error {
+		if an != nil && an.Version() == version {
+			return nil
+		}
+		next, err := h.o.App.Analyze(ctx, app.AnalyzeRequest{Workflow: name, Listed: true})
+		if err != nil {
+			return nil //nolint:nilerr // it is being saved, or has been removed
+		}
+		an = next
+		now := an.Version()
+		if now == version {
+			return nil
+		}
+		version = now
+		return out.send("changed", int64(pos), changed{})
+	}
+}
+
+// follow passes events on until the client or the server goes away. Errors are logged: the response has begun. check is
+// called again and again, if it is not nil.
+func (h *Handler) follow(
+	ctx context.Context, out *stream, req app.WatchRequest, handle func(app.Event) error, check func() error,
+) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	events := make(chan app.Event)
@@ -141,6 +172,12 @@ func (h *Handler) follow(ctx context.Context, out *stream, req app.WatchRequest,
 	}()
 	tick := time.NewTicker(keepAlive)
 	defer tick.Stop()
+	var look <-chan time.Time
+	if check != nil {
+		often := time.NewTicker(lookAtFiles)
+		defer often.Stop()
+		look = often.C
+	}
 	for {
 		var err error
 		select {
@@ -153,6 +190,8 @@ func (h *Handler) follow(ctx context.Context, out *stream, req app.WatchRequest,
 			}
 		case <-tick.C:
 			err = out.write(": keep-alive\n\n")
+		case <-look:
+			err = check()
 		case err := <-ended:
 			h.logLive(ctx, err)
 			return

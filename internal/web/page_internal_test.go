@@ -52,6 +52,7 @@ func TestAxisNamesAUnitOnce(t *testing.T) {
 		2 * time.Second:        {"0", "500 ms", "1.0", "1.5", "2.0 s"},
 		85 * time.Second:       {"0", "21 s", "42 s", "", "1 min 25 s"},
 		2 * time.Millisecond:   {"0", "", "1", "", "2 ms"},
+		3 * time.Minute:        {"0", "", "1 min 30 s", "", "3 min"},
 	} {
 		if got := axis(total); !slices.Equal(got, want) {
 			t.Errorf("axis(%v) = %q, want %q", total, got, want)

@@ -380,6 +380,30 @@ type logLine struct {
 	Event string
 	Path  string
 	Raw   json.RawMessage
+
+	reply string // the call of a model that the line is about; empty for other lines
+	part  string // of the reply; empty for the whole reply
+}
+
+// fold adds a line to a page. Parts of a reply are one line, until the whole reply follows.
+func fold(lines []logLine, l logLine) []logLine {
+	if l.reply == "" {
+		return append(lines, l)
+	}
+	i := slices.IndexFunc(lines, func(o logLine) bool { return o.reply == l.reply && o.part != "" })
+	switch {
+	case l.part == "" && i >= 0:
+		return append(slices.Delete(lines, i, i+1), l)
+	case l.part == "" || i < 0:
+		lines = append(lines, l)
+		i = len(lines) - 1
+	default:
+		lines[i].part += l.part
+	}
+	if text := lines[i].part; text != "" {
+		lines[i].Raw, _ = json.Marshal(map[string]string{"received": text}) // texts always encode
+	}
+	return lines
 }
 
 // linesPerPage is how many lines of a log a page shows.
@@ -410,7 +434,7 @@ func (p *runPage) page(
 		line = bytes.Clone(line)
 		l := logLine{N: n, Raw: json.RawMessage(line)}
 		read(line, &l)
-		out = append(out, l)
+		out = fold(out, l)
 	}
 	if from > 0 {
 		p.FirstPage = runPath(p.Run.ID, "/", name, "?q=", url.QueryEscape(p.Search))
@@ -435,12 +459,22 @@ func (h *Handler) transcript(r *request, p *runPage) error {
 	p.Records, err = p.page(r, "transcript", reader, func(line []byte, out *logLine) {
 		var e struct {
 			Type, Path string
+			Iteration  int
+			Child      string `json:"child_run_id"`
 			Timestamp  time.Time
 			Payload    json.RawMessage
 		}
-		if json.Unmarshal(line, &e) == nil {
-			out.Event, out.Path, out.Raw = visible(e.Type), visible(e.Path), e.Payload
-			out.At = e.Timestamp
+		if json.Unmarshal(line, &e) != nil {
+			return
+		}
+		out.Event, out.Path, out.Raw, out.At = visible(e.Type), visible(e.Path), e.Payload, e.Timestamp
+		if e.Type == "message.assistant" {
+			var m struct{ Blocks []struct{ Chunk string } }
+			_ = json.Unmarshal(e.Payload, &m) // another payload has no parts
+			out.reply = fmt.Sprint(e.Path, " ", e.Iteration, " ", e.Child)
+			for _, b := range m.Blocks {
+				out.part += b.Chunk
+			}
 		}
 	})
 	return err

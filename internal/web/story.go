@@ -194,8 +194,11 @@ func (s *story) apply(e *event) {
 	case report.RunFinished:
 		s.ended = at
 	case report.StateEdited:
-		if x, ok := e.Fact.(journal.StateEdited); ok && len(s.steps) == 0 {
-			s.edits = append(s.edits, x.Path)
+		if x, ok := e.Fact.(journal.StateEdited); ok {
+			s.writes[x.Path] = x.Value.JSON
+			if len(s.steps) == 0 {
+				s.edits = append(s.edits, x.Path)
+			}
 		}
 	}
 	if e.Step == nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime"
+	"slices"
 	"strconv"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 type systemPage struct {
 	shell
 	Diagnosis *app.Diagnosis
+	NoModel   bool // nothing but a model is missing
 	Users     []identity.Account
 	ShowUsers bool
 	Root      string
@@ -33,6 +35,7 @@ func (h *Handler) system(r *request) error {
 	if page.Diagnosis, err = h.o.App.Diagnose(r.Context(), false); err != nil {
 		return err
 	}
+	page.NoModel = noModel(page.Diagnosis)
 	if page.Root, err = h.o.App.Root(); err != nil {
 		return err
 	}
@@ -61,6 +64,14 @@ func (h *Handler) system(r *request) error {
 		page.Size, page.Retention = byteSize(page.Keeping.Bytes), retention(page.Keeping)
 	}
 	return h.render(r, http.StatusOK, "system.html", page)
+}
+
+// noModel reports whether the only thing that is missing is a default model.
+func noModel(d *app.Diagnosis) bool {
+	missing := slices.DeleteFunc(slices.Clone(d.Findings), func(f app.Component) bool {
+		return f.State == app.ComponentOK || f.State == app.ComponentUnset
+	})
+	return len(missing) == 1 && missing[0].What == "model" && missing[0].State == app.ComponentMissing
 }
 
 // byteSize formats a number of bytes.

@@ -12,9 +12,11 @@ import (
 type timeline struct {
 	Rows    []lane
 	Axis    []string
-	Summary string
-	Next    int // row that the next page starts with; 0 on the last page
-	First   int // row that this page starts with
+	Worked  string
+	Waited  string // empty if nothing has waited
+	Since   string // if something waits: the time since which it would have, without a break
+	Next    int    // row that the next page starts with; 0 on the last page
+	First   int    // row that this page starts with
 	Show    string
 	Filters []stateCount // empty if all steps are in one state
 	All     int
@@ -57,6 +59,7 @@ type lane struct {
 	Current  bool
 	Segments []segment
 	Took     string
+	Since    string // the time at which a step started that has not ended
 	Show     string // the filter, which stays when the step is chosen
 }
 
@@ -105,18 +108,20 @@ func (s *story) timeline(now time.Time, chosen *stepView, show string, from int)
 		return segment{class, state, percent(min(x, 99.5)), percent(width), class == "hold"}
 	}
 	var worked, waited time.Duration
+	waits := false // now
 	shown := 0
 	for _, v := range s.steps {
 		over := v.Ended
 		if over.IsZero() {
 			over = end
 		}
-		waits := v.Waits
+		holds := v.Waits
 		if !v.asked.IsZero() {
-			waits = append(waits[:len(waits):len(waits)], interval{"waits", "hold", v.asked, end})
+			holds = append(holds[:len(holds):len(holds)], interval{"waits", "hold", v.asked, end})
+			waits = waits || v.Depth == 0 && s.ended.IsZero()
 		}
 		var rest time.Duration
-		for _, w := range waits {
+		for _, w := range holds {
 			rest += w.End.Sub(w.Start)
 		}
 		if v.Depth == 0 {
@@ -141,6 +146,9 @@ func (s *story) timeline(now time.Time, chosen *stepView, show string, from int)
 			Step: v.Path, Label: visible(v.label()), State: stateView{v.State, words[v.State]}, Sub: v.Depth > 0,
 			Current: v == chosen, Took: took(over.Sub(v.Started)), Show: show,
 		}
+		if v.Ended.IsZero() && s.ended.IsZero() {
+			l.Since = v.Started.UTC().Format(time.RFC3339Nano)
+		}
 		if s.visits[v.Path] > 1 {
 			l.Visit = v.Visit
 		}
@@ -151,14 +159,14 @@ func (s *story) timeline(now time.Time, chosen *stepView, show string, from int)
 			l.Note = "child run " + short(v.Child)
 		}
 		start := v.Started
-		for _, w := range waits {
+		for _, w := range holds {
 			if w.Start.After(start) {
 				l.Segments = append(l.Segments, bar("w", v.State, start, w.Start))
 			}
 			l.Segments = append(l.Segments, bar("hold", "", w.Start, w.End))
 			start = w.End
 		}
-		if over.After(start) || len(waits) == 0 {
+		if over.After(start) || len(holds) == 0 {
 			l.Segments = append(l.Segments, bar("w", v.State, start, over))
 		}
 		t.Rows = append(t.Rows, l)
@@ -166,9 +174,12 @@ func (s *story) timeline(now time.Time, chosen *stepView, show string, from int)
 			t.Rows = append(t.Rows, v.parts(bar)...)
 		}
 	}
-	t.Summary = took(worked) + " of work"
+	t.Worked = took(worked)
 	if waited > 0 {
-		t.Summary += ", " + took(waited) + " of waiting"
+		t.Waited = took(waited)
+	}
+	if waits {
+		t.Since = now.Add(-waited).UTC().Format(time.RFC3339Nano)
 	}
 	return t
 }
@@ -187,6 +198,9 @@ func axis(total time.Duration) []string {
 			label = ""
 		}
 		out = append(out, label)
+	}
+	if len(out[1])+len(out[2]) > 12 { // they do not fit beside each other
+		out[1] = ""
 	}
 	return append(out, last)
 }

@@ -348,7 +348,7 @@ func (h *Handler) fail(r *request, err error) {
 			page.Details, page.Advice = nil, cmp.Or(known.Advice, "It was renamed or removed.")
 		}
 		for _, missing := range known.Missing {
-			page.Details = append(page.Details, missing.Text())
+			page.Details = append(page.Details, strings.TrimSpace(missing.Text()+". "+missing.Help))
 		}
 		for _, c := range known.Commands {
 			page.Commands = append(page.Commands, c.String())

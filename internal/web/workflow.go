@@ -83,6 +83,7 @@ type workflowPage struct {
 	Graph    template.HTML
 	Source   []sourceLine
 	Cut      bool
+	Faults   []*diagView // the errors
 	Form     []formField
 	Text     bool // the input is one text
 	TextIn   string
@@ -92,7 +93,7 @@ type workflowPage struct {
 	History  *history
 	LastRun  string
 	Problems []string
-	Missing  []string
+	Missing  []app.MissingDependency
 	Commands []string
 	Usable   bool
 }
@@ -133,6 +134,7 @@ type sourceLine struct {
 type diagView struct {
 	Code, Severity, Message, Help string
 	Page                          string
+	Line                          int // that it is shown below
 }
 
 // costLine compares what a run can use with its limit.
@@ -141,6 +143,9 @@ type costLine struct {
 	UsualShare, WorstShare, LimitAt float64
 	Verdict                         check.Verdict // empty without a limit
 }
+
+// maxFaults is how many errors are listed above the source.
+const maxFaults = 20
 
 // maxSource is how many lines of a workflow file are shown.
 const maxSource = 1500
@@ -175,13 +180,20 @@ func (h *Handler) loadWorkflow(r *request) (*workflowPage, []formField, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	version := an.Version()
 	counts := an.Counts()
 	p.Title = visible(an.Name())
 	p.Workflow = api.Workflow{
 		Name: visible(an.Name()), Path: h.o.App.Display(an.File.Path), Format: an.Format, Errors: counts["errors"],
 		Warnings: counts["warnings"],
 	}
+	p.Live += "&workflow=" + url.QueryEscape(name) + "&version=" + version
 	p.Source, p.Cut = sourceOf(an)
+	for _, line := range p.Source {
+		if line.Diag != nil && line.Diag.Severity == diag.Error.String() && len(p.Faults) < maxFaults {
+			p.Faults = append(p.Faults, line.Diag)
+		}
+	}
 	if p.Errors > 0 || an.Program == nil {
 		return p, nil, nil
 	}
@@ -249,7 +261,7 @@ func sourceOf(an *app.Analysis) (out []sourceLine, cut bool) {
 			}
 		}
 		d := &diagView{
-			Code: string(e.Code), Severity: e.Severity.String(), Message: visible(message), Help: visible(e.Help),
+			Code: string(e.Code), Severity: e.Severity.String(), Message: visible(message), Help: visible(e.Help), Line: line,
 		}
 		if page, ok := explain.Lookup(d.Code); ok {
 			d.Page = page.Text
@@ -363,9 +375,7 @@ func (h *Handler) startRun(r *request) error {
 			return err
 		}
 		page.Problems = mark(fields, err)
-		for _, m := range known.Missing {
-			page.Missing = append(page.Missing, m.Text())
-		}
+		page.Missing = known.Missing
 		for _, c := range known.Commands {
 			page.Commands = append(page.Commands, visible(c.String()))
 		}

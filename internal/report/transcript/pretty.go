@@ -3,11 +3,14 @@ package transcript
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +28,8 @@ type PrettyOptions struct {
 	Remarks func(until time.Time) []string
 	// Titles are labels of steps whose names are generated, by name.
 	Titles map[string]string
+	// Live prints the parts of a reply as they come; otherwise only those of a reply that was never complete.
+	Live bool
 	// Full prints texts and values whole; otherwise only their start.
 	Full bool
 }
@@ -40,7 +45,7 @@ func Pretty(w io.Writer, events iter.Seq2[Event, error], o PrettyOptions) error 
 	if o.Zone == nil {
 		o.Zone = time.UTC
 	}
-	p := printer{w: bufio.NewWriter(w), o: o, began: map[openStep]time.Time{}}
+	p := printer{w: bufio.NewWriter(w), o: o, began: map[openStep]time.Time{}, parts: map[openStep]*Event{}}
 	for e, err := range events {
 		var line *LineError
 		switch {
@@ -56,6 +61,9 @@ func Pretty(w io.Writer, events iter.Seq2[Event, error], o PrettyOptions) error 
 			p.event(&e)
 		}
 	}
+	for _, key := range slices.SortedFunc(maps.Keys(p.parts), openStep.compare) {
+		p.message(p.parts[key])
+	}
 	p.remarks(time.Time{})
 	return p.w.Flush()
 }
@@ -64,6 +72,7 @@ type printer struct {
 	w     *bufio.Writer
 	o     PrettyOptions
 	began map[openStep]time.Time // start times of open steps
+	parts map[openStep]*Event    // of replies that are not complete, joined
 }
 
 // openStep identifies an open step, as far as a line allows: several iterations
@@ -71,6 +80,42 @@ type printer struct {
 type openStep struct {
 	path, child string
 	iteration   int
+}
+
+func (s openStep) compare(other openStep) int {
+	return cmp.Or(strings.Compare(s.path, other.path), strings.Compare(s.child, other.child),
+		cmp.Compare(s.iteration, other.iteration))
+}
+
+// join keeps the parts of a reply together until the whole reply follows, and reports whether an event is such a part.
+func (p *printer) join(e *Event) bool {
+	key := openStep{e.Path, e.ChildRunID, e.Iteration}
+	if p.o.Live || e.Type == MessageUser {
+		return false
+	}
+	if e.Type != MessageAssistant {
+		if before := p.parts[key]; before != nil && e.Type == StepCompleted {
+			delete(p.parts, key)
+			p.message(before)
+		}
+		return false
+	}
+	m, err := e.Message()
+	if err != nil || len(m.Blocks) != 1 || m.Blocks[0].Type != BlockStream {
+		delete(p.parts, key)
+		return false
+	}
+	if before := p.parts[key]; before != nil {
+		if all, err := before.Message(); err == nil && len(all.Blocks) == 1 {
+			m.Blocks[0].Chunk = all.Blocks[0].Chunk + m.Blocks[0].Chunk
+		}
+	}
+	joined := *e
+	if joined.Payload, err = json.Marshal(m); err != nil {
+		return false
+	}
+	p.parts[key] = &joined
+	return true
 }
 
 // took returns the duration of a step that ends with an event.
@@ -94,6 +139,9 @@ func (p *printer) remarks(until time.Time) {
 }
 
 func (p *printer) event(e *Event) {
+	if p.join(e) {
+		return
+	}
 	switch e.Type {
 	case RunStarted, RunCompleted, StepStarted, StepCompleted, CallStarted, CallCompleted:
 		p.step(e)

@@ -60,3 +60,32 @@ func TestPrettyTimesIterations(t *testing.T) {
 		}
 	}
 }
+
+// Parts of a reply are printed only while they come, or if the whole reply is missing.
+func TestPrettyPrintsAReplyOnce(t *testing.T) {
+	line := func(block string) string {
+		return `{"seq":1,"type":"message.assistant","path":"draft","iteration":0,"timestamp":"2026-01-01T00:00:01Z",` +
+			`"payload":{"role":"assistant","blocks":[` + block + "]}}\n"
+	}
+	parts := line(`{"type":"stream","chunk":"roses "}`) + line(`{"type":"stream","chunk":"and tulips"}`)
+	whole := line(`{"type":"text","text":"roses and tulips"}`)
+	for _, c := range []struct {
+		text  string
+		live  bool
+		heads int
+		want  string
+	}{
+		{parts + whole, false, 1, "  roses and tulips\n"},
+		{parts, false, 1, "  … roses and tulips\n"},
+		{parts + whole, true, 3, "  … and tulips\n"},
+	} {
+		var got bytes.Buffer
+		if err := transcript.Pretty(&got, transcript.Read(strings.NewReader(c.text)),
+			transcript.PrettyOptions{Live: c.live}); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(got.String(), "assistant"); n != c.heads || !strings.Contains(got.String(), c.want) {
+			t.Errorf("%d messages, want %d with %q:\n%s", n, c.heads, c.want, got.String())
+		}
+	}
+}

@@ -120,3 +120,32 @@ func walk(root *os.Root, below string, wanted func(name string) bool) (map[strin
 	})
 	return files, err
 }
+
+// RunDir returns the folder below the root that the steps of a run write their files to; empty if the program has no
+// such steps. read returns variables of the run.
+func RunDir(p *ir.Program, root string, read func(path string) string) (string, error) {
+	for i := range p.Blocks[ir.Body].Steps {
+		t := p.Blocks[ir.Body].Steps[i].Task()
+		if !writesFiles(t) {
+			continue
+		}
+		at, err := placeOf(root, where{setting(t, "workflow"), setting(t, "folder"), setting(t, "runs")}, read)
+		if err != nil || at.run == "" {
+			return "", err
+		}
+		return at.runDir(), nil
+	}
+	return "", nil
+}
+
+// writesFiles reports whether a task is of a kind of this package.
+func writesFiles(t *ir.Task) bool {
+	return t != nil && (t.Kind == (Kind{}).Name() || t.Kind == (Shell{}).Name() || t.Kind == (Collect{}).Name())
+}
+
+// setting returns a setting of a task that is a text; empty if it is missing.
+func setting(t *ir.Task, name string) string {
+	var text string
+	_ = json.Unmarshal(t.Settings.Get(name), &text) // anything else is empty
+	return text
+}

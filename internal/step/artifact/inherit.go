@@ -91,16 +91,11 @@ func (c *Continued) products() []*inheritable {
 		s := &c.Program.Blocks[ir.Body].Steps[i]
 		again = again || s.ID == c.Step
 		t := s.Task()
-		if t == nil || t.Kind != (Kind{}).Name() && t.Kind != (Shell{}).Name() && t.Kind != (Collect{}).Name() {
+		if !writesFiles(t) {
 			continue
 		}
-		setting := func(name string) string {
-			var text string
-			_ = json.Unmarshal(t.Settings.Get(name), &text) // a setting that is missing is empty
-			return text
-		}
 		p := &inheritable{
-			where: where{setting("workflow"), setting("folder"), setting("runs")}, path: setting("produces"),
+			where: where{setting(t, "workflow"), setting(t, "folder"), setting(t, "runs")}, path: setting(t, "produces"),
 		}
 		if first, _, _ := strings.Cut(path.Clean(p.path), "/"); first != "outputs" {
 			p.path = ""

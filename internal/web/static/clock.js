@@ -6,6 +6,16 @@ function span(s) {
   return Math.floor(s / 86400) + " days";
 }
 
+// The same rules as took in text.go, in whole seconds.
+function took(s) {
+  const parts = (a, long, b, short) => a + " " + long + (b ? " " + b + " " + short : "");
+  s = Math.floor(s);
+  if (s < 60) return s + " s";
+  if (s < 3600) return parts(Math.floor(s / 60), "min", s % 60, "s");
+  if (s < 48 * 3600) return parts(Math.floor(s / 3600), "h", Math.floor(s / 60) % 60, "min");
+  return Math.floor(s / 86400) + " days";
+}
+
 function tick() {
   if (document.hidden) return;
   for (const el of document.querySelectorAll("time[data-ago]")) {
@@ -14,8 +24,8 @@ function tick() {
     if (el.textContent !== text) el.textContent = text;
   }
   for (const el of document.querySelectorAll("[data-since]")) {
-    const s = (Date.now() - Date.parse(el.dataset.since)) / 1000;
-    el.textContent = span(Math.max(s, 0));
+    const s = (Date.now() - Date.parse(el.dataset.since)) / 1000, text = took(Math.max(s, 0));
+    if (el.textContent !== text) el.textContent = text;
   }
 }
 

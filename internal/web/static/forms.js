@@ -54,6 +54,7 @@ function count() {
   if (!text) return;
   const boxes = [...document.querySelectorAll("input[name=run]")], n = boxes.filter((box) => box.checked).length;
   text.textContent = n === 0 ? "Cancel the selected runs…" : n === 1 ? "Cancel 1 run…" : "Cancel " + n + " runs…";
+  document.querySelector("[data-cancel]").disabled = n === 0;
   all.hidden = boxes.length === 0;
   all.checked = n > 0 && n === boxes.length;
 }

@@ -23,8 +23,6 @@ async function refresh() {
     if (!response.ok) return;
     const next = new DOMParser().parseFromString(await response.text(), "text/html");
     holdRows(next);
-    next.getElementById("notice")?.remove();
-    document.getElementById("notice")?.remove();
     document.title = next.title;
     morph(document.querySelector(".rail"), next.querySelector(".rail"));
     const icon = document.getElementById("icon"), sign = next.getElementById("icon").getAttribute("href");

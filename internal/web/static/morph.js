@@ -22,7 +22,8 @@ export function morph(from, to) {
   }
   if (from.isEqualNode(to) || from.matches("[data-keep]")) return;
   if (from.matches(fields) && from.type !== "hidden") return;
-  if (from.id !== "graph" || to.dataset.force) attributes(from, to);
+  // A picture that is zoomed keeps its size, unless it is another picture.
+  if (from.id !== "graph" || from.getAttribute("viewBox") !== to.getAttribute("viewBox")) attributes(from, to);
   const old = [...from.childNodes];
   const byId = new Map(old.filter((n) => n.id).map((n) => [n.id, n]));
   let at = from.firstChild;
