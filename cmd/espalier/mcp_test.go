@@ -88,7 +88,7 @@ func TestMCPServerEndsWithTheRun(t *testing.T) {
 			var reading sync.WaitGroup
 			reading.Go(func() {
 				for lines := bufio.NewScanner(notes); lines.Scan(); {
-					if strings.HasPrefix(lines.Text(), "Stopping.") {
+					if strings.HasPrefix(lines.Text(), "Stopping") {
 						stop() // what is being done is not waited for then
 					}
 				}

@@ -139,7 +139,7 @@ func TestRunThatFinishesWhileStoppingIsReportedAsFinished(t *testing.T) {
 		}
 		said := newLines(stderr)
 		if signal == syscall.SIGTERM {
-			said.until(t, "Stopping. Running commands and calls of models have 10s to finish.") // the default
+			said.until(t, "Stopping. Running commands and calls have 10s to finish.") // the default
 		} else {
 			said.until(t, "Stopping")
 		}
@@ -184,7 +184,7 @@ func TestSignalToStopDuringAReloadEndsTheProcess(t *testing.T) {
 				t.Fatal(err)
 			}
 			lines := newLines(stderr)
-			const stopping = "Running commands and calls of models have 10m0s to finish"
+			const stopping = "Running commands and calls have 10m0s to finish"
 			for _, signals := range [][]os.Signal{{syscall.SIGHUP}, {syscall.SIGHUP, syscall.SIGTERM}} {
 				for _, signal := range signals {
 					if err := cmd.Process.Signal(signal); err != nil {
@@ -249,7 +249,7 @@ func TestInterruptKeepsTheReplyOfARunningCall(t *testing.T) {
 			if err := cmd.Process.Signal(os.Interrupt); err != nil {
 				t.Fatal(err)
 			}
-			said.until(t, "Stopping after the running commands and calls of models.")
+			said.until(t, "Stopping when the running commands and calls have ended.")
 			close(proceed)
 			said.until(t, "one  done")
 			said.until(t, end)

@@ -145,8 +145,9 @@ func (a *invocation) driveToRest(j *app.Journal, id journal.RunID, begin func(ct
 // readerGone reports whether output failed because its reader or the terminal is gone.
 func readerGone(err error) bool { return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.EIO) }
 
-// park stops driving runs because of a signal. Running commands and calls of models may finish: after an interrupt from
-// the keyboard until the next signal, after another signal for the grace period at most. It returns when no run is held.
+// park stops driving runs because of a signal. Running commands and calls of models and tools may finish: after an
+// interrupt from the keyboard until the next signal, after another signal for the grace period at most. It returns when
+// no run is held.
 func (a *invocation) park(first os.Signal, signals <-chan os.Signal) {
 	a.parkFor(first, signals, false)
 }
@@ -165,11 +166,11 @@ func (a *invocation) parkFor(first os.Signal, signals <-chan os.Signal, reloads 
 		decisive = sig
 		if sig == os.Interrupt {
 			grace.Stop()
-			a.note("\nStopping after the running commands and calls of models. Interrupt again to stop now.")
+			a.note("\nStopping when the running commands and calls have ended. Interrupt again to stop now.")
 			return
 		}
 		grace.Reset(period)
-		a.note("\nStopping. Running commands and calls of models have %s to finish.", period)
+		a.note("\nStopping. Running commands and calls have %s to finish.", period)
 	}
 	begin(first)
 	now, parked, received := make(chan struct{}), make(chan struct{}), make(chan struct{})

@@ -488,7 +488,7 @@ func TestInterruptIsExplainedAboveTheStatusArea(t *testing.T) {
 	signals.Deliver(os.Interrupt)
 	code := wait()
 	said := stderr.String()
-	if !strings.Contains(said, "\x1b[JStopping after the running commands and calls of models. Interrupt again to stop now.\r\n") {
+	if !strings.Contains(said, "\x1b[JStopping when the running commands and calls have ended. Interrupt again to stop now.\r\n") {
 		t.Errorf("%q", said)
 	}
 	var result struct{ State, Outcome string }
