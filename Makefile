@@ -85,9 +85,6 @@ screenshots: ## take pictures of all web pages; needs Chromium
 test-clis: ## run steps through the real claude, codex, gemini and copilot, and claude as an MCP client, offline; installs them
 	$(GO) test -tags clis -count=1 -timeout 20m -v -run 'TestRealCLIs|TestClaudeCode' ./cmd/espalier
 
-# The packages with files that only the tag temporal builds.
-ON_TEMPORAL = $$(grep -rlE --include='*.go' '^//go:build.*\<temporal\>' cmd internal | xargs -n 1 dirname | sort -u | sed 's|^|./|')
-
 # The server is compiled into the user's cache, once, which takes minutes.
 test-temporal: ## run the engine's tests on a Temporal server; installs it
 	$(GO) test -tags temporal -count=1 -timeout 90m ./internal/engine/temporal
@@ -105,7 +102,7 @@ test-engines: ## compare SQLite, PostgreSQL and Temporal: the same runs with the
 # One minute, once the server is in the cache.
 SHORT_TEMPORAL = TestChain|TestLongRun|TestReplay|TestLarge|TestStarved|TestLaterVersionsTake|TestPayloads|TestRunsAreFound|TestStored|Append
 
-test-temporal-short: ## the most important of these tests, as CI runs them; installs the server
+test-temporal-short: ## the most important of these tests, in a minute; installs the server
 	$(GO) test -tags temporal -count=1 -timeout 30m -run '$(SHORT_TEMPORAL)' ./internal/engine/temporal
 
 # The release that works beside this one while machines are updated: a commit, until there is a release.
@@ -134,14 +131,14 @@ race: ## run all tests with the race detector
 # take minutes. "make cross" builds the whole program.
 PORTABLE = $$($(GO) list -f '{{.ImportPath}} {{join .Deps " "}}' ./... | grep -vE '$(LIBRARIES)' | cut -d' ' -f1)
 
+# What only some tests build.
+TAGS = clis,live,objects,site,temporal,upgrade
+
 lint: ## format, vet, staticcheck, and builds of our packages for other systems
 	@unformatted=$$($(GO) tool gofumpt -l .); if [ -n "$$unformatted" ]; then \
 		echo "These files are not formatted. Run \"make fix\":"; echo "$$unformatted"; exit 1; fi
-	$(GO) vet ./...
-	$(GO) vet -tags temporal $(ON_TEMPORAL)
-	$(GO) vet -tags objects ./internal/journal/postgres ./cmd/espalier
-	$(GO) tool staticcheck ./...
-	$(GO) tool staticcheck -tags temporal $(ON_TEMPORAL)
+	$(GO) vet -tags $(TAGS) ./...
+	$(GO) tool staticcheck -tags $(TAGS) ./...
 	CGO_ENABLED=0 GOOS=windows $(GO) build $(PORTABLE)
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build $(PORTABLE)
 	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) build ./internal/process

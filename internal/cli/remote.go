@@ -237,7 +237,11 @@ func (a *invocation) runOnServer(workflow string, f *runFlags) error {
 		return refused
 	}
 	ctx := context.Background()
-	input, err := a.serverInput(ctx, workflow, f)
+	w, unknown := a.server.Workflow(ctx, workflow)
+	if unknown == nil && w.Errors == 0 {
+		a.warn(w.Path, w.Diagnostics)
+	}
+	input, err := a.serverInput(&w, unknown, f)
 	if err != nil {
 		return err
 	}
@@ -268,15 +272,15 @@ func (a *invocation) runOnServer(workflow string, f *runFlags) error {
 }
 
 // serverInput puts the input of a run on a server together. The workflow's
-// schema decides what texts mean.
-func (a *invocation) serverInput(ctx context.Context, workflow string, f *runFlags) (json.RawMessage, error) {
+// schema decides what texts mean. Without fields, the server reports an unknown
+// workflow.
+func (a *invocation) serverInput(w *client.Workflow, unknown error, f *runFlags) (json.RawMessage, error) {
 	req, err := a.prepareRequest(nil, f)
 	if err != nil || len(req.Fields) == 0 {
 		return req.Input, err
 	}
-	w, err := a.server.Workflow(ctx, workflow)
-	if err != nil {
-		return nil, err
+	if unknown != nil {
+		return nil, unknown
 	}
 	return app.InputOf(w.Format, w.InputSchema, req.Input, req.Fields)
 }

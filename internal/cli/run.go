@@ -222,7 +222,7 @@ func (a *invocation) run(workflow string, f *runFlags) error {
 	if err := a.fitsFormat(f, an.Program.Format); err != nil {
 		return err
 	}
-	a.warn(an)
+	a.warn(an.File.Path, diag.NewReport(an.Files, an.Diagnostics).Diagnostics)
 	f.limit(an)
 	prepare, err := a.prepareRequest(an, f)
 	if err != nil {
@@ -251,31 +251,31 @@ func (a *invocation) run(workflow string, f *runFlags) error {
 
 // warn prints the warnings about a workflow, one line each: a run must not start without a word about a key that has no
 // effect.
-func (a *invocation) warn(an *app.Analysis) {
+func (a *invocation) warn(path string, found []diag.ReportEntry) {
 	const most, shortHelp = 3, 80
 	if a.quiet {
 		return
 	}
 	count := 0
-	for _, d := range an.Diagnostics.Sorted() {
+	for _, d := range found {
 		if d.Severity != diag.Warning {
 			continue
 		}
 		if count++; count > most {
 			continue
 		}
-		at := an.File.Path
-		if f := an.Files[d.Span.File]; f != nil && !d.Span.IsZero() {
-			at = fmt.Sprintf("%s:%d", d.Span.File, f.Position(d.Span.Start).Line)
+		at := path
+		if d.Start != nil {
+			at = fmt.Sprintf("%s:%d", d.File, d.Start.Line)
 		}
 		message := d.Message
 		if len(d.Help) <= shortHelp {
 			message = strings.TrimSpace(message + " " + d.Help)
 		}
-		a.note("warning: %s: %s (%s)", a.display(at), message, string(d.Code))
+		a.note("warning: %s: %s (%s)", a.display(at), message, d.Code)
 	}
 	if count > 0 {
-		a.note("\"espalier validate %s\" shows %s.", shellWord(a.display(an.File.Path)), plural(count, "warning"))
+		a.note("\"espalier validate %s\" shows %s.", shellWord(a.display(path)), plural(count, "warning"))
 	}
 }
 

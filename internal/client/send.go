@@ -10,6 +10,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
@@ -26,7 +27,8 @@ type StartRequest struct {
 // Workflow is a workflow of the project.
 type Workflow struct {
 	api.Workflow
-	InputSchema json.RawMessage `json:"input_schema"`
+	InputSchema json.RawMessage    `json:"input_schema"`
+	Diagnostics []diag.ReportEntry `json:"diagnostics"`
 }
 
 // Workflow describes a workflow, by its name or its path.
