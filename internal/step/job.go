@@ -102,7 +102,7 @@ type Job struct {
 type Host struct {
 	Log   Log
 	Model provider.Model
-	// Calls lets calls finish after the task was told to stop. Nil never interrupts the task.
+	// Calls lets calls finish after the task was stopped. Nil never interrupts the task.
 	Calls *Calls
 	// Price returns the price of a model by the name that the agent gives it;
 	// false if the price is unknown. Nil knows no prices.

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Calls lets the calls of a task finish after the task was told to stop, because the deadline of its run has passed or
+// Calls lets the calls of a task finish after the task was stopped, because the deadline of its run has passed or
 // the process is ending. A call that has been sent may be billed and may act, so cutting it off would make it necessary
 // to send it again. Everything else in the task is interrupted as soon as no call is in progress.
 type Calls struct {
@@ -50,11 +50,11 @@ func (c *Calls) end() {
 	}
 }
 
-// ErrNoCall is the error of a call that is not made because the task was told to stop.
-var ErrNoCall = errors.New("the task was told to stop before the call was made")
+// ErrNoCall is the error of a call that is not made because the task was stopped.
+var ErrNoCall = errors.New("the task was stopped before the call was made")
 
-// BeginCall announces a call of a model or a tool, which is not cut off when the task is told to stop. The caller calls
-// end once, after the call. BeginCall fails with ErrNoCall if the task was told to stop.
+// BeginCall announces a call of a model or a tool, which Stop does not cut off. The caller calls
+// end once, after the call. BeginCall fails with ErrNoCall after Stop.
 func (j *Job) BeginCall() (end func(), err error) {
 	if j.Calls == nil {
 		return func() {}, nil

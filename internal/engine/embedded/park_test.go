@@ -27,7 +27,7 @@ func TestCallsFinishWhenTheProcessEnds(t *testing.T) {
 			return err
 		}
 		close(started)
-		for err == nil && ctx.Err() == nil { // until the task is told to stop
+		for err == nil && ctx.Err() == nil { // until further calls are refused
 			time.Sleep(time.Millisecond)
 			var next func()
 			if next, err = job.BeginCall(); err == nil {

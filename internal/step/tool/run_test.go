@@ -165,7 +165,8 @@ func TestRecovery(t *testing.T) {
 	}
 }
 
-// Values in code are data, whoever provides them; a command that is one value is executed, unless it comes from outside.
+// Values in code are data, whatever their source. A command that is one value is executed, unless its source is outside
+// of the project.
 func TestValuesInCode(t *testing.T) {
 	reads := []step.Read{
 		{Path: "state.tag", Value: json.RawMessage(`"v1; touch PWNED"`)},
