@@ -45,14 +45,15 @@ var layers = map[string][]string{
 	"internal/process": {},
 	// Only tests import these.
 	"internal/npmtest":   {},
+	"internal/gotest":    {},
 	"internal/ir/irtest": {"internal/stepkind"},
 	"internal/usertest":  {},
 	// Tests and benchmarks start PostgreSQL with it.
 	"internal/pgtest": {},
 	// Tests start object storage with it.
-	"internal/objecttest": {},
+	"internal/objecttest": {"internal/gotest"},
 	// Tests and benchmarks start Temporal with it.
-	"internal/temporaltest": {},
+	"internal/temporaltest": {"internal/gotest"},
 	// Tools and steps that fetch something from the network.
 	"internal/netguard": {},
 	// Hashes and comparisons go through it.

@@ -166,7 +166,7 @@ func (a *invocation) init(f *initFlags) error {
 	if err := a.tellWritten(written); err != nil {
 		return err
 	}
-	if f.dir != "" {
+	if f.dir != "" && filepath.Clean(f.dir) != "." {
 		next = fmt.Sprintf("It is in the folder %s: change to it first. %s", f.dir, next)
 	}
 	a.note("%s", next)

@@ -4,7 +4,6 @@ package objecttest
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -14,6 +13,8 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/espalier-run/espalier/internal/gotest"
 )
 
 // Version is the version of the Versity S3 Gateway, which keeps buckets in folders.
@@ -21,21 +22,7 @@ const Version = "v1.8.0"
 
 // Program returns the path of the server and installs it into the user's cache if it is not there, which takes minutes.
 func Program() (string, error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Join(cache, "espalier-tests", "versitygw-"+Version)
-	path := filepath.Join(dir, "versitygw")
-	if _, err := os.Stat(path); err == nil {
-		return path, nil
-	}
-	cmd := exec.Command("go", "install", "github.com/versity/versitygw/cmd/versitygw@"+Version)
-	cmd.Env = append(os.Environ(), "GOBIN="+dir, "GOFLAGS=")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go install: %w\n%s", err, out)
-	}
-	return path, nil
+	return gotest.Install("github.com/versity/versitygw/cmd/versitygw", Version)
 }
 
 // The credentials and the only bucket of a server.

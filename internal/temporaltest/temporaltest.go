@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/client"
+
+	"github.com/espalier-run/espalier/internal/gotest"
 )
 
 // Version is the version of Temporal's command line program. It has the server.
@@ -23,21 +25,7 @@ const Version = "v1.5.1"
 // Program returns the path of Temporal's program and installs it into the user's
 // cache if it is not there, which takes minutes.
 func Program() (string, error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Join(cache, "espalier-tests", "temporal-"+Version)
-	path := filepath.Join(dir, "temporal")
-	if _, err := os.Stat(path); err == nil {
-		return path, nil
-	}
-	cmd := exec.Command("go", "install", "github.com/temporalio/cli/cmd/temporal@"+Version)
-	cmd.Env = append(os.Environ(), "GOBIN="+dir, "GOFLAGS=")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go install: %w\n%s", err, out)
-	}
-	return path, nil
+	return gotest.Install("github.com/temporalio/cli/cmd/temporal", Version)
 }
 
 // Server is a development server.
