@@ -11,7 +11,6 @@ import (
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
-	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // The variables of every program: input and workflow metadata, which no step writes, and the output.
@@ -170,7 +169,7 @@ func (c *checker) written() *writers {
 func (w *writers) of(path string) []*ir.Step {
 	var list []*ir.Step
 	for i := range w.by {
-		if stepkind.Overlap(w.by[i].path, path) && (len(list) == 0 || list[len(list)-1] != w.by[i].step) {
+		if ir.Overlap(w.by[i].path, path) && (len(list) == 0 || list[len(list)-1] != w.by[i].step) {
 			list = append(list, w.by[i].step)
 		}
 	}
@@ -178,7 +177,7 @@ func (w *writers) of(path string) []*ir.Step {
 }
 
 func (w *writers) declared(path string) bool {
-	return slices.ContainsFunc(w.vars, func(v string) bool { return stepkind.Overlap(v, path) })
+	return slices.ContainsFunc(w.vars, func(v string) bool { return ir.Overlap(v, path) })
 }
 
 // keys returns all names that a read or a condition can refer to.
@@ -346,7 +345,7 @@ func (c *checker) writtenLater(s *ir.Step, steps []*ir.Step, path string, severi
 func (c *checker) misses(s *ir.Step, path string, steps []*ir.Step) (why string, writer *ir.Step) {
 	if s.When != nil {
 		for _, p := range s.When.Paths() {
-			if stepkind.Overlap(strings.Join(p.Segments, "."), path) {
+			if ir.Overlap(strings.Join(p.Segments, "."), path) {
 				return "", nil
 			}
 		}
@@ -517,7 +516,7 @@ func readsLoop(e *expr.Expr) bool {
 func (c *checker) undeclaredOutput(w *writers, path string, at source.Span) bool {
 	if rootOf(path) != outputRoot ||
 		slices.ContainsFunc(w.by,
-			func(by writer) bool { return by.path != outputRoot && stepkind.Overlap(by.path, path) }) {
+			func(by writer) bool { return by.path != outputRoot && ir.Overlap(by.path, path) }) {
 		return false
 	}
 	declared := shapeOf(c.domains.output)

@@ -9,7 +9,6 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // replyUses reports uses of a model's reply that contradict each other, and comparisons that no reply can make true.
@@ -108,7 +107,7 @@ func (c *checker) replied(s *ir.Step, path string, satisfies func(reply *contrac
 		}
 		for i := range from.Writes {
 			write := &from.Writes[i]
-			if !stepkind.Overlap(write.Path, path) {
+			if !ir.Overlap(write.Path, path) {
 				continue
 			}
 			rest, ok := strings.CutPrefix(path+".", write.Path+".")

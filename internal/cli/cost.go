@@ -125,14 +125,14 @@ func quoteTable(q *ir.Quote) table {
 	}
 	for _, line := range q.Lines {
 		calls, worst := stepkind.N(line.Worst).String(), dollars(line.Price*line.Worst)
-		if slices.Contains(q.Unlimited, line.Agent) {
+		if slices.Contains(q.Unbounded, line.Agent) {
 			calls, worst = "unbounded", "unbounded"
 		}
 		t.add(line.Agent, line.Tier, dollars(line.Price), stepkind.N(line.Calls).String(), dollars(line.Price*line.Calls),
 			calls, worst)
 	}
 	worst := dollars(q.Worst)
-	if len(q.Unlimited) > 0 {
+	if len(q.Unbounded) > 0 {
 		worst = "unbounded"
 	}
 	t.add("in all", "", "", "", dollars(q.Base), "", worst)
@@ -145,8 +145,8 @@ func quoteLines(q *ir.Quote) []string {
 	if len(q.Unpriced) > 0 {
 		out = append(out, "Without a price: "+strings.Join(q.Unpriced, ", ")+".")
 	}
-	if len(q.Unlimited) > 0 {
-		out = append(out, "The code has no bound for its calls, so there is no worst case: "+strings.Join(q.Unlimited, ", ")+".")
+	if len(q.Unbounded) > 0 {
+		out = append(out, "The code has no bound for its calls, so there is no worst case: "+strings.Join(q.Unbounded, ", ")+".")
 	} else if q.Stated != nil {
 		verdict := "which is the worst case"
 		if q.Stated.Max != q.Worst {
@@ -156,7 +156,7 @@ func quoteLines(q *ir.Quote) []string {
 	}
 	for _, c := range q.Ceilings {
 		verdict := "the worst case stays below it"
-		if c.Max < q.Worst || len(q.Unlimited) > 0 {
+		if c.Max < q.Worst || len(q.Unbounded) > 0 {
 			verdict = "the worst case exceeds it"
 		}
 		out = append(out, fmt.Sprintf("The prose names a ceiling of %s; %s.", dollars(c.Max), verdict))

@@ -130,6 +130,14 @@ type Var struct {
 // NewFolder reports whether the variable names a folder that each run creates for itself.
 func (v *Var) NewFolder() bool { return strings.HasPrefix(v.From, "stamp:") }
 
+// Overlap reports whether two dotted paths can mean the same data: they are equal, or one lies inside the other.
+func Overlap(a, b string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	return strings.HasPrefix(b, a) && (len(a) == len(b) || b[len(a)] == '.')
+}
+
 // Owns reports whether a path is, holds or lies in a value that only Espalier sets: the name of a run's folder, a
 // property of the machine, or what expressions read about the run. Environment variables are not among them.
 func (p *Program) Owns(path string) bool {
@@ -142,7 +150,7 @@ func (p *Program) Owns(path string) bool {
 		if v.From == "" || strings.HasPrefix(v.From, "env:") {
 			continue
 		}
-		if v.Path == path || strings.HasPrefix(v.Path, path+".") || strings.HasPrefix(path, v.Path+".") {
+		if Overlap(v.Path, path) {
 			return true
 		}
 	}
@@ -324,8 +332,8 @@ type Quote struct {
 	// Base is the cost of one pass; Worst includes every repetition that the file allows.
 	Base  int64 `json:"base_micro_dollars"`
 	Worst int64 `json:"worst_micro_dollars"`
-	// Unlimited are the agents that code calls without a bound; the worst case counts one call for each visit.
-	Unlimited []string `json:"unlimited,omitempty"`
+	// Unbounded are the agents that code calls without a bound; the worst case counts one call for each visit.
+	Unbounded []string `json:"unbounded,omitempty"`
 	// Unpriced are the agents that the price list does not contain.
 	Unpriced []string `json:"unpriced,omitempty"`
 	// Stated is the cost that the file claims for a run; Ceilings are the limits that its prose names.

@@ -51,12 +51,12 @@ func (p *Program) CheckEdit(x *Edit) error {
 	}
 	known := variables(program)
 	records := decisions(program)
-	isKnown := slices.ContainsFunc(known, func(path string) bool { return overlap(path, x.Path) })
+	isKnown := slices.ContainsFunc(known, func(path string) bool { return ir.Overlap(path, x.Path) })
 	for _, path := range slices.Sorted(maps.Keys(records)) {
-		if overlap(path, x.Path) {
+		if ir.Overlap(path, x.Path) {
 			return refusal(NotAllowed, "%s records the decision of step %q and cannot be edited", path, records[path])
 		}
-		known = slices.DeleteFunc(known, func(one string) bool { return overlap(path, one) })
+		known = slices.DeleteFunc(known, func(one string) bool { return ir.Overlap(path, one) })
 	}
 	if !isKnown {
 		why := fmt.Sprintf("no step of this workflow reads or writes %q", x.Path)
@@ -105,7 +105,7 @@ func suggest(path string, known []string) string {
 func checkApproved(approved []journal.Approved, x *Edit) error {
 	for _, one := range approved {
 		for _, shown := range one.Shown {
-			if !overlap(shown, x.Path) {
+			if !ir.Overlap(shown, x.Path) {
 				continue
 			}
 			r := refusal(
@@ -117,14 +117,6 @@ func checkApproved(approved []journal.Approved, x *Edit) error {
 		}
 	}
 	return nil
-}
-
-// overlap reports whether a change to one path changes the value of the other.
-func overlap(a, b string) bool {
-	if len(a) > len(b) {
-		a, b = b, a
-	}
-	return a == b || strings.HasPrefix(b, a) && b[len(a)] == '.'
 }
 
 // variables returns the paths of the variables that a program declares or its steps read or write, sorted. The input
@@ -189,7 +181,7 @@ func (s *State) keepApproval(f *Frame) {
 	if f.Gate.Kind != journal.GatePerson || s.RunOf(f) != "" {
 		return
 	}
-	shown := slices.DeleteFunc(slices.Clone(f.Gate.Paths), func(path string) bool { return overlap(path, "input") })
+	shown := slices.DeleteFunc(slices.Clone(f.Gate.Paths), func(path string) bool { return ir.Overlap(path, "input") })
 	if len(shown) > 0 {
 		s.Approved = append(s.Approved, journal.Approved{
 			Gate: f.Step, At: s.gatePlace(f), Back: s.Root().Step, Shown: shown,

@@ -1,8 +1,6 @@
 package stepkind
 
 import (
-	"strings"
-
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/price"
 )
@@ -83,7 +81,7 @@ func readTokens(p *ir.Program, path string) int64 {
 		for i := range p.Blocks[b].Steps {
 			s := &p.Blocks[b].Steps[i]
 			for _, w := range s.Writes {
-				if Overlap(w.Path, path) {
+				if ir.Overlap(w.Path, path) {
 					largest = max(largest, ResultTokens(p, s.Action))
 					break
 				}
@@ -139,13 +137,4 @@ func taskTokens(p *ir.Program, t *ir.Task) int64 {
 		}
 	}
 	return AssumedResultTokens
-}
-
-// Overlap reports whether two dotted paths can mean the same data: they are
-// equal, or one lies inside the other.
-func Overlap(a, b string) bool {
-	if len(a) > len(b) {
-		a, b = b, a
-	}
-	return strings.HasPrefix(b, a) && (len(a) == len(b) || b[len(a)] == '.')
 }

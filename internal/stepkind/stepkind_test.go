@@ -68,7 +68,7 @@ func TestOverlap(t *testing.T) {
 		{"state.a", "state.b", false},
 		{"state.a.b", "state.a.c", false},
 	} {
-		if stepkind.Overlap(c.a, c.b) != c.want || stepkind.Overlap(c.b, c.a) != c.want {
+		if ir.Overlap(c.a, c.b) != c.want || ir.Overlap(c.b, c.a) != c.want {
 			t.Errorf("%s and %s: want %v", c.a, c.b, c.want)
 		}
 	}

@@ -48,7 +48,7 @@ func decided(p *ir.Program) map[string]bool {
 		return slices.ContainsFunc(p.Blocks, func(b ir.Block) bool {
 			return slices.ContainsFunc(b.Steps, func(s ir.Step) bool {
 				return simulated(&s) && slices.ContainsFunc(s.Writes, func(w ir.Write) bool {
-					return stepkind.Overlap(w.Path, path)
+					return ir.Overlap(w.Path, path)
 				})
 			})
 		})

@@ -41,8 +41,8 @@ func (l *lowering) quote() {
 			most := calls[key]
 			if n := d.node(a.Value); n != nil {
 				most = max(most, n.most.of(key))
-				if n.most.of(key) == unlimited && !slices.Contains(q.Unlimited, key) {
-					q.Unlimited = append(q.Unlimited, key)
+				if n.most.of(key) == unbounded && !slices.Contains(q.Unbounded, key) {
+					q.Unbounded = append(q.Unbounded, key)
 				}
 			}
 			l.line(q, key, calls[key], most*(1+extra[i]))
@@ -54,7 +54,7 @@ func (l *lowering) quote() {
 			"The worst case includes the Cycle-back rules, which %s routing ignores.", d.mode()))
 	}
 	l.p.Quote = q
-	if len(q.Unpriced)+len(q.Unlimited) > 0 || len(d.agents) == 0 || l.unknownAgents {
+	if len(q.Unpriced)+len(q.Unbounded) > 0 || len(d.agents) == 0 || l.unknownAgents {
 		return
 	}
 	l.compare(q, cycles)

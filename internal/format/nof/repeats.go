@@ -7,8 +7,8 @@ import (
 	"github.com/espalier-run/espalier/internal/python"
 )
 
-// unlimited is a number of calls without a bound.
-const unlimited = -1
+// unbounded is a number of calls without a bound.
+const unbounded = -1
 
 // callCounter counts how often code can call its agents.
 type callCounter struct {
@@ -32,15 +32,15 @@ func (t tally) add(other tally, times int64) {
 // atLeast raises the numbers to those of another tally: one of two branches is taken.
 func (t tally) atLeast(other tally) {
 	for key, n := range other {
-		if t[key] != unlimited && (n == unlimited || n > t[key]) {
+		if t[key] != unbounded && (n == unbounded || n > t[key]) {
 			t[key] = n
 		}
 	}
 }
 
-func (t tally) unlimit() {
+func (t tally) unbound() {
 	for key := range t {
-		t[key] = unlimited
+		t[key] = unbounded
 	}
 }
 
@@ -48,8 +48,8 @@ func (t tally) unlimit() {
 func (t tally) of(key string) int64 { return plus(t[key], t[""]) }
 
 func plus(a, b int64) int64 {
-	if a == unlimited || b == unlimited {
-		return unlimited
+	if a == unbounded || b == unbounded {
+		return unbounded
 	}
 	return a + b
 }
@@ -58,8 +58,8 @@ func product(a, b int64) int64 {
 	switch {
 	case a == 0 || b == 0:
 		return 0
-	case a == unlimited || b == unlimited:
-		return unlimited
+	case a == unbounded || b == unbounded:
+		return unbounded
 	}
 	return a * b
 }
@@ -92,7 +92,7 @@ func newCallCounter(d *document, modules ...*python.Module) *callCounter {
 func (c *callCounter) count(list []python.Stmt) tally {
 	out := c.body(list)
 	if c.recursive {
-		out.unlimit()
+		out.unbound()
 	}
 	return out
 }
@@ -119,16 +119,16 @@ func (c *callCounter) visit(x any, out tally) bool {
 	case *python.Call:
 		return c.call(x, out)
 	case *python.Name: // a function that is passed on may be called any number of times
-		out.add(c.named(x.ID), unlimited)
+		out.add(c.named(x.ID), unbounded)
 		if slices.Contains(c.d.runners, x.ID) {
-			out.add(tally{"": 1}, unlimited)
+			out.add(tally{"": 1}, unbounded)
 		}
 	case *python.Attr:
-		out.add(c.named(x.Name), unlimited)
+		out.add(c.named(x.Name), unbounded)
 	case *python.FuncDef: // its calls count where it is called
 		return false
 	case *python.Lambda:
-		out.add(c.exprs(x.Def.Result), unlimited)
+		out.add(c.exprs(x.Def.Result), unbounded)
 		return false
 	case *python.If:
 		out.add(c.exprs(x.Cond), 1)
@@ -148,8 +148,8 @@ func (c *callCounter) visit(x any, out tally) bool {
 		out.add(c.body(x.Else), 1)
 		return false
 	case *python.While:
-		out.add(c.exprs(x.Cond), unlimited)
-		out.add(c.body(x.Body), unlimited)
+		out.add(c.exprs(x.Cond), unbounded)
+		out.add(c.body(x.Body), unbounded)
 		out.add(c.body(x.Else), 1)
 		return false
 	case *python.Comp:
@@ -213,7 +213,7 @@ func (c *callCounter) named(name string) tally {
 		c.open = c.open[:len(c.open)-1]
 		// A decorator, or Python itself, may call it more than once.
 		if len(def.Decorators) > 0 || strings.HasPrefix(name, "__") || def.Name != name && def.Name != "__init__" {
-			calls.unlimit()
+			calls.unbound()
 		}
 		out.add(calls, 1)
 	}
@@ -226,7 +226,7 @@ func length(x python.Expr) int64 {
 	case *python.Seq:
 		for _, item := range x.Items {
 			if _, ok := item.(*python.Starred); ok {
-				return unlimited
+				return unbounded
 			}
 		}
 		return int64(len(x.Items))
@@ -239,7 +239,7 @@ func length(x python.Expr) int64 {
 			return length(x.Args[0].X)
 		}
 	}
-	return unlimited
+	return unbounded
 }
 
 func rangeLength(args []python.Arg) int64 {
@@ -247,11 +247,11 @@ func rangeLength(args []python.Arg) int64 {
 	for _, a := range args {
 		c, ok := a.X.(*python.Const)
 		if !ok || a.Stars > 0 || a.Name != "" {
-			return unlimited
+			return unbounded
 		}
 		v, ok := c.Value.(int64)
 		if !ok {
-			return unlimited
+			return unbounded
 		}
 		n = append(n, v)
 	}
@@ -261,5 +261,5 @@ func rangeLength(args []python.Arg) int64 {
 	case 2:
 		return max(0, n[1]-n[0])
 	}
-	return unlimited
+	return unbounded
 }

@@ -108,11 +108,11 @@ func (Kind) ReportsFailure(p *ir.Program, s *ir.Step, t *ir.Task) bool {
 			return false
 		}
 		for key := range set.Agents {
-			if slices.ContainsFunc(set.output(key), func(f stepkind.OutputField) bool { return stepkind.Overlap(f.Var, path) }) {
+			if slices.ContainsFunc(set.output(key), func(f stepkind.OutputField) bool { return ir.Overlap(f.Var, path) }) {
 				return false
 			}
 		}
-		return slices.ContainsFunc(s.Writes, func(w ir.Write) bool { return stepkind.Overlap(w.Path, path) })
+		return slices.ContainsFunc(s.Writes, func(w ir.Write) bool { return ir.Overlap(w.Path, path) })
 	}
 	looks := func(e *expr.Expr) bool {
 		return slices.ContainsFunc(e.Paths(), func(path expr.Path) bool { return own(strings.Join(path.Segments, ".")) })
