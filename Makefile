@@ -56,7 +56,7 @@ test: ## run all tests, with the race detector where that is cheap and there is 
 	$(GO) test -timeout 20m $(call LISTED,-E)
 
 # What takes longest: real processes, browsers and databases, and comparisons with other programs.
-SLOW = cmd/espalier|internal/(web|server|cli|shell|cpython|secret|soak|journal/(sqlite|postgres)|engine/(embedded|temporal)|format/formattest|step/node|tool/mcp|report/(transcript|otel)|graph)
+SLOW = cmd/espalier|internal/(web|server|cli|app|registry|process|shell|cpython|secret|soak|journal/(sqlite|postgres)|engine/(embedded|temporal)|format/formattest|step/(node|command)|tool/(mcp|builtin)|report/(transcript|otel)|graph)
 
 test-fast: ## run the tests that need no other process, in less than a minute once compiled
 	$(GO) test $$($(GO) list ./... | grep -vE '/($(SLOW))$$')
