@@ -154,10 +154,13 @@ func TestPagesAreAccessible(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The dark theme changes colors only, so there axe checks the contrast alone.
+	const everyRule, contrast = "", `, runOnly: ["color-contrast"]`
 	passes := []struct {
 		theme string
 		width int64
-	}{{"light", 1280}, {"dark", 1280}, {"light", 360}, {"dark", 360}}
+		rules string
+	}{{"light", 1280, everyRule}, {"dark", 1280, contrast}, {"light", 360, everyRule}, {"dark", 360, contrast}}
 	for _, pass := range passes {
 		b.theme(pass.theme)
 		b.size(pass.width, 800)
@@ -167,7 +170,7 @@ func TestPagesAreAccessible(t *testing.T) {
 			if wide := eval[int](b, "document.documentElement.scrollWidth - innerWidth"); wide > 0 {
 				t.Errorf("%s: the page is %d px wider than the screen", where, wide)
 			}
-			for _, v := range axe(b, string(raw)) {
+			for _, v := range axe(b, string(raw), pass.rules) {
 				t.Errorf("%s: %s", where, v)
 			}
 		}
@@ -321,9 +324,9 @@ func (b *tab) scripts(on bool) {
 }
 
 // axe returns the violations on the page that is shown.
-func axe(b *tab, source string) []string {
+func axe(b *tab, source, rules string) []string {
 	b.t.Helper()
-	out := eval[string](b, source+`;axe.run(document, {resultTypes: ["violations"]}).then((r) => JSON.stringify(
+	out := eval[string](b, source+`;axe.run(document, {resultTypes: ["violations"]`+rules+`}).then((r) => JSON.stringify(
 		r.violations.map((v) => v.id + ": " + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200) + " " +
 		n.any.concat(n.all, n.none).map((c) => c.message).join("; ").slice(0, 200)).join(" | "))))`)
 	var violations []string
